@@ -1,0 +1,91 @@
+package coordinator
+
+import "time"
+
+// AgentSpec is what agents.yaml says of one agent.
+type AgentSpec struct {
+	ID AgentID
+	// Queue is where its dispatches go.
+	Queue string
+	// Capabilities it offers. Sorted, without duplicates.
+	Capabilities []string
+	// MaxConcurrent is how many tasks it may have at once; at least 1.
+	MaxConcurrent int
+	// Rank is agents.yaml's `priority`, 1 to 5: the lower goes first. It is named
+	// so because a task's [Priority] runs the other way.
+	Rank int
+	// HealthCheckInterval is how often the agent promises to report.
+	HealthCheckInterval time.Duration
+	// Timeout for its tasks where the task gives none of its own.
+	Timeout time.Duration
+	// AcceptTimeout is how long a dispatch may wait in its queue before the
+	// broker takes it back (task.reassign).
+	AcceptTimeout time.Duration
+}
+
+// AgentStatus is what an agent says of its own state.
+type AgentStatus uint8
+
+// The states an agent can report; StatusUnknown until it has reported.
+const (
+	StatusUnknown AgentStatus = iota
+	StatusReady
+	StatusBusy
+	StatusOffline
+)
+
+// String gives the word used on the bus, or "unknown".
+func (s AgentStatus) String() string {
+	switch s {
+	case StatusReady:
+		return "ready"
+	case StatusBusy:
+		return "busy"
+	case StatusOffline:
+		return "offline"
+	default:
+		return "unknown"
+	}
+}
+
+// AgentReport is one agent.status message, validated.
+type AgentReport struct {
+	Agent  AgentID
+	Status AgentStatus
+	// Load is current_load, 0 to 1.
+	Load float64
+	// Active is active_tasks: how many tasks the agent says it runs.
+	Active int
+	// Available is available_capacity: how many more it says it can take.
+	Available int
+	// MaxConcurrent, if positive, lowers (never raises) the configured maximum.
+	MaxConcurrent int
+	// Timestamp is the agent's own clock.
+	Timestamp time.Time
+	// UserID is the broker-validated name of the connection's user; empty when
+	// the publisher did not set it.
+	UserID string
+}
+
+// AgentView is what a strategy may know of an agent when it ranks it. The engine
+// keeps it current; a strategy must not keep a reference to it.
+type AgentView struct {
+	ID AgentID
+	// Load is max(reported load, InFlight/Max), 0 to 1: it counts the
+	// coordinator's own dispatches at once, not at the next heartbeat.
+	Load float64
+	// InFlight is what the agent reported as running plus every dispatch that no
+	// report has covered yet.
+	InFlight int
+	// Max is how many tasks the agent may have at once.
+	Max int
+	// Free slots: at least 1 when a strategy sees the agent.
+	Free int
+	// Rank as in [AgentSpec].
+	Rank int
+	// Capabilities is how many capabilities the agent offers.
+	Capabilities int
+	// LastAssigned is the sequence number of the latest dispatch to this agent,
+	// 0 when it has had none.
+	LastAssigned uint64
+}

@@ -1,0 +1,213 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Bus opens sessions with one broker. It is safe for concurrent use.
+type Bus interface {
+	// Open dials, sees to the topology and returns a running session. It honours
+	// ctx while it works; the session itself outlives ctx and ends with Close or
+	// with its first fault. When spec.Lock is set Open waits, with the
+	// connection up, until the lock is free (spec.OnStandby tells that it waits).
+	//
+	// Errors: ErrAccess for wrong credentials, virtual host or permissions;
+	// *TopologyError when something needed does not exist and may not be
+	// declared; anything else is a transport fault worth another try.
+	Open(ctx context.Context, spec SessionSpec) (Session, error)
+}
+
+// Session is a running connection to the broker. All methods are safe for
+// concurrent use; after the session has ended they return ErrClosed or do
+// nothing.
+type Session interface {
+	// Subscribe starts a consumer. Its Handle function is called from one
+	// goroutine, in the order of delivery; it may block, which holds up this
+	// consumer alone once its prefetch is used up. It must not call Close.
+	Subscribe(ctx context.Context, sub Subscription) error
+
+	// Publish hands a message to the broker. It returns when the message is
+	// accepted for sending, not when it is confirmed, and may block while
+	// SessionSpec.Window publications are unsettled or the broker holds the
+	// connection up. nil means that SessionSpec.OnSettled will be called exactly
+	// once for p.Token. A non-nil error means that nothing was sent and
+	// OnSettled will not be called: ErrClosed, or *EncodingError when this
+	// message can never be sent (the session is unharmed).
+	Publish(p Publication) error
+
+	// Ack acknowledges a delivery of this session. Acknowledgements may be
+	// batched for a few milliseconds. A tag of another session is ignored and
+	// counted. A tag of a stream delivery moves the consumer's credit.
+	Ack(tag Tag)
+
+	// Reject refuses a delivery without requeueing it: the broker dead-letters
+	// it as "rejected".
+	Reject(tag Tag)
+
+	// EnsureQueue declares the queue where the topology mode allows it, else
+	// looks whether it exists. The bool tells whether it exists now.
+	EnsureQueue(ctx context.Context, q Queue) (bool, error)
+
+	// Depth reads how many messages are ready in a queue and how many consumers
+	// it has. A queue that does not exist gives ErrNoQueue.
+	Depth(ctx context.Context, queue string) (Depth, error)
+
+	// Findings tells where the broker's topology differs from what was asked
+	// for and was used as it is. Fixed after Open, but for EnsureQueue.
+	Findings() []Finding
+
+	// StaleAcks counts acknowledgements of other sessions that were ignored.
+	StaleAcks() uint64
+
+	// Done is closed when the session has ended; Err then says why (nil after
+	// Close). Publications unsettled at that moment are settled as Unknown
+	// before Done closes.
+	Done() <-chan struct{}
+	Err() error
+
+	// Close flushes acknowledgements, waits for unsettled publications until
+	// ctx ends, and closes the connections. It is idempotent.
+	Close(ctx context.Context) error
+}
+
+// SessionSpec says what a session needs.
+type SessionSpec struct {
+	// Name appears in the broker's connection list, e.g. "taskbus@host".
+	Name string
+	// Topology to declare, verify or leave alone.
+	Topology Topology
+	// Lock is an exclusive queue that at most one session holds; it is declared
+	// on the publishing connection, so that who loses it cannot publish. Empty
+	// means none.
+	Lock string
+	// OnStandby is called when the lock is held by somebody else, once, before
+	// waiting. May be nil.
+	OnStandby func()
+	// Window bounds the unsettled publications; 0 means 1024.
+	Window int
+	// OnSettled gets the outcome of every publication, from one goroutine, in
+	// the order of publishing. It must not block for long and must not call
+	// Close. May be nil only when the session never publishes.
+	OnSettled func(token uint64, outcome Outcome)
+	// OnBlocked tells that the broker holds up publishers (memory or disk
+	// alarm) or goes on again. It is called from a goroutine of the session's
+	// own. May be nil.
+	OnBlocked func(blocked bool, reason string)
+}
+
+// Outcome is what became of a publication.
+type Outcome uint8
+
+// The outcomes. Unknown means that the message may or may not have arrived.
+const (
+	Confirmed  Outcome = iota // the broker has taken responsibility
+	Unroutable                // mandatory, and no queue was bound: it is nowhere
+	Rejected                  // nacked by the broker (queue full): it is nowhere
+	Unknown                   // the session ended before the broker answered
+)
+
+// String names the outcome.
+func (o Outcome) String() string {
+	return [...]string{"confirmed", "unroutable", "rejected", "unknown"}[o]
+}
+
+// Tag names a delivery within its session.
+type Tag struct {
+	Session  uint64 // number of the session, unique in this process
+	Consumer int    // number of the consumer within the session
+	Delivery uint64 // the broker's delivery tag
+}
+
+// Properties are the AMQP properties Taskbus uses.
+type Properties struct {
+	ContentType     string
+	ContentEncoding string
+	Type            string
+	MessageID       string
+	CorrelationID   string
+	ReplyTo         string
+	AppID           string
+	UserID          string
+	// Expiration, if positive, is how long the message may wait in its queue
+	// (rounded down to milliseconds, at least 1 ms).
+	Expiration time.Duration
+	Timestamp  time.Time
+	// Headers hold strings, int64, bool, []byte, time.Time, []any and nested
+	// map[string]any; never nil-valued entries.
+	Headers map[string]any
+}
+
+// Publication is a message to be sent. Every publication is persistent and
+// mandatory.
+type Publication struct {
+	// Token comes back in OnSettled; the owner chooses it.
+	Token uint64
+	// Exchange is "" for the default exchange, whose Key is a queue's name.
+	Exchange, Key string
+	// Optional publications are not mandatory: when no queue is bound they are
+	// Confirmed (events that nobody listens to).
+	Optional bool
+	Properties
+	// Body is owned by the session until the publication is settled.
+	Body []byte
+}
+
+// Delivery is a message from the broker. Body and Headers belong to the handler.
+type Delivery struct {
+	Queue                string
+	Exchange, RoutingKey string
+	Redelivered          bool
+	Tag                  Tag
+	Properties
+	Body []byte
+}
+
+// Subscription says what to consume.
+type Subscription struct {
+	Queue string
+	// Prefetch bounds the unacknowledged deliveries; must be positive.
+	Prefetch int
+	// From, for a stream, is where reading starts: a positive duration means
+	// "what was published since that long ago" (the broker may begin earlier),
+	// zero means only what comes next. Ignored for a queue.
+	From time.Duration
+	// Exclusive refuses other consumers of this queue.
+	Exclusive bool
+	Handle    func(Delivery)
+}
+
+// Depth is what the broker says of a queue.
+type Depth struct {
+	Ready     int
+	Consumers int
+}
+
+// Finding is a difference between the topology asked for and the one in use.
+type Finding struct {
+	// Object is the queue or exchange, e.g. "task.assign".
+	Object string
+	// Text says what is different and what is lost by it, for people.
+	Text string
+}
+
+// Errors of the contract.
+var (
+	ErrClosed  = errors.New("the broker session has ended")
+	ErrAccess  = errors.New("the broker refused access")
+	ErrNoQueue = errors.New("no such queue")
+)
+
+// EncodingError is a message that can never be sent.
+type EncodingError struct{ Reason string }
+
+func (e *EncodingError) Error() string { return "message cannot be encoded: " + e.Reason }
+
+// TopologyError names what is missing and what to do about it.
+type TopologyError struct {
+	Object string
+	Reason string
+}
+
+func (e *TopologyError) Error() string { return e.Object + ": " + e.Reason }

@@ -1,0 +1,98 @@
+package bus
+
+import "time"
+
+// Names of Taskbus's own queues, streams and exchanges. They are part of the
+// contract with producers, agents and operators and never change.
+const (
+	QueueAssign     = "task.assign"
+	QueueAssignHigh = "task.assign.high"
+	QueueReassign   = "task.reassign"
+	QueueRequest    = "task.request"
+	QueueFailed     = "assignment.failed"
+	QueueDead       = "task.dead"
+	QueueLeader     = "coordinator.leader" // the lock: exclusive, not part of the topology
+
+	StreamStatus  = "agent.status"
+	StreamResult  = "task.result"
+	StreamJournal = "coordinator.journal"
+
+	ExchangeIn      = "taskbus"         // everybody inwards
+	ExchangeEvents  = "taskbus.events"  // coordinator outwards
+	ExchangeControl = "taskbus.control" // coordinator to agents, key = agent id
+)
+
+// Profile chooses the kinds of the queues that producers and agents share with
+// Taskbus (`queues:` in agents.yaml).
+type Profile string
+
+// The profiles. ProfileClassic is for fleets whose members declare plain durable
+// queues themselves; it promises less (no at-least-once dead-lettering).
+const (
+	ProfileQuorum  Profile = "quorum"
+	ProfileClassic Profile = "classic"
+)
+
+// Limits that cannot be changed once a queue exists.
+const (
+	agentDeliveryLimit = 5
+	ownDeliveryLimit   = 1000
+	failedTTL          = 7 * 24 * time.Hour
+	failedMaxLength    = 1_000_000
+	agentConsumerTime  = 24 * time.Hour
+	segmentStatus      = 10_000_000
+	segmentLarge       = 50_000_000
+)
+
+// Standard is the topology of docs/ARCHITECTURE.md for the given agents' queues.
+func Standard(mode Mode, profile Profile, agentQueues []string) Topology {
+	t := Topology{
+		Mode: mode,
+		Exchanges: []Exchange{
+			{ExchangeIn, Topic}, {ExchangeEvents, Topic}, {ExchangeControl, Direct},
+		},
+		Bindings: []Binding{
+			{ExchangeIn, QueueAssign, "task.assign"},
+			{ExchangeIn, QueueAssignHigh, "task.assign.high"},
+			{ExchangeIn, StreamStatus, "agent.status.#"},
+			{ExchangeIn, StreamResult, "task.result.#"},
+			{ExchangeIn, QueueRequest, "task.request.#"},
+			{ExchangeEvents, QueueFailed, "assignment.failed.#"},
+		},
+	}
+	own := func(name string) Queue {
+		return Queue{Name: name, Kind: Quorum, DeadLetter: QueueDead, DeliveryLimit: ownDeliveryLimit}
+	}
+	shared := func(q Queue) Queue {
+		if profile == ProfileClassic {
+			return Queue{Name: q.Name, Kind: Classic}
+		}
+		return q
+	}
+	t.Queues = []Queue{
+		{Name: QueueDead, Kind: Quorum, DeliveryLimit: ownDeliveryLimit},
+		shared(own(QueueAssign)),
+		own(QueueAssignHigh),
+		own(QueueReassign),
+		own(QueueRequest),
+		{Name: QueueFailed, Kind: Quorum, DeliveryLimit: ownDeliveryLimit, TTL: failedTTL, MaxLength: failedMaxLength, DropHead: true},
+		shared(Queue{Name: StreamStatus, Kind: Stream, MaxAge: time.Hour, MaxBytes: 200_000_000, SegmentBytes: segmentStatus}),
+		shared(Queue{Name: StreamResult, Kind: Stream, MaxAge: 7 * 24 * time.Hour, MaxBytes: 5_000_000_000, SegmentBytes: segmentLarge}),
+		{Name: StreamJournal, Kind: Stream, MaxAge: 30 * 24 * time.Hour, MaxBytes: 10_000_000_000, SegmentBytes: segmentLarge},
+	}
+	for _, name := range agentQueues {
+		t.Queues = append(t.Queues, AgentQueue(profile, name))
+	}
+	return t
+}
+
+// AgentQueue is the queue one agent consumes.
+func AgentQueue(profile Profile, name string) Queue {
+	if profile == ProfileClassic {
+		return Queue{Name: name, Kind: Classic}
+	}
+	return Queue{
+		Name: name, Kind: Quorum, DeadLetter: QueueReassign,
+		DeliveryLimit: agentDeliveryLimit, ConsumerTimeout: agentConsumerTime,
+	}
+}

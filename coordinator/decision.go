@@ -1,0 +1,185 @@
+package coordinator
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Ineligibility is why an agent may not have a task: a closed set, tested in
+// this order; the first that holds is the one reported.
+type Ineligibility uint8
+
+// The causes. Eligible means none holds.
+const (
+	Eligible           Ineligibility = iota
+	LacksCapability                  // criterion 1 of COORDINATOR
+	ExcludedByTask                   // excluded_agents
+	AlreadyTried                     // it had this task before
+	NotSeen                          // never reported
+	WentOffline                      // reported `offline`
+	WentStale                        // criterion 5: last heartbeat too old
+	NotReady                         // criterion 2: reports `busy`
+	Full                             // criterion 3: no free slot
+	Overloaded                       // criterion 4: reported load at or above max_load
+	QueueMissing                     // its queue does not exist
+	QueueFull                        // its queue refused a dispatch a moment ago
+	NumIneligibilities = iota
+)
+
+var ineligibilities = [NumIneligibilities]struct{ code, phrase string }{
+	Eligible:        {"eligible", "eligible"},
+	LacksCapability: {"lacks_capability", "lack a required capability"},
+	ExcludedByTask:  {"excluded", "excluded by the task"},
+	AlreadyTried:    {"already_tried", "had it before"},
+	NotSeen:         {"never_seen", "never reported"},
+	WentOffline:     {"offline", "offline"},
+	WentStale:       {"stale", "silent for too long"},
+	NotReady:        {"not_ready", "busy"},
+	Full:            {"full", "full"},
+	Overloaded:      {"overloaded", "overloaded"},
+	QueueMissing:    {"queue_missing", "without a queue"},
+	QueueFull:       {"queue_full", "with a full queue"},
+}
+
+// String is the code used in messages, HTTP answers and metrics.
+func (i Ineligibility) String() string { return ineligibilities[i].code }
+
+// MaxCandidates is how many scored candidates a decision keeps, best first.
+const MaxCandidates = 3
+
+// Key is what a strategy makes of an agent: smaller is better, the first element
+// counts before the second. Neither may be NaN.
+type Key [2]float64
+
+// Candidate is one agent as a strategy saw it.
+type Candidate struct {
+	Agent AgentID
+	Load  float64
+	Free  int
+	Key   Key
+}
+
+// MissingCapability counts the agents that lack one required capability.
+type MissingCapability struct {
+	Capability string
+	Agents     int
+}
+
+// NearMiss is the refused agent that came closest.
+type NearMiss struct {
+	Agent AgentID
+	Why   Ineligibility
+}
+
+// Decision is the answer to "who gets this task?", with its explanation.
+type Decision struct {
+	Strategy string
+	// Agent chosen; empty when refused.
+	Agent AgentID
+	// Preferred: chosen from the preferred agents, before all others.
+	Preferred bool
+	// Fleet is how many agents are known, Eligible how many could have had it.
+	Fleet, Eligible int
+	// Candidates are the best of the eligible, best first (at most MaxCandidates).
+	Candidates []Candidate
+	// Refused counts the ineligible agents by cause. Filled in refusals and in
+	// explanations; a choice leaves it zero, it is not worth a pass over the fleet.
+	Refused [NumIneligibilities]int
+	// Missing says which capabilities are lacking, most often lacking first.
+	Missing []MissingCapability
+	// Nearest is nil when no agent has the capabilities.
+	Nearest *NearMiss
+}
+
+// Text renders a refusal for people: "0 of 12 agents eligible: 7 lack `gpu`, 5
+// full; nearest: agent-7 (full)". For a choice it says who and among how many.
+func (d *Decision) Text() string {
+	var b strings.Builder
+	if d.Agent != "" {
+		fmt.Fprintf(&b, "%s by %s, best of %d eligible among %d agents", d.Agent, d.Strategy, d.Eligible, d.Fleet)
+		if d.Preferred {
+			b.WriteString(" (preferred)")
+		}
+		return b.String()
+	}
+	if d.Fleet == 0 {
+		return "no agents are configured"
+	}
+	fmt.Fprintf(&b, "%d of %d agents eligible", d.Eligible, d.Fleet)
+	sep := ": "
+	part := func(format string, args ...any) {
+		b.WriteString(sep)
+		fmt.Fprintf(&b, format, args...)
+		sep = ", "
+	}
+	for why := Eligible + 1; why < NumIneligibilities; why++ {
+		n := d.Refused[why]
+		if n == 0 {
+			continue
+		}
+		if why != LacksCapability || len(d.Missing) == 0 {
+			part("%d %s", n, ineligibilities[why].phrase)
+			continue
+		}
+		names := make([]string, 0, len(d.Missing))
+		for i, m := range d.Missing {
+			if i == MaxCandidates {
+				names = append(names, "…")
+				break
+			}
+			names = append(names, "`"+m.Capability+"`")
+		}
+		part("%d lack %s", n, strings.Join(names, " or "))
+	}
+	if d.Nearest != nil {
+		fmt.Fprintf(&b, "; nearest: %s (%s)", d.Nearest.Agent, ineligibilities[d.Nearest.Why].phrase)
+	}
+	return b.String()
+}
+
+// DispatchID names one attempt: the task id, a dot and the attempt's number.
+// It is injective, because the last dot always precedes the attempt.
+func DispatchID(task TaskID, attempt int) string {
+	return string(task) + "." + strconv.Itoa(attempt)
+}
+
+// MergeSorted returns the union of two sorted lists without duplicates. It
+// returns one of them as it is when the other adds nothing.
+func MergeSorted[S ~string](a, b []S) []S {
+	switch {
+	case len(b) == 0:
+		return a
+	case len(a) == 0:
+		return b
+	}
+	union := make([]S, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		switch {
+		case a[0] < b[0]:
+			union, a = append(union, a[0]), a[1:]
+		case b[0] < a[0]:
+			union, b = append(union, b[0]), b[1:]
+		default:
+			union, a, b = append(union, a[0]), a[1:], b[1:]
+		}
+	}
+	return append(append(union, a...), b...)
+}
+
+// SortedUnique sorts the list in place and drops duplicates.
+func SortedUnique[S ~string](list []S) []S {
+	sort.Slice(list, func(i, j int) bool { return list[i] < list[j] })
+	out := list[:0]
+	for i, s := range list {
+		if i == 0 || s != list[i-1] {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Age is how long ago the task was accepted, never negative.
+func (t *Task) Age(now time.Time) time.Duration { return max(0, now.Sub(t.AcceptedAt)) }

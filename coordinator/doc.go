@@ -1,0 +1,42 @@
+// Package coordinator is the vocabulary of Taskbus: what a task, an agent, a
+// decision and a refusal are, and the events and effects by which the engine is
+// driven. Every other package speaks in these words.
+//
+// # What it answers
+//
+// "What are we talking about?" and nothing else. It holds data and the texts
+// that render it; the deciding is done in coordinator/engine.
+//
+// # What it must never do
+//
+// No I/O, no clock, no chance, no logging: a time.Time is always an argument,
+// and the import guard in tests/ keeps os, net, log, math/rand and context out.
+//
+// # The way of a task
+//
+//	task.assign ─► bus ─► messages.Decode ─► engine.Apply ─► bus publish ─► confirm ─► ack
+//
+// One direction. What an edge learns later (a confirm, a returned message, a
+// timer) comes in again at the front, as an [Event].
+//
+// # The states of a task
+//
+//	            TaskReceived / TaskReturned
+//	                       │
+//	     ┌─────────────────┼───────────────────┐
+//	     ▼                 ▼                   ▼
+//	 duplicate          pending ◄────────┐   failing ──► failed (confirmed)
+//	(acked, told)          │             │     ▲
+//	                       ▼             │     │ out of time, retries, capability
+//	                  dispatching ───────┴─────┘
+//	                       │  unroutable, nacked: slot released, chosen again
+//	                       ▼
+//	                   dispatched (confirmed, source acknowledged)
+//	                       │ comes back through task.reassign
+//	                       └────────► TaskReturned (attempt + 1)
+//
+// A task that the coordinator has received is in exactly one of these states.
+// When the broker session ends, everything not settled is forgotten here and
+// redelivered by the broker; only the open decision (agent, dispatch id) of a
+// dispatching task is remembered, so that the copy goes the same way.
+package coordinator

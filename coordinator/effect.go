@@ -1,0 +1,77 @@
+package coordinator
+
+import "time"
+
+// Effect is something the shell must do, in the order given. The set is closed.
+type Effect interface{ effect() }
+
+// Dispatch publishes a task to the chosen agent's queue. The shell answers with
+// DispatchSettled, once, unless the session is lost.
+type Dispatch struct {
+	Handle Handle
+	Task   *Task
+	Agent  AgentID
+	Queue  string
+	// DispatchID is derived from task id and attempt (see [DispatchID]).
+	DispatchID string
+	// Attempt counts from 1.
+	Attempt int
+	// Tried lists the agents that had the task before; empty on the first attempt.
+	Tried []AgentID
+	// AcceptTimeout becomes the message's expiration.
+	AcceptTimeout time.Duration
+	// Timeout is how long the agent may work: the task's, else the agent's.
+	Timeout time.Duration
+	At      time.Time
+	// MaybeDuplicate: an earlier copy may have reached an agent across a fault.
+	MaybeDuplicate bool
+	Decision       *Decision
+}
+
+// Fail publishes assignment.failed and, once that is confirmed, acknowledges
+// the delivery. The shell reports nothing back: if the confirm does not come,
+// the session ends and the broker delivers the task again.
+type Fail struct {
+	Handle   Handle
+	Task     *Task
+	Failure  Failure
+	Decision *Decision
+}
+
+// Ack acknowledges a delivery: its outcome is confirmed, or it is a duplicate.
+type Ack struct{ Handle Handle }
+
+// Duplicate tells the world that a second copy of a known task was dropped.
+// The Ack is an effect of its own.
+type Duplicate struct{ Task *Task }
+
+// EnsureQueue asks the shell to see that an agent's queue exists (to declare it,
+// where it may) and to answer with QueueChecked.
+type EnsureQueue struct {
+	Agent AgentID
+	Queue string
+}
+
+// AgentChanged says that an agent came, went silent, or left.
+type AgentChanged struct {
+	Agent AgentID
+	State AgentState
+	// LastHeartbeat is when it was last heard; zero if never.
+	LastHeartbeat time.Time
+}
+
+// StatusRefused says that a heartbeat changed nothing. First is true once for
+// each agent and refusal since the engine started, so that it is logged once.
+type StatusRefused struct {
+	Agent   AgentID
+	Refusal StatusRefusal
+	First   bool
+}
+
+func (Dispatch) effect()      {}
+func (Fail) effect()          {}
+func (Ack) effect()           {}
+func (Duplicate) effect()     {}
+func (EnsureQueue) effect()   {}
+func (AgentChanged) effect()  {}
+func (StatusRefused) effect() {}

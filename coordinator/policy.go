@@ -1,0 +1,58 @@
+package coordinator
+
+import "time"
+
+// Policy is one complete, validated configuration, as the engine needs it. A
+// decision uses exactly one Policy. It is immutable.
+type Policy struct {
+	// Version names the configuration in /status and logs (a short content hash).
+	Version string
+	// Agents, sorted by ID.
+	Agents []AgentSpec
+	// Routes by task type.
+	Routes map[string]Route
+	// Strategy is the default after agents.yaml and the environment.
+	Strategy string
+	// Strategies that are enabled, sorted; Strategy and every route's are among
+	// them. A task that asks for another is refused.
+	Strategies []string
+	Settings   Settings
+}
+
+// Route is one entry of task_routing.
+type Route struct {
+	// Required capabilities. Sorted, without duplicates.
+	Required  []string
+	Preferred []AgentID
+	// Strategy for this task type; empty means the default.
+	Strategy string
+}
+
+// Settings are the global settings that the engine reads.
+type Settings struct {
+	// MaxRetryAttempts is how many dispatches of one task may come back before
+	// it fails with retries_exhausted.
+	MaxRetryAttempts int
+	// StaleAfter is how long after its last heartbeat an agent counts as offline.
+	StaleAfter time.Duration
+	// MaxQueueSize bounds the pending tasks; beyond it a task fails with
+	// backlog_full.
+	MaxQueueSize int
+	// AssignmentTimeout is how long a task may be pending for a transient
+	// reason; 0 means fail at once.
+	AssignmentTimeout time.Duration
+	// MaxLoad: an agent whose reported load is not strictly below it gets nothing.
+	MaxLoad float64
+	// BusyIsEligible: agents that report `busy` may get work while they have a
+	// free slot (eligible_statuses: [ready, busy]).
+	BusyIsEligible bool
+	// PriorityAgeing is how much waiting outweighs one step of priority: a task
+	// is overtaken only by tasks accepted less than (steps × PriorityAgeing)
+	// after it.
+	PriorityAgeing time.Duration
+	// DedupeWindow and DedupeMaxIDs bound the memory of task ids.
+	DedupeWindow time.Duration
+	DedupeMaxIDs int
+	// Seed makes the hash that stands in for chance this installation's own.
+	Seed uint64
+}

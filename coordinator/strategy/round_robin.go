@@ -1,0 +1,18 @@
+package strategy
+
+import "taskbus/coordinator"
+
+// RoundRobinName is COORDINATOR's round_robin.
+const RoundRobinName = "round_robin"
+
+// roundRobin takes the eligible agent that was given work least recently. On a
+// constant fleet that is COORDINATOR's index walking over the list; unlike an
+// index it skips nobody and repeats nobody when agents come and go.
+var roundRobin = Strategy{
+	Name:  RoundRobinName,
+	Terms: [2]string{"last assigned", ""},
+	About: "the agent that was given work least recently",
+	Key: func(_ *coordinator.Task, a *coordinator.AgentView) coordinator.Key {
+		return coordinator.Key{float64(a.LastAssigned), 0}
+	},
+}
