@@ -46,6 +46,9 @@ type Settings struct {
 	// BusyIsEligible: agents that report `busy` may get work while they have a
 	// free slot (eligible_statuses: [ready, busy]).
 	BusyIsEligible bool
+	// MaxTimeout is the longest timeout a task may ask for: beyond it the broker
+	// would take the task from its agent in mid-work. 0 means no bound.
+	MaxTimeout time.Duration
 	// PriorityAgeing is how much waiting outweighs one step of priority: a task
 	// is overtaken only by tasks accepted less than (steps × PriorityAgeing)
 	// after it.

@@ -150,7 +150,8 @@ type Publication struct {
 	// Confirmed (events that nobody listens to).
 	Optional bool
 	Properties
-	// Body is owned by the session until the publication is settled.
+	// Body, and the Headers above, are owned by the session until the
+	// publication is settled.
 	Body []byte
 }
 

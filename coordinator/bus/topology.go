@@ -48,10 +48,15 @@ const (
 	Classic QueueKind = "classic"
 )
 
-// Queue is durable. Fields that do not apply to its kind are ignored.
+// Queue is durable, unless it is Temporary. Fields that do not apply to its kind
+// are ignored.
 type Queue struct {
 	Name string
 	Kind QueueKind
+	// Temporary queues belong to their session: no other may use them, and they
+	// end with it. They are declared in every mode; every other field but Name is
+	// ignored.
+	Temporary bool
 	// DeadLetter is the queue that gets what is rejected, expired or delivered
 	// too often, through the default exchange, at least once. Empty means that
 	// such messages are dropped.

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"taskbus/config"
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/bus/amqpbus"
+)
+
+// environment reads the variables and checks the broker's URL once more as the
+// AMQP client will read it, so that nothing starts that could never connect.
+func (a *app) environment() (config.Environment, error) {
+	env, err := config.ReadEnvironment(a.getenv)
+	if err == nil {
+		err = amqpbus.CheckURL(env.RabbitMQURL.Reveal())
+	}
+	return env, configError(err)
+}
+
+// loadConfig finds agents.yaml and reads it.
+func (a *app) loadConfig(flag string, env config.Environment) (string, *config.Config, error) {
+	path, err := config.Search(flag, a.getenv)
+	if err != nil {
+		return "", nil, configError(err)
+	}
+	cfg, err := config.Load(path, env)
+	return path, cfg, configError(err)
+}
+
+// brokerAddress is what people may see of the broker's URL: scheme, host and
+// virtual host. It must have passed environment: a URL that is not in order may
+// have parts of the password anywhere.
+func brokerAddress(secret config.Secret) string {
+	u, err := url.Parse(secret.Reveal())
+	if err != nil {
+		return "the broker"
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
+}
+
+// virtualHost is the broker's virtual host as rabbitmqctl wants it.
+func virtualHost(secret config.Secret) string {
+	u, err := url.Parse(secret.Reveal())
+	if err != nil || strings.TrimPrefix(u.Path, "/") == "" {
+		return "/"
+	}
+	return strings.TrimPrefix(u.Path, "/")
+}
+
+// openQuietBus is for the commands that say themselves what they find.
+func (a *app) openQuietBus(env config.Environment) bus.Bus {
+	return a.openBus(env.RabbitMQURL.Reveal(), zerolog.Nop())
+}
+
+// sessionName is how this process appears in the broker's list of connections.
+func sessionName(command string) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown-host"
+	}
+	return "taskbus " + command + "@" + host
+}
+
+func configFlag(flags interface {
+	StringVar(p *string, name, value, usage string)
+}, into *string) {
+	flags.StringVar(into, "config", "", "path of agents.yaml (default $TASKBUS_CONFIG, else config/agents.yaml, agents.yaml, /etc/taskbus/agents.yaml)")
+}

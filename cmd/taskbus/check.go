@@ -1,0 +1,226 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"taskbus/config"
+	"taskbus/coordinator"
+)
+
+func (a *app) checkCommand() *cobra.Command {
+	var schema bool
+	c := &cobra.Command{
+		Use:   "check FILE...",
+		Short: "Check agents.yaml and show what it means",
+		Long: `Reads agents.yaml exactly as the coordinator would and reports every fault at
+once, one per line, as file:line:column: setting: what is wrong and what to do.
+Exit code 1 if any file has a fault, so that a pipeline stops there.
+
+A file in order is shown as it will be used: the agents with their slots, and the
+routes with how many agents can serve them. Warnings point at what is allowed and
+probably not meant, such as a route that nobody can serve; they do not change the
+exit code.
+
+Environment variables are not looked at. --schema prints the JSON Schema of the
+file, for editors.`,
+		Example: `  taskbus check config/agents.yaml
+  taskbus check config/*.yaml -o json
+  taskbus check --schema > agents.schema.json`,
+		Args: func(c *cobra.Command, args []string) error {
+			if schema != (len(args) == 0) {
+				return usageError("name at least one file, or ask for --schema")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if schema {
+				_, err := a.out.Write(config.Schema())
+				return err
+			}
+			return a.check(args)
+		},
+	}
+	c.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of agents.yaml and do nothing else")
+	return c
+}
+
+// checkedFile is what check has to say of one file.
+type checkedFile struct {
+	File     string         `json:"file"`
+	OK       bool           `json:"ok"`
+	Faults   []config.Fault `json:"-"`
+	Problems []checkedFault `json:"faults"`
+	Version  string         `json:"version,omitempty"`
+	Strategy string         `json:"strategy,omitempty"`
+	Agents   []checkedAgent `json:"agents,omitempty"`
+	Routes   []checkedRoute `json:"routes,omitempty"`
+	Warnings []string       `json:"warnings,omitempty"`
+}
+
+type checkedFault struct {
+	Source string `json:"source"`
+	Line   int    `json:"line,omitempty"`
+	Column int    `json:"column,omitempty"`
+	Path   string `json:"path,omitempty"`
+	Text   string `json:"text"`
+}
+
+type checkedAgent struct {
+	ID           string   `json:"id"`
+	Queue        string   `json:"queue"`
+	Slots        int      `json:"slots"`
+	Rank         int      `json:"rank"`
+	Capabilities []string `json:"capabilities"`
+}
+
+type checkedRoute struct {
+	Type      string                `json:"task_type"`
+	Requires  []string              `json:"required_capabilities"`
+	Preferred []coordinator.AgentID `json:"preferred_agents,omitempty"`
+	Strategy  string                `json:"strategy"`
+	// Agents is how many have the capabilities, Slots what they have together.
+	Agents int `json:"agents"`
+	Slots  int `json:"slots"`
+}
+
+func (a *app) check(paths []string) error {
+	files := make([]checkedFile, 0, len(paths))
+	allOK := true
+	for _, path := range paths {
+		file, err := checkFile(path)
+		if err != nil {
+			return err
+		}
+		allOK = allOK && file.OK
+		files = append(files, file)
+	}
+	if err := a.printChecked(files); err != nil {
+		return err
+	}
+	if !allOK {
+		return errReported
+	}
+	return nil
+}
+
+// checkFile fails only when the file cannot be read.
+func checkFile(path string) (checkedFile, error) {
+	file := checkedFile{File: path, Problems: []checkedFault{}}
+	cfg, err := config.Load(path, config.Environment{})
+	var faults *config.Faults
+	switch {
+	case errors.As(err, &faults):
+		file.Faults = faults.List
+		for _, f := range faults.List {
+			file.Problems = append(file.Problems, checkedFault(f))
+		}
+		return file, nil
+	case err != nil:
+		return file, err
+	}
+	p := cfg.Policy()
+	file.OK, file.Version, file.Strategy = true, p.Version, p.Strategy
+	for i := range p.Agents {
+		g := &p.Agents[i]
+		file.Agents = append(file.Agents, checkedAgent{string(g.ID), g.Queue, g.MaxConcurrent, g.Rank, g.Capabilities})
+	}
+	file.Routes = checkRoutes(p)
+	file.Warnings = warnings(cfg, file.Routes)
+	return file, nil
+}
+
+func (a *app) printChecked(files []checkedFile) error {
+	if a.output == outputJSON {
+		return a.printJSON(struct {
+			Files []checkedFile `json:"files"`
+		}{files})
+	}
+	for i, file := range files {
+		if i > 0 {
+			if _, err := fmt.Fprintln(a.out); err != nil {
+				return err
+			}
+		}
+		if err := file.print(a.out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *checkedFile) print(w io.Writer) error {
+	if !f.OK {
+		for _, fault := range f.Faults {
+			if _, err := fmt.Fprintln(w, fault); err != nil {
+				return err
+			}
+		}
+		_, err := fmt.Fprintf(w, "%s: %s\n", f.File, count(len(f.Faults), "fault"))
+		return err
+	}
+	agents, slots := newTable("AGENT", "SLOTS", "RANK", "QUEUE", "CAPABILITIES"), 0
+	for _, g := range f.Agents {
+		slots += g.Slots
+		agents.row(g.ID, g.Slots, g.Rank, g.Queue, list(g.Capabilities, 4))
+	}
+	routes := newTable("TASK TYPE", "SERVED BY", "STRATEGY", "REQUIRES", "PREFERS")
+	for _, r := range f.Routes {
+		routes.row(r.Type, count(r.Agents, "agent")+", "+count(r.Slots, "slot"), r.Strategy, list(r.Requires, 4), list(r.Preferred, 2))
+	}
+	if _, err := fmt.Fprintf(w, "%s: in order (version %s): %s with %s, %s, strategy %s\n",
+		f.File, f.Version, count(len(f.Agents), "agent"), count(slots, "slot"), count(len(f.Routes), "route"), f.Strategy); err != nil {
+		return err
+	}
+	for _, t := range []*table{agents, routes} {
+		if len(t.rows) == 1 {
+			continue
+		}
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
+		if err := t.print(w); err != nil {
+			return err
+		}
+	}
+	for _, text := range f.Warnings {
+		if _, err := fmt.Fprintf(w, "\nwarning: %s\n", text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkRoutes is every route with who can serve it, sorted by task type.
+func checkRoutes(p *coordinator.Policy) []checkedRoute {
+	routes := make([]checkedRoute, 0, len(p.Routes))
+	for _, name := range sortedKeys(p.Routes) {
+		route := p.Routes[name]
+		r := checkedRoute{Type: name, Requires: route.Required, Preferred: route.Preferred, Strategy: route.Strategy}
+		if r.Strategy == "" {
+			r.Strategy = p.Strategy
+		}
+		for i := range p.Agents {
+			if len(missing(&p.Agents[i], route.Required)) == 0 {
+				r.Agents, r.Slots = r.Agents+1, r.Slots+p.Agents[i].MaxConcurrent
+			}
+		}
+		routes = append(routes, r)
+	}
+	return routes
+}
+
+// missing lists what the agent lacks.
+func missing(g *coordinator.AgentSpec, required []string) []string {
+	var lacking []string
+	for _, capability := range required {
+		if _, has := slices.BinarySearch(g.Capabilities, capability); !has {
+			lacking = append(lacking, capability)
+		}
+	}
+	return lacking
+}

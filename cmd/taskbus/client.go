@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"taskbus/coordinator/httpapi"
+)
+
+const (
+	clientTimeout = 10 * time.Second
+	maxAnswer     = 64 << 20 // bytes; /status of a fleet of 100,000 agents is about 40 MB
+)
+
+// client asks a running coordinator over HTTP.
+type client struct {
+	base string
+	http *http.Client
+}
+
+// urlFlag adds --url to a command that asks the coordinator.
+func urlFlag(c *cobra.Command) *string {
+	return c.Flags().String("url", "", "where the coordinator answers (default $TASKBUS_HTTP_URL, else http://127.0.0.1:$COORDINATOR_PORT)")
+}
+
+// newClient finds out where the coordinator is: the flag, TASKBUS_HTTP_URL, or
+// this machine.
+func (a *app) newClient(flag string) (*client, error) {
+	base, by := flag, "--url"
+	if base == "" {
+		base, by = a.getenv("TASKBUS_HTTP_URL"), "TASKBUS_HTTP_URL"
+	}
+	if base == "" {
+		port := a.getenv("COORDINATOR_PORT")
+		if port == "" {
+			port = "8551"
+		}
+		base, by = "http://127.0.0.1:"+port, "COORDINATOR_PORT"
+	}
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+		// Not quoted: somebody may have put a password into it.
+		return nil, usageError("%s is not the URL of a coordinator; write http://host:8551, without user and password", by)
+	}
+	return &client{base: strings.TrimRight(base, "/"), http: &http.Client{Timeout: clientTimeout}}, nil
+}
+
+// get asks for path and decodes the answer into v, which is nil when only the
+// status matters. A *httpapi.Problem, made an error, is what the coordinator
+// itself says against the question.
+func (c *client) get(ctx context.Context, path string, v any) error {
+	doing := "ask the coordinator at " + c.base
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	request.Header.Set("Accept", "application/json")
+	response, err := c.http.Do(request)
+	if err != nil {
+		var wrapped *url.Error
+		if errors.As(err, &wrapped) {
+			err = wrapped.Err
+		}
+		return fmt.Errorf("%s: %w; is it running (`taskbus serve`)? Say where with --url or TASKBUS_HTTP_URL", doing, err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("%s: read the answer: %w", doing, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return refused(doing, response.StatusCode, body)
+	}
+	if v == nil {
+		return nil
+	}
+	if err := json.Unmarshal(body, v); err != nil {
+		return fmt.Errorf("%s: the answer of %s is not the JSON expected (%w); is something else listening there?", doing, path, err)
+	}
+	return nil
+}
+
+func refused(doing string, status int, body []byte) error {
+	var p httpapi.Problem
+	if err := json.Unmarshal(body, &p); err != nil || p.Title == "" {
+		return fmt.Errorf("%s: it answered %d without an explanation; is something else listening there?", doing, status)
+	}
+	return errors.New(p.Title + ": " + p.Detail)
+}
+
+// status asks for everything the coordinator tells about itself.
+func (c *client) status(ctx context.Context) (httpapi.Status, error) {
+	var s httpapi.Status
+	err := c.get(ctx, "/status", &s)
+	return s, err
+}
+
+func (c *client) tasks(ctx context.Context, f httpapi.TaskFilter) (httpapi.TaskList, error) {
+	query := url.Values{"state": {f.State}, "agent": {f.Agent}, "limit": {strconv.Itoa(f.Limit)}}
+	var l httpapi.TaskList
+	err := c.get(ctx, "/tasks?"+query.Encode(), &l)
+	return l, err
+}
+
+func (c *client) explain(ctx context.Context, id string) (httpapi.TaskExplanation, error) {
+	var e httpapi.TaskExplanation
+	err := c.get(ctx, "/tasks/"+url.PathEscape(id)+"/explain", &e)
+	return e, err
+}

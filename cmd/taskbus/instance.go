@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/rs/zerolog"
+
+	"taskbus/config"
+	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service"
+)
+
+// parts are what serve has made ready.
+type parts struct {
+	flags    serveFlags
+	env      config.Environment
+	path     string
+	cfg      *config.Config
+	listener net.Listener
+	logger   zerolog.Logger
+}
+
+// instance is one coordinator process: the service, its HTTP server and its reloads.
+type instance struct {
+	parts
+	build   build
+	service *service.Service
+	handler http.Handler
+	reload  *reloader
+}
+
+func (a *app) newInstance(p parts) (*instance, error) {
+	if p.flags.pprof && !loopback(p.listener) {
+		return nil, usageError("--pprof shows the inside of the process and needs a loopback address, not %s", p.listener.Addr())
+	}
+	i := &instance{parts: p, build: thisBuild()}
+	registry, err := newRegistry(i.build)
+	if err != nil {
+		return nil, err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("find the name of this machine: %w", err)
+	}
+	i.service, err = service.New(service.Options{
+		Config: p.cfg, ConfigPath: p.path,
+		Bus: a.openBus(p.env.RabbitMQURL.Reveal(), p.logger), Logger: p.logger, Registry: registry,
+		Instance:  fmt.Sprintf("taskbus@%s#%d", host, os.Getpid()),
+		BrokerURL: brokerAddress(p.env.RabbitMQURL), Version: i.build.Version,
+	})
+	if err != nil {
+		return nil, err
+	}
+	options := httpapi.Options{
+		LoopbackHosts: loopback(p.listener),
+		Report: func(path string, cause any, stack []byte) {
+			p.logger.Error().Str("path", path).Str("cause", oneLine(fmt.Sprint(cause))).Bytes("stack", stack).Msg("an HTTP handler failed")
+		},
+	}
+	if p.flags.pprof {
+		options.Profiles = profiles()
+	}
+	i.handler = httpapi.New(i.service, metricsHandler(registry), options)
+	i.reload = newReloader(p.path, p.env, p.cfg, i.service.Reload)
+	return i, nil
+}
+
+// newRegistry has what every process tells: Go runtime, process, build.
+func newRegistry(b build) (*prometheus.Registry, error) {
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name:        "taskbus_build_info",
+		Help:        "Always 1; its labels say which build this is.",
+		ConstLabels: prometheus.Labels{"version": b.Version, "revision": b.Revision, "goversion": b.Go},
+	})
+	info.Set(1)
+	registry := prometheus.NewRegistry()
+	for _, c := range []prometheus.Collector{
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		info,
+	} {
+		if err := registry.Register(c); err != nil {
+			return nil, fmt.Errorf("register the metrics of the process: %w", err)
+		}
+	}
+	return registry, nil
+}
+
+func metricsHandler(registry *prometheus.Registry) http.Handler {
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, Registry: registry})
+}
+
+// profiles is net/http/pprof on a mux of its own.
+func profiles() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
+}

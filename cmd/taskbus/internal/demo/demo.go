@@ -1,0 +1,285 @@
+package demo
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"taskbus/config"
+	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
+	"taskbus/messages"
+	"taskbus/schemas"
+)
+
+// Options say what to play.
+type Options struct {
+	// Program is the taskbus binary to run as the coordinator.
+	Program    string
+	ConfigPath string
+	Config     *config.Config
+	TasksPath  string
+	BrokerURL  string
+	Bus        bus.Bus
+	// Absent agents are never started.
+	Absent []string
+	// LogPath is where the coordinator's log goes.
+	LogPath string
+	// Out gets the story and the tables.
+	Out io.Writer
+}
+
+// Bounds of the whole.
+const (
+	startTimeout = 30 * time.Second
+	stopGrace    = 25 * time.Second
+	settleMargin = 10 * time.Second // beyond the assignment timeout
+)
+
+// ErrUnaccounted means that some task had no outcome, or more than one.
+var ErrUnaccounted = errors.New("not every task is accounted for")
+
+// Run plays the demonstration and leaves no process behind. It returns
+// ErrUnaccounted when the outcomes do not match what was submitted.
+func Run(ctx context.Context, o Options) (err error) {
+	lines, err := readLines(o.TasksPath)
+	if err != nil {
+		return err
+	}
+	set, err := schemas.Compile()
+	if err != nil {
+		return fmt.Errorf("compile the embedded schemas: %w", err)
+	}
+	decoder := messages.NewDecoder(set, messages.DefaultLimits())
+	story := newStory(o.Out)
+
+	story.say("coordinator: %s serve --config %s (log: %s)", shortPath(o.Program), o.ConfigPath, o.LogPath)
+	p, err := startCoordinator(o.Program, o.ConfigPath, o.BrokerURL, o.LogPath)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.stop(stopGrace)) }()
+	starting, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := p.awaitReady(starting); err != nil {
+		return err
+	}
+
+	accounts := newLedger()
+	watcher, err := watch(starting, o.Bus, decoder, accounts, story)
+	if err != nil {
+		return err
+	}
+	defer closeSession(watcher)
+
+	agents, err := startAgents(starting, o, decoder, accounts, story)
+	defer stopAgents(agents)
+	if err != nil {
+		return err
+	}
+	if err := p.awaitAgents(starting, len(agents)); err != nil {
+		return err
+	}
+	story.say("%d agents online: %s", len(agents), agentNames(agents))
+
+	if err := submit(ctx, o.Bus, lines, accounts); err != nil {
+		return err
+	}
+	story.say("%d tasks submitted to %s from %s", len(lines), bus.QueueAssign, o.TasksPath)
+
+	limit := o.Config.Policy().Settings.AssignmentTimeout + settleMargin
+	waitErr := awaitAll(ctx, accounts, limit)
+	if err := summarise(ctx, o.Out, p, accounts, len(lines)); err != nil {
+		return err
+	}
+	return waitErr
+}
+
+// readLines reads the tasks, one JSON message a line.
+func readLines(path string) ([][]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the tasks: %w", err)
+	}
+	defer f.Close()
+	var lines [][]byte
+	scanner := bufio.NewScanner(f)
+	scanner.Buffer(nil, 8<<20)
+	for scanner.Scan() {
+		if line := bytes.TrimSpace(scanner.Bytes()); len(line) > 0 {
+			lines = append(lines, slices.Clone(line))
+		}
+	}
+	if err := scanner.Err(); err != nil {
+		return nil, fmt.Errorf("read the tasks from %s: %w", path, err)
+	}
+	if len(lines) == 0 {
+		return nil, fmt.Errorf("%s holds no task: give one task.assign message as JSON on each line", path)
+	}
+	return lines, nil
+}
+
+// watch listens to what the coordinator announces, on a queue of its own.
+func watch(ctx context.Context, b bus.Bus, decoder *messages.Decoder, accounts *ledger, s *story) (bus.Session, error) {
+	var id [6]byte
+	_, _ = rand.Read(id[:]) // never fails (crypto/rand)
+	queue := "taskbus.demo." + hex.EncodeToString(id[:])
+	session, err := b.Open(ctx, bus.SessionSpec{
+		Name: "taskbus-demo",
+		Topology: bus.Topology{
+			Mode:   bus.Declare,
+			Queues: []bus.Queue{{Name: queue, Temporary: true}},
+			Bindings: []bus.Binding{
+				{Exchange: bus.ExchangeEvents, Queue: queue, Key: bus.QueueFailed + ".#"},
+				{Exchange: bus.ExchangeEvents, Queue: queue, Key: "task.duplicate"},
+			},
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listen to %s: %w", bus.ExchangeEvents, err)
+	}
+	err = session.Subscribe(ctx, bus.Subscription{Queue: queue, Prefetch: 100, Handle: func(d bus.Delivery) {
+		defer session.Ack(d.Tag)
+		o := outcome{traceID: d.CorrelationID, at: time.Now()}
+		switch d.Type {
+		case schemas.TaskDuplicate:
+			var m struct {
+				TaskID coordinator.TaskID `json:"task_id"`
+			}
+			if json.Unmarshal(d.Body, &m) != nil {
+				return
+			}
+			o.task, o.duplicate = m.TaskID, true
+		default:
+			m, refusal := decoder.DecodeAssignmentFailed(d.Body)
+			if refusal != nil {
+				return
+			}
+			o.task, o.reason, o.text = m.TaskID, m.ReasonCode, m.Reason
+		}
+		if accounts.record(o) {
+			s.outcome(o)
+		}
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("listen to %s: %w", bus.ExchangeEvents, err)
+	}
+	return session, nil
+}
+
+// startAgents starts every configured agent that is not absent. It returns those
+// that were started even when one could not be.
+func startAgents(ctx context.Context, o Options, decoder *messages.Decoder, accounts *ledger, s *story) ([]*agent, error) {
+	var agents []*agent
+	for _, spec := range o.Config.Policy().Agents {
+		if slices.Contains(o.Absent, string(spec.ID)) {
+			s.say("agent %s stays away, so that its work has nobody", spec.ID)
+			continue
+		}
+		a, err := startAgent(ctx, o.Bus, spec, decoder, func(id coordinator.AgentID, d *messages.TaskDispatch) {
+			oc := outcome{task: d.TaskID, traceID: d.CorrelationID, agent: id, at: time.Now()}
+			if accounts.record(oc) {
+				s.outcome(oc)
+			}
+		})
+		if err != nil {
+			return agents, err
+		}
+		agents = append(agents, a)
+	}
+	return agents, nil
+}
+
+func stopAgents(agents []*agent) {
+	ctx, cancel := context.WithTimeout(context.Background(), stopGrace)
+	defer cancel()
+	for _, a := range agents {
+		a.stop(ctx)
+	}
+}
+
+func closeSession(s bus.Session) {
+	ctx, cancel := context.WithTimeout(context.Background(), stopGrace)
+	defer cancel()
+	_ = s.Close(ctx)
+}
+
+// submit publishes every line as it stands, and sees it confirmed.
+func submit(ctx context.Context, b bus.Bus, lines [][]byte, accounts *ledger) error {
+	settled := make(chan bus.Outcome, len(lines))
+	session, err := b.Open(ctx, bus.SessionSpec{
+		Name: "taskbus-demo-producer", Topology: bus.Topology{Mode: bus.Off},
+		OnSettled: func(_ uint64, o bus.Outcome) { settled <- o },
+	})
+	if err != nil {
+		return fmt.Errorf("connect the producer: %w", err)
+	}
+	defer closeSession(session)
+	for i, line := range lines {
+		accounts.expect(taskID(line))
+		err := session.Publish(bus.Publication{
+			Token: uint64(i), Key: bus.QueueAssign,
+			Properties: bus.Properties{ContentType: "application/json", Type: schemas.TaskAssign, Timestamp: time.Now()},
+			Body:       line,
+		})
+		if err != nil {
+			return fmt.Errorf("publish task %d: %w", i+1, err)
+		}
+	}
+	for range lines {
+		select {
+		case o := <-settled:
+			if o != bus.Confirmed {
+				return fmt.Errorf("the broker did not confirm a task: %s", o)
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the broker's confirms: %w", ctx.Err())
+		}
+	}
+	return nil
+}
+
+// taskID reads the id out of a line; empty when there is none.
+func taskID(line []byte) coordinator.TaskID {
+	var m struct {
+		TaskID coordinator.TaskID `json:"task_id"`
+	}
+	if json.Unmarshal(line, &m) != nil {
+		return ""
+	}
+	return m.TaskID
+}
+
+// awaitAll waits until every task has its outcome.
+func awaitAll(ctx context.Context, l *ledger, limit time.Duration) error {
+	timeout := time.NewTimer(limit)
+	defer timeout.Stop()
+	for len(l.open()) > 0 {
+		select {
+		case <-l.changed:
+		case <-timeout.C:
+			return nil // the summary says which
+		case <-ctx.Done():
+			return fmt.Errorf("interrupted before every task had its outcome: %w", ctx.Err())
+		}
+	}
+	return nil
+}
+
+func agentNames(agents []*agent) string {
+	names := make([]string, len(agents))
+	for i, a := range agents {
+		names[i] = string(a.spec.ID)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,111 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+)
+
+// story tells what happens while it happens.
+type story struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+func newStory(out io.Writer) *story { return &story{out: out} }
+
+func (s *story) say(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fmt.Fprintf(s.out, "%s  %s\n", time.Now().Format("15:04:05.000"), fmt.Sprintf(format, args...))
+}
+
+// outcome tells one outcome in one line.
+func (s *story) outcome(o outcome) {
+	switch {
+	case o.duplicate:
+		s.say("%-26s dropped: a second copy of a known task", o.task)
+	case o.agent != "":
+		s.say("%-26s → %s", o.task, o.agent)
+	default:
+		s.say("%-26s ✗ %s: %s", o.task, o.reason, short(o.text, 100))
+	}
+}
+
+// summarise prints the tables and tells whether every line is accounted for.
+func summarise(ctx context.Context, out io.Writer, p *process, l *ledger, lines int) error {
+	outcomes, surplus := l.all()
+	var assigned, failed, dropped []outcome
+	for _, o := range outcomes {
+		switch {
+		case o.agent != "":
+			assigned = append(assigned, o)
+		case o.duplicate:
+			dropped = append(dropped, o)
+		default:
+			failed = append(failed, o)
+		}
+	}
+	sort.Slice(assigned, func(i, j int) bool { return assigned[i].task < assigned[j].task })
+	sort.Slice(failed, func(i, j int) bool { return failed[i].task < failed[j].task })
+
+	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "\nTASK\tPRIORITY\tAGENT\tSTRATEGY\tMS\tTRACE ID")
+	for _, o := range assigned {
+		priority, strategy, ms := "?", "?", "?"
+		if t, ok := p.task(ctx, string(o.task)); ok {
+			priority, strategy, ms = fmt.Sprint(t.Priority), t.Strategy, fmt.Sprintf("%.1f", t.DurationMS)
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", o.task, priority, o.agent, strategy, ms, o.traceID)
+	}
+	fmt.Fprintln(tw, "\nFAILED TASK\tREASON CODE\tTRACE ID\tIN WORDS")
+	for _, o := range failed {
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", o.task, o.reason, o.traceID, short(o.text, 90))
+	}
+	if err := tw.Flush(); err != nil {
+		return fmt.Errorf("print the summary: %w", err)
+	}
+	open := l.open()
+	fmt.Fprintf(out, "\n%d submitted: %d assigned, %d failed with a reason, %d dropped as second copies, %d not accounted for\n",
+		lines, len(assigned), len(failed), len(dropped), len(open)+len(surplus)+l.unnamed)
+	if len(open)+len(surplus)+l.unnamed == 0 {
+		return nil
+	}
+	for _, id := range open {
+		fmt.Fprintf(out, "  no outcome: %s\n", id)
+	}
+	for _, o := range surplus {
+		fmt.Fprintf(out, "  one outcome too many: %s (%s%s)\n", o.task, o.agent, o.reason)
+	}
+	if l.unnamed > 0 {
+		fmt.Fprintf(out, "  lines without a readable task_id, to be found in task.dead: %d\n", l.unnamed)
+	}
+	return ErrUnaccounted
+}
+
+// short cuts a text for one line of a terminal.
+func short(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "") + "…"
+}
+
+// shortPath shows a program as a person would type it.
+func shortPath(path string) string {
+	wd, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	if rel, err := filepath.Rel(wd, path); err == nil && !strings.HasPrefix(rel, "..") {
+		return rel
+	}
+	return path
+}

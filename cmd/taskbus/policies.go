@@ -1,0 +1,131 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"taskbus/config"
+	"taskbus/coordinator/bus"
+)
+
+func (a *app) topologyPoliciesCommand() *cobra.Command {
+	var path string
+	c := &cobra.Command{
+		Use:   "policies",
+		Short: "Print the rabbitmqctl commands that queues: classic needs",
+		Long: `With "queues: classic" the queues shared with agents and producers are plain ones
+without arguments, so that everybody can declare them. What quorum queues and
+streams bring along then comes from policies of the broker: rejected and expired
+tasks go to task.reassign or task.dead, and statuses and results do not pile up.
+
+Prints one rabbitmqctl command per policy. A queue follows one policy only, the
+one with the highest priority: --priority raises these above your own.`,
+		Example: `  taskbus topology policies
+  taskbus topology policies | sh
+  taskbus topology policies --priority 50 | docker exec -i rabbitmq sh`,
+		Args: cobra.NoArgs,
+	}
+	configFlag(c.Flags(), &path)
+	priority := c.Flags().Int("priority", 10, "priority of the policies")
+	c.RunE = func(*cobra.Command, []string) error {
+		env, err := a.environment()
+		if err != nil {
+			return err
+		}
+		_, cfg, err := a.loadConfig(path, config.Environment{})
+		if err != nil {
+			return err
+		}
+		list, err := classicPolicies(cfg)
+		if err != nil {
+			return err
+		}
+		if a.output == outputJSON {
+			return a.printJSON(struct {
+				Policies []policy `json:"policies"`
+			}{list})
+		}
+		return printPolicies(a.out, list, virtualHost(env.RabbitMQURL), *priority)
+	}
+	return c
+}
+
+// policy is one policy of RabbitMQ.
+type policy struct {
+	Name       string          `json:"name"`
+	Pattern    string          `json:"pattern"`
+	Definition json.RawMessage `json:"definition"`
+}
+
+// classicPolicies gives every queue that the classic profile declares without
+// arguments what the quorum profile would have given it. The list is empty, not
+// nil, when the configuration does not use the classic profile.
+func classicPolicies(cfg *config.Config) ([]policy, error) {
+	policies := []policy{}
+	if cfg.Queues != config.QueuesClassic {
+		return policies, nil
+	}
+	full := bus.Standard(bus.Declare, bus.ProfileQuorum, cfg.AgentQueues())
+	byDefinition := make(map[string]int) // definition → index of its policy
+	for i, q := range standard(cfg, bus.Declare).Queues {
+		if q.Kind != bus.Classic {
+			continue
+		}
+		definition, err := json.Marshal(inherited(full.Queues[i]))
+		if err != nil {
+			return nil, fmt.Errorf("encode the policy of %s: %w", q.Name, err)
+		}
+		at, known := byDefinition[string(definition)]
+		if !known {
+			at = len(policies)
+			byDefinition[string(definition)] = at
+			policies = append(policies, policy{Name: "taskbus-" + q.Name, Definition: definition})
+		} else if full.Queues[i].DeadLetter == bus.QueueReassign {
+			policies[at].Name = "taskbus-agents"
+		}
+		if policies[at].Pattern != "" {
+			policies[at].Pattern += "|"
+		}
+		policies[at].Pattern += regexp.QuoteMeta(q.Name)
+	}
+	for i := range policies {
+		policies[i].Pattern = "^(" + policies[i].Pattern + ")$"
+	}
+	return policies, nil
+}
+
+// inherited is what of a queue's arguments a policy can give a classic queue.
+func inherited(q bus.Queue) map[string]any {
+	if q.Kind == bus.Stream {
+		return map[string]any{
+			"message-ttl":      int64(q.MaxAge / time.Millisecond),
+			"max-length-bytes": q.MaxBytes,
+			"overflow":         "drop-head",
+		}
+	}
+	// The default exchange, whose routing key is a queue's name.
+	return map[string]any{"dead-letter-exchange": "", "dead-letter-routing-key": q.DeadLetter}
+}
+
+func printPolicies(w io.Writer, policies []policy, vhost string, priority int) error {
+	if len(policies) == 0 {
+		_, err := fmt.Fprintln(w, "# None needed: only `queues: classic` relies on policies.")
+		return err
+	}
+	for _, p := range policies {
+		if _, err := fmt.Fprintf(w, "rabbitmqctl set_policy -p %s --apply-to queues --priority %d %s %s %s\n",
+			shellQuote(vhost), priority, shellQuote(p.Name), shellQuote(p.Pattern), shellQuote(string(p.Definition))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shellQuote makes one word of a POSIX shell of any text.
+func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

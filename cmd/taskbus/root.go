@@ -1,0 +1,82 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+)
+
+// The values of -o.
+const (
+	outputTable = "table"
+	outputJSON  = "json"
+)
+
+const rootLong = `Taskbus gives tasks to agents over RabbitMQ.
+
+Producers publish tasks to the queue task.assign, agents report themselves on
+agent.status, and the coordinator ("taskbus serve") gives every task to the agent
+that suits it best, or says in assignment.failed why nobody could have it.
+
+A first look, with a broker at hand:
+
+  taskbus check config/agents.yaml     is the description of the fleet in order?
+  taskbus serve                        start the coordinator
+  taskbus submit examples/tasks.jsonl  give it work
+  taskbus tasks                        what became of it
+  taskbus explain TASK                 and why
+
+Environment:
+  RABBITMQ_URL         broker, amqp://user:password@host:5672/vhost
+  RABBITMQ_URL_FILE    a file that holds the URL, as secret stores mount it
+  COORDINATOR_PORT     HTTP port of the coordinator (8551)
+  LOG_LEVEL            DEBUG, INFO, WARNING or ERROR (INFO)
+  LOG_FORMAT           json or console (json)
+  ASSIGNMENT_STRATEGY  replaces the default strategy of agents.yaml
+  TASKBUS_CONFIG       path of agents.yaml
+  TASKBUS_HTTP_BIND    address the HTTP server listens on, without a port
+  TASKBUS_HTTP_URL     where agents, tasks, explain and health find the coordinator
+  NO_COLOR             if set, console logs have no colours
+
+Exit codes:
+  0   done
+  1   it failed, or (check, submit, health) the answer is no
+  2   the command line is wrong
+  78  agents.yaml or the environment is wrong; starting again does not help`
+
+func (a *app) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "taskbus",
+		Short: "Task assignment for fleets of agents on RabbitMQ",
+		Long:  rootLong,
+		Example: `  taskbus serve --config config/agents.yaml
+  taskbus submit examples/tasks.jsonl
+  taskbus tasks --state failed`,
+		// Errors and usage are printed by exit, in one line.
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if a.output != outputTable && a.output != outputJSON {
+				return usageError("-o must be table or json, not %q", a.output)
+			}
+			a.began = true
+			return nil
+		},
+	}
+	root.PersistentFlags().StringVarP(&a.output, "output", "o", outputTable, "form of the output: table or json")
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	root.AddCommand(
+		a.serveCommand(),
+		a.checkCommand(),
+		a.submitCommand(),
+		a.agentsCommand(),
+		a.tasksCommand(),
+		a.explainCommand(),
+		a.healthCommand(),
+		a.topologyCommand(),
+		a.versionCommand(),
+	)
+	return root
+}

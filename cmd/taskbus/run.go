@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"taskbus/config"
+	"taskbus/coordinator/httpapi"
+)
+
+// drainMargin is how long past the configured grace the service may take before
+// it counts as stuck.
+const drainMargin = 5 * time.Second
+
+var errSecondSignal = errors.New("stopped at once by a second signal; RabbitMQ delivers again what was in flight")
+
+// run returns nil after a drain that a signal, or the end of ctx, has asked for.
+// The HTTP server outlives the service, so that /readyz says "draining" to the end.
+func (i *instance) run(ctx context.Context, signals <-chan os.Signal) error {
+	serving, stopServing := context.WithCancel(ctx)
+	defer stopServing()
+	answering, stopAnswering := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopAnswering()
+
+	served, answered := make(chan error, 1), make(chan error, 1)
+	go func() { served <- i.service.Run(serving) }()
+	go func() { answered <- httpapi.Serve(answering, i.listener, i.handler) }()
+	go i.watch(serving)
+
+	var limit time.Duration
+	var late <-chan time.Time // set once draining
+	drain := func() {
+		if late == nil {
+			stopServing()
+			limit = i.reload.grace() + drainMargin
+			late = time.After(limit)
+		}
+	}
+	var failure error
+	stop := ctx.Done()
+	for {
+		select {
+		case err := <-served:
+			stopAnswering()
+			if answered != nil {
+				failure = <-answered
+			}
+			return errors.Join(failure, err)
+		case failure = <-answered:
+			// Without HTTP nobody could see what goes on: end in order, and say so.
+			answered = nil
+			drain()
+		case <-stop:
+			stop = nil
+			drain()
+		case <-late:
+			return errors.Join(failure, fmt.Errorf("the drain did not end within %v; RabbitMQ delivers again what was in flight", limit))
+		case s := <-signals:
+			switch {
+			case s == syscall.SIGHUP:
+				i.logger.Info().Msg("SIGHUP: reading the configuration again")
+				// On its own: it may wait for the broker, and SIGTERM must not.
+				go i.reload.now(true)
+			case late != nil:
+				return errSecondSignal
+			default:
+				i.logger.Info().Str("signal", s.String()).Dur("grace_ms", i.reload.grace()).Msg("draining; a second signal ends at once")
+				drain()
+			}
+		}
+	}
+}
+
+// watch follows the configuration file until ctx ends.
+func (i *instance) watch(ctx context.Context) {
+	if err := config.Watch(ctx, i.path, func() { i.reload.now(false) }); err != nil {
+		i.logger.Warn().Err(err).Msg("changes of the configuration file are not noticed; send SIGHUP after a change")
+	}
+}
+
+// reloader hands every change of the configuration file to the service, in order.
+// It is safe for concurrent use.
+type reloader struct {
+	path  string
+	env   config.Environment
+	apply func(*config.Config, error)
+
+	// current is what was applied last. It is read without mu: applying may take
+	// seconds, and a drain must not wait for it.
+	current atomic.Pointer[config.Config]
+
+	mu sync.Mutex
+	// broken is what has been wrong with the file since; empty while it is in order.
+	broken string
+}
+
+func newReloader(path string, env config.Environment, first *config.Config, apply func(*config.Config, error)) *reloader {
+	r := &reloader{path: path, env: env, apply: apply}
+	r.current.Store(first)
+	return r
+}
+
+// now reads the file. Unless asked by a person, a file that says what it said
+// before is passed over.
+func (r *reloader) now(asked bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	cfg, err := config.Load(r.path, r.env)
+	if err != nil {
+		if broken := err.Error(); asked || broken != r.broken {
+			r.broken = broken
+			r.apply(nil, err)
+		}
+		return
+	}
+	if asked || r.broken != "" || cfg.Policy().Version != r.current.Load().Policy().Version {
+		r.current.Store(cfg)
+		r.broken = ""
+		r.apply(cfg, nil)
+	}
+}
+
+// grace is how long a drain may take by the configuration in force.
+func (r *reloader) grace() time.Duration { return r.current.Load().ShutdownGrace }

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/spf13/cobra"
+
+	"taskbus/config"
+)
+
+type serveFlags struct {
+	config, http string
+	pprof        bool
+}
+
+func (a *app) serveCommand() *cobra.Command {
+	var flags serveFlags
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the coordinator",
+		Long: `Runs the coordinator in the foreground until SIGTERM or SIGINT.
+
+It reads agents.yaml, connects to RabbitMQ (and goes on trying while the broker is
+away), assigns tasks, and answers HTTP: /health, /readyz, /status, /metrics and
+more (/ lists them). Logs go to standard error, one line each.
+
+Signals:
+  SIGTERM, SIGINT  take no more tasks, settle those in flight, exit with 0; this
+                   takes at most shutdown_grace_seconds of agents.yaml
+  a second one     exit with 1 at once; RabbitMQ redelivers what was in flight
+  SIGHUP           read agents.yaml again (a changed file is noticed anyway); a
+                   broken one is reported and the old configuration stays
+
+The HTTP server listens on http.bind of agents.yaml (127.0.0.1) and
+COORDINATOR_PORT (8551); TASKBUS_HTTP_BIND replaces the former, --http both. It
+only reads and has no password: keep it inside.
+
+Exit codes: 0 after a signal, 1 when it cannot run (the HTTP port is taken), 78
+when agents.yaml or the environment is wrong.`,
+		Example: `  taskbus serve
+  taskbus serve --config /etc/taskbus/agents.yaml --http 0.0.0.0:8551
+  LOG_LEVEL=debug LOG_FORMAT=console taskbus serve`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.serve(c.Context(), flags) },
+	}
+	configFlag(c.Flags(), &flags.config)
+	c.Flags().StringVar(&flags.http, "http", "", "address of the HTTP server as host:port; port 0 takes any free one")
+	c.Flags().BoolVar(&flags.pprof, "pprof", false, "serve profiles below /debug/pprof/; only on a loopback address")
+	return c
+}
+
+// serve reads what it needs, in the order in which faults are cheapest, and then
+// hands over to a coordinator.
+func (a *app) serve(ctx context.Context, flags serveFlags) (err error) {
+	env, err := a.environment()
+	if err != nil {
+		return err
+	}
+	path, cfg, err := a.loadConfig(flags.config, env)
+	if err != nil {
+		return err
+	}
+	address, err := httpAddress(flags.http, a.getenv("TASKBUS_HTTP_BIND"), cfg, env)
+	if err != nil {
+		return err
+	}
+	// Taken over before anything runs: a signal must never hit a half-built one.
+	signals := a.notify()
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("listen for HTTP: %w; choose another address with --http or COORDINATOR_PORT", err)
+	}
+	logger, buffer := newLogger(env.LogLevel, env.LogFormat, colourful(a.err, a.getenv), a.err)
+	defer func() {
+		// Whatever happens, no line is left behind.
+		if closeErr := buffer.Close(); err == nil && closeErr != nil {
+			err = fmt.Errorf("write the log: %w", closeErr)
+		}
+	}()
+	i, err := a.newInstance(parts{flags, env, path, cfg, listener, logger})
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	logger.Info().
+		Str("version", i.build.Version).Str("config", path).Str("config_version", cfg.Policy().Version).
+		Int("agents", len(cfg.Policy().Agents)).Str("strategy", cfg.Policy().Strategy).
+		Str("broker", brokerAddress(env.RabbitMQURL)).Str("http", "http://"+listener.Addr().String()).
+		Msg("taskbus is starting")
+	return i.run(ctx, signals)
+}
+
+// httpAddress is where the HTTP server listens: flag, else variable and port,
+// else agents.yaml and port.
+func httpAddress(flag, bind string, cfg *config.Config, env config.Environment) (string, error) {
+	if flag != "" {
+		if _, _, err := net.SplitHostPort(flag); err != nil {
+			return "", usageError("--http must be host:port such as 127.0.0.1:8551 or [::1]:8551, not %q", flag)
+		}
+		return flag, nil
+	}
+	if bind == "" {
+		bind = cfg.HTTPBind
+	} else if bind != "localhost" && net.ParseIP(bind) == nil {
+		return "", configError(fmt.Errorf("TASKBUS_HTTP_BIND must be an IP address such as 0.0.0.0, or localhost, without a port, not %q", bind))
+	}
+	return net.JoinHostPort(bind, fmt.Sprint(env.Port)), nil
+}
+
+// loopback reports whether only this machine can reach the listener.
+func loopback(l net.Listener) bool {
+	addr, ok := l.Addr().(*net.TCPAddr)
+	return ok && addr.IP.IsLoopback()
+}

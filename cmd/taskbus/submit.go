@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"taskbus/coordinator/bus"
+	"taskbus/messages"
+	"taskbus/schemas"
+)
+
+type submitFlags struct {
+	high, raw, validateOnly bool
+}
+
+func (a *app) submitCommand() *cobra.Command {
+	var flags submitFlags
+	c := &cobra.Command{
+		Use:   "submit FILE|-",
+		Short: "Publish tasks, one JSON object per line",
+		Long: `Publishes every line of FILE (or of standard input, "-") as one task to the queue
+task.assign: persistent, mandatory, and counted only when RabbitMQ has confirmed
+it. No coordinator needs to run; the tasks wait in the queue.
+
+A line is a task.assign message, for example:
+
+  {"message_type": "task.assign", "task_id": "t-1", "task_type": "translate",
+   "payload": {"text": "guten Tag"}, "priority": 2}
+
+Each line is validated before it is published; one that is not in order is
+reported with its number and left out, the others are published all the same. To
+publish all or nothing, run with --validate-only first. With --raw every line is
+published as it is, to see how the coordinator deals with it.
+
+A repeated submit is safe: the coordinator drops second copies of a task_id.
+Exit code 1 if any line was refused or not confirmed. The broker's URL comes from
+RABBITMQ_URL; an argument would show its password to everybody on the machine.`,
+		Example: `  taskbus submit examples/tasks.jsonl
+  taskbus submit --validate-only examples/tasks.jsonl
+  producer | taskbus submit --high -
+  echo '{"broken' | taskbus submit --raw -`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if flags.raw && flags.validateOnly {
+				return usageError("--raw and --validate-only exclude each other: raw lines are not validated")
+			}
+			return a.submit(c.Context(), args[0], flags)
+		},
+	}
+	c.Flags().BoolVar(&flags.high, "high", false, "publish to task.assign.high, which does not wait behind a backlog")
+	c.Flags().BoolVar(&flags.raw, "raw", false, "do not validate: publish every line as it is")
+	c.Flags().BoolVar(&flags.validateOnly, "validate-only", false, "validate every line and publish nothing; needs no broker")
+	return c
+}
+
+func (a *app) submit(ctx context.Context, path string, flags submitFlags) error {
+	set, err := schemas.Compile()
+	if err != nil {
+		return err
+	}
+	input := a.in
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return fmt.Errorf("read the tasks: %w", err)
+		}
+		defer file.Close() // only read from: nothing can be lost by closing it
+		input = file
+	}
+	job := &submission{
+		queue: bus.QueueAssign, raw: flags.raw, now: a.now,
+		decoder:  messages.NewDecoder(set, messages.Limits{}),
+		tally:    newTally(),
+		progress: progress{w: a.err, doing: "submit", rewrite: terminal(a.err)},
+	}
+	if flags.high {
+		job.queue = bus.QueueAssignHigh
+	}
+	start := a.now()
+	if flags.validateOnly {
+		err = job.run(ctx, input)
+	} else {
+		err = a.publish(ctx, job, input)
+	}
+	job.progress.end()
+	summary := job.tally.summary()
+	if !flags.validateOnly {
+		summary.Queue = job.queue
+	}
+	if printErr := a.printSubmission(summary, a.now().Sub(start)); printErr != nil {
+		return printErr
+	}
+	switch {
+	case err != nil:
+		return err
+	case summary.bad():
+		return errReported
+	}
+	return nil
+}
+
+// publish runs the job over a broker session of its own.
+func (a *app) publish(ctx context.Context, job *submission, input io.Reader) error {
+	env, err := a.environment()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := a.stoppable(ctx)
+	defer cancel()
+	where := brokerAddress(env.RabbitMQURL)
+	session, err := a.openQuietBus(env).Open(ctx, bus.SessionSpec{
+		Name:      sessionName("submit"),
+		Topology:  bus.Topology{Mode: bus.Off},
+		OnSettled: job.tally.settled,
+		OnBlocked: job.progress.blocked,
+	})
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w; check RABBITMQ_URL and that the broker runs", where, err)
+	}
+	job.session = session
+	err = job.run(ctx, input)
+	// What is on its way is waited for even when somebody pressed Ctrl-C.
+	closing, cancelClosing := context.WithTimeout(context.WithoutCancel(ctx), confirmTimeout)
+	defer cancelClosing()
+	if closeErr := session.Close(closing); err == nil && closeErr != nil {
+		err = fmt.Errorf("wait for the confirms of %s: %w", where, closeErr)
+	}
+	<-session.Done()
+	return err
+}
+
+// confirmTimeout bounds the wait for the last confirms.
+const confirmTimeout = 30 * time.Second
+
+func (a *app) printSubmission(s submissionSummary, took time.Duration) error {
+	if a.output == outputJSON {
+		return a.printJSON(s)
+	}
+	for _, r := range s.Refused {
+		fmt.Fprintf(a.err, "line %d: %s\n", r.Line, oneLine(r.Text))
+	}
+	for _, f := range s.Unconfirmed {
+		fmt.Fprintf(a.err, "line %d: not confirmed: %s\n", f.Line, f.Text)
+	}
+	if n := s.RefusedLines - len(s.Refused) + s.UnconfirmedLines - len(s.Unconfirmed); n > 0 {
+		fmt.Fprintf(a.err, "… and %d more\n", n)
+	}
+	text := fmt.Sprintf("%s, %d valid, %d refused", count(s.Lines, "line"), s.Valid, s.RefusedLines)
+	if s.Queue != "" {
+		text = fmt.Sprintf("%s, %d refused, %d confirmed in %s, %d not confirmed, in %.1f s",
+			count(s.Lines, "line"), s.RefusedLines, s.Confirmed, s.Queue, s.UnconfirmedLines, took.Seconds())
+	}
+	_, err := fmt.Fprintln(a.out, text)
+	return err
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/httpapi"
+	"taskbus/messages"
+)
+
+func (a *app) tasksCommand() *cobra.Command {
+	var filter httpapi.TaskFilter
+	c := &cobra.Command{
+		Use:   "tasks",
+		Short: "List recent tasks, newest first",
+		Long: `Lists recent tasks with what became of them, newest first.
+
+  pending      accepted, waits for an agent with a free slot
+  dispatching  an agent is chosen, RabbitMQ has not confirmed yet
+  dispatched   in the agent's queue, confirmed
+  failed       assignment.failed was published; WHY has the reason code
+  duplicate    a second copy of a known task, dropped
+
+The coordinator remembers a bounded number of tasks and forgets them when it
+ends. RabbitMQ has all of them: in task.assign, in the agents' queues, in
+assignment.failed and in task.dead.`,
+		Example: `  taskbus tasks
+  taskbus tasks --state failed --limit 200
+  taskbus tasks --agent gpu-1 -o json`,
+		Args: cobra.NoArgs,
+	}
+	base := urlFlag(c)
+	c.Flags().StringVar(&filter.State, "state", "", "only these: "+strings.Join(httpapi.TaskStates(), ", "))
+	c.Flags().StringVar(&filter.Agent, "agent", "", "only those given to this agent")
+	c.Flags().IntVar(&filter.Limit, "limit", httpapi.DefaultTaskLimit, fmt.Sprintf("at most this many, 1 to %d", httpapi.MaxTaskLimit))
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		switch {
+		case filter.State != "" && !slices.Contains(httpapi.TaskStates(), filter.State):
+			return usageError("--state must be one of %s, not %q", strings.Join(httpapi.TaskStates(), ", "), filter.State)
+		case filter.Agent != "" && !messages.ValidID(filter.Agent):
+			return usageError("--agent: %q is not an agent id", filter.Agent)
+		case filter.Limit < 1 || filter.Limit > httpapi.MaxTaskLimit:
+			return usageError("--limit must be 1 to %d, not %d", httpapi.MaxTaskLimit, filter.Limit)
+		}
+		client, err := a.newClient(*base)
+		if err != nil {
+			return err
+		}
+		found, err := client.tasks(c.Context(), filter)
+		if err != nil {
+			return err
+		}
+		if a.output == outputJSON {
+			return a.printJSON(found)
+		}
+		return printTasks(a.out, found, a.now())
+	}
+	return c
+}
+
+func printTasks(w io.Writer, found httpapi.TaskList, now time.Time) error {
+	if len(found.Tasks) == 0 {
+		_, err := fmt.Fprintln(w, "no such task is remembered; only recent ones are (`taskbus tasks --help`)")
+		return err
+	}
+	t := newTable("TASK", "TYPE", "PRIORITY", "STATE", "AGENT", "WHY", "ACCEPTED", "TOOK")
+	for _, k := range found.Tasks {
+		why := k.Strategy
+		if k.ReasonCode != "" {
+			why = k.ReasonCode
+		}
+		t.row(k.ID, k.Type, priority(k.Priority), k.State, k.Agent, why, ago(now, k.AcceptedAt), milliseconds(k.DurationMS))
+	}
+	if err := t.print(w); err != nil {
+		return err
+	}
+	if len(found.Tasks) < found.Limit {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "the newest %d; there may be more (--limit)\n", found.Limit)
+	return err
+}
+
+// priority names a task's priority, or gives the number if it has no name.
+func priority(p int) string {
+	if p < int(coordinator.PriorityLow) || p > int(coordinator.PriorityCritical) {
+		return fmt.Sprint(p)
+	}
+	return coordinator.Priority(p).String()
+}
+
+// milliseconds renders a duration with as many digits as a person wants; "" for
+// none.
+func milliseconds(ms float64) string {
+	switch {
+	case ms <= 0:
+		return ""
+	case ms < 10:
+		return fmt.Sprintf("%.1f ms", ms)
+	case ms < 10_000:
+		return fmt.Sprintf("%.0f ms", ms)
+	default:
+		return fmt.Sprintf("%.1f s", ms/1000)
+	}
+}

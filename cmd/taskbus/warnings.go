@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"taskbus/config"
+	"taskbus/coordinator"
+)
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// warnings are what is allowed in agents.yaml and probably not meant. routes are
+// those of the configuration.
+func warnings(cfg *config.Config, routes []checkedRoute) []string {
+	p := cfg.Policy()
+	var found []string
+	warn := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
+
+	if len(p.Agents) == 0 {
+		warn("no agents: every task will fail with no_eligible_agents")
+	}
+	for _, r := range routes {
+		if r.Agents == 0 && len(p.Agents) > 0 {
+			warn("nobody can serve %s: no agent has all of %s; its tasks will fail with no_eligible_agents", r.Type, strings.Join(r.Requires, ", "))
+		}
+		for _, id := range r.Preferred {
+			if g := agent(p, id); g != nil {
+				if lacking := missing(g, r.Requires); len(lacking) > 0 {
+					warn("%s prefers %s, which lacks %s and will never get it", r.Type, id, strings.Join(lacking, ", "))
+				}
+			}
+		}
+	}
+	for i := range p.Agents {
+		g := &p.Agents[i]
+		// One lost heartbeat must not take an agent out of service.
+		if p.Settings.StaleAfter < 2*g.HealthCheckInterval {
+			warn("%s reports every %v but counts as offline after %v of silence: one late heartbeat is enough; set stale_agent_threshold_seconds to at least %d",
+				g.ID, g.HealthCheckInterval, p.Settings.StaleAfter, 2*g.HealthCheckInterval/time.Second)
+		}
+		if len(routes) > 0 && !useful(g, routes) {
+			warn("%s can serve none of the routes; it gets only tasks that bring required_capabilities of their own", g.ID)
+		}
+	}
+	if len(p.Routes) == 0 && len(p.Agents) > 0 {
+		warn("no task_routing: a task without required_capabilities will fail with unknown_task_type")
+	}
+	return found
+}
+
+func agent(p *coordinator.Policy, id coordinator.AgentID) *coordinator.AgentSpec {
+	for i := range p.Agents {
+		if p.Agents[i].ID == id {
+			return &p.Agents[i]
+		}
+	}
+	return nil
+}
+
+func useful(g *coordinator.AgentSpec, routes []checkedRoute) bool {
+	return slices.ContainsFunc(routes, func(r checkedRoute) bool { return len(missing(g, r.Requires)) == 0 })
+}

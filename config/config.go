@@ -1,0 +1,147 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/strategy"
+)
+
+// Auth says what becomes of a heartbeat whose broker-validated user name is not
+// its agent's id (`agents.auth`).
+type Auth string
+
+// The modes of agents.auth.
+const (
+	AuthOff    Auth = "off"    // not looked at
+	AuthWarn   Auth = "warn"   // accepted, and reported
+	AuthStrict Auth = "strict" // refused
+)
+
+// Topology says what the coordinator may do to the broker's queues and
+// exchanges (`topology`). Its words are those of bus.Mode.
+type Topology string
+
+// The modes of topology.
+const (
+	TopologyDeclare Topology = "declare" // create what is missing
+	TopologyVerify  Topology = "verify"  // look, and refuse to start when something is missing
+	TopologyOff     Topology = "off"     // do not even look
+)
+
+// Queues chooses the kind of the queues that agents and producers share with
+// the coordinator (`queues`). Its words are those of bus.Profile.
+type Queues string
+
+// The kinds of shared queues.
+const (
+	QueuesQuorum  Queues = "quorum"
+	QueuesClassic Queues = "classic" // for fleets that declare plain durable queues themselves
+)
+
+// consumerTimeoutMargin is how much earlier than the broker's consumer timeout
+// a task must end, so that its agent can still acknowledge it.
+const consumerTimeoutMargin = 120 * time.Second
+
+// Config is one valid configuration. It is immutable once [Parse] or [Load] has
+// returned it, and safe for concurrent use.
+type Config struct {
+	policy coordinator.Policy
+
+	Auth     Auth
+	Topology Topology
+	Queues   Queues
+	// HTTPBind is the address the HTTP server listens on: an IP address or
+	// "localhost", without a port.
+	HTTPBind string
+	// TaskDispatchedEvents: announce every dispatch on taskbus.events, at the
+	// cost of one more publication for each task.
+	TaskDispatchedEvents bool
+	// MaxMessageBytes is the largest message body that is read; at most 8 MiB.
+	MaxMessageBytes int
+	// Window bounds the tasks held unacknowledged, WindowBytes their bodies. One
+	// message always fits into WindowBytes.
+	Window      int
+	WindowBytes int64
+	// BrokerConsumerTimeout is the broker's consumer_timeout; it bounds Settings.MaxTimeout.
+	BrokerConsumerTimeout time.Duration
+	// ShutdownGrace is how long a shutdown may wait for what is in flight.
+	ShutdownGrace time.Duration
+}
+
+// defaults is the configuration of a file that says nothing. The JSON Schema
+// documents the same values; a test holds the two equal.
+func defaults() *Config {
+	return &Config{
+		policy: coordinator.Policy{
+			Routes:     map[string]coordinator.Route{},
+			Strategy:   strategy.Default,
+			Strategies: strategy.Names(),
+			Settings: coordinator.Settings{
+				MaxRetryAttempts:  3,
+				StaleAfter:        120 * time.Second,
+				MaxQueueSize:      10_000,
+				AssignmentTimeout: 30 * time.Second,
+				MaxLoad:           0.9,
+				PriorityAgeing:    10 * time.Second,
+				DedupeWindow:      time.Hour,
+				DedupeMaxIDs:      100_000,
+			},
+		},
+		Auth:                  AuthOff,
+		Topology:              TopologyDeclare,
+		Queues:                QueuesQuorum,
+		HTTPBind:              "127.0.0.1",
+		MaxMessageBytes:       1 << 20,
+		Window:                4000,
+		WindowBytes:           256 << 20,
+		BrokerConsumerTimeout: 1800 * time.Second,
+		ShutdownGrace:         20 * time.Second,
+	}
+}
+
+// defaultAgent is an agent whose entry gives only what it must.
+func defaultAgent(id coordinator.AgentID) coordinator.AgentSpec {
+	return coordinator.AgentSpec{
+		ID:                  id,
+		Queue:               "agent." + string(id),
+		Rank:                3,
+		HealthCheckInterval: 30 * time.Second,
+		Timeout:             300 * time.Second,
+		AcceptTimeout:       60 * time.Second,
+	}
+}
+
+// Policy is what the engine needs of this configuration. Every call gives the
+// same value; neither the caller nor the engine may change it.
+func (c *Config) Policy() *coordinator.Policy { return &c.policy }
+
+// AgentQueues lists the agents' queues, sorted. The caller owns the list.
+func (c *Config) AgentQueues() []string {
+	queues := make([]string, len(c.policy.Agents))
+	for i := range c.policy.Agents {
+		queues[i] = c.policy.Agents[i].Queue
+	}
+	slices.Sort(queues)
+	return queues
+}
+
+// maxTaskTimeout is the longest timeout_seconds a task may ask for: two minutes
+// less than the broker lets an agent hold a message, because at the consumer
+// timeout the broker closes the agent's channel and gives the task to another.
+func (c *Config) maxTaskTimeout() time.Duration {
+	return c.BrokerConsumerTimeout - consumerTimeoutMargin
+}
+
+// setVersion names the configuration by its effective content: files that
+// differ only in comments, order or spelt-out defaults have the same version.
+// It relies on fmt printing maps in the order of their keys.
+func (c *Config) setVersion() {
+	c.policy.Version = ""
+	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", *c))
+	c.policy.Version = hex.EncodeToString(sum[:6])
+}

@@ -1,0 +1,270 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+)
+
+// decoder walks the YAML tree by hand and collects faults. yaml.v3's own strict
+// decoding stops at the first kind of fault, gives no columns, and lets 08 and
+// 0x10 through as numbers.
+type decoder struct {
+	source string
+	faults []Fault
+	// checks run after decoding: each compares one value with the whole file.
+	checks []func()
+}
+
+// place is a node of the file and the path that leads to it.
+type place struct {
+	node *yaml.Node
+	path string
+}
+
+// reader decodes the value at one place into its destination.
+type reader func(p place)
+
+// readers says what may stand in a mapping, by key.
+type readers map[string]reader
+
+func (d *decoder) faultAt(line, column int, path, format string, args ...any) {
+	d.faults = append(d.faults, Fault{Source: d.source, Line: line, Column: column, Path: path, Text: fmt.Sprintf(format, args...)})
+}
+
+func (d *decoder) fault(p place, format string, args ...any) {
+	d.faultAt(p.node.Line, p.node.Column, p.path, format, args...)
+}
+
+// later puts off a check until the whole file has been decoded.
+func (d *decoder) later(check func()) { d.checks = append(d.checks, check) }
+
+// suggest is didYouMean for as long as somebody will read it: a file with more
+// faults than are printed must not cost a search for each.
+func (d *decoder) suggest(got string, known func() []string) string {
+	if len(d.faults) >= maxPrinted {
+		return ""
+	}
+	return didYouMean(got, known())
+}
+
+// faulty reports whether a fault was found at exactly this path.
+func (d *decoder) faulty(path string) bool {
+	return slices.ContainsFunc(d.faults, func(f Fault) bool { return f.Path == path })
+}
+
+// child is the place of a key's value, or the fallback's where the key is not
+// given; its path is the key's in both cases.
+func child(p place, key string, fallback place) place {
+	path := join(p.path, key)
+	if p.node.Kind == yaml.MappingNode {
+		for i := 0; i+1 < len(p.node.Content); i += 2 {
+			if p.node.Content[i].Value == key {
+				return place{p.node.Content[i+1], path}
+			}
+		}
+	}
+	return place{fallback.node, path}
+}
+
+func isScalar(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode }
+func isNull(n *yaml.Node) bool   { return isScalar(n) && n.Tag == "!!null" }
+
+// canHaveKeys reports whether the node is a mapping, if only an empty one.
+func canHaveKeys(n *yaml.Node) bool { return n.Kind == yaml.MappingNode || isNull(n) }
+
+// found describes what stands at a place, for the end of "must be …, not …".
+func found(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	switch {
+	case isNull(n):
+		return "nothing (write a value or remove the key)"
+	case n.Tag == "!!str":
+		return echo(n.Value)
+	default:
+		return strings.Trim(echo(n.Value), `"`)
+	}
+}
+
+// entries calls each for every key of a mapping, in the order of the file, and
+// refuses repeated keys. A mapping with nothing in it counts as empty.
+func (d *decoder) entries(p place, what string, each func(key, value place)) {
+	if isNull(p.node) {
+		return
+	}
+	if p.node.Kind != yaml.MappingNode {
+		d.fault(p, "must be %s, not %s", what, found(p.node))
+		return
+	}
+	firstLine := make(map[string]int, len(p.node.Content)/2)
+	for i := 0; i+1 < len(p.node.Content); i += 2 {
+		k := p.node.Content[i]
+		if k.Kind != yaml.ScalarNode {
+			d.faultAt(k.Line, k.Column, p.path, "a key must be a word, not %s", found(k))
+			continue
+		}
+		path := join(p.path, k.Value)
+		if line, repeated := firstLine[k.Value]; repeated {
+			d.faultAt(k.Line, k.Column, path, "is already given in line %d; remove one of the two", line)
+			continue
+		}
+		firstLine[k.Value] = k.Line
+		each(place{k, path}, place{p.node.Content[i+1], path})
+	}
+}
+
+// join appends a key to a path, quoted when it is not a plain word.
+func join(path, key string) string {
+	if !idPattern.MatchString(key) {
+		key = echo(key)
+	}
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// object hands every key of a mapping to its reader. The value of a key that
+// has none is not looked at, and so cannot leak into the fault.
+func (d *decoder) object(p place, known readers) {
+	d.entries(p, "a mapping of settings", func(key, value place) {
+		read, ok := known[key.node.Value]
+		if !ok {
+			d.fault(key, "unknown key%s", d.suggest(key.node.Value, func() []string { return slices.Sorted(maps.Keys(known)) }))
+			return
+		}
+		read(value)
+	})
+}
+
+// has reports whether the mapping has the key, right or wrong.
+func has(n *yaml.Node, key string) bool { return child(place{node: n}, key, place{}).node != nil }
+
+// list calls each for every item. A list with nothing in it counts as empty.
+func (d *decoder) list(p place, what string, each func(item place)) {
+	if isNull(p.node) {
+		return
+	}
+	if p.node.Kind != yaml.SequenceNode {
+		d.fault(p, "must be a list of %s, e.g. [a, b], not %s", what, found(p.node))
+		return
+	}
+	for i, item := range p.node.Content {
+		each(place{item, fmt.Sprintf("%s[%d]", p.path, i)})
+	}
+}
+
+// text gives the characters of a scalar that stands for a name. A number counts
+// as its characters, so that `1:` may be an agent's id; true and ~ do not, they
+// are more likely a mistake.
+func (d *decoder) text(p place, pattern *regexp.Regexp, rule string) (string, bool) {
+	n := p.node
+	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" || n.Tag == "!!bool" || !pattern.MatchString(n.Value) {
+		d.fault(p, "must be %s, not %s", rule, found(n))
+		return "", false
+	}
+	return n.Value, true
+}
+
+// decimal is a whole number as JSON writes it. Anything else that YAML takes for
+// a number means something different to different readers: 010 is 8 to one and
+// 10 to the next, and 08 is a float.
+var decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
+
+// whole reads a whole number from lo (not negative) to hi. why, if given, says what stands
+// behind the limits.
+func whole[T ~int | ~int64 | ~uint64](d *decoder, into *T, lo, hi T, why ...string) reader {
+	return func(p place) {
+		rule := fmt.Sprintf("must be a whole number from %d to %d", lo, hi)
+		n := p.node
+		if n.Kind != yaml.ScalarNode {
+			d.fault(p, "%s, not %s", rule, found(n))
+			return
+		}
+		if plain := strings.TrimLeft(n.Value, "0"); decimal.MatchString(plain) && n.Tag != "!!str" && plain != n.Value {
+			d.fault(p, "%s, not %s; write it without the leading zero: %s", rule, found(n), clip(plain))
+			return
+		}
+		if n.Tag == "!!str" && decimal.MatchString(n.Value) {
+			d.fault(p, "%s, not text; write it without quotes: %s", rule, clip(n.Value))
+			return
+		}
+		if n.Tag == "!!str" || !decimal.MatchString(n.Value) {
+			d.fault(p, "%s, not %s", rule, found(n))
+			return
+		}
+		value, ok := parseWhole(n.Value, lo, hi)
+		if !ok {
+			d.fault(p, "%s, not %s", strings.Join(append([]string{rule}, why...), " "), found(n))
+			return
+		}
+		*into = value
+	}
+}
+
+// parseWhole parses a decimal number and reports whether it lies in lo to hi. No
+// setting is negative, so a minus sign is out of range like any other.
+func parseWhole[T ~int | ~int64 | ~uint64](s string, lo, hi T) (T, bool) {
+	v, err := strconv.ParseUint(s, 10, 64)
+	return T(v), err == nil && v <= uint64(hi) && v >= uint64(lo)
+}
+
+// seconds reads a whole number of seconds from lo to hi into a duration.
+func (d *decoder) seconds(into *time.Duration, lo, hi int64, why ...string) reader {
+	return func(p place) {
+		n := int64(*into / time.Second)
+		whole(d, &n, lo, hi, why...)(p)
+		*into = time.Duration(n) * time.Second
+	}
+}
+
+// fraction reads a number above 0 and up to 1.
+func (d *decoder) fraction(into *float64) reader {
+	return func(p place) {
+		n := p.node
+		v, err := strconv.ParseFloat(n.Value, 64)
+		if n.Kind != yaml.ScalarNode || n.Tag != "!!int" && n.Tag != "!!float" || err != nil || !(v > 0 && v <= 1) {
+			d.fault(p, "must be a number above 0 and up to 1, not %s", found(n))
+			return
+		}
+		*into = v
+	}
+}
+
+// boolean reads true or false and nothing that merely sounds like it.
+func (d *decoder) boolean(into *bool) reader {
+	return func(p place) {
+		if p.node.Kind != yaml.ScalarNode || p.node.Tag != "!!bool" {
+			d.fault(p, "must be true or false, not %s", found(p.node))
+			return
+		}
+		*into = p.node.Value[0] == 't' || p.node.Value[0] == 'T'
+	}
+}
+
+// oneOf reads one of a few words. It goes by the characters of the scalar, so
+// that an unquoted `off` stays the word it is whatever a YAML version makes of it.
+func oneOf[T ~string](d *decoder, into *T, words ...T) reader {
+	return func(p place) {
+		if p.node.Kind == yaml.ScalarNode && slices.Contains(words, T(p.node.Value)) {
+			*into = T(p.node.Value)
+			return
+		}
+		known := make([]string, len(words))
+		for i, w := range words {
+			known[i] = string(w)
+		}
+		d.fault(p, "must be one of %s, not %s", strings.Join(known, ", "), found(p.node))
+	}
+}

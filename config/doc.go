@@ -1,0 +1,25 @@
+// Package config answers one question: how is this coordinator set up?
+//
+// It reads agents.yaml and the environment and gives one complete, validated
+// [Config], or every fault at once ([Faults]), each with its line and with what
+// to do about it. The order is always the same: defaults, strict decoding,
+// validation of the whole, and only then a value. There is no half-valid Config.
+//
+// # Precedence
+//
+// agents.yaml's default strategy < ASSIGNMENT_STRATEGY < the strategy of a task
+// type < the strategy a task asks for. The first two meet in [Load]; the other
+// two are the engine's.
+//
+// # What is strict
+//
+// Misspelt and repeated keys, aliases, merge keys, tags, second documents and
+// numbers in disguise (08, 0x10, 1_000, "3") are faults. A section with nothing
+// under it counts as absent; a setting with nothing behind it is a fault.
+//
+// # What it must never do
+//
+// It never panics for bad input, never lets a broken file replace a good one
+// (the caller keeps the Config it has), never prints a [Secret] or the value of
+// a key it does not know, and knows nothing of brokers, HTTP or logging.
+package config

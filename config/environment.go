@@ -1,0 +1,197 @@
+package config
+
+import (
+	"errors"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"taskbus/coordinator/strategy"
+)
+
+// environment is the Source of faults in variables.
+const environment = "environment"
+
+// The variables that are read. An empty variable counts as unset, because that
+// is what compose files and unit files make of one that is not given.
+const (
+	envURL       = "RABBITMQ_URL"
+	envURLFile   = "RABBITMQ_URL_FILE"
+	envPort      = "COORDINATOR_PORT"
+	envLogLevel  = "LOG_LEVEL"
+	envLogFormat = "LOG_FORMAT"
+	envStrategy  = "ASSIGNMENT_STRATEGY"
+	envConfig    = "TASKBUS_CONFIG"
+)
+
+// LogLevel is the least severe level that is logged.
+type LogLevel string
+
+// The levels.
+const (
+	LogDebug LogLevel = "debug"
+	LogInfo  LogLevel = "info"
+	LogWarn  LogLevel = "warn"
+	LogError LogLevel = "error"
+)
+
+// LogFormat is how log lines look.
+type LogFormat string
+
+// The formats.
+const (
+	LogJSON    LogFormat = "json"
+	LogConsole LogFormat = "console" // for people at a terminal
+)
+
+// Environment is what the environment variables say.
+type Environment struct {
+	// RabbitMQURL is RABBITMQ_URL, or the content of the file RABBITMQ_URL_FILE
+	// names; amqp://guest:guest@localhost:5672/ if neither is set.
+	RabbitMQURL Secret
+	// Port is COORDINATOR_PORT, 0 to 65535; 8551 if not set. 0 asks the system
+	// for a free port, which is meant for tests.
+	Port int
+	// LogLevel is LOG_LEVEL (any case; WARNING is WARN); info if not set.
+	LogLevel LogLevel
+	// LogFormat is LOG_FORMAT (any case); json if not set.
+	LogFormat LogFormat
+	// Strategy is ASSIGNMENT_STRATEGY, the name of a strategy that exists; empty
+	// if not set. Whether agents.yaml enables it is for [Load] to say.
+	Strategy string
+}
+
+// ReadEnvironment reads and checks all variables but TASKBUS_CONFIG, which is
+// [Search]'s. The error is a *Faults with every one that is wrong; it never
+// holds a part of the broker's URL.
+func ReadEnvironment(getenv func(string) string) (Environment, error) {
+	env := Environment{
+		RabbitMQURL: NewSecret("amqp://guest:guest@localhost:5672/"),
+		Port:        8551,
+		LogLevel:    LogInfo,
+		LogFormat:   LogJSON,
+	}
+	var faults []Fault
+	read := func(name string, set func(value string) error) {
+		value := getenv(name)
+		if value == "" {
+			return
+		}
+		if err := set(value); err != nil {
+			faults = append(faults, Fault{Source: environment, Path: name, Text: err.Error()})
+		}
+	}
+	read(envURL, env.setURL)
+	read(envURLFile, func(path string) error {
+		if getenv(envURL) != "" {
+			return errors.New(envURL + " is set too; unset one of the two, so that it is clear which counts")
+		}
+		return env.setURLFromFile(path)
+	})
+	read(envPort, env.setPort)
+	read(envLogLevel, env.setLogLevel)
+	read(envLogFormat, env.setLogFormat)
+	read(envStrategy, env.setStrategy)
+	if err := faultsOrNil(faults); err != nil {
+		return Environment{}, err
+	}
+	return env, nil
+}
+
+// setURL checks the broker's URL. What net/url says about a bad one quotes it,
+// with the password, and is therefore not passed on.
+func (e *Environment) setURL(value string) error {
+	const want = "; write amqp://user:password@host:5672/vhost (amqps:// for TLS), with special characters in user, password and vhost percent-encoded"
+	u, err := url.Parse(value)
+	switch {
+	case err != nil:
+		return errors.New("is not a URL" + want)
+	case u.Scheme != "amqp" && u.Scheme != "amqps":
+		return errors.New("does not begin with amqp:// or amqps://" + want)
+	case u.Hostname() == "":
+		return errors.New("names no host" + want)
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+			return errors.New("has a port that is not from 1 to 65535" + want)
+		}
+	}
+	e.RabbitMQURL = NewSecret(value)
+	return nil
+}
+
+// setURLFromFile takes the URL from a file, as secret stores mount it.
+func (e *Environment) setURLFromFile(path string) error {
+	const longest = 4096
+	data, err := readAtMost(path, longest+1)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return errors.New("names a file that does not exist; mount the secret or correct the path")
+	case err != nil:
+		return errors.New("names a file that cannot be read: " + rootCause(err).Error())
+	case len(data) > longest:
+		return errors.New("names a file that is too large for a URL; it must hold the URL alone")
+	}
+	if err := e.setURL(strings.TrimSpace(string(data))); err != nil {
+		return errors.New("the URL in the file " + err.Error())
+	}
+	return nil
+}
+
+// rootCause drops the path from a file error: somebody may have put the URL
+// itself into the variable.
+func rootCause(err error) error {
+	var pathError *os.PathError
+	if errors.As(err, &pathError) {
+		return pathError.Err
+	}
+	return err
+}
+
+func (e *Environment) setPort(value string) error {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 0 || n > 65535 {
+		return errors.New("must be a port from 1 to 65535, or 0 for any free one, not " + echo(value))
+	}
+	e.Port = n
+	return nil
+}
+
+func (e *Environment) setLogLevel(value string) error {
+	switch strings.ToUpper(value) {
+	case "DEBUG":
+		e.LogLevel = LogDebug
+	case "INFO":
+		e.LogLevel = LogInfo
+	case "WARN", "WARNING":
+		e.LogLevel = LogWarn
+	case "ERROR":
+		e.LogLevel = LogError
+	default:
+		return errors.New("must be one of DEBUG, INFO, WARN, WARNING, ERROR, not " + echo(value))
+	}
+	return nil
+}
+
+func (e *Environment) setLogFormat(value string) error {
+	switch f := LogFormat(strings.ToLower(value)); f {
+	case LogJSON, LogConsole:
+		e.LogFormat = f
+		return nil
+	default:
+		return errors.New("must be json or console, not " + echo(value))
+	}
+}
+
+func (e *Environment) setStrategy(value string) error {
+	if _, ok := strategy.Lookup(value); !ok {
+		return errors.New(unknownStrategy(value))
+	}
+	e.Strategy = value
+	return nil
+}
+
+func unknownStrategy(name string) string {
+	return "no strategy is called " + echo(name) + didYouMean(name, strategy.Names())
+}

@@ -1,0 +1,149 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Fault is one thing that is wrong with the configuration.
+type Fault struct {
+	// Source is the file's name, or "environment".
+	Source string
+	// Line and Column count from 1; Line is 0 for the environment, and Column is
+	// 0 where the YAML parser gives none.
+	Line, Column int
+	// Path leads to the setting, e.g. "agents.gpu-1.max_concurrent_tasks", or
+	// names the variable. Empty for what concerns the file as a whole.
+	Path string
+	// Text says what is wrong and what to do.
+	Text string
+}
+
+// String renders "agents.yaml:12:5: agents.gpu-1.priority: text".
+func (f Fault) String() string {
+	var b strings.Builder
+	b.WriteString(f.Source)
+	for _, n := range []int{f.Line, f.Column} {
+		if n > 0 {
+			b.WriteByte(':')
+			b.WriteString(strconv.Itoa(n))
+		}
+	}
+	b.WriteString(": ")
+	if f.Path != "" {
+		b.WriteString(f.Path)
+		b.WriteString(": ")
+	}
+	b.WriteString(f.Text)
+	return b.String()
+}
+
+// Faults is the error of everything that reads a configuration: all that is
+// wrong, in the order of the file. List is never empty.
+type Faults struct{ List []Fault }
+
+// maxPrinted keeps a thoroughly broken file from flooding a log.
+const maxPrinted = 50
+
+// Error gives one line for each fault, and after maxPrinted of them only says
+// how many more there are; List has them all.
+func (e *Faults) Error() string {
+	var b strings.Builder
+	for i, f := range e.List {
+		if i == maxPrinted {
+			fmt.Fprintf(&b, "\n… and %d more faults", len(e.List)-maxPrinted)
+			break
+		}
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(f.String())
+	}
+	return b.String()
+}
+
+// faultsOrNil sorts the faults and makes an error of them, if there are any.
+func faultsOrNil(list []Fault) error {
+	if len(list) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(list, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return &Faults{List: list}
+}
+
+// maxEcho is how many characters of the file a fault repeats.
+const maxEcho = 40
+
+// clip shortens what stands in the file to what a line can hold.
+func clip(s string) string { return clipTo(s, maxEcho) }
+
+func clipTo(s string, most int) string {
+	if utf8.RuneCountInString(s) > most {
+		return string([]rune(s)[:most]) + "…"
+	}
+	return s
+}
+
+// echo quotes what stands in the file, shortened and without control characters.
+func echo(s string) string { return strconv.Quote(clip(s)) }
+
+// didYouMean ends a fault about an unknown name: with the known name that comes
+// closest, else with all of them (shortened when there are very many).
+func didYouMean(got string, known []string) string {
+	if len(known) == 0 {
+		return ""
+	}
+	best, least := "", 1+max(1, min(3, utf8.RuneCountInString(got)/3))
+	for _, k := range known {
+		if d := distance(normal(got), normal(k)); d < least {
+			best, least = k, d
+		}
+	}
+	if best != "" {
+		return "; did you mean " + best + "?"
+	}
+	const most = 24
+	if len(known) > most {
+		return fmt.Sprintf("; known are %s and %d more", strings.Join(known[:most], ", "), len(known)-most)
+	}
+	return "; known are " + strings.Join(known, ", ")
+}
+
+// normal makes spellings equal that people confuse: case, and dash for underscore.
+func normal(s string) string {
+	const longest = 128 // a name cannot be longer; bounds the work of distance
+	if len(s) > longest {
+		s = s[:longest]
+	}
+	return strings.ReplaceAll(strings.ToLower(s), "-", "_")
+}
+
+// distance counts the insertions, deletions, replacements and exchanges of
+// neighbouring characters that turn a into b.
+func distance(a, b string) int {
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			replace := last[j-1]
+			if a[i-1] != b[j-1] {
+				replace++
+			}
+			row[j] = min(replace, last[j]+1, row[j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}

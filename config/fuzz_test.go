@@ -1,0 +1,105 @@
+package config
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/strategy"
+)
+
+// Whatever the bytes, Parse gives a configuration the engine can rely on, or
+// faults that say where.
+func FuzzParse(f *testing.F) {
+	for _, data := range testFiles(f) {
+		f.Add(data)
+	}
+	for _, seed := range []string{
+		"agents: {auth: off}", "agents: {auth: no}", "a: &a [*a]", "? ", "{", "[", "- - - -", "\ufeffagents: {}",
+		"agents: {a: {max_concurrent_tasks: 1}}\r\n---\r\n", "%YAML 1.1\n---\nagents: {}", "\"\\x00\": 1", "agents: !!binary aGk=",
+		"!!map {agents: {}}", "agents: {2001-01-01: {max_concurrent_tasks: 1}}", "...", "---\n...\n---", "global_settings: {seed: -0}",
+		strings.Repeat("[", 20_000), strings.Repeat("a: ", 5_000), strings.Repeat("- ", 20_000), strings.Repeat("? ", 2_000),
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := Parse(data, "agents.yaml")
+		if err == nil {
+			checkPolicy(t, c)
+			return
+		}
+		var faults *Faults
+		if !errors.As(err, &faults) || len(faults.List) == 0 {
+			t.Fatalf("not *Faults: %v", err)
+		}
+		lines := strings.Count(string(data), "\n") + strings.Count(string(data), "\r") +
+			strings.Count(string(data), "\u0085") + strings.Count(string(data), "\u2028") + strings.Count(string(data), "\u2029") + 2
+		for _, fault := range faults.List {
+			if fault.Line < 1 || fault.Line > lines || fault.Text == "" {
+				t.Errorf("a file of %d lines gives the fault %+v", lines, fault)
+			}
+			if strings.ContainsAny(fault.String(), "\n\r\x00") {
+				t.Errorf("the fault is not one clean line: %q", fault.String())
+			}
+		}
+	})
+}
+
+// checkPolicy holds what coordinator.Policy promises.
+func checkPolicy(t *testing.T, c *Config) {
+	p := c.Policy()
+	ids := make([]coordinator.AgentID, 0, len(p.Agents))
+	for _, a := range p.Agents {
+		ids = append(ids, a.ID)
+		ok := idPattern.MatchString(string(a.ID)) && a.Queue != "" && len(a.Queue) <= 255 && !reservedQueue(a.Queue) &&
+			a.MaxConcurrent >= 1 && a.Rank >= 1 && a.Rank <= 5 && a.HealthCheckInterval > 0 && a.AcceptTimeout > 0 &&
+			a.HealthCheckInterval < p.Settings.StaleAfter && a.Timeout > 0 && a.Timeout <= p.Settings.MaxTimeout
+		if !ok || !sortedUnique(a.Capabilities) {
+			t.Errorf("agent %+v", a)
+		}
+	}
+	if !sortedUnique(ids) {
+		t.Errorf("agents %v", ids)
+	}
+	if queues := c.AgentQueues(); !sortedUnique(queues) {
+		t.Errorf("queues %v", queues)
+	}
+	if !sortedUnique(p.Strategies) || !slices.Contains(p.Strategies, p.Strategy) {
+		t.Errorf("strategy %s of %v", p.Strategy, p.Strategies)
+	}
+	for _, name := range p.Strategies {
+		if _, ok := strategy.Lookup(name); !ok {
+			t.Errorf("unknown strategy %q is enabled", name)
+		}
+	}
+	for taskType, route := range p.Routes {
+		if !sortedUnique(route.Required) || !sortedUnique(route.Preferred) || route.Strategy != "" && !slices.Contains(p.Strategies, route.Strategy) {
+			t.Errorf("route %q: %+v", taskType, route)
+		}
+		for _, id := range route.Preferred {
+			if !slices.Contains(ids, id) {
+				t.Errorf("route %q prefers %q, which does not exist", taskType, id)
+			}
+		}
+	}
+	s := p.Settings
+	if s.MaxRetryAttempts < 0 || s.MaxQueueSize < 1 || s.AssignmentTimeout < 0 || s.AssignmentTimeout > time.Minute ||
+		!(s.MaxLoad > 0 && s.MaxLoad <= 1) || s.PriorityAgeing <= 0 || s.DedupeWindow <= 0 || s.DedupeMaxIDs < 1 {
+		t.Errorf("settings %+v", s)
+	}
+	if len(p.Version) != 12 || c.Window < 1 || c.WindowBytes < int64(c.MaxMessageBytes) || c.MaxMessageBytes > 8<<20 || c.ShutdownGrace <= 0 || c.HTTPBind == "" {
+		t.Errorf("config %+v", c)
+	}
+}
+
+func sortedUnique[S ~string](list []S) bool {
+	for i := 1; i < len(list); i++ {
+		if list[i-1] >= list[i] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,127 @@
+package config
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"taskbus/coordinator/strategy"
+)
+
+//go:embed agents.schema.json
+var schema []byte
+
+// Schema is the JSON Schema (draft-07) of agents.yaml, for editors and for
+// `taskbus check --schema`. The caller owns the copy.
+func Schema() []byte { return bytes.Clone(schema) }
+
+// Parse reads the text of an agents.yaml. source names it in faults. The error
+// is always a *Faults.
+func Parse(data []byte, source string) (*Config, error) {
+	return parse(data, source, "")
+}
+
+// Load reads agents.yaml from path and puts env's ASSIGNMENT_STRATEGY, if set,
+// in place of the file's default strategy. The error is a *Faults, or says why
+// the file cannot be read.
+func Load(path string, env Environment) (*Config, error) {
+	data, err := readAtMost(path, maxFileBytes+1)
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration: %w", err)
+	}
+	return parse(data, path, env.Strategy)
+}
+
+// readAtMost reads the first limit bytes of a file.
+func readAtMost(path string, limit int64) (data []byte, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // only read from: nothing can be lost by closing it
+	return io.ReadAll(io.LimitReader(f, limit))
+}
+
+// parse does everything in one go, so that the faults of the file and of the
+// override come together.
+func parse(data []byte, source, override string) (*Config, error) {
+	d := &decoder{source: source}
+	c := defaults()
+	if root := d.parseTree(data); root != nil {
+		d.root(place{node: root}, c)
+	}
+	for _, check := range d.checks {
+		check()
+	}
+	if override != "" {
+		d.override(override, c)
+	}
+	if err := faultsOrNil(d.faults); err != nil {
+		return nil, err
+	}
+	c.policy.Settings.MaxTimeout = c.maxTaskTimeout()
+	c.setVersion()
+	return c, nil
+}
+
+// override puts the environment's strategy in place of the file's default.
+func (d *decoder) override(name string, c *Config) {
+	text := notEnabled(name, c)
+	if _, known := strategy.Lookup(name); !known {
+		text = unknownStrategy(name)
+	}
+	if text != "" {
+		d.faults = append(d.faults, Fault{Source: environment, Path: envStrategy, Text: text})
+		return
+	}
+	c.policy.Strategy = name
+}
+
+// wellKnown is where agents.yaml is looked for when nobody says where it is.
+var wellKnown = []string{"config/agents.yaml", "agents.yaml", "/etc/taskbus/agents.yaml"}
+
+// Search finds agents.yaml: the flag --config if it is not empty, else the
+// variable TASKBUS_CONFIG if it is not empty, else the first that exists of
+// ./config/agents.yaml, ./agents.yaml and /etc/taskbus/agents.yaml. A place that
+// was named must exist; there is no falling through to the next. The error lists
+// where it was looked for.
+func Search(flag string, getenv func(string) string) (string, error) {
+	return searchIn(flag, getenv, wellKnown)
+}
+
+func searchIn(flag string, getenv func(string) string, places []string) (string, error) {
+	named, by := flag, "--config"
+	if named == "" {
+		named, by = getenv(envConfig), envConfig
+	}
+	if named != "" {
+		if err := readableFile(named); err != nil {
+			return "", fmt.Errorf("find the configuration named by %s: %w", by, err)
+		}
+		return named, nil
+	}
+	for _, path := range places {
+		err := readableFile(path)
+		if err == nil {
+			return path, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("find the configuration: %w", err)
+		}
+	}
+	return "", fmt.Errorf("no configuration found: --config and %s are not set, and none of %s exists; name a file or create one of these",
+		envConfig, strings.Join(places, ", "))
+}
+
+func readableFile(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a directory; name the file in it", path)
+	}
+	return err
+}

@@ -1,0 +1,368 @@
+package config
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/strategy"
+)
+
+var update = flag.Bool("update", false, "write what the loader says into testdata/*.faults; read the difference before keeping it")
+
+// testFiles gives the files of testdata by name, without ".yaml".
+func testFiles(t testing.TB) map[string][]byte {
+	t.Helper()
+	paths, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(paths) < 30 {
+		t.Fatalf("testdata holds %d files (%v), want at least 30", len(paths), err)
+	}
+	files := make(map[string][]byte, len(paths))
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[strings.TrimSuffix(filepath.Base(path), ".yaml")] = data
+	}
+	return files
+}
+
+// mustParse parses what the test knows to be valid.
+func mustParse(t testing.TB, text string) *Config {
+	t.Helper()
+	c, err := Parse([]byte(text), "agents.yaml")
+	if err != nil {
+		t.Fatalf("%v\nin:\n%s", err, text)
+	}
+	return c
+}
+
+// Every file of testdata gives exactly the faults in the .faults file beside it;
+// those whose name begins with "valid-" give none.
+func TestGoldenFaults(t *testing.T) {
+	for name, data := range testFiles(t) {
+		t.Run(name, func(t *testing.T) {
+			_, err := Parse(data, name+".yaml")
+			if strings.HasPrefix(name, "valid-") {
+				if err != nil {
+					t.Fatalf("a valid file is refused:\n%v", err)
+				}
+				return
+			}
+			var faults *Faults
+			if !errors.As(err, &faults) {
+				t.Fatalf("want *Faults, got %v", err)
+			}
+			got, golden := err.Error()+"\n", filepath.Join("testdata", name+".faults")
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("got:\n%s\nwant:\n%s", got, want)
+			}
+		})
+	}
+}
+
+// A golden file whose input is gone would look like coverage that is not there.
+func TestEveryGoldenFileHasItsInput(t *testing.T) {
+	goldens, err := filepath.Glob("testdata/*.faults")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := testFiles(t)
+	for _, golden := range goldens {
+		if _, ok := files[strings.TrimSuffix(filepath.Base(golden), ".faults")]; !ok {
+			t.Errorf("%s has no .yaml beside it", golden)
+		}
+	}
+}
+
+func TestParseEverything(t *testing.T) {
+	got := mustParse(t, string(testFiles(t)["valid-everything"]))
+	want := &Config{
+		policy: coordinator.Policy{
+			Version: got.policy.Version,
+			Agents: []coordinator.AgentSpec{{
+				ID: "gpu-1", Queue: "work.gpu-1", Capabilities: []string{"c++", "gpu", "Übersetzung"},
+				MaxConcurrent: 4, Rank: 1, HealthCheckInterval: 10 * time.Second,
+				Timeout: 3480 * time.Second, AcceptTimeout: 45 * time.Second,
+			}},
+			Routes: map[string]coordinator.Route{"translate": {
+				Required: []string{"Übersetzung"}, Preferred: []coordinator.AgentID{"gpu-1"}, Strategy: "least_loaded",
+			}},
+			Strategy:   "least_loaded",
+			Strategies: []string{"least_loaded"},
+			Settings: coordinator.Settings{
+				MaxRetryAttempts: 5, StaleAfter: time.Minute, MaxQueueSize: 500, AssignmentTimeout: 0,
+				MaxLoad: 1, BusyIsEligible: true, PriorityAgeing: 5 * time.Second,
+				DedupeWindow: time.Minute, DedupeMaxIDs: 1000, Seed: 42,
+				MaxTimeout: 3480 * time.Second, // 3600 s less the margin of 120 s
+			},
+		},
+		Auth: AuthStrict, Topology: TopologyVerify, Queues: QueuesClassic, HTTPBind: "::",
+		TaskDispatchedEvents: true, MaxMessageBytes: 2 << 20, Window: 1000, WindowBytes: 8 << 20,
+		BrokerConsumerTimeout: time.Hour, ShutdownGrace: 30 * time.Second,
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %#v\nwant %#v", got, want)
+	}
+}
+
+func TestParseSmallestHasEveryDefault(t *testing.T) {
+	c := mustParse(t, "agents:\n  gpu-1: {max_concurrent_tasks: 1}\n")
+	want := defaults()
+	want.policy.Version = c.policy.Version
+	want.policy.Settings.MaxTimeout = 1680 * time.Second // 1800 s less the margin of 120 s
+	want.policy.Agents = []coordinator.AgentSpec{{
+		ID: "gpu-1", Queue: "agent.gpu-1", MaxConcurrent: 1, Rank: 3,
+		HealthCheckInterval: 30 * time.Second, Timeout: 300 * time.Second, AcceptTimeout: time.Minute,
+	}}
+	if !reflect.DeepEqual(c, want) {
+		t.Errorf("got  %#v\nwant %#v", c, want)
+	}
+}
+
+func TestListsAreSortedAndUnique(t *testing.T) {
+	p := mustParse(t, string(testFiles(t)["valid-lists"])).Policy()
+	if p.Agents[0].ID != "a" || p.Agents[1].ID != "b" {
+		t.Errorf("agents are not sorted: %v", p.Agents)
+	}
+	// The file says [z, a, z] for the capabilities and [b, a, b] for the agents.
+	if got := p.Agents[1].Capabilities; !slices.Equal(got, []string{"a", "z"}) {
+		t.Errorf("capabilities %v", got)
+	}
+	if got := p.Routes["t"]; !slices.Equal(got.Required, []string{"a", "z"}) || !slices.Equal(got.Preferred, []coordinator.AgentID{"a", "b"}) {
+		t.Errorf("route %+v", got)
+	}
+}
+
+func TestStrategiesSection(t *testing.T) {
+	const agents = "agents: {}\n"
+	all := strategy.Names()
+	tests := []struct {
+		name, section, want string
+		enabled             []string
+	}{
+		{"absent: all enabled", "", "capability_match", all},
+		{"empty counts as absent", "assignment_strategies:\n", "capability_match", all},
+		{"listed alone is enabled", "assignment_strategies: {capability_match: , round_robin: {}}\n", "capability_match", []string{"capability_match", "round_robin"}},
+		{"switched off", "assignment_strategies: {capability_match: {}, round_robin: {enabled: false}}\n", "capability_match", []string{"capability_match"}},
+		{"marked", "assignment_strategies: {capability_match: {}, round_robin: {default: true}}\n", "round_robin", []string{"capability_match", "round_robin"}},
+		{"default: false marks nothing", "assignment_strategies: {capability_match: {}, round_robin: {default: false}}\n", "capability_match", []string{"capability_match", "round_robin"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			p := mustParse(t, agents+test.section).Policy()
+			if p.Strategy != test.want || !slices.Equal(p.Strategies, test.enabled) {
+				t.Errorf("got %s of %v, want %s of %v", p.Strategy, p.Strategies, test.want, test.enabled)
+			}
+		})
+	}
+}
+
+func TestVersionFollowsTheContentAlone(t *testing.T) {
+	const base = "agents:\n  a: {max_concurrent_tasks: 1}\n  b: {max_concurrent_tasks: 2}\n"
+	version := mustParse(t, base).Policy().Version
+	if len(version) != 12 {
+		t.Errorf("version %q has %d digits, want 12", version, len(version))
+	}
+	same := map[string]string{
+		"comments":         "# fleet\n" + base,
+		"order":            "agents:\n  b: {max_concurrent_tasks: 2}\n  a: {max_concurrent_tasks: 1}\n",
+		"spelt-out values": base + "topology: declare\nglobal_settings: {max_load: 0.90, eligible_statuses: [ready]}\n",
+		"repeated words":   "agents:\n  a: {max_concurrent_tasks: 1, capabilities: []}\n  b: {max_concurrent_tasks: 2}\n",
+	}
+	for name, text := range same {
+		if got := mustParse(t, text).Policy().Version; got != version {
+			t.Errorf("%s: version %s, want %s as before", name, got, version)
+		}
+	}
+	versions := map[string]string{version: "base"}
+	for _, change := range []string{
+		"topology: off\n", "queues: classic\n", "http: {bind: 0.0.0.0}\n", "events: {task_dispatched: true}\n",
+		"dedupe: {max_ids: 5}\n", "global_settings: {window: 5}\n", "global_settings: {seed: 5}\n",
+		"task_routing: {t: }\n", "task_routing: {u: }\n", "assignment_strategies: {capability_match: }\n",
+		"assignment_strategies: {round_robin: {default: true}}\n",
+		"task_routing: {t: {required_capabilities: [a, b]}}\n", "task_routing: {t: {required_capabilities: [a b]}}\n",
+	} {
+		got := mustParse(t, base+change).Policy().Version
+		if other, taken := versions[got]; taken {
+			t.Errorf("%q has the version of %q", change, other)
+		}
+		versions[got] = change
+	}
+}
+
+func TestLoadAppliesTheEnvironment(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agents.yaml")
+	text := "agents: {}\nassignment_strategies: {capability_match: , least_loaded: , round_robin: {enabled: false}}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	plain, err := Load(path, Environment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, err := Load(path, Environment{Strategy: "least_loaded"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plain.Policy().Strategy != "capability_match" || over.Policy().Strategy != "least_loaded" {
+		t.Errorf("default strategy %s, overridden %s", plain.Policy().Strategy, over.Policy().Strategy)
+	}
+	if plain.Policy().Version == over.Policy().Version {
+		t.Error("the version does not tell the effective strategy")
+	}
+	for name, want := range map[string]string{
+		"round_robin": "environment: ASSIGNMENT_STRATEGY: the strategy round_robin is not enabled; list it under assignment_strategies with enabled: true, or choose another",
+		"fastest":     `environment: ASSIGNMENT_STRATEGY: no strategy is called "fastest"; known are capability_match, least_loaded, priority_based, round_robin`,
+	} {
+		if _, err := Load(path, Environment{Strategy: name}); err == nil || err.Error() != want {
+			t.Errorf("%s:\ngot  %v\nwant %s", name, err, want)
+		}
+	}
+	if _, err := Load(filepath.Join(t.TempDir(), "none.yaml"), Environment{}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a missing file gives %v", err)
+	}
+}
+
+func TestFileSizeLimit(t *testing.T) {
+	const text = "agents: {}\n"
+	full := text + "#" + strings.Repeat("x", maxFileBytes-len(text)-1) // 1 MiB exactly
+	mustParse(t, full)
+	path := filepath.Join(t.TempDir(), "agents.yaml")
+	if err := os.WriteFile(path, []byte(full+"x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := path + ":1:1: the file is larger than 1048576 bytes; agents.yaml describes a fleet, it holds no data"
+	if _, err := Load(path, Environment{}); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestManyFaultsArePrintedInPart(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("agents:\n")
+	for i := range maxPrinted + 7 {
+		fmt.Fprintf(&text, "  a%d: {max_concurrent_tasks: 0}\n", i)
+	}
+	_, err := Parse([]byte(text.String()), "agents.yaml")
+	var faults *Faults
+	if !errors.As(err, &faults) || len(faults.List) != maxPrinted+7 {
+		t.Fatalf("want %d faults, got %v", maxPrinted+7, err)
+	}
+	if lines := strings.Split(err.Error(), "\n"); len(lines) != maxPrinted+1 || lines[maxPrinted] != "… and 7 more faults" {
+		t.Errorf("got %d lines, the last one %q", len(lines), lines[len(lines)-1])
+	}
+}
+
+// config must not import the bus; this test may, to hold the two together.
+func TestWordsAreThoseOfTheBus(t *testing.T) {
+	for _, q := range bus.Standard(bus.Declare, bus.ProfileQuorum, nil).Queues {
+		if !reservedQueue(q.Name) {
+			t.Errorf("an agent could be given Taskbus's own queue %s", q.Name)
+		}
+	}
+	if !reservedQueue(bus.QueueLeader) {
+		t.Error("an agent could be given the leader's lock")
+	}
+	for got, want := range map[string]string{
+		string(TopologyDeclare): string(bus.Declare),
+		string(TopologyVerify):  string(bus.Verify),
+		string(TopologyOff):     string(bus.Off),
+		string(QueuesQuorum):    string(bus.ProfileQuorum),
+		string(QueuesClassic):   string(bus.ProfileClassic),
+	} {
+		if got != want {
+			t.Errorf("config says %q, bus says %q", got, want)
+		}
+	}
+}
+
+func TestAgentQueuesAreSorted(t *testing.T) {
+	c := mustParse(t, "agents:\n  a: {max_concurrent_tasks: 1, queue: z}\n  b: {max_concurrent_tasks: 1}\n")
+	if got := c.AgentQueues(); !slices.Equal(got, []string{"agent.b", "z"}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestDidYouMean(t *testing.T) {
+	known := []string{"max_load", "max_queue_size", "seed", "window"}
+	tests := []struct{ got, want string }{
+		{"max-load", "; did you mean max_load?"},             // dash for underscore: 0
+		{"maxload", "; did you mean max_load?"},              // 1 insertion
+		{"SEED", "; did you mean seed?"},                     // case: 0
+		{"sede", "; did you mean seed?"},                     // 1 exchange, and 4/3 = 1 allowed
+		{"seat", "; known are " + strings.Join(known, ", ")}, // 2 replacements are too many for 4 letters
+		{"max_queue_seize", "; did you mean max_queue_size?"},
+		{"colour", "; known are " + strings.Join(known, ", ")},
+	}
+	for _, test := range tests {
+		if got := didYouMean(test.got, known); got != test.want {
+			t.Errorf("%s: got %q, want %q", test.got, got, test.want)
+		}
+	}
+}
+
+func TestSearch(t *testing.T) {
+	tests := []struct {
+		name, flag, variable string
+		files                []string
+		want, wantErr        string
+	}{
+		{name: "the flag comes first", flag: "f.yaml", variable: "v.yaml", files: []string{"f.yaml", "v.yaml", "agents.yaml"}, want: "f.yaml"},
+		{name: "then the variable", variable: "v.yaml", files: []string{"v.yaml", "agents.yaml"}, want: "v.yaml"},
+		{name: "then ./config", files: []string{"config/agents.yaml", "agents.yaml"}, want: "config/agents.yaml"},
+		{name: "then here", files: []string{"agents.yaml"}, want: "agents.yaml"},
+		{name: "a named file must exist", flag: "f.yaml", files: []string{"agents.yaml"},
+			wantErr: "find the configuration named by --config: stat f.yaml: no such file or directory"},
+		{name: "a named file must exist", variable: "v.yaml", files: []string{"agents.yaml"},
+			wantErr: "find the configuration named by TASKBUS_CONFIG: stat v.yaml: no such file or directory"},
+		{name: "a directory is no file", flag: "config", files: []string{"config/agents.yaml"},
+			wantErr: "find the configuration named by --config: config is a directory; name the file in it"},
+		{name: "nothing found", wantErr: "no configuration found: --config and TASKBUS_CONFIG are not set, and none of " +
+			"config/agents.yaml, agents.yaml, etc/agents.yaml exists; name a file or create one of these"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			for _, file := range test.files {
+				if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(file, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			getenv := func(name string) string { return map[string]string{"TASKBUS_CONFIG": test.variable}[name] }
+			got, err := searchIn(test.flag, getenv, []string{"config/agents.yaml", "agents.yaml", "etc/agents.yaml"})
+			switch {
+			case test.wantErr == "" && (err != nil || got != test.want):
+				t.Errorf("got %s, %v; want %s", got, err, test.want)
+			case test.wantErr != "" && (err == nil || err.Error() != test.wantErr):
+				t.Errorf("got %v\nwant %s", err, test.wantErr)
+			}
+		})
+	}
+	if want := []string{"config/agents.yaml", "agents.yaml", "/etc/taskbus/agents.yaml"}; !slices.Equal(wellKnown, want) {
+		t.Errorf("Search looks in %v, documented are %v", wellKnown, want)
+	}
+}

@@ -1,0 +1,301 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+	"gopkg.in/yaml.v3"
+)
+
+func compileSchema(t testing.TB) *jsonschema.Schema {
+	t.Helper()
+	compiler := jsonschema.NewCompiler()
+	compiler.Draft = jsonschema.Draft7
+	if err := compiler.AddResource("agents.schema.json", bytes.NewReader(Schema())); err != nil {
+		t.Fatal(err)
+	}
+	return compiler.MustCompile("agents.schema.json")
+}
+
+// asEditorSeesIt makes JSON of a file, which is what a schema is about. An error
+// means that it is no YAML, or holds what JSON has no word for.
+func asEditorSeesIt(data []byte) (any, error) {
+	var doc any
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(withTextKeys(doc))
+	if err != nil {
+		return nil, err
+	}
+	var seen any
+	err = json.Unmarshal(text, &seen)
+	return seen, err
+}
+
+// withTextKeys makes every key a string, as in JSON: `1:` becomes "1".
+func withTextKeys(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, value := range v {
+			v[key] = withTextKeys(value)
+		}
+	case map[any]any:
+		out := make(map[string]any, len(v))
+		for key, value := range v {
+			out[fmt.Sprint(key)] = withTextKeys(value)
+		}
+		return out
+	case []any:
+		for i := range v {
+			v[i] = withTextKeys(v[i])
+		}
+	}
+	return v
+}
+
+// The schema and the loader agree on every file of testdata, except on those
+// which say in their first line that a schema cannot see what is wrong; these it
+// must indeed accept.
+func TestSchemaAgreesWithTheLoader(t *testing.T) {
+	schema := compileSchema(t)
+	for name, data := range testFiles(t) {
+		t.Run(name, func(t *testing.T) {
+			doc, err := asEditorSeesIt(data)
+			if err == nil {
+				err = schema.Validate(doc)
+			}
+			accepts := strings.HasPrefix(name, "valid-") || bytes.HasPrefix(data, []byte("# A schema cannot see this"))
+			if accepts != (err == nil) {
+				t.Errorf("the schema must accept it: %v; it says %v", accepts, err)
+			}
+		})
+	}
+}
+
+func TestSchemaAcceptsTheExample(t *testing.T) {
+	data, err := os.ReadFile("agents.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := asEditorSeesIt(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := compileSchema(t).Validate(doc); err != nil {
+		t.Error(err)
+	}
+}
+
+// property is one setting as the schema describes it, at a place in a file where
+// it can be tried.
+type property struct {
+	path []string
+	node map[string]any
+}
+
+func (p property) String() string { return strings.Join(p.path, ".") }
+
+// sections gives every mapping of settings in the schema, by an example path.
+func sections(root map[string]any) map[string]map[string]any {
+	definition := func(name string) map[string]any {
+		return root["definitions"].(map[string]any)[name].(map[string]any)
+	}
+	found := map[string]map[string]any{
+		"":                                       root,
+		"agents.gpu-1":                           definition("agent"),
+		"task_routing.read":                      definition("route"),
+		"assignment_strategies.capability_match": definition("strategy"),
+	}
+	for _, name := range []string{"global_settings", "dedupe", "http", "events"} {
+		found[name] = root["properties"].(map[string]any)[name].(map[string]any)
+	}
+	return found
+}
+
+func schemaTree(t *testing.T) map[string]any {
+	t.Helper()
+	var root map[string]any
+	if err := json.Unmarshal(Schema(), &root); err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// properties gives every setting of the schema, in a fixed order.
+func properties(t *testing.T) []property {
+	t.Helper()
+	root := schemaTree(t)
+	var all []property
+	for at, section := range sections(root) {
+		for key, node := range section["properties"].(map[string]any) {
+			all = append(all, property{strings.Split(strings.TrimPrefix(at+"."+key, "."), "."), node.(map[string]any)})
+		}
+	}
+	auth := root["properties"].(map[string]any)["agents"].(map[string]any)["properties"].(map[string]any)["auth"]
+	all = append(all, property{[]string{"agents", "auth"}, auth.(map[string]any)})
+	slices.SortFunc(all, func(a, b property) int { return strings.Compare(a.String(), b.String()) })
+	if len(all) < 40 {
+		t.Fatalf("the schema has %d settings; this test does not find them any more", len(all))
+	}
+	return all
+}
+
+// fileWith is a small fleet with one setting given. JSON is YAML.
+func fileWith(t *testing.T, path []string, value any) []byte {
+	t.Helper()
+	file := map[string]any{
+		"agents":       map[string]any{"gpu-1": map[string]any{"max_concurrent_tasks": 1}},
+		"task_routing": map[string]any{"read": map[string]any{}},
+		"assignment_strategies": map[string]any{
+			"capability_match": map[string]any{}, "least_loaded": map[string]any{},
+			"priority_based": map[string]any{}, "round_robin": map[string]any{},
+		},
+		"global_settings": map[string]any{}, "dedupe": map[string]any{}, "http": map[string]any{}, "events": map[string]any{},
+	}
+	if len(path) > 0 {
+		at := file
+		for _, key := range path[:len(path)-1] {
+			at = at[key].(map[string]any)
+		}
+		at[path[len(path)-1]] = value
+	}
+	data, err := json.Marshal(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// A key that nobody knows makes the loader list those it does.
+func TestSchemaHasTheLoadersKeys(t *testing.T) {
+	for at, section := range sections(schemaTree(t)) {
+		path := strings.Split(strings.TrimPrefix(at+".zzzzzzzz", "."), ".")
+		_, err := Parse(fileWith(t, path, 1), "agents.yaml")
+		want := strings.Join(path, ".") + ": unknown key; known are " +
+			strings.Join(slices.Sorted(maps.Keys(section["properties"].(map[string]any))), ", ")
+		if err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("at %q the loader says %v\nthe schema would say %s", at, err, want)
+		}
+	}
+}
+
+// To write a documented default down changes nothing.
+func TestSchemaDefaultsAreTheLoaders(t *testing.T) {
+	plain, err := Parse(fileWith(t, nil, nil), "agents.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for _, p := range properties(t) {
+		value, ok := p.node["default"]
+		if !ok {
+			continue
+		}
+		tried++
+		c, err := Parse(fileWith(t, p.path, value), "agents.yaml")
+		if err != nil {
+			t.Errorf("%s: the default %v is refused: %v", p, value, err)
+			continue
+		}
+		if c.Policy().Version != plain.Policy().Version {
+			t.Errorf("%s: %v is not what the loader takes by default", p, value)
+		}
+	}
+	if tried < 25 {
+		t.Errorf("only %d defaults found", tried)
+	}
+}
+
+// Both sides of every limit: the loader names exactly the schema's.
+func TestSchemaLimitsAreTheLoaders(t *testing.T) {
+	schema := compileSchema(t)
+	tried := 0
+	for _, p := range properties(t) {
+		if p.node["type"] != "integer" {
+			continue
+		}
+		tried++
+		lo, hi := int64(p.node["minimum"].(float64)), int64(p.node["maximum"].(float64))
+		rule := fmt.Sprintf("must be a whole number from %d to %d", lo, hi)
+		for value, inside := range map[int64]bool{lo - 1: false, lo: true, hi: true, hi + 1: false} {
+			data := fileWith(t, p.path, value)
+			doc, err := asEditorSeesIt(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := schema.Validate(doc); inside != (err == nil) {
+				t.Errorf("%s: %d: the schema says %v", p, value, err)
+			}
+			// Inside its limits a value may still not fit another setting, such
+			// as a heartbeat every day and a threshold of two minutes.
+			_, err = Parse(data, "agents.yaml")
+			if refused := err != nil && strings.Contains(err.Error(), p.String()+": "+rule); refused == inside {
+				t.Errorf("%s: %d: the loader says %v, want %q: %v", p, value, err, rule, !inside)
+			}
+		}
+	}
+	if tried < 18 {
+		t.Errorf("only %d limits found", tried)
+	}
+}
+
+// Every word of an enumeration is accepted, and no other.
+func TestSchemaWordsAreTheLoaders(t *testing.T) {
+	tried := 0
+	for _, p := range properties(t) {
+		words, ok := p.node["enum"].([]any)
+		if anyOf, isAny := p.node["anyOf"].([]any); isAny && !ok {
+			words, ok = anyOf[0].(map[string]any)["enum"].([]any)
+		}
+		if !ok {
+			continue
+		}
+		tried++
+		for _, word := range append(words, "nonsense") {
+			_, err := Parse(fileWith(t, p.path, word), "agents.yaml")
+			var faults *Faults
+			if refused := errors.As(err, &faults); refused != (word == "nonsense") {
+				t.Errorf("%s: %v: the loader says %v", p, word, err)
+			}
+		}
+	}
+	if tried != 4 { // auth, topology, queues, a route's strategy
+		t.Errorf("%d enumerations found, want 4", tried)
+	}
+}
+
+// The patterns of names are written down twice; they must be the same.
+func TestSchemaPatternsAreTheLoaders(t *testing.T) {
+	for _, p := range properties(t) {
+		node := p.node
+		if items, ok := node["items"].(map[string]any); ok {
+			node = items
+		}
+		pattern, ok := node["pattern"].(string)
+		if !ok {
+			continue
+		}
+		want := map[string]string{
+			"agents.gpu-1.id":                         idPattern.String(),
+			"agents.gpu-1.queue":                      queuePattern.String(),
+			"agents.gpu-1.capabilities":               wordPattern.String(),
+			"task_routing.read.required_capabilities": wordPattern.String(),
+			"task_routing.read.preferred_agents":      idPattern.String(),
+		}[p.String()]
+		if pattern != want {
+			t.Errorf("%s: the schema has %s, the loader %s", p, pattern, want)
+		}
+	}
+	if Schema()[0] = 'x'; Schema()[0] != '{' {
+		t.Error("Schema hands out the embedded bytes themselves")
+	}
+}

@@ -1,0 +1,138 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+// The limits of a file. Far above any real fleet, far below what would cost
+// memory or stack.
+const (
+	maxFileBytes = 1 << 20
+	maxDepth     = 32
+)
+
+// parseTree turns the file's bytes into its root node and refuses whatever could
+// mean something else than it seems to. A nil node comes with at least one fault.
+func (d *decoder) parseTree(data []byte) *yaml.Node {
+	if len(data) > maxFileBytes {
+		d.faultAt(1, 1, "", "the file is larger than %d bytes; agents.yaml describes a fleet, it holds no data", maxFileBytes)
+		return nil
+	}
+	if !d.plainText(data) {
+		return nil
+	}
+	doc, err := decodeDocument(data)
+	if errors.Is(err, io.EOF) {
+		d.faultAt(1, 1, "", "the file is empty; describe at least `agents:`")
+		return nil
+	}
+	if err != nil {
+		line, text := splitYAMLError(err)
+		d.faultAt(line, 0, "", "cannot be read: %s", text)
+		return nil
+	}
+	root := doc.Content[0]
+	if !d.plainTree(root, 1) {
+		return nil
+	}
+	return root
+}
+
+// plainText reports whether the bytes are UTF-8 without control characters. The
+// parser would refuse them too, but without saying where.
+func (d *decoder) plainText(data []byte) bool {
+	line, column := 1, 1
+	for rest := data; len(rest) > 0; {
+		r, size := utf8.DecodeRune(rest)
+		rest = rest[size:]
+		switch {
+		case r == utf8.RuneError && size == 1:
+			d.faultAt(line, column, "", "not UTF-8 text; save the file as UTF-8")
+			return false
+		case r == '\n':
+			line, column = line+1, 0
+		case r < ' ' && r != '\t' && r != '\r' || r == 0x7f:
+			d.faultAt(line, column, "", "holds the control character %U; remove it", r)
+			return false
+		}
+		column++
+	}
+	return true
+}
+
+// decodeDocument parses exactly one document. A panic of the parser becomes an
+// error: yaml.v3 is no longer maintained, and a file that somebody is just
+// saving must not end a running coordinator.
+func decodeDocument(data []byte) (doc *yaml.Node, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			doc, err = nil, fmt.Errorf("the YAML parser failed (%v); simplify the file", p)
+		}
+	}()
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	doc = &yaml.Node{}
+	if err := decoder.Decode(doc); err != nil {
+		return nil, err
+	}
+	second := &yaml.Node{}
+	switch err := decoder.Decode(second); {
+	case errors.Is(err, io.EOF):
+		return doc, nil
+	case err != nil:
+		return nil, err
+	default:
+		return nil, fmt.Errorf("line %d: a second document begins; remove the `---` and what follows it", second.Line)
+	}
+}
+
+var (
+	yamlErrorLine = regexp.MustCompile(`^(?:yaml: )?(?:line ([0-9]+): )?`)
+	// yamlBlockError matches the faults for which yaml.v3 names the line before
+	// the one where the block begins.
+	yamlBlockError = regexp.MustCompile(`^did not find expected (key|node content|'-' indicator|',' or '[\]}]'|<document start>)`)
+)
+
+// splitYAMLError takes the line number out of the parser's message; 1 if it
+// gives none.
+func splitYAMLError(err error) (line int, text string) {
+	text = err.Error()
+	found := yamlErrorLine.FindStringSubmatch(text)
+	line, _ = strconv.Atoi(found[1])
+	const longest = 200 // the parser repeats names of any length
+	text = clipTo(strings.TrimPrefix(text, found[0]), longest)
+	if yamlBlockError.MatchString(text) {
+		text += " in what begins here; look at its indentation, brackets and quotes"
+		line++
+	}
+	return max(line, 1), text
+}
+
+// plainTree refuses nesting beyond maxDepth, aliases, merge keys and tags.
+func (d *decoder) plainTree(n *yaml.Node, depth int) bool {
+	ok := false
+	switch {
+	case depth > maxDepth:
+		d.faultAt(n.Line, n.Column, "", "nested deeper than %d levels; nothing in agents.yaml is", maxDepth)
+	case n.Kind == yaml.AliasNode:
+		d.faultAt(n.Line, n.Column, "", "the alias *%s is not allowed; write the value out", clip(n.Value))
+	case n.Tag == "!!merge":
+		d.faultAt(n.Line, n.Column, "", "the merge key << is not allowed; write the keys out")
+	case n.Style&yaml.TaggedStyle != 0:
+		d.faultAt(n.Line, n.Column, "", "the tag %s is not allowed; remove it", clip(n.Tag))
+	default:
+		ok = true
+		for _, child := range n.Content {
+			ok = d.plainTree(child, depth+1) && ok
+		}
+	}
+	return ok
+}

@@ -1,0 +1,103 @@
+package amqpbus
+
+import (
+	"context"
+	"sync/atomic"
+
+	"taskbus/coordinator/bus"
+)
+
+// Bus opens sessions with one RabbitMQ. It is safe for concurrent use.
+type Bus struct{ cfg Config }
+
+var _ bus.Bus = (*Bus)(nil)
+
+// New returns a Bus. Nothing is checked or dialled before Open; see [CheckURL].
+func New(cfg Config) *Bus { return &Bus{cfg: cfg.withDefaults()} }
+
+// defaultWindow is SessionSpec.Window where it is 0.
+const defaultWindow = 1024
+
+// sessions numbers all sessions of the process, whichever Bus opened them, so
+// that no tag is ever taken for one of another session.
+var sessions atomic.Uint64
+
+// Open implements [bus.Bus].
+func (b *Bus) Open(ctx context.Context, spec bus.SessionSpec) (bus.Session, error) {
+	t, err := parseTarget(b.cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	if spec.Window <= 0 {
+		spec.Window = defaultWindow
+	}
+	if spec.OnSettled == nil {
+		spec.OnSettled = func(uint64, bus.Outcome) {}
+	}
+	s := &session{
+		number: sessions.Add(1), bus: b, target: t, spec: spec,
+		ending: make(chan struct{}), flushing: make(chan struct{}),
+		gone: make(chan struct{}), done: make(chan struct{}),
+	}
+	s.consumers.Store(&[]*consumer{})
+	s.publisher = newPublisher(spec.Window, spec.OnSettled, s.fail)
+	if err := s.connect(ctx); err != nil {
+		for _, l := range []*link{s.publishing, s.consuming} {
+			if l != nil {
+				l.cut(err)
+			}
+		}
+		return nil, err
+	}
+	s.start()
+	return s, nil
+}
+
+// connect does everything that can fail.
+func (s *session) connect(ctx context.Context) (err error) {
+	s.publishing, err = s.bus.dial(ctx, s.target, "publish", s.spec.Name, s.onBlocked)
+	if err != nil {
+		return err
+	}
+	declarer := newTopology(s.publishing, s.spec.Topology.Mode, s.bus.cfg.Logger)
+	if err := declarer.apply(ctx, s.spec.Topology); err != nil {
+		return err
+	}
+	if s.spec.Lock != "" {
+		if err := s.takeLock(ctx); err != nil {
+			return err
+		}
+	}
+	s.consuming, err = s.bus.dial(ctx, s.target, "consume", s.spec.Name, func(bool, string) {})
+	if err != nil {
+		return err
+	}
+	// What comes later must not queue behind publications that are held up.
+	s.topology = declarer.moveTo(s.consuming)
+	return s.openPublisher(ctx)
+}
+
+func (s *session) openPublisher(ctx context.Context) error {
+	channel, err := s.publishing.channel(ctx)
+	if err == nil {
+		err = s.publishing.within(ctx, "switch on publisher confirms", func() error { return channel.Confirm(false) })
+	}
+	if err != nil {
+		return explain(s.target, "open the publishing channel", err)
+	}
+	channel.NotifyReturn(s.publisher.returns)
+	exchanges := make(map[string]bool, len(s.spec.Topology.Exchanges))
+	for _, x := range s.spec.Topology.Exchanges {
+		exchanges[x.Name] = true
+	}
+	s.publisher.channel = channel
+	s.publisher.encoder = encoder{exchanges: exchanges, user: s.target.user, frame: s.publishing.conn.Config.FrameSize}
+	return nil
+}
+
+func (s *session) onBlocked(blocked bool, reason string) {
+	s.publisher.block(blocked)
+	if s.spec.OnBlocked != nil {
+		s.spec.OnBlocked(blocked, reason)
+	}
+}

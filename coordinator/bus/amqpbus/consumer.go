@@ -1,0 +1,254 @@
+package amqpbus
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"taskbus/coordinator/bus"
+)
+
+// consumer is one subscription: a channel of its own, one goroutine that hands
+// deliveries to the handler and one that sends acknowledgements.
+type consumer struct {
+	session *session
+	number  int
+	queue   string
+	handle  func(bus.Delivery)
+	channel *amqp.Channel
+	closes  chan *amqp.Error
+	cancels chan string
+
+	acks *ackTracker
+	soon chan struct{} // a flush is wanted within ackDelay
+	now  chan struct{} // a flush is wanted at once
+	done chan struct{} // the last flush is out
+}
+
+// Subscribe implements [bus.Session].
+func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
+	if sub.Prefetch <= 0 || sub.Prefetch > math.MaxUint16 || sub.Handle == nil {
+		return fmt.Errorf("subscribe to %q: needs a handler and a prefetch of 1 to 65535, got %d", sub.Queue, sub.Prefetch)
+	}
+	s.subscribing.Lock()
+	defer s.subscribing.Unlock()
+	if s.isEnding() {
+		return bus.ErrClosed
+	}
+	c := &consumer{
+		session: s, number: len(*s.consumers.Load()), queue: sub.Queue, handle: sub.Handle,
+		acks: newAckTracker(),
+		soon: make(chan struct{}, 1), now: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	args := amqp.Table{}
+	if s.maybeStream(sub.Queue) {
+		args["x-stream-offset"] = streamOffset(sub.From)
+	}
+	deliveries, err := c.consume(ctx, sub, args)
+	if refusal(err, amqp.PreconditionFailed) != nil && len(args) > 0 {
+		// A queue in place of a stream knows no offset.
+		deliveries, err = c.consume(ctx, sub, amqp.Table{})
+	}
+	if err != nil {
+		return s.subscribeError(sub.Queue, err)
+	}
+	all := append([]*consumer{}, *s.consumers.Load()...)
+	all = append(all, c)
+	s.consumers.Store(&all)
+	go c.deliver(deliveries)
+	go c.acknowledge()
+	return nil
+}
+
+func (c *consumer) consume(ctx context.Context, sub bus.Subscription, args amqp.Table) (<-chan amqp.Delivery, error) {
+	link := c.session.consuming
+	channel, err := link.channel(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var deliveries <-chan amqp.Delivery
+	tag := fmt.Sprintf("taskbus-%s-%d-%d", sub.Queue, c.session.number, c.number)
+	tag = tag[:min(len(tag), shortString)]
+	c.channel = channel
+	c.closes = channel.NotifyClose(make(chan *amqp.Error, 1))
+	c.cancels = channel.NotifyCancel(make(chan string, 1))
+	err = link.within(ctx, fmt.Sprintf("consume %q", sub.Queue), func() (err error) {
+		if err = channel.Qos(sub.Prefetch, 0, false); err != nil {
+			return err
+		}
+		deliveries, err = channel.Consume(sub.Queue, tag, false, sub.Exclusive, false, false, args)
+		return err
+	})
+	return deliveries, err
+}
+
+// streamOffset is where reading a stream begins. RabbitMQ takes an interval in
+// whole seconds; it is rounded up so that nothing asked for is left out.
+func streamOffset(from time.Duration) string {
+	if from <= 0 {
+		return "next"
+	}
+	return strconv.FormatInt(int64((from+time.Second-1)/time.Second), 10) + "s"
+}
+
+func (s *session) subscribeError(queue string, err error) error {
+	doing := fmt.Sprintf("consume %q", queue)
+	if refusal(err, amqp.NotFound) != nil {
+		return &bus.TopologyError{Object: queue, Reason: "the queue does not exist; create it with: " + applyCommand}
+	}
+	if reply := refusal(err, amqp.AccessRefused); reply != nil && !inExclusiveUse(reply) {
+		return accessFor(s.target, doing, "read", queue, reply)
+	}
+	return explain(s.target, doing, err)
+}
+
+func (c *consumer) deliver(deliveries <-chan amqp.Delivery) {
+	for d := range deliveries {
+		if c.session.isEnding() {
+			// Not handed out: the broker gives it to the next session.
+			continue
+		}
+		c.acks.deliver(d.DeliveryTag)
+		c.handle(bus.Delivery{
+			Queue: c.queue, Exchange: d.Exchange, RoutingKey: d.RoutingKey, Redelivered: d.Redelivered,
+			Tag: bus.Tag{Session: c.session.number, Consumer: c.number, Delivery: d.DeliveryTag},
+			Properties: bus.Properties{
+				ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, Type: d.Type,
+				MessageID: d.MessageId, CorrelationID: d.CorrelationId, ReplyTo: d.ReplyTo,
+				AppID: d.AppId, UserID: d.UserId, Expiration: expiration(d.Expiration),
+				Timestamp: d.Timestamp, Headers: decodeTable(d.Headers),
+			},
+			Body: d.Body,
+		})
+	}
+}
+
+// expiration reads the property of a delivery; what is no number counts as none.
+func expiration(ms string) time.Duration {
+	if ms == "" {
+		return 0
+	}
+	n, err := strconv.ParseUint(ms, 10, 32)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(n) * time.Millisecond
+}
+
+func (c *consumer) wake(w wakeup) {
+	var signal chan struct{}
+	switch w {
+	case wakeSoon:
+		signal = c.soon
+	case wakeNow:
+		signal = c.now
+	default:
+		return
+	}
+	select {
+	case signal <- struct{}{}:
+	default: // one is pending already
+	}
+}
+
+// acknowledge sends what the tracker says until the session ends, and reports
+// the end of the channel: the deliveries may be stuck behind a slow handler.
+func (c *consumer) acknowledge() {
+	defer close(c.done)
+	var out orders
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	var due time.Time // when the timer fires; zero: nothing waits
+	arm := func(after time.Duration) {
+		if at := time.Now().Add(after); due.IsZero() || at.Before(due) {
+			due = at
+			timer.Reset(after)
+		}
+	}
+	flush := func(all bool) {
+		due = time.Time{}
+		if again := c.acks.take(time.Now(), all, &out); again > 0 {
+			arm(again)
+		}
+		c.sendAcks(&out)
+	}
+	for {
+		select {
+		case <-c.soon:
+			arm(ackDelay)
+		case <-c.now:
+			flush(false)
+		case <-timer.C:
+			flush(false)
+		case tag := <-c.cancels:
+			if tag != "" {
+				c.session.fail(fmt.Errorf("the broker cancelled the consumer of %q: the queue was deleted or its leader is not available", c.queue))
+			}
+			c.cancels = nil
+		case reply := <-c.closes:
+			if err := c.lost(reply); err != nil {
+				c.session.fail(err)
+			}
+			c.closes = nil
+		case <-c.session.flushing:
+			flush(true)
+			return
+		}
+	}
+}
+
+// lost explains the end of the channel. The end of the whole connection is the
+// session's to tell, and gives nil.
+func (c *consumer) lost(reply *amqp.Error) error {
+	if reply == nil || !reply.Server || c.session.consuming.conn.IsClosed() {
+		return nil
+	}
+	return explain(c.session.target, fmt.Sprintf("the channel that consumes %q was closed", c.queue), reply)
+}
+
+// sendAcks fails only when the channel is closed, which ends the session anyway.
+func (c *consumer) sendAcks(out *orders) {
+	for _, tag := range out.reject {
+		if c.channel.Reject(tag, false) != nil {
+			return
+		}
+	}
+	for _, tag := range out.single {
+		if c.channel.Ack(tag, false) != nil {
+			return
+		}
+	}
+	if out.upTo != 0 {
+		_ = c.channel.Ack(out.upTo, true)
+	}
+}
+
+// Ack implements [bus.Session].
+func (s *session) Ack(tag bus.Tag) {
+	if c := s.owner(tag); c != nil {
+		c.wake(c.acks.ack(tag.Delivery))
+	}
+}
+
+// Reject implements [bus.Session].
+func (s *session) Reject(tag bus.Tag) {
+	if c := s.owner(tag); c != nil {
+		c.wake(c.acks.reject(tag.Delivery))
+	}
+}
+
+// owner is the consumer that a tag belongs to; nil for a tag of another session.
+// A delivery tag that went to another session's channel would settle a
+// different task there.
+func (s *session) owner(tag bus.Tag) *consumer {
+	all := *s.consumers.Load()
+	if tag.Session != s.number || tag.Consumer < 0 || tag.Consumer >= len(all) {
+		s.stale.Add(1)
+		return nil
+	}
+	return all[tag.Consumer]
+}

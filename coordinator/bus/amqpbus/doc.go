@@ -1,0 +1,32 @@
+// Package amqpbus answers "how is the bus.Bus contract kept on RabbitMQ?". It is
+// the only package that sees the AMQP client library.
+//
+// # A session
+//
+//	              publishing connection            consuming connection
+//	Publish ─► publisher ─► channel (confirms)     channel per Subscribe ─► Handle
+//	             ring of unsettled ◄─ confirms       ackTracker ─► batched acks
+//	           lock queue, topology                administration: Depth, EnsureQueue
+//
+// Publishing and consuming never share a connection: a publisher that the broker
+// holds up (TCP back-pressure, memory alarm) would stall every delivery and
+// acknowledgement with it. The lock is on the publishing connection, so that who
+// loses the lock has lost the means to publish.
+//
+// The first fault of any part ends the whole session. The library's own recovery
+// is never used: it keeps delivery tags of the old channel alive, and an
+// acknowledgement sent after it can remove a different task.
+//
+// # Why nothing hangs
+//
+// The library clears all deadlines after its handshake, and its shutdown takes a
+// lock that a blocked publisher holds. Therefore every connection runs over a
+// [wire]: writes are gathered and flushed under a deadline, reads must show a
+// heartbeat in time, every request has a time limit, and whoever finds one of
+// these exceeded closes the socket beneath the library, which frees every lock.
+//
+// # What it must never do
+//
+// It decides nothing about tasks or agents, interprets no body, and never puts a
+// body, a header value, a password or the broker URL in a log line or an error.
+package amqpbus

@@ -1,0 +1,514 @@
+package amqpbus_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/bus/amqpbus"
+	"taskbus/tests/brokertest"
+)
+
+const patience = 20 * time.Second
+
+// ledger counts outcomes.
+type ledger struct {
+	mu       sync.Mutex
+	outcomes map[bus.Outcome]int
+	arrived  chan bus.Outcome
+}
+
+func newLedger() *ledger {
+	return &ledger{outcomes: map[bus.Outcome]int{}, arrived: make(chan bus.Outcome, 1<<16)}
+}
+
+func (l *ledger) settle(_ uint64, o bus.Outcome) {
+	l.mu.Lock()
+	l.outcomes[o]++
+	l.mu.Unlock()
+	l.arrived <- o
+}
+
+func (l *ledger) total() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, count := range l.outcomes {
+		n += count
+	}
+	return n
+}
+
+func within[T any](t *testing.T, what string, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("waited %v for %s", patience, what)
+		panic("unreachable")
+	}
+}
+
+func open(t *testing.T, cfg amqpbus.Config, spec bus.SessionSpec) bus.Session {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	s, err := amqpbus.New(cfg).Open(ctx, spec)
+	if err != nil {
+		t.Fatalf("Open: %v", err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_ = s.Close(ctx)
+	})
+	return s
+}
+
+func quorum(names ...string) bus.Topology {
+	t := bus.Topology{Mode: bus.Declare}
+	for _, name := range names {
+		t.Queues = append(t.Queues, bus.Queue{Name: name, Kind: bus.Quorum, DeliveryLimit: 100})
+	}
+	return t
+}
+
+// A network that dies without a word, while a publisher fills every buffer on
+// the way: the library's shutdown would wait for the publisher, and the
+// publisher for the kernel, which gives up after a quarter of an hour.
+func TestBlackholeWithFullBuffersEndsTheSession(t *testing.T) {
+	t.Parallel()
+	p, u := newProxy(t, brokertest.Vhost(t).URL, nil)
+	cfg := config(t, u.String())
+	cfg.Heartbeat = time.Hour // leaves it to the write deadline
+	cfg.WriteTimeout, cfg.CloseTimeout = 500*time.Millisecond, time.Second
+	ledger := newLedger()
+	s := open(t, cfg, bus.SessionSpec{Name: "t", Topology: quorum("q"), Window: 4096, OnSettled: ledger.settle})
+
+	p.freeze()
+	accepted, stopped := 0, make(chan error, 1)
+	body := make([]byte, 256<<10)
+	go func() {
+		for {
+			err := s.Publish(bus.Publication{Key: "q", Body: body})
+			if err != nil {
+				stopped <- err
+				return
+			}
+			accepted++
+		}
+	}()
+	within(t, "the session to end", s.Done())
+	if err := within(t, "the publisher to be freed", stopped); !errors.Is(err, bus.ErrClosed) {
+		t.Errorf("Publish gives %v, want ErrClosed", err)
+	}
+	if accepted < 4 || ledger.total() != accepted || ledger.outcomes[bus.Confirmed] != 0 {
+		t.Errorf("%d accepted, settled as %v; want at least 1 MiB of them, all unknown", accepted, ledger.outcomes)
+	}
+	if s.Err() == nil || !strings.Contains(s.Err().Error(), "publish connection") {
+		t.Errorf("Err = %v, want it to name the connection", s.Err())
+	}
+}
+
+func TestSilenceEndsTheSession(t *testing.T) {
+	t.Parallel()
+	p, u := newProxy(t, brokertest.Vhost(t).URL, nil)
+	cfg := config(t, u.String())
+	cfg.Heartbeat = time.Second // a fault after 1.5 s
+	s := open(t, cfg, bus.SessionSpec{Name: "t"})
+	p.freeze()
+	within(t, "the session to end", s.Done())
+}
+
+func TestRequestsHaveATimeLimit(t *testing.T) {
+	t.Parallel()
+	p, u := newProxy(t, brokertest.Vhost(t).URL, nil)
+	cfg := config(t, u.String())
+	cfg.RequestTimeout, cfg.CloseTimeout = 300*time.Millisecond, 300*time.Millisecond
+	s := open(t, cfg, bus.SessionSpec{Name: "t", Topology: quorum("q")})
+	p.freeze()
+	if _, err := s.Depth(t.Context(), "q"); err == nil || !strings.Contains(err.Error(), "no answer within 300ms") {
+		t.Errorf("Depth gives %v, want the time limit", err)
+	}
+	within(t, "the session to end", s.Done())
+	if s.Err() == nil || !strings.Contains(s.Err().Error(), "no answer") {
+		t.Errorf("Err = %v, want the time limit", s.Err())
+	}
+}
+
+func TestOpenOnADeadNetworkEnds(t *testing.T) {
+	t.Parallel()
+	p, u := newProxy(t, brokertest.Vhost(t).URL, nil)
+	p.freeze()
+	cfg := config(t, u.String())
+	cfg.DialTimeout = 300 * time.Millisecond
+	if _, err := amqpbus.New(cfg).Open(t.Context(), bus.SessionSpec{}); err == nil || errors.Is(err, bus.ErrAccess) {
+		t.Errorf("Open gives %v, want a transport fault: silence is not a wrong password", err)
+	}
+	cfg.DialTimeout = time.Hour
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := amqpbus.New(cfg).Open(ctx, bus.SessionSpec{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Open gives %v, want the end of its context", err)
+	}
+}
+
+func TestConfirmsThatStopEndTheSession(t *testing.T) {
+	t.Parallel()
+	p, u := newProxy(t, brokertest.Vhost(t).URL, nil)
+	cfg := config(t, u.String())
+	cfg.ConfirmTimeout, cfg.CloseTimeout = 600*time.Millisecond, 300*time.Millisecond
+	ledger := newLedger()
+	s := open(t, cfg, bus.SessionSpec{Name: "t", Topology: quorum("q"), OnSettled: ledger.settle})
+	if err := s.Publish(bus.Publication{Key: "q"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := within(t, "the confirm", ledger.arrived); got != bus.Confirmed {
+		t.Fatalf("%v, want confirmed", got)
+	}
+	p.freeze()
+	if err := s.Publish(bus.Publication{Key: "q"}); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "the session to end", s.Done())
+	if got := <-ledger.arrived; got != bus.Unknown {
+		t.Errorf("%v, want unknown", got)
+	}
+	if s.Err() == nil || !strings.Contains(s.Err().Error(), "no publisher confirm within 600ms") {
+		t.Errorf("Err = %v, want the time limit", s.Err())
+	}
+}
+
+// During a memory alarm the broker reads nothing from publishers. That is no
+// fault, however long it lasts: every time limit here is shorter than the alarm.
+func TestAlarm(t *testing.T) {
+	t.Parallel()
+	node := brokertest.Private(t, brokertest.Options{})
+	cfg := config(t, node.URL)
+	cfg.WriteTimeout, cfg.ConfirmTimeout, cfg.RequestTimeout = time.Second, 300*time.Millisecond, 5*time.Second
+	ledger := newLedger()
+	blocked := make(chan bool, 16)
+	s := open(t, cfg, bus.SessionSpec{
+		Name: "t", Topology: quorum("q"), Window: 1 << 14, OnSettled: ledger.settle,
+		OnBlocked: func(on bool, _ string) { blocked <- on },
+	})
+	got := make(chan bus.Delivery, 1<<15)
+	err := s.Subscribe(t.Context(), bus.Subscription{Queue: "q", Prefetch: 1000, Handle: func(d bus.Delivery) { s.Ack(d.Tag); got <- d }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.Ctl(t, "set_vm_memory_high_watermark", "0.000001")
+	accepted := make(chan int, 1)
+	stop := make(chan struct{})
+	go func() {
+		n := 0
+		for body := make([]byte, 64<<10); ; n++ {
+			select {
+			case <-stop:
+				accepted <- n
+				return
+			default:
+			}
+			if s.Publish(bus.Publication{Key: "q", Body: body}) != nil {
+				accepted <- n
+				return
+			}
+		}
+	}()
+	if !within(t, "OnBlocked(true)", blocked) {
+		t.Fatal("unblocked first")
+	}
+	during := open(t, cfg, bus.SessionSpec{Name: "opened during the alarm", Topology: quorum("q2")})
+	if _, err := during.Depth(t.Context(), "q"); err != nil {
+		t.Errorf("Depth during the alarm: %v", err)
+	}
+	select {
+	case <-s.Done():
+		t.Fatalf("the alarm ended the session: %v", s.Err())
+	case <-time.After(3 * time.Second): // the alarm lasts; nothing tells when "nothing" has happened
+	}
+	close(stop)
+	node.Ctl(t, "set_vm_memory_high_watermark", "0.6")
+	if within(t, "OnBlocked(false)", blocked) {
+		t.Fatal("blocked again")
+	}
+	n := within(t, "the publisher to go on", accepted)
+	for range n {
+		if o := within(t, "a settlement", ledger.arrived); o != bus.Confirmed {
+			t.Fatalf("%v after the alarm, want confirmed", o)
+		}
+		within(t, "a delivery", got)
+	}
+	if n == 0 {
+		t.Error("nothing was published during the alarm: the test shows nothing")
+	}
+}
+
+func TestReturnsAreToldApart(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	outcomes := map[uint64]bus.Outcome{}
+	all := make(chan struct{})
+	const n = 2000
+	s := open(t, config(t, brokertest.Vhost(t).URL), bus.SessionSpec{
+		Name: "t", Topology: quorum("q1", "q2"), Window: 256,
+		OnSettled: func(token uint64, o bus.Outcome) {
+			mu.Lock()
+			defer mu.Unlock()
+			if outcomes[token] = o; len(outcomes) == n {
+				close(all)
+			}
+		},
+	})
+	// No ids, equal bodies: only the key differs, and every third goes nowhere.
+	keys := [...]string{"q1", "nowhere", "q2"}
+	for i := range uint64(n) {
+		if err := s.Publish(bus.Publication{Token: i, Key: keys[i%3], Body: []byte("{}")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	within(t, "all settlements", all)
+	for token, got := range outcomes {
+		want := bus.Confirmed
+		if token%3 == 1 {
+			want = bus.Unroutable
+		}
+		if got != want {
+			t.Errorf("token %d: %v, want %v", token, got, want)
+		}
+	}
+}
+
+// The library checks nothing of this; the broker or the library itself would
+// close the channel or the connection.
+func TestLargestHeadersAreSent(t *testing.T) {
+	t.Parallel()
+	ledger := newLedger()
+	s := open(t, config(t, brokertest.Vhost(t).URL), bus.SessionSpec{Name: "t", Topology: quorum("q"), OnSettled: ledger.settle})
+	sent, refused := 0, 0
+	// The frame holds 131,072 bytes, 8 of them its own; the properties take at
+	// most 100 more beside the header's value.
+	for size := 131_072 - 200; size < 131_072+100; size += 10 {
+		err := s.Publish(bus.Publication{Key: "q", Properties: bus.Properties{
+			MessageID: "m", Timestamp: time.Now(), Headers: map[string]any{"h": strings.Repeat("x", size)},
+		}})
+		var cannot *bus.EncodingError
+		switch {
+		case errors.As(err, &cannot):
+			refused++
+		case err != nil:
+			t.Fatalf("%d bytes: %v", size, err)
+		case within(t, "the confirm", ledger.arrived) != bus.Confirmed:
+			t.Fatalf("%d bytes were not confirmed: %v", size, s.Err())
+		default:
+			sent++
+		}
+	}
+	if sent == 0 || refused == 0 {
+		t.Errorf("%d sent, %d refused: the limit is not between", sent, refused)
+	}
+}
+
+func TestSecretsAreNeverShown(t *testing.T) {
+	t.Parallel()
+	broker := brokertest.Vhost(t)
+	u, err := url.Parse(broker.URL)
+	if err != nil {
+		t.Fatal("the broker's URL does not parse")
+	}
+	const canary = "canary-7c1f"
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = closed.Close()
+	with := func(host, vhost, user, password string) string {
+		c := *u
+		c.Host, c.Path, c.User = host, "/"+vhost, url.UserPassword(user, password)
+		return c.String()
+	}
+	real, _ := u.User.Password()
+	for name, test := range map[string]struct {
+		url    string
+		access bool
+	}{
+		"wrong password":      {with(u.Host, broker.VHost, u.User.Username(), canary), true},
+		"wrong vhost":         {with(u.Host, "nowhere", u.User.Username(), real), true},
+		"wrong port":          {with(closed.Addr().String(), broker.VHost, "u", canary), false},
+		"unknown host":        {with("host.invalid:5672", broker.VHost, "u", canary), false},
+		"bad URL":             {"amqp://u:" + canary + "%zz@host", false},
+		"TLS to a plain port": {strings.Replace(with(u.Host, broker.VHost, "u", canary), "amqp://", "amqps://", 1), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var log bytes.Buffer
+			b := amqpbus.New(amqpbus.Config{URL: test.url, Logger: zerolog.New(&log)})
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			_, err := b.Open(ctx, bus.SessionSpec{Name: "t"})
+			if err == nil || errors.Is(err, bus.ErrAccess) != test.access {
+				t.Fatalf("Open gives %v; want an error, ErrAccess %v", err, test.access)
+			}
+			shown := fmt.Sprintf("%v %+v %#v", err, err, err) + log.String()
+			for _, secret := range []string{canary, real} {
+				if strings.Contains(shown, secret) {
+					t.Error("a password is shown")
+				}
+			}
+		})
+	}
+}
+
+func TestMissingPermissionIsNamed(t *testing.T) {
+	t.Parallel()
+	broker := brokertest.Vhost(t)
+	user := broker.AddUser(t, "amqpbus-restricted")
+	broker.SetPermissions(t, "amqpbus-restricted", "^$", "^q$", "^$")
+	_, err := amqpbus.New(config(t, user.URL)).Open(t.Context(), bus.SessionSpec{Name: "t", Topology: quorum("q")})
+	if !errors.Is(err, bus.ErrAccess) || !strings.Contains(err.Error(), "configure permission on q") {
+		t.Errorf("Open gives %v, want ErrAccess with permission and object", err)
+	}
+	broker.DeclareQueue(t, "q", nil)
+	s := open(t, config(t, user.URL), bus.SessionSpec{Name: "t", Topology: bus.Topology{Mode: bus.Verify, Queues: []bus.Queue{{Name: "q", Kind: bus.Classic}}}})
+	err = s.Subscribe(t.Context(), bus.Subscription{Queue: "q", Prefetch: 1, Handle: func(bus.Delivery) {}})
+	if !errors.Is(err, bus.ErrAccess) || !strings.Contains(err.Error(), "read permission on q") {
+		t.Errorf("Subscribe gives %v, want ErrAccess with permission and object", err)
+	}
+}
+
+func TestFindingsSayWhatIsLostAndAreLoggedOnce(t *testing.T) {
+	t.Parallel()
+	broker := brokertest.Vhost(t)
+	broker.DeclareQueue(t, "plain", nil)
+	broker.DeclareQueue(t, "no stream", nil)
+	broker.DeclareQueue(t, "odd", map[string]any{"x-max-length": 7})
+	broker.DeclareExchange(t, "x", "direct")
+	var log bytes.Buffer
+	cfg := config(t, broker.URL)
+	cfg.Logger = zerolog.New(&log)
+	topology := quorum("plain", "odd")
+	topology.Queues = append(topology.Queues, bus.Queue{Name: "no stream", Kind: bus.Stream})
+	topology.Exchanges = []bus.Exchange{{Name: "x", Kind: bus.Topic}}
+	s := open(t, cfg, bus.SessionSpec{Name: "t", Topology: topology})
+	if _, err := s.EnsureQueue(t.Context(), topology.Queues[0]); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"plain":     "exists as a plain durable queue instead of a quorum",
+		"odd":       "exists with other arguments than a quorum queue",
+		"no stream": "does not see the past",
+		"x":         "durable topic exchange",
+	}
+	findings := s.Findings()
+	for _, f := range findings {
+		if !strings.Contains(f.Text, want[f.Object]) {
+			t.Errorf("%s: %s; want it to say %q", f.Object, f.Text, want[f.Object])
+		}
+	}
+	if lines := strings.Count(log.String(), `"level":"warn"`); len(findings) != len(want) || lines != len(want) {
+		t.Errorf("%d findings and %d warnings, want %d of each:\n%s", len(findings), lines, len(want), log.String())
+	}
+}
+
+func TestDeletedLockEndsTheSession(t *testing.T) {
+	t.Parallel()
+	broker := brokertest.Vhost(t)
+	s := open(t, config(t, broker.URL), bus.SessionSpec{Name: "t", Lock: "leader"})
+	// An exclusive queue can be deleted by nobody but its connection and the operator.
+	broker.Ctl(t, "delete_queue", "-p", broker.VHost, "leader")
+	within(t, "the session to end", s.Done())
+	if s.Err() == nil || !strings.Contains(s.Err().Error(), "leader") {
+		t.Errorf("Err = %v, want it to name the lock", s.Err())
+	}
+}
+
+func TestTopologyOfAHundredAgents(t *testing.T) {
+	t.Parallel()
+	agents := make([]string, 100)
+	for i := range agents {
+		agents[i] = fmt.Sprintf("agent.a%d", i)
+	}
+	cfg := config(t, brokertest.Vhost(t).URL)
+	topology := bus.Standard(bus.Declare, bus.ProfileQuorum, agents)
+	for _, round := range []string{"created", "declared again"} {
+		start := time.Now()
+		s := open(t, cfg, bus.SessionSpec{Name: "t", Topology: topology})
+		t.Logf("%d queues %s in %v", len(topology.Queues), round, time.Since(start).Round(time.Millisecond))
+		if found := s.Findings(); len(found) != 0 {
+			t.Errorf("%s: %v", round, found)
+		}
+	}
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	certificate, caFile := selfSigned(t)
+	for name, version := range map[string]uint16{"1.2": tls.VersionTLS12, "1.1": tls.VersionTLS11} {
+		_, u := newProxy(t, brokertest.Vhost(t).URL, &tls.Config{
+			Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS10, MaxVersion: version,
+		})
+		query := url.Values{"cacertfile": {caFile}, "server_name_indication": {"broker.test"}}
+		u.RawQuery = query.Encode()
+		ledger := newLedger()
+		s, err := amqpbus.New(config(t, u.String())).Open(t.Context(), bus.SessionSpec{Name: "t", Topology: quorum("q"), OnSettled: ledger.settle})
+		if version < tls.VersionTLS12 {
+			if err == nil {
+				t.Errorf("TLS %s was spoken", name)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("TLS %s: %v", name, err)
+		}
+		if err := s.Publish(bus.Publication{Key: "q", Body: make([]byte, 1<<20)}); err != nil {
+			t.Fatal(err)
+		}
+		if got := within(t, "the confirm", ledger.arrived); got != bus.Confirmed {
+			t.Errorf("TLS %s: %v", name, got)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func selfSigned(t *testing.T) (tls.Certificate, string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{"broker.test"},
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file
+}

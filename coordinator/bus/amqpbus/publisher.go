@@ -1,0 +1,362 @@
+package amqpbus
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"taskbus/coordinator/bus"
+)
+
+// unsettled is a publication the broker has not answered yet.
+type unsettled struct {
+	bus.Publication
+	confirm  *amqp.DeferredConfirmation // nil: the library failed while sending
+	returned bool                       // it came back as unroutable
+}
+
+// publisher sends publications in order over one channel in confirm mode, and
+// settles them in the same order from one goroutine.
+//
+// # Which publication a returned message was
+//
+// A return carries the message, not its number, and ids are the caller's. The
+// broker works through a channel in order, returns an unroutable message while
+// it handles it, and confirms it later; the library queues the return before it
+// resolves the confirmation. Hence, when a publication is found acknowledged,
+// its return (if any) has been received, and returns come in the order of
+// publishing. A return belongs to the first unsettled mandatory publication that
+// is not matched yet and equals it in exchange, key, properties and body. If two
+// are equal in all of it they are the same message twice: one of the two is in
+// its queue and one is nowhere, whichever is called which.
+//
+// A plugin at the broker may stamp headers or time on what comes in, so these are
+// compared only to choose among several candidates. A return without any
+// candidate proves that we do not understand the broker: the session ends, and
+// what is unsettled is Unknown.
+type publisher struct {
+	channel *amqp.Channel
+	returns chan amqp.Return // room for the whole window: the library drops what does not fit
+	encoder encoder
+	settled func(token uint64, outcome bus.Outcome)
+	fail    func(error)
+
+	send sync.Mutex // held around the library's publish, so that the ring has its order
+
+	mu       sync.Mutex
+	changed  sync.Cond
+	ring     []unsettled
+	head, n  int
+	reserved int    // places taken in the ring, n of them filled
+	total    uint64 // settled so far
+	calling  bool   // inside settled
+	blocked  bool   // by the broker
+	closed   bool
+	doubt    bool // a return could not be matched; settling goroutine only
+}
+
+func newPublisher(window int, settled func(uint64, bus.Outcome), fail func(error)) *publisher {
+	p := &publisher{
+		returns: make(chan amqp.Return, window),
+		ring:    make([]unsettled, window),
+		settled: settled,
+		fail:    fail,
+	}
+	p.changed.L = &p.mu
+	return p
+}
+
+// publish implements [bus.Session].
+func (p *publisher) publish(pub *bus.Publication) error {
+	msg, err := p.encoder.encode(pub)
+	if err != nil {
+		return err
+	}
+	if !p.reserve() {
+		return bus.ErrClosed
+	}
+	p.send.Lock()
+	defer p.send.Unlock()
+	// An error here is one of the transport. Part of the message may have left,
+	// so that its fate is unknown: settled as such, in its turn.
+	confirm, _ := p.channel.PublishWithDeferredConfirm(pub.Exchange, pub.Key, !pub.Optional, false, msg)
+	p.push(pub, confirm)
+	return nil
+}
+
+// reserve waits for a place in the ring, and for the broker to take messages.
+func (p *publisher) reserve() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for !p.closed && (p.blocked || p.reserved == len(p.ring)) {
+		p.changed.Wait()
+	}
+	if p.closed {
+		return false
+	}
+	p.reserved++
+	return true
+}
+
+func (p *publisher) push(pub *bus.Publication, confirm *amqp.DeferredConfirmation) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ring[(p.head+p.n)%len(p.ring)] = unsettled{Publication: *pub, confirm: confirm}
+	if p.n++; p.n == 1 {
+		p.changed.Broadcast()
+	}
+}
+
+// settle answers for every publication in order. It returns after close, when
+// all are answered. gone tells that no confirm can arrive any more.
+func (p *publisher) settle(gone <-chan struct{}) {
+	for {
+		oldest := p.oldest()
+		if oldest == nil {
+			return
+		}
+		outcome := p.await(oldest, gone)
+		token := oldest.Token
+		p.pop()
+		p.settled(token, outcome)
+		p.called()
+	}
+}
+
+// oldest waits for a publication; nil means that there will be none.
+func (p *publisher) oldest() *unsettled {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.n == 0 && (!p.closed || p.reserved > 0) {
+		p.changed.Wait()
+	}
+	if p.n == 0 {
+		return nil
+	}
+	// The slot is not touched by anybody else until it is popped.
+	return &p.ring[p.head]
+}
+
+func (p *publisher) pop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ring[p.head] = unsettled{} // let go of the body
+	p.head = (p.head + 1) % len(p.ring)
+	p.n--
+	if p.reserved == len(p.ring) {
+		p.changed.Broadcast()
+	}
+	p.reserved--
+	p.total++
+	p.calling = true
+}
+
+func (p *publisher) called() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calling = false
+	if p.reserved == 0 {
+		p.changed.Broadcast() // for drained
+	}
+}
+
+// await is the outcome of the oldest publication.
+func (p *publisher) await(u *unsettled, gone <-chan struct{}) bus.Outcome {
+	if u.confirm == nil {
+		return bus.Unknown
+	}
+	select {
+	case <-u.confirm.Done():
+	default:
+		select {
+		case <-u.confirm.Done():
+		case <-gone:
+		}
+	}
+	for len(p.returns) > 0 {
+		returned, ok := <-p.returns
+		if ok && !p.match(&returned) {
+			p.doubt = true
+			p.fail(errors.New("the broker returned a message that was not published: outcomes cannot be told"))
+		}
+	}
+	// The library resolves what is open negatively when the channel closes; it
+	// marks the channel closed before it does so.
+	closed := p.channel.IsClosed()
+	switch {
+	case p.doubt:
+		return bus.Unknown
+	case u.returned:
+		return bus.Unroutable
+	case u.confirm.Acked():
+		return bus.Confirmed
+	case closed || !isDone(u.confirm):
+		return bus.Unknown
+	}
+	return bus.Rejected
+}
+
+func isDone(c *amqp.DeferredConfirmation) bool {
+	select {
+	case <-c.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// match marks the publication that r was.
+func (p *publisher) match(r *amqp.Return) bool {
+	// A publication whose return is here may still be on its way into the ring.
+	p.send.Lock()
+	defer p.send.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var found *unsettled
+	for i := range p.n {
+		u := &p.ring[(p.head+i)%len(p.ring)]
+		if u.returned || u.Optional || !sameMessage(r, u) {
+			continue
+		}
+		if sameStamps(r, u) {
+			found = u
+			break
+		}
+		if found == nil {
+			found = u
+		}
+	}
+	if found == nil {
+		return false
+	}
+	found.returned = true
+	return true
+}
+
+func sameMessage(r *amqp.Return, u *unsettled) bool {
+	return r.RoutingKey == u.Key && r.Exchange == u.Exchange &&
+		r.MessageId == u.MessageID && r.CorrelationId == u.CorrelationID &&
+		r.Type == u.Type && r.ReplyTo == u.ReplyTo && r.AppId == u.AppID && r.UserId == u.UserID &&
+		r.ContentType == u.ContentType && r.ContentEncoding == u.ContentEncoding &&
+		bytes.Equal(r.Body, u.Body)
+}
+
+// sameStamps compares what a plugin of the broker may have changed.
+func sameStamps(r *amqp.Return, u *unsettled) bool {
+	if r.Timestamp.IsZero() != u.Timestamp.IsZero() || !r.Timestamp.IsZero() && r.Timestamp.Unix() != u.Timestamp.Unix() {
+		return false
+	}
+	got := decodeTable(r.Headers)
+	if len(got) != len(u.Headers) {
+		return false
+	}
+	for key, value := range u.Headers {
+		if !sameField(got[key], value) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameField(got, sent any) bool {
+	switch s := sent.(type) {
+	case []byte:
+		g, ok := got.([]byte)
+		return ok && bytes.Equal(g, s)
+	case time.Time:
+		g, ok := got.(time.Time)
+		return ok && g.Unix() == s.Unix()
+	case []any:
+		g, ok := got.([]any)
+		if !ok || len(g) != len(s) {
+			return false
+		}
+		for i := range s {
+			if !sameField(g[i], s[i]) {
+				return false
+			}
+		}
+		return true
+	case map[string]any:
+		g, ok := got.(map[string]any)
+		if !ok || len(g) != len(s) {
+			return false
+		}
+		for key := range s {
+			if !sameField(g[key], s[key]) {
+				return false
+			}
+		}
+		return true
+	default:
+		return got == sent
+	}
+}
+
+// block holds publishers up, or lets them go on.
+func (p *publisher) block(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.blocked = on
+	p.changed.Broadcast()
+}
+
+// close refuses publications from now on; those in the ring remain to be settled.
+func (p *publisher) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	p.changed.Broadcast()
+}
+
+// drained waits until everything is settled and its owner told, or ctx ends.
+func (p *publisher) drained(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.changed.Broadcast()
+	})
+	defer stop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for (p.reserved > 0 || p.calling) && ctx.Err() == nil {
+		p.changed.Wait()
+	}
+	if p.reserved > 0 || p.calling {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// watch reports a fault when confirms stop coming for longer than limit while
+// some are due. Time during which the broker holds publishers up does not count.
+func (p *publisher) watch(limit time.Duration, ended <-chan struct{}) {
+	step := max(limit/30, time.Millisecond)
+	ticker := time.NewTicker(step)
+	defer ticker.Stop()
+	var seen uint64
+	var silent time.Duration
+	for {
+		select {
+		case <-ended:
+			return
+		case <-ticker.C:
+		}
+		p.mu.Lock()
+		idle := p.n == 0 || p.blocked || p.calling || p.total != seen
+		seen = p.total
+		p.mu.Unlock()
+		if idle {
+			silent = 0
+			continue
+		}
+		if silent += step; silent >= limit {
+			p.fail(errNoConfirm(limit))
+			return
+		}
+	}
+}

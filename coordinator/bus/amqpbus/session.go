@@ -1,0 +1,205 @@
+package amqpbus
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"taskbus/coordinator/bus"
+)
+
+// session implements [bus.Session].
+//
+// Its end, in order: fail or Close closes ending (no more publishing, no more
+// handing out); flushing lets consumers send their last acknowledgements; the
+// connections are closed; gone tells that no confirm will come; the publisher
+// answers for the rest; done.
+type session struct {
+	number     uint64
+	bus        *Bus
+	target     *target
+	spec       bus.SessionSpec
+	publishing *link
+	consuming  *link
+	publisher  *publisher
+	topology   *topology
+
+	subscribing sync.Mutex
+	consumers   atomic.Pointer[[]*consumer]
+	stale       atomic.Uint64
+
+	ended    sync.Once
+	err      error         // written before ending closes
+	closeBy  time.Time     // likewise; for the goodbye
+	ending   chan struct{} // the session ends: by a fault or by Close
+	flushing chan struct{}
+	gone     chan struct{}
+	done     chan struct{}
+}
+
+var _ bus.Session = (*session)(nil)
+
+func errNoConfirm(limit time.Duration) error {
+	return fmt.Errorf("no publisher confirm within %s: the broker is overloaded, or a queue has lost its quorum", limit)
+}
+
+// start runs the session; everything is connected.
+func (s *session) start() {
+	go s.watch()
+	go s.finish()
+	go s.publisher.watch(s.bus.cfg.ConfirmTimeout, s.ending)
+}
+
+// watch turns the end of either connection or of the publishing channel into the
+// end of the session.
+func (s *session) watch() {
+	closes := s.publisher.channel.NotifyClose(make(chan *amqp.Error, 1))
+	select {
+	case reply := <-s.publishing.closes:
+		s.fail(s.publishing.fault(reply))
+	case reply := <-s.consuming.closes:
+		s.fail(s.consuming.fault(reply))
+	case reply := <-closes:
+		if reply == nil || !reply.Server || s.publishing.conn.IsClosed() {
+			s.fail(s.publishing.fault(<-s.publishing.closes))
+			return
+		}
+		if reply.Code == amqp.AccessRefused {
+			s.fail(accessFor(s.target, "publish", "write", "the exchange", reply))
+			return
+		}
+		s.fail(explain(s.target, "the channel that publishes was closed", reply))
+	case <-s.ending:
+	}
+}
+
+// fail ends the session for the given reason; the first counts.
+func (s *session) fail(reason error) {
+	s.end(reason, time.Now().Add(s.bus.cfg.CloseTimeout))
+}
+
+func (s *session) end(reason error, by time.Time) {
+	s.ended.Do(func() {
+		s.err, s.closeBy = reason, by
+		close(s.ending)
+	})
+}
+
+func (s *session) isEnding() bool {
+	select {
+	case <-s.ending:
+		return true
+	default:
+		return false
+	}
+}
+
+// finish brings the session to its end once it has begun to end.
+func (s *session) finish() {
+	settledAll := make(chan struct{})
+	go func() {
+		defer close(settledAll)
+		s.publisher.settle(s.gone)
+	}()
+	<-s.ending
+	s.publisher.close()
+	late := time.AfterFunc(time.Until(s.closeBy), func() {
+		s.publishing.wire.kill(context.DeadlineExceeded)
+		s.consuming.wire.kill(context.DeadlineExceeded)
+	})
+	defer late.Stop()
+
+	// A Subscribe under way sees ending, or is waited for and flushed with the rest.
+	s.subscribing.Lock()
+	close(s.flushing)
+	for _, c := range *s.consumers.Load() {
+		<-c.done
+	}
+	s.subscribing.Unlock()
+
+	var closed sync.WaitGroup
+	closed.Go(func() { s.publishing.close(s.closeBy) })
+	closed.Go(func() { s.consuming.close(s.closeBy) })
+	closed.Wait()
+	close(s.gone)
+	<-settledAll
+	close(s.done)
+}
+
+// Publish implements [bus.Session].
+func (s *session) Publish(p bus.Publication) error { return s.publisher.publish(&p) }
+
+// EnsureQueue implements [bus.Session].
+func (s *session) EnsureQueue(ctx context.Context, q bus.Queue) (bool, error) {
+	if s.isEnding() {
+		return false, bus.ErrClosed
+	}
+	return s.topology.ensure(ctx, q)
+}
+
+// Depth implements [bus.Session].
+func (s *session) Depth(ctx context.Context, queue string) (bus.Depth, error) {
+	if s.isEnding() {
+		return bus.Depth{}, bus.ErrClosed
+	}
+	return s.topology.depth(ctx, queue)
+}
+
+// Findings implements [bus.Session].
+func (s *session) Findings() []bus.Finding { return s.topology.list() }
+
+// StaleAcks implements [bus.Session].
+func (s *session) StaleAcks() uint64 { return s.stale.Load() }
+
+// Done implements [bus.Session].
+func (s *session) Done() <-chan struct{} { return s.done }
+
+// Err implements [bus.Session].
+func (s *session) Err() error {
+	select {
+	case <-s.done:
+		return s.err
+	default:
+		return nil
+	}
+}
+
+// goodbyeAtLeast is left for the last acknowledgements and the goodbye even when
+// the context of Close has ended.
+const goodbyeAtLeast = 250 * time.Millisecond
+
+// Close implements [bus.Session]. It returns the error of ctx when publications
+// were left unsettled; that the session had ended by a fault is told by Err.
+func (s *session) Close(ctx context.Context) error {
+	s.publisher.close()
+	abandoned := s.publisher.drained(ctx)
+	now := time.Now()
+	by := now.Add(s.bus.cfg.CloseTimeout)
+	if limit, ok := ctx.Deadline(); ok && limit.Before(by) || ctx.Err() != nil {
+		by = limit
+	}
+	if least := now.Add(goodbyeAtLeast); by.Before(least) {
+		by = least
+	}
+	s.end(nil, by)
+	<-s.done
+	if s.err == nil && abandoned != nil {
+		return fmt.Errorf("close the broker session: publications were left unsettled: %w", abandoned)
+	}
+	return nil
+}
+
+// maybeStream tells whether a queue may be a stream: it is declared as one, or
+// nothing is known of it.
+func (s *session) maybeStream(queue string) bool {
+	for _, q := range s.spec.Topology.Queues {
+		if q.Name == queue {
+			return q.Kind == bus.Stream
+		}
+	}
+	return true
+}

@@ -1,0 +1,12 @@
+//go:build !linux
+
+package amqpbus
+
+import (
+	"net"
+	"time"
+)
+
+// limitStalls does nothing where TCP_USER_TIMEOUT does not exist; the write
+// deadline holds everywhere.
+func limitStalls(net.Conn, time.Duration) {}

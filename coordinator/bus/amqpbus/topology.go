@@ -1,0 +1,231 @@
+package amqpbus
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/rs/zerolog"
+
+	"taskbus/coordinator/bus"
+)
+
+// applyCommand creates what is missing.
+const applyCommand = "taskbus topology apply"
+
+// topology declares and inspects queues and exchanges over a channel of its own.
+// The broker answers most refusals by closing the channel; the next request
+// opens another.
+type topology struct {
+	mode   bus.Mode
+	logger zerolog.Logger
+
+	busy    sync.Mutex // one request at a time
+	link    *link
+	channel *amqp.Channel
+
+	mu       sync.Mutex
+	findings []bus.Finding
+}
+
+func newTopology(l *link, mode bus.Mode, logger zerolog.Logger) *topology {
+	return &topology{mode: mode, logger: logger, link: l}
+}
+
+// moveTo is the same topology, findings included, asked over another connection.
+// It must be called before the session is shared.
+func (t *topology) moveTo(l *link) *topology {
+	return &topology{mode: t.mode, logger: t.logger, link: l, findings: t.findings}
+}
+
+// ask makes one request. A refusal by the broker comes back as *amqp.Error.
+func (t *topology) ask(ctx context.Context, doing string, request func(*amqp.Channel) error) error {
+	t.busy.Lock()
+	defer t.busy.Unlock()
+	if t.channel == nil || t.channel.IsClosed() {
+		channel, err := t.link.channel(ctx)
+		if err != nil {
+			return err
+		}
+		t.channel = channel
+	}
+	return t.link.within(ctx, doing, func() error { return request(t.channel) })
+}
+
+// apply sees to everything a session needs.
+func (t *topology) apply(ctx context.Context, want bus.Topology) error {
+	if t.mode == bus.Off {
+		return nil
+	}
+	for _, x := range want.Exchanges {
+		if err := t.exchange(ctx, x); err != nil {
+			return err
+		}
+	}
+	for _, q := range want.Queues {
+		exists, err := t.ensure(ctx, q)
+		if err != nil {
+			return err
+		}
+		if !exists {
+			return missing("queue", q.Name)
+		}
+	}
+	if t.mode != bus.Declare {
+		return nil // AMQP has no way to look at a binding
+	}
+	for _, b := range want.Bindings {
+		if err := t.bind(ctx, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func missing(what, name string) error {
+	return &bus.TopologyError{Object: name, Reason: "the " + what + " does not exist; create it with: " + applyCommand}
+}
+
+func (t *topology) exchange(ctx context.Context, x bus.Exchange) error {
+	doing := fmt.Sprintf("declare exchange %q", x.Name)
+	err := t.ask(ctx, doing, func(ch *amqp.Channel) error {
+		if t.mode == bus.Declare {
+			return ch.ExchangeDeclare(x.Name, string(x.Kind), true, false, false, false, nil)
+		}
+		return ch.ExchangeDeclarePassive(x.Name, string(x.Kind), true, false, false, false, nil)
+	})
+	if err == nil {
+		return nil
+	}
+	if refusal(err, amqp.NotFound) != nil {
+		return missing("exchange", x.Name)
+	}
+	if reply := refusal(err, amqp.PreconditionFailed); reply != nil {
+		t.record(bus.Finding{Object: x.Name, Text: fmt.Sprintf(
+			"exists with other settings than those of a durable %s exchange and is used as it is: what is published to it may not be routed where it should (broker: %s)",
+			x.Kind, t.link.target.scrub(reply.Reason))})
+		return nil
+	}
+	return t.denied(doing, x.Name, err)
+}
+
+// denied handles a 403. Declaring needs the permission; looking does not need
+// the answer: what cannot be seen is recorded and taken to be there.
+func (t *topology) denied(doing, object string, err error) error {
+	reply := refusal(err, amqp.AccessRefused)
+	switch {
+	case reply == nil:
+		return explain(t.link.target, doing, err)
+	case t.mode == bus.Declare:
+		return accessFor(t.link.target, doing, "configure", object, reply)
+	}
+	t.record(bus.Finding{Object: object, Text: "cannot be verified, this user has no permission to look at it; taken to exist"})
+	return nil
+}
+
+// ensure declares a queue, or looks for it where declaring is not allowed. It
+// tells whether the queue exists.
+func (t *topology) ensure(ctx context.Context, q bus.Queue) (bool, error) {
+	doing := fmt.Sprintf("declare queue %q", q.Name)
+	err := t.ask(ctx, doing, func(ch *amqp.Channel) error {
+		var err error
+		if t.mode == bus.Declare {
+			_, err = ch.QueueDeclare(q.Name, true, false, false, false, arguments(q))
+		} else {
+			_, err = ch.QueueDeclarePassive(q.Name, true, false, false, false, nil)
+		}
+		return err
+	})
+	switch {
+	case err == nil:
+		return true, nil
+	case refusal(err, amqp.NotFound) != nil:
+		return false, nil
+	case refusal(err, amqp.ResourceLocked) != nil:
+		t.record(bus.Finding{Object: q.Name, Text: "is an exclusive queue of another connection: it can be published to, but not consumed, and it goes with that connection"})
+		return true, nil
+	}
+	if reply := refusal(err, amqp.PreconditionFailed); reply != nil {
+		plain, err := t.isPlain(ctx, q)
+		t.record(differs(q, plain, t.link.target.scrub(reply.Reason)))
+		return true, err
+	}
+	if err := t.denied(doing, q.Name, err); err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+// isPlain tells whether an existing queue is what clients get that declare a
+// durable queue without arguments. The broker compares; it changes nothing.
+func (t *topology) isPlain(ctx context.Context, q bus.Queue) (bool, error) {
+	if q.Kind == bus.Classic {
+		return false, nil
+	}
+	doing := fmt.Sprintf("look at queue %q", q.Name)
+	err := t.ask(ctx, doing, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclare(q.Name, true, false, false, false, nil)
+		return err
+	})
+	if err != nil && refusal(err, amqp.PreconditionFailed, amqp.ResourceLocked) == nil {
+		return false, explain(t.link.target, doing, err)
+	}
+	return err == nil, nil
+}
+
+func (t *topology) bind(ctx context.Context, b bus.Binding) error {
+	doing := fmt.Sprintf("bind queue %q to exchange %q", b.Queue, b.Exchange)
+	err := t.ask(ctx, doing, func(ch *amqp.Channel) error {
+		return ch.QueueBind(b.Queue, b.Key, b.Exchange, false, nil)
+	})
+	if err == nil {
+		return nil
+	}
+	if reply := refusal(err, amqp.NotFound); reply != nil {
+		return &bus.TopologyError{Object: b.Queue, Reason: fmt.Sprintf("%s: %s", doing, t.link.target.scrub(reply.Reason))}
+	}
+	if reply := refusal(err, amqp.AccessRefused); reply != nil {
+		return accessFor(t.link.target, doing, "write (queue) or read (exchange)", b.Queue+" and "+b.Exchange, reply)
+	}
+	return explain(t.link.target, doing, err)
+}
+
+// depth implements [bus.Session].
+func (t *topology) depth(ctx context.Context, queue string) (bus.Depth, error) {
+	var found amqp.Queue
+	doing := fmt.Sprintf("read the depth of queue %q", queue)
+	err := t.ask(ctx, doing, func(ch *amqp.Channel) (err error) {
+		found, err = ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+		return err
+	})
+	if err == nil {
+		return bus.Depth{Ready: found.Messages, Consumers: found.Consumers}, nil
+	}
+	if refusal(err, amqp.NotFound) != nil {
+		return bus.Depth{}, fmt.Errorf("%s: %w", doing, bus.ErrNoQueue)
+	}
+	if reply := refusal(err, amqp.AccessRefused); reply != nil {
+		return bus.Depth{}, accessFor(t.link.target, doing, "configure", queue, reply)
+	}
+	return bus.Depth{}, explain(t.link.target, doing, err)
+}
+
+// record keeps a finding and logs it, once for each object.
+func (t *topology) record(f bus.Finding) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if slices.ContainsFunc(t.findings, func(known bus.Finding) bool { return known.Object == f.Object }) {
+		return
+	}
+	t.findings = append(t.findings, f)
+	t.logger.Warn().Str("object", f.Object).Msg(f.Text)
+}
+
+// list returns a copy of the findings.
+func (t *topology) list() []bus.Finding {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.findings)
+}

@@ -1,0 +1,232 @@
+package bustest
+
+import (
+	"fmt"
+
+	"taskbus/coordinator/bus"
+)
+
+func deliverCases() []testCase {
+	return []testCase{
+		{name: "prefetch bounds what is unacknowledged", run: prefetchBounds},
+		{name: "a handler that blocks holds up its own consumer alone", run: blockedHandler},
+		{name: "acknowledging out of order leaves the others", run: acksOutOfOrder},
+		{name: "what was not acknowledged comes back after a cut", run: redeliveredAfterCut},
+		{name: "what was not acknowledged comes back after Close", run: redeliveredAfterClose},
+		{name: "an acknowledgement of a dead session is ignored and counted", run: staleAcks},
+		{name: "consumers of one session share a queue", run: sharedQueue},
+		{name: "an exclusive consumer is alone", run: exclusiveConsumer},
+		{name: "Depth counts what is ready and who consumes", run: depthCounts},
+		{name: "Depth of a missing queue is ErrNoQueue", run: depthOfMissing},
+	}
+}
+
+func prefetchBounds(r *rig) {
+	const prefetch, n = 3, 10
+	c := r.open(declare(quorum("q")))
+	for i := range n {
+		c.store("q", fmt.Sprint(i))
+	}
+	in := c.read("q", prefetch)
+	first := in.bodies("0", "1", "2")
+	c.waitDepth("q", bus.Depth{Ready: n - prefetch, Consumers: 1}) // 10 − 3 = 7
+	if extra := len(in.got); extra != 0 {
+		r.t.Fatalf("%d deliveries beyond the prefetch of %d", extra, prefetch)
+	}
+	c.Ack(first[1].Tag)
+	in.bodies("3")
+	c.waitDepth("q", bus.Depth{Ready: n - prefetch - 1, Consumers: 1}) // 10 − 3 − 1 = 6
+	if extra := len(in.got); extra != 0 {
+		r.t.Fatalf("one acknowledgement gave %d deliveries too many", extra)
+	}
+}
+
+func blockedHandler(r *rig) {
+	c := r.open(declare(quorum("slow"), quorum("quick")))
+	gate, entered := make(chan struct{}), make(chan struct{}, 1)
+	defer close(gate) // before the session is closed
+	c.subscribe(bus.Subscription{Queue: "slow", Prefetch: 2, Handle: func(bus.Delivery) {
+		select {
+		case entered <- struct{}{}:
+		default:
+		}
+		<-gate
+	}})
+	for range 4 {
+		c.store("slow", "x")
+	}
+	receive(r.t, "the slow consumer to block", entered)
+
+	in := c.read("quick", 1)
+	for i := range 50 { // acknowledgements and confirms flow as well
+		c.store("quick", fmt.Sprint(i))
+		d := in.bodies(fmt.Sprint(i))[0]
+		c.Ack(d.Tag)
+	}
+}
+
+func acksOutOfOrder(r *rig) {
+	c := r.open(declare(quorum("q")))
+	for i := range 6 {
+		c.store("q", fmt.Sprint(i))
+	}
+	got := c.read("q", 10).bodies("0", "1", "2", "3", "4", "5")
+	c.Ack(got[4].Tag)
+	c.Ack(got[0].Tag)
+	c.Ack(got[2].Tag)
+	c.close()
+
+	left := map[string]bool{}
+	next := r.open(declare())
+	in := next.read("q", 10)
+	for _, d := range in.take(3) {
+		left[string(d.Body)] = d.Redelivered
+	}
+	for _, body := range []string{"1", "3", "5"} {
+		if !left[body] {
+			r.t.Errorf("%q was not redelivered, only %v", body, left)
+		}
+	}
+	next.waitDepth("q", bus.Depth{Ready: 0, Consumers: 1})
+}
+
+func redeliveredAfterCut(r *rig) {
+	c := r.open(declare(quorum("q")))
+	c.store("q", "held")
+	if d := c.read("q", 1).next(); d.Redelivered || deliveryCount(d) != 0 {
+		r.t.Errorf("first delivery: redelivered %v, x-delivery-count %d; want false and 0", d.Redelivered, deliveryCount(d))
+	}
+	r.cut()
+	if err := c.waitEnd(); err == nil {
+		r.t.Error("Err is nil after a cut, want its cause")
+	}
+	d := r.open(declare()).read("q", 1).bodies("held")[0]
+	if !d.Redelivered || deliveryCount(d) != 1 {
+		r.t.Errorf("second delivery: redelivered %v, x-delivery-count %d; want true and 1", d.Redelivered, deliveryCount(d))
+	}
+}
+
+// deliveryCount is how often a quorum queue got the message back. The header may
+// be missing as long as that is 0.
+func deliveryCount(d bus.Delivery) int64 {
+	switch count := d.Headers["x-delivery-count"].(type) {
+	case nil:
+		return 0
+	case int64:
+		return count
+	default:
+		return -1 // another type than package bus allows
+	}
+}
+
+func redeliveredAfterClose(r *rig) {
+	c := r.open(declare(quorum("q")))
+	c.store("q", "acked")
+	c.store("q", "held")
+	c.store("q", "waiting")
+	got := c.read("q", 2).bodies("acked", "held")
+	c.Ack(got[0].Tag) // on its way when Close is called: must be flushed
+	c.close()
+
+	next := r.open(declare())
+	in := next.read("q", 3)
+	seen := map[string]bool{}
+	for _, d := range in.take(2) {
+		seen[string(d.Body)] = d.Redelivered
+	}
+	// "waiting" may have been handed out once "acked" made room for it.
+	if held, ok := seen["held"]; !ok || !held {
+		r.t.Errorf("got %v (body: redelivered), want \"held\" redelivered", seen)
+	}
+	if _, ok := seen["waiting"]; !ok {
+		r.t.Errorf("got %v (body: redelivered), want \"waiting\" among them", seen)
+	}
+	next.waitDepth("q", bus.Depth{Ready: 0, Consumers: 1})
+	if len(in.got) != 0 {
+		r.t.Errorf("the acknowledged message came back: %q", in.next().Body)
+	}
+}
+
+// The old tag has the same delivery number as the new one: only the session
+// tells them apart.
+func staleAcks(r *rig) {
+	old := r.open(declare(quorum("q")))
+	old.store("q", "held")
+	tag := old.read("q", 1).next().Tag
+	r.cut()
+	_ = old.waitEnd()
+	old.Ack(tag)
+	old.Reject(tag)
+
+	now := r.open(declare())
+	now.read("q", 1).bodies("held")
+	if got := now.StaleAcks(); got != 0 {
+		r.t.Errorf("StaleAcks = %d before any, want 0", got)
+	}
+	now.Ack(tag)
+	if got := now.StaleAcks(); got != 1 {
+		r.t.Errorf("StaleAcks = %d after one, want 1", got)
+	}
+	now.Reject(tag)
+	now.close() // flushes what should not have been acknowledged
+
+	r.open(declare()).read("q", 1).bodies("held")
+}
+
+func sharedQueue(r *rig) {
+	const n = 8
+	c := r.open(declare(quorum("q")))
+	a, b := c.read("q", n/2), c.read("q", n/2)
+	for i := range n {
+		c.store("q", fmt.Sprint(i))
+	}
+	// Nothing is acknowledged, so each consumer gets exactly its prefetch.
+	got := append(a.take(n/2), b.take(n/2)...)
+	tags := map[bus.Tag]bool{}
+	for _, d := range got {
+		tags[d.Tag] = true
+		c.Ack(d.Tag)
+	}
+	if len(tags) != n {
+		r.t.Errorf("%d different tags for %d deliveries of two consumers", len(tags), n)
+	}
+	c.close()
+	next := r.open(declare())
+	next.waitDepth("q", bus.Depth{})
+}
+
+// Only classic queues know exclusive consumers on every version of RabbitMQ.
+func exclusiveConsumer(r *rig) {
+	queue := bus.Queue{Name: "q", Kind: bus.Classic}
+	first, second := r.open(declare(queue)), r.open(declare(queue))
+	ignore := func(bus.Delivery) {}
+	first.subscribe(bus.Subscription{Queue: "q", Prefetch: 1, Exclusive: true, Handle: ignore})
+	if err := second.Subscribe(r.ctx(), bus.Subscription{Queue: "q", Prefetch: 1, Handle: ignore}); err == nil {
+		r.t.Error("a second consumer was let in beside an exclusive one")
+	}
+}
+
+func depthCounts(r *rig) {
+	c := r.open(declare(quorum("q")))
+	c.waitDepth("q", bus.Depth{})
+	for range 3 {
+		c.store("q", "x")
+	}
+	c.waitDepth("q", bus.Depth{Ready: 3})
+	in := c.read("q", 2)
+	got := in.take(2)
+	c.waitDepth("q", bus.Depth{Ready: 1, Consumers: 1})
+	c.Ack(got[0].Tag)
+	c.Ack(got[1].Tag)
+	in.next()
+	c.waitDepth("q", bus.Depth{Ready: 0, Consumers: 1})
+}
+
+func depthOfMissing(r *rig) {
+	c := r.open(declare(quorum("q")))
+	for range 2 {
+		wantNoQueue(r, c, "missing")
+	}
+	c.store("q", "the session goes on")
+	c.waitDepth("q", bus.Depth{Ready: 1})
+}

@@ -1,0 +1,116 @@
+package membus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"taskbus/coordinator/bus"
+)
+
+// lastSession numbers the sessions of every Broker in the process, because
+// bus.Tag promises a number that is unique in the process.
+var lastSession atomic.Uint64
+
+var (
+	errCut     = errors.New("connection closed by the broker")
+	errDeleted = errors.New("consumer cancelled: its queue was deleted")
+)
+
+// Broker is a broker in memory. It implements bus.Bus and is safe for
+// concurrent use.
+type Broker struct {
+	// mu guards everything below, and whatever sessions, consumers and queues
+	// share. It is never held while waiting or while calling a callback.
+	mu       sync.Mutex
+	fabric   fabric
+	sessions []*session // open ones, oldest first
+	locks    map[string]*lock
+	alarm    alarm
+	control  control
+	cut      chan struct{} // closed, and replaced, by Cut
+}
+
+// lock is an exclusive queue that is held by a session.
+type lock struct {
+	holder *session
+	freed  chan struct{} // closed when it is free
+}
+
+// New returns an empty broker.
+func New() *Broker {
+	b := &Broker{locks: map[string]*lock{}, cut: make(chan struct{})}
+	b.fabric = fabric{mu: &b.mu, queues: map[string]queue{}, exchanges: map[string]*exchange{}}
+	return b
+}
+
+// Open implements bus.Bus.
+func (b *Broker) Open(ctx context.Context, spec bus.SessionSpec) (bus.Session, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("open session %q: %w", spec.Name, err)
+	}
+	s := newSession(b, spec)
+	if err := b.prepare(s); err != nil {
+		return nil, fmt.Errorf("open session %q: %w", spec.Name, err)
+	}
+	for told := false; ; told = true {
+		freed, cut := b.admit(s)
+		if freed == nil {
+			s.start()
+			return s, nil
+		}
+		if !told && spec.OnStandby != nil {
+			spec.OnStandby()
+		}
+		select {
+		case <-freed:
+		case <-cut:
+			return nil, fmt.Errorf("open session %q: waiting for lock %q: %w", spec.Name, spec.Lock, errCut)
+		case <-ctx.Done():
+			return nil, fmt.Errorf("open session %q: waiting for lock %q: %w", spec.Name, spec.Lock, ctx.Err())
+		}
+	}
+}
+
+// prepare does what comes before the lock: access and topology.
+func (b *Broker) prepare(s *session) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.control.openError != nil {
+		return b.control.openError
+	}
+	var err error
+	s.findings, err = b.fabric.apply(s.spec.Topology)
+	return err
+}
+
+// admit lets the session in, holding its lock. If somebody else holds that, it
+// returns what to wait for.
+func (b *Broker) admit(s *session) (freed, cut <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if name := s.spec.Lock; name != "" {
+		if l := b.locks[name]; l != nil {
+			return l.freed, b.cut
+		}
+		b.locks[name] = &lock{holder: s, freed: make(chan struct{})}
+	}
+	b.sessions = append(b.sessions, s)
+	return nil, nil
+}
+
+// leave undoes admit. b.mu is held.
+func (b *Broker) leave(s *session) {
+	for i, other := range b.sessions {
+		if other == s {
+			b.sessions = append(b.sessions[:i:i], b.sessions[i+1:]...)
+			break
+		}
+	}
+	if l := b.locks[s.spec.Lock]; l != nil && l.holder == s {
+		delete(b.locks, s.spec.Lock)
+		close(l.freed)
+	}
+}

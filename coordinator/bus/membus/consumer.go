@@ -1,0 +1,81 @@
+package membus
+
+import (
+	"maps"
+	"slices"
+
+	"taskbus/coordinator/bus"
+)
+
+// consumer is one subscription of a session. Everything but run and next is
+// called with the broker's lock held.
+type consumer struct {
+	session *session
+	number  int
+	queue   queue
+	sub     bus.Subscription
+	wake    chan struct{} // a delivery may be in the inbox
+
+	unacked map[uint64]*message // by delivery tag
+	lastTag uint64
+	inbox   []bus.Delivery // handed out by the broker, not yet handled
+	cursor  int            // of a stream: the offset read next
+}
+
+func (c *consumer) hasCredit() bool {
+	return !c.session.over && !c.session.closing && len(c.unacked) < c.sub.Prefetch
+}
+
+func (c *consumer) push(m *message) {
+	c.lastTag++
+	c.unacked[c.lastTag] = m
+	d := m.deliver(c.sub.Queue)
+	d.Tag = bus.Tag{Session: c.session.number, Consumer: c.number, Delivery: c.lastTag}
+	c.inbox = append(c.inbox, d)
+	signal(c.wake)
+}
+
+// handBack gives up everything unacknowledged, in the order of delivery.
+func (c *consumer) handBack() []*message {
+	var held []*message
+	for _, tag := range slices.Sorted(maps.Keys(c.unacked)) {
+		held = append(held, c.unacked[tag])
+	}
+	c.unacked, c.inbox = nil, nil
+	return held
+}
+
+// run calls Handle until the session is over.
+func (c *consumer) run() {
+	for {
+		if d, ok := c.next(); ok {
+			c.sub.Handle(d)
+			continue
+		}
+		select {
+		case <-c.wake:
+		case <-c.session.ended:
+			return
+		}
+	}
+}
+
+func (c *consumer) next() (bus.Delivery, bool) {
+	c.session.broker.mu.Lock()
+	defer c.session.broker.mu.Unlock()
+	if len(c.inbox) == 0 || c.session.closing {
+		return bus.Delivery{}, false
+	}
+	d := c.inbox[0]
+	c.inbox[0] = bus.Delivery{} // lets go of it
+	c.inbox = c.inbox[1:]
+	return d, true
+}
+
+// signal wakes the one goroutine that waits on a channel of capacity one.
+func signal(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,150 @@
+package membus
+
+import "taskbus/coordinator/bus"
+
+// Reply is how the broker answers a publication (see [Broker.SetConfirm]).
+type Reply uint8
+
+// The replies.
+const (
+	// Answer behaves like a broker in good health.
+	Answer Reply = iota
+	// Nack refuses: the message is nowhere, the outcome is bus.Rejected.
+	Nack
+	// Return says that no queue is bound, whether it is or not: the message is
+	// nowhere, the outcome is bus.Unroutable.
+	Return
+	// Withhold takes the message but does not confirm it before
+	// [Broker.ReleaseConfirms]. As outcomes come in order of publishing, those
+	// of the session's later publications wait behind it.
+	Withhold
+	// Lose forgets the message and never answers: the outcome is bus.Unknown when
+	// the session ends, and nothing behind it is settled before.
+	Lose
+)
+
+// control is what a test has asked the broker to do.
+type control struct {
+	confirm   func(bus.Publication) Reply
+	openError error
+	withheld  []*publication
+}
+
+// alarm holds up publishers while it is on.
+type alarm struct {
+	on      bool
+	waiting []*publication // sent during the alarm, in order
+}
+
+// SetConfirm lets reply decide how each publication is answered from now on; nil
+// restores the normal behaviour. reply is called from the publisher's goroutine,
+// for several publishers at once, and must not keep the body.
+func (b *Broker) SetConfirm(reply func(bus.Publication) Reply) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.control.confirm = reply
+}
+
+// ReleaseConfirms answers every publication that is withheld, in the order of
+// publishing.
+func (b *Broker) ReleaseConfirms() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range b.control.withheld {
+		p.answer(p.outcome)
+	}
+	b.control.withheld = nil
+}
+
+// SetOpenError makes Open fail with err (wrapped), as with bus.ErrAccess or while
+// a broker is down; nil lets sessions in again. Open ones are not touched.
+func (b *Broker) SetOpenError(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.control.openError = err
+}
+
+// Cut ends every session, and every Open that waits for a lock, as when the
+// broker closes its connections.
+func (b *Broker) Cut() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.cut)
+	b.cut = make(chan struct{})
+	// All are over before the first returns what it holds, so that no delivery
+	// goes through the hands of a session that is about to end.
+	sessions := b.sessions
+	for _, s := range sessions {
+		s.stop(errCut)
+	}
+	for _, s := range sessions {
+		s.handBack()
+	}
+}
+
+// DeleteQueue removes a queue with its messages and bindings and ends the
+// sessions that consume it. A missing queue is no fault.
+func (b *Broker) DeleteQueue(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	q := b.fabric.remove(name)
+	if q == nil {
+		return
+	}
+	for _, c := range q.close() {
+		c.session.end(errDeleted)
+	}
+}
+
+// Block raises or clears an alarm: publications are taken from the sessions but
+// neither stored nor answered while it lasts. Sessions learn of the latest
+// state; one that lasts for less than it takes to tell them may go unnoticed.
+func (b *Broker) Block(on bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.alarm.on = on
+	if !on {
+		waiting := b.alarm.waiting
+		b.alarm.waiting = nil
+		for _, p := range waiting {
+			if !p.session.over {
+				b.take(p)
+			}
+		}
+	}
+	for _, s := range b.sessions {
+		signal(s.alarmed)
+	}
+}
+
+// Messages returns copies of the messages that are ready in a queue, in order,
+// or of everything a stream holds; nil for a queue that does not exist. Tags are
+// zero.
+func (b *Broker) Messages(name string) []bus.Delivery {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	q := b.fabric.queues[name]
+	if q == nil {
+		return nil
+	}
+	var all []bus.Delivery
+	for _, m := range q.messages() {
+		all = append(all, m.deliver(name))
+	}
+	return all
+}
+
+// Unacked counts the messages of a queue that consumers hold.
+func (b *Broker) Unacked(name string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := 0
+	for _, s := range b.sessions {
+		for _, c := range s.consumers {
+			if c.queue.definition().Name == name {
+				n += len(c.unacked)
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,200 @@
+package membus
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"taskbus/coordinator/bus"
+)
+
+// fabric is the broker's exchanges, bindings and queues. mu is the broker's lock
+// and is held for every method.
+type fabric struct {
+	mu        *sync.Mutex
+	queues    map[string]queue
+	exchanges map[string]*exchange
+}
+
+// exchange is a durable exchange with its bindings, oldest first.
+type exchange struct {
+	kind     bus.ExchangeKind
+	bindings []bus.Binding
+}
+
+// apply sees to a topology as its mode says and returns what differs.
+func (f *fabric) apply(t bus.Topology) ([]bus.Finding, error) {
+	switch t.Mode {
+	case bus.Off:
+		return nil, nil
+	case bus.Verify:
+		return nil, f.verify(t)
+	default:
+		return f.declare(t)
+	}
+}
+
+func (f *fabric) verify(t bus.Topology) error {
+	const advice = "does not exist and may not be declared: create it, or use topology: declare"
+	for _, x := range t.Exchanges {
+		if f.exchanges[x.Name] == nil {
+			return &bus.TopologyError{Object: x.Name, Reason: "this exchange " + advice}
+		}
+	}
+	for _, q := range t.Queues {
+		if f.queues[q.Name] == nil {
+			return &bus.TopologyError{Object: q.Name, Reason: "this queue " + advice}
+		}
+	}
+	return nil
+}
+
+func (f *fabric) declare(t bus.Topology) ([]bus.Finding, error) {
+	var findings []bus.Finding
+	for _, x := range t.Exchanges {
+		have := f.exchanges[x.Name]
+		if have == nil {
+			f.exchanges[x.Name] = &exchange{kind: x.Kind}
+		} else if have.kind != x.Kind {
+			findings = append(findings, bus.Finding{Object: x.Name, Text: fmt.Sprintf(
+				"is a %s exchange instead of a %s one and routes as such", have.kind, x.Kind)})
+		}
+	}
+	for _, q := range t.Queues {
+		if finding, differs := f.declareQueue(q); differs {
+			findings = append(findings, finding)
+		}
+	}
+	for _, binding := range t.Bindings {
+		x := f.exchanges[binding.Exchange]
+		if x == nil {
+			return nil, &bus.TopologyError{Object: binding.Exchange, Reason: "this exchange does not exist: declare it before binding " + binding.Queue}
+		}
+		if f.queues[binding.Queue] == nil {
+			return nil, &bus.TopologyError{Object: binding.Queue, Reason: "this queue does not exist: declare it before binding it to " + binding.Exchange}
+		}
+		if !slices.Contains(x.bindings, binding) {
+			x.bindings = append(x.bindings, binding)
+		}
+	}
+	return findings, nil
+}
+
+// declareQueue creates a queue that is missing. One that exists with another
+// definition stays as it is, which is the finding.
+func (f *fabric) declareQueue(asked bus.Queue) (bus.Finding, bool) {
+	want := relevant(asked)
+	if q := f.queues[want.Name]; q != nil {
+		have := q.definition()
+		switch {
+		case have == want:
+			return bus.Finding{}, false
+		case have.Kind != want.Kind:
+			return bus.Finding{Object: want.Name, Text: fmt.Sprintf(
+				"is a %s queue instead of a %s one; it is used as it is, without what the latter promises", have.Kind, want.Kind)}, true
+		default:
+			return bus.Finding{Object: want.Name, Text: "has other limits than asked for; they stay, because a queue's arguments cannot be changed"}, true
+		}
+	}
+	if want.Kind == bus.Stream {
+		f.queues[want.Name] = &stream{def: want}
+	} else {
+		f.queues[want.Name] = &line{def: want, fabric: f}
+	}
+	for _, q := range f.queues {
+		if l, ok := q.(*line); ok && l.def.DeadLetter == want.Name {
+			l.sendStranded()
+		}
+	}
+	return bus.Finding{}, false
+}
+
+// relevant drops the fields that do not apply to the queue's kind.
+func relevant(q bus.Queue) bus.Queue {
+	switch q.Kind {
+	case bus.Quorum:
+		q.MaxAge, q.MaxBytes, q.SegmentBytes = 0, 0, 0
+		return q
+	case bus.Stream:
+		return bus.Queue{Name: q.Name, Kind: q.Kind, MaxAge: q.MaxAge, MaxBytes: q.MaxBytes, SegmentBytes: q.SegmentBytes}
+	default:
+		return bus.Queue{Name: q.Name, Kind: q.Kind}
+	}
+}
+
+// remove takes a queue out, with its bindings. It returns nil if there is none.
+func (f *fabric) remove(name string) queue {
+	q := f.queues[name]
+	delete(f.queues, name)
+	for _, x := range f.exchanges {
+		x.bindings = slices.DeleteFunc(x.bindings, func(b bus.Binding) bool { return b.Queue == name })
+	}
+	return q
+}
+
+// publish stores a message wherever it is routed and tells how a broker answers
+// it. An exchange that does not exist is an error, which ends the session.
+func (f *fabric) publish(m *message, optional bool) (bus.Outcome, error) {
+	targets, err := f.route(m.exchange, m.key)
+	if err != nil {
+		return bus.Unknown, err
+	}
+	if len(targets) == 0 && !optional {
+		return bus.Unroutable, nil
+	}
+	outcome := bus.Confirmed
+	for _, q := range targets {
+		if q.full() {
+			outcome = bus.Rejected
+			continue
+		}
+		q.append(m.copy())
+	}
+	return outcome, nil
+}
+
+// route finds the queues for a key, each once, in the order of their bindings.
+func (f *fabric) route(exchangeName, key string) ([]queue, error) {
+	if exchangeName == "" {
+		if q := f.queues[key]; q != nil {
+			return []queue{q}, nil
+		}
+		return nil, nil
+	}
+	x := f.exchanges[exchangeName]
+	if x == nil {
+		return nil, fmt.Errorf("publish to exchange %q: no such exchange", exchangeName)
+	}
+	var targets []queue
+	for _, b := range x.bindings {
+		matches := b.Key == key
+		if x.kind == bus.Topic {
+			matches = topicMatches(words(b.Key), words(key))
+		}
+		if q := f.queues[b.Queue]; matches && !slices.Contains(targets, q) {
+			targets = append(targets, q)
+		}
+	}
+	return targets, nil
+}
+
+// words splits a topic key at its dots; the empty key has none.
+func words(key string) []string {
+	if key == "" {
+		return nil
+	}
+	return strings.Split(key, ".")
+}
+
+// topicMatches tells whether a key fits a pattern, in which * stands for exactly
+// one word and # for any number, none included.
+func topicMatches(pattern, key []string) bool {
+	if len(pattern) == 0 {
+		return len(key) == 0
+	}
+	if pattern[0] == "#" {
+		return topicMatches(pattern[1:], key) || len(key) > 0 && topicMatches(pattern, key[1:])
+	}
+	return len(key) > 0 && (pattern[0] == "*" || pattern[0] == key[0]) && topicMatches(pattern[1:], key[1:])
+}

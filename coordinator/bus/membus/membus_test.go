@@ -1,0 +1,19 @@
+package membus_test
+
+import (
+	"testing"
+
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/bus/bustest"
+	"taskbus/coordinator/bus/membus"
+)
+
+func TestConformance(t *testing.T) {
+	bustest.Exercise(t, bustest.Harness{
+		New:         func(*testing.T) bus.Bus { return membus.New() },
+		Cut:         func(_ *testing.T, b bus.Bus) { b.(*membus.Broker).Cut() },
+		DeleteQueue: func(_ *testing.T, b bus.Bus, queue string) { b.(*membus.Broker).DeleteQueue(queue) },
+		Block:       func(_ *testing.T, b bus.Bus, blocked bool) { b.(*membus.Broker).Block(blocked) },
+		Features:    bustest.Features{Alarms: true},
+	})
+}

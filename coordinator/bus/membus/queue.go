@@ -1,0 +1,182 @@
+package membus
+
+import (
+	"slices"
+	"time"
+
+	"taskbus/coordinator/bus"
+)
+
+// queue is a place where messages wait: a line or a stream. The broker's lock is
+// held for every method.
+type queue interface {
+	definition() bus.Queue
+	// full tells whether a publication is refused.
+	full() bool
+	append(m *message)
+	// attach adds a consumer and starts to serve it.
+	attach(c *consumer, from time.Duration)
+	// detach takes a consumer away together with what it holds.
+	detach(c *consumer)
+	// settle takes back a message that a consumer is done with.
+	settle(m *message, rejected bool)
+	// messages are those that are ready, in order.
+	messages() []*message
+	consumers() []*consumer
+	// close forgets all messages and consumers and returns the latter.
+	close() []*consumer
+}
+
+// Reasons for dead-lettering, in RabbitMQ's words.
+const (
+	reasonRejected      = "rejected"
+	reasonExpired       = "expired"
+	reasonDeliveryLimit = "delivery_limit"
+	reasonMaxLength     = "maxlen"
+)
+
+// line is a quorum or classic queue: each message goes to one consumer.
+type line struct {
+	def    bus.Queue
+	fabric *fabric
+
+	ready    []*message // by seq
+	readers  []*consumer
+	turn     int // index in readers of who is served next
+	lastSeq  uint64
+	expiry   *time.Timer // set for the head, while it can expire
+	stranded []*message  // dead letters whose queue does not exist
+}
+
+func (l *line) definition() bus.Queue  { return l.def }
+func (l *line) messages() []*message   { return l.ready }
+func (l *line) consumers() []*consumer { return l.readers }
+
+func (l *line) full() bool {
+	return l.def.MaxLength > 0 && !l.def.DropHead && len(l.ready) >= l.def.MaxLength
+}
+
+func (l *line) append(m *message) {
+	l.lastSeq++
+	m.seq = l.lastSeq
+	m.at = time.Now()
+	for _, wait := range []time.Duration{l.def.TTL, m.props.Expiration} {
+		if at := m.at.Add(wait); wait > 0 && (m.expires.IsZero() || at.Before(m.expires)) {
+			m.expires = at
+		}
+	}
+	l.ready = append(l.ready, m)
+	l.serve()
+	for l.def.DropHead && l.def.MaxLength > 0 && len(l.ready) > l.def.MaxLength {
+		l.discard(l.pop(), reasonMaxLength)
+	}
+}
+
+func (l *line) attach(c *consumer, _ time.Duration) {
+	l.readers = append(l.readers, c)
+	l.serve()
+}
+
+// detach returns what the consumer held to its old place. In a quorum queue that
+// counts against the delivery limit.
+func (l *line) detach(c *consumer) {
+	l.readers = slices.DeleteFunc(l.readers, func(other *consumer) bool { return other == c })
+	for _, m := range c.handBack() {
+		m.handedOut = true
+		if l.def.Kind == bus.Quorum {
+			m.returns++
+		}
+		if l.def.DeliveryLimit > 0 && m.returns > l.def.DeliveryLimit {
+			l.discard(m, reasonDeliveryLimit)
+			continue
+		}
+		l.ready = append(l.ready, m)
+	}
+	slices.SortFunc(l.ready, func(a, b *message) int { return int(int64(a.seq) - int64(b.seq)) })
+	l.serve()
+}
+
+func (l *line) settle(m *message, rejected bool) {
+	if rejected {
+		l.discard(m, reasonRejected)
+	}
+	l.serve()
+}
+
+func (l *line) close() []*consumer {
+	readers := l.readers
+	l.ready, l.readers, l.stranded = nil, nil, nil
+	l.serve() // stops the timer
+	return readers
+}
+
+// serve drops what has expired at the head and hands out what consumers may
+// have. It is called after every change.
+func (l *line) serve() {
+	for len(l.ready) > 0 {
+		if head := l.ready[0]; !head.expires.IsZero() && !time.Now().Before(head.expires) {
+			l.discard(l.pop(), reasonExpired)
+			continue
+		}
+		c := l.nextReader()
+		if c == nil {
+			break
+		}
+		c.push(l.pop())
+	}
+	if l.expiry != nil {
+		l.expiry.Stop()
+		l.expiry = nil
+	}
+	if len(l.ready) > 0 && !l.ready[0].expires.IsZero() {
+		l.expiry = time.AfterFunc(time.Until(l.ready[0].expires), func() {
+			l.fabric.mu.Lock()
+			defer l.fabric.mu.Unlock()
+			l.serve()
+		})
+	}
+}
+
+func (l *line) pop() *message {
+	m := l.ready[0]
+	l.ready[0] = nil // lets go of it
+	l.ready = l.ready[1:]
+	return m
+}
+
+// nextReader picks the consumers that have credit in turn; nil if none has.
+func (l *line) nextReader() *consumer {
+	for range l.readers {
+		l.turn = (l.turn + 1) % len(l.readers)
+		if c := l.readers[l.turn]; c.hasCredit() {
+			return c
+		}
+	}
+	return nil
+}
+
+// discard sends a message on as a dead letter, at least once: without a queue to
+// go to it waits here.
+func (l *line) discard(m *message, reason string) {
+	if l.def.DeadLetter == "" {
+		return
+	}
+	dead := m.deadLetter(l.def.Name, reason, l.def.DeadLetter)
+	if dead.goesRound() {
+		return
+	}
+	if target := l.fabric.queues[l.def.DeadLetter]; target != nil {
+		target.append(dead)
+		return
+	}
+	l.stranded = append(l.stranded, dead)
+}
+
+// sendStranded sends the dead letters that waited for their queue.
+func (l *line) sendStranded() {
+	stranded := l.stranded
+	l.stranded = nil
+	for _, dead := range stranded {
+		l.fabric.queues[l.def.DeadLetter].append(dead)
+	}
+}

@@ -1,0 +1,276 @@
+package membus
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"taskbus/coordinator/bus"
+)
+
+const defaultWindow = 1024
+
+// session implements bus.Session. Its fields from closing on are guarded by the
+// broker's lock.
+//
+//	open ──► closing ──► over ──► done
+//	  └── fault ──────────┘
+//
+// closing: nothing new is published or handled, confirms are awaited. over: what
+// it held is back in the queues. done: every publication is settled.
+type session struct {
+	broker *Broker
+	spec   bus.SessionSpec
+	number uint64
+
+	window  chan struct{} // holds a token for every unsettled publication
+	settler chan struct{} // wakes the goroutine that settles
+	alarmed chan struct{} // wakes the goroutine that tells of alarms
+	refused chan struct{} // closed at closing: Publish is refused
+	ended   chan struct{} // closed at over
+	done    chan struct{} // closed at done
+
+	closing, over bool
+	cause         error // why it is over
+	consumers     []*consumer
+	unsettled     []*publication // in the order of publishing
+	findings      []bus.Finding
+	staleAcks     uint64
+}
+
+func newSession(b *Broker, spec bus.SessionSpec) *session {
+	if spec.Window <= 0 {
+		spec.Window = defaultWindow
+	}
+	return &session{
+		broker: b, spec: spec, number: lastSession.Add(1),
+		window:  make(chan struct{}, spec.Window),
+		settler: make(chan struct{}, 1), alarmed: make(chan struct{}, 1),
+		refused: make(chan struct{}), ended: make(chan struct{}), done: make(chan struct{}),
+	}
+}
+
+// start runs the session's goroutines. They end by themselves after it is over.
+func (s *session) start() {
+	go s.settle()
+	if s.spec.OnBlocked != nil {
+		signal(s.alarmed) // there may be an alarm already
+		go s.tellAlarms()
+	}
+}
+
+// Subscribe implements bus.Session.
+func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
+	if sub.Prefetch <= 0 || sub.Handle == nil {
+		return fmt.Errorf("subscribe to %q: needs a positive prefetch and a handler", sub.Queue)
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("subscribe to %q: %w", sub.Queue, err)
+	}
+	s.broker.mu.Lock()
+	defer s.broker.mu.Unlock()
+	if s.closing {
+		return bus.ErrClosed
+	}
+	q := s.broker.fabric.queues[sub.Queue]
+	if q == nil {
+		return fmt.Errorf("subscribe to %q: %w", sub.Queue, bus.ErrNoQueue)
+	}
+	others := q.consumers()
+	if len(others) > 0 && (sub.Exclusive || others[0].sub.Exclusive) {
+		return fmt.Errorf("subscribe to %q: it has a consumer, and one of the two wants it alone", sub.Queue)
+	}
+	c := &consumer{
+		session: s, number: len(s.consumers), queue: q, sub: sub,
+		wake: make(chan struct{}, 1), unacked: map[uint64]*message{},
+	}
+	s.consumers = append(s.consumers, c)
+	q.attach(c, sub.From)
+	go c.run()
+	return nil
+}
+
+// Ack implements bus.Session.
+func (s *session) Ack(tag bus.Tag) { s.finish(tag, false) }
+
+// Reject implements bus.Session.
+func (s *session) Reject(tag bus.Tag) { s.finish(tag, true) }
+
+// finish settles a delivery. A tag that this session never gave, or that is
+// settled already, is a fault of the caller that ends the session, as RabbitMQ
+// closes the channel.
+func (s *session) finish(tag bus.Tag, rejected bool) {
+	s.broker.mu.Lock()
+	defer s.broker.mu.Unlock()
+	if s.over {
+		return
+	}
+	if tag.Session != s.number {
+		s.staleAcks++
+		return
+	}
+	if tag.Consumer < 0 || tag.Consumer >= len(s.consumers) {
+		s.end(fmt.Errorf("acknowledge delivery %d: unknown consumer %d", tag.Delivery, tag.Consumer))
+		return
+	}
+	c := s.consumers[tag.Consumer]
+	m := c.unacked[tag.Delivery]
+	if m == nil {
+		s.end(fmt.Errorf("acknowledge delivery %d of %q: unknown delivery tag", tag.Delivery, c.sub.Queue))
+		return
+	}
+	delete(c.unacked, tag.Delivery)
+	c.queue.settle(m, rejected)
+}
+
+// EnsureQueue implements bus.Session.
+func (s *session) EnsureQueue(ctx context.Context, q bus.Queue) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, fmt.Errorf("ensure queue %q: %w", q.Name, err)
+	}
+	s.broker.mu.Lock()
+	defer s.broker.mu.Unlock()
+	if s.closing {
+		return false, bus.ErrClosed
+	}
+	if s.spec.Topology.Mode != bus.Declare {
+		return s.broker.fabric.queues[q.Name] != nil, nil
+	}
+	finding, differs := s.broker.fabric.declareQueue(q)
+	if differs && !slices.Contains(s.findings, finding) {
+		s.findings = append(s.findings, finding)
+	}
+	return true, nil
+}
+
+// Depth implements bus.Session.
+func (s *session) Depth(ctx context.Context, name string) (bus.Depth, error) {
+	if err := ctx.Err(); err != nil {
+		return bus.Depth{}, fmt.Errorf("depth of %q: %w", name, err)
+	}
+	s.broker.mu.Lock()
+	defer s.broker.mu.Unlock()
+	if s.closing {
+		return bus.Depth{}, bus.ErrClosed
+	}
+	q := s.broker.fabric.queues[name]
+	if q == nil {
+		return bus.Depth{}, fmt.Errorf("depth of %q: %w", name, bus.ErrNoQueue)
+	}
+	return bus.Depth{Ready: len(q.messages()), Consumers: len(q.consumers())}, nil
+}
+
+// Findings implements bus.Session.
+func (s *session) Findings() []bus.Finding {
+	s.broker.mu.Lock()
+	defer s.broker.mu.Unlock()
+	return slices.Clone(s.findings)
+}
+
+// StaleAcks implements bus.Session.
+func (s *session) StaleAcks() uint64 {
+	s.broker.mu.Lock()
+	defer s.broker.mu.Unlock()
+	return s.staleAcks
+}
+
+// Done implements bus.Session.
+func (s *session) Done() <-chan struct{} { return s.done }
+
+// Err implements bus.Session.
+func (s *session) Err() error {
+	s.broker.mu.Lock()
+	defer s.broker.mu.Unlock()
+	return s.cause
+}
+
+// Close implements bus.Session. It returns an error when ctx ended before every
+// publication was settled; the session is closed all the same.
+func (s *session) Close(ctx context.Context) error {
+	s.broker.mu.Lock()
+	s.refuse()
+	s.broker.mu.Unlock()
+	select {
+	case <-s.done:
+		return nil
+	case <-ctx.Done():
+	}
+	s.broker.mu.Lock()
+	lost := s.end(nil)
+	s.broker.mu.Unlock()
+	<-s.done
+	if lost > 0 {
+		return fmt.Errorf("close session %q: %d publications may or may not have arrived: %w", s.spec.Name, lost, ctx.Err())
+	}
+	return nil
+}
+
+// refuse begins the closing. The lock is held.
+func (s *session) refuse() {
+	if s.closing {
+		return
+	}
+	s.closing = true
+	close(s.refused)
+	signal(s.settler)
+}
+
+// end makes the session over for the given cause, nil after Close, and returns
+// how many publications that leaves unknown. The lock is held.
+func (s *session) end(cause error) (lost int) {
+	lost = s.stop(cause)
+	s.handBack()
+	return lost
+}
+
+// stop is the first half of end: nothing goes in or out any more.
+func (s *session) stop(cause error) (lost int) {
+	if s.over {
+		return 0
+	}
+	s.refuse()
+	s.over, s.cause = true, cause
+	for _, p := range s.unsettled {
+		if !p.answered {
+			p.answer(bus.Unknown)
+			lost++
+		}
+	}
+	close(s.ended)
+	signal(s.settler)
+	return lost
+}
+
+// handBack is the second half of end: deliveries and the lock go to others.
+func (s *session) handBack() {
+	consumers := s.consumers
+	s.consumers = nil
+	for _, c := range consumers {
+		c.queue.detach(c)
+	}
+	s.broker.leave(s)
+}
+
+// tellAlarms calls OnBlocked at every change.
+func (s *session) tellAlarms() {
+	told := false
+	for {
+		select {
+		case <-s.alarmed:
+		case <-s.ended:
+			return
+		}
+		s.broker.mu.Lock()
+		on := s.broker.alarm.on
+		s.broker.mu.Unlock()
+		if on == told {
+			continue
+		}
+		told = on
+		reason := ""
+		if on {
+			reason = "alarm raised by Broker.Block"
+		}
+		s.spec.OnBlocked(on, reason)
+	}
+}

@@ -1,0 +1,140 @@
+package coordinator
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestDecisionText(t *testing.T) {
+	refused := func(counts map[Ineligibility]int) (r [NumIneligibilities]int) {
+		for why, n := range counts {
+			r[why] = n
+		}
+		return r
+	}
+	tests := []struct {
+		name string
+		d    Decision
+		want string
+	}{
+		{"chosen", Decision{Agent: "a1", Strategy: "least_loaded", Eligible: 3, Fleet: 12},
+			"a1 by least_loaded, best of 3 eligible among 12 agents"},
+		{"preferred", Decision{Agent: "a1", Strategy: "least_loaded", Eligible: 3, Fleet: 12, Preferred: true},
+			"a1 by least_loaded, best of 3 eligible among 12 agents (preferred)"},
+		{"no fleet", Decision{}, "no agents are configured"},
+		{"counts in the order of the criteria", // 7 + 5 = 12
+			Decision{
+				Fleet: 12, Refused: refused(map[Ineligibility]int{Full: 5, LacksCapability: 7}),
+				Missing: []MissingCapability{{"gpu", 7}}, Nearest: &NearMiss{"agent-7", Full},
+			},
+			"0 of 12 agents eligible: 7 lack `gpu`, 5 full; nearest: agent-7 (full)"},
+		{"at most three capabilities are named",
+			Decision{Fleet: 2, Refused: refused(map[Ineligibility]int{LacksCapability: 2}), Missing: []MissingCapability{{"a", 2}, {"b", 2}, {"c", 1}, {"d", 1}}},
+			"0 of 2 agents eligible: 2 lack `a` or `b` or `c` or …"},
+		{"capability not named", Decision{Fleet: 2, Refused: refused(map[Ineligibility]int{LacksCapability: 2})},
+			"0 of 2 agents eligible: 2 lack a required capability"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.d.Text(); got != tt.want {
+				t.Errorf("\n got  %s\n want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestReasonTable holds the codes against the table of docs/ARCHITECTURE.md.
+func TestReasonTable(t *testing.T) {
+	want := map[string]bool{ // retry_possible
+		"invalid_message": false, "unknown_task_type": false, "no_eligible_agents": false, "no_agents_online": true,
+		"all_agents_at_capacity": true, "quota_exhausted": true, "deadline_exceeded": true, "task_timeout": true,
+		"retries_exhausted": true, "poisoned": false, "agent_queue_missing": true, "backlog_full": true,
+		"duplicate_task": false, "cancelled": false,
+	}
+	all := Reasons()
+	if len(all) != len(want) {
+		t.Errorf("%d reasons, the table has %d", len(all), len(want))
+	}
+	for _, r := range all {
+		retry, known := want[r.String()]
+		if !known || retry != r.RetryPossible() || r.SuggestedAction() == "" {
+			t.Errorf("%s: in the table %v, retry_possible %v, action %q", r, known, r.RetryPossible(), r.SuggestedAction())
+		}
+	}
+	if ReasonNone.String() != "" || ReasonNone.RetryPossible() {
+		t.Error("no refusal must look like none")
+	}
+}
+
+// TestWords: every member of a closed set has a word of its own.
+func TestWords(t *testing.T) {
+	tests := map[string][]string{
+		"ineligibility":    nil,
+		"agent status":     {StatusUnknown.String(), StatusReady.String(), StatusBusy.String(), StatusOffline.String()},
+		"agent state":      {AgentNeverSeen.String(), AgentOnline.String(), AgentOffline.String(), AgentStale.String()},
+		"priority":         {PriorityLow.String(), PriorityNormal.String(), PriorityHigh.String(), PriorityCritical.String()},
+		"return cause":     {ReturnRejected.String(), ReturnExpired.String(), ReturnDeliveryLimit.String()},
+		"publish outcome":  {PublishConfirmed.String(), PublishUnroutable.String(), PublishRejected.String(), PublishUnknown.String(), PublishNotSent.String()},
+		"status refusal":   {StatusUnknownAgent.String(), StatusOutOfOrder.String()},
+		"reasons, refused": nil,
+	}
+	for why := range NumIneligibilities {
+		tests["ineligibility"] = append(tests["ineligibility"], Ineligibility(why).String())
+	}
+	for _, r := range Reasons() {
+		tests["reasons, refused"] = append(tests["reasons, refused"], r.String())
+	}
+	for set, words := range tests {
+		for i, w := range words {
+			if w == "" || strings.ToLower(w) != w || slices.Contains(words[:i], w) {
+				t.Errorf("%s: word %d is %q", set, i, w)
+			}
+		}
+	}
+}
+
+func TestDispatchID(t *testing.T) {
+	if got := DispatchID("t.1", 2); got != "t.1.2" {
+		t.Errorf("got %q", got)
+	}
+	// Injective although a task id may end in ".1": the last dot is the attempt's.
+	if DispatchID("t.1", 2) == DispatchID("t", 12) || DispatchID("t.1", 1) == DispatchID("t", 11) {
+		t.Error("two dispatches share an id")
+	}
+}
+
+// TestMergeSorted: the union, sorted, without duplicates, of any two such lists.
+func TestMergeSorted(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		list := rapid.SliceOf(rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}))
+		a, b := SortedUnique(list.Draw(t, "a")), SortedUnique(list.Draw(t, "b"))
+		if !slices.IsSorted(a) || len(slices.Compact(slices.Clone(a))) != len(a) {
+			t.Fatalf("SortedUnique gave %v", a)
+		}
+		wasA, wasB := slices.Clone(a), slices.Clone(b)
+		got := MergeSorted(a, b)
+		want := slices.Concat(a, b)
+		slices.Sort(want)
+		if want = slices.Compact(want); !slices.Equal(got, want) {
+			t.Fatalf("MergeSorted(%v, %v) = %v, want %v", a, b, got, want)
+		}
+		if !slices.Equal(a, wasA) || !slices.Equal(b, wasB) {
+			t.Fatal("an argument was changed")
+		}
+	})
+}
+
+func TestAge(t *testing.T) {
+	at := time.Unix(1000, 0)
+	task := &Task{AcceptedAt: at}
+	if got := task.Age(at.Add(3 * time.Second)); got != 3*time.Second {
+		t.Errorf("age %v, want 3s", got)
+	}
+	if got := task.Age(at.Add(-time.Second)); got != 0 {
+		t.Errorf("age %v before it was accepted, want 0", got)
+	}
+}

@@ -1,0 +1,263 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// epoch is where virtual time begins in every test.
+var epoch = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+
+const (
+	interval   = 30 * time.Second  // health_check_interval of every test agent
+	staleAfter = 120 * time.Second // COORDINATOR's default threshold
+)
+
+// specBuilder describes one agent: worker("a1").can("go").slots(2).
+type specBuilder struct{ coordinator.AgentSpec }
+
+func worker(id coordinator.AgentID) *specBuilder {
+	return &specBuilder{coordinator.AgentSpec{
+		ID: id, Queue: "agent." + string(id), MaxConcurrent: 1, Rank: 3,
+		HealthCheckInterval: interval, Timeout: 5 * time.Minute, AcceptTimeout: time.Minute,
+	}}
+}
+
+func (b *specBuilder) can(capabilities ...string) *specBuilder {
+	b.Capabilities = coordinator.SortedUnique(capabilities)
+	return b
+}
+func (b *specBuilder) slots(n int) *specBuilder { b.MaxConcurrent = n; return b }
+func (b *specBuilder) rank(n int) *specBuilder  { b.Rank = n; return b }
+
+// policyBuilder describes a configuration: policyOf(worker("a1"), …).route(…).
+type policyBuilder struct{ coordinator.Policy }
+
+func policyOf(workers ...*specBuilder) *policyBuilder {
+	b := &policyBuilder{coordinator.Policy{
+		Version: "test", Strategy: "capability_match",
+		Strategies: []string{"capability_match", "least_loaded", "priority_based", "round_robin"},
+		Routes:     map[string]coordinator.Route{"any": {}},
+		Settings: coordinator.Settings{
+			MaxRetryAttempts: 3, StaleAfter: staleAfter, MaxQueueSize: 100,
+			AssignmentTimeout: 30 * time.Second, MaxLoad: 0.9, PriorityAgeing: time.Minute,
+			DedupeWindow: time.Hour, DedupeMaxIDs: 1000, Seed: 1,
+		},
+	}}
+	for _, w := range workers {
+		b.Agents = append(b.Agents, w.AgentSpec)
+	}
+	return b
+}
+
+// route adds a task type of that name which requires these capabilities.
+func (b *policyBuilder) route(taskType string, required ...string) *policyBuilder {
+	b.Routes[taskType] = coordinator.Route{Required: required}
+	return b
+}
+
+func (b *policyBuilder) set(change func(*coordinator.Settings)) *policyBuilder {
+	change(&b.Settings)
+	return b
+}
+
+// taskBuilder describes a task: job("t1").prio(3).needs("go").
+type taskBuilder struct{ coordinator.Task }
+
+func job(id coordinator.TaskID) *taskBuilder {
+	return &taskBuilder{coordinator.Task{ID: id, Type: "any", Priority: coordinator.PriorityNormal, ContentHash: 1}}
+}
+
+func (b *taskBuilder) kind(taskType string) *taskBuilder           { b.Type = taskType; return b }
+func (b *taskBuilder) prio(p coordinator.Priority) *taskBuilder    { b.Priority = p; return b }
+func (b *taskBuilder) needs(capabilities ...string) *taskBuilder   { b.Required = capabilities; return b }
+func (b *taskBuilder) by(strategy string) *taskBuilder             { b.Strategy = strategy; return b }
+func (b *taskBuilder) not(ids ...coordinator.AgentID) *taskBuilder { b.Excluded = ids; return b }
+func (b *taskBuilder) content(hash uint64) *taskBuilder            { b.ContentHash = hash; return b }
+func (b *taskBuilder) prefers(ids ...coordinator.AgentID) *taskBuilder {
+	b.Preferred = ids
+	return b
+}
+
+// reportBuilder describes a heartbeat; without more it says "ready and idle".
+type reportBuilder struct {
+	coordinator.AgentReport
+	past bool
+}
+
+func beat(id coordinator.AgentID) *reportBuilder {
+	return &reportBuilder{AgentReport: coordinator.AgentReport{Agent: id, Status: coordinator.StatusReady, Available: 100}}
+}
+
+func (b *reportBuilder) load(l float64) *reportBuilder                   { b.Load = l; return b }
+func (b *reportBuilder) active(n int) *reportBuilder                     { b.Active = n; return b }
+func (b *reportBuilder) available(n int) *reportBuilder                  { b.Available = n; return b }
+func (b *reportBuilder) status(s coordinator.AgentStatus) *reportBuilder { b.Status = s; return b }
+func (b *reportBuilder) stamped(t time.Time) *reportBuilder              { b.Timestamp = t; return b }
+func (b *reportBuilder) fromPast() *reportBuilder                        { b.past = true; return b }
+
+// rig drives an engine in virtual time. Its methods return what the engine
+// asked for, one line for each effect (see describe).
+type rig struct {
+	*Engine
+	t    testing.TB
+	now  time.Time
+	last coordinator.Handle // handles are given out as 1, 2, 3, …
+	// dispatches are all that were made, newest last.
+	dispatches []coordinator.Dispatch
+	failures   []coordinator.Fail
+}
+
+// boot starts an engine at epoch with this policy and an open session, and lets
+// the start-up grace pass. No agent has reported.
+func boot(t testing.TB, p *policyBuilder) *rig {
+	t.Helper()
+	r := &rig{Engine: New(), t: t, now: epoch}
+	r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
+	r.apply(coordinator.SessionOpened{})
+	r.now = r.now.Add(interval)
+	return r
+}
+
+// ready is boot with a heartbeat from every agent, idle.
+func ready(t testing.TB, p *policyBuilder) *rig {
+	t.Helper()
+	r := boot(t, p)
+	for _, a := range p.Agents {
+		r.hear(beat(a.ID))
+	}
+	return r
+}
+
+func (r *rig) apply(ev coordinator.Event) []string {
+	effects := r.Apply(r.now, ev, nil)
+	lines := make([]string, len(effects))
+	for i, f := range effects {
+		lines[i] = describe(f)
+		switch f := f.(type) {
+		case coordinator.Dispatch:
+			r.dispatches = append(r.dispatches, f)
+		case coordinator.Fail:
+			r.failures = append(r.failures, f)
+		}
+	}
+	return lines
+}
+
+// pass lets time go by, stopping at every deadline on the way as a shell would.
+func (r *rig) pass(d time.Duration) []string {
+	r.t.Helper()
+	end := r.now.Add(d)
+	var lines []string
+	for {
+		at, ok := r.NextDeadline()
+		if !ok || at.After(end) {
+			break
+		}
+		if at.After(r.now) {
+			r.now = at
+		}
+		lines = append(lines, r.apply(coordinator.Tick{})...)
+		if again, ok := r.NextDeadline(); ok && !again.After(r.now) {
+			r.t.Fatalf("deadline %v is still due after a tick at %v", again, r.now)
+		}
+	}
+	r.now = end
+	return append(lines, r.apply(coordinator.Tick{})...)
+}
+
+func (r *rig) hear(b *reportBuilder) []string {
+	if b.Timestamp.IsZero() {
+		b.Timestamp = r.now
+	}
+	return r.apply(coordinator.AgentReported{Report: b.AgentReport, Live: !b.past})
+}
+
+// assign delivers a task under the next handle.
+func (r *rig) assign(b *taskBuilder) []string { return r.deliver(b, false) }
+
+// redeliver is assign for a message that the broker has handed out before.
+func (r *rig) redeliver(b *taskBuilder) []string { return r.deliver(b, true) }
+
+func (r *rig) deliver(b *taskBuilder, again bool) []string {
+	task := b.Task
+	if task.AcceptedAt.IsZero() {
+		task.AcceptedAt = r.now
+	}
+	r.last++
+	return r.apply(coordinator.TaskReceived{Handle: r.last, Task: &task, Redelivered: again})
+}
+
+// giveBack delivers a dispatch that came back from its agent.
+func (r *rig) giveBack(d coordinator.Dispatch) []string {
+	r.last++
+	return r.apply(coordinator.TaskReturned{
+		Handle: r.last, Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Tried: d.Tried, Cause: coordinator.ReturnRejected,
+	})
+}
+
+func (r *rig) settle(h coordinator.Handle, o coordinator.PublishOutcome) []string {
+	return r.apply(coordinator.DispatchSettled{Handle: h, Outcome: o})
+}
+
+func (r *rig) confirm(h coordinator.Handle) []string {
+	return r.settle(h, coordinator.PublishConfirmed)
+}
+
+// latest is the newest dispatch.
+func (r *rig) latest() coordinator.Dispatch {
+	r.t.Helper()
+	if len(r.dispatches) == 0 {
+		r.t.Fatal("nothing was dispatched")
+	}
+	return r.dispatches[len(r.dispatches)-1]
+}
+
+// whyNot is the agent's eligibility as operators see it.
+func (r *rig) whyNot(id coordinator.AgentID) coordinator.Ineligibility {
+	return r.fleet.eligibility(r.fleet.byID[id])
+}
+
+// describe renders an effect: "dispatch t1.1 a1", "fail t2 backlog_full",
+// "ack 3", "duplicate t1", "ensure agent.a1", "agent a1 stale",
+// "refused a1 out_of_order". A marked dispatch ends in " again?".
+func describe(f coordinator.Effect) string {
+	switch f := f.(type) {
+	case coordinator.Dispatch:
+		s := fmt.Sprintf("dispatch %s %s", f.DispatchID, f.Agent)
+		if f.MaybeDuplicate {
+			s += " again?"
+		}
+		return s
+	case coordinator.Fail:
+		return fmt.Sprintf("fail %s %s", f.Task.ID, f.Failure.Reason)
+	case coordinator.Ack:
+		return fmt.Sprintf("ack %d", f.Handle)
+	case coordinator.Duplicate:
+		return fmt.Sprintf("duplicate %s", f.Task.ID)
+	case coordinator.EnsureQueue:
+		return "ensure " + f.Queue
+	case coordinator.AgentChanged:
+		return fmt.Sprintf("agent %s %s", f.Agent, f.State)
+	case coordinator.StatusRefused:
+		s := fmt.Sprintf("refused %s %s", f.Agent, f.Refusal)
+		if f.First {
+			s += " first"
+		}
+		return s
+	}
+	return fmt.Sprintf("%T", f)
+}
+
+// want fails the test unless the lines are exactly these, in this order.
+func want(t testing.TB, got []string, expected ...string) {
+	t.Helper()
+	if !slices.Equal(got, expected) {
+		t.Fatalf("effects:\n  got  %s\n  want %s", strings.Join(got, " | "), strings.Join(expected, " | "))
+	}
+}

@@ -1,0 +1,38 @@
+// Package engine is the deterministic core: it answers "what must happen now?"
+//
+//	Apply(now, event) → effects
+//
+// Everything Taskbus decides is decided here, by one goroutine, without locks:
+// which agent gets a task, who waits, in which order, who is told what when
+// nothing can be done. The same engine runs in production, in replay, in the
+// simulator and in the property tests.
+//
+// # What it must never do
+//
+// No I/O, no goroutine, no clock, no dice, no logging. Time is the argument of
+// Apply. Chance is a hash of ids with a configured seed. No result may depend
+// on the order of a map: every comparison ends in an id or a sequence number.
+//
+// # Its parts
+//
+//	engine.go    the front door: one method per event
+//	task.go      the life of an open task: received, placed, settled, failed
+//	fleet.go     who is there: agents, slots, and the bit sets the choice starts from
+//	report.go    what a heartbeat changes
+//	choose.go    the choice among eligible agents
+//	explain.go   the reasons of a refusal, counted
+//	pending.go   tasks that wait, in classes of equal requirements
+//	memory.go    task ids seen: duplicates and open decisions
+//	retry.go     back-off and the retry budget
+//	timer.go     deadlines
+//	snapshot.go  a copy of all this for readers
+//
+// # Invariants
+//
+// Never two live dispatches of one task. Never a dispatch to an agent that is
+// not eligible at that moment. An agent's known outstanding work (reported
+// active tasks plus dispatches not yet covered by a report) never grows beyond
+// its maximum by a decision of ours. Every task received and not yet settled is
+// in exactly one state. While a class of tasks waits, no agent that could take
+// them is ready.
+package engine

@@ -1,0 +1,205 @@
+package engine
+
+import (
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// Engine is the state machine. It belongs to one goroutine; the zero value is
+// not usable, see New.
+type Engine struct {
+	policy *coordinator.Policy
+	routes map[string]*requirements // what a plain task of each type needs; filled on demand
+
+	fleet   fleet
+	pending pending
+	memory  memory
+	timers  timers
+	budget  retryBudget
+
+	held     map[coordinator.Handle]*openTask // every task received and not settled
+	arrivals uint64                           // numbers the tasks, to break ties of rank
+	graceEnd time.Time                        // until then agents that never reported are awaited
+
+	strangers map[stranger]bool
+	out       []coordinator.Effect // effects of the event being applied
+}
+
+// New makes an engine. Its first event must be PolicyChanged.
+func New() *Engine {
+	return &Engine{
+		pending:   newPending(),
+		memory:    newMemory(),
+		timers:    newTimers(),
+		held:      make(map[coordinator.Handle]*openTask),
+		strangers: make(map[stranger]bool),
+	}
+}
+
+// Apply advances the engine by one event and appends to dst what the shell must
+// do, in order. It never blocks, reads no clock and keeps no reference to ev (a
+// *Task it is handed becomes the engine's, immutable). Equal histories give
+// equal effects. What was due before now happens first. now must not go back.
+func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Effect) []coordinator.Effect {
+	e.out = dst
+	e.runDue(now)
+	switch ev := ev.(type) {
+	case coordinator.TaskReceived:
+		e.received(now, ev)
+	case coordinator.DispatchSettled:
+		e.settled(now, ev)
+	case coordinator.AgentReported:
+		e.reported(now, ev)
+	case coordinator.TaskReturned:
+		e.returned(now, ev)
+	case coordinator.QueueChecked:
+		e.queueChecked(now, ev)
+	case coordinator.PolicyChanged:
+		e.install(now, ev.Policy)
+	case coordinator.SessionOpened:
+		e.sessionOpened(now)
+	case coordinator.SessionLost:
+		e.sessionLost(now)
+	case coordinator.Tick:
+	}
+	out := e.out
+	e.out = nil
+	return out
+}
+
+// NextDeadline is when Apply wants to be called with a Tick if nothing else
+// happens before; false when nothing is due at all.
+func (e *Engine) NextDeadline() (time.Time, bool) { return e.timers.next() }
+
+func (e *Engine) emit(f coordinator.Effect) { e.out = append(e.out, f) }
+
+// runDue does what was scheduled for now or earlier.
+func (e *Engine) runDue(now time.Time) {
+	for t := e.timers.popDue(now); t != nil; t = e.timers.popDue(now) {
+		switch t.duty {
+		case dutyExpire:
+			e.expired(now, t.task)
+		case dutyRetry:
+			e.retryDue(now, t.task)
+		case dutyStale:
+			e.becameStale(t.agent)
+		case dutyRecheck:
+			e.emit(coordinator.EnsureQueue{Agent: t.agent.spec.ID, Queue: t.agent.spec.Queue})
+		case dutyCool:
+			t.agent.queueFull = false
+			e.fleet.refresh(t.agent)
+			e.wake(now, t.agent)
+		}
+	}
+}
+
+// install replaces the policy. Every waiting task is judged again under the new
+// one: it may be served, go on waiting, or have become impossible.
+func (e *Engine) install(now time.Time, p *coordinator.Policy) {
+	var waiting []*openTask
+	for _, c := range e.pending.active {
+		waiting = append(waiting, c.waiting.items...)
+	}
+	e.policy = p
+	e.routes = make(map[string]*requirements, len(p.Routes))
+	e.fleet.adopt(p, &e.timers)
+	for _, a := range e.fleet.agents {
+		e.watch(now, a) // the threshold may be another
+	}
+	e.pending.classes, e.pending.active = make(map[string]*class), nil
+	for _, t := range waiting {
+		e.pending.count[t.task.Priority]--
+		e.timers.cancel(&t.expire)
+	}
+	for _, t := range e.held { // one that is delayed or on its way may have to wait yet
+		t.rank = rankOf(t.task, p.Settings)
+	}
+	sortByRank(waiting)
+	for _, t := range waiting {
+		e.admit(now, t)
+	}
+}
+
+// sessionOpened starts the grace in which silent agents are awaited: the
+// longest interval at which any of them promised to report. Looks for missing
+// queues are asked for again: the answer to an earlier one may have been lost
+// with its session.
+func (e *Engine) sessionOpened(now time.Time) {
+	var longest time.Duration
+	for _, a := range e.fleet.agents {
+		longest = max(longest, a.spec.HealthCheckInterval)
+	}
+	e.graceEnd = now.Add(longest)
+	for _, a := range e.fleet.agents {
+		e.watch(now, a) // while there was no session nobody could be heard
+		if a.queueMissing {
+			e.timers.cancel(&a.recheck)
+			e.emit(coordinator.EnsureQueue{Agent: a.spec.ID, Queue: a.spec.Queue})
+		}
+	}
+}
+
+// sessionLost forgets every task held: the broker will deliver them again. What
+// was published without an answer is remembered as an open decision, and still
+// counts against its agent, because it may be in the agent's queue.
+func (e *Engine) sessionLost(now time.Time) {
+	for h, t := range e.held { // order does not matter: the steps commute
+		delete(e.held, h)
+		e.timers.cancel(&t.expire)
+		e.timers.cancel(&t.retry)
+		if t.state == stateDispatching {
+			t.agent.arrived(t.dispatchID, now)
+			e.memory.leaveOpen(t.key, openDecision{agent: t.agent.spec.ID, attempt: t.attempt})
+		} else {
+			e.memory.forget(t.key)
+		}
+	}
+	for _, c := range e.pending.active {
+		c.waiting.items, c.active = nil, -1
+	}
+	e.pending.active, e.pending.count = nil, [4]int{}
+}
+
+// queueChecked hears whether an agent's queue exists.
+func (e *Engine) queueChecked(now time.Time, ev coordinator.QueueChecked) {
+	a := e.fleet.byID[ev.Agent]
+	if a == nil || !a.queueMissing {
+		return
+	}
+	if !ev.Exists {
+		e.timers.schedule(&a.recheck, now.Add(queueRecheck))
+		return
+	}
+	a.queueMissing = false
+	e.timers.cancel(&a.recheck)
+	e.fleet.refresh(a)
+	e.wake(now, a)
+}
+
+// wake serves waiting tasks after an agent has changed, in the order of their
+// rank, while it is ready. Nobody else needs a look: whoever was ready before
+// could take none of them, or they would not wait.
+func (e *Engine) wake(now time.Time, a *agent) {
+	if len(e.pending.active) == 0 || a.number < 0 || !e.fleet.ready.has(a.number) {
+		return
+	}
+	classes := e.pending.servable(a.number)
+	for len(classes.items) > 0 && e.fleet.ready.has(a.number) {
+		c := classes.items[0]
+		t := c.waiting.items[0]
+		a, d := e.choose(t)
+		if a == nil {
+			classes.remove(0)
+			continue
+		}
+		if len(c.waiting.items) == 1 {
+			classes.remove(0) // before its last task leaves: the order looks at the first
+		}
+		e.leavePending(t)
+		e.dispatch(now, t, a, d)
+		if len(c.waiting.items) > 0 {
+			classes.fix(0)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package engine
+
+import (
+	"slices"
+
+	"taskbus/coordinator"
+)
+
+// failer is what checkIndexes needs of a test.
+type failer interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// checkIndexes recomputes everything that the engine keeps in more than one
+// place and fails where the copies differ.
+func checkIndexes(t failer, e *Engine) {
+	t.Helper()
+	f := &e.fleet
+	for i, a := range f.agents {
+		v := f.views[i]
+		again := coordinator.AgentView{
+			ID: a.spec.ID, Load: a.load(), InFlight: a.inFlight(), Max: a.maximum(), Free: a.free(),
+			Rank: a.spec.Rank, Capabilities: len(a.spec.Capabilities), LastAssigned: v.LastAssigned,
+		}
+		switch {
+		case a.number != i || f.byID[a.spec.ID] != a:
+			t.Fatalf("%s: number %d at place %d", a.spec.ID, a.number, i)
+		case i > 0 && f.agents[i-1].spec.ID >= a.spec.ID:
+			t.Fatalf("agents are not sorted at %s", a.spec.ID)
+		case v != again:
+			t.Fatalf("%s: view %+v, recomputed %+v", a.spec.ID, v, again)
+		case f.ready.has(i) != (f.eligibility(a) == coordinator.Eligible):
+			t.Fatalf("%s: ready %v, but %s", a.spec.ID, f.ready.has(i), f.eligibility(a))
+		case (a.stale.index >= 0) != (a.state == coordinator.AgentOnline):
+			t.Fatalf("%s is %s, watched: %v", a.spec.ID, a.state, a.stale.index >= 0)
+		}
+	}
+	for key, c := range e.pending.classes {
+		if key != c.key || c.nobody != c.feasible.empty() {
+			t.Fatalf("class %q is kept under %q, nobody %v", c.key, key, c.nobody)
+		}
+	}
+	var count [4]int
+	waiting := 0
+	for h, o := range e.held {
+		if o.handle != h {
+			t.Fatalf("handle %d is kept under %d", o.handle, h)
+		}
+		if (o.expire.index >= 0) != (o.state == stateWaiting) || (o.retry.index >= 0) != (o.state == stateDelayed) {
+			t.Fatalf("%s in state %d: expire %d, retry %d", o.task.ID, o.state, o.expire.index, o.retry.index)
+		}
+		switch o.state {
+		case stateWaiting:
+			waiting++
+			c := o.needs.class
+			if c.waiting.items[o.index] != o || e.pending.active[c.active] != c {
+				t.Fatalf("%s waits, but is not in its class", o.task.ID)
+			}
+			for i, a := range f.agents {
+				if c.feasible.has(i) != feasible(a, o) {
+					t.Fatalf("%s and %s: feasible %v", o.task.ID, a.spec.ID, c.feasible.has(i))
+				}
+			}
+			count[o.task.Priority]++
+		case stateDelayed:
+			count[o.task.Priority]++
+		}
+	}
+	if count != e.pending.count {
+		t.Fatalf("pending %v, recounted %v", e.pending.count, count)
+	}
+	for _, c := range e.pending.active {
+		waiting -= len(c.waiting.items)
+		for i, o := range c.waiting.items {
+			if parent := c.waiting.items[max(0, (i-1)/2)]; c.waiting.before(o, parent) {
+				t.Fatalf("class %q: %s stands behind %s", c.key, o.task.ID, parent.task.ID)
+			}
+		}
+	}
+	if waiting != 0 {
+		t.Fatalf("%d more tasks wait than are in the classes", waiting)
+	}
+	for _, h := range e.timers.heaps {
+		for i, tm := range h.items {
+			if tm.index != i || h.before(tm, h.items[max(0, (i-1)/2)]) {
+				t.Fatalf("timer %d has index %d or is out of order", i, tm.index)
+			}
+		}
+	}
+	if e.memory.n != len(e.memory.index) {
+		t.Fatalf("memory holds %d records, the index %d", e.memory.n, len(e.memory.index))
+	}
+	for key, i := range e.memory.index {
+		_, unsettled := e.memory.unsettled[key]
+		if r := e.memory.ring[i]; r.key != key || unsettled != (r.fate == fateUnsettled) || (r.fate == fateOpen) != (r.handle != 0) {
+			t.Fatalf("record %+v, unsettled %v", r, unsettled)
+		}
+	}
+}
+
+// feasible asks naively whether the agent could ever have the task.
+func feasible(a *agent, o *openTask) bool {
+	for _, c := range o.needs.required {
+		if !slices.Contains(a.spec.Capabilities, c) {
+			return false
+		}
+	}
+	return !slices.Contains(o.task.Excluded, a.spec.ID) && !slices.Contains(o.tried, a.spec.ID)
+}

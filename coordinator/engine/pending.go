@@ -1,0 +1,138 @@
+package engine
+
+import (
+	"strings"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/strategy"
+)
+
+// requirements is what a task asks of its agent, once its own wishes and its
+// task type's route are put together.
+type requirements struct {
+	required  []string
+	preferred bitset // nil: none
+	strategy  *strategy.Strategy
+	class     *class
+}
+
+// class is all waiting tasks that the same agents could take: the same required
+// capabilities, the same barred agents. Whether anybody is ready is one question
+// for the whole class, so waking costs by classes, not by tasks.
+type class struct {
+	key      string
+	feasible bitset
+	nobody   bool // feasible is empty: no agent of this fleet, ever
+	waiting  heap[*openTask]
+	active   int // place in pending.active, -1 when nobody waits
+}
+
+// pending is every task that waits for a slot.
+//
+// The order is by rank, the smallest first: accepted_at minus priority steps
+// times the ageing time, then the order of arrival. Within one priority that is
+// oldest first; between priorities it is the higher first, until the lower has
+// waited `steps × priority_ageing` longer: no task is ever overtaken by one that
+// was accepted more than 3 × priority_ageing after it.
+type pending struct {
+	classes map[string]*class
+	active  []*class // classes in which somebody waits
+	count   [4]int   // waiting tasks by priority, delayed ones included
+}
+
+// maxIdleClasses bounds the cached classes in which nobody waits.
+const maxIdleClasses = 1024
+
+func newPending() pending { return pending{classes: make(map[string]*class)} }
+
+func (p *pending) total() int { return p.count[0] + p.count[1] + p.count[2] + p.count[3] }
+
+// class finds or makes the class of a set of requirements.
+func (p *pending) class(f *fleet, required []string, barred []coordinator.AgentID) *class {
+	key := classKey(required, barred)
+	if c := p.classes[key]; c != nil {
+		return c
+	}
+	if len(p.classes) >= maxIdleClasses+len(p.active) {
+		for k, c := range p.classes {
+			if c.active < 0 {
+				delete(p.classes, k)
+			}
+		}
+	}
+	c := &class{key: key, feasible: f.capable(required, barred), active: -1}
+	c.nobody = c.feasible.empty()
+	c.waiting = heap[*openTask]{
+		before: func(a, b *openTask) bool {
+			if a.rank != b.rank {
+				return a.rank < b.rank
+			}
+			return a.arrival < b.arrival
+		},
+		place: func(t *openTask, i int) { t.index = i },
+	}
+	p.classes[key] = c
+	return c
+}
+
+// classKey is unambiguous because neither capabilities nor ids contain the
+// separators.
+func classKey(required []string, barred []coordinator.AgentID) string {
+	if len(barred) == 0 && len(required) == 1 {
+		return required[0]
+	}
+	var b strings.Builder
+	for i, c := range required {
+		if i > 0 {
+			b.WriteByte(0)
+		}
+		b.WriteString(c)
+	}
+	for _, a := range barred {
+		b.WriteByte(1)
+		b.WriteString(string(a))
+	}
+	return b.String()
+}
+
+// push lets the task wait in its class.
+func (p *pending) push(t *openTask) {
+	c := t.needs.class
+	c.waiting.push(t)
+	if c.active < 0 {
+		c.active = len(p.active)
+		p.active = append(p.active, c)
+	}
+}
+
+// take removes a waiting task from its class.
+func (p *pending) take(t *openTask) {
+	c := t.needs.class
+	c.waiting.remove(t.index)
+	if len(c.waiting.items) > 0 {
+		return
+	}
+	last := p.active[len(p.active)-1]
+	p.active[c.active] = last
+	last.active = c.active
+	p.active = p.active[:len(p.active)-1]
+	c.active = -1
+}
+
+// servable lists the classes in which somebody waits whom the agent of that
+// number could serve, as a heap by the rank of their first task.
+func (p *pending) servable(agent int) heap[*class] {
+	h := heap[*class]{
+		before: func(a, b *class) bool {
+			x, y := a.waiting.items[0], b.waiting.items[0]
+			return a.waiting.before(x, y)
+		},
+		place: func(*class, int) {},
+	}
+	for _, c := range p.active {
+		if c.feasible.has(agent) {
+			h.push(c)
+		}
+	}
+	return h
+}

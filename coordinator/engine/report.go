@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// clockOffset is how far an agent's clock is behind ours, as observed: the
+// smallest difference between arrival and timestamp of its live reports, which
+// is the one with least delay on the way. Clocks of agents are wrong by minutes
+// in real life.
+type clockOffset struct {
+	known  bool
+	offset time.Duration
+}
+
+// observe learns from one live report.
+func (c *clockOffset) observe(arrived, stamp time.Time) {
+	d := arrived.Sub(stamp)
+	if !c.known || d < c.offset {
+		c.known, c.offset = true, d
+	}
+}
+
+// ours translates the agent's timestamp into our time; the offset must be known.
+func (c *clockOffset) ours(stamp time.Time) time.Time { return stamp.Add(c.offset) }
+
+// reported applies one heartbeat.
+//
+// A report with an older timestamp than the newest accepted is out of order or
+// replayed and changes nothing (of two with the same timestamp, the later in the
+// stream is the newer), with one exception: when nothing newer has
+// arrived for two health intervals the agent's clock was set back, and refusing
+// would silence it until the clock catches up.
+func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
+	r := ev.Report
+	a := e.fleet.byID[r.Agent]
+	if a == nil {
+		e.refuseStatus(r.Agent, coordinator.StatusUnknownAgent)
+		return
+	}
+	if !a.heard.IsZero() {
+		age := r.Timestamp.Compare(a.report.Timestamp)
+		if !ev.Live && age <= 0 {
+			return // a new session reads the stream's past again: nothing new
+		}
+		if age < 0 {
+			if now.Sub(a.heard) <= 2*a.spec.HealthCheckInterval {
+				e.refuseStatus(r.Agent, coordinator.StatusOutOfOrder)
+				return
+			}
+			a.clock = clockOffset{}
+		}
+	}
+	if ev.Live {
+		a.clock.observe(now, r.Timestamp)
+	}
+	a.report, a.heard = r, now
+	if a.clock.known { // else nobody can tell what the report knew of
+		a.cover(a.clock.ours(r.Timestamp))
+	}
+
+	state := coordinator.AgentOnline
+	if r.Status == coordinator.StatusOffline {
+		state = coordinator.AgentOffline
+	}
+	e.enter(a, state)
+	e.watch(now, a)
+	e.fleet.refresh(a)
+	e.wake(now, a)
+}
+
+// cover forgets the dispatches that arrived before the report was made: its
+// active_tasks speaks for them now. One still on its way is never covered.
+func (a *agent) cover(made time.Time) {
+	kept := a.open[:0]
+	for _, d := range a.open {
+		if !d.hasArrived() || !d.settled.Before(made) {
+			kept = append(kept, d)
+		}
+	}
+	a.open = kept
+}
+
+// enter moves the agent to a state and tells the world when that is a change.
+func (e *Engine) enter(a *agent, s coordinator.AgentState) {
+	if a.state == s {
+		return
+	}
+	a.state = s
+	e.emit(coordinator.AgentChanged{Agent: a.spec.ID, State: s, LastHeartbeat: a.heard})
+}
+
+// watch sets the moment at which silence makes the agent stale: StaleAfter after
+// its last report, but not within the grace of a session that has just opened.
+// Only who is online can become stale.
+func (e *Engine) watch(now time.Time, a *agent) {
+	if a.state != coordinator.AgentOnline {
+		e.timers.cancel(&a.stale)
+		return
+	}
+	at := a.heard.Add(e.policy.Settings.StaleAfter)
+	if at.Before(e.graceEnd) {
+		at = e.graceEnd
+	}
+	if !at.After(now) {
+		e.timers.cancel(&a.stale)
+		e.becameStale(a)
+		return
+	}
+	e.timers.schedule(&a.stale, at)
+}
+
+// becameStale runs when an agent has been silent for StaleAfter.
+func (e *Engine) becameStale(a *agent) {
+	e.enter(a, coordinator.AgentStale)
+	e.fleet.refresh(a)
+}
+
+// maxStrangers bounds the memory of refused senders; beyond it the first
+// refusal of another sender is not remembered, so that a flood of invented ids
+// costs neither memory nor log lines.
+const maxStrangers = 1000
+
+// stranger is a sender and what was refused of it.
+type stranger struct {
+	agent   coordinator.AgentID
+	refusal coordinator.StatusRefusal
+}
+
+// refuseStatus tells that a report changed nothing, marking the first of a kind.
+func (e *Engine) refuseStatus(id coordinator.AgentID, why coordinator.StatusRefusal) {
+	s := stranger{id, why}
+	first := false
+	if !e.strangers[s] && len(e.strangers) < maxStrangers {
+		e.strangers[s] = true
+		first = true
+	}
+	e.emit(coordinator.StatusRefused{Agent: id, Refusal: why, First: first})
+}

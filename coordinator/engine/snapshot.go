@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// Snapshot copies what readers want to see. It changes nothing.
+func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
+	s := coordinator.Snapshot{
+		PolicyVersion:  e.policy.Version,
+		Agents:         make([]coordinator.AgentSnapshot, len(e.fleet.agents)),
+		Pending:        e.pending.count,
+		PendingReasons: make(map[coordinator.Reason]int),
+		Remembered:     e.memory.n,
+		InGrace:        now.Before(e.graceEnd),
+	}
+	for i, a := range e.fleet.agents {
+		s.Agents[i] = coordinator.AgentSnapshot{
+			Spec: a.spec, State: a.state, Status: a.report.Status,
+			Load: a.load(), ReportedLoad: a.report.Load,
+			InFlight: a.inFlight(), Uncovered: len(a.open), Free: a.free(),
+			LastHeartbeat: a.heard, Assigned: a.assigned,
+			Eligibility: e.fleet.eligibility(a),
+		}
+	}
+	for _, c := range e.pending.active {
+		first := c.waiting.items[0]
+		s.PendingReasons[reasonOf(e.fleet.explain(first, &first.needs))] += len(c.waiting.items)
+		for _, t := range c.waiting.items {
+			s.OldestPending = max(s.OldestPending, t.task.Age(now))
+		}
+	}
+	for _, t := range e.held {
+		if t.state == stateDelayed {
+			s.OldestPending = max(s.OldestPending, t.task.Age(now))
+		}
+	}
+	s.Dispatching = e.Dispatching()
+	return s
+}
+
+// Explain says how the task would be decided at this moment, without deciding
+// it: the counts of a refusal and, when anybody is eligible, the best of them.
+func (e *Engine) Explain(task *coordinator.Task) *coordinator.Decision {
+	t := &openTask{task: task}
+	if reason, _ := e.resolve(t); reason != coordinator.ReasonNone {
+		return &coordinator.Decision{Fleet: len(e.fleet.agents)}
+	}
+	d := e.fleet.explain(t, &t.needs)
+	if a, choice := e.choose(t); a != nil {
+		d.Agent, d.Preferred, d.Candidates = choice.Agent, choice.Preferred, choice.Candidates
+	}
+	return d
+}
+
+// Dispatching counts the tasks that are published and not yet settled.
+func (e *Engine) Dispatching() int {
+	n := 0
+	for _, t := range e.held {
+		if t.state == stateDispatching {
+			n++
+		}
+	}
+	return n
+}

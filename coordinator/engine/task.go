@@ -1,0 +1,446 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/strategy"
+)
+
+// taskState is where an open task stands (see the diagram in package coordinator).
+type taskState uint8
+
+const (
+	stateDeciding    taskState = iota // between two steps of one Apply
+	stateWaiting                      // pending, in its class
+	stateDelayed                      // pending, until its back-off is over
+	stateDispatching                  // published, not yet settled
+)
+
+// openTask is a task that has been received and is not settled.
+type openTask struct {
+	handle coordinator.Handle
+	task   *coordinator.Task
+	key    idKey
+	state  taskState
+
+	attempt        int                   // of the dispatch being sought or made, from 1
+	tried          []coordinator.AgentID // who had it before, in order
+	maybeDuplicate bool
+
+	needs   requirements
+	rank    int64
+	arrival uint64
+	index   int // place in its class while waiting
+
+	agent      *agent // while dispatching
+	dispatchID string
+
+	// until is how long it may be pending, fixed when it first has to wait.
+	until         time.Time
+	expire, retry timer
+}
+
+// Waits of the engine that no configuration sets.
+const (
+	queueRecheck = 5 * time.Second // between looks for a missing queue
+	queueCool    = time.Second     // how long a full queue is left alone
+)
+
+// rankOf is the key of the pending order (see pending), in nanoseconds.
+func rankOf(t *coordinator.Task, s coordinator.Settings) int64 {
+	return t.AcceptedAt.UnixNano() - int64(t.Priority)*int64(s.PriorityAgeing)
+}
+
+func sortByRank(tasks []*openTask) {
+	sort.Slice(tasks, func(i, j int) bool {
+		if tasks[i].rank != tasks[j].rank {
+			return tasks[i].rank < tasks[j].rank
+		}
+		return tasks[i].arrival < tasks[j].arrival
+	})
+}
+
+// open starts the life of a task.
+func (e *Engine) open(now time.Time, h coordinator.Handle, t *coordinator.Task, key idKey) *openTask {
+	e.arrivals++
+	o := &openTask{
+		handle: h, task: t, key: key, attempt: 1,
+		rank: rankOf(t, e.policy.Settings), arrival: e.arrivals, index: -1,
+	}
+	o.expire = newTimer(dutyExpire, o, nil)
+	o.retry = newTimer(dutyRetry, o, nil)
+	e.held[h] = o
+	e.memory.remember(now, key, t.ContentHash, h)
+	return o
+}
+
+// received takes a task from task.assign, unless it is known already.
+func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
+	key := keyOf(ev.Task.ID)
+	var before openDecision
+	if r := e.memory.find(now, key, e.policy.Settings); r != nil {
+		if r.content != ev.Task.ContentHash {
+			e.refuse(now, ev.Handle, ev.Task, coordinator.ReasonDuplicateTask,
+				"another task with this task_id and different content was seen before")
+			return
+		}
+		if r.fate != fateUnsettled {
+			e.emit(coordinator.Ack{Handle: ev.Handle})
+			if r.fate == fateOpen || !ev.Redelivered {
+				e.emit(coordinator.Duplicate{Task: ev.Task})
+			}
+			return
+		}
+		before = e.memory.unsettled[key]
+	}
+	t := e.open(now, ev.Handle, ev.Task, key)
+	t.maybeDuplicate = ev.Redelivered
+	if before.attempt > 0 && e.resume(now, t, before) {
+		return
+	}
+	e.admit(now, t)
+}
+
+// resume sends a task whose first dispatch was never answered the same way
+// again: to the same agent under the same dispatch id, marked. If that agent
+// cannot have it now, another gets it as the next attempt.
+func (e *Engine) resume(now time.Time, t *openTask, before openDecision) bool {
+	t.maybeDuplicate = true
+	t.attempt = before.attempt
+	a := e.fleet.byID[before.agent]
+	if a == nil {
+		t.attempt++
+		t.tried = append(t.tried, before.agent)
+		return false
+	}
+	// Its slot is still counted; give it back, so that the same dispatch does not
+	// stand in its own way.
+	counted := slices.Clone(a.open)
+	e.fleet.release(a, coordinator.DispatchID(t.task.ID, before.attempt))
+	reason, _ := e.resolve(t)
+	if reason != coordinator.ReasonNone || t.late(now) || !t.needs.class.feasible.has(a.number) || !e.fleet.ready.has(a.number) {
+		a.open = counted // the first copy may be in its queue all the same
+		e.fleet.refresh(a)
+		t.attempt++
+		t.tried = append(t.tried, before.agent)
+		return false
+	}
+	e.dispatch(now, t, a, &coordinator.Decision{
+		Strategy: t.needs.strategy.Name, Agent: a.spec.ID, Fleet: len(e.fleet.agents), Eligible: 1,
+		Candidates: []coordinator.Candidate{{Agent: a.spec.ID, Load: a.load(), Free: a.free()}},
+	})
+	return true
+}
+
+// returned takes a dispatch that came back through task.reassign.
+func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
+	key := keyOf(ev.Task.ID)
+	var before openDecision
+	if r := e.memory.find(now, key, e.policy.Settings); r != nil {
+		switch {
+		case r.fate == fateOpen, r.fate == fateDispatched && int(r.attempt) > ev.Attempt:
+			// Dead-lettering is at-least-once: this copy has been decided again already.
+			e.emit(coordinator.Ack{Handle: ev.Handle})
+			return
+		case r.fate == fateUnsettled && int(r.attempt) > ev.Attempt:
+			before = e.memory.unsettled[key]
+		}
+	}
+	if a := e.fleet.byID[ev.Agent]; a != nil {
+		e.fleet.release(a, coordinator.DispatchID(ev.Task.ID, ev.Attempt))
+		defer e.wake(now, a) // its slot may serve another task
+	}
+	t := e.open(now, ev.Handle, ev.Task, key)
+	t.attempt = ev.Attempt + 1
+	t.tried = slices.Clone(ev.Tried)
+	if !contains(t.tried, ev.Agent) && ev.Agent != "" {
+		t.tried = append(t.tried, ev.Agent)
+	}
+	t.maybeDuplicate = ev.Redelivered
+	if before.attempt > 0 && e.resume(now, t, before) {
+		return
+	}
+	if ev.Attempt >= e.policy.Settings.MaxRetryAttempts {
+		e.fail(now, t, coordinator.ReasonRetriesExhausted, fmt.Sprintf(
+			"%d dispatches came back, the last one from %s (%s); tried: %s",
+			ev.Attempt, ev.Agent, ev.Cause, joinIDs(t.tried)), nil)
+		return
+	}
+	t.state = stateDelayed
+	e.pending.count[t.task.Priority]++
+	e.delay(now, t, backoff(t.task, t.attempt, e.policy.Settings.Seed))
+}
+
+// delay has retryDue look at the task after the wait, or at its deadline if that
+// comes first.
+func (e *Engine) delay(now time.Time, t *openTask, wait time.Duration) {
+	at := now.Add(wait)
+	if d := t.task.Deadline; !d.IsZero() && d.Before(at) {
+		at = d
+	}
+	e.timers.schedule(&t.retry, at)
+}
+
+// late reports whether the task's deadline has passed.
+func (t *openTask) late(now time.Time) bool {
+	return !t.task.Deadline.IsZero() && !now.Before(t.task.Deadline)
+}
+
+// retryDue places a returned task once its back-off is over and the retry budget
+// allows it.
+func (e *Engine) retryDue(now time.Time, t *openTask) {
+	if !t.late(now) { // else it goes to no agent, only to its failure
+		ok, wait := e.budget.spend(now, hash64(string(t.task.ID), uint64(t.attempt)))
+		if !ok {
+			e.delay(now, t, wait)
+			return
+		}
+	}
+	e.pending.count[t.task.Priority]--
+	t.state = stateDeciding
+	e.admit(now, t)
+}
+
+// resolve puts together what the task asks of its agent. It answers with the
+// reason and a text when that can never be served, ReasonNone otherwise.
+func (e *Engine) resolve(t *openTask) (coordinator.Reason, string) {
+	task := t.task
+	if longest := e.policy.Settings.MaxTimeout; longest > 0 && task.Timeout > longest {
+		return coordinator.ReasonInvalidMessage, fmt.Sprintf(
+			"/timeout_seconds: %s is longer than the %s for which the broker lets an agent hold a message; "+
+				"raise consumer_timeout in the broker and broker_consumer_timeout_seconds in agents.yaml", task.Timeout, longest)
+	}
+	needs := e.routes[task.Type]
+	if needs == nil {
+		route, known := e.policy.Routes[task.Type]
+		if !known && len(task.Required) == 0 {
+			return coordinator.ReasonUnknownTaskType, fmt.Sprintf(
+				"task type %q is not in task_routing and the task names no required_capabilities", task.Type)
+		}
+		needs = &requirements{required: route.Required, preferred: e.fleet.set(route.Preferred)}
+		s, _ := strategy.Lookup(orElse(route.Strategy, e.policy.Strategy))
+		needs.strategy = &s
+		needs.class = e.pending.class(&e.fleet, route.Required, nil)
+		if known { // an unknown type is any producer's invention: not worth remembering
+			e.routes[task.Type] = needs
+		}
+	}
+	t.needs = *needs
+	if task.Strategy != "" && task.Strategy != needs.strategy.Name {
+		s, known := strategy.Lookup(task.Strategy)
+		if !known || !slices.Contains(e.policy.Strategies, task.Strategy) {
+			return coordinator.ReasonInvalidMessage, fmt.Sprintf("/strategy: %q is not one of the enabled strategies (%s)",
+				task.Strategy, strings.Join(e.policy.Strategies, ", "))
+		}
+		t.needs.strategy = &s
+	}
+	if len(task.Preferred) > 0 {
+		t.needs.preferred = e.fleet.set(task.Preferred)
+	}
+	if len(task.Required)+len(task.Excluded)+len(t.tried) > 0 {
+		t.needs.required = coordinator.MergeSorted(needs.required, task.Required)
+		barred := coordinator.MergeSorted(task.Excluded, coordinator.SortedUnique(slices.Clone(t.tried)))
+		t.needs.class = e.pending.class(&e.fleet, t.needs.required, barred)
+	}
+	return coordinator.ReasonNone, ""
+}
+
+// admit judges a task from scratch: refused for good, placed, or made to wait.
+func (e *Engine) admit(now time.Time, t *openTask) {
+	if reason, text := e.resolve(t); reason != coordinator.ReasonNone {
+		e.fail(now, t, reason, text, nil)
+		return
+	}
+	e.place(now, t)
+}
+
+// place gives the task to an agent, or lets it wait behind its equals.
+func (e *Engine) place(now time.Time, t *openTask) {
+	c := t.needs.class
+	switch {
+	case t.late(now):
+		e.fail(now, t, coordinator.ReasonDeadlineExceeded, "the deadline has passed", nil)
+		return
+	case c.nobody:
+		d := e.fleet.explain(t, &t.needs)
+		e.fail(now, t, reasonOf(d), d.Text(), d)
+		return
+	}
+	if len(c.waiting.items) == 0 {
+		if a, d := e.choose(t); a != nil {
+			e.dispatch(now, t, a, d)
+			return
+		}
+	}
+	e.wait(now, t)
+}
+
+func (e *Engine) choose(t *openTask) (*agent, *coordinator.Decision) {
+	return e.fleet.choose(t.task, t.needs.strategy, t.needs.class.feasible, t.needs.preferred, e.policy.Settings.Seed)
+}
+
+// wait makes the task pending until the assignment timeout, its own deadline, or
+// the end of the start-up grace, whichever applies.
+func (e *Engine) wait(now time.Time, t *openTask) {
+	if t.until.IsZero() {
+		t.until = now.Add(e.policy.Settings.AssignmentTimeout)
+		if t.until.Before(e.graceEnd) {
+			t.until = e.graceEnd
+		}
+		if d := t.task.Deadline; !d.IsZero() && d.Before(t.until) {
+			t.until = d
+		}
+	}
+	switch {
+	case !t.until.After(now):
+		e.failWaiting(now, t)
+		return
+	case e.pending.total() >= e.policy.Settings.MaxQueueSize:
+		e.fail(now, t, coordinator.ReasonBacklogFull, fmt.Sprintf(
+			"%d tasks are waiting already (max_queue_size)", e.pending.total()), nil)
+		return
+	}
+	t.state = stateWaiting
+	e.pending.count[t.task.Priority]++
+	e.pending.push(t)
+	e.timers.schedule(&t.expire, t.until)
+}
+
+// leavePending ends a task's waiting.
+func (e *Engine) leavePending(t *openTask) {
+	e.pending.take(t)
+	e.pending.count[t.task.Priority]--
+	e.timers.cancel(&t.expire)
+	t.state = stateDeciding
+}
+
+// expired ends the waiting of a task that nobody could take in time.
+func (e *Engine) expired(now time.Time, t *openTask) {
+	e.leavePending(t)
+	e.failWaiting(now, t)
+}
+
+// failWaiting fails a task for the reason that kept it waiting.
+func (e *Engine) failWaiting(now time.Time, t *openTask) {
+	d := e.fleet.explain(t, &t.needs)
+	reason := reasonOf(d)
+	if t.late(now) {
+		reason = coordinator.ReasonDeadlineExceeded
+	}
+	e.fail(now, t, reason, d.Text(), d)
+}
+
+// dispatch hands the task to the agent: the slot is taken before the message is
+// published.
+func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.Decision) {
+	t.state, t.agent = stateDispatching, a
+	t.dispatchID = coordinator.DispatchID(t.task.ID, t.attempt)
+	e.fleet.reserve(a, t.dispatchID)
+	if t.attempt == 1 {
+		e.budget.earn()
+	}
+	timeout := t.task.Timeout
+	if timeout <= 0 {
+		timeout = a.spec.Timeout
+	}
+	e.emit(coordinator.Dispatch{
+		Handle: t.handle, Task: t.task, Agent: a.spec.ID, Queue: a.spec.Queue,
+		DispatchID: t.dispatchID, Attempt: t.attempt, Tried: t.tried,
+		AcceptTimeout: a.spec.AcceptTimeout, Timeout: timeout, At: now,
+		MaybeDuplicate: t.maybeDuplicate, Decision: d,
+	})
+}
+
+// settled hears what became of a dispatch.
+func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
+	t := e.held[ev.Handle]
+	if t == nil || t.state != stateDispatching {
+		return // of a session that has ended
+	}
+	a := t.agent
+	switch ev.Outcome {
+	case coordinator.PublishConfirmed:
+		a.arrived(t.dispatchID, now)
+		a.assigned++
+		delete(e.held, ev.Handle)
+		e.memory.settle(t.key, t.attempt)
+		e.emit(coordinator.Ack{Handle: ev.Handle})
+		return
+	case coordinator.PublishUnknown:
+		a.arrived(t.dispatchID, now)
+		delete(e.held, ev.Handle)
+		e.memory.leaveOpen(t.key, openDecision{agent: a.spec.ID, attempt: t.attempt})
+		return
+	case coordinator.PublishUnroutable:
+		if !a.queueMissing && a.number >= 0 {
+			a.queueMissing = true
+			e.emit(coordinator.EnsureQueue{Agent: a.spec.ID, Queue: a.spec.Queue})
+		}
+	case coordinator.PublishRejected:
+		if a.number >= 0 {
+			a.queueFull = true
+			e.timers.schedule(&a.cool, now.Add(queueCool))
+		}
+	case coordinator.PublishNotSent:
+		e.fleet.release(a, t.dispatchID)
+		e.fail(now, t, coordinator.ReasonInvalidMessage, "the dispatch cannot be encoded as an AMQP message", nil)
+		e.wake(now, a)
+		return
+	}
+	t.state, t.agent = stateDeciding, nil
+	e.fleet.release(a, t.dispatchID)
+	e.fleet.refresh(a)
+	e.admit(now, t) // under the policy of now, which may be another than before
+}
+
+// fail ends the task with a reason. Its id may come again as if new.
+func (e *Engine) fail(now time.Time, t *openTask, reason coordinator.Reason, text string, d *coordinator.Decision) {
+	delete(e.held, t.handle)
+	e.memory.forget(t.key)
+	e.emit(coordinator.Fail{
+		Handle: t.handle, Task: t.task, Decision: d,
+		Failure: coordinator.Failure{Reason: reason, Text: text, Attempts: t.attempt - 1, FailedAt: now},
+	})
+}
+
+// refuse fails a delivery that never became an open task.
+func (e *Engine) refuse(now time.Time, h coordinator.Handle, t *coordinator.Task, reason coordinator.Reason, text string) {
+	e.emit(coordinator.Fail{
+		Handle: h, Task: t,
+		Failure: coordinator.Failure{Reason: reason, Text: text, FailedAt: now},
+	})
+}
+
+// set numbers a list of agents; nil when none of them is known.
+func (f *fleet) set(ids []coordinator.AgentID) bitset {
+	var b bitset
+	for _, id := range ids {
+		if a := f.byID[id]; a != nil {
+			if b == nil {
+				b = newBitset(len(f.agents))
+			}
+			b.set(a.number)
+		}
+	}
+	return b
+}
+
+func orElse(s, otherwise string) string {
+	if s != "" {
+		return s
+	}
+	return otherwise
+}
+
+func joinIDs(ids []coordinator.AgentID) string {
+	parts := make([]string, len(ids))
+	for i, id := range ids {
+		parts[i] = string(id)
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,98 @@
+package engine
+
+import "time"
+
+// duty is what a timer is for.
+type duty uint8
+
+const (
+	dutyStale   duty = iota // an agent may have been silent for too long
+	dutyExpire              // a pending task's assignment timeout or deadline
+	dutyRetry               // a returned task's back-off is over
+	dutyRecheck             // look again whether an agent's queue exists
+	dutyCool                // an agent's full queue may have room again
+)
+
+// turn is when a duty is done among those that are due at one Apply. What ends
+// goes before what begins, or an Apply that comes late would give a task to an
+// agent that has been silent for too long already, or after its deadline.
+func (d duty) turn() int {
+	if d <= dutyExpire {
+		return 0
+	}
+	return 1
+}
+
+// timer is a moment at which something is due for one task or one agent, which
+// embeds it. A timer that is not scheduled costs nothing.
+type timer struct {
+	at    time.Time
+	seq   uint64 // order of scheduling, breaks ties of at
+	index int    // place in the heap, -1 when not scheduled
+	duty  duty
+	task  *openTask // set for dutyExpire and dutyRetry
+	agent *agent    // set for the others
+}
+
+func newTimer(d duty, t *openTask, a *agent) timer {
+	return timer{index: -1, duty: d, task: t, agent: a}
+}
+
+// timers is the set of scheduled moments: for each turn a heap, the earliest
+// first.
+type timers struct {
+	heaps [2]heap[*timer]
+	seq   uint64
+}
+
+func newTimers() timers {
+	h := heap[*timer]{
+		before: func(a, b *timer) bool {
+			if !a.at.Equal(b.at) {
+				return a.at.Before(b.at)
+			}
+			return a.seq < b.seq
+		},
+		place: func(t *timer, i int) { t.index = i },
+	}
+	return timers{heaps: [2]heap[*timer]{h, h}}
+}
+
+// schedule sets t to the given moment, replacing an earlier setting.
+func (s *timers) schedule(t *timer, at time.Time) {
+	h := &s.heaps[t.duty.turn()]
+	s.seq++
+	t.at, t.seq = at, s.seq
+	if t.index < 0 {
+		h.push(t)
+		return
+	}
+	h.fix(t.index)
+}
+
+// cancel takes t out; it does nothing when t is not scheduled.
+func (s *timers) cancel(t *timer) {
+	if t.index >= 0 {
+		s.heaps[t.duty.turn()].remove(t.index)
+	}
+}
+
+// next is the earliest moment scheduled.
+func (s *timers) next() (at time.Time, ok bool) {
+	for _, h := range s.heaps {
+		if len(h.items) > 0 && (!ok || h.items[0].at.Before(at)) {
+			at, ok = h.items[0].at, true
+		}
+	}
+	return at, ok
+}
+
+// popDue takes out the next timer that is due at now; nil when none is.
+func (s *timers) popDue(now time.Time) *timer {
+	for i := range s.heaps {
+		if h := &s.heaps[i]; len(h.items) > 0 && !h.items[0].at.After(now) {
+			return h.remove(0)
+		}
+	}
+	return nil
+}

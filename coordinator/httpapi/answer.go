@@ -1,0 +1,47 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+)
+
+// Problem is the body of every answer that is not what was asked for (RFC 9457,
+// application/problem+json).
+type Problem struct {
+	// Title names the kind of problem, Status repeats the status code, Detail says
+	// what is wrong and what to do.
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// answer writes v as JSON. It is encoded before anything is sent: a value that
+// cannot be encoded becomes an honest 500, not half an answer.
+func answer(w http.ResponseWriter, status int, v any) {
+	body, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		problem(w, http.StatusInternalServerError, "Answer cannot be encoded",
+			"Encoding the answer: "+err.Error()+". This is a fault of Taskbus; please report it.")
+		return
+	}
+	send(w, status, "application/json", body)
+}
+
+func problem(w http.ResponseWriter, status int, title, detail string) {
+	body, err := json.Marshal(Problem{Title: title, Status: status, Detail: detail})
+	if err != nil { // three plain fields: cannot happen, and must not be silent if it does
+		http.Error(w, title, status)
+		return
+	}
+	send(w, status, "application/problem+json", body)
+}
+
+func send(w http.ResponseWriter, status int, contentType string, body []byte) {
+	body = append(body, '\n')
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	// A reader that has gone away is no fault of ours.
+	_, _ = w.Write(body)
+}

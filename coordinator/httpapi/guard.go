@@ -1,0 +1,76 @@
+package httpapi
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"strings"
+)
+
+// maxBody bounds what a client may send: no endpoint reads a body.
+const maxBody = 1 << 10
+
+// headers go with every answer. The interface is for programs and for people who
+// look at JSON: nothing in it may run, be framed, or be kept in a cache.
+var headers = [...][2]string{
+	{"Cache-Control", "no-store"},
+	{"Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"},
+	{"Cross-Origin-Resource-Policy", "same-origin"},
+	{"Referrer-Policy", "no-referrer"},
+	{"X-Content-Type-Options", "nosniff"},
+}
+
+// guard is what every request passes before an endpoint sees it.
+func guard(next http.Handler, opts Options) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer recovered(w, r, opts.Report)
+		for _, h := range headers {
+			w.Header().Set(h[0], h[1])
+		}
+		if opts.LoopbackHosts && !loopbackHost(r.Host) {
+			problem(w, http.StatusMisdirectedRequest, "Host not allowed",
+				"This server is bound to a loopback address and answers to localhost, 127.0.0.1 and [::1] only.")
+			return
+		}
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			problem(w, http.StatusMethodNotAllowed, "Method not allowed", "Everything here only reads: use GET or HEAD.")
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// recovered turns a panic into a 500 and a report. Without it net/http would
+// print the panic to its own log and cut the connection.
+func recovered(w http.ResponseWriter, r *http.Request, report func(string, any, []byte)) {
+	cause := recover()
+	if cause == nil {
+		return
+	}
+	if report != nil {
+		report(r.URL.Path, cause, debug.Stack())
+	}
+	// If the endpoint had begun to answer this adds nothing, and the client sees a
+	// body that is too short.
+	problem(w, http.StatusInternalServerError, "Internal fault", "The fault is in the coordinator's log. Assigning tasks goes on.")
+}
+
+// loopbackHost reports whether a Host header names this machine itself: as
+// localhost or as a loopback address. An address cannot be pointed elsewhere; a
+// name can, which is why no other name is accepted.
+func loopbackHost(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	} else {
+		name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
+	}
+	if strings.EqualFold(name, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(name)
+	return err == nil && addr.IsLoopback()
+}

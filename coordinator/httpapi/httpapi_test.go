@@ -1,0 +1,293 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fakeSource answers from fields; the tests set what they need.
+type fakeSource struct {
+	health    Health
+	ready     Readiness
+	status    Status
+	statusErr error
+	list      []Task
+	asked     TaskFilter
+	panics    bool
+}
+
+func (f *fakeSource) Health(context.Context) Health {
+	if f.panics {
+		panic("the source is broken")
+	}
+	return f.health
+}
+func (f *fakeSource) Ready(context.Context) Readiness { return f.ready }
+func (f *fakeSource) Status(ctx context.Context) (Status, error) {
+	if _, bounded := ctx.Deadline(); !bounded {
+		return Status{}, errors.New("asked without a deadline")
+	}
+	return f.status, f.statusErr
+}
+func (f *fakeSource) Task(_ context.Context, id string) (Task, bool) {
+	for _, t := range f.list {
+		if t.ID == id {
+			return t, true
+		}
+	}
+	return Task{}, false
+}
+func (f *fakeSource) Tasks(_ context.Context, filter TaskFilter) []Task {
+	f.asked = filter
+	return f.list
+}
+
+var metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "taskbus_up 1\n") })
+
+// ask sends one request straight into the handler.
+func ask(h http.Handler, method, target, host string) *http.Response {
+	r := httptest.NewRequest(method, "/", nil)
+	r.Host = host
+	path, query, _ := strings.Cut(target, "?")
+	r.URL.Path, r.URL.RawQuery = path, query
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result()
+}
+
+func body(t *testing.T, r *http.Response) string {
+	t.Helper()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatalf("reading the answer: %v", err)
+	}
+	return string(b)
+}
+
+func TestEndpoints(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	task := Task{
+		ID: "task-1", Type: "summarise", Priority: 2, TraceID: "trace-1", State: "dispatched", Agent: "agent-a",
+		AcceptedAt:  at,
+		Explanation: &Explanation{Text: "agent-a by least_loaded, best of 2 eligible among 3 agents", Fleet: 3, Eligible: 2},
+	}
+	for _, tc := range []struct {
+		name   string
+		source fakeSource
+		target string
+		status int
+		typ    string
+		has    []string // what the body must contain
+	}{
+		{"healthy is 200", fakeSource{health: Health{Status: Healthy}}, "/health", 200, "application/json", []string{`"status": "healthy"`}},
+		{"degraded is 200: it still works", fakeSource{health: Health{Status: Degraded}}, "/health", 200, "application/json", []string{`"degraded"`}},
+		{"critical is 503", fakeSource{health: Health{Status: Critical, Checks: map[string]Check{"fleet": {"critical", "0 of 3 agents online"}}}},
+			"/health", 503, "application/json", []string{`"critical"`, "0 of 3 agents online"}},
+		{"a word nobody knows is not healthy", fakeSource{health: Health{Status: "fine"}}, "/health", 503, "application/json", nil},
+
+		{"alive even when critical and not ready", fakeSource{health: Health{Status: Critical}}, "/livez", 200, "application/json", []string{`"alive": true`}},
+		{"ready", fakeSource{ready: Readiness{Ready: true, State: "active"}}, "/readyz", 200, "application/json", []string{`"active"`}},
+		{"standby is not ready", fakeSource{ready: Readiness{State: "standby", Detail: "another instance leads"}}, "/readyz", 503, "application/json",
+			[]string{`"standby"`, "another instance leads"}},
+
+		{"status", fakeSource{status: Status{Version: "v1", Instance: "i-1"}}, "/status", 200, "application/json",
+			[]string{`"version": "v1"`, `"agents": []`, `"queues": []`}},
+		{"status not available", fakeSource{statusErr: errors.New("the engine does not answer")}, "/status", 503, "application/problem+json",
+			[]string{"the engine does not answer", "Try again"}},
+		{"a value JSON does not know", fakeSource{status: Status{Agents: []Agent{{Load: math.NaN()}}}}, "/status", 500, "application/problem+json",
+			[]string{"report it"}},
+
+		{"metrics", fakeSource{}, "/metrics", 200, "", []string{"taskbus_up 1"}},
+
+		{"no tasks is an empty list", fakeSource{}, "/tasks", 200, "application/json", []string{`"tasks": []`, `"limit": 50`}},
+		{"tasks", fakeSource{list: []Task{task}}, "/tasks", 200, "application/json", []string{`"task-1"`}},
+		{"an unknown state", fakeSource{}, "/tasks?state=lost", 400, "application/problem+json", []string{"pending, dispatching, dispatched"}},
+		{"a misspelt parameter", fakeSource{}, "/tasks?stat=failed", 400, "application/problem+json", []string{"known are state, agent and limit"}},
+		{"limit 0", fakeSource{}, "/tasks?limit=0", 400, "application/problem+json", []string{"from 1 to 1000"}},
+		{"limit beyond the bound", fakeSource{}, "/tasks?limit=1001", 400, "application/problem+json", nil},
+		{"limit that is no number", fakeSource{}, "/tasks?limit=1e9", 400, "application/problem+json", nil},
+		{"limit beyond int64", fakeSource{}, "/tasks?limit=99999999999999999999", 400, "application/problem+json", nil},
+		{"a parameter given twice", fakeSource{}, "/tasks?state=failed&state=pending", 400, "application/problem+json", []string{"given 2 times"}},
+		{"a broken query", fakeSource{}, "/tasks?state=%zz", 400, "application/problem+json", nil},
+		{"an agent id that is none", fakeSource{}, "/tasks?agent=../x", 400, "application/problem+json", nil},
+
+		{"one task", fakeSource{list: []Task{task}}, "/tasks/task-1", 200, "application/json", []string{`"task_id": "task-1"`, `"correlation_id": "trace-1"`}},
+		{"a task that is not remembered", fakeSource{}, "/tasks/task-2", 404, "application/problem+json",
+			[]string{"task-2", "memory is bounded", "assignment.failed"}},
+		{"an explanation", fakeSource{list: []Task{task}}, "/tasks/task-1/explain", 200, "application/json", []string{"best of 2 eligible among 3"}},
+		{"no explanation kept", fakeSource{list: []Task{{ID: "task-3"}}}, "/tasks/task-3/explain", 200, "application/json", []string{`"explanation": null`}},
+		{"explaining a task that is not remembered", fakeSource{}, "/tasks/task-2/explain", 404, "application/problem+json", nil},
+
+		{"the list of endpoints", fakeSource{}, "/", 200, "text/plain; charset=utf-8", []string{"/health", "/tasks/{id}/explain", "only reads"}},
+		{"no such endpoint", fakeSource{}, "/admin", 404, "application/problem+json", []string{"GET / lists"}},
+		{"a slash too many", fakeSource{}, "/health/", 404, "application/problem+json", nil},
+		{"no profiles unless asked for", fakeSource{}, "/debug/pprof/", 404, "application/problem+json", nil},
+
+		{"a huge id", fakeSource{}, "/tasks/" + strings.Repeat("a", 1<<20), 400, "application/problem+json", []string{"1 to 128"}},
+		{"an id with a slash in it", fakeSource{}, "/tasks/a/b", 404, "application/problem+json", nil},
+		{"an id with control characters", fakeSource{}, "/tasks/a\r\nSet-Cookie: x", 400, "application/problem+json", nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := ask(New(&tc.source, metrics, Options{LoopbackHosts: true}), http.MethodGet, tc.target, "localhost:8551")
+			text := body(t, r)
+			if r.StatusCode != tc.status {
+				t.Errorf("status %d, want %d; body %.300s", r.StatusCode, tc.status, text)
+			}
+			if got := r.Header.Get("Content-Type"); tc.typ != "" && got != tc.typ {
+				t.Errorf("content type %q, want %q", got, tc.typ)
+			}
+			for _, want := range tc.has {
+				if !strings.Contains(text, want) {
+					t.Errorf("body lacks %q: %.600s", want, text)
+				}
+			}
+			if got := r.Header.Get("X-Content-Type-Options"); got != "nosniff" {
+				t.Errorf("X-Content-Type-Options %q, want nosniff", got)
+			}
+			if r.Header.Get("Content-Security-Policy") == "" || r.Header.Get("Cache-Control") != "no-store" {
+				t.Errorf("security headers are missing: %v", r.Header)
+			}
+			if strings.HasSuffix(tc.typ, "json") && !json.Valid([]byte(text)) {
+				t.Errorf("not JSON: %.300s", text)
+			}
+			if tc.typ == "application/problem+json" {
+				var p Problem
+				if err := json.Unmarshal([]byte(text), &p); err != nil || p.Status != tc.status || p.Title == "" || p.Detail == "" {
+					t.Errorf("incomplete problem %+v (%v)", p, err)
+				}
+			}
+		})
+	}
+}
+
+// What the query says is what the source is asked for.
+func TestTasksFilter(t *testing.T) {
+	for query, want := range map[string]TaskFilter{
+		"":                                   {Limit: 50},
+		"state=&agent=&limit=":               {Limit: 50},
+		"state=failed":                       {State: "failed", Limit: 50},
+		"agent=gpu-1&limit=1000":             {Agent: "gpu-1", Limit: 1000},
+		"limit=1&agent=a%3Ab&state=pending":  {State: "pending", Agent: "a:b", Limit: 1},
+		"state=duplicate&agent=" + longest(): {State: "duplicate", Agent: longest(), Limit: 50},
+	} {
+		src := &fakeSource{}
+		r := ask(New(src, metrics, Options{}), http.MethodGet, "/tasks?"+query, "anything")
+		if r.StatusCode != http.StatusOK || src.asked != want {
+			t.Errorf("?%s: status %d, asked for %+v, want %+v", query, r.StatusCode, src.asked, want)
+		}
+	}
+}
+
+func longest() string { return "a" + strings.Repeat("b", 127) } // an id has at most 128 characters
+
+func TestOnlyReading(t *testing.T) {
+	h := New(&fakeSource{}, metrics, Options{})
+	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "PURGE"} {
+		for _, path := range []string{"/", "/health", "/status", "/metrics", "/tasks/task-1", "/nowhere"} {
+			r := ask(h, method, path, "localhost")
+			if r.StatusCode != http.StatusMethodNotAllowed || r.Header.Get("Allow") != "GET, HEAD" {
+				t.Errorf("%s %s: status %d, Allow %q", method, path, r.StatusCode, r.Header.Get("Allow"))
+			}
+		}
+	}
+}
+
+func TestHead(t *testing.T) {
+	server := httptest.NewServer(New(&fakeSource{health: Health{Status: Critical}}, metrics, Options{LoopbackHosts: true}))
+	defer server.Close()
+	r, err := http.Head(server.URL + "/health")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusServiceUnavailable || r.ContentLength <= 0 || body(t, r) != "" {
+		t.Errorf("HEAD /health: status %d, length %d; want 503, the length of the body, and no body", r.StatusCode, r.ContentLength)
+	}
+}
+
+func TestHostAllowList(t *testing.T) {
+	loopback := New(&fakeSource{}, metrics, Options{LoopbackHosts: true})
+	open := New(&fakeSource{}, metrics, Options{})
+	for _, tc := range []struct {
+		host    string
+		allowed bool
+	}{
+		{"localhost", true}, {"localhost:8551", true}, {"LOCALHOST:1", true},
+		{"127.0.0.1", true}, {"127.0.0.1:8551", true}, {"127.0.0.2:80", true},
+		{"[::1]", true}, {"[::1]:8551", true},
+		{"", false}, {"evil.example", false}, {"evil.example:8551", false},
+		{"localhost.evil.example", false}, {"127.0.0.1.evil.example:8551", false}, {"evil.example:127.0.0.1", false},
+		{"0.0.0.0:8551", false}, {"192.0.2.1", false}, {"[::]:8551", false}, {"localhost:8551:8551", false},
+		{"[localhost", true}, // brackets around a name mean nothing: it still is localhost
+	} {
+		r := ask(loopback, http.MethodGet, "/livez", tc.host)
+		want := http.StatusMisdirectedRequest
+		if tc.allowed {
+			want = http.StatusOK
+		}
+		if r.StatusCode != want {
+			t.Errorf("Host %q on loopback: status %d, want %d", tc.host, r.StatusCode, want)
+		}
+		if r := ask(open, http.MethodGet, "/livez", tc.host); r.StatusCode != http.StatusOK {
+			t.Errorf("Host %q on an open address: status %d, want 200", tc.host, r.StatusCode)
+		}
+	}
+}
+
+// A path cannot leave its place, and a redirect that cleans one stays here.
+func TestPathTraversal(t *testing.T) {
+	h := New(&fakeSource{}, metrics, Options{})
+	for _, path := range []string{"/tasks/../../etc/passwd", "//evil.example/", "/tasks/..%2f..%2fstatus", "/./status/../../x", "/tasks//explain"} {
+		r := ask(h, http.MethodGet, path, "localhost")
+		if r.StatusCode == http.StatusOK {
+			t.Errorf("GET %s: 200", path)
+		}
+		location := r.Header.Get("Location")
+		if strings.HasPrefix(location, "//") || strings.Contains(location, "://") {
+			t.Errorf("GET %s: redirected elsewhere, to %q", path, location)
+		}
+	}
+}
+
+func TestPanicStaysInside(t *testing.T) {
+	var path string
+	var stack []byte
+	h := New(&fakeSource{panics: true}, metrics, Options{Report: func(p string, _ any, s []byte) { path, stack = p, s }})
+	r := ask(h, http.MethodGet, "/health", "localhost")
+	if text := body(t, r); r.StatusCode != http.StatusInternalServerError || strings.Contains(text, "the source is broken") {
+		t.Errorf("status %d, body %q; want 500 without the cause", r.StatusCode, text)
+	}
+	if path != "/health" || !strings.Contains(string(stack), "fakeSource") {
+		t.Errorf("reported path %q, stack %.200s", path, stack)
+	}
+	if r := ask(New(&fakeSource{panics: true}, metrics, Options{}), http.MethodGet, "/health", "localhost"); r.StatusCode != http.StatusInternalServerError {
+		t.Errorf("without a Report: status %d, want 500", r.StatusCode)
+	}
+}
+
+func TestProfilesWhenAskedFor(t *testing.T) {
+	profiles := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "profiles") })
+	h := New(&fakeSource{}, metrics, Options{LoopbackHosts: true, Profiles: profiles})
+	if r := ask(h, http.MethodGet, "/debug/pprof/heap", "localhost"); r.StatusCode != http.StatusOK {
+		t.Errorf("status %d, want 200", r.StatusCode)
+	}
+	if r := ask(h, http.MethodGet, "/debug/pprof/heap", "evil.example"); r.StatusCode != http.StatusMisdirectedRequest {
+		t.Errorf("for another host: status %d, want 421", r.StatusCode)
+	}
+}
+
+func TestTaskStatesBelongToTheCaller(t *testing.T) {
+	TaskStates()[0] = "changed"
+	if !slices.Contains(TaskStates(), "pending") {
+		t.Error("a caller changed the list for everybody")
+	}
+}

@@ -1,0 +1,211 @@
+package httpapi
+
+import (
+	"context"
+	"time"
+)
+
+// Source is what the HTTP interface asks of the running service. Every method is
+// safe for concurrent use and answers at once, or when ctx ends.
+type Source interface {
+	// Health judges the whole; it never waits for the broker.
+	Health(ctx context.Context) Health
+	// Ready tells whether tasks are being taken right now, and if not why.
+	Ready(ctx context.Context) Readiness
+	// Status is everything an operator asks first.
+	Status(ctx context.Context) (Status, error)
+	// Task is what is remembered of a recent task; false when it is not (any more).
+	Task(ctx context.Context, id string) (Task, bool)
+	// Tasks lists recent tasks, the newest first, at most limit of them.
+	Tasks(ctx context.Context, filter TaskFilter) []Task
+}
+
+// The words of Health.Status, as COORDINATOR defines them.
+const (
+	Healthy  = "healthy"  // all agents online, assignments succeeding
+	Degraded = "degraded" // some agents offline, or assignments delayed
+	Critical = "critical" // no eligible agent at all, or assignments failing
+)
+
+// Health is the answer of /health.
+type Health struct {
+	Status string           `json:"status"`
+	Checks map[string]Check `json:"checks"`
+}
+
+// Check is one of the reasons behind the word.
+type Check struct {
+	Status string `json:"status"`
+	Detail string `json:"detail"`
+}
+
+// Readiness is the answer of /readyz.
+type Readiness struct {
+	Ready bool `json:"ready"`
+	// State is "active", "standby", "connecting", "blocked", "draining" or "stopped".
+	State  string `json:"state"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// Status is the answer of /status.
+type Status struct {
+	Version   string    `json:"version"`
+	Instance  string    `json:"instance"`
+	StartedAt time.Time `json:"started_at"`
+	Now       time.Time `json:"now"`
+	Health    Health    `json:"health"`
+	Readiness Readiness `json:"readiness"`
+	Broker    Broker    `json:"broker"`
+	Config    Config    `json:"config"`
+	Agents    []Agent   `json:"agents"`
+	Pending   Pending   `json:"pending"`
+	Queues    []Queue   `json:"queues"`
+	Counters  Counters  `json:"counters"`
+}
+
+// Broker is the state of the connection.
+type Broker struct {
+	// URL without user name and password.
+	URL         string    `json:"url"`
+	Connected   bool      `json:"connected"`
+	Since       time.Time `json:"since,omitzero"`
+	Sessions    uint64    `json:"sessions"`
+	Blocked     bool      `json:"blocked"`
+	BlockReason string    `json:"block_reason,omitempty"`
+	LastError   string    `json:"last_error,omitempty"`
+	// Topology is the mode, Profile the queue profile.
+	Topology string `json:"topology"`
+	Profile  string `json:"profile"`
+	// Findings are queues that were found otherwise than wanted.
+	Findings []Finding `json:"findings,omitempty"`
+}
+
+// Finding is one object of the broker that is used as it was found.
+type Finding struct {
+	Object string `json:"object"`
+	Text   string `json:"text"`
+}
+
+// Config tells which configuration is in force.
+type Config struct {
+	Path     string    `json:"path"`
+	Version  string    `json:"version"`
+	Strategy string    `json:"strategy"`
+	LoadedAt time.Time `json:"loaded_at"`
+	// LastReloadOK is false while the file on disk is broken; the configuration in
+	// force is then the one before, and LastReloadError says what is wrong.
+	LastReloadOK    bool   `json:"last_reload_ok"`
+	LastReloadError string `json:"last_reload_error,omitempty"`
+}
+
+// Agent is one agent of the fleet.
+type Agent struct {
+	ID            string    `json:"id"`
+	Queue         string    `json:"queue"`
+	Capabilities  []string  `json:"capabilities"`
+	Rank          int       `json:"rank"`
+	State         string    `json:"state"`  // never_seen, online, offline, stale
+	Status        string    `json:"status"` // what it reported: ready, busy, offline, unknown
+	Load          float64   `json:"load"`
+	ReportedLoad  float64   `json:"reported_load"`
+	InFlight      int       `json:"in_flight"`
+	Uncovered     int       `json:"uncovered"`
+	FreeSlots     int       `json:"free_slots"`
+	MaxConcurrent int       `json:"max_concurrent_tasks"`
+	Assigned      uint64    `json:"assigned"`
+	LastHeartbeat time.Time `json:"last_heartbeat,omitzero"`
+	HealthCheck   float64   `json:"health_check_interval_seconds"`
+	Eligible      bool      `json:"eligible"`
+	// WhyNot is the code of coordinator.Ineligibility, empty when eligible.
+	WhyNot string `json:"why_not,omitempty"`
+}
+
+// Pending counts what waits for a slot.
+type Pending struct {
+	Total         int            `json:"total"`
+	ByPriority    map[string]int `json:"by_priority"`
+	ByReason      map[string]int `json:"by_reason"`
+	Dispatching   int            `json:"dispatching"`
+	OldestSeconds float64        `json:"oldest_seconds"`
+}
+
+// Queue is a depth read from the broker; Error says why it could not be read.
+type Queue struct {
+	Name      string `json:"name"`
+	Ready     int    `json:"ready"`
+	Consumers int    `json:"consumers"`
+	Error     string `json:"error,omitempty"`
+}
+
+// Counters count since the process started.
+type Counters struct {
+	Received         uint64            `json:"received"`
+	Dispatched       uint64            `json:"dispatched"`
+	Failed           uint64            `json:"failed"`
+	FailedByReason   map[string]uint64 `json:"failed_by_reason"`
+	Invalid          uint64            `json:"invalid"`
+	Duplicates       uint64            `json:"duplicates"`
+	Returned         uint64            `json:"returned"`
+	StatusReceived   uint64            `json:"status_received"`
+	StatusRefused    map[string]uint64 `json:"status_refused"`
+	RememberedIDs    int               `json:"remembered_ids"`
+	AverageAssignMS  float64           `json:"average_assignment_ms"`
+	StaleAcksIgnored uint64            `json:"stale_acks_ignored"`
+}
+
+// TaskFilter narrows Tasks. Empty fields match everything.
+type TaskFilter struct {
+	State string // pending, dispatching, dispatched, failed, duplicate
+	Agent string
+	Limit int // 0 means 50
+}
+
+// Task is what is remembered of one recent task.
+type Task struct {
+	ID         string    `json:"task_id"`
+	Type       string    `json:"task_type"`
+	Priority   int       `json:"priority"`
+	TraceID    string    `json:"correlation_id"`
+	State      string    `json:"state"`
+	Agent      string    `json:"agent_id,omitempty"`
+	Strategy   string    `json:"strategy,omitempty"`
+	DispatchID string    `json:"dispatch_id,omitempty"`
+	Attempt    int       `json:"attempt,omitempty"`
+	AcceptedAt time.Time `json:"accepted_at"`
+	DecidedAt  time.Time `json:"decided_at,omitzero"`
+	// DurationMS is from acceptance to the confirmed outcome.
+	DurationMS float64 `json:"duration_ms,omitempty"`
+	ReasonCode string  `json:"reason_code,omitempty"`
+	Reason     string  `json:"reason,omitempty"`
+	// Explanation of the latest decision, or of what keeps it waiting.
+	Explanation *Explanation `json:"explanation,omitempty"`
+}
+
+// Explanation renders a coordinator.Decision.
+type Explanation struct {
+	Text       string         `json:"text"`
+	Strategy   string         `json:"strategy,omitempty"`
+	Preferred  bool           `json:"preferred"`
+	Fleet      int            `json:"fleet"`
+	Eligible   int            `json:"eligible"`
+	Candidates []Candidate    `json:"candidates,omitempty"`
+	Refused    map[string]int `json:"refused,omitempty"`
+	Missing    map[string]int `json:"missing_capabilities,omitempty"`
+	Nearest    string         `json:"nearest,omitempty"`
+	NearestWhy string         `json:"nearest_why,omitempty"`
+}
+
+// Candidate is one scored agent, best first.
+type Candidate struct {
+	Agent string  `json:"agent_id"`
+	Load  float64 `json:"load"`
+	Free  int     `json:"free_slots"`
+	// Terms are the strategy's key, named; smaller is better.
+	Terms []Term `json:"terms"`
+}
+
+// Term is one element of a strategy's key.
+type Term struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+}

@@ -1,0 +1,132 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"taskbus/messages"
+)
+
+// The limits of /tasks.
+const (
+	DefaultTaskLimit = 50
+	MaxTaskLimit     = 1000
+)
+
+// TaskStates lists the words of Task.State and TaskFilter.State. The caller owns
+// the list.
+func TaskStates() []string {
+	return []string{"pending", "dispatching", "dispatched", "failed", "duplicate"}
+}
+
+// TaskList is the answer of /tasks.
+type TaskList struct {
+	Tasks []Task `json:"tasks"`
+	// Limit that was applied: as many tasks as that mean that there may be more.
+	Limit int `json:"limit"`
+}
+
+// TaskExplanation is the answer of /tasks/{id}/explain.
+type TaskExplanation struct {
+	ID      string `json:"task_id"`
+	Type    string `json:"task_type"`
+	TraceID string `json:"correlation_id"`
+	State   string `json:"state"`
+	Agent   string `json:"agent_id,omitempty"`
+	Attempt int    `json:"attempt,omitempty"`
+	// ReasonCode and Reason as in Task.
+	ReasonCode string `json:"reason_code,omitempty"`
+	Reason     string `json:"reason,omitempty"`
+	// Explanation is null when none was kept, as for a message that was never
+	// decided on.
+	Explanation *Explanation `json:"explanation"`
+}
+
+func (a *api) tasks(w http.ResponseWriter, r *http.Request) {
+	filter, err := parseFilter(r.URL.RawQuery)
+	if err != nil {
+		problem(w, http.StatusBadRequest, "Bad query", err.Error()+".")
+		return
+	}
+	answer(w, http.StatusOK, TaskList{Tasks: present(a.src.Tasks(r.Context(), filter)), Limit: filter.Limit})
+}
+
+func (a *api) task(w http.ResponseWriter, r *http.Request) {
+	if t, ok := a.find(w, r); ok {
+		answer(w, http.StatusOK, t)
+	}
+}
+
+func (a *api) explain(w http.ResponseWriter, r *http.Request) {
+	t, ok := a.find(w, r)
+	if !ok {
+		return
+	}
+	answer(w, http.StatusOK, TaskExplanation{
+		ID: t.ID, Type: t.Type, TraceID: t.TraceID, State: t.State, Agent: t.Agent, Attempt: t.Attempt,
+		ReasonCode: t.ReasonCode, Reason: t.Reason, Explanation: t.Explanation,
+	})
+}
+
+// find gives the task that the path names, or answers the request itself.
+func (a *api) find(w http.ResponseWriter, r *http.Request) (Task, bool) {
+	id := r.PathValue("id")
+	if !messages.ValidID(id) {
+		problem(w, http.StatusBadRequest, "Not a task id",
+			"A task id is 1 to 128 letters, digits, dots, underscores, colons and dashes, and begins with a letter or a digit.")
+		return Task{}, false
+	}
+	t, ok := a.src.Task(r.Context(), id)
+	if !ok {
+		problem(w, http.StatusNotFound, "Unknown task",
+			"Task "+id+" is not remembered. Only recent tasks are (memory is bounded, and begins anew with the process). "+
+				"Look for the id in the coordinator's log, in the queues task.assign, assignment.failed and task.dead, "+
+				"or ask the instance that was the leader then.")
+		return Task{}, false
+	}
+	return t, true
+}
+
+// parseFilter is strict: a misspelt parameter that is passed over would look like
+// an answer to the question.
+func parseFilter(query string) (TaskFilter, error) {
+	filter := TaskFilter{Limit: DefaultTaskLimit}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return filter, fmt.Errorf("the query string is not valid; reserved characters are percent-encoded")
+	}
+	for name, given := range values {
+		if len(given) > 1 {
+			return filter, fmt.Errorf("a parameter is given %d times; give it once", len(given))
+		}
+		value := given[0]
+		if value == "" {
+			continue
+		}
+		switch name {
+		case "state":
+			if !slices.Contains(TaskStates(), value) {
+				return filter, fmt.Errorf("state must be one of %s", strings.Join(TaskStates(), ", "))
+			}
+			filter.State = value
+		case "agent":
+			if !messages.ValidID(value) {
+				return filter, fmt.Errorf("agent is not an agent id")
+			}
+			filter.Agent = value
+		case "limit":
+			n, err := strconv.Atoi(value)
+			if err != nil || n < 1 || n > MaxTaskLimit {
+				return filter, fmt.Errorf("limit must be a whole number from 1 to %d", MaxTaskLimit)
+			}
+			filter.Limit = n
+		default:
+			return filter, fmt.Errorf("unknown parameter; known are state, agent and limit")
+		}
+	}
+	return filter, nil
+}

@@ -1,0 +1,96 @@
+package service
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// counters count since the process started, for /status. Prometheus has its own.
+type counters struct {
+	received, dispatched, invalid, duplicates, returned atomic.Uint64
+	statuses, invalidStatus, authRejections             atomic.Uint64
+	unknownAgent, outOfOrder                            atomic.Uint64
+	assignNanos                                         atomic.Int64
+	failed                                              failures
+	recent                                              recentOutcomes
+}
+
+func (c *counters) statusRefused(r coordinator.StatusRefusal) {
+	if r == coordinator.StatusUnknownAgent {
+		c.unknownAgent.Add(1)
+		return
+	}
+	c.outOfOrder.Add(1)
+}
+
+// failures counts by reason.
+type failures struct {
+	mu       sync.Mutex
+	byReason map[coordinator.Reason]uint64
+}
+
+func (f *failures) add(r coordinator.Reason) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.byReason == nil {
+		f.byReason = make(map[coordinator.Reason]uint64)
+	}
+	f.byReason[r]++
+}
+
+// read gives the total and the counts by code.
+func (f *failures) read() (total uint64, byCode map[string]uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	byCode = make(map[string]uint64, len(f.byReason))
+	for r, n := range f.byReason {
+		byCode[r.String()] = n
+		total += n
+	}
+	return total, byCode
+}
+
+// recentOutcomes counts successes and failures of the last minute, in slices of
+// ten seconds, for the health.
+type recentOutcomes struct {
+	now    func() time.Time
+	mu     sync.Mutex
+	slices [6]struct {
+		number   int64
+		ok, fail uint64
+	}
+}
+
+const sliceLength = 10 * time.Second
+
+func (r *recentOutcomes) succeeded() { r.add(1, 0) }
+func (r *recentOutcomes) failed()    { r.add(0, 1) }
+
+func (r *recentOutcomes) add(ok, fail uint64) {
+	number := r.now().UnixNano() / int64(sliceLength)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := &r.slices[number%int64(len(r.slices))]
+	if s.number != number {
+		s.number, s.ok, s.fail = number, 0, 0
+	}
+	s.ok += ok
+	s.fail += fail
+}
+
+// lastMinute sums up.
+func (r *recentOutcomes) lastMinute() (ok, fail uint64) {
+	number := r.now().UnixNano() / int64(sliceLength)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.slices {
+		if number-s.number < int64(len(r.slices)) {
+			ok += s.ok
+			fail += s.fail
+		}
+	}
+	return ok, fail
+}

@@ -1,0 +1,34 @@
+// Package service is the shell around the engine: it answers "how do events get
+// in and effects get out?"
+//
+//	          ┌────────────── session (one broker session, a value) ─────────────┐
+//	deliveries│ ingest: decode, hold ──► loop: engine.Apply ──► outbox: encode,  │
+//	──────────┤                          (one goroutine)        publish          ├─► broker
+//	          │        ▲                                            │            │
+//	          └────────┴──────────── settle: confirm, log, count ◄──┘            │
+//	                                                                             ┘
+//
+// One direction: what is learnt later enters the loop again as an event. The
+// loop outlives sessions; everything else of a session dies with it, and the
+// broker delivers again what was not acknowledged.
+//
+// # Its parts
+//
+//	service.go   construction, Run: open a session, run it, back off, again
+//	loop.go      the goroutine that owns the engine
+//	session.go   one broker session from opening to its end
+//	ingest.go    deliveries in, events out
+//	held.go      the deliveries held unacknowledged
+//	outbox.go    effects in, publications out
+//	settle.go    what the broker answered
+//	history.go   recent tasks, for people
+//	observe.go   logs and counters
+//	metrics.go   Prometheus
+//	status.go    health, readiness, status for httpapi
+//
+// # What it must never do
+//
+// It decides nothing about tasks and agents. It never acknowledges a delivery
+// before the outcome is confirmed by the broker, never logs a payload or a
+// secret, and knows no AMQP: the bus it is given is the only way out.
+package service

@@ -1,0 +1,180 @@
+package service
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+
+	"taskbus/config"
+	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
+	"taskbus/messages"
+)
+
+// The headers of a dispatch, by which it can be decided again when it returns,
+// and those that a parked message gets.
+const (
+	headerTask           = messages.HeaderTask
+	headerTried          = messages.HeaderTried
+	headerAttempt        = "x-taskbus-attempt"
+	headerMaybeDuplicate = "x-taskbus-maybe-duplicate"
+	headerReason         = "x-taskbus-reason"
+	headerReasonCode     = "x-taskbus-reason-code"
+	headerSourceQueue    = "x-taskbus-source-queue"
+
+	headerTraceParent = "traceparent"
+	headerTraceState  = "tracestate"
+
+	headerDeathReason = "x-first-death-reason" // set by the broker
+)
+
+// onTask takes a delivery of task.assign or task.assign.high.
+func (r *session) onTask(d bus.Delivery) {
+	if r.draining.Load() {
+		return // unacknowledged: the broker gives it to the next session
+	}
+	h := &heldDelivery{delivery: d, arrived: r.s.now()}
+	r.s.count.received.Add(1)
+	m, refusal := r.decodeTask(&d)
+	if refusal != nil {
+		r.refuse(h, refusal)
+		return
+	}
+	h.payload = m.Payload
+	h.task = m.Task(messages.Arrival{
+		Now:           h.arrived,
+		ContentHash:   xxhash.Sum64(d.Body),
+		CorrelationID: d.CorrelationID,
+		NewTraceID:    newTraceID,
+		ReplyTo:       d.ReplyTo,
+		TraceParent:   textHeader(d.Headers, headerTraceParent),
+		TraceState:    textHeader(d.Headers, headerTraceState),
+	})
+	r.held.add(h)
+	r.s.history.accepted(h.task)
+	r.s.loop.post(r.number, coordinator.TaskReceived{Handle: h.handle, Task: h.task, Redelivered: d.Redelivered})
+}
+
+// decodeTask refuses what is not plain JSON before looking at the bytes.
+func (r *session) decodeTask(d *bus.Delivery) (*messages.TaskAssign, *messages.Refusal) {
+	if refusal := plainJSON(d); refusal != nil {
+		return nil, refusal
+	}
+	return r.s.decoder.DecodeTaskAssign(d.Body)
+}
+
+// plainJSON refuses an encoded or foreign body. Producers that set no content
+// type at all are as welcome as those that do.
+func plainJSON(d *bus.Delivery) *messages.Refusal {
+	if e := d.ContentEncoding; e != "" && !strings.EqualFold(e, "identity") && !strings.EqualFold(e, "utf-8") {
+		return &messages.Refusal{Keyword: "contentEncoding", Text: fmt.Sprintf(
+			"content_encoding %q is not supported: send plain JSON", messages.Clean(e, 64))}
+	}
+	return nil
+}
+
+// onReturned takes a delivery of task.reassign: a dispatch that its agent
+// refused, did not take in time, or lost.
+func (r *session) onReturned(d bus.Delivery) {
+	if r.draining.Load() {
+		return
+	}
+	h := &heldDelivery{delivery: d, arrived: r.s.now()}
+	r.s.count.returned.Add(1)
+	task, refusal := r.s.decoder.DecodeTaskHeader(textHeader(d.Headers, headerTask))
+	var tried *messages.Tried
+	if refusal == nil {
+		tried, refusal = r.s.decoder.DecodeTriedHeader(textHeader(d.Headers, headerTried))
+	}
+	var dispatch *messages.TaskDispatch
+	if refusal == nil {
+		dispatch, refusal = r.s.decoder.DecodeTaskDispatch(d.Body)
+	}
+	if refusal == nil && dispatch.TaskID != task.ID {
+		refusal = &messages.Refusal{TaskID: task.ID, Keyword: "header", Text: "the header " + headerTask + " speaks of another task than the body"}
+	}
+	if refusal != nil {
+		r.refuse(h, refusal)
+		return
+	}
+	task.TraceParent = textHeader(d.Headers, headerTraceParent)
+	task.TraceState = textHeader(d.Headers, headerTraceState)
+	h.task, h.payload = task, dispatch.Payload
+	r.held.add(h)
+	r.s.history.returned(task)
+	r.s.loop.post(r.number, coordinator.TaskReturned{
+		Handle: h.handle, Task: task,
+		Agent: dispatch.AssignedAgent, Attempt: dispatch.Attempt, Tried: tried.Agents,
+		Cause: returnCause(d.Headers), Redelivered: d.Redelivered,
+	})
+}
+
+func returnCause(headers map[string]any) coordinator.ReturnCause {
+	switch textHeader(headers, headerDeathReason) {
+	case "expired":
+		return coordinator.ReturnExpired
+	case "delivery_limit":
+		return coordinator.ReturnDeliveryLimit
+	default:
+		return coordinator.ReturnRejected
+	}
+}
+
+// refuse holds a message that cannot be read and has it parked.
+func (r *session) refuse(h *heldDelivery, refusal *messages.Refusal) {
+	r.held.add(h)
+	r.outbox.add(outgoing{refused: refusal, held: h})
+}
+
+// onStatus takes a delivery of agent.status: a heartbeat, or a fence of ours or
+// of another coordinator.
+func (r *session) onStatus(d bus.Delivery) {
+	defer r.bus.Ack(d.Tag) // in a stream an acknowledgement only asks for more
+	if d.Type == typeFence {
+		if d.MessageID == r.fence {
+			r.caughtUp.Store(true)
+			close(r.fenceRead)
+		}
+		return
+	}
+	r.s.count.statuses.Add(1)
+	var m messages.AgentStatus
+	refusal := plainJSON(&d)
+	if refusal == nil {
+		refusal = r.s.decoder.DecodeAgentStatus(d.Body, &m)
+	}
+	if refusal != nil {
+		r.s.observe.invalidStatus(refusal)
+		return
+	}
+	report := m.Report(d.UserID)
+	if mode := r.s.config.Load().Auth; mode != config.AuthOff && d.UserID != string(report.Agent) {
+		r.s.observe.wrongSender(report.Agent, d.UserID, mode)
+		if mode == config.AuthStrict {
+			return
+		}
+	}
+	r.s.loop.post(r.number, coordinator.AgentReported{Report: report, Live: r.caughtUp.Load()})
+}
+
+// textHeader reads a header that should be text; any other type is as good as
+// absent.
+func textHeader(headers map[string]any, name string) string {
+	switch v := headers[name].(type) {
+	case string:
+		return v
+	case []byte:
+		return string(v)
+	}
+	return ""
+}
+
+// newTraceID invents a trace id where a producer gave none.
+func newTraceID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+	return hex.EncodeToString(b[:])
+}

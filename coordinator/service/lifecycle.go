@@ -1,0 +1,156 @@
+package service
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"taskbus/coordinator/bus"
+)
+
+// The states of the process, as /readyz shows them.
+const (
+	stateConnecting = "connecting"
+	stateStandby    = "standby"
+	stateActive     = "active"
+	stateBlocked    = "blocked"
+	stateDraining   = "draining"
+	stateStopped    = "stopped"
+)
+
+// lifecycle is where the process stands with its broker.
+type lifecycle struct {
+	mu          sync.Mutex
+	state       string
+	detail      string
+	blockReason string
+	blocked     bool
+	since       time.Time // of the session at hand; zero: none
+	lastError   string
+}
+
+func (l *lifecycle) set(state, detail string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state, l.detail = state, detail
+}
+
+func (l *lifecycle) opened(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.since, l.lastError = now, ""
+}
+
+func (l *lifecycle) block(reason string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.blocked, l.blockReason = true, reason
+}
+
+func (l *lifecycle) unblock() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.blocked, l.blockReason = false, ""
+}
+
+// failed notes that there is no session.
+func (l *lifecycle) failed(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state, l.detail, l.since = stateConnecting, "", time.Time{}
+	l.blocked, l.blockReason = false, ""
+	if err != nil {
+		l.lastError = err.Error()
+		l.detail = l.lastError
+	}
+}
+
+// lifecycleView is a copy for readers.
+type lifecycleView struct {
+	state, detail, blockReason, lastError string
+	blocked                               bool
+	since                                 time.Time
+}
+
+func (l *lifecycle) read() lifecycleView {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v := lifecycleView{l.state, l.detail, l.blockReason, l.lastError, l.blocked, l.since}
+	if v.blocked && v.state == stateActive {
+		v.state = stateBlocked
+		v.detail = "the broker holds up publishers: " + v.blockReason
+	}
+	return v
+}
+
+// sessionEnd is the metric label for why a session ended.
+func sessionEnd(err error) string {
+	var topology *bus.TopologyError
+	switch {
+	case err == nil:
+		return "closed"
+	case errors.Is(err, bus.ErrAccess):
+		return "access"
+	case errors.As(err, &topology):
+		return "topology"
+	default:
+		return "fault"
+	}
+}
+
+// reloadState tells which configuration is in force.
+type reloadState struct {
+	mu       sync.Mutex
+	loadedAt time.Time
+	err      string
+}
+
+func (r *reloadState) loaded(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.loadedAt, r.err = now, ""
+}
+
+func (r *reloadState) failed(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err = err.Error()
+}
+
+func (r *reloadState) read() (loadedAt time.Time, problem string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.loadedAt, r.err
+}
+
+// depthQueues are the queues whose depth is watched.
+var depthQueues = []string{
+	bus.QueueAssign, bus.QueueAssignHigh, bus.QueueReassign, bus.QueueFailed, bus.QueueDead,
+}
+
+// depths is what the broker last said of the watched queues.
+type depths struct {
+	mu   sync.Mutex
+	last map[string]depthReading
+}
+
+type depthReading struct {
+	bus.Depth
+	err error
+}
+
+func (d *depths) set(queue string, depth bus.Depth, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.last == nil {
+		d.last = make(map[string]depthReading)
+	}
+	d.last[queue] = depthReading{depth, err}
+}
+
+func (d *depths) get(queue string) (depthReading, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r, ok := d.last[queue]
+	return r, ok
+}

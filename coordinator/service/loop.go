@@ -1,0 +1,155 @@
+package service
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
+)
+
+// loop owns the engine: one goroutine applies events in the order in which they
+// were posted and hands every effect to the performer of the session at hand.
+type loop struct {
+	engine *engine.Engine
+	now    func() time.Time
+
+	mu     sync.Mutex
+	inbox  []envelope
+	signal chan struct{} // capacity 1: something is in the inbox
+
+	// performer carries out effects; it belongs to the loop's goroutine. The
+	// number of its session tells which events are of the past.
+	performer performer
+	session   uint64
+}
+
+// performer carries out effects. It must not block.
+type performer interface{ perform(coordinator.Effect) }
+
+// envelope is an event of one session (0: of none), or a function to run on the
+// loop's goroutine.
+type envelope struct {
+	session uint64
+	event   coordinator.Event
+	call    func(now time.Time)
+}
+
+func newLoop(now func() time.Time) *loop {
+	return &loop{engine: engine.New(), now: now, signal: make(chan struct{}, 1), performer: noPerformer{}}
+}
+
+// post queues an event of the given session. It never blocks. Events of a
+// session that has ended are dropped when their turn comes.
+func (l *loop) post(session uint64, ev coordinator.Event) {
+	l.enqueue(envelope{session: session, event: ev})
+}
+
+func (l *loop) enqueue(e envelope) {
+	l.mu.Lock()
+	l.inbox = append(l.inbox, e)
+	first := len(l.inbox) == 1
+	l.mu.Unlock()
+	if first {
+		select {
+		case l.signal <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// begin makes the session current: from here on its events count, and its
+// performer gets the effects.
+func (l *loop) begin(session uint64, p performer) {
+	l.enqueue(envelope{call: func(time.Time) { l.session, l.performer = session, p }})
+	l.post(session, coordinator.SessionOpened{})
+}
+
+// end closes the session: its tasks are forgotten, later events of it dropped.
+func (l *loop) end(session uint64) {
+	l.post(session, coordinator.SessionLost{})
+	l.enqueue(envelope{call: func(time.Time) {
+		if l.session == session {
+			l.session, l.performer = 0, noPerformer{}
+		}
+	}})
+}
+
+// query runs f on the loop's goroutine, between two events, and waits for it.
+func (l *loop) query(ctx context.Context, f func(now time.Time, e *engine.Engine)) error {
+	done := make(chan struct{})
+	l.enqueue(envelope{call: func(now time.Time) {
+		f(now, l.engine)
+		close(done)
+	}})
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// run applies events until ctx ends.
+func (l *loop) run(ctx context.Context) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	var batch []envelope
+	var effects []coordinator.Effect
+	for {
+		l.mu.Lock()
+		batch, l.inbox = l.inbox, batch[:0]
+		l.mu.Unlock()
+		now := l.now()
+		for i := range batch {
+			effects = l.apply(now, &batch[i], effects[:0])
+			batch[i] = envelope{}
+		}
+		if len(batch) > 0 {
+			continue
+		}
+		wait := time.Hour
+		if due, ok := l.engine.NextDeadline(); ok {
+			wait = due.Sub(now)
+		}
+		if wait <= 0 {
+			l.performAll(l.engine.Apply(now, coordinator.Tick{}, effects[:0]))
+			continue
+		}
+		timer.Reset(wait)
+		select {
+		case <-l.signal:
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// apply runs one envelope and performs its effects.
+func (l *loop) apply(now time.Time, e *envelope, effects []coordinator.Effect) []coordinator.Effect {
+	if e.call != nil {
+		e.call(now)
+		return effects
+	}
+	if e.session != 0 && e.session != l.session {
+		return effects
+	}
+	effects = l.engine.Apply(now, e.event, effects)
+	l.performAll(effects)
+	return effects
+}
+
+func (l *loop) performAll(effects []coordinator.Effect) {
+	for i, f := range effects {
+		l.performer.perform(f)
+		effects[i] = nil
+	}
+}
+
+// noPerformer stands in while there is no session: no task is held then, and
+// what remains (an agent going stale) concerns nobody outside.
+type noPerformer struct{}
+
+func (noPerformer) perform(coordinator.Effect) {}

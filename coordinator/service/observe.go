@@ -1,0 +1,190 @@
+package service
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"taskbus/config"
+	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
+	"taskbus/messages"
+)
+
+// observer writes down what happens: one log line, the counters, the history.
+// It may be called from any goroutine and never blocks for long.
+type observer struct {
+	s   *Service
+	log zerolog.Logger
+
+	noisy     noiseGate
+	strangers sync.Map // wrong senders that were logged: agent id → true
+	known     atomic.Int64
+}
+
+// maxKnownStrangers bounds the memory of wrong senders.
+const maxKnownStrangers = 1000
+
+// dispatchSettled writes down what became of a dispatch.
+func (o *observer) dispatchSettled(d *coordinator.Dispatch, outcome coordinator.PublishOutcome, now time.Time) {
+	took := now.Sub(d.Task.AcceptedAt)
+	if outcome != coordinator.PublishConfirmed {
+		o.log.Warn().Str("trace_id", d.Task.TraceID).Str("task_id", string(d.Task.ID)).
+			Str("agent_id", string(d.Agent)).Str("queue", d.Queue).Int("attempt", d.Attempt).
+			Stringer("outcome", outcome).Msg("the dispatch did not get through")
+		return
+	}
+	o.s.count.dispatched.Add(1)
+	o.s.count.assignNanos.Add(int64(took))
+	o.s.count.recent.succeeded()
+	o.s.metrics.assigned(d.Decision.Strategy, took)
+	o.s.history.dispatched(d, took)
+	e := o.log.Info().Str("trace_id", d.Task.TraceID).Str("task_id", string(d.Task.ID)).
+		Str("agent_id", string(d.Agent)).Str("strategy", d.Decision.Strategy).
+		Int("attempt", d.Attempt).Dur("duration_ms", took)
+	if d.MaybeDuplicate {
+		e = e.Bool("maybe_duplicate", true)
+	}
+	e.Msg("task assigned")
+}
+
+// failed writes down a task that could not be assigned, once that is confirmed.
+func (o *observer) failed(t *ticket, now time.Time) {
+	if t.refusal != nil {
+		o.s.count.invalid.Add(1)
+		o.s.metrics.invalid.WithLabelValues(t.held.delivery.Queue, t.refusal.Keyword).Inc()
+	}
+	if t.fail == nil {
+		o.s.metrics.parked.Inc()
+		if o.noisy.allow(now) {
+			o.log.Warn().Str("queue", t.held.delivery.Queue).Str("reason", t.refusal.Text).
+				Msg("unreadable message parked in task.dead")
+		}
+		return
+	}
+	f := t.fail
+	strategy := ""
+	if f.Decision != nil {
+		strategy = f.Decision.Strategy
+	}
+	took := now.Sub(t.held.arrived)
+	o.s.count.failed.add(f.Failure.Reason)
+	if f.Failure.Reason.RetryPossible() || f.Failure.Reason == coordinator.ReasonNoEligibleAgents {
+		o.s.count.recent.failed()
+	}
+	o.s.metrics.failed(f.Failure.Reason, strategy, took)
+	o.s.history.failed(f, took)
+	o.log.Error().Str("trace_id", f.Task.TraceID).Str("task_id", string(f.Task.ID)).
+		Stringer("reason_code", f.Failure.Reason).Str("reason", f.Failure.Text).
+		Bool("retry_possible", f.Failure.Reason.RetryPossible()).Int("attempts", f.Failure.Attempts).
+		Msg("task failed")
+}
+
+func (o *observer) cannotEncode(d *coordinator.Dispatch, err *bus.EncodingError) {
+	o.log.Error().Err(err).Str("trace_id", d.Task.TraceID).Str("task_id", string(d.Task.ID)).
+		Msg("the dispatch cannot be sent; the task fails")
+}
+
+func (o *observer) cannotPark(t *ticket, err *bus.EncodingError) {
+	o.log.Error().Err(err).Str("queue", t.held.delivery.Queue).
+		Msg("the message cannot be published to task.dead; left to the queue's dead-letter rule")
+}
+
+func (o *observer) duplicate(t *coordinator.Task) {
+	o.s.count.duplicates.Add(1)
+	o.s.metrics.duplicates.Inc()
+	o.log.Info().Str("trace_id", t.TraceID).Str("task_id", string(t.ID)).
+		Msg("second copy of a known task dropped")
+}
+
+func (o *observer) agentChanged(c coordinator.AgentChanged) {
+	e := o.log.Warn()
+	if c.State == coordinator.AgentOnline {
+		e = o.log.Info()
+	}
+	e.Str("agent_id", string(c.Agent)).Stringer("state", c.State).
+		Time("last_heartbeat", c.LastHeartbeat).Msg("agent is " + c.State.String())
+}
+
+func (o *observer) statusRefused(f coordinator.StatusRefused) {
+	o.s.count.statusRefused(f.Refusal)
+	o.s.metrics.statusRefused.WithLabelValues(f.Refusal.String()).Inc()
+	if f.First {
+		o.log.Warn().Str("agent_id", string(f.Agent)).Stringer("refusal", f.Refusal).
+			Msg("a heartbeat changes nothing (said once for each agent and cause)")
+	}
+}
+
+func (o *observer) invalidStatus(r *messages.Refusal) {
+	o.s.count.invalidStatus.Add(1)
+	o.s.metrics.invalid.WithLabelValues(bus.StreamStatus, r.Keyword).Inc()
+	if o.noisy.allow(o.s.now()) {
+		o.log.Warn().Str("path", r.Path).Str("reason", r.Text).Msg("invalid heartbeat ignored")
+	}
+}
+
+// wrongSender notes a heartbeat whose broker-validated user is not its agent,
+// with one line for each agent.
+func (o *observer) wrongSender(agent coordinator.AgentID, user string, mode config.Auth) {
+	o.s.count.authRejections.Add(1)
+	o.s.metrics.authRejections.WithLabelValues(string(mode)).Inc()
+	if _, seen := o.strangers.Load(agent); seen || o.known.Load() >= maxKnownStrangers {
+		return
+	}
+	o.strangers.Store(agent, true)
+	o.known.Add(1)
+	e := o.log.Warn().Str("agent_id", string(agent)).Str("user_id", messages.Clean(user, 64))
+	if mode == config.AuthStrict {
+		e.Msg("heartbeat refused: the agent must publish it as its own user, with the property user_id (said once for each agent)")
+		return
+	}
+	e.Msg("heartbeat of another user accepted (agents.auth: warn; said once for each agent)")
+}
+
+func (o *observer) queueChecked(q coordinator.EnsureQueue, exists bool, err error) {
+	switch {
+	case err != nil:
+		o.log.Warn().Err(err).Str("agent_id", string(q.Agent)).Str("queue", q.Queue).Msg("the agent's queue cannot be checked")
+	case exists:
+		o.log.Info().Str("agent_id", string(q.Agent)).Str("queue", q.Queue).Msg("the agent's queue is there (again)")
+	default:
+		o.log.Warn().Str("agent_id", string(q.Agent)).Str("queue", q.Queue).Msg("the agent's queue does not exist; it gets no work until it does")
+	}
+}
+
+func (o *observer) sessionOpened(findings []bus.Finding) {
+	o.s.metrics.sessions.WithLabelValues("opened").Inc()
+	o.s.metrics.connected.Set(1)
+	o.s.state.opened(o.s.now())
+	o.log.Info().Str("broker", o.s.options.BrokerURL).Int("findings", len(findings)).Msg("connected to the broker")
+}
+
+func (o *observer) sessionEnded(err error, ready bool, pause time.Duration) {
+	o.s.metrics.connected.Set(0)
+	o.s.metrics.blocked.Set(0)
+	o.s.metrics.sessions.WithLabelValues(sessionEnd(err)).Inc()
+	o.log.Warn().Err(err).Bool("was_ready", ready).Dur("retry_in_ms", pause).
+		Msg("no broker session; tasks stay in the broker; trying again")
+}
+
+// noiseGate lets a few lines a second through, so that a flood of bad messages
+// does not become a flood of log lines.
+type noiseGate struct {
+	mu    sync.Mutex
+	since time.Time
+	lines int
+}
+
+const noiseLines = 5 // per second
+
+func (g *noiseGate) allow(now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if now.Sub(g.since) >= time.Second {
+		g.since, g.lines = now, 0
+	}
+	g.lines++
+	return g.lines <= noiseLines
+}

@@ -1,0 +1,210 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"taskbus/config"
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/bus/membus"
+)
+
+// rig is a coordinator on a broker in memory, in virtual time, and the means of
+// producers, agents and operators to meddle with it.
+type rig struct {
+	t        *testing.T
+	broker   *membus.Broker
+	service  *Service
+	log      *lockedBuffer
+	outside  bus.Session
+	stop     context.CancelFunc
+	finished chan error
+}
+
+// lockedBuffer collects log lines from several goroutines.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// fleet is the configuration most tests use: two agents of one slot each, one
+// that can do more, and short times.
+const fleet = `
+agents:
+  a1: {capabilities: [go], max_concurrent_tasks: 1, health_check_interval: 5}
+  a2: {capabilities: [go, gpu], max_concurrent_tasks: 1, health_check_interval: 5}
+task_routing:
+  build: {required_capabilities: [go]}
+  train: {required_capabilities: [gpu]}
+global_settings: {assignment_timeout_seconds: 30}
+`
+
+func parseConfig(t *testing.T, text string) *config.Config {
+	t.Helper()
+	c, err := config.Parse([]byte(text), "agents.yaml")
+	if err != nil {
+		t.Fatalf("configuration of the test: %v", err)
+	}
+	return c
+}
+
+// inRig runs a test in a bubble of virtual time with a coordinator that takes
+// tasks.
+func inRig(t *testing.T, agentsYAML string, test func(r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, agentsYAML)
+		r.start()
+		defer r.close()
+		test(r)
+	})
+}
+
+func newRig(t *testing.T, agentsYAML string) *rig {
+	t.Helper()
+	r := &rig{t: t, broker: membus.New(), log: &lockedBuffer{}, finished: make(chan error, 1)}
+	s, err := New(Options{
+		Config: parseConfig(t, agentsYAML), ConfigPath: "agents.yaml", Bus: r.broker,
+		Logger: zerolog.New(r.log), Registry: prometheus.NewRegistry(),
+		Instance: "taskbus@test", BrokerURL: "mem://", Version: "test",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.service = s
+	return r
+}
+
+// start runs the coordinator and connects somebody outside.
+func (r *rig) start() {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r.stop = cancel
+	go func() { r.finished <- r.service.Run(ctx) }()
+	synctest.Wait()
+	r.connect()
+}
+
+func (r *rig) connect() {
+	r.t.Helper()
+	s, err := r.broker.Open(context.Background(), bus.SessionSpec{
+		Name: "outside", Topology: bus.Topology{Mode: bus.Off}, OnSettled: func(uint64, bus.Outcome) {},
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.outside = s
+}
+
+// close stops the coordinator and insists that it ends well.
+func (r *rig) close() {
+	r.stop()
+	if err := <-r.finished; err != nil {
+		r.t.Errorf("the coordinator ended with %v", err)
+	}
+	if err := r.outside.Close(context.Background()); err != nil {
+		r.t.Errorf("closing the outside session: %v", err)
+	}
+}
+
+// publish sends a body as a producer or agent would and lets it take effect.
+func (r *rig) publish(key, body string, properties ...func(*bus.Properties)) {
+	r.t.Helper()
+	p := bus.Publication{Key: key, Body: []byte(body)}
+	for _, set := range properties {
+		set(&p.Properties)
+	}
+	if err := r.outside.Publish(p); err != nil {
+		r.t.Fatalf("publish to %s: %v", key, err)
+	}
+	synctest.Wait()
+}
+
+// task publishes a task.assign of the given type; extra fields begin with a comma.
+func (r *rig) task(id, taskType, extra string, properties ...func(*bus.Properties)) {
+	r.t.Helper()
+	r.publish(bus.QueueAssign, taskBody(id, taskType, extra), properties...)
+}
+
+func taskBody(id, taskType, extra string) string {
+	return fmt.Sprintf(`{"message_type":"task.assign","task_id":%q,"task_type":%q,"payload":{"n":12345678901234567890, "of":%q}%s}`,
+		id, taskType, id, extra)
+}
+
+// heartbeat reports an agent as ready with so many tasks active of one slot.
+func (r *rig) heartbeat(agent string, active int) {
+	r.t.Helper()
+	r.publish(bus.StreamStatus, fmt.Sprintf(
+		`{"message_type":"agent.status","agent_id":%q,"status":"ready","current_load":0.0,"active_tasks":%d,"available_capacity":%d,"timestamp":%q}`,
+		agent, active, 1-active, time.Now().Format(time.RFC3339Nano)))
+}
+
+// pass lets virtual time pass.
+func (r *rig) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// message is a delivery with its body as a map.
+type message struct {
+	bus.Delivery
+	fields map[string]any
+}
+
+func (m message) text(field string) string {
+	s, _ := m.fields[field].(string)
+	return s
+}
+
+// in lists what is ready in a queue, in order.
+func (r *rig) in(queue string) []message {
+	r.t.Helper()
+	var all []message
+	for _, d := range r.broker.Messages(queue) {
+		m := message{Delivery: d}
+		if err := json.Unmarshal(d.Body, &m.fields); err != nil && queue != bus.QueueDead {
+			r.t.Errorf("a message in %s is not JSON: %v", queue, err)
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// only insists that a queue holds exactly one message.
+func (r *rig) only(queue string) message {
+	r.t.Helper()
+	all := r.in(queue)
+	if len(all) != 1 {
+		r.t.Fatalf("%s holds %d messages, want 1; log:\n%s", queue, len(all), r.log)
+	}
+	return all[0]
+}
+
+// empty insists that a queue holds nothing and nobody holds anything of it.
+func (r *rig) empty(queue string) {
+	r.t.Helper()
+	if n, held := len(r.broker.Messages(queue)), r.broker.Unacked(queue); n != 0 || held != 0 {
+		r.t.Errorf("%s: %d ready and %d held, want it empty", queue, n, held)
+	}
+}

@@ -1,0 +1,177 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"taskbus/config"
+	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
+	"taskbus/messages"
+	"taskbus/schemas"
+)
+
+// Options are what a coordinator is made of. All but Now are required.
+type Options struct {
+	Config *config.Config
+	// ConfigPath is where it was read from, for /status.
+	ConfigPath string
+	Bus        bus.Bus
+	Logger     zerolog.Logger
+	Registry   *prometheus.Registry
+	// Instance names this process in the broker's connection list and in /status,
+	// e.g. "taskbus@host".
+	Instance string
+	// BrokerURL for /status: without user name and password.
+	BrokerURL string
+	Version   string
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// Service is one coordinator process.
+type Service struct {
+	options Options
+	log     zerolog.Logger
+	now     func() time.Time
+	started time.Time
+	decoder *messages.Decoder
+
+	config   atomic.Pointer[config.Config]
+	reloads  reloadState
+	loop     *loop
+	sessions atomic.Uint64
+	current  atomic.Pointer[session]
+
+	state   lifecycle
+	count   counters
+	depths  depths
+	history *history
+	metrics *metrics
+	observe *observer
+}
+
+// New makes a service; it does nothing until Run.
+func New(o Options) (*Service, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	set, err := schemas.Compile()
+	if err != nil {
+		return nil, fmt.Errorf("compile the embedded schemas: %w", err)
+	}
+	s := &Service{
+		options: o, log: o.Logger, now: o.Now, started: o.Now(),
+		decoder: messages.NewDecoder(set, messages.Limits{MaxBytes: o.Config.MaxMessageBytes}),
+		loop:    newLoop(o.Now),
+		history: newHistory(historySize),
+	}
+	s.count.recent.now = o.Now
+	s.metrics = newMetrics(s)
+	if err := s.metrics.register(o.Registry); err != nil {
+		return nil, fmt.Errorf("register the metrics: %w", err)
+	}
+	s.observe = &observer{s: s, log: o.Logger}
+	s.state.set(stateConnecting, "")
+	s.config.Store(o.Config)
+	s.reloads.loaded(o.Now())
+	s.loop.post(0, coordinator.PolicyChanged{Policy: o.Config.Policy()})
+	return s, nil
+}
+
+// Back-off between sessions: full jitter under a bound that doubles from
+// backoffFirst to backoffMax; a session that took tasks resets it.
+const (
+	backoffFirst = 250 * time.Millisecond
+	backoffMax   = 15 * time.Second
+)
+
+// Run takes tasks until ctx ends, then drains within the configured grace and
+// returns nil. A broker that is away or refuses is tried again for ever.
+func (s *Service) Run(ctx context.Context) error {
+	loopCtx, stopLoop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { s.loop.run(loopCtx) })
+	defer wg.Wait()
+	defer stopLoop()
+
+	bound := backoffFirst
+	for ctx.Err() == nil {
+		ready, err := s.runSession(ctx)
+		if ctx.Err() != nil {
+			if err != nil && !errors.Is(err, context.Canceled) {
+				s.log.Warn().Err(err).Msg("the broker session did not end cleanly")
+			}
+			break
+		}
+		if ready {
+			bound = backoffFirst
+		}
+		pause := time.Duration(rand.Int64N(int64(bound)) + 1)
+		s.state.failed(err)
+		s.observe.sessionEnded(err, ready, pause)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+		bound = min(2*bound, backoffMax)
+	}
+	s.state.set(stateStopped, "")
+	s.log.Info().Msg("stopped")
+	return nil
+}
+
+// Reload puts a new configuration in force, or notes why the file cannot be
+// used (err non-nil): the configuration at hand then stays. What is fixed for a
+// session (topology, queues, window) takes effect with the next one.
+func (s *Service) Reload(c *config.Config, err error) {
+	now := s.now()
+	if err != nil {
+		s.reloads.failed(err)
+		s.metrics.reloadOK.Set(0)
+		s.log.Error().Err(err).Msg("the configuration file is broken; the configuration before it stays in force")
+		return
+	}
+	old := s.config.Swap(c)
+	s.reloads.loaded(now)
+	s.metrics.reloadOK.Set(1)
+	if old.Policy().Version == c.Policy().Version {
+		s.log.Info().Str("version", c.Policy().Version).Msg("configuration read again: nothing has changed")
+		return
+	}
+	s.declareNewQueues(old, c)
+	s.loop.post(0, coordinator.PolicyChanged{Policy: c.Policy()})
+	s.log.Info().Str("version", c.Policy().Version).Int("agents", len(c.Policy().Agents)).
+		Str("strategy", c.Policy().Strategy).Msg("new configuration in force")
+}
+
+// declareNewQueues sees to the queues of agents that the old configuration did
+// not have. A failure is not the end: an unroutable dispatch has it tried again.
+func (s *Service) declareNewQueues(old, c *config.Config) {
+	r := s.current.Load()
+	if r == nil {
+		return
+	}
+	known := make(map[string]bool)
+	for _, q := range old.AgentQueues() {
+		known[q] = true
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for _, q := range c.AgentQueues() {
+		if known[q] {
+			continue
+		}
+		if exists, err := r.bus.EnsureQueue(ctx, bus.AgentQueue(bus.Profile(c.Queues), q)); err != nil || !exists {
+			s.log.Warn().Err(err).Str("queue", q).Msg("the queue of a new agent does not exist yet")
+		}
+	}
+}

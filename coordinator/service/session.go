@@ -1,0 +1,290 @@
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"taskbus/config"
+	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/engine"
+	"taskbus/messages"
+)
+
+// Times of a session.
+const (
+	fenceTimeout = 5 * time.Second // then the past counts as read
+	depthPeriod  = 5 * time.Second // between looks at the queues' depths
+	drainPoll    = 20 * time.Millisecond
+)
+
+// Prefetches. A quorum queue's consumer may be limited to 2,000 by the broker,
+// so a larger window is read by several consumers.
+const (
+	maxPrefetch      = 2000
+	prefetchHigh     = 1000
+	prefetchReassign = 500
+	prefetchStatus   = 1000
+)
+
+// session is one broker session and everything that lives and dies with it.
+type session struct {
+	s      *Service
+	number uint64
+	bus    bus.Session
+
+	held    *held
+	outbox  *outbox
+	tickets *tickets
+	checks  chan coordinator.EnsureQueue
+
+	fence     string        // id of the mark in agent.status
+	fenceRead chan struct{} // closed when it was read back
+	caughtUp  atomic.Bool
+
+	draining atomic.Bool
+	settleMu sync.Mutex
+	faulted  chan error // capacity 1: the session must end
+}
+
+// runSession opens a session, runs it until it ends or ctx does, and says why it
+// ended; nil after an orderly stop. ready tells whether it got as far as taking
+// tasks.
+func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
+	r := &session{
+		s: s, number: s.sessions.Add(1),
+		held: newHeld(), outbox: newOutbox(), tickets: newTickets(),
+		checks: make(chan coordinator.EnsureQueue, 1024),
+		fence:  newFence(), fenceRead: make(chan struct{}), faulted: make(chan error, 1),
+	}
+	c := s.config.Load()
+	r.bus, err = s.options.Bus.Open(ctx, bus.SessionSpec{
+		Name:     s.options.Instance,
+		Topology: bus.Standard(bus.Mode(c.Topology), bus.Profile(c.Queues), c.AgentQueues()),
+		Lock:     bus.QueueLeader,
+		OnStandby: func() {
+			s.state.set(stateStandby, "another coordinator leads; waiting for its lock "+bus.QueueLeader)
+			s.log.Info().Msg("standby: another coordinator leads")
+		},
+		Window:    publishWindow(c),
+		OnSettled: r.onSettled,
+		OnBlocked: r.onBlocked,
+	})
+	if err != nil {
+		return false, fmt.Errorf("open a broker session: %w", err)
+	}
+	s.current.Store(r)
+	defer func() {
+		closing, cancel := context.WithTimeout(context.Background(), c.ShutdownGrace)
+		defer cancel()
+		if closeErr := r.bus.Close(closing); err == nil {
+			err = closeErr
+		}
+		s.current.Store(nil)
+		s.loop.end(r.number)
+	}()
+	s.observe.sessionOpened(r.bus.Findings())
+	s.loop.begin(r.number, r)
+
+	if err := r.start(ctx, c); err != nil {
+		return false, err
+	}
+	s.state.set(stateActive, "")
+	s.log.Info().Int("agents", len(c.Policy().Agents)).Str("strategy", c.Policy().Strategy).Msg("taking tasks")
+	select {
+	case <-r.bus.Done():
+		return true, r.bus.Err()
+	case err := <-r.faulted:
+		return true, err
+	case <-ctx.Done():
+		r.drain(c.ShutdownGrace)
+		return true, nil
+	}
+}
+
+// publishWindow lets every task of the window be on its way at once.
+func publishWindow(c *config.Config) int { return min(max(c.Window, 256), 4096) }
+
+// start reads the recent past of the agents and then begins to take tasks.
+func (r *session) start(ctx context.Context, c *config.Config) error {
+	go r.publishAll()
+	go r.checkQueues()
+	go r.watchDepths()
+	err := r.bus.Subscribe(ctx, bus.Subscription{
+		Queue: bus.StreamStatus, Prefetch: prefetchStatus,
+		From: c.Policy().Settings.StaleAfter, Handle: r.onStatus,
+	})
+	if err != nil {
+		return fmt.Errorf("subscribe to %s: %w", bus.StreamStatus, err)
+	}
+	if err := r.publishFence(); err != nil {
+		return err
+	}
+	if err := r.awaitFence(ctx); err != nil {
+		return err
+	}
+	subscriptions := []bus.Subscription{
+		{Queue: bus.QueueReassign, Prefetch: prefetchReassign, Handle: r.onReturned},
+		{Queue: bus.QueueAssignHigh, Prefetch: prefetchHigh, Handle: r.onTask},
+	}
+	for left := c.Window; left > 0; left -= maxPrefetch {
+		subscriptions = append(subscriptions, bus.Subscription{
+			Queue: bus.QueueAssign, Prefetch: min(left, maxPrefetch), Handle: r.onTask,
+		})
+	}
+	for _, sub := range subscriptions {
+		if err := r.bus.Subscribe(ctx, sub); err != nil {
+			return fmt.Errorf("subscribe to %s: %w", sub.Queue, err)
+		}
+	}
+	return nil
+}
+
+// awaitFence waits until the past of agent.status has been read, so that the
+// first task meets a known fleet.
+func (r *session) awaitFence(ctx context.Context) error {
+	timeout := time.NewTimer(fenceTimeout)
+	defer timeout.Stop()
+	select {
+	case <-r.fenceRead:
+	case <-timeout.C:
+		// Somebody else reads the queue beside us (queues: classic), or reading is slow.
+		r.s.log.Warn().Dur("after", fenceTimeout).Msg("the mark in agent.status was not read back; going on with what is known of the agents")
+		r.caughtUp.Store(true)
+	case <-r.bus.Done():
+		return errors.Join(errors.New("the session ended while the agents' past was read"), r.bus.Err())
+	case err := <-r.faulted:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// perform carries out an effect. It runs on the loop's goroutine.
+func (r *session) perform(effect coordinator.Effect) {
+	switch f := effect.(type) {
+	case coordinator.Dispatch:
+		r.outbox.add(outgoing{dispatch: &f})
+	case coordinator.Ack:
+		if h := r.held.take(f.Handle); h != nil {
+			r.bus.Ack(h.delivery.Tag)
+		}
+	case coordinator.Fail:
+		r.outbox.add(outgoing{fail: &f})
+	case coordinator.Duplicate:
+		r.s.observe.duplicate(f.Task)
+		r.announce("task.duplicate", "task.duplicate", string(f.Task.ID), f.Task.TraceID, messages.AppendTaskDuplicate(nil, &f, r.s.now()))
+	case coordinator.AgentChanged:
+		r.s.observe.agentChanged(f)
+		event := messages.AgentEvent(&f)
+		r.announce(event+"."+string(f.Agent), event, string(f.Agent), "", messages.AppendAgentChanged(nil, &f, r.s.now()))
+	case coordinator.EnsureQueue:
+		select {
+		case r.checks <- f:
+		default: // more checks than agents cannot be; the engine asks again anyway
+		}
+	case coordinator.StatusRefused:
+		r.s.observe.statusRefused(f)
+	}
+}
+
+// checkQueues answers the engine's questions for missing queues, one at a time.
+func (r *session) checkQueues() {
+	for {
+		select {
+		case <-r.bus.Done():
+			return
+		case q := <-r.checks:
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			exists, err := r.bus.EnsureQueue(ctx, bus.AgentQueue(bus.Profile(r.s.config.Load().Queues), q.Queue))
+			cancel()
+			r.s.observe.queueChecked(q, exists, err)
+			r.s.loop.post(r.number, coordinator.QueueChecked{Agent: q.Agent, Exists: exists && err == nil})
+		}
+	}
+}
+
+// watchDepths keeps the depths shown in /status and /metrics fresh.
+func (r *session) watchDepths() {
+	ticker := time.NewTicker(depthPeriod)
+	defer ticker.Stop()
+	for {
+		for _, name := range depthQueues {
+			ctx, cancel := context.WithTimeout(context.Background(), depthPeriod)
+			d, err := r.bus.Depth(ctx, name)
+			cancel()
+			if errors.Is(err, bus.ErrClosed) {
+				return
+			}
+			r.s.depths.set(name, d, err)
+		}
+		select {
+		case <-r.bus.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// onBlocked hears that the broker holds up publishers.
+func (r *session) onBlocked(blocked bool, reason string) {
+	r.s.metrics.blocked.Set(boolGauge(blocked))
+	if blocked {
+		r.s.state.block(reason)
+		r.s.log.Warn().Str("reason", reason).Msg("the broker holds up publishers (memory or disk alarm); waiting")
+		return
+	}
+	r.s.state.unblock()
+	r.s.log.Info().Msg("the broker takes publications again")
+}
+
+// fault makes the session end.
+func (r *session) fault(err error) {
+	select {
+	case r.faulted <- err:
+	default:
+	}
+}
+
+// drain stops taking tasks and waits until what was published is settled, at
+// most for the grace period. Tasks that wait stay with the broker.
+func (r *session) drain(grace time.Duration) {
+	r.draining.Store(true)
+	r.s.state.set(stateDraining, "settling what is in flight")
+	r.s.log.Info().Msg("draining: no new tasks; settling what is in flight")
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	poll := time.NewTicker(drainPoll)
+	defer poll.Stop()
+	for {
+		dispatching := 0
+		err := r.s.loop.query(ctx, func(now time.Time, e *engine.Engine) { dispatching = e.Dispatching() })
+		if err != nil {
+			r.s.log.Warn().Int("dispatching", dispatching).Msg("the grace period is over; the broker will deliver again what is not settled")
+			return
+		}
+		if dispatching == 0 && r.tickets.count() == 0 && r.outbox.empty() {
+			return
+		}
+		select {
+		case <-poll.C:
+		case <-r.bus.Done():
+			return
+		case <-ctx.Done():
+		}
+	}
+}
+
+// newFence makes the id of a mark.
+func newFence() string {
+	var b [12]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+	return hex.EncodeToString(b[:])
+}

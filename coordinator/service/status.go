@@ -1,0 +1,315 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
+	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/strategy"
+)
+
+var _ httpapi.Source = (*Service)(nil)
+
+// snapshot asks the engine for a copy of its state.
+func (s *Service) snapshot(ctx context.Context) (coordinator.Snapshot, error) {
+	var snap coordinator.Snapshot
+	err := s.loop.query(ctx, func(now time.Time, e *engine.Engine) { snap = e.Snapshot(now) })
+	if err != nil {
+		return snap, fmt.Errorf("ask the engine for its state: %w", err)
+	}
+	return snap, nil
+}
+
+// Health judges as COORDINATOR defines it: healthy when all agents are online
+// and assignments succeed, degraded when some agents are offline or assignments
+// are delayed, critical when nobody could take a task or assignments fail.
+func (s *Service) Health(ctx context.Context) httpapi.Health {
+	snap, err := s.snapshot(ctx)
+	if err != nil {
+		return httpapi.Health{Status: httpapi.Critical, Checks: map[string]httpapi.Check{
+			"engine": {Status: httpapi.Critical, Detail: err.Error()},
+		}}
+	}
+	return s.health(snap)
+}
+
+func (s *Service) health(snap coordinator.Snapshot) httpapi.Health {
+	h := httpapi.Health{Status: httpapi.Healthy, Checks: map[string]httpapi.Check{
+		"broker":      s.checkBroker(),
+		"agents":      checkAgents(snap),
+		"assignments": s.checkAssignments(snap),
+		"config":      s.checkConfig(),
+	}}
+	for _, c := range h.Checks {
+		if worse(c.Status, h.Status) {
+			h.Status = c.Status
+		}
+	}
+	return h
+}
+
+// worse orders the words of health.
+func worse(a, b string) bool {
+	rank := map[string]int{httpapi.Healthy: 0, httpapi.Degraded: 1, httpapi.Critical: 2}
+	return rank[a] > rank[b]
+}
+
+func (s *Service) checkBroker() httpapi.Check {
+	v := s.state.read()
+	switch v.state {
+	case stateActive, stateStandby:
+		return httpapi.Check{Status: httpapi.Healthy, Detail: "connected, " + v.state}
+	case stateBlocked, stateDraining:
+		return httpapi.Check{Status: httpapi.Degraded, Detail: v.detail}
+	}
+	detail := "no session with the broker"
+	if v.lastError != "" {
+		detail += ": " + v.lastError
+	}
+	return httpapi.Check{Status: httpapi.Critical, Detail: detail}
+}
+
+func checkAgents(snap coordinator.Snapshot) httpapi.Check {
+	online, eligible := 0, 0
+	for _, a := range snap.Agents {
+		if a.State == coordinator.AgentOnline {
+			online++
+		}
+		if a.Eligibility == coordinator.Eligible {
+			eligible++
+		}
+	}
+	c := httpapi.Check{Status: httpapi.Healthy, Detail: fmt.Sprintf(
+		"%d of %d agents online, %d can take a task now", online, len(snap.Agents), eligible)}
+	switch {
+	case online == 0 && snap.InGrace:
+		c.Status = httpapi.Degraded
+		c.Detail += "; just started, waiting for their first heartbeats"
+	case online == 0:
+		c.Status = httpapi.Critical
+	case online < len(snap.Agents):
+		c.Status = httpapi.Degraded
+	}
+	return c
+}
+
+// slowPending is how long a task may wait before assignments count as delayed.
+const slowPending = 10 * time.Second
+
+func (s *Service) checkAssignments(snap coordinator.Snapshot) httpapi.Check {
+	ok, failed := s.count.recent.lastMinute()
+	c := httpapi.Check{Status: httpapi.Healthy, Detail: fmt.Sprintf(
+		"last minute: %d assigned, %d failed; oldest waits %s", ok, failed, snap.OldestPending.Round(time.Millisecond))}
+	switch {
+	case failed > ok:
+		c.Status = httpapi.Critical
+	case failed > 0, snap.OldestPending > slowPending:
+		c.Status = httpapi.Degraded
+	}
+	return c
+}
+
+func (s *Service) checkConfig() httpapi.Check {
+	_, problem := s.reloads.read()
+	if problem != "" {
+		return httpapi.Check{Status: httpapi.Degraded, Detail: "the file on disk is broken, the configuration before it is in force: " + problem}
+	}
+	return httpapi.Check{Status: httpapi.Healthy, Detail: "version " + s.config.Load().Policy().Version}
+}
+
+// Ready tells whether tasks are being taken.
+func (s *Service) Ready(context.Context) httpapi.Readiness {
+	v := s.state.read()
+	return httpapi.Readiness{Ready: v.state == stateActive, State: v.state, Detail: v.detail}
+}
+
+// Status gathers everything an operator asks first.
+func (s *Service) Status(ctx context.Context) (httpapi.Status, error) {
+	snap, err := s.snapshot(ctx)
+	if err != nil {
+		return httpapi.Status{}, err
+	}
+	st := httpapi.Status{
+		Version: s.options.Version, Instance: s.options.Instance,
+		StartedAt: s.started, Now: s.now(),
+		Health: s.health(snap), Readiness: s.Ready(ctx),
+		Broker: s.brokerStatus(), Config: s.configStatus(),
+		Pending:  pendingStatus(snap),
+		Counters: s.counterStatus(snap),
+	}
+	for _, a := range snap.Agents {
+		st.Agents = append(st.Agents, agentStatus(a))
+	}
+	for _, name := range depthQueues {
+		d, ok := s.depths.get(name)
+		q := httpapi.Queue{Name: name, Ready: d.Ready, Consumers: d.Consumers}
+		switch {
+		case !ok:
+			q.Error = "not read yet"
+		case d.err != nil:
+			q.Error = d.err.Error()
+		}
+		st.Queues = append(st.Queues, q)
+	}
+	return st, nil
+}
+
+func (s *Service) brokerStatus() httpapi.Broker {
+	v := s.state.read()
+	c := s.config.Load()
+	b := httpapi.Broker{
+		URL: s.options.BrokerURL, Connected: !v.since.IsZero(), Since: v.since,
+		Sessions: s.sessions.Load(), Blocked: v.blocked, BlockReason: v.blockReason,
+		LastError: v.lastError, Topology: string(c.Topology), Profile: string(c.Queues),
+	}
+	if r := s.current.Load(); r != nil {
+		for _, f := range r.bus.Findings() {
+			b.Findings = append(b.Findings, httpapi.Finding{Object: f.Object, Text: f.Text})
+		}
+	}
+	return b
+}
+
+func (s *Service) configStatus() httpapi.Config {
+	loadedAt, problem := s.reloads.read()
+	p := s.config.Load().Policy()
+	return httpapi.Config{
+		Path: s.options.ConfigPath, Version: p.Version, Strategy: p.Strategy, LoadedAt: loadedAt,
+		LastReloadOK: problem == "", LastReloadError: problem,
+	}
+}
+
+func agentStatus(a coordinator.AgentSnapshot) httpapi.Agent {
+	v := httpapi.Agent{
+		ID: string(a.Spec.ID), Queue: a.Spec.Queue, Capabilities: a.Spec.Capabilities, Rank: a.Spec.Rank,
+		State: a.State.String(), Status: a.Status.String(), Load: a.Load, ReportedLoad: a.ReportedLoad,
+		InFlight: a.InFlight, Uncovered: a.Uncovered, FreeSlots: a.Free, MaxConcurrent: a.Spec.MaxConcurrent,
+		Assigned: a.Assigned, LastHeartbeat: a.LastHeartbeat,
+		HealthCheck: a.Spec.HealthCheckInterval.Seconds(),
+		Eligible:    a.Eligibility == coordinator.Eligible,
+	}
+	if !v.Eligible {
+		v.WhyNot = a.Eligibility.String()
+	}
+	return v
+}
+
+func pendingStatus(snap coordinator.Snapshot) httpapi.Pending {
+	p := httpapi.Pending{
+		ByPriority: make(map[string]int), ByReason: make(map[string]int),
+		Dispatching: snap.Dispatching, OldestSeconds: snap.OldestPending.Seconds(),
+	}
+	for i, n := range snap.Pending {
+		p.Total += n
+		p.ByPriority[coordinator.Priority(i).String()] = n
+	}
+	for r, n := range snap.PendingReasons {
+		p.ByReason[r.String()] = n
+	}
+	return p
+}
+
+func (s *Service) counterStatus(snap coordinator.Snapshot) httpapi.Counters {
+	failed, byReason := s.count.failed.read()
+	c := httpapi.Counters{
+		Received: s.count.received.Load(), Dispatched: s.count.dispatched.Load(),
+		Failed: failed, FailedByReason: byReason,
+		Invalid: s.count.invalid.Load(), Duplicates: s.count.duplicates.Load(), Returned: s.count.returned.Load(),
+		StatusReceived: s.count.statuses.Load(),
+		StatusRefused: map[string]uint64{
+			coordinator.StatusUnknownAgent.String(): s.count.unknownAgent.Load(),
+			coordinator.StatusOutOfOrder.String():   s.count.outOfOrder.Load(),
+			"invalid":                               s.count.invalidStatus.Load(),
+			"wrong_sender":                          s.count.authRejections.Load(),
+		},
+		RememberedIDs: snap.Remembered,
+	}
+	if c.Dispatched > 0 {
+		c.AverageAssignMS = float64(s.count.assignNanos.Load()) / float64(c.Dispatched) / 1e6
+	}
+	if r := s.current.Load(); r != nil {
+		c.StaleAcksIgnored = r.bus.StaleAcks()
+	}
+	return c
+}
+
+// Task is what is remembered of one task; for one that waits, with the
+// explanation of this moment.
+func (s *Service) Task(ctx context.Context, id string) (httpapi.Task, bool) {
+	r, ok := s.history.find(coordinator.TaskID(id))
+	if !ok {
+		return httpapi.Task{}, false
+	}
+	if r.state == taskPending {
+		// Why it waits is a question of now; an error means that nobody can say.
+		_ = s.loop.query(ctx, func(_ time.Time, e *engine.Engine) { r.decision = e.Explain(r.task) })
+	}
+	return taskStatus(&r), true
+}
+
+// Tasks lists recent tasks, the newest first.
+func (s *Service) Tasks(_ context.Context, f httpapi.TaskFilter) []httpapi.Task {
+	if f.Limit <= 0 {
+		f.Limit = 50
+	}
+	records := s.history.recent(f.Limit, func(r *taskRecord) bool {
+		return (f.State == "" || f.State == r.state) && (f.Agent == "" || f.Agent == string(r.agent))
+	})
+	tasks := make([]httpapi.Task, len(records))
+	for i := range records {
+		tasks[i] = taskStatus(&records[i])
+	}
+	return tasks
+}
+
+func taskStatus(r *taskRecord) httpapi.Task {
+	t := httpapi.Task{
+		ID: string(r.task.ID), Type: r.task.Type, Priority: int(r.task.Priority), TraceID: r.task.TraceID,
+		State: r.state, Agent: string(r.agent), DispatchID: r.dispatchID, Attempt: r.attempt,
+		AcceptedAt: r.task.AcceptedAt, DecidedAt: r.decidedAt,
+		DurationMS: float64(r.duration) / float64(time.Millisecond),
+		ReasonCode: r.failure.Reason.String(), Reason: r.failure.Text,
+	}
+	if r.decision != nil {
+		t.Strategy = r.decision.Strategy
+		t.Explanation = explanation(r.decision)
+	}
+	return t
+}
+
+func explanation(d *coordinator.Decision) *httpapi.Explanation {
+	x := &httpapi.Explanation{
+		Text: d.Text(), Strategy: d.Strategy, Preferred: d.Preferred, Fleet: d.Fleet, Eligible: d.Eligible,
+	}
+	s, _ := strategy.Lookup(d.Strategy)
+	for _, c := range d.Candidates {
+		v := httpapi.Candidate{Agent: string(c.Agent), Load: c.Load, Free: c.Free}
+		for i, name := range s.Terms {
+			if name != "" {
+				v.Terms = append(v.Terms, httpapi.Term{Name: name, Value: c.Key[i]})
+			}
+		}
+		x.Candidates = append(x.Candidates, v)
+	}
+	for why, n := range d.Refused {
+		if n > 0 {
+			if x.Refused == nil {
+				x.Refused = make(map[string]int)
+			}
+			x.Refused[coordinator.Ineligibility(why).String()] = n
+		}
+	}
+	for _, m := range d.Missing {
+		if x.Missing == nil {
+			x.Missing = make(map[string]int)
+		}
+		x.Missing[m.Capability] = m.Agents
+	}
+	if d.Nearest != nil {
+		x.Nearest, x.NearestWhy = string(d.Nearest.Agent), d.Nearest.Why.String()
+	}
+	return x
+}

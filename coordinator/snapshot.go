@@ -1,0 +1,38 @@
+package coordinator
+
+import "time"
+
+// Snapshot is the engine's state as people and metrics see it. It shares
+// nothing with the engine.
+type Snapshot struct {
+	PolicyVersion string
+	Agents        []AgentSnapshot // sorted by ID
+	// Pending counts the tasks that wait, by priority.
+	Pending [4]int
+	// PendingReasons counts them by the reason they would fail with now.
+	PendingReasons map[Reason]int
+	// Dispatching tasks are published and not yet confirmed.
+	Dispatching int
+	// OldestPending is the age of the task waiting longest; 0 when none waits.
+	OldestPending time.Duration
+	// Remembered is how many task ids the duplicate check knows.
+	Remembered int
+	// InGrace: agents that have not reported yet are still being waited for.
+	InGrace bool
+}
+
+// AgentSnapshot is one agent as the engine sees it.
+type AgentSnapshot struct {
+	Spec          AgentSpec
+	State         AgentState
+	Status        AgentStatus
+	Load          float64
+	ReportedLoad  float64
+	InFlight      int
+	Uncovered     int // own dispatches that no report speaks for yet
+	Free          int
+	LastHeartbeat time.Time // zero: never
+	Assigned      uint64    // dispatches confirmed since the engine started
+	// Eligibility is Eligible, or why no task could go there now.
+	Eligibility Ineligibility
+}

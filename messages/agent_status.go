@@ -1,0 +1,194 @@
+package messages
+
+import (
+	"encoding/json"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/schemas"
+)
+
+// AgentStatus is an agent.status message: an agent reports its own state.
+type AgentStatus struct {
+	AgentID coordinator.AgentID `json:"agent_id"`
+	// Status is never StatusUnknown after decoding.
+	Status coordinator.AgentStatus `json:"-"`
+	// CurrentLoad is 0 to 1.
+	CurrentLoad float64 `json:"current_load"`
+	// ActiveTasks and AvailableCapacity are 0 to 1,000,000.
+	ActiveTasks       int `json:"active_tasks"`
+	AvailableCapacity int `json:"available_capacity"`
+	// Timestamp is the agent's own clock.
+	Timestamp    time.Time `json:"timestamp"`
+	Capabilities []string  `json:"capabilities,omitempty"`
+	Queue        string    `json:"queue,omitempty"`
+	// MaxConcurrentTasks is 0 when not given.
+	MaxConcurrentTasks int                  `json:"max_concurrent_tasks,omitempty"`
+	ActiveTaskIDs      []coordinator.TaskID `json:"active_task_ids,omitempty"`
+	// CapacityItemsPerSecond and PendingItems speak of work inside the agent.
+	CapacityItemsPerSecond float64           `json:"capacity_items_per_second,omitempty"`
+	PendingItems           int               `json:"pending_items,omitempty"`
+	Labels                 map[string]string `json:"labels,omitempty"`
+}
+
+// MarshalJSON adds message_type and the word for the status.
+func (m AgentStatus) MarshalJSON() ([]byte, error) {
+	type fields AgentStatus
+	m.Timestamp = m.Timestamp.UTC()
+	return json.Marshal(struct {
+		MessageType string `json:"message_type"`
+		Status      string `json:"status"`
+		fields
+	}{schemas.AgentStatus, m.Status.String(), fields(m)})
+}
+
+// Report makes the coordinator's value. userID is the delivery's broker-validated
+// user, empty when there is none.
+func (m *AgentStatus) Report(userID string) coordinator.AgentReport {
+	return coordinator.AgentReport{
+		Agent:         m.AgentID,
+		Status:        m.Status,
+		Load:          m.CurrentLoad,
+		Active:        m.ActiveTasks,
+		Available:     m.AvailableCapacity,
+		MaxConcurrent: m.MaxConcurrentTasks,
+		Timestamp:     m.Timestamp,
+		UserID:        userID,
+	}
+}
+
+// DecodeAgentStatus reads an agent.status into *into, which is overwritten. It
+// keeps no part of body, and reuses the strings of *into that have not changed.
+// After a refusal *into is not to be used.
+func (d *Decoder) DecodeAgentStatus(body []byte, into *AgentStatus) *Refusal {
+	if d.fastAgentStatus(body, into) {
+		return nil
+	}
+	return d.slowAgentStatus(body, into)
+}
+
+// statusHas marks the required fields that were seen.
+type statusHas uint8
+
+const (
+	hasType statusHas = 1 << iota
+	hasAgent
+	hasStatus
+	hasLoad
+	hasActive
+	hasAvailable
+	hasTimestamp
+	hasAll = 1<<iota - 1
+)
+
+func (d *Decoder) fastAgentStatus(body []byte, m *AgentStatus) bool {
+	if len(body) > d.limits.MaxBytes {
+		return false
+	}
+	old := AgentStatus{AgentID: m.AgentID, Queue: m.Queue}
+	*m = AgentStatus{}
+	s := d.scanner(body)
+	defer d.release(s)
+	var o object
+	if !s.openObject(&o) {
+		return false
+	}
+	var has statusHas
+	for {
+		key, more := s.nextKey(&o)
+		if !more {
+			break
+		}
+		found, ok := s.statusField(m, &old, key, d.statusFields)
+		if !ok {
+			return false
+		}
+		has |= found
+	}
+	return s.complete() && has == hasAll
+}
+
+// statusField reads one field of an agent.status and tells which required one
+// it was, if any.
+func (s *scanner) statusField(m, old *AgentStatus, key text, known []string) (has statusHas, ok bool) {
+	var raw []byte
+	switch string(key.raw) {
+	case "message_type":
+		return hasType, s.is(schemas.AgentStatus)
+	case "agent_id":
+		raw, ok = s.id()
+		m.AgentID = keep(old.AgentID, raw)
+		return hasAgent, ok && !reservedAgentID(string(m.AgentID))
+	case "status":
+		var t text
+		t, ok = s.plainText()
+		m.Status = statusOf(t.raw)
+		return hasStatus, ok && m.Status != coordinator.StatusUnknown
+	case "current_load":
+		m.CurrentLoad, ok = s.decimal(1)
+		return hasLoad, ok
+	case "active_tasks":
+		m.ActiveTasks, ok = s.whole(maxCount)
+		return hasActive, ok
+	case "available_capacity":
+		m.AvailableCapacity, ok = s.whole(maxCount)
+		return hasAvailable, ok
+	case "timestamp":
+		m.Timestamp, ok = s.time()
+		return hasTimestamp, ok
+	case "capabilities":
+		m.Capabilities, ok = fastList[string](s, maxCapabilities, validName)
+	case "queue":
+		raw, ok = s.printable()
+		m.Queue = keep(old.Queue, raw)
+	case "max_concurrent_tasks":
+		m.MaxConcurrentTasks, ok = s.whole(maxCount)
+	case "active_task_ids":
+		m.ActiveTaskIDs, ok = fastList[coordinator.TaskID](s, maxActiveIDs, anyID)
+	case "capacity_items_per_second":
+		m.CapacityItemsPerSecond, ok = s.decimal(maxRate)
+	case "pending_items":
+		m.PendingItems, ok = s.whole(maxPending)
+	case "labels":
+		m.Labels, ok = s.labels()
+	default:
+		ok = s.unknown(key, known)
+	}
+	return 0, ok
+}
+
+func (d *Decoder) slowAgentStatus(body []byte, m *AgentStatus) *Refusal {
+	e, refusal := d.decode(schemas.AgentStatus, body)
+	if refusal != nil {
+		return refusal
+	}
+	*m = AgentStatus{
+		AgentID:                coordinator.AgentID(field[string](e, "agent_id")),
+		Status:                 statusOf(field[string](e, "status")),
+		CurrentLoad:            number(e, "current_load"),
+		ActiveTasks:            integer(e, "active_tasks"),
+		AvailableCapacity:      integer(e, "available_capacity"),
+		Capabilities:           list[string](e, "capabilities"),
+		Queue:                  field[string](e, "queue"),
+		MaxConcurrentTasks:     integer(e, "max_concurrent_tasks"),
+		ActiveTaskIDs:          list[coordinator.TaskID](e, "active_task_ids"),
+		CapacityItemsPerSecond: number(e, "capacity_items_per_second"),
+		PendingItems:           integer(e, "pending_items"),
+		Labels:                 labels(e),
+	}
+	m.Timestamp, refusal = timestamp(e, "timestamp")
+	return refusal
+}
+
+// statusOf reads the word for a status; any other gives StatusUnknown.
+func statusOf[S ~string | ~[]byte](word S) coordinator.AgentStatus {
+	switch string(word) {
+	case "ready":
+		return coordinator.StatusReady
+	case "busy":
+		return coordinator.StatusBusy
+	case "offline":
+		return coordinator.StatusOffline
+	}
+	return coordinator.StatusUnknown
+}

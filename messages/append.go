@@ -1,0 +1,118 @@
+package messages
+
+import (
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// appendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD, so
+// that the result is always valid.
+func appendString[S ~string](dst []byte, s S) []byte {
+	dst = append(dst, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
+			i++
+			continue
+		}
+		if c >= utf8.RuneSelf {
+			r, n := utf8.DecodeRuneInString(string(s[i:min(len(s), i+utf8.UTFMax)]))
+			if r != utf8.RuneError || n > 1 {
+				i += n
+				continue
+			}
+		}
+		dst = append(dst, s[start:i]...)
+		switch {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c == '\n':
+			dst = append(dst, `\n`...)
+		case c < ' ':
+			const hex = "0123456789abcdef"
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&0xf])
+		default:
+			dst = append(dst, "\ufffd"...)
+		}
+		i++
+		start = i
+	}
+	dst = append(dst, s[start:]...)
+	return append(dst, '"')
+}
+
+// appendField appends ,"name":"value". The name needs no escaping.
+func appendField[S ~string](dst []byte, name string, value S) []byte {
+	return appendString(appendName(dst, name), value)
+}
+
+// appendName appends ,"name": and leaves the comma out after an opening brace.
+func appendName(dst []byte, name string) []byte {
+	if len(dst) > 0 && dst[len(dst)-1] != '{' {
+		dst = append(dst, ',')
+	}
+	dst = append(dst, '"')
+	dst = append(dst, name...)
+	return append(dst, '"', ':')
+}
+
+// appendOptional is appendField, or nothing for an empty value.
+func appendOptional[S ~string](dst []byte, name string, value S) []byte {
+	if value == "" {
+		return dst
+	}
+	return appendField(dst, name, value)
+}
+
+func appendInt(dst []byte, name string, value int) []byte {
+	return appendNumber(appendName(dst, name), value)
+}
+
+func appendNumber(dst []byte, value int) []byte {
+	return strconv.AppendInt(dst, int64(value), 10)
+}
+
+func appendFloat(dst []byte, name string, value float64) []byte {
+	return strconv.AppendFloat(appendName(dst, name), value, 'g', -1, 64)
+}
+
+// appendSeconds appends a duration in seconds; whole ones without a fraction.
+func appendSeconds(dst []byte, name string, d time.Duration) []byte {
+	if d%time.Second == 0 {
+		return appendInt(dst, name, int(d/time.Second))
+	}
+	return appendFloat(dst, name, d.Seconds())
+}
+
+// appendTime appends a time in UTC with microseconds.
+func appendTime(dst []byte, name string, t time.Time) []byte {
+	return appendLayout(dst, name, t, "2006-01-02T15:04:05.000000Z")
+}
+
+// appendExactTime appends a time in UTC to the nanosecond.
+func appendExactTime(dst []byte, name string, t time.Time) []byte {
+	return appendLayout(dst, name, t, time.RFC3339Nano)
+}
+
+func appendLayout(dst []byte, name string, t time.Time, layout string) []byte {
+	dst = append(appendName(dst, name), '"')
+	dst = t.UTC().AppendFormat(dst, layout)
+	return append(dst, '"')
+}
+
+// appendList appends a list of strings, or nothing for an empty one.
+func appendList[S ~string](dst []byte, name string, list []S) []byte {
+	if len(list) == 0 {
+		return dst
+	}
+	dst = append(appendName(dst, name), '[')
+	for i, s := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendString(dst, s)
+	}
+	return append(dst, ']')
+}

@@ -1,0 +1,132 @@
+package messages
+
+import (
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/schemas"
+)
+
+// AssignmentFailed is an assignment.failed message as a producer reads it.
+type AssignmentFailed struct {
+	TaskID          coordinator.TaskID `json:"task_id"`
+	Reason          string             `json:"reason"`
+	CorrelationID   string             `json:"correlation_id"`
+	RetryPossible   bool               `json:"retry_possible"`
+	SuggestedAction string             `json:"suggested_action"`
+	// ReasonCode is the String of a [coordinator.Reason].
+	ReasonCode string `json:"reason_code"`
+	// Attempts is how many dispatches of the task were made.
+	Attempts int `json:"attempts"`
+	// Candidates is nil when the failure is not for want of an agent.
+	Candidates *Candidates `json:"candidates,omitempty"`
+	FailedAt   time.Time   `json:"failed_at"`
+}
+
+// Candidates says why no agent could have the task.
+type Candidates struct {
+	// Fleet is how many agents are known.
+	Fleet int `json:"fleet"`
+	// Refused counts agents by the String of a [coordinator.Ineligibility].
+	Refused map[string]int `json:"refused"`
+	// MissingCapabilities counts the agents that lack each.
+	MissingCapabilities map[string]int `json:"missing_capabilities,omitempty"`
+	// Nearest is nil when no agent has the capabilities.
+	Nearest *Nearest `json:"nearest,omitempty"`
+}
+
+// Nearest is the refused agent that came closest.
+type Nearest struct {
+	AgentID coordinator.AgentID `json:"agent_id"`
+	Why     string              `json:"why"`
+}
+
+// AppendAssignmentFailed appends the assignment.failed message for f.
+func AppendAssignmentFailed(dst []byte, f *coordinator.Fail) []byte {
+	reason := f.Failure.Reason
+	dst = append(dst, '{')
+	dst = appendField(dst, "message_type", schemas.AssignmentFailed)
+	dst = appendField(dst, "task_id", f.Task.ID)
+	dst = appendField(dst, "reason", Clean(f.Failure.Text, MaxText))
+	dst = appendField(dst, "correlation_id", f.Task.TraceID)
+	dst = append(appendName(dst, "retry_possible"), boolean(reason.RetryPossible())...)
+	dst = appendField(dst, "suggested_action", reason.SuggestedAction())
+	dst = appendField(dst, "reason_code", reason.String())
+	dst = appendInt(dst, "attempts", f.Failure.Attempts)
+	if f.Decision != nil {
+		dst = appendCandidates(dst, f.Decision)
+	}
+	dst = appendTime(dst, "failed_at", f.Failure.FailedAt)
+	return append(dst, '}')
+}
+
+func appendCandidates(dst []byte, d *coordinator.Decision) []byte {
+	dst = append(appendName(dst, "candidates"), '{')
+	dst = appendInt(dst, "fleet", d.Fleet)
+	dst = append(appendName(dst, "refused"), '{')
+	for why, n := range d.Refused {
+		if n > 0 {
+			dst = appendInt(dst, coordinator.Ineligibility(why).String(), n)
+		}
+	}
+	dst = append(dst, '}')
+	if len(d.Missing) > 0 {
+		dst = append(appendName(dst, "missing_capabilities"), '{')
+		for i, m := range d.Missing {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = append(appendString(dst, m.Capability), ':')
+			dst = appendNumber(dst, m.Agents)
+		}
+		dst = append(dst, '}')
+	}
+	if d.Nearest != nil {
+		dst = append(appendName(dst, "nearest"), '{')
+		dst = appendField(dst, "agent_id", d.Nearest.Agent)
+		dst = appendField(dst, "why", d.Nearest.Why.String())
+		dst = append(dst, '}')
+	}
+	return append(dst, '}')
+}
+
+func boolean(b bool) string {
+	if b {
+		return "true"
+	}
+	return "false"
+}
+
+// DecodeAssignmentFailed reads an assignment.failed.
+func (d *Decoder) DecodeAssignmentFailed(body []byte) (*AssignmentFailed, *Refusal) {
+	e, refusal := d.decode(schemas.AssignmentFailed, body)
+	if refusal != nil {
+		return nil, refusal
+	}
+	m := &AssignmentFailed{
+		TaskID:          coordinator.TaskID(field[string](e, "task_id")),
+		Reason:          field[string](e, "reason"),
+		CorrelationID:   field[string](e, "correlation_id"),
+		RetryPossible:   field[bool](e, "retry_possible"),
+		SuggestedAction: field[string](e, "suggested_action"),
+		ReasonCode:      field[string](e, "reason_code"),
+		Attempts:        integer(e, "attempts"),
+	}
+	if inner, given := e.inner("candidates"); given {
+		m.Candidates = &Candidates{
+			Fleet:               integer(inner, "fleet"),
+			Refused:             counts(inner, "refused"),
+			MissingCapabilities: counts(inner, "missing_capabilities"),
+		}
+		if nearest, given := inner.inner("nearest"); given {
+			m.Candidates.Nearest = &Nearest{
+				AgentID: coordinator.AgentID(field[string](nearest, "agent_id")),
+				Why:     field[string](nearest, "why"),
+			}
+		}
+	}
+	if m.FailedAt, refusal = timestamp(e, "failed_at"); refusal != nil {
+		return nil, refusal
+	}
+	return m, nil
+}

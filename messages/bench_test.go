@@ -1,0 +1,112 @@
+package messages
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"taskbus/coordinator"
+)
+
+// benchTask is a task.assign of about 500 bytes with a small payload.
+func benchTask(tb testing.TB) []byte {
+	body := []byte(`{"message_type": "task.assign", "task_id": "0198c1f2-7b1e-7cc3-9f11-3c5a9e0d4b21", "task_type": "optimize_memory", ` +
+		`"payload": {"target": "cache-7", "goal": "halve the resident set without a restart", "limits": {"cpu": 2, "memory_mb": 512, "steps": [1, 2, 3]}, "dry_run": false}, ` +
+		`"priority": 2, "correlation_id": "4bf92f3577b34da6a3ce929d0e0e4736", "timeout_seconds": 300, ` +
+		`"required_capabilities": ["go", "memory"], "labels": {"team": "platform", "region": "eu-west-1", "tier": "2"}, "group": "research"}`)
+	if len(body) < 480 || len(body) > 560 {
+		tb.Fatalf("the sample has %d bytes, want about 500", len(body))
+	}
+	return body
+}
+
+func BenchmarkDecodeTaskAssign(b *testing.B) {
+	d := newDecoder(b)
+	body := benchTask(b)
+	b.Run("fast", func(b *testing.B) {
+		b.ReportAllocs()
+		b.SetBytes(int64(len(body)))
+		for b.Loop() {
+			if _, refusal := d.DecodeTaskAssign(body); refusal != nil {
+				b.Fatal(refusal.Text)
+			}
+		}
+	})
+	b.Run("slow", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, refusal := d.slowTaskAssign(body); refusal != nil {
+				b.Fatal(refusal.Text)
+			}
+		}
+	})
+	for _, kib := range []int{16, 256} {
+		large := []byte(strings.Replace(assign(), "{}", `{"text":"`+strings.Repeat("lorem ipsum ", kib*1024/12)+`"}`, 1))
+		b.Run(fmt.Sprintf("payload=%dKiB", kib), func(b *testing.B) {
+			b.SetBytes(int64(len(large)))
+			for b.Loop() {
+				if _, refusal := d.DecodeTaskAssign(large); refusal != nil {
+					b.Fatal(refusal.Text)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkDecodeAgentStatus(b *testing.B) {
+	d := newDecoder(b)
+	body := []byte(status())
+	var m AgentStatus
+	b.ReportAllocs()
+	for b.Loop() {
+		if refusal := d.DecodeAgentStatus(body, &m); refusal != nil {
+			b.Fatal(refusal.Text)
+		}
+	}
+}
+
+func benchDispatch(b *testing.B) (*coordinator.Dispatch, []byte) {
+	m, refusal := newDecoder(b).DecodeTaskAssign(benchTask(b))
+	if refusal != nil {
+		b.Fatal(refusal.Text)
+	}
+	dispatch := sampleDispatch()
+	dispatch.Task = m.Task(Arrival{Now: at, ContentHash: 7})
+	return dispatch, m.Payload
+}
+
+func BenchmarkAppendDispatch(b *testing.B) {
+	dispatch, payload := benchDispatch(b)
+	var dst []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		dst = AppendDispatch(dst[:0], dispatch, payload)
+	}
+}
+
+func BenchmarkEncodeHeaders(b *testing.B) {
+	dispatch, _ := benchDispatch(b)
+	b.Run("task", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			EncodeTaskHeader(dispatch.Task)
+		}
+	})
+	b.Run("tried", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			EncodeTriedHeader(dispatch)
+		}
+	})
+}
+
+func BenchmarkTask(b *testing.B) {
+	m, refusal := newDecoder(b).DecodeTaskAssign(benchTask(b))
+	if refusal != nil {
+		b.Fatal(refusal.Text)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		m.Task(Arrival{Now: at})
+	}
+}

@@ -1,0 +1,331 @@
+package messages
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+func TestTaskAssignCorpus(t *testing.T) {
+	d := newDecoder(t)
+	for _, c := range hostile {
+		t.Run(c.name, func(t *testing.T) {
+			m, refusal := d.DecodeTaskAssign([]byte(c.body))
+			checkVerdict(t, refusal, c.path, c.keyword)
+			if (m == nil) == (refusal == nil) {
+				t.Fatalf("exactly one of message and refusal is expected, got %v and %v", m, refusal)
+			}
+			checkTaskAssign(t, d, []byte(c.body))
+		})
+	}
+}
+
+func TestAgentStatusCorpus(t *testing.T) {
+	d := newDecoder(t)
+	for _, c := range statuses {
+		t.Run(c.name, func(t *testing.T) {
+			var m AgentStatus
+			checkVerdict(t, d.DecodeAgentStatus([]byte(c.body), &m), c.path, c.keyword)
+			checkAgentStatus(t, d, []byte(c.body))
+		})
+	}
+}
+
+func checkVerdict(t *testing.T, refusal *Refusal, path, keyword string) {
+	t.Helper()
+	switch {
+	case refusal == nil && keyword != "":
+		t.Fatalf("accepted; expected a refusal by %s at %q", keyword, path)
+	case refusal == nil:
+		return
+	}
+	requireSound(t, refusal)
+	if refusal.Keyword != keyword || refusal.Path != path {
+		t.Fatalf("refused by %q at %q (%s); expected %q at %q", refusal.Keyword, refusal.Path, refusal.Text, keyword, path)
+	}
+}
+
+// The fast path is worth its code only if ordinary messages take it.
+func TestOrdinaryMessagesTakeTheFastPath(t *testing.T) {
+	d := newDecoder(t)
+	for _, c := range hostile {
+		switch c.name {
+		case "smallest", "white space", "unknown fields", "type beyond ASCII", "everything", "fraction of a second", "Python's isoformat":
+			if _, ok := d.fastTaskAssign([]byte(c.body)); !ok {
+				t.Errorf("task.assign %q is valid and plain, but not for the fast path", c.name)
+			}
+		}
+	}
+	for _, c := range statuses {
+		switch c.name {
+		case "COORDINATOR's fields", "every field", "full load", "Python's isoformat", "offset", "unknown field":
+			if !d.fastAgentStatus([]byte(c.body), new(AgentStatus)) {
+				t.Errorf("agent.status %q is valid and plain, but not for the fast path", c.name)
+			}
+		}
+	}
+}
+
+func FuzzTaskAssign(f *testing.F) {
+	d := newDecoder(f)
+	for _, c := range hostile {
+		if len(c.body) < 10_000 {
+			f.Add([]byte(c.body))
+		}
+	}
+	f.Fuzz(func(t *testing.T, body []byte) { checkTaskAssign(t, d, body) })
+}
+
+func FuzzAgentStatus(f *testing.F) {
+	d := newDecoder(f)
+	for _, c := range statuses {
+		f.Add([]byte(c.body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) { checkAgentStatus(t, d, body) })
+}
+
+// checkTaskAssign: what the fast path accepts the slow path accepts with an
+// equal value, and what that accepts is JSON without duplicate keys.
+func checkTaskAssign(t tester, d *Decoder, body []byte) {
+	t.Helper()
+	original := bytes.Clone(body)
+	fast, ok := d.fastTaskAssign(body)
+	slow, refusal := d.slowTaskAssign(body)
+	if !bytes.Equal(original, body) {
+		t.Fatal("decoding has changed the body")
+	}
+	if ok && refusal != nil {
+		t.Fatalf("the fast path accepts what the slow path refuses: %s\n%s", refusal.Text, body)
+	}
+	if ok && !reflect.DeepEqual(fast, slow) {
+		t.Fatalf("the paths differ:\nfast %+v\nslow %+v\n%s", fast, slow, body)
+	}
+	if refusal != nil {
+		requireSound(t, refusal)
+		return
+	}
+	if !json.Valid(body) || duplicateKey(body) {
+		t.Fatalf("accepted, but it is not JSON or has a duplicate key\n%s", body)
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(body, &fields); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(fields["payload"], slow.Payload) {
+		t.Fatalf("payload %s, want the producer's bytes %s", slow.Payload, fields["payload"])
+	}
+	task := slow.Task(Arrival{Now: time.Unix(1, 0)})
+	if said := slow.TimeoutSeconds > 0; task.Timeout < 0 || task.Timeout > 0 != said || !ValidTraceID(task.TraceID) {
+		t.Fatalf("the task has timeout %v (of %v s) and trace id %q", task.Timeout, slow.TimeoutSeconds, task.TraceID)
+	}
+}
+
+func checkAgentStatus(t tester, d *Decoder, body []byte) {
+	t.Helper()
+	// A used value must make no difference.
+	fast, slow := AgentStatus{AgentID: "a-1", Queue: "old", PendingItems: 7}, AgentStatus{}
+	ok := d.fastAgentStatus(body, &fast)
+	refusal := d.slowAgentStatus(body, &slow)
+	if ok && refusal != nil {
+		t.Fatalf("the fast path accepts what the slow path refuses: %s\n%s", refusal.Text, body)
+	}
+	if ok && !reflect.DeepEqual(fast, slow) {
+		t.Fatalf("the paths differ:\nfast %+v\nslow %+v\n%s", fast, slow, body)
+	}
+	if refusal != nil {
+		requireSound(t, refusal)
+	}
+}
+
+func TestTaskAssignValue(t *testing.T) {
+	payload := `{ "big": 12345678901234567890, "again":[1.0 ,2e0] }`
+	body := strings.Replace(assign(`"priority":3,"correlation_id":"trace_123","timeout_seconds":1.5`,
+		`"required_capabilities":["gpu","go","gpu"],"preferred_agents":["b","a"],"excluded_agents":["d","c"]`,
+		`"group":"research","deadline":"2030-01-01T01:00:00+02:00","strategy":"least_loaded"`,
+		`"estimated_usage":{"requests":2,"cost_usd":0.5,"model":"m"},"labels":{"team":"x"}`), "{}", payload, 1)
+	m, refusal := newDecoder(t).DecodeTaskAssign([]byte(body))
+	if refusal != nil {
+		t.Fatal(refusal.Text)
+	}
+	if string(m.Payload) != payload {
+		t.Errorf("payload %s, want the producer's bytes %s", m.Payload, payload)
+	}
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	got := m.Task(Arrival{Now: now, ContentHash: 7, CorrelationID: "not used", ReplyTo: "replies", TraceParent: "00-a-b-01", TraceState: "k=v"})
+	want := &coordinator.Task{
+		ID: "t-1", Type: "optimize_memory", Priority: coordinator.PriorityCritical, TraceID: "trace_123",
+		Timeout:  1500 * time.Millisecond,                        // 1.5 s
+		Deadline: time.Date(2029, 12, 31, 23, 0, 0, 0, time.UTC), // 01:00 − 2 h
+		Required: []string{"go", "gpu"},                          // sorted, once each
+		// Preferred agents keep the order of the producer.
+		Preferred: []coordinator.AgentID{"b", "a"}, Excluded: []coordinator.AgentID{"c", "d"},
+		Strategy: "least_loaded", Group: "research", Labels: map[string]string{"team": "x"},
+		EstimatedUsage: &coordinator.Usage{Requests: 2, CostUSD: 0.5, Model: "m"},
+		ReplyTo:        "replies", TraceParent: "00-a-b-01", TraceState: "k=v", AcceptedAt: now, ContentHash: 7,
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("task\n%+v, want\n%+v", got, want)
+	}
+}
+
+func TestTaskDefaults(t *testing.T) {
+	d := newDecoder(t)
+	task := func(body string, a Arrival) *coordinator.Task {
+		m, refusal := d.DecodeTaskAssign([]byte(body))
+		if refusal != nil {
+			t.Fatal(refusal.Text)
+		}
+		return m.Task(a)
+	}
+	generate := func() string { return "generated" }
+	for _, c := range []struct {
+		name, body string
+		arrival    Arrival
+		want       string
+	}{
+		{"the body's", assign(`"correlation_id":"body"`), Arrival{CorrelationID: "property", NewTraceID: generate}, "body"},
+		{"the property's", assign(), Arrival{CorrelationID: "property", NewTraceID: generate}, "property"},
+		{"an invalid property is passed over", assign(), Arrival{CorrelationID: "a\nb", NewTraceID: generate}, "generated"},
+		{"generated", assign(), Arrival{NewTraceID: generate}, "generated"},
+		{"the task id", assign(), Arrival{}, "t-1"},
+	} {
+		if got := task(c.body, c.arrival).TraceID; got != c.want {
+			t.Errorf("trace id, %s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+	plain := task(assign(), Arrival{ReplyTo: "a\x00", TraceParent: "ü", TraceState: strings.Repeat("x", 513)})
+	if plain.Priority != coordinator.PriorityNormal || plain.Timeout != 0 {
+		t.Errorf("priority %v and timeout %v, want normal and none", plain.Priority, plain.Timeout)
+	}
+	if plain.ReplyTo+plain.TraceParent+plain.TraceState != "" {
+		t.Errorf("unprintable or long properties were kept: %q %q %q", plain.ReplyTo, plain.TraceParent, plain.TraceState)
+	}
+	if got := task(assign(`"timeout_seconds":1e-9`), Arrival{}).Timeout; got != time.Millisecond {
+		t.Errorf("a timeout of a nanosecond became %v, want 1 ms", got)
+	}
+}
+
+func TestAgentStatusReport(t *testing.T) {
+	var m AgentStatus
+	body := status(`"max_concurrent_tasks":4`)
+	if refusal := newDecoder(t).DecodeAgentStatus([]byte(body), &m); refusal != nil {
+		t.Fatal(refusal.Text)
+	}
+	want := coordinator.AgentReport{
+		Agent: "a-1", Status: coordinator.StatusReady, Load: 0.25, Active: 1, Available: 3, MaxConcurrent: 4,
+		Timestamp: time.Date(2026, 1, 31, 23, 59, 59, 0, time.UTC), UserID: "a-1",
+	}
+	if got := m.Report("a-1"); got != want {
+		t.Errorf("report %+v, want %+v", got, want)
+	}
+}
+
+// A refusal names the task whenever the envelope can be read so far, and only
+// if it is clear which task is meant.
+func TestRefusalSaysWhichTask(t *testing.T) {
+	d := newDecoder(t)
+	trace := `"correlation_id":"trace_1"`
+	for _, c := range []struct{ name, body, task, trace string }{
+		{"schema", assign(trace, `"priority":9`), "t-1", "trace_1"},
+		{"calendar", assign(trace, `"deadline":"2026-02-30T00:00:00Z"`), "t-1", "trace_1"},
+		{"fault after the ids", assign(trace, `"x":{"a":1,"a":2}`), "t-1", "trace_1"},
+		{"fault before the trace id", assign(`"x":{"a":1,"a":2}`, trace), "t-1", ""},
+		{"beyond float64", assign(trace, `"x":9e308`), "t-1", "trace_1"},
+		{"escaped id", strings.Replace(assign(`"priority":9`), "t-1", `t\u002d1`, 1), "t-1", ""},
+		{"duplicate id", assign(`"task_id":"t-2"`), "", ""},
+		{"invalid id", strings.Replace(assign(trace), "t-1", "t 1", 1), "", "trace_1"},
+		{"id is a number", strings.Replace(assign(trace), `"t-1"`, "1", 1), "", "trace_1"},
+		{"invalid trace id", assign(`"correlation_id":"a\nb"`), "t-1", ""},
+		{"not JSON", "hello", "", ""},
+	} {
+		_, r := d.DecodeTaskAssign([]byte(c.body))
+		if r == nil {
+			t.Fatalf("%s: accepted", c.name)
+		}
+		if string(r.TaskID) != c.task || r.CorrelationID != c.trace {
+			t.Errorf("%s: task %q, trace %q; want %q, %q", c.name, r.TaskID, r.CorrelationID, c.task, c.trace)
+		}
+	}
+}
+
+func TestRefusalsNeverQuoteThePayload(t *testing.T) {
+	d := newDecoder(t)
+	const canary = "hunter2"
+	for _, payload := range []string{
+		`"hunter2"`, `["hunter2"]`, `{"hunter2":1,"hunter2":2}`, `{"a":"hunter2`, `{"a":hunter2}`,
+		`{"a":"hunter2","b":"\ud800"}`, `{"a":"hunter2","b":"` + "\xff" + `"}`, `{"hunter2":9e308}`,
+		`{"hunter2":` + nested(70) + `}`, `{"hunter2":1e9999}`,
+	} {
+		_, r := d.DecodeTaskAssign([]byte(strings.Replace(assign(), "{}", payload, 1)))
+		if r == nil {
+			t.Fatalf("accepted: %s", payload)
+		}
+		if strings.Contains(r.Text+r.Path, canary) {
+			t.Errorf("the refusal quotes the payload: %q at %q", r.Text, r.Path)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	set := compiled(t)
+	body := []byte(assign())
+	// The smallest message has 1 object, 4 keys and 4 values, the payload being
+	// one of them: 9 tokens and 2 levels.
+	for _, c := range []struct {
+		name    string
+		limits  Limits
+		keyword string
+	}{
+		{"just the size", Limits{MaxBytes: len(body)}, ""},
+		{"a byte too many", Limits{MaxBytes: len(body) - 1}, "size"},
+		{"just the tokens", Limits{MaxTokens: 9}, ""},
+		{"a token too many", Limits{MaxTokens: 8}, "tokens"},
+		{"just the depth", Limits{MaxDepth: 2}, ""},
+		{"a level too many", Limits{MaxDepth: 1}, "depth"},
+	} {
+		d := NewDecoder(set, c.limits)
+		_, fast := d.fastTaskAssign(body)
+		_, r := d.DecodeTaskAssign(body)
+		if got := keywordOf(r); got != c.keyword || fast != (c.keyword == "") {
+			t.Errorf("%s: refused by %q, fast path %v; want %q", c.name, got, fast, c.keyword)
+		}
+	}
+	if d := NewDecoder(set, Limits{}); d.limits != DefaultLimits() {
+		t.Errorf("limits %+v, want the defaults", d.limits)
+	}
+}
+
+func keywordOf(r *Refusal) string {
+	if r == nil {
+		return ""
+	}
+	return r.Keyword
+}
+
+// However many keys an object has, a new one is compared with at most manyKeys
+// others, one by one; beyond that they are looked up.
+func TestManyKeysAreNotQuadratic(t *testing.T) {
+	limits := DefaultLimits()
+	for _, n := range []int{manyKeys - 1, manyKeys, manyKeys + 1, 40_000} {
+		var s scanner
+		s.reset([]byte("{"+manyMembers(n)+"}"), limits)
+		var o object
+		s.openObject(&o)
+		compared := 0
+		for {
+			if _, more := s.nextKey(&o); !more {
+				break
+			}
+			compared = max(compared, len(s.keys))
+			s.value()
+		}
+		if s.fault != faultNone || compared > manyKeys {
+			t.Errorf("%d keys: fault %d, compared with up to %d, want %d at most", n, s.fault, compared, manyKeys)
+		}
+	}
+}

@@ -1,0 +1,233 @@
+package messages
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"taskbus/coordinator"
+	"taskbus/schemas"
+)
+
+// Limits bound what is accepted before anything is decoded.
+type Limits struct {
+	// MaxBytes of a body. Larger ones are refused unread.
+	MaxBytes int
+	// MaxDepth of nested objects and arrays; the message itself is the first.
+	MaxDepth int
+	// MaxTokens is how many keys and values a message may have; an object or an
+	// array counts as one value beside what it holds.
+	MaxTokens int
+}
+
+// DefaultLimits are 1 MiB, 64 levels and 100,000 tokens.
+func DefaultLimits() Limits {
+	return Limits{MaxBytes: 1 << 20, MaxDepth: 64, MaxTokens: 100_000}
+}
+
+// Decoder turns bodies into typed values. It is safe for concurrent use.
+type Decoder struct {
+	set      *schemas.Set
+	limits   Limits
+	scanners sync.Pool // of *scanner
+	// The fields of the types that have a fast path.
+	taskFields, statusFields []string
+}
+
+// NewDecoder makes a decoder. A limit that is not positive takes its default.
+func NewDecoder(set *schemas.Set, limits Limits) *Decoder {
+	standard := DefaultLimits()
+	for _, l := range []struct{ value, standard *int }{
+		{&limits.MaxBytes, &standard.MaxBytes},
+		{&limits.MaxDepth, &standard.MaxDepth},
+		{&limits.MaxTokens, &standard.MaxTokens},
+	} {
+		if *l.value <= 0 {
+			*l.value = *l.standard
+		}
+	}
+	return &Decoder{
+		set:          set,
+		limits:       limits,
+		scanners:     sync.Pool{New: func() any { return new(scanner) }},
+		taskFields:   set.Fields(schemas.TaskAssign),
+		statusFields: set.Fields(schemas.AgentStatus),
+	}
+}
+
+// scanner borrows a scanner for body; release gives it back.
+func (d *Decoder) scanner(body []byte) *scanner {
+	s := d.scanners.Get().(*scanner)
+	s.reset(body, d.limits)
+	return s
+}
+
+func (d *Decoder) release(s *scanner) {
+	s.reset(nil, d.limits)
+	d.scanners.Put(s)
+}
+
+// envelope is a message that fits its schema.
+type envelope struct {
+	fields map[string]any
+	// payload is the part of the body that is the value of "payload".
+	payload []byte
+}
+
+// decode is the slow path up to the typed value, and the truth. A typed value
+// that cannot be made of an envelope after all is refused with refuse.
+func (d *Decoder) decode(name string, body []byte) (*envelope, *Refusal) {
+	if len(body) > d.limits.MaxBytes {
+		return nil, &Refusal{Keyword: "size", Text: fmt.Sprintf("%d bytes, more than the %d allowed", len(body), d.limits.MaxBytes)}
+	}
+	if bytes.HasPrefix(body, []byte("\xef\xbb\xbf")) {
+		return nil, &Refusal{Keyword: "syntax", Text: "not valid JSON: begins with a byte order mark"}
+	}
+	s := d.scanner(body)
+	defer d.release(s)
+	m := s.members(d.set.Fields(name))
+	if s.fault != faultNone {
+		return nil, m.refuse(scanRefusal(s.fault, s.pos, m.path, d.limits))
+	}
+	e := &envelope{payload: m.payload}
+	// Plain values on purpose: the validator crashes on some json.Numbers.
+	if err := json.Unmarshal(body, &e.fields); err != nil {
+		return nil, m.refuse(undecodable(err))
+	}
+	if err := d.set.Validate(name, e.fields); err != nil {
+		return nil, m.refuse(schemaRefusal(err))
+	}
+	return e, nil
+}
+
+// undecodable is for what the scanner lets pass and encoding/json does not:
+// numbers beyond float64. The error's own text may quote the payload.
+func undecodable(err error) *Refusal {
+	var tooLarge *json.UnmarshalTypeError
+	if errors.As(err, &tooLarge) {
+		return &Refusal{Keyword: "number", Text: "a number is too large for 64-bit floating point"}
+	}
+	return &Refusal{Keyword: "syntax", Text: faults[faultSyntax].text}
+}
+
+// members are the parts of a body that matter before it is decoded, each with
+// its quotes or brackets; nil when absent.
+type members struct {
+	messageType, taskID, traceID, payload []byte
+	// path of the member that was being read.
+	path string
+}
+
+// members scans the whole body. It may be incomplete when the scanner has found
+// a fault.
+func (s *scanner) members(known []string) (m members) {
+	if c := s.peek(); c != '{' && s.pos < len(s.data) {
+		s.fail(faultNoObject)
+		return m
+	}
+	var o object
+	if !s.openObject(&o) {
+		return m
+	}
+	for {
+		key, more := s.nextKey(&o)
+		if !more && s.fault == faultNone {
+			break
+		}
+		name := string(key.raw)
+		if key.escaped {
+			name = string(unescape(key))
+		}
+		m.path = ""
+		if name != "" {
+			m.path = "/" + Clean(name, maxLabelKey)
+		}
+		if !more {
+			m.ambiguous(name)
+			return m
+		}
+		for _, field := range known {
+			if name != field && strings.EqualFold(name, field) {
+				s.fail(faultLetterCase)
+				return m
+			}
+		}
+		raw, ok := s.value()
+		if !ok {
+			return m
+		}
+		switch name {
+		case "message_type":
+			m.messageType = raw
+		case "task_id":
+			m.taskID = raw
+		case "correlation_id":
+			m.traceID = raw
+		case "payload":
+			m.payload = raw
+		}
+	}
+	m.path = ""
+	s.end()
+	return m
+}
+
+// ambiguous forgets a member that occurs twice: nobody knows which is meant.
+func (m *members) ambiguous(name string) {
+	switch name {
+	case "message_type":
+		m.messageType = nil
+	case "task_id":
+		m.taskID = nil
+	case "correlation_id":
+		m.traceID = nil
+	}
+}
+
+// refuse completes a refusal with what can be read of the envelope.
+func (m *members) refuse(r *Refusal) *Refusal {
+	if s := unquote(m.messageType); ValidID(s) {
+		r.MessageType = s
+	}
+	if s := unquote(m.taskID); ValidID(s) {
+		r.TaskID = coordinator.TaskID(s)
+	}
+	if s := unquote(m.traceID); ValidTraceID(s) {
+		r.CorrelationID = s
+	}
+	return r
+}
+
+// refuse turns an envelope down for what no schema can say.
+func (e *envelope) refuse(path, keyword, text string) *Refusal {
+	r := &Refusal{Path: path, Keyword: keyword, Text: path + ": " + text}
+	r.MessageType = field[string](e, "message_type")
+	r.TaskID = coordinator.TaskID(field[string](e, "task_id"))
+	r.CorrelationID = field[string](e, "correlation_id")
+	return r
+}
+
+// unquote decodes a JSON string that the scanner has passed; anything else
+// gives "".
+func unquote(raw []byte) string {
+	if len(raw) < 2 || raw[0] != '"' {
+		return ""
+	}
+	var s string
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return ""
+	}
+	return s
+}
+
+// unescape decodes a string with escapes that the scanner has passed.
+func unescape(t text) []byte {
+	quoted := make([]byte, 0, len(t.raw)+2)
+	quoted = append(quoted, '"')
+	quoted = append(quoted, t.raw...)
+	quoted = append(quoted, '"')
+	return []byte(unquote(quoted))
+}

@@ -1,0 +1,384 @@
+package messages
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"taskbus/coordinator"
+	"taskbus/schemas"
+)
+
+var at = time.Date(2026, 1, 31, 23, 59, 59, 123456789, time.UTC)
+
+func sampleTask() *coordinator.Task {
+	return &coordinator.Task{
+		ID: "task_456", Type: "optimize_memory", Priority: coordinator.PriorityHigh, TraceID: "trace_123",
+		Timeout: 300 * time.Second, AcceptedAt: at, ContentHash: 0x00ab,
+	}
+}
+
+func sampleDispatch() *coordinator.Dispatch {
+	return &coordinator.Dispatch{
+		Task: sampleTask(), Agent: "agent_789", Queue: "agent.agent_789", DispatchID: "task_456.1",
+		Attempt: 1, Timeout: 300 * time.Second, At: at,
+	}
+}
+
+func TestAppendDispatch(t *testing.T) {
+	withDeadline := sampleDispatch()
+	withDeadline.Task.Deadline = at
+	withDeadline.Timeout = 1500 * time.Millisecond
+	for _, c := range []struct {
+		name     string
+		dispatch *coordinator.Dispatch
+		payload  string
+		want     string
+	}{
+		{"plain", sampleDispatch(), `{ "n": 12345678901234567890 }`,
+			`{"message_type":"task.dispatch","task_id":"task_456","assigned_agent":"agent_789","correlation_id":"trace_123",` +
+				`"assignment_time":"2026-01-31T23:59:59.123456Z","queue":"agent.agent_789","task_type":"optimize_memory",` +
+				`"priority":2,"timeout_seconds":300,"dispatch_id":"task_456.1","attempt":1,"payload":{ "n": 12345678901234567890 }}`},
+		{"deadline, fraction, no payload", withDeadline, "",
+			`{"message_type":"task.dispatch","task_id":"task_456","assigned_agent":"agent_789","correlation_id":"trace_123",` +
+				`"assignment_time":"2026-01-31T23:59:59.123456Z","queue":"agent.agent_789","task_type":"optimize_memory",` +
+				`"priority":2,"timeout_seconds":1.5,"deadline":"2026-01-31T23:59:59.123456Z","dispatch_id":"task_456.1","attempt":1,"payload":{}}`},
+	} {
+		got := AppendDispatch([]byte("kept"), c.dispatch, []byte(c.payload))
+		if string(got) != "kept"+c.want {
+			t.Errorf("%s:\ngot  %s\nwant kept%s", c.name, got, c.want)
+		}
+		requireFits(t, compiled(t), schemas.TaskDispatch, got[len("kept"):])
+	}
+}
+
+func TestAppendAssignmentFailed(t *testing.T) {
+	decision := &coordinator.Decision{
+		Fleet:   12,
+		Missing: []coordinator.MissingCapability{{Capability: `g"pu`, Agents: 7}, {Capability: "go", Agents: 2}},
+		Nearest: &coordinator.NearMiss{Agent: "agent-7", Why: coordinator.Full},
+	}
+	decision.Refused[coordinator.LacksCapability] = 7
+	decision.Refused[coordinator.Full] = 5
+	got := AppendAssignmentFailed(nil, &coordinator.Fail{
+		Task:     sampleTask(),
+		Decision: decision,
+		Failure:  coordinator.Failure{Reason: coordinator.ReasonAllAgentsAtCapacity, Text: "0 of 12 agents\neligible", Attempts: 2, FailedAt: at},
+	})
+	want := `{"message_type":"assignment.failed","task_id":"task_456","reason":"0 of 12 agents eligible","correlation_id":"trace_123",` +
+		`"retry_possible":true,"suggested_action":"publish the task again later, or add agents or slots",` +
+		`"reason_code":"all_agents_at_capacity","attempts":2,"candidates":{"fleet":12,"refused":{"lacks_capability":7,"full":5},` +
+		`"missing_capabilities":{"g\"pu":7,"go":2},"nearest":{"agent_id":"agent-7","why":"full"}},"failed_at":"2026-01-31T23:59:59.123456Z"}`
+	if string(got) != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	requireFits(t, compiled(t), schemas.AssignmentFailed, got)
+
+	m, refusal := newDecoder(t).DecodeAssignmentFailed(got)
+	if refusal != nil {
+		t.Fatal(refusal.Text)
+	}
+	wantValue := &AssignmentFailed{
+		TaskID: "task_456", Reason: "0 of 12 agents eligible", CorrelationID: "trace_123", RetryPossible: true,
+		SuggestedAction: "publish the task again later, or add agents or slots", ReasonCode: "all_agents_at_capacity", Attempts: 2,
+		Candidates: &Candidates{
+			Fleet: 12, Refused: map[string]int{"lacks_capability": 7, "full": 5},
+			MissingCapabilities: map[string]int{`g"pu`: 7, "go": 2}, Nearest: &Nearest{AgentID: "agent-7", Why: "full"},
+		},
+		FailedAt: at.Truncate(time.Microsecond),
+	}
+	if !reflect.DeepEqual(m, wantValue) {
+		t.Errorf("decoded %+v, want %+v", m, wantValue)
+	}
+}
+
+// Every reason code that exists is one the schema knows, and its texts fit.
+func TestEveryReasonFits(t *testing.T) {
+	set := compiled(t)
+	for _, reason := range coordinator.Reasons() {
+		body := AppendAssignmentFailed(nil, &coordinator.Fail{
+			Task:    sampleTask(),
+			Failure: coordinator.Failure{Reason: reason, Text: strings.Repeat("ä", MaxText), FailedAt: at},
+		})
+		requireFits(t, set, schemas.AssignmentFailed, body)
+	}
+}
+
+// A refused message of which the task id can be read becomes an assignment.failed.
+func TestRefusalFails(t *testing.T) {
+	d := newDecoder(t)
+	for _, c := range []struct{ body, trace string }{
+		{assign(`"priority":9`), "generated"},
+		{assign(`"priority":9`, `"correlation_id":"trace_123"`), "trace_123"},
+	} {
+		_, refusal := d.DecodeTaskAssign([]byte(c.body))
+		body := AppendAssignmentFailed(nil, refusal.Fail("generated", at))
+		requireFits(t, d.set, schemas.AssignmentFailed, body)
+		m, r := d.DecodeAssignmentFailed(body)
+		if r != nil {
+			t.Fatal(r.Text)
+		}
+		const want = "/priority: must be <= 3 but found 9; expected 0 low, 1 normal, 2 high, 3 critical: a whole number from 0 to 3"
+		if m.TaskID != "t-1" || m.CorrelationID != c.trace || m.ReasonCode != "invalid_message" || m.RetryPossible || m.Reason != want {
+			t.Errorf("failed %+v; want the reason %q under trace %s", m, want, c.trace)
+		}
+	}
+}
+
+func TestEventsFit(t *testing.T) {
+	set := compiled(t)
+	requireFits(t, set, schemas.TaskDuplicate, AppendTaskDuplicate(nil, &coordinator.Duplicate{Task: sampleTask()}, at))
+	dispatch := sampleDispatch()
+	dispatch.Decision = &coordinator.Decision{Strategy: "least_loaded"}
+	requireFits(t, set, schemas.TaskDispatched, AppendTaskDispatched(nil, dispatch, at))
+	for state, want := range map[coordinator.AgentState]string{
+		coordinator.AgentOnline:    schemas.AgentOnline,
+		coordinator.AgentOffline:   schemas.AgentOffline,
+		coordinator.AgentStale:     schemas.AgentOffline,
+		coordinator.AgentNeverSeen: schemas.AgentOffline,
+	} {
+		for _, heard := range []time.Time{{}, at} {
+			c := &coordinator.AgentChanged{Agent: "a-1", State: state, LastHeartbeat: heard}
+			if got := AgentEvent(c); got != want {
+				t.Errorf("an agent that is %s is announced by %s, want %s", state, got, want)
+			}
+			requireFits(t, set, want, AppendAgentChanged(nil, c, at))
+		}
+	}
+}
+
+// What the SDK and the command line send can be read back as it was.
+func TestMarshalled(t *testing.T) {
+	d := newDecoder(t)
+	assign := TaskAssign{
+		TaskID: "t-1", TaskType: "build", Payload: json.RawMessage(`{"a":1}`), Priority: coordinator.PriorityNormal, CorrelationID: "trace",
+		TimeoutSeconds: 1.5, RequiredCapabilities: []string{"go"}, PreferredAgents: []coordinator.AgentID{"a"}, ExcludedAgents: []coordinator.AgentID{"b"},
+		Group: "g", Deadline: at, Strategy: "round_robin", EstimatedUsage: &Usage{Requests: 1, InputTokens: 2, OutputTokens: 3, CostUSD: 0.5, Provider: "p", Model: "m"},
+		Labels: map[string]string{"k": "v"},
+	}
+	body, err := json.Marshal(assign)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, r := d.DecodeTaskAssign(body); r != nil || !reflect.DeepEqual(*m, assign) {
+		t.Errorf("task.assign: %+v %+v\n%s", m, r, body)
+	}
+
+	smallest, err := json.Marshal(&TaskAssign{TaskID: "t-1", TaskType: "build"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	requireFits(t, d.set, schemas.TaskAssign, smallest)
+
+	status := AgentStatus{
+		AgentID: "a-1", Status: coordinator.StatusBusy, CurrentLoad: 0.5, ActiveTasks: 2, AvailableCapacity: 2, Timestamp: at, Capabilities: []string{"go"},
+		Queue: "agent.a-1", MaxConcurrentTasks: 4, ActiveTaskIDs: []coordinator.TaskID{"t-1"}, CapacityItemsPerSecond: 16, PendingItems: 28, Labels: map[string]string{"k": "v"},
+	}
+	if body, err = json.Marshal(status); err != nil {
+		t.Fatal(err)
+	}
+	var gotStatus AgentStatus
+	if r := d.DecodeAgentStatus(body, &gotStatus); r != nil || !reflect.DeepEqual(gotStatus, status) {
+		t.Errorf("agent.status: %+v %+v\n%s", gotStatus, r, body)
+	}
+
+	result := TaskResult{
+		TaskID: "t-1", AgentID: "a-1", Outcome: Failed, CorrelationID: "trace", Timestamp: at, DispatchID: "t-1.2", Attempt: 2, DurationMS: 12.5,
+		Error: "exit 1", Usage: &Usage{Requests: 1},
+	}
+	if body, err = json.Marshal(result); err != nil {
+		t.Fatal(err)
+	}
+	if m, r := d.DecodeTaskResult(body); r != nil || !reflect.DeepEqual(*m, result) {
+		t.Errorf("task.result: %+v %+v\n%s", m, r, body)
+	}
+}
+
+// Any valid task, dispatched with any payload: the message fits its schema, the
+// agent reads what was decided, and the payload is the producer's to the byte.
+func TestDispatchRoundTrip(t *testing.T) {
+	d := newDecoder(t)
+	rapid.Check(t, func(t *rapid.T) {
+		task := genTask(t)
+		payload, err := json.Marshal(rapid.MapOfN(rapid.String(), rapid.String(), 0, 4).Draw(t, "payload"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		dispatch := &coordinator.Dispatch{
+			Task: task, Agent: genAgentID(t), Queue: "agent.x", Attempt: rapid.IntRange(1, 99).Draw(t, "attempt"),
+			Timeout: max(task.Timeout, time.Second), At: task.AcceptedAt,
+		}
+		dispatch.DispatchID = coordinator.DispatchID(task.ID, dispatch.Attempt)
+		m, refusal := d.DecodeTaskDispatch(AppendDispatch(nil, dispatch, payload))
+		if refusal != nil {
+			t.Fatal(refusal.Text)
+		}
+		want := &TaskDispatch{
+			TaskID: task.ID, AssignedAgent: dispatch.Agent, CorrelationID: task.TraceID, AssignmentTime: dispatch.At.Truncate(time.Microsecond),
+			Queue: "agent.x", TaskType: task.Type, Payload: payload, Priority: task.Priority, TimeoutSeconds: dispatch.Timeout.Seconds(),
+			Deadline: task.Deadline.Truncate(time.Microsecond), DispatchID: dispatch.DispatchID, Attempt: dispatch.Attempt,
+		}
+		if !reflect.DeepEqual(m, want) {
+			t.Fatalf("got  %+v\nwant %+v", m, want)
+		}
+	})
+}
+
+// A dispatch that comes back is the task it was.
+func TestTaskHeaderRoundTrip(t *testing.T) {
+	d := newDecoder(t)
+	rapid.Check(t, func(t *rapid.T) {
+		task := genTask(t)
+		header := EncodeTaskHeader(task)
+		got, refusal := d.DecodeTaskHeader(header)
+		if refusal != nil {
+			t.Fatalf("%s\n%s", refusal.Text, header)
+		}
+		if !reflect.DeepEqual(got, task) {
+			t.Fatalf("got  %+v\nwant %+v\n%s", got, task, header)
+		}
+	})
+}
+
+func TestTriedHeaderRoundTrip(t *testing.T) {
+	d := newDecoder(t)
+	rapid.Check(t, func(t *rapid.T) {
+		dispatch := &coordinator.Dispatch{Agent: genAgentID(t), Attempt: rapid.IntRange(1, 1000).Draw(t, "attempt")}
+		for range rapid.IntRange(0, 5).Draw(t, "before") {
+			dispatch.Tried = append(dispatch.Tried, genAgentID(t))
+		}
+		header := EncodeTriedHeader(dispatch)
+		got, refusal := d.DecodeTriedHeader(header)
+		if refusal != nil {
+			t.Fatalf("%s\n%s", refusal.Text, header)
+		}
+		want := &Tried{
+			Agent: dispatch.Agent, Attempt: dispatch.Attempt,
+			Agents: coordinator.SortedUnique(append(append([]coordinator.AgentID{}, dispatch.Tried...), dispatch.Agent)),
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("got %+v, want %+v", got, want)
+		}
+	})
+}
+
+func TestHostileHeaders(t *testing.T) {
+	d := newDecoder(t)
+	valid := EncodeTaskHeader(sampleTask())
+	for _, c := range []struct{ name, header, keyword string }{
+		{"empty", "", "syntax"},
+		{"no object", "[]", "type"},
+		{"no time of acceptance", strings.Replace(valid, "accepted_at", "accepted", 1), "required"},
+		{"hash without digits", strings.Replace(valid, "00000000000000ab", "000000000000000g", 1), "pattern"},
+		{"impossible time", strings.Replace(valid, "2026-01-31", "2026-02-31", 1), "calendar"},
+		{"duplicate id", strings.Replace(valid, "{", `{"task_id":"x",`, 1), "duplicateKey"},
+		{"letter case", strings.Replace(valid, "{", `{"Task_ID":"x",`, 1), "letterCase"},
+		{"long id", strings.Replace(valid, "task_456", strings.Repeat("x", 129), 1), "pattern"},
+	} {
+		_, refusal := d.DecodeTaskHeader(c.header)
+		if refusal == nil {
+			t.Errorf("%s: accepted", c.name)
+			continue
+		}
+		requireSound(t, refusal)
+		if refusal.Keyword != c.keyword {
+			t.Errorf("%s: refused by %q (%s), want %q", c.name, refusal.Keyword, refusal.Text, c.keyword)
+		}
+	}
+	for _, header := range []string{"", "{}", `{"agent":"a","attempt":0,"tried":["a"]}`, `{"agent":"status","attempt":1,"tried":["a"]}`, `{"agent":"a","attempt":1,"tried":` + quoted(65, "a") + `}`} {
+		if _, refusal := d.DecodeTriedHeader(header); refusal == nil {
+			t.Errorf("accepted: %s", header)
+		}
+	}
+}
+
+// All headers of a message travel in one frame. The broker's usual frame is
+// 131,072 bytes; 4,096 of them are left for the properties and the trace context.
+func TestLargestHeadersFitOneFrame(t *testing.T) {
+	wide := func(n int) string { return strings.Repeat("\U0001F600", n) } // 4 bytes each
+	ids := func(n int) []coordinator.AgentID {
+		list := make([]coordinator.AgentID, n)
+		for i := range list {
+			list[i] = coordinator.AgentID(strings.Repeat("x", maxID))
+		}
+		return list
+	}
+	task := sampleTask()
+	task.ID, task.Type, task.Group = coordinator.TaskID(strings.Repeat("x", maxID)), wide(maxName), wide(maxName)
+	task.TraceID, task.ReplyTo = strings.Repeat(`"`, maxTraceID), strings.Repeat(`"`, maxReplyTo)
+	task.Strategy, task.Deadline = strings.Repeat("x", maxStrategy), at
+	for range maxRequired {
+		task.Required = append(task.Required, wide(maxName))
+	}
+	task.Preferred, task.Excluded = ids(maxAgentIDs), ids(maxAgentIDs)
+	task.Labels = map[string]string{}
+	for i := range maxLabels {
+		task.Labels[string(rune('A'+i))+wide(maxLabelKey-1)] = wide(maxLabelValue)
+	}
+	task.EstimatedUsage = &coordinator.Usage{Requests: 0.1234567890123456, InputTokens: 1e14 / 3, OutputTokens: 1e14 / 3, CostUSD: 1e14 / 3, Provider: wide(maxName), Model: wide(maxName)}
+	header := EncodeTaskHeader(task)
+	tried := EncodeTriedHeader(&coordinator.Dispatch{Agent: ids(1)[0], Attempt: 200, Tried: ids(200)})
+
+	d := newDecoder(t)
+	if _, refusal := d.DecodeTaskHeader(header); refusal != nil {
+		t.Errorf("the largest task: %s", refusal.Text)
+	}
+	if _, refusal := d.DecodeTriedHeader(tried); refusal != nil {
+		t.Errorf("the longest list of agents: %s", refusal.Text)
+	}
+	if total := len(header) + len(tried); total > 131_072-4_096 {
+		t.Errorf("task header %d bytes and tried header %d bytes do not fit one frame", len(header), len(tried))
+	}
+}
+
+// appendString gives what encoding/json reads back, for any bytes.
+func TestAppendString(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "in")
+		var out string
+		encoded := appendString(nil, in)
+		if err := json.Unmarshal(encoded, &out); err != nil {
+			t.Fatalf("%q became %s: %v", in, encoded, err)
+		}
+		if want := strings.ToValidUTF8(in, "\ufffd"); strings.ToValidUTF8(in, "") == in && out != want {
+			t.Fatalf("%q came back as %q", in, out)
+		}
+	})
+}
+
+func genID(t *rapid.T) string {
+	return rapid.StringMatching(`[A-Za-z0-9][A-Za-z0-9._:-]{0,12}`).Draw(t, "id")
+}
+
+func genAgentID(t *rapid.T) coordinator.AgentID {
+	return coordinator.AgentID(rapid.StringMatching(`[A-Za-z0-9][A-Za-z0-9._:-]{0,6}`).Filter(ValidAgentID).Draw(t, "agent"))
+}
+
+// genTask draws a task as it comes out of a task.assign, without trace context.
+func genTask(t *rapid.T) *coordinator.Task {
+	name := rapid.StringMatching(`[a-zA-Z0-9 "\\äöü😀/-]{1,20}`)
+	instant := rapid.Map(rapid.Int64Range(0, 4_000_000_000_000_000_000), func(n int64) time.Time { return time.Unix(0, n).UTC() })
+	task := &coordinator.Task{
+		ID: coordinator.TaskID(genID(t)), Type: name.Draw(t, "type"), Priority: coordinator.Priority(rapid.IntRange(0, 3).Draw(t, "priority")),
+		TraceID:    rapid.StringMatching(`[ -~]{1,40}`).Draw(t, "trace"),
+		Timeout:    time.Duration(rapid.Int64Range(int64(time.Millisecond), maxTimeout*int64(time.Second)).Draw(t, "timeout")),
+		AcceptedAt: instant.Draw(t, "accepted"), ContentHash: rapid.Uint64().Draw(t, "hash"),
+	}
+	if rapid.Bool().Draw(t, "without a timeout") {
+		task.Timeout = 0
+	}
+	if rapid.Bool().Draw(t, "rich") {
+		task.Deadline = instant.Draw(t, "deadline")
+		task.Required = coordinator.SortedUnique(rapid.SliceOfN(name, 1, 5).Draw(t, "required"))
+		task.Preferred = []coordinator.AgentID{"b", "a"}
+		task.Excluded = []coordinator.AgentID{coordinator.AgentID(genID(t))}
+		task.Strategy, task.Group, task.ReplyTo = "least_loaded", name.Draw(t, "group"), rapid.StringMatching(`[ -~]{1,40}`).Draw(t, "reply to")
+		task.Labels = rapid.MapOfN(name, name, 1, 4).Draw(t, "labels")
+		task.EstimatedUsage = &coordinator.Usage{Requests: 1, CostUSD: rapid.Float64Range(0, 1e9).Draw(t, "cost"), Model: name.Draw(t, "model")}
+	}
+	return task
+}

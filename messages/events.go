@@ -1,0 +1,42 @@
+package messages
+
+import (
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/schemas"
+)
+
+// AppendTaskDuplicate appends the task.duplicate event: a second copy of a known
+// task was dropped at the given time.
+func AppendTaskDuplicate(dst []byte, d *coordinator.Duplicate, at time.Time) []byte {
+	dst = append(dst, '{')
+	dst = appendField(dst, "message_type", schemas.TaskDuplicate)
+	dst = appendField(dst, "task_id", d.Task.ID)
+	dst = appendField(dst, "task_type", d.Task.Type)
+	dst = appendField(dst, "correlation_id", d.Task.TraceID)
+	dst = appendTime(dst, "timestamp", at)
+	return append(dst, '}')
+}
+
+// AgentEvent is the message type of the event that announces c: agent.online, or
+// agent.offline with the state that says why.
+func AgentEvent(c *coordinator.AgentChanged) string {
+	if c.State == coordinator.AgentOnline {
+		return schemas.AgentOnline
+	}
+	return schemas.AgentOffline
+}
+
+// AppendAgentChanged appends the event that AgentEvent names.
+func AppendAgentChanged(dst []byte, c *coordinator.AgentChanged, at time.Time) []byte {
+	dst = append(dst, '{')
+	dst = appendField(dst, "message_type", AgentEvent(c))
+	dst = appendField(dst, "agent_id", c.Agent)
+	dst = appendField(dst, "state", c.State.String())
+	if !c.LastHeartbeat.IsZero() {
+		dst = appendTime(dst, "last_heartbeat", c.LastHeartbeat)
+	}
+	dst = appendTime(dst, "timestamp", at)
+	return append(dst, '}')
+}

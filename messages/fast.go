@@ -1,0 +1,187 @@
+package messages
+
+import (
+	"bytes"
+	"strconv"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// The readers of the fast path. Each consumes one value and returns false at
+// the slightest doubt; the message is then read again by the slow path. What
+// they accept must fit the schema, with the value that the slow path gives.
+
+// plainText is a string without escapes.
+func (s *scanner) plainText() (text, bool) {
+	if s.peek() != '"' {
+		return text{}, false
+	}
+	t, ok := s.string()
+	return t, ok && !t.escaped
+}
+
+// is tells whether the value is just this string.
+func (s *scanner) is(want string) bool {
+	t, ok := s.plainText()
+	return ok && string(t.raw) == want
+}
+
+func (s *scanner) id() ([]byte, bool) {
+	t, ok := s.plainText()
+	return t.raw, ok && validID(t.raw, maxID)
+}
+
+// printable is a correlation id or a queue's name.
+func (s *scanner) printable() ([]byte, bool) {
+	t, ok := s.plainText()
+	return t.raw, ok && len(t.raw) > 0 && len(t.raw) <= maxTraceID && plain(t.raw)
+}
+
+func (s *scanner) name() (string, bool) {
+	t, ok := s.plainText()
+	if !ok || !validName(t) {
+		return "", false
+	}
+	return string(t.raw), true
+}
+
+func (s *scanner) time() (time.Time, bool) {
+	t, ok := s.plainText()
+	if !ok {
+		return time.Time{}, false
+	}
+	return parseTime(t.raw)
+}
+
+// whole reads plain digits; 1.0 and 1e0 are integers too, but the slow path's.
+func (s *scanner) whole(limit int) (int, bool) {
+	s.peek()
+	raw, ok := s.number()
+	const few = 10 // digits cannot overflow an int
+	if !ok || len(raw) > few || digits(raw, 0) != len(raw) {
+		return 0, false
+	}
+	n := 0
+	for _, c := range raw {
+		n = 10*n + int(c-'0')
+	}
+	return n, n <= limit
+}
+
+// decimal reads any number of at least 0.
+func (s *scanner) decimal(limit float64) (float64, bool) {
+	s.peek()
+	raw, ok := s.number()
+	if !ok {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(string(raw), 64)
+	return f, err == nil && f >= 0 && f <= limit
+}
+
+// fastList reads an array of strings, each of which must pass valid.
+func fastList[S ~string](s *scanner, limit int, valid func(text) bool) ([]S, bool) {
+	if !s.openArray() {
+		return nil, false
+	}
+	var list []S
+	for n := 0; s.nextItem(n); n++ {
+		t, ok := s.plainText()
+		if !ok || n == limit || !valid(t) {
+			return nil, false
+		}
+		if list == nil {
+			list = make([]S, 0, 4)
+		}
+		list = append(list, S(t.raw))
+	}
+	return list, s.fault == faultNone
+}
+
+func anyID(t text) bool { return validID(t.raw, maxID) }
+
+func (s *scanner) labels() (map[string]string, bool) {
+	var o object
+	if !s.openObject(&o) {
+		return nil, false
+	}
+	var labels map[string]string
+	for {
+		key, more := s.nextKey(&o)
+		if !more {
+			return labels, s.fault == faultNone
+		}
+		value, ok := s.plainText()
+		if !ok || key.escaped || len(key.raw) == 0 || !key.fits(maxLabelKey) ||
+			!value.fits(maxLabelValue) || len(labels) == maxLabels {
+			return nil, false
+		}
+		if labels == nil {
+			labels = make(map[string]string)
+		}
+		labels[string(key.raw)] = string(value.raw)
+	}
+}
+
+func (s *scanner) usage() (*coordinator.Usage, bool) {
+	var o object
+	if !s.openObject(&o) {
+		return nil, false
+	}
+	u := new(coordinator.Usage)
+	for {
+		key, more := s.nextKey(&o)
+		if !more {
+			return u, s.fault == faultNone
+		}
+		var ok bool
+		switch string(key.raw) {
+		case "requests":
+			u.Requests, ok = s.decimal(maxAmount)
+		case "input_tokens":
+			u.InputTokens, ok = s.decimal(maxAmount)
+		case "output_tokens":
+			u.OutputTokens, ok = s.decimal(maxAmount)
+		case "cost_usd":
+			u.CostUSD, ok = s.decimal(maxAmount)
+		case "provider":
+			u.Provider, ok = s.name()
+		case "model":
+			u.Model, ok = s.name()
+		default:
+			// Unknown, or known and escaped: the slow path can tell.
+		}
+		if !ok {
+			return nil, false
+		}
+	}
+}
+
+// unknown consumes the value of a field that is in no schema, unless its key may
+// be a known field in disguise.
+func (s *scanner) unknown(key text, known []string) bool {
+	if key.escaped || key.wide {
+		return false
+	}
+	for _, field := range known {
+		if len(field) == len(key.raw) && bytes.EqualFold([]byte(field), key.raw) {
+			return false
+		}
+	}
+	_, ok := s.value()
+	return ok
+}
+
+// complete tells whether the message has ended well.
+func (s *scanner) complete() bool {
+	return s.fault == faultNone && !s.overflow && s.end()
+}
+
+// keep returns the old string when it already says the same, to save a copy.
+func keep[S ~string](old S, b []byte) S {
+	if string(old) == string(b) {
+		return old
+	}
+	return S(b)
+}

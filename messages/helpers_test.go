@@ -1,0 +1,133 @@
+package messages
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"taskbus/schemas"
+)
+
+func compiled(tb testing.TB) *schemas.Set {
+	tb.Helper()
+	set, err := schemas.Compile()
+	if err != nil {
+		tb.Fatalf("compiling the schemas: %v", err)
+	}
+	return set
+}
+
+func newDecoder(tb testing.TB) *Decoder {
+	tb.Helper()
+	return NewDecoder(compiled(tb), Limits{})
+}
+
+// requireFits holds a message that Taskbus sends against its schema.
+func requireFits(tb testing.TB, set *schemas.Set, name string, body []byte) {
+	tb.Helper()
+	var value any
+	if err := json.Unmarshal(body, &value); err != nil {
+		tb.Fatalf("%s is not JSON: %v\n%s", name, err, body)
+	}
+	if err := set.Validate(name, value); err != nil {
+		tb.Fatalf("%s does not fit its schema: %v\n%s", name, err, body)
+	}
+	if twice := duplicateKey(body); twice {
+		tb.Fatalf("%s has a duplicate key\n%s", name, body)
+	}
+}
+
+// tester is what testing and rapid have in common.
+type tester interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// requireSound checks what holds for every refusal.
+func requireSound(tb tester, r *Refusal) {
+	tb.Helper()
+	switch {
+	case r.Keyword == "" || r.Text == "":
+		tb.Fatalf("refusal without a reason: %+v", r)
+	case len(r.Text) > MaxText || len(r.Path) > maxPath:
+		tb.Fatalf("refusal too long: text %d bytes, path %d bytes", len(r.Text), len(r.Path))
+	case !utf8.ValidString(r.Text) || strings.ContainsFunc(r.Text+r.Path, unicode.IsControl):
+		tb.Fatalf("refusal not clean: %q %q", r.Path, r.Text)
+	case r.TaskID != "" && !ValidID(string(r.TaskID)):
+		tb.Fatalf("refusal with an invalid task id %q", r.TaskID)
+	case r.CorrelationID != "" && !ValidTraceID(r.CorrelationID):
+		tb.Fatalf("refusal with an invalid correlation id %q", r.CorrelationID)
+	}
+}
+
+// duplicateKey is the oracle for the scanner: does any object of this JSON text
+// have a key twice? It goes by encoding/json's tokens.
+func duplicateKey(body []byte) bool {
+	type level struct {
+		keys  map[string]bool // nil for an array
+		value bool            // a key was read, its value comes next
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	var stack []level
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			return false
+		}
+		if err != nil {
+			return false
+		}
+		if delim, ok := token.(json.Delim); ok && (delim == '}' || delim == ']') {
+			stack = stack[:len(stack)-1]
+			continue
+		}
+		if n := len(stack); n > 0 && stack[n-1].keys != nil {
+			top := &stack[n-1]
+			if !top.value {
+				key := token.(string)
+				if top.keys[key] {
+					return true
+				}
+				top.keys[key], top.value = true, true
+				continue
+			}
+			top.value = false
+		}
+		switch token {
+		case json.Delim('{'):
+			stack = append(stack, level{keys: map[string]bool{}})
+		case json.Delim('['):
+			stack = append(stack, level{})
+		}
+	}
+}
+
+// assign builds a task.assign around further members, such as `"priority":3`.
+func assign(members ...string) string {
+	all := append([]string{`"message_type":"task.assign","task_id":"t-1","task_type":"optimize_memory","payload":{}`}, members...)
+	return "{" + strings.Join(all, ",") + "}"
+}
+
+// status builds an agent.status around further members.
+func status(members ...string) string {
+	all := append([]string{`"message_type":"agent.status","agent_id":"a-1","status":"ready","current_load":0.25,` +
+		`"active_tasks":1,"available_capacity":3,"timestamp":"2026-01-31T23:59:59Z"`}, members...)
+	return "{" + strings.Join(all, ",") + "}"
+}
+
+// nested is n arrays, one inside the other.
+func nested(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+
+// quoted is a JSON array of n equal strings.
+func quoted(n int, s string) string {
+	if n == 0 {
+		return "[]"
+	}
+	return "[" + strings.Repeat(`"`+s+`",`, n-1) + `"` + s + `"]`
+}

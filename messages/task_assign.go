@@ -1,0 +1,266 @@
+package messages
+
+import (
+	"encoding/json"
+	"math"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/schemas"
+)
+
+// TaskAssign is a task.assign message: a producer asks for a task to be done.
+type TaskAssign struct {
+	TaskID   coordinator.TaskID `json:"task_id"`
+	TaskType string             `json:"task_type"`
+	// Payload is a JSON object. After decoding it is a part of the message's
+	// body, byte for byte, and lives as long as that.
+	Payload json.RawMessage `json:"payload"`
+	// Priority is 1 (normal) when the message gives none; in Go the zero value is
+	// 0 (low).
+	Priority coordinator.Priority `json:"priority"`
+	// CorrelationID is the trace id; empty when the message gives none.
+	CorrelationID string `json:"correlation_id,omitempty"`
+	// TimeoutSeconds is more than 0 and at most 604,800; 0 when not given.
+	TimeoutSeconds       float64               `json:"timeout_seconds,omitempty"`
+	RequiredCapabilities []string              `json:"required_capabilities,omitempty"`
+	PreferredAgents      []coordinator.AgentID `json:"preferred_agents,omitempty"`
+	ExcludedAgents       []coordinator.AgentID `json:"excluded_agents,omitempty"`
+	Group                string                `json:"group,omitempty"`
+	// Deadline is zero when not given.
+	Deadline       time.Time         `json:"deadline,omitzero"`
+	Strategy       string            `json:"strategy,omitempty"`
+	EstimatedUsage *Usage            `json:"estimated_usage,omitempty"`
+	Labels         map[string]string `json:"labels,omitempty"`
+}
+
+// MarshalJSON adds message_type. A payload that is missing becomes {}.
+func (m TaskAssign) MarshalJSON() ([]byte, error) {
+	type fields TaskAssign
+	if m.Payload == nil {
+		m.Payload = json.RawMessage("{}")
+	}
+	m.Deadline = m.Deadline.UTC()
+	return json.Marshal(struct {
+		MessageType string `json:"message_type"`
+		fields
+	}{schemas.TaskAssign, fields(m)})
+}
+
+// DecodeTaskAssign reads a task.assign. The result holds a part of body, which
+// must not be changed afterwards.
+func (d *Decoder) DecodeTaskAssign(body []byte) (*TaskAssign, *Refusal) {
+	if m, ok := d.fastTaskAssign(body); ok {
+		return m, nil
+	}
+	return d.slowTaskAssign(body)
+}
+
+func (d *Decoder) fastTaskAssign(body []byte) (*TaskAssign, bool) {
+	if len(body) > d.limits.MaxBytes {
+		return nil, false
+	}
+	s := d.scanner(body)
+	defer d.release(s)
+	var o object
+	if !s.openObject(&o) {
+		return nil, false
+	}
+	m := &TaskAssign{Priority: coordinator.PriorityNormal}
+	typed := false
+	for {
+		key, more := s.nextKey(&o)
+		if !more {
+			break
+		}
+		var ok bool
+		switch string(key.raw) {
+		case "message_type":
+			ok = s.is(schemas.TaskAssign)
+			typed = ok
+		case "payload":
+			m.Payload, ok = s.payload()
+		default:
+			ok = s.taskField(m, key, d.taskFields)
+		}
+		if !ok {
+			return nil, false
+		}
+	}
+	ok := s.complete() && typed && m.TaskID != "" && m.TaskType != "" && m.Payload != nil
+	return m, ok
+}
+
+// payload consumes an object and returns its bytes.
+func (s *scanner) payload() ([]byte, bool) {
+	if s.peek() != '{' {
+		return nil, false
+	}
+	return s.value()
+}
+
+// taskField reads one field of a task.assign.
+func (s *scanner) taskField(m *TaskAssign, key text, known []string) (ok bool) {
+	var raw []byte
+	switch string(key.raw) {
+	case "task_id":
+		raw, ok = s.id()
+		m.TaskID = coordinator.TaskID(raw)
+	case "task_type":
+		m.TaskType, ok = s.name()
+	case "priority":
+		var p int
+		p, ok = s.whole(maxPriority)
+		m.Priority = coordinator.Priority(p)
+	case "correlation_id":
+		raw, ok = s.printable()
+		m.CorrelationID = string(raw)
+	case "timeout_seconds":
+		m.TimeoutSeconds, ok = s.decimal(maxTimeout)
+		ok = ok && m.TimeoutSeconds > 0
+	case "required_capabilities":
+		m.RequiredCapabilities, ok = fastList[string](s, maxRequired, validName)
+	case "preferred_agents":
+		m.PreferredAgents, ok = fastList[coordinator.AgentID](s, maxAgentIDs, anyID)
+	case "excluded_agents":
+		m.ExcludedAgents, ok = fastList[coordinator.AgentID](s, maxAgentIDs, anyID)
+	case "group":
+		m.Group, ok = s.name()
+	case "deadline":
+		m.Deadline, ok = s.time()
+	case "strategy":
+		var t text
+		t, ok = s.plainText()
+		ok = ok && validStrategy(t.raw)
+		m.Strategy = string(t.raw)
+	case "estimated_usage":
+		var u *coordinator.Usage
+		u, ok = s.usage()
+		m.EstimatedUsage = (*Usage)(u)
+	case "labels":
+		m.Labels, ok = s.labels()
+	default:
+		ok = s.unknown(key, known)
+	}
+	return ok
+}
+
+func (d *Decoder) slowTaskAssign(body []byte) (*TaskAssign, *Refusal) {
+	e, refusal := d.decode(schemas.TaskAssign, body)
+	if refusal != nil {
+		return nil, refusal
+	}
+	return taskFields(e)
+}
+
+// taskFields makes the typed value of a task.assign, or of the header that
+// stands for one.
+func taskFields(e *envelope) (*TaskAssign, *Refusal) {
+	m := &TaskAssign{
+		TaskID:               coordinator.TaskID(field[string](e, "task_id")),
+		TaskType:             field[string](e, "task_type"),
+		Payload:              e.payload,
+		Priority:             coordinator.PriorityNormal,
+		CorrelationID:        field[string](e, "correlation_id"),
+		TimeoutSeconds:       number(e, "timeout_seconds"),
+		RequiredCapabilities: list[string](e, "required_capabilities"),
+		PreferredAgents:      list[coordinator.AgentID](e, "preferred_agents"),
+		ExcludedAgents:       list[coordinator.AgentID](e, "excluded_agents"),
+		Group:                field[string](e, "group"),
+		Strategy:             field[string](e, "strategy"),
+		EstimatedUsage:       (*Usage)(usage(e, "estimated_usage")),
+		Labels:               labels(e),
+	}
+	if p, given := e.fields["priority"].(float64); given {
+		m.Priority = coordinator.Priority(p)
+	}
+	var refusal *Refusal
+	if m.Deadline, refusal = timestamp(e, "deadline"); refusal != nil {
+		return nil, refusal
+	}
+	return m, nil
+}
+
+// Arrival is what a task's delivery adds to its message.
+type Arrival struct {
+	// Now is when the task is accepted.
+	Now time.Time
+	// ContentHash over the body, as [coordinator.Task] has it.
+	ContentHash uint64
+	// CorrelationID is the AMQP property, used when the body gives none. One that
+	// is not valid (see ValidTraceID) is passed over.
+	CorrelationID string
+	// NewTraceID is called when neither gives a trace id. If it is nil, the task
+	// id is the trace id.
+	NewTraceID func() string
+	// ReplyTo, TraceParent and TraceState as in [coordinator.Task]. What is not
+	// printable ASCII or too long for W3C trace context is left out.
+	ReplyTo, TraceParent, TraceState string
+}
+
+// The longest trace context headers passed on, in bytes: a traceparent has 55 in
+// its first version, and a tracestate must be passed on up to 512.
+const (
+	maxReplyTo     = 255
+	maxTraceParent = 255
+	maxTraceState  = 512
+)
+
+// Task makes the coordinator's value. It takes m's lists and labels over and
+// sorts them in place; m must not be used afterwards but for its Payload.
+func (m *TaskAssign) Task(a Arrival) *coordinator.Task {
+	traceID := m.CorrelationID
+	if traceID == "" && ValidTraceID(a.CorrelationID) {
+		traceID = a.CorrelationID
+	}
+	if traceID == "" && a.NewTraceID != nil {
+		traceID = a.NewTraceID()
+	}
+	if traceID == "" {
+		traceID = string(m.TaskID)
+	}
+	return &coordinator.Task{
+		ID:             m.TaskID,
+		Type:           m.TaskType,
+		Priority:       m.Priority,
+		TraceID:        traceID,
+		Timeout:        timeout(m.TimeoutSeconds),
+		Deadline:       m.Deadline,
+		Required:       sortedUnique(m.RequiredCapabilities),
+		Preferred:      m.PreferredAgents,
+		Excluded:       sortedUnique(m.ExcludedAgents),
+		Strategy:       m.Strategy,
+		Group:          m.Group,
+		Labels:         m.Labels,
+		EstimatedUsage: (*coordinator.Usage)(m.EstimatedUsage),
+		ReplyTo:        printableOrNone(a.ReplyTo, maxReplyTo),
+		TraceParent:    printableOrNone(a.TraceParent, maxTraceParent),
+		TraceState:     printableOrNone(a.TraceState, maxTraceState),
+		AcceptedAt:     a.Now,
+		ContentHash:    a.ContentHash,
+	}
+}
+
+// timeout is zero only when the task does not say: what is shorter than a
+// millisecond counts as one, the shortest time that AMQP knows.
+func timeout(seconds float64) time.Duration {
+	if seconds == 0 {
+		return 0
+	}
+	return max(time.Millisecond, time.Duration(math.Round(seconds*float64(time.Second))))
+}
+
+// sortedUnique spares the common short lists the sorting.
+func sortedUnique[S ~string](list []S) []S {
+	if len(list) < 2 {
+		return list
+	}
+	return coordinator.SortedUnique(list)
+}
+
+func printableOrNone(s string, limit int) string {
+	if len(s) > limit || !plain(s) {
+		return ""
+	}
+	return s
+}

@@ -1,0 +1,86 @@
+package messages
+
+import (
+	"encoding/json"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/schemas"
+)
+
+// TaskDispatch is a task.dispatch message as an agent reads it.
+type TaskDispatch struct {
+	TaskID        coordinator.TaskID  `json:"task_id"`
+	AssignedAgent coordinator.AgentID `json:"assigned_agent"`
+	// CorrelationID is the trace id that the producer chose.
+	CorrelationID  string    `json:"correlation_id"`
+	AssignmentTime time.Time `json:"assignment_time"`
+	Queue          string    `json:"queue"`
+	TaskType       string    `json:"task_type"`
+	// Payload is the producer's JSON object, byte for byte: a part of the body.
+	Payload        json.RawMessage      `json:"payload"`
+	Priority       coordinator.Priority `json:"priority"`
+	TimeoutSeconds float64              `json:"timeout_seconds"`
+	// Deadline is zero when the task has none.
+	Deadline time.Time `json:"deadline,omitzero"`
+	// DispatchID names this attempt: a copy that arrives twice has the same one.
+	DispatchID string `json:"dispatch_id"`
+	// Attempt counts from 1.
+	Attempt int `json:"attempt"`
+}
+
+// AppendDispatch appends the task.dispatch message for d. The payload's bytes go
+// out as they are: they must be a JSON object, as decoding a task.assign gives
+// it; an empty payload becomes {}.
+func AppendDispatch(dst []byte, d *coordinator.Dispatch, payload []byte) []byte {
+	t := d.Task
+	dst = append(dst, '{')
+	dst = appendField(dst, "message_type", schemas.TaskDispatch)
+	dst = appendField(dst, "task_id", t.ID)
+	dst = appendField(dst, "assigned_agent", d.Agent)
+	dst = appendField(dst, "correlation_id", t.TraceID)
+	dst = appendTime(dst, "assignment_time", d.At)
+	dst = appendField(dst, "queue", d.Queue)
+	dst = appendField(dst, "task_type", t.Type)
+	dst = appendInt(dst, "priority", int(t.Priority))
+	dst = appendSeconds(dst, "timeout_seconds", d.Timeout)
+	if !t.Deadline.IsZero() {
+		dst = appendTime(dst, "deadline", t.Deadline)
+	}
+	dst = appendField(dst, "dispatch_id", d.DispatchID)
+	dst = appendInt(dst, "attempt", d.Attempt)
+	dst = appendName(dst, "payload")
+	if len(payload) == 0 {
+		return append(dst, "{}}"...)
+	}
+	dst = append(dst, payload...)
+	return append(dst, '}')
+}
+
+// DecodeTaskDispatch reads a task.dispatch. The result holds a part of body,
+// which must not be changed afterwards.
+func (d *Decoder) DecodeTaskDispatch(body []byte) (*TaskDispatch, *Refusal) {
+	e, refusal := d.decode(schemas.TaskDispatch, body)
+	if refusal != nil {
+		return nil, refusal
+	}
+	m := &TaskDispatch{
+		TaskID:         coordinator.TaskID(field[string](e, "task_id")),
+		AssignedAgent:  coordinator.AgentID(field[string](e, "assigned_agent")),
+		CorrelationID:  field[string](e, "correlation_id"),
+		Queue:          field[string](e, "queue"),
+		TaskType:       field[string](e, "task_type"),
+		Payload:        e.payload,
+		Priority:       coordinator.Priority(number(e, "priority")),
+		TimeoutSeconds: number(e, "timeout_seconds"),
+		DispatchID:     field[string](e, "dispatch_id"),
+		Attempt:        integer(e, "attempt"),
+	}
+	if m.AssignmentTime, refusal = timestamp(e, "assignment_time"); refusal != nil {
+		return nil, refusal
+	}
+	if m.Deadline, refusal = timestamp(e, "deadline"); refusal != nil {
+		return nil, refusal
+	}
+	return m, nil
+}

@@ -1,0 +1,89 @@
+package messages
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+)
+
+// The bounds of the schemas, in characters or items. A test holds them against
+// the schema files.
+const (
+	maxID           = 128
+	maxDispatchID   = 140
+	maxName         = 128
+	maxTraceID      = 255
+	maxStrategy     = 64
+	maxLabels       = 32
+	maxLabelKey     = 64
+	maxLabelValue   = 256
+	maxRequired     = 64
+	maxAgentIDs     = 128
+	maxCapabilities = 256
+	maxActiveIDs    = 10_000
+	maxCount        = 1_000_000
+	maxPending      = 1_000_000_000
+	maxPriority     = 3
+	maxTimeout      = 7 * 24 * 60 * 60 // seconds
+	maxAmount       = 1e15
+	maxRate         = 1e9
+)
+
+// ValidID tells whether s may be the id of a task or an agent: 1 to 128
+// letters, digits and . _ : -, beginning with a letter or digit.
+func ValidID(s string) bool { return validID(s, maxID) }
+
+// ValidAgentID is ValidID without the reserved names, whose queues would
+// collide with Taskbus's own.
+func ValidAgentID(s string) bool { return ValidID(s) && !reservedAgentID(s) }
+
+// ValidTraceID tells whether s may be a correlation id: 1 to 255 bytes of
+// printable ASCII. (A longer one would make the AMQP client drop its connection.)
+func ValidTraceID(s string) bool { return s != "" && len(s) <= maxTraceID && plain(s) }
+
+func validID[S ~string | ~[]byte](s S, limit int) bool {
+	if len(s) == 0 || len(s) > limit || !alphanumeric(s[0]) {
+		return false
+	}
+	for i := 1; i < len(s); i++ {
+		switch c := s[i]; {
+		case alphanumeric(c), c == '.', c == '_', c == ':', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func alphanumeric(c byte) bool {
+	return c-'0' <= 9 || c|0x20-'a' <= 'z'-'a'
+}
+
+func reservedAgentID(s string) bool {
+	return s == "status" || strings.HasSuffix(s, ".control")
+}
+
+// validName: 1 to 128 characters, none of them a control character.
+func validName(t text) bool { return len(t.raw) > 0 && t.fits(maxName) }
+
+// fits tells whether an unescaped text has at most n characters, none of them a
+// control character of ASCII. (Those below a space cannot stand in a JSON string
+// unescaped.)
+func (t text) fits(n int) bool {
+	if bytes.IndexByte(t.raw, 0x7f) >= 0 {
+		return false
+	}
+	return len(t.raw) <= n || t.wide && utf8.RuneCount(t.raw) <= n
+}
+
+func validStrategy(b []byte) bool {
+	if len(b) == 0 || len(b) > maxStrategy || b[0]-'a' > 'z'-'a' {
+		return false
+	}
+	for _, c := range b[1:] {
+		if c-'a' > 'z'-'a' && c-'0' > 9 && c != '_' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,147 @@
+package schemas
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+)
+
+// The schemas, by the name of their message type or header.
+const (
+	TaskAssign       = "task.assign"
+	TaskDispatch     = "task.dispatch"
+	TaskResult       = "task.result"
+	TaskCancel       = "task.cancel"
+	TaskDuplicate    = "task.duplicate"
+	TaskDispatched   = "task.dispatched"
+	AgentStatus      = "agent.status"
+	AgentOnline      = "agent.online"
+	AgentOffline     = "agent.offline"
+	AssignmentFailed = "assignment.failed"
+	// The two headers by which a dispatch can be decided again when it returns.
+	TaskHeader  = "x-taskbus-task"
+	TriedHeader = "x-taskbus-tried"
+)
+
+//go:embed *.json asyncapi.yaml
+var files embed.FS
+
+// base is the address the files are compiled under; nothing is ever fetched.
+const base = "taskbus:///schemas/"
+
+// Names lists every schema, in the order of the constants.
+func Names() []string {
+	return []string{
+		TaskAssign, TaskDispatch, TaskResult, TaskCancel, TaskDuplicate, TaskDispatched,
+		AgentStatus, AgentOnline, AgentOffline, AssignmentFailed,
+		TaskHeader, TriedHeader,
+	}
+}
+
+// File returns the text of an embedded file, such as "task.assign.json" or
+// "asyncapi.yaml". The caller owns the copy.
+func File(name string) ([]byte, error) { return files.ReadFile(name) }
+
+// Set is every schema, compiled. It is immutable and safe for concurrent use.
+type Set struct {
+	byName map[string]schema
+}
+
+type schema struct {
+	compiled *jsonschema.Schema
+	// doc is the file itself, for the descriptions.
+	doc any
+	// fields are the names of the properties, sorted.
+	fields []string
+}
+
+// Compile compiles every embedded schema. An error means that this build is
+// broken; nothing outside the binary can cause it.
+func Compile() (*Set, error) { return compile(Names(), File) }
+
+// compile is Compile over any source of files, so that tests can break one.
+func compile(names []string, open func(string) ([]byte, error)) (*Set, error) {
+	c := jsonschema.NewCompiler()
+	c.Draft = jsonschema.Draft7
+	c.LoadURL = func(url string) (io.ReadCloser, error) {
+		return nil, fmt.Errorf("%s is not embedded in Taskbus and will not be loaded", url)
+	}
+	docs := make(map[string]any, len(names))
+	for _, name := range names {
+		text, err := open(name + ".json")
+		if err != nil {
+			return nil, fmt.Errorf("reading schema %s: %w", name, err)
+		}
+		var doc any
+		if err := json.Unmarshal(text, &doc); err != nil {
+			return nil, fmt.Errorf("reading schema %s: %w", name, err)
+		}
+		if err := c.AddResource(base+name+".json", bytes.NewReader(text)); err != nil {
+			return nil, fmt.Errorf("reading schema %s: %w", name, err)
+		}
+		docs[name] = doc
+	}
+	set := &Set{byName: make(map[string]schema, len(names))}
+	for _, name := range names {
+		compiled, err := compileOne(c, base+name+".json")
+		if err != nil {
+			return nil, fmt.Errorf("compiling schema %s: %w", name, err)
+		}
+		fields := slices.Sorted(maps.Keys(compiled.Properties))
+		set.byName[name] = schema{compiled: compiled, doc: docs[name], fields: fields}
+	}
+	return set, nil
+}
+
+// compileOne turns the validator's panics into errors.
+func compileOne(c *jsonschema.Compiler, url string) (s *jsonschema.Schema, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the validator cannot handle it: %v", r)
+		}
+	}()
+	return c.Compile(url)
+}
+
+// Fields lists the fields that the named schema knows, sorted; nil when there
+// is no such schema. The caller must not change the list.
+func (s *Set) Fields(name string) []string { return s.byName[name].fields }
+
+// Validate holds a value, as encoding/json decodes it into an any, against the
+// named schema. The error is a *Violation when the value does not fit, and
+// anything else when there is no such schema.
+func (s *Set) Validate(name string, value any) error {
+	sch, ok := s.byName[name]
+	if !ok {
+		return fmt.Errorf("there is no schema %q: use one of the names of package schemas", name)
+	}
+	err := sch.validate(value)
+	if err == nil {
+		return nil
+	}
+	var found *jsonschema.ValidationError
+	if errors.As(err, &found) {
+		return sch.violation(name, found)
+	}
+	return &Violation{Schema: name, Keyword: "unsupported", Text: "holds a value that cannot be checked"}
+}
+
+// errPanicked stands for a crash of the validator. Its text is dropped: it may
+// quote the value.
+var errPanicked = errors.New("the validator crashed")
+
+func (s schema) validate(value any) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = errPanicked
+		}
+	}()
+	return s.compiled.Validate(value)
+}

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# All checks of the project, on a private broker that is started for them and
+# ended with them, also after a failure or Ctrl-C. `make test` runs this;
+# arguments go to `go test` in place of ./... (e.g. scripts/test.sh ./config/...).
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+broker_dir=$PWD/.run/test-broker
+begun=$SECONDS
+
+step() { printf '== %s (%d s)\n' "$*" "$((SECONDS - begun))"; }
+
+finish() {
+	local code=$?
+	trap - EXIT
+	# Ctrl-C reaches the whole group: the clean-up must not be cut short by a second one.
+	trap '' INT TERM
+	scripts/broker.sh stop --dir "$broker_dir" || true
+	[ "$code" -eq 0 ] && step "all tests passed" || step "FAILED"
+	exit "$code"
+}
+
+main() {
+	scripts/need-go.sh
+	[ $# -gt 0 ] || set -- ./...
+
+	step "gofmt"
+	local unformatted
+	unformatted=$(gofmt -l .)
+	if [ -n "$unformatted" ]; then
+		printf 'not formatted (run: gofmt -w .):\n%s\n' "$unformatted" >&2
+		exit 1
+	fi
+	step "go vet"
+	go vet ./...
+	step "staticcheck"
+	go tool staticcheck ./...
+
+	scripts/find-broker.sh --ensure-rabbitmq
+	trap finish EXIT
+	trap 'exit 130' INT
+	trap 'exit 143' TERM
+	# A node that an earlier run left behind when it was killed may be anything.
+	scripts/broker.sh stop --dir "$broker_dir" 2>/dev/null
+	rm -rf "$broker_dir"
+	step "private broker"
+	scripts/broker.sh start --dir "$broker_dir" --until-gone $$
+	eval "$(scripts/broker.sh env --dir "$broker_dir")"
+
+	# Two packages at a time: on two cores more would only wait for each other,
+	# and the broker wants its share.
+	step "go test -race $*"
+	go test -race -p 2 -timeout 6m "$@"
+}
+
+main "$@"; exit

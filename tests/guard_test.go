@@ -1,0 +1,300 @@
+package tests
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The import guard holds the code to the table "Who may import whom" of
+// docs/ARCHITECTURE.md. It looks at what packages import directly; test files
+// are exempt. A package that the table does not name may not exist.
+
+const module = "taskbus/"
+
+// Modules outside the standard library that the table hands out.
+const (
+	amqp091    = "github.com/rabbitmq/amqp091-go"
+	fsnotify   = "github.com/fsnotify/fsnotify"
+	goleak     = "go.uber.org/goleak"
+	jsonschema = "github.com/santhosh-tekuri/jsonschema/v5"
+	prometheus = "github.com/prometheus/client_golang/prometheus"
+	xsync      = "golang.org/x/sync"
+	xxhash     = "github.com/cespare/xxhash/v2"
+	yaml       = "gopkg.in/yaml.v3"
+	zerolog    = "github.com/rs/zerolog"
+)
+
+// std is how much of the standard library a package may see.
+type std int
+
+const (
+	stdAll  std = iota
+	stdPure     // no I/O, clock, chance or context
+)
+
+// impureStd are the packages that stdPure forbids, with all below them.
+var impureStd = []string{"bufio", "context", "crypto/rand", "io", "log", "math/rand", "net", "os", "syscall"}
+
+// rule is one row of the table.
+type rule struct {
+	std std
+	// may lists what else may be imported: packages of this module by their
+	// path in it, other modules by their full path, both with all below them
+	// when the path ends in "/...".
+	may []string
+	// all lifts the restriction, but not the rule about amqp091-go.
+	all bool
+}
+
+// table has one row for each package, by its path in the module; a row that ends
+// in "/..." is for everything below that has no row of its own.
+var table = map[string]rule{
+	"coordinator":             {std: stdPure},
+	"coordinator/strategy":    {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/auction":     {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/fairshare":   {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/engine":      {std: stdPure, may: []string{"coordinator", "coordinator/strategy", "coordinator/auction", "coordinator/fairshare"}},
+	"messages":                {may: []string{"schemas", "coordinator"}},
+	"schemas":                 {may: []string{jsonschema}},
+	"config":                  {may: []string{yaml, fsnotify, "coordinator", "coordinator/strategy"}},
+	"coordinator/bus":         {},
+	"coordinator/bus/membus":  {may: []string{"coordinator/bus"}},
+	"coordinator/bus/bustest": {may: []string{"coordinator/bus", goleak}},
+	"coordinator/bus/amqpbus": {may: []string{"coordinator/bus", amqp091, zerolog}},
+	"coordinator/journal":     {may: []string{"coordinator", "coordinator/bus"}},
+	"coordinator/httpapi":     {may: []string{"coordinator", "messages", prometheus + "/..."}},
+	"coordinator/service": {may: []string{
+		"config", "messages", "schemas",
+		"coordinator", "coordinator/strategy", "coordinator/auction", "coordinator/fairshare", "coordinator/engine",
+		"coordinator/bus", "coordinator/journal", "coordinator/httpapi",
+		prometheus + "/...", zerolog, xxhash, xsync + "/...",
+	}},
+	"agent":     {may: []string{"messages", "coordinator/bus", "coordinator/bus/amqpbus"}},
+	"cmd/...":   {all: true},
+	"tests/...": {all: true},
+}
+
+// clockless packages may use the time package for its types only.
+var clockless = []string{"coordinator", "coordinator/strategy", "coordinator/auction", "coordinator/fairshare", "coordinator/engine"}
+
+var clockFuncs = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
+
+// pkg is what the guard needs of `go list -json`.
+type pkg struct {
+	ImportPath, Dir                   string
+	Imports                           []string
+	GoFiles, CgoFiles, IgnoredGoFiles []string
+}
+
+func TestImportGuard(t *testing.T) {
+	for _, p := range listPackages(t) {
+		for _, v := range importViolations(p.ImportPath, p.Imports) {
+			t.Error(v)
+		}
+		for _, name := range slices.Concat(p.GoFiles, p.CgoFiles, p.IgnoredGoFiles) {
+			if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			vs, err := sourceViolations(p.ImportPath, filepath.Join(p.Dir, name), nil)
+			if err != nil {
+				t.Errorf("read the source of %s: %v", p.ImportPath, err)
+			}
+			for _, v := range vs {
+				t.Error(v)
+			}
+		}
+	}
+}
+
+// A guard that cannot fail guards nothing: every rule is broken here once.
+func TestImportGuardFindsViolations(t *testing.T) {
+	const rowSays = "docs/ARCHITECTURE.md"
+	for _, c := range []struct{ name, path, imports, want string }{
+		{"pure package, pure import", "taskbus/coordinator", "time", ""},
+		{"pure package, I/O", "taskbus/coordinator", "os", "no I/O, clock, chance"},
+		{"pure package, I/O below", "taskbus/coordinator/engine", "net/http", "no I/O, clock, chance"},
+		{"pure package, chance", "taskbus/coordinator/strategy", "math/rand/v2", "no I/O, clock, chance"},
+		{"a name that only begins alike", "taskbus/coordinator/engine", "iter", ""},
+		{"engine, strategy", "taskbus/coordinator/engine", "taskbus/coordinator/strategy", ""},
+		{"strategy, engine: backwards", "taskbus/coordinator/strategy", "taskbus/coordinator/engine", rowSays},
+		{"bus sees no client", "taskbus/coordinator/bus", amqp091, "only coordinator/bus/amqpbus"},
+		{"service never sees amqpbus", "taskbus/coordinator/service", "taskbus/coordinator/bus/amqpbus", rowSays},
+		{"service, metrics below the prefix", "taskbus/coordinator/service", prometheus + "/promhttp", ""},
+		{"cmd may all", "taskbus/cmd/taskbus", "taskbus/coordinator/bus/amqpbus", ""},
+		{"but not the client", "taskbus/cmd/taskbus", amqp091, "only coordinator/bus/amqpbus"},
+		{"the bench relay is a bare client", "taskbus/tests/bench", amqp091, ""},
+		{"the global logger", "taskbus/cmd/taskbus", zerolog + "/log", "global logger"},
+		{"a package outside the table", "taskbus/util", "fmt", "no row"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			expect(t, importViolations(c.path, []string{c.imports}), c.want)
+		})
+	}
+	for _, c := range []struct{ name, path, source, want string }{
+		{"types of time", "taskbus/coordinator/engine", `import "time"; var d time.Duration = time.Second`, ""},
+		{"a call of the clock", "taskbus/coordinator/engine", `import "time"; func f() time.Time { return time.Now() }`, "time.Now"},
+		{"the clock as a value, renamed", "taskbus/coordinator", `import clock "time"; var f = clock.Since`, "time.Since"},
+		{"the clock elsewhere", "taskbus/coordinator/service", `import "time"; var f = time.Now`, ""},
+		{"init", "taskbus/messages", `func init() {}`, "init()"},
+		{"a method called init", "taskbus/messages", `type t struct{}; func (t) init() {}`, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := sourceViolations(c.path, "source.go", []byte("package p\n"+c.source))
+			if err != nil {
+				t.Fatal(err)
+			}
+			expect(t, got, c.want)
+		})
+	}
+}
+
+func expect(t *testing.T, got []string, want string) {
+	t.Helper()
+	switch {
+	case want == "" && len(got) > 0:
+		t.Errorf("allowed, but the guard says: %q", got)
+	case want != "" && (len(got) == 0 || !strings.Contains(got[0], want)):
+		t.Errorf("the guard says %q, want one violation with %q", got, want)
+	}
+}
+
+// importViolations says what is wrong with a package's imports, which rule that
+// breaks and what to do.
+func importViolations(path string, imports []string) []string {
+	name, _ := strings.CutPrefix(path, module)
+	r, row, ok := rowFor(name)
+	if !ok {
+		return []string{fmt.Sprintf("%s: no row in the table of tests/guard_test.go names this package. "+
+			"Put the code into a package that answers its question, or add a row here and in docs/ARCHITECTURE.md in the same commit.", name)}
+	}
+	var found []string
+	add := func(format string, args ...any) { found = append(found, name+": "+fmt.Sprintf(format, args...)) }
+	for _, imp := range imports {
+		switch {
+		case imp == zerolog+"/log":
+			add("imports the global logger %s. Rule: no global loggers. Take a zerolog.Logger as an argument.", imp)
+		case strings.HasPrefix(imp, amqp091) && name != "coordinator/bus/amqpbus" && !strings.HasPrefix(name, "tests/"):
+			add("imports %s. Rule: only coordinator/bus/amqpbus (and programs under tests/) sees the client. Use the types of coordinator/bus.", imp)
+		case r.all:
+		case isStd(imp):
+			if r.std == stdPure && below(imp, impureStd) {
+				add("imports %s. Rule: no I/O, clock, chance or context here. Move the I/O to an edge and bring its result in as an event or an argument.", imp)
+			}
+		case !allowed(imp, r.may):
+			add("imports %s. Rule: the row %q of the table in docs/ARCHITECTURE.md allows only the standard library and %v. "+
+				"Turn the dependency round (an interface at the consumer), or change the table in both places in the same commit.", imp, row, r.may)
+		}
+	}
+	return found
+}
+
+func rowFor(name string) (rule, string, bool) {
+	if r, ok := table[name]; ok {
+		return r, name, true
+	}
+	for prefix := name; prefix != "."; prefix = filepath.Dir(prefix) {
+		if r, ok := table[prefix+"/..."]; ok {
+			return r, prefix + "/...", true
+		}
+	}
+	return rule{}, "", false
+}
+
+func isStd(imp string) bool {
+	first, _, _ := strings.Cut(imp, "/")
+	return !strings.Contains(first, ".") && first+"/" != module
+}
+
+func allowed(imp string, may []string) bool {
+	imp = strings.TrimPrefix(imp, module)
+	return slices.ContainsFunc(may, func(m string) bool {
+		if prefix, tree := strings.CutSuffix(m, "/..."); tree {
+			return below(imp, []string{prefix})
+		}
+		return imp == m
+	})
+}
+
+func below(imp string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(p string) bool { return imp == p || strings.HasPrefix(imp, p+"/") })
+}
+
+// sourceViolations finds what imports alone do not show. source nil reads the file.
+func sourceViolations(path, file string, source []byte) ([]string, error) {
+	var src any
+	if source != nil {
+		src = source
+	}
+	fset := token.NewFileSet()
+	tree, err := parser.ParseFile(fset, file, src, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	name, _ := strings.CutPrefix(path, module)
+	var found []string
+	timeName := ""
+	for _, imp := range tree.Imports {
+		if p, _ := strconv.Unquote(imp.Path.Value); p == "time" {
+			timeName = "time"
+			if imp.Name != nil {
+				timeName = imp.Name.Name
+			}
+		}
+	}
+	ast.Inspect(tree, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			if n.Recv == nil && n.Name.Name == "init" {
+				found = append(found, fmt.Sprintf("%s: init() function. Rule: nothing happens because a package is imported. Build the value in a constructor or a package variable.", fset.Position(n.Pos())))
+			}
+		case *ast.SelectorExpr:
+			x, ok := n.X.(*ast.Ident)
+			if ok && timeName != "" && x.Name == timeName && slices.Contains(clockless, name) && slices.Contains(clockFuncs, n.Sel.Name) {
+				found = append(found, fmt.Sprintf("%s: time.%s. Rule: no clock in %s. Take `now time.Time` as an argument.", fset.Position(n.Pos()), n.Sel.Name, name))
+			}
+		}
+		return true
+	})
+	return found, nil
+}
+
+// listPackages asks go list for every package of the module. "-e" keeps packages
+// that do not compile in the list: their imports count too.
+func listPackages(t *testing.T) []pkg {
+	t.Helper()
+	var stderr bytes.Buffer
+	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Dir,Imports,GoFiles,CgoFiles,IgnoredGoFiles", module+"...")
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.String())
+	}
+	var pkgs []pkg
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		err := dec.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("read the answer of go list: %v", err)
+		}
+		pkgs = append(pkgs, p)
+	}
+	if len(pkgs) == 0 {
+		t.Fatal("go list found no packages")
+	}
+	return pkgs
+}
