@@ -32,8 +32,11 @@ type app struct {
 	began bool
 }
 
-func main() {
-	a := &app{
+func main() { os.Exit(newMainApp().run(context.Background(), os.Args[1:])) }
+
+// newMainApp is the app of the real world.
+func newMainApp() *app {
+	return &app{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,
 		getenv: os.Getenv,
 		now:    time.Now,
@@ -46,7 +49,6 @@ func main() {
 			return signals
 		},
 	}
-	os.Exit(a.run(context.Background(), os.Args[1:]))
 }
 
 // run carries out one command line and returns its exit code.

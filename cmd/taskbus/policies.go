@@ -72,27 +72,25 @@ func classicPolicies(cfg *config.Config) ([]policy, error) {
 		return policies, nil
 	}
 	full := bus.Standard(bus.Declare, bus.ProfileQuorum, cfg.AgentQueues())
-	byDefinition := make(map[string]int) // definition → index of its policy
+	at := make(map[string]int) // index of a policy by its name
 	for i, q := range standard(cfg, bus.Declare).Queues {
 		if q.Kind != bus.Classic {
+			continue
+		}
+		name := "taskbus-" + q.Name
+		if full.Queues[i].DeadLetter == bus.QueueReassign {
+			name = "taskbus-agents" // one for all of them
+		}
+		if n, known := at[name]; known {
+			policies[n].Pattern += "|" + regexp.QuoteMeta(q.Name)
 			continue
 		}
 		definition, err := json.Marshal(inherited(full.Queues[i]))
 		if err != nil {
 			return nil, fmt.Errorf("encode the policy of %s: %w", q.Name, err)
 		}
-		at, known := byDefinition[string(definition)]
-		if !known {
-			at = len(policies)
-			byDefinition[string(definition)] = at
-			policies = append(policies, policy{Name: "taskbus-" + q.Name, Definition: definition})
-		} else if full.Queues[i].DeadLetter == bus.QueueReassign {
-			policies[at].Name = "taskbus-agents"
-		}
-		if policies[at].Pattern != "" {
-			policies[at].Pattern += "|"
-		}
-		policies[at].Pattern += regexp.QuoteMeta(q.Name)
+		at[name] = len(policies)
+		policies = append(policies, policy{name, regexp.QuoteMeta(q.Name), definition})
 	}
 	for i := range policies {
 		policies[i].Pattern = "^(" + policies[i].Pattern + ")$"

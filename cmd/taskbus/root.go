@@ -75,6 +75,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.tasksCommand(),
 		a.explainCommand(),
 		a.healthCommand(),
+		a.demoCommand(),
 		a.topologyCommand(),
 		a.versionCommand(),
 	)

@@ -96,19 +96,20 @@ func printTopology(w io.Writer, t bus.Topology) error {
 func keeps(q bus.Queue) string {
 	switch {
 	case q.Kind == bus.Stream:
-		return fmt.Sprintf("%s, %s", days(q.MaxAge), size(q.MaxBytes))
+		return fmt.Sprintf("%s, %s", period(q.MaxAge), size(q.MaxBytes))
 	case q.TTL > 0:
-		return fmt.Sprintf("%s, the newest %d", days(q.TTL), q.MaxLength)
+		return fmt.Sprintf("%s, the newest %d", period(q.TTL), q.MaxLength)
 	default:
 		return "all"
 	}
 }
 
-func days(d time.Duration) string {
+// period renders a whole number of hours.
+func period(d time.Duration) string {
 	if d%(24*time.Hour) == 0 {
 		return count(int(d/(24*time.Hour)), "day")
 	}
-	return d.String()
+	return count(int(d/time.Hour), "hour")
 }
 
 func size(bytes int64) string {

@@ -18,7 +18,9 @@ type model struct {
 	agents   map[coordinator.AgentID]*modelAgent // every agent that ever was
 	tasks    map[coordinator.Handle]*modelTask   // every delivery that ever was
 	fates    map[coordinator.TaskID]modelFate
-	sequence uint64 // of dispatches
+	sequence uint64    // of dispatches
+	ticked   time.Time // when tick was last called with a later time than before
+	before   time.Time // the tick before that
 }
 
 type modelAgent struct {
@@ -80,8 +82,11 @@ func (m *model) install(now time.Time, p *coordinator.Policy) {
 	m.tick(now)
 }
 
-// tick notes who has been silent for too long and whose full queue has room again.
+// tick notes who has been silent for too long.
 func (m *model) tick(now time.Time) {
+	if now.After(m.ticked) {
+		m.before, m.ticked = m.ticked, now
+	}
 	for _, a := range m.agents {
 		if !a.heard.IsZero() && now.Sub(a.heard) >= m.policy.Settings.StaleAfter && !now.Before(m.graceEnd) {
 			a.silent = true
@@ -297,7 +302,9 @@ func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed bool)
 	if !t.task.Deadline.IsZero() && !now.Before(t.task.Deadline) {
 		return fmt.Errorf("%s was dispatched after its deadline", t.task.ID)
 	}
-	if best := m.best(now, t); !resumed && best != a {
+	// Agents that cool down in the same tick do so one after the other, and the
+	// work goes to the first: the better one may come a moment too late.
+	if best := m.best(now, t); !resumed && best != a && !best.coolsAt.After(m.before) {
 		return fmt.Errorf("%s went to %s, the strategy's choice is %s", t.task.ID, d.Agent, best.spec.ID)
 	}
 	if d.DispatchID != coordinator.DispatchID(t.task.ID, d.Attempt) {

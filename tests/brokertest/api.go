@@ -14,7 +14,7 @@ import (
 
 // api is the management HTTP API of one node.
 type api struct {
-	base           string // http://host:port/api, without the password
+	base           string // http://host:port, without the password
 	user, password string
 	client         *http.Client
 }
@@ -25,7 +25,7 @@ func newAPI(t testing.TB, mgmtURL string) api {
 	a := api{user: u.User.Username(), client: &http.Client{Timeout: 20 * time.Second}}
 	a.password, _ = u.User.Password()
 	u.User = nil
-	a.base = strings.TrimSuffix(u.String(), "/") + "/api"
+	a.base = strings.TrimSuffix(u.String(), "/")
 	t.Cleanup(a.client.CloseIdleConnections)
 	return a
 }
@@ -44,7 +44,7 @@ func (a api) call(method string, in, out any, path ...string) (int, error) {
 	for i, element := range path {
 		path[i] = url.PathEscape(element)
 	}
-	target := a.base + "/" + strings.Join(path, "/")
+	target := a.base + "/api/" + strings.Join(path, "/")
 	var body io.Reader
 	if in != nil {
 		encoded, err := json.Marshal(in)

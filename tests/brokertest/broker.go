@@ -23,6 +23,8 @@ type Broker struct {
 	URL string
 	// VHost is the virtual host's name, unescaped.
 	VHost string
+	// Mgmt is http://host:port of the management API, without credentials.
+	Mgmt string
 
 	api api
 	dir string
@@ -37,7 +39,7 @@ func Vhost(t testing.TB) Broker {
 	name := vhostName(t)
 	b.api.must(t, http.MethodPut, nil, nil, "vhosts", name)
 	t.Cleanup(func() { b.api.must(t, http.MethodDelete, nil, nil, "vhosts", name) })
-	vb := b.in(t, name)
+	vb := b.In(t, name)
 	vb.SetPermissions(t, vb.user(), ".*", ".*", ".*")
 	return vb
 }
@@ -48,11 +50,12 @@ func fromEnvironment(t testing.TB) Broker {
 	if amqpURL == "" || mgmtURL == "" || dir == "" {
 		t.Fatalf(`this test needs a broker: run make test, or: scripts/broker.sh start && eval "$(scripts/broker.sh env)"`)
 	}
-	return Broker{URL: amqpURL, VHost: "/", api: newAPI(t, mgmtURL), dir: dir}
+	api := newAPI(t, mgmtURL)
+	return Broker{URL: amqpURL, VHost: "/", Mgmt: api.base, api: api, dir: dir}
 }
 
-// in is the same broker in another virtual host.
-func (b Broker) in(t testing.TB, vhost string) Broker {
+// In is the same broker in another virtual host, which must exist.
+func (b Broker) In(t testing.TB, vhost string) Broker {
 	t.Helper()
 	u := parse(t, b.URL)
 	u.Path, u.RawPath = "/"+vhost, "/"+url.PathEscape(vhost)

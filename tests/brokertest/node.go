@@ -82,6 +82,7 @@ func (n *Node) readEnvironment(t testing.TB) {
 		vars[name] = value
 	}
 	n.URL, n.api = vars[EnvAMQP], newAPI(t, vars[EnvMgmt])
+	n.Mgmt = n.api.base
 }
 
 // script runs scripts/broker.sh and returns what it printed on stdout.

@@ -59,6 +59,8 @@ func (s *session) connect(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	stop := s.publishing.cutWith(ctx)
+	defer stop()
 	declarer := newTopology(s.publishing, s.spec.Topology.Mode, s.bus.cfg.Logger)
 	if err := declarer.apply(ctx, s.spec.Topology); err != nil {
 		return err
@@ -72,15 +74,17 @@ func (s *session) connect(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	stop = s.consuming.cutWith(ctx)
+	defer stop()
 	// What comes later must not queue behind publications that are held up.
 	s.topology = declarer.moveTo(s.consuming)
-	return s.openPublisher(ctx)
+	return s.openPublisher()
 }
 
-func (s *session) openPublisher(ctx context.Context) error {
-	channel, err := s.publishing.channel(ctx)
+func (s *session) openPublisher() error {
+	channel, err := s.publishing.channel()
 	if err == nil {
-		err = s.publishing.within(ctx, "switch on publisher confirms", func() error { return channel.Confirm(false) })
+		err = s.publishing.within("switch on publisher confirms", func() error { return channel.Confirm(false) })
 	}
 	if err != nil {
 		return explain(s.target, "open the publishing channel", err)

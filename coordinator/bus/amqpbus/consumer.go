@@ -29,7 +29,8 @@ type consumer struct {
 	done chan struct{} // the last flush is out
 }
 
-// Subscribe implements [bus.Session].
+// Subscribe implements [bus.Session]. Once begun it is bounded by the request
+// time limit, not by ctx: giving up half-way would cost the session.
 func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
 	if sub.Prefetch <= 0 || sub.Prefetch > math.MaxUint16 || sub.Handle == nil {
 		return fmt.Errorf("subscribe to %q: needs a handler and a prefetch of 1 to 65535, got %d", sub.Queue, sub.Prefetch)
@@ -38,6 +39,9 @@ func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
 	defer s.subscribing.Unlock()
 	if s.isEnding() {
 		return bus.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("subscribe to %q: %w", sub.Queue, err)
 	}
 	c := &consumer{
 		session: s, number: len(*s.consumers.Load()), queue: sub.Queue, handle: sub.Handle,
@@ -48,10 +52,10 @@ func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
 	if s.maybeStream(sub.Queue) {
 		args["x-stream-offset"] = streamOffset(sub.From)
 	}
-	deliveries, err := c.consume(ctx, sub, args)
+	deliveries, err := c.consume(sub, args)
 	if refusal(err, amqp.PreconditionFailed) != nil && len(args) > 0 {
 		// A queue in place of a stream knows no offset.
-		deliveries, err = c.consume(ctx, sub, amqp.Table{})
+		deliveries, err = c.consume(sub, amqp.Table{})
 	}
 	if err != nil {
 		return s.subscribeError(sub.Queue, err)
@@ -64,9 +68,9 @@ func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
 	return nil
 }
 
-func (c *consumer) consume(ctx context.Context, sub bus.Subscription, args amqp.Table) (<-chan amqp.Delivery, error) {
+func (c *consumer) consume(sub bus.Subscription, args amqp.Table) (<-chan amqp.Delivery, error) {
 	link := c.session.consuming
-	channel, err := link.channel(ctx)
+	channel, err := link.channel()
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +80,7 @@ func (c *consumer) consume(ctx context.Context, sub bus.Subscription, args amqp.
 	c.channel = channel
 	c.closes = channel.NotifyClose(make(chan *amqp.Error, 1))
 	c.cancels = channel.NotifyCancel(make(chan string, 1))
-	err = link.within(ctx, fmt.Sprintf("consume %q", sub.Queue), func() (err error) {
+	err = link.within(fmt.Sprintf("consume %q", sub.Queue), func() (err error) {
 		if err = channel.Qos(sub.Prefetch, 0, false); err != nil {
 			return err
 		}

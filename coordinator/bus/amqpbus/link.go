@@ -100,15 +100,13 @@ func connectionName(session, role string) string {
 	return full[:min(len(full), shortString)]
 }
 
-// within runs a request to the broker under the request time limit, and until
-// ctx ends. When either is over the connection is cut: the library offers no
-// other way out of a request.
-func (l *link) within(ctx context.Context, doing string, request func() error) error {
+// within runs a request to the broker under the request time limit. When it is
+// over the connection is cut: the library offers no other way out of a request.
+// A refusal by the broker comes back as *amqp.Error.
+func (l *link) within(doing string, request func() error) error {
 	late := fmt.Errorf("no answer within %s", l.request)
 	timer := time.AfterFunc(l.request, func() { l.wire.kill(late) })
 	defer timer.Stop()
-	stop := context.AfterFunc(ctx, func() { l.wire.kill(ctx.Err()) })
-	defer stop()
 	err := request()
 	if err == nil {
 		return nil
@@ -123,9 +121,9 @@ func (l *link) within(ctx context.Context, doing string, request func() error) e
 }
 
 // channel opens a channel.
-func (l *link) channel(ctx context.Context) (*amqp.Channel, error) {
+func (l *link) channel() (*amqp.Channel, error) {
 	var ch *amqp.Channel
-	err := l.within(ctx, "open a channel", func() (err error) {
+	err := l.within("open a channel", func() (err error) {
 		ch, err = l.conn.Channel()
 		return err
 	})
@@ -152,6 +150,11 @@ func (l *link) cut(reason error) {
 	l.wire.kill(reason)
 	// The library notices by its reader; this makes it clean up if it did not.
 	_ = l.conn.Close()
+}
+
+// cutWith cuts the connection when ctx ends, until stop is called.
+func (l *link) cutWith(ctx context.Context) (stop func() bool) {
+	return context.AfterFunc(ctx, func() { l.wire.kill(ctx.Err()) })
 }
 
 // close says goodbye until by, then cuts.

@@ -13,7 +13,7 @@ import (
 // the publishing one, so that whoever loses it cannot publish any more.
 func (s *session) takeLock(ctx context.Context) error {
 	doing := fmt.Sprintf("take the lock %q", s.spec.Lock)
-	probe, err := s.openProbe(ctx)
+	probe, err := s.openProbe()
 	if err != nil {
 		return explain(s.target, doing, err)
 	}
@@ -23,9 +23,9 @@ func (s *session) takeLock(ctx context.Context) error {
 		free, err := probe.free(ctx)
 		if err == nil && free {
 			var taken bool
-			taken, err = s.declareLock(ctx)
+			taken, err = s.declareLock()
 			if taken {
-				return s.guardLock(ctx)
+				return s.guardLock()
 			}
 		}
 		if err != nil {
@@ -52,13 +52,13 @@ type lockProbe struct {
 	returns chan amqp.Return
 }
 
-func (s *session) openProbe(ctx context.Context) (*lockProbe, error) {
-	channel, err := s.publishing.channel(ctx)
+func (s *session) openProbe() (*lockProbe, error) {
+	channel, err := s.publishing.channel()
 	if err != nil {
 		return nil, err
 	}
 	p := &lockProbe{session: s, channel: channel, returns: channel.NotifyReturn(make(chan amqp.Return, 1))}
-	err = s.publishing.within(ctx, "switch on publisher confirms", func() error { return channel.Confirm(false) })
+	err = s.publishing.within("switch on publisher confirms", func() error { return channel.Confirm(false) })
 	return p, err
 }
 
@@ -83,18 +83,18 @@ func (p *lockProbe) free(ctx context.Context) (bool, error) {
 }
 
 // declareLock tells whether this connection has the lock now.
-func (s *session) declareLock(ctx context.Context) (bool, error) {
-	channel, err := s.publishing.channel(ctx)
+func (s *session) declareLock() (bool, error) {
+	channel, err := s.publishing.channel()
 	if err != nil {
 		return false, err
 	}
-	err = s.publishing.within(ctx, "declare the lock queue", func() error {
+	err = s.publishing.within("declare the lock queue", func() error {
 		_, err := channel.QueueDeclare(s.spec.Lock, false, false, true, false, lockArgs)
 		return err
 	})
 	switch {
 	case err == nil:
-		return true, s.publishing.within(ctx, "close a channel", channel.Close)
+		return true, s.publishing.within("close a channel", channel.Close)
 	case refusal(err, amqp.ResourceLocked) != nil:
 		return false, nil // somebody was faster
 	}
@@ -106,13 +106,13 @@ func (s *session) declareLock(ctx context.Context) (bool, error) {
 
 // guardLock consumes the lock queue, because that is how one hears that it was
 // deleted. What it delivers are the probes of others.
-func (s *session) guardLock(ctx context.Context) error {
-	channel, err := s.publishing.channel(ctx)
+func (s *session) guardLock() error {
+	channel, err := s.publishing.channel()
 	if err != nil {
 		return err
 	}
 	var probes <-chan amqp.Delivery
-	err = s.publishing.within(ctx, "watch the lock queue", func() (err error) {
+	err = s.publishing.within("watch the lock queue", func() (err error) {
 		probes, err = channel.Consume(s.spec.Lock, "", true, true, false, false, nil)
 		return err
 	})

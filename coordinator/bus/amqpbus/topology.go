@@ -40,18 +40,31 @@ func (t *topology) moveTo(l *link) *topology {
 	return &topology{mode: t.mode, logger: t.logger, link: l, findings: t.findings}
 }
 
-// ask makes one request. A refusal by the broker comes back as *amqp.Error.
+// ask makes one request. A refusal by the broker comes back as *amqp.Error. When
+// ctx ends first, the request is left to finish by itself: somebody who is tired
+// of waiting for a queue's depth must not cost the session.
 func (t *topology) ask(ctx context.Context, doing string, request func(*amqp.Channel) error) error {
+	answer := make(chan error, 1)
+	go func() { answer <- t.request(doing, request) }()
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("%s: %w", doing, ctx.Err())
+	}
+}
+
+func (t *topology) request(doing string, request func(*amqp.Channel) error) error {
 	t.busy.Lock()
 	defer t.busy.Unlock()
 	if t.channel == nil || t.channel.IsClosed() {
-		channel, err := t.link.channel(ctx)
+		channel, err := t.link.channel()
 		if err != nil {
 			return err
 		}
 		t.channel = channel
 	}
-	return t.link.within(ctx, doing, func() error { return request(t.channel) })
+	return t.link.within(doing, func() error { return request(t.channel) })
 }
 
 // apply sees to everything a session needs.

@@ -17,9 +17,9 @@ const (
 	readBuffer = 64 << 10
 	// wireGoodbye bounds the flush of what is left when the library closes.
 	wireGoodbye = 2 * time.Second
-	// readDeadlineStep: a read deadline is renewed at most this often; it saves a
-	// timer update per read and makes the limit inexact by as much.
-	readDeadlineStep = time.Second
+	// readDeadlineSteps: within this part of the limit a read deadline is not
+	// renewed. It saves a timer update per read and shortens the limit by as much.
+	readDeadlineSteps = 16
 )
 
 // wire is the stream between the library and the broker.
@@ -83,7 +83,7 @@ func (w *wire) Read(p []byte) (int, error) {
 
 func (w *wire) readConn(p []byte) (int, error) {
 	if idle := time.Duration(w.idle.Load()); idle > 0 {
-		if now := time.Now(); now.Sub(w.deadlineSet) > readDeadlineStep {
+		if now := time.Now(); now.Sub(w.deadlineSet) > idle/readDeadlineSteps {
 			w.deadlineSet = now
 			if err := w.conn.SetReadDeadline(now.Add(idle)); err != nil {
 				return 0, err

@@ -18,6 +18,8 @@ func topologyCases() []testCase {
 		{name: "EnsureQueue declares a deleted queue again", run: ensureDeclares},
 		{name: "EnsureQueue under Verify only looks", run: ensureVerifies},
 		{name: "EnsureQueue takes a queue of another kind", run: ensureOtherKind},
+		{name: "a temporary queue is its session's alone", run: temporaryQueue},
+		{name: "a temporary queue ends with a cut", run: temporaryQueueCut},
 	}
 }
 
@@ -148,6 +150,50 @@ func ensureOtherKind(r *rig) {
 	}
 	wantFinding(r, c, "q")
 	c.store("q", "x")
+}
+
+// Others may publish to it and that is all. It ends with its session.
+func temporaryQueue(r *rig) {
+	other := r.open(bus.Topology{Mode: bus.Declare, Exchanges: []bus.Exchange{{Name: "x", Kind: bus.Topic}}})
+	for _, mode := range []bus.Mode{bus.Declare, bus.Verify, bus.Off} {
+		name := "mine." + string(mode)
+		owner := r.open(bus.Topology{Mode: mode, Queues: []bus.Queue{{Name: name, Temporary: true}}})
+		in := owner.read(name, 1)
+		other.store(name, "hello")
+		owner.Ack(in.bodies("hello")[0].Tag)
+		sub := bus.Subscription{Queue: name, Prefetch: 1, Handle: func(bus.Delivery) {}}
+		if err := r.open(declare()).Subscribe(r.ctx(), sub); err == nil {
+			r.t.Errorf("%s: another session was let in", name)
+		}
+		owner.close()
+		waitUnroutable(other, name)
+	}
+
+	bound := r.open(bus.Topology{
+		Mode:     bus.Declare,
+		Queues:   []bus.Queue{{Name: "bound", Temporary: true}},
+		Bindings: []bus.Binding{{Exchange: "x", Queue: "bound", Key: "event.#"}},
+	})
+	in := bound.read("bound", 1)
+	other.storePub(bus.Publication{Exchange: "x", Key: "event.1", Body: []byte("event")})
+	in.bodies("event")
+}
+
+func temporaryQueueCut(r *rig) {
+	owner := r.open(declare(bus.Queue{Name: "mine", Temporary: true}))
+	owner.read("mine", 1)
+	r.cut()
+	_ = owner.waitEnd()
+	waitUnroutable(r.open(declare()), "mine")
+}
+
+// waitUnroutable waits until a queue is gone: a broker removes it a moment after
+// its connection.
+func waitUnroutable(c *client, queue string) {
+	c.t.Helper()
+	eventually(c.t, "queue "+queue+" to be gone", func() bool {
+		return c.outcome(text(queue, "anybody?")) == bus.Unroutable
+	})
 }
 
 func wantFinding(r *rig, c *client, object string) {

@@ -17,6 +17,7 @@ var lastSession atomic.Uint64
 var (
 	errCut     = errors.New("connection closed by the broker")
 	errDeleted = errors.New("consumer cancelled: its queue was deleted")
+	errForeign = errors.New("a temporary queue of another session")
 )
 
 // Broker is a broker in memory. It implements bus.Bus and is safe for
@@ -48,30 +49,47 @@ func New() *Broker {
 
 // Open implements bus.Bus.
 func (b *Broker) Open(ctx context.Context, spec bus.SessionSpec) (bus.Session, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("open session %q: %w", spec.Name, err)
-	}
 	s := newSession(b, spec)
-	if err := b.prepare(s); err != nil {
+	err := ctx.Err()
+	if err == nil {
+		err = b.prepare(s)
+	}
+	if err == nil {
+		err = b.waitAdmission(ctx, s)
+	}
+	if err != nil {
+		b.forget(s)
 		return nil, fmt.Errorf("open session %q: %w", spec.Name, err)
 	}
+	s.start()
+	return s, nil
+}
+
+// waitAdmission returns when the session is in, or why it cannot be.
+func (b *Broker) waitAdmission(ctx context.Context, s *session) error {
 	for told := false; ; told = true {
 		freed, cut := b.admit(s)
 		if freed == nil {
-			s.start()
-			return s, nil
+			return nil
 		}
-		if !told && spec.OnStandby != nil {
-			spec.OnStandby()
+		if !told && s.spec.OnStandby != nil {
+			s.spec.OnStandby()
 		}
 		select {
 		case <-freed:
 		case <-cut:
-			return nil, fmt.Errorf("open session %q: waiting for lock %q: %w", spec.Name, spec.Lock, errCut)
+			return fmt.Errorf("waiting for lock %q: %w", s.spec.Lock, errCut)
 		case <-ctx.Done():
-			return nil, fmt.Errorf("open session %q: waiting for lock %q: %w", spec.Name, spec.Lock, ctx.Err())
+			return fmt.Errorf("waiting for lock %q: %w", s.spec.Lock, ctx.Err())
 		}
 	}
+}
+
+// forget undoes prepare for a session that was never admitted.
+func (b *Broker) forget(s *session) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fabric.removeOf(s)
 }
 
 // prepare does what comes before the lock: access and topology.
@@ -82,7 +100,7 @@ func (b *Broker) prepare(s *session) error {
 		return b.control.openError
 	}
 	var err error
-	s.findings, err = b.fabric.apply(s.spec.Topology)
+	s.findings, err = b.fabric.apply(s.spec.Topology, s)
 	return err
 }
 
@@ -101,8 +119,9 @@ func (b *Broker) admit(s *session) (freed, cut <-chan struct{}) {
 	return nil, nil
 }
 
-// leave undoes admit. b.mu is held.
+// leave undoes admit and prepare. b.mu is held.
 func (b *Broker) leave(s *session) {
+	b.fabric.removeOf(s)
 	for i, other := range b.sessions {
 		if other == s {
 			b.sessions = append(b.sessions[:i:i], b.sessions[i+1:]...)

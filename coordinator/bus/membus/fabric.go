@@ -23,16 +23,27 @@ type exchange struct {
 	bindings []bus.Binding
 }
 
-// apply sees to a topology as its mode says and returns what differs.
-func (f *fabric) apply(t bus.Topology) ([]bus.Finding, error) {
-	switch t.Mode {
-	case bus.Off:
-		return nil, nil
-	case bus.Verify:
-		return nil, f.verify(t)
-	default:
-		return f.declare(t)
+// apply sees to a topology as its mode says and returns what differs. Temporary
+// queues become the session's in every mode.
+func (f *fabric) apply(t bus.Topology, s *session) ([]bus.Finding, error) {
+	if t.Mode == bus.Declare {
+		return f.declare(t, s)
 	}
+	if t.Mode == bus.Verify {
+		if err := f.verify(t); err != nil {
+			return nil, err
+		}
+	}
+	var findings []bus.Finding
+	for _, q := range t.Queues {
+		if !q.Temporary {
+			continue
+		}
+		if finding, differs := f.declareQueue(q, s); differs {
+			findings = append(findings, finding)
+		}
+	}
+	return findings, nil
 }
 
 func (f *fabric) verify(t bus.Topology) error {
@@ -43,14 +54,14 @@ func (f *fabric) verify(t bus.Topology) error {
 		}
 	}
 	for _, q := range t.Queues {
-		if f.queues[q.Name] == nil {
+		if f.queues[q.Name] == nil && !q.Temporary {
 			return &bus.TopologyError{Object: q.Name, Reason: "this queue " + advice}
 		}
 	}
 	return nil
 }
 
-func (f *fabric) declare(t bus.Topology) ([]bus.Finding, error) {
+func (f *fabric) declare(t bus.Topology, s *session) ([]bus.Finding, error) {
 	var findings []bus.Finding
 	for _, x := range t.Exchanges {
 		have := f.exchanges[x.Name]
@@ -62,7 +73,7 @@ func (f *fabric) declare(t bus.Topology) ([]bus.Finding, error) {
 		}
 	}
 	for _, q := range t.Queues {
-		if finding, differs := f.declareQueue(q); differs {
+		if finding, differs := f.declareQueue(q, s); differs {
 			findings = append(findings, finding)
 		}
 	}
@@ -83,13 +94,17 @@ func (f *fabric) declare(t bus.Topology) ([]bus.Finding, error) {
 
 // declareQueue creates a queue that is missing. One that exists with another
 // definition stays as it is, which is the finding.
-func (f *fabric) declareQueue(asked bus.Queue) (bus.Finding, bool) {
+func (f *fabric) declareQueue(asked bus.Queue, s *session) (bus.Finding, bool) {
 	want := relevant(asked)
 	if q := f.queues[want.Name]; q != nil {
 		have := q.definition()
 		switch {
+		case !q.usableBy(s):
+			return bus.Finding{Object: want.Name, Text: "is a temporary queue of another session: it can be published to, but not consumed, and it ends with that session"}, true
 		case have == want:
 			return bus.Finding{}, false
+		case have.Temporary != want.Temporary:
+			return bus.Finding{Object: want.Name, Text: "is temporary where a lasting queue was asked for, or the other way round; it is used as it is"}, true
 		case have.Kind != want.Kind:
 			return bus.Finding{Object: want.Name, Text: fmt.Sprintf(
 				"is a %s queue instead of a %s one; it is used as it is, without what the latter promises", have.Kind, want.Kind)}, true
@@ -100,7 +115,11 @@ func (f *fabric) declareQueue(asked bus.Queue) (bus.Finding, bool) {
 	if want.Kind == bus.Stream {
 		f.queues[want.Name] = &stream{def: want}
 	} else {
-		f.queues[want.Name] = &line{def: want, fabric: f}
+		l := &line{def: want, fabric: f}
+		if want.Temporary {
+			l.owner = s
+		}
+		f.queues[want.Name] = l
 	}
 	for _, q := range f.queues {
 		if l, ok := q.(*line); ok && l.def.DeadLetter == want.Name {
@@ -112,6 +131,9 @@ func (f *fabric) declareQueue(asked bus.Queue) (bus.Finding, bool) {
 
 // relevant drops the fields that do not apply to the queue's kind.
 func relevant(q bus.Queue) bus.Queue {
+	if q.Temporary {
+		return bus.Queue{Name: q.Name, Kind: bus.Classic, Temporary: true}
+	}
 	switch q.Kind {
 	case bus.Quorum:
 		q.MaxAge, q.MaxBytes, q.SegmentBytes = 0, 0, 0
@@ -120,6 +142,27 @@ func relevant(q bus.Queue) bus.Queue {
 		return bus.Queue{Name: q.Name, Kind: q.Kind, MaxAge: q.MaxAge, MaxBytes: q.MaxBytes, SegmentBytes: q.SegmentBytes}
 	default:
 		return bus.Queue{Name: q.Name, Kind: q.Kind}
+	}
+}
+
+// find returns a queue for a session to use.
+func (f *fabric) find(name string, s *session) (queue, error) {
+	q := f.queues[name]
+	if q == nil {
+		return nil, bus.ErrNoQueue
+	}
+	if !q.usableBy(s) {
+		return nil, errForeign
+	}
+	return q, nil
+}
+
+// removeOf takes out the temporary queues of a session.
+func (f *fabric) removeOf(s *session) {
+	for name, q := range f.queues {
+		if q.definition().Temporary && q.usableBy(s) {
+			f.remove(name).close()
+		}
 	}
 }
 

@@ -23,6 +23,8 @@ type queue interface {
 	// messages are those that are ready, in order.
 	messages() []*message
 	consumers() []*consumer
+	// usableBy tells whether a session may consume and inspect the queue.
+	usableBy(s *session) bool
 	// close forgets all messages and consumers and returns the latter.
 	close() []*consumer
 }
@@ -39,6 +41,7 @@ const (
 type line struct {
 	def    bus.Queue
 	fabric *fabric
+	owner  *session // of a temporary queue, else nil
 
 	ready    []*message // by seq
 	readers  []*consumer
@@ -51,6 +54,10 @@ type line struct {
 func (l *line) definition() bus.Queue  { return l.def }
 func (l *line) messages() []*message   { return l.ready }
 func (l *line) consumers() []*consumer { return l.readers }
+
+func (l *line) usableBy(s *session) bool {
+	return l.owner == nil || l.owner == s
+}
 
 func (l *line) full() bool {
 	return l.def.MaxLength > 0 && !l.def.DropHead && len(l.ready) >= l.def.MaxLength

@@ -72,9 +72,9 @@ func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
 	if s.closing {
 		return bus.ErrClosed
 	}
-	q := s.broker.fabric.queues[sub.Queue]
-	if q == nil {
-		return fmt.Errorf("subscribe to %q: %w", sub.Queue, bus.ErrNoQueue)
+	q, err := s.broker.fabric.find(sub.Queue, s)
+	if err != nil {
+		return fmt.Errorf("subscribe to %q: %w", sub.Queue, err)
 	}
 	others := q.consumers()
 	if len(others) > 0 && (sub.Exclusive || others[0].sub.Exclusive) {
@@ -133,10 +133,10 @@ func (s *session) EnsureQueue(ctx context.Context, q bus.Queue) (bool, error) {
 	if s.closing {
 		return false, bus.ErrClosed
 	}
-	if s.spec.Topology.Mode != bus.Declare {
+	if s.spec.Topology.Mode != bus.Declare && !q.Temporary {
 		return s.broker.fabric.queues[q.Name] != nil, nil
 	}
-	finding, differs := s.broker.fabric.declareQueue(q)
+	finding, differs := s.broker.fabric.declareQueue(q, s)
 	if differs && !slices.Contains(s.findings, finding) {
 		s.findings = append(s.findings, finding)
 	}
@@ -153,9 +153,9 @@ func (s *session) Depth(ctx context.Context, name string) (bus.Depth, error) {
 	if s.closing {
 		return bus.Depth{}, bus.ErrClosed
 	}
-	q := s.broker.fabric.queues[name]
-	if q == nil {
-		return bus.Depth{}, fmt.Errorf("depth of %q: %w", name, bus.ErrNoQueue)
+	q, err := s.broker.fabric.find(name, s)
+	if err != nil {
+		return bus.Depth{}, fmt.Errorf("depth of %q: %w", name, err)
 	}
 	return bus.Depth{Ready: len(q.messages()), Consumers: len(q.consumers())}, nil
 }

@@ -18,6 +18,7 @@ func (s *stream) definition() bus.Queue  { return s.def }
 func (s *stream) messages() []*message   { return s.log }
 func (s *stream) consumers() []*consumer { return s.readers }
 func (s *stream) full() bool             { return false }
+func (s *stream) usableBy(*session) bool { return true }
 
 func (s *stream) append(m *message) {
 	m.at, m.offset, m.inStream = time.Now(), len(s.log), true

@@ -30,6 +30,8 @@ type Options struct {
 	Config     *config.Config
 	TasksPath  string
 	BrokerURL  string
+	// BrokerName is what people may see of it.
+	BrokerName string
 	Bus        bus.Bus
 	// Absent agents are never started.
 	Absent []string
@@ -63,6 +65,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	decoder := messages.NewDecoder(set, messages.DefaultLimits())
 	story := newStory(o.Out)
 
+	story.say("broker %s", o.BrokerName)
 	story.say("coordinator: %s serve --config %s (log: %s)", shortPath(o.Program), o.ConfigPath, o.LogPath)
 	p, err := startCoordinator(o.Program, o.ConfigPath, o.BrokerURL, o.LogPath)
 	if err != nil {

@@ -33,7 +33,7 @@ func (s *story) outcome(o outcome) {
 	case o.duplicate:
 		s.say("%-26s dropped: a second copy of a known task", o.task)
 	case o.agent != "":
-		s.say("%-26s → %s", o.task, o.agent)
+		s.say("%-26s → %-14s trace %s", o.task, o.agent, o.traceID)
 	default:
 		s.say("%-26s ✗ %s: %s", o.task, o.reason, short(o.text, 100))
 	}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/bus/membus"
+	"taskbus/coordinator/httpapi"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// noon is the clock of every test that prints a time.
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// syncBuffer is an output that a running command and its test may share.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// rig is an app whose world is in memory.
+type rig struct {
+	app
+	env      map[string]string
+	out, err syncBuffer
+	signals  chan os.Signal
+	broker   *membus.Broker
+}
+
+func newRig() *rig {
+	r := &rig{env: map[string]string{}, signals: make(chan os.Signal, 4), broker: membus.New()}
+	r.app = app{
+		in: strings.NewReader(""), out: &r.out, err: &r.err,
+		getenv:  func(name string) string { return r.env[name] },
+		now:     func() time.Time { return noon },
+		openBus: func(string, zerolog.Logger) bus.Bus { return r.broker },
+		notify:  func() <-chan os.Signal { return r.signals },
+	}
+	return r
+}
+
+func (r *rig) run(t *testing.T, args ...string) int { return r.app.run(t.Context(), args) }
+
+// golden compares with testdata/name.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v (write it with: go test ./cmd/taskbus -update)", err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs.\ngot:\n%s\nwant:\n%s", path, got, want)
+	}
+	for _, line := range strings.Split(got, "\n") {
+		if n := len([]rune(line)); strings.HasSuffix(name, ".txt") && !strings.Contains(line, "rabbitmqctl") && !strings.HasPrefix(line, "warning:") && n > 100 {
+			t.Errorf("%s: a line of %d columns, more than the 100 that people have: %s", path, n, line)
+		}
+	}
+}
+
+// fixedSource is a coordinator that always says the same.
+type fixedSource struct{ tasks []httpapi.Task }
+
+func (fixedSource) Health(context.Context) httpapi.Health {
+	return httpapi.Health{Status: httpapi.Healthy}
+}
+func (fixedSource) Ready(context.Context) httpapi.Readiness {
+	return httpapi.Readiness{Ready: true, State: "active"}
+}
+func (fixedSource) Status(context.Context) (httpapi.Status, error) {
+	return httpapi.Status{Agents: []httpapi.Agent{
+		{ID: "gpu-1", State: "online", Status: "ready", Load: 0.25, InFlight: 1, MaxConcurrent: 4, Rank: 1, Assigned: 1200, LastHeartbeat: noon.Add(-3 * time.Second), Eligible: true},
+		{ID: "reviewer-1", State: "online", Status: "busy", Load: 1, InFlight: 3, MaxConcurrent: 3, Rank: 2, Assigned: 7, LastHeartbeat: noon.Add(-500 * time.Millisecond), WhyNot: "full"},
+		{ID: "researcher-1", State: "stale", Status: "ready", Load: 0, MaxConcurrent: 3, Rank: 3, LastHeartbeat: noon.Add(-10 * time.Minute), WhyNot: "stale"},
+		{ID: "archivist-1", State: "never_seen", Status: "unknown", MaxConcurrent: 1, Rank: 5, WhyNot: "never_seen"},
+	}}, nil
+}
+func (s fixedSource) Task(_ context.Context, id string) (httpapi.Task, bool) {
+	for _, t := range s.tasks {
+		if t.ID == id {
+			return t, true
+		}
+	}
+	return httpapi.Task{}, false
+}
+func (s fixedSource) Tasks(_ context.Context, f httpapi.TaskFilter) []httpapi.Task {
+	var found []httpapi.Task
+	for _, t := range s.tasks {
+		if (f.State == "" || f.State == t.State) && (f.Agent == "" || f.Agent == t.Agent) && len(found) < f.Limit {
+			found = append(found, t)
+		}
+	}
+	return found
+}
+
+// startCoordinator serves src over HTTP and points the rig at it.
+func (r *rig) startCoordinator(t *testing.T, src httpapi.Source) {
+	t.Helper()
+	server := httptest.NewServer(httpapi.New(src, http.NotFoundHandler(), httpapi.Options{LoopbackHosts: true}))
+	t.Cleanup(server.Close)
+	r.env["TASKBUS_HTTP_URL"] = server.URL
+}
+
+// everyCommand calls visit for each command but cobra's own.
+func everyCommand(c *cobra.Command, visit func(*cobra.Command)) {
+	visit(c)
+	for _, sub := range c.Commands() {
+		if sub.Name() != "help" && sub.Name() != "completion" {
+			everyCommand(sub, visit)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+func TestEveryCommandTeaches(t *testing.T) {
+	everyCommand(newRig().rootCommand(), func(c *cobra.Command) {
+		t.Run(c.CommandPath(), func(t *testing.T) {
+			if c.Short == "" || len(c.Long) < 80 {
+				t.Errorf("help says too little: short %q, long %q", c.Short, c.Long)
+			}
+			r := newRig()
+			if code := r.run(t, append(strings.Fields(c.CommandPath())[1:], "--help")...); code != exitOK {
+				t.Fatalf("--help exits with %d: %s", code, r.err.String())
+			}
+			help := r.out.String()
+			if !strings.Contains(help, "Examples:") || !strings.Contains(help, "  "+strings.Split(strings.TrimSpace(c.Example), "\n")[0]) {
+				t.Errorf("--help shows no example:\n%s", help)
+			}
+			for _, line := range strings.Split(c.Long+"\n"+c.Example, "\n") {
+				if len([]rune(line)) > 100 {
+					t.Errorf("a line of more than 100 columns: %s", line)
+				}
+			}
+		})
+	})
+}
+
+func TestExitCodes(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		args string
+		env  map[string]string
+		code int
+		says string // on standard error
+	}{
+		{"version", "version", nil, exitOK, ""},
+		{"no command shows help", "", nil, exitOK, ""},
+		{"completion is cobra's own", "completion bash", nil, exitOK, ""},
+
+		{"unknown command", "frobnicate", nil, exitUsage, "`taskbus --help`"},
+		{"unknown flag", "agents --frobnicate", nil, exitUsage, "`taskbus agents --help`"},
+		{"an argument too many", "agents x", nil, exitUsage, ""},
+		{"an argument too few", "explain", nil, exitUsage, "accepts 1 arg"},
+		{"unknown output", "version -o xml", nil, exitUsage, "table or json"},
+		{"check without a file", "check", nil, exitUsage, "--schema"},
+		{"check with a file and --schema", "check --schema testdata/agents.yaml", nil, exitUsage, ""},
+		{"explain of what is no id", "explain ../x", nil, exitUsage, "not a task id"},
+		{"tasks of an unknown state", "tasks --state lost", nil, exitUsage, "pending"},
+		{"tasks of what is no agent", "tasks --agent a/b", nil, exitUsage, "not an agent id"},
+		{"tasks without limit", "tasks --limit 0", nil, exitUsage, "1 to 1000"},
+		{"submit with flags that exclude each other", "submit --raw --validate-only -", nil, exitUsage, "exclude"},
+		{"a URL that is none", "agents --url localhost:8551", nil, exitUsage, "--url is not the URL"},
+		{"a URL that is none, from a variable", "agents", map[string]string{"TASKBUS_HTTP_URL": "://"}, exitUsage, "TASKBUS_HTTP_URL"},
+		{"serve --http without a port", "serve --config testdata/agents.yaml --http localhost", nil, exitUsage, "host:port"},
+		{"profiles for everybody", "serve --config testdata/agents.yaml --http 0.0.0.0:0 --pprof", nil, exitUsage, "loopback"},
+
+		{"check of a faulty file", "check testdata/faulty.yaml", nil, exitFailed, ""},
+		{"check of a missing file", "check testdata/nowhere.yaml", nil, exitFailed, "nowhere.yaml"},
+		{"submit of a missing file", "submit testdata/nowhere.jsonl", nil, exitFailed, "nowhere.jsonl"},
+		{"nobody answers", "health --url http://127.0.0.1:1", nil, exitFailed, "is it running"},
+		{"the HTTP port cannot be had", "serve --config testdata/agents.yaml --http 192.0.2.1:1", nil, exitFailed, "--http or COORDINATOR_PORT"},
+
+		{"serve with a faulty file", "serve --config testdata/faulty.yaml", nil, exitConfig, "faulty.yaml:"},
+		{"serve without a file", "serve --config testdata/nowhere.yaml", nil, exitConfig, "--config"},
+		{"a bad variable", "serve --config testdata/agents.yaml", map[string]string{"LOG_LEVEL": "loud"}, exitConfig, "LOG_LEVEL"},
+		{"a bad port", "serve --config testdata/agents.yaml", map[string]string{"COORDINATOR_PORT": "http"}, exitConfig, "COORDINATOR_PORT"},
+		{"a bad address", "serve --config testdata/agents.yaml", map[string]string{"TASKBUS_HTTP_BIND": "0.0.0.0:80"}, exitConfig, "TASKBUS_HTTP_BIND"},
+		{"topology with a faulty file", "topology show --config testdata/faulty.yaml", nil, exitConfig, "faults"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig()
+			for k, v := range tc.env {
+				r.env[k] = v
+			}
+			if code := r.run(t, strings.Fields(tc.args)...); code != tc.code {
+				t.Errorf("taskbus %s: exit code %d, want %d; stderr: %s", tc.args, code, tc.code, r.err.String())
+			}
+			text := r.err.String()
+			if !strings.Contains(text, tc.says) {
+				t.Errorf("stderr lacks %q: %s", tc.says, text)
+			}
+			if tc.code == exitOK && text != "" {
+				t.Errorf("stderr is not empty: %s", text)
+			}
+			if (tc.code == exitUsage || tc.code == exitFailed) && strings.Count(text, "\n") > 1 {
+				t.Errorf("more than one line: %s", text)
+			}
+		})
+	}
+}
+
+// A canary in the password of every kind of broker URL, good and bad: no command
+// may print it.
+func TestPasswordIsNeverPrinted(t *testing.T) {
+	const canary = "c4n4ry-p4ssw0rd"
+	for _, url := range []string{
+		"amqp://user:" + canary + "@127.0.0.1:1/vhost",
+		"amqp://user:" + canary + "@@127.0.0.1:1/",
+		"amqp://user:" + canary + "/x@127.0.0.1:1/",
+		"amqp://user:" + canary + "%zz@127.0.0.1:1/",
+		"amqp://user:#" + canary + "@127.0.0.1/",
+		"http://user:" + canary + "@127.0.0.1/",
+		"amqp://user:" + canary,
+	} {
+		for _, args := range []string{
+			"submit -", "submit --raw -o json -", "topology apply --config testdata/agents.yaml", "topology policies --config testdata/classic.yaml",
+			"agents --url http://user:" + canary + "@127.0.0.1:1", "serve --config testdata/agents.yaml --http 192.0.2.1:1",
+		} {
+			r := newRig()
+			r.openBus = newMainApp().openBus
+			r.env["RABBITMQ_URL"] = url
+			r.in = strings.NewReader(`{"message_type":"task.assign","task_id":"t","task_type":"x","payload":{}}`)
+			r.run(t, strings.Fields(args)...)
+			if text := r.out.String() + r.err.String(); strings.Contains(text, canary) {
+				t.Errorf("taskbus %s with %s printed the password: %s", args, strings.ReplaceAll(url, canary, "…"), text)
+			}
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	r := newRig()
+	if code := r.run(t, "version", "-o", "json"); code != exitOK || !strings.Contains(r.out.String(), `"version"`) {
+		t.Errorf("exit code %d, output %s", code, r.out.String())
+	}
+}

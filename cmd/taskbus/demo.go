@@ -1,0 +1,77 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"taskbus/cmd/taskbus/internal/demo"
+)
+
+type demoFlags struct {
+	config string
+	log    string
+	absent []string
+}
+
+func (a *app) demoCommand() *cobra.Command {
+	var flags demoFlags
+	c := &cobra.Command{
+		Use:   "demo TASKS",
+		Short: "Play the main job through on a real broker",
+		Long: `Starts a coordinator ("taskbus serve" in a process of its own) and the agents of
+agents.yaml, publishes every line of TASKS to task.assign, tells what happens
+while it happens, and ends with a table: which task went to which agent, by which
+strategy, in how many milliseconds, under which trace id; and which failed, why.
+
+It uses the broker of RABBITMQ_URL like any producer and any agent would, stops
+everything it has started, and leaves the queues behind. On a broker where
+another coordinator leads it refuses to play.
+
+Exit code 0 when every task is accounted for, 1 otherwise.`,
+		Example: `  make demo
+  RABBITMQ_URL=amqp://guest:guest@localhost:5672/ taskbus demo examples/tasks.jsonl
+  taskbus demo --config my-agents.yaml --absent backup-1 my-tasks.jsonl`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.demo(c, flags, args[0]) },
+	}
+	configFlag(c.Flags(), &flags.config)
+	c.Flags().StringVar(&flags.log, "log", "", "file for the coordinator's log (default .run/demo-coordinator.log)")
+	c.Flags().StringSliceVar(&flags.absent, "absent", []string{"archivist-1"}, "agents that are not started, so that their work finds nobody")
+	return c
+}
+
+func (a *app) demo(c *cobra.Command, flags demoFlags, tasks string) error {
+	env, err := a.environment()
+	if err != nil {
+		return err
+	}
+	path, cfg, err := a.loadConfig(flags.config, env)
+	if err != nil {
+		return err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find the program to start the coordinator with: %w", err)
+	}
+	if flags.log == "" {
+		flags.log = filepath.Join(".run", "demo-coordinator.log")
+	}
+	if err := os.MkdirAll(filepath.Dir(flags.log), 0o755); err != nil {
+		return fmt.Errorf("make a folder for the coordinator's log: %w", err)
+	}
+	ctx, stop := a.stoppable(c.Context())
+	defer stop()
+	err = demo.Run(ctx, demo.Options{
+		Program: program, ConfigPath: path, Config: cfg, TasksPath: tasks,
+		BrokerURL: env.RabbitMQURL.Reveal(), BrokerName: brokerAddress(env.RabbitMQURL), Bus: a.openQuietBus(env),
+		Absent: flags.absent, LogPath: flags.log, Out: a.out,
+	})
+	if errors.Is(err, demo.ErrUnaccounted) {
+		return errReported // the summary has said which
+	}
+	return err
+}

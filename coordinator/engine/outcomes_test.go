@@ -1,0 +1,213 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// TestUnroutable: another agent gets the task; when there is none it waits until
+// the queue is back, looked for every queueRecheck.
+func TestUnroutable(t *testing.T) {
+	r := ready(t, policyOf(worker("a"), worker("b")))
+	want(t, r.assign(job("t1")), "dispatch t1.1 a")
+	want(t, r.settle(1, coordinator.PublishUnroutable), "ensure agent.a", "dispatch t1.1 b") // same attempt: the first is nowhere
+	want(t, r.settle(1, coordinator.PublishUnroutable), "ensure agent.b")                    // nobody left: waits
+	if got := r.whyNot("a"); got != coordinator.QueueMissing {
+		t.Errorf("%v, want queue missing", got)
+	}
+	want(t, r.apply(coordinator.QueueChecked{Agent: "a", Exists: false}))
+	want(t, r.pass(queueRecheck-1))
+	want(t, r.pass(1), "ensure agent.a")
+	want(t, r.apply(coordinator.QueueChecked{Agent: "a", Exists: true}), "dispatch t1.1 a")
+	want(t, r.apply(coordinator.QueueChecked{Agent: "a", Exists: true})) // said twice: no harm
+	want(t, r.confirm(1), "ack 1")
+}
+
+func TestAgentQueueMissing(t *testing.T) {
+	r := ready(t, policyOf(worker("a")))
+	r.assign(job("t1"))
+	r.settle(1, coordinator.PublishUnroutable)
+	want(t, r.pass(30*time.Second), "fail t1 agent_queue_missing")
+	want(t, r.assign(job("t2")))
+	r.apply(coordinator.QueueChecked{Agent: "a", Exists: true})
+	if r.latest().Task.ID != "t2" {
+		t.Error("t2 was not dispatched")
+	}
+}
+
+// TestLostQuestionIsAskedAgain: the session may end before the shell has looked
+// for the queue; the agent must not stay out for ever.
+func TestLostQuestionIsAskedAgain(t *testing.T) {
+	r := ready(t, policyOf(worker("a")))
+	r.assign(job("t1"))
+	want(t, r.settle(1, coordinator.PublishUnroutable), "ensure agent.a")
+	r.apply(coordinator.SessionLost{})
+	want(t, r.apply(coordinator.SessionOpened{}), "ensure agent.a")
+}
+
+// TestNacked: a full queue is left alone for queueCool.
+func TestNacked(t *testing.T) {
+	r := ready(t, policyOf(worker("a")))
+	r.assign(job("t1"))
+	want(t, r.settle(1, coordinator.PublishRejected))
+	if got := r.whyNot("a"); got != coordinator.QueueFull {
+		t.Errorf("%v, want queue full", got)
+	}
+	want(t, r.hear(beat("a"))) // a heartbeat says nothing of the queue
+	want(t, r.pass(queueCool-1))
+	want(t, r.pass(1), "dispatch t1.1 a")
+}
+
+func TestNotSent(t *testing.T) {
+	r := ready(t, policyOf(worker("a")))
+	r.assign(job("t1"))
+	r.assign(job("t2")) // waits for the slot
+	want(t, r.settle(1, coordinator.PublishNotSent), "fail t1 invalid_message", "dispatch t2.1 a")
+}
+
+// TestTimeoutOfADispatch: the task's, else the agent's.
+func TestTimeoutOfADispatch(t *testing.T) {
+	r := ready(t, policyOf(worker("a").slots(2)))
+	r.assign(job("t1"))
+	if got := r.latest().Timeout; got != 5*time.Minute {
+		t.Errorf("timeout %v, want the agent's 5m", got)
+	}
+	task := job("t2")
+	task.Timeout = time.Second
+	r.assign(task)
+	if d := r.latest(); d.Timeout != time.Second || d.AcceptTimeout != time.Minute || d.Queue != "agent.a" || !d.At.Equal(r.now) {
+		t.Errorf("dispatch %+v", d)
+	}
+}
+
+// TestReturned: attempt + 1, never to an agent that had it, up to
+// max_retry_attempts (3) dispatches.
+func TestReturned(t *testing.T) {
+	r := ready(t, policyOf(worker("a"), worker("b"), worker("c"), worker("d")))
+	r.assign(job("t1"))
+	for i, agent := range []string{"a", "b", "c"} {
+		d := r.latest()
+		if string(d.Agent) != agent || d.Attempt != i+1 || len(d.Tried) != i || d.MaybeDuplicate {
+			t.Fatalf("dispatch %d: %+v", i, d)
+		}
+		r.confirm(d.Handle)
+		if got := r.giveBack(d); i == 2 {
+			want(t, got, "fail t1 retries_exhausted")
+			break
+		}
+		if got := r.Snapshot(r.now).Agents[i].Free; got != 1 {
+			t.Errorf("%s has %d free slots, want its one back", agent, got)
+		}
+		r.pass(backoffMax)
+	}
+	if f := r.failures[0].Failure; f.Attempts != 3 {
+		t.Errorf("attempts %d, want 3", f.Attempts)
+	}
+}
+
+func TestReturnedAndNobodyLeft(t *testing.T) {
+	r := ready(t, policyOf(worker("a"), worker("b").can("x")))
+	r.assign(job("t1").not("b"))
+	r.confirm(1)
+	r.giveBack(r.latest())
+	want(t, r.pass(time.Second), "fail t1 retries_exhausted") // a had it, b is excluded
+}
+
+// TestBackoff: 250 ms doubled with each attempt up to 10 s, upper half.
+func TestBackoff(t *testing.T) {
+	tests := []struct {
+		attempt  int
+		from, to time.Duration
+	}{
+		{2, 125 * time.Millisecond, 250 * time.Millisecond}, // 250 × 2⁰
+		{3, 250 * time.Millisecond, 500 * time.Millisecond}, // 250 × 2¹
+		{7, 4 * time.Second, 8 * time.Second},               // 250 × 2⁵
+		{8, 5 * time.Second, 10 * time.Second},              // 250 × 2⁶ = 16 s, capped
+		{1000, 5 * time.Second, 10 * time.Second},           // does not overflow
+	}
+	for _, tt := range tests {
+		least, most := time.Hour, time.Duration(0)
+		for i := range 1000 {
+			d := backoff(&coordinator.Task{ID: coordinator.TaskID(rune('a' + i))}, tt.attempt, 1)
+			least, most = min(least, d), max(most, d)
+		}
+		// 1,000 draws from an even spread come within 5 % of both ends.
+		slack := (tt.to - tt.from) / 20
+		if least < tt.from || most > tt.to || least > tt.from+slack || most < tt.to-slack {
+			t.Errorf("attempt %d: %v to %v, want %v to %v", tt.attempt, least, most, tt.from, tt.to)
+		}
+	}
+}
+
+// TestRetryBudget: 100 at once, then a tenth of the first dispatches and 10 a second.
+func TestRetryBudget(t *testing.T) {
+	spend := func(b *retryBudget, now time.Time) (n int) {
+		for {
+			ok, wait := b.spend(now, 0)
+			if !ok {
+				if wait < 100*time.Millisecond || wait > time.Second {
+					t.Errorf("wait %v", wait)
+				}
+				return n
+			}
+			n++
+		}
+	}
+	var b retryBudget
+	now := epoch
+	check := func(want int) {
+		t.Helper()
+		if got := spend(&b, now); got != want {
+			t.Fatalf("%d retries, want %d", got, want)
+		}
+	}
+	check(100) // the burst
+	for range 50 {
+		b.earn()
+	}
+	check(5) // 50 × 10 %
+	now = now.Add(700 * time.Millisecond)
+	check(7) // 0.7 s × 10
+	now = now.Add(1000 * time.Hour)
+	check(100) // never more than the burst, however long it lay idle
+	// Asked every 50 µs, half of what one thousandth of a retry takes to earn:
+	// nothing is lost in between. 1 s × 10 = 10.
+	got := 0
+	for range 20_000 {
+		now = now.Add(50 * time.Microsecond)
+		got += spend(&b, now)
+	}
+	if got != 10 {
+		t.Errorf("%d retries in a second of frequent asking, want 10", got)
+	}
+}
+
+// TestRetriesWaitForTheBudget: with the burst spent, a retry waits for its share
+// and still goes out.
+func TestRetriesWaitForTheBudget(t *testing.T) {
+	r := ready(t, policyOf(worker("a"), worker("b")))
+	r.assign(job("t1"))
+	r.confirm(1)
+	r.giveBack(r.latest())
+	r.budget = retryBudget{at: r.now.Add(time.Hour)} // nothing at hand, and nothing earned for an hour
+	want(t, r.pass(time.Minute))
+	r.hear(beat("b"))
+	r.budget.milli = retryCost
+	want(t, r.pass(budgetRecheck), "dispatch t1.2 b")
+}
+
+// TestDeadlineEndsBackoff: a task does not sit out its back-off, or the want of
+// budget, beyond its deadline.
+func TestDeadlineEndsBackoff(t *testing.T) {
+	r := ready(t, policyOf(worker("a"), worker("b")))
+	task := job("t1")
+	task.Deadline = r.now.Add(100 * time.Millisecond) // the back-off is at least 125 ms
+	r.assign(task)
+	r.confirm(1)
+	r.giveBack(r.latest())
+	r.budget = retryBudget{at: r.now.Add(time.Hour)}
+	want(t, r.pass(100*time.Millisecond-1))
+	want(t, r.pass(1), "fail t1 deadline_exceeded")
+}
