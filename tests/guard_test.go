@@ -25,15 +25,15 @@ const module = "taskbus/"
 
 // Modules outside the standard library that the table hands out.
 const (
-	amqp091    = "github.com/rabbitmq/amqp091-go"
-	fsnotify   = "github.com/fsnotify/fsnotify"
-	goleak     = "go.uber.org/goleak"
-	jsonschema = "github.com/santhosh-tekuri/jsonschema/v5"
-	prometheus = "github.com/prometheus/client_golang/prometheus"
-	xsync      = "golang.org/x/sync"
-	xxhash     = "github.com/cespare/xxhash/v2"
-	yaml       = "gopkg.in/yaml.v3"
-	zerolog    = "github.com/rs/zerolog"
+	modAmqp091    = "github.com/rabbitmq/amqp091-go"
+	modFsnotify   = "github.com/fsnotify/fsnotify"
+	modGoleak     = "go.uber.org/goleak"
+	modJsonschema = "github.com/santhosh-tekuri/jsonschema/v5"
+	modPrometheus = "github.com/prometheus/client_golang/prometheus"
+	modXsync      = "golang.org/x/sync"
+	modXxhash     = "github.com/cespare/xxhash/v2"
+	modYaml       = "gopkg.in/yaml.v3"
+	modZerolog    = "github.com/rs/zerolog"
 )
 
 // std is how much of the standard library a package may see.
@@ -67,19 +67,19 @@ var table = map[string]rule{
 	"coordinator/fairshare":   {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/engine":      {std: stdPure, may: []string{"coordinator", "coordinator/strategy", "coordinator/auction", "coordinator/fairshare"}},
 	"messages":                {may: []string{"schemas", "coordinator"}},
-	"schemas":                 {may: []string{jsonschema}},
-	"config":                  {may: []string{yaml, fsnotify, "coordinator", "coordinator/strategy"}},
+	"schemas":                 {may: []string{modJsonschema}},
+	"config":                  {may: []string{modYaml, modFsnotify, "coordinator", "coordinator/strategy"}},
 	"coordinator/bus":         {},
 	"coordinator/bus/membus":  {may: []string{"coordinator/bus"}},
-	"coordinator/bus/bustest": {may: []string{"coordinator/bus", goleak}},
-	"coordinator/bus/amqpbus": {may: []string{"coordinator/bus", amqp091, zerolog}},
+	"coordinator/bus/bustest": {may: []string{"coordinator/bus", modGoleak}},
+	"coordinator/bus/amqpbus": {may: []string{"coordinator/bus", modAmqp091, modZerolog}},
 	"coordinator/journal":     {may: []string{"coordinator", "coordinator/bus"}},
-	"coordinator/httpapi":     {may: []string{"coordinator", "messages", prometheus + "/..."}},
+	"coordinator/httpapi":     {may: []string{"coordinator", "messages", modPrometheus + "/..."}},
 	"coordinator/service": {may: []string{
 		"config", "messages", "schemas",
 		"coordinator", "coordinator/strategy", "coordinator/auction", "coordinator/fairshare", "coordinator/engine",
 		"coordinator/bus", "coordinator/journal", "coordinator/httpapi",
-		prometheus + "/...", zerolog, xxhash, xsync + "/...",
+		modPrometheus + "/...", modZerolog, modXxhash, modXsync + "/...",
 	}},
 	"agent":     {may: []string{"messages", "coordinator/bus", "coordinator/bus/amqpbus"}},
 	"cmd/...":   {all: true},
@@ -129,13 +129,13 @@ func TestImportGuardFindsViolations(t *testing.T) {
 		{"a name that only begins alike", "taskbus/coordinator/engine", "iter", ""},
 		{"engine, strategy", "taskbus/coordinator/engine", "taskbus/coordinator/strategy", ""},
 		{"strategy, engine: backwards", "taskbus/coordinator/strategy", "taskbus/coordinator/engine", rowSays},
-		{"bus sees no client", "taskbus/coordinator/bus", amqp091, "only coordinator/bus/amqpbus"},
+		{"bus sees no client", "taskbus/coordinator/bus", modAmqp091, "only coordinator/bus/amqpbus"},
 		{"service never sees amqpbus", "taskbus/coordinator/service", "taskbus/coordinator/bus/amqpbus", rowSays},
-		{"service, metrics below the prefix", "taskbus/coordinator/service", prometheus + "/promhttp", ""},
+		{"service, metrics below the prefix", "taskbus/coordinator/service", modPrometheus + "/promhttp", ""},
 		{"cmd may all", "taskbus/cmd/taskbus", "taskbus/coordinator/bus/amqpbus", ""},
-		{"but not the client", "taskbus/cmd/taskbus", amqp091, "only coordinator/bus/amqpbus"},
-		{"the bench relay is a bare client", "taskbus/tests/bench", amqp091, ""},
-		{"the global logger", "taskbus/cmd/taskbus", zerolog + "/log", "global logger"},
+		{"but not the client", "taskbus/cmd/taskbus", modAmqp091, "only coordinator/bus/amqpbus"},
+		{"the bench relay is a bare client", "taskbus/tests/bench", modAmqp091, ""},
+		{"the global logger", "taskbus/cmd/taskbus", modZerolog + "/log", "global logger"},
 		{"a package outside the table", "taskbus/util", "fmt", "no row"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -183,9 +183,9 @@ func importViolations(path string, imports []string) []string {
 	add := func(format string, args ...any) { found = append(found, name+": "+fmt.Sprintf(format, args...)) }
 	for _, imp := range imports {
 		switch {
-		case imp == zerolog+"/log":
+		case imp == modZerolog+"/log":
 			add("imports the global logger %s. Rule: no global loggers. Take a zerolog.Logger as an argument.", imp)
-		case strings.HasPrefix(imp, amqp091) && name != "coordinator/bus/amqpbus" && !strings.HasPrefix(name, "tests/"):
+		case strings.HasPrefix(imp, modAmqp091) && name != "coordinator/bus/amqpbus" && !strings.HasPrefix(name, "tests/"):
 			add("imports %s. Rule: only coordinator/bus/amqpbus (and programs under tests/) sees the client. Use the types of coordinator/bus.", imp)
 		case r.all:
 		case isStd(imp):

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -172,8 +173,8 @@ func (f *checkedFile) print(w io.Writer) error {
 	for _, r := range f.Routes {
 		routes.row(r.Type, count(r.Agents, "agent")+", "+count(r.Slots, "slot"), r.Strategy, list(r.Requires, 4), list(r.Preferred, 2))
 	}
-	if _, err := fmt.Fprintf(w, "%s: in order (version %s): %s with %s, %s, strategy %s\n",
-		f.File, f.Version, count(len(f.Agents), "agent"), count(slots, "slot"), count(len(f.Routes), "route"), f.Strategy); err != nil {
+	if _, err := fmt.Fprintf(w, "%s: in order\n%s with %s, %s, strategy %s, version %s\n",
+		f.File, count(len(f.Agents), "agent"), count(slots, "slot"), count(len(f.Routes), "route"), f.Strategy, f.Version); err != nil {
 		return err
 	}
 	for _, t := range []*table{agents, routes} {
@@ -187,12 +188,11 @@ func (f *checkedFile) print(w io.Writer) error {
 			return err
 		}
 	}
-	for _, text := range f.Warnings {
-		if _, err := fmt.Fprintf(w, "\nwarning: %s\n", text); err != nil {
-			return err
-		}
+	if len(f.Warnings) == 0 {
+		return nil
 	}
-	return nil
+	_, err := fmt.Fprintf(w, "\nwarning: %s\n", strings.Join(f.Warnings, "\nwarning: "))
+	return err
 }
 
 // checkRoutes is every route with who can serve it, sorted by task type.

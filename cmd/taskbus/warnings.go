@@ -39,8 +39,8 @@ func warnings(cfg *config.Config, routes []checkedRoute) []string {
 		g := &p.Agents[i]
 		// One lost heartbeat must not take an agent out of service.
 		if p.Settings.StaleAfter < 2*g.HealthCheckInterval {
-			warn("%s reports every %v but counts as offline after %v of silence: one late heartbeat is enough; set stale_agent_threshold_seconds to at least %d",
-				g.ID, g.HealthCheckInterval, p.Settings.StaleAfter, 2*g.HealthCheckInterval/time.Second)
+			warn("%s reports every %.0f s but counts as offline after %.0f s of silence: one late heartbeat is enough; set stale_agent_threshold_seconds to at least %d",
+				g.ID, g.HealthCheckInterval.Seconds(), p.Settings.StaleAfter.Seconds(), 2*g.HealthCheckInterval/time.Second)
 		}
 		if len(routes) > 0 && !useful(g, routes) {
 			warn("%s can serve none of the routes; it gets only tasks that bring required_capabilities of their own", g.ID)

@@ -55,15 +55,19 @@ func newMemory() memory {
 	return memory{index: make(map[idKey]int), unsettled: make(map[idKey]openDecision)}
 }
 
-// find returns the record of a task id, or nil when it is not in the window. It
-// drops what has left the window, so that a quiet system forgets in time, too.
+// find returns the record of a task id, or nil when it is not in the window.
 func (m *memory) find(now time.Time, key idKey, s coordinator.Settings) *record {
 	m.expire(now, s)
 	i, ok := m.index[key]
-	if !ok || m.ring[i].fate == fateForgotten {
+	if !ok {
 		return nil
 	}
-	return &m.ring[i]
+	r := &m.ring[i]
+	past := r.seen <= now.Sub(m.epoch)-s.DedupeWindow && r.fate != fateOpen
+	if past || r.fate == fateForgotten {
+		return nil
+	}
+	return r
 }
 
 // remember notes an open task, replacing what was known of its id.
@@ -96,11 +100,16 @@ func (m *memory) append(r record) {
 	m.n++
 }
 
+// expireStep is how many records one call of expire looks at: more than the one
+// that can have come since the last call, and few enough that no task pays for
+// all the others after a quiet hour, or when very many are open.
+const expireStep = 8
+
 // expire drops what is older than the window or beyond the bound. A task that is
 // still open is kept, as if it had just been seen.
 func (m *memory) expire(now time.Time, s coordinator.Settings) {
 	oldest := now.Sub(m.epoch) - s.DedupeWindow
-	for tries := m.n; tries > 0; tries-- {
+	for range min(expireStep, m.n) {
 		r := m.ring[m.head]
 		if r.seen > oldest && m.n < s.DedupeMaxIDs {
 			return

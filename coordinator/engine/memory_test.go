@@ -120,7 +120,7 @@ func TestSessionLost(t *testing.T) {
 		r.assign(job("t"))
 		r.apply(coordinator.SessionLost{})
 		r.pass(time.Second)
-		r.hear(beat("a").load(0.95).stamped(epoch.Add(interval + 1))) // from before the loss
+		r.hear(beat("a").load(0.95).stamped(epoch.Add(interval))) // not from after the loss
 		want(t, r.redeliver(job("t")), "dispatch t.2 b again?")
 		if d := r.latest(); len(d.Tried) != 1 || d.Tried[0] != "a" {
 			t.Errorf("tried %v, want a", d.Tried)

@@ -137,7 +137,9 @@ type Queue struct {
 	Error     string `json:"error,omitempty"`
 }
 
-// Counters count since the process started.
+// Counters count since the process started. At rest
+//
+//	received + returned = dispatched + failed + parked + dropped + held + abandoned
 type Counters struct {
 	Received         uint64            `json:"received"`
 	Dispatched       uint64            `json:"dispatched"`
@@ -146,6 +148,10 @@ type Counters struct {
 	Invalid          uint64            `json:"invalid"`
 	Duplicates       uint64            `json:"duplicates"`
 	Returned         uint64            `json:"returned"`
+	Parked           uint64            `json:"parked"`    // unreadable, in task.dead, nobody to tell
+	Dropped          uint64            `json:"dropped"`   // copies of known tasks, acknowledged
+	Abandoned        uint64            `json:"abandoned"` // held when a session ended: the broker has them again
+	Held             int               `json:"held"`      // unacknowledged now
 	StatusReceived   uint64            `json:"status_received"`
 	StatusRefused    map[string]uint64 `json:"status_refused"`
 	RememberedIDs    int               `json:"remembered_ids"`

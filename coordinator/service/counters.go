@@ -9,13 +9,23 @@ import (
 )
 
 // counters count since the process started, for /status. Prometheus has its own.
+//
+// At rest nothing is unaccounted for (S14 in docs/ARCHITECTURE.md):
+//
+//	received + returned = dispatched + failed + parked + dropped + held + abandoned
 type counters struct {
-	received, dispatched, invalid, duplicates, returned atomic.Uint64
-	statuses, invalidStatus, authRejections             atomic.Uint64
-	unknownAgent, outOfOrder                            atomic.Uint64
-	assignNanos                                         atomic.Int64
-	failed                                              failures
-	recent                                              recentOutcomes
+	received, returned atomic.Uint64 // deliveries of task.assign(.high), of task.reassign
+	dispatched         atomic.Uint64 // confirmed
+	parked             atomic.Uint64 // in task.dead, and nobody could be told
+	dropped            atomic.Uint64 // acknowledged without a dispatch: copies of known tasks
+	abandoned          atomic.Uint64 // held when a session ended: the broker has them again
+
+	invalid, duplicates, redelivered        atomic.Uint64
+	statuses, invalidStatus, authRejections atomic.Uint64
+	unknownAgent, outOfOrder                atomic.Uint64
+	assignNanos                             atomic.Int64
+	failed                                  failures
+	recent                                  recentOutcomes
 }
 
 func (c *counters) statusRefused(r coordinator.StatusRefusal) {

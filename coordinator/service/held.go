@@ -61,8 +61,8 @@ func (h *held) take(handle coordinator.Handle) *heldDelivery {
 	return d
 }
 
-func (h *held) size() (n int, bytes int64) {
+func (h *held) size() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.items), h.bytes
+	return len(h.items)
 }

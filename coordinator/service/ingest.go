@@ -38,6 +38,7 @@ func (r *session) onTask(d bus.Delivery) {
 	}
 	h := &heldDelivery{delivery: d, arrived: r.s.now()}
 	r.s.count.received.Add(1)
+	r.noteDelivery(&d)
 	m, refusal := r.decodeTask(&d)
 	if refusal != nil {
 		r.refuse(h, refusal)
@@ -56,6 +57,14 @@ func (r *session) onTask(d bus.Delivery) {
 	r.held.add(h)
 	r.s.history.accepted(h.task)
 	r.s.loop.post(r.number, coordinator.TaskReceived{Handle: h.handle, Task: h.task, Redelivered: d.Redelivered})
+}
+
+// noteDelivery counts a delivery by its queue.
+func (r *session) noteDelivery(d *bus.Delivery) {
+	r.s.metrics.received[d.Queue].Inc()
+	if d.Redelivered {
+		r.s.count.redelivered.Add(1)
+	}
 }
 
 // decodeTask refuses what is not plain JSON before looking at the bytes.
@@ -84,6 +93,7 @@ func (r *session) onReturned(d bus.Delivery) {
 	}
 	h := &heldDelivery{delivery: d, arrived: r.s.now()}
 	r.s.count.returned.Add(1)
+	r.noteDelivery(&d)
 	task, refusal := r.s.decoder.DecodeTaskHeader(textHeader(d.Headers, headerTask))
 	var tried *messages.Tried
 	if refusal == nil {
@@ -141,6 +151,7 @@ func (r *session) onStatus(d bus.Delivery) {
 		return
 	}
 	r.s.count.statuses.Add(1)
+	r.noteDelivery(&d)
 	var m messages.AgentStatus
 	refusal := plainJSON(&d)
 	if refusal == nil {

@@ -67,12 +67,14 @@ func (l *loop) begin(session uint64, p performer) {
 }
 
 // end closes the session: its tasks are forgotten, later events of it dropped.
-func (l *loop) end(session uint64) {
+// after runs when that is done.
+func (l *loop) end(session uint64, after func()) {
 	l.post(session, coordinator.SessionLost{})
 	l.enqueue(envelope{call: func(time.Time) {
 		if l.session == session {
 			l.session, l.performer = 0, noPerformer{}
 		}
+		after()
 	}})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,9 +24,14 @@ const maxAgentLabels = 500
 type metrics struct {
 	s *Service
 
-	received    prometheus.CounterFunc
+	// counts are read off the service's own counters.
+	counts      []prometheus.Collector
+	receivedVec *prometheus.CounterVec
+	received    map[string]prometheus.Counter // by queue
 	assignments *prometheus.CounterVec
 	duration    *prometheus.HistogramVec
+	queueWait   prometheus.Histogram
+	confirm     prometheus.Histogram
 	// assignedBy saves the label lookup on the hot path: by strategy.
 	assignedBy map[string]assignedMetrics
 
@@ -36,11 +42,13 @@ type metrics struct {
 	authRejections  *prometheus.CounterVec
 	sessions        *prometheus.CounterVec
 	duplicates      prometheus.Counter
-	parked          prometheus.Counter
 	connected       prometheus.Gauge
 	blocked         prometheus.Gauge
 	reloadOK        prometheus.Gauge
 }
+
+// latencyBuckets reach from half a millisecond to the longest assignment timeout.
+var latencyBuckets = []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 
 type assignedMetrics struct {
 	count    prometheus.Counter
@@ -59,11 +67,19 @@ func newMetrics(s *Service) *metrics {
 	}
 	m := &metrics{
 		s:           s,
+		receivedVec: vec("messages_received_total", "Deliveries taken, by queue.", "queue"),
+		received:    make(map[string]prometheus.Counter),
+		queueWait: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "taskbus_queue_wait_seconds", Help: "From the arrival of a task to the decision for an agent.", Buckets: latencyBuckets,
+		}),
+		confirm: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "taskbus_confirm_latency_seconds", Help: "From the decision for an agent to the broker's confirm of the dispatch.", Buckets: latencyBuckets,
+		}),
 		assignments: vec("assignments_total", "Tasks whose outcome is confirmed, by result (assigned, failed), reason code and strategy.", "result", "reason", "strategy"),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "taskbus_assignment_duration_seconds",
 			Help:    "From the arrival of a task to its confirmed outcome, by result.",
-			Buckets: []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+			Buckets: latencyBuckets,
 		}, []string{"result"}),
 		assignedBy:     make(map[string]assignedMetrics),
 		publishVec:     vec("publish_outcomes_total", "What the broker answered to publications.", "outcome"),
@@ -72,14 +88,23 @@ func newMetrics(s *Service) *metrics {
 		authRejections: vec("auth_rejections_total", "Heartbeats whose broker-validated user was not their agent, by mode of agents.auth.", "mode"),
 		sessions:       vec("amqp_sessions_total", "Broker sessions opened, and ended by cause.", "reason"),
 		duplicates:     counter("duplicates_total", "Second copies of known tasks that were dropped."),
-		parked:         counter("parked_total", "Unreadable messages parked in task.dead that name no task."),
 		connected:      gauge("amqp_connected", "1 while there is a broker session."),
 		blocked:        gauge("amqp_blocked", "1 while the broker holds up publishers."),
 		reloadOK:       gauge("config_last_reload_successful", "0 while the configuration file on disk is broken."),
 	}
-	m.received = prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "taskbus_tasks_received_total", Help: "Deliveries taken from task.assign and task.assign.high.",
-	}, func() float64 { return float64(s.count.received.Load()) })
+	read := func(name, help string, from *atomic.Uint64) {
+		m.counts = append(m.counts, prometheus.NewCounterFunc(
+			prometheus.CounterOpts{Name: "taskbus_" + name, Help: help},
+			func() float64 { return float64(from.Load()) }))
+	}
+	read("tasks_dispatched_total", "Dispatches that the broker has confirmed.", &s.count.dispatched)
+	read("tasks_dropped_total", "Copies of known tasks, acknowledged without a dispatch.", &s.count.dropped)
+	read("tasks_abandoned_total", "Tasks held when a session ended; the broker delivers them again.", &s.count.abandoned)
+	read("redeliveries_total", "Tasks that the broker had handed out before.", &s.count.redelivered)
+	read("parked_total", "Unreadable messages in task.dead about which nobody could be told.", &s.count.parked)
+	for _, queue := range []string{bus.QueueAssign, bus.QueueAssignHigh, bus.QueueReassign, bus.StreamStatus} {
+		m.received[queue] = m.receivedVec.WithLabelValues(queue)
+	}
 	for _, name := range strategy.Names() {
 		m.assignedBy[name] = assignedMetrics{
 			count:    m.assignments.WithLabelValues("assigned", "", name),
@@ -96,21 +121,25 @@ func newMetrics(s *Service) *metrics {
 func (m *metrics) register(r *prometheus.Registry) error {
 	var all error
 	for _, c := range []prometheus.Collector{
-		m.received, m.assignments, m.duration, m.publishVec, m.invalid, m.statusRefused, m.authRejections,
-		m.sessions, m.duplicates, m.parked, m.connected, m.blocked, m.reloadOK, &fleetCollector{s: m.s},
+		m.receivedVec, m.assignments, m.duration, m.queueWait, m.confirm, m.publishVec, m.invalid,
+		m.statusRefused, m.authRejections, m.sessions, m.duplicates, m.connected, m.blocked, m.reloadOK,
+		&fleetCollector{s: m.s},
 	} {
+		all = errors.Join(all, r.Register(c))
+	}
+	for _, c := range m.counts {
 		all = errors.Join(all, r.Register(c))
 	}
 	return all
 }
 
-func (m *metrics) assigned(strategy string, took time.Duration) {
-	a, ok := m.assignedBy[strategy]
-	if !ok {
-		return
-	}
+// assigned counts a confirmed dispatch at now.
+func (m *metrics) assigned(d *coordinator.Dispatch, now time.Time) {
+	a := m.assignedBy[d.Decision.Strategy]
 	a.count.Inc()
-	a.duration.Observe(took.Seconds())
+	a.duration.Observe(now.Sub(d.Task.AcceptedAt).Seconds())
+	m.queueWait.Observe(d.At.Sub(d.Task.AcceptedAt).Seconds())
+	m.confirm.Observe(now.Sub(d.At).Seconds())
 }
 
 func (m *metrics) failed(r coordinator.Reason, strategy string, took time.Duration) {

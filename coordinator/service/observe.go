@@ -39,7 +39,7 @@ func (o *observer) dispatchSettled(d *coordinator.Dispatch, outcome coordinator.
 	o.s.count.dispatched.Add(1)
 	o.s.count.assignNanos.Add(int64(took))
 	o.s.count.recent.succeeded()
-	o.s.metrics.assigned(d.Decision.Strategy, took)
+	o.s.metrics.assigned(d, now)
 	o.s.history.dispatched(d, took)
 	e := o.log.Info().Str("trace_id", d.Task.TraceID).Str("task_id", string(d.Task.ID)).
 		Str("agent_id", string(d.Agent)).Str("strategy", d.Decision.Strategy).
@@ -57,7 +57,7 @@ func (o *observer) failed(t *ticket, now time.Time) {
 		o.s.metrics.invalid.WithLabelValues(t.held.delivery.Queue, t.refusal.Keyword).Inc()
 	}
 	if t.fail == nil {
-		o.s.metrics.parked.Inc()
+		o.s.count.parked.Add(1)
 		if o.noisy.allow(now) {
 			o.log.Warn().Str("queue", t.held.delivery.Queue).Str("reason", t.refusal.Text).
 				Msg("unreadable message parked in task.dead")

@@ -123,6 +123,14 @@ func (r *rig) close() {
 	if err := <-r.finished; err != nil {
 		r.t.Errorf("the coordinator ended with %v", err)
 	}
+	c := &r.service.count
+	failed, _ := c.failed.read()
+	in := c.received.Load() + c.returned.Load()
+	out := c.dispatched.Load() + failed + c.parked.Load() + c.dropped.Load() + c.abandoned.Load()
+	if in != out {
+		r.t.Errorf("not conserved: %d in, %d out (%d dispatched, %d failed, %d parked, %d dropped, %d abandoned)",
+			in, out, c.dispatched.Load(), failed, c.parked.Load(), c.dropped.Load(), c.abandoned.Load())
+	}
 	if err := r.outside.Close(context.Background()); err != nil {
 		r.t.Errorf("closing the outside session: %v", err)
 	}

@@ -87,7 +87,7 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 			err = closeErr
 		}
 		s.current.Store(nil)
-		s.loop.end(r.number)
+		s.loop.end(r.number, func() { s.count.abandoned.Add(uint64(r.held.size())) })
 	}()
 	s.observe.sessionOpened(r.bus.Findings())
 	s.loop.begin(r.number, r)
@@ -174,6 +174,9 @@ func (r *session) perform(effect coordinator.Effect) {
 		r.outbox.add(outgoing{dispatch: &f})
 	case coordinator.Ack:
 		if h := r.held.take(f.Handle); h != nil {
+			if h.dispatch == nil {
+				r.s.count.dropped.Add(1)
+			}
 			r.bus.Ack(h.delivery.Tag)
 		}
 	case coordinator.Fail:

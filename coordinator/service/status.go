@@ -218,6 +218,7 @@ func (s *Service) counterStatus(snap coordinator.Snapshot) httpapi.Counters {
 		Received: s.count.received.Load(), Dispatched: s.count.dispatched.Load(),
 		Failed: failed, FailedByReason: byReason,
 		Invalid: s.count.invalid.Load(), Duplicates: s.count.duplicates.Load(), Returned: s.count.returned.Load(),
+		Parked: s.count.parked.Load(), Dropped: s.count.dropped.Load(), Abandoned: s.count.abandoned.Load(),
 		StatusReceived: s.count.statuses.Load(),
 		StatusRefused: map[string]uint64{
 			coordinator.StatusUnknownAgent.String(): s.count.unknownAgent.Load(),
@@ -231,6 +232,7 @@ func (s *Service) counterStatus(snap coordinator.Snapshot) httpapi.Counters {
 		c.AverageAssignMS = float64(s.count.assignNanos.Load()) / float64(c.Dispatched) / 1e6
 	}
 	if r := s.current.Load(); r != nil {
+		c.Held = r.held.size()
 		c.StaleAcksIgnored = r.bus.StaleAcks()
 	}
 	return c

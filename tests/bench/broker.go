@@ -188,20 +188,21 @@ func (b *broker) drain(queues []string, t *tally) error {
 	return nil
 }
 
-// take consumes n messages on a channel of its own: closing it is the simplest
-// way to give back what was sent beyond that.
+// take consumes n messages on a channel of its own: closing it gives back what
+// was sent beyond that.
 func (b *broker) take(queue string, n int, t *tally) error {
 	channel, err := b.conn.Channel()
 	if err != nil {
 		return fmt.Errorf("open a channel: %w", err)
 	}
-	deliveries, err := channel.Consume(queue, "", true, false, false, false, nil)
+	deliveries, err := channel.Consume(queue, "", false, false, false, false, nil)
 	if err != nil {
 		return fmt.Errorf("consume %s: %w", queue, err)
 	}
 	timeout := time.NewTimer(drainTimeout)
 	defer timeout.Stop()
-	for range n {
+	const batch = 500 // below the 2,000 that a broker sends ahead
+	for i := range n {
 		timeout.Reset(drainTimeout)
 		select {
 		case d, ok := <-deliveries:
@@ -209,6 +210,11 @@ func (b *broker) take(queue string, n int, t *tally) error {
 				return fmt.Errorf("the broker stopped delivering from %s", queue)
 			}
 			t.count(d.MessageId)
+			if i%batch == batch-1 || i == n-1 {
+				if err := d.Ack(true); err != nil {
+					return fmt.Errorf("acknowledge what came from %s: %w", queue, err)
+				}
+			}
 		case <-timeout.C:
 			return fmt.Errorf("%s holds messages that the broker does not deliver", queue)
 		}

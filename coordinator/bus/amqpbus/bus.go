@@ -78,6 +78,9 @@ func (s *session) connect(ctx context.Context) (err error) {
 	defer stop()
 	// What comes later must not queue behind publications that are held up.
 	s.topology = declarer.moveTo(s.consuming)
+	if err := s.topology.applyTemporary(ctx, s.spec.Topology); err != nil {
+		return err
+	}
 	return s.openPublisher()
 }
 

@@ -67,7 +67,7 @@ func (t *topology) request(doing string, request func(*amqp.Channel) error) erro
 	return t.link.within(doing, func() error { return request(t.channel) })
 }
 
-// apply sees to everything a session needs.
+// apply sees to what a session shares with others.
 func (t *topology) apply(ctx context.Context, want bus.Topology) error {
 	if t.mode == bus.Off {
 		return nil
@@ -77,7 +77,25 @@ func (t *topology) apply(ctx context.Context, want bus.Topology) error {
 			return err
 		}
 	}
+	return t.queues(ctx, want, false)
+}
+
+// applyTemporary sees to the session's own queues. They belong to the connection
+// that declares them, which must be the one that consumes.
+func (t *topology) applyTemporary(ctx context.Context, want bus.Topology) error {
+	return t.queues(ctx, want, true)
+}
+
+// queues sees to the temporary or to the lasting queues, and to their bindings.
+func (t *topology) queues(ctx context.Context, want bus.Topology, temporary bool) error {
+	mine := make(map[string]bool)
 	for _, q := range want.Queues {
+		if q.Temporary {
+			mine[q.Name] = true
+		}
+		if q.Temporary != temporary {
+			continue
+		}
 		exists, err := t.ensure(ctx, q)
 		if err != nil {
 			return err
@@ -90,6 +108,9 @@ func (t *topology) apply(ctx context.Context, want bus.Topology) error {
 		return nil // AMQP has no way to look at a binding
 	}
 	for _, b := range want.Bindings {
+		if mine[b.Queue] != temporary {
+			continue
+		}
 		if err := t.bind(ctx, b); err != nil {
 			return err
 		}
@@ -144,9 +165,12 @@ func (t *topology) ensure(ctx context.Context, q bus.Queue) (bool, error) {
 	doing := fmt.Sprintf("declare queue %q", q.Name)
 	err := t.ask(ctx, doing, func(ch *amqp.Channel) error {
 		var err error
-		if t.mode == bus.Declare {
+		switch {
+		case q.Temporary:
+			_, err = ch.QueueDeclare(q.Name, false, false, true, false, nil)
+		case t.mode == bus.Declare:
 			_, err = ch.QueueDeclare(q.Name, true, false, false, false, arguments(q))
-		} else {
+		default:
 			_, err = ch.QueueDeclarePassive(q.Name, true, false, false, false, nil)
 		}
 		return err
@@ -156,6 +180,9 @@ func (t *topology) ensure(ctx context.Context, q bus.Queue) (bool, error) {
 		return true, nil
 	case refusal(err, amqp.NotFound) != nil:
 		return false, nil
+	case refusal(err, amqp.ResourceLocked) != nil && q.Temporary:
+		t.record(bus.Finding{Object: q.Name, Text: "exists already, and is not a temporary queue of this session: what others may do with it is not in our hands"})
+		return true, nil
 	case refusal(err, amqp.ResourceLocked) != nil:
 		t.record(bus.Finding{Object: q.Name, Text: "is an exclusive queue of another connection: it can be published to, but not consumed, and it goes with that connection"})
 		return true, nil
@@ -164,6 +191,9 @@ func (t *topology) ensure(ctx context.Context, q bus.Queue) (bool, error) {
 		plain, err := t.isPlain(ctx, q)
 		t.record(differs(q, plain, t.link.target.scrub(reply.Reason)))
 		return true, err
+	}
+	if reply := refusal(err, amqp.AccessRefused); reply != nil && q.Temporary {
+		return false, accessFor(t.link.target, doing, "configure", q.Name, reply)
 	}
 	if err := t.denied(doing, q.Name, err); err != nil {
 		return false, err

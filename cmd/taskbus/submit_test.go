@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/bus/membus"
+)
+
+func task(id string) string {
+	return fmt.Sprintf(`{"message_type":"task.assign","task_id":%q,"task_type":"translate","payload":{"text":"guten Tag"},"correlation_id":"trace-%s"}`, id, id)
+}
+
+// withQueues gives the rig's broker the queues that producers write to.
+func withQueues(t *testing.T, r *rig) {
+	t.Helper()
+	s, err := r.broker.Open(t.Context(), bus.SessionSpec{Topology: bus.Topology{Mode: bus.Declare, Queues: []bus.Queue{
+		{Name: bus.QueueAssign, Kind: bus.Quorum}, {Name: bus.QueueAssignHigh, Kind: bus.Quorum},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSubmit(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		args  string
+		input string
+		reply membus.Reply
+		code  int
+		// ids of the messages in task.assign and task.assign.high
+		assign, high []string
+		out, err     string
+	}{
+		{
+			name: "two tasks", args: "submit -", input: task("a") + "\n" + task("b") + "\n",
+			code: exitOK, assign: []string{"a", "b"}, out: "2 lines, 0 refused, 2 confirmed in task.assign, 0 not confirmed",
+		},
+		{
+			name: "the last line needs no end", args: "submit -", input: task("a"),
+			code: exitOK, assign: []string{"a"}, out: "1 line, 0 refused, 1 confirmed",
+		},
+		{
+			name: "blank lines and carriage returns do not count", args: "submit -", input: "\n \t\r\n" + task("a") + "\r\n\n",
+			code: exitOK, assign: []string{"a"}, out: "1 line,",
+		},
+		{
+			name: "nothing", args: "submit -", input: "",
+			code: exitOK, out: "0 lines, 0 refused, 0 confirmed",
+		},
+		{
+			name: "the lane for what must not wait", args: "submit --high -", input: task("a"),
+			code: exitOK, high: []string{"a"}, out: "in task.assign.high",
+		},
+		{
+			name: "a bad line is reported with its number, the others go", args: "submit -",
+			input: task("a") + "\n\n{\"broken\n" + task("b") + "\n" + `{"message_type":"task.assign"}`,
+			code:  exitFailed, assign: []string{"a", "b"}, out: "4 lines, 2 refused, 2 confirmed", err: "line 3: not valid JSON",
+		},
+		{
+			name: "validate only", args: "submit --validate-only -", input: task("a") + "\nx",
+			code: exitFailed, out: "2 lines, 1 valid, 1 refused", err: "line 2:",
+		},
+		{
+			name: "raw lines go as they are", args: "submit --raw -", input: task("a") + "\n{\"broken\n",
+			code: exitOK, assign: []string{"a", ""}, out: "2 lines, 0 refused, 2 confirmed",
+		},
+		{
+			name: "a queue that refuses", args: "submit -", input: task("a"), reply: membus.Nack,
+			code: exitFailed, out: "0 confirmed in task.assign, 1 not confirmed", err: "line 1: not confirmed: the broker refused it",
+		},
+		{
+			name: "a queue that is not there", args: "submit -", input: task("a"), reply: membus.Return,
+			code: exitFailed, out: "1 not confirmed", err: "topology apply",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig()
+			withQueues(t, r)
+			r.broker.SetConfirm(func(bus.Publication) membus.Reply { return tc.reply })
+			r.in = strings.NewReader(tc.input)
+			if code := r.run(t, strings.Fields(tc.args)...); code != tc.code {
+				t.Errorf("exit code %d, want %d", code, tc.code)
+			}
+			if out := r.out.String(); !strings.Contains(out, tc.out) || strings.Count(out, "\n") != 1 {
+				t.Errorf("stdout %q, want one line with %q", out, tc.out)
+			}
+			if text := r.err.String(); !strings.Contains(text, tc.err) || (tc.err == "") != (text == "") {
+				t.Errorf("stderr %q, want %q", text, tc.err)
+			}
+			for queue, want := range map[string][]string{bus.QueueAssign: tc.assign, bus.QueueAssignHigh: tc.high} {
+				var got []string
+				for _, m := range r.broker.Messages(queue) {
+					got = append(got, m.MessageID)
+				}
+				if fmt.Sprint(got) != fmt.Sprint(want) {
+					t.Errorf("%s holds %v, want %v", queue, got, want)
+				}
+			}
+		})
+	}
+}
+
+// The message goes out byte for byte, with what tools look at in its properties.
+func TestSubmitProperties(t *testing.T) {
+	r := newRig()
+	withQueues(t, r)
+	r.in = strings.NewReader(task("a") + "\n")
+	if code := r.run(t, "submit", "-", "-o", "json"); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, r.err.String())
+	}
+	var sum submissionSummary
+	if err := json.Unmarshal([]byte(r.out.String()), &sum); err != nil || sum.Confirmed != 1 || sum.Refused == nil {
+		t.Errorf("summary %+v (%v)", sum, err)
+	}
+	held := r.broker.Messages(bus.QueueAssign)
+	if len(held) != 1 {
+		t.Fatalf("%d messages", len(held))
+	}
+	m := held[0]
+	if string(m.Body) != task("a") {
+		t.Errorf("body %s", m.Body)
+	}
+	if m.Type != "task.assign" || m.ContentType != "application/json" || m.CorrelationID != "trace-a" || m.AppID != "taskbus-submit" || !m.Timestamp.Equal(noon) {
+		t.Errorf("properties %+v", m.Properties)
+	}
+}
+
+func TestSubmitWithoutBroker(t *testing.T) {
+	r := newRig()
+	r.broker.SetOpenError(errors.New("connection refused"))
+	r.in = strings.NewReader(task("a"))
+	if code := r.run(t, "submit", "-"); code != exitFailed || !strings.Contains(r.err.String(), "check RABBITMQ_URL") {
+		t.Errorf("exit code %d, stderr %s", code, r.err.String())
+	}
+}
+
+// A connection that is lost half-way: what is unsure counts as not confirmed.
+func TestSubmitLosesTheConnection(t *testing.T) {
+	r := newRig()
+	withQueues(t, r)
+	r.broker.SetConfirm(func(bus.Publication) membus.Reply { return membus.Lose })
+	first, second := strings.NewReader(task("a")+"\n"), &cutter{r.broker}
+	r.in = io.MultiReader(first, second, strings.NewReader(task("b")+"\n"))
+	if code := r.run(t, "submit", "-"); code != exitFailed {
+		t.Errorf("exit code %d, want %d", code, exitFailed)
+	}
+	if text := r.err.String(); !strings.Contains(text, "line 1: not confirmed: the connection ended first") || !strings.Contains(text, "what follows was not published") {
+		t.Errorf("stderr %s", text)
+	}
+}
+
+// cutter is an input that ends every session when it is read.
+type cutter struct{ broker *membus.Broker }
+
+func (c *cutter) Read([]byte) (int, error) { c.broker.Cut(); return 0, io.EOF }
+
+func TestReadLine(t *testing.T) {
+	const limit = 40
+	for _, tc := range []struct {
+		input string
+		want  []string // "LONG" for a line beyond the limit
+	}{
+		{"", []string{""}},
+		{"a", []string{"a"}},
+		{"a\nb\n", []string{"a", "b", ""}},
+		{strings.Repeat("x", limit-1) + "\ny", []string{strings.Repeat("x", limit-1), "y"}}, // the line feed counts
+		{strings.Repeat("x", limit) + "\ny", []string{"LONG", "y"}},
+		{strings.Repeat("x", 500) + "\ny\n", []string{"LONG", "y", ""}},
+		{strings.Repeat("x", 500), []string{"LONG", ""}},
+	} {
+		r := bufio.NewReaderSize(strings.NewReader(tc.input), 16) // smaller than the limit: lines come in parts
+		var got []string
+		for {
+			line, err := readLine(r, limit)
+			if errors.Is(err, errLongLine) {
+				got = append(got, "LONG")
+				continue
+			}
+			got = append(got, string(line))
+			if err != nil {
+				break
+			}
+		}
+		if fmt.Sprint(got) != fmt.Sprint(tc.want) {
+			t.Errorf("%.20q…: %q, want %q", tc.input, got, tc.want)
+		}
+	}
+}
+
+func TestReportedFaultsAreBounded(t *testing.T) {
+	r := newRig()
+	r.in = strings.NewReader(strings.Repeat("x\n", 1000))
+	if code := r.run(t, "submit", "--validate-only", "-"); code != exitFailed {
+		t.Errorf("exit code %d", code)
+	}
+	// 20 lines and one that says how many more.
+	if n := strings.Count(r.err.String(), "\n"); n != maxReported+1 || !strings.Contains(r.err.String(), "and 980 more") {
+		t.Errorf("%d lines on stderr: %s", n, r.err.String())
+	}
+}
+
+func TestProgress(t *testing.T) {
+	for _, rewrite := range []bool{false, true} {
+		var out strings.Builder
+		p := progress{w: &out, doing: "submit", rewrite: rewrite}
+		n := 0
+		text := func() string { n++; return fmt.Sprint("step ", n) }
+		for ms := range 2600 { // a report every millisecond for 2.6 s: lines at 1 s and 2 s
+			p.report(noon.Add(time.Duration(ms)*time.Millisecond), text)
+		}
+		p.end()
+		want := "submit: step 1\nsubmit: step 2\n"
+		if rewrite {
+			want = "\r\x1b[Ksubmit: step 1\r\x1b[Ksubmit: step 2\r\x1b[K"
+		}
+		if out.String() != want {
+			t.Errorf("terminal %v: %q, want %q", rewrite, out.String(), want)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"taskbus/config"
+	"taskbus/coordinator/bus"
+)
+
+func TestTopologyOutput(t *testing.T) {
+	for _, tc := range []struct{ golden, args string }{
+		{"topology-quorum.txt", "topology show --config testdata/agents.yaml"},
+		{"topology-classic.txt", "topology show --config testdata/classic.yaml"},
+		{"policies-quorum.txt", "topology policies --config testdata/agents.yaml"},
+		{"policies-classic.txt", "topology policies --config testdata/classic.yaml --priority 50"},
+		{"policies-classic.json", "topology policies --config testdata/classic.yaml -o json"},
+		{"apply.txt", "topology apply --config testdata/agents.yaml"},
+	} {
+		t.Run(tc.golden, func(t *testing.T) {
+			r := newRig()
+			r.env["RABBITMQ_URL"] = "amqp://user:password@rabbit:5672/it%27s"
+			if code := r.run(t, strings.Fields(tc.args)...); code != exitOK {
+				t.Fatalf("exit code %d: %s", code, r.err.String())
+			}
+			golden(t, tc.golden, r.out.String())
+		})
+	}
+}
+
+// Every plain queue of the classic profile is matched by exactly one policy.
+func TestPoliciesCoverTheClassicProfile(t *testing.T) {
+	cfg, err := config.Load("testdata/classic.yaml", config.Environment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	policies, err := classicPolicies(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range standard(cfg, bus.Declare).Queues {
+		n := 0
+		for _, p := range policies {
+			if regexp.MustCompile(p.Pattern).MatchString(q.Name) {
+				n++
+			}
+			if regexp.MustCompile(p.Pattern).MatchString(q.Name + "x") {
+				t.Errorf("policy %s also matches %sx", p.Name, q.Name)
+			}
+		}
+		if want := map[bool]int{true: 1, false: 0}[q.Kind == bus.Classic]; n != want {
+			t.Errorf("%s (%s): %d policies, want %d", q.Name, q.Kind, n, want)
+		}
+	}
+}
+
+func TestTopologyApply(t *testing.T) {
+	r := newRig()
+	if code := r.run(t, "topology", "apply", "--config", "testdata/agents.yaml"); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, r.err.String())
+	}
+	s, err := r.broker.Open(t.Context(), bus.SessionSpec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(t.Context())
+	for _, queue := range []string{bus.QueueAssign, bus.QueueDead, "agent.gpu-1"} {
+		if _, err := s.Depth(t.Context(), queue); err != nil {
+			t.Errorf("%s: %v", queue, err)
+		}
+	}
+	r.broker.SetOpenError(bus.ErrAccess)
+	if code := r.run(t, "topology", "apply", "--config", "testdata/agents.yaml"); code != exitFailed || !strings.Contains(r.err.String(), "refused access") {
+		t.Errorf("without permission: exit code %d, %s", code, r.err.String())
+	}
+}
+
+func TestShellQuote(t *testing.T) {
+	for in, want := range map[string]string{"": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$(x)`y`": "'$(x)`y`'"} {
+		if got := shellQuote(in); got != want {
+			t.Errorf("%q: %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestBrokerAddress(t *testing.T) {
+	for in, want := range map[string][2]string{
+		"amqp://user:secret@rabbit:5672/":        {"amqp://rabbit:5672/", "/"},
+		"amqp://user:secret@rabbit":              {"amqp://rabbit", "/"},
+		"amqps://user:secret@rabbit/team%2Fa?x=": {"amqps://rabbit/team%2Fa", "team/a"},
+	} {
+		s := config.NewSecret(in)
+		if got := [2]string{brokerAddress(s), virtualHost(s)}; got != want {
+			t.Errorf("%s: %q, want %q", strings.Replace(in, "secret", "…", 1), got, want)
+		}
+	}
+}

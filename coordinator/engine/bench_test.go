@@ -1,0 +1,188 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+const (
+	benchCapabilities = 64
+	benchTypes        = 256 // half need one capability, half two
+	benchSlots        = 4
+)
+
+// bench is a fleet kept about half loaded: every second dispatch is followed by
+// a heartbeat of the next agent in turn, which speaks for what it was given and
+// says that it runs two of four tasks at most.
+type bench struct {
+	e       *Engine
+	now     time.Time
+	reports []coordinator.AgentReported // one per agent, boxed once
+	turn    int
+	tasks   []coordinator.Task
+	ids     []coordinator.TaskID
+	handle  coordinator.Handle
+	out     []coordinator.Effect
+}
+
+// newBench makes n agents, each with a quarter of the capabilities in a pattern
+// of its own, so that about 1/4 of them can do a task of one and 1/16 one of two.
+func newBench(b *testing.B, n int) *bench {
+	b.Helper()
+	mix := func(i, j int) bool { return hash64(fmt.Sprint(i, "/", j), 0)%4 == 0 }
+	p := policyOf().set(func(s *coordinator.Settings) {
+		s.MaxQueueSize, s.DedupeMaxIDs = 100_000, 100_000
+		s.AssignmentTimeout, s.StaleAfter = time.Hour, 1000*time.Hour
+	})
+	for i := range n {
+		w := worker(coordinator.AgentID(fmt.Sprintf("agent-%06d", i))).slots(benchSlots)
+		var can []string
+		for j := range benchCapabilities {
+			if mix(i, j) {
+				can = append(can, fmt.Sprintf("cap-%02d", j))
+			}
+		}
+		p.Agents = append(p.Agents, w.can(append(can, fmt.Sprintf("cap-%02d", i%benchCapabilities))...).AgentSpec)
+	}
+	w := &bench{e: New(), now: epoch, tasks: make([]coordinator.Task, benchTypes)}
+	for i := range w.tasks {
+		need := []string{fmt.Sprintf("cap-%02d", i%benchCapabilities)}
+		if i%2 == 1 {
+			need = coordinator.SortedUnique(append(need, fmt.Sprintf("cap-%02d", (i*7+3)%benchCapabilities)))
+		}
+		name := fmt.Sprintf("type-%03d", i)
+		p.route(name, need...)
+		w.tasks[i] = coordinator.Task{Type: name, Priority: coordinator.Priority(i % 4), ContentHash: 1}
+	}
+	w.apply(coordinator.PolicyChanged{Policy: &p.Policy})
+	w.apply(coordinator.SessionOpened{})
+	w.reports = make([]coordinator.AgentReported, n)
+	for i := range w.reports {
+		w.reports[i] = coordinator.AgentReported{Live: true, Report: beat(p.Agents[i].ID).load(float64(i%7) / 10).active(i % 3).AgentReport}
+		w.reports[i].Report.Available = benchSlots
+	}
+	for range n {
+		w.heartbeat()
+	}
+	return w
+}
+
+func (w *bench) apply(ev coordinator.Event) []coordinator.Effect {
+	w.now = w.now.Add(10 * time.Microsecond)
+	w.out = w.e.Apply(w.now, ev, w.out[:0])
+	return w.out
+}
+
+// heartbeat is the next agent's.
+func (w *bench) heartbeat() {
+	ev := w.reports[w.turn]
+	w.turn = (w.turn + 1) % len(w.reports)
+	ev.Report.Timestamp = w.now
+	w.settleAll(w.apply(ev))
+}
+
+// assign makes one decision and confirms whatever was dispatched.
+func (w *bench) assign(i int) {
+	task := w.tasks[i%benchTypes]
+	task.ID, task.AcceptedAt = w.ids[i], w.now
+	w.handle++
+	w.settleAll(w.apply(coordinator.TaskReceived{Handle: w.handle, Task: &task}))
+}
+
+// settleAll confirms the dispatches among the effects.
+func (w *bench) settleAll(effects []coordinator.Effect) {
+	var first [4]coordinator.Handle // usually there is one
+	handles := first[:0]
+	for _, f := range effects {
+		if d, ok := f.(coordinator.Dispatch); ok {
+			handles = append(handles, d.Handle)
+		}
+	}
+	for _, h := range handles {
+		w.apply(coordinator.DispatchSettled{Handle: h, Outcome: coordinator.PublishConfirmed})
+	}
+}
+
+func (w *bench) name(n int) {
+	w.ids = make([]coordinator.TaskID, n)
+	for i := range w.ids {
+		w.ids[i] = coordinator.TaskID(fmt.Sprintf("order-2030-01-01-%09d", i))
+	}
+}
+
+// BenchmarkApply: one operation is one decision, TaskReceived and its
+// DispatchSettled, and half a heartbeat. Two of four slots are in use.
+func BenchmarkApply(b *testing.B) {
+	for _, n := range []int{10, 100, 1000, 10_000, 100_000} {
+		b.Run(fmt.Sprint("agents=", n), func(b *testing.B) {
+			w := newBench(b, n)
+			w.name(b.N)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := range b.N {
+				w.assign(i)
+				if i%2 == 1 {
+					w.heartbeat()
+				}
+			}
+			b.StopTimer()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "decisions/s")
+			if waiting := w.e.pending.total(); waiting > b.N/10+10 {
+				b.Fatalf("%d of %d tasks wait: this measured something else", waiting, b.N)
+			}
+		})
+	}
+}
+
+// BenchmarkReport: one heartbeat of a fleet where nobody waits.
+func BenchmarkReport(b *testing.B) {
+	for _, n := range []int{100, 10_000} {
+		b.Run(fmt.Sprint("agents=", n), func(b *testing.B) {
+			w := newBench(b, n)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				w.heartbeat()
+			}
+		})
+	}
+}
+
+// BenchmarkPendingWake: 4,000 tasks wait in 50 classes; one operation is a
+// heartbeat that frees one slot, the dispatch of the task that goes first, its
+// confirm, and one more task that takes its place.
+func BenchmarkPendingWake(b *testing.B) {
+	const classes, waiting = 50, 4000
+	var needs [classes]string
+	w1 := worker("a")
+	for i := range needs {
+		needs[i] = fmt.Sprintf("cap-%02d", i)
+	}
+	p := policyOf(w1.can(needs[:]...)).set(func(s *coordinator.Settings) {
+		s.MaxQueueSize, s.AssignmentTimeout, s.StaleAfter = 2*waiting, 1000*time.Hour, 1000*time.Hour
+	})
+	w := &bench{e: New(), now: epoch, tasks: make([]coordinator.Task, benchTypes)}
+	for i := range w.tasks {
+		w.tasks[i] = coordinator.Task{Type: "any", Required: needs[i%classes : i%classes+1], Priority: coordinator.Priority(i % 4), ContentHash: 1}
+	}
+	w.apply(coordinator.PolicyChanged{Policy: &p.Policy})
+	w.apply(coordinator.SessionOpened{})
+	w.reports = []coordinator.AgentReported{{Live: true, Report: beat("a").AgentReport}}
+	w.name(waiting + b.N)
+	for i := range waiting {
+		w.assign(i)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		w.heartbeat()
+		w.assign(waiting + i)
+	}
+	b.StopTimer()
+	if got := w.e.pending.total(); got != waiting {
+		b.Fatalf("%d tasks wait, want %d: this measured something else", got, waiting)
+	}
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"taskbus/coordinator/bus"
+)
+
+// subject is a process under test, connected and idle.
+type subject struct {
+	process  *process
+	statuses *statuses // nil for the relay
+	http     string    // base URL; empty for the relay
+}
+
+// stop ends it in order.
+func (s *subject) stop() error {
+	var err error
+	if s.statuses != nil {
+		err = s.statuses.process.stop()
+	}
+	return errors.Join(s.process.stop(), err)
+}
+
+// abandon ends what still runs after a fault; that error counts, not this one's.
+func (s *subject) abandon() { _ = s.stop() }
+
+// say has the fleet report, if the subject listens to one.
+func (s *subject) say(r report) error {
+	if s.statuses == nil {
+		return nil
+	}
+	return s.statuses.say(r)
+}
+
+// unlimited says that an agent could always take more.
+func unlimited(perSecond int) report { return report{available: 1_000_000, perSecond: perSecond} }
+
+// contender is one way to do the work.
+type contender struct {
+	name   string
+	input  string
+	queues []string
+	start  func(context.Context, *bench) (*subject, error)
+}
+
+func contenders() (relay, taskbus contender) {
+	return contender{"relay", relayInput, queues(relayQueue), startRelay},
+		contender{"taskbus", bus.QueueAssign, queues(taskbusQueue), func(ctx context.Context, b *bench) (*subject, error) {
+			return startTaskbus(ctx, b, fleetFile(100_000, skills), unlimited(0))
+		}}
+}
+
+// startTaskbus runs the service and has every agent report once. Logging is as
+// in production: INFO, as JSON, into a file.
+func startTaskbus(ctx context.Context, b *bench, fleet []byte, first report) (*subject, error) {
+	path := filepath.Join(b.dir, "agents.yaml")
+	if err := os.WriteFile(path, fleet, 0o600); err != nil {
+		return nil, fmt.Errorf("write the fleet: %w", err)
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"serve", "--config", path}
+	if b.options.profile != "" {
+		args = append(args, "--pprof")
+	}
+	env := []string{fmt.Sprintf("COORDINATOR_PORT=%d", port), "LOG_LEVEL=INFO", "LOG_FORMAT=json",
+		"ASSIGNMENT_STRATEGY=", "TASKBUS_HTTP_BIND=127.0.0.1"}
+	p, err := startProcess(ctx, "taskbus", b.logPath("taskbus"), env, b.options.program, args...)
+	if err != nil {
+		return nil, fmt.Errorf("%w; build the program first (make build) or name it with --program", err)
+	}
+	s := &subject{process: p, http: fmt.Sprintf("http://127.0.0.1:%d", port)}
+	if err := s.prepare(ctx, b, first); err != nil {
+		return nil, errors.Join(err, s.stop())
+	}
+	return s, nil
+}
+
+// prepare returns when the service takes tasks and every agent is online.
+func (s *subject) prepare(ctx context.Context, b *bench, first report) error {
+	if err := s.await(ctx, "ready", func() (bool, error) { return s.ready(ctx) }); err != nil {
+		return err
+	}
+	generator, err := startStatuses(ctx, b.logPath("statuses"))
+	if err != nil {
+		return err
+	}
+	s.statuses = generator
+	if err := generator.say(first); err != nil {
+		return err
+	}
+	return s.await(ctx, "aware of all agents", func() (bool, error) {
+		online, err := s.online(ctx)
+		return online == fleetSize, err
+	})
+}
+
+// startTimeout is how long a subject may take to become ready.
+const startTimeout = 60 * time.Second
+
+// await asks again and again. An error of the question itself only counts when
+// the time is over: the HTTP server may not be up yet.
+func (s *subject) await(ctx context.Context, what string, is func() (bool, error)) error {
+	timeout := time.After(startTimeout)
+	for {
+		yes, err := is()
+		if yes && err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.process.exited:
+			return s.process.alive()
+		case <-timeout:
+			return errors.Join(fmt.Errorf("%s is not %s after %s; see %s", s.process.name, what, startTimeout, s.process.log), err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func (s *subject) ready(ctx context.Context) (bool, error) {
+	code, err := s.get(ctx, "/readyz", nil)
+	return code == http.StatusOK, err
+}
+
+// online is how many agents the service knows to be there.
+func (s *subject) online(ctx context.Context) (int, error) {
+	var status struct {
+		Agents []struct {
+			State string `json:"state"`
+		} `json:"agents"`
+	}
+	if _, err := s.get(ctx, "/status", &status); err != nil {
+		return 0, err
+	}
+	online := 0
+	for _, a := range status.Agents {
+		if a.State == "online" {
+			online++
+		}
+	}
+	return online, nil
+}
+
+// get asks the service and reads the answer into v unless that is nil.
+func (s *subject) get(ctx context.Context, path string, v any) (code int, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.http+path, nil)
+	if err != nil {
+		return 0, fmt.Errorf("ask %s for %s: %w", s.process.name, path, err)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, fmt.Errorf("ask %s for %s: %w", s.process.name, path, err)
+	}
+	defer func() { err = errors.Join(err, answer.Body.Close()) }()
+	if v != nil {
+		if err := json.NewDecoder(answer.Body).Decode(v); err != nil {
+			return answer.StatusCode, fmt.Errorf("read the answer of %s to %s: %w", s.process.name, path, err)
+		}
+	}
+	return answer.StatusCode, nil
+}
+
+// freePort is one that nobody listens on at this moment.
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("look for a free port: %w", err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	return port, l.Close()
+}

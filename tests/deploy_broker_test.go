@@ -1,0 +1,196 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/rs/zerolog"
+
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/bus/amqpbus"
+	"taskbus/tests/brokertest"
+)
+
+// TestDefinitionsOnABroker starts a node with the configuration that
+// deploy/README.md describes and tries what each user may and may not do. The
+// permissions are what stands between one agent and another's work.
+func TestDefinitionsOnABroker(t *testing.T) {
+	t.Parallel()
+	path, err := filepath.Abs("../deploy/rabbitmq/definitions.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	load := strings.Replace(projectFile(t, "deploy/rabbitmq/definitions.conf"), "/etc/rabbitmq/taskbus-definitions.json", path, 1)
+	node := brokertest.Private(t, brokertest.Options{Conf: projectFile(t, "deploy/rabbitmq/rabbitmq.conf") + load})
+	vhost := node.In(t, "taskbus")
+	as := func(user string) brokertest.Broker { return vhost.As(t, user, user+"-change-me") }
+
+	t.Run("taskbus finds its topology as it wants it", func(t *testing.T) {
+		b := amqpbus.New(amqpbus.Config{URL: as("taskbus").URL, Logger: zerolog.Nop()})
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		// agent.b1 is not in the definitions: taskbus may declare it.
+		session, err := b.Open(ctx, bus.SessionSpec{
+			Name:     "deploy-test",
+			Topology: bus.Standard(bus.Declare, bus.ProfileQuorum, []string{"agent.a1", "agent.b1"}),
+			Lock:     bus.QueueLeader,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range session.Findings() {
+			t.Errorf("%s: %s", f.Object, f.Text)
+		}
+		if err := session.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+
+	for _, c := range []struct {
+		name, user string
+		do         func(*amqp.Channel) error
+		allowed    bool
+	}{
+		{"taskbus dispatches to an agent's queue", "taskbus", publishTo("", "agent.a1"), true},
+		{"taskbus announces", "taskbus", publishTo("taskbus.events", "assignment.failed.no_agents_online"), true},
+		{"taskbus reads tasks", "taskbus", consume("task.assign"), true},
+		{"taskbus declares no other names", "taskbus", declare("payments"), false},
+
+		{"a1 reads its queue", "a1", consume("agent.a1"), true},
+		{"a1 reports itself", "a1", publishTo("taskbus", "agent.status.a1"), true},
+		{"a1 reports its results", "a1", publishTo("taskbus", "task.result.a1"), true},
+		{"a1 asks for something", "a1", publishTo("taskbus", "task.request.a1"), true},
+		{"a1 listens for what concerns it", "a1", bindControl("agent.a1.control", "a1"), true},
+		{"a1 does not speak for a2", "a1", publishTo("taskbus", "agent.status.a2"), false},
+		{"a1 reports no results of a2", "a1", publishTo("taskbus", "task.result.a2"), false},
+		{"a1 assigns no tasks", "a1", publishTo("taskbus", "task.assign"), false},
+		{"a1 writes to no queue directly", "a1", publishTo("", "agent.status"), false},
+		{"a1 announces nothing", "a1", publishTo("taskbus.events", "assignment.failed.x"), false},
+		{"a1 does not read b1's queue", "a1", consume("agent.b1"), false},
+		{"a1 does not read the reports of others", "a1", consume("agent.status"), false},
+		{"a1 declares no queue of another's", "a1", bindControl("agent.b1.control", "b1"), false},
+		{"a1 deletes nothing, not even its queue", "a1", deleteQueue("agent.a1"), false},
+
+		{"a producer submits", "producer", publishTo("taskbus", "task.assign"), true},
+		{"a producer reads failures", "producer", consume("assignment.failed"), true},
+		{"a producer does not pose as an agent", "producer", publishTo("taskbus", "agent.status.producer"), false},
+		{"a producer writes to no queue directly", "producer", publishTo("", "task.assign"), false},
+		{"a producer does not take tasks", "producer", consume("task.assign"), false},
+		{"a producer declares nothing", "producer", declare("task.mine"), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			conn := as(c.user).Dial(t)
+			defer conn.CloseDeadline(time.Now().Add(10 * time.Second))
+			ch, err := conn.Channel()
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = c.do(ch)
+			var refusal *amqp.Error
+			refused := errors.As(err, &refusal) && refusal.Code == amqp.AccessRefused
+			if c.allowed && err != nil {
+				t.Errorf("refused: %v", err)
+			}
+			if !c.allowed && !refused {
+				t.Errorf("not refused; the broker answered: %v", err)
+			}
+		})
+	}
+
+	t.Run("taskbus-monitor reads and changes nothing", func(t *testing.T) {
+		for _, c := range []struct {
+			method, path, body string
+			want               int
+		}{
+			{http.MethodGet, "/api/queues/taskbus/task.assign", "", http.StatusOK},
+			{http.MethodGet, "/api/overview", "", http.StatusOK},
+			{http.MethodPut, "/api/queues/taskbus/mine", `{"durable":true}`, http.StatusUnauthorized},
+			{http.MethodDelete, "/api/queues/taskbus/task.assign", "", http.StatusUnauthorized},
+			{http.MethodPost, "/api/queues/taskbus/task.assign/get", `{"count":1,"ackmode":"ack_requeue_true","encoding":"auto"}`, http.StatusUnauthorized},
+		} {
+			req, err := http.NewRequest(c.method, node.Mgmt+c.path, strings.NewReader(c.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.SetBasicAuth("taskbus-monitor", "taskbus-monitor-change-me")
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != c.want {
+				t.Errorf("%s %s: %s, want %d", c.method, c.path, resp.Status, c.want)
+			}
+		}
+		if conn, err := amqp.Dial(as("taskbus-monitor").URL); err == nil {
+			conn.Close()
+			t.Error("taskbus-monitor may connect over AMQP")
+		}
+	})
+}
+
+// publishTo publishes one confirmed, mandatory message. A refusal comes as a
+// closed channel, and so before the confirm.
+func publishTo(exchange, key string) func(*amqp.Channel) error {
+	return func(ch *amqp.Channel) error {
+		if err := ch.Confirm(false); err != nil {
+			return err
+		}
+		closed := ch.NotifyClose(make(chan *amqp.Error, 1))
+		confirm, err := ch.PublishWithDeferredConfirm(exchange, key, true, false, amqp.Publishing{Body: []byte("{}")})
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if ok, err := confirm.WaitContext(ctx); err != nil || ok {
+			return err
+		}
+		select {
+		case reason := <-closed:
+			return reason
+		case <-ctx.Done():
+			return errors.New("the broker nacked the message")
+		}
+	}
+}
+
+// consume starts a consumer that takes nothing: its channel is closed at once.
+func consume(queue string) func(*amqp.Channel) error {
+	return func(ch *amqp.Channel) error {
+		if err := ch.Qos(1, 0, false); err != nil {
+			return err
+		}
+		_, err := ch.Consume(queue, "", false, false, false, false, nil)
+		return err
+	}
+}
+
+func declare(queue string) func(*amqp.Channel) error {
+	return func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclare(queue, true, false, false, false, nil)
+		return err
+	}
+}
+
+func bindControl(queue, key string) func(*amqp.Channel) error {
+	return func(ch *amqp.Channel) error {
+		if _, err := ch.QueueDeclare(queue, false, true, true, false, nil); err != nil {
+			return err
+		}
+		return ch.QueueBind(queue, key, bus.ExchangeControl, false, nil)
+	}
+}
+
+func deleteQueue(queue string) func(*amqp.Channel) error {
+	return func(ch *amqp.Channel) error {
+		_, err := ch.QueueDelete(queue, false, false, false)
+		return err
+	}
+}
