@@ -83,6 +83,13 @@ func TestDefinitionsOnABroker(t *testing.T) {
 		{"a producer writes to no queue directly", "producer", publishTo("", "task.assign"), false},
 		{"a producer does not take tasks", "producer", consume("task.assign"), false},
 		{"a producer declares nothing", "producer", declare("task.mine"), false},
+
+		// RabbitMQ shows the queues of a virtual host only to users with
+		// permissions there; the monitor's match nothing.
+		{"the monitor takes no tasks", "taskbus-monitor", consume("task.assign"), false},
+		{"the monitor publishes nothing", "taskbus-monitor", publishTo("taskbus", "task.assign"), false},
+		{"the monitor writes to no queue directly", "taskbus-monitor", publishTo("", "task.assign"), false},
+		{"the monitor declares nothing", "taskbus-monitor", declare("task.mine"), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			conn := as(c.user).Dial(t)
@@ -127,10 +134,6 @@ func TestDefinitionsOnABroker(t *testing.T) {
 			if resp.StatusCode != c.want {
 				t.Errorf("%s %s: %s, want %d", c.method, c.path, resp.Status, c.want)
 			}
-		}
-		if conn, err := amqp.Dial(as("taskbus-monitor").URL); err == nil {
-			conn.Close()
-			t.Error("taskbus-monitor may connect over AMQP")
 		}
 	})
 }

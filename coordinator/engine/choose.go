@@ -69,20 +69,22 @@ func (f *fleet) rank(d *decisionWithRoom, t *coordinator.Task, key strategy.Func
 			}
 			budget--
 			i := word<<6 + bits.TrailingZeros64(set)
-			kept = f.offer(d, kept, i, key(t, &f.views[i]))
+			k := key(t, &f.views[i])
+			if last := len(d.best) - 1; kept > last && !f.better(i, k, d.best[last], d.room[last].Key) {
+				continue // as most do
+			}
+			kept = f.offer(d, kept, i, k)
 		}
 	}
 	return kept
 }
 
-// offer puts agent i into its place among the kept candidates, if it has one.
+// offer puts agent i into its place among the kept candidates. When all places
+// are taken, it must be better than the last of them.
 func (f *fleet) offer(d *decisionWithRoom, kept, i int, k coordinator.Key) int {
 	at := kept
 	for at > 0 && f.better(i, k, d.best[at-1], d.room[at-1].Key) {
 		at--
-	}
-	if at == coordinator.MaxCandidates {
-		return kept
 	}
 	if kept < coordinator.MaxCandidates {
 		kept++

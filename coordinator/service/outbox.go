@@ -116,6 +116,10 @@ func (r *session) publishDispatch(d *coordinator.Dispatch) {
 	if d.Task.TraceState != "" {
 		headers[headerTraceState] = d.Task.TraceState
 	}
+	var expiration time.Duration
+	if r.mayExpire(d.Queue) {
+		expiration = d.AcceptTimeout
+	}
 	err := r.bus.Publish(bus.Publication{
 		Token: uint64(d.Handle),
 		Key:   d.Queue,
@@ -125,7 +129,7 @@ func (r *session) publishDispatch(d *coordinator.Dispatch) {
 			MessageID:     d.DispatchID,
 			CorrelationID: d.Task.TraceID,
 			AppID:         appID,
-			Expiration:    d.AcceptTimeout,
+			Expiration:    expiration,
 			Timestamp:     d.At,
 			Headers:       headers,
 		},

@@ -129,9 +129,13 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
+// profile is the queue profile, fixed from the start.
+func (s *Service) profile() bus.Profile { return bus.Profile(s.options.Config.Queues) }
+
 // Reload puts a new configuration in force, or notes why the file cannot be
-// used (err non-nil): the configuration at hand then stays. What is fixed for a
-// session (topology, queues, window) takes effect with the next one.
+// used (err non-nil): the configuration at hand then stays. What the process was
+// started with (topology, queues, http, window, window_bytes, max_message_bytes)
+// stays until the next start, and the log says so.
 func (s *Service) Reload(c *config.Config, err error) {
 	now := s.now()
 	if err != nil {
@@ -146,6 +150,10 @@ func (s *Service) Reload(c *config.Config, err error) {
 	if old.Policy().Version == c.Policy().Version {
 		s.log.Info().Str("version", c.Policy().Version).Msg("configuration read again: nothing has changed")
 		return
+	}
+	if f := s.options.Config; f.Topology != c.Topology || f.Queues != c.Queues || f.HTTPBind != c.HTTPBind ||
+		f.Window != c.Window || f.WindowBytes != c.WindowBytes || f.MaxMessageBytes != c.MaxMessageBytes {
+		s.log.Warn().Msg("changes to topology, queues, http, window, window_bytes and max_message_bytes count from the next start")
 	}
 	s.declareNewQueues(old, c)
 	s.loop.post(0, coordinator.PolicyChanged{Policy: c.Policy()})
@@ -170,8 +178,9 @@ func (s *Service) declareNewQueues(old, c *config.Config) {
 		if known[q] {
 			continue
 		}
-		if exists, err := r.bus.EnsureQueue(ctx, bus.AgentQueue(bus.Profile(c.Queues), q)); err != nil || !exists {
+		if exists, err := r.bus.EnsureQueue(ctx, bus.AgentQueue(s.profile(), q)); err != nil || !exists {
 			s.log.Warn().Err(err).Str("queue", q).Msg("the queue of a new agent does not exist yet")
 		}
 	}
+	r.noteFindings()
 }

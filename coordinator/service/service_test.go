@@ -689,3 +689,43 @@ func TestFailureThatCannotBePublishedIsNotLost(t *testing.T) {
 		r.empty(bus.QueueAssign)
 	})
 }
+
+// In a plain queue nothing gives back what expires, so nothing may expire there.
+func TestNoExpirationWhereItWouldLoseTheTask(t *testing.T) {
+	t.Run("classic profile", func(t *testing.T) {
+		inRig(t, fleet+"queues: classic\n", func(r *rig) {
+			r.heartbeat("a1", 0)
+			r.task("t-1", "build", "")
+			if m := r.only("agent.a1"); m.Expiration != 0 {
+				t.Errorf("expiration %s", m.Expiration)
+			}
+		})
+	})
+	t.Run("a queue that the agent declared itself", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, fleet)
+			s, err := r.broker.Open(context.Background(), bus.SessionSpec{Name: "agent", Topology: bus.Topology{
+				Mode: bus.Declare, Queues: []bus.Queue{{Name: "agent.a1", Kind: bus.Classic}},
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close(context.Background())
+			r.start()
+			defer r.close()
+			r.heartbeat("a1", 0)
+			r.heartbeat("a2", 0)
+			r.task("plain", "build", `,"excluded_agents":["a2"]`)
+			r.task("quorum", "build", `,"excluded_agents":["a1"]`)
+			if m := r.only("agent.a1"); m.Expiration != 0 {
+				t.Errorf("in the plain queue: expiration %s", m.Expiration)
+			}
+			if m := r.only("agent.a2"); m.Expiration != 60*time.Second {
+				t.Errorf("in our own queue: expiration %s", m.Expiration)
+			}
+			if f := r.status().Broker.Findings; len(f) != 1 || f[0].Object != "agent.a1" {
+				t.Errorf("findings in /status: %+v", f)
+			}
+		})
+	})
+}

@@ -44,6 +44,9 @@ type session struct {
 	tickets *tickets
 	checks  chan coordinator.EnsureQueue
 
+	// foreign are the queues that somebody else declared otherwise than we would.
+	foreign atomic.Pointer[map[string]bool]
+
 	fence     string        // id of the mark in agent.status
 	fenceRead chan struct{} // closed when it was read back
 	caughtUp  atomic.Bool
@@ -66,19 +69,20 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 	c := s.config.Load()
 	r.bus, err = s.options.Bus.Open(ctx, bus.SessionSpec{
 		Name:     s.options.Instance,
-		Topology: bus.Standard(bus.Mode(c.Topology), bus.Profile(c.Queues), c.AgentQueues()),
+		Topology: bus.Standard(bus.Mode(s.options.Config.Topology), s.profile(), c.AgentQueues()),
 		Lock:     bus.QueueLeader,
 		OnStandby: func() {
 			s.state.set(stateStandby, "another coordinator leads; waiting for its lock "+bus.QueueLeader)
 			s.log.Info().Msg("standby: another coordinator leads")
 		},
-		Window:    publishWindow(c),
+		Window:    publishWindow(s.options.Config.Window),
 		OnSettled: r.onSettled,
 		OnBlocked: r.onBlocked,
 	})
 	if err != nil {
 		return false, fmt.Errorf("open a broker session: %w", err)
 	}
+	r.noteFindings()
 	s.current.Store(r)
 	defer func() {
 		closing, cancel := context.WithTimeout(context.Background(), c.ShutdownGrace)
@@ -109,7 +113,7 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 }
 
 // publishWindow lets every task of the window be on its way at once.
-func publishWindow(c *config.Config) int { return min(max(c.Window, 256), 4096) }
+func publishWindow(window int) int { return min(max(window, 256), 4096) }
 
 // start reads the recent past of the agents and then begins to take tasks.
 func (r *session) start(ctx context.Context, c *config.Config) error {
@@ -133,7 +137,7 @@ func (r *session) start(ctx context.Context, c *config.Config) error {
 		{Queue: bus.QueueReassign, Prefetch: prefetchReassign, Handle: r.onReturned},
 		{Queue: bus.QueueAssignHigh, Prefetch: prefetchHigh, Handle: r.onTask},
 	}
-	for left := c.Window; left > 0; left -= maxPrefetch {
+	for left := r.s.options.Config.Window; left > 0; left -= maxPrefetch {
 		subscriptions = append(subscriptions, bus.Subscription{
 			Queue: bus.QueueAssign, Prefetch: min(left, maxPrefetch), Handle: r.onTask,
 		})
@@ -206,8 +210,9 @@ func (r *session) checkQueues() {
 			return
 		case q := <-r.checks:
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-			exists, err := r.bus.EnsureQueue(ctx, bus.AgentQueue(bus.Profile(r.s.config.Load().Queues), q.Queue))
+			exists, err := r.bus.EnsureQueue(ctx, bus.AgentQueue(r.s.profile(), q.Queue))
 			cancel()
+			r.noteFindings()
 			r.s.observe.queueChecked(q, exists, err)
 			r.s.loop.post(r.number, coordinator.QueueChecked{Agent: q.Agent, Exists: exists && err == nil})
 		}
@@ -246,6 +251,22 @@ func (r *session) onBlocked(blocked bool, reason string) {
 	}
 	r.s.state.unblock()
 	r.s.log.Info().Msg("the broker takes publications again")
+}
+
+// noteFindings remembers which queues are not as we would have declared them.
+func (r *session) noteFindings() {
+	foreign := make(map[string]bool)
+	for _, f := range r.bus.Findings() {
+		foreign[f.Object] = true
+	}
+	r.foreign.Store(&foreign)
+}
+
+// mayExpire tells whether a dispatch in this queue may have an expiration: only
+// where we know that the queue gives back what expires. In a plain queue it
+// would be lost in silence.
+func (r *session) mayExpire(queue string) bool {
+	return r.s.profile() != bus.ProfileClassic && !(*r.foreign.Load())[queue]
 }
 
 // fault makes the session end.

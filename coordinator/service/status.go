@@ -159,11 +159,10 @@ func (s *Service) Status(ctx context.Context) (httpapi.Status, error) {
 
 func (s *Service) brokerStatus() httpapi.Broker {
 	v := s.state.read()
-	c := s.config.Load()
 	b := httpapi.Broker{
 		URL: s.options.BrokerURL, Connected: !v.since.IsZero(), Since: v.since,
 		Sessions: s.sessions.Load(), Blocked: v.blocked, BlockReason: v.blockReason,
-		LastError: v.lastError, Topology: string(c.Topology), Profile: string(c.Queues),
+		LastError: v.lastError, Topology: string(s.options.Config.Topology), Profile: string(s.profile()),
 	}
 	if r := s.current.Load(); r != nil {
 		for _, f := range r.bus.Findings() {

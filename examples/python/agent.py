@@ -16,7 +16,7 @@ def work(task):
     time.sleep(1)
 
 
-def report():  # at once, at every change, and every health_check_interval
+def report():  # at once, whenever a slot is free again, and every health_check_interval
     status = {
         "message_type": "agent.status", "agent_id": AGENT, "status": "ready", "current_load": active / SLOTS,
         "active_tasks": active, "available_capacity": SLOTS - active,
@@ -33,8 +33,7 @@ def beat():
 def on_task(channel, method, properties, body):
     global active
     active += 1
-    report()
-    future = pool.submit(work, json.loads(body))  # in a thread, so that this one goes on reporting
+    future = pool.submit(work, json.loads(body))  # in a thread, so that this one can go on reporting
     future.add_done_callback(lambda f: connection.add_callback_threadsafe(lambda: finish(method.delivery_tag, f)))
 
 

@@ -84,6 +84,15 @@ func differs(q bus.Queue, plain bool, broker string) bus.Finding {
 		describe(q.Kind), lost(q.Kind), broker)}
 }
 
+// locked is the Finding for a queue that is exclusive where it should not be, or
+// the other way round.
+func locked(q bus.Queue) bus.Finding {
+	if q.Temporary {
+		return bus.Finding{Object: q.Name, Text: "exists already and is not a temporary queue of this session: others may use it, or have it for themselves"}
+	}
+	return bus.Finding{Object: q.Name, Text: "is an exclusive queue of another connection: it can be published to, but not consumed, and it goes with that connection"}
+}
+
 func describe(kind bus.QueueKind) string {
 	if kind == bus.Stream {
 		return "stream"

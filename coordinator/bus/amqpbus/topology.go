@@ -180,11 +180,8 @@ func (t *topology) ensure(ctx context.Context, q bus.Queue) (bool, error) {
 		return true, nil
 	case refusal(err, amqp.NotFound) != nil:
 		return false, nil
-	case refusal(err, amqp.ResourceLocked) != nil && q.Temporary:
-		t.record(bus.Finding{Object: q.Name, Text: "exists already, and is not a temporary queue of this session: what others may do with it is not in our hands"})
-		return true, nil
 	case refusal(err, amqp.ResourceLocked) != nil:
-		t.record(bus.Finding{Object: q.Name, Text: "is an exclusive queue of another connection: it can be published to, but not consumed, and it goes with that connection"})
+		t.record(locked(q))
 		return true, nil
 	}
 	if reply := refusal(err, amqp.PreconditionFailed); reply != nil {
@@ -202,7 +199,8 @@ func (t *topology) ensure(ctx context.Context, q bus.Queue) (bool, error) {
 }
 
 // isPlain tells whether an existing queue is what clients get that declare a
-// durable queue without arguments. The broker compares; it changes nothing.
+// durable queue without arguments. The queue exists, so that declaring it merely
+// makes the broker compare.
 func (t *topology) isPlain(ctx context.Context, q bus.Queue) (bool, error) {
 	if q.Kind == bus.Classic {
 		return false, nil

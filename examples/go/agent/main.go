@@ -31,8 +31,8 @@ func main() {
 	check("consume agent."+id, err)
 
 	active, done, beat := 0, make(chan amqp.Delivery), time.Tick(5*time.Second)
+	report(ch, active) // at once, whenever a slot is free again, and every health_check_interval
 	for {
-		report(ch, active) // at once, at every change, and every health_check_interval
 		select {
 		case d, open := <-tasks:
 			if !open {
@@ -43,7 +43,9 @@ func main() {
 		case d := <-done:
 			active--
 			check("acknowledge", d.Ack(false)) // after the work: what dies with us comes back
+			report(ch, active)
 		case <-beat:
+			report(ch, active)
 		}
 	}
 }

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"taskbus/config"
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/httpapi"
+)
+
+// serving is a `taskbus serve` that runs in this process, on a broker in memory.
+type serving struct {
+	*rig
+	path string // of its agents.yaml
+	url  string
+	exit chan int
+}
+
+var listens = regexp.MustCompile(`"http":"(http://[^"]+)"`)
+
+func startServe(t *testing.T, r *rig, args ...string) *serving {
+	t.Helper()
+	s := &serving{rig: r, path: filepath.Join(t.TempDir(), "agents.yaml"), exit: make(chan int, 1)}
+	text, err := os.ReadFile("testdata/agents.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.write(t, string(text))
+	go func() {
+		s.exit <- r.run(t, append([]string{"serve", "--config", s.path, "--http", "127.0.0.1:0"}, args...)...)
+	}()
+	s.until(t, "the start line", func() bool {
+		if m := listens.FindStringSubmatch(r.err.String()); m != nil {
+			s.url = m[1]
+		}
+		return s.url != ""
+	})
+	return s
+}
+
+func (s *serving) write(t *testing.T, text string) {
+	t.Helper()
+	if err := os.WriteFile(s.path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// until waits for something that another goroutine brings about.
+func (s *serving) until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	limit, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-limit.Done():
+			t.Fatalf("waited in vain for %s; log:\n%s", what, s.err.String())
+		}
+	}
+}
+
+// status of an endpoint, and its body if into is not nil.
+func (s *serving) get(t *testing.T, path string, into any) int {
+	t.Helper()
+	r, err := http.Get(s.url + path)
+	if err != nil {
+		return 0 // the server has stopped; the caller expects it or fails
+	}
+	defer r.Body.Close()
+	if into != nil {
+		if err := json.NewDecoder(r.Body).Decode(into); err != nil {
+			t.Fatalf("GET %s: %v", path, err)
+		}
+	}
+	return r.StatusCode
+}
+
+func TestServeFromStartToDrain(t *testing.T) {
+	s := startServe(t, newRig())
+	s.until(t, "ready", func() bool { return s.get(t, "/readyz", nil) == http.StatusOK })
+	if code := s.get(t, "/livez", nil); code != http.StatusOK {
+		t.Errorf("/livez: %d", code)
+	}
+	if code := s.get(t, "/debug/pprof/", nil); code != http.StatusNotFound {
+		t.Errorf("/debug/pprof/ without --pprof: %d", code)
+	}
+	s.env["TASKBUS_HTTP_URL"] = s.url
+	if code := s.run(t, "health"); code != exitOK {
+		t.Errorf("taskbus health: exit code %d", code)
+	}
+	s.signals <- syscall.SIGTERM
+	if code := <-s.exit; code != exitOK {
+		t.Errorf("exit code after SIGTERM %d, want 0; log:\n%s", code, s.err.String())
+	}
+	if code := s.get(t, "/livez", nil); code != 0 {
+		t.Errorf("HTTP still answers after the end: %d", code)
+	}
+	// Every line of the log is there, whole, with a time.
+	for line := range strings.Lines(s.err.String()) {
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(line), &fields); err != nil || fields["time"] == nil || fields["level"] == nil {
+			t.Errorf("log line %q: %v", line, err)
+		}
+	}
+	if !strings.Contains(s.err.String(), `"message":"stopped"`) {
+		t.Errorf("the last line is lost:\n%s", s.err.String())
+	}
+}
+
+func TestServeReloads(t *testing.T) {
+	s := startServe(t, newRig(), "--pprof")
+	configured := func() httpapi.Config {
+		var status httpapi.Status
+		s.get(t, "/status", &status)
+		return status.Config
+	}
+	first := configured()
+
+	s.write(t, "agents: {x: {}}") // noticed without a signal
+	s.until(t, "the broken file", func() bool { return !configured().LastReloadOK })
+	if c := configured(); c.Version != first.Version || !strings.Contains(c.LastReloadError, "max_concurrent_tasks") {
+		t.Errorf("a broken file became active, or nobody says why not: %+v", c)
+	}
+	s.write(t, "agents: {x: {max_concurrent_tasks: 1}}")
+	s.signals <- syscall.SIGHUP
+	s.until(t, "the new file", func() bool { return configured().Version != first.Version })
+	if c := configured(); !c.LastReloadOK || c.LastReloadError != "" {
+		t.Errorf("after a good file: %+v", c)
+	}
+	if code := s.get(t, "/debug/pprof/", nil); code != http.StatusOK {
+		t.Errorf("/debug/pprof/ with --pprof: %d", code)
+	}
+	s.signals <- syscall.SIGINT
+	if code := <-s.exit; code != exitOK {
+		t.Errorf("exit code after SIGINT %d, want 0", code)
+	}
+}
+
+// stuckBus is a broker that neither answers nor lets go.
+type stuckBus struct{ release <-chan struct{} }
+
+func (b stuckBus) Open(context.Context, bus.SessionSpec) (bus.Session, error) {
+	<-b.release
+	return nil, bus.ErrClosed
+}
+
+func TestServeSecondSignalEndsAtOnce(t *testing.T) {
+	r := newRig()
+	release := make(chan struct{})
+	defer close(release)
+	r.openBus = func(string, zerolog.Logger) bus.Bus { return stuckBus{release} }
+	s := startServe(t, r)
+	if code := s.get(t, "/livez", nil); code != http.StatusOK {
+		t.Errorf("/livez while the broker is stuck: %d, want 200", code)
+	}
+	if code := s.get(t, "/readyz", nil); code != http.StatusServiceUnavailable {
+		t.Errorf("/readyz while the broker is stuck: %d, want 503", code)
+	}
+	s.signals <- syscall.SIGTERM
+	s.until(t, "the drain to begin", func() bool { return strings.Contains(s.err.String(), "draining; a second signal") })
+	s.signals <- syscall.SIGTERM
+	if code := <-s.exit; code != exitFailed {
+		t.Errorf("exit code after the second signal %d, want %d", code, exitFailed)
+	}
+	if !strings.Contains(s.err.String(), "taskbus: stopped at once by a second signal") {
+		t.Errorf("log:\n%s", s.err.String())
+	}
+}
+
+// What is read again by itself is applied only when it says something new.
+func TestReloaderSkipsWhatItKnows(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agents.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const one, two, broken = "agents: {}", "agents: {x: {max_concurrent_tasks: 1}}\nglobal_settings: {shutdown_grace_seconds: 7}", "agents: 1"
+	write(one)
+	cfg, err := config.Load(path, config.Environment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	applied, faults := 0, 0
+	r := newReloader(path, config.Environment{}, cfg, func(c *config.Config, err error) {
+		if (c == nil) == (err == nil) {
+			t.Errorf("applied %v with %v: want one of the two", c, err)
+		}
+		if applied++; err != nil {
+			faults++
+		}
+	})
+	for _, step := range []struct {
+		text            string
+		asked           bool
+		applied, faults int // after it
+	}{
+		{one, false, 0, 0},
+		{"# a comment changes nothing\n" + one, false, 0, 0},
+		{one, true, 1, 0}, // a person who asks gets an answer
+		{broken, false, 2, 1},
+		{broken, false, 2, 1},
+		{broken, true, 3, 2},
+		{one, false, 4, 2}, // in order again: that is news
+		{two, false, 5, 2},
+	} {
+		write(step.text)
+		r.now(step.asked)
+		if applied != step.applied || faults != step.faults {
+			t.Errorf("after %q (asked %v): applied %d with %d faults, want %d with %d", step.text, step.asked, applied, faults, step.applied, step.faults)
+		}
+	}
+	if r.grace() != 7*time.Second {
+		t.Errorf("grace %v, want that of the configuration in force, 7 s", r.grace())
+	}
+}
+
+func TestHTTPAddress(t *testing.T) {
+	cfg, err := config.Load("testdata/agents.yaml", config.Environment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ flag, bind, want string }{
+		{"", "", "127.0.0.1:8551"},
+		{"", "0.0.0.0", "0.0.0.0:8551"},
+		{"", "::1", "[::1]:8551"},
+		{"", "localhost", "localhost:8551"},
+		{":9000", "0.0.0.0", ":9000"},
+		{"[::1]:1", "", "[::1]:1"},
+		{"localhost", "", ""},
+		{"", "0.0.0.0:80", ""},
+		{"", "example.com", ""},
+	} {
+		got, err := httpAddress(tc.flag, tc.bind, cfg, config.Environment{Port: 8551})
+		if got != tc.want || (err == nil) != (tc.want != "") {
+			t.Errorf("--http %q, TASKBUS_HTTP_BIND %q: %q, %v; want %q", tc.flag, tc.bind, got, err, tc.want)
+		}
+	}
+}
