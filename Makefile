@@ -48,8 +48,8 @@ broker: ## start the private broker in .run/broker and say how to reach it
 	@scripts/broker.sh status
 	@echo 'its URL, password included: scripts/broker.sh url'
 
-broker-stop: ## stop the private broker
-	@scripts/broker.sh stop
+broker-stop: ## stop the broker that demo, run or broker started
+	@scripts/find-broker.sh --stop
 
 lint: ## gofmt, go vet and staticcheck only
 	@scripts/need-go.sh
@@ -58,4 +58,5 @@ lint: ## gofmt, go vet and staticcheck only
 	go tool staticcheck ./...
 
 clean: broker-stop ## stop the private broker and remove everything that was built or stored
+	@for dir in .run/*-broker; do [ ! -d "$$dir" ] || scripts/broker.sh stop --dir "$$dir"; done
 	rm -rf bin .run

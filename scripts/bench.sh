@@ -16,13 +16,16 @@ finish() {
 }
 
 main() {
+	mkdir -p .run
+	exec 8>.run/bench.lock
+	flock -n 8 || { echo "another make bench runs in this checkout: wait for it" >&2; exit 1; }
 	scripts/find-broker.sh --ensure-rabbitmq
 	trap finish EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' TERM
-	scripts/broker.sh stop --dir "$broker_dir" 2>/dev/null
+	[ ! -d "$broker_dir" ] || scripts/broker.sh stop --dir "$broker_dir"
 	rm -rf "$broker_dir"
-	scripts/broker.sh start --dir "$broker_dir" --no-management --until-gone $$
+	scripts/broker.sh start --dir "$broker_dir" --no-management --until-gone $$ 8>&-
 	RABBITMQ_URL=$(scripts/broker.sh url --dir "$broker_dir")
 	export RABBITMQ_URL
 	go run ./tests/bench --program bin/taskbus --json .run/bench.json "$@"

@@ -162,7 +162,14 @@ main() {
 			die "the tests start a private RabbitMQ: install it first (Debian: sudo apt-get install rabbitmq-server)"
 		install_rabbitmq
 		;;
-	*) die "usage: scripts/find-broker.sh [--ensure-rabbitmq]" ;;
+	# What this script may have started, and nothing else.
+	--stop)
+		"$scripts/broker.sh" stop
+		if docker_answers && docker inspect "$container" >/dev/null 2>&1; then
+			docker stop "$container" >/dev/null && say "stopped the container $container"
+		fi
+		;;
+	*) die "usage: scripts/find-broker.sh [--ensure-rabbitmq | --stop]" ;;
 	esac
 }
 

@@ -1,6 +1,11 @@
 #!/bin/sh
-# Fails with one clear line unless a Go toolchain is at hand. An older one is
-# fine: it fetches the version that go.mod asks for by itself.
-command -v go >/dev/null && exit 0
-echo "no Go toolchain found: install Go (https://go.dev/dl/, or Debian: apt-get install golang-go) and put it on PATH" >&2
+# Fails with one clear line unless a usable Go toolchain is at hand: 1.21 or
+# newer, which fetches the release that go.mod asks for by itself.
+version=$(go env GOVERSION 2>/dev/null) # e.g. go1.26.8
+case $version in
+"") problem="no Go toolchain found" ;;
+go1.[0-9] | go1.[0-9].* | go1.1[0-9] | go1.1[0-9].* | go1.20 | go1.20.*) problem="$version is too old" ;;
+*) exit 0 ;;
+esac
+echo "$problem: install Go 1.21 or newer (https://go.dev/dl/) and put it on PATH" >&2
 exit 1

@@ -22,6 +22,9 @@ finish() {
 
 main() {
 	scripts/need-go.sh
+	mkdir -p .run
+	exec 8>.run/test.lock
+	flock -n 8 || { echo "another make test runs in this checkout: wait for it" >&2; exit 1; }
 	[ $# -gt 0 ] || set -- ./...
 
 	step "gofmt"
@@ -41,10 +44,10 @@ main() {
 	trap 'exit 130' INT
 	trap 'exit 143' TERM
 	# A node that an earlier run left behind when it was killed may be anything.
-	scripts/broker.sh stop --dir "$broker_dir" 2>/dev/null
+	[ ! -d "$broker_dir" ] || scripts/broker.sh stop --dir "$broker_dir"
 	rm -rf "$broker_dir"
 	step "private broker"
-	scripts/broker.sh start --dir "$broker_dir" --until-gone $$
+	scripts/broker.sh start --dir "$broker_dir" --until-gone $$ 8>&-
 	eval "$(scripts/broker.sh env --dir "$broker_dir")"
 
 	# Two packages at a time: on two cores more would only wait for each other,

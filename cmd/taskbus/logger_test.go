@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -231,7 +232,7 @@ func TestLogLevels(t *testing.T) {
 }
 
 func BenchmarkLogger(b *testing.B) {
-	logger, buffer := newLogger(config.LogInfo, config.LogJSON, false, &bytes.Buffer{})
+	logger, buffer := newLogger(config.LogInfo, config.LogJSON, false, io.Discard)
 	b.ReportAllocs()
 	for b.Loop() {
 		logger.Info().Str("trace_id", "1d1ef842e7f1a3058854db0a62cd90bc").Str("task_id", "t-1").Str("agent_id", "gpu-1").Msg("task assigned")

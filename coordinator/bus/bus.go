@@ -28,6 +28,11 @@ type Session interface {
 	// consumer alone once its prefetch is used up. It must not call Close.
 	Subscribe(ctx context.Context, sub Subscription) error
 
+	// Unsubscribe ends the consumer of the queue that was started last; false when
+	// this session has none (any more). What the broker had sent to it by then is still handed to
+	// Handle, and everything delivered can still be acknowledged.
+	Unsubscribe(ctx context.Context, queue string) (bool, error)
+
 	// Publish hands a message to the broker. It returns when the message is
 	// accepted for sending, not when it is confirmed, and may block while
 	// SessionSpec.Window publications are unsettled or the broker holds the

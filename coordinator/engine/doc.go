@@ -17,6 +17,7 @@
 //
 //	engine.go    the front door: one method per event
 //	task.go      the life of an open task: received, placed, settled, failed
+//	needs.go     what a task asks of its agent: capabilities, preferences, strategy
 //	fleet.go     who is there: agents, slots, and the bit sets the choice starts from
 //	report.go    what a heartbeat changes
 //	choose.go    the choice among eligible agents

@@ -194,6 +194,16 @@ func TestDedupeWindow(t *testing.T) {
 		r.pass(1)
 		want(t, r.assign(job("t")), "dispatch t.1 a")
 	})
+	t.Run("time, behind more than expireStep others", func(t *testing.T) {
+		r := start(func(s *coordinator.Settings) { s.DedupeWindow, s.StaleAfter = time.Minute, time.Hour })
+		for i := range 3 * expireStep {
+			r.assign(job(coordinator.TaskID(fmt.Sprint("x", i))))
+			r.confirm(r.last)
+		}
+		r.pass(time.Minute)
+		want(t, r.assign(job("x20")), "dispatch x20.1 a")
+		checkIndexes(t, r.Engine)
+	})
 	t.Run("number", func(t *testing.T) {
 		r := start(func(s *coordinator.Settings) { s.DedupeMaxIDs = 3 })
 		for i := range 2000 { // more than the ring's first size, so that it turns over

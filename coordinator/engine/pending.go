@@ -4,17 +4,7 @@ import (
 	"strings"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/strategy"
 )
-
-// requirements is what a task asks of its agent, once its own wishes and its
-// task type's route are put together.
-type requirements struct {
-	required  []string
-	preferred bitset // nil: none
-	strategy  *strategy.Strategy
-	class     *class
-}
 
 // class is all waiting tasks that the same agents could take: the same required
 // capabilities, the same barred agents. Whether anybody is ready is one question

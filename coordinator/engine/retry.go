@@ -36,11 +36,11 @@ type retryBudget struct {
 
 const (
 	retryCost     = 1000
-	retryEarned   = 100             // per first dispatch: 10 %
-	retryFloor    = 10              // retries per second without any traffic
-	retryBurst    = 100 * retryCost // what may be saved up
-	retryMilli    = time.Second / (retryFloor * retryCost)
-	budgetRecheck = time.Second // how long an unaffordable retry waits at most
+	retryEarned   = 100                                    // per first dispatch: 10 %
+	retryFloor    = 10                                     // retries per second without any traffic
+	retryBurst    = 100 * retryCost                        // what may be saved up
+	earnEvery     = time.Second / (retryFloor * retryCost) // the time that earns a thousandth of a retry
+	budgetRecheck = time.Second                            // how long an unaffordable retry waits at most
 )
 
 // earn credits one first dispatch.
@@ -54,9 +54,9 @@ func (b *retryBudget) spend(now time.Time, spread uint64) (ok bool, wait time.Du
 	}
 	if elapsed := now.Sub(b.at); elapsed > 0 {
 		// Beyond the time that fills it, elapsed adds nothing (and would overflow).
-		earned := min(elapsed, time.Hour) / retryMilli
+		earned := min(elapsed, time.Hour) / earnEvery
 		b.milli = min(retryBurst, b.milli+int64(earned))
-		b.at = now.Add(-(elapsed % retryMilli)) // what is left over counts next time
+		b.at = now.Add(-(elapsed % earnEvery)) // what is left over counts next time
 	}
 	if b.milli >= retryCost {
 		b.milli -= retryCost

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/strategy"
 )
 
 // taskState is where an open task stands (see the diagram in package coordinator).
@@ -206,50 +205,6 @@ func (e *Engine) retryDue(now time.Time, t *openTask) {
 	e.admit(now, t)
 }
 
-// resolve puts together what the task asks of its agent. It answers with the
-// reason and a text when that can never be served, ReasonNone otherwise.
-func (e *Engine) resolve(t *openTask) (coordinator.Reason, string) {
-	task := t.task
-	if longest := e.policy.Settings.MaxTimeout; longest > 0 && task.Timeout > longest {
-		return coordinator.ReasonInvalidMessage, fmt.Sprintf(
-			"/timeout_seconds: %s is longer than the %s for which the broker lets an agent hold a message; "+
-				"raise consumer_timeout in the broker and broker_consumer_timeout_seconds in agents.yaml", task.Timeout, longest)
-	}
-	needs := e.routes[task.Type]
-	if needs == nil {
-		route, known := e.policy.Routes[task.Type]
-		if !known && len(task.Required) == 0 {
-			return coordinator.ReasonUnknownTaskType, fmt.Sprintf(
-				"task type %q is not in task_routing and the task names no required_capabilities", task.Type)
-		}
-		needs = &requirements{required: route.Required, preferred: e.fleet.set(route.Preferred)}
-		s, _ := strategy.Lookup(orElse(route.Strategy, e.policy.Strategy))
-		needs.strategy = &s
-		needs.class = e.pending.class(&e.fleet, route.Required, nil)
-		if known { // an unknown type is any producer's invention: not worth remembering
-			e.routes[task.Type] = needs
-		}
-	}
-	t.needs = *needs
-	if task.Strategy != "" && task.Strategy != needs.strategy.Name {
-		s, known := strategy.Lookup(task.Strategy)
-		if !known || !slices.Contains(e.policy.Strategies, task.Strategy) {
-			return coordinator.ReasonInvalidMessage, fmt.Sprintf("/strategy: %q is not one of the enabled strategies (%s)",
-				task.Strategy, strings.Join(e.policy.Strategies, ", "))
-		}
-		t.needs.strategy = &s
-	}
-	if len(task.Preferred) > 0 {
-		t.needs.preferred = e.fleet.set(task.Preferred)
-	}
-	if len(task.Required)+len(task.Excluded)+len(t.tried) > 0 {
-		t.needs.required = coordinator.MergeSorted(needs.required, task.Required)
-		barred := coordinator.MergeSorted(task.Excluded, coordinator.SortedUnique(slices.Clone(t.tried)))
-		t.needs.class = e.pending.class(&e.fleet, t.needs.required, barred)
-	}
-	return coordinator.ReasonNone, ""
-}
-
 // admit judges a task from scratch: refused for good, placed, or made to wait.
 func (e *Engine) admit(now time.Time, t *openTask) {
 	if reason, text := e.resolve(t); reason != coordinator.ReasonNone {
@@ -414,27 +369,6 @@ func (e *Engine) refuse(now time.Time, h coordinator.Handle, t *coordinator.Task
 		Handle: h, Task: t,
 		Failure: coordinator.Failure{Reason: reason, Text: text, FailedAt: now},
 	})
-}
-
-// set numbers a list of agents; nil when none of them is known.
-func (f *fleet) set(ids []coordinator.AgentID) bitset {
-	var b bitset
-	for _, id := range ids {
-		if a := f.byID[id]; a != nil {
-			if b == nil {
-				b = newBitset(len(f.agents))
-			}
-			b.set(a.number)
-		}
-	}
-	return b
-}
-
-func orElse(s, otherwise string) string {
-	if s != "" {
-		return s
-	}
-	return otherwise
 }
 
 func joinIDs(ids []coordinator.AgentID) string {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,20 +47,22 @@ func TestServeSlowHeader(t *testing.T) {
 
 		conn, start := listener.dial(), time.Now()
 		// A header that never ends, one byte each second.
-		go func() {
+		var writer sync.WaitGroup
+		writer.Go(func() {
 			for _, b := range []byte("GET /health HTTP/1.1\r\nX-Slow: " + strings.Repeat("a", 100)) {
 				if _, err := conn.Write([]byte{b}); err != nil {
 					return
 				}
 				time.Sleep(time.Second)
 			}
-		}()
+		})
 		if _, err := io.ReadAll(conn); err != nil {
 			t.Errorf("reading until the server hangs up: %v", err)
 		}
 		if took := time.Since(start); took != readHeaderTimeout {
 			t.Errorf("the server hung up after %v, want %v", took, readHeaderTimeout)
 		}
+		writer.Wait()
 		stop()
 		if err := <-ended; err != nil {
 			t.Errorf("Serve: %v", err)

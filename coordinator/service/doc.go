@@ -18,6 +18,7 @@
 //	loop.go      the goroutine that owns the engine
 //	session.go   one broker session from opening to its end
 //	ingest.go    deliveries in, events out
+//	window.go    how many tasks are held
 //	held.go      the deliveries held unacknowledged
 //	outbox.go    effects in, publications out
 //	settle.go    what the broker answered

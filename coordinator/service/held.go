@@ -61,6 +61,13 @@ func (h *held) take(handle coordinator.Handle) *heldDelivery {
 	return d
 }
 
+// totalBytes is the size of all bodies held.
+func (h *held) totalBytes() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.bytes
+}
+
 func (h *held) size() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -36,6 +36,12 @@ func (r *session) onTask(d bus.Delivery) {
 	if r.draining.Load() {
 		return // unacknowledged: the broker gives it to the next session
 	}
+	if d.Queue == bus.QueueAssign && r.window.observe(len(d.Body)) {
+		select {
+		case r.adapt <- struct{}{}:
+		default: // it is about to look anyway
+		}
+	}
 	h := &heldDelivery{delivery: d, arrived: r.s.now()}
 	r.s.count.received.Add(1)
 	r.noteDelivery(&d)

@@ -24,15 +24,6 @@ const (
 	drainPoll    = 20 * time.Millisecond
 )
 
-// Prefetches. A quorum queue's consumer may be limited to 2,000 by the broker,
-// so a larger window is read by several consumers.
-const (
-	maxPrefetch      = 2000
-	prefetchHigh     = 1000
-	prefetchReassign = 500
-	prefetchStatus   = 1000
-)
-
 // session is one broker session and everything that lives and dies with it.
 type session struct {
 	s      *Service
@@ -40,6 +31,8 @@ type session struct {
 	bus    bus.Session
 
 	held    *held
+	window  *window
+	adapt   chan struct{} // capacity 1: look whether the window fits
 	outbox  *outbox
 	tickets *tickets
 	checks  chan coordinator.EnsureQueue
@@ -60,8 +53,10 @@ type session struct {
 // ended; nil after an orderly stop. ready tells whether it got as far as taking
 // tasks.
 func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
+	fixed := s.options.Config
 	r := &session{
 		s: s, number: s.sessions.Add(1),
+		window: newWindow(fixed.Window, fixed.WindowBytes, fixed.MaxMessageBytes), adapt: make(chan struct{}, 1),
 		held: newHeld(), outbox: newOutbox(), tickets: newTickets(),
 		checks: make(chan coordinator.EnsureQueue, 1024),
 		fence:  newFence(), fenceRead: make(chan struct{}), faulted: make(chan error, 1),
@@ -69,13 +64,13 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 	c := s.config.Load()
 	r.bus, err = s.options.Bus.Open(ctx, bus.SessionSpec{
 		Name:     s.options.Instance,
-		Topology: bus.Standard(bus.Mode(s.options.Config.Topology), s.profile(), c.AgentQueues()),
+		Topology: bus.Standard(bus.Mode(fixed.Topology), s.profile(), c.AgentQueues()),
 		Lock:     bus.QueueLeader,
 		OnStandby: func() {
 			s.state.set(stateStandby, "another coordinator leads; waiting for its lock "+bus.QueueLeader)
 			s.log.Info().Msg("standby: another coordinator leads")
 		},
-		Window:    publishWindow(s.options.Config.Window),
+		Window:    publishWindow(fixed.Window),
 		OnSettled: r.onSettled,
 		OnBlocked: r.onBlocked,
 	})
@@ -133,21 +128,15 @@ func (r *session) start(ctx context.Context, c *config.Config) error {
 	if err := r.awaitFence(ctx); err != nil {
 		return err
 	}
-	subscriptions := []bus.Subscription{
-		{Queue: bus.QueueReassign, Prefetch: prefetchReassign, Handle: r.onReturned},
-		{Queue: bus.QueueAssignHigh, Prefetch: prefetchHigh, Handle: r.onTask},
+	others := r.window.first(prefetchOthers)
+	err = r.bus.Subscribe(ctx, bus.Subscription{Queue: bus.QueueReassign, Prefetch: others, Handle: r.onReturned})
+	if err != nil {
+		return fmt.Errorf("subscribe to %s: %w", bus.QueueReassign, err)
 	}
-	for left := r.s.options.Config.Window; left > 0; left -= maxPrefetch {
-		subscriptions = append(subscriptions, bus.Subscription{
-			Queue: bus.QueueAssign, Prefetch: min(left, maxPrefetch), Handle: r.onTask,
-		})
+	if err := r.consumeTasks(ctx, bus.QueueAssignHigh, others); err != nil {
+		return err
 	}
-	for _, sub := range subscriptions {
-		if err := r.bus.Subscribe(ctx, sub); err != nil {
-			return fmt.Errorf("subscribe to %s: %w", sub.Queue, err)
-		}
-	}
-	return nil
+	return r.openWindow(ctx)
 }
 
 // awaitFence waits until the past of agent.status has been read, so that the
@@ -280,11 +269,11 @@ func (r *session) fault(err error) {
 // drain stops taking tasks and waits until what was published is settled, at
 // most for the grace period. Tasks that wait stay with the broker.
 func (r *session) drain(grace time.Duration) {
-	r.draining.Store(true)
 	r.s.state.set(stateDraining, "settling what is in flight")
 	r.s.log.Info().Msg("draining: no new tasks; settling what is in flight")
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
+	r.stopTaking(ctx)
 	poll := time.NewTicker(drainPoll)
 	defer poll.Stop()
 	for {

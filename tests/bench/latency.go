@@ -87,6 +87,7 @@ func (b *bench) latency(ctx context.Context, c contender, length time.Duration) 
 			return run, err
 		}
 	}
+	time.Sleep(afterwork) // the last confirms and acknowledgements
 	if err := s.stop(); err != nil {
 		return run, err
 	}

@@ -32,9 +32,9 @@ var kinds = [...]struct {
 	{"classify-ticket", []string{"classify", "search"}},
 }
 
-func agentID(i int) string       { return fmt.Sprintf("bench-%03d", i) }
-func taskbusQueue(i int) string  { return "agent." + agentID(i) }
-func relayQueue(i int) string    { return fmt.Sprintf("bench.agent.%03d", i) }
+func agentID(i int) string      { return fmt.Sprintf("bench-%03d", i) }
+func taskbusQueue(i int) string { return "agent." + agentID(i) }
+func relayQueue(i int) string   { return fmt.Sprintf("bench.agent.%03d", i) }
 func queues(name func(int) string) []string {
 	all := make([]string, fleetSize)
 	for i := range all {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -20,6 +21,8 @@ type consumer struct {
 	queue   string
 	handle  func(bus.Delivery)
 	channel *amqp.Channel
+	tag     string
+	stopped bool // unsubscribed; guarded by session.subscribing
 	closes  chan *amqp.Error
 	cancels chan string
 
@@ -76,7 +79,7 @@ func (c *consumer) consume(sub bus.Subscription, args amqp.Table) (<-chan amqp.D
 	}
 	var deliveries <-chan amqp.Delivery
 	tag := fmt.Sprintf("taskbus-%s-%d-%d", sub.Queue, c.session.number, c.number)
-	tag = tag[:min(len(tag), shortString)]
+	c.tag = tag[:min(len(tag), shortString)]
 	c.channel = channel
 	c.closes = channel.NotifyClose(make(chan *amqp.Error, 1))
 	c.cancels = channel.NotifyCancel(make(chan string, 1))
@@ -84,10 +87,32 @@ func (c *consumer) consume(sub bus.Subscription, args amqp.Table) (<-chan amqp.D
 		if err = channel.Qos(sub.Prefetch, 0, false); err != nil {
 			return err
 		}
-		deliveries, err = channel.Consume(sub.Queue, tag, false, sub.Exclusive, false, false, args)
+		deliveries, err = channel.Consume(sub.Queue, c.tag, false, sub.Exclusive, false, false, args)
 		return err
 	})
 	return deliveries, err
+}
+
+// Unsubscribe implements [bus.Session]. The channel stays: what was delivered on
+// it is acknowledged on it.
+func (s *session) Unsubscribe(_ context.Context, queue string) (bool, error) {
+	s.subscribing.Lock()
+	defer s.subscribing.Unlock()
+	if s.isEnding() {
+		return false, bus.ErrClosed
+	}
+	for _, c := range slices.Backward(*s.consumers.Load()) {
+		if c.queue != queue || c.stopped {
+			continue
+		}
+		c.stopped = true
+		doing := fmt.Sprintf("stop consuming %q", queue)
+		if err := s.consuming.within(doing, func() error { return c.channel.Cancel(c.tag, false) }); err != nil {
+			return false, explain(s.target, doing, err)
+		}
+		return true, nil
+	}
+	return false, nil
 }
 
 // streamOffset is where reading a stream begins. RabbitMQ takes an interval in

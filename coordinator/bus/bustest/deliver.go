@@ -16,6 +16,7 @@ func deliverCases() []testCase {
 		{name: "an acknowledgement of a dead session is ignored and counted", run: staleAcks},
 		{name: "consumers of one session share a queue", run: sharedQueue},
 		{name: "an exclusive consumer is alone", run: exclusiveConsumer},
+		{name: "Unsubscribe ends the newest consumer and no delivery", run: unsubscribe},
 		{name: "Depth counts what is ready and who consumes", run: depthCounts},
 		{name: "Depth of a missing queue is ErrNoQueue", run: depthOfMissing},
 	}
@@ -229,4 +230,32 @@ func depthOfMissing(r *rig) {
 	}
 	c.store("q", "the session goes on")
 	c.waitDepth("q", bus.Depth{Ready: 1})
+}
+
+func unsubscribe(r *rig) {
+	c := r.open(declare(quorum("q")))
+	end := func(want bool) {
+		r.t.Helper()
+		if ended, err := c.Unsubscribe(r.ctx(), "q"); err != nil || ended != want {
+			r.t.Fatalf("Unsubscribe: %v, %v; want %v", ended, err, want)
+		}
+	}
+	first := c.read("q", 1)
+	second := c.read("q", 1)
+	c.waitDepth("q", bus.Depth{Ready: 0, Consumers: 2})
+	end(true)
+	c.waitDepth("q", bus.Depth{Ready: 0, Consumers: 1})
+	for i := range 3 {
+		c.store("q", fmt.Sprint(i))
+	}
+	held := first.bodies("0")[0]
+	if n := len(second.got); n != 0 {
+		r.t.Fatalf("the consumer that was unsubscribed got %d messages", n)
+	}
+	end(true)
+	c.Ack(held.Tag) // still counts
+	c.waitDepth("q", bus.Depth{Ready: 2, Consumers: 0})
+	end(false) // nobody is left
+	in := c.read("q", 10)
+	in.bodies("1", "2") // and not 0: it was acknowledged
 }

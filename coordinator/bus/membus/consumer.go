@@ -20,10 +20,11 @@ type consumer struct {
 	lastTag uint64
 	inbox   []bus.Delivery // handed out by the broker, not yet handled
 	cursor  int            // of a stream: the offset read next
+	stopped bool           // unsubscribed: gets nothing more
 }
 
 func (c *consumer) hasCredit() bool {
-	return !c.session.over && !c.session.closing && len(c.unacked) < c.sub.Prefetch
+	return !c.session.over && !c.session.closing && !c.stopped && len(c.unacked) < c.sub.Prefetch
 }
 
 func (c *consumer) push(m *message) {

@@ -90,6 +90,22 @@ func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
 	return nil
 }
 
+// Unsubscribe implements bus.Session.
+func (s *session) Unsubscribe(_ context.Context, queue string) (bool, error) {
+	s.broker.mu.Lock()
+	defer s.broker.mu.Unlock()
+	if s.closing {
+		return false, bus.ErrClosed
+	}
+	for _, c := range slices.Backward(s.consumers) {
+		if c.sub.Queue == queue && !c.stopped {
+			c.stopped = true
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // Ack implements bus.Session.
 func (s *session) Ack(tag bus.Tag) { s.finish(tag, false) }
 
@@ -157,7 +173,7 @@ func (s *session) Depth(ctx context.Context, name string) (bus.Depth, error) {
 	if err != nil {
 		return bus.Depth{}, fmt.Errorf("depth of %q: %w", name, err)
 	}
-	return bus.Depth{Ready: len(q.messages()), Consumers: len(q.consumers())}, nil
+	return bus.Depth{Ready: len(q.messages()), Consumers: active(q.consumers())}, nil
 }
 
 // Findings implements bus.Session.
@@ -273,4 +289,15 @@ func (s *session) tellAlarms() {
 		}
 		s.spec.OnBlocked(on, reason)
 	}
+}
+
+// active counts the consumers that are not unsubscribed.
+func active(consumers []*consumer) int {
+	n := 0
+	for _, c := range consumers {
+		if !c.stopped {
+			n++
+		}
+	}
+	return n
 }

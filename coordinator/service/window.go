@@ -1,0 +1,147 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"taskbus/coordinator/bus"
+)
+
+// window bounds the tasks held unacknowledged from task.assign: in number by
+// `window`, in bytes by `window_bytes`. RabbitMQ knows only numbers, so the
+// number follows the sizes seen: it begins with what fits if every task is as
+// large as it may be, and grows as the tasks prove smaller.
+//
+// A prefetch is fixed for a consumer's life and, on some brokers, at most 2,000
+// for a quorum queue; the window is therefore read by several consumers that
+// come and go.
+type window struct {
+	tasks   int   // the configured bound
+	bytes   int64 // the configured bound
+	largest int   // max_message_bytes
+
+	mu      sync.Mutex
+	seen    int     // deliveries so far
+	average float64 // of their sizes, exponentially weighted over about 64
+	sizes   []int   // prefetches of the consumers, the oldest first
+}
+
+// Bounds of one consumer's prefetch and of the adaptation.
+const (
+	maxPrefetch    = 2000
+	windowSamples  = 64 // deliveries between two looks at the sizes
+	sizeAllowance  = 2  // expected size = allowance × average
+	growAtLeastTo  = 1.5
+	shrinkBelow    = 0.5
+	prefetchOthers = 256 // task.assign.high and task.reassign, each
+	prefetchStatus = 1000
+)
+
+func newWindow(tasks int, bytes int64, largest int) *window {
+	return &window{tasks: tasks, bytes: bytes, largest: largest}
+}
+
+// first is the prefetch that is safe whatever the sizes: at least 1.
+func (w *window) first(most int) int {
+	return max(1, min(most, maxPrefetch, int(w.bytes/int64(w.largest))))
+}
+
+// observe learns one size and tells whether it is time to adapt.
+func (w *window) observe(size int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen++
+	if w.seen == 1 {
+		w.average = float64(size)
+	}
+	w.average += (float64(size) - w.average) / windowSamples
+	return w.seen%windowSamples == 0
+}
+
+// adapt answers with the prefetch of a consumer to add (positive), −1 to end the
+// newest, or 0. heldBytes is what is held now.
+func (w *window) adapt(heldBytes int64) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	have := 0
+	for _, n := range w.sizes {
+		have += n
+	}
+	expected := min(float64(w.largest), max(1, sizeAllowance*w.average))
+	want := min(w.tasks, int(float64(w.bytes)/expected))
+	switch {
+	case len(w.sizes) > 1 && (heldBytes > w.bytes || float64(want) < shrinkBelow*float64(have)):
+		w.sizes = w.sizes[:len(w.sizes)-1]
+		return -1
+	case float64(want) >= growAtLeastTo*float64(have) || want == w.tasks && want > have:
+		grow := min(want-have, maxPrefetch)
+		w.sizes = append(w.sizes, grow)
+		return grow
+	}
+	return 0
+}
+
+// openWindow begins to take tasks and keeps the window fit until the session ends.
+func (r *session) openWindow(ctx context.Context) error {
+	first := r.window.first(r.window.tasks)
+	r.window.sizes = []int{first}
+	if err := r.consumeTasks(ctx, bus.QueueAssign, first); err != nil {
+		return err
+	}
+	go func() {
+		for {
+			select {
+			case <-r.bus.Done():
+				return
+			case <-r.adapt:
+			}
+			if err := r.adaptWindow(); err != nil {
+				r.fault(err)
+				return
+			}
+		}
+	}()
+	return nil
+}
+
+// adaptWindow adds or ends consumers until the window fits.
+func (r *session) adaptWindow() error {
+	for !r.draining.Load() {
+		change := r.window.adapt(r.held.totalBytes())
+		if change == 0 {
+			return nil
+		}
+		if change > 0 {
+			if err := r.consumeTasks(context.Background(), bus.QueueAssign, change); err != nil {
+				return err
+			}
+			continue
+		}
+		if _, err := r.bus.Unsubscribe(context.Background(), bus.QueueAssign); err != nil {
+			return fmt.Errorf("narrow the window on %s: %w", bus.QueueAssign, err)
+		}
+	}
+	return nil
+}
+
+func (r *session) consumeTasks(ctx context.Context, queue string, prefetch int) error {
+	err := r.bus.Subscribe(ctx, bus.Subscription{Queue: queue, Prefetch: prefetch, Handle: r.onTask})
+	if err != nil {
+		return fmt.Errorf("subscribe to %s: %w", queue, err)
+	}
+	return nil
+}
+
+// stopTaking ends the consumers of tasks.
+func (r *session) stopTaking(ctx context.Context) {
+	r.draining.Store(true)
+	for _, queue := range []string{bus.QueueAssign, bus.QueueAssignHigh, bus.QueueReassign} {
+		for more := true; more; {
+			var err error
+			if more, err = r.bus.Unsubscribe(ctx, queue); err != nil {
+				return // the session has ended: nothing is taken any more
+			}
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package service
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"taskbus/coordinator/bus"
+)
+
+const mib = 1 << 20
+
+// 256 MiB hold 256 tasks of the largest size of 1 MiB, and far more than the
+// window's 4,000 of a kilobyte.
+func TestWindowBeginsSafeAndGrowsWithSmallTasks(t *testing.T) {
+	w := newWindow(4000, 256*mib, mib)
+	if n := w.first(w.tasks); n != 256 {
+		t.Fatalf("first prefetch %d, want 256 MiB / 1 MiB = 256", n)
+	}
+	w.sizes = []int{256}
+	for range windowSamples {
+		w.observe(1000)
+	}
+	// 256 MiB / (2 × 1,000 B) = 134,217, more than the window: all of it is wanted.
+	for _, want := range []int{2000, 4000 - 256 - 2000, 0} {
+		if got := w.adapt(0); got != want {
+			t.Fatalf("adapt gave %d, want %d (consumers %v)", got, want, w.sizes)
+		}
+	}
+}
+
+func TestWindowShrinksWhenTasksGrow(t *testing.T) {
+	w := newWindow(4000, 256*mib, mib)
+	w.sizes = []int{256, 2000, 1744}
+	for range 10 * windowSamples {
+		w.observe(mib)
+	}
+	// An average near 1 MiB expects the largest: 256 tasks, less than half of
+	// 4,000, then of 2,256; the first consumer always stays.
+	for _, want := range []int{-1, -1, 0} {
+		if got := w.adapt(0); got != want {
+			t.Fatalf("adapt gave %d, want %d (consumers %v)", got, want, w.sizes)
+		}
+	}
+}
+
+func TestWindowShrinksAtOnceWhenTooMuchIsHeld(t *testing.T) {
+	w := newWindow(4000, 256*mib, mib)
+	w.sizes = []int{256, 2000}
+	for range windowSamples {
+		w.observe(1000)
+	}
+	if got := w.adapt(256*mib + 1); got != -1 {
+		t.Errorf("one byte over window_bytes: adapt gave %d, want -1", got)
+	}
+}
+
+func TestSmallWindowIsOneConsumer(t *testing.T) {
+	w := newWindow(10, 256*mib, mib)
+	if n := w.first(w.tasks); n != 10 {
+		t.Fatalf("first prefetch %d, want the window of 10", n)
+	}
+	w.sizes = []int{10}
+	w.observe(1)
+	if got := w.adapt(0); got != 0 {
+		t.Errorf("adapt gave %d, want 0", got)
+	}
+}
+
+// The whole window is taken from the broker once the tasks have proved small.
+func TestWindowIsFilledFromTheBroker(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		for i := range 4100 {
+			if err := r.outside.Publish(bus.Publication{Key: bus.QueueAssign, Body: []byte(taskBody(fmt.Sprint("t-", i), "build", ""))}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.pass(time.Millisecond)
+		if held := r.broker.Unacked(bus.QueueAssign); held != 4000 {
+			t.Errorf("%d tasks held, want the window of 4,000", held)
+		}
+		if ready := len(r.broker.Messages(bus.QueueAssign)); ready != 100 {
+			t.Errorf("%d tasks left in the broker, want 100", ready)
+		}
+	})
+}

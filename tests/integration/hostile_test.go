@@ -1,0 +1,289 @@
+package integration
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/httpapi"
+)
+
+// invalid is a message that no agent may ever see.
+type invalid struct {
+	name string
+	msg  amqp.Publishing
+	// taskID is what its producer can be told about; empty when it cannot be read.
+	taskID string
+	// reason is a part of the text in assignment.failed and in task.dead.
+	reason string
+	// noReason: so large that it cannot be published again; the broker moves it to
+	// task.dead by the dead-letter rule of task.assign.
+	noReason bool
+}
+
+// body is a task.assign for the given id with something more in it.
+func body(id, more string) string {
+	return `{"message_type":"task.assign","task_id":"` + id + `","task_type":"build","payload":{}` + more + `}`
+}
+
+func corpus(t *testing.T) []invalid {
+	plain := func(s string) amqp.Publishing { return amqp.Publishing{Body: []byte(s)} }
+	huge := func(size int) amqp.Publishing {
+		text := body("big", `,"x":"`)
+		return plain(text + strings.Repeat("x", size-len(text)-2) + `"}`)
+	}
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	if _, err := w.Write([]byte(body("zipped", ""))); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	deep := strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000)
+	keys := make([]string, 100_000)
+	for i := range keys {
+		keys[i] = fmt.Sprintf(`"k%d":0`, i)
+	}
+	return []invalid{
+		{name: "empty", msg: plain(""), reason: "not valid JSON"},
+		{name: "null", msg: plain("null"), reason: "expected a JSON object"},
+		{name: "text", msg: plain("please assign"), reason: ""},
+		{name: "truncated", msg: plain(body("t", "")[:70]), reason: "not valid JSON"},
+		{name: "invalid UTF-8", msg: plain(body("x-utf8", ",\"x\":\"\xff\"")), reason: "not valid UTF-8"},
+		{name: "lone surrogate", msg: plain(body("x-surrogate", `,"x":"\ud800"`)), reason: "surrogate"},
+		{name: "10,000 levels", msg: plain(body("x-deep", `,"x":`+deep)), reason: "nested more deeply than 64"},
+		{name: "100,000 keys", msg: plain(body("x-keys", `,"x":{`+strings.Join(keys, ",")+`}`)), reason: "keys and values"},
+		{name: "1e9999999", msg: plain(body("x-number", `,"priority":1e9999999`)), reason: "exponent beyond"},
+		{name: "duplicate keys", msg: plain(body("x-twice", `,"task_id":"other"`)), reason: "occurs twice"},
+		{name: "a key in another letter case", msg: plain(body("x-case", `,"Task_ID":"other"`)), reason: "letter case"},
+		{name: "a task id of 255 bytes", msg: plain(body(strings.Repeat("x", 255), "")), reason: "/task_id"},
+		{name: "a task id of 256 bytes", msg: plain(body(strings.Repeat("x", 256), "")), reason: "/task_id"},
+		{name: "a correlation id of 256 bytes", msg: plain(body("x-correlation", `,"correlation_id":"`+strings.Repeat("x", 256)+`"`)), taskID: "x-correlation", reason: "/correlation_id"},
+		{name: "priority 4", msg: plain(body("x-priority", `,"priority":4`)), taskID: "x-priority", reason: "/priority"},
+		{name: "no payload", msg: plain(`{"message_type":"task.assign","task_id":"x-payload","task_type":"build"}`), taskID: "x-payload", reason: "payload"},
+		{name: "another message type", msg: plain(strings.Replace(body("x-type", ""), "task.assign", "task.dispatch", 1)), taskID: "x-type", reason: "/message_type"},
+		{name: "an unknown strategy", msg: plain(body("x-strategy", `,"strategy":"random"`)), taskID: "x-strategy", reason: "/strategy"},
+		{name: "longer than the broker lets an agent work", msg: plain(body("x-long", `,"timeout_seconds":1681`)), taskID: "x-long", reason: "/timeout_seconds"},
+		{name: "gzip", msg: amqp.Publishing{ContentEncoding: "gzip", Body: zipped.Bytes()}, reason: "gzip"},
+		{name: "JSON that claims to be gzip", msg: amqp.Publishing{ContentEncoding: "gzip", Body: []byte(body("x-gzip", ""))}, reason: "gzip"},
+		{name: "a reply_to that leads back", msg: amqp.Publishing{ReplyTo: bus.QueueAssign, Body: []byte(body("x-loop", `,"priority":-1`))}, taskID: "x-loop", reason: "/priority"},
+		{name: "headers with everything", msg: amqp.Publishing{Headers: bomb(), Body: []byte("{")}, reason: "not valid JSON"},
+		{name: "1 MiB and a byte", msg: huge(1<<20 + 1), reason: "1048576"},
+		{name: "9 MiB", msg: huge(9 << 20), noReason: true},
+		{name: "16 MiB", msg: huge(16 << 20), noReason: true},
+	}
+}
+
+// bomb is what headers can hold at worst: every type, nesting, 60 KiB of text, and
+// the names that the coordinator uses itself.
+func bomb() amqp.Table {
+	nested := amqp.Table{"end": true}
+	for range 30 { // the broker and every client library take this much
+		nested = amqp.Table{"in": nested}
+	}
+	return amqp.Table{
+		"text": strings.Repeat("x", 60_000), "nested": nested, "list": []any{[]any{int8(1), nil}, amqp.Table{}},
+		"nothing": nil, "decimal": amqp.Decimal{Scale: 255, Value: 1}, "float": float32(1.5), "time": time.Unix(1<<33, 0), "bytes": []byte{0, 255},
+		"traceparent": nested, "tracestate": strings.Repeat("x", 600), "x-death": []any{amqp.Table{"count": int64(-1)}},
+		"x-taskbus-task": `{"task_id":"forged"}`, "x-taskbus-tried": int32(5), "x-taskbus-attempt": "many",
+	}
+}
+
+func TestInvalidMessagesCostNobodyAnything(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, replaced(t, fleet, "max_concurrent_tasks: 2", "max_concurrent_tasks: 100"))
+	c := r.start()
+	r.online(c, "a1")
+	all := corpus(t)
+	wantFailed, wantDead := map[string]invalid{}, map[[32]byte]invalid{}
+	for i, m := range all {
+		r.publish(bus.QueueAssign, m.msg)
+		// The valid one behind it gets through, whatever the other was.
+		valid := task(fmt.Sprint("valid-", i), "build")
+		r.assign(valid)
+		if d := r.dispatches("a1", 1)[0]; string(d.TaskID) != valid.TaskID {
+			t.Fatalf("behind %s: a1 got %s", m.name, d.TaskID)
+		}
+		wantDead[sha256.Sum256(m.msg.Body)] = m
+		if m.taskID != "" {
+			wantFailed[m.taskID] = m
+		}
+	}
+
+	// x-loop's failure was copied to task.assign, where it is as invalid as its
+	// original: told about once more, and nobody is asked to be told again.
+	for _, f := range r.failures(len(wantFailed) + 1) {
+		m, ok := wantFailed[string(f.TaskID)]
+		if !ok {
+			t.Errorf("a failure of %s", f.TaskID)
+			continue
+		}
+		if f.ReasonCode != "invalid_message" || f.RetryPossible || f.TaskID != "x-loop" && !strings.Contains(f.Reason, m.reason) || f.CorrelationID == "" {
+			t.Errorf("%s: %s", m.name, f.amqp.Body)
+		}
+	}
+	dead := r.broker.Get(t, bus.QueueDead, len(all)+1)
+	for _, d := range dead {
+		m, ok := wantDead[sha256.Sum256(d.Body)]
+		switch {
+		case !ok && d.Type == "assignment.failed": // of x-loop
+		case !ok:
+			t.Errorf("task.dead holds what nobody sent, or not byte for byte: %.200q", d.Body)
+		case m.noReason:
+			if d.Headers["x-first-death-reason"] != "rejected" {
+				t.Errorf("%s: headers %v", m.name, d.Headers)
+			}
+		case d.Headers["x-taskbus-reason-code"] != "invalid_message" || d.Headers["x-taskbus-source-queue"] != bus.QueueAssign ||
+			!strings.Contains(fmt.Sprint(d.Headers["x-taskbus-reason"]), m.reason) || d.Headers["x-death"] != nil:
+			t.Errorf("%s: headers %v", m.name, d.Headers)
+		}
+		delete(wantDead, sha256.Sum256(d.Body))
+	}
+	for _, m := range wantDead {
+		t.Errorf("%s is not in task.dead", m.name)
+	}
+	// The three that only the engine could refuse are failures like any other.
+	if n := c.status().Counters.FailedByReason["invalid_message"]; n < uint64(len(wantFailed)) {
+		t.Errorf("%d failures with invalid_message counted, want at least %d", n, len(wantFailed))
+	}
+	if n := c.status().Broker.Sessions; n != 1 {
+		t.Errorf("%d sessions: one of the messages cost the connection", n)
+	}
+	if heap := c.metric("go_memstats_heap_inuse_bytes"); heap > 256<<20 {
+		t.Errorf("%.0f MiB of heap in use", heap/(1<<20))
+	}
+	r.empty("agent.a1", "agent.a2", bus.QueueFailed, bus.QueueDead)
+	r.finish(c)
+}
+
+// Strange properties are no fault of the task.
+func TestOddPropertiesAreTolerated(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, replaced(t, fleet, "max_concurrent_tasks: 2", "max_concurrent_tasks: 100"))
+	c := r.start()
+	r.online(c, "a1")
+	for name, m := range map[string]amqp.Publishing{
+		"headers with everything":                             {Headers: bomb()},
+		"no content type, transient, with a priority of AMQP": {DeliveryMode: amqp.Transient, Priority: 255},
+		"another content type, type and time":                 {ContentType: "text/plain", Type: "nonsense", Timestamp: time.Unix(1<<40, 0)},
+		"encoding identity":                                   {ContentEncoding: "identity"},
+		"a correlation id that is none":                       {CorrelationId: "a\x00b\xff"},
+		"a long correlation id":                               {CorrelationId: strings.Repeat("~", 255)},
+		"a reply_to that does not exist":                      {ReplyTo: strings.Repeat("q", 255)},
+	} {
+		request := task("odd", "build")
+		request.TaskID = strings.ReplaceAll(name[:9], " ", "-")
+		request.CorrelationID = ""
+		m.Body = request.message().Body
+		r.publish(bus.QueueAssign, m)
+		d := r.dispatches("a1", 1)[0]
+		if string(d.TaskID) != request.TaskID || d.CorrelationID == "" || d.amqp.CorrelationId != d.CorrelationID {
+			t.Errorf("%s: %s", name, d.amqp.Body)
+		}
+		if name == "a long correlation id" && d.CorrelationID != m.CorrelationId {
+			t.Errorf("%s: %s", name, d.CorrelationID)
+		}
+		for _, h := range []string{"text", "nested", "x-death", "traceparent", "tracestate"} {
+			if d.amqp.Headers[h] != nil {
+				t.Errorf("%s: the header %s went through to the agent", name, h)
+			}
+		}
+	}
+	r.finish(c)
+}
+
+// What is wrong with a heartbeat stays with the heartbeat.
+func TestInvalidHeartbeatsChangeNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fleet)
+	c := r.start()
+	r.online(c, "a1")
+	before := c.agent("a1").LastHeartbeat
+	good, _ := json.Marshal(beat("a1", 0, 2))
+	bad := []amqp.Publishing{
+		{Body: nil}, {Body: []byte("null")}, {Body: good[:40]}, {Body: []byte(strings.Replace(string(good), "ready", "asleep", 1))},
+		{Body: []byte(strings.Replace(string(good), `"active_tasks":0`, `"active_tasks":-1`, 1))},
+		{Body: []byte(strings.Replace(string(good), `"active_tasks":0`, `"active_tasks":0,"active_tasks":9`, 1))},
+		{Body: good, ContentEncoding: "gzip"}, {Body: append(bytes.Repeat([]byte(" "), 2<<20), good...)},
+		{Body: good, Type: "coordinator.fence"}, // claims to be one of the coordinator's own marks
+		{Body: []byte(task("t", "build").message().Body)},
+	}
+	r.publish(bus.StreamStatus, bad...)
+	c.awaitStatus("every one is counted", func(s httpapi.Status) bool {
+		return s.Counters.StatusRefused["invalid"] == uint64(len(bad)-1) // the false mark is passed over
+	})
+	if a := c.agent("a1"); a.LastHeartbeat != before || !a.Eligible {
+		t.Errorf("a1 after invalid heartbeats: %+v", a)
+	}
+	r.assign(task("t-1", "build"))
+	r.dispatches("a1", 1)
+	r.empty(bus.QueueDead, bus.QueueFailed)
+	r.finish(c)
+}
+
+func TestDuplicatesAreDroppedAndAnnounced(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fleet)
+	c := r.start()
+	r.online(c, "a1", "a2")
+	events, err := r.channel.QueueDeclare("", false, true, true, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.channel.QueueBind(events.Name, "task.duplicate", bus.ExchangeEvents, false, nil); err != nil {
+		t.Fatal(err)
+	}
+
+	const copies, producers = 100, 4
+	start, done := make(chan struct{}), make(chan struct{}, producers)
+	for range producers {
+		producer := connect(t, r.broker)
+		go func() {
+			<-start
+			same := make([]request, copies/producers)
+			for i := range same {
+				same[i] = task("same", "build")
+			}
+			producer.assign(same...)
+			done <- struct{}{}
+		}()
+	}
+	close(start)
+	for range producers {
+		<-done
+	}
+	c.awaitStatus("99 duplicates of 100 copies", func(s httpapi.Status) bool {
+		return s.Counters.Received == copies && s.Counters.Duplicates == copies-1
+	})
+	other := task("same", "build")
+	other.Payload = json.RawMessage(`{"of":"another"}`)
+	r.assign(other)
+	if f := r.failures(1)[0]; f.TaskID != "same" || f.ReasonCode != "duplicate_task" || f.RetryPossible {
+		t.Errorf("the same id with different content: %s", f.amqp.Body)
+	}
+
+	total := r.ready("agent.a1") + r.ready("agent.a2")
+	if total != 1 {
+		t.Errorf("%d dispatches of one task", total)
+	}
+	eventually(t, patience, "99 announcements", func() (bool, string) {
+		q, err := r.channel.QueueDeclarePassive(events.Name, false, true, true, false, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return q.Messages == copies-1, fmt.Sprint(q.Messages)
+	})
+	if e := receive(t, r.client, events.Name); e.Type != "task.duplicate" || e.CorrelationId != "trace-same" {
+		t.Errorf("the announcement: %+v", e)
+	}
+	r.finish(c)
+}

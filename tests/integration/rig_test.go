@@ -1,0 +1,162 @@
+package integration
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"taskbus/coordinator/bus"
+	"taskbus/messages"
+	"taskbus/schemas"
+	"taskbus/tests/brokertest"
+)
+
+// patience is how long anything may take that should happen at once: the machine
+// may be busy with other tests.
+const patience = 20 * time.Second
+
+// fleet is the agents.yaml of most tests: two writers of code that differ in rank
+// and slots, one of them with a GPU, and nobody who speaks French. Reports are
+// promised every second, so that the start-up grace is over after one.
+const fleet = `
+agents:
+  a1: {capabilities: [code, go], max_concurrent_tasks: 2, priority: 1, health_check_interval: 1}
+  a2: {capabilities: [code, gpu], max_concurrent_tasks: 3, priority: 2, health_check_interval: 1}
+task_routing:
+  build: {required_capabilities: [code]}
+  train: {required_capabilities: [gpu]}
+  translate: {required_capabilities: [french]}
+global_settings:
+  assignment_timeout_seconds: 1
+  stale_agent_threshold_seconds: 60
+`
+
+// rig is one virtual host of a real broker with a configuration file. What a test
+// starts in it is stopped, and looked through, when the test ends.
+type rig struct {
+	t      *testing.T
+	broker brokertest.Broker
+	config string // path of agents.yaml
+	*client
+}
+
+// newRig makes a virtual host and writes the configuration.
+func newRig(t *testing.T, config string) *rig {
+	t.Helper()
+	return rigOn(t, brokertest.Vhost(t), config)
+}
+
+// rigOn is newRig on a broker that the test has already.
+func rigOn(t *testing.T, b brokertest.Broker, config string) *rig {
+	t.Helper()
+	r := &rig{t: t, broker: b, config: filepath.Join(t.TempDir(), "agents.yaml")}
+	r.writeConfig(config)
+	r.client = connect(t, b)
+	return r
+}
+
+// writeConfig replaces agents.yaml in one step, as careful tools do.
+func (r *rig) writeConfig(content string) {
+	r.t.Helper()
+	next := r.config + ".next"
+	if err := os.WriteFile(next, []byte(content), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.Rename(next, r.config); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// eventually looks every 20 ms until the condition holds. It fails the test with
+// what was seen last when that takes too long.
+func eventually(t testing.TB, within time.Duration, what string, holds func() (ok bool, seen string)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	looks := time.NewTicker(20 * time.Millisecond)
+	defer looks.Stop()
+	for {
+		ok, seen := holds()
+		if ok {
+			return
+		}
+		select {
+		case <-looks.C:
+		case <-ctx.Done():
+			t.Fatalf("not within %v: %s; last seen: %s", within, what, seen)
+		}
+	}
+}
+
+// ready counts what is ready in a queue.
+func (r *rig) ready(queue string) int {
+	r.t.Helper()
+	return r.broker.QueueInfo(r.t, queue).Ready
+}
+
+// holds waits until exactly n messages are ready in the queue.
+func (r *rig) holds(queue string, n int) {
+	r.t.Helper()
+	eventually(r.t, patience, queue+" holds the right number of messages", func() (bool, string) {
+		got := r.ready(queue)
+		return got == n, plural(got, "message") + ", want " + plural(n, "message")
+	})
+}
+
+// empty waits until nothing is ready in the queues.
+func (r *rig) empty(queues ...string) {
+	r.t.Helper()
+	for _, q := range queues {
+		r.holds(q, 0)
+	}
+}
+
+// finish stops the coordinator and asserts that it leaves nothing behind: what it
+// held unacknowledged would be ready again.
+func (r *rig) finish(c *process) {
+	r.t.Helper()
+	c.stop()
+	r.empty(bus.QueueAssign, bus.QueueAssignHigh, bus.QueueReassign)
+}
+
+// dispatches takes exactly n dispatches off an agent's queue, as the agent would.
+func (r *rig) dispatches(agent string, n int) []dispatch {
+	r.t.Helper()
+	var all []dispatch
+	for _, d := range r.broker.Get(r.t, "agent."+agent, n) {
+		all = append(all, readDispatch(r.t, d))
+	}
+	return all
+}
+
+// failures takes exactly n messages off assignment.failed.
+func (r *rig) failures(n int) []failure {
+	r.t.Helper()
+	var all []failure
+	for _, d := range r.broker.Get(r.t, bus.QueueFailed, n) {
+		all = append(all, readFailure(r.t, d))
+	}
+	return all
+}
+
+// newDecoder reads what the coordinator publishes, by the published schemas.
+func newDecoder(t testing.TB) *messages.Decoder {
+	t.Helper()
+	set, err := schemas.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return messages.NewDecoder(set, messages.Limits{})
+}
+
+// replaced is the text with old, which must be in it, replaced by new.
+func replaced(t testing.TB, text, old, new string) string {
+	t.Helper()
+	if !strings.Contains(text, old) {
+		t.Fatalf("%q is not in the text", old)
+	}
+	return strings.Replace(text, old, new, 1)
+}
