@@ -150,8 +150,7 @@ func (r *session) refuse(h *heldDelivery, refusal *messages.Refusal) {
 func (r *session) onStatus(d bus.Delivery) {
 	defer r.bus.Ack(d.Tag) // in a stream an acknowledgement only asks for more
 	if d.Type == typeFence {
-		if d.MessageID == r.fence {
-			r.caughtUp.Store(true)
+		if d.MessageID == r.fence && !r.caughtUp.Swap(true) {
 			close(r.fenceRead)
 		}
 		return

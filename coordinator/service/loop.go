@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -23,6 +24,9 @@ type loop struct {
 	// number of its session tells which events are of the past.
 	performer performer
 	session   uint64
+	idle      performer // performs while there is no session
+
+	stopped chan struct{} // closed when run has returned
 }
 
 // performer carries out effects. It must not block.
@@ -36,8 +40,12 @@ type envelope struct {
 	call    func(now time.Time)
 }
 
-func newLoop(now func() time.Time) *loop {
-	return &loop{engine: engine.New(), now: now, signal: make(chan struct{}, 1), performer: noPerformer{}}
+// newLoop makes a loop whose effects go to idle while there is no session.
+func newLoop(now func() time.Time, idle performer) *loop {
+	return &loop{
+		engine: engine.New(), now: now, signal: make(chan struct{}, 1),
+		performer: idle, idle: idle, stopped: make(chan struct{}),
+	}
 }
 
 // post queues an event of the given session. It never blocks. Events of a
@@ -72,11 +80,14 @@ func (l *loop) end(session uint64, after func()) {
 	l.post(session, coordinator.SessionLost{})
 	l.enqueue(envelope{call: func(time.Time) {
 		if l.session == session {
-			l.session, l.performer = 0, noPerformer{}
+			l.session, l.performer = 0, l.idle
 		}
 		after()
 	}})
 }
+
+// errStopped answers queries to a loop that runs no more.
+var errStopped = errors.New("the coordinator has stopped")
 
 // query runs f on the loop's goroutine, between two events, and waits for it.
 func (l *loop) query(ctx context.Context, f func(now time.Time, e *engine.Engine)) error {
@@ -88,13 +99,16 @@ func (l *loop) query(ctx context.Context, f func(now time.Time, e *engine.Engine
 	select {
 	case <-done:
 		return nil
+	case <-l.stopped:
+		return errStopped
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// run applies events until ctx ends.
+// run applies events until ctx ends and everything posted before is done.
 func (l *loop) run(ctx context.Context) {
+	defer close(l.stopped)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	var batch []envelope
@@ -111,6 +125,9 @@ func (l *loop) run(ctx context.Context) {
 		if len(batch) > 0 {
 			continue
 		}
+		if ctx.Err() != nil {
+			return
+		}
 		wait := time.Hour
 		if due, ok := l.engine.NextDeadline(); ok {
 			wait = due.Sub(now)
@@ -124,7 +141,6 @@ func (l *loop) run(ctx context.Context) {
 		case <-l.signal:
 		case <-timer.C:
 		case <-ctx.Done():
-			return
 		}
 	}
 }
@@ -150,8 +166,12 @@ func (l *loop) performAll(effects []coordinator.Effect) {
 	}
 }
 
-// noPerformer stands in while there is no session: no task is held then, and
-// what remains (an agent going stale) concerns nobody outside.
-type noPerformer struct{}
+// writeDown performs while there is no session. No task is held then; what
+// remains (an agent going stale) can only be written down.
+type writeDown struct{ s *Service }
 
-func (noPerformer) perform(coordinator.Effect) {}
+func (w writeDown) perform(effect coordinator.Effect) {
+	if f, ok := effect.(coordinator.AgentChanged); ok {
+		w.s.observe.agentChanged(f)
+	}
+}

@@ -71,9 +71,9 @@ func New(o Options) (*Service, error) {
 	s := &Service{
 		options: o, log: o.Logger, now: o.Now, started: o.Now(),
 		decoder: messages.NewDecoder(set, messages.Limits{MaxBytes: o.Config.MaxMessageBytes}),
-		loop:    newLoop(o.Now),
 		history: newHistory(historySize),
 	}
+	s.loop = newLoop(o.Now, writeDown{s})
 	s.count.recent.now = o.Now
 	s.metrics = newMetrics(s)
 	if err := s.metrics.register(o.Registry); err != nil {

@@ -86,7 +86,7 @@ func run(ctx context.Context, args []string, url string) error {
 // serveRole ends with ctx, or with whoever started it.
 func serveRole(ctx context.Context, role, url string) error {
 	if role == "statuses" {
-		return reportStatuses(ctx, url, os.Stdin)
+		return reportStatuses(ctx, url, os.Stdin, os.Stdout)
 	}
 	ctx, orphaned := context.WithCancel(ctx)
 	defer orphaned()
@@ -94,7 +94,7 @@ func serveRole(ctx context.Context, role, url string) error {
 		defer orphaned()
 		_, _ = io.Copy(io.Discard, os.Stdin) // an error means the same as the end
 	}()
-	return relay(ctx, url)
+	return relay(ctx, url, os.Stdout)
 }
 
 func parseFlags(args []string) (options, error) {

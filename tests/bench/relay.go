@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -29,7 +30,7 @@ type sent struct {
 // Publishing and consuming have a connection each, as the library recommends.
 // Confirms are pipelined; acknowledgements go out for many at once, and at once
 // when nothing else is to be done.
-func relay(ctx context.Context, url string) error {
+func relay(ctx context.Context, url string, out io.Writer) error {
 	publishing, publish, err := dial(url, "relay-publishing")
 	if err != nil {
 		return err
@@ -49,7 +50,9 @@ func relay(ctx context.Context, url string) error {
 	if err != nil {
 		return fmt.Errorf("consume %s: %w", relayInput, err)
 	}
-	fmt.Println("ready")
+	if _, err := fmt.Fprintln(out, "ready"); err != nil {
+		return fmt.Errorf("say that the relay is ready: %w", err)
+	}
 
 	// Never full: the broker sends no more than the prefetch unacknowledged.
 	window := make(chan sent, relayPrefetch)

@@ -26,7 +26,7 @@ const statusPace = 10 * time.Millisecond
 // reportStatuses speaks for the whole fleet. Each line "ACTIVE AVAILABLE RATE" of in
 // makes every agent report at once, which is answered with "ok" when the broker
 // has confirmed it, and then go on in turn, RATE reports a second in all.
-func reportStatuses(ctx context.Context, url string, in io.Reader) error {
+func reportStatuses(ctx context.Context, url string, in io.Reader, out io.Writer) error {
 	conn, channel, err := dial(url, "statuses")
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func reportStatuses(ctx context.Context, url string, in io.Reader) error {
 	if err := channel.Confirm(false); err != nil {
 		return fmt.Errorf("switch on confirms: %w", err)
 	}
-	s := statusSender{channel: channel}
+	s := statusSender{channel: channel, out: out}
 	err = s.run(ctx, orders(in))
 	return errors.Join(err, conn.Close())
 }
@@ -59,6 +59,7 @@ func orders(in io.Reader) <-chan report {
 
 type statusSender struct {
 	channel *amqp.Channel
+	out     io.Writer
 	say     report
 	next    int // agent
 }
@@ -80,7 +81,9 @@ func (s *statusSender) run(ctx context.Context, orders <-chan report) error {
 			if err := s.round(); err != nil {
 				return err
 			}
-			fmt.Println("ok")
+			if _, err := fmt.Fprintln(s.out, "ok"); err != nil {
+				return fmt.Errorf("answer the order: %w", err)
+			}
 			begun, sent = time.Now(), 0
 		case now := <-ticker.C:
 			due := int(now.Sub(begun).Seconds() * float64(s.say.perSecond))

@@ -1,0 +1,199 @@
+package integration
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"taskbus/coordinator/bus"
+)
+
+// ledger is the books of one test: what producers offered, what the broker
+// acknowledged, and what came out. After a drain, balance compares.
+type ledger struct {
+	mu           sync.Mutex
+	offered      map[string][32]byte // payload's SHA-256 by task id
+	acknowledged map[string]bool
+	dispatched   map[string][]outcome
+	failed       map[string]int
+}
+
+// outcome is one dispatch of one task.
+type outcome struct {
+	agent, dispatchID string
+	payload           [32]byte
+	marked            bool
+	again             bool // the broker itself delivered this very message before
+}
+
+func newLedger() *ledger {
+	return &ledger{
+		offered: map[string][32]byte{}, acknowledged: map[string]bool{},
+		dispatched: map[string][]outcome{}, failed: map[string]int{},
+	}
+}
+
+// offer publishes tasks and enters them into the books.
+func (l *ledger) offer(c *client, tasks ...request) {
+	msgs := make([]amqp.Publishing, len(tasks))
+	l.mu.Lock()
+	for i, q := range tasks {
+		msgs[i] = q.message()
+		var compact struct {
+			Payload json.RawMessage `json:"payload"`
+		}
+		_ = json.Unmarshal(msgs[i].Body, &compact) // it has just been marshalled
+		l.offered[q.TaskID] = sha256.Sum256(compact.Payload)
+	}
+	l.mu.Unlock()
+	for i, ok := range c.tryPublish(bus.QueueAssign, msgs...) {
+		if ok {
+			l.mu.Lock()
+			l.acknowledged[tasks[i].TaskID] = true
+			l.mu.Unlock()
+		}
+	}
+}
+
+// enter takes down what an agent got. A redelivery by the broker is the same
+// message once more and no dispatch of the coordinator's.
+func (l *ledger) enter(d dispatch) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	id := string(d.TaskID)
+	l.dispatched[id] = append(l.dispatched[id], outcome{
+		agent: string(d.AssignedAgent), dispatchID: d.DispatchID, payload: sha256.Sum256(d.Payload),
+		marked: maybeDuplicate(d.amqp), again: d.amqp.Redelivered,
+	})
+}
+
+func (l *ledger) enterFailure(f failure) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failed[string(f.TaskID)]++
+}
+
+// accounted counts the acknowledged tasks that have come out, one way or another.
+func (l *ledger) accounted() (done, acknowledged int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id := range l.acknowledged {
+		if len(l.dispatched[id])+l.failed[id] > 0 {
+			done++
+		}
+	}
+	return done, len(l.acknowledged)
+}
+
+// balance is the total-queue check: nothing lost (S1), nothing unexpected and
+// every payload as it was (S3), every copy beyond the first marked (S5). It tells
+// how many copies there were, and how many came out although their producer was
+// never told that they had gone in.
+func (l *ledger) balance(t *testing.T) (duplicated, recovered int) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id := range l.acknowledged {
+		if len(l.dispatched[id])+l.failed[id] == 0 {
+			t.Errorf("lost: %s", id)
+		}
+	}
+	for id, all := range l.dispatched {
+		want, offered := l.offered[id]
+		if !offered {
+			t.Errorf("unexpected: %s", id)
+		}
+		if !l.acknowledged[id] {
+			recovered++
+		}
+		unmarked := 0
+		for _, o := range all {
+			if o.payload != want {
+				t.Errorf("%s: %s got another payload than was sent", id, o.agent)
+			}
+			if !o.marked {
+				unmarked++
+			}
+		}
+		duplicated += len(all) - 1 + l.failed[id]
+		if unmarked > 1 {
+			t.Errorf("%s: %d copies without the mark: %+v", id, unmarked, all)
+		}
+	}
+	for id, n := range l.failed {
+		if _, offered := l.offered[id]; !offered || n > 1 {
+			t.Errorf("unexpected: %d failures of %s (offered: %t)", n, id, offered)
+		}
+	}
+	return duplicated, recovered
+}
+
+// worker is an agent: it takes its dispatches, enters them into the ledger,
+// acknowledges them at once, and reports ten times a second.
+type worker struct {
+	id    string
+	slots int
+	done  chan struct{} // closed when its deliveries have ended
+	stop  chan struct{}
+}
+
+// work starts an agent on a connection of its own; it ends with the test.
+func (r *rig) work(l *ledger, id string, slots int) *worker {
+	r.t.Helper()
+	w := &worker{id: id, slots: slots, done: make(chan struct{}), stop: make(chan struct{})}
+	c := connect(r.t, r.broker)
+	channel, err := c.conn.Channel()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := channel.Qos(slots, 0, false); err != nil {
+		r.t.Fatal(err)
+	}
+	deliveries, err := channel.Consume("agent."+id, "", false, false, false, false, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	decoder := newDecoder(r.t)
+	go func() {
+		defer close(w.done)
+		for d := range deliveries {
+			m, refusal := decoder.DecodeTaskDispatch(d.Body)
+			if refusal != nil {
+				r.t.Errorf("%s got what is no dispatch: %s", id, refusal.Text)
+				return
+			}
+			l.enter(dispatch{m, d})
+			if d.Ack(false) != nil {
+				return // the connection has ended
+			}
+		}
+	}()
+	go func() {
+		beats := time.NewTicker(100 * time.Millisecond)
+		defer beats.Stop()
+		for {
+			c.tryPublish(bus.StreamStatus, beat(id, 0, slots).message())
+			select {
+			case <-beats.C:
+			case <-w.stop:
+				return
+			}
+		}
+	}()
+	r.t.Cleanup(func() { close(w.stop); _ = channel.Close(); <-w.done })
+	return w
+}
+
+// drained waits until everything acknowledged has come out.
+func (l *ledger) drained(t *testing.T, within time.Duration) {
+	t.Helper()
+	eventually(t, within, "every acknowledged task comes out", func() (bool, string) {
+		done, acknowledged := l.accounted()
+		return done == acknowledged, fmt.Sprintf("%d of %d", done, acknowledged)
+	})
+}
