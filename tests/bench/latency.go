@@ -18,8 +18,6 @@ type latencyRun struct {
 	P50Millis float64 `json:"p50_ms"`
 	P99Millis float64 `json:"p99_ms"`
 	MaxMillis float64 `json:"max_ms"`
-
-	samples []time.Duration
 }
 
 // arrival is a task as an agent gets it.
@@ -79,7 +77,7 @@ func (b *bench) latency(ctx context.Context, c contender, length time.Duration) 
 		case err = <-published:
 			published = nil
 		case <-late.C:
-			err = fmt.Errorf("%s: %w", c.name, &faultyRun{t.complete()})
+			err = fmt.Errorf("%s: %w", c.name, t.complete())
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
@@ -146,7 +144,7 @@ func (b *bench) verifyTrickle(c contender, arrivals <-chan arrival, t *tally) er
 		}
 	}
 	if err := t.complete(); err != nil {
-		return fmt.Errorf("%s: %w", c.name, &faultyRun{err})
+		return fmt.Errorf("%s: %w", c.name, err)
 	}
 	return b.verifyEmpty(c)
 }
@@ -159,6 +157,5 @@ func summarise(subject string, samples []time.Duration) latencyRun {
 		Subject: subject, Tasks: len(samples), PerSecond: latencyRate,
 		P50Millis: millis(percentile(samples, 50)), P99Millis: millis(percentile(samples, 99)),
 		MaxMillis: millis(percentile(samples, 100)),
-		samples:   samples,
 	}
 }

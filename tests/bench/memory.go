@@ -91,10 +91,10 @@ func (b *bench) verifyWaiting() error {
 		return err
 	}
 	if err := t.complete(); err != nil {
-		return fmt.Errorf("memory run: %w", &faultyRun{err})
+		return fmt.Errorf("memory run: %w", err)
 	}
 	if waiting != memoryTasks {
-		return fmt.Errorf("memory run: %w", &faultyRun{fmt.Errorf("%d tasks waited, expected %d", waiting, memoryTasks)})
+		return fmt.Errorf("memory run: %d tasks waited, expected %d", waiting, memoryTasks)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ type process struct {
 	log    string // path of what it writes to standard error
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
-	lines  chan string // its standard output
+	lines  chan string // the beginning of its standard output
 	exited chan struct{}
 	err    error // how it ended; valid after exited
 }
@@ -52,7 +52,10 @@ func startProcess(ctx context.Context, name, log string, env []string, program s
 	p := &process{name: name, log: log, cmd: cmd, stdin: stdin, lines: make(chan string, 16), exited: make(chan struct{})}
 	go func() {
 		for s := bufio.NewScanner(stdout); s.Scan(); {
-			p.lines <- s.Text()
+			select {
+			case p.lines <- s.Text():
+			default: // nobody expects so much, and it must not hold up the end
+			}
 		}
 		p.err = cmd.Wait()
 		close(p.exited)

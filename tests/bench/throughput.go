@@ -115,6 +115,7 @@ func (b *bench) awaitArrivals(ctx context.Context, s *subject, c contender, n in
 		}
 		time.Sleep(inputPoll)
 	}
+	progress = newProgress(arrivalGrace)
 	for {
 		arrived, err := b.broker.ready(c.queues...)
 		if err != nil {
@@ -123,7 +124,7 @@ func (b *bench) awaitArrivals(ctx context.Context, s *subject, c contender, n in
 		if arrived >= n {
 			return time.Now(), nil
 		}
-		if err := b.stuck(ctx, s, progress, -arrived); err != nil {
+		if err := b.stuck(ctx, s, progress, arrived); err != nil {
 			return time.Time{}, fmt.Errorf("%d of %d tasks have arrived: %w", arrived, n, err)
 		}
 	}
@@ -164,7 +165,7 @@ func (b *bench) verify(c contender, n int) error {
 		return err
 	}
 	if err := t.complete(); err != nil {
-		return fmt.Errorf("%s: %w", c.name, &faultyRun{err})
+		return fmt.Errorf("%s: %w", c.name, err)
 	}
 	return b.verifyEmpty(c)
 }
@@ -182,13 +183,7 @@ func (b *bench) verifyEmpty(c contender) error {
 		}
 	}
 	if left > 0 || aside > 0 {
-		return fmt.Errorf("%s: %w", c.name, &faultyRun{fmt.Errorf("%d tasks were not acknowledged, %d failed or came back", left, aside)})
+		return fmt.Errorf("%s: %d tasks were not acknowledged, %d failed or came back", c.name, left, aside)
 	}
 	return nil
 }
-
-// faultyRun marks the errors that mean "tasks were lost or duplicated".
-type faultyRun struct{ err error }
-
-func (f *faultyRun) Error() string { return f.err.Error() }
-func (f *faultyRun) Unwrap() error { return f.err }

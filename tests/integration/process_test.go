@@ -51,9 +51,9 @@ func (r *rig) launch(brokerURL string, env ...string) *process {
 }
 
 // launchBroken runs a coordinator that must end by itself, and waits for that.
-func (r *rig) launchBroken(env ...string) *process {
+func (r *rig) launchBroken(brokerURL string, env ...string) *process {
 	r.t.Helper()
-	c := r.run(r.broker.URL, env...)
+	c := r.run(brokerURL, env...)
 	c.wait(patience)
 	return c
 }

@@ -101,7 +101,7 @@ func TestStrategyPrecedence(t *testing.T) {
 		}
 		r.finish(c)
 	}
-	c := r.launchBroken("ASSIGNMENT_STRATEGY=random")
+	c := r.launchBroken(r.broker.URL, "ASSIGNMENT_STRATEGY=random")
 	if c.code != 78 || !strings.Contains(c.log.String(), "random") {
 		t.Errorf("an unknown strategy: exit code %d, %s", c.code, c.log)
 	}

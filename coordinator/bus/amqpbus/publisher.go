@@ -51,7 +51,7 @@ type publisher struct {
 	changed  sync.Cond
 	ring     []unsettled
 	head, n  int
-	reserved int    // places taken in the ring, n of them filled
+	reserved int    // places taken: n filled, one being told of, the rest on their way
 	total    uint64 // settled so far
 	calling  bool   // inside settled
 	blocked  bool   // by the broker
@@ -147,21 +147,19 @@ func (p *publisher) pop() {
 	p.ring[p.head] = unsettled{} // let go of the body
 	p.head = (p.head + 1) % len(p.ring)
 	p.n--
-	if p.reserved == len(p.ring) {
-		p.changed.Broadcast()
-	}
-	p.reserved--
 	p.total++
 	p.calling = true
 }
 
+// called gives the place away, now that the owner has heard of its outcome.
 func (p *publisher) called() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.calling = false
-	if p.reserved == 0 {
-		p.changed.Broadcast() // for drained
+	if p.reserved == len(p.ring) || p.reserved == 1 {
+		p.changed.Broadcast() // for reserve, for drained
 	}
+	p.reserved--
 }
 
 // await is the outcome of the oldest publication.
@@ -323,10 +321,10 @@ func (p *publisher) drained(ctx context.Context) error {
 	defer stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for (p.reserved > 0 || p.calling) && ctx.Err() == nil {
+	for p.reserved > 0 && ctx.Err() == nil {
 		p.changed.Wait()
 	}
-	if p.reserved > 0 || p.calling {
+	if p.reserved > 0 {
 		return ctx.Err()
 	}
 	return nil
