@@ -100,7 +100,7 @@ func TestNoSecretIsEverTold(t *testing.T) {
 	for _, broken := range []string{
 		"amqp://" + user + ":" + secret + "@host:port/", "http://" + user + ":" + secret + "@host/", user + ":" + secret + "@host",
 		"amqp://" + user + ":" + secret + "@", "amqp://" + user + ":" + secret + "%zz@host/", "amqp://" + user + ":" + secret + "@ho st/",
-		"amqp://" + user + ":" + secret + "@host:5672/a/b", "amqp://host/?password=" + secret, secret,
+		"amqp://" + user + ":" + secret + "@host:99999/", secret,
 	} {
 		c = r.launchBroken(broken)
 		if c.code != 78 && c.code != 1 {

@@ -44,11 +44,7 @@ func (l *ledger) offer(c *client, tasks ...request) {
 	l.mu.Lock()
 	for i, q := range tasks {
 		msgs[i] = q.message()
-		var compact struct {
-			Payload json.RawMessage `json:"payload"`
-		}
-		_ = json.Unmarshal(msgs[i].Body, &compact) // it has just been marshalled
-		l.offered[q.TaskID] = sha256.Sum256(compact.Payload)
+		l.offered[q.TaskID] = payloadHash(q)
 	}
 	l.mu.Unlock()
 	for i, ok := range c.tryPublish(bus.QueueAssign, msgs...) {
@@ -58,6 +54,15 @@ func (l *ledger) offer(c *client, tasks ...request) {
 			l.mu.Unlock()
 		}
 	}
+}
+
+// payloadHash is the SHA-256 of the payload's bytes as they are sent.
+func payloadHash(q request) [32]byte {
+	var sent struct {
+		Payload json.RawMessage `json:"payload"`
+	}
+	_ = json.Unmarshal(q.message().Body, &sent) // it has just been marshalled
+	return sha256.Sum256(sent.Payload)
 }
 
 // enter takes down what an agent got. A redelivery by the broker is the same
@@ -133,19 +138,12 @@ func (l *ledger) balance(t *testing.T) (duplicated, recovered int) {
 	return duplicated, recovered
 }
 
-// worker is an agent: it takes its dispatches, enters them into the ledger,
-// acknowledges them at once, and reports ten times a second.
-type worker struct {
-	id    string
-	slots int
-	done  chan struct{} // closed when its deliveries have ended
-	stop  chan struct{}
-}
-
-// work starts an agent on a connection of its own; it ends with the test.
-func (r *rig) work(l *ledger, id string, slots int) *worker {
+// work starts an agent on a connection of its own: it takes its dispatches, enters
+// them into the ledger, acknowledges them at once, and reports ten times a second
+// until the test ends.
+func (r *rig) work(l *ledger, id string, slots int) {
 	r.t.Helper()
-	w := &worker{id: id, slots: slots, done: make(chan struct{}), stop: make(chan struct{})}
+	done, stop := make(chan struct{}), make(chan struct{})
 	c := connect(r.t, r.broker)
 	channel, err := c.conn.Channel()
 	if err != nil {
@@ -160,7 +158,7 @@ func (r *rig) work(l *ledger, id string, slots int) *worker {
 	}
 	decoder := newDecoder(r.t)
 	go func() {
-		defer close(w.done)
+		defer close(done)
 		for d := range deliveries {
 			m, refusal := decoder.DecodeTaskDispatch(d.Body)
 			if refusal != nil {
@@ -180,13 +178,12 @@ func (r *rig) work(l *ledger, id string, slots int) *worker {
 			c.tryPublish(bus.StreamStatus, beat(id, 0, slots).message())
 			select {
 			case <-beats.C:
-			case <-w.stop:
+			case <-stop:
 				return
 			}
 		}
 	}()
-	r.t.Cleanup(func() { close(w.stop); _ = channel.Close(); <-w.done })
-	return w
+	r.t.Cleanup(func() { close(stop); _ = channel.Close(); <-done })
 }
 
 // drained waits until everything acknowledged has come out.

@@ -58,6 +58,12 @@ func rigOn(t *testing.T, b brokertest.Broker, config string) *rig {
 	return r
 }
 
+// on is the same rig for a part of the test, with a connection of its own.
+func (r *rig) on(t *testing.T) *rig {
+	t.Helper()
+	return &rig{t: t, broker: r.broker, config: r.config, client: connect(t, r.broker)}
+}
+
 // writeConfig replaces agents.yaml in one step, as careful tools do.
 func (r *rig) writeConfig(content string) {
 	r.t.Helper()

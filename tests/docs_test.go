@@ -1,0 +1,291 @@
+package tests
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"taskbus/config"
+	"taskbus/coordinator"
+	"taskbus/coordinator/bus/membus"
+	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service"
+	"taskbus/schemas"
+)
+
+// The reference tables of docs/ are compared with what they describe, in both
+// directions: nothing is missing, and nothing stands there that is not.
+
+// rows gives the cells of every table row of a page whose first cell is one
+// word in backquotes that the pattern matches, by that word.
+func rows(t *testing.T, page, pattern string) map[string][]string {
+	t.Helper()
+	name := regexp.MustCompile("^`(" + pattern + ")`$")
+	found := make(map[string][]string)
+	for line := range strings.Lines(projectFile(t, page)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if m := name.FindStringSubmatch(cells[0]); m != nil && strings.HasPrefix(line, "|") {
+			if found[m[1]] != nil {
+				t.Errorf("%s has two rows for %s", page, m[1])
+			}
+			found[m[1]] = cells
+		}
+	}
+	return found
+}
+
+// sameNames compares the rows of a page with the names they should have.
+func sameNames[V any](t *testing.T, page string, rows map[string]V, want []string) {
+	t.Helper()
+	if len(want) == 0 {
+		t.Fatalf("nothing to compare %s with", page)
+	}
+	for _, name := range want {
+		if _, ok := rows[name]; !ok {
+			t.Errorf("%s lacks %s", page, name)
+		}
+	}
+	for name := range rows {
+		if !slices.Contains(want, name) {
+			t.Errorf("%s describes %s, which does not exist", page, name)
+		}
+	}
+}
+
+// schemaNode is the part of agents.schema.json that the reference repeats.
+type schemaNode struct {
+	Ref         string `json:"$ref"`
+	Default     any
+	Required    []string
+	Properties  map[string]schemaNode
+	Definitions map[string]schemaNode
+}
+
+func TestConfigurationReference(t *testing.T) {
+	const page = "docs/configuration.md"
+	var root schemaNode
+	if err := json.Unmarshal(config.Schema(), &root); err != nil {
+		t.Fatal(err)
+	}
+	want := make(map[string]string) // key → default as the page writes it
+	section := func(prefix string, n schemaNode) {
+		for key, p := range n.Properties {
+			want[prefix+key] = defaultCell(t, p, slices.Contains(n.Required, key))
+		}
+	}
+	for key, p := range root.Properties {
+		switch key {
+		case "agents":
+			section("agents.", p)
+			section("agents.<id>.", root.Definitions["agent"])
+		case "task_routing":
+			section("task_routing.<type>.", root.Definitions["route"])
+		case "assignment_strategies":
+			section("assignment_strategies.<name>.", root.Definitions["strategy"])
+		case "topology", "queues":
+			want[key] = defaultCell(t, p, false)
+		default:
+			section(key+".", p)
+		}
+	}
+	got := rows(t, page, `[a-z_]+(?:\.[a-z_<>]+)*`)
+	names := make([]string, 0, len(want))
+	for key, value := range want {
+		names = append(names, key)
+		if cells := got[key]; len(cells) > 1 && cells[1] != value {
+			t.Errorf("%s: default of %s is %s, in agents.schema.json %s", page, key, cells[1], value)
+		}
+	}
+	sameNames(t, page, got, names)
+}
+
+// defaultCell writes a default as the page does.
+func defaultCell(t *testing.T, p schemaNode, required bool) string {
+	t.Helper()
+	switch {
+	case required:
+		return "required"
+	case p.Default == nil:
+		return "–"
+	}
+	if text, ok := p.Default.(string); ok {
+		return "`" + text + "`"
+	}
+	if number, ok := p.Default.(float64); ok {
+		return fmt.Sprintf("`%v`", json.Number(strings.TrimSuffix(fmt.Sprintf("%f", number), ".000000")).String())
+	}
+	value, err := json.Marshal(p.Default)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "`" + string(value) + "`"
+}
+
+func TestMetricsReference(t *testing.T) {
+	cfg, err := config.Parse([]byte("agents: {}"), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	if _, err := service.New(service.Options{Config: cfg, Bus: membus.New(), Logger: zerolog.Nop(), Registry: registry}); err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"taskbus_build_info"} // the program's own
+	described := make(chan *prometheus.Desc)
+	go func() { registry.Describe(described); close(described) }()
+	for d := range described {
+		names = append(names, regexp.MustCompile(`fqName: "([^"]+)"`).FindStringSubmatch(d.String())[1])
+	}
+	sameNames(t, "docs/operations.md", rows(t, "docs/operations.md", `taskbus_[a-z_]+`), names)
+}
+
+func TestEndpointReference(t *testing.T) {
+	answer := httptest.NewRecorder()
+	httpapi.New(nil, http.NotFoundHandler(), httpapi.Options{}).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/", nil))
+	var paths []string
+	for _, m := range regexp.MustCompile(`(?m)^(/\S+)`).FindAllStringSubmatch(answer.Body.String(), -1) {
+		paths = append(paths, m[1])
+	}
+	sameNames(t, "docs/operations.md", rows(t, "docs/operations.md", `/[a-z/{}]+`), paths)
+}
+
+func TestReasonReference(t *testing.T) {
+	const page = "docs/messages.md"
+	var codes []string
+	table := projectFile(t, page)
+	table = table[strings.Index(table, "### Reason codes"):]
+	got := make(map[string]string)
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (yes|no) \\|").FindAllStringSubmatch(table, -1) {
+		got[m[1]] = m[2]
+	}
+	for _, r := range coordinator.Reasons() {
+		codes = append(codes, r.String())
+		want := map[bool]string{true: "yes", false: "no"}[r.RetryPossible()]
+		if given, ok := got[r.String()]; ok && given != want {
+			t.Errorf("%s: retry possible after %s: %s, want %s", page, r, given, want)
+		}
+	}
+	sameNames(t, page, got, codes)
+}
+
+func TestIneligibilityReference(t *testing.T) {
+	const page = "docs/messages.md"
+	text := projectFile(t, page)
+	from, to := strings.Index(text, "| cause | the agent |"), strings.Index(text, "### Reason codes")
+	if from < 0 || to < from {
+		t.Fatalf("%s has no table of causes before the reason codes", page)
+	}
+	got := make(map[string]bool)
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|").FindAllStringSubmatch(text[from:to], -1) {
+		got[m[1]] = true
+	}
+	var want []string
+	for why := coordinator.Eligible + 1; why < coordinator.NumIneligibilities; why++ {
+		want = append(want, why.String())
+	}
+	sameNames(t, page, got, want)
+}
+
+func TestMessageExamplesAreValid(t *testing.T) {
+	const page = "docs/messages.md"
+	set, err := schemas.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := make(map[string]bool)
+	for _, b := range blocks(t, page, "schema") {
+		shown[b.name] = true
+		var value any
+		if err := json.Unmarshal([]byte(b.text), &value); err != nil {
+			t.Errorf("%s: the example of %s is not JSON: %v", page, b.name, err)
+			continue
+		}
+		if err := set.Validate(b.name, value); err != nil {
+			t.Errorf("%s: the example of %s: %v", page, b.name, err)
+		}
+	}
+	sameNames(t, page, shown, schemas.Names())
+}
+
+func TestDependenciesHaveReasons(t *testing.T) {
+	const page = "docs/ARCHITECTURE.md"
+	var direct []string
+	for _, m := range regexp.MustCompile(`(?m)^(?:require )?\s*(\S+\.\S+/\S+|\S+\.\S+) v\S+(.*)$`).FindAllStringSubmatch(projectFile(t, "go.mod"), -1) {
+		if !strings.Contains(m[2], "// indirect") {
+			direct = append(direct, m[1])
+		}
+	}
+	got := rows(t, page, `[a-z0-9.]+\.[a-z]+/[A-Za-z0-9./_-]+`)
+	if len(direct) == 0 {
+		t.Fatal("go.mod names no direct dependency")
+	}
+	for _, name := range direct {
+		if cells := got[name]; len(cells) != 3 || cells[2] == "" {
+			t.Errorf("%s gives no reason for the direct dependency %s", page, name)
+		}
+	}
+	for name := range got {
+		if !strings.Contains(projectFile(t, "go.mod"), name+" v") {
+			t.Errorf("%s gives a reason for %s, which go.mod does not have", page, name)
+		}
+	}
+}
+
+// TestAddingAStrategy carries the page out in an overlay of the source: the new
+// file, the changed registry, the new test.
+func TestAddingAStrategy(t *testing.T) {
+	const page, folder = "docs/adding-a-strategy.md", "coordinator/strategy"
+	text := make(map[string]string)
+	for _, b := range blocks(t, page, "strategy") {
+		text[b.name] = b.text
+	}
+	source := projectFile(t, folder+"/strategy.go")
+	registry := regexp.MustCompile(`(?ms)^var registry = .*?^}\n`)
+	if text["registry"] == "" || !registry.MatchString(source) {
+		t.Fatalf("no registry: in %s %q, in %s/strategy.go %t", page, text["registry"], folder, registry.MatchString(source))
+	}
+	text["strategy.go"] = registry.ReplaceAllLiteralString(source, text["registry"])
+	delete(text, "registry")
+
+	dir := t.TempDir()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace := make(map[string]string)
+	for name, content := range text {
+		replaced := filepath.Join(dir, name)
+		if err := os.WriteFile(replaced, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		replace[filepath.Join(root, folder, name)] = replaced
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlayFile := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(overlayFile, overlay, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", "test", "-overlay", overlayFile, "-count=1", "-v", "-run", "^(TestMostFree|TestKeys)$", "./"+folder)
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestMostFree") {
+		t.Errorf("what %s says does not work: %v\n%s", page, err, out)
+	}
+}

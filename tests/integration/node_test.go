@@ -1,0 +1,168 @@
+package integration
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/httpapi"
+	"taskbus/tests/brokertest"
+)
+
+// duo is two equal agents that must take a task within two seconds.
+const duo = `
+agents:
+  a1: {capabilities: [code], max_concurrent_tasks: 1000, health_check_interval: 1, accept_timeout_seconds: 2}
+  a2: {capabilities: [code], max_concurrent_tasks: 1000, health_check_interval: 1, accept_timeout_seconds: 2}
+task_routing:
+  build: {required_capabilities: [code]}
+global_settings:
+  assignment_timeout_seconds: 60
+  stale_agent_threshold_seconds: 600
+  max_retry_attempts: 10
+`
+
+// TestNodeFaults does to a whole broker what can be done to one. A node takes
+// seconds to start: one serves all, one coordinator lives through all, and the
+// parts run one after the other.
+func TestNodeFaults(t *testing.T) {
+	t.Parallel()
+	node := brokertest.Private(t, brokertest.Options{})
+	r := rigOn(t, node.Broker, duo)
+	c := r.start()
+
+	t.Run("memory alarm", func(t *testing.T) {
+		r.on(t).alarm(c.on(t), "memory", []string{"set_vm_memory_high_watermark", "0.000001"}, []string{"set_vm_memory_high_watermark", "0.4"})
+	})
+	t.Run("disk alarm", func(t *testing.T) {
+		r.on(t).alarm(c.on(t), "disk", []string{"set_disk_free_limit", "999GB"}, []string{"set_disk_free_limit", "50MB"})
+	})
+	t.Run("the broker stops and starts in order", func(t *testing.T) {
+		r.on(t).outage(c.on(t), "stopped", func() { node.Ctl(t, "stop_app") }, func() { node.Ctl(t, "start_app") })
+	})
+	t.Run("the broker is killed", func(t *testing.T) {
+		r.on(t).outage(c.on(t), "killed", func() { node.Kill9(t) }, func() { node.Start(t) })
+	})
+	t.Run("a second SIGTERM ends a drain that cannot end", func(t *testing.T) {
+		r, c := r.on(t), c.on(t)
+		r.stuckDispatch(c, "stuck", func() { r.broker.Ctl(t, "set_vm_memory_high_watermark", "0.000001") })
+		c.signal(syscall.SIGTERM)
+		c.log.await(t, "draining: no new tasks; settling what is in flight")
+		select {
+		case <-c.exited:
+			t.Fatalf("it ended with exit code %d although a dispatch was not settled", c.code)
+		case <-time.After(500 * time.Millisecond): // nothing must happen: there is nothing to wait for
+		}
+		begun := time.Now()
+		if code := c.end(syscall.SIGTERM); code != 1 || time.Since(begun) > 5*time.Second {
+			t.Errorf("exit code %d after %v, want 1 at once", code, time.Since(begun))
+		}
+		r.broker.Ctl(t, "set_vm_memory_high_watermark", "0.4")
+		next := r.start()
+		r.client = connect(t, r.broker)
+		l := newLedger()
+		l.offered["stuck"] = payloadHash(task("stuck", "build"))
+		l.acknowledged["stuck"] = true
+		r.work(l, "a1", 1000)
+		r.work(l, "a2", 1000)
+		l.drained(t, patience)
+		r.finish(next)
+		l.balance(t)
+	})
+}
+
+// alarm makes the broker hold up publishers while a dispatch is on its way: no
+// session is lost, nothing is sent twice, and all goes on by itself.
+func (r *rig) alarm(c *process, name string, raise, clear []string) {
+	t := r.t
+	t.Helper()
+	before := c.status().Broker.Sessions
+	id := "alarm-" + name
+	r.stuckDispatch(c, id, func() { r.broker.Ctl(t, raise...) })
+	s := c.status()
+	if !s.Broker.Blocked || s.Readiness.State != "blocked" || s.Health.Checks["broker"].Status != httpapi.Degraded || !strings.Contains(s.Broker.BlockReason, name) {
+		t.Errorf("in the alarm: broker %+v, readiness %+v", s.Broker, s.Readiness)
+	}
+	if v := c.metric("taskbus_amqp_blocked"); v != 1 {
+		t.Errorf("taskbus_amqp_blocked is %v", v)
+	}
+	if code, _ := c.get("/livez"); code != 200 {
+		t.Errorf("/livez answers %d in an alarm", code)
+	}
+
+	r.broker.Ctl(t, clear...)
+	c.awaitReady()
+	if v := c.metric("taskbus_amqp_blocked"); v != 0 {
+		t.Errorf("taskbus_amqp_blocked is %v after the alarm", v)
+	}
+	l := newLedger()
+	l.offered[id], l.acknowledged[id] = payloadHash(task(id, "build")), true
+	r.client = connect(t, r.broker)
+	l.offer(r.client, task(id+"-after", "build"))
+	r.work(l, "a1", 1000)
+	r.work(l, "a2", 1000)
+	l.drained(t, patience)
+	if duplicated, _ := l.balance(t); duplicated != 0 {
+		t.Errorf("%d duplicates: %+v", duplicated, l.dispatched)
+	}
+	if v := c.task(id); v.Attempt < 2 {
+		t.Errorf("%s: attempt %d: it was not on its way in the alarm", id, v.Attempt)
+	}
+	if n := c.status().Broker.Sessions; n != before {
+		t.Errorf("%d sessions, %d before: an alarm is no reason to connect again", n, before)
+	}
+}
+
+// stuckDispatch raises an alarm and brings the coordinator to publish in it: a
+// dispatch that no agent takes expires, returns, and is sent to another agent.
+// (Nobody can publish a new task in an alarm.)
+func (r *rig) stuckDispatch(c *process, id string, raise func()) {
+	t := r.t
+	t.Helper()
+	r.online(c, "a1", "a2")
+	r.assign(task(id, "build"))
+	r.awaitAttempt(c, id, 1)
+	raise()
+	c.awaitState("blocked")
+	c.awaitStatus("a dispatch waits for its confirm", func(s httpapi.Status) bool { return s.Pending.Dispatching >= 1 })
+}
+
+// outage takes the broker away in the middle of a stream of tasks.
+func (r *rig) outage(c *process, name string, down, up func()) {
+	t := r.t
+	t.Helper()
+	const tasks = 4_000
+	before := c.status().Broker.Sessions
+	l := newLedger()
+	r.online(c, "a1", "a2")
+	sent := r.stream(l, name, tasks) // its producer gives up when the connection ends
+	c.awaitStatus("it is in full swing", func(s httpapi.Status) bool { return s.Pending.Dispatching > 0 || s.Counters.Dispatched > 300 })
+	down()
+	c.awaitState("connecting")
+	if code, _ := c.get("/readyz"); code != 503 {
+		t.Errorf("/readyz answers %d without a broker", code)
+	}
+	<-sent
+	up()
+	begun := time.Now()
+	c.awaitReady()
+	// L1: 5 s and the back-off's bound.
+	if took := time.Since(begun); took > 20*time.Second {
+		t.Errorf("taking tasks %v after the broker came back", took)
+	}
+	r.client = connect(t, r.broker)
+	l.offer(r.client, task(name+"-after", "build"))
+	r.work(l, "a1", 1000)
+	r.work(l, "a2", 1000)
+	l.drained(t, 60*time.Second)
+	r.empty(bus.QueueFailed, bus.QueueDead)
+	duplicated, recovered := l.balance(t)
+	_, acknowledged := l.accounted()
+	if acknowledged == 0 || c.status().Broker.Sessions <= before {
+		t.Error("the fault did not fire in mid-stream")
+	}
+	t.Logf("%s: %d acknowledged, lost 0, duplicated %d, recovered %d, %d sessions tried",
+		name, acknowledged, duplicated, recovered, c.status().Broker.Sessions-before)
+}
