@@ -2,7 +2,8 @@ package coordinator
 
 import "time"
 
-// Effect is something the shell must do, in the order given. The set is closed.
+// Effect is something the shell must do, in the order given. The set is closed;
+// the large ones, Dispatch and Fail, are handed over by pointer.
 type Effect interface{ effect() }
 
 // Dispatch publishes a task to the chosen agent's queue. The shell answers with
@@ -68,8 +69,8 @@ type StatusRefused struct {
 	First   bool
 }
 
-func (Dispatch) effect()      {}
-func (Fail) effect()          {}
+func (*Dispatch) effect()     {}
+func (*Fail) effect()         {}
 func (Ack) effect()           {}
 func (Duplicate) effect()     {}
 func (EnsureQueue) effect()   {}

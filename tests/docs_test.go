@@ -2,7 +2,6 @@ package tests
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -10,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -125,8 +125,8 @@ func defaultCell(t *testing.T, p schemaNode, required bool) string {
 	if text, ok := p.Default.(string); ok {
 		return "`" + text + "`"
 	}
-	if number, ok := p.Default.(float64); ok {
-		return fmt.Sprintf("`%v`", json.Number(strings.TrimSuffix(fmt.Sprintf("%f", number), ".000000")).String())
+	if number, ok := p.Default.(float64); ok { // not as JSON, which writes large ones as 1e+09
+		return "`" + strconv.FormatFloat(number, 'f', -1, 64) + "`"
 	}
 	value, err := json.Marshal(p.Default)
 	if err != nil {

@@ -97,7 +97,7 @@ func (w *bench) settleAll(effects []coordinator.Effect) {
 	var first [4]coordinator.Handle // usually there is one
 	handles := first[:0]
 	for _, f := range effects {
-		if d, ok := f.(coordinator.Dispatch); ok {
+		if d, ok := f.(*coordinator.Dispatch); ok {
 			handles = append(handles, d.Handle)
 		}
 	}

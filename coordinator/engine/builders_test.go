@@ -140,10 +140,10 @@ func (r *rig) apply(ev coordinator.Event) []string {
 	for i, f := range effects {
 		lines[i] = describe(f)
 		switch f := f.(type) {
-		case coordinator.Dispatch:
-			r.dispatches = append(r.dispatches, f)
-		case coordinator.Fail:
-			r.failures = append(r.failures, f)
+		case *coordinator.Dispatch:
+			r.dispatches = append(r.dispatches, *f)
+		case *coordinator.Fail:
+			r.failures = append(r.failures, *f)
 		}
 	}
 	return lines
@@ -228,13 +228,13 @@ func (r *rig) whyNot(id coordinator.AgentID) coordinator.Ineligibility {
 // "refused a1 out_of_order". A marked dispatch ends in " again?".
 func describe(f coordinator.Effect) string {
 	switch f := f.(type) {
-	case coordinator.Dispatch:
+	case *coordinator.Dispatch:
 		s := fmt.Sprintf("dispatch %s %s", f.DispatchID, f.Agent)
 		if f.MaybeDuplicate {
 			s += " again?"
 		}
 		return s
-	case coordinator.Fail:
+	case *coordinator.Fail:
 		return fmt.Sprintf("fail %s %s", f.Task.ID, f.Failure.Reason)
 	case coordinator.Ack:
 		return fmt.Sprintf("ack %d", f.Handle)

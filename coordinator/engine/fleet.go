@@ -54,8 +54,8 @@ type fleet struct {
 }
 
 // adopt replaces the fleet by the policy's agents. What is known of an agent
-// that stays is kept, whatever the order in which they are listed; the timers of one that goes are cancelled. The caller
-// sees to the staleness of those who stay.
+// that stays is kept, whatever the order in which they are listed; the timers of
+// one that goes are cancelled. The caller sees to the staleness of those who stay.
 func (f *fleet) adopt(p *coordinator.Policy, t *timers) {
 	old, left := f.byID, f.left
 	lastAssigned := make(map[coordinator.AgentID]uint64, len(f.views))

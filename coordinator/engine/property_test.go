@@ -160,7 +160,7 @@ func (h *history) apply(ev coordinator.Event, resumes *modelFate) {
 // judge holds one effect against the model.
 func (h *history) judge(f coordinator.Effect, waiting map[coordinator.Handle]bool, resumes *modelFate) error {
 	switch f := f.(type) {
-	case coordinator.Dispatch:
+	case *coordinator.Dispatch:
 		t := h.m.tasks[f.Handle]
 		resumed := resumes != nil && resumes.state == fateUnsettled && f.Handle == h.handle &&
 			f.Agent == resumes.agent && f.Attempt == resumes.attempt
@@ -177,14 +177,14 @@ func (h *history) judge(f coordinator.Effect, waiting map[coordinator.Handle]boo
 		if err := t.learnTried(f.Tried); err != nil {
 			return err
 		}
-		return h.m.dispatched(h.now, &f, resumed)
+		return h.m.dispatched(h.now, f, resumed)
 	case coordinator.Ack:
 		t := h.m.tasks[f.Handle]
 		if t != nil && h.m.fates[t.task.ID].state == fateForgotten {
 			return fmt.Errorf("handle %d was acknowledged, but nothing became of %s", f.Handle, t.task.ID)
 		}
 		return h.m.end(f.Handle)
-	case coordinator.Fail:
+	case *coordinator.Fail:
 		delete(waiting, f.Handle)
 		if f.Failure.Reason != coordinator.ReasonDuplicateTask {
 			delete(h.m.fates, f.Task.ID)

@@ -303,7 +303,7 @@ func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.D
 	if timeout <= 0 {
 		timeout = a.spec.Timeout
 	}
-	e.emit(coordinator.Dispatch{
+	e.emit(&coordinator.Dispatch{
 		Handle: t.handle, Task: t.task, Agent: a.spec.ID, Queue: a.spec.Queue,
 		DispatchID: t.dispatchID, Attempt: t.attempt, Tried: t.tried,
 		AcceptTimeout: a.spec.AcceptTimeout, Timeout: timeout, At: now,
@@ -357,7 +357,7 @@ func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
 func (e *Engine) fail(now time.Time, t *openTask, reason coordinator.Reason, text string, d *coordinator.Decision) {
 	delete(e.held, t.handle)
 	e.memory.forget(t.key)
-	e.emit(coordinator.Fail{
+	e.emit(&coordinator.Fail{
 		Handle: t.handle, Task: t.task, Decision: d,
 		Failure: coordinator.Failure{Reason: reason, Text: text, Attempts: t.attempt - 1, FailedAt: now},
 	})
@@ -365,7 +365,7 @@ func (e *Engine) fail(now time.Time, t *openTask, reason coordinator.Reason, tex
 
 // refuse fails a delivery that never became an open task.
 func (e *Engine) refuse(now time.Time, h coordinator.Handle, t *coordinator.Task, reason coordinator.Reason, text string) {
-	e.emit(coordinator.Fail{
+	e.emit(&coordinator.Fail{
 		Handle: h, Task: t,
 		Failure: coordinator.Failure{Reason: reason, Text: text, FailedAt: now},
 	})

@@ -163,8 +163,8 @@ func (r *session) awaitFence(ctx context.Context) error {
 // perform carries out an effect. It runs on the loop's goroutine.
 func (r *session) perform(effect coordinator.Effect) {
 	switch f := effect.(type) {
-	case coordinator.Dispatch:
-		r.outbox.add(outgoing{dispatch: &f})
+	case *coordinator.Dispatch:
+		r.outbox.add(outgoing{dispatch: f})
 	case coordinator.Ack:
 		if h := r.held.take(f.Handle); h != nil {
 			if h.dispatch == nil {
@@ -172,8 +172,8 @@ func (r *session) perform(effect coordinator.Effect) {
 			}
 			r.bus.Ack(h.delivery.Tag)
 		}
-	case coordinator.Fail:
-		r.outbox.add(outgoing{fail: &f})
+	case *coordinator.Fail:
+		r.outbox.add(outgoing{fail: f})
 	case coordinator.Duplicate:
 		r.s.observe.duplicate(f.Task)
 		r.announce("task.duplicate", "task.duplicate", string(f.Task.ID), f.Task.TraceID, messages.AppendTaskDuplicate(nil, &f, r.s.now()))

@@ -85,6 +85,11 @@ func (b *bench) latency(ctx context.Context, c contender, length time.Duration) 
 			return run, err
 		}
 	}
+	if published != nil {
+		if err := <-published; err != nil {
+			return run, err
+		}
+	}
 	time.Sleep(afterwork) // the last confirms and acknowledgements
 	if err := s.stop(); err != nil {
 		return run, err
@@ -96,23 +101,40 @@ func (b *bench) latency(ctx context.Context, c contender, length time.Duration) 
 	return summarise(c.name, samples), nil
 }
 
-// trickle publishes n tasks, each when it is due.
+// trickle publishes n tasks, each when it is due, and returns when all are
+// confirmed: what is not confirmed may be lost with its connection, and would
+// be counted as lost by the one under test.
 func (b *bench) trickle(ctx context.Context, queue string, n int, due func(int) time.Time) error {
 	conn, channel, err := dial(b.url, "producer")
 	if err != nil {
 		return err
 	}
-	for i := range n {
+	err = trickleOver(ctx, channel, queue, n, due)
+	return errors.Join(err, conn.Close())
+}
+
+func trickleOver(ctx context.Context, channel *amqp.Channel, queue string, n int, due func(int) time.Time) error {
+	if err := channel.Confirm(false); err != nil {
+		return fmt.Errorf("switch on confirms: %w", err)
+	}
+	confirms := make([]*amqp.DeferredConfirmation, n)
+	for i := range confirms {
 		time.Sleep(time.Until(due(i)))
-		if err = ctx.Err(); err != nil {
-			break
+		if err := ctx.Err(); err != nil {
+			return err
 		}
-		if err = channel.Publish("", queue, true, false, task(i)); err != nil {
-			err = fmt.Errorf("publish a task to %s: %w", queue, err)
-			break
+		c, err := channel.PublishWithDeferredConfirm("", queue, true, false, task(i))
+		if err != nil {
+			return fmt.Errorf("publish a task to %s: %w", queue, err)
+		}
+		confirms[i] = c
+	}
+	for _, c := range confirms {
+		if !c.Wait() {
+			return fmt.Errorf("the broker did not confirm a task for %s", queue)
 		}
 	}
-	return errors.Join(err, conn.Close())
+	return nil
 }
 
 // consumeAll is every agent at once: each takes what it gets.
