@@ -70,7 +70,7 @@ type AgentReported struct {
 // PublishOutcome is what became of a dispatch handed to the broker.
 type PublishOutcome uint8
 
-// The outcomes (rabbitmq.md A4); exactly one follows every Dispatch effect,
+// The outcomes (docs/ARCHITECTURE.md, "Sessions"); exactly one follows every Dispatch effect,
 // unless the session is lost first.
 const (
 	PublishConfirmed  PublishOutcome = iota // the broker has it

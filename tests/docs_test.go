@@ -2,6 +2,7 @@ package tests
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -21,6 +22,7 @@ import (
 	"taskbus/coordinator/bus/membus"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/service"
+	"taskbus/coordinator/strategy"
 	"taskbus/schemas"
 )
 
@@ -70,6 +72,7 @@ func sameNames[V any](t *testing.T, page string, rows map[string]V, want []strin
 type schemaNode struct {
 	Ref         string `json:"$ref"`
 	Default     any
+	Enum        []any
 	Required    []string
 	Properties  map[string]schemaNode
 	Definitions map[string]schemaNode
@@ -111,6 +114,29 @@ func TestConfigurationReference(t *testing.T) {
 		}
 	}
 	sameNames(t, page, got, names)
+}
+
+// A strategy that is in the registry alone would be refused by editors, and
+// nobody would know of it.
+func TestStrategiesAreDescribed(t *testing.T) {
+	var root schemaNode
+	if err := json.Unmarshal(config.Schema(), &root); err != nil {
+		t.Fatal(err)
+	}
+	const schema = "config/agents.schema.json"
+	sameNames(t, schema+" (assignment_strategies)", root.Properties["assignment_strategies"].Properties, strategy.Names())
+	inRoutes := make(map[string]bool)
+	for _, name := range root.Definitions["route"].Properties["strategy"].Enum {
+		inRoutes[fmt.Sprint(name)] = true
+	}
+	sameNames(t, schema+" (strategy of a route)", inRoutes, strategy.Names())
+	for _, page := range []string{"docs/ARCHITECTURE.md", "docs/configuration.md", "README.md"} {
+		for _, name := range strategy.Names() {
+			if !strings.Contains(projectFile(t, page), "`"+name+"`") {
+				t.Errorf("%s does not mention the strategy %s", page, name)
+			}
+		}
+	}
 }
 
 // defaultCell writes a default as the page does.

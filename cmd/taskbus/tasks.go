@@ -25,7 +25,6 @@ func (a *app) tasksCommand() *cobra.Command {
   dispatching  an agent is chosen, RabbitMQ has not confirmed yet
   dispatched   in the agent's queue, confirmed
   failed       assignment.failed was published; WHY has the reason code
-  duplicate    a second copy of a known task, dropped
 
 The coordinator remembers a bounded number of tasks and forgets them when it
 ends. RabbitMQ has all of them: in task.assign, in the agents' queues, in

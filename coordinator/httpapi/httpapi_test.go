@@ -172,12 +172,12 @@ func TestEndpoints(t *testing.T) {
 // What the query says is what the source is asked for.
 func TestTasksFilter(t *testing.T) {
 	for query, want := range map[string]TaskFilter{
-		"":                                   {Limit: 50},
-		"state=&agent=&limit=":               {Limit: 50},
-		"state=failed":                       {State: "failed", Limit: 50},
-		"agent=gpu-1&limit=1000":             {Agent: "gpu-1", Limit: 1000},
-		"limit=1&agent=a%3Ab&state=pending":  {State: "pending", Agent: "a:b", Limit: 1},
-		"state=duplicate&agent=" + longest(): {State: "duplicate", Agent: longest(), Limit: 50},
+		"":                                  {Limit: 50},
+		"state=&agent=&limit=":              {Limit: 50},
+		"state=failed":                      {State: "failed", Limit: 50},
+		"agent=gpu-1&limit=1000":            {Agent: "gpu-1", Limit: 1000},
+		"limit=1&agent=a%3Ab&state=pending": {State: "pending", Agent: "a:b", Limit: 1},
+		"state=failed&agent=" + longest():   {State: "failed", Agent: longest(), Limit: 50},
 	} {
 		src := &fakeSource{}
 		r := ask(New(src, metrics, Options{}), http.MethodGet, "/tasks?"+query, "anything")

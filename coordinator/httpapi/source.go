@@ -161,7 +161,7 @@ type Counters struct {
 
 // TaskFilter narrows Tasks. Empty fields match everything.
 type TaskFilter struct {
-	State string // pending, dispatching, dispatched, failed, duplicate
+	State string // one of TaskStates
 	Agent string
 	Limit int // 0 means 50
 }

@@ -20,7 +20,7 @@ const (
 // TaskStates lists the words of Task.State and TaskFilter.State. The caller owns
 // the list.
 func TaskStates() []string {
-	return []string{"pending", "dispatching", "dispatched", "failed", "duplicate"}
+	return []string{"pending", "dispatching", "dispatched", "failed"}
 }
 
 // TaskList is the answer of /tasks.

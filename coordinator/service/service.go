@@ -27,8 +27,7 @@ type Options struct {
 	Bus        bus.Bus
 	Logger     zerolog.Logger
 	Registry   *prometheus.Registry
-	// Instance names this process in the broker's connection list and in /status,
-	// e.g. "taskbus@host".
+	// Instance names this process in /status, e.g. "taskbus@host#4711".
 	Instance string
 	// BrokerURL for /status: without user name and password.
 	BrokerURL string

@@ -517,6 +517,9 @@ func TestSecondCoordinatorStandsByUntilTheFirstEnds(t *testing.T) {
 		if ready := second.service.Ready(context.Background()); ready.State != "standby" || ready.Ready {
 			t.Errorf("the second while the first runs: %+v", ready)
 		}
+		if h := second.service.Health(context.Background()); h.Status != httpapi.Healthy {
+			t.Errorf("a standby in good order: %+v", h)
+		}
 		first.close()
 		second.pass(2 * time.Second)
 		if ready := second.service.Ready(context.Background()); !ready.Ready {

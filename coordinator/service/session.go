@@ -63,7 +63,7 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 	}
 	c := s.config.Load()
 	r.bus, err = s.options.Bus.Open(ctx, bus.SessionSpec{
-		Name:     s.options.Instance,
+		Name:     "taskbus", // the transport adds host and process
 		Topology: bus.Standard(bus.Mode(fixed.Topology), s.profile(), c.AgentQueues()),
 		Lock:     bus.QueueLeader,
 		OnStandby: func() {

@@ -38,11 +38,13 @@ func (s *Service) Health(ctx context.Context) httpapi.Health {
 
 func (s *Service) health(snap coordinator.Snapshot) httpapi.Health {
 	h := httpapi.Health{Status: httpapi.Healthy, Checks: map[string]httpapi.Check{
-		"broker":      s.checkBroker(),
-		"agents":      checkAgents(snap),
-		"assignments": s.checkAssignments(snap),
-		"config":      s.checkConfig(),
+		"broker": s.checkBroker(),
+		"config": s.checkConfig(),
 	}}
+	if s.state.read().state != stateStandby { // who stands by knows no agents and assigns nothing
+		h.Checks["agents"] = checkAgents(snap)
+		h.Checks["assignments"] = s.checkAssignments(snap)
+	}
 	for _, c := range h.Checks {
 		if worse(c.Status, h.Status) {
 			h.Status = c.Status

@@ -34,7 +34,7 @@ func (r *rig) workCrowd(l *ledger) {
 }
 
 // stream offers n tasks in portions, so that they are on their way throughout,
-// and returns a channel that closes after the last.
+// and returns a channel that closes after the last, or when the broker is lost.
 func (r *rig) stream(l *ledger, name string, n int) <-chan struct{} {
 	r.t.Helper()
 	const portion = 100
@@ -47,7 +47,9 @@ func (r *rig) stream(l *ledger, name string, n int) <-chan struct{} {
 			for j := range tasks {
 				tasks[j] = task(fmt.Sprintf("%s-%d", name, i+j), "build")
 			}
-			l.offer(producer, tasks...)
+			if l.offer(producer, tasks...) == 0 {
+				return
+			}
 		}
 	}()
 	return done

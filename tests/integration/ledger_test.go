@@ -38,8 +38,9 @@ func newLedger() *ledger {
 	}
 }
 
-// offer publishes tasks and enters them into the books.
-func (l *ledger) offer(c *client, tasks ...request) {
+// offer publishes tasks and enters them into the books. It tells how many the
+// broker has acknowledged.
+func (l *ledger) offer(c *client, tasks ...request) (acknowledged int) {
 	msgs := make([]amqp.Publishing, len(tasks))
 	l.mu.Lock()
 	for i, q := range tasks {
@@ -52,8 +53,10 @@ func (l *ledger) offer(c *client, tasks ...request) {
 			l.mu.Lock()
 			l.acknowledged[tasks[i].TaskID] = true
 			l.mu.Unlock()
+			acknowledged++
 		}
 	}
+	return acknowledged
 }
 
 // payloadHash is the SHA-256 of the payload's bytes as they are sent.

@@ -37,7 +37,7 @@ func (b *Bus) dial(ctx context.Context, t *target, role, session string, onBlock
 	}
 	stop := context.AfterFunc(ctx, func() { w.kill(ctx.Err()) })
 	defer stop()
-	conn, err := amqp.Open(w, amqp.Config{
+	conn, err := amqp.Open(w.guard(b.headersDropped(role)), amqp.Config{
 		SASL:      t.sasl(),
 		Vhost:     t.vhost,
 		Heartbeat: b.cfg.Heartbeat,
@@ -72,6 +72,18 @@ func (b *Bus) dial(ctx context.Context, t *target, role, session string, onBlock
 		}
 	}()
 	return l, nil
+}
+
+// headersDropped tells, once for each connection, that a message lost its headers.
+func (b *Bus) headersDropped(role string) func() {
+	told := false
+	return func() {
+		if !told {
+			told = true
+			b.cfg.Logger.Warn().Str("connection", role).Msg(
+				"a message came with headers beyond what an AMQP client reads (32 levels, 8,192 elements, the types of AMQP 0-9-1); it is taken without its headers (said once for each connection)")
+		}
+	}
 }
 
 // handshakeFault sorts out the library's guess. RabbitMQ answers a wrong password

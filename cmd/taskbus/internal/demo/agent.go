@@ -22,7 +22,7 @@ type agent struct {
 	got     func(agent coordinator.AgentID, d *messages.TaskDispatch)
 
 	slots chan struct{} // one token for each running task
-	wake  chan struct{} // capacity 1: the load has changed
+	wake  chan struct{} // capacity 1: a slot has become free
 	work  sync.WaitGroup
 }
 
@@ -59,8 +59,7 @@ func (a *agent) handle(d bus.Delivery) {
 		return
 	}
 	a.got(a.spec.ID, m)
-	a.slots <- struct{}{}
-	a.changed()
+	a.slots <- struct{}{} // not reported: the coordinator counts its own dispatches
 	a.work.Go(func() {
 		timer := time.NewTimer(workTime(m.TaskID))
 		defer timer.Stop()
@@ -70,7 +69,10 @@ func (a *agent) handle(d bus.Delivery) {
 		case <-a.session.Done():
 		}
 		<-a.slots
-		a.changed()
+		select {
+		case a.wake <- struct{}{}:
+		default:
+		}
 	})
 }
 
@@ -81,14 +83,7 @@ func workTime(id coordinator.TaskID) time.Duration {
 	return 150*time.Millisecond + time.Duration(h.Sum32()%450)*time.Millisecond
 }
 
-func (a *agent) changed() {
-	select {
-	case a.wake <- struct{}{}:
-	default:
-	}
-}
-
-// heartbeat reports at once, at every change, and at least every interval.
+// heartbeat reports at once, when a slot becomes free, and at least every interval.
 func (a *agent) heartbeat() {
 	ticker := time.NewTicker(a.spec.HealthCheckInterval)
 	defer ticker.Stop()
