@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"taskbus/coordinator"
@@ -89,21 +90,31 @@ func (l *loop) end(session uint64, after func()) {
 // errStopped answers queries to a loop that runs no more.
 var errStopped = errors.New("the coordinator has stopped")
 
-// query runs f on the loop's goroutine, between two events, and waits for it.
+// query runs f on the loop's goroutine, between two events, and waits for it. After
+// an error f has not run and never will: what it writes to is the caller's again.
 func (l *loop) query(ctx context.Context, f func(now time.Time, e *engine.Engine)) error {
+	var claimed atomic.Bool // by the loop, which runs f, or by the caller, who gave up
 	done := make(chan struct{})
 	l.enqueue(envelope{call: func(now time.Time) {
-		f(now, l.engine)
-		close(done)
+		if claimed.CompareAndSwap(false, true) {
+			f(now, l.engine)
+			close(done)
+		}
 	}})
+	var err error
 	select {
 	case <-done:
 		return nil
 	case <-l.stopped:
-		return errStopped
+		err = errStopped
 	case <-ctx.Done():
-		return ctx.Err()
+		err = ctx.Err()
 	}
+	if claimed.CompareAndSwap(false, true) {
+		return err
+	}
+	<-done // f is running
+	return nil
 }
 
 // run applies events until ctx ends and everything posted before is done.

@@ -12,6 +12,7 @@ import (
 
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/membus"
+	"taskbus/coordinator/engine"
 	"taskbus/coordinator/httpapi"
 	"taskbus/schemas"
 )
@@ -565,6 +566,52 @@ func TestDrainSettlesWhatIsInFlightAndLeavesTheRest(t *testing.T) {
 			t.Errorf("a1 has %d messages", n)
 		}
 	})
+}
+
+// A broker that answers nothing any more (a memory alarm) must not keep the
+// process beyond its grace.
+func TestDrainGivesUpAfterItsGrace(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		r.heartbeat("a1", 0)
+		r.broker.SetConfirm(func(p bus.Publication) membus.Reply {
+			if p.Type == "task.dispatch" {
+				return membus.Withhold
+			}
+			return membus.Answer
+		})
+		r.task("in-flight", "build", "")
+		begun := time.Now()
+		r.stop()
+		if err := <-r.finished; err != nil {
+			t.Fatal(err)
+		}
+		r.finished <- nil
+		// shutdown_grace_seconds is 20, and closing gets closeLeast.
+		if took := time.Since(begun); took < 20*time.Second || took > 20*time.Second+2*closeLeast {
+			t.Errorf("the drain took %v, want 20 s and a moment", took)
+		}
+	})
+}
+
+// What a query that was given up would have written to belongs to its caller.
+func TestQueryGivenUpNeverRuns(t *testing.T) {
+	l := newLoop(time.Now, nil)
+	given, cancel := context.WithCancel(context.Background())
+	cancel()
+	ran := false
+	if err := l.query(given, func(time.Time, *engine.Engine) { ran = true }); !errors.Is(err, context.Canceled) {
+		t.Fatalf("a query that nobody answers: %v", err)
+	}
+	running, stop := context.WithCancel(context.Background())
+	go l.run(running)
+	if err := l.query(context.Background(), func(time.Time, *engine.Engine) {}); err != nil {
+		t.Fatal(err) // behind the first in the inbox
+	}
+	stop()
+	<-l.stopped
+	if ran {
+		t.Error("it ran after its caller had gone")
+	}
 }
 
 func TestBrokerAwayIsTriedForEverAndSaidSo(t *testing.T) {

@@ -22,6 +22,7 @@ const (
 	fenceTimeout = 5 * time.Second // then the past counts as read
 	depthPeriod  = 5 * time.Second // between looks at the queues' depths
 	drainPoll    = 20 * time.Millisecond
+	closeLeast   = time.Second // for closing a session after a drain that took all its time
 )
 
 // session is one broker session and everything that lives and dies with it.
@@ -79,8 +80,9 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 	}
 	r.noteFindings()
 	s.current.Store(r)
+	closeWithin := c.ShutdownGrace
 	defer func() {
-		closing, cancel := context.WithTimeout(context.Background(), c.ShutdownGrace)
+		closing, cancel := context.WithTimeout(context.Background(), closeWithin)
 		defer cancel()
 		if closeErr := r.bus.Close(closing); err == nil {
 			err = closeErr
@@ -102,7 +104,10 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 	case err := <-r.faulted:
 		return true, err
 	case <-ctx.Done():
+		begun := s.now()
 		r.drain(c.ShutdownGrace)
+		// One grace for all: what the drain has used is not granted again.
+		closeWithin = max(c.ShutdownGrace-s.now().Sub(begun), closeLeast)
 		return true, nil
 	}
 }

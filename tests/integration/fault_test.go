@@ -45,7 +45,7 @@ func TestConnectionsClosedByOperator(t *testing.T) {
 		t.Errorf("%d sessions after one fault: a storm", n)
 	}
 	r.finish(c)
-	duplicated, _ := l.balance(t)
+	duplicated, _ := r.balance(l)
 	if duplicated > 2_000 {
 		t.Errorf("%d duplicates of 2,000 tasks by one fault", duplicated)
 	}
@@ -248,7 +248,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	l.drained(t, 60*time.Second)
 	r.finish(second) // and an orderly end hands over as well
 	third.awaitReady()
-	l.balance(t)
+	r.balance(l)
 	r.finish(third)
 }
 

@@ -77,6 +77,7 @@ func corpus(t *testing.T) []invalid {
 		{name: "JSON that claims to be gzip", msg: amqp.Publishing{ContentEncoding: "gzip", Body: []byte(body("x-gzip", ""))}, reason: "gzip"},
 		{name: "a reply_to that leads back", msg: amqp.Publishing{ReplyTo: bus.QueueAssign, Body: []byte(body("x-loop", `,"priority":-1`))}, taskID: "x-loop", reason: "/priority"},
 		{name: "headers with everything", msg: amqp.Publishing{Headers: bomb(), Body: []byte("{")}, reason: "not valid JSON"},
+		{name: "headers that the AMQP library cannot read", msg: amqp.Publishing{Headers: nestedHeaders(200), Body: []byte("[")}, reason: "expected a JSON object"},
 		{name: "1 MiB and a byte", msg: huge(1<<20 + 1), reason: "1048576"},
 		{name: "9 MiB", msg: huge(9 << 20), noReason: true},
 		{name: "16 MiB", msg: huge(16 << 20), noReason: true},
@@ -86,16 +87,21 @@ func corpus(t *testing.T) []invalid {
 // bomb is what headers can hold at worst: every type, nesting, 60 KiB of text, and
 // the names that the coordinator uses itself.
 func bomb() amqp.Table {
-	nested := amqp.Table{"end": true}
-	for range 30 { // the broker and every client library take this much
-		nested = amqp.Table{"in": nested}
-	}
+	nested := nestedHeaders(30) // as deep as the library reads
 	return amqp.Table{
 		"text": strings.Repeat("x", 60_000), "nested": nested, "list": []any{[]any{int8(1), nil}, amqp.Table{}},
 		"nothing": nil, "decimal": amqp.Decimal{Scale: 255, Value: 1}, "float": float32(1.5), "time": time.Unix(1<<33, 0), "bytes": []byte{0, 255},
 		"traceparent": nested, "tracestate": strings.Repeat("x", 600), "x-death": []any{amqp.Table{"count": int64(-1)}},
 		"x-taskbus-task": `{"task_id":"forged"}`, "x-taskbus-tried": int32(5), "x-taskbus-attempt": "many",
 	}
+}
+
+func nestedHeaders(levels int) amqp.Table {
+	nested := amqp.Table{"end": true}
+	for range levels {
+		nested = amqp.Table{"in": nested}
+	}
+	return nested
 }
 
 func TestInvalidMessagesCostNobodyAnything(t *testing.T) {
@@ -172,7 +178,10 @@ func TestOddPropertiesAreTolerated(t *testing.T) {
 	c := r.start()
 	r.online(c, "a1")
 	for name, m := range map[string]amqp.Publishing{
-		"headers with everything":                             {Headers: bomb()},
+		"headers with everything": {Headers: bomb()},
+		// Beyond what the AMQP library reads: it would give up the connection.
+		"deeply nested headers": {Headers: nestedHeaders(100)},
+		"wide headers":          {Headers: amqp.Table{"list": make([]any, 10_000)}},
 		"no content type, transient, with a priority of AMQP": {DeliveryMode: amqp.Transient, Priority: 255},
 		"another content type, type and time":                 {ContentType: "text/plain", Type: "nonsense", Timestamp: time.Unix(1<<40, 0)},
 		"encoding identity":                                   {ContentEncoding: "identity"},
@@ -192,11 +201,14 @@ func TestOddPropertiesAreTolerated(t *testing.T) {
 		if name == "a long correlation id" && d.CorrelationID != m.CorrelationId {
 			t.Errorf("%s: %s", name, d.CorrelationID)
 		}
-		for _, h := range []string{"text", "nested", "x-death", "traceparent", "tracestate"} {
+		for _, h := range []string{"in", "list", "text", "nested", "x-death", "traceparent", "tracestate"} {
 			if d.amqp.Headers[h] != nil {
 				t.Errorf("%s: the header %s went through to the agent", name, h)
 			}
 		}
+	}
+	if n := c.status().Broker.Sessions; n != 1 {
+		t.Errorf("%d sessions: one of the messages cost the connection", n)
 	}
 	r.finish(c)
 }

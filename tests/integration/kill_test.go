@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
 )
 
@@ -76,9 +75,9 @@ func TestSIGKILLLosesNothing(t *testing.T) {
 	}
 	<-sent
 	l.drained(t, 60*time.Second)
-	r.empty("agent.a1", "agent.a2", "agent.a3", "agent.a4", bus.QueueFailed, bus.QueueDead)
+	r.empty("agent.a1", "agent.a2", "agent.a3", "agent.a4")
 	r.finish(c)
-	duplicated, _ := l.balance(t)
+	duplicated, _ := r.balance(l)
 	// At most what was in flight can be doubled by a kill: the publish window.
 	if most := kills * 4000; duplicated > most {
 		t.Errorf("%d duplicates for %d kills, want at most %d", duplicated, kills, most)
@@ -112,7 +111,7 @@ func TestSIGTERMInMidStreamSettlesAndLeavesTheRest(t *testing.T) {
 	l.drained(t, 60*time.Second)
 	r.finish(c)
 	// No fault, no duplicate: what was in flight was settled before the end (S4).
-	if duplicated, recovered := l.balance(t); duplicated != 0 || recovered != 0 {
+	if duplicated, recovered := r.balance(l); duplicated != 0 || recovered != 0 {
 		t.Errorf("%d duplicates, %d recovered after orderly stops, want none", duplicated, recovered)
 	}
 }
@@ -128,7 +127,7 @@ func TestUndisturbedStreamHasNoDuplicates(t *testing.T) {
 	r.workCrowd(l)
 	<-r.stream(l, "t", tasks)
 	l.drained(t, 30*time.Second)
-	if duplicated, recovered := l.balance(t); duplicated != 0 || recovered != 0 {
+	if duplicated, recovered := r.balance(l); duplicated != 0 || recovered != 0 {
 		t.Errorf("%d duplicates, %d recovered", duplicated, recovered)
 	}
 	for id, all := range l.dispatched {

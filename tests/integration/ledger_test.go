@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -20,7 +21,6 @@ type ledger struct {
 	offered      map[string][32]byte // payload's SHA-256 by task id
 	acknowledged map[string]bool
 	dispatched   map[string][]outcome
-	failed       map[string]int
 }
 
 // outcome is one dispatch of one task.
@@ -28,13 +28,12 @@ type outcome struct {
 	agent, dispatchID string
 	payload           [32]byte
 	marked            bool
-	again             bool // the broker itself delivered this very message before
 }
 
 func newLedger() *ledger {
 	return &ledger{
 		offered: map[string][32]byte{}, acknowledged: map[string]bool{},
-		dispatched: map[string][]outcome{}, failed: map[string]int{},
+		dispatched: map[string][]outcome{},
 	}
 }
 
@@ -68,30 +67,27 @@ func payloadHash(q request) [32]byte {
 	return sha256.Sum256(sent.Payload)
 }
 
-// enter takes down what an agent got. A redelivery by the broker is the same
-// message once more and no dispatch of the coordinator's.
+// enter takes down what an agent got. What the broker itself delivers again, because
+// the agent's acknowledgement was lost, is no second dispatch.
 func (l *ledger) enter(d dispatch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	id := string(d.TaskID)
+	if d.amqp.Redelivered && slices.ContainsFunc(l.dispatched[id], func(o outcome) bool { return o.dispatchID == d.DispatchID }) {
+		return
+	}
 	l.dispatched[id] = append(l.dispatched[id], outcome{
 		agent: string(d.AssignedAgent), dispatchID: d.DispatchID, payload: sha256.Sum256(d.Payload),
-		marked: maybeDuplicate(d.amqp), again: d.amqp.Redelivered,
+		marked: maybeDuplicate(d.amqp),
 	})
 }
 
-func (l *ledger) enterFailure(f failure) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.failed[string(f.TaskID)]++
-}
-
-// accounted counts the acknowledged tasks that have come out, one way or another.
+// accounted counts the acknowledged tasks that have come out.
 func (l *ledger) accounted() (done, acknowledged int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for id := range l.acknowledged {
-		if len(l.dispatched[id])+l.failed[id] > 0 {
+		if len(l.dispatched[id]) > 0 {
 			done++
 		}
 	}
@@ -99,15 +95,18 @@ func (l *ledger) accounted() (done, acknowledged int) {
 }
 
 // balance is the total-queue check: nothing lost (S1), nothing unexpected and
-// every payload as it was (S3), every copy beyond the first marked (S5). It tells
-// how many copies there were, and how many came out although their producer was
-// never told that they had gone in.
-func (l *ledger) balance(t *testing.T) (duplicated, recovered int) {
+// every payload as it was (S3), every copy beyond the first marked (S5). Every task
+// that is entered can be done: a failure or a dead letter is unexpected, too. It
+// tells how many copies there were, and how many tasks came out although their
+// producer was never told that they had gone in.
+func (r *rig) balance(l *ledger) (duplicated, recovered int) {
+	t := r.t
 	t.Helper()
+	r.empty(bus.QueueFailed, bus.QueueDead)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for id := range l.acknowledged {
-		if len(l.dispatched[id])+l.failed[id] == 0 {
+		if len(l.dispatched[id]) == 0 {
 			t.Errorf("lost: %s", id)
 		}
 	}
@@ -128,14 +127,9 @@ func (l *ledger) balance(t *testing.T) (duplicated, recovered int) {
 				unmarked++
 			}
 		}
-		duplicated += len(all) - 1 + l.failed[id]
+		duplicated += len(all) - 1
 		if unmarked > 1 {
 			t.Errorf("%s: %d copies without the mark: %+v", id, unmarked, all)
-		}
-	}
-	for id, n := range l.failed {
-		if _, offered := l.offered[id]; !offered || n > 1 {
-			t.Errorf("unexpected: %d failures of %s (offered: %t)", n, id, offered)
 		}
 	}
 	return duplicated, recovered

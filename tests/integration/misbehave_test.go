@@ -212,3 +212,29 @@ func TestClocksTenMinutesOff(t *testing.T) {
 	r.empty(bus.QueueFailed)
 	r.finish(c)
 }
+
+// An agent that falls silent counts as offline on time, gets nothing more, and is
+// back with its next report.
+func TestSilentAgentGoesStaleAndReturns(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, replaced(t, fleet, "stale_agent_threshold_seconds: 60", "stale_agent_threshold_seconds: 2"))
+	c := r.start()
+	r.online(c, "a1")
+	c.awaitAgent("a1", "is stale", func(a httpapi.Agent) bool { return a.State == "stale" && a.WhyNot == "stale" })
+	e := c.log.await(t, "agent is stale")
+	told, err := time.Parse(time.RFC3339, fmt.Sprint(e["time"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if silent := told.Sub(c.agent("a1").LastHeartbeat); silent < 1990*time.Millisecond || silent > 4*time.Second {
+		t.Errorf("told after %v of silence, want 2 s", silent) // log times are cut to milliseconds
+	}
+	r.assign(task("t-1", "build"))
+	if f := r.failures(1)[0]; f.ReasonCode != "no_agents_online" || f.Candidates.Refused["stale"] != 1 {
+		t.Errorf("%s", f.amqp.Body)
+	}
+	r.online(c, "a1")
+	r.assign(task("t-2", "build"))
+	r.dispatches("a1", 1)
+	r.finish(c)
+}

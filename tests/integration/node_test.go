@@ -1,28 +1,35 @@
 package integration
 
 import (
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
 	"taskbus/tests/brokertest"
 )
 
-// duo is two equal agents that must take a task within two seconds.
-const duo = `
-agents:
-  a1: {capabilities: [code], max_concurrent_tasks: 1000, health_check_interval: 1, accept_timeout_seconds: 2}
-  a2: {capabilities: [code], max_concurrent_tasks: 1000, health_check_interval: 1, accept_timeout_seconds: 2}
+// octet is eight equal agents that must take a task within two seconds: rabbitmqctl
+// may take several, and a task must be able to wander until an alarm stands.
+var octet = func() string {
+	var b strings.Builder
+	b.WriteString("agents:\n")
+	for _, id := range octetIDs {
+		fmt.Fprintf(&b, "  %s: {capabilities: [code], max_concurrent_tasks: 1000, health_check_interval: 1, accept_timeout_seconds: 2}\n", id)
+	}
+	return b.String() + `
 task_routing:
   build: {required_capabilities: [code]}
 global_settings:
   assignment_timeout_seconds: 60
   stale_agent_threshold_seconds: 600
-  max_retry_attempts: 10
+  max_retry_attempts: 20
 `
+}()
+
+var octetIDs = []string{"a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8"}
 
 // TestNodeFaults does to a whole broker what can be done to one. A node takes
 // seconds to start: one serves all, one coordinator lives through all, and the
@@ -30,7 +37,7 @@ global_settings:
 func TestNodeFaults(t *testing.T) {
 	t.Parallel()
 	node := brokertest.Private(t, brokertest.Options{})
-	r := rigOn(t, node.Broker, duo)
+	r := rigOn(t, node.Broker, octet)
 	c := r.start()
 
 	t.Run("memory alarm", func(t *testing.T) {
@@ -40,14 +47,14 @@ func TestNodeFaults(t *testing.T) {
 		r.on(t).alarm(c.on(t), "disk", []string{"set_disk_free_limit", "999GB"}, []string{"set_disk_free_limit", "50MB"})
 	})
 	// In an outage nobody takes anything: expiring would only be in the way.
-	r.reload(c, strings.ReplaceAll(duo, "accept_timeout_seconds: 2", "accept_timeout_seconds: 600"))
+	r.reload(c, strings.ReplaceAll(octet, "accept_timeout_seconds: 2", "accept_timeout_seconds: 600"))
 	t.Run("the broker stops and starts in order", func(t *testing.T) {
 		r.on(t).outage(c.on(t), "stopped", func() { node.Ctl(t, "stop_app") }, func() { node.Ctl(t, "start_app") })
 	})
 	t.Run("the broker is killed", func(t *testing.T) {
 		r.on(t).outage(c.on(t), "killed", func() { node.Kill9(t) }, func() { node.Start(t) })
 	})
-	r.reload(c, duo)
+	r.reload(c, octet)
 	t.Run("a second SIGTERM ends a drain that cannot end", func(t *testing.T) {
 		r, c := r.on(t), c.on(t)
 		r.stuckDispatch(c, "stuck", func() { r.broker.Ctl(t, "set_vm_memory_high_watermark", "0.000001") })
@@ -68,12 +75,19 @@ func TestNodeFaults(t *testing.T) {
 		l := newLedger()
 		l.offered["stuck"] = payloadHash(task("stuck", "build"))
 		l.acknowledged["stuck"] = true
-		r.work(l, "a1", 1000)
-		r.work(l, "a2", 1000)
+		r.workAll(l)
 		l.drained(t, patience)
 		r.finish(next)
-		l.balance(t)
+		r.balance(l)
 	})
+}
+
+// workAll starts all agents of the octet.
+func (r *rig) workAll(l *ledger) {
+	r.t.Helper()
+	for _, id := range octetIDs {
+		r.work(l, id, 1000)
+	}
 }
 
 // reload puts another configuration in force.
@@ -112,10 +126,9 @@ func (r *rig) alarm(c *process, name string, raise, clear []string) {
 	l.offered[id], l.acknowledged[id] = payloadHash(task(id, "build")), true
 	r.client = connect(t, r.broker)
 	l.offer(r.client, task(id+"-after", "build"))
-	r.work(l, "a1", 1000)
-	r.work(l, "a2", 1000)
+	r.workAll(l)
 	l.drained(t, patience)
-	if duplicated, _ := l.balance(t); duplicated != 0 {
+	if duplicated, _ := r.balance(l); duplicated != 0 {
 		t.Errorf("%d duplicates: %+v", duplicated, l.dispatched)
 	}
 	if v := c.task(id); v.Attempt < 2 {
@@ -132,9 +145,9 @@ func (r *rig) alarm(c *process, name string, raise, clear []string) {
 func (r *rig) stuckDispatch(c *process, id string, raise func()) {
 	t := r.t
 	t.Helper()
-	r.online(c, "a1", "a2")
+	r.online(c, octetIDs...)
 	r.assign(task(id, "build"))
-	r.awaitAttempt(c, id, 1)
+	c.awaitStatus("it is dispatched", func(s httpapi.Status) bool { return c.task(id).Attempt > 0 })
 	raise()
 	c.awaitState("blocked")
 	c.awaitStatus("a dispatch waits for its confirm", func(s httpapi.Status) bool { return s.Pending.Dispatching >= 1 })
@@ -147,7 +160,7 @@ func (r *rig) outage(c *process, name string, down, up func()) {
 	const tasks = 100_000 // more than get through before the broker is gone
 	before := c.status().Broker.Sessions
 	l := newLedger()
-	r.online(c, "a1", "a2")
+	r.online(c, octetIDs...)
 	sent := r.stream(l, name, tasks) // its producer gives up when the connection ends
 	c.awaitStatus("it is in full swing", func(s httpapi.Status) bool { return s.Pending.Dispatching > 0 || s.Counters.Dispatched > 300 })
 	down()
@@ -165,11 +178,9 @@ func (r *rig) outage(c *process, name string, down, up func()) {
 	}
 	r.client = connect(t, r.broker)
 	l.offer(r.client, task(name+"-after", "build"))
-	r.work(l, "a1", 1000)
-	r.work(l, "a2", 1000)
+	r.workAll(l)
 	l.drained(t, 60*time.Second)
-	r.empty(bus.QueueFailed, bus.QueueDead)
-	duplicated, recovered := l.balance(t)
+	duplicated, recovered := r.balance(l)
 	_, acknowledged := l.accounted()
 	if acknowledged == 0 || len(l.offered) == tasks+1 || c.status().Broker.Sessions <= before {
 		t.Error("the fault did not fire in mid-stream")
