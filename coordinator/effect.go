@@ -39,8 +39,12 @@ type Fail struct {
 	Decision *Decision
 }
 
-// Ack acknowledges a delivery: its outcome is confirmed, or it is a duplicate.
-type Ack struct{ Handle Handle }
+// Ack acknowledges a delivery: its dispatch is confirmed, or it is a copy of a
+// task that is known already and is dropped.
+type Ack struct {
+	Handle Handle
+	Copy   bool
+}
 
 // Duplicate tells the world that a second copy of a known task was dropped.
 // The Ack is an effect of its own.

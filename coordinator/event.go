@@ -17,6 +17,11 @@ type SessionOpened struct{}
 // is void: the broker will deliver the former again.
 type SessionLost struct{}
 
+// DrainBegan says that no task follows in this session. What is not on its way
+// to an agent is given up without a word: the broker has it again when the
+// session ends.
+type DrainBegan struct{}
+
 // TaskReceived is a valid task from task.assign or task.assign.high.
 type TaskReceived struct {
 	Handle Handle
@@ -78,6 +83,7 @@ const (
 	PublishRejected                         // nacked: the queue is full
 	PublishUnknown                          // session ended before the answer
 	PublishNotSent                          // could not be encoded
+	PublishAbandoned                        // never handed to the broker: the session ended before
 )
 
 // String is the label used in metrics.
@@ -91,8 +97,10 @@ func (o PublishOutcome) String() string {
 		return "rejected"
 	case PublishUnknown:
 		return "unknown"
-	default:
+	case PublishNotSent:
 		return "not_sent"
+	default:
+		return "abandoned"
 	}
 }
 
@@ -114,6 +122,7 @@ type Tick struct{}
 func (PolicyChanged) event()   {}
 func (SessionOpened) event()   {}
 func (SessionLost) event()     {}
+func (DrainBegan) event()      {}
 func (TaskReceived) event()    {}
 func (TaskReturned) event()    {}
 func (AgentReported) event()   {}

@@ -9,7 +9,8 @@ type Snapshot struct {
 	Agents        []AgentSnapshot // sorted by ID
 	// Pending counts the tasks that wait, by priority.
 	Pending [4]int
-	// PendingReasons counts them by the reason they would fail with now.
+	// PendingReasons counts them by the reason they would fail with now; where
+	// very many different things are asked for, the rest stands under ReasonNone.
 	PendingReasons map[Reason]int
 	// Dispatching tasks are published and not yet confirmed.
 	Dispatching int

@@ -29,8 +29,9 @@ type Session interface {
 	Subscribe(ctx context.Context, sub Subscription) error
 
 	// Unsubscribe ends the consumer of the queue that was started last; false when
-	// this session has none (any more). What the broker had sent to it by then is still handed to
-	// Handle, and everything delivered can still be acknowledged.
+	// this session has none (any more). What the broker had sent to it by then is
+	// still handed to Handle, and everything delivered can still be acknowledged.
+	// Once all of it is settled the consumer holds nothing at the broker.
 	Unsubscribe(ctx context.Context, queue string) (bool, error)
 
 	// Publish hands a message to the broker. It returns when the message is
@@ -54,6 +55,22 @@ type Session interface {
 	// EnsureQueue declares the queue where the topology mode allows it, else
 	// looks whether it exists. The bool tells whether it exists now.
 	EnsureQueue(ctx context.Context, q Queue) (bool, error)
+
+	// Matches tells whether this session has made sure that the queue exists
+	// exactly as the topology, or the latest EnsureQueue for it, describes it,
+	// arguments included: what the description promises (dead-lettering, limits)
+	// can be relied on. false when that is not known: topology off, no permission
+	// to look, found otherwise, never asked for. It asks nobody, costs next to
+	// nothing, and is as old as the last look: what others delete or declare
+	// since then is seen by the next EnsureQueue.
+	Matches(queue string) bool
+
+	// User is the name that UserID of a publication may carry: the one the
+	// session logged in under. Empty when it is not known (a client certificate
+	// speaks for the session); UserID must then be empty, too. RabbitMQ ends the
+	// session of a publisher it knows by another name, as its OAuth 2 plug-in
+	// may, which takes the name from the token.
+	User() string
 
 	// Depth reads how many messages are ready in a queue and how many consumers
 	// it has. A queue that does not exist gives ErrNoQueue.

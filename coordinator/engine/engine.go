@@ -17,6 +17,7 @@ type Engine struct {
 	memory  memory
 	timers  timers
 	budget  retryBudget
+	retries retryQueue
 
 	held     map[coordinator.Handle]*openTask // every task received and not settled
 	arrivals uint64                           // numbers the tasks, to break ties of rank
@@ -32,6 +33,7 @@ func New() *Engine {
 		pending:   newPending(),
 		memory:    newMemory(),
 		timers:    newTimers(),
+		retries:   newRetryQueue(),
 		held:      make(map[coordinator.Handle]*openTask),
 		strangers: make(map[stranger]bool),
 	}
@@ -61,6 +63,8 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 		e.sessionOpened(now)
 	case coordinator.SessionLost:
 		e.sessionLost(now)
+	case coordinator.DrainBegan:
+		e.giveUp()
 	case coordinator.Tick:
 	}
 	out := e.out
@@ -84,8 +88,10 @@ func (e *Engine) runDue(now time.Time) {
 			e.retryDue(now, t.task)
 		case dutyStale:
 			e.becameStale(t.agent)
+		case dutyBudget:
+			e.retryAffordable(now)
 		case dutyRecheck:
-			e.emit(coordinator.EnsureQueue{Agent: t.agent.spec.ID, Queue: t.agent.spec.Queue})
+			e.askForQueue(now, t.agent)
 		case dutyCool:
 			t.agent.queueFull = false
 			e.fleet.refresh(t.agent)
@@ -134,8 +140,7 @@ func (e *Engine) sessionOpened(now time.Time) {
 	for _, a := range e.fleet.agents {
 		e.watch(now, a) // while there was no session nobody could be heard
 		if a.queueMissing {
-			e.timers.cancel(&a.recheck)
-			e.emit(coordinator.EnsureQueue{Agent: a.spec.ID, Queue: a.spec.Queue})
+			e.askForQueue(now, a)
 		}
 	}
 }
@@ -145,20 +150,54 @@ func (e *Engine) sessionOpened(now time.Time) {
 // counts against its agent, because it may be in the agent's queue.
 func (e *Engine) sessionLost(now time.Time) {
 	for h, t := range e.held { // order does not matter: the steps commute
-		delete(e.held, h)
-		e.timers.cancel(&t.expire)
-		e.timers.cancel(&t.retry)
 		if t.state == stateDispatching {
+			delete(e.held, h)
 			t.agent.arrived(t.dispatchID, now)
 			e.memory.leaveOpen(t.key, openDecision{agent: t.agent.spec.ID, attempt: t.attempt})
-		} else {
-			e.memory.forget(t.key)
+		}
+	}
+	e.giveUp()
+}
+
+// giveUp forgets every task that is not on its way to an agent.
+func (e *Engine) giveUp() {
+	for h, t := range e.held { // order does not matter: the steps commute
+		if t.state != stateDispatching {
+			delete(e.held, h)
+			e.timers.cancel(&t.expire)
+			e.timers.cancel(&t.retry)
+			e.memory.forget(t.key, t.attempt-1)
 		}
 	}
 	for _, c := range e.pending.active {
 		c.waiting.items, c.active = nil, -1
 	}
 	e.pending.active, e.pending.count = nil, [4]int{}
+	e.timers.cancel(&e.retries.affordable)
+	e.retries.tasks = nil
+}
+
+// askForQueue has the shell look for an agent's queue, and asks again for as long
+// as there is no answer.
+func (e *Engine) askForQueue(now time.Time, a *agent) {
+	a.askedAt = now
+	e.emit(coordinator.EnsureQueue{Agent: a.spec.ID, Queue: a.spec.Queue})
+	e.timers.schedule(&a.recheck, now.Add(queueRecheck))
+}
+
+// missesQueue takes note of a dispatch that was returned as unroutable. A queue
+// that was asked for a moment ago is not asked for again at once: where somebody
+// cannot tell that it is missing, every dispatch would come back.
+func (e *Engine) missesQueue(now time.Time, a *agent) {
+	if a.queueMissing || a.number < 0 {
+		return
+	}
+	a.queueMissing = true
+	if next := a.askedAt.Add(queueRecheck); !a.askedAt.IsZero() && next.After(now) {
+		e.timers.schedule(&a.recheck, next)
+		return
+	}
+	e.askForQueue(now, a)
 }
 
 // queueChecked hears whether an agent's queue exists.
@@ -168,8 +207,7 @@ func (e *Engine) queueChecked(now time.Time, ev coordinator.QueueChecked) {
 		return
 	}
 	if !ev.Exists {
-		e.timers.schedule(&a.recheck, now.Add(queueRecheck))
-		return
+		return // it is asked for again in its time
 	}
 	a.queueMissing = false
 	e.timers.cancel(&a.recheck)

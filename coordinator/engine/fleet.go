@@ -23,6 +23,7 @@ type agent struct {
 
 	queueMissing bool
 	queueFull    bool
+	askedAt      time.Time // when the shell was last asked for the queue; zero: never
 
 	stale, recheck, cool timer
 }

@@ -158,8 +158,8 @@ func TestLateTick(t *testing.T) {
 	r.assign(job("t1"))
 	r.confirm(1)
 	r.giveBack(r.latest())        // its back-off is 125 to 250 ms
-	r.now = r.now.Add(staleAfter) // the shell stalled: the retry and the silence are both overdue
-	want(t, r.apply(coordinator.Tick{}), "agent a stale", "agent b stale")
+	r.now = r.now.Add(staleAfter) // the shell stalled: the retry, its patience and the silence are all overdue
+	want(t, r.apply(coordinator.Tick{}), "fail t1 retries_exhausted", "agent a stale", "agent b stale")
 }
 
 // TestStartUpGrace: until one health interval has passed since the session

@@ -70,29 +70,39 @@ func (m *memory) find(now time.Time, key idKey, s coordinator.Settings) *record 
 	return r
 }
 
-// remember notes an open task, replacing what was known of its id.
-func (m *memory) remember(now time.Time, key idKey, content uint64, h coordinator.Handle) {
+// remember notes an open task as the newest, replacing what was known of its id.
+// It returns how many dispatches were made under this id before: a task that
+// failed and is submitted again goes on counting its attempts, so that no
+// dispatch id is ever used for two dispatches.
+func (m *memory) remember(now time.Time, key idKey, content uint64, h coordinator.Handle) (dispatches int) {
 	if m.epoch.IsZero() {
 		m.epoch = now
 	}
 	delete(m.unsettled, key)
 	if i, ok := m.index[key]; ok {
-		r := &m.ring[i]
-		r.content, r.handle, r.fate = content, h, fateOpen
-		return
+		dispatches = int(m.ring[i].attempt)
+		m.ring[i].fate = fateForgotten // what stays behind in the ring is not in the index
 	}
-	m.append(record{key: key, content: content, handle: h, seen: now.Sub(m.epoch), fate: fateOpen})
+	m.append(record{
+		key: key, content: content, handle: h, seen: now.Sub(m.epoch),
+		attempt: uint16(dispatches), fate: fateOpen,
+	})
+	return dispatches
 }
 
 // append adds a record as the newest, growing the ring when it is full.
 func (m *memory) append(r record) {
 	if m.n == len(m.ring) {
 		grown := make([]record, max(1024, 2*len(m.ring)))
+		moved := make(map[idKey]int, len(m.index))
 		for i := range m.n {
-			grown[i] = m.ring[(m.head+i)%len(m.ring)]
-			m.index[grown[i].key] = i
+			at := (m.head + i) % len(m.ring)
+			grown[i] = m.ring[at]
+			if m.index[grown[i].key] == at {
+				moved[grown[i].key] = i
+			}
 		}
-		m.ring, m.head = grown, 0
+		m.ring, m.head, m.index = grown, 0, moved
 	}
 	i := (m.head + m.n) % len(m.ring)
 	m.ring[i] = r
@@ -114,8 +124,12 @@ func (m *memory) expire(now time.Time, s coordinator.Settings) {
 		if r.seen > oldest && m.n < s.DedupeMaxIDs {
 			return
 		}
+		replaced := m.index[r.key] != m.head
 		m.head = (m.head + 1) % len(m.ring)
 		m.n--
+		if replaced {
+			continue
+		}
 		if r.fate == fateOpen {
 			r.seen = now.Sub(m.epoch)
 			m.append(r)
@@ -126,11 +140,12 @@ func (m *memory) expire(now time.Time, s coordinator.Settings) {
 	}
 }
 
-// forget lets the id come again as if it were new.
-func (m *memory) forget(key idKey) {
+// forget lets the id come again as if it were new, but for the number of
+// dispatches already made under it.
+func (m *memory) forget(key idKey, dispatches int) {
 	if i, ok := m.index[key]; ok {
-		m.ring[i].fate = fateForgotten
-		m.ring[i].handle = 0
+		r := &m.ring[i]
+		r.fate, r.handle, r.attempt = fateForgotten, 0, uint16(dispatches)
 	}
 	delete(m.unsettled, key)
 }

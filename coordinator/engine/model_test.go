@@ -296,7 +296,17 @@ func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed bool)
 	if resumed {
 		a.drop(d.DispatchID) // it is the same message again
 	}
-	if why := m.refusal(now, a, t); why != "" {
+	why := m.refusal(now, a, t)
+	if resumed {
+		switch why { // it has its slot already: only who is gone, or may not have it, is not asked again
+		case "busy", "full", "no available capacity", "overloaded", "queue full":
+			why = ""
+			if a.noQueue {
+				why = "no queue"
+			}
+		}
+	}
+	if why != "" {
 		return fmt.Errorf("%s went to %s, which is not eligible: %s", t.task.ID, d.Agent, why)
 	}
 	if !t.task.Deadline.IsZero() && !now.Before(t.task.Deadline) {

@@ -39,6 +39,7 @@ func (e *Engine) resolve(t *openTask) (coordinator.Reason, string) {
 		needs.strategy = &s
 		needs.class = e.pending.class(&e.fleet, route.Required, nil)
 		if known { // an unknown type is any producer's invention: not worth remembering
+			needs.class.routed = true
 			e.routes[task.Type] = needs
 		}
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ func TestUnroutable(t *testing.T) {
 	}
 	want(t, r.apply(coordinator.QueueChecked{Agent: "a", Exists: false}))
 	want(t, r.pass(queueRecheck-1))
-	want(t, r.pass(1), "ensure agent.a")
+	want(t, r.pass(1), "ensure agent.a", "ensure agent.b") // b's question was not answered at all
 	want(t, r.apply(coordinator.QueueChecked{Agent: "a", Exists: true}), "dispatch t1.1 a")
 	want(t, r.apply(coordinator.QueueChecked{Agent: "a", Exists: true})) // said twice: no harm
 	want(t, r.confirm(1), "ack 1")
@@ -29,7 +30,8 @@ func TestAgentQueueMissing(t *testing.T) {
 	r := ready(t, policyOf(worker("a")))
 	r.assign(job("t1"))
 	r.settle(1, coordinator.PublishUnroutable)
-	want(t, r.pass(30*time.Second), "fail t1 agent_queue_missing")
+	asked := slices.Repeat([]string{"ensure agent.a"}, 5) // after 5, 10, … 25 s
+	want(t, r.pass(30*time.Second), append(asked, "fail t1 agent_queue_missing", "ensure agent.a")...)
 	want(t, r.assign(job("t2")))
 	r.apply(coordinator.QueueChecked{Agent: "a", Exists: true})
 	if r.latest().Task.ID != "t2" {
@@ -45,6 +47,18 @@ func TestLostQuestionIsAskedAgain(t *testing.T) {
 	want(t, r.settle(1, coordinator.PublishUnroutable), "ensure agent.a")
 	r.apply(coordinator.SessionLost{})
 	want(t, r.apply(coordinator.SessionOpened{}), "ensure agent.a")
+}
+
+// TestQueueThatIsSaidToExistButDoesNot: where nobody can see that a queue is
+// missing, its agent is tried every queueRecheck and not at every round trip.
+func TestQueueThatIsSaidToExistButDoesNot(t *testing.T) {
+	r := ready(t, policyOf(worker("a")))
+	r.assign(job("t1"))
+	want(t, r.settle(1, coordinator.PublishUnroutable), "ensure agent.a")
+	want(t, r.apply(coordinator.QueueChecked{Agent: "a", Exists: true}), "dispatch t1.1 a")
+	want(t, r.settle(1, coordinator.PublishUnroutable)) // asked a moment ago
+	want(t, r.pass(queueRecheck-1))
+	want(t, r.pass(1), "ensure agent.a")
 }
 
 // TestNacked: a full queue is left alone for queueCool.
@@ -145,9 +159,9 @@ func TestBackoff(t *testing.T) {
 func TestRetryBudget(t *testing.T) {
 	spend := func(b *retryBudget, now time.Time) (n int) {
 		for {
-			ok, wait := b.spend(now, 0)
+			ok, wait := b.spend(now)
 			if !ok {
-				if wait < 100*time.Millisecond || wait > time.Second {
+				if wait <= 0 || wait > 100*time.Millisecond { // a tenth of a second earns one
 					t.Errorf("wait %v", wait)
 				}
 				return n
@@ -184,18 +198,39 @@ func TestRetryBudget(t *testing.T) {
 	}
 }
 
-// TestRetriesWaitForTheBudget: with the burst spent, a retry waits for its share
-// and still goes out.
+// TestRetriesWaitForTheBudget: with the burst spent, retries go out one after the
+// other as the budget earns them, the first back first.
 func TestRetriesWaitForTheBudget(t *testing.T) {
+	r := ready(t, policyOf(worker("a").slots(3), worker("b").slots(3)))
+	for _, id := range []coordinator.TaskID{"t1", "t2", "t3"} {
+		r.assign(job(id).prefers("a"))
+		r.confirm(r.last)
+	}
+	r.budget = retryBudget{at: r.now.Add(time.Second)} // nothing at hand, and nothing earned for a second
+	for _, d := range slices.Clone(r.dispatches) {
+		r.giveBack(d)
+		r.pass(250 * time.Millisecond) // the longest back-off: they are due in this order
+	}
+	// 0.75 s have passed. At 1 s the budget begins to earn 10 a second: one at 1.1,
+	// 1.2 and 1.3 s.
+	want(t, r.pass(349*time.Millisecond))
+	want(t, r.pass(time.Millisecond), "dispatch t1.2 b")
+	want(t, r.pass(100*time.Millisecond), "dispatch t2.2 b")
+	want(t, r.pass(100*time.Millisecond), "dispatch t3.2 b")
+}
+
+// TestReturnedTaskDoesNotWaitForEver: without any budget it fails once it has
+// waited its back-off and then as long as any task may.
+func TestReturnedTaskDoesNotWaitForEver(t *testing.T) {
 	r := ready(t, policyOf(worker("a"), worker("b")))
 	r.assign(job("t1"))
 	r.confirm(1)
 	r.giveBack(r.latest())
-	r.budget = retryBudget{at: r.now.Add(time.Hour)} // nothing at hand, and nothing earned for an hour
-	want(t, r.pass(time.Minute))
+	r.budget = retryBudget{at: r.now.Add(time.Hour)}
 	r.hear(beat("b"))
-	r.budget.milli = retryCost
-	want(t, r.pass(budgetRecheck), "dispatch t1.2 b")
+	// The back-off is 125 to 250 ms, the assignment timeout 30 s.
+	want(t, r.pass(30*time.Second+124*time.Millisecond))
+	want(t, r.pass(126*time.Millisecond), "fail t1 retries_exhausted")
 }
 
 // TestDeadlineEndsBackoff: a task does not sit out its back-off, or the want of

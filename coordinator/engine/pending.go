@@ -13,6 +13,7 @@ type class struct {
 	key      string
 	feasible bitset
 	nobody   bool // feasible is empty: no agent of this fleet, ever
+	routed   bool // of a task type's route: kept for the policy's life
 	waiting  heap[*openTask]
 	active   int // place in pending.active, -1 when nobody waits
 }
@@ -45,7 +46,7 @@ func (p *pending) class(f *fleet, required []string, barred []coordinator.AgentI
 	}
 	if len(p.classes) >= maxIdleClasses+len(p.active) {
 		for k, c := range p.classes {
-			if c.active < 0 {
+			if c.active < 0 && !c.routed {
 				delete(p.classes, k)
 			}
 		}

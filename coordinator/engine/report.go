@@ -132,10 +132,10 @@ type stranger struct {
 // refuseStatus tells that a report changed nothing, marking the first of a kind.
 func (e *Engine) refuseStatus(id coordinator.AgentID, why coordinator.StatusRefusal) {
 	s := stranger{id, why}
-	first := false
-	if !e.strangers[s] && len(e.strangers) < maxStrangers {
+	// Agents that are known are few; only the others are any sender's invention.
+	first := !e.strangers[s] && (why != coordinator.StatusUnknownAgent || len(e.strangers) < maxStrangers)
+	if first {
 		e.strangers[s] = true
-		first = true
 	}
 	e.emit(coordinator.StatusRefused{Agent: id, Refusal: why, First: first})
 }

@@ -40,14 +40,15 @@ const (
 	retryFloor    = 10                                     // retries per second without any traffic
 	retryBurst    = 100 * retryCost                        // what may be saved up
 	earnEvery     = time.Second / (retryFloor * retryCost) // the time that earns a thousandth of a retry
-	budgetRecheck = time.Second                            // how long an unaffordable retry waits at most
+	retryPatience = 10 * time.Second                       // least time that a returned task has to find an agent
 )
 
 // earn credits one first dispatch.
 func (b *retryBudget) earn() { b.milli = min(retryBurst, b.milli+retryEarned) }
 
-// spend takes one retry out of the budget, or says how long to wait for one.
-func (b *retryBudget) spend(now time.Time, spread uint64) (ok bool, wait time.Duration) {
+// spend takes one retry out of the budget, or says how long it takes, without
+// any traffic, to earn what is missing.
+func (b *retryBudget) spend(now time.Time) (ok bool, wait time.Duration) {
 	if b.at.IsZero() {
 		b.milli = retryBurst
 		b.at = now
@@ -62,6 +63,53 @@ func (b *retryBudget) spend(now time.Time, spread uint64) (ok bool, wait time.Du
 		b.milli -= retryCost
 		return true, 0
 	}
-	const least = time.Second / retryFloor
-	return false, least + time.Duration(spread%uint64(budgetRecheck-least))
+	return false, time.Duration(retryCost-b.milli)*earnEvery - now.Sub(b.at)
+}
+
+// retryQueue holds the returned tasks whose back-off is over, first in, first
+// out, until the budget affords them.
+type retryQueue struct {
+	tasks      []*openTask // those that have expired since are still among them
+	affordable timer
+}
+
+func newRetryQueue() retryQueue { return retryQueue{affordable: newTimer(dutyBudget, nil, nil)} }
+
+// delay lets a returned task wait for its back-off, then for the budget, then for
+// an agent: all in all its back-off and then as long as any other task may wait,
+// but at least retryPatience.
+func (e *Engine) delay(now time.Time, t *openTask) {
+	due := now.Add(backoff(t.task, len(t.tried)+1, e.policy.Settings.Seed))
+	t.state = stateDelayed
+	e.pending.count[t.task.Priority]++
+	t.until = due.Add(max(e.policy.Settings.AssignmentTimeout, retryPatience))
+	if d := t.task.Deadline; !d.IsZero() && d.Before(t.until) {
+		t.until = d
+	}
+	e.timers.schedule(&t.retry, due)
+	e.timers.schedule(&t.expire, t.until)
+}
+
+// retryDue queues a returned task whose back-off is over for the budget.
+func (e *Engine) retryDue(now time.Time, t *openTask) {
+	e.retries.tasks = append(e.retries.tasks, t)
+	e.retryAffordable(now)
+}
+
+// retryAffordable places returned tasks while the budget lasts.
+func (e *Engine) retryAffordable(now time.Time) {
+	for len(e.retries.tasks) > 0 {
+		t := e.retries.tasks[0]
+		if t.state == stateDelayed {
+			ok, wait := e.budget.spend(now)
+			if !ok {
+				e.timers.schedule(&e.retries.affordable, now.Add(wait))
+				return
+			}
+			e.leavePending(t)
+			e.admit(now, t)
+		}
+		e.retries.tasks[0] = nil
+		e.retries.tasks = e.retries.tasks[1:]
+	}
 }

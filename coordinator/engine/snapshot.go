@@ -6,6 +6,10 @@ import (
 	"taskbus/coordinator"
 )
 
+// maxExplained bounds the classes of waiting tasks that a snapshot explains: each
+// costs a pass over the fleet, on the goroutine that decides.
+const maxExplained = 32
+
 // Snapshot copies what readers want to see. It changes nothing.
 func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 	s := coordinator.Snapshot{
@@ -25,9 +29,13 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 			Eligibility: e.fleet.eligibility(a),
 		}
 	}
-	for _, c := range e.pending.active {
-		first := c.waiting.items[0]
-		s.PendingReasons[reasonOf(e.fleet.explain(first, &first.needs))] += len(c.waiting.items)
+	for i, c := range e.pending.active {
+		reason := coordinator.ReasonNone
+		if i < maxExplained {
+			first := c.waiting.items[0]
+			reason = reasonOf(e.fleet.explain(first, &first.needs))
+		}
+		s.PendingReasons[reason] += len(c.waiting.items)
 		for _, t := range c.waiting.items {
 			s.OldestPending = max(s.OldestPending, t.task.Age(now))
 		}

@@ -74,7 +74,7 @@ func (e *Engine) open(now time.Time, h coordinator.Handle, t *coordinator.Task, 
 	o.expire = newTimer(dutyExpire, o, nil)
 	o.retry = newTimer(dutyRetry, o, nil)
 	e.held[h] = o
-	e.memory.remember(now, key, t.ContentHash, h)
+	o.attempt += e.memory.remember(now, key, t.ContentHash, h)
 	return o
 }
 
@@ -89,7 +89,7 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 			return
 		}
 		if r.fate != fateUnsettled {
-			e.emit(coordinator.Ack{Handle: ev.Handle})
+			e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
 			if r.fate == fateOpen || !ev.Redelivered {
 				e.emit(coordinator.Duplicate{Task: ev.Task})
 			}
@@ -106,29 +106,21 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 }
 
 // resume sends a task whose first dispatch was never answered the same way
-// again: to the same agent under the same dispatch id, marked. If that agent
-// cannot have it now, another gets it as the next attempt.
+// again: to the same agent under the same dispatch id, marked. It takes no slot
+// that it did not have already, so the agent need not have a free one: it may be
+// busy with this very task. Only if the agent is gone does another get the task,
+// as the next attempt; the first copy goes on counting.
 func (e *Engine) resume(now time.Time, t *openTask, before openDecision) bool {
 	t.maybeDuplicate = true
 	t.attempt = before.attempt
 	a := e.fleet.byID[before.agent]
-	if a == nil {
-		t.attempt++
-		t.tried = append(t.tried, before.agent)
-		return false
-	}
-	// Its slot is still counted; give it back, so that the same dispatch does not
-	// stand in its own way.
-	counted := slices.Clone(a.open)
-	e.fleet.release(a, coordinator.DispatchID(t.task.ID, before.attempt))
 	reason, _ := e.resolve(t)
-	if reason != coordinator.ReasonNone || t.late(now) || !t.needs.class.feasible.has(a.number) || !e.fleet.ready.has(a.number) {
-		a.open = counted // the first copy may be in its queue all the same
-		e.fleet.refresh(a)
+	if a == nil || a.state != coordinator.AgentOnline || a.queueMissing ||
+		reason != coordinator.ReasonNone || t.late(now) || !t.needs.class.feasible.has(a.number) {
 		t.attempt++
-		t.tried = append(t.tried, before.agent)
 		return false
 	}
+	e.fleet.release(a, coordinator.DispatchID(t.task.ID, before.attempt)) // dispatch counts it again
 	e.dispatch(now, t, a, &coordinator.Decision{
 		Strategy: t.needs.strategy.Name, Agent: a.spec.ID, Fleet: len(e.fleet.agents), Eligible: 1,
 		Candidates: []coordinator.Candidate{{Agent: a.spec.ID, Load: a.load(), Free: a.free()}},
@@ -142,9 +134,11 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 	var before openDecision
 	if r := e.memory.find(now, key, e.policy.Settings); r != nil {
 		switch {
+		case r.content != ev.Task.ContentHash:
+			// Its id has been forgotten and used again: this is another task.
 		case r.fate == fateOpen, r.fate == fateDispatched && int(r.attempt) > ev.Attempt:
 			// Dead-lettering is at-least-once: this copy has been decided again already.
-			e.emit(coordinator.Ack{Handle: ev.Handle})
+			e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
 			return
 		case r.fate == fateUnsettled && int(r.attempt) > ev.Attempt:
 			before = e.memory.unsettled[key]
@@ -164,45 +158,18 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 	if before.attempt > 0 && e.resume(now, t, before) {
 		return
 	}
-	if ev.Attempt >= e.policy.Settings.MaxRetryAttempts {
+	if len(t.tried) >= e.policy.Settings.MaxRetryAttempts {
 		e.fail(now, t, coordinator.ReasonRetriesExhausted, fmt.Sprintf(
 			"%d dispatches came back, the last one from %s (%s); tried: %s",
-			ev.Attempt, ev.Agent, ev.Cause, joinIDs(t.tried)), nil)
+			len(t.tried), ev.Agent, ev.Cause, joinIDs(t.tried)), nil)
 		return
 	}
-	t.state = stateDelayed
-	e.pending.count[t.task.Priority]++
-	e.delay(now, t, backoff(t.task, t.attempt, e.policy.Settings.Seed))
-}
-
-// delay has retryDue look at the task after the wait, or at its deadline if that
-// comes first.
-func (e *Engine) delay(now time.Time, t *openTask, wait time.Duration) {
-	at := now.Add(wait)
-	if d := t.task.Deadline; !d.IsZero() && d.Before(at) {
-		at = d
-	}
-	e.timers.schedule(&t.retry, at)
+	e.delay(now, t)
 }
 
 // late reports whether the task's deadline has passed.
 func (t *openTask) late(now time.Time) bool {
 	return !t.task.Deadline.IsZero() && !now.Before(t.task.Deadline)
-}
-
-// retryDue places a returned task once its back-off is over and the retry budget
-// allows it.
-func (e *Engine) retryDue(now time.Time, t *openTask) {
-	if !t.late(now) { // else it goes to no agent, only to its failure
-		ok, wait := e.budget.spend(now, hash64(string(t.task.ID), uint64(t.attempt)))
-		if !ok {
-			e.delay(now, t, wait)
-			return
-		}
-	}
-	e.pending.count[t.task.Priority]--
-	t.state = stateDeciding
-	e.admit(now, t)
 }
 
 // admit judges a task from scratch: refused for good, placed, or made to wait.
@@ -266,18 +233,31 @@ func (e *Engine) wait(now time.Time, t *openTask) {
 	e.timers.schedule(&t.expire, t.until)
 }
 
-// leavePending ends a task's waiting.
+// leavePending ends a task's waiting or delay.
 func (e *Engine) leavePending(t *openTask) {
-	e.pending.take(t)
+	if t.state == stateWaiting {
+		e.pending.take(t)
+	}
 	e.pending.count[t.task.Priority]--
 	e.timers.cancel(&t.expire)
+	e.timers.cancel(&t.retry)
 	t.state = stateDeciding
 }
 
 // expired ends the waiting of a task that nobody could take in time.
 func (e *Engine) expired(now time.Time, t *openTask) {
+	delayed := t.state == stateDelayed
 	e.leavePending(t)
-	e.failWaiting(now, t)
+	switch {
+	case !delayed:
+		e.failWaiting(now, t)
+	case t.late(now):
+		e.fail(now, t, coordinator.ReasonDeadlineExceeded, "the deadline has passed", nil)
+	default:
+		e.fail(now, t, coordinator.ReasonRetriesExhausted, fmt.Sprintf(
+			"it came back from %s, and so much else came back that the retry budget did not allow another dispatch in time",
+			joinIDs(t.tried)), nil)
+	}
 }
 
 // failWaiting fails a task for the reason that kept it waiting.
@@ -296,7 +276,7 @@ func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.D
 	t.state, t.agent = stateDispatching, a
 	t.dispatchID = coordinator.DispatchID(t.task.ID, t.attempt)
 	e.fleet.reserve(a, t.dispatchID)
-	if t.attempt == 1 {
+	if len(t.tried) == 0 {
 		e.budget.earn()
 	}
 	timeout := t.task.Timeout
@@ -331,11 +311,14 @@ func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
 		delete(e.held, ev.Handle)
 		e.memory.leaveOpen(t.key, openDecision{agent: a.spec.ID, attempt: t.attempt})
 		return
+	case coordinator.PublishAbandoned: // it is nowhere: a copy is as good as new
+		delete(e.held, ev.Handle)
+		e.fleet.release(a, t.dispatchID)
+		e.memory.forget(t.key, t.attempt-1)
+		e.wake(now, a)
+		return
 	case coordinator.PublishUnroutable:
-		if !a.queueMissing && a.number >= 0 {
-			a.queueMissing = true
-			e.emit(coordinator.EnsureQueue{Agent: a.spec.ID, Queue: a.spec.Queue})
-		}
+		e.missesQueue(now, a)
 	case coordinator.PublishRejected:
 		if a.number >= 0 {
 			a.queueFull = true
@@ -356,10 +339,10 @@ func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
 // fail ends the task with a reason. Its id may come again as if new.
 func (e *Engine) fail(now time.Time, t *openTask, reason coordinator.Reason, text string, d *coordinator.Decision) {
 	delete(e.held, t.handle)
-	e.memory.forget(t.key)
+	e.memory.forget(t.key, t.attempt-1)
 	e.emit(&coordinator.Fail{
 		Handle: t.handle, Task: t.task, Decision: d,
-		Failure: coordinator.Failure{Reason: reason, Text: text, Attempts: t.attempt - 1, FailedAt: now},
+		Failure: coordinator.Failure{Reason: reason, Text: text, Attempts: len(t.tried), FailedAt: now},
 	})
 }
 

@@ -9,6 +9,7 @@ const (
 	dutyStale   duty = iota // an agent may have been silent for too long
 	dutyExpire              // a pending task's assignment timeout or deadline
 	dutyRetry               // a returned task's back-off is over
+	dutyBudget              // the retry budget may afford the next retry
 	dutyRecheck             // look again whether an agent's queue exists
 	dutyCool                // an agent's full queue may have room again
 )

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -169,14 +170,15 @@ func (r *results) judgeGrowth() verdict {
 	return v.measured(growth < growthAgents, fmt.Sprintf("%.1f×", growth), fmt.Sprintf("%.0f decisions/s at %d agents", to.DecisionsPerSec, growthTo))
 }
 
-// engineAt is the slowest decision among the lines for that many agents.
-func (r *results) engineAt(agents int) (slowest engineRun, ok bool) {
-	for _, e := range r.Engine {
-		if e.Agents == agents && (!ok || e.DecisionsPerSec < slowest.DecisionsPerSec) {
-			slowest, ok = e, true
-		}
+// engineAt is the median run among those with that many agents, the slower of the
+// middle two.
+func (r *results) engineAt(agents int) (engineRun, bool) {
+	runs := slices.DeleteFunc(slices.Clone(r.Engine), func(e engineRun) bool { return e.Agents != agents })
+	if len(runs) == 0 {
+		return engineRun{}, false
 	}
-	return slowest, ok
+	slices.SortFunc(runs, func(a, b engineRun) int { return cmp.Compare(a.DecisionsPerSec, b.DecisionsPerSec) })
+	return runs[(len(runs)-1)/2], true
 }
 
 // pairwise combines the runs that were made side by side.

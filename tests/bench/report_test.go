@@ -56,6 +56,9 @@ func TestJudge(t *testing.T) {
 		{"memory too much", func(r *results) { r.Memory.RSSBytes = 65 << 20 }, memory, missed, "65.0 MiB"},
 		{"decisions just right", func(*results) {}, decisions, passed, "500000/s"},
 		{"decisions too slow", func(r *results) { r.Engine[0].DecisionsPerSec = 499_999 }, decisions, missed, "499999/s"},
+		{"median of three: 400,000, 500,000, 900,000", func(r *results) {
+			r.Engine = append(r.Engine, engineRun{Agents: 100, DecisionsPerSec: 900_000}, engineRun{Agents: 100, DecisionsPerSec: 400_000})
+		}, decisions, passed, "500000/s"},
 		{"growth below linear: 500,000/501", func(*results) {}, growth, passed, "998.0×"},
 		{"growth linear", func(r *results) { r.Engine[1].DecisionsPerSec = 500 }, growth, missed, "1000.0×"},
 		{"no throughput", func(r *results) { r.Throughput = r.Throughput[:1] }, cpu, notMeasured, ""},

@@ -44,8 +44,18 @@ func connect(t testing.TB, b brokertest.Broker) *client {
 	return c
 }
 
+// count is how many of them were confirmed.
+func count(confirmed []bool) (n int) {
+	for _, ok := range confirmed {
+		if ok {
+			n++
+		}
+	}
+	return n
+}
+
 // tryPublish sends messages to a queue through the default exchange and tells
-// which the broker has confirmed.
+// which the broker has confirmed. Unlike publish it may be called from any goroutine.
 func (c *client) tryPublish(queue string, msgs ...amqp.Publishing) []bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,14 +130,19 @@ func (q request) message() amqp.Publishing {
 	return amqp.Publishing{DeliveryMode: amqp.Persistent, ContentType: "application/json", Body: body}
 }
 
+// inAMQP are the messages for things to publish.
+func inAMQP[T interface{ message() amqp.Publishing }](things []T) []amqp.Publishing {
+	msgs := make([]amqp.Publishing, len(things))
+	for i, m := range things {
+		msgs[i] = m.message()
+	}
+	return msgs
+}
+
 // assign publishes tasks to task.assign.
 func (c *client) assign(tasks ...request) {
 	c.t.Helper()
-	msgs := make([]amqp.Publishing, len(tasks))
-	for i, q := range tasks {
-		msgs[i] = q.message()
-	}
-	c.publish(bus.QueueAssign, msgs...)
+	c.publish(bus.QueueAssign, inAMQP(tasks)...)
 }
 
 // heartbeat is an agent.status without optional fields.
@@ -161,11 +176,7 @@ func (h heartbeat) message() amqp.Publishing {
 // report publishes heartbeats.
 func (c *client) report(beats ...heartbeat) {
 	c.t.Helper()
-	msgs := make([]amqp.Publishing, len(beats))
-	for i, h := range beats {
-		msgs[i] = h.message()
-	}
-	c.publish(bus.StreamStatus, msgs...)
+	c.publish(bus.StreamStatus, inAMQP(beats)...)
 }
 
 // online reports the agents as idle with their configured slots and waits until

@@ -256,7 +256,7 @@ func TestDuplicatesAreDroppedAndAnnounced(t *testing.T) {
 	}
 
 	const copies, producers = 100, 4
-	start, done := make(chan struct{}), make(chan struct{}, producers)
+	start, done := make(chan struct{}), make(chan int)
 	for range producers {
 		producer := connect(t, r.broker)
 		go func() {
@@ -265,13 +265,14 @@ func TestDuplicatesAreDroppedAndAnnounced(t *testing.T) {
 			for i := range same {
 				same[i] = task("same", "build")
 			}
-			producer.assign(same...)
-			done <- struct{}{}
+			done <- count(producer.tryPublish(bus.QueueAssign, inAMQP(same)...))
 		}()
 	}
 	close(start)
 	for range producers {
-		<-done
+		if n := <-done; n != copies/producers {
+			t.Fatalf("a producer got %d of its %d copies through", n, copies/producers)
+		}
 	}
 	c.awaitStatus("99 duplicates of 100 copies", func(s httpapi.Status) bool {
 		return s.Counters.Received == copies && s.Counters.Duplicates == copies-1

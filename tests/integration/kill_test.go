@@ -82,6 +82,11 @@ func TestSIGKILLLosesNothing(t *testing.T) {
 	if most := kills * 4000; duplicated > most {
 		t.Errorf("%d duplicates for %d kills, want at most %d", duplicated, kills, most)
 	}
+	for id, all := range l.dispatched {
+		if len(all) > 1+kills {
+			t.Errorf("%s: %d copies by %d kills", id, len(all), kills)
+		}
+	}
 	t.Logf("%d tasks, %d kills: lost 0, duplicated %d, all marked", tasks, kills, duplicated)
 }
 

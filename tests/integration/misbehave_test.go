@@ -46,14 +46,13 @@ func TestStatusFlood(t *testing.T) {
 			for i := range beats {
 				beats[i] = beat("a2", i%3, 3)
 			}
-			flooder.report(beats...)
-			sent += len(beats)
+			sent += count(flooder.tryPublish(bus.StreamStatus, inAMQP(beats)...))
 		}
 		flood <- sent
 	}()
 	var slowest time.Duration
-	sent, tasks := 0, 0
-	for sent == 0 {
+	sent, tasks := -1, 0
+	for sent < 0 {
 		q := task(fmt.Sprint("t-", tasks), "build")
 		tasks++
 		begun := time.Now()
@@ -64,6 +63,9 @@ func TestStatusFlood(t *testing.T) {
 		case sent = <-flood:
 		default:
 		}
+	}
+	if sent != seconds*rate {
+		t.Fatalf("%d of %d heartbeats were sent", sent, seconds*rate)
 	}
 	if tasks < 5 || slowest > 5*time.Second {
 		t.Errorf("%d tasks were assigned in the flood, the slowest after %v", tasks, slowest)

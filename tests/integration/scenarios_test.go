@@ -3,7 +3,6 @@ package integration
 import (
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -78,20 +77,20 @@ func TestFiveConcurrentAssignments(t *testing.T) {
 	c := r.start()
 	r.online(c, "a1", "a2") // 2 + 3 slots
 
-	var ready, done sync.WaitGroup
-	start := make(chan struct{})
+	start, confirmed := make(chan struct{}), make(chan int)
 	for i := range 5 {
 		producer := connect(t, r.broker)
-		ready.Add(1)
-		done.Go(func() {
-			ready.Done()
+		go func() {
 			<-start
-			producer.assign(task(fmt.Sprint("t-", i), "build"))
-		})
+			confirmed <- count(producer.tryPublish(bus.QueueAssign, task(fmt.Sprint("t-", i), "build").message()))
+		}()
 	}
-	ready.Wait()
 	close(start)
-	done.Wait()
+	for range 5 {
+		if <-confirmed != 1 {
+			t.Fatal("a task was not confirmed")
+		}
+	}
 
 	// Five tasks and five slots: whoever came first, every slot is used once.
 	seen := map[string]bool{}
@@ -274,4 +273,38 @@ func TestHighLaneAndExchange(t *testing.T) {
 	}
 	r.empty("agent.a1", "agent.a2", bus.QueueFailed, bus.QueueDead)
 	r.finish(c)
+}
+
+// However many tasks wait, an agent's known work stays within its slots (S6), also
+// across a lost session: what was dispatched before it still counts.
+func TestFleetIsNeverOvershot(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, replaced(t, fleet, "assignment_timeout_seconds: 1", "assignment_timeout_seconds: 60"))
+	c := r.start()
+	r.online(c, "a1", "a2") // 2 + 3 slots
+	burst := make([]request, 60)
+	for i := range burst {
+		burst[i] = task(fmt.Sprint("t-", i), "build")
+	}
+	r.assign(burst...)
+	full := func(what string, waiting int) {
+		t.Helper()
+		c.awaitStatus(what, func(s httpapi.Status) bool { return s.Pending.Total == waiting && s.Pending.Dispatching == 0 })
+		if a1, a2 := r.ready("agent.a1"), r.ready("agent.a2"); a1 != 2 || a2 != 3 {
+			t.Errorf("%s: a1 has %d of 2, a2 %d of 3", what, a1, a2)
+		}
+	}
+	full("five slots are taken", 55)
+	r.dispatches("a1", 1)
+	r.report(beat("a1", 1, 2)) // one of its two is done
+	full("a freed slot is taken, once", 54)
+	r.broker.CloseConnections(t)
+	c.awaitStatus("a second session", func(s httpapi.Status) bool { return s.Broker.Sessions >= 2 && s.Readiness.Ready })
+	r.client = connect(t, r.broker)
+	full("after a lost session", 54)
+	r.dispatches("a2", 3)
+	r.report(beat("a2", 0, 3))
+	full("three freed slots are taken, once", 51)
+	c.stop()
+	r.holds(bus.QueueAssign, 51)
 }

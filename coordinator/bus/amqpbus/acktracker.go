@@ -181,6 +181,13 @@ func (t *ackTracker) take(now time.Time, all bool, out *orders) time.Duration {
 	return 0
 }
 
+// idle tells that every delivery so far is settled and has been taken.
+func (t *ackTracker) idle() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.base == t.next && len(t.strays) == 0 && len(t.singles) == 0 && len(t.rejects) == 0
+}
+
 // bypass acknowledges every settled tag singly; the held ones among them become
 // strays.
 func (t *ackTracker) bypass(out *orders) {

@@ -84,6 +84,16 @@ func differs(q bus.Queue, plain bool, broker string) bus.Finding {
 		describe(q.Kind), lost(q.Kind), broker)}
 }
 
+// incomparable is the Finding for a queue that exists, but whose arguments this
+// user may not have compared.
+func incomparable(q bus.Queue) bus.Finding {
+	text := fmt.Sprintf("exists, but whether it is a %s of this topology cannot be verified: this user lacks the configure permission on it", describe(q.Kind))
+	if q.Kind == bus.Quorum && q.DeadLetter != "" {
+		text += "; messages to it are given no expiration, because a queue without our dead-letter rule would lose them, and so what is not taken in time is not noticed"
+	}
+	return bus.Finding{Object: q.Name, Text: text}
+}
+
 // locked is the Finding for a queue that is exclusive where it should not be, or
 // the other way round.
 func locked(q bus.Queue) bus.Finding {
@@ -94,8 +104,12 @@ func locked(q bus.Queue) bus.Finding {
 }
 
 func describe(kind bus.QueueKind) string {
-	if kind == bus.Stream {
+	switch kind {
+	case bus.Stream:
 		return "stream"
+	case bus.Classic:
+		return "plain durable queue"
+	default:
+		return string(kind) + " queue"
 	}
-	return string(kind) + " queue"
 }

@@ -13,8 +13,15 @@ import (
 	"taskbus/coordinator/bus"
 )
 
+// lingerAfterAcks is how long a channel stays open after its last
+// acknowledgement. RabbitMQ keeps up to some thousand acknowledgements of a
+// quorum queue back while the queue is busy and forgets them with the channel:
+// the messages would be delivered again.
+const lingerAfterAcks = time.Second
+
 // consumer is one subscription: a channel of its own, one goroutine that hands
-// deliveries to the handler and one that sends acknowledgements.
+// deliveries to the handler and one that sends acknowledgements. After
+// Unsubscribe it leaves the session with the last settlement.
 type consumer struct {
 	session *session
 	number  int
@@ -26,10 +33,12 @@ type consumer struct {
 	closes  chan *amqp.Error
 	cancels chan string
 
-	acks *ackTracker
-	soon chan struct{} // a flush is wanted within ackDelay
-	now  chan struct{} // a flush is wanted at once
-	done chan struct{} // the last flush is out
+	acks         *ackTracker
+	soon         chan struct{} // a flush is wanted within ackDelay
+	now          chan struct{} // a flush is wanted at once
+	unsubscribed chan struct{} // closed when the broker has ended the consumer as asked
+	handedOut    chan struct{} // closed when, after that, Handle has had everything
+	done         chan struct{} // closed when the last flush is out
 }
 
 // Subscribe implements [bus.Session]. Once begun it is bounded by the request
@@ -47,9 +56,10 @@ func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
 		return fmt.Errorf("subscribe to %q: %w", sub.Queue, err)
 	}
 	c := &consumer{
-		session: s, number: len(*s.consumers.Load()), queue: sub.Queue, handle: sub.Handle,
+		session: s, number: s.lastConsumer + 1, queue: sub.Queue, handle: sub.Handle,
 		acks: newAckTracker(),
-		soon: make(chan struct{}, 1), now: make(chan struct{}, 1), done: make(chan struct{}),
+		soon: make(chan struct{}, 1), now: make(chan struct{}, 1),
+		unsubscribed: make(chan struct{}), handedOut: make(chan struct{}), done: make(chan struct{}),
 	}
 	args := amqp.Table{}
 	if s.maybeStream(sub.Queue) {
@@ -63,12 +73,19 @@ func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
 	if err != nil {
 		return s.subscribeError(sub.Queue, err)
 	}
-	all := append([]*consumer{}, *s.consumers.Load()...)
-	all = append(all, c)
-	s.consumers.Store(&all)
+	s.lastConsumer = c.number
+	s.list(func(all []*consumer) []*consumer { return append(all, c) })
 	go c.deliver(deliveries)
 	go c.acknowledge()
 	return nil
+}
+
+// list replaces the list of consumers by what change makes of a copy.
+func (s *session) list(change func([]*consumer) []*consumer) {
+	s.listing.Lock()
+	defer s.listing.Unlock()
+	all := change(slices.Clone(*s.consumers.Load()))
+	s.consumers.Store(&all)
 }
 
 func (c *consumer) consume(sub bus.Subscription, args amqp.Table) (<-chan amqp.Delivery, error) {
@@ -93,8 +110,8 @@ func (c *consumer) consume(sub bus.Subscription, args amqp.Table) (<-chan amqp.D
 	return deliveries, err
 }
 
-// Unsubscribe implements [bus.Session]. The channel stays: what was delivered on
-// it is acknowledged on it.
+// Unsubscribe implements [bus.Session]. The channel stays until what was
+// delivered on it has been acknowledged on it.
 func (s *session) Unsubscribe(_ context.Context, queue string) (bool, error) {
 	s.subscribing.Lock()
 	defer s.subscribing.Unlock()
@@ -110,6 +127,7 @@ func (s *session) Unsubscribe(_ context.Context, queue string) (bool, error) {
 		if err := s.consuming.within(doing, func() error { return c.channel.Cancel(c.tag, false) }); err != nil {
 			return false, explain(s.target, doing, err)
 		}
+		close(c.unsubscribed)
 		return true, nil
 	}
 	return false, nil
@@ -154,6 +172,13 @@ func (c *consumer) deliver(deliveries <-chan amqp.Delivery) {
 			Body: d.Body,
 		})
 	}
+	// Everything has been handed out, the library's buffer included. Whatever
+	// else ends the deliveries ends the session as well.
+	select {
+	case <-c.unsubscribed:
+		close(c.handedOut)
+	case <-c.session.ending:
+	}
 }
 
 // expiration reads the property of a delivery; what is no number counts as none.
@@ -184,8 +209,9 @@ func (c *consumer) wake(w wakeup) {
 	}
 }
 
-// acknowledge sends what the tracker says until the session ends, and reports
-// the end of the channel: the deliveries may be stuck behind a slow handler.
+// acknowledge sends what the tracker says until the session ends or, after
+// Unsubscribe, nothing is left to be settled. It reports the end of the channel:
+// the deliveries may be stuck behind a slow handler.
 func (c *consumer) acknowledge() {
 	defer close(c.done)
 	var out orders
@@ -205,6 +231,8 @@ func (c *consumer) acknowledge() {
 		}
 		c.sendAcks(&out)
 	}
+	handedOut, leaving := c.handedOut, false
+	var over <-chan time.Time
 	for {
 		select {
 		case <-c.soon:
@@ -223,11 +251,37 @@ func (c *consumer) acknowledge() {
 				c.session.fail(err)
 			}
 			c.closes = nil
+		case <-handedOut:
+			handedOut, leaving = nil, true
+		case <-over:
+			c.leave()
+			return
 		case <-c.session.flushing:
 			flush(true)
 			return
 		}
+		if leaving && over == nil && c.acks.idle() {
+			over = time.After(lingerAfterAcks) // idle for good: no delivery comes any more
+		}
 	}
+}
+
+// leave closes the channel of a consumer that has nothing left to do, which also
+// gives back what the broker sent after it had been told to stop and the library
+// dropped. Later acknowledgements find no consumer.
+func (c *consumer) leave() {
+	// An error is the end of the connection, which is the session's to tell.
+	_ = c.session.consuming.within(fmt.Sprintf("close the channel that consumed %q", c.queue), c.channel.Close)
+	select {
+	case reply := <-c.closes: // the broker may have been first
+		if err := c.lost(reply); err != nil {
+			c.session.fail(err)
+		}
+	default:
+	}
+	c.session.list(func(all []*consumer) []*consumer {
+		return slices.DeleteFunc(all, func(other *consumer) bool { return other == c })
+	})
 }
 
 // lost explains the end of the channel. The end of the whole connection is the
@@ -270,14 +324,18 @@ func (s *session) Reject(tag bus.Tag) {
 	}
 }
 
-// owner is the consumer that a tag belongs to; nil for a tag of another session.
-// A delivery tag that went to another session's channel would settle a
-// different task there.
+// owner is the consumer that a tag belongs to; nil for a tag of another session,
+// and for one of a consumer that has left. A delivery tag that went to another
+// channel would settle a different task there.
 func (s *session) owner(tag bus.Tag) *consumer {
-	all := *s.consumers.Load()
-	if tag.Session != s.number || tag.Consumer < 0 || tag.Consumer >= len(all) {
+	if tag.Session != s.number {
 		s.stale.Add(1)
 		return nil
 	}
-	return all[tag.Consumer]
+	all := *s.consumers.Load()
+	at, found := slices.BinarySearchFunc(all, tag.Consumer, func(c *consumer, number int) int { return c.number - number })
+	if !found {
+		return nil
+	}
+	return all[at]
 }

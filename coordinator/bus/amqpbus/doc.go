@@ -25,6 +25,12 @@
 // heartbeat in time, every request has a time limit, and whoever finds one of
 // these exceeded closes the socket beneath the library, which frees every lock.
 //
+// # Why no message stops the others
+//
+// The library gives up the whole connection over headers that it cannot read
+// (nested too deeply, too many), and the broker would deliver the same message
+// again, without end. A [headerGuard] on the wire takes such headers out.
+//
 // # What it must never do
 //
 // It decides nothing about tasks or agents, interprets no body, and never puts a

@@ -28,9 +28,11 @@ type session struct {
 	publisher  *publisher
 	topology   *topology
 
-	subscribing sync.Mutex
-	consumers   atomic.Pointer[[]*consumer]
-	stale       atomic.Uint64
+	subscribing  sync.Mutex
+	lastConsumer int                         // number of the newest; guarded by subscribing
+	listing      sync.Mutex                  // held to replace consumers
+	consumers    atomic.Pointer[[]*consumer] // by number
+	stale        atomic.Uint64
 
 	ended    sync.Once
 	err      error         // written before ending closes
@@ -140,6 +142,12 @@ func (s *session) EnsureQueue(ctx context.Context, q bus.Queue) (bool, error) {
 	}
 	return s.topology.ensure(ctx, q)
 }
+
+// Matches implements [bus.Session].
+func (s *session) Matches(queue string) bool { return s.topology.matches(queue) }
+
+// User implements [bus.Session].
+func (s *session) User() string { return s.target.user }
 
 // Depth implements [bus.Session].
 func (s *session) Depth(ctx context.Context, queue string) (bus.Depth, error) {

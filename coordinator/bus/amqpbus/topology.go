@@ -26,18 +26,19 @@ type topology struct {
 	link    *link
 	channel *amqp.Channel
 
-	mu       sync.Mutex
+	mu       sync.RWMutex
 	findings []bus.Finding
+	matching map[string]bool // queues found as described; no false entries
 }
 
 func newTopology(l *link, mode bus.Mode, logger zerolog.Logger) *topology {
-	return &topology{mode: mode, logger: logger, link: l}
+	return &topology{mode: mode, logger: logger, link: l, matching: make(map[string]bool)}
 }
 
-// moveTo is the same topology, findings included, asked over another connection.
+// moveTo is the same topology with all that is known, asked over another connection.
 // It must be called before the session is shared.
 func (t *topology) moveTo(l *link) *topology {
-	return &topology{mode: t.mode, logger: t.logger, link: l, findings: t.findings}
+	return &topology{mode: t.mode, logger: t.logger, link: l, findings: t.findings, matching: t.matching}
 }
 
 // ask makes one request. A refusal by the broker comes back as *amqp.Error. When
@@ -160,21 +161,25 @@ func (t *topology) denied(doing, object string, err error) error {
 }
 
 // ensure declares a queue, or looks for it where declaring is not allowed. It
-// tells whether the queue exists.
-func (t *topology) ensure(ctx context.Context, q bus.Queue) (bool, error) {
+// tells whether the queue exists, and keeps whether it is as described.
+func (t *topology) ensure(ctx context.Context, q bus.Queue) (exists bool, err error) {
 	doing := fmt.Sprintf("declare queue %q", q.Name)
-	err := t.ask(ctx, doing, func(ch *amqp.Channel) error {
-		var err error
-		switch {
-		case q.Temporary:
-			_, err = ch.QueueDeclare(q.Name, false, false, true, false, nil)
-		case t.mode == bus.Declare:
-			_, err = ch.QueueDeclare(q.Name, true, false, false, false, arguments(q))
-		default:
-			_, err = ch.QueueDeclarePassive(q.Name, true, false, false, false, nil)
+	seen := false // by a passive look
+	err = t.ask(ctx, doing, func(ch *amqp.Channel) error {
+		if !q.Temporary && t.mode != bus.Declare {
+			if _, err := ch.QueueDeclarePassive(q.Name, true, false, false, false, nil); err != nil || t.mode != bus.Verify {
+				return err
+			}
+			seen = true
+			// The broker compares arguments in a declaration only. Directly after
+			// the look it creates nothing, unless the queue is deleted within
+			// this round trip. It would then come back as described, and whoever
+			// deletes the queue of a running coordinator finds it again, empty:
+			// no message and nobody's settings are lost.
 		}
-		return err
+		return declareQueue(ch, q)
 	})
+	t.setMatching(q.Name, err == nil && (q.Temporary || t.mode == bus.Declare || t.mode == bus.Verify))
 	switch {
 	case err == nil:
 		return true, nil
@@ -182,6 +187,9 @@ func (t *topology) ensure(ctx context.Context, q bus.Queue) (bool, error) {
 		return false, nil
 	case refusal(err, amqp.ResourceLocked) != nil:
 		t.record(locked(q))
+		return true, nil
+	case refusal(err, amqp.AccessRefused) != nil && seen:
+		t.record(incomparable(q))
 		return true, nil
 	}
 	if reply := refusal(err, amqp.PreconditionFailed); reply != nil {
@@ -196,6 +204,16 @@ func (t *topology) ensure(ctx context.Context, q bus.Queue) (bool, error) {
 		return false, err
 	}
 	return true, nil
+}
+
+func declareQueue(ch *amqp.Channel, q bus.Queue) error {
+	var err error
+	if q.Temporary {
+		_, err = ch.QueueDeclare(q.Name, false, false, true, false, nil)
+	} else {
+		_, err = ch.QueueDeclare(q.Name, true, false, false, false, arguments(q))
+	}
+	return err
 }
 
 // isPlain tells whether an existing queue is what clients get that declare a
@@ -266,7 +284,24 @@ func (t *topology) record(f bus.Finding) {
 
 // list returns a copy of the findings.
 func (t *topology) list() []bus.Finding {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return slices.Clone(t.findings)
+}
+
+func (t *topology) setMatching(queue string, as bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.Clone(t.findings)
+	if as {
+		t.matching[queue] = true
+	} else {
+		delete(t.matching, queue)
+	}
+}
+
+// matches implements [bus.Session]. It waits for no request to the broker.
+func (t *topology) matches(queue string) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.matching[queue]
 }

@@ -99,9 +99,8 @@ func (b *Broker) prepare(s *session) error {
 	if b.control.openError != nil {
 		return b.control.openError
 	}
-	var err error
-	s.findings, err = b.fabric.apply(s.spec.Topology, s)
-	return err
+	s.user = b.control.user
+	return b.fabric.apply(s.spec.Topology, s)
 }
 
 // admit lets the session in, holding its lock. If somebody else holds that, it

@@ -21,6 +21,7 @@ type consumer struct {
 	inbox   []bus.Delivery // handed out by the broker, not yet handled
 	cursor  int            // of a stream: the offset read next
 	stopped bool           // unsubscribed: gets nothing more
+	left    chan struct{}  // closed when it is stopped and everything is settled
 }
 
 func (c *consumer) hasCredit() bool {
@@ -46,7 +47,21 @@ func (c *consumer) handBack() []*message {
 	return held
 }
 
-// run calls Handle until the session is over.
+// leaveIfDone ends a stopped consumer that holds nothing any more. Late settlements
+// find nothing to settle.
+func (c *consumer) leaveIfDone() {
+	if !c.stopped || len(c.unacked) > 0 {
+		return
+	}
+	select {
+	case <-c.left: // already
+	default:
+		c.queue.detach(c)
+		close(c.left)
+	}
+}
+
+// run calls Handle until the session is over or the consumer has left.
 func (c *consumer) run() {
 	for {
 		if d, ok := c.next(); ok {
@@ -56,6 +71,8 @@ func (c *consumer) run() {
 		select {
 		case <-c.wake:
 		case <-c.session.ended:
+			return
+		case <-c.left:
 			return
 		}
 	}

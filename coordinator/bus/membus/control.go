@@ -27,6 +27,7 @@ const (
 type control struct {
 	confirm   func(bus.Publication) Reply
 	openError error
+	user      string
 	withheld  []*publication
 }
 
@@ -62,6 +63,15 @@ func (b *Broker) SetOpenError(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.control.openError = err
+}
+
+// SetUser names the user of the sessions that are opened from now on (see
+// bus.Session.User); none at first. Whatever the name, every UserID is taken: one
+// Broker stands for the connections of many.
+func (b *Broker) SetUser(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.control.user = name
 }
 
 // Cut ends every session, and every Open that waits for a lock, as when the

@@ -16,7 +16,7 @@
 //
 // It differs where nothing in Taskbus depends on it: length limits are exact and
 // do not hold for dead letters, streams keep everything, consumer timeouts do
-// not run out.
+// not run out, and any user may send any user id.
 //
 // # Time
 //

@@ -23,27 +23,24 @@ type exchange struct {
 	bindings []bus.Binding
 }
 
-// apply sees to a topology as its mode says and returns what differs. Temporary
-// queues become the session's in every mode.
-func (f *fabric) apply(t bus.Topology, s *session) ([]bus.Finding, error) {
-	if t.Mode == bus.Declare {
-		return f.declare(t, s)
-	}
-	if t.Mode == bus.Verify {
+// apply sees to a session's topology as its mode says and tells the session what
+// differs. Temporary queues become the session's in every mode.
+func (f *fabric) apply(t bus.Topology, s *session) error {
+	switch t.Mode {
+	case bus.Declare:
+		f.declareExchanges(t, s)
+	case bus.Verify:
 		if err := f.verify(t); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	var findings []bus.Finding
 	for _, q := range t.Queues {
-		if !q.Temporary {
-			continue
-		}
-		if finding, differs := f.declareQueue(q, s); differs {
-			findings = append(findings, finding)
-		}
+		f.ensure(q, s)
 	}
-	return findings, nil
+	if t.Mode == bus.Declare {
+		return f.bind(t)
+	}
+	return nil
 }
 
 func (f *fabric) verify(t bus.Topology) error {
@@ -61,35 +58,50 @@ func (f *fabric) verify(t bus.Topology) error {
 	return nil
 }
 
-func (f *fabric) declare(t bus.Topology, s *session) ([]bus.Finding, error) {
-	var findings []bus.Finding
+func (f *fabric) declareExchanges(t bus.Topology, s *session) {
 	for _, x := range t.Exchanges {
 		have := f.exchanges[x.Name]
 		if have == nil {
 			f.exchanges[x.Name] = &exchange{kind: x.Kind}
 		} else if have.kind != x.Kind {
-			findings = append(findings, bus.Finding{Object: x.Name, Text: fmt.Sprintf(
+			s.record(bus.Finding{Object: x.Name, Text: fmt.Sprintf(
 				"is a %s exchange instead of a %s one and routes as such", have.kind, x.Kind)})
 		}
 	}
-	for _, q := range t.Queues {
-		if finding, differs := f.declareQueue(q, s); differs {
-			findings = append(findings, finding)
-		}
-	}
+}
+
+func (f *fabric) bind(t bus.Topology) error {
 	for _, binding := range t.Bindings {
 		x := f.exchanges[binding.Exchange]
 		if x == nil {
-			return nil, &bus.TopologyError{Object: binding.Exchange, Reason: "this exchange does not exist: declare it before binding " + binding.Queue}
+			return &bus.TopologyError{Object: binding.Exchange, Reason: "this exchange does not exist: declare it before binding " + binding.Queue}
 		}
 		if f.queues[binding.Queue] == nil {
-			return nil, &bus.TopologyError{Object: binding.Queue, Reason: "this queue does not exist: declare it before binding it to " + binding.Exchange}
+			return &bus.TopologyError{Object: binding.Queue, Reason: "this queue does not exist: declare it before binding it to " + binding.Exchange}
 		}
 		if !slices.Contains(x.bindings, binding) {
 			x.bindings = append(x.bindings, binding)
 		}
 	}
-	return findings, nil
+	return nil
+}
+
+// ensure declares a queue, or looks for it, as the session's mode says. It tells
+// whether the queue exists, and the session whether it is as described.
+func (f *fabric) ensure(q bus.Queue, s *session) bool {
+	delete(s.matching, q.Name)
+	mode, exists := s.spec.Topology.Mode, f.queues[q.Name] != nil
+	compare := mode == bus.Verify && exists
+	if !q.Temporary && mode != bus.Declare && !compare {
+		return exists
+	}
+	finding, differs := f.declareQueue(q, s)
+	if differs {
+		s.record(finding)
+	} else {
+		s.matching[q.Name] = true
+	}
+	return true
 }
 
 // declareQueue creates a queue that is missing. One that exists with another

@@ -22,6 +22,7 @@ type session struct {
 	broker *Broker
 	spec   bus.SessionSpec
 	number uint64
+	user   string
 
 	window  chan struct{} // holds a token for every unsettled publication
 	settler chan struct{} // wakes the goroutine that settles
@@ -35,6 +36,7 @@ type session struct {
 	consumers     []*consumer
 	unsettled     []*publication // in the order of publishing
 	findings      []bus.Finding
+	matching      map[string]bool // queues found as described; no false entries
 	staleAcks     uint64
 }
 
@@ -44,8 +46,9 @@ func newSession(b *Broker, spec bus.SessionSpec) *session {
 	}
 	return &session{
 		broker: b, spec: spec, number: lastSession.Add(1),
-		window:  make(chan struct{}, spec.Window),
-		settler: make(chan struct{}, 1), alarmed: make(chan struct{}, 1),
+		matching: map[string]bool{},
+		window:   make(chan struct{}, spec.Window),
+		settler:  make(chan struct{}, 1), alarmed: make(chan struct{}, 1),
 		refused: make(chan struct{}), ended: make(chan struct{}), done: make(chan struct{}),
 	}
 }
@@ -82,7 +85,7 @@ func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
 	}
 	c := &consumer{
 		session: s, number: len(s.consumers), queue: q, sub: sub,
-		wake: make(chan struct{}, 1), unacked: map[uint64]*message{},
+		wake: make(chan struct{}, 1), left: make(chan struct{}), unacked: map[uint64]*message{},
 	}
 	s.consumers = append(s.consumers, c)
 	q.attach(c, sub.From)
@@ -100,6 +103,7 @@ func (s *session) Unsubscribe(_ context.Context, queue string) (bool, error) {
 	for _, c := range slices.Backward(s.consumers) {
 		if c.sub.Queue == queue && !c.stopped {
 			c.stopped = true
+			c.leaveIfDone()
 			return true, nil
 		}
 	}
@@ -137,6 +141,7 @@ func (s *session) finish(tag bus.Tag, rejected bool) {
 	}
 	delete(c.unacked, tag.Delivery)
 	c.queue.settle(m, rejected)
+	c.leaveIfDone()
 }
 
 // EnsureQueue implements bus.Session.
@@ -149,14 +154,24 @@ func (s *session) EnsureQueue(ctx context.Context, q bus.Queue) (bool, error) {
 	if s.closing {
 		return false, bus.ErrClosed
 	}
-	if s.spec.Topology.Mode != bus.Declare && !q.Temporary {
-		return s.broker.fabric.queues[q.Name] != nil, nil
+	return s.broker.fabric.ensure(q, s), nil
+}
+
+// Matches implements bus.Session.
+func (s *session) Matches(queue string) bool {
+	s.broker.mu.Lock()
+	defer s.broker.mu.Unlock()
+	return s.matching[queue]
+}
+
+// User implements bus.Session.
+func (s *session) User() string { return s.user }
+
+// record keeps a finding, once.
+func (s *session) record(f bus.Finding) {
+	if !slices.Contains(s.findings, f) {
+		s.findings = append(s.findings, f)
 	}
-	finding, differs := s.broker.fabric.declareQueue(q, s)
-	if differs && !slices.Contains(s.findings, finding) {
-		s.findings = append(s.findings, finding)
-	}
-	return true, nil
 }
 
 // Depth implements bus.Session.
