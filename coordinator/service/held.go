@@ -25,22 +25,36 @@ type heldDelivery struct {
 // safe for concurrent use; a *heldDelivery belongs to one stage at a time, in
 // the order ingest, loop, outbox, settle.
 type held struct {
-	mu    sync.Mutex
-	next  coordinator.Handle
-	items map[coordinator.Handle]*heldDelivery
-	bytes int64
+	mu     sync.Mutex
+	next   coordinator.Handle
+	items  map[coordinator.Handle]*heldDelivery
+	bytes  int64
+	closed bool
 }
 
 func newHeld() *held { return &held{items: make(map[coordinator.Handle]*heldDelivery)} }
 
-// add takes a delivery in and gives it its handle.
-func (h *held) add(d *heldDelivery) {
+// add takes a delivery in and gives it its handle; false when the session is
+// over and the delivery the broker's again.
+func (h *held) add(d *heldDelivery) bool {
 	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return false
+	}
 	h.next++
 	d.handle = h.next
 	h.items[d.handle] = d
 	h.bytes += int64(len(d.delivery.Body))
-	h.mu.Unlock()
+	return true
+}
+
+// close refuses deliveries from now on and returns how many are held.
+func (h *held) close() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	return len(h.items)
 }
 
 func (h *held) get(handle coordinator.Handle) *heldDelivery {

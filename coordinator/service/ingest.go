@@ -60,7 +60,9 @@ func (r *session) onTask(d bus.Delivery) {
 		TraceParent:   textHeader(d.Headers, headerTraceParent),
 		TraceState:    textHeader(d.Headers, headerTraceState),
 	})
-	r.held.add(h)
+	if !r.hold(h) {
+		return
+	}
 	r.s.history.accepted(h.task)
 	r.s.loop.post(r.number, coordinator.TaskReceived{Handle: h.handle, Task: h.task, Redelivered: d.Redelivered})
 }
@@ -71,6 +73,15 @@ func (r *session) noteDelivery(d *bus.Delivery) {
 	if d.Redelivered {
 		r.s.count.redelivered.Add(1)
 	}
+}
+
+// hold keeps the delivery until it is settled; false when the session is over.
+func (r *session) hold(h *heldDelivery) bool {
+	if r.held.add(h) {
+		return true
+	}
+	r.s.count.abandoned.Add(1)
+	return false
 }
 
 // decodeTask refuses what is not plain JSON before looking at the bytes.
@@ -119,7 +130,9 @@ func (r *session) onReturned(d bus.Delivery) {
 	task.TraceParent = textHeader(d.Headers, headerTraceParent)
 	task.TraceState = textHeader(d.Headers, headerTraceState)
 	h.task, h.payload = task, dispatch.Payload
-	r.held.add(h)
+	if !r.hold(h) {
+		return
+	}
 	r.s.history.returned(task)
 	r.s.loop.post(r.number, coordinator.TaskReturned{
 		Handle: h.handle, Task: task,
@@ -141,8 +154,9 @@ func returnCause(headers map[string]any) coordinator.ReturnCause {
 
 // refuse holds a message that cannot be read and has it parked.
 func (r *session) refuse(h *heldDelivery, refusal *messages.Refusal) {
-	r.held.add(h)
-	r.outbox.add(outgoing{refused: refusal, held: h})
+	if r.hold(h) {
+		r.outbox.add(outgoing{refused: refusal, held: h})
+	}
 }
 
 // onStatus takes a delivery of agent.status: a heartbeat, or a fence of ours or

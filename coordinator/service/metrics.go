@@ -42,6 +42,7 @@ type metrics struct {
 	authRejections  *prometheus.CounterVec
 	sessions        *prometheus.CounterVec
 	duplicates      prometheus.Counter
+	eventsDropped   prometheus.Counter
 	connected       prometheus.Gauge
 	blocked         prometheus.Gauge
 	reloadOK        prometheus.Gauge
@@ -87,6 +88,7 @@ func newMetrics(s *Service) *metrics {
 		statusRefused:  vec("status_refused_total", "Heartbeats that changed nothing, by cause.", "refusal"),
 		authRejections: vec("auth_rejections_total", "Heartbeats whose broker-validated user was not their agent, by mode of agents.auth.", "mode"),
 		sessions:       vec("amqp_sessions_total", "Broker sessions opened, and ended by cause.", "reason"),
+		eventsDropped:  counter("events_dropped_total", "Announcements on taskbus.events that were dropped because too much waited to be published."),
 		duplicates:     counter("duplicates_total", "Second copies of known tasks that were dropped."),
 		connected:      gauge("amqp_connected", "1 while there is a broker session."),
 		blocked:        gauge("amqp_blocked", "1 while the broker holds up publishers."),
@@ -122,7 +124,7 @@ func (m *metrics) register(r *prometheus.Registry) error {
 	var all error
 	for _, c := range []prometheus.Collector{
 		m.receivedVec, m.assignments, m.duration, m.queueWait, m.confirm, m.publishVec, m.invalid,
-		m.statusRefused, m.authRejections, m.sessions, m.duplicates, m.connected, m.blocked, m.reloadOK,
+		m.statusRefused, m.authRejections, m.sessions, m.duplicates, m.eventsDropped, m.connected, m.blocked, m.reloadOK,
 		&fleetCollector{s: m.s},
 	} {
 		all = errors.Join(all, r.Register(c))

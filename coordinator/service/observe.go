@@ -92,6 +92,22 @@ func (o *observer) cannotPark(t *ticket, err *bus.EncodingError) {
 		Msg("the message cannot be published to task.dead; left to the queue's dead-letter rule")
 }
 
+// notTaken tells that the broker did not take a notice, a few times a second.
+func (o *observer) notTaken(queue string, outcome bus.Outcome) {
+	if o.noisy.allow(o.s.now()) {
+		o.log.Error().Str("queue", queue).Stringer("outcome", outcome).
+			Msg("the broker does not take what must be published here; trying again, the tasks concerned stay unacknowledged")
+	}
+}
+
+// replyToRefused tells that a producer asked for its copy where none may go.
+func (o *observer) replyToRefused(t *coordinator.Task) {
+	if o.noisy.allow(o.s.now()) {
+		o.log.Warn().Str("trace_id", t.TraceID).Str("task_id", string(t.ID)).Str("reply_to", t.ReplyTo).
+			Msg("reply_to names a queue of Taskbus or of an agent; no copy is sent")
+	}
+}
+
 func (o *observer) duplicate(t *coordinator.Task) {
 	o.s.count.duplicates.Add(1)
 	o.s.metrics.duplicates.Inc()

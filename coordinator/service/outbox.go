@@ -6,6 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
+	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/messages"
@@ -16,32 +19,41 @@ const (
 	appID       = "taskbus"
 	contentJSON = "application/json"
 	typeFence   = "coordinator.fence"
+	typeStub    = "task.dead.stub" // stands in task.dead for what could not be kept
 )
 
-// outgoing is one thing to publish; exactly one of its first three fields is set.
+// outgoing is one thing to publish: exactly one of its fields is set, but for
+// held, which belongs to refused.
 type outgoing struct {
 	dispatch *coordinator.Dispatch
 	fail     *coordinator.Fail
 	refused  *messages.Refusal // an unreadable message: told about and parked
-	event    *bus.Publication  // something to announce
-
-	held *heldDelivery // for refused
+	held     *heldDelivery
+	notice   *notice          // one that the broker did not take before
+	event    *bus.Publication // something to announce
 }
 
 // outbox lets the loop hand over effects without ever waiting for the broker:
 // it queues them, and one goroutine encodes and publishes them in order. Its
-// length is bounded by the deliveries held.
+// length is bounded by the deliveries held and by maxAnnounced.
 type outbox struct {
 	mu     sync.Mutex
 	queue  []outgoing
+	open   int           // added and not yet published
 	signal chan struct{} // capacity 1
 }
+
+// maxAnnounced is how many things may wait to be published before announcements
+// are dropped: nobody depends on them, and a broker that holds up publishers must
+// not cost memory without bound.
+const maxAnnounced = 10_000
 
 func newOutbox() *outbox { return &outbox{signal: make(chan struct{}, 1)} }
 
 func (o *outbox) add(item outgoing) {
 	o.mu.Lock()
 	o.queue = append(o.queue, item)
+	o.open++
 	first := len(o.queue) == 1
 	o.mu.Unlock()
 	if first {
@@ -61,22 +73,41 @@ func (o *outbox) swap(empty []outgoing) []outgoing {
 	return full
 }
 
+// published notes that one item is with the transport.
+func (o *outbox) published() {
+	o.mu.Lock()
+	o.open--
+	o.mu.Unlock()
+}
+
+// waiting is how many items are not with the transport yet.
+func (o *outbox) waiting() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.open
+}
+
 // publishAll is the goroutine that empties the outbox until the session ends.
+// What is left then is not sent, and reported so.
 func (r *session) publishAll() {
 	var batch []outgoing
-	for {
+	for ended := false; ; {
 		batch = r.outbox.swap(batch[:0])
 		for i := range batch {
 			r.publish(&batch[i])
+			r.outbox.published()
 			batch[i] = outgoing{}
 		}
-		if len(batch) > 0 {
+		switch {
+		case len(batch) > 0:
 			continue
+		case ended:
+			return
 		}
 		select {
 		case <-r.outbox.signal:
 		case <-r.bus.Done():
-			return
+			ended = true
 		}
 	}
 }
@@ -89,6 +120,8 @@ func (r *session) publish(item *outgoing) {
 		r.publishFailure(item.fail)
 	case item.refused != nil:
 		r.publishRefusal(item.held, item.refused)
+	case item.notice != nil:
+		r.publishNotice(item.notice)
 	case item.event != nil:
 		_ = r.bus.Publish(*item.event) // an announcement: whoever missed it can look
 	}
@@ -116,6 +149,10 @@ func (r *session) publishDispatch(d *coordinator.Dispatch) {
 	if d.Task.TraceState != "" {
 		headers[headerTraceState] = d.Task.TraceState
 	}
+	user := "" // lets agents see who sent it, where identities are looked at at all
+	if r.s.config.Load().Auth != config.AuthOff {
+		user = r.bus.User()
+	}
 	var expiration time.Duration
 	if r.mayExpire(d.Queue) {
 		expiration = d.AcceptTimeout
@@ -129,6 +166,7 @@ func (r *session) publishDispatch(d *coordinator.Dispatch) {
 			MessageID:     d.DispatchID,
 			CorrelationID: d.Task.TraceID,
 			AppID:         appID,
+			UserID:        user,
 			Expiration:    expiration,
 			Timestamp:     d.At,
 			Headers:       headers,
@@ -136,9 +174,13 @@ func (r *session) publishDispatch(d *coordinator.Dispatch) {
 		Body: messages.AppendDispatch(make([]byte, 0, len(h.payload)+512), d, h.payload),
 	})
 	var encoding *bus.EncodingError
-	if errors.As(err, &encoding) {
+	switch {
+	case err == nil: // onSettled hears the answer
+	case errors.As(err, &encoding):
 		r.s.observe.cannotEncode(d, encoding)
 		r.s.loop.post(r.number, coordinator.DispatchSettled{Handle: d.Handle, Outcome: coordinator.PublishNotSent})
+	default:
+		r.s.loop.post(r.number, coordinator.DispatchSettled{Handle: d.Handle, Outcome: coordinator.PublishAbandoned})
 	}
 }
 
@@ -191,15 +233,43 @@ func (r *session) failurePublications(f *coordinator.Fail) []bus.Publication {
 		},
 		Body: messages.AppendAssignmentFailed(nil, f),
 	}
-	if f.Task.TraceParent != "" {
-		p.Headers = map[string]any{headerTraceParent: f.Task.TraceParent}
-	}
+	p.Headers = traceHeaders(f.Task)
 	pubs := []bus.Publication{p}
-	if f.Task.ReplyTo != "" {
+	switch {
+	case f.Task.ReplyTo == "":
+	case r.isOurs(f.Task.ReplyTo):
+		r.s.observe.replyToRefused(f.Task)
+	default:
 		p.Exchange, p.Key, p.Optional = "", f.Task.ReplyTo, true
 		pubs = append(pubs, p)
 	}
 	return pubs
+}
+
+// isOurs tells whether a queue is one of Taskbus's own or an agent's: no producer
+// may have its copies sent there.
+func (r *session) isOurs(queue string) bool {
+	for _, q := range bus.Standard(bus.Declare, r.s.profile(), r.s.config.Load().AgentQueues()).Queues {
+		if q.Name == queue {
+			return true
+		}
+	}
+	return queue == bus.QueueLeader
+}
+
+// traceHeaders passes the trace context on; nil when there is none.
+func traceHeaders(t *coordinator.Task) map[string]any {
+	if t.TraceParent == "" && t.TraceState == "" {
+		return nil
+	}
+	h := make(map[string]any, 2)
+	if t.TraceParent != "" {
+		h[headerTraceParent] = t.TraceParent
+	}
+	if t.TraceState != "" {
+		h[headerTraceState] = t.TraceState
+	}
+	return h
 }
 
 // parked is the original of a message on its way to task.dead, with the reason
@@ -221,34 +291,67 @@ func parked(d *bus.Delivery, reason coordinator.Reason, text string, now time.Ti
 	return p
 }
 
-// publishTicket sends everything that belongs to one ticket. What cannot be
-// encoded (a body beyond what may be published, say) is left to the broker: the
-// rejected delivery goes to task.dead by its dead-letter rule, without the
-// reason in its headers.
+// publishTicket sends everything that belongs to one ticket.
 func (r *session) publishTicket(t *ticket, pubs []bus.Publication) {
 	t.left = len(pubs)
-	for i := range pubs {
-		pubs[i].Token = r.tickets.issue(t)
-		err := r.bus.Publish(pubs[i])
-		if err == nil {
-			continue
-		}
-		r.tickets.redeem(pubs[i].Token)
-		var encoding *bus.EncodingError
-		switch {
-		case !errors.As(err, &encoding):
-			return // the session has ended
-		case pubs[i].Optional:
-			r.ticketDone(t, false)
-		default:
-			r.s.observe.cannotPark(t, encoding)
-			r.ticketDone(t, true)
-		}
+	for _, p := range pubs {
+		r.publishNotice(&notice{ticket: t, publication: p})
 	}
+}
+
+// publishNotice sends one. What cannot be encoded is a message to be parked with
+// headers or a body beyond what may be published.
+func (r *session) publishNotice(n *notice) {
+	r.tickets.issue(n)
+	err := r.bus.Publish(n.publication)
+	if err == nil {
+		return
+	}
+	r.tickets.redeem(n.publication.Token)
+	var encoding *bus.EncodingError
+	switch {
+	case !errors.As(err, &encoding): // the session has ended
+	case n.publication.Optional:
+		r.ticketDone(n.ticket, false)
+	default:
+		r.parkOtherwise(n, encoding)
+	}
+}
+
+// parkOtherwise finds another way to task.dead for a message that cannot be
+// published there as it is: the queue's own dead-letter rule where we know it,
+// which loses the reason; else a note in its place, with size and hash, which
+// loses the message.
+func (r *session) parkOtherwise(n *notice, why *bus.EncodingError) {
+	d := &n.held.delivery
+	if r.bus.Matches(d.Queue) {
+		r.s.observe.cannotPark(n.ticket, why)
+		r.ticketDone(n.ticket, true)
+		return
+	}
+	if n.publication.Type == typeStub {
+		r.ticketDone(n.ticket, false) // cannot be: the stub is small and plain
+		return
+	}
+	r.s.observe.cannotPark(n.ticket, why)
+	reason, _ := n.publication.Headers[headerReason].(string)
+	n.publication = bus.Publication{
+		Key: bus.QueueDead,
+		Properties: bus.Properties{
+			ContentType: contentJSON, Type: typeStub, AppID: appID, Timestamp: r.s.now(),
+			Headers: map[string]any{headerReason: reason, headerReasonCode: coordinator.ReasonInvalidMessage.String(), headerSourceQueue: d.Queue},
+		},
+		Body: fmt.Appendf(nil, `{"message_type":%q,"queue":%q,"bytes":%d,"xxhash64":"%016x"}`, typeStub, d.Queue, len(d.Body), xxhash.Sum64(d.Body)),
+	}
+	r.publishNotice(n)
 }
 
 // announce publishes an event that nobody needs to hear.
 func (r *session) announce(key, messageType, id, traceID string, body []byte) {
+	if r.outbox.waiting() >= maxAnnounced {
+		r.s.metrics.eventsDropped.Inc()
+		return
+	}
 	r.outbox.add(outgoing{event: &bus.Publication{
 		Token: tokenIgnored, Exchange: bus.ExchangeEvents, Key: key, Optional: true,
 		Properties: bus.Properties{
@@ -274,11 +377,4 @@ func (r *session) publishFence() error {
 		return fmt.Errorf("publish a mark to %s: %w", bus.StreamStatus, err)
 	}
 	return nil
-}
-
-// empty reports whether everything handed over has been taken out.
-func (o *outbox) empty() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return len(o.queue) == 0
 }

@@ -87,10 +87,13 @@ func New(o Options) (*Service, error) {
 }
 
 // Back-off between sessions: full jitter under a bound that doubles from
-// backoffFirst to backoffMax; a session that took tasks resets it.
+// backoffFirst to backoffMax. Only a session that lasted resets it: the end of
+// each counts against every task it held (the queue's delivery limit), so that a
+// fault which comes back at once must not come back often.
 const (
 	backoffFirst = 250 * time.Millisecond
 	backoffMax   = 15 * time.Second
+	backoffReset = 30 * time.Second
 )
 
 // Run takes tasks until ctx ends, then drains within the configured grace and
@@ -104,6 +107,7 @@ func (s *Service) Run(ctx context.Context) error {
 
 	bound := backoffFirst
 	for ctx.Err() == nil {
+		begun := s.now()
 		ready, err := s.runSession(ctx)
 		if ctx.Err() != nil {
 			if err != nil && !errors.Is(err, context.Canceled) {
@@ -111,7 +115,7 @@ func (s *Service) Run(ctx context.Context) error {
 			}
 			break
 		}
-		if ready {
+		if ready && s.now().Sub(begun) >= backoffReset {
 			bound = backoffFirst
 		}
 		pause := time.Duration(rand.Int64N(int64(bound)) + 1)
@@ -181,5 +185,4 @@ func (s *Service) declareNewQueues(old, c *config.Config) {
 			s.log.Warn().Err(err).Str("queue", q).Msg("the queue of a new agent does not exist yet")
 		}
 	}
-	r.noteFindings()
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -664,9 +665,15 @@ func TestHealthWords(t *testing.T) {
 		if h := health(); h.Status != httpapi.Healthy {
 			t.Errorf("all online: %+v", h)
 		}
-		r.task("t-1", "build", `,"required_capabilities":["cobol"]`)
-		if h := health(); h.Status != httpapi.Critical {
-			t.Errorf("the only assignment of the minute failed: %+v", h)
+		for i := range 5 {
+			r.task(fmt.Sprint("t-", i), "build", `,"required_capabilities":["cobol"]`)
+			want := httpapi.Degraded // one hopeless task in a quiet minute is no catastrophe
+			if i == 4 {
+				want = httpapi.Critical
+			}
+			if h := health(); h.Status != want {
+				t.Errorf("%d failed, none assigned: %+v", i+1, h)
+			}
 		}
 		r.heartbeat("a1", 0)
 		r.pass(61 * time.Second)
@@ -726,17 +733,128 @@ func TestLogLinesCarryIdsAndNoPayload(t *testing.T) {
 	})
 }
 
-// A refusal to take assignment.failed is a fault of the topology: the session is
-// opened anew, which declares it again, and the task fails properly.
+// When assignment.failed is gone it is declared again, and the failure gets there,
+// within the same session.
 func TestFailureThatCannotBePublishedIsNotLost(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.broker.DeleteQueue(bus.QueueFailed)
 		r.task("t-1", "paint", "")
-		r.pass(16 * time.Second)
+		r.pass(noticePause)
 		if m := r.only(bus.QueueFailed); m.text("task_id") != "t-1" {
 			t.Errorf("%s", m.Body)
 		}
 		r.empty(bus.QueueAssign)
+		if n := r.service.sessions.Load(); n != 1 {
+			t.Errorf("%d sessions, want the first to go on", n)
+		}
+	})
+}
+
+// A producer's full reply queue is the producer's business alone.
+func TestFullReplyQueueStopsNobody(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		s, err := r.broker.Open(context.Background(), bus.SessionSpec{Name: "producer", Topology: bus.Topology{
+			Mode: bus.Declare, Queues: []bus.Queue{{Name: "my.replies", Kind: bus.Quorum, DeliveryLimit: 5, MaxLength: 1}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close(context.Background())
+		for _, id := range []string{"t-1", "t-2", "t-3"} {
+			r.task(id, "paint", "", func(p *bus.Properties) { p.ReplyTo = "my.replies" })
+		}
+		r.pass(time.Minute)
+		if n := len(r.in(bus.QueueFailed)); n != 3 {
+			t.Errorf("%d failures, want 3", n)
+		}
+		if n := r.service.sessions.Load(); n != 1 {
+			t.Errorf("%d sessions, want the first to go on", n)
+		}
+		r.empty(bus.QueueAssign)
+	})
+}
+
+// Nobody can have Taskbus write into queues that are not his.
+func TestReplyToIntoOurQueuesIsRefused(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		for i, queue := range []string{"agent.a1", bus.QueueAssign, bus.StreamStatus, bus.QueueDead} {
+			r.task(fmt.Sprint("t-", i), "paint", "", func(p *bus.Properties) { p.ReplyTo = queue })
+		}
+		if n := len(r.in(bus.QueueFailed)); n != 4 {
+			t.Errorf("%d failures, want 4", n)
+		}
+		r.empty("agent.a1")
+		r.empty(bus.QueueDead)
+	})
+}
+
+// A dispatch that reached its agent, but not its confirm, must not make the task
+// fail because the agent is busy with it.
+func TestUnknownOutcomeAtABusyAgentIsRepeatedToIt(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		r.heartbeat("a2", 0)
+		r.broker.SetConfirm(func(p bus.Publication) membus.Reply {
+			if p.Type == "task.dispatch" {
+				return membus.Withhold
+			}
+			return membus.Answer
+		})
+		r.task("t-1", "train", "") // only a2 can
+		r.pass(time.Second)
+		r.heartbeat("a2", 1) // it runs t-1: its one slot is taken
+		r.broker.SetConfirm(nil)
+		r.broker.Cut()
+		r.pass(20 * time.Second)
+		r.connect()
+		r.empty(bus.QueueFailed)
+		got := r.in("agent.a2")
+		if len(got) != 2 || got[1].MessageID != got[0].MessageID || got[1].Headers["x-taskbus-maybe-duplicate"] != true {
+			t.Errorf("a2's queue: %d messages, want the dispatch and its marked repetition", len(got))
+		}
+	})
+}
+
+// In verify mode nobody knows of a plain queue whether it gives back what expires.
+func TestNoExpirationWithoutKnowledge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, fleet+"topology: off\n")
+		s, err := r.broker.Open(context.Background(), bus.SessionSpec{Name: "operator", Topology: bus.Standard(bus.Declare, bus.ProfileQuorum, []string{"agent.a1", "agent.a2"})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close(context.Background())
+		r.start()
+		defer r.close()
+		r.heartbeat("a1", 0)
+		r.task("t-1", "build", "")
+		if m := r.only("agent.a1"); m.Expiration != 0 {
+			t.Errorf("expiration %s in a queue that was not looked at", m.Expiration)
+		}
+	})
+}
+
+// A broker that holds up publishers must not cost memory without bound.
+func TestAnnouncementsAreBounded(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		r.heartbeat("a1", 0)
+		r.task("t-1", "build", "")
+		r.broker.Block(true)
+		synctest.Wait()
+		body := taskBody("t-1", "build", "")
+		other, err := r.broker.Open(context.Background(), bus.SessionSpec{Name: "flood", Window: 1, Topology: bus.Topology{Mode: bus.Off}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close(context.Background())
+		session := r.service.current.Load()
+		for range 3 * maxAnnounced {
+			session.announce("task.duplicate", "task.duplicate", "t-1", "trace", []byte(body))
+		}
+		if n := session.outbox.waiting(); n > maxAnnounced {
+			t.Errorf("%d announcements wait, want at most %d", n, maxAnnounced)
+		}
+		r.broker.Block(false)
+		synctest.Wait()
 	})
 }
 

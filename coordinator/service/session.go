@@ -38,16 +38,14 @@ type session struct {
 	tickets *tickets
 	checks  chan coordinator.EnsureQueue
 
-	// foreign are the queues that somebody else declared otherwise than we would.
-	foreign atomic.Pointer[map[string]bool]
-
 	fence     string        // id of the mark in agent.status
 	fenceRead chan struct{} // closed when it was read back
 	caughtUp  atomic.Bool
 
 	draining atomic.Bool
 	settleMu sync.Mutex
-	faulted  chan error // capacity 1: the session must end
+	workers  sync.WaitGroup // goroutines of the session, but for the transport's
+	faulted  chan error     // capacity 1: the session must end
 }
 
 // runSession opens a session, runs it until it ends or ctx does, and says why it
@@ -78,7 +76,6 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("open a broker session: %w", err)
 	}
-	r.noteFindings()
 	s.current.Store(r)
 	closeWithin := c.ShutdownGrace
 	defer func() {
@@ -87,8 +84,9 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 		if closeErr := r.bus.Close(closing); err == nil {
 			err = closeErr
 		}
+		r.workers.Wait()
 		s.current.Store(nil)
-		s.loop.end(r.number, func() { s.count.abandoned.Add(uint64(r.held.size())) })
+		s.loop.end(r.number, func() { s.count.abandoned.Add(uint64(r.held.close())) })
 	}()
 	s.observe.sessionOpened(r.bus.Findings())
 	s.loop.begin(r.number, r)
@@ -104,10 +102,10 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 	case err := <-r.faulted:
 		return true, err
 	case <-ctx.Done():
-		begun := s.now()
-		r.drain(c.ShutdownGrace)
+		begun, grace := s.now(), s.config.Load().ShutdownGrace
+		r.drain(grace)
 		// One grace for all: what the drain has used is not granted again.
-		closeWithin = max(c.ShutdownGrace-s.now().Sub(begun), closeLeast)
+		closeWithin = max(grace-s.now().Sub(begun), closeLeast)
 		return true, nil
 	}
 }
@@ -117,9 +115,9 @@ func publishWindow(window int) int { return min(max(window, 256), 4096) }
 
 // start reads the recent past of the agents and then begins to take tasks.
 func (r *session) start(ctx context.Context, c *config.Config) error {
-	go r.publishAll()
-	go r.checkQueues()
-	go r.watchDepths()
+	r.workers.Go(r.publishAll)
+	r.workers.Go(r.checkQueues)
+	r.workers.Go(r.watchDepths)
 	err := r.bus.Subscribe(ctx, bus.Subscription{
 		Queue: bus.StreamStatus, Prefetch: prefetchStatus,
 		From: c.Policy().Settings.StaleAfter, Handle: r.onStatus,
@@ -172,7 +170,7 @@ func (r *session) perform(effect coordinator.Effect) {
 		r.outbox.add(outgoing{dispatch: f})
 	case coordinator.Ack:
 		if h := r.held.take(f.Handle); h != nil {
-			if h.dispatch == nil {
+			if f.Copy {
 				r.s.count.dropped.Add(1)
 			}
 			r.bus.Ack(h.delivery.Tag)
@@ -189,7 +187,7 @@ func (r *session) perform(effect coordinator.Effect) {
 	case coordinator.EnsureQueue:
 		select {
 		case r.checks <- f:
-		default: // more checks than agents cannot be; the engine asks again anyway
+		default: // the engine asks again as long as it has no answer
 		}
 	case coordinator.StatusRefused:
 		r.s.observe.statusRefused(f)
@@ -206,7 +204,6 @@ func (r *session) checkQueues() {
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 			exists, err := r.bus.EnsureQueue(ctx, bus.AgentQueue(r.s.profile(), q.Queue))
 			cancel()
-			r.noteFindings()
 			r.s.observe.queueChecked(q, exists, err)
 			r.s.loop.post(r.number, coordinator.QueueChecked{Agent: q.Agent, Exists: exists && err == nil})
 		}
@@ -247,20 +244,11 @@ func (r *session) onBlocked(blocked bool, reason string) {
 	r.s.log.Info().Msg("the broker takes publications again")
 }
 
-// noteFindings remembers which queues are not as we would have declared them.
-func (r *session) noteFindings() {
-	foreign := make(map[string]bool)
-	for _, f := range r.bus.Findings() {
-		foreign[f.Object] = true
-	}
-	r.foreign.Store(&foreign)
-}
-
 // mayExpire tells whether a dispatch in this queue may have an expiration: only
 // where we know that the queue gives back what expires. In a plain queue it
 // would be lost in silence.
 func (r *session) mayExpire(queue string) bool {
-	return r.s.profile() != bus.ProfileClassic && !(*r.foreign.Load())[queue]
+	return r.s.profile() != bus.ProfileClassic && r.bus.Matches(queue)
 }
 
 // fault makes the session end.
@@ -279,6 +267,7 @@ func (r *session) drain(grace time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	r.stopTaking(ctx)
+	r.s.loop.post(r.number, coordinator.DrainBegan{})
 	poll := time.NewTicker(drainPoll)
 	defer poll.Stop()
 	for {
@@ -288,7 +277,7 @@ func (r *session) drain(grace time.Duration) {
 			r.s.log.Warn().Int("dispatching", dispatching).Msg("the grace period is over; the broker will deliver again what is not settled")
 			return
 		}
-		if dispatching == 0 && r.tickets.count() == 0 && r.outbox.empty() {
+		if dispatching == 0 && r.tickets.count() == 0 && r.outbox.waiting() == 0 {
 			return
 		}
 		select {

@@ -1,8 +1,9 @@
 package service
 
 import (
-	"fmt"
+	"context"
 	"sync"
+	"time"
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
@@ -27,24 +28,39 @@ type ticket struct {
 	reject bool
 }
 
-// tickets finds the ticket of a token.
+// notice is one publication of a ticket.
+type notice struct {
+	*ticket
+	publication bus.Publication
+}
+
+// queue is where the notice must end up.
+func (n *notice) queue() string {
+	if n.publication.Exchange == bus.ExchangeEvents {
+		return bus.QueueFailed
+	}
+	return n.publication.Key
+}
+
+// tickets finds the notice of a token.
 type tickets struct {
 	mu   sync.Mutex
 	next uint64
-	open map[uint64]*ticket
+	open map[uint64]*notice
 }
 
-func newTickets() *tickets { return &tickets{next: ticketBase, open: make(map[uint64]*ticket)} }
+func newTickets() *tickets { return &tickets{next: ticketBase, open: make(map[uint64]*notice)} }
 
-func (t *tickets) issue(of *ticket) uint64 {
+// issue gives the notice's publication its token.
+func (t *tickets) issue(n *notice) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.next++
-	t.open[t.next] = of
-	return t.next
+	n.publication.Token = t.next
+	t.open[t.next] = n
 }
 
-func (t *tickets) redeem(token uint64) *ticket {
+func (t *tickets) redeem(token uint64) *notice {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	of := t.open[token]
@@ -74,8 +90,8 @@ func (r *session) onSettled(token uint64, outcome bus.Outcome) {
 	case token < ticketBase:
 		r.dispatchSettled(coordinator.Handle(token), publishOutcomes[outcome])
 	default:
-		if t := r.tickets.redeem(token); t != nil {
-			r.ticketSettled(t, outcome)
+		if n := r.tickets.redeem(token); n != nil {
+			r.noticeSettled(n, outcome)
 		}
 	}
 }
@@ -93,18 +109,40 @@ func (r *session) dispatchSettled(handle coordinator.Handle, outcome coordinator
 	r.s.loop.post(r.number, coordinator.DispatchSettled{Handle: handle, Outcome: outcome})
 }
 
-// ticketSettled counts one answer. A refusal to take a failure or a parked
-// message cannot be shrugged off: the session ends, the topology is looked at
-// again, and the broker delivers the task anew.
-func (r *session) ticketSettled(t *ticket, outcome bus.Outcome) {
-	switch outcome {
-	case bus.Confirmed:
-		r.ticketDone(t, false)
-	case bus.Unroutable, bus.Rejected:
-		r.fault(fmt.Errorf("the broker did not take what had to be published to %s or %s (%s): check that both queues and the bindings of %s exist",
-			bus.QueueFailed, bus.QueueDead, outcome, bus.ExchangeEvents))
-	case bus.Unknown: // the session is ending
+// noticePause is how long a notice that the broker did not take waits before it
+// is sent again.
+const noticePause = time.Second
+
+// noticeSettled counts one answer. A copy for the producer's own queue is the
+// producer's business. Any other notice that is not taken is sent again until it
+// is: its delivery stays unacknowledged meanwhile, and costs nobody else
+// anything.
+func (r *session) noticeSettled(n *notice, outcome bus.Outcome) {
+	switch {
+	case outcome == bus.Confirmed, outcome != bus.Unknown && n.publication.Optional:
+		r.ticketDone(n.ticket, false)
+	case outcome == bus.Unknown: // the session is ending
+	default:
+		r.s.observe.notTaken(n.queue(), outcome)
+		time.AfterFunc(noticePause, func() { r.sendAgain(n, outcome) })
 	}
+}
+
+// sendAgain repeats a notice that was not taken. When there was no way to its
+// queue, the queue is seen to, and the notice goes there directly.
+func (r *session) sendAgain(n *notice, outcome bus.Outcome) {
+	if outcome == bus.Unroutable {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		queue := n.queue()
+		for _, q := range bus.Standard(bus.Declare, r.s.profile(), nil).Queues {
+			if q.Name == queue {
+				_, _ = r.bus.EnsureQueue(ctx, q) // if it fails, the next answer says so
+			}
+		}
+		n.publication.Exchange, n.publication.Key = "", queue
+	}
+	r.outbox.add(outgoing{notice: n})
 }
 
 // ticketDone takes one publication off the ticket and, after the last, settles

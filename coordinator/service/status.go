@@ -101,12 +101,16 @@ func checkAgents(snap coordinator.Snapshot) httpapi.Check {
 // slowPending is how long a task may wait before assignments count as delayed.
 const slowPending = 10 * time.Second
 
+// criticalFailures is how many failures in a minute, more than the successes,
+// count as "assignments failing": one hopeless task in a quiet minute does not.
+const criticalFailures = 5
+
 func (s *Service) checkAssignments(snap coordinator.Snapshot) httpapi.Check {
 	ok, failed := s.count.recent.lastMinute()
 	c := httpapi.Check{Status: httpapi.Healthy, Detail: fmt.Sprintf(
 		"last minute: %d assigned, %d failed; oldest waits %s", ok, failed, snap.OldestPending.Round(time.Millisecond))}
 	switch {
-	case failed > ok:
+	case failed > ok && failed >= criticalFailures:
 		c.Status = httpapi.Critical
 	case failed > 0, snap.OldestPending > slowPending:
 		c.Status = httpapi.Degraded
@@ -208,7 +212,11 @@ func pendingStatus(snap coordinator.Snapshot) httpapi.Pending {
 		p.ByPriority[coordinator.Priority(i).String()] = n
 	}
 	for r, n := range snap.PendingReasons {
-		p.ByReason[r.String()] = n
+		code := r.String()
+		if r == coordinator.ReasonNone {
+			code = "other"
+		}
+		p.ByReason[code] = n
 	}
 	return p
 }

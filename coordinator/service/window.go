@@ -34,7 +34,7 @@ const (
 	sizeAllowance  = 2  // expected size = allowance × average
 	growAtLeastTo  = 1.5
 	shrinkBelow    = 0.5
-	prefetchOthers = 256 // task.assign.high and task.reassign, each
+	prefetchOthers = 128 // task.assign.high and task.reassign, each
 	prefetchStatus = 1000
 )
 
@@ -45,6 +45,15 @@ func newWindow(tasks int, bytes int64, largest int) *window {
 // first is the prefetch that is safe whatever the sizes: at least 1.
 func (w *window) first(most int) int {
 	return max(1, min(most, maxPrefetch, int(w.bytes/int64(w.largest))))
+}
+
+// open gives the prefetch of the first consumer.
+func (w *window) open() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	first := w.first(w.tasks)
+	w.sizes = []int{first}
+	return first
 }
 
 // observe learns one size and tells whether it is time to adapt.
@@ -74,6 +83,8 @@ func (w *window) adapt(heldBytes int64) int {
 	case len(w.sizes) > 1 && (heldBytes > w.bytes || float64(want) < shrinkBelow*float64(have)):
 		w.sizes = w.sizes[:len(w.sizes)-1]
 		return -1
+	case heldBytes > w.bytes/2: // whatever comes next is small: what is held is not
+		return 0
 	case float64(want) >= growAtLeastTo*float64(have) || want == w.tasks && want > have:
 		grow := min(want-have, maxPrefetch)
 		w.sizes = append(w.sizes, grow)
@@ -84,45 +95,40 @@ func (w *window) adapt(heldBytes int64) int {
 
 // openWindow begins to take tasks and keeps the window fit until the session ends.
 func (r *session) openWindow(ctx context.Context) error {
-	first := r.window.first(r.window.tasks)
-	r.window.sizes = []int{first}
+	first := r.window.open()
 	if err := r.consumeTasks(ctx, bus.QueueAssign, first); err != nil {
 		return err
 	}
-	go func() {
-		for {
-			select {
-			case <-r.bus.Done():
-				return
-			case <-r.adapt:
-			}
-			if err := r.adaptWindow(); err != nil {
-				r.fault(err)
-				return
-			}
-		}
-	}()
+	r.workers.Go(r.adaptWindow)
 	return nil
 }
 
-// adaptWindow adds or ends consumers until the window fits.
-func (r *session) adaptWindow() error {
-	for !r.draining.Load() {
-		change := r.window.adapt(r.held.totalBytes())
-		if change == 0 {
-			return nil
+// adaptWindow adds or ends one consumer at a time, at most one for each look at
+// the sizes, until the session ends.
+func (r *session) adaptWindow() {
+	for {
+		select {
+		case <-r.bus.Done():
+			return
+		case <-r.adapt:
 		}
-		if change > 0 {
-			if err := r.consumeTasks(context.Background(), bus.QueueAssign, change); err != nil {
-				return err
-			}
+		if r.draining.Load() {
 			continue
 		}
-		if _, err := r.bus.Unsubscribe(context.Background(), bus.QueueAssign); err != nil {
-			return fmt.Errorf("narrow the window on %s: %w", bus.QueueAssign, err)
+		change := r.window.adapt(r.held.totalBytes())
+		var err error
+		switch {
+		case change > 0:
+			err = r.consumeTasks(context.Background(), bus.QueueAssign, change)
+		case change < 0:
+			if _, err = r.bus.Unsubscribe(context.Background(), bus.QueueAssign); err != nil {
+				err = fmt.Errorf("narrow the window on %s: %w", bus.QueueAssign, err)
+			}
+		}
+		if err != nil {
+			r.fault(err)
 		}
 	}
-	return nil
 }
 
 func (r *session) consumeTasks(ctx context.Context, queue string, prefetch int) error {

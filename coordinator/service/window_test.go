@@ -84,3 +84,25 @@ func TestWindowIsFilledFromTheBroker(t *testing.T) {
 		}
 	})
 }
+
+// Small tasks after large ones that are still held must not make the window grow
+// and shrink in turns.
+func TestWindowDoesNotSwing(t *testing.T) {
+	w := newWindow(4000, 256*mib, mib)
+	w.open()
+	for range 20 * windowSamples {
+		w.observe(100)
+	}
+	swings := 0
+	for range 1000 {
+		if w.adapt(250*mib) != 0 { // nearly all of the bytes are held
+			swings++
+		}
+		if w.adapt(257*mib) != 0 {
+			swings++
+		}
+	}
+	if swings > 1 {
+		t.Errorf("%d changes, want none but ending what is too much", swings)
+	}
+}
