@@ -87,7 +87,7 @@ func defaults() *Config {
 				MaxQueueSize:      10_000,
 				AssignmentTimeout: 30 * time.Second,
 				MaxLoad:           0.9,
-				PriorityAgeing:    10 * time.Second,
+				PriorityAgeing:    5 * time.Second,
 				DedupeWindow:      time.Hour,
 				DedupeMaxIDs:      100_000,
 			},

@@ -46,6 +46,10 @@ func warnings(cfg *config.Config, routes []checkedRoute) []string {
 			warn("%s can serve none of the routes; it gets only tasks that bring required_capabilities of their own", g.ID)
 		}
 	}
+	if s := p.Settings; s.AssignmentTimeout > 0 && 3*s.PriorityAgeing > s.AssignmentTimeout {
+		warn("a low task gives way to critical ones for %.0f s (3 × priority_ageing_seconds) but fails after %.0f s: set priority_ageing_seconds to at most a third of assignment_timeout_seconds",
+			3*s.PriorityAgeing.Seconds(), s.AssignmentTimeout.Seconds())
+	}
 	if len(p.Routes) == 0 && len(p.Agents) > 0 {
 		warn("no task_routing: a task without required_capabilities will fail with unknown_task_type")
 	}

@@ -21,6 +21,7 @@ type counters struct {
 	abandoned          atomic.Uint64 // held when a session ended: the broker has them again
 
 	invalid, duplicates, redelivered        atomic.Uint64
+	staleAcks                               atomic.Uint64 // of sessions that have ended
 	statuses, invalidStatus, authRejections atomic.Uint64
 	unknownAgent, outOfOrder                atomic.Uint64
 	assignNanos                             atomic.Int64

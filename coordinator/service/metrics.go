@@ -84,7 +84,7 @@ func newMetrics(s *Service) *metrics {
 		}, []string{"result"}),
 		assignedBy:     make(map[string]assignedMetrics),
 		publishVec:     vec("publish_outcomes_total", "What the broker answered to publications.", "outcome"),
-		invalid:        vec("validation_failures_total", "Messages that were refused as invalid, by queue and broken rule.", "queue", "keyword"),
+		invalid:        vec("validation_failures_total", "Messages that were refused as invalid, by the schema they should follow and the rule they break.", "schema", "keyword"),
 		statusRefused:  vec("status_refused_total", "Heartbeats that changed nothing, by cause.", "refusal"),
 		authRejections: vec("auth_rejections_total", "Heartbeats whose broker-validated user was not their agent, by mode of agents.auth.", "mode"),
 		sessions:       vec("amqp_sessions_total", "Broker sessions opened, and ended by cause.", "reason"),
@@ -103,6 +103,9 @@ func newMetrics(s *Service) *metrics {
 	read("tasks_dropped_total", "Copies of known tasks, acknowledged without a dispatch.", &s.count.dropped)
 	read("tasks_abandoned_total", "Tasks held when a session ended; the broker delivers them again.", &s.count.abandoned)
 	read("redeliveries_total", "Tasks that the broker had handed out before.", &s.count.redelivered)
+	m.counts = append(m.counts, prometheus.NewCounterFunc(
+		prometheus.CounterOpts{Name: "taskbus_stale_acks_total", Help: "Acknowledgements of deliveries of an earlier session, ignored."},
+		func() float64 { return float64(s.staleAcks()) }))
 	read("parked_total", "Unreadable messages in task.dead about which nobody could be told.", &s.count.parked)
 	for _, queue := range []string{bus.QueueAssign, bus.QueueAssignHigh, bus.QueueReassign, bus.StreamStatus} {
 		m.received[queue] = m.receivedVec.WithLabelValues(queue)

@@ -11,6 +11,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/messages"
+	"taskbus/schemas"
 )
 
 // observer writes down what happens: one log line, the counters, the history.
@@ -54,7 +55,11 @@ func (o *observer) dispatchSettled(d *coordinator.Dispatch, outcome coordinator.
 func (o *observer) failed(t *ticket, now time.Time) {
 	if t.refusal != nil {
 		o.s.count.invalid.Add(1)
-		o.s.metrics.invalid.WithLabelValues(t.held.delivery.Queue, t.refusal.Keyword).Inc()
+		schema := schemas.TaskAssign
+		if t.held.delivery.Queue == bus.QueueReassign {
+			schema = schemas.TaskDispatch
+		}
+		o.s.metrics.invalid.WithLabelValues(schema, t.refusal.Keyword).Inc()
 	}
 	if t.fail == nil {
 		o.s.count.parked.Add(1)
@@ -135,7 +140,7 @@ func (o *observer) statusRefused(f coordinator.StatusRefused) {
 
 func (o *observer) invalidStatus(r *messages.Refusal) {
 	o.s.count.invalidStatus.Add(1)
-	o.s.metrics.invalid.WithLabelValues(bus.StreamStatus, r.Keyword).Inc()
+	o.s.metrics.invalid.WithLabelValues(schemas.AgentStatus, r.Keyword).Inc()
 	if o.noisy.allow(o.s.now()) {
 		o.log.Warn().Str("path", r.Path).Str("reason", r.Text).Msg("invalid heartbeat ignored")
 	}

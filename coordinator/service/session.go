@@ -86,6 +86,7 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 		}
 		r.workers.Wait()
 		s.current.Store(nil)
+		s.count.staleAcks.Add(r.bus.StaleAcks())
 		s.loop.end(r.number, func() { s.count.abandoned.Add(uint64(r.held.close())) })
 	}()
 	s.observe.sessionOpened(r.bus.Findings())

@@ -221,6 +221,15 @@ func pendingStatus(snap coordinator.Snapshot) httpapi.Pending {
 	return p
 }
 
+// staleAcks counts the acknowledgements that came after their session.
+func (s *Service) staleAcks() uint64 {
+	n := s.count.staleAcks.Load()
+	if r := s.current.Load(); r != nil {
+		n += r.bus.StaleAcks()
+	}
+	return n
+}
+
 func (s *Service) counterStatus(snap coordinator.Snapshot) httpapi.Counters {
 	failed, byReason := s.count.failed.read()
 	c := httpapi.Counters{
@@ -235,14 +244,13 @@ func (s *Service) counterStatus(snap coordinator.Snapshot) httpapi.Counters {
 			"invalid":                               s.count.invalidStatus.Load(),
 			"wrong_sender":                          s.count.authRejections.Load(),
 		},
-		RememberedIDs: snap.Remembered,
+		RememberedIDs: snap.Remembered, StaleAcksIgnored: s.staleAcks(),
 	}
 	if c.Dispatched > 0 {
 		c.AverageAssignMS = float64(s.count.assignNanos.Load()) / float64(c.Dispatched) / 1e6
 	}
 	if r := s.current.Load(); r != nil {
 		c.Held = r.held.size()
-		c.StaleAcksIgnored = r.bus.StaleAcks()
 	}
 	return c
 }

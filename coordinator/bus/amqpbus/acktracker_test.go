@@ -162,6 +162,11 @@ func TestAckTrackerNeverLosesOrForgets(t *testing.T) {
 			do(tag) // a second time does nothing
 		}
 		t.Repeat(map[string]func(*rapid.T){
+			"": func(t *rapid.T) {
+				if idle := tracker.idle(); idle != (len(model.held) == 0) {
+					t.Fatalf("idle is %v while the broker holds %d", idle, len(model.held))
+				}
+			},
 			"deliver": func(t *rapid.T) {
 				for range rapid.IntRange(1, 300).Draw(t, "n") {
 					next++

@@ -94,6 +94,36 @@ func TestMissingPermissionIsNamed(t *testing.T) {
 	}
 }
 
+// Looking needs no permission on this broker, comparing does. What cannot be
+// compared is used, and nothing is relied on.
+func TestVerifyWithoutPermissionToCompare(t *testing.T) {
+	t.Parallel()
+	broker := brokertest.Vhost(t)
+	topology := quorum("agent", "plain")
+	topology.Queues[0].DeadLetter = "back"
+	open(t, config(t, broker.URL), bus.SessionSpec{Name: "t", Topology: topology})
+	user := broker.AddUser(t, "amqpbus-looker")
+	broker.SetPermissions(t, "amqpbus-looker", "^$", ".*", ".*")
+	topology.Mode = bus.Verify
+	s := open(t, config(t, user.URL), bus.SessionSpec{Name: "t", Topology: topology})
+	if s.User() != "amqpbus-looker" {
+		t.Errorf("User = %q, want amqpbus-looker", s.User())
+	}
+	if s.Matches("agent") || s.Matches("plain") {
+		t.Error("Matches is true for a queue that could not be compared")
+	}
+	want := map[string]bool{"agent": true, "plain": false} // whether something is lost by it
+	found := s.Findings()
+	for _, f := range found {
+		if !strings.Contains(f.Text, "lacks the configure permission") || strings.Contains(f.Text, "no expiration") != want[f.Object] {
+			t.Errorf("%s: %s; want the permission named, and the expiration: %v", f.Object, f.Text, want[f.Object])
+		}
+	}
+	if len(found) != len(want) {
+		t.Errorf("%d findings, want %d: %v", len(found), len(want), found)
+	}
+}
+
 func TestFindingsSayWhatIsLostAndAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	broker := brokertest.Vhost(t)

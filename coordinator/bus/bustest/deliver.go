@@ -17,6 +17,7 @@ func deliverCases() []testCase {
 		{name: "consumers of one session share a queue", run: sharedQueue},
 		{name: "an exclusive consumer is alone", run: exclusiveConsumer},
 		{name: "Unsubscribe ends the newest consumer and no delivery", run: unsubscribe},
+		{name: "consumers that come and go lose and repeat nothing", run: comeAndGo},
 		{name: "Depth counts what is ready and who consumes", run: depthCounts},
 		{name: "Depth of a missing queue is ErrNoQueue", run: depthOfMissing},
 	}
@@ -258,4 +259,49 @@ func unsubscribe(r *rig) {
 	end(false) // nobody is left
 	in := c.read("q", 10)
 	in.bodies("1", "2") // and not 0: it was acknowledged
+}
+
+// Each consumer is stopped while it holds a delivery and more may be on their
+// way to it. All they were given is settled late, by when some have left.
+func comeAndGo(r *rig) {
+	const consumers, each = 20, 10
+	c := r.open(declare(quorum("q")))
+	in := inbox{t: r.t, got: make(chan bus.Delivery, consumers*each)}
+	sub := bus.Subscription{Queue: "q", Prefetch: each, Handle: func(d bus.Delivery) { in.got <- d }}
+	handled := map[string]int{}
+	var held []bus.Delivery
+	settle := func(d bus.Delivery) {
+		handled[string(d.Body)]++
+		c.Ack(d.Tag)
+	}
+	for i := range consumers {
+		for j := range each {
+			c.store("q", fmt.Sprint(i*each+j))
+		}
+		c.subscribe(sub)
+		held = append(held, in.next())
+		if ended, err := c.Unsubscribe(r.ctx(), "q"); err != nil || !ended {
+			r.t.Fatalf("Unsubscribe: %v, %v; want true", ended, err)
+		}
+		if i >= consumers/2 {
+			settle(held[0])
+			held = held[1:]
+		}
+	}
+	for _, d := range held {
+		settle(d)
+	}
+	c.subscribe(sub)
+	for range consumers*each - consumers { // one of each is settled by now
+		settle(in.next())
+	}
+	c.waitDepth("q", bus.Depth{Consumers: 1})
+	c.close() // what was not acknowledged would be there again
+	r.open(declare()).waitDepth("q", bus.Depth{})
+	if len(handled) != consumers*each {
+		r.t.Errorf("%d different messages were handled, want %d × %d = %d", len(handled), consumers, each, consumers*each)
+	}
+	if extra := len(in.got); extra != 0 {
+		r.t.Errorf("%d deliveries too many", extra)
+	}
 }

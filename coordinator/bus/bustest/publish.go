@@ -19,6 +19,7 @@ func publishCases() []testCase {
 		{name: "the window bounds what is unsettled", run: windowBounds},
 		{name: "bodies arrive as they were sent", run: bodiesRoundTrip},
 		{name: "properties arrive as they were sent", run: propertiesRoundTrip},
+		{name: "a user id arrives as it was sent", run: userID},
 		{name: "expiration is rounded down to milliseconds", run: expirationRounding},
 		{name: "mandatory to a missing queue is unroutable", run: unroutable},
 		{name: "a full queue rejects", run: fullQueueRejects},
@@ -189,6 +190,17 @@ func propertiesRoundTrip(r *rig) {
 	bare.Headers = nil
 	if !reflect.DeepEqual(bare, bus.Properties{}) {
 		r.t.Errorf("a message without properties arrived with %+v", bare)
+	}
+}
+
+func userID(r *rig) {
+	c := r.open(declare(quorum("q")))
+	if c.User() == "" {
+		r.t.Fatal("User is empty: the harness must give its sessions a name")
+	}
+	c.storePub(bus.Publication{Key: "q", Properties: bus.Properties{UserID: c.User()}})
+	if got := c.read("q", 1).next().UserID; got != c.User() {
+		r.t.Errorf("user id %q, want %q", got, c.User())
 	}
 }
 

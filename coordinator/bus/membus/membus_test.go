@@ -10,7 +10,11 @@ import (
 
 func TestConformance(t *testing.T) {
 	bustest.Exercise(t, bustest.Harness{
-		New:         func(*testing.T) bus.Bus { return membus.New() },
+		New: func(*testing.T) bus.Bus {
+			b := membus.New()
+			b.SetUser("bustest")
+			return b
+		},
 		Cut:         func(_ *testing.T, b bus.Bus) { b.(*membus.Broker).Cut() },
 		DeleteQueue: func(_ *testing.T, b bus.Bus, queue string) { b.(*membus.Broker).DeleteQueue(queue) },
 		Block:       func(_ *testing.T, b bus.Bus, blocked bool) { b.(*membus.Broker).Block(blocked) },

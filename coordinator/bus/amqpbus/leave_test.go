@@ -1,0 +1,158 @@
+package amqpbus_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"taskbus/coordinator/bus"
+	"taskbus/tests/brokertest"
+)
+
+// eventually polls what only the broker or the runtime can tell.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited %v for %s", patience, what)
+		}
+	}
+}
+
+// openChannels counts the channels in the broker's virtual host.
+func openChannels(t *testing.T, broker brokertest.Broker) int {
+	t.Helper()
+	n := 0
+	for line := range strings.Lines(broker.Ctl(t, "-q", "list_connections", "vhost", "channels")) {
+		fields := strings.Fields(line)
+		if len(fields) != 2 || fields[0] != broker.VHost {
+			continue
+		}
+		channels, err := strconv.Atoi(fields[1])
+		if err != nil {
+			t.Fatalf("list_connections: %v", err)
+		}
+		n += channels
+	}
+	return n
+}
+
+func publishAll(t *testing.T, s bus.Session, queue string, from, to int) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		if err := s.Publish(bus.Publication{Key: queue, Body: []byte(fmt.Sprint(i))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Not parallel: it counts goroutines.
+func TestStoppedConsumersLeaveNothingBehind(t *testing.T) {
+	const cycles, each = 200, 3
+	broker := brokertest.Vhost(t)
+	s := open(t, config(t, broker.URL), bus.SessionSpec{Name: "t", Topology: quorum("q")})
+	channels := openChannels(t, broker) // no consumer yet
+	if channels == 0 {
+		t.Fatal("the session has no channels: the count shows nothing")
+	}
+	before := goleak.IgnoreCurrent()
+
+	got := make(chan bus.Delivery, cycles*each)
+	sub := bus.Subscription{Queue: "q", Prefetch: each, Handle: func(d bus.Delivery) { got <- d }}
+	seen := map[string]int{}
+	var first bus.Tag
+	for i := range cycles {
+		publishAll(t, s, "q", i*each, (i+1)*each)
+		if err := s.Subscribe(t.Context(), sub); err != nil {
+			t.Fatal(err)
+		}
+		d := within(t, "a delivery", got)
+		if i == 0 {
+			first = d.Tag
+		}
+		if ended, err := s.Unsubscribe(t.Context(), "q"); !ended || err != nil {
+			t.Fatalf("Unsubscribe = %v, %v", ended, err)
+		}
+		seen[string(d.Body)]++
+		s.Ack(d.Tag) // the others it was given, if any, in a later cycle
+	}
+	// As many as there are messages: 200 × 3. What came and what is ready changes
+	// hands until the last consumer has had it.
+	if err := s.Subscribe(t.Context(), sub); err != nil {
+		t.Fatal(err)
+	}
+	for n := cycles; n < cycles*each; n++ {
+		d := within(t, "a delivery", got)
+		seen[string(d.Body)]++
+		s.Ack(d.Tag)
+	}
+	if len(seen) != cycles*each || len(got) != 0 {
+		t.Errorf("%d different messages were handled and %d are left, want %d and 0", len(seen), len(got), cycles*each)
+	}
+	if _, err := s.Unsubscribe(t.Context(), "q"); err != nil {
+		t.Fatal(err)
+	}
+
+	eventually(t, "goroutines to end", func() bool { return goleak.Find(before) == nil })
+	eventually(t, fmt.Sprintf("%d channels", channels), func() bool { return openChannels(t, broker) == channels })
+
+	// A late tag of a consumer that has left must not count for another whose
+	// delivery has the same number.
+	publishAll(t, s, "q", 1000, 1001)
+	if err := s.Subscribe(t.Context(), sub); err != nil {
+		t.Fatal(err)
+	}
+	held := within(t, "a delivery", got)
+	if held.Tag.Delivery != first.Delivery {
+		t.Fatalf("delivery %d, want %d: the test shows nothing", held.Tag.Delivery, first.Delivery)
+	}
+	s.Ack(first)
+	s.Reject(first)
+	if n := s.StaleAcks(); n != 0 {
+		t.Errorf("StaleAcks = %d, want 0: the tag is this session's own", n)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := broker.Drain(t, "q"); len(left) != 1 || string(left[0].Body) != "1000" {
+		t.Errorf("%d messages are left, want the one that was held", len(left))
+	}
+}
+
+// RabbitMQ may keep thousands of acknowledgements back while a quorum queue is
+// busy, and forgets them if the channel is closed meanwhile.
+func TestALeavingConsumerTakesNoAcknowledgementBack(t *testing.T) {
+	t.Parallel()
+	const n = 5000
+	broker := brokertest.Vhost(t)
+	s := open(t, config(t, broker.URL), bus.SessionSpec{Name: "t", Topology: quorum("q")})
+	publishAll(t, s, "q", 0, n)
+	got := make(chan bus.Delivery, 2*n)
+	sub := bus.Subscription{Queue: "q", Prefetch: n, Handle: func(d bus.Delivery) { got <- d }}
+	if err := s.Subscribe(t.Context(), sub); err != nil {
+		t.Fatal(err)
+	}
+	var tags []bus.Tag
+	for range n {
+		tags = append(tags, within(t, "a delivery", got).Tag)
+	}
+	channels := openChannels(t, broker)
+	if _, err := s.Unsubscribe(t.Context(), "q"); err != nil {
+		t.Fatal(err)
+	}
+	// Every other one first: 2,500 single acknowledgements at once.
+	for i := 1; i < n; i += 2 {
+		s.Ack(tags[i])
+	}
+	for i := 0; i < n; i += 2 {
+		s.Ack(tags[i])
+	}
+	eventually(t, "the consumer's channel to be closed", func() bool { return openChannels(t, broker) == channels-1 })
+	if back := broker.Drain(t, "q"); len(back) != 0 {
+		t.Errorf("%d acknowledged messages came back", len(back))
+	}
+}
