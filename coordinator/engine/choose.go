@@ -21,7 +21,13 @@ const (
 type decisionWithRoom struct {
 	coordinator.Decision
 	room [coordinator.MaxCandidates]coordinator.Candidate
-	best [coordinator.MaxCandidates]int
+}
+
+// ranking is the best agents seen so far, by number, best first.
+type ranking struct {
+	kept  int
+	agent [coordinator.MaxCandidates]int
+	key   [coordinator.MaxCandidates]coordinator.Key
 }
 
 // choose picks the best ready agent out of feasible for the task, preferred
@@ -47,17 +53,20 @@ func (f *fleet) choose(t *coordinator.Task, s *strategy.Strategy, feasible, pref
 	if eligible > exactLimit {
 		start, budget = int(hash64(string(t.ID), seed)%uint64(len(among))), sampleSize
 	}
-	n := f.rank(d, t, s.Key, among, start, budget)
-	d.Candidates = d.room[:n]
-	winner := f.agents[d.best[0]]
+	best := f.rank(t, s.Key, among, start, budget)
+	for n, i := range best.agent[:best.kept] {
+		v := &f.views[i]
+		d.room[n] = coordinator.Candidate{Agent: v.ID, Load: v.Load, Free: v.Free, Key: best.key[n]}
+	}
+	d.Candidates = d.room[:best.kept]
+	winner := f.agents[best.agent[0]]
 	d.Agent = winner.spec.ID
 	return winner, &d.Decision
 }
 
-// rank fills d's room with the best of among and ready, looking at no more than
-// budget agents from word start on, and returns how many it kept.
-func (f *fleet) rank(d *decisionWithRoom, t *coordinator.Task, key strategy.Func, among bitset, start, budget int) int {
-	kept := 0
+// rank finds the best of among and ready, looking at no more than budget agents
+// from word start on.
+func (f *fleet) rank(t *coordinator.Task, key strategy.Func, among bitset, start, budget int) (best ranking) {
 	for w := range among {
 		word := start + w
 		if word >= len(among) {
@@ -65,36 +74,29 @@ func (f *fleet) rank(d *decisionWithRoom, t *coordinator.Task, key strategy.Func
 		}
 		for set := among[word] & f.ready[word]; set != 0; set &= set - 1 {
 			if budget == 0 {
-				return kept
+				return best
 			}
 			budget--
 			i := word<<6 + bits.TrailingZeros64(set)
 			k := key(t, &f.views[i])
-			if last := len(d.best) - 1; kept > last && !f.better(i, k, d.best[last], d.room[last].Key) {
+			if last := coordinator.MaxCandidates - 1; best.kept > last && !f.better(i, k, best.agent[last], best.key[last]) {
 				continue // as most do
 			}
-			kept = f.offer(d, kept, i, k)
+			f.offer(&best, i, k)
 		}
 	}
-	return kept
+	return best
 }
 
-// offer puts agent i into its place among the kept candidates. When all places
-// are taken, it must be better than the last of them.
-func (f *fleet) offer(d *decisionWithRoom, kept, i int, k coordinator.Key) int {
-	at := kept
-	for at > 0 && f.better(i, k, d.best[at-1], d.room[at-1].Key) {
-		at--
+// offer puts agent i into its place in the ranking. When all places are taken, it
+// must be better than the last of them.
+func (f *fleet) offer(best *ranking, i int, k coordinator.Key) {
+	best.kept = min(best.kept+1, coordinator.MaxCandidates)
+	at := best.kept - 1
+	for ; at > 0 && f.better(i, k, best.agent[at-1], best.key[at-1]); at-- {
+		best.agent[at], best.key[at] = best.agent[at-1], best.key[at-1]
 	}
-	if kept < coordinator.MaxCandidates {
-		kept++
-	}
-	copy(d.room[at+1:kept], d.room[at:])
-	copy(d.best[at+1:kept], d.best[at:])
-	v := &f.views[i]
-	d.room[at] = coordinator.Candidate{Agent: v.ID, Load: v.Load, Free: v.Free, Key: k}
-	d.best[at] = i
-	return kept
+	best.agent[at], best.key[at] = i, k
 }
 
 // better orders two agents: the smaller key, then the one assigned less

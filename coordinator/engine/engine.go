@@ -153,7 +153,7 @@ func (e *Engine) sessionLost(now time.Time) {
 		if t.state == stateDispatching {
 			delete(e.held, h)
 			t.agent.arrived(t.dispatchID, now)
-			e.memory.leaveOpen(t.key, openDecision{agent: t.agent.spec.ID, attempt: t.attempt})
+			e.memory.leaveOpen(t.key, t.record, openDecision{agent: t.agent.spec.ID, attempt: t.attempt})
 		}
 	}
 	e.giveUp()
@@ -166,7 +166,7 @@ func (e *Engine) giveUp() {
 			delete(e.held, h)
 			e.timers.cancel(&t.expire)
 			e.timers.cancel(&t.retry)
-			e.memory.forget(t.key, t.attempt-1)
+			e.memory.forget(t.key, t.record, t.attempt-1)
 		}
 	}
 	for _, c := range e.pending.active {

@@ -89,14 +89,28 @@ func checkIndexes(t failer, e *Engine) {
 			}
 		}
 	}
-	if e.memory.n < len(e.memory.index) { // a record that was replaced stays until its time
-		t.Fatalf("memory holds %d records, the index %d", e.memory.n, len(e.memory.index))
+	if e.memory.size() < len(e.memory.index) { // a record that was replaced stays until its time
+		t.Fatalf("memory holds %d records, the index %d", e.memory.size(), len(e.memory.index))
 	}
-	for key, i := range e.memory.index {
-		_, unsettled := e.memory.unsettled[key]
-		if r := e.memory.ring[i]; r.key != key || unsettled != (r.fate == fateUnsettled) || (r.fate == fateOpen) != (r.handle != 0) {
-			t.Fatalf("record %+v, unsettled %v", r, unsettled)
+	open := 0
+	for half, number := range e.memory.index {
+		r := e.memory.at(number)
+		_, unsettled := e.memory.unsettled[r.key]
+		if r.key[0] != half || number < e.memory.first || unsettled != (r.fate == fateUnsettled) {
+			t.Fatalf("record %d %+v under %x, unsettled %v", number, r, half, unsettled)
 		}
+		if r.fate == fateOpen {
+			open++
+		}
+	}
+	for _, o := range e.held {
+		if r := e.memory.record(o.key, o.record); r == nil || r.key != o.key || r.fate != fateOpen {
+			t.Fatalf("%s is held, its record is %+v", o.task.ID, r)
+		}
+		open--
+	}
+	if open != 0 {
+		t.Fatalf("%d open records without a task", open)
 	}
 }
 

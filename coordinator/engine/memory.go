@@ -19,7 +19,7 @@ type fate uint8
 
 const (
 	fateForgotten  fate = iota // may come again as if new
-	fateOpen                   // being decided: handle names the delivery held
+	fateOpen                   // being decided
 	fateUnsettled              // published, answer unknown: the session ended
 	fateDispatched             // confirmed
 )
@@ -28,9 +28,8 @@ const (
 type record struct {
 	key     idKey
 	content uint64
-	handle  coordinator.Handle // while fateOpen
-	seen    time.Duration      // since the memory's epoch
-	attempt uint16
+	seen    time.Duration // since the memory's epoch
+	attempt uint16        // the latest dispatch made under this id; 0: none
 	fate    fate
 }
 
@@ -41,28 +40,59 @@ type openDecision struct {
 	attempt int
 }
 
-// memory knows the task ids of the dedupe window, bounded by time and by number.
-// It is a ring of records in order of first sight and an index into it.
+// memory knows the task ids of the dedupe window, bounded by time and by number:
+// a ring of records in order of last sight, numbered from 0 on, and an index
+// from the first half of the key to the number. (Two ids that share 64 bits of
+// hash would share one place in it, and the older would be forgotten early: at
+// 100,000 ids that is to be expected once in four billion such windows.)
 type memory struct {
-	epoch     time.Time
-	ring      []record
-	head, n   int // oldest record, number of records
-	index     map[idKey]int
-	unsettled map[idKey]openDecision
+	epoch       time.Time
+	ring        []record // its length is a power of two
+	first, next uint64   // numbers of the oldest record and of the next to come
+	index       map[uint64]uint64
+	unsettled   map[idKey]openDecision
 }
 
 func newMemory() memory {
-	return memory{index: make(map[idKey]int), unsettled: make(map[idKey]openDecision)}
+	return memory{
+		ring:      make([]record, 1024),
+		index:     make(map[uint64]uint64),
+		unsettled: make(map[idKey]openDecision),
+	}
+}
+
+// size is how many records the ring holds; those that were replaced by a newer
+// one of the same id stay until their time.
+func (m *memory) size() int { return int(m.next - m.first) }
+
+func (m *memory) at(number uint64) *record { return &m.ring[number&uint64(len(m.ring)-1)] }
+
+// lookup finds the number of an id's record.
+func (m *memory) lookup(key idKey) (uint64, bool) {
+	number, ok := m.index[key[0]]
+	return number, ok && m.at(number).key == key
+}
+
+// record finds the record of an id that is open or was a moment ago; number is
+// what remember returned for it. nil when it has been dropped.
+func (m *memory) record(key idKey, number uint64) *record {
+	if number >= m.first {
+		return m.at(number)
+	}
+	if number, ok := m.lookup(key); ok { // moved on, because it was open for long
+		return m.at(number)
+	}
+	return nil
 }
 
 // find returns the record of a task id, or nil when it is not in the window.
 func (m *memory) find(now time.Time, key idKey, s coordinator.Settings) *record {
 	m.expire(now, s)
-	i, ok := m.index[key]
+	number, ok := m.lookup(key)
 	if !ok {
 		return nil
 	}
-	r := &m.ring[i]
+	r := m.at(number)
 	past := r.seen <= now.Sub(m.epoch)-s.DedupeWindow && r.fate != fateOpen
 	if past || r.fate == fateForgotten {
 		return nil
@@ -70,44 +100,39 @@ func (m *memory) find(now time.Time, key idKey, s coordinator.Settings) *record 
 	return r
 }
 
-// remember notes an open task as the newest, replacing what was known of its id.
-// It returns how many dispatches were made under this id before: a task that
-// failed and is submitted again goes on counting its attempts, so that no
-// dispatch id is ever used for two dispatches.
-func (m *memory) remember(now time.Time, key idKey, content uint64, h coordinator.Handle) (dispatches int) {
+// remember notes an open task as the newest, replacing what was known of its id,
+// and returns the number of its record. A task that failed and is submitted
+// again goes on counting its attempts (see record.attempt), so that no dispatch
+// id is ever used for two dispatches.
+func (m *memory) remember(now time.Time, key idKey, content uint64) uint64 {
 	if m.epoch.IsZero() {
 		m.epoch = now
 	}
-	delete(m.unsettled, key)
-	if i, ok := m.index[key]; ok {
-		dispatches = int(m.ring[i].attempt)
-		m.ring[i].fate = fateForgotten // what stays behind in the ring is not in the index
+	r := record{key: key, content: content, seen: now.Sub(m.epoch), fate: fateOpen}
+	if number, ok := m.lookup(key); ok {
+		old := m.at(number)
+		if old.fate == fateUnsettled {
+			delete(m.unsettled, key)
+		}
+		r.attempt, old.fate = old.attempt, fateForgotten
 	}
-	m.append(record{
-		key: key, content: content, handle: h, seen: now.Sub(m.epoch),
-		attempt: uint16(dispatches), fate: fateOpen,
-	})
-	return dispatches
+	return m.append(r)
 }
 
 // append adds a record as the newest, growing the ring when it is full.
-func (m *memory) append(r record) {
-	if m.n == len(m.ring) {
-		grown := make([]record, max(1024, 2*len(m.ring)))
-		moved := make(map[idKey]int, len(m.index))
-		for i := range m.n {
-			at := (m.head + i) % len(m.ring)
-			grown[i] = m.ring[at]
-			if m.index[grown[i].key] == at {
-				moved[grown[i].key] = i
-			}
+func (m *memory) append(r record) uint64 {
+	if m.size() == len(m.ring) {
+		grown := make([]record, 2*len(m.ring))
+		for number := m.first; number < m.next; number++ {
+			grown[number&uint64(len(grown)-1)] = *m.at(number)
 		}
-		m.ring, m.head, m.index = grown, 0, moved
+		m.ring = grown
 	}
-	i := (m.head + m.n) % len(m.ring)
-	m.ring[i] = r
-	m.index[r.key] = i
-	m.n++
+	number := m.next
+	m.next++
+	*m.at(number) = r
+	m.index[r.key[0]] = number
+	return number
 }
 
 // expireStep is how many records one call of expire looks at: more than the one
@@ -119,48 +144,47 @@ const expireStep = 8
 // still open is kept, as if it had just been seen.
 func (m *memory) expire(now time.Time, s coordinator.Settings) {
 	oldest := now.Sub(m.epoch) - s.DedupeWindow
-	for range min(expireStep, m.n) {
-		r := m.ring[m.head]
-		if r.seen > oldest && m.n < s.DedupeMaxIDs {
+	for range min(expireStep, m.size()) {
+		r := m.at(m.first)
+		if r.seen > oldest && m.size() < s.DedupeMaxIDs {
 			return
 		}
-		replaced := m.index[r.key] != m.head
-		m.head = (m.head + 1) % len(m.ring)
-		m.n--
-		if replaced {
-			continue
+		number := m.first
+		m.first++
+		if r.fate == fateUnsettled {
+			delete(m.unsettled, r.key)
 		}
-		if r.fate == fateOpen {
-			r.seen = now.Sub(m.epoch)
-			m.append(r)
-			continue
+		switch {
+		case m.index[r.key[0]] != number: // replaced by a newer one
+		case r.fate == fateOpen:
+			again := *r
+			again.seen = now.Sub(m.epoch)
+			m.append(again)
+		default:
+			delete(m.index, r.key[0])
 		}
-		delete(m.index, r.key)
-		delete(m.unsettled, r.key)
 	}
 }
 
 // forget lets the id come again as if it were new, but for the number of
 // dispatches already made under it.
-func (m *memory) forget(key idKey, dispatches int) {
-	if i, ok := m.index[key]; ok {
-		r := &m.ring[i]
-		r.fate, r.handle, r.attempt = fateForgotten, 0, uint16(dispatches)
+func (m *memory) forget(key idKey, number uint64, dispatches int) {
+	if r := m.record(key, number); r != nil {
+		r.fate, r.attempt = fateForgotten, uint16(dispatches)
 	}
-	delete(m.unsettled, key)
 }
 
 // settle notes that a dispatch of the id was confirmed under this attempt.
-func (m *memory) settle(key idKey, attempt int) {
-	if i, ok := m.index[key]; ok {
-		m.ring[i].fate, m.ring[i].handle, m.ring[i].attempt = fateDispatched, 0, uint16(attempt)
+func (m *memory) settle(key idKey, number uint64, attempt int) {
+	if r := m.record(key, number); r != nil {
+		r.fate, r.attempt = fateDispatched, uint16(attempt)
 	}
 }
 
 // leaveOpen notes that the answer to a dispatch never came.
-func (m *memory) leaveOpen(key idKey, d openDecision) {
-	if i, ok := m.index[key]; ok {
-		m.ring[i].fate, m.ring[i].handle, m.ring[i].attempt = fateUnsettled, 0, uint16(d.attempt)
+func (m *memory) leaveOpen(key idKey, number uint64, d openDecision) {
+	if r := m.record(key, number); r != nil {
+		r.fate, r.attempt = fateUnsettled, uint16(d.attempt)
 		m.unsettled[key] = d
 	}
 }

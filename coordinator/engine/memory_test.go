@@ -227,8 +227,8 @@ func TestDedupeWindow(t *testing.T) {
 		for i := range 2000 { // more than the ring's first size, so that it turns over
 			r.assign(job(coordinator.TaskID(fmt.Sprint("x", i))))
 			r.confirm(r.last)
-			if r.memory.n > 3 {
-				t.Fatalf("%d ids are remembered, want at most 3", r.memory.n)
+			if r.memory.size() > 3 {
+				t.Fatalf("%d ids are remembered, want at most 3", r.memory.size())
 			}
 		}
 		want(t, r.assign(job("t")), "dispatch t.1 a")

@@ -25,6 +25,7 @@ type openTask struct {
 	handle coordinator.Handle
 	task   *coordinator.Task
 	key    idKey
+	record uint64 // number of its record in the memory
 	state  taskState
 
 	attempt        int                   // of the dispatch being sought or made, from 1
@@ -74,7 +75,8 @@ func (e *Engine) open(now time.Time, h coordinator.Handle, t *coordinator.Task, 
 	o.expire = newTimer(dutyExpire, o, nil)
 	o.retry = newTimer(dutyRetry, o, nil)
 	e.held[h] = o
-	o.attempt += e.memory.remember(now, key, t.ContentHash, h)
+	o.record = e.memory.remember(now, key, t.ContentHash)
+	o.attempt += int(e.memory.at(o.record).attempt)
 	return o
 }
 
@@ -303,18 +305,18 @@ func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
 		a.arrived(t.dispatchID, now)
 		a.assigned++
 		delete(e.held, ev.Handle)
-		e.memory.settle(t.key, t.attempt)
+		e.memory.settle(t.key, t.record, t.attempt)
 		e.emit(coordinator.Ack{Handle: ev.Handle})
 		return
 	case coordinator.PublishUnknown:
 		a.arrived(t.dispatchID, now)
 		delete(e.held, ev.Handle)
-		e.memory.leaveOpen(t.key, openDecision{agent: a.spec.ID, attempt: t.attempt})
+		e.memory.leaveOpen(t.key, t.record, openDecision{agent: a.spec.ID, attempt: t.attempt})
 		return
 	case coordinator.PublishAbandoned: // it is nowhere: a copy is as good as new
 		delete(e.held, ev.Handle)
 		e.fleet.release(a, t.dispatchID)
-		e.memory.forget(t.key, t.attempt-1)
+		e.memory.forget(t.key, t.record, t.attempt-1)
 		e.wake(now, a)
 		return
 	case coordinator.PublishUnroutable:
@@ -339,7 +341,7 @@ func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
 // fail ends the task with a reason. Its id may come again as if new.
 func (e *Engine) fail(now time.Time, t *openTask, reason coordinator.Reason, text string, d *coordinator.Decision) {
 	delete(e.held, t.handle)
-	e.memory.forget(t.key, t.attempt-1)
+	e.memory.forget(t.key, t.record, t.attempt-1)
 	e.emit(&coordinator.Fail{
 		Handle: t.handle, Task: t.task, Decision: d,
 		Failure: coordinator.Failure{Reason: reason, Text: text, Attempts: len(t.tried), FailedAt: now},
