@@ -87,7 +87,7 @@ func (d *Decoder) fastAgentStatus(body []byte, m *AgentStatus) bool {
 	}
 	old := AgentStatus{AgentID: m.AgentID, Queue: m.Queue}
 	*m = AgentStatus{}
-	s := d.scanner(body)
+	s := d.scanner(body, d.limits)
 	defer d.release(s)
 	var o object
 	if !s.openObject(&o) {

@@ -28,6 +28,22 @@ func DefaultLimits() Limits {
 	return Limits{MaxBytes: 1 << 20, MaxDepth: 64, MaxTokens: 100_000}
 }
 
+// What a dispatch may have beyond the task.assign that it was made of: the ids,
+// the queue and the times that Taskbus adds around the payload.
+const (
+	envelopeBytes  = 64 << 10
+	envelopeTokens = 64
+)
+
+// dispatched are the limits for what Taskbus makes of a task within l. Without
+// them the largest tasks could be sent out, but neither be read by their agents
+// nor come back.
+func (l Limits) dispatched() Limits {
+	l.MaxBytes += envelopeBytes
+	l.MaxTokens += envelopeTokens
+	return l
+}
+
 // Decoder turns bodies into typed values. It is safe for concurrent use.
 type Decoder struct {
 	set      *schemas.Set
@@ -59,9 +75,9 @@ func NewDecoder(set *schemas.Set, limits Limits) *Decoder {
 }
 
 // scanner borrows a scanner for body; release gives it back.
-func (d *Decoder) scanner(body []byte) *scanner {
+func (d *Decoder) scanner(body []byte, l Limits) *scanner {
 	s := d.scanners.Get().(*scanner)
-	s.reset(body, d.limits)
+	s.reset(body, l)
 	return s
 }
 
@@ -80,17 +96,21 @@ type envelope struct {
 // decode is the slow path up to the typed value, and the truth. A typed value
 // that cannot be made of an envelope after all is refused with refuse.
 func (d *Decoder) decode(name string, body []byte) (*envelope, *Refusal) {
-	if len(body) > d.limits.MaxBytes {
-		return nil, &Refusal{Keyword: "size", Text: fmt.Sprintf("%d bytes, more than the %d allowed", len(body), d.limits.MaxBytes)}
+	return d.decodeWithin(d.limits, name, body)
+}
+
+func (d *Decoder) decodeWithin(l Limits, name string, body []byte) (*envelope, *Refusal) {
+	if len(body) > l.MaxBytes {
+		return nil, &Refusal{Keyword: "size", Text: fmt.Sprintf("%d bytes, more than the %d allowed", len(body), l.MaxBytes)}
 	}
 	if bytes.HasPrefix(body, []byte("\xef\xbb\xbf")) {
 		return nil, &Refusal{Keyword: "syntax", Text: "not valid JSON: begins with a byte order mark"}
 	}
-	s := d.scanner(body)
+	s := d.scanner(body, l)
 	defer d.release(s)
 	m := s.members(d.set.Fields(name))
 	if s.fault != faultNone {
-		return nil, m.refuse(scanRefusal(s.fault, s.pos, m.path, d.limits))
+		return nil, m.refuse(scanRefusal(s.fault, s.pos, m.path, l))
 	}
 	e := &envelope{payload: m.payload}
 	// Plain values on purpose: the validator crashes on some json.Numbers.
@@ -114,9 +134,9 @@ func undecodable(err error) *Refusal {
 }
 
 // members are the parts of a body that matter before it is decoded, each with
-// its quotes or brackets; nil when absent.
+// its quotes or brackets; nil when absent or not a field of the schema.
 type members struct {
-	messageType, taskID, traceID, payload []byte
+	messageType, taskID, traceID, replyTo, payload []byte
 	// path of the member that was being read.
 	path string
 }
@@ -149,8 +169,11 @@ func (s *scanner) members(known []string) (m members) {
 			m.ambiguous(name)
 			return m
 		}
+		isField := false
 		for _, field := range known {
-			if name != field && strings.EqualFold(name, field) {
+			if name == field {
+				isField = true
+			} else if strings.EqualFold(name, field) {
 				s.fail(faultLetterCase)
 				return m
 			}
@@ -159,6 +182,9 @@ func (s *scanner) members(known []string) (m members) {
 		if !ok {
 			return m
 		}
+		if !isField {
+			continue
+		}
 		switch name {
 		case "message_type":
 			m.messageType = raw
@@ -166,6 +192,8 @@ func (s *scanner) members(known []string) (m members) {
 			m.taskID = raw
 		case "correlation_id":
 			m.traceID = raw
+		case "reply_to":
+			m.replyTo = raw
 		case "payload":
 			m.payload = raw
 		}
@@ -184,6 +212,8 @@ func (m *members) ambiguous(name string) {
 		m.taskID = nil
 	case "correlation_id":
 		m.traceID = nil
+	case "reply_to":
+		m.replyTo = nil
 	}
 }
 
@@ -197,6 +227,9 @@ func (m *members) refuse(r *Refusal) *Refusal {
 	}
 	if s := unquote(m.traceID); ValidTraceID(s) {
 		r.CorrelationID = s
+	}
+	if s := unquote(m.replyTo); s != "" {
+		r.ReplyTo = printableOrNone(s, maxReplyTo)
 	}
 	return r
 }

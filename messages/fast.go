@@ -3,6 +3,7 @@ package messages
 import (
 	"bytes"
 	"strconv"
+	"strings"
 	"time"
 
 	"taskbus/coordinator"
@@ -80,48 +81,68 @@ func (s *scanner) decimal(limit float64) (float64, bool) {
 	return f, err == nil && f >= 0 && f <= limit
 }
 
-// fastList reads an array of strings, each of which must pass valid.
+// fastList reads an array of strings, each of which must pass valid. The items
+// share one copy of the array's text.
 func fastList[S ~string](s *scanner, limit int, valid func(text) bool) ([]S, bool) {
 	if !s.openArray() {
 		return nil, false
 	}
-	var list []S
-	for n := 0; s.nextItem(n); n++ {
-		t, ok := s.plainText()
-		if !ok || n == limit || !valid(t) {
+	start, n := s.pos, 0
+	for ; s.nextItem(n); n++ {
+		if t, ok := s.plainText(); !ok || n == limit || !valid(t) {
 			return nil, false
 		}
-		if list == nil {
-			list = make([]S, 0, 4)
-		}
-		list = append(list, S(t.raw))
 	}
-	return list, s.fault == faultNone
+	if s.fault != faultNone || n == 0 {
+		return nil, s.fault == faultNone
+	}
+	list, rest, item := make([]S, n), string(s.data[start:s.pos]), ""
+	for i := range list {
+		item, rest = nextPlain(rest)
+		list[i] = S(item)
+	}
+	return list, true
+}
+
+// nextPlain splits the first string off JSON text in which no string has an
+// escape, so that every quotation mark begins or ends one.
+func nextPlain(json string) (plain, rest string) {
+	_, json, _ = strings.Cut(json, `"`)
+	plain, rest, _ = strings.Cut(json, `"`)
+	return plain, rest
 }
 
 func anyID(t text) bool { return validID(t.raw, maxID) }
 
+// labels reads pairs of strings, which share one copy of the object's text.
 func (s *scanner) labels() (map[string]string, bool) {
 	var o object
 	if !s.openObject(&o) {
 		return nil, false
 	}
-	var labels map[string]string
-	for {
+	start, n := s.pos, 0
+	for ; ; n++ {
 		key, more := s.nextKey(&o)
 		if !more {
-			return labels, s.fault == faultNone
+			break
 		}
 		value, ok := s.plainText()
 		if !ok || key.escaped || len(key.raw) == 0 || !key.fits(maxLabelKey) ||
-			!value.fits(maxLabelValue) || len(labels) == maxLabels {
+			!value.fits(maxLabelValue) || n == maxLabels {
 			return nil, false
 		}
-		if labels == nil {
-			labels = make(map[string]string)
-		}
-		labels[string(key.raw)] = string(value.raw)
 	}
+	if s.fault != faultNone || n == 0 {
+		return nil, s.fault == faultNone
+	}
+	labels, rest := make(map[string]string, n), string(s.data[start:s.pos])
+	for range n {
+		var key, value string
+		key, rest = nextPlain(rest)
+		value, rest = nextPlain(rest)
+		labels[key] = value
+	}
+	return labels, true
 }
 
 func (s *scanner) usage() (*coordinator.Usage, bool) {

@@ -21,15 +21,16 @@ const (
 // does the sum for the largest task.
 const maxTried = 64
 
-// EncodeTaskHeader renders everything of a task but its payload and the trace
-// context, which have places of their own in the message.
+// EncodeTaskHeader renders what the body of a task's dispatch does not say and a
+// decision needs that is made when it comes back. It has as few bytes as can be:
+// the broker pays for each of them with every dispatch. The trace context has
+// headers of its own.
 func EncodeTaskHeader(t *coordinator.Task) string {
 	var buffer [1024]byte
 	dst := append(buffer[:0], '{')
-	dst = appendField(dst, "task_id", t.ID)
-	dst = appendField(dst, "task_type", t.Type)
-	dst = appendInt(dst, "priority", int(t.Priority))
-	dst = appendField(dst, "correlation_id", t.TraceID)
+	dst = strconv.AppendInt(appendName(dst, "accepted_at"), t.AcceptedAt.UnixMicro(), 10)
+	dst = append(appendName(dst, "content_hash"), '"')
+	dst = append(appendHex(dst, t.ContentHash), '"')
 	if t.Timeout > 0 {
 		dst = appendSeconds(dst, "timeout_seconds", t.Timeout)
 	}
@@ -37,20 +38,18 @@ func EncodeTaskHeader(t *coordinator.Task) string {
 	dst = appendList(dst, "preferred_agents", t.Preferred)
 	dst = appendList(dst, "excluded_agents", t.Excluded)
 	dst = appendOptional(dst, "group", t.Group)
-	if !t.Deadline.IsZero() {
-		dst = appendExactTime(dst, "deadline", t.Deadline)
-	}
 	dst = appendOptional(dst, "strategy", t.Strategy)
 	if t.EstimatedUsage != nil {
 		dst = appendUsage(dst, t.EstimatedUsage)
 	}
 	dst = appendLabels(dst, t.Labels)
 	dst = appendOptional(dst, "reply_to", t.ReplyTo)
-	dst = appendExactTime(dst, "accepted_at", t.AcceptedAt)
-	dst = append(appendName(dst, "content_hash"), '"')
-	dst = appendHex(dst, t.ContentHash)
-	return string(append(dst, `"}`...))
+	return string(append(dst, '}'))
 }
+
+// leastAmount is the smallest amount that is rendered. What is less is nothing,
+// and its exponent would be longer than decoding admits.
+const leastAmount = 1e-300
 
 func appendUsage(dst []byte, u *coordinator.Usage) []byte {
 	dst = append(appendName(dst, "estimated_usage"), '{')
@@ -63,7 +62,7 @@ func appendUsage(dst []byte, u *coordinator.Usage) []byte {
 		{"output_tokens", u.OutputTokens},
 		{"cost_usd", u.CostUSD},
 	} {
-		if amount.value != 0 {
+		if amount.value >= leastAmount {
 			dst = appendFloat(dst, amount.name, amount.value)
 		}
 	}
@@ -104,40 +103,14 @@ func appendHex(dst []byte, n uint64) []byte {
 	return hex.AppendEncode(dst, b[:])
 }
 
-// DecodeTaskHeader reads what EncodeTaskHeader wrote. The header is untrusted:
-// an agent's queue may hold anything. The trace context is left empty.
-func (d *Decoder) DecodeTaskHeader(header string) (*coordinator.Task, *Refusal) {
-	e, refusal := d.decode(schemas.TaskHeader, []byte(header))
-	if refusal != nil {
-		return nil, refusal
-	}
-	m, refusal := taskFields(e)
-	if refusal != nil {
-		return nil, refusal
-	}
-	accepted, refusal := timestamp(e, "accepted_at")
-	if refusal != nil {
-		return nil, refusal
-	}
-	hash, err := strconv.ParseUint(field[string](e, "content_hash"), 16, 64)
-	if err != nil {
-		return nil, e.refuse("/content_hash", "pattern", "expected 16 hexadecimal digits")
-	}
-	return m.Task(Arrival{Now: accepted, ContentHash: hash, ReplyTo: field[string](e, "reply_to")}), nil
-}
-
-// Tried says which agents have had a task.
-type Tried struct {
-	// Agent that this dispatch went to, under Attempt (from 1).
-	Agent   coordinator.AgentID
-	Attempt int
-	// Agents so far, Agent among them. Sorted, without duplicates.
-	Agents []coordinator.AgentID
-}
-
 // EncodeTriedHeader renders which agents have had the task once d is delivered.
-// Beyond 64 agents the rest is left out: they may be asked once more.
+// It is empty, and no header is needed, when nobody had it before: the body
+// names the agent of this dispatch. Beyond 64 agents the rest is left out: they
+// may be asked once more.
 func EncodeTriedHeader(d *coordinator.Dispatch) string {
+	if len(d.Tried) == 0 {
+		return ""
+	}
 	before := d.Tried[:min(len(d.Tried), maxTried-1)]
 	var buffer [256]byte
 	dst := append(buffer[:0], '{')
@@ -149,18 +122,4 @@ func EncodeTriedHeader(d *coordinator.Dispatch) string {
 	}
 	dst = append(appendString(dst, d.Agent), ']')
 	return string(append(dst, '}'))
-}
-
-// DecodeTriedHeader reads what EncodeTriedHeader wrote. The header is untrusted.
-func (d *Decoder) DecodeTriedHeader(header string) (*Tried, *Refusal) {
-	e, refusal := d.decode(schemas.TriedHeader, []byte(header))
-	if refusal != nil {
-		return nil, refusal
-	}
-	t := &Tried{
-		Agent:   coordinator.AgentID(field[string](e, "agent")),
-		Attempt: integer(e, "attempt"),
-	}
-	t.Agents = coordinator.SortedUnique(append(list[coordinator.AgentID](e, "tried"), t.Agent))
-	return t, nil
 }

@@ -26,11 +26,14 @@ type Refusal struct {
 	MessageType   string
 	TaskID        coordinator.TaskID
 	CorrelationID string
+	// ReplyTo is the producer's queue, as the header of a dispatch that came back
+	// names it; empty when it names none, and for every other message.
+	ReplyTo string
 	// Path is where the fault is, as a JSON pointer; empty for the whole message.
 	Path string
 	// Keyword is the rule that was broken, a closed set fit for a metric's label:
 	// a keyword of JSON Schema, or size, syntax, depth, tokens, number, utf8,
-	// surrogate, duplicateKey, letterCase, calendar.
+	// surrogate, duplicateKey, letterCase, calendar, header.
 	Keyword string
 	// Text says what is wrong, for people; at most MaxText bytes, without control
 	// characters.
@@ -45,7 +48,7 @@ func (r *Refusal) Fail(traceID string, now time.Time) *coordinator.Fail {
 		traceID = r.CorrelationID
 	}
 	return &coordinator.Fail{
-		Task:    &coordinator.Task{ID: r.TaskID, TraceID: traceID},
+		Task:    &coordinator.Task{ID: r.TaskID, TraceID: traceID, ReplyTo: r.ReplyTo},
 		Failure: coordinator.Failure{Reason: coordinator.ReasonInvalidMessage, Text: r.Text, FailedAt: now},
 	}
 }

@@ -60,7 +60,7 @@ func (d *Decoder) fastTaskAssign(body []byte) (*TaskAssign, bool) {
 	if len(body) > d.limits.MaxBytes {
 		return nil, false
 	}
-	s := d.scanner(body)
+	s := d.scanner(body, d.limits)
 	defer d.release(s)
 	var o object
 	if !s.openObject(&o) {
@@ -150,18 +150,25 @@ func (d *Decoder) slowTaskAssign(body []byte) (*TaskAssign, *Refusal) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	return taskFields(e)
+	m := taskOptions(e)
+	m.TaskID = coordinator.TaskID(field[string](e, "task_id"))
+	m.TaskType = field[string](e, "task_type")
+	m.Payload = e.payload
+	m.CorrelationID = field[string](e, "correlation_id")
+	m.Priority = coordinator.PriorityNormal
+	if p, given := e.fields["priority"].(float64); given {
+		m.Priority = coordinator.Priority(p)
+	}
+	if m.Deadline, refusal = timestamp(e, "deadline"); refusal != nil {
+		return nil, refusal
+	}
+	return m, nil
 }
 
-// taskFields makes the typed value of a task.assign, or of the header that
-// stands for one.
-func taskFields(e *envelope) (*TaskAssign, *Refusal) {
-	m := &TaskAssign{
-		TaskID:               coordinator.TaskID(field[string](e, "task_id")),
-		TaskType:             field[string](e, "task_type"),
-		Payload:              e.payload,
-		Priority:             coordinator.PriorityNormal,
-		CorrelationID:        field[string](e, "correlation_id"),
+// taskOptions begins the typed value with the fields that a task.assign and the
+// header of its dispatch have in common.
+func taskOptions(e *envelope) *TaskAssign {
+	return &TaskAssign{
 		TimeoutSeconds:       number(e, "timeout_seconds"),
 		RequiredCapabilities: list[string](e, "required_capabilities"),
 		PreferredAgents:      list[coordinator.AgentID](e, "preferred_agents"),
@@ -171,14 +178,6 @@ func taskFields(e *envelope) (*TaskAssign, *Refusal) {
 		EstimatedUsage:       (*Usage)(usage(e, "estimated_usage")),
 		Labels:               labels(e),
 	}
-	if p, given := e.fields["priority"].(float64); given {
-		m.Priority = coordinator.Priority(p)
-	}
-	var refusal *Refusal
-	if m.Deadline, refusal = timestamp(e, "deadline"); refusal != nil {
-		return nil, refusal
-	}
-	return m, nil
 }
 
 // Arrival is what a task's delivery adds to its message.

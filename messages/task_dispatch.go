@@ -58,9 +58,10 @@ func AppendDispatch(dst []byte, d *coordinator.Dispatch, payload []byte) []byte 
 }
 
 // DecodeTaskDispatch reads a task.dispatch. The result holds a part of body,
-// which must not be changed afterwards.
+// which must not be changed afterwards. Whatever was accepted as a task.assign
+// under the decoder's limits is accepted as its dispatch, too.
 func (d *Decoder) DecodeTaskDispatch(body []byte) (*TaskDispatch, *Refusal) {
-	e, refusal := d.decode(schemas.TaskDispatch, body)
+	e, refusal := d.decodeWithin(d.limits.dispatched(), schemas.TaskDispatch, body)
 	if refusal != nil {
 		return nil, refusal
 	}

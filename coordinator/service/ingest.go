@@ -19,7 +19,6 @@ import (
 const (
 	headerTask           = messages.HeaderTask
 	headerTried          = messages.HeaderTried
-	headerAttempt        = "x-taskbus-attempt"
 	headerMaybeDuplicate = "x-taskbus-maybe-duplicate"
 	headerReason         = "x-taskbus-reason"
 	headerReasonCode     = "x-taskbus-reason-code"
@@ -111,32 +110,22 @@ func (r *session) onReturned(d bus.Delivery) {
 	h := &heldDelivery{delivery: d, arrived: r.s.now()}
 	r.s.count.returned.Add(1)
 	r.noteDelivery(&d)
-	task, refusal := r.s.decoder.DecodeTaskHeader(textHeader(d.Headers, headerTask))
-	var tried *messages.Tried
-	if refusal == nil {
-		tried, refusal = r.s.decoder.DecodeTriedHeader(textHeader(d.Headers, headerTried))
-	}
-	var dispatch *messages.TaskDispatch
-	if refusal == nil {
-		dispatch, refusal = r.s.decoder.DecodeTaskDispatch(d.Body)
-	}
-	if refusal == nil && dispatch.TaskID != task.ID {
-		refusal = &messages.Refusal{TaskID: task.ID, Keyword: "header", Text: "the header " + headerTask + " speaks of another task than the body"}
-	}
+	m, refusal := r.s.decoder.DecodeReturned(d.Body, textHeader(d.Headers, headerTask), textHeader(d.Headers, headerTried))
 	if refusal != nil {
 		r.refuse(h, refusal)
 		return
 	}
+	task := m.Task
 	task.TraceParent = textHeader(d.Headers, headerTraceParent)
 	task.TraceState = textHeader(d.Headers, headerTraceState)
-	h.task, h.payload = task, dispatch.Payload
+	h.task, h.payload = task, m.Payload
 	if !r.hold(h) {
 		return
 	}
 	r.s.history.returned(task)
 	r.s.loop.post(r.number, coordinator.TaskReturned{
 		Handle: h.handle, Task: task,
-		Agent: dispatch.AssignedAgent, Attempt: dispatch.Attempt, Tried: tried.Agents,
+		Agent: m.Agent, Attempt: m.Attempt, Tried: m.Tried,
 		Cause: returnCause(d.Headers), Redelivered: d.Redelivered,
 	})
 }

@@ -136,9 +136,10 @@ func (r *session) publishDispatch(d *coordinator.Dispatch) {
 	h.dispatch = d
 	r.s.history.dispatching(d)
 	headers := map[string]any{
-		headerTask:    messages.EncodeTaskHeader(d.Task),
-		headerTried:   messages.EncodeTriedHeader(d),
-		headerAttempt: int64(d.Attempt),
+		headerTask: messages.EncodeTaskHeader(d.Task),
+	}
+	if tried := messages.EncodeTriedHeader(d); tried != "" {
+		headers[headerTried] = tried
 	}
 	if d.MaybeDuplicate {
 		headers[headerMaybeDuplicate] = true
@@ -212,7 +213,9 @@ func (r *session) publishRefusal(h *heldDelivery, refusal *messages.Refusal) {
 			traceID = newTraceID()
 		}
 		f := refusal.Fail(traceID, now)
-		f.Task.ReplyTo = h.delivery.ReplyTo
+		if f.Task.ReplyTo == "" {
+			f.Task.ReplyTo = h.delivery.ReplyTo
+		}
 		t.fail = f
 		pubs = r.failurePublications(f)
 	}

@@ -124,35 +124,50 @@ func TestStoppedConsumersLeaveNothingBehind(t *testing.T) {
 }
 
 // RabbitMQ may keep thousands of acknowledgements back while a quorum queue is
-// busy, and forgets them if the channel is closed meanwhile.
+// busy, and forgets them if the channel is closed meanwhile. Eight queues at
+// once keep it busy.
 func TestALeavingConsumerTakesNoAcknowledgementBack(t *testing.T) {
 	t.Parallel()
-	const n = 5000
+	const prefetch = 2000
+	const all = prefetch + prefetch/2
+	queues := []string{"q1", "q2", "q3", "q4", "q5", "q6", "q7", "q8"}
 	broker := brokertest.Vhost(t)
-	s := open(t, config(t, broker.URL), bus.SessionSpec{Name: "t", Topology: quorum("q")})
-	publishAll(t, s, "q", 0, n)
-	got := make(chan bus.Delivery, 2*n)
-	sub := bus.Subscription{Queue: "q", Prefetch: n, Handle: func(d bus.Delivery) { got <- d }}
-	if err := s.Subscribe(t.Context(), sub); err != nil {
-		t.Fatal(err)
-	}
-	var tags []bus.Tag
-	for range n {
-		tags = append(tags, within(t, "a delivery", got).Tag)
+	s := open(t, config(t, broker.URL), bus.SessionSpec{Name: "t", Topology: quorum(queues...)})
+	var held []bus.Tag
+	for _, queue := range queues {
+		publishAll(t, s, queue, 0, all)
+		got := make(chan bus.Delivery, all)
+		sub := bus.Subscription{Queue: queue, Prefetch: prefetch, Handle: func(d bus.Delivery) { got <- d }}
+		if err := s.Subscribe(t.Context(), sub); err != nil {
+			t.Fatal(err)
+		}
+		for i := range prefetch {
+			if tag := within(t, "a delivery", got).Tag; i%2 == 0 {
+				held = append(held, tag)
+			} else {
+				s.Ack(tag)
+			}
+		}
+		// The room made by these acknowledgements shows that they have arrived,
+		// and so that the ones held between them will go out singly:
+		// 2,000 / 2 held + 1,000 more = 2,000 of each queue at once.
+		for range all - prefetch {
+			held = append(held, within(t, "a delivery", got).Tag)
+		}
 	}
 	channels := openChannels(t, broker)
-	if _, err := s.Unsubscribe(t.Context(), "q"); err != nil {
-		t.Fatal(err)
+	for _, queue := range queues {
+		if _, err := s.Unsubscribe(t.Context(), queue); err != nil {
+			t.Fatal(err)
+		}
 	}
-	// Every other one first: 2,500 single acknowledgements at once.
-	for i := 1; i < n; i += 2 {
-		s.Ack(tags[i])
+	for _, tag := range held {
+		s.Ack(tag)
 	}
-	for i := 0; i < n; i += 2 {
-		s.Ack(tags[i])
-	}
-	eventually(t, "the consumer's channel to be closed", func() bool { return openChannels(t, broker) == channels-1 })
-	if back := broker.Drain(t, "q"); len(back) != 0 {
-		t.Errorf("%d acknowledged messages came back", len(back))
+	eventually(t, "the consumers' channels to be closed", func() bool { return openChannels(t, broker) == channels-len(queues) })
+	for _, queue := range queues {
+		if back := broker.Drain(t, queue); len(back) != 0 {
+			t.Errorf("%d acknowledged messages of %s came back", len(back), queue)
+		}
 	}
 }

@@ -1,0 +1,135 @@
+package messages
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/schemas"
+)
+
+// Returned is a dispatch that came back: its agent did not do it.
+type Returned struct {
+	// Task as it was when it was sent, but for its trace context, which has
+	// headers of its own and is left empty, and its times, which come back to the
+	// microsecond.
+	Task *coordinator.Task
+	// Payload is the producer's JSON object, byte for byte: a part of the body.
+	Payload json.RawMessage
+	// Agent that had it last, under Attempt (from 1).
+	Agent   coordinator.AgentID
+	Attempt int
+	// Tried lists the agents that have had it, Agent among them. Sorted, without
+	// duplicates; the caller owns it.
+	Tried []coordinator.AgentID
+}
+
+// DecodeReturned reads a dispatch that came back: its body, and its headers
+// HeaderTask and HeaderTried, the latter empty when there is none. It accepts
+// whatever Taskbus can have sent for a task within the decoder's limits. All
+// three are untrusted: an agent's queue may hold anything.
+//
+// A refusal names task, trace id and the producer's queue as far as body and
+// header can be read, so that the producer can be told. The result holds a part
+// of body, which must not be changed afterwards.
+func (d *Decoder) DecodeReturned(body []byte, taskHeader, triedHeader string) (*Returned, *Refusal) {
+	m, refusal := d.DecodeTaskDispatch(body)
+	if refusal != nil {
+		d.identify(refusal, body)
+	}
+	// Read in any case: where the body is at fault it may still say whom to tell.
+	header, headerRefusal := d.decodeHeader(schemas.TaskHeader, taskHeader)
+	var replyTo string
+	if headerRefusal == nil {
+		replyTo = field[string](header, "reply_to")
+	} else {
+		replyTo = headerRefusal.ReplyTo
+	}
+	if refusal == nil {
+		refusal = headerRefusal
+	}
+	var task *coordinator.Task
+	if refusal == nil {
+		task, refusal = returnedTask(m, header)
+	}
+	var tried []coordinator.AgentID
+	if refusal == nil {
+		tried, refusal = d.tried(m, triedHeader)
+	}
+	if refusal != nil {
+		if m != nil {
+			refusal.MessageType, refusal.TaskID, refusal.CorrelationID = schemas.TaskDispatch, m.TaskID, m.CorrelationID
+		}
+		refusal.ReplyTo = replyTo
+		return nil, refusal
+	}
+	return &Returned{Task: task, Payload: m.Payload, Agent: m.AssignedAgent, Attempt: m.Attempt, Tried: tried}, nil
+}
+
+// identify adds the ids to the refusal of a dispatch that is too large to be
+// read, as after the limit was lowered: they come before the payload.
+func (d *Decoder) identify(r *Refusal, body []byte) {
+	l := d.limits.dispatched()
+	if len(body) <= l.MaxBytes {
+		return
+	}
+	s := d.scanner(body[:envelopeBytes], l)
+	defer d.release(s)
+	m := s.members(d.set.Fields(schemas.TaskDispatch))
+	m.refuse(r)
+}
+
+// decodeHeader reads a header that holds JSON.
+func (d *Decoder) decodeHeader(name, header string) (*envelope, *Refusal) {
+	if header == "" {
+		return nil, headerRefusal(name, "it is missing, and without it only a person can decide the task again")
+	}
+	e, refusal := d.decodeWithin(d.limits.dispatched(), name, []byte(header))
+	if refusal != nil {
+		refusal.Text = Clean("header "+name+": "+refusal.Text, MaxText)
+		return nil, refusal
+	}
+	return e, nil
+}
+
+// headerRefusal is for what no schema can say of a header.
+func headerRefusal(name, text string) *Refusal {
+	return &Refusal{Keyword: "header", Text: "header " + name + ": " + text}
+}
+
+// returnedTask puts the task together from body and header.
+func returnedTask(m *TaskDispatch, header *envelope) (*coordinator.Task, *Refusal) {
+	hash, err := strconv.ParseUint(field[string](header, "content_hash"), 16, 64)
+	if err != nil {
+		return nil, headerRefusal(HeaderTask, "/content_hash: expected 16 hexadecimal digits")
+	}
+	t := taskOptions(header)
+	if t.TimeoutSeconds > 0 && t.TimeoutSeconds != m.TimeoutSeconds {
+		return nil, headerRefusal(HeaderTask, "/timeout_seconds: the body has another")
+	}
+	t.TaskID, t.TaskType, t.Priority = m.TaskID, m.TaskType, m.Priority
+	t.CorrelationID, t.Deadline = m.CorrelationID, m.Deadline
+	return t.Task(Arrival{
+		Now:         time.UnixMicro(int64(number(header, "accepted_at"))).UTC(),
+		ContentHash: hash,
+		ReplyTo:     field[string](header, "reply_to"),
+	}), nil
+}
+
+// tried lists who has had the task, the agent of this dispatch included.
+func (d *Decoder) tried(m *TaskDispatch, header string) ([]coordinator.AgentID, *Refusal) {
+	if header == "" {
+		return []coordinator.AgentID{m.AssignedAgent}, nil
+	}
+	e, refusal := d.decodeHeader(schemas.TriedHeader, header)
+	switch {
+	case refusal != nil:
+		return nil, refusal
+	case coordinator.AgentID(field[string](e, "agent")) != m.AssignedAgent:
+		return nil, headerRefusal(HeaderTried, "/agent: the body has another")
+	case integer(e, "attempt") != m.Attempt:
+		return nil, headerRefusal(HeaderTried, "/attempt: the body has another")
+	}
+	return coordinator.SortedUnique(append(list[coordinator.AgentID](e, "tried"), m.AssignedAgent)), nil
+}
