@@ -88,17 +88,8 @@ func appendSeconds(dst []byte, name string, d time.Duration) []byte {
 
 // appendTime appends a time in UTC with microseconds.
 func appendTime(dst []byte, name string, t time.Time) []byte {
-	return appendLayout(dst, name, t, "2006-01-02T15:04:05.000000Z")
-}
-
-// appendExactTime appends a time in UTC to the nanosecond.
-func appendExactTime(dst []byte, name string, t time.Time) []byte {
-	return appendLayout(dst, name, t, time.RFC3339Nano)
-}
-
-func appendLayout(dst []byte, name string, t time.Time, layout string) []byte {
 	dst = append(appendName(dst, name), '"')
-	dst = t.UTC().AppendFormat(dst, layout)
+	dst = t.UTC().AppendFormat(dst, "2006-01-02T15:04:05.000000Z")
 	return append(dst, '"')
 }
 

@@ -86,18 +86,37 @@ func BenchmarkAppendDispatch(b *testing.B) {
 
 func BenchmarkEncodeHeaders(b *testing.B) {
 	dispatch, _ := benchDispatch(b)
-	b.Run("task", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			EncodeTaskHeader(dispatch.Task)
+	again := *dispatch
+	again.Attempt, again.Tried = 2, []coordinator.AgentID{"agent_123"}
+	for _, c := range []struct {
+		name   string
+		encode func() string
+	}{
+		{"task", func() string { return EncodeTaskHeader(dispatch.Task) }},
+		{"plain task", func() string { return EncodeTaskHeader(&coordinator.Task{AcceptedAt: at, ContentHash: 7}) }},
+		{"tried, first attempt", func() string { return EncodeTriedHeader(dispatch) }},
+		{"tried, second attempt", func() string { return EncodeTriedHeader(&again) }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				c.encode()
+			}
+			b.ReportMetric(float64(len(c.encode())), "bytes")
+		})
+	}
+}
+
+func BenchmarkDecodeReturned(b *testing.B) {
+	d := newDecoder(b)
+	dispatch, payload := benchDispatch(b)
+	body, header := AppendDispatch(nil, dispatch, payload), EncodeTaskHeader(dispatch.Task)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, refusal := d.DecodeReturned(body, header, ""); refusal != nil {
+			b.Fatal(refusal.Text)
 		}
-	})
-	b.Run("tried", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			EncodeTriedHeader(dispatch)
-		}
-	})
+	}
 }
 
 func BenchmarkTask(b *testing.B) {

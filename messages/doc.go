@@ -29,6 +29,12 @@
 // payload goes out with exactly the bytes it came in with. Tests hold all of it
 // against the schemas.
 //
+// # What comes back
+//
+// A dispatch carries, in its body and two short headers, all that is needed to
+// decide its task again ([Decoder.DecodeReturned]). Nothing is said twice, and
+// whatever was accepted once is accepted when it comes back.
+//
 // # What it must never do
 //
 // No I/O, no clock, no logging. It never quotes a payload in a refusal, never

@@ -16,9 +16,12 @@ const (
 	HeaderTried = schemas.TriedHeader
 )
 
-// maxTried bounds the agents listed in the tried header. A message's headers
-// must fit one AMQP frame (128 KiB), or the broker closes the connection; a test
-// does the sum for the largest task.
+// maxHeaders is the frame size of AMQP that brokers use, in bytes. A message's
+// headers must fit one frame, or the broker closes the connection; a test does
+// the sum for the largest task.
+const maxHeaders = 128 << 10
+
+// maxTried bounds the agents listed in the tried header.
 const maxTried = 64
 
 // EncodeTaskHeader renders what the body of a task's dispatch does not say and a

@@ -85,7 +85,9 @@ func (d *Decoder) decodeHeader(name, header string) (*envelope, *Refusal) {
 	if header == "" {
 		return nil, headerRefusal(name, "it is missing, and without it only a person can decide the task again")
 	}
-	e, refusal := d.decodeWithin(d.limits.dispatched(), name, []byte(header))
+	l := d.limits.dispatched()
+	l.MaxBytes = max(l.MaxBytes, maxHeaders)
+	e, refusal := d.decodeWithin(l, name, []byte(header))
 	if refusal != nil {
 		refusal.Text = Clean("header "+name+": "+refusal.Text, MaxText)
 		return nil, refusal

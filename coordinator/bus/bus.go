@@ -90,7 +90,8 @@ type Session interface {
 	Err() error
 
 	// Close flushes acknowledgements, waits for unsettled publications until
-	// ctx ends, and closes the connections. It is idempotent.
+	// ctx ends, and closes the connections. After a burst of acknowledgements it
+	// gives the broker up to a second to take them in. It is idempotent.
 	Close(ctx context.Context) error
 }
 

@@ -60,6 +60,15 @@ type orders struct {
 	upTo   uint64 // acknowledge everything up to this tag; 0: nothing
 }
 
+// frames is how many the flush takes.
+func (o *orders) frames() int {
+	n := len(o.reject) + len(o.single)
+	if o.upTo != 0 {
+		n++
+	}
+	return n
+}
+
 // wakeup says how soon the next flush is wanted.
 type wakeup uint8
 

@@ -13,12 +13,6 @@ import (
 	"taskbus/coordinator/bus"
 )
 
-// lingerAfterAcks is how long a channel stays open after its last
-// acknowledgement. RabbitMQ keeps up to some thousand acknowledgements of a
-// quorum queue back while the queue is busy and forgets them with the channel:
-// the messages would be delivered again.
-const lingerAfterAcks = time.Second
-
 // consumer is one subscription: a channel of its own, one goroutine that hands
 // deliveries to the handler and one that sends acknowledgements. After
 // Unsubscribe it leaves the session with the last settlement.
@@ -34,6 +28,7 @@ type consumer struct {
 	cancels chan string
 
 	acks         *ackTracker
+	pace         ackPace       // acknowledge's own until done is closed
 	soon         chan struct{} // a flush is wanted within ackDelay
 	now          chan struct{} // a flush is wanted at once
 	unsubscribed chan struct{} // closed when the broker has ended the consumer as asked
@@ -295,6 +290,7 @@ func (c *consumer) lost(reply *amqp.Error) error {
 
 // sendAcks fails only when the channel is closed, which ends the session anyway.
 func (c *consumer) sendAcks(out *orders) {
+	c.pace.sent(time.Now(), out.frames())
 	for _, tag := range out.reject {
 		if c.channel.Reject(tag, false) != nil {
 			return

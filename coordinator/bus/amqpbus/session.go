@@ -16,7 +16,8 @@ import (
 //
 // Its end, in order: fail or Close closes ending (no more publishing, no more
 // handing out); flushing lets consumers send their last acknowledgements; the
-// connections are closed; gone tells that no confirm will come; the publisher
+// connections are closed, the consuming one not before the broker has had time
+// for a burst of acknowledgements; gone tells that no confirm will come; the publisher
 // answers for the rest; done.
 type session struct {
 	number     uint64
@@ -118,14 +119,26 @@ func (s *session) finish() {
 	// A Subscribe under way sees ending, or is waited for and flushed with the rest.
 	s.subscribing.Lock()
 	close(s.flushing)
+	var quiet time.Time // when no consumer's acknowledgements are under way any more
 	for _, c := range *s.consumers.Load() {
 		<-c.done
+		if at := c.pace.quiet(); at.After(quiet) {
+			quiet = at
+		}
 	}
 	s.subscribing.Unlock()
 
 	var closed sync.WaitGroup
 	closed.Go(func() { s.publishing.close(s.closeBy) })
-	closed.Go(func() { s.consuming.close(s.closeBy) })
+	closed.Go(func() {
+		if latest := s.closeBy.Add(-goodbyeAtLeast); quiet.After(latest) {
+			quiet = latest
+		}
+		if s.err == nil { // after a fault nobody waits for a broker that may be gone
+			time.Sleep(time.Until(quiet))
+		}
+		s.consuming.close(s.closeBy)
+	})
 	closed.Wait()
 	close(s.gone)
 	<-settledAll

@@ -1,0 +1,94 @@
+package service
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"taskbus/coordinator/bus"
+	"taskbus/messages"
+)
+
+// A task of just the size that is accepted makes a dispatch that is larger. It
+// comes back like any other: it goes to the next agent, and is not parked.
+func TestLargestTaskComesBack(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		r.heartbeat("a1", 0)
+		r.heartbeat("a2", 0)
+		limit := messages.DefaultLimits().MaxBytes
+		body := taskBody("t-1", "build", `,"labels":{"pad":""}`)
+		pad := limit - len(body)
+		body = strings.Replace(body, `"of":"`, `"of":"`+strings.Repeat("x", pad), 1)
+		if len(body) != limit {
+			t.Fatalf("the task has %d bytes, want %d", len(body), limit)
+		}
+		r.publish(bus.QueueAssign, body)
+		first, other := "agent.a1", "agent.a2"
+		if len(r.in(first)) == 0 {
+			first, other = other, first
+		}
+		if n := len(r.only(first).Body); n <= limit {
+			t.Fatalf("the dispatch has %d bytes, want more than %d: the test tests nothing", n, limit)
+		}
+		r.reject(first)
+		r.pass(time.Second)
+		if m := r.only(other); m.MessageID != "t-1.2" {
+			t.Errorf("second dispatch %s", m.MessageID)
+		}
+		r.empty(bus.QueueReassign)
+		r.empty(bus.QueueDead)
+	})
+}
+
+// The headers of a first attempt are one short text; who has had the task is
+// said from the second agent on.
+func TestHeadersOfADispatch(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		r.heartbeat("a1", 0)
+		r.heartbeat("a2", 0)
+		r.task("t-1", "build", "")
+		first, other := "agent.a1", "agent.a2"
+		if len(r.in(first)) == 0 {
+			first, other = other, first
+		}
+		m := r.only(first)
+		if header := textHeader(m.Headers, headerTask); len(m.Headers) != 1 || header == "" || len(header) > 70 {
+			t.Errorf("first attempt: headers %v, want only %s of at most 70 bytes", m.Headers, headerTask)
+		}
+		r.reject(first)
+		r.pass(time.Second)
+		m = r.only(other)
+		const want = `"attempt":2,"tried":[`
+		if tried := textHeader(m.Headers, headerTried); !strings.Contains(tried, want) || m.fields["attempt"] != 2.0 {
+			t.Errorf("second attempt: %s is %q, want it to hold %s", headerTried, tried, want)
+		}
+	})
+}
+
+// What comes back and cannot be read is parked, and its producer is told where
+// it asked to be told.
+func TestProducerIsToldOfAnUnreadableReturn(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		s, err := r.broker.Open(context.Background(), bus.SessionSpec{Name: "producer", Topology: bus.Topology{
+			Mode: bus.Declare, Queues: []bus.Queue{{Name: "my.replies", Kind: bus.Classic}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close(context.Background())
+		const body = `{"message_type":"task.dispatch","task_id":"t-1","correlation_id":"trace-9","priority":9}`
+		r.publish(bus.QueueReassign, body, func(p *bus.Properties) {
+			p.Headers = map[string]any{headerTask: `{"accepted_at":1,"content_hash":"00000000000000ab","reply_to":"my.replies"}`}
+		})
+		for _, queue := range []string{bus.QueueFailed, "my.replies"} {
+			if m := r.only(queue); m.text("task_id") != "t-1" || m.text("correlation_id") != "trace-9" || m.text("reason_code") != "invalid_message" {
+				t.Errorf("in %s: %s", queue, m.Body)
+			}
+		}
+		if m := r.only(bus.QueueDead); string(m.Body) != body {
+			t.Errorf("parked %s", m.Body)
+		}
+		r.empty(bus.QueueReassign)
+	})
+}
