@@ -50,7 +50,7 @@ func TestSingleAssignment(t *testing.T) {
 	}
 	for name, want := range map[string]any{
 		"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tracestate": "k=v",
-		"x-taskbus-attempt": int64(1), "x-own": nil, "x-taskbus-maybe-duplicate": nil,
+		"x-own": nil, "x-taskbus-maybe-duplicate": nil,
 	} {
 		if got := m.Headers[name]; got != want {
 			t.Errorf("header %s is %v, want %v", name, got, want)
