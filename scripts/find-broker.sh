@@ -109,8 +109,9 @@ remove_policy() {
 	policy_is_ours=no
 }
 
-install_rabbitmq() {
-	say "installing the Debian package rabbitmq-server with apt (its system service stays off; about a minute)"
+# install PACKAGE...: with apt, without starting any service.
+install() {
+	say "installing with apt: $* (system services stay off; about a minute)"
 	if [ ! -e "$policy" ]; then
 		policy_is_ours=yes
 		printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
@@ -121,21 +122,21 @@ install_rabbitmq() {
 	mkdir -p "$run_dir"
 	{
 		as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q &&
-			as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends rabbitmq-server
+			as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
 	} >"$log" 2>&1 || ok=no
 	remove_policy
 	if [ "$ok" = no ]; then
 		tail -n 5 "$log" >&2
-		die "apt could not install rabbitmq-server (all of it: $log); install it by hand, or set RABBITMQ_URL to a broker that runs"
+		die "apt could not install $* (all it said: $log); install it by hand"
 	fi
-	if command -v systemctl >/dev/null; then as_root systemctl disable --quiet rabbitmq-server >/dev/null 2>&1 || true; fi
+	if [ "$1" = rabbitmq-server ] && command -v systemctl >/dev/null; then as_root systemctl disable --quiet rabbitmq-server >/dev/null 2>&1 || true; fi
 	say "installed"
 }
 
 from_private_node() {
 	if ! have_rabbitmq; then
 		if command -v apt-get >/dev/null && may_be_root; then
-			install_rabbitmq
+			install rabbitmq-server
 		else
 			die "no broker: install RabbitMQ (Debian: sudo apt-get install rabbitmq-server) or start Docker, or set RABBITMQ_URL=amqp://user:password@host:5672/"
 		fi
@@ -152,15 +153,30 @@ main() {
 		trap 'exit 143' TERM
 		from_environment || from_docker || from_private_node
 		;;
-	# For `make test`, which runs a node of its own and only needs the program.
+	# For `make test`, which runs a node of its own and only needs the programs:
+	# besides RabbitMQ a C compiler, for the race detector, and pika, for the
+	# clients written in Python.
+	--ensure-test-tools)
+		trap remove_policy EXIT
+		trap 'exit 130' INT
+		trap 'exit 143' TERM
+		local missing=()
+		have_rabbitmq || missing+=(rabbitmq-server)
+		command -v "$(go env CC)" >/dev/null || missing+=(gcc libc6-dev)
+		[ "${TASKBUS_TEST_NO_PIKA:-}" = 1 ] || /usr/bin/python3 -c 'import pika' 2>/dev/null || missing+=(python3-pika)
+		[ "${#missing[@]}" -gt 0 ] || return 0
+		command -v apt-get >/dev/null && may_be_root ||
+			die "the tests need ${missing[*]}: install them first (Debian: sudo apt-get install ${missing[*]}), or do without the Python clients: TASKBUS_TEST_NO_PIKA=1"
+		install "${missing[@]}"
+		;;
 	--ensure-rabbitmq)
 		trap remove_policy EXIT
 		trap 'exit 130' INT
 		trap 'exit 143' TERM
 		have_rabbitmq && return
 		command -v apt-get >/dev/null && may_be_root ||
-			die "the tests start a private RabbitMQ: install it first (Debian: sudo apt-get install rabbitmq-server)"
-		install_rabbitmq
+			die "a private RabbitMQ needs the program: install it first (Debian: sudo apt-get install rabbitmq-server)"
+		install rabbitmq-server
 		;;
 	# What this script may have started, and nothing else.
 	--stop)
@@ -169,7 +185,7 @@ main() {
 			docker stop "$container" >/dev/null && say "stopped the container $container"
 		fi
 		;;
-	*) die "usage: scripts/find-broker.sh [--ensure-rabbitmq | --stop]" ;;
+	*) die "usage: scripts/find-broker.sh [--ensure-rabbitmq | --ensure-test-tools | --stop]" ;;
 	esac
 }
 

@@ -39,7 +39,7 @@ main() {
 	step "staticcheck"
 	go tool staticcheck ./...
 
-	scripts/find-broker.sh --ensure-rabbitmq
+	scripts/find-broker.sh --ensure-test-tools
 	trap finish EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' TERM
