@@ -76,6 +76,9 @@ func TestNodeFaults(t *testing.T) {
 		l.offered["stuck"] = payloadHash(task("stuck", "build"))
 		l.acknowledged["stuck"] = true
 		r.workAll(l)
+		// The first copy may be with the broker yet, and comes back through
+		// task.reassign when its accept timeout of 2 s is over: only then is all done.
+		<-time.After(3 * time.Second)
 		l.drained(t, patience)
 		r.finish(next)
 		r.balance(l)
