@@ -12,6 +12,8 @@ type Snapshot struct {
 	// PendingReasons counts them by the reason they would fail with now; where
 	// very many different things are asked for, the rest stands under ReasonNone.
 	PendingReasons map[Reason]int
+	// Delayed tasks came back and wait to be tried again; they are among Pending.
+	Delayed int
 	// Dispatching tasks are published and not yet confirmed.
 	Dispatching int
 	// OldestPending is the age of the task waiting longest; 0 when none waits.

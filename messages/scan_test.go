@@ -2,6 +2,7 @@ package messages
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -77,7 +78,12 @@ func TestScannerAcceptsWhatGoEncodes(t *testing.T) {
 	value = func(depth int) *rapid.Generator[any] {
 		leaf := rapid.OneOf(
 			rapid.Map(rapid.String(), func(s string) any { return s }),
-			rapid.Map(rapid.Float64Range(-1e300, 1e300), func(f float64) any { return f }),
+			rapid.Map(rapid.Float64Range(-1e300, 1e300), func(f float64) any {
+				if math.Abs(f) < 1e-300 {
+					return 0.0 // exponents below −308 are refused on purpose
+				}
+				return f
+			}),
 			rapid.Map(rapid.Bool(), func(b bool) any { return b }),
 		)
 		if depth == 0 {

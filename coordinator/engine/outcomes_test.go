@@ -219,6 +219,20 @@ func TestRetriesWaitForTheBudget(t *testing.T) {
 	want(t, r.pass(100*time.Millisecond), "dispatch t3.2 b")
 }
 
+// TestWhatExpiredCostsNoBudget: what a dead agent leaves behind is not a refusal.
+func TestWhatExpiredCostsNoBudget(t *testing.T) {
+	r := ready(t, policyOf(worker("a"), worker("b")))
+	r.assign(job("t1"))
+	r.confirm(1)
+	r.budget = retryBudget{at: r.now.Add(time.Hour)}
+	d := r.latest()
+	r.last++
+	r.apply(coordinator.TaskReturned{
+		Handle: r.last, Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Cause: coordinator.ReturnExpired,
+	})
+	want(t, r.pass(250*time.Millisecond), "dispatch t1.2 b") // the longest back-off
+}
+
 // TestReturnedTaskDoesNotWaitForEver: without any budget it fails once it has
 // waited its back-off and then as long as any task may.
 func TestReturnedTaskDoesNotWaitForEver(t *testing.T) {

@@ -90,8 +90,15 @@ func (e *Engine) delay(now time.Time, t *openTask) {
 	e.timers.schedule(&t.expire, t.until)
 }
 
-// retryDue queues a returned task whose back-off is over for the budget.
+// retryDue queues a returned task whose back-off is over for the budget. One that
+// its agent did not take in time, or lost, is placed at once: what a dead agent
+// leaves behind is no storm of refusals, and is spread by the accept timeout.
 func (e *Engine) retryDue(now time.Time, t *openTask) {
+	if !t.refused {
+		e.leavePending(t)
+		e.admit(now, t)
+		return
+	}
 	e.retries.tasks = append(e.retries.tasks, t)
 	e.retryAffordable(now)
 }

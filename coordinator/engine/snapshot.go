@@ -42,11 +42,23 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 	}
 	for _, t := range e.held {
 		if t.state == stateDelayed {
+			s.Delayed++
 			s.OldestPending = max(s.OldestPending, t.task.Age(now))
 		}
 	}
 	s.Dispatching = e.Dispatching()
 	return s
+}
+
+// Delayed tells whether the task came back and waits to be tried again: for its
+// back-off, then for the retry budget.
+func (e *Engine) Delayed(id coordinator.TaskID) bool {
+	for _, t := range e.held {
+		if t.task.ID == id {
+			return t.state == stateDelayed
+		}
+	}
+	return false
 }
 
 // Explain says how the task would be decided at this moment, without deciding

@@ -31,6 +31,7 @@ type openTask struct {
 	attempt        int                   // of the dispatch being sought or made, from 1
 	tried          []coordinator.AgentID // who had it before, in order
 	maybeDuplicate bool
+	refused        bool // its agent refused it: trying again costs the retry budget
 
 	needs   requirements
 	rank    int64
@@ -157,6 +158,7 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 		t.tried = append(t.tried, ev.Agent)
 	}
 	t.maybeDuplicate = ev.Redelivered
+	t.refused = ev.Cause != coordinator.ReturnExpired
 	if before.attempt > 0 && e.resume(now, t, before) {
 		return
 	}

@@ -158,10 +158,33 @@ func (s *Service) Reload(c *config.Config, err error) {
 		f.Window != c.Window || f.WindowBytes != c.WindowBytes || f.MaxMessageBytes != c.MaxMessageBytes {
 		s.log.Warn().Msg("changes to topology, queues, http, window, window_bytes and max_message_bytes count from the next start")
 	}
+	if agents, routes := vanished(old.Policy(), c.Policy()); agents+routes > 0 {
+		s.log.Warn().Int("agents_removed", agents).Int("routes_removed", routes).
+			Msg("the new configuration lacks what the one before had; was the file complete? (write it beside and rename it)")
+	}
 	s.declareNewQueues(old, c)
 	s.loop.post(0, coordinator.PolicyChanged{Policy: c.Policy()})
 	s.log.Info().Str("version", c.Policy().Version).Int("agents", len(c.Policy().Agents)).
 		Str("strategy", c.Policy().Strategy).Msg("new configuration in force")
+}
+
+// vanished counts the agents and routes that a new policy no longer has.
+func vanished(old, p *coordinator.Policy) (agents, routes int) {
+	have := make(map[coordinator.AgentID]bool, len(p.Agents))
+	for _, a := range p.Agents {
+		have[a.ID] = true
+	}
+	for _, a := range old.Agents {
+		if !have[a.ID] {
+			agents++
+		}
+	}
+	for name := range old.Routes {
+		if _, ok := p.Routes[name]; !ok {
+			routes++
+		}
+	}
+	return agents, routes
 }
 
 // declareNewQueues sees to the queues of agents that the old configuration did

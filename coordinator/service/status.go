@@ -211,6 +211,9 @@ func pendingStatus(snap coordinator.Snapshot) httpapi.Pending {
 		p.Total += n
 		p.ByPriority[coordinator.Priority(i).String()] = n
 	}
+	if snap.Delayed > 0 {
+		p.ByReason["waits_for_retry"] = snap.Delayed
+	}
 	for r, n := range snap.PendingReasons {
 		code := r.String()
 		if r == coordinator.ReasonNone {
@@ -264,7 +267,11 @@ func (s *Service) Task(ctx context.Context, id string) (httpapi.Task, bool) {
 	}
 	if r.state == taskPending {
 		// Why it waits is a question of now; an error means that nobody can say.
-		_ = s.loop.query(ctx, func(_ time.Time, e *engine.Engine) { r.decision = e.Explain(r.task) })
+		delayed := false
+		_ = s.loop.query(ctx, func(_ time.Time, e *engine.Engine) { r.decision, delayed = e.Explain(r.task), e.Delayed(r.task.ID) })
+		if delayed {
+			r.failure.Text = "it came back and waits to be tried again: for its back-off, then for the retry budget (a tenth of the first dispatches plus 10 a second)"
+		}
 	}
 	return taskStatus(&r), true
 }

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -43,11 +44,21 @@ func startCoordinator(program, configPath, brokerURL, logPath string) (*process,
 	c.Stdout, c.Stderr = log, log
 	// Ctrl-C is for the demo, which stops its coordinator in order.
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := c.Start(); err != nil {
+	endWithParent(c.SysProcAttr)
+	p := &process{command: c, log: log, base: "http://127.0.0.1:" + strconv.Itoa(port), exited: make(chan error, 1)}
+	started := make(chan error)
+	go func() {
+		// The child ends with the thread that started it: keep that for ourselves.
+		runtime.LockOSThread()
+		err := c.Start()
+		started <- err
+		if err == nil {
+			p.exited <- c.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start %s serve: %w", program, err)
 	}
-	p := &process{command: c, log: log, base: "http://127.0.0.1:" + strconv.Itoa(port), exited: make(chan error, 1)}
-	go func() { p.exited <- c.Wait() }()
 	return p, nil
 }
 

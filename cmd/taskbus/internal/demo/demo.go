@@ -95,6 +95,10 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	story.say("%d agents online: %s", len(agents), agentNames(agents))
 
+	run := newRun()
+	for i := range lines {
+		lines[i] = run.rename(lines[i])
+	}
 	if err := submit(ctx, o.Bus, lines, accounts); err != nil {
 		return err
 	}
@@ -250,6 +254,34 @@ func submit(ctx context.Context, b bus.Bus, lines [][]byte, accounts *ledger) er
 		}
 	}
 	return nil
+}
+
+// run keeps one demo's tasks apart from those that an interrupted one left behind,
+// which would else be taken for the originals of its copies.
+type run string
+
+func newRun() run {
+	var id [3]byte
+	_, _ = rand.Read(id[:]) // never fails (crypto/rand)
+	return run(runMark + hex.EncodeToString(id[:]))
+}
+
+// runMark begins what a run adds to its task ids.
+const runMark = ":demo-"
+
+// rename adds the run to a line's task id; a line without one stays as it is.
+func (r run) rename(line []byte) []byte {
+	id := taskID(line)
+	if id == "" {
+		return line
+	}
+	return bytes.Replace(line, []byte(`"task_id":"`+string(id)+`"`), []byte(`"task_id":"`+string(id)+string(r)+`"`), 1)
+}
+
+// shown is a task id as it stands in the file.
+func shown(id coordinator.TaskID) string {
+	name, _, _ := strings.Cut(string(id), runMark)
+	return name
 }
 
 // taskID reads the id out of a line; empty when there is none.

@@ -31,11 +31,11 @@ func (s *story) say(format string, args ...any) {
 func (s *story) outcome(o outcome) {
 	switch {
 	case o.duplicate:
-		s.say("%-26s dropped: a second copy of a known task", o.task)
+		s.say("%-26s dropped: a second copy of a known task", shown(o.task))
 	case o.agent != "":
-		s.say("%-26s → %-14s trace %s", o.task, o.agent, o.traceID)
+		s.say("%-26s → %-14s trace %s", shown(o.task), o.agent, o.traceID)
 	default:
-		s.say("%-26s ✗ %s: %s", o.task, o.reason, short(o.text, 100))
+		s.say("%-26s ✗ %s: %s", shown(o.task), o.reason, short(o.text, 100))
 	}
 }
 
@@ -63,11 +63,11 @@ func summarise(ctx context.Context, out io.Writer, p *process, l *ledger, lines 
 		if t, ok := p.task(ctx, string(o.task)); ok {
 			priority, strategy, ms = fmt.Sprint(t.Priority), t.Strategy, fmt.Sprintf("%.1f", t.DurationMS)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", o.task, priority, o.agent, strategy, ms, o.traceID)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", shown(o.task), priority, o.agent, strategy, ms, o.traceID)
 	}
 	fmt.Fprintln(tw, "\nFAILED TASK\tREASON CODE\tTRACE ID\tIN WORDS")
 	for _, o := range failed {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", o.task, o.reason, o.traceID, short(o.text, 90))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", shown(o.task), o.reason, o.traceID, short(o.text, 90))
 	}
 	if err := tw.Flush(); err != nil {
 		return fmt.Errorf("print the summary: %w", err)
@@ -79,10 +79,10 @@ func summarise(ctx context.Context, out io.Writer, p *process, l *ledger, lines 
 		return nil
 	}
 	for _, id := range open {
-		fmt.Fprintf(out, "  no outcome: %s\n", id)
+		fmt.Fprintf(out, "  no outcome: %s\n", shown(id))
 	}
 	for _, o := range surplus {
-		fmt.Fprintf(out, "  one outcome too many: %s (%s%s)\n", o.task, o.agent, o.reason)
+		fmt.Fprintf(out, "  one outcome too many: %s (%s%s)\n", shown(o.task), o.agent, o.reason)
 	}
 	if l.unnamed > 0 {
 		fmt.Fprintf(out, "  lines without a readable task_id, to be found in task.dead: %d\n", l.unnamed)
