@@ -54,7 +54,7 @@ func (r *session) onTask(d bus.Delivery) {
 		Now:           h.arrived,
 		ContentHash:   xxhash.Sum64(d.Body),
 		CorrelationID: d.CorrelationID,
-		NewTraceID:    newTraceID,
+		NewTraceID:    randomID,
 		ReplyTo:       d.ReplyTo,
 		TraceParent:   textHeader(d.Headers, headerTraceParent),
 		TraceState:    textHeader(d.Headers, headerTraceState),
@@ -191,8 +191,9 @@ func textHeader(headers map[string]any, name string) string {
 	return ""
 }
 
-// newTraceID invents a trace id where a producer gave none.
-func newTraceID() string {
+// randomID is 32 hexadecimal digits: a trace id where a producer gave none, the
+// name of a fence.
+func randomID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
 	return hex.EncodeToString(b[:])

@@ -210,7 +210,7 @@ func (r *session) publishRefusal(h *heldDelivery, refusal *messages.Refusal) {
 	if refusal.TaskID != "" {
 		traceID := h.delivery.CorrelationID
 		if !messages.ValidTraceID(traceID) {
-			traceID = newTraceID()
+			traceID = randomID()
 		}
 		f := refusal.Fail(traceID, now)
 		if f.Task.ReplyTo == "" {

@@ -2,8 +2,6 @@ package service
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync"
@@ -58,7 +56,7 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 		window: newWindow(fixed.Window, fixed.WindowBytes, fixed.MaxMessageBytes), adapt: make(chan struct{}, 1),
 		held: newHeld(), outbox: newOutbox(), tickets: newTickets(),
 		checks: make(chan coordinator.EnsureQueue, 1024),
-		fence:  newFence(), fenceRead: make(chan struct{}), faulted: make(chan error, 1),
+		fence:  randomID(), fenceRead: make(chan struct{}), faulted: make(chan error, 1),
 	}
 	c := s.config.Load()
 	r.bus, err = s.options.Bus.Open(ctx, bus.SessionSpec{
@@ -288,11 +286,4 @@ func (r *session) drain(grace time.Duration) {
 		case <-ctx.Done():
 		}
 	}
-}
-
-// newFence makes the id of a mark.
-func newFence() string {
-	var b [12]byte
-	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
-	return hex.EncodeToString(b[:])
 }
