@@ -86,6 +86,17 @@ func Standard(mode Mode, profile Profile, agentQueues []string) Topology {
 	return t
 }
 
+// OwnQueue finds the queue of Standard that has this name; agents' queues are not
+// among them.
+func OwnQueue(profile Profile, name string) (Queue, bool) {
+	for _, q := range Standard(Declare, profile, nil).Queues {
+		if q.Name == name {
+			return q, true
+		}
+	}
+	return Queue{}, false
+}
+
 // AgentQueue is the queue one agent consumes.
 func AgentQueue(profile Profile, name string) Queue {
 	if profile == ProfileClassic {

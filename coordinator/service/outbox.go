@@ -12,6 +12,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/messages"
+	"taskbus/schemas"
 )
 
 // Properties that everything published carries.
@@ -144,12 +145,7 @@ func (r *session) publishDispatch(d *coordinator.Dispatch) {
 	if d.MaybeDuplicate {
 		headers[headerMaybeDuplicate] = true
 	}
-	if d.Task.TraceParent != "" {
-		headers[headerTraceParent] = d.Task.TraceParent
-	}
-	if d.Task.TraceState != "" {
-		headers[headerTraceState] = d.Task.TraceState
-	}
+	addTrace(headers, d.Task)
 	user := "" // lets agents see who sent it, where identities are looked at at all
 	if r.s.config.Load().Auth != config.AuthOff {
 		user = r.bus.User()
@@ -163,7 +159,7 @@ func (r *session) publishDispatch(d *coordinator.Dispatch) {
 		Key:   d.Queue,
 		Properties: bus.Properties{
 			ContentType:   contentJSON,
-			Type:          "task.dispatch",
+			Type:          schemas.TaskDispatch,
 			MessageID:     d.DispatchID,
 			CorrelationID: d.Task.TraceID,
 			AppID:         appID,
@@ -230,13 +226,13 @@ func (r *session) failurePublications(f *coordinator.Fail) []bus.Publication {
 		Exchange: bus.ExchangeEvents,
 		Key:      bus.QueueFailed + "." + f.Failure.Reason.String(),
 		Properties: bus.Properties{
-			ContentType: contentJSON, Type: "assignment.failed", AppID: appID,
+			ContentType: contentJSON, Type: schemas.AssignmentFailed, AppID: appID,
 			MessageID: string(f.Task.ID) + ".failed", CorrelationID: f.Task.TraceID,
-			Timestamp: f.Failure.FailedAt,
+			Timestamp: f.Failure.FailedAt, Headers: make(map[string]any, 2),
 		},
 		Body: messages.AppendAssignmentFailed(nil, f),
 	}
-	p.Headers = traceHeaders(f.Task)
+	addTrace(p.Headers, f.Task)
 	pubs := []bus.Publication{p}
 	switch {
 	case f.Task.ReplyTo == "":
@@ -252,27 +248,23 @@ func (r *session) failurePublications(f *coordinator.Fail) []bus.Publication {
 // isOurs tells whether a queue is one of Taskbus's own or an agent's: no producer
 // may have its copies sent there.
 func (r *session) isOurs(queue string) bool {
-	for _, q := range bus.Standard(bus.Declare, r.s.profile(), r.s.config.Load().AgentQueues()).Queues {
-		if q.Name == queue {
+	for _, a := range r.s.config.Load().Policy().Agents {
+		if a.Queue == queue {
 			return true
 		}
 	}
-	return queue == bus.QueueLeader
+	_, own := bus.OwnQueue(r.s.profile(), queue)
+	return own || queue == bus.QueueLeader
 }
 
-// traceHeaders passes the trace context on; nil when there is none.
-func traceHeaders(t *coordinator.Task) map[string]any {
-	if t.TraceParent == "" && t.TraceState == "" {
-		return nil
-	}
-	h := make(map[string]any, 2)
+// addTrace passes the task's trace context on.
+func addTrace(headers map[string]any, t *coordinator.Task) {
 	if t.TraceParent != "" {
-		h[headerTraceParent] = t.TraceParent
+		headers[headerTraceParent] = t.TraceParent
 	}
 	if t.TraceState != "" {
-		h[headerTraceState] = t.TraceState
+		headers[headerTraceState] = t.TraceState
 	}
-	return h
 }
 
 // parked is the original of a message on its way to task.dead, with the reason
@@ -296,7 +288,7 @@ func parked(d *bus.Delivery, reason coordinator.Reason, text string, now time.Ti
 
 // publishTicket sends everything that belongs to one ticket.
 func (r *session) publishTicket(t *ticket, pubs []bus.Publication) {
-	t.left = len(pubs)
+	t.left.Store(int32(len(pubs)))
 	for _, p := range pubs {
 		r.publishNotice(&notice{ticket: t, publication: p})
 	}
@@ -315,7 +307,7 @@ func (r *session) publishNotice(n *notice) {
 	switch {
 	case !errors.As(err, &encoding): // the session has ended
 	case n.publication.Optional:
-		r.ticketDone(n.ticket, false)
+		r.ticketDone(n.ticket)
 	default:
 		r.parkOtherwise(n, encoding)
 	}
@@ -326,17 +318,17 @@ func (r *session) publishNotice(n *notice) {
 // which loses the reason; else a note in its place, with size and hash, which
 // loses the message.
 func (r *session) parkOtherwise(n *notice, why *bus.EncodingError) {
-	d := &n.held.delivery
-	if r.bus.Matches(d.Queue) {
-		r.s.observe.cannotPark(n.ticket, why)
-		r.ticketDone(n.ticket, true)
-		return
-	}
-	if n.publication.Type == typeStub {
-		r.ticketDone(n.ticket, false) // cannot be: the stub is small and plain
-		return
-	}
 	r.s.observe.cannotPark(n.ticket, why)
+	d := &n.held.delivery
+	switch {
+	case r.bus.Matches(d.Queue):
+		n.reject.Store(true)
+		r.ticketDone(n.ticket)
+		return
+	case n.publication.Type == typeStub: // cannot be: the stub is small and plain
+		r.ticketDone(n.ticket)
+		return
+	}
 	reason, _ := n.publication.Headers[headerReason].(string)
 	n.publication = bus.Publication{
 		Key: bus.QueueDead,

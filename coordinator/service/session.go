@@ -13,6 +13,7 @@ import (
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/engine"
 	"taskbus/messages"
+	"taskbus/schemas"
 )
 
 // Times of a session.
@@ -41,7 +42,6 @@ type session struct {
 	caughtUp  atomic.Bool
 
 	draining atomic.Bool
-	settleMu sync.Mutex
 	workers  sync.WaitGroup // goroutines of the session, but for the transport's
 	faulted  chan error     // capacity 1: the session must end
 }
@@ -178,7 +178,7 @@ func (r *session) perform(effect coordinator.Effect) {
 		r.outbox.add(outgoing{fail: f})
 	case coordinator.Duplicate:
 		r.s.observe.duplicate(f.Task)
-		r.announce("task.duplicate", "task.duplicate", string(f.Task.ID), f.Task.TraceID, messages.AppendTaskDuplicate(nil, &f, r.s.now()))
+		r.announce(schemas.TaskDuplicate, schemas.TaskDuplicate, string(f.Task.ID), f.Task.TraceID, messages.AppendTaskDuplicate(nil, &f, r.s.now()))
 	case coordinator.AgentChanged:
 		r.s.observe.agentChanged(f)
 		event := messages.AgentEvent(&f)

@@ -3,11 +3,13 @@ package service
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/messages"
+	"taskbus/schemas"
 )
 
 // Tokens tell publications apart when they are settled: a dispatch has its
@@ -23,9 +25,9 @@ type ticket struct {
 	held    *heldDelivery
 	fail    *coordinator.Fail // nil when nobody can be told
 	refusal *messages.Refusal // for what could not be read
-	left    int
+	left    atomic.Int32
 	// reject: leave the delivery to the broker's dead-letter rule instead.
-	reject bool
+	reject atomic.Bool
 }
 
 // notice is one publication of a ticket.
@@ -102,7 +104,7 @@ func (r *session) dispatchSettled(handle coordinator.Handle, outcome coordinator
 		d := h.dispatch
 		r.s.observe.dispatchSettled(d, outcome, r.s.now())
 		if outcome == coordinator.PublishConfirmed && r.s.config.Load().TaskDispatchedEvents {
-			r.announce("task.dispatched."+string(d.Agent), "task.dispatched", d.DispatchID, d.Task.TraceID,
+			r.announce(schemas.TaskDispatched+"."+string(d.Agent), schemas.TaskDispatched, d.DispatchID, d.Task.TraceID,
 				messages.AppendTaskDispatched(nil, d, r.s.now()))
 		}
 	}
@@ -120,7 +122,7 @@ const noticePause = time.Second
 func (r *session) noticeSettled(n *notice, outcome bus.Outcome) {
 	switch {
 	case outcome == bus.Confirmed, outcome != bus.Unknown && n.publication.Optional:
-		r.ticketDone(n.ticket, false)
+		r.ticketDone(n.ticket)
 	case outcome == bus.Unknown: // the session is ending
 	default:
 		r.s.observe.notTaken(n.queue(), outcome)
@@ -135,10 +137,8 @@ func (r *session) sendAgain(n *notice, outcome bus.Outcome) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		queue := n.queue()
-		for _, q := range bus.Standard(bus.Declare, r.s.profile(), nil).Queues {
-			if q.Name == queue {
-				_, _ = r.bus.EnsureQueue(ctx, q) // if it fails, the next answer says so
-			}
+		if q, own := bus.OwnQueue(r.s.profile(), queue); own {
+			_, _ = r.bus.EnsureQueue(ctx, q) // if it fails, the next answer says so
 		}
 		n.publication.Exchange, n.publication.Key = "", queue
 	}
@@ -147,17 +147,12 @@ func (r *session) sendAgain(n *notice, outcome bus.Outcome) {
 
 // ticketDone takes one publication off the ticket and, after the last, settles
 // the delivery.
-func (r *session) ticketDone(t *ticket, reject bool) {
-	r.settleMu.Lock()
-	t.left--
-	t.reject = t.reject || reject
-	last := t.left == 0
-	r.settleMu.Unlock()
-	if !last || r.held.take(t.held.handle) == nil {
+func (r *session) ticketDone(t *ticket) {
+	if t.left.Add(-1) > 0 || r.held.take(t.held.handle) == nil {
 		return
 	}
 	r.s.observe.failed(t, r.s.now())
-	if t.reject {
+	if t.reject.Load() {
 		r.bus.Reject(t.held.delivery.Tag)
 		return
 	}
