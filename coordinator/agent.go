@@ -60,6 +60,13 @@ type AgentReport struct {
 	Available int
 	// MaxConcurrent, if positive, lowers (never raises) the configured maximum.
 	MaxConcurrent int
+	// ActiveTasks are active_task_ids: what it runs at the moment. nil when the
+	// agent does not say; an empty list says that it runs nothing.
+	ActiveTasks []TaskID
+	// Capabilities and Queue are what the agent announces of itself; used only for
+	// an agent that agents.yaml does not list (see Discovery).
+	Capabilities []string
+	Queue        string
 	// Timestamp is the agent's own clock.
 	Timestamp time.Time
 	// UserID is the broker-validated name of the connection's user; empty when

@@ -21,6 +21,9 @@ const (
 	NotSeen                          // never reported
 	WentOffline                      // reported `offline`
 	WentStale                        // criterion 5: last heartbeat too old
+	WentGone                         // its consumer has left its queue
+	Cordoned                         // by an operator: no new work
+	Unsteady                         // it came and went too often a moment ago
 	NotReady                         // criterion 2: reports `busy`
 	Full                             // criterion 3: no free slot
 	Overloaded                       // criterion 4: reported load at or above max_load
@@ -37,6 +40,9 @@ var ineligibilities = [NumIneligibilities]struct{ code, phrase string }{
 	NotSeen:         {"never_seen", "never reported"},
 	WentOffline:     {"offline", "offline"},
 	WentStale:       {"stale", "silent for too long"},
+	WentGone:        {"gone", "without a consumer"},
+	Cordoned:        {"cordoned", "cordoned"},
+	Unsteady:        {"unsteady", "coming and going"},
 	NotReady:        {"not_ready", "busy"},
 	Full:            {"full", "full"},
 	Overloaded:      {"overloaded", "overloaded"},

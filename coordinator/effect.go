@@ -19,6 +19,8 @@ type Dispatch struct {
 	Attempt int
 	// Tried lists the agents that had the task before; empty on the first attempt.
 	Tried []AgentID
+	// Failed are those of Tried on which it failed.
+	Failed []AgentID
 	// AcceptTimeout becomes the message's expiration.
 	AcceptTimeout time.Duration
 	// Timeout is how long the agent may work: the task's, else the agent's.
@@ -31,7 +33,10 @@ type Dispatch struct {
 
 // Fail publishes assignment.failed and, once that is confirmed, acknowledges
 // the delivery. The shell reports nothing back: if the confirm does not come,
-// the session ends and the broker delivers the task again.
+// the session ends and the broker delivers the task again. With
+// ReasonInvalidMessage and ReasonPoisoned the original is parked in task.dead.
+// Handle is zero when there is no delivery (the agent has it: ReasonTaskTimeout);
+// the shell then repeats it in its next session until it is confirmed.
 type Fail struct {
 	Handle   Handle
 	Task     *Task
@@ -73,6 +78,60 @@ type StatusRefused struct {
 	First   bool
 }
 
+// Completed announces how a task ended by its agent's word. It is emitted once
+// for each task.
+type Completed struct {
+	Result Result
+	// Task is nil when nothing but its id is remembered.
+	Task *Task
+	// Attempt whose result it is, from 1.
+	Attempt int
+	// Late: the dispatch had been presumed lost, and the task given to somebody else.
+	Late bool
+	At   time.Time
+}
+
+// ResultRefused says that a result changed nothing.
+type ResultRefused struct {
+	Task    TaskID
+	Agent   AgentID
+	Refusal ResultRefusal
+}
+
+// Withdraw tells an agent, by its control queue, to drop or stop a dispatch.
+// Token is that of the CancelRequested behind it, zero when nobody waits to hear
+// whether the agent could be told.
+type Withdraw struct {
+	Agent      AgentID
+	Task       TaskID
+	DispatchID string
+	TraceID    string
+	Reason     string
+	Token      uint64
+}
+
+// CancelAnswered answers CancelRequested.
+type CancelAnswered struct {
+	Token uint64
+	Task  TaskID
+	State CancelState
+	// Agent that has, or had, the task; empty when none.
+	Agent AgentID
+}
+
+// TakeBack has the shell consume what is ready in an agent's queue, as
+// TaskReturned with ReturnTakenBack, until LeaveQueue or the end of the session.
+type TakeBack struct {
+	Agent AgentID
+	Queue string
+}
+
+// LeaveQueue ends TakeBack.
+type LeaveQueue struct {
+	Agent AgentID
+	Queue string
+}
+
 func (*Dispatch) effect()     {}
 func (*Fail) effect()         {}
 func (Ack) effect()           {}
@@ -80,3 +139,10 @@ func (Duplicate) effect()     {}
 func (EnsureQueue) effect()   {}
 func (AgentChanged) effect()  {}
 func (StatusRefused) effect() {}
+
+func (*Completed) effect()     {}
+func (ResultRefused) effect()  {}
+func (Withdraw) effect()       {}
+func (CancelAnswered) effect() {}
+func (TakeBack) effect()       {}
+func (LeaveQueue) effect()     {}

@@ -38,6 +38,8 @@ const (
 	ReturnRejected      ReturnCause = iota // the agent refused it
 	ReturnExpired                          // not taken in time, or the agent's channel was lost
 	ReturnDeliveryLimit                    // handed out too often without an acknowledgement
+	ReturnTakenBack                        // taken out of the queue of an agent that is gone or drained
+	NumReturnCauses     = iota
 )
 
 // String is the broker's word.
@@ -47,20 +49,28 @@ func (c ReturnCause) String() string {
 		return "rejected"
 	case ReturnExpired:
 		return "expired"
+	case ReturnTakenBack:
+		return "taken_back"
 	default:
 		return "delivery_limit"
 	}
 }
 
-// TaskReturned is a dispatch that came back through task.reassign.
+// TaskReturned is a dispatch that came back: through task.reassign, or out of
+// the queue of an agent that is gone or being drained (see TakeBack).
 type TaskReturned struct {
 	Handle Handle
 	Task   *Task
 	// Agent that had it last, under Attempt; Tried lists every agent so far.
-	Agent       AgentID
-	Attempt     int
-	Tried       []AgentID
-	Cause       ReturnCause
+	Agent   AgentID
+	Attempt int
+	Tried   []AgentID
+	// Failed lists those of Tried on which the task failed, as its headers say;
+	// this return is not among them yet.
+	Failed []AgentID
+	Cause  ReturnCause
+	// Redelivered: the broker had handed it out before. With ReturnTakenBack that
+	// means that the agent had it in hand when it went away.
 	Redelivered bool
 }
 
@@ -116,6 +126,41 @@ type QueueChecked struct {
 	Exists bool
 }
 
+// ResultReported is a task.result.
+type ResultReported struct {
+	Result Result
+	// Live is false for what was read from the stream's past at start: what is
+	// unknown or repeated there is no news.
+	Live bool
+}
+
+// CancelRequested withdraws a task in whatever state it is. CancelAnswered
+// follows, with the same token.
+type CancelRequested struct {
+	Task   TaskID
+	Reason string // for people; may be empty
+	Token  uint64
+}
+
+// AgentOrdered carries an operator's order for one agent. An agent that is not
+// known is none of its business.
+type AgentOrdered struct {
+	Agent AgentID
+	Order Order
+}
+
+// QueueSeen is what the broker says of an agent's queue: messages ready in it,
+// and consumers other than our own. The shell looks about once a second at the
+// queues that Engine.Watched names.
+type QueueSeen struct {
+	Agent            AgentID
+	Ready, Consumers int
+}
+
+// TakeBackEnded says that the taking back that a TakeBack effect began has ended
+// without a LeaveQueue, or could not begin.
+type TakeBackEnded struct{ Agent AgentID }
+
 // Tick says that time has passed; Apply runs whatever is due at now.
 type Tick struct{}
 
@@ -128,6 +173,11 @@ func (TaskReturned) event()    {}
 func (AgentReported) event()   {}
 func (DispatchSettled) event() {}
 func (QueueChecked) event()    {}
+func (ResultReported) event()  {}
+func (CancelRequested) event() {}
+func (AgentOrdered) event()    {}
+func (QueueSeen) event()       {}
+func (TakeBackEnded) event()   {}
 func (Tick) event()            {}
 
 // StatusRefusal is why a heartbeat changed nothing.
@@ -137,14 +187,13 @@ type StatusRefusal uint8
 const (
 	StatusUnknownAgent StatusRefusal = iota
 	StatusOutOfOrder
+	StatusNotAdmitted // it would join, but Discovery does not admit what it announces
+	NumStatusRefusals = iota
 )
 
 // String is the label used in metrics.
 func (r StatusRefusal) String() string {
-	if r == StatusUnknownAgent {
-		return "unknown_agent"
-	}
-	return "out_of_order"
+	return [NumStatusRefusals]string{"unknown_agent", "out_of_order", "not_admitted"}[r]
 }
 
 // AgentState is whether an agent is there, as the engine sees it.
@@ -156,6 +205,7 @@ const (
 	AgentOnline
 	AgentOffline // it said so
 	AgentStale   // silent for longer than StaleAfter
+	AgentGone    // its consumer has left its queue
 )
 
 // String is the word shown in /status.
@@ -167,6 +217,8 @@ func (s AgentState) String() string {
 		return "online"
 	case AgentOffline:
 		return "offline"
+	case AgentGone:
+		return "gone"
 	default:
 		return "stale"
 	}

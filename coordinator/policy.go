@@ -17,6 +17,27 @@ type Policy struct {
 	// them. A task that asks for another is refused.
 	Strategies []string
 	Settings   Settings
+	// Discovery admits agents that Agents does not list; nil admits none.
+	Discovery *Discovery
+}
+
+// Discovery says which agents may join the fleet by announcing themselves in
+// their status: queue, capabilities and slots. All of it is an allow-list: what
+// is not named does not join.
+type Discovery struct {
+	// Agents are patterns of ids: `*` stands for any characters, everything else
+	// for itself.
+	Agents []string
+	// Capabilities that an announcement may contain. Sorted. An agent that
+	// announces any other is not admitted.
+	Capabilities []string
+	// MaxAgents bounds the agents that have joined, MaxConcurrent the slots of each.
+	MaxAgents, MaxConcurrent int
+	// ForgetAfter is how long an agent may be gone before it leaves the fleet.
+	ForgetAfter time.Duration
+	// Template holds what an announcement does not say: Rank,
+	// HealthCheckInterval, Timeout, AcceptTimeout.
+	Template AgentSpec
 }
 
 // Route is one entry of task_routing.
@@ -30,6 +51,9 @@ type Route struct {
 
 // Settings are the global settings that the engine reads.
 type Settings struct {
+	// PoisonedAfter is on how many different agents a task may fail (not merely be
+	// refused) before it counts as poisoned and is parked; at least 1.
+	PoisonedAfter int
 	// MaxRetryAttempts is how many dispatches of one task may come back before
 	// it fails with retries_exhausted.
 	MaxRetryAttempts int

@@ -16,6 +16,8 @@ type Snapshot struct {
 	Delayed int
 	// Dispatching tasks are published and not yet confirmed.
 	Dispatching int
+	// Leased tasks are with their agents: dispatched, not known to have ended.
+	Leased int
 	// OldestPending is the age of the task waiting longest; 0 when none waits.
 	OldestPending time.Duration
 	// Remembered is how many task ids the duplicate check knows.
@@ -36,6 +38,19 @@ type AgentSnapshot struct {
 	Free          int
 	LastHeartbeat time.Time // zero: never
 	Assigned      uint64    // dispatches confirmed since the engine started
+	// Leased dispatches: with the agent, not known to have ended.
+	Leased int
+	// Cordoned by an operator; Draining: and its waiting work goes elsewhere;
+	// Drained: there is none left with it.
+	Cordoned, Draining, Drained bool
+	// Discovered: it announced itself; agents.yaml does not list it.
+	Discovered bool
 	// Eligibility is Eligible, or why no task could go there now.
 	Eligibility Ineligibility
+}
+
+// QueueWatch names an agent's queue that wants a look (see QueueSeen).
+type QueueWatch struct {
+	Agent AgentID
+	Queue string
 }

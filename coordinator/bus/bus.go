@@ -199,7 +199,17 @@ type Subscription struct {
 	From time.Duration
 	// Exclusive refuses other consumers of this queue.
 	Exclusive bool
-	Handle    func(Delivery)
+	// Priority among the consumers of a queue: the highest that can take more gets
+	// the next message. 0 is the broker's default.
+	Priority int
+	// OnEnded, if given, makes the subscription one that the session can do
+	// without: when the broker ends it (its queue was deleted), OnEnded is called
+	// once, from a goroutine of the session's own, and the session goes on; a
+	// Subscribe that the broker refuses returns ErrNoQueue or ErrAccess and costs
+	// nothing else. Without it either ends the session. It is not called after
+	// Unsubscribe, nor when the session ends.
+	OnEnded func(error)
+	Handle  func(Delivery)
 }
 
 // Depth is what the broker says of a queue.

@@ -2,7 +2,10 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"taskbus/coordinator"
 )
 
 // Source is what the HTTP interface asks of the running service. Every method is
@@ -18,6 +21,41 @@ type Source interface {
 	Task(ctx context.Context, id string) (Task, bool)
 	// Tasks lists recent tasks, the newest first, at most limit of them.
 	Tasks(ctx context.Context, filter TaskFilter) []Task
+
+	// Cancel withdraws a task, whatever its state, and waits a moment for an agent
+	// that has it to say that it has stopped. An error means that nothing was done.
+	Cancel(ctx context.Context, id, reason string) (Cancellation, error)
+	// Order cordons, drains or uncordons an agent and returns it as it then is;
+	// ErrNoAgent when it is not known. Any other error means that nothing was done.
+	Order(ctx context.Context, agent string, order coordinator.Order) (Agent, error)
+}
+
+// ErrNoAgent says that no agent of this id is known.
+var ErrNoAgent = errors.New("no such agent")
+
+// The states of Cancellation.
+const (
+	// Cancelled: the task will not be done (any more); its outcome is `cancelled`.
+	Cancelled = "cancelled"
+	// CancelRequested: an agent has it and may still do it: it has not said that it
+	// stopped, or it cannot be told because it has no control queue.
+	CancelRequested = "cancel_requested"
+	// CancelNoted: the task is not known; should it come, it will not be assigned.
+	CancelNoted = "noted"
+	// CancelTooLate: it has ended already.
+	CancelTooLate = "too_late"
+)
+
+// Cancellation is the answer to a cancel.
+type Cancellation struct {
+	TaskID string `json:"task_id"`
+	State  string `json:"state"` // cancelled, cancel_requested, noted, too_late
+	Agent  string `json:"agent_id,omitempty"`
+	// Outcome of a task that had ended already or has ended meanwhile, when it is
+	// remembered: succeeded, failed, cancelled.
+	Outcome string `json:"outcome,omitempty"`
+	// Detail is one sentence for people.
+	Detail string `json:"detail"`
 }
 
 // The words of Health.Status, as COORDINATOR defines them.
@@ -118,6 +156,15 @@ type Agent struct {
 	Eligible      bool      `json:"eligible"`
 	// WhyNot is the code of coordinator.Ineligibility, empty when eligible.
 	WhyNot string `json:"why_not,omitempty"`
+	// Leased dispatches: with the agent and not known to have ended.
+	Leased int `json:"leased"`
+	// Cordoned: no new work. Draining: and what waits in its queue goes elsewhere.
+	// Drained: nothing is left with it; it may be stopped.
+	Cordoned bool `json:"cordoned,omitempty"`
+	Draining bool `json:"draining,omitempty"`
+	Drained  bool `json:"drained,omitempty"`
+	// Discovered: it announced itself; agents.yaml does not list it.
+	Discovered bool `json:"discovered,omitempty"`
 }
 
 // Pending counts what waits for a slot.
@@ -126,6 +173,7 @@ type Pending struct {
 	ByPriority    map[string]int `json:"by_priority"`
 	ByReason      map[string]int `json:"by_reason"`
 	Dispatching   int            `json:"dispatching"`
+	Leased        int            `json:"leased"` // with their agents
 	OldestSeconds float64        `json:"oldest_seconds"`
 }
 
@@ -157,6 +205,20 @@ type Counters struct {
 	RememberedIDs    int               `json:"remembered_ids"`
 	AverageAssignMS  float64           `json:"average_assignment_ms"`
 	StaleAcksIgnored uint64            `json:"stale_acks_ignored"`
+	// Results by outcome (succeeded, failed, rejected, cancelled) that counted, and
+	// by cause those that did not (unknown, duplicate, late, wrong_agent, invalid,
+	// wrong_sender). LateResults are those that counted although the task had been
+	// given to somebody else.
+	Results        map[string]uint64 `json:"results"`
+	ResultsRefused map[string]uint64 `json:"results_refused"`
+	LateResults    uint64            `json:"late_results"`
+	// TimedOut dispatches had no result in time; they are not among Failed.
+	TimedOut uint64 `json:"timed_out"`
+	// TakenBack deliveries came out of the queues of agents that are gone or
+	// drained; they are among Returned.
+	TakenBack uint64 `json:"taken_back"`
+	// CancelRequests that were made, by whatever way.
+	CancelRequests uint64 `json:"cancel_requests"`
 }
 
 // TaskFilter narrows Tasks. Empty fields match everything.
@@ -181,8 +243,13 @@ type Task struct {
 	DecidedAt  time.Time `json:"decided_at,omitzero"`
 	// DurationMS is from acceptance to the confirmed outcome.
 	DurationMS float64 `json:"duration_ms,omitempty"`
-	ReasonCode string  `json:"reason_code,omitempty"`
-	Reason     string  `json:"reason,omitempty"`
+	// CompletedAt is when its result was accepted; WorkMS and Error are the agent's
+	// own words.
+	CompletedAt time.Time `json:"completed_at,omitzero"`
+	WorkMS      float64   `json:"work_ms,omitempty"`
+	Error       string    `json:"error,omitempty"`
+	ReasonCode  string    `json:"reason_code,omitempty"`
+	Reason      string    `json:"reason,omitempty"`
 	// Explanation of the latest decision, or of what keeps it waiting.
 	Explanation *Explanation `json:"explanation,omitempty"`
 }

@@ -1,0 +1,98 @@
+package coordinator
+
+import "time"
+
+// Outcome is how a task ended at its agent, by the agent's own word.
+type Outcome uint8
+
+// The outcomes of task.result. Rejected is not an end: the agent gives the task
+// back (a basic.reject follows), and another agent gets it.
+const (
+	OutcomeSucceeded Outcome = iota
+	OutcomeFailed
+	OutcomeRejected
+	OutcomeCancelled
+	NumOutcomes = iota
+)
+
+var outcomes = [NumOutcomes]string{"succeeded", "failed", "rejected", "cancelled"}
+
+// String is the word used on the bus.
+func (o Outcome) String() string { return outcomes[o] }
+
+// Final tells whether the task has ended with this outcome.
+func (o Outcome) Final() bool { return o != OutcomeRejected }
+
+// Result is one task.result message, validated.
+type Result struct {
+	Task  TaskID
+	Agent AgentID
+	// DispatchID names the attempt; empty when the agent does not say.
+	DispatchID string
+	Outcome    Outcome
+	// Attempted, with OutcomeRejected, says that the agent had begun and could not
+	// go on: it counts as a failure of this task on this agent (see
+	// Settings.PoisonedAfter). Without it the agent merely refuses.
+	Attempted bool
+	TraceID   string
+	// Timestamp is the agent's own clock.
+	Timestamp time.Time
+	// Duration of the work; 0 when not given.
+	Duration time.Duration
+	// Error is for people; empty when there was none.
+	Error string
+	// Usage is nil when not given.
+	Usage *Usage
+}
+
+// ResultRefusal is why a result changed nothing.
+type ResultRefusal uint8
+
+// The refusals of ResultReported.
+const (
+	// ResultUnknown: no such task is known (any more).
+	ResultUnknown ResultRefusal = iota
+	// ResultDuplicate: the same dispatch has had its result already.
+	ResultDuplicate
+	// ResultLate: the task has ended otherwise, or is another agent's by now.
+	ResultLate
+	// ResultWrongAgent: the dispatch was never given to the agent that reports.
+	ResultWrongAgent
+	NumResultRefusals = iota
+)
+
+var resultRefusals = [NumResultRefusals]string{"unknown", "duplicate", "late", "wrong_agent"}
+
+// String is the label used in metrics.
+func (r ResultRefusal) String() string { return resultRefusals[r] }
+
+// CancelState is how far the withdrawal of a task has got.
+type CancelState uint8
+
+// The answers to CancelRequested.
+const (
+	// CancelDone: the task had not reached an agent; it fails as `cancelled`.
+	CancelDone CancelState = iota
+	// CancelAsked: an agent has the task. A Withdraw effect with the same token
+	// goes to it; whether it stops is for its result to say.
+	CancelAsked
+	// CancelNoted: nothing is known of the task. Should it still come, it will not
+	// be assigned.
+	CancelNoted
+	// CancelTooLate: the task has ended already.
+	CancelTooLate
+)
+
+// Order is what an operator demands of one agent's place in the fleet.
+type Order uint8
+
+// The orders. Cordon: no new work. Drain: no new work, and what waits in its
+// queue goes elsewhere; what it runs it finishes. Uncordon ends both.
+const (
+	OrderCordon Order = iota
+	OrderDrain
+	OrderUncordon
+)
+
+// String is the word used in HTTP paths and commands.
+func (o Order) String() string { return [...]string{"cordon", "drain", "uncordon"}[o] }
