@@ -23,8 +23,10 @@ type AgentStatus struct {
 	Capabilities []string  `json:"capabilities,omitempty"`
 	Queue        string    `json:"queue,omitempty"`
 	// MaxConcurrentTasks is 0 when not given.
-	MaxConcurrentTasks int                  `json:"max_concurrent_tasks,omitempty"`
-	ActiveTaskIDs      []coordinator.TaskID `json:"active_task_ids,omitempty"`
+	MaxConcurrentTasks int `json:"max_concurrent_tasks,omitempty"`
+	// ActiveTaskIDs are the tasks that the agent runs, all of them. nil when it
+	// does not say; an empty list says that it runs nothing.
+	ActiveTaskIDs []coordinator.TaskID `json:"active_task_ids,omitzero"`
 	// CapacityItemsPerSecond and PendingItems speak of work inside the agent.
 	CapacityItemsPerSecond float64           `json:"capacity_items_per_second,omitempty"`
 	PendingItems           int               `json:"pending_items,omitempty"`
@@ -42,8 +44,9 @@ func (m AgentStatus) MarshalJSON() ([]byte, error) {
 	}{schemas.AgentStatus, m.Status.String(), fields(m)})
 }
 
-// Report makes the coordinator's value. userID is the delivery's broker-validated
-// user, empty when there is none.
+// Report makes the coordinator's value, which shares m's lists: they must not be
+// changed afterwards. (Decoding into m again does not; it makes new ones.) userID
+// is the delivery's broker-validated user, empty when there is none.
 func (m *AgentStatus) Report(userID string) coordinator.AgentReport {
 	return coordinator.AgentReport{
 		Agent:         m.AgentID,
@@ -52,6 +55,9 @@ func (m *AgentStatus) Report(userID string) coordinator.AgentReport {
 		Active:        m.ActiveTasks,
 		Available:     m.AvailableCapacity,
 		MaxConcurrent: m.MaxConcurrentTasks,
+		ActiveTasks:   m.ActiveTaskIDs,
+		Capabilities:  m.Capabilities,
+		Queue:         m.Queue,
 		Timestamp:     m.Timestamp,
 		UserID:        userID,
 	}
@@ -116,7 +122,7 @@ func (s *scanner) statusField(m, old *AgentStatus, key text, known []string) (ha
 	case "message_type":
 		return hasType, s.is(schemas.AgentStatus)
 	case "agent_id":
-		raw, ok = s.id()
+		raw, ok = s.id(maxID)
 		m.AgentID = keep(old.AgentID, raw)
 		return hasAgent, ok && !reservedAgentID(string(m.AgentID))
 	case "status":
@@ -145,6 +151,9 @@ func (s *scanner) statusField(m, old *AgentStatus, key text, known []string) (ha
 		m.MaxConcurrentTasks, ok = s.whole(maxCount)
 	case "active_task_ids":
 		m.ActiveTaskIDs, ok = fastList[coordinator.TaskID](s, maxActiveIDs, anyID)
+		if m.ActiveTaskIDs == nil {
+			m.ActiveTaskIDs = []coordinator.TaskID{}
+		}
 	case "capacity_items_per_second":
 		m.CapacityItemsPerSecond, ok = s.decimal(maxRate)
 	case "pending_items":
@@ -175,6 +184,9 @@ func (d *Decoder) slowAgentStatus(body []byte, m *AgentStatus) *Refusal {
 		CapacityItemsPerSecond: number(e, "capacity_items_per_second"),
 		PendingItems:           integer(e, "pending_items"),
 		Labels:                 labels(e),
+	}
+	if _, given := e.fields["active_task_ids"]; given && m.ActiveTaskIDs == nil {
+		m.ActiveTaskIDs = []coordinator.TaskID{}
 	}
 	m.Timestamp, refusal = timestamp(e, "timestamp")
 	return refusal

@@ -49,10 +49,31 @@ func TestBoundsMatchTheSchemas(t *testing.T) {
 		{schemas.AgentStatus, "properties/active_task_ids/maxItems", float64(maxActiveIDs)},
 		{schemas.AgentStatus, "properties/queue/pattern", pattern(printable, 1, maxTraceID)},
 		{schemas.AgentStatus, "properties/labels/maxProperties", float64(maxLabels)},
+		{schemas.TaskDispatch, "properties/task_id/pattern", id(maxID)},
+		{schemas.TaskDispatch, "properties/assigned_agent/pattern", id(maxID)},
+		{schemas.TaskDispatch, "properties/dispatch_id/pattern", id(maxDispatchID)},
+		{schemas.TaskDispatch, "properties/correlation_id/pattern", pattern(printable, 1, maxTraceID)},
+		{schemas.TaskDispatch, "properties/queue/pattern", pattern(printable, 1, maxTraceID)},
+		{schemas.TaskDispatch, "properties/task_type/pattern", pattern(name, 1, maxName)},
+		{schemas.TaskDispatch, "properties/priority/maximum", float64(maxPriority)},
+		{schemas.TaskDispatch, "properties/attempt/maximum", float64(maxCount)},
+		{schemas.TaskDispatch, "properties/timeout_seconds/maximum", nil},
 		{schemas.TaskHeader, "properties/reply_to/pattern", pattern(printable, 1, maxReplyTo)},
 		{schemas.TriedHeader, "properties/tried/maxItems", float64(maxTried)},
 		{schemas.AssignmentFailed, "properties/reason/maxLength", float64(MaxText)},
+		{schemas.TaskResult, "properties/task_id/pattern", id(maxID)},
+		{schemas.TaskResult, "properties/agent_id/pattern", id(maxID)},
+		{schemas.TaskResult, "properties/dispatch_id/pattern", id(maxDispatchID)},
+		{schemas.TaskResult, "properties/correlation_id/pattern", pattern(printable, 1, maxTraceID)},
+		{schemas.TaskResult, "properties/attempt/maximum", float64(maxCount)},
+		{schemas.TaskResult, "properties/duration_ms/maximum", float64(maxDuration)},
 		{schemas.TaskResult, "properties/error/maxLength", float64(MaxText)},
+		{schemas.TaskResult, "properties/usage/properties/input_tokens/maximum", float64(maxAmount)},
+		{schemas.TaskResult, "properties/usage/properties/provider/pattern", pattern(name, 1, maxName)},
+		{schemas.TriedHeader, "properties/failed/maxItems", float64(maxTried)},
+		{schemas.TaskCancel, "properties/reason/maxLength", float64(MaxText)},
+		{schemas.TaskCompleted, "properties/error/maxLength", float64(MaxText)},
+		{schemas.TaskCancelRequested, "properties/reason/maxLength", float64(MaxText)},
 	} {
 		text, err := schemas.File(c.schema + ".json")
 		if err != nil {
@@ -83,6 +104,9 @@ var edgeValues = []string{
 	`["a","b"]`, `["a",1]`, `["ä"]`, `["a b"]`, `["\u0061"]`, `[["a"]]`, quoted(64, "a"), quoted(65, "a"), quoted(128, "a"), quoted(129, "a"), quoted(256, "a"), quoted(257, "a"),
 	`{"requests":1}`, `{"requests":-1}`, `{"requests":"1"}`, `{"model":"m","cost_usd":0.5}`, `{"model":""}`, `{"x":1}`, `{"a":"b"}`, `{"":"b"}`, `{"a":""}`, "{\"a\x7f\":\"\"}",
 	`{"a":{"b":1,"b":2}}`, `{` + manyLabels(32) + `}`, `{` + manyLabels(33) + `}`, `{"` + strings.Repeat("ä", 64) + `":"x"}`, `{"` + strings.Repeat("ä", 65) + `":"x"}`,
+	`"task.result"`, `"task.dispatch"`, `1e-300`, `1e307`, `"succeeded"`, `"rejected"`, `"Failed"`, `"lost"`, `false`, `tru`, `"true"`, `1000000000000`, `1000000000000.5`, `-0.0`, `"` + strings.Repeat("x", 140) + `"`, `"` + strings.Repeat("x", 141) + `"`,
+	`"` + strings.Repeat("x", MaxText) + `"`, `"` + strings.Repeat("x", MaxText+1) + `"`, `"` + strings.Repeat("ä", MaxText) + `"`, `"` + strings.Repeat("ä", MaxText+1) + `"`,
+	`"exit 1\n"`, "\"exit\u00851\u202e\"", `{"requests":1e15,"provider":"p"}`, `{"input_tokens":1e16}`, `{"model":"ä","output_tokens":-0}`, `{"requests":1,"requests":2}`, `{"Model":"m"}`,
 	`{"a":"` + strings.Repeat("ä", 256) + `"}`, `{"a":"` + strings.Repeat("ä", 257) + `"}`,
 }
 
@@ -94,6 +118,12 @@ func TestPathsAgreeOnEdgeValues(t *testing.T) {
 		}
 		for _, field := range append([]string{"x", "Queue"}, d.statusFields...) {
 			checkAgentStatus(t, d, []byte(withField(status(), field, value)))
+		}
+		for _, field := range append([]string{"x", "Outcome"}, d.resultFields...) {
+			checkTaskResult(t, d, []byte(withField(result(), field, value)))
+		}
+		for _, field := range append([]string{"x", "Queue"}, d.dispatchFields...) {
+			checkTaskDispatch(t, d, []byte(withField(dispatched(), field, value)))
 		}
 	}
 }
@@ -112,9 +142,15 @@ func TestPathsAgreeOnSeveralEdgeValues(t *testing.T) {
 	t.Run("agent.status", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) { checkAgentStatus(t, d, draw(t, d.statusFields, status())) })
 	})
+	t.Run("task.result", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) { checkTaskResult(t, d, draw(t, d.resultFields, result())) })
+	})
+	t.Run("task.dispatch", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) { checkTaskDispatch(t, d, draw(t, d.dispatchFields, dispatched())) })
+	})
 }
 
-// withField sets a field of a message built by assign or status: a required one
+// withField sets a field of a message built by assign, status, result or dispatched: a required one
 // is replaced, any other comes last.
 func withField(body, field, value string) string {
 	body = strings.TrimSuffix(body, "}")

@@ -86,6 +86,14 @@ func appendSeconds(dst []byte, name string, d time.Duration) []byte {
 	return appendFloat(dst, name, d.Seconds())
 }
 
+// appendMilliseconds is appendSeconds in milliseconds.
+func appendMilliseconds(dst []byte, name string, d time.Duration) []byte {
+	if d%time.Millisecond == 0 {
+		return appendInt(dst, name, int(d/time.Millisecond))
+	}
+	return appendFloat(dst, name, float64(d)/float64(time.Millisecond))
+}
+
 // appendTime appends a time in UTC with microseconds.
 func appendTime(dst []byte, name string, t time.Time) []byte {
 	dst = append(appendName(dst, name), '"')

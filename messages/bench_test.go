@@ -65,6 +65,33 @@ func BenchmarkDecodeAgentStatus(b *testing.B) {
 	}
 }
 
+// BenchmarkDecodeTaskResult: a result that carries usage, from another agent of
+// another task each time, as a stream of many agents' results has them.
+func BenchmarkDecodeTaskResult(b *testing.B) {
+	d := newDecoder(b)
+	var bodies [2][]byte
+	for i := range bodies {
+		bodies[i] = fmt.Appendf(nil, `{"message_type":"task.result","task_id":"0198c1f2-7b1e-7cc3-9f11-3c5a9e0d4b2%[1]d","agent_id":"worker-%[1]d","outcome":"succeeded",`+
+			`"correlation_id":"4bf92f3577b34da6a3ce929d0e0e473%[1]d","timestamp":"2026-01-31T23:59:59.123456Z","dispatch_id":"0198c1f2-7b1e-7cc3-9f11-3c5a9e0d4b2%[1]d.1",`+
+			`"attempt":1,"duration_ms":1234.5,"usage":{"requests":3,"input_tokens":1200,"output_tokens":345,"cost_usd":0.0123,"provider":"cloud-a","model":"m-large"}}`, i)
+	}
+	for _, c := range []struct {
+		name   string
+		decode func([]byte, *TaskResult) *Refusal
+	}{{"fast", d.DecodeTaskResult}, {"slow", d.slowTaskResult}} {
+		b.Run(c.name, func(b *testing.B) {
+			var m TaskResult
+			b.ReportAllocs()
+			b.SetBytes(int64(len(bodies[0])))
+			for i := 0; b.Loop(); i++ {
+				if refusal := c.decode(bodies[i%2], &m); refusal != nil {
+					b.Fatal(refusal.Text)
+				}
+			}
+		})
+	}
+}
+
 func benchDispatch(b *testing.B) (*coordinator.Dispatch, []byte) {
 	m, refusal := newDecoder(b).DecodeTaskAssign(benchTask(b))
 	if refusal != nil {
@@ -103,6 +130,26 @@ func BenchmarkEncodeHeaders(b *testing.B) {
 				c.encode()
 			}
 			b.ReportMetric(float64(len(c.encode())), "bytes")
+		})
+	}
+}
+
+func BenchmarkDecodeTaskDispatch(b *testing.B) {
+	d := newDecoder(b)
+	dispatch, payload := benchDispatch(b)
+	body := AppendDispatch(nil, dispatch, payload)
+	for _, c := range []struct {
+		name   string
+		decode func([]byte) (*TaskDispatch, *Refusal)
+	}{{"fast", d.DecodeTaskDispatch}, {"slow", d.slowTaskDispatch}} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(body)))
+			for b.Loop() {
+				if _, refusal := c.decode(body); refusal != nil {
+					b.Fatal(refusal.Text)
+				}
+			}
 		})
 	}
 }

@@ -148,6 +148,7 @@ var statuses = []struct {
 	{"Python's isoformat", strings.Replace(status(), "59Z", "59.123456", 1), "", ""},
 	{"offset", strings.Replace(status(), "59Z", "59+05:30", 1), "", ""},
 	{"unknown field", status(`"boot_id":"x"`), "", ""},
+	{"runs nothing", status(`"active_task_ids":[]`), "", ""},
 	{"a million tasks", strings.Replace(status(), `"active_tasks":1`, `"active_tasks":1000000`, 1), "", ""},
 
 	{"a million and one", strings.Replace(status(), `"active_tasks":1`, `"active_tasks":1000001`, 1), "/active_tasks", "maximum"},
@@ -162,4 +163,83 @@ var statuses = []struct {
 	{"before 1970", strings.Replace(status(), "2026", "1926", 1), "/timestamp", "calendar"},
 	{"letter case", status(`"Agent_ID":"a-2"`), "/Agent_ID", "letterCase"},
 	{"duplicate", status(`"agent_id":"a-2"`), "/agent_id", "duplicateKey"},
+}
+
+// results is the corpus of task.result messages.
+var results = []struct {
+	name, body    string
+	path, keyword string
+}{
+	{"smallest", result(), "", ""},
+	{"white space", " " + strings.ReplaceAll(result(), ",", "\n, ") + "\n", "", ""},
+	{"every field", result(`"dispatch_id":"t-1.2","attempt":2,"duration_ms":1500,"error":"exit 1","attempted":false,"usage":{"requests":1}`), "", ""},
+	{"every field of usage", result(`"usage":{"requests":1,"input_tokens":1200,"output_tokens":300.5,"cost_usd":0.02,"provider":"p","model":"m"}`), "", ""},
+	{"empty usage", result(`"usage":{}`), "", ""},
+	{"unknown field", result(`"exit_code":1`), "", ""},
+	{"unknown field of usage", result(`"usage":{"requests":1,"cached_tokens":2}`), "", ""},
+	{"given back after it had begun", strings.Replace(result(`"attempted":true`), "succeeded", "rejected", 1), "", ""},
+	{"refused", strings.Replace(result(`"error":"no licence"`), "succeeded", "rejected", 1), "", ""},
+	{"cancelled", strings.Replace(result(), "succeeded", "cancelled", 1), "", ""},
+	{"error beyond ASCII", strings.Replace(result(`"error":"Datei fehlt: Größe"`), "succeeded", "failed", 1), "", ""},
+	{"error of several lines", strings.Replace(result(`"error":"Traceback:\n  File \"a.py\""`), "succeeded", "failed", 1), "", ""},
+	{"error of 2,048", result(`"error":"` + strings.Repeat("x", 2048) + `"`), "", ""},
+	{"error of 2,048 characters of two bytes", result(`"error":"` + strings.Repeat("ä", 2048) + `"`), "", ""},
+	{"fraction of a millisecond", result(`"duration_ms":0.25`), "", ""},
+	{"duration of -0", result(`"duration_ms":-0`), "", ""},
+	{"attempt written as a float", result(`"attempt":2.0`), "", ""},
+	{"escaped outcome", strings.Replace(result(), "succeeded", `succee\u0064ed`, 1), "", ""},
+
+	{"not JSON", "hello", "", "type"},
+	{"another message type", strings.Replace(result(), "task.result", "agent.status", 1), "/message_type", "const"},
+	{"no outcome", strings.Replace(result(), "outcome", "result", 1), "", "required"},
+	{"no agent", strings.Replace(result(), "agent_id", "agent", 1), "", "required"},
+	{"unknown outcome", strings.Replace(result(), "succeeded", "lost", 1), "/outcome", "enum"},
+	{"outcome in capitals", strings.Replace(result(), "succeeded", "SUCCEEDED", 1), "/outcome", "enum"},
+	{"outcome is a boolean", strings.Replace(result(), `"succeeded"`, "true", 1), "/outcome", "enum"},
+	{"attempted in words", result(`"attempted":"yes"`), "/attempted", "type"},
+	{"attempted as a number", result(`"attempted":1`), "/attempted", "type"},
+	{"attempted null", result(`"attempted":null`), "/attempted", "type"},
+	{"negative duration", result(`"duration_ms":-1`), "/duration_ms", "minimum"},
+	{"duration of more than 31 years", result(`"duration_ms":1000000000001`), "/duration_ms", "maximum"},
+	{"duration beyond an int64 of nanoseconds", result(`"duration_ms":9.3e12`), "/duration_ms", "maximum"},
+	{"duration beyond float64", result(`"duration_ms":9e308`), "", "number"},
+	{"duration with an absurd exponent", result(`"duration_ms":1e9999999`), "/duration_ms", "number"},
+	{"duration in words", result(`"duration_ms":"1s"`), "/duration_ms", "type"},
+	{"attempt 0", result(`"attempt":0`), "/attempt", "minimum"},
+	{"attempt of a million and one", result(`"attempt":1000001`), "/attempt", "maximum"},
+	{"half an attempt", result(`"attempt":1.5`), "/attempt", "type"},
+	{"attempt of 20 digits", result(`"attempt":99999999999999999999`), "/attempt", "maximum"},
+	{"dispatch id of 141", result(`"dispatch_id":"` + strings.Repeat("x", 141) + `"`), "/dispatch_id", "pattern"},
+	{"error of 2,049", result(`"error":"` + strings.Repeat("x", 2049) + `"`), "/error", "maxLength"},
+	{"error is an object", result(`"error":{"code":1}`), "/error", "type"},
+	{"negative usage", result(`"usage":{"input_tokens":-5}`), "/usage/input_tokens", "minimum"},
+	{"absurd usage", result(`"usage":{"cost_usd":1e16}`), "/usage/cost_usd", "maximum"},
+	{"usage is a list", result(`"usage":[]`), "/usage", "type"},
+	{"duplicate outcome", result(`"outcome":"failed"`), "/outcome", "duplicateKey"},
+	{"duplicate key in usage", result(`"usage":{"requests":1,"requests":2}`), "/usage", "duplicateKey"},
+	{"outcome in another letter case", result(`"Outcome":"failed"`), "/Outcome", "letterCase"},
+	{"reserved agent", strings.Replace(result(), "a-1", "a-1.control", 1), "/agent_id", "not"},
+	{"task id with a space", strings.Replace(result(), "t-1", "t 1", 1), "/task_id", "pattern"},
+	{"empty correlation id", strings.Replace(result(), "trace_1", "", 1), "/correlation_id", "pattern"},
+	{"31st of June", strings.Replace(result(), "2026-01-31", "2026-06-31", 1), "/timestamp", "calendar"},
+}
+
+// cancels is the corpus of task.cancel messages: of what may come on task.request.
+var cancels = []struct {
+	name, body    string
+	path, keyword string
+}{
+	{"smallest", `{"message_type":"task.cancel","task_id":"t-1"}`, "", ""},
+	{"every field", `{"message_type":"task.cancel","task_id":"t-1","reason":"not\nneeded","dispatch_id":"t-1.1","correlation_id":"trace_1"}`, "", ""},
+	{"unknown field", `{"message_type":"task.cancel","task_id":"t-1","force":true}`, "", ""},
+
+	{"another request", `{"message_type":"task.bid","task_id":"t-1"}`, "/message_type", "const"},
+	{"no task", `{"message_type":"task.cancel","reason":"all of them"}`, "", "required"},
+	{"every task", `{"message_type":"task.cancel","task_id":"*"}`, "/task_id", "pattern"},
+	{"two tasks", `{"message_type":"task.cancel","task_id":"t-1","task_id":"t-2"}`, "/task_id", "duplicateKey"},
+	{"several tasks", `{"message_type":"task.cancel","task_id":["t-1","t-2"]}`, "/task_id", "type"},
+	{"letter case", `{"message_type":"task.cancel","task_id":"t-1","Task_id":"t-2"}`, "/Task_id", "letterCase"},
+	{"endless reason", `{"message_type":"task.cancel","task_id":"t-1","reason":"` + strings.Repeat("x", 2049) + `"}`, "/reason", "maxLength"},
+	{"dispatch id of 141", `{"message_type":"task.cancel","task_id":"t-1","dispatch_id":"` + strings.Repeat("x", 141) + `"}`, "/dispatch_id", "pattern"},
+	{"not JSON", "t-1", "", "type"},
 }

@@ -69,6 +69,23 @@ func TestOrdinaryMessagesTakeTheFastPath(t *testing.T) {
 			}
 		}
 	}
+	for name, body := range map[string]string{
+		"what Taskbus sends":   dispatched(),
+		"every optional field": withField(dispatched(), "deadline", `"2030-01-01T00:00:00Z"`),
+		"type beyond ASCII":    withField(dispatched(), "task_type", `"Speicher räumen"`),
+	} {
+		if _, ok := d.fastTaskDispatch([]byte(body)); !ok {
+			t.Errorf("task.dispatch, %s: valid and plain, but not for the fast path", name)
+		}
+	}
+	for _, c := range results {
+		switch c.name {
+		case "smallest", "every field", "every field of usage", "white space", "unknown field", "given back after it had begun", "error beyond ASCII", "fraction of a millisecond":
+			if !d.fastTaskResult([]byte(c.body), new(TaskResult)) {
+				t.Errorf("task.result %q is valid and plain, but not for the fast path", c.name)
+			}
+		}
+	}
 }
 
 func FuzzTaskAssign(f *testing.F) {
@@ -212,16 +229,53 @@ func TestTaskDefaults(t *testing.T) {
 
 func TestAgentStatusReport(t *testing.T) {
 	var m AgentStatus
-	body := status(`"max_concurrent_tasks":4`)
+	body := status(`"max_concurrent_tasks":4,"capabilities":["go"],"queue":"work.a-1","active_task_ids":["t-1"]`)
 	if refusal := newDecoder(t).DecodeAgentStatus([]byte(body), &m); refusal != nil {
 		t.Fatal(refusal.Text)
 	}
 	want := coordinator.AgentReport{
 		Agent: "a-1", Status: coordinator.StatusReady, Load: 0.25, Active: 1, Available: 3, MaxConcurrent: 4,
+		ActiveTasks: []coordinator.TaskID{"t-1"}, Capabilities: []string{"go"}, Queue: "work.a-1",
 		Timestamp: time.Date(2026, 1, 31, 23, 59, 59, 0, time.UTC), UserID: "a-1",
 	}
-	if got := m.Report("a-1"); got != want {
+	if got := m.Report("a-1"); !reflect.DeepEqual(got, want) {
 		t.Errorf("report %+v, want %+v", got, want)
+	}
+}
+
+// "Runs nothing" and "does not say" must not be mistaken for each other, on either
+// path and in either direction: by the former an agent is held to its leases.
+func TestActiveTaskIDsAbsentOrEmpty(t *testing.T) {
+	d := newDecoder(t)
+	for _, c := range []struct {
+		name, member string
+		want         []coordinator.TaskID
+	}{
+		{"absent", `"x":1`, nil},
+		{"empty", `"active_task_ids":[]`, []coordinator.TaskID{}},
+		{"empty, with a space", `"active_task_ids":[ ]`, []coordinator.TaskID{}},
+		{"one", `"active_task_ids":["t-1"]`, []coordinator.TaskID{"t-1"}},
+	} {
+		body := []byte(status(c.member))
+		var fast, slow AgentStatus
+		if !d.fastAgentStatus(body, &fast) {
+			t.Errorf("%s: not for the fast path", c.name)
+		}
+		if refusal := d.slowAgentStatus(body, &slow); refusal != nil {
+			t.Fatalf("%s: %s", c.name, refusal.Text)
+		}
+		for path, got := range map[string][]coordinator.TaskID{"fast": fast.ActiveTaskIDs, "slow": slow.ActiveTaskIDs, "report": slow.Report("").ActiveTasks} {
+			if !reflect.DeepEqual(got, c.want) {
+				t.Errorf("%s, %s: %#v, want %#v", c.name, path, got, c.want)
+			}
+		}
+		again, err := json.Marshal(slow)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sent := strings.Contains(string(again), "active_task_ids"); sent != (c.want != nil) {
+			t.Errorf("%s: sent on as %s", c.name, again)
+		}
 	}
 }
 

@@ -50,7 +50,7 @@ type Decoder struct {
 	limits   Limits
 	scanners sync.Pool // of *scanner
 	// The fields of the types that have a fast path.
-	taskFields, statusFields []string
+	taskFields, statusFields, resultFields, dispatchFields []string
 }
 
 // NewDecoder makes a decoder. A limit that is not positive takes its default.
@@ -66,11 +66,13 @@ func NewDecoder(set *schemas.Set, limits Limits) *Decoder {
 		}
 	}
 	return &Decoder{
-		set:          set,
-		limits:       limits,
-		scanners:     sync.Pool{New: func() any { return new(scanner) }},
-		taskFields:   set.Fields(schemas.TaskAssign),
-		statusFields: set.Fields(schemas.AgentStatus),
+		set:            set,
+		limits:         limits,
+		scanners:       sync.Pool{New: func() any { return new(scanner) }},
+		taskFields:     set.Fields(schemas.TaskAssign),
+		statusFields:   set.Fields(schemas.AgentStatus),
+		resultFields:   set.Fields(schemas.TaskResult),
+		dispatchFields: set.Fields(schemas.TaskDispatch),
 	}
 }
 

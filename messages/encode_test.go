@@ -139,6 +139,7 @@ func TestEventsFit(t *testing.T) {
 		coordinator.AgentOnline:    schemas.AgentOnline,
 		coordinator.AgentOffline:   schemas.AgentOffline,
 		coordinator.AgentStale:     schemas.AgentOffline,
+		coordinator.AgentGone:      schemas.AgentOffline,
 		coordinator.AgentNeverSeen: schemas.AgentOffline,
 	} {
 		for _, heard := range []time.Time{{}, at} {
@@ -147,6 +148,94 @@ func TestEventsFit(t *testing.T) {
 				t.Errorf("an agent that is %s is announced by %s, want %s", state, got, want)
 			}
 			requireFits(t, set, want, AppendAgentChanged(nil, c, at))
+		}
+	}
+}
+
+func TestAppendTaskCompleted(t *testing.T) {
+	d := newDecoder(t)
+	result := coordinator.Result{
+		Task: "task_456", Agent: "agent_789", DispatchID: "task_456.2", Outcome: coordinator.OutcomeFailed, TraceID: "the agent's",
+		Duration: 1_500_250 * time.Microsecond, Error: "exit 1\n", Usage: &coordinator.Usage{Requests: 2, Model: "m"},
+	}
+	least := coordinator.Result{Task: "task_456", Agent: "agent_789", Outcome: coordinator.OutcomeSucceeded}
+	const head = `{"message_type":"task.completed","task_id":"task_456",`
+	for _, c := range []struct {
+		name      string
+		completed coordinator.Completed
+		want      string
+		decoded   TaskCompleted
+	}{
+		{"everything", coordinator.Completed{Result: result, Task: sampleTask(), Attempt: 2, Late: true, At: at},
+			head + `"task_type":"optimize_memory","correlation_id":"trace_123","agent_id":"agent_789","outcome":"failed","attempt":2,` +
+				`"dispatch_id":"task_456.2","duration_ms":1500.25,"error":"exit 1 ","usage":{"requests":2,"model":"m"},"late":true,"timestamp":"2026-01-31T23:59:59.123456Z"}`,
+			TaskCompleted{TaskID: "task_456", TaskType: "optimize_memory", CorrelationID: "trace_123", AgentID: "agent_789", Outcome: Failed, Attempt: 2,
+				DispatchID: "task_456.2", DurationMS: 1500.25, Error: "exit 1 ", Usage: &Usage{Requests: 2, Model: "m"}, Late: true, Timestamp: at.Truncate(time.Microsecond)}},
+		{"a task of which only the id is known", coordinator.Completed{Result: result, Attempt: 2, At: at},
+			head + `"correlation_id":"the agent's","agent_id":"agent_789","outcome":"failed","attempt":2,` +
+				`"dispatch_id":"task_456.2","duration_ms":1500.25,"error":"exit 1 ","usage":{"requests":2,"model":"m"},"timestamp":"2026-01-31T23:59:59.123456Z"}`,
+			TaskCompleted{TaskID: "task_456", CorrelationID: "the agent's", AgentID: "agent_789", Outcome: Failed, Attempt: 2,
+				DispatchID: "task_456.2", DurationMS: 1500.25, Error: "exit 1 ", Usage: &Usage{Requests: 2, Model: "m"}, Timestamp: at.Truncate(time.Microsecond)}},
+		{"the least", coordinator.Completed{Result: least, Attempt: 1, At: at},
+			head + `"correlation_id":"task_456","agent_id":"agent_789","outcome":"succeeded","attempt":1,"timestamp":"2026-01-31T23:59:59.123456Z"}`,
+			TaskCompleted{TaskID: "task_456", CorrelationID: "task_456", AgentID: "agent_789", Outcome: Succeeded, Attempt: 1, Timestamp: at.Truncate(time.Microsecond)}},
+	} {
+		got := AppendTaskCompleted([]byte("kept"), &c.completed)
+		if string(got) != "kept"+c.want {
+			t.Errorf("%s:\ngot  %s\nwant kept%s", c.name, got, c.want)
+		}
+		body := got[len("kept"):]
+		requireFits(t, d.set, schemas.TaskCompleted, body)
+		if m, refusal := d.DecodeTaskCompleted(body); refusal != nil || !reflect.DeepEqual(*m, c.decoded) {
+			t.Errorf("%s: decoded %+v %+v, want %+v", c.name, m, refusal, c.decoded)
+		}
+	}
+	whole := result
+	whole.Duration = 90 * time.Second
+	if got := string(AppendTaskCompleted(nil, &coordinator.Completed{Result: whole, Attempt: 1, At: at})); !strings.Contains(got, `"duration_ms":90000,`) {
+		t.Errorf("whole milliseconds have a fraction: %s", got)
+	}
+}
+
+// The same withdrawal as the agent is told of it, and as the world is when the
+// agent cannot be.
+func TestAppendWithdraw(t *testing.T) {
+	d := newDecoder(t)
+	full := &coordinator.Withdraw{Agent: "agent_789", Task: "task_456", DispatchID: "task_456.1", TraceID: "trace_123", Reason: "not\nneeded " + strings.Repeat("ä", MaxText)}
+	least := &coordinator.Withdraw{Agent: "agent_789", Task: "task_456"}
+	// 11 bytes of words, 1,017 characters of two bytes and an ellipsis of three: 2,048.
+	reason := "not needed " + strings.Repeat("ä", 1017) + "…"
+	for _, c := range []struct {
+		withdraw       *coordinator.Withdraw
+		cancel, event  string
+		decodedCancel  TaskCancel
+		decodedRequest TaskCancelRequested
+	}{
+		{full,
+			`{"message_type":"task.cancel","task_id":"task_456","reason":"` + reason + `","dispatch_id":"task_456.1","correlation_id":"trace_123"}`,
+			`{"message_type":"task.cancel_requested","task_id":"task_456","correlation_id":"trace_123","agent_id":"agent_789","reason":"` + reason + `","timestamp":"2026-01-31T23:59:59.123456Z"}`,
+			TaskCancel{TaskID: "task_456", Reason: reason, DispatchID: "task_456.1", CorrelationID: "trace_123"},
+			TaskCancelRequested{TaskID: "task_456", CorrelationID: "trace_123", AgentID: "agent_789", Reason: reason, Timestamp: at.Truncate(time.Microsecond)}},
+		{least,
+			`{"message_type":"task.cancel","task_id":"task_456"}`,
+			`{"message_type":"task.cancel_requested","task_id":"task_456","correlation_id":"task_456","agent_id":"agent_789","timestamp":"2026-01-31T23:59:59.123456Z"}`,
+			TaskCancel{TaskID: "task_456"},
+			TaskCancelRequested{TaskID: "task_456", CorrelationID: "task_456", AgentID: "agent_789", Timestamp: at.Truncate(time.Microsecond)}},
+	} {
+		cancel, event := AppendTaskCancel(nil, c.withdraw), AppendTaskCancelRequested(nil, c.withdraw, at)
+		if string(cancel) != c.cancel {
+			t.Errorf("got  %s\nwant %s", cancel, c.cancel)
+		}
+		if string(event) != c.event {
+			t.Errorf("got  %s\nwant %s", event, c.event)
+		}
+		requireFits(t, d.set, schemas.TaskCancel, cancel)
+		requireFits(t, d.set, schemas.TaskCancelRequested, event)
+		if m, refusal := d.DecodeTaskCancel(cancel); refusal != nil || *m != c.decodedCancel {
+			t.Errorf("task.cancel reads as %+v %+v", m, refusal)
+		}
+		if m, refusal := d.DecodeTaskCancelRequested(event); refusal != nil || *m != c.decodedRequest {
+			t.Errorf("task.cancel_requested reads as %+v %+v", m, refusal)
 		}
 	}
 }
@@ -187,14 +276,23 @@ func TestMarshalled(t *testing.T) {
 	}
 
 	result := TaskResult{
-		TaskID: "t-1", AgentID: "a-1", Outcome: Failed, CorrelationID: "trace", Timestamp: at, DispatchID: "t-1.2", Attempt: 2, DurationMS: 12.5,
+		TaskID: "t-1", AgentID: "a-1", Outcome: Rejected, Attempted: true, CorrelationID: "trace", Timestamp: at, DispatchID: "t-1.2", Attempt: 2, DurationMS: 12.5,
 		Error: "exit 1", Usage: &Usage{Requests: 1},
 	}
 	if body, err = json.Marshal(result); err != nil {
 		t.Fatal(err)
 	}
-	if m, r := d.DecodeTaskResult(body); r != nil || !reflect.DeepEqual(*m, result) {
-		t.Errorf("task.result: %+v %+v\n%s", m, r, body)
+	var gotResult TaskResult
+	if r := d.DecodeTaskResult(body, &gotResult); r != nil || !reflect.DeepEqual(gotResult, result) {
+		t.Errorf("task.result: %+v %+v\n%s", gotResult, r, body)
+	}
+
+	cancel := TaskCancel{TaskID: "t-1", Reason: "not needed", DispatchID: "t-1.2", CorrelationID: "trace"}
+	if body, err = json.Marshal(cancel); err != nil {
+		t.Fatal(err)
+	}
+	if m, r := d.DecodeTaskCancel(body); r != nil || *m != cancel {
+		t.Errorf("task.cancel: %+v %+v\n%s", m, r, body)
 	}
 }
 

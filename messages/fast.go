@@ -28,9 +28,16 @@ func (s *scanner) is(want string) bool {
 	return ok && string(t.raw) == want
 }
 
-func (s *scanner) id() ([]byte, bool) {
+func (s *scanner) id(limit int) ([]byte, bool) {
 	t, ok := s.plainText()
-	return t.raw, ok && validID(t.raw, maxID)
+	return t.raw, ok && validID(t.raw, limit)
+}
+
+func (s *scanner) boolean() (value, ok bool) {
+	if s.peek() == 't' {
+		return true, s.word("true")
+	}
+	return false, s.word("false")
 }
 
 // printable is a correlation id or a queue's name.
@@ -39,12 +46,13 @@ func (s *scanner) printable() ([]byte, bool) {
 	return t.raw, ok && len(t.raw) > 0 && len(t.raw) <= maxTraceID && plain(t.raw)
 }
 
-func (s *scanner) name() (string, bool) {
+// name returns old when the message has the same.
+func (s *scanner) name(old string) (string, bool) {
 	t, ok := s.plainText()
 	if !ok || !validName(t) {
 		return "", false
 	}
-	return string(t.raw), true
+	return keep(old, t.raw), true
 }
 
 func (s *scanner) time() (time.Time, bool) {
@@ -145,12 +153,18 @@ func (s *scanner) labels() (map[string]string, bool) {
 	return labels, true
 }
 
-func (s *scanner) usage() (*coordinator.Usage, bool) {
+// usage makes a new value, which shares the names of old (that may be nil) where
+// the message has the same.
+func (s *scanner) usage(old *coordinator.Usage) (*coordinator.Usage, bool) {
 	var o object
 	if !s.openObject(&o) {
 		return nil, false
 	}
 	u := new(coordinator.Usage)
+	var provider, model string
+	if old != nil {
+		provider, model = old.Provider, old.Model
+	}
 	for {
 		key, more := s.nextKey(&o)
 		if !more {
@@ -167,9 +181,9 @@ func (s *scanner) usage() (*coordinator.Usage, bool) {
 		case "cost_usd":
 			u.CostUSD, ok = s.decimal(maxAmount)
 		case "provider":
-			u.Provider, ok = s.name()
+			u.Provider, ok = s.name(provider)
 		case "model":
-			u.Model, ok = s.name()
+			u.Model, ok = s.name(model)
 		default:
 			// Unknown, or known and escaped: the slow path can tell.
 		}

@@ -43,7 +43,7 @@ func EncodeTaskHeader(t *coordinator.Task) string {
 	dst = appendOptional(dst, "group", t.Group)
 	dst = appendOptional(dst, "strategy", t.Strategy)
 	if t.EstimatedUsage != nil {
-		dst = appendUsage(dst, t.EstimatedUsage)
+		dst = appendUsage(dst, "estimated_usage", t.EstimatedUsage)
 	}
 	dst = appendLabels(dst, t.Labels)
 	dst = appendOptional(dst, "reply_to", t.ReplyTo)
@@ -54,8 +54,8 @@ func EncodeTaskHeader(t *coordinator.Task) string {
 // and its exponent would be longer than decoding admits.
 const leastAmount = 1e-300
 
-func appendUsage(dst []byte, u *coordinator.Usage) []byte {
-	dst = append(appendName(dst, "estimated_usage"), '{')
+func appendUsage(dst []byte, name string, u *coordinator.Usage) []byte {
+	dst = append(appendName(dst, name), '{')
 	for _, amount := range [...]struct {
 		name  string
 		value float64
@@ -106,23 +106,27 @@ func appendHex(dst []byte, n uint64) []byte {
 	return hex.AppendEncode(dst, b[:])
 }
 
-// EncodeTriedHeader renders which agents have had the task once d is delivered.
-// It is empty, and no header is needed, when nobody had it before: the body
-// names the agent of this dispatch. Beyond 64 agents the rest is left out: they
-// may be asked once more.
+// EncodeTriedHeader renders which agents have had the task once d is delivered,
+// and on which of them it failed. It is empty, and no header is needed, when
+// nobody else had it before: the body names the agent of this dispatch. Beyond 64
+// agents the rest is left out: they may be asked once more.
 func EncodeTriedHeader(d *coordinator.Dispatch) string {
-	if len(d.Tried) == 0 {
-		return ""
-	}
-	before := d.Tried[:min(len(d.Tried), maxTried-1)]
-	var buffer [256]byte
+	var buffer [512]byte
 	dst := append(buffer[:0], '{')
 	dst = appendField(dst, "agent", d.Agent)
 	dst = appendInt(dst, "attempt", d.Attempt)
 	dst = append(appendName(dst, "tried"), '[')
-	for _, agent := range before {
-		dst = append(appendString(dst, agent), ',')
+	others := 0
+	for _, agent := range d.Tried {
+		if agent != d.Agent && others < maxTried-1 {
+			dst = append(appendString(dst, agent), ',')
+			others++
+		}
+	}
+	if others == 0 && len(d.Failed) == 0 {
+		return ""
 	}
 	dst = append(appendString(dst, d.Agent), ']')
+	dst = appendList(dst, "failed", d.Failed[:min(len(d.Failed), maxTried)])
 	return string(append(dst, '}'))
 }

@@ -123,6 +123,16 @@ func status(members ...string) string {
 	return "{" + strings.Join(all, ",") + "}"
 }
 
+// result builds a task.result around further members.
+func result(members ...string) string {
+	all := append([]string{`"message_type":"task.result","task_id":"t-1","agent_id":"a-1","outcome":"succeeded",` +
+		`"correlation_id":"trace_1","timestamp":"2026-01-31T23:59:59Z"`}, members...)
+	return "{" + strings.Join(all, ",") + "}"
+}
+
+// dispatched is the task.dispatch of sampleDispatch.
+func dispatched() string { return string(AppendDispatch(nil, sampleDispatch(), []byte("{}"))) }
+
 // nested is n arrays, one inside the other.
 func nested(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 

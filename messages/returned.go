@@ -2,6 +2,7 @@ package messages
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"time"
 
@@ -23,6 +24,9 @@ type Returned struct {
 	// Tried lists the agents that have had it, Agent among them. Sorted, without
 	// duplicates; the caller owns it.
 	Tried []coordinator.AgentID
+	// Failed lists those of Tried on which it failed, as the header says; nil when
+	// there are none. Sorted, without duplicates; the caller owns it.
+	Failed []coordinator.AgentID
 }
 
 // DecodeReturned reads a dispatch that came back: its body, and its headers
@@ -53,9 +57,9 @@ func (d *Decoder) DecodeReturned(body []byte, taskHeader, triedHeader string) (*
 	if refusal == nil {
 		task, refusal = returnedTask(m, header)
 	}
-	var tried []coordinator.AgentID
+	var tried, failed []coordinator.AgentID
 	if refusal == nil {
-		tried, refusal = d.tried(m, triedHeader)
+		tried, failed, refusal = d.tried(m, triedHeader)
 	}
 	if refusal != nil {
 		if m != nil {
@@ -64,7 +68,7 @@ func (d *Decoder) DecodeReturned(body []byte, taskHeader, triedHeader string) (*
 		refusal.ReplyTo = replyTo
 		return nil, refusal
 	}
-	return &Returned{Task: task, Payload: m.Payload, Agent: m.AssignedAgent, Attempt: m.Attempt, Tried: tried}, nil
+	return &Returned{Task: task, Payload: m.Payload, Agent: m.AssignedAgent, Attempt: m.Attempt, Tried: tried, Failed: failed}, nil
 }
 
 // identify adds the ids to the refusal of a dispatch that is too large to be
@@ -119,19 +123,26 @@ func returnedTask(m *TaskDispatch, header *envelope) (*coordinator.Task, *Refusa
 	}), nil
 }
 
-// tried lists who has had the task, the agent of this dispatch included.
-func (d *Decoder) tried(m *TaskDispatch, header string) ([]coordinator.AgentID, *Refusal) {
+// tried lists who has had the task, the agent of this dispatch included, and on
+// whom of these it failed.
+func (d *Decoder) tried(m *TaskDispatch, header string) (tried, failed []coordinator.AgentID, refusal *Refusal) {
 	if header == "" {
-		return []coordinator.AgentID{m.AssignedAgent}, nil
+		return []coordinator.AgentID{m.AssignedAgent}, nil, nil
 	}
 	e, refusal := d.decodeHeader(schemas.TriedHeader, header)
 	switch {
 	case refusal != nil:
-		return nil, refusal
+		return nil, nil, refusal
 	case coordinator.AgentID(field[string](e, "agent")) != m.AssignedAgent:
-		return nil, headerRefusal(HeaderTried, "/agent: the body has another")
+		return nil, nil, headerRefusal(HeaderTried, "/agent: the body has another")
 	case integer(e, "attempt") != m.Attempt:
-		return nil, headerRefusal(HeaderTried, "/attempt: the body has another")
+		return nil, nil, headerRefusal(HeaderTried, "/attempt: the body has another")
 	}
-	return coordinator.SortedUnique(append(list[coordinator.AgentID](e, "tried"), m.AssignedAgent)), nil
+	tried = coordinator.SortedUnique(append(list[coordinator.AgentID](e, "tried"), m.AssignedAgent))
+	for _, agent := range coordinator.SortedUnique(list[coordinator.AgentID](e, "failed")) {
+		if _, had := slices.BinarySearch(tried, agent); had {
+			failed = append(failed, agent)
+		}
+	}
+	return tried, failed, nil
 }

@@ -61,8 +61,22 @@ func TestHeadersSayOnlyWhatTheBodyDoesNot(t *testing.T) {
 		t.Errorf("nobody had the task before, but there is a header %s", got)
 	}
 	d.Attempt, d.Tried = 2, []coordinator.AgentID{"a1"}
-	if got, want := EncodeTriedHeader(d), `{"agent":"agent_789","attempt":2,"tried":["a1","agent_789"]}`; got != want {
-		t.Errorf("got %s, want %s", got, want)
+	for _, c := range []struct {
+		name, want    string
+		tried, failed []coordinator.AgentID
+	}{
+		{"one before", `{"agent":"agent_789","attempt":2,"tried":["a1","agent_789"]}`, []coordinator.AgentID{"a1"}, nil},
+		{"one before, who failed", `{"agent":"agent_789","attempt":2,"tried":["a1","a2","agent_789"],"failed":["a2"]}`,
+			[]coordinator.AgentID{"a1", "a2"}, []coordinator.AgentID{"a2"}},
+		{"the same agent once more", "", []coordinator.AgentID{"agent_789"}, nil},
+		{"the same agent once more, another before", `{"agent":"agent_789","attempt":2,"tried":["a1","agent_789"]}`, []coordinator.AgentID{"a1", "agent_789"}, nil},
+		{"the same agent once more, although it failed", `{"agent":"agent_789","attempt":2,"tried":["agent_789"],"failed":["agent_789"]}`,
+			[]coordinator.AgentID{"agent_789"}, []coordinator.AgentID{"agent_789"}},
+	} {
+		d.Tried, d.Failed = c.tried, c.failed
+		if got := EncodeTriedHeader(d); got != c.want {
+			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
+		}
 	}
 }
 
@@ -83,7 +97,11 @@ func TestReturnedRoundTrip(t *testing.T) {
 		}
 		dispatch.DispatchID = coordinator.DispatchID(task.ID, dispatch.Attempt)
 		for range rapid.IntRange(0, 5).Draw(t, "before") {
-			dispatch.Tried = append(dispatch.Tried, genAgentID(t))
+			agent := genAgentID(t)
+			dispatch.Tried = append(dispatch.Tried, agent)
+			if rapid.Bool().Draw(t, "failed") {
+				dispatch.Failed = append(dispatch.Failed, agent)
+			}
 		}
 		got, refusal := send(dispatch, string(payload)).decode(d)
 		if refusal != nil {
@@ -95,12 +113,39 @@ func TestReturnedRoundTrip(t *testing.T) {
 		}
 		want := &Returned{
 			Task: task, Payload: payload, Agent: dispatch.Agent, Attempt: dispatch.Attempt,
-			Tried: coordinator.SortedUnique(append(slices.Clone(dispatch.Tried), dispatch.Agent)),
+			Tried:  coordinator.SortedUnique(append(slices.Clone(dispatch.Tried), dispatch.Agent)),
+			Failed: coordinator.SortedUnique(slices.Clone(dispatch.Failed)),
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("got  %+v, task %+v\nwant %+v, task %+v", got, got.Task, want, want.Task)
 		}
 	})
+}
+
+// The header may hold anything: who never had the task cannot have failed it.
+func TestFailedAreAmongTried(t *testing.T) {
+	dispatch := sampleDispatch()
+	dispatch.Attempt, dispatch.Tried = 3, []coordinator.AgentID{"a1", "a2"}
+	for _, c := range []struct {
+		name, failed string
+		want         []coordinator.AgentID
+	}{
+		{"none", `[]`, nil},
+		{"sorted, once each", `["a2","a1","a2"]`, []coordinator.AgentID{"a1", "a2"}},
+		{"the agent of this dispatch", `["agent_789"]`, []coordinator.AgentID{"agent_789"}},
+		{"a stranger", `["a1","stranger"]`, []coordinator.AgentID{"a1"}},
+		{"strangers only", `["stranger"]`, nil},
+	} {
+		s := send(dispatch, "{}")
+		s.tried = strings.TrimSuffix(s.tried, "}") + `,"failed":` + c.failed + "}"
+		got, refusal := s.decode(newDecoder(t))
+		if refusal != nil {
+			t.Fatalf("%s: %s", c.name, refusal.Text)
+		}
+		if want := []coordinator.AgentID{"a1", "a2", "agent_789"}; !slices.Equal(got.Tried, want) || !reflect.DeepEqual(got.Failed, c.want) {
+			t.Errorf("%s: tried %v, failed %#v; want %v, %#v", c.name, got.Tried, got.Failed, want, c.want)
+		}
+	}
 }
 
 // What is accepted can be sent, read by its agent and come back: a dispatch has
@@ -212,6 +257,9 @@ func TestRefusedReturns(t *testing.T) {
 		{"tried: no attempt", tried(in(second.tried, `"attempt":2`, `"attempt":0`)), "minimum", id, trace, queue},
 		{"tried: a reserved id", tried(in(second.tried, `"a1"`, `"status"`)), "not", id, trace, queue},
 		{"tried: too many", tried(`{"agent":"a","attempt":2,"tried":` + quoted(65, "a") + `}`), "maxItems", id, trace, queue},
+		{"tried: too many failed", tried(in(second.tried, "}", `,"failed":`+quoted(65, "a")+`}`)), "maxItems", id, trace, queue},
+		{"tried: a reserved id failed", tried(in(second.tried, "}", `,"failed":["status"]}`)), "not", id, trace, queue},
+		{"tried: failed is no list", tried(in(second.tried, "}", `,"failed":"a1"}`)), "type", id, trace, queue},
 		{"tried: another agent than the body", tried(in(second.tried, `"agent":"agent_789"`, `"agent":"a1"`)), "header", id, trace, queue},
 		{"tried: another attempt than the body", tried(in(second.tried, `"attempt":2`, `"attempt":3`)), "header", id, trace, queue},
 	} {
@@ -280,7 +328,7 @@ func TestLargestHeadersFitOneFrame(t *testing.T) {
 		task.Labels[string(rune('A'+i))+wide(maxLabelKey-1)] = wide(maxLabelValue)
 	}
 	task.EstimatedUsage = &coordinator.Usage{Requests: 0.1234567890123456, InputTokens: 1e14 / 3, OutputTokens: 1e14 / 3, CostUSD: 1e14 / 3, Provider: wide(maxName), Model: wide(maxName)}
-	dispatch := &coordinator.Dispatch{Task: task, Agent: ids(1)[0], Queue: "q", DispatchID: "d", Attempt: 200, Tried: ids(200), Timeout: task.Timeout, At: at}
+	dispatch := &coordinator.Dispatch{Task: task, Agent: ids(1)[0], Queue: "q", DispatchID: "d", Attempt: 200, Tried: ids(200), Failed: ids(200), Timeout: task.Timeout, At: at}
 	s := send(dispatch, "{}")
 	// A limit that was lowered since does not concern them.
 	for _, limits := range []Limits{{}, {MaxBytes: 1024}} {
@@ -300,6 +348,7 @@ func FuzzReturned(f *testing.F) {
 	dispatch.Attempt, dispatch.Tried = 2, []coordinator.AgentID{"a1", "a2"}
 	dispatch.Task.Deadline, dispatch.Task.ReplyTo, dispatch.Task.Labels = at, "replies", map[string]string{"a": "b"}
 	dispatch.Task.EstimatedUsage = &coordinator.Usage{CostUSD: 1e-300}
+	dispatch.Failed = []coordinator.AgentID{"a1"}
 	second := send(dispatch, "")
 	for _, s := range []sent{first, second, {first.body, second.task, second.tried}, {nil, "", ""}, {[]byte("{}"), "{}", "{}"}} {
 		f.Add(s.body, s.task, s.tried)
@@ -314,7 +363,7 @@ func checkReturned(t tester, d *Decoder, s sent) {
 	t.Helper()
 	again := func(r *Returned) *Returned {
 		dispatch := &coordinator.Dispatch{
-			Task: r.Task, Agent: r.Agent, Queue: "q", DispatchID: "d", Attempt: r.Attempt, Tried: r.Tried, Timeout: max(r.Task.Timeout, time.Millisecond), At: at,
+			Task: r.Task, Agent: r.Agent, Queue: "q", DispatchID: "d", Attempt: r.Attempt, Tried: r.Tried, Failed: r.Failed, Timeout: max(r.Task.Timeout, time.Millisecond), At: at,
 		}
 		got, refusal := send(dispatch, string(r.Payload)).decode(d)
 		if refusal != nil {
@@ -327,8 +376,13 @@ func checkReturned(t tester, d *Decoder, s sent) {
 		requireSound(t, refusal)
 		return
 	}
-	if r.Attempt < 1 || !slices.IsSorted(r.Tried) || !slices.Contains(r.Tried, r.Agent) || !json.Valid(r.Payload) {
+	if r.Attempt < 1 || !slices.IsSorted(r.Tried) || !slices.Contains(r.Tried, r.Agent) || !slices.IsSorted(r.Failed) || !json.Valid(r.Payload) {
 		t.Fatalf("returned %+v", r)
+	}
+	for _, agent := range r.Failed {
+		if !slices.Contains(r.Tried, agent) {
+			t.Fatalf("%s failed, but is not among those who had it: %v", agent, r.Tried)
+		}
 	}
 	// Times lose their nanoseconds once, and only once.
 	second := again(r)

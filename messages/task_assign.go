@@ -104,10 +104,10 @@ func (s *scanner) taskField(m *TaskAssign, key text, known []string) (ok bool) {
 	var raw []byte
 	switch string(key.raw) {
 	case "task_id":
-		raw, ok = s.id()
+		raw, ok = s.id(maxID)
 		m.TaskID = coordinator.TaskID(raw)
 	case "task_type":
-		m.TaskType, ok = s.name()
+		m.TaskType, ok = s.name("")
 	case "priority":
 		var p int
 		p, ok = s.whole(maxPriority)
@@ -125,7 +125,7 @@ func (s *scanner) taskField(m *TaskAssign, key text, known []string) (ok bool) {
 	case "excluded_agents":
 		m.ExcludedAgents, ok = fastList[coordinator.AgentID](s, maxAgentIDs, anyID)
 	case "group":
-		m.Group, ok = s.name()
+		m.Group, ok = s.name("")
 	case "deadline":
 		m.Deadline, ok = s.time()
 	case "strategy":
@@ -135,7 +135,7 @@ func (s *scanner) taskField(m *TaskAssign, key text, known []string) (ok bool) {
 		m.Strategy = string(t.raw)
 	case "estimated_usage":
 		var u *coordinator.Usage
-		u, ok = s.usage()
+		u, ok = s.usage(nil)
 		m.EstimatedUsage = (*Usage)(u)
 	case "labels":
 		m.Labels, ok = s.labels()

@@ -2,6 +2,7 @@ package messages
 
 import (
 	"encoding/json"
+	"math"
 	"time"
 
 	"taskbus/coordinator"
@@ -61,6 +62,114 @@ func AppendDispatch(dst []byte, d *coordinator.Dispatch, payload []byte) []byte 
 // which must not be changed afterwards. Whatever was accepted as a task.assign
 // under the decoder's limits is accepted as its dispatch, too.
 func (d *Decoder) DecodeTaskDispatch(body []byte) (*TaskDispatch, *Refusal) {
+	if m, ok := d.fastTaskDispatch(body); ok {
+		return m, nil
+	}
+	return d.slowTaskDispatch(body)
+}
+
+// dispatchHas marks the required fields that were seen.
+type dispatchHas uint16
+
+const (
+	dispatchType dispatchHas = 1 << iota
+	dispatchTask
+	dispatchAgent
+	dispatchTrace
+	dispatchTime
+	dispatchQueue
+	dispatchTaskType
+	dispatchPayload
+	dispatchPriority
+	dispatchTimeout
+	dispatchID
+	dispatchAttempt
+	dispatchAll = 1<<iota - 1
+)
+
+func (d *Decoder) fastTaskDispatch(body []byte) (*TaskDispatch, bool) {
+	limits := d.limits.dispatched()
+	if len(body) > limits.MaxBytes {
+		return nil, false
+	}
+	s := d.scanner(body, limits)
+	defer d.release(s)
+	var o object
+	if !s.openObject(&o) {
+		return nil, false
+	}
+	m := new(TaskDispatch)
+	var has dispatchHas
+	for {
+		key, more := s.nextKey(&o)
+		if !more {
+			break
+		}
+		found, ok := s.dispatchField(m, key, d.dispatchFields)
+		if !ok {
+			return nil, false
+		}
+		has |= found
+	}
+	return m, s.complete() && has == dispatchAll
+}
+
+// dispatchField reads one field of a task.dispatch and tells which required one
+// it was, if any.
+func (s *scanner) dispatchField(m *TaskDispatch, key text, known []string) (has dispatchHas, ok bool) {
+	var raw []byte
+	switch string(key.raw) {
+	case "message_type":
+		return dispatchType, s.is(schemas.TaskDispatch)
+	case "task_id":
+		raw, ok = s.id(maxID)
+		m.TaskID = coordinator.TaskID(raw)
+		return dispatchTask, ok
+	case "assigned_agent":
+		raw, ok = s.id(maxID)
+		m.AssignedAgent = coordinator.AgentID(raw)
+		return dispatchAgent, ok && !reservedAgentID(string(raw))
+	case "correlation_id":
+		raw, ok = s.printable()
+		m.CorrelationID = string(raw)
+		return dispatchTrace, ok
+	case "assignment_time":
+		m.AssignmentTime, ok = s.time()
+		return dispatchTime, ok
+	case "queue":
+		raw, ok = s.printable()
+		m.Queue = string(raw)
+		return dispatchQueue, ok
+	case "task_type":
+		m.TaskType, ok = s.name("")
+		return dispatchTaskType, ok
+	case "payload":
+		m.Payload, ok = s.payload()
+		return dispatchPayload, ok
+	case "priority":
+		var p int
+		p, ok = s.whole(maxPriority)
+		m.Priority = coordinator.Priority(p)
+		return dispatchPriority, ok
+	case "timeout_seconds":
+		m.TimeoutSeconds, ok = s.decimal(math.MaxFloat64)
+		return dispatchTimeout, ok && m.TimeoutSeconds > 0
+	case "deadline":
+		m.Deadline, ok = s.time()
+	case "dispatch_id":
+		raw, ok = s.id(maxDispatchID)
+		m.DispatchID = string(raw)
+		return dispatchID, ok
+	case "attempt":
+		m.Attempt, ok = s.whole(maxCount)
+		return dispatchAttempt, ok && m.Attempt > 0
+	default:
+		ok = s.unknown(key, known)
+	}
+	return 0, ok
+}
+
+func (d *Decoder) slowTaskDispatch(body []byte) (*TaskDispatch, *Refusal) {
 	e, refusal := d.decodeWithin(d.limits.dispatched(), schemas.TaskDispatch, body)
 	if refusal != nil {
 		return nil, refusal

@@ -2,16 +2,21 @@ package messages
 
 import (
 	"encoding/json"
+	"math"
 	"time"
+	"unicode/utf8"
 
 	"taskbus/coordinator"
 	"taskbus/schemas"
 )
 
-// Outcome is how a task ended at its agent.
+// Outcome is how a task ended at its agent: the word on the bus for a
+// [coordinator.Outcome].
 type Outcome string
 
-// The outcomes. Rejected means that the agent refused to begin.
+// The outcomes. Failed and Cancelled are as final as Succeeded. Rejected is not:
+// the agent gives the task back, by a basic.reject once the result is confirmed,
+// and another agent gets it.
 const (
 	Succeeded Outcome = "succeeded"
 	Failed    Outcome = "failed"
@@ -21,16 +26,22 @@ const (
 
 // TaskResult is a task.result message: an agent tells how a task ended.
 type TaskResult struct {
-	TaskID        coordinator.TaskID  `json:"task_id"`
-	AgentID       coordinator.AgentID `json:"agent_id"`
-	Outcome       Outcome             `json:"outcome"`
-	CorrelationID string              `json:"correlation_id"`
+	TaskID  coordinator.TaskID  `json:"task_id"`
+	AgentID coordinator.AgentID `json:"agent_id"`
+	// Outcome is one of the four constants after decoding.
+	Outcome Outcome `json:"outcome"`
+	// Attempted, with Rejected, says that the agent had begun and could not go on:
+	// it counts as a failure of the task on this agent. With any other outcome it
+	// means nothing.
+	Attempted     bool   `json:"attempted,omitempty"`
+	CorrelationID string `json:"correlation_id"`
 	// Timestamp is the agent's own clock.
 	Timestamp time.Time `json:"timestamp"`
 	// DispatchID and Attempt are those of the dispatch; empty and 0 when not given.
 	DispatchID string `json:"dispatch_id,omitempty"`
 	Attempt    int    `json:"attempt,omitempty"`
-	// DurationMS is how long the work took, in milliseconds; 0 when not given.
+	// DurationMS is how long the work took, in milliseconds; 0 when not given, at
+	// most 1e12.
 	DurationMS float64 `json:"duration_ms,omitempty"`
 	// Error is for people; it is cleaned and cut at MaxText when it is sent.
 	Error string `json:"error,omitempty"`
@@ -48,16 +59,166 @@ func (m TaskResult) MarshalJSON() ([]byte, error) {
 	}{schemas.TaskResult, fields(m)})
 }
 
-// DecodeTaskResult reads a task.result.
-func (d *Decoder) DecodeTaskResult(body []byte) (*TaskResult, *Refusal) {
+// Result makes the coordinator's value of a decoded message. It shares m's usage,
+// which must not be changed afterwards. (Decoding into m again does not; it makes
+// a new one.)
+func (m *TaskResult) Result() coordinator.Result {
+	outcome, _ := outcomeOf(m.Outcome)
+	return coordinator.Result{
+		Task:       m.TaskID,
+		Agent:      m.AgentID,
+		DispatchID: m.DispatchID,
+		Outcome:    outcome,
+		Attempted:  m.Attempted && outcome == coordinator.OutcomeRejected,
+		TraceID:    m.CorrelationID,
+		Timestamp:  m.Timestamp,
+		Duration:   time.Duration(math.Round(m.DurationMS * float64(time.Millisecond))),
+		Error:      m.Error,
+		Usage:      (*coordinator.Usage)(m.Usage),
+	}
+}
+
+// outcomeOf reads the word for an outcome.
+func outcomeOf[S ~string | ~[]byte](word S) (outcome coordinator.Outcome, known bool) {
+	switch Outcome(word) {
+	case Succeeded:
+		return coordinator.OutcomeSucceeded, true
+	case Failed:
+		return coordinator.OutcomeFailed, true
+	case Rejected:
+		return coordinator.OutcomeRejected, true
+	case Cancelled:
+		return coordinator.OutcomeCancelled, true
+	}
+	return coordinator.OutcomeFailed, false
+}
+
+// DecodeTaskResult reads a task.result into *into, which is overwritten. It keeps
+// no part of body, and reuses the strings of *into that have not changed. After a
+// refusal *into is not to be used.
+func (d *Decoder) DecodeTaskResult(body []byte, into *TaskResult) *Refusal {
+	if d.fastTaskResult(body, into) {
+		return nil
+	}
+	return d.slowTaskResult(body, into)
+}
+
+// resultHas marks the required fields that were seen.
+type resultHas uint8
+
+const (
+	resultType resultHas = 1 << iota
+	resultTask
+	resultAgent
+	resultOutcome
+	resultTrace
+	resultTimestamp
+	resultAll = 1<<iota - 1
+)
+
+func (d *Decoder) fastTaskResult(body []byte, m *TaskResult) bool {
+	if len(body) > d.limits.MaxBytes {
+		return false
+	}
+	old := *m
+	*m = TaskResult{}
+	s := d.scanner(body, d.limits)
+	defer d.release(s)
+	var o object
+	if !s.openObject(&o) {
+		return false
+	}
+	var has resultHas
+	for {
+		key, more := s.nextKey(&o)
+		if !more {
+			break
+		}
+		found, ok := s.resultField(m, &old, key, d.resultFields)
+		if !ok {
+			return false
+		}
+		has |= found
+	}
+	return s.complete() && has == resultAll
+}
+
+// resultField reads one field of a task.result and tells which required one it
+// was, if any.
+func (s *scanner) resultField(m, old *TaskResult, key text, known []string) (has resultHas, ok bool) {
+	var raw []byte
+	switch string(key.raw) {
+	case "message_type":
+		return resultType, s.is(schemas.TaskResult)
+	case "task_id":
+		raw, ok = s.id(maxID)
+		m.TaskID = keep(old.TaskID, raw)
+		return resultTask, ok
+	case "agent_id":
+		raw, ok = s.id(maxID)
+		m.AgentID = keep(old.AgentID, raw)
+		return resultAgent, ok && !reservedAgentID(string(m.AgentID))
+	case "outcome":
+		m.Outcome, ok = s.outcome()
+		return resultOutcome, ok
+	case "correlation_id":
+		raw, ok = s.printable()
+		m.CorrelationID = keep(old.CorrelationID, raw)
+		return resultTrace, ok
+	case "timestamp":
+		m.Timestamp, ok = s.time()
+		return resultTimestamp, ok
+	case "attempted":
+		m.Attempted, ok = s.boolean()
+	case "dispatch_id":
+		raw, ok = s.id(maxDispatchID)
+		m.DispatchID = keep(old.DispatchID, raw)
+	case "attempt":
+		m.Attempt, ok = s.whole(maxCount)
+		ok = ok && m.Attempt > 0
+	case "duration_ms":
+		m.DurationMS, ok = s.decimal(maxDuration)
+	case "error":
+		m.Error, ok = s.forPeople()
+	case "usage":
+		var u *coordinator.Usage
+		u, ok = s.usage((*coordinator.Usage)(old.Usage))
+		m.Usage = (*Usage)(u)
+	default:
+		ok = s.unknown(key, known)
+	}
+	return 0, ok
+}
+
+// outcome reads the word for an outcome, without a copy of it.
+func (s *scanner) outcome() (Outcome, bool) {
+	t, ok := s.plainText()
+	if !ok {
+		return "", false
+	}
+	outcome, known := outcomeOf(t.raw)
+	return Outcome(outcome.String()), known
+}
+
+// forPeople reads a text of at most MaxText characters.
+func (s *scanner) forPeople() (string, bool) {
+	t, ok := s.plainText()
+	if !ok || len(t.raw) > MaxText && utf8.RuneCount(t.raw) > MaxText {
+		return "", false
+	}
+	return Clean(string(t.raw), MaxText), true
+}
+
+func (d *Decoder) slowTaskResult(body []byte, m *TaskResult) *Refusal {
 	e, refusal := d.decode(schemas.TaskResult, body)
 	if refusal != nil {
-		return nil, refusal
+		return refusal
 	}
-	m := &TaskResult{
+	*m = TaskResult{
 		TaskID:        coordinator.TaskID(field[string](e, "task_id")),
 		AgentID:       coordinator.AgentID(field[string](e, "agent_id")),
 		Outcome:       Outcome(field[string](e, "outcome")),
+		Attempted:     field[bool](e, "attempted"),
 		CorrelationID: field[string](e, "correlation_id"),
 		DispatchID:    field[string](e, "dispatch_id"),
 		Attempt:       integer(e, "attempt"),
@@ -65,8 +226,6 @@ func (d *Decoder) DecodeTaskResult(body []byte) (*TaskResult, *Refusal) {
 		Error:         Clean(field[string](e, "error"), MaxText),
 		Usage:         (*Usage)(usage(e, "usage")),
 	}
-	if m.Timestamp, refusal = timestamp(e, "timestamp"); refusal != nil {
-		return nil, refusal
-	}
-	return m, nil
+	m.Timestamp, refusal = timestamp(e, "timestamp")
+	return refusal
 }

@@ -25,6 +25,7 @@ const (
 	maxPending      = 1_000_000_000
 	maxPriority     = 3
 	maxTimeout      = 7 * 24 * 60 * 60 // seconds
+	maxDuration     = 1e12             // milliseconds
 	maxAmount       = 1e15
 	maxRate         = 1e9
 )

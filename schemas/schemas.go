@@ -15,16 +15,18 @@ import (
 
 // The schemas, by the name of their message type or header.
 const (
-	TaskAssign       = "task.assign"
-	TaskDispatch     = "task.dispatch"
-	TaskResult       = "task.result"
-	TaskCancel       = "task.cancel"
-	TaskDuplicate    = "task.duplicate"
-	TaskDispatched   = "task.dispatched"
-	AgentStatus      = "agent.status"
-	AgentOnline      = "agent.online"
-	AgentOffline     = "agent.offline"
-	AssignmentFailed = "assignment.failed"
+	TaskAssign          = "task.assign"
+	TaskDispatch        = "task.dispatch"
+	TaskResult          = "task.result"
+	TaskCancel          = "task.cancel"
+	TaskCompleted       = "task.completed"
+	TaskCancelRequested = "task.cancel_requested"
+	TaskDuplicate       = "task.duplicate"
+	TaskDispatched      = "task.dispatched"
+	AgentStatus         = "agent.status"
+	AgentOnline         = "agent.online"
+	AgentOffline        = "agent.offline"
+	AssignmentFailed    = "assignment.failed"
 	// The two headers by which a dispatch can be decided again when it returns.
 	TaskHeader  = "x-taskbus-task"
 	TriedHeader = "x-taskbus-tried"
@@ -39,7 +41,8 @@ const base = "taskbus:///schemas/"
 // Names lists every schema, in the order of the constants.
 func Names() []string {
 	return []string{
-		TaskAssign, TaskDispatch, TaskResult, TaskCancel, TaskDuplicate, TaskDispatched,
+		TaskAssign, TaskDispatch, TaskResult, TaskCancel,
+		TaskCompleted, TaskCancelRequested, TaskDuplicate, TaskDispatched,
 		AgentStatus, AgentOnline, AgentOffline, AssignmentFailed,
 		TaskHeader, TriedHeader,
 	}

@@ -160,7 +160,7 @@ func TestCompileReportsABrokenSchema(t *testing.T) {
 
 func TestFields(t *testing.T) {
 	set := compiled(t)
-	if got, want := set.Fields(TaskCancel), []string{"message_type", "reason", "task_id"}; !slices.Equal(got, want) {
+	if got, want := set.Fields(TaskCancel), []string{"correlation_id", "dispatch_id", "message_type", "reason", "task_id"}; !slices.Equal(got, want) {
 		t.Errorf("fields %v, want %v", got, want)
 	}
 	if set.Fields("task.unheard_of") != nil {
@@ -282,6 +282,7 @@ func TestAsyncAPIChannels(t *testing.T) {
 		"taskbus agent.status.{agentId}", "taskbus task.assign", "taskbus task.assign.high", "taskbus task.request.{agentId}", "taskbus task.result.{agentId}",
 		"taskbus.control {agentId}",
 		"taskbus.events agent.offline.{agentId}", "taskbus.events agent.online.{agentId}", "taskbus.events assignment.failed.{reasonCode}",
+		"taskbus.events task.cancel_requested.{agentId}", "taskbus.events task.completed.{agentId}",
 		"taskbus.events task.dispatched.{agentId}", "taskbus.events task.duplicate",
 	}
 	if !slices.Equal(got, want) {

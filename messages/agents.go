@@ -1,0 +1,36 @@
+package messages
+
+import (
+	"sync"
+
+	"taskbus/coordinator"
+	"taskbus/schemas"
+)
+
+// The words of package coordinator that stand in messages, for those who write
+// and read messages without being a coordinator: agents.
+type (
+	TaskID  = coordinator.TaskID
+	AgentID = coordinator.AgentID
+)
+
+// What an agent says of itself in agent.status.
+const (
+	Ready   = coordinator.StatusReady
+	Offline = coordinator.StatusOffline
+)
+
+// embedded is the embedded schemas, compiled when they are first asked for: a
+// hundred agents in one process need them once.
+var embedded = sync.OnceValues(schemas.Compile)
+
+// StandardDecoder is a decoder over the embedded schemas, under DefaultLimits but
+// for the largest body in bytes (0 leaves its default). An error means that this
+// build is broken.
+func StandardDecoder(maxBytes int) (*Decoder, error) {
+	set, err := embedded()
+	if err != nil {
+		return nil, err
+	}
+	return NewDecoder(set, Limits{MaxBytes: maxBytes}), nil
+}

@@ -1,0 +1,110 @@
+package messages
+
+import (
+	"encoding/json"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/schemas"
+)
+
+// TaskCancel is a task.cancel message. On task.request a producer or an operator
+// asks the coordinator to withdraw a task; it is the only message type that may
+// come there. On an agent's control queue the coordinator tells the agent to drop
+// or stop it.
+type TaskCancel struct {
+	TaskID coordinator.TaskID `json:"task_id"`
+	// Reason is for people; it is cleaned and cut at MaxText when it is sent.
+	Reason string `json:"reason,omitempty"`
+	// DispatchID says which attempt the agent is to drop; empty means whichever it
+	// has. The coordinator withdraws the whole task and does not read it.
+	DispatchID string `json:"dispatch_id,omitempty"`
+	// CorrelationID is the trace id; empty when the message gives none.
+	CorrelationID string `json:"correlation_id,omitempty"`
+}
+
+// MarshalJSON adds message_type.
+func (m TaskCancel) MarshalJSON() ([]byte, error) {
+	type fields TaskCancel
+	m.Reason = Clean(m.Reason, MaxText)
+	return json.Marshal(struct {
+		MessageType string `json:"message_type"`
+		fields
+	}{schemas.TaskCancel, fields(m)})
+}
+
+// AppendTaskCancel appends the task.cancel message that tells an agent of w.
+func AppendTaskCancel(dst []byte, w *coordinator.Withdraw) []byte {
+	dst = append(dst, '{')
+	dst = appendField(dst, "message_type", schemas.TaskCancel)
+	dst = appendField(dst, "task_id", w.Task)
+	dst = appendOptional(dst, "reason", Clean(w.Reason, MaxText))
+	dst = appendOptional(dst, "dispatch_id", w.DispatchID)
+	dst = appendOptional(dst, "correlation_id", w.TraceID)
+	return append(dst, '}')
+}
+
+// DecodeTaskCancel reads a task.cancel, of either direction.
+func (d *Decoder) DecodeTaskCancel(body []byte) (*TaskCancel, *Refusal) {
+	e, refusal := d.decode(schemas.TaskCancel, body)
+	if refusal != nil {
+		return nil, refusal
+	}
+	return &TaskCancel{
+		TaskID:        coordinator.TaskID(field[string](e, "task_id")),
+		Reason:        Clean(field[string](e, "reason"), MaxText),
+		DispatchID:    field[string](e, "dispatch_id"),
+		CorrelationID: field[string](e, "correlation_id"),
+	}, nil
+}
+
+// TaskCancelRequested is a task.cancel_requested event: a task was withdrawn, but
+// its agent has no control queue to be told by, so that it may still do it.
+type TaskCancelRequested struct {
+	TaskID        coordinator.TaskID
+	CorrelationID string
+	AgentID       coordinator.AgentID
+	// Reason is for people; empty when none was given.
+	Reason    string
+	Timestamp time.Time
+}
+
+// AppendTaskCancelRequested appends the task.cancel_requested event: at the given
+// time nobody was there to receive w.
+func AppendTaskCancelRequested(dst []byte, w *coordinator.Withdraw, at time.Time) []byte {
+	dst = append(dst, '{')
+	dst = appendField(dst, "message_type", schemas.TaskCancelRequested)
+	dst = appendField(dst, "task_id", w.Task)
+	dst = appendField(dst, "correlation_id", traceOf(w.TraceID, w.Task))
+	dst = appendField(dst, "agent_id", w.Agent)
+	dst = appendOptional(dst, "reason", Clean(w.Reason, MaxText))
+	dst = appendTime(dst, "timestamp", at)
+	return append(dst, '}')
+}
+
+// DecodeTaskCancelRequested reads a task.cancel_requested event.
+func (d *Decoder) DecodeTaskCancelRequested(body []byte) (*TaskCancelRequested, *Refusal) {
+	e, refusal := d.decode(schemas.TaskCancelRequested, body)
+	if refusal != nil {
+		return nil, refusal
+	}
+	m := &TaskCancelRequested{
+		TaskID:        coordinator.TaskID(field[string](e, "task_id")),
+		CorrelationID: field[string](e, "correlation_id"),
+		AgentID:       coordinator.AgentID(field[string](e, "agent_id")),
+		Reason:        Clean(field[string](e, "reason"), MaxText),
+	}
+	if m.Timestamp, refusal = timestamp(e, "timestamp"); refusal != nil {
+		return nil, refusal
+	}
+	return m, nil
+}
+
+// traceOf is the trace id of a task of which it may not be known: then the task
+// id stands in for it, as it does for a task that came without one.
+func traceOf(traceID string, task coordinator.TaskID) string {
+	if traceID == "" {
+		return string(task)
+	}
+	return traceID
+}
