@@ -15,7 +15,8 @@ type Bus interface {
 	//
 	// Errors: ErrAccess for wrong credentials, virtual host or permissions;
 	// *TopologyError when something needed does not exist and may not be
-	// declared; anything else is a transport fault worth another try.
+	// declared; ErrInUse when another connection has a temporary queue of that
+	// name; anything else is a transport fault worth another try.
 	Open(ctx context.Context, spec SessionSpec) (Session, error)
 }
 
@@ -26,6 +27,12 @@ type Session interface {
 	// Subscribe starts a consumer. Its Handle function is called from one
 	// goroutine, in the order of delivery; it may block, which holds up this
 	// consumer alone once its prefetch is used up. It must not call Close.
+	// Consumers may come and go any number of times in one session.
+	//
+	// What the broker refuses is an error and leaves the session as it was:
+	// *TopologyError or, with OnEnded, ErrNoQueue for a queue that does not exist;
+	// ErrAccess for a missing permission; ErrInUse for a queue that another has
+	// for itself, which with OnEnded is ErrAccess as well.
 	Subscribe(ctx context.Context, sub Subscription) error
 
 	// Unsubscribe ends the consumer of the queue that was started last; false when
@@ -53,7 +60,8 @@ type Session interface {
 	Reject(tag Tag)
 
 	// EnsureQueue declares the queue where the topology mode allows it, else
-	// looks whether it exists. The bool tells whether it exists now.
+	// looks whether it exists. The bool tells whether it exists now. ErrInUse:
+	// it is to be temporary, and another connection has one of that name.
 	EnsureQueue(ctx context.Context, q Queue) (bool, error)
 
 	// Matches tells whether this session has made sure that the queue exists
@@ -73,7 +81,10 @@ type Session interface {
 	User() string
 
 	// Depth reads how many messages are ready in a queue and how many consumers
-	// it has. A queue that does not exist gives ErrNoQueue.
+	// it has, this session's own included. It asks for one queue at a time, which
+	// costs the broker next to nothing: a few hundred calls a second are fine. A
+	// queue that does not exist gives ErrNoQueue and harms nothing else, but leaves
+	// a line in the log of RabbitMQ each time.
 	Depth(ctx context.Context, queue string) (Depth, error)
 
 	// Findings tells where the broker's topology differs from what was asked
@@ -200,14 +211,15 @@ type Subscription struct {
 	// Exclusive refuses other consumers of this queue.
 	Exclusive bool
 	// Priority among the consumers of a queue: the highest that can take more gets
-	// the next message. 0 is the broker's default.
+	// the next message. 0 is the broker's default. Ignored for a stream.
 	Priority int
 	// OnEnded, if given, makes the subscription one that the session can do
-	// without: when the broker ends it (its queue was deleted), OnEnded is called
-	// once, from a goroutine of the session's own, and the session goes on; a
-	// Subscribe that the broker refuses returns ErrNoQueue or ErrAccess and costs
-	// nothing else. Without it either ends the session. It is not called after
-	// Unsubscribe, nor when the session ends.
+	// without: when the broker ends it (its queue was deleted), the session goes
+	// on, what Handle was given is the broker's again and may still be settled to
+	// no effect, and OnEnded is called once with the reason, from the goroutine
+	// that calls Handle and after its last call. It may call Subscribe, and must
+	// not call Close. It is not called after Unsubscribe, nor when the session
+	// ends. Without it the end of the subscription is the end of the session.
 	OnEnded func(error)
 	Handle  func(Delivery)
 }
@@ -231,6 +243,10 @@ var (
 	ErrClosed  = errors.New("the broker session has ended")
 	ErrAccess  = errors.New("the broker refused access")
 	ErrNoQueue = errors.New("no such queue")
+	// ErrInUse: somebody else has the queue for itself. For a temporary queue that
+	// is another program under the same name, or an earlier connection of one's
+	// own whose loss the broker has not noticed yet: worth another try.
+	ErrInUse = errors.New("the queue is in use by another connection")
 )
 
 // EncodingError is a message that can never be sent.

@@ -35,7 +35,8 @@ type Exchange struct {
 	Kind ExchangeKind
 }
 
-// Binding routes from an exchange to a queue.
+// Binding routes from an exchange to a queue. Those of temporary queues are made
+// in every mode, the others under Declare alone.
 type Binding struct{ Exchange, Queue, Key string }
 
 // QueueKind is the type of a queue.
@@ -53,9 +54,11 @@ const (
 type Queue struct {
 	Name string
 	Kind QueueKind
-	// Temporary queues belong to their session: no other may use them, and they
-	// end with it. They are declared in every mode; every other field but Name is
-	// ignored.
+	// Temporary queues belong to their session: others may publish to them and
+	// that is all, and they end with it. They are declared in every mode, once the
+	// session has its lock; every other field but Name is ignored. A name that
+	// another session's temporary queue has is ErrInUse; that of a lasting queue is
+	// a Finding.
 	Temporary bool
 	// DeadLetter is the queue that gets what is rejected, expired or delivered
 	// too often, through the default exchange, at least once. Empty means that

@@ -98,7 +98,7 @@ func incomparable(q bus.Queue) bus.Finding {
 // the other way round.
 func locked(q bus.Queue) bus.Finding {
 	if q.Temporary {
-		return bus.Finding{Object: q.Name, Text: "exists already and is not a temporary queue of this session: others may use it, or have it for themselves"}
+		return bus.Finding{Object: q.Name, Text: "exists as a lasting queue instead of a temporary one and is used as it is: others may consume it, and it stays, with what is in it, when the session ends"}
 	}
 	return bus.Finding{Object: q.Name, Text: "is an exclusive queue of another connection: it can be published to, but not consumed, and it goes with that connection"}
 }

@@ -1,11 +1,10 @@
 package amqpbus
 
 import (
-	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -13,17 +12,25 @@ import (
 	"taskbus/coordinator/bus"
 )
 
+// The fates of a consumer. It begins with the first and gets at most one other.
+const (
+	fateRunning      uint32 = iota
+	fateUnsubscribed        // it leaves with the last settlement
+	fateEnded               // by the broker: it leaves at once, and onEnded is told
+)
+
 // consumer is one subscription: a channel of its own, one goroutine that hands
-// deliveries to the handler and one that sends acknowledgements. After
-// Unsubscribe it leaves the session with the last settlement.
+// deliveries to the handler and one that sends acknowledgements.
 type consumer struct {
 	session *session
 	number  int
 	queue   string
 	handle  func(bus.Delivery)
+	onEnded func(error) // nil: its end is the session's
 	channel *amqp.Channel
 	tag     string
-	stopped bool // unsubscribed; guarded by session.subscribing
+	fate    atomic.Uint32
+	reason  error // of fateEnded, else nil; written before done closes
 	closes  chan *amqp.Error
 	cancels chan string
 
@@ -33,125 +40,13 @@ type consumer struct {
 	now          chan struct{} // a flush is wanted at once
 	unsubscribed chan struct{} // closed when the broker has ended the consumer as asked
 	handedOut    chan struct{} // closed when, after that, Handle has had everything
-	done         chan struct{} // closed when the last flush is out
-}
-
-// Subscribe implements [bus.Session]. Once begun it is bounded by the request
-// time limit, not by ctx: giving up half-way would cost the session.
-func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
-	if sub.Prefetch <= 0 || sub.Prefetch > math.MaxUint16 || sub.Handle == nil {
-		return fmt.Errorf("subscribe to %q: needs a handler and a prefetch of 1 to 65535, got %d", sub.Queue, sub.Prefetch)
-	}
-	s.subscribing.Lock()
-	defer s.subscribing.Unlock()
-	if s.isEnding() {
-		return bus.ErrClosed
-	}
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("subscribe to %q: %w", sub.Queue, err)
-	}
-	c := &consumer{
-		session: s, number: s.lastConsumer + 1, queue: sub.Queue, handle: sub.Handle,
-		acks: newAckTracker(),
-		soon: make(chan struct{}, 1), now: make(chan struct{}, 1),
-		unsubscribed: make(chan struct{}), handedOut: make(chan struct{}), done: make(chan struct{}),
-	}
-	args := amqp.Table{}
-	if s.maybeStream(sub.Queue) {
-		args["x-stream-offset"] = streamOffset(sub.From)
-	}
-	deliveries, err := c.consume(sub, args)
-	if refusal(err, amqp.PreconditionFailed) != nil && len(args) > 0 {
-		// A queue in place of a stream knows no offset.
-		deliveries, err = c.consume(sub, amqp.Table{})
-	}
-	if err != nil {
-		return s.subscribeError(sub.Queue, err)
-	}
-	s.lastConsumer = c.number
-	s.list(func(all []*consumer) []*consumer { return append(all, c) })
-	go c.deliver(deliveries)
-	go c.acknowledge()
-	return nil
-}
-
-// list replaces the list of consumers by what change makes of a copy.
-func (s *session) list(change func([]*consumer) []*consumer) {
-	s.listing.Lock()
-	defer s.listing.Unlock()
-	all := change(slices.Clone(*s.consumers.Load()))
-	s.consumers.Store(&all)
-}
-
-func (c *consumer) consume(sub bus.Subscription, args amqp.Table) (<-chan amqp.Delivery, error) {
-	link := c.session.consuming
-	channel, err := link.channel()
-	if err != nil {
-		return nil, err
-	}
-	var deliveries <-chan amqp.Delivery
-	tag := fmt.Sprintf("taskbus-%s-%d-%d", sub.Queue, c.session.number, c.number)
-	c.tag = tag[:min(len(tag), shortString)]
-	c.channel = channel
-	c.closes = channel.NotifyClose(make(chan *amqp.Error, 1))
-	c.cancels = channel.NotifyCancel(make(chan string, 1))
-	err = link.within(fmt.Sprintf("consume %q", sub.Queue), func() (err error) {
-		if err = channel.Qos(sub.Prefetch, 0, false); err != nil {
-			return err
-		}
-		deliveries, err = channel.Consume(sub.Queue, c.tag, false, sub.Exclusive, false, false, args)
-		return err
-	})
-	return deliveries, err
-}
-
-// Unsubscribe implements [bus.Session]. The channel stays until what was
-// delivered on it has been acknowledged on it.
-func (s *session) Unsubscribe(_ context.Context, queue string) (bool, error) {
-	s.subscribing.Lock()
-	defer s.subscribing.Unlock()
-	if s.isEnding() {
-		return false, bus.ErrClosed
-	}
-	for _, c := range slices.Backward(*s.consumers.Load()) {
-		if c.queue != queue || c.stopped {
-			continue
-		}
-		c.stopped = true
-		doing := fmt.Sprintf("stop consuming %q", queue)
-		if err := s.consuming.within(doing, func() error { return c.channel.Cancel(c.tag, false) }); err != nil {
-			return false, explain(s.target, doing, err)
-		}
-		close(c.unsubscribed)
-		return true, nil
-	}
-	return false, nil
-}
-
-// streamOffset is where reading a stream begins. RabbitMQ takes an interval in
-// whole seconds; it is rounded up so that nothing asked for is left out.
-func streamOffset(from time.Duration) string {
-	if from <= 0 {
-		return "next"
-	}
-	return strconv.FormatInt(int64((from+time.Second-1)/time.Second), 10) + "s"
-}
-
-func (s *session) subscribeError(queue string, err error) error {
-	doing := fmt.Sprintf("consume %q", queue)
-	if refusal(err, amqp.NotFound) != nil {
-		return &bus.TopologyError{Object: queue, Reason: "the queue does not exist; create it with: " + applyCommand}
-	}
-	if reply := refusal(err, amqp.AccessRefused); reply != nil && !inExclusiveUse(reply) {
-		return accessFor(s.target, doing, "read", queue, reply)
-	}
-	return explain(s.target, doing, err)
+	done         chan struct{} // closed when the last flush is out; unless the session ends, it has left then
 }
 
 func (c *consumer) deliver(deliveries <-chan amqp.Delivery) {
 	for d := range deliveries {
-		if c.session.isEnding() {
-			// Not handed out: the broker gives it to the next session.
+		if c.session.isEnding() || c.fate.Load() == fateEnded {
+			// Not handed out: the broker gives it to somebody else.
 			continue
 		}
 		c.acks.deliver(d.DeliveryTag)
@@ -167,11 +62,14 @@ func (c *consumer) deliver(deliveries <-chan amqp.Delivery) {
 			Body: d.Body,
 		})
 	}
-	// Everything has been handed out, the library's buffer included. Whatever
-	// else ends the deliveries ends the session as well.
+	// Everything has been handed out, the library's buffer included.
 	select {
 	case <-c.unsubscribed:
 		close(c.handedOut)
+	case <-c.done:
+		if c.reason != nil && !c.session.isEnding() {
+			c.onEnded(c.reason)
+		}
 	case <-c.session.ending:
 	}
 }
@@ -204,9 +102,9 @@ func (c *consumer) wake(w wakeup) {
 	}
 }
 
-// acknowledge sends what the tracker says until the session ends or, after
-// Unsubscribe, nothing is left to be settled. It reports the end of the channel:
-// the deliveries may be stuck behind a slow handler.
+// acknowledge sends what the tracker says until the session ends, the broker ends
+// the consumer or, after Unsubscribe, nothing is left to be settled. It reports
+// the end of the channel: the deliveries may be stuck behind a slow handler.
 func (c *consumer) acknowledge() {
 	defer close(c.done)
 	var out orders
@@ -237,15 +135,19 @@ func (c *consumer) acknowledge() {
 		case <-timer.C:
 			flush(false)
 		case tag := <-c.cancels:
-			if tag != "" {
-				c.session.fail(fmt.Errorf("the broker cancelled the consumer of %q: the queue was deleted or its leader is not available", c.queue))
-			}
 			c.cancels = nil
-		case reply := <-c.closes:
-			if err := c.lost(reply); err != nil {
-				c.session.fail(err)
+			// One that is being unsubscribed waits for that to be answered.
+			if tag != "" && c.end(errCancelled(c.queue)) {
+				flush(true)
+				c.leave()
+				return
 			}
+		case reply := <-c.closes:
 			c.closes = nil
+			if err := c.lost(reply); err != nil && (c.end(err) || c.onEnded != nil) {
+				c.leave()
+				return
+			}
 		case <-handedOut:
 			handedOut, leaving = nil, true
 		case <-over:
@@ -269,7 +171,7 @@ func (c *consumer) leave() {
 	_ = c.session.consuming.within(fmt.Sprintf("close the channel that consumed %q", c.queue), c.channel.Close)
 	select {
 	case reply := <-c.closes: // the broker may have been first
-		if err := c.lost(reply); err != nil {
+		if err := c.lost(reply); err != nil && c.onEnded == nil {
 			c.session.fail(err)
 		}
 	default:
@@ -277,6 +179,24 @@ func (c *consumer) leave() {
 	c.session.list(func(all []*consumer) []*consumer {
 		return slices.DeleteFunc(all, func(other *consumer) bool { return other == c })
 	})
+}
+
+// end says that the broker has ended the consumer. It tells whether this has
+// decided its fate; if not, the session ends, or the consumer was leaving anyway.
+func (c *consumer) end(reason error) bool {
+	if c.onEnded == nil {
+		c.session.fail(reason)
+		return false
+	}
+	if !c.fate.CompareAndSwap(fateRunning, fateEnded) {
+		return false
+	}
+	c.reason = reason
+	return true
+}
+
+func errCancelled(queue string) error {
+	return fmt.Errorf("the broker cancelled the consumer of %q: the queue was deleted or its leader is not available", queue)
 }
 
 // lost explains the end of the channel. The end of the whole connection is the

@@ -13,8 +13,10 @@
 // acknowledgement with it. The lock is on the publishing connection, so that who
 // loses the lock has lost the means to publish.
 //
-// The first fault of any part ends the whole session. The library's own recovery
-// is never used: it keeps delivery tags of the old channel alive, and an
+// The first fault of any part ends the whole session. The one exception is a
+// consumer that the session can do without (bus.Subscription.OnEnded): when the
+// broker ends it, its channel is closed and that is all. The library's own
+// recovery is never used: it keeps delivery tags of the old channel alive, and an
 // acknowledgement sent after it can remove a different task.
 //
 // # Why nothing hangs

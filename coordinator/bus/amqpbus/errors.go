@@ -27,8 +27,8 @@ func explain(t *target, doing string, err error) error {
 		text = fmt.Sprintf("%s: %s", doing, t.scrub(reply.Reason))
 	}
 	switch {
-	case inExclusiveUse(reply):
-		return errors.New(text + "; another consumer has the queue for itself")
+	case inUse(reply):
+		return fmt.Errorf("%w: %s; end the other one, or wait until the broker has noticed its end", bus.ErrInUse, text)
 	case reply.Code == amqp.AccessRefused:
 		return fmt.Errorf("%w: %s; grant it with rabbitmqctl set_permissions", bus.ErrAccess, text)
 	case reply.Code == amqp.NotAllowed:
@@ -50,10 +50,12 @@ func refusal(err error, codes ...int) *amqp.Error {
 	return nil
 }
 
-// inExclusiveUse tells the one 403 that is no matter of permissions. Its text is
-// all that tells it apart.
-func inExclusiveUse(reply *amqp.Error) bool {
-	return reply.Code == amqp.AccessRefused && strings.Contains(reply.Reason, "in exclusive use")
+// inUse tells that somebody else has the queue for itself: as a queue of its own
+// connection, or as an exclusive consumer, which is the one 403 that is no matter
+// of permissions; its text is all that tells it apart.
+func inUse(reply *amqp.Error) bool {
+	return reply.Code == amqp.ResourceLocked ||
+		reply.Code == amqp.AccessRefused && strings.Contains(reply.Reason, "in exclusive use")
 }
 
 // scrub removes the password from a text that others wrote. None is known to

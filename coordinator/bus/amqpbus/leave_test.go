@@ -1,6 +1,7 @@
 package amqpbus_test
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -199,4 +200,62 @@ func holdInGaps(t *testing.T, s bus.Session, queue string) (held []bus.Tag) {
 		}
 	}
 	return held
+}
+
+// As when hundreds of agents vanish and their queues with them. Not parallel: it
+// counts goroutines.
+func TestEndedConsumersLeaveNothingBehind(t *testing.T) {
+	const cycles, missing = 200, 50
+	broker := brokertest.Vhost(t)
+	s := open(t, config(t, broker.URL), bus.SessionSpec{Name: "t", Topology: quorum("other")})
+	if _, err := s.Depth(t.Context(), "other"); err != nil {
+		t.Fatal(err)
+	}
+	channels := openChannels(t, broker)
+	if channels == 0 {
+		t.Fatal("the session has no channels: the count shows nothing")
+	}
+	before := goleak.IgnoreCurrent()
+	got, ended := make(chan bus.Delivery, cycles), make(chan error, cycles)
+	sub := bus.Subscription{
+		Queue: "q", Prefetch: 10,
+		Handle:  func(d bus.Delivery) { got <- d },
+		OnEnded: func(err error) { ended <- err },
+	}
+	for i := range cycles {
+		if _, err := s.EnsureQueue(t.Context(), bus.Queue{Name: "q", Kind: bus.Classic}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Subscribe(t.Context(), sub); err != nil {
+			t.Fatal(err)
+		}
+		publishAll(t, s, "q", i, i+1)
+		d := within(t, "a delivery", got)
+		broker.DeleteQueue(t, "q")
+		if i%2 == 0 {
+			s.Ack(d.Tag) // meets the end of the channel, or what is left of it
+		}
+		if err := within(t, "OnEnded", ended); err == nil || !strings.Contains(err.Error(), `"q"`) {
+			t.Errorf("OnEnded was told %v, want the queue's name", err)
+		}
+	}
+	for range missing {
+		if err := s.Subscribe(t.Context(), sub); !errors.Is(err, bus.ErrNoQueue) {
+			t.Fatalf("Subscribe gives %v, want ErrNoQueue", err)
+		}
+		if _, err := s.Depth(t.Context(), "q"); !errors.Is(err, bus.ErrNoQueue) {
+			t.Fatalf("Depth gives %v, want ErrNoQueue", err)
+		}
+	}
+	if _, err := s.Depth(t.Context(), "other"); err != nil { // the channel for such requests is there again
+		t.Fatal(err)
+	}
+	eventually(t, "goroutines to end", func() bool { return goleak.Find(before) == nil })
+	eventually(t, fmt.Sprintf("%d channels", channels), func() bool { return openChannels(t, broker) == channels })
+	if len(ended)+len(got) != 0 {
+		t.Errorf("%d calls of OnEnded and %d deliveries too many", len(ended), len(got))
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 }

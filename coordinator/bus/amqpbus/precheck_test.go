@@ -114,10 +114,39 @@ func TestDecodeTableGivesTheTypesOfTheContract(t *testing.T) {
 
 func TestStreamOffset(t *testing.T) {
 	for from, want := range map[time.Duration]string{
-		0: "next", -time.Second: "next", time.Millisecond: "1s", time.Second: "1s", 1500 * time.Millisecond: "2s", 10 * time.Minute: "600s",
+		time.Millisecond: "1s", time.Second: "1s", 1500 * time.Millisecond: "2s", 10 * time.Minute: "600s",
 	} {
 		if got := streamOffset(from); got != want {
 			t.Errorf("From %v is %q, want %q", from, got, want)
+		}
+	}
+}
+
+// What is refused is followed by what to ask for instead; the last asks for nothing.
+func TestConsumeArguments(t *testing.T) {
+	s := &session{spec: bus.SessionSpec{Topology: bus.Topology{Queues: []bus.Queue{
+		{Name: "log", Kind: bus.Stream}, {Name: "line", Kind: bus.Quorum},
+	}}}}
+	offset, priority, none := amqp.Table{"x-stream-offset": "60s"}, amqp.Table{"x-priority": int64(7)}, amqp.Table{}
+	for _, test := range []struct {
+		queue    string
+		from     time.Duration
+		priority int
+		want     []amqp.Table
+	}{
+		{"line", 0, 0, []amqp.Table{none}},
+		{"line", time.Minute, 0, []amqp.Table{none}},
+		{"line", time.Minute, 7, []amqp.Table{priority, none}},
+		{"log", 0, 0, []amqp.Table{none}},
+		{"log", -time.Minute, 0, []amqp.Table{none}},
+		{"log", time.Minute, 0, []amqp.Table{offset, none}},
+		{"log", time.Minute, 7, []amqp.Table{offset, priority, none}},
+		{"nobody said what", time.Minute, 7, []amqp.Table{offset, priority, none}},
+		{"nobody said what", 0, 0, []amqp.Table{none}},
+	} {
+		got := s.consumeArguments(bus.Subscription{Queue: test.queue, From: test.from, Priority: test.priority})
+		if !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%s from %v with priority %d: %v, want %v", test.queue, test.from, test.priority, got, test.want)
 		}
 	}
 }

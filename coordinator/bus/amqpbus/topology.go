@@ -105,7 +105,7 @@ func (t *topology) queues(ctx context.Context, want bus.Topology, temporary bool
 			return missing("queue", q.Name)
 		}
 	}
-	if t.mode != bus.Declare {
+	if t.mode != bus.Declare && !temporary {
 		return nil // AMQP has no way to look at a binding
 	}
 	for _, b := range want.Bindings {
@@ -186,6 +186,9 @@ func (t *topology) ensure(ctx context.Context, q bus.Queue) (exists bool, err er
 	case refusal(err, amqp.NotFound) != nil:
 		return false, nil
 	case refusal(err, amqp.ResourceLocked) != nil:
+		if q.Temporary {
+			return t.insteadOfTemporary(ctx, q, err)
+		}
 		t.record(locked(q))
 		return true, nil
 	case refusal(err, amqp.AccessRefused) != nil && seen:
@@ -204,6 +207,24 @@ func (t *topology) ensure(ctx context.Context, q bus.Queue) (exists bool, err er
 		return false, err
 	}
 	return true, nil
+}
+
+// insteadOfTemporary sorts out the one refusal for two cases: the broker lets
+// nobody but the owner look at an exclusive queue, and everybody at a lasting one.
+func (t *topology) insteadOfTemporary(ctx context.Context, q bus.Queue, refused error) (bool, error) {
+	doing := fmt.Sprintf("look at queue %q", q.Name)
+	err := t.ask(ctx, doing, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclarePassive(q.Name, false, false, true, false, nil)
+		return err
+	})
+	if err == nil {
+		t.record(locked(q))
+		return true, nil
+	}
+	if refusal(err, amqp.ResourceLocked, amqp.NotFound) != nil { // still there, or just gone
+		return false, explain(t.link.target, fmt.Sprintf("declare the temporary queue %q", q.Name), refused)
+	}
+	return false, explain(t.link.target, doing, err)
 }
 
 func declareQueue(ch *amqp.Channel, q bus.Queue) error {
@@ -243,7 +264,9 @@ func (t *topology) bind(ctx context.Context, b bus.Binding) error {
 		return nil
 	}
 	if reply := refusal(err, amqp.NotFound); reply != nil {
-		return &bus.TopologyError{Object: b.Queue, Reason: fmt.Sprintf("%s: %s", doing, t.link.target.scrub(reply.Reason))}
+		// The queue has just been seen to.
+		return &bus.TopologyError{Object: b.Exchange, Reason: fmt.Sprintf(
+			"%s: broker answered %d %s; create it with: %s", doing, reply.Code, t.link.target.scrub(reply.Reason), applyCommand)}
 	}
 	if reply := refusal(err, amqp.AccessRefused); reply != nil {
 		return accessFor(t.link.target, doing, "write (queue) or read (exchange)", b.Queue+" and "+b.Exchange, reply)

@@ -16,6 +16,7 @@ func deliverCases() []testCase {
 		{name: "an acknowledgement of a dead session is ignored and counted", run: staleAcks},
 		{name: "consumers of one session share a queue", run: sharedQueue},
 		{name: "an exclusive consumer is alone", run: exclusiveConsumer},
+		{name: "the highest priority that has room gets the message", run: consumerPriority},
 		{name: "Unsubscribe ends the newest consumer and no delivery", run: unsubscribe},
 		{name: "consumers that come and go lose and repeat nothing", run: comeAndGo},
 		{name: "Depth counts what is ready and who consumes", run: depthCounts},
@@ -206,6 +207,51 @@ func exclusiveConsumer(r *rig) {
 	if err := second.Subscribe(r.ctx(), bus.Subscription{Queue: "q", Prefetch: 1, Handle: ignore}); err == nil {
 		r.t.Error("a second consumer was let in beside an exclusive one")
 	}
+}
+
+// Two of the highest priority share what they have room for: 2 messages each.
+func consumerPriority(r *rig) {
+	c := r.open(declare(quorum("q"), stream("s")))
+	reader := func(priority, prefetch int) inbox {
+		in := inbox{t: r.t, got: make(chan bus.Delivery, 1<<12)}
+		r.open(declare()).subscribe(bus.Subscription{
+			Queue: "q", Prefetch: prefetch, Priority: priority, Handle: func(d bus.Delivery) { in.got <- d },
+		})
+		return in
+	}
+	low, plain := reader(-3, 10), reader(0, 1)
+	high := []inbox{reader(7, 2), reader(7, 2)}
+	c.waitDepth("q", bus.Depth{Consumers: 4})
+	for range 4 {
+		c.store("q", "high")
+	}
+	for _, in := range high {
+		in.bodies("high", "high")
+	}
+	c.store("q", "plain")
+	plain.bodies("plain")
+	c.store("q", "low")
+	low.bodies("low")
+
+	own := inbox{t: r.t, got: make(chan bus.Delivery, 1<<12)}
+	c.subscribe(bus.Subscription{Queue: "q", Prefetch: 1, Priority: 9, Handle: func(d bus.Delivery) { own.got <- d }})
+	c.store("q", "own")
+	held := own.bodies("own")[0]
+	c.store("q", "low")
+	low.bodies("low")
+	c.Ack(held.Tag) // gives it room again, a moment later
+	eventually(r.t, "the highest priority to be served again", func() bool {
+		c.store("q", "x")
+		return len(own.got) > 0
+	})
+
+	// A stream knows no priority.
+	in := inbox{t: r.t, got: make(chan bus.Delivery, 1<<12)}
+	c.store("s", "past")
+	c.subscribe(bus.Subscription{Queue: "s", Prefetch: 1, Priority: 5, From: patience, Handle: func(d bus.Delivery) { in.got <- d }})
+	in.bodies("past")
+	c.subscribe(bus.Subscription{Queue: "s", Prefetch: 10, Priority: 5, Handle: func(bus.Delivery) {}})
+	c.store("s", "next")
 }
 
 func depthCounts(r *rig) {

@@ -50,10 +50,12 @@ func Exercise(t *testing.T, h Harness) {
 	}{
 		{"publish", publishCases()},
 		{"deliver", deliverCases()},
+		{"dispensable", dispensableCases()},
 		{"deadletter", deadLetterCases()},
 		{"stream", streamCases()},
 		{"route", routeCases()},
 		{"topology", topologyCases()},
+		{"standard", standardCases()},
 		{"lock", lockCases()},
 		{"lifecycle", lifecycleCases()},
 		{"alarm", alarmCases()},

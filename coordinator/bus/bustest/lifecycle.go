@@ -165,7 +165,26 @@ func noLeak(r *rig) {
 	}
 	busy().close()
 
+	ended := busy()
+	w := ended.readEnding("q", 10)
+	if err := ended.Subscribe(r.ctx(), w.subscription("missing", 1)); !errors.Is(err, bus.ErrNoQueue) {
+		r.t.Errorf("Subscribe gives %v, want ErrNoQueue", err)
+	}
+	if stopped, err := ended.Unsubscribe(r.ctx(), "q"); !stopped || err != nil {
+		r.t.Errorf("Unsubscribe = %v, %v; want true, nil", stopped, err)
+	}
+	if _, err := ended.EnsureQueue(r.ctx(), quorum("e")); err != nil {
+		r.t.Error(err)
+	}
+	w = ended.readEnding("e", 10)
+	ended.store("e", "held")
+	w.bodies("held")
+	r.deleteQueue("e")
+	w.waitEnded()
+	ended.close()
+
 	cut := busy()
+	cut.readEnding("q", 10)
 	r.cut()
 	_ = cut.waitEnd()
 

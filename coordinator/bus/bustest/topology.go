@@ -24,6 +24,8 @@ func topologyCases() []testCase {
 		{name: "EnsureQueue takes a queue of another kind", run: ensureOtherKind},
 		{name: "a temporary queue is its session's alone", run: temporaryQueue},
 		{name: "a temporary queue ends with a cut", run: temporaryQueueCut},
+		{name: "a temporary queue of another session is ErrInUse", run: temporaryQueueInUse},
+		{name: "a lasting queue in place of a temporary one is used as it is", run: temporaryQueueLasting},
 	}
 }
 
@@ -173,14 +175,58 @@ func temporaryQueue(r *rig) {
 		waitUnroutable(other, name)
 	}
 
-	bound := r.open(bus.Topology{
-		Mode:     bus.Declare,
-		Queues:   []bus.Queue{{Name: "bound", Temporary: true}},
-		Bindings: []bus.Binding{{Exchange: "x", Queue: "bound", Key: "event.#"}},
-	})
-	in := bound.read("bound", 1)
-	other.storePub(bus.Publication{Exchange: "x", Key: "event.1", Body: []byte("event")})
-	in.bodies("event")
+	for _, mode := range []bus.Mode{bus.Declare, bus.Verify, bus.Off} {
+		name := "bound." + string(mode)
+		bound := r.open(bus.Topology{
+			Mode:     mode,
+			Queues:   []bus.Queue{{Name: name, Temporary: true}},
+			Bindings: []bus.Binding{{Exchange: "x", Queue: name, Key: "event.#"}},
+		})
+		in := bound.read(name, 1)
+		other.storePub(bus.Publication{Exchange: "x", Key: "event.1", Body: []byte("event")})
+		in.bodies("event")
+	}
+	wantTopologyError(r, bus.Topology{
+		Mode:     bus.Off,
+		Queues:   []bus.Queue{{Name: "unbound", Temporary: true}},
+		Bindings: []bus.Binding{{Exchange: "nowhere", Queue: "unbound", Key: "k"}},
+	}, "nowhere")
+}
+
+// As when a second agent is started under the same id. It gets in once the first
+// has gone.
+func temporaryQueueInUse(r *rig) {
+	mine := []bus.Queue{{Name: "mine", Temporary: true}}
+	other := r.open(declare())
+	for _, mode := range []bus.Mode{bus.Declare, bus.Verify, bus.Off} {
+		owner := r.open(declare(mine...))
+		in := owner.read("mine", 1)
+		spec := bus.SessionSpec{Topology: bus.Topology{Mode: mode, Queues: mine}}
+		if _, err := r.tryOpen(r.ctx(), spec); !errors.Is(err, bus.ErrInUse) || errors.Is(err, bus.ErrAccess) {
+			r.t.Errorf("%s: Open gives %v, want ErrInUse and not ErrAccess", mode, err)
+		}
+		if _, err := other.EnsureQueue(r.ctx(), mine[0]); !errors.Is(err, bus.ErrInUse) {
+			r.t.Errorf("%s: EnsureQueue gives %v, want ErrInUse", mode, err)
+		}
+		if ok, err := owner.EnsureQueue(r.ctx(), mine[0]); !ok || err != nil {
+			r.t.Errorf("%s: EnsureQueue by its owner = %v, %v; want true, nil", mode, ok, err)
+		}
+		other.store("mine", "to the first") // nobody took anything from it
+		in.bodies("to the first")
+		owner.close()
+		waitUnroutable(other, "mine")
+		r.openSpec(spec).close()
+		waitUnroutable(other, "mine")
+	}
+}
+
+func temporaryQueueLasting(r *rig) {
+	r.open(declare(bus.Queue{Name: "q", Kind: bus.Classic}))
+	c := r.open(declare(bus.Queue{Name: "q", Temporary: true}))
+	wantFinding(r, c, "q")
+	in := c.read("q", 1)
+	c.store("q", "x")
+	in.bodies("x")
 }
 
 func temporaryQueueCut(r *rig) {

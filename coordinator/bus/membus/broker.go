@@ -17,7 +17,6 @@ var lastSession atomic.Uint64
 var (
 	errCut     = errors.New("connection closed by the broker")
 	errDeleted = errors.New("consumer cancelled: its queue was deleted")
-	errForeign = errors.New("a temporary queue of another session")
 )
 
 // Broker is a broker in memory. It implements bus.Bus and is safe for
@@ -68,9 +67,9 @@ func (b *Broker) Open(ctx context.Context, spec bus.SessionSpec) (bus.Session, e
 // waitAdmission returns when the session is in, or why it cannot be.
 func (b *Broker) waitAdmission(ctx context.Context, s *session) error {
 	for told := false; ; told = true {
-		freed, cut := b.admit(s)
+		freed, cut, err := b.admit(s)
 		if freed == nil {
-			return nil
+			return err
 		}
 		if !told && s.spec.OnStandby != nil {
 			s.spec.OnStandby()
@@ -85,14 +84,14 @@ func (b *Broker) waitAdmission(ctx context.Context, s *session) error {
 	}
 }
 
-// forget undoes prepare for a session that was never admitted.
+// forget undoes what was done for a session that was never started.
 func (b *Broker) forget(s *session) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.fabric.removeOf(s)
+	b.leave(s)
 }
 
-// prepare does what comes before the lock: access and topology.
+// prepare does what comes before the lock: access and what is shared of the topology.
 func (b *Broker) prepare(s *session) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,19 +102,22 @@ func (b *Broker) prepare(s *session) error {
 	return b.fabric.apply(s.spec.Topology, s)
 }
 
-// admit lets the session in, holding its lock. If somebody else holds that, it
-// returns what to wait for.
-func (b *Broker) admit(s *session) (freed, cut <-chan struct{}) {
+// admit lets the session in, holding its lock, and makes its temporary queues. If
+// somebody else holds the lock, it returns what to wait for.
+func (b *Broker) admit(s *session) (freed, cut <-chan struct{}, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if name := s.spec.Lock; name != "" {
 		if l := b.locks[name]; l != nil {
-			return l.freed, b.cut
+			return l.freed, b.cut, nil
 		}
 		b.locks[name] = &lock{holder: s, freed: make(chan struct{})}
 	}
+	if err := b.fabric.applyTemporary(s.spec.Topology, s); err != nil {
+		return nil, nil, err
+	}
 	b.sessions = append(b.sessions, s)
-	return nil, nil
+	return nil, nil, nil
 }
 
 // leave undoes admit and prepare. b.mu is held.

@@ -7,8 +7,8 @@ import (
 	"taskbus/coordinator/bus"
 )
 
-// consumer is one subscription of a session. Everything but run and next is
-// called with the broker's lock held.
+// consumer is one subscription of a session. Everything but run, next and toTell
+// is called with the broker's lock held.
 type consumer struct {
 	session *session
 	number  int
@@ -20,8 +20,10 @@ type consumer struct {
 	lastTag uint64
 	inbox   []bus.Delivery // handed out by the broker, not yet handled
 	cursor  int            // of a stream: the offset read next
-	stopped bool           // unsubscribed: gets nothing more
+	stopped bool           // unsubscribed or ended: gets nothing more
 	left    chan struct{}  // closed when it is stopped and everything is settled
+	void    bool           // its queue is gone: tags settle nothing any more
+	reason  error          // for OnEnded; nil when that is not to be called
 }
 
 func (c *consumer) hasCredit() bool {
@@ -61,6 +63,20 @@ func (c *consumer) leaveIfDone() {
 	}
 }
 
+// end tells the consumer that its queue is gone, and with it what it held.
+func (c *consumer) end(reason error) {
+	c.handBack()
+	c.void = true
+	switch {
+	case c.stopped: // it was leaving already
+	case c.sub.OnEnded == nil:
+		c.session.end(reason)
+	default:
+		c.stopped, c.reason = true, reason
+	}
+	c.leaveIfDone()
+}
+
 // run calls Handle until the session is over or the consumer has left.
 func (c *consumer) run() {
 	for {
@@ -73,9 +89,22 @@ func (c *consumer) run() {
 		case <-c.session.ended:
 			return
 		case <-c.left:
+			if reason := c.toTell(); reason != nil {
+				c.sub.OnEnded(reason)
+			}
 			return
 		}
 	}
+}
+
+// toTell is what OnEnded is to be told; nil: nothing.
+func (c *consumer) toTell() error {
+	c.session.broker.mu.Lock()
+	defer c.session.broker.mu.Unlock()
+	if c.session.closing {
+		return nil
+	}
+	return c.reason
 }
 
 func (c *consumer) next() (bus.Delivery, bool) {

@@ -92,8 +92,9 @@ func (b *Broker) Cut() {
 	}
 }
 
-// DeleteQueue removes a queue with its messages and bindings and ends the
-// sessions that consume it. A missing queue is no fault.
+// DeleteQueue removes a queue with its messages and bindings and ends its
+// consumers, and the sessions of those that have no OnEnded. A missing queue is
+// no fault.
 func (b *Broker) DeleteQueue(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,7 +103,7 @@ func (b *Broker) DeleteQueue(name string) {
 		return
 	}
 	for _, c := range q.close() {
-		c.session.end(errDeleted)
+		c.end(errDeleted)
 	}
 }
 

@@ -7,11 +7,12 @@
 // # What it imitates
 //
 // Quorum, classic and stream queues, the default, direct and topic exchanges,
-// prefetch, redelivery with x-delivery-count, the delivery limit, per-message
-// and per-queue TTL (only the head of a queue expires; a held message that
-// expired does not go back), dead-lettering with its x-first-death headers and
-// its rule against cycles, length limits, exclusive locks, alarms, and the end
-// of a session at what RabbitMQ ends a channel for (a missing exchange, an
+// prefetch, consumer priorities, redelivery with x-delivery-count, the delivery
+// limit, per-message and per-queue TTL (only the head of a queue expires; a held
+// message that expired does not go back), dead-lettering with its x-first-death
+// headers and its rule against cycles, length limits, exclusive locks, temporary
+// queues, alarms, the end of consumers whose queue is deleted, and the end of a
+// session at what RabbitMQ ends a channel for (a missing exchange, an
 // acknowledgement of an unknown tag).
 //
 // It differs where nothing in Taskbus depends on it: length limits are exact and

@@ -23,8 +23,8 @@ type exchange struct {
 	bindings []bus.Binding
 }
 
-// apply sees to a session's topology as its mode says and tells the session what
-// differs. Temporary queues become the session's in every mode.
+// apply sees to what a session's topology shares with others, as its mode says,
+// and tells the session what differs.
 func (f *fabric) apply(t bus.Topology, s *session) error {
 	switch t.Mode {
 	case bus.Declare:
@@ -34,11 +34,30 @@ func (f *fabric) apply(t bus.Topology, s *session) error {
 			return err
 		}
 	}
-	for _, q := range t.Queues {
-		f.ensure(q, s)
+	if err := f.ensureAll(t, s, false); err != nil || t.Mode != bus.Declare {
+		return err
 	}
-	if t.Mode == bus.Declare {
-		return f.bind(t)
+	return f.bind(t, false)
+}
+
+// applyTemporary makes the temporary queues, and their bindings, the session's;
+// in every mode.
+func (f *fabric) applyTemporary(t bus.Topology, s *session) error {
+	if err := f.ensureAll(t, s, true); err != nil {
+		return err
+	}
+	return f.bind(t, true)
+}
+
+// ensureAll ensures the temporary or the lasting queues.
+func (f *fabric) ensureAll(t bus.Topology, s *session, temporary bool) error {
+	for _, q := range t.Queues {
+		if q.Temporary != temporary {
+			continue
+		}
+		if _, err := f.ensure(q, s); err != nil {
+			return fmt.Errorf("declare queue %q: %w", q.Name, err)
+		}
 	}
 	return nil
 }
@@ -70,8 +89,13 @@ func (f *fabric) declareExchanges(t bus.Topology, s *session) {
 	}
 }
 
-func (f *fabric) bind(t bus.Topology) error {
+// bind makes the bindings of the temporary or of the lasting queues.
+func (f *fabric) bind(t bus.Topology, temporary bool) error {
 	for _, binding := range t.Bindings {
+		mine := slices.ContainsFunc(t.Queues, func(q bus.Queue) bool { return q.Temporary && q.Name == binding.Queue })
+		if mine != temporary {
+			continue
+		}
 		x := f.exchanges[binding.Exchange]
 		if x == nil {
 			return &bus.TopologyError{Object: binding.Exchange, Reason: "this exchange does not exist: declare it before binding " + binding.Queue}
@@ -88,12 +112,15 @@ func (f *fabric) bind(t bus.Topology) error {
 
 // ensure declares a queue, or looks for it, as the session's mode says. It tells
 // whether the queue exists, and the session whether it is as described.
-func (f *fabric) ensure(q bus.Queue, s *session) bool {
+func (f *fabric) ensure(q bus.Queue, s *session) (bool, error) {
 	delete(s.matching, q.Name)
-	mode, exists := s.spec.Topology.Mode, f.queues[q.Name] != nil
-	compare := mode == bus.Verify && exists
+	mode, have := s.spec.Topology.Mode, f.queues[q.Name]
+	if q.Temporary && have != nil && !have.usableBy(s) {
+		return false, bus.ErrInUse
+	}
+	compare := mode == bus.Verify && have != nil
 	if !q.Temporary && mode != bus.Declare && !compare {
-		return exists
+		return have != nil, nil
 	}
 	finding, differs := f.declareQueue(q, s)
 	if differs {
@@ -101,7 +128,7 @@ func (f *fabric) ensure(q bus.Queue, s *session) bool {
 	} else {
 		s.matching[q.Name] = true
 	}
-	return true
+	return true, nil
 }
 
 // declareQueue creates a queue that is missing. One that exists with another
@@ -164,7 +191,7 @@ func (f *fabric) find(name string, s *session) (queue, error) {
 		return nil, bus.ErrNoQueue
 	}
 	if !q.usableBy(s) {
-		return nil, errForeign
+		return nil, fmt.Errorf("%w: it is a temporary queue of another session", bus.ErrInUse)
 	}
 	return q, nil
 }

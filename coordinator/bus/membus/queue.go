@@ -151,15 +151,18 @@ func (l *line) pop() *message {
 	return m
 }
 
-// nextReader picks the consumers that have credit in turn; nil if none has.
+// nextReader picks, in turn, from the consumers of the highest priority that have
+// credit; nil if none has.
 func (l *line) nextReader() *consumer {
-	for range l.readers {
-		l.turn = (l.turn + 1) % len(l.readers)
-		if c := l.readers[l.turn]; c.hasCredit() {
-			return c
+	var best *consumer
+	last := l.turn
+	for i := range l.readers {
+		at := (last + 1 + i) % len(l.readers)
+		if c := l.readers[at]; c.hasCredit() && (best == nil || c.sub.Priority > best.sub.Priority) {
+			best, l.turn = c, at
 		}
 	}
-	return nil
+	return best
 }
 
 // discard sends a message on as a dead letter, at least once: without a queue to

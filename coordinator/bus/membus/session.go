@@ -2,6 +2,7 @@ package membus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -76,12 +77,13 @@ func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
 		return bus.ErrClosed
 	}
 	q, err := s.broker.fabric.find(sub.Queue, s)
-	if err != nil {
-		return fmt.Errorf("subscribe to %q: %w", sub.Queue, err)
+	if err == nil {
+		if others := q.consumers(); len(others) > 0 && (sub.Exclusive || others[0].sub.Exclusive) {
+			err = fmt.Errorf("%w: it has a consumer, and one of the two wants it alone", bus.ErrInUse)
+		}
 	}
-	others := q.consumers()
-	if len(others) > 0 && (sub.Exclusive || others[0].sub.Exclusive) {
-		return fmt.Errorf("subscribe to %q: it has a consumer, and one of the two wants it alone", sub.Queue)
+	if err != nil {
+		return refused(sub, err)
 	}
 	c := &consumer{
 		session: s, number: len(s.consumers), queue: q, sub: sub,
@@ -91,6 +93,18 @@ func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
 	q.attach(c, sub.From)
 	go c.run()
 	return nil
+}
+
+// refused is a Subscribe's error in the terms of the contract.
+func refused(sub bus.Subscription, err error) error {
+	switch {
+	case sub.OnEnded == nil && errors.Is(err, bus.ErrNoQueue):
+		return &bus.TopologyError{Object: sub.Queue, Reason: "this queue does not exist: declare it before subscribing to it"}
+	case sub.OnEnded != nil && errors.Is(err, bus.ErrInUse):
+		return fmt.Errorf("%w: subscribe to %q: %w", bus.ErrAccess, sub.Queue, err)
+	default:
+		return fmt.Errorf("subscribe to %q: %w", sub.Queue, err)
+	}
 }
 
 // Unsubscribe implements bus.Session.
@@ -134,6 +148,9 @@ func (s *session) finish(tag bus.Tag, rejected bool) {
 		return
 	}
 	c := s.consumers[tag.Consumer]
+	if c.void {
+		return
+	}
 	m := c.unacked[tag.Delivery]
 	if m == nil {
 		s.end(fmt.Errorf("acknowledge delivery %d of %q: unknown delivery tag", tag.Delivery, c.sub.Queue))
@@ -154,7 +171,11 @@ func (s *session) EnsureQueue(ctx context.Context, q bus.Queue) (bool, error) {
 	if s.closing {
 		return false, bus.ErrClosed
 	}
-	return s.broker.fabric.ensure(q, s), nil
+	exists, err := s.broker.fabric.ensure(q, s)
+	if err != nil {
+		return false, fmt.Errorf("ensure queue %q: %w", q.Name, err)
+	}
+	return exists, nil
 }
 
 // Matches implements bus.Session.

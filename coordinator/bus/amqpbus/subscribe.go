@@ -1,0 +1,145 @@
+package amqpbus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"taskbus/coordinator/bus"
+)
+
+// Subscribe implements [bus.Session]. Once begun it is bounded by the request
+// time limit, not by ctx: giving up half-way would cost the session.
+func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
+	if sub.Prefetch <= 0 || sub.Prefetch > math.MaxUint16 || sub.Handle == nil {
+		return fmt.Errorf("subscribe to %q: needs a handler and a prefetch of 1 to 65535, got %d", sub.Queue, sub.Prefetch)
+	}
+	s.subscribing.Lock()
+	defer s.subscribing.Unlock()
+	if s.isEnding() {
+		return bus.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("subscribe to %q: %w", sub.Queue, err)
+	}
+	c := &consumer{
+		session: s, number: s.lastConsumer + 1, queue: sub.Queue, handle: sub.Handle, onEnded: sub.OnEnded,
+		acks: newAckTracker(),
+		soon: make(chan struct{}, 1), now: make(chan struct{}, 1),
+		unsubscribed: make(chan struct{}), handedOut: make(chan struct{}), done: make(chan struct{}),
+	}
+	var deliveries <-chan amqp.Delivery
+	var err error
+	for _, args := range s.consumeArguments(sub) {
+		if deliveries, err = c.consume(sub, args); refusal(err, amqp.PreconditionFailed) == nil {
+			break
+		}
+	}
+	if err != nil {
+		return s.subscribeError(sub, err)
+	}
+	s.lastConsumer = c.number
+	s.list(func(all []*consumer) []*consumer { return append(all, c) })
+	go c.deliver(deliveries)
+	go c.acknowledge()
+	return nil
+}
+
+// consumeArguments are what to ask for, and what instead if that is refused: a
+// stream knows no priority, and a queue in place of a stream no offset.
+func (s *session) consumeArguments(sub bus.Subscription) []amqp.Table {
+	var tries []amqp.Table
+	if sub.From > 0 && s.maybeStream(sub.Queue) {
+		tries = append(tries, amqp.Table{"x-stream-offset": streamOffset(sub.From)})
+	}
+	if sub.Priority != 0 {
+		tries = append(tries, amqp.Table{"x-priority": int64(sub.Priority)})
+	}
+	return append(tries, amqp.Table{}) // of a stream: only what comes next
+}
+
+// list replaces the list of consumers by what change makes of a copy.
+func (s *session) list(change func([]*consumer) []*consumer) {
+	s.listing.Lock()
+	defer s.listing.Unlock()
+	all := change(slices.Clone(*s.consumers.Load()))
+	s.consumers.Store(&all)
+}
+
+func (c *consumer) consume(sub bus.Subscription, args amqp.Table) (<-chan amqp.Delivery, error) {
+	link := c.session.consuming
+	channel, err := link.channel()
+	if err != nil {
+		return nil, err
+	}
+	var deliveries <-chan amqp.Delivery
+	tag := fmt.Sprintf("taskbus-%s-%d-%d", sub.Queue, c.session.number, c.number)
+	c.tag = tag[:min(len(tag), shortString)]
+	c.channel = channel
+	c.closes = channel.NotifyClose(make(chan *amqp.Error, 1))
+	c.cancels = channel.NotifyCancel(make(chan string, 1))
+	err = link.within(fmt.Sprintf("consume %q", sub.Queue), func() (err error) {
+		if err = channel.Qos(sub.Prefetch, 0, false); err != nil {
+			return err
+		}
+		deliveries, err = channel.Consume(sub.Queue, c.tag, false, sub.Exclusive, false, false, args)
+		return err
+	})
+	return deliveries, err
+}
+
+// Unsubscribe implements [bus.Session]. The channel stays until what was
+// delivered on it has been acknowledged on it.
+func (s *session) Unsubscribe(_ context.Context, queue string) (bool, error) {
+	s.subscribing.Lock()
+	defer s.subscribing.Unlock()
+	if s.isEnding() {
+		return false, bus.ErrClosed
+	}
+	for _, c := range slices.Backward(*s.consumers.Load()) {
+		if c.queue != queue || !c.fate.CompareAndSwap(fateRunning, fateUnsubscribed) {
+			continue
+		}
+		doing := fmt.Sprintf("stop consuming %q", queue)
+		err := s.consuming.within(doing, func() error { return c.channel.Cancel(c.tag, false) })
+		if err == nil {
+			close(c.unsubscribed)
+			return true, nil
+		}
+		if c.onEnded == nil || !c.channel.IsClosed() || s.consuming.conn.IsClosed() {
+			return false, explain(s.target, doing, err)
+		}
+		// The broker closed its channel first: it leaves by itself.
+	}
+	return false, nil
+}
+
+// streamOffset is where reading a stream begins, from > 0 ago. RabbitMQ takes an
+// interval in whole seconds; it is rounded up so that nothing asked for is left out.
+func streamOffset(from time.Duration) string {
+	return strconv.FormatInt(int64((from+time.Second-1)/time.Second), 10) + "s"
+}
+
+func (s *session) subscribeError(sub bus.Subscription, err error) error {
+	doing := fmt.Sprintf("consume %q", sub.Queue)
+	if refusal(err, amqp.NotFound) != nil {
+		if sub.OnEnded != nil {
+			return fmt.Errorf("%s: %w", doing, bus.ErrNoQueue)
+		}
+		return missing("queue", sub.Queue)
+	}
+	if reply := refusal(err, amqp.AccessRefused); reply != nil && !inUse(reply) {
+		return accessFor(s.target, doing, "read", sub.Queue, reply)
+	}
+	err = explain(s.target, doing, err)
+	if sub.OnEnded != nil && errors.Is(err, bus.ErrInUse) {
+		return fmt.Errorf("%w: %w", bus.ErrAccess, err)
+	}
+	return err
+}
