@@ -16,20 +16,17 @@ var (
 	idPattern    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
 	wordPattern  = regexp.MustCompile(`^[^\x00-\x20\x7f]([^\x00-\x1f\x7f]{0,126}[^\x00-\x20\x7f])?$`)
 	queuePattern = regexp.MustCompile(`^[!-~]{1,255}$`)
+	// globPattern is a pattern of ids: those of idPattern in which * stands for
+	// any characters, also none.
+	globPattern = regexp.MustCompile(`^[A-Za-z0-9*][A-Za-z0-9._:*-]{0,127}$`)
 )
 
 const (
 	idRule    = "an id of 1 to 128 letters, digits and . _ : -, beginning with a letter or digit"
 	wordRule  = "a word of 1 to 128 printable characters without a space at either end"
 	queueRule = "a queue name of 1 to 255 printable ASCII characters without spaces"
+	globRule  = "a pattern of ids such as worker-* (in quotes if it begins with *): 1 to 128 letters, digits and . _ : - *, beginning with a letter, digit or *"
 )
-
-// reservedQueues are the coordinator's own queues and streams: an agent that
-// consumed one of them would take away tasks or heartbeats.
-var reservedQueues = []string{
-	"agent.status", "assignment.failed", "coordinator.journal", "coordinator.leader",
-	"task.assign", "task.assign.high", "task.dead", "task.reassign", "task.request", "task.result",
-}
 
 // fleet is the agents section while it is being read.
 type fleet struct {
@@ -115,7 +112,7 @@ func (d *decoder) checkQueues(all *fleet) {
 	for i := range all.specs {
 		queue := all.specs[i].Queue
 		at := child(all.values[i], "queue", all.keys[i])
-		if reservedQueue(queue) && has(all.values[i].node, "queue") {
+		if coordinator.ReservedQueue(queue) && has(all.values[i].node, "queue") {
 			d.fault(at, "%s is one of the names Taskbus and RabbitMQ keep for themselves; choose another, e.g. agent.%s", echo(queue), clip(string(all.specs[i].ID)))
 		}
 		if first, shared := owner[queue]; shared {
@@ -126,29 +123,27 @@ func (d *decoder) checkQueues(all *fleet) {
 	}
 }
 
-func reservedQueue(name string) bool {
-	return slices.Contains(reservedQueues, name) ||
-		strings.HasPrefix(name, "task.lane.") ||
-		strings.HasPrefix(name, "amq.") ||
-		strings.HasPrefix(name, "agent.") && strings.HasSuffix(name, ".control")
+// checkTimes holds the agents' intervals against the global settings.
+func (d *decoder) checkTimes(all *fleet, c *Config) {
+	for i := range all.specs {
+		d.checkAgentTimes(&all.specs[i], all.values[i], all.keys[i], c)
+	}
 }
 
-// checkTimes holds the agents' intervals against the global settings. A setting
-// that is itself at fault is not held against anybody.
-func (d *decoder) checkTimes(all *fleet, c *Config) {
+// checkAgentTimes holds the intervals of one agent, written at value or at key,
+// against the global settings. A setting that is itself at fault is not held
+// against anybody.
+func (d *decoder) checkAgentTimes(spec *coordinator.AgentSpec, value, key place, c *Config) {
 	stale, staleKnown := c.policy.Settings.StaleAfter, !d.faulty("global_settings.stale_agent_threshold_seconds")
 	limit, limitKnown := c.maxTaskTimeout(), !d.faulty("global_settings.broker_consumer_timeout_seconds")
-	for i := range all.specs {
-		spec := &all.specs[i]
-		if staleKnown && spec.HealthCheckInterval >= stale {
-			d.fault(child(all.values[i], "health_check_interval", all.keys[i]),
-				"%d is not below global_settings.stale_agent_threshold_seconds (%d): the agent would count as stale between two reports; lower this or raise that",
-				spec.HealthCheckInterval/time.Second, stale/time.Second)
-		}
-		if limitKnown && spec.Timeout > limit {
-			d.fault(child(all.values[i], "timeout_seconds", all.keys[i]),
-				"%d is more than %d, global_settings.broker_consumer_timeout_seconds less 120: the broker would take the task away while the agent works; lower this, or raise consumer_timeout in the broker and that setting here",
-				spec.Timeout/time.Second, limit/time.Second)
-		}
+	if staleKnown && spec.HealthCheckInterval >= stale {
+		d.fault(child(value, "health_check_interval", key),
+			"%d is not below global_settings.stale_agent_threshold_seconds (%d): the agent would count as stale between two reports; lower this or raise that",
+			spec.HealthCheckInterval/time.Second, stale/time.Second)
+	}
+	if limitKnown && spec.Timeout > limit {
+		d.fault(child(value, "timeout_seconds", key),
+			"%d is more than %d, global_settings.broker_consumer_timeout_seconds less 120: the broker would take the task away while the agent works; lower this, or raise consumer_timeout in the broker and that setting here",
+			spec.Timeout/time.Second, limit/time.Second)
 	}
 }

@@ -82,6 +82,7 @@ func defaults() *Config {
 			Strategy:   strategy.Default,
 			Strategies: strategy.Names(),
 			Settings: coordinator.Settings{
+				PoisonedAfter:     3,
 				MaxRetryAttempts:  3,
 				StaleAfter:        120 * time.Second,
 				MaxQueueSize:      10_000,
@@ -139,9 +140,11 @@ func (c *Config) maxTaskTimeout() time.Duration {
 
 // setVersion names the configuration by its effective content: files that
 // differ only in comments, order or spelt-out defaults have the same version.
-// It relies on fmt printing maps in the order of their keys.
+// It relies on fmt printing maps in the order of their keys, and a pointer's
+// target only where the pointer stands by itself.
 func (c *Config) setVersion() {
-	c.policy.Version = ""
-	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", *c))
+	content := *c
+	content.policy.Version, content.policy.Discovery = "", nil
+	sum := sha256.Sum256(fmt.Appendf(nil, "%#v %#v", content, c.policy.Discovery))
 	c.policy.Version = hex.EncodeToString(sum[:6])
 }

@@ -59,6 +59,11 @@ func (d *decoder) faulty(path string) bool {
 	return slices.ContainsFunc(d.faults, func(f Fault) bool { return f.Path == path })
 }
 
+// faultyBelow reports whether a fault was found at this path or at an item of it.
+func (d *decoder) faultyBelow(path string) bool {
+	return slices.ContainsFunc(d.faults, func(f Fault) bool { return f.Path == path || strings.HasPrefix(f.Path, path+"[") })
+}
+
 // child is the place of a key's value, or the fallback's where the key is not
 // given; its path is the key's in both cases.
 func child(p place, key string, fallback place) place {

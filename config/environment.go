@@ -23,6 +23,8 @@ const (
 	envLogFormat = "LOG_FORMAT"
 	envStrategy  = "ASSIGNMENT_STRATEGY"
 	envConfig    = "TASKBUS_CONFIG"
+	envToken     = "TASKBUS_ADMIN_TOKEN"
+	envTokenFile = "TASKBUS_ADMIN_TOKEN_FILE"
 )
 
 // LogLevel is the least severe level that is logged.
@@ -60,11 +62,13 @@ type Environment struct {
 	// Strategy is ASSIGNMENT_STRATEGY, the name of a strategy that exists; empty
 	// if not set. Whether agents.yaml enables it is for [Load] to say.
 	Strategy string
+	// AdminToken is what [ReadAdminToken] gives.
+	AdminToken Secret
 }
 
 // ReadEnvironment reads and checks all variables but TASKBUS_CONFIG, which is
 // [Search]'s. The error is a *Faults with every one that is wrong; it never
-// holds a part of the broker's URL.
+// holds a part of the broker's URL or of the admin token.
 func ReadEnvironment(getenv func(string) string) (Environment, error) {
 	env := Environment{
 		RabbitMQURL: NewSecret("amqp://guest:guest@localhost:5672/"),
@@ -72,31 +76,46 @@ func ReadEnvironment(getenv func(string) string) (Environment, error) {
 		LogLevel:    LogInfo,
 		LogFormat:   LogJSON,
 	}
-	var faults []Fault
-	read := func(name string, set func(value string) error) {
-		value := getenv(name)
-		if value == "" {
-			return
-		}
-		if err := set(value); err != nil {
-			faults = append(faults, Fault{Source: environment, Path: name, Text: err.Error()})
-		}
-	}
-	read(envURL, env.setURL)
-	read(envURLFile, func(path string) error {
-		if getenv(envURL) != "" {
-			return errors.New(envURL + " is set too; unset one of the two, so that it is clear which counts")
-		}
-		return env.setURLFromFile(path)
-	})
-	read(envPort, env.setPort)
-	read(envLogLevel, env.setLogLevel)
-	read(envLogFormat, env.setLogFormat)
-	read(envStrategy, env.setStrategy)
-	if err := faultsOrNil(faults); err != nil {
+	v := variableReader{getenv: getenv}
+	v.read(envURL, env.setURL)
+	v.readFile(envURLFile, envURL, env.setURLFromFile)
+	v.read(envPort, env.setPort)
+	v.read(envLogLevel, env.setLogLevel)
+	v.read(envLogFormat, env.setLogFormat)
+	v.read(envStrategy, env.setStrategy)
+	v.readAdminToken(&env.AdminToken)
+	if err := faultsOrNil(v.faults); err != nil {
 		return Environment{}, err
 	}
 	return env, nil
+}
+
+// variableReader reads environment variables and collects what is wrong with them.
+type variableReader struct {
+	getenv func(string) string
+	faults []Fault
+}
+
+// read hands a variable that is set to set.
+func (v *variableReader) read(name string, set func(value string) error) {
+	value := v.getenv(name)
+	if value == "" {
+		return
+	}
+	if err := set(value); err != nil {
+		v.faults = append(v.faults, Fault{Source: environment, Path: name, Text: err.Error()})
+	}
+}
+
+// readFile is read for a variable that names a file with what could also stand
+// in the variable other.
+func (v *variableReader) readFile(name, other string, set func(path string) error) {
+	v.read(name, func(path string) error {
+		if v.getenv(other) != "" {
+			return errors.New(other + " is set too; unset one of the two, so that it is clear which counts")
+		}
+		return set(path)
+	})
 }
 
 // setURL checks the broker's URL. What net/url says about a bad one quotes it,
@@ -123,24 +142,36 @@ func (e *Environment) setURL(value string) error {
 
 // setURLFromFile takes the URL from a file, as secret stores mount it.
 func (e *Environment) setURLFromFile(path string) error {
-	const longest = 4096
-	data, err := readAtMost(path, longest+1)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return errors.New("names a file that does not exist; mount the secret or correct the path")
-	case err != nil:
-		return errors.New("names a file that cannot be read: " + rootCause(err).Error())
-	case len(data) > longest:
-		return errors.New("names a file that is too large for a URL; it must hold the URL alone")
+	text, err := readSecretFile(path, "URL")
+	if err != nil {
+		return err
 	}
-	if err := e.setURL(strings.TrimSpace(string(data))); err != nil {
+	if err := e.setURL(strings.TrimSpace(text)); err != nil {
 		return errors.New("the URL in the file " + err.Error())
 	}
 	return nil
 }
 
-// rootCause drops the path from a file error: somebody may have put the URL
-// itself into the variable.
+// maxSecret bounds the file of a secret, in bytes.
+const maxSecret = 4096
+
+// readSecretFile reads a file as secret stores mount it. The error repeats
+// neither the content nor the path: somebody may have put the secret itself where
+// the file's name belongs.
+func readSecretFile(path, what string) (string, error) {
+	data, err := readAtMost(path, maxSecret+1)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return "", errors.New("names a file that does not exist; mount the secret or correct the path")
+	case err != nil:
+		return "", errors.New("names a file that cannot be read: " + rootCause(err).Error())
+	case len(data) > maxSecret:
+		return "", errors.New("names a file that is too large for a " + what + "; it must hold the " + what + " alone")
+	}
+	return string(data), nil
+}
+
+// rootCause drops the path from a file error.
 func rootCause(err error) error {
 	var pathError *os.PathError
 	if errors.As(err, &pathError) {

@@ -54,7 +54,7 @@ func checkPolicy(t *testing.T, c *Config) {
 	ids := make([]coordinator.AgentID, 0, len(p.Agents))
 	for _, a := range p.Agents {
 		ids = append(ids, a.ID)
-		ok := idPattern.MatchString(string(a.ID)) && a.Queue != "" && len(a.Queue) <= 255 && !reservedQueue(a.Queue) &&
+		ok := idPattern.MatchString(string(a.ID)) && a.Queue != "" && len(a.Queue) <= 255 && !coordinator.ReservedQueue(a.Queue) &&
 			a.MaxConcurrent >= 1 && a.Rank >= 1 && a.Rank <= 5 && a.HealthCheckInterval > 0 && a.AcceptTimeout > 0 &&
 			a.HealthCheckInterval < p.Settings.StaleAfter && a.Timeout > 0 && a.Timeout <= p.Settings.MaxTimeout
 		if !ok || !sortedUnique(a.Capabilities) {
@@ -85,8 +85,18 @@ func checkPolicy(t *testing.T, c *Config) {
 			}
 		}
 	}
+	if d := p.Discovery; d != nil {
+		a := d.Template
+		ok := len(d.Agents) > 0 && sortedUnique(d.Agents) && len(d.Capabilities) > 0 && sortedUnique(d.Capabilities) &&
+			d.MaxAgents >= 1 && d.MaxAgents <= 10_000 && d.MaxConcurrent >= 1 && d.ForgetAfter > 0 &&
+			a.ID == "" && a.Queue == "" && a.Rank >= 1 && a.Rank <= 5 && a.AcceptTimeout > 0 &&
+			a.HealthCheckInterval > 0 && a.HealthCheckInterval < p.Settings.StaleAfter && a.Timeout > 0 && a.Timeout <= p.Settings.MaxTimeout
+		if !ok {
+			t.Errorf("discovery %+v", d)
+		}
+	}
 	s := p.Settings
-	if s.MaxRetryAttempts < 0 || s.MaxQueueSize < 1 || s.AssignmentTimeout < 0 || s.AssignmentTimeout > time.Minute ||
+	if s.PoisonedAfter < 1 || s.MaxRetryAttempts < 0 || s.MaxQueueSize < 1 || s.AssignmentTimeout < 0 || s.AssignmentTimeout > time.Minute ||
 		!(s.MaxLoad > 0 && s.MaxLoad <= 1) || s.PriorityAgeing <= 0 || s.DedupeWindow <= 0 || s.DedupeMaxIDs < 1 {
 		t.Errorf("settings %+v", s)
 	}

@@ -111,10 +111,17 @@ func TestParseEverything(t *testing.T) {
 			Strategy:   "least_loaded",
 			Strategies: []string{"least_loaded"},
 			Settings: coordinator.Settings{
-				MaxRetryAttempts: 5, StaleAfter: time.Minute, MaxQueueSize: 500, AssignmentTimeout: 0,
+				PoisonedAfter: 2, MaxRetryAttempts: 5, StaleAfter: time.Minute, MaxQueueSize: 500, AssignmentTimeout: 0,
 				MaxLoad: 1, BusyIsEligible: true, PriorityAgeing: 5 * time.Second,
 				DedupeWindow: time.Minute, DedupeMaxIDs: 1000, Seed: 42,
 				MaxTimeout: 3480 * time.Second, // 3600 s less the margin of 120 s
+			},
+			Discovery: &coordinator.Discovery{
+				Agents: []string{"lab:*", "worker-*"}, Capabilities: []string{"gpu", "search"},
+				MaxAgents: 50, MaxConcurrent: 8, ForgetAfter: 10 * time.Minute,
+				Template: coordinator.AgentSpec{
+					Rank: 5, HealthCheckInterval: 15 * time.Second, Timeout: 15 * time.Minute, AcceptTimeout: 20 * time.Second,
+				},
 			},
 		},
 		Auth: AuthStrict, Topology: TopologyVerify, Queues: QueuesClassic, HTTPBind: "::",
@@ -188,6 +195,7 @@ func TestVersionFollowsTheContentAlone(t *testing.T) {
 		"comments":         "# fleet\n" + base,
 		"order":            "agents:\n  b: {max_concurrent_tasks: 2}\n  a: {max_concurrent_tasks: 1}\n",
 		"spelt-out values": base + "topology: declare\nglobal_settings: {max_load: 0.90, eligible_statuses: [ready]}\n",
+		"discovery off":    base + "discovery: {agents: [worker-*], capabilities: [gpu], max_agents: 7}\n",
 		"repeated words":   "agents:\n  a: {max_concurrent_tasks: 1, capabilities: []}\n  b: {max_concurrent_tasks: 2}\n",
 	}
 	for name, text := range same {
@@ -201,6 +209,9 @@ func TestVersionFollowsTheContentAlone(t *testing.T) {
 		"dedupe: {max_ids: 5}\n", "global_settings: {window: 5}\n", "global_settings: {seed: 5}\n",
 		"task_routing: {t: }\n", "task_routing: {u: }\n", "assignment_strategies: {capability_match: }\n",
 		"assignment_strategies: {round_robin: {default: true}}\n",
+		"global_settings: {poisoned_after_agents: 5}\n",
+		"discovery: {enabled: true, agents: [a*], capabilities: [a]}\n", "discovery: {enabled: true, agents: [b*], capabilities: [a]}\n",
+		"discovery: {enabled: true, agents: [a*], capabilities: [b]}\n", "discovery: {enabled: true, agents: [a*], capabilities: [a], priority: 1}\n",
 		"task_routing: {t: {required_capabilities: [a, b]}}\n", "task_routing: {t: {required_capabilities: [a b]}}\n",
 	} {
 		got := mustParse(t, base+change).Policy().Version
@@ -208,6 +219,9 @@ func TestVersionFollowsTheContentAlone(t *testing.T) {
 			t.Errorf("%q has the version of %q", change, other)
 		}
 		versions[got] = change
+		if again := mustParse(t, base+change).Policy().Version; again != got {
+			t.Errorf("%q has the versions %s and %s", change, got, again)
+		}
 	}
 }
 
@@ -277,11 +291,11 @@ func TestManyFaultsArePrintedInPart(t *testing.T) {
 // config must not import the bus; this test may, to hold the two together.
 func TestWordsAreThoseOfTheBus(t *testing.T) {
 	for _, q := range bus.Standard(bus.Declare, bus.ProfileQuorum, nil).Queues {
-		if !reservedQueue(q.Name) {
+		if !coordinator.ReservedQueue(q.Name) {
 			t.Errorf("an agent could be given Taskbus's own queue %s", q.Name)
 		}
 	}
-	if !reservedQueue(bus.QueueLeader) {
+	if !coordinator.ReservedQueue(bus.QueueLeader) {
 		t.Error("an agent could be given the leader's lock")
 	}
 	for got, want := range map[string]string{

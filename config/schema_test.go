@@ -115,7 +115,7 @@ func sections(root map[string]any) map[string]map[string]any {
 		"task_routing.read":                      definition("route"),
 		"assignment_strategies.capability_match": definition("strategy"),
 	}
-	for _, name := range []string{"global_settings", "dedupe", "http", "events"} {
+	for _, name := range []string{"global_settings", "discovery", "dedupe", "http", "events"} {
 		found[name] = root["properties"].(map[string]any)[name].(map[string]any)
 	}
 	return found
@@ -159,6 +159,7 @@ func fileWith(t *testing.T, path []string, value any) []byte {
 			"capability_match": map[string]any{}, "least_loaded": map[string]any{},
 			"priority_based": map[string]any{}, "round_robin": map[string]any{},
 		},
+		"discovery":       map[string]any{"enabled": true, "agents": []any{"worker-*"}, "capabilities": []any{"gpu"}},
 		"global_settings": map[string]any{}, "dedupe": map[string]any{}, "http": map[string]any{}, "events": map[string]any{},
 	}
 	if len(path) > 0 {
@@ -194,6 +195,10 @@ func TestSchemaDefaultsAreTheLoaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	off, err := Parse(fileWith(t, []string{"discovery"}, nil), "agents.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
 	tried := 0
 	for _, p := range properties(t) {
 		value, ok := p.node["default"]
@@ -201,6 +206,10 @@ func TestSchemaDefaultsAreTheLoaders(t *testing.T) {
 			continue
 		}
 		tried++
+		plain := plain
+		if p.String() == "discovery.enabled" { // the small fleet has it enabled, or the others could not be seen
+			plain = off
+		}
 		c, err := Parse(fileWith(t, p.path, value), "agents.yaml")
 		if err != nil {
 			t.Errorf("%s: the default %v is refused: %v", p, value, err)
@@ -210,7 +219,7 @@ func TestSchemaDefaultsAreTheLoaders(t *testing.T) {
 			t.Errorf("%s: %v is not what the loader takes by default", p, value)
 		}
 	}
-	if tried < 25 {
+	if tried < 34 {
 		t.Errorf("only %d defaults found", tried)
 	}
 }
@@ -243,7 +252,7 @@ func TestSchemaLimitsAreTheLoaders(t *testing.T) {
 			}
 		}
 	}
-	if tried < 18 {
+	if tried < 26 {
 		t.Errorf("only %d limits found", tried)
 	}
 }
@@ -289,6 +298,8 @@ func TestSchemaPatternsAreTheLoaders(t *testing.T) {
 			"agents.gpu-1.queue":                      queuePattern.String(),
 			"agents.gpu-1.capabilities":               wordPattern.String(),
 			"task_routing.read.required_capabilities": wordPattern.String(),
+			"discovery.agents":                        globPattern.String(),
+			"discovery.capabilities":                  wordPattern.String(),
 			"task_routing.read.preferred_agents":      idPattern.String(),
 		}[p.String()]
 		if pattern != want {

@@ -18,6 +18,7 @@ func (d *decoder) root(p place, c *Config) {
 		"task_routing":          d.routes(c),
 		"assignment_strategies": d.strategies(c),
 		"global_settings":       d.settings(c),
+		"discovery":             d.discovery(c),
 		"dedupe":                d.dedupe(c),
 		"topology":              oneOf(d, &c.Topology, TopologyDeclare, TopologyVerify, TopologyOff),
 		"queues":                oneOf(d, &c.Queues, QueuesQuorum, QueuesClassic),
@@ -35,6 +36,7 @@ func (d *decoder) settings(c *Config) reader {
 	return func(p place) {
 		d.object(p, readers{
 			"max_retry_attempts":            whole(d, &s.MaxRetryAttempts, 0, 100),
+			"poisoned_after_agents":         whole(d, &s.PoisonedAfter, 1, 100),
 			"stale_agent_threshold_seconds": d.seconds(&s.StaleAfter, 2, day),
 			"max_queue_size":                whole(d, &s.MaxQueueSize, 1, 10_000_000),
 			"assignment_timeout_seconds": d.seconds(&s.AssignmentTimeout, 0, 60,

@@ -99,6 +99,8 @@ var (
 	// yamlBlockError matches the faults for which yaml.v3 names the line before
 	// the one where the block begins.
 	yamlBlockError = regexp.MustCompile(`^did not find expected (key|node content|'-' indicator|',' or '[\]}]'|<document start>)`)
+	// yamlStarError matches what becomes of a pattern that stands without quotes.
+	yamlStarError = regexp.MustCompile(`^(unknown anchor '|did not find expected alphabetic or numeric character)`)
 )
 
 // splitYAMLError takes the line number out of the parser's message; 1 if it
@@ -109,6 +111,9 @@ func splitYAMLError(err error) (line int, text string) {
 	line, _ = strconv.Atoi(found[1])
 	const longest = 200 // the parser repeats names of any length
 	text = clipTo(strings.TrimPrefix(text, found[0]), longest)
+	if yamlStarError.MatchString(text) {
+		text += "; a text that begins with * needs quotes"
+	}
 	if yamlBlockError.MatchString(text) {
 		text += " in what begins here; look at its indentation, brackets and quotes"
 		line++
@@ -123,7 +128,7 @@ func (d *decoder) plainTree(n *yaml.Node, depth int) bool {
 	case depth > maxDepth:
 		d.faultAt(n.Line, n.Column, "", "nested deeper than %d levels; nothing in agents.yaml is", maxDepth)
 	case n.Kind == yaml.AliasNode:
-		d.faultAt(n.Line, n.Column, "", "the alias *%s is not allowed; write the value out", clip(n.Value))
+		d.faultAt(n.Line, n.Column, "", "the alias *%s is not allowed; write the value out (a text that begins with * needs quotes)", clip(n.Value))
 	case n.Tag == "!!merge":
 		d.faultAt(n.Line, n.Column, "", "the merge key << is not allowed; write the keys out")
 	case n.Style&yaml.TaggedStyle != 0:
