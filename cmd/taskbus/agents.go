@@ -16,11 +16,14 @@ func (a *app) agentsCommand() *cobra.Command {
 		Short: "Show the fleet: who is online, how busy, who could take a task now",
 		Long: `Shows every agent as the coordinator sees it.
 
-  STATE      never_seen, online, offline (it said so) or stale (silent too long)
+  STATE      never_seen, online, offline (it said so), stale (silent too long) or
+             gone (nobody consumes its queue)
   LOAD       0 to 1; counts the coordinator's own dispatches at once
   SLOTS      tasks it has of tasks it may have
+  LEASED     dispatches that are with it and not known to have ended
   ASSIGNED   tasks it was given since the coordinator started
-  ELIGIBLE   yes, or what keeps it from getting a task now
+  ELIGIBLE   yes, or what keeps it from getting a task now; cordoned, draining and
+             drained are an operator's doing (see the commands below)
 
 Whether an agent has the capabilities is a matter of each task: see explain.`,
 		Example: `  taskbus agents
@@ -28,6 +31,7 @@ Whether an agent has the capabilities is a matter of each task: see explain.`,
   taskbus agents --url http://coordinator.internal:8551`,
 		Args: cobra.NoArgs,
 	}
+	c.AddCommand(a.agentsCordonCommand(), a.agentsUncordonCommand(), a.agentsDrainCommand())
 	base := urlFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		client, err := a.newClient(*base)
@@ -49,25 +53,45 @@ Whether an agent has the capabilities is a matter of each task: see explain.`,
 }
 
 func printAgents(w io.Writer, agents []httpapi.Agent, now time.Time) error {
-	t := newTable("AGENT", "STATE", "STATUS", "LOAD", "SLOTS", "RANK", "ASSIGNED", "HEARTBEAT", "ELIGIBLE")
-	online, used, slots := 0, 0, 0
+	t := newTable("AGENT", "STATE", "STATUS", "LOAD", "SLOTS", "LEASED", "RANK", "ASSIGNED", "HEARTBEAT", "ELIGIBLE")
+	online, used, slots, joined := 0, 0, 0, 0
 	for _, g := range agents {
-		eligible := g.WhyNot
-		if g.Eligible {
-			eligible = "yes"
+		if g.Discovered {
+			joined++
 		}
 		if g.State == "online" {
 			online++
 			used, slots = used+g.InFlight, slots+g.MaxConcurrent
 		}
 		t.row(g.ID, g.State, g.Status, fmt.Sprintf("%.2f", g.Load), fmt.Sprintf("%d/%d", g.InFlight, g.MaxConcurrent),
-			g.Rank, g.Assigned, ago(now, g.LastHeartbeat), eligible)
+			g.Leased, g.Rank, g.Assigned, ago(now, g.LastHeartbeat), availability(g))
 	}
 	if len(agents) > 0 {
 		if err := t.print(w); err != nil {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(w, "%s, %d online with %d of %s in use\n", count(len(agents), "agent"), online, used, count(slots, "slot"))
+	fleet := count(len(agents), "agent")
+	if joined > 0 {
+		fleet += fmt.Sprintf(" (%d joined by discovery)", joined)
+	}
+	_, err := fmt.Fprintf(w, "%s, %d online with %d of %s in use\n", fleet, online, used, count(slots, "slot"))
 	return err
+}
+
+// availability is whether an agent could get a task now, or why not. What an
+// operator has ordered goes before what the agent itself is.
+func availability(g httpapi.Agent) string {
+	switch {
+	case g.Drained:
+		return "drained"
+	case g.Draining:
+		return "draining"
+	case g.Cordoned:
+		return "cordoned"
+	case g.Eligible:
+		return "yes"
+	default:
+		return g.WhyNot
+	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/membus"
 	"taskbus/coordinator/httpapi"
@@ -100,7 +102,11 @@ func golden(t *testing.T, name, got string) {
 var unbroken = regexp.MustCompile(`^(testdata/|warning: |rabbitmqctl )`)
 
 // fixedSource is a coordinator that always says the same.
-type fixedSource struct{ tasks []httpapi.Task }
+type fixedSource struct {
+	tasks []httpapi.Task
+	// cancelled are the answers to a cancel, by task id; to any other it has none.
+	cancelled map[string]httpapi.Cancellation
+}
 
 func (fixedSource) Health(context.Context) httpapi.Health {
 	return httpapi.Health{Status: httpapi.Healthy}
@@ -110,11 +116,31 @@ func (fixedSource) Ready(context.Context) httpapi.Readiness {
 }
 func (fixedSource) Status(context.Context) (httpapi.Status, error) {
 	return httpapi.Status{Agents: []httpapi.Agent{
-		{ID: "gpu-1", State: "online", Status: "ready", Load: 0.25, InFlight: 1, MaxConcurrent: 4, Rank: 1, Assigned: 1200, LastHeartbeat: noon.Add(-3 * time.Second), Eligible: true},
-		{ID: "reviewer-1", State: "online", Status: "busy", Load: 1, InFlight: 3, MaxConcurrent: 3, Rank: 2, Assigned: 7, LastHeartbeat: noon.Add(-500 * time.Millisecond), WhyNot: "full"},
+		{ID: "gpu-1", State: "online", Status: "ready", Load: 0.25, InFlight: 1, Leased: 1, MaxConcurrent: 4, Rank: 1, Assigned: 1200, LastHeartbeat: noon.Add(-3 * time.Second), Eligible: true},
+		{ID: "reviewer-1", State: "online", Status: "busy", Load: 1, InFlight: 3, Leased: 3, MaxConcurrent: 3, Rank: 2, Assigned: 7, LastHeartbeat: noon.Add(-500 * time.Millisecond), WhyNot: "full"},
 		{ID: "researcher-1", State: "stale", Status: "ready", Load: 0, MaxConcurrent: 3, Rank: 3, LastHeartbeat: noon.Add(-10 * time.Minute), WhyNot: "stale"},
-		{ID: "archivist-1", State: "never_seen", Status: "unknown", MaxConcurrent: 1, Rank: 5, WhyNot: "never_seen"},
+		{ID: "archivist-1", State: "never_seen", Status: "unknown", MaxConcurrent: 1, Rank: 5, WhyNot: "never_seen", Cordoned: true},
+		{ID: "worker-17", State: "online", Status: "ready", Load: 0.5, InFlight: 2, MaxConcurrent: 4, Rank: 3, Assigned: 40, LastHeartbeat: noon, Leased: 2, WhyNot: "cordoned", Cordoned: true, Draining: true, Discovered: true},
+		{ID: "worker-18", State: "gone", Status: "ready", MaxConcurrent: 4, Rank: 3, LastHeartbeat: noon.Add(-time.Second), WhyNot: "gone", Cordoned: true, Draining: true, Drained: true, Discovered: true},
 	}}, nil
+}
+
+func (s fixedSource) Cancel(_ context.Context, id, _ string) (httpapi.Cancellation, error) {
+	if c, ok := s.cancelled[id]; ok {
+		return c, nil
+	}
+	return httpapi.Cancellation{}, errors.New("no session with the broker")
+}
+
+func (s fixedSource) Order(ctx context.Context, id string, order coordinator.Order) (httpapi.Agent, error) {
+	status, err := s.Status(ctx)
+	for _, g := range status.Agents {
+		if g.ID == id {
+			g.Cordoned, g.Draining = order != coordinator.OrderUncordon, order == coordinator.OrderDrain
+			return g, err
+		}
+	}
+	return httpapi.Agent{}, httpapi.ErrNoAgent
 }
 func (s fixedSource) Task(_ context.Context, id string) (httpapi.Task, bool) {
 	for _, t := range s.tasks {
@@ -134,10 +160,13 @@ func (s fixedSource) Tasks(_ context.Context, f httpapi.TaskFilter) []httpapi.Ta
 	return found
 }
 
+// adminToken is that of the coordinators of these tests: 32 characters.
+const adminToken = "canary-0123456789-abcdefghijklmn"
+
 // startCoordinator serves src over HTTP and points the rig at it.
 func (r *rig) startCoordinator(t *testing.T, src httpapi.Source) {
 	t.Helper()
-	server := httptest.NewServer(httpapi.New(src, http.NotFoundHandler(), httpapi.Options{LoopbackHosts: true}))
+	server := httptest.NewServer(httpapi.New(src, http.NotFoundHandler(), httpapi.Options{LoopbackHosts: true, AdminToken: []byte(adminToken)}))
 	t.Cleanup(server.Close)
 	r.env["TASKBUS_HTTP_URL"] = server.URL
 }

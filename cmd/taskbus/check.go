@@ -60,7 +60,17 @@ type checkedFile struct {
 	Strategy string         `json:"strategy,omitempty"`
 	Agents   []checkedAgent `json:"agents,omitempty"`
 	Routes   []checkedRoute `json:"routes,omitempty"`
-	Warnings []string       `json:"warnings,omitempty"`
+	// Discovery is nil when no agent may join by itself.
+	Discovery *checkedDiscovery `json:"discovery,omitempty"`
+	Warnings  []string          `json:"warnings,omitempty"`
+}
+
+// checkedDiscovery is who may join the fleet without being listed.
+type checkedDiscovery struct {
+	Agents       []string `json:"agents"`
+	Capabilities []string `json:"capabilities"`
+	MaxAgents    int      `json:"max_agents"`
+	Slots        int      `json:"max_concurrent_tasks"`
 }
 
 type checkedFault struct {
@@ -130,6 +140,9 @@ func checkFile(path string) (checkedFile, error) {
 		g := &p.Agents[i]
 		file.Agents = append(file.Agents, checkedAgent{string(g.ID), g.Queue, g.MaxConcurrent, g.Rank, g.Capabilities})
 	}
+	if g := p.Discovery; g != nil {
+		file.Discovery = &checkedDiscovery{g.Agents, g.Capabilities, g.MaxAgents, g.MaxConcurrent}
+	}
 	file.Routes = checkRoutes(p)
 	file.Warnings = warnings(cfg, file.Routes)
 	return file, nil
@@ -176,6 +189,12 @@ func (f *checkedFile) print(w io.Writer) error {
 	if _, err := fmt.Fprintf(w, "%s: in order\n%s with %s, %s, strategy %s, version %s\n",
 		f.File, count(len(f.Agents), "agent"), count(slots, "slot"), count(len(f.Routes), "route"), f.Strategy, f.Version); err != nil {
 		return err
+	}
+	if g := f.Discovery; g != nil {
+		if _, err := fmt.Fprintf(w, "discovery: up to %s with up to %s each may join as %s and offer %s\n",
+			count(g.MaxAgents, "agent"), count(g.Slots, "slot"), list(g.Agents, 4), list(g.Capabilities, 4)); err != nil {
+			return err
+		}
 	}
 	for _, t := range []*table{agents, routes} {
 		if len(t.rows) == 1 {

@@ -15,6 +15,8 @@ func TestCheck(t *testing.T) {
 		{"check-agents.json", []string{"testdata/agents.yaml", "-o", "json"}, exitOK},
 		// Warnings do not fail: they are allowed.
 		{"check-doubtful.txt", []string{"testdata/doubtful.yaml"}, exitOK},
+		{"check-discovery.txt", []string{"testdata/discovery.yaml"}, exitOK},
+		{"check-discovery.json", []string{"testdata/discovery.yaml", "-o", "json"}, exitOK},
 		{"check-empty.txt", []string{"testdata/empty.yaml"}, exitOK},
 		{"check-faulty.txt", []string{"testdata/faulty.yaml"}, exitFailed},
 		{"check-faulty.json", []string{"testdata/faulty.yaml", "-o", "json"}, exitFailed},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"taskbus/config"
+	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
 )
 
@@ -26,6 +29,8 @@ const (
 type client struct {
 	base string
 	http *http.Client
+	// token goes with changes only; empty when there is none.
+	token config.Secret
 }
 
 // urlFlag adds --url to a command that asks the coordinator.
@@ -55,15 +60,54 @@ func (a *app) newClient(flag string) (*client, error) {
 	return &client{base: strings.TrimRight(base, "/"), http: &http.Client{Timeout: clientTimeout}}, nil
 }
 
+// newAdminClient is newClient with the admin token of the environment, for what
+// changes something. Without a token the coordinator says itself what is missing.
+func (a *app) newAdminClient(flag string) (*client, error) {
+	c, err := a.newClient(flag)
+	if err != nil {
+		return nil, err
+	}
+	if c.token, err = config.ReadAdminToken(a.getenv); err != nil {
+		return nil, configError(err)
+	}
+	// The token goes where it was meant to go and nowhere else; and a redirected
+	// change may arrive as a GET, whose answer would look like success.
+	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return c, nil
+}
+
 // get asks for path and decodes the answer into v, which is nil when only the
-// status matters. A *httpapi.Problem, made an error, is what the coordinator
-// itself says against the question.
+// status matters. What the coordinator itself says against the question becomes
+// the error.
 func (c *client) get(ctx context.Context, path string, v any) error {
-	doing := "ask the coordinator at " + c.base
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
 	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
+		return fmt.Errorf("%s: %w", c.asking(), err)
 	}
+	return c.do(request, v)
+}
+
+// change is get for what changes something. Every change can be repeated.
+func (c *client) change(ctx context.Context, method, path string, body, v any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode the request: %w", err)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(text))
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.asking(), err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if token := c.token.Reveal(); token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	return c.do(request, v)
+}
+
+func (c *client) asking() string { return "ask the coordinator at " + c.base }
+
+func (c *client) do(request *http.Request, v any) error {
+	doing := c.asking()
 	request.Header.Set("Accept", "application/json")
 	response, err := c.http.Do(request)
 	if err != nil {
@@ -78,16 +122,28 @@ func (c *client) get(ctx context.Context, path string, v any) error {
 	if err != nil {
 		return fmt.Errorf("%s: read the answer: %w", doing, err)
 	}
-	if response.StatusCode != http.StatusOK {
+	switch response.StatusCode {
+	case http.StatusOK, http.StatusAccepted:
+	case http.StatusUnauthorized:
+		return c.unauthorised()
+	default:
 		return refused(doing, response.StatusCode, body)
 	}
 	if v == nil {
 		return nil
 	}
 	if err := json.Unmarshal(body, v); err != nil {
-		return fmt.Errorf("%s: the answer of %s is not the JSON expected (%w); is something else listening there?", doing, path, err)
+		return fmt.Errorf("%s: the answer of %s is not the JSON expected (%w); is something else listening there?", doing, request.URL.Path, err)
 	}
 	return nil
+}
+
+// unauthorised says in terms of the command line what a 401 means.
+func (c *client) unauthorised() error {
+	if c.token.Reveal() == "" {
+		return fmt.Errorf("the coordinator at %s wants its admin token: set TASKBUS_ADMIN_TOKEN_FILE, or TASKBUS_ADMIN_TOKEN, to the one it was started with", c.base)
+	}
+	return fmt.Errorf("the coordinator at %s has another admin token than TASKBUS_ADMIN_TOKEN or TASKBUS_ADMIN_TOKEN_FILE gives here; it knows the one it was started with", c.base)
 }
 
 func refused(doing string, status int, body []byte) error {
@@ -116,4 +172,21 @@ func (c *client) explain(ctx context.Context, id string) (httpapi.TaskExplanatio
 	var e httpapi.TaskExplanation
 	err := c.get(ctx, "/tasks/"+url.PathEscape(id)+"/explain", &e)
 	return e, err
+}
+
+// cancel withdraws a task.
+func (c *client) cancel(ctx context.Context, id, reason string) (httpapi.Cancellation, error) {
+	body := struct {
+		Reason string `json:"reason,omitempty"`
+	}{reason}
+	var answer httpapi.Cancellation
+	err := c.change(ctx, http.MethodDelete, "/tasks/"+url.PathEscape(id), body, &answer)
+	return answer, err
+}
+
+// order cordons, drains or uncordons an agent.
+func (c *client) order(ctx context.Context, id string, order coordinator.Order) (httpapi.Agent, error) {
+	var answer httpapi.Agent
+	err := c.change(ctx, http.MethodPost, "/agents/"+url.PathEscape(id)+"/"+order.String(), struct{}{}, &answer)
+	return answer, err
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"taskbus/coordinator/httpapi"
-	"taskbus/messages"
 )
 
 func (a *app) explainCommand() *cobra.Command {
@@ -30,8 +29,8 @@ missing, and the agent that came closest.`,
 	}
 	base := urlFlag(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if !messages.ValidID(args[0]) {
-			return usageError("%q is not a task id: 1 to 128 letters, digits and . _ : -, beginning with a letter or a digit", messages.Clean(args[0], maxCell))
+		if err := checkID("a task", args[0]); err != nil {
+			return err
 		}
 		client, err := a.newClient(*base)
 		if err != nil {
@@ -58,6 +57,9 @@ func printExplanation(w io.Writer, e httpapi.TaskExplanation) error {
 	if e.Reason != "" {
 		line("%s", e.Reason)
 	}
+	if e.Error != "" {
+		line("its agent says: %s", e.Error)
+	}
 	x := e.Explanation
 	if x == nil {
 		line("no decision was recorded for it")
@@ -83,8 +85,12 @@ func printExplanation(w io.Writer, e httpapi.TaskExplanation) error {
 // verdict is the outcome in a few words.
 func verdict(e httpapi.TaskExplanation) string {
 	text := e.State
-	if e.Agent != "" {
+	switch {
+	case e.Agent == "":
+	case e.State == "dispatching" || e.State == "dispatched":
 		text += " to " + e.Agent
+	default:
+		text += " at " + e.Agent // where it ended, or was last
 	}
 	if e.Attempt > 1 {
 		text += ", attempt " + strconv.Itoa(e.Attempt)

@@ -60,6 +60,11 @@ func (a *app) newInstance(p parts) (*instance, error) {
 	}
 	options := httpapi.Options{
 		LoopbackHosts: loopback(p.listener),
+		AdminToken:    []byte(p.env.AdminToken.Reveal()),
+		Changed: func(c httpapi.Change) {
+			p.logger.Info().Str("method", c.Method).Str("path", c.Path).Str("remote", c.Remote).Int("status", c.Status).
+				Msg("an order over HTTP")
+		},
 		Report: func(path string, cause any, stack []byte) {
 			p.logger.Error().Str("path", path).Str("cause", oneLine(fmt.Sprint(cause))).Bytes("stack", stack).Msg("an HTTP handler failed")
 		},

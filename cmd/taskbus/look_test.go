@@ -32,7 +32,12 @@ var recent = []httpapi.Task{
 		ID: "task-2", Type: "origami", Priority: 0, TraceID: "trace-2", State: "failed", AcceptedAt: noon.Add(-2 * time.Hour),
 		DurationMS: 10_500, ReasonCode: "unknown_task_type", Reason: "task type \"origami\" is not in task_routing",
 	},
-	{ID: "task-1", Type: "translate", Priority: 3, TraceID: "trace-1", State: "duplicate", AcceptedAt: noon.Add(-72 * time.Hour), DurationMS: 0.25},
+	{
+		ID: "task-1", Type: "translate", Priority: 3, TraceID: "trace-1", State: "failed", Agent: "gpu-1", Attempt: 1, AcceptedAt: noon.Add(-72 * time.Hour),
+		DurationMS: 0.25, WorkMS: 61_000, Error: "no dictionary for Klingon on this machine", Strategy: "least_loaded",
+		Explanation: &httpapi.Explanation{Text: "gpu-1 by least_loaded, best of 1 eligible among 4 agents", Fleet: 4, Eligible: 1},
+	},
+	{ID: "task-0", Type: "translate", Priority: 1, TraceID: "trace-0", State: "succeeded", Agent: "gpu-1", AcceptedAt: noon.Add(-96 * time.Hour), DurationMS: 3, WorkMS: 1500, Strategy: "least_loaded"},
 }
 
 func TestLooking(t *testing.T) {
@@ -51,18 +56,19 @@ func TestLooking(t *testing.T) {
 		{"explain-pending.txt", "explain task-3", exitOK},
 		{"explain-failed.txt", "explain task-2", exitOK},
 		{"explain-failed.json", "explain task-2 -o json", exitOK},
-		{"explain-unknown.txt", "explain task-0", exitFailed},
+		{"explain-failed-at-agent.txt", "explain task-1", exitOK},
+		{"explain-unknown.txt", "explain task-9", exitFailed},
 		{"health.json", "health -o json", exitOK},
 	} {
 		t.Run(tc.golden, func(t *testing.T) {
 			r := newRig()
-			r.startCoordinator(t, fixedSource{recent})
+			r.startCoordinator(t, fixedSource{tasks: recent})
 			if code := r.run(t, strings.Fields(tc.args)...); code != tc.code {
 				t.Errorf("exit code %d, want %d; stderr: %s", code, tc.code, r.err.String())
 			}
 			if tc.code != exitOK {
 				// What the coordinator says against it, in one line on standard error.
-				if text := r.err.String(); r.out.String() != "" || !strings.Contains(text, "task-0") || strings.Count(text, "\n") != 1 {
+				if text := r.err.String(); r.out.String() != "" || !strings.Contains(text, "task-9") || strings.Count(text, "\n") != 1 {
 					t.Errorf("stdout %q, stderr %q", r.out.String(), text)
 				}
 				return

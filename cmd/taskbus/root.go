@@ -23,22 +23,25 @@ A first look, with a broker at hand:
   taskbus submit examples/tasks.jsonl  give it work
   taskbus tasks                        what became of it
   taskbus explain TASK                 and why
+  taskbus agents                       who does it, who could do more
 
 Environment:
-  RABBITMQ_URL         broker, amqp://user:password@host:5672/vhost
-  RABBITMQ_URL_FILE    a file that holds the URL, as secret stores mount it
-  COORDINATOR_PORT     HTTP port of the coordinator (8551)
-  LOG_LEVEL            DEBUG, INFO, WARNING or ERROR (INFO)
-  LOG_FORMAT           json or console (json)
-  ASSIGNMENT_STRATEGY  replaces the default strategy of agents.yaml
-  TASKBUS_CONFIG       path of agents.yaml
-  TASKBUS_HTTP_BIND    address the HTTP server listens on, without a port
-  TASKBUS_HTTP_URL     where agents, tasks, explain and health find the coordinator
-  NO_COLOR             if set, console logs have no colours
+  RABBITMQ_URL              broker, amqp://user:password@host:5672/vhost
+  RABBITMQ_URL_FILE         a file that holds the URL, as secret stores mount it
+  COORDINATOR_PORT          HTTP port of the coordinator (8551)
+  LOG_LEVEL                 DEBUG, INFO, WARNING or ERROR (INFO)
+  LOG_FORMAT                json or console (json)
+  ASSIGNMENT_STRATEGY       replaces the default strategy of agents.yaml
+  TASKBUS_CONFIG            path of agents.yaml
+  TASKBUS_HTTP_BIND         address the HTTP server listens on, without a port
+  TASKBUS_HTTP_URL          where agents, tasks, explain, health find the coordinator
+  TASKBUS_ADMIN_TOKEN       secret for changes over HTTP, 32 characters or more
+  TASKBUS_ADMIN_TOKEN_FILE  a file that holds it; serve and the commands read either
+  NO_COLOR                  if set, console logs have no colours
 
 Exit codes:
   0   done
-  1   it failed, or (check, submit, health) the answer is no
+  1   it failed, or (check, submit, health, tasks cancel) the answer is no
   2   the command line is wrong
   78  agents.yaml or the environment is wrong; starting again does not help`
 

@@ -35,8 +35,10 @@ Signals:
                    broken one is reported and the old configuration stays
 
 The HTTP server listens on http.bind of agents.yaml (127.0.0.1) and
-COORDINATOR_PORT (8551); TASKBUS_HTTP_BIND replaces the former, --http both. It
-only reads and has no password: keep it inside.
+COORDINATOR_PORT (8551); TASKBUS_HTTP_BIND replaces the former, --http both.
+Whoever reaches it may read. To change something (cancel a task; cordon or drain an
+agent) takes the admin token of TASKBUS_ADMIN_TOKEN_FILE (a file's name) or
+TASKBUS_ADMIN_TOKEN, read once at the start; without one nothing can be changed.
 
 Exit codes: 0 after a signal, 1 when it cannot run (the HTTP port is taken), 78
 when agents.yaml or the environment is wrong.`,
@@ -88,6 +90,7 @@ func (a *app) serve(ctx context.Context, flags serveFlags) (err error) {
 		Str("version", i.build.Version).Str("config", path).Str("config_version", cfg.Policy().Version).
 		Int("agents", len(cfg.Policy().Agents)).Str("strategy", cfg.Policy().Strategy).
 		Str("broker", brokerAddress(env.RabbitMQURL)).Str("http", "http://"+listener.Addr().String()).
+		Bool("http_changes", env.AdminToken.Reveal() != "").
 		Msg("taskbus is starting")
 	return i.run(ctx, signals)
 }

@@ -149,6 +149,48 @@ func TestServeReloads(t *testing.T) {
 	}
 }
 
+// Orders need the token of the environment; the log says whether there is one.
+func TestServeTakesOrders(t *testing.T) {
+	for _, tc := range []struct {
+		name, token, logged string
+		code                int
+		cordoned            bool
+	}{
+		{"without a token", "", `"http_changes":false`, exitFailed, false},
+		{"with a token", adminToken, `"http_changes":true`, exitOK, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig()
+			r.env["TASKBUS_ADMIN_TOKEN"] = tc.token
+			s := startServe(t, r)
+			s.until(t, "a session", func() bool { return s.get(t, "/readyz", nil) == http.StatusOK })
+			operator := newRig()
+			operator.env["TASKBUS_ADMIN_TOKEN"], operator.env["TASKBUS_HTTP_URL"] = adminToken, s.url
+			if code := operator.run(t, "agents", "cordon", "gpu-1"); code != tc.code {
+				t.Errorf("exit code %d, want %d: %s", code, tc.code, operator.err.String())
+			}
+			var status httpapi.Status
+			s.get(t, "/status", &status)
+			for _, g := range status.Agents {
+				if g.Cordoned != (tc.cordoned && g.ID == "gpu-1") {
+					t.Errorf("%s: cordoned %v", g.ID, g.Cordoned)
+				}
+			}
+			s.signals <- syscall.SIGTERM
+			if code := <-s.exit; code != exitOK {
+				t.Errorf("exit code after SIGTERM %d, want 0", code)
+			}
+			log := s.err.String()
+			if !strings.Contains(log, tc.logged) || strings.Contains(log, `"path":"/agents/gpu-1/cordon"`) != tc.cordoned {
+				t.Errorf("log:\n%s", log)
+			}
+			if strings.Contains(log+operator.out.String()+operator.err.String(), adminToken[:8]) {
+				t.Error("the token was printed")
+			}
+		})
+	}
+}
+
 // stuckBus is a broker that neither answers nor lets go.
 type stuckBus struct{ release <-chan struct{} }
 

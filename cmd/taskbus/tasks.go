@@ -23,21 +23,32 @@ func (a *app) tasksCommand() *cobra.Command {
 
   pending      accepted, waits for an agent with a free slot
   dispatching  an agent is chosen, RabbitMQ has not confirmed yet
-  dispatched   in the agent's queue, confirmed
-  failed       assignment.failed was published; WHY has the reason code
+  dispatched   in the agent's queue or hands; how it ended is not known (yet)
+  succeeded    its agent has done it
+  failed       not assigned (WHY has the reason code, assignment.failed was
+               published), or not done by its agent (WHY has the agent's words)
+  cancelled    withdrawn
+
+TOOK is from its acceptance to the confirmed dispatch or failure; how long its
+agent worked on it is in work_ms of -o json.
 
 The coordinator remembers a bounded number of tasks and forgets them when it
-ends. RabbitMQ has all of them: in task.assign, in the agents' queues, in
-assignment.failed and in task.dead.`,
+ends. RabbitMQ has those that wait and those that failed: in task.assign, in the
+agents' queues, in assignment.failed and in task.dead; and what agents said of
+their ends, in the stream task.result.`,
 		Example: `  taskbus tasks
   taskbus tasks --state failed --limit 200
-  taskbus tasks --agent gpu-1 -o json`,
+  taskbus tasks --agent gpu-1 -o json
+  taskbus tasks cancel task-0042`,
 		Args: cobra.NoArgs,
 	}
+	c.AddCommand(a.tasksCancelCommand())
 	base := urlFlag(c)
 	c.Flags().StringVar(&filter.State, "state", "", "only these: "+strings.Join(httpapi.TaskStates(), ", "))
 	c.Flags().StringVar(&filter.Agent, "agent", "", "only those given to this agent")
 	c.Flags().IntVar(&filter.Limit, "limit", httpapi.DefaultTaskLimit, fmt.Sprintf("at most this many, 1 to %d", httpapi.MaxTaskLimit))
+	completeFlag(c, "state", cobra.FixedCompletions(httpapi.TaskStates(), cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(c, "agent", a.completeAgents(base))
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		switch {
 		case filter.State != "" && !slices.Contains(httpapi.TaskStates(), filter.State):
@@ -63,6 +74,10 @@ assignment.failed and in task.dead.`,
 	return c
 }
 
+// maxWhy bounds an agent's words in the list, in bytes: as long as the longest
+// reason code. explain has all of them.
+const maxWhy = 22
+
 func printTasks(w io.Writer, found httpapi.TaskList, now time.Time) error {
 	if len(found.Tasks) == 0 {
 		_, err := fmt.Fprintln(w, "no such task is remembered; only recent ones are (`taskbus tasks --help`)")
@@ -71,8 +86,11 @@ func printTasks(w io.Writer, found httpapi.TaskList, now time.Time) error {
 	t := newTable("TASK", "TYPE", "PRIORITY", "STATE", "AGENT", "WHY", "ACCEPTED", "TOOK")
 	for _, k := range found.Tasks {
 		why := k.Strategy
-		if k.ReasonCode != "" {
+		switch {
+		case k.ReasonCode != "":
 			why = k.ReasonCode
+		case k.Error != "":
+			why = messages.Clean(k.Error, maxWhy)
 		}
 		t.row(k.ID, k.Type, priority(k.Priority), k.State, k.Agent, why, ago(now, k.AcceptedAt), milliseconds(k.DurationMS))
 	}

@@ -20,11 +20,11 @@ func warnings(cfg *config.Config, routes []checkedRoute) []string {
 	var found []string
 	warn := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
 
-	if len(p.Agents) == 0 {
+	if len(p.Agents) == 0 && p.Discovery == nil {
 		warn("no agents: every task will fail with no_eligible_agents")
 	}
 	for _, r := range routes {
-		if r.Agents == 0 && len(p.Agents) > 0 {
+		if r.Agents == 0 && (len(p.Agents) > 0 || p.Discovery != nil) && !joinable(p.Discovery, r.Requires) {
 			warn("nobody can serve %s: no agent has all of %s; its tasks will fail with no_eligible_agents", r.Type, strings.Join(r.Requires, ", "))
 		}
 		for _, id := range r.Preferred {
@@ -50,10 +50,19 @@ func warnings(cfg *config.Config, routes []checkedRoute) []string {
 		warn("a low task gives way to critical ones for %.0f s (3 × priority_ageing_seconds) but fails after %.0f s: set priority_ageing_seconds to at most a third of assignment_timeout_seconds",
 			3*s.PriorityAgeing.Seconds(), s.AssignmentTimeout.Seconds())
 	}
+	if p.Discovery != nil && cfg.Auth != config.AuthStrict {
+		warn("discovery is enabled without agents.auth: strict: whoever may publish a status can join under any id that is admitted, and gets tasks")
+	}
 	if len(p.Routes) == 0 && len(p.Agents) > 0 {
 		warn("no task_routing: a task without required_capabilities will fail with unknown_task_type")
 	}
 	return found
+}
+
+// joinable reports whether an agent that joins by discovery may have all of the
+// capabilities.
+func joinable(g *coordinator.Discovery, required []string) bool {
+	return g != nil && len(missing(&coordinator.AgentSpec{Capabilities: g.Capabilities}, required)) == 0
 }
 
 func agent(p *coordinator.Policy, id coordinator.AgentID) *coordinator.AgentSpec {

@@ -4,11 +4,12 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"path"
 	"runtime/debug"
 	"strings"
 )
 
-// maxBody bounds what a client may send: no endpoint reads a body.
+// maxBody bounds what a client may send to an endpoint that reads no body.
 const maxBody = 1 << 10
 
 // headers go with every answer. The interface is for programs and for people who
@@ -33,14 +34,37 @@ func guard(next http.Handler, opts Options) http.Handler {
 				"This server is bound to a loopback address and answers to localhost, 127.0.0.1 and [::1] only.")
 			return
 		}
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			w.Header().Set("Allow", "GET, HEAD")
-			problem(w, http.StatusMethodNotAllowed, "Method not allowed", "Everything here only reads: use GET or HEAD.")
+		if !reads(r) && path.Clean(r.URL.Path) != r.URL.Path {
+			// The mux would redirect it to the clean path, and many clients follow
+			// that with a GET: whoever wanted to change something would get a 200.
+			notAllowed(w, readMethods)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+const readMethods = "GET, HEAD"
+
+// reads tells whether the request can only ask.
+func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+
+// reading lets requests through that only ask.
+func reading(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !reads(r) {
+			notAllowed(w, readMethods)
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		next.ServeHTTP(w, r)
 	})
+}
+
+// notAllowed answers a method that the path does not have.
+func notAllowed(w http.ResponseWriter, allow string) {
+	w.Header().Set("Allow", allow)
+	problem(w, http.StatusMethodNotAllowed, "Method not allowed", "This path answers "+allow+". GET / lists the endpoints.")
 }
 
 // recovered turns a panic into a 500 and a report. Without it net/http would

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"taskbus/coordinator"
 )
 
 // Options are what New can do without.
@@ -20,6 +22,14 @@ type Options struct {
 	// Report is told of a panic in a handler, with the path and the stack. It is
 	// called from the request's goroutine; nil means that nobody is told.
 	Report func(path string, cause any, stack []byte)
+	// AdminToken is the secret that requests which change something must carry as
+	// Authorization: Bearer; no white space in it. New keeps its hash only. Without
+	// one every change is refused.
+	AdminToken []byte
+	// Changed is told of every request that the token has let through to an
+	// endpoint that changes something, after its answer. It is called from the
+	// request's goroutine; nil means that nobody is told.
+	Changed func(Change)
 }
 
 // statusTimeout bounds what waits for the broker: the queue depths of /status.
@@ -27,47 +37,98 @@ const statusTimeout = 5 * time.Second
 
 // api holds what the handlers answer from.
 type api struct {
-	src Source
+	src        Source
+	permission *permission
+	changed    func(Change)
 }
 
-// endpoint is one line of the list that / prints.
+// endpoint is one path, and one line of the list that / prints.
 type endpoint struct {
 	path, about string
-	serve       http.Handler
+	// read answers GET and HEAD; nil when the path cannot be read.
+	read http.Handler
+	// change answers method, which changes something; nil when there is none.
+	method string
+	change http.Handler
+}
+
+// allow lists the methods of the path.
+func (e *endpoint) allow() string {
+	switch {
+	case e.change == nil:
+		return readMethods
+	case e.read == nil:
+		return e.method
+	default:
+		return readMethods + ", " + e.method
+	}
+}
+
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case e.change != nil && r.Method == e.method:
+		e.change.ServeHTTP(w, r)
+	case e.read != nil && reads(r):
+		reading(e.read).ServeHTTP(w, r)
+	default:
+		notAllowed(w, e.allow())
+	}
 }
 
 // New makes the whole interface: every endpoint behind the checks that every
 // request must pass. metrics answers /metrics. The handler is safe for
 // concurrent use, and no panic leaves it.
 func New(src Source, metrics http.Handler, opts Options) http.Handler {
-	a := &api{src: src}
-	endpoints := []endpoint{
-		{"/health", "healthy or degraded (200), critical (503), and the checks behind the word", http.HandlerFunc(a.health)},
-		{"/livez", "200 while the process runs, whatever the broker does", http.HandlerFunc(a.livez)},
-		{"/readyz", "200 while tasks are being taken, else 503 and the state", http.HandlerFunc(a.readyz)},
-		{"/status", "agents, pending tasks, queue depths, counters, configuration, broker", http.HandlerFunc(a.status)},
-		{"/metrics", "the same for Prometheus", metrics},
-		{"/tasks", "recent tasks, newest first: ?state=" + strings.Join(TaskStates(), "|") + "&agent=ID&limit=1…1000", http.HandlerFunc(a.tasks)},
-		{"/tasks/{id}", "what became of one recent task", http.HandlerFunc(a.task)},
-		{"/tasks/{id}/explain", "why it went where it went, or why it waits", http.HandlerFunc(a.explain)},
-	}
+	a := &api{src: src, permission: newPermission(opts.AdminToken), changed: opts.Changed}
+	endpoints := a.endpoints(metrics)
 	mux := http.NewServeMux()
-	for _, e := range endpoints {
-		mux.Handle(e.path, e.serve)
+	for i := range endpoints {
+		mux.Handle(endpoints[i].path, &endpoints[i])
 	}
-	mux.Handle("/{$}", index(endpoints))
-	mux.HandleFunc("/", notFound)
+	mux.Handle("/{$}", reading(index(endpoints, a.permission.on)))
+	mux.Handle("/", reading(http.HandlerFunc(notFound)))
 	if opts.Profiles != nil {
-		mux.Handle("/debug/pprof/", opts.Profiles)
+		mux.Handle("/debug/pprof/", reading(opts.Profiles))
 	}
 	return guard(mux, opts)
 }
 
-func index(endpoints []endpoint) http.Handler {
+func (a *api) endpoints(metrics http.Handler) []endpoint {
+	read := func(path, about string, serve http.HandlerFunc) endpoint {
+		return endpoint{path: path, about: about, read: serve}
+	}
+	order := func(o coordinator.Order, about string) endpoint {
+		return endpoint{path: "/agents/{id}/" + o.String(), about: about, method: http.MethodPost, change: a.changing(a.order(o))}
+	}
+	return []endpoint{
+		read("/health", "healthy or degraded (200), critical (503), and the checks behind the word", a.health),
+		read("/livez", "200 while the process runs, whatever the broker does", a.livez),
+		read("/readyz", "200 while tasks are being taken, else 503 and the state", a.readyz),
+		read("/status", "agents, pending tasks, queue depths, counters, configuration, broker", a.status),
+		read("/metrics", "the same for Prometheus", metrics.ServeHTTP),
+		read("/tasks", "recent tasks, newest first: ?state="+strings.Join(TaskStates(), "|")+"&agent=ID&limit=1…1000", a.tasks),
+		{
+			path: "/tasks/{id}", about: `what became of one recent task; * DELETE withdraws it, optionally with {"reason": "..."}`,
+			read: http.HandlerFunc(a.task), method: http.MethodDelete, change: a.changing(a.cancel),
+		},
+		read("/tasks/{id}/explain", "why it went where it went, or why it waits", a.explain),
+		order(coordinator.OrderCordon, "* POST: no new work for this agent"),
+		order(coordinator.OrderDrain, "* POST: no new work, what waits in its queue goes elsewhere, what it runs it finishes"),
+		order(coordinator.OrderUncordon, "* POST: it gets work again; ends cordon and drain"),
+	}
+}
+
+// index lists the endpoints. changes tells whether anything can be changed.
+func index(endpoints []endpoint, changes bool) http.Handler {
 	var b strings.Builder
-	b.WriteString("Taskbus coordinator. Everything here only reads.\n\n")
+	b.WriteString("Taskbus coordinator. Everything here only reads, but for what is marked with *.\n")
+	if changes {
+		b.WriteString("That changes something and needs Authorization: Bearer with the admin token.\n\n")
+	} else {
+		b.WriteString("That changes something and is off: no admin token is set (TASKBUS_ADMIN_TOKEN_FILE).\n\n")
+	}
 	for _, e := range endpoints {
-		b.WriteString(e.path + strings.Repeat(" ", 22-len(e.path)) + e.about + "\n")
+		b.WriteString(e.path + strings.Repeat(" ", 23-len(e.path)) + e.about + "\n")
 	}
 	text := b.String()
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"taskbus/coordinator"
 )
 
 // fakeSource answers from fields; the tests set what they need.
@@ -23,6 +25,31 @@ type fakeSource struct {
 	list      []Task
 	asked     TaskFilter
 	panics    bool
+
+	// done are the changes that were made; doneErr refuses them.
+	done    []string
+	doneErr error
+	cancel  Cancellation
+	agent   Agent
+}
+
+func (f *fakeSource) Cancel(ctx context.Context, id, reason string) (Cancellation, error) {
+	return f.cancel, f.change(ctx, "cancel "+id+" "+reason)
+}
+
+func (f *fakeSource) Order(ctx context.Context, agent string, order coordinator.Order) (Agent, error) {
+	return f.agent, f.change(ctx, order.String()+" "+agent)
+}
+
+func (f *fakeSource) change(ctx context.Context, what string) error {
+	if f.panics {
+		panic("the source is broken")
+	}
+	if _, bounded := ctx.Deadline(); !bounded {
+		return errors.New("asked without a deadline")
+	}
+	f.done = append(f.done, strings.TrimSpace(what))
+	return f.doneErr
 }
 
 func (f *fakeSource) Health(context.Context) Health {
@@ -116,6 +143,7 @@ func TestEndpoints(t *testing.T) {
 		{"limit beyond the bound", fakeSource{}, "/tasks?limit=1001", 400, "application/problem+json", nil},
 		{"limit that is no number", fakeSource{}, "/tasks?limit=1e9", 400, "application/problem+json", nil},
 		{"limit beyond int64", fakeSource{}, "/tasks?limit=99999999999999999999", 400, "application/problem+json", nil},
+		{"a state of tasks that have ended", fakeSource{}, "/tasks?state=succeeded", 200, "application/json", nil},
 		{"a parameter given twice", fakeSource{}, "/tasks?state=failed&state=pending", 400, "application/problem+json", []string{"given 2 times"}},
 		{"a broken query", fakeSource{}, "/tasks?state=%zz", 400, "application/problem+json", nil},
 		{"an agent id that is none", fakeSource{}, "/tasks?agent=../x", 400, "application/problem+json", nil},
@@ -127,7 +155,7 @@ func TestEndpoints(t *testing.T) {
 		{"no explanation kept", fakeSource{list: []Task{{ID: "task-3"}}}, "/tasks/task-3/explain", 200, "application/json", []string{`"explanation": null`}},
 		{"explaining a task that is not remembered", fakeSource{}, "/tasks/task-2/explain", 404, "application/problem+json", nil},
 
-		{"the list of endpoints", fakeSource{}, "/", 200, "text/plain; charset=utf-8", []string{"/health", "/tasks/{id}/explain", "only reads"}},
+		{"the list of endpoints", fakeSource{}, "/", 200, "text/plain; charset=utf-8", []string{"/health", "/tasks/{id}/explain", "only reads", "is off", "* DELETE", "/agents/{id}/uncordon"}},
 		{"no such endpoint", fakeSource{}, "/admin", 404, "application/problem+json", []string{"GET / lists"}},
 		{"a slash too many", fakeSource{}, "/health/", 404, "application/problem+json", nil},
 		{"no profiles unless asked for", fakeSource{}, "/debug/pprof/", 404, "application/problem+json", nil},
@@ -189,13 +217,29 @@ func TestTasksFilter(t *testing.T) {
 
 func longest() string { return "a" + strings.Repeat("b", 127) } // an id has at most 128 characters
 
-func TestOnlyReading(t *testing.T) {
-	h := New(&fakeSource{}, metrics, Options{})
-	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "PURGE"} {
-		for _, path := range []string{"/", "/health", "/status", "/metrics", "/tasks/task-1", "/nowhere"} {
+// Every path answers 405 to a method that it does not have, and says which it has.
+func TestMethods(t *testing.T) {
+	const reading = "GET, HEAD"
+	h := New(&fakeSource{}, metrics, Options{AdminToken: []byte(token)})
+	for path, allow := range map[string]string{
+		"/": reading, "/health": reading, "/status": reading, "/metrics": reading, "/tasks": reading, "/nowhere": reading,
+		"/tasks/task-1":            "GET, HEAD, DELETE",
+		"/tasks/task-1/explain":    reading,
+		"/agents/gpu-1/cordon":     "POST",
+		"/agents/gpu-1/drain":      "POST",
+		"/agents/gpu-1/uncordon":   "POST",
+		"/agents/gpu-1/frobnicate": reading,
+	} {
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "PURGE"} {
 			r := ask(h, method, path, "localhost")
-			if r.StatusCode != http.StatusMethodNotAllowed || r.Header.Get("Allow") != "GET, HEAD" {
-				t.Errorf("%s %s: status %d, Allow %q", method, path, r.StatusCode, r.Header.Get("Allow"))
+			if slices.Contains(strings.Split(allow, ", "), method) {
+				if r.StatusCode == http.StatusMethodNotAllowed {
+					t.Errorf("%s %s: not allowed", method, path)
+				}
+				continue
+			}
+			if r.StatusCode != http.StatusMethodNotAllowed || r.Header.Get("Allow") != allow {
+				t.Errorf("%s %s: status %d, Allow %q; want 405, %q", method, path, r.StatusCode, r.Header.Get("Allow"), allow)
 			}
 		}
 	}
@@ -279,6 +323,9 @@ func TestProfilesWhenAskedFor(t *testing.T) {
 	h := New(&fakeSource{}, metrics, Options{LoopbackHosts: true, Profiles: profiles})
 	if r := ask(h, http.MethodGet, "/debug/pprof/heap", "localhost"); r.StatusCode != http.StatusOK {
 		t.Errorf("status %d, want 200", r.StatusCode)
+	}
+	if r := ask(h, http.MethodPost, "/debug/pprof/symbol", "localhost"); r.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("POST: status %d, want 405", r.StatusCode)
 	}
 	if r := ask(h, http.MethodGet, "/debug/pprof/heap", "evil.example"); r.StatusCode != http.StatusMisdirectedRequest {
 		t.Errorf("for another host: status %d, want 421", r.StatusCode)

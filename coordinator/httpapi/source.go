@@ -142,7 +142,7 @@ type Agent struct {
 	Queue         string    `json:"queue"`
 	Capabilities  []string  `json:"capabilities"`
 	Rank          int       `json:"rank"`
-	State         string    `json:"state"`  // never_seen, online, offline, stale
+	State         string    `json:"state"`  // never_seen, online, offline, stale, gone
 	Status        string    `json:"status"` // what it reported: ready, busy, offline, unknown
 	Load          float64   `json:"load"`
 	ReportedLoad  float64   `json:"reported_load"`

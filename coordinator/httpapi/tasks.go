@@ -1,9 +1,9 @@
 package httpapi
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,9 +18,10 @@ const (
 )
 
 // TaskStates lists the words of Task.State and TaskFilter.State. The caller owns
-// the list.
+// the list. A task that has failed was either not assigned (Task.ReasonCode says
+// why) or not done by its agent (Task.Error has the agent's word).
 func TaskStates() []string {
-	return []string{"pending", "dispatching", "dispatched", "failed"}
+	return []string{"pending", "dispatching", "dispatched", "succeeded", "failed", "cancelled"}
 }
 
 // TaskList is the answer of /tasks.
@@ -38,9 +39,10 @@ type TaskExplanation struct {
 	State   string `json:"state"`
 	Agent   string `json:"agent_id,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`
-	// ReasonCode and Reason as in Task.
+	// ReasonCode, Reason and Error as in Task.
 	ReasonCode string `json:"reason_code,omitempty"`
 	Reason     string `json:"reason,omitempty"`
+	Error      string `json:"error,omitempty"`
 	// Explanation is null when none was kept, as for a message that was never
 	// decided on.
 	Explanation *Explanation `json:"explanation"`
@@ -68,7 +70,7 @@ func (a *api) explain(w http.ResponseWriter, r *http.Request) {
 	}
 	answer(w, http.StatusOK, TaskExplanation{
 		ID: t.ID, Type: t.Type, TraceID: t.TraceID, State: t.State, Agent: t.Agent, Attempt: t.Attempt,
-		ReasonCode: t.ReasonCode, Reason: t.Reason, Explanation: t.Explanation,
+		ReasonCode: t.ReasonCode, Reason: t.Reason, Error: t.Error, Explanation: t.Explanation,
 	})
 }
 
@@ -76,8 +78,7 @@ func (a *api) explain(w http.ResponseWriter, r *http.Request) {
 func (a *api) find(w http.ResponseWriter, r *http.Request) (Task, bool) {
 	id := r.PathValue("id")
 	if !messages.ValidID(id) {
-		problem(w, http.StatusBadRequest, "Not a task id",
-			"A task id is 1 to 128 letters, digits, dots, underscores, colons and dashes, and begins with a letter or a digit.")
+		badID(w)
 		return Task{}, false
 	}
 	t, ok := a.src.Task(r.Context(), id)
@@ -91,42 +92,36 @@ func (a *api) find(w http.ResponseWriter, r *http.Request) (Task, bool) {
 	return t, true
 }
 
-// parseFilter is strict: a misspelt parameter that is passed over would look like
-// an answer to the question.
+func badID(w http.ResponseWriter) {
+	problem(w, http.StatusBadRequest, "Not an id",
+		"The id of a task or an agent is 1 to 128 letters, digits, dots, underscores, colons and dashes, and begins with a letter or a digit.")
+}
+
+// parseFilter reads the query of /tasks. An empty value counts as absent.
 func parseFilter(query string) (TaskFilter, error) {
 	filter := TaskFilter{Limit: DefaultTaskLimit}
-	values, err := url.ParseQuery(query)
+	given, err := parameters(query, "state", "agent", "limit")
 	if err != nil {
-		return filter, fmt.Errorf("the query string is not valid; reserved characters are percent-encoded")
+		return filter, err
 	}
-	for name, given := range values {
-		if len(given) > 1 {
-			return filter, fmt.Errorf("a parameter is given %d times; give it once", len(given))
+	if state := given["state"]; state != "" {
+		if !slices.Contains(TaskStates(), state) {
+			return filter, fmt.Errorf("state must be one of %s", strings.Join(TaskStates(), ", "))
 		}
-		value := given[0]
-		if value == "" {
-			continue
+		filter.State = state
+	}
+	if agent := given["agent"]; agent != "" {
+		if !messages.ValidID(agent) {
+			return filter, errors.New("agent is not an agent id")
 		}
-		switch name {
-		case "state":
-			if !slices.Contains(TaskStates(), value) {
-				return filter, fmt.Errorf("state must be one of %s", strings.Join(TaskStates(), ", "))
-			}
-			filter.State = value
-		case "agent":
-			if !messages.ValidID(value) {
-				return filter, fmt.Errorf("agent is not an agent id")
-			}
-			filter.Agent = value
-		case "limit":
-			n, err := strconv.Atoi(value)
-			if err != nil || n < 1 || n > MaxTaskLimit {
-				return filter, fmt.Errorf("limit must be a whole number from 1 to %d", MaxTaskLimit)
-			}
-			filter.Limit = n
-		default:
-			return filter, fmt.Errorf("unknown parameter; known are state, agent and limit")
+		filter.Agent = agent
+	}
+	if limit := given["limit"]; limit != "" {
+		n, err := strconv.Atoi(limit)
+		if err != nil || n < 1 || n > MaxTaskLimit {
+			return filter, fmt.Errorf("limit must be a whole number from 1 to %d", MaxTaskLimit)
 		}
+		filter.Limit = n
 	}
 	return filter, nil
 }

@@ -2,125 +2,74 @@ package demo
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"sync"
 	"time"
 
+	"taskbus/agent"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/messages"
 )
 
-// agent is a plain agent as COORDINATOR describes it: it consumes its own queue,
-// pretends to work, acknowledges, and reports its load.
-type agent struct {
-	spec    coordinator.AgentSpec
-	session bus.Session
-	decoder *messages.Decoder
-	got     func(agent coordinator.AgentID, d *messages.TaskDispatch)
+// fleet is the demo's agents: each is an agent.Run in this process, as it would be
+// in one of its own.
+type fleet struct {
+	names []string
+	leave context.CancelFunc
+	group sync.WaitGroup
 
-	slots chan struct{} // one token for each running task
-	wake  chan struct{} // capacity 1: a slot has become free
-	work  sync.WaitGroup
+	mu     sync.Mutex
+	faults []error
 }
 
-// startAgent connects an agent and begins to consume and to report. got hears of
-// every dispatch, from the agent's own goroutine.
-func startAgent(ctx context.Context, b bus.Bus, spec coordinator.AgentSpec, decoder *messages.Decoder,
-	got func(coordinator.AgentID, *messages.TaskDispatch)) (*agent, error) {
-	a := &agent{
-		spec: spec, decoder: decoder, got: got,
-		slots: make(chan struct{}, spec.MaxConcurrent), wake: make(chan struct{}, 1),
-	}
-	var err error
-	a.session, err = b.Open(ctx, bus.SessionSpec{
-		Name:      "taskbus-demo-agent/" + string(spec.ID),
-		Topology:  bus.Topology{Mode: bus.Off},
-		OnSettled: func(uint64, bus.Outcome) {},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("connect agent %s: %w", spec.ID, err)
-	}
-	err = a.session.Subscribe(ctx, bus.Subscription{Queue: spec.Queue, Prefetch: spec.MaxConcurrent, Handle: a.handle})
-	if err != nil {
-		return nil, fmt.Errorf("agent %s: consume %s: %w", spec.ID, spec.Queue, err)
-	}
-	go a.heartbeat()
-	return a, nil
+// newFleet makes an empty fleet; stop ends what is started in it.
+func newFleet() (*fleet, context.Context) {
+	ctx, leave := context.WithCancel(context.Background())
+	return &fleet{leave: leave}, ctx
 }
 
-// handle takes one dispatch and works on it beside the others.
-func (a *agent) handle(d bus.Delivery) {
-	m, refusal := a.decoder.DecodeTaskDispatch(d.Body)
-	if refusal != nil {
-		a.session.Reject(d.Tag) // it goes back to the coordinator
-		return
-	}
-	a.got(a.spec.ID, m)
-	a.slots <- struct{}{} // not reported: the coordinator counts its own dispatches
-	a.work.Go(func() {
-		timer := time.NewTimer(workTime(m.TaskID))
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			a.session.Ack(d.Tag)
-		case <-a.session.Done():
-		}
-		<-a.slots
-		select {
-		case a.wake <- struct{}{}:
-		default:
+// start runs an agent as agents.yaml describes it. began hears of every task that
+// it begins, from a goroutine of that task's own.
+func (f *fleet) start(ctx context.Context, b bus.Bus, spec coordinator.AgentSpec, began func(coordinator.AgentID, *agent.Task)) {
+	f.names = append(f.names, string(spec.ID))
+	f.group.Go(func() {
+		err := agent.Run(ctx, agent.Config{
+			ID: string(spec.ID), Queue: spec.Queue, Bus: b,
+			Slots: spec.MaxConcurrent, Capabilities: spec.Capabilities,
+			Interval:     min(max(spec.HealthCheckInterval, time.Second), time.Minute),
+			DrainTimeout: stopGrace / 2,
+		}, func(ctx context.Context, t *agent.Task) (agent.Result, error) {
+			began(spec.ID, t)
+			return pretend(ctx, t)
+		})
+		if err != nil {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.faults = append(f.faults, fmt.Errorf("agent %s: %w", spec.ID, err))
 		}
 	})
 }
 
-// workTime pretends: 150 to 600 ms, the same for the same task.
-func workTime(id coordinator.TaskID) time.Duration {
+// pretend works on a task: 150 to 600 ms, the same for the same task.
+func pretend(ctx context.Context, t *agent.Task) (agent.Result, error) {
 	h := fnv.New32a()
-	h.Write([]byte(id))
-	return 150*time.Millisecond + time.Duration(h.Sum32()%450)*time.Millisecond
-}
-
-// heartbeat reports at once, when a slot becomes free, and at least every interval.
-func (a *agent) heartbeat() {
-	ticker := time.NewTicker(a.spec.HealthCheckInterval)
-	defer ticker.Stop()
-	for {
-		if a.report(coordinator.StatusReady) != nil {
-			return
-		}
-		select {
-		case <-a.session.Done():
-			return
-		case <-a.wake:
-		case <-ticker.C:
-		}
+	h.Write([]byte(t.ID))
+	timer := time.NewTimer(150*time.Millisecond + time.Duration(h.Sum32()%450)*time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return agent.Result{}, nil
+	case <-ctx.Done():
+		return agent.Result{}, ctx.Err()
 	}
 }
 
-func (a *agent) report(status coordinator.AgentStatus) error {
-	active := len(a.slots)
-	body, err := json.Marshal(messages.AgentStatus{
-		AgentID: a.spec.ID, Status: status,
-		CurrentLoad: float64(active) / float64(a.spec.MaxConcurrent) * 0.8, // full is not yet overloaded
-		ActiveTasks: active, AvailableCapacity: a.spec.MaxConcurrent - active,
-		Timestamp: time.Now(),
-	})
-	if err != nil {
-		return fmt.Errorf("agent %s: encode its status: %w", a.spec.ID, err)
-	}
-	return a.session.Publish(bus.Publication{
-		Key:        bus.StreamStatus,
-		Properties: bus.Properties{ContentType: "application/json", Type: "agent.status", Timestamp: time.Now()},
-		Body:       body,
-	})
-}
-
-// stop says goodbye and leaves.
-func (a *agent) stop(ctx context.Context) {
-	a.work.Wait()
-	_ = a.report(coordinator.StatusOffline) // without it the coordinator finds out by itself, later
-	_ = a.session.Close(ctx)
+// stop has every agent finish what it runs, and waits. The error is that of agents
+// whose configuration could not be used.
+func (f *fleet) stop() error {
+	f.leave()
+	f.group.Wait()
+	return errors.Join(f.faults...)
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"taskbus/agent"
 	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
@@ -85,15 +86,13 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	defer closeSession(watcher)
 
-	agents, err := startAgents(starting, o, decoder, accounts, story)
-	defer stopAgents(agents)
-	if err != nil {
+	agents, working := newFleet()
+	defer func() { err = errors.Join(err, agents.stop()) }()
+	startAgents(working, agents, o, accounts, story)
+	if err := p.awaitAgents(starting, len(agents.names)); err != nil {
 		return err
 	}
-	if err := p.awaitAgents(starting, len(agents)); err != nil {
-		return err
-	}
-	story.say("%d agents online: %s", len(agents), agentNames(agents))
+	story.say("%d agents online: %s", len(agents.names), strings.Join(agents.names, ", "))
 
 	run := newRun()
 	for i := range lines {
@@ -148,7 +147,8 @@ func watch(ctx context.Context, b bus.Bus, decoder *messages.Decoder, accounts *
 			Queues: []bus.Queue{{Name: queue, Temporary: true}},
 			Bindings: []bus.Binding{
 				{Exchange: bus.ExchangeEvents, Queue: queue, Key: bus.QueueFailed + ".#"},
-				{Exchange: bus.ExchangeEvents, Queue: queue, Key: "task.duplicate"},
+				{Exchange: bus.ExchangeEvents, Queue: queue, Key: schemas.TaskDuplicate},
+				{Exchange: bus.ExchangeEvents, Queue: queue, Key: schemas.TaskCompleted + ".#"},
 			},
 		},
 	})
@@ -167,6 +167,13 @@ func watch(ctx context.Context, b bus.Bus, decoder *messages.Decoder, accounts *
 				return
 			}
 			o.task, o.duplicate = m.TaskID, true
+		case schemas.TaskCompleted:
+			m, refusal := decoder.DecodeTaskCompleted(d.Body)
+			if refusal != nil {
+				return
+			}
+			o.task, o.agent, o.result, o.text = m.TaskID, m.AgentID, m.Outcome, m.Error
+			o.workMS = m.DurationMS
 		default:
 			m, refusal := decoder.DecodeAssignmentFailed(d.Body)
 			if refusal != nil {
@@ -184,34 +191,18 @@ func watch(ctx context.Context, b bus.Bus, decoder *messages.Decoder, accounts *
 	return session, nil
 }
 
-// startAgents starts every configured agent that is not absent. It returns those
-// that were started even when one could not be.
-func startAgents(ctx context.Context, o Options, decoder *messages.Decoder, accounts *ledger, s *story) ([]*agent, error) {
-	var agents []*agent
+// startAgents starts every configured agent that is not absent.
+func startAgents(ctx context.Context, agents *fleet, o Options, accounts *ledger, s *story) {
 	for _, spec := range o.Config.Policy().Agents {
 		if slices.Contains(o.Absent, string(spec.ID)) {
 			s.say("agent %s stays away, so that its work has nobody", spec.ID)
 			continue
 		}
-		a, err := startAgent(ctx, o.Bus, spec, decoder, func(id coordinator.AgentID, d *messages.TaskDispatch) {
-			oc := outcome{task: d.TaskID, traceID: d.CorrelationID, agent: id, at: time.Now()}
-			if accounts.record(oc) {
-				s.outcome(oc)
+		agents.start(ctx, o.Bus, spec, func(id coordinator.AgentID, t *agent.Task) {
+			if accounts.began(coordinator.TaskID(t.ID), id) {
+				s.say("%-26s → %-14s trace %s", shown(coordinator.TaskID(t.ID)), id, t.CorrelationID)
 			}
 		})
-		if err != nil {
-			return agents, err
-		}
-		agents = append(agents, a)
-	}
-	return agents, nil
-}
-
-func stopAgents(agents []*agent) {
-	ctx, cancel := context.WithTimeout(context.Background(), stopGrace)
-	defer cancel()
-	for _, a := range agents {
-		a.stop(ctx)
 	}
 }
 
@@ -309,12 +300,4 @@ func awaitAll(ctx context.Context, l *ledger, limit time.Duration) error {
 		}
 	}
 	return nil
-}
-
-func agentNames(agents []*agent) string {
-	names := make([]string, len(agents))
-	for i, a := range agents {
-		names[i] = string(a.spec.ID)
-	}
-	return strings.Join(names, ", ")
 }

@@ -1,19 +1,24 @@
 package demo
 
 import (
+	"slices"
 	"sort"
 	"sync"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/messages"
 )
 
 // outcome is how one submitted line ended.
 type outcome struct {
 	task    coordinator.TaskID
 	traceID string
-	// Exactly one of agent, reason and duplicate is set.
+	// Exactly one of agent, reason and duplicate is set: it ended by its agent's word
+	// (result says how), it was not assigned, or it was dropped.
 	agent     coordinator.AgentID
+	result    messages.Outcome
+	workMS    float64
 	reason    string // reason code
 	text      string
 	duplicate bool
@@ -28,11 +33,16 @@ type ledger struct {
 	unnamed   int                        // lines whose task id cannot be read
 	outcomes  []outcome
 	surplus   []outcome // outcomes of this run's tasks beyond what was submitted
+	begun     map[coordinator.TaskID]int
+	again     []outcome // what was begun more often than submitted
 	changed   chan struct{}
 }
 
 func newLedger() *ledger {
-	return &ledger{submitted: make(map[coordinator.TaskID]int), changed: make(chan struct{}, 1)}
+	return &ledger{
+		submitted: make(map[coordinator.TaskID]int), begun: make(map[coordinator.TaskID]int),
+		changed: make(chan struct{}, 1),
+	}
 }
 
 // expect notes a line before it is published.
@@ -44,6 +54,21 @@ func (l *ledger) expect(id coordinator.TaskID) {
 		return
 	}
 	l.submitted[id]++
+}
+
+// began notes that an agent begins a task; it reports false for a task that is not
+// of this run.
+func (l *ledger) began(id coordinator.TaskID, by coordinator.AgentID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.submitted[id] == 0 {
+		return false
+	}
+	l.begun[id]++
+	if l.begun[id] > l.submitted[id] {
+		l.again = append(l.again, outcome{task: id, agent: by})
+	}
+	return true
 }
 
 // record notes an outcome; it reports false for a task that is not of this run.
@@ -89,9 +114,10 @@ func (l *ledger) open() []coordinator.TaskID {
 	return ids
 }
 
-// all returns the outcomes in the order of their arrival, and the surplus.
+// all returns the outcomes in the order of their arrival, and the surplus: what
+// ended, or was begun, once too often.
 func (l *ledger) all() (outcomes, surplus []outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return append([]outcome(nil), l.outcomes...), append([]outcome(nil), l.surplus...)
+	return slices.Clone(l.outcomes), slices.Concat(l.surplus, l.again)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"taskbus/coordinator"
 )
 
 // The ledger's promise: every line ends in exactly one outcome, or somebody
@@ -13,6 +15,7 @@ func TestLedgerAccountsForEveryLine(t *testing.T) {
 	tests := []struct {
 		name         string
 		lines        []string // task ids submitted, "" for one that cannot be read
+		begun        []string
 		outcomes     []outcome
 		open, excess int
 	}{
@@ -20,6 +23,11 @@ func TestLedgerAccountsForEveryLine(t *testing.T) {
 			name:     "one line, one outcome",
 			lines:    []string{"a"},
 			outcomes: []outcome{{task: "a", agent: "gpu-1"}},
+		},
+		{
+			name:  "begun twice is begun once too often",
+			lines: []string{"a"}, begun: []string{"a", "a"}, outcomes: []outcome{{task: "a", agent: "gpu-1"}},
+			excess: 1,
 		},
 		{
 			name:  "a line without an outcome is open",
@@ -32,7 +40,7 @@ func TestLedgerAccountsForEveryLine(t *testing.T) {
 			outcomes: []outcome{{task: "a", agent: "gpu-1"}, {task: "a", duplicate: true}},
 		},
 		{
-			name:     "a second dispatch of one line is one too many",
+			name:     "a second outcome of one line is one too many",
 			lines:    []string{"a"},
 			outcomes: []outcome{{task: "a", agent: "gpu-1"}, {task: "a", agent: "gpu-2"}},
 			excess:   1,
@@ -48,6 +56,9 @@ func TestLedgerAccountsForEveryLine(t *testing.T) {
 			l := newLedger()
 			for _, id := range tt.lines {
 				l.expect(taskID([]byte(`{"task_id":"` + id + `"}`)))
+			}
+			for _, id := range tt.begun {
+				l.began(coordinator.TaskID(id), "gpu-1")
 			}
 			for _, o := range tt.outcomes {
 				l.record(o)

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"text/tabwriter"
 	"time"
+
+	"taskbus/messages"
 )
 
 // story tells what happens while it happens.
@@ -32,8 +34,10 @@ func (s *story) outcome(o outcome) {
 	switch {
 	case o.duplicate:
 		s.say("%-26s dropped: a second copy of a known task", shown(o.task))
+	case o.result == messages.Succeeded:
+		// Its beginning was told; the table tells of its end.
 	case o.agent != "":
-		s.say("%-26s → %-14s trace %s", shown(o.task), o.agent, o.traceID)
+		s.say("%-26s %s on %s: %s", shown(o.task), o.result, o.agent, short(o.text, 100))
 	default:
 		s.say("%-26s ✗ %s: %s", shown(o.task), o.reason, short(o.text, 100))
 	}
@@ -42,28 +46,28 @@ func (s *story) outcome(o outcome) {
 // summarise prints the tables and tells whether every line is accounted for.
 func summarise(ctx context.Context, out io.Writer, p *process, l *ledger, lines int) error {
 	outcomes, surplus := l.all()
-	var assigned, failed, dropped []outcome
+	var done, failed, dropped []outcome
 	for _, o := range outcomes {
 		switch {
 		case o.agent != "":
-			assigned = append(assigned, o)
+			done = append(done, o)
 		case o.duplicate:
 			dropped = append(dropped, o)
 		default:
 			failed = append(failed, o)
 		}
 	}
-	sort.Slice(assigned, func(i, j int) bool { return assigned[i].task < assigned[j].task })
+	sort.Slice(done, func(i, j int) bool { return done[i].task < done[j].task })
 	sort.Slice(failed, func(i, j int) bool { return failed[i].task < failed[j].task })
 
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "\nTASK\tPRIORITY\tAGENT\tSTRATEGY\tMS\tTRACE ID")
-	for _, o := range assigned {
+	fmt.Fprintln(tw, "\nTASK\tPRIORITY\tAGENT\tSTRATEGY\tMS\tOUTCOME\tWORK MS\tTRACE ID")
+	for _, o := range done {
 		priority, strategy, ms := "?", "?", "?"
 		if t, ok := p.task(ctx, string(o.task)); ok {
 			priority, strategy, ms = fmt.Sprint(t.Priority), t.Strategy, fmt.Sprintf("%.1f", t.DurationMS)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", shown(o.task), priority, o.agent, strategy, ms, o.traceID)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%.0f\t%s\n", shown(o.task), priority, o.agent, strategy, ms, o.result, o.workMS, o.traceID)
 	}
 	fmt.Fprintln(tw, "\nFAILED TASK\tREASON CODE\tTRACE ID\tIN WORDS")
 	for _, o := range failed {
@@ -73,8 +77,8 @@ func summarise(ctx context.Context, out io.Writer, p *process, l *ledger, lines 
 		return fmt.Errorf("print the summary: %w", err)
 	}
 	open := l.open()
-	fmt.Fprintf(out, "\n%d submitted: %d assigned, %d failed with a reason, %d dropped as second copies, %d not accounted for\n",
-		lines, len(assigned), len(failed), len(dropped), len(open)+len(surplus)+l.unnamed)
+	fmt.Fprintf(out, "\n%d submitted: %d done by an agent, %d failed with a reason, %d dropped as second copies, %d not accounted for\n",
+		lines, len(done), len(failed), len(dropped), len(open)+len(surplus)+l.unnamed)
 	if len(open)+len(surplus)+l.unnamed == 0 {
 		return nil
 	}
@@ -82,7 +86,7 @@ func summarise(ctx context.Context, out io.Writer, p *process, l *ledger, lines 
 		fmt.Fprintf(out, "  no outcome: %s\n", shown(id))
 	}
 	for _, o := range surplus {
-		fmt.Fprintf(out, "  one outcome too many: %s (%s%s)\n", shown(o.task), o.agent, o.reason)
+		fmt.Fprintf(out, "  once too often: %s (%s%s)\n", shown(o.task), o.agent, o.reason)
 	}
 	if l.unnamed > 0 {
 		fmt.Fprintf(out, "  lines without a readable task_id, to be found in task.dead: %d\n", l.unnamed)

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"taskbus/messages"
+)
+
+// completeLimit is how long a shell may be kept waiting for suggestions.
+const completeLimit = 2 * time.Second
+
+// checkID sees that an argument that should be the id of "a task" or "an agent"
+// is one.
+func checkID(what, id string) error {
+	if messages.ValidID(id) {
+		return nil
+	}
+	return usageError("%q is not %s id: 1 to 128 letters, digits and . _ : -, beginning with a letter or a digit", messages.Clean(id, maxCell), what)
+}
+
+// completeAgents suggests the agents of the fleet for the one argument of a
+// command, or for a flag. Without a coordinator there is nothing to suggest.
+func (a *app) completeAgents(base *string) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		client, err := a.newClient(*base)
+		if err != nil || len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(c.Context(), completeLimit)
+		defer cancel()
+		s, err := client.status(ctx)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ids := make([]cobra.Completion, 0, len(s.Agents))
+		for _, g := range s.Agents {
+			ids = append(ids, cobra.CompletionWithDesc(g.ID, oneLine(g.State+", "+availability(g))))
+		}
+		return ids, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeFlag has the shell suggest values for a flag of the command.
+func completeFlag(c *cobra.Command, flag string, suggest cobra.CompletionFunc) {
+	// Fails for a flag that does not exist, which a test of the suggestions would
+	// notice, and a command line is not worth failing for it.
+	_ = c.RegisterFlagCompletionFunc(flag, suggest)
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"taskbus/coordinator/httpapi"
+)
+
+func (a *app) tasksCancelCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "cancel TASK",
+		Short: "Withdraw a task, whatever its state",
+		Long: `Withdraws one task: before an agent has it, in the agent's queue, or while the
+agent works on it. Prints what came of it:
+
+  cancelled         it will not be done (any more)
+  noted             nothing is known of it (yet, or any more); should it come, it
+                    will not be assigned
+  cancel_requested  an agent has it and may still do it: it has not said that it
+                    stopped, or it has no control queue and cannot be told
+  too_late          it has ended already; the outcome is shown if it is known
+
+Exit code 0 means cancelled, noted, or too late because it was cancelled before:
+the coordinator knows of nobody who will still do it. Exit code 1 means that it
+was done, failed, or may still be done; or that nothing could be asked for, and
+then standard output is empty. To cancel twice does no harm.` + needsToken,
+		Example: `  taskbus tasks cancel task-0042 --reason "wrong corpus"
+  taskbus tasks cancel task-0042 -o json`,
+		Args: cobra.ExactArgs(1),
+	}
+	base := urlFlag(c)
+	reason := c.Flags().String("reason", "", fmt.Sprintf("why, for people: in assignment.failed and for the agent; at most %d characters", httpapi.MaxReason))
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := checkID("a task", args[0]); err != nil {
+			return err
+		}
+		if utf8.RuneCountInString(*reason) > httpapi.MaxReason {
+			return usageError("--reason has more than %d characters", httpapi.MaxReason)
+		}
+		client, err := a.newAdminClient(*base)
+		if err != nil {
+			return err
+		}
+		answer, err := client.cancel(c.Context(), args[0], *reason)
+		if err != nil {
+			return err
+		}
+		if err := a.printCancellation(answer); err != nil {
+			return err
+		}
+		if !withdrawn(answer) {
+			return errReported
+		}
+		return nil
+	}
+	return c
+}
+
+func (a *app) printCancellation(answer httpapi.Cancellation) error {
+	if a.output == outputJSON {
+		return a.printJSON(answer)
+	}
+	state := answer.State
+	if answer.Outcome != "" && answer.Outcome != answer.State {
+		state += ", " + answer.Outcome
+	}
+	if answer.Agent != "" {
+		state += " on " + answer.Agent
+	}
+	_, err := fmt.Fprintln(a.out, oneLine(answer.TaskID+": "+state+": "+answer.Detail))
+	return err
+}
+
+// withdrawn tells whether nobody is known who will still do the task or has done it.
+func withdrawn(answer httpapi.Cancellation) bool {
+	switch answer.State {
+	case httpapi.Cancelled, httpapi.CancelNoted:
+		return true
+	case httpapi.CancelTooLate:
+		return answer.Outcome == httpapi.Cancelled
+	default:
+		return false
+	}
+}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/httpapi"
+)
+
+// needsToken ends the help of every command that gives an order.
+const needsToken = `
+
+Needs the coordinator's admin token in TASKBUS_ADMIN_TOKEN_FILE (a file's name) or
+TASKBUS_ADMIN_TOKEN.`
+
+func (a *app) agentsCordonCommand() *cobra.Command {
+	return a.orderCommand(coordinator.OrderCordon, "Give an agent no new work",
+		`Cordons one agent: it gets no new task. What it has, also what waits in its queue,
+stays with it. The coordinator forgets it when it ends; uncordon takes it back.`,
+		`  taskbus agents cordon gpu-1
+  taskbus agents cordon gpu-1 -o json`)
+}
+
+func (a *app) agentsUncordonCommand() *cobra.Command {
+	return a.orderCommand(coordinator.OrderUncordon, "Give an agent work again",
+		`Ends cordon and drain of one agent: it gets tasks again as soon as it is online
+and has a free slot.`,
+		`  taskbus agents uncordon gpu-1
+  taskbus agents uncordon gpu-1 --url http://coordinator.internal:8551`)
+}
+
+// orderCommand is a command that gives an order and says how the agent then is.
+func (a *app) orderCommand(order coordinator.Order, short, long, example string) *cobra.Command {
+	c := &cobra.Command{
+		Use: order.String() + " AGENT", Short: short, Long: long + needsToken, Example: example,
+		Args: cobra.ExactArgs(1),
+	}
+	base := urlFlag(c)
+	c.ValidArgsFunction = a.completeAgents(base)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		_, agent, err := a.order(c.Context(), *base, args[0], order)
+		if err != nil {
+			return err
+		}
+		return a.printOrdered(agent)
+	}
+	return c
+}
+
+// order gives an order for one agent. The client is for what follows.
+func (a *app) order(ctx context.Context, base, id string, order coordinator.Order) (*client, httpapi.Agent, error) {
+	if err := checkID("an agent", id); err != nil {
+		return nil, httpapi.Agent{}, err
+	}
+	client, err := a.newAdminClient(base)
+	if err != nil {
+		return nil, httpapi.Agent{}, err
+	}
+	agent, err := client.order(ctx, id, order)
+	return client, agent, err
+}
+
+// printOrdered says how an agent is after an order.
+func (a *app) printOrdered(g httpapi.Agent) error {
+	if a.output == outputJSON {
+		return a.printJSON(g)
+	}
+	var state string
+	switch {
+	case g.Drained:
+		state = "drained, nothing is left with it; it may be stopped"
+	case g.Draining:
+		state = "draining, " + leased(g)
+	case g.Cordoned:
+		state = "cordoned, " + leased(g)
+	default:
+		state = "in service, " + leased(g)
+		if !g.Eligible {
+			state += "; no work at the moment: " + g.WhyNot
+		}
+	}
+	_, err := fmt.Fprintln(a.out, oneLine(g.ID+": "+state))
+	return err
+}
+
+// leased says how much an agent has: "2 tasks left with it".
+func leased(g httpapi.Agent) string { return count(g.Leased, "task") + " with it" }
+
+func (a *app) agentsDrainCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "drain AGENT",
+		Short: "Take an agent out of service without losing a task",
+		Long: `Drains one agent: it gets no new task, what waits in its queue is given to others,
+and what it works on it finishes. When nothing is left with it, it is drained and
+may be stopped. The coordinator forgets the order when it ends; uncordon takes it
+back.
+
+With --wait the command ends when the agent is drained (exit code 0). It ends with
+1 when --timeout has passed, when somebody uncordons the agent or it leaves the
+fleet meanwhile, or when the coordinator is away for more than 30 s; the agent
+then goes on draining if the coordinator still knows of it.` + needsToken,
+		Example: `  taskbus agents drain gpu-1
+  taskbus agents drain gpu-1 --wait --timeout 30m && ssh gpu-1 systemctl stop agent`,
+		Args: cobra.ExactArgs(1),
+	}
+	base := urlFlag(c)
+	wait := c.Flags().Bool("wait", false, "wait until nothing is left with the agent")
+	timeout := c.Flags().Duration("timeout", 0, "with --wait: give up after this long, e.g. 90s or 30m (default: never)")
+	c.ValidArgsFunction = a.completeAgents(base)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		switch {
+		case *timeout < 0:
+			return usageError("--timeout must not be negative")
+		case *timeout > 0 && !*wait:
+			return usageError("--timeout needs --wait")
+		}
+		client, agent, err := a.order(c.Context(), *base, args[0], coordinator.OrderDrain)
+		if err != nil {
+			return err
+		}
+		if *wait {
+			if agent, err = a.waitDrained(c.Context(), client, agent, *timeout); err != nil {
+				return err
+			}
+		}
+		return a.printOrdered(agent)
+	}
+	return c
+}
+
+// waitDrained waits until nothing is left with an agent, and shows how far it is.
+func (a *app) waitDrained(ctx context.Context, client *client, agent httpapi.Agent, limit time.Duration) (httpapi.Agent, error) {
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	shown := progress{w: a.err, doing: "draining " + agent.ID, rewrite: terminal(a.err)}
+	defer shown.end()
+	last := agent.Leased
+	watch := drainWatch{
+		ask: func(ctx context.Context) (httpapi.Agent, error) { return client.agent(ctx, agent.ID) },
+		tell: func(g httpapi.Agent) {
+			// Where lines cannot be written again, only news are worth one.
+			if shown.rewrite || g.Leased != last {
+				last = g.Leased
+				shown.report(a.now(), func() string { return leased(g) })
+			}
+		},
+	}
+	agent, err := watch.wait(ctx, agent)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
+		return agent, fmt.Errorf("%s is not drained after %v: %s; it goes on draining", agent.ID, limit, leased(agent))
+	}
+	return agent, err
+}
+
+// The times of drainWatch.
+const (
+	drainLook     = time.Second      // between two looks at the agent
+	drainPatience = 30 * time.Second // for a coordinator that does not answer
+)
+
+// errNotInFleet says that the coordinator does not know the agent.
+var errNotInFleet = errors.New("it is not in the fleet any more")
+
+// drainWatch waits for the end of a drain.
+type drainWatch struct {
+	// ask looks at the agent; errNotInFleet when it has left.
+	ask func(context.Context) (httpapi.Agent, error)
+	// tell is told of every look that was not the last.
+	tell func(httpapi.Agent)
+}
+
+// wait returns when the agent is drained. It gives the agent as it was seen last
+// also with an error: that of ctx, or why it makes no sense to go on waiting.
+func (d *drainWatch) wait(ctx context.Context, agent httpapi.Agent) (httpapi.Agent, error) {
+	tick := time.NewTicker(drainLook)
+	defer tick.Stop()
+	answered := time.Now()
+	for !agent.Drained {
+		d.tell(agent)
+		select {
+		case <-ctx.Done():
+			return agent, ctx.Err()
+		case <-tick.C:
+		}
+		next, err := d.ask(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return agent, ctx.Err()
+		case errors.Is(err, errNotInFleet):
+			return agent, fmt.Errorf("wait for %s to be drained: %w", agent.ID, err)
+		case err != nil && time.Since(answered) > drainPatience:
+			return agent, fmt.Errorf("wait for %s to be drained: %w", agent.ID, err)
+		case err != nil:
+			continue // it may be away for a moment
+		case !next.Draining && !next.Drained:
+			return next, fmt.Errorf("%s is not being drained any more: somebody uncordoned it, or the coordinator started anew; give the order again", agent.ID)
+		}
+		agent, answered = next, time.Now()
+	}
+	return agent, nil
+}
+
+// agent looks one agent up; errNotInFleet when there is none of this id.
+func (c *client) agent(ctx context.Context, id string) (httpapi.Agent, error) {
+	s, err := c.status(ctx)
+	if err != nil {
+		return httpapi.Agent{}, err
+	}
+	for _, g := range s.Agents {
+		if g.ID == id {
+			return g, nil
+		}
+	}
+	return httpapi.Agent{}, errNotInFleet
+}

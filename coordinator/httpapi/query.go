@@ -1,0 +1,44 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// parameters gives the parameters of a query by name. It is strict: a misspelt
+// parameter that is passed over would look like an answer to the question. known
+// are the names there are; those that are not given are absent.
+func parameters(query string, known ...string) (map[string]string, error) {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, errors.New("the query string is not valid; reserved characters are percent-encoded")
+	}
+	found := make(map[string]string, len(values))
+	for name, given := range values {
+		switch {
+		case len(known) == 0:
+			return nil, errors.New("unknown parameter; this endpoint knows none")
+		case !slices.Contains(known, name):
+			return nil, fmt.Errorf("unknown parameter; known are %s", enumerate(known))
+		case len(given) > 1:
+			return nil, fmt.Errorf("a parameter is given %d times; give it once", len(given))
+		case !utf8.ValidString(given[0]):
+			return nil, fmt.Errorf("%s is not text in UTF-8", name)
+		}
+		found[name] = given[0]
+	}
+	return found, nil
+}
+
+// enumerate joins words as in a sentence: "a, b and c".
+func enumerate(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " and " + words[last]
+}
