@@ -31,12 +31,19 @@
 //	                  dispatching ───────┴─────┘
 //	                       │  unroutable, nacked: slot released, chosen again
 //	                       ▼
-//	                   dispatched (confirmed, source acknowledged)
-//	                       │ comes back through task.reassign
-//	                       └────────► TaskReturned (attempt + 1)
+//	                    leased (confirmed, source acknowledged)
+//	                       │
+//	     ┌─────────────────┼──────────────┬────────────────────┐
+//	     ▼                 ▼              ▼                    ▼
+//	 ResultReported   TaskReturned    deadline          a heartbeat speaks for it,
+//	 completed:       attempt + 1     failed:           its agent says no more:
+//	 succeeded,       (see above)     task_timeout      let go
+//	 failed,
+//	 cancelled
 //
 // A task that the coordinator has received is in exactly one of these states.
-// When the broker session ends, everything not settled is forgotten here and
-// redelivered by the broker; only the open decision (agent, dispatch id) of a
-// dispatching task is remembered, so that the copy goes the same way.
+// A CancelRequested ends a pending task, and has the agent told of a leased one.
+// When the broker session ends, everything that waits is forgotten here and
+// redelivered by the broker; a dispatching task is leased then, and a copy of it
+// goes the same way, to the same agent under the same dispatch id.
 package coordinator

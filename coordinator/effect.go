@@ -91,6 +91,13 @@ type Completed struct {
 	At   time.Time
 }
 
+// GivenBack says that an agent gives a dispatch back, with its reason: the
+// outcome `rejected`. The task is not ended; it comes back as TaskReturned.
+type GivenBack struct {
+	Result  Result
+	Attempt int
+}
+
 // ResultRefused says that a result changed nothing.
 type ResultRefused struct {
 	Task    TaskID
@@ -141,6 +148,7 @@ func (AgentChanged) effect()  {}
 func (StatusRefused) effect() {}
 
 func (*Completed) effect()     {}
+func (GivenBack) effect()      {}
 func (ResultRefused) effect()  {}
 func (Withdraw) effect()       {}
 func (CancelAnswered) effect() {}

@@ -44,7 +44,7 @@ func policyOf(workers ...*specBuilder) *policyBuilder {
 		Strategies: []string{"capability_match", "least_loaded", "priority_based", "round_robin"},
 		Routes:     map[string]coordinator.Route{"any": {}},
 		Settings: coordinator.Settings{
-			MaxRetryAttempts: 3, StaleAfter: staleAfter, MaxQueueSize: 100,
+			MaxRetryAttempts: 3, PoisonedAfter: 3, StaleAfter: staleAfter, MaxQueueSize: 100,
 			AssignmentTimeout: 30 * time.Second, MaxLoad: 0.9, PriorityAgeing: time.Minute,
 			DedupeWindow: time.Hour, DedupeMaxIDs: 1000, Seed: 1,
 		},
@@ -240,6 +240,24 @@ func describe(f coordinator.Effect) string {
 		return fmt.Sprintf("ack %d", f.Handle)
 	case coordinator.Duplicate:
 		return fmt.Sprintf("duplicate %s", f.Task.ID)
+	case *coordinator.Completed:
+		s := fmt.Sprintf("completed %s.%d %s %s", f.Result.Task, f.Attempt, f.Result.Agent, f.Result.Outcome)
+		if f.Late {
+			s += " late"
+		}
+		return s
+	case coordinator.GivenBack:
+		return fmt.Sprintf("given back %s.%d %s", f.Result.Task, f.Attempt, f.Result.Agent)
+	case coordinator.ResultRefused:
+		return fmt.Sprintf("result of %s by %s: %s", f.Task, f.Agent, f.Refusal)
+	case coordinator.Withdraw:
+		return fmt.Sprintf("withdraw %s %s", f.DispatchID, f.Agent)
+	case coordinator.CancelAnswered:
+		return fmt.Sprintf("cancel %s: %s", f.Task, [...]string{"done", "asked", "noted", "too late"}[f.State])
+	case coordinator.TakeBack:
+		return "take back " + f.Queue
+	case coordinator.LeaveQueue:
+		return "leave " + f.Queue
 	case coordinator.EnsureQueue:
 		return "ensure " + f.Queue
 	case coordinator.AgentChanged:

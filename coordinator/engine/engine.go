@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"time"
 
 	"taskbus/coordinator"
@@ -19,9 +22,18 @@ type Engine struct {
 	budget  retryBudget
 	retries retryQueue
 
-	held     map[coordinator.Handle]*openTask // every task received and not settled
+	held     map[coordinator.Handle]*openTask // every task whose delivery is not settled
+	tasks    openTasks                        // those, and every task that an agent has
 	arrivals uint64                           // numbers the tasks, to break ties of rank
-	graceEnd time.Time                        // until then agents that never reported are awaited
+
+	connected bool      // a session stands, and is not draining
+	graceEnd  time.Time // until then agents that never reported are awaited
+	// unheardFrom is when an agent that has not reported counts as dead.
+	unheardFrom time.Time
+	orders      map[coordinator.AgentID]coordinator.Order // operators' orders that stand
+	takeBacks   int                                       // agents' queues that the shell consumes
+	watchFrom   int                                       // where the next look at the queues begins
+	joining     joining
 
 	strangers map[stranger]bool
 	out       []coordinator.Effect // effects of the event being applied
@@ -35,6 +47,9 @@ func New() *Engine {
 		timers:    newTimers(),
 		retries:   newRetryQueue(),
 		held:      make(map[coordinator.Handle]*openTask),
+		tasks:     newOpenTasks(),
+		orders:    make(map[coordinator.AgentID]coordinator.Order),
+		joining:   newJoining(),
 		strangers: make(map[stranger]bool),
 	}
 }
@@ -53,17 +68,32 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 		e.settled(now, ev)
 	case coordinator.AgentReported:
 		e.reported(now, ev)
+	case coordinator.ResultReported:
+		e.resulted(now, ev)
 	case coordinator.TaskReturned:
 		e.returned(now, ev)
+	case coordinator.QueueSeen:
+		e.queueSeen(now, ev)
+	case coordinator.CancelRequested:
+		e.cancel(now, ev)
+	case coordinator.AgentOrdered:
+		e.ordered(now, ev)
+	case coordinator.TakeBackEnded:
+		if a := e.fleet.byID[ev.Agent]; a != nil {
+			e.takeBackEnded(a)
+		}
 	case coordinator.QueueChecked:
 		e.queueChecked(now, ev)
 	case coordinator.PolicyChanged:
+		e.joining.under(ev.Policy)
 		e.install(now, ev.Policy)
 	case coordinator.SessionOpened:
 		e.sessionOpened(now)
 	case coordinator.SessionLost:
 		e.sessionLost(now)
 	case coordinator.DrainBegan:
+		e.connected = false // nothing new is begun
+		e.endTakeBacks()
 		e.giveUp()
 	case coordinator.Tick:
 	}
@@ -87,11 +117,17 @@ func (e *Engine) runDue(now time.Time) {
 		case dutyRetry:
 			e.retryDue(now, t.task)
 		case dutyStale:
-			e.becameStale(t.agent)
+			e.becameStale(now, t.agent)
 		case dutyBudget:
 			e.retryAffordable(now)
 		case dutyRecheck:
 			e.askForQueue(now, t.agent)
+		case dutySteady:
+			e.becameSteady(now, t.agent)
+		case dutyForget:
+			e.forgetJoined(now, t.agent)
+		case dutyJoin:
+			e.join(now)
 		case dutyCool:
 			t.agent.queueFull = false
 			e.fleet.refresh(t.agent)
@@ -109,8 +145,16 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 	}
 	e.policy = p
 	e.routes = make(map[string]*requirements, len(p.Routes))
-	e.fleet.adopt(p, &e.timers)
+	e.fleet.adopt(e.joining.fleet(p), p.Settings, &e.timers)
+	for _, id := range slices.Sorted(maps.Keys(e.fleet.left)) {
+		e.left(e.fleet.left[id])
+	}
 	for _, a := range e.fleet.agents {
+		if a.takenQueue != a.spec.Queue {
+			e.leaveQueue(a) // it has another now
+		}
+		e.obey(a)
+		e.fleet.refresh(a)
 		e.watch(now, a) // the threshold may be another
 	}
 	e.pending.classes, e.pending.active = make(map[string]*class), nil
@@ -127,46 +171,88 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 	}
 }
 
+// left sees to the work of an agent that the policy no longer lists. What it
+// may still tell about goes on being awaited; the rest is let go.
+func (e *Engine) left(a *agent) {
+	e.leaveQueue(a) // it may be anybody's by now
+	for i := 0; i < len(a.open); {
+		switch t := a.open[i]; {
+		case t.state == stateLeased && t.over:
+			e.fleet.remove(t)
+		case e.mayLetGo(t):
+			e.letGo(t)
+		default:
+			i++
+		}
+	}
+	if len(a.open) == 0 {
+		delete(e.fleet.left, a.spec.ID)
+	}
+}
+
 // sessionOpened starts the grace in which silent agents are awaited: the
 // longest interval at which any of them promised to report. Looks for missing
 // queues are asked for again: the answer to an earlier one may have been lost
 // with its session.
 func (e *Engine) sessionOpened(now time.Time) {
+	e.connected = true
 	var longest time.Duration
 	for _, a := range e.fleet.agents {
 		longest = max(longest, a.spec.HealthCheckInterval)
 	}
 	e.graceEnd = now.Add(longest)
+	e.unheardFrom = now.Add(max(longest, e.policy.Settings.StaleAfter))
 	for _, a := range e.fleet.agents {
 		e.watch(now, a) // while there was no session nobody could be heard
 		if a.queueMissing {
 			e.askForQueue(now, a)
 		}
 	}
+	e.resumeLeases()
 }
 
 // sessionLost forgets every task held: the broker will deliver them again. What
-// was published without an answer is remembered as an open decision, and still
-// counts against its agent, because it may be in the agent's queue.
+// was published without an answer is remembered, and still counts against its
+// agent, because it may be in the agent's queue: a copy of the task goes the same
+// way.
 func (e *Engine) sessionLost(now time.Time) {
-	for h, t := range e.held { // order does not matter: the steps commute
-		if t.state == stateDispatching {
-			delete(e.held, h)
-			t.agent.arrived(t.dispatchID, now)
-			e.memory.leaveOpen(t.key, t.record, openDecision{agent: t.agent.spec.ID, attempt: t.attempt})
+	e.connected = false
+	e.endTakeBacks()
+	for _, t := range e.inOrder() {
+		if t.state != stateDispatching {
+			continue
 		}
+		delete(e.held, t.handle)
+		t.handle = 0
+		if t.over {
+			t.state, t.settled = stateLeased, now
+			continue
+		}
+		e.beginLease(now, t, fateUnsettled)
 	}
 	e.giveUp()
 }
 
+// inOrder lists the tasks held in the order in which they came: what is done to
+// each may show in the order of later effects.
+func (e *Engine) inOrder() []*openTask {
+	return slices.SortedFunc(maps.Values(e.held), func(a, b *openTask) int { return cmp.Compare(a.arrival, b.arrival) })
+}
+
+// endTakeBacks forgets what the shell did for us in a session.
+func (e *Engine) endTakeBacks() {
+	for _, a := range e.fleet.agents {
+		e.takeBackEnded(a)
+	}
+}
+
 // giveUp forgets every task that is not on its way to an agent.
 func (e *Engine) giveUp() {
-	for h, t := range e.held { // order does not matter: the steps commute
+	for _, t := range e.inOrder() {
 		if t.state != stateDispatching {
-			delete(e.held, h)
 			e.timers.cancel(&t.expire)
 			e.timers.cancel(&t.retry)
-			e.memory.forget(t.key, t.record, t.attempt-1)
+			e.forget(t)
 		}
 	}
 	for _, c := range e.pending.active {

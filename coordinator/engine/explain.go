@@ -81,7 +81,8 @@ func reasonOf(d *coordinator.Decision) coordinator.Reason {
 	if untried == 0 {
 		return coordinator.ReasonRetriesExhausted
 	}
-	online := untried - d.Refused[coordinator.NotSeen] - d.Refused[coordinator.WentOffline] - d.Refused[coordinator.WentStale]
+	online := untried - d.Refused[coordinator.NotSeen] - d.Refused[coordinator.WentOffline] -
+		d.Refused[coordinator.WentStale] - d.Refused[coordinator.WentGone]
 	switch online {
 	case 0:
 		return coordinator.ReasonNoAgentsOnline

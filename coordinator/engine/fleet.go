@@ -12,36 +12,35 @@ import (
 // as long as the new policy still lists the agent.
 type agent struct {
 	spec   coordinator.AgentSpec
-	number int // place in the fleet, -1 when the policy no longer lists it
+	number int    // place in the fleet, -1 when the policy no longer lists it
+	serial uint32 // stands for its id in the memory
 
-	state    coordinator.AgentState
-	report   coordinator.AgentReport // the newest accepted
-	heard    time.Time               // when that one arrived; zero: never
-	clock    clockOffset
-	open     []openDispatch // own dispatches that no report has covered, oldest first
-	assigned uint64         // confirmed dispatches
+	state  coordinator.AgentState
+	report coordinator.AgentReport // the newest accepted
+	heard  time.Time               // when that one arrived; zero: never
+	clock  clockOffset
+	// tracked: it sends results or says exactly what it runs, so the end of its
+	// dispatches is known. Nobody else's dispatches have a deadline.
+	tracked bool
+
+	account
+	assigned uint64 // confirmed dispatches
 
 	queueMissing bool
 	queueFull    bool
 	askedAt      time.Time // when the shell was last asked for the queue; zero: never
 
-	stale, recheck, cool timer
+	presence
+	stale, recheck, cool, steady, forget timer
 }
-
-// openDispatch is a dispatch that counts against the agent until a report that
-// is newer than its confirm speaks for it.
-type openDispatch struct {
-	dispatchID string
-	settled    time.Time // when it was confirmed (or may have arrived); zero: on its way
-}
-
-func (d openDispatch) hasArrived() bool { return !d.settled.IsZero() }
 
 // fleet is all agents of the policy, with the indexes that make a choice cheap.
 type fleet struct {
 	agents []*agent                // sorted by id
 	views  []coordinator.AgentView // views[i] is what strategies see of agents[i]
 	byID   map[coordinator.AgentID]*agent
+	// byQueue finds the owner of a queue.
+	byQueue map[string]*agent
 	// left holds agents that the policy dropped while dispatches were on their
 	// way to them: when it lists one again, those must still count.
 	left map[coordinator.AgentID]*agent
@@ -52,35 +51,73 @@ type fleet struct {
 	// assignments numbers the dispatches, for "least recently assigned".
 	assignments uint64
 	settings    coordinator.Settings
+	// serials number every agent ever known, from 1; ids is the way back.
+	serials map[coordinator.AgentID]uint32
+	ids     []coordinator.AgentID
 }
 
-// adopt replaces the fleet by the policy's agents. What is known of an agent
-// that stays is kept, whatever the order in which they are listed; the timers of
-// one that goes are cancelled. The caller sees to the staleness of those who stay.
-func (f *fleet) adopt(p *coordinator.Policy, t *timers) {
+// serial stands for an agent's id where there is no room for it; 0 for none.
+func (f *fleet) serial(id coordinator.AgentID) uint32 {
+	if id == "" {
+		return 0
+	}
+	n := f.serials[id]
+	if n == 0 {
+		if f.serials == nil {
+			f.serials, f.ids = make(map[coordinator.AgentID]uint32), make([]coordinator.AgentID, 1)
+		}
+		n = uint32(len(f.ids))
+		f.serials[id], f.ids = n, append(f.ids, id)
+	}
+	return n
+}
+
+// named is the agent of a serial; empty for 0.
+func (f *fleet) named(serial uint32) coordinator.AgentID {
+	if serial == 0 {
+		return ""
+	}
+	return f.ids[serial]
+}
+
+// known is the agent of that id, also one that the policy no longer lists; nil when
+// nothing is known of it.
+func (f *fleet) known(id coordinator.AgentID) *agent {
+	if a := f.byID[id]; a != nil {
+		return a
+	}
+	return f.left[id]
+}
+
+// adopt replaces the fleet by these agents. What is known of an agent that stays
+// is kept, whatever the order in which they are listed; the timers of one that
+// goes are cancelled. The caller sees to the staleness of those who stay and to
+// the dispatches of those who have left.
+func (f *fleet) adopt(specs []coordinator.AgentSpec, settings coordinator.Settings, t *timers) {
 	old, left := f.byID, f.left
 	lastAssigned := make(map[coordinator.AgentID]uint64, len(f.views))
 	for _, v := range f.views {
 		lastAssigned[v.ID] = v.LastAssigned
 	}
-	n := len(p.Agents)
-	f.settings = p.Settings
+	n := len(specs)
+	f.settings = settings
 	f.agents = make([]*agent, n)
 	f.views = make([]coordinator.AgentView, n)
 	f.byID = make(map[coordinator.AgentID]*agent, n)
+	f.byQueue = make(map[string]*agent, n)
 	f.ready = newBitset(n)
 	f.offering = make(map[string]bitset)
 	f.left = make(map[coordinator.AgentID]*agent)
-	specs := slices.SortedFunc(slices.Values(p.Agents), func(a, b coordinator.AgentSpec) int { return cmp.Compare(a.ID, b.ID) })
+	specs = slices.SortedFunc(slices.Values(specs), func(a, b coordinator.AgentSpec) int { return cmp.Compare(a.ID, b.ID) })
 	for i, spec := range specs {
 		a := old[spec.ID]
 		if a == nil {
 			a = rejoin(left[spec.ID])
 		} else if a.spec.Queue != spec.Queue {
-			a.queueMissing, a.queueFull = false, false // said of another queue
+			a.queueMissing, a.queueFull, a.hadConsumer = false, false, false // said of another queue
 		}
-		a.spec, a.number = spec, i
-		f.agents[i], f.byID[spec.ID] = a, a
+		a.spec, a.number, a.serial = spec, i, f.serial(spec.ID)
+		f.agents[i], f.byID[spec.ID], f.byQueue[spec.Queue] = a, a, a
 		f.views[i].LastAssigned = lastAssigned[spec.ID]
 		for _, c := range spec.Capabilities {
 			if f.offering[c] == nil {
@@ -91,41 +128,35 @@ func (f *fleet) adopt(p *coordinator.Policy, t *timers) {
 		f.refresh(a)
 	}
 	for id, a := range left { // order does not matter: it is a copy
-		if a.onItsWay() && f.byID[id] == nil {
+		if f.byID[id] == nil {
 			f.left[id] = a
 		}
 	}
 	for id, a := range old { // order does not matter: cancelling commutes
 		if f.byID[id] == nil {
 			a.number = -1
-			t.cancel(&a.stale)
-			t.cancel(&a.recheck)
-			t.cancel(&a.cool)
-			if a.onItsWay() {
-				f.left[id] = a
+			for _, timer := range []*timer{&a.stale, &a.recheck, &a.cool, &a.steady, &a.forget} {
+				t.cancel(timer)
 			}
+			f.left[id] = a
 		}
 	}
 }
 
 // rejoin makes an agent of which nothing is known but, if it was in the fleet
-// before, the dispatches still on their way to it. For those that had arrived,
-// the report that it must send before it is ready will speak.
+// before, the dispatches that it has or may have.
 func rejoin(before *agent) *agent {
 	a := before
 	if a == nil {
 		a = &agent{}
 	}
-	*a = agent{open: slices.DeleteFunc(a.open, openDispatch.hasArrived)}
+	*a = agent{account: account{open: a.open, uncovered: a.uncovered}, tracked: a.tracked}
 	a.stale = newTimer(dutyStale, nil, a)
 	a.recheck = newTimer(dutyRecheck, nil, a)
 	a.cool = newTimer(dutyCool, nil, a)
+	a.steady = newTimer(dutySteady, nil, a)
+	a.forget = newTimer(dutyForget, nil, a)
 	return a
-}
-
-// onItsWay reports whether any dispatch to the agent is not settled.
-func (a *agent) onItsWay() bool {
-	return slices.ContainsFunc(a.open, func(d openDispatch) bool { return !d.hasArrived() })
 }
 
 // capable gives the agents that have every capability and are not barred.
@@ -151,9 +182,9 @@ func (f *fleet) capable(required []string, barred []coordinator.AgentID) bitset 
 	return set
 }
 
-// inFlight is what the agent reported as running plus the dispatches that no
-// report speaks for.
-func (a *agent) inFlight() int { return a.report.Active + len(a.open) }
+// inFlight is what the agent reported as running, less what it has told the end of
+// since, plus the dispatches that no report speaks for.
+func (a *agent) inFlight() int { return max(0, a.report.Active-a.credit) + a.uncovered }
 
 // maximum is how many tasks the agent may have: a report may lower the
 // configured number, never raise it.
@@ -165,15 +196,25 @@ func (a *agent) maximum() int {
 }
 
 // free is how many more tasks the agent can take: bounded by the configured
-// maximum and by what it said was available, less the dispatches since.
+// maximum and by what it said was available, less the dispatches since, plus
+// what it has told the end of since.
 func (a *agent) free() int {
-	return max(0, min(a.maximum()-a.inFlight(), a.report.Available-len(a.open)))
+	return max(0, min(a.maximum()-a.inFlight(), a.report.Available+min(a.credit, a.report.Active)-a.uncovered))
+}
+
+// reportedLoad is the load that the agent reported, less the part of the tasks
+// whose end it has told since: with 3 of 4 tasks ended, a load of 0.8 is 0.2.
+func (a *agent) reportedLoad() float64 {
+	if a.credit == 0 || a.report.Active == 0 {
+		return a.report.Load
+	}
+	return a.report.Load * float64(max(0, a.report.Active-a.credit)) / float64(a.report.Active)
 }
 
 // load is what strategies compare: the reported load or the share of slots in
 // use, whichever is larger, so that own dispatches count at once.
 func (a *agent) load() float64 {
-	return min(1, max(a.report.Load, float64(a.inFlight())/float64(a.maximum())))
+	return min(1, max(a.reportedLoad(), float64(a.inFlight())/float64(a.maximum())))
 }
 
 // eligibility tests everything that does not depend on the task, in the order of
@@ -186,13 +227,19 @@ func (f *fleet) eligibility(a *agent) coordinator.Ineligibility {
 		return coordinator.WentOffline
 	case coordinator.AgentStale:
 		return coordinator.WentStale
+	case coordinator.AgentGone:
+		return coordinator.WentGone
 	}
 	switch {
+	case a.cordoned:
+		return coordinator.Cordoned
+	case a.unsteady:
+		return coordinator.Unsteady
 	case a.report.Status == coordinator.StatusBusy && !f.settings.BusyIsEligible:
 		return coordinator.NotReady
 	case a.free() == 0:
 		return coordinator.Full
-	case a.report.Load >= f.settings.MaxLoad:
+	case a.reportedLoad() >= f.settings.MaxLoad:
 		return coordinator.Overloaded
 	case a.queueMissing:
 		return coordinator.QueueMissing
@@ -221,42 +268,5 @@ func (f *fleet) refresh(a *agent) {
 		f.ready.set(a.number)
 	} else {
 		f.ready.clear(a.number)
-	}
-}
-
-// reserve counts a dispatch against the agent before it is published.
-func (f *fleet) reserve(a *agent, dispatchID string) {
-	f.assignments++
-	a.open = append(a.open, openDispatch{dispatchID: dispatchID})
-	f.views[a.number].LastAssigned = f.assignments
-	f.refresh(a)
-}
-
-// arrived notes that the dispatch is in the agent's queue, or may be.
-func (a *agent) arrived(dispatchID string, now time.Time) {
-	if i := a.find(dispatchID); i >= 0 {
-		a.open[i].settled = now
-	}
-}
-
-// find gives the place of a dispatch on the agent's account, -1 when it is not
-// there. The newest counts: a task that came again as if new has the dispatch id
-// of its former life, which may still be there.
-func (a *agent) find(dispatchID string) int {
-	for i := len(a.open) - 1; i >= 0; i-- {
-		if a.open[i].dispatchID == dispatchID {
-			return i
-		}
-	}
-	return -1
-}
-
-// release takes a dispatch off the agent's account; it did not reach the agent,
-// or came back from it. A dispatch that a report has covered is not there any
-// more, and nothing changes.
-func (f *fleet) release(a *agent, dispatchID string) {
-	if i := a.find(dispatchID); i >= 0 {
-		a.open = slices.Delete(a.open, i, i+1)
-		f.refresh(a)
 	}
 }

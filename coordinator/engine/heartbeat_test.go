@@ -138,15 +138,15 @@ func TestStaleOnTime(t *testing.T) {
 		t.Fatalf("next deadline %v, want %v", at, heard.Add(staleAfter))
 	}
 	want(t, r.pass(staleAfter-1))
-	want(t, r.pass(1), "agent a stale")
+	want(t, r.pass(1), "agent a stale", "take back agent.a")
 	if _, ok := r.NextDeadline(); ok {
 		t.Error("a stale agent has nothing to wait for")
 	}
 	want(t, r.assign(job("t1"))) // waits for it
-	want(t, r.hear(beat("a")), "agent a online", "dispatch t1.1 a")
-	want(t, r.hear(beat("a").status(coordinator.StatusOffline)), "agent a offline")
+	want(t, r.hear(beat("a")), "agent a online", "leave agent.a", "dispatch t1.1 a")
+	want(t, r.hear(beat("a").status(coordinator.StatusOffline)), "agent a offline", "take back agent.a")
 	want(t, r.pass(2*staleAfter)) // who said goodbye does not become stale
-	want(t, r.hear(beat("a").active(1)), "agent a online")
+	want(t, r.hear(beat("a").active(1)), "agent a online", "leave agent.a")
 }
 
 // TestLateTick: when a stall makes several things due at once, silence counts
@@ -159,7 +159,7 @@ func TestLateTick(t *testing.T) {
 	r.confirm(1)
 	r.giveBack(r.latest())        // its back-off is 125 to 250 ms
 	r.now = r.now.Add(staleAfter) // the shell stalled: the retry, its patience and the silence are all overdue
-	want(t, r.apply(coordinator.Tick{}), "fail t1 retries_exhausted", "agent a stale", "agent b stale")
+	want(t, r.apply(coordinator.Tick{}), "fail t1 retries_exhausted", "agent a stale", "take back agent.a", "agent b stale", "take back agent.b")
 }
 
 // TestStartUpGrace: until one health interval has passed since the session
@@ -204,6 +204,6 @@ func TestStartUpGrace(t *testing.T) {
 		p := policyOf(worker("a"))
 		want(t, r.apply(coordinator.PolicyChanged{Policy: &p.Policy}))
 		want(t, r.pass(interval-1)) // silent for 120 + 29 s
-		want(t, r.pass(1), "agent a stale")
+		want(t, r.pass(1), "agent a stale", "take back agent.a")
 	})
 }

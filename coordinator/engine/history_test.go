@@ -19,7 +19,7 @@ var (
 	taskIDs      = []coordinator.TaskID{"t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9"}
 	outcomes     = []coordinator.PublishOutcome{
 		coordinator.PublishConfirmed, coordinator.PublishConfirmed, coordinator.PublishConfirmed, coordinator.PublishConfirmed,
-		coordinator.PublishUnroutable, coordinator.PublishRejected, coordinator.PublishUnknown, coordinator.PublishNotSent,
+		coordinator.PublishUnroutable, coordinator.PublishRejected, coordinator.PublishUnknown, coordinator.PublishNotSent, coordinator.PublishAbandoned,
 	}
 )
 
@@ -44,6 +44,7 @@ func (h *history) changePolicy(t *rapid.T) {
 		},
 		Settings: coordinator.Settings{
 			MaxRetryAttempts:  rapid.IntRange(1, 3).Draw(t, "max_retry_attempts"),
+			PoisonedAfter:     rapid.IntRange(1, 3).Draw(t, "poisoned after"),
 			StaleAfter:        seconds(t, "stale", 20, 60),
 			MaxQueueSize:      rapid.SampledFrom([]int{2, 50}).Draw(t, "max_queue_size"),
 			AssignmentTimeout: seconds(t, "assignment timeout", 0, 5, 30, 30),
@@ -56,10 +57,11 @@ func (h *history) changePolicy(t *rapid.T) {
 	}
 	for _, id := range someOf(t, "agents", agentIDs, 8) {
 		p.Agents = append(p.Agents, coordinator.AgentSpec{
-			ID: id, Queue: "agent." + string(id),
+			ID: id, Queue: rapid.SampledFrom([]string{"agent.", "agent.", "agent.", "work."}).Draw(t, "queue") + string(id),
 			Capabilities:  someOf(t, "capabilities", capabilities, 4),
 			MaxConcurrent: rapid.IntRange(1, 3).Draw(t, "slots"),
 			Rank:          rapid.IntRange(1, 5).Draw(t, "rank"), HealthCheckInterval: 10 * time.Second,
+			Timeout: seconds(t, "timeout", 5, 60),
 		})
 	}
 	h.do(coordinator.PolicyChanged{Policy: p})
@@ -75,6 +77,9 @@ func (h *history) changeSession(t *rapid.T) {
 	case !h.session:
 		h.openSession(t)
 	case rapid.IntRange(0, 2).Draw(t, "lost at 0") == 0:
+		if rapid.Bool().Draw(t, "drained first") {
+			h.do(coordinator.DrainBegan{})
+		}
 		h.loseSession()
 	default:
 		t.Skip("the session goes on")
@@ -84,9 +89,6 @@ func (h *history) changeSession(t *rapid.T) {
 func (h *history) loseSession() {
 	h.session = false
 	h.checking = nil // the shell that was asked is gone with its session
-	for _, handle := range slices.Sorted(maps.Keys(h.inState(stateDispatching))) {
-		h.arrived = append(h.arrived, *h.m.tasks[handle].live) // it may have
-	}
 	h.do(coordinator.SessionLost{})
 }
 
@@ -113,18 +115,8 @@ func (h *history) sendTask(t *rapid.T) {
 	if s := seconds(t, "deadline", 0, 0, 0, 10); s > 0 {
 		task.Deadline = h.now.Add(s)
 	}
-	h.deliver(delivery{task: task}, false)
-}
-
-func (h *history) deliver(d delivery, again bool) {
 	h.handle++
-	if d.returned == nil {
-		h.do(coordinator.TaskReceived{Handle: h.handle, Task: d.task, Redelivered: again})
-		return
-	}
-	h.do(coordinator.TaskReturned{
-		Handle: h.handle, Task: d.task, Agent: d.returned.Agent, Attempt: d.returned.Attempt, Tried: d.returned.Tried, Redelivered: again,
-	})
+	h.do(coordinator.TaskReceived{Handle: h.handle, Task: task})
 }
 
 // redeliver hands out again what was held when the session ended.
@@ -133,14 +125,25 @@ func (h *history) redeliver(t *rapid.T) {
 	if len(h.lost) == 0 {
 		t.Skip("nothing to redeliver")
 	}
-	i := rapid.IntRange(0, len(h.lost)-1).Draw(t, "which")
-	d := h.lost[i]
-	h.lost = slices.Delete(h.lost, i, i+1)
-	h.deliver(d, true)
+	h.deliverAgain(rapid.IntRange(0, len(h.lost)-1).Draw(t, "which"))
 }
 
-// returnOne gives back a dispatch that an agent has or may have. Dead-lettering
-// is at-least-once: some come twice.
+func (h *history) deliverAgain(i int) {
+	r := h.lost[i]
+	h.lost = slices.Delete(h.lost, i, i+1)
+	r.again = true
+	h.handle++
+	if r.returned == nil {
+		h.do(coordinator.TaskReceived{Handle: h.handle, Task: r.task, Redelivered: true})
+		return
+	}
+	ev := *r.returned
+	ev.Handle, ev.Redelivered = h.handle, true
+	h.do(ev)
+}
+
+// returnOne gives back a dispatch that an agent has or may have, perhaps before
+// the broker has confirmed it. Dead-lettering is at-least-once: some come twice.
 func (h *history) returnOne(t *rapid.T) {
 	h.needSession(t)
 	if len(h.arrived) == 0 {
@@ -151,7 +154,90 @@ func (h *history) returnOne(t *rapid.T) {
 	if rapid.IntRange(0, 4).Draw(t, "twice at 0") > 0 {
 		h.arrived = slices.Delete(h.arrived, i, i+1)
 	}
-	h.deliver(delivery{d.Task, &d}, false)
+	cause := coordinator.ReturnCause(rapid.IntRange(0, coordinator.NumReturnCauses-1).Draw(t, "cause"))
+	h.handle++
+	h.do(coordinator.TaskReturned{
+		Handle: h.handle, Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Tried: d.Tried, Failed: d.Failed, Cause: cause,
+		Redelivered: cause == coordinator.ReturnTakenBack && rapid.Bool().Draw(t, "in hand"),
+	})
+}
+
+// sendResult has an agent tell how a dispatch ended: usually one that it has, or
+// had; before or after its confirm, its return or its end, perhaps more than once.
+func (h *history) sendResult(t *rapid.T) {
+	if len(h.arrived) == 0 {
+		t.Skip("no dispatch to tell of")
+	}
+	d := h.arrived[rapid.IntRange(0, len(h.arrived)-1).Draw(t, "which")]
+	r := coordinator.Result{
+		Task: d.Task.ID, Agent: d.Agent, DispatchID: d.DispatchID,
+		Outcome:   coordinator.Outcome(rapid.IntRange(0, coordinator.NumOutcomes-1).Draw(t, "outcome")),
+		Attempted: rapid.Bool().Draw(t, "attempted"),
+		Timestamp: h.now.Add(h.skew[d.Agent] - seconds(t, "made ago", 0, 0, 1, 15)),
+	}
+	switch rapid.IntRange(0, 9).Draw(t, "wrong in") {
+	case 0:
+		r.Agent = rapid.SampledFrom(agentIDs).Draw(t, "agent")
+	case 1:
+		r.DispatchID = ""
+	case 2:
+		r.DispatchID = rapid.SampledFrom([]string{"t0.1", "t1.2", "t1.x", "t1.0"}).Draw(t, "dispatch id")
+	}
+	h.do(coordinator.ResultReported{Result: r, Live: true})
+}
+
+// cancel withdraws a task, in whatever state it is.
+func (h *history) cancel(t *rapid.T) {
+	h.needSession(t)
+	h.token++
+	h.answered = false
+	h.do(coordinator.CancelRequested{Task: rapid.SampledFrom(taskIDs).Draw(t, "task"), Token: h.token})
+	if !h.answered {
+		t.Fatal("a cancel was not answered")
+	}
+}
+
+func (h *history) order(t *rapid.T) {
+	h.do(coordinator.AgentOrdered{
+		Agent: rapid.SampledFrom(agentIDs).Draw(t, "agent"),
+		Order: rapid.SampledFrom([]coordinator.Order{
+			coordinator.OrderCordon, coordinator.OrderDrain, coordinator.OrderUncordon, coordinator.OrderUncordon,
+		}).Draw(t, "order"),
+	})
+}
+
+// look is what the broker says of a queue, of one that was asked for or any.
+func (h *history) look(t *rapid.T) {
+	h.needSession(t)
+	id := rapid.SampledFrom(agentIDs).Draw(t, "agent")
+	if list := h.e.Watched(h.now, 3); len(list) > 0 && rapid.Bool().Draw(t, "one that was asked for") {
+		id = list[0].Agent
+	}
+	if a := h.m.agents[id]; a == nil {
+		t.Skip("nobody knows it")
+	}
+	if rapid.IntRange(0, 9).Draw(t, "taking back ended at 0") == 0 {
+		h.do(coordinator.TakeBackEnded{Agent: id})
+		return
+	}
+	h.do(coordinator.QueueSeen{
+		Agent: id, Ready: rapid.IntRange(0, 1).Draw(t, "ready"), Consumers: rapid.IntRange(0, 1).Draw(t, "consumers"),
+	})
+}
+
+// flap has one agent come and go a few times in a moment.
+func (h *history) flap(t *rapid.T) {
+	id := rapid.SampledFrom(agentIDs).Draw(t, "agent")
+	for range rapid.IntRange(1, 3).Draw(t, "times") {
+		for _, s := range []coordinator.AgentStatus{coordinator.StatusReady, coordinator.StatusOffline} {
+			h.now = h.now.Add(25 * time.Millisecond)
+			r := coordinator.AgentReport{Agent: id, Status: s, Available: 3, Timestamp: h.now.Add(h.skew[id])}
+			if !h.plain[id] {
+				r.ActiveTasks = []coordinator.TaskID{}
+			}
+			h.do(coordinator.AgentReported{Live: true, Report: r})
+		}
+	}
 }
 
 func (h *history) sendReport(t *rapid.T) {
@@ -160,6 +246,10 @@ func (h *history) sendReport(t *rapid.T) {
 		h.skew[id] = rapid.SampledFrom([]time.Duration{0, -10 * time.Minute, 10 * time.Minute}).Draw(t, "clock")
 	}
 	late := seconds(t, "made ago", 0, 0, 0, 1, 15)
+	var running []coordinator.TaskID
+	if !h.plain[id] {
+		running = someOf(t, "active_task_ids", taskIDs, 3)
+	}
 	h.do(coordinator.AgentReported{
 		Live: rapid.IntRange(0, 5).Draw(t, "past at 0") > 0,
 		Report: coordinator.AgentReport{
@@ -169,6 +259,7 @@ func (h *history) sendReport(t *rapid.T) {
 				coordinator.StatusBusy, coordinator.StatusOffline,
 			}).Draw(t, "status"),
 			Load:          rapid.SampledFrom([]float64{0, 0, 0.5, 0.8999, 0.9, 1}).Draw(t, "load"),
+			ActiveTasks:   running,
 			Active:        rapid.SampledFrom([]int{0, 0, 0, 1, 2, 4}).Draw(t, "active"),
 			Available:     rapid.SampledFrom([]int{0, 1, 2, 3, 3, 3}).Draw(t, "available"),
 			MaxConcurrent: rapid.SampledFrom([]int{0, 0, 0, 1, 9}).Draw(t, "reported max"),
@@ -187,14 +278,11 @@ func (h *history) settleOne(t *rapid.T) {
 	}
 	handle := rapid.SampledFrom(open).Draw(t, "handle")
 	outcome := rapid.SampledFrom(outcomes).Draw(t, "outcome")
-	if outcome == coordinator.PublishConfirmed || outcome == coordinator.PublishUnknown {
-		h.arrived = append(h.arrived, *h.m.tasks[handle].live)
-	}
-	if outcome == coordinator.PublishUnknown {
-		h.lost = append(h.lost, h.deliveryOf(handle))
+	if d := h.l.receipts[handle].live; outcome != coordinator.PublishConfirmed && outcome != coordinator.PublishUnknown {
+		h.arrived = slices.DeleteFunc(h.arrived, func(x *coordinator.Dispatch) bool { return x == d }) // it never did
 	}
 	h.do(coordinator.DispatchSettled{Handle: handle, Outcome: outcome})
-	if outcome == coordinator.PublishUnknown {
+	if outcome == coordinator.PublishUnknown || outcome == coordinator.PublishAbandoned {
 		h.loseSession()
 	}
 }
@@ -238,7 +326,8 @@ func showEvent(ev coordinator.Event) string {
 	case coordinator.TaskReceived:
 		return fmt.Sprintf("received %d: %+v redelivered=%v", ev.Handle, *ev.Task, ev.Redelivered)
 	case coordinator.TaskReturned:
-		return fmt.Sprintf("returned %d: %s.%d from %s, tried %v", ev.Handle, ev.Task.ID, ev.Attempt, ev.Agent, ev.Tried)
+		return fmt.Sprintf("returned %d: %s.%d from %s, %s, tried %v, failed %v, redelivered=%v",
+			ev.Handle, ev.Task.ID, ev.Attempt, ev.Agent, ev.Cause, ev.Tried, ev.Failed, ev.Redelivered)
 	case coordinator.DispatchSettled:
 		return fmt.Sprintf("settled %d %s", ev.Handle, ev.Outcome)
 	}

@@ -47,7 +47,7 @@ func checkIndexes(t failer, e *Engine) {
 		if o.handle != h {
 			t.Fatalf("handle %d is kept under %d", o.handle, h)
 		}
-		if (o.expire.index >= 0) != (o.state == stateWaiting || o.state == stateDelayed) ||
+		if (o.expire.index >= 0) != (o.state == stateWaiting || o.state == stateDelayed) || // a lease begins when it is settled
 			(o.state == stateDelayed) != (o.retry.index >= 0 || slices.Contains(e.retries.tasks, o)) {
 			t.Fatalf("%s in state %d: expire %d, retry %d", o.task.ID, o.state, o.expire.index, o.retry.index)
 		}
@@ -92,25 +92,89 @@ func checkIndexes(t failer, e *Engine) {
 	if e.memory.size() < len(e.memory.index) { // a record that was replaced stays until its time
 		t.Fatalf("memory holds %d records, the index %d", e.memory.size(), len(e.memory.index))
 	}
+	checkReferences(t, e)
+	checkAccounts(t, e)
+}
+
+// checkReferences: the memory's records of open tasks and the open tasks refer to
+// each other, one to one.
+func checkReferences(t failer, e *Engine) {
+	t.Helper()
 	open := 0
 	for half, number := range e.memory.index {
 		r := e.memory.at(number)
-		_, unsettled := e.memory.unsettled[r.key]
-		if r.key[0] != half || number < e.memory.first || unsettled != (r.fate == fateUnsettled) {
-			t.Fatalf("record %d %+v under %x, unsettled %v", number, r, half, unsettled)
+		if r.key[0] != half || number < e.memory.first {
+			t.Fatalf("record %d %+v under %x", number, r, half)
 		}
-		if r.fate == fateOpen {
-			open++
+		if !r.fate.isOpen() {
+			continue
+		}
+		open++
+		if o := e.tasks.all[r.ref]; o == nil || o.number != r.ref || o.key != r.key {
+			t.Fatalf("record %d is open and refers to %d: %+v", number, r.ref, o)
+		}
+	}
+	for n, o := range e.tasks.all {
+		if o == nil {
+			continue
+		}
+		open--
+		r := e.memory.record(o.key, o.record)
+		switch {
+		case r == nil || r.ref != o.number || int(o.number) != n || o.over:
+			t.Fatalf("%s is number %d at %d, over %v, its record is %+v", o.task.ID, o.number, n, o.over, r)
+		case (r.fate == fateOpen) != (o.state != stateLeased), (e.held[o.handle] == o) != (o.state != stateLeased):
+			t.Fatalf("%s in state %d, fate %d, held %v", o.task.ID, o.state, r.fate, e.held[o.handle] == o)
+		case o.state == stateLeased && (o.expire.index >= 0) != (o.agent.tracked || len(o.tried) > 0 || o.unanswered):
+			t.Fatalf("%s is with %s, its deadline is watched: %v", o.task.ID, o.agent.spec.ID, o.expire.index >= 0)
+		case o.state >= stateDispatching && (o.place < 0) != o.returning:
+			t.Fatalf("%s is with %s, at %d of its account, returning %v", o.task.ID, o.agent.spec.ID, o.place, o.returning)
+		}
+	}
+	if open != 0 {
+		t.Fatalf("%d more open records than open tasks", open)
+	}
+	for _, n := range e.tasks.free {
+		if e.tasks.all[n] != nil {
+			t.Fatalf("number %d is free and %s's", n, e.tasks.all[n].task.ID)
 		}
 	}
 	for _, o := range e.held {
-		if r := e.memory.record(o.key, o.record); r == nil || r.key != o.key || r.fate != fateOpen {
-			t.Fatalf("%s is held, its record is %+v", o.task.ID, r)
+		if o.over != (o.number == 0) || o.over && o.state != stateDispatching {
+			t.Fatalf("%s is held in state %d, number %d, over %v", o.task.ID, o.state, o.number, o.over)
 		}
-		open--
 	}
-	if open != 0 {
-		t.Fatalf("%d open records without a task", open)
+}
+
+// checkAccounts: what is on an agent's account knows its place, and the counts are
+// those of its parts.
+func checkAccounts(t failer, e *Engine) {
+	t.Helper()
+	taken := 0
+	for _, fleet := range []map[coordinator.AgentID]*agent{e.fleet.byID, e.fleet.left} {
+		for id, a := range fleet {
+			uncovered := 0
+			for i, o := range a.open {
+				if !o.covered {
+					uncovered++
+				}
+				if o.place != i || o.agent != a || o.over && o.expire.index >= 0 {
+					t.Fatalf("%s at %d of the account of %s knows its place as %d of %s", o.task.ID, i, id, o.place, o.agent.spec.ID)
+				}
+			}
+			if uncovered != a.uncovered || a.credit < 0 || a.credit > len(a.recent) {
+				t.Fatalf("%s: uncovered %d, recounted %d; credit %d of %d", id, a.uncovered, uncovered, a.credit, len(a.recent))
+			}
+			if a.takenQueue != "" {
+				taken++
+				if a.number < 0 || a.takenQueue != a.spec.Queue {
+					t.Fatalf("%s is taken back, of %s (%d)", a.takenQueue, id, a.number)
+				}
+			}
+		}
+	}
+	if taken != e.takeBacks || taken > maxTakeBacks {
+		t.Fatalf("%d queues are taken back, counted %d", taken, e.takeBacks)
 	}
 }
 

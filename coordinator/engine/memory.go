@@ -18,27 +18,59 @@ func keyOf(id coordinator.TaskID) idKey {
 type fate uint8
 
 const (
-	fateForgotten  fate = iota // may come again as if new
+	fateForgotten  fate = iota // given up before it had an end: may come again as if new
+	fateFailed                 // refused with its delivery: may come again as if new
 	fateOpen                   // being decided
 	fateUnsettled              // published, answer unknown: the session ended
-	fateDispatched             // confirmed
+	fateDispatched             // confirmed: an agent has it
+	fateLetGo                  // confirmed, and its agent says no more than heartbeats
+	fateSucceeded              // ended by its agent's word
+	fateGaveUp                 // ended as failed by its agent's word: may come again as if new
+	fateTimedOut               // no result in time: may come again as if new
+	fateWithdrawn              // cancelled before it was ever seen
+	fateCancelled              // ended by a cancel, with its delivery (ref 0) or by its agent
 )
 
-// record is what is remembered of one task id.
+// isOpen: the record's task is one of the engine's open tasks, and ref its number.
+func (f fate) isOpen() bool { return f == fateOpen || f == fateUnsettled || f == fateDispatched }
+
+// mayComeAgain: a message from task.assign under this id is taken as a new task.
+func (f fate) mayComeAgain() bool {
+	return f == fateForgotten || f == fateFailed || f == fateGaveUp || f == fateTimedOut
+}
+
+// hasEnded: its outcome has been told, and not with a delivery that the broker
+// may hand out again.
+func (f fate) hasEnded() bool {
+	return f == fateSucceeded || f == fateGaveUp || f == fateTimedOut || f == fateCancelled
+}
+
+// record is what is remembered of one task id. It holds no pointer, so that the
+// garbage collector need not look at the ring.
 type record struct {
 	key     idKey
 	content uint64
 	seen    time.Duration // since the memory's epoch
+	ref     uint32        // open: number of the task; else: serial of the agent that had it last, 0: none
 	attempt uint16        // the latest dispatch made under this id; 0: none
 	fate    fate
+	letGo   letGoFlags
 }
 
-// openDecision is a dispatch whose confirm never came: a copy of the task goes
-// the same way, under the same dispatch id.
-type openDecision struct {
-	agent   coordinator.AgentID
-	attempt int
+// untold tells whether a delivery that was failed because of a cancel is here
+// again without anybody knowing whether its outcome got through.
+func (r *record) untold(redelivered bool) bool {
+	return r.fate == fateCancelled && r.ref == 0 && redelivered
 }
+
+// letGoFlags is what is known of a dispatch that was let go.
+type letGoFlags uint8
+
+const (
+	withdrawn letGoFlags = 1 << iota // somebody asked to cancel it
+	returning                        // its agent has said that it gives it back
+	attempted                        // and that it had begun
+)
 
 // memory knows the task ids of the dedupe window, bounded by time and by number:
 // a ring of records in order of last sight, numbered from 0 on, and an index
@@ -50,14 +82,12 @@ type memory struct {
 	ring        []record // its length is a power of two
 	first, next uint64   // numbers of the oldest record and of the next to come
 	index       map[uint64]uint64
-	unsettled   map[idKey]openDecision
 }
 
 func newMemory() memory {
 	return memory{
-		ring:      make([]record, 1024),
-		index:     make(map[uint64]uint64),
-		unsettled: make(map[idKey]openDecision),
+		ring:  make([]record, 1024),
+		index: make(map[uint64]uint64),
 	}
 }
 
@@ -87,33 +117,28 @@ func (m *memory) record(key idKey, number uint64) *record {
 
 // find returns the record of a task id, or nil when it is not in the window.
 func (m *memory) find(now time.Time, key idKey, s coordinator.Settings) *record {
-	m.expire(now, s)
 	number, ok := m.lookup(key)
 	if !ok {
 		return nil
 	}
 	r := m.at(number)
-	past := r.seen <= now.Sub(m.epoch)-s.DedupeWindow && r.fate != fateOpen
-	if past || r.fate == fateForgotten {
+	if !r.fate.isOpen() && r.seen <= now.Sub(m.epoch)-s.DedupeWindow {
 		return nil
 	}
 	return r
 }
 
-// remember notes an open task as the newest, replacing what was known of its id,
-// and returns the number of its record. A task that failed and is submitted
+// remember notes a task as the newest, replacing what was known of its id, and
+// returns the number of its record. A task that ended badly and is submitted
 // again goes on counting its attempts (see record.attempt), so that no dispatch
 // id is ever used for two dispatches.
-func (m *memory) remember(now time.Time, key idKey, content uint64) uint64 {
+func (m *memory) remember(now time.Time, key idKey, content uint64, fate fate, ref uint32) uint64 {
 	if m.epoch.IsZero() {
 		m.epoch = now
 	}
-	r := record{key: key, content: content, seen: now.Sub(m.epoch), fate: fateOpen}
+	r := record{key: key, content: content, seen: now.Sub(m.epoch), fate: fate, ref: ref}
 	if number, ok := m.lookup(key); ok {
 		old := m.at(number)
-		if old.fate == fateUnsettled {
-			delete(m.unsettled, key)
-		}
 		r.attempt, old.fate = old.attempt, fateForgotten
 	}
 	return m.append(r)
@@ -140,51 +165,47 @@ func (m *memory) append(r record) uint64 {
 // all the others after a quiet hour, or when very many are open.
 const expireStep = 8
 
-// expire drops what is older than the window or beyond the bound. A task that is
-// still open is kept, as if it had just been seen.
-func (m *memory) expire(now time.Time, s coordinator.Settings) {
+// recall drops what is older than the window or beyond the bound, and then finds
+// the record of a task id; nil when there is none (any more). A task that is
+// still being decided, or with an agent that will tell how it ended, is kept as
+// if it had just been seen.
+func (e *Engine) recall(now time.Time, key idKey) *record {
+	m, s := &e.memory, e.policy.Settings
 	oldest := now.Sub(m.epoch) - s.DedupeWindow
 	for range min(expireStep, m.size()) {
 		r := m.at(m.first)
 		if r.seen > oldest && m.size() < s.DedupeMaxIDs {
-			return
+			break
 		}
 		number := m.first
 		m.first++
-		if r.fate == fateUnsettled {
-			delete(m.unsettled, r.key)
+		if m.index[r.key[0]] != number {
+			continue // replaced by a newer one
 		}
-		switch {
-		case m.index[r.key[0]] != number: // replaced by a newer one
-		case r.fate == fateOpen:
+		t := e.tasks.of(r)
+		if t != nil && !e.mayLetGo(t) {
 			again := *r
 			again.seen = now.Sub(m.epoch)
 			m.append(again)
-		default:
-			delete(m.index, r.key[0])
+			continue
 		}
+		if t != nil { // on its agent's account it stays
+			e.retire(t)
+		}
+		delete(m.index, r.key[0])
 	}
+	r := m.find(now, key, s)
+	if t := e.tasks.of(r); t != nil && r.seen <= oldest && e.mayLetGo(t) {
+		r.fate = fateForgotten
+		e.retire(t)
+		return nil
+	}
+	return r
 }
 
-// forget lets the id come again as if it were new, but for the number of
-// dispatches already made under it.
-func (m *memory) forget(key idKey, number uint64, dispatches int) {
-	if r := m.record(key, number); r != nil {
-		r.fate, r.attempt = fateForgotten, uint16(dispatches)
-	}
-}
-
-// settle notes that a dispatch of the id was confirmed under this attempt.
-func (m *memory) settle(key idKey, number uint64, attempt int) {
-	if r := m.record(key, number); r != nil {
-		r.fate, r.attempt = fateDispatched, uint16(attempt)
-	}
-}
-
-// leaveOpen notes that the answer to a dispatch never came.
-func (m *memory) leaveOpen(key idKey, number uint64, d openDecision) {
-	if r := m.record(key, number); r != nil {
-		r.fate, r.attempt = fateUnsettled, uint16(d.attempt)
-		m.unsettled[key] = d
+// note changes the fate of the id of an open task.
+func (m *memory) note(t *openTask, f fate, ref uint32, attempt int) {
+	if r := m.record(t.key, t.record); r != nil {
+		r.fate, r.ref, r.attempt = f, ref, uint16(attempt)
 	}
 }

@@ -143,8 +143,8 @@ func TestSessionLost(t *testing.T) {
 		if d := r.latest(); len(d.Tried) != 0 {
 			t.Errorf("tried %v: nothing came back from anybody", d.Tried)
 		}
-		if got := r.Snapshot(r.now).Agents[0].Uncovered; got != 1 {
-			t.Errorf("%d uncovered at a, want 1: the first copy may be in its queue", got)
+		if got := r.Snapshot(r.now).Agents[0].Uncovered; got != 0 {
+			t.Errorf("%d uncovered at a, want 0: it is gone, and speaks for itself when it is back", got)
 		}
 	})
 	t.Run("the agent is gone: another, next attempt", func(t *testing.T) {

@@ -9,75 +9,84 @@ import (
 	"taskbus/coordinator"
 )
 
-// model is the rules of the engine written down a second time, naively: no
-// index, no cache, every question answered by going through everything. It
-// learns of dispatches from the engine's effects and judges each of them.
+// model is the rules of choice and of slots written down a second time, naively:
+// no index, no cache, every question answered by going through everything. It
+// learns of dispatches from the engine's effects and judges each of them. What
+// becomes of tasks is the ledger's business.
 type model struct {
 	policy   *coordinator.Policy
 	graceEnd time.Time
 	agents   map[coordinator.AgentID]*modelAgent // every agent that ever was
-	tasks    map[coordinator.Handle]*modelTask   // every delivery that ever was
-	fates    map[coordinator.TaskID]modelFate
-	sequence uint64    // of dispatches
-	ticked   time.Time // when tick was last called with a later time than before
-	before   time.Time // the tick before that
+	orders   map[coordinator.AgentID]coordinator.Order
+	returned *modelSlot // of the return that is being applied, nil otherwise
+	sequence uint64     // of dispatches
+	ticked   time.Time  // when tick was last called with a later time than before
+	before   time.Time  // the tick before that
 }
 
 type modelAgent struct {
 	spec       coordinator.AgentSpec
 	listed     bool
+	state      coordinator.AgentState
 	heard      time.Time // zero: never
-	silent     bool      // went stale
 	report     coordinator.AgentReport
 	offset     *time.Duration // smallest (arrival − timestamp) of live reports
-	open       []openDispatch // the engine's type: an id and when it settled
+	slots      []*modelSlot   // dispatches that count against it
+	ends       []modelEnd     // ends it has told since its latest report
 	assignedAt uint64         // sequence of the latest dispatch
 	noQueue    bool
 	coolsAt    time.Time
+
+	hadConsumer bool
+	departures  []time.Time // the latest, each less than flapMemory after the one before
+	steadyAt    time.Time
 }
 
-// modelTask is a delivery. Exactly one of open, ended and void holds.
-type modelTask struct {
-	handle            coordinator.Handle
-	task              *coordinator.Task
-	tried             []coordinator.AgentID
-	open, ended, void bool
-	live              *coordinator.Dispatch // published and not settled
+// modelSlot is a dispatch that counts against its agent: on top of what the agent
+// reports, until a report speaks for it.
+type modelSlot struct {
+	id      string
+	task    coordinator.TaskID
+	settled time.Time // zero: on its way
+	covered bool
+	over    bool // it has ended otherwise; only the agent's reports can free the slot
 }
 
-// modelFate is what is known of a task id.
-type modelFate struct {
-	content uint64
-	state   fate
-	agent   coordinator.AgentID // of the open decision, when state is fateUnsettled
-	attempt int
+// modelEnd is an end that an agent has told; counted: its latest report still
+// counts the task as active.
+type modelEnd struct {
+	task           coordinator.TaskID
+	stamp, settled time.Time
+	counted        bool
 }
 
 func newModel() *model {
-	return &model{
-		agents: make(map[coordinator.AgentID]*modelAgent),
-		tasks:  make(map[coordinator.Handle]*modelTask),
-		fates:  make(map[coordinator.TaskID]modelFate),
-	}
+	return &model{agents: make(map[coordinator.AgentID]*modelAgent), orders: make(map[coordinator.AgentID]coordinator.Order)}
 }
 
 func (m *model) install(now time.Time, p *coordinator.Policy) {
 	m.policy = p
-	listed := make(map[coordinator.AgentID]bool)
+	was := make(map[coordinator.AgentID]bool)
+	for id, a := range m.agents {
+		was[id], a.listed = a.listed, false
+	}
 	for _, spec := range p.Agents {
-		listed[spec.ID] = true
 		a := m.agents[spec.ID]
 		switch {
 		case a == nil:
 			a = &modelAgent{}
 			m.agents[spec.ID] = a
-		case !a.listed: // only what is on its way is known of one that comes back
-			*a = modelAgent{open: slices.DeleteFunc(a.open, func(d openDispatch) bool { return !d.settled.IsZero() })}
+		case !was[spec.ID]: // only what counts against it is known of one that comes back
+			*a = modelAgent{slots: a.slots}
+		case a.spec.Queue != spec.Queue:
+			a.noQueue, a.coolsAt, a.hadConsumer = false, time.Time{}, false
 		}
 		a.spec, a.listed = spec, true
 	}
-	for id, a := range m.agents {
-		a.listed = listed[id]
+	for _, a := range m.agents {
+		if !a.listed {
+			a.slots = slices.DeleteFunc(a.slots, func(s *modelSlot) bool { return s.over && !s.settled.IsZero() })
+		}
 	}
 	m.tick(now)
 }
@@ -88,10 +97,33 @@ func (m *model) tick(now time.Time) {
 		m.before, m.ticked = m.ticked, now
 	}
 	for _, a := range m.agents {
-		if !a.heard.IsZero() && now.Sub(a.heard) >= m.policy.Settings.StaleAfter && !now.Before(m.graceEnd) {
-			a.silent = true
+		if a.listed && a.state == coordinator.AgentOnline && now.Sub(a.heard) >= m.policy.Settings.StaleAfter && !now.Before(m.graceEnd) {
+			a.enter(now, coordinator.AgentStale)
 		}
 	}
+}
+
+// enter moves the agent to a state. From its third departure in a row on it is
+// held to be unsteady, for 1, 2, 4, … at most 30 s.
+func (a *modelAgent) enter(now time.Time, s coordinator.AgentState) {
+	if a.state == coordinator.AgentOnline && s != a.state {
+		if n := len(a.departures); n > 0 && now.Sub(a.departures[n-1]) > flapMemory {
+			a.departures = nil
+		}
+		a.departures = append(a.departures, now)
+		if n := len(a.departures); n >= 3 {
+			a.steadyAt = now.Add(min(30*time.Second, time.Second<<min(n-3, 10)))
+		}
+	}
+	a.state = s
+	if a.away() {
+		a.slots = slices.DeleteFunc(a.slots, func(s *modelSlot) bool { return s.over && !s.settled.IsZero() })
+	}
+}
+
+// away: it is known not to be there.
+func (a *modelAgent) away() bool {
+	return a.state != coordinator.AgentOnline && a.state != coordinator.AgentNeverSeen
 }
 
 func (m *model) openSession(now time.Time) {
@@ -104,19 +136,19 @@ func (m *model) openSession(now time.Time) {
 	m.graceEnd = now.Add(longest)
 }
 
-// heard applies a heartbeat and reports whether it was accepted.
-func (m *model) heard(now time.Time, r coordinator.AgentReport, live bool) bool {
+// heard applies a heartbeat, if it is to be accepted.
+func (m *model) heard(now time.Time, r coordinator.AgentReport, live bool) {
 	a := m.agents[r.Agent]
 	if a == nil || !a.listed {
-		return false
+		return
 	}
 	if !a.heard.IsZero() {
 		older, same := r.Timestamp.Before(a.report.Timestamp), r.Timestamp.Equal(a.report.Timestamp)
 		switch {
 		case !live && (older || same):
-			return false
+			return
 		case older && now.Sub(a.heard) <= 2*a.spec.HealthCheckInterval:
-			return false
+			return
 		case older:
 			a.offset = nil
 		}
@@ -124,13 +156,71 @@ func (m *model) heard(now time.Time, r coordinator.AgentReport, live bool) bool 
 	if d := now.Sub(r.Timestamp); live && (a.offset == nil || d < *a.offset) {
 		a.offset = &d
 	}
-	a.report, a.heard, a.silent = r, now, false
-	if a.offset != nil {
-		made := r.Timestamp.Add(*a.offset)
-		a.open = slices.DeleteFunc(a.open, func(d openDispatch) bool { return !d.settled.IsZero() && d.settled.Before(made) })
+	a.report, a.heard = r, now
+	a.audit()
+	switch {
+	case r.Status == coordinator.StatusOffline:
+		a.hadConsumer = false
+		a.enter(now, coordinator.AgentOffline)
+	case a.state != coordinator.AgentGone:
+		a.enter(now, coordinator.AgentOnline)
 	}
 	m.tick(now) // a threshold of nothing makes it stale at once
-	return true
+}
+
+// audit says what the newest report speaks for.
+func (a *modelAgent) audit() {
+	exact := a.report.ActiveTasks != nil
+	knows := func(settled time.Time) bool { // of a dispatch that was there before it was made
+		return a.offset != nil && settled.Before(a.report.Timestamp.Add(*a.offset))
+	}
+	a.slots = slices.DeleteFunc(a.slots, func(s *modelSlot) bool {
+		listed, arrived := slices.Contains(a.report.ActiveTasks, s.task), !s.settled.IsZero() && knows(s.settled)
+		s.covered = s.covered || exact && listed || !exact && arrived
+		return s.over && !s.settled.IsZero() && (arrived || exact && listed)
+	})
+	a.ends = slices.DeleteFunc(a.ends, func(e modelEnd) bool { return e.stamp.Before(a.report.Timestamp) })
+	for i := range a.ends {
+		e := &a.ends[i]
+		e.counted = exact && slices.Contains(a.report.ActiveTasks, e.task) || !exact && knows(e.settled)
+	}
+}
+
+// told takes note of an end that the agent has told. slot: the dispatch counts
+// against it; letGo: it did, until a report spoke for it and nobody expected a
+// result. Otherwise it is of a dispatch that has gone to somebody else.
+func (a *modelAgent) told(now time.Time, r *coordinator.Result, slot *modelSlot, letGo bool) {
+	exact, listed := a.report.ActiveTasks != nil, slices.Contains(a.report.ActiveTasks, r.Task)
+	end := modelEnd{task: r.Task, stamp: r.Timestamp}
+	end.counted = !r.Timestamp.Before(a.report.Timestamp) && (!exact || listed)
+	switch {
+	case slot != nil:
+		end.settled, end.counted = slot.settled, end.counted && slot.covered
+		if slot.settled.IsZero() {
+			end.settled = now
+		}
+		a.drop(slot)
+	case letGo:
+	case !listed, !end.counted, slices.ContainsFunc(a.ends, func(e modelEnd) bool { return e.task == r.Task }):
+		return
+	}
+	a.ends = append(a.ends, end)
+}
+
+// seen hears of the consumers of the agent's queue.
+func (m *model) seen(now time.Time, ev coordinator.QueueSeen) {
+	a := m.agents[ev.Agent]
+	switch {
+	case !a.listed:
+	case ev.Consumers > 0:
+		a.hadConsumer = true
+		if a.state == coordinator.AgentGone {
+			a.enter(now, coordinator.AgentOnline)
+			m.tick(now)
+		}
+	case a.hadConsumer && a.state == coordinator.AgentOnline:
+		a.enter(now, coordinator.AgentGone)
+	}
 }
 
 // most is how many tasks the agent may have.
@@ -141,80 +231,114 @@ func (a *modelAgent) most() int {
 	return a.spec.MaxConcurrent
 }
 
-// newest is the place of the newest dispatch of this id, -1 when there is none.
-func (a *modelAgent) newest(id string) int {
-	for i := range a.open {
-		if j := len(a.open) - 1 - i; a.open[j].dispatchID == id {
-			return j
+// slot finds a dispatch that counts against the agent, nil when none does.
+func (a *modelAgent) slot(id string) *modelSlot {
+	for _, s := range a.slots {
+		if s.id == id {
+			return s
 		}
 	}
-	return -1
+	return nil
 }
 
-func (a *modelAgent) drop(id string) {
-	if i := a.newest(id); i >= 0 {
-		a.open = append(a.open[:i:i], a.open[i+1:]...)
+func (a *modelAgent) drop(s *modelSlot) {
+	a.slots = slices.DeleteFunc(a.slots, func(x *modelSlot) bool { return x == s })
+}
+
+// end notes that a dispatch has ended, and not by the agent's word.
+func (a *modelAgent) end(id string) {
+	if s := a.slot(id); s != nil {
+		if s.over = true; s.covered || a.away() {
+			a.drop(s)
+		}
 	}
 }
 
-func (a *modelAgent) arrive(id string, now time.Time) {
-	if i := a.newest(id); i >= 0 {
-		a.open[i].settled = now
+// credit is how many of its active tasks it has told the end of; uncovered how
+// many dispatches count on top.
+func (a *modelAgent) credit() (n int) {
+	for _, e := range a.ends {
+		if e.counted {
+			n++
+		}
 	}
+	return n
 }
 
-func (a *modelAgent) outstanding() int { return a.report.Active + len(a.open) }
+func (a *modelAgent) uncovered() (n int) {
+	for _, s := range a.slots {
+		if !s.covered {
+			n++
+		}
+	}
+	return n
+}
+
+func (a *modelAgent) outstanding() int { return max(0, a.report.Active-a.credit()) + a.uncovered() }
+
+func (a *modelAgent) reportedLoad() float64 {
+	if a.report.Active == 0 {
+		return a.report.Load
+	}
+	return a.report.Load * float64(max(0, a.report.Active-a.credit())) / float64(a.report.Active)
+}
 
 func (a *modelAgent) load() float64 {
-	return min(1, max(a.report.Load, float64(a.outstanding())/float64(a.most())))
+	return min(1, max(a.reportedLoad(), float64(a.outstanding())/float64(a.most())))
 }
 
 // refusal says why the agent may not have the task now, "" when it may.
-func (m *model) refusal(now time.Time, a *modelAgent, t *modelTask) string {
+func (m *model) refusal(now time.Time, a *modelAgent, t *coordinator.Task, tried []coordinator.AgentID) string {
 	has := func(c string) bool { return slices.Contains(a.spec.Capabilities, c) }
-	for _, c := range slices.Concat(m.policy.Routes[t.task.Type].Required, t.task.Required) {
+	if !a.listed {
+		return "not in the fleet"
+	}
+	for _, c := range slices.Concat(m.policy.Routes[t.Type].Required, t.Required) {
 		if !has(c) {
 			return "lacks " + c
 		}
 	}
 	s := m.policy.Settings
+	_, ordered := m.orders[a.spec.ID]
 	switch {
-	case !a.listed:
-		return "not in the fleet"
-	case slices.Contains(t.task.Excluded, a.spec.ID):
+	case slices.Contains(t.Excluded, a.spec.ID):
 		return "excluded"
-	case slices.Contains(t.tried, a.spec.ID):
+	case slices.Contains(tried, a.spec.ID):
 		return "had it before"
-	case a.heard.IsZero():
-		return "never seen"
-	case a.report.Status == coordinator.StatusOffline:
-		return "offline"
-	case a.silent:
-		return "stale"
-	case a.report.Status == coordinator.StatusBusy && !s.BusyIsEligible:
-		return "busy"
-	case a.outstanding() >= a.most():
-		return "full"
-	case a.report.Available-len(a.open) < 1:
-		return "no available capacity"
-	case a.report.Load >= s.MaxLoad:
-		return "overloaded"
+	case a.state != coordinator.AgentOnline:
+		return a.state.String()
 	case a.noQueue:
 		return "no queue"
+	case ordered && m.orders[a.spec.ID] == coordinator.OrderDrain:
+		return "draining"
+	}
+	// From here on: what does not keep it from going on with what it has.
+	switch {
+	case ordered:
+		return "(cordoned)"
+	case now.Before(a.steadyAt):
+		return "(unsteady)"
+	case a.report.Status == coordinator.StatusBusy && !s.BusyIsEligible:
+		return "(busy)"
+	case a.outstanding() >= a.most():
+		return "(full)"
+	case a.report.Available+min(a.credit(), a.report.Active)-a.uncovered() < 1:
+		return "(no available capacity)"
+	case a.reportedLoad() >= s.MaxLoad:
+		return "(overloaded)"
 	case now.Before(a.coolsAt):
-		return "queue full"
+		return "(queue full)"
 	}
 	return ""
 }
 
-// rank is accepted_at minus priority × ageing: the smaller goes first.
-func (m *model) rank(t *modelTask) time.Time {
-	return t.task.AcceptedAt.Add(-time.Duration(t.task.Priority) * m.policy.Settings.PriorityAgeing)
-}
-
-// first reports whether waiting task a goes before b.
-func (m *model) first(a, b *modelTask) bool {
-	if x, y := m.rank(a), m.rank(b); !x.Equal(y) {
+// first reports whether waiting task a goes before b: the smaller accepted_at −
+// priority × ageing, then the one that arrived first.
+func (m *model) first(a, b *receipt) bool {
+	rank := func(r *receipt) time.Time {
+		return r.task.AcceptedAt.Add(-time.Duration(r.task.Priority) * m.policy.Settings.PriorityAgeing)
+	}
+	if x, y := rank(a), rank(b); !x.Equal(y) {
 		return x.Before(y)
 	}
 	return a.handle < b.handle
@@ -222,40 +346,39 @@ func (m *model) first(a, b *modelTask) bool {
 
 // key is the order in which the task's strategy prefers agents, ties included,
 // as COORDINATOR writes it.
-func (m *model) key(t *modelTask, a *modelAgent) [3]float64 {
+func (m *model) key(t *coordinator.Task, a *modelAgent) []float64 {
 	name := m.policy.Strategy
-	if s := m.policy.Routes[t.task.Type].Strategy; s != "" {
+	if s := m.policy.Routes[t.Type].Strategy; s != "" {
 		name = s
 	}
-	if t.task.Strategy != "" {
-		name = t.task.Strategy
+	if t.Strategy != "" {
+		name = t.Strategy
 	}
 	turn := float64(a.assignedAt)
 	switch {
 	case name == "round_robin":
-		return [3]float64{turn}
+		return []float64{turn}
 	case name == "capability_match":
-		return [3]float64{a.load(), -float64(len(a.spec.Capabilities)), turn}
-	case name == "priority_based" && t.task.Priority >= coordinator.PriorityHigh:
-		return [3]float64{float64(a.spec.Rank), a.load(), turn}
+		return []float64{a.load(), -float64(len(a.spec.Capabilities)), turn}
+	case name == "priority_based" && t.Priority >= coordinator.PriorityHigh:
+		return []float64{float64(a.spec.Rank), a.load(), turn}
 	}
-	return [3]float64{a.load(), 0, turn}
+	return []float64{a.load(), 0, turn}
 }
 
 // best is the agent the task should go to, nil when nobody may have it.
-func (m *model) best(now time.Time, t *modelTask) *modelAgent {
-	preferred := m.policy.Routes[t.task.Type].Preferred
-	if len(t.task.Preferred) > 0 {
-		preferred = t.task.Preferred
+func (m *model) best(now time.Time, t *coordinator.Task, tried []coordinator.AgentID) *modelAgent {
+	preferred := m.policy.Routes[t.Type].Preferred
+	if len(t.Preferred) > 0 {
+		preferred = t.Preferred
 	}
-	pick := func(among func(coordinator.AgentID) bool) *modelAgent {
-		var best *modelAgent
+	pick := func(among func(coordinator.AgentID) bool) (best *modelAgent) {
 		for _, id := range slices.Sorted(maps.Keys(m.agents)) {
 			a := m.agents[id]
-			if !among(id) || m.refusal(now, a, t) != "" {
+			if !among(id) || m.refusal(now, a, t, tried) != "" {
 				continue
 			}
-			if best == nil || slices.Compare(arr(m.key(t, a)), arr(m.key(t, best))) < 0 {
+			if best == nil || slices.Compare(m.key(t, a), m.key(t, best)) < 0 {
 				best = a
 			}
 		}
@@ -267,123 +390,54 @@ func (m *model) best(now time.Time, t *modelTask) *modelAgent {
 	return pick(func(coordinator.AgentID) bool { return true })
 }
 
-func arr(k [3]float64) []float64 { return k[:] }
-
-// end notes that a delivery was acknowledged or failed.
-func (m *model) end(h coordinator.Handle) error {
-	t := m.tasks[h]
-	if t == nil || !t.open {
-		return fmt.Errorf("handle %d was ended, but it is not open", h)
-	}
-	if t.live != nil {
-		return fmt.Errorf("handle %d was ended while its dispatch %s is not settled", h, t.live.DispatchID)
-	}
-	t.open, t.ended = false, true
-	return nil
-}
-
-// dispatched judges a dispatch and counts it. resumed: it repeats an open decision.
+// dispatched judges a dispatch and counts it. resumed: it repeats the one that the
+// agent has, or may have.
 func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed bool) error {
-	t, a := m.tasks[d.Handle], m.agents[d.Agent]
-	if t == nil || !t.open || t.live != nil {
-		return fmt.Errorf("handle %d cannot be dispatched: not open or dispatched already", d.Handle)
+	a := m.agents[d.Agent]
+	slot := &modelSlot{id: d.DispatchID, task: d.Task.ID}
+	former := a.slot(d.DispatchID)
+	if former == nil {
+		former = m.returned
 	}
-	for _, other := range m.tasks {
-		if other.live != nil && other.task.ID == t.task.ID {
-			return fmt.Errorf("second live dispatch of %s", t.task.ID)
-		}
+	if resumed && former != nil && former.id == d.DispatchID { // it is the same message again
+		slot.covered = former.covered
+		a.drop(former)
 	}
-	if resumed {
-		a.drop(d.DispatchID) // it is the same message again
-	}
-	why := m.refusal(now, a, t)
-	if resumed {
-		switch why { // it has its slot already: only who is gone, or may not have it, is not asked again
-		case "busy", "full", "no available capacity", "overloaded", "queue full":
-			why = ""
-			if a.noQueue {
-				why = "no queue"
-			}
-		}
+	why := m.refusal(now, a, d.Task, d.Tried)
+	if resumed && why != "" && why[0] == '(' {
+		why = ""
 	}
 	if why != "" {
-		return fmt.Errorf("%s went to %s, which is not eligible: %s", t.task.ID, d.Agent, why)
+		return fmt.Errorf("%s went to %s, which may not have it: %s", d.Task.ID, d.Agent, why)
 	}
-	if !t.task.Deadline.IsZero() && !now.Before(t.task.Deadline) {
-		return fmt.Errorf("%s was dispatched after its deadline", t.task.ID)
-	}
-	// Agents that cool down in the same tick do so one after the other, and the
-	// work goes to the first: the better one may come a moment too late.
-	if best := m.best(now, t); !resumed && best != a && !best.coolsAt.After(m.before) {
-		return fmt.Errorf("%s went to %s, the strategy's choice is %s", t.task.ID, d.Agent, best.spec.ID)
-	}
-	if d.DispatchID != coordinator.DispatchID(t.task.ID, d.Attempt) {
-		return fmt.Errorf("dispatch id %s does not name attempt %d of %s", d.DispatchID, d.Attempt, t.task.ID)
+	// Agents that cool down or become steady in the same tick do so one after the
+	// other, and the work goes to the first: the better one may come too late.
+	if best := m.best(now, d.Task, d.Tried); !resumed && best != a && !best.coolsAt.After(m.before) && !best.steadyAt.After(m.before) {
+		return fmt.Errorf("%s went to %s, the strategy's choice is %s", d.Task.ID, d.Agent, best.spec.ID)
 	}
 	m.sequence++
 	a.assignedAt = m.sequence
-	a.open = append(a.open, openDispatch{dispatchID: d.DispatchID})
-	t.live = d
+	a.slots = append(a.slots, slot)
 	return nil
 }
 
 // settled applies the outcome of a dispatch.
-func (m *model) settled(now time.Time, t *modelTask, o coordinator.PublishOutcome) {
-	d, a := t.live, m.agents[t.live.Agent]
-	t.live = nil
-	switch o {
-	case coordinator.PublishConfirmed:
-		a.arrive(d.DispatchID, now)
-		m.fates[t.task.ID] = modelFate{t.task.ContentHash, fateDispatched, d.Agent, d.Attempt}
+func (m *model) settled(now time.Time, d *coordinator.Dispatch, o coordinator.PublishOutcome) {
+	a := m.agents[d.Agent]
+	s := a.slot(d.DispatchID)
+	if s == nil || !s.settled.IsZero() {
+		return // it has ended already
+	}
+	switch {
+	case o == coordinator.PublishConfirmed, o == coordinator.PublishUnknown, s.over:
+		if s.settled = now; s.over && a.away() {
+			a.drop(s)
+		}
 		return
-	case coordinator.PublishUnknown:
-		t.open, t.void = false, true
-		m.leftOpen(now, t, d)
-		return
-	case coordinator.PublishUnroutable:
+	case o == coordinator.PublishUnroutable:
 		a.noQueue = a.listed
-	case coordinator.PublishRejected:
-		if a.listed {
-			a.coolsAt = now.Add(queueCool)
-		}
+	case o == coordinator.PublishRejected && a.listed:
+		a.coolsAt = now.Add(queueCool)
 	}
-	a.drop(d.DispatchID)
-}
-
-// leftOpen notes a dispatch whose answer never came.
-func (m *model) leftOpen(now time.Time, t *modelTask, d *coordinator.Dispatch) {
-	m.agents[d.Agent].arrive(d.DispatchID, now)
-	m.fates[t.task.ID] = modelFate{t.task.ContentHash, fateUnsettled, d.Agent, d.Attempt}
-}
-
-// loseSession voids every open delivery and gives them in order.
-func (m *model) loseSession(now time.Time) []*modelTask {
-	var lost []*modelTask
-	for _, h := range slices.Sorted(maps.Keys(m.tasks)) {
-		t := m.tasks[h]
-		if !t.open {
-			continue
-		}
-		t.open, t.void = false, true
-		lost = append(lost, t)
-		if t.live != nil {
-			m.leftOpen(now, t, t.live)
-			t.live = nil
-		} else {
-			delete(m.fates, t.task.ID)
-		}
-	}
-	return lost
-}
-
-// learnTried takes over who had the task before; the engine may add the agent of
-// an open decision, but never forget one.
-func (t *modelTask) learnTried(tried []coordinator.AgentID) error {
-	for _, id := range t.tried {
-		if !slices.Contains(tried, id) {
-			return fmt.Errorf("%s: that %s had it before was forgotten", t.task.ID, id)
-		}
-	}
-	t.tried = slices.Clone(tried)
-	return nil
+	a.drop(s)
 }

@@ -13,21 +13,25 @@ import (
 	"taskbus/coordinator"
 )
 
-// history is one random run: the engine under test, the naive model beside it,
-// and everything that happened, so that it can be repeated.
+// history is one random run: the engine under test, the naive model and the
+// ledger beside it, and everything that happened, so that it can be repeated.
 type history struct {
 	t     *rapid.T
 	e     *Engine
 	m     *model
+	l     *ledger
 	now   time.Time
 	steps []step
 
 	handle   coordinator.Handle
+	token    uint64
 	session  bool
 	skew     map[coordinator.AgentID]time.Duration // how wrong each agent's clock is
-	lost     []delivery                            // what the broker will hand out again
-	arrived  []coordinator.Dispatch                // dispatches an agent has or may have
+	plain    map[coordinator.AgentID]bool          // which say no more than how many tasks they run
+	lost     []*receipt                            // what the broker will hand out again
+	arrived  []*coordinator.Dispatch               // dispatches an agent has or may have
 	checking []coordinator.AgentID                 // EnsureQueue not yet answered
+	answered bool                                  // the cancel being applied
 }
 
 // step is one call of Apply and what came of it.
@@ -37,65 +41,73 @@ type step struct {
 	effects []coordinator.Effect
 }
 
-// delivery is a message of task.assign or task.reassign.
-type delivery struct {
-	task     *coordinator.Task
-	returned *coordinator.Dispatch // set when it came through task.reassign
-}
-
-// TestHistories holds the engine against the model over random histories: no
-// second live dispatch, never above capacity, never an ineligible agent, the
-// strategy's choice, the pending order, work conservation, every delivery ended
-// once, and indexes that equal a recomputation; after each history nothing is
-// left over, and it repeats with equal effects.
+// TestHistories holds the engine against the model and the ledger over random
+// histories of everything that can happen: never above capacity, never an agent
+// that may not have it, the strategy's choice, the pending order, work
+// conservation, slots as the model counts them, no task with two agents, every
+// delivery and every task ended once, and indexes that equal a recomputation.
+// After each history nothing is left over, every slot is free again, and it
+// repeats with equal effects.
 func TestHistories(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		h := &history{t: t, e: New(), m: newModel(), now: epoch, skew: make(map[coordinator.AgentID]time.Duration)}
-		for _, id := range agentIDs {
-			h.skew[id] = rapid.SampledFrom([]time.Duration{0, 0, -10 * time.Minute, 10 * time.Minute}).Draw(t, "clock of "+string(id))
-		}
+		h := newHistory(t)
 		h.changePolicy(t)
 		h.openSession(t)
-		t.Repeat(map[string]func(*rapid.T){
+		actions := map[string]func(*rapid.T){
 			"":           func(*rapid.T) {},
 			"policy":     h.changePolicy,
 			"session":    h.changeSession,
-			"task 1":     h.sendTask,
-			"task 2":     h.sendTask,
-			"task 3":     h.sendTask,
 			"redelivery": h.redeliver,
-			"report 1":   h.sendReport,
-			"report 2":   h.sendReport,
-			"report 3":   h.sendReport,
-			"settle 1":   h.settleOne,
-			"settle 2":   h.settleOne,
-			"return":     h.returnOne,
 			"queue":      h.answerQueue,
-			"time":       h.pass,
-		})
-		h.drainAll()
+			"cancel":     h.cancel,
+			"order":      h.order,
+			"flap":       h.flap,
+		}
+		for i := range 3 { // more often than the others
+			actions[fmt.Sprint("task ", i)] = h.sendTask
+			actions[fmt.Sprint("report ", i)] = h.sendReport
+			actions[fmt.Sprint("settle ", i)] = h.settleOne
+			actions[fmt.Sprint("result ", i)] = h.sendResult
+			actions[fmt.Sprint("time ", i)] = h.pass
+			actions[fmt.Sprint("return ", i)] = h.returnOne
+			actions[fmt.Sprint("look ", i)] = h.look
+		}
+		t.Repeat(actions)
+		h.finish()
 		h.repeat("again", false, false)
 		h.repeat("with the agents listed in another order", true, false)
 		h.repeat("without the ticks between events", false, true)
 	})
 }
 
+func newHistory(t *rapid.T) *history {
+	h := &history{
+		t: t, e: New(), m: newModel(), l: newLedger(), now: epoch,
+		skew: make(map[coordinator.AgentID]time.Duration), plain: make(map[coordinator.AgentID]bool),
+	}
+	for _, id := range agentIDs {
+		h.skew[id] = rapid.SampledFrom([]time.Duration{0, 0, -10 * time.Minute, 10 * time.Minute}).Draw(t, "clock of "+string(id))
+		h.plain[id] = rapid.Bool().Draw(t, string(id)+" is plain")
+	}
+	return h
+}
+
 // do applies an event, telling first what is due, and judges the effects.
 func (h *history) do(ev coordinator.Event) {
 	h.t.Helper()
 	h.m.tick(h.now)
-	h.apply(coordinator.Tick{}, nil)
+	h.apply(coordinator.Tick{})
 	if _, isTick := ev.(coordinator.Tick); isTick {
 		return
 	}
-	resumes := h.tell(ev)
-	h.apply(ev, resumes)
+	h.tell(ev)
+	h.apply(ev)
 }
 
-// tell lets the model know of an event before the engine does. It returns the
-// open decision that a delivery may resume.
-func (h *history) tell(ev coordinator.Event) *modelFate {
-	m := h.m
+// tell lets model and ledger know of an event before the engine does.
+func (h *history) tell(ev coordinator.Event) {
+	m, l := h.m, h.l
+	m.returned = nil
 	switch ev := ev.(type) {
 	case coordinator.PolicyChanged:
 		m.install(h.now, ev.Policy)
@@ -103,119 +115,297 @@ func (h *history) tell(ev coordinator.Event) *modelFate {
 		m.openSession(h.now)
 	case coordinator.AgentReported:
 		m.heard(h.now, ev.Report, ev.Live)
+	case coordinator.QueueSeen:
+		m.seen(h.now, ev)
+	case coordinator.AgentOrdered:
+		switch a := m.agents[ev.Agent]; {
+		case a == nil || !a.listed:
+		case ev.Order == coordinator.OrderUncordon:
+			delete(m.orders, ev.Agent)
+		default:
+			m.orders[ev.Agent] = ev.Order
+		}
+	case coordinator.TakeBackEnded:
+		delete(l.taken, ev.Agent)
 	case coordinator.TaskReceived:
-		m.tasks[ev.Handle] = &modelTask{handle: ev.Handle, task: ev.Task, open: true}
-		f, known := m.fates[ev.Task.ID]
-		if known && (f.content != ev.Task.ContentHash || f.state != fateUnsettled) {
-			return nil
-		}
-		m.fates[ev.Task.ID] = modelFate{content: ev.Task.ContentHash, state: fateOpen}
-		return &f
+		l.receive(&receipt{handle: ev.Handle, task: ev.Task, redelivered: ev.Redelivered})
 	case coordinator.TaskReturned:
-		m.tasks[ev.Handle] = &modelTask{handle: ev.Handle, task: ev.Task, open: true, tried: append(slices.Clone(ev.Tried), ev.Agent)}
-		f := m.fates[ev.Task.ID]
-		if f.state == fateOpen || f.state == fateDispatched && f.attempt > ev.Attempt {
-			return nil
+		l.receive(&receipt{handle: ev.Handle, task: ev.Task, redelivered: ev.Redelivered, returned: &ev})
+		if a := l.attempt(ev.Task.ID, ev.Agent, ev.Attempt); a != nil {
+			a.standing = past
 		}
-		if a := m.agents[ev.Agent]; a.listed {
-			a.drop(coordinator.DispatchID(ev.Task.ID, ev.Attempt))
-		}
-		m.fates[ev.Task.ID] = modelFate{content: ev.Task.ContentHash, state: fateOpen}
-		if f.state == fateUnsettled && f.attempt > ev.Attempt {
-			return &f
+		if a := m.agents[ev.Agent]; a != nil {
+			if m.returned = a.slot(coordinator.DispatchID(ev.Task.ID, ev.Attempt)); m.returned != nil {
+				a.drop(m.returned)
+			}
 		}
 	case coordinator.DispatchSettled:
-		if t := m.tasks[ev.Handle]; t != nil && t.live != nil {
-			m.settled(h.now, t, ev.Outcome)
+		if r := l.receipts[ev.Handle]; r != nil && r.live != nil {
+			h.settled(r, ev.Outcome)
 		}
 	case coordinator.QueueChecked:
 		if a := m.agents[ev.Agent]; ev.Exists && a.listed {
 			a.noQueue = false
 		}
 	case coordinator.SessionLost:
-		for _, t := range m.loseSession(h.now) {
-			h.lost = append(h.lost, h.deliveryOf(t.handle))
+		clear(l.taken)
+		for _, handle := range slices.Sorted(maps.Keys(l.receipts)) {
+			if r := l.receipts[handle]; r.open && r.live != nil {
+				h.settled(r, coordinator.PublishUnknown)
+			} else if r.open {
+				r.open, r.void = false, true
+				h.lost = append(h.lost, r)
+			}
+		}
+	case coordinator.DrainBegan:
+		clear(l.taken)
+		for _, handle := range slices.Sorted(maps.Keys(l.receipts)) {
+			if r := l.receipts[handle]; r.open && r.live == nil {
+				r.open, r.void = false, true
+				h.lost = append(h.lost, r)
+			}
 		}
 	}
-	return nil
+}
+
+// settled notes what the broker has said, or will never say, of a dispatch.
+func (h *history) settled(r *receipt, o coordinator.PublishOutcome) {
+	d := r.live
+	a := h.l.life(d.Task.ID).attempts[d.DispatchID]
+	r.live = nil
+	h.m.settled(h.now, d, o)
+	now := past
+	switch o {
+	case coordinator.PublishConfirmed:
+		now = withAgent
+	case coordinator.PublishUnknown:
+		now = unanswered
+	}
+	if o == coordinator.PublishUnknown || o == coordinator.PublishAbandoned {
+		r.open, r.void = false, true
+		h.lost = append(h.lost, r)
+	}
+	if a.Dispatch == d && a.standing == published {
+		a.standing = now
+	}
 }
 
 // apply calls the engine, judges every effect in order, then looks at the whole.
-func (h *history) apply(ev coordinator.Event, resumes *modelFate) {
+func (h *history) apply(ev coordinator.Event) {
 	h.t.Helper()
 	waiting := h.inState(stateWaiting)
 	effects := h.e.Apply(h.now, ev, nil)
 	h.steps = append(h.steps, step{h.now, ev, effects})
 	h.t.Logf("%s  %s", h.now.Format("15:04:05.000"), showEvent(ev))
+	h.letGo(effects)
 	for _, f := range effects {
 		h.t.Logf("                → %s", describe(f))
-		if err := h.judge(f, waiting, resumes); err != nil {
+		if err := h.judge(ev, f, waiting); err != nil {
 			h.t.Fatal(err)
 		}
 	}
 	h.checkStates()
+	h.checkSlots()
 	checkIndexes(h.t, h.e)
 }
 
-// judge holds one effect against the model.
-func (h *history) judge(f coordinator.Effect, waiting map[coordinator.Handle]bool, resumes *modelFate) error {
+// letGo looks for dispatches of which the engine expects nothing any more although
+// their tasks have not ended: that is right only where nobody will tell, or where
+// the broker has the task still.
+func (h *history) letGo(effects []coordinator.Effect) {
+	h.t.Helper()
+	ended := make(map[coordinator.TaskID]bool)
+	for _, f := range effects {
+		switch f := f.(type) {
+		case *coordinator.Fail:
+			ended[f.Task.ID] = f.Failure.Reason != coordinator.ReasonDuplicateTask
+		case *coordinator.Completed:
+			ended[f.Result.Task] = true
+		}
+	}
+	expected := make(map[string]bool)
+	for _, o := range h.e.tasks.all {
+		if o != nil && o.state == stateLeased {
+			expected[o.dispatchID] = true
+		}
+	}
+	for id, life := range h.l.lives {
+		for name, a := range life.attempts {
+			if life.ended != notEnded || ended[id] || expected[name] || a.standing != withAgent && a.standing != unanswered {
+				continue
+			}
+			if a.standing == withAgent {
+				if h.e.fleet.known(a.Agent) != nil && h.e.fleet.known(a.Agent).tracked {
+					h.t.Fatalf("%s is with %s, and nobody waits for its end", name, a.Agent)
+				}
+				if s := h.m.agents[a.Agent].slot(name); s != nil {
+					h.m.agents[a.Agent].drop(s)
+				}
+			}
+			h.m.agents[a.Agent].end(name)
+			a.standing = past
+		}
+	}
+}
+
+// judge holds one effect against the model and the ledger.
+func (h *history) judge(ev coordinator.Event, f coordinator.Effect, waiting map[coordinator.Handle]bool) error {
+	l := h.l
 	switch f := f.(type) {
 	case *coordinator.Dispatch:
-		t := h.m.tasks[f.Handle]
-		resumed := resumes != nil && resumes.state == fateUnsettled && f.Handle == h.handle &&
-			f.Agent == resumes.agent && f.Attempt == resumes.attempt
-		if resumed && !f.MaybeDuplicate {
-			return fmt.Errorf("%s repeats a dispatch without saying so", f.DispatchID)
-		}
 		delete(waiting, f.Handle)
-		for other := range waiting {
-			w := h.m.tasks[other]
-			if !resumed && h.m.first(w, t) && h.m.refusal(h.now, h.m.agents[f.Agent], w) == "" {
-				return fmt.Errorf("%s got %s before %s, which goes first", t.task.ID, f.Agent, w.task.ID)
-			}
-		}
-		if err := t.learnTried(f.Tried); err != nil {
+		r := l.receipts[f.Handle]
+		resumed, err := l.dispatched(f)
+		if err != nil {
 			return err
 		}
+		for other := range waiting {
+			w := l.receipts[other]
+			if !resumed && h.m.first(w, r) && h.m.refusal(h.now, h.m.agents[f.Agent], w.task, w.tried) == "" {
+				return fmt.Errorf("%s got %s before %s, which goes first", r.task.ID, f.Agent, w.task.ID)
+			}
+		}
+		h.arrived = append(h.arrived, f)
 		return h.m.dispatched(h.now, f, resumed)
 	case coordinator.Ack:
-		t := h.m.tasks[f.Handle]
-		if t != nil && h.m.fates[t.task.ID].state == fateForgotten {
-			return fmt.Errorf("handle %d was acknowledged, but nothing became of %s", f.Handle, t.task.ID)
-		}
-		return h.m.end(f.Handle)
-	case *coordinator.Fail:
 		delete(waiting, f.Handle)
-		if f.Failure.Reason != coordinator.ReasonDuplicateTask {
-			delete(h.m.fates, f.Task.ID)
+		if err := l.settle(f.Handle); err != nil || !f.Copy {
+			return err
 		}
-		return h.m.end(f.Handle)
+		return l.dropped(f.Handle)
+	case *coordinator.Fail:
+		return h.failed(f, waiting)
+	case *coordinator.Completed:
+		return h.completed(f)
+	case coordinator.GivenBack:
+		h.told(&f.Result, f.Attempt, false)
+	case coordinator.ResultRefused:
+		if r := ev.(coordinator.ResultReported).Result; f.Refusal == coordinator.ResultLate && h.m.agents[f.Agent] != nil {
+			h.m.agents[f.Agent].told(h.now, &r, nil, false)
+		}
 	case coordinator.EnsureQueue:
 		h.checking = append(h.checking, f.Agent)
+	case coordinator.CancelAnswered:
+		if h.answered || f.Token != h.token {
+			return fmt.Errorf("token %d is answered, %d was asked", f.Token, h.token)
+		}
+		h.answered = true
+	case coordinator.Withdraw:
+		if l.life(f.Task).attempts[f.DispatchID] == nil {
+			return fmt.Errorf("%s is to drop %s, which it never had", f.Agent, f.DispatchID)
+		}
+	case coordinator.TakeBack:
+		if l.taken[f.Agent] {
+			return fmt.Errorf("the queue of %s is taken back already", f.Agent)
+		}
+		l.taken[f.Agent] = true
+	case coordinator.LeaveQueue:
+		if !l.taken[f.Agent] {
+			return fmt.Errorf("the queue of %s is to be left, and nobody is there", f.Agent)
+		}
+		delete(l.taken, f.Agent)
 	}
 	return nil
+}
+
+func (h *history) failed(f *coordinator.Fail, waiting map[coordinator.Handle]bool) error {
+	delete(waiting, f.Handle)
+	if f.Handle != 0 {
+		if err := h.l.settle(f.Handle); err != nil || f.Failure.Reason == coordinator.ReasonDuplicateTask {
+			return err
+		}
+		if err := h.l.mayLive(h.l.receipts[f.Handle]); err != nil {
+			return err
+		}
+	}
+	how := failed
+	if f.Handle == 0 {
+		how = timedOut
+	}
+	live, err := h.l.end(f.Task.ID, how)
+	for _, a := range live {
+		h.m.agents[a.Agent].end(a.DispatchID)
+		if least := a.At.Add(a.Timeout + leaseMargin); f.Handle == 0 && h.now.Before(least) {
+			return fmt.Errorf("%s is overdue at %v, before %v", a.DispatchID, h.now, least)
+		}
+	}
+	return err
+}
+
+func (h *history) completed(f *coordinator.Completed) error {
+	h.told(&f.Result, f.Attempt, f.Late)
+	how := doneFor
+	if f.Result.Outcome == coordinator.OutcomeFailed {
+		how = gaveUp
+	}
+	if h.l.attempt(f.Result.Task, f.Result.Agent, f.Attempt) == nil {
+		return fmt.Errorf("%s is done by %s, which never had attempt %d", f.Result.Task, f.Result.Agent, f.Attempt)
+	}
+	live, err := h.l.end(f.Result.Task, how)
+	for _, a := range live {
+		h.m.agents[a.Agent].end(a.DispatchID)
+	}
+	return err
+}
+
+// told passes what an agent has told of a dispatch on to the model.
+func (h *history) told(r *coordinator.Result, attempt int, late bool) {
+	a := h.m.agents[r.Agent]
+	slot := a.slot(coordinator.DispatchID(r.Task, attempt))
+	open := late
+	for _, rec := range h.l.receipts { // a delivery or another dispatch leads the task on
+		open = open || rec.task.ID == r.Task && rec.open
+	}
+	for _, other := range h.l.life(r.Task).attempts {
+		open = open || other.standing != past
+	}
+	if at := h.l.attempt(r.Task, r.Agent, attempt); slot == nil && at != nil && at.standing != past {
+		return // it has said before that it gives it back
+	}
+	a.told(h.now, r, slot, !open)
+}
+
+// checkSlots: every agent has as many tasks as the model counts.
+func (h *history) checkSlots() {
+	h.t.Helper()
+	for _, a := range h.e.fleet.agents {
+		b := h.m.agents[a.spec.ID]
+		if a.inFlight() != b.outstanding() || a.uncovered != b.uncovered() || a.state != b.state {
+			h.t.Fatalf("%s (%s): %d in flight, %d uncovered, credit %d; by the model (%s) %d, %d, %d", a.spec.ID, a.state,
+				a.inFlight(), a.uncovered, a.credit, b.state, b.outstanding(), b.uncovered(), b.credit())
+		}
+		if taken := a.takenQueue != ""; taken != h.l.taken[a.spec.ID] {
+			h.t.Fatalf("%s: taken back %v", a.spec.ID, taken)
+		}
+	}
 }
 
 // checkStates: every open delivery is held by the engine in exactly one state,
 // nothing else is, and while a task waits no eligible agent is idle.
 func (h *history) checkStates() {
 	h.t.Helper()
-	for handle, t := range h.m.tasks {
+	for handle, r := range h.l.receipts {
 		o := h.e.held[handle]
 		switch {
-		case t.open != (o != nil):
-			h.t.Fatalf("handle %d (%s): open %v, held by the engine %v", handle, t.task.ID, t.open, o != nil)
+		case r.open != (o != nil):
+			h.t.Fatalf("handle %d (%s): open %v, held by the engine %v", handle, r.task.ID, r.open, o != nil)
 		case o == nil:
-		case o.state == stateDeciding:
-			h.t.Fatalf("handle %d (%s) was left undecided", handle, t.task.ID)
-		case (o.state == stateDispatching) != (t.live != nil):
-			h.t.Fatalf("handle %d (%s): dispatching %v, live %v", handle, t.task.ID, o.state == stateDispatching, t.live != nil)
+			continue
+		case o.state == stateDeciding || o.state == stateLeased:
+			h.t.Fatalf("handle %d (%s) was left in state %d", handle, r.task.ID, o.state)
+		case (o.state == stateDispatching) != (r.live != nil):
+			h.t.Fatalf("handle %d (%s): dispatching %v, live %v", handle, r.task.ID, o.state == stateDispatching, r.live != nil)
 		case o.state == stateWaiting:
-			if err := t.learnTried(o.tried); err != nil {
+			if err := r.learnTried(o.tried); err != nil {
 				h.t.Fatal(err)
 			}
-			if a := h.m.best(h.now, t); a != nil {
-				h.t.Fatalf("%s waits although %s could take it", t.task.ID, a.spec.ID)
+			if a := h.m.best(h.now, r.task, r.tried); a != nil {
+				h.t.Fatalf("%s waits although %s could take it", r.task.ID, a.spec.ID)
+			}
+		}
+		if !o.over {
+			if err := h.l.mayLive(r); err != nil {
+				h.t.Fatal(err)
 			}
 		}
 	}
@@ -231,29 +421,18 @@ func (h *history) inState(s taskState) map[coordinator.Handle]bool {
 	return set
 }
 
-// deliveryOf is the message behind a handle.
-func (h *history) deliveryOf(handle coordinator.Handle) delivery {
-	for _, s := range h.steps {
-		switch ev := s.event.(type) {
-		case coordinator.TaskReceived:
-			if ev.Handle == handle {
-				return delivery{task: ev.Task}
-			}
-		case coordinator.TaskReturned:
-			if ev.Handle == handle {
-				return delivery{ev.Task, &coordinator.Dispatch{Task: ev.Task, Agent: ev.Agent, Attempt: ev.Attempt, Tried: ev.Tried}}
-			}
-		}
-	}
-	h.t.Fatalf("no delivery has handle %d", handle)
-	return delivery{}
-}
-
-// drainAll settles everything, answers every question and lets all deadlines
-// pass: then nothing may be held, waiting or scheduled any more.
-func (h *history) drainAll() {
+// finish delivers what is to be delivered again, settles everything, answers
+// every question, lets all deadlines pass and every agent report that it is idle:
+// then nothing may be held, waiting, with an agent, or scheduled any more.
+func (h *history) finish() {
 	h.t.Helper()
+	if !h.session {
+		h.openSession(nil)
+	}
 	for range 10_000 {
+		for len(h.lost) > 0 {
+			h.deliverAgain(0)
+		}
 		for _, handle := range slices.Sorted(maps.Keys(h.inState(stateDispatching))) {
 			h.do(coordinator.DispatchSettled{Handle: handle, Outcome: coordinator.PublishConfirmed})
 		}
@@ -269,16 +448,55 @@ func (h *history) drainAll() {
 		}
 		h.do(coordinator.Tick{})
 	}
-	e := h.e
-	if at, ok := e.NextDeadline(); ok {
+	if at, ok := h.e.NextDeadline(); ok {
 		h.t.Fatalf("a timer is left: %v", at)
 	}
-	if len(e.held)+len(e.pending.active)+e.pending.total() > 0 {
-		h.t.Fatalf("left over: held %d, active classes %d, pending %v", len(e.held), len(e.pending.active), e.pending.count)
+	for range 2 { // one to teach the clock, one that is known to be newer than all else
+		h.now = h.now.Add(time.Hour)
+		for _, a := range h.e.fleet.agents {
+			r := coordinator.AgentReport{Agent: a.spec.ID, Status: coordinator.StatusOffline, Timestamp: h.now}
+			if !h.plain[a.spec.ID] {
+				r.ActiveTasks = []coordinator.TaskID{}
+			}
+			h.do(coordinator.AgentReported{Report: r, Live: true})
+		}
+		h.do(coordinator.PolicyChanged{Policy: h.e.policy}) // agents that have left are forgotten
 	}
-	for handle, t := range h.m.tasks {
-		if t.open || t.ended == t.void {
-			h.t.Fatalf("handle %d (%s): open %v, ended %v, void %v", handle, t.task.ID, t.open, t.ended, t.void)
+	h.checkEmpty()
+}
+
+// checkEmpty: nothing is left over.
+func (h *history) checkEmpty() {
+	h.t.Helper()
+	e := h.e
+	if len(e.held)+len(e.pending.active)+e.pending.total()+len(e.fleet.left) > 0 {
+		h.t.Fatalf("left over: held %d, active classes %d, pending %v, agents that left %d",
+			len(e.held), len(e.pending.active), e.pending.count, len(e.fleet.left))
+	}
+	for _, o := range e.tasks.all {
+		if o != nil {
+			h.t.Fatalf("%s is still open, state %d, with %s", o.task.ID, o.state, o.dispatchID)
+		}
+	}
+	for _, a := range e.fleet.agents {
+		if a.inFlight() != 0 || a.uncovered != 0 || a.credit != 0 || len(a.open) != 0 {
+			h.t.Fatalf("%s has %d in flight, %d uncovered, credit %d, %d on its account",
+				a.spec.ID, a.inFlight(), a.uncovered, a.credit, len(a.open))
+		}
+	}
+	for handle, r := range h.l.receipts {
+		if r.open || r.ended == r.void {
+			h.t.Fatalf("handle %d (%s): open %v, ended %v, void %v", handle, r.task.ID, r.open, r.ended, r.void)
+		}
+	}
+	for id, life := range h.l.lives {
+		if life.ended != notEnded {
+			continue
+		}
+		for name, a := range life.attempts {
+			if a.standing != past {
+				h.t.Fatalf("%s has not ended: %s is with %s", id, name, a.Agent)
+			}
 		}
 	}
 }

@@ -37,7 +37,7 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 	r := ev.Report
 	a := e.fleet.byID[r.Agent]
 	if a == nil {
-		e.refuseStatus(r.Agent, coordinator.StatusUnknownAgent)
+		e.announced(now, ev)
 		return
 	}
 	if !a.heard.IsZero() {
@@ -57,39 +57,42 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 		a.clock.observe(now, r.Timestamp)
 	}
 	a.report, a.heard = r, now
+	a.list(r.ActiveTasks)
+	if r.ActiveTasks != nil {
+		e.track(a)
+	}
+	var made time.Time
 	if a.clock.known { // else nobody can tell what the report knew of
-		a.cover(a.clock.ours(r.Timestamp))
+		made = a.clock.ours(r.Timestamp)
 	}
+	e.audit(now, a, made)
 
-	state := coordinator.AgentOnline
-	if r.Status == coordinator.StatusOffline {
-		state = coordinator.AgentOffline
+	switch {
+	case r.Status == coordinator.StatusOffline:
+		a.hadConsumer = false // it may come back as one that fetches
+		e.enter(now, a, coordinator.AgentOffline)
+	case a.state != coordinator.AgentGone: // that one's heart beats, but its hands are tied
+		e.enter(now, a, coordinator.AgentOnline)
 	}
-	e.enter(a, state)
+	e.announcedAnew(now, a, ev)
 	e.watch(now, a)
 	e.fleet.refresh(a)
 	e.wake(now, a)
 }
 
-// cover forgets the dispatches that arrived before the report was made: its
-// active_tasks speaks for them now. One still on its way is never covered.
-func (a *agent) cover(made time.Time) {
-	kept := a.open[:0]
-	for _, d := range a.open {
-		if !d.hasArrived() || !d.settled.Before(made) {
-			kept = append(kept, d)
-		}
-	}
-	a.open = kept
-}
-
-// enter moves the agent to a state and tells the world when that is a change.
-func (e *Engine) enter(a *agent, s coordinator.AgentState) {
-	if a.state == s {
+// list takes over what the agent says it runs.
+func (a *agent) list(ids []coordinator.TaskID) {
+	if ids == nil {
+		a.listed = nil
 		return
 	}
-	a.state = s
-	e.emit(coordinator.AgentChanged{Agent: a.spec.ID, State: s, LastHeartbeat: a.heard})
+	if a.listed == nil {
+		a.listed = make(map[coordinator.TaskID]struct{}, len(ids))
+	}
+	clear(a.listed)
+	for _, id := range ids {
+		a.listed[id] = struct{}{}
+	}
 }
 
 // watch sets the moment at which silence makes the agent stale: StaleAfter after
@@ -106,16 +109,15 @@ func (e *Engine) watch(now time.Time, a *agent) {
 	}
 	if !at.After(now) {
 		e.timers.cancel(&a.stale)
-		e.becameStale(a)
+		e.becameStale(now, a)
 		return
 	}
 	e.timers.schedule(&a.stale, at)
 }
 
 // becameStale runs when an agent has been silent for StaleAfter.
-func (e *Engine) becameStale(a *agent) {
-	e.enter(a, coordinator.AgentStale)
-	e.fleet.refresh(a)
+func (e *Engine) becameStale(now time.Time, a *agent) {
+	e.enter(now, a, coordinator.AgentStale)
 }
 
 // maxStrangers bounds the memory of refused senders; beyond it the first

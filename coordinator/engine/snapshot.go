@@ -24,10 +24,13 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 		s.Agents[i] = coordinator.AgentSnapshot{
 			Spec: a.spec, State: a.state, Status: a.report.Status,
 			Load: a.load(), ReportedLoad: a.report.Load,
-			InFlight: a.inFlight(), Uncovered: len(a.open), Free: a.free(),
-			LastHeartbeat: a.heard, Assigned: a.assigned,
+			InFlight: a.inFlight(), Uncovered: a.uncovered, Free: a.free(),
+			LastHeartbeat: a.heard, Assigned: a.assigned, Leased: a.leased(),
 			Eligibility: e.fleet.eligibility(a),
+			Cordoned:    a.cordoned, Draining: a.draining, Drained: a.drained,
+			Discovered: e.joining.has(a.spec.ID),
 		}
+		s.Leased += s.Agents[i].Leased
 	}
 	for i, c := range e.pending.active {
 		reason := coordinator.ReasonNone
@@ -53,12 +56,13 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 // Delayed tells whether the task came back and waits to be tried again: for its
 // back-off, then for the retry budget.
 func (e *Engine) Delayed(id coordinator.TaskID) bool {
-	for _, t := range e.held {
-		if t.task.ID == id {
-			return t.state == stateDelayed
-		}
+	key := keyOf(id)
+	number, known := e.memory.lookup(key)
+	if !known {
+		return false
 	}
-	return false
+	t := e.tasks.of(e.memory.at(number))
+	return t != nil && t.state == stateDelayed
 }
 
 // Explain says how the task would be decided at this moment, without deciding

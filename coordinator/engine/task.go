@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -18,32 +17,41 @@ const (
 	stateWaiting                      // pending, in its class
 	stateDelayed                      // pending, until its back-off is over
 	stateDispatching                  // published, not yet settled
+	stateLeased                       // its agent has it, or may have it
 )
 
-// openTask is a task that has been received and is not settled.
+// openTask is a task that has been received and has not ended.
 type openTask struct {
-	handle coordinator.Handle
+	handle coordinator.Handle // of the delivery held for it; 0 once an agent has it
 	task   *coordinator.Task
 	key    idKey
 	record uint64 // number of its record in the memory
+	number uint32 // its place among the open tasks
 	state  taskState
 
 	attempt        int                   // of the dispatch being sought or made, from 1
 	tried          []coordinator.AgentID // who had it before, in order
+	failed         []coordinator.AgentID // those of them on which it failed
+	gaveBack       coordinator.AgentID   // who gave it back without a word of its own yet
 	maybeDuplicate bool
 	refused        bool // its agent refused it: trying again costs the retry budget
+	withdrawn      bool // a cancel was asked for while an agent has it, or is about to
+	cancelToken    uint64
+	cancelReason   string
+	// over: its outcome has been told. It is still on its way, or its agent has not
+	// said yet that it has stopped: it counts against the agent's slots, no more.
+	over bool
 
 	needs   requirements
 	rank    int64
 	arrival uint64
 	index   int // place in its class while waiting
 
-	agent      *agent // while dispatching
-	dispatchID string
+	lease
 
 	// until is how long it may be pending, fixed when it first has to wait.
 	until         time.Time
-	expire, retry timer
+	expire, retry timer // expire: also the deadline of a lease
 }
 
 // Waits of the engine that no configuration sets.
@@ -73,10 +81,12 @@ func (e *Engine) open(now time.Time, h coordinator.Handle, t *coordinator.Task, 
 		handle: h, task: t, key: key, attempt: 1,
 		rank: rankOf(t, e.policy.Settings), arrival: e.arrivals, index: -1,
 	}
+	o.lease.place = -1
 	o.expire = newTimer(dutyExpire, o, nil)
 	o.retry = newTimer(dutyRetry, o, nil)
 	e.held[h] = o
-	o.record = e.memory.remember(now, key, t.ContentHash)
+	e.tasks.add(o)
+	o.record = e.memory.remember(now, key, t.ContentHash, fateOpen, o.number)
 	o.attempt += int(e.memory.at(o.record).attempt)
 	return o
 }
@@ -84,91 +94,88 @@ func (e *Engine) open(now time.Time, h coordinator.Handle, t *coordinator.Task, 
 // received takes a task from task.assign, unless it is known already.
 func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 	key := keyOf(ev.Task.ID)
-	var before openDecision
-	if r := e.memory.find(now, key, e.policy.Settings); r != nil {
-		if r.content != ev.Task.ContentHash {
-			e.refuse(now, ev.Handle, ev.Task, coordinator.ReasonDuplicateTask,
-				"another task with this task_id and different content was seen before")
-			return
+	r := e.recall(now, key)
+	var before *openTask
+	switch {
+	case r == nil, r.fate.mayComeAgain():
+	case r.fate == fateWithdrawn:
+		e.failCancelled(now, e.open(now, ev.Handle, ev.Task, key))
+		return
+	case r.content != ev.Task.ContentHash:
+		e.refuse(now, ev.Handle, ev.Task, coordinator.ReasonDuplicateTask,
+			"another task with this task_id and different content was seen before")
+		return
+	case r.untold(ev.Redelivered):
+		e.failCancelled(now, e.open(now, ev.Handle, ev.Task, key))
+		return
+	case r.fate == fateUnsettled:
+		before = e.tasks.of(r)
+	default:
+		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
+		if r.fate == fateOpen || !ev.Redelivered {
+			e.emit(coordinator.Duplicate{Task: ev.Task})
 		}
-		if r.fate != fateUnsettled {
-			e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
-			if r.fate == fateOpen || !ev.Redelivered {
-				e.emit(coordinator.Duplicate{Task: ev.Task})
-			}
-			return
-		}
-		before = e.memory.unsettled[key]
+		return
 	}
 	t := e.open(now, ev.Handle, ev.Task, key)
 	t.maybeDuplicate = ev.Redelivered
-	if before.attempt > 0 && e.resume(now, t, before) {
+	if before != nil {
+		e.decideUnanswered(now, t, before)
 		return
 	}
 	e.admit(now, t)
 }
 
-// resume sends a task whose first dispatch was never answered the same way
-// again: to the same agent under the same dispatch id, marked. It takes no slot
-// that it did not have already, so the agent need not have a free one: it may be
-// busy with this very task. Only if the agent is gone does another get the task,
-// as the next attempt; the first copy goes on counting.
-func (e *Engine) resume(now time.Time, t *openTask, before openDecision) bool {
-	t.maybeDuplicate = true
-	t.attempt = before.attempt
-	a := e.fleet.byID[before.agent]
-	reason, _ := e.resolve(t)
-	if a == nil || a.state != coordinator.AgentOnline || a.queueMissing ||
-		reason != coordinator.ReasonNone || t.late(now) || !t.needs.class.feasible.has(a.number) {
-		t.attempt++
+// mayResume tells whether the task can go the same way again: its agent is there,
+// and may still have it. It needs no free slot: it may be busy with this very task.
+func (e *Engine) mayResume(now time.Time, t *openTask, a *agent) bool {
+	if a.number < 0 || a.state != coordinator.AgentOnline || a.draining || a.queueMissing || t.late(now) {
 		return false
 	}
-	e.fleet.release(a, coordinator.DispatchID(t.task.ID, before.attempt)) // dispatch counts it again
+	reason, _ := e.resolve(t)
+	return reason == coordinator.ReasonNone && t.needs.class.feasible.has(a.number)
+}
+
+// resume sends a task whose dispatch was never answered, or has come back from
+// an agent that still works on it, to the same agent under the same dispatch id,
+// marked. It takes no slot that it did not have already.
+func (e *Engine) resume(now time.Time, t, before *openTask) {
+	a := before.agent
+	t.maybeDuplicate, t.attempt = true, before.attempt
+	covered := before.covered
+	e.retire(before)
+	e.discharge(before) // dispatch counts it again
 	e.dispatch(now, t, a, &coordinator.Decision{
 		Strategy: t.needs.strategy.Name, Agent: a.spec.ID, Fleet: len(e.fleet.agents), Eligible: 1,
 		Candidates: []coordinator.Candidate{{Agent: a.spec.ID, Load: a.load(), Free: a.free()}},
 	})
-	return true
+	if t.begun = before.begun; t.begun { // else its time begins with the confirm
+		t.listed, t.deadline = before.listed, before.deadline
+	}
+	if covered {
+		e.fleet.cover(t)
+	}
 }
 
-// returned takes a dispatch that came back through task.reassign.
-func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
-	key := keyOf(ev.Task.ID)
-	var before openDecision
-	if r := e.memory.find(now, key, e.policy.Settings); r != nil {
-		switch {
-		case r.content != ev.Task.ContentHash:
-			// Its id has been forgotten and used again: this is another task.
-		case r.fate == fateOpen, r.fate == fateDispatched && int(r.attempt) > ev.Attempt:
-			// Dead-lettering is at-least-once: this copy has been decided again already.
-			e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
-			return
-		case r.fate == fateUnsettled && int(r.attempt) > ev.Attempt:
-			before = e.memory.unsettled[key]
-		}
-	}
-	if a := e.fleet.byID[ev.Agent]; a != nil {
-		e.fleet.release(a, coordinator.DispatchID(ev.Task.ID, ev.Attempt))
-		defer e.wake(now, a) // its slot may serve another task
-	}
-	t := e.open(now, ev.Handle, ev.Task, key)
-	t.attempt = ev.Attempt + 1
-	t.tried = slices.Clone(ev.Tried)
-	if !contains(t.tried, ev.Agent) && ev.Agent != "" {
-		t.tried = append(t.tried, ev.Agent)
-	}
-	t.maybeDuplicate = ev.Redelivered
-	t.refused = ev.Cause != coordinator.ReturnExpired
-	if before.attempt > 0 && e.resume(now, t, before) {
+// decideUnanswered decides a task again whose dispatch was published and never
+// answered: the same way if that is possible, else as the next attempt; the first
+// copy, which may have arrived, then goes on counting.
+func (e *Engine) decideUnanswered(now time.Time, t, before *openTask) {
+	t.tried, t.failed, t.maybeDuplicate = before.tried, before.failed, true
+	t.cancelReason = before.cancelReason
+	t.attempt = before.attempt
+	if !before.withdrawn && e.mayResume(now, t, before.agent) {
+		e.resume(now, t, before)
 		return
 	}
-	if len(t.tried) >= e.policy.Settings.MaxRetryAttempts {
-		e.fail(now, t, coordinator.ReasonRetriesExhausted, fmt.Sprintf(
-			"%d dispatches came back, the last one from %s (%s); tried: %s",
-			len(t.tried), ev.Agent, ev.Cause, joinIDs(t.tried)), nil)
+	t.attempt++
+	e.retire(before)
+	if before.withdrawn {
+		e.withdraw(before, before.cancelReason, before.cancelToken) // should it have arrived
+		e.failCancelled(now, t)
 		return
 	}
-	e.delay(now, t)
+	e.admit(now, t)
 }
 
 // late reports whether the task's deadline has passed.
@@ -248,8 +255,13 @@ func (e *Engine) leavePending(t *openTask) {
 	t.state = stateDeciding
 }
 
-// expired ends the waiting of a task that nobody could take in time.
+// expired ends the waiting of a task that nobody could take in time, or the lease
+// of one whose agent has not said in time how it ended.
 func (e *Engine) expired(now time.Time, t *openTask) {
+	if t.state == stateLeased {
+		e.leaseExpired(now, t)
+		return
+	}
 	delayed := t.state == stateDelayed
 	e.leavePending(t)
 	switch {
@@ -274,76 +286,38 @@ func (e *Engine) failWaiting(now time.Time, t *openTask) {
 	e.fail(now, t, reason, d.Text(), d)
 }
 
-// dispatch hands the task to the agent: the slot is taken before the message is
-// published.
-func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.Decision) {
-	t.state, t.agent = stateDispatching, a
-	t.dispatchID = coordinator.DispatchID(t.task.ID, t.attempt)
-	e.fleet.reserve(a, t.dispatchID)
-	if len(t.tried) == 0 {
-		e.budget.earn()
-	}
-	timeout := t.task.Timeout
-	if timeout <= 0 {
-		timeout = a.spec.Timeout
-	}
-	e.emit(&coordinator.Dispatch{
-		Handle: t.handle, Task: t.task, Agent: a.spec.ID, Queue: a.spec.Queue,
-		DispatchID: t.dispatchID, Attempt: t.attempt, Tried: t.tried,
-		AcceptTimeout: a.spec.AcceptTimeout, Timeout: timeout, At: now,
-		MaybeDuplicate: t.maybeDuplicate, Decision: d,
-	})
-}
-
-// settled hears what became of a dispatch.
-func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
-	t := e.held[ev.Handle]
-	if t == nil || t.state != stateDispatching {
-		return // of a session that has ended
-	}
-	a := t.agent
-	switch ev.Outcome {
-	case coordinator.PublishConfirmed:
-		a.arrived(t.dispatchID, now)
-		a.assigned++
-		delete(e.held, ev.Handle)
-		e.memory.settle(t.key, t.record, t.attempt)
-		e.emit(coordinator.Ack{Handle: ev.Handle})
-		return
-	case coordinator.PublishUnknown:
-		a.arrived(t.dispatchID, now)
-		delete(e.held, ev.Handle)
-		e.memory.leaveOpen(t.key, t.record, openDecision{agent: a.spec.ID, attempt: t.attempt})
-		return
-	case coordinator.PublishAbandoned: // it is nowhere: a copy is as good as new
-		delete(e.held, ev.Handle)
-		e.fleet.release(a, t.dispatchID)
-		e.memory.forget(t.key, t.record, t.attempt-1)
-		e.wake(now, a)
-		return
-	case coordinator.PublishUnroutable:
-		e.missesQueue(now, a)
-	case coordinator.PublishRejected:
-		if a.number >= 0 {
-			a.queueFull = true
-			e.timers.schedule(&a.cool, now.Add(queueCool))
-		}
-	case coordinator.PublishNotSent:
-		e.fleet.release(a, t.dispatchID)
-		e.fail(now, t, coordinator.ReasonInvalidMessage, "the dispatch cannot be encoded as an AMQP message", nil)
-		e.wake(now, a)
-		return
-	}
-	t.state, t.agent = stateDeciding, nil
-	e.fleet.release(a, t.dispatchID)
-	e.fleet.refresh(a)
-	e.admit(now, t) // under the policy of now, which may be another than before
-}
-
-// fail ends the task with a reason. Its id may come again as if new.
-func (e *Engine) fail(now time.Time, t *openTask, reason coordinator.Reason, text string, d *coordinator.Decision) {
+// forget gives up a task that the broker will deliver again: it may come as if
+// new, but for the number of dispatches already made under its id.
+func (e *Engine) forget(t *openTask) {
 	delete(e.held, t.handle)
-	e.memory.forget(t.key, t.record, t.attempt-1)
+	e.memory.note(t, fateForgotten, e.lastAgent(t), t.attempt-1)
+	e.tasks.drop(t)
+}
+
+// lastAgent is the serial of the agent that had the task before it came back; 0
+// when nobody had.
+func (e *Engine) lastAgent(t *openTask) uint32 {
+	if n := len(t.tried); n > 0 {
+		return e.fleet.serial(t.tried[n-1])
+	}
+	return 0
+}
+
+// fail ends a task that is held with a reason. Its id may come again as if new.
+func (e *Engine) fail(now time.Time, t *openTask, reason coordinator.Reason, text string, d *coordinator.Decision) {
+	e.memory.note(t, fateFailed, 0, t.attempt-1)
+	e.end(now, t, reason, text, d)
+}
+
+// failCancelled ends a task that is held because it was withdrawn.
+func (e *Engine) failCancelled(now time.Time, t *openTask) {
+	e.memory.note(t, fateCancelled, 0, t.attempt-1)
+	e.end(now, t, coordinator.ReasonCancelled, orElse(t.cancelReason, "it was withdrawn"), nil)
+}
+
+func (e *Engine) end(now time.Time, t *openTask, reason coordinator.Reason, text string, d *coordinator.Decision) {
+	delete(e.held, t.handle)
+	e.tasks.drop(t)
 	e.emit(&coordinator.Fail{
 		Handle: t.handle, Task: t.task, Decision: d,
 		Failure: coordinator.Failure{Reason: reason, Text: text, Attempts: len(t.tried), FailedAt: now},

@@ -12,6 +12,9 @@ const (
 	dutyBudget              // the retry budget may afford the next retry
 	dutyRecheck             // look again whether an agent's queue exists
 	dutyCool                // an agent's full queue may have room again
+	dutySteady              // an agent that came and went has been steady
+	dutyForget              // an agent that had joined has been gone for long
+	dutyJoin                // agents that announced themselves join
 )
 
 // turn is when a duty is done among those that are due at one Apply. What ends

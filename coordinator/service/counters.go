@@ -14,7 +14,9 @@ import (
 //
 //	received + returned = dispatched + failed + parked + dropped + held + abandoned
 type counters struct {
-	received, returned atomic.Uint64 // deliveries of task.assign(.high), of task.reassign
+	// received are deliveries of task.assign(.high), and unreadable ones of
+	// task.request; returned those of task.reassign and out of agents' queues.
+	received, returned atomic.Uint64
 	dispatched         atomic.Uint64 // confirmed
 	parked             atomic.Uint64 // in task.dead, and nobody could be told
 	dropped            atomic.Uint64 // acknowledged without a dispatch: copies of known tasks
@@ -23,18 +25,17 @@ type counters struct {
 	invalid, duplicates, redelivered        atomic.Uint64
 	staleAcks                               atomic.Uint64 // of sessions that have ended
 	statuses, invalidStatus, authRejections atomic.Uint64
-	unknownAgent, outOfOrder                atomic.Uint64
+	statusRefused                           [coordinator.NumStatusRefusals]atomic.Uint64
 	assignNanos                             atomic.Int64
 	failed                                  failures
 	recent                                  recentOutcomes
-}
 
-func (c *counters) statusRefused(r coordinator.StatusRefusal) {
-	if r == coordinator.StatusUnknownAgent {
-		c.unknownAgent.Add(1)
-		return
-	}
-	c.outOfOrder.Add(1)
+	results                                    [coordinator.NumOutcomes]atomic.Uint64
+	resultsRefused                             [coordinator.NumResultRefusals]atomic.Uint64
+	invalidResults, forgedResults, lateResults atomic.Uint64
+	timedOut                                   atomic.Uint64 // dispatches without a result in time
+	takenBack                                  atomic.Uint64 // out of agents' queues, among returned
+	cancels                                    atomic.Uint64 // asked for, by whatever way
 }
 
 // failures counts by reason.

@@ -17,9 +17,18 @@
 //	service.go   construction, Run: open a session, run it, back off, again
 //	loop.go      the goroutine that owns the engine
 //	session.go   one broker session from opening to its end
-//	ingest.go    deliveries in, events out
+//	fence.go     where the past of a stream ends
+//	ingest.go    tasks, returns and heartbeats in, events out
+//	results.go   results in, task.completed out
+//	requests.go  cancels by message in
+//	cancel.go    cancels by HTTP in, and what their callers hear
+//	withdraw.go  telling an agent to stop
+//	order.go     an operator's orders in
+//	takeback.go  consuming the queues of agents that are gone or drained
+//	watch.go     looking at the queues of agents that have work
 //	window.go    how many tasks are held
 //	held.go      the deliveries held unacknowledged
+//	owed.go      failures that no delivery stands behind
 //	outbox.go    effects in, publications out
 //	settle.go    what the broker answered
 //	history.go   recent tasks, for people

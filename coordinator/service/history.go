@@ -16,7 +16,9 @@ const (
 	taskPending     = "pending"
 	taskDispatching = "dispatching"
 	taskDispatched  = "dispatched"
+	taskSucceeded   = "succeeded"
 	taskFailed      = "failed"
+	taskCancelled   = "cancelled"
 )
 
 // taskRecord is what is remembered of one task.
@@ -30,6 +32,10 @@ type taskRecord struct {
 	duration   time.Duration
 	failure    coordinator.Failure
 	decision   *coordinator.Decision
+	// Of its result, zero before it: when it counted, and the agent's own words.
+	completedAt time.Time
+	work        time.Duration
+	workError   string
 }
 
 // history is a ring of the most recent tasks. It is safe for concurrent use.
@@ -70,12 +76,14 @@ func (h *history) accepted(t *coordinator.Task) {
 	}
 }
 
-// returned notes a dispatch that came back.
+// returned notes a dispatch that came back. One whose task has ended meanwhile
+// changes nothing.
 func (h *history) returned(t *coordinator.Task) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := h.record(t)
-	r.state = taskPending
+	if r := h.record(t); r.completedAt.IsZero() {
+		r.state = taskPending
+	}
 }
 
 // dispatching notes a decision that is being published.
@@ -85,15 +93,42 @@ func (h *history) dispatching(d *coordinator.Dispatch) {
 	r := h.record(d.Task)
 	r.state, r.agent, r.dispatchID, r.attempt = taskDispatching, d.Agent, d.DispatchID, d.Attempt
 	r.decidedAt, r.decision = d.At, d.Decision
+	r.failure, r.completedAt, r.work, r.workError = coordinator.Failure{}, time.Time{}, 0, ""
 }
 
-// dispatched notes that the broker has the dispatch.
+// dispatched notes that the broker has the dispatch. The agent may have been
+// faster with its result.
 func (h *history) dispatched(d *coordinator.Dispatch, duration time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if r := h.record(d.Task); r.dispatchID == d.DispatchID {
-		r.state, r.duration = taskDispatched, duration
+		r.duration = duration
+		if r.state == taskDispatching {
+			r.state = taskDispatched
+		}
 	}
+}
+
+// completed notes the result of a task. It has the last word: one that comes late
+// does away with the failure, or the second dispatch, before it.
+func (h *history) completed(c *coordinator.Completed) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var r *taskRecord
+	if i, known := h.index[c.Result.Task]; known {
+		r = &h.ring[i]
+	} else if c.Task != nil {
+		r = h.record(c.Task)
+	} else {
+		return // of the task nothing but its id is known
+	}
+	r.state = [coordinator.NumOutcomes]string{
+		coordinator.OutcomeSucceeded: taskSucceeded,
+		coordinator.OutcomeFailed:    taskFailed,
+		coordinator.OutcomeCancelled: taskCancelled,
+	}[c.Result.Outcome]
+	r.agent, r.attempt, r.failure = c.Result.Agent, c.Attempt, coordinator.Failure{}
+	r.completedAt, r.work, r.workError = c.At, c.Result.Duration, c.Result.Error
 }
 
 // failed notes a confirmed failure.
@@ -104,8 +139,27 @@ func (h *history) failed(f *coordinator.Fail, duration time.Duration) {
 		return // the first task of this id goes on unharmed
 	}
 	r := h.record(f.Task)
-	r.state, r.failure, r.decision, r.duration = taskFailed, f.Failure, f.Decision, duration
-	r.decidedAt = f.Failure.FailedAt
+	if !r.completedAt.Before(f.Failure.FailedAt) {
+		return // its result came while this was on its way
+	}
+	r.state, r.failure, r.duration = taskFailed, f.Failure, duration
+	if f.Failure.Reason == coordinator.ReasonCancelled {
+		r.state = taskCancelled
+	}
+	if f.Handle != 0 { // else it had been decided, and well
+		r.decision, r.decidedAt = f.Decision, f.Failure.FailedAt
+	}
+}
+
+// outcome is how the task ended, in the words of task.result; empty when it is
+// not remembered, or has not ended.
+func (h *history) outcome(id coordinator.TaskID) string {
+	r, _ := h.find(id)
+	switch r.state {
+	case taskSucceeded, taskFailed, taskCancelled:
+		return r.state
+	}
+	return ""
 }
 
 // find returns a copy of the task's record.

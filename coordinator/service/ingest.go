@@ -8,10 +8,10 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/messages"
+	"taskbus/schemas"
 )
 
 // The headers of a dispatch, by which it can be decided again when it returns,
@@ -66,9 +66,12 @@ func (r *session) onTask(d bus.Delivery) {
 	r.s.loop.post(r.number, coordinator.TaskReceived{Handle: h.handle, Task: h.task, Redelivered: d.Redelivered})
 }
 
-// noteDelivery counts a delivery by its queue.
+// noteDelivery counts a delivery by its queue; one out of an agent's queue is
+// counted as a return alone.
 func (r *session) noteDelivery(d *bus.Delivery) {
-	r.s.metrics.received[d.Queue].Inc()
+	if received := r.s.metrics.received[d.Queue]; received != nil {
+		received.Inc()
+	}
 	if d.Redelivered {
 		r.s.count.redelivered.Add(1)
 	}
@@ -107,8 +110,14 @@ func (r *session) onReturned(d bus.Delivery) {
 	if r.draining.Load() {
 		return
 	}
+	r.takeReturn(d, returnCause(d.Headers))
+}
+
+// takeReturn takes a dispatch that came back, from wherever.
+func (r *session) takeReturn(d bus.Delivery, cause coordinator.ReturnCause) {
 	h := &heldDelivery{delivery: d, arrived: r.s.now()}
 	r.s.count.returned.Add(1)
+	r.s.metrics.returned[cause].Inc()
 	r.noteDelivery(&d)
 	m, refusal := r.s.decoder.DecodeReturned(d.Body, textHeader(d.Headers, headerTask), textHeader(d.Headers, headerTried))
 	if refusal != nil {
@@ -125,8 +134,8 @@ func (r *session) onReturned(d bus.Delivery) {
 	r.s.history.returned(task)
 	r.s.loop.post(r.number, coordinator.TaskReturned{
 		Handle: h.handle, Task: task,
-		Agent: m.Agent, Attempt: m.Attempt, Tried: m.Tried,
-		Cause: returnCause(d.Headers), Redelivered: d.Redelivered,
+		Agent: m.Agent, Attempt: m.Attempt, Tried: m.Tried, Failed: m.Failed,
+		Cause: cause, Redelivered: d.Redelivered,
 	})
 }
 
@@ -152,10 +161,7 @@ func (r *session) refuse(h *heldDelivery, refusal *messages.Refusal) {
 // of another coordinator.
 func (r *session) onStatus(d bus.Delivery) {
 	defer r.bus.Ack(d.Tag) // in a stream an acknowledgement only asks for more
-	if d.Type == typeFence {
-		if d.MessageID == r.fence && !r.caughtUp.Swap(true) {
-			close(r.fenceRead)
-		}
+	if r.statuses.takes(&d) {
 		return
 	}
 	r.s.count.statuses.Add(1)
@@ -170,13 +176,10 @@ func (r *session) onStatus(d bus.Delivery) {
 		return
 	}
 	report := m.Report(d.UserID)
-	if mode := r.s.config.Load().Auth; mode != config.AuthOff && d.UserID != string(report.Agent) {
-		r.s.observe.wrongSender(report.Agent, d.UserID, mode)
-		if mode == config.AuthStrict {
-			return
-		}
+	if !r.authentic(schemas.AgentStatus, report.Agent, d.UserID) {
+		return
 	}
-	r.s.loop.post(r.number, coordinator.AgentReported{Report: report, Live: r.caughtUp.Load()})
+	r.s.loop.post(r.number, coordinator.AgentReported{Report: report, Live: r.statuses.caughtUp.Load()})
 }
 
 // textHeader reads a header that should be text; any other type is as good as

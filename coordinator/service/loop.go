@@ -69,9 +69,12 @@ func (l *loop) enqueue(e envelope) {
 }
 
 // begin makes the session current: from here on its events count, and its
-// performer gets the effects.
-func (l *loop) begin(session uint64, p performer) {
-	l.enqueue(envelope{call: func(time.Time) { l.session, l.performer = session, p }})
+// performer gets the effects. first runs before the first of them.
+func (l *loop) begin(session uint64, p performer, first func()) {
+	l.enqueue(envelope{call: func(time.Time) {
+		l.session, l.performer = session, p
+		first()
+	}})
 	l.post(session, coordinator.SessionOpened{})
 }
 
@@ -178,11 +181,14 @@ func (l *loop) performAll(effects []coordinator.Effect) {
 }
 
 // writeDown performs while there is no session. No task is held then; what
-// remains (an agent going stale) can only be written down.
+// remains (an agent going stale, a dispatch overdue) can only be written down.
 type writeDown struct{ s *Service }
 
 func (w writeDown) perform(effect coordinator.Effect) {
-	if f, ok := effect.(coordinator.AgentChanged); ok {
+	switch f := effect.(type) {
+	case coordinator.AgentChanged:
 		w.s.observe.agentChanged(f)
+	case *coordinator.Fail:
+		w.s.owed.add(f)
 	}
 }

@@ -23,6 +23,7 @@ const maxAgentLabels = 500
 // they are scraped.
 type metrics struct {
 	s *Service
+	resultMetrics
 
 	// counts are read off the service's own counters.
 	counts      []prometheus.Collector
@@ -86,7 +87,7 @@ func newMetrics(s *Service) *metrics {
 		publishVec:     vec("publish_outcomes_total", "What the broker answered to publications.", "outcome"),
 		invalid:        vec("validation_failures_total", "Messages that were refused as invalid, by the schema they should follow and the rule they break.", "schema", "keyword"),
 		statusRefused:  vec("status_refused_total", "Heartbeats that changed nothing, by cause.", "refusal"),
-		authRejections: vec("auth_rejections_total", "Heartbeats whose broker-validated user was not their agent, by mode of agents.auth.", "mode"),
+		authRejections: vec("auth_rejections_total", "Heartbeats and results whose broker-validated user was not their agent, by mode of agents.auth.", "mode"),
 		sessions:       vec("amqp_sessions_total", "Broker sessions opened, and ended by cause.", "reason"),
 		eventsDropped:  counter("events_dropped_total", "Announcements on taskbus.events that were dropped because too much waited to be published."),
 		duplicates:     counter("duplicates_total", "Second copies of known tasks that were dropped."),
@@ -107,7 +108,10 @@ func newMetrics(s *Service) *metrics {
 		prometheus.CounterOpts{Name: "taskbus_stale_acks_total", Help: "Acknowledgements of deliveries of an earlier session, ignored."},
 		func() float64 { return float64(s.staleAcks()) }))
 	read("parked_total", "Unreadable messages in task.dead about which nobody could be told.", &s.count.parked)
-	for _, queue := range []string{bus.QueueAssign, bus.QueueAssignHigh, bus.QueueReassign, bus.StreamStatus} {
+	var collectors []prometheus.Collector
+	m.resultMetrics, collectors = newResultMetrics(&s.count)
+	m.counts = append(m.counts, collectors...)
+	for _, queue := range []string{bus.QueueAssign, bus.QueueAssignHigh, bus.QueueReassign, bus.QueueRequest, bus.StreamStatus, bus.StreamResult} {
 		m.received[queue] = m.receivedVec.WithLabelValues(queue)
 	}
 	for _, name := range strategy.Names() {
@@ -166,6 +170,8 @@ var (
 	descAgentLoad = desc("agent_load", "Load of an agent, 0 to 1: reported or own dispatches, whichever is larger.", "agent_id")
 	descAgentFree = desc("agent_free_slots", "Free slots of an agent.", "agent_id")
 	descPending   = desc("held", "Tasks that wait for an agent, by priority.", "priority")
+	descLeases    = desc("leases", "Dispatches that are with their agents and not known to have ended.")
+	descCordoned  = desc("agent_cordoned", "1 while an agent gets no new work by an operator's order.", "agent_id")
 	descInflight  = desc("inflight", "Dispatches published and not yet confirmed.")
 	descOldest    = desc("oldest_pending_seconds", "Age of the task that has waited longest.")
 	descDepth     = desc("queue_ready", "Messages ready in a queue, read from the broker every few seconds.", "queue")
@@ -185,6 +191,7 @@ type fleetCollector struct {
 func (c *fleetCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descAgents, descSlots, descAgentLoad, descAgentFree, descPending, descInflight, descOldest, descDepth, descIDs,
+		descLeases, descCordoned,
 	} {
 		ch <- d
 	}
@@ -207,6 +214,7 @@ func (c *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(descPending, float64(n), coordinator.Priority(i).String())
 	}
 	gauge(descInflight, float64(snap.Dispatching))
+	gauge(descLeases, float64(snap.Leased))
 	gauge(descOldest, snap.OldestPending.Seconds())
 	gauge(descIDs, float64(snap.Remembered))
 	for _, name := range depthQueues {
@@ -218,7 +226,7 @@ func (c *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 
 func collectAgents(snap coordinator.Snapshot, gauge func(*prometheus.Desc, float64, ...string)) {
 	states := make(map[coordinator.AgentState]int)
-	free, used, otherFree, otherLoad := 0, 0, 0, 0.0
+	free, used, otherFree, otherLoad, otherCordoned := 0, 0, 0, 0.0, 0.0
 	for i, a := range snap.Agents {
 		states[a.State]++
 		if a.State == coordinator.AgentOnline {
@@ -228,16 +236,19 @@ func collectAgents(snap coordinator.Snapshot, gauge func(*prometheus.Desc, float
 		if i >= maxAgentLabels {
 			otherFree += a.Free
 			otherLoad = max(otherLoad, a.Load)
+			otherCordoned += boolGauge(a.Cordoned)
 			continue
 		}
 		gauge(descAgentLoad, a.Load, string(a.Spec.ID))
 		gauge(descAgentFree, float64(a.Free), string(a.Spec.ID))
+		gauge(descCordoned, boolGauge(a.Cordoned), string(a.Spec.ID))
 	}
 	if len(snap.Agents) > maxAgentLabels {
 		gauge(descAgentLoad, otherLoad, "other")
 		gauge(descAgentFree, float64(otherFree), "other")
+		gauge(descCordoned, otherCordoned, "other")
 	}
-	for st := coordinator.AgentNeverSeen; st <= coordinator.AgentStale; st++ {
+	for st := coordinator.AgentNeverSeen; st <= coordinator.AgentGone; st++ {
 		gauge(descAgents, float64(states[st]), st.String())
 	}
 	gauge(descSlots, float64(free), "free")

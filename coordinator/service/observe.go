@@ -21,8 +21,14 @@ type observer struct {
 	log zerolog.Logger
 
 	noisy     noiseGate
-	strangers sync.Map // wrong senders that were logged: agent id → true
+	strangers sync.Map // wrong senders that were logged: stranger → true
 	known     atomic.Int64
+}
+
+// stranger is an agent in whose name somebody else sends messages of a type.
+type stranger struct {
+	messageType string
+	agent       coordinator.AgentID
 }
 
 // maxKnownStrangers bounds the memory of wrong senders.
@@ -55,11 +61,7 @@ func (o *observer) dispatchSettled(d *coordinator.Dispatch, outcome coordinator.
 func (o *observer) failed(t *ticket, now time.Time) {
 	if t.refusal != nil {
 		o.s.count.invalid.Add(1)
-		schema := schemas.TaskAssign
-		if t.held.delivery.Queue == bus.QueueReassign {
-			schema = schemas.TaskDispatch
-		}
-		o.s.metrics.invalid.WithLabelValues(schema, t.refusal.Keyword).Inc()
+		o.s.metrics.invalid.WithLabelValues(schemaOf(t.held.delivery.Queue), t.refusal.Keyword).Inc()
 	}
 	if t.fail == nil {
 		o.s.count.parked.Add(1)
@@ -85,6 +87,18 @@ func (o *observer) failed(t *ticket, now time.Time) {
 		Stringer("reason_code", f.Failure.Reason).Str("reason", f.Failure.Text).
 		Bool("retry_possible", f.Failure.Reason.RetryPossible()).Int("attempts", f.Failure.Attempts).
 		Msg("task failed")
+}
+
+// schemaOf names the schema that messages in a queue should follow.
+func schemaOf(queue string) string {
+	switch queue {
+	case bus.QueueAssign, bus.QueueAssignHigh:
+		return schemas.TaskAssign
+	case bus.QueueRequest:
+		return schemas.TaskCancel
+	default: // came back, or was taken back
+		return schemas.TaskDispatch
+	}
 }
 
 func (o *observer) cannotEncode(d *coordinator.Dispatch, err *bus.EncodingError) {
@@ -130,7 +144,7 @@ func (o *observer) agentChanged(c coordinator.AgentChanged) {
 }
 
 func (o *observer) statusRefused(f coordinator.StatusRefused) {
-	o.s.count.statusRefused(f.Refusal)
+	o.s.count.statusRefused[f.Refusal].Add(1)
 	o.s.metrics.statusRefused.WithLabelValues(f.Refusal.String()).Inc()
 	if f.First {
 		o.log.Warn().Str("agent_id", string(f.Agent)).Stringer("refusal", f.Refusal).
@@ -146,22 +160,25 @@ func (o *observer) invalidStatus(r *messages.Refusal) {
 	}
 }
 
-// wrongSender notes a heartbeat whose broker-validated user is not its agent,
-// with one line for each agent.
-func (o *observer) wrongSender(agent coordinator.AgentID, user string, mode config.Auth) {
-	o.s.count.authRejections.Add(1)
+// wrongSender notes a heartbeat or result whose broker-validated user is not its
+// agent, with one line for each agent and kind.
+func (o *observer) wrongSender(messageType string, agent coordinator.AgentID, user string, mode config.Auth) {
+	if messageType == schemas.AgentStatus {
+		o.s.count.authRejections.Add(1)
+	}
 	o.s.metrics.authRejections.WithLabelValues(string(mode)).Inc()
-	if _, seen := o.strangers.Load(agent); seen || o.known.Load() >= maxKnownStrangers {
+	who := stranger{messageType, agent}
+	if _, seen := o.strangers.Load(who); seen || o.known.Load() >= maxKnownStrangers {
 		return
 	}
-	o.strangers.Store(agent, true)
+	o.strangers.Store(who, true)
 	o.known.Add(1)
-	e := o.log.Warn().Str("agent_id", string(agent)).Str("user_id", messages.Clean(user, 64))
+	e := o.log.Warn().Str("message_type", messageType).Str("agent_id", string(agent)).Str("user_id", messages.Clean(user, 64))
 	if mode == config.AuthStrict {
-		e.Msg("heartbeat refused: the agent must publish it as its own user, with the property user_id (said once for each agent)")
+		e.Msg("message refused: the agent must publish it as its own user, with the property user_id (said once for each agent and message type)")
 		return
 	}
-	e.Msg("heartbeat of another user accepted (agents.auth: warn; said once for each agent)")
+	e.Msg("message of another user accepted (agents.auth: warn; said once for each agent and message type)")
 }
 
 func (o *observer) queueChecked(q coordinator.EnsureQueue, exists bool, err error) {

@@ -3,6 +3,7 @@ package service
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,6 +33,9 @@ type outgoing struct {
 	held     *heldDelivery
 	notice   *notice          // one that the broker did not take before
 	event    *bus.Publication // something to announce
+
+	completed  *coordinator.Completed // to announce; encoded only when its turn comes
+	withdrawal *withdrawal            // an agent to tell
 }
 
 // outbox lets the loop hand over effects without ever waiting for the broker:
@@ -123,6 +127,10 @@ func (r *session) publish(item *outgoing) {
 		r.publishRefusal(item.held, item.refused)
 	case item.notice != nil:
 		r.publishNotice(item.notice)
+	case item.completed != nil:
+		r.publishCompleted(item.completed)
+	case item.withdrawal != nil:
+		r.publishWithdrawal(item.withdrawal)
 	case item.event != nil:
 		_ = r.bus.Publish(*item.event) // an announcement: whoever missed it can look
 	}
@@ -135,6 +143,7 @@ func (r *session) publishDispatch(d *coordinator.Dispatch) {
 		return
 	}
 	h.dispatch = d
+	r.s.queues.add(d.Queue)
 	r.s.history.dispatching(d)
 	headers := map[string]any{
 		headerTask: messages.EncodeTaskHeader(d.Task),
@@ -146,10 +155,6 @@ func (r *session) publishDispatch(d *coordinator.Dispatch) {
 		headers[headerMaybeDuplicate] = true
 	}
 	addTrace(headers, d.Task)
-	user := "" // lets agents see who sent it, where identities are looked at at all
-	if r.s.config.Load().Auth != config.AuthOff {
-		user = r.bus.User()
-	}
 	var expiration time.Duration
 	if r.mayExpire(d.Queue) {
 		expiration = d.AcceptTimeout
@@ -163,7 +168,7 @@ func (r *session) publishDispatch(d *coordinator.Dispatch) {
 			MessageID:     d.DispatchID,
 			CorrelationID: d.Task.TraceID,
 			AppID:         appID,
-			UserID:        user,
+			UserID:        r.userID(),
 			Expiration:    expiration,
 			Timestamp:     d.At,
 			Headers:       headers,
@@ -181,20 +186,32 @@ func (r *session) publishDispatch(d *coordinator.Dispatch) {
 	}
 }
 
-// publishFailure tells that a task could not be assigned; its delivery is
-// acknowledged when everything said about it is confirmed. The original of an
-// invalid message is parked as well.
+// userID lets agents see who sent a message, where identities are looked at at
+// all.
+func (r *session) userID() string {
+	if r.s.config.Load().Auth == config.AuthOff {
+		return ""
+	}
+	return r.bus.User()
+}
+
+// publishFailure tells that a task could not be done; its delivery, if it has one,
+// is acknowledged when everything said about it is confirmed. The original of
+// what no agent could read or do is parked as well.
 func (r *session) publishFailure(f *coordinator.Fail) {
+	if f.Handle == 0 {
+		r.publishTicket(&ticket{fail: f}, r.failurePublications(f))
+		return
+	}
 	h := r.held.get(f.Handle)
 	if h == nil {
 		return
 	}
-	t := &ticket{held: h, fail: f}
 	pubs := r.failurePublications(f)
-	if f.Failure.Reason == coordinator.ReasonInvalidMessage {
-		pubs = append(pubs, parked(&h.delivery, f.Failure.Reason, f.Failure.Text, f.Failure.FailedAt))
+	if reason := f.Failure.Reason; reason == coordinator.ReasonInvalidMessage || reason == coordinator.ReasonPoisoned {
+		pubs = append(pubs, parked(&h.delivery, reason, f.Failure.Text, f.Failure.FailedAt))
 	}
-	r.publishTicket(t, pubs)
+	r.publishTicket(&ticket{held: h, fail: f}, pubs)
 }
 
 // publishRefusal parks a message that cannot be read and, when it names its
@@ -253,6 +270,9 @@ func (r *session) isOurs(queue string) bool {
 			return true
 		}
 	}
+	if r.s.queues.has(queue) || strings.HasPrefix(queue, "agent.") && strings.HasSuffix(queue, ".control") {
+		return true
+	}
 	_, own := bus.OwnQueue(r.s.profile(), queue)
 	return own || queue == bus.QueueLeader
 }
@@ -297,7 +317,7 @@ func (r *session) publishTicket(t *ticket, pubs []bus.Publication) {
 // publishNotice sends one. What cannot be encoded is a message to be parked with
 // headers or a body beyond what may be published.
 func (r *session) publishNotice(n *notice) {
-	r.tickets.issue(n)
+	n.publication.Token = r.tickets.issue(n)
 	err := r.bus.Publish(n.publication)
 	if err == nil {
 		return
@@ -306,7 +326,7 @@ func (r *session) publishNotice(n *notice) {
 	var encoding *bus.EncodingError
 	switch {
 	case !errors.As(err, &encoding): // the session has ended
-	case n.publication.Optional:
+	case n.publication.Optional, n.held == nil:
 		r.ticketDone(n.ticket)
 	default:
 		r.parkOtherwise(n, encoding)
@@ -330,21 +350,31 @@ func (r *session) parkOtherwise(n *notice, why *bus.EncodingError) {
 		return
 	}
 	reason, _ := n.publication.Headers[headerReason].(string)
+	code, _ := n.publication.Headers[headerReasonCode].(string)
 	n.publication = bus.Publication{
 		Key: bus.QueueDead,
 		Properties: bus.Properties{
 			ContentType: contentJSON, Type: typeStub, AppID: appID, Timestamp: r.s.now(),
-			Headers: map[string]any{headerReason: reason, headerReasonCode: coordinator.ReasonInvalidMessage.String(), headerSourceQueue: d.Queue},
+			Headers: map[string]any{headerReason: reason, headerReasonCode: code, headerSourceQueue: d.Queue},
 		},
 		Body: fmt.Appendf(nil, `{"message_type":%q,"queue":%q,"bytes":%d,"xxhash64":"%016x"}`, typeStub, d.Queue, len(d.Body), xxhash.Sum64(d.Body)),
 	}
 	r.publishNotice(n)
 }
 
+// mayAnnounce tells whether there is room for an event that nobody needs to hear,
+// and counts one that must be dropped.
+func (r *session) mayAnnounce() bool {
+	if r.outbox.waiting() < maxAnnounced {
+		return true
+	}
+	r.s.metrics.eventsDropped.Inc()
+	return false
+}
+
 // announce publishes an event that nobody needs to hear.
 func (r *session) announce(key, messageType, id, traceID string, body []byte) {
-	if r.outbox.waiting() >= maxAnnounced {
-		r.s.metrics.eventsDropped.Inc()
+	if !r.mayAnnounce() {
 		return
 	}
 	r.outbox.add(outgoing{event: &bus.Publication{
@@ -355,21 +385,4 @@ func (r *session) announce(key, messageType, id, traceID string, body []byte) {
 		},
 		Body: body,
 	}})
-}
-
-// publishFence puts a mark at the end of agent.status: when it is read back, the
-// past has been read.
-func (r *session) publishFence() error {
-	err := r.bus.Publish(bus.Publication{
-		Token: tokenIgnored, Key: bus.StreamStatus,
-		Properties: bus.Properties{
-			ContentType: contentJSON, Type: typeFence, AppID: appID, MessageID: r.fence,
-			Timestamp: r.s.now(),
-		},
-		Body: []byte(`{"message_type":"coordinator.fence"}`),
-	})
-	if err != nil {
-		return fmt.Errorf("publish a mark to %s: %w", bus.StreamStatus, err)
-	}
-	return nil
 }

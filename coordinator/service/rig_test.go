@@ -26,6 +26,7 @@ type rig struct {
 	service  *Service
 	log      *lockedBuffer
 	outside  bus.Session
+	others   []bus.Session // of agents
 	stop     context.CancelFunc
 	finished chan error
 }
@@ -60,7 +61,7 @@ task_routing:
 global_settings: {assignment_timeout_seconds: 30}
 `
 
-func parseConfig(t *testing.T, text string) *config.Config {
+func parseConfig(t testing.TB, text string) *config.Config {
 	t.Helper()
 	c, err := config.Parse([]byte(text), "agents.yaml")
 	if err != nil {
@@ -131,8 +132,10 @@ func (r *rig) close() {
 		r.t.Errorf("not conserved: %d in, %d out (%d dispatched, %d failed, %d parked, %d dropped, %d abandoned)",
 			in, out, c.dispatched.Load(), failed, c.parked.Load(), c.dropped.Load(), c.abandoned.Load())
 	}
-	if err := r.outside.Close(context.Background()); err != nil {
-		r.t.Errorf("closing the outside session: %v", err)
+	for _, s := range append(r.others, r.outside) {
+		if err := s.Close(context.Background()); err != nil {
+			r.t.Errorf("closing a session from outside: %v", err)
+		}
 	}
 }
 

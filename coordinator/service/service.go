@@ -49,6 +49,12 @@ type Service struct {
 	loop     *loop
 	sessions atomic.Uint64
 	current  atomic.Pointer[session]
+	callers  callers
+	owed     owed
+	queues   queueNames // of agents, whether agents.yaml lists them or not
+	// resultsReadTo is until when this process has read task.result; zero: never.
+	// It belongs to the goroutine of Run.
+	resultsReadTo time.Time
 
 	state   lifecycle
 	count   counters

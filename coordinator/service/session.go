@@ -18,10 +18,9 @@ import (
 
 // Times of a session.
 const (
-	fenceTimeout = 5 * time.Second // then the past counts as read
-	depthPeriod  = 5 * time.Second // between looks at the queues' depths
-	drainPoll    = 20 * time.Millisecond
-	closeLeast   = time.Second // for closing a session after a drain that took all its time
+	depthPeriod = 5 * time.Second // between looks at the queues' depths
+	drainPoll   = 20 * time.Millisecond
+	closeLeast  = time.Second // for closing a session after a drain that took all its time
 )
 
 // session is one broker session and everything that lives and dies with it.
@@ -30,16 +29,17 @@ type session struct {
 	number uint64
 	bus    bus.Session
 
-	held    *held
-	window  *window
-	adapt   chan struct{} // capacity 1: look whether the window fits
-	outbox  *outbox
-	tickets *tickets
-	checks  chan coordinator.EnsureQueue
+	held      *held
+	window    *window
+	adapt     chan struct{} // capacity 1: look whether the window fits
+	outbox    *outbox
+	tickets   *tickets
+	requests  *requests
+	takeBacks *takeBacks
+	checks    chan coordinator.EnsureQueue
 
-	fence     string        // id of the mark in agent.status
-	fenceRead chan struct{} // closed when it was read back
-	caughtUp  atomic.Bool
+	statuses, results *fence              // where the past of agent.status and task.result ends
+	result            messages.TaskResult // decoded into again and again; onResult's own
 
 	draining atomic.Bool
 	workers  sync.WaitGroup // goroutines of the session, but for the transport's
@@ -55,8 +55,10 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 		s: s, number: s.sessions.Add(1),
 		window: newWindow(fixed.Window, fixed.WindowBytes, fixed.MaxMessageBytes), adapt: make(chan struct{}, 1),
 		held: newHeld(), outbox: newOutbox(), tickets: newTickets(),
-		checks: make(chan coordinator.EnsureQueue, 1024),
-		fence:  randomID(), fenceRead: make(chan struct{}), faulted: make(chan error, 1),
+		requests: newRequests(), takeBacks: newTakeBacks(),
+		checks:   make(chan coordinator.EnsureQueue, 1024),
+		statuses: newFence(bus.StreamStatus), results: newFence(bus.StreamResult),
+		faulted: make(chan error, 1),
 	}
 	c := s.config.Load()
 	r.bus, err = s.options.Bus.Open(ctx, bus.SessionSpec{
@@ -84,11 +86,14 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 		}
 		r.workers.Wait()
 		s.current.Store(nil)
+		if r.results.wasRead() {
+			s.resultsReadTo = s.now()
+		}
 		s.count.staleAcks.Add(r.bus.StaleAcks())
 		s.loop.end(r.number, func() { s.count.abandoned.Add(uint64(r.held.close())) })
 	}()
 	s.observe.sessionOpened(r.bus.Findings())
-	s.loop.begin(r.number, r)
+	s.loop.begin(r.number, r, r.payWhatIsOwed)
 
 	if err := r.start(ctx, c); err != nil {
 		return false, err
@@ -117,49 +122,30 @@ func (r *session) start(ctx context.Context, c *config.Config) error {
 	r.workers.Go(r.publishAll)
 	r.workers.Go(r.checkQueues)
 	r.workers.Go(r.watchDepths)
-	err := r.bus.Subscribe(ctx, bus.Subscription{
-		Queue: bus.StreamStatus, Prefetch: prefetchStatus,
-		From: c.Policy().Settings.StaleAfter, Handle: r.onStatus,
-	})
-	if err != nil {
-		return fmt.Errorf("subscribe to %s: %w", bus.StreamStatus, err)
-	}
-	if err := r.publishFence(); err != nil {
+	r.workers.Go(r.watchQueues)
+	r.workers.Go(r.carryOutTakeBacks)
+	if err := r.readPast(ctx, r.statuses, prefetchStatus, c.Policy().Settings.StaleAfter, r.onStatus); err != nil {
 		return err
 	}
-	if err := r.awaitFence(ctx); err != nil {
+	if err := r.readPast(ctx, r.results, prefetchResult, r.s.resultsFrom(r.s.now()), r.onResult); err != nil {
+		return err
+	}
+	if err := r.awaitFences(ctx); err != nil {
 		return err
 	}
 	others := r.window.first(prefetchOthers)
-	err = r.bus.Subscribe(ctx, bus.Subscription{Queue: bus.QueueReassign, Prefetch: others, Handle: r.onReturned})
-	if err != nil {
-		return fmt.Errorf("subscribe to %s: %w", bus.QueueReassign, err)
+	for _, sub := range []bus.Subscription{
+		{Queue: bus.QueueReassign, Prefetch: others, Handle: r.onReturned},
+		{Queue: bus.QueueRequest, Prefetch: others, Handle: r.onRequest},
+	} {
+		if err := r.bus.Subscribe(ctx, sub); err != nil {
+			return fmt.Errorf("subscribe to %s: %w", sub.Queue, err)
+		}
 	}
 	if err := r.consumeTasks(ctx, bus.QueueAssignHigh, others); err != nil {
 		return err
 	}
 	return r.openWindow(ctx)
-}
-
-// awaitFence waits until the past of agent.status has been read, so that the
-// first task meets a known fleet.
-func (r *session) awaitFence(ctx context.Context) error {
-	timeout := time.NewTimer(fenceTimeout)
-	defer timeout.Stop()
-	select {
-	case <-r.fenceRead:
-	case <-timeout.C:
-		// Somebody else reads the queue beside us (queues: classic), or reading is slow.
-		r.s.log.Warn().Dur("after", fenceTimeout).Msg("the mark in agent.status was not read back; going on with what is known of the agents")
-		r.caughtUp.Store(true)
-	case <-r.bus.Done():
-		return errors.Join(errors.New("the session ended while the agents' past was read"), r.bus.Err())
-	case err := <-r.faulted:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return nil
 }
 
 // perform carries out an effect. It runs on the loop's goroutine.
@@ -175,7 +161,12 @@ func (r *session) perform(effect coordinator.Effect) {
 			r.bus.Ack(h.delivery.Tag)
 		}
 	case *coordinator.Fail:
+		if f.Handle == 0 {
+			r.s.owed.add(f)
+		}
 		r.outbox.add(outgoing{fail: f})
+	case *coordinator.Completed:
+		r.completed(f)
 	case coordinator.Duplicate:
 		r.s.observe.duplicate(f.Task)
 		r.announce(schemas.TaskDuplicate, schemas.TaskDuplicate, string(f.Task.ID), f.Task.TraceID, messages.AppendTaskDuplicate(nil, &f, r.s.now()))
@@ -184,12 +175,38 @@ func (r *session) perform(effect coordinator.Effect) {
 		event := messages.AgentEvent(&f)
 		r.announce(event+"."+string(f.Agent), event, string(f.Agent), "", messages.AppendAgentChanged(nil, &f, r.s.now()))
 	case coordinator.EnsureQueue:
-		select {
-		case r.checks <- f:
-		default: // the engine asks again as long as it has no answer
-		}
+		r.s.queues.add(f.Queue) // of one that has just joined, for all we know
+		r.ensure(f)
 	case coordinator.StatusRefused:
 		r.s.observe.statusRefused(f)
+	default:
+		r.performMore(effect)
+	}
+}
+
+// performMore carries out the effects that concern agents in their course.
+func (r *session) performMore(effect coordinator.Effect) {
+	switch f := effect.(type) {
+	case coordinator.GivenBack:
+		r.s.observe.givenBack(f)
+	case coordinator.ResultRefused:
+		r.s.observe.resultRefused(f)
+	case coordinator.Withdraw:
+		r.outbox.add(outgoing{withdrawal: &withdrawal{f}})
+	case coordinator.CancelAnswered:
+		r.cancelAnswered(f)
+	case coordinator.TakeBack:
+		r.takeBacks.order(takeBackOrder{what: takeBackBegins, agent: f.Agent, queue: f.Queue})
+	case coordinator.LeaveQueue:
+		r.takeBacks.order(takeBackOrder{what: takeBackEnds, agent: f.Agent, queue: f.Queue})
+	}
+}
+
+// ensure has a queue seen to.
+func (r *session) ensure(q coordinator.EnsureQueue) {
+	select {
+	case r.checks <- q:
+	default: // it is asked for again as long as there is no answer
 	}
 }
 

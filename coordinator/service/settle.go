@@ -19,8 +19,13 @@ const (
 	tokenIgnored uint64 = 1<<63 - 1 // announcements: nobody waits for them
 )
 
+// awaited is a publication whose answer somebody waits for.
+type awaited interface {
+	settled(r *session, outcome bus.Outcome)
+}
+
 // ticket is a delivery that may be acknowledged when everything published about
-// it is confirmed.
+// it is confirmed. held is nil for a failure that no delivery stands behind.
 type ticket struct {
 	held    *heldDelivery
 	fail    *coordinator.Fail // nil when nobody can be told
@@ -44,25 +49,26 @@ func (n *notice) queue() string {
 	return n.publication.Key
 }
 
-// tickets finds the notice of a token.
+// tickets finds what a token stands for.
 type tickets struct {
 	mu   sync.Mutex
 	next uint64
-	open map[uint64]*notice
+	open map[uint64]awaited
 }
 
-func newTickets() *tickets { return &tickets{next: ticketBase, open: make(map[uint64]*notice)} }
+func newTickets() *tickets { return &tickets{next: ticketBase, open: make(map[uint64]awaited)} }
 
-// issue gives the notice's publication its token.
-func (t *tickets) issue(n *notice) {
+// issue gives a publication its token.
+func (t *tickets) issue(a awaited) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.next++
-	n.publication.Token = t.next
-	t.open[t.next] = n
+	t.open[t.next] = a
+	return t.next
 }
 
-func (t *tickets) redeem(token uint64) *notice {
+// redeem takes the token out; nil when it is not there (any more).
+func (t *tickets) redeem(token uint64) awaited {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	of := t.open[token]
@@ -92,8 +98,8 @@ func (r *session) onSettled(token uint64, outcome bus.Outcome) {
 	case token < ticketBase:
 		r.dispatchSettled(coordinator.Handle(token), publishOutcomes[outcome])
 	default:
-		if n := r.tickets.redeem(token); n != nil {
-			r.noticeSettled(n, outcome)
+		if a := r.tickets.redeem(token); a != nil {
+			a.settled(r, outcome)
 		}
 	}
 }
@@ -115,11 +121,11 @@ func (r *session) dispatchSettled(handle coordinator.Handle, outcome coordinator
 // is sent again.
 const noticePause = time.Second
 
-// noticeSettled counts one answer. A copy for the producer's own queue is the
+// settled counts one answer. A copy for the producer's own queue is the
 // producer's business. Any other notice that is not taken is sent again until it
 // is: its delivery stays unacknowledged meanwhile, and costs nobody else
 // anything.
-func (r *session) noticeSettled(n *notice, outcome bus.Outcome) {
+func (n *notice) settled(r *session, outcome bus.Outcome) {
 	switch {
 	case outcome == bus.Confirmed, outcome != bus.Unknown && n.publication.Optional:
 		r.ticketDone(n.ticket)
@@ -148,7 +154,16 @@ func (r *session) sendAgain(n *notice, outcome bus.Outcome) {
 // ticketDone takes one publication off the ticket and, after the last, settles
 // the delivery.
 func (r *session) ticketDone(t *ticket) {
-	if t.left.Add(-1) > 0 || r.held.take(t.held.handle) == nil {
+	if t.left.Add(-1) > 0 {
+		return
+	}
+	if t.held == nil {
+		if r.s.owed.settle(t.fail) {
+			r.s.observe.overdue(t.fail, r.s.now())
+		}
+		return
+	}
+	if r.held.take(t.held.handle) == nil {
 		return
 	}
 	r.s.observe.failed(t, r.s.now())

@@ -195,6 +195,7 @@ func agentStatus(a coordinator.AgentSnapshot) httpapi.Agent {
 		Assigned: a.Assigned, LastHeartbeat: a.LastHeartbeat,
 		HealthCheck: a.Spec.HealthCheckInterval.Seconds(),
 		Eligible:    a.Eligibility == coordinator.Eligible,
+		Leased:      a.Leased, Cordoned: a.Cordoned, Draining: a.Draining, Drained: a.Drained, Discovered: a.Discovered,
 	}
 	if !v.Eligible {
 		v.WhyNot = a.Eligibility.String()
@@ -205,7 +206,7 @@ func agentStatus(a coordinator.AgentSnapshot) httpapi.Agent {
 func pendingStatus(snap coordinator.Snapshot) httpapi.Pending {
 	p := httpapi.Pending{
 		ByPriority: make(map[string]int), ByReason: make(map[string]int),
-		Dispatching: snap.Dispatching, OldestSeconds: snap.OldestPending.Seconds(),
+		Dispatching: snap.Dispatching, Leased: snap.Leased, OldestSeconds: snap.OldestPending.Seconds(),
 	}
 	for i, n := range snap.Pending {
 		p.Total += n
@@ -242,12 +243,26 @@ func (s *Service) counterStatus(snap coordinator.Snapshot) httpapi.Counters {
 		Parked: s.count.parked.Load(), Dropped: s.count.dropped.Load(), Abandoned: s.count.abandoned.Load(),
 		StatusReceived: s.count.statuses.Load(),
 		StatusRefused: map[string]uint64{
-			coordinator.StatusUnknownAgent.String(): s.count.unknownAgent.Load(),
-			coordinator.StatusOutOfOrder.String():   s.count.outOfOrder.Load(),
-			"invalid":                               s.count.invalidStatus.Load(),
-			"wrong_sender":                          s.count.authRejections.Load(),
+			refusedInvalid: s.count.invalidStatus.Load(),
+			refusedForged:  s.count.authRejections.Load(),
 		},
 		RememberedIDs: snap.Remembered, StaleAcksIgnored: s.staleAcks(),
+		Results: make(map[string]uint64, coordinator.NumOutcomes),
+		ResultsRefused: map[string]uint64{
+			refusedInvalid: s.count.invalidResults.Load(),
+			refusedForged:  s.count.forgedResults.Load(),
+		},
+		LateResults: s.count.lateResults.Load(), TimedOut: s.count.timedOut.Load(),
+		TakenBack: s.count.takenBack.Load(), CancelRequests: s.count.cancels.Load(),
+	}
+	for r := range s.count.statusRefused {
+		c.StatusRefused[coordinator.StatusRefusal(r).String()] = s.count.statusRefused[r].Load()
+	}
+	for o := range s.count.results {
+		c.Results[coordinator.Outcome(o).String()] = s.count.results[o].Load()
+	}
+	for r := range s.count.resultsRefused {
+		c.ResultsRefused[coordinator.ResultRefusal(r).String()] = s.count.resultsRefused[r].Load()
 	}
 	if c.Dispatched > 0 {
 		c.AverageAssignMS = float64(s.count.assignNanos.Load()) / float64(c.Dispatched) / 1e6
@@ -295,8 +310,8 @@ func taskStatus(r *taskRecord) httpapi.Task {
 	t := httpapi.Task{
 		ID: string(r.task.ID), Type: r.task.Type, Priority: int(r.task.Priority), TraceID: r.task.TraceID,
 		State: r.state, Agent: string(r.agent), DispatchID: r.dispatchID, Attempt: r.attempt,
-		AcceptedAt: r.task.AcceptedAt, DecidedAt: r.decidedAt,
-		DurationMS: float64(r.duration) / float64(time.Millisecond),
+		AcceptedAt: r.task.AcceptedAt, DecidedAt: r.decidedAt, CompletedAt: r.completedAt,
+		DurationMS: milliseconds(r.duration), WorkMS: milliseconds(r.work), Error: r.workError,
 		ReasonCode: r.failure.Reason.String(), Reason: r.failure.Text,
 	}
 	if r.decision != nil {
@@ -305,6 +320,8 @@ func taskStatus(r *taskRecord) httpapi.Task {
 	}
 	return t
 }
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func explanation(d *coordinator.Decision) *httpapi.Explanation {
 	x := &httpapi.Explanation{

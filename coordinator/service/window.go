@@ -34,8 +34,9 @@ const (
 	sizeAllowance  = 2  // expected size = allowance × average
 	growAtLeastTo  = 1.5
 	shrinkBelow    = 0.5
-	prefetchOthers = 128 // task.assign.high and task.reassign, each
+	prefetchOthers = 128 // task.assign.high, task.reassign and task.request, each
 	prefetchStatus = 1000
+	prefetchResult = 2000
 )
 
 func newWindow(tasks int, bytes int64, largest int) *window {
@@ -142,7 +143,8 @@ func (r *session) consumeTasks(ctx context.Context, queue string, prefetch int) 
 // stopTaking ends the consumers of tasks.
 func (r *session) stopTaking(ctx context.Context) {
 	r.draining.Store(true)
-	for _, queue := range []string{bus.QueueAssign, bus.QueueAssignHigh, bus.QueueReassign} {
+	r.takeBacks.leaveAll()
+	for _, queue := range []string{bus.QueueAssign, bus.QueueAssignHigh, bus.QueueReassign, bus.QueueRequest} {
 		for more := true; more; {
 			var err error
 			if more, err = r.bus.Unsubscribe(ctx, queue); err != nil {

@@ -128,6 +128,10 @@ func (b *broker) ready(queues ...string) (int, error) {
 // fill publishes the tasks from number first to first+n-1 and returns when the
 // broker has confirmed them all.
 func (b *broker) fill(queue string, first, n int) error {
+	return b.fillWith(queue, first, n, task)
+}
+
+func (b *broker) fillWith(queue string, first, n int, task func(int) amqp.Publishing) error {
 	channel, err := b.conn.Channel()
 	if err != nil {
 		return fmt.Errorf("open a channel: %w", err)

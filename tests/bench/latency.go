@@ -61,7 +61,7 @@ func (b *bench) latency(ctx context.Context, c contender, length time.Duration) 
 	begin := time.Now().Add(100 * time.Millisecond)
 	due := func(i int) time.Time { return begin.Add(time.Duration(i) * time.Second / latencyRate) }
 	published := make(chan error, 1)
-	go func() { published <- b.trickle(ctx, c.input, n, due) }()
+	go func() { published <- b.trickle(ctx, c.input, 0, n, due) }()
 
 	t := newTally(n)
 	samples := make([]time.Duration, 0, n)
@@ -101,29 +101,29 @@ func (b *bench) latency(ctx context.Context, c contender, length time.Duration) 
 	return summarise(c.name, samples), nil
 }
 
-// trickle publishes n tasks, each when it is due, and returns when all are
-// confirmed: what is not confirmed may be lost with its connection, and would
+// trickle publishes n tasks from number first on, each when it is due, and returns
+// when all are confirmed: what is not confirmed may be lost with its connection, and would
 // be counted as lost by the one under test.
-func (b *bench) trickle(ctx context.Context, queue string, n int, due func(int) time.Time) error {
+func (b *bench) trickle(ctx context.Context, queue string, first, n int, due func(int) time.Time) error {
 	conn, channel, err := dial(b.url, "producer")
 	if err != nil {
 		return err
 	}
-	err = trickleOver(ctx, channel, queue, n, due)
+	err = trickleOver(ctx, channel, queue, first, n, due)
 	return errors.Join(err, conn.Close())
 }
 
-func trickleOver(ctx context.Context, channel *amqp.Channel, queue string, n int, due func(int) time.Time) error {
+func trickleOver(ctx context.Context, channel *amqp.Channel, queue string, first, n int, due func(int) time.Time) error {
 	if err := channel.Confirm(false); err != nil {
 		return fmt.Errorf("switch on confirms: %w", err)
 	}
 	confirms := make([]*amqp.DeferredConfirmation, n)
 	for i := range confirms {
-		time.Sleep(time.Until(due(i)))
+		time.Sleep(time.Until(due(first + i)))
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		c, err := channel.PublishWithDeferredConfirm("", queue, true, false, task(i))
+		c, err := channel.PublishWithDeferredConfirm("", queue, true, false, task(first+i))
 		if err != nil {
 			return fmt.Errorf("publish a task to %s: %w", queue, err)
 		}

@@ -9,6 +9,9 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -27,6 +30,26 @@ type options struct {
 	json    string
 	program string
 	profile string
+	only    string
+}
+
+// The parts of a run, in their order.
+const (
+	partAssigning = "assigning"
+	partResults   = "results"
+	partCycle     = "cycle"
+	partDetection = "detection"
+	partEngine    = "engine"
+)
+
+var parts = []string{partAssigning, partResults, partCycle, partDetection, partEngine}
+
+// wants tells whether a part is to be measured.
+func (o *options) wants(part string) bool {
+	if o.only != "" {
+		return o.only == part
+	}
+	return part != partEngine || !o.quick
 }
 
 // bench is one run of everything.
@@ -58,8 +81,8 @@ func run(ctx context.Context, args []string, url string) error {
 	if url == "" {
 		return errors.New("RABBITMQ_URL is not set; make bench starts a broker and sets it")
 	}
-	if len(args) > 0 && (args[0] == "relay" || args[0] == "statuses") {
-		return serveRole(ctx, args[0], url)
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		return serveRole(ctx, args[0], args[1:], url)
 	}
 	o, err := parseFlags(args)
 	if err != nil {
@@ -83,10 +106,15 @@ func run(ctx context.Context, args []string, url string) error {
 	return errors.Join(err, b.broker.close())
 }
 
-// serveRole ends with ctx, or with whoever started it.
-func serveRole(ctx context.Context, role, url string) error {
-	if role == "statuses" {
+// serveRole runs one of our own processes. It ends with ctx, or with whoever
+// started it.
+func serveRole(ctx context.Context, role string, args []string, url string) error {
+	arg := strings.Join(args, " ")
+	switch role { // these two are told what to do on standard input
+	case "statuses":
 		return reportStatuses(ctx, url, os.Stdin, os.Stdout)
+	case "plain":
+		return plainAgent(ctx, url, arg, os.Stdin, os.Stdout)
 	}
 	ctx, orphaned := context.WithCancel(ctx)
 	defer orphaned()
@@ -94,7 +122,22 @@ func serveRole(ctx context.Context, role, url string) error {
 		defer orphaned()
 		_, _ = io.Copy(io.Discard, os.Stdin) // an error means the same as the end
 	}()
-	return relay(ctx, url, os.Stdout)
+	switch role {
+	case "relay":
+		return relay(ctx, url, os.Stdout)
+	case "light":
+		return light(ctx, url, arg, os.Stdout)
+	case "rescue", "holder":
+		return sdkAgent(ctx, url, role, arg, os.Stdout)
+	}
+	n, err := strconv.Atoi(arg)
+	switch {
+	case role == "fleet" && err == nil:
+		return sdkFleet(ctx, url, n, os.Stdout)
+	case role == "reader" && err == nil:
+		return read(ctx, url, streamBare, n, os.Stdout)
+	}
+	return fmt.Errorf("no arguments are expected, but there is %q; see --help", role)
 }
 
 func parseFlags(args []string) (options, error) {
@@ -105,12 +148,16 @@ func parseFlags(args []string) (options, error) {
 	f.IntVar(&o.tasks, "tasks", 60_000, "tasks of one throughput run")
 	f.StringVar(&o.json, "json", ".run/bench.json", "file for the results; logs go into the directory bench beside it")
 	f.StringVar(&o.program, "program", "bin/taskbus", "the service to measure")
+	f.StringVar(&o.only, "only", "", "measure one part alone: "+strings.Join(parts, ", "))
 	f.StringVar(&o.profile, "profile", "", "instead of measuring, profile the service under full load into this directory")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
 	if f.NArg() > 0 || o.pairs < 1 || o.tasks < 1 {
 		return o, errors.New("no arguments are expected, and --pairs and --tasks must be at least 1; see --help")
+	}
+	if o.only != "" && !slices.Contains(parts, o.only) {
+		return o, fmt.Errorf("--only %s: there is no such part; the parts are %s", o.only, strings.Join(parts, ", "))
 	}
 	if o.quick {
 		o.pairs, o.tasks = min(o.pairs, 2), min(o.tasks, 20_000)
@@ -132,7 +179,40 @@ func (b *bench) measure(ctx context.Context) error {
 
 // collect fills in the results, from the quick to the slow.
 func (b *bench) collect(ctx context.Context, r *results) error {
-	latencyLength, rounds, watch := 20*time.Second, 2, 3*time.Second
+	for _, part := range parts {
+		if !b.options.wants(part) {
+			continue
+		}
+		if err := b.collectPart(ctx, part, r); err != nil {
+			return fmt.Errorf("%s: %w", part, err)
+		}
+	}
+	return nil
+}
+
+func (b *bench) collectPart(ctx context.Context, part string, r *results) (err error) {
+	switch part {
+	case partAssigning:
+		return b.collectAssigning(ctx, r)
+	case partResults:
+		return b.collectResults(ctx, r)
+	case partCycle:
+		return b.collectCycle(ctx, r)
+	case partDetection:
+		if r.Detection, err = b.detection(ctx); err == nil {
+			b.say("detection: silent %.0f ms, offline %.0f ms, killed: noticed %.0f ms, redone %.0f ms",
+				r.Detection.SilentMillis, r.Detection.OfflineMillis, r.Detection.GoneMillis, r.Detection.KilledMillis)
+		}
+	default:
+		b.say("engine: go test -bench BenchmarkApply %s", enginePackage)
+		r.Engine, err = engine(ctx)
+	}
+	return err
+}
+
+// collectAssigning measures the way from task.assign to the agents' queues.
+func (b *bench) collectAssigning(ctx context.Context, r *results) error {
+	latencyLength, rounds, watch := 12*time.Second, 2, 3*time.Second
 	if b.options.quick {
 		latencyLength, rounds, watch = 5*time.Second, 1, time.Second
 	}
@@ -164,10 +244,43 @@ func (b *bench) collect(ctx context.Context, r *results) error {
 		return fmt.Errorf("memory: %w", err)
 	}
 	b.say("memory: %.1f MiB with %d in flight", mebibytes(r.Memory.RSSBytes), r.Memory.InFlight)
-	if b.options.quick {
-		return nil
+	return nil
+}
+
+// collectResults measures what the results of agents cost the service.
+func (b *bench) collectResults(ctx context.Context, r *results) error {
+	for i := range b.options.pairs {
+		for _, a := range audiences() {
+			run, err := b.results(ctx, a, b.loopTasks())
+			if err != nil {
+				return fmt.Errorf("read by %s: %w", a.name, err)
+			}
+			b.say("results %d/%d read by %-8s %6.0f tasks/s %6.1f µs CPU per task, agents %.1f µs; last read after %.0f ms more",
+				i+1, b.options.pairs, a.name, run.TasksPerSec, run.CPUMicros, run.AgentsCPUMicros, 1e3*(run.ReadSeconds-run.Seconds))
+			r.Results = append(r.Results, run)
+		}
 	}
-	b.say("engine: go test -bench BenchmarkApply %s", enginePackage)
-	r.Engine, err = engine(ctx)
-	return err
+	return nil
+}
+
+// loopTasks is how many tasks a run with results has: each is twice as much work
+// for the broker.
+func (b *bench) loopTasks() int { return max(1, b.options.tasks/2) }
+
+// collectCycle measures the whole way with agents of the SDK.
+func (b *bench) collectCycle(ctx context.Context, r *results) error {
+	rounds, trickle := 2, 8*time.Second
+	if b.options.quick {
+		rounds, trickle = 1, 4*time.Second
+	}
+	for i := range rounds {
+		run, err := b.cycle(ctx, b.loopTasks(), trickle)
+		if err != nil {
+			return err
+		}
+		b.say("whole cycle %d/%d %6.0f tasks/s, p50 %.2f ms, p99 %.2f ms, CPU per task %.1f µs, of its agent %.1f µs",
+			i+1, rounds, run.TasksPerSec, run.Latency.P50Millis, run.Latency.P99Millis, run.CPUMicros, run.AgentsCPUMicros)
+		r.Cycle = append(r.Cycle, run)
+	}
+	return nil
 }

@@ -63,6 +63,28 @@ func startProcess(ctx context.Context, name, log string, env []string, program s
 	return p, nil
 }
 
+// startSelf runs this program again in another role.
+func startSelf(ctx context.Context, name, log string, args ...string) (*process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	return startProcess(ctx, name, log, nil, self, args...)
+}
+
+// startRole is startSelf for a role that says "ready" when it is.
+func (b *bench) startRole(ctx context.Context, role string, args ...string) (*process, error) {
+	name := strings.Join(append([]string{role}, args...), "-")
+	p, err := startSelf(ctx, name, b.logPath(name), append([]string{role}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.expect("ready", 15*time.Second); err != nil {
+		return nil, errors.Join(err, p.stop())
+	}
+	return p, nil
+}
+
 // expect waits for a line on standard output.
 func (p *process) expect(line string, timeout time.Duration) error {
 	select {
@@ -122,6 +144,15 @@ func (p *process) thaw() error {
 	return nil
 }
 
+// kill ends the process without a word. It must run.
+func (p *process) kill() error {
+	if err := p.cmd.Process.Kill(); err != nil {
+		return fmt.Errorf("kill %s: %w", p.name, err)
+	}
+	<-p.exited
+	return nil
+}
+
 // stopTimeout is how long a process may take to end in order.
 const stopTimeout = 40 * time.Second
 
@@ -164,6 +195,12 @@ func (p *process) stat() (procStat, error) {
 		return procStat{}, fmt.Errorf("read the CPU time of %s (Linux only): %w", p.name, err)
 	}
 	return parseStat(string(data))
+}
+
+// cpuPer is the CPU time since before, in microseconds for each of n tasks.
+func (p *process) cpuPer(n int, before procStat) (float64, error) {
+	after, err := p.stat()
+	return float64((after.cpu - before.cpu).Microseconds()) / float64(n), err
 }
 
 // parseStat follows proc(5): after the name in parentheses, which may hold

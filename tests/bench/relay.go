@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -95,13 +93,14 @@ func move(publish *amqp.Channel, deliveries <-chan amqp.Delivery, window chan<- 
 
 // settle waits for the confirms, in order, and acknowledges.
 func settle(consume *amqp.Channel, window <-chan sent) error {
-	var confirmed, acknowledged uint64 // delivery tags
+	var confirmed tide
+	var acknowledged uint64 // delivery tag
 	flush := func() error {
-		if confirmed == acknowledged {
+		if confirmed.upTo == acknowledged {
 			return nil
 		}
-		acknowledged = confirmed
-		return consume.Ack(confirmed, true)
+		acknowledged = confirmed.upTo
+		return consume.Ack(acknowledged, true)
 	}
 	for {
 		var s sent
@@ -120,11 +119,36 @@ func settle(consume *amqp.Channel, window <-chan sent) error {
 		if !s.confirm.Wait() {
 			return errors.New("the broker did not confirm a message")
 		}
-		if confirmed = s.tag; confirmed-acknowledged >= relayAckBatch {
+		if confirmed.add(s.tag); confirmed.upTo-acknowledged >= relayAckBatch {
 			if err := flush(); err != nil {
 				return fmt.Errorf("acknowledge: %w", err)
 			}
 		}
+	}
+}
+
+// tide is the highest delivery tag up to which all have been added. Those of a
+// channel begin at 1.
+type tide struct {
+	upTo  uint64
+	above map[uint64]struct{} // added, with one missing below
+}
+
+func (t *tide) add(tag uint64) {
+	if tag != t.upTo+1 {
+		if t.above == nil {
+			t.above = make(map[uint64]struct{})
+		}
+		t.above[tag] = struct{}{}
+		return
+	}
+	t.upTo = tag
+	for len(t.above) > 0 {
+		if _, next := t.above[t.upTo+1]; !next {
+			return
+		}
+		t.upTo++
+		delete(t.above, t.upTo)
 	}
 }
 
@@ -133,16 +157,9 @@ func startRelay(ctx context.Context, b *bench) (*subject, error) {
 	if err := b.broker.declare(append(queues(relayQueue), relayInput)...); err != nil {
 		return nil, err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
-	}
-	p, err := startProcess(ctx, "relay", b.logPath("relay"), nil, self, "relay")
+	p, err := b.startRole(ctx, "relay")
 	if err != nil {
 		return nil, err
-	}
-	if err := p.expect("ready", 15*time.Second); err != nil {
-		return nil, errors.Join(err, p.stop())
 	}
 	return &subject{process: p}, nil
 }

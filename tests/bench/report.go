@@ -27,6 +27,7 @@ const (
 	growthAgents    = growthTo / growthFrom
 	passed, missed  = "PASS", "MISSED"
 	notMeasured     = "not measured"
+	noTarget        = "–"
 )
 
 // results is everything measured, as it stands in the JSON file.
@@ -37,6 +38,9 @@ type results struct {
 	Throughput []throughputRun `json:"throughput"`
 	Latency    []latencyRun    `json:"latency"`
 	Memory     memoryResult    `json:"memory"`
+	Results    []resultsRun    `json:"results"`
+	Cycle      []cycleRun      `json:"cycle"`
+	Detection  detectionResult `json:"detection"`
 	Engine     []engineRun     `json:"engine"`
 	// Fault is why the run is not complete; empty when it is.
 	Fault string `json:"fault,omitempty"`
@@ -78,12 +82,12 @@ type verdict struct {
 
 // judge makes the verdicts. A target without a measurement says so.
 func (r *results) judge() {
-	r.Verdicts = []verdict{
+	r.Verdicts = append([]verdict{
 		r.judgeCPU(), r.judgeRate(),
 		r.judgeLatency("p50", func(l latencyRun) float64 { return l.P50Millis }),
 		r.judgeLatency("p99", func(l latencyRun) float64 { return l.P99Millis }),
 		r.judgeMemory(), r.judgeDecisions(), r.judgeGrowth(),
-	}
+	}, r.judgeLoop()...)
 }
 
 func (v verdict) measured(good bool, result, note string) verdict {

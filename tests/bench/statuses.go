@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -138,11 +137,7 @@ func status(agent string, r report, now time.Time) []byte {
 type statuses struct{ process *process }
 
 func startStatuses(ctx context.Context, log string) (*statuses, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
-	}
-	p, err := startProcess(ctx, "statuses", log, nil, self, "statuses")
+	p, err := startSelf(ctx, "statuses", log, "statuses")
 	if err != nil {
 		return nil, err
 	}

@@ -11,23 +11,38 @@ import (
 	"path/filepath"
 	"time"
 
+	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/httpapi"
 )
 
 // subject is a process under test, connected and idle.
 type subject struct {
 	process  *process
-	statuses *statuses // nil for the relay
-	http     string    // base URL; empty for the relay
+	statuses *statuses  // nil where nobody speaks for the fleet: for the relay, and with agents of their own
+	others   []*process // that end with it, and before it
+	http     string     // base URL; empty for the relay
 }
 
 // stop ends it in order.
 func (s *subject) stop() error {
-	var err error
+	var errs []error
 	if s.statuses != nil {
-		err = s.statuses.process.stop()
+		errs = append(errs, s.statuses.process.stop())
 	}
-	return errors.Join(s.process.stop(), err)
+	for _, p := range s.others {
+		errs = append(errs, p.stop())
+	}
+	return errors.Join(s.process.stop(), errors.Join(errs...))
+}
+
+// with starts this program again in a role of its own, which ends with s.
+func (s *subject) with(ctx context.Context, b *bench, role string, args ...string) (*process, error) {
+	p, err := b.startRole(ctx, role, args...)
+	if err == nil {
+		s.others = append(s.others, p)
+	}
+	return p, err
 }
 
 // abandon ends what still runs after a fault; that error counts, not this one's.
@@ -59,9 +74,21 @@ func contenders() (relay, taskbus contender) {
 		}}
 }
 
-// startTaskbus runs the service and has every agent report once. Logging is as
-// in production: INFO, as JSON, into a file.
+// startTaskbus runs the service and has every agent report once.
 func startTaskbus(ctx context.Context, b *bench, fleet []byte, first report) (*subject, error) {
+	s, err := launchTaskbus(ctx, b, fleet)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.speakFor(ctx, b, first); err != nil {
+		return nil, errors.Join(err, s.stop())
+	}
+	return s, nil
+}
+
+// launchTaskbus runs the service until it takes tasks. Logging is as in
+// production: INFO, as JSON, into a file.
+func launchTaskbus(ctx context.Context, b *bench, fleet []byte) (*subject, error) {
 	path := filepath.Join(b.dir, "agents.yaml")
 	if err := os.WriteFile(path, fleet, 0o600); err != nil {
 		return nil, fmt.Errorf("write the fleet: %w", err)
@@ -81,17 +108,14 @@ func startTaskbus(ctx context.Context, b *bench, fleet []byte, first report) (*s
 		return nil, fmt.Errorf("%w; build the program first (make build) or name it with --program", err)
 	}
 	s := &subject{process: p, http: fmt.Sprintf("http://127.0.0.1:%d", port)}
-	if err := s.prepare(ctx, b, first); err != nil {
+	if err := s.await(ctx, "ready", func() (bool, error) { return s.ready(ctx) }); err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
 	return s, nil
 }
 
-// prepare returns when the service takes tasks and every agent is online.
-func (s *subject) prepare(ctx context.Context, b *bench, first report) error {
-	if err := s.await(ctx, "ready", func() (bool, error) { return s.ready(ctx) }); err != nil {
-		return err
-	}
+// speakFor starts the generator of statuses and returns when every agent is online.
+func (s *subject) speakFor(ctx context.Context, b *bench, first report) error {
 	generator, err := startStatuses(ctx, b.logPath("statuses"))
 	if err != nil {
 		return err
@@ -100,9 +124,14 @@ func (s *subject) prepare(ctx context.Context, b *bench, first report) error {
 	if err := generator.say(first); err != nil {
 		return err
 	}
+	return s.awaitOnline(ctx, fleetSize)
+}
+
+// awaitOnline returns when that many agents are online.
+func (s *subject) awaitOnline(ctx context.Context, agents int) error {
 	return s.await(ctx, "aware of all agents", func() (bool, error) {
-		online, err := s.online(ctx)
-		return online == fleetSize, err
+		status, err := s.status(ctx)
+		return status.online() == agents, err
 	})
 }
 
@@ -112,6 +141,10 @@ const startTimeout = 60 * time.Second
 // await asks again and again. An error of the question itself only counts when
 // the time is over: the HTTP server may not be up yet.
 func (s *subject) await(ctx context.Context, what string, is func() (bool, error)) error {
+	return s.awaitEvery(ctx, 100*time.Millisecond, what, is)
+}
+
+func (s *subject) awaitEvery(ctx context.Context, pause time.Duration, what string, is func() (bool, error)) error {
 	timeout := time.After(startTimeout)
 	for {
 		yes, err := is()
@@ -125,7 +158,7 @@ func (s *subject) await(ctx context.Context, what string, is func() (bool, error
 			return s.process.alive()
 		case <-timeout:
 			return errors.Join(fmt.Errorf("%s is not %s after %s; see %s", s.process.name, what, startTimeout, s.process.log), err)
-		case <-time.After(100 * time.Millisecond):
+		case <-time.After(pause):
 		}
 	}
 }
@@ -135,23 +168,26 @@ func (s *subject) ready(ctx context.Context) (bool, error) {
 	return code == http.StatusOK, err
 }
 
+// serviceStatus is what we read of /status.
+type serviceStatus struct {
+	Agents   []httpapi.Agent  `json:"agents"`
+	Counters httpapi.Counters `json:"counters"`
+}
+
+func (s *subject) status(ctx context.Context) (status serviceStatus, err error) {
+	_, err = s.get(ctx, "/status", &status)
+	return status, err
+}
+
 // online is how many agents the service knows to be there.
-func (s *subject) online(ctx context.Context) (int, error) {
-	var status struct {
-		Agents []struct {
-			State string `json:"state"`
-		} `json:"agents"`
-	}
-	if _, err := s.get(ctx, "/status", &status); err != nil {
-		return 0, err
-	}
+func (s *serviceStatus) online() int {
 	online := 0
-	for _, a := range status.Agents {
-		if a.State == "online" {
+	for _, a := range s.Agents {
+		if a.State == coordinator.AgentOnline.String() {
 			online++
 		}
 	}
-	return online, nil
+	return online
 }
 
 // get asks the service and reads the answer into v unless that is nil.

@@ -66,7 +66,7 @@ func (b *bench) throughput(ctx context.Context, c contender, n int) (run through
 		return run, err
 	}
 	time.Sleep(afterwork)
-	after, err := s.process.stat()
+	cpu, err := s.process.cpuPer(n, before)
 	if err != nil {
 		return run, err
 	}
@@ -80,8 +80,7 @@ func (b *bench) throughput(ctx context.Context, c contender, n int) (run through
 	elapsed := arrived.Sub(released)
 	return throughputRun{
 		Subject: c.name, Tasks: n, Seconds: elapsed.Seconds(), TasksPerSec: float64(n) / elapsed.Seconds(),
-		CPUMicros:    float64((after.cpu - before.cpu).Microseconds()) / float64(n),
-		PeakRSSBytes: peak,
+		CPUMicros: cpu, PeakRSSBytes: peak,
 	}, b.verify(c, n)
 }
 

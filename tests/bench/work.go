@@ -96,14 +96,17 @@ func taskNumber(messageID string) (int, bool) {
 
 // task is the n-th task.assign, about 500 bytes.
 func task(n int) amqp.Publishing {
-	kind := kinds[n%len(kinds)]
+	return taskOf(n, kinds[n%len(kinds)].name)
+}
+
+func taskOf(n int, kind string) amqp.Publishing {
 	id := taskID(n)
 	body := fmt.Appendf(make([]byte, 0, 512),
 		`{"message_type":"task.assign","task_id":%q,"task_type":%q,"priority":%d,"correlation_id":"trace-%08x-%s","timeout_seconds":300,`+
 			`"payload":{"document":"s3://reports/2026/q%d/supply-chain-%07d.pdf","language":"en","max_words":%d,"sections":["summary","risks","actions"],`+
 			`"note":"Numbers from the appendix, please; the reader knows last quarter's report and wants what has changed since."},`+
 			`"labels":{"team":"operations","cost_center":"cc-%04d"}}`,
-		id, kind.name, n%4, n*7919, id, n%4+1, n, 200+n%200, n%1000)
+		id, kind, n%4, n*7919, id, n%4+1, n, 200+n%200, n%1000)
 	return amqp.Publishing{
 		DeliveryMode: amqp.Persistent, ContentType: "application/json", Type: "task.assign",
 		MessageId: id, AppId: "bench", Body: body,
@@ -120,7 +123,7 @@ func setAside() []string { return []string{bus.QueueReassign, bus.QueueFailed, b
 
 // everyQueue is all that a run may leave behind.
 func everyQueue() []string {
-	all := slices.Concat(queues(relayQueue), queues(taskbusQueue), setAside())
+	all := slices.Concat(queues(relayQueue), queues(taskbusQueue), setAside(), detectionQueues())
 	return append(all, relayInput, bus.QueueAssign, bus.QueueAssignHigh, bus.QueueRequest,
-		bus.StreamStatus, bus.StreamResult, bus.StreamJournal)
+		bus.StreamStatus, bus.StreamResult, bus.StreamJournal, streamBare)
 }

@@ -115,6 +115,18 @@ func task(id, taskType string) request {
 	}
 }
 
+// doing is the task with an order for the agents of this package (see deed).
+func (q request) doing(what deed) request {
+	q.Payload = fmt.Appendf(nil, `{"of": %q, "do": %q}`, q.TaskID, what)
+	return q
+}
+
+// within is the task with a time-out.
+func (q request) within(d time.Duration) request {
+	q.Timeout = d.Seconds()
+	return q
+}
+
 func (q request) at(p coordinator.Priority) request {
 	n := int(p)
 	q.Priority = &n
@@ -145,7 +157,7 @@ func (c *client) assign(tasks ...request) {
 	c.publish(bus.QueueAssign, inAMQP(tasks)...)
 }
 
-// heartbeat is an agent.status without optional fields.
+// heartbeat is an agent.status as an agent writes it.
 type heartbeat struct {
 	MessageType string  `json:"message_type"`
 	AgentID     string  `json:"agent_id"`
@@ -154,6 +166,11 @@ type heartbeat struct {
 	Active      int     `json:"active_tasks"`
 	Available   int     `json:"available_capacity"`
 	Timestamp   string  `json:"timestamp"`
+	// ActiveIDs, if given, are active_task_ids; an empty list is sent as such.
+	ActiveIDs []string `json:"active_task_ids,omitzero"`
+	// What an agent announces of itself.
+	Capabilities []string `json:"capabilities,omitempty"`
+	Queue        string   `json:"queue,omitempty"`
 }
 
 // beat is the heartbeat of an agent that runs active of its slots.

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,7 +12,22 @@ import (
 // program is the built taskbus.
 var program string
 
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+// atOnce is how many tests run side by side, whatever the machine: nearly all their
+// time they wait for a broker, a process or a time-out.
+const atOnce = "6"
+
+// TestMain also is the main function of the agents' processes (see worker_test.go).
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(agentEnv); spec != "" {
+		os.Exit(workAs(spec))
+	}
+	flag.Parse()
+	if err := flag.Set("test.parallel", atOnce); err != nil {
+		fmt.Fprintln(os.Stderr, "run tests side by side:", err)
+		os.Exit(1)
+	}
+	os.Exit(buildAndRun(m))
+}
 
 // buildAndRun builds the program once for all tests. With `go test -race` it has
 // the race detector too, and every test looks for what that reports.

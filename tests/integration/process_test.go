@@ -29,6 +29,7 @@ type process struct {
 
 // running is the process itself.
 type running struct {
+	name   string // for people: what it is
 	cmd    *exec.Cmd
 	log    *logBook
 	base   string        // of its HTTP interface
@@ -65,7 +66,7 @@ func (r *rig) launchBroken(brokerURL string, env ...string) *process {
 
 func (r *rig) run(brokerURL string, env ...string) *process {
 	r.t.Helper()
-	c := &process{r.t, &running{log: newLogBook(), exited: make(chan struct{})}}
+	c := &process{r.t, &running{name: "the coordinator", log: newLogBook(), exited: make(chan struct{})}}
 	c.cmd = exec.Command(program, "serve", "--config", r.config, "--http", "127.0.0.1:0")
 	c.cmd.Env = append([]string{
 		"RABBITMQ_URL=" + brokerURL,
@@ -73,15 +74,21 @@ func (r *rig) run(brokerURL string, env ...string) *process {
 		"GORACE=halt_on_error=0 exitcode=66",
 	}, env...)
 	c.cmd.Stdout, c.cmd.Stderr = c.log, c.log
+	c.begin()
+	r.t.Cleanup(func() { c.inspect(r.broker, brokerURL) })
+	return c
+}
+
+// begin starts the command and hears of its end.
+func (c *process) begin() {
+	c.t.Helper()
 	if err := c.cmd.Start(); err != nil {
-		r.t.Fatalf("start the program: %v", err)
+		c.t.Fatalf("start %s: %v", c.name, err)
 	}
 	go func() {
 		c.code = exitCode(c.cmd.Wait())
 		close(c.exited)
 	}()
-	r.t.Cleanup(func() { c.inspect(r.broker, brokerURL) })
-	return c
 }
 
 // on is the same process for a part of the test: failures belong to that.
@@ -106,17 +113,17 @@ func (c *process) inspect(b brokertest.Broker, brokerURL string) {
 	case <-c.exited:
 	default:
 		if code := c.end(syscall.SIGTERM); code != 0 {
-			c.t.Errorf("the coordinator ended with exit code %d after SIGTERM", code)
+			c.t.Errorf("%s ended with exit code %d after SIGTERM", c.name, code)
 		}
 	}
 	text := c.log.String()
 	for _, never := range []string{"panic:", "DATA RACE", "goroutine 1 [", passwordOf(b.URL), passwordOf(brokerURL)} {
 		if never != "" && strings.Contains(text, never) {
-			c.t.Errorf("the coordinator's output contains what it never may (a panic, a data race or a password)")
+			c.t.Errorf("the output of %s contains what it never may (a panic, a data race or a password)", c.name)
 		}
 	}
 	if c.t.Failed() {
-		c.t.Logf("the end of the coordinator's log:\n%s", c.log.tail(60))
+		c.t.Logf("the end of the log of %s:\n%s", c.name, c.log.tail(60))
 	}
 }
 
@@ -151,7 +158,7 @@ func (c *process) wait(within time.Duration) int {
 	case <-time.After(within):
 		_ = c.cmd.Process.Kill() // it may have ended just now
 		<-c.exited
-		c.t.Errorf("the coordinator did not end within %v", within)
+		c.t.Errorf("%s did not end within %v", c.name, within)
 	}
 	return c.code
 }
@@ -160,7 +167,7 @@ func (c *process) wait(within time.Duration) int {
 func (c *process) stop() {
 	c.t.Helper()
 	if code := c.end(syscall.SIGTERM); code != 0 {
-		c.t.Fatalf("exit code %d after SIGTERM, want 0", code)
+		c.t.Fatalf("%s: exit code %d after SIGTERM, want 0", c.name, code)
 	}
 }
 
@@ -168,7 +175,7 @@ func (c *process) stop() {
 func (c *process) kill() {
 	c.t.Helper()
 	if code := c.end(syscall.SIGKILL); code != -1 {
-		c.t.Fatalf("it had ended by itself with exit code %d before SIGKILL", code)
+		c.t.Fatalf("%s had ended by itself with exit code %d before SIGKILL", c.name, code)
 	}
 }
 
@@ -177,7 +184,7 @@ func (c *process) alive() {
 	c.t.Helper()
 	select {
 	case <-c.exited:
-		c.t.Fatalf("the coordinator ended with exit code %d; its log ends with:\n%s", c.code, c.log.tail(20))
+		c.t.Fatalf("%s ended with exit code %d; its log ends with:\n%s", c.name, c.code, c.log.tail(20))
 	default:
 	}
 }

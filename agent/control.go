@@ -1,0 +1,88 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"taskbus/coordinator/bus"
+	"taskbus/messages"
+)
+
+// controlPrefetch is how many messages of the control queue may be on their way.
+const controlPrefetch = 100
+
+// listen consumes the control queue, where the session has one.
+func (w *worker) listen(ctx context.Context, l *link) error {
+	if l.control == "" {
+		return nil
+	}
+	err := l.session.Subscribe(ctx, bus.Subscription{Queue: l.control, Prefetch: controlPrefetch, Handle: func(msg bus.Delivery) {
+		defer l.session.Ack(msg.Tag)
+		m, refusal := w.decoder.DecodeTaskCancel(msg.Body)
+		if refusal != nil {
+			w.log.Warn("a control message cannot be read", slog.String("type", messages.Clean(msg.Type, messages.MaxText)), slog.String("reason", refusal.Text))
+			return
+		}
+		w.withdraw(m)
+	}})
+	if err != nil {
+		return fmt.Errorf("consume the control queue %s: %w", l.control, err)
+	}
+	return nil
+}
+
+// withdraw stops what is named, or remembers it for when it comes. What has ended
+// already stays as it is.
+func (w *worker) withdraw(m *messages.TaskCancel) {
+	w.mu.Lock()
+	var waiting []*dispatch
+	known := false
+	for _, d := range w.open {
+		if d.names.TaskID != m.TaskID || m.DispatchID != "" && d.names.DispatchID != m.DispatchID {
+			continue
+		}
+		known = true
+		switch {
+		case d.running:
+			d.cancel(withdrawn(m.Reason))
+		case d.verdict == nil:
+			waiting = append(waiting, d)
+		}
+	}
+	if _, over := w.ended.get(m.DispatchID); !known && !over {
+		w.recalled.add(recallKey(m.TaskID, m.DispatchID), withdrawal{m.Reason, time.Now()})
+	}
+	w.waiting = slices.DeleteFunc(w.waiting, func(d *dispatch) bool { return slices.Contains(waiting, d) })
+	w.mu.Unlock()
+	w.log.Info("a task was withdrawn", slog.String("task_id", string(m.TaskID)), slog.String("dispatch_id", m.DispatchID),
+		slog.String("trace_id", m.CorrelationID), slog.Bool("here", known), slog.String("reason", m.Reason))
+	for _, d := range waiting {
+		w.conclude(d, verdict{outcome: messages.Cancelled, text: withdrawn(m.Reason).Error()})
+	}
+}
+
+// recallKey is under what a withdrawal is remembered: the dispatch it names, else
+// the task.
+func recallKey(task messages.TaskID, dispatch string) string {
+	if dispatch != "" {
+		return "dispatch " + dispatch
+	}
+	return "task " + string(task)
+}
+
+// wasRecalled tells whether a dispatch was withdrawn before it came, and why. A
+// withdrawal that names no dispatch is good for one: the task may be submitted
+// again. mu is held.
+func (w *worker) wasRecalled(m *messages.TaskDispatch, now time.Time) (reason string, is bool) {
+	for _, key := range [...]string{recallKey(m.TaskID, m.DispatchID), recallKey(m.TaskID, "")} {
+		recall, known := w.recalled.get(key)
+		if known && !recall.at.IsZero() && now.Sub(recall.at) < recallFor {
+			w.recalled.add(key, withdrawal{}) // used up
+			return recall.reason, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,61 @@
+// Package agent is for people who write agents: it answers "how does my function
+// get work, and how does the fleet hear what became of it?"
+//
+// An agent is a function and a [Config]:
+//
+//	err := agent.Run(ctx, agent.Config{
+//		ID:    "gpu-1",
+//		URL:   os.Getenv("RABBITMQ_URL"),
+//		Slots: 4,
+//	}, func(ctx context.Context, t *agent.Task) (agent.Result, error) {
+//		...
+//	})
+//
+// [Run] consumes the agent's queue, calls the function once for each task, up to
+// Slots at a time, and returns when ctx has ended and the work is done.
+//
+// # What the handler says, and what becomes of the task
+//
+//	return                     outcome     the task
+//	nil                        succeeded   has ended
+//	an error                   failed      has ended
+//	Reject("no such model")    rejected    goes to another agent
+//	Retry(err)                 rejected    goes to another agent; a failure on this one
+//	(a panic)                  rejected    the same
+//	an error after its ctx     cancelled   has ended (ErrCancelled)
+//	  has ended                failed      has ended (ErrDeadline)
+//	                           rejected    goes to another agent (ErrStopping)
+//
+// [context.Cause] of the handler's ctx tells which of the three it was. A handler
+// that does not return is not waited for: its result goes out half a second after
+// the deadline, or five seconds after the withdrawal; its slot stays taken.
+//
+// # The life of a dispatch
+//
+//	delivered ─► waiting ─► running ─► ended ─► result confirmed ─► acknowledged
+//	    │        (a hung      │                   │ session lost:      or rejected
+//	    │        handler      │ session lost:     │ published again
+//	    │        has its      │ it goes on        │ in the next one
+//	    │        slot)
+//	    └─ known already: it is the same one again; nothing begins twice
+//
+// A message is acknowledged only after the broker has confirmed its result, so an
+// agent that dies loses no task: the broker gives it to somebody else. For the same
+// reason a task may, across a fault, be begun twice ([Task].MaybeDuplicate): what a
+// handler does should be harmless when it is done again. Within one process a
+// dispatch is recognised by its id and runs once; the last 10,000 that have ended
+// are remembered.
+//
+// # Sessions
+//
+// A broker that is away is tried again for ever, after a pause with full jitter
+// under a bound that doubles from 250 ms to 15 s. Work is never interrupted by a
+// lost session. Two processes under one id take turns, never share: the second
+// waits, and says so in its log, until the first has gone.
+//
+// # What it must never do
+//
+// It never assigns work or knows other agents, declares nothing of the broker but
+// its own control queue (and its own queue, if asked to), and never logs a payload
+// or the broker's URL.
+package agent

@@ -1,0 +1,152 @@
+package agent
+
+import (
+	"log/slog"
+	"math"
+	"strconv"
+	"time"
+
+	"taskbus/coordinator/bus"
+	"taskbus/messages"
+)
+
+// Headers of a dispatch that concern its agent.
+const (
+	headerTraceParent    = "traceparent"
+	headerTraceState     = "tracestate"
+	headerMaybeDuplicate = "x-taskbus-maybe-duplicate"
+)
+
+// receive takes a message of the agent's queue. It never waits.
+func (w *worker) receive(l *link, msg bus.Delivery) {
+	m, refusal := w.decoder.DecodeTaskDispatch(msg.Body)
+	switch {
+	case refusal != nil:
+		w.refuse(l, msg, refusal, "this message is no task.dispatch: "+refusal.Text)
+	case string(m.AssignedAgent) != w.cfg.ID:
+		w.refuse(l, msg, &messages.Refusal{TaskID: m.TaskID, CorrelationID: m.CorrelationID},
+			"this dispatch is for the agent "+string(m.AssignedAgent)+"; it came to "+w.cfg.ID)
+	default:
+		w.accept(l, msg, m)
+	}
+}
+
+// accept takes a dispatch that is ours.
+func (w *worker) accept(l *link, msg bus.Delivery, m *messages.TaskDispatch) {
+	here := delivery{l, msg.Tag}
+	w.mu.Lock()
+	if givenBack, known := w.ended.get(m.DispatchID); known {
+		w.mu.Unlock()
+		here.settle(givenBack)
+		return
+	}
+	if d := w.open[m.DispatchID]; d != nil {
+		d.adopt(here)
+		w.mu.Unlock()
+		return
+	}
+	d := &dispatch{
+		key: m.DispatchID, task: newTask(m, msg), deliveries: []delivery{here},
+		names: messages.TaskResult{
+			TaskID: m.TaskID, AgentID: m.AssignedAgent, CorrelationID: m.CorrelationID,
+			DispatchID: m.DispatchID, Attempt: m.Attempt,
+		},
+	}
+	w.enter(d)
+	now := time.Now()
+	var v verdict
+	switch reason, is := w.wasRecalled(m, now); {
+	case is:
+		v = verdict{outcome: messages.Cancelled, text: withdrawn(reason).Error()}
+	case w.draining:
+		v = rejection(ErrStopping.Error())
+	case len(w.running) >= w.cfg.Slots: // a handler that does not return has its slot
+		w.waiting = append(w.waiting, d)
+		w.mu.Unlock()
+		return
+	default:
+		started := w.begin(d, now)
+		w.mu.Unlock()
+		if !started {
+			w.conclude(d, tooLate)
+		}
+		return
+	}
+	w.mu.Unlock()
+	w.conclude(d, v)
+}
+
+// tooLate is the verdict on a task whose deadline is over before it begins. The
+// coordinator is asked once more: its clock counts, and it has a reason code for it.
+var tooLate = rejection("the task's deadline has passed, by this agent's clock, before it could begin")
+
+// enter numbers a dispatch and makes it known. mu is held.
+func (w *worker) enter(d *dispatch) {
+	w.last++
+	d.number = w.last
+	if d.key == "" {
+		d.key = " " + strconv.FormatUint(d.number, 10) // no dispatch id begins with a space
+	}
+	w.open[d.key], w.numbered[d.number] = d, d
+}
+
+// adopt takes over one more delivery of the same dispatch. Those of an earlier
+// session are the broker's again.
+func (d *dispatch) adopt(again delivery) {
+	if len(d.deliveries) > 0 && d.deliveries[0].link != again.link {
+		d.deliveries = d.deliveries[:0]
+	}
+	d.deliveries = append(d.deliveries, again)
+}
+
+// refuse gives back a message that is not for us to work on: with a result, where
+// its task can be named.
+func (w *worker) refuse(l *link, msg bus.Delivery, about *messages.Refusal, why string) {
+	w.log.Warn("gave a message back", slog.String("task_id", string(about.TaskID)), slog.String("reason", why))
+	here := delivery{l, msg.Tag}
+	if about.TaskID == "" {
+		here.settle(true)
+		return
+	}
+	names := messages.TaskResult{
+		TaskID: about.TaskID, AgentID: messages.AgentID(w.cfg.ID), CorrelationID: about.CorrelationID,
+	}
+	if names.CorrelationID == "" { // as for a task that came without one
+		names.CorrelationID = string(about.TaskID)
+	}
+	if messages.ValidID(msg.MessageID) {
+		names.DispatchID = msg.MessageID
+	}
+	d := &dispatch{names: names, deliveries: []delivery{here}}
+	w.mu.Lock()
+	w.enter(d)
+	w.mu.Unlock()
+	w.conclude(d, rejection(why))
+}
+
+// settle tells the broker what becomes of the message. On a session that has ended
+// it does nothing: the message is the broker's again.
+func (d delivery) settle(giveBack bool) {
+	if giveBack {
+		d.link.session.Reject(d.tag)
+		return
+	}
+	d.link.session.Ack(d.tag)
+}
+
+// longest is what any longer time-out is taken for.
+const longest = 365 * 24 * time.Hour
+
+// newTask is what the handler sees of a dispatch.
+func newTask(m *messages.TaskDispatch, msg bus.Delivery) *Task {
+	t := &Task{
+		ID: string(m.TaskID), Type: m.TaskType, Payload: m.Payload, Priority: int(m.Priority),
+		CorrelationID: m.CorrelationID, DispatchID: m.DispatchID, Attempt: m.Attempt,
+		AssignedAt: m.AssignmentTime, Deadline: m.Deadline,
+		Timeout:        time.Duration(math.Min(m.TimeoutSeconds, longest.Seconds()) * float64(time.Second)),
+		MaybeDuplicate: msg.Redelivered || msg.Headers[headerMaybeDuplicate] == true,
+	}
+	t.TraceParent, _ = msg.Headers[headerTraceParent].(string)
+	t.TraceState, _ = msg.Headers[headerTraceState].(string)
+	return t
+}

@@ -1,0 +1,398 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"taskbus/agent"
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/bus/membus"
+	"taskbus/messages"
+)
+
+// reconnect is longer than the first pause between two sessions (at most 250 ms).
+const reconnect = 300 * time.Millisecond
+
+// cut ends all sessions, the coordinator's among them, and opens that one again.
+func (r *rig) cut() {
+	r.t.Helper()
+	r.broker.Cut()
+	synctest.Wait()
+	var err error
+	r.outside, err = r.broker.Open(context.Background(), bus.SessionSpec{Name: "coordinator", Topology: bus.Topology{Mode: bus.Off}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// A session that is lost never interrupts the work, and no dispatch runs twice.
+func TestLostSession(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		play func(r *rig)
+		want string // every result that reached the stream
+	}{
+		{"while the handler runs: it goes on, its result comes in the next session", func(r *rig) {
+			r.give("t")
+			r.pass(time.Second)
+			r.cut()
+			r.pass(4 * time.Second)
+		}, "t succeeded"},
+		{"many times while it runs", func(r *rig) {
+			r.give("t")
+			for range 4 {
+				r.pass(time.Second)
+				r.cut()
+			}
+			r.pass(time.Minute)
+		}, "t succeeded"},
+		{"while the broker is away for longer than the work takes", func(r *rig) {
+			r.give("t")
+			r.broker.SetOpenError(errors.New("away"))
+			r.broker.Cut()
+			r.pass(time.Minute)
+			r.broker.SetOpenError(nil)
+			r.pass(15 * time.Second)
+		}, "t succeeded"},
+		{"the result never arrived: it is sent again", func(r *rig) {
+			r.broker.SetConfirm(answer(bus.StreamResult, membus.Lose))
+			r.give("t")
+			r.pass(5 * time.Second)
+			r.broker.SetConfirm(nil)
+			r.cut()
+			r.pass(reconnect)
+		}, "t succeeded"},
+		{"the result arrived, its confirm did not: sent again, the coordinator sees a copy", func(r *rig) {
+			r.broker.SetConfirm(withhold(bus.StreamResult))
+			r.give("t")
+			r.pass(5 * time.Second)
+			r.broker.SetConfirm(nil)
+			r.cut()
+			r.pass(reconnect)
+		}, "t succeeded, t succeeded"},
+		{"the acknowledgement was lost: the copy is acknowledged without work or word", func(r *rig) {
+			r.give("t")
+			r.pass(5 * time.Second)
+			r.give("t")
+		}, "t succeeded"},
+		{"two copies in one session: one run, both acknowledged", func(r *rig) {
+			r.give("t", "t")
+			r.settled(0, 2)
+			r.pass(5 * time.Second)
+		}, "t succeeded"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inRig(t, func(r *rig) {
+				var worked calls
+				r.run(2, func(ctx context.Context, task *agent.Task) (agent.Result, error) {
+					worked.add(task.ID)
+					return work(4*time.Second)(ctx, task)
+				})
+				tt.play(r)
+				r.expect(tt.want)
+				r.settled(0, 0)
+				if n := worked.of("t"); n != 1 {
+					t.Errorf("the handler was called %d times, want once", n)
+				}
+			})
+		})
+	}
+}
+
+// The rejection of what was given back may be lost, too.
+func TestCopyOfWhatWasGivenBackIsGivenBack(t *testing.T) {
+	inRig(t, func(r *rig) {
+		r.run(1, func(context.Context, *agent.Task) (agent.Result, error) { return agent.Result{}, agent.Reject("no") })
+		r.give("t")
+		r.settled(0, 0, "t")
+		r.give("t")
+		r.settled(0, 0, "t", "t")
+		r.expect("t rejected")
+	})
+}
+
+// Of two copies of a dispatch that is given back one goes: the task must not be
+// doubled by it.
+func TestOfTwoCopiesOneIsGivenBack(t *testing.T) {
+	inRig(t, func(r *rig) {
+		r.run(2, func(context.Context, *agent.Task) (agent.Result, error) {
+			time.Sleep(time.Second)
+			return agent.Result{}, agent.Reject("no")
+		})
+		r.give("t", "t")
+		r.pass(time.Second)
+		r.settled(0, 0, "t")
+	})
+}
+
+// What waits behind a hung handler when the session is lost comes again: nothing
+// begins on the word of a session that is over.
+func TestWaitingDispatchIsForgottenWithItsSession(t *testing.T) {
+	inRig(t, func(r *rig) {
+		var worked calls
+		r.run(1, func(_ context.Context, task *agent.Task) (agent.Result, error) {
+			worked.add(task.ID)
+			if task.ID == "hung" {
+				time.Sleep(time.Minute)
+			}
+			return agent.Result{}, nil
+		})
+		r.give("hung", "t")
+		r.pass(11 * time.Second) // hung has failed; t waits
+		r.broker.SetOpenError(errors.New("away"))
+		r.broker.Cut()
+		r.pass(2 * time.Minute) // hung has returned meanwhile
+		if worked.of("t") != 0 {
+			t.Error("it began without a session")
+		}
+		r.broker.SetOpenError(nil)
+		r.pass(16 * time.Second)
+		r.expect("hung failed, t succeeded")
+		if worked.of("t") != 1 {
+			t.Errorf("%d runs, want 1", worked.of("t"))
+		}
+	})
+}
+
+// A result is on its way once in a session, however it comes to be sent: here by a
+// retry that was due when the session was new.
+func TestResultIsSentOnceInASession(t *testing.T) {
+	inRig(t, func(r *rig) {
+		r.broker.SetConfirm(unroutable(bus.StreamResult))
+		r.run(1, work(0))
+		r.give("t")
+		r.broker.SetConfirm(withhold(bus.StreamResult))
+		r.cut()
+		r.pass(5 * time.Second)
+		r.expect("t succeeded")
+	})
+}
+
+// What a process may have begun before it died is marked for the next.
+func TestRedeliveredTaskMayBeADuplicate(t *testing.T) {
+	inRig(t, func(r *rig) {
+		r.give("t")
+		taken := make(chan struct{}, 1)
+		died, err := r.broker.Open(context.Background(), bus.SessionSpec{Topology: bus.Topology{Mode: bus.Off}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = died.Subscribe(context.Background(), bus.Subscription{Queue: "agent.a1", Prefetch: 1, Handle: func(bus.Delivery) { taken <- struct{}{} }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-taken
+		if err := died.Close(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		r.run(1, func(_ context.Context, task *agent.Task) (agent.Result, error) {
+			if task.MaybeDuplicate != (task.ID == "t") {
+				t.Errorf("%s: MaybeDuplicate is %v", task.ID, task.MaybeDuplicate)
+			}
+			return agent.Result{}, nil
+		})
+		r.give("u")
+		r.expect("t succeeded, u succeeded")
+	})
+}
+
+// Back-off: 250 ms doubling to 15 s, with full jitter. In 10 minutes that makes
+// about 600 / 7.5 = 80 tries; 30 to 160 leaves chance its room.
+func TestReconnectsForEver(t *testing.T) {
+	inRig(t, func(r *rig) {
+		r.broker.SetOpenError(fmt.Errorf("wrong password: %w", errors.New("refused")))
+		r.run(1, work(0))
+		r.pass(10 * time.Minute)
+		if n := countLog(r, "another try follows"); n < 30 || n > 160 {
+			t.Errorf("%d tries in 10 minutes, want 30 to 160", n)
+		}
+		r.broker.SetOpenError(nil)
+		r.give("t")
+		r.pass(15 * time.Second)
+		r.expect("t succeeded")
+	})
+}
+
+// The coordinator declares the agent's queue; until then the agent waits, and lets
+// itself be heard, because a coordinator may declare it for one that it discovers.
+func TestWaitsForItsQueue(t *testing.T) {
+	inRig(t, func(r *rig) {
+		c := r.config()
+		c.ID, c.Queue = "new", "agent.new"
+		r.runWith(c, work(0))
+		r.pass(time.Minute)
+		r.expectLog("cannot consume its queue", 1)
+		r.expectActive("ready []")
+		if got := r.statuses()[0]; got.Queue != "agent.new" || got.AgentID != "new" {
+			t.Errorf("heartbeat %+v", got.AgentStatus)
+		}
+		if _, err := r.outside.EnsureQueue(context.Background(), bus.AgentQueue(bus.ProfileQuorum, "agent.new")); err != nil {
+			t.Fatal(err)
+		}
+		r.pass(5 * time.Second) // the longest pause between two looks
+		d := dispatch("t")
+		d.Agent, d.Queue = "new", "agent.new"
+		r.send(d, nil)
+		r.expect("t succeeded")
+	})
+}
+
+func TestDeclaresItsQueueIfAskedTo(t *testing.T) {
+	inRig(t, func(r *rig) {
+		c := r.config()
+		c.ID, c.Declare = "new", true
+		r.runWith(c, work(0))
+		if !r.outside.Matches("agent.new") {
+			if ok, err := r.outside.EnsureQueue(context.Background(), bus.AgentQueue(bus.ProfileQuorum, "agent.new")); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+		}
+		if found := r.outside.Findings(); len(found) != 0 {
+			t.Errorf("it is not as the coordinator would declare it: %v", found)
+		}
+		d := dispatch("t")
+		d.Agent, d.Queue = "new", "agent.new"
+		r.send(d, nil)
+		r.expect("t succeeded")
+	})
+}
+
+// A queue that is deleted under the agent costs neither the session nor the work.
+func TestQueueIsDeletedAndComesBack(t *testing.T) {
+	inRig(t, func(r *rig) {
+		r.run(1, work(3*time.Second))
+		r.give("t")
+		r.broker.DeleteQueue("agent.a1")
+		r.pass(3 * time.Second)
+		r.expect("t succeeded")
+		if _, err := r.outside.EnsureQueue(context.Background(), bus.AgentQueue(bus.ProfileQuorum, "agent.a1")); err != nil {
+			t.Fatal(err)
+		}
+		r.pass(5 * time.Second)
+		r.give("u")
+		r.pass(3 * time.Second)
+		r.expect("t succeeded, u succeeded")
+		r.expectLog("connected to the broker", 1)
+	})
+}
+
+// What waits for a slot is the broker's again when the queue is deleted.
+func TestWaitingDispatchIsForgottenWithItsQueue(t *testing.T) {
+	inRig(t, func(r *rig) {
+		var worked calls
+		r.run(1, func(_ context.Context, task *agent.Task) (agent.Result, error) {
+			worked.add(task.ID)
+			time.Sleep(time.Minute)
+			return agent.Result{}, nil
+		})
+		r.give("hung", "t")
+		r.pass(11 * time.Second)
+		r.broker.DeleteQueue("agent.a1")
+		r.pass(2 * time.Minute)
+		if worked.of("t") != 0 {
+			t.Error("it began although its message is gone")
+		}
+	})
+}
+
+// A lasting queue under the name of the control queue is used, and told of: it may
+// have other readers.
+func TestControlQueueThatIsNoneOfItsOwn(t *testing.T) {
+	inRig(t, func(r *rig) {
+		if _, err := r.outside.EnsureQueue(context.Background(), bus.Queue{Name: "agent.a1.control", Kind: bus.Classic}); err != nil {
+			t.Fatal(err)
+		}
+		r.run(1, work(0))
+		r.give("t")
+		r.expect("t succeeded")
+		r.expectLog("object=agent.a1.control", 1)
+	})
+}
+
+// Before any coordinator has been here there is nothing to connect to: neither the
+// control exchange nor the queue.
+func TestWaitsForTheFirstCoordinator(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{t: t, broker: membus.New(), log: &lockedBuffer{}}
+		var err error
+		if r.decoder, err = standardDecoder(); err != nil {
+			t.Fatal(err)
+		}
+		r.run(1, work(0))
+		r.pass(time.Minute)
+		r.outside, err = r.broker.Open(context.Background(), bus.SessionSpec{Topology: bus.Standard(bus.Declare, bus.ProfileQuorum, []string{"agent.a1"})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.pass(15 * time.Second)
+		r.give("t")
+		r.expect("t succeeded")
+		r.withdraw(messages.TaskCancel{TaskID: "u"}) // it has a control queue: this is routed
+		r.expectLog("no control queue", 0)
+		r.close()
+	})
+}
+
+// refusing is a broker that does not let the agent have a control queue.
+type refusing struct {
+	*membus.Broker
+	err error
+}
+
+func (b refusing) Open(ctx context.Context, spec bus.SessionSpec) (bus.Session, error) {
+	if len(spec.Topology.Queues) > 0 {
+		return nil, b.err
+	}
+	return b.Broker.Open(ctx, spec)
+}
+
+func TestGoesOnWithoutControlQueue(t *testing.T) {
+	for name, err := range map[string]error{
+		"not permitted":        fmt.Errorf("declare agent.a1.control: %w", bus.ErrAccess),
+		"the exchange is gone": &bus.TopologyError{Object: "taskbus.control", Reason: "does not exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, func(r *rig) {
+				c := r.config()
+				c.Bus = refusing{r.broker, err}
+				r.runWith(c, work(0))
+				r.give("t")
+				r.expect("t succeeded")
+				r.expectLog("no control queue", 1)
+			})
+		})
+	}
+}
+
+// Two processes under one id would share its slots without knowing.
+func TestSecondProcessOfOneIdentityWaits(t *testing.T) {
+	inRig(t, func(r *rig) {
+		who := make(chan string, 10)
+		handler := func(name string) agent.Handler {
+			return func(context.Context, *agent.Task) (agent.Result, error) {
+				who <- name
+				return agent.Result{}, nil
+			}
+		}
+		first := r.run(1, handler("first"))
+		r.run(1, handler("second"))
+		r.pass(time.Minute)
+		r.give("a", "b")
+		if x, y := <-who, <-who; x != "first" || y != "first" {
+			t.Errorf("worked on by %s and %s, want the first alone", x, y)
+		}
+		if countLog(r, "another process works as this agent") == 0 {
+			t.Error("the log does not say why the second waits")
+		}
+		first.stop()
+		r.pass(16 * time.Second) // beyond the longest pause
+		r.give("c")
+		if x := <-who; x != "second" {
+			t.Errorf("worked on by %s, want the second after the first has gone", x)
+		}
+	})
+}

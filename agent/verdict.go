@@ -1,0 +1,128 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"taskbus/messages"
+)
+
+// The causes for which the ctx of a handler ends; context.Cause(ctx) is one of
+// them, in the sense of errors.Is.
+var (
+	// ErrCancelled: the task was withdrawn.
+	ErrCancelled = errors.New("the task was withdrawn")
+	// ErrDeadline: its time is up.
+	ErrDeadline = errors.New("the task's time is up")
+	// ErrStopping: the agent has to stop, and its drain time-out is over.
+	ErrStopping = errors.New("the agent is stopping")
+)
+
+// Reject makes an error by which a handler refuses a task: it has not begun, must
+// not do it, and another agent should. The reason is for people. It does not count
+// as a failure of the task.
+func Reject(reason string) error {
+	if reason == "" {
+		reason = "the agent refuses this task"
+	}
+	return &giveBack{reason: reason}
+}
+
+// Retry makes an error by which a handler gives up a task that it had begun:
+// another agent should try. It counts as a failure of the task on this agent; a
+// task that fails so on several agents is parked as poisoned.
+func Retry(err error) error {
+	g := &giveBack{reason: "the agent could not go on", attempted: true, cause: err}
+	if err != nil {
+		g.reason = err.Error()
+	}
+	return g
+}
+
+// giveBack is an error that gives the task back.
+type giveBack struct {
+	reason    string
+	attempted bool
+	cause     error
+}
+
+func (g *giveBack) Error() string { return g.reason }
+func (g *giveBack) Unwrap() error { return g.cause }
+
+// verdict is what a result says of a task's end.
+type verdict struct {
+	outcome   messages.Outcome
+	attempted bool
+	text      string // the error for people; empty when there was none
+	usage     *Usage
+	took      time.Duration // 0: nothing was begun
+}
+
+// errSilent stands for the error of a handler that has not returned.
+var errSilent = errors.New("the handler has not returned")
+
+// judge turns what a handler returned into a verdict. cause is why its ctx had
+// ended by then, nil when it had not. Work that was done in spite of that has
+// succeeded; else the cause outweighs the handler's own words, which are usually
+// nothing but its consequence.
+func judge(result Result, err, cause error, took time.Duration) verdict {
+	v := verdict{outcome: messages.Succeeded, usage: tidy(result.Usage), took: took}
+	var back *giveBack
+	switch {
+	case err == nil:
+		return v
+	case errors.Is(cause, ErrCancelled):
+		v.outcome, v.text = messages.Cancelled, cause.Error()
+	case errors.Is(cause, ErrDeadline):
+		v.outcome, v.text = messages.Failed, fmt.Sprintf("ran out of time after %s: %s", took.Round(time.Millisecond), err)
+	case errors.Is(cause, ErrStopping):
+		v.outcome, v.text = messages.Rejected, cause.Error()
+	case errors.As(err, &back):
+		v.outcome, v.attempted, v.text = messages.Rejected, back.attempted, err.Error()
+	default:
+		v.outcome, v.text = messages.Failed, err.Error()
+	}
+	if v.text == "" {
+		v.text = "the handler gave an error without a text"
+	}
+	return v
+}
+
+// rejection is the verdict on a dispatch that was not begun.
+func rejection(reason string) verdict {
+	return verdict{outcome: messages.Rejected, text: reason}
+}
+
+// withdrawn is the cause, and the text, of a withdrawal.
+func withdrawn(reason string) error {
+	if reason == "" {
+		return ErrCancelled
+	}
+	return fmt.Errorf("%w: %s", ErrCancelled, reason)
+}
+
+// Bounds of usage in task.result.
+const (
+	maxAmount    = 1e15
+	minAmount    = 1e-300 // what is less has an exponent that decoders refuse
+	maxUsageName = 128    // bytes; the schema counts characters
+)
+
+// tidy makes usage fit its schema: a result that breaks it would be refused, and
+// the task would never end.
+func tidy(u *Usage) *Usage {
+	if u == nil {
+		return nil
+	}
+	t := *u
+	for _, amount := range []*float64{&t.Requests, &t.InputTokens, &t.OutputTokens, &t.CostUSD} {
+		if math.IsNaN(*amount) || *amount < minAmount {
+			*amount = 0
+		}
+		*amount = min(*amount, maxAmount)
+	}
+	t.Provider, t.Model = messages.Clean(t.Provider, maxUsageName), messages.Clean(t.Model, maxUsageName)
+	return &t
+}

@@ -1,0 +1,162 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"taskbus/messages"
+)
+
+// How long a handler may take to return once its ctx has ended. Then its result
+// goes out without it; its slot stays taken.
+const (
+	deadlineGrace = 500 * time.Millisecond
+	cancelGrace   = 5 * time.Second
+	stopGrace     = time.Second
+)
+
+// begin gives a dispatch a slot. It is false, and nothing has begun, when the
+// task's deadline has passed. mu is held.
+func (w *worker) begin(d *dispatch, now time.Time) bool {
+	until := now.Add(d.task.Timeout)
+	if at := d.task.Deadline; !at.IsZero() && at.Before(until) {
+		if !now.Before(at) {
+			return false
+		}
+		until = at
+	}
+	ctx, cancel := context.WithCancelCause(w.base)
+	ctx, free := context.WithDeadlineCause(ctx, until, ErrDeadline)
+	d.cancel, d.beganAt, d.running = cancel, now, true
+	w.running[d] = struct{}{}
+	if !w.watching {
+		w.watching = true
+		signal(w.begun)
+	}
+	go func() {
+		defer cancel(nil)
+		defer free()
+		w.work(ctx, d)
+	}()
+	return true
+}
+
+// work runs the handler and sees to its end, whatever that is.
+func (w *worker) work(ctx context.Context, d *dispatch) {
+	unwatch := context.AfterFunc(ctx, func() { w.expect(ctx, d) })
+	var result Result
+	err := errExited
+	// Deferred, because a handler can also end its goroutine.
+	defer func() {
+		if p := recover(); p != nil {
+			err = w.panicked(d, p)
+		}
+		unwatch()
+		var cause error
+		if ctx.Err() != nil {
+			cause = context.Cause(ctx)
+		}
+		w.returned(d, judge(result, err, cause, time.Since(d.beganAt)))
+	}()
+	result, err = w.handle(ctx, d.task)
+}
+
+// errExited is the error of a handler that ended its goroutine (runtime.Goexit).
+var errExited = Retry(errors.New("the handler ended its goroutine without returning"))
+
+// panicked makes the error of a panic: the task goes to another agent. The stack is
+// for the log alone.
+func (w *worker) panicked(d *dispatch, p any) error {
+	text := messages.Clean(fmt.Sprintf("the handler panicked: %v", p), messages.MaxText)
+	w.log.Error(text, d.about(), slog.String("stack", string(debug.Stack())))
+	return Retry(errors.New(text))
+}
+
+// expect waits for the handler, whose ctx has ended, to return, and for no longer
+// than is right.
+func (w *worker) expect(ctx context.Context, d *dispatch) {
+	cause, grace := context.Cause(ctx), time.Duration(0)
+	switch {
+	case errors.Is(cause, ErrDeadline):
+		grace = deadlineGrace
+	case errors.Is(cause, ErrCancelled):
+		grace = cancelGrace
+	case errors.Is(cause, ErrStopping):
+		grace = stopGrace
+	default:
+		return // the handler has returned
+	}
+	time.AfterFunc(grace, func() {
+		if w.conclude(d, judge(Result{}, errSilent, cause, time.Since(d.beganAt))) {
+			w.log.Error("a handler does not return although its time is over; its slot stays taken", d.about(), slog.Any("cause", cause))
+		}
+	})
+}
+
+// conclude gives a dispatch its verdict and sends the result, unless it has one:
+// the first counts, and conclude is false for the others.
+func (w *worker) conclude(d *dispatch, v verdict) bool {
+	w.mu.Lock()
+	first := w.decide(d, v)
+	w.mu.Unlock()
+	if first {
+		w.publish(d)
+	}
+	return first
+}
+
+// decide is conclude without the sending. mu is held: results and heartbeats get
+// their times under it, so that a heartbeat lists a task if and only if it is
+// older than the task's result, or the handler goes on in spite of that.
+func (w *worker) decide(d *dispatch, v verdict) bool {
+	if d.verdict != nil {
+		return false
+	}
+	d.verdict, d.endedAt = &v, time.Now()
+	return true
+}
+
+// returned frees the slot of a handler that has returned, and gives the verdict
+// unless that was given without it. The next dispatch that waits gets the slot.
+func (w *worker) returned(d *dispatch, v verdict) {
+	w.mu.Lock()
+	first := w.decide(d, v)
+	d.running = false
+	delete(w.running, d)
+	late := w.next(time.Now())
+	w.mu.Unlock()
+	if first {
+		w.publish(d)
+	} else {
+		w.log.Info("a handler has returned at last; its slot is free", d.about())
+		signal(w.wake) // until now its slot was reported as taken
+	}
+	for _, d := range late {
+		w.conclude(d, tooLate)
+	}
+}
+
+// next begins what waits while there are slots. It returns what it could not begin
+// any more. mu is held.
+func (w *worker) next(now time.Time) (late []*dispatch) {
+	for len(w.waiting) > 0 && len(w.running) < w.cfg.Slots {
+		d := w.waiting[0]
+		w.waiting = w.waiting[1:]
+		if !w.begin(d, now) {
+			late = append(late, d)
+		}
+	}
+	return late
+}
+
+// about is how a dispatch is named in the log.
+func (d *dispatch) about() slog.Attr {
+	return slog.GroupAttrs("",
+		slog.String("task_id", string(d.names.TaskID)),
+		slog.String("dispatch_id", d.names.DispatchID),
+		slog.String("trace_id", d.names.CorrelationID))
+}

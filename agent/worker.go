@@ -1,0 +1,152 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"taskbus/coordinator/bus"
+	"taskbus/messages"
+)
+
+// maxBody is the largest dispatch that is read, in bytes: what the coordinator can
+// be configured to accept as a task, and RabbitMQ 4 to carry.
+const maxBody = 16 << 20
+
+// worker is the agent at work: what it knows of its dispatches outlives every
+// session. mu guards all below it and is never held while waiting, publishing, or
+// in a handler.
+type worker struct {
+	cfg     Config
+	handle  Handler
+	decoder *messages.Decoder
+	log     *slog.Logger
+	// base carries the values of Run's ctx to the handlers; it never ends.
+	base context.Context
+
+	leaving  chan struct{} // closed when the drain begins
+	farewell chan struct{} // capacity 1: a heartbeat has said so
+	changed  chan struct{} // capacity 1: something has ended
+	wake     chan struct{} // capacity 1: a heartbeat is wanted soon
+	begun    chan struct{} // capacity 1: a task has begun that no heartbeat lists
+
+	mu       sync.Mutex
+	link     *link // nil between sessions
+	draining bool
+	last     uint64 // number of the latest dispatch
+	open     map[string]*dispatch
+	numbered map[uint64]*dispatch // the same, by number
+	waiting  []*dispatch          // of them, those that have no slot yet
+	running  map[*dispatch]struct{}
+	watching bool               // begun was signalled since the latest heartbeat
+	ended    memory[bool]       // dispatches whose result is confirmed; true: given back
+	recalled memory[withdrawal] // withdrawn before they came
+}
+
+// How much is remembered of what is over.
+const (
+	maxEnded    = 10_000 // dispatches
+	maxRecalled = 10_000 // withdrawals
+	recallFor   = time.Hour
+)
+
+// dispatch is one attempt to give this agent one task, from its delivery until the
+// broker has confirmed its result. Everything but key, number, task and names is
+// guarded by worker.mu.
+type dispatch struct {
+	key    string // the dispatch id; of a message that cannot be read, a key of our own
+	number uint64 // in the order of arrival; the token of its result
+	task   *Task  // nil for a message that cannot be read
+	// names are what the result repeats of the dispatch.
+	names messages.TaskResult
+
+	deliveries []delivery // the message, as often as it lies with us unacknowledged
+	cancel     context.CancelCauseFunc
+	beganAt    time.Time // zero: waiting for a slot
+	listed     bool      // a heartbeat has named it
+	running    bool      // its handler has not returned
+	verdict    *verdict  // nil: not ended
+	endedAt    time.Time
+	sentBy     *link // the session that has published the result
+}
+
+// delivery is a message that the broker waits to hear about.
+type delivery struct {
+	link *link
+	tag  bus.Tag
+}
+
+// withdrawal is what is remembered of a task.cancel.
+type withdrawal struct {
+	reason string
+	at     time.Time
+}
+
+func newWorker(ctx context.Context, cfg Config, handle Handler) (*worker, error) {
+	decoder, err := messages.StandardDecoder(maxBody)
+	if err != nil {
+		return nil, fmt.Errorf("compile the embedded schemas: %w", err)
+	}
+	return &worker{
+		cfg: cfg, handle: handle, decoder: decoder,
+		log:     cfg.Logger.With(slog.String("agent_id", cfg.ID)),
+		base:    context.WithoutCancel(ctx),
+		leaving: make(chan struct{}), farewell: make(chan struct{}, 1), changed: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), begun: make(chan struct{}, 1),
+		open: make(map[string]*dispatch), numbered: make(map[uint64]*dispatch), running: make(map[*dispatch]struct{}),
+		ended:    memory[bool]{limit: maxEnded},
+		recalled: memory[withdrawal]{limit: maxRecalled},
+	}, nil
+}
+
+// signal wakes the one who waits on a channel of capacity 1.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// attach makes l the session that results go to, and sends those that no session
+// has brought home.
+func (w *worker) attach(l *link) {
+	w.mu.Lock()
+	w.link = l
+	open := slices.SortedFunc(maps.Values(w.open), byNumber)
+	w.mu.Unlock()
+	for _, d := range open {
+		w.publish(d)
+	}
+}
+
+// detach ends what belongs to the session alone: what has not begun will be
+// delivered again, or go to somebody else.
+func (w *worker) detach(l *link) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.link == l {
+		w.link = nil
+	}
+	w.forgetWaiting()
+}
+
+// forgetWaiting gives up the deliveries that have not begun. mu is held.
+func (w *worker) forgetWaiting() {
+	for _, d := range w.waiting {
+		w.forget(d)
+	}
+	w.waiting = nil
+}
+
+// forget takes a dispatch out of the open ones. mu is held.
+func (w *worker) forget(d *dispatch) {
+	delete(w.open, d.key)
+	delete(w.numbered, d.number)
+}
+
+func byNumber(a, b *dispatch) int { return cmp.Compare(a.number, b.number) }

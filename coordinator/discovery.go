@@ -1,0 +1,80 @@
+package coordinator
+
+import (
+	"slices"
+	"strings"
+)
+
+// Admit makes a place in the fleet of what an agent announces in its status;
+// false when the rules do not admit it. An announcement names at least one
+// capability; without a queue it means agent.<id>, and without a number of slots
+// what it says it runs and could run besides.
+func (d *Discovery) Admit(r *AgentReport) (AgentSpec, bool) {
+	spec := d.Template
+	spec.ID = r.Agent
+	spec.Queue = r.Queue
+	if spec.Queue == "" {
+		spec.Queue = "agent." + string(r.Agent)
+	}
+	spec.Capabilities = SortedUnique(slices.Clone(r.Capabilities))
+	spec.MaxConcurrent = r.MaxConcurrent
+	if spec.MaxConcurrent <= 0 {
+		spec.MaxConcurrent = r.Active + r.Available
+	}
+	spec.MaxConcurrent = max(1, min(spec.MaxConcurrent, d.MaxConcurrent))
+	ok := d.AdmitsAgent(r.Agent) && d.AdmitsCapabilities(spec.Capabilities) && !ReservedQueue(spec.Queue)
+	return spec, ok
+}
+
+// AdmitsAgent tells whether an agent of this id may join.
+func (d *Discovery) AdmitsAgent(id AgentID) bool {
+	return slices.ContainsFunc(d.Agents, func(pattern string) bool { return matches(pattern, string(id)) })
+}
+
+// AdmitsCapabilities tells whether an agent may offer these: at least one, and
+// none that is not allowed.
+func (d *Discovery) AdmitsCapabilities(list []string) bool {
+	for _, c := range list {
+		if _, ok := slices.BinarySearch(d.Capabilities, c); !ok {
+			return false
+		}
+	}
+	return len(list) > 0
+}
+
+// matches compares a name with a pattern in which `*` stands for any characters.
+func matches(pattern, name string) bool {
+	first, rest, star := strings.Cut(pattern, "*")
+	if !star {
+		return pattern == name
+	}
+	name, ok := strings.CutPrefix(name, first)
+	if !ok {
+		return false
+	}
+	parts := strings.Split(rest, "*")
+	last := parts[len(parts)-1]
+	for _, part := range parts[:len(parts)-1] {
+		_, after, found := strings.Cut(name, part)
+		if !found {
+			return false
+		}
+		name = after
+	}
+	return strings.HasSuffix(name, last)
+}
+
+// reservedQueues are Taskbus's own queues and streams: an agent that consumed one
+// of them would take away tasks or heartbeats.
+var reservedQueues = []string{
+	"agent.status", "assignment.failed", "coordinator.journal", "coordinator.leader",
+	"task.assign", "task.assign.high", "task.dead", "task.reassign", "task.request", "task.result",
+}
+
+// ReservedQueue tells whether a queue's name is one that no agent may have.
+func ReservedQueue(name string) bool {
+	return slices.Contains(reservedQueues, name) ||
+		strings.HasPrefix(name, "task.lane.") ||
+		strings.HasPrefix(name, "amq.") ||
+		strings.HasPrefix(name, "agent.") && strings.HasSuffix(name, ".control")
+}

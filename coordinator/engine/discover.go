@@ -1,0 +1,162 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// joining is the agents that agents.yaml does not list and that have announced
+// themselves: those that are part of the fleet, and those that are about to be.
+type joining struct {
+	rules  *coordinator.Discovery // nil: nobody may join
+	joined map[coordinator.AgentID]coordinator.AgentSpec
+	// waiting holds the latest report of each agent that joins, or has announced
+	// itself anew, at the next turn.
+	waiting map[coordinator.AgentID]coordinator.AgentReported
+	turn    timer
+}
+
+// joinDelay gathers agents that come together: each change of the fleet costs a
+// pass over it.
+const joinDelay = 100 * time.Millisecond
+
+func newJoining() joining {
+	return joining{
+		joined:  make(map[coordinator.AgentID]coordinator.AgentSpec),
+		waiting: make(map[coordinator.AgentID]coordinator.AgentReported),
+		turn:    newTimer(dutyJoin, nil, nil),
+	}
+}
+
+func (j *joining) has(id coordinator.AgentID) bool { _, ok := j.joined[id]; return ok }
+
+// under takes over the rules of a policy. Who is not admitted by them, or is
+// listed now, does not belong to those who have joined.
+func (j *joining) under(p *coordinator.Policy) {
+	j.rules = p.Discovery
+	maps.DeleteFunc(j.joined, func(_ coordinator.AgentID, s coordinator.AgentSpec) bool {
+		return j.rules == nil || !j.rules.AdmitsAgent(s.ID) || !j.rules.AdmitsCapabilities(s.Capabilities) ||
+			slices.ContainsFunc(p.Agents, func(a coordinator.AgentSpec) bool { return a.ID == s.ID || a.Queue == s.Queue })
+	})
+	maps.DeleteFunc(j.waiting, func(id coordinator.AgentID, _ coordinator.AgentReported) bool {
+		return j.rules == nil || slices.ContainsFunc(p.Agents, func(a coordinator.AgentSpec) bool { return a.ID == id })
+	})
+}
+
+// fleet is who belongs to the fleet under the policy.
+func (j *joining) fleet(p *coordinator.Policy) []coordinator.AgentSpec {
+	if len(j.joined) == 0 {
+		return p.Agents
+	}
+	return slices.AppendSeq(slices.Clip(p.Agents), maps.Values(j.joined)) // adopt sorts them
+}
+
+// announced hears an agent that nobody knows.
+func (e *Engine) announced(now time.Time, ev coordinator.AgentReported) {
+	r := &ev.Report
+	j := &e.joining
+	switch _, again := j.waiting[r.Agent]; {
+	case j.rules == nil:
+		e.refuseStatus(r.Agent, coordinator.StatusUnknownAgent)
+		return
+	case r.Status == coordinator.StatusOffline:
+		delete(j.waiting, r.Agent) // it goes before it has come
+		return
+	case !again && len(j.joined)+len(j.waiting) >= j.rules.MaxAgents:
+		e.refuseStatus(r.Agent, coordinator.StatusNotAdmitted)
+		return
+	}
+	if _, ok := e.admits(r); !ok {
+		e.refuseStatus(r.Agent, coordinator.StatusNotAdmitted)
+		return
+	}
+	e.letJoin(now, ev)
+}
+
+// announcedAnew hears an agent that has joined and says something else of itself
+// than before.
+func (e *Engine) announcedAnew(now time.Time, a *agent, ev coordinator.AgentReported) {
+	if !e.joining.has(a.spec.ID) || ev.Report.Status == coordinator.StatusOffline || ev.Report.Capabilities == nil {
+		return
+	}
+	spec, ok := e.admits(&ev.Report)
+	switch {
+	case !ok:
+		e.refuseStatus(a.spec.ID, coordinator.StatusNotAdmitted)
+	case spec.Queue != a.spec.Queue || spec.MaxConcurrent != a.spec.MaxConcurrent || !slices.Equal(spec.Capabilities, a.spec.Capabilities):
+		e.letJoin(now, ev)
+	}
+}
+
+func (e *Engine) letJoin(now time.Time, ev coordinator.AgentReported) {
+	j := &e.joining
+	ev.Report.Capabilities = slices.Clone(ev.Report.Capabilities)
+	j.waiting[ev.Report.Agent] = ev
+	if j.turn.index < 0 {
+		e.timers.schedule(&j.turn, now.Add(joinDelay))
+	}
+}
+
+// admits makes a place in the fleet of an announcement; false when the rules do
+// not admit it or its queue is somebody else's.
+func (e *Engine) admits(r *coordinator.AgentReport) (coordinator.AgentSpec, bool) {
+	spec, ok := e.joining.rules.Admit(r)
+	if !ok {
+		return spec, false
+	}
+	owner := e.fleet.byQueue[spec.Queue]
+	return spec, owner == nil || owner.spec.ID == spec.ID
+}
+
+// join lets everybody in who waits for it, and hears their reports.
+func (e *Engine) join(now time.Time) {
+	j := &e.joining
+	var came []coordinator.AgentReported
+	queues := make(map[string]bool)
+	for _, id := range slices.Sorted(maps.Keys(j.waiting)) {
+		ev := j.waiting[id]
+		spec, ok := e.admits(&ev.Report)
+		if !ok || queues[spec.Queue] {
+			e.refuseStatus(id, coordinator.StatusNotAdmitted)
+			continue
+		}
+		queues[spec.Queue] = true
+		j.joined[id] = spec
+		came = append(came, ev)
+	}
+	clear(j.waiting)
+	e.install(now, e.policy)
+	for _, ev := range came {
+		a := e.fleet.byID[ev.Report.Agent]
+		if a.heard.IsZero() { // its queue may not exist yet
+			a.queueMissing = true
+			e.askForQueue(now, a)
+			e.reported(now, ev)
+		}
+	}
+}
+
+// scheduleForget lets an agent that had joined leave the fleet in its time.
+func (e *Engine) scheduleForget(now time.Time, a *agent) {
+	if e.joining.has(a.spec.ID) && a.forget.index < 0 {
+		e.timers.schedule(&a.forget, now.Add(e.joining.rules.ForgetAfter))
+	}
+}
+
+// forgetJoined drops an agent that has been gone for long.
+func (e *Engine) forgetJoined(now time.Time, a *agent) {
+	if !a.gone() || !e.joining.has(a.spec.ID) {
+		return
+	}
+	if a.leased() > 0 || a.takenQueue != "" {
+		e.timers.schedule(&a.forget, now.Add(e.joining.rules.ForgetAfter))
+		return
+	}
+	delete(e.joining.joined, a.spec.ID)
+	if e.joining.turn.index < 0 {
+		e.timers.schedule(&e.joining.turn, now.Add(joinDelay))
+	}
+}

@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// lease is the part of an open task that begins with its dispatch: which agent
+// has it, since when, and for how long it may.
+//
+// A lease ends with the agent's result, with the return of the dispatch, or with
+// its deadline. A dispatch to an agent that says no more than heartbeats (see
+// agent.tracked) has none: it is let go as soon as a heartbeat speaks for it.
+type lease struct {
+	agent      *agent // that has the dispatch; nil before the first
+	dispatchID string
+	place      int           // on its agent's account, -1 when it is not there
+	settled    time.Time     // when it was confirmed, or may have arrived; zero: on its way
+	unanswered bool          // nobody knows whether it arrived: the broker has its task still
+	covered    bool          // the agent's reports speak for it: it is among their active tasks
+	begun      bool          // a report has listed it
+	listed     bool          // the latest report lists it
+	timeout    time.Duration // how long the agent may work on it
+	deadline   time.Time     // when its result is overdue; zero until it is confirmed
+	// returning: the agent has said that it gives it back.
+	returning, attempted bool
+}
+
+// leaseMargin is how much longer than the agent may work we wait for its result:
+// an agent that notices itself that time is up should have the first word.
+const leaseMargin = time.Second
+
+// leaseRetry is how long an overdue lease waits while there is no session in which
+// its result could have come.
+const leaseRetry = time.Second
+
+// beginLease notes that a dispatch is in its agent's queue, or may be.
+func (e *Engine) beginLease(now time.Time, t *openTask, f fate) {
+	t.state, t.settled, t.unanswered = stateLeased, now, f == fateUnsettled
+	e.memory.note(t, f, t.number, t.attempt)
+	if t.deadline.IsZero() {
+		t.deadline = now.Add(t.timeout + leaseMargin)
+	}
+	e.watchLease(t)
+}
+
+// watchLease sets the timer of a lease whose end somebody will tell. One that has
+// a past is watched in any case: whoever had it before may still report. So is
+// one that was never answered: it waits for a copy of its task.
+func (e *Engine) watchLease(t *openTask) {
+	if t.agent.tracked || len(t.tried) > 0 || t.unanswered {
+		e.timers.schedule(&t.expire, t.deadline)
+	}
+}
+
+// track begins to expect results of an agent: it has sent one, or says exactly
+// what it runs.
+func (e *Engine) track(a *agent) {
+	if a.tracked {
+		return
+	}
+	a.tracked = true
+	for _, t := range a.open {
+		if t.state == stateLeased && !t.over {
+			e.watchLease(t)
+		}
+	}
+}
+
+// renew gives a lease its full time again, because its agent has begun to work
+// on it. Only the first report that lists a dispatch, or lists it anew, does
+// that: renewed with every heartbeat, the deadline would mean nothing to a
+// handler that hangs.
+func (e *Engine) renew(now time.Time, t *openTask) {
+	t.begun = true
+	if t.state != stateLeased || t.over {
+		return
+	}
+	t.deadline = now.Add(t.timeout + leaseMargin)
+	e.watchLease(t)
+}
+
+// leaseExpired ends a task whose agent has not told in time how it ended. The
+// agent is told to stop; its slot stays taken until its own report says otherwise.
+func (e *Engine) leaseExpired(now time.Time, t *openTask) {
+	a := t.agent
+	switch {
+	case !e.connected: // nobody could have told us
+		e.timers.schedule(&t.expire, now.Add(leaseRetry))
+		return
+	case t.unanswered: // should the broker still have it, it is as good as new
+		e.close(t, fateForgotten)
+		return
+	case !a.tracked:
+		e.letGo(t)
+		e.wake(now, a)
+		return
+	}
+	reason, text := coordinator.ReasonTaskTimeout, fmt.Sprintf("%s had %s for it and has not told how it ended (dispatch %s)",
+		a.spec.ID, t.timeout, t.dispatchID)
+	fate := fateTimedOut
+	switch {
+	case t.withdrawn:
+		reason, text = coordinator.ReasonCancelled, orElse(t.cancelReason, "it was withdrawn")+fmt.Sprintf(
+			"; %s was told and has not said within %s that it stopped", a.spec.ID, t.timeout)
+		fate = fateCancelled
+	case t.returning:
+		text = fmt.Sprintf("%s said that it gives it back, but it did not come back within %s (dispatch %s)", a.spec.ID, t.timeout, t.dispatchID)
+	}
+	e.emit(&coordinator.Fail{Task: t.task, Failure: coordinator.Failure{
+		Reason: reason, Text: text, Attempts: len(t.tried) + 1, FailedAt: now,
+	}})
+	if !t.returning && !t.withdrawn {
+		e.withdraw(t, reason.String(), 0)
+	}
+	e.close(t, fate)
+}
+
+// close ends an open task that an agent has: its outcome is told.
+func (e *Engine) close(t *openTask, f fate) {
+	e.memory.note(t, f, t.agent.serial, t.attempt)
+	e.retire(t)
+}
+
+// retire makes a dispatch of the past of one that was open. What the reports of
+// its agent do not speak for yet goes on counting against the agent's slots.
+func (e *Engine) retire(t *openTask) {
+	e.timers.cancel(&t.expire)
+	e.tasks.drop(t)
+	t.over = true
+	if t.covered || t.agent.gone() {
+		e.discharge(t)
+	}
+}
+
+// letGo forgets a dispatch: its agent's heartbeats speak for it, and nobody will
+// tell how it ended.
+func (e *Engine) letGo(t *openTask) {
+	e.memory.note(t, fateLetGo, t.agent.serial, t.attempt)
+	if r := e.memory.record(t.key, t.record); r != nil && t.withdrawn {
+		r.letGo |= withdrawn
+	}
+	e.retire(t)
+	e.discharge(t)
+}
+
+// discharge takes a dispatch off its agent's account.
+func (e *Engine) discharge(t *openTask) {
+	if t.place >= 0 {
+		e.fleet.remove(t)
+		e.fleet.refresh(t.agent)
+	}
+}
+
+// resumeLeases gives results that came while there was no session the time to be
+// read before anything is overdue.
+func (e *Engine) resumeLeases() {
+	for _, t := range e.tasks.all {
+		if t == nil || t.state != stateLeased || !t.deadline.Before(e.graceEnd) {
+			continue
+		}
+		t.deadline = e.graceEnd
+		if t.expire.index >= 0 {
+			e.timers.schedule(&t.expire, t.deadline)
+		}
+	}
+}

@@ -1,0 +1,234 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"taskbus/coordinator"
+)
+
+// ledger follows every delivery and every task from its acceptance to its end by
+// the events and effects alone, and objects to what must never happen: a delivery
+// that ends twice or before its dispatch is settled, a task that is with two
+// agents, ends twice, or comes to life again although it was done.
+type ledger struct {
+	receipts map[coordinator.Handle]*receipt
+	lives    map[coordinator.TaskID]*life
+	taken    map[coordinator.AgentID]bool // queues that the shell consumes for others
+}
+
+// receipt is a delivery of task.assign or of a return. Exactly one of open, ended
+// and void holds.
+type receipt struct {
+	handle            coordinator.Handle
+	task              *coordinator.Task
+	returned          *coordinator.TaskReturned // nil: from task.assign
+	redelivered       bool
+	tried             []coordinator.AgentID
+	open, ended, void bool
+	again             bool                  // void, and delivered again as another receipt
+	live              *coordinator.Dispatch // published and not settled
+}
+
+// life is what is known of a task id.
+type life struct {
+	ended    conclusion
+	attempts map[string]*attempt
+}
+
+// conclusion is how a task has ended.
+type conclusion uint8
+
+const (
+	notEnded conclusion = iota
+	doneFor             // by its agent's word, or a cancel of its agent: never again
+	gaveUp              // by its agent's word: may be sent again
+	failed              // assignment.failed, with its delivery
+	timedOut            // assignment.failed, by the deadline of its lease
+)
+
+// attempt is a dispatch. It is live until something is known to have become of it.
+type attempt struct {
+	*coordinator.Dispatch
+	standing standing
+}
+
+type standing uint8
+
+const (
+	published  standing = iota
+	withAgent           // confirmed
+	unanswered          // its session ended first
+	past                // nowhere, back, let go, or of a task that has ended
+)
+
+func newLedger() *ledger {
+	return &ledger{
+		receipts: make(map[coordinator.Handle]*receipt), lives: make(map[coordinator.TaskID]*life),
+		taken: make(map[coordinator.AgentID]bool),
+	}
+}
+
+func (l *ledger) life(id coordinator.TaskID) *life {
+	if l.lives[id] == nil {
+		l.lives[id] = &life{attempts: make(map[string]*attempt)}
+	}
+	return l.lives[id]
+}
+
+// attempt finds a dispatch to that agent, nil when there is none.
+func (l *ledger) attempt(task coordinator.TaskID, agent coordinator.AgentID, n int) *attempt {
+	if a := l.life(task).attempts[coordinator.DispatchID(task, n)]; a != nil && a.Agent == agent {
+		return a
+	}
+	return nil
+}
+
+// receive takes a delivery in.
+func (l *ledger) receive(r *receipt) {
+	r.open = true
+	l.receipts[r.handle] = r
+	if ev := r.returned; ev != nil {
+		r.tried = slices.Clone(ev.Tried)
+		if ev.Cause != coordinator.ReturnTakenBack {
+			r.tried = append(r.tried, ev.Agent)
+		}
+	}
+}
+
+// dispatched judges a dispatch of the delivery; resumed: it repeats the one that
+// its agent has, or may have.
+func (l *ledger) dispatched(d *coordinator.Dispatch) (resumed bool, err error) {
+	r := l.receipts[d.Handle]
+	if r == nil || !r.open || r.live != nil {
+		return false, fmt.Errorf("handle %d cannot be dispatched: not open or dispatched already", d.Handle)
+	}
+	if err := r.learnTried(d.Tried); err != nil {
+		return false, err
+	}
+	life := l.life(d.Task.ID)
+	if err := l.mayLive(r); err != nil {
+		return false, err
+	}
+	if d.DispatchID != coordinator.DispatchID(d.Task.ID, d.Attempt) {
+		return false, fmt.Errorf("dispatch id %s does not name attempt %d of %s", d.DispatchID, d.Attempt, d.Task.ID)
+	}
+	former := life.attempts[d.DispatchID]
+	if former != nil && former.Agent == d.Agent && (former.standing == unanswered || r.isReturnOf(former)) {
+		resumed = true
+		if !d.MaybeDuplicate {
+			return true, fmt.Errorf("%s repeats a dispatch without saying so", d.DispatchID)
+		}
+	} else if former != nil && former.Handle != d.Handle && former.standing != past {
+		return false, fmt.Errorf("%s stands for two dispatches", d.DispatchID)
+	}
+	for _, other := range life.attempts {
+		if other != former && (other.standing == published || other.standing == withAgent) {
+			return false, fmt.Errorf("%s goes to %s, while %s has it (%s)", d.Task.ID, d.Agent, other.Agent, other.DispatchID)
+		}
+	}
+	switch {
+	case slices.Contains(d.Tried, d.Agent):
+		return resumed, fmt.Errorf("%s goes to %s, which had it before: %v", d.DispatchID, d.Agent, d.Tried)
+	case slices.ContainsFunc(d.Failed, func(id coordinator.AgentID) bool { return !slices.Contains(d.Tried, id) }):
+		return resumed, fmt.Errorf("%s: failed on %v, tried on %v", d.DispatchID, d.Failed, d.Tried)
+	case !d.Task.Deadline.IsZero() && !d.At.Before(d.Task.Deadline):
+		return resumed, fmt.Errorf("%s was dispatched after its deadline", d.Task.ID)
+	}
+	life.attempts[d.DispatchID] = &attempt{Dispatch: d}
+	r.live = d
+	return resumed, nil
+}
+
+// isReturnOf tells whether the delivery is this dispatch, come back.
+func (r *receipt) isReturnOf(a *attempt) bool {
+	return r.returned != nil && r.returned.Agent == a.Agent && r.returned.Attempt == a.Attempt
+}
+
+// learnTried takes over who had the task before; the engine may add the agent of
+// an open decision, but never forget one.
+func (r *receipt) learnTried(tried []coordinator.AgentID) error {
+	for _, id := range r.tried {
+		if !slices.Contains(tried, id) {
+			return fmt.Errorf("%s: that %s had it before was forgotten", r.task.ID, id)
+		}
+	}
+	r.tried = slices.Clone(tried)
+	return nil
+}
+
+// mayLive lets a task that has ended live again, where that is right: its producer
+// sends it anew after a failure, or nobody knows whether the failure got through.
+func (l *ledger) mayLive(r *receipt) error {
+	life := l.life(r.task.ID)
+	if life.ended == notEnded {
+		return nil
+	}
+	again := life.ended != doneFor
+	if r.returned != nil {
+		again = life.ended == failed && (r.redelivered || life.newest() < r.returned.Attempt)
+	}
+	if !again && !(r.redelivered && life.ended == failed) {
+		return fmt.Errorf("%s has ended (%d), and begins again with handle %d", r.task.ID, life.ended, r.handle)
+	}
+	life.ended = notEnded
+	return nil
+}
+
+// newest is the number of the latest attempt.
+func (f *life) newest() (n int) {
+	for _, a := range f.attempts {
+		n = max(n, a.Attempt)
+	}
+	return n
+}
+
+// settle ends a delivery: it is acknowledged or failed.
+func (l *ledger) settle(h coordinator.Handle) error {
+	r := l.receipts[h]
+	switch {
+	case r == nil || !r.open:
+		return fmt.Errorf("handle %d was ended, but it is not open", h)
+	case r.live != nil:
+		return fmt.Errorf("handle %d was ended while its dispatch %s is not settled", h, r.live.DispatchID)
+	}
+	r.open, r.ended = false, true
+	return nil
+}
+
+// dropped judges an acknowledgement of a delivery as a copy: something must still
+// lead the task to its end, or it must have ended.
+func (l *ledger) dropped(h coordinator.Handle) error {
+	r := l.receipts[h]
+	life := l.life(r.task.ID)
+	if life.ended != notEnded {
+		return nil
+	}
+	for _, other := range l.receipts {
+		if other != r && other.task.ID == r.task.ID && (other.open || other.void && !other.again) {
+			return nil
+		}
+	}
+	for _, a := range life.attempts {
+		if a.standing != past || r.returned == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("handle %d of %s was dropped, and nothing else leads it on", h, r.task.ID)
+}
+
+// end ends a task. It gives the attempts that were live.
+func (l *ledger) end(task coordinator.TaskID, how conclusion) (live []*attempt, err error) {
+	life := l.life(task)
+	if life.ended != notEnded {
+		return nil, fmt.Errorf("%s ends a second time (%d, then %d)", task, life.ended, how)
+	}
+	life.ended = how
+	for _, a := range life.attempts {
+		if a.standing != past {
+			live = append(live, a)
+			a.standing = past
+		}
+	}
+	return live, nil
+}

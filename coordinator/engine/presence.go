@@ -1,0 +1,260 @@
+package engine
+
+import (
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// presence is whether an agent is there for its work, beyond what it reports.
+type presence struct {
+	// cordoned and draining are an operator's orders; drained: nothing is left.
+	cordoned, draining, drained bool
+	// hadConsumer: its queue has been seen with a consumer. One that never had any
+	// fetches its messages one by one, and nothing follows from their absence.
+	hadConsumer bool
+	// takenQueue is the queue that the shell consumes for others: its own, or the
+	// one it had until a moment ago; empty when none.
+	takenQueue string
+	// unsteady: it has left too often a moment ago; until its steady timer.
+	unsteady  bool
+	leftAt    time.Time // when it last left; zero: never
+	leftCount int       // how often it has, with less than flapMemory between two times
+	// told is the state that the world has been told.
+	told coordinator.AgentState
+	// lookedAt is when the shell was last asked to look at its queue.
+	lookedAt time.Time
+}
+
+// An agent that comes and goes gets no work until it has been steady for a while:
+// from its third departure on, each less than flapMemory after the one before,
+// for flapFirst doubled with every further one, at most flapMax. The first two
+// cost it nothing: a restart is no fault.
+const (
+	flapMemory = 30 * time.Second
+	flapFree   = 2
+	flapFirst  = time.Second
+	flapMax    = 30 * time.Second
+)
+
+// Looking at queues and taking back.
+const (
+	idleLook     = 5 * time.Second // between looks at a queue of which nothing is expected
+	maxTakeBacks = 256             // agents' queues that are consumed for others at once
+)
+
+// gone reports whether the agent is known not to be there.
+func (a *agent) gone() bool {
+	switch a.state {
+	case coordinator.AgentOffline, coordinator.AgentStale, coordinator.AgentGone:
+		return true
+	}
+	return false
+}
+
+// leftAlone reports whether its work is its own: it is there, and not drained.
+func (a *agent) leftAlone() bool { return a.state == coordinator.AgentOnline && !a.draining }
+
+// enter moves the agent to a state, tells the world when that is a change, and
+// begins or ends taking back what waits in its queue.
+func (e *Engine) enter(now time.Time, a *agent, s coordinator.AgentState) {
+	if a.state == s {
+		return
+	}
+	wasOnline := a.state == coordinator.AgentOnline
+	a.state = s
+	if wasOnline {
+		e.timers.cancel(&a.stale)
+		e.departed(now, a)
+	}
+	if !a.gone() {
+		e.timers.cancel(&a.forget)
+	}
+	if !a.unsteady {
+		e.tell(a)
+	}
+	switch {
+	case a.gone():
+		for i := 0; i < len(a.open); {
+			if t := a.open[i]; t.over && t.state == stateLeased {
+				e.fleet.remove(t) // whether it has stopped is of no interest any more
+				continue
+			}
+			i++
+		}
+		e.takeBack(a)
+		e.scheduleForget(now, a)
+	case a.leftAlone() && !a.unsteady:
+		e.leaveQueue(a)
+	}
+	e.fleet.refresh(a)
+}
+
+// tell announces the agent's state if the world has heard another.
+func (e *Engine) tell(a *agent) {
+	if a.told != a.state {
+		a.told = a.state
+		e.emit(coordinator.AgentChanged{Agent: a.spec.ID, State: a.state, LastHeartbeat: a.heard})
+	}
+}
+
+// departed counts how often the agent has left of late.
+func (e *Engine) departed(now time.Time, a *agent) {
+	if a.leftAt.IsZero() || now.Sub(a.leftAt) > flapMemory {
+		a.leftCount = 0
+	}
+	a.leftAt = now
+	a.leftCount++
+	if a.leftCount <= flapFree {
+		return
+	}
+	hold := flapFirst
+	for i := flapFree + 1; i < a.leftCount && hold < flapMax; i++ {
+		hold *= 2
+	}
+	if !a.unsteady && a.leftCount == flapFree+1 {
+		e.tell(a) // the last word for a while
+	}
+	a.unsteady = true
+	e.timers.schedule(&a.steady, now.Add(min(hold, flapMax)))
+}
+
+// becameSteady runs when the agent has not left for long enough.
+func (e *Engine) becameSteady(now time.Time, a *agent) {
+	a.unsteady = false
+	e.tell(a)
+	if a.leftAlone() {
+		e.leaveQueue(a)
+	}
+	e.fleet.refresh(a)
+	e.wake(now, a)
+}
+
+// takeBack has the shell consume the agent's queue for others.
+func (e *Engine) takeBack(a *agent) {
+	if a.takenQueue != "" || a.number < 0 || a.queueMissing || !e.connected || e.takeBacks >= maxTakeBacks {
+		return // it is looked at again in its time
+	}
+	a.takenQueue = a.spec.Queue
+	e.takeBacks++
+	e.emit(coordinator.TakeBack{Agent: a.spec.ID, Queue: a.spec.Queue})
+}
+
+// leaveQueue ends that.
+func (e *Engine) leaveQueue(a *agent) {
+	if queue := a.takenQueue; queue != "" {
+		e.takeBackEnded(a)
+		e.emit(coordinator.LeaveQueue{Agent: a.spec.ID, Queue: queue})
+	}
+}
+
+// takeBackEnded notes that the shell does not consume the queue (any more).
+func (e *Engine) takeBackEnded(a *agent) {
+	if a.takenQueue != "" {
+		a.takenQueue = ""
+		e.takeBacks--
+	}
+}
+
+// queueSeen hears what the broker says of an agent's queue.
+func (e *Engine) queueSeen(now time.Time, ev coordinator.QueueSeen) {
+	a := e.fleet.byID[ev.Agent]
+	if a == nil {
+		return
+	}
+	switch {
+	case ev.Consumers > 0:
+		a.hadConsumer = true
+		if a.state == coordinator.AgentGone {
+			e.comeBack(now, a)
+		}
+	case a.hadConsumer && a.state == coordinator.AgentOnline:
+		e.enter(now, a, coordinator.AgentGone)
+	}
+	// An agent that never reported may have died before we began.
+	unheard := a.state == coordinator.AgentNeverSeen && ev.Consumers == 0 && !now.Before(e.unheardFrom)
+	left := a.leased()
+	a.drained = a.draining && ev.Ready == 0 && left == 0 && a.inFlight() == 0
+	switch {
+	case ev.Ready > 0 && (a.gone() || a.draining || unheard):
+		e.takeBack(a)
+	case ev.Ready == 0 && (left == 0 || e.takeBacks >= maxTakeBacks):
+		e.leaveQueue(a) // there is nothing to take, and nothing to come, or others need the place
+	}
+}
+
+// comeBack is the return of an agent whose consumer had gone.
+func (e *Engine) comeBack(now time.Time, a *agent) {
+	state := coordinator.AgentOnline
+	if a.report.Status == coordinator.StatusOffline {
+		state = coordinator.AgentOffline
+	}
+	e.enter(now, a, state)
+	e.watch(now, a) // it may be stale by now
+	e.fleet.refresh(a)
+	e.wake(now, a)
+}
+
+// ordered carries out an operator's order.
+func (e *Engine) ordered(now time.Time, ev coordinator.AgentOrdered) {
+	a := e.fleet.byID[ev.Agent]
+	if a == nil {
+		return
+	}
+	if ev.Order == coordinator.OrderUncordon {
+		delete(e.orders, ev.Agent)
+	} else {
+		e.orders[ev.Agent] = ev.Order
+	}
+	e.obey(a)
+	if a.draining {
+		e.takeBack(a)
+	} else if a.leftAlone() && !a.unsteady {
+		e.leaveQueue(a)
+	}
+	e.fleet.refresh(a)
+	e.wake(now, a)
+}
+
+// obey gives the agent the orders that stand for it; they outlive its own absence.
+func (e *Engine) obey(a *agent) {
+	order, given := e.orders[a.spec.ID]
+	a.cordoned = given
+	a.draining = given && order == coordinator.OrderDrain
+	a.drained = a.drained && a.draining
+}
+
+// Watched names the agents' queues at which the shell should look now, at most
+// so many: those of agents that have work, each time; those of agents that are
+// gone, drained or silent, now and then. It decides nothing: what follows from a
+// look comes as QueueSeen. It is called about once a second, between two events.
+func (e *Engine) Watched(now time.Time, most int) []coordinator.QueueWatch {
+	n := len(e.fleet.agents)
+	var list []coordinator.QueueWatch
+	for i := 0; i < n && len(list) < most; i++ {
+		a := e.fleet.agents[(e.watchFrom+i)%n]
+		if !e.wantsLook(now, a) {
+			continue
+		}
+		a.lookedAt = now
+		list = append(list, coordinator.QueueWatch{Agent: a.spec.ID, Queue: a.spec.Queue})
+		if len(list) == most {
+			e.watchFrom = (e.watchFrom + i + 1) % n
+		}
+	}
+	return list
+}
+
+func (e *Engine) wantsLook(now time.Time, a *agent) bool {
+	switch {
+	case a.queueMissing:
+		return false
+	case a.takenQueue != "", a.draining && !a.drained, a.state == coordinator.AgentGone:
+		return true
+	case a.state == coordinator.AgentOnline && (a.inFlight() > 0 || len(a.open) > 0), a.gone() && a.leased() > 0:
+		return true
+	case a.state == coordinator.AgentOnline && !a.draining:
+		return false
+	}
+	return now.Sub(a.lookedAt) >= idleLook
+}

@@ -1,0 +1,153 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// returned takes a dispatch that came back.
+func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
+	key := keyOf(ev.Task.ID)
+	r := e.recall(now, key)
+	if a := e.fleet.known(ev.Agent); a != nil {
+		if t := a.find(coordinator.DispatchID(ev.Task.ID, ev.Attempt)); t != nil && t.over {
+			e.discharge(t) // what has ended otherwise has left the agent, too
+			e.wake(now, a)
+		}
+	}
+	before := e.tasks.of(r) // the dispatch that came back, or a newer one that was never answered
+	switch {
+	case r == nil, r.fate == fateWithdrawn:
+	case r.content != ev.Task.ContentHash && !r.fate.mayComeAgain():
+		e.refuse(now, ev.Handle, ev.Task, coordinator.ReasonDuplicateTask,
+			"it came back from an agent, but another task with this task_id and different content has been seen since")
+		return
+	case e.isCopy(r, before, &ev):
+		// Dead-lettering is at-least-once, and what has ended may still come back.
+		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
+		return
+	}
+	flags, cancelled := letGoFlags(0), false
+	if r != nil {
+		flags, cancelled = r.letGo, r.fate == fateWithdrawn || r.fate == fateCancelled
+	}
+	t := e.open(now, ev.Handle, ev.Task, key)
+	t.attempt = max(t.attempt, ev.Attempt+1)
+	t.maybeDuplicate = ev.Redelivered && ev.Cause != coordinator.ReturnTakenBack
+	t.refused = ev.Cause == coordinator.ReturnRejected || ev.Cause == coordinator.ReturnDeliveryLimit
+	t.history(&ev, before, flags)
+	switch {
+	case cancelled, flags&withdrawn != 0:
+		e.failCancelled(now, t)
+	case before != nil && before.attempt > ev.Attempt:
+		e.decideUnanswered(now, t, before)
+	case before == nil:
+		e.retry(now, t, &ev)
+	case ev.Cause == coordinator.ReturnExpired && before.stillRuns() && e.mayResume(now, t, before.agent):
+		// It has lost its channel, not its work.
+		t.tried, t.failed = before.tried, before.failed
+		e.resume(now, t, before)
+	default: // a dispatch that is still on its way is held until it is settled
+		t.withdrawn, t.cancelReason = before.withdrawn, before.cancelReason
+		e.retire(before)
+		e.discharge(before)
+		e.wake(now, before.agent) // its slot may serve another task that goes first
+		e.retry(now, t, &ev)
+	}
+}
+
+// stillRuns reports whether the agent that has the dispatch says that it runs it.
+func (t *openTask) stillRuns() bool { return t.listed && !t.withdrawn && !t.returning }
+
+// isCopy tells whether what came back has been decided again already, or ended.
+// A return may be faster than the broker's answer to the dispatch.
+func (e *Engine) isCopy(r *record, before *openTask, ev *coordinator.TaskReturned) bool {
+	switch r.fate {
+	case fateOpen, fateDispatched:
+		return before.state < stateDispatching || !before.isDispatch(ev)
+	case fateUnsettled: // the message behind a newer dispatch comes again, too
+		return before.attempt <= ev.Attempt && !before.isDispatch(ev)
+	case fateLetGo:
+		return int(r.attempt) != ev.Attempt || e.fleet.named(r.ref) != ev.Agent
+	case fateFailed: // delivered again: whether its outcome got through nobody knows
+		return !ev.Redelivered && ev.Attempt <= int(r.attempt)
+	case fateCancelled:
+		return !r.untold(ev.Redelivered)
+	case fateSucceeded:
+		return true
+	}
+	return r.fate.hasEnded() && ev.Attempt <= int(r.attempt)
+}
+
+// isDispatch tells whether it is this dispatch of the task that came back.
+func (t *openTask) isDispatch(ev *coordinator.TaskReturned) bool {
+	return t.attempt == ev.Attempt && t.agent.spec.ID == ev.Agent
+}
+
+// history notes who has had the task and on whom it has failed. A dispatch that
+// was taken out of an agent's queue before the agent had it in hand was never
+// tried there; one that the agent had begun, or held when it went away, has
+// failed on it.
+func (t *openTask) history(ev *coordinator.TaskReturned, before *openTask, flags letGoFlags) {
+	t.tried, t.failed = slices.Clone(ev.Tried), slices.Clone(ev.Failed)
+	begun, gaveUp, told := false, flags&attempted != 0, flags&returning != 0
+	if before != nil && before.attempt == ev.Attempt {
+		begun, gaveUp, told = before.begun, before.attempted, before.returning
+		for _, id := range before.failed {
+			t.failed = with(t.failed, id)
+		}
+	}
+	inHand := begun || ev.Cause == coordinator.ReturnTakenBack && ev.Redelivered
+	if ev.Cause == coordinator.ReturnTakenBack && !inHand {
+		t.tried = slices.DeleteFunc(t.tried, func(id coordinator.AgentID) bool { return id == ev.Agent })
+		return
+	}
+	t.tried = with(t.tried, ev.Agent)
+	switch ev.Cause {
+	case coordinator.ReturnRejected:
+		if !told {
+			t.gaveBack = ev.Agent
+		}
+		inHand = gaveUp
+	case coordinator.ReturnDeliveryLimit:
+		inHand = true
+	}
+	if inHand {
+		t.failed = with(t.failed, ev.Agent)
+	}
+}
+
+// retry decides again what came back: to another agent, or to an end.
+func (e *Engine) retry(now time.Time, t *openTask, ev *coordinator.TaskReturned) {
+	switch {
+	case t.withdrawn:
+		e.failCancelled(now, t)
+	case len(t.failed) >= e.policy.Settings.PoisonedAfter:
+		e.failPoisoned(now, t)
+	case contains(t.tried, ev.Agent) && len(t.tried) >= e.policy.Settings.MaxRetryAttempts:
+		e.fail(now, t, coordinator.ReasonRetriesExhausted, fmt.Sprintf(
+			"%d dispatches came back, the last one from %s (%s); tried: %s",
+			len(t.tried), ev.Agent, ev.Cause, joinIDs(t.tried)), nil)
+	case ev.Cause == coordinator.ReturnTakenBack:
+		e.admit(now, t) // nobody refused it: there is nothing to wait for
+	default:
+		e.delay(now, t)
+	}
+}
+
+// failPoisoned parks a task that has failed on too many agents.
+func (e *Engine) failPoisoned(now time.Time, t *openTask) {
+	e.fail(now, t, coordinator.ReasonPoisoned, fmt.Sprintf(
+		"it failed on %d different agents (%s); the original is parked in task.dead", len(t.failed), joinIDs(t.failed)), nil)
+}
+
+// with adds an agent to a list, unless it is there already.
+func with(list []coordinator.AgentID, id coordinator.AgentID) []coordinator.AgentID {
+	if id == "" || contains(list, id) {
+		return list
+	}
+	return append(slices.Clip(list), id)
+}

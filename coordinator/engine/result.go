@@ -1,0 +1,189 @@
+package engine
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// attemptOf reads the attempt out of a dispatch id of the task; 0 when there is
+// none, -1 when it is not one of this task.
+func attemptOf(r *coordinator.Result) int {
+	if r.DispatchID == "" {
+		return 0
+	}
+	digits, ok := strings.CutPrefix(r.DispatchID, string(r.Task)+".")
+	n, err := strconv.ParseUint(digits, 10, 16)
+	if !ok || err != nil || n == 0 || digits[0] == '0' || digits[0] == '+' {
+		return -1
+	}
+	return int(n)
+}
+
+// resulted applies one task.result. The first result of a task counts; what comes
+// after it, or from somebody who never had the task, changes nothing.
+func (e *Engine) resulted(now time.Time, ev coordinator.ResultReported) {
+	r := &ev.Result
+	rec := e.recall(now, keyOf(r.Task))
+	attempt := attemptOf(r)
+	if rec == nil || attempt < 0 || rec.attempt == 0 && rec.fate != fateOpen {
+		e.refuseResult(ev, coordinator.ResultUnknown)
+		return
+	}
+	t := e.tasks.of(rec)
+	switch {
+	case t == nil:
+		e.resultOfClosed(now, ev, rec, attempt)
+	case t.agent != nil && t.place >= 0 && t.agent.spec.ID == r.Agent && (attempt == 0 || attempt == t.attempt),
+		t.returning && t.agent.spec.ID == r.Agent && (attempt == 0 || attempt == t.attempt):
+		e.resultOfLease(now, ev, t)
+	case contains(t.tried, r.Agent) && attempt < t.attempt:
+		e.resultOfFormer(now, ev, t)
+	default:
+		e.refuseResult(ev, coordinator.ResultWrongAgent)
+	}
+}
+
+// resultOfLease is the word of the agent that has the dispatch.
+func (e *Engine) resultOfLease(now time.Time, ev coordinator.ResultReported, t *openTask) {
+	r, a := &ev.Result, t.agent
+	if r.Outcome == coordinator.OutcomeRejected && t.returning {
+		e.refuseResult(ev, coordinator.ResultDuplicate)
+		return
+	}
+	if t.place >= 0 { // else it has said before that it gives it back
+		a.finished(now, t, r.Timestamp)
+		e.discharge(t)
+	}
+	e.track(a)
+	if r.Outcome == coordinator.OutcomeRejected {
+		t.returning, t.attempted = true, r.Attempted
+		e.emit(coordinator.GivenBack{Result: *r, Attempt: t.attempt})
+		e.wake(now, a)
+		return
+	}
+	e.emit(&coordinator.Completed{Result: *r, Task: t.task, Attempt: t.attempt, At: now})
+	e.close(t, fateOf(r.Outcome)) // one that is still on its way is held until it is settled
+	e.wake(now, a)
+}
+
+// resultOfFormer is the word of an agent whose dispatch came back, or was taken
+// back, before: the task is with somebody else by now, or about to be. Work that
+// is done is done: the task has ended, and nobody need do it again. What else it
+// says is no news of the dispatch at hand.
+func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t *openTask) {
+	r := &ev.Result
+	if a := e.fleet.byID[r.Agent]; a != nil {
+		e.track(a)
+		a.finishedListed(r)
+		e.fleet.refresh(a)
+		defer e.wake(now, a)
+	}
+	switch {
+	case r.Outcome == coordinator.OutcomeRejected && t.gaveBack == r.Agent:
+		// The ordinary course: the message was faster than the word that explains it.
+		t.gaveBack = ""
+		if r.Attempted {
+			t.failed = with(t.failed, r.Agent)
+		}
+		e.emit(coordinator.GivenBack{Result: *r, Attempt: t.attempt - 1})
+		e.poisonedInTime(now, t)
+		return
+	case r.Outcome != coordinator.OutcomeSucceeded:
+		e.refuseResult(ev, coordinator.ResultLate)
+		return
+	}
+	attempt := attemptOf(r)
+	if attempt == 0 {
+		attempt = t.attempt - 1
+	}
+	e.emit(&coordinator.Completed{Result: *r, Task: t.task, Attempt: attempt, Late: true, At: now})
+	switch t.state {
+	case stateWaiting, stateDelayed:
+		e.leavePending(t)
+		delete(e.held, t.handle)
+		e.emit(coordinator.Ack{Handle: t.handle, Copy: true})
+		e.memory.note(t, fateSucceeded, e.fleet.serial(r.Agent), t.attempt-1)
+		e.tasks.drop(t)
+		return
+	case stateDispatching: // its agent is told when it has it
+		t.withdrawn, t.cancelReason, t.cancelToken = true, "another agent has done it", 0
+	default:
+		if !t.returning {
+			e.withdraw(t, "another agent has done it", 0)
+		}
+	}
+	e.memory.note(t, fateSucceeded, e.fleet.serial(r.Agent), t.attempt)
+	e.retire(t)
+}
+
+// poisonedInTime ends a task that waits to be tried again and turns out to have
+// failed on too many agents.
+func (e *Engine) poisonedInTime(now time.Time, t *openTask) {
+	if t.state != stateWaiting && t.state != stateDelayed || len(t.failed) < e.policy.Settings.PoisonedAfter {
+		return
+	}
+	e.leavePending(t)
+	e.failPoisoned(now, t)
+}
+
+// resultOfClosed is a result for a task that is not open: let go, ended, or given
+// up until the broker delivers it again.
+func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, rec *record, attempt int) {
+	r := &ev.Result
+	a := e.fleet.byID[r.Agent]
+	had := rec.ref != 0 && e.fleet.named(rec.ref) == r.Agent && (attempt == 0 || attempt == int(rec.attempt))
+	switch {
+	case rec.fate == fateWithdrawn && rec.attempt == 0:
+		e.refuseResult(ev, coordinator.ResultUnknown)
+	case (rec.fate == fateLetGo || rec.fate == fateForgotten) && had && rec.letGo&returning == 0:
+		if a != nil {
+			a.finishedLetGo(r.Task, r.Timestamp)
+			e.track(a)
+			e.fleet.refresh(a)
+			defer e.wake(now, a)
+		}
+		if r.Outcome == coordinator.OutcomeRejected { // it will come back
+			rec.letGo |= returning
+			if r.Attempted {
+				rec.letGo |= attempted
+			}
+			e.emit(coordinator.GivenBack{Result: *r, Attempt: int(rec.attempt)})
+			return
+		}
+		rec.fate = fateOf(r.Outcome)
+		e.emit(&coordinator.Completed{Result: *r, Attempt: int(rec.attempt), At: now})
+	case rec.fate.hasEnded() && had && rec.fate != fateTimedOut:
+		e.refuseResult(ev, coordinator.ResultDuplicate)
+	case had || attempt != 0 && attempt <= int(rec.attempt):
+		if a != nil {
+			a.finishedListed(r)
+			e.fleet.refresh(a)
+			defer e.wake(now, a)
+		}
+		e.refuseResult(ev, coordinator.ResultLate)
+	default:
+		e.refuseResult(ev, coordinator.ResultWrongAgent)
+	}
+}
+
+// refuseResult tells that a result changed nothing. What the stream's past
+// repeats is no news.
+func (e *Engine) refuseResult(ev coordinator.ResultReported, why coordinator.ResultRefusal) {
+	if ev.Live {
+		e.emit(coordinator.ResultRefused{Task: ev.Result.Task, Agent: ev.Result.Agent, Refusal: why})
+	}
+}
+
+func fateOf(o coordinator.Outcome) fate {
+	switch o {
+	case coordinator.OutcomeSucceeded:
+		return fateSucceeded
+	case coordinator.OutcomeCancelled:
+		return fateCancelled
+	default:
+		return fateGaveUp
+	}
+}

@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// dispatch hands the task to the agent: the slot is taken before the message is
+// published.
+func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.Decision) {
+	t.state = stateDispatching
+	t.dispatchID = coordinator.DispatchID(t.task.ID, t.attempt)
+	t.timeout = t.task.Timeout
+	if t.timeout <= 0 {
+		t.timeout = a.spec.Timeout
+	}
+	e.fleet.reserve(a, t)
+	if len(t.tried) == 0 {
+		e.budget.earn()
+	}
+	e.emit(&coordinator.Dispatch{
+		Handle: t.handle, Task: t.task, Agent: a.spec.ID, Queue: a.spec.Queue,
+		DispatchID: t.dispatchID, Attempt: t.attempt, Tried: t.tried, Failed: t.failed,
+		AcceptTimeout: a.spec.AcceptTimeout, Timeout: t.timeout, At: now,
+		MaybeDuplicate: t.maybeDuplicate, Decision: d,
+	})
+}
+
+// settled hears what became of a dispatch.
+func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
+	t := e.held[ev.Handle]
+	if t == nil || t.state != stateDispatching {
+		return // of a session that has ended
+	}
+	if t.over { // its outcome came before the broker's answer
+		e.overSettled(t, ev.Outcome)
+		return
+	}
+	a := t.agent
+	switch ev.Outcome {
+	case coordinator.PublishConfirmed:
+		delete(e.held, ev.Handle)
+		t.handle = 0
+		a.assigned++
+		e.emit(coordinator.Ack{Handle: ev.Handle})
+		e.beginLease(now, t, fateDispatched)
+		if t.withdrawn {
+			e.withdraw(t, t.cancelReason, t.cancelToken)
+		}
+		return
+	case coordinator.PublishUnknown:
+		delete(e.held, ev.Handle)
+		t.handle = 0
+		e.beginLease(now, t, fateUnsettled)
+		return
+	case coordinator.PublishAbandoned: // it is nowhere: a copy is as good as new
+		e.discharge(t)
+		e.forget(t)
+		if t.withdrawn { // the copy must not be assigned
+			e.memory.note(t, fateWithdrawn, 0, t.attempt-1)
+		}
+		e.wake(now, a)
+		return
+	case coordinator.PublishUnroutable:
+		e.missesQueue(now, a)
+	case coordinator.PublishRejected:
+		if a.number >= 0 {
+			a.queueFull = true
+			e.timers.schedule(&a.cool, now.Add(queueCool))
+		}
+	case coordinator.PublishNotSent:
+		e.discharge(t)
+		e.fail(now, t, coordinator.ReasonInvalidMessage, "the dispatch cannot be encoded as an AMQP message", nil)
+		e.wake(now, a)
+		return
+	}
+	e.discharge(t)
+	t.state = stateDeciding
+	e.fleet.refresh(a)
+	if t.withdrawn {
+		e.failCancelled(now, t)
+		return
+	}
+	e.admit(now, t) // under the policy of now, which may be another than before
+}
+
+// overSettled ends a task whose result came while its dispatch was on the way.
+func (e *Engine) overSettled(t *openTask, outcome coordinator.PublishOutcome) {
+	delete(e.held, t.handle)
+	if outcome != coordinator.PublishUnknown && outcome != coordinator.PublishAbandoned {
+		e.emit(coordinator.Ack{Handle: t.handle})
+	}
+	t.handle = 0
+	if outcome == coordinator.PublishConfirmed {
+		t.agent.assigned++
+	}
+	if t.withdrawn && t.place >= 0 { // another's late result made it needless
+		e.withdraw(t, t.cancelReason, 0)
+	}
+	t.state = stateLeased
+	if t.agent.gone() {
+		e.discharge(t)
+	}
+}

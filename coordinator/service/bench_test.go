@@ -1,0 +1,74 @@
+package service
+
+import (
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
+)
+
+// ackOnly is a broker session that is never asked anything.
+type ackOnly struct{ bus.Session }
+
+func (ackOnly) Ack(bus.Tag) {}
+
+// resultSession reads results without a broker and without a loop that applies them.
+func resultSession(tb testing.TB) *session {
+	tb.Helper()
+	s, err := New(Options{
+		Config: parseConfig(tb, fleet), Logger: zerolog.New(io.Discard), Registry: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &session{s: s, bus: ackOnly{}, results: newFence(bus.StreamResult)}
+}
+
+// Results come by the ten thousand a second: what reading one costs is bounded.
+// What must be kept of it (ids, the event itself) is 4 allocations: task id,
+// dispatch id, trace id, event; the agent's id is the one before it.
+func TestReadingAResultIsCheap(t *testing.T) {
+	r := resultSession(t)
+	var bodies [][]byte
+	for i := range 1000 {
+		bodies = append(bodies, []byte(resultBody("a1", fmt.Sprint("t-", i), "succeeded", fmt.Sprintf(`,"dispatch_id":"t-%d.1","duration_ms":12`, i))))
+	}
+	i := 0
+	got := testing.AllocsPerRun(len(bodies)-1, func() {
+		r.onResult(bus.Delivery{Queue: bus.StreamResult, Body: bodies[i%len(bodies)]})
+		i++
+		r.s.loop.inbox = r.s.loop.inbox[:0]
+	})
+	if got > 4 {
+		t.Errorf("%v allocations for a result, want at most 4", got)
+	}
+}
+
+func BenchmarkReadResult(b *testing.B) {
+	r := resultSession(b)
+	body := []byte(resultBody("a1", "t-1", "succeeded", `,"dispatch_id":"t-1.1","duration_ms":12`))
+	b.ReportAllocs()
+	for b.Loop() {
+		r.onResult(bus.Delivery{Queue: bus.StreamResult, Body: body})
+		r.s.loop.inbox = r.s.loop.inbox[:0]
+	}
+}
+
+// What the loop's goroutine does for a task that has ended.
+func BenchmarkCompleted(b *testing.B) {
+	r := resultSession(b)
+	r.outbox = newOutbox()
+	task := taskNamed("t-1", r.s.now())
+	c := completedBy(task, "a1", r.s.now())
+	c.Result.Outcome = coordinator.OutcomeSucceeded
+	b.ReportAllocs()
+	for b.Loop() {
+		r.completed(c)
+		r.outbox.queue, r.outbox.open = r.outbox.queue[:0], 0
+	}
+}

@@ -1,0 +1,295 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/httpapi"
+	"taskbus/schemas"
+)
+
+// cancelling is a call of Cancel on its way.
+type cancelling struct {
+	answer httpapi.Cancellation
+	err    error
+	took   time.Duration
+	done   chan struct{}
+}
+
+func (r *rig) cancel(id, reason string) *cancelling {
+	c := &cancelling{done: make(chan struct{})}
+	begun := time.Now()
+	go func() {
+		defer close(c.done)
+		c.answer, c.err = r.service.Cancel(context.Background(), id, reason)
+		c.took = time.Since(begun)
+	}()
+	synctest.Wait()
+	return c
+}
+
+// A cancel in each state of a task, and what its caller hears.
+func TestCancelInEveryState(t *testing.T) {
+	for name, c := range map[string]struct {
+		before func(r *rig, w *worker) // brings t-1 into the state
+		during func(w *worker)         // while the caller waits; may be nil
+		want   httpapi.Cancellation
+		within time.Duration
+		failed string // reason_code of assignment.failed; empty: none
+	}{
+		"pending": {
+			before: func(r *rig, _ *worker) { r.task("first", "build", ""); r.task("t-1", "build", "") },
+			want:   httpapi.Cancellation{State: "cancelled", Outcome: "cancelled"},
+			failed: "cancelled",
+		},
+		"running, and its agent stops": {
+			before: func(r *rig, _ *worker) { r.task("t-1", "build", "") },
+			during: func(w *worker) { time.Sleep(time.Second); w.finish("cancelled", "") },
+			want:   httpapi.Cancellation{State: "cancelled", Agent: "a1", Outcome: "cancelled"},
+			within: time.Second,
+		},
+		"running, and its agent ends it first": {
+			before: func(r *rig, _ *worker) { r.task("t-1", "build", "") },
+			during: func(w *worker) { w.finish("succeeded", "") },
+			want:   httpapi.Cancellation{State: "too_late", Agent: "a1", Outcome: "succeeded"},
+		},
+		"running, and its agent says nothing": {
+			before: func(r *rig, _ *worker) { r.task("t-1", "build", "") },
+			want:   httpapi.Cancellation{State: "cancel_requested", Agent: "a1"},
+			within: cancelWait,
+		},
+		"ended": {
+			before: func(r *rig, w *worker) { r.task("t-1", "build", ""); w.finish("failed", "") },
+			want:   httpapi.Cancellation{State: "too_late", Agent: "a1", Outcome: "failed"},
+		},
+		"unknown": {
+			before: func(*rig, *worker) {},
+			want:   httpapi.Cancellation{State: "noted"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, fleet, func(r *rig) {
+				w := r.worker("a1", true)
+				c.before(r, w)
+				got := r.cancel("t-1", "not needed")
+				if c.during != nil {
+					c.during(w)
+				}
+				<-got.done
+				if got.err != nil {
+					t.Fatal(got.err)
+				}
+				c.want.TaskID = "t-1"
+				if got.answer.Detail == "" {
+					t.Error("no sentence for people")
+				}
+				if got.answer.Detail = ""; got.answer != c.want || got.took != c.within {
+					t.Errorf("after %s %+v\nwant after %s %+v", got.took, got.answer, c.within, c.want)
+				}
+				var failed string
+				for _, m := range r.in(bus.QueueFailed) {
+					failed += m.text("reason_code")
+				}
+				if failed != c.failed {
+					t.Errorf("assignment.failed %q, want %q", failed, c.failed)
+				}
+				wantTold := c.want.Agent != "" && name != "ended"
+				if told := w.told(); (len(told) == 1 && told[0].text("task_id") == "t-1" && told[0].text("reason") == "not needed") != wantTold {
+					t.Errorf("its agent was told %v, want %v", told, wantTold)
+				}
+			})
+		})
+	}
+}
+
+// What is not known yet will not be assigned when it comes.
+func TestCancelBeforeTheTask(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		a1 := r.worker("a1", true)
+		<-r.cancel("t-1", "changed my mind").done
+		r.task("t-1", "build", "")
+		if m := r.only(bus.QueueFailed); m.text("reason_code") != "cancelled" || !strings.Contains(m.text("reason"), "withdrawn") {
+			t.Errorf("assignment.failed %s", m.Body)
+		}
+		if got := a1.has(); len(got) != 0 {
+			t.Errorf("a1 got %v", got)
+		}
+		if task, _ := r.service.Task(context.Background(), "t-1"); task.State != "cancelled" {
+			t.Errorf("t-1 is %s", task.State)
+		}
+	})
+}
+
+// An agent without a control queue cannot be told. The caller hears that at once,
+// and the world, too.
+func TestCancelThatNobodyHears(t *testing.T) {
+	set, err := schemas.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	inRig(t, fleet, func(r *rig) {
+		bindAll(r)
+		w := r.worker("a1", false)
+		r.task("t-1", "build", `,"correlation_id":"trace-1"`)
+		got := r.cancel("t-1", "not needed")
+		<-got.done
+		if got.answer.State != "cancel_requested" || !strings.Contains(got.answer.Detail, "no control queue") || got.took != 0 {
+			t.Errorf("after %s: %+v, %v", got.took, got.answer, got.err)
+		}
+		events := r.events(schemas.TaskCancelRequested)
+		if len(events) != 1 {
+			t.Fatalf("%d events, want 1", len(events))
+		}
+		e := events[0]
+		if err := set.Validate(e.Type, any(e.fields)); err != nil {
+			t.Errorf("%v\n%s", err, e.Body)
+		}
+		if e.RoutingKey != "task.cancel_requested.a1" || e.text("task_id") != "t-1" || e.CorrelationID != "trace-1" || e.text("reason") != "not needed" {
+			t.Errorf("event %s under %s", e.Body, e.RoutingKey)
+		}
+		w.finish("succeeded", "") // it may still do it, and then that counts
+		if n := r.status().Counters.Results["succeeded"]; n != 1 {
+			t.Errorf("%d results counted", n)
+		}
+	})
+}
+
+// A time-out tells the agent, too; where it cannot be told, nobody had asked.
+func TestTimeoutIsNoCancel(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		bindAll(r)
+		w := r.worker("a1", false)
+		r.task("t-1", "build", `,"timeout_seconds":1`)
+		for range 4 {
+			w.report()
+			r.pass(time.Second)
+		}
+		r.only(bus.QueueFailed)
+		if n := len(r.events(schemas.TaskCancelRequested)); n != 0 {
+			t.Errorf("%d task.cancel_requested, want none", n)
+		}
+	})
+}
+
+// The same by message: a request is acknowledged, and its outcome told in the
+// usual way.
+func TestCancelByMessage(t *testing.T) {
+	const cancel = `{"message_type":"task.cancel","task_id":"t-1","reason":"not needed"}`
+	inRig(t, fleet, func(r *rig) {
+		a1 := r.worker("a1", true)
+		r.task("first", "build", "")
+		r.task("t-1", "build", "")
+		r.publish(bus.QueueRequest, cancel)
+		r.empty(bus.QueueRequest)
+		if m := r.only(bus.QueueFailed); m.text("task_id") != "t-1" || m.text("reason_code") != "cancelled" {
+			t.Errorf("assignment.failed %s", m.Body)
+		}
+		r.publish(bus.QueueRequest, strings.Replace(cancel, "t-1", "first", 1))
+		r.empty(bus.QueueRequest)
+		if told := a1.told(); len(told) != 1 || told[0].text("task_id") != "first" {
+			t.Errorf("a1 was told %v, want to stop its task", told)
+		}
+		if n := r.status().Counters.CancelRequests; n != 2 {
+			t.Errorf("%d cancels, want 2", n)
+		}
+		a1.finish("cancelled", "")
+	})
+}
+
+// What asks for nothing that we know is parked. Nobody is told that the task it
+// names has failed: it has not.
+func TestUnreadableRequestIsParked(t *testing.T) {
+	for name, body := range map[string]string{
+		"another message type": `{"message_type":"task.bid","task_id":"t-1"}`,
+		"a task":               taskBody("t-1", "build", ""),
+		"no task id":           `{"message_type":"task.cancel"}`,
+		"wrong reason":         `{"message_type":"task.cancel","task_id":"t-1","reason":7}`,
+		"not JSON":             `cancel t-1`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, fleet, func(r *rig) {
+				a1 := r.worker("a1", true)
+				r.task("t-1", "build", "")
+				r.publish(bus.QueueRequest, body)
+				if m := r.only(bus.QueueDead); string(m.Body) != body || m.Headers[headerSourceQueue] != bus.QueueRequest {
+					t.Errorf("parked %s with %v", m.Body, m.Headers)
+				}
+				r.empty(bus.QueueRequest)
+				r.empty(bus.QueueFailed)
+				if got := fmt.Sprint(a1.has(), a1.told()); got != "[t-1] []" {
+					t.Errorf("a1 has, and was told: %s", got)
+				}
+			})
+		})
+	}
+}
+
+// Without a session nothing can be withdrawn, and an answer says so.
+func TestCancelWithoutASession(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		r.worker("a1", true)
+		r.task("first", "build", "")
+		r.broker.SetOpenError(bus.ErrAccess)
+		r.broker.Cut()
+		r.pass(time.Second)
+		got := r.cancel("first", "")
+		<-got.done
+		if got.err == nil || !strings.Contains(got.err.Error(), "connecting") || !strings.Contains(got.err.Error(), "first") {
+			t.Errorf("%+v, %v", got.answer, got.err)
+		}
+		r.broker.SetOpenError(nil)
+		r.pass(backoffMax + time.Second)
+		r.connect()
+	})
+}
+
+// A cancel that its session took along was not carried out: the caller hears that
+// and is not left to wait.
+func TestCancelOverTheEndOfASession(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		r.worker("a1", true)
+		token, w, ok := r.service.callers.add("t-1")
+		if !ok {
+			t.Fatal("no place for one caller")
+		}
+		defer r.service.callers.remove(token)
+		const ofThePast = 4711
+		r.service.loop.post(ofThePast, coordinator.CancelRequested{Task: "t-1", Token: token})
+		if _, err := r.service.awaitEngine(w, token); err == nil {
+			t.Error("an answer of an engine that was never asked")
+		}
+	})
+}
+
+// The callers that wait are bounded.
+func TestCallersOfCancelAreBounded(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		w := r.worker("a1", true)
+		r.task("t-1", "build", "")
+		var all []*cancelling
+		for range maxCallers + 1 {
+			all = append(all, r.cancel("t-1", ""))
+		}
+		r.pass(cancelWait)
+		refused := 0
+		for _, c := range all {
+			<-c.done
+			if c.err != nil {
+				refused++
+			}
+		}
+		if refused != 1 {
+			t.Errorf("%d of %d were refused, want the one too many", refused, maxCallers+1)
+		}
+		w.finish("cancelled", "")
+		if n := len(r.service.callers.waiting); n != 0 {
+			t.Errorf("%d callers are still known", n)
+		}
+	})
+}

@@ -1,0 +1,108 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"taskbus/coordinator/bus"
+)
+
+// fenceTimeout is how long the fences are waited for; then the past counts as read.
+const fenceTimeout = 5 * time.Second
+
+// fence is a mark that we put at the end of a stream: what is read before it is
+// the stream's past, what is read after it is news.
+type fence struct {
+	stream   string
+	id       string
+	read     chan struct{} // closed when it was read back
+	caughtUp atomic.Bool   // what comes from here on is news
+}
+
+func newFence(stream string) *fence {
+	return &fence{stream: stream, id: randomID(), read: make(chan struct{})}
+}
+
+// takes tells whether the delivery is a fence, ours or another coordinator's. It
+// belongs to the goroutine that reads the stream.
+func (f *fence) takes(d *bus.Delivery) bool {
+	if d.Type != typeFence {
+		return false
+	}
+	if d.MessageID == f.id && !f.wasRead() {
+		f.caughtUp.Store(true)
+		close(f.read)
+	}
+	return true
+}
+
+// wasRead tells whether all of the past has been read, not merely given up.
+func (f *fence) wasRead() bool {
+	select {
+	case <-f.read:
+		return true
+	default:
+		return false
+	}
+}
+
+// readPast subscribes to a stream and puts the fence at its end.
+func (r *session) readPast(ctx context.Context, f *fence, prefetch int, from time.Duration, handle func(bus.Delivery)) error {
+	err := r.bus.Subscribe(ctx, bus.Subscription{Queue: f.stream, Prefetch: prefetch, From: from, Handle: handle})
+	if err != nil {
+		return fmt.Errorf("subscribe to %s: %w", f.stream, err)
+	}
+	err = r.bus.Publish(bus.Publication{
+		Token: tokenIgnored, Key: f.stream,
+		Properties: bus.Properties{
+			ContentType: contentJSON, Type: typeFence, AppID: appID, MessageID: f.id,
+			Timestamp: r.s.now(),
+		},
+		Body: []byte(`{"message_type":"coordinator.fence"}`),
+	})
+	if err != nil {
+		return fmt.Errorf("publish a mark to %s: %w", f.stream, err)
+	}
+	return nil
+}
+
+// awaitFences waits until the past of the streams has been read, so that the
+// first task meets a known fleet, and a task that has ended is known to have.
+func (r *session) awaitFences(ctx context.Context) error {
+	timeout := time.NewTimer(fenceTimeout)
+	defer timeout.Stop()
+	late := false
+	for _, f := range []*fence{r.statuses, r.results} {
+		if late {
+			r.giveUp(f)
+			continue
+		}
+		select {
+		case <-f.read:
+		case <-timeout.C:
+			late = true
+			r.giveUp(f)
+		case <-r.bus.Done():
+			return errors.Join(errors.New("the session ended while the agents' past was read"), r.bus.Err())
+		case err := <-r.faulted:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// giveUp goes on without the fence: somebody else reads the queue beside us
+// (queues: classic), or reading is slow.
+func (r *session) giveUp(f *fence) {
+	if f.wasRead() {
+		return
+	}
+	r.s.log.Warn().Str("stream", f.stream).Dur("after", fenceTimeout).
+		Msg("the mark in the stream was not read back; going on with what is known of the agents")
+	f.caughtUp.Store(true)
+}

@@ -1,0 +1,104 @@
+package service
+
+import (
+	"errors"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
+	"taskbus/messages"
+	"taskbus/schemas"
+)
+
+// completed writes down how a task ended by its agent's word. What the agent says
+// of an error is not logged: it may quote the payload.
+func (o *observer) completed(f *coordinator.Completed) {
+	r := &f.Result
+	o.result(r.Outcome)
+	if f.Late {
+		o.s.count.lateResults.Add(1)
+	}
+	if f.Task != nil {
+		o.s.metrics.taskDuration[r.Outcome].Observe(f.At.Sub(f.Task.AcceptedAt).Seconds())
+	}
+	o.s.history.completed(f)
+	e := o.log.Info()
+	if r.Outcome == coordinator.OutcomeFailed {
+		e = o.log.Warn()
+	}
+	e = e.Str("trace_id", traceOf(f)).Str("task_id", string(r.Task)).Str("agent_id", string(r.Agent)).
+		Stringer("outcome", r.Outcome).Int("attempt", f.Attempt).Dur("work_ms", r.Duration)
+	if f.Late {
+		e = e.Bool("late", true)
+	}
+	e.Msg("task ended")
+}
+
+// givenBack writes down that an agent refuses a task.
+func (o *observer) givenBack(f coordinator.GivenBack) {
+	r := &f.Result
+	o.result(r.Outcome)
+	o.log.Info().Str("trace_id", r.TraceID).Str("task_id", string(r.Task)).Str("agent_id", string(r.Agent)).
+		Int("attempt", f.Attempt).Bool("attempted", r.Attempted).Msg("agent gives the task back")
+}
+
+// result counts one that counted.
+func (o *observer) result(outcome coordinator.Outcome) {
+	o.s.count.results[outcome].Add(1)
+	o.s.metrics.results[outcome].Inc()
+}
+
+func (o *observer) resultRefused(f coordinator.ResultRefused) {
+	o.s.count.resultsRefused[f.Refusal].Add(1)
+	o.s.metrics.resultsRefused[f.Refusal].Inc()
+	if f.Refusal == coordinator.ResultWrongAgent && o.noisy.allow(o.s.now()) {
+		o.log.Warn().Str("task_id", string(f.Task)).Str("agent_id", string(f.Agent)).
+			Msg("result of an agent that never had the task ignored")
+	}
+}
+
+func (o *observer) invalidResult(r *messages.Refusal) {
+	o.s.count.invalidResults.Add(1)
+	o.s.metrics.invalidResults.Inc()
+	o.s.metrics.invalid.WithLabelValues(schemas.TaskResult, r.Keyword).Inc()
+	if o.noisy.allow(o.s.now()) {
+		o.log.Warn().Str("path", r.Path).Str("reason", r.Text).Msg("invalid result ignored")
+	}
+}
+
+// overdue writes down that a task's end was not told in time, once that is
+// confirmed. It is no failure to assign: the dispatch was counted as done.
+func (o *observer) overdue(f *coordinator.Fail, now time.Time) {
+	if f.Failure.Reason == coordinator.ReasonTaskTimeout {
+		o.s.count.timedOut.Add(1)
+	}
+	o.s.history.failed(f, now.Sub(f.Task.AcceptedAt))
+	o.log.Error().Str("trace_id", f.Task.TraceID).Str("task_id", string(f.Task.ID)).
+		Stringer("reason_code", f.Failure.Reason).Str("reason", f.Failure.Text).
+		Bool("retry_possible", f.Failure.Reason.RetryPossible()).Int("attempts", f.Failure.Attempts).
+		Msg("task overdue")
+}
+
+// cancelAnswered writes down a cancel and what came of it at once.
+func (o *observer) cancelAnswered(a coordinator.CancelAnswered) {
+	o.s.count.cancels.Add(1)
+	o.log.Info().Str("task_id", string(a.Task)).Str("agent_id", string(a.Agent)).
+		Str("state", cancelWord(a.State)).Msg("task withdrawn")
+}
+
+func (o *observer) cannotTell(w *withdrawal, outcome bus.Outcome) {
+	o.log.Warn().Str("trace_id", w.TraceID).Str("task_id", string(w.Task)).Str("agent_id", string(w.Agent)).
+		Stringer("outcome", outcome).Msg("the agent has no control queue and cannot be told of the cancel; it may still do the task")
+}
+
+// takeBack writes down that an agent's queue is consumed for others, or why not.
+func (o *observer) takeBack(order takeBackOrder, err error) {
+	switch {
+	case err == nil:
+		o.log.Info().Str("agent_id", string(order.agent)).Str("queue", order.queue).
+			Msg("taking back what waits in the agent's queue")
+	case !errors.Is(err, bus.ErrClosed) && o.noisy.allow(o.s.now()):
+		o.log.Warn().Err(err).Str("agent_id", string(order.agent)).Str("queue", order.queue).
+			Msg("what waits in the agent's queue cannot be taken back now")
+	}
+}

@@ -1,0 +1,40 @@
+package service
+
+import (
+	"context"
+	"fmt"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/httpapi"
+)
+
+// Order cordons, drains or uncordons an agent (see httpapi.Source). It works
+// without a broker session, too: the order counts from the next one on.
+func (s *Service) Order(ctx context.Context, agent string, order coordinator.Order) (httpapi.Agent, error) {
+	id := coordinator.AgentID(agent)
+	_, err := s.agent(ctx, id)
+	if err == nil {
+		s.loop.post(0, coordinator.AgentOrdered{Agent: id, Order: order})
+		s.log.Info().Str("agent_id", agent).Stringer("order", order).Msg("agent ordered")
+		// From here on the order stands, whatever becomes of ctx.
+		var a httpapi.Agent
+		if a, err = s.agent(context.WithoutCancel(ctx), id); err == nil {
+			return a, nil
+		}
+	}
+	return httpapi.Agent{}, fmt.Errorf("%s agent %s: %w", order, agent, err)
+}
+
+// agent looks one agent up.
+func (s *Service) agent(ctx context.Context, id coordinator.AgentID) (httpapi.Agent, error) {
+	snap, err := s.snapshot(ctx)
+	if err != nil {
+		return httpapi.Agent{}, err
+	}
+	for _, a := range snap.Agents {
+		if a.Spec.ID == id {
+			return agentStatus(a), nil
+		}
+	}
+	return httpapi.Agent{}, httpapi.ErrNoAgent
+}

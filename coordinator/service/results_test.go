@@ -1,0 +1,385 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/bus/membus"
+	"taskbus/coordinator/httpapi"
+	"taskbus/schemas"
+)
+
+// A result frees the slot at once: the next task goes out without a heartbeat.
+func TestResultFreesTheSlot(t *testing.T) {
+	set, err := schemas.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	inRig(t, fleet, func(r *rig) {
+		bindAll(r)
+		a1 := r.worker("a1", true)
+		r.task("t-1", "build", `,"correlation_id":"trace-1"`, func(p *bus.Properties) {
+			p.Headers = map[string]any{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+		})
+		r.task("t-2", "build", "")
+		if got := a1.has(); len(got) != 1 {
+			t.Fatalf("a1 has %v, want one task: it has one slot", got)
+		}
+		a1.finish("succeeded", `,"duration_ms":1500,"usage":{"requests":2}`)
+		if got := fmt.Sprint(a1.has()); got != "[t-2]" {
+			t.Fatalf("a1 has %s, want t-2 as soon as t-1 has ended", got)
+		}
+
+		events := r.events("task.completed")
+		if len(events) != 1 {
+			t.Fatalf("%d task.completed, want 1", len(events))
+		}
+		e := events[0]
+		if err := set.Validate(e.Type, any(e.fields)); err != nil {
+			t.Errorf("%v\n%s", err, e.Body)
+		}
+		if e.RoutingKey != "task.completed.a1" || e.CorrelationID != "trace-1" || e.text("outcome") != "succeeded" ||
+			e.text("dispatch_id") != "t-1.1" || e.fields["duration_ms"] != 1500.0 || e.Headers["traceparent"] == nil {
+			t.Errorf("event %s: key %s, properties %+v", e.Body, e.RoutingKey, e.Properties)
+		}
+		task, _ := r.service.Task(context.Background(), "t-1")
+		if task.State != "succeeded" || task.WorkMS != 1500 || task.CompletedAt.IsZero() || task.Agent != "a1" {
+			t.Errorf("t-1 in /tasks: %+v", task)
+		}
+		if st := r.status(); st.Counters.Results["succeeded"] != 1 || st.Pending.Leased != 1 {
+			t.Errorf("counters %v, %d leased; want 1 succeeded and t-2 leased", st.Counters.Results, st.Pending.Leased)
+		}
+		if !strings.Contains(r.log.String(), `"trace_id":"trace-1","task_id":"t-1","agent_id":"a1","outcome":"succeeded"`) {
+			t.Errorf("no line for the end of t-1 in\n%s", r.log)
+		}
+	})
+}
+
+// One result counts; what repeats it changes nothing, however often.
+func TestAThousandCopiesOfAResult(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		bindAll(r)
+		a1 := r.worker("a1", true)
+		r.task("t-1", "build", "")
+		body := resultBody("a1", "t-1", "succeeded", `,"dispatch_id":"t-1.1"`)
+		for range 1000 {
+			if err := r.outside.Publish(bus.Publication{Key: bus.StreamResult, Body: []byte(body)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		c := r.status().Counters
+		if c.Results["succeeded"] != 1 || c.ResultsRefused["duplicate"] != 999 || len(r.events("task.completed")) != 1 {
+			t.Errorf("%v counted, %v refused, %d events; want 1, 999 duplicates, 1", c.Results, c.ResultsRefused, len(r.events("task.completed")))
+		}
+		a1.session.Ack(a1.take().Tag)
+	})
+}
+
+// Results that are nobody's word, or no word at all.
+func TestResultsThatChangeNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		body, refusal string
+	}{
+		"of an unknown task":       {resultBody("a1", "t-9", "succeeded", ""), "unknown"},
+		"of the wrong agent":       {resultBody("a2", "t-1", "succeeded", ""), "wrong_agent"},
+		"of a future attempt":      {resultBody("a1", "t-1", "succeeded", `,"dispatch_id":"t-1.7"`), "wrong_agent"},
+		"with a negative duration": {resultBody("a1", "t-1", "succeeded", `,"duration_ms":-1`), "invalid"},
+		"with an unknown outcome":  {resultBody("a1", "t-1", "perfect", ""), "invalid"},
+		"not JSON":                 {`{"task_id":`, "invalid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, fleet, func(r *rig) {
+				r.worker("a1", true)
+				r.task("t-1", "build", "")
+				r.publish(bus.StreamResult, c.body)
+				got := r.status().Counters
+				if got.ResultsRefused[c.refusal] != 1 || got.Results["succeeded"] != 0 {
+					t.Errorf("refused %v, counted %v; want one %s", got.ResultsRefused, got.Results, c.refusal)
+				}
+				if task, _ := r.service.Task(context.Background(), "t-1"); task.State != "dispatched" {
+					t.Errorf("t-1 is %s", task.State)
+				}
+			})
+		})
+	}
+}
+
+// With agents.auth: strict only the agent's own user speaks for it.
+func TestSenderOfAResultIsChecked(t *testing.T) {
+	asA1 := func(p *bus.Properties) { p.UserID = "a1" }
+	for _, c := range []struct {
+		mode, user string
+		counts     bool
+	}{{"off", "", true}, {"warn", "mallory", true}, {"strict", "mallory", false}, {"strict", "", false}, {"strict", "a1", true}} {
+		t.Run(c.mode+" "+c.user, func(t *testing.T) {
+			inRig(t, strings.Replace(fleet, "agents:\n", "agents:\n  auth: "+c.mode+"\n", 1), func(r *rig) {
+				r.publish(bus.StreamStatus, fmt.Sprintf(
+					`{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0,"active_tasks":0,"available_capacity":1,"timestamp":%q}`,
+					time.Now().Format(time.RFC3339Nano)), asA1)
+				r.task("t-1", "build", "")
+				r.result("a1", "t-1", "succeeded", "", func(p *bus.Properties) { p.UserID = c.user })
+				got := r.status().Counters
+				if counts := got.Results["succeeded"] == 1; counts != c.counts || got.ResultsRefused["wrong_sender"] != uint64(boolGauge(!c.counts)) {
+					t.Errorf("counted %v, refused %v; want it to count: %v", got.Results, got.ResultsRefused, c.counts)
+				}
+			})
+		})
+	}
+}
+
+// What an agent says while no session stands is read in the next one, however
+// long that takes: task.result is read from where this process stopped.
+func TestResultsOfALostSessionAreRead(t *testing.T) {
+	for _, away := range []time.Duration{10 * time.Second, 10 * time.Minute} { // stale_agent_threshold is 120 s
+		t.Run(away.String(), func(t *testing.T) {
+			inRig(t, fleet, func(r *rig) {
+				bindAll(r)
+				r.worker("a1", true)
+				r.task("t-1", "build", "")
+				r.broker.SetOpenError(bus.ErrAccess)
+				r.broker.Cut()
+				r.broker.SetOpenError(nil)
+				r.connect() // the coordinator is in its pause
+				body := resultBody("a1", "t-1", "succeeded", "")
+				r.publish(bus.StreamResult, body)
+				r.broker.SetOpenError(bus.ErrAccess)
+				r.pass(away)
+				r.broker.SetOpenError(nil)
+				r.pass(backoffMax + time.Second)
+				if got := r.status().Counters.Results["succeeded"]; got != 1 {
+					t.Errorf("%d results counted, want the one of t-1; log:\n%s", got, r.log)
+				}
+				// Read again in every session to come, it is no news.
+				r.broker.Cut()
+				r.pass(backoffMax + time.Second)
+				r.connect()
+				c := r.status().Counters
+				if c.Results["succeeded"] != 1 || c.ResultsRefused["duplicate"] != 0 || len(r.events("task.completed")) != 1 {
+					t.Errorf("read again: %v counted, %v refused", c.Results, c.ResultsRefused)
+				}
+			})
+		})
+	}
+}
+
+// An agent may be faster than the broker's confirm of its dispatch. When the
+// session ends in between, the broker delivers the task again: it is known to have
+// ended, and goes to nobody.
+func TestResultBeforeTheConfirm(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		bindAll(r)
+		a1 := r.worker("a1", true)
+		r.broker.SetConfirm(func(p bus.Publication) membus.Reply {
+			if p.Type == schemas.TaskDispatch {
+				return membus.Withhold
+			}
+			return membus.Answer
+		})
+		r.task("t-1", "build", "")
+		a1.finish("succeeded", "")
+		if n := len(r.in(bus.QueueAssign)) + r.broker.Unacked(bus.QueueAssign); n != 1 {
+			t.Fatalf("%d tasks in task.assign, want t-1: its dispatch is not confirmed", n)
+		}
+		r.broker.SetConfirm(nil)
+		r.broker.Cut()
+		r.pass(backoffMax + time.Second)
+		r.connect()
+		r.empty(bus.QueueAssign)
+		r.empty("agent.a1")
+		if n := len(r.events(schemas.TaskCompleted)); n != 1 {
+			t.Errorf("%d task.completed, want 1", n)
+		}
+		if task, _ := r.service.Task(context.Background(), "t-1"); task.State != "succeeded" {
+			t.Errorf("t-1 is %s", task.State)
+		}
+	})
+}
+
+// A task whose agent says nothing ends as task_timeout, and the agent is told. It
+// counts neither as failed nor as held: its dispatch was confirmed long before.
+func TestTaskTimeout(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		a1 := r.worker("a1", true)
+		r.task("t-1", "build", `,"timeout_seconds":5`)
+		for range 7 { // a lease is timeout_seconds + 1 s
+			a1.report()
+			r.pass(time.Second)
+		}
+		m := r.only(bus.QueueFailed)
+		if m.text("reason_code") != "task_timeout" || m.fields["retry_possible"] != true {
+			t.Errorf("assignment.failed %s", m.Body)
+		}
+		if told := a1.told(); len(told) != 1 || told[0].text("task_id") != "t-1" || told[0].text("dispatch_id") != "t-1.1" {
+			t.Errorf("a1 was told %v, want to stop t-1", told)
+		}
+		if c := r.status().Counters; c.TimedOut != 1 || c.Failed != 0 {
+			t.Errorf("%d timed out, %d failed; want 1 and 0", c.TimedOut, c.Failed)
+		}
+		task, _ := r.service.Task(context.Background(), "t-1")
+		if task.State != "failed" || task.ReasonCode != "task_timeout" || task.Explanation == nil {
+			t.Errorf("in /tasks: %+v", task)
+		}
+	})
+}
+
+// assignment.failed of a task that no delivery stands behind is not lost with its
+// session: the next one publishes it.
+func TestTimeoutIsToldAcrossALostSession(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		a1 := r.worker("a1", true)
+		r.task("t-1", "build", `,"timeout_seconds":5`)
+		r.broker.SetConfirm(func(p bus.Publication) membus.Reply {
+			if p.Type == schemas.AssignmentFailed {
+				return membus.Lose
+			}
+			return membus.Answer
+		})
+		for range 7 {
+			a1.report()
+			r.pass(time.Second)
+		}
+		if n := r.status().Counters.TimedOut; n != 0 {
+			t.Errorf("%d timed out before that was confirmed", n)
+		}
+		r.empty(bus.QueueFailed)
+		r.broker.SetConfirm(nil)
+		r.broker.Cut()
+		r.pass(backoffMax + time.Second)
+		if m := r.only(bus.QueueFailed); m.text("task_id") != "t-1" || m.text("reason_code") != "task_timeout" {
+			t.Errorf("assignment.failed %s", m.Body)
+		}
+		if n := r.status().Counters.TimedOut; n != 1 || len(r.service.owed.list()) != 0 {
+			t.Errorf("%d timed out, %d still owed; want 1 and 0", n, len(r.service.owed.list()))
+		}
+		r.broker.Cut()
+		r.pass(backoffMax + time.Second)
+		r.connect()
+		r.only(bus.QueueFailed) // not told again
+	})
+}
+
+// The agent's word is the last, even when it comes after the time-out.
+func TestResultAfterTheTimeout(t *testing.T) {
+	h := newHistory(4)
+	at := time.Unix(1000, 0)
+	task := taskNamed("t-1", at)
+	h.accepted(task)
+	h.dispatching(dispatchOf(task, "a1", 1, at))
+	h.dispatched(dispatchOf(task, "a1", 1, at), time.Millisecond)
+	h.failed(timeoutOf(task, at.Add(6*time.Second)), time.Second)
+	if r, _ := h.find("t-1"); r.state != taskFailed || r.agent != "a1" {
+		t.Fatalf("after the time-out: %+v", r)
+	}
+	h.completed(completedBy(task, "a1", at.Add(8*time.Second)))
+	h.failed(timeoutOf(task, at.Add(6*time.Second)), time.Second) // its confirm comes after the result
+	h.returned(task)                                              // and so does the dispatch itself
+	if r, _ := h.find("t-1"); r.state != taskSucceeded || r.failure.Text != "" || h.outcome("t-1") != "succeeded" {
+		t.Errorf("after the late result: %+v", r)
+	}
+}
+
+// The states of a task as people see them.
+func TestHistoryFollowsTheTask(t *testing.T) {
+	h := newHistory(4)
+	at := time.Unix(1000, 0)
+	task := taskNamed("t-1", at)
+	state := func(want string) {
+		t.Helper()
+		if r, _ := h.find("t-1"); r.state != want {
+			t.Errorf("state %q, want %q", r.state, want)
+		}
+	}
+	h.accepted(task)
+	state(taskPending)
+	h.dispatching(dispatchOf(task, "a1", 1, at))
+	state(taskDispatching)
+	h.dispatched(dispatchOf(task, "a1", 1, at), time.Millisecond)
+	state(taskDispatched)
+	h.returned(task)
+	state(taskPending)
+	h.dispatching(dispatchOf(task, "a2", 2, at))
+	h.completed(completedBy(task, "a2", at.Add(time.Second)))
+	h.dispatched(dispatchOf(task, "a2", 2, at), time.Millisecond) // the agent was faster than the confirm
+	state(taskSucceeded)
+	h.accepted(task) // a copy of it, dropped by the engine
+	state(taskSucceeded)
+	h.dispatching(dispatchOf(task, "a1", 1, at.Add(time.Hour))) // its id was forgotten and used again
+	state(taskDispatching)
+	if r, _ := h.find("t-1"); !r.completedAt.IsZero() || r.work != 0 {
+		t.Errorf("the new task has the old one's result: %+v", r)
+	}
+	if h.completed(completedBy(nil, "a1", at)); h.outcome("t-9") != "" {
+		t.Error("a result of a task of which nothing is known made a record")
+	}
+}
+
+// Three agents fail the same task: it is parked with its headers, and told.
+func TestPoisonedTaskIsParked(t *testing.T) {
+	const three = `
+agents:
+  a1: {capabilities: [go], max_concurrent_tasks: 1}
+  a2: {capabilities: [go], max_concurrent_tasks: 1}
+  a3: {capabilities: [go], max_concurrent_tasks: 1}
+  a4: {capabilities: [go], max_concurrent_tasks: 1}
+task_routing:
+  build: {required_capabilities: [go]}
+`
+	inRig(t, three, func(r *rig) {
+		workers := make(map[string]*worker)
+		for _, id := range []string{"a1", "a2", "a3", "a4"} {
+			workers[id] = r.worker(id, true)
+		}
+		r.task("t-1", "build", "")
+		for range 3 {
+			for _, w := range workers {
+				if len(w.has()) > 0 {
+					w.finish("rejected", `,"attempted":true,"error":"it crashes"`)
+				}
+			}
+			r.pass(10 * time.Second)
+			for _, w := range workers {
+				w.report()
+			}
+		}
+		if m := r.only(bus.QueueFailed); m.text("reason_code") != "poisoned" || m.fields["retry_possible"] != false {
+			t.Errorf("assignment.failed %s", m.Body)
+		}
+		dead := r.only(bus.QueueDead)
+		if dead.text("task_id") != "t-1" || dead.Headers[headerReasonCode] != "poisoned" || dead.Headers[headerTask] == nil ||
+			!strings.Contains(textHeader(dead.Headers, headerTried), `"failed":[`) {
+			t.Errorf("parked %s with headers %v", dead.Body, dead.Headers)
+		}
+		c := r.status().Counters
+		if c.Results["rejected"] != 3 || c.Failed != 1 || c.Parked != 0 {
+			t.Errorf("results %v, %d failed, %d parked; want 3 rejected and one failure, not among the unreadable", c.Results, c.Failed, c.Parked)
+		}
+	})
+}
+
+func TestTasksOfAState(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		a1 := r.worker("a1", true)
+		r.task("good", "build", "")
+		a1.finish("succeeded", "")
+		r.task("bad", "build", "")
+		a1.finish("failed", `,"error":"no such file"`)
+		for state, want := range map[string]string{"succeeded": "good", "failed": "bad"} {
+			list := r.service.Tasks(context.Background(), httpapi.TaskFilter{State: state})
+			if len(list) != 1 || list[0].ID != want {
+				t.Errorf("%s: %+v, want %s", state, list, want)
+			}
+		}
+		if bad, _ := r.service.Task(context.Background(), "bad"); bad.Error != "no such file" || bad.ReasonCode != "" {
+			t.Errorf("bad: %+v", bad)
+		}
+		if strings.Contains(r.log.String(), "no such file") {
+			t.Error("the agent's words are in the log: they may quote the payload")
+		}
+	})
+}

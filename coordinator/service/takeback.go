@@ -1,0 +1,197 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
+)
+
+// The consumers by which dispatches are taken back. They come before an agent's
+// own, which has the broker's default priority: one that is being drained still
+// consumes.
+const (
+	prefetchTakenBack = 100
+	priorityTakeBack  = 10
+	takeBackTimeout   = 10 * time.Second // for the broker to let a consumer begin or end
+)
+
+// takeBacks are the consumers of ours on the queues of agents that are gone or
+// drained. Beginning and ending one means waiting for the broker, so orders are
+// kept here and carried out by a goroutine of their own, in order.
+type takeBacks struct {
+	mu     sync.Mutex
+	orders []takeBackOrder
+	signal chan struct{}               // capacity 1: there are orders
+	queues map[string]*takeBackOfQueue // never more than there were agents' queues
+}
+
+// takeBackOrder is to begin or end a consumer, or the news that the broker has
+// ended the one of that turn.
+type takeBackOrder struct {
+	what  takeBackStep
+	agent coordinator.AgentID
+	queue string
+	turn  uint64
+	err   error
+}
+
+type takeBackStep uint8
+
+const (
+	takeBackBegins takeBackStep = iota
+	takeBackEnds
+	takeBackBroken
+)
+
+// takeBackOfQueue is the state of one queue.
+type takeBackOfQueue struct {
+	agent coordinator.AgentID
+	on    bool
+	// turn counts the changes: odd while the broker is asked for one, and nobody
+	// can tell whether a consumer of ours is among those it counts.
+	turn uint64
+}
+
+func newTakeBacks() *takeBacks {
+	return &takeBacks{signal: make(chan struct{}, 1), queues: make(map[string]*takeBackOfQueue)}
+}
+
+func (t *takeBacks) order(o takeBackOrder) {
+	t.mu.Lock()
+	t.orders = append(t.orders, o)
+	t.mu.Unlock()
+	select {
+	case t.signal <- struct{}{}:
+	default:
+	}
+}
+
+// next takes the oldest order.
+func (t *takeBacks) next() (o takeBackOrder, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.orders) == 0 {
+		return o, false
+	}
+	o, t.orders = t.orders[0], t.orders[1:]
+	return o, true
+}
+
+// leaveAll orders the end of every consumer that there is or will be.
+func (t *takeBacks) leaveAll() {
+	t.mu.Lock()
+	var all []takeBackOrder
+	for queue, q := range t.queues {
+		all = append(all, takeBackOrder{what: takeBackEnds, agent: q.agent, queue: queue})
+	}
+	t.mu.Unlock()
+	for _, o := range all {
+		t.order(o)
+	}
+}
+
+// own tells whether we consume the queue, and the number of the latest change.
+func (t *takeBacks) own(queue string) (on bool, turn uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if q := t.queues[queue]; q != nil {
+		return q.on, q.turn
+	}
+	return false, 0
+}
+
+// turn begins a change (to an odd number) or ends it.
+func (t *takeBacks) turn(agent coordinator.AgentID, queue string, on bool) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	q := t.queues[queue]
+	if q == nil {
+		q = &takeBackOfQueue{agent: agent}
+		t.queues[queue] = q
+	}
+	q.on, q.turn = on, q.turn+1
+	return q.turn
+}
+
+// carryOutTakeBacks is the goroutine that waits for the broker.
+func (r *session) carryOutTakeBacks() {
+	for {
+		for o, ok := r.takeBacks.next(); ok; o, ok = r.takeBacks.next() {
+			switch o.what {
+			case takeBackBegins:
+				r.beginTakeBack(o)
+			case takeBackEnds:
+				r.endTakeBack(o)
+			default:
+				r.takeBackBroke(o)
+			}
+		}
+		select {
+		case <-r.bus.Done():
+			return
+		case <-r.takeBacks.signal:
+		}
+	}
+}
+
+func (r *session) beginTakeBack(o takeBackOrder) {
+	if on, _ := r.takeBacks.own(o.queue); on || r.draining.Load() {
+		return
+	}
+	changing := r.takeBacks.turn(o.agent, o.queue, false)
+	ctx, cancel := context.WithTimeout(context.Background(), takeBackTimeout)
+	defer cancel()
+	err := r.bus.Subscribe(ctx, bus.Subscription{
+		Queue: o.queue, Prefetch: r.window.first(prefetchTakenBack), Priority: priorityTakeBack,
+		OnEnded: func(err error) {
+			r.takeBacks.order(takeBackOrder{what: takeBackBroken, agent: o.agent, queue: o.queue, turn: changing + 1, err: err})
+		},
+		Handle: r.onTakenBack,
+	})
+	r.takeBacks.turn(o.agent, o.queue, err == nil)
+	r.s.observe.takeBack(o, err)
+	if err != nil && !errors.Is(err, bus.ErrClosed) {
+		r.s.loop.post(r.number, coordinator.TakeBackEnded{Agent: o.agent})
+	}
+}
+
+func (r *session) endTakeBack(o takeBackOrder) {
+	if on, _ := r.takeBacks.own(o.queue); !on {
+		return
+	}
+	r.takeBacks.turn(o.agent, o.queue, true)
+	ctx, cancel := context.WithTimeout(context.Background(), takeBackTimeout)
+	defer cancel()
+	_, err := r.bus.Unsubscribe(ctx, o.queue) // false: the broker was faster
+	r.takeBacks.turn(o.agent, o.queue, false)
+	if err != nil && !errors.Is(err, bus.ErrClosed) {
+		// A consumer that cannot be ended would go on taking an agent's work.
+		r.fault(err)
+	}
+}
+
+// takeBackBroke hears that the broker has ended the consumer: its queue was
+// deleted.
+func (r *session) takeBackBroke(o takeBackOrder) {
+	if on, turn := r.takeBacks.own(o.queue); !on || turn != o.turn {
+		return // it was to end anyway, or another has begun since
+	}
+	r.takeBacks.turn(o.agent, o.queue, false)
+	r.takeBacks.turn(o.agent, o.queue, false)
+	r.s.observe.takeBack(o, o.err)
+	r.s.loop.post(r.number, coordinator.TakeBackEnded{Agent: o.agent})
+}
+
+// onTakenBack takes a delivery out of the queue of an agent that is gone or
+// drained.
+func (r *session) onTakenBack(d bus.Delivery) {
+	if r.draining.Load() {
+		return
+	}
+	r.s.count.takenBack.Add(1)
+	r.takeReturn(d, coordinator.ReturnTakenBack)
+}

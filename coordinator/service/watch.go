@@ -1,0 +1,74 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/engine"
+)
+
+// How the agents' queues are watched.
+const (
+	watchPeriod = time.Second
+	watchMost   = 500 // queues in one round
+	lookTimeout = 10 * time.Second
+)
+
+// watchQueues looks about once a second at the agents' queues that the engine
+// names. A round that takes longer puts the next one off; they never overlap.
+func (r *session) watchQueues() {
+	ticker := time.NewTicker(watchPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-r.bus.Done():
+			return
+		case <-ticker.C:
+		}
+		for _, w := range r.watched() {
+			if r.draining.Load() || !r.look(w) {
+				return
+			}
+		}
+	}
+}
+
+// watched asks the engine at which queues to look.
+func (r *session) watched() (list []coordinator.QueueWatch) {
+	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	defer cancel()
+	err := r.s.loop.query(ctx, func(now time.Time, e *engine.Engine) { list = e.Watched(now, watchMost) })
+	if err != nil {
+		return nil // the loop is busy, or ends: the next round will tell
+	}
+	return list
+}
+
+// look asks the broker about one queue and tells the engine; false when the
+// session has ended.
+func (r *session) look(w coordinator.QueueWatch) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	defer cancel()
+	ours, before := r.takeBacks.own(w.Queue)
+	d, err := r.bus.Depth(ctx, w.Queue)
+	_, after := r.takeBacks.own(w.Queue)
+	switch {
+	case errors.Is(err, bus.ErrClosed):
+		return false
+	case errors.Is(err, bus.ErrNoQueue):
+		// As empty and left as can be. Its agent gets no work from now on, so that
+		// no dispatch would show that it is missing; and the agent cannot come back
+		// to a queue that is not there.
+		r.ensure(coordinator.EnsureQueue{Agent: w.Agent, Queue: w.Queue})
+	case err != nil, before != after, before%2 == 1:
+		return true // not known, or not whose consumers these are: the next round will tell
+	}
+	if ours {
+		d.Consumers--
+	}
+	r.s.loop.post(r.number, coordinator.QueueSeen{Agent: w.Agent, Ready: d.Ready, Consumers: max(0, d.Consumers)})
+	return true
+}

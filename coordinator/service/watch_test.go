@@ -1,0 +1,108 @@
+package service
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"taskbus/coordinator/bus"
+)
+
+// slowBroker takes its time to tell a queue's depth.
+type slowBroker struct {
+	bus.Bus
+	takes              time.Duration
+	asked, now, atOnce atomic.Int64
+}
+
+type slowSession struct {
+	bus.Session
+	b *slowBroker
+}
+
+func (b *slowBroker) Open(ctx context.Context, spec bus.SessionSpec) (bus.Session, error) {
+	s, err := b.Bus.Open(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return slowSession{s, b}, nil
+}
+
+func (s slowSession) Depth(ctx context.Context, queue string) (bus.Depth, error) {
+	if queue == "agent.a1" || queue == "agent.a2" {
+		s.b.asked.Add(1)
+		s.b.atOnce.Store(max(s.b.atOnce.Load(), s.b.now.Add(1)))
+		defer s.b.now.Add(-1)
+		time.Sleep(s.b.takes)
+	}
+	return s.Session.Depth(ctx, queue)
+}
+
+// Looking at queues is worth no delay of anything else: with a broker that takes
+// three seconds for each look, rounds are left out, none overlaps, and tasks go
+// their way.
+func TestSlowLooksDelayNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, wide)
+		slow := &slowBroker{Bus: r.broker, takes: 3 * time.Second}
+		r.service.options.Bus = slow
+		r.start()
+		defer r.close()
+		a1, a2 := r.worker("a1", true), r.worker("a2", true)
+		r.task("t-1", "build", "")
+		r.task("t-2", "build", "")
+		r.pass(30 * time.Second) // within the agents' threshold
+		// Two queues of three seconds each: a round takes 6 s, so there are 5 of them.
+		if asked, atOnce := slow.asked.Load(), slow.atOnce.Load(); asked < 9 || asked > 11 || atOnce != 1 {
+			t.Errorf("%d looks, %d of them at once; want about 10, one by one", asked, atOnce)
+		}
+		begun := time.Now()
+		r.task("t-3", "build", "")
+		if n := len(a1.has()) + len(a2.has()); n != 3 || time.Since(begun) != 0 {
+			t.Errorf("%d tasks assigned after %s, want 3 at once", n, time.Since(begun))
+		}
+	})
+}
+
+// Only queues of which something is expected are looked at.
+func TestIdleQueuesAreLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, wide)
+		counted := &slowBroker{Bus: r.broker}
+		r.service.options.Bus = counted
+		r.start()
+		defer r.close()
+		a1 := r.worker("a1", true)
+		r.pass(4 * time.Second)
+		before := counted.asked.Load() // a2 was never heard: it is looked at now and then
+		r.task("t-1", "build", "")
+		r.pass(5 * time.Second)
+		if n := counted.asked.Load() - before; n < 4 || n > 7 {
+			t.Errorf("%d looks in 5 s while a1 had work, want about one a second", n)
+		}
+		a1.finish("succeeded", "")
+		a1.report()
+	})
+}
+
+// What the watch sees does not become old news: a consumer of our own that comes
+// or goes during a look makes it void.
+func TestLookDuringAChangeIsVoid(t *testing.T) {
+	tb := newTakeBacks()
+	for _, step := range []struct {
+		change func()
+		on     bool
+		turn   uint64
+	}{
+		{func() {}, false, 0},
+		{func() { tb.turn("a1", "q", false) }, false, 1}, // odd: being changed
+		{func() { tb.turn("a1", "q", true) }, true, 2},
+	} {
+		step.change()
+		if on, turn := tb.own("q"); on != step.on || turn != step.turn {
+			t.Errorf("%v, turn %d; want %v, turn %d", on, turn, step.on, step.turn)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package service
+
+import (
+	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
+	"taskbus/messages"
+	"taskbus/schemas"
+)
+
+// withdrawal is a task.cancel on its way to an agent.
+type withdrawal struct{ coordinator.Withdraw }
+
+// publishWithdrawal tells an agent to drop or stop a dispatch. It is mandatory:
+// an agent without a control queue is one that cannot be told.
+func (r *session) publishWithdrawal(w *withdrawal) {
+	token := r.tickets.issue(w)
+	err := r.bus.Publish(bus.Publication{
+		Token: token, Exchange: bus.ExchangeControl, Key: string(w.Agent),
+		Properties: bus.Properties{
+			ContentType: contentJSON, Type: schemas.TaskCancel, AppID: appID, UserID: r.userID(),
+			MessageID: string(w.Task) + ".cancel", CorrelationID: w.TraceID, Timestamp: r.s.now(),
+		},
+		Body: messages.AppendTaskCancel(nil, &w.Withdraw),
+	})
+	if err != nil {
+		r.tickets.redeem(token) // the session has ended: the caller hears nothing, which is an answer, too
+	}
+}
+
+// settled hears whether the agent has a control queue. Whether it stops is for
+// its result to say.
+func (w *withdrawal) settled(r *session, outcome bus.Outcome) {
+	switch {
+	case outcome == bus.Confirmed, outcome == bus.Unknown:
+		return
+	case w.Token == 0: // nobody asked: the dispatch is over, or its time is
+		return
+	}
+	r.s.observe.cannotTell(w, outcome)
+	r.announce(schemas.TaskCancelRequested+"."+string(w.Agent), schemas.TaskCancelRequested,
+		string(w.Task)+".cancel_requested", w.TraceID, messages.AppendTaskCancelRequested(nil, &w.Withdraw, r.s.now()))
+	r.s.callers.untold(w.Token)
+}
