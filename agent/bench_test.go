@@ -92,6 +92,7 @@ func (w *instant) Publish(p bus.Publication) error {
 
 func (w *instant) Unsubscribe(context.Context, string) (bool, error) { return true, nil }
 func (w *instant) Ack(bus.Tag)                                       { <-w.free }
+func (w *instant) Findings() []bus.Finding                           { return nil }
 func (w *instant) User() string                                      { return "a1" }
 func (w *instant) Done() <-chan struct{}                             { return nil }
 func (w *instant) Err() error                                        { return nil }

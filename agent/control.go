@@ -52,7 +52,7 @@ func (w *worker) withdraw(m *messages.TaskCancel) {
 			waiting = append(waiting, d)
 		}
 	}
-	if _, over := w.ended.get(m.DispatchID); !known && !over {
+	if !known { // it has not come yet, or is over: then nobody will ask
 		w.recalled.add(recallKey(m.TaskID, m.DispatchID), withdrawal{m.Reason, time.Now()})
 	}
 	w.waiting = slices.DeleteFunc(w.waiting, func(d *dispatch) bool { return slices.Contains(waiting, d) })

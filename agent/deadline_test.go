@@ -105,6 +105,8 @@ func TestHungHandlerKeepsItsSlot(t *testing.T) {
 		r.run(1, func(_ context.Context, task *agent.Task) (agent.Result, error) {
 			if task.ID == "hung" {
 				<-free
+			} else {
+				time.Sleep(100 * time.Millisecond)
 			}
 			return agent.Result{}, nil
 		})
@@ -122,10 +124,11 @@ func TestHungHandlerKeepsItsSlot(t *testing.T) {
 		r.pass(time.Minute)
 		r.expect("hung failed")
 		close(free)
+		r.pass(50 * time.Millisecond)
+		r.expectActive("ready [next]") // told at once: the slot is no longer hung's
+		r.pass(50 * time.Millisecond)
 		r.expect("hung failed, next succeeded")
 		r.settled(0, 0)
-		r.pass(250 * time.Millisecond)
-		r.expectActive("ready []")
 		r.expectLog("does not return although its time is over", 1)
 		r.expectLog("has returned at last", 1)
 	})
@@ -199,6 +202,14 @@ func TestWithdraw(t *testing.T) {
 			again := dispatch("t")
 			again.DispatchID, again.Attempt = "t.2", 2
 			r.send(again, nil)
+		}, "t cancelled, t succeeded"},
+		{"submitted again after it was stopped in mid-work, too", work(5 * time.Second), func(r *rig) {
+			r.give("t")
+			r.withdraw(byTask)
+			again := dispatch("t")
+			again.DispatchID, again.Attempt = "t.2", 2
+			r.send(again, nil)
+			r.pass(5 * time.Second)
 		}, "t cancelled, t succeeded"},
 		{"is not remembered for ever", work(0), func(r *rig) {
 			r.withdraw(byTask)

@@ -1,7 +1,10 @@
 package agent_test
 
 import (
+	"context"
+	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,6 +34,14 @@ func TestHeartbeatSaysEverything(t *testing.T) {
 			t.Errorf("properties %+v", p)
 		}
 	})
+}
+
+// longAndShort works 50 ms on tasks that are called short, and 4 s on others.
+func longAndShort(ctx context.Context, task *agent.Task) (agent.Result, error) {
+	if strings.HasPrefix(task.ID, "short") {
+		return work(50*time.Millisecond)(ctx, task)
+	}
+	return work(4*time.Second)(ctx, task)
 }
 
 // When heartbeats go out: at connect, every interval (5 s), and when something
@@ -64,16 +75,21 @@ func TestWhenHeartbeatsGoOut(t *testing.T) {
 			r.pass(600 * time.Millisecond)
 			r.give("u")
 		}, 2 * time.Second, 2, "ready [t u]"},
-		// The short one from 0 to 0.9 s, t from 0.5 s on: looked at after 1 s, listed at 1.5 s.
-		{"a long one after a short one is listed on time", 2, func() agent.Handler {
-			return work(900 * time.Millisecond)
-		}(), func(r *rig) {
+		// A short one begins at 1.5 s: t is listed already, and it will not be.
+		{"a listed one is not listed again for the sake of a short one", 2, longAndShort, func(r *rig) {
+			r.give("t")
+			r.pass(1500 * time.Millisecond)
 			r.give("short")
-			r.pass(500 * time.Millisecond)
-			r.give("s2")
-			r.pass(900 * time.Millisecond)
-			r.give("s3")
-		}, 3 * time.Second, 1, "ready []"},
+		}, 4 * time.Second, 2, "ready [t]"},
+		// Every 100 ms another begins; t is listed at 1 s all the same.
+		{"nor is it put off by them", 2, longAndShort, func(r *rig) {
+			r.give("t")
+			r.pass(30 * time.Millisecond)
+			for i := range 11 {
+				r.give(fmt.Sprint("short", i))
+				r.pass(100 * time.Millisecond)
+			}
+		}, 1200 * time.Millisecond, 2, "ready [t]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inRig(t, func(r *rig) {

@@ -29,7 +29,6 @@ func (w *worker) publish(d *dispatch) {
 	d.sentBy = l
 	m := d.result()
 	w.mu.Unlock()
-	w.tell(d, &m)
 
 	body, err := m.MarshalJSON() // json.Marshal would only compact it again
 	if err == nil {
@@ -50,7 +49,7 @@ func (w *worker) publish(d *dispatch) {
 	w.finish(d, true)
 }
 
-// result is the message for a dispatch that has its verdict. mu is held.
+// result is the message for a dispatch that has its verdict, which never changes.
 func (d *dispatch) result() messages.TaskResult {
 	m := d.names
 	m.Outcome, m.Attempted, m.Error, m.Usage = d.verdict.outcome, d.verdict.attempted, d.verdict.text, d.verdict.usage
@@ -60,14 +59,14 @@ func (d *dispatch) result() messages.TaskResult {
 }
 
 // tell logs how a dispatch ended.
-func (w *worker) tell(d *dispatch, m *messages.TaskResult) {
+func (w *worker) tell(d *dispatch) {
 	level := slog.LevelInfo
-	if m.Outcome == messages.Succeeded {
+	if d.verdict.outcome == messages.Succeeded {
 		level = slog.LevelDebug
 	}
 	if w.log.Enabled(context.Background(), level) {
-		w.log.Log(context.Background(), level, "task "+string(m.Outcome), d.about(),
-			slog.Float64("duration_ms", m.DurationMS), slog.String("error", m.Error))
+		w.log.Log(context.Background(), level, "task "+string(d.verdict.outcome), d.about(),
+			slog.Duration("took", d.verdict.took), slog.String("error", d.verdict.text))
 	}
 }
 

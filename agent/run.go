@@ -69,7 +69,6 @@ func (w *worker) run(ctx context.Context) {
 		}
 		bound = min(2*bound, backoffMax)
 	}
-	<-life.Done()
 	w.log.Info("the agent has stopped")
 }
 

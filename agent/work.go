@@ -56,11 +56,7 @@ func (w *worker) work(ctx context.Context, d *dispatch) {
 			err = w.panicked(d, p)
 		}
 		unwatch()
-		var cause error
-		if ctx.Err() != nil {
-			cause = context.Cause(ctx)
-		}
-		w.returned(d, judge(result, err, cause, time.Since(d.beganAt)))
+		w.returned(d, judge(result, err, context.Cause(ctx), time.Since(d.beganAt)))
 	}()
 	result, err = w.handle(ctx, d.task)
 }
@@ -104,6 +100,7 @@ func (w *worker) conclude(d *dispatch, v verdict) bool {
 	first := w.decide(d, v)
 	w.mu.Unlock()
 	if first {
+		w.tell(d)
 		w.publish(d)
 	}
 	return first
@@ -130,6 +127,7 @@ func (w *worker) returned(d *dispatch, v verdict) {
 	late := w.next(time.Now())
 	w.mu.Unlock()
 	if first {
+		w.tell(d)
 		w.publish(d)
 	} else {
 		w.log.Info("a handler has returned at last; its slot is free", d.about())

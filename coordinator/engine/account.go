@@ -67,10 +67,11 @@ func (f *fleet) remove(t *openTask) {
 	}
 }
 
-// find gives a dispatch on the agent's account, nil when it is not there.
-func (a *agent) find(dispatchID string) *openTask {
+// find gives a dispatch of the task on the agent's account, of any attempt when
+// that is 0; nil when it is not there.
+func (a *agent) find(task coordinator.TaskID, attempt int) *openTask {
 	for _, t := range a.open {
-		if t.dispatchID == dispatchID {
+		if t.task.ID == task && (attempt == 0 || attempt == t.attempt) {
 			return t
 		}
 	}
@@ -90,47 +91,58 @@ func (a *agent) leased() int {
 
 // finished credits the end of a dispatch that is on the agent's account, if the
 // latest report counts it as active.
-func (a *agent) finished(now time.Time, t *openTask, stamp time.Time) {
+func (a *agent) finished(now time.Time, t *openTask, r *coordinator.Result) {
 	settled := t.settled
 	if settled.IsZero() {
 		settled = now // it was faster than the broker's answer
 	}
-	a.recent = append(a.recent, ending{t.task.ID, stamp, settled})
-	if t.covered && a.countsStill(t.task.ID, stamp) {
-		a.credit++
-	}
+	a.note(ending{r.Task, a.stamp(now, r), settled}, t.covered)
 }
 
-// finishedLetGo does the same for a dispatch that was let go, because a report
-// had covered it.
-func (a *agent) finishedLetGo(task coordinator.TaskID, stamp time.Time) {
-	a.recent = append(a.recent, ending{task: task, stamp: stamp})
-	if a.countsStill(task, stamp) {
-		a.credit++
-	}
-}
-
-// finishedListed does the same for a dispatch that is on nobody's account any
-// more, if the agent said that it runs it.
-func (a *agent) finishedListed(r *coordinator.Result) {
+// finishedPast credits the end of a dispatch that is not open any more: one that
+// only the agent could free its slot of, one that was let go because a report had
+// covered it, or one that the agent said it runs although it is nobody's.
+func (e *Engine) finishedPast(now time.Time, a *agent, r *coordinator.Result, attempt int, letGo bool) {
+	end := ending{task: r.Task, stamp: a.stamp(now, r)}
 	_, listed := a.listed[r.Task]
 	known := slices.ContainsFunc(a.recent, func(e ending) bool { return e.task == r.Task })
-	if listed && !known && a.countsStill(r.Task, r.Timestamp) {
-		a.recent = append(a.recent, ending{task: r.Task, stamp: r.Timestamp})
+	switch t := a.find(r.Task, attempt); {
+	case t != nil:
+		a.finished(now, t, r)
+		e.discharge(t)
+	case letGo, listed && !known && a.countsStill(&end):
+		a.note(end, true)
+	}
+	e.fleet.refresh(a)
+}
+
+// stamp is when the agent told the end, by its own clock: not later than now by
+// that clock, whatever the result says, or it would be credited for ever.
+func (a *agent) stamp(now time.Time, r *coordinator.Result) time.Time {
+	if latest := now.Add(-a.clock.offset); a.clock.known && latest.Before(r.Timestamp) {
+		return latest
+	}
+	return r.Timestamp
+}
+
+// note remembers an end until a report is known to have been made after it.
+func (a *agent) note(end ending, covered bool) {
+	a.recent = append(a.recent, end)
+	if covered && a.countsStill(&end) {
 		a.credit++
 	}
 }
 
 // countsStill tells whether the latest report was made before the end and, where
 // it says what the agent runs, lists the task.
-func (a *agent) countsStill(task coordinator.TaskID, stamp time.Time) bool {
-	if stamp.Before(a.report.Timestamp) {
+func (a *agent) countsStill(end *ending) bool {
+	if end.stamp.Before(a.report.Timestamp) {
 		return false
 	}
 	if a.listed == nil {
 		return true
 	}
-	_, listed := a.listed[task]
+	_, listed := a.listed[end.task]
 	return listed
 }
 

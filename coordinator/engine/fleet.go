@@ -114,7 +114,9 @@ func (f *fleet) adopt(specs []coordinator.AgentSpec, settings coordinator.Settin
 		if a == nil {
 			a = rejoin(left[spec.ID])
 		} else if a.spec.Queue != spec.Queue {
-			a.queueMissing, a.queueFull, a.hadConsumer = false, false, false // said of another queue
+			a.queueMissing, a.queueFull, a.hadConsumer, a.askedAt = false, false, false, time.Time{} // said of another queue
+			t.cancel(&a.recheck)
+			t.cancel(&a.cool)
 		}
 		a.spec, a.number, a.serial = spec, i, f.serial(spec.ID)
 		f.agents[i], f.byID[spec.ID], f.byQueue[spec.Queue] = a, a, a

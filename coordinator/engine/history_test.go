@@ -55,7 +55,10 @@ func (h *history) changePolicy(t *rapid.T) {
 			Seed: 7,
 		},
 	}
-	for _, id := range someOf(t, "agents", agentIDs, 8) {
+	for _, id := range agentIDs {
+		if rapid.IntRange(0, 4).Draw(t, string(id)+" is left out at 4") == 4 {
+			continue
+		}
 		p.Agents = append(p.Agents, coordinator.AgentSpec{
 			ID: id, Queue: rapid.SampledFrom([]string{"agent.", "agent.", "agent.", "work."}).Draw(t, "queue") + string(id),
 			Capabilities:  someOf(t, "capabilities", capabilities, 4),
@@ -103,7 +106,7 @@ func (h *history) sendTask(t *rapid.T) {
 	h.needSession(t)
 	task := &coordinator.Task{
 		ID:          rapid.SampledFrom(taskIDs).Draw(t, "task"),
-		Type:        rapid.SampledFrom([]string{"any", "one", "two", "two", "none"}).Draw(t, "type"),
+		Type:        rapid.SampledFrom([]string{"any", "any", "any", "one", "two", "none"}).Draw(t, "type"),
 		Priority:    coordinator.Priority(rapid.IntRange(0, 3).Draw(t, "priority")),
 		Required:    someOf(t, "required", capabilities, 1),
 		Excluded:    someOf(t, "excluded", agentIDs, 1),
@@ -173,7 +176,7 @@ func (h *history) sendResult(t *rapid.T) {
 		Task: d.Task.ID, Agent: d.Agent, DispatchID: d.DispatchID,
 		Outcome:   coordinator.Outcome(rapid.IntRange(0, coordinator.NumOutcomes-1).Draw(t, "outcome")),
 		Attempted: rapid.Bool().Draw(t, "attempted"),
-		Timestamp: h.now.Add(h.skew[d.Agent] - seconds(t, "made ago", 0, 0, 1, 15)),
+		Timestamp: h.now.Add(h.skew[d.Agent] - seconds(t, "made ago", 0, 0, 1, 15, -60)),
 	}
 	switch rapid.IntRange(0, 9).Draw(t, "wrong in") {
 	case 0:
@@ -225,18 +228,33 @@ func (h *history) look(t *rapid.T) {
 	})
 }
 
+// muster has every agent report that it is ready and idle.
+func (h *history) muster(*rapid.T) {
+	h.now = h.now.Add(time.Millisecond)
+	for _, id := range agentIDs {
+		h.do(coordinator.AgentReported{Live: true, Report: h.idle(id)})
+	}
+}
+
+// idle is the report of an agent that runs nothing.
+func (h *history) idle(id coordinator.AgentID) coordinator.AgentReport {
+	r := coordinator.AgentReport{Agent: id, Status: coordinator.StatusReady, Available: 3, Timestamp: h.now.Add(h.skew[id])}
+	if !h.plain[id] {
+		r.ActiveTasks = []coordinator.TaskID{}
+	}
+	return r
+}
+
 // flap has one agent come and go a few times in a moment.
 func (h *history) flap(t *rapid.T) {
 	id := rapid.SampledFrom(agentIDs).Draw(t, "agent")
-	for range rapid.IntRange(1, 3).Draw(t, "times") {
-		for _, s := range []coordinator.AgentStatus{coordinator.StatusReady, coordinator.StatusOffline} {
-			h.now = h.now.Add(25 * time.Millisecond)
-			r := coordinator.AgentReport{Agent: id, Status: s, Available: 3, Timestamp: h.now.Add(h.skew[id])}
-			if !h.plain[id] {
-				r.ActiveTasks = []coordinator.TaskID{}
-			}
-			h.do(coordinator.AgentReported{Live: true, Report: r})
+	for i := range rapid.IntRange(1, 5).Draw(t, "times") {
+		h.now = h.now.Add(25 * time.Millisecond)
+		r := h.idle(id)
+		if i%2 == 0 {
+			r.Status = coordinator.StatusOffline
 		}
+		h.do(coordinator.AgentReported{Live: true, Report: r})
 	}
 }
 
@@ -249,6 +267,13 @@ func (h *history) sendReport(t *rapid.T) {
 	var running []coordinator.TaskID
 	if !h.plain[id] {
 		running = someOf(t, "active_task_ids", taskIDs, 3)
+		if rapid.Bool().Draw(t, "and what it has") {
+			for _, d := range h.arrived {
+				if d.Agent == id && !slices.Contains(running, d.Task.ID) {
+					running = append(running, d.Task.ID)
+				}
+			}
+		}
 	}
 	h.do(coordinator.AgentReported{
 		Live: rapid.IntRange(0, 5).Draw(t, "past at 0") > 0,

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"taskbus/coordinator"
 )
@@ -51,6 +52,8 @@ const (
 type attempt struct {
 	*coordinator.Dispatch
 	standing standing
+	since    time.Time // when it was first made
+	arrived  bool      // its agent has it, or may have it, or had it
 }
 
 type standing uint8
@@ -103,9 +106,6 @@ func (l *ledger) dispatched(d *coordinator.Dispatch) (resumed bool, err error) {
 	if r == nil || !r.open || r.live != nil {
 		return false, fmt.Errorf("handle %d cannot be dispatched: not open or dispatched already", d.Handle)
 	}
-	if err := r.learnTried(d.Tried); err != nil {
-		return false, err
-	}
 	life := l.life(d.Task.ID)
 	if err := l.mayLive(r); err != nil {
 		return false, err
@@ -116,16 +116,20 @@ func (l *ledger) dispatched(d *coordinator.Dispatch) (resumed bool, err error) {
 	former := life.attempts[d.DispatchID]
 	if former != nil && former.Agent == d.Agent && (former.standing == unanswered || r.isReturnOf(former)) {
 		resumed = true
+		r.tried = slices.DeleteFunc(r.tried, func(id coordinator.AgentID) bool { return id == d.Agent })
 		if !d.MaybeDuplicate {
 			return true, fmt.Errorf("%s repeats a dispatch without saying so", d.DispatchID)
 		}
-	} else if former != nil && former.Handle != d.Handle && former.standing != past {
+	} else if former != nil && (former.standing != past || former.arrived) {
 		return false, fmt.Errorf("%s stands for two dispatches", d.DispatchID)
 	}
 	for _, other := range life.attempts {
 		if other != former && (other.standing == published || other.standing == withAgent) {
 			return false, fmt.Errorf("%s goes to %s, while %s has it (%s)", d.Task.ID, d.Agent, other.Agent, other.DispatchID)
 		}
+	}
+	if err := r.learnTried(d.Tried); err != nil {
+		return false, err
 	}
 	switch {
 	case slices.Contains(d.Tried, d.Agent):
@@ -135,7 +139,11 @@ func (l *ledger) dispatched(d *coordinator.Dispatch) (resumed bool, err error) {
 	case !d.Task.Deadline.IsZero() && !d.At.Before(d.Task.Deadline):
 		return resumed, fmt.Errorf("%s was dispatched after its deadline", d.Task.ID)
 	}
-	life.attempts[d.DispatchID] = &attempt{Dispatch: d}
+	since := d.At
+	if resumed {
+		since = former.since
+	}
+	life.attempts[d.DispatchID] = &attempt{Dispatch: d, since: since}
 	r.live = d
 	return resumed, nil
 }
@@ -201,7 +209,7 @@ func (l *ledger) settle(h coordinator.Handle) error {
 func (l *ledger) dropped(h coordinator.Handle) error {
 	r := l.receipts[h]
 	life := l.life(r.task.ID)
-	if life.ended != notEnded {
+	if life.ended != notEnded || r.returned != nil && r.returned.Attempt < life.newest() {
 		return nil
 	}
 	for _, other := range l.receipts {

@@ -192,7 +192,10 @@ func (a *modelAgent) audit() {
 func (a *modelAgent) told(now time.Time, r *coordinator.Result, slot *modelSlot, letGo bool) {
 	exact, listed := a.report.ActiveTasks != nil, slices.Contains(a.report.ActiveTasks, r.Task)
 	end := modelEnd{task: r.Task, stamp: r.Timestamp}
-	end.counted = !r.Timestamp.Before(a.report.Timestamp) && (!exact || listed)
+	if a.offset != nil && end.stamp.After(now.Add(-*a.offset)) {
+		end.stamp = now.Add(-*a.offset) // nothing is told before it has happened
+	}
+	end.counted = !end.stamp.Before(a.report.Timestamp) && (!exact || listed)
 	switch {
 	case slot != nil:
 		end.settled, end.counted = slot.settled, end.counted && slot.covered
@@ -235,6 +238,16 @@ func (a *modelAgent) most() int {
 func (a *modelAgent) slot(id string) *modelSlot {
 	for _, s := range a.slots {
 		if s.id == id {
+			return s
+		}
+	}
+	return nil
+}
+
+// slotOf finds the dispatch that the result is of.
+func (a *modelAgent) slotOf(r *coordinator.Result) *modelSlot {
+	for _, s := range a.slots {
+		if s.task == r.Task && (r.DispatchID == "" || r.DispatchID == s.id) {
 			return s
 		}
 	}
@@ -421,23 +434,24 @@ func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed bool)
 	return nil
 }
 
-// settled applies the outcome of a dispatch.
-func (m *model) settled(now time.Time, d *coordinator.Dispatch, o coordinator.PublishOutcome) {
+// settled applies the outcome of a dispatch; over: it is of the past already.
+func (m *model) settled(now time.Time, d *coordinator.Dispatch, o coordinator.PublishOutcome, over bool) {
 	a := m.agents[d.Agent]
 	s := a.slot(d.DispatchID)
-	if s == nil || !s.settled.IsZero() {
-		return // it has ended already
-	}
 	switch {
-	case o == coordinator.PublishConfirmed, o == coordinator.PublishUnknown, s.over:
-		if s.settled = now; s.over && a.away() {
-			a.drop(s)
-		}
-		return
+	case over: // its outcome came before the broker's answer
 	case o == coordinator.PublishUnroutable:
 		a.noQueue = a.listed
 	case o == coordinator.PublishRejected && a.listed:
 		a.coolsAt = now.Add(queueCool)
 	}
-	a.drop(s)
+	switch {
+	case s == nil || !s.settled.IsZero(): // it has ended already
+	case o == coordinator.PublishConfirmed, o == coordinator.PublishUnknown, s.over:
+		if s.settled = now; s.over && a.away() {
+			a.drop(s)
+		}
+	default:
+		a.drop(s)
+	}
 }

@@ -253,6 +253,8 @@ func (e *Engine) wantsLook(now time.Time, a *agent) bool {
 		return true
 	case a.state == coordinator.AgentOnline && (a.inFlight() > 0 || len(a.open) > 0), a.gone() && a.leased() > 0:
 		return true
+	case a.state == coordinator.AgentOnline && a.lookedAt.IsZero():
+		return true // before it has work: only a consumer that was seen can be missed
 	case a.state == coordinator.AgentOnline && !a.draining:
 		return false
 	}

@@ -53,6 +53,7 @@ func TestHistories(t *testing.T) {
 		h := newHistory(t)
 		h.changePolicy(t)
 		h.openSession(t)
+		h.muster(t)
 		actions := map[string]func(*rapid.T){
 			"":           func(*rapid.T) {},
 			"policy":     h.changePolicy,
@@ -62,6 +63,7 @@ func TestHistories(t *testing.T) {
 			"cancel":     h.cancel,
 			"order":      h.order,
 			"flap":       h.flap,
+			"muster":     h.muster,
 		}
 		for i := range 3 { // more often than the others
 			actions[fmt.Sprint("task ", i)] = h.sendTask
@@ -173,7 +175,10 @@ func (h *history) settled(r *receipt, o coordinator.PublishOutcome) {
 	d := r.live
 	a := h.l.life(d.Task.ID).attempts[d.DispatchID]
 	r.live = nil
-	h.m.settled(h.now, d, o)
+	if o == coordinator.PublishAbandoned && a.Dispatch == d && a.since != d.At {
+		o = coordinator.PublishUnknown // of its earlier copy nobody knows still
+	}
+	h.m.settled(h.now, d, o, a.Dispatch != d || a.standing == past)
 	now := past
 	switch o {
 	case coordinator.PublishConfirmed:
@@ -185,6 +190,7 @@ func (h *history) settled(r *receipt, o coordinator.PublishOutcome) {
 		r.open, r.void = false, true
 		h.lost = append(h.lost, r)
 	}
+	a.arrived = a.arrived || now != past
 	if a.Dispatch == d && a.standing == published {
 		a.standing = now
 	}
@@ -225,7 +231,7 @@ func (h *history) letGo(effects []coordinator.Effect) {
 	}
 	expected := make(map[string]bool)
 	for _, o := range h.e.tasks.all {
-		if o != nil && o.state == stateLeased {
+		if o != nil && o.state >= stateDispatching {
 			expected[o.dispatchID] = true
 		}
 	}
@@ -281,7 +287,8 @@ func (h *history) judge(ev coordinator.Event, f coordinator.Effect, waiting map[
 		h.told(&f.Result, f.Attempt, false)
 	case coordinator.ResultRefused:
 		if r := ev.(coordinator.ResultReported).Result; f.Refusal == coordinator.ResultLate && h.m.agents[f.Agent] != nil {
-			h.m.agents[f.Agent].told(h.now, &r, nil, false)
+			a := h.m.agents[f.Agent]
+			a.told(h.now, &r, a.slotOf(&r), false)
 		}
 	case coordinator.EnsureQueue:
 		h.checking = append(h.checking, f.Agent)
@@ -325,7 +332,7 @@ func (h *history) failed(f *coordinator.Fail, waiting map[coordinator.Handle]boo
 	live, err := h.l.end(f.Task.ID, how)
 	for _, a := range live {
 		h.m.agents[a.Agent].end(a.DispatchID)
-		if least := a.At.Add(a.Timeout + leaseMargin); f.Handle == 0 && h.now.Before(least) {
+		if least := a.since.Add(a.Timeout + leaseMargin); f.Handle == 0 && h.now.Before(least) {
 			return fmt.Errorf("%s is overdue at %v, before %v", a.DispatchID, h.now, least)
 		}
 	}
@@ -351,10 +358,10 @@ func (h *history) completed(f *coordinator.Completed) error {
 // told passes what an agent has told of a dispatch on to the model.
 func (h *history) told(r *coordinator.Result, attempt int, late bool) {
 	a := h.m.agents[r.Agent]
-	slot := a.slot(coordinator.DispatchID(r.Task, attempt))
+	slot := a.slotOf(r)
 	open := late
 	for _, rec := range h.l.receipts { // a delivery or another dispatch leads the task on
-		open = open || rec.task.ID == r.Task && rec.open
+		open = open || rec.task.ID == r.Task && rec.open && rec.live == nil
 	}
 	for _, other := range h.l.life(r.Task).attempts {
 		open = open || other.standing != past

@@ -13,7 +13,7 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 	key := keyOf(ev.Task.ID)
 	r := e.recall(now, key)
 	if a := e.fleet.known(ev.Agent); a != nil {
-		if t := a.find(coordinator.DispatchID(ev.Task.ID, ev.Attempt)); t != nil && t.over {
+		if t := a.find(ev.Task.ID, ev.Attempt); t != nil && t.over {
 			e.discharge(t) // what has ended otherwise has left the agent, too
 			e.wake(now, a)
 		}
@@ -46,10 +46,8 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 		e.decideUnanswered(now, t, before)
 	case before == nil:
 		e.retry(now, t, &ev)
-	case ev.Cause == coordinator.ReturnExpired && before.stillRuns() && e.mayResume(now, t, before.agent):
+	case ev.Cause == coordinator.ReturnExpired && before.stillRuns() && e.resumeLost(now, t, before):
 		// It has lost its channel, not its work.
-		t.tried, t.failed = before.tried, before.failed
-		e.resume(now, t, before)
 	default: // a dispatch that is still on its way is held until it is settled
 		t.withdrawn, t.cancelReason = before.withdrawn, before.cancelReason
 		e.retire(before)
@@ -57,6 +55,20 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 		e.wake(now, before.agent) // its slot may serve another task that goes first
 		e.retry(now, t, &ev)
 	}
+}
+
+// resumeLost sends a dispatch to the agent that has lost its channel and works on
+// it; false, and nothing has happened, when it cannot. It is the same dispatch: the
+// agent is not one that has had the task before.
+func (e *Engine) resumeLost(now time.Time, t, before *openTask) bool {
+	tried, failed := t.tried, t.failed
+	t.tried, t.failed = before.tried, before.failed
+	if !e.mayResume(now, t, before.agent) {
+		t.tried, t.failed = tried, failed
+		return false
+	}
+	e.resume(now, t, before)
+	return true
 }
 
 // stillRuns reports whether the agent that has the dispatch says that it runs it.
@@ -96,9 +108,7 @@ func (t *openTask) history(ev *coordinator.TaskReturned, before *openTask, flags
 	begun, gaveUp, told := false, flags&attempted != 0, flags&returning != 0
 	if before != nil && before.attempt == ev.Attempt {
 		begun, gaveUp, told = before.begun, before.attempted, before.returning
-		for _, id := range before.failed {
-			t.failed = with(t.failed, id)
-		}
+		t.failed = with(t.failed, before.failed...)
 	}
 	inHand := begun || ev.Cause == coordinator.ReturnTakenBack && ev.Redelivered
 	if ev.Cause == coordinator.ReturnTakenBack && !inHand {
@@ -144,10 +154,12 @@ func (e *Engine) failPoisoned(now time.Time, t *openTask) {
 		"it failed on %d different agents (%s); the original is parked in task.dead", len(t.failed), joinIDs(t.failed)), nil)
 }
 
-// with adds an agent to a list, unless it is there already.
-func with(list []coordinator.AgentID, id coordinator.AgentID) []coordinator.AgentID {
-	if id == "" || contains(list, id) {
-		return list
+// with adds agents to a list, but for those that are there already.
+func with(list []coordinator.AgentID, ids ...coordinator.AgentID) []coordinator.AgentID {
+	for _, id := range ids {
+		if id != "" && !contains(list, id) {
+			list = append(slices.Clip(list), id)
+		}
 	}
-	return append(slices.Clip(list), id)
+	return list
 }

@@ -69,7 +69,7 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 
 	switch {
 	case r.Status == coordinator.StatusOffline:
-		a.hadConsumer = false // it may come back as one that fetches
+		a.hadConsumer, a.lookedAt = false, time.Time{} // it may come back as one that fetches
 		e.enter(now, a, coordinator.AgentOffline)
 	case a.state != coordinator.AgentGone: // that one's heart beats, but its hands are tied
 		e.enter(now, a, coordinator.AgentOnline)

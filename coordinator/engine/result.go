@@ -54,12 +54,17 @@ func (e *Engine) resultOfLease(now time.Time, ev coordinator.ResultReported, t *
 		return
 	}
 	if t.place >= 0 { // else it has said before that it gives it back
-		a.finished(now, t, r.Timestamp)
+		a.finished(now, t, r)
 		e.discharge(t)
 	}
 	e.track(a)
 	if r.Outcome == coordinator.OutcomeRejected {
 		t.returning, t.attempted = true, r.Attempted
+		if t.state == stateLeased {
+			t.unanswered = false // it has arrived, and what comes back will be this dispatch
+			e.memory.note(t, fateDispatched, t.number, t.attempt)
+			e.watchLease(t) // it may be its agent's first word
+		}
 		e.emit(coordinator.GivenBack{Result: *r, Attempt: t.attempt})
 		e.wake(now, a)
 		return
@@ -77,8 +82,7 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 	r := &ev.Result
 	if a := e.fleet.byID[r.Agent]; a != nil {
 		e.track(a)
-		a.finishedListed(r)
-		e.fleet.refresh(a)
+		e.finishedPast(now, a, r, attemptOf(r), false)
 		defer e.wake(now, a)
 	}
 	switch {
@@ -140,9 +144,8 @@ func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 		e.refuseResult(ev, coordinator.ResultUnknown)
 	case (rec.fate == fateLetGo || rec.fate == fateForgotten) && had && rec.letGo&returning == 0:
 		if a != nil {
-			a.finishedLetGo(r.Task, r.Timestamp)
+			e.finishedPast(now, a, r, attempt, true)
 			e.track(a)
-			e.fleet.refresh(a)
 			defer e.wake(now, a)
 		}
 		if r.Outcome == coordinator.OutcomeRejected { // it will come back
@@ -159,8 +162,7 @@ func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 		e.refuseResult(ev, coordinator.ResultDuplicate)
 	case had || attempt != 0 && attempt <= int(rec.attempt):
 		if a != nil {
-			a.finishedListed(r)
-			e.fleet.refresh(a)
+			e.finishedPast(now, a, r, attempt, false)
 			defer e.wake(now, a)
 		}
 		e.refuseResult(ev, coordinator.ResultLate)

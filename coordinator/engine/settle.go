@@ -10,8 +10,7 @@ import (
 // published.
 func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.Decision) {
 	t.state = stateDispatching
-	t.dispatchID = coordinator.DispatchID(t.task.ID, t.attempt)
-	t.timeout = t.task.Timeout
+	t.lease = lease{dispatchID: coordinator.DispatchID(t.task.ID, t.attempt), timeout: t.task.Timeout}
 	if t.timeout <= 0 {
 		t.timeout = a.spec.Timeout
 	}
@@ -34,11 +33,14 @@ func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
 		return // of a session that has ended
 	}
 	if t.over { // its outcome came before the broker's answer
-		e.overSettled(t, ev.Outcome)
+		e.overSettled(now, t, ev.Outcome)
 		return
 	}
-	a := t.agent
-	switch ev.Outcome {
+	a, outcome := t.agent, ev.Outcome
+	if t.resumed && outcome == coordinator.PublishAbandoned {
+		outcome = coordinator.PublishUnknown // of its earlier copy nobody knows still
+	}
+	switch outcome {
 	case coordinator.PublishConfirmed:
 		delete(e.held, ev.Handle)
 		t.handle = 0
@@ -71,11 +73,13 @@ func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
 		}
 	case coordinator.PublishNotSent:
 		e.discharge(t)
+		t.nextAttempt()
 		e.fail(now, t, coordinator.ReasonInvalidMessage, "the dispatch cannot be encoded as an AMQP message", nil)
 		e.wake(now, a)
 		return
 	}
 	e.discharge(t)
+	t.nextAttempt()
 	t.state = stateDeciding
 	e.fleet.refresh(a)
 	if t.withdrawn {
@@ -85,8 +89,17 @@ func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
 	e.admit(now, t) // under the policy of now, which may be another than before
 }
 
+// nextAttempt counts a dispatch that did not get through, but of which an earlier
+// copy may have: its id must not stand for another.
+func (t *openTask) nextAttempt() {
+	if t.resumed {
+		t.attempt++
+		t.resumed = false
+	}
+}
+
 // overSettled ends a task whose result came while its dispatch was on the way.
-func (e *Engine) overSettled(t *openTask, outcome coordinator.PublishOutcome) {
+func (e *Engine) overSettled(now time.Time, t *openTask, outcome coordinator.PublishOutcome) {
 	delete(e.held, t.handle)
 	if outcome != coordinator.PublishUnknown && outcome != coordinator.PublishAbandoned {
 		e.emit(coordinator.Ack{Handle: t.handle})
@@ -98,7 +111,7 @@ func (e *Engine) overSettled(t *openTask, outcome coordinator.PublishOutcome) {
 	if t.withdrawn && t.place >= 0 { // another's late result made it needless
 		e.withdraw(t, t.cancelReason, 0)
 	}
-	t.state = stateLeased
+	t.state, t.settled = stateLeased, now
 	if t.agent.gone() {
 		e.discharge(t)
 	}

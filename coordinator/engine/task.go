@@ -34,6 +34,7 @@ type openTask struct {
 	failed         []coordinator.AgentID // those of them on which it failed
 	gaveBack       coordinator.AgentID   // who gave it back without a word of its own yet
 	maybeDuplicate bool
+	resumed        bool // an earlier copy of this very dispatch may have arrived
 	refused        bool // its agent refused it: trying again costs the retry budget
 	withdrawn      bool // a cancel was asked for while an agent has it, or is about to
 	cancelToken    uint64
@@ -149,6 +150,7 @@ func (e *Engine) resume(now time.Time, t, before *openTask) {
 		Strategy: t.needs.strategy.Name, Agent: a.spec.ID, Fleet: len(e.fleet.agents), Eligible: 1,
 		Candidates: []coordinator.Candidate{{Agent: a.spec.ID, Load: a.load(), Free: a.free()}},
 	})
+	t.resumed = true
 	if t.begun = before.begun; t.begun { // else its time begins with the confirm
 		t.listed, t.deadline = before.listed, before.deadline
 	}
@@ -161,7 +163,7 @@ func (e *Engine) resume(now time.Time, t, before *openTask) {
 // answered: the same way if that is possible, else as the next attempt; the first
 // copy, which may have arrived, then goes on counting.
 func (e *Engine) decideUnanswered(now time.Time, t, before *openTask) {
-	t.tried, t.failed, t.maybeDuplicate = before.tried, before.failed, true
+	t.tried, t.failed, t.maybeDuplicate = with(before.tried, t.tried...), with(before.failed, t.failed...), true
 	t.cancelReason = before.cancelReason
 	t.attempt = before.attempt
 	if !before.withdrawn && e.mayResume(now, t, before.agent) {

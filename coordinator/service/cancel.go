@@ -145,6 +145,7 @@ func (s *Service) awaitEngine(w *caller, token uint64) (coordinator.CancelAnswer
 	select {
 	case a := <-w.answered:
 		return a, nil
+	case <-w.void:
 	case <-s.loop.stopped:
 		err = errStopped
 	}

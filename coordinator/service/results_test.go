@@ -201,69 +201,6 @@ func TestResultBeforeTheConfirm(t *testing.T) {
 	})
 }
 
-// A task whose agent says nothing ends as task_timeout, and the agent is told. It
-// counts neither as failed nor as held: its dispatch was confirmed long before.
-func TestTaskTimeout(t *testing.T) {
-	inRig(t, fleet, func(r *rig) {
-		a1 := r.worker("a1", true)
-		r.task("t-1", "build", `,"timeout_seconds":5`)
-		for range 7 { // a lease is timeout_seconds + 1 s
-			a1.report()
-			r.pass(time.Second)
-		}
-		m := r.only(bus.QueueFailed)
-		if m.text("reason_code") != "task_timeout" || m.fields["retry_possible"] != true {
-			t.Errorf("assignment.failed %s", m.Body)
-		}
-		if told := a1.told(); len(told) != 1 || told[0].text("task_id") != "t-1" || told[0].text("dispatch_id") != "t-1.1" {
-			t.Errorf("a1 was told %v, want to stop t-1", told)
-		}
-		if c := r.status().Counters; c.TimedOut != 1 || c.Failed != 0 {
-			t.Errorf("%d timed out, %d failed; want 1 and 0", c.TimedOut, c.Failed)
-		}
-		task, _ := r.service.Task(context.Background(), "t-1")
-		if task.State != "failed" || task.ReasonCode != "task_timeout" || task.Explanation == nil {
-			t.Errorf("in /tasks: %+v", task)
-		}
-	})
-}
-
-// assignment.failed of a task that no delivery stands behind is not lost with its
-// session: the next one publishes it.
-func TestTimeoutIsToldAcrossALostSession(t *testing.T) {
-	inRig(t, fleet, func(r *rig) {
-		a1 := r.worker("a1", true)
-		r.task("t-1", "build", `,"timeout_seconds":5`)
-		r.broker.SetConfirm(func(p bus.Publication) membus.Reply {
-			if p.Type == schemas.AssignmentFailed {
-				return membus.Lose
-			}
-			return membus.Answer
-		})
-		for range 7 {
-			a1.report()
-			r.pass(time.Second)
-		}
-		if n := r.status().Counters.TimedOut; n != 0 {
-			t.Errorf("%d timed out before that was confirmed", n)
-		}
-		r.empty(bus.QueueFailed)
-		r.broker.SetConfirm(nil)
-		r.broker.Cut()
-		r.pass(backoffMax + time.Second)
-		if m := r.only(bus.QueueFailed); m.text("task_id") != "t-1" || m.text("reason_code") != "task_timeout" {
-			t.Errorf("assignment.failed %s", m.Body)
-		}
-		if n := r.status().Counters.TimedOut; n != 1 || len(r.service.owed.list()) != 0 {
-			t.Errorf("%d timed out, %d still owed; want 1 and 0", n, len(r.service.owed.list()))
-		}
-		r.broker.Cut()
-		r.pass(backoffMax + time.Second)
-		r.connect()
-		r.only(bus.QueueFailed) // not told again
-	})
-}
-
 // The agent's word is the last, even when it comes after the time-out.
 func TestResultAfterTheTimeout(t *testing.T) {
 	h := newHistory(4)
@@ -317,49 +254,6 @@ func TestHistoryFollowsTheTask(t *testing.T) {
 	if h.completed(completedBy(nil, "a1", at)); h.outcome("t-9") != "" {
 		t.Error("a result of a task of which nothing is known made a record")
 	}
-}
-
-// Three agents fail the same task: it is parked with its headers, and told.
-func TestPoisonedTaskIsParked(t *testing.T) {
-	const three = `
-agents:
-  a1: {capabilities: [go], max_concurrent_tasks: 1}
-  a2: {capabilities: [go], max_concurrent_tasks: 1}
-  a3: {capabilities: [go], max_concurrent_tasks: 1}
-  a4: {capabilities: [go], max_concurrent_tasks: 1}
-task_routing:
-  build: {required_capabilities: [go]}
-`
-	inRig(t, three, func(r *rig) {
-		workers := make(map[string]*worker)
-		for _, id := range []string{"a1", "a2", "a3", "a4"} {
-			workers[id] = r.worker(id, true)
-		}
-		r.task("t-1", "build", "")
-		for range 3 {
-			for _, w := range workers {
-				if len(w.has()) > 0 {
-					w.finish("rejected", `,"attempted":true,"error":"it crashes"`)
-				}
-			}
-			r.pass(10 * time.Second)
-			for _, w := range workers {
-				w.report()
-			}
-		}
-		if m := r.only(bus.QueueFailed); m.text("reason_code") != "poisoned" || m.fields["retry_possible"] != false {
-			t.Errorf("assignment.failed %s", m.Body)
-		}
-		dead := r.only(bus.QueueDead)
-		if dead.text("task_id") != "t-1" || dead.Headers[headerReasonCode] != "poisoned" || dead.Headers[headerTask] == nil ||
-			!strings.Contains(textHeader(dead.Headers, headerTried), `"failed":[`) {
-			t.Errorf("parked %s with headers %v", dead.Body, dead.Headers)
-		}
-		c := r.status().Counters
-		if c.Results["rejected"] != 3 || c.Failed != 1 || c.Parked != 0 {
-			t.Errorf("results %v, %d failed, %d parked; want 3 rejected and one failure, not among the unreadable", c.Results, c.Failed, c.Parked)
-		}
-	})
 }
 
 func TestTasksOfAState(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/membus"
 	"taskbus/schemas"
@@ -109,9 +110,12 @@ func TestOwnConsumerIsNotCounted(t *testing.T) {
 		for range 10 {
 			r.pass(time.Second)
 			r.reportTasks("a1", "t-1") // its process lives and has lost its connection
-			if d, _ := r.outside.Depth(context.Background(), "agent.a1"); d.Consumers == 1 && r.agent("a1").State == "online" {
-				t.Fatal("a1 counts as back because of our own consumer")
-			}
+		}
+		if n := strings.Count(r.log.String(), `"message":"taking back`); n == 0 {
+			t.Error("nothing was taken back: the test tests nothing")
+		}
+		if n := strings.Count(r.log.String(), `"message":"agent is online"`); n != 1 {
+			t.Errorf("a1 came %d times, want once: it has not been back", n)
 		}
 	})
 }
@@ -122,7 +126,6 @@ func TestQueueDeletedWhileTakingBack(t *testing.T) {
 		r.reportTasks("a1")
 		r.task("t-1", "build", "")
 		r.offline("a1")
-		r.pass(time.Second)
 		sessions := r.service.sessions.Load()
 		r.broker.DeleteQueue("agent.a1")
 		r.pass(time.Second)
@@ -147,6 +150,65 @@ func TestQueueDeletedWhileTakingBack(t *testing.T) {
 			t.Error("the session ended with the queue")
 		}
 	})
+}
+
+// subscribing is a broker session that keeps, or refuses, what is subscribed to.
+type subscribing struct {
+	bus.Session
+	refusal error
+	last    *bus.Subscription
+}
+
+func (s subscribing) Subscribe(_ context.Context, sub bus.Subscription) error {
+	*s.last = sub
+	return s.refusal
+}
+
+// The engine hears of every taking back that did not begin, or that the broker has
+// ended; not of one that it has ended itself.
+func TestTakeBackEnded(t *testing.T) {
+	for name, c := range map[string]struct {
+		refusal error
+		after   func(r *session, ended func(error))
+		want    bool
+	}{
+		"refused":             {bus.ErrNoQueue, func(*session, func(error)) {}, true},
+		"the session is over": {bus.ErrClosed, func(*session, func(error)) {}, false},
+		"goes on":             {nil, func(*session, func(error)) {}, false},
+		"ended by the broker": {nil, func(_ *session, ended func(error)) { ended(bus.ErrNoQueue) }, true},
+		"ended by both": {nil, func(r *session, ended func(error)) {
+			r.takeBacks.turn("a1", "q", true)
+			r.takeBacks.turn("a1", "q", false)
+			ended(bus.ErrNoQueue)
+		}, false},
+		"ended and begun anew": {nil, func(r *session, ended func(error)) {
+			ended(bus.ErrNoQueue)
+			r.takeBacks.turn("a1", "q", false)
+			r.takeBacks.turn("a1", "q", true)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newRig(t, wide).service
+			s.loop.inbox = nil
+			var sub bus.Subscription
+			r := &session{s: s, takeBacks: newTakeBacks(), window: newWindow(4000, 1<<28, 1<<20), bus: subscribing{refusal: c.refusal, last: &sub}}
+			r.beginTakeBack(takeBackOrder{agent: "a1", queue: "q"})
+			if sub.Queue != "q" || sub.Prefetch != 100 || sub.Priority <= 0 || sub.OnEnded == nil {
+				t.Errorf("subscribed to %+v; want to come before the agent's own consumer, and to be dispensable", sub)
+			}
+			c.after(r, sub.OnEnded)
+			for o, ok := r.takeBacks.next(); ok; o, ok = r.takeBacks.next() {
+				r.takeBackBroke(o)
+			}
+			var got []coordinator.Event
+			for _, e := range s.loop.inbox {
+				got = append(got, e.event)
+			}
+			if told := slices.Contains(got, coordinator.Event(coordinator.TakeBackEnded{Agent: "a1"})); told != c.want || len(got) > 1 {
+				t.Errorf("the engine hears %v, want TakeBackEnded: %v", got, c.want)
+			}
+		})
+	}
 }
 
 // The queue of an agent that has work is deleted: the agent counts as gone, and
@@ -180,7 +242,6 @@ func TestTakingBackStopsAtTheDrain(t *testing.T) {
 		r.reportTasks("a1")
 		r.task("t-1", "build", `,"excluded_agents":["a2"]`)
 		r.offline("a1")
-		r.pass(time.Second)
 		if n := r.broker.Unacked("agent.a1"); n != 1 {
 			t.Fatalf("%d taken back, want 1", n)
 		}

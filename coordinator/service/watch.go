@@ -62,7 +62,7 @@ func (r *session) look(w coordinator.QueueWatch) bool {
 		// As empty and left as can be. Its agent gets no work from now on, so that
 		// no dispatch would show that it is missing; and the agent cannot come back
 		// to a queue that is not there.
-		r.ensure(coordinator.EnsureQueue{Agent: w.Agent, Queue: w.Queue})
+		r.ensure(coordinator.EnsureQueue(w))
 	case err != nil, before != after, before%2 == 1:
 		return true // not known, or not whose consumers these are: the next round will tell
 	}

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 )
 
@@ -87,22 +88,47 @@ func TestIdleQueuesAreLeftAlone(t *testing.T) {
 	})
 }
 
-// What the watch sees does not become old news: a consumer of our own that comes
-// or goes during a look makes it void.
-func TestLookDuringAChangeIsVoid(t *testing.T) {
-	tb := newTakeBacks()
-	for _, step := range []struct {
-		change func()
-		on     bool
-		turn   uint64
+// countedQueue is a broker session whose queues have one consumer, and in which
+// something may happen while it counts.
+type countedQueue struct {
+	bus.Session
+	meanwhile func()
+}
+
+func (q countedQueue) Depth(context.Context, string) (bus.Depth, error) {
+	q.meanwhile()
+	return bus.Depth{Consumers: 1}, nil
+}
+
+// A consumer counts as the agent's only when it cannot be our own: one of ours that
+// comes or goes during the look makes it void.
+func TestLookWhileTakingBackChanges(t *testing.T) {
+	const void = -1
+	for name, c := range map[string]struct {
+		before, meanwhile func(tb *takeBacks)
+		want              int // consumers of the agent
 	}{
-		{func() {}, false, 0},
-		{func() { tb.turn("a1", "q", false) }, false, 1}, // odd: being changed
-		{func() { tb.turn("a1", "q", true) }, true, 2},
+		"none of ours":    {func(*takeBacks) {}, func(*takeBacks) {}, 1},
+		"ours":            {func(tb *takeBacks) { tb.turn("a1", "q", false); tb.turn("a1", "q", true) }, func(*takeBacks) {}, 0},
+		"ours is to come": {func(tb *takeBacks) { tb.turn("a1", "q", false) }, func(*takeBacks) {}, void},
+		"ours comes":      {func(*takeBacks) {}, func(tb *takeBacks) { tb.turn("a1", "q", false); tb.turn("a1", "q", true) }, void},
 	} {
-		step.change()
-		if on, turn := tb.own("q"); on != step.on || turn != step.turn {
-			t.Errorf("%v, turn %d; want %v, turn %d", on, turn, step.on, step.turn)
-		}
+		t.Run(name, func(t *testing.T) {
+			s := newRig(t, wide).service
+			s.loop.inbox = nil
+			r := &session{s: s, takeBacks: newTakeBacks()}
+			r.bus = countedQueue{meanwhile: func() { c.meanwhile(r.takeBacks) }}
+			c.before(r.takeBacks)
+			if !r.look(coordinator.QueueWatch{Agent: "a1", Queue: "q"}) {
+				t.Fatal("the watch ended")
+			}
+			got := void
+			for _, e := range s.loop.inbox {
+				got = e.event.(coordinator.QueueSeen).Consumers
+			}
+			if got != c.want {
+				t.Errorf("seen %d, want %d", got, c.want)
+			}
+		})
 	}
 }

@@ -1,0 +1,88 @@
+package service
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/bus/membus"
+	"taskbus/schemas"
+)
+
+// A task whose agent says nothing ends as task_timeout, and the agent is told. It
+// counts neither as failed nor as held: its dispatch was confirmed long before.
+func TestTaskTimeout(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		a1 := r.worker("a1", true)
+		r.task("t-1", "build", `,"timeout_seconds":5`)
+		for range 7 { // a lease is timeout_seconds + 1 s
+			a1.report()
+			r.pass(time.Second)
+		}
+		m := r.only(bus.QueueFailed)
+		if m.text("reason_code") != "task_timeout" || m.fields["retry_possible"] != true {
+			t.Errorf("assignment.failed %s", m.Body)
+		}
+		if told := a1.told(); len(told) != 1 || told[0].text("task_id") != "t-1" || told[0].text("dispatch_id") != "t-1.1" {
+			t.Errorf("a1 was told %v, want to stop t-1", told)
+		}
+		if c := r.status().Counters; c.TimedOut != 1 || c.Failed != 0 {
+			t.Errorf("%d timed out, %d failed; want 1 and 0", c.TimedOut, c.Failed)
+		}
+		task, _ := r.service.Task(context.Background(), "t-1")
+		if task.State != "failed" || task.ReasonCode != "task_timeout" || task.Explanation == nil {
+			t.Errorf("in /tasks: %+v", task)
+		}
+	})
+}
+
+// assignment.failed of a task that no delivery stands behind is not lost with its
+// session: the next one publishes it.
+func TestTimeoutIsToldAcrossALostSession(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		a1 := r.worker("a1", true)
+		r.task("t-1", "build", `,"timeout_seconds":5`)
+		r.broker.SetConfirm(func(p bus.Publication) membus.Reply {
+			if p.Type == schemas.AssignmentFailed {
+				return membus.Lose
+			}
+			return membus.Answer
+		})
+		for range 7 {
+			a1.report()
+			r.pass(time.Second)
+		}
+		if n := r.status().Counters.TimedOut; n != 0 {
+			t.Errorf("%d timed out before that was confirmed", n)
+		}
+		r.empty(bus.QueueFailed)
+		r.broker.SetConfirm(nil)
+		r.broker.Cut()
+		r.pass(backoffMax + time.Second)
+		if m := r.only(bus.QueueFailed); m.text("task_id") != "t-1" || m.text("reason_code") != "task_timeout" {
+			t.Errorf("assignment.failed %s", m.Body)
+		}
+		if n := r.status().Counters.TimedOut; n != 1 || len(r.service.owed.list()) != 0 {
+			t.Errorf("%d timed out, %d still owed; want 1 and 0", n, len(r.service.owed.list()))
+		}
+		r.broker.Cut()
+		r.pass(backoffMax + time.Second)
+		r.connect()
+		r.only(bus.QueueFailed) // not told again
+	})
+}
+
+// The same for one that fell due while there was no session at all.
+func TestTimeoutWithoutASessionIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, fleet)
+		writeDown{r.service}.perform(timeoutOf(taskNamed("t-1", time.Now()), time.Now()))
+		r.start()
+		defer r.close()
+		if m := r.only(bus.QueueFailed); m.text("task_id") != "t-1" || m.text("reason_code") != "task_timeout" {
+			t.Errorf("assignment.failed %s", m.Body)
+		}
+	})
+}
