@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"sync"
 	"time"
 
@@ -37,7 +36,7 @@ const cycleSlots = 10
 
 // sdkFleet runs agents of the SDK whose handlers do nothing. It says "ready" at
 // once: each is online when the service says so.
-func sdkFleet(ctx context.Context, url string, slots int, out io.Writer) error {
+func sdkFleet(ctx context.Context, url string, out io.Writer) error {
 	if _, err := fmt.Fprintln(out, "ready"); err != nil {
 		return fmt.Errorf("say that the agents are starting: %w", err)
 	}
@@ -46,7 +45,7 @@ func sdkFleet(ctx context.Context, url string, slots int, out io.Writer) error {
 	faults := make([]error, fleetSize)
 	for i := range faults {
 		group.Go(func() {
-			faults[i] = agent.Run(ctx, agent.Config{ID: agentID(i), URL: url, Slots: slots}, done)
+			faults[i] = agent.Run(ctx, agent.Config{ID: agentID(i), URL: url, Slots: cycleSlots}, done)
 		})
 	}
 	group.Wait()
@@ -61,7 +60,7 @@ func (b *bench) startCycle(ctx context.Context) (s *subject, agents *process, er
 	if s, err = launchTaskbus(ctx, b, fleetFile(cycleSlots, skills)); err != nil {
 		return nil, nil, err
 	}
-	if agents, err = s.with(ctx, b, "fleet", strconv.Itoa(cycleSlots)); err == nil {
+	if agents, err = s.with(ctx, b, "fleet"); err == nil {
 		err = s.awaitOnline(ctx, fleetSize)
 	}
 	if err != nil {
@@ -117,15 +116,11 @@ func (b *bench) cycleBacklog(ctx context.Context, s *subject, agents *process, r
 	if err != nil {
 		return err
 	}
-	fences, err := b.broker.ready(bus.StreamResult)
-	if err != nil {
-		return err
-	}
 	released := time.Now()
 	if err := s.process.thaw(); err != nil {
 		return err
 	}
-	if err := b.awaitResults(ctx, s, bus.StreamResult, fences+run.Tasks); err != nil {
+	if err := b.awaitTaken(ctx, s, c); err != nil {
 		return err
 	}
 	if err := s.awaitCounted(ctx, run.Tasks); err != nil {

@@ -89,22 +89,25 @@ func detectionQueues() []string {
 	return all
 }
 
-// detectionFile is an agents.yaml in which each victim has a task type of its own,
-// preferred as long as it is there.
+// detectionFile is an agents.yaml in which each victim has a task type of its own
+// that only the rescuer can do beside it, and for which it is preferred as long as
+// it is there.
 func detectionFile(all []*victim) []byte {
 	var b strings.Builder
 	b.WriteString("agents:\n")
-	agent := func(id string, slots int) {
-		fmt.Fprintf(&b, "  %s: {capabilities: [work], max_concurrent_tasks: %d, health_check_interval: %d, accept_timeout_seconds: 3600}\n",
-			id, slots, victimInterval/time.Second)
+	agent := func(id string, slots int, capabilities ...string) {
+		fmt.Fprintf(&b, "  %s: {capabilities: [%s], max_concurrent_tasks: %d, health_check_interval: %d, accept_timeout_seconds: 3600}\n",
+			id, strings.Join(capabilities, ", "), slots, victimInterval/time.Second)
 	}
-	agent(rescuer, rescueSlots)
+	var every []string
 	for _, v := range all {
-		agent(v.id, victimSlots)
+		agent(v.id, victimSlots, v.id)
+		every = append(every, v.id)
 	}
+	agent(rescuer, rescueSlots, every...)
 	b.WriteString("task_routing:\n")
 	for _, v := range all {
-		fmt.Fprintf(&b, "  for-%s: {required_capabilities: [work], preferred_agents: [%s]}\n", v.id, v.id)
+		fmt.Fprintf(&b, "  for-%s: {required_capabilities: [%s], preferred_agents: [%s]}\n", v.id, v.id, v.id)
 	}
 	fmt.Fprintf(&b, "global_settings: {stale_agent_threshold_seconds: %d, assignment_timeout_seconds: 60}\n", staleSeconds)
 	return []byte(b.String())
@@ -150,6 +153,11 @@ func (b *bench) detection(ctx context.Context) (r detectionResult, err error) {
 	return r, b.detectionEnds(ctx, s, w, all)
 }
 
+// seenWithin is how long the service may take to see that an agent's queue has a
+// consumer: it looks once a second, and only who has been seen to consume can be
+// missed.
+const seenWithin = 1500 * time.Millisecond
+
 // occupy starts everybody and gives each victim as many tasks as it has slots.
 func (b *bench) occupy(ctx context.Context, s *subject, all []*victim) (err error) {
 	if _, err := s.with(ctx, b, "rescue", rescuer); err != nil {
@@ -171,7 +179,7 @@ func (b *bench) occupy(ctx context.Context, s *subject, all []*victim) (err erro
 			return err
 		}
 	}
-	return s.await(ctx, "rid of all tasks", func() (bool, error) {
+	err = s.await(ctx, "rid of all tasks", func() (bool, error) {
 		for _, v := range all {
 			ready, err := b.broker.ready(v.queue())
 			if err != nil || ready != victimSlots-v.handed() {
@@ -181,6 +189,8 @@ func (b *bench) occupy(ctx context.Context, s *subject, all []*victim) (err erro
 		status, err := s.status(ctx)
 		return status.Counters.Dispatched == uint64(len(all)*victimSlots) && status.Counters.Held == 0, err
 	})
+	time.Sleep(seenWithin)
+	return err
 }
 
 func sinceMillis(from, to time.Time) float64 {
@@ -242,13 +252,14 @@ func (r *detectionResult) watchSilent(ctx context.Context, s *subject, w *witnes
 // another then.
 func (b *bench) detectionEnds(ctx context.Context, s *subject, w *witness, all []*victim) error {
 	for _, v := range all {
-		if !slices.Contains(s.others, v.process) {
-			continue
+		if slices.Contains(s.others, v.process) {
+			s.others = slices.DeleteFunc(s.others, func(p *process) bool { return p == v.process })
+			if err := v.process.stop(); err != nil {
+				return err
+			}
 		}
-		s.others = slices.DeleteFunc(s.others, func(p *process) bool { return p == v.process })
-		if err := v.process.stop(); err != nil {
-			return err
-		}
+	}
+	for _, v := range all {
 		if err := w.until(ctx, "the last task of "+v.id, func() bool { return w.done(v) == victimSlots }); err != nil {
 			return err
 		}

@@ -16,12 +16,12 @@ const lightPrefetch = 50
 
 // light plays the whole fleet with as little work as an agent can have: each takes
 // what comes into its queue, publishes a task.result to the stream, confirmed, and
-// then acknowledges the task. It says "ready" once all consume, and runs until ctx
-// ends.
+// then acknowledges the task. It says "ready" once all consume, "done" when n results
+// are confirmed, which is when they can be read, and runs until ctx ends.
 //
 // As in the relay, publishing and consuming have a connection each, confirms are
 // pipelined, and acknowledgements go out for many at once.
-func light(ctx context.Context, url, stream string, out io.Writer) error {
+func light(ctx context.Context, url, stream string, n int, out io.Writer) error {
 	publishing, publish, err := dial(url, "light-publishing")
 	if err != nil {
 		return err
@@ -48,7 +48,15 @@ func light(ctx context.Context, url, stream string, out io.Writer) error {
 		}
 		go func() { ended <- work(publish, agentID(i), stream, deliveries, window) }()
 	}
-	go func() { ended <- settle(consume, window) }()
+	go func() {
+		ended <- settle(consume, window, func(confirmed int) error {
+			if confirmed != n {
+				return nil
+			}
+			_, err := fmt.Fprintln(out, "done")
+			return err
+		})
+	}()
 	if _, err := fmt.Fprintln(out, "ready"); err != nil {
 		return fmt.Errorf("say that the light agents are ready: %w", err)
 	}

@@ -109,7 +109,10 @@ func run(ctx context.Context, args []string, url string) error {
 // serveRole runs one of our own processes. It ends with ctx, or with whoever
 // started it.
 func serveRole(ctx context.Context, role string, args []string, url string) error {
-	arg := strings.Join(args, " ")
+	var arg, more string
+	if len(args) > 0 {
+		arg, more = args[0], strings.Join(args[1:], " ")
+	}
 	switch role { // these two are told what to do on standard input
 	case "statuses":
 		return reportStatuses(ctx, url, os.Stdin, os.Stdout)
@@ -125,17 +128,17 @@ func serveRole(ctx context.Context, role string, args []string, url string) erro
 	switch role {
 	case "relay":
 		return relay(ctx, url, os.Stdout)
-	case "light":
-		return light(ctx, url, arg, os.Stdout)
+	case "fleet":
+		return sdkFleet(ctx, url, os.Stdout)
 	case "rescue", "holder":
 		return sdkAgent(ctx, url, role, arg, os.Stdout)
 	}
-	n, err := strconv.Atoi(arg)
+	n, err := strconv.Atoi(more)
 	switch {
-	case role == "fleet" && err == nil:
-		return sdkFleet(ctx, url, n, os.Stdout)
+	case role == "light" && err == nil:
+		return light(ctx, url, arg, n, os.Stdout)
 	case role == "reader" && err == nil:
-		return read(ctx, url, streamBare, n, os.Stdout)
+		return read(ctx, url, arg, n, os.Stdout)
 	}
 	return fmt.Errorf("no arguments are expected, but there is %q; see --help", role)
 }
@@ -249,8 +252,9 @@ func (b *bench) collectAssigning(ctx context.Context, r *results) error {
 
 // collectResults measures what the results of agents cost the service.
 func (b *bench) collectResults(ctx context.Context, r *results) error {
+	pair := audiences()
 	for i := range b.options.pairs {
-		for _, a := range audiences() {
+		for _, a := range pair {
 			run, err := b.results(ctx, a, b.loopTasks())
 			if err != nil {
 				return fmt.Errorf("read by %s: %w", a.name, err)
@@ -259,6 +263,7 @@ func (b *bench) collectResults(ctx context.Context, r *results) error {
 				i+1, b.options.pairs, a.name, run.TasksPerSec, run.CPUMicros, run.AgentsCPUMicros, 1e3*(run.ReadSeconds-run.Seconds))
 			r.Results = append(r.Results, run)
 		}
+		slices.Reverse(pair[:]) // whoever comes second meets a warmer broker
 	}
 	return nil
 }

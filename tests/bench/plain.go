@@ -49,7 +49,7 @@ func plainAgent(ctx context.Context, url, id string, in io.Reader, out io.Writer
 	if _, err := fmt.Fprintln(out, "ready"); err != nil {
 		return fmt.Errorf("say that %s is ready: %w", id, err)
 	}
-	status := "ready"
+	word := "ready"
 	ticker := time.NewTicker(victimInterval)
 	defer ticker.Stop()
 	for {
@@ -59,14 +59,14 @@ func plainAgent(ctx context.Context, url, id string, in io.Reader, out io.Writer
 			if !more {
 				return heartbeat(channel, id, "offline")
 			}
-			status = "offline"
+			word = "offline"
 			if _, err := fmt.Fprintln(out, "ok"); err != nil {
 				return fmt.Errorf("answer the order: %w", err)
 			}
 		case <-ctx.Done():
 			return heartbeat(channel, id, "offline")
 		}
-		if err := heartbeat(channel, id, status); err != nil {
+		if err := heartbeat(channel, id, word); err != nil {
 			return err
 		}
 	}
@@ -74,11 +74,10 @@ func plainAgent(ctx context.Context, url, id string, in io.Reader, out io.Writer
 
 // heartbeat sends one, and waits for its confirm. The agent says that it is idle:
 // what it has in hand it does not work on, and all its tasks are to be its own.
-func heartbeat(channel *amqp.Channel, id, status string) error {
+func heartbeat(channel *amqp.Channel, id, word string) error {
 	confirm, err := channel.PublishWithDeferredConfirm("", bus.StreamStatus, true, false, amqp.Publishing{
 		DeliveryMode: amqp.Persistent, ContentType: "application/json", Type: "agent.status",
-		Body: fmt.Appendf(nil, `{"message_type":"agent.status","agent_id":%q,"status":%q,"current_load":0,"active_tasks":0,"available_capacity":%d,"timestamp":%q}`,
-			id, status, victimSlots, time.Now().UTC().Format(time.RFC3339Nano)),
+		Body: status(id, word, report{available: victimSlots}, time.Now()),
 	})
 	if err != nil {
 		return fmt.Errorf("publish to %s: %w", bus.StreamStatus, err)

@@ -55,7 +55,7 @@ func relay(ctx context.Context, url string, out io.Writer) error {
 	// Never full: the broker sends no more than the prefetch unacknowledged.
 	window := make(chan sent, relayPrefetch)
 	settled := make(chan error, 1)
-	go func() { settled <- settle(consume, window) }()
+	go func() { settled <- settle(consume, window, func(int) error { return nil }) }()
 	moved := make(chan error, 1)
 	go func() {
 		moved <- move(publish, deliveries, window)
@@ -91,8 +91,9 @@ func move(publish *amqp.Channel, deliveries <-chan amqp.Delivery, window chan<- 
 	}
 }
 
-// settle waits for the confirms, in order, and acknowledges.
-func settle(consume *amqp.Channel, window <-chan sent) error {
+// settle waits for the confirms, in order, and acknowledges. It tells count how many
+// are confirmed.
+func settle(consume *amqp.Channel, window <-chan sent, count func(int) error) error {
 	var confirmed tide
 	var acknowledged uint64 // delivery tag
 	flush := func() error {
@@ -102,7 +103,7 @@ func settle(consume *amqp.Channel, window <-chan sent) error {
 		acknowledged = confirmed.upTo
 		return consume.Ack(acknowledged, true)
 	}
-	for {
+	for number := 1; ; number++ {
 		var s sent
 		var ok bool
 		select {
@@ -118,6 +119,9 @@ func settle(consume *amqp.Channel, window <-chan sent) error {
 		}
 		if !s.confirm.Wait() {
 			return errors.New("the broker did not confirm a message")
+		}
+		if err := count(number); err != nil {
+			return fmt.Errorf("tell how many are confirmed: %w", err)
 		}
 		if confirmed.add(s.tag); confirmed.upTo-acknowledged >= relayAckBatch {
 			if err := flush(); err != nil {

@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -31,8 +31,9 @@ type resultsRun struct {
 // streamBare takes the results that nobody but the bare reader reads.
 const streamBare = "bench.result"
 
-// resultsPoll is the time between two looks at the stream of results.
-const resultsPoll = 10 * time.Millisecond
+// countPoll is the time between two questions to the service how many results it
+// has counted. Each costs it the time of several tasks.
+const countPoll = 50 * time.Millisecond
 
 // audience is who reads the results of the light agents.
 type audience struct {
@@ -54,7 +55,7 @@ func audiences() [2]audience {
 				if err := b.broker.declareStream(streamBare); err != nil {
 					return nil, err
 				}
-				return s.with(ctx, b, "reader", fmt.Sprint(n))
+				return s.with(ctx, b, "reader", streamBare, strconv.Itoa(n))
 			},
 			func(_ context.Context, _ *subject, reader *process, _ int) error {
 				return reader.expect("done", arrivalGrace)
@@ -88,7 +89,7 @@ func (b *bench) results(ctx context.Context, a audience, n int) (run resultsRun,
 	if err != nil {
 		return run, err
 	}
-	agents, err := s.with(ctx, b, "light", a.stream)
+	agents, err := s.with(ctx, b, "light", a.stream, strconv.Itoa(n))
 	if err != nil {
 		return run, err
 	}
@@ -100,15 +101,14 @@ func (b *bench) results(ctx context.Context, a audience, n int) (run resultsRun,
 	if err != nil {
 		return run, err
 	}
-	fences, err := b.broker.ready(a.stream) // what the service has put there itself
-	if err != nil {
-		return run, err
-	}
 	released := time.Now()
 	if err := s.process.thaw(); err != nil {
 		return run, err
 	}
-	if err := b.awaitResults(ctx, s, a.stream, fences+n); err != nil {
+	if err := b.awaitTaken(ctx, s, c); err != nil {
+		return run, err
+	}
+	if err := agents.expect("done", arrivalGrace); err != nil {
 		return run, err
 	}
 	elapsed := time.Since(released)
@@ -139,24 +139,9 @@ func (b *bench) results(ctx context.Context, a audience, n int) (run resultsRun,
 	return run, b.verifyResults(c, a.stream, newTally(n))
 }
 
-// awaitResults returns when the stream holds n messages.
-func (b *bench) awaitResults(ctx context.Context, s *subject, stream string, n int) error {
-	progress := newProgress(arrivalGrace)
-	for {
-		there, err := b.broker.ready(stream)
-		if err != nil || there >= n {
-			return err
-		}
-		if err := b.stuck(ctx, s, progress, there); err != nil {
-			return fmt.Errorf("%d of %d results are in %s: %w", there, n, stream, err)
-		}
-		time.Sleep(resultsPoll)
-	}
-}
-
 // awaitCounted returns when the service has counted n tasks as done.
 func (s *subject) awaitCounted(ctx context.Context, n int) error {
-	return s.awaitEvery(ctx, resultsPoll, fmt.Sprintf("done with %d results", n), func() (bool, error) {
+	return s.awaitEvery(ctx, countPoll, fmt.Sprintf("done with %d results", n), func() (bool, error) {
 		status, err := s.status(ctx)
 		return status.Counters.Results[coordinator.OutcomeSucceeded.String()] >= uint64(n), err
 	})
@@ -223,12 +208,10 @@ func resultStream() amqp.Table {
 	}
 }
 
-// readResults counts what a stream holds of results.
+// readResults counts the results in a stream: until all have been seen, and a while
+// longer for what should not be there. (How much a stream holds the broker tells
+// only now and then.)
 func (b *broker) readResults(stream string, t *tally) error {
-	n, err := b.ready(stream)
-	if err != nil {
-		return err
-	}
 	channel, err := b.conn.Channel()
 	if err != nil {
 		return fmt.Errorf("open a channel: %w", err)
@@ -237,27 +220,30 @@ func (b *broker) readResults(stream string, t *tally) error {
 	if err != nil {
 		return err
 	}
-	timeout := time.NewTimer(drainTimeout)
-	defer timeout.Stop()
-	for i := range n {
-		timeout.Reset(drainTimeout)
+	quiet := time.NewTimer(drainTimeout)
+	defer quiet.Stop()
+	for {
 		select {
-		case d, ok := <-deliveries:
-			if !ok {
+		case d, more := <-deliveries:
+			if !more {
 				return fmt.Errorf("the broker stopped delivering from %s", stream)
 			}
 			if d.Type == bus.StreamResult { // not a fence of the service
 				t.count(d.MessageId)
 			}
-			if i%readAckBatch == 0 {
-				err = errors.Join(err, d.Ack(true))
+			if err := acknowledgeSome(d); err != nil {
+				return err
 			}
-		case <-timeout.C:
-			return fmt.Errorf("%s holds messages that the broker does not deliver", stream)
+			if t.arrived == len(t.seen) {
+				quiet.Reset(afterwork)
+			} else {
+				quiet.Reset(drainTimeout)
+			}
+		case <-quiet.C:
+			if err := channel.Close(); err != nil {
+				return fmt.Errorf("stop reading %s: %w", stream, err)
+			}
+			return nil
 		}
 	}
-	if err := errors.Join(err, channel.Close()); err != nil {
-		return fmt.Errorf("read %s: %w", stream, err)
-	}
-	return nil
 }

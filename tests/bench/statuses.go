@@ -116,7 +116,7 @@ func (s *statusSender) round() error {
 func (s *statusSender) send() (*amqp.DeferredConfirmation, error) {
 	c, err := s.channel.PublishWithDeferredConfirm("", bus.StreamStatus, true, false, amqp.Publishing{
 		DeliveryMode: amqp.Persistent, ContentType: "application/json", Type: "agent.status",
-		Body: status(agentID(s.next), s.say, time.Now()),
+		Body: status(agentID(s.next), "ready", s.say, time.Now()),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("publish to %s: %w", bus.StreamStatus, err)
@@ -125,11 +125,11 @@ func (s *statusSender) send() (*amqp.DeferredConfirmation, error) {
 	return c, nil
 }
 
-// status is one agent.status.
-func status(agent string, r report, now time.Time) []byte {
+// status is one agent.status of an agent in the state word.
+func status(agent, word string, r report, now time.Time) []byte {
 	load := float64(r.active) / float64(max(1, r.active+r.available))
-	return fmt.Appendf(nil, `{"message_type":"agent.status","agent_id":%q,"status":"ready","current_load":%g,"active_tasks":%d,"available_capacity":%d,"timestamp":%q}`,
-		agent, load, r.active, r.available, now.UTC().Format(time.RFC3339Nano))
+	return fmt.Appendf(nil, `{"message_type":"agent.status","agent_id":%q,"status":%q,"current_load":%g,"active_tasks":%d,"available_capacity":%d,"timestamp":%q}`,
+		agent, word, load, r.active, r.available, now.UTC().Format(time.RFC3339Nano))
 }
 
 // statuses is the generator as the benchmark sees it: a process of its own, so

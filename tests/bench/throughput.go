@@ -98,23 +98,27 @@ func (b *bench) prepareBacklog(s *subject, c contender, n int) (procStat, error)
 	return s.process.stat()
 }
 
-// awaitArrivals returns when n tasks are in the agents' queues.
-func (b *bench) awaitArrivals(ctx context.Context, s *subject, c contender, n int) (time.Time, error) {
+// awaitTaken returns when nothing is left of the input but what the subject holds.
+func (b *bench) awaitTaken(ctx context.Context, s *subject, c contender) error {
 	progress := newProgress(arrivalGrace)
 	for {
 		left, err := b.broker.ready(c.input)
-		if err != nil {
-			return time.Time{}, err
-		}
-		if left == 0 {
-			break
+		if err != nil || left == 0 {
+			return err
 		}
 		if err := b.stuck(ctx, s, progress, left); err != nil {
-			return time.Time{}, err
+			return err
 		}
 		time.Sleep(inputPoll)
 	}
-	progress = newProgress(arrivalGrace)
+}
+
+// awaitArrivals returns when n tasks are in the agents' queues.
+func (b *bench) awaitArrivals(ctx context.Context, s *subject, c contender, n int) (time.Time, error) {
+	if err := b.awaitTaken(ctx, s, c); err != nil {
+		return time.Time{}, err
+	}
+	progress := newProgress(arrivalGrace)
 	for {
 		arrived, err := b.broker.ready(c.queues...)
 		if err != nil {

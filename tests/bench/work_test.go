@@ -107,7 +107,7 @@ func TestStatus(t *testing.T) {
 		{report{}, 0},
 	} {
 		var m messages.AgentStatus
-		if refusal := d.DecodeAgentStatus(status(agentID(42), c.report, now), &m); refusal != nil {
+		if refusal := d.DecodeAgentStatus(status(agentID(42), "ready", c.report, now), &m); refusal != nil {
 			t.Fatalf("%+v is refused: %s", c.report, refusal.Text)
 		}
 		if m.AgentID != "bench-042" || m.CurrentLoad != c.load || m.ActiveTasks != c.report.active ||

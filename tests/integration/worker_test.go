@@ -72,9 +72,9 @@ func workAs(encoded string) int {
 	go h.letGo(os.Stdin)
 	err := agent.Run(ctx, agent.Config{
 		ID: spec.ID, Slots: spec.Slots, Capabilities: spec.Capabilities,
-		Interval: max(spec.Interval, time.Second),
-		Bus:      amqpbus.New(amqpbus.Config{URL: os.Getenv("RABBITMQ_URL"), Heartbeat: spec.Silence}),
-		Logger:   slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: likeZerolog})),
+		Interval: max(spec.Interval, time.Second), DrainTimeout: 10 * time.Second,
+		Bus:    amqpbus.New(amqpbus.Config{URL: os.Getenv("RABBITMQ_URL"), Heartbeat: spec.Silence}),
+		Logger: slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: likeZerolog})),
 	}, h.work)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "run the agent:", err)

@@ -1,0 +1,221 @@
+package integration
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"taskbus/coordinator/httpapi"
+)
+
+// What an agent refuses, and what it had begun and gave up, is done by another.
+func TestAgentGivesBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, quartet)
+	b := r.open()
+	c := r.start()
+	all := r.agents(c, b, 2, quartetIDs...)
+	for _, what := range []deed{deedRejectOnce, deedRetryOnce} {
+		id := "t-" + string(what)
+		b.offer(r.client, task(id, "build").doing(what))
+		if e := b.end(t, id); e.What != "succeeded" || e.Attempt != 2 || e.Dispatch != id+".2" {
+			t.Errorf("%s: %+v", what, e)
+		}
+		if by := b.begunBy(id); len(by) != 2 || by[0] == by[1] {
+			t.Errorf("%s: begun by %v, want two agents", what, by)
+		}
+	}
+	b.offer(r.client, task("t-fail", "build").doing(deedFail))
+	if e := b.end(t, "t-fail"); e.What != "failed" || e.Error != "this cannot be done" || e.Attempt != 1 {
+		t.Errorf("a failure is final: %+v", e)
+	}
+	if n := c.status().Counters; n.Results["rejected"] != 2 || n.Returned != 2 || n.Results["failed"] != 1 {
+		t.Errorf("counters %+v", n)
+	}
+	for _, a := range all {
+		a.retire()
+	}
+	r.close(c, b, map[string]string{"t-fail": "failed"})
+}
+
+// The same by bare AMQP: first the result, confirmed, then basic.reject.
+func TestRejectedByMessageThenByBroker(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, quartet)
+	b := r.open()
+	c := r.start()
+	r.online(c, "a1")
+	h := r.hand("a1", 2)
+	b.offer(r.client, task("t-1", "build"))
+	d := h.take()
+	b.enter(d)
+	said := h.result("t-1", d.DispatchID, "rejected")
+	said.Attempted = true
+	h.say(said)
+	c.awaitAgent("a1", "has its slot back before the message is", func(a httpapi.Agent) bool { return a.FreeSlots == 2 })
+	if err := d.amqp.Reject(false); err != nil {
+		t.Fatal(err)
+	}
+	a2 := r.agents(c, b, 2, "a2")["a2"]
+	if e := b.end(t, "t-1"); e.Agent != "a2" || e.Attempt != 2 {
+		t.Errorf("%+v", e)
+	}
+	a2.retire()
+	r.close(c, b, nil)
+}
+
+// hasty is pair with an accept timeout of one second.
+func hasty(t *testing.T) string {
+	return replaced(t, replaced(t, pair(t), "a1: {", "a1: {accept_timeout_seconds: 1, "), "a2: {", "a2: {accept_timeout_seconds: 1, ")
+}
+
+// A dispatch that nobody takes in time goes to another agent.
+func TestNotTakenInTime(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, replaced(t, hasty(t), "stale_agent_threshold_seconds: 3", "stale_agent_threshold_seconds: 60"))
+	b := r.open()
+	c := r.start()
+	r.reported(c, tracked("a1", 2)) // online, and nobody consumes its queue
+	b.offer(r.client, task("t-1", "build"))
+	r.awaitAttempt(c, "t-1", 1)
+	a2 := r.agents(c, b, 2, "a2")["a2"]
+	if e := b.end(t, "t-1"); e.Agent != "a2" || e.Attempt != 2 {
+		t.Errorf("%+v", e)
+	}
+	if n := c.metric(`taskbus_returned_total{cause="expired"}`); n != 1 {
+		t.Errorf("%v expired dispatches counted, want 1", n)
+	}
+	a2.retire()
+	r.close(c, b, nil)
+}
+
+// An agent that loses its connection while it works on what has outlived its accept
+// timeout keeps the work: it is given the same dispatch again, and carries on.
+func TestChannelLostWhileWorking(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, hasty(t))
+	b := r.open()
+	c := r.start()
+	user := "agent-" + r.broker.VHost // so that its connection alone can be closed
+	mine := r.broker.AddUser(t, user)
+	r.broker.SetPermissions(t, user, ".*", ".*", ".*")
+	a1 := r.agentAt(mine.URL, b, agentSpec{ID: "a1", Slots: 2})
+	c.awaitEligible("a1")
+	b.offer(r.client, task("t-1", "build").doing(deedHold))
+	b.runs(t, "t-1", 1)
+	a2 := r.agents(c, b, 2, "a2")["a2"] // might have it, if it came back for good
+	c.awaitWorking("a1")
+	taken := time.Now()
+	eventually(t, patience, "it has outlived its accept timeout", func() (bool, string) {
+		return time.Since(taken) > time.Second, ""
+	})
+	r.broker.Ctl(t, "close_all_user_connections", user, "closed by a test")
+	c.awaitStatus("it came back as expired", func(httpapi.Status) bool {
+		return c.metric(`taskbus_returned_total{cause="expired"}`) == 1
+	})
+	c.awaitStatus("and went out again", func(s httpapi.Status) bool { return s.Counters.Dispatched == 2 })
+	if v := c.task("t-1"); v.Agent != "a1" || v.DispatchID != "t-1.1" || v.Attempt != 1 {
+		t.Errorf("it is with %+v, want the same dispatch with a1", v)
+	}
+	r.empty("agent.a1") // the agent has it, again
+	a1.letGo("t-1")
+	if e := b.end(t, "t-1"); e.Agent != "a1" || e.Attempt != 1 || e.What != "succeeded" || e.Late {
+		t.Errorf("%+v", e)
+	}
+	if by := b.begunBy("t-1"); len(by) != 1 {
+		t.Errorf("begun by %v, want once", by)
+	}
+	a1.retire()
+	a2.retire()
+	r.close(c, b, nil)
+}
+
+// SIGKILL of the coordinator, at random moments, while agents refuse a stream of
+// tasks: what is on its way from task.reassign to the next agent is not lost.
+func TestCoordinatorKilledWhileWorkComesBack(t *testing.T) {
+	t.Parallel()
+	const tasks, kills = 240, 6
+	r := newRig(t, replaced(t, crowd, "assignment_timeout_seconds: 60", "assignment_timeout_seconds: 60\n  max_retry_attempts: 10"))
+	c := r.start()
+	l := newLedger()
+	for _, id := range []string{"a1", "a2", "a3", "a4"} {
+		h := r.hand(id, 400)
+		refused := 0
+		h.serve(l, func(d dispatch) error {
+			if d.Attempt == 1 {
+				refused++
+				return d.amqp.Reject(false)
+			}
+			return d.amqp.Ack(false)
+		})
+		h.beats(func() heartbeat { return beat(id, 0, 400) })
+	}
+	sent := r.stream(l, "t", tasks)
+	moments := rand.New(rand.NewPCG(1, 2))
+	secondTime := func() (n int) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for id, all := range l.dispatched {
+			if slices.ContainsFunc(all, func(o outcome) bool { return o.dispatchID != id+".1" }) {
+				n++
+			}
+		}
+		return n
+	}
+	for i := range kills {
+		// Each time after some more have gone out again, and while others are coming back.
+		goal := (i+1)*tasks/(2*kills) + moments.IntN(tasks/(4*kills))
+		eventually(t, 60*time.Second, "more work has come back and gone out again", func() (bool, string) {
+			n := secondTime()
+			return n >= goal, fmt.Sprintf("%d of %d", n, goal)
+		})
+		if n := secondTime(); n == tasks {
+			t.Fatalf("all had gone out again before kill %d: too few tasks for this machine", i+1)
+		}
+		c.kill()
+		c = r.start()
+	}
+	<-sent
+	eventually(t, 60*time.Second, "every task goes out a second time", func() (bool, string) {
+		n := secondTime()
+		return n == tasks, fmt.Sprintf("%d of %d", n, tasks)
+	})
+	c.awaitStatus("nothing waits", func(s httpapi.Status) bool { return s.Pending.Total == 0 && s.Pending.Dispatching == 0 })
+	r.empty("agent.a1", "agent.a2", "agent.a3", "agent.a4")
+	r.finish(c)
+	r.balanceReturned(l, kills)
+}
+
+// balanceReturned is balance for tasks that were refused once: two attempts each,
+// on different agents, and beyond that no more copies than kills, all marked.
+func (r *rig) balanceReturned(l *ledger, kills int) {
+	t := r.t
+	t.Helper()
+	r.empty("assignment.failed", "task.dead")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	extra := 0
+	for id := range l.acknowledged {
+		byAgent, unmarked := map[string]int{}, 0
+		for _, o := range l.dispatched[id] {
+			if o.payload != l.offered[id] {
+				t.Errorf("%s: %s got another payload than was sent", id, o.agent)
+			}
+			if !o.marked {
+				unmarked++
+			}
+			byAgent[o.agent]++
+		}
+		copies := len(l.dispatched[id]) - 2
+		if copies < 0 || len(byAgent) < 2 {
+			t.Errorf("lost: %s: %+v", id, l.dispatched[id])
+		}
+		if copies > kills || unmarked > 2 {
+			t.Errorf("%s: %d copies, %d unmarked: %+v", id, len(l.dispatched[id]), unmarked, l.dispatched[id])
+		}
+		extra += max(0, copies)
+	}
+	t.Logf("%d tasks refused once, %d kills: lost 0, %d copies, all marked", len(l.acknowledged), kills, extra)
+}
