@@ -68,12 +68,11 @@ func TestFlappingAgent(t *testing.T) {
 const vanishing = 500
 
 // multitude is a fleet of the vanishing, two slots each, and two survivors. It is
-// stale after four seconds. The queues are those of the classic profile: a quorum
-// queue is a cluster of its own to the broker, and the declaration of 500 of them
-// takes a small machine longer than all the rest of the test.
+// stale after four seconds. Its 500 quorum queues are declared within three seconds
+// on a machine of two cores, and cost the broker some 100 MB.
 func multitude() string {
 	var b strings.Builder
-	b.WriteString("queues: classic\nagents:\n")
+	b.WriteString("agents:\n")
 	for i := range vanishing {
 		fmt.Fprintf(&b, "  v%d: {capabilities: [code], max_concurrent_tasks: 2, health_check_interval: 1, priority: 1}\n", i)
 	}
@@ -104,6 +103,7 @@ func TestFiveHundredAgentsVanish(t *testing.T) {
 		beats := time.NewTicker(time.Second)
 		defer beats.Stop()
 		for {
+			last := time.Now()
 			all := make([]heartbeat, vanishing)
 			for i := range all {
 				all[i] = beat(fmt.Sprint("v", i), 0, 2)
@@ -111,7 +111,7 @@ func TestFiveHundredAgentsVanish(t *testing.T) {
 			reporter.tryPublish(bus.StreamStatus, inAMQP(all)...)
 			select {
 			case <-vanish:
-				silent <- time.Now()
+				silent <- last
 				return
 			case <-beats.C:
 			}
@@ -129,19 +129,20 @@ func TestFiveHundredAgentsVanish(t *testing.T) {
 	<-r.stream(l, "t", tasks)
 	c.awaitStatus("every task is in a queue", func(s httpapi.Status) bool { return s.Counters.Dispatched >= tasks && s.Pending.Total == 0 })
 	close(vanish)
-	last := <-silent
+	silence := <-silent
 	r.work(l, "s1", 1000)
 	r.work(l, "s2", 1000)
 	l.drained(t, 60*time.Second)
-	took := time.Since(last)
+	took := time.Since(silence)
 	// The threshold is 4 s; 5 s after it is what may pass until all is with others.
 	// The machine may be busy with other tests: as long again.
 	if limit := 4*time.Second + 2*5*time.Second; took > limit {
 		t.Errorf("all %d tasks were with the survivors %v after the last heartbeat, want within %v", tasks, took, limit)
 	}
-	s := c.status()
-	if s.Counters.TakenBack != tasks {
-		t.Errorf("%d taken back, want %d", s.Counters.TakenBack, tasks)
+	// The agents become stale one after the other, and what is taken from the first
+	// may go to the last before it is stale, too.
+	if n := c.status().Counters.TakenBack; n < tasks || n > 2*tasks {
+		t.Errorf("%d taken back, want %d and perhaps some twice", n, tasks)
 	}
 	t.Logf("%d tasks out of %d queues were with the survivors %v after the last heartbeat", tasks, vanishing, took)
 	r.finish(c)
@@ -190,8 +191,12 @@ func TestPlainPythonAgent(t *testing.T) {
 	for _, q := range all {
 		eventually(t, patience, q.TaskID+" is worked on", func() (bool, string) { return worked(q.TaskID), witness.log.tail(5) })
 	}
-	// It reports whenever one is done.
-	c.awaitAgent("generalist-1", "is idle again", func(a httpapi.Agent) bool { return a.FreeSlots == 5 && a.Leased == 0 })
+	// It reports whenever one is done: the last a second after it was begun. (What an
+	// earlier report says of slots may be wrong, see docs/messages.md on agent.status.)
+	last := time.Now().Add(900 * time.Millisecond)
+	c.awaitAgent("generalist-1", "is idle again", func(a httpapi.Agent) bool {
+		return a.LastHeartbeat.After(last) && a.FreeSlots == 5 && a.Leased == 0
+	})
 	if s := c.status(); s.Counters.TimedOut != 0 || s.Counters.Failed != 0 || s.Counters.Dispatched != 8 {
 		t.Errorf("counters %+v", s.Counters)
 	}

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -37,6 +38,8 @@ type agentSpec struct {
 	// Silence is the AMQP heartbeat: the broker notices within three times of it
 	// that the process has stopped. 0: the SDK's.
 	Silence time.Duration
+	// Drain is how long its handlers may go on after SIGTERM; 0: 10 s.
+	Drain time.Duration
 }
 
 // deed is what an agent does with a task.
@@ -72,7 +75,7 @@ func workAs(encoded string) int {
 	go h.letGo(os.Stdin)
 	err := agent.Run(ctx, agent.Config{
 		ID: spec.ID, Slots: spec.Slots, Capabilities: spec.Capabilities,
-		Interval: max(spec.Interval, time.Second), DrainTimeout: 10 * time.Second,
+		Interval: max(spec.Interval, time.Second), DrainTimeout: cmp.Or(spec.Drain, 10*time.Second),
 		Bus:    amqpbus.New(amqpbus.Config{URL: os.Getenv("RABBITMQ_URL"), Heartbeat: spec.Silence}),
 		Logger: slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: likeZerolog})),
 	}, h.work)
