@@ -101,6 +101,31 @@ func (b *reportBuilder) status(s coordinator.AgentStatus) *reportBuilder { b.Sta
 func (b *reportBuilder) stamped(t time.Time) *reportBuilder              { b.Timestamp = t; return b }
 func (b *reportBuilder) fromPast() *reportBuilder                        { b.past = true; return b }
 
+// running says exactly what the agent runs; without ids: nothing.
+func (b *reportBuilder) running(ids ...coordinator.TaskID) *reportBuilder {
+	b.ActiveTasks = append([]coordinator.TaskID{}, ids...)
+	b.Active = len(ids)
+	return b
+}
+
+// resultBuilder describes a task.result: says("a", "t1").failed().
+type resultBuilder struct{ coordinator.Result }
+
+// says is the word of an agent that it has done its latest attempt of the task.
+func says(agent coordinator.AgentID, task coordinator.TaskID) *resultBuilder {
+	return &resultBuilder{coordinator.Result{Task: task, Agent: agent}}
+}
+
+func (b *resultBuilder) of(dispatchID string) *resultBuilder      { b.DispatchID = dispatchID; return b }
+func (b *resultBuilder) stamped(t time.Time) *resultBuilder       { b.Timestamp = t; return b }
+func (b *resultBuilder) but(o coordinator.Outcome) *resultBuilder { b.Outcome = o; return b }
+
+// gaveUp: it had begun, could not go on, and gives it back.
+func (b *resultBuilder) gaveUp() *resultBuilder {
+	b.Outcome, b.Attempted = coordinator.OutcomeRejected, true
+	return b
+}
+
 // rig drives an engine in virtual time. Its methods return what the engine
 // asked for, one line for each effect (see describe).
 type rig struct {
@@ -199,6 +224,67 @@ func (r *rig) giveBack(d coordinator.Dispatch) []string {
 	return r.apply(coordinator.TaskReturned{
 		Handle: r.last, Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Tried: d.Tried, Cause: coordinator.ReturnRejected,
 	})
+}
+
+// returns delivers a dispatch that came back for that cause; again: the broker had
+// handed it out before.
+func (r *rig) returns(d coordinator.Dispatch, cause coordinator.ReturnCause, again bool) []string {
+	r.last++
+	return r.apply(coordinator.TaskReturned{
+		Handle: r.last, Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Tried: d.Tried, Failed: d.Failed,
+		Cause: cause, Redelivered: again,
+	})
+}
+
+// tell is a result that arrives at this moment.
+func (r *rig) tell(b *resultBuilder) []string {
+	if b.Timestamp.IsZero() {
+		b.Timestamp = r.now
+	}
+	return r.apply(coordinator.ResultReported{Result: b.Result, Live: true})
+}
+
+// give assigns a task and confirms its dispatch.
+func (r *rig) give(b *taskBuilder) coordinator.Dispatch {
+	r.t.Helper()
+	before := len(r.dispatches)
+	r.assign(b)
+	if len(r.dispatches) == before {
+		r.t.Fatalf("%s was not dispatched", b.ID)
+	}
+	r.confirm(r.latest().Handle)
+	return r.latest()
+}
+
+// look is what the broker says of the agent's queue.
+func (r *rig) look(id coordinator.AgentID, ready, consumers int) []string {
+	return r.apply(coordinator.QueueSeen{Agent: id, Ready: ready, Consumers: consumers})
+}
+
+// withdraw asks to cancel a task.
+func (r *rig) withdraw(id coordinator.TaskID) []string {
+	return r.apply(coordinator.CancelRequested{Task: id, Reason: "not wanted", Token: 7})
+}
+
+// seen is the agent as operators see it.
+func (r *rig) seen(id coordinator.AgentID) coordinator.AgentSnapshot {
+	r.t.Helper()
+	for _, a := range r.Snapshot(r.now).Agents {
+		if a.Spec.ID == id {
+			return a
+		}
+	}
+	r.t.Fatalf("no agent %s", id)
+	return coordinator.AgentSnapshot{}
+}
+
+// slots fails the test unless the agent has so many tasks and so many free slots.
+func (r *rig) slots(id coordinator.AgentID, inFlight, free int) {
+	r.t.Helper()
+	if a := r.seen(id); a.InFlight != inFlight || a.Free != free {
+		r.t.Fatalf("%s has %d in flight and %d free, want %d and %d", id, a.InFlight, a.Free, inFlight, free)
+	}
+	checkIndexes(r.t, r.Engine)
 }
 
 func (r *rig) settle(h coordinator.Handle, o coordinator.PublishOutcome) []string {

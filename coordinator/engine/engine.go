@@ -117,7 +117,7 @@ func (e *Engine) runDue(now time.Time) {
 		case dutyRetry:
 			e.retryDue(now, t.task)
 		case dutyStale:
-			e.becameStale(now, t.agent)
+			e.watch(now, t.agent)
 		case dutyBudget:
 			e.retryAffordable(now)
 		case dutyRecheck:

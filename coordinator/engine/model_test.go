@@ -219,7 +219,9 @@ func (m *model) seen(now time.Time, ev coordinator.QueueSeen) {
 		a.hadConsumer = true
 		if a.state == coordinator.AgentGone {
 			a.enter(now, coordinator.AgentOnline)
-			m.tick(now)
+			if now.Sub(a.heard) >= m.policy.Settings.StaleAfter && !now.Before(m.graceEnd) {
+				a.state = coordinator.AgentStale
+			}
 		}
 	case a.hadConsumer && a.state == coordinator.AgentOnline:
 		a.enter(now, coordinator.AgentGone)

@@ -183,16 +183,19 @@ func (e *Engine) queueSeen(now time.Time, ev coordinator.QueueSeen) {
 	}
 }
 
-// comeBack is the return of an agent whose consumer had gone.
+// comeBack is the return of an agent whose consumer had gone: to what its reports
+// say of it.
 func (e *Engine) comeBack(now time.Time, a *agent) {
-	state := coordinator.AgentOnline
-	if a.report.Status == coordinator.StatusOffline {
-		state = coordinator.AgentOffline
+	switch {
+	case a.report.Status == coordinator.StatusOffline:
+		e.enter(now, a, coordinator.AgentOffline)
+	case !e.silentAt(a).After(now):
+		e.enter(now, a, coordinator.AgentStale)
+	default:
+		e.enter(now, a, coordinator.AgentOnline)
+		e.watch(now, a)
+		e.wake(now, a)
 	}
-	e.enter(now, a, state)
-	e.watch(now, a) // it may be stale by now
-	e.fleet.refresh(a)
-	e.wake(now, a)
 }
 
 // ordered carries out an operator's order.

@@ -345,8 +345,12 @@ func (h *history) completed(f *coordinator.Completed) error {
 	if f.Result.Outcome == coordinator.OutcomeFailed {
 		how = gaveUp
 	}
-	if h.l.attempt(f.Result.Task, f.Result.Agent, f.Attempt) == nil {
-		return fmt.Errorf("%s is done by %s, which never had attempt %d", f.Result.Task, f.Result.Agent, f.Attempt)
+	had := false
+	for _, a := range h.l.life(f.Result.Task).attempts {
+		had = had || a.Agent == f.Result.Agent
+	}
+	if !had { // one that had another attempt may mistake its dispatch id: done is done
+		return fmt.Errorf("%s is done by %s, which never had it", f.Result.Task, f.Result.Agent)
 	}
 	live, err := h.l.end(f.Result.Task, how)
 	for _, a := range live {

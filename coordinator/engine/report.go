@@ -95,29 +95,29 @@ func (a *agent) list(ids []coordinator.TaskID) {
 	}
 }
 
-// watch sets the moment at which silence makes the agent stale: StaleAfter after
-// its last report, but not within the grace of a session that has just opened.
-// Only who is online can become stale.
+// watch sees to it that silence makes the agent stale: StaleAfter after its last
+// report, but not within the grace of a session that has just opened. Only who is
+// online can become stale. A timer that is set already is left as it is: when it is
+// due the question is asked again, and that costs less than a timer moved with
+// every heartbeat.
 func (e *Engine) watch(now time.Time, a *agent) {
 	if a.state != coordinator.AgentOnline {
-		e.timers.cancel(&a.stale)
 		return
 	}
-	at := a.heard.Add(e.policy.Settings.StaleAfter)
-	if at.Before(e.graceEnd) {
-		at = e.graceEnd
+	switch at := e.silentAt(a); {
+	case !at.After(now):
+		e.enter(now, a, coordinator.AgentStale)
+	case a.stale.index < 0, at.Before(a.stale.at):
+		e.timers.schedule(&a.stale, at)
 	}
-	if !at.After(now) {
-		e.timers.cancel(&a.stale)
-		e.becameStale(now, a)
-		return
-	}
-	e.timers.schedule(&a.stale, at)
 }
 
-// becameStale runs when an agent has been silent for StaleAfter.
-func (e *Engine) becameStale(now time.Time, a *agent) {
-	e.enter(now, a, coordinator.AgentStale)
+// silentAt is when the agent will have been silent for too long.
+func (e *Engine) silentAt(a *agent) time.Time {
+	if at := a.heard.Add(e.policy.Settings.StaleAfter); at.After(e.graceEnd) {
+		return at
+	}
+	return e.graceEnd
 }
 
 // maxStrangers bounds the memory of refused senders; beyond it the first

@@ -41,6 +41,8 @@ func (e *Engine) resulted(now time.Time, ev coordinator.ResultReported) {
 		e.resultOfLease(now, ev, t)
 	case contains(t.tried, r.Agent) && attempt < t.attempt:
 		e.resultOfFormer(now, ev, t)
+	case attempt > 0 && attempt < t.attempt: // of a dispatch before this life of the task
+		e.refuseResult(ev, coordinator.ResultLate)
 	default:
 		e.refuseResult(ev, coordinator.ResultWrongAgent)
 	}

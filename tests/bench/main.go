@@ -31,6 +31,7 @@ type options struct {
 	program string
 	profile string
 	only    string
+	agents  bool
 }
 
 // The parts of a run, in their order.
@@ -153,6 +154,7 @@ func parseFlags(args []string) (options, error) {
 	f.StringVar(&o.program, "program", "bin/taskbus", "the service to measure")
 	f.StringVar(&o.only, "only", "", "measure one part alone: "+strings.Join(parts, ", "))
 	f.StringVar(&o.profile, "profile", "", "instead of measuring, profile the service under full load into this directory")
+	f.BoolVar(&o.agents, "agents", false, "with --profile: light agents take the tasks and publish results")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -255,7 +257,7 @@ func (b *bench) collectResults(ctx context.Context, r *results) error {
 	pair := audiences()
 	for i := range b.options.pairs {
 		for _, a := range pair {
-			run, err := b.results(ctx, a, b.loopTasks())
+			run, err := b.results(ctx, a, b.resultsTasks())
 			if err != nil {
 				return fmt.Errorf("read by %s: %w", a.name, err)
 			}
@@ -268,18 +270,19 @@ func (b *bench) collectResults(ctx context.Context, r *results) error {
 	return nil
 }
 
-// loopTasks is how many tasks a run with results has: each is twice as much work
-// for the broker.
-func (b *bench) loopTasks() int { return max(1, b.options.tasks/2) }
+// Runs with results have fewer tasks: each is twice as much work for the broker, and
+// with agents of the SDK for everybody.
+func (b *bench) resultsTasks() int { return max(1, b.options.tasks/2) }
+func (b *bench) cycleTasks() int   { return max(1, b.options.tasks/3) }
 
 // collectCycle measures the whole way with agents of the SDK.
 func (b *bench) collectCycle(ctx context.Context, r *results) error {
-	rounds, trickle := 2, 8*time.Second
+	rounds, trickle := 2, 5*time.Second
 	if b.options.quick {
-		rounds, trickle = 1, 4*time.Second
+		rounds, trickle = 1, 3*time.Second
 	}
 	for i := range rounds {
-		run, err := b.cycle(ctx, b.loopTasks(), trickle)
+		run, err := b.cycle(ctx, b.cycleTasks(), trickle)
 		if err != nil {
 			return err
 		}

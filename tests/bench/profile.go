@@ -8,7 +8,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
+
+	"taskbus/coordinator/bus"
 )
 
 // profileLength is how much of the full load is looked at.
@@ -29,6 +32,11 @@ func (b *bench) profile(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
+	if b.options.agents {
+		if _, err := s.with(ctx, b, "light", bus.StreamResult, strconv.Itoa(b.options.tasks)); err != nil {
+			return err
+		}
+	}
 	if _, err := b.prepareBacklog(s, c, b.options.tasks); err != nil {
 		return err
 	}

@@ -1,0 +1,162 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// TestCancel: in every state of the task. Each row says what the cancel brings, and
+// then what follows.
+func TestCancel(t *testing.T) {
+	type then struct {
+		do   func(r *rig) []string
+		want []string
+	}
+	again := then{func(r *rig) []string { return r.withdraw("t") }, nil}
+	with := func(s then, want ...string) then { s.want = want; return s }
+	deliver := then{do: func(r *rig) []string { return r.assign(job("t")) }}
+	redeliver := then{do: func(r *rig) []string { return r.redeliver(job("t")) }}
+	settled := func(o coordinator.PublishOutcome) then {
+		return then{do: func(r *rig) []string { return r.settle(r.dispatches[0].Handle, o) }}
+	}
+	result := func(o coordinator.Outcome) then {
+		return then{do: func(r *rig) []string { return r.tell(says("a", "t").of("t.1").but(o)) }}
+	}
+	returned := func(again bool) then {
+		return then{do: func(r *rig) []string { return r.returns(r.dispatches[0], coordinator.ReturnRejected, again) }}
+	}
+	lost := then{do: func(r *rig) []string {
+		return append(r.apply(coordinator.SessionLost{}), r.apply(coordinator.SessionOpened{})...)
+	}}
+	wait := func(d time.Duration) then { return then{do: func(r *rig) []string { return r.pass(d) }} }
+
+	waiting := func(r *rig) {
+		r.hear(beat("a").running("x"))
+		r.hear(beat("b").running("y"))
+		r.assign(job("t"))
+	}
+	dispatching := func(r *rig) { r.assign(lasting("t", 10*time.Second)) }
+	leased := func(r *rig) { r.give(lasting("t", 10*time.Second)) }
+	tests := []struct {
+		name   string
+		before func(r *rig)
+		want   []string
+		then   []then
+	}{
+		{"pending", waiting, []string{"fail t cancelled", "cancel t: done"}, []then{
+			with(again, "cancel t: done"),
+			with(deliver, "ack 2", "duplicate t"),
+			with(redeliver, "fail t cancelled"), // nobody knows whether the failure got through
+		}},
+		{"back, and waiting to be tried again", func(r *rig) {
+			leased(r)
+			r.returns(r.latest(), coordinator.ReturnExpired, false)
+		}, []string{"fail t cancelled", "cancel t: done"}, []then{with(wait(time.Minute))}},
+		{"on its way: told when it has arrived", dispatching, []string{"cancel t: asked"}, []then{
+			with(settled(coordinator.PublishConfirmed), "ack 1", "withdraw t.1 a"),
+			with(result(coordinator.OutcomeCancelled), "completed t.1 a cancelled"),
+			with(again, "cancel t: too late"),
+			with(redeliver, "ack 2"), // it has been told: not a second time
+		}},
+		{"on its way, and nacked", dispatching, []string{"cancel t: asked"}, []then{
+			with(settled(coordinator.PublishRejected), "fail t cancelled"),
+		}},
+		{"on its way, and the session is lost", dispatching, []string{"cancel t: asked"}, []then{
+			with(lost),
+			with(redeliver, "withdraw t.1 a", "fail t cancelled"), // it may have arrived
+		}},
+		{"on its way, and never sent", dispatching, []string{"cancel t: asked"}, []then{
+			with(settled(coordinator.PublishAbandoned)), with(lost),
+			with(redeliver, "fail t cancelled"),
+		}},
+		{"with its agent, which stops", leased, []string{"withdraw t.1 a", "cancel t: asked"}, []then{
+			with(again, "withdraw t.1 a", "cancel t: asked"),
+			with(result(coordinator.OutcomeCancelled), "completed t.1 a cancelled"),
+			with(returned(false), "ack 2"),
+		}},
+		{"with its agent, which had done it", leased, []string{"withdraw t.1 a", "cancel t: asked"}, []then{
+			with(result(coordinator.OutcomeSucceeded), "completed t.1 a succeeded"),
+			with(again, "cancel t: too late"),
+		}},
+		{"with its agent, which gives it back", leased, []string{"withdraw t.1 a", "cancel t: asked"}, []then{
+			with(result(coordinator.OutcomeRejected), "given back t.1 a"),
+			with(returned(false), "fail t cancelled"), // to nobody else
+			with(returned(false), "ack 3"),
+		}},
+		{"with its agent, which says nothing", leased, []string{"withdraw t.1 a", "cancel t: asked"}, []then{
+			with(wait(11*time.Second), "fail t cancelled"), // not task_timeout, and it has been told already
+			with(again, "cancel t: too late"),
+			with(redeliver, "ack 2"),
+		}},
+		{"with a plain agent, that has let go of it", func(r *rig) {
+			r.install(policyOf(worker("c")))
+			r.hear(beat("c"))
+			leased(r)
+			r.pass(time.Second)
+			r.hear(beat("c").active(1))
+		}, []string{"withdraw t.1 c", "cancel t: asked"}, []then{
+			with(returned(false), "fail t cancelled"), // it refused it, and nobody else gets it
+		}},
+		{"not seen yet", func(*rig) {}, []string{"cancel t: noted"}, []then{
+			with(again, "cancel t: noted"),
+			with(deliver, "fail t cancelled"),
+			with(deliver, "ack 2", "duplicate t"),
+		}},
+		{"ended", func(r *rig) {
+			leased(r)
+			r.tell(says("a", "t"))
+		}, []string{"cancel t: too late"}, nil},
+		{"given up with its session", func(r *rig) {
+			waiting(r)
+			lost.do(r)
+		}, []string{"cancel t: noted"}, []then{with(redeliver, "fail t cancelled")}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := tracking(t, policyOf(worker("a"), worker("b")).set(func(s *coordinator.Settings) { s.StaleAfter = time.Hour }))
+			tt.before(r)
+			want(t, r.withdraw("t"), tt.want...)
+			for _, s := range tt.then {
+				want(t, s.do(r), s.want...)
+				checkIndexes(t, r.Engine)
+			}
+		})
+	}
+}
+
+// TestCancelSays: who asked reads who has the task, and the failure says why.
+func TestCancelSays(t *testing.T) {
+	r := tracking(t, policyOf(worker("a")))
+	r.give(job("t1"))
+	r.assign(job("t2"))
+	for _, f := range r.Apply(r.now, coordinator.CancelRequested{Task: "t1", Reason: "a typo", Token: 3}, nil) {
+		switch f := f.(type) {
+		case coordinator.Withdraw:
+			if f.Agent != "a" || f.DispatchID != "t1.1" || f.Reason != "a typo" || f.Token != 3 {
+				t.Errorf("withdraw %+v", f)
+			}
+		case coordinator.CancelAnswered:
+			if f.Agent != "a" || f.Token != 3 || f.State != coordinator.CancelAsked {
+				t.Errorf("answer %+v", f)
+			}
+		}
+	}
+	r.apply(coordinator.CancelRequested{Task: "t2", Reason: "a typo"})
+	if f := r.failures[0].Failure; f.Text != "a typo" || f.Reason != coordinator.ReasonCancelled {
+		t.Errorf("failure %+v", f)
+	}
+}
+
+// TestTombstonesAreBounded: cancels of tasks that never come are forgotten like any
+// other id.
+func TestTombstonesAreBounded(t *testing.T) {
+	r := tracking(t, policyOf(worker("a")).set(func(s *coordinator.Settings) { s.DedupeMaxIDs = 100 }))
+	for i := range 5000 {
+		r.withdraw(coordinator.TaskID(rune('A' + i)))
+	}
+	if n := r.memory.size(); n > 100 {
+		t.Errorf("%d ids remembered, want at most 100", n)
+	}
+}

@@ -1,0 +1,266 @@
+package engine
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"taskbus/coordinator"
+)
+
+// joins makes a policy whose discovery admits agents x*, at most three of them with
+// two slots each, that can do go or py.
+func (b *policyBuilder) joins() *policyBuilder {
+	b.Discovery = &coordinator.Discovery{
+		Agents: []string{"x*"}, Capabilities: []string{"go", "py"}, MaxAgents: 3, MaxConcurrent: 2,
+		ForgetAfter: time.Minute,
+		Template:    coordinator.AgentSpec{Rank: 3, HealthCheckInterval: interval, Timeout: time.Minute, AcceptTimeout: time.Minute},
+	}
+	return b
+}
+
+// offering announces capabilities, two slots, and nothing running.
+func (b *reportBuilder) offering(capabilities ...string) *reportBuilder {
+	b.Capabilities = capabilities
+	return b.running().available(2)
+}
+
+func (b *reportBuilder) consuming(queue string) *reportBuilder { b.Queue = queue; return b }
+
+func (r *rig) fleetIDs() (ids []string) {
+	for _, a := range r.fleet.agents {
+		ids = append(ids, string(a.spec.ID))
+	}
+	return ids
+}
+
+// TestJoin: an agent that announces itself is part of the fleet a moment later, gets
+// work once its queue exists, and leaves when it has been gone for ForgetAfter.
+func TestJoin(t *testing.T) {
+	r := boot(t, policyOf(worker("a")).route("go", "go").joins())
+	want(t, r.assign(job("early").kind("go")), "fail early no_eligible_agents")
+	want(t, r.hear(beat("x1").offering("go")))
+	want(t, r.pass(joinDelay-1))
+	want(t, r.pass(1), "ensure agent.x1", "agent x1 online")
+	if a := r.seen("x1"); !a.Discovered || a.Spec.MaxConcurrent != 2 || a.Eligibility != coordinator.QueueMissing {
+		t.Errorf("joined as %+v", a)
+	}
+	want(t, r.assign(job("t").kind("go")))
+	want(t, r.apply(coordinator.QueueChecked{Agent: "x1", Exists: true}), "dispatch t.1 x1")
+	r.confirm(r.last)
+
+	r.pass(time.Second)
+	want(t, r.hear(beat("x1").offering("go").status(coordinator.StatusOffline)), "agent x1 offline", "take back agent.x1")
+	want(t, r.pass(59*time.Second))
+	want(t, r.hear(beat("x1").offering("go")), "agent x1 online", "leave agent.x1") // just in time: its minute begins anew
+	r.pass(time.Second)
+	want(t, r.hear(beat("x1").offering("go").status(coordinator.StatusOffline)), "agent x1 offline", "take back agent.x1")
+	want(t, r.pass(time.Minute), "fail t task_timeout", "withdraw t.1 x1") // confirmed 121 s ago; it keeps its place until then
+	want(t, r.look("x1", 0, 0), "leave agent.x1")
+	r.pass(time.Minute + joinDelay)
+	if ids := r.fleetIDs(); !slices.Equal(ids, []string{"a"}) {
+		t.Errorf("the fleet is %v, want a alone", ids)
+	}
+	checkIndexes(t, r.Engine)
+}
+
+// TestNotAdmitted: everything is an allow-list.
+func TestNotAdmitted(t *testing.T) {
+	tests := []struct {
+		name   string
+		report *reportBuilder
+		want   string
+	}{
+		{"id", beat("y1").offering("go"), "refused y1 not_admitted first"},
+		{"capability", beat("x1").offering("go", "root"), "refused x1 not_admitted first"},
+		{"no capability", beat("x1").offering(), "refused x1 not_admitted first"},
+		{"a queue of Taskbus", beat("x1").offering("go").consuming("task.assign"), "refused x1 not_admitted first"},
+		{"the queue of somebody else", beat("x1").offering("go").consuming("agent.a"), "refused x1 not_admitted first"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := ready(t, policyOf(worker("a")).joins())
+			want(t, r.hear(tt.report), tt.want)
+			want(t, r.pass(time.Second))
+		})
+	}
+	t.Run("discovery is off", func(t *testing.T) {
+		want(t, ready(t, policyOf(worker("a"))).hear(beat("x1").offering("go")), "refused x1 unknown_agent first")
+	})
+	t.Run("one goes before it has come", func(t *testing.T) {
+		r := ready(t, policyOf(worker("a")).joins())
+		r.hear(beat("x1").offering("go"))
+		r.hear(beat("x1").offering("go").status(coordinator.StatusOffline))
+		want(t, r.pass(time.Second))
+	})
+	t.Run("too many, and two with one queue", func(t *testing.T) {
+		r := ready(t, policyOf(worker("a")).joins())
+		r.hear(beat("x1").offering("go").consuming("q"))
+		r.hear(beat("x2").offering("go").consuming("q"))
+		r.hear(beat("x3").offering("go"))
+		want(t, r.hear(beat("x4").offering("go")), "refused x4 not_admitted first") // the fourth of 3
+		want(t, r.pass(joinDelay), "refused x2 not_admitted first",
+			"ensure q", "agent x1 online", "ensure agent.x3", "agent x3 online")
+	})
+}
+
+// TestAnnouncedAnew: an agent that has joined may change what it offers, within the
+// rules.
+func TestAnnouncedAnew(t *testing.T) {
+	r := boot(t, policyOf().route("py", "py").joins())
+	r.hear(beat("x1").offering("go"))
+	r.pass(joinDelay)
+	r.apply(coordinator.QueueChecked{Agent: "x1", Exists: true})
+	want(t, r.hear(beat("x1").offering("root")), "refused x1 not_admitted first") // heard, but it stays what it was
+	want(t, r.hear(beat("x1").offering("py")))
+	want(t, r.pass(joinDelay))
+	want(t, r.assign(job("t").kind("py")), "dispatch t.1 x1")
+}
+
+// TestPolicyOverDiscovery: what agents.yaml lists is not discovered, and who is not
+// admitted any more leaves.
+func TestPolicyOverDiscovery(t *testing.T) {
+	r := boot(t, policyOf().joins())
+	r.hear(beat("x1").offering("go"))
+	r.hear(beat("x2").offering("go"))
+	r.pass(joinDelay)
+	r.hear(beat("x3").offering("go")) // is about to, when …
+	r.install(policyOf(worker("x1"), worker("x3")).joins())
+	r.pass(joinDelay)
+	if ids := r.fleetIDs(); !slices.Equal(ids, []string{"x1", "x2", "x3"}) || r.seen("x1").Discovered || !r.seen("x2").Discovered {
+		t.Errorf("the fleet is %v", ids)
+	}
+	checkIndexes(t, r.Engine)
+	r.install(policyOf(worker("x1")))
+	if ids := r.fleetIDs(); !slices.Equal(ids, []string{"x1"}) {
+		t.Errorf("the fleet is %v, want x1 alone", ids)
+	}
+	checkIndexes(t, r.Engine)
+}
+
+// TestJoiningHistories: whoever comes and goes, and whatever the policy lists
+// meanwhile, the fleet keeps to the rules, its indexes hold, slots come back, and
+// the history repeats.
+func TestJoiningHistories(t *testing.T) {
+	ids := []coordinator.AgentID{"a", "x1", "x2", "x3", "x4", "y"}
+	rapid.Check(t, func(t *rapid.T) {
+		e, now := New(), epoch
+		var steps []step
+		var open []*coordinator.Dispatch
+		handle := coordinator.Handle(0)
+		apply := func(ev coordinator.Event) {
+			effects := e.Apply(now, ev, nil)
+			steps = append(steps, step{now, ev, effects})
+			t.Logf("%s  %s", now.Format("15:04:05.000"), showEvent(ev))
+			for _, f := range effects {
+				t.Logf("                → %s", describe(f))
+				if d, ok := f.(*coordinator.Dispatch); ok {
+					open = append(open, d)
+				}
+			}
+			checkIndexes(t, e)
+			joined := 0
+			queues := make(map[string]bool)
+			for _, a := range e.fleet.agents {
+				if e.joining.has(a.spec.ID) {
+					joined++
+				}
+				if queues[a.spec.Queue] {
+					t.Fatalf("two agents have the queue %s", a.spec.Queue)
+				}
+				queues[a.spec.Queue] = true
+			}
+			if joined > 3 {
+				t.Fatalf("%d agents have joined, at most 3 may", joined)
+			}
+		}
+		policy := func(t *rapid.T) {
+			p := policyOf().set(func(s *coordinator.Settings) { s.StaleAfter = time.Minute })
+			for _, id := range ids[:3] {
+				if rapid.Bool().Draw(t, string(id)+" is listed") {
+					p.Agents = append(p.Agents, worker(id).can("go").AgentSpec)
+				}
+			}
+			if rapid.IntRange(0, 3).Draw(t, "discovery is off at 3") < 3 {
+				p.joins()
+			}
+			apply(coordinator.PolicyChanged{Policy: &p.Policy})
+		}
+		policy(t)
+		apply(coordinator.SessionOpened{})
+		report := func(t *rapid.T) {
+			id := rapid.SampledFrom(ids).Draw(t, "agent")
+			b := beat(id).offering(someOf(t, "capabilities", []string{"go", "py", "root"}, 2)...).stamped(now)
+			b.Queue = rapid.SampledFrom([]string{"", "", "q1", "task.assign", "agent.a"}).Draw(t, "queue")
+			b.MaxConcurrent = rapid.IntRange(0, 4).Draw(t, "slots")
+			if rapid.IntRange(0, 3).Draw(t, "offline at 3") == 3 {
+				b.Status = coordinator.StatusOffline
+			}
+			apply(coordinator.AgentReported{Report: b.AgentReport, Live: true})
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"": func(*rapid.T) {}, "policy": policy, "report": report, "report again": report, "report once more": report,
+			"task": func(t *rapid.T) {
+				handle++
+				task := job(coordinator.TaskID(fmt.Sprint("t", handle))).needs(rapid.SampledFrom([]string{"go", "py"}).Draw(t, "needs"))
+				task.AcceptedAt = now
+				apply(coordinator.TaskReceived{Handle: handle, Task: &task.Task})
+			},
+			"settle": func(t *rapid.T) {
+				if len(open) == 0 {
+					t.Skip("nothing is on its way")
+				}
+				apply(coordinator.DispatchSettled{Handle: open[0].Handle, Outcome: coordinator.PublishConfirmed})
+				if rapid.Bool().Draw(t, "done") {
+					apply(coordinator.ResultReported{Result: coordinator.Result{Task: open[0].Task.ID, Agent: open[0].Agent, Timestamp: now}, Live: true})
+				}
+				open = open[1:]
+			},
+			"queue": func(t *rapid.T) {
+				apply(coordinator.QueueChecked{Agent: rapid.SampledFrom(ids).Draw(t, "agent"), Exists: true})
+			},
+			"look": func(t *rapid.T) {
+				apply(coordinator.QueueSeen{
+					Agent: rapid.SampledFrom(ids).Draw(t, "agent"),
+					Ready: rapid.IntRange(0, 1).Draw(t, "ready"), Consumers: rapid.IntRange(0, 1).Draw(t, "consumers"),
+				})
+			},
+			"time": func(t *rapid.T) {
+				now = now.Add(rapid.SampledFrom([]time.Duration{50 * time.Millisecond, time.Second, time.Minute}).Draw(t, "by"))
+				apply(coordinator.Tick{})
+			},
+		})
+		for _, d := range open {
+			apply(coordinator.DispatchSettled{Handle: d.Handle, Outcome: coordinator.PublishConfirmed})
+		}
+		open = nil
+		for range 5 { // the waiting fail, leases end, who has gone is forgotten
+			now = now.Add(5 * time.Minute)
+			apply(coordinator.Tick{})
+			for _, d := range open {
+				apply(coordinator.DispatchSettled{Handle: d.Handle, Outcome: coordinator.PublishConfirmed})
+			}
+			open = nil
+			for _, a := range slices.Clone(e.fleet.agents) {
+				apply(coordinator.QueueSeen{Agent: a.spec.ID})
+				apply(coordinator.AgentReported{Report: beat(a.spec.ID).running().status(coordinator.StatusOffline).stamped(now).AgentReport, Live: true})
+				apply(coordinator.QueueSeen{Agent: a.spec.ID})
+			}
+		}
+		for _, a := range e.fleet.agents {
+			if e.joining.has(a.spec.ID) || len(a.open) > 0 || a.uncovered > 0 {
+				t.Fatalf("%s is left, joined %v, %d on its account", a.spec.ID, e.joining.has(a.spec.ID), len(a.open))
+			}
+		}
+		again := New()
+		for _, s := range steps {
+			if effects := again.Apply(s.at, s.event, nil); !reflect.DeepEqual(effects, s.effects) {
+				t.Fatalf("%s: the same history gives other effects", showEvent(s.event))
+			}
+		}
+	})
+}

@@ -1,0 +1,229 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// TestWhoCountsAsTried: and on whom a task has failed, for every way back. a had
+// it; b gets it next.
+func TestWhoCountsAsTried(t *testing.T) {
+	const (
+		rejected = coordinator.ReturnRejected
+		expired  = coordinator.ReturnExpired
+		limit    = coordinator.ReturnDeliveryLimit
+		taken    = coordinator.ReturnTakenBack
+	)
+	type agents = []coordinator.AgentID
+	had := agents{"a"}
+	tests := []struct {
+		name          string
+		before        func(r *rig)
+		cause         coordinator.ReturnCause
+		again         bool
+		tried, failed agents
+	}{
+		{"refused", func(r *rig) { r.tell(says("a", "t").but(coordinator.OutcomeRejected)) }, rejected, false, had, nil},
+		{"refused without a word", nil, rejected, false, had, nil},
+		{"had begun and gave it up", func(r *rig) { r.tell(says("a", "t").gaveUp()) }, rejected, false, had, had},
+		{"not taken in time", nil, expired, false, had, nil},
+		{"it was running when the channel was lost, and it does not say that it goes on", func(r *rig) {
+			r.hear(beat("a").running("t"))
+			r.pass(time.Second)
+			r.hear(beat("a").running())
+		}, expired, false, had, had},
+		{"handed out too often", nil, limit, false, had, had},
+		{"taken out of its queue", nil, taken, false, nil, nil}, // nobody had it in hand
+		{"taken out of its queue, and it had had it in hand", nil, taken, true, had, had},
+		{"taken out of its queue, and it had said that it runs it", func(r *rig) { r.hear(beat("a").running("t")) }, taken, false, had, had},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := tracking(t, policyOf(worker("a"), worker("b")))
+			d := r.give(job("t"))
+			r.pass(time.Second)
+			if tt.before != nil {
+				tt.before(r)
+			}
+			r.hear(beat("a").running().status(coordinator.StatusOffline))
+			r.returns(d, tt.cause, tt.again)
+			r.pass(250 * time.Millisecond) // the longest first back-off
+			d = r.latest()
+			if d.Agent != "b" || d.Attempt != 2 || !slices.Equal(d.Tried, tt.tried) || !slices.Equal(d.Failed, tt.failed) {
+				t.Errorf("attempt %d to %s, tried %v, failed %v; want 2 to b, %v, %v", d.Attempt, d.Agent, d.Tried, d.Failed, tt.tried, tt.failed)
+			}
+			checkIndexes(t, r.Engine)
+		})
+	}
+}
+
+// TestTakenBackGoesOutAtOnce: to anybody, the agent it was taken from included if
+// that is back, and it spends none of the attempts that it may come back.
+func TestTakenBackGoesOutAtOnce(t *testing.T) {
+	r := tracking(t, policyOf(worker("a")).set(func(s *coordinator.Settings) { s.MaxRetryAttempts = 1 }))
+	d := r.give(job("t"))
+	want(t, r.returns(d, coordinator.ReturnTakenBack, false), "dispatch t.2 a")
+}
+
+// TestExpiredButStillRunning: the agent has lost its channel, not its work. It gets
+// the same dispatch again, and neither slots nor time are counted twice.
+func TestExpiredButStillRunning(t *testing.T) {
+	start := func(t *testing.T) (*rig, coordinator.Dispatch) {
+		r := tracking(t, policyOf(worker("a"), worker("b")))
+		d := r.give(lasting("t", 10*time.Second))
+		r.pass(2 * time.Second)
+		r.hear(beat("a").running("t")) // begun: due at 2 + 11 = 13 s
+		r.slots("a", 1, 0)
+		return r, d
+	}
+	t.Run("same agent, same dispatch id", func(t *testing.T) {
+		r, d := start(t)
+		r.pass(3 * time.Second)
+		want(t, r.returns(d, coordinator.ReturnExpired, false), "dispatch t.1 a again?")
+		r.slots("a", 1, 0)
+		r.confirm(r.last)
+		r.slots("a", 1, 0)                                                  // not 2
+		want(t, r.pass(8*time.Second-1))                                    // 5 + 8 = 13 s
+		want(t, r.pass(1), "fail t task_timeout", "withdraw t.1 a")         // not later for the detour
+		want(t, r.returns(d, coordinator.ReturnExpired, false), "ack 3")    // it drops the second copy
+		want(t, r.tell(says("a", "t").of("t.1")), "result of t by a: late") // and is late
+		r.hear(beat("a").running())
+		r.slots("a", 0, 1)
+	})
+	t.Run("and its result counts once", func(t *testing.T) {
+		r, d := start(t)
+		r.returns(d, coordinator.ReturnExpired, false)
+		want(t, r.tell(says("a", "t").of("t.1")), "completed t.1 a succeeded")
+		want(t, r.confirm(r.last), "ack 2")
+		r.slots("a", 0, 1)
+	})
+	t.Run("but it does not say so any more: somebody else", func(t *testing.T) {
+		r, d := start(t)
+		r.pass(time.Second)
+		r.hear(beat("a").running())
+		want(t, r.returns(d, coordinator.ReturnExpired, false))
+		want(t, r.pass(250*time.Millisecond), "dispatch t.2 b")
+	})
+	t.Run("but it is gone: somebody else", func(t *testing.T) {
+		r, d := start(t)
+		r.look("a", 0, 1)
+		r.look("a", 0, 0)
+		want(t, r.returns(d, coordinator.ReturnExpired, false))
+		want(t, r.pass(250*time.Millisecond), "dispatch t.2 b")
+	})
+}
+
+// TestPoisoned: a task that fails on three different agents (poisoned_after_agents)
+// is parked, however many more there are and whatever max_retry_attempts says.
+func TestPoisoned(t *testing.T) {
+	start := func(t *testing.T) *rig {
+		p := policyOf(worker("a"), worker("b"), worker("c"), worker("d")).set(func(s *coordinator.Settings) { s.MaxRetryAttempts = 10 })
+		return tracking(t, p)
+	}
+	t.Run("three agents", func(t *testing.T) {
+		r := start(t)
+		d := r.give(job("t"))
+		for range 2 {
+			r.tell(says(d.Agent, "t").gaveUp())
+			r.returns(d, coordinator.ReturnRejected, false)
+			r.pass(backoffMax)
+			d = r.latest()
+			r.confirm(d.Handle)
+		}
+		if !slices.Equal(d.Failed, []coordinator.AgentID{"a", "b"}) || d.Agent != "c" {
+			t.Fatalf("third dispatch to %s, failed on %v", d.Agent, d.Failed)
+		}
+		r.tell(says("c", "t").gaveUp())
+		want(t, r.returns(d, coordinator.ReturnRejected, false), "fail t poisoned")
+	})
+	t.Run("the word that explains comes after the message", func(t *testing.T) {
+		r := start(t)
+		r.install(policyOf(worker("a"), worker("b")).set(func(s *coordinator.Settings) { s.PoisonedAfter = 1 }))
+		d := r.give(job("t"))
+		want(t, r.returns(d, coordinator.ReturnRejected, false)) // waits
+		want(t, r.tell(says("a", "t").of("t.1").gaveUp()), "given back t.1 a", "fail t poisoned")
+	})
+	t.Run("mere refusals are no failures", func(t *testing.T) {
+		r := start(t)
+		d := r.give(job("t"))
+		for range 3 {
+			r.tell(says(d.Agent, "t").but(coordinator.OutcomeRejected))
+			r.returns(d, coordinator.ReturnRejected, false)
+			r.pass(backoffMax)
+			d = r.latest()
+			r.confirm(d.Handle)
+		}
+		if d.Agent != "d" || len(d.Failed) != 0 {
+			t.Errorf("fourth dispatch to %s, failed on %v", d.Agent, d.Failed)
+		}
+	})
+	t.Run("what the headers say counts", func(t *testing.T) { // another coordinator made it
+		r := start(t)
+		d := coordinator.Dispatch{
+			Task: &job("t").Task, Agent: "c", Attempt: 3,
+			Tried: []coordinator.AgentID{"a", "b"}, Failed: []coordinator.AgentID{"a", "b"},
+		}
+		want(t, r.returns(d, coordinator.ReturnDeliveryLimit, false), "fail t poisoned")
+	})
+}
+
+// TestMaxRetryAttempts: so many dispatches may come back, then it fails.
+func TestMaxRetryAttempts(t *testing.T) {
+	r := tracking(t, policyOf(worker("a"), worker("b"), worker("c")).set(func(s *coordinator.Settings) { s.MaxRetryAttempts = 2 }))
+	d := r.give(job("t"))
+	r.returns(d, coordinator.ReturnExpired, false)
+	want(t, r.pass(time.Second), "dispatch t.2 b")
+	r.confirm(r.last)
+	want(t, r.returns(r.latest(), coordinator.ReturnExpired, false), "fail t retries_exhausted")
+}
+
+// TestReturnOfWhatEnded: whatever its end, what comes back afterwards is dropped, and
+// what is somebody else's by now is not disturbed.
+func TestReturnOfWhatEnded(t *testing.T) {
+	for _, o := range []coordinator.Outcome{coordinator.OutcomeSucceeded, coordinator.OutcomeFailed, coordinator.OutcomeCancelled} {
+		t.Run(o.String(), func(t *testing.T) {
+			r := tracking(t, policyOf(worker("a"), worker("b")))
+			d := r.give(job("t"))
+			r.tell(says("a", "t").but(o))
+			want(t, r.returns(d, coordinator.ReturnExpired, true), "ack 2")
+		})
+	}
+	t.Run("with another agent by now", func(t *testing.T) {
+		r := tracking(t, policyOf(worker("a"), worker("b")))
+		d := r.give(job("t"))
+		r.returns(d, coordinator.ReturnExpired, false)
+		r.pass(time.Second)
+		r.confirm(2)
+		want(t, r.returns(d, coordinator.ReturnExpired, false), "ack 3")
+		r.slots("b", 1, 0)
+	})
+	t.Run("failed, and only a copy", func(t *testing.T) {
+		r := tracking(t, policyOf(worker("a")))
+		d := r.give(job("t"))
+		want(t, r.returns(d, coordinator.ReturnExpired, false))
+		want(t, r.pass(time.Second), "fail t retries_exhausted") // nobody is left
+		want(t, r.returns(d, coordinator.ReturnExpired, false), "ack 3")
+		want(t, r.returns(d, coordinator.ReturnExpired, true)) // nobody knows whether the failure got through
+	})
+	t.Run("its id is another task's by now", func(t *testing.T) {
+		r := tracking(t, policyOf(worker("a").slots(2)))
+		d := r.give(job("t"))
+		r.memory = newMemory() // the window has passed
+		r.give(job("t").content(2))
+		want(t, r.returns(d, coordinator.ReturnRejected, false), "fail t duplicate_task")
+		want(t, r.tell(says("a", "t")), "completed t.1 a succeeded") // the other is unharmed
+	})
+}
+
+// TestReturnBeforeTheConfirm: an agent may refuse faster than the broker answers.
+func TestReturnBeforeTheConfirm(t *testing.T) {
+	r := tracking(t, policyOf(worker("a"), worker("b")))
+	r.assign(job("t"))
+	want(t, r.returns(r.latest(), coordinator.ReturnRejected, false))
+	r.slots("a", 0, 1)
+	want(t, r.confirm(1), "ack 1")
+	want(t, r.pass(time.Second), "dispatch t.2 b")
+}
