@@ -261,6 +261,11 @@ func (r *rig) look(id coordinator.AgentID, ready, consumers int) []string {
 	return r.apply(coordinator.QueueSeen{Agent: id, Ready: ready, Consumers: consumers})
 }
 
+// order is an operator's order.
+func (r *rig) order(id coordinator.AgentID, o coordinator.Order) []string {
+	return r.apply(coordinator.AgentOrdered{Agent: id, Order: o})
+}
+
 // withdraw asks to cancel a task.
 func (r *rig) withdraw(id coordinator.TaskID) []string {
 	return r.apply(coordinator.CancelRequested{Task: id, Reason: "not wanted", Token: 7})

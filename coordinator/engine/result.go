@@ -42,6 +42,10 @@ func (e *Engine) resulted(now time.Time, ev coordinator.ResultReported) {
 	case contains(t.tried, r.Agent) && attempt < t.attempt:
 		e.resultOfFormer(now, ev, t)
 	case attempt > 0 && attempt < t.attempt: // of a dispatch before this life of the task
+		if a := e.fleet.byID[r.Agent]; a != nil {
+			e.finishedPast(now, a, r, attempt, false)
+			defer e.wake(now, a)
+		}
 		e.refuseResult(ev, coordinator.ResultLate)
 	default:
 		e.refuseResult(ev, coordinator.ResultWrongAgent)

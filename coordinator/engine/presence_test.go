@@ -1,0 +1,290 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// TestGone: an agent whose consumer has left its queue gets nothing more, and what
+// waits in its queue goes to others, although its heart goes on beating.
+func TestGone(t *testing.T) {
+	r := tracking(t, policyOf(worker("a").slots(2), worker("b").slots(2)))
+	r.give(job("t1").prefers("a"))
+	d := r.latest()
+	want(t, r.look("a", 1, 1)) // one ready, one consumer: all is well
+	want(t, r.look("a", 1, 0), "agent a gone", "take back agent.a")
+	if got := r.whyNot("a"); got != coordinator.WentGone {
+		t.Errorf("%v, want gone", got)
+	}
+	want(t, r.returns(d, coordinator.ReturnTakenBack, false), "dispatch t1.2 b")
+	r.pass(time.Second)
+	want(t, r.hear(beat("a").running()))        // its hands are tied
+	want(t, r.look("a", 0, 0), "leave agent.a") // nothing to take, nothing to come
+	want(t, r.look("a", 0, 1), "agent a online")
+	want(t, r.look("a", 0, 1))
+}
+
+// TestGoneThenSilent: no heartbeat makes an agent present whose consumer is gone,
+// nor does its silence change what it is.
+func TestGoneThenSilent(t *testing.T) {
+	r := tracking(t, policyOf(worker("a")))
+	r.look("a", 0, 1)
+	r.give(job("t"))
+	want(t, r.look("a", 0, 0), "agent a gone", "take back agent.a") // it holds t: that will come
+	want(t, r.pass(staleAfter))
+	want(t, r.hear(beat("a").running()))
+	want(t, r.pass(staleAfter))
+	want(t, r.look("a", 0, 1), "agent a stale") // its consumer is back, its heart is not
+}
+
+// TestAgentsThatFetch: one that never had a consumer fetches its messages one by one,
+// and nothing follows from there being none.
+func TestAgentsThatFetch(t *testing.T) {
+	r := ready(t, policyOf(worker("a")))
+	r.give(job("t"))
+	want(t, r.look("a", 1, 0))
+	r.look("a", 1, 1)
+	r.pass(time.Second)
+	want(t, r.hear(beat("a").status(coordinator.StatusOffline)), "agent a offline", "take back agent.a")
+	want(t, r.look("a", 0, 0), "leave agent.a") // nothing of its is expected: it is a plain agent
+	r.pass(time.Second)
+	want(t, r.hear(beat("a")), "agent a online")
+	want(t, r.look("a", 1, 0)) // it may have come back as one that fetches
+}
+
+// TestDiedBeforeWeBegan: the queue of an agent that has never reported is taken back
+// when it could have been heard, not before.
+func TestDiedBeforeWeBegan(t *testing.T) {
+	r := boot(t, policyOf(worker("a"))) // 30 s since the session opened
+	want(t, r.look("a", 1, 0))
+	r.pass(staleAfter - interval)
+	want(t, r.look("a", 1, 1)) // somebody consumes it
+	want(t, r.look("a", 1, 0), "take back agent.a")
+	want(t, r.look("a", 0, 0), "leave agent.a")
+}
+
+// TestOrders: cordon keeps new work away, drain takes back what waits as well, and
+// uncordon ends both. What the agent runs it finishes.
+func TestOrders(t *testing.T) {
+	r := tracking(t, policyOf(worker("a").slots(2)).set(func(s *coordinator.Settings) { s.StaleAfter = time.Hour }))
+	r.give(job("t1"))
+	want(t, r.order("a", coordinator.OrderCordon))
+	if got := r.whyNot("a"); got != coordinator.Cordoned {
+		t.Errorf("%v, want cordoned", got)
+	}
+	want(t, r.assign(job("t2")))
+	want(t, r.order("a", coordinator.OrderUncordon), "dispatch t2.1 a")
+	r.confirm(2)
+	want(t, r.order("a", coordinator.OrderDrain), "take back agent.a")
+	want(t, r.returns(r.latest(), coordinator.ReturnTakenBack, false)) // t2 waits: there is nobody else
+	want(t, r.look("a", 0, 1))                                         // t1 is running yet
+	if a := r.seen("a"); !a.Draining || a.Drained || a.Leased != 1 {
+		t.Errorf("draining %v, drained %v, %d leased", a.Draining, a.Drained, a.Leased)
+	}
+	want(t, r.tell(says("a", "t1")), "completed t1.1 a succeeded")
+	want(t, r.look("a", 0, 1), "leave agent.a")
+	if a := r.seen("a"); !a.Drained {
+		t.Error("it has nothing left, and is not drained")
+	}
+	want(t, r.order("nobody", coordinator.OrderDrain))
+	r.install(policyOf(worker("b")))
+	r.install(policyOf(worker("a"), worker("b")))
+	if a := r.seen("a"); !a.Draining {
+		t.Error("the order does not outlive the agent's absence")
+	}
+	want(t, r.order("a", coordinator.OrderUncordon))
+}
+
+// TestDrainedIsNotResumed: a dispatch that expires while its agent is being drained
+// goes elsewhere even if the agent has begun with it; a cordoned agent goes on.
+func TestDrainedIsNotResumed(t *testing.T) {
+	for order, line := range map[coordinator.Order]string{
+		coordinator.OrderCordon: "dispatch t.1 a again?",
+		coordinator.OrderDrain:  "dispatch t.2 b",
+	} {
+		r := tracking(t, policyOf(worker("a"), worker("b")))
+		d := r.give(job("t"))
+		r.pass(time.Second)
+		r.hear(beat("a").running("t"))
+		r.order("a", order)
+		want(t, append(r.returns(d, coordinator.ReturnExpired, false), r.pass(250*time.Millisecond)...), line)
+	}
+}
+
+// TestFlapping: 20 times a second for a minute. Two departures cost nothing; from the
+// third on the agent is held to be unsteady for 1, 2, 4, … 30 s, and the world hears
+// nothing of it meanwhile.
+func TestFlapping(t *testing.T) {
+	r := tracking(t, policyOf(worker("a"), worker("b").can("x")))
+	r.assign(job("waits").needs("x"))
+	counts := make(map[string]int)
+	count := func(lines []string) {
+		for _, line := range lines {
+			counts[strings.Fields(line)[0]]++
+		}
+	}
+	for range 60 * 20 {
+		r.pass(25 * time.Millisecond)
+		count(r.hear(beat("a").running().status(coordinator.StatusOffline)))
+		r.pass(25 * time.Millisecond)
+		count(r.hear(beat("a").running()))
+	}
+	// Offline, online, offline, online, and offline as the last word: 5. Three times it
+	// is taken back, and left twice: while it is unsteady that does not begin anew.
+	if counts["agent"] != 5 || counts["take"] != 3 || counts["leave"] != 2 || len(counts) != 3 {
+		t.Errorf("1,200 departures brought %v, want 5 changes told, 3 take backs, 2 leaves", counts)
+	}
+	if got := r.whyNot("a"); got != coordinator.Unsteady {
+		t.Errorf("%v, want unsteady", got)
+	}
+	want(t, r.assign(job("t").not("b")))
+	want(t, r.pass(flapMax-25*time.Millisecond-1)) // since it last left
+	r.pass(0)
+	want(t, r.pass(1), "agent a online", "leave agent.a", "dispatch t.1 a")
+	r.confirm(r.last)
+	r.pass(flapMemory) // and after as long again all is forgotten
+	want(t, r.hear(beat("a").running("t").status(coordinator.StatusOffline)), "agent a offline", "take back agent.a")
+	r.pass(time.Millisecond)
+	want(t, r.hear(beat("a").running("t")), "agent a online", "leave agent.a")
+}
+
+// TestManyVanish: 500 agents fall silent at once. At most maxTakeBacks queues are
+// consumed for others at a time, and all have their turn.
+func TestManyVanish(t *testing.T) {
+	const n = 500
+	p := policyOf(worker("zz").slots(2 * n))
+	for i := range n {
+		p.Agents = append(p.Agents, worker(coordinator.AgentID(fmt.Sprintf("a%03d", i))).AgentSpec)
+	}
+	r := tracking(t, p)
+	full := beat("zz").running().available(0) // what is dispatched goes to the others
+	r.hear(full)
+	waiting := make(map[coordinator.AgentID]coordinator.Dispatch)
+	for i := range n {
+		d := r.give(job(coordinator.TaskID(fmt.Sprint("t", i))))
+		waiting[d.Agent] = d
+	}
+	if len(waiting) != n {
+		t.Fatalf("%d agents have a task, want %d", len(waiting), n)
+	}
+	r.pass(staleAfter - time.Second)
+	r.hear(beat("zz").running().available(2 * n))
+	open := make(map[string]bool)
+	follow := func(lines []string) {
+		for _, line := range lines {
+			if queue, ok := strings.CutPrefix(line, "take back "); ok {
+				open[queue] = true
+			}
+			if queue, ok := strings.CutPrefix(line, "leave "); ok {
+				delete(open, queue)
+			}
+		}
+		if len(open) > maxTakeBacks {
+			t.Fatalf("%d queues are taken back at once", len(open))
+		}
+	}
+	follow(r.pass(time.Second))
+	if len(open) != maxTakeBacks {
+		t.Fatalf("%d queues are taken back, want %d", len(open), maxTakeBacks)
+	}
+	seconds := 0
+	for ; len(waiting) > 0 && seconds < 10; seconds++ {
+		for id, d := range waiting {
+			if open[d.Queue] {
+				follow(r.returns(d, coordinator.ReturnTakenBack, false))
+				delete(waiting, id)
+			}
+		}
+		for _, w := range r.Watched(r.now, 2*n) {
+			ready := 0
+			if _, ok := waiting[w.Agent]; ok {
+				ready = 1
+			}
+			follow(r.look(w.Agent, ready, 0))
+		}
+		follow(r.pass(time.Second))
+	}
+	if len(waiting) > 0 || seconds > 3 { // 256, then the other 244
+		t.Errorf("%d tasks are still in the queues of the dead after %d s", len(waiting), seconds)
+	}
+	if got := r.seen("zz").Uncovered; got != n {
+		t.Errorf("zz has %d of the %d tasks", got, n)
+	}
+	checkIndexes(t, r.Engine)
+}
+
+// TestPlacesAreGivenUp: with all places taken, a queue from which nothing comes for
+// the moment does not keep one.
+func TestPlacesAreGivenUp(t *testing.T) {
+	r := tracking(t, policyOf(worker("a"), worker("b")))
+	r.give(job("t"))
+	r.hear(beat("a").running().status(coordinator.StatusOffline)) // it has t in hand
+	want(t, r.look("a", 0, 0))                                    // that may come: the consumer stays
+	r.takeBacks = maxTakeBacks
+	want(t, r.look("a", 0, 0), "leave agent.a")
+	want(t, r.look("a", 1, 0), "take back agent.a") // now it has come
+}
+
+// TestTakeBackAcrossSessions: what the shell did in one session it does in the next
+// only when it is asked again.
+func TestTakeBackAcrossSessions(t *testing.T) {
+	r := tracking(t, policyOf(worker("a")))
+	want(t, r.order("a", coordinator.OrderDrain), "take back agent.a")
+	want(t, r.apply(coordinator.SessionLost{}))
+	want(t, r.look("a", 1, 0)) // nothing can be begun
+	r.apply(coordinator.SessionOpened{})
+	want(t, r.look("a", 1, 0), "take back agent.a")
+	want(t, r.apply(coordinator.TakeBackEnded{Agent: "a"})) // its queue was deleted under it
+	want(t, r.look("a", 1, 0), "take back agent.a")
+	want(t, r.install(policyOf(worker("b"))), "leave agent.a") // its queue may be anybody's
+}
+
+// TestRenamedQueueIsLeft: under its old name.
+func TestRenamedQueueIsLeft(t *testing.T) {
+	r := tracking(t, policyOf(worker("a")))
+	r.order("a", coordinator.OrderDrain)
+	p := policyOf(worker("a"))
+	p.Agents[0].Queue = "work.a"
+	want(t, r.install(p), "leave agent.a")
+	want(t, r.look("a", 1, 1), "take back work.a")
+}
+
+// TestWatched: whose queues are looked at, and how often.
+func TestWatched(t *testing.T) {
+	r := tracking(t, policyOf(worker("a"), worker("b"), worker("c"), worker("d"), worker("e")))
+	watched := func(most int) (ids []string) {
+		for _, w := range r.Watched(r.now, most) {
+			ids = append(ids, string(w.Agent))
+		}
+		return ids
+	}
+	r.hear(beat("d").running().status(coordinator.StatusOffline))
+	r.look("d", 0, 0)
+	r.order("e", coordinator.OrderDrain)
+	r.look("e", 0, 1) // drained
+	r.give(job("t").prefers("a"))
+	steps := []struct {
+		after time.Duration
+		most  int
+		want  []string
+	}{
+		{0, 9, []string{"a", "b", "c", "d", "e"}}, // everybody once: only a consumer that was seen can be missed
+		{time.Second, 9, []string{"a"}},           // each second while there is work
+		{3 * time.Second, 9, []string{"a"}},       // 4 s
+		{time.Second, 9, []string{"a", "d", "e"}}, // every 5 s what is idle
+		{idleLook, 2, []string{"a", "d"}},         // not more than asked for …
+		{0, 2, []string{"e", "a"}},                // … and then from where it stopped
+		{0, 0, nil},
+	}
+	for i, s := range steps {
+		r.now = r.now.Add(s.after)
+		if got := watched(s.most); !slices.Equal(got, s.want) {
+			t.Errorf("look %d: %v, want %v", i, got, s.want)
+		}
+	}
+}
