@@ -57,7 +57,7 @@ func TestJoin(t *testing.T) {
 	want(t, r.hear(beat("x1").offering("go").status(coordinator.StatusOffline)), "agent x1 offline", "take back agent.x1")
 	want(t, r.pass(59*time.Second))
 	want(t, r.hear(beat("x1").offering("go")), "agent x1 online", "leave agent.x1") // just in time: its minute begins anew
-	want(t, r.pass(time.Second), "fail t task_timeout", "withdraw t.1 x1") // a minute and the margin after it was confirmed
+	want(t, r.pass(time.Second), "fail t task_timeout", "withdraw t.1 x1")          // a minute and the margin after it was confirmed
 	want(t, r.hear(beat("x1").offering("go").status(coordinator.StatusOffline)), "agent x1 offline", "take back agent.x1")
 	want(t, r.look("x1", 0, 0), "leave agent.x1")
 	r.pass(time.Minute + joinDelay)
