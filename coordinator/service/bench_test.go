@@ -17,6 +17,8 @@ type ackOnly struct{ bus.Session }
 
 func (ackOnly) Ack(bus.Tag) {}
 
+func (ackOnly) Done() <-chan struct{} { return nil }
+
 // resultSession reads results without a broker and without a loop that applies them.
 func resultSession(tb testing.TB) *session {
 	tb.Helper()
@@ -26,7 +28,7 @@ func resultSession(tb testing.TB) *session {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &session{s: s, bus: ackOnly{}, results: newFence(bus.StreamResult)}
+	return &session{s: s, bus: ackOnly{}, results: newFence(bus.StreamResult), outbox: newOutbox()}
 }
 
 // Results come by the ten thousand a second: what reading one costs is bounded.
@@ -64,7 +66,6 @@ func BenchmarkReadResult(b *testing.B) {
 // What the loop's goroutine does for a task that has ended.
 func BenchmarkCompleted(b *testing.B) {
 	r := resultSession(b)
-	r.outbox = newOutbox()
 	task := taskNamed("t-1", r.s.now())
 	c := completedBy(task, "a1", r.s.now())
 	c.Result.Outcome = coordinator.OutcomeSucceeded

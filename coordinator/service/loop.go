@@ -190,5 +190,8 @@ func (w writeDown) perform(effect coordinator.Effect) {
 		w.s.observe.agentChanged(f)
 	case *coordinator.Fail:
 		w.s.owed.add(f)
+	case *coordinator.Completed:
+		w.s.observe.completed(f)
+		w.s.untold.add(f)
 	}
 }

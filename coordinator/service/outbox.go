@@ -46,14 +46,17 @@ type outbox struct {
 	queue  []outgoing
 	open   int           // added and not yet published
 	signal chan struct{} // capacity 1
+	room   chan struct{} // capacity 1: there is less than maxAnnounced again
 }
 
-// maxAnnounced is how many things may wait to be published before announcements
-// are dropped: nobody depends on them, and a broker that holds up publishers must
-// not cost memory without bound.
+// maxAnnounced is how many things may wait to be published before no more results
+// are read, and other announcements dropped: nobody depends on these, and a broker
+// that holds up publishers must not cost memory without bound.
 const maxAnnounced = 10_000
 
-func newOutbox() *outbox { return &outbox{signal: make(chan struct{}, 1)} }
+func newOutbox() *outbox {
+	return &outbox{signal: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+}
 
 func (o *outbox) add(item outgoing) {
 	o.mu.Lock()
@@ -82,7 +85,26 @@ func (o *outbox) swap(empty []outgoing) []outgoing {
 func (o *outbox) published() {
 	o.mu.Lock()
 	o.open--
+	room := o.open == maxAnnounced-1
 	o.mu.Unlock()
+	if room {
+		select {
+		case o.room <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// awaitRoom returns when less than maxAnnounced items wait, or done is closed. Only
+// one goroutine may call it.
+func (o *outbox) awaitRoom(done <-chan struct{}) {
+	for o.waiting() >= maxAnnounced {
+		select {
+		case <-o.room:
+		case <-done:
+			return
+		}
+	}
 }
 
 // waiting is how many items are not with the transport yet.

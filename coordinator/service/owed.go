@@ -47,4 +47,7 @@ func (r *session) payWhatIsOwed() {
 	for _, f := range r.s.owed.list() {
 		r.outbox.add(outgoing{fail: f})
 	}
+	for _, f := range r.s.untold.take() {
+		r.outbox.add(outgoing{completed: f})
+	}
 }

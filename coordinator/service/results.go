@@ -6,7 +6,6 @@ import (
 	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/messages"
 	"taskbus/schemas"
 )
 
@@ -31,6 +30,7 @@ func (r *session) onResult(d bus.Delivery) {
 	if r.results.takes(&d) {
 		return
 	}
+	r.outbox.awaitRoom(r.bus.Done()) // each may bring an end to be announced
 	r.noteDelivery(&d)
 	refusal := plainJSON(&d)
 	if refusal == nil {
@@ -57,34 +57,6 @@ func (r *session) authentic(messageType string, agent coordinator.AgentID, user 
 	}
 	r.s.observe.wrongSender(messageType, agent, user, mode)
 	return mode != config.AuthStrict
-}
-
-// completed tells the world how a task ended. It runs on the loop's goroutine;
-// what costs time is left to the outbox.
-func (r *session) completed(f *coordinator.Completed) {
-	r.s.observe.completed(f)
-	r.s.callers.completed(f.Result.Task, f.Result.Outcome)
-	if r.mayAnnounce() {
-		r.outbox.add(outgoing{completed: f})
-	}
-}
-
-// publishCompleted announces how a task ended.
-func (r *session) publishCompleted(f *coordinator.Completed) {
-	p := bus.Publication{
-		Token: tokenIgnored, Exchange: bus.ExchangeEvents, Optional: true,
-		Key: schemas.TaskCompleted + "." + string(f.Result.Agent),
-		Properties: bus.Properties{
-			ContentType: contentJSON, Type: schemas.TaskCompleted, AppID: appID,
-			MessageID: string(f.Result.Task) + ".completed", CorrelationID: traceOf(f), Timestamp: f.At,
-		},
-		Body: messages.AppendTaskCompleted(make([]byte, 0, 512), f),
-	}
-	if f.Task != nil && f.Task.TraceParent != "" {
-		p.Headers = make(map[string]any, 2)
-		addTrace(p.Headers, f.Task)
-	}
-	_ = r.bus.Publish(p) // an announcement: whoever missed it can look
 }
 
 // traceOf is the trace id under which a task ended.

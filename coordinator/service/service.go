@@ -51,6 +51,7 @@ type Service struct {
 	current  atomic.Pointer[session]
 	callers  callers
 	owed     owed
+	untold   untold
 	queues   queueNames // of agents, whether agents.yaml lists them or not
 	// resultsReadTo is until when this process has read task.result; zero: never.
 	// It belongs to the goroutine of Run.

@@ -90,7 +90,10 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 			s.resultsReadTo = s.now()
 		}
 		s.count.staleAcks.Add(r.bus.StaleAcks())
-		s.loop.end(r.number, func() { s.count.abandoned.Add(uint64(r.held.close())) })
+		s.loop.end(r.number, func() {
+			s.count.abandoned.Add(uint64(r.held.close()))
+			r.keepUntold()
+		})
 	}()
 	s.observe.sessionOpened(r.bus.Findings())
 	s.loop.begin(r.number, r, r.payWhatIsOwed)

@@ -1,0 +1,113 @@
+package service
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/bus/membus"
+	"taskbus/schemas"
+)
+
+// TestEndIsToldInTheNextSession: the broker loses an announcement together with the
+// connection. The result is no news when the stream is read again, so that only we
+// can tell of it: once, in the next session.
+func TestEndIsToldInTheNextSession(t *testing.T) {
+	for name, reply := range map[string]membus.Reply{"lost with the session": membus.Lose, "confirmed too late": membus.Withhold} {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, wide, func(r *rig) {
+				bindAll(r)
+				r.reportTasks("a1")
+				r.task("t-1", "build", "")
+				r.pass(time.Second)
+				d := r.only("agent.a1")
+				r.broker.SetConfirm(func(p bus.Publication) membus.Reply {
+					if p.Type == schemas.TaskCompleted {
+						return reply
+					}
+					return membus.Answer
+				})
+				r.result("a1", "t-1", "succeeded", fmt.Sprintf(`,"dispatch_id":%q`, d.MessageID))
+				r.pass(time.Second)
+				before := len(r.events(schemas.TaskCompleted))
+				r.broker.SetConfirm(nil)
+				r.broker.Cut()
+				r.pass(30 * time.Second)
+				r.connect()
+				r.pass(time.Second)
+				if got := len(r.events(schemas.TaskCompleted)) - before; got != 1 {
+					t.Errorf("%d announcements in the next session, want 1", got)
+				}
+				r.broker.Cut()
+				r.pass(30 * time.Second)
+				r.connect()
+				if got := len(r.events(schemas.TaskCompleted)) - before; got != 1 {
+					t.Errorf("%d announcements after one more session, want 1 still", got)
+				}
+			})
+		})
+	}
+}
+
+// TestRefusedAnnouncementIsDropped: a full queue of somebody who listens costs that
+// listener the event, and nobody else anything.
+func TestRefusedAnnouncementIsDropped(t *testing.T) {
+	inRig(t, wide, func(r *rig) {
+		r.reportTasks("a1")
+		r.broker.SetConfirm(func(p bus.Publication) membus.Reply {
+			if p.Type == schemas.TaskCompleted {
+				return membus.Nack
+			}
+			return membus.Answer
+		})
+		for i := range 3 {
+			id := fmt.Sprint("t-", i)
+			r.task(id, "build", "")
+			r.pass(time.Second)
+			r.result("a1", id, "succeeded", "")
+			r.pass(time.Second)
+		}
+		if n := r.counter("taskbus_events_dropped_total"); n != 3 {
+			t.Errorf("%v events dropped, want 3", n)
+		}
+	})
+}
+
+// TestAwaitRoom: whoever reads results waits while too much is to be published, and
+// no longer than the session.
+func TestAwaitRoom(t *testing.T) {
+	o, done, through := newOutbox(), make(chan struct{}), make(chan struct{})
+	for range maxAnnounced + 1 {
+		o.add(outgoing{})
+	}
+	go func() { o.awaitRoom(done); through <- struct{}{} }()
+	o.published()
+	select {
+	case <-through:
+		t.Fatalf("it goes on although %d items wait", o.waiting())
+	default:
+	}
+	o.published() // 9,999 of 10,000
+	<-through
+	o.add(outgoing{})
+	go func() { o.awaitRoom(done); through <- struct{}{} }()
+	close(done)
+	<-through
+}
+
+// counter is the value of a metric without labels.
+func (r *rig) counter(name string) float64 {
+	r.t.Helper()
+	families, err := r.service.options.Registry.Gather()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	r.t.Fatalf("no metric %s", name)
+	return 0
+}
