@@ -116,9 +116,15 @@ func (s *site) run(c agent.Config, handle agent.Handler) (stop func()) {
 
 func (s *site) give(task string) {
 	s.t.Helper()
+	s.giveTo("a1", task)
+}
+
+func (s *site) giveTo(id coordinator.AgentID, task string) {
+	s.t.Helper()
 	d := dispatch(task)
+	d.Agent, d.Queue = id, "agent."+string(id)
 	s.publish(bus.Publication{
-		Key:        "agent.a1",
+		Key:        d.Queue,
 		Properties: bus.Properties{Type: "task.dispatch", MessageID: d.DispatchID, CorrelationID: d.Task.TraceID},
 		Body:       messages.AppendDispatch(nil, d, nil),
 	})
@@ -312,47 +318,6 @@ func TestBrokerSecondProcessWaits(t *testing.T) {
 	s.expect("b", messages.Failed)
 }
 
-// A user who may neither declare nor bind the control queue is an agent all the
-// same.
-func TestBrokerWithoutPermissionForControl(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	user := s.broker.AddUser(t, "agent-plain")
-	s.broker.SetPermissions(t, "agent-plain", "^$", `^amq\.default$`, `^agent\.a1$`)
-	c := s.config()
-	c.URL = user.URL
-	s.run(c, work(0))
-	s.give("t")
-	s.expect("t", messages.Succeeded)
-	if !strings.Contains(s.log.String(), "no control queue") {
-		t.Errorf("the log does not tell:\n%s", s.log)
-	}
-}
-
-// The permissions that docs/agents.md names are enough: with
-// them the agent has its control queue, and declares its own queue.
-func TestBrokerLeastPermissions(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	const id = "agent-least"
-	user := s.broker.AddUser(t, id)
-	s.broker.SetPermissions(t, id, `^agent\.agent-least(\.control)?$`, `^(amq\.default|agent\.agent-least\.control)$`,
-		`^(agent\.agent-least|agent\.agent-least\.control|taskbus\.control)$`)
-	c := s.config()
-	c.ID, c.URL, c.Declare = id, user.URL, true
-	s.run(c, work(time.Minute))
-	s.awaitLog("takes tasks", 1)
-	d := dispatch("t")
-	d.Agent, d.Queue = id, "agent."+id
-	s.publish(bus.Publication{Key: d.Queue, Body: messages.AppendDispatch(nil, d, nil)})
-	s.awaitStatus("that t runs", func(m messages.AgentStatus) bool { return m.ActiveTasks == 1 })
-	s.publish(bus.Publication{Exchange: bus.ExchangeControl, Key: id, Body: []byte(`{"message_type":"task.cancel","task_id":"t"}`)})
-	s.expect("t", messages.Cancelled)
-	if strings.Contains(s.log.String(), "level=WARN") {
-		t.Errorf("the log warns:\n%s", s.log)
-	}
-}
-
 // Without a queue it waits; deleted in mid-work it comes back.
 func TestBrokerQueueComesAndGoes(t *testing.T) {
 	t.Parallel()
@@ -374,5 +339,45 @@ func TestBrokerQueueComesAndGoes(t *testing.T) {
 	}
 	if n := strings.Count(s.log.String(), "connected to the broker"); n != 1 {
 		t.Errorf("%d sessions, want 1:\n%s", n, s.log)
+	}
+}
+
+// The exchange goes in mid-work and comes back, at first without its bindings: the
+// work goes on, and its result arrives once there is a way for it.
+func TestBrokerExchangeComesAndGoes(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	var worked calls
+	gate := make(chan struct{})
+	s.run(s.config(), func(_ context.Context, task *agent.Task) (agent.Result, error) {
+		worked.add(task.ID)
+		<-gate
+		return agent.Result{}, nil
+	})
+	s.give("t")
+	s.awaitStatus("that t runs", func(m messages.AgentStatus) bool { return m.ActiveTasks == 1 })
+	s.broker.DeleteExchange(t, bus.ExchangeIn)
+	s.awaitLog("the exchange taskbus, by which agents report, does not exist yet", 1)
+	s.await("agent.a1", 1, 0) // it takes nothing
+	s.broker.DeclareExchange(t, bus.ExchangeIn, "topic")
+	s.awaitLog("bound to the exchange taskbus?", 1)
+	close(gate)
+	time.Sleep(moment)
+	s.await("agent.a1", 0, 1) // it has it again; see what is unacknowledged below
+	if len(s.results) != 0 {
+		t.Error("a result arrived where nothing leads")
+	}
+	s.broker.Bind(t, bus.ExchangeIn, bus.StreamResult, "task.result.#")
+	s.expect("t", messages.Succeeded)
+	s.broker.Bind(t, bus.ExchangeIn, bus.StreamStatus, "agent.status.#")
+	s.awaitStatus("idle", func(m messages.AgentStatus) bool { return m.ActiveTasks == 0 })
+	if n := worked.of("t"); n != 1 {
+		t.Errorf("%d runs, want 1", n)
+	}
+	// Had it been acknowledged before, or never, this would not be so.
+	s.broker.CloseConnections(t)
+	s.awaitLog("takes tasks", 3)
+	if n := s.broker.QueueInfo(t, "agent.a1").Ready; n != 0 {
+		t.Errorf("%d messages left", n)
 	}
 }

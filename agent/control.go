@@ -45,10 +45,13 @@ func (w *worker) withdraw(m *messages.TaskCancel) {
 			continue
 		}
 		known = true
+		if d.run != nil { // whichever of its dispatches is named, it is the one run
+			d = d.run
+		}
 		switch {
 		case d.running:
 			d.cancel(withdrawn(m.Reason))
-		case d.verdict == nil:
+		case d.verdict == nil && !slices.Contains(waiting, d):
 			waiting = append(waiting, d)
 		}
 	}
@@ -76,7 +79,7 @@ func recallKey(task messages.TaskID, dispatch string) string {
 // wasRecalled tells whether a dispatch was withdrawn before it came, and why. A
 // withdrawal that names no dispatch is good for one: the task may be submitted
 // again. mu is held.
-func (w *worker) wasRecalled(m *messages.TaskDispatch, now time.Time) (reason string, is bool) {
+func (w *worker) wasRecalled(m *messages.TaskResult, now time.Time) (reason string, is bool) {
 	for _, key := range [...]string{recallKey(m.TaskID, m.DispatchID), recallKey(m.TaskID, "")} {
 		recall, known := w.recalled.get(key)
 		if known && !recall.at.IsZero() && now.Sub(recall.at) < recallFor {

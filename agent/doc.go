@@ -48,7 +48,8 @@
 //
 // # Sessions
 //
-// A broker that is away is tried again for ever, after a pause with full jitter
+// A broker that is away, or that no coordinator has prepared yet (there is no
+// exchange "taskbus"), is tried again for ever, after a pause with full jitter
 // under a bound that doubles from 250 ms to 15 s. Work is never interrupted by a
 // lost session. Two processes under one id take turns, never share: the second
 // waits, and says so in its log, until the first has gone.
@@ -56,6 +57,7 @@
 // # What it must never do
 //
 // It never assigns work or knows other agents, declares nothing of the broker but
-// its own control queue (and its own queue, if asked to), and never logs a payload
+// its own control queue (and its own queue, if asked to), publishes to nothing but
+// the exchange "taskbus" under keys that end in its id, and never logs a payload
 // or the broker's URL.
 package agent

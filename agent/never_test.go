@@ -21,12 +21,13 @@ type step struct {
 	which int
 }
 
-// Whatever happens to sessions, confirms and tasks, in whatever order: no dispatch
-// runs twice in one process, none has two verdicts, there are never more handlers
-// than slots, every dispatch ends, and in the end the queue is empty.
+// Whatever happens to sessions, confirms and tasks, in whatever order: no task runs
+// beside itself, none twice but for a dispatch that asks for it, no dispatch has two
+// verdicts, there are never more handlers than slots, every dispatch ends, and in the
+// end the queue is empty.
 func TestNever(t *testing.T) {
 	what := rapid.SampledFrom([]string{
-		"quick", "works", "hangs", "rejects", "panics", "copy", "withdraw", "cut", "away", "withhold", "heal", "wait",
+		"quick", "works", "hangs", "rejects", "panics", "copy", "anew", "next", "withdraw", "cut", "away", "withhold", "heal", "wait",
 	})
 	steps := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
 		return step{what.Draw(t, "what"), rapid.IntRange(0, 9).Draw(t, "which")}
@@ -48,9 +49,11 @@ func play(t *testing.T, slots int, steps []step) (faults []string) {
 	var worked calls
 	c := r.config()
 	c.Slots, c.Interval = slots, time.Minute
+	var beside calls
 	r.runWith(c, func(ctx context.Context, task *agent.Task) (agent.Result, error) {
 		worked.add(task.ID)
 		defer worked.end()
+		defer beside.enter(task.ID)()
 		switch task.ID[0] {
 		case 'q':
 			return agent.Result{}, nil
@@ -66,11 +69,26 @@ func play(t *testing.T, slots int, steps []step) (faults []string) {
 		}
 	})
 	var given []string
+	more := map[string]int{}  // dispatches of a task that are no copies, after the first
+	anew := map[string]bool{} // tasks that have had a second life under their dispatch id
 	for _, s := range steps {
 		switch s.what {
 		case "copy":
 			if len(given) > 0 {
-				r.give(given[s.which%len(given)])
+				r.giveAgain(given[s.which%len(given)])
+			}
+		case "anew":
+			if len(given) > 0 {
+				id := given[s.which%len(given)]
+				more[id]++
+				anew[id] = true
+				r.give(id)
+			}
+		case "next":
+			if len(given) > 0 {
+				id := given[s.which%len(given)]
+				more[id]++
+				r.giveAttempt(id, more[id]+1)
 			}
 		case "withdraw":
 			if len(given) > 0 {
@@ -104,21 +122,30 @@ func play(t *testing.T, slots int, steps []step) (faults []string) {
 	r.pass(10 * time.Minute)
 
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	verdicts := map[messages.TaskID]messages.TaskResult{}
+	verdicts, ended := map[string]messages.TaskResult{}, map[messages.TaskID]bool{}
 	for _, m := range r.results() {
-		first, known := verdicts[m.TaskID]
-		if known && (first.Outcome != m.Outcome || !first.Timestamp.Equal(m.TaskResult.Timestamp)) {
-			fault("%s: two verdicts, %s and %s", m.TaskID, first.Outcome, m.Outcome)
+		id := m.TaskResult.DispatchID
+		first, known := verdicts[id]
+		if known && !anew[string(m.TaskID)] && (first.Outcome != m.Outcome || !first.Timestamp.Equal(m.TaskResult.Timestamp)) {
+			fault("%s: two verdicts, %s and %s", id, first.Outcome, m.Outcome)
 		}
-		verdicts[m.TaskID] = m.TaskResult
+		verdicts[id], ended[m.TaskID] = m.TaskResult, true
 	}
 	for _, id := range given {
-		if n := worked.of(id); n > 1 {
-			fault("%s was begun %d times", id, n)
+		if n := worked.of(id); n > 1+more[id] {
+			fault("%s was begun %d times, with %d dispatches", id, n, 1+more[id])
 		}
-		if _, ended := verdicts[messages.TaskID(id)]; !ended {
+		if !ended[messages.TaskID(id)] {
 			fault("%s never ended", id)
 		}
+		for attempt := range more[id] {
+			if next := fmt.Sprintf("%s.%d", id, attempt+2); !anew[id] && verdicts[next].Outcome == "" {
+				fault("%s never ended", next)
+			}
+		}
+	}
+	if beside.most > 1 {
+		fault("a task was begun beside itself")
 	}
 	if worked.most > slots {
 		fault("%d handlers at once with %d slots", worked.most, slots)

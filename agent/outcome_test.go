@@ -45,6 +45,25 @@ func TestOutcomes(t *testing.T) {
 			"t rejected+attempted", "ended its goroutine", true},
 		{"control characters and length are tamed", func() error { return errors.New("a\x00b" + strings.Repeat("x", 5000)) },
 			"t failed", "a bxx", false},
+		{"64 MB of it as well", func() error { return errors.New(strings.Repeat("ä", 32<<20)) },
+			"t failed", "ää", false},
+		{"what is no UTF-8 becomes some", func() error { return errors.New("a\xff\xfeb\xc3") },
+			"t failed", "a\ufffd\ufffdb\ufffd", false},
+		{"a nil pointer in an error panics when it is read: as a panic of the handler",
+			func() error { var e *broken; return e },
+			"t rejected+attempted", "it returned an error, a *agent_test.broken, that cannot be read: runtime error", true},
+		{"an error that wraps one", func() error { var e *broken; return fmt.Errorf("load: %w", &wrapped{e}) },
+			"t failed", "load: wrapped", false},
+		{"an error whose Unwrap panics", func() error { return &broken{unwrap: func() error { panic("no end") }} },
+			"t rejected+attempted", "cannot be read: no end", true},
+		{"an error that panics with itself", func() error { return selfish{} },
+			"t rejected+attempted", "cannot be read: a agent_test.selfish, which cannot be printed", true},
+		{"a panic with what cannot be printed", func() error { panic(selfish{}) },
+			"t rejected+attempted", "the handler panicked: a agent_test.selfish, which cannot be printed", true},
+		{"an error that ends the goroutine", func() error { return quitter{} },
+			"t rejected+attempted", "ended its goroutine", true},
+		{"a panic with it", func() error { panic(quitter{}) },
+			"t rejected+attempted", "ended its goroutine", true},
 		{"to speak of a withdrawal does not make one", func() error { return agent.ErrCancelled },
 			"t failed", "withdrawn", false},
 	} {
@@ -69,6 +88,27 @@ func TestOutcomes(t *testing.T) {
 		})
 	}
 }
+
+// broken is an error that cannot be read when it is a nil pointer.
+type broken struct{ unwrap func() error }
+
+func (e *broken) Error() string { return fmt.Sprint("broken", e.unwrap != nil) }
+func (e *broken) Unwrap() error { return e.unwrap() }
+
+// wrapped is an error that can be read; what it wraps cannot, and need not.
+type wrapped struct{ error }
+
+func (*wrapped) Error() string { return "wrapped" }
+
+// selfish is an error that panics with itself.
+type selfish struct{}
+
+func (e selfish) Error() string { panic(e) }
+
+// quitter is an error that ends the goroutine that reads it.
+type quitter struct{}
+
+func (quitter) Error() string { runtime.Goexit(); return "" }
 
 // The stack of a panic is for the log alone.
 func TestPanicIsLoggedWithItsStack(t *testing.T) {
@@ -257,9 +297,9 @@ func TestResultThatIsNotTaken(t *testing.T) {
 		r.give("t")
 		r.pass(10*time.Second + 500*time.Millisecond)
 		r.settled(0, 1)
-		r.expectLog("has a coordinator declared the streams", 1)
+		r.expectLog("the broker does not take what this agent reports", 1)
 		r.broker.SetConfirm(nil)
-		r.pass(time.Second) // resultRetry
+		r.pass(time.Second) // retryRefused
 		r.expect("t succeeded")
 		r.settled(0, 0)
 	})

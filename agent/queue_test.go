@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"taskbus/agent"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/membus"
-	"taskbus/messages"
 )
 
 // The coordinator declares the agent's queue; until then the agent waits, and lets
@@ -107,30 +105,6 @@ func TestControlQueueThatIsNoneOfItsOwn(t *testing.T) {
 		r.expect("t succeeded")
 		r.expectLog("object=agent.a1.control", 1)
 		r.expectLog("level=WARN", 1)
-	})
-}
-
-// Before any coordinator has been here there is nothing to connect to: neither the
-// control exchange nor the queue.
-func TestWaitsForTheFirstCoordinator(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &rig{t: t, broker: membus.New(), log: &lockedBuffer{}}
-		var err error
-		if r.decoder, err = standardDecoder(); err != nil {
-			t.Fatal(err)
-		}
-		r.run(1, work(0))
-		r.pass(time.Minute)
-		r.outside, err = r.broker.Open(context.Background(), bus.SessionSpec{Topology: bus.Standard(bus.Declare, bus.ProfileQuorum, []string{"agent.a1"})})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.pass(15 * time.Second)
-		r.give("t")
-		r.expect("t succeeded")
-		r.withdraw(messages.TaskCancel{TaskID: "u"}) // it has a control queue: this is routed
-		r.expectLog("no control queue", 0)
-		r.close()
 	})
 }
 

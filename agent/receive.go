@@ -17,7 +17,8 @@ const (
 	headerMaybeDuplicate = "x-taskbus-maybe-duplicate"
 )
 
-// receive takes a message of the agent's queue. It never waits.
+// receive takes a message of the agent's queue. It waits for no handler; for the
+// broker to take messages only where a result goes out at once.
 func (w *worker) receive(l *link, msg bus.Delivery) {
 	m, refusal := w.decoder.DecodeTaskDispatch(msg.Body)
 	switch {
@@ -35,11 +36,6 @@ func (w *worker) receive(l *link, msg bus.Delivery) {
 func (w *worker) accept(l *link, msg bus.Delivery, m *messages.TaskDispatch) {
 	here := delivery{l, msg.Tag}
 	w.mu.Lock()
-	if givenBack, known := w.ended.get(m.DispatchID); known {
-		w.mu.Unlock()
-		here.settle(givenBack)
-		return
-	}
 	if d := w.open[m.DispatchID]; d != nil {
 		d.adopt(here)
 		w.mu.Unlock()
@@ -54,26 +50,29 @@ func (w *worker) accept(l *link, msg bus.Delivery, m *messages.TaskDispatch) {
 	}
 	w.enter(d)
 	now := time.Now()
-	var v verdict
-	switch reason, is := w.wasRecalled(m, now); {
-	case is:
-		v = verdict{outcome: messages.Cancelled, text: withdrawn(reason).Error()}
-	case w.draining:
-		v = rejection(ErrStopping.Error())
-	case len(w.running) >= w.cfg.Slots: // a handler that does not return has its slot
-		w.waiting = append(w.waiting, d)
-		w.mu.Unlock()
-		return
-	default:
-		started := w.begin(d, now)
-		w.mu.Unlock()
-		if !started {
-			w.conclude(d, tooLate)
-		}
-		return
+	act := w.recognise(d, now)
+	if act == nil {
+		act = w.admit(d, now)
 	}
 	w.mu.Unlock()
-	w.conclude(d, v)
+	act()
+}
+
+// admit begins a dispatch, or has it wait for a slot, or gives its verdict. What is
+// left to be done without mu, which is held, is returned.
+func (w *worker) admit(d *dispatch, now time.Time) (act func()) {
+	if w.draining {
+		return func() { w.conclude(d, rejection(ErrStopping.Error())) }
+	}
+	w.runs[d.names.TaskID] = d
+	if len(w.running) >= w.cfg.Slots { // a handler that does not return has its slot
+		w.waiting = append(w.waiting, d)
+		return func() {}
+	}
+	if !w.begin(d, now) {
+		return func() { w.conclude(d, tooLate) }
+	}
+	return func() {}
 }
 
 // tooLate is the verdict on a task whose deadline is over before it begins. The
@@ -88,15 +87,6 @@ func (w *worker) enter(d *dispatch) {
 		d.key = " " + strconv.FormatUint(d.number, 10) // no dispatch id begins with a space
 	}
 	w.open[d.key], w.numbered[d.number] = d, d
-}
-
-// adopt takes over one more delivery of the same dispatch. Those of an earlier
-// session are the broker's again.
-func (d *dispatch) adopt(again delivery) {
-	if len(d.deliveries) > 0 && d.deliveries[0].link != again.link {
-		d.deliveries = d.deliveries[:0]
-	}
-	d.deliveries = append(d.deliveries, again)
 }
 
 // refuse gives back a message that is not for us to work on: with a result, where

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -132,6 +133,23 @@ func (r *rig) give(tasks ...string) {
 	}
 }
 
+// giveAgain publishes copies of these dispatches, as a coordinator does that does not
+// know whether the first have arrived.
+func (r *rig) giveAgain(tasks ...string) {
+	r.t.Helper()
+	for _, task := range tasks {
+		r.send(dispatch(task), map[string]any{"x-taskbus-maybe-duplicate": true})
+	}
+}
+
+// giveAttempt publishes a later dispatch of a task.
+func (r *rig) giveAttempt(task string, attempt int) {
+	r.t.Helper()
+	d := dispatch(task)
+	d.Attempt, d.DispatchID = attempt, fmt.Sprintf("%s.%d", task, attempt)
+	r.send(d, nil)
+}
+
 func (r *rig) send(d *coordinator.Dispatch, headers map[string]any) {
 	r.t.Helper()
 	r.publish(bus.Publication{
@@ -165,7 +183,8 @@ type result struct {
 	bus.Properties
 }
 
-// results are all that have been published, in order; each must fit its schema.
+// results are all that have been published, in order; each must fit its schema and
+// have come by the way that topic permissions leave to its agent.
 func (r *rig) results() (all []result) {
 	r.t.Helper()
 	synctest.Wait()
@@ -174,9 +193,18 @@ func (r *rig) results() (all []result) {
 		if refusal := r.decoder.DecodeTaskResult(d.Body, &m); refusal != nil {
 			r.t.Fatalf("an invalid task.result: %s\n%s", refusal.Text, d.Body)
 		}
+		r.checkWay(d, bus.StreamResult, m.AgentID)
 		all = append(all, result{m, d.Properties})
 	}
 	return all
+}
+
+// checkWay: the exchange taskbus, with the agent's own key.
+func (r *rig) checkWay(d bus.Delivery, stream string, id messages.AgentID) {
+	r.t.Helper()
+	if want := stream + "." + string(id); d.Exchange != bus.ExchangeIn || d.RoutingKey != want {
+		r.t.Errorf("published to the exchange %q with the key %q, want %q and %q", d.Exchange, d.RoutingKey, bus.ExchangeIn, want)
+	}
 }
 
 // outcomes are the results in short: "task outcome", sorted.
@@ -229,7 +257,7 @@ type status struct {
 	bus.Properties
 }
 
-// statuses are all heartbeats so far; each must fit its schema.
+// statuses are all heartbeats so far, checked as results are.
 func (r *rig) statuses() (all []status) {
 	r.t.Helper()
 	synctest.Wait()
@@ -238,6 +266,7 @@ func (r *rig) statuses() (all []status) {
 		if refusal := r.decoder.DecodeAgentStatus(d.Body, &m); refusal != nil {
 			r.t.Fatalf("an invalid agent.status: %s\n%s", refusal.Text, d.Body)
 		}
+		r.checkWay(d, bus.StreamStatus, m.AgentID)
 		all = append(all, status{m, d.Properties})
 	}
 	return all
@@ -297,6 +326,22 @@ func (c *calls) end() {
 	c.now--
 }
 
+// enter counts who is in a task at once; most is over all tasks.
+func (c *calls) enter(task string) (leave func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byTask == nil {
+		c.byTask = map[string]int{}
+	}
+	c.byTask[task]++
+	c.most = max(c.most, c.byTask[task])
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.byTask[task]--
+	}
+}
+
 func (c *calls) of(task string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -346,9 +391,11 @@ func withhold(key string) func(bus.Publication) membus.Reply { return answer(key
 // unroutable has the broker say that a queue or stream does not exist.
 func unroutable(key string) func(bus.Publication) membus.Reply { return answer(key, membus.Return) }
 
+// answer gives the reply to what goes to a queue or stream: by its name, or with the
+// key of the agent a1.
 func answer(key string, reply membus.Reply) func(bus.Publication) membus.Reply {
 	return func(p bus.Publication) membus.Reply {
-		if p.Key == key {
+		if p.Key == key || p.Key == key+".a1" {
 			return reply
 		}
 		return membus.Answer

@@ -74,10 +74,19 @@ func (w *worker) run(ctx context.Context) {
 
 func (w *worker) tellFault(err error, pause time.Duration) {
 	text := "no session with the broker; another try follows"
-	if errors.Is(err, bus.ErrInUse) {
+	switch {
+	case errors.Is(err, bus.ErrInUse):
 		text = "another process works as this agent, or the broker has not noticed yet that an earlier one is gone; waiting for its place"
+	case lacks(err, bus.ExchangeIn):
+		text = "the exchange " + bus.ExchangeIn + ", by which agents report, does not exist yet; waiting for a coordinator to declare it (or for taskbus topology apply)"
 	}
 	w.log.Warn(text, slog.Any("error", err), slog.Duration("pause", pause))
+}
+
+// lacks tells whether a session was not opened for want of this exchange.
+func lacks(err error, exchange string) bool {
+	var missing *bus.TopologyError
+	return errors.As(err, &missing) && missing.Object == exchange
 }
 
 // link is a session with the broker and what belongs to it.
@@ -99,7 +108,7 @@ func (w *worker) runSession(life context.Context) error {
 	}
 	defer w.detach(l)
 	if err := w.listen(life, l); err != nil {
-		w.close(l)
+		w.close(l.session)
 		return err
 	}
 	for _, f := range l.session.Findings() {
@@ -117,42 +126,45 @@ func (w *worker) runSession(life context.Context) error {
 // closeTimeout bounds the goodbye: the last confirms and acknowledgements.
 const closeTimeout = 5 * time.Second
 
-func (w *worker) close(l *link) {
+func (w *worker) close(s bus.Session) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	if err := l.session.Close(ctx); err != nil {
+	if err := s.Close(ctx); err != nil {
 		w.log.Warn("the session did not end cleanly", slog.Any("error", err))
 	}
 }
 
-// connect dials. Where the control queue cannot be had it does without.
+// connect dials. Where the control queue cannot be had it does without. Without the
+// exchange that everything is reported to there is no session: the first heartbeat
+// would end it, and each end costs every message in hand one of its deliveries.
 func (w *worker) connect(ctx context.Context) (*link, error) {
 	l := &link{control: "agent." + w.cfg.ID + ".control"}
 	spec := bus.SessionSpec{
 		Name: "taskbus-agent/" + w.cfg.ID,
+		// Verify: to look takes no permission. What is temporary is declared all the same.
 		Topology: bus.Topology{
-			Mode:     bus.Declare,
-			Queues:   []bus.Queue{{Name: l.control, Temporary: true}},
-			Bindings: []bus.Binding{{Exchange: bus.ExchangeControl, Queue: l.control, Key: w.cfg.ID}},
+			Mode:      bus.Verify,
+			Exchanges: []bus.Exchange{{Name: bus.ExchangeIn, Kind: bus.Topic}},
+			Queues:    []bus.Queue{{Name: l.control, Temporary: true}},
+			Bindings:  []bus.Binding{{Exchange: bus.ExchangeControl, Queue: l.control, Key: w.cfg.ID}},
 		},
 		OnSettled: func(token uint64, outcome bus.Outcome) { w.settled(l, token, outcome) },
 		OnBlocked: w.tellBlocked,
 	}
 	var err error
 	l.session, err = w.cfg.Bus.Open(ctx, spec)
-	var missing *bus.TopologyError
-	withoutExchange := errors.As(err, &missing)
-	if !withoutExchange && !errors.Is(err, bus.ErrAccess) {
+	withoutControl := lacks(err, bus.ExchangeControl)
+	if !withoutControl && !errors.Is(err, bus.ErrAccess) {
 		return l, err // nil, or nothing that doing without would mend
 	}
 	why := err
-	spec.Topology = bus.Topology{Mode: bus.Declare}
+	spec.Topology.Queues, spec.Topology.Bindings = nil, nil
 	if l.session, err = w.cfg.Bus.Open(ctx, spec); err != nil {
 		return nil, err
 	}
-	if withoutExchange && !w.cfg.Declare {
+	if withoutControl && !w.cfg.Declare {
 		if _, err := l.session.Depth(ctx, w.cfg.Queue); errors.Is(err, bus.ErrNoQueue) {
-			w.close(l)
+			w.close(l.session)
 			return nil, fmt.Errorf("wait for a coordinator to declare %s and %s: %w", bus.ExchangeControl, w.cfg.Queue, why)
 		}
 	}

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -26,7 +27,7 @@ func (w *worker) serve(life context.Context, l *link) {
 	select {
 	case <-l.session.Done():
 	case <-life.Done():
-		w.close(l) // first: it also ends the wait of those who publish
+		w.close(l.session) // first: it also ends the wait of those who publish
 	}
 	cancel()
 	group.Wait()
@@ -91,10 +92,24 @@ func (w *worker) subscribe(ctx context.Context, l *link, ended chan<- error) err
 	if !w.cfg.Declare || !errors.Is(err, bus.ErrNoQueue) {
 		return err
 	}
-	if _, err := l.session.EnsureQueue(ctx, bus.AgentQueue(bus.ProfileQuorum, w.cfg.Queue)); err != nil {
-		return err
+	if err := w.declareQueue(ctx); err != nil {
+		return fmt.Errorf("declare the missing queue: %w", err)
 	}
 	return l.session.Subscribe(ctx, sub)
+}
+
+// declareQueue makes the agent's queue, in a session for that alone: the one that
+// works may only look.
+func (w *worker) declareQueue(ctx context.Context) error {
+	session, err := w.cfg.Bus.Open(ctx, bus.SessionSpec{
+		Name:     "taskbus-agent/" + w.cfg.ID + " declares its queue",
+		Topology: bus.Topology{Mode: bus.Declare, Queues: []bus.Queue{bus.AgentQueue(bus.ProfileQuorum, w.cfg.Queue)}},
+	})
+	if err != nil {
+		return err
+	}
+	w.close(session)
+	return nil
 }
 
 // unsubscribe stops taking tasks. What the broker has sent by then still comes, and

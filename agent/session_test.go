@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,7 +35,7 @@ func TestLostSession(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		play func(r *rig)
-		want string // every result that reached the stream
+		want string // the results that reached the stream; how many of each, see below
 	}{
 		{"while the handler runs: it goes on, its result comes in the next session", func(r *rig) {
 			r.give("t")
@@ -72,11 +74,12 @@ func TestLostSession(t *testing.T) {
 			r.broker.SetConfirm(nil)
 			r.cut()
 			r.pass(reconnect)
-		}, "t succeeded, t succeeded"},
-		{"the acknowledgement was lost: the copy is acknowledged without work or word", func(r *rig) {
+		}, "t succeeded"},
+		{"a coordinator that knows nothing of the result dispatches it again: it is told, without work", func(r *rig) {
 			r.give("t")
 			r.pass(5 * time.Second)
-			r.give("t")
+			r.giveAgain("t")
+			r.giveAgain("t")
 		}, "t succeeded"},
 		{"two copies in one session: one run, both acknowledged", func(r *rig) {
 			r.give("t", "t")
@@ -92,7 +95,15 @@ func TestLostSession(t *testing.T) {
 					return work(4*time.Second)(ctx, task)
 				})
 				tt.play(r)
-				r.expect(tt.want)
+				// Whether the message comes again before or after the confirm, and so whether
+				// its result is sent once more, is chance. What it says is not.
+				all := r.bodies("t.1")
+				if slices.Sort(all); len(slices.Compact(all)) != 1 {
+					t.Errorf("results %q, want one and copies of it", all)
+				}
+				if got, _, _ := strings.Cut(r.outcomes(), ","); got != tt.want {
+					t.Errorf("result %s, want %s", got, tt.want)
+				}
 				r.settled(0, 0)
 				if n := worked.of("t"); n != 1 {
 					t.Errorf("the handler was called %d times, want once", n)
@@ -101,18 +112,6 @@ func TestLostSession(t *testing.T) {
 			})
 		})
 	}
-}
-
-// The rejection of what was given back may be lost, too.
-func TestCopyOfWhatWasGivenBackIsGivenBack(t *testing.T) {
-	inRig(t, func(r *rig) {
-		r.run(1, func(context.Context, *agent.Task) (agent.Result, error) { return agent.Result{}, agent.Reject("no") })
-		r.give("t")
-		r.settled(0, 0, "t")
-		r.give("t")
-		r.settled(0, 0, "t", "t")
-		r.expect("t rejected")
-	})
 }
 
 // Of two copies of a dispatch that is given back one goes: the task must not be

@@ -60,32 +60,51 @@ type verdict struct {
 	took      time.Duration // 0: nothing was begun
 }
 
-// errSilent stands for the error of a handler that has not returned.
-var errSilent = errors.New("the handler has not returned")
+// heard is what a handler's error comes to.
+type heard struct {
+	done            bool // there was none
+	back, attempted bool // the task goes back; after it was begun
+	text            string
+}
 
-// judge turns what a handler returned into a verdict. cause is why its ctx had
-// ended by then, nil when it had not. Work that was done in spite of that has
-// succeeded; else the cause outweighs the handler's own words, which are usually
-// nothing but its consequence.
-func judge(result Result, err, cause error, took time.Duration) verdict {
-	v := verdict{outcome: messages.Succeeded, usage: tidy(result.Usage), took: took}
+// silent is what a handler says that has not returned.
+var silent = heard{text: "the handler has not returned"}
+
+// hear reads an error. Its methods are the handler's code: they can do whatever a
+// handler can, and are called where that is expected, and once.
+func hear(err error) heard {
+	if err == nil {
+		return heard{done: true}
+	}
+	h := heard{text: messages.Clean(err.Error(), messages.MaxText)}
+	if h.text == "" {
+		h.text = "the handler gave an error without a text"
+	}
 	var back *giveBack
+	if errors.As(err, &back) {
+		h.back, h.attempted = true, back.attempted
+	}
+	return h
+}
+
+// judge turns what a handler said into a verdict. cause is why its ctx had ended by
+// then, nil when it had not. Work that was done in spite of that has succeeded; else
+// the cause outweighs the handler's own words, which are usually nothing but its
+// consequence.
+func judge(usage *Usage, words heard, cause error, took time.Duration) verdict {
+	v := verdict{outcome: messages.Succeeded, usage: tidy(usage), took: took}
 	switch {
-	case err == nil:
-		return v
+	case words.done:
 	case errors.Is(cause, ErrCancelled):
 		v.outcome, v.text = messages.Cancelled, cause.Error()
 	case errors.Is(cause, ErrDeadline):
-		v.outcome, v.text = messages.Failed, fmt.Sprintf("ran out of time after %s: %s", took.Round(time.Millisecond), err)
+		v.outcome, v.text = messages.Failed, fmt.Sprintf("ran out of time after %s: %s", took.Round(time.Millisecond), words.text)
 	case errors.Is(cause, ErrStopping):
 		v.outcome, v.text = messages.Rejected, cause.Error()
-	case errors.As(err, &back):
-		v.outcome, v.attempted, v.text = messages.Rejected, back.attempted, err.Error()
+	case words.back:
+		v.outcome, v.attempted, v.text = messages.Rejected, words.attempted, words.text
 	default:
-		v.outcome, v.text = messages.Failed, err.Error()
-	}
-	if v.text == "" {
-		v.text = "the handler gave an error without a text"
+		v.outcome, v.text = messages.Failed, words.text
 	}
 	return v
 }

@@ -49,27 +49,51 @@ func (w *worker) begin(d *dispatch, now time.Time) bool {
 func (w *worker) work(ctx context.Context, d *dispatch) {
 	unwatch := context.AfterFunc(ctx, func() { w.expect(ctx, d) })
 	var result Result
-	err := errExited
+	words := exited
 	// Deferred, because a handler can also end its goroutine.
 	defer func() {
-		if p := recover(); p != nil {
-			err = w.panicked(d, p)
-		}
 		unwatch()
-		w.returned(d, judge(result, err, context.Cause(ctx), time.Since(d.beganAt)))
+		w.returned(d, judge(result.Usage, words, context.Cause(ctx), time.Since(d.beganAt)))
 	}()
-	result, err = w.handle(ctx, d.task)
+	result, words = w.call(ctx, d)
 }
 
-// errExited is the error of a handler that ended its goroutine (runtime.Goexit).
-var errExited = Retry(errors.New("the handler ended its goroutine without returning"))
+// exited is what a handler says that ended its goroutine (runtime.Goexit).
+var exited = heard{back: true, attempted: true, text: "the handler ended its goroutine without returning"}
 
-// panicked makes the error of a panic: the task goes to another agent. The stack is
-// for the log alone.
-func (w *worker) panicked(d *dispatch, p any) error {
-	text := messages.Clean(fmt.Sprintf("the handler panicked: %v", p), messages.MaxText)
+// call runs the handler and hears what it says. The methods of its error are code of
+// its own, which can panic as well: those of a nil pointer in an error do.
+func (w *worker) call(ctx context.Context, d *dispatch) (result Result, words heard) {
+	var err error
+	defer func() {
+		if p := recover(); p != nil {
+			words = w.panicked(d, err, p)
+		}
+	}()
+	result, err = w.handle(ctx, d.task)
+	return result, hear(err)
+}
+
+// panicked is what a panic says: the task goes to another agent. err is the error
+// whose method it was, nil when it was the handler. The stack is for the log alone.
+func (w *worker) panicked(d *dispatch, err error, p any) heard {
+	text := "the handler panicked: " + printed(p)
+	if err != nil {
+		text = fmt.Sprintf("the handler panicked: it returned an error, a %T, that cannot be read: %s", err, printed(p))
+	}
+	text = messages.Clean(text, messages.MaxText)
 	w.log.Error(text, d.about(), slog.String("stack", string(debug.Stack())))
-	return Retry(errors.New(text))
+	return heard{back: true, attempted: true, text: text}
+}
+
+// printed is the text of what a panic was about, whose methods may panic in their turn.
+func printed(p any) (text string) {
+	defer func() {
+		if recover() != nil {
+			text = fmt.Sprintf("a %T, which cannot be printed", p)
+		}
+	}()
+	return fmt.Sprint(p)
 }
 
 // expect waits for the handler, whose ctx has ended, to return, and for no longer
@@ -87,21 +111,20 @@ func (w *worker) expect(ctx context.Context, d *dispatch) {
 		return // the handler has returned
 	}
 	time.AfterFunc(grace, func() {
-		if w.conclude(d, judge(Result{}, errSilent, cause, time.Since(d.beganAt))) {
+		if w.conclude(d, judge(nil, silent, cause, time.Since(d.beganAt))) {
 			w.log.Error("a handler does not return although its time is over; its slot stays taken", d.about(), slog.Any("cause", cause))
 		}
 	})
 }
 
-// conclude gives a dispatch its verdict and sends the result, unless it has one:
-// the first counts, and conclude is false for the others.
+// conclude gives a dispatch, and those that have joined it, its verdict and sends the
+// result, unless it has one: the first counts, and conclude is false for the others.
 func (w *worker) conclude(d *dispatch, v verdict) bool {
 	w.mu.Lock()
 	first := w.decide(d, v)
 	w.mu.Unlock()
 	if first {
-		w.tell(d)
-		w.publish(d)
+		w.announce(d)
 	}
 	return first
 }
@@ -113,7 +136,11 @@ func (w *worker) decide(d *dispatch, v verdict) bool {
 	if d.verdict != nil {
 		return false
 	}
+	v.text = messages.Clean(v.text, messages.MaxText)
 	d.verdict, d.endedAt = &v, time.Now()
+	for _, j := range d.joined {
+		j.verdict, j.endedAt = d.verdict, d.endedAt
+	}
 	return true
 }
 
@@ -124,11 +151,11 @@ func (w *worker) returned(d *dispatch, v verdict) {
 	first := w.decide(d, v)
 	d.running = false
 	delete(w.running, d)
+	w.leaveTask(d)
 	late := w.next(time.Now())
 	w.mu.Unlock()
 	if first {
-		w.tell(d)
-		w.publish(d)
+		w.announce(d)
 	} else {
 		w.log.Info("a handler has returned at last; its slot is free", d.about())
 		signal(w.wake) // until now its slot was reported as taken

@@ -43,16 +43,21 @@ type worker struct {
 	numbered map[uint64]*dispatch // the same, by number
 	waiting  []*dispatch          // of them, those that have no slot yet
 	running  map[*dispatch]struct{}
+	// runs is by task the dispatch under which it runs, or waits to, until the result
+	// is confirmed and the handler has returned.
+	runs     map[messages.TaskID]*dispatch
 	watching bool               // begun was signalled since the latest heartbeat
-	ended    memory[bool]       // dispatches whose result is confirmed; true: given back
+	ended    memory[ending]     // by dispatch id, those whose result is confirmed
 	recalled memory[withdrawal] // withdrawn before they came
 }
 
-// How much is remembered of what is over.
+// How much is remembered of what is over. Of endings with the longest ids, texts and
+// names, about 1.3 KB each, 8 MiB hold 6,500.
 const (
-	maxEnded    = 10_000 // dispatches
-	maxRecalled = 10_000 // withdrawals
-	recallFor   = time.Hour
+	maxEnded      = 10_000  // dispatches
+	maxEndedBytes = 8 << 20 // of them all
+	maxRecalled   = 10_000  // withdrawals
+	recallFor     = time.Hour
 )
 
 // dispatch is one attempt to give this agent one task, from its delivery until the
@@ -64,6 +69,14 @@ type dispatch struct {
 	task   *Task  // nil for a message that cannot be read
 	// names are what the result repeats of the dispatch.
 	names messages.TaskResult
+
+	// run is the dispatch of the same task whose run this one has joined, nil when it
+	// has its own; joined are those that have joined this one's, oldest first.
+	run    *dispatch
+	joined []*dispatch
+	// superseded: a newer dispatch has joined the run. The result goes out under this
+	// one only where its message lies with us.
+	superseded bool
 
 	deliveries []delivery // the message, as often as it lies with us unacknowledged
 	cancel     context.CancelCauseFunc
@@ -99,7 +112,8 @@ func newWorker(ctx context.Context, cfg Config, handle Handler) (*worker, error)
 		leaving: make(chan struct{}), farewell: make(chan struct{}, 1), changed: make(chan struct{}, 1),
 		wake: make(chan struct{}, 1), begun: make(chan struct{}, 1),
 		open: make(map[string]*dispatch), numbered: make(map[uint64]*dispatch), running: make(map[*dispatch]struct{}),
-		ended:    memory[bool]{limit: maxEnded},
+		runs:     make(map[messages.TaskID]*dispatch),
+		ended:    memory[ending]{limit: maxEnded, bytes: maxEndedBytes, size: ending.size},
 		recalled: memory[withdrawal]{limit: maxRecalled},
 	}, nil
 }
@@ -138,6 +152,9 @@ func (w *worker) detach(l *link) {
 // forgetWaiting gives up the deliveries that have not begun. mu is held.
 func (w *worker) forgetWaiting() {
 	for _, d := range w.waiting {
+		for _, j := range d.joined {
+			w.forget(j)
+		}
 		w.forget(d)
 	}
 	w.waiting = nil
@@ -147,6 +164,14 @@ func (w *worker) forgetWaiting() {
 func (w *worker) forget(d *dispatch) {
 	delete(w.open, d.key)
 	delete(w.numbered, d.number)
+	w.leaveTask(d)
+}
+
+// leaveTask lets the task run anew, if nothing is left of this run of it. mu is held.
+func (w *worker) leaveTask(d *dispatch) {
+	if w.runs[d.names.TaskID] == d && !d.running && w.numbered[d.number] != d {
+		delete(w.runs, d.names.TaskID)
+	}
 }
 
 func byNumber(a, b *dispatch) int { return cmp.Compare(a.number, b.number) }

@@ -16,16 +16,20 @@ var (
 	idPattern    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
 	wordPattern  = regexp.MustCompile(`^[^\x00-\x20\x7f]([^\x00-\x1f\x7f]{0,126}[^\x00-\x20\x7f])?$`)
 	queuePattern = regexp.MustCompile(`^[!-~]{1,255}$`)
+	// queueGlobPattern is a pattern of queues: it begins with what stands for
+	// itself, so that none admits whatever there is in the virtual host.
+	queueGlobPattern = regexp.MustCompile(`^[A-Za-z0-9]([!-z|~]|\{id\}){0,254}$`)
 	// globPattern is a pattern of ids: those of idPattern in which * stands for
 	// any characters, also none.
 	globPattern = regexp.MustCompile(`^[A-Za-z0-9*][A-Za-z0-9._:*-]{0,127}$`)
 )
 
 const (
-	idRule    = "an id of 1 to 128 letters, digits and . _ : -, beginning with a letter or digit"
-	wordRule  = "a word of 1 to 128 printable characters without a space at either end"
-	queueRule = "a queue name of 1 to 255 printable ASCII characters without spaces"
-	globRule  = "a pattern of ids such as worker-* (in quotes if it begins with *): 1 to 128 letters, digits and . _ : - *, beginning with a letter, digit or *"
+	idRule        = "an id of 1 to 128 letters, digits and . _ : -, beginning with a letter or digit"
+	wordRule      = "a word of 1 to 128 printable characters without a space at either end"
+	queueRule     = "a queue name of 1 to 255 printable ASCII characters without spaces"
+	queueGlobRule = "a pattern of queues such as work.{id} or work.*: 1 to 255 printable characters without spaces, beginning with a letter or digit, with braces only in {id}"
+	globRule      = "a pattern of ids such as worker-* (in quotes if it begins with *): 1 to 128 letters, digits and . _ : - *, beginning with a letter, digit or *"
 )
 
 // fleet is the agents section while it is being read.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"strings"
 	"time"
 
 	"taskbus/coordinator"
@@ -26,6 +27,7 @@ func (d *decoder) discovery(c *Config) reader {
 			"enabled":                d.boolean(&enabled),
 			"agents":                 words(d, &found.Agents, "patterns of agent ids", globPattern, globRule),
 			"capabilities":           words(d, &found.Capabilities, "capabilities", wordPattern, wordRule),
+			"queues":                 d.queuePatterns(&found.Queues),
 			"max_agents":             whole(d, &found.MaxAgents, 1, 10_000),
 			"max_concurrent_tasks":   whole(d, &found.MaxConcurrent, 1, 100_000),
 			"forget_after_seconds":   d.seconds(&found.ForgetAfter, 1, 31*day),
@@ -41,6 +43,22 @@ func (d *decoder) discovery(c *Config) reader {
 		d.needed(p, "capabilities", len(found.Capabilities), "nobody who joins could offer anything; list what may be offered, or set enabled: false")
 		c.policy.Discovery = &found
 		d.later(func() { d.checkAgentTimes(template, p, p, c) })
+	}
+}
+
+// queuePatterns reads the queues that may be announced. What could admit nothing is
+// a fault: it shows that something else was meant.
+func (d *decoder) queuePatterns(into *[]string) reader {
+	return func(p place) {
+		words(d, into, "patterns of queues", queueGlobPattern, queueGlobRule)(p)
+		for _, pattern := range *into {
+			switch {
+			case coordinator.ReservedQueue(pattern):
+				d.fault(p, "%s is one of the names Taskbus and RabbitMQ keep for themselves, and no agent can have it; remove it", echo(pattern))
+			case strings.HasPrefix(pattern, "agent."):
+				d.fault(p, "%s: the queue agent.<id> is the agent's own without being listed, and no other can have it; remove it", echo(pattern))
+			}
+		}
 	}
 }
 

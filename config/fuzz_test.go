@@ -67,6 +67,9 @@ func checkPolicy(t *testing.T, c *Config) {
 	if queues := c.AgentQueues(); !sortedUnique(queues) {
 		t.Errorf("queues %v", queues)
 	}
+	if g := p.Discovery; g != nil && (slices.ContainsFunc(g.Queues, coordinator.ReservedQueue) || g.AdmitsQueue("x", "agent.y")) {
+		t.Errorf("queues %v may be announced", g.Queues)
+	}
 	if !sortedUnique(p.Strategies) || !slices.Contains(p.Strategies, p.Strategy) {
 		t.Errorf("strategy %s of %v", p.Strategy, p.Strategies)
 	}

@@ -118,6 +118,7 @@ func TestParseEverything(t *testing.T) {
 			},
 			Discovery: &coordinator.Discovery{
 				Agents: []string{"lab:*", "worker-*"}, Capabilities: []string{"gpu", "search"},
+				Queues:    []string{"7", "lab.*.tasks", "work.{id}"},
 				MaxAgents: 50, MaxConcurrent: 8, ForgetAfter: 10 * time.Minute,
 				Template: coordinator.AgentSpec{
 					Rank: 5, HealthCheckInterval: 15 * time.Second, Timeout: 15 * time.Minute, AcceptTimeout: 20 * time.Second,

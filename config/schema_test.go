@@ -300,6 +300,7 @@ func TestSchemaPatternsAreTheLoaders(t *testing.T) {
 			"task_routing.read.required_capabilities": wordPattern.String(),
 			"discovery.agents":                        globPattern.String(),
 			"discovery.capabilities":                  wordPattern.String(),
+			"discovery.queues":                        queueGlobPattern.String(),
 			"task_routing.read.preferred_agents":      idPattern.String(),
 		}[p.String()]
 		if pattern != want {

@@ -22,13 +22,32 @@ func (d *Discovery) Admit(r *AgentReport) (AgentSpec, bool) {
 		spec.MaxConcurrent = r.Active + r.Available
 	}
 	spec.MaxConcurrent = max(1, min(spec.MaxConcurrent, d.MaxConcurrent))
-	ok := d.AdmitsAgent(r.Agent) && d.AdmitsCapabilities(spec.Capabilities) && !ReservedQueue(spec.Queue)
+	ok := d.AdmitsAgent(r.Agent) && d.AdmitsCapabilities(spec.Capabilities) && d.AdmitsQueue(r.Agent, spec.Queue)
 	return spec, ok
 }
 
 // AdmitsAgent tells whether an agent of this id may join.
 func (d *Discovery) AdmitsAgent(id AgentID) bool {
 	return slices.ContainsFunc(d.Agents, func(pattern string) bool { return matches(pattern, string(id)) })
+}
+
+// QueueID stands for the agent's own id in [Discovery].Queues.
+const QueueID = "{id}"
+
+// AdmitsQueue tells whether an agent may announce this queue. What waits in it is
+// taken away when the agent goes: so it must be agent.<id>, which is the agent's by
+// its name, or one that Queues allows. Whatever the patterns say, it is never one
+// of Taskbus's own, nor one that bears the name of another agent.
+func (d *Discovery) AdmitsQueue(id AgentID, queue string) bool {
+	switch {
+	case ReservedQueue(queue):
+		return false
+	case strings.HasPrefix(queue, "agent."):
+		return queue == "agent."+string(id)
+	}
+	return slices.ContainsFunc(d.Queues, func(pattern string) bool {
+		return matches(strings.ReplaceAll(pattern, QueueID, string(id)), queue) // no id contains a *
+	})
 }
 
 // AdmitsCapabilities tells whether an agent may offer these: at least one, and

@@ -70,6 +70,14 @@ type AgentChanged struct {
 	LastHeartbeat time.Time
 }
 
+// OtherQueue tells that an agent consumes another queue than agents.yaml says, so
+// that what is dispatched to it lies where nobody looks. It is told once for each
+// queue that the agent announces.
+type OtherQueue struct {
+	Agent             AgentID
+	Announced, Listed string
+}
+
 // StatusRefused says that a heartbeat changed nothing. First is true once for
 // each agent and refusal since the engine started, so that it is logged once.
 type StatusRefused struct {
@@ -146,6 +154,7 @@ func (Duplicate) effect()     {}
 func (EnsureQueue) effect()   {}
 func (AgentChanged) effect()  {}
 func (StatusRefused) effect() {}
+func (OtherQueue) effect()    {}
 
 func (*Completed) effect()     {}
 func (GivenBack) effect()      {}

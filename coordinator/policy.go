@@ -31,6 +31,9 @@ type Discovery struct {
 	// Capabilities that an announcement may contain. Sorted. An agent that
 	// announces any other is not admitted.
 	Capabilities []string
+	// Queues are patterns of the queues that an agent may announce beside agent.<id>:
+	// `{id}` stands for its id, `*` for any characters.
+	Queues []string
 	// MaxAgents bounds the agents that have joined, MaxConcurrent the slots of each.
 	MaxAgents, MaxConcurrent int
 	// ForgetAfter is how long an agent may be gone before it leaves the fleet.

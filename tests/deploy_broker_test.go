@@ -1,8 +1,10 @@
 package tests
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -12,8 +14,11 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/rs/zerolog"
 
+	"taskbus/agent"
+	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/amqpbus"
+	"taskbus/messages"
 	"taskbus/tests/brokertest"
 )
 
@@ -52,6 +57,8 @@ func TestDefinitionsOnABroker(t *testing.T) {
 		}
 	})
 
+	t.Run("an agent with the SDK works as a1", func(t *testing.T) { worksAsA1(t, as("a1"), as("taskbus")) })
+
 	for _, c := range []struct {
 		name, user string
 		do         func(*amqp.Channel) error
@@ -65,11 +72,11 @@ func TestDefinitionsOnABroker(t *testing.T) {
 		{"a1 reads its queue", "a1", consume("agent.a1"), true},
 		{"a1 reports itself", "a1", publishTo("taskbus", "agent.status.a1"), true},
 		{"a1 reports its results", "a1", publishTo("taskbus", "task.result.a1"), true},
-		{"a1 asks for something", "a1", publishTo("taskbus", "task.request.a1"), true},
 		{"a1 listens for what concerns it", "a1", bindControl("agent.a1.control", "a1"), true},
 		{"a1 does not speak for a2", "a1", publishTo("taskbus", "agent.status.a2"), false},
 		{"a1 reports no results of a2", "a1", publishTo("taskbus", "task.result.a2"), false},
 		{"a1 assigns no tasks", "a1", publishTo("taskbus", "task.assign"), false},
+		{"a1 withdraws nobody's tasks", "a1", publishTo("taskbus", "task.request.a1"), false},
 		{"a1 writes to no queue directly", "a1", publishTo("", "agent.status"), false},
 		{"a1 announces nothing", "a1", publishTo("taskbus.events", "assignment.failed.x"), false},
 		{"a1 does not read b1's queue", "a1", consume("agent.b1"), false},
@@ -78,6 +85,11 @@ func TestDefinitionsOnABroker(t *testing.T) {
 		{"a1 deletes nothing, not even its queue", "a1", deleteQueue("agent.a1"), false},
 
 		{"a producer submits", "producer", publishTo("taskbus", "task.assign"), true},
+		{"a producer submits what must not wait", "producer", publishTo("taskbus", "task.assign.high"), true},
+		{"a producer withdraws a task", "producer", publishTo("taskbus", "task.request.producer"), true},
+		{"a producer asks under its own name only", "producer", publishTo("taskbus", "task.request.a1"), false},
+		{"a producer knows no other lanes", "producer", publishTo("taskbus", "task.assign.higher"), false},
+		{"a producer reports no results", "producer", publishTo("taskbus", "task.result.a1"), false},
 		{"a producer reads failures", "producer", consume("assignment.failed"), true},
 		{"a producer does not pose as an agent", "producer", publishTo("taskbus", "agent.status.producer"), false},
 		{"a producer writes to no queue directly", "producer", publishTo("", "task.assign"), false},
@@ -136,6 +148,62 @@ func TestDefinitionsOnABroker(t *testing.T) {
 			}
 		}
 	})
+}
+
+// worksAsA1 has the SDK do what it does for a living: hear of a task, report how it
+// ended, acknowledge, and do without warnings.
+func worksAsA1(t *testing.T, a1, taskbus brokertest.Broker) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	session, err := amqpbus.New(amqpbus.Config{URL: taskbus.URL, Logger: zerolog.Nop()}).Open(ctx, bus.SessionSpec{
+		Name: "deploy-test", Topology: bus.Topology{Mode: bus.Off}, OnSettled: func(uint64, bus.Outcome) {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = session.Close(ctx) }()
+	ended := make(chan string, 10)
+	err = session.Subscribe(ctx, bus.Subscription{Queue: bus.StreamResult, Prefetch: 10, Handle: func(d bus.Delivery) {
+		session.Ack(d.Tag)
+		ended <- d.UserID + " " + d.RoutingKey + " " + d.MessageID
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var warnings bytes.Buffer // read when the agent has stopped
+	working, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() {
+		done <- agent.Run(working, agent.Config{ID: "a1", URL: a1.URL,
+			Logger: slog.New(slog.NewTextHandler(&warnings, &slog.HandlerOptions{Level: slog.LevelWarn}))},
+			func(context.Context, *agent.Task) (agent.Result, error) { return agent.Result{}, nil })
+	}()
+	err = session.Publish(bus.Publication{Key: "agent.a1", Body: messages.AppendDispatch(nil, &coordinator.Dispatch{
+		Task:  &coordinator.Task{ID: "t-1", Type: "sum", TraceID: "trace-1"},
+		Agent: "a1", Queue: "agent.a1", DispatchID: "t-1.1", Attempt: 1, Timeout: time.Minute, At: time.Now(),
+	}, []byte(`{}`))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case got := <-ended:
+		if want := "a1 task.result.a1 t-1.1"; got != want {
+			t.Errorf("the result came as %q, want %q", got, want)
+		}
+	case <-ctx.Done():
+		t.Error("no result")
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if left, err := session.Depth(ctx, "agent.a1"); err != nil || left.Ready != 0 {
+		t.Errorf("its queue: %+v, %v; want nothing left", left, err)
+	}
+	if warnings.Len() != 0 {
+		t.Errorf("the agent warns:\n%s", &warnings)
+	}
 }
 
 // publishTo publishes one confirmed, mandatory message. A refusal comes as a

@@ -59,6 +59,12 @@ type Session interface {
 	// it as "rejected".
 	Reject(tag Tag)
 
+	// Requeue gives a delivery back to its queue, where it is ready again, marked
+	// as redelivered: for this consumer, too, unless it has been unsubscribed. A
+	// quorum queue counts that against its delivery limit. Of a stream delivery it
+	// moves the consumer's credit, like Ack.
+	Requeue(tag Tag)
+
 	// EnsureQueue declares the queue where the topology mode allows it, else
 	// looks whether it exists. The bool tells whether it exists now. ErrInUse:
 	// it is to be temporary, and another connection has one of that name.

@@ -171,6 +171,9 @@ func (e *Engine) audit(now time.Time, a *agent, made time.Time) {
 			if !t.listed {
 				e.renew(now, t)
 			}
+			if t.withdrawn && t.state == stateLeased && !t.returning {
+				e.withdraw(t, t.cancelReason, 0) // it cannot have heard, or does not heed
+			}
 		case !exact && arrivedBefore && e.mayLetGo(t):
 			e.letGo(t)
 			continue

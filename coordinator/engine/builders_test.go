@@ -261,6 +261,14 @@ func (r *rig) look(id coordinator.AgentID, ready, consumers int) []string {
 	return r.apply(coordinator.QueueSeen{Agent: id, Ready: ready, Consumers: consumers})
 }
 
+// miss is two looks at the agent's queue that find no consumer; the first one alone
+// means nothing.
+func (r *rig) miss(id coordinator.AgentID, ready int) []string {
+	r.t.Helper()
+	want(r.t, r.look(id, ready, 0))
+	return r.look(id, ready, 0)
+}
+
 // order is an operator's order.
 func (r *rig) order(id coordinator.AgentID, o coordinator.Order) []string {
 	return r.apply(coordinator.AgentOrdered{Agent: id, Order: o})
@@ -353,6 +361,8 @@ func describe(f coordinator.Effect) string {
 		return "ensure " + f.Queue
 	case coordinator.AgentChanged:
 		return fmt.Sprintf("agent %s %s", f.Agent, f.State)
+	case coordinator.OtherQueue:
+		return fmt.Sprintf("%s consumes %s, not %s", f.Agent, f.Announced, f.Listed)
 	case coordinator.StatusRefused:
 		s := fmt.Sprintf("refused %s %s", f.Agent, f.Refusal)
 		if f.First {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"taskbus/coordinator"
@@ -22,14 +23,22 @@ func (e *Engine) cancel(now time.Time, ev coordinator.CancelRequested) {
 	t := e.tasks.of(r)
 	switch {
 	case r == nil, r.fate == fateForgotten, r.fate == fateWithdrawn:
-		attempt := uint16(0)
+		attempt, reason := uint16(0), ev.Reason
 		if r != nil {
-			attempt = r.attempt
+			attempt, reason = r.attempt, orElse(reason, e.memory.reasons.of(key))
 		}
 		e.memory.at(e.memory.remember(now, key, 0, fateWithdrawn, 0)).attempt = attempt
+		e.memory.reasons.keep(key, reason)
 		answer.State = coordinator.CancelNoted
+		for _, a := range e.fleet.agents { // of a coordinator before this one, perhaps
+			if _, runs := a.listed[ev.Task]; runs {
+				answer.State, answer.Agent = coordinator.CancelAsked, a.spec.ID
+				e.emit(coordinator.Withdraw{Agent: a.spec.ID, Task: ev.Task, Reason: ev.Reason, Token: ev.Token})
+			}
+		}
 	case t == nil && r.fate == fateLetGo:
 		r.letGo |= withdrawn
+		e.memory.reasons.keep(key, ev.Reason)
 		answer.State, answer.Agent = coordinator.CancelAsked, e.fleet.named(r.ref)
 		e.emit(coordinator.Withdraw{
 			Agent: answer.Agent, Task: ev.Task, DispatchID: coordinator.DispatchID(ev.Task, int(r.attempt)),
@@ -54,4 +63,58 @@ func (e *Engine) cancel(now time.Time, ev coordinator.CancelRequested) {
 		}
 	}
 	e.emit(answer)
+}
+
+// withdrawAgain repeats, in a new session, what the one before may not have got
+// through: agents go by what they are told, and are told by a message.
+func (e *Engine) withdrawAgain() {
+	for _, t := range e.tasks.all {
+		if t != nil && t.withdrawn && t.state == stateLeased && !t.returning {
+			e.withdraw(t, t.cancelReason, 0)
+		}
+	}
+}
+
+// maxReasons bounds the reasons kept for cancels of tasks that are not open: with
+// 2,048 characters each, at most 4 MiB.
+const maxReasons = 512
+
+// cancelReasons remembers why tasks were cancelled that are not open: not seen
+// yet, or let go. It stands beside the records of the memory, because hardly any
+// of those has a reason; a cancel counts without it. The oldest goes first.
+type cancelReasons struct{ list []cancelReason }
+
+type cancelReason struct {
+	key  idKey
+	text string
+}
+
+func (c *cancelReasons) find(key idKey) int {
+	return slices.IndexFunc(c.list, func(r cancelReason) bool { return r.key == key })
+}
+
+// of is the reason kept for a task id; empty when there is none.
+func (c *cancelReasons) of(key idKey) string {
+	if i := c.find(key); i >= 0 {
+		return c.list[i].text
+	}
+	return ""
+}
+
+// keep replaces the reason of a task id; an empty one changes nothing.
+func (c *cancelReasons) keep(key idKey, text string) {
+	if text == "" {
+		return
+	}
+	c.drop(key)
+	if len(c.list) >= maxReasons {
+		c.list = slices.Delete(c.list, 0, 1)
+	}
+	c.list = append(c.list, cancelReason{key, text})
+}
+
+func (c *cancelReasons) drop(key idKey) {
+	if i := c.find(key); i >= 0 {
+		c.list = slices.Delete(c.list, i, i+1)
+	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -30,6 +31,9 @@ func TestCancel(t *testing.T) {
 	lost := then{do: func(r *rig) []string {
 		return append(r.apply(coordinator.SessionLost{}), r.apply(coordinator.SessionOpened{})...)
 	}}
+	lists := func(agent coordinator.AgentID) then {
+		return then{do: func(r *rig) []string { r.pass(time.Second); return r.hear(beat(agent).running("t")) }}
+	}
 	wait := func(d time.Duration) then { return then{do: func(r *rig) []string { return r.pass(d) }} }
 
 	waiting := func(r *rig) {
@@ -64,8 +68,8 @@ func TestCancel(t *testing.T) {
 			with(settled(coordinator.PublishRejected), "fail t cancelled"),
 		}},
 		{"on its way, and the session is lost", dispatching, []string{"cancel t: asked"}, []then{
-			with(lost),
-			with(redeliver, "withdraw t.1 a", "fail t cancelled"), // it may have arrived
+			with(lost, "withdraw t.1 a"), // it may have arrived
+			with(redeliver, "withdraw t.1 a", "fail t cancelled"),
 		}},
 		{"on its way, and never sent", dispatching, []string{"cancel t: asked"}, []then{
 			with(settled(coordinator.PublishAbandoned)), with(lost),
@@ -108,6 +112,15 @@ func TestCancel(t *testing.T) {
 			leased(r)
 			r.tell(says("a", "t"))
 		}, []string{"cancel t: too late"}, nil},
+		{"with its agent, and the session is lost", leased, []string{"withdraw t.1 a", "cancel t: asked"}, []then{
+			with(lost, "withdraw t.1 a"), // the first may not have got through
+			with(lists("a"), "withdraw t.1 a"),
+			with(result(coordinator.OutcomeCancelled), "completed t.1 a cancelled"),
+		}},
+		{"of an earlier coordinator, and its agent lists it", func(r *rig) { lists("a").do(r) }, []string{"withdraw  a", "cancel t: asked"}, []then{
+			with(result(coordinator.OutcomeCancelled), "completed t.1 a cancelled"),
+			with(redeliver, "ack 1"),
+		}},
 		{"given up with its session", func(r *rig) {
 			waiting(r)
 			lost.do(r)
@@ -158,5 +171,83 @@ func TestTombstonesAreBounded(t *testing.T) {
 	}
 	if n := r.memory.size(); n > 100 {
 		t.Errorf("%d ids remembered, want at most 100", n)
+	}
+}
+
+// TestReasonsOfCancelsAreKept: who cancels what is not known yet, or what a plain
+// agent has been let go with, reads the reason in the failure that follows.
+func TestReasonsOfCancelsAreKept(t *testing.T) {
+	cancel := func(r *rig, why string) { r.apply(coordinator.CancelRequested{Task: "t", Reason: why}) }
+	tests := []struct {
+		name string
+		do   func(r *rig)
+		want string
+	}{
+		{"before the task", func(r *rig) { cancel(r, "a typo"); r.assign(job("t")) }, "a typo"},
+		{"the latest counts", func(r *rig) { cancel(r, "a typo"); cancel(r, "too late"); r.assign(job("t")) }, "too late"},
+		{"none given the second time", func(r *rig) { cancel(r, "a typo"); cancel(r, ""); r.assign(job("t")) }, "a typo"},
+		{"none given", func(r *rig) { cancel(r, ""); r.assign(job("t")) }, "it was withdrawn"},
+		{"while its dispatch is never sent", func(r *rig) {
+			r.assign(job("t"))
+			cancel(r, "a typo")
+			r.settle(1, coordinator.PublishAbandoned)
+			r.redeliver(job("t"))
+		}, "a typo"},
+		{"after it was let go", func(r *rig) {
+			d := r.give(job("t"))
+			r.pass(time.Second)
+			r.hear(beat("a").active(1))
+			cancel(r, "a typo")
+			r.returns(d, coordinator.ReturnRejected, false)
+		}, "a typo"},
+		{"before it was let go", func(r *rig) {
+			d := r.give(job("t"))
+			cancel(r, "a typo")
+			r.pass(time.Second)
+			r.hear(beat("a").active(1))
+			r.returns(d, coordinator.ReturnRejected, false)
+		}, "a typo"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := ready(t, policyOf(worker("a")))
+			tt.do(r)
+			checkIndexes(t, r.Engine)
+			if len(r.failures) != 1 || r.failures[0].Failure.Text != tt.want || r.failures[0].Failure.Reason != coordinator.ReasonCancelled {
+				t.Fatalf("failures %+v, want one cancelled: %q", r.failures, tt.want)
+			}
+			if n := len(r.memory.reasons.list); n != 0 {
+				t.Errorf("%d reasons are kept after the end", n)
+			}
+		})
+	}
+}
+
+// TestReasonsOfCancelsAreBounded: the oldest goes first, and all go with their
+// records. The cancels themselves still count.
+func TestReasonsOfCancelsAreBounded(t *testing.T) {
+	r := ready(t, policyOf(worker("a")).set(func(s *coordinator.Settings) { s.DedupeMaxIDs = 10 * maxReasons }))
+	name := func(i int) coordinator.TaskID { return coordinator.TaskID(fmt.Sprint("t", i)) }
+	for i := range maxReasons + 1 {
+		r.withdraw(name(i))
+	}
+	checkIndexes(t, r.Engine)
+	if n := len(r.memory.reasons.list); n != maxReasons {
+		t.Errorf("%d reasons kept, want %d", n, maxReasons)
+	}
+	want(t, r.assign(job(name(0))), "fail t0 cancelled")
+	want(t, r.assign(job(name(1))), "fail t1 cancelled")
+	if oldest, next := r.failures[0].Failure.Text, r.failures[1].Failure.Text; oldest != "it was withdrawn" || next != "not wanted" {
+		t.Errorf("the oldest says %q, the next %q", oldest, next)
+	}
+	r.now = r.now.Add(time.Hour) // the dedupe window
+	for i := range maxReasons {  // each new task drops up to expireStep old ids
+		r.withdraw(coordinator.TaskID(fmt.Sprint("later", i)))
+	}
+	checkIndexes(t, r.Engine)
+	for _, reason := range r.memory.reasons.list {
+		if reason.key == keyOf(name(2)) {
+			t.Error("a reason has outlived its record")
+		}
 	}
 }

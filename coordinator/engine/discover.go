@@ -54,6 +54,15 @@ func (j *joining) fleet(p *coordinator.Policy) []coordinator.AgentSpec {
 	return slices.AppendSeq(slices.Clip(p.Agents), maps.Values(j.joined)) // adopt sorts them
 }
 
+// HasAgent tells whether the agent is part of the fleet, listed or joined.
+func (e *Engine) HasAgent(id coordinator.AgentID) bool { return e.fleet.byID[id] != nil }
+
+// mayBring tells whether an agent that offers these capabilities may join. Whether
+// there is one nobody knows.
+func (j *joining) mayBring(required []string) bool {
+	return j.rules != nil && (len(required) == 0 || j.rules.AdmitsCapabilities(required))
+}
+
 // announced hears an agent that nobody knows.
 func (e *Engine) announced(now time.Time, ev coordinator.AgentReported) {
 	r := &ev.Report

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 // two slots each, that can do go or py.
 func (b *policyBuilder) joins() *policyBuilder {
 	b.Discovery = &coordinator.Discovery{
-		Agents: []string{"x*"}, Capabilities: []string{"go", "py"}, MaxAgents: 3, MaxConcurrent: 2,
+		Agents: []string{"x*"}, Capabilities: []string{"go", "py"}, Queues: []string{"q*"}, MaxAgents: 3, MaxConcurrent: 2,
 		ForgetAfter: time.Minute,
 		Template:    coordinator.AgentSpec{Rank: 3, HealthCheckInterval: interval, Timeout: time.Minute, AcceptTimeout: time.Minute},
 	}
@@ -42,7 +43,6 @@ func (r *rig) fleetIDs() (ids []string) {
 // work once its queue exists, and leaves when it has been gone for ForgetAfter.
 func TestJoin(t *testing.T) {
 	r := boot(t, policyOf(worker("a")).route("go", "go").joins())
-	want(t, r.assign(job("early").kind("go")), "fail early no_eligible_agents")
 	want(t, r.hear(beat("x1").offering("go")))
 	want(t, r.pass(joinDelay-1))
 	want(t, r.pass(1), "ensure agent.x1", "agent x1 online")
@@ -65,6 +65,67 @@ func TestJoin(t *testing.T) {
 		t.Errorf("the fleet is %v, want a alone", ids)
 	}
 	checkIndexes(t, r.Engine)
+}
+
+// TestWaitsForWhoMayJoin: what nobody of the fleet offers waits its time where
+// discovery admits agents that do. Nobody else is waited for.
+func TestWaitsForWhoMayJoin(t *testing.T) {
+	tests := []struct {
+		name   string
+		policy *policyBuilder
+		task   *taskBuilder
+		now    []string
+		in30s  []string // after the assignment timeout
+	}{
+		{"admitted", policyOf(worker("a")).joins(), job("t").needs("go"), nil, []string{"fail t no_agents_online"}},
+		{"no fleet at all", policyOf().joins(), job("t").needs("go", "py"), nil, []string{"fail t no_agents_online"}},
+		{"it asks for nothing, and nobody is there", policyOf().joins(), job("t"), nil, []string{"fail t no_agents_online"}},
+		{"whoever could have it is excluded", policyOf(worker("a").can("go")).joins(), job("t").needs("go").not("a"), nil, []string{"fail t no_agents_online"}},
+		{"not admitted", policyOf(worker("a")).joins(), job("t").needs("root"), []string{"fail t no_eligible_agents"}, nil},
+		{"one of two not admitted", policyOf(worker("a")).joins(), job("t").needs("go", "root"), []string{"fail t no_eligible_agents"}, nil},
+		{"discovery is off", policyOf(worker("a")), job("t").needs("go"), []string{"fail t no_eligible_agents"}, nil},
+		{"nobody may wait", policyOf(worker("a")).joins().set(func(s *coordinator.Settings) { s.AssignmentTimeout = 0 }),
+			job("t").needs("go"), []string{"fail t no_agents_online"}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := ready(t, tt.policy)
+			want(t, r.assign(tt.task), tt.now...)
+			checkIndexes(t, r.Engine)
+			want(t, r.pass(30*time.Second-1))
+			want(t, r.pass(1), tt.in30s...)
+			waited := r.failures[0].Failure.Reason == coordinator.ReasonNoAgentsOnline
+			if says := strings.Contains(r.failures[0].Failure.Text, "discovery admits"); says != waited {
+				t.Errorf("the text is %q", r.failures[0].Failure.Text)
+			}
+		})
+	}
+	t.Run("it comes", func(t *testing.T) {
+		r := ready(t, policyOf(worker("a")).joins())
+		want(t, r.assign(job("t").needs("go")))
+		if got := r.Snapshot(r.now).PendingReasons; got[coordinator.ReasonNoAgentsOnline] != 1 {
+			t.Errorf("pending for %v", got)
+		}
+		r.pass(10 * time.Second)
+		r.hear(beat("x1").offering("go"))
+		want(t, r.pass(joinDelay), "ensure agent.x1", "agent x1 online")
+		want(t, r.apply(coordinator.QueueChecked{Agent: "x1", Exists: true}), "dispatch t.1 x1")
+	})
+	t.Run("another comes: its time goes on", func(t *testing.T) {
+		r := ready(t, policyOf(worker("a")).joins())
+		r.assign(job("t").needs("go"))
+		r.pass(20 * time.Second)
+		r.hear(beat("x1").offering("py"))
+		r.pass(joinDelay)
+		r.apply(coordinator.QueueChecked{Agent: "x1", Exists: true})
+		checkIndexes(t, r.Engine)
+		want(t, r.pass(10*time.Second-joinDelay), "fail t no_agents_online") // 20 + 10 = 30
+	})
+	t.Run("discovery is switched off", func(t *testing.T) {
+		r := ready(t, policyOf(worker("a")).joins())
+		r.assign(job("t").needs("go"))
+		want(t, r.apply(coordinator.PolicyChanged{Policy: &policyOf(worker("a")).Policy}), "fail t no_eligible_agents")
+	})
 }
 
 // TestNotAdmitted: everything is an allow-list.

@@ -34,6 +34,8 @@ type Engine struct {
 	takeBacks   int                                       // agents' queues that the shell consumes
 	watchFrom   int                                       // where the next look at the queues begins
 	joining     joining
+	inDoubt     inDoubt
+	adoptUntil  time.Time // until then results of tasks that we never saw may count
 
 	strangers map[stranger]bool
 	out       []coordinator.Effect // effects of the event being applied
@@ -203,12 +205,15 @@ func (e *Engine) sessionOpened(now time.Time) {
 	e.graceEnd = now.Add(longest)
 	e.unheardFrom = now.Add(max(longest, e.policy.Settings.StaleAfter))
 	for _, a := range e.fleet.agents {
+		a.seenConsumer, a.missed, a.lookedAt = false, false, time.Time{}
 		e.watch(now, a) // while there was no session nobody could be heard
 		if a.queueMissing {
 			e.askForQueue(now, a)
 		}
 	}
+	e.beginAdopting(now)
 	e.resumeLeases()
+	e.withdrawAgain()
 }
 
 // sessionLost forgets every task held: the broker will deliver them again. What
@@ -217,6 +222,7 @@ func (e *Engine) sessionOpened(now time.Time) {
 // way.
 func (e *Engine) sessionLost(now time.Time) {
 	e.connected = false
+	e.doubtAcks(now)
 	e.endTakeBacks()
 	for _, t := range e.inOrder() {
 		if t.state != stateDispatching {
@@ -226,6 +232,7 @@ func (e *Engine) sessionLost(now time.Time) {
 		t.handle = 0
 		if t.over {
 			t.state, t.settled = stateLeased, now
+			e.doubtSource(t.key)
 			continue
 		}
 		e.beginLease(now, t, fateUnsettled)
@@ -242,6 +249,7 @@ func (e *Engine) inOrder() []*openTask {
 // endTakeBacks forgets what the shell did for us in a session.
 func (e *Engine) endTakeBacks() {
 	for _, a := range e.fleet.agents {
+		a.heldByUs = a.heldByUs || a.takenQueue != ""
 		e.takeBackEnded(a)
 	}
 }

@@ -70,9 +70,19 @@ func nearer(a, b coordinator.Ineligibility) bool {
 	return a > b
 }
 
-// reasonOf turns the counts into the reason a task fails with when it can wait
-// no longer.
-func reasonOf(d *coordinator.Decision) coordinator.Reason {
+// reasonOf turns the explanation of a refusal into the reason the task fails with
+// when it can wait no longer, and its text. What nobody of the fleet offers is not
+// out of reach where an agent that does may join: it is not online, no more is known.
+func (e *Engine) reasonOf(d *coordinator.Decision, t *openTask) (coordinator.Reason, string) {
+	reason, text := countedReason(d), d.Text()
+	if reason == coordinator.ReasonNoEligibleAgents && e.joining.mayBring(t.needs.required) {
+		return coordinator.ReasonNoAgentsOnline, text + "; discovery admits agents that could take it, and none has joined"
+	}
+	return reason, text
+}
+
+// countedReason is the reason by the counts alone.
+func countedReason(d *coordinator.Decision) coordinator.Reason {
 	capable := d.Fleet - d.Refused[coordinator.LacksCapability] - d.Refused[coordinator.ExcludedByTask]
 	if capable == 0 {
 		return coordinator.ReasonNoEligibleAgents

@@ -29,6 +29,7 @@ type agent struct {
 	queueMissing bool
 	queueFull    bool
 	askedAt      time.Time // when the shell was last asked for the queue; zero: never
+	otherQueue   string    // what it last announced in its place
 
 	presence
 	stale, recheck, cool, steady, forget timer
@@ -114,7 +115,8 @@ func (f *fleet) adopt(specs []coordinator.AgentSpec, settings coordinator.Settin
 		if a == nil {
 			a = rejoin(left[spec.ID])
 		} else if a.spec.Queue != spec.Queue {
-			a.queueMissing, a.queueFull, a.hadConsumer, a.askedAt = false, false, false, time.Time{} // said of another queue
+			a.queueMissing, a.queueFull, a.askedAt = false, false, time.Time{} // said of another queue
+			a.hadConsumer, a.seenConsumer, a.missed = false, false, false
 			t.cancel(&a.recheck)
 			t.cancel(&a.cool)
 		}

@@ -207,3 +207,19 @@ func TestStartUpGrace(t *testing.T) {
 		want(t, r.pass(1), "agent a stale", "take back agent.a")
 	})
 }
+
+// TestOtherQueue: an agent that consumes another queue than the one it is given work
+// by is told of, once for each.
+func TestOtherQueue(t *testing.T) {
+	r := ready(t, policyOf(worker("a")))
+	says := func(queue string) []string {
+		r.pass(time.Second)
+		return r.hear(beat("a").consuming(queue))
+	}
+	want(t, says("agent.a"))
+	want(t, says("q"), "a consumes q, not agent.a")
+	want(t, says("q"))
+	want(t, says(""))
+	want(t, says("q"), "a consumes q, not agent.a")
+	want(t, says("p"), "a consumes p, not agent.a")
+}

@@ -135,6 +135,8 @@ func (h *history) deliverAgain(i int) {
 	r := h.lost[i]
 	h.lost = slices.Delete(h.lost, i, i+1)
 	r.again = true
+	h.former = r
+	defer func() { h.former = nil }()
 	h.handle++
 	if r.returned == nil {
 		h.do(coordinator.TaskReceived{Handle: h.handle, Task: r.task, Redelivered: true})
@@ -194,7 +196,9 @@ func (h *history) cancel(t *rapid.T) {
 	h.needSession(t)
 	h.token++
 	h.answered = false
-	h.do(coordinator.CancelRequested{Task: rapid.SampledFrom(taskIDs).Draw(t, "task"), Token: h.token})
+	h.do(coordinator.CancelRequested{
+		Task: rapid.SampledFrom(taskIDs).Draw(t, "task"), Token: h.token, Reason: rapid.SampledFrom([]string{"", "a typo"}).Draw(t, "why"),
+	})
 	if !h.answered {
 		t.Fatal("a cancel was not answered")
 	}

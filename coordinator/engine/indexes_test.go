@@ -92,6 +92,14 @@ func checkIndexes(t failer, e *Engine) {
 	if e.memory.size() < len(e.memory.index) { // a record that was replaced stays until its time
 		t.Fatalf("memory holds %d records, the index %d", e.memory.size(), len(e.memory.index))
 	}
+	reasons := e.memory.reasons.list
+	for i, r := range reasons {
+		number, known := e.memory.lookup(r.key)
+		again := slices.ContainsFunc(reasons[i+1:], func(other cancelReason) bool { return other.key == r.key })
+		if !known || !e.memory.at(number).isWithdrawn() || r.text == "" || again || len(reasons) > maxReasons {
+			t.Fatalf("reason %d of %d (%q): its record is known %v, another for it %v", i, len(reasons), r.text, known, again)
+		}
+	}
 	checkReferences(t, e)
 	checkAccounts(t, e)
 }

@@ -40,6 +40,9 @@ const leaseRetry = time.Second
 func (e *Engine) beginLease(now time.Time, t *openTask, f fate) {
 	t.state, t.settled, t.unanswered = stateLeased, now, f == fateUnsettled
 	e.memory.note(t, f, t.number, t.attempt)
+	if t.unanswered {
+		e.doubtSource(t.key)
+	}
 	if t.deadline.IsZero() {
 		t.deadline = now.Add(t.timeout + leaseMargin)
 	}
@@ -121,6 +124,9 @@ func (e *Engine) leaseExpired(now time.Time, t *openTask) {
 // close ends an open task that an agent has: its outcome is told.
 func (e *Engine) close(t *openTask, f fate) {
 	e.memory.note(t, f, t.agent.serial, t.attempt)
+	if t.handle != 0 {
+		e.doubtSource(t.key)
+	}
 	e.retire(t)
 }
 
@@ -141,6 +147,7 @@ func (e *Engine) letGo(t *openTask) {
 	e.memory.note(t, fateLetGo, t.agent.serial, t.attempt)
 	if r := e.memory.record(t.key, t.record); r != nil && t.withdrawn {
 		r.letGo |= withdrawn
+		e.memory.reasons.keep(t.key, t.cancelReason)
 	}
 	e.retire(t)
 	e.discharge(t)

@@ -28,6 +28,8 @@ type receipt struct {
 	tried             []coordinator.AgentID
 	open, ended, void bool
 	again             bool                  // void, and delivered again as another receipt
+	acked             time.Time             // when it was acknowledged, its dispatch confirmed
+	message           int                   // which message it is; the broker may deliver one often
 	live              *coordinator.Dispatch // published and not settled
 }
 
@@ -35,6 +37,7 @@ type receipt struct {
 type life struct {
 	ended    conclusion
 	attempts map[string]*attempt
+	messages map[int]bool // whose deliveries were dispatched in it
 }
 
 // conclusion is how a task has ended.
@@ -74,7 +77,7 @@ func newLedger() *ledger {
 
 func (l *ledger) life(id coordinator.TaskID) *life {
 	if l.lives[id] == nil {
-		l.lives[id] = &life{attempts: make(map[string]*attempt)}
+		l.lives[id] = &life{attempts: make(map[string]*attempt), messages: make(map[int]bool)}
 	}
 	return l.lives[id]
 }
@@ -144,6 +147,7 @@ func (l *ledger) dispatched(d *coordinator.Dispatch) (resumed bool, err error) {
 		since = former.since
 	}
 	life.attempts[d.DispatchID] = &attempt{Dispatch: d, since: since}
+	life.messages[r.message] = true
 	r.live = d
 	return resumed, nil
 }
@@ -166,13 +170,14 @@ func (r *receipt) learnTried(tried []coordinator.AgentID) error {
 }
 
 // mayLive lets a task that has ended live again, where that is right: its producer
-// sends it anew after a failure, or nobody knows whether the failure got through.
+// sends it anew after it ended badly, or nobody knows whether assignment.failed got
+// through. A message that the broker hands out once more is not sent anew.
 func (l *ledger) mayLive(r *receipt) error {
 	life := l.life(r.task.ID)
 	if life.ended == notEnded {
 		return nil
 	}
-	again := life.ended != doneFor
+	again := life.ended == failed || life.ended != doneFor && !life.messages[r.message]
 	if r.returned != nil {
 		again = life.ended == failed && (r.redelivered || life.newest() < r.returned.Attempt)
 	}
@@ -180,6 +185,7 @@ func (l *ledger) mayLive(r *receipt) error {
 		return fmt.Errorf("%s has ended (%d), and begins again with handle %d", r.task.ID, life.ended, r.handle)
 	}
 	life.ended = notEnded
+	clear(life.messages)
 	return nil
 }
 

@@ -63,13 +63,19 @@ func (r *record) untold(redelivered bool) bool {
 	return r.fate == fateCancelled && r.ref == 0 && redelivered
 }
 
-// letGoFlags is what is known of a dispatch that was let go.
+// isWithdrawn: somebody cancelled the task while it was not open.
+func (r *record) isWithdrawn() bool { return r.fate == fateWithdrawn || r.letGo&withdrawn != 0 }
+
+// letGoFlags is what is known of a dispatch that was let go, or of a task that has
+// ended.
 type letGoFlags uint8
 
 const (
-	withdrawn letGoFlags = 1 << iota // somebody asked to cancel it
-	returning                        // its agent has said that it gives it back
-	attempted                        // and that it had begun
+	withdrawn     letGoFlags = 1 << iota // somebody asked to cancel it
+	returning                            // its agent has said that it gives it back
+	attempted                            // and that it had begun
+	sourceInDoubt                        // ended; nobody knows whether its message was taken off its queue
+	adopted                              // ended, assigned by an earlier coordinator: its content is not known
 )
 
 // memory knows the task ids of the dedupe window, bounded by time and by number:
@@ -82,6 +88,7 @@ type memory struct {
 	ring        []record // its length is a power of two
 	first, next uint64   // numbers of the oldest record and of the next to come
 	index       map[uint64]uint64
+	reasons     cancelReasons // of records that are withdrawn; each goes with its record
 }
 
 func newMemory() memory {
@@ -91,8 +98,8 @@ func newMemory() memory {
 	}
 }
 
-// size is how many records the ring holds; those that were replaced by a newer
-// one of the same id stay until their time.
+// size is how many records the ring holds: one for each id, and those that were
+// replaced by a newer one of the same id, which stay until their time.
 func (m *memory) size() int { return int(m.next - m.first) }
 
 func (m *memory) at(number uint64) *record { return &m.ring[number&uint64(len(m.ring)-1)] }
@@ -139,10 +146,23 @@ func (m *memory) remember(now time.Time, key idKey, content uint64, fate fate, r
 	r := record{key: key, content: content, seen: now.Sub(m.epoch), fate: fate, ref: ref}
 	if number, ok := m.lookup(key); ok {
 		old := m.at(number)
-		r.attempt, old.fate = old.attempt, fateForgotten
+		if old.isWithdrawn() {
+			m.reasons.drop(key)
+		}
+		r.attempt, r.letGo = old.attempt, old.letGo&sourceInDoubt
+		if r.seen-old.seen < seenAlready {
+			r.seen = old.seen // the ring is in this order
+			*old = r
+			return number
+		}
+		old.fate = fateForgotten
 	}
 	return m.append(r)
 }
+
+// seenAlready: a task that is seen again so soon keeps its place in the ring. One that
+// goes from agent to agent would otherwise use up the places of others.
+const seenAlready = 10 * time.Second
 
 // append adds a record as the newest, growing the ring when it is full.
 func (m *memory) append(r record) uint64 {
@@ -174,7 +194,7 @@ func (e *Engine) recall(now time.Time, key idKey) *record {
 	oldest := now.Sub(m.epoch) - s.DedupeWindow
 	for range min(expireStep, m.size()) {
 		r := m.at(m.first)
-		if r.seen > oldest && m.size() < s.DedupeMaxIDs {
+		if r.seen > oldest && len(m.index) < s.DedupeMaxIDs {
 			break
 		}
 		number := m.first
@@ -191,6 +211,9 @@ func (e *Engine) recall(now time.Time, key idKey) *record {
 		}
 		if t != nil { // on its agent's account it stays
 			e.retire(t)
+		}
+		if r.isWithdrawn() {
+			m.reasons.drop(r.key)
 		}
 		delete(m.index, r.key[0])
 	}

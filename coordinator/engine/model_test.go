@@ -37,9 +37,9 @@ type modelAgent struct {
 	noQueue    bool
 	coolsAt    time.Time
 
-	hadConsumer bool
-	departures  []time.Time // the latest, each less than flapMemory after the one before
-	steadyAt    time.Time
+	hadConsumer, seenConsumer, missed bool
+	departures                        []time.Time // the latest, each less than flapMemory after the one before
+	steadyAt                          time.Time
 }
 
 // modelSlot is a dispatch that counts against its agent: on top of what the agent
@@ -79,7 +79,7 @@ func (m *model) install(now time.Time, p *coordinator.Policy) {
 		case !was[spec.ID]: // only what counts against it is known of one that comes back
 			*a = modelAgent{slots: a.slots}
 		case a.spec.Queue != spec.Queue:
-			a.noQueue, a.coolsAt, a.hadConsumer = false, time.Time{}, false
+			a.noQueue, a.coolsAt, a.hadConsumer, a.seenConsumer, a.missed = false, time.Time{}, false, false, false
 		}
 		a.spec, a.listed = spec, true
 	}
@@ -134,6 +134,9 @@ func (m *model) openSession(now time.Time) {
 		}
 	}
 	m.graceEnd = now.Add(longest)
+	for _, a := range m.agents {
+		a.seenConsumer, a.missed = false, false
+	}
 }
 
 // heard applies a heartbeat, if it is to be accepted.
@@ -160,7 +163,7 @@ func (m *model) heard(now time.Time, r coordinator.AgentReport, live bool) {
 	a.audit()
 	switch {
 	case r.Status == coordinator.StatusOffline:
-		a.hadConsumer = false
+		a.hadConsumer, a.seenConsumer = false, false
 		a.enter(now, coordinator.AgentOffline)
 	case a.state != coordinator.AgentGone:
 		a.enter(now, coordinator.AgentOnline)
@@ -216,14 +219,16 @@ func (m *model) seen(now time.Time, ev coordinator.QueueSeen) {
 	switch {
 	case !a.listed:
 	case ev.Consumers > 0:
-		a.hadConsumer = true
-		if a.state == coordinator.AgentGone {
+		a.hadConsumer, a.seenConsumer, a.missed = true, true, false
+		if a.state == coordinator.AgentGone && a.heard.After(a.departures[len(a.departures)-1]) {
 			a.enter(now, coordinator.AgentOnline)
 			if now.Sub(a.heard) >= m.policy.Settings.StaleAfter && !now.Before(m.graceEnd) {
 				a.state = coordinator.AgentStale
 			}
 		}
-	case a.hadConsumer && a.state == coordinator.AgentOnline:
+	case !a.missed:
+		a.missed = true
+	case a.state == coordinator.AgentOnline && (a.seenConsumer || a.hadConsumer && !now.Before(m.graceEnd)):
 		a.enter(now, coordinator.AgentGone)
 	}
 }

@@ -12,7 +12,7 @@ import (
 type class struct {
 	key      string
 	feasible bitset
-	nobody   bool // feasible is empty: no agent of this fleet, ever
+	nobody   bool // feasible is empty: no agent of this fleet
 	routed   bool // of a task type's route: kept for the policy's life
 	waiting  heap[*openTask]
 	active   int // place in pending.active, -1 when nobody waits

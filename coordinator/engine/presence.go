@@ -10,12 +10,16 @@ import (
 type presence struct {
 	// cordoned and draining are an operator's orders; drained: nothing is left.
 	cordoned, draining, drained bool
-	// hadConsumer: its queue has been seen with a consumer. One that never had any
-	// fetches its messages one by one, and nothing follows from their absence.
-	hadConsumer bool
+	// hadConsumer: its queue has been seen with a consumer; seenConsumer: in this
+	// session. One that never had any fetches its messages one by one, and nothing
+	// follows from their absence. missed: the latest look found none.
+	hadConsumer, seenConsumer, missed bool
 	// takenQueue is the queue that the shell consumes for others: its own, or the
 	// one it had until a moment ago; empty when none.
 	takenQueue string
+	// heldByUs: a session ended while we consumed its queue. What is redelivered from
+	// there may have been in our hands, not in the agent's, until it has been empty.
+	heldByUs bool
 	// unsteady: it has left too often a moment ago; until its steady timer.
 	unsteady  bool
 	leftAt    time.Time // when it last left; zero: never
@@ -39,6 +43,9 @@ const (
 
 // Looking at queues and taking back.
 const (
+	// workLook is the time between looks at a queue from which work is expected: a
+	// second, less what a shell that looks twice a second may be early.
+	workLook     = 900 * time.Millisecond
 	idleLook     = 5 * time.Second // between looks at a queue of which nothing is expected
 	maxTakeBacks = 256             // agents' queues that are consumed for others at once
 )
@@ -164,16 +171,21 @@ func (e *Engine) queueSeen(now time.Time, ev coordinator.QueueSeen) {
 	}
 	switch {
 	case ev.Consumers > 0:
-		a.hadConsumer = true
-		if a.state == coordinator.AgentGone {
+		a.hadConsumer, a.seenConsumer, a.missed = true, true, false
+		// A consumer alone may be one of ours that the broker still counts: the agent
+		// must have been heard as well.
+		if a.state == coordinator.AgentGone && a.heard.After(a.leftAt) {
 			e.comeBack(now, a)
 		}
-	case a.hadConsumer && a.state == coordinator.AgentOnline:
+	case !a.missed:
+		a.missed = true // it may be connecting again: the next look tells
+	case a.state == coordinator.AgentOnline && a.mayBeMissed(now, e.graceEnd):
 		e.enter(now, a, coordinator.AgentGone)
 	}
 	// An agent that never reported may have died before we began.
 	unheard := a.state == coordinator.AgentNeverSeen && ev.Consumers == 0 && !now.Before(e.unheardFrom)
 	left := a.leased()
+	a.heldByUs = a.heldByUs && ev.Ready > 0
 	a.drained = a.draining && ev.Ready == 0 && left == 0 && a.inFlight() == 0
 	switch {
 	case ev.Ready > 0 && (a.gone() || a.draining || unheard):
@@ -181,6 +193,13 @@ func (e *Engine) queueSeen(now time.Time, ev coordinator.QueueSeen) {
 	case ev.Ready == 0 && (left == 0 || e.takeBacks >= maxTakeBacks):
 		e.leaveQueue(a) // there is nothing to take, and nothing to come, or others need the place
 	}
+}
+
+// mayBeMissed tells whether the absence of the agent's consumer means anything.
+// After a session has opened agents come back in their own time: of one that had a
+// consumer before, nothing follows within the grace that silence has, too.
+func (a *agent) mayBeMissed(now, graceEnd time.Time) bool {
+	return a.seenConsumer || a.hadConsumer && !now.Before(graceEnd)
 }
 
 // comeBack is the return of an agent whose consumer had gone: to what its reports
@@ -228,9 +247,10 @@ func (e *Engine) obey(a *agent) {
 }
 
 // Watched names the agents' queues at which the shell should look now, at most
-// so many: those of agents that have work, each time; those of agents that are
-// gone, drained or silent, now and then. It decides nothing: what follows from a
-// look comes as QueueSeen. It is called about once a second, between two events.
+// so many: those of agents that have work, each second, and again at once when the
+// look before found nobody there; those of agents that are gone, drained or silent,
+// now and then. It decides nothing: what follows from a
+// look comes as QueueSeen. It is called about twice a second, between two events.
 func (e *Engine) Watched(now time.Time, most int) []coordinator.QueueWatch {
 	n := len(e.fleet.agents)
 	var list []coordinator.QueueWatch
@@ -249,17 +269,18 @@ func (e *Engine) Watched(now time.Time, most int) []coordinator.QueueWatch {
 }
 
 func (e *Engine) wantsLook(now time.Time, a *agent) bool {
+	since, online := now.Sub(a.lookedAt), a.state == coordinator.AgentOnline
 	switch {
 	case a.queueMissing:
 		return false
-	case a.takenQueue != "", a.draining && !a.drained, a.state == coordinator.AgentGone:
-		return true
-	case a.state == coordinator.AgentOnline && (a.inFlight() > 0 || len(a.open) > 0), a.gone() && a.leased() > 0:
-		return true
-	case a.state == coordinator.AgentOnline && a.lookedAt.IsZero():
+	case a.takenQueue != "", a.draining && !a.drained, a.state == coordinator.AgentGone, a.gone() && a.leased() > 0:
+		return since >= workLook
+	case online && (a.inFlight() > 0 || len(a.open) > 0):
+		return since >= workLook || a.missed && a.mayBeMissed(now, e.graceEnd)
+	case online && a.lookedAt.IsZero():
 		return true // before it has work: only a consumer that was seen can be missed
-	case a.state == coordinator.AgentOnline && !a.draining:
+	case online && !a.draining:
 		return false
 	}
-	return now.Sub(a.lookedAt) >= idleLook
+	return since >= idleLook
 }

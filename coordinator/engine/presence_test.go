@@ -17,11 +17,14 @@ func TestGone(t *testing.T) {
 	r.give(job("t1").prefers("a"))
 	d := r.latest()
 	want(t, r.look("a", 1, 1)) // one ready, one consumer: all is well
-	want(t, r.look("a", 1, 0), "agent a gone", "take back agent.a")
+	want(t, r.look("a", 1, 0)) // it may be connecting again …
+	want(t, r.look("a", 1, 1)) // … it was
+	want(t, r.miss("a", 1), "agent a gone", "take back agent.a")
 	if got := r.whyNot("a"); got != coordinator.WentGone {
 		t.Errorf("%v, want gone", got)
 	}
 	want(t, r.returns(d, coordinator.ReturnTakenBack, false), "dispatch t1.2 b")
+	want(t, r.look("a", 1, 1)) // whose consumer that is nobody knows: the agent has not been heard since
 	r.pass(time.Second)
 	want(t, r.hear(beat("a").running()))        // its hands are tied
 	want(t, r.look("a", 0, 0), "leave agent.a") // nothing to take, nothing to come
@@ -35,11 +38,107 @@ func TestGoneThenSilent(t *testing.T) {
 	r := tracking(t, policyOf(worker("a")))
 	r.look("a", 0, 1)
 	r.give(job("t"))
-	want(t, r.look("a", 0, 0), "agent a gone", "take back agent.a") // it holds t: that will come
+	want(t, r.miss("a", 0), "agent a gone", "take back agent.a") // it holds t: that will come
 	want(t, r.pass(staleAfter))
 	want(t, r.hear(beat("a").running()))
 	want(t, r.pass(staleAfter))
 	want(t, r.look("a", 0, 1), "agent a stale") // its consumer is back, its heart is not
+}
+
+// TestConsumersAfterANewSession: agents connect again in their own time. Within the
+// grace only a consumer that was seen in this session is missed.
+func TestConsumersAfterANewSession(t *testing.T) {
+	start := func(t *testing.T) *rig {
+		r := tracking(t, policyOf(worker("a")).set(func(s *coordinator.Settings) { s.StaleAfter = time.Hour }))
+		r.give(job("t"))
+		r.look("a", 0, 1)
+		r.apply(coordinator.SessionLost{})
+		r.apply(coordinator.SessionOpened{})
+		want(t, r.miss("a", 0))
+		return r
+	}
+	t.Run("it comes", func(t *testing.T) {
+		r := start(t)
+		want(t, r.look("a", 0, 1))
+		want(t, r.miss("a", 0), "agent a gone", "take back agent.a")
+	})
+	t.Run("it does not", func(t *testing.T) {
+		r := start(t)
+		r.pass(interval - 1)
+		want(t, r.look("a", 0, 0))
+		r.pass(1)
+		want(t, r.look("a", 0, 0), "agent a gone", "take back agent.a")
+	})
+	t.Run("looked at again", func(t *testing.T) {
+		r := tracking(t, policyOf(worker("a")))
+		r.Watched(r.now, 1)
+		r.apply(coordinator.SessionLost{})
+		r.apply(coordinator.SessionOpened{})
+		if list := r.Watched(r.now, 1); len(list) != 1 {
+			t.Error("the new session does not look whether its consumer is there")
+		}
+	})
+}
+
+// TestTheOnlyAgentIsAwaited: what an agent had in hand when its connection broke goes
+// to another. Where there is none, it may have it once more, rather than nobody.
+func TestTheOnlyAgentIsAwaited(t *testing.T) {
+	start := func(t *testing.T, workers ...*specBuilder) (*rig, coordinator.Dispatch) {
+		r := tracking(t, policyOf(workers...))
+		d := r.give(job("t").prefers("a"))
+		r.look("a", 0, 1)
+		r.miss("a", 1)
+		return r, d
+	}
+	t.Run("another", func(t *testing.T) {
+		r, d := start(t, worker("a"), worker("b"))
+		want(t, r.returns(d, coordinator.ReturnTakenBack, true), "dispatch t.2 b")
+		if d := r.latest(); !slices.Equal(d.Tried, []coordinator.AgentID{"a"}) || !slices.Equal(d.Failed, d.Tried) {
+			t.Errorf("tried %v, failed %v, want a in both", d.Tried, d.Failed)
+		}
+	})
+	t.Run("none", func(t *testing.T) {
+		r, d := start(t, worker("a"))
+		want(t, r.returns(d, coordinator.ReturnTakenBack, true))
+		r.pass(time.Second)
+		r.hear(beat("a").running())
+		want(t, r.look("a", 0, 1), "agent a online", "leave agent.a", "dispatch t.2 a")
+	})
+	t.Run("none, and it has done it", func(t *testing.T) {
+		r, d := start(t, worker("a"))
+		r.returns(d, coordinator.ReturnTakenBack, true)
+		want(t, r.tell(says("a", "t").of("t.1")), "completed t.1 a succeeded late", "ack 2")
+	})
+	t.Run("none, and it does not come back", func(t *testing.T) {
+		r, d := start(t, worker("a"))
+		r.returns(d, coordinator.ReturnTakenBack, true)
+		want(t, r.pass(30*time.Second), "fail t no_agents_online") // assignment_timeout
+	})
+	t.Run("once too often", func(t *testing.T) {
+		r, d := start(t, worker("a"))
+		r.install(policyOf(worker("a")).set(func(s *coordinator.Settings) { s.MaxRetryAttempts = 1 }))
+		want(t, r.returns(d, coordinator.ReturnTakenBack, true), "fail t retries_exhausted")
+	})
+}
+
+// TestHeldByUs: a session that ends while we consume an agent's queue makes
+// redelivered what was in our hands. That is not the agent's failure.
+func TestHeldByUs(t *testing.T) {
+	r := tracking(t, policyOf(worker("a"), worker("b")))
+	d := r.give(job("t").prefers("a"))
+	r.hear(beat("a").running().status(coordinator.StatusOffline))
+	r.apply(coordinator.SessionLost{})
+	r.apply(coordinator.SessionOpened{})
+	want(t, r.look("a", 1, 0), "take back agent.a")
+	want(t, r.returns(d, coordinator.ReturnTakenBack, true), "dispatch t.2 b")
+	if d := r.latest(); len(d.Tried)+len(d.Failed) > 0 {
+		t.Errorf("tried %v, failed %v, want neither", d.Tried, d.Failed)
+	}
+	r.confirm(r.last)
+	r.look("a", 0, 0) // empty: from here on what is redelivered was in its hands
+	if a := r.fleet.byID["a"]; a.heldByUs {
+		t.Error("its queue has been empty, and redeliveries are ours still")
+	}
 }
 
 // TestAgentsThatFetch: one that never had a consumer fetches its messages one by one,
@@ -278,7 +377,8 @@ func TestWatched(t *testing.T) {
 		{3 * time.Second, 9, []string{"a"}},       // 4 s
 		{time.Second, 9, []string{"a", "d", "e"}}, // every 5 s what is idle
 		{idleLook, 2, []string{"a", "d"}},         // not more than asked for …
-		{0, 2, []string{"e", "a"}},                // … and then from where it stopped
+		{0, 2, []string{"e"}},                     // … and then from where it stopped: a was looked at just now
+		{workLook, 1, []string{"a"}},
 		{0, 0, nil},
 	}
 	for i, s := range steps {

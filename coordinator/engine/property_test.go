@@ -32,6 +32,7 @@ type history struct {
 	arrived  []*coordinator.Dispatch               // dispatches an agent has or may have
 	checking []coordinator.AgentID                 // EnsureQueue not yet answered
 	answered bool                                  // the cancel being applied
+	former   *receipt                              // of the message being delivered again
 }
 
 // step is one call of Apply and what came of it.
@@ -130,9 +131,9 @@ func (h *history) tell(ev coordinator.Event) {
 	case coordinator.TakeBackEnded:
 		delete(l.taken, ev.Agent)
 	case coordinator.TaskReceived:
-		l.receive(&receipt{handle: ev.Handle, task: ev.Task, redelivered: ev.Redelivered})
+		l.receive(&receipt{handle: ev.Handle, task: ev.Task, redelivered: ev.Redelivered, message: h.message(ev.Handle)})
 	case coordinator.TaskReturned:
-		l.receive(&receipt{handle: ev.Handle, task: ev.Task, redelivered: ev.Redelivered, returned: &ev})
+		l.receive(&receipt{handle: ev.Handle, task: ev.Task, redelivered: ev.Redelivered, returned: &ev, message: h.message(ev.Handle)})
 		if a := l.attempt(ev.Task.ID, ev.Agent, ev.Attempt); a != nil {
 			a.standing = past
 		}
@@ -157,6 +158,8 @@ func (h *history) tell(ev coordinator.Event) {
 			} else if r.open {
 				r.open, r.void = false, true
 				h.lost = append(h.lost, r)
+			} else if h.now.Sub(r.acked) < ackDoubt && handle%2 == 0 {
+				h.lost = append(h.lost, r) // its acknowledgement was lost
 			}
 		}
 	case coordinator.DrainBegan:
@@ -168,6 +171,14 @@ func (h *history) tell(ev coordinator.Event) {
 			}
 		}
 	}
+}
+
+// message names the message of a delivery: by its first handle.
+func (h *history) message(handle coordinator.Handle) int {
+	if h.former != nil {
+		return h.former.message
+	}
+	return int(handle)
 }
 
 // settled notes what the broker has said, or will never say, of a dispatch.
@@ -275,8 +286,12 @@ func (h *history) judge(ev coordinator.Event, f coordinator.Effect, waiting map[
 		return h.m.dispatched(h.now, f, resumed)
 	case coordinator.Ack:
 		delete(waiting, f.Handle)
-		if err := l.settle(f.Handle); err != nil || !f.Copy {
+		if err := l.settle(f.Handle); err != nil {
 			return err
+		}
+		if !f.Copy {
+			l.receipts[f.Handle].acked = h.now
+			return nil
 		}
 		return l.dropped(f.Handle)
 	case *coordinator.Fail:
@@ -298,6 +313,10 @@ func (h *history) judge(ev coordinator.Event, f coordinator.Effect, waiting map[
 		}
 		h.answered = true
 	case coordinator.Withdraw:
+		listed := h.m.agents[f.Agent].report.ActiveTasks
+		if f.DispatchID == "" && slices.Contains(listed, f.Task) {
+			break
+		}
 		if l.life(f.Task).attempts[f.DispatchID] == nil {
 			return fmt.Errorf("%s is to drop %s, which it never had", f.Agent, f.DispatchID)
 		}

@@ -21,6 +21,9 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 	before := e.tasks.of(r) // the dispatch that came back, or a newer one that was never answered
 	switch {
 	case r == nil, r.fate == fateWithdrawn:
+	case r.letGo&adopted != 0: // it has ended, whatever became of this dispatch
+		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
+		return
 	case r.content != ev.Task.ContentHash && !r.fate.mayComeAgain():
 		e.refuse(now, ev.Handle, ev.Task, coordinator.ReasonDuplicateTask,
 			"it came back from an agent, but another task with this task_id and different content has been seen since")
@@ -30,17 +33,21 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
 		return
 	}
-	flags, cancelled := letGoFlags(0), false
+	flags, cancelled, reason := letGoFlags(0), false, e.memory.reasons.of(key)
 	if r != nil {
 		flags, cancelled = r.letGo, r.fate == fateWithdrawn || r.fate == fateCancelled
 	}
 	t := e.open(now, ev.Handle, ev.Task, key)
 	t.attempt = max(t.attempt, ev.Attempt+1)
 	t.maybeDuplicate = ev.Redelivered && ev.Cause != coordinator.ReturnTakenBack
-	t.refused = ev.Cause == coordinator.ReturnRejected || ev.Cause == coordinator.ReturnDeliveryLimit
-	t.history(&ev, before, flags)
+	from := e.fleet.known(ev.Agent)
+	// What an agent gives back because it goes is no refusal.
+	t.refused = (ev.Cause == coordinator.ReturnRejected || ev.Cause == coordinator.ReturnDeliveryLimit) &&
+		(from == nil || from.leftAlone())
+	t.history(&ev, before, flags, from != nil && from.heldByUs)
 	switch {
 	case cancelled, flags&withdrawn != 0:
+		t.cancelReason = reason
 		e.failCancelled(now, t)
 	case before != nil && before.attempt > ev.Attempt:
 		e.decideUnanswered(now, t, before)
@@ -103,16 +110,23 @@ func (t *openTask) isDispatch(ev *coordinator.TaskReturned) bool {
 // was taken out of an agent's queue before the agent had it in hand was never
 // tried there; one that the agent had begun, or held when it went away, has
 // failed on it.
-func (t *openTask) history(ev *coordinator.TaskReturned, before *openTask, flags letGoFlags) {
+//
+// oursBefore: a session ended while we consumed the agent's queue, so that it may be
+// we who had it in hand.
+func (t *openTask) history(ev *coordinator.TaskReturned, before *openTask, flags letGoFlags, oursBefore bool) {
 	t.tried, t.failed = slices.Clone(ev.Tried), slices.Clone(ev.Failed)
 	begun, gaveUp, told := false, flags&attempted != 0, flags&returning != 0
+	if before != nil {
+		t.untouched = before.untouched
+	}
 	if before != nil && before.attempt == ev.Attempt {
 		begun, gaveUp, told = before.begun, before.attempted, before.returning
 		t.failed = with(t.failed, before.failed...)
 	}
-	inHand := begun || ev.Cause == coordinator.ReturnTakenBack && ev.Redelivered
+	inHand := begun || ev.Cause == coordinator.ReturnTakenBack && ev.Redelivered && !oursBefore
 	if ev.Cause == coordinator.ReturnTakenBack && !inHand {
-		t.tried = slices.DeleteFunc(t.tried, func(id coordinator.AgentID) bool { return id == ev.Agent })
+		t.tried = without(t.tried, ev.Agent)
+		t.untouched = with(t.untouched, ev.Agent)
 		return
 	}
 	t.tried = with(t.tried, ev.Agent)
@@ -132,6 +146,7 @@ func (t *openTask) history(ev *coordinator.TaskReturned, before *openTask, flags
 
 // retry decides again what came back: to another agent, or to an end.
 func (e *Engine) retry(now time.Time, t *openTask, ev *coordinator.TaskReturned) {
+	e.awaitGone(t, ev)
 	switch {
 	case t.withdrawn:
 		e.failCancelled(now, t)
@@ -148,10 +163,30 @@ func (e *Engine) retry(now time.Time, t *openTask, ev *coordinator.TaskReturned)
 	}
 }
 
+// awaitGone lets the only agent that can do a task have it once more if it had the
+// task in hand when its consumer vanished, and its heart beats: it has lost its
+// connection, and the work is as safe with it as it can be.
+func (e *Engine) awaitGone(t *openTask, ev *coordinator.TaskReturned) {
+	a := e.fleet.byID[ev.Agent]
+	if ev.Cause != coordinator.ReturnTakenBack || a == nil || a.state != coordinator.AgentGone ||
+		!contains(t.tried, ev.Agent) || t.attempt > e.policy.Settings.MaxRetryAttempts {
+		return
+	}
+	if reason, _ := e.resolve(t); reason == coordinator.ReasonNone && t.needs.class.nobody {
+		t.tried = without(t.tried, ev.Agent)
+		t.untouched = with(t.untouched, ev.Agent)
+	}
+}
+
 // failPoisoned parks a task that has failed on too many agents.
 func (e *Engine) failPoisoned(now time.Time, t *openTask) {
 	e.fail(now, t, coordinator.ReasonPoisoned, fmt.Sprintf(
 		"it failed on %d different agents (%s); the original is parked in task.dead", len(t.failed), joinIDs(t.failed)), nil)
+}
+
+// without takes an agent out of a list.
+func without(list []coordinator.AgentID, gone coordinator.AgentID) []coordinator.AgentID {
+	return slices.DeleteFunc(slices.Clone(list), func(id coordinator.AgentID) bool { return id == gone })
 }
 
 // with adds agents to a list, but for those that are there already.

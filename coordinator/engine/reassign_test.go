@@ -110,7 +110,7 @@ func TestExpiredButStillRunning(t *testing.T) {
 	t.Run("but it is gone: somebody else", func(t *testing.T) {
 		r, d := start(t)
 		r.look("a", 0, 1)
-		r.look("a", 0, 0)
+		r.miss("a", 0)
 		want(t, r.returns(d, coordinator.ReturnExpired, false))
 		want(t, r.pass(250*time.Millisecond), "dispatch t.2 b")
 	})

@@ -57,6 +57,9 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 		a.clock.observe(now, r.Timestamp)
 	}
 	a.report, a.heard = r, now
+	if r.ActiveTasks == nil && a.listed != nil {
+		a.tracked = false // another program speaks for it now, one that may send no results
+	}
 	a.list(r.ActiveTasks)
 	if r.ActiveTasks != nil {
 		e.track(a)
@@ -69,15 +72,29 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 
 	switch {
 	case r.Status == coordinator.StatusOffline:
-		a.hadConsumer, a.lookedAt = false, time.Time{} // it may come back as one that fetches
+		a.hadConsumer, a.seenConsumer, a.lookedAt = false, false, time.Time{} // it may come back as one that fetches
 		e.enter(now, a, coordinator.AgentOffline)
 	case a.state != coordinator.AgentGone: // that one's heart beats, but its hands are tied
 		e.enter(now, a, coordinator.AgentOnline)
 	}
 	e.announcedAnew(now, a, ev)
+	e.compareQueue(a)
 	e.watch(now, a)
 	e.fleet.refresh(a)
 	e.wake(now, a)
+}
+
+// compareQueue tells of an agent of agents.yaml that consumes another queue.
+func (e *Engine) compareQueue(a *agent) {
+	announced := a.report.Queue
+	if announced == "" || announced == a.spec.Queue {
+		a.otherQueue = ""
+		return
+	}
+	if a.otherQueue != announced && !e.joining.has(a.spec.ID) {
+		a.otherQueue = announced
+		e.emit(coordinator.OtherQueue{Agent: a.spec.ID, Announced: announced, Listed: a.spec.Queue})
+	}
 }
 
 // list takes over what the agent says it runs.
@@ -134,8 +151,8 @@ type stranger struct {
 // refuseStatus tells that a report changed nothing, marking the first of a kind.
 func (e *Engine) refuseStatus(id coordinator.AgentID, why coordinator.StatusRefusal) {
 	s := stranger{id, why}
-	// Agents that are known are few; only the others are any sender's invention.
-	first := !e.strangers[s] && (why != coordinator.StatusUnknownAgent || len(e.strangers) < maxStrangers)
+	// Agents of the fleet are few; the others are any sender's invention.
+	first := !e.strangers[s] && (e.fleet.byID[id] != nil || len(e.strangers) < maxStrangers)
 	if first {
 		e.strangers[s] = true
 	}

@@ -29,6 +29,10 @@ func (e *Engine) resulted(now time.Time, ev coordinator.ResultReported) {
 	rec := e.recall(now, keyOf(r.Task))
 	attempt := attemptOf(r)
 	if rec == nil || attempt < 0 || rec.attempt == 0 && rec.fate != fateOpen {
+		if e.mayAdopt(now, r, rec, attempt) {
+			e.adopt(now, ev, attempt)
+			return
+		}
 		e.refuseResult(ev, coordinator.ResultUnknown)
 		return
 	}
@@ -39,10 +43,10 @@ func (e *Engine) resulted(now time.Time, ev coordinator.ResultReported) {
 	case t.agent != nil && t.place >= 0 && t.agent.spec.ID == r.Agent && (attempt == 0 || attempt == t.attempt),
 		t.returning && t.agent.spec.ID == r.Agent && (attempt == 0 || attempt == t.attempt):
 		e.resultOfLease(now, ev, t)
-	case contains(t.tried, r.Agent) && attempt < t.attempt:
+	case (contains(t.tried, r.Agent) || contains(t.untouched, r.Agent)) && attempt < t.attempt:
 		e.resultOfFormer(now, ev, t)
 	case attempt > 0 && attempt < t.attempt: // of a dispatch before this life of the task
-		if a := e.fleet.byID[r.Agent]; a != nil {
+		if a := e.fleet.known(r.Agent); a != nil {
 			e.finishedPast(now, a, r, attempt, false)
 			defer e.wake(now, a)
 		}
@@ -86,7 +90,7 @@ func (e *Engine) resultOfLease(now time.Time, ev coordinator.ResultReported, t *
 // says is no news of the dispatch at hand.
 func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t *openTask) {
 	r := &ev.Result
-	if a := e.fleet.byID[r.Agent]; a != nil {
+	if a := e.fleet.known(r.Agent); a != nil {
 		e.track(a)
 		e.finishedPast(now, a, r, attemptOf(r), false)
 		defer e.wake(now, a)
@@ -143,7 +147,7 @@ func (e *Engine) poisonedInTime(now time.Time, t *openTask) {
 // up until the broker delivers it again.
 func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, rec *record, attempt int) {
 	r := &ev.Result
-	a := e.fleet.byID[r.Agent]
+	a := e.fleet.known(r.Agent)
 	had := rec.ref != 0 && e.fleet.named(rec.ref) == r.Agent && (attempt == 0 || attempt == int(rec.attempt))
 	switch {
 	case rec.fate == fateWithdrawn && rec.attempt == 0:
@@ -161,6 +165,9 @@ func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 			}
 			e.emit(coordinator.GivenBack{Result: *r, Attempt: int(rec.attempt)})
 			return
+		}
+		if rec.fate == fateForgotten { // the broker delivers it again
+			rec.letGo |= sourceInDoubt
 		}
 		rec.fate = fateOf(r.Outcome)
 		e.emit(&coordinator.Completed{Result: *r, Attempt: int(rec.attempt), At: now})

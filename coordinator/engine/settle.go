@@ -46,6 +46,7 @@ func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
 		t.handle = 0
 		a.assigned++
 		e.emit(coordinator.Ack{Handle: ev.Handle})
+		e.inDoubt.acked(now, t)
 		e.beginLease(now, t, fateDispatched)
 		if t.withdrawn {
 			e.withdraw(t, t.cancelReason, t.cancelToken)
@@ -61,6 +62,9 @@ func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
 		e.forget(t)
 		if t.withdrawn { // the copy must not be assigned
 			e.memory.note(t, fateWithdrawn, 0, t.attempt-1)
+			if e.memory.record(t.key, t.record) != nil {
+				e.memory.reasons.keep(t.key, t.cancelReason)
+			}
 		}
 		e.wake(now, a)
 		return
@@ -103,6 +107,9 @@ func (e *Engine) overSettled(now time.Time, t *openTask, outcome coordinator.Pub
 	delete(e.held, t.handle)
 	if outcome != coordinator.PublishUnknown && outcome != coordinator.PublishAbandoned {
 		e.emit(coordinator.Ack{Handle: t.handle})
+		e.inDoubt.acked(now, t)
+	} else {
+		e.doubtSource(t.key)
 	}
 	t.handle = 0
 	if outcome == coordinator.PublishConfirmed {

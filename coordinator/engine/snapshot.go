@@ -17,7 +17,7 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 		Agents:         make([]coordinator.AgentSnapshot, len(e.fleet.agents)),
 		Pending:        e.pending.count,
 		PendingReasons: make(map[coordinator.Reason]int),
-		Remembered:     e.memory.size(),
+		Remembered:     len(e.memory.index),
 		InGrace:        now.Before(e.graceEnd),
 	}
 	for i, a := range e.fleet.agents {
@@ -36,7 +36,7 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 		reason := coordinator.ReasonNone
 		if i < maxExplained {
 			first := c.waiting.items[0]
-			reason = reasonOf(e.fleet.explain(first, &first.needs))
+			reason, _ = e.reasonOf(e.fleet.explain(first, &first.needs), first)
 		}
 		s.PendingReasons[reason] += len(c.waiting.items)
 		for _, t := range c.waiting.items {

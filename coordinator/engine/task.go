@@ -32,6 +32,7 @@ type openTask struct {
 	attempt        int                   // of the dispatch being sought or made, from 1
 	tried          []coordinator.AgentID // who had it before, in order
 	failed         []coordinator.AgentID // those of them on which it failed
+	untouched      []coordinator.AgentID // from whose queue it was taken back: they may have it once more
 	gaveBack       coordinator.AgentID   // who gave it back without a word of its own yet
 	maybeDuplicate bool
 	resumed        bool // an earlier copy of this very dispatch may have arrived
@@ -98,9 +99,16 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 	r := e.recall(now, key)
 	var before *openTask
 	switch {
-	case r == nil, r.fate.mayComeAgain():
+	case r == nil:
+	case r.isOwnSource(&ev):
+		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
+		return
+	case r.fate.mayComeAgain(), r.letGo&adopted != 0:
 	case r.fate == fateWithdrawn:
-		e.failCancelled(now, e.open(now, ev.Handle, ev.Task, key))
+		reason := e.memory.reasons.of(key)
+		t := e.open(now, ev.Handle, ev.Task, key)
+		t.cancelReason = reason
+		e.failCancelled(now, t)
 		return
 	case r.content != ev.Task.ContentHash:
 		e.refuse(now, ev.Handle, ev.Task, coordinator.ReasonDuplicateTask,
@@ -164,7 +172,7 @@ func (e *Engine) resume(now time.Time, t, before *openTask) {
 // copy, which may have arrived, then goes on counting.
 func (e *Engine) decideUnanswered(now time.Time, t, before *openTask) {
 	t.tried, t.failed, t.maybeDuplicate = with(before.tried, t.tried...), with(before.failed, t.failed...), true
-	t.cancelReason = before.cancelReason
+	t.cancelReason, t.untouched = before.cancelReason, before.untouched
 	t.attempt = before.attempt
 	if !before.withdrawn && e.mayResume(now, t, before.agent) {
 		e.resume(now, t, before)
@@ -203,8 +211,11 @@ func (e *Engine) place(now time.Time, t *openTask) {
 		return
 	case c.nobody:
 		d := e.fleet.explain(t, &t.needs)
-		e.fail(now, t, reasonOf(d), d.Text(), d)
-		return
+		reason, text := e.reasonOf(d, t)
+		if reason != coordinator.ReasonNoAgentsOnline { // else somebody may come who can
+			e.fail(now, t, reason, text, d)
+			return
+		}
 	}
 	if len(c.waiting.items) == 0 {
 		if a, d := e.choose(t); a != nil {
@@ -281,11 +292,11 @@ func (e *Engine) expired(now time.Time, t *openTask) {
 // failWaiting fails a task for the reason that kept it waiting.
 func (e *Engine) failWaiting(now time.Time, t *openTask) {
 	d := e.fleet.explain(t, &t.needs)
-	reason := reasonOf(d)
+	reason, text := e.reasonOf(d, t)
 	if t.late(now) {
 		reason = coordinator.ReasonDeadlineExceeded
 	}
-	e.fail(now, t, reason, d.Text(), d)
+	e.fail(now, t, reason, text, d)
 }
 
 // forget gives up a task that the broker will deliver again: it may come as if

@@ -118,9 +118,9 @@ func hear[T any](to chan T, what T) {
 // Cancel withdraws a task, whatever its state (see httpapi.Source).
 func (s *Service) Cancel(ctx context.Context, id, reason string) (httpapi.Cancellation, error) {
 	none := httpapi.Cancellation{TaskID: id}
-	r, state := s.current.Load(), s.state.read().state
-	if r == nil || state != stateActive && state != stateBlocked {
-		return none, fmt.Errorf("cancel task %s: this coordinator is %s and takes no tasks; ask the one that leads, or try again", id, state)
+	r, err := s.leading()
+	if err != nil {
+		return none, fmt.Errorf("cancel task %s: %w", id, err)
 	}
 	token, w, ok := s.callers.add(coordinator.TaskID(id))
 	if !ok {
@@ -133,6 +133,15 @@ func (s *Service) Cancel(ctx context.Context, id, reason string) (httpapi.Cancel
 		return none, fmt.Errorf("cancel task %s: %w; try again", id, err)
 	}
 	return s.cancelled(ctx, w, a), nil
+}
+
+// leading is the session in which this coordinator leads; an error when it does not.
+func (s *Service) leading() (*session, error) {
+	r, state := s.current.Load(), s.state.read().state
+	if r == nil || state != stateActive && state != stateBlocked {
+		return nil, fmt.Errorf("this coordinator is %s and takes no tasks; ask the one that leads, or try again", state)
+	}
+	return r, nil
 }
 
 // awaitEngine waits for the engine's answer to a cancel that was posted. That

@@ -114,7 +114,7 @@ func TestCancelBeforeTheTask(t *testing.T) {
 		a1 := r.worker("a1", true)
 		<-r.cancel("t-1", "changed my mind").done
 		r.task("t-1", "build", "")
-		if m := r.only(bus.QueueFailed); m.text("reason_code") != "cancelled" || !strings.Contains(m.text("reason"), "withdrawn") {
+		if m := r.only(bus.QueueFailed); m.text("reason_code") != "cancelled" || m.text("reason") != "changed my mind" {
 			t.Errorf("assignment.failed %s", m.Body)
 		}
 		if got := a1.has(); len(got) != 0 {
@@ -200,6 +200,49 @@ func TestCancelByMessage(t *testing.T) {
 		}
 		a1.finish("cancelled", "")
 	})
+}
+
+// With agents.auth: strict a cancel by message wants a sender that the broker vouches
+// for, and that is no agent. What is refused changes nothing and is parked.
+func TestSenderOfACancelIsChecked(t *testing.T) {
+	const cancel = `{"message_type":"task.cancel","task_id":"t-1","reason":"not needed"}`
+	for _, c := range []struct {
+		mode, user string
+		counts     bool
+		logged     int // lines about the sender, of two such cancels
+	}{
+		{"off", "", true, 0}, {"off", "a2", true, 0},
+		{"warn", "producer", true, 0}, {"warn", "", true, 1}, {"warn", "a2", true, 1},
+		{"strict", "producer", true, 0}, {"strict", "", false, 1}, {"strict", "a2", false, 1},
+		{"strict", "x7", false, 1}, // has joined
+		{"strict", "x8", true, 0},  // might join, but has not: it is nobody's agent
+	} {
+		t.Run(c.mode+" "+c.user, func(t *testing.T) {
+			inRig(t, strings.Replace(fleet, "agents:\n", "agents:\n  auth: "+c.mode+"\n", 1)+
+				"discovery: {enabled: true, agents: [\"x*\"], capabilities: [go]}\n", func(r *rig) {
+				as := func(user string) func(*bus.Properties) { return func(p *bus.Properties) { p.UserID = user } }
+				r.publish(bus.StreamStatus, fmt.Sprintf(`{"message_type":"agent.status","agent_id":"x7","status":"ready","current_load":0,`+
+					`"active_tasks":1,"available_capacity":0,"capabilities":["go"],"timestamp":%q}`, time.Now().Format(time.RFC3339Nano)), as("x7"))
+				r.pass(time.Second)
+				r.task("t-1", "build", "") // waits: nobody has a free slot
+				r.publish(bus.QueueRequest, cancel, as(c.user))
+				r.publish(bus.QueueRequest, cancel, as(c.user))
+				r.empty(bus.QueueRequest)
+				failed, parked := len(r.in(bus.QueueFailed)), r.in(bus.QueueDead)
+				if c.counts && (failed != 1 || len(parked) != 0) || !c.counts && (failed != 0 || len(parked) != 2) {
+					t.Errorf("%d failures and %d parked; want it to count: %v", failed, len(parked), c.counts)
+				}
+				for _, m := range parked {
+					if !strings.Contains(textHeader(m.Headers, headerReason), "agents.auth: strict") {
+						t.Errorf("parked with %v", m.Headers)
+					}
+				}
+				if n := strings.Count(r.log.String(), "said once for each user"); n != c.logged {
+					t.Errorf("%d lines about the sender, want %d:\n%s", n, c.logged, r.log)
+				}
+			})
+		})
+	}
 }
 
 // What asks for nothing that we know is parked. Nobody is told that the task it

@@ -25,6 +25,7 @@
 //	withdraw.go  telling an agent to stop
 //	order.go     an operator's orders in
 //	takeback.go  consuming the queues of agents that are gone or drained
+//	takeback_foreign.go  leaving alone what is not ours there
 //	watch.go     looking at the queues of agents that have work
 //	window.go    how many tasks are held
 //	held.go      the deliveries held unacknowledged
@@ -33,6 +34,7 @@
 //	settle.go    what the broker answered
 //	history.go   recent tasks, for people
 //	observe.go   logs and counters
+//	noise.go     keeping floods out of the log
 //	metrics.go   Prometheus
 //	status.go    health, readiness, status for httpapi
 //

@@ -69,12 +69,13 @@ func (r *session) publishCompleted(f *coordinator.Completed) {
 // dropped: somebody's own queue for events is full, which is not to hold up others.
 func (e ending) settled(r *session, outcome bus.Outcome) {
 	switch outcome {
-	case bus.Confirmed, bus.Unroutable:
 	case bus.Unknown:
 		r.s.untold.add(e.Completed)
-	default:
+		return
+	case bus.Rejected:
 		r.s.metrics.eventsDropped.Inc()
 	}
+	r.ackAll(r.requests.ended(e.Result.Task))
 }
 
 // keepUntold saves the announcements that came when nothing was published any more.

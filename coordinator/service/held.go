@@ -49,6 +49,20 @@ func (h *held) add(d *heldDelivery) bool {
 	return true
 }
 
+// consumersOf gives the numbers of the consumers by which messages of the queue came
+// that are held still.
+func (h *held) consumersOf(queue string) map[int]bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	of := make(map[int]bool)
+	for _, d := range h.items {
+		if d.delivery.Queue == queue {
+			of[d.delivery.Tag.Consumer] = true
+		}
+	}
+	return of
+}
+
 // close refuses deliveries from now on and returns how many are held.
 func (h *held) close() int {
 	h.mu.Lock()

@@ -1,9 +1,12 @@
 package service
 
 import (
+	"context"
+	"testing"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/httpapi"
 )
 
 // Builders for tests of what is remembered.
@@ -29,4 +32,30 @@ func completedBy(t *coordinator.Task, agent coordinator.AgentID, at time.Time) *
 		c.Result.Task = t.ID
 	}
 	return c
+}
+
+func TestTaskViewTellsTheStory(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		r.heartbeat("a1", 0)
+		r.task("t-1", "build", "")
+		r.task("t-2", "build", "")
+		done, ok := r.service.Task(context.Background(), "t-1")
+		if !ok || done.State != "dispatched" || done.Agent != "a1" || done.Strategy != "capability_match" || done.DispatchID != "t-1.1" {
+			t.Errorf("t-1: %+v", done)
+		}
+		if x := done.Explanation; x == nil || x.Eligible != 1 || x.Fleet != 2 || x.Candidates[0].Terms[0].Name != "load" {
+			t.Errorf("why t-1 went to a1: %+v", x)
+		}
+		waiting, ok := r.service.Task(context.Background(), "t-2")
+		if !ok || waiting.State != "pending" || waiting.Explanation == nil || waiting.Explanation.Refused["full"] != 1 {
+			t.Errorf("t-2: %+v, %+v", waiting, waiting.Explanation)
+		}
+		if _, ok := r.service.Task(context.Background(), "t-3"); ok {
+			t.Error("a task that never was is known")
+		}
+		list := r.service.Tasks(context.Background(), httpapi.TaskFilter{State: "pending"})
+		if len(list) != 1 || list[0].ID != "t-2" {
+			t.Errorf("pending tasks: %+v", list)
+		}
+	})
 }

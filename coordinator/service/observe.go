@@ -16,16 +16,21 @@ import (
 
 // observer writes down what happens: one log line, the counters, the history.
 // It may be called from any goroutine and never blocks for long.
+//
+// The level says what a line wants of an operator. ERROR: somebody must act.
+// WARN: have a look. INFO: a fact. What one sender can provoke at will is WARN at
+// most, and passes a gate.
 type observer struct {
 	s   *Service
 	log zerolog.Logger
 
-	noisy     noiseGate
+	noise     [numNoises]noiseGate
 	strangers sync.Map // wrong senders that were logged: stranger → true
 	known     atomic.Int64
 }
 
-// stranger is an agent in whose name somebody else sends messages of a type.
+// stranger is an agent in whose name somebody else sends messages of a type, or
+// who sends what is not an agent's to send.
 type stranger struct {
 	messageType string
 	agent       coordinator.AgentID
@@ -38,7 +43,11 @@ const maxKnownStrangers = 1000
 func (o *observer) dispatchSettled(d *coordinator.Dispatch, outcome coordinator.PublishOutcome, now time.Time) {
 	took := now.Sub(d.Task.AcceptedAt)
 	if outcome != coordinator.PublishConfirmed {
-		o.log.Warn().Str("trace_id", d.Task.TraceID).Str("task_id", string(d.Task.ID)).
+		level := zerolog.WarnLevel
+		if outcome == coordinator.PublishUnknown {
+			level = zerolog.InfoLevel // the session has ended, which has a line of its own
+		}
+		o.log.WithLevel(level).Str("trace_id", d.Task.TraceID).Str("task_id", string(d.Task.ID)).
 			Str("agent_id", string(d.Agent)).Str("queue", d.Queue).Int("attempt", d.Attempt).
 			Stringer("outcome", outcome).Msg("the dispatch did not get through")
 		return
@@ -65,10 +74,8 @@ func (o *observer) failed(t *ticket, now time.Time) {
 	}
 	if t.fail == nil {
 		o.s.count.parked.Add(1)
-		if o.noisy.allow(now) {
-			o.log.Warn().Str("queue", t.held.delivery.Queue).Str("reason", t.refusal.Text).
-				Msg("unreadable message parked in task.dead")
-		}
+		o.gated(noiseParked, zerolog.WarnLevel).Str("queue", t.held.delivery.Queue).Str("reason", t.refusal.Text).
+			Msg("message parked in task.dead; nobody could be told")
 		return
 	}
 	f := t.fail
@@ -83,10 +90,21 @@ func (o *observer) failed(t *ticket, now time.Time) {
 	}
 	o.s.metrics.failed(f.Failure.Reason, strategy, took)
 	o.s.history.failed(f, took)
-	o.log.Error().Str("trace_id", f.Task.TraceID).Str("task_id", string(f.Task.ID)).
+	switch f.Failure.Reason {
+	case coordinator.ReasonCancelled:
+		o.failure(o.log.Info(), f).Msg("task cancelled")
+	case coordinator.ReasonInvalidMessage, coordinator.ReasonUnknownTaskType, coordinator.ReasonDuplicateTask:
+		o.failure(o.gated(noiseRefusedTask, zerolog.WarnLevel), f).Msg("task refused")
+	default:
+		o.failure(o.log.Error(), f).Msg("task failed")
+	}
+}
+
+// failure gives a line what is known of a failure.
+func (o *observer) failure(e *zerolog.Event, f *coordinator.Fail) *zerolog.Event {
+	return e.Str("trace_id", f.Task.TraceID).Str("task_id", string(f.Task.ID)).
 		Stringer("reason_code", f.Failure.Reason).Str("reason", f.Failure.Text).
-		Bool("retry_possible", f.Failure.Reason.RetryPossible()).Int("attempts", f.Failure.Attempts).
-		Msg("task failed")
+		Bool("retry_possible", f.Failure.Reason.RetryPossible()).Int("attempts", f.Failure.Attempts)
 }
 
 // schemaOf names the schema that messages in a queue should follow.
@@ -102,41 +120,37 @@ func schemaOf(queue string) string {
 }
 
 func (o *observer) cannotEncode(d *coordinator.Dispatch, err *bus.EncodingError) {
-	o.log.Error().Err(err).Str("trace_id", d.Task.TraceID).Str("task_id", string(d.Task.ID)).
+	o.gated(noiseUnencodable, zerolog.WarnLevel).Err(err).Str("trace_id", d.Task.TraceID).Str("task_id", string(d.Task.ID)).
 		Msg("the dispatch cannot be sent; the task fails")
 }
 
 func (o *observer) cannotPark(t *ticket, err *bus.EncodingError) {
-	o.log.Error().Err(err).Str("queue", t.held.delivery.Queue).
-		Msg("the message cannot be published to task.dead; left to the queue's dead-letter rule")
+	o.gated(noiseUnencodable, zerolog.WarnLevel).Err(err).Str("queue", t.held.delivery.Queue).
+		Msg("the message cannot be published to task.dead as it is: the queue's dead-letter rule moves it or, where there is none, a note of its size and hash stands for it")
 }
 
 // notTaken tells that the broker did not take a notice, a few times a second.
 func (o *observer) notTaken(queue string, outcome bus.Outcome) {
-	if o.noisy.allow(o.s.now()) {
-		o.log.Error().Str("queue", queue).Stringer("outcome", outcome).
-			Msg("the broker does not take what must be published here; trying again, the tasks concerned stay unacknowledged")
-	}
+	o.gated(noiseNotTaken, zerolog.ErrorLevel).Str("queue", queue).Stringer("outcome", outcome).
+		Msg("the broker does not take what must be published here; trying again, the tasks concerned stay unacknowledged")
 }
 
 // replyToRefused tells that a producer asked for its copy where none may go.
 func (o *observer) replyToRefused(t *coordinator.Task) {
-	if o.noisy.allow(o.s.now()) {
-		o.log.Warn().Str("trace_id", t.TraceID).Str("task_id", string(t.ID)).Str("reply_to", t.ReplyTo).
-			Msg("reply_to names a queue of Taskbus or of an agent; no copy is sent")
-	}
+	o.gated(noiseReplyTo, zerolog.WarnLevel).Str("trace_id", t.TraceID).Str("task_id", string(t.ID)).Str("reply_to", t.ReplyTo).
+		Msg("reply_to names a queue of Taskbus or of an agent; no copy is sent")
 }
 
 func (o *observer) duplicate(t *coordinator.Task) {
 	o.s.count.duplicates.Add(1)
 	o.s.metrics.duplicates.Inc()
-	o.log.Info().Str("trace_id", t.TraceID).Str("task_id", string(t.ID)).
+	o.gated(noiseDuplicate, zerolog.InfoLevel).Str("trace_id", t.TraceID).Str("task_id", string(t.ID)).
 		Msg("second copy of a known task dropped")
 }
 
 func (o *observer) agentChanged(c coordinator.AgentChanged) {
 	e := o.log.Warn()
-	if c.State == coordinator.AgentOnline {
+	if c.State == coordinator.AgentOnline || c.State == coordinator.AgentOffline { // it says so itself
 		e = o.log.Info()
 	}
 	e.Str("agent_id", string(c.Agent)).Stringer("state", c.State).
@@ -152,12 +166,15 @@ func (o *observer) statusRefused(f coordinator.StatusRefused) {
 	}
 }
 
+func (o *observer) otherQueue(f coordinator.OtherQueue) {
+	o.gated(noiseQueue, zerolog.WarnLevel).Str("agent_id", string(f.Agent)).Str("queue", f.Listed).Str("announced", messages.Clean(f.Announced, 255)).
+		Msg("the agent says that it consumes another queue than agents.yaml names for it; what it is given lies where it does not look")
+}
+
 func (o *observer) invalidStatus(r *messages.Refusal) {
 	o.s.count.invalidStatus.Add(1)
 	o.s.metrics.invalid.WithLabelValues(schemas.AgentStatus, r.Keyword).Inc()
-	if o.noisy.allow(o.s.now()) {
-		o.log.Warn().Str("path", r.Path).Str("reason", r.Text).Msg("invalid heartbeat ignored")
-	}
+	o.gated(noiseInvalidStatus, zerolog.WarnLevel).Str("path", r.Path).Str("reason", r.Text).Msg("invalid heartbeat ignored")
 }
 
 // wrongSender notes a heartbeat or result whose broker-validated user is not its
@@ -167,12 +184,9 @@ func (o *observer) wrongSender(messageType string, agent coordinator.AgentID, us
 		o.s.count.authRejections.Add(1)
 	}
 	o.s.metrics.authRejections.WithLabelValues(string(mode)).Inc()
-	who := stranger{messageType, agent}
-	if _, seen := o.strangers.Load(who); seen || o.known.Load() >= maxKnownStrangers {
+	if !o.first(stranger{messageType, agent}) {
 		return
 	}
-	o.strangers.Store(who, true)
-	o.known.Add(1)
 	e := o.log.Warn().Str("message_type", messageType).Str("agent_id", string(agent)).Str("user_id", messages.Clean(user, 64))
 	if mode == config.AuthStrict {
 		e.Msg("message refused: the agent must publish it as its own user, with the property user_id (said once for each agent and message type)")
@@ -181,14 +195,40 @@ func (o *observer) wrongSender(messageType string, agent coordinator.AgentID, us
 	e.Msg("message of another user accepted (agents.auth: warn; said once for each agent and message type)")
 }
 
+// wrongCanceller notes a cancel by message of somebody who is an agent, or may be
+// one, with one line for each.
+func (o *observer) wrongCanceller(user string, mode config.Auth) {
+	o.s.metrics.authRejections.WithLabelValues(string(mode)).Inc()
+	user = messages.Clean(user, 64)
+	if !o.first(stranger{schemas.TaskCancel, coordinator.AgentID(user)}) {
+		return
+	}
+	e := o.log.Warn().Str("message_type", schemas.TaskCancel).Str("user_id", user)
+	if mode == config.AuthStrict {
+		e.Msg("cancel refused: its property user_id must name a user that is not an agent (said once for each user)")
+		return
+	}
+	e.Msg("cancel of an agent, or of nobody named, accepted (agents.auth: warn; said once for each user)")
+}
+
+// first tells whether nothing has been said of this sender yet.
+func (o *observer) first(who stranger) bool {
+	if _, seen := o.strangers.Load(who); seen || o.known.Load() >= maxKnownStrangers {
+		return false
+	}
+	o.strangers.Store(who, true)
+	o.known.Add(1)
+	return true
+}
+
 func (o *observer) queueChecked(q coordinator.EnsureQueue, exists bool, err error) {
 	switch {
 	case err != nil:
-		o.log.Warn().Err(err).Str("agent_id", string(q.Agent)).Str("queue", q.Queue).Msg("the agent's queue cannot be checked")
+		o.gated(noiseQueue, zerolog.WarnLevel).Err(err).Str("agent_id", string(q.Agent)).Str("queue", q.Queue).Msg("the agent's queue cannot be checked")
 	case exists:
 		o.log.Info().Str("agent_id", string(q.Agent)).Str("queue", q.Queue).Msg("the agent's queue is there (again)")
 	default:
-		o.log.Warn().Str("agent_id", string(q.Agent)).Str("queue", q.Queue).Msg("the agent's queue does not exist; it gets no work until it does")
+		o.gated(noiseQueue, zerolog.WarnLevel).Str("agent_id", string(q.Agent)).Str("queue", q.Queue).Msg("the agent's queue does not exist; it gets no work until it does")
 	}
 }
 
@@ -202,27 +242,11 @@ func (o *observer) sessionOpened(findings []bus.Finding) {
 func (o *observer) sessionEnded(err error, ready bool, pause time.Duration) {
 	o.s.metrics.connected.Set(0)
 	o.s.metrics.blocked.Set(0)
-	o.s.metrics.sessions.WithLabelValues(sessionEnd(err)).Inc()
-	o.log.Warn().Err(err).Bool("was_ready", ready).Dur("retry_in_ms", pause).
-		Msg("no broker session; tasks stay in the broker; trying again")
-}
-
-// noiseGate lets a few lines a second through, so that a flood of bad messages
-// does not become a flood of log lines.
-type noiseGate struct {
-	mu    sync.Mutex
-	since time.Time
-	lines int
-}
-
-const noiseLines = 5 // per second
-
-func (g *noiseGate) allow(now time.Time) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if now.Sub(g.since) >= time.Second {
-		g.since, g.lines = now, 0
+	why, level := sessionEnd(err), zerolog.WarnLevel
+	if why == "access" || why == "topology" {
+		level = zerolog.ErrorLevel // it will not pass by itself
 	}
-	g.lines++
-	return g.lines <= noiseLines
+	o.s.metrics.sessions.WithLabelValues(why).Inc()
+	o.log.WithLevel(level).Err(err).Bool("was_ready", ready).Dur("retry_in_ms", pause).
+		Msg("no broker session; tasks stay in the broker; trying again")
 }

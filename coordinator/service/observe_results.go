@@ -4,6 +4,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/messages"
@@ -51,8 +53,8 @@ func (o *observer) result(outcome coordinator.Outcome) {
 func (o *observer) resultRefused(f coordinator.ResultRefused) {
 	o.s.count.resultsRefused[f.Refusal].Add(1)
 	o.s.metrics.resultsRefused[f.Refusal].Inc()
-	if f.Refusal == coordinator.ResultWrongAgent && o.noisy.allow(o.s.now()) {
-		o.log.Warn().Str("task_id", string(f.Task)).Str("agent_id", string(f.Agent)).
+	if f.Refusal == coordinator.ResultWrongAgent {
+		o.gated(noiseWrongAgent, zerolog.WarnLevel).Str("task_id", string(f.Task)).Str("agent_id", string(f.Agent)).
 			Msg("result of an agent that never had the task ignored")
 	}
 }
@@ -61,33 +63,44 @@ func (o *observer) invalidResult(r *messages.Refusal) {
 	o.s.count.invalidResults.Add(1)
 	o.s.metrics.invalidResults.Inc()
 	o.s.metrics.invalid.WithLabelValues(schemas.TaskResult, r.Keyword).Inc()
-	if o.noisy.allow(o.s.now()) {
-		o.log.Warn().Str("path", r.Path).Str("reason", r.Text).Msg("invalid result ignored")
-	}
+	o.gated(noiseInvalidResult, zerolog.WarnLevel).Str("path", r.Path).Str("reason", r.Text).Msg("invalid result ignored")
 }
 
 // overdue writes down that a task's end was not told in time, once that is
-// confirmed. It is no failure to assign: the dispatch was counted as done.
+// confirmed. It is no failure to assign: the dispatch was counted as done. One that
+// was withdrawn has ended as was wished, but its agent wants a look.
 func (o *observer) overdue(f *coordinator.Fail, now time.Time) {
 	if f.Failure.Reason == coordinator.ReasonTaskTimeout {
 		o.s.count.timedOut.Add(1)
 	}
 	o.s.history.failed(f, now.Sub(f.Task.AcceptedAt))
-	o.log.Error().Str("trace_id", f.Task.TraceID).Str("task_id", string(f.Task.ID)).
-		Stringer("reason_code", f.Failure.Reason).Str("reason", f.Failure.Text).
-		Bool("retry_possible", f.Failure.Reason.RetryPossible()).Int("attempts", f.Failure.Attempts).
-		Msg("task overdue")
+	if f.Failure.Reason == coordinator.ReasonCancelled {
+		o.failure(o.log.Warn(), f).Msg("task cancelled; its agent has not said that it stopped")
+		return
+	}
+	o.failure(o.log.Error(), f).Msg("task overdue")
 }
 
 // cancelAnswered writes down a cancel and what came of it at once.
 func (o *observer) cancelAnswered(a coordinator.CancelAnswered) {
 	o.s.count.cancels.Add(1)
-	o.log.Info().Str("task_id", string(a.Task)).Str("agent_id", string(a.Agent)).
-		Str("state", cancelWord(a.State)).Msg("task withdrawn")
+	var e *zerolog.Event
+	var what string
+	switch a.State {
+	case coordinator.CancelDone:
+		e, what = o.log.Info(), "task withdrawn"
+	case coordinator.CancelAsked:
+		e, what = o.log.Info(), "cancel on its way to the agent that has the task"
+	case coordinator.CancelNoted:
+		e, what = o.gated(noiseIdleCancel, zerolog.InfoLevel), "cancel noted: the task is not known; should it still come, it will not be assigned"
+	default:
+		e, what = o.gated(noiseIdleCancel, zerolog.InfoLevel), "cancel too late: the task has ended"
+	}
+	e.Str("task_id", string(a.Task)).Str("agent_id", string(a.Agent)).Str("state", cancelWord(a.State)).Msg(what)
 }
 
 func (o *observer) cannotTell(w *withdrawal, outcome bus.Outcome) {
-	o.log.Warn().Str("trace_id", w.TraceID).Str("task_id", string(w.Task)).Str("agent_id", string(w.Agent)).
+	o.gated(noiseUntold, zerolog.WarnLevel).Str("trace_id", w.TraceID).Str("task_id", string(w.Task)).Str("agent_id", string(w.Agent)).
 		Stringer("outcome", outcome).Msg("the agent has no control queue and cannot be told of the cancel; it may still do the task")
 }
 
@@ -97,8 +110,8 @@ func (o *observer) takeBack(order takeBackOrder, err error) {
 	case err == nil:
 		o.log.Info().Str("agent_id", string(order.agent)).Str("queue", order.queue).
 			Msg("taking back what waits in the agent's queue")
-	case !errors.Is(err, bus.ErrClosed) && o.noisy.allow(o.s.now()):
-		o.log.Warn().Err(err).Str("agent_id", string(order.agent)).Str("queue", order.queue).
+	case !errors.Is(err, bus.ErrClosed):
+		o.gated(noiseTakeBack, zerolog.WarnLevel).Err(err).Str("agent_id", string(order.agent)).Str("queue", order.queue).
 			Msg("what waits in the agent's queue cannot be taken back now")
 	}
 }

@@ -8,14 +8,17 @@ import (
 	"taskbus/coordinator/httpapi"
 )
 
-// Order cordons, drains or uncordons an agent (see httpapi.Source). It works
-// without a broker session, too: the order counts from the next one on.
+// Order cordons, drains or uncordons an agent (see httpapi.Source). Only a
+// coordinator that leads does so: one that stands by assigns nothing, and an order
+// kept for later would come to life when nobody thinks of it any more.
 func (s *Service) Order(ctx context.Context, agent string, order coordinator.Order) (httpapi.Agent, error) {
+	if _, err := s.leading(); err != nil {
+		return httpapi.Agent{}, fmt.Errorf("%s agent %s: %w", order, agent, err)
+	}
 	id := coordinator.AgentID(agent)
 	_, err := s.agent(ctx, id)
 	if err == nil {
 		s.loop.post(0, coordinator.AgentOrdered{Agent: id, Order: order})
-		s.log.Info().Str("agent_id", agent).Stringer("order", order).Msg("agent ordered")
 		// From here on the order stands, whatever becomes of ctx.
 		var a httpapi.Agent
 		if a, err = s.agent(context.WithoutCancel(ctx), id); err == nil {

@@ -1,35 +1,96 @@
 package service
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"sync"
+	"time"
 
+	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/engine"
 	"taskbus/coordinator/httpapi"
+	"taskbus/messages"
 )
 
-// requests are the cancels by message that the engine has not answered yet, by
-// token. A request is acknowledged with its answer: by then its outcome is on its
-// way, or the agent is being told.
+// requests are the cancels by message that are not done with yet. One is
+// acknowledged when the broker has what follows from it (the task's outcome, or the
+// word to its agent), so that a coordinator that dies before is asked again by the
+// broker: the next one knows nothing of it.
 type requests struct {
 	mu   sync.Mutex
-	open map[uint64]bus.Tag
+	open map[uint64]request // by token
+	// failing are the tasks whose assignment.failed, as cancelled, is on its way.
+	failing map[coordinator.TaskID]bool
 }
 
-func newRequests() *requests { return &requests{open: make(map[uint64]bus.Tag)} }
-
-func (q *requests) add(token uint64, tag bus.Tag) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.open[token] = tag
+type request struct {
+	task coordinator.TaskID
+	tag  bus.Tag
 }
 
-func (q *requests) take(token uint64) (bus.Tag, bool) {
+func newRequests() *requests {
+	return &requests{open: make(map[uint64]request), failing: make(map[coordinator.TaskID]bool)}
+}
+
+func (q *requests) add(token uint64, r request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	tag, ok := q.open[token]
-	delete(q.open, token)
-	return tag, ok
+	q.open[token] = r
+}
+
+// fails notes that the task is about to be told as cancelled.
+func (q *requests) fails(task coordinator.TaskID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.failing[task] = true
+}
+
+// answered hears what the engine does about a request: one of which nothing more
+// follows is done with.
+func (q *requests) answered(a coordinator.CancelAnswered) (done []bus.Tag, ours bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r, ours := q.open[a.Token]
+	if !ours || a.State == coordinator.CancelAsked || q.failing[a.Task] {
+		return nil, ours
+	}
+	delete(q.open, a.Token)
+	return []bus.Tag{r.tag}, true
+}
+
+// told ends a request whose agent has been told, or cannot be.
+func (q *requests) told(token uint64) (done []bus.Tag) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if r, ok := q.open[token]; ok {
+		delete(q.open, token)
+		done = append(done, r.tag)
+	}
+	return done
+}
+
+// ended ends every request for a task whose outcome the broker has.
+func (q *requests) ended(task coordinator.TaskID) (done []bus.Tag) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.failing, task)
+	for token, r := range q.open { // few: they are prefetched like others
+		if r.task == task {
+			delete(q.open, token)
+			done = append(done, r.tag)
+		}
+	}
+	return done
+}
+
+// ackAll acknowledges requests that are done with.
+func (r *session) ackAll(tags []bus.Tag) {
+	for _, tag := range tags {
+		r.bus.Ack(tag)
+	}
 }
 
 // onRequest takes a delivery of task.request: a task.cancel.
@@ -38,16 +99,15 @@ func (r *session) onRequest(d bus.Delivery) {
 		return // unacknowledged: the broker gives it to the next session
 	}
 	r.noteDelivery(&d)
-	refusal := plainJSON(&d)
-	if refusal == nil {
-		m, undecodable := r.s.decoder.DecodeTaskCancel(d.Body)
-		if undecodable == nil {
-			token := r.s.callers.token()
-			r.requests.add(token, d.Tag)
-			r.s.loop.post(r.number, coordinator.CancelRequested{Task: m.TaskID, Reason: m.Reason, Token: token})
-			return
-		}
-		refusal = undecodable
+	m, refusal, err := r.readCancel(&d)
+	switch {
+	case err != nil:
+		return // the coordinator stops: the next one gets it
+	case refusal == nil:
+		token := r.s.callers.token()
+		r.requests.add(token, request{m.TaskID, d.Tag})
+		r.s.loop.post(r.number, coordinator.CancelRequested{Task: m.TaskID, Reason: m.Reason, Token: token})
+		return
 	}
 	// Nobody is told of it: the task it names, if any, may be doing well.
 	refusal.TaskID = ""
@@ -55,14 +115,67 @@ func (r *session) onRequest(d bus.Delivery) {
 	r.refuse(&heldDelivery{delivery: d, arrived: r.s.now()}, refusal)
 }
 
+// readCancel reads a request and judges who sends it; err non-nil: nobody can tell
+// any more.
+func (r *session) readCancel(d *bus.Delivery) (*messages.TaskCancel, *messages.Refusal, error) {
+	if refusal := plainJSON(d); refusal != nil {
+		return nil, refusal, nil
+	}
+	m, refusal := r.s.decoder.DecodeTaskCancel(d.Body)
+	if refusal != nil {
+		return nil, refusal, nil
+	}
+	why, err := r.mayNotCancel(d.UserID)
+	if why != "" {
+		refusal = &messages.Refusal{Keyword: "user_id", Text: why}
+	}
+	return m, refusal, err
+}
+
+// mayNotCancel says why a cancel of this user does not count (agents.auth); empty
+// when it does. An agent has no business cancelling tasks: of its own it sends the
+// result, and the others are not its own.
+func (r *session) mayNotCancel(user string) (why string, err error) {
+	mode := r.s.config.Load().Auth
+	if mode == config.AuthOff {
+		return "", nil
+	}
+	if user == "" {
+		why = "a cancel must carry the property user_id, so that the broker vouches for who sends it (agents.auth: strict)"
+	} else {
+		agent, err := r.isAgent(coordinator.AgentID(user))
+		if err != nil || !agent {
+			return "", err
+		}
+		why = fmt.Sprintf("user %q is an agent, and agents may not cancel tasks (agents.auth: strict)", messages.Clean(user, 64))
+	}
+	r.s.observe.wrongCanceller(user, mode)
+	if mode != config.AuthStrict {
+		why = ""
+	}
+	return why, nil
+}
+
+// isAgent tells whether this is an agent of the fleet, listed or joined.
+func (r *session) isAgent(id coordinator.AgentID) (is bool, err error) {
+	p := r.s.config.Load().Policy()
+	if slices.ContainsFunc(p.Agents, func(a coordinator.AgentSpec) bool { return a.ID == id }) {
+		return true, nil
+	}
+	if p.Discovery == nil {
+		return false, nil
+	}
+	err = r.s.loop.query(context.Background(), func(_ time.Time, e *engine.Engine) { is = e.HasAgent(id) })
+	return is, err
+}
+
 // cancelAnswered settles a request, or tells the caller who waits.
 func (r *session) cancelAnswered(a coordinator.CancelAnswered) {
 	r.s.observe.cancelAnswered(a)
-	if tag, ok := r.requests.take(a.Token); ok {
-		r.bus.Ack(tag)
-		return
+	done, ours := r.requests.answered(a)
+	if r.ackAll(done); !ours {
+		r.s.callers.answer(a)
 	}
-	r.s.callers.answer(a)
 }
 
 // cancelWord is the state of a cancel in the words of the HTTP interface.

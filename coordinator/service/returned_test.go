@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"taskbus/coordinator/bus"
@@ -87,6 +88,69 @@ func TestProducerIsToldOfAnUnreadableReturn(t *testing.T) {
 			}
 		}
 		if m := r.only(bus.QueueDead); string(m.Body) != body {
+			t.Errorf("parked %s", m.Body)
+		}
+		r.empty(bus.QueueReassign)
+	})
+}
+
+func TestReturnedTaskGoesToAnotherAgent(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		r.heartbeat("a1", 0)
+		r.heartbeat("a2", 0)
+		r.task("t-1", "build", `,"correlation_id":"trace-9"`, func(p *bus.Properties) { p.ReplyTo = "my.replies" })
+		for i, want := range []string{"t-1.2", "t-1.3"} {
+			queue := "agent.a1"
+			if len(r.in(queue)) == 0 {
+				queue = "agent.a2"
+			}
+			body := string(r.only(queue).Body)
+			r.reject(queue)
+			r.pass(time.Second)
+			other := map[string]string{"agent.a1": "agent.a2", "agent.a2": "agent.a1"}[queue]
+			if i == 1 { // both had it
+				m := r.only(bus.QueueFailed)
+				if m.text("reason_code") != "retries_exhausted" || m.text("correlation_id") != "trace-9" || m.fields["attempts"] != 2.0 {
+					t.Errorf("after both had it: %s", m.Body)
+				}
+				break
+			}
+			m := r.only(other)
+			if m.MessageID != want || m.text("correlation_id") != "trace-9" {
+				t.Errorf("second dispatch %s: %s", m.MessageID, m.Body)
+			}
+			payload := body[strings.Index(body, `"payload"`):]
+			if !strings.HasSuffix(string(m.Body), payload) {
+				t.Errorf("the payload changed on its way back: %s", m.Body)
+			}
+		}
+		r.empty(bus.QueueReassign)
+	})
+}
+
+// reject refuses the one message of an agent's queue.
+func (r *rig) reject(queue string) {
+	r.t.Helper()
+	rejected := make(chan struct{})
+	err := r.outside.Subscribe(context.Background(), bus.Subscription{Queue: queue, Prefetch: 1, Handle: func(d bus.Delivery) {
+		r.outside.Reject(d.Tag)
+		close(rejected)
+	}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	<-rejected
+	if err := r.outside.Close(context.Background()); err != nil {
+		r.t.Fatal(err)
+	}
+	r.connect()
+	synctest.Wait()
+}
+
+func TestForeignMessageInReassignIsParked(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		r.publish(bus.QueueReassign, `{"hello":"world"}`)
+		if m := r.only(bus.QueueDead); string(m.Body) != `{"hello":"world"}` {
 			t.Errorf("parked %s", m.Body)
 		}
 		r.empty(bus.QueueReassign)

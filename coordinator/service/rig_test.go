@@ -16,6 +16,7 @@ import (
 	"taskbus/config"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/membus"
+	"taskbus/coordinator/httpapi"
 )
 
 // rig is a coordinator on a broker in memory, in virtual time, and the means of
@@ -218,4 +219,24 @@ func (r *rig) empty(queue string) {
 	if n, held := len(r.broker.Messages(queue)), r.broker.Unacked(queue); n != 0 || held != 0 {
 		r.t.Errorf("%s: %d ready and %d held, want it empty", queue, n, held)
 	}
+}
+
+func (r *rig) status() httpapi.Status {
+	r.t.Helper()
+	st, err := r.service.Status(context.Background())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return st
+}
+
+func (r *rig) agent(id string) httpapi.Agent {
+	r.t.Helper()
+	for _, a := range r.status().Agents {
+		if a.ID == id {
+			return a
+		}
+	}
+	r.t.Fatalf("no agent %s in /status", id)
+	return httpapi.Agent{}
 }

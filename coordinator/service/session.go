@@ -167,6 +167,9 @@ func (r *session) perform(effect coordinator.Effect) {
 		if f.Handle == 0 {
 			r.s.owed.add(f)
 		}
+		if f.Failure.Reason == coordinator.ReasonCancelled {
+			r.requests.fails(f.Task.ID)
+		}
 		r.outbox.add(outgoing{fail: f})
 	case *coordinator.Completed:
 		r.completed(f)
@@ -194,6 +197,8 @@ func (r *session) performMore(effect coordinator.Effect) {
 		r.s.observe.givenBack(f)
 	case coordinator.ResultRefused:
 		r.s.observe.resultRefused(f)
+	case coordinator.OtherQueue:
+		r.s.observe.otherQueue(f)
 	case coordinator.Withdraw:
 		r.outbox.add(outgoing{withdrawal: &withdrawal{f}})
 	case coordinator.CancelAnswered:

@@ -157,6 +157,9 @@ func (r *session) ticketDone(t *ticket) {
 	if t.left.Add(-1) > 0 {
 		return
 	}
+	if t.fail != nil && t.fail.Failure.Reason == coordinator.ReasonCancelled {
+		r.ackAll(r.requests.ended(t.fail.Task.ID))
+	}
 	if t.held == nil {
 		if r.s.owed.settle(t.fail) {
 			r.s.observe.overdue(t.fail, r.s.now())

@@ -45,15 +45,24 @@ const (
 	takeBackBegins takeBackStep = iota
 	takeBackEnds
 	takeBackBroken
+	takeBackForeign // something was met that is not ours to take
 )
 
 // takeBackOfQueue is the state of one queue.
 type takeBackOfQueue struct {
 	agent coordinator.AgentID
 	on    bool
+	// consumer is the number of the consumer by which the latest message came; 0:
+	// none has come in this turn.
+	consumer int
 	// turn counts the changes: odd while the broker is asked for one, and nobody
 	// can tell whether a consumer of ours is among those it counts.
 	turn uint64
+	// foreign is what the present consumer has met that is not ours; nil where all is.
+	foreign *foreignMessages
+	// pause is how long the queue was left alone the last time, until is its end.
+	pause time.Duration
+	until time.Time
 }
 
 func newTakeBacks() *takeBacks {
@@ -108,13 +117,42 @@ func (t *takeBacks) own(queue string) (on bool, turn uint64) {
 func (t *takeBacks) turn(agent coordinator.AgentID, queue string, on bool) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	q := t.of(agent, queue)
+	q.on, q.turn = on, q.turn+1
+	if on && q.turn%2 == 0 {
+		q.consumer = 0
+	}
+	return q.turn
+}
+
+// came notes by which consumer a message came.
+func (t *takeBacks) came(queue string, consumer int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if q := t.queues[queue]; q != nil {
+		q.consumer = consumer
+	}
+}
+
+// consumer is the number of the consumer by which messages of the queue come; 0 when
+// none has come.
+func (t *takeBacks) consumer(queue string) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if q := t.queues[queue]; q != nil {
+		return q.consumer
+	}
+	return 0
+}
+
+// of is the state of a queue. t.mu is held.
+func (t *takeBacks) of(agent coordinator.AgentID, queue string) *takeBackOfQueue {
 	q := t.queues[queue]
 	if q == nil {
 		q = &takeBackOfQueue{agent: agent}
 		t.queues[queue] = q
 	}
-	q.on, q.turn = on, q.turn+1
-	return q.turn
+	return q
 }
 
 // carryOutTakeBacks is the goroutine that waits for the broker.
@@ -126,6 +164,8 @@ func (r *session) carryOutTakeBacks() {
 				r.beginTakeBack(o)
 			case takeBackEnds:
 				r.endTakeBack(o)
+			case takeBackForeign:
+				r.leaveForeign(o)
 			default:
 				r.takeBackBroke(o)
 			}
@@ -142,7 +182,16 @@ func (r *session) beginTakeBack(o takeBackOrder) {
 	if on, _ := r.takeBacks.own(o.queue); on || r.draining.Load() {
 		return
 	}
+	listed := r.listed(o.queue)
+	if !listed && r.takeBacks.barred(o.queue, r.s.now()) {
+		r.s.loop.post(r.number, coordinator.TakeBackEnded{Agent: o.agent})
+		return
+	}
 	changing := r.takeBacks.turn(o.agent, o.queue, false)
+	handle := r.onTakenBack
+	if !listed {
+		handle = r.sparingForeign(takeBackOrder{what: takeBackForeign, agent: o.agent, queue: o.queue, turn: changing + 1})
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), takeBackTimeout)
 	defer cancel()
 	err := r.bus.Subscribe(ctx, bus.Subscription{
@@ -150,7 +199,7 @@ func (r *session) beginTakeBack(o takeBackOrder) {
 		OnEnded: func(err error) {
 			r.takeBacks.order(takeBackOrder{what: takeBackBroken, agent: o.agent, queue: o.queue, turn: changing + 1, err: err})
 		},
-		Handle: r.onTakenBack,
+		Handle: handle,
 	})
 	r.takeBacks.turn(o.agent, o.queue, err == nil)
 	r.s.observe.takeBack(o, err)
@@ -167,6 +216,7 @@ func (r *session) endTakeBack(o takeBackOrder) {
 	ctx, cancel := context.WithTimeout(context.Background(), takeBackTimeout)
 	defer cancel()
 	_, err := r.bus.Unsubscribe(ctx, o.queue) // false: the broker was faster
+	r.giveForeignBack(o.queue)
 	r.takeBacks.turn(o.agent, o.queue, false)
 	if err != nil && !errors.Is(err, bus.ErrClosed) {
 		// A consumer that cannot be ended would go on taking an agent's work.
@@ -182,6 +232,7 @@ func (r *session) takeBackBroke(o takeBackOrder) {
 	}
 	r.takeBacks.turn(o.agent, o.queue, false)
 	r.takeBacks.turn(o.agent, o.queue, false)
+	r.giveForeignBack(o.queue)
 	r.s.observe.takeBack(o, o.err)
 	r.s.loop.post(r.number, coordinator.TakeBackEnded{Agent: o.agent})
 }
@@ -192,6 +243,7 @@ func (r *session) onTakenBack(d bus.Delivery) {
 	if r.draining.Load() {
 		return
 	}
+	r.takeBacks.came(d.Queue, d.Tag.Consumer)
 	r.s.count.takenBack.Add(1)
 	r.takeReturn(d, coordinator.ReturnTakenBack)
 }

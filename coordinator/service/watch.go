@@ -12,12 +12,12 @@ import (
 
 // How the agents' queues are watched.
 const (
-	watchPeriod = time.Second
-	watchMost   = 500 // queues in one round
+	watchPeriod = 500 * time.Millisecond // the engine names a queue each second, or at once again
+	watchMost   = 500                    // queues in one round
 	lookTimeout = 10 * time.Second
 )
 
-// watchQueues looks about once a second at the agents' queues that the engine
+// watchQueues looks about twice a second at the agents' queues that the engine
 // names. A round that takes longer puts the next one off; they never overlap.
 func (r *session) watchQueues() {
 	ticker := time.NewTicker(watchPeriod)
@@ -52,7 +52,7 @@ func (r *session) watched() (list []coordinator.QueueWatch) {
 func (r *session) look(w coordinator.QueueWatch) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
-	ours, before := r.takeBacks.own(w.Queue)
+	_, before := r.takeBacks.own(w.Queue)
 	d, err := r.bus.Depth(ctx, w.Queue)
 	_, after := r.takeBacks.own(w.Queue)
 	switch {
@@ -66,9 +66,18 @@ func (r *session) look(w coordinator.QueueWatch) bool {
 	case err != nil, before != after, before%2 == 1:
 		return true // not known, or not whose consumers these are: the next round will tell
 	}
-	if ours {
-		d.Consumers--
-	}
-	r.s.loop.post(r.number, coordinator.QueueSeen{Agent: w.Agent, Ready: d.Ready, Consumers: max(0, d.Consumers)})
+	r.s.loop.post(r.number, coordinator.QueueSeen{
+		Agent: w.Agent, Ready: d.Ready, Consumers: max(0, d.Consumers-r.ownConsumers(w.Queue)),
+	})
 	return true
+}
+
+// ownConsumers is how many of a queue's consumers are ours: the one that takes back,
+// and those that have ended but hold messages yet, which RabbitMQ goes on counting.
+func (r *session) ownConsumers(queue string) int {
+	own := r.held.consumersOf(queue)
+	if on, _ := r.takeBacks.own(queue); on {
+		own[r.takeBacks.consumer(queue)] = true
+	}
+	return len(own)
 }

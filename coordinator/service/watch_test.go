@@ -106,19 +106,26 @@ func TestLookWhileTakingBackChanges(t *testing.T) {
 	const void = -1
 	for name, c := range map[string]struct {
 		before, meanwhile func(tb *takeBacks)
-		want              int // consumers of the agent
+		want              int  // consumers of the agent
+		holds             bool // we hold a message of the queue, from our consumer 3
 	}{
-		"none of ours":    {func(*takeBacks) {}, func(*takeBacks) {}, 1},
-		"ours":            {func(tb *takeBacks) { tb.turn("a1", "q", false); tb.turn("a1", "q", true) }, func(*takeBacks) {}, 0},
-		"ours is to come": {func(tb *takeBacks) { tb.turn("a1", "q", false) }, func(*takeBacks) {}, void},
-		"ours comes":      {func(*takeBacks) {}, func(tb *takeBacks) { tb.turn("a1", "q", false); tb.turn("a1", "q", true) }, void},
+		"none of ours": {func(*takeBacks) {}, func(*takeBacks) {}, 1, false},
+		// RabbitMQ counts a consumer that has ended until its last message is settled.
+		"ours has ended":          {func(*takeBacks) {}, func(*takeBacks) {}, 0, true},
+		"ours, and it holds some": {func(tb *takeBacks) { tb.turn("a1", "q", false); tb.turn("a1", "q", true); tb.came("q", 3) }, func(*takeBacks) {}, 0, true},
+		"ours":                    {func(tb *takeBacks) { tb.turn("a1", "q", false); tb.turn("a1", "q", true) }, func(*takeBacks) {}, 0, false},
+		"ours is to come":         {func(tb *takeBacks) { tb.turn("a1", "q", false) }, func(*takeBacks) {}, void, false},
+		"ours comes":              {func(*takeBacks) {}, func(tb *takeBacks) { tb.turn("a1", "q", false); tb.turn("a1", "q", true) }, void, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newRig(t, wide).service
 			s.loop.inbox = nil
-			r := &session{s: s, takeBacks: newTakeBacks()}
+			r := &session{s: s, takeBacks: newTakeBacks(), held: newHeld()}
 			r.bus = countedQueue{meanwhile: func() { c.meanwhile(r.takeBacks) }}
 			c.before(r.takeBacks)
+			if c.holds {
+				r.held.add(&heldDelivery{delivery: bus.Delivery{Queue: "q", Tag: bus.Tag{Consumer: 3}}})
+			}
 			if !r.look(coordinator.QueueWatch{Agent: "a1", Queue: "q"}) {
 				t.Fatal("the watch ended")
 			}

@@ -23,17 +23,18 @@ func (r *session) publishWithdrawal(w *withdrawal) {
 		Body: messages.AppendTaskCancel(nil, &w.Withdraw),
 	})
 	if err != nil {
-		r.tickets.redeem(token) // the session has ended: the caller hears nothing, which is an answer, too
+		r.tickets.redeem(token) // the session has ended; the next one tells it again
 	}
 }
 
 // settled hears whether the agent has a control queue. Whether it stops is for
 // its result to say.
 func (w *withdrawal) settled(r *session, outcome bus.Outcome) {
-	switch {
-	case outcome == bus.Confirmed, outcome == bus.Unknown:
-		return
-	case w.Token == 0: // nobody asked: the dispatch is over, or its time is
+	if outcome == bus.Unknown {
+		return // the session ends; the next one tells it again
+	}
+	r.ackAll(r.requests.told(w.Token))
+	if outcome == bus.Confirmed || w.Token == 0 { // 0: nobody asked: the dispatch is over, or its time is
 		return
 	}
 	r.s.observe.cannotTell(w, outcome)

@@ -14,6 +14,7 @@ import (
 
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
+	"taskbus/tests/brokertest"
 )
 
 // invalid is a message that no agent may ever see.
@@ -104,9 +105,25 @@ func nestedHeaders(levels int) amqp.Table {
 	return nested
 }
 
+// tireless is the fleet in which a1 can have every task of a test and need not
+// report again, however slow the machine is.
+func tireless(t *testing.T) string {
+	return replaced(t, replaced(t, fleet, "max_concurrent_tasks: 2", "max_concurrent_tasks: 100"),
+		"stale_agent_threshold_seconds: 60", "stale_agent_threshold_seconds: 3600")
+}
+
+// fetched takes the next dispatch off an agent's queue without a consumer, as
+// agents do that fetch their messages one by one. One that consumed for a moment,
+// time and again, would be missed as soon as the coordinator had seen it: it looks
+// once a second at the queues that have work.
+func (r *rig) fetched(agent string) dispatch {
+	r.t.Helper()
+	return readDispatch(r.t, receive(r.t, r.client, "agent."+agent))
+}
+
 func TestInvalidMessagesCostNobodyAnything(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, replaced(t, fleet, "max_concurrent_tasks: 2", "max_concurrent_tasks: 100"))
+	r := newRig(t, tireless(t))
 	c := r.start()
 	r.online(c, "a1")
 	all := corpus(t)
@@ -116,7 +133,7 @@ func TestInvalidMessagesCostNobodyAnything(t *testing.T) {
 		// The valid one behind it gets through, whatever the other was.
 		valid := task(fmt.Sprint("valid-", i), "build")
 		r.assign(valid)
-		if d := r.dispatches("a1", 1)[0]; string(d.TaskID) != valid.TaskID {
+		if d := r.fetched("a1"); string(d.TaskID) != valid.TaskID {
 			t.Fatalf("behind %s: a1 got %s", m.name, d.TaskID)
 		}
 		wantDead[sha256.Sum256(m.msg.Body)] = m
@@ -155,10 +172,11 @@ func TestInvalidMessagesCostNobodyAnything(t *testing.T) {
 	for _, m := range wantDead {
 		t.Errorf("%s is not in task.dead", m.name)
 	}
-	// The three that only the engine could refuse are failures like any other.
-	if n := c.status().Counters.FailedByReason["invalid_message"]; n < uint64(len(wantFailed)) {
-		t.Errorf("%d failures with invalid_message counted, want at least %d", n, len(wantFailed))
-	}
+	// The three that only the engine could refuse are failures like any other. They
+	// are counted with the broker's confirm, a moment after they can be read.
+	c.awaitStatus("every failure is counted", func(s httpapi.Status) bool {
+		return s.Counters.FailedByReason["invalid_message"] >= uint64(len(wantFailed))
+	})
 	if n := c.status().Broker.Sessions; n != 1 {
 		t.Errorf("%d sessions: one of the messages cost the connection", n)
 	}
@@ -172,7 +190,7 @@ func TestInvalidMessagesCostNobodyAnything(t *testing.T) {
 // Strange properties are no fault of the task.
 func TestOddPropertiesAreTolerated(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, replaced(t, fleet, "max_concurrent_tasks: 2", "max_concurrent_tasks: 100"))
+	r := newRig(t, tireless(t))
 	c := r.start()
 	r.online(c, "a1")
 	for name, m := range map[string]amqp.Publishing{
@@ -192,7 +210,7 @@ func TestOddPropertiesAreTolerated(t *testing.T) {
 		request.CorrelationID = ""
 		m.Body = request.message().Body
 		r.publish(bus.QueueAssign, m)
-		d := r.dispatches("a1", 1)[0]
+		d := r.fetched("a1")
 		if string(d.TaskID) != request.TaskID || d.CorrelationID == "" || d.amqp.CorrelationId != d.CorrelationID {
 			t.Errorf("%s: %s", name, d.amqp.Body)
 		}
@@ -297,4 +315,48 @@ func TestDuplicatesAreDroppedAndAnnounced(t *testing.T) {
 		t.Errorf("the announcement: %+v", e)
 	}
 	r.finish(c)
+}
+
+// agents.auth: strict: an agent may not withdraw tasks, and nobody may unnamed.
+func TestAgentsMayNotCancel(t *testing.T) {
+	t.Parallel()
+	vhost := brokertest.Vhost(t) // user names belong to the whole broker
+	unique := vhost.VHost[len(vhost.VHost)-8:]
+	agent, producer := "a-"+unique, "p-"+unique
+	r := rigOn(t, vhost, replaced(t, replaced(t, fleet, "  a1:", "  auth: strict\n  "+agent+":"),
+		"assignment_timeout_seconds: 1", "assignment_timeout_seconds: 60"))
+	c := r.start()
+	r.assign(task("t-1", "build")) // waits: nobody has reported
+	c.awaitStatus("t-1 waits", func(s httpapi.Status) bool { return s.Pending.Total == 1 })
+
+	cancel := amqp.Publishing{Body: []byte(`{"message_type":"task.cancel","task_id":"t-1","reason":"not needed"}`)}
+	r.publish(bus.QueueRequest, cancel) // without user_id
+	as := connect(t, r.userWhoMay(agent))
+	cancel.UserId = agent
+	as.publish(bus.QueueRequest, cancel)
+	refused := []string{"must carry the property user_id", "is an agent"}
+	for i, d := range r.broker.Get(t, bus.QueueDead, len(refused)) {
+		if reason := fmt.Sprint(d.Headers["x-taskbus-reason"]); !strings.Contains(reason, refused[i]) {
+			t.Errorf("parked with %v, want %q", d.Headers, refused[i])
+		}
+	}
+	if v := c.task("t-1"); v.State != "pending" {
+		t.Errorf("t-1 after cancels that may not be: %+v", v)
+	}
+	as = connect(t, r.userWhoMay(producer))
+	cancel.UserId = producer
+	as.publish(bus.QueueRequest, cancel)
+	if f := r.failures(1)[0]; f.TaskID != "t-1" || f.ReasonCode != "cancelled" || f.Reason != "not needed" {
+		t.Errorf("after its producer's cancel: %s", f.amqp.Body)
+	}
+	r.empty(bus.QueueRequest, bus.QueueDead)
+	r.finish(c)
+}
+
+// userWhoMay makes a user who may do everything in the virtual host.
+func (r *rig) userWhoMay(name string) brokertest.Broker {
+	r.t.Helper()
+	b := r.broker.AddUser(r.t, name)
+	r.broker.SetPermissions(r.t, name, ".*", ".*", ".*")
+	return b
 }

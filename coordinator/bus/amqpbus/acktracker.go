@@ -20,7 +20,7 @@ type tagState uint8
 const (
 	outstanding tagState = iota
 	settled              // to be acknowledged
-	gone                 // rejected; the broker has forgotten it
+	gone                 // rejected or requeued; the broker has forgotten it
 )
 
 // ackTracker decides which acknowledgements one channel sends, and when. It does
@@ -40,6 +40,7 @@ type ackTracker struct {
 	strays  map[uint64]struct{}
 	singles []uint64 // settled strays
 	rejects []uint64
+	returns []uint64  // to be requeued
 	stuck   time.Time // since when settlements wait behind a held delivery; zero: none do
 	soon    bool      // a flush within ackDelay has been asked for
 	now     bool      // an immediate flush has been asked for
@@ -55,14 +56,15 @@ func newAckTracker() *ackTracker {
 // orders is what one flush sends, in the order of the fields. Each tag occurs in
 // one of them, but that upTo covers the rest.
 type orders struct {
-	reject []uint64
-	single []uint64
-	upTo   uint64 // acknowledge everything up to this tag; 0: nothing
+	reject  []uint64
+	requeue []uint64
+	single  []uint64
+	upTo    uint64 // acknowledge everything up to this tag; 0: nothing
 }
 
 // frames is how many the flush takes.
 func (o *orders) frames() int {
-	n := len(o.reject) + len(o.single)
+	n := len(o.reject) + len(o.requeue) + len(o.single)
 	if o.upTo != 0 {
 		n++
 	}
@@ -134,6 +136,17 @@ func (t *ackTracker) reject(tag uint64) wakeup {
 	return wakeNow
 }
 
+// requeue settles a delivery by giving it back; it wants to go out at once.
+func (t *ackTracker) requeue(tag uint64) wakeup {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.settle(tag, gone) {
+		return wakeNot
+	}
+	t.returns = append(t.returns, tag)
+	return wakeNow
+}
+
 // settle moves an outstanding tag to the given state, or out of the strays.
 func (t *ackTracker) settle(tag uint64, state tagState) bool {
 	if tag < t.base {
@@ -159,9 +172,10 @@ func (t *ackTracker) take(now time.Time, all bool, out *orders) time.Duration {
 	defer t.mu.Unlock()
 	t.soon, t.now = false, false
 	out.reject = append(out.reject[:0], t.rejects...)
+	out.requeue = append(out.requeue[:0], t.returns...)
 	out.single = append(out.single[:0], t.singles...)
 	out.upTo = 0
-	t.rejects, t.singles = t.rejects[:0], t.singles[:0]
+	t.rejects, t.returns, t.singles = t.rejects[:0], t.returns[:0], t.singles[:0]
 
 	for ; t.base < t.ready; t.base++ {
 		if *t.at(t.base) != settled {
@@ -172,7 +186,7 @@ func (t *ackTracker) take(now time.Time, all bool, out *orders) time.Duration {
 			out.single = append(out.single, t.base)
 		} else {
 			// The broker insists that the tag itself is still unacknowledged,
-			// so that this must not be one that was rejected.
+			// so that this must not be one that was rejected or requeued.
 			out.upTo = t.base
 		}
 	}
@@ -194,7 +208,7 @@ func (t *ackTracker) take(now time.Time, all bool, out *orders) time.Duration {
 func (t *ackTracker) idle() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.base == t.next && len(t.strays) == 0 && len(t.singles) == 0 && len(t.rejects) == 0
+	return t.base == t.next && len(t.strays) == 0 && len(t.singles) == 0 && len(t.rejects) == 0 && len(t.returns) == 0
 }
 
 // bypass acknowledges every settled tag singly; the held ones among them become

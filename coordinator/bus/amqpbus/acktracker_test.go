@@ -22,6 +22,7 @@ func TestAckTrackerOrders(t *testing.T) {
 		delivered int
 		ack       []uint64
 		reject    []uint64
+		requeue   []uint64
 		after     time.Duration // of a first look at start
 		want      orders
 		again     time.Duration
@@ -35,6 +36,8 @@ func TestAckTrackerOrders(t *testing.T) {
 		{name: "a rejected tag must not stand for a prefix", delivered: 3, ack: []uint64{1}, reject: []uint64{2},
 			want: orders{reject: []uint64{2}, upTo: 1}},
 		{name: "a rejection alone", delivered: 2, reject: []uint64{1}, want: orders{reject: []uint64{1}}},
+		{name: "requeued, and not rejected", delivered: 3, ack: []uint64{1}, reject: []uint64{2}, requeue: []uint64{3, 2},
+			want: orders{reject: []uint64{2}, requeue: []uint64{3}, upTo: 1}},
 		{name: "twice, never delivered, and zero are ignored", delivered: 2, ack: []uint64{1, 1, 7, 0}, want: orders{upTo: 1}},
 		{name: "acknowledged after it was rejected", delivered: 1, reject: []uint64{1}, ack: []uint64{1},
 			want: orders{reject: []uint64{1}}},
@@ -45,6 +48,9 @@ func TestAckTrackerOrders(t *testing.T) {
 			for _, tag := range test.reject {
 				tracker.reject(tag)
 			}
+			for _, tag := range test.requeue {
+				tracker.requeue(tag)
+			}
 			for _, tag := range test.ack {
 				tracker.ack(tag)
 			}
@@ -53,7 +59,7 @@ func TestAckTrackerOrders(t *testing.T) {
 			if test.after > 0 {
 				again = tracker.take(start.Add(test.after), false, &got)
 			}
-			if !slices.Equal(got.reject, test.want.reject) || !slices.Equal(got.single, test.want.single) ||
+			if !slices.Equal(got.reject, test.want.reject) || !slices.Equal(got.requeue, test.want.requeue) || !slices.Equal(got.single, test.want.single) ||
 				got.upTo != test.want.upTo || again != test.again {
 				t.Errorf("orders %+v again %v; want %+v again %v", got, again, test.want, test.again)
 			}
@@ -107,6 +113,7 @@ type modelBroker struct {
 	held     map[uint64]bool // delivered and unsettled there
 	acked    map[uint64]bool
 	rejected map[uint64]bool
+	requeued map[uint64]bool
 }
 
 func (m *modelBroker) apply(t *rapid.T, out *orders, settled map[uint64]bool) {
@@ -119,6 +126,9 @@ func (m *modelBroker) apply(t *rapid.T, out *orders, settled map[uint64]bool) {
 	}
 	for _, tag := range out.reject {
 		drop(tag, m.rejected)
+	}
+	for _, tag := range out.requeue {
+		drop(tag, m.requeued)
 	}
 	for _, tag := range out.single {
 		drop(tag, m.acked)
@@ -143,8 +153,8 @@ func (m *modelBroker) apply(t *rapid.T, out *orders, settled map[uint64]bool) {
 func TestAckTrackerNeverLosesOrForgets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tracker := newAckTracker()
-		model := &modelBroker{held: map[uint64]bool{}, acked: map[uint64]bool{}, rejected: map[uint64]bool{}}
-		wantAcked, wantRejected := map[uint64]bool{}, map[uint64]bool{}
+		model := &modelBroker{held: map[uint64]bool{}, acked: map[uint64]bool{}, rejected: map[uint64]bool{}, requeued: map[uint64]bool{}}
+		wantAcked, wantRejected, wantRequeued := map[uint64]bool{}, map[uint64]bool{}, map[uint64]bool{}
 		var open []uint64 // delivered, not settled
 		var next uint64
 		var out orders
@@ -181,7 +191,8 @@ func TestAckTrackerNeverLosesOrForgets(t *testing.T) {
 					settle(wantAcked, tracker.ack)
 				}
 			},
-			"reject": func(*rapid.T) { settle(wantRejected, tracker.reject) },
+			"reject":  func(*rapid.T) { settle(wantRejected, tracker.reject) },
+			"requeue": func(*rapid.T) { settle(wantRequeued, tracker.requeue) },
 			"flush": func(t *rapid.T) {
 				now = now.Add(time.Duration(rapid.IntRange(0, 60).Draw(t, "ms")) * time.Millisecond)
 				tracker.take(now, false, &out)
@@ -190,9 +201,11 @@ func TestAckTrackerNeverLosesOrForgets(t *testing.T) {
 		})
 		tracker.take(now, true, &out)
 		model.apply(t, &out, wantAcked)
-		if len(model.acked) != len(wantAcked) || len(model.rejected) != len(wantRejected) || len(model.held) != len(open) {
-			t.Fatalf("broker: %d acked, %d rejected, %d held; want %d, %d, %d",
-				len(model.acked), len(model.rejected), len(model.held), len(wantAcked), len(wantRejected), len(open))
+		if len(model.acked) != len(wantAcked) || len(model.rejected) != len(wantRejected) ||
+			len(model.requeued) != len(wantRequeued) || len(model.held) != len(open) {
+			t.Fatalf("broker: %d acked, %d rejected, %d requeued, %d held; want %d, %d, %d, %d",
+				len(model.acked), len(model.rejected), len(model.requeued), len(model.held),
+				len(wantAcked), len(wantRejected), len(wantRequeued), len(open))
 		}
 	})
 }

@@ -216,6 +216,11 @@ func (c *consumer) sendAcks(out *orders) {
 			return
 		}
 	}
+	for _, tag := range out.requeue {
+		if c.channel.Reject(tag, true) != nil {
+			return
+		}
+	}
 	for _, tag := range out.single {
 		if c.channel.Ack(tag, false) != nil {
 			return
@@ -237,6 +242,13 @@ func (s *session) Ack(tag bus.Tag) {
 func (s *session) Reject(tag bus.Tag) {
 	if c := s.owner(tag); c != nil {
 		c.wake(c.acks.reject(tag.Delivery))
+	}
+}
+
+// Requeue implements [bus.Session].
+func (s *session) Requeue(tag bus.Tag) {
+	if c := s.owner(tag); c != nil {
+		c.wake(c.acks.requeue(tag.Delivery))
 	}
 }
 

@@ -14,6 +14,8 @@ func deliverCases() []testCase {
 		{name: "what was not acknowledged comes back after a cut", run: redeliveredAfterCut},
 		{name: "what was not acknowledged comes back after Close", run: redeliveredAfterClose},
 		{name: "an acknowledgement of a dead session is ignored and counted", run: staleAcks},
+		{name: "what is requeued is ready again", run: requeued},
+		{name: "what is requeued after Unsubscribe is for others", run: requeuedAfterUnsubscribe},
 		{name: "consumers of one session share a queue", run: sharedQueue},
 		{name: "an exclusive consumer is alone", run: exclusiveConsumer},
 		{name: "the highest priority that has room gets the message", run: consumerPriority},
@@ -174,6 +176,44 @@ func staleAcks(r *rig) {
 	now.close() // flushes what should not have been acknowledged
 
 	r.open(declare()).read("q", 1).bodies("held")
+}
+
+func requeued(r *rig) {
+	c := r.open(declare(quorum("q")))
+	c.store("q", "back")
+	in := c.read("q", 1)
+	first := in.bodies("back")[0]
+	if first.Redelivered {
+		r.t.Error("a first delivery is marked as redelivered")
+	}
+	c.Requeue(first.Tag)
+	again := in.bodies("back")[0] // the only consumer has it again
+	if !again.Redelivered {
+		r.t.Error("what was requeued is not marked as redelivered")
+	}
+	c.Ack(again.Tag)
+	c.waitDepth("q", bus.Depth{Ready: 0, Consumers: 1})
+}
+
+// Settlements of every kind, mixed: each goes where it belongs.
+func requeuedAfterUnsubscribe(r *rig) {
+	c := r.open(declare(quorum("q")))
+	for _, body := range []string{"0", "1", "2"} {
+		c.store("q", body)
+	}
+	held := c.read("q", 3).bodies("0", "1", "2")
+	if ended, err := c.Unsubscribe(r.ctx(), "q"); !ended || err != nil {
+		r.t.Fatalf("Unsubscribe: %v, %v", ended, err)
+	}
+	c.Requeue(held[0].Tag)
+	c.Ack(held[1].Tag)
+	c.Requeue(held[2].Tag)
+	c.waitDepth("q", bus.Depth{Ready: 2, Consumers: 0})
+	for _, d := range c.read("q", 3).bodies("0", "2") {
+		if !d.Redelivered {
+			r.t.Errorf("%s is not marked as redelivered", d.Body)
+		}
+	}
 }
 
 func sharedQueue(r *rig) {

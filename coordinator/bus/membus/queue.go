@@ -19,7 +19,7 @@ type queue interface {
 	// detach takes a consumer away together with what it holds.
 	detach(c *consumer)
 	// settle takes back a message that a consumer is done with.
-	settle(m *message, rejected bool)
+	settle(m *message, how settlement)
 	// messages are those that are ready, in order.
 	messages() []*message
 	consumers() []*consumer
@@ -28,6 +28,15 @@ type queue interface {
 	// close forgets all messages and consumers and returns the latter.
 	close() []*consumer
 }
+
+// settlement is what a consumer does with a delivery.
+type settlement uint8
+
+const (
+	acknowledged settlement = iota
+	rejected
+	requeued
+)
 
 // Reasons for dead-lettering, in RabbitMQ's words.
 const (
@@ -88,7 +97,13 @@ func (l *line) attach(c *consumer, _ time.Duration) {
 // counts against the delivery limit.
 func (l *line) detach(c *consumer) {
 	l.readers = slices.DeleteFunc(l.readers, func(other *consumer) bool { return other == c })
-	for _, m := range c.handBack() {
+	l.takeBack(c.handBack()...)
+	l.serve()
+}
+
+// takeBack puts what was handed out back in its place.
+func (l *line) takeBack(messages ...*message) {
+	for _, m := range messages {
 		m.handedOut = true
 		if l.def.Kind == bus.Quorum {
 			m.returns++
@@ -100,12 +115,14 @@ func (l *line) detach(c *consumer) {
 		l.ready = append(l.ready, m)
 	}
 	slices.SortFunc(l.ready, func(a, b *message) int { return int(int64(a.seq) - int64(b.seq)) })
-	l.serve()
 }
 
-func (l *line) settle(m *message, rejected bool) {
-	if rejected {
+func (l *line) settle(m *message, how settlement) {
+	switch how {
+	case rejected:
 		l.discard(m, reasonRejected)
+	case requeued:
+		l.takeBack(m)
 	}
 	l.serve()
 }

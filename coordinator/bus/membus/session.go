@@ -125,15 +125,18 @@ func (s *session) Unsubscribe(_ context.Context, queue string) (bool, error) {
 }
 
 // Ack implements bus.Session.
-func (s *session) Ack(tag bus.Tag) { s.finish(tag, false) }
+func (s *session) Ack(tag bus.Tag) { s.finish(tag, acknowledged) }
 
 // Reject implements bus.Session.
-func (s *session) Reject(tag bus.Tag) { s.finish(tag, true) }
+func (s *session) Reject(tag bus.Tag) { s.finish(tag, rejected) }
+
+// Requeue implements bus.Session.
+func (s *session) Requeue(tag bus.Tag) { s.finish(tag, requeued) }
 
 // finish settles a delivery. A tag that this session never gave, or that is
 // settled already, is a fault of the caller that ends the session, as RabbitMQ
 // closes the channel.
-func (s *session) finish(tag bus.Tag, rejected bool) {
+func (s *session) finish(tag bus.Tag, how settlement) {
 	s.broker.mu.Lock()
 	defer s.broker.mu.Unlock()
 	if s.over {
@@ -157,7 +160,7 @@ func (s *session) finish(tag bus.Tag, rejected bool) {
 		return
 	}
 	delete(c.unacked, tag.Delivery)
-	c.queue.settle(m, rejected)
+	c.queue.settle(m, how)
 	c.leaveIfDone()
 }
 

@@ -44,7 +44,7 @@ func (s *stream) detach(c *consumer) {
 	c.handBack()
 }
 
-func (s *stream) settle(*message, bool) { s.serve() }
+func (s *stream) settle(*message, settlement) { s.serve() }
 
 func (s *stream) close() []*consumer {
 	readers := s.readers

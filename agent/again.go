@@ -1,0 +1,131 @@
+package agent
+
+import (
+	"log/slog"
+	"strings"
+	"time"
+
+	"taskbus/messages"
+)
+
+// What comes more than once: a dispatch delivered again, one that has ended already,
+// and another dispatch of a task that is in hand.
+
+// adopt takes over one more delivery of the same dispatch. Those of an earlier
+// session are the broker's again.
+func (d *dispatch) adopt(again delivery) {
+	if len(d.deliveries) > 0 && d.deliveries[0].link != again.link {
+		d.deliveries = d.deliveries[:0]
+	}
+	d.deliveries = append(d.deliveries, again)
+}
+
+// recognise finds out whether a dispatch needs no work of its own: it has ended
+// before, was withdrawn before it came, or its task is in hand. What is then to be
+// done without mu, which is held, is returned; nil for a dispatch that is to begin.
+func (w *worker) recognise(d *dispatch, now time.Time) (act func()) {
+	if w.hasEnded(d) {
+		return func() {
+			w.log.Info("a copy of a dispatch that has ended; its result goes out again", d.about())
+			w.publish(d)
+		}
+	}
+	run := w.runs[d.names.TaskID]
+	reason, recalled := w.wasRecalled(&d.names, now)
+	switch {
+	case run != nil && run.verdict == nil:
+		run.join(d)
+		return func() {
+			w.log.Info("the task is in hand under another dispatch; this one joins it", d.about(), slog.String("joined", run.names.DispatchID))
+			if recalled {
+				w.withdraw(&messages.TaskCancel{
+					TaskID: d.names.TaskID, DispatchID: d.names.DispatchID, CorrelationID: d.names.CorrelationID, Reason: reason,
+				})
+			}
+		}
+	case recalled:
+		return func() {
+			w.conclude(d, verdict{outcome: messages.Cancelled, text: withdrawn(reason).Error()})
+		}
+	case run == nil:
+		return nil
+	case w.numbered[run.number] == run && run.verdict.outcome != messages.Rejected:
+		// It has just ended, and the broker is yet to confirm it.
+		d.verdict, d.endedAt = run.verdict, run.endedAt
+		return func() { w.publish(d) }
+	case run.running:
+		return func() { w.conclude(d, stillHere) }
+	}
+	return nil // it was given back, and comes to be tried again
+}
+
+// stillHere is the verdict on a new dispatch of a task whose handler goes on although
+// its result is out: never beside it.
+var stillHere = rejection("the handler of an earlier dispatch of this task has not returned here yet")
+
+// join has a dispatch share the run of another one of the same task, which has no
+// verdict yet. worker.mu is held.
+func (d *dispatch) join(newer *dispatch) {
+	d.superseded = true
+	for _, j := range d.joined {
+		j.superseded = true
+	}
+	newer.run = d
+	d.joined = append(d.joined, newer)
+}
+
+// liesWith tells whether a message of the dispatch came by this session and is not
+// settled. worker.mu is held.
+func (d *dispatch) liesWith(l *link) bool {
+	return len(d.deliveries) > 0 && d.deliveries[0].link == l
+}
+
+// ending is what is remembered of a dispatch that has ended: should its message come
+// again, after a fault, its result goes out again.
+type ending struct {
+	verdict verdict
+	at      time.Time
+}
+
+// keptText is how much of the text of a result is remembered, in bytes.
+const keptText = 512
+
+// newEnding keeps nothing of the handler's own memory.
+func newEnding(d *dispatch) ending {
+	e := ending{*d.verdict, d.endedAt}
+	e.verdict.text = strings.Clone(messages.Clean(e.verdict.text, keptText))
+	if e.verdict.usage != nil {
+		u := *e.verdict.usage
+		u.Provider, u.Model = strings.Clone(u.Provider), strings.Clone(u.Model)
+		e.verdict.usage = &u
+	}
+	return e
+}
+
+// size is about what it takes, in bytes.
+func (e ending) size() int {
+	const fixed, usage = 100, 64 // of the structs
+	n := fixed + len(e.verdict.text)
+	if u := e.verdict.usage; u != nil {
+		n += usage + len(u.Provider) + len(u.Model)
+	}
+	return n
+}
+
+// hasEnded gives a dispatch the verdict it had before, and is true, if it is a copy of
+// one that has ended. A copy is what the broker delivers again, or what a coordinator
+// marks that does not know whether the first arrived. What is neither is new: its
+// producer has submitted the task once more, and a coordinator that does not remember
+// it counts its dispatches from 1 again. mu is held.
+func (w *worker) hasEnded(d *dispatch) bool {
+	e, known := w.ended.get(d.names.DispatchID)
+	switch {
+	case !known:
+		return false
+	case !d.task.MaybeDuplicate:
+		w.ended.remove(d.names.DispatchID) // from now on copies are of the new one
+		return false
+	}
+	d.verdict, d.endedAt = &e.verdict, e.at
+	return true
+}

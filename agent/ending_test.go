@@ -1,0 +1,67 @@
+package agent
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"taskbus/messages"
+)
+
+// longestEnding is a dispatch that has ended with all that a result can say.
+func longestEnding(number int) *dispatch {
+	id := strings.Repeat("d", 134) + strconv.Itoa(100_000+number) // 140 bytes, the most
+	return &dispatch{
+		key: id, task: &Task{}, endedAt: time.Now(), names: messages.TaskResult{DispatchID: id},
+		verdict: &verdict{
+			outcome: messages.Failed, text: strings.Repeat("x", messages.MaxText),
+			usage: &Usage{Requests: 1, Provider: strings.Repeat("p", maxUsageName), Model: strings.Repeat("m", maxUsageName)},
+		},
+	}
+}
+
+// What is remembered is bounded in number and in bytes. The longest endings cost
+//
+//	200 (overhead) + 140 (id) + 100 (structs) + 512 (text) + 64 + 128 + 128 (usage) = 1,272 bytes
+//
+// of which 8 MiB hold 8,388,608 / 1,272 = 6,594.
+func TestEndingsAreBounded(t *testing.T) {
+	w := &worker{ended: memory[ending]{limit: maxEnded, bytes: maxEndedBytes, size: ending.size}}
+	for n := range 20_000 {
+		w.over(longestEnding(n))
+	}
+	if got, want := len(w.ended.values), 6594; got != want {
+		t.Errorf("%d of the longest endings are remembered, want %d", got, want)
+	}
+	for n := range 20_000 {
+		w.over(&dispatch{task: &Task{}, verdict: &verdict{outcome: messages.Succeeded}, names: messages.TaskResult{DispatchID: strconv.Itoa(n)}})
+	}
+	if got, want := len(w.ended.values), maxEnded; got != want {
+		t.Errorf("%d short endings are remembered, want %d", got, want)
+	}
+	if _, known := w.ended.get("9999"); known {
+		t.Error("the oldest are not the first to go")
+	}
+	if _, known := w.ended.get("10000"); !known {
+		t.Error("the 10,000 latest are not all remembered")
+	}
+}
+
+// The size that is counted is not less than the real one, and nothing of the
+// handler's own, perhaps large, memory is kept.
+func TestEndingIsItsOwn(t *testing.T) {
+	d := longestEnding(0)
+	e := newEnding(d)
+	if len(e.verdict.text) > keptText || e.verdict.outcome != messages.Failed || *e.verdict.usage != *d.verdict.usage {
+		t.Errorf("kept %+v", e)
+	}
+	if unsafe.StringData(e.verdict.usage.Provider) == unsafe.StringData(d.verdict.usage.Provider) {
+		t.Error("a string of the handler's is kept")
+	}
+	real := int(unsafe.Sizeof(e)) + len(e.verdict.text) + int(unsafe.Sizeof(*e.verdict.usage)) + 2*maxUsageName
+	if got := e.size(); got < real {
+		t.Errorf("counted as %d bytes, takes %d", got, real)
+	}
+}

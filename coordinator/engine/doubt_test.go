@@ -1,0 +1,153 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// TestLostAcknowledgement: a task fails, and then its own message comes again,
+// because the session took our acknowledgement with it. That is no new submission.
+// One that was acknowledged long before is: its producer sends it again.
+func TestLostAcknowledgement(t *testing.T) {
+	failed := says("a", "t").but(coordinator.OutcomeFailed)
+	newSession := func(r *rig) {
+		r.apply(coordinator.SessionLost{})
+		r.apply(coordinator.SessionOpened{})
+	}
+	tests := []struct {
+		name  string
+		story func(*rig)
+		want  string
+	}{
+		{"lost before the confirm", func(r *rig) {
+			r.assign(job("t"))
+			newSession(r)
+			r.tell(failed)
+		}, "ack 2"},
+		{"lost before the confirm, and the result was there already", func(r *rig) {
+			r.assign(job("t"))
+			r.tell(failed)
+			newSession(r)
+		}, "ack 2"},
+		{"lost after the confirm, then failed", func(r *rig) {
+			r.give(job("t"))
+			newSession(r)
+			r.tell(failed)
+		}, "ack 2"},
+		{"failed, then lost", func(r *rig) {
+			r.give(job("t"))
+			r.tell(failed)
+			newSession(r)
+		}, "ack 2"},
+		{"overdue, then lost", func(r *rig) {
+			task := job("t")
+			task.Timeout = time.Nanosecond
+			r.give(task)
+			want(r.t, r.pass(leaseMargin+1), "fail t task_timeout", "withdraw t.1 a")
+			newSession(r)
+		}, "ack 2"},
+		{"acknowledged long before", func(r *rig) {
+			r.give(job("t"))
+			r.tell(failed)
+			r.pass(ackDoubt)
+			newSession(r)
+		}, "dispatch t.2 a again?"},
+		{"sent anew in between, and that one was given up", func(r *rig) {
+			r.give(job("t"))
+			r.tell(failed)
+			newSession(r)
+			r.hear(beat("a").running().available(0))
+			r.assign(job("t"))
+			newSession(r)
+			r.pass(1)
+			r.hear(beat("a").running())
+		}, "dispatch t.2 a again?"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := tracking(t, policyOf(worker("a").slots(2)))
+			tt.story(r)
+			r.last = 1
+			want(t, r.redeliver(job("t")), tt.want)
+			checkIndexes(t, r.Engine)
+		})
+	}
+}
+
+// TestManyAcknowledgements: no more than maxInDoubt are looked at, the latest.
+func TestManyAcknowledgements(t *testing.T) {
+	var d inDoubt
+	for i := range maxInDoubt + 1 {
+		d.acked(epoch.Add(time.Duration(i)), &openTask{key: idKey{uint64(i)}})
+	}
+	if len(d.acks) != maxInDoubt || d.acks[0].key != (idKey{maxInDoubt}) || d.acks[1].key != (idKey{1}) {
+		t.Errorf("%d in doubt, the first %v and %v", len(d.acks), d.acks[0], d.acks[1])
+	}
+}
+
+// TestAdopt: results of tasks that a coordinator before this one assigned count, and
+// the task's own message, if it comes once more, is known to be done with.
+func TestAdopt(t *testing.T) {
+	p := policyOf(worker("a").slots(2)) // 5 minutes for a task
+	done := func() *resultBuilder { return says("a", "t").of("t.1") }
+	t.Run("as it comes", func(t *testing.T) {
+		r := tracking(t, p)
+		want(t, r.tell(done()), "completed t.1 a succeeded")
+		want(t, r.tell(done()), "result of t by a: duplicate")
+		want(t, r.redeliver(job("t")), "ack 1")
+		want(t, r.redeliver(job("t")), "ack 2")
+		want(t, r.assign(job("t")), "ack 3", "duplicate t")
+	})
+	t.Run("failed", func(t *testing.T) {
+		r := tracking(t, p)
+		want(t, r.tell(done().but(coordinator.OutcomeFailed)), "completed t.1 a failed")
+		want(t, r.redeliver(job("t")), "ack 1")
+		want(t, r.assign(job("t")), "dispatch t.2 a")
+	})
+	t.Run("out of the past", func(t *testing.T) { // whoever read it as news has told of it
+		r := tracking(t, p)
+		want(t, r.apply(coordinator.ResultReported{Result: done().Result}))
+		want(t, r.redeliver(job("t")), "ack 1")
+	})
+	t.Run("sent anew", func(t *testing.T) { // its content is not known: nobody can call it a duplicate
+		r := tracking(t, p)
+		r.tell(done())
+		want(t, r.assign(job("t")), "dispatch t.2 a")
+	})
+	t.Run("come back from its agent", func(t *testing.T) {
+		r := tracking(t, p)
+		r.tell(done())
+		d := coordinator.Dispatch{Task: &job("t").Task, Agent: "a", Attempt: 1}
+		want(t, r.returns(d, coordinator.ReturnExpired, false), "ack 1")
+	})
+	for name, b := range map[string]*resultBuilder{
+		"given back": done().gaveUp(), "a stranger's": says("x", "t").of("t.1"), "without a dispatch": says("a", "t"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			want(t, tracking(t, p).tell(b), "result of t by "+string(b.Agent)+": unknown")
+		})
+	}
+	t.Run("too late to be", func(t *testing.T) {
+		r := tracking(t, p)
+		r.pass(5*time.Minute + leaseMargin - interval) // since the session opened
+		want(t, r.tell(done()), "result of t by a: unknown")
+		r.hear(beat("a").running("t2"))
+		want(t, r.tell(says("a", "t2").of("t2.7")), "completed t2.7 a succeeded") // its agent said that it runs it
+	})
+}
+
+// TestAnotherProgram: an agent that stops telling exactly what it runs is not expected
+// to send results any more.
+func TestAnotherProgram(t *testing.T) {
+	r := tracking(t, policyOf(worker("a")))
+	r.pass(time.Second)
+	r.hear(beat("a"))
+	r.give(job("t"))
+	for range 20 {
+		r.pass(interval)
+		want(t, r.hear(beat("a")))
+	}
+	r.slots("a", 0, 1)
+}

@@ -1,0 +1,155 @@
+package service
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"taskbus/coordinator/bus"
+)
+
+// levelOf is the level of the only line with this message about this task.
+func (r *rig) levelOf(task, message string) string {
+	r.t.Helper()
+	var levels []string
+	for line := range strings.Lines(r.log.String()) {
+		var fields struct {
+			Level   string
+			Message string
+			Task    string `json:"task_id"`
+		}
+		if err := json.Unmarshal([]byte(line), &fields); err != nil {
+			r.t.Fatalf("a log line is not JSON: %s", line)
+		}
+		if fields.Message == message && fields.Task == task {
+			levels = append(levels, fields.Level)
+		}
+	}
+	if len(levels) != 1 {
+		r.t.Fatalf("%d lines %q about %s, want 1; log:\n%s", len(levels), message, task, r.log)
+	}
+	return levels[0]
+}
+
+// TestLevels: ERROR wakes an operator, WARN asks for a look, INFO is a fact.
+func TestLevels(t *testing.T) {
+	cancel := func(r *rig, task string) { <-r.cancel(task, "").done }
+	tests := []struct {
+		name string
+		do   func(r *rig)
+		line string // about task t
+		want string
+	}{
+		{"nobody is there", func(r *rig) { r.task("t", "build", ""); r.pass(time.Minute) }, "task failed", "error"},
+		{"a producer's fault: task type", func(r *rig) { r.task("t", "paint", "") }, "task refused", "warn"},
+		{"a producer's fault: schema", func(r *rig) { r.task("t", "build", `,"priority":9`) }, "task refused", "warn"},
+		{"a producer's fault: id used twice", func(r *rig) {
+			r.task("t", "build", "")
+			r.task("t", "build", `,"priority":3`)
+		}, "task refused", "warn"},
+		{"as was wished", func(r *rig) { r.task("t", "build", ""); cancel(r, "t") }, "task cancelled", "info"},
+		{"and so is the cancel", func(r *rig) { r.task("t", "build", ""); cancel(r, "t") }, "task withdrawn", "info"},
+		{"a cancel of what is not known withdraws nothing", func(r *rig) { cancel(r, "t") },
+			"cancel noted: the task is not known; should it still come, it will not be assigned", "info"},
+		{"nor does one that comes too late", func(r *rig) {
+			w := r.worker("a1", true)
+			r.task("t", "build", "")
+			w.finish("succeeded", "")
+			cancel(r, "t")
+		}, "cancel too late: the task has ended", "info"},
+		{"an agent is asked to stop", func(r *rig) { r.worker("a1", true); r.task("t", "build", ""); cancel(r, "t") },
+			"cancel on its way to the agent that has the task", "info"},
+		{"it does not answer: the task is over, the agent wants a look", func(r *rig) {
+			w := r.worker("a1", true)
+			r.task("t", "build", `,"timeout_seconds":1`)
+			cancel(r, "t")
+			w.report("t")
+			r.pass(5 * time.Second)
+		}, "task cancelled; its agent has not said that it stopped", "warn"},
+		{"in time-out", func(r *rig) {
+			w := r.worker("a1", true)
+			r.task("t", "build", `,"timeout_seconds":1`)
+			w.report("t")
+			r.pass(5 * time.Second)
+		}, "task overdue", "error"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inRig(t, fleet, func(r *rig) {
+				tt.do(r)
+				if got := r.levelOf("t", tt.line); got != tt.want {
+					t.Errorf("%q is %s, want %s", tt.line, got, tt.want)
+				}
+			})
+		})
+	}
+	for state, want := range map[string]string{"offline": "info", "stale": "warn"} {
+		t.Run("an agent is "+state, func(t *testing.T) {
+			inRig(t, fleet, func(r *rig) {
+				r.heartbeat("a1", 0)
+				if state == "offline" {
+					r.offline("a1")
+				}
+				r.pass(10 * time.Minute)
+				if got := r.levelOf("", "agent is "+state); got != want {
+					t.Errorf("%s, want %s", got, want)
+				}
+			})
+		})
+	}
+	for _, c := range []struct {
+		err  error
+		want string
+	}{{bus.ErrAccess, "error"}, {&bus.TopologyError{}, "error"}, {bus.ErrClosed, "warn"}} {
+		t.Run(fmt.Sprintf("no session: %T %v", c.err, c.err), func(t *testing.T) {
+			inRig(t, fleet, func(r *rig) {
+				r.service.observe.sessionEnded(c.err, true, time.Second)
+				if got := r.levelOf("", "no broker session; tasks stay in the broker; trying again"); got != c.want {
+					t.Errorf("%s, want %s", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// TestFloodsAreGated: a thousand faults of one sender are a few lines a second,
+// which hide nothing of another kind, and the next line says how many were left out.
+func TestFloodsAreGated(t *testing.T) {
+	floods := map[string]func(r *rig, i int){
+		"task refused":                func(r *rig, i int) { r.task(fmt.Sprint("t", i), "paint", "") },
+		"second copy of a known task": func(r *rig, _ int) { r.task("same", "build", "") },
+		"parked in task.dead":         func(r *rig, _ int) { r.publish(bus.QueueAssign, "{") },
+		"invalid heartbeat":           func(r *rig, _ int) { r.publish(bus.StreamStatus, "{") },
+		"invalid result":              func(r *rig, _ int) { r.publish(bus.StreamResult, "{") },
+		"cancel noted": func(r *rig, i int) {
+			r.publish(bus.QueueRequest, fmt.Sprintf(`{"message_type":"task.cancel","task_id":"t%d"}`, i))
+		},
+	}
+	for line, publish := range floods {
+		t.Run(line, func(t *testing.T) {
+			inRig(t, fleet, func(r *rig) {
+				const messages = 1000
+				for i := range messages {
+					publish(r, i)
+				}
+				synctest.Wait()
+				lines := strings.Count(r.log.String(), line)
+				if lines != noiseLines {
+					t.Errorf("%d lines within one moment, want %d", lines, noiseLines)
+				}
+				r.pass(time.Second)
+				publish(r, messages)
+				left := messages - lines
+				if line == "second copy of a known task" {
+					left-- // the first is no copy
+				}
+				if want := fmt.Sprintf(`"left_out":%d,`, left); !strings.Contains(r.log.String(), want) {
+					t.Errorf("no line says %s:\n%s", want, r.log)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,137 @@
+package service
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
+)
+
+// The queue of an agent that joined by itself may hold what is not ours: discovery
+// admits queues by patterns, and an agent may announce one that others use. A
+// message there that is no dispatch ends the taking back of that queue. In the
+// queues that agents.yaml lists it is parked like anything else that cannot be read:
+// they are ours, and it would stand in the agent's way.
+
+// foreignPause is how long such a queue is left alone after the first time, twice as
+// long after the second, and so on. A message that is given back has been delivered
+// once more, and RabbitMQ removes one that has been too often (since 4.0 after 20
+// times unless the queue says otherwise): doubled from a minute, that is two years.
+const (
+	foreignPause    = time.Minute
+	foreignPauseMax = 2 * 365 * 24 * time.Hour
+)
+
+// foreignMessages are those that a consumer of ours has met. They are held until it
+// has ended: given back before, they would come to it again at once. At most as many
+// as its prefetch.
+type foreignMessages struct {
+	mu    sync.Mutex
+	held  []bus.Tag
+	ended bool
+}
+
+// keep holds a message; first tells whether it is the first. false: the consumer has
+// ended, and the message can go back at once.
+func (f *foreignMessages) keep(tag bus.Tag) (first, kept bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended {
+		return false, false
+	}
+	f.held = append(f.held, tag)
+	return len(f.held) == 1, true
+}
+
+// end hands over what is held; the consumer has ended.
+func (f *foreignMessages) end() []bus.Tag {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ended = true
+	return f.held
+}
+
+// listed tells whether agents.yaml says that the queue is an agent's.
+func (r *session) listed(queue string) bool {
+	return slices.ContainsFunc(r.s.config.Load().Policy().Agents, func(a coordinator.AgentSpec) bool { return a.Queue == queue })
+}
+
+// barred tells whether the queue is to be left alone now.
+func (t *takeBacks) barred(queue string, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	q := t.queues[queue]
+	return q != nil && now.Before(q.until)
+}
+
+// bar has the queue left alone for a while, longer each time.
+func (t *takeBacks) bar(queue string, now time.Time) (pause time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	q := t.queues[queue]
+	q.pause = min(max(foreignPause, 2*q.pause), foreignPauseMax)
+	q.until = now.Add(q.pause)
+	return q.pause
+}
+
+// sparingForeign begins the state of a consumer that takes dispatches and nothing
+// else, and is its handler. met is the order to end it.
+func (r *session) sparingForeign(met takeBackOrder) func(bus.Delivery) {
+	f := &foreignMessages{}
+	r.takeBacks.mu.Lock()
+	r.takeBacks.queues[met.queue].foreign = f
+	r.takeBacks.mu.Unlock()
+	return func(d bus.Delivery) {
+		if textHeader(d.Headers, headerTask) != "" || r.draining.Load() {
+			r.onTakenBack(d)
+			return
+		}
+		first, kept := f.keep(d.Tag)
+		switch {
+		case !kept:
+			r.bus.Requeue(d.Tag)
+		case first:
+			r.s.observe.foreign(met, r.takeBacks.bar(met.queue, r.s.now()))
+			r.takeBacks.order(met)
+		}
+	}
+}
+
+// leaveForeign ends the consumer that has met what is not ours.
+func (r *session) leaveForeign(o takeBackOrder) {
+	if on, turn := r.takeBacks.own(o.queue); !on || turn != o.turn {
+		return // it has ended
+	}
+	r.endTakeBack(o)
+	r.s.loop.post(r.number, coordinator.TakeBackEnded{Agent: o.agent})
+}
+
+// giveForeignBack puts what is not ours back where it was: the consumer has ended.
+func (r *session) giveForeignBack(queue string) {
+	r.takeBacks.mu.Lock()
+	var f *foreignMessages
+	if q := r.takeBacks.queues[queue]; q != nil {
+		f, q.foreign = q.foreign, nil
+	}
+	r.takeBacks.mu.Unlock()
+	if f == nil {
+		return
+	}
+	for _, tag := range f.end() {
+		r.bus.Requeue(tag)
+	}
+}
+
+// foreign writes down, once for each queue, that it holds what is not ours.
+func (o *observer) foreign(met takeBackOrder, pause time.Duration) {
+	if pause > foreignPause {
+		return
+	}
+	o.gated(noiseTakeBack, zerolog.WarnLevel).Str("agent_id", string(met.agent)).Str("queue", met.queue).
+		Msg("the queue that this agent announced holds messages that are no dispatches; they stay there, and nothing is taken back from it for a while: " +
+			"see whose queue it is, and let discovery.queues admit only queues that are the agents' own (said once for each queue and session)")
+}
