@@ -132,6 +132,8 @@ type ResultReported struct {
 	// Live is false for what was read from the stream's past at start: what is
 	// unknown or repeated there is no news.
 	Live bool
+	// Untold: of the past, but nobody may have announced how the task ended.
+	Untold bool
 }
 
 // CancelRequested withdraws a task in whatever state it is. CancelAnswered

@@ -16,21 +16,33 @@
 // # Its parts
 //
 //	engine.go    the front door: one method per event
-//	task.go      the life of an open task: received, placed, settled, failed
+//	task.go      the life of an open task: received, placed, waiting, failed
+//	settle.go    dispatches, and what the broker says of them
+//	lease.go     dispatches that an agent has: deadlines, and their end
+//	result.go    what agents tell of how tasks ended
+//	reassign.go  dispatches that come back
+//	cancel.go    tasks that are withdrawn
+//	doubt.go     what a lost session, or a coordinator before this one, leaves open
 //	needs.go     what a task asks of its agent: capabilities, preferences, strategy
 //	fleet.go     who is there: agents, slots, and the bit sets the choice starts from
+//	account.go   how an agent's slots are counted between two reports
 //	report.go    what a heartbeat changes
+//	presence.go  whether an agent is there for its work; operators' orders
+//	discover.go  agents that join by themselves
 //	choose.go    the choice among eligible agents
 //	explain.go   the reasons of a refusal, counted
 //	pending.go   tasks that wait, in classes of equal requirements
 //	memory.go    task ids seen: duplicates and open decisions
+//	tasks.go     open tasks by number
 //	retry.go     back-off and the retry budget
 //	timer.go     deadlines
 //	snapshot.go  a copy of all this for readers
+//	bits.go, heap.go
 //
 // # Invariants
 //
-// Never two live dispatches of one task. Never a dispatch to an agent that is
+// A task has one live dispatch, unless the agent of an earlier one is presumed lost
+// or nobody knows whether that one arrived. Never a dispatch to an agent that is
 // not eligible at that moment. An agent's known outstanding work (reported
 // active tasks plus dispatches not yet covered by a report) never grows beyond
 // its maximum by a decision of ours. Every task received and not yet settled is

@@ -89,7 +89,8 @@ func (e *Engine) mayAdopt(now time.Time, r *coordinator.Result, rec *record, att
 
 // adopt counts the end of a task that a coordinator before this one assigned. Its
 // message, should the broker still have it, is then known to be done with. What the
-// stream's past tells has been announced by whoever read it as news.
+// stream's past tells has been announced by whoever read it as news, unless it says
+// otherwise.
 func (e *Engine) adopt(now time.Time, ev coordinator.ResultReported, attempt int) {
 	r := &ev.Result
 	a := e.fleet.byID[r.Agent]
@@ -97,7 +98,7 @@ func (e *Engine) adopt(now time.Time, ev coordinator.ResultReported, attempt int
 	rec.attempt, rec.letGo = uint16(attempt), adopted
 	e.track(a)
 	e.finishedPast(now, a, r, attempt, false)
-	if ev.Live {
+	if ev.Live || ev.Untold {
 		e.emit(&coordinator.Completed{Result: *r, Attempt: attempt, At: now})
 	}
 	e.wake(now, a)

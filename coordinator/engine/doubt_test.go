@@ -111,6 +111,10 @@ func TestAdopt(t *testing.T) {
 		want(t, r.apply(coordinator.ResultReported{Result: done().Result}))
 		want(t, r.redeliver(job("t")), "ack 1")
 	})
+	t.Run("out of the past, and untold", func(t *testing.T) {
+		r := tracking(t, p)
+		want(t, r.apply(coordinator.ResultReported{Result: done().Result, Untold: true}), "completed t.1 a succeeded")
+	})
 	t.Run("sent anew", func(t *testing.T) { // its content is not known: nobody can call it a duplicate
 		r := tracking(t, p)
 		r.tell(done())

@@ -28,7 +28,9 @@ func resultSession(tb testing.TB) *session {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &session{s: s, bus: ackOnly{}, results: newFence(bus.StreamResult), outbox: newOutbox()}
+	r := &session{s: s, bus: ackOnly{}, results: newFence(bus.StreamResult), outbox: newOutbox(), past: newPastResults()}
+	r.results.caughtUp.Store(true)
+	return r
 }
 
 // Results come by the ten thousand a second: what reading one costs is bounded.

@@ -55,15 +55,7 @@ func (r *session) readPast(ctx context.Context, f *fence, prefetch int, from tim
 	if err != nil {
 		return fmt.Errorf("subscribe to %s: %w", f.stream, err)
 	}
-	err = r.bus.Publish(bus.Publication{
-		Token: tokenIgnored, Key: f.stream,
-		Properties: bus.Properties{
-			ContentType: contentJSON, Type: typeFence, AppID: appID, MessageID: f.id,
-			Timestamp: r.s.now(),
-		},
-		Body: []byte(`{"message_type":"coordinator.fence"}`),
-	})
-	if err != nil {
+	if err := r.bus.Publish(r.mark(f.stream, f.id)); err != nil {
 		return fmt.Errorf("publish a mark to %s: %w", f.stream, err)
 	}
 	return nil

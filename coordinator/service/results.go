@@ -27,7 +27,8 @@ func (s *Service) resultsFrom(now time.Time) time.Duration {
 // ended, or a fence. It is called for every task, from one goroutine.
 func (r *session) onResult(d bus.Delivery) {
 	defer r.bus.Ack(d.Tag) // in a stream an acknowledgement only asks for more
-	if r.results.takes(&d) {
+	if d.Type == typeFence {
+		r.onMark(&d)
 		return
 	}
 	r.outbox.awaitRoom(r.bus.Done()) // each may bring an end to be announced
@@ -45,7 +46,13 @@ func (r *session) onResult(d bus.Delivery) {
 		r.s.metrics.forgedResults.Inc()
 		return
 	}
-	r.s.loop.post(r.number, coordinator.ResultReported{Result: r.result.Result(), Live: r.results.caughtUp.Load()})
+	r.marks.came()
+	if !r.results.caughtUp.Load() {
+		r.postPast(r.past.add(r.result.Result()), false)
+		return
+	}
+	r.endPast()
+	r.s.loop.post(r.number, coordinator.ResultReported{Result: r.result.Result(), Live: true})
 }
 
 // authentic tells whether a message of an agent may count (agents.auth): the

@@ -40,6 +40,8 @@ type session struct {
 
 	statuses, results *fence              // where the past of agent.status and task.result ends
 	result            messages.TaskResult // decoded into again and again; onResult's own
+	marks             marks
+	past              *pastResults // onResult's own
 
 	draining atomic.Bool
 	workers  sync.WaitGroup // goroutines of the session, but for the transport's
@@ -57,7 +59,7 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 		held: newHeld(), outbox: newOutbox(), tickets: newTickets(),
 		requests: newRequests(), takeBacks: newTakeBacks(),
 		checks:   make(chan coordinator.EnsureQueue, 1024),
-		statuses: newFence(bus.StreamStatus), results: newFence(bus.StreamResult),
+		statuses: newFence(bus.StreamStatus), results: newFence(bus.StreamResult), past: newPastResults(),
 		faulted: make(chan error, 1),
 	}
 	c := s.config.Load()
@@ -126,6 +128,7 @@ func (r *session) start(ctx context.Context, c *config.Config) error {
 	r.workers.Go(r.checkQueues)
 	r.workers.Go(r.watchDepths)
 	r.workers.Go(r.watchQueues)
+	r.workers.Go(r.markResults)
 	r.workers.Go(r.carryOutTakeBacks)
 	if err := r.readPast(ctx, r.statuses, prefetchStatus, c.Policy().Settings.StaleAfter, r.onStatus); err != nil {
 		return err
