@@ -74,7 +74,8 @@ func (r *record) isOwnSource(ev *coordinator.TaskReceived) bool {
 
 // mayAdopt tells whether the result may be of a dispatch made by a coordinator
 // before this one: its agent names a dispatch and is of the fleet, and either lists
-// the task or could not have been given more time than has passed since we began.
+// the task, or could have been given more time than has passed since it told and
+// since we began.
 func (e *Engine) mayAdopt(now time.Time, r *coordinator.Result, rec *record, attempt int) bool {
 	a := e.fleet.byID[r.Agent]
 	switch {
@@ -83,8 +84,14 @@ func (e *Engine) mayAdopt(now time.Time, r *coordinator.Result, rec *record, att
 	case rec != nil && rec.fate != fateForgotten && rec.fate != fateWithdrawn:
 		return false
 	}
-	_, listed := a.listed[r.Task]
-	return listed || now.Before(e.adoptUntil)
+	if _, listed := a.listed[r.Task]; listed {
+		return true
+	}
+	told := r.Timestamp
+	if a.clock.known {
+		told = a.clock.ours(told)
+	}
+	return now.Before(e.adoptUntil) && now.Sub(told) < e.adoptFor
 }
 
 // adopt counts the end of a task that a coordinator before this one assigned. Its
@@ -116,5 +123,6 @@ func (e *Engine) beginAdopting(now time.Time) {
 	if d := e.joining.rules; d != nil {
 		longest = max(longest, d.Template.Timeout)
 	}
-	e.adoptUntil = now.Add(longest + leaseMargin)
+	e.adoptFor = longest + leaseMargin
+	e.adoptUntil = now.Add(e.adoptFor)
 }

@@ -108,12 +108,12 @@ func TestAdopt(t *testing.T) {
 	})
 	t.Run("out of the past", func(t *testing.T) { // whoever read it as news has told of it
 		r := tracking(t, p)
-		want(t, r.apply(coordinator.ResultReported{Result: done().Result}))
+		want(t, r.apply(coordinator.ResultReported{Result: done().stamped(r.now).Result}))
 		want(t, r.redeliver(job("t")), "ack 1")
 	})
 	t.Run("out of the past, and untold", func(t *testing.T) {
 		r := tracking(t, p)
-		want(t, r.apply(coordinator.ResultReported{Result: done().Result, Untold: true}), "completed t.1 a succeeded")
+		want(t, r.apply(coordinator.ResultReported{Result: done().stamped(r.now).Result, Untold: true}), "completed t.1 a succeeded")
 	})
 	t.Run("sent anew", func(t *testing.T) { // its content is not known: nobody can call it a duplicate
 		r := tracking(t, p)
@@ -128,6 +128,7 @@ func TestAdopt(t *testing.T) {
 	})
 	for name, b := range map[string]*resultBuilder{
 		"given back": done().gaveUp(), "a stranger's": says("x", "t").of("t.1"), "without a dispatch": says("a", "t"),
+		"of long ago": done().stamped(epoch.Add(interval - 5*time.Minute - leaseMargin)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			want(t, tracking(t, p).tell(b), "result of t by "+string(b.Agent)+": unknown")

@@ -35,7 +35,10 @@ type Engine struct {
 	watchFrom   int                                       // where the next look at the queues begins
 	joining     joining
 	inDoubt     inDoubt
-	adoptUntil  time.Time // until then results of tasks that we never saw may count
+	// adoptUntil and adoptFor: until then, results that are not older than this may
+	// count although we never saw their tasks.
+	adoptUntil time.Time
+	adoptFor   time.Duration
 
 	strangers map[stranger]bool
 	out       []coordinator.Effect // effects of the event being applied

@@ -151,7 +151,7 @@ func (e *Engine) mayResume(now time.Time, t *openTask, a *agent) bool {
 func (e *Engine) resume(now time.Time, t, before *openTask) {
 	a := before.agent
 	t.maybeDuplicate, t.attempt = true, before.attempt
-	covered := before.covered
+	covered := before.covered && before.place >= 0 // else it was given back since
 	e.retire(before)
 	e.discharge(before) // dispatch counts it again
 	e.dispatch(now, t, a, &coordinator.Decision{
