@@ -51,8 +51,8 @@ func (w *worker) withdraw(m *messages.TaskCancel) {
 		switch {
 		case d.running:
 			d.cancel(withdrawn(m.Reason))
-		case d.verdict == nil && !slices.Contains(waiting, d):
-			waiting = append(waiting, d)
+		case d.verdict == nil:
+			waiting = append(waiting, d) // perhaps twice: the first verdict counts
 		}
 	}
 	if !known { // it has not come yet, or is over: then nobody will ask

@@ -26,6 +26,9 @@
 //	  has ended                failed      has ended (ErrDeadline)
 //	                           rejected    goes to another agent (ErrStopping)
 //
+// An error whose methods panic counts as a panic: a nil pointer of a type of error,
+// returned as an error, is not nil.
+//
 // [context.Cause] of the handler's ctx tells which of the three it was. A handler
 // that does not return is not waited for: its result goes out half a second after
 // the deadline, or five seconds after the withdrawal; its slot stays taken.
@@ -37,14 +40,35 @@
 //	    │        handler      │ session lost:     │ published again
 //	    │        has its      │ it goes on        │ in the next one
 //	    │        slot)
-//	    └─ known already: it is the same one again; nothing begins twice
+//	    ├─ open already: it is the same one again; nothing begins twice
+//	    ├─ ended already: its result is published again, the message settled as before
+//	    └─ its task runs or waits under another dispatch: it joins that run
 //
 // A message is acknowledged only after the broker has confirmed its result, so an
 // agent that dies loses no task: the broker gives it to somebody else. For the same
 // reason a task may, across a fault, be begun twice ([Task].MaybeDuplicate): what a
-// handler does should be harmless when it is done again. Within one process a
-// dispatch is recognised by its id and runs once; the last 10,000 that have ended
-// are remembered.
+// handler does should be harmless when it is done again.
+//
+// # What comes again
+//
+// Within one process a dispatch is recognised by its id and runs once. The results of
+// the last 10,000 that have ended, in 8 MiB at most, are remembered (a long error text
+// by its first 512 bytes). A copy of one of them, delivered again by the broker or
+// marked by a coordinator that does not know whether the first arrived, does not run:
+// its result goes out again, for a coordinator that has not heard it, and the message
+// is acknowledged, or rejected, as the first was. A dispatch under such an id that is
+// neither is no copy: its producer has submitted the task again, and it runs.
+//
+// A task never runs beside itself. A second dispatch of one that runs, or waits for a
+// slot, joins it: a coordinator has taken the first for lost while the agent was
+// without a session. The handler is not called again, and its ctx stays what it is,
+// deadline included; to withdraw either dispatch ends it. The verdict is given for the
+// newest dispatch, and for every other whose message lies with this session: each its
+// own result, each message settled after its own confirm. A message that has joined
+// holds one of the Slots places of the consumer's prefetch but no slot: until it is
+// settled the agent may be sent fewer tasks than it has slots free, never more. A
+// heartbeat lists the task once. Where the handler still hangs although the task's
+// result is out, a new dispatch of it is given back.
 //
 // # Sessions
 //

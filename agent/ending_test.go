@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"log/slog"
 	"strconv"
 	"strings"
 	"testing"
@@ -63,5 +64,25 @@ func TestEndingIsItsOwn(t *testing.T) {
 	real := int(unsafe.Sizeof(e)) + len(e.verdict.text) + int(unsafe.Sizeof(*e.verdict.usage)) + 2*maxUsageName
 	if got := e.size(); got < real {
 		t.Errorf("counted as %d bytes, takes %d", got, real)
+	}
+}
+
+// An agent that runs for years keeps nothing of a task whose handler came back after
+// its result was confirmed.
+func TestNothingIsKeptOfAHungHandler(t *testing.T) {
+	w, err := newWorker(t.Context(), Config{Slots: 1, Logger: slog.New(slog.DiscardHandler)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &dispatch{key: "t.1", names: messages.TaskResult{TaskID: "t", DispatchID: "t.1"}, task: &Task{}, running: true, verdict: &verdict{}}
+	w.enter(d)
+	w.runs["t"], w.running[d] = d, struct{}{}
+	w.finish(d, false)
+	if w.runs["t"] != d {
+		t.Error("its task could be begun beside it")
+	}
+	w.returned(d, verdict{})
+	if n := len(w.runs) + len(w.running) + len(w.open) + len(w.numbered); n != 0 {
+		t.Errorf("%d entries are left: %+v", n, w.runs)
 	}
 }

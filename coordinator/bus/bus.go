@@ -125,11 +125,12 @@ type SessionSpec struct {
 	// OnStandby is called when the lock is held by somebody else, once, before
 	// waiting. May be nil.
 	OnStandby func()
-	// Window bounds the unsettled publications; 0 means 1024.
+	// Window bounds the unsettled publications, the optional ones by themselves; 0
+	// means 1024.
 	Window int
-	// OnSettled gets the outcome of every publication, from one goroutine, in
-	// the order of publishing. It must not block for long and must not call
-	// Close. May be nil only when the session never publishes.
+	// OnSettled gets the outcome of every publication, one at a time, in the order
+	// of publishing; that of optional publications is an order of its own. It must
+	// not block for long and must not call Close. May be nil only when the session never publishes.
 	OnSettled func(token uint64, outcome Outcome)
 	// OnBlocked tells that the broker holds up publishers (memory or disk
 	// alarm) or goes on again. It is called from a goroutine of the session's
@@ -187,7 +188,8 @@ type Publication struct {
 	// Exchange is "" for the default exchange, whose Key is a queue's name.
 	Exchange, Key string
 	// Optional publications are not mandatory: when no queue is bound they are
-	// Confirmed (events that nobody listens to).
+	// Confirmed (events that nobody listens to). They keep their order among
+	// themselves, not with the others.
 	Optional bool
 	Properties
 	// Body, and the Headers above, are owned by the session until the

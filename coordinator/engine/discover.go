@@ -39,6 +39,7 @@ func (j *joining) under(p *coordinator.Policy) {
 	j.rules = p.Discovery
 	maps.DeleteFunc(j.joined, func(_ coordinator.AgentID, s coordinator.AgentSpec) bool {
 		return j.rules == nil || !j.rules.AdmitsAgent(s.ID) || !j.rules.AdmitsCapabilities(s.Capabilities) ||
+			!j.rules.AdmitsQueue(s.ID, s.Queue) ||
 			slices.ContainsFunc(p.Agents, func(a coordinator.AgentSpec) bool { return a.ID == s.ID || a.Queue == s.Queue })
 	})
 	maps.DeleteFunc(j.waiting, func(id coordinator.AgentID, _ coordinator.AgentReported) bool {

@@ -195,6 +195,14 @@ func TestPolicyOverDiscovery(t *testing.T) {
 		t.Errorf("the fleet is %v", ids)
 	}
 	checkIndexes(t, r.Engine)
+	narrower := policyOf(worker("x1")).joins()
+	narrower.Discovery.Queues = nil // agent.<id> alone
+	r.hear(beat("x4").offering("go").consuming("q4"))
+	r.pass(joinDelay)
+	r.install(narrower)
+	if ids := r.fleetIDs(); !slices.Equal(ids, []string{"x1", "x2"}) {
+		t.Errorf("the fleet is %v, want x4 gone with its queue", ids)
+	}
 	r.install(policyOf(worker("x1")))
 	if ids := r.fleetIDs(); !slices.Equal(ids, []string{"x1"}) {
 		t.Errorf("the fleet is %v, want x1 alone", ids)

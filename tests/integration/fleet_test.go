@@ -1,7 +1,10 @@
 package integration
 
 import (
+	"slices"
 	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
@@ -95,6 +98,7 @@ discovery:
   enabled: true
   agents: ["worker-*"]
   capabilities: [search, translate]
+  queues: ["work.{id}"]
   max_agents: 3
   max_concurrent_tasks: 2
   forget_after_seconds: 1
@@ -134,6 +138,8 @@ func TestDiscovery(t *testing.T) {
 		{"no capability", func(h *heartbeat) { h.Capabilities = nil }},
 		{"the coordinator's own queue", func(h *heartbeat) { h.Queue = bus.QueueAssign }},
 		{"another agent's queue", func(h *heartbeat) { h.Queue = "agent.a1" }},
+		{"the queue of one that may still come", func(h *heartbeat) { h.Queue = "work.worker-1" }},
+		{"a queue of somebody else", func(h *heartbeat) { h.Queue = "billing.invoices" }},
 	} {
 		h := beat("worker-9", 0, 1)
 		h.Capabilities, h.Queue = []string{"search"}, "agent.worker-9"
@@ -175,4 +181,64 @@ func TestDiscovery(t *testing.T) {
 	two.retire()
 	c.awaitStatus("both have left", func(s httpapi.Status) bool { return len(s.Agents) == 1 })
 	r.close(c, b, nil)
+}
+
+// An agent that joins and goes must not take anybody's messages with it: a queue that
+// is not allowed is never consumed, and out of one that is, dispatches alone are taken.
+func TestDiscoveryTakesNobodysMessages(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, discovering)
+	const invoices, stray = "billing.invoices", "work.worker-2"
+	bodies := []string{`{"invoice":1}`, `{"invoice":2}`}
+	for _, queue := range []string{invoices, stray} {
+		r.broker.DeclareQueue(t, queue, amqp.Table{"x-queue-type": "quorum"})
+		for _, body := range bodies {
+			r.publish(queue, amqp.Publishing{DeliveryMode: amqp.Persistent, Body: []byte(body)})
+		}
+	}
+	c := r.start()
+	announce := func(id, queue, status string) {
+		h := beat(id, 0, 2)
+		h.Capabilities, h.Queue, h.Status = []string{"search"}, queue, status
+		r.report(h)
+	}
+	state := func(id, want string) {
+		t.Helper()
+		c.awaitStatus(id+" is "+want, func(s httpapi.Status) bool {
+			return slices.ContainsFunc(s.Agents, func(a httpapi.Agent) bool { return a.ID == id && a.State == want })
+		})
+	}
+	announce("worker-1", invoices, "ready")
+	c.awaitStatus("it is refused", func(s httpapi.Status) bool { return s.Counters.StatusRefused["not_admitted"] == 1 })
+	announce("worker-1", "", "offline")
+
+	announce("worker-2", stray, "ready")
+	state("worker-2", "online")
+	r.assign(task("t-1", "search"))
+	r.holds(stray, len(bodies)+1) // the task behind the invoices
+	announce("worker-2", stray, "offline")
+	c.log.await(t, "the queue that this agent announced holds messages that are no dispatches; they stay there, and nothing is taken back from it for a while: "+
+		"see whose queue it is, and let discovery.queues admit only queues that are the agents' own (said once for each queue and session)")
+	r.holds(stray, len(bodies))
+	announce("worker-3", "", "ready")
+	c.awaitEligible("worker-3")
+	if d := r.dispatches("worker-3", 1)[0]; d.TaskID != "t-1" {
+		t.Errorf("worker-3 got %s", d.TaskID)
+	}
+	for _, queue := range []string{invoices, stray} {
+		r.holds(queue, len(bodies))
+		if info := r.broker.QueueInfo(t, queue); info.Consumers != 0 {
+			t.Errorf("%s has %d consumers", queue, info.Consumers)
+		}
+		for i, want := range bodies {
+			if d := receive(t, r.client, queue); string(d.Body) != want || d.Redelivered != (queue == stray) {
+				t.Errorf("%s: message %d is %s, redelivered: %t", queue, i, d.Body, d.Redelivered)
+			}
+		}
+	}
+	if s := c.status(); s.Counters.TakenBack != 1 || s.Counters.Parked != 0 || s.Broker.Sessions != 1 {
+		t.Errorf("counters %+v, %d sessions", s.Counters, s.Broker.Sessions)
+	}
+	r.finish(c)
+	r.empty(bus.QueueDead, bus.QueueFailed)
 }

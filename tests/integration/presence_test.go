@@ -88,10 +88,19 @@ global_settings:
 `
 }
 
+// redistributed is what may pass, from the moment an agent's threshold passes, until
+// all that waits in its queue is with others. The race detector makes the coordinator
+// several times slower (up to 7 s were seen on two cores, beside 2 to 4 s without it),
+// and scripts/test.sh runs it beside the tests of other packages.
+const (
+	redistributed     = 5 * time.Second
+	redistributedRace = 4 * redistributed
+)
+
 // 500 agents vanish at once, with two tasks in each of their queues: the survivors
-// get all of them, in bounded time, and none is lost.
+// get all of them, in bounded time, and none is lost. It is about a time, and does
+// not run beside other tests.
 func TestFiveHundredAgentsVanish(t *testing.T) {
-	t.Parallel()
 	const tasks = 2 * vanishing
 	r := newRig(t, multitude())
 	c := r.start()
@@ -134,17 +143,19 @@ func TestFiveHundredAgentsVanish(t *testing.T) {
 	r.work(l, "s2", 1000)
 	l.drained(t, 60*time.Second)
 	took := time.Since(silence)
-	// The threshold is 4 s; 5 s after it is what may pass until all is with others.
-	// The machine may be busy with other tests: as long again.
-	if limit := 4*time.Second + 2*5*time.Second; took > limit {
-		t.Errorf("all %d tasks were with the survivors %v after the last heartbeat, want within %v", tasks, took, limit)
+	limit := redistributed
+	if raceDetector {
+		limit = redistributedRace
+	}
+	if late := took - 4*time.Second; late > limit { // the threshold is 4 s
+		t.Errorf("all %d tasks were with the survivors %v after the threshold had passed, want within %v", tasks, late, limit)
 	}
 	// The agents become stale one after the other, and what is taken from the first
 	// may go to the last before it is stale, too.
 	if n := c.status().Counters.TakenBack; n < tasks || n > 2*tasks {
 		t.Errorf("%d taken back, want %d and perhaps some twice", n, tasks)
 	}
-	t.Logf("%d tasks out of %d queues were with the survivors %v after the last heartbeat", tasks, vanishing, took)
+	t.Logf("%d tasks out of %d queues were with the survivors %v after the threshold of 4 s", tasks, vanishing, took-4*time.Second)
 	r.finish(c)
 	if duplicated, recovered := r.balance(l); duplicated != 0 || recovered != 0 {
 		t.Errorf("%d duplicates, %d recovered", duplicated, recovered)

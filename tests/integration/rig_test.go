@@ -128,12 +128,15 @@ func (r *rig) finish(c *process) {
 	r.empty(bus.QueueAssign, bus.QueueAssignHigh, bus.QueueReassign)
 }
 
-// dispatches takes exactly n dispatches off an agent's queue, as the agent would.
+// dispatches takes the next n dispatches off an agent's queue, waiting for them if
+// need be: without a consumer, as agents do that fetch their messages one by one. One
+// that consumed for a moment would be missed as soon as the coordinator had seen it:
+// it looks once a second at the queues that have work.
 func (r *rig) dispatches(agent string, n int) []dispatch {
 	r.t.Helper()
-	var all []dispatch
-	for _, d := range r.broker.Get(r.t, "agent."+agent, n) {
-		all = append(all, readDispatch(r.t, d))
+	all := make([]dispatch, n)
+	for i := range all {
+		all[i] = readDispatch(r.t, receive(r.t, r.client, "agent."+agent))
 	}
 	return all
 }

@@ -238,3 +238,52 @@ func TestAgentsBeforeTheFirstCoordinator(t *testing.T) {
 	a1.retire()
 	r.close(c, b, nil)
 }
+
+// SIGKILL of the coordinator in a stream that agents with the SDK work on. What the next
+// one has not heard of it dispatches again, and is told that it is done: no task waits
+// for a word of its agent until it is a task_timeout. An end may be announced twice, by
+// the one that was killed and by the next, and is the same then.
+func TestAgentsTellTheNextCoordinatorWhatIsDone(t *testing.T) {
+	t.Parallel()
+	const tasks = 6_000
+	r := newRig(t, strings.ReplaceAll(crowd, "health_check_interval: 1", "health_check_interval: 1, timeout_seconds: 6"))
+	b := r.open()
+	c := r.start()
+	all := r.agents(c, b, 400, "a1", "a2", "a3", "a4")
+	sent := r.stream(b.ledger, "t", tasks)
+	c.awaitStatus("it is in full swing", func(s httpapi.Status) bool { return s.Counters.Dispatched > 800 })
+	c.kill()
+	c = r.start()
+	<-sent
+	b.allEnd(t, 60*time.Second)
+	time.Sleep(6*time.Second + 1*time.Second) // timeout_seconds, and the margin of a lease: nothing more may come
+	told := 0
+	for _, a := range all {
+		told += len(a.log.find("a copy of a dispatch that has ended"))
+		a.retire()
+	}
+	r.finish(c)
+	r.upToDate(b)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	twice := 0
+	for id := range b.acknowledged {
+		ends := b.ends[id]
+		for _, e := range ends {
+			if e.What != "succeeded" || e.Dispatch != ends[0].Dispatch || e.Agent != ends[0].Agent {
+				t.Errorf("%s, begun %+v, ended %+v", id, b.dispatched[id], ends)
+				break
+			}
+		}
+		if len(ends) > 1 {
+			twice++
+		}
+		byDispatch := map[string]int{}
+		for _, o := range b.dispatched[id] {
+			if byDispatch[o.agent+" "+o.dispatchID]++; byDispatch[o.agent+" "+o.dispatchID] > 1 {
+				t.Errorf("%s was begun twice by the process of %s", o.dispatchID, o.agent)
+			}
+		}
+	}
+	t.Logf("%d tasks: announced twice %d, told again %d", len(b.acknowledged), twice, told)
+}

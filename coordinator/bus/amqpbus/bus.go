@@ -40,7 +40,7 @@ func (b *Bus) Open(ctx context.Context, spec bus.SessionSpec) (bus.Session, erro
 		gone: make(chan struct{}), done: make(chan struct{}),
 	}
 	s.consumers.Store(&[]*consumer{})
-	s.publisher = newPublisher(spec.Window, spec.OnSettled, s.fail)
+	s.publishers = newPublishers(spec.Window, spec.OnSettled, s.fail)
 	if err := s.connect(ctx); err != nil {
 		for _, l := range []*link{s.publishing, s.consuming} {
 			if l != nil {
@@ -85,25 +85,19 @@ func (s *session) connect(ctx context.Context) (err error) {
 }
 
 func (s *session) openPublisher() error {
-	channel, err := s.publishing.channel()
-	if err == nil {
-		err = s.publishing.within("switch on publisher confirms", func() error { return channel.Confirm(false) })
-	}
-	if err != nil {
-		return explain(s.target, "open the publishing channel", err)
-	}
-	channel.NotifyReturn(s.publisher.returns)
 	exchanges := make(map[string]bool, len(s.spec.Topology.Exchanges))
 	for _, x := range s.spec.Topology.Exchanges {
 		exchanges[x.Name] = true
 	}
-	s.publisher.channel = channel
-	s.publisher.encoder = encoder{exchanges: exchanges, user: s.target.user, frame: s.publishing.conn.Config.FrameSize}
+	e := encoder{exchanges: exchanges, user: s.target.user, frame: s.publishing.conn.Config.FrameSize}
+	if err := s.publishers.open(s.publishing, e); err != nil {
+		return explain(s.target, "open the publishing channels", err)
+	}
 	return nil
 }
 
 func (s *session) onBlocked(blocked bool, reason string) {
-	s.publisher.block(blocked)
+	s.publishers.block(blocked)
 	if s.spec.OnBlocked != nil {
 		s.spec.OnBlocked(blocked, reason)
 	}

@@ -17,8 +17,8 @@ import (
 // Its end, in order: fail or Close closes ending (no more publishing, no more
 // handing out); flushing lets consumers send their last acknowledgements; the
 // connections are closed, the consuming one not before the broker has had time
-// for a burst of acknowledgements; gone tells that no confirm will come; the publisher
-// answers for the rest; done.
+// for a burst of acknowledgements; gone tells that no confirm will come; the publishers
+// answer for the rest; done.
 type session struct {
 	number     uint64
 	bus        *Bus
@@ -26,7 +26,7 @@ type session struct {
 	spec       bus.SessionSpec
 	publishing *link
 	consuming  *link
-	publisher  *publisher
+	publishers publishers
 	topology   *topology
 
 	subscribing  sync.Mutex
@@ -54,13 +54,13 @@ func errNoConfirm(limit time.Duration) error {
 func (s *session) start() {
 	go s.watch()
 	go s.finish()
-	go s.publisher.watch(s.bus.cfg.ConfirmTimeout, s.ending)
+	s.publishers.watch(s.bus.cfg.ConfirmTimeout, s.ending)
 }
 
 // watch turns the end of either connection or of the publishing channel into the
 // end of the session.
 func (s *session) watch() {
-	closes := s.publisher.channel.NotifyClose(make(chan *amqp.Error, 1))
+	closes := s.publishers.closes()
 	select {
 	case reply := <-s.publishing.closes:
 		s.fail(s.publishing.fault(reply))
@@ -106,10 +106,10 @@ func (s *session) finish() {
 	settledAll := make(chan struct{})
 	go func() {
 		defer close(settledAll)
-		s.publisher.settle(s.gone)
+		s.publishers.settle(s.gone)
 	}()
 	<-s.ending
-	s.publisher.close()
+	s.publishers.close()
 	late := time.AfterFunc(time.Until(s.closeBy), func() {
 		s.publishing.wire.kill(context.DeadlineExceeded)
 		s.consuming.wire.kill(context.DeadlineExceeded)
@@ -146,7 +146,7 @@ func (s *session) finish() {
 }
 
 // Publish implements [bus.Session].
-func (s *session) Publish(p bus.Publication) error { return s.publisher.publish(&p) }
+func (s *session) Publish(p bus.Publication) error { return s.publishers.publish(&p) }
 
 // EnsureQueue implements [bus.Session].
 func (s *session) EnsureQueue(ctx context.Context, q bus.Queue) (bool, error) {
@@ -196,8 +196,8 @@ const goodbyeAtLeast = 250 * time.Millisecond
 // Close implements [bus.Session]. It returns the error of ctx when publications
 // were left unsettled; that the session had ended by a fault is told by Err.
 func (s *session) Close(ctx context.Context) error {
-	s.publisher.close()
-	abandoned := s.publisher.drained(ctx)
+	s.publishers.close()
+	abandoned := s.publishers.drained(ctx)
 	now := time.Now()
 	by := now.Add(s.bus.cfg.CloseTimeout)
 	if limit, ok := ctx.Deadline(); ok && limit.Before(by) || ctx.Err() != nil {
