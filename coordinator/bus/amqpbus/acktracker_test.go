@@ -43,7 +43,7 @@ func TestAckTrackerOrders(t *testing.T) {
 			want: orders{reject: []uint64{1}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			tracker := newAckTracker()
+			tracker := newAckTracker(ackBatch)
 			deliverTo(tracker, test.delivered)
 			for _, tag := range test.reject {
 				tracker.reject(tag)
@@ -70,7 +70,7 @@ func TestAckTrackerOrders(t *testing.T) {
 // While one delivery is held nothing may go out as a prefix; when it is settled
 // prefixes are used again.
 func TestAckTrackerStray(t *testing.T) {
-	tracker := newAckTracker()
+	tracker := newAckTracker(ackBatch)
 	now := time.Unix(1000, 0)
 	var out orders
 	step := func(what string, want orders) {
@@ -93,7 +93,7 @@ func TestAckTrackerStray(t *testing.T) {
 }
 
 func TestAckTrackerWakesForABatchOnce(t *testing.T) {
-	tracker := newAckTracker()
+	tracker := newAckTracker(ackBatch)
 	deliverTo(tracker, 200)
 	var got []string
 	for tag := uint64(1); tag <= 130; tag++ {
@@ -152,7 +152,7 @@ func (m *modelBroker) apply(t *rapid.T, out *orders, settled map[uint64]bool) {
 
 func TestAckTrackerNeverLosesOrForgets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tracker := newAckTracker()
+		tracker := newAckTracker(ackBatch)
 		model := &modelBroker{held: map[uint64]bool{}, acked: map[uint64]bool{}, rejected: map[uint64]bool{}, requeued: map[uint64]bool{}}
 		wantAcked, wantRejected, wantRequeued := map[uint64]bool{}, map[uint64]bool{}, map[uint64]bool{}
 		var open []uint64 // delivered, not settled

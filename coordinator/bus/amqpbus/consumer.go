@@ -35,6 +35,7 @@ type consumer struct {
 	cancels chan string
 
 	acks         *ackTracker
+	ackDelay     time.Duration // how long a settlement may wait for others
 	pace         ackPace       // acknowledge's own until done is closed
 	soon         chan struct{} // a flush is wanted within ackDelay
 	now          chan struct{} // a flush is wanted at once
@@ -129,7 +130,7 @@ func (c *consumer) acknowledge() {
 	for {
 		select {
 		case <-c.soon:
-			arm(ackDelay)
+			arm(c.ackDelay)
 		case <-c.now:
 			flush(false)
 		case <-timer.C:

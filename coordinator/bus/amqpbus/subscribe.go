@@ -30,9 +30,12 @@ func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
 	}
 	c := &consumer{
 		session: s, number: s.lastConsumer + 1, queue: sub.Queue, handle: sub.Handle, onEnded: sub.OnEnded,
-		acks: newAckTracker(),
+		acks: newAckTracker(ackBatch), ackDelay: ackDelay,
 		soon: make(chan struct{}, 1), now: make(chan struct{}, 1),
 		unsubscribed: make(chan struct{}), handedOut: make(chan struct{}), done: make(chan struct{}),
+	}
+	if sub.From > 0 && s.maybeStream(sub.Queue) {
+		c.acks, c.ackDelay = newAckTracker(max(1, sub.Prefetch/streamAckShare)), streamAckDelay
 	}
 	var deliveries <-chan amqp.Delivery
 	var err error
