@@ -255,3 +255,23 @@ func TestDedupeWindow(t *testing.T) {
 		checkIndexes(t, r.Engine)
 	})
 }
+
+// TestReturnsUseNoPlaces: the window holds so many ids, however often their tasks came
+// back.
+func TestReturnsUseNoPlaces(t *testing.T) {
+	r := tracking(t, policyOf(worker("a"), worker("b"), worker("c"), worker("d")).set(func(s *coordinator.Settings) { s.DedupeMaxIDs = 4 }))
+	for _, id := range []coordinator.TaskID{"t1", "t2", "t3"} {
+		d := r.give(job(id))
+		for range 2 {
+			r.returns(d, coordinator.ReturnRejected, false)
+			r.pass(time.Second)
+			d = r.latest()
+			r.confirm(d.Handle)
+		}
+		r.tell(says(d.Agent, id))
+	}
+	if n := r.Snapshot(r.now).Remembered; n != 3 {
+		t.Errorf("%d ids are remembered, want 3", n)
+	}
+	want(t, r.assign(job("t1")), fmt.Sprintf("ack %d", r.last), "duplicate t1")
+}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -114,6 +115,37 @@ func TestExpiredButStillRunning(t *testing.T) {
 		want(t, r.returns(d, coordinator.ReturnExpired, false))
 		want(t, r.pass(250*time.Millisecond), "dispatch t.2 b")
 	})
+}
+
+// TestLeavingIsNoRefusal: what an agent gives back because it goes is not held up by
+// the retry budget, which is for those who refuse.
+func TestLeavingIsNoRefusal(t *testing.T) {
+	const n = 2 * retryBurst / retryCost // twice what a full budget affords
+	start := func(t *testing.T) *rig {
+		r := tracking(t, policyOf(worker("a").slots(n), worker("b").slots(n)).set(func(s *coordinator.Settings) { s.MaxQueueSize = n }))
+		r.hear(beat("a").running().available(n))
+		r.hear(beat("b").running().available(n))
+		for i := range n {
+			r.give(job(coordinator.TaskID(fmt.Sprint("t", i))).prefers("a"))
+		}
+		return r
+	}
+	placed := func(r *rig) int {
+		for _, d := range slices.Clone(r.dispatches) {
+			r.returns(d, coordinator.ReturnRejected, false)
+		}
+		r.pass(backoffFirst)
+		return len(r.dispatches) - n
+	}
+	r := start(t)
+	r.pass(time.Second)
+	r.hear(beat("a").running().status(coordinator.StatusOffline))
+	if got := placed(r); got != n {
+		t.Errorf("%d of %d tasks are placed again, want all: their agent said that it goes", got, n)
+	}
+	if got := placed(start(t)); got >= n {
+		t.Errorf("all %d tasks are placed again although their agent refuses everything", got)
+	}
 }
 
 // TestPoisoned: a task that fails on three different agents (poisoned_after_agents)
