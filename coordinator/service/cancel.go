@@ -187,7 +187,9 @@ func (s *Service) cancelled(ctx context.Context, w *caller, a coordinator.Cancel
 	return c
 }
 
-// awaitAgent gives the agent a moment to say that it has stopped.
+// awaitAgent gives the agent a moment to report what became of the task. That it
+// reports it as cancelled does not mean that its work has stopped: the SDK says so
+// of a handler that does not return, too.
 func (s *Service) awaitAgent(ctx context.Context, w *caller, c *httpapi.Cancellation) {
 	timeout := time.NewTimer(cancelWait)
 	defer timeout.Stop()
@@ -195,14 +197,14 @@ func (s *Service) awaitAgent(ctx context.Context, w *caller, c *httpapi.Cancella
 	case o := <-w.completed:
 		c.Outcome = o.String()
 		if o == coordinator.OutcomeCancelled {
-			c.State, c.Detail = httpapi.Cancelled, "its agent has stopped"
+			c.State, c.Detail = httpapi.Cancelled, "its agent reports it as cancelled"
 			return
 		}
 		c.State, c.Detail = httpapi.CancelTooLate, "its agent ended it before it heard of the cancel"
 	case <-w.untold:
 		c.Detail = "its agent has no control queue and cannot be told: it may still do the task"
 	case <-timeout.C:
-		c.Detail = "its agent has been told and has not said yet that it has stopped"
+		c.Detail = "its agent has been told and has not reported yet what became of it"
 	case <-ctx.Done():
 		c.Detail = "its agent is being told; its answer was not waited for"
 	case <-s.loop.stopped:

@@ -87,7 +87,7 @@ func newMetrics(s *Service) *metrics {
 		publishVec:     vec("publish_outcomes_total", "What the broker answered to publications.", "outcome"),
 		invalid:        vec("validation_failures_total", "Messages that were refused as invalid, by the schema they should follow and the rule they break.", "schema", "keyword"),
 		statusRefused:  vec("status_refused_total", "Heartbeats that changed nothing, by cause.", "refusal"),
-		authRejections: vec("auth_rejections_total", "Heartbeats and results whose broker-validated user was not their agent, by mode of agents.auth.", "mode"),
+		authRejections: vec("auth_rejections_total", "Heartbeats and results whose broker-validated user was not their agent, and cancels on task.request whose user was an agent or not named, by mode of agents.auth.", "mode"),
 		sessions:       vec("amqp_sessions_total", "Broker sessions opened, and ended by cause.", "reason"),
 		eventsDropped:  counter("events_dropped_total", "Announcements on taskbus.events that were dropped because too much waited to be published."),
 		duplicates:     counter("duplicates_total", "Second copies of known tasks that were dropped."),
