@@ -55,8 +55,11 @@ type Config struct {
 	Declare bool
 
 	// Logger gets a line for each session, for each task that does not succeed, and
-	// for what needs a person; at level Debug one for each task. Never a payload or
-	// a secret. nil discards them.
+	// for what needs a person; at level Debug one for each task. nil discards them.
+	// No line holds a payload or the URL's password. But the text of an error
+	// that a handler returns stands there as it does in the result: a handler should
+	// not quote its payload in it. Of a panic the log gets the type of the value and
+	// the functions and lines it came through; its text goes into the result alone.
 	Logger *slog.Logger
 }
 

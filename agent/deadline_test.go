@@ -234,8 +234,43 @@ func TestWithdraw(t *testing.T) {
 				r.pass(time.Minute)
 				r.expect(tt.want)
 				r.settled(0, 0) // withdrawn work is acknowledged, never given back
-				if m := r.results()[0]; m.Outcome == messages.Cancelled && !strings.HasPrefix(m.Error, "the task was withdrawn") {
+				m := r.results()[0]
+				text := strings.TrimPrefix(m.Error, "the handler has not returned: ")
+				if m.Outcome == messages.Cancelled && !strings.HasPrefix(text, "the task was withdrawn") {
 					t.Errorf("error %q", m.Error)
+				}
+			})
+		})
+	}
+}
+
+// That a task counts as cancelled does not mean that its work has ended: after the
+// 5 s that a handler has to return, the result says that it has not. With the longest
+// reason that a cancel can bear that is still to be seen.
+func TestResultSaysThatTheHandlerHasNotReturned(t *testing.T) {
+	longest := strings.Repeat("r", 2048)
+	for _, tt := range []struct {
+		name   string
+		handle agent.Handler
+		reason string
+		after  time.Duration
+		want   string // the error begins with it
+	}{
+		{"it returns", work(time.Minute), "why", 0, "the task was withdrawn: why"},
+		{"it returns within the grace", stubborn(4 * time.Second), "why", 4 * time.Second, ""}, // with success
+		{"it does not", stubborn(time.Minute), "why", 5 * time.Second, "the handler has not returned: the task was withdrawn: why"},
+		{"it does not, for no reason given", stubborn(time.Minute), "", 5 * time.Second, "the handler has not returned: the task was withdrawn"},
+		{"it does not, for the longest reason", stubborn(time.Minute), longest, 5 * time.Second, "the handler has not returned: the task was withdrawn: rrrr"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inRig(t, func(r *rig) {
+				r.run(1, tt.handle)
+				r.give("t")
+				r.withdraw(messages.TaskCancel{TaskID: "t", Reason: tt.reason})
+				r.pass(tt.after)
+				m := r.results()
+				if len(m) != 1 || !strings.HasPrefix(m[0].Error, tt.want) || (tt.want == "") != (m[0].Outcome == messages.Succeeded) {
+					t.Errorf("results %+v, want one that says %q", m, tt.want)
 				}
 			})
 		})

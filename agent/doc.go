@@ -82,6 +82,6 @@
 //
 // It never assigns work or knows other agents, declares nothing of the broker but
 // its own control queue (and its own queue, if asked to), publishes to nothing but
-// the exchange "taskbus" under keys that end in its id, and never logs a payload
-// or the broker's URL.
+// the exchange "taskbus" under keys that end in its id, and never logs a payload,
+// what a handler's panic says (it may quote one), or the password of the broker's URL.
 package agent

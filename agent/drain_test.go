@@ -75,16 +75,38 @@ func TestIdleAgentStopsAtOnce(t *testing.T) {
 	})
 }
 
+// How long an agent takes to stop whose broker is away: what docs/agents.md says.
 func TestStopsWithoutABroker(t *testing.T) {
-	inRig(t, func(r *rig) {
-		r.broker.SetOpenError(errors.New("away"))
-		a := r.run(1, work(0))
-		r.pass(time.Minute)
-		a.stop()
-		if !a.ended() {
-			t.Error("Run has not returned")
-		}
-	})
+	for _, tt := range []struct {
+		name   string
+		given  bool
+		handle agent.Handler
+		took   time.Duration
+	}{
+		{"nothing in hand", false, work(0), 0},
+		{"a result that cannot be delivered", true, work(2 * time.Second), (30 + 1 + 5) * time.Second}, // for the broker's return
+		{"a handler at work", true, work(10 * time.Second), (30 + 1 + 5) * time.Second},                // its deadline: 10 s
+		{"a handler that does not return", true, stubborn(time.Hour), (30 + 1 + 5) * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inRig(t, func(r *rig) {
+				a := r.run(1, tt.handle)
+				if tt.given {
+					r.give("t")
+				}
+				r.broker.SetOpenError(errors.New("away"))
+				r.broker.Cut()
+				r.pass(5 * time.Second)
+				a.stop()
+				begun := time.Now()
+				err := <-a.done
+				if took := time.Since(begun); err != nil || took != tt.took {
+					t.Errorf("Run has returned %v after %s, want nil after %s", err, took, tt.took)
+				}
+				a.done <- err // for the end of the test
+			})
+		})
+	}
 }
 
 // crossing is a broker whose last message crosses the word that no more are wanted.

@@ -17,7 +17,7 @@ import (
 // An agent is a function and a Config. SIGTERM lets it finish what it runs.
 func ExampleRun() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	err := agent.Run(ctx, agent.Config{
 		ID:           "gpu-1", // as in agents.yaml
 		URL:          os.Getenv("RABBITMQ_URL"),

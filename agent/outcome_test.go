@@ -7,6 +7,7 @@ import (
 	"math"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,16 +111,54 @@ type quitter struct{}
 
 func (quitter) Error() string { runtime.Goexit(); return "" }
 
-// The stack of a panic is for the log alone.
-func TestPanicIsLoggedWithItsStack(t *testing.T) {
-	inRig(t, func(r *rig) {
-		r.run(1, func(context.Context, *agent.Task) (agent.Result, error) { panic("boom") })
-		r.give("t")
-		r.expectLog("outcome_test.go", 1)
-		if text := r.results()[0].Error; strings.Contains(text, ".go") {
-			t.Errorf("the stack is on the bus: %s", text)
-		}
-	})
+// quoting is an error that panics with what it is about.
+type quoting struct{ payload string }
+
+func (q quoting) Error() string { panic("cannot say " + q.payload) }
+
+// The stack of a panic is for the log alone, and what it says for the result: it may
+// quote the payload, and so may the arguments of the calls.
+func TestPanicIsLoggedByItsTypeAndPlace(t *testing.T) {
+	const canary = "canary-payload"
+	for _, tt := range []struct {
+		name   string
+		handle agent.Handler
+		logged []string
+	}{
+		{"a text", func(context.Context, *agent.Task) (agent.Result, error) {
+			panic(canary)
+		}, []string{"panic_type=string"}},
+		{"an error", func(context.Context, *agent.Task) (agent.Result, error) {
+			panic(fmt.Errorf("parse %s", canary))
+		}, []string{"panic_type=*fmt.wrapError", "panic_type=*errors.errorString", "panic_type=*fmt.fmtError"}},
+		{"an error that panics when it is read", func(context.Context, *agent.Task) (agent.Result, error) {
+			return agent.Result{}, quoting{canary}
+		}, []string{"a agent_test.quoting, that cannot be read"}},
+		{"after the deadline of 10 s, within the 0.5 s that it is waited for", func(context.Context, *agent.Task) (agent.Result, error) {
+			time.Sleep(10*time.Second + 100*time.Millisecond)
+			panic(canary)
+		}, []string{"panic_type=string"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inRig(t, func(r *rig) {
+				r.run(1, tt.handle)
+				r.give("t")
+				r.pass(11 * time.Second)
+				if text := r.results()[0].Error; !strings.Contains(text, canary) || strings.Contains(text, ".go") {
+					t.Errorf("the result says %q, want the panic's words and not its stack", text)
+				}
+				log := r.log.String()
+				if !slices.ContainsFunc(tt.logged, func(words string) bool { return strings.Contains(log, words) }) {
+					t.Errorf("the log has none of %q:\n%s", tt.logged, log)
+				}
+				if strings.Contains(log, canary) || strings.Contains(log, "0x") {
+					t.Errorf("the log has the panic's words, or arguments:\n%s", log)
+				}
+				r.expectLog("agent/outcome_test.go:", 1) // the innermost call, at the head of the stack
+				r.expectLog(`stack="taskbus/agent_test.`, 1)
+			})
+		})
+	}
 }
 
 func TestResultSaysWhoseItIs(t *testing.T) {

@@ -105,8 +105,12 @@ func (w *worker) tell(d *dispatch) {
 		level = slog.LevelDebug
 	}
 	if w.log.Enabled(context.Background(), level) {
+		text := d.verdict.text
+		if d.verdict.panicked {
+			text = "the handler panicked; its words are in the result"
+		}
 		w.log.Log(context.Background(), level, "task "+string(d.verdict.outcome), d.about(),
-			slog.Duration("took", d.verdict.took), slog.String("error", d.verdict.text))
+			slog.Duration("took", d.verdict.took), slog.String("error", text))
 	}
 }
 

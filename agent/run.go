@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/bus/amqpbus"
 )
 
 // Run works as the agent until ctx has ended, then drains: it reports offline,
@@ -51,6 +52,12 @@ func (w *worker) run(ctx context.Context) {
 		w.drain()
 		end()
 	}()
+	// First: a broker that refuses a password takes seconds to do so.
+	if where := amqpbus.Address(w.cfg.URL); where != "" {
+		w.log.Info("connecting to the broker", slog.String("broker", where))
+	} else {
+		w.log.Info("connecting to the broker")
+	}
 	bound := backoffFirst
 	for life.Err() == nil {
 		begun := time.Now()
@@ -154,7 +161,7 @@ func (w *worker) connect(ctx context.Context) (*link, error) {
 	var err error
 	l.session, err = w.cfg.Bus.Open(ctx, spec)
 	withoutControl := lacks(err, bus.ExchangeControl)
-	if !withoutControl && !errors.Is(err, bus.ErrAccess) {
+	if !withoutControl && !errors.Is(err, bus.ErrAccess) || errors.Is(err, bus.ErrLogin) {
 		return l, err // nil, or nothing that doing without would mend
 	}
 	why := err

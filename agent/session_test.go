@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -197,6 +199,79 @@ func TestRedeliveredTaskMayBeADuplicate(t *testing.T) {
 		r.give("u")
 		r.expect("t succeeded, u succeeded")
 	})
+}
+
+// firstLine is a log that ends the agent with its first line.
+type firstLine struct {
+	slog.Handler
+	stop context.CancelFunc
+}
+
+func (f firstLine) Handle(ctx context.Context, line slog.Record) error {
+	defer f.stop()
+	return f.Handler.Handle(ctx, line)
+}
+func (f firstLine) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return firstLine{f.Handler.WithAttrs(attrs), f.stop}
+}
+
+// Before anything is tried, the log says with which broker, and no secret.
+func TestSaysAtOnceWhatIsTried(t *testing.T) {
+	var log lockedBuffer
+	ctx, stop := context.WithCancel(context.Background())
+	err := agent.Run(ctx, agent.Config{
+		ID: "a1", URL: "amqp://user:canary-password@127.0.0.1:1/team?cacertfile=canary-file",
+		Logger: slog.New(firstLine{slog.NewTextHandler(&log, nil), stop}),
+	}, work(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(log.String(), "\n")
+	if !strings.Contains(first, `msg="connecting to the broker" agent_id=a1 broker=amqp://127.0.0.1:1/team`) {
+		t.Errorf("the first line is %s", first)
+	}
+	if strings.Contains(log.String(), "canary") {
+		t.Errorf("the log has parts of the URL that are nobody's business:\n%s", log.String())
+	}
+}
+
+// door is a broker that counts who knocks.
+type door struct {
+	bus.Bus
+	knocks *atomic.Int64
+}
+
+func (d door) Open(ctx context.Context, spec bus.SessionSpec) (bus.Session, error) {
+	d.knocks.Add(1)
+	return d.Bus.Open(ctx, spec)
+}
+
+// A refused password is not tried a second time without the control queue: brokers
+// take seconds for each, log it, and may lock the account.
+func TestRefusedLoginIsOneTry(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		err    error
+		knocks int64 // before the first pause
+	}{
+		{"a wrong password", bus.ErrLogin, 1},
+		{"no permission, perhaps for the control queue alone", bus.ErrAccess, 2},
+		{"away", errors.New("connection refused"), 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inRig(t, func(r *rig) {
+				r.broker.SetOpenError(tt.err)
+				var knocks atomic.Int64
+				c := r.config()
+				c.Bus = door{r.broker, &knocks}
+				r.runWith(c, work(0)) // until it waits
+				if n := knocks.Load(); n != tt.knocks {
+					t.Errorf("%d tries, want %d", n, tt.knocks)
+				}
+				r.expectLog("another try follows", 1)
+			})
+		})
+	}
 }
 
 // Back-off: 250 ms doubling to 15 s, with full jitter. In 10 minutes that makes

@@ -56,6 +56,7 @@ type verdict struct {
 	outcome   messages.Outcome
 	attempted bool
 	text      string // the error for people; empty when there was none
+	panicked  bool   // the text tells of a panic, in words that are not for the log
 	usage     *Usage
 	took      time.Duration // 0: nothing was begun
 }
@@ -64,6 +65,7 @@ type verdict struct {
 type heard struct {
 	done            bool // there was none
 	back, attempted bool // the task goes back; after it was begun
+	panicked        bool
 	text            string
 }
 
@@ -96,17 +98,29 @@ func judge(usage *Usage, words heard, cause error, took time.Duration) verdict {
 	switch {
 	case words.done:
 	case errors.Is(cause, ErrCancelled):
-		v.outcome, v.text = messages.Cancelled, cause.Error()
+		v.outcome, v.text = messages.Cancelled, causeOf(words, cause)
 	case errors.Is(cause, ErrDeadline):
 		v.outcome, v.text = messages.Failed, fmt.Sprintf("ran out of time after %s: %s", took.Round(time.Millisecond), words.text)
+		v.panicked = words.panicked
 	case errors.Is(cause, ErrStopping):
-		v.outcome, v.text = messages.Rejected, cause.Error()
+		v.outcome, v.text = messages.Rejected, causeOf(words, cause)
 	case words.back:
 		v.outcome, v.attempted, v.text = messages.Rejected, words.attempted, words.text
+		v.panicked = words.panicked
 	default:
 		v.outcome, v.text = messages.Failed, words.text
 	}
 	return v
+}
+
+// causeOf is the text of a verdict that follows from the cause alone. It says so when
+// the handler has not returned: the work may then still go on. That comes first,
+// because the reason of a withdrawal may be as long as a text can be.
+func causeOf(words heard, cause error) string {
+	if words == silent {
+		return silent.text + ": " + cause.Error()
+	}
+	return cause.Error()
 }
 
 // rejection is the verdict on a dispatch that was not begun.

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
+	"runtime"
+	"strings"
 	"time"
 
 	"taskbus/messages"
@@ -75,15 +76,41 @@ func (w *worker) call(ctx context.Context, d *dispatch) (result Result, words he
 }
 
 // panicked is what a panic says: the task goes to another agent. err is the error
-// whose method it was, nil when it was the handler. The stack is for the log alone.
+// whose method it was, nil when it was the handler. The log gets the place and the
+// type of the value. What the value says may quote the payload: that is for the
+// result alone.
 func (w *worker) panicked(d *dispatch, err error, p any) heard {
-	text := "the handler panicked: " + printed(p)
+	text, logged := "the handler panicked: "+printed(p), "the handler panicked"
 	if err != nil {
-		text = fmt.Sprintf("the handler panicked: it returned an error, a %T, that cannot be read: %s", err, printed(p))
+		logged = fmt.Sprintf("the handler panicked: it returned an error, a %T, that cannot be read", err)
+		text = logged + ": " + printed(p)
 	}
-	text = messages.Clean(text, messages.MaxText)
-	w.log.Error(text, d.about(), slog.String("stack", string(debug.Stack())))
-	return heard{back: true, attempted: true, text: text}
+	w.log.Error(logged, d.about(), slog.String("panic_type", fmt.Sprintf("%T", p)), slog.String("stack", panicStack()))
+	return heard{back: true, attempted: true, panicked: true, text: messages.Clean(text, messages.MaxText)}
+}
+
+// maxFrames is how many calls of a panic's stack the log gets.
+const maxFrames = 32
+
+// panicStack is where the panic came from, innermost call first, as functions with
+// file and line. Unlike debug.Stack it shows no arguments: the payload may be among
+// them. It must be called by panicked, and that by the deferred function of call.
+func panicStack() string {
+	var calls [maxFrames]uintptr
+	frames := runtime.CallersFrames(calls[:runtime.Callers(4, calls[:])])
+	var b strings.Builder
+	for more := true; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		if b.Len() == 0 && strings.HasPrefix(f.Function, "runtime.") {
+			continue // how Go panics is not worth a line
+		}
+		if b.Len() > 0 {
+			b.WriteString("; ")
+		}
+		fmt.Fprintf(&b, "%s %s:%d", f.Function, f.File, f.Line)
+	}
+	return b.String()
 }
 
 // printed is the text of what a panic was about, whose methods may panic in their turn.

@@ -35,6 +35,9 @@ func TestDecisionText(t *testing.T) {
 		{"at most three capabilities are named",
 			Decision{Fleet: 2, Refused: refused(map[Ineligibility]int{LacksCapability: 2}), Missing: []MissingCapability{{"a", 2}, {"b", 2}, {"c", 1}, {"d", 1}}},
 			"0 of 2 agents eligible: 2 lack `a` or `b` or `c` or …"},
+		{"one code for both orders of an operator", // 3 of 3
+			Decision{Fleet: 3, Refused: refused(map[Ineligibility]int{Cordoned: 3}), Nearest: &NearMiss{"agent-7", Cordoned}},
+			"0 of 3 agents eligible: 3 cordoned or draining; nearest: agent-7 (cordoned or draining)"},
 		{"capability not named", Decision{Fleet: 2, Refused: refused(map[Ineligibility]int{LacksCapability: 2})},
 			"0 of 2 agents eligible: 2 lack a required capability"},
 	}

@@ -22,7 +22,7 @@ const (
 	WentOffline                      // reported `offline`
 	WentStale                        // criterion 5: last heartbeat too old
 	WentGone                         // its consumer has left its queue
-	Cordoned                         // by an operator: no new work
+	Cordoned                         // by an operator: no new work; draining is that and more
 	Unsteady                         // it came and went too often a moment ago
 	NotReady                         // criterion 2: reports `busy`
 	Full                             // criterion 3: no free slot
@@ -41,7 +41,7 @@ var ineligibilities = [NumIneligibilities]struct{ code, phrase string }{
 	WentOffline:     {"offline", "offline"},
 	WentStale:       {"stale", "silent for too long"},
 	WentGone:        {"gone", "without a consumer"},
-	Cordoned:        {"cordoned", "cordoned"},
+	Cordoned:        {"cordoned", "cordoned or draining"},
 	Unsteady:        {"unsteady", "coming and going"},
 	NotReady:        {"not_ready", "busy"},
 	Full:            {"full", "full"},

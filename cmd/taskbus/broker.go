@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"net/url"
 	"os"
 	"strings"
@@ -33,14 +34,9 @@ func (a *app) loadConfig(flag string, env config.Environment) (string, *config.C
 }
 
 // brokerAddress is what people may see of the broker's URL: scheme, host and
-// virtual host. It must have passed environment: a URL that is not in order may
-// have parts of the password anywhere.
+// virtual host.
 func brokerAddress(secret config.Secret) string {
-	u, err := url.Parse(secret.Reveal())
-	if err != nil {
-		return "the broker"
-	}
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
+	return cmp.Or(amqpbus.Address(secret.Reveal()), "the broker")
 }
 
 // virtualHost is the broker's virtual host as rabbitmqctl wants it.

@@ -16,11 +16,13 @@ func (a *app) tasksCancelCommand() *cobra.Command {
 		Long: `Withdraws one task: before an agent has it, in the agent's queue, or while the
 agent works on it. Prints what came of it:
 
-  cancelled         it will not be done (any more)
+  cancelled         no agent had it and none will get it, or the one that had it
+                    reports it as cancelled (a handler that does not return may go
+                    on all the same: then the task's error says so, see explain)
   noted             nothing is known of it (yet, or any more); should it come, it
                     will not be assigned
-  cancel_requested  an agent has it and may still do it: it has not said that it
-                    stopped, or it has no control queue and cannot be told
+  cancel_requested  an agent has it and may still do it: it has not reported yet,
+                    or it has no control queue and cannot be told
   too_late          it has ended already; the outcome is shown if it is known
 
 Exit code 0 means cancelled, noted, or too late because it was cancelled before:

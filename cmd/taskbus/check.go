@@ -69,8 +69,10 @@ type checkedFile struct {
 type checkedDiscovery struct {
 	Agents       []string `json:"agents"`
 	Capabilities []string `json:"capabilities"`
-	MaxAgents    int      `json:"max_agents"`
-	Slots        int      `json:"max_concurrent_tasks"`
+	// Queues are those that may be announced beside agent.{id}.
+	Queues    []string `json:"queues,omitempty"`
+	MaxAgents int      `json:"max_agents"`
+	Slots     int      `json:"max_concurrent_tasks"`
 }
 
 type checkedFault struct {
@@ -141,7 +143,7 @@ func checkFile(path string) (checkedFile, error) {
 		file.Agents = append(file.Agents, checkedAgent{string(g.ID), g.Queue, g.MaxConcurrent, g.Rank, g.Capabilities})
 	}
 	if g := p.Discovery; g != nil {
-		file.Discovery = &checkedDiscovery{g.Agents, g.Capabilities, g.MaxAgents, g.MaxConcurrent}
+		file.Discovery = &checkedDiscovery{g.Agents, g.Capabilities, g.Queues, g.MaxAgents, g.MaxConcurrent}
 	}
 	file.Routes = checkRoutes(p)
 	file.Warnings = warnings(cfg, file.Routes)
@@ -191,8 +193,9 @@ func (f *checkedFile) print(w io.Writer) error {
 		return err
 	}
 	if g := f.Discovery; g != nil {
-		if _, err := fmt.Fprintf(w, "discovery: up to %s with up to %s each may join as %s and offer %s\n",
-			count(g.MaxAgents, "agent"), count(g.Slots, "slot"), list(g.Agents, 4), list(g.Capabilities, 4)); err != nil {
+		if _, err := fmt.Fprintf(w, "discovery: up to %s with up to %s each may join as %s and offer %s\ndiscovery: the queue of each is %s\n",
+			count(g.MaxAgents, "agent"), count(g.Slots, "slot"), list(g.Agents, 4), list(g.Capabilities, 4),
+			strings.Join(append([]string{"agent." + coordinator.QueueID}, g.Queues...), " or ")); err != nil {
 			return err
 		}
 	}

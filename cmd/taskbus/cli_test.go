@@ -30,6 +30,24 @@ func TestEveryCommandTeaches(t *testing.T) {
 	})
 }
 
+// What is wrong with a command line is said in a few lines, however long it is.
+func TestUsageErrorsAreShort(t *testing.T) {
+	novel := strings.Repeat("x", 5000)
+	for _, args := range [][]string{
+		{novel}, {"--" + novel}, {"-o", novel, "version"}, {"explain", novel}, {"tasks", "--state", novel}, {"tasks", "--limit", novel},
+		{"tasks", "cancel", "t", "--reason", novel}, {"tasks", "cancel", "t", "--reason" + novel}, {"tasks", "cancel", novel},
+		{"tasks", "cancel", "t", novel}, {"agents", novel}, {"agents", "drain", "a", "--wait", "--timeout", novel},
+	} {
+		r := newRig()
+		if code := r.run(t, args...); code != exitUsage {
+			t.Errorf("%.40q: exit code %d, want %d", args, code, exitUsage)
+		}
+		if said := r.err.String(); len(said) > maxUsageError+100 || !strings.Contains(said, "--help`") {
+			t.Errorf("%.40q: %d bytes, or no hint: %.200s", args, len(said), said)
+		}
+	}
+}
+
 func TestExitCodes(t *testing.T) {
 	for _, tc := range []struct {
 		name string

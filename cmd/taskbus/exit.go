@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"taskbus/config"
+	"taskbus/messages"
 )
 
 // The exit codes. They are part of the contract with scripts and supervisors.
@@ -39,6 +40,10 @@ func configError(err error) error {
 	return &exitError{exitConfig, err}
 }
 
+// maxUsageError bounds what is said of a command line, in bytes: the part that is
+// wrong is quoted, and may be a pasted novel.
+const maxUsageError = 400
+
 // errReported ends a command with exit code 1 whose output has said everything.
 var errReported = errors.New("reported already")
 
@@ -67,10 +72,11 @@ func (a *app) exit(command *cobra.Command, err error) int {
 		fmt.Fprintf(a.err, "taskbus: the configuration has %s; correct every line above and try again\n", count(len(faults.List), "fault"))
 		return code
 	}
-	hint := ""
+	text, hint := oneLine(err.Error()), ""
 	if code == exitUsage {
+		text = messages.Clean(text, maxUsageError)
 		hint = fmt.Sprintf("; `%s --help` shows how it is used", command.CommandPath())
 	}
-	fmt.Fprintf(a.err, "taskbus: %s%s\n", oneLine(err.Error()), hint)
+	fmt.Fprintf(a.err, "taskbus: %s%s\n", text, hint)
 	return code
 }

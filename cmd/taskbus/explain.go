@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
 )
 
@@ -71,7 +72,7 @@ func printExplanation(w io.Writer, e httpapi.TaskExplanation) error {
 	}
 	// The text of a refusal has these counts in words already.
 	if e.Agent != "" && len(x.Refused) > 0 {
-		line("not eligible: %s", counts(x.Refused))
+		line("not eligible: %s", counts(inWords(x.Refused)))
 	}
 	if e.Agent != "" && len(x.Missing) > 0 {
 		line("agents that lack a capability: %s", counts(x.Missing))
@@ -118,6 +119,18 @@ func printCandidates(w io.Writer, candidates []httpapi.Candidate) error {
 		return err
 	}
 	return t.print(w)
+}
+
+// inWords is counts by cause for people: the code for a cordoned agent stands for one
+// that drains as well.
+func inWords(refused map[string]int) map[string]int {
+	words := maps.Clone(refused)
+	cordoned := coordinator.Cordoned.String()
+	if n, some := words[cordoned]; some {
+		delete(words, cordoned)
+		words["cordoned or draining"] = n
+	}
+	return words
 }
 
 // counts renders "5 full, 7 lacks_capability", the largest first, then by name.

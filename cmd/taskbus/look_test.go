@@ -16,12 +16,12 @@ var recent = []httpapi.Task{
 		ID: "task-4", Type: "train-embedding", Priority: 2, TraceID: "trace-4", State: "dispatched", Agent: "gpu-1",
 		Strategy: "capability_match", Attempt: 2, AcceptedAt: noon.Add(-4 * time.Second), DurationMS: 12.3,
 		Explanation: &httpapi.Explanation{
-			Text: "gpu-1 by capability_match, best of 2 eligible among 4 agents", Fleet: 4, Eligible: 2,
+			Text: "gpu-1 by capability_match, best of 2 eligible among 6 agents", Fleet: 6, Eligible: 2,
 			Candidates: []httpapi.Candidate{
 				{Agent: "gpu-1", Free: 3, Load: 0.25, Terms: []httpapi.Term{{Name: "load", Value: 0.25}, {Name: "-capabilities", Value: -5}}},
 				{Agent: "gpu-2", Free: 1, Load: 0.5, Terms: []httpapi.Term{{Name: "load", Value: 0.5}, {Name: "-capabilities", Value: -4}}},
 			},
-			Refused: map[string]int{"lacks_capability": 1, "full": 1}, Missing: map[string]int{"gpu": 1},
+			Refused: map[string]int{"lacks_capability": 1, "full": 1, "cordoned": 2}, Missing: map[string]int{"gpu": 1},
 		},
 	},
 	{

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -248,8 +249,11 @@ type Finding struct {
 
 // Errors of the contract.
 var (
-	ErrClosed  = errors.New("the broker session has ended")
-	ErrAccess  = errors.New("the broker refused access")
+	ErrClosed = errors.New("the broker session has ended")
+	ErrAccess = errors.New("the broker refused access")
+	// ErrLogin is the ErrAccess of Open before anything else was asked for: it would
+	// be the same whatever the topology is. RabbitMQ gives no reason.
+	ErrLogin   = fmt.Errorf("%w: it closed the connection during login, as it does for a wrong user or password", ErrAccess)
 	ErrNoQueue = errors.New("no such queue")
 	// ErrInUse: somebody else has the queue for itself. For a temporary queue that
 	// is another program under the same name, or an earlier connection of one's

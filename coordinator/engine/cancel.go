@@ -37,7 +37,7 @@ func (e *Engine) cancel(now time.Time, ev coordinator.CancelRequested) {
 			}
 		}
 	case t == nil && r.fate == fateLetGo:
-		r.letGo |= withdrawn
+		r.flags |= withdrawn
 		e.memory.reasons.keep(key, ev.Reason)
 		answer.State, answer.Agent = coordinator.CancelAsked, e.fleet.named(r.ref)
 		e.emit(coordinator.Withdraw{

@@ -16,6 +16,8 @@ import (
 const (
 	ackDoubt   = 2 * time.Second
 	maxInDoubt = 8192
+	// shortSession may end before everything was delivered again that is to be.
+	shortSession = 30 * time.Second
 )
 
 // ackInDoubt is a task whose message we acknowledged a moment ago.
@@ -24,14 +26,24 @@ type ackInDoubt struct {
 	at  time.Time
 }
 
-// inDoubt is the latest acknowledgements, a ring.
+// inDoubt is of which tasks the broker may deliver the message although we are done
+// with it. Should such a task have ended badly by then, its message would look like
+// a new submission.
 type inDoubt struct {
-	acks []ackInDoubt
-	next int // where the next goes once the ring is full
+	acks []ackInDoubt // the latest, a ring
+	next int          // where the next goes once the ring is full
+	// unanswered dispatches of the session at hand: their messages are the broker's.
+	unanswered map[idKey]int
+	// messages that may come in the session at hand, of those before, by task id.
+	messages map[idKey]int
 }
 
-func (d *inDoubt) acked(now time.Time, t *openTask) {
-	ack := ackInDoubt{t.key, now}
+func newInDoubt() inDoubt {
+	return inDoubt{unanswered: make(map[idKey]int), messages: make(map[idKey]int)}
+}
+
+func (d *inDoubt) acked(now time.Time, key idKey) {
+	ack := ackInDoubt{key, now}
 	if len(d.acks) < maxInDoubt {
 		d.acks = append(d.acks, ack)
 		return
@@ -40,51 +52,78 @@ func (d *inDoubt) acked(now time.Time, t *openTask) {
 	d.next = (d.next + 1) % maxInDoubt
 }
 
-// doubtAcks notes, at the end of a session, whose acknowledgements may be lost.
-func (e *Engine) doubtAcks(now time.Time) {
-	for _, ack := range e.inDoubt.acks {
+// sessionLost notes what the next session may bring. What did not come in a session
+// that was long enough will not come any more.
+func (d *inDoubt) sessionLost(now time.Time, lasted time.Duration) {
+	if lasted >= shortSession {
+		clear(d.messages)
+	}
+	for key, n := range d.unanswered { // order does not matter: it is a sum
+		d.messages[key] += n
+	}
+	for _, ack := range d.acks {
 		if now.Sub(ack.at) < ackDoubt {
-			e.doubtSource(ack.key)
+			d.messages[ack.key]++
 		}
 	}
-	e.inDoubt = inDoubt{}
+	d.acks, d.next = nil, 0
+	clear(d.unanswered)
 }
 
-// doubtSource notes that the broker has the task's message still, or may have: should
-// it come after the task has ended, that is no new submission.
-func (e *Engine) doubtSource(key idKey) {
-	if number, ok := e.memory.lookup(key); ok {
-		e.memory.at(number).letGo |= sourceInDoubt
+// came takes one message that was delivered again off; false when none was in doubt.
+func (d *inDoubt) came(key idKey) bool {
+	for _, in := range []map[idKey]int{d.messages, d.unanswered} {
+		if n := in[key]; n > 1 {
+			in[key] = n - 1
+			return true
+		} else if n == 1 {
+			delete(in, key)
+			return true
+		}
 	}
+	return false
 }
 
-// isOwnSource tells whether a delivery is the message of a task that has ended,
-// come again although we acknowledged it, or of one that an earlier coordinator
-// assigned. More copies may follow.
-func (r *record) isOwnSource(ev *coordinator.TaskReceived) bool {
-	if !ev.Redelivered || r.letGo&(sourceInDoubt|adopted) == 0 || !r.fate.hasEnded() {
+// isOwnMessage tells whether a delivery is the message of a task that has ended, come
+// again: because it is in doubt, or because a coordinator before this one assigned it
+// and it was done. One that failed then is tried again instead: a message that was
+// only prefetched by that coordinator is redelivered, too, and may be a new
+// submission.
+func (e *Engine) isOwnMessage(ev *coordinator.TaskReceived, key idKey, r *record) bool {
+	if !ev.Redelivered {
 		return false
 	}
-	if r.letGo&adopted != 0 {
-		r.content = ev.Task.ContentHash
+	own := e.inDoubt.came(key) && r.content == ev.Task.ContentHash
+	if !r.fate.hasEnded() {
+		return false
 	}
-	r.letGo = r.letGo&^adopted | sourceInDoubt
-	return true
+	if r.flags&adopted != 0 {
+		if r.fate.mayComeAgain() {
+			return false
+		}
+		r.content = ev.Task.ContentHash
+		r.flags &^= adopted
+		return true
+	}
+	return own
 }
 
 // mayAdopt tells whether the result may be of a dispatch made by a coordinator
 // before this one: its agent names a dispatch and is of the fleet, and either lists
 // the task, or could have been given more time than has passed since it told and
-// since we began.
-func (e *Engine) mayAdopt(now time.Time, r *coordinator.Result, rec *record, attempt int) bool {
+// since we began. One that nobody has announced is not too old.
+func (e *Engine) mayAdopt(now time.Time, ev *coordinator.ResultReported, rec *record, attempt int) bool {
+	r := &ev.Result
 	a := e.fleet.byID[r.Agent]
 	switch {
 	case a == nil, attempt <= 0, r.Outcome == coordinator.OutcomeRejected: // what is given back comes back
 		return false
-	case rec != nil && rec.fate != fateForgotten && rec.fate != fateWithdrawn:
+	case rec == nil, rec.attempt == 0 && (rec.fate == fateForgotten || rec.fate == fateWithdrawn):
+	case rec.flags&adopted != 0 && rec.fate.mayComeAgain() && attempt > int(rec.attempt): // tried again after all
+	default:
 		return false
 	}
-	if _, listed := a.listed[r.Task]; listed {
+	if _, listed := a.listed[r.Task]; listed || ev.Untold {
 		return true
 	}
 	told := r.Timestamp
@@ -102,7 +141,7 @@ func (e *Engine) adopt(now time.Time, ev coordinator.ResultReported, attempt int
 	r := &ev.Result
 	a := e.fleet.byID[r.Agent]
 	rec := e.memory.at(e.memory.remember(now, keyOf(r.Task), 0, fateOf(r.Outcome), a.serial))
-	rec.attempt, rec.letGo = uint16(attempt), adopted
+	rec.attempt, rec.flags = uint16(attempt), adopted
 	e.track(a)
 	e.finishedPast(now, a, r, attempt, false)
 	if ev.Live || ev.Untold {

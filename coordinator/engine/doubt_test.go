@@ -48,6 +48,27 @@ func TestLostAcknowledgement(t *testing.T) {
 			want(r.t, r.pass(leaseMargin+1), "fail t task_timeout", "withdraw t.1 a")
 			newSession(r)
 		}, "ack 2"},
+		{"sent anew with other content", func(r *rig) {
+			r.assign(job("t").content(2))
+			newSession(r)
+			r.tell(failed)
+		}, "dispatch t.2 a again?"},
+		{"came in the session after, and again in the one after that", func(r *rig) {
+			r.assign(job("t"))
+			newSession(r)
+			r.tell(failed)
+			r.last = 2
+			want(r.t, r.redeliver(job("t")), "ack 3")
+			newSession(r)
+		}, "ack 2"},
+		{"in doubt, but that was a long session ago", func(r *rig) {
+			r.assign(job("t"))
+			newSession(r)
+			r.tell(failed)
+			r.pass(shortSession)
+			newSession(r)
+			r.hear(beat("a").running().available(2))
+		}, "dispatch t.2 a again?"},
 		{"acknowledged long before", func(r *rig) {
 			r.give(job("t"))
 			r.tell(failed)
@@ -80,7 +101,7 @@ func TestLostAcknowledgement(t *testing.T) {
 func TestManyAcknowledgements(t *testing.T) {
 	var d inDoubt
 	for i := range maxInDoubt + 1 {
-		d.acked(epoch.Add(time.Duration(i)), &openTask{key: idKey{uint64(i)}})
+		d.acked(epoch.Add(time.Duration(i)), idKey{uint64(i)})
 	}
 	if len(d.acks) != maxInDoubt || d.acks[0].key != (idKey{maxInDoubt}) || d.acks[1].key != (idKey{1}) {
 		t.Errorf("%d in doubt, the first %v and %v", len(d.acks), d.acks[0], d.acks[1])
@@ -103,8 +124,23 @@ func TestAdopt(t *testing.T) {
 	t.Run("failed", func(t *testing.T) {
 		r := tracking(t, p)
 		want(t, r.tell(done().but(coordinator.OutcomeFailed)), "completed t.1 a failed")
-		want(t, r.redeliver(job("t")), "ack 1")
-		want(t, r.assign(job("t")), "dispatch t.2 a")
+		// Its own message, or one sent anew that the coordinator before had only prefetched:
+		// rather twice than never.
+		want(t, r.redeliver(job("t")), "dispatch t.2 a again?")
+	})
+	t.Run("failed, and tried again by the coordinator before", func(t *testing.T) {
+		r := tracking(t, p)
+		r.apply(coordinator.ResultReported{Result: done().but(coordinator.OutcomeFailed).stamped(r.now).Result})
+		want(t, r.tell(says("a", "t").of("t.2")), "completed t.2 a succeeded")
+		want(t, r.tell(says("a", "t").of("t.3")), "result of t by a: wrong_agent")
+	})
+	t.Run("failed, and the next attempt comes back", func(t *testing.T) {
+		r := tracking(t, p)
+		r.tell(done().but(coordinator.OutcomeFailed))
+		d := coordinator.Dispatch{Task: &job("t").Task, Agent: "b", Attempt: 1}
+		want(t, r.returns(d, coordinator.ReturnTakenBack, false), "ack 1")
+		d.Attempt = 2
+		want(t, r.returns(d, coordinator.ReturnTakenBack, false), "dispatch t.3 a")
 	})
 	t.Run("out of the past", func(t *testing.T) { // whoever read it as news has told of it
 		r := tracking(t, p)
@@ -113,7 +149,7 @@ func TestAdopt(t *testing.T) {
 	})
 	t.Run("out of the past, and untold", func(t *testing.T) {
 		r := tracking(t, p)
-		want(t, r.apply(coordinator.ResultReported{Result: done().stamped(r.now).Result, Untold: true}), "completed t.1 a succeeded")
+		want(t, r.apply(coordinator.ResultReported{Result: done().stamped(r.now.Add(-time.Hour)).Result, Untold: true}), "completed t.1 a succeeded")
 	})
 	t.Run("sent anew", func(t *testing.T) { // its content is not known: nobody can call it a duplicate
 		r := tracking(t, p)

@@ -27,6 +27,7 @@ type Engine struct {
 	arrivals uint64                           // numbers the tasks, to break ties of rank
 
 	connected bool      // a session stands, and is not draining
+	openedAt  time.Time // when the latest session opened
 	graceEnd  time.Time // until then agents that never reported are awaited
 	// unheardFrom is when an agent that has not reported counts as dead.
 	unheardFrom time.Time
@@ -56,6 +57,7 @@ func New() *Engine {
 		orders:    make(map[coordinator.AgentID]coordinator.Order),
 		joining:   newJoining(),
 		strangers: make(map[stranger]bool),
+		inDoubt:   newInDoubt(),
 	}
 }
 
@@ -200,7 +202,7 @@ func (e *Engine) left(a *agent) {
 // queues are asked for again: the answer to an earlier one may have been lost
 // with its session.
 func (e *Engine) sessionOpened(now time.Time) {
-	e.connected = true
+	e.connected, e.openedAt = true, now
 	var longest time.Duration
 	for _, a := range e.fleet.agents {
 		longest = max(longest, a.spec.HealthCheckInterval)
@@ -208,7 +210,7 @@ func (e *Engine) sessionOpened(now time.Time) {
 	e.graceEnd = now.Add(longest)
 	e.unheardFrom = now.Add(max(longest, e.policy.Settings.StaleAfter))
 	for _, a := range e.fleet.agents {
-		a.seenConsumer, a.missed, a.lookedAt = false, false, time.Time{}
+		a.seenConsumer, a.missedAt, a.lookedAt = false, time.Time{}, time.Time{}
 		e.watch(now, a) // while there was no session nobody could be heard
 		if a.queueMissing {
 			e.askForQueue(now, a)
@@ -225,7 +227,6 @@ func (e *Engine) sessionOpened(now time.Time) {
 // way.
 func (e *Engine) sessionLost(now time.Time) {
 	e.connected = false
-	e.doubtAcks(now)
 	e.endTakeBacks()
 	for _, t := range e.inOrder() {
 		if t.state != stateDispatching {
@@ -235,11 +236,12 @@ func (e *Engine) sessionLost(now time.Time) {
 		t.handle = 0
 		if t.over {
 			t.state, t.settled = stateLeased, now
-			e.doubtSource(t.key)
+			e.inDoubt.unanswered[t.key]++
 			continue
 		}
 		e.beginLease(now, t, fateUnsettled)
 	}
+	e.inDoubt.sessionLost(now, now.Sub(e.openedAt))
 	e.giveUp()
 }
 

@@ -116,7 +116,7 @@ func (f *fleet) adopt(specs []coordinator.AgentSpec, settings coordinator.Settin
 			a = rejoin(left[spec.ID])
 		} else if a.spec.Queue != spec.Queue {
 			a.queueMissing, a.queueFull, a.askedAt = false, false, time.Time{} // said of another queue
-			a.hadConsumer, a.seenConsumer, a.missed = false, false, false
+			a.hadConsumer, a.seenConsumer, a.missedAt = false, false, time.Time{}
 			t.cancel(&a.recheck)
 			t.cancel(&a.cool)
 		}

@@ -71,7 +71,7 @@ func (h *history) changePolicy(t *rapid.T) {
 }
 
 func (h *history) openSession(*rapid.T) {
-	h.session = true
+	h.session, h.opened = true, h.now
 	h.do(coordinator.SessionOpened{})
 }
 
@@ -89,7 +89,14 @@ func (h *history) changeSession(t *rapid.T) {
 	}
 }
 
+// loseSession ends the session. One that was not short has delivered all that was to
+// be delivered again.
 func (h *history) loseSession() {
+	if h.now.Sub(h.opened) >= shortSession {
+		for len(h.lost) > 0 {
+			h.deliverAgain(0)
+		}
+	}
 	h.session = false
 	h.checking = nil // the shell that was asked is gone with its session
 	h.do(coordinator.SessionLost{})

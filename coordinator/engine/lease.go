@@ -41,7 +41,7 @@ func (e *Engine) beginLease(now time.Time, t *openTask, f fate) {
 	t.state, t.settled, t.unanswered = stateLeased, now, f == fateUnsettled
 	e.memory.note(t, f, t.number, t.attempt)
 	if t.unanswered {
-		e.doubtSource(t.key)
+		e.inDoubt.unanswered[t.key]++
 	}
 	if t.deadline.IsZero() {
 		t.deadline = now.Add(t.timeout + leaseMargin)
@@ -124,9 +124,6 @@ func (e *Engine) leaseExpired(now time.Time, t *openTask) {
 // close ends an open task that an agent has: its outcome is told.
 func (e *Engine) close(t *openTask, f fate) {
 	e.memory.note(t, f, t.agent.serial, t.attempt)
-	if t.handle != 0 {
-		e.doubtSource(t.key)
-	}
 	e.retire(t)
 }
 
@@ -146,7 +143,7 @@ func (e *Engine) retire(t *openTask) {
 func (e *Engine) letGo(t *openTask) {
 	e.memory.note(t, fateLetGo, t.agent.serial, t.attempt)
 	if r := e.memory.record(t.key, t.record); r != nil && t.withdrawn {
-		r.letGo |= withdrawn
+		r.flags |= withdrawn
 		e.memory.reasons.keep(t.key, t.cancelReason)
 	}
 	e.retire(t)

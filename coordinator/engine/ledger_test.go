@@ -37,7 +37,7 @@ type receipt struct {
 type life struct {
 	ended    conclusion
 	attempts map[string]*attempt
-	messages map[int]bool // whose deliveries were dispatched in it
+	messages map[int]bool // that came under its id from task.assign
 }
 
 // conclusion is how a task has ended.
@@ -94,6 +94,9 @@ func (l *ledger) attempt(task coordinator.TaskID, agent coordinator.AgentID, n i
 func (l *ledger) receive(r *receipt) {
 	r.open = true
 	l.receipts[r.handle] = r
+	if r.returned == nil {
+		l.life(r.task.ID).messages[r.message] = true
+	}
 	if ev := r.returned; ev != nil {
 		r.tried = slices.Clone(ev.Tried)
 		if ev.Cause != coordinator.ReturnTakenBack {
@@ -147,7 +150,6 @@ func (l *ledger) dispatched(d *coordinator.Dispatch) (resumed bool, err error) {
 		since = former.since
 	}
 	life.attempts[d.DispatchID] = &attempt{Dispatch: d, since: since}
-	life.messages[r.message] = true
 	r.live = d
 	return resumed, nil
 }
@@ -171,13 +173,14 @@ func (r *receipt) learnTried(tried []coordinator.AgentID) error {
 
 // mayLive lets a task that has ended live again, where that is right: its producer
 // sends it anew after it ended badly, or nobody knows whether assignment.failed got
-// through. A message that the broker hands out once more is not sent anew.
+// through. A message that the broker hands out once more is not sent anew; where
+// several have come under one id, nobody can tell which of them it is.
 func (l *ledger) mayLive(r *receipt) error {
 	life := l.life(r.task.ID)
 	if life.ended == notEnded {
 		return nil
 	}
-	again := life.ended == failed || life.ended != doneFor && !life.messages[r.message]
+	again := life.ended == failed || life.ended != doneFor && (!r.redelivered || len(life.messages) > 1)
 	if r.returned != nil {
 		again = life.ended == failed && (r.redelivered || life.newest() < r.returned.Attempt)
 	}
@@ -185,7 +188,6 @@ func (l *ledger) mayLive(r *receipt) error {
 		return fmt.Errorf("%s has ended (%d), and begins again with handle %d", r.task.ID, life.ended, r.handle)
 	}
 	life.ended = notEnded
-	clear(life.messages)
 	return nil
 }
 

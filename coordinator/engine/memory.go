@@ -54,7 +54,7 @@ type record struct {
 	ref     uint32        // open: number of the task; else: serial of the agent that had it last, 0: none
 	attempt uint16        // the latest dispatch made under this id; 0: none
 	fate    fate
-	letGo   letGoFlags
+	flags   recordFlags
 }
 
 // untold tells whether a delivery that was failed because of a cancel is here
@@ -64,18 +64,17 @@ func (r *record) untold(redelivered bool) bool {
 }
 
 // isWithdrawn: somebody cancelled the task while it was not open.
-func (r *record) isWithdrawn() bool { return r.fate == fateWithdrawn || r.letGo&withdrawn != 0 }
+func (r *record) isWithdrawn() bool { return r.fate == fateWithdrawn || r.flags&withdrawn != 0 }
 
-// letGoFlags is what is known of a dispatch that was let go, or of a task that has
+// recordFlags is what is known of a dispatch that was let go, or of a task that has
 // ended.
-type letGoFlags uint8
+type recordFlags uint8
 
 const (
-	withdrawn     letGoFlags = 1 << iota // somebody asked to cancel it
-	returning                            // its agent has said that it gives it back
-	attempted                            // and that it had begun
-	sourceInDoubt                        // ended; nobody knows whether its message was taken off its queue
-	adopted                              // ended, assigned by an earlier coordinator: its content is not known
+	withdrawn recordFlags = 1 << iota // somebody asked to cancel it
+	returning                         // its agent has said that it gives it back
+	attempted                         // and that it had begun
+	adopted                           // ended, assigned by an earlier coordinator: its content is not known
 )
 
 // memory knows the task ids of the dedupe window, bounded by time and by number:
@@ -149,7 +148,7 @@ func (m *memory) remember(now time.Time, key idKey, content uint64, fate fate, r
 		if old.isWithdrawn() {
 			m.reasons.drop(key)
 		}
-		r.attempt, r.letGo = old.attempt, old.letGo&sourceInDoubt
+		r.attempt = old.attempt
 		if r.seen-old.seen < seenAlready {
 			r.seen = old.seen // the ring is in this order
 			*old = r

@@ -37,9 +37,10 @@ type modelAgent struct {
 	noQueue    bool
 	coolsAt    time.Time
 
-	hadConsumer, seenConsumer, missed bool
-	departures                        []time.Time // the latest, each less than flapMemory after the one before
-	steadyAt                          time.Time
+	hadConsumer, seenConsumer bool
+	missedAt                  time.Time
+	departures                []time.Time // the latest, each less than flapMemory after the one before
+	steadyAt                  time.Time
 }
 
 // modelSlot is a dispatch that counts against its agent: on top of what the agent
@@ -79,7 +80,7 @@ func (m *model) install(now time.Time, p *coordinator.Policy) {
 		case !was[spec.ID]: // only what counts against it is known of one that comes back
 			*a = modelAgent{slots: a.slots}
 		case a.spec.Queue != spec.Queue:
-			a.noQueue, a.coolsAt, a.hadConsumer, a.seenConsumer, a.missed = false, time.Time{}, false, false, false
+			a.noQueue, a.coolsAt, a.hadConsumer, a.seenConsumer, a.missedAt = false, time.Time{}, false, false, time.Time{}
 		}
 		a.spec, a.listed = spec, true
 	}
@@ -135,7 +136,7 @@ func (m *model) openSession(now time.Time) {
 	}
 	m.graceEnd = now.Add(longest)
 	for _, a := range m.agents {
-		a.seenConsumer, a.missed = false, false
+		a.seenConsumer, a.missedAt = false, time.Time{}
 	}
 }
 
@@ -219,15 +220,15 @@ func (m *model) seen(now time.Time, ev coordinator.QueueSeen) {
 	switch {
 	case !a.listed:
 	case ev.Consumers > 0:
-		a.hadConsumer, a.seenConsumer, a.missed = true, true, false
+		a.hadConsumer, a.seenConsumer, a.missedAt = true, true, time.Time{}
 		if a.state == coordinator.AgentGone && a.heard.After(a.departures[len(a.departures)-1]) {
 			a.enter(now, coordinator.AgentOnline)
 			if now.Sub(a.heard) >= m.policy.Settings.StaleAfter && !now.Before(m.graceEnd) {
 				a.state = coordinator.AgentStale
 			}
 		}
-	case !a.missed:
-		a.missed = true
+	case now.Sub(a.missedAt) > missedFor:
+		a.missedAt = now
 	case a.state == coordinator.AgentOnline && (a.seenConsumer || a.hadConsumer && !now.Before(m.graceEnd)):
 		a.enter(now, coordinator.AgentGone)
 	}

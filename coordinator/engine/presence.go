@@ -12,8 +12,9 @@ type presence struct {
 	cordoned, draining, drained bool
 	// hadConsumer: its queue has been seen with a consumer; seenConsumer: in this
 	// session. One that never had any fetches its messages one by one, and nothing
-	// follows from their absence. missed: the latest look found none.
-	hadConsumer, seenConsumer, missed bool
+	// follows from their absence.
+	hadConsumer, seenConsumer bool
+	missedAt                  time.Time // when a look found none; zero: it found one, or none was missed
 	// takenQueue is the queue that the shell consumes for others: its own, or the
 	// one it had until a moment ago; empty when none.
 	takenQueue string
@@ -46,8 +47,9 @@ const (
 	// workLook is the time between looks at a queue from which work is expected: a
 	// second, less what a shell that looks twice a second may be early.
 	workLook     = 900 * time.Millisecond
-	idleLook     = 5 * time.Second // between looks at a queue of which nothing is expected
-	maxTakeBacks = 256             // agents' queues that are consumed for others at once
+	missedFor    = 10 * time.Second // in which a second look without a consumer counts
+	idleLook     = 5 * time.Second  // between looks at a queue of which nothing is expected
+	maxTakeBacks = 256              // agents' queues that are consumed for others at once
 )
 
 // gone reports whether the agent is known not to be there.
@@ -171,14 +173,14 @@ func (e *Engine) queueSeen(now time.Time, ev coordinator.QueueSeen) {
 	}
 	switch {
 	case ev.Consumers > 0:
-		a.hadConsumer, a.seenConsumer, a.missed = true, true, false
+		a.hadConsumer, a.seenConsumer, a.missedAt = true, true, time.Time{}
 		// A consumer alone may be one of ours that the broker still counts: the agent
 		// must have been heard as well.
 		if a.state == coordinator.AgentGone && a.heard.After(a.leftAt) {
 			e.comeBack(now, a)
 		}
-	case !a.missed:
-		a.missed = true // it may be connecting again: the next look tells
+	case now.Sub(a.missedAt) > missedFor:
+		a.missedAt = now // it may be connecting again: the next look tells
 	case a.state == coordinator.AgentOnline && a.mayBeMissed(now, e.graceEnd):
 		e.enter(now, a, coordinator.AgentGone)
 	}
@@ -276,7 +278,7 @@ func (e *Engine) wantsLook(now time.Time, a *agent) bool {
 	case a.takenQueue != "", a.draining && !a.drained, a.state == coordinator.AgentGone, a.gone() && a.leased() > 0:
 		return since >= workLook
 	case online && (a.inFlight() > 0 || len(a.open) > 0):
-		return since >= workLook || a.missed && a.mayBeMissed(now, e.graceEnd)
+		return since >= workLook || now.Sub(a.missedAt) <= missedFor && a.mayBeMissed(now, e.graceEnd)
 	case online && a.lookedAt.IsZero():
 		return true // before it has work: only a consumer that was seen can be missed
 	case online && !a.draining:

@@ -26,6 +26,7 @@ type history struct {
 	handle   coordinator.Handle
 	token    uint64
 	session  bool
+	opened   time.Time                             // when it was
 	skew     map[coordinator.AgentID]time.Duration // how wrong each agent's clock is
 	plain    map[coordinator.AgentID]bool          // which say no more than how many tasks they run
 	lost     []*receipt                            // what the broker will hand out again
@@ -160,6 +161,7 @@ func (h *history) tell(ev coordinator.Event) {
 				h.lost = append(h.lost, r)
 			} else if h.now.Sub(r.acked) < ackDoubt && handle%2 == 0 {
 				h.lost = append(h.lost, r) // its acknowledgement was lost
+				r.acked = time.Time{}
 			}
 		}
 	case coordinator.DrainBegan:

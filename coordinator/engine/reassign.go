@@ -18,12 +18,12 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 			e.wake(now, a)
 		}
 	}
+	if r != nil && r.flags&adopted != 0 {
+		r.content = ev.Task.ContentHash // that of a task assigned by an earlier coordinator is not known
+	}
 	before := e.tasks.of(r) // the dispatch that came back, or a newer one that was never answered
 	switch {
 	case r == nil, r.fate == fateWithdrawn:
-	case r.letGo&adopted != 0: // it has ended, whatever became of this dispatch
-		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
-		return
 	case r.content != ev.Task.ContentHash && !r.fate.mayComeAgain():
 		e.refuse(now, ev.Handle, ev.Task, coordinator.ReasonDuplicateTask,
 			"it came back from an agent, but another task with this task_id and different content has been seen since")
@@ -33,9 +33,9 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
 		return
 	}
-	flags, cancelled, reason := letGoFlags(0), false, e.memory.reasons.of(key)
+	flags, cancelled, reason := recordFlags(0), false, e.memory.reasons.of(key)
 	if r != nil {
-		flags, cancelled = r.letGo, r.fate == fateWithdrawn || r.fate == fateCancelled
+		flags, cancelled = r.flags, r.fate == fateWithdrawn || r.fate == fateCancelled
 	}
 	t := e.open(now, ev.Handle, ev.Task, key)
 	t.attempt = max(t.attempt, ev.Attempt+1)
@@ -113,7 +113,7 @@ func (t *openTask) isDispatch(ev *coordinator.TaskReturned) bool {
 //
 // oursBefore: a session ended while we consumed the agent's queue, so that it may be
 // we who had it in hand.
-func (t *openTask) history(ev *coordinator.TaskReturned, before *openTask, flags letGoFlags, oursBefore bool) {
+func (t *openTask) history(ev *coordinator.TaskReturned, before *openTask, flags recordFlags, oursBefore bool) {
 	t.tried, t.failed = slices.Clone(ev.Tried), slices.Clone(ev.Failed)
 	begun, gaveUp, told := false, flags&attempted != 0, flags&returning != 0
 	if before != nil {
@@ -153,14 +153,24 @@ func (e *Engine) retry(now time.Time, t *openTask, ev *coordinator.TaskReturned)
 	case len(t.failed) >= e.policy.Settings.PoisonedAfter:
 		e.failPoisoned(now, t)
 	case contains(t.tried, ev.Agent) && len(t.tried) >= e.policy.Settings.MaxRetryAttempts:
-		e.fail(now, t, coordinator.ReasonRetriesExhausted, fmt.Sprintf(
-			"%d dispatches came back, the last one from %s (%s); tried: %s",
-			len(t.tried), ev.Agent, ev.Cause, joinIDs(t.tried)), nil)
+		t.lastFrom, t.lastCause = ev.Agent, ev.Cause
+		if a := e.fleet.known(ev.Agent); t.gaveBack != "" && a != nil && a.tracked {
+			e.delay(now, t) // its word is on the way, and may tell that the task failed on it
+			return
+		}
+		e.failExhausted(now, t)
 	case ev.Cause == coordinator.ReturnTakenBack:
 		e.admit(now, t) // nobody refused it: there is nothing to wait for
 	default:
 		e.delay(now, t)
 	}
+}
+
+// failExhausted ends a task that has come back as often as it may.
+func (e *Engine) failExhausted(now time.Time, t *openTask) {
+	e.fail(now, t, coordinator.ReasonRetriesExhausted, fmt.Sprintf(
+		"%d dispatches came back, the last one from %s (%s); tried: %s",
+		len(t.tried), t.lastFrom, t.lastCause, joinIDs(t.tried)), nil)
 }
 
 // awaitGone lets the only agent that can do a task have it once more if it had the

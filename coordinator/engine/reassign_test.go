@@ -117,6 +117,39 @@ func TestExpiredButStillRunning(t *testing.T) {
 	})
 }
 
+// TestLastWord: the third agent's message comes back before its word, which says that
+// the task failed there, too. The word decides; without it the attempts do.
+func TestLastWord(t *testing.T) {
+	start := func(t *testing.T) *rig {
+		r := tracking(t, policyOf(worker("a"), worker("b"), worker("c"), worker("d")))
+		d := r.give(job("t"))
+		for range 2 {
+			r.tell(says(d.Agent, "t").gaveUp())
+			r.returns(d, coordinator.ReturnRejected, false)
+			r.pass(time.Second)
+			d = r.latest()
+			r.confirm(d.Handle)
+		}
+		want(t, r.returns(d, coordinator.ReturnRejected, false)) // max_retry_attempts: 3
+		return r
+	}
+	t.Run("it failed", func(t *testing.T) {
+		r := start(t)
+		d := r.latest()
+		want(t, r.tell(says(d.Agent, "t").gaveUp()), "given back t.3 "+string(d.Agent), "fail t poisoned")
+		want(t, r.pass(time.Minute))
+	})
+	t.Run("it declined", func(t *testing.T) {
+		r := start(t)
+		d := r.latest()
+		want(t, r.tell(says(d.Agent, "t").but(coordinator.OutcomeRejected)), "given back t.3 "+string(d.Agent))
+		want(t, r.pass(time.Second), "fail t retries_exhausted")
+	})
+	t.Run("it says nothing", func(t *testing.T) {
+		want(t, start(t).pass(time.Second), "fail t retries_exhausted")
+	})
+}
+
 // TestLeavingIsNoRefusal: what an agent gives back because it goes is not held up by
 // the retry budget, which is for those who refuse.
 func TestLeavingIsNoRefusal(t *testing.T) {

@@ -28,11 +28,11 @@ func (e *Engine) resulted(now time.Time, ev coordinator.ResultReported) {
 	r := &ev.Result
 	rec := e.recall(now, keyOf(r.Task))
 	attempt := attemptOf(r)
+	if e.mayAdopt(now, &ev, rec, attempt) {
+		e.adopt(now, ev, attempt)
+		return
+	}
 	if rec == nil || attempt < 0 || rec.attempt == 0 && rec.fate != fateOpen {
-		if e.mayAdopt(now, r, rec, attempt) {
-			e.adopt(now, ev, attempt)
-			return
-		}
 		e.refuseResult(ev, coordinator.ResultUnknown)
 		return
 	}
@@ -152,22 +152,22 @@ func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 	switch {
 	case rec.fate == fateWithdrawn && rec.attempt == 0:
 		e.refuseResult(ev, coordinator.ResultUnknown)
-	case (rec.fate == fateLetGo || rec.fate == fateForgotten) && had && rec.letGo&returning == 0:
+	case (rec.fate == fateLetGo || rec.fate == fateForgotten) && had && rec.flags&returning == 0:
 		if a != nil {
 			e.finishedPast(now, a, r, attempt, true)
 			e.track(a)
 			defer e.wake(now, a)
 		}
 		if r.Outcome == coordinator.OutcomeRejected { // it will come back
-			rec.letGo |= returning
+			rec.flags |= returning
 			if r.Attempted {
-				rec.letGo |= attempted
+				rec.flags |= attempted
 			}
 			e.emit(coordinator.GivenBack{Result: *r, Attempt: int(rec.attempt)})
 			return
 		}
 		if rec.fate == fateForgotten { // the broker delivers it again
-			rec.letGo |= sourceInDoubt
+			e.inDoubt.messages[keyOf(r.Task)]++
 		}
 		rec.fate = fateOf(r.Outcome)
 		e.emit(&coordinator.Completed{Result: *r, Attempt: int(rec.attempt), At: now})

@@ -94,6 +94,11 @@ func (e *Engine) delay(now time.Time, t *openTask) {
 // its agent did not take in time, or lost, is placed at once: what a dead agent
 // leaves behind is no storm of refusals, and is spread by the accept timeout.
 func (e *Engine) retryDue(now time.Time, t *openTask) {
+	if t.lastFrom != "" { // it waited for the last word alone
+		e.leavePending(t)
+		e.failExhausted(now, t)
+		return
+	}
 	if !t.refused {
 		e.leavePending(t)
 		e.admit(now, t)

@@ -46,7 +46,7 @@ func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
 		t.handle = 0
 		a.assigned++
 		e.emit(coordinator.Ack{Handle: ev.Handle})
-		e.inDoubt.acked(now, t)
+		e.inDoubt.acked(now, t.key)
 		e.beginLease(now, t, fateDispatched)
 		if t.withdrawn {
 			e.withdraw(t, t.cancelReason, t.cancelToken)
@@ -107,9 +107,9 @@ func (e *Engine) overSettled(now time.Time, t *openTask, outcome coordinator.Pub
 	delete(e.held, t.handle)
 	if outcome != coordinator.PublishUnknown && outcome != coordinator.PublishAbandoned {
 		e.emit(coordinator.Ack{Handle: t.handle})
-		e.inDoubt.acked(now, t)
+		e.inDoubt.acked(now, t.key)
 	} else {
-		e.doubtSource(t.key)
+		e.inDoubt.unanswered[t.key]++
 	}
 	t.handle = 0
 	if outcome == coordinator.PublishConfirmed {

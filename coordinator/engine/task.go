@@ -33,7 +33,9 @@ type openTask struct {
 	tried          []coordinator.AgentID // who had it before, in order
 	failed         []coordinator.AgentID // those of them on which it failed
 	untouched      []coordinator.AgentID // from whose queue it was taken back: they may have it once more
-	gaveBack       coordinator.AgentID   // who gave it back without a word of its own yet
+	lastFrom       coordinator.AgentID   // from whom it came back for the last time; empty: it may be tried again
+	lastCause      coordinator.ReturnCause
+	gaveBack       coordinator.AgentID // who gave it back without a word of its own yet
 	maybeDuplicate bool
 	resumed        bool // an earlier copy of this very dispatch may have arrived
 	refused        bool // its agent refused it: trying again costs the retry budget
@@ -100,10 +102,11 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 	var before *openTask
 	switch {
 	case r == nil:
-	case r.isOwnSource(&ev):
+	case e.isOwnMessage(&ev, key, r):
 		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
+		e.inDoubt.acked(now, key)
 		return
-	case r.fate.mayComeAgain(), r.letGo&adopted != 0:
+	case r.fate.mayComeAgain(), r.flags&adopted != 0:
 	case r.fate == fateWithdrawn:
 		reason := e.memory.reasons.of(key)
 		t := e.open(now, ev.Handle, ev.Task, key)
@@ -160,7 +163,8 @@ func (e *Engine) resume(now time.Time, t, before *openTask) {
 	})
 	t.resumed = true
 	if t.begun = before.begun; t.begun { // else its time begins with the confirm
-		t.listed, t.deadline = before.listed, before.deadline
+		t.listed = before.listed
+		t.deadline = before.deadline.Add(max(0, t.timeout-before.timeout)) // the policy may grant more by now
 	}
 	if covered {
 		e.fleet.cover(t)

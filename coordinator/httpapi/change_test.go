@@ -173,6 +173,11 @@ func TestCancel(t *testing.T) {
 		{"a body beyond every limit", say(Cancelled), "/tasks/task-1", strings.Repeat(" ", maxChangeBody+1), 413, "", "32768 bytes"},
 		{"what is no id", say(Cancelled), "/tasks/-x", "", 400, "", "1 to 128"},
 		{"a path in disguise", say(Cancelled), "/tasks/a%2fb", "", 400, "", "1 to 128"},
+		{"a slash alone", say(Cancelled), "/tasks/%2F", "", 400, "", "Not an id"},
+		{"a slash alone, in lower case", say(Cancelled), "/tasks/%2f", "", 400, "", "Not an id"},
+		{"a slash for an id, with more behind", say(Cancelled), "/tasks/%2F/explain", "", 400, "", "Not an id"},
+		{"a way up in disguise", say(Cancelled), "/tasks/..%2fx", "", 400, "", "Not an id"},
+		{"a way up with its dots in disguise", say(Cancelled), "/tasks/%2e%2e", "", 400, "", "Not an id"},
 
 		{"the service cannot", fakeSource{doneErr: errors.New("this instance is a standby")}, "/tasks/task-1", "", 503, "cancel task-1", "standby"},
 	} {
@@ -216,6 +221,7 @@ func TestOrders(t *testing.T) {
 		{"an agent nobody knows", fakeSource{doneErr: fmt.Errorf("order: %w", ErrNoAgent)}, "/agents/gpu-9/drain", "", 404, "drain gpu-9", "gpu-9 is not in the fleet"},
 		{"the service cannot", fakeSource{doneErr: errors.New("draining")}, "/agents/gpu-1/drain", "", 503, "drain gpu-1", "Nothing was changed: draining"},
 		{"what is no id", gpu, "/agents/a%20b/drain", "", 400, "", "1 to 128"},
+		{"a slash for an id", gpu, "/agents/%2F/drain", "", 400, "", "1 to 128"},
 		{"a body that would be passed over", gpu, "/agents/gpu-1/drain", `{"reason": "x"}`, 400, "", "nothing or {}"},
 		{"a parameter that would be passed over", gpu, "/agents/gpu-1/drain?wait=true", "", 400, "", "knows none"},
 	} {

@@ -34,7 +34,9 @@ func guard(next http.Handler, opts Options) http.Handler {
 				"This server is bound to a loopback address and answers to localhost, 127.0.0.1 and [::1] only.")
 			return
 		}
-		if !reads(r) && path.Clean(r.URL.Path) != r.URL.Path {
+		// Escaped, as the mux looks at it: %2F is no separator, but part of what was
+		// given as an id, and for the endpoint to refuse.
+		if at := r.URL.EscapedPath(); !reads(r) && path.Clean(at) != at {
 			// The mux would redirect it to the clean path, and many clients follow
 			// that with a GET: whoever wanted to change something would get a 200.
 			notAllowed(w, readMethods)

@@ -86,7 +86,7 @@ func New(src Source, metrics http.Handler, opts Options) http.Handler {
 		mux.Handle(endpoints[i].path, &endpoints[i])
 	}
 	mux.Handle("/{$}", reading(index(endpoints, a.permission.on)))
-	mux.Handle("/", reading(http.HandlerFunc(notFound)))
+	mux.Handle("/", http.HandlerFunc(elsewhere))
 	if opts.Profiles != nil {
 		mux.Handle("/debug/pprof/", reading(opts.Profiles))
 	}
@@ -136,6 +136,18 @@ func index(endpoints []endpoint, changes bool) http.Handler {
 		// A reader that has gone away is no fault of ours.
 		_, _ = w.Write([]byte(text))
 	})
+}
+
+// elsewhere answers what is no path of an endpoint. The mux takes a %2F that stands
+// where an id should for the end of the path, so that this comes here as well.
+func elsewhere(w http.ResponseWriter, r *http.Request) {
+	for segment := range strings.SplitSeq(r.URL.EscapedPath(), "/") {
+		if strings.EqualFold(segment, "%2F") {
+			badID(w)
+			return
+		}
+	}
+	reading(http.HandlerFunc(notFound)).ServeHTTP(w, r)
 }
 
 func notFound(w http.ResponseWriter, _ *http.Request) {

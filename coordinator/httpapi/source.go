@@ -23,7 +23,7 @@ type Source interface {
 	Tasks(ctx context.Context, filter TaskFilter) []Task
 
 	// Cancel withdraws a task, whatever its state, and waits a moment for an agent
-	// that has it to say that it has stopped. An error means that nothing was done.
+	// that has it to report what became of it. An error means that nothing was done.
 	Cancel(ctx context.Context, id, reason string) (Cancellation, error)
 	// Order cordons, drains or uncordons an agent and returns it as it then is;
 	// ErrNoAgent when it is not known. Any other error means that nothing was done.
@@ -35,10 +35,12 @@ var ErrNoAgent = errors.New("no such agent")
 
 // The states of Cancellation.
 const (
-	// Cancelled: the task will not be done (any more); its outcome is `cancelled`.
+	// Cancelled: no agent had it and none will get it, or the one that had it reports
+	// it as cancelled (a handler that does not return may go on all the same); its
+	// outcome is `cancelled`.
 	Cancelled = "cancelled"
-	// CancelRequested: an agent has it and may still do it: it has not said that it
-	// stopped, or it cannot be told because it has no control queue.
+	// CancelRequested: an agent has it and may still do it: it has not reported yet,
+	// or it cannot be told because it has no control queue.
 	CancelRequested = "cancel_requested"
 	// CancelNoted: the task is not known; should it come, it will not be assigned.
 	CancelNoted = "noted"

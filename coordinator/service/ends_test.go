@@ -3,6 +3,7 @@ package service
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"taskbus/coordinator/bus"
@@ -71,6 +72,65 @@ func TestRefusedAnnouncementIsDropped(t *testing.T) {
 		if n := r.counter("taskbus_events_dropped_total"); n != 3 {
 			t.Errorf("%v events dropped, want 3", n)
 		}
+	})
+}
+
+// TestStartAfresh: a coordinator that has led, and stood by since, knows nothing when it
+// leads again: somebody else has told how its tasks ended.
+func TestStartAfresh(t *testing.T) {
+	inRig(t, wide, func(r *rig) {
+		bindAll(r)
+		r.reportTasks("a1")
+		r.task("t-1", "build", "")
+		r.pass(time.Second)
+		if n := r.status().Pending.Leased; n != 1 {
+			t.Fatalf("%d tasks are with agents, want 1", n)
+		}
+		r.broker.SetOpenError(bus.ErrAccess)
+		r.broker.Cut()
+		r.pass(time.Second)
+		r.service.untold.add(completedBy(taskNamed("t-9", time.Now()), "a1", time.Now()))
+		r.service.startAfresh()
+		r.broker.SetOpenError(nil)
+		r.pass(30 * time.Second)
+		r.connect()
+		if n := r.status().Pending.Leased; n != 0 {
+			t.Errorf("%d tasks are with agents, want none to be known", n)
+		}
+		if n := len(r.events(schemas.TaskCompleted)); n != 0 {
+			t.Errorf("%d ends are announced that others have told of", n)
+		}
+		r.reportTasks("a1")
+		r.task("t-2", "build", "")
+		r.pass(time.Second)
+		if n := r.status().Pending.Leased; n != 1 {
+			t.Errorf("%d tasks are with agents, want the new one", n)
+		}
+	})
+}
+
+// TestFenceIsNotReadBack: what was kept back of the past is news then, and not lost.
+func TestFenceIsNotReadBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, wide)
+		r.broker.SetConfirm(func(p bus.Publication) membus.Reply {
+			if p.Type == typeFence && p.Key == bus.StreamResult {
+				return membus.Nack
+			}
+			return membus.Answer
+		})
+		r.start()
+		bindAll(r)
+		r.reportTasks("a1")
+		r.result("a1", "t-1", "succeeded", `,"dispatch_id":"t-1.1"`)
+		if n := len(r.events(schemas.TaskCompleted)); n != 0 {
+			t.Fatal("the past is not read yet")
+		}
+		r.pass(fencePatience + fenceTimeout)
+		if n := len(r.events(schemas.TaskCompleted)); n != 1 {
+			t.Errorf("%d ends announced, want 1", n)
+		}
+		r.close()
 	})
 }
 

@@ -10,8 +10,12 @@ import (
 	"taskbus/coordinator/bus"
 )
 
-// fenceTimeout is how long the fences are waited for; then the past counts as read.
-const fenceTimeout = 5 * time.Second
+// The fences are waited for fenceTimeout, and as long again while results are read, at
+// most fencePatience; then the past counts as read.
+const (
+	fenceTimeout  = 5 * time.Second
+	fencePatience = time.Minute
+)
 
 // fence is a mark that we put at the end of a stream: what is read before it is
 // the stream's past, what is read after it is news.
@@ -64,25 +68,30 @@ func (r *session) readPast(ctx context.Context, f *fence, prefetch int, from tim
 // awaitFences waits until the past of the streams has been read, so that the
 // first task meets a known fleet, and a task that has ended is known to have.
 func (r *session) awaitFences(ctx context.Context) error {
+	begun, read := r.s.now(), uint64(0)
 	timeout := time.NewTimer(fenceTimeout)
 	defer timeout.Stop()
-	late := false
 	for _, f := range []*fence{r.statuses, r.results} {
-		if late {
-			r.giveUp(f)
-			continue
-		}
-		select {
-		case <-f.read:
-		case <-timeout.C:
-			late = true
-			r.giveUp(f)
-		case <-r.bus.Done():
-			return errors.Join(errors.New("the session ended while the agents' past was read"), r.bus.Err())
-		case err := <-r.faulted:
-			return err
-		case <-ctx.Done():
-			return ctx.Err()
+		for waits := true; waits; {
+			select {
+			case <-f.read:
+				waits = false
+			case <-timeout.C:
+				n := r.pastRead.Load()
+				if waits = n > read && r.s.now().Sub(begun) < fencePatience; waits {
+					timeout.Reset(fenceTimeout)
+				} else {
+					r.giveUp(f)
+					timeout.Reset(0)
+				}
+				read = n
+			case <-r.bus.Done():
+				return errors.Join(errors.New("the session ended while the agents' past was read"), r.bus.Err())
+			case err := <-r.faulted:
+				return err
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		}
 	}
 	return nil
@@ -97,4 +106,7 @@ func (r *session) giveUp(f *fence) {
 	r.s.log.Warn().Str("stream", f.stream).Dur("after", fenceTimeout).
 		Msg("the mark in the stream was not read back; going on with what is known of the agents")
 	f.caughtUp.Store(true)
+	if f == r.results {
+		r.endPast()
+	}
 }

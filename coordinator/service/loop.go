@@ -78,6 +78,14 @@ func (l *loop) begin(session uint64, p performer, first func()) {
 	l.post(session, coordinator.SessionOpened{})
 }
 
+// startAfresh replaces the engine by one that knows nothing but the policy.
+func (l *loop) startAfresh(p *coordinator.Policy) {
+	l.enqueue(envelope{call: func(now time.Time) {
+		l.engine = engine.New()
+		l.performAll(l.engine.Apply(now, coordinator.PolicyChanged{Policy: p}, nil))
+	}})
+}
+
 // end closes the session: its tasks are forgotten, later events of it dropped.
 // after runs when that is done.
 func (l *loop) end(session uint64, after func()) {

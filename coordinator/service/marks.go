@@ -17,14 +17,19 @@ import (
 // that another vouches for. They are announced then, some for the second time if the
 // leader died between publishing them and its next mark.
 
-// markPeriod is the time between marks while results come.
-const markPeriod = time.Second
+// markPeriod is the time between marks while results come; one that is not read back
+// within markPatience periods was not taken by the broker.
+const (
+	markPeriod   = time.Second
+	markPatience = 10
+)
 
 // marks is the writing side. The first mark is the session's fence.
 type marks struct {
 	mu       sync.Mutex
 	readBack string // the latest of ours that was read back
 	sent     string // on its way; empty: none
+	waited   int    // periods since
 	results  bool   // some have come since readBack
 	open     bool   // some came before readBack, and no mark vouches for it yet
 }
@@ -36,13 +41,15 @@ func (m *marks) came() {
 	m.results = true
 }
 
-// read notes a mark that was read; first is the id of the session's fence.
-func (m *marks) read(id, first string) {
+// read notes a mark that was read, and tells whether it is ours; first is the id of
+// the session's fence.
+func (m *marks) read(id, first string) (ours bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if id == first || id == m.sent {
+	if ours = id == first || id == m.sent; ours {
 		m.readBack, m.sent, m.results, m.open = id, "", false, m.results
 	}
+	return ours
 }
 
 // next gives the mark to be written now and the one for which it vouches; false when
@@ -50,10 +57,10 @@ func (m *marks) read(id, first string) {
 func (m *marks) next() (id, vouchesFor string, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.readBack == "" || m.sent != "" || !m.results && !m.open {
+	if m.waited++; m.readBack == "" || m.sent != "" && m.waited < markPatience || !m.results && !m.open {
 		return "", "", false
 	}
-	m.sent = randomID()
+	m.sent, m.waited = randomID(), 0
 	return m.sent, m.readBack, true
 }
 
@@ -90,12 +97,14 @@ func (r *session) mark(stream, id string) bus.Publication {
 }
 
 // maxPast bounds the results of the past that are kept back until it is known whether
-// they were announced. Of more, the oldest count as announced.
+// they were announced. Of more, the oldest count as not announced: rather twice than
+// never.
 const maxPast = 20_000
 
 // pastResults is the reading side: results of the stream's past for which no mark
-// vouches yet. It belongs to the goroutine that reads the stream.
+// vouches yet.
 type pastResults struct {
+	mu      sync.Mutex // held by onPast, and by whoever gives up waiting for the fence
 	results []coordinator.Result
 	before  map[string]int // how many of results come before a mark
 }
@@ -136,19 +145,36 @@ func (p *pastResults) cut(n int) []coordinator.Result {
 
 // onMark takes a mark, or a fence, of ours or another coordinator's.
 func (r *session) onMark(d *bus.Delivery) {
+	r.past.mu.Lock()
 	if !r.results.caughtUp.Load() && d.Exchange == "" { // agents write by the exchange taskbus, where they are kept to that
 		r.postPast(r.past.mark(d.MessageID, d.CorrelationID), false)
 	}
-	r.results.takes(d)
-	r.marks.read(d.MessageID, r.results.id)
-	r.endPast()
+	r.past.mu.Unlock()
+	if r.results.takes(d) && r.results.caughtUp.Load() {
+		r.endPast()
+	}
+	if r.marks.read(d.MessageID, r.results.id) { // so what was published before it has been read, too
+		r.resultsReadTo.Store(&d.Timestamp)
+	}
 }
 
-// endPast has what was kept back counted as news once the past has been read.
-func (r *session) endPast() {
-	if len(r.past.results) > 0 && r.results.caughtUp.Load() {
-		r.postPast(r.past.cut(len(r.past.results)), true)
+// onPast keeps a result of the past back; false when it is news.
+func (r *session) onPast(result coordinator.Result) bool {
+	r.past.mu.Lock()
+	defer r.past.mu.Unlock()
+	if r.results.caughtUp.Load() {
+		return false
 	}
+	r.postPast(r.past.add(result), true)
+	return true
+}
+
+// endPast has what was kept back counted as news: the past has been read, or is given
+// up.
+func (r *session) endPast() {
+	r.past.mu.Lock()
+	defer r.past.mu.Unlock()
+	r.postPast(r.past.cut(len(r.past.results)), true)
 }
 
 func (r *session) postPast(results []coordinator.Result, untold bool) {

@@ -91,16 +91,17 @@ func (o *outbox) published() {
 	}
 }
 
-// awaitRoom returns when less than maxAnnounced items wait, or done is closed. Only
-// one goroutine may call it.
-func (o *outbox) awaitRoom(done <-chan struct{}) {
+// awaitRoom returns when less than maxAnnounced items wait: true; or when done is
+// closed: false. Only one goroutine may call it.
+func (o *outbox) awaitRoom(done <-chan struct{}) bool {
 	for o.waiting() >= maxAnnounced {
 		select {
 		case <-o.room:
 		case <-done:
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // waiting is how many items are not with the transport yet.

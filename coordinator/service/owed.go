@@ -29,6 +29,13 @@ func (o *owed) list() []*coordinator.Fail {
 	return slices.Clone(o.fails)
 }
 
+// forget drops everything: it is somebody else's to tell.
+func (o *owed) forget() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.fails = nil
+}
+
 // settle takes a failure off; false when it is not owed (any more).
 func (o *owed) settle(f *coordinator.Fail) bool {
 	o.mu.Lock()

@@ -61,22 +61,26 @@ func (q *requests) answered(a coordinator.CancelAnswered) (done []bus.Tag, ours 
 	return []bus.Tag{r.tag}, true
 }
 
-// told ends a request whose agent has been told, or cannot be.
-func (q *requests) told(token uint64) (done []bus.Tag) {
+// told ends every request for a task whose agent has been told, or cannot be.
+func (q *requests) told(task coordinator.TaskID) []bus.Tag {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if r, ok := q.open[token]; ok {
-		delete(q.open, token)
-		done = append(done, r.tag)
+	if q.failing[task] {
+		return nil // that is waited for
 	}
-	return done
+	return q.done(task)
 }
 
 // ended ends every request for a task whose outcome the broker has.
-func (q *requests) ended(task coordinator.TaskID) (done []bus.Tag) {
+func (q *requests) ended(task coordinator.TaskID) []bus.Tag {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.failing, task)
+	return q.done(task)
+}
+
+// done takes every request for a task out. q.mu is held.
+func (q *requests) done(task coordinator.TaskID) (done []bus.Tag) {
 	for token, r := range q.open { // few: they are prefetched like others
 		if r.task == task {
 			delete(q.open, token)

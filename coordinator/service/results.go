@@ -13,10 +13,15 @@ import (
 // lay with the broker when the last one ended, and clocks that run apart.
 const resultMargin = 10 * time.Second
 
-// resultsFrom is how far back task.result is read: as far as the agents' past, or
-// to where this process stopped reading.
+// resultsPast is at least how far back a coordinator that starts reads task.result:
+// what agents told while nobody led is announced by it. While somebody led the marks
+// tell what is known already (see marks).
+const resultsPast = 10 * time.Minute
+
+// resultsFrom is how far back task.result is read: resultsPast, or to where this
+// process stopped reading.
 func (s *Service) resultsFrom(now time.Time) time.Duration {
-	from := s.config.Load().Policy().Settings.StaleAfter
+	from := max(s.config.Load().Policy().Settings.StaleAfter, resultsPast)
 	if !s.resultsReadTo.IsZero() {
 		from = max(from, now.Sub(s.resultsReadTo)+resultMargin)
 	}
@@ -31,8 +36,11 @@ func (r *session) onResult(d bus.Delivery) {
 		r.onMark(&d)
 		return
 	}
-	r.outbox.awaitRoom(r.bus.Done()) // each may bring an end to be announced
+	if !r.outbox.awaitRoom(r.bus.Done()) { // each may bring an end to be announced
+		return // it is read again in the next session
+	}
 	r.noteDelivery(&d)
+	r.pastRead.Add(1)
 	refusal := plainJSON(&d)
 	if refusal == nil {
 		refusal = r.s.decoder.DecodeTaskResult(d.Body, &r.result)
@@ -47,11 +55,9 @@ func (r *session) onResult(d bus.Delivery) {
 		return
 	}
 	r.marks.came()
-	if !r.results.caughtUp.Load() {
-		r.postPast(r.past.add(r.result.Result()), false)
+	if !r.results.caughtUp.Load() && r.onPast(r.result.Result()) {
 		return
 	}
-	r.endPast()
 	r.s.loop.post(r.number, coordinator.ResultReported{Result: r.result.Result(), Live: true})
 }
 

@@ -40,8 +40,12 @@ type session struct {
 
 	statuses, results *fence              // where the past of agent.status and task.result ends
 	result            messages.TaskResult // decoded into again and again; onResult's own
-	marks             marks
-	past              *pastResults // onResult's own
+	// resultsReadTo is until when results have been read for certain; nil: not even
+	// the past. A reader that is held up (see outbox.awaitRoom) does not move it.
+	resultsReadTo atomic.Pointer[time.Time]
+	marks         marks
+	pastRead      atomic.Uint64 // results
+	past          *pastResults  // onResult's own
 
 	draining atomic.Bool
 	workers  sync.WaitGroup // goroutines of the session, but for the transport's
@@ -63,11 +67,13 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 		faulted: make(chan error, 1),
 	}
 	c := s.config.Load()
+	stoodBy := false
 	r.bus, err = s.options.Bus.Open(ctx, bus.SessionSpec{
 		Name:     "taskbus", // the transport adds host and process
 		Topology: bus.Standard(bus.Mode(fixed.Topology), s.profile(), c.AgentQueues()),
 		Lock:     bus.QueueLeader,
 		OnStandby: func() {
+			stoodBy = true
 			s.state.set(stateStandby, "another coordinator leads; waiting for its lock "+bus.QueueLeader)
 			s.log.Info().Msg("standby: another coordinator leads")
 		},
@@ -88,8 +94,8 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 		}
 		r.workers.Wait()
 		s.current.Store(nil)
-		if r.results.wasRead() {
-			s.resultsReadTo = s.now()
+		if at := r.resultsReadTo.Load(); at != nil {
+			s.resultsReadTo = *at
 		}
 		s.count.staleAcks.Add(r.bus.StaleAcks())
 		s.loop.end(r.number, func() {
@@ -98,6 +104,9 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 		})
 	}()
 	s.observe.sessionOpened(r.bus.Findings())
+	if stoodBy {
+		s.startAfresh()
+	}
 	s.loop.begin(r.number, r, r.payWhatIsOwed)
 
 	if err := r.start(ctx, c); err != nil {
@@ -117,6 +126,15 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 		closeWithin = max(grace-s.now().Sub(begun), closeLeast)
 		return true, nil
 	}
+}
+
+// startAfresh forgets what this process knew when it led before: somebody else has led
+// since, who has told how tasks ended and given them to others.
+func (s *Service) startAfresh() {
+	s.resultsReadTo = time.Time{}
+	s.untold.take()
+	s.owed.forget()
+	s.loop.startAfresh(s.config.Load().Policy())
 }
 
 // publishWindow lets every task of the window be on its way at once.

@@ -157,7 +157,7 @@ func (r *session) ticketDone(t *ticket) {
 	if t.left.Add(-1) > 0 {
 		return
 	}
-	if t.fail != nil && t.fail.Failure.Reason == coordinator.ReasonCancelled {
+	if t.fail != nil {
 		r.ackAll(r.requests.ended(t.fail.Task.ID))
 	}
 	if t.held == nil {

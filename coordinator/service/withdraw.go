@@ -33,7 +33,7 @@ func (w *withdrawal) settled(r *session, outcome bus.Outcome) {
 	if outcome == bus.Unknown {
 		return // the session ends; the next one tells it again
 	}
-	r.ackAll(r.requests.told(w.Token))
+	r.ackAll(r.requests.told(w.Task))
 	if outcome == bus.Confirmed || w.Token == 0 { // 0: nobody asked: the dispatch is over, or its time is
 		return
 	}

@@ -63,6 +63,20 @@ func CheckURL(broker string) error {
 	return err
 }
 
+// Address is what people may see of a broker URL: scheme, host, port and virtual
+// host as they are written there. It is empty for a URL that [CheckURL] refuses,
+// which may have parts of the password anywhere.
+func Address(broker string) string {
+	if CheckURL(broker) != nil {
+		return ""
+	}
+	u, err := url.Parse(broker)
+	if err != nil {
+		return "" // CheckURL has parsed it
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
+}
+
 // target is a broker URL, taken apart.
 type target struct {
 	addr, host string

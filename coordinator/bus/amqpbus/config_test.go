@@ -39,6 +39,9 @@ func TestBadURLNeverShowsThePassword(t *testing.T) {
 		"amqp://u:p@host/" + strings.Repeat("canary", 50),
 	} {
 		err := CheckURL(url)
+		if address := Address(url); address != "" {
+			t.Errorf("there is an address, %q, of a URL that is refused", address)
+		}
 		if err == nil {
 			t.Errorf("%q is accepted", url)
 		} else if strings.Contains(err.Error(), "canary") || strings.Contains(err.Error(), "12345") {

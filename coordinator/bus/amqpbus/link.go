@@ -96,13 +96,10 @@ func handshakeFault(err, cause error) error {
 	}
 	closedByBroker := errors.Is(cause, io.EOF) || errors.Is(cause, syscall.ECONNRESET)
 	if reply.Code == amqp.AccessRefused && closedByBroker {
-		return errLogin
+		return bus.ErrLogin
 	}
 	return cause
 }
-
-// errLogin is all that can be said: RabbitMQ gives no reason.
-var errLogin = fmt.Errorf("%w: it closed the connection during login, as it does for a wrong user or password", bus.ErrAccess)
 
 // connectionName is "taskbus/publish@host#pid" for a session "taskbus@host": it
 // is what operators see in rabbitmqctl list_connections.
