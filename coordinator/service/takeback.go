@@ -103,6 +103,13 @@ func (t *takeBacks) leaveAll() {
 	}
 }
 
+// knows tells whether we have ever consumed the queue in this session.
+func (t *takeBacks) knows(queue string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.queues[queue] != nil
+}
+
 // own tells whether we consume the queue, and the number of the latest change.
 func (t *takeBacks) own(queue string) (on bool, turn uint64) {
 	t.mu.Lock()

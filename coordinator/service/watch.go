@@ -75,6 +75,9 @@ func (r *session) look(w coordinator.QueueWatch) bool {
 // ownConsumers is how many of a queue's consumers are ours: the one that takes back,
 // and those that have ended but hold messages yet, which RabbitMQ goes on counting.
 func (r *session) ownConsumers(queue string) int {
+	if !r.takeBacks.knows(queue) {
+		return 0
+	}
 	own := r.held.consumersOf(queue)
 	if on, _ := r.takeBacks.own(queue); on {
 		own[r.takeBacks.consumer(queue)] = true

@@ -111,7 +111,11 @@ func TestLookWhileTakingBackChanges(t *testing.T) {
 	}{
 		"none of ours": {func(*takeBacks) {}, func(*takeBacks) {}, 1, false},
 		// RabbitMQ counts a consumer that has ended until its last message is settled.
-		"ours has ended":          {func(*takeBacks) {}, func(*takeBacks) {}, 0, true},
+		"ours has ended": {func(tb *takeBacks) {
+			for _, on := range []bool{false, true, true, false} {
+				tb.turn("a1", "q", on)
+			}
+		}, func(*takeBacks) {}, 0, true},
 		"ours, and it holds some": {func(tb *takeBacks) { tb.turn("a1", "q", false); tb.turn("a1", "q", true); tb.came("q", 3) }, func(*takeBacks) {}, 0, true},
 		"ours":                    {func(tb *takeBacks) { tb.turn("a1", "q", false); tb.turn("a1", "q", true) }, func(*takeBacks) {}, 0, false},
 		"ours is to come":         {func(tb *takeBacks) { tb.turn("a1", "q", false) }, func(*takeBacks) {}, void, false},
