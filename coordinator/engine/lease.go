@@ -16,16 +16,16 @@ import (
 type lease struct {
 	agent      *agent // that has the dispatch; nil before the first
 	dispatchID string
-	place      int           // on its agent's account, -1 when it is not there
-	settled    time.Time     // when it was confirmed, or may have arrived; zero: on its way
-	unanswered bool          // nobody knows whether it arrived: the broker has its task still
-	covered    bool          // the agent's reports speak for it: it is among their active tasks
-	begun      bool          // a report has listed it
-	listed     bool          // the latest report lists it
-	timeout    time.Duration // how long the agent may work on it
-	deadline   time.Time     // when its result is overdue; zero until it is confirmed
-	// returning: the agent has said that it gives it back.
+	place      int       // on its agent's account, -1 when it is not there
+	settled    time.Time // when it was confirmed, or may have arrived; zero: on its way
+	unanswered bool      // nobody knows whether it arrived: the broker has its task still
+	covered    bool      // the agent's reports speak for it: it is among their active tasks
+	begun      bool      // a report has listed it
+	listed     bool      // the latest report lists it
+	// returning: the agent has said that it gives it back; attempted: it had begun.
 	returning, attempted bool
+	timeout              time.Duration // how long the agent may work on it
+	deadline             time.Time     // when its result is overdue; zero until it is confirmed
 }
 
 // leaseMargin is how much longer than the agent may work we wait for its result:

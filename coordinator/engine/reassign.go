@@ -153,12 +153,12 @@ func (e *Engine) retry(now time.Time, t *openTask, ev *coordinator.TaskReturned)
 	case len(t.failed) >= e.policy.Settings.PoisonedAfter:
 		e.failPoisoned(now, t)
 	case contains(t.tried, ev.Agent) && len(t.tried) >= e.policy.Settings.MaxRetryAttempts:
-		t.lastFrom, t.lastCause = ev.Agent, ev.Cause
 		if a := e.fleet.known(ev.Agent); t.gaveBack != "" && a != nil && a.tracked {
+			t.exhausted = true
 			e.delay(now, t) // its word is on the way, and may tell that the task failed on it
 			return
 		}
-		e.failExhausted(now, t)
+		e.failExhausted(now, t, ev.Cause)
 	case ev.Cause == coordinator.ReturnTakenBack:
 		e.admit(now, t) // nobody refused it: there is nothing to wait for
 	default:
@@ -167,10 +167,9 @@ func (e *Engine) retry(now time.Time, t *openTask, ev *coordinator.TaskReturned)
 }
 
 // failExhausted ends a task that has come back as often as it may.
-func (e *Engine) failExhausted(now time.Time, t *openTask) {
+func (e *Engine) failExhausted(now time.Time, t *openTask, last coordinator.ReturnCause) {
 	e.fail(now, t, coordinator.ReasonRetriesExhausted, fmt.Sprintf(
-		"%d dispatches came back, the last one from %s (%s); tried: %s",
-		len(t.tried), t.lastFrom, t.lastCause, joinIDs(t.tried)), nil)
+		"%d dispatches came back, the last one as %s; tried: %s", len(t.tried), last, joinIDs(t.tried)), nil)
 }
 
 // awaitGone lets the only agent that can do a task have it once more if it had the

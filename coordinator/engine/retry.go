@@ -94,9 +94,9 @@ func (e *Engine) delay(now time.Time, t *openTask) {
 // its agent did not take in time, or lost, is placed at once: what a dead agent
 // leaves behind is no storm of refusals, and is spread by the accept timeout.
 func (e *Engine) retryDue(now time.Time, t *openTask) {
-	if t.lastFrom != "" { // it waited for the last word alone
+	if t.exhausted {
 		e.leavePending(t)
-		e.failExhausted(now, t)
+		e.failExhausted(now, t, coordinator.ReturnRejected)
 		return
 	}
 	if !t.refused {

@@ -33,18 +33,17 @@ type openTask struct {
 	tried          []coordinator.AgentID // who had it before, in order
 	failed         []coordinator.AgentID // those of them on which it failed
 	untouched      []coordinator.AgentID // from whose queue it was taken back: they may have it once more
-	lastFrom       coordinator.AgentID   // from whom it came back for the last time; empty: it may be tried again
-	lastCause      coordinator.ReturnCause
-	gaveBack       coordinator.AgentID // who gave it back without a word of its own yet
+	gaveBack       coordinator.AgentID   // who gave it back without a word of its own yet
 	maybeDuplicate bool
 	resumed        bool // an earlier copy of this very dispatch may have arrived
 	refused        bool // its agent refused it: trying again costs the retry budget
+	exhausted      bool // it has come back as often as it may, and waits for the last agent's word
 	withdrawn      bool // a cancel was asked for while an agent has it, or is about to
-	cancelToken    uint64
-	cancelReason   string
 	// over: its outcome has been told. It is still on its way, or its agent has not
 	// said yet that it has stopped: it counts against the agent's slots, no more.
-	over bool
+	over         bool
+	cancelToken  uint64
+	cancelReason string
 
 	needs   requirements
 	rank    int64
