@@ -140,7 +140,7 @@ func TestAdopt(t *testing.T) {
 		d := coordinator.Dispatch{Task: &job("t").Task, Agent: "b", Attempt: 1}
 		want(t, r.returns(d, coordinator.ReturnTakenBack, false), "ack 1")
 		d.Attempt = 2
-		want(t, r.returns(d, coordinator.ReturnTakenBack, false), "dispatch t.3 a")
+		want(t, r.returns(d, coordinator.ReturnTakenBack, false), "dispatch t.3 a again?")
 	})
 	t.Run("out of the past", func(t *testing.T) { // whoever read it as news has told of it
 		r := tracking(t, p)

@@ -23,7 +23,7 @@ func TestGone(t *testing.T) {
 	if got := r.whyNot("a"); got != coordinator.WentGone {
 		t.Errorf("%v, want gone", got)
 	}
-	want(t, r.returns(d, coordinator.ReturnTakenBack, false), "dispatch t1.2 b")
+	want(t, r.returns(d, coordinator.ReturnTakenBack, false), "dispatch t1.2 b again?")
 	want(t, r.look("a", 1, 1)) // whose consumer that is nobody knows: the agent has not been heard since
 	r.pass(time.Second)
 	want(t, r.hear(beat("a").running()))        // its hands are tied
@@ -92,7 +92,7 @@ func TestTheOnlyAgentIsAwaited(t *testing.T) {
 	}
 	t.Run("another", func(t *testing.T) {
 		r, d := start(t, worker("a"), worker("b"))
-		want(t, r.returns(d, coordinator.ReturnTakenBack, true), "dispatch t.2 b")
+		want(t, r.returns(d, coordinator.ReturnTakenBack, true), "dispatch t.2 b again?")
 		if d := r.latest(); !slices.Equal(d.Tried, []coordinator.AgentID{"a"}) || !slices.Equal(d.Failed, d.Tried) {
 			t.Errorf("tried %v, failed %v, want a in both", d.Tried, d.Failed)
 		}
@@ -102,7 +102,7 @@ func TestTheOnlyAgentIsAwaited(t *testing.T) {
 		want(t, r.returns(d, coordinator.ReturnTakenBack, true))
 		r.pass(time.Second)
 		r.hear(beat("a").running())
-		want(t, r.look("a", 0, 1), "agent a online", "leave agent.a", "dispatch t.2 a")
+		want(t, r.look("a", 0, 1), "agent a online", "leave agent.a", "dispatch t.2 a again?")
 	})
 	t.Run("none, and it has done it", func(t *testing.T) {
 		r, d := start(t, worker("a"))
@@ -130,7 +130,7 @@ func TestHeldByUs(t *testing.T) {
 	r.apply(coordinator.SessionLost{})
 	r.apply(coordinator.SessionOpened{})
 	want(t, r.look("a", 1, 0), "take back agent.a")
-	want(t, r.returns(d, coordinator.ReturnTakenBack, true), "dispatch t.2 b")
+	want(t, r.returns(d, coordinator.ReturnTakenBack, true), "dispatch t.2 b again?")
 	if d := r.latest(); len(d.Tried)+len(d.Failed) > 0 {
 		t.Errorf("tried %v, failed %v, want neither", d.Tried, d.Failed)
 	}

@@ -39,7 +39,9 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 	}
 	t := e.open(now, ev.Handle, ev.Task, key)
 	t.attempt = max(t.attempt, ev.Attempt+1)
-	t.maybeDuplicate = ev.Redelivered && ev.Cause != coordinator.ReturnTakenBack
+	// What was taken back may reach its agent all the same, should our session end
+	// before the broker has our acknowledgement.
+	t.maybeDuplicate = ev.Redelivered || ev.Cause == coordinator.ReturnTakenBack
 	from := e.fleet.known(ev.Agent)
 	// What an agent gives back because it goes is no refusal.
 	t.refused = (ev.Cause == coordinator.ReturnRejected || ev.Cause == coordinator.ReturnDeliveryLimit) &&

@@ -66,7 +66,7 @@ func TestWhoCountsAsTried(t *testing.T) {
 func TestTakenBackGoesOutAtOnce(t *testing.T) {
 	r := tracking(t, policyOf(worker("a")).set(func(s *coordinator.Settings) { s.MaxRetryAttempts = 1 }))
 	d := r.give(job("t"))
-	want(t, r.returns(d, coordinator.ReturnTakenBack, false), "dispatch t.2 a")
+	want(t, r.returns(d, coordinator.ReturnTakenBack, false), "dispatch t.2 a again?")
 }
 
 // TestExpiredButStillRunning: the agent has lost its channel, not its work. It gets
