@@ -251,8 +251,8 @@ func (e *Engine) obey(a *agent) {
 // Watched names the agents' queues at which the shell should look now, at most
 // so many: those of agents that have work, each second, and again at once when the
 // look before found nobody there; those of agents that are gone, drained or silent,
-// now and then. It decides nothing: what follows from a
-// look comes as QueueSeen. It is called about twice a second, between two events.
+// now and then. It decides nothing: what follows from a look comes as QueueSeen. It
+// is called about twice a second, between two events.
 func (e *Engine) Watched(now time.Time, most int) []coordinator.QueueWatch {
 	n := len(e.fleet.agents)
 	var list []coordinator.QueueWatch

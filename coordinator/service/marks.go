@@ -79,7 +79,7 @@ func (r *session) markResults() {
 		if id, vouchesFor, ok := r.marks.next(); ok {
 			p := r.mark(bus.StreamResult, id)
 			p.Optional, p.CorrelationID = true, vouchesFor
-			r.s.loop.enqueue(envelope{session: r.number, call: func(time.Time) { r.outbox.add(outgoing{event: &p}) }})
+			r.s.loop.enqueue(envelope{call: func(time.Time) { r.outbox.add(outgoing{event: &p}) }})
 		}
 	}
 }
@@ -150,7 +150,7 @@ func (r *session) onMark(d *bus.Delivery) {
 		r.postPast(r.past.mark(d.MessageID, d.CorrelationID), false)
 	}
 	r.past.mu.Unlock()
-	if r.results.takes(d) && r.results.caughtUp.Load() {
+	if r.results.takes(d); r.results.caughtUp.Load() {
 		r.endPast()
 	}
 	if r.marks.read(d.MessageID, r.results.id) { // so what was published before it has been read, too

@@ -284,12 +284,7 @@ func (r *session) failurePublications(f *coordinator.Fail) []bus.Publication {
 // isOurs tells whether a queue is one of Taskbus's own or an agent's: no producer
 // may have its copies sent there.
 func (r *session) isOurs(queue string) bool {
-	for _, a := range r.s.config.Load().Policy().Agents {
-		if a.Queue == queue {
-			return true
-		}
-	}
-	if r.s.queues.has(queue) || strings.HasPrefix(queue, "agent.") && strings.HasSuffix(queue, ".control") {
+	if r.listed(queue) || r.s.queues.has(queue) || strings.HasPrefix(queue, "agent.") && strings.HasSuffix(queue, ".control") {
 		return true
 	}
 	_, own := bus.OwnQueue(r.s.profile(), queue)

@@ -103,13 +103,6 @@ func (t *takeBacks) leaveAll() {
 	}
 }
 
-// knows tells whether we have ever consumed the queue in this session.
-func (t *takeBacks) knows(queue string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.queues[queue] != nil
-}
-
 // own tells whether we consume the queue, and the number of the latest change.
 func (t *takeBacks) own(queue string) (on bool, turn uint64) {
 	t.mu.Lock()
@@ -141,15 +134,16 @@ func (t *takeBacks) came(queue string, consumer int) {
 	}
 }
 
-// consumer is the number of the consumer by which messages of the queue come; 0 when
-// none has come.
-func (t *takeBacks) consumer(queue string) int {
+// consumer is the number of the consumer by which messages of the queue come (0 when
+// none has come) and whether there is one now; ever, whether there has been any in
+// this session.
+func (t *takeBacks) consumer(queue string) (number int, now, ever bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if q := t.queues[queue]; q != nil {
-		return q.consumer
+		return q.consumer, q.on, true
 	}
-	return 0
+	return 0, false, false
 }
 
 // of is the state of a queue. t.mu is held.

@@ -75,12 +75,13 @@ func (r *session) look(w coordinator.QueueWatch) bool {
 // ownConsumers is how many of a queue's consumers are ours: the one that takes back,
 // and those that have ended but hold messages yet, which RabbitMQ goes on counting.
 func (r *session) ownConsumers(queue string) int {
-	if !r.takeBacks.knows(queue) {
-		return 0
+	number, now, ever := r.takeBacks.consumer(queue)
+	if !ever {
+		return 0 // as nearly always: no need to go through what is held
 	}
 	own := r.held.consumersOf(queue)
-	if on, _ := r.takeBacks.own(queue); on {
-		own[r.takeBacks.consumer(queue)] = true
+	if now {
+		own[number] = true
 	}
 	return len(own)
 }
