@@ -80,7 +80,7 @@ func defaults() *Config {
 		policy: coordinator.Policy{
 			Routes:     map[string]coordinator.Route{},
 			Strategy:   strategy.Default,
-			Strategies: strategy.Names(),
+			Strategies: strategy.All(),
 			Settings: coordinator.Settings{
 				PoisonedAfter:     3,
 				MaxRetryAttempts:  3,
@@ -144,7 +144,12 @@ func (c *Config) maxTaskTimeout() time.Duration {
 // target only where the pointer stands by itself.
 func (c *Config) setVersion() {
 	content := *c
-	content.policy.Version, content.policy.Discovery = "", nil
-	sum := sha256.Sum256(fmt.Appendf(nil, "%#v %#v", content, c.policy.Discovery))
+	content.policy.Version, content.policy.Discovery, content.policy.Strategies = "", nil, nil
+	text := fmt.Appendf(nil, "%#v %#v", content, c.policy.Discovery)
+	for i := range c.policy.Strategies { // functions have no content of their own
+		s := &c.policy.Strategies[i]
+		text = fmt.Appendf(text, " %q %q", s.Name, s.Parameters)
+	}
+	sum := sha256.Sum256(text)
 	c.policy.Version = hex.EncodeToString(sum[:6])
 }

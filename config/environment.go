@@ -216,7 +216,7 @@ func (e *Environment) setLogFormat(value string) error {
 }
 
 func (e *Environment) setStrategy(value string) error {
-	if _, ok := strategy.Lookup(value); !ok {
+	if !strategy.Known(value) {
 		return errors.New(unknownStrategy(value))
 	}
 	e.Strategy = value

@@ -73,7 +73,7 @@ func fate(t *testing.T, p *coordinator.Policy, seen map[string][]byte, line []by
 	if !known && len(task.Required) == 0 {
 		return "unknown_task_type"
 	}
-	if task.Strategy != "" && !slices.Contains(p.Strategies, task.Strategy) {
+	if task.Strategy != "" && !slices.Contains(p.StrategyNames(), task.Strategy) {
 		return "invalid_message"
 	}
 	required := coordinator.MergeSorted(route.Required, task.Required)

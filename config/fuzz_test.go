@@ -70,16 +70,16 @@ func checkPolicy(t *testing.T, c *Config) {
 	if g := p.Discovery; g != nil && (slices.ContainsFunc(g.Queues, coordinator.ReservedQueue) || g.AdmitsQueue("x", "agent.y")) {
 		t.Errorf("queues %v may be announced", g.Queues)
 	}
-	if !sortedUnique(p.Strategies) || !slices.Contains(p.Strategies, p.Strategy) {
-		t.Errorf("strategy %s of %v", p.Strategy, p.Strategies)
+	if !sortedUnique(p.StrategyNames()) || !slices.Contains(p.StrategyNames(), p.Strategy) {
+		t.Errorf("strategy %s of %v", p.Strategy, p.StrategyNames())
 	}
-	for _, name := range p.Strategies {
-		if _, ok := strategy.Lookup(name); !ok {
+	for _, name := range p.StrategyNames() {
+		if !strategy.Known(name) {
 			t.Errorf("unknown strategy %q is enabled", name)
 		}
 	}
 	for taskType, route := range p.Routes {
-		if !sortedUnique(route.Required) || !sortedUnique(route.Preferred) || route.Strategy != "" && !slices.Contains(p.Strategies, route.Strategy) {
+		if !sortedUnique(route.Required) || !sortedUnique(route.Preferred) || route.Strategy != "" && !slices.Contains(p.StrategyNames(), route.Strategy) {
 			t.Errorf("route %q: %+v", taskType, route)
 		}
 		for _, id := range route.Preferred {

@@ -72,7 +72,7 @@ func parse(data []byte, source, override string) (*Config, error) {
 // override puts the environment's strategy in place of the file's default.
 func (d *decoder) override(name string, c *Config) {
 	text := notEnabled(name, c)
-	if _, known := strategy.Lookup(name); !known {
+	if !strategy.Known(name) {
 		text = unknownStrategy(name)
 	}
 	if text != "" {

@@ -109,7 +109,7 @@ func TestParseEverything(t *testing.T) {
 				Required: []string{"Übersetzung"}, Preferred: []coordinator.AgentID{"gpu-1"}, Strategy: "least_loaded",
 			}},
 			Strategy:   "least_loaded",
-			Strategies: []string{"least_loaded"},
+			Strategies: []coordinator.Strategy{{Name: "least_loaded"}},
 			Settings: coordinator.Settings{
 				PoisonedAfter: 2, MaxRetryAttempts: 5, StaleAfter: time.Minute, MaxQueueSize: 500, AssignmentTimeout: 0,
 				MaxLoad: 1, BusyIsEligible: true, PriorityAgeing: 5 * time.Second,
@@ -129,9 +129,20 @@ func TestParseEverything(t *testing.T) {
 		TaskDispatchedEvents: true, MaxMessageBytes: 2 << 20, Window: 1000, WindowBytes: 8 << 20,
 		BrokerConsumerTimeout: time.Hour, ShutdownGrace: 30 * time.Second,
 	}
-	if !reflect.DeepEqual(got, want) {
+	if !sameConfig(got, want) {
 		t.Errorf("got  %#v\nwant %#v", got, want)
 	}
+}
+
+// sameConfig compares two configurations; of strategies, which are functions, by
+// name and parameters.
+func sameConfig(a, b *Config) bool {
+	x, y := *a, *b
+	same := slices.EqualFunc(x.policy.Strategies, y.policy.Strategies, func(s, t coordinator.Strategy) bool {
+		return s.Name == t.Name && s.Parameters == t.Parameters
+	})
+	x.policy.Strategies, y.policy.Strategies = nil, nil
+	return same && reflect.DeepEqual(x, y)
 }
 
 func TestParseSmallestHasEveryDefault(t *testing.T) {
@@ -143,7 +154,7 @@ func TestParseSmallestHasEveryDefault(t *testing.T) {
 		ID: "gpu-1", Queue: "agent.gpu-1", MaxConcurrent: 1, Rank: 3,
 		HealthCheckInterval: 30 * time.Second, Timeout: 300 * time.Second, AcceptTimeout: time.Minute,
 	}}
-	if !reflect.DeepEqual(c, want) {
+	if !sameConfig(c, want) {
 		t.Errorf("got  %#v\nwant %#v", c, want)
 	}
 }
@@ -179,8 +190,8 @@ func TestStrategiesSection(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			p := mustParse(t, agents+test.section).Policy()
-			if p.Strategy != test.want || !slices.Equal(p.Strategies, test.enabled) {
-				t.Errorf("got %s of %v, want %s of %v", p.Strategy, p.Strategies, test.want, test.enabled)
+			if p.Strategy != test.want || !slices.Equal(p.StrategyNames(), test.enabled) {
+				t.Errorf("got %s of %v, want %s of %v", p.Strategy, p.StrategyNames(), test.want, test.enabled)
 			}
 		})
 	}

@@ -72,7 +72,7 @@ func (d *decoder) checkAgent(p place, id string, c *Config) {
 // strategyName reads the name of a strategy that exists, enabled or not.
 func (d *decoder) strategyName(p place) (string, bool) {
 	name := p.node.Value
-	if _, ok := strategy.Lookup(name); !ok || !isScalar(p.node) {
+	if !strategy.Known(name) || !isScalar(p.node) {
 		d.fault(p, "no strategy is called %s%s", found(p.node), d.suggest(name, strategy.Names))
 		return "", false
 	}
@@ -81,7 +81,7 @@ func (d *decoder) strategyName(p place) (string, bool) {
 
 // notEnabled says why a known strategy may not be chosen; empty if it may.
 func notEnabled(name string, c *Config) string {
-	if slices.Contains(c.policy.Strategies, name) {
+	if _, enabled := c.policy.Find(name); enabled {
 		return ""
 	}
 	return "the strategy " + name + " is not enabled; list it under assignment_strategies with enabled: true, or choose another"
@@ -120,7 +120,15 @@ func (d *decoder) strategies(c *Config) reader {
 			// What is wrong here must not make the routes look wrong too.
 			return
 		}
-		c.policy.Strategies = coordinator.SortedUnique(enabled)
+		c.policy.Strategies = nil
+		for _, name := range coordinator.SortedUnique(slices.Clone(enabled)) {
+			s, err := strategy.Build(name, strategy.Defaults())
+			if err != nil {
+				d.fault(p, "%s", err)
+				return
+			}
+			c.policy.Strategies = append(c.policy.Strategies, s)
+		}
 		switch {
 		case len(enabled) == 0:
 			d.fault(p, "no strategy is enabled; enable at least one of %s, or remove the section to enable all", strings.Join(strategy.Names(), ", "))

@@ -21,6 +21,14 @@ type AgentSpec struct {
 	// AcceptTimeout is how long a dispatch may wait in its queue before the
 	// broker takes it back (task.reassign).
 	AcceptTimeout time.Duration
+	// SuccessRate, 0 to 1, is used instead of what is learnt, where SuccessStated.
+	SuccessRate   float64
+	SuccessStated bool
+	// Cost of one of its tasks in any unit that the whole fleet shares; 0 means not
+	// stated, and the measured mean is used.
+	Cost float64
+	// Labels of the agent, for affinity.
+	Labels map[string]string
 }
 
 // AgentStatus is what an agent says of its own state.
@@ -67,6 +75,15 @@ type AgentReport struct {
 	// an agent that agents.yaml does not list (see Discovery).
 	Capabilities []string
 	Queue        string
+	// Capacity is capacity_items_per_second, 0 when not given; Pending is
+	// pending_items, meant only when HasPending.
+	Capacity   float64
+	Pending    int
+	HasPending bool
+	// Relayed: a coordinator published it for the agent, which told it over HTTP. It
+	// speaks for capacity and pending items, and shows that the agent is alive; the
+	// rest is taken from the agent's own reports where there are any.
+	Relayed bool
 	// Timestamp is the agent's own clock.
 	Timestamp time.Time
 	// UserID is the broker-validated name of the connection's user; empty when
@@ -90,8 +107,23 @@ type AgentView struct {
 	Free int
 	// Rank as in [AgentSpec].
 	Rank int
+	// ReportedLoad is the load of its latest report alone.
+	ReportedLoad float64
 	// Capabilities is how many capabilities the agent offers.
 	Capabilities int
+	// Flexibility is how much the agent's capabilities are in demand: the sum over
+	// them of demand/supply, at least 0. Among equals the least flexible should go
+	// first, so that who can do rare work stays free for it.
+	Flexibility float64
+	// Cost of one of its tasks; 0 when not known.
+	Cost float64
+	// Capacity is how many tasks a second it can do, reported or measured.
+	Capacity float64
+	// Pending is how many tasks it has not finished, by its own word or ours.
+	Pending int
+	// Hash of its id, for choices that repeat.
+	Hash   uint64
+	Labels map[string]string
 	// LastAssigned is the sequence number of the latest dispatch to this agent,
 	// 0 when it has had none.
 	LastAssigned uint64

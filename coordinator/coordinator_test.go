@@ -29,14 +29,14 @@ func TestDecisionText(t *testing.T) {
 		{"counts in the order of the criteria", // 7 + 5 = 12
 			Decision{
 				Fleet: 12, Refused: refused(map[Ineligibility]int{Full: 5, LacksCapability: 7}),
-				Missing: []MissingCapability{{"gpu", 7}}, Nearest: &NearMiss{"agent-7", Full},
+				Missing: []MissingCapability{{"gpu", 7}}, Nearest: &Refusal{Agent: "agent-7", Why: Full},
 			},
 			"0 of 12 agents eligible: 7 lack `gpu`, 5 full; nearest: agent-7 (full)"},
 		{"at most three capabilities are named",
 			Decision{Fleet: 2, Refused: refused(map[Ineligibility]int{LacksCapability: 2}), Missing: []MissingCapability{{"a", 2}, {"b", 2}, {"c", 1}, {"d", 1}}},
 			"0 of 2 agents eligible: 2 lack `a` or `b` or `c` or …"},
 		{"one code for both orders of an operator", // 3 of 3
-			Decision{Fleet: 3, Refused: refused(map[Ineligibility]int{Cordoned: 3}), Nearest: &NearMiss{"agent-7", Cordoned}},
+			Decision{Fleet: 3, Refused: refused(map[Ineligibility]int{Cordoned: 3}), Nearest: &Refusal{Agent: "agent-7", Why: Cordoned}},
 			"0 of 3 agents eligible: 3 cordoned or draining; nearest: agent-7 (cordoned or draining)"},
 		{"capability not named", Decision{Fleet: 2, Refused: refused(map[Ineligibility]int{LacksCapability: 2})},
 			"0 of 2 agents eligible: 2 lack a required capability"},

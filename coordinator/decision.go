@@ -24,11 +24,15 @@ const (
 	WentGone                         // its consumer has left its queue
 	Cordoned                         // by an operator: no new work; draining is that and more
 	Unsteady                         // it came and went too often a moment ago
+	Suspect                          // silent for a while, not for so long that it is stale
+	Ejected                          // it failed too often with a required capability
 	NotReady                         // criterion 2: reports `busy`
 	Full                             // criterion 3: no free slot
 	Overloaded                       // criterion 4: reported load at or above max_load
+	Backlogged                       // BALANCING's OVERLOADED: a minute of work or more is pending
 	QueueMissing                     // its queue does not exist
 	QueueFull                        // its queue refused a dispatch a moment ago
+	Unscored                         // the strategy could make nothing of it
 	NumIneligibilities = iota
 )
 
@@ -43,22 +47,26 @@ var ineligibilities = [NumIneligibilities]struct{ code, phrase string }{
 	WentGone:        {"gone", "without a consumer"},
 	Cordoned:        {"cordoned", "cordoned or draining"},
 	Unsteady:        {"unsteady", "coming and going"},
+	Suspect:         {"suspect", "silent for a while"},
+	Ejected:         {"ejected", "ejected after failures"},
 	NotReady:        {"not_ready", "busy"},
 	Full:            {"full", "full"},
 	Overloaded:      {"overloaded", "overloaded"},
+	Backlogged:      {"backlogged", "with a minute of work or more"},
 	QueueMissing:    {"queue_missing", "without a queue"},
 	QueueFull:       {"queue_full", "with a full queue"},
+	Unscored:        {"unscored", "without a score"},
 }
 
 // String is the code used in messages, HTTP answers and metrics.
 func (i Ineligibility) String() string { return ineligibilities[i].code }
 
-// MaxCandidates is how many scored candidates a decision keeps, best first.
-const MaxCandidates = 3
-
-// Key is what a strategy makes of an agent: smaller is better, the first element
-// counts before the second. Neither may be NaN.
-type Key [2]float64
+// MaxCandidates is how many scored candidates a decision keeps, best first; an
+// explanation that somebody asks for has up to MaxExplained, and as many refusals.
+const (
+	MaxCandidates = 3
+	MaxExplained  = 200
+)
 
 // Candidate is one agent as a strategy saw it.
 type Candidate struct {
@@ -66,6 +74,17 @@ type Candidate struct {
 	Load  float64
 	Free  int
 	Key   Key
+	// Terms are those that Decision.Terms names.
+	Terms TermValues
+}
+
+// Refusal is one agent that may not have the task, and why.
+type Refusal struct {
+	Agent AgentID
+	Why   Ineligibility
+	// FreeIn is when a slot of a full agent is expected to be free; 0 when that is
+	// not known or not what keeps the task from it.
+	FreeIn time.Duration
 }
 
 // MissingCapability counts the agents that lack one required capability.
@@ -74,30 +93,36 @@ type MissingCapability struct {
 	Agents     int
 }
 
-// NearMiss is the refused agent that came closest.
-type NearMiss struct {
-	Agent AgentID
-	Why   Ineligibility
-}
-
 // Decision is the answer to "who gets this task?", with its explanation.
 type Decision struct {
 	Strategy string
+	// Terms name the elements of every candidate's Terms.
+	Terms []string
+	// Scored says that minus Key[0] is the score of a candidate.
+	Scored bool
+	// Explored: success rates were drawn from what is known of them, so that
+	// agents of whom little is known get work too.
+	Explored bool
 	// Agent chosen; empty when refused.
 	Agent AgentID
 	// Preferred: chosen from the preferred agents, before all others.
 	Preferred bool
 	// Fleet is how many agents are known, Eligible how many could have had it.
 	Fleet, Eligible int
-	// Candidates are the best of the eligible, best first (at most MaxCandidates).
+	// Candidates are the best of the eligible, best first (at most MaxCandidates,
+	// or MaxExplained for people who ask).
 	Candidates []Candidate
 	// Refused counts the ineligible agents by cause. Filled in refusals and in
 	// explanations; a choice leaves it zero, it is not worth a pass over the fleet.
 	Refused [NumIneligibilities]int
 	// Missing says which capabilities are lacking, most often lacking first.
 	Missing []MissingCapability
-	// Nearest is nil when no agent has the capabilities.
-	Nearest *NearMiss
+	// Nearest is the refused agent that came closest; nil when no agent has the
+	// capabilities.
+	Nearest *Refusal
+	// Refusals are the agents that may not have it, the nearest first. Filled only
+	// for people who ask (at most MaxExplained).
+	Refusals []Refusal
 }
 
 // Text renders a refusal for people: "0 of 12 agents eligible: 7 lack `gpu`, 5
@@ -141,9 +166,33 @@ func (d *Decision) Text() string {
 		part("%d lack %s", n, strings.Join(names, " or "))
 	}
 	if d.Nearest != nil {
-		fmt.Fprintf(&b, "; nearest: %s (%s)", d.Nearest.Agent, ineligibilities[d.Nearest.Why].phrase)
+		fmt.Fprintf(&b, "; nearest: %s (%s)", d.Nearest.Agent, d.Nearest.phrase())
 	}
 	return b.String()
+}
+
+// phrase says why: "full", or "full, free in about 40 s".
+func (r *Refusal) phrase() string {
+	why := ineligibilities[r.Why].phrase
+	if r.FreeIn <= 0 {
+		return why
+	}
+	return why + ", free in about " + roughly(r.FreeIn)
+}
+
+// roughly rounds a time to what an estimate is worth: seconds below a minute,
+// tens of seconds below ten minutes, minutes beyond.
+func roughly(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return "1 s"
+	case d < time.Minute:
+		return strconv.Itoa(int(d.Round(time.Second)/time.Second)) + " s"
+	case d < 10*time.Minute:
+		return strconv.Itoa(int(d.Round(10*time.Second)/time.Second)) + " s"
+	default:
+		return strconv.Itoa(int(d.Round(time.Minute)/time.Minute)) + " min"
+	}
 }
 
 // DispatchID names one attempt: the task id, a dot and the attempt's number.

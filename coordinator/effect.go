@@ -28,7 +28,11 @@ type Dispatch struct {
 	At      time.Time
 	// MaybeDuplicate: an earlier copy may have reached an agent across a fault.
 	MaybeDuplicate bool
-	Decision       *Decision
+	// BatchID and BatchSize: the dispatches of one decision share them; empty and
+	// zero for a task that goes alone.
+	BatchID   string
+	BatchSize int
+	Decision  *Decision
 }
 
 // Fail publishes assignment.failed and, once that is confirmed, acknowledges

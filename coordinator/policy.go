@@ -1,6 +1,10 @@
 package coordinator
 
-import "time"
+import (
+	"slices"
+	"strings"
+	"time"
+)
 
 // Policy is one complete, validated configuration, as the engine needs it. A
 // decision uses exactly one Policy. It is immutable.
@@ -13,9 +17,9 @@ type Policy struct {
 	Routes map[string]Route
 	// Strategy is the default after agents.yaml and the environment.
 	Strategy string
-	// Strategies that are enabled, sorted; Strategy and every route's are among
-	// them. A task that asks for another is refused.
-	Strategies []string
+	// Strategies that are enabled, sorted by name; Strategy and every route's are
+	// among them. A task that asks for another is refused.
+	Strategies []Strategy
 	Settings   Settings
 	// Discovery admits agents that Agents does not list; nil admits none.
 	Discovery *Discovery
@@ -50,6 +54,16 @@ type Route struct {
 	Preferred []AgentID
 	// Strategy for this task type; empty means the default.
 	Strategy string
+	// Batch, if its MaxSize is at least 2, has tasks of this type decided together.
+	Batch Batch
+}
+
+// Batch says which tasks of one type are given to one agent together.
+type Batch struct {
+	// MaxSize is the largest batch; below 2: no batching.
+	MaxSize int
+	// MaxWait is how long the first of a batch waits for others.
+	MaxWait time.Duration
 }
 
 // Settings are the global settings that the engine reads.
@@ -83,6 +97,61 @@ type Settings struct {
 	// DedupeWindow and DedupeMaxIDs bound the memory of task ids.
 	DedupeWindow time.Duration
 	DedupeMaxIDs int
+	// SuspectIntervals and DeadIntervals, if not 0, are after how many of its own
+	// health check intervals of silence an agent gets no new work, and counts as
+	// offline (instead of StaleAfter).
+	SuspectIntervals, DeadIntervals int
+	// RefuseBacklogged: agents with a minute of pending work or more get no new one.
+	RefuseBacklogged bool
+	// SlowStart is how long an agent that has just come gets fewer tasks at once
+	// than it has slots; 0: never.
+	SlowStart time.Duration
+	Learning  Learning
+	Breaker   Breaker
 	// Seed makes the hash that stands in for chance this installation's own.
 	Seed uint64
+}
+
+// Learning says how quickly outcomes are believed and forgotten. Zero values stand
+// for the defaults of package learning.
+type Learning struct {
+	// Prior is the success rate, 0 to 1, that is assumed of an agent of which nothing
+	// is known; PriorWeight how many outcomes that assumption is worth.
+	Prior, PriorWeight float64
+	// HalfLife and HalfLifeOutcomes are after how much time, and after how many
+	// further outcomes, an outcome counts half.
+	HalfLife         time.Duration
+	HalfLifeOutcomes float64
+}
+
+// Breaker says when an agent gets no more work that needs a capability with which
+// it fails. Zero values stand for the defaults of package breaker.
+type Breaker struct {
+	// Off: nobody is ejected.
+	Off bool
+	// Consecutive faults that eject an agent.
+	Consecutive int
+	// Base is how long for, times how often it happened of late; at most Longest.
+	Base, Longest time.Duration
+	// MaxShare of the agents that offer a capability, 0 to 1, may be ejected from
+	// it at once; one always may, unless nobody would be left.
+	MaxShare float64
+}
+
+// Find gives the enabled strategy of that name.
+func (p *Policy) Find(name string) (*Strategy, bool) {
+	i, ok := slices.BinarySearchFunc(p.Strategies, name, func(s Strategy, name string) int { return strings.Compare(s.Name, name) })
+	if !ok {
+		return nil, false
+	}
+	return &p.Strategies[i], true
+}
+
+// StrategyNames lists the enabled strategies, sorted.
+func (p *Policy) StrategyNames() []string {
+	names := make([]string, len(p.Strategies))
+	for i := range p.Strategies {
+		names[i] = p.Strategies[i].Name
+	}
+	return names
 }

@@ -60,7 +60,7 @@ func TestAppendAssignmentFailed(t *testing.T) {
 	decision := &coordinator.Decision{
 		Fleet:   12,
 		Missing: []coordinator.MissingCapability{{Capability: `g"pu`, Agents: 7}, {Capability: "go", Agents: 2}},
-		Nearest: &coordinator.NearMiss{Agent: "agent-7", Why: coordinator.Full},
+		Nearest: &coordinator.Refusal{Agent: "agent-7", Why: coordinator.Full},
 	}
 	decision.Refused[coordinator.LacksCapability] = 7
 	decision.Refused[coordinator.Full] = 5

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/strategy"
 )
 
 // epoch is where virtual time begins in every test.
@@ -41,7 +42,7 @@ type policyBuilder struct{ coordinator.Policy }
 func policyOf(workers ...*specBuilder) *policyBuilder {
 	b := &policyBuilder{coordinator.Policy{
 		Version: "test", Strategy: "capability_match",
-		Strategies: []string{"capability_match", "least_loaded", "priority_based", "round_robin"},
+		Strategies: strategy.All(),
 		Routes:     map[string]coordinator.Route{"any": {}},
 		Settings: coordinator.Settings{
 			MaxRetryAttempts: 3, PoisonedAfter: 3, StaleAfter: staleAfter, MaxQueueSize: 100,

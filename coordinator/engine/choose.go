@@ -4,7 +4,6 @@ import (
 	"math/bits"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/strategy"
 )
 
 // The choice looks at every eligible agent up to exactLimit of them; beyond, at
@@ -30,33 +29,52 @@ type ranking struct {
 	key   [coordinator.MaxCandidates]coordinator.Key
 }
 
-// choose picks the best ready agent out of feasible for the task, preferred
-// agents first. It returns nil when none is ready.
-func (f *fleet) choose(t *coordinator.Task, s *strategy.Strategy, feasible, preferred bitset, seed uint64) (*agent, *coordinator.Decision) {
-	among := feasible
-	eligible := feasible.common(f.ready)
+// question is a task for which an agent is sought: what is asked of the agents,
+// and how they are compared.
+type question struct {
+	coordinator.Case
+	strategy  *coordinator.Strategy
+	feasible  bitset
+	preferred bitset // nil: none
+	standings standings
+	seed      uint64
+}
+
+// choose picks the best ready agent for the task, preferred agents first. It
+// returns nil when none is ready, or the strategy gives none of them a score.
+func (f *fleet) choose(q *question) (*agent, *coordinator.Decision) {
+	eligible := q.feasible.common(f.ready)
 	if eligible == 0 {
 		return nil, nil
 	}
 	d := &decisionWithRoom{}
-	d.Strategy, d.Fleet, d.Eligible = s.Name, len(f.agents), eligible
-	if preferred != nil {
-		narrowed := make(bitset, len(feasible))
+	if q.preferred != nil {
+		narrowed := make(bitset, len(q.feasible))
 		for i := range narrowed {
-			narrowed[i] = feasible[i] & preferred[i]
+			narrowed[i] = q.feasible[i] & q.preferred[i]
 		}
 		if n := narrowed.common(f.ready); n > 0 {
-			among, eligible, d.Preferred = narrowed, n, true
+			d.Preferred = true
+			if best := f.rank(q, narrowed, n); best.kept > 0 {
+				return f.decide(d, q, &best, eligible)
+			}
+			d.Preferred = false
 		}
 	}
-	start, budget := 0, eligible
-	if eligible > exactLimit {
-		start, budget = int(hash64(string(t.ID), seed)%uint64(len(among))), sampleSize
+	best := f.rank(q, q.feasible, eligible)
+	if best.kept == 0 {
+		return nil, nil
 	}
-	best := f.rank(t, s.Key, among, start, budget)
+	return f.decide(d, q, &best, eligible)
+}
+
+// decide writes down a choice.
+func (f *fleet) decide(d *decisionWithRoom, q *question, best *ranking, eligible int) (*agent, *coordinator.Decision) {
+	s := q.strategy
+	d.Strategy, d.Terms, d.Scored = s.Name, s.Terms, s.Scored
+	d.Fleet, d.Eligible, d.Explored = len(f.agents), eligible, q.standings.draws()
 	for n, i := range best.agent[:best.kept] {
-		v := &f.views[i]
-		d.room[n] = coordinator.Candidate{Agent: v.ID, Load: v.Load, Free: v.Free, Key: best.key[n]}
+		f.candidate(&d.room[n], q, i, best.key[n])
 	}
 	d.Candidates = d.room[:best.kept]
 	winner := f.agents[best.agent[0]]
@@ -64,9 +82,37 @@ func (f *fleet) choose(t *coordinator.Task, s *strategy.Strategy, feasible, pref
 	return winner, &d.Decision
 }
 
-// rank finds the best of among and ready, looking at no more than budget agents
-// from word start on.
-func (f *fleet) rank(t *coordinator.Task, key strategy.Func, among bitset, start, budget int) (best ranking) {
+// candidate writes down how the strategy saw agent i.
+func (f *fleet) candidate(c *coordinator.Candidate, q *question, i int, k coordinator.Key) {
+	v := &f.views[i]
+	c.Agent, c.Load, c.Free, c.Key = v.ID, v.Load, v.Free, k
+	if q.strategy.Explain == nil {
+		c.Terms[0], c.Terms[1] = k[0], k[1]
+		return
+	}
+	standing := q.standings.of(i, v.Hash)
+	q.strategy.Explain(&q.Case, v, &standing, &c.Terms)
+}
+
+// key is what the strategy makes of agent i.
+func (f *fleet) key(q *question, i int) coordinator.Key {
+	v := &f.views[i]
+	var standing coordinator.Standing
+	if q.strategy.Learned {
+		standing = q.standings.of(i, v.Hash)
+	}
+	return q.strategy.Key(&q.Case, v, &standing)
+}
+
+// rank finds the best of those among that are ready, of whom there are eligible.
+func (f *fleet) rank(q *question, among bitset, eligible int) (best ranking) {
+	start, budget, limit, sample := 0, eligible, exactLimit, sampleSize
+	if n := q.strategy.Sample; n > 0 {
+		limit, sample = n, n
+	}
+	if eligible > limit {
+		start, budget = int(hash64(string(q.Task.ID), q.seed)%uint64(len(among))), sample
+	}
 	for w := range among {
 		word := start + w
 		if word >= len(among) {
@@ -78,7 +124,11 @@ func (f *fleet) rank(t *coordinator.Task, key strategy.Func, among bitset, start
 			}
 			budget--
 			i := word<<6 + bits.TrailingZeros64(set)
-			k := key(t, &f.views[i])
+			k := f.key(q, i)
+			if k.Unscored() {
+				budget++ // look at another in its place
+				continue
+			}
 			if last := coordinator.MaxCandidates - 1; best.kept > last && !f.better(i, k, best.agent[last], best.key[last]) {
 				continue // as most do
 			}

@@ -1,48 +1,113 @@
 package engine
 
 import (
-	"sort"
+	"cmp"
+	"slices"
+	"time"
 
 	"taskbus/coordinator"
 )
 
 // explain makes a full pass over the fleet and counts why each agent may not
 // have the task. It is only done for refusals and for people who ask.
-func (f *fleet) explain(t *openTask, r *requirements) *coordinator.Decision {
-	d := &coordinator.Decision{Strategy: r.strategy.Name, Fleet: len(f.agents)}
+func (e *Engine) explain(now time.Time, t *openTask) *coordinator.Decision {
+	d := &coordinator.Decision{Strategy: t.needs.strategy.Name, Fleet: len(e.fleet.agents)}
 	missing := make(map[string]int)
-	var nearest coordinator.NearMiss
-	for _, a := range f.agents {
-		why := f.ineligibility(a, t, r, missing)
+	var nearest coordinator.Refusal
+	e.judge(t, missing, func(a *agent, why coordinator.Ineligibility) {
 		if why == coordinator.Eligible {
 			d.Eligible++
-			continue
+			return
 		}
 		d.Refused[why]++
-		if nearer(why, nearest.Why) {
-			nearest = coordinator.NearMiss{Agent: a.spec.ID, Why: why}
+		if r := e.refusal(now, a, why); nearer(&r, &nearest) {
+			nearest = r
 		}
-	}
+	})
 	if nearest.Agent != "" {
 		d.Nearest = &nearest
 	}
-	for c, n := range missing {
-		d.Missing = append(d.Missing, coordinator.MissingCapability{Capability: c, Agents: n})
-	}
-	sort.Slice(d.Missing, func(i, j int) bool {
-		a, b := d.Missing[i], d.Missing[j]
-		if a.Agents != b.Agents {
-			return a.Agents > b.Agents
-		}
-		return a.Capability < b.Capability
-	})
+	d.Missing = mostMissing(missing)
 	return d
 }
 
+// judge tells of every agent, in the order of their numbers, why it may not have
+// the task. missing counts the agents that lack each required capability.
+func (e *Engine) judge(t *openTask, missing map[string]int, tell func(*agent, coordinator.Ineligibility)) {
+	q := e.question(t)
+	for i, a := range e.fleet.agents {
+		why := e.fleet.ineligibility(a, t, missing)
+		if why == coordinator.Eligible && e.fleet.key(&q, i).Unscored() {
+			why = coordinator.Unscored
+		}
+		tell(a, why)
+	}
+}
+
+// detail adds every agent to an explanation, bounded.
+func (e *Engine) detail(now time.Time, t *openTask, d *coordinator.Decision) {
+	q := e.question(t)
+	d.Terms, d.Scored = q.strategy.Terms, q.strategy.Scored
+	var eligible []int
+	e.judge(t, make(map[string]int), func(a *agent, why coordinator.Ineligibility) {
+		if why == coordinator.Eligible {
+			eligible = append(eligible, a.number)
+			return
+		}
+		d.Refusals = append(d.Refusals, e.refusal(now, a, why))
+	})
+	keys := make(map[int]coordinator.Key, len(eligible))
+	for _, i := range eligible {
+		keys[i] = e.fleet.key(&q, i)
+	}
+	slices.SortFunc(eligible, func(i, j int) int {
+		if e.fleet.better(i, keys[i], j, keys[j]) {
+			return -1
+		}
+		return 1
+	})
+	eligible = eligible[:min(len(eligible), coordinator.MaxExplained)]
+	d.Candidates = make([]coordinator.Candidate, len(eligible))
+	for n, i := range eligible {
+		e.fleet.candidate(&d.Candidates[n], &q, i, keys[i])
+	}
+	slices.SortStableFunc(d.Refusals, func(a, b coordinator.Refusal) int {
+		switch {
+		case nearer(&a, &b):
+			return -1
+		case nearer(&b, &a):
+			return 1
+		}
+		return cmp.Compare(b.Why, a.Why)
+	})
+	d.Refusals = d.Refusals[:min(len(d.Refusals), coordinator.MaxExplained)]
+}
+
+func mostMissing(missing map[string]int) []coordinator.MissingCapability {
+	list := make([]coordinator.MissingCapability, 0, len(missing))
+	for c, n := range missing {
+		list = append(list, coordinator.MissingCapability{Capability: c, Agents: n})
+	}
+	slices.SortFunc(list, func(a, b coordinator.MissingCapability) int {
+		return cmp.Or(cmp.Compare(b.Agents, a.Agents), cmp.Compare(a.Capability, b.Capability))
+	})
+	return list
+}
+
+// refusal says why an agent may not have the task, and of a full one when it is
+// expected to have a slot.
+func (e *Engine) refusal(now time.Time, a *agent, why coordinator.Ineligibility) coordinator.Refusal {
+	r := coordinator.Refusal{Agent: a.spec.ID, Why: why}
+	if why == coordinator.Full {
+		r.FreeIn = e.freeIn(now, a)
+	}
+	return r
+}
+
 // ineligibility is the first reason that holds, in the order of the constants.
-func (f *fleet) ineligibility(a *agent, t *openTask, r *requirements, missing map[string]int) coordinator.Ineligibility {
+func (f *fleet) ineligibility(a *agent, t *openTask, missing map[string]int) coordinator.Ineligibility {
 	lacks := false
-	for _, c := range r.required {
+	for _, c := range t.needs.required {
 		if set := f.offering[c]; set == nil || !set.has(a.number) {
 			missing[c]++
 			lacks = true
@@ -59,15 +124,18 @@ func (f *fleet) ineligibility(a *agent, t *openTask, r *requirements, missing ma
 	return f.eligibility(a)
 }
 
-// nearer says whether cause a is closer to eligible than b. The later a
-// criterion is tested, the closer the agent came; one that cannot have the task
-// at all is never "near".
-func nearer(a, b coordinator.Ineligibility) bool {
-	switch a {
+// nearer says whether refusal a is closer to eligible than b. The later a
+// criterion is tested, the closer the agent came; of two full agents the one that
+// will have a slot sooner. One that cannot have the task at all is never "near".
+func nearer(a, b *coordinator.Refusal) bool {
+	switch a.Why {
 	case coordinator.LacksCapability, coordinator.ExcludedByTask, coordinator.AlreadyTried:
 		return false
 	}
-	return a > b
+	if a.Why != b.Why {
+		return a.Why > b.Why
+	}
+	return a.FreeIn > 0 && (b.FreeIn == 0 || a.FreeIn < b.FreeIn)
 }
 
 // reasonOf turns the explanation of a refusal into the reason the task fails with

@@ -49,6 +49,7 @@ type fleet struct {
 	ready bitset
 	// offering holds, for each capability, the agents that have it.
 	offering map[string]bitset
+	maxCost  float64 // the largest of any view
 	// assignments numbers the dispatches, for "least recently assigned".
 	assignments uint64
 	settings    coordinator.Settings
@@ -101,7 +102,7 @@ func (f *fleet) adopt(specs []coordinator.AgentSpec, settings coordinator.Settin
 		lastAssigned[v.ID] = v.LastAssigned
 	}
 	n := len(specs)
-	f.settings = settings
+	f.settings, f.maxCost = settings, 0
 	f.agents = make([]*agent, n)
 	f.views = make([]coordinator.AgentView, n)
 	f.byID = make(map[coordinator.AgentID]*agent, n)
@@ -122,13 +123,14 @@ func (f *fleet) adopt(specs []coordinator.AgentSpec, settings coordinator.Settin
 		}
 		a.spec, a.number, a.serial = spec, i, f.serial(spec.ID)
 		f.agents[i], f.byID[spec.ID], f.byQueue[spec.Queue] = a, a, a
-		f.views[i].LastAssigned = lastAssigned[spec.ID]
+		f.views[i].LastAssigned, f.views[i].Hash = lastAssigned[spec.ID], hash64(string(spec.ID), 0)
 		for _, c := range spec.Capabilities {
 			if f.offering[c] == nil {
 				f.offering[c] = newBitset(n)
 			}
 			f.offering[c].set(i)
 		}
+		f.maxCost = max(f.maxCost, spec.Cost)
 		f.refresh(a)
 	}
 	for id, a := range left { // order does not matter: it is a copy
@@ -267,7 +269,10 @@ func (f *fleet) refresh(a *agent) {
 	v.Max = a.maximum()
 	v.Free = a.free()
 	v.Rank = a.spec.Rank
+	v.ReportedLoad = a.report.Load
 	v.Capabilities = len(a.spec.Capabilities)
+	v.Cost = a.spec.Cost
+	v.Labels = a.spec.Labels
 	if f.eligibility(a) == coordinator.Eligible {
 		f.ready.set(a.number)
 	} else {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"reflect"
 	"slices"
 
 	"taskbus/coordinator"
@@ -22,13 +23,14 @@ func checkIndexes(t failer, e *Engine) {
 		again := coordinator.AgentView{
 			ID: a.spec.ID, Load: a.load(), InFlight: a.inFlight(), Max: a.maximum(), Free: a.free(),
 			Rank: a.spec.Rank, Capabilities: len(a.spec.Capabilities), LastAssigned: v.LastAssigned,
+			ReportedLoad: a.report.Load, Hash: hash64(string(a.spec.ID), 0), Cost: a.spec.Cost, Labels: a.spec.Labels,
 		}
 		switch {
 		case a.number != i || f.byID[a.spec.ID] != a:
 			t.Fatalf("%s: number %d at place %d", a.spec.ID, a.number, i)
 		case i > 0 && f.agents[i-1].spec.ID >= a.spec.ID:
 			t.Fatalf("agents are not sorted at %s", a.spec.ID)
-		case v != again:
+		case !reflect.DeepEqual(v, again):
 			t.Fatalf("%s: view %+v, recomputed %+v", a.spec.ID, v, again)
 		case f.ready.has(i) != (f.eligibility(a) == coordinator.Eligible):
 			t.Fatalf("%s: ready %v, but %s", a.spec.ID, f.ready.has(i), f.eligibility(a))

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/strategy"
 )
 
 // requirements is what a task asks of its agent, once its own wishes and its
@@ -14,7 +13,7 @@ import (
 type requirements struct {
 	required  []string
 	preferred bitset // nil: none
-	strategy  *strategy.Strategy
+	strategy  *coordinator.Strategy
 	class     *class
 }
 
@@ -35,8 +34,7 @@ func (e *Engine) resolve(t *openTask) (coordinator.Reason, string) {
 				"task type %q is not in task_routing and the task names no required_capabilities", task.Type)
 		}
 		needs = &requirements{required: route.Required, preferred: e.fleet.set(route.Preferred)}
-		s, _ := strategy.Lookup(orElse(route.Strategy, e.policy.Strategy))
-		needs.strategy = &s
+		needs.strategy, _ = e.policy.Find(orElse(route.Strategy, e.policy.Strategy))
 		needs.class = e.pending.class(&e.fleet, route.Required, nil)
 		if known { // an unknown type is any producer's invention: not worth remembering
 			needs.class.routed = true
@@ -45,12 +43,12 @@ func (e *Engine) resolve(t *openTask) (coordinator.Reason, string) {
 	}
 	t.needs = *needs
 	if task.Strategy != "" && task.Strategy != needs.strategy.Name {
-		s, known := strategy.Lookup(task.Strategy)
-		if !known || !slices.Contains(e.policy.Strategies, task.Strategy) {
+		s, enabled := e.policy.Find(task.Strategy)
+		if !enabled {
 			return coordinator.ReasonInvalidMessage, fmt.Sprintf("/strategy: %q is not one of the enabled strategies (%s)",
-				task.Strategy, strings.Join(e.policy.Strategies, ", "))
+				task.Strategy, strings.Join(e.policy.StrategyNames(), ", "))
 		}
-		t.needs.strategy = &s
+		t.needs.strategy = s
 	}
 	if len(task.Preferred) > 0 {
 		t.needs.preferred = e.fleet.set(task.Preferred)

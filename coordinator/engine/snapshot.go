@@ -36,7 +36,7 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 		reason := coordinator.ReasonNone
 		if i < maxExplained {
 			first := c.waiting.items[0]
-			reason, _ = e.reasonOf(e.fleet.explain(first, &first.needs), first)
+			reason, _ = e.reasonOf(e.explain(now, first), first)
 		}
 		s.PendingReasons[reason] += len(c.waiting.items)
 		for _, t := range c.waiting.items {
@@ -66,17 +66,26 @@ func (e *Engine) Delayed(id coordinator.TaskID) bool {
 }
 
 // Explain says how the task would be decided at this moment, without deciding
-// it: the counts of a refusal and, when anybody is eligible, the best of them.
-func (e *Engine) Explain(task *coordinator.Task) *coordinator.Decision {
+// it: every agent that might have it, best first, and every one that might not,
+// nearest first. A task that could never be served is told so by its reason.
+func (e *Engine) Explain(now time.Time, task *coordinator.Task) (*coordinator.Decision, coordinator.Reason, string) {
 	t := &openTask{task: task}
-	if reason, _ := e.resolve(t); reason != coordinator.ReasonNone {
-		return &coordinator.Decision{Fleet: len(e.fleet.agents)}
+	if number, known := e.memory.lookup(keyOf(task.ID)); known {
+		if open := e.tasks.of(e.memory.at(number)); open != nil {
+			t.tried, t.attempt = open.tried, open.attempt
+		}
 	}
-	d := e.fleet.explain(t, &t.needs)
+	if reason, text := e.resolve(t); reason != coordinator.ReasonNone {
+		return &coordinator.Decision{Fleet: len(e.fleet.agents)}, reason, text
+	}
+	d := e.explain(now, t)
+	e.detail(now, t, d)
 	if a, choice := e.choose(t); a != nil {
-		d.Agent, d.Preferred, d.Candidates = choice.Agent, choice.Preferred, choice.Candidates
+		d.Agent, d.Preferred, d.Explored = choice.Agent, choice.Preferred, choice.Explored
+		return d, coordinator.ReasonNone, ""
 	}
-	return d
+	reason, text := e.reasonOf(d, t)
+	return d, reason, text
 }
 
 // Dispatching counts the tasks that are published and not yet settled.

@@ -213,7 +213,7 @@ func (e *Engine) place(now time.Time, t *openTask) {
 		e.fail(now, t, coordinator.ReasonDeadlineExceeded, "the deadline has passed", nil)
 		return
 	case c.nobody:
-		d := e.fleet.explain(t, &t.needs)
+		d := e.explain(now, t)
 		reason, text := e.reasonOf(d, t)
 		if reason != coordinator.ReasonNoAgentsOnline { // else somebody may come who can
 			e.fail(now, t, reason, text, d)
@@ -229,8 +229,27 @@ func (e *Engine) place(now time.Time, t *openTask) {
 	e.wait(now, t)
 }
 
+// choose finds the agent for a task that has been resolved; nil when there is none.
 func (e *Engine) choose(t *openTask) (*agent, *coordinator.Decision) {
-	return e.fleet.choose(t.task, t.needs.strategy, t.needs.class.feasible, t.needs.preferred, e.policy.Settings.Seed)
+	q := e.question(t)
+	return e.fleet.choose(&q)
+}
+
+// question is what is asked of the fleet for a task that has been resolved.
+func (e *Engine) question(t *openTask) question {
+	n := &t.needs
+	q := question{
+		Case:     coordinator.Case{Task: t.task, Required: len(n.required), MaxCost: e.fleet.maxCost},
+		strategy: n.strategy, feasible: n.class.feasible, preferred: n.preferred, seed: e.policy.Settings.Seed,
+	}
+	if n.strategy.Learned {
+		q.standings = e.standings(t)
+		q.Reference = q.standings.reference()
+	}
+	if n.strategy.Prepare != nil {
+		n.strategy.Prepare(&q.Case)
+	}
+	return q
 }
 
 // wait makes the task pending until the assignment timeout, its own deadline, or
@@ -294,7 +313,7 @@ func (e *Engine) expired(now time.Time, t *openTask) {
 
 // failWaiting fails a task for the reason that kept it waiting.
 func (e *Engine) failWaiting(now time.Time, t *openTask) {
-	d := e.fleet.explain(t, &t.needs)
+	d := e.explain(now, t)
 	reason, text := e.reasonOf(d, t)
 	if t.late(now) {
 		reason = coordinator.ReasonDeadlineExceeded

@@ -8,7 +8,6 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
 	"taskbus/coordinator/httpapi"
-	"taskbus/coordinator/strategy"
 )
 
 var _ httpapi.Source = (*Service)(nil)
@@ -283,7 +282,10 @@ func (s *Service) Task(ctx context.Context, id string) (httpapi.Task, bool) {
 	if r.state == taskPending {
 		// Why it waits is a question of now; an error means that nobody can say.
 		delayed := false
-		_ = s.loop.query(ctx, func(_ time.Time, e *engine.Engine) { r.decision, delayed = e.Explain(r.task), e.Delayed(r.task.ID) })
+		_ = s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
+			r.decision, _, _ = e.Explain(now, r.task)
+			delayed = e.Delayed(r.task.ID)
+		})
 		if delayed {
 			r.failure.Text = "it came back and waits to be tried again: for its back-off, then for the retry budget (a tenth of the first dispatches plus 10 a second)"
 		}
@@ -327,13 +329,10 @@ func explanation(d *coordinator.Decision) *httpapi.Explanation {
 	x := &httpapi.Explanation{
 		Text: d.Text(), Strategy: d.Strategy, Preferred: d.Preferred, Fleet: d.Fleet, Eligible: d.Eligible,
 	}
-	s, _ := strategy.Lookup(d.Strategy)
 	for _, c := range d.Candidates {
 		v := httpapi.Candidate{Agent: string(c.Agent), Load: c.Load, Free: c.Free}
-		for i, name := range s.Terms {
-			if name != "" {
-				v.Terms = append(v.Terms, httpapi.Term{Name: name, Value: c.Key[i]})
-			}
+		for i, name := range d.Terms {
+			v.Terms = append(v.Terms, httpapi.Term{Name: name, Value: c.Terms[i]})
 		}
 		x.Candidates = append(x.Candidates, v)
 	}

@@ -9,11 +9,11 @@ const CapabilityMatchName = "capability_match"
 // and among equals the one with most capabilities (key = load, −capabilities).
 // The second term gives work to the generalist first; the other strategies do
 // not use it for that reason.
-var capabilityMatch = Strategy{
+var capabilityMatch = coordinator.Strategy{
 	Name:  CapabilityMatchName,
-	Terms: [2]string{"load", "-capabilities"},
+	Terms: []string{"load", "-capabilities"},
 	About: "the least loaded capable agent, among equals the one with most capabilities",
-	Key: func(_ *coordinator.Task, a *coordinator.AgentView) coordinator.Key {
+	Key: func(_ *coordinator.Case, a *coordinator.AgentView, _ *coordinator.Standing) coordinator.Key {
 		return coordinator.Key{a.Load, -float64(a.Capabilities)}
 	},
 }

@@ -8,11 +8,11 @@ const LeastLoadedName = "least_loaded"
 // leastLoaded looks at the load alone. The load counts the coordinator's own
 // dispatches at once; on heartbeats alone all tasks would herd onto one agent
 // until its next report.
-var leastLoaded = Strategy{
+var leastLoaded = coordinator.Strategy{
 	Name:  LeastLoadedName,
-	Terms: [2]string{"load", ""},
+	Terms: []string{"load"},
 	About: "the least loaded agent",
-	Key: func(_ *coordinator.Task, a *coordinator.AgentView) coordinator.Key {
+	Key: func(_ *coordinator.Case, a *coordinator.AgentView, _ *coordinator.Standing) coordinator.Key {
 		return coordinator.Key{a.Load, 0}
 	},
 }

@@ -8,12 +8,12 @@ const PriorityBasedName = "priority_based"
 // priorityBased keeps the best-ranked agents for urgent work: a task of priority
 // high or critical goes to the lowest rank (then the lowest load), any other to
 // the lowest load.
-var priorityBased = Strategy{
+var priorityBased = coordinator.Strategy{
 	Name:  PriorityBasedName,
-	Terms: [2]string{"rank (high and critical tasks), else load", "load (high and critical tasks)"},
+	Terms: []string{"rank (high and critical tasks), else load", "load (high and critical tasks)"},
 	About: "high and critical tasks to the best-ranked agent, all others to the least loaded",
-	Key: func(t *coordinator.Task, a *coordinator.AgentView) coordinator.Key {
-		if t.Priority >= coordinator.PriorityHigh {
+	Key: func(c *coordinator.Case, a *coordinator.AgentView, _ *coordinator.Standing) coordinator.Key {
+		if c.Task.Priority >= coordinator.PriorityHigh {
 			return coordinator.Key{float64(a.Rank), a.Load}
 		}
 		return coordinator.Key{a.Load, 0}

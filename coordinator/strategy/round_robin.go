@@ -8,11 +8,11 @@ const RoundRobinName = "round_robin"
 // roundRobin takes the eligible agent that was given work least recently. On a
 // constant fleet that is COORDINATOR's index walking over the list; unlike an
 // index it skips nobody and repeats nobody when agents come and go.
-var roundRobin = Strategy{
+var roundRobin = coordinator.Strategy{
 	Name:  RoundRobinName,
-	Terms: [2]string{"last assigned", ""},
+	Terms: []string{"last assigned"},
 	About: "the agent that was given work least recently",
-	Key: func(_ *coordinator.Task, a *coordinator.AgentView) coordinator.Key {
+	Key: func(_ *coordinator.Case, a *coordinator.AgentView, _ *coordinator.Standing) coordinator.Key {
 		return coordinator.Key{float64(a.LastAssigned), 0}
 	},
 }

@@ -32,11 +32,11 @@ func TestKeys(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s, ok := Lookup(tt.strategy)
-			if !ok {
-				t.Fatalf("%s is not registered", tt.strategy)
+			s, err := Build(tt.strategy, Defaults())
+			if err != nil {
+				t.Fatal(err)
 			}
-			if got := s.Key(&coordinator.Task{Priority: tt.priority}, agent); got != tt.want {
+			if got := s.Key(&coordinator.Case{Task: &coordinator.Task{Priority: tt.priority}}, agent, nil); got != tt.want {
 				t.Errorf("key %v, want %v", got, tt.want)
 			}
 		})
@@ -52,17 +52,17 @@ func TestRegistry(t *testing.T) {
 		t.Errorf("names %v, want COORDINATOR's four %v", names, want)
 	}
 	for _, name := range names {
-		s, ok := Lookup(name)
-		if !ok || s.Name != name || s.Key == nil || s.About == "" || s.Terms[0] == "" {
-			t.Errorf("%s: found %v, incomplete: %+v", name, ok, s.Terms)
+		s, err := Build(name, Defaults())
+		if err != nil || s.Name != name || s.Key == nil || s.About == "" || len(s.Terms) == 0 {
+			t.Errorf("%s: %v, incomplete: %+v", name, err, s.Terms)
 		}
 	}
 	for _, name := range []string{"", "a", "first_fit", "zzz"} {
-		if _, ok := Lookup(name); ok {
+		if _, err := Build(name, Defaults()); err == nil || Known(name) {
 			t.Errorf("%q is found", name)
 		}
 	}
-	if _, ok := Lookup(Default); !ok || Default != "capability_match" {
+	if !Known(Default) || Default != "capability_match" {
 		t.Errorf("the default is %q, COORDINATOR's is capability_match", Default)
 	}
 }
