@@ -128,3 +128,29 @@ type AgentView struct {
 	// 0 when it has had none.
 	LastAssigned uint64
 }
+
+// Health is BALANCING's word for how much work is pending at an agent.
+type Health uint8
+
+// The states of Health, by the time the pending items will take.
+const (
+	Healthy          Health = iota // less than 30 s
+	BusyHealth                     // less than 60 s
+	OverloadedHealth               // 60 s or more
+)
+
+// String is BALANCING's word.
+func (h Health) String() string { return [...]string{"HEALTHY", "BUSY", "OVERLOADED"}[h] }
+
+// HealthOf judges a drain time. BALANCING's text and code differ on the bounds
+// themselves; these are those of its data model.
+func HealthOf(drain time.Duration) Health {
+	switch {
+	case drain < 30*time.Second:
+		return Healthy
+	case drain < 60*time.Second:
+		return BusyHealth
+	default:
+		return OverloadedHealth
+	}
+}

