@@ -80,7 +80,9 @@ type CapacitySnapshot struct {
 // CapabilitySnapshot is demand and supply of one capability.
 type CapabilitySnapshot struct {
 	Name string
-	// Agents that offer it; Online, and Usable: online, steady, not ejected from it.
+	// Agents that offer it; Online, and Usable: online, steady, not cordoned, not
+	// ejected from it. Usable is the bus factor: so many may be lost until nobody is
+	// left who does it; at 1 everything hangs on one agent.
 	Agents, Online, Usable int
 	// Slots and Free slots of the usable ones.
 	Slots, Free int
@@ -88,9 +90,6 @@ type CapabilitySnapshot struct {
 	// average that forgets half in five minutes.
 	Waiting int
 	Demand  float64
-	// BusFactor is how many usable agents may be lost until nobody is left who
-	// offers it: the same as Usable; 1 means that everything hangs on one agent.
-	BusFactor int
 }
 
 // QueueWatch names an agent's queue that wants a look (see QueueSeen).
