@@ -94,10 +94,18 @@ type AgentReport struct {
 // AgentView is what a strategy may know of an agent when it ranks it. The engine
 // keeps it current; a strategy must not keep a reference to it.
 type AgentView struct {
-	ID AgentID
+	// What every decision reads comes first: it is looked at for each agent.
+
 	// Load is max(reported load, InFlight/Max), 0 to 1: it counts the
 	// coordinator's own dispatches at once, not at the next heartbeat.
 	Load float64
+	// LastAssigned is the sequence number of the latest dispatch to this agent,
+	// 0 when it has had none.
+	LastAssigned uint64
+	// Flexibility is how much the agent's capabilities are in demand: the sum over
+	// them of demand/supply, at least 0. Among equals the least flexible should go
+	// first, so that who can do rare work stays free for it.
+	Flexibility float64
 	// InFlight is what the agent reported as running plus every dispatch that no
 	// report has covered yet.
 	InFlight int
@@ -107,26 +115,21 @@ type AgentView struct {
 	Free int
 	// Rank as in [AgentSpec].
 	Rank int
-	// ReportedLoad is the load of its latest report alone.
-	ReportedLoad float64
 	// Capabilities is how many capabilities the agent offers.
 	Capabilities int
-	// Flexibility is how much the agent's capabilities are in demand: the sum over
-	// them of demand/supply, at least 0. Among equals the least flexible should go
-	// first, so that who can do rare work stays free for it.
-	Flexibility float64
+
+	ID AgentID
+	// Hash of its id, for choices that repeat.
+	Hash uint64
+	// ReportedLoad is the load of its latest report alone.
+	ReportedLoad float64
 	// Cost of one of its tasks; 0 when not known.
 	Cost float64
 	// Capacity is how many tasks a second it can do, reported or measured.
 	Capacity float64
 	// Pending is how many tasks it has not finished, by its own word or ours.
 	Pending int
-	// Hash of its id, for choices that repeat.
-	Hash   uint64
-	Labels map[string]string
-	// LastAssigned is the sequence number of the latest dispatch to this agent,
-	// 0 when it has had none.
-	LastAssigned uint64
+	Labels  map[string]string
 }
 
 // Health is BALANCING's word for how much work is pending at an agent.

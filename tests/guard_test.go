@@ -28,6 +28,7 @@ const (
 	modAmqp091    = "github.com/rabbitmq/amqp091-go"
 	modFsnotify   = "github.com/fsnotify/fsnotify"
 	modGoleak     = "go.uber.org/goleak"
+	modGonum      = "gonum.org/v1/gonum"
 	modJsonschema = "github.com/santhosh-tekuri/jsonschema/v5"
 	modPrometheus = "github.com/prometheus/client_golang/prometheus"
 	modXsync      = "golang.org/x/sync"
@@ -63,9 +64,11 @@ type rule struct {
 var table = map[string]rule{
 	"coordinator":             {std: stdPure},
 	"coordinator/strategy":    {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/learning":    {std: stdPure, may: []string{"coordinator", modGonum + "/mathext"}},
+	"coordinator/breaker":     {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/auction":     {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/fairshare":   {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/engine":      {std: stdPure, may: []string{"coordinator", "coordinator/strategy", "coordinator/auction", "coordinator/fairshare"}},
+	"coordinator/engine":      {std: stdPure, may: []string{"coordinator", "coordinator/strategy", "coordinator/learning", "coordinator/breaker", "coordinator/auction", "coordinator/fairshare"}},
 	"messages":                {may: []string{"schemas", "coordinator"}},
 	"schemas":                 {may: []string{modJsonschema}},
 	"config":                  {may: []string{modYaml, modFsnotify, "coordinator", "coordinator/strategy"}},
@@ -89,7 +92,7 @@ var table = map[string]rule{
 }
 
 // clockless packages may use the time package for its types only.
-var clockless = []string{"coordinator", "coordinator/strategy", "coordinator/auction", "coordinator/fairshare", "coordinator/engine"}
+var clockless = []string{"coordinator", "coordinator/strategy", "coordinator/learning", "coordinator/breaker", "coordinator/auction", "coordinator/fairshare", "coordinator/engine"}
 
 var clockFuncs = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
 

@@ -29,3 +29,12 @@ func (b bitset) common(o bitset) int {
 	}
 	return n
 }
+
+// each calls f for every member, in order.
+func (b bitset) each(f func(i int)) {
+	for w, word := range b {
+		for ; word != 0; word &= word - 1 {
+			f(w<<6 + bits.TrailingZeros64(word))
+		}
+	}
+}

@@ -15,11 +15,16 @@ const (
 	sampleSize = 256
 )
 
-// decisionWithRoom is a decision and the room for its candidates in one
-// allocation.
+// decisionWithRoom is a decision and the room for its candidates.
 type decisionWithRoom struct {
 	coordinator.Decision
 	room [coordinator.MaxCandidates]coordinator.Candidate
+}
+
+// keep copies a decision, so that it outlives the next.
+func (d *decisionWithRoom) keep(from *coordinator.Decision) {
+	d.Decision = *from
+	d.Candidates = d.room[:copy(d.room[:], from.Candidates)]
 }
 
 // ranking is the best agents seen so far, by number, best first.
@@ -30,9 +35,12 @@ type ranking struct {
 }
 
 // question is a task for which an agent is sought: what is asked of the agents,
-// and how they are compared.
+// how they are compared, and what came of it. The engine has one, used again for
+// every decision, because whatever a strategy is handed would be allocated anew.
 type question struct {
 	coordinator.Case
+	standing  coordinator.Standing // of the agent looked at
+	decision  decisionWithRoom
 	strategy  *coordinator.Strategy
 	feasible  bitset
 	preferred bitset // nil: none
@@ -41,13 +49,15 @@ type question struct {
 }
 
 // choose picks the best ready agent for the task, preferred agents first. It
-// returns nil when none is ready, or the strategy gives none of them a score.
+// returns nil when none is ready, or the strategy gives none of them a score. The
+// decision is the question's: whoever wants to have it must copy it.
 func (f *fleet) choose(q *question) (*agent, *coordinator.Decision) {
 	eligible := q.feasible.common(f.ready)
 	if eligible == 0 {
 		return nil, nil
 	}
-	d := &decisionWithRoom{}
+	d := &q.decision
+	*d = decisionWithRoom{}
 	if q.preferred != nil {
 		narrowed := make(bitset, len(q.feasible))
 		for i := range narrowed {
@@ -72,7 +82,7 @@ func (f *fleet) choose(q *question) (*agent, *coordinator.Decision) {
 func (f *fleet) decide(d *decisionWithRoom, q *question, best *ranking, eligible int) (*agent, *coordinator.Decision) {
 	s := q.strategy
 	d.Strategy, d.Terms, d.Scored = s.Name, s.Terms, s.Scored
-	d.Fleet, d.Eligible, d.Explored = len(f.agents), eligible, q.standings.draws()
+	d.Fleet, d.Eligible, d.Explored = len(f.agents), eligible, q.standings.explores
 	for n, i := range best.agent[:best.kept] {
 		f.candidate(&d.room[n], q, i, best.key[n])
 	}
@@ -90,18 +100,20 @@ func (f *fleet) candidate(c *coordinator.Candidate, q *question, i int, k coordi
 		c.Terms[0], c.Terms[1] = k[0], k[1]
 		return
 	}
-	standing := q.standings.of(i, v.Hash)
-	q.strategy.Explain(&q.Case, v, &standing, &c.Terms)
+	q.standing = coordinator.Standing{}
+	if q.strategy.Learned {
+		q.standing = q.standings.of(i, v.Hash)
+	}
+	q.strategy.Explain(&q.Case, v, &q.standing, &c.Terms)
 }
 
 // key is what the strategy makes of agent i.
 func (f *fleet) key(q *question, i int) coordinator.Key {
 	v := &f.views[i]
-	var standing coordinator.Standing
 	if q.strategy.Learned {
-		standing = q.standings.of(i, v.Hash)
+		q.standing = q.standings.of(i, v.Hash)
 	}
-	return q.strategy.Key(&q.Case, v, &standing)
+	return q.strategy.Key(&q.Case, v, &q.standing)
 }
 
 // rank finds the best of those among that are ready, of whom there are eligible.
@@ -171,6 +183,11 @@ func hash64(text string, seed uint64) uint64 {
 	for i := 0; i < len(text); i++ {
 		h = (h ^ uint64(text[i])) * 1099511628211
 	}
+	return mix(h)
+}
+
+// mix is the finishing step of SplitMix64.
+func mix(h uint64) uint64 {
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
 	h = (h ^ h>>27) * 0x94d049bb133111eb
 	return h ^ h>>31

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/learning"
 )
 
 // Engine is the state machine. It belongs to one goroutine; the zero value is
@@ -34,6 +35,10 @@ type Engine struct {
 	orders      map[coordinator.AgentID]coordinator.Order // operators' orders that stand
 	takeBacks   int                                       // agents' queues that the shell consumes
 	watchFrom   int                                       // where the next look at the queues begins
+	demand      demand
+	asking      question
+	learner     *learning.Learner
+	believes    learning.Settings
 	joining     joining
 	inDoubt     inDoubt
 	// adoptUntil and adoptFor: until then, results that are not older than this may
@@ -56,6 +61,7 @@ func New() *Engine {
 		tasks:     newOpenTasks(),
 		orders:    make(map[coordinator.AgentID]coordinator.Order),
 		joining:   newJoining(),
+		demand:    newDemand(),
 		strangers: make(map[stranger]bool),
 		inDoubt:   newInDoubt(),
 	}
@@ -129,6 +135,9 @@ func (e *Engine) runDue(now time.Time) {
 			e.retryAffordable(now)
 		case dutyRecheck:
 			e.askForQueue(now, t.agent)
+		case dutyRamp:
+			e.ramp(now, t.agent)
+			e.wake(now, t.agent)
 		case dutySteady:
 			e.becameSteady(now, t.agent)
 		case dutyForget:
@@ -152,7 +161,9 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 	}
 	e.policy = p
 	e.routes = make(map[string]*requirements, len(p.Routes))
+	e.believe(p.Settings.Learning)
 	e.fleet.adopt(e.joining.fleet(p), p.Settings, &e.timers)
+	e.renumbered()
 	for _, id := range slices.Sorted(maps.Keys(e.fleet.left)) {
 		e.left(e.fleet.left[id])
 	}
@@ -163,6 +174,7 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 		e.obey(a)
 		e.fleet.refresh(a)
 		e.watch(now, a) // the threshold may be another
+		e.ramp(now, a)
 	}
 	e.pending.classes, e.pending.active = make(map[string]*class), nil
 	for _, t := range waiting {
@@ -208,8 +220,9 @@ func (e *Engine) sessionOpened(now time.Time) {
 		longest = max(longest, a.spec.HealthCheckInterval)
 	}
 	e.graceEnd = now.Add(longest)
-	e.unheardFrom = now.Add(max(longest, e.policy.Settings.StaleAfter))
+	e.unheardFrom = now.Add(longest)
 	for _, a := range e.fleet.agents {
+		e.unheardFrom = later(e.unheardFrom, now.Add(e.staleAfter(a)))
 		a.seenConsumer, a.missedAt, a.lookedAt = false, time.Time{}, time.Time{}
 		e.watch(now, a) // while there was no session nobody could be heard
 		if a.queueMissing {

@@ -37,7 +37,7 @@ func (e *Engine) judge(t *openTask, missing map[string]int, tell func(*agent, co
 	q := e.question(t)
 	for i, a := range e.fleet.agents {
 		why := e.fleet.ineligibility(a, t, missing)
-		if why == coordinator.Eligible && e.fleet.key(&q, i).Unscored() {
+		if why == coordinator.Eligible && e.fleet.key(q, i).Unscored() {
 			why = coordinator.Unscored
 		}
 		tell(a, why)
@@ -58,7 +58,7 @@ func (e *Engine) detail(now time.Time, t *openTask, d *coordinator.Decision) {
 	})
 	keys := make(map[int]coordinator.Key, len(eligible))
 	for _, i := range eligible {
-		keys[i] = e.fleet.key(&q, i)
+		keys[i] = e.fleet.key(q, i)
 	}
 	slices.SortFunc(eligible, func(i, j int) int {
 		if e.fleet.better(i, keys[i], j, keys[j]) {
@@ -69,7 +69,7 @@ func (e *Engine) detail(now time.Time, t *openTask, d *coordinator.Decision) {
 	eligible = eligible[:min(len(eligible), coordinator.MaxExplained)]
 	d.Candidates = make([]coordinator.Candidate, len(eligible))
 	for n, i := range eligible {
-		e.fleet.candidate(&d.Candidates[n], &q, i, keys[i])
+		e.fleet.candidate(&d.Candidates[n], q, i, keys[i])
 	}
 	slices.SortStableFunc(d.Refusals, func(a, b coordinator.Refusal) int {
 		switch {

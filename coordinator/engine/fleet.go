@@ -24,6 +24,7 @@ type agent struct {
 	tracked bool
 
 	account
+	throughput
 	assigned uint64 // confirmed dispatches
 
 	queueMissing bool
@@ -32,7 +33,7 @@ type agent struct {
 	otherQueue   string    // what it last announced in its place
 
 	presence
-	stale, recheck, cool, steady, forget timer
+	stale, recheck, cool, steady, forget, ramping timer
 }
 
 // fleet is all agents of the policy, with the indexes that make a choice cheap.
@@ -50,6 +51,7 @@ type fleet struct {
 	// offering holds, for each capability, the agents that have it.
 	offering map[string]bitset
 	maxCost  float64 // the largest of any view
+	was      []int   // was[i] is the number that agent i had before the latest change; -1: it is new
 	// assignments numbers the dispatches, for "least recently assigned".
 	assignments uint64
 	settings    coordinator.Settings
@@ -82,6 +84,14 @@ func (f *fleet) named(serial uint32) coordinator.AgentID {
 	return f.ids[serial]
 }
 
+// number is the agent's place in the fleet.
+func (f *fleet) number(id coordinator.AgentID) (int, bool) {
+	if a := f.byID[id]; a != nil {
+		return a.number, true
+	}
+	return -1, false
+}
+
 // known is the agent of that id, also one that the policy no longer lists; nil when
 // nothing is known of it.
 func (f *fleet) known(id coordinator.AgentID) *agent {
@@ -103,7 +113,7 @@ func (f *fleet) adopt(specs []coordinator.AgentSpec, settings coordinator.Settin
 	}
 	n := len(specs)
 	f.settings, f.maxCost = settings, 0
-	f.agents = make([]*agent, n)
+	f.agents, f.was = make([]*agent, n), make([]int, n)
 	f.views = make([]coordinator.AgentView, n)
 	f.byID = make(map[coordinator.AgentID]*agent, n)
 	f.byQueue = make(map[string]*agent, n)
@@ -113,9 +123,13 @@ func (f *fleet) adopt(specs []coordinator.AgentSpec, settings coordinator.Settin
 	specs = slices.SortedFunc(slices.Values(specs), func(a, b coordinator.AgentSpec) int { return cmp.Compare(a.ID, b.ID) })
 	for i, spec := range specs {
 		a := old[spec.ID]
-		if a == nil {
+		f.was[i] = -1
+		if a != nil {
+			f.was[i] = a.number
+		} else {
 			a = rejoin(left[spec.ID])
-		} else if a.spec.Queue != spec.Queue {
+		}
+		if f.was[i] >= 0 && a.spec.Queue != spec.Queue {
 			a.queueMissing, a.queueFull, a.askedAt = false, false, time.Time{} // said of another queue
 			a.hadConsumer, a.seenConsumer, a.missedAt = false, false, time.Time{}
 			t.cancel(&a.recheck)
@@ -141,7 +155,7 @@ func (f *fleet) adopt(specs []coordinator.AgentSpec, settings coordinator.Settin
 	for id, a := range old { // order does not matter: cancelling commutes
 		if f.byID[id] == nil {
 			a.number = -1
-			for _, timer := range []*timer{&a.stale, &a.recheck, &a.cool, &a.steady, &a.forget} {
+			for _, timer := range []*timer{&a.stale, &a.recheck, &a.cool, &a.steady, &a.forget, &a.ramping} {
 				t.cancel(timer)
 			}
 			f.left[id] = a
@@ -162,6 +176,7 @@ func rejoin(before *agent) *agent {
 	a.cool = newTimer(dutyCool, nil, a)
 	a.steady = newTimer(dutySteady, nil, a)
 	a.forget = newTimer(dutyForget, nil, a)
+	a.ramping = newTimer(dutyRamp, nil, a)
 	return a
 }
 
@@ -201,11 +216,20 @@ func (a *agent) maximum() int {
 	return a.spec.MaxConcurrent
 }
 
+// room is how many tasks the agent may have at the moment: fewer than its maximum
+// while it is new.
+func (a *agent) room() int {
+	if a.slots > 0 {
+		return min(a.slots, a.maximum())
+	}
+	return a.maximum()
+}
+
 // free is how many more tasks the agent can take: bounded by the configured
 // maximum and by what it said was available, less the dispatches since, plus
 // what it has told the end of since.
 func (a *agent) free() int {
-	return max(0, min(a.maximum()-a.inFlight(), a.report.Available+min(a.credit, a.report.Active)-a.uncovered))
+	return max(0, min(a.room()-a.inFlight(), a.report.Available+min(a.credit, a.report.Active)-a.uncovered))
 }
 
 // reportedLoad is the load that the agent reported, less the part of the tasks
@@ -241,12 +265,16 @@ func (f *fleet) eligibility(a *agent) coordinator.Ineligibility {
 		return coordinator.Cordoned
 	case a.unsteady:
 		return coordinator.Unsteady
+	case a.suspect:
+		return coordinator.Suspect
 	case a.report.Status == coordinator.StatusBusy && !f.settings.BusyIsEligible:
 		return coordinator.NotReady
 	case a.free() == 0:
 		return coordinator.Full
 	case a.reportedLoad() >= f.settings.MaxLoad:
 		return coordinator.Overloaded
+	case f.settings.RefuseBacklogged && a.backlogged():
+		return coordinator.Backlogged
 	case a.queueMissing:
 		return coordinator.QueueMissing
 	case a.queueFull:
@@ -271,6 +299,7 @@ func (f *fleet) refresh(a *agent) {
 	v.Rank = a.spec.Rank
 	v.ReportedLoad = a.report.Load
 	v.Capabilities = len(a.spec.Capabilities)
+	v.Capacity, v.Pending = a.itemsPerSecond(), a.items()
 	v.Cost = a.spec.Cost
 	v.Labels = a.spec.Labels
 	if f.eligibility(a) == coordinator.Eligible {

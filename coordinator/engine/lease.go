@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/learning"
 )
 
 // lease is the part of an open task that begins with its dispatch: which agent
@@ -117,6 +118,8 @@ func (e *Engine) leaseExpired(now time.Time, t *openTask) {
 	}})
 	if !t.returning && !t.withdrawn {
 		e.withdraw(t, reason.String(), 0)
+		e.learnt(now, a, t, learning.Outcome{Attribution: learning.TimedOut})
+		e.blame(now, a, t)
 	}
 	e.close(t, fate)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/learning"
 )
 
 // requirements is what a task asks of its agent, once its own wishes and its
@@ -15,6 +16,7 @@ type requirements struct {
 	preferred bitset // nil: none
 	strategy  *coordinator.Strategy
 	class     *class
+	kind      *learning.Type // what is known of the agents with tasks of this type
 }
 
 // resolve puts together what the task asks of its agent. It answers with the
@@ -35,6 +37,7 @@ func (e *Engine) resolve(t *openTask) (coordinator.Reason, string) {
 		}
 		needs = &requirements{required: route.Required, preferred: e.fleet.set(route.Preferred)}
 		needs.strategy, _ = e.policy.Find(orElse(route.Strategy, e.policy.Strategy))
+		needs.kind = e.kind(task.Type)
 		needs.class = e.pending.class(&e.fleet, route.Required, nil)
 		if known { // an unknown type is any producer's invention: not worth remembering
 			needs.class.routed = true

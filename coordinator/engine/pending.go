@@ -11,11 +11,15 @@ import (
 // for the whole class, so waking costs by classes, not by tasks.
 type class struct {
 	key      string
+	required []string
 	feasible bitset
+	// usable are those of feasible that are not ejected from a required capability.
+	usable   bitset
 	nobody   bool // feasible is empty: no agent of this fleet
 	routed   bool // of a task type's route: kept for the policy's life
 	waiting  heap[*openTask]
 	active   int // place in pending.active, -1 when nobody waits
+	asked    int // tasks that came since demand was last handed over
 }
 
 // pending is every task that waits for a slot.
@@ -51,8 +55,9 @@ func (p *pending) class(f *fleet, required []string, barred []coordinator.AgentI
 			}
 		}
 	}
-	c := &class{key: key, feasible: f.capable(required, barred), active: -1}
+	c := &class{key: key, required: required, feasible: f.capable(required, barred), active: -1}
 	c.nobody = c.feasible.empty()
+	c.usable = f.usable(c.feasible, required)
 	c.waiting = heap[*openTask]{
 		before: func(a, b *openTask) bool {
 			if a.rank != b.rank {

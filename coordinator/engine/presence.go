@@ -25,6 +25,12 @@ type presence struct {
 	unsteady  bool
 	leftAt    time.Time // when it last left; zero: never
 	leftCount int       // how often it has, with less than flapMemory between two times
+	// suspect: silent for a while, not for so long that it is stale.
+	suspect bool
+	// since is when it came; slots how many tasks it may have for being new, 0: as
+	// many as it has room for.
+	since time.Time
+	slots int
 	// told is the state that the world has been told.
 	told coordinator.AgentState
 	// lookedAt is when the shell was last asked to look at its queue.
@@ -70,8 +76,12 @@ func (e *Engine) enter(now time.Time, a *agent, s coordinator.AgentState) {
 	if a.state == s {
 		return
 	}
-	wasOnline := a.state == coordinator.AgentOnline
-	a.state = s
+	wasOnline, isNew := a.state == coordinator.AgentOnline, a.state != coordinator.AgentNeverSeen || !now.Before(e.graceEnd)
+	a.state, a.suspect = s, false
+	if s == coordinator.AgentOnline && isNew { // else it is we who are new
+		a.since = now
+		e.ramp(now, a)
+	}
 	if wasOnline {
 		e.timers.cancel(&a.stale)
 		e.departed(now, a)

@@ -47,6 +47,7 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 	t.refused = (ev.Cause == coordinator.ReturnRejected || ev.Cause == coordinator.ReturnDeliveryLimit) &&
 		(from == nil || from.leftAlone())
 	t.history(&ev, before, flags, from != nil && from.heldByUs)
+	e.cameBack(now, from, t, before, &ev)
 	switch {
 	case cancelled, flags&withdrawn != 0:
 		t.cancelReason = reason
@@ -191,6 +192,7 @@ func (e *Engine) awaitGone(t *openTask, ev *coordinator.TaskReturned) {
 
 // failPoisoned parks a task that has failed on too many agents.
 func (e *Engine) failPoisoned(now time.Time, t *openTask) {
+	e.forgive(now, t)
 	e.fail(now, t, coordinator.ReasonPoisoned, fmt.Sprintf(
 		"it failed on %d different agents (%s); the original is parked in task.dead", len(t.failed), joinIDs(t.failed)), nil)
 }

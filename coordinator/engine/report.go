@@ -40,6 +40,10 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 		e.announced(now, ev)
 		return
 	}
+	if r.Relayed && !a.heard.IsZero() && !a.report.Relayed {
+		e.relayed(now, a, &r)
+		return
+	}
 	if !a.heard.IsZero() {
 		age := r.Timestamp.Compare(a.report.Timestamp)
 		if !ev.Live && age <= 0 {
@@ -57,6 +61,7 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 		a.clock.observe(now, r.Timestamp)
 	}
 	a.report, a.heard = r, now
+	a.heardOf(now, &r)
 	if r.ActiveTasks == nil && a.listed != nil {
 		a.tracked = false // another program speaks for it now, one that may send no results
 	}
@@ -69,6 +74,7 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 		made = a.clock.ours(r.Timestamp)
 	}
 	e.audit(now, a, made)
+	a.measure(now)
 
 	switch {
 	case r.Status == coordinator.StatusOffline:
@@ -79,6 +85,20 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 	}
 	e.announcedAnew(now, a, ev)
 	e.compareQueue(a)
+	e.watch(now, a)
+	e.fleet.refresh(a)
+	e.wake(now, a)
+}
+
+// relayed applies what an agent that reports for itself has told a coordinator over
+// HTTP: its capacity, and that it is alive.
+func (e *Engine) relayed(now time.Time, a *agent, r *coordinator.AgentReport) {
+	a.heardOf(now, r)
+	a.heard = now
+	a.measure(now)
+	if a.state == coordinator.AgentStale {
+		e.enter(now, a, coordinator.AgentOnline)
+	}
 	e.watch(now, a)
 	e.fleet.refresh(a)
 	e.wake(now, a)
@@ -112,29 +132,72 @@ func (a *agent) list(ids []coordinator.TaskID) {
 	}
 }
 
-// watch sees to it that silence makes the agent stale: StaleAfter after its last
-// report, but not within the grace of a session that has just opened. Only who is
-// online can become stale. A timer that is set already is left as it is: when it is
-// due the question is asked again, and that costs less than a timer moved with
-// every heartbeat.
+// watch sees to it that silence makes the agent suspect, then stale, but not within
+// the grace of a session that has just opened. Only who is online can become
+// either. A timer that is set already is left as it is: when it is due the question
+// is asked again, and that costs less than a timer moved with every heartbeat.
 func (e *Engine) watch(now time.Time, a *agent) {
 	if a.state != coordinator.AgentOnline {
 		return
 	}
-	switch at := e.silentAt(a); {
-	case !at.After(now):
+	next := e.silentAt(a)
+	if !next.After(now) {
 		e.enter(now, a, coordinator.AgentStale)
-	case a.stale.index < 0, at.Before(a.stale.at):
-		e.timers.schedule(&a.stale, at)
+		return
+	}
+	if n := e.policy.Settings.SuspectIntervals; n > 0 {
+		at := e.spared(a.heard.Add(time.Duration(n) * a.spec.HealthCheckInterval))
+		if at.After(now) {
+			next = earlier(next, at)
+		}
+		e.suspect(a, !at.After(now))
+	} else {
+		e.suspect(a, false)
+	}
+	if a.stale.index < 0 || next.Before(a.stale.at) {
+		e.timers.schedule(&a.stale, next)
 	}
 }
 
-// silentAt is when the agent will have been silent for too long.
-func (e *Engine) silentAt(a *agent) time.Time {
-	if at := a.heard.Add(e.policy.Settings.StaleAfter); at.After(e.graceEnd) {
-		return at
+// suspect notes whether the agent has been silent for a while.
+func (e *Engine) suspect(a *agent, silent bool) {
+	if a.suspect != silent {
+		a.suspect = silent
+		e.fleet.refresh(a)
 	}
-	return e.graceEnd
+}
+
+// staleAfter is how long the agent may be silent.
+func (e *Engine) staleAfter(a *agent) time.Duration {
+	if n := e.policy.Settings.DeadIntervals; n > 0 {
+		return time.Duration(n) * a.spec.HealthCheckInterval
+	}
+	return e.policy.Settings.StaleAfter
+}
+
+// silentAt is when the agent will have been silent for too long.
+func (e *Engine) silentAt(a *agent) time.Time { return e.spared(a.heard.Add(e.staleAfter(a))) }
+
+// spared moves a moment out of the grace of a session that has just opened.
+func (e *Engine) spared(at time.Time) time.Time {
+	if at.Before(e.graceEnd) {
+		return e.graceEnd
+	}
+	return at
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // maxStrangers bounds the memory of refused senders; beyond it the first

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/learning"
 )
 
 // attemptOf reads the attempt out of a dispatch id of the task; 0 when there is
@@ -68,6 +69,7 @@ func (e *Engine) resultOfLease(now time.Time, ev coordinator.ResultReported, t *
 		e.discharge(t)
 	}
 	e.track(a)
+	e.told(now, a, t, r)
 	if r.Outcome == coordinator.OutcomeRejected {
 		t.returning, t.attempted = true, r.Attempted
 		if t.state == stateLeased {
@@ -101,6 +103,9 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 		t.gaveBack = ""
 		if r.Attempted {
 			t.failed = with(t.failed, r.Agent)
+			if a := e.fleet.known(r.Agent); a != nil {
+				e.learnt(now, a, t, learning.Outcome{Attribution: learning.AgentFault}) // its return has been put down to it already
+			}
 		}
 		e.emit(coordinator.GivenBack{Result: *r, Attempt: t.attempt - 1})
 		e.poisonedInTime(now, t)
@@ -112,6 +117,9 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 	attempt := attemptOf(r)
 	if attempt == 0 {
 		attempt = t.attempt - 1
+	}
+	if a := e.fleet.known(r.Agent); a != nil {
+		e.learnt(now, a, t, succeeded(r, r.Duration))
 	}
 	e.emit(&coordinator.Completed{Result: *r, Task: t.task, Attempt: attempt, Late: true, At: now})
 	switch t.state {

@@ -14,16 +14,25 @@ func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.D
 	if t.timeout <= 0 {
 		t.timeout = a.spec.Timeout
 	}
+	if len(a.open) == 0 {
+		a.capacity.InHand(now, 1)
+	}
 	e.fleet.reserve(a, t)
 	if len(t.tried) == 0 {
 		e.budget.earn()
 	}
-	e.emit(&coordinator.Dispatch{
+	kept := &struct {
+		coordinator.Dispatch
+		decision decisionWithRoom
+	}{}
+	kept.decision.keep(d)
+	kept.Dispatch = coordinator.Dispatch{
 		Handle: t.handle, Task: t.task, Agent: a.spec.ID, Queue: a.spec.Queue,
 		DispatchID: t.dispatchID, Attempt: t.attempt, Tried: t.tried, Failed: t.failed,
 		AcceptTimeout: a.spec.AcceptTimeout, Timeout: t.timeout, At: now,
-		MaybeDuplicate: t.maybeDuplicate, Decision: d,
-	})
+		MaybeDuplicate: t.maybeDuplicate, Decision: &kept.decision.Decision,
+	}
+	e.emit(&kept.Dispatch)
 }
 
 // settled hears what became of a dispatch.

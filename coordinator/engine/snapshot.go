@@ -29,6 +29,8 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 			Eligibility: e.fleet.eligibility(a),
 			Cordoned:    a.cordoned, Draining: a.draining, Drained: a.drained,
 			Discovered: e.joining.has(a.spec.ID),
+			Slots:      a.room(), Capacity: a.capacitySnapshot(), EjectedFrom: e.ejections(a),
+			Success: e.success(a),
 		}
 		s.Leased += s.Agents[i].Leased
 	}
@@ -87,10 +89,6 @@ func (e *Engine) Explain(now time.Time, task *coordinator.Task) (*coordinator.De
 	reason, text := e.reasonOf(d, t)
 	return d, reason, text
 }
-
-// Capabilities reports demand and supply of every capability that the fleet
-// offers or waiting tasks require, sorted by name.
-func (e *Engine) Capabilities(now time.Time) []coordinator.CapabilitySnapshot { return nil }
 
 // Dispatching counts the tasks that are published and not yet settled.
 func (e *Engine) Dispatching() int {

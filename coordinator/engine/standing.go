@@ -4,30 +4,126 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/learning"
 )
 
 // standings is how well the agents do with one task's type, by their numbers.
 type standings struct {
-	agents []*agent
+	learner *learning.Learner
+	kind    *learning.Type
+	agents  []*agent
+	// explores: success rates are drawn, by the chance that the task's hash gives.
+	explores bool
+	chance   uint64
 }
 
-// standings looks up what is known for a task that has been resolved.
-func (e *Engine) standings(*openTask) standings { return standings{agents: e.fleet.agents} }
+// Salts of the hashes that stand in for chance, so that one choice tells nothing of
+// another.
+const (
+	saltExplores = 0x5851f42d4c957f2d
+	saltDraw     = 0x14057b7ef767814f
+)
 
-// of is the standing of agent i.
-func (s standings) of(i int, _ uint64) coordinator.Standing {
-	if spec := &s.agents[i].spec; spec.SuccessStated {
-		return coordinator.Standing{Success: spec.SuccessRate}
+// standings looks up what is known for a task that has been resolved. What is urgent
+// is no occasion to try somebody, and neither is what has failed to be done before.
+func (e *Engine) standings(t *openTask) standings {
+	s := standings{learner: e.learner, kind: t.needs.kind, agents: e.fleet.agents}
+	share := t.needs.strategy.Exploration
+	if share <= 0 || t.attempt > 1 || t.task.Priority >= coordinator.PriorityHigh {
+		return s
 	}
-	return coordinator.Standing{Success: 0.9}
+	seed := e.policy.Settings.Seed
+	if s.explores = unit(hash64(string(t.task.ID), seed^saltExplores)) < share; s.explores {
+		s.chance = hash64(string(t.task.ID), seed^saltDraw)
+	}
+	return s
+}
+
+// of is the standing of agent i, whose id has that hash.
+func (s *standings) of(i int, hash uint64) coordinator.Standing {
+	standing := s.learner.Standing(i, s.kind)
+	switch spec := &s.agents[i].spec; {
+	case spec.SuccessStated:
+		standing.Success = spec.SuccessRate
+	case s.explores:
+		standing.Success = s.learner.Draw(i, s.kind, unit(mix(s.chance^hash)))
+	}
+	return standing
 }
 
 // reference is how many seconds a task of the type takes on average; 0: not known.
-func (s standings) reference() float64 { return 0 }
+func (s *standings) reference() float64 { return s.learner.Reference(s.kind) }
 
-// draws tells whether success rates are draws for this task.
-func (s standings) draws() bool { return false }
+// unit makes a number strictly between 0 and 1 of a hash.
+func unit(h uint64) float64 { return (float64(h>>11) + 0.5) * 0x1p-53 }
 
-// freeIn is when the first slot of a full agent is expected to be free; 0 when
-// nobody can tell.
-func (e *Engine) freeIn(now time.Time, a *agent) time.Duration { return 0 }
+// kind is the record of a task type. Types that no route names are any producer's
+// invention and share one.
+func (e *Engine) kind(taskType string) *learning.Type {
+	if _, routed := e.policy.Routes[taskType]; !routed {
+		taskType = ""
+	}
+	return e.learner.Type(taskType)
+}
+
+// believe takes over how quickly outcomes are believed and forgotten. What was
+// learnt before is kept.
+func (e *Engine) believe(s coordinator.Learning) {
+	settings := learning.Settings{
+		Prior: s.Prior, Weight: s.PriorWeight, HalfLife: s.HalfLife, HalfLifeOutcomes: s.HalfLifeOutcomes,
+	}
+	if e.learner == nil {
+		e.learner, e.believes = learning.New(settings, 0), settings
+	}
+	if settings == e.believes {
+		return
+	}
+	e.believes = settings
+	state := e.learner.Export(func(i int) coordinator.AgentID { return e.fleet.agents[i].spec.ID })
+	e.learner = learning.New(settings, len(e.fleet.agents))
+	_ = e.learner.Import(state, e.fleet.number) // it was exported a moment ago
+}
+
+// learnt takes in how a dispatch ended at its agent.
+func (e *Engine) learnt(now time.Time, a *agent, t *openTask, o learning.Outcome) {
+	if a.number < 0 {
+		return
+	}
+	e.learner.Observe(now, a.number, e.kind(t.task.Type), o)
+	e.fleet.refresh(a) // its measured cost may be another
+}
+
+// freeIn is when the first slot of a full agent is expected to be free: as soon as
+// the first of its tasks has taken as long as such tasks take with it. One that has
+// taken longer already is expected to take a tenth of that more. 0 when nobody can
+// tell.
+func (e *Engine) freeIn(now time.Time, a *agent) time.Duration {
+	var first time.Duration
+	for _, t := range a.open {
+		if t.over || t.settled.IsZero() {
+			continue
+		}
+		usual := time.Duration(e.learner.Standing(a.number, e.kind(t.task.Type)).Duration * float64(time.Second))
+		if usual <= 0 {
+			continue
+		}
+		if left := max(usual-now.Sub(t.settled), usual/10); first == 0 || left < first {
+			first = left
+		}
+	}
+	return first
+}
+
+// renumbered tells those who know agents by their numbers that the fleet has changed.
+func (e *Engine) renumbered() {
+	e.learner.Renumber(len(e.fleet.agents), e.fleet.was)
+	e.weigh()
+}
+
+// success is the rate with which the agent succeeds, over all types.
+func (e *Engine) success(a *agent) float64 {
+	if a.spec.SuccessStated {
+		return a.spec.SuccessRate
+	}
+	return e.learner.Overall(a.number)
+}

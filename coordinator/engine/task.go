@@ -34,6 +34,7 @@ type openTask struct {
 	failed         []coordinator.AgentID // those of them on which it failed
 	untouched      []coordinator.AgentID // from whose queue it was taken back: they may have it once more
 	gaveBack       coordinator.AgentID   // who gave it back without a word of its own yet
+	blamed         []coordinator.AgentID // to whom a failure of it was put down
 	maybeDuplicate bool
 	resumed        bool // an earlier copy of this very dispatch may have arrived
 	refused        bool // its agent refused it: trying again costs the retry budget
@@ -135,6 +136,9 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 		return
 	}
 	e.admit(now, t)
+	if c := t.needs.class; c != nil {
+		e.asked(now, c)
+	}
 }
 
 // mayResume tells whether the task can go the same way again: its agent is there,
@@ -231,17 +235,16 @@ func (e *Engine) place(now time.Time, t *openTask) {
 
 // choose finds the agent for a task that has been resolved; nil when there is none.
 func (e *Engine) choose(t *openTask) (*agent, *coordinator.Decision) {
-	q := e.question(t)
-	return e.fleet.choose(&q)
+	return e.fleet.choose(e.question(t))
 }
 
-// question is what is asked of the fleet for a task that has been resolved.
-func (e *Engine) question(t *openTask) question {
-	n := &t.needs
-	q := question{
-		Case:     coordinator.Case{Task: t.task, Required: len(n.required), MaxCost: e.fleet.maxCost},
-		strategy: n.strategy, feasible: n.class.feasible, preferred: n.preferred, seed: e.policy.Settings.Seed,
-	}
+// question is what is asked of the fleet for a task that has been resolved. It is
+// valid until the next.
+func (e *Engine) question(t *openTask) *question {
+	n, q := &t.needs, &e.asking
+	q.Case = coordinator.Case{Task: t.task, Required: len(n.required), MaxCost: e.fleet.maxCost}
+	q.strategy, q.feasible, q.preferred, q.seed = n.strategy, n.class.usable, n.preferred, e.policy.Settings.Seed
+	q.standing, q.standings = coordinator.Standing{}, standings{}
 	if n.strategy.Learned {
 		q.standings = e.standings(t)
 		q.Reference = q.standings.reference()

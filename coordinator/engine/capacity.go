@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/learning"
+)
+
+// throughput is what BALANCING's registry knows of an agent: how many items a
+// second it does, and how many it has before it.
+type throughput struct {
+	capacity learning.Capacity
+	// measured is the estimate when it was last taken.
+	measured float64
+	// What the agent itself said last: items a second (0: never) and items pending
+	// (heard at pendingAt; zero: never).
+	stated    float64
+	pending   int
+	pendingAt time.Time
+}
+
+// pendingLasts is for how many health check intervals an agent's word about what
+// is pending counts: BALANCING's 30 s of agents that report every 10 s.
+const pendingLasts = 3
+
+// heardOf takes over what a report says of capacity and pending items. One that
+// says nothing of them leaves what was said before.
+func (p *throughput) heardOf(now time.Time, r *coordinator.AgentReport) {
+	if r.Capacity > 0 {
+		p.stated = r.Capacity
+	}
+	if r.HasPending {
+		p.pending, p.pendingAt = r.Pending, now
+	}
+}
+
+// measure takes the estimate of what the agent does a second, and tells it whether
+// the agent has anything in hand.
+func (a *agent) measure(now time.Time) {
+	a.capacity.InHand(now, len(a.open))
+	a.measured = a.capacity.Estimate(now)
+	if !a.pendingAt.IsZero() && now.Sub(a.pendingAt) > pendingLasts*a.spec.HealthCheckInterval {
+		a.pendingAt = time.Time{}
+	}
+}
+
+// itemsPerSecond is how many items the agent does: by its own word, else as
+// measured.
+func (a *agent) itemsPerSecond() float64 {
+	switch {
+	case a.stated > 0:
+		return a.stated
+	case a.measured > 0:
+		return a.measured
+	default:
+		return learning.DefaultCapacity
+	}
+}
+
+// items is how many the agent has before it: by its own word, with what was
+// dispatched since its latest report, or what it has in hand.
+func (a *agent) items() int {
+	if a.pendingAt.IsZero() {
+		return a.inFlight()
+	}
+	return a.pending + a.uncovered
+}
+
+// drain is how long the items before the agent will take it.
+func (a *agent) drain() time.Duration {
+	return time.Duration(float64(a.items()) / a.itemsPerSecond() * float64(time.Second))
+}
+
+// backlogged tells whether the agent has a minute of work before it, as far as that
+// is known: neither a rate nor a number of items that nobody has told or measured
+// keeps work from an agent.
+func (a *agent) backlogged() bool {
+	return (a.stated > 0 || !a.capacity.WarmUp()) && coordinator.HealthOf(a.drain()) == coordinator.OverloadedHealth
+}
+
+// capacitySnapshot renders all that.
+func (a *agent) capacitySnapshot() coordinator.CapacitySnapshot {
+	s := coordinator.CapacitySnapshot{
+		ItemsPerSecond: a.itemsPerSecond(), Reported: a.stated > 0,
+		Measured: a.measured, WarmUp: a.capacity.WarmUp(),
+		Pending: a.items(), Drain: a.drain(),
+	}
+	if s.Measured == 0 {
+		s.Measured = learning.DefaultCapacity
+	}
+	s.Health = coordinator.HealthOf(s.Drain)
+	return s
+}

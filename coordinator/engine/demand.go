@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// demand is how much each capability is asked for, and what follows from that for
+// the agents: who has rare capabilities that others need should be kept for them.
+//
+// Tasks are counted by class, which costs an increment; once in a while the counts
+// are handed to the capabilities, which forget half of them in demandHalfLife.
+type demand struct {
+	of   map[string]float64 // tasks per capability, older ones counting less
+	next time.Time          // when the counts are handed over again
+	last time.Time          // when they were last
+}
+
+const (
+	demandEvery    = time.Second
+	demandHalfLife = 5 * time.Minute
+	// demandLeast is what is as good as nothing: such a capability is forgotten.
+	demandLeast = 1e-3
+	// demandMost bounds what is remembered beside what the fleet offers: which
+	// capabilities a task requires is its producer's invention.
+	demandMost = 1024
+)
+
+func newDemand() demand { return demand{of: make(map[string]float64)} }
+
+// asked counts a task that has been resolved for the first time.
+func (e *Engine) asked(now time.Time, c *class) {
+	c.asked++
+	if now.Before(e.demand.next) {
+		return
+	}
+	e.demand.next = now.Add(demandEvery)
+	e.handOver(now)
+	e.weigh()
+}
+
+// handOver adds what was counted to the capabilities.
+func (e *Engine) handOver(now time.Time) {
+	d := &e.demand
+	keep := math.Exp2(-float64(now.Sub(d.last)) / float64(demandHalfLife))
+	if d.last.IsZero() {
+		keep = 1
+	}
+	d.last = now
+	for c, n := range d.of { // each by itself
+		if n *= keep; n < demandLeast {
+			delete(d.of, c)
+			continue
+		}
+		d.of[c] = n
+	}
+	for _, key := range slices.Sorted(maps.Keys(e.pending.classes)) {
+		c := e.pending.classes[key]
+		for _, capability := range c.required {
+			if _, known := d.of[capability]; known || len(d.of) < demandMost || e.fleet.offering[capability] != nil {
+				d.of[capability] += float64(c.asked)
+			}
+		}
+		c.asked = 0
+	}
+}
+
+// weigh recomputes how flexible every agent is: over its capabilities, the sum of
+// demand by supply, the latter being those who are online.
+func (e *Engine) weigh() {
+	f := &e.fleet
+	scarcity := make(map[string]float64, len(e.demand.of))
+	for c, n := range e.demand.of {
+		if online := f.onlineWith(c); online > 0 {
+			scarcity[c] = n / float64(online)
+		}
+	}
+	for i, a := range f.agents {
+		sum := 0.0
+		for _, c := range a.spec.Capabilities {
+			sum += scarcity[c]
+		}
+		f.views[i].Flexibility = sum
+	}
+}
+
+// onlineWith counts the agents online that offer a capability.
+func (f *fleet) onlineWith(capability string) int {
+	n := 0
+	f.offering[capability].each(func(i int) {
+		if f.agents[i].state == coordinator.AgentOnline {
+			n++
+		}
+	})
+	return n
+}
+
+// perSecond is how many tasks a second require the capability, by its demand.
+func (d *demand) perSecond(capability string, now time.Time) float64 {
+	age := now.Sub(d.last)
+	return d.of[capability] * math.Exp2(-float64(age)/float64(demandHalfLife)) * math.Ln2 / demandHalfLife.Seconds()
+}
+
+// Capabilities reports demand and supply of every capability that the fleet
+// offers or waiting tasks require, sorted by name.
+func (e *Engine) Capabilities(now time.Time) []coordinator.CapabilitySnapshot {
+	waiting := make(map[string]int)
+	for _, c := range e.pending.active {
+		for _, capability := range c.required {
+			waiting[capability] += len(c.waiting.items)
+		}
+	}
+	names := make([]string, 0, len(e.fleet.offering)+len(waiting))
+	for c := range e.fleet.offering {
+		names = append(names, c)
+	}
+	for c := range waiting {
+		names = append(names, c)
+	}
+	for c := range e.demand.of {
+		names = append(names, c)
+	}
+	names = coordinator.SortedUnique(names)
+	report := make([]coordinator.CapabilitySnapshot, 0, len(names))
+	for _, name := range names {
+		s := coordinator.CapabilitySnapshot{Name: name, Waiting: waiting[name], Demand: e.demand.perSecond(name, now)}
+		e.fleet.offering[name].each(func(i int) {
+			a := e.fleet.agents[i]
+			s.Agents++
+			if a.state != coordinator.AgentOnline {
+				return
+			}
+			s.Online++
+			if a.cordoned || a.unsteady || a.suspect || e.fleet.ejectedFrom(a, name) {
+				return
+			}
+			s.Usable++
+			s.Slots += a.room()
+			s.Free += a.free()
+		})
+		report = append(report, s)
+	}
+	return report
+}
+
+// usable are those of a set who are not ejected from any of the capabilities.
+func (f *fleet) usable(feasible bitset, _ []string) bitset { return feasible }
+
+func (f *fleet) ejectedFrom(*agent, string) bool { return false }
+
+func (e *Engine) ejections(*agent) []string { return nil }

@@ -1,0 +1,131 @@
+package learning
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// name and number give agents ids whose order is not that of their numbers.
+func name(i int) coordinator.AgentID { return coordinator.AgentID(fmt.Sprintf("agent-%d", 9-i)) }
+
+func number(id coordinator.AgentID) (int, bool) {
+	var i int
+	_, err := fmt.Sscanf(string(id), "agent-%d", &i)
+	return 9 - i, err == nil
+}
+
+// busy is a Learner that has learnt of two of three agents.
+func busy() *Learner {
+	l := New(Settings{MaxTypes: 2}, 3)
+	history(l, start, 0, "a", "++-+t")
+	history(l, start, 2, "b", "+")
+	history(l, start, 2, "beyond the bound", "--")
+	l.Observe(start.Add(time.Hour), 2, l.Type("a"), Outcome{Duration: 3 * time.Second, CostUSD: 0.5})
+	return l
+}
+
+// TestStateSurvives: what was exported is read the same by another Learner, under
+// other numbers, and exported again as it was.
+func TestStateSurvives(t *testing.T) {
+	from := busy()
+	state := from.Export(name)
+	if again := from.Export(name); !reflect.DeepEqual(state, again) {
+		t.Errorf("two exports differ:\n%+v\n%+v", state, again)
+	}
+	to := New(Settings{MaxTypes: 2}, 3)
+	history(to, start, 1, "what it knew before", "----")
+	mirrored := func(id coordinator.AgentID) (int, bool) {
+		i, ok := number(id)
+		return 2 - i, ok
+	}
+	*to = *New(Settings{MaxTypes: 2}, 3) // its own type would have taken one of two places
+	history(to, start, 1, "a", "----")
+	if err := to.Import(state, mirrored); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		for _, task := range []string{"a", "b", "", "new"} {
+			want, got := from.Standing(i, from.Type(task)), to.Standing(2-i, to.Type(task))
+			if !near(want.Success, got.Success) || !near(want.Duration, got.Duration) {
+				t.Errorf("agent %d, %q: %+v became %+v", i, task, want, got)
+			}
+		}
+		want, _ := from.Cost(i)
+		if got, _ := to.Cost(2 - i); !near(want, got) {
+			t.Errorf("agent %d: cost %v became %v", i, want, got)
+		}
+	}
+	back := to.Export(func(i int) coordinator.AgentID { return name(2 - i) })
+	if !reflect.DeepEqual(state, back) {
+		t.Errorf("exported again:\n%+v\nwas\n%+v", back, state)
+	}
+}
+
+// TestExport: sorted by id and name, without those of which nothing is known.
+func TestExport(t *testing.T) {
+	s := busy().Export(name)
+	var got []string
+	for _, a := range s.Agents {
+		got = append(got, string(a.Agent))
+	}
+	for _, x := range s.Types {
+		got = append(got, fmt.Sprintf("type %q", x.Type))
+		for _, pair := range x.Agents {
+			got = append(got, string(pair.Agent))
+		}
+	}
+	want := `agent-7 agent-9 type "" agent-7 type "a" agent-7 agent-9 type "b" agent-7`
+	if text := strings.Join(got, " "); text != want {
+		t.Errorf("got  %s\nwant %s", text, want)
+	}
+}
+
+func TestImportLeavesOutStrangers(t *testing.T) {
+	l := New(Settings{MaxTypes: 1}, 1)
+	err := l.Import(busy().Export(name), func(id coordinator.AgentID) (int, bool) { return 5, id == "agent-9" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := l.Export(name)
+	if len(s.Agents) != 0 || s.Fleet.Outcomes == 0 {
+		t.Errorf("%+v", s)
+	}
+	// One type has a place; the other two are added to the shared one.
+	if len(s.Types) != 2 || s.Types[0].Type != "" || !near(s.Types[0].Fleet.Outcomes, 3*math.Exp2(-1./24)-3*math.Exp2(-1./24)+s.Types[0].Fleet.Outcomes) {
+		t.Errorf("%+v", s.Types)
+	}
+}
+
+// TestImportRefuses: an impossible state is refused whole, and says where.
+func TestImportRefuses(t *testing.T) {
+	tests := []struct {
+		name  string
+		spoil func(*State)
+		want  string
+	}{
+		{"negative", func(s *State) { s.Fleet.Seconds = -1 }, "fleet: a sum is negative"},
+		{"not a number", func(s *State) { s.Agents[0].Expected = math.NaN() }, `agent "agent-7": a sum is negative or not a number`},
+		{"infinite", func(s *State) { s.Types[1].Fleet.Timed = math.Inf(1) }, `task type "a": a sum`},
+		{"more successes than outcomes", func(s *State) { s.Types[1].Agents[0].Tally = Tally{Successes: 2, Outcomes: 1} },
+			`task type "a", agent "agent-7": 2 successes in 1 outcomes`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			l := busy()
+			before, spoilt := l.Export(name), l.Export(name)
+			tt.spoil(&spoilt)
+			if err := l.Import(spoilt, number); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want one with %q", err, tt.want)
+			}
+			if !reflect.DeepEqual(l.Export(name), before) {
+				t.Error("the refused state has changed what was known")
+			}
+		})
+	}
+}
