@@ -14,12 +14,12 @@ type class struct {
 	required []string
 	feasible bitset
 	// usable are those of feasible that are not ejected from a required capability.
-	usable   bitset
-	nobody   bool // feasible is empty: no agent of this fleet
-	routed   bool // of a task type's route: kept for the policy's life
-	waiting  heap[*openTask]
-	active   int // place in pending.active, -1 when nobody waits
-	asked    int // tasks that came since demand was last handed over
+	usable  bitset
+	nobody  bool // feasible is empty: no agent of this fleet
+	routed  bool // of a task type's route: kept for the policy's life
+	waiting heap[*openTask]
+	active  int // place in pending.active, -1 when nobody waits
+	asked   int // tasks that came since demand was last handed over
 }
 
 // pending is every task that waits for a slot.
