@@ -1,19 +1,17 @@
 package engine
 
 import (
+	"cmp"
 	"math/bits"
 
 	"taskbus/coordinator"
 )
 
-// The choice looks at every eligible agent up to exactLimit of them; beyond, at
-// sampleSize of them from an offset that is a hash of the task. The best of 256
-// uniform samples is better than 99.6 % of the agents (256/257), and looking at
-// thousands would cost more than it gains.
-const (
-	exactLimit = 1024
-	sampleSize = 256
-)
+// sampleSize is at how many eligible agents a choice looks: at all of them when
+// they are no more, else at so many from an offset that is a hash of the task. The
+// best of 256 uniform samples is better than 99.6 % of the agents (256/257), and
+// looking at thousands would cost more than it gains.
+const sampleSize = 256
 
 // decisionWithRoom is a decision and the room for its candidates.
 type decisionWithRoom struct {
@@ -57,7 +55,7 @@ func (f *fleet) choose(q *question) (*agent, *coordinator.Decision) {
 		return nil, nil
 	}
 	d := &q.decision
-	*d = decisionWithRoom{}
+	d.Decision = coordinator.Decision{}
 	if q.preferred != nil {
 		narrowed := make(bitset, len(q.feasible))
 		for i := range narrowed {
@@ -95,14 +93,14 @@ func (f *fleet) decide(d *decisionWithRoom, q *question, best *ranking, eligible
 // candidate writes down how the strategy saw agent i.
 func (f *fleet) candidate(c *coordinator.Candidate, q *question, i int, k coordinator.Key) {
 	v := &f.views[i]
-	c.Agent, c.Load, c.Free, c.Key = v.ID, v.Load, v.Free, k
+	c.Agent, c.Load, c.Free, c.Key, c.Terms = v.ID, v.Load, v.Free, k, coordinator.TermValues{}
 	if q.strategy.Explain == nil {
 		c.Terms[0], c.Terms[1] = k[0], k[1]
 		return
 	}
 	q.standing = coordinator.Standing{}
 	if q.strategy.Learned {
-		q.standing = q.standings.of(i, v.Hash)
+		q.standing = q.standings.of(i)
 	}
 	q.strategy.Explain(&q.Case, v, &q.standing, &c.Terms)
 }
@@ -111,19 +109,17 @@ func (f *fleet) candidate(c *coordinator.Candidate, q *question, i int, k coordi
 func (f *fleet) key(q *question, i int) coordinator.Key {
 	v := &f.views[i]
 	if q.strategy.Learned {
-		q.standing = q.standings.of(i, v.Hash)
+		q.standing = q.standings.of(i)
 	}
 	return q.strategy.Key(&q.Case, v, &q.standing)
 }
 
 // rank finds the best of those among that are ready, of whom there are eligible.
 func (f *fleet) rank(q *question, among bitset, eligible int) (best ranking) {
-	start, budget, limit, sample := 0, eligible, exactLimit, sampleSize
-	if n := q.strategy.Sample; n > 0 {
-		limit, sample = n, n
-	}
-	if eligible > limit {
-		start, budget = int(hash64(string(q.Task.ID), q.seed)%uint64(len(among))), sample
+	key, learned := q.strategy.Key, q.strategy.Learned
+	start, budget := 0, eligible
+	if limit := cmp.Or(q.strategy.Sample, sampleSize); eligible > limit {
+		start, budget = int(hash64(string(q.Task.ID), q.seed)%uint64(len(among))), limit
 	}
 	for w := range among {
 		word := start + w
@@ -136,7 +132,11 @@ func (f *fleet) rank(q *question, among bitset, eligible int) (best ranking) {
 			}
 			budget--
 			i := word<<6 + bits.TrailingZeros64(set)
-			k := f.key(q, i)
+			v := &f.views[i]
+			if learned {
+				q.standing = q.standings.of(i)
+			}
+			k := key(&q.Case, v, &q.standing)
 			if k.Unscored() {
 				budget++ // look at another in its place
 				continue

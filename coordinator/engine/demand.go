@@ -75,7 +75,7 @@ func (e *Engine) weigh() {
 	f := &e.fleet
 	scarcity := make(map[string]float64, len(e.demand.of))
 	for c, n := range e.demand.of {
-		if online := f.onlineWith(c); online > 0 {
+		if online := e.trust.supply[c]; online > 0 {
 			scarcity[c] = n / float64(online)
 		}
 	}
@@ -86,17 +86,6 @@ func (e *Engine) weigh() {
 		}
 		f.views[i].Flexibility = sum
 	}
-}
-
-// onlineWith counts the agents online that offer a capability.
-func (f *fleet) onlineWith(capability string) int {
-	n := 0
-	f.offering[capability].each(func(i int) {
-		if f.agents[i].state == coordinator.AgentOnline {
-			n++
-		}
-	})
-	return n
 }
 
 // perSecond is how many tasks a second require the capability, by its demand.
@@ -135,7 +124,7 @@ func (e *Engine) Capabilities(now time.Time) []coordinator.CapabilitySnapshot {
 				return
 			}
 			s.Online++
-			if a.cordoned || a.unsteady || a.suspect || e.fleet.ejectedFrom(a, name) {
+			if a.cordoned || a.unsteady || a.suspect || e.ejectedFrom(a, []string{name}) {
 				return
 			}
 			s.Usable++
@@ -146,10 +135,3 @@ func (e *Engine) Capabilities(now time.Time) []coordinator.CapabilitySnapshot {
 	}
 	return report
 }
-
-// usable are those of a set who are not ejected from any of the capabilities.
-func (f *fleet) usable(feasible bitset, _ []string) bitset { return feasible }
-
-func (f *fleet) ejectedFrom(*agent, string) bool { return false }
-
-func (e *Engine) ejections(*agent) []string { return nil }

@@ -36,6 +36,7 @@ type Engine struct {
 	takeBacks   int                                       // agents' queues that the shell consumes
 	watchFrom   int                                       // where the next look at the queues begins
 	demand      demand
+	trust       trust
 	asking      question
 	learner     *learning.Learner
 	believes    learning.Settings
@@ -62,6 +63,7 @@ func New() *Engine {
 		orders:    make(map[coordinator.AgentID]coordinator.Order),
 		joining:   newJoining(),
 		demand:    newDemand(),
+		trust:     newTrust(),
 		strangers: make(map[stranger]bool),
 		inDoubt:   newInDoubt(),
 	}
@@ -110,6 +112,7 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 		e.giveUp()
 	case coordinator.Tick:
 	}
+	e.trustAgain(now)
 	out := e.out
 	e.out = nil
 	return out
@@ -135,6 +138,8 @@ func (e *Engine) runDue(now time.Time) {
 			e.retryAffordable(now)
 		case dutyRecheck:
 			e.askForQueue(now, t.agent)
+		case dutyTrust:
+			e.heed(e.trust.breakers.Advance(now))
 		case dutyRamp:
 			e.ramp(now, t.agent)
 			e.wake(now, t.agent)
@@ -162,6 +167,7 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 	e.policy = p
 	e.routes = make(map[string]*requirements, len(p.Routes))
 	e.believe(p.Settings.Learning)
+	e.judgeBy(p.Settings.Breaker)
 	e.fleet.adopt(e.joining.fleet(p), p.Settings, &e.timers)
 	e.renumbered()
 	for _, id := range slices.Sorted(maps.Keys(e.fleet.left)) {

@@ -36,7 +36,7 @@ func (e *Engine) explain(now time.Time, t *openTask) *coordinator.Decision {
 func (e *Engine) judge(t *openTask, missing map[string]int, tell func(*agent, coordinator.Ineligibility)) {
 	q := e.question(t)
 	for i, a := range e.fleet.agents {
-		why := e.fleet.ineligibility(a, t, missing)
+		why := e.ineligibility(a, t, missing)
 		if why == coordinator.Eligible && e.fleet.key(q, i).Unscored() {
 			why = coordinator.Unscored
 		}
@@ -105,7 +105,8 @@ func (e *Engine) refusal(now time.Time, a *agent, why coordinator.Ineligibility)
 }
 
 // ineligibility is the first reason that holds, in the order of the constants.
-func (f *fleet) ineligibility(a *agent, t *openTask, missing map[string]int) coordinator.Ineligibility {
+func (e *Engine) ineligibility(a *agent, t *openTask, missing map[string]int) coordinator.Ineligibility {
+	f := &e.fleet
 	lacks := false
 	for _, c := range t.needs.required {
 		if set := f.offering[c]; set == nil || !set.has(a.number) {
@@ -121,7 +122,11 @@ func (f *fleet) ineligibility(a *agent, t *openTask, missing map[string]int) coo
 	case contains(t.tried, a.spec.ID):
 		return coordinator.AlreadyTried
 	}
-	return f.eligibility(a)
+	why := f.eligibility(a)
+	if (why == coordinator.Eligible || why > coordinator.Ejected) && e.ejectedFrom(a, t.needs.required) {
+		return coordinator.Ejected
+	}
+	return why
 }
 
 // nearer says whether refusal a is closer to eligible than b. The later a

@@ -51,7 +51,10 @@ type fleet struct {
 	// offering holds, for each capability, the agents that have it.
 	offering map[string]bitset
 	maxCost  float64 // the largest of any view
-	was      []int   // was[i] is the number that agent i had before the latest change; -1: it is new
+	// stated are the success rates that agents.yaml states, below 0 where it does
+	// not; nil when it states none.
+	stated []float64
+	was    []int // was[i] is the number that agent i had before the latest change; -1: it is new
 	// assignments numbers the dispatches, for "least recently assigned".
 	assignments uint64
 	settings    coordinator.Settings
@@ -112,7 +115,7 @@ func (f *fleet) adopt(specs []coordinator.AgentSpec, settings coordinator.Settin
 		lastAssigned[v.ID] = v.LastAssigned
 	}
 	n := len(specs)
-	f.settings, f.maxCost = settings, 0
+	f.settings, f.maxCost, f.stated = settings, 0, nil
 	f.agents, f.was = make([]*agent, n), make([]int, n)
 	f.views = make([]coordinator.AgentView, n)
 	f.byID = make(map[coordinator.AgentID]*agent, n)
@@ -145,6 +148,12 @@ func (f *fleet) adopt(specs []coordinator.AgentSpec, settings coordinator.Settin
 			f.offering[c].set(i)
 		}
 		f.maxCost = max(f.maxCost, spec.Cost)
+		if spec.SuccessStated {
+			if f.stated == nil {
+				f.stated = slices.Repeat([]float64{-1}, n)
+			}
+			f.stated[i] = spec.SuccessRate
+		}
 		f.refresh(a)
 	}
 	for id, a := range left { // order does not matter: it is a copy

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/breaker"
 )
 
 // failer is what checkIndexes needs of a test.
@@ -38,7 +39,28 @@ func checkIndexes(t failer, e *Engine) {
 			t.Fatalf("%s is %s, watched: %v", a.spec.ID, a.state, a.stale.index >= 0)
 		}
 	}
+	online := make(map[string]int)
+	for _, a := range f.agents {
+		for _, c := range append([]string{noCapability}, a.spec.Capabilities...) {
+			if a.state == coordinator.AgentOnline {
+				online[c]++
+			}
+			if set := e.trust.ejected[c]; e.trust.breakers != nil && (set != nil && set.has(a.number)) == e.trust.breakers.Allowed(breaker.Pair{Agent: a.number, Capability: c}) {
+				t.Fatalf("%s and %q: the breaker says otherwise", a.spec.ID, c)
+			}
+		}
+	}
+	for c, n := range e.trust.supply {
+		if n != online[c] {
+			t.Fatalf("%d supply %q, counted are %d", n, c, online[c])
+		}
+	}
 	for key, c := range e.pending.classes {
+		for i := range f.agents {
+			if c.usable.has(i) != (c.feasible.has(i) && !e.ejectedFrom(f.agents[i], c.required)) {
+				t.Fatalf("%s: usable for %v: %v", f.agents[i].spec.ID, c.required, c.usable.has(i))
+			}
+		}
 		if key != c.key || c.nobody != c.feasible.empty() {
 			t.Fatalf("class %q is kept under %q, nobody %v", c.key, key, c.nobody)
 		}

@@ -25,8 +25,12 @@ type lease struct {
 	listed     bool      // the latest report lists it
 	// returning: the agent has said that it gives it back; attempted: it had begun.
 	returning, attempted bool
-	timeout              time.Duration // how long the agent may work on it
-	deadline             time.Time     // when its result is overdue; zero until it is confirmed
+	// generation of its agent's breakers when it was made; probe: it is the one task
+	// by which a half-open one tries the agent.
+	generation uint64
+	probe      bool
+	timeout    time.Duration // how long the agent may work on it
+	deadline   time.Time     // when its result is overdue; zero until it is confirmed
 }
 
 // leaseMargin is how much longer than the agent may work we wait for its result:
@@ -133,6 +137,7 @@ func (e *Engine) close(t *openTask, f fate) {
 // retire makes a dispatch of the past of one that was open. What the reports of
 // its agent do not speak for yet goes on counting against the agent's slots.
 func (e *Engine) retire(t *openTask) {
+	e.excuse(t)
 	e.timers.cancel(&t.expire)
 	e.tasks.drop(t)
 	t.over = true
@@ -155,6 +160,7 @@ func (e *Engine) letGo(t *openTask) {
 
 // discharge takes a dispatch off its agent's account.
 func (e *Engine) discharge(t *openTask) {
+	e.excuse(t)
 	if t.place >= 0 {
 		e.fleet.remove(t)
 		e.fleet.refresh(t.agent)

@@ -32,7 +32,7 @@ func (e *Engine) told(now time.Time, a *agent, t *openTask, r *coordinator.Resul
 	case r.Outcome == coordinator.OutcomeRejected && a.leftAlone(): // one that goes gives back what it has
 		e.blame(now, a, t)
 	default:
-		e.excuse(now, t)
+		e.excuse(t)
 	}
 	a.measure(now)
 	e.fleet.refresh(a)
@@ -64,14 +64,9 @@ func (e *Engine) cameBack(now time.Time, a *agent, t, before *openTask, ev *coor
 		e.learnt(now, a, t, learning.Outcome{Attribution: learning.AgentFault})
 		e.blame(now, a, before)
 	case ev.Cause == coordinator.ReturnTakenBack, !a.leftAlone():
-		e.excuse(now, before)
+		e.excuse(before)
 	default: // it refused, or did not take it in time
 		e.blame(now, a, before)
 	}
 	t.blamed = before.blamed
 }
-
-func (e *Engine) praise(time.Time, *agent, *openTask) {}
-func (e *Engine) blame(time.Time, *agent, *openTask)  {}
-func (e *Engine) excuse(time.Time, *openTask)         {}
-func (e *Engine) forgive(time.Time, *openTask)        {}

@@ -43,7 +43,8 @@ func newPending() pending { return pending{classes: make(map[string]*class)} }
 func (p *pending) total() int { return p.count[0] + p.count[1] + p.count[2] + p.count[3] }
 
 // class finds or makes the class of a set of requirements.
-func (p *pending) class(f *fleet, required []string, barred []coordinator.AgentID) *class {
+func (e *Engine) class(required []string, barred []coordinator.AgentID) *class {
+	p, f := &e.pending, &e.fleet
 	key := classKey(required, barred)
 	if c := p.classes[key]; c != nil {
 		return c
@@ -57,7 +58,7 @@ func (p *pending) class(f *fleet, required []string, barred []coordinator.AgentI
 	}
 	c := &class{key: key, required: required, feasible: f.capable(required, barred), active: -1}
 	c.nobody = c.feasible.empty()
-	c.usable = f.usable(c.feasible, required)
+	c.usable = e.usable(c.feasible, required)
 	c.waiting = heap[*openTask]{
 		before: func(a, b *openTask) bool {
 			if a.rank != b.rank {

@@ -82,6 +82,9 @@ func (e *Engine) enter(now time.Time, a *agent, s coordinator.AgentState) {
 		a.since = now
 		e.ramp(now, a)
 	}
+	if wasOnline != (s == coordinator.AgentOnline) {
+		e.cameOrWent(a)
+	}
 	if wasOnline {
 		e.timers.cancel(&a.stale)
 		e.departed(now, a)

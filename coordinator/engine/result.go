@@ -64,12 +64,12 @@ func (e *Engine) resultOfLease(now time.Time, ev coordinator.ResultReported, t *
 		e.refuseResult(ev, coordinator.ResultDuplicate)
 		return
 	}
+	e.told(now, a, t, r)
 	if t.place >= 0 { // else it has said before that it gives it back
 		a.finished(now, t, r)
 		e.discharge(t)
 	}
 	e.track(a)
-	e.told(now, a, t, r)
 	if r.Outcome == coordinator.OutcomeRejected {
 		t.returning, t.attempted = true, r.Attempted
 		if t.state == stateLeased {

@@ -18,6 +18,7 @@ func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.D
 		a.capacity.InHand(now, 1)
 	}
 	e.fleet.reserve(a, t)
+	e.entrust(a, t)
 	if len(t.tried) == 0 {
 		e.budget.earn()
 	}

@@ -11,7 +11,8 @@ import (
 type standings struct {
 	learner *learning.Learner
 	kind    *learning.Type
-	agents  []*agent
+	views   []coordinator.AgentView
+	stated  []float64 // see fleet
 	// explores: success rates are drawn, by the chance that the task's hash gives.
 	explores bool
 	chance   uint64
@@ -27,7 +28,7 @@ const (
 // standings looks up what is known for a task that has been resolved. What is urgent
 // is no occasion to try somebody, and neither is what has failed to be done before.
 func (e *Engine) standings(t *openTask) standings {
-	s := standings{learner: e.learner, kind: t.needs.kind, agents: e.fleet.agents}
+	s := standings{learner: e.learner, kind: t.needs.kind, views: e.fleet.views, stated: e.fleet.stated}
 	share := t.needs.strategy.Exploration
 	if share <= 0 || t.attempt > 1 || t.task.Priority >= coordinator.PriorityHigh {
 		return s
@@ -39,14 +40,14 @@ func (e *Engine) standings(t *openTask) standings {
 	return s
 }
 
-// of is the standing of agent i, whose id has that hash.
-func (s *standings) of(i int, hash uint64) coordinator.Standing {
+// of is the standing of agent i.
+func (s *standings) of(i int) coordinator.Standing {
 	standing := s.learner.Standing(i, s.kind)
-	switch spec := &s.agents[i].spec; {
-	case spec.SuccessStated:
-		standing.Success = spec.SuccessRate
+	switch {
+	case s.stated != nil && s.stated[i] >= 0:
+		standing.Success = s.stated[i]
 	case s.explores:
-		standing.Success = s.learner.Draw(i, s.kind, unit(mix(s.chance^hash)))
+		standing.Success = s.learner.Draw(i, s.kind, unit(mix(s.chance^s.views[i].Hash)))
 	}
 	return standing
 }
@@ -117,6 +118,7 @@ func (e *Engine) freeIn(now time.Time, a *agent) time.Duration {
 // renumbered tells those who know agents by their numbers that the fleet has changed.
 func (e *Engine) renumbered() {
 	e.learner.Renumber(len(e.fleet.agents), e.fleet.was)
+	e.recount()
 	e.weigh()
 }
 

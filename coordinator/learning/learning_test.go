@@ -292,7 +292,11 @@ func TestForgive(t *testing.T) {
 	for range 10 {
 		got.Forgive(0, got.Type("a"), start.Add(24*time.Hour))
 	}
-	got.Forgive(1, got.Type("a"), start)
+	rate := got.TypeSuccess(got.Type("a"))
+	got.Forgive(1, got.Type("a"), start) // which has failed nothing
+	if now := got.TypeSuccess(got.Type("a")); now != rate {
+		t.Errorf("forgiving an agent without a fault moves the type from %v to %v", rate, now)
+	}
 	got.Forgive(9, got.Type("a"), start)
 	got.Forgive(0, got.Type("never seen"), start)
 	if s, f := got.own(0, got.Type("a")); !near(s, 0.5) || f != 0 {

@@ -137,6 +137,7 @@ func TestAgainstNaive(t *testing.T) {
 			if o.Attribution.Counts() {
 				n.observe(s)
 			}
+			l.Standing(s.agent, l.Type("a")) // reading in between changes nothing
 		}
 		if rapid.Bool().Draw(t, "wait") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 7200).Draw(t, "s")) * time.Second)

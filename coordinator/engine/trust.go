@@ -1,0 +1,287 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/breaker"
+)
+
+// trust is which agents get no work that needs a capability, because they have
+// failed too often with it. What package breaker decides is kept here in the form in
+// which a choice can use it.
+type trust struct {
+	breakers *breaker.Set // nil: nobody is ejected
+	settings coordinator.Breaker
+	// ejected holds, for each capability, the agents that are not allowed; a task
+	// that requires none counts as requiring noCapability.
+	ejected map[string]bitset
+	// supply is how many agents online offer each capability.
+	supply map[string]int
+	// trusted may take work again that waits for somebody.
+	trusted []*agent
+	next    timer
+}
+
+const noCapability = ""
+
+func newTrust() trust {
+	return trust{ejected: make(map[string]bitset), supply: make(map[string]int), next: newTimer(dutyTrust, nil, nil)}
+}
+
+// needed lists the capabilities for which trust is needed.
+func needed(required []string) []string {
+	if len(required) == 0 {
+		return []string{noCapability}
+	}
+	return required
+}
+
+// capabilitiesOf lists what the task requires, whether or not it has been resolved.
+func (e *Engine) capabilitiesOf(t *openTask) []string {
+	if t.needs.class != nil {
+		return needed(t.needs.required)
+	}
+	return needed(coordinator.MergeSorted(e.policy.Routes[t.task.Type].Required, t.task.Required))
+}
+
+// judgeBy takes over when an agent is ejected. Other rules begin with a clean slate.
+func (e *Engine) judgeBy(s coordinator.Breaker) {
+	tr := &e.trust
+	if tr.breakers != nil && s == tr.settings || tr.breakers == nil && s.Off {
+		return
+	}
+	tr.settings, tr.breakers = s, nil
+	if !s.Off {
+		tr.breakers = breaker.New(breaker.Settings{Faults: s.Consecutive, Base: s.Base, Max: s.Longest, MaxShare: s.MaxShare})
+	}
+}
+
+// recount tells the breakers who is there, after the fleet has changed.
+func (e *Engine) recount() {
+	tr := &e.trust
+	clear(tr.supply)
+	clear(tr.ejected)
+	e.timers.cancel(&tr.next)
+	for _, a := range e.fleet.agents {
+		if a.state == coordinator.AgentOnline {
+			tr.count(a, +1)
+		}
+	}
+	if tr.breakers == nil {
+		return
+	}
+	tr.breakers.Renumber(e.fleet.was)
+	for c, n := range tr.supply { // each by itself
+		tr.breakers.Supply(c, n)
+	}
+	for _, p := range tr.breakers.Refused() {
+		e.bar(p)
+	}
+	e.watchTrust()
+}
+
+// count notes that an agent has come or gone.
+func (tr *trust) count(a *agent, by int) {
+	tr.supply[noCapability] += by
+	for _, c := range a.spec.Capabilities {
+		tr.supply[c] += by
+	}
+}
+
+// cameOrWent is called with every change of whether the agent is online.
+func (e *Engine) cameOrWent(a *agent) {
+	if a.number < 0 {
+		return
+	}
+	by := -1
+	if a.state == coordinator.AgentOnline {
+		by = +1
+	}
+	tr := &e.trust
+	tr.count(a, by)
+	if tr.breakers == nil {
+		return
+	}
+	e.heed(tr.breakers.Supply(noCapability, tr.supply[noCapability]))
+	for _, c := range a.spec.Capabilities {
+		e.heed(tr.breakers.Supply(c, tr.supply[c]))
+	}
+}
+
+// bar brings the place of a pair among the ejected up to date.
+func (e *Engine) bar(p breaker.Pair) {
+	tr := &e.trust
+	set := tr.ejected[p.Capability]
+	if tr.breakers.Allowed(p) {
+		if set != nil && set.has(p.Agent) {
+			set.clear(p.Agent)
+			tr.trusted = append(tr.trusted, e.fleet.agents[p.Agent])
+		}
+		return
+	}
+	if set == nil {
+		set = newBitset(len(e.fleet.agents))
+		tr.ejected[p.Capability] = set
+	}
+	set.set(p.Agent)
+}
+
+// heed follows a change of what the breakers allow.
+func (e *Engine) heed(changed []breaker.Pair) {
+	for _, p := range changed {
+		e.bar(p)
+	}
+	for i, p := range changed {
+		if slices.ContainsFunc(changed[:i], func(q breaker.Pair) bool { return q.Capability == p.Capability }) {
+			continue
+		}
+		for _, c := range e.pending.classes {
+			if slices.Contains(needed(c.required), p.Capability) {
+				c.usable = e.usable(c.feasible, c.required)
+			}
+		}
+	}
+	e.watchTrust()
+}
+
+// watchTrust sets the timer for what becomes due next.
+func (e *Engine) watchTrust() {
+	switch at, ok := e.trust.breakers.NextDeadline(); {
+	case !ok:
+		e.timers.cancel(&e.trust.next)
+	case e.trust.next.index < 0, !e.trust.next.at.Equal(at):
+		e.timers.schedule(&e.trust.next, at)
+	}
+}
+
+// trustAgain lets waiting tasks go to those who may have them again. It is done
+// when everything else that an event has brought is.
+func (e *Engine) trustAgain(now time.Time) {
+	for len(e.trust.trusted) > 0 {
+		a := e.trust.trusted[0]
+		e.trust.trusted = e.trust.trusted[1:]
+		e.wake(now, a)
+	}
+	e.trust.trusted = nil
+}
+
+// usable are those of a set who are not ejected from any of the capabilities. The
+// set itself is returned when that is all of them.
+func (e *Engine) usable(feasible bitset, required []string) bitset {
+	usable := feasible
+	for _, c := range needed(required) {
+		ejected := e.trust.ejected[c]
+		if ejected.empty() {
+			continue
+		}
+		if &usable[0] == &feasible[0] {
+			usable = slices.Clone(feasible)
+		}
+		for i := range usable {
+			usable[i] &^= ejected[i]
+		}
+	}
+	return usable
+}
+
+// ejectedFrom tells whether the agent is ejected from any of the capabilities.
+func (e *Engine) ejectedFrom(a *agent, required []string) bool {
+	return slices.ContainsFunc(needed(required), func(c string) bool {
+		set := e.trust.ejected[c]
+		return set != nil && set.has(a.number)
+	})
+}
+
+// ejections lists what the agent is ejected from, sorted.
+func (e *Engine) ejections(a *agent) []string {
+	var list []string
+	for c, set := range e.trust.ejected {
+		if set.has(a.number) {
+			list = append(list, c)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// entrust notes that the agent has been given a task: it may be the one by which a
+// half-open breaker tries it.
+func (e *Engine) entrust(a *agent, t *openTask) {
+	b := e.trust.breakers
+	if b == nil {
+		return
+	}
+	if !b.Quiet() && a.number >= 0 {
+		for _, c := range needed(t.needs.required) {
+			taken, changed := b.Probe(breaker.Pair{Agent: a.number, Capability: c}, t.task.ID)
+			t.probe = t.probe || taken
+			e.heed(changed)
+		}
+	}
+	t.generation = b.Generation()
+}
+
+// praise notes that a dispatch has succeeded.
+func (e *Engine) praise(now time.Time, a *agent, t *openTask) {
+	t.probe = false
+	b := e.trust.breakers
+	if b == nil || b.Quiet() || a.number < 0 {
+		return
+	}
+	for _, c := range e.capabilitiesOf(t) {
+		e.heed(b.Success(now, breaker.Pair{Agent: a.number, Capability: c}, t.generation, t.task.ID))
+	}
+}
+
+// blame puts a fault down to the agent.
+func (e *Engine) blame(now time.Time, a *agent, t *openTask) {
+	t.probe = false
+	b := e.trust.breakers
+	if b == nil || a.number < 0 {
+		return
+	}
+	t.blamed = with(t.blamed, a.spec.ID)
+	failing := e.learner.Failing(a.number, e.kind(t.task.Type))
+	for _, c := range e.capabilitiesOf(t) {
+		p := breaker.Pair{Agent: a.number, Capability: c}
+		e.heed(b.Fault(now, p, t.generation, t.task.ID))
+		if failing {
+			e.heed(b.Trip(now, p))
+		}
+	}
+}
+
+// excuse ends a dispatch that says nothing of its agent.
+func (e *Engine) excuse(t *openTask) {
+	if !t.probe || e.trust.breakers == nil {
+		return
+	}
+	t.probe = false
+	if t.agent.number < 0 {
+		return
+	}
+	for _, c := range e.capabilitiesOf(t) {
+		e.heed(e.trust.breakers.Release(breaker.Pair{Agent: t.agent.number, Capability: c}, t.task.ID))
+	}
+}
+
+// forgive takes back what was put down to agents of which each has failed with the
+// same task: it is the task that fails.
+func (e *Engine) forgive(now time.Time, t *openTask) {
+	for _, id := range t.blamed {
+		a := e.fleet.byID[id]
+		if a == nil {
+			continue
+		}
+		e.learner.Forgive(a.number, e.kind(t.task.Type), now)
+		if e.trust.breakers == nil {
+			continue
+		}
+		for _, c := range e.capabilitiesOf(t) {
+			e.heed(e.trust.breakers.Forgive(now, breaker.Pair{Agent: a.number, Capability: c}, t.task.ID))
+		}
+	}
+	t.blamed = nil
+}
