@@ -14,6 +14,8 @@ type Snapshot struct {
 	PendingReasons map[Reason]int
 	// Delayed tasks came back and wait to be tried again; they are among Pending.
 	Delayed int
+	// Gathering tasks wait for others to share a batch with; they are among Pending.
+	Gathering int
 	// Dispatching tasks are published and not yet confirmed.
 	Dispatching int
 	// Leased tasks are with their agents: dispatched, not known to have ended.

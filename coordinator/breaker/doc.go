@@ -3,13 +3,13 @@
 //
 // For each pair of an agent and a capability there is a circuit breaker:
 //
-//	         5 tasks in a row fail, or the posterior test does (Trip)
-//	closed ───────────────────────────────────────────────────────────► open
-//	  ▲                                                              30 s × times  │
-//	  │ success                                                    opened of late, │
-//	  │                            fault: reopens, for longer        at most 300 s │
-//	half-open ◄────────────────────────────────────────────────────────────────────┘
-//	  one task at a time, the probe
+//	          five tasks in a row fail, or the posterior test does (Trip)
+//	closed ────────────────────────────────────────────────────────────► open
+//	   ▲                                                                 │  ▲
+//	   │ success          after 30 s × times opened of late, at most 300 │  │ fault
+//	   │                                                                 ▼  │
+//	   └──────────────────────────────────────────────────────────── half-open
+//	                                            one task at a time: the probe
 //
 // # Whose fault it is
 //

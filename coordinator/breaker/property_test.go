@@ -117,6 +117,8 @@ func TestNever(t *testing.T) {
 			}
 			if g := s.groups[gpu]; g != nil && (g.open != open || g.open+g.halfOpen != notClosed) {
 				t.Fatalf("counted %d open, %d half-open; there are %d, %d", g.open, g.halfOpen, open, notClosed-open)
+			} else if there := g != nil && len(g.breakers) > 0; s.Quiet() == there {
+				t.Fatalf("quiet %v, breakers there %v", s.Quiet(), there)
 			}
 		}
 		s.Advance(now.Add(s.settings.Max))

@@ -41,6 +41,7 @@ func (e *Engine) asked(now time.Time, c *class) {
 	e.demand.next = now.Add(demandEvery)
 	e.handOver(now)
 	e.weigh()
+	e.learner.Advance(now) // what was learnt is a second older
 }
 
 // handOver adds what was counted to the capabilities.

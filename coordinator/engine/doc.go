@@ -22,6 +22,7 @@
 //	result.go    what agents tell of how tasks ended
 //	reassign.go  dispatches that come back
 //	cancel.go    tasks that are withdrawn
+//	batch.go     tasks that are decided together
 //	doubt.go     what a lost session, or a coordinator before this one, leaves open
 //	needs.go     what a task asks of its agent: capabilities, preferences, strategy
 //	fleet.go     who is there: agents, slots, and the bit sets the choice starts from
@@ -47,5 +48,6 @@
 // active tasks plus dispatches not yet covered by a report) never grows beyond
 // its maximum by a decision of ours. Every task received and not yet settled is
 // in exactly one state. While a class of tasks waits, no agent that could take
-// them is ready.
+// them is ready. A batch is of one kind of tasks and at one agent, and nobody is
+// overtaken by it.
 package engine

@@ -42,6 +42,7 @@ type Engine struct {
 	believes    learning.Settings
 	joining     joining
 	inDoubt     inDoubt
+	batches     batches
 	// adoptUntil and adoptFor: until then, results that are not older than this may
 	// count although we never saw their tasks.
 	adoptUntil time.Time
@@ -66,6 +67,7 @@ func New() *Engine {
 		trust:     newTrust(),
 		strangers: make(map[stranger]bool),
 		inDoubt:   newInDoubt(),
+		batches:   newBatches(),
 	}
 }
 
@@ -113,6 +115,7 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 	case coordinator.Tick:
 	}
 	e.trustAgain(now)
+	e.sealBatches()
 	out := e.out
 	e.out = nil
 	return out
@@ -131,6 +134,10 @@ func (e *Engine) runDue(now time.Time) {
 		case dutyExpire:
 			e.expired(now, t.task)
 		case dutyRetry:
+			if t.task.state == stateGathering {
+				e.gathered(now, t.task)
+				break
+			}
 			e.retryDue(now, t.task)
 		case dutyStale:
 			e.watch(now, t.agent)
@@ -155,6 +162,7 @@ func (e *Engine) runDue(now time.Time) {
 			e.wake(now, t.agent)
 		}
 	}
+	e.sealBatches()
 }
 
 // install replaces the policy. Every waiting task is judged again under the new
@@ -165,6 +173,7 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 		waiting = append(waiting, c.waiting.items...)
 	}
 	e.policy = p
+	e.batches.under(p)
 	e.routes = make(map[string]*requirements, len(p.Routes))
 	e.believe(p.Settings.Learning)
 	e.judgeBy(p.Settings.Breaker)
@@ -190,9 +199,13 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 	for _, t := range e.held { // one that is delayed or on its way may have to wait yet
 		t.rank = rankOf(t.task, p.Settings)
 	}
+	together := e.dissolve()
 	sortByRank(waiting)
 	for _, t := range waiting {
 		e.admit(now, t)
+	}
+	for _, members := range together {
+		e.decideBatch(now, members)
 	}
 }
 
@@ -291,6 +304,7 @@ func (e *Engine) giveUp() {
 		c.waiting.items, c.active = nil, -1
 	}
 	e.pending.active, e.pending.count = nil, [4]int{}
+	clear(e.batches.gathering)
 	e.timers.cancel(&e.retries.affordable)
 	e.retries.tasks = nil
 }

@@ -17,6 +17,7 @@ var (
 	agentIDs     = []coordinator.AgentID{"a", "b", "c", "d", "e", "f", "g", "h"}
 	capabilities = []string{"c1", "c2", "c3", "c4"}
 	strategies   = []string{"capability_match", "least_loaded", "priority_based", "round_robin"}
+	batchings    = []coordinator.Batch{{}, {MaxSize: 2, MaxWait: 100 * time.Millisecond}, {MaxSize: 3, MaxWait: time.Second}, {MaxSize: 5, MaxWait: 7 * time.Second}}
 	taskIDs      = []coordinator.TaskID{"t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9"}
 	outcomes     = []coordinator.PublishOutcome{
 		coordinator.PublishConfirmed, coordinator.PublishConfirmed, coordinator.PublishConfirmed, coordinator.PublishConfirmed,
@@ -39,8 +40,8 @@ func (h *history) changePolicy(t *rapid.T) {
 	p := &coordinator.Policy{
 		Strategy: rapid.SampledFrom(strategies).Draw(t, "strategy"), Strategies: strategy.All(),
 		Routes: map[string]coordinator.Route{
-			"any": {},
-			"one": {Required: []string{"c1"}, Strategy: "round_robin"},
+			"any": {Batch: rapid.SampledFrom(batchings).Draw(t, "batches of any")},
+			"one": {Required: []string{"c1"}, Strategy: "round_robin", Batch: rapid.SampledFrom(batchings).Draw(t, "batches of one")},
 			"two": {Required: []string{"c1", "c2"}, Preferred: someOf(t, "preferred", agentIDs, 2)},
 		},
 		Settings: coordinator.Settings{
@@ -130,6 +131,19 @@ func (h *history) sendTask(t *rapid.T) {
 	h.do(coordinator.TaskReceived{Handle: h.handle, Task: task})
 }
 
+// sendBurst sends new tasks of one kind together.
+func (h *history) sendBurst(t *rapid.T) {
+	h.needSession(t)
+	taskType := rapid.SampledFrom([]string{"any", "one"}).Draw(t, "type")
+	for range rapid.IntRange(2, 6).Draw(t, "tasks") {
+		h.handle++
+		h.do(coordinator.TaskReceived{Handle: h.handle, Task: &coordinator.Task{
+			ID: coordinator.TaskID(fmt.Sprint("n", h.handle)), Type: taskType, Priority: coordinator.Priority(rapid.IntRange(0, 3).Draw(t, "priority")),
+			AcceptedAt: h.now, ContentHash: 1,
+		}})
+	}
+}
+
 // redeliver hands out again what was held when the session ended.
 func (h *history) redeliver(t *rapid.T) {
 	h.needSession(t)
@@ -202,10 +216,23 @@ func (h *history) sendResult(t *rapid.T) {
 // cancel withdraws a task, in whatever state it is.
 func (h *history) cancel(t *rapid.T) {
 	h.needSession(t)
+	h.cancelOne(t, rapid.SampledFrom(taskIDs).Draw(t, "task"))
+}
+
+// cancelNew withdraws a task that is held: one that waits, or is on its way.
+func (h *history) cancelNew(t *rapid.T) {
+	h.needSession(t)
+	if len(h.e.held) == 0 {
+		t.Skip("no task is held")
+	}
+	h.cancelOne(t, h.e.held[rapid.SampledFrom(slices.Sorted(maps.Keys(h.e.held))).Draw(t, "handle")].task.ID)
+}
+
+func (h *history) cancelOne(t *rapid.T, id coordinator.TaskID) {
 	h.token++
 	h.answered = false
 	h.do(coordinator.CancelRequested{
-		Task: rapid.SampledFrom(taskIDs).Draw(t, "task"), Token: h.token, Reason: rapid.SampledFrom([]string{"", "a typo"}).Draw(t, "why"),
+		Task: id, Token: h.token, Reason: rapid.SampledFrom([]string{"", "a typo"}).Draw(t, "why"),
 	})
 	if !h.answered {
 		t.Fatal("a cancel was not answered")

@@ -66,13 +66,13 @@ func checkIndexes(t failer, e *Engine) {
 		}
 	}
 	var count [4]int
-	waiting := 0
+	waiting, gathering := 0, 0
 	for h, o := range e.held {
 		if o.handle != h {
 			t.Fatalf("handle %d is kept under %d", o.handle, h)
 		}
 		if (o.expire.index >= 0) != (o.state == stateWaiting || o.state == stateDelayed) || // a lease begins when it is settled
-			(o.state == stateDelayed) != (o.retry.index >= 0 || slices.Contains(e.retries.tasks, o)) {
+			(o.state == stateDelayed || o.state == stateGathering) != (o.retry.index >= 0 || slices.Contains(e.retries.tasks, o)) {
 			t.Fatalf("%s in state %d: expire %d, retry %d", o.task.ID, o.state, o.expire.index, o.retry.index)
 		}
 		switch o.state {
@@ -90,6 +90,12 @@ func checkIndexes(t failer, e *Engine) {
 			count[o.task.Priority]++
 		case stateDelayed:
 			count[o.task.Priority]++
+		case stateGathering:
+			gathering++
+			count[o.task.Priority]++
+			if g := e.batches.gathering[batchKeyOf(o)]; g == nil || !slices.Contains(g.members, o) || !o.retry.at.Equal(g.closes) {
+				t.Fatalf("%s waits for others, but they do not know of it: %+v", o.task.ID, g)
+			}
 		}
 	}
 	if count != e.pending.count {
@@ -102,6 +108,15 @@ func checkIndexes(t failer, e *Engine) {
 				t.Fatalf("class %q: %s stands behind %s", c.key, o.task.ID, parent.task.ID)
 			}
 		}
+	}
+	for key, g := range e.batches.gathering {
+		gathering -= len(g.members)
+		if limits := e.policy.Routes[key.taskType].Batch; len(g.members) == 0 || len(g.members) >= limits.MaxSize {
+			t.Fatalf("%d tasks %+v gather, of at most %d", len(g.members), key, limits.MaxSize)
+		}
+	}
+	if gathering != 0 || len(e.batches.sharing) > 0 {
+		t.Fatalf("%d more tasks gather than are in batches; %d batches are not sealed", gathering, len(e.batches.sharing))
 	}
 	if waiting != 0 {
 		t.Fatalf("%d more tasks wait than are in the classes", waiting)

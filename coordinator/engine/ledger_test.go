@@ -56,6 +56,7 @@ type attempt struct {
 	*coordinator.Dispatch
 	standing standing
 	since    time.Time // when it was first made
+	again    bool      // an earlier copy of it may have arrived
 	arrived  bool      // its agent has it, or may have it, or had it
 }
 
@@ -149,7 +150,7 @@ func (l *ledger) dispatched(d *coordinator.Dispatch) (resumed bool, err error) {
 	if resumed {
 		since = former.since
 	}
-	life.attempts[d.DispatchID] = &attempt{Dispatch: d, since: since}
+	life.attempts[d.DispatchID] = &attempt{Dispatch: d, since: since, again: resumed}
 	r.live = d
 	return resumed, nil
 }

@@ -365,9 +365,8 @@ func (m *model) first(a, b *receipt) bool {
 	return a.handle < b.handle
 }
 
-// key is the order in which the task's strategy prefers agents, ties included,
-// as COORDINATOR writes it.
-func (m *model) key(t *coordinator.Task, a *modelAgent) []float64 {
+// strategy is the name of the one that decides the task.
+func (m *model) strategy(t *coordinator.Task) string {
 	name := m.policy.Strategy
 	if s := m.policy.Routes[t.Type].Strategy; s != "" {
 		name = s
@@ -375,7 +374,13 @@ func (m *model) key(t *coordinator.Task, a *modelAgent) []float64 {
 	if t.Strategy != "" {
 		name = t.Strategy
 	}
-	turn := float64(a.assignedAt)
+	return name
+}
+
+// key is the order in which the task's strategy prefers agents, ties included,
+// as COORDINATOR writes it.
+func (m *model) key(t *coordinator.Task, a *modelAgent) []float64 {
+	name, turn := m.strategy(t), float64(a.assignedAt)
 	switch {
 	case name == "round_robin":
 		return []float64{turn}
@@ -411,9 +416,16 @@ func (m *model) best(now time.Time, t *coordinator.Task, tried []coordinator.Age
 	return pick(func(coordinator.AgentID) bool { return true })
 }
 
+// sameBatch tells whether two dispatches of one moment may share a batch.
+func (m *model) sameBatch(a, b *coordinator.Dispatch) bool {
+	s, t := a.Task, b.Task
+	return m.policy.Routes[s.Type].Batch.MaxSize >= 2 && a.Agent == b.Agent && s.Type == t.Type && m.strategy(s) == m.strategy(t) &&
+		slices.Equal(s.Required, t.Required) && slices.Equal(s.Excluded, t.Excluded) && slices.Equal(s.Preferred, t.Preferred)
+}
+
 // dispatched judges a dispatch and counts it. resumed: it repeats the one that the
-// agent has, or may have.
-func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed bool) error {
+// agent has, or may have; follows: it went where another one of its batch went.
+func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed, follows bool) error {
 	a := m.agents[d.Agent]
 	slot := &modelSlot{id: d.DispatchID, task: d.Task.ID}
 	former := a.slot(d.DispatchID)
@@ -433,7 +445,7 @@ func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed bool)
 	}
 	// Agents that cool down or become steady in the same tick do so one after the
 	// other, and the work goes to the first: the better one may come too late.
-	if best := m.best(now, d.Task, d.Tried); !resumed && best != a && !best.coolsAt.After(m.before) && !best.steadyAt.After(m.before) {
+	if best := m.best(now, d.Task, d.Tried); !resumed && !follows && best != a && !best.coolsAt.After(m.before) && !best.steadyAt.After(m.before) {
 		return fmt.Errorf("%s went to %s, the strategy's choice is %s", d.Task.ID, d.Agent, best.spec.ID)
 	}
 	m.sequence++

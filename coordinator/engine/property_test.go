@@ -34,6 +34,7 @@ type history struct {
 	checking []coordinator.AgentID                 // EnsureQueue not yet answered
 	answered bool                                  // the cancel being applied
 	former   *receipt                              // of the message being delivered again
+	moment   []*coordinator.Dispatch               // of the event being applied, so far
 }
 
 // step is one call of Apply and what came of it.
@@ -51,6 +52,24 @@ type step struct {
 // After each history nothing is left over, every slot is free again, and it
 // repeats with equal effects.
 func TestHistories(t *testing.T) {
+	histories(t, func(h *history) map[string]func(*rapid.T) {
+		return map[string]func(*rapid.T){
+			"task": h.sendTask, "result": h.sendResult, "return": h.returnOne, "look": h.look,
+		}
+	})
+}
+
+// TestBatchHistories is the same with many new tasks of one kind at a time, so that
+// batches form in every way there is.
+func TestBatchHistories(t *testing.T) {
+	histories(t, func(h *history) map[string]func(*rapid.T) {
+		return map[string]func(*rapid.T){"burst": h.sendBurst, "cancel of one": h.cancelNew}
+	})
+}
+
+// histories plays random histories: of what happens in all of them, and of what is
+// given, which happens often.
+func histories(t *testing.T, often func(h *history) map[string]func(*rapid.T)) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := newHistory(t)
 		h.changePolicy(t)
@@ -67,14 +86,12 @@ func TestHistories(t *testing.T) {
 			"flap":       h.flap,
 			"muster":     h.muster,
 		}
-		for i := range 3 { // more often than the others
-			actions[fmt.Sprint("task ", i)] = h.sendTask
-			actions[fmt.Sprint("report ", i)] = h.sendReport
-			actions[fmt.Sprint("settle ", i)] = h.settleOne
-			actions[fmt.Sprint("result ", i)] = h.sendResult
-			actions[fmt.Sprint("time ", i)] = h.pass
-			actions[fmt.Sprint("return ", i)] = h.returnOne
-			actions[fmt.Sprint("look ", i)] = h.look
+		frequent := often(h)
+		frequent["report"], frequent["settle"], frequent["time"] = h.sendReport, h.settleOne, h.pass
+		for name, action := range frequent {
+			for i := range 3 {
+				actions[fmt.Sprint(name, " ", i)] = action
+			}
 		}
 		t.Repeat(actions)
 		h.finish()
@@ -188,7 +205,7 @@ func (h *history) settled(r *receipt, o coordinator.PublishOutcome) {
 	d := r.live
 	a := h.l.life(d.Task.ID).attempts[d.DispatchID]
 	r.live = nil
-	if o == coordinator.PublishAbandoned && a.Dispatch == d && a.since != d.At {
+	if o == coordinator.PublishAbandoned && a.Dispatch == d && a.again {
 		o = coordinator.PublishUnknown // of its earlier copy nobody knows still
 	}
 	h.m.settled(h.now, d, o, a.Dispatch != d || a.standing == past)
@@ -217,12 +234,14 @@ func (h *history) apply(ev coordinator.Event) {
 	h.steps = append(h.steps, step{h.now, ev, effects})
 	h.t.Logf("%s  %s", h.now.Format("15:04:05.000"), showEvent(ev))
 	h.letGo(effects)
+	h.moment = nil
 	for _, f := range effects {
 		h.t.Logf("                → %s", describe(f))
 		if err := h.judge(ev, f, waiting); err != nil {
 			h.t.Fatal(err)
 		}
 	}
+	h.checkBatches()
 	h.checkStates()
 	h.checkSlots()
 	checkIndexes(h.t, h.e)
@@ -285,7 +304,9 @@ func (h *history) judge(ev coordinator.Event, f coordinator.Effect, waiting map[
 			}
 		}
 		h.arrived = append(h.arrived, f)
-		return h.m.dispatched(h.now, f, resumed)
+		follows := slices.ContainsFunc(h.moment, func(d *coordinator.Dispatch) bool { return h.m.sameBatch(d, f) })
+		h.moment = append(h.moment, f)
+		return h.m.dispatched(h.now, f, resumed, follows)
 	case coordinator.Ack:
 		delete(waiting, f.Handle)
 		if err := l.settle(f.Handle); err != nil {
@@ -397,6 +418,35 @@ func (h *history) told(r *coordinator.Result, attempt int, late bool) {
 	a.told(h.now, r, slot, !open)
 }
 
+// checkBatches: dispatches that share a batch are as many as they say, of one kind,
+// at one agent, and first ones; who shares none could have had nobody to share with.
+func (h *history) checkBatches() {
+	h.t.Helper()
+	size := make(map[string]int)
+	for _, d := range h.moment {
+		size[d.BatchID]++
+	}
+	for _, d := range h.moment {
+		r := h.l.receipts[d.Handle]
+		if d.BatchID == "" {
+			if d.BatchSize != 0 {
+				h.t.Fatalf("%s goes alone in a batch of %d", d.DispatchID, d.BatchSize)
+			}
+			continue
+		}
+		first := h.moment[slices.IndexFunc(h.moment, func(o *coordinator.Dispatch) bool { return o.BatchID == d.BatchID })]
+		most := h.m.policy.Routes[d.Task.Type].Batch.MaxSize
+		switch {
+		case d.BatchSize != size[d.BatchID] || d.BatchSize < 2 || d.BatchSize > most:
+			h.t.Fatalf("%s in a batch of %d, which has %d, at most %d", d.DispatchID, d.BatchSize, size[d.BatchID], most)
+		case first.DispatchID != d.BatchID || d != first && !h.m.sameBatch(first, d):
+			h.t.Fatalf("%s to %s shares the batch %s of %s to %s", d.DispatchID, d.Agent, d.BatchID, first.DispatchID, first.Agent)
+		case r.redelivered || r.returned != nil || d.MaybeDuplicate || len(d.Tried) > 0:
+			h.t.Fatalf("%s has been here before, and shares the batch %s", d.DispatchID, d.BatchID)
+		}
+	}
+}
+
 // checkSlots: every agent has as many tasks as the model counts.
 func (h *history) checkSlots() {
 	h.t.Helper()
@@ -427,6 +477,11 @@ func (h *history) checkStates() {
 			h.t.Fatalf("handle %d (%s) was left in state %d", handle, r.task.ID, o.state)
 		case (o.state == stateDispatching) != (r.live != nil):
 			h.t.Fatalf("handle %d (%s): dispatching %v, live %v", handle, r.task.ID, o.state == stateDispatching, r.live != nil)
+		case o.state == stateGathering:
+			limits := h.m.policy.Routes[r.task.Type].Batch
+			if limits.MaxSize < 2 || r.redelivered || r.returned != nil || !h.now.Before(r.task.AcceptedAt.Add(limits.MaxWait)) {
+				h.t.Fatalf("%s still waits for others at %v: %+v", r.task.ID, h.now, limits)
+			}
 		case o.state == stateWaiting:
 			if err := r.learnTried(o.tried); err != nil {
 				h.t.Fatal(err)

@@ -124,7 +124,8 @@ func (t *openTask) history(ev *coordinator.TaskReturned, before *openTask, flags
 	}
 	if before != nil && before.attempt == ev.Attempt {
 		begun, gaveUp, told = before.begun, before.attempted, before.returning
-		t.failed = with(t.failed, before.failed...)
+		// Of two copies the older may have come back, which knows less.
+		t.tried, t.failed = with(t.tried, before.failed...), with(t.failed, before.failed...)
 	}
 	inHand := begun || ev.Cause == coordinator.ReturnTakenBack && ev.Redelivered && !oursBefore
 	if ev.Cause == coordinator.ReturnTakenBack && !inHand {

@@ -33,6 +33,8 @@ func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.D
 		AcceptTimeout: a.spec.AcceptTimeout, Timeout: t.timeout, At: now,
 		MaybeDuplicate: t.maybeDuplicate, Decision: &kept.decision.Decision,
 	}
+	e.share(t, &kept.Dispatch)
+	t.fresh = false
 	e.emit(&kept.Dispatch)
 }
 

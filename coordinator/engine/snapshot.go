@@ -32,6 +32,7 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 			Slots:      a.room(), Capacity: a.capacitySnapshot(), EjectedFrom: e.ejections(a),
 			Success: e.success(a),
 		}
+		s.Agents[i].Outcomes, s.Agents[i].Duration = e.learner.Record(a.number)
 		s.Leased += s.Agents[i].Leased
 	}
 	for i, c := range e.pending.active {
@@ -46,10 +47,15 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 		}
 	}
 	for _, t := range e.held {
-		if t.state == stateDelayed {
+		switch t.state {
+		case stateDelayed:
 			s.Delayed++
-			s.OldestPending = max(s.OldestPending, t.task.Age(now))
+		case stateGathering:
+			s.Gathering++
+		default:
+			continue
 		}
+		s.OldestPending = max(s.OldestPending, t.task.Age(now))
 	}
 	s.Dispatching = e.Dispatching()
 	return s

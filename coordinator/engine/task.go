@@ -1,8 +1,9 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
-	"sort"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ const (
 	stateDeciding    taskState = iota // between two steps of one Apply
 	stateWaiting                      // pending, in its class
 	stateDelayed                      // pending, until its back-off is over
+	stateGathering                    // pending, until others have come that share its batch
 	stateDispatching                  // published, not yet settled
 	stateLeased                       // its agent has it, or may have it
 )
@@ -36,6 +38,7 @@ type openTask struct {
 	gaveBack       coordinator.AgentID   // who gave it back without a word of its own yet
 	blamed         []coordinator.AgentID // to whom a failure of it was put down
 	maybeDuplicate bool
+	fresh          bool // never dispatched, never seen before: it may share a batch
 	resumed        bool // an earlier copy of this very dispatch may have arrived
 	refused        bool // its agent refused it: trying again costs the retry budget
 	exhausted      bool // it has come back as often as it may, and waits for the last agent's word
@@ -55,7 +58,7 @@ type openTask struct {
 
 	// until is how long it may be pending, fixed when it first has to wait.
 	until         time.Time
-	expire, retry timer // expire: also the deadline of a lease
+	expire, retry timer // expire: also the deadline of a lease; retry: also the end of gathering
 }
 
 // Waits of the engine that no configuration sets.
@@ -70,12 +73,11 @@ func rankOf(t *coordinator.Task, s coordinator.Settings) int64 {
 }
 
 func sortByRank(tasks []*openTask) {
-	sort.Slice(tasks, func(i, j int) bool {
-		if tasks[i].rank != tasks[j].rank {
-			return tasks[i].rank < tasks[j].rank
-		}
-		return tasks[i].arrival < tasks[j].arrival
-	})
+	slices.SortFunc(tasks, byRank)
+}
+
+func byRank(a, b *openTask) int {
+	return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.arrival, b.arrival))
 }
 
 // open starts the life of a task.
@@ -135,6 +137,7 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 		e.decideUnanswered(now, t, before)
 		return
 	}
+	t.fresh = !ev.Redelivered
 	e.admit(now, t)
 	if c := t.needs.class; c != nil {
 		e.asked(now, c)
@@ -206,31 +209,35 @@ func (e *Engine) admit(now time.Time, t *openTask) {
 		e.fail(now, t, reason, text, nil)
 		return
 	}
-	e.place(now, t)
+	if !e.gather(now, t) {
+		e.place(now, t)
+	}
 }
 
-// place gives the task to an agent, or lets it wait behind its equals.
-func (e *Engine) place(now time.Time, t *openTask) {
+// place gives the task to an agent, or lets it wait behind its equals: then, or when
+// it has failed, there is no agent.
+func (e *Engine) place(now time.Time, t *openTask) (*agent, *coordinator.Decision) {
 	c := t.needs.class
 	switch {
 	case t.late(now):
 		e.fail(now, t, coordinator.ReasonDeadlineExceeded, "the deadline has passed", nil)
-		return
+		return nil, nil
 	case c.nobody:
 		d := e.explain(now, t)
 		reason, text := e.reasonOf(d, t)
 		if reason != coordinator.ReasonNoAgentsOnline { // else somebody may come who can
 			e.fail(now, t, reason, text, d)
-			return
+			return nil, nil
 		}
 	}
 	if len(c.waiting.items) == 0 {
 		if a, d := e.choose(t); a != nil {
 			e.dispatch(now, t, a, d)
-			return
+			return a, d
 		}
 	}
 	e.wait(now, t)
+	return nil, nil
 }
 
 // choose finds the agent for a task that has been resolved; nil when there is none.
@@ -259,13 +266,7 @@ func (e *Engine) question(t *openTask) *question {
 // the end of the start-up grace, whichever applies.
 func (e *Engine) wait(now time.Time, t *openTask) {
 	if t.until.IsZero() {
-		t.until = now.Add(e.policy.Settings.AssignmentTimeout)
-		if t.until.Before(e.graceEnd) {
-			t.until = e.graceEnd
-		}
-		if d := t.task.Deadline; !d.IsZero() && d.Before(t.until) {
-			t.until = d
-		}
+		t.until = e.pendingUntil(now, t)
 	}
 	switch {
 	case !t.until.After(now):
@@ -282,10 +283,25 @@ func (e *Engine) wait(now time.Time, t *openTask) {
 	e.timers.schedule(&t.expire, t.until)
 }
 
+// pendingUntil is how long a task may be pending that begins to be so now.
+func (e *Engine) pendingUntil(now time.Time, t *openTask) time.Time {
+	until := now.Add(e.policy.Settings.AssignmentTimeout)
+	if until.Before(e.graceEnd) {
+		until = e.graceEnd
+	}
+	if d := t.task.Deadline; !d.IsZero() && d.Before(until) {
+		until = d
+	}
+	return until
+}
+
 // leavePending ends a task's waiting or delay.
 func (e *Engine) leavePending(t *openTask) {
-	if t.state == stateWaiting {
+	switch t.state {
+	case stateWaiting:
 		e.pending.take(t)
+	case stateGathering:
+		e.leaveBatch(t)
 	}
 	e.pending.count[t.task.Priority]--
 	e.timers.cancel(&t.expire)

@@ -8,7 +8,7 @@ type duty uint8
 const (
 	dutyStale   duty = iota // an agent may have been silent for too long
 	dutyExpire              // a pending task's assignment timeout or deadline
-	dutyRetry               // a returned task's back-off is over
+	dutyRetry               // a returned task's back-off is over, or a batch has been waited for
 	dutyBudget              // the retry budget may afford the next retry
 	dutyRecheck             // look again whether an agent's queue exists
 	dutyCool                // an agent's full queue may have room again

@@ -1,6 +1,8 @@
 package learning
 
 import (
+	"time"
+
 	"taskbus/coordinator"
 
 	"gonum.org/v1/gonum/mathext"
@@ -159,4 +161,29 @@ func (l *Learner) Failing(i int, t *Type) bool {
 	l.settleType(t)
 	p := t.success
 	return mathext.RegIncBeta(failingWeight*p+successes, failingWeight*(1-p)+failures, failingShare*p) > failingConfidence
+}
+
+// Record is what agent i has shown over all types: how many outcomes are known of
+// it, older ones counting less, and how long its successes took on average; 0 while
+// none has been timed. It looks at every type: for people, not for decisions.
+func (l *Learner) Record(i int) (outcomes float64, mean time.Duration) {
+	var sum Tally
+	if i >= 0 && i < len(l.agents) {
+		sum.add(l.shared.tally(i))
+		for _, t := range l.types { // order does not matter but for the last bits
+			sum.add(t.tally(i))
+		}
+	}
+	if sum.Timed > 0 {
+		mean = time.Duration(sum.Seconds / sum.Timed * float64(time.Second))
+	}
+	return sum.Outcomes * l.factor, mean
+}
+
+// tally is agent i's with this type.
+func (t *Type) tally(i int) Tally {
+	if i >= len(t.agents) {
+		return Tally{}
+	}
+	return t.agents[i]
 }
