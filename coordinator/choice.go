@@ -25,9 +25,11 @@ type Case struct {
 	Reference float64
 	// MaxCost is the largest Cost of any agent of the fleet; 0 when none has one.
 	MaxCost float64
-	// Affinity and Session are the strategy's own, set by its Prepare.
-	Affinity string
-	Session  uint64
+	// AffinityLabel, Affinity and Session are the strategy's own, set by its Prepare:
+	// the label in which task and agent should agree with the task's value of it, and
+	// a hash of the session that the task belongs to. Empty and 0 mean none.
+	AffinityLabel, Affinity string
+	Session                 uint64
 }
 
 // Standing is what is known of how well one agent does with tasks of one type.

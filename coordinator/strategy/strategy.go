@@ -1,6 +1,7 @@
 package strategy
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,23 +10,53 @@ import (
 )
 
 // Score is a formula of agents.yaml, compiled elsewhere: the score of one agent,
-// larger is better. An error or NaN means that the agent has none.
+// larger is better. An error, NaN or an infinity means that the agent has none.
 type Score func(*coordinator.Case, *coordinator.AgentView, *coordinator.Standing) (float64, error)
 
 // Options are what agents.yaml may say of a strategy. A kind uses those that
 // concern it and refuses the others.
 type Options struct {
-	// Weights of the terms of `weighted`, by name; each at least 0.
+	// Weights of the terms of `weighted`, by name, each from 0 to MaxWeight. A term
+	// that is not named keeps its default weight.
 	Weights map[string]float64
 	// AffinityLabel names the label in which task and agent should agree;
 	// SessionLabel the label of a task whose equals should go to the same agent.
 	AffinityLabel, SessionLabel string
-	// Exploration is the share of tasks for which success rates are drawn, 0 to 1;
-	// negative means the default.
+	// Exploration is the share of tasks for which success rates are drawn, 0 to
+	// MaxExploration; negative means the default.
 	Exploration float64
 	// Formula is the compiled text of FormulaText.
 	Formula     Score
 	FormulaText string
+}
+
+// The options by the names they have in agents.yaml.
+const (
+	OptionWeights       = "weights"
+	OptionAffinityLabel = "affinity_label"
+	OptionSessionLabel  = "session_label"
+	OptionExploration   = "exploration"
+	OptionFormula       = "formula"
+)
+
+// given lists the options that ask for something.
+func (o *Options) given() []string {
+	var names []string
+	for _, x := range []struct {
+		name  string
+		given bool
+	}{
+		{OptionWeights, len(o.Weights) > 0},
+		{OptionAffinityLabel, o.AffinityLabel != ""},
+		{OptionSessionLabel, o.SessionLabel != ""},
+		{OptionExploration, o.Exploration > 0 || o.Exploration != o.Exploration},
+		{OptionFormula, o.Formula != nil || o.FormulaText != ""},
+	} {
+		if x.given {
+			names = append(names, x.name)
+		}
+	}
+	return names
 }
 
 // Defaults are the options of a strategy of which agents.yaml says nothing.
@@ -36,6 +67,8 @@ type kind struct {
 	name string
 	// make builds the strategy, or says what is wrong with the options.
 	make func(Options) (coordinator.Strategy, error)
+	// options that it takes, by their names in agents.yaml.
+	options []string
 	// configured kinds do nothing without options: they are enabled only where
 	// agents.yaml lists them.
 	configured bool
@@ -47,9 +80,13 @@ const Default = CapabilityMatchName
 // registry is every kind there is. Sorted by name.
 var registry = []kind{
 	{name: CapabilityMatchName, make: plain(capabilityMatch)},
+	{name: ExpressionName, make: newExpression, options: []string{OptionFormula, OptionAffinityLabel, OptionSessionLabel}, configured: true},
 	{name: LeastLoadedName, make: plain(leastLoaded)},
+	{name: LoadBalancedName, make: plain(loadBalanced)},
 	{name: PriorityBasedName, make: plain(priorityBased)},
+	{name: RewardRateName, make: newRewardRate, options: []string{OptionExploration}},
 	{name: RoundRobinName, make: plain(roundRobin)},
+	{name: WeightedName, make: newWeighted, options: []string{OptionWeights, OptionAffinityLabel, OptionSessionLabel}},
 }
 
 // Names lists the known strategies, sorted.
@@ -71,11 +108,33 @@ func Build(name string, o Options) (coordinator.Strategy, error) {
 	if k == nil {
 		return coordinator.Strategy{}, fmt.Errorf("no strategy is called %q; known are %s", name, strings.Join(Names(), ", "))
 	}
+	for _, option := range o.given() {
+		if !slices.Contains(k.options, option) {
+			return coordinator.Strategy{}, errors.New(NotTaken(name, option))
+		}
+	}
 	s, err := k.make(o)
 	if err != nil {
 		return coordinator.Strategy{}, fmt.Errorf("strategy %s: %w", name, err)
 	}
 	return s, nil
+}
+
+// Takes tells whether the strategy of that name has the option.
+func Takes(name, option string) bool {
+	k := find(name)
+	return k != nil && slices.Contains(k.options, option)
+}
+
+// NotTaken says of an option that the strategy of that name does not have who has it.
+func NotTaken(name, option string) string {
+	var takers []string
+	for i := range registry {
+		if slices.Contains(registry[i].options, option) {
+			takers = append(takers, registry[i].name)
+		}
+	}
+	return fmt.Sprintf("%s is an option of %s, not of %s; remove it", option, strings.Join(takers, " and "), name)
 }
 
 // All builds every strategy that needs no options, sorted by name.

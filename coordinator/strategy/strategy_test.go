@@ -48,12 +48,17 @@ func TestRegistry(t *testing.T) {
 	if !slices.IsSorted(names) {
 		t.Errorf("names are not sorted, the search would miss some: %v", names)
 	}
-	if want := []string{"capability_match", "least_loaded", "priority_based", "round_robin"}; !slices.Equal(names, want) {
-		t.Errorf("names %v, want COORDINATOR's four %v", names, want)
+	want := []string{"capability_match", "expression", "least_loaded", "load_balanced", "priority_based", "reward_rate", "round_robin", "weighted"}
+	if !slices.Equal(names, want) {
+		t.Errorf("names %v, want %v", names, want)
 	}
 	for _, name := range names {
-		s, err := Build(name, Defaults())
-		if err != nil || s.Name != name || s.Key == nil || s.About == "" || len(s.Terms) == 0 {
+		o := Defaults()
+		if name == ExpressionName {
+			o.Formula, o.FormulaText = byLoad, "1 - load"
+		}
+		s, err := Build(name, o)
+		if err != nil || s.Name != name || s.Key == nil || s.About == "" || len(s.Terms) == 0 || len(s.Terms) > coordinator.MaxTerms {
 			t.Errorf("%s: %v, incomplete: %+v", name, err, s.Terms)
 		}
 	}
@@ -64,5 +69,67 @@ func TestRegistry(t *testing.T) {
 	}
 	if !Known(Default) || Default != "capability_match" {
 		t.Errorf("the default is %q, COORDINATOR's is capability_match", Default)
+	}
+}
+
+// All but expression need no options; that one is there where agents.yaml lists it.
+func TestAllNeedNoOptions(t *testing.T) {
+	var names []string
+	for _, s := range All() {
+		names = append(names, s.Name)
+	}
+	if want := slices.DeleteFunc(Names(), func(name string) bool { return name == ExpressionName }); !slices.Equal(names, want) {
+		t.Errorf("all are %v, want %v", names, want)
+	}
+}
+
+// A strategy refuses the options of others instead of ignoring them.
+func TestOptionsOfOthersAreRefused(t *testing.T) {
+	tests := []struct {
+		name    string
+		options Options
+		want    string
+	}{
+		{LeastLoadedName, Options{Weights: map[string]float64{FreeTerm: 1}}, "weights is an option of weighted, not of least_loaded; remove it"},
+		{LoadBalancedName, Options{Exploration: 0.1}, "exploration is an option of reward_rate, not of load_balanced; remove it"},
+		{RewardRateName, Options{AffinityLabel: "zone"}, "affinity_label is an option of expression and weighted, not of reward_rate; remove it"},
+		{RewardRateName, Options{SessionLabel: "user"}, "session_label is an option of expression and weighted, not of reward_rate; remove it"},
+		{WeightedName, Options{FormulaText: "load"}, "formula is an option of expression, not of weighted; remove it"},
+		{ExpressionName, Options{}, `strategy expression: a formula is missing; write one, e.g. formula: "success_rate / (1.0 + load)"`},
+	}
+	for _, tt := range tests {
+		if _, err := Build(tt.name, tt.options); err == nil || err.Error() != tt.want {
+			t.Errorf("%s: %v, want %s", tt.name, err, tt.want)
+		}
+	}
+}
+
+// What is configured differently has other parameters, and so another version of
+// the configuration; what is written out as the default has not.
+func TestParametersTellConfigurationsApart(t *testing.T) {
+	seen := make(map[string]Options)
+	for _, o := range []Options{
+		{Exploration: -1},
+		{Exploration: -1, Weights: map[string]float64{FreeTerm: 3}},
+		{Exploration: -1, Weights: map[string]float64{FitTerm: 3}},
+		{Exploration: -1, AffinityLabel: "zone"},
+		{Exploration: -1, SessionLabel: "zone"},
+		{Exploration: -1, AffinityLabel: "zone", SessionLabel: "zone"},
+	} {
+		s, err := Build(WeightedName, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, taken := seen[s.Parameters]; taken {
+			t.Errorf("%+v has the parameters of %+v: %s", o, other, s.Parameters)
+		}
+		seen[s.Parameters] = o
+	}
+	written, err := Build(WeightedName, Options{Weights: map[string]float64{FreeTerm: 1, SuccessTerm: 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, same := seen[written.Parameters]; !same {
+		t.Errorf("the defaults, written out, have other parameters: %s", written.Parameters)
 	}
 }
