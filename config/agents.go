@@ -11,11 +11,17 @@ import (
 
 const day = 24 * 60 * 60 // in seconds
 
+// maxCost bounds an agent's cost: far beyond any price, and finite.
+const maxCost = 1e9
+
 // What names may look like. The JSON Schema holds the same patterns.
 var (
-	idPattern    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
-	wordPattern  = regexp.MustCompile(`^[^\x00-\x20\x7f]([^\x00-\x1f\x7f]{0,126}[^\x00-\x20\x7f])?$`)
-	queuePattern = regexp.MustCompile(`^[!-~]{1,255}$`)
+	idPattern   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
+	wordPattern = regexp.MustCompile(`^[^\x00-\x20\x7f]([^\x00-\x1f\x7f]{0,126}[^\x00-\x20\x7f])?$`)
+	// Labels are as those of messages.
+	labelPattern      = regexp.MustCompile(`^[^\x00-\x1f\x7f]{1,64}$`)
+	labelValuePattern = regexp.MustCompile(`^[^\x00-\x1f\x7f]{0,256}$`)
+	queuePattern      = regexp.MustCompile(`^[!-~]{1,255}$`)
 	// queueGlobPattern is a pattern of queues: it begins with what stands for
 	// itself, so that none admits whatever there is in the virtual host.
 	queueGlobPattern = regexp.MustCompile(`^[A-Za-z0-9]([!-z|~]|\{id\}){0,254}$`)
@@ -24,12 +30,17 @@ var (
 	globPattern = regexp.MustCompile(`^[A-Za-z0-9*][A-Za-z0-9._:*-]{0,127}$`)
 )
 
+// maxLabels is how many labels a message may have, and so an agent.
+const maxLabels = 32
+
 const (
-	idRule        = "an id of 1 to 128 letters, digits and . _ : -, beginning with a letter or digit"
-	wordRule      = "a word of 1 to 128 printable characters without a space at either end"
-	queueRule     = "a queue name of 1 to 255 printable ASCII characters without spaces"
-	queueGlobRule = "a pattern of queues such as work.{id} or work.*: 1 to 255 printable characters without spaces, beginning with a letter or digit, with braces only in {id}"
-	globRule      = "a pattern of ids such as worker-* (in quotes if it begins with *): 1 to 128 letters, digits and . _ : - *, beginning with a letter, digit or *"
+	labelRule      = "a label's name of 1 to 64 characters, none of them a control character"
+	labelValueRule = "a text of at most 256 characters, none of them a control character (true, false and null in quotes)"
+	idRule         = "an id of 1 to 128 letters, digits and . _ : -, beginning with a letter or digit"
+	wordRule       = "a word of 1 to 128 printable characters without a space at either end"
+	queueRule      = "a queue name of 1 to 255 printable ASCII characters without spaces"
+	queueGlobRule  = "a pattern of queues such as work.{id} or work.*: 1 to 255 printable characters without spaces, beginning with a letter or digit, with braces only in {id}"
+	globRule       = "a pattern of ids such as worker-* (in quotes if it begins with *): 1 to 128 letters, digits and . _ : - *, beginning with a letter, digit or *"
 )
 
 // fleet is the agents section while it is being read.
@@ -90,11 +101,38 @@ func (d *decoder) agent(id coordinator.AgentID, key, p place) coordinator.AgentS
 		"health_check_interval":  d.seconds(&spec.HealthCheckInterval, 1, day),
 		"timeout_seconds":        d.seconds(&spec.Timeout, 1, 7*day),
 		"accept_timeout_seconds": d.seconds(&spec.AcceptTimeout, 1, day),
+		"success_rate": func(p place) {
+			before := len(d.faults)
+			d.number(&spec.SuccessRate, 0, 1)(p)
+			spec.SuccessStated = len(d.faults) == before
+		},
+		"cost":   d.number(&spec.Cost, 0, maxCost),
+		"labels": d.labels(&spec.Labels),
 	})
 	if canHaveKeys(p.node) && !has(p.node, "max_concurrent_tasks") {
 		d.fault(place{key.node, p.path + ".max_concurrent_tasks"}, "is missing; say how many tasks the agent may have at once (at least 1)")
 	}
 	return spec
+}
+
+// labels reads the labels of an agent; nil for none.
+func (d *decoder) labels(into *map[string]string) reader {
+	return func(p place) {
+		labels := make(map[string]string)
+		d.entries(p, "a mapping of labels to texts", func(key, value place) {
+			name, nameOK := d.text(key, labelPattern, labelRule)
+			text, textOK := d.text(value, labelValuePattern, labelValueRule)
+			if nameOK && textOK {
+				labels[name] = text
+			}
+		})
+		if len(labels) > maxLabels {
+			d.fault(p, "has %d labels; %d are the most, as in messages", len(labels), maxLabels)
+		}
+		if len(labels) > 0 {
+			*into = labels
+		}
+	}
 }
 
 // words reads a list of names into a sorted list without duplicates.

@@ -91,6 +91,8 @@ func defaults() *Config {
 				PriorityAgeing:    5 * time.Second,
 				DedupeWindow:      time.Hour,
 				DedupeMaxIDs:      100_000,
+				Learning:          defaultLearning(),
+				Breaker:           defaultBreaker(),
 			},
 		},
 		Auth:                  AuthOff,

@@ -234,6 +234,24 @@ func (d *decoder) seconds(into *time.Duration, lo, hi int64, why ...string) read
 	}
 }
 
+// plainNumber is a number as JSON writes it, or with a point at its beginning or end.
+var plainNumber = regexp.MustCompile(`^-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$`)
+
+// number reads a number from lo to hi.
+func (d *decoder) number(into *float64, lo, hi float64) reader {
+	return func(p place) {
+		n := p.node
+		v, err := strconv.ParseFloat(n.Value, 64)
+		if n.Kind != yaml.ScalarNode || n.Tag != "!!int" && n.Tag != "!!float" || !plainNumber.MatchString(n.Value) || err != nil || !(v >= lo && v <= hi) {
+			d.fault(p, "must be a number from %s to %s, not %s", plainFloat(lo), plainFloat(hi), found(n))
+			return
+		}
+		*into = v
+	}
+}
+
+func plainFloat(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
+
 // fraction reads a number above 0 and up to 1.
 func (d *decoder) fraction(into *float64) reader {
 	return func(p place) {

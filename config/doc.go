@@ -15,7 +15,9 @@
 //
 // Misspelt and repeated keys, aliases, merge keys, tags, second documents and
 // numbers in disguise (08, 0x10, 1_000, "3") are faults. A section with nothing
-// under it counts as absent; a setting with nothing behind it is a fault.
+// under it counts as absent; a setting with nothing behind it is a fault. So are
+// an option of a strategy that the strategy does not take, and a formula (see package
+// formula) that names what does not exist or gives no number.
 //
 // # What it must never do
 //

@@ -21,6 +21,8 @@ func FuzzParse(f *testing.F) {
 		"agents: {auth: off}", "agents: {auth: no}", "a: &a [*a]", "? ", "{", "[", "- - - -", "\ufeffagents: {}",
 		"agents: {a: {max_concurrent_tasks: 1}}\r\n---\r\n", "%YAML 1.1\n---\nagents: {}", "\"\\x00\": 1", "agents: !!binary aGk=",
 		"!!map {agents: {}}", "agents: {2001-01-01: {max_concurrent_tasks: 1}}", "...", "---\n...\n---", "global_settings: {seed: -0}",
+		"agents: {}\nassignment_strategies: {capability_match: , expression: {formula: \"1/0 + labels.a\"}}",
+		"agents: {}\nassignment_strategies: {capability_match: , expression: {formula: \"\\x01 'a\\n\"}}",
 		strings.Repeat("[", 20_000), strings.Repeat("a: ", 5_000), strings.Repeat("- ", 20_000), strings.Repeat("? ", 2_000),
 	} {
 		f.Add([]byte(seed))
@@ -57,7 +59,7 @@ func checkPolicy(t *testing.T, c *Config) {
 		ok := idPattern.MatchString(string(a.ID)) && a.Queue != "" && len(a.Queue) <= 255 && !coordinator.ReservedQueue(a.Queue) &&
 			a.MaxConcurrent >= 1 && a.Rank >= 1 && a.Rank <= 5 && a.HealthCheckInterval > 0 && a.AcceptTimeout > 0 &&
 			a.HealthCheckInterval < p.Settings.StaleAfter && a.Timeout > 0 && a.Timeout <= p.Settings.MaxTimeout
-		if !ok || !sortedUnique(a.Capabilities) {
+		if !ok || !sortedUnique(a.Capabilities) || !(a.SuccessRate >= 0 && a.SuccessRate <= 1) || !(a.Cost >= 0 && a.Cost <= maxCost) || len(a.Labels) > maxLabels {
 			t.Errorf("agent %+v", a)
 		}
 	}
@@ -73,14 +75,15 @@ func checkPolicy(t *testing.T, c *Config) {
 	if !sortedUnique(p.StrategyNames()) || !slices.Contains(p.StrategyNames(), p.Strategy) {
 		t.Errorf("strategy %s of %v", p.Strategy, p.StrategyNames())
 	}
-	for _, name := range p.StrategyNames() {
-		if !strategy.Known(name) {
-			t.Errorf("unknown strategy %q is enabled", name)
-		}
+	for i := range p.Strategies {
+		checkStrategy(t, &p.Strategies[i])
 	}
 	for taskType, route := range p.Routes {
 		if !sortedUnique(route.Required) || !sortedUnique(route.Preferred) || route.Strategy != "" && !slices.Contains(p.StrategyNames(), route.Strategy) {
 			t.Errorf("route %q: %+v", taskType, route)
+		}
+		if b := route.Batch; b != (coordinator.Batch{}) && (b.MaxSize < 2 || b.MaxSize > 1000 || b.MaxWait < time.Millisecond || b.MaxWait > time.Minute) {
+			t.Errorf("route %q: %+v", taskType, b)
 		}
 		for _, id := range route.Preferred {
 			if !slices.Contains(ids, id) {
@@ -103,8 +106,31 @@ func checkPolicy(t *testing.T, c *Config) {
 		!(s.MaxLoad > 0 && s.MaxLoad <= 1) || s.PriorityAgeing <= 0 || s.DedupeWindow <= 0 || s.DedupeMaxIDs < 1 {
 		t.Errorf("settings %+v", s)
 	}
+	l, b := s.Learning, s.Breaker
+	if !(l.Prior > 0 && l.Prior < 1) || !(l.PriorWeight > 0) || l.HalfLife < time.Second || !(l.HalfLifeOutcomes >= 1) ||
+		b.Consecutive < 1 || b.Base < time.Second || b.Longest < b.Base || !(b.MaxShare > 0 && b.MaxShare <= 1) ||
+		s.DeadIntervals > 0 && s.DeadIntervals <= s.SuspectIntervals || s.SlowStart < 0 {
+		t.Errorf("settings %+v", s)
+	}
 	if len(p.Version) != 12 || c.Window < 1 || c.WindowBytes < int64(c.MaxMessageBytes) || c.MaxMessageBytes > 8<<20 || c.ShutdownGrace <= 0 || c.HTTPBind == "" {
 		t.Errorf("config %+v", c)
+	}
+}
+
+// checkStrategy asks a strategy for the key of an agent and what it explains.
+func checkStrategy(t *testing.T, s *coordinator.Strategy) {
+	if !strategy.Known(s.Name) || len(s.Terms) == 0 || len(s.Terms) > coordinator.MaxTerms || !(s.Exploration >= 0 && s.Exploration <= 1) {
+		t.Errorf("strategy %+v", s)
+		return
+	}
+	c := &coordinator.Case{Task: &coordinator.Task{}}
+	if s.Prepare != nil {
+		s.Prepare(c)
+	}
+	standing := &coordinator.Standing{Success: 0.9}
+	s.Key(c, &coordinator.AgentView{Max: 1, Free: 1, Rank: 3}, standing)
+	if s.Explain != nil {
+		s.Explain(c, &coordinator.AgentView{Max: 1, Free: 1, Rank: 3}, standing, &coordinator.TermValues{})
 	}
 }
 

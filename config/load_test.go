@@ -104,17 +104,27 @@ func TestParseEverything(t *testing.T) {
 				ID: "gpu-1", Queue: "work.gpu-1", Capabilities: []string{"c++", "gpu", "Übersetzung"},
 				MaxConcurrent: 4, Rank: 1, HealthCheckInterval: 10 * time.Second,
 				Timeout: 3480 * time.Second, AcceptTimeout: 45 * time.Second,
+				SuccessRate: 0.95, SuccessStated: true, Cost: 0.25, Labels: map[string]string{"zone": "eu-1", "rack": "7"},
 			}},
 			Routes: map[string]coordinator.Route{"translate": {
 				Required: []string{"Übersetzung"}, Preferred: []coordinator.AgentID{"gpu-1"}, Strategy: "least_loaded",
+				Batch: coordinator.Batch{MaxSize: 20, MaxWait: 250 * time.Millisecond},
 			}},
-			Strategy:   "least_loaded",
-			Strategies: []coordinator.Strategy{{Name: "least_loaded"}},
+			Strategy: "least_loaded",
+			Strategies: []coordinator.Strategy{
+				{Name: "expression", Parameters: `affinity_label="zone" session_label="" formula="affinity + success_rate / (1 + load)"`},
+				{Name: "least_loaded"},
+				{Name: "reward_rate", Parameters: "exploration=0.1"},
+				{Name: "weighted", Parameters: `affinity_label="zone" session_label="user" fit=0.5 free=1 success=3 speed=1 cost=0 affinity=1 session=7 rank=0.25`},
+			},
 			Settings: coordinator.Settings{
 				PoisonedAfter: 2, MaxRetryAttempts: 5, StaleAfter: time.Minute, MaxQueueSize: 500, AssignmentTimeout: 0,
 				MaxLoad: 1, BusyIsEligible: true, PriorityAgeing: 5 * time.Second,
 				DedupeWindow: time.Minute, DedupeMaxIDs: 1000, Seed: 42,
-				MaxTimeout: 3480 * time.Second, // 3600 s less the margin of 120 s
+				MaxTimeout:       3480 * time.Second, // 3600 s less the margin of 120 s
+				SuspectIntervals: 3, DeadIntervals: 9, RefuseBacklogged: true, SlowStart: 30 * time.Second,
+				Learning: coordinator.Learning{Prior: 0.8, PriorWeight: 5, HalfLife: 90 * time.Minute, HalfLifeOutcomes: 100},
+				Breaker:  coordinator.Breaker{Off: true, Consecutive: 4, Base: 10 * time.Second, Longest: time.Minute, MaxShare: 0.25},
 			},
 			Discovery: &coordinator.Discovery{
 				Agents: []string{"lab:*", "worker-*"}, Capabilities: []string{"gpu", "search"},
@@ -175,7 +185,8 @@ func TestListsAreSortedAndUnique(t *testing.T) {
 
 func TestStrategiesSection(t *testing.T) {
 	const agents = "agents: {}\n"
-	all := strategy.Names()
+	// expression does nothing without a formula.
+	all := slices.DeleteFunc(strategy.Names(), func(name string) bool { return name == "expression" })
 	tests := []struct {
 		name, section, want string
 		enabled             []string
@@ -185,6 +196,8 @@ func TestStrategiesSection(t *testing.T) {
 		{"listed alone is enabled", "assignment_strategies: {capability_match: , round_robin: {}}\n", "capability_match", []string{"capability_match", "round_robin"}},
 		{"switched off", "assignment_strategies: {capability_match: {}, round_robin: {enabled: false}}\n", "capability_match", []string{"capability_match"}},
 		{"marked", "assignment_strategies: {capability_match: {}, round_robin: {default: true}}\n", "round_robin", []string{"capability_match", "round_robin"}},
+		{"formula", `assignment_strategies: {capability_match: , expression: {formula: "1 + load"}}` + "\n", "capability_match", []string{"capability_match", "expression"}},
+		{"without its formula only switched off", "assignment_strategies: {capability_match: , expression: {enabled: false}}\n", "capability_match", []string{"capability_match"}},
 		{"default: false marks nothing", "assignment_strategies: {capability_match: {}, round_robin: {default: false}}\n", "capability_match", []string{"capability_match", "round_robin"}},
 	}
 	for _, test := range tests {
@@ -194,46 +207,6 @@ func TestStrategiesSection(t *testing.T) {
 				t.Errorf("got %s of %v, want %s of %v", p.Strategy, p.StrategyNames(), test.want, test.enabled)
 			}
 		})
-	}
-}
-
-func TestVersionFollowsTheContentAlone(t *testing.T) {
-	const base = "agents:\n  a: {max_concurrent_tasks: 1}\n  b: {max_concurrent_tasks: 2}\n"
-	version := mustParse(t, base).Policy().Version
-	if len(version) != 12 {
-		t.Errorf("version %q has %d digits, want 12", version, len(version))
-	}
-	same := map[string]string{
-		"comments":         "# fleet\n" + base,
-		"order":            "agents:\n  b: {max_concurrent_tasks: 2}\n  a: {max_concurrent_tasks: 1}\n",
-		"spelt-out values": base + "topology: declare\nglobal_settings: {max_load: 0.90, eligible_statuses: [ready]}\n",
-		"discovery off":    base + "discovery: {agents: [worker-*], capabilities: [gpu], max_agents: 7}\n",
-		"repeated words":   "agents:\n  a: {max_concurrent_tasks: 1, capabilities: []}\n  b: {max_concurrent_tasks: 2}\n",
-	}
-	for name, text := range same {
-		if got := mustParse(t, text).Policy().Version; got != version {
-			t.Errorf("%s: version %s, want %s as before", name, got, version)
-		}
-	}
-	versions := map[string]string{version: "base"}
-	for _, change := range []string{
-		"topology: off\n", "queues: classic\n", "http: {bind: 0.0.0.0}\n", "events: {task_dispatched: true}\n",
-		"dedupe: {max_ids: 5}\n", "global_settings: {window: 5}\n", "global_settings: {seed: 5}\n",
-		"task_routing: {t: }\n", "task_routing: {u: }\n", "assignment_strategies: {capability_match: }\n",
-		"assignment_strategies: {round_robin: {default: true}}\n",
-		"global_settings: {poisoned_after_agents: 5}\n",
-		"discovery: {enabled: true, agents: [a*], capabilities: [a]}\n", "discovery: {enabled: true, agents: [b*], capabilities: [a]}\n",
-		"discovery: {enabled: true, agents: [a*], capabilities: [b]}\n", "discovery: {enabled: true, agents: [a*], capabilities: [a], priority: 1}\n",
-		"task_routing: {t: {required_capabilities: [a, b]}}\n", "task_routing: {t: {required_capabilities: [a b]}}\n",
-	} {
-		got := mustParse(t, base+change).Policy().Version
-		if other, taken := versions[got]; taken {
-			t.Errorf("%q has the version of %q", change, other)
-		}
-		versions[got] = change
-		if again := mustParse(t, base+change).Policy().Version; again != got {
-			t.Errorf("%q has the versions %s and %s", change, got, again)
-		}
 	}
 }
 
@@ -259,7 +232,7 @@ func TestLoadAppliesTheEnvironment(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"round_robin": "environment: ASSIGNMENT_STRATEGY: the strategy round_robin is not enabled; list it under assignment_strategies with enabled: true, or choose another",
-		"fastest":     `environment: ASSIGNMENT_STRATEGY: no strategy is called "fastest"; known are capability_match, least_loaded, priority_based, round_robin`,
+		"fastest":     `environment: ASSIGNMENT_STRATEGY: no strategy is called "fastest"; known are capability_match, expression, least_loaded, load_balanced, priority_based, reward_rate, round_robin, weighted`,
 	} {
 		if _, err := Load(path, Environment{Strategy: name}); err == nil || err.Error() != want {
 			t.Errorf("%s:\ngot  %v\nwant %s", name, err, want)

@@ -3,9 +3,9 @@ package config
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/strategy"
 )
 
 // routes reads the section `task_routing`.
@@ -48,8 +48,33 @@ func (d *decoder) route(p place, c *Config) coordinator.Route {
 				}
 			})
 		},
+		"batch": d.batch(&route.Batch),
 	})
 	return route
+}
+
+// defaultBatchWait is how long the first of a batch waits for others: a tenth of a
+// second is not noticed, and long for tasks that are submitted together.
+const defaultBatchWait = 100 * time.Millisecond
+
+// batch reads how tasks of one type are decided together.
+func (d *decoder) batch(into *coordinator.Batch) reader {
+	return func(p place) {
+		if isNull(p.node) {
+			d.fault(p, "no size is given; write e.g. {max_size: 10}, or remove the key")
+			return
+		}
+		batch, wait := coordinator.Batch{}, int64(defaultBatchWait/time.Millisecond)
+		d.object(p, readers{
+			"max_size":    whole(d, &batch.MaxSize, 2, 1000),
+			"max_wait_ms": whole(d, &wait, 1, 60_000),
+		})
+		if canHaveKeys(p.node) && !has(p.node, "max_size") {
+			d.fault(place{p.node, join(p.path, "max_size")}, "is missing; say how many tasks a batch may have (at least 2)")
+		}
+		batch.MaxWait = time.Duration(wait) * time.Millisecond
+		*into = batch
+	}
 }
 
 // checkAgent sees that a preferred agent is one of the fleet.
@@ -67,75 +92,4 @@ func (d *decoder) checkAgent(p place, id string, c *Config) {
 		}
 		return ids
 	}))
-}
-
-// strategyName reads the name of a strategy that exists, enabled or not.
-func (d *decoder) strategyName(p place) (string, bool) {
-	name := p.node.Value
-	if !strategy.Known(name) || !isScalar(p.node) {
-		d.fault(p, "no strategy is called %s%s", found(p.node), d.suggest(name, strategy.Names))
-		return "", false
-	}
-	return name, true
-}
-
-// notEnabled says why a known strategy may not be chosen; empty if it may.
-func notEnabled(name string, c *Config) string {
-	if _, enabled := c.policy.Find(name); enabled {
-		return ""
-	}
-	return "the strategy " + name + " is not enabled; list it under assignment_strategies with enabled: true, or choose another"
-}
-
-// strategies reads the section `assignment_strategies`. Without it every
-// strategy is enabled; with it only those listed and not switched off.
-func (d *decoder) strategies(c *Config) reader {
-	return func(p place) {
-		if isNull(p.node) {
-			return
-		}
-		before := len(d.faults)
-		var enabled []string
-		var marked string
-		d.entries(p, "a mapping of strategy names to settings", func(key, value place) {
-			name, known := d.strategyName(key)
-			on, isDefault := true, false
-			d.object(value, readers{"enabled": d.boolean(&on), "default": d.boolean(&isDefault)})
-			switch {
-			case !known:
-				return
-			case isDefault && !on:
-				d.fault(child(value, "default", key), "a strategy that is not enabled cannot be the default; enable it or mark another")
-			case isDefault && marked != "":
-				d.fault(child(value, "default", key), "%s is marked as the default already; only one strategy can be", marked)
-			}
-			if isDefault && marked == "" {
-				marked = name
-			}
-			if on {
-				enabled = append(enabled, name)
-			}
-		})
-		if len(d.faults) > before {
-			// What is wrong here must not make the routes look wrong too.
-			return
-		}
-		c.policy.Strategies = nil
-		for _, name := range coordinator.SortedUnique(slices.Clone(enabled)) {
-			s, err := strategy.Build(name, strategy.Defaults())
-			if err != nil {
-				d.fault(p, "%s", err)
-				return
-			}
-			c.policy.Strategies = append(c.policy.Strategies, s)
-		}
-		switch {
-		case len(enabled) == 0:
-			d.fault(p, "no strategy is enabled; enable at least one of %s, or remove the section to enable all", strings.Join(strategy.Names(), ", "))
-		case marked != "":
-			c.policy.Strategy = marked
-		case !slices.Contains(enabled, strategy.Default):
-			d.fault(p, "no strategy is marked as the default, and %s, which would be it, is not enabled; add default: true to one", strategy.Default)
-		}
-	}
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 	"gopkg.in/yaml.v3"
+
+	"taskbus/coordinator/strategy"
 )
 
 func compileSchema(t testing.TB) *jsonschema.Schema {
@@ -113,9 +115,11 @@ func sections(root map[string]any) map[string]map[string]any {
 		"":                                       root,
 		"agents.gpu-1":                           definition("agent"),
 		"task_routing.read":                      definition("route"),
-		"assignment_strategies.capability_match": definition("strategy"),
+		"task_routing.read.batch":                definition("route")["properties"].(map[string]any)["batch"].(map[string]any),
+		"assignment_strategies.weighted":         definition("strategy"),
+		"assignment_strategies.weighted.weights": definition("strategy")["properties"].(map[string]any)["weights"].(map[string]any),
 	}
-	for _, name := range []string{"global_settings", "discovery", "dedupe", "http", "events"} {
+	for _, name := range []string{"global_settings", "learning", "circuit_breaker", "discovery", "dedupe", "http", "events"} {
 		found[name] = root["properties"].(map[string]any)[name].(map[string]any)
 	}
 	return found
@@ -137,13 +141,20 @@ func properties(t *testing.T) []property {
 	var all []property
 	for at, section := range sections(root) {
 		for key, node := range section["properties"].(map[string]any) {
-			all = append(all, property{strings.Split(strings.TrimPrefix(at+"."+key, "."), "."), node.(map[string]any)})
+			path := strings.Split(strings.TrimPrefix(at+"."+key, "."), ".")
+			switch at + "." + key { // weighted does not take these
+			case "assignment_strategies.weighted.exploration":
+				path[1] = strategy.RewardRateName
+			case "assignment_strategies.weighted.formula":
+				path[1] = strategy.ExpressionName
+			}
+			all = append(all, property{path, node.(map[string]any)})
 		}
 	}
 	auth := root["properties"].(map[string]any)["agents"].(map[string]any)["properties"].(map[string]any)["auth"]
 	all = append(all, property{[]string{"agents", "auth"}, auth.(map[string]any)})
 	slices.SortFunc(all, func(a, b property) int { return strings.Compare(a.String(), b.String()) })
-	if len(all) < 40 {
+	if len(all) < 70 {
 		t.Fatalf("the schema has %d settings; this test does not find them any more", len(all))
 	}
 	return all
@@ -154,11 +165,14 @@ func fileWith(t *testing.T, path []string, value any) []byte {
 	t.Helper()
 	file := map[string]any{
 		"agents":       map[string]any{"gpu-1": map[string]any{"max_concurrent_tasks": 1}},
-		"task_routing": map[string]any{"read": map[string]any{}},
+		"task_routing": map[string]any{"read": map[string]any{"batch": map[string]any{"max_size": 2}}},
 		"assignment_strategies": map[string]any{
-			"capability_match": map[string]any{}, "least_loaded": map[string]any{},
-			"priority_based": map[string]any{}, "round_robin": map[string]any{},
+			"capability_match": map[string]any{}, "least_loaded": map[string]any{}, "load_balanced": map[string]any{},
+			"priority_based": map[string]any{}, "reward_rate": map[string]any{}, "round_robin": map[string]any{},
+			"weighted":   map[string]any{"weights": map[string]any{}},
+			"expression": map[string]any{"formula": "load"},
 		},
+		"learning": map[string]any{}, "circuit_breaker": map[string]any{},
 		"discovery":       map[string]any{"enabled": true, "agents": []any{"worker-*"}, "capabilities": []any{"gpu"}},
 		"global_settings": map[string]any{}, "dedupe": map[string]any{}, "http": map[string]any{}, "events": map[string]any{},
 	}
@@ -219,7 +233,7 @@ func TestSchemaDefaultsAreTheLoaders(t *testing.T) {
 			t.Errorf("%s: %v is not what the loader takes by default", p, value)
 		}
 	}
-	if tried < 34 {
+	if tried < 60 {
 		t.Errorf("only %d defaults found", tried)
 	}
 }
@@ -252,8 +266,73 @@ func TestSchemaLimitsAreTheLoaders(t *testing.T) {
 			}
 		}
 	}
-	if tried < 26 {
+	if tried < 34 {
 		t.Errorf("only %d limits found", tried)
+	}
+}
+
+// The same for numbers with a point, tried a little inside and outside.
+func TestSchemaRangesAreTheLoaders(t *testing.T) {
+	schema := compileSchema(t)
+	tried := 0
+	for _, p := range properties(t) {
+		lo, ok := p.node["minimum"].(float64)
+		if p.node["type"] != "number" || !ok {
+			continue
+		}
+		tried++
+		hi := p.node["maximum"].(float64)
+		for value, inside := range map[float64]bool{lo - 1e-6: false, lo: true, (lo + hi) / 2: true, hi: true, hi + 1e-6: false} {
+			data := fileWith(t, p.path, value)
+			doc, err := asEditorSeesIt(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := schema.Validate(doc); inside != (err == nil) {
+				t.Errorf("%s: %v: the schema says %v", p, value, err)
+			}
+			if _, err := Parse(data, "agents.yaml"); inside != (err == nil) {
+				t.Errorf("%s: %v: the loader says %v", p, value, err)
+			}
+		}
+	}
+	if tried < 14 { // eight weights, exploration, success_rate, cost, three of learning and a fourth
+		t.Errorf("only %d ranges found", tried)
+	}
+}
+
+// Editors and the loader refuse the same options of the same strategies.
+func TestSchemaOptionsAreTheStrategies(t *testing.T) {
+	schema := compileSchema(t)
+	options := map[string]any{
+		strategy.OptionWeights: map[string]any{"free": 2}, strategy.OptionAffinityLabel: "zone", strategy.OptionSessionLabel: "user",
+		strategy.OptionExploration: 0.2, strategy.OptionFormula: "load",
+	}
+	for _, name := range strategy.Names() {
+		for option, value := range options {
+			data := fileWith(t, []string{"assignment_strategies", name, option}, value)
+			doc, err := asEditorSeesIt(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, loader := Parse(data, "agents.yaml")
+			if editor := schema.Validate(doc); (editor == nil) != strategy.Takes(name, option) || (loader == nil) != strategy.Takes(name, option) {
+				t.Errorf("%s.%s: the schema says %v, the loader %v, the strategy takes it: %v", name, option, editor, loader, strategy.Takes(name, option))
+			}
+		}
+	}
+}
+
+// The default weights are written down twice, too.
+func TestSchemaWeightsAreTheStrategys(t *testing.T) {
+	node := sections(schemaTree(t))["assignment_strategies.weighted.weights"]["properties"].(map[string]any)
+	for _, w := range strategy.Weights() {
+		if got := node[w.Term].(map[string]any)["default"]; got != w.Default {
+			t.Errorf("%s: the schema has %v, the strategy %v", w.Term, got, w.Default)
+		}
+	}
+	if len(node) != len(strategy.Weights()) {
+		t.Errorf("the schema has %d weights, the strategy %d", len(node), len(strategy.Weights()))
 	}
 }
 
@@ -294,18 +373,25 @@ func TestSchemaPatternsAreTheLoaders(t *testing.T) {
 			continue
 		}
 		want := map[string]string{
-			"agents.gpu-1.id":                         idPattern.String(),
-			"agents.gpu-1.queue":                      queuePattern.String(),
-			"agents.gpu-1.capabilities":               wordPattern.String(),
-			"task_routing.read.required_capabilities": wordPattern.String(),
-			"discovery.agents":                        globPattern.String(),
-			"discovery.capabilities":                  wordPattern.String(),
-			"discovery.queues":                        queueGlobPattern.String(),
-			"task_routing.read.preferred_agents":      idPattern.String(),
+			"agents.gpu-1.id":                               idPattern.String(),
+			"agents.gpu-1.queue":                            queuePattern.String(),
+			"agents.gpu-1.capabilities":                     wordPattern.String(),
+			"task_routing.read.required_capabilities":       wordPattern.String(),
+			"discovery.agents":                              globPattern.String(),
+			"assignment_strategies.weighted.affinity_label": labelPattern.String(),
+			"assignment_strategies.weighted.session_label":  labelPattern.String(),
+			"discovery.capabilities":                        wordPattern.String(),
+			"discovery.queues":                              queueGlobPattern.String(),
+			"task_routing.read.preferred_agents":            idPattern.String(),
 		}[p.String()]
 		if pattern != want {
 			t.Errorf("%s: the schema has %s, the loader %s", p, pattern, want)
 		}
+	}
+	labels := sections(schemaTree(t))["agents.gpu-1"]["properties"].(map[string]any)["labels"].(map[string]any)
+	names, values := labels["propertyNames"].(map[string]any)["pattern"], labels["additionalProperties"].(map[string]any)["pattern"]
+	if names != labelPattern.String() || values != labelValuePattern.String() || labels["maxProperties"] != float64(maxLabels) {
+		t.Errorf("agents.gpu-1.labels: the schema has %v, %v and %v at most", names, values, labels["maxProperties"])
 	}
 	if Schema()[0] = 'x'; Schema()[0] != '{' {
 		t.Error("Schema hands out the embedded bytes themselves")

@@ -18,6 +18,8 @@ func (d *decoder) root(p place, c *Config) {
 		"task_routing":          d.routes(c),
 		"assignment_strategies": d.strategies(c),
 		"global_settings":       d.settings(c),
+		"learning":              d.learning(c),
+		"circuit_breaker":       d.breaker(c),
 		"discovery":             d.discovery(c),
 		"dedupe":                d.dedupe(c),
 		"topology":              oneOf(d, &c.Topology, TopologyDeclare, TopologyVerify, TopologyOff),
@@ -46,12 +48,17 @@ func (d *decoder) settings(c *Config) reader {
 			"priority_ageing_seconds": d.seconds(&s.PriorityAgeing, 1, day),
 			"broker_consumer_timeout_seconds": d.seconds(&c.BrokerConsumerTimeout, 180, 31*day,
 				"(a task may take as long as this less 120)"),
-			"max_message_bytes":      whole(d, &c.MaxMessageBytes, 1024, mostMessageBytes),
-			"window":                 whole(d, &c.Window, 1, 100_000),
-			"window_bytes":           whole(d, &c.WindowBytes, 1<<20, 64<<30),
-			"shutdown_grace_seconds": d.seconds(&c.ShutdownGrace, 1, 3600),
-			"seed":                   whole(d, &s.Seed, 0, maxSeed),
+			"max_message_bytes":       whole(d, &c.MaxMessageBytes, 1024, mostMessageBytes),
+			"window":                  whole(d, &c.Window, 1, 100_000),
+			"window_bytes":            whole(d, &c.WindowBytes, 1<<20, 64<<30),
+			"shutdown_grace_seconds":  d.seconds(&c.ShutdownGrace, 1, 3600),
+			"seed":                    whole(d, &s.Seed, 0, maxSeed),
+			"suspect_after_intervals": whole(d, &s.SuspectIntervals, 0, 1000),
+			"dead_after_intervals":    whole(d, &s.DeadIntervals, 0, 1000),
+			"refuse_backlogged":       d.boolean(&s.RefuseBacklogged),
+			"slow_start_seconds":      d.seconds(&s.SlowStart, 0, 3600),
 		})
+		d.later(func() { d.checkIntervals(p, s) })
 		d.later(func() {
 			const name = "global_settings.window_bytes"
 			if c.WindowBytes < int64(c.MaxMessageBytes) && !d.faulty(name) && !d.faulty("global_settings.max_message_bytes") {

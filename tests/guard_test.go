@@ -26,9 +26,11 @@ const module = "taskbus/"
 // Modules outside the standard library that the table hands out.
 const (
 	modAmqp091    = "github.com/rabbitmq/amqp091-go"
+	modCel        = "github.com/google/cel-go"
 	modFsnotify   = "github.com/fsnotify/fsnotify"
 	modGoleak     = "go.uber.org/goleak"
 	modGonum      = "gonum.org/v1/gonum"
+	modGonumPlot  = "gonum.org/v1/plot"
 	modJsonschema = "github.com/santhosh-tekuri/jsonschema/v5"
 	modPrometheus = "github.com/prometheus/client_golang/prometheus"
 	modXsync      = "golang.org/x/sync"
@@ -62,22 +64,25 @@ type rule struct {
 // table has one row for each package, by its path in the module; a row that ends
 // in "/..." is for everything below that has no row of its own.
 var table = map[string]rule{
-	"coordinator":             {std: stdPure},
-	"coordinator/strategy":    {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/learning":    {std: stdPure, may: []string{"coordinator", modGonum + "/mathext"}},
-	"coordinator/breaker":     {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/auction":     {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/fairshare":   {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/engine":      {std: stdPure, may: []string{"coordinator", "coordinator/strategy", "coordinator/learning", "coordinator/breaker", "coordinator/auction", "coordinator/fairshare"}},
-	"messages":                {may: []string{"schemas", "coordinator"}},
-	"schemas":                 {may: []string{modJsonschema}},
-	"config":                  {may: []string{modYaml, modFsnotify, "coordinator", "coordinator/strategy"}},
-	"coordinator/bus":         {},
-	"coordinator/bus/membus":  {may: []string{"coordinator/bus"}},
-	"coordinator/bus/bustest": {may: []string{"coordinator/bus", modGoleak}},
-	"coordinator/bus/amqpbus": {may: []string{"coordinator/bus", modAmqp091, modZerolog}},
-	"coordinator/journal":     {may: []string{"coordinator", "coordinator/bus"}},
-	"coordinator/httpapi":     {may: []string{"coordinator", "messages", modPrometheus + "/..."}},
+	"coordinator":                 {std: stdPure},
+	"coordinator/strategy":        {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/learning":        {std: stdPure, may: []string{"coordinator", modGonum + "/mathext"}},
+	"coordinator/breaker":         {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/auction":         {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/fairshare":       {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/engine":          {std: stdPure, may: []string{"coordinator", "coordinator/strategy", "coordinator/learning", "coordinator/breaker", "coordinator/auction", "coordinator/fairshare"}},
+	"coordinator/simulator":       {may: []string{modYaml, "coordinator", "coordinator/strategy", "coordinator/engine"}},
+	"coordinator/simulator/chart": {may: []string{modGonumPlot + "/...", "coordinator/simulator"}},
+	"messages":                    {may: []string{"schemas", "coordinator"}},
+	"schemas":                     {may: []string{modJsonschema}},
+	"config":                      {may: []string{modYaml, modFsnotify, "config/formula", "coordinator", "coordinator/strategy"}},
+	"config/formula":              {may: []string{modCel + "/...", "coordinator", "coordinator/strategy"}},
+	"coordinator/bus":             {},
+	"coordinator/bus/membus":      {may: []string{"coordinator/bus"}},
+	"coordinator/bus/bustest":     {may: []string{"coordinator/bus", modGoleak}},
+	"coordinator/bus/amqpbus":     {may: []string{"coordinator/bus", modAmqp091, modZerolog}},
+	"coordinator/journal":         {may: []string{"coordinator", "coordinator/bus"}},
+	"coordinator/httpapi":         {may: []string{"coordinator", "messages", modPrometheus + "/..."}},
 	"coordinator/service": {may: []string{
 		"config", "messages", "schemas",
 		"coordinator", "coordinator/strategy", "coordinator/auction", "coordinator/fairshare", "coordinator/engine",
@@ -137,6 +142,8 @@ func TestImportGuardFindsViolations(t *testing.T) {
 		{"bus sees no client", "taskbus/coordinator/bus", modAmqp091, "only coordinator/bus/amqpbus"},
 		{"service never sees amqpbus", "taskbus/coordinator/service", "taskbus/coordinator/bus/amqpbus", rowSays},
 		{"service, metrics below the prefix", "taskbus/coordinator/service", modPrometheus + "/promhttp", ""},
+		{"formulas are compiled at the edge", "taskbus/coordinator/strategy", modCel + "/cel", rowSays},
+		{"and there alone", "taskbus/config", modCel + "/cel", rowSays},
 		{"cmd may all", "taskbus/cmd/taskbus", "taskbus/coordinator/bus/amqpbus", ""},
 		{"but not the client", "taskbus/cmd/taskbus", modAmqp091, "only coordinator/bus/amqpbus"},
 		{"the bench relay is a bare client", "taskbus/tests/bench", modAmqp091, ""},

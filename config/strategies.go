@@ -1,0 +1,163 @@
+package config
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"taskbus/config/formula"
+	"taskbus/coordinator"
+	"taskbus/coordinator/strategy"
+)
+
+// strategyName reads the name of a strategy that exists, enabled or not.
+func (d *decoder) strategyName(p place) (string, bool) {
+	name := p.node.Value
+	if !strategy.Known(name) || !isScalar(p.node) {
+		d.fault(p, "no strategy is called %s%s", found(p.node), d.suggest(name, strategy.Names))
+		return "", false
+	}
+	return name, true
+}
+
+// notEnabled says why a known strategy may not be chosen; empty if it may.
+func notEnabled(name string, c *Config) string {
+	if _, enabled := c.policy.Find(name); enabled {
+		return ""
+	}
+	return "the strategy " + name + " is not enabled; list it under assignment_strategies with enabled: true, or choose another"
+}
+
+// listedStrategies is the section assignment_strategies while it is being read.
+type listedStrategies struct {
+	enabled []coordinator.Strategy
+	// marked as the default; empty if none is.
+	marked string
+}
+
+// strategies reads the section `assignment_strategies`. Without it every strategy
+// that needs no options is enabled; with it only those listed and not switched off.
+func (d *decoder) strategies(c *Config) reader {
+	return func(p place) {
+		if isNull(p.node) {
+			return
+		}
+		before := len(d.faults)
+		var listed listedStrategies
+		d.entries(p, "a mapping of strategy names to settings", func(key, value place) { d.strategy(&listed, key, value) })
+		if len(d.faults) > before {
+			// What is wrong here must not make the routes look wrong too.
+			return
+		}
+		slices.SortFunc(listed.enabled, func(a, b coordinator.Strategy) int { return strings.Compare(a.Name, b.Name) })
+		c.policy.Strategies = listed.enabled
+		_, standard := c.policy.Find(strategy.Default)
+		switch {
+		case len(listed.enabled) == 0:
+			d.fault(p, "no strategy is enabled; enable at least one of %s, or remove the section to enable all", strings.Join(strategy.Names(), ", "))
+		case listed.marked != "":
+			c.policy.Strategy = listed.marked
+		case !standard:
+			d.fault(p, "no strategy is marked as the default, and %s, which would be it, is not enabled; add default: true to one", strategy.Default)
+		}
+	}
+}
+
+// strategy reads one entry.
+func (d *decoder) strategy(listed *listedStrategies, key, value place) {
+	before := len(d.faults)
+	name, known := d.strategyName(key)
+	on, isDefault, o := true, false, strategy.Defaults()
+	taken := func(option string, read reader) reader {
+		return func(p place) {
+			if known && !strategy.Takes(name, option) {
+				d.fault(p, "%s", strategy.NotTaken(name, option))
+				return
+			}
+			read(p)
+		}
+	}
+	d.object(value, readers{
+		"enabled":                    d.boolean(&on),
+		"default":                    d.boolean(&isDefault),
+		strategy.OptionWeights:       taken(strategy.OptionWeights, d.weights(&o.Weights)),
+		strategy.OptionAffinityLabel: taken(strategy.OptionAffinityLabel, d.label(&o.AffinityLabel)),
+		strategy.OptionSessionLabel:  taken(strategy.OptionSessionLabel, d.label(&o.SessionLabel)),
+		strategy.OptionExploration:   taken(strategy.OptionExploration, d.exploration(&o.Exploration)),
+		strategy.OptionFormula:       taken(strategy.OptionFormula, d.formula(&o)),
+	})
+	switch {
+	case !known:
+		return
+	case isDefault && !on:
+		d.fault(child(value, "default", key), "a strategy that is not enabled cannot be the default; enable it or mark another")
+	case isDefault && listed.marked != "":
+		d.fault(child(value, "default", key), "%s is marked as the default already; only one strategy can be", listed.marked)
+	case isDefault:
+		listed.marked = name
+	}
+	if !on || len(d.faults) > before {
+		return
+	}
+	s, err := strategy.Build(name, o)
+	if err != nil {
+		if cause := errors.Unwrap(err); cause != nil {
+			err = cause // the place names the strategy
+		}
+		d.fault(key, "%s", err)
+		return
+	}
+	listed.enabled = append(listed.enabled, s)
+}
+
+// weights reads the weights of `weighted`.
+func (d *decoder) weights(into *map[string]float64) reader {
+	return func(p place) {
+		given := make(map[string]float64)
+		known := make(readers)
+		for _, w := range strategy.Weights() {
+			known[w.Term] = func(p place) {
+				var weight float64
+				d.number(&weight, 0, strategy.MaxWeight)(p)
+				given[w.Term] = weight
+			}
+		}
+		d.object(p, known)
+		*into = given
+	}
+}
+
+// label reads the name of a label.
+func (d *decoder) label(into *string) reader {
+	return func(p place) {
+		if name, ok := d.text(p, labelPattern, labelRule); ok {
+			*into = name
+		}
+	}
+}
+
+// exploration reads the share of tasks that are explored with.
+func (d *decoder) exploration(into *float64) reader {
+	return d.number(into, 0, strategy.MaxExploration)
+}
+
+// formula reads and compiles the formula of `expression`.
+func (d *decoder) formula(o *strategy.Options) reader {
+	return func(p place) {
+		if !isScalar(p.node) || isNull(p.node) {
+			d.fault(p, "must be a formula, e.g. success_rate / (1.0 + load), not %s", found(p.node))
+			return
+		}
+		score, err := formula.Compile(p.node.Value)
+		var wrong *formula.Error
+		if errors.As(err, &wrong) && wrong.Unknown != "" {
+			d.fault(p, "%s%s", err, d.suggest(wrong.Unknown, formula.Names))
+			return
+		}
+		if err != nil {
+			d.fault(p, "%s", err)
+			return
+		}
+		o.Formula, o.FormulaText = score, p.node.Value
+	}
+}

@@ -1,0 +1,69 @@
+package simulator
+
+import "math"
+
+// What a draw is for: the first thing that is hashed after the seed, so that no two
+// kinds of draws share numbers.
+const (
+	drawArrival uint64 = iota + 1
+	drawPriority
+	drawService
+	drawSuccess
+	drawPhase
+	drawLoss
+	drawCrash
+	drawRestart
+	drawChoice
+)
+
+// draw is a number above 0 and below 1 that depends on nothing but its arguments.
+func draw(seed, what, a, b uint64) float64 {
+	h := mix(mix(mix(mix(seed)^what)^a) ^ b)
+	return (float64(h>>11) + 0.5) / (1 << 53)
+}
+
+// mix is the step and finalizer of SplitMix64.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Shape is the form of a distribution.
+type Shape string
+
+// The shapes. A constant has no spread; the others are the usual models of
+// memoryless and of heavy-tailed work.
+const (
+	Constant    Shape = "constant"
+	Exponential Shape = "exponential"
+	Lognormal   Shape = "lognormal"
+)
+
+// Distribution of seconds. Mean is that of the values, not of their logarithms;
+// Sigma is the standard deviation of the logarithms, for Lognormal alone.
+type Distribution struct {
+	Shape       Shape
+	Mean, Sigma float64
+}
+
+// Quantile is the value below which the share u of all values lies, 0 < u < 1.
+func (d Distribution) Quantile(u float64) float64 {
+	switch d.Shape {
+	case Exponential:
+		return -d.Mean * math.Log1p(-u)
+	case Lognormal:
+		// The mean of a lognormal is exp(µ + σ²/2).
+		mu := math.Log(d.Mean) - d.Sigma*d.Sigma/2
+		return math.Exp(mu + d.Sigma*normalQuantile(u))
+	default:
+		return d.Mean
+	}
+}
+
+// normalQuantile is the inverse of the standard normal distribution function.
+func normalQuantile(u float64) float64 { return -math.Sqrt2 * math.Erfcinv(2*u) }
+
+// exponential draws a time of that mean.
+func exponential(mean, u float64) float64 { return -mean * math.Log1p(-u) }

@@ -1,0 +1,174 @@
+package simulator
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// measure is one value of a Performance as tables show it.
+type measure struct {
+	head string // of its column
+	of   func(*Performance) Value
+	// scale is what the value is multiplied with, digits how many follow the point.
+	scale  float64
+	digits int
+}
+
+var measures = []measure{
+	{"TASKS/S", func(p *Performance) Value { return p.Throughput }, 1, 2},
+	{"SUCCESS %", func(p *Performance) Value { return p.SuccessRate }, 100, 2},
+	{"WAIT P50 S", func(p *Performance) Value { return p.WaitP50 }, 1, 3},
+	{"P99 S", func(p *Performance) Value { return p.WaitP99 }, 1, 3},
+	{"MAX S", func(p *Performance) Value { return p.WaitMax }, 1, 2},
+	{"USED %", func(p *Performance) Value { return p.Utilisation }, 100, 1},
+	{"JAIN", func(p *Performance) Value { return p.Jain }, 1, 3},
+	{"IDLE S", func(p *Performance) Value { return p.Violations }, 1, 1},
+	{"REGRET SUCCESS %", func(p *Performance) Value { return p.RegretSuccess }, 100, 2},
+	{"REWARD %", func(p *Performance) Value { return p.RegretReward }, 100, 2},
+	{"DECISIONS", func(p *Performance) Value { return p.Decisions }, 1, 0},
+}
+
+// WriteTable writes the report for people: a line for each strategy, then what
+// failed and who did the work.
+func (r *Report) WriteTable(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n", r.Scenario, r.About)
+	fmt.Fprintf(&b, "%g s of arrivals, measured from %g s on; ", r.Duration, r.WarmUp)
+	if n := len(r.Seeds); n > 1 {
+		fmt.Fprintf(&b, "mean of %d seeds ± 95 %% interval\n\n", n)
+	} else {
+		fmt.Fprintf(&b, "seed %d\n\n", r.Seeds[0])
+	}
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "STRATEGY")
+	for _, m := range measures {
+		fmt.Fprint(t, "\t", m.head)
+	}
+	if r.timed() {
+		fmt.Fprint(t, "\tEVENTS/S")
+	}
+	fmt.Fprintln(t)
+	for i := range r.Strategies {
+		p := &r.Strategies[i]
+		fmt.Fprint(t, p.Label)
+		for _, m := range measures {
+			fmt.Fprint(t, "\t", m.text(p))
+		}
+		if r.timed() {
+			fmt.Fprintf(t, "\t%.0f", p.Timing.EventsPerSecond)
+		}
+		fmt.Fprintln(t)
+	}
+	fmt.Fprintln(t)
+	r.tableOfFailures(t)
+	r.tableOfGroups(t)
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (r *Report) timed() bool { return len(r.Strategies) > 0 && r.Strategies[0].Timing != nil }
+
+// text renders the measure of one strategy.
+func (m *measure) text(p *Performance) string { return m.of(p).text(m.scale, m.digits) }
+
+func (v Value) text(scale float64, digits int) string {
+	s := strconv.FormatFloat(v.Mean*scale, 'f', digits, 64)
+	if v.Interval > 0 {
+		s += " ±" + strconv.FormatFloat(v.Interval*scale, 'f', digits, 64)
+	}
+	return s
+}
+
+// tableOfFailures says where the tasks ended.
+func (r *Report) tableOfFailures(w io.Writer) {
+	fmt.Fprintln(w, "STRATEGY\tARRIVED\tSUCCEEDED\tOPEN\tFAILED (after warm-up)")
+	for i := range r.Strategies {
+		p := &r.Strategies[i]
+		var failed []string
+		for _, f := range p.Failed {
+			failed = append(failed, f.Reason+" "+f.Tasks.text(1, 0))
+		}
+		if failed == nil {
+			failed = []string{"-"}
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\n", p.Label, p.Tasks.Arrived, p.Tasks.Succeeded, p.Tasks.Open, strings.Join(failed, ", "))
+	}
+	fmt.Fprintln(w)
+}
+
+// tableOfGroups says who did the work: the share of the decisions, and how much of
+// its time the group worked.
+func (r *Report) tableOfGroups(w io.Writer) {
+	fmt.Fprint(w, "SHARE % (USED %)")
+	for i := range r.Strategies {
+		fmt.Fprint(w, "\t", r.Strategies[i].Label)
+	}
+	fmt.Fprintln(w)
+	for g := range r.Strategies[0].Groups {
+		group := &r.Strategies[0].Groups[g]
+		fmt.Fprint(w, group.Group)
+		if group.Agents > 1 {
+			fmt.Fprintf(w, " ×%d", group.Agents)
+		}
+		for i := range r.Strategies {
+			s := &r.Strategies[i].Groups[g]
+			fmt.Fprintf(w, "\t%.1f (%.0f)", 100*s.Share.Mean, 100*s.Utilisation.Mean)
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+// WriteJSON writes the whole report.
+func (r *Report) WriteJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(r)
+}
+
+// WriteCSV writes one line for each strategy and value: scenario, strategy, label,
+// metric, mean, half of the 95 % interval. Shares are from 0 to 1, times in seconds.
+func (r *Report) WriteCSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	// Errors of single lines are kept by the writer until the end.
+	_ = out.Write([]string{"scenario", "strategy", "label", "metric", "mean", "interval95"})
+	for i := range r.Strategies {
+		p := &r.Strategies[i]
+		line := func(metric string, v Value) {
+			_ = out.Write([]string{r.Scenario, p.Strategy, p.Label, metric,
+				strconv.FormatFloat(v.Mean, 'g', -1, 64), strconv.FormatFloat(v.Interval, 'g', -1, 64)})
+		}
+		line("throughput_per_second", p.Throughput)
+		line("success_rate", p.SuccessRate)
+		line("wait_mean_seconds", p.WaitMean)
+		line("wait_p50_seconds", p.WaitP50)
+		line("wait_p99_seconds", p.WaitP99)
+		line("wait_max_seconds", p.WaitMax)
+		line("utilisation", p.Utilisation)
+		line("jain_index", p.Jain)
+		line("work_conservation_violated_seconds", p.Violations)
+		line("regret_success", p.RegretSuccess)
+		line("regret_reward", p.RegretReward)
+		line("decisions", p.Decisions)
+		line("engine_events", p.Events)
+		for _, f := range p.Failed {
+			line("failed."+f.Reason, f.Tasks)
+		}
+		for _, g := range p.Groups {
+			line("share."+g.Group, g.Share)
+			line("utilisation."+g.Group, g.Utilisation)
+		}
+	}
+	out.Flush()
+	if err := out.Error(); err != nil {
+		return fmt.Errorf("write the report as CSV: %w", err)
+	}
+	return nil
+}

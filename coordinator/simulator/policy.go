@@ -1,0 +1,94 @@
+package simulator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/strategy"
+)
+
+// CompileFormula compiles the text of an `expression` strategy, as the loader of
+// agents.yaml does.
+type CompileFormula func(text string) (strategy.Score, error)
+
+// policy is the configuration under which the engine plays a variant.
+func (s *Scenario) policy(v *Variant, agents []agent, seed uint64, compile CompileFormula) (*coordinator.Policy, error) {
+	chosen, err := v.build(seed, compile)
+	if err != nil {
+		return nil, err
+	}
+	p := &coordinator.Policy{
+		Version:    "simulated",
+		Strategy:   chosen.Name,
+		Strategies: []coordinator.Strategy{chosen},
+		Routes:     make(map[string]coordinator.Route, len(s.Workloads)),
+		Settings:   v.Settings,
+	}
+	p.Settings.Seed = mix(seed)
+	for i := range s.Workloads {
+		w := &s.Workloads[i]
+		p.Routes[w.Type] = coordinator.Route{Required: w.Required}
+	}
+	for i := range agents {
+		p.Agents = append(p.Agents, s.spec(v, &agents[i]))
+	}
+	slices.SortFunc(p.Agents, func(a, b coordinator.AgentSpec) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	return p, nil
+}
+
+// build makes the variant's strategy.
+func (v *Variant) build(seed uint64, compile CompileFormula) (coordinator.Strategy, error) {
+	o := strategy.Options{
+		Weights: v.Weights, AffinityLabel: v.AffinityLabel, SessionLabel: v.SessionLabel,
+		Exploration: v.Exploration, FormulaText: v.Formula,
+	}
+	if chosen, ok := reference(v.Strategy, seed); ok {
+		if len(v.Weights) > 0 || v.AffinityLabel+v.SessionLabel+v.Formula != "" || v.Exploration > 0 {
+			return chosen, fmt.Errorf("strategy %s: it has no options; remove them", v.Strategy)
+		}
+		return chosen, nil
+	}
+	if v.Formula != "" {
+		if compile == nil {
+			return coordinator.Strategy{}, fmt.Errorf("strategy %s: this program cannot compile formulas", v.Strategy)
+		}
+		score, err := compile(v.Formula)
+		if err != nil {
+			return coordinator.Strategy{}, fmt.Errorf("strategy %s: formula: %w", v.Strategy, err)
+		}
+		o.Formula = score
+	}
+	return strategy.Build(v.Strategy, o)
+}
+
+// spec is what agents.yaml would say of the agent.
+func (s *Scenario) spec(v *Variant, a *agent) coordinator.AgentSpec {
+	g := &s.Fleet[a.group]
+	spec := coordinator.AgentSpec{
+		ID: a.id, Queue: "agent." + string(a.id), Capabilities: g.Capabilities,
+		MaxConcurrent: g.advertised(v), Rank: g.Rank, Cost: g.Cost, Labels: g.Labels,
+		HealthCheckInterval: g.Heartbeat, Timeout: defaultTimeout, AcceptTimeout: g.AcceptTimeout,
+	}
+	if g.Stated != nil {
+		spec.SuccessRate, spec.SuccessStated = *g.Stated, true
+	}
+	return spec
+}
+
+// advertised is how many slots the group's agents claim under the variant.
+func (g *Group) advertised(v *Variant) int {
+	if v.Advertised > 0 {
+		return v.Advertised
+	}
+	return g.Advertised
+}
+
+// reports is what the group's agents tell under the variant.
+func (g *Group) reports(v *Variant) Reports {
+	if v.Reports != "" {
+		return v.Reports
+	}
+	return g.Reports
+}

@@ -1,0 +1,144 @@
+package simulator
+
+import (
+	"slices"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// lookEvery is how often the shell looks at the queues that the engine watches,
+// lookMost how many at once.
+const (
+	lookEvery = time.Second
+	lookMost  = 256
+)
+
+// join has an agent come for the first time.
+func (w *world) join(who int32) error {
+	a := &w.agents[who]
+	g := &w.scenario.Fleet[a.group]
+	// Its further heartbeats are spread over the interval, as those of agents that
+	// were started by hand are.
+	phase := draw(w.seed, drawPhase, uint64(who), 0)
+	w.moments.schedule(w.now+nanoseconds(phase*g.Heartbeat.Seconds()), momentBeat, who, a.life)
+	return w.come(who)
+}
+
+// come has an agent be there, with its first heartbeat.
+func (w *world) come(who int32) error {
+	a := &w.agents[who]
+	g := &w.scenario.Fleet[a.group]
+	w.account(a)
+	a.up = true
+	if g.MTBF > 0 {
+		u := draw(w.seed, drawCrash, uint64(who), uint64(a.life))
+		w.moments.schedule(w.now+nanoseconds(exponential(g.MTBF.Seconds(), u)), momentCrash, who, a.life)
+	}
+	w.take(who)
+	w.recount(who)
+	return w.apply(w.report(a, g))
+}
+
+// beat sends an agent's heartbeat, unless it is lost, and schedules the next.
+func (w *world) beat(who int32, life uint32) error {
+	a := &w.agents[who]
+	if a.life != life {
+		return nil
+	}
+	g := &w.scenario.Fleet[a.group]
+	w.moments.schedule(w.now+int64(g.Heartbeat), momentBeat, who, life)
+	a.beats++
+	silent := slices.ContainsFunc(g.Silent, func(s Window) bool { return s.contains(time.Duration(w.now)) })
+	if silent || g.Loss > 0 && draw(w.seed, drawLoss, uint64(who), a.beats) < g.Loss {
+		return nil
+	}
+	return w.apply(w.report(a, g))
+}
+
+// report is what the agent says of itself.
+func (w *world) report(a *agent, g *Group) coordinator.AgentReported {
+	most, active := g.advertised(w.variant), a.inLine()
+	r := coordinator.AgentReport{
+		Agent: a.id, Status: coordinator.StatusReady, Load: min(1, float64(active)/float64(most)),
+		Active: active, Available: max(0, most-active), MaxConcurrent: most,
+		Timestamp: epoch.Add(time.Duration(w.now)),
+	}
+	if g.BusyWhenFull && r.Available == 0 {
+		r.Status = coordinator.StatusBusy
+	}
+	if w.reports(a) == ReportFull {
+		r.ActiveTasks = make([]coordinator.TaskID, 0, active)
+		for _, line := range [...][]int32{a.running, a.queue} {
+			for _, number := range line {
+				r.ActiveTasks = append(r.ActiveTasks, w.tasks[number].task.ID)
+			}
+		}
+	}
+	return coordinator.AgentReported{Report: r, Live: true}
+}
+
+// crash ends an agent without a word. What it had in hand goes back to the head of
+// its queue, or to the coordinator where the time to accept it is over: a broker
+// does not deliver such a message again.
+func (w *world) crash(who int32, life uint32) error {
+	a := &w.agents[who]
+	if a.life != life {
+		return nil
+	}
+	g := &w.scenario.Fleet[a.group]
+	w.account(a)
+	a.up = false
+	a.life++
+	u := draw(w.seed, drawRestart, uint64(who), uint64(a.life))
+	w.moments.schedule(w.now+nanoseconds(exponential(g.MTTR.Seconds(), u)), momentRestart, who, a.life)
+	var late []int32
+	lost := a.running
+	a.running = nil
+	for _, number := range lost {
+		t := &w.tasks[number]
+		t.place = inQueue
+		t.life++
+		w.tally.waiting(t.kind, +1)
+		if deadline := t.queued + int64(g.AcceptTimeout); deadline > w.now {
+			w.moments.schedule(deadline, momentExpiry, number, t.life)
+		} else {
+			late = append(late, number)
+		}
+	}
+	a.queue = slices.Concat(lost, a.queue)
+	w.recount(who)
+	for _, number := range late {
+		if err := w.giveBack(number, coordinator.ReturnExpired, true); err != nil {
+			return err
+		}
+	}
+	if !a.takenBack {
+		return nil
+	}
+	return w.takeBack(who)
+}
+
+// restart has a crashed agent come back.
+func (w *world) restart(who int32) error {
+	a := &w.agents[who]
+	a.life++
+	w.moments.schedule(w.now+int64(w.scenario.Fleet[a.group].Heartbeat), momentBeat, who, a.life)
+	return w.come(who)
+}
+
+// look tells the engine what the broker knows of the queues it watches.
+func (w *world) look() error {
+	w.moments.schedule(w.now+int64(lookEvery), momentLook, 0, 0)
+	for _, q := range w.engine.Watched(epoch.Add(time.Duration(w.now)), lookMost) {
+		a := &w.agents[w.byID[q.Agent]]
+		seen := coordinator.QueueSeen{Agent: q.Agent, Ready: len(a.queue)}
+		if a.up {
+			seen.Consumers = 1
+		}
+		if err := w.apply(seen); err != nil {
+			return err
+		}
+	}
+	return nil
+}

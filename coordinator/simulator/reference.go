@@ -1,0 +1,65 @@
+package simulator
+
+import (
+	"math"
+
+	"taskbus/coordinator"
+)
+
+// The references are no strategies for production: they show what a strategy is
+// worth. Both know nothing of the coordinator's own dispatches.
+const (
+	// Random gives every eligible agent the same chance.
+	Random = "random"
+	// HeartbeatOnly takes the least load that an agent has reported: until its
+	// next heartbeat that stays the same agent.
+	HeartbeatOnly = "heartbeat_only"
+)
+
+// References lists the names of the reference strategies, sorted.
+func References() []string { return []string{HeartbeatOnly, Random} }
+
+// reference makes the reference strategy of that name.
+func reference(name string, seed uint64) (coordinator.Strategy, bool) {
+	switch name {
+	case Random:
+		return coordinator.Strategy{
+			Name:  Random,
+			About: "any eligible agent with the same chance (for comparison)",
+			Terms: []string{"chance", "-"},
+			Key: func(c *coordinator.Case, a *coordinator.AgentView, _ *coordinator.Standing) coordinator.Key {
+				return coordinator.Key{draw(seed, drawChoice, hashText(string(c.Task.ID)), a.Hash), 0}
+			},
+		}, true
+	case HeartbeatOnly:
+		return coordinator.Strategy{
+			Name:  HeartbeatOnly,
+			About: "the least load of the latest heartbeats, whatever was dispatched since (for comparison)",
+			Terms: []string{"reported load", "chance of the agent"},
+			Key: func(_ *coordinator.Case, a *coordinator.AgentView, _ *coordinator.Standing) coordinator.Key {
+				// Equals are told apart by the agent alone: the engine's own rule, who has
+				// waited longest, would know of the dispatches since.
+				return coordinator.Key{a.ReportedLoad, float64(a.Hash >> 11)}
+			},
+		}, true
+	}
+	return coordinator.Strategy{}, false
+}
+
+// hashText is FNV-1a.
+func hashText(text string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := 0; i < len(text); i++ {
+		h = (h ^ uint64(text[i])) * 1099511628211
+	}
+	return h
+}
+
+// nanoseconds turns simulated seconds into the clock's unit, at least 1: nothing
+// takes no time at all.
+func nanoseconds(seconds float64) int64 {
+	if seconds >= math.MaxInt64/2e9 {
+		return math.MaxInt64 / 2
+	}
+	return max(1, int64(seconds*1e9))
+}

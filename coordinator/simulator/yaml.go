@@ -1,0 +1,362 @@
+package simulator
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Fault is one thing that is wrong with a scenario file.
+type Fault struct {
+	Source string
+	// Line counts from 1.
+	Line int
+	// Path leads to the setting, e.g. "fleet[0].slots"; empty for the whole file.
+	Path string
+	// Text says what is wrong and what to do.
+	Text string
+}
+
+// String renders "mine.yaml:12: fleet[0].slots: text".
+func (f Fault) String() string {
+	path := f.Path
+	if path != "" {
+		path += ": "
+	}
+	return fmt.Sprintf("%s:%d: %s%s", f.Source, f.Line, path, f.Text)
+}
+
+// Faults is the error of Read: all that is wrong, in the order of the file. List
+// is never empty.
+type Faults struct{ List []Fault }
+
+// Error gives one line for each fault.
+func (e *Faults) Error() string {
+	lines := make([]string, len(e.List))
+	for i, f := range e.List {
+		lines[i] = f.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// reader walks the YAML tree and collects faults.
+type reader struct {
+	source string
+	faults []Fault
+}
+
+// spot is a node of the file and the path that leads to it.
+type spot struct {
+	node *yaml.Node
+	path string
+}
+
+// fields says what may stand in a mapping: how the value of each key is read.
+type fields map[string]func(spot)
+
+const (
+	maxFileBytes = 1 << 20
+	maxFaults    = 50
+)
+
+// parse gives the root of the only document of the file; nil comes with a fault.
+func (r *reader) parse(data []byte) *yaml.Node {
+	fault := func(line int, format string, args ...any) *yaml.Node {
+		r.faults = append(r.faults, Fault{Source: r.source, Line: line, Text: fmt.Sprintf(format, args...)})
+		return nil
+	}
+	if len(data) > maxFileBytes {
+		return fault(1, "the file is larger than %d bytes; a scenario describes a fleet, it holds no data", maxFileBytes)
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, second yaml.Node
+	if err := decoder.Decode(&doc); errors.Is(err, io.EOF) {
+		return fault(1, "the file is empty; describe at least fleet, workloads and strategies")
+	} else if err != nil {
+		line, text := yamlError(err)
+		return fault(line, "cannot be read: %s; look at the indentation, brackets and quotes of what begins here", text)
+	}
+	if err := decoder.Decode(&second); !errors.Is(err, io.EOF) {
+		return fault(max(1, second.Line), "a second document begins; remove the `---` and what follows it")
+	}
+	if n := alias(&doc); n != nil {
+		return fault(n.Line, "aliases and merge keys are not allowed; write the values out")
+	}
+	return doc.Content[0]
+}
+
+// yamlError takes the line out of the parser's message; 1 when it gives none.
+func yamlError(err error) (line int, text string) {
+	text = strings.TrimPrefix(err.Error(), "yaml: ")
+	digits, rest, found := strings.Cut(strings.TrimPrefix(text, "line "), ": ")
+	if line, err := strconv.Atoi(digits); err == nil && found {
+		return line, rest
+	}
+	return 1, text
+}
+
+// alias finds the first alias in the tree: with them a small file may mean a huge
+// one.
+func alias(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode || n.Tag == "!!merge" {
+		return n
+	}
+	for _, c := range n.Content {
+		if found := alias(c); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+func (r *reader) fault(p spot, format string, args ...any) {
+	if len(r.faults) < maxFaults {
+		r.faults = append(r.faults, Fault{r.source, p.node.Line, p.path, fmt.Sprintf(format, args...)})
+	}
+}
+
+// found describes what stands at a place, for the end of "must be …, not …".
+func found(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "a mapping"
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	case n.Tag == "!!null":
+		return "nothing"
+	}
+	text := []rune(n.Value)
+	if len(text) > 40 {
+		text = append(text[:40], '…')
+	}
+	return strconv.Quote(string(text))
+}
+
+// object hands the value of every key to its reader, and says which keys that must
+// be given are not.
+func (r *reader) object(p spot, known fields, required ...string) {
+	seen := make(map[string]bool)
+	r.entries(p, func(key string, k, value spot) {
+		seen[key] = true
+		read, ok := known[key]
+		if !ok {
+			r.fault(k, "unknown key%s", didYouMean(key, slices.Sorted(maps.Keys(known))))
+			return
+		}
+		read(value)
+	})
+	for _, key := range required {
+		if p.node.Kind == yaml.MappingNode && !seen[key] {
+			r.fault(spot{p.node, join(p.path, key)}, "is missing")
+		}
+	}
+}
+
+// entries calls each for every key of a mapping, in the order of the file.
+func (r *reader) entries(p spot, each func(key string, k, value spot)) {
+	if p.node.Kind != yaml.MappingNode {
+		r.fault(p, "must be a mapping, not %s", found(p.node))
+		return
+	}
+	lines := make(map[string]int)
+	for i := 0; i+1 < len(p.node.Content); i += 2 {
+		n := p.node.Content[i]
+		k := spot{n, join(p.path, n.Value)}
+		if line := lines[n.Value]; line > 0 {
+			r.fault(k, "is already given in line %d; remove one of the two", line)
+			continue
+		}
+		lines[n.Value] = n.Line
+		each(n.Value, k, spot{p.node.Content[i+1], k.path})
+	}
+}
+
+// list calls each for every item.
+func (r *reader) list(p spot, each func(item spot)) {
+	if p.node.Kind != yaml.SequenceNode {
+		r.fault(p, "must be a list, not %s", found(p.node))
+		return
+	}
+	for i, item := range p.node.Content {
+		each(spot{item, fmt.Sprintf("%s[%d]", p.path, i)})
+	}
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// number reads a number from lo to hi; above, if set, does not allow lo itself.
+func (r *reader) number(into *float64, lo, hi float64, above ...bool) func(spot) {
+	return func(p spot) {
+		open := len(above) > 0
+		v, err := strconv.ParseFloat(p.node.Value, 64)
+		if p.node.Kind != yaml.ScalarNode || p.node.Tag != "!!int" && p.node.Tag != "!!float" || err != nil ||
+			math.IsNaN(v) || v < lo || v > hi || open && v == lo {
+			rule := fmt.Sprintf("from %g to %g", lo, hi)
+			if open {
+				rule = fmt.Sprintf("above %g and up to %g", lo, hi)
+			}
+			r.fault(p, "must be a number %s, not %s", rule, found(p.node))
+			return
+		}
+		*into = v
+	}
+}
+
+// whole reads a whole number from lo to hi.
+func whole[T ~int | ~uint64](r *reader, into *T, lo, hi T) func(spot) {
+	return func(p spot) {
+		v, err := strconv.ParseUint(p.node.Value, 10, 63)
+		if p.node.Kind != yaml.ScalarNode || p.node.Tag != "!!int" || err != nil || T(v) < lo || T(v) > hi {
+			r.fault(p, "must be a whole number from %d to %d, not %s", lo, hi, found(p.node))
+			return
+		}
+		*into = T(v)
+	}
+}
+
+// maxSeconds is the longest time that a scenario may speak of: a month.
+const maxSeconds = 31 * 86400
+
+// seconds reads a number of seconds, fractions allowed.
+func (r *reader) seconds(into *time.Duration, lo float64, above ...bool) func(spot) {
+	return func(p spot) {
+		v := -1.0
+		r.number(&v, lo, maxSeconds, above...)(p)
+		if v >= 0 {
+			*into = time.Duration(math.Round(v * 1e9))
+		}
+	}
+}
+
+// text reads a word or a sentence that is not empty.
+func (r *reader) text(into *string) func(spot) {
+	return func(p spot) {
+		if p.node.Kind != yaml.ScalarNode || p.node.Tag == "!!null" || p.node.Value == "" {
+			r.fault(p, "must be text, not %s", found(p.node))
+			return
+		}
+		*into = p.node.Value
+	}
+}
+
+// name reads a word that may stand in an id.
+func (r *reader) name(into *string) func(spot) {
+	return func(p spot) {
+		v := p.node.Value
+		ok := p.node.Kind == yaml.ScalarNode && v != "" && len(v) <= 100
+		for i, c := range v {
+			letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+			ok = ok && (letter || i > 0 && strings.ContainsRune("._:-", c))
+		}
+		if !ok {
+			r.fault(p, "must be letters, digits and . _ : -, beginning with a letter or a digit, not %s", found(p.node))
+			return
+		}
+		*into = v
+	}
+}
+
+func (r *reader) boolean(into *bool) func(spot) {
+	return func(p spot) {
+		if p.node.Tag != "!!bool" {
+			r.fault(p, "must be true or false, not %s", found(p.node))
+			return
+		}
+		*into = strings.EqualFold(p.node.Value, "true")
+	}
+}
+
+// oneOf reads one of a few words.
+func oneOf[T ~string](r *reader, into *T, words ...T) func(spot) {
+	return func(p spot) {
+		if !slices.Contains(words, T(p.node.Value)) {
+			known := make([]string, len(words))
+			for i, w := range words {
+				known[i] = string(w)
+			}
+			r.fault(p, "must be one of %s, not %s", strings.Join(known, ", "), found(p.node))
+			return
+		}
+		*into = T(p.node.Value)
+	}
+}
+
+// names reads a list of words into a sorted set.
+func (r *reader) names(into *[]string) func(spot) {
+	return func(p spot) {
+		var list []string
+		r.list(p, func(item spot) {
+			var s string
+			r.name(&s)(item)
+			list = append(list, s)
+		})
+		slices.Sort(list)
+		*into = slices.Compact(list)
+	}
+}
+
+// labels reads a mapping of words to text.
+func (r *reader) labels(into *map[string]string) func(spot) {
+	return func(p spot) {
+		*into = make(map[string]string)
+		r.entries(p, func(key string, _, value spot) {
+			var s string
+			r.text(&s)(value)
+			(*into)[key] = s
+		})
+	}
+}
+
+// didYouMean ends a fault about an unknown name: with the known name that comes
+// closest, else with all of them.
+func didYouMean(got string, known []string) string {
+	best, least := "", 1+max(1, min(3, len(got)/3))
+	for _, k := range known {
+		if d := distance(strings.ToLower(got), k); d < least {
+			best, least = k, d
+		}
+	}
+	if best != "" {
+		return "; did you mean " + best + "?"
+	}
+	return "; known are " + strings.Join(known, ", ")
+}
+
+// distance counts the insertions, deletions and replacements of bytes that turn a
+// into b; names longer than any of ours are far from all of them.
+func distance(a, b string) int {
+	if len(a) > 100 {
+		return len(a)
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
