@@ -27,21 +27,32 @@ type AgentStatus struct {
 	// ActiveTaskIDs are the tasks that the agent runs, all of them. nil when it
 	// does not say; an empty list says that it runs nothing.
 	ActiveTaskIDs []coordinator.TaskID `json:"active_task_ids,omitzero"`
-	// CapacityItemsPerSecond and PendingItems speak of work inside the agent.
-	CapacityItemsPerSecond float64           `json:"capacity_items_per_second,omitempty"`
-	PendingItems           int               `json:"pending_items,omitempty"`
-	Labels                 map[string]string `json:"labels,omitempty"`
+	// CapacityItemsPerSecond is how much work the agent says it does, 0 to 1e9; 0
+	// when not given.
+	CapacityItemsPerSecond float64 `json:"capacity_items_per_second,omitempty"`
+	// PendingItems, 0 to 1e9, are not finished; meant only when HasPending.
+	PendingItems int               `json:"-"`
+	HasPending   bool              `json:"-"`
+	Labels       map[string]string `json:"labels,omitempty"`
+	// Relayed: a coordinator publishes it for the agent. Nobody else may set it.
+	Relayed bool `json:"relayed,omitempty"`
 }
 
-// MarshalJSON adds message_type and the word for the status.
+// MarshalJSON adds message_type, the word for the status, and the pending items
+// where they are given.
 func (m AgentStatus) MarshalJSON() ([]byte, error) {
 	type fields AgentStatus
 	m.Timestamp = m.Timestamp.UTC()
+	var pending *int
+	if m.HasPending {
+		pending = &m.PendingItems
+	}
 	return json.Marshal(struct {
 		MessageType string `json:"message_type"`
 		Status      string `json:"status"`
 		fields
-	}{schemas.AgentStatus, m.Status.String(), fields(m)})
+		Pending *int `json:"pending_items,omitempty"`
+	}{schemas.AgentStatus, m.Status.String(), fields(m), pending})
 }
 
 // Report makes the coordinator's value, which shares m's lists: they must not be
@@ -58,6 +69,10 @@ func (m *AgentStatus) Report(userID string) coordinator.AgentReport {
 		ActiveTasks:   m.ActiveTaskIDs,
 		Capabilities:  m.Capabilities,
 		Queue:         m.Queue,
+		Capacity:      m.CapacityItemsPerSecond,
+		Pending:       m.PendingItems,
+		HasPending:    m.HasPending,
+		Relayed:       m.Relayed,
 		Timestamp:     m.Timestamp,
 		UserID:        userID,
 	}
@@ -158,6 +173,9 @@ func (s *scanner) statusField(m, old *AgentStatus, key text, known []string) (ha
 		m.CapacityItemsPerSecond, ok = s.decimal(maxRate)
 	case "pending_items":
 		m.PendingItems, ok = s.whole(maxPending)
+		m.HasPending = true
+	case "relayed":
+		m.Relayed, ok = s.boolean()
 	case "labels":
 		m.Labels, ok = s.labels()
 	default:
@@ -184,7 +202,9 @@ func (d *Decoder) slowAgentStatus(body []byte, m *AgentStatus) *Refusal {
 		CapacityItemsPerSecond: number(e, "capacity_items_per_second"),
 		PendingItems:           integer(e, "pending_items"),
 		Labels:                 labels(e),
+		Relayed:                field[bool](e, "relayed"),
 	}
+	_, m.HasPending = e.fields["pending_items"]
 	if _, given := e.fields["active_task_ids"]; given && m.ActiveTaskIDs == nil {
 		m.ActiveTaskIDs = []coordinator.TaskID{}
 	}

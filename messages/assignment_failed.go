@@ -39,6 +39,9 @@ type Candidates struct {
 type Nearest struct {
 	AgentID coordinator.AgentID `json:"agent_id"`
 	Why     string              `json:"why"`
+	// FreeInSeconds is when a slot of a full agent is expected to be free; 0 when
+	// nobody can tell.
+	FreeInSeconds float64 `json:"free_in_seconds,omitempty"`
 }
 
 // AppendAssignmentFailed appends the assignment.failed message for f.
@@ -85,6 +88,9 @@ func appendCandidates(dst []byte, d *coordinator.Decision) []byte {
 		dst = append(appendName(dst, "nearest"), '{')
 		dst = appendField(dst, "agent_id", d.Nearest.Agent)
 		dst = appendField(dst, "why", d.Nearest.Why.String())
+		if in := d.Nearest.FreeIn.Round(time.Millisecond); in > 0 {
+			dst = appendSeconds(dst, "free_in_seconds", in)
+		}
 		dst = append(dst, '}')
 	}
 	return append(dst, '}')
@@ -122,6 +128,8 @@ func (d *Decoder) DecodeAssignmentFailed(body []byte) (*AssignmentFailed, *Refus
 			m.Candidates.Nearest = &Nearest{
 				AgentID: coordinator.AgentID(field[string](nearest, "agent_id")),
 				Why:     field[string](nearest, "why"),
+
+				FreeInSeconds: number(nearest, "free_in_seconds"),
 			}
 		}
 	}

@@ -142,7 +142,8 @@ var statuses = []struct {
 }{
 	{"COORDINATOR's fields", status(), "", ""},
 	{"every field", status(`"capabilities":["gpu","go"],"queue":"agent.a-1","max_concurrent_tasks":4,"active_task_ids":["t-1"]`,
-		`"capacity_items_per_second":16.5,"pending_items":28,"labels":{"zone":"b"}`), "", ""},
+		`"capacity_items_per_second":16.5,"pending_items":28,"labels":{"zone":"b"},"relayed":true`), "", ""},
+	{"BALANCING's health is heeded by nobody", status(`"capacity_items_per_second":8.5,"pending_items":12,"health":"BUSY"`), "", ""},
 	{"integers written as floats", strings.Replace(status(), `"active_tasks":1`, `"active_tasks":1.0`, 1), "", ""},
 	{"full load", strings.Replace(status(), "0.25", "1", 1), "", ""},
 	{"Python's isoformat", strings.Replace(status(), "59Z", "59.123456", 1), "", ""},
@@ -159,6 +160,7 @@ var statuses = []struct {
 	{"overload", strings.Replace(status(), "0.25", "1.01", 1), "/current_load", "maximum"},
 	{"25 per cent", strings.Replace(status(), "0.25", `"25%"`, 1), "/current_load", "type"},
 	{"no timestamp", strings.Replace(status(), "timestamp", "time", 1), "", "required"},
+	{"relayed is true or false", status(`"relayed":1`), "/relayed", "type"},
 	{"25 o'clock", strings.Replace(status(), "T23", "T25", 1), "/timestamp", "calendar"},
 	{"before 1970", strings.Replace(status(), "2026", "1926", 1), "/timestamp", "calendar"},
 	{"letter case", status(`"Agent_ID":"a-2"`), "/Agent_ID", "letterCase"},

@@ -145,7 +145,7 @@ func checkTaskAssign(t tester, d *Decoder, body []byte) {
 func checkAgentStatus(t tester, d *Decoder, body []byte) {
 	t.Helper()
 	// A used value must make no difference.
-	fast, slow := AgentStatus{AgentID: "a-1", Queue: "old", PendingItems: 7}, AgentStatus{}
+	fast, slow := AgentStatus{AgentID: "a-1", Queue: "old", PendingItems: 7, HasPending: true, Relayed: true}, AgentStatus{}
 	ok := d.fastAgentStatus(body, &fast)
 	refusal := d.slowAgentStatus(body, &slow)
 	if ok && refusal != nil {

@@ -3,6 +3,7 @@ package messages
 import (
 	"bytes"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -19,6 +20,7 @@ var dispatches = []struct {
 	{"an escape in the type", withField(dispatched(), "task_type", `"a\"b"`), "", ""},
 	{"integers written as floats", withField(dispatched(), "attempt", `1.0`), "", ""},
 	{"a field of a later version", withField(dispatched(), "lane", `"x"`), "", ""},
+	{"one of a batch", batched("t-1.1", "10"), "", ""},
 	{"a timeout beyond any lifetime", withField(dispatched(), "timeout_seconds", `1e300`), "", ""},
 
 	{"not JSON", "hello", "", "type"},
@@ -39,7 +41,16 @@ var dispatches = []struct {
 	{"a timeout beyond float64", withField(dispatched(), "timeout_seconds", `9e308`), "", "number"},
 	{"30th of February", withField(dispatched(), "assignment_time", `"2026-02-30T00:00:00Z"`), "/assignment_time", "calendar"},
 	{"dispatch id of 141", withField(dispatched(), "dispatch_id", `"`+strings.Repeat("x", 141)+`"`), "/dispatch_id", "pattern"},
+	{"a batch of one", batched("t-1.1", "1"), "/batch_size", "minimum"},
+	{"a batch of a half", batched("t-1.1", "2.5"), "/batch_size", "type"},
+	{"a batch of more than a million", batched("t-1.1", "1000001"), "/batch_size", "maximum"},
+	{"a batch without a name", batched("", "2"), "/batch_id", "pattern"},
 	{"an empty queue", withField(dispatched(), "queue", `""`), "/queue", "pattern"},
+}
+
+// batched is a dispatch of a batch.
+func batched(id, size string) string {
+	return withField(dispatched(), "batch_id", strconv.Quote(id)+`,"batch_size":`+size)
 }
 
 func TestTaskDispatchCorpus(t *testing.T) {

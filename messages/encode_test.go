@@ -33,6 +33,8 @@ func TestAppendDispatch(t *testing.T) {
 	withDeadline := sampleDispatch()
 	withDeadline.Task.Deadline = at
 	withDeadline.Timeout = 1500 * time.Millisecond
+	ofABatch := sampleDispatch()
+	ofABatch.BatchID, ofABatch.BatchSize = "task_455.1", 10
 	for _, c := range []struct {
 		name     string
 		dispatch *coordinator.Dispatch
@@ -43,6 +45,10 @@ func TestAppendDispatch(t *testing.T) {
 			`{"message_type":"task.dispatch","task_id":"task_456","assigned_agent":"agent_789","correlation_id":"trace_123",` +
 				`"assignment_time":"2026-01-31T23:59:59.123456Z","queue":"agent.agent_789","task_type":"optimize_memory",` +
 				`"priority":2,"timeout_seconds":300,"dispatch_id":"task_456.1","attempt":1,"payload":{ "n": 12345678901234567890 }}`},
+		{"one of a batch of ten", ofABatch, `{}`,
+			`{"message_type":"task.dispatch","task_id":"task_456","assigned_agent":"agent_789","correlation_id":"trace_123",` +
+				`"assignment_time":"2026-01-31T23:59:59.123456Z","queue":"agent.agent_789","task_type":"optimize_memory",` +
+				`"priority":2,"timeout_seconds":300,"dispatch_id":"task_456.1","attempt":1,"batch_id":"task_455.1","batch_size":10,"payload":{}}`},
 		{"deadline, fraction, no payload", withDeadline, "",
 			`{"message_type":"task.dispatch","task_id":"task_456","assigned_agent":"agent_789","correlation_id":"trace_123",` +
 				`"assignment_time":"2026-01-31T23:59:59.123456Z","queue":"agent.agent_789","task_type":"optimize_memory",` +
@@ -60,7 +66,7 @@ func TestAppendAssignmentFailed(t *testing.T) {
 	decision := &coordinator.Decision{
 		Fleet:   12,
 		Missing: []coordinator.MissingCapability{{Capability: `g"pu`, Agents: 7}, {Capability: "go", Agents: 2}},
-		Nearest: &coordinator.Refusal{Agent: "agent-7", Why: coordinator.Full},
+		Nearest: &coordinator.Refusal{Agent: "agent-7", Why: coordinator.Full, FreeIn: 40*time.Second + 250*time.Millisecond + 400*time.Microsecond},
 	}
 	decision.Refused[coordinator.LacksCapability] = 7
 	decision.Refused[coordinator.Full] = 5
@@ -72,7 +78,7 @@ func TestAppendAssignmentFailed(t *testing.T) {
 	want := `{"message_type":"assignment.failed","task_id":"task_456","reason":"0 of 12 agents eligible","correlation_id":"trace_123",` +
 		`"retry_possible":true,"suggested_action":"publish the task again later, or add agents or slots",` +
 		`"reason_code":"all_agents_at_capacity","attempts":2,"candidates":{"fleet":12,"refused":{"lacks_capability":7,"full":5},` +
-		`"missing_capabilities":{"g\"pu":7,"go":2},"nearest":{"agent_id":"agent-7","why":"full"}},"failed_at":"2026-01-31T23:59:59.123456Z"}`
+		`"missing_capabilities":{"g\"pu":7,"go":2},"nearest":{"agent_id":"agent-7","why":"full","free_in_seconds":40.25}},"failed_at":"2026-01-31T23:59:59.123456Z"}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -87,7 +93,7 @@ func TestAppendAssignmentFailed(t *testing.T) {
 		SuggestedAction: "publish the task again later, or add agents or slots", ReasonCode: "all_agents_at_capacity", Attempts: 2,
 		Candidates: &Candidates{
 			Fleet: 12, Refused: map[string]int{"lacks_capability": 7, "full": 5},
-			MissingCapabilities: map[string]int{`g"pu`: 7, "go": 2}, Nearest: &Nearest{AgentID: "agent-7", Why: "full"},
+			MissingCapabilities: map[string]int{`g"pu`: 7, "go": 2}, Nearest: &Nearest{AgentID: "agent-7", Why: "full", FreeInSeconds: 40.25},
 		},
 		FailedAt: at.Truncate(time.Microsecond),
 	}
@@ -265,7 +271,8 @@ func TestMarshalled(t *testing.T) {
 
 	status := AgentStatus{
 		AgentID: "a-1", Status: coordinator.StatusBusy, CurrentLoad: 0.5, ActiveTasks: 2, AvailableCapacity: 2, Timestamp: at, Capabilities: []string{"go"},
-		Queue: "agent.a-1", MaxConcurrentTasks: 4, ActiveTaskIDs: []coordinator.TaskID{"t-1"}, CapacityItemsPerSecond: 16, PendingItems: 28, Labels: map[string]string{"k": "v"},
+		Queue: "agent.a-1", MaxConcurrentTasks: 4, ActiveTaskIDs: []coordinator.TaskID{"t-1"}, CapacityItemsPerSecond: 16, PendingItems: 28, HasPending: true,
+		Labels: map[string]string{"k": "v"}, Relayed: true,
 	}
 	if body, err = json.Marshal(status); err != nil {
 		t.Fatal(err)
@@ -372,4 +379,44 @@ func genTask(t *rapid.T) *coordinator.Task {
 		task.EstimatedUsage = &coordinator.Usage{Requests: 1, CostUSD: rapid.Float64Range(0, 1e9).Draw(t, "cost"), Model: name.Draw(t, "model")}
 	}
 	return task
+}
+
+// What an agent says of its work reaches the coordinator: 0 pending items is an
+// answer, none given is not.
+func TestAgentReportOfWork(t *testing.T) {
+	d := newDecoder(t)
+	for _, c := range []struct {
+		name, body string
+		capacity   float64
+		pending    int
+		given      bool
+		relayed    bool
+	}{
+		{"nothing said", status(), 0, 0, false, false},
+		{"BALANCING's body", status(`"capacity_items_per_second":8.5,"pending_items":12,"health":"BUSY"`), 8.5, 12, true, false},
+		{"nothing pending", status(`"pending_items":0`), 0, 0, true, false},
+		{"through a coordinator", status(`"capacity_items_per_second":4,"relayed":true`), 4, 0, false, true},
+		{"the slow way", status(`"\u0070ending_items":0,"\u0072elayed":true`), 0, 0, true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var m AgentStatus
+			if refusal := d.DecodeAgentStatus([]byte(c.body), &m); refusal != nil {
+				t.Fatal(refusal.Text)
+			}
+			r := m.Report("")
+			if r.Capacity != c.capacity || r.Pending != c.pending || r.HasPending != c.given || r.Relayed != c.relayed {
+				t.Errorf("%+v", r)
+			}
+			// Written again it says the same: 0 pending items do not get lost.
+			body, err := json.Marshal(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			requireFits(t, d.set, schemas.AgentStatus, body)
+			var again AgentStatus
+			if refusal := d.DecodeAgentStatus(body, &again); refusal != nil || !reflect.DeepEqual(again, m) {
+				t.Errorf("written and read again: %+v, want %+v", again, m)
+			}
+		})
+	}
 }

@@ -28,6 +28,10 @@ type TaskDispatch struct {
 	DispatchID string `json:"dispatch_id"`
 	// Attempt counts from 1.
 	Attempt int `json:"attempt"`
+	// BatchID is what the dispatches of one batch share, and BatchSize, at least 2,
+	// how many they are; empty and 0 for a task that goes alone.
+	BatchID   string `json:"batch_id,omitempty"`
+	BatchSize int    `json:"batch_size,omitempty"`
 }
 
 // AppendDispatch appends the task.dispatch message for d. The payload's bytes go
@@ -50,6 +54,10 @@ func AppendDispatch(dst []byte, d *coordinator.Dispatch, payload []byte) []byte 
 	}
 	dst = appendField(dst, "dispatch_id", d.DispatchID)
 	dst = appendInt(dst, "attempt", d.Attempt)
+	if d.BatchSize > 0 {
+		dst = appendField(dst, "batch_id", d.BatchID)
+		dst = appendInt(dst, "batch_size", d.BatchSize)
+	}
 	dst = appendName(dst, "payload")
 	if len(payload) == 0 {
 		return append(dst, "{}}"...)
@@ -67,6 +75,9 @@ func (d *Decoder) DecodeTaskDispatch(body []byte) (*TaskDispatch, *Refusal) {
 	}
 	return d.slowTaskDispatch(body)
 }
+
+// leastBatch is the smallest batch: what goes alone is in none.
+const leastBatch = 2
 
 // dispatchHas marks the required fields that were seen.
 type dispatchHas uint16
@@ -163,6 +174,12 @@ func (s *scanner) dispatchField(m *TaskDispatch, key text, known []string) (has 
 	case "attempt":
 		m.Attempt, ok = s.whole(maxCount)
 		return dispatchAttempt, ok && m.Attempt > 0
+	case "batch_id":
+		raw, ok = s.id(maxDispatchID)
+		m.BatchID = string(raw)
+	case "batch_size":
+		m.BatchSize, ok = s.whole(maxCount)
+		ok = ok && m.BatchSize >= leastBatch
 	default:
 		ok = s.unknown(key, known)
 	}
@@ -185,6 +202,8 @@ func (d *Decoder) slowTaskDispatch(body []byte) (*TaskDispatch, *Refusal) {
 		TimeoutSeconds: number(e, "timeout_seconds"),
 		DispatchID:     field[string](e, "dispatch_id"),
 		Attempt:        integer(e, "attempt"),
+		BatchID:        field[string](e, "batch_id"),
+		BatchSize:      integer(e, "batch_size"),
 	}
 	if m.AssignmentTime, refusal = timestamp(e, "assignment_time"); refusal != nil {
 		return nil, refusal

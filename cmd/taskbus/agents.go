@@ -31,7 +31,7 @@ Whether an agent has the capabilities is a matter of each task: see explain.`,
   taskbus agents --url http://coordinator.internal:8551`,
 		Args: cobra.NoArgs,
 	}
-	c.AddCommand(a.agentsCordonCommand(), a.agentsUncordonCommand(), a.agentsDrainCommand())
+	c.AddCommand(a.agentsCordonCommand(), a.agentsUncordonCommand(), a.agentsDrainCommand(), a.agentsStatsCommand(), a.agentsTokenCommand())
 	base := urlFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		client, err := a.newClient(*base)

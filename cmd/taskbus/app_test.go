@@ -104,6 +104,15 @@ var unbroken = regexp.MustCompile(`^(testdata/|warning: |rabbitmqctl )`)
 // fixedSource is a coordinator that always says the same.
 type fixedSource struct {
 	tasks []httpapi.Task
+	// explained are the explanations, by task id; of other tasks they are made of
+	// what is in tasks.
+	explained map[string]httpapi.TaskExplanation
+	// prospect answers /whatif; asked is where the body goes.
+	prospect     httpapi.Prospect
+	prospectErr  error
+	asked        *string
+	stats        httpapi.AgentStats
+	capabilities []httpapi.Capability
 	// cancelled are the answers to a cancel, by task id; to any other it has none.
 	cancelled map[string]httpapi.Cancellation
 }
@@ -124,6 +133,32 @@ func (fixedSource) Status(context.Context) (httpapi.Status, error) {
 		{ID: "worker-18", State: "gone", Status: "ready", MaxConcurrent: 4, Rank: 3, LastHeartbeat: noon.Add(-time.Second), WhyNot: "gone", Cordoned: true, Draining: true, Drained: true, Discovered: true},
 	}}, nil
 }
+
+func (s fixedSource) Explain(ctx context.Context, id string) (httpapi.TaskExplanation, bool) {
+	if x, ok := s.explained[id]; ok {
+		return x, true
+	}
+	t, ok := s.Task(ctx, id)
+	return httpapi.TaskExplanation{
+		ID: t.ID, Type: t.Type, TraceID: t.TraceID, State: t.State, Agent: t.Agent, Attempt: t.Attempt,
+		ReasonCode: t.ReasonCode, Reason: t.Reason, Error: t.Error, Explanation: t.Explanation,
+	}, ok
+}
+
+func (s fixedSource) WhatIf(_ context.Context, body []byte) (httpapi.Prospect, error) {
+	if s.asked != nil {
+		*s.asked = string(body)
+	}
+	return s.prospect, s.prospectErr
+}
+
+func (s fixedSource) AgentStats(context.Context) (httpapi.AgentStats, error) { return s.stats, nil }
+
+func (s fixedSource) Capabilities(context.Context) ([]httpapi.Capability, error) {
+	return s.capabilities, nil
+}
+
+func (fixedSource) ReportCapacity(context.Context, string, httpapi.CapacityReport) error { return nil }
 
 func (s fixedSource) Cancel(_ context.Context, id, _ string) (httpapi.Cancellation, error) {
 	if c, ok := s.cancelled[id]; ok {

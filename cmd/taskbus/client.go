@@ -174,6 +174,18 @@ func (c *client) explain(ctx context.Context, id string) (httpapi.TaskExplanatio
 	return e, err
 }
 
+// whatIf asks how a task would be decided. The body goes as it is.
+func (c *client) whatIf(ctx context.Context, body []byte) (httpapi.Prospect, error) {
+	var answer httpapi.Prospect
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/whatif", bytes.NewReader(body))
+	if err != nil {
+		return answer, fmt.Errorf("%s: %w", c.asking(), err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	err = c.do(request, &answer)
+	return answer, err
+}
+
 // cancel withdraws a task.
 func (c *client) cancel(ctx context.Context, id, reason string) (httpapi.Cancellation, error) {
 	body := struct {

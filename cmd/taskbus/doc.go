@@ -2,8 +2,8 @@
 // and look at a coordinator?
 //
 // It is thin: flags, variables and signals in, service.Run out, and one file for
-// each command. The commands that only look (agents, tasks, explain, health) ask
-// a running coordinator over HTTP; those that write (submit, topology apply) go
+// each command. The commands that only look (agents, capabilities, tasks, explain,
+// whatif, health) ask a running coordinator over HTTP; those that write (submit, topology apply) go
 // to RabbitMQ directly, as any producer would, and work without a coordinator.
 //
 // It must never decide anything about a task or an agent, and never print the

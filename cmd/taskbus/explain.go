@@ -3,14 +3,12 @@ package main
 import (
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
 )
 
@@ -18,12 +16,18 @@ func (a *app) explainCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain TASK",
 		Short: "Say why a task went where it went, or why it waits or failed",
-		Long: `Explains the latest decision about one task.
+		Long: `Explains one task: the latest decision about it as it was made, its attempts so
+far, and how it would be decided now.
 
-For a task that was given to an agent: the best candidates with the figures the
-strategy compared (the smaller wins, from left to right). For one that waits or
-failed: how many agents were refused for which reason, which capabilities are
-missing, and the agent that came closest.`,
+  ATTEMPT    every dispatch, with what became of it; a dash when that is not known
+  CANDIDATE  the eligible agents, best first, with what the strategy looked at;
+             SCORE, where it scores, is the larger the better, else the smaller
+             figure wins, from left to right
+  REFUSED    the other agents by cause, the nearest first
+
+A decision that was made keeps its three best candidates; one that is asked for now
+shows up to 200. Of a task that waits or failed you see how many agents were refused
+for which reason, which capabilities are missing, and the agent that came closest.`,
 		Example: `  taskbus explain task-0042
   taskbus explain task-0042 -o json`,
 		Args: cobra.ExactArgs(1),
@@ -44,43 +48,42 @@ missing, and the agent that came closest.`,
 		if a.output == outputJSON {
 			return a.printJSON(e)
 		}
-		return printExplanation(a.out, e)
+		return printTaskExplanation(a.out, e, a.now())
 	}
 	return c
 }
 
-func printExplanation(w io.Writer, e httpapi.TaskExplanation) error {
-	var b strings.Builder
-	line := func(format string, args ...any) { b.WriteString(oneLine(fmt.Sprintf(format, args...)) + "\n") }
-
-	line("%s (%s): %s", e.ID, e.Type, verdict(e))
-	line("trace id %s", e.TraceID)
+func printTaskExplanation(w io.Writer, e httpapi.TaskExplanation, now time.Time) error {
+	p := &page{w: w}
+	p.line("%s (%s): %s", e.ID, e.Type, verdict(e))
+	p.line("trace id %s", e.TraceID)
 	if e.Reason != "" {
-		line("%s", e.Reason)
+		p.line("%s", e.Reason)
 	}
 	if e.Error != "" {
-		line("its agent says: %s", e.Error)
+		p.line("its agent says: %s", e.Error)
 	}
-	x := e.Explanation
-	if x == nil {
-		line("no decision was recorded for it")
-		_, err := io.WriteString(w, b.String())
-		return err
+	if e.Explanation == nil {
+		p.line("no decision was recorded for it")
+	} else {
+		if e.Explanation.Text != e.Reason {
+			p.line("%s", e.Explanation.Text)
+		}
+		p.counts(e.Explanation, e.Agent != "")
 	}
-	if x.Text != "" && x.Text != e.Reason {
-		line("%s", x.Text)
+	p.attempts(e.Attempts, now)
+	if e.Explanation != nil {
+		p.tables(e.Explanation)
 	}
-	// The text of a refusal has these counts in words already.
-	if e.Agent != "" && len(x.Refused) > 0 {
-		line("not eligible: %s", counts(inWords(x.Refused)))
+	if e.Now != nil {
+		p.blank()
+		p.line("decided now: %s", foresight(*e.Now))
+		if e.Now.Explanation != nil {
+			p.counts(e.Now.Explanation, e.Now.Agent != "")
+			p.tables(e.Now.Explanation)
+		}
 	}
-	if e.Agent != "" && len(x.Missing) > 0 {
-		line("agents that lack a capability: %s", counts(x.Missing))
-	}
-	if _, err := io.WriteString(w, b.String()); err != nil || len(x.Candidates) == 0 {
-		return err
-	}
-	return printCandidates(w, x.Candidates)
+	return p.err
 }
 
 // verdict is the outcome in a few words.
@@ -88,6 +91,8 @@ func verdict(e httpapi.TaskExplanation) string {
 	text := e.State
 	switch {
 	case e.Agent == "":
+	case e.State == "pending":
+		text += " again, " + e.Agent + " had it"
 	case e.State == "dispatching" || e.State == "dispatched":
 		text += " to " + e.Agent
 	default:
@@ -102,48 +107,58 @@ func verdict(e httpapi.TaskExplanation) string {
 	return text
 }
 
-func printCandidates(w io.Writer, candidates []httpapi.Candidate) error {
-	headers := []string{"CANDIDATE", "FREE"}
-	for _, term := range candidates[0].Terms {
-		headers = append(headers, strings.ToUpper(oneLine(term.Name)))
+// foresight is how a task would be decided, in one line.
+func foresight(p httpapi.Prospect) string {
+	if p.ReasonCode != "" {
+		return p.ReasonCode + ": " + p.Reason
 	}
-	t := newTable(headers...)
-	for _, c := range candidates {
-		cells := []any{c.Agent, c.Free}
-		for _, term := range c.Terms {
-			cells = append(cells, strconv.FormatFloat(term.Value, 'g', 4, 64))
-		}
-		t.row(cells...)
+	if p.Explanation == nil || p.Explanation.Text == "" {
+		return strings.TrimSpace(p.Agent)
 	}
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
+	text := p.Explanation.Text
+	if p.Explanation.Explored {
+		text += ", exploring"
 	}
-	return t.print(w)
+	return text
 }
 
-// inWords is counts by cause for people: the code for a cordoned agent stands for one
-// that drains as well.
-func inWords(refused map[string]int) map[string]int {
-	words := maps.Clone(refused)
-	cordoned := coordinator.Cordoned.String()
-	if n, some := words[cordoned]; some {
-		delete(words, cordoned)
-		words["cordoned or draining"] = n
+// attempts is the table of a task's dispatches.
+func (p *page) attempts(list []httpapi.Attempt, now time.Time) {
+	if len(list) == 0 {
+		return
 	}
-	return words
+	t := newTable("ATTEMPT", "AGENT", "WHEN", "OUTCOME", "ITS AGENT SAYS")
+	for _, a := range list {
+		number := ""
+		if a.Number > 0 {
+			number = strconv.Itoa(a.Number)
+		}
+		t.row(number, a.Agent, ago(now, a.At), a.Outcome, a.Detail)
+	}
+	p.table(t)
 }
 
-// counts renders "5 full, 7 lacks_capability", the largest first, then by name.
-func counts(by map[string]int) string {
-	names := slices.SortedFunc(maps.Keys(by), func(a, b string) int {
-		if by[a] != by[b] {
-			return by[b] - by[a]
-		}
-		return strings.Compare(a, b)
-	})
-	parts := make([]string, 0, len(names))
-	for _, name := range names {
-		parts = append(parts, fmt.Sprintf("%d %s", by[name], name))
+// page writes lines and tables until the first error.
+type page struct {
+	w   io.Writer
+	err error
+}
+
+func (p *page) line(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintln(p.w, oneLine(fmt.Sprintf(format, args...)))
 	}
-	return strings.Join(parts, ", ")
+}
+
+func (p *page) blank() {
+	if p.err == nil {
+		_, p.err = fmt.Fprintln(p.w)
+	}
+}
+
+// table prints one with an empty line before it.
+func (p *page) table(t *table) {
+	if p.blank(); p.err == nil {
+		p.err = t.print(p.w)
+	}
 }

@@ -19,8 +19,11 @@ import (
 
 // parts are what serve has made ready.
 type parts struct {
-	flags    serveFlags
-	env      config.Environment
+	flags serveFlags
+	env   config.Environment
+	// agentSecret is what agents' tokens are derived from; empty: none may report.
+	agentSecret config.Secret
+
 	path     string
 	cfg      *config.Config
 	listener net.Listener
@@ -61,6 +64,8 @@ func (a *app) newInstance(p parts) (*instance, error) {
 	options := httpapi.Options{
 		LoopbackHosts: loopback(p.listener),
 		AdminToken:    []byte(p.env.AdminToken.Reveal()),
+		AgentSecret:   []byte(p.agentSecret.Reveal()),
+		MaxTaskBytes:  p.cfg.MaxMessageBytes,
 		Changed: func(c httpapi.Change) {
 			p.logger.Info().Str("method", c.Method).Str("path", c.Path).Str("remote", c.Remote).Int("status", c.Status).
 				Msg("an order over HTTP")

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -40,6 +43,82 @@ var recent = []httpapi.Task{
 	{ID: "task-0", Type: "translate", Priority: 1, TraceID: "trace-0", State: "succeeded", Agent: "gpu-1", AcceptedAt: noon.Add(-96 * time.Hour), DurationMS: 3, WorkMS: 1500, Strategy: "least_loaded"},
 }
 
+// scored is a score, which in an answer may be absent.
+func scored(n httpapi.Number) *httpapi.Number { return &n }
+
+// terms makes named values: name, value, name, value, …
+func terms(pairs ...any) (list []httpapi.Term) {
+	for i := 0; i < len(pairs); i += 2 {
+		list = append(list, httpapi.Term{Name: pairs[i].(string), Value: httpapi.Number(pairs[i+1].(float64))})
+	}
+	return list
+}
+
+// nowExplained is a decision that is asked for: everybody is in it.
+var nowExplained = httpapi.Explanation{
+	Text: "gpu-2 by reward_rate, best of 2 eligible among 9 agents", Strategy: "reward_rate", Fleet: 9, Eligible: 2, Explored: true,
+	Candidates: []httpapi.Candidate{
+		{Agent: "gpu-2", Free: 2, Load: 0, Score: scored(0.95), Terms: terms("success", 0.95, "duration", 1.0, "load", 0.0)},
+		{Agent: "gpu-7", Free: 1, Load: 0.4, Score: scored(0.6785714), Terms: terms("success", 0.95, "duration", math.NaN(), "load", 0.4)},
+	},
+	Refused: map[string]int{"full": 1, "cordoned": 1, "lacks_capability": 5},
+	Refusals: []httpapi.Refusal{
+		{Agent: "gpu-1", Why: "full", FreeIn: 41.5}, {Agent: "gpu-3", Why: "cordoned"},
+		{Agent: "a", Why: "lacks_capability"}, {Agent: "b", Why: "lacks_capability"}, {Agent: "c", Why: "lacks_capability"},
+		{Agent: "d", Why: "lacks_capability"}, {Agent: "e", Why: "lacks_capability"},
+	},
+	Missing: map[string]int{"gpu": 5},
+}
+
+// lookedAt is what the coordinator of these tests knows.
+var lookedAt = fixedSource{
+	tasks: recent,
+	explained: map[string]httpapi.TaskExplanation{
+		"task-5": {
+			ID: "task-5", Type: "train-embedding", TraceID: "trace-5", State: "dispatched", Agent: "gpu-1", Attempt: 3,
+			DecidedAt: noon.Add(-2 * time.Second),
+			Explanation: &httpapi.Explanation{
+				Text: "gpu-1 by reward_rate, best of 2 eligible among 9 agents", Strategy: "reward_rate", Fleet: 9, Eligible: 2,
+				Candidates: []httpapi.Candidate{{Agent: "gpu-1", Free: 1, Score: scored(0.9), Terms: terms("success", 0.9, "duration", 1.0, "load", 0.0)}},
+			},
+			Attempts: []httpapi.Attempt{
+				{Agent: "gpu-9", Outcome: "returned"},
+				{Number: 2, Agent: "gpu-7", DispatchID: "task-5.2", At: noon.Add(-time.Minute), Outcome: "rejected", Detail: "out of memory"},
+				{Number: 3, Agent: "gpu-1", DispatchID: "task-5.3", At: noon.Add(-2 * time.Second)},
+			},
+			Now: &httpapi.Prospect{ID: "task-5", Type: "train-embedding", Agent: "gpu-2", Explanation: &nowExplained},
+		},
+		"task-6": {
+			ID: "task-6", Type: "train-embedding", TraceID: "trace-6", State: "pending", Agent: "gpu-7", Attempt: 1,
+			Explanation: &httpapi.Explanation{
+				Text: "0 of 2 agents eligible: 1 had it before, 1 full; nearest: gpu-1 (full, free in about 42 s)", Fleet: 2,
+				Refused: map[string]int{"full": 1, "already_tried": 1}, Refusals: []httpapi.Refusal{{Agent: "gpu-1", Why: "full", FreeIn: 41.5}, {Agent: "gpu-7", Why: "already_tried"}},
+				Nearest: "gpu-1", NearestWhy: "full", NearestFreeIn: 41.5,
+			},
+			Attempts: []httpapi.Attempt{{Number: 1, Agent: "gpu-7", At: noon.Add(-time.Minute), Outcome: "expired"}},
+		},
+	},
+	stats: httpapi.AgentStats{
+		TotalCapacity: 28, GlobalQueueDepth: 100, QueueDepth: httpapi.QueueDepth{Agents: 49, Waiting: 3, Unread: 48},
+		Agents: []httpapi.AgentInfo{
+			{ID: "agent-1", State: "online", Capacity: 16, CapacityReported: true, Pending: 28, Health: "HEALTHY", DrainSeconds: 1.75, SuccessRate: 0.98, DurationMS: 62, Load: 0.5, LoadFactor: 0.28, TargetLoadFactor: 16. / 28},
+			{ID: "agent-2", State: "online", Capacity: 8, Pending: 14, Health: "BUSY", DrainSeconds: 45, SuccessRate: 0.9, DurationMS: 125, Load: 1, LoadFactor: 0.14, TargetLoadFactor: 8. / 28, EjectedFrom: []string{"cuda", "gpu"}},
+			{ID: "agent-3", State: "online", Capacity: 4, WarmUp: true, Pending: 7, Health: "OVERLOADED", DrainSeconds: 605, SuccessRate: 0.9, Load: 1, LoadFactor: 0.07, TargetLoadFactor: 4. / 28},
+			{ID: "agent-4", State: "stale", Capacity: 0.5, WarmUp: true, Health: "HEALTHY", SuccessRate: 0.9},
+		},
+		Swarm: httpapi.Swarm{
+			Total: 4, Idle: 0, Busy: 3, Offline: 1, InFlight: 9, AverageSuccessRate: 0.9266, AverageLoad: 0.8333, AverageLatencyMS: 93.5,
+			Bottlenecks: []httpapi.Bottleneck{{ID: "agent-3", Why: []string{"full", "overloaded", "slow"}, DrainSeconds: 605, Load: 1}, {ID: "agent-2", Why: []string{"full"}, DrainSeconds: 45, Load: 1}},
+		},
+	},
+	capabilities: []httpapi.Capability{
+		{Name: "code", Agents: 6, Online: 5, BusFactor: 4, Slots: 16, FreeSlots: 3, Waiting: 0, DemandPerMinute: 42.25},
+		{Name: "gpu", Agents: 2, Online: 2, BusFactor: 1, Slots: 4, FreeSlots: 0, Waiting: 7, DemandPerMinute: 3},
+		{Name: "sworn-translation", Agents: 0, Waiting: 1, DemandPerMinute: 0.1},
+	},
+	prospect: httpapi.Prospect{ID: "t-1", Type: "train-embedding", Agent: "gpu-2", Explanation: &nowExplained},
+}
+
 func TestLooking(t *testing.T) {
 	for _, tc := range []struct {
 		golden string
@@ -57,12 +136,21 @@ func TestLooking(t *testing.T) {
 		{"explain-failed.txt", "explain task-2", exitOK},
 		{"explain-failed.json", "explain task-2 -o json", exitOK},
 		{"explain-failed-at-agent.txt", "explain task-1", exitOK},
+		{"explain-attempts.txt", "explain task-5", exitOK},
+		{"explain-attempts.json", "explain task-5 -o json", exitOK},
+		{"explain-again.txt", "explain task-6", exitOK},
 		{"explain-unknown.txt", "explain task-9", exitFailed},
+		{"whatif.txt", "whatif testdata/task.json", exitOK},
+		{"whatif.json", "whatif testdata/task.json -o json", exitOK},
+		{"capabilities.txt", "capabilities", exitOK},
+		{"capabilities.json", "capabilities -o json", exitOK},
+		{"agents-stats.txt", "agents stats", exitOK},
+		{"agents-stats.json", "agents stats -o json", exitOK},
 		{"health.json", "health -o json", exitOK},
 	} {
 		t.Run(tc.golden, func(t *testing.T) {
 			r := newRig()
-			r.startCoordinator(t, fixedSource{tasks: recent})
+			r.startCoordinator(t, lookedAt)
 			if code := r.run(t, strings.Fields(tc.args)...); code != tc.code {
 				t.Errorf("exit code %d, want %d; stderr: %s", code, tc.code, r.err.String())
 			}
@@ -118,6 +206,100 @@ func TestWhereTheCoordinatorIs(t *testing.T) {
 		r.env = tc.env
 		if c, err := r.newClient(tc.flag); err != nil || c.base != tc.want {
 			t.Errorf("--url %q, %v: %v, %v; want %s", tc.flag, tc.env, c, err, tc.want)
+		}
+	}
+}
+
+func TestWhatIf(t *testing.T) {
+	const task = `{"task_id": "t-1", "task_type": "x", "payload": {}}`
+	nobody := httpapi.Prospect{
+		ID: "t-1", Type: "x", ReasonCode: "no_eligible_agents", Reason: "0 of 2 agents eligible: 2 lack `gpu`", SuggestedAction: "add an agent",
+		Explanation: &httpapi.Explanation{Text: "0 of 2 agents eligible: 2 lack `gpu`", Refused: map[string]int{"lacks_capability": 2}, Missing: map[string]int{"gpu": 2}},
+	}
+	for _, tc := range []struct {
+		name     string
+		source   fixedSource
+		args     string
+		in       string
+		code     int
+		out, err string
+	}{
+		{"from standard input, as it is", fixedSource{prospect: httpapi.Prospect{ID: "t-1", Type: "x", Agent: "a1"}}, "whatif -", task, exitOK, "t-1 (x): a1 would get it\na1\n", ""},
+		{"nobody would", fixedSource{prospect: nobody}, "whatif -", task, exitFailed,
+			"t-1 (x): nobody would get it\nno_eligible_agents: 0 of 2 agents eligible: 2 lack `gpu`\nwhat to do: add an agent\n", ""},
+		{"what is no task", fixedSource{prospectErr: &httpapi.BadTask{Text: "/task_id: missing"}}, "whatif -", "{}", exitFailed, "", "Not a task: The body must be a task.assign"},
+		{"nobody can say", fixedSource{prospectErr: errors.New("the coordinator has stopped")}, "whatif -", task, exitFailed, "", "the coordinator has stopped"},
+		{"no such file", fixedSource{}, "whatif testdata/nowhere.json", "", exitFailed, "", "nowhere.json"},
+		{"a file beyond all bounds", fixedSource{}, "whatif -", strings.Repeat(" ", maxLine+1), exitFailed, "", "longer than"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r, asked := newRig(), ""
+			tc.source.asked = &asked
+			r.startCoordinator(t, tc.source)
+			r.in = strings.NewReader(tc.in)
+			if code := r.run(t, strings.Fields(tc.args)...); code != tc.code {
+				t.Errorf("exit code %d, want %d", code, tc.code)
+			}
+			if r.out.String() != tc.out || !strings.Contains(r.err.String(), tc.err) || (r.err.String() == "") != (tc.err == "") {
+				t.Errorf("stdout %q, stderr %q; want %q, %q", r.out.String(), r.err.String(), tc.out, tc.err)
+			}
+			if tc.code == exitOK && asked != tc.in {
+				t.Errorf("asked about %q", asked)
+			}
+		})
+	}
+}
+
+// Very many candidates do not fill the screen, an empty fleet leaves it readable.
+func TestExtremes(t *testing.T) {
+	crowd := httpapi.Explanation{Text: "a1 by x", Fleet: 500, Eligible: 400, Candidates: make([]httpapi.Candidate, 200)}
+	for i := range crowd.Candidates {
+		crowd.Candidates[i].Agent = fmt.Sprint("a", i+1)
+	}
+	for _, tc := range []struct {
+		name   string
+		source fixedSource
+		args   string
+		lines  int
+		says   string
+	}{
+		{"many candidates", fixedSource{prospect: httpapi.Prospect{ID: "t", Type: "x", Agent: "a1", Explanation: &crowd}}, "whatif testdata/task.json", 25, "… and 380 more eligible\n"}, // 2 + 1 + 1 + 20 + 1
+		{"no agents", fixedSource{}, "agents stats", 3, "0 agents: 0 idle, 0 busy, 0 offline; 0 tasks in flight\n"},
+		{"no capabilities", fixedSource{}, "capabilities", 1, "no agent offers anything"},
+	} {
+		r := newRig()
+		r.startCoordinator(t, tc.source)
+		code := r.run(t, strings.Fields(tc.args)...)
+		if text := r.out.String(); code != exitOK || strings.Count(text, "\n") != tc.lines || !strings.Contains(text, tc.says) {
+			t.Errorf("%s: exit code %d, %d lines, want %d with %q:\n%s", tc.name, code, strings.Count(text, "\n"), tc.lines, tc.says, text)
+		}
+	}
+}
+
+func TestAgentToken(t *testing.T) {
+	const secret = "canary-agents-0123456789-abcdefg"
+	want := httpapi.AgentToken([]byte(secret), "gpu-1")
+	for _, tc := range []struct {
+		args string
+		env  map[string]string
+		code int
+		out  string
+		err  string
+	}{
+		{"agents token gpu-1", map[string]string{"TASKBUS_AGENT_SECRET": secret}, exitOK, want + "\n", ""},
+		{"agents token gpu-1 -o json", map[string]string{"TASKBUS_AGENT_SECRET": secret}, exitOK, "{\n  \"agent_id\": \"gpu-1\",\n  \"token\": \"" + want + "\"\n}\n", ""},
+		{"agents token gpu-1", nil, exitConfig, "", "set TASKBUS_AGENT_SECRET_FILE"},
+		{"agents token gpu-1", map[string]string{"TASKBUS_AGENT_SECRET": "short"}, exitConfig, "", "fewer than 32 characters"},
+		{"agents token a/b", map[string]string{"TASKBUS_AGENT_SECRET": secret}, exitUsage, "", "not an agent id"},
+		{"agents token", nil, exitUsage, "", "accepts 1 arg"},
+	} {
+		r := newRig()
+		r.env = tc.env
+		if code := r.run(t, strings.Fields(tc.args)...); code != tc.code || r.out.String() != tc.out || !strings.Contains(r.err.String(), tc.err) {
+			t.Errorf("%s: exit code %d, %q, %q; want %d, %q, %q", tc.args, code, r.out.String(), r.err.String(), tc.code, tc.out, tc.err)
+		}
+		if strings.Contains(r.out.String()+r.err.String(), secret[:8]) {
+			t.Errorf("%s: the secret was printed", tc.args)
 		}
 	}
 }

@@ -242,6 +242,7 @@ func TestSuggestions(t *testing.T) {
 		"agents drain ":       agents,
 		"agents cordon ":      agents,
 		"agents uncordon ":    agents,
+		"agents token ":       agents,
 		"agents drain gpu-1 ": "", // it takes one
 	} {
 		r := newRig()

@@ -23,6 +23,7 @@ A first look, with a broker at hand:
   taskbus submit examples/tasks.jsonl  give it work
   taskbus tasks                        what became of it
   taskbus explain TASK                 and why
+  taskbus whatif task.json             who would get this one?
   taskbus agents                       who does it, who could do more
 
 Environment:
@@ -34,14 +35,16 @@ Environment:
   ASSIGNMENT_STRATEGY       replaces the default strategy of agents.yaml
   TASKBUS_CONFIG            path of agents.yaml
   TASKBUS_HTTP_BIND         address the HTTP server listens on, without a port
-  TASKBUS_HTTP_URL          where agents, tasks, explain, health find the coordinator
+  TASKBUS_HTTP_URL          where agents, tasks, explain, … find the coordinator
   TASKBUS_ADMIN_TOKEN       secret for changes over HTTP, 32 characters or more
   TASKBUS_ADMIN_TOKEN_FILE  a file that holds it; serve and the commands read either
+  TASKBUS_AGENT_SECRET      secret behind the tokens of agents that report over HTTP
+  TASKBUS_AGENT_SECRET_FILE a file that holds it
   NO_COLOR                  if set, console logs have no colours
 
 Exit codes:
   0   done
-  1   it failed, or (check, submit, health, tasks cancel) the answer is no
+  1   it failed, or (check, submit, health, whatif, tasks cancel) the answer is no
   2   the command line is wrong
   78  agents.yaml or the environment is wrong; starting again does not help`
 
@@ -77,8 +80,11 @@ func (a *app) rootCommand() *cobra.Command {
 		a.agentsCommand(),
 		a.tasksCommand(),
 		a.explainCommand(),
+		a.whatIfCommand(),
+		a.capabilitiesCommand(),
 		a.healthCommand(),
 		a.demoCommand(),
+		a.simulateCommand(),
 		a.topologyCommand(),
 		a.versionCommand(),
 	)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/learning"
+	"taskbus/coordinator/strategy"
 )
 
 const (
@@ -134,6 +136,46 @@ func BenchmarkApply(b *testing.B) {
 				b.Fatalf("%d of %d tasks wait: this measured something else", waiting, b.N)
 			}
 		})
+	}
+}
+
+// BenchmarkChoose: one operation is one choice among a fleet in which everybody can
+// do the task and has a free slot, without what surrounds it: the worst case for a
+// strategy. Half of the agents have shown something, none of them the same.
+func BenchmarkChoose(b *testing.B) {
+	for _, name := range []string{strategy.CapabilityMatchName, strategy.LoadBalancedName, strategy.RewardRateName, strategy.WeightedName} {
+		for _, n := range []int{100, 10_000} {
+			b.Run(fmt.Sprintf("%s/agents=%d", name, n), func(b *testing.B) {
+				w := newBench(b, n)
+				w.e.policy.Routes["any"] = coordinator.Route{}
+				kind := w.e.kind("any")
+				for i := range n / 2 {
+					for j := range i%7 + 1 {
+						o := learning.Outcome{Attribution: learning.Succeeded, Duration: time.Duration(i+j) * time.Millisecond}
+						if j%3 == 1 {
+							o = learning.Outcome{Attribution: learning.AgentFault}
+						}
+						w.e.learner.Observe(w.now, 2*i, kind, o)
+					}
+				}
+				t := &openTask{attempt: 1, task: &coordinator.Task{ID: "t", Type: "any", Strategy: name}}
+				if reason, text := w.e.resolve(t); reason != coordinator.ReasonNone {
+					b.Fatal(text)
+				}
+				ids := make([]coordinator.TaskID, 1024) // as many places to begin with, and draws
+				for i := range ids {
+					ids[i] = coordinator.TaskID(fmt.Sprint("t", i))
+				}
+				b.ReportAllocs()
+				b.ResetTimer()
+				for i := range b.N {
+					t.task.ID = ids[i%len(ids)]
+					if a, _ := w.e.choose(t); a == nil {
+						b.Fatal("nobody")
+					}
+				}
+			})
+		}
 	}
 }
 

@@ -89,27 +89,32 @@ func (e *Engine) weigh() {
 	}
 }
 
-// perSecond is how many tasks a second require the capability, by its demand.
-func (d *demand) perSecond(capability string, now time.Time) float64 {
-	age := now.Sub(d.last)
-	return d.of[capability] * math.Exp2(-float64(age)/float64(demandHalfLife)) * math.Ln2 / demandHalfLife.Seconds()
+// perSecond is how many tasks a second require the capability, by its demand and by
+// those that were asked for since that was last handed over.
+func (d *demand) perSecond(capability string, asked int, now time.Time) float64 {
+	older := d.of[capability] * math.Exp2(-float64(now.Sub(d.last))/float64(demandHalfLife))
+	return (older + float64(asked)) * math.Ln2 / demandHalfLife.Seconds()
 }
 
 // Capabilities reports demand and supply of every capability that the fleet
 // offers or waiting tasks require, sorted by name.
 func (e *Engine) Capabilities(now time.Time) []coordinator.CapabilitySnapshot {
 	waiting := make(map[string]int)
-	for _, c := range e.pending.active {
+	asked := make(map[string]int)
+	for _, c := range e.pending.classes { // order does not matter: it is a sum
 		for _, capability := range c.required {
 			waiting[capability] += len(c.waiting.items)
+			asked[capability] += c.asked
 		}
 	}
 	names := make([]string, 0, len(e.fleet.offering)+len(waiting))
 	for c := range e.fleet.offering {
 		names = append(names, c)
 	}
-	for c := range waiting {
-		names = append(names, c)
+	for c, n := range waiting {
+		if n+asked[c] > 0 {
+			names = append(names, c)
+		}
 	}
 	for c := range e.demand.of {
 		names = append(names, c)
@@ -117,7 +122,7 @@ func (e *Engine) Capabilities(now time.Time) []coordinator.CapabilitySnapshot {
 	names = coordinator.SortedUnique(names)
 	report := make([]coordinator.CapabilitySnapshot, 0, len(names))
 	for _, name := range names {
-		s := coordinator.CapabilitySnapshot{Name: name, Waiting: waiting[name], Demand: e.demand.perSecond(name, now)}
+		s := coordinator.CapabilitySnapshot{Name: name, Waiting: waiting[name], Demand: e.demand.perSecond(name, asked[name], now)}
 		e.fleet.offering[name].each(func(i int) {
 			a := e.fleet.agents[i]
 			s.Agents++

@@ -57,8 +57,7 @@ func newPermission(token []byte) *permission {
 // granted tells whether the request may change something, or answers it.
 func (p *permission) granted(w http.ResponseWriter, r *http.Request) bool {
 	if err := p.browsers.Check(r); err != nil {
-		problem(w, http.StatusForbidden, "Cross-origin request refused",
-			"A web page of another origin may not change anything here. Use the command line or a program of your own.")
+		crossOrigin(w)
 		return false
 	}
 	if !p.on {
@@ -74,6 +73,11 @@ func (p *permission) granted(w http.ResponseWriter, r *http.Request) bool {
 	w.Header().Set("WWW-Authenticate", `Bearer realm="taskbus"`)
 	problem(w, http.StatusUnauthorized, "Not authorised", detail)
 	return false
+}
+
+func crossOrigin(w http.ResponseWriter) {
+	problem(w, http.StatusForbidden, "Cross-origin request refused",
+		"A web page of another origin may not change anything here. Use the command line or a program of your own.")
 }
 
 // refuse says what is wrong with the values of the header Authorization; empty
@@ -180,8 +184,7 @@ func (a *api) order(order coordinator.Order) func(http.ResponseWriter, *http.Req
 		agent, err := a.src.Order(r.Context(), id, order)
 		switch {
 		case errors.Is(err, ErrNoAgent):
-			problem(w, http.StatusNotFound, "Unknown agent",
-				"Agent "+id+" is not in the fleet: agents.yaml does not list it, and it has not joined by itself. GET /status lists the agents.")
+			unknownAgent(w, id)
 		case err != nil:
 			notDone(w, err)
 		default:

@@ -313,10 +313,28 @@ func TestChangesAreReported(t *testing.T) {
 	}
 }
 
-// The list of endpoints says whether changes are possible, and not by what.
+// The list of endpoints says whether changes and reports are possible, and not by
+// what.
 func TestIndexSaysWhetherChangesAreOn(t *testing.T) {
-	text := body(t, changeWith(&fakeSource{}, Options{AdminToken: []byte(token)}, request{"GET", "/", "", nil}))
-	if !strings.Contains(text, "Authorization: Bearer") || strings.Contains(text, "is off") || strings.Contains(text, token[:8]) {
-		t.Errorf("with a token:\n%s", text)
+	for _, tc := range []struct {
+		name string
+		opts Options
+		has  []string
+	}{
+		{"both", Options{AdminToken: []byte(token), AgentSecret: []byte(agentSecret)},
+			[]string{"* changes something and needs Authorization: Bearer with the admin token", "** needs Authorization: Bearer with the agent's own token"}},
+		{"orders alone", Options{AdminToken: []byte(token)}, []string{"* changes something and needs", "** is off"}},
+		{"reports alone", Options{AgentSecret: []byte(agentSecret)}, []string{"* changes something and is off", "** needs"}},
+		{"neither", Options{}, []string{"* changes something and is off", "** is off"}},
+	} {
+		text := body(t, changeWith(&fakeSource{}, tc.opts, request{"GET", "/", "", nil}))
+		for _, want := range tc.has {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: lacks %q:\n%s", tc.name, want, text)
+			}
+		}
+		if strings.Contains(text, token[:8]) || strings.Contains(text, agentSecret[:8]) {
+			t.Errorf("%s: gives a secret away:\n%s", tc.name, text)
+		}
 	}
 }

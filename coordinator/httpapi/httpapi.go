@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,11 @@ type Options struct {
 	// Authorization: Bearer; no white space in it. New keeps its hash only. Without
 	// one every change is refused.
 	AdminToken []byte
+	// AgentSecret is what the tokens are derived from by which agents report their
+	// capacity (see AgentToken). Without one nobody can.
+	AgentSecret []byte
+	// MaxTaskBytes bounds the task of /whatif; 0 means 1 MiB.
+	MaxTaskBytes int
 	// Changed is told of every request that the token has let through to an
 	// endpoint that changes something, after its answer. It is called from the
 	// request's goroutine; nil means that nobody is told.
@@ -39,6 +45,8 @@ const statusTimeout = 5 * time.Second
 type api struct {
 	src        Source
 	permission *permission
+	identity   identity
+	maxTask    int64
 	changed    func(Change)
 }
 
@@ -47,7 +55,8 @@ type endpoint struct {
 	path, about string
 	// read answers GET and HEAD; nil when the path cannot be read.
 	read http.Handler
-	// change answers method, which changes something; nil when there is none.
+	// change answers method, which changes something or asks with a body; nil when
+	// there is none.
 	method string
 	change http.Handler
 }
@@ -79,13 +88,19 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // request must pass. metrics answers /metrics. The handler is safe for
 // concurrent use, and no panic leaves it.
 func New(src Source, metrics http.Handler, opts Options) http.Handler {
-	a := &api{src: src, permission: newPermission(opts.AdminToken), changed: opts.Changed}
+	a := &api{
+		src: src, permission: newPermission(opts.AdminToken), identity: identity{slices.Clone(opts.AgentSecret)},
+		maxTask: defaultMaxTask, changed: opts.Changed,
+	}
+	if opts.MaxTaskBytes > 0 {
+		a.maxTask = int64(opts.MaxTaskBytes)
+	}
 	endpoints := a.endpoints(metrics)
 	mux := http.NewServeMux()
 	for i := range endpoints {
 		mux.Handle(endpoints[i].path, &endpoints[i])
 	}
-	mux.Handle("/{$}", reading(index(endpoints, a.permission.on)))
+	mux.Handle("/{$}", reading(index(endpoints, a.permission.on, len(a.identity.secret) > 0)))
 	mux.Handle("/", http.HandlerFunc(elsewhere))
 	if opts.Profiles != nil {
 		mux.Handle("/debug/pprof/", reading(opts.Profiles))
@@ -111,21 +126,37 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 			path: "/tasks/{id}", about: `what became of one recent task; * DELETE withdraws it, optionally with {"reason": "..."}`,
 			read: http.HandlerFunc(a.task), method: http.MethodDelete, change: a.changing(a.cancel),
 		},
-		read("/tasks/{id}/explain", "why it went where it went, or why it waits", a.explain),
+		read("/tasks/{id}/explain", "why it went where it went, or why it waits; and how it would be decided now", a.explain),
+		{
+			path: "/whatif", about: "POST a task.assign: how it would be decided now; nothing is assigned or kept",
+			method: http.MethodPost, change: http.HandlerFunc(a.whatIf),
+		},
+		read("/capabilities", "demand, supply and bus factor of every capability", a.capabilities),
+		read("/agents/stats", "capacity, pending work, health and success of every agent and of the whole", a.agentStats),
+		{
+			path: "/agents/{id}/capacity", method: http.MethodPut, change: http.HandlerFunc(a.capacity),
+			about: "** PUT: an agent reports its capacity and pending items",
+		},
 		order(coordinator.OrderCordon, "* POST: no new work for this agent"),
 		order(coordinator.OrderDrain, "* POST: no new work, what waits in its queue goes elsewhere, what it runs it finishes"),
 		order(coordinator.OrderUncordon, "* POST: it gets work again; ends cordon and drain"),
 	}
 }
 
-// index lists the endpoints. changes tells whether anything can be changed.
-func index(endpoints []endpoint, changes bool) http.Handler {
+// index lists the endpoints. changes tells whether anything can be changed, reports
+// whether agents can report here.
+func index(endpoints []endpoint, changes, reports bool) http.Handler {
 	var b strings.Builder
-	b.WriteString("Taskbus coordinator. Everything here only reads, but for what is marked with *.\n")
+	b.WriteString("Taskbus coordinator. Everything here only reads, but for what is marked with * or **.\n")
 	if changes {
-		b.WriteString("That changes something and needs Authorization: Bearer with the admin token.\n\n")
+		b.WriteString("* changes something and needs Authorization: Bearer with the admin token.\n")
 	} else {
-		b.WriteString("That changes something and is off: no admin token is set (TASKBUS_ADMIN_TOKEN_FILE).\n\n")
+		b.WriteString("* changes something and is off: no admin token is set (TASKBUS_ADMIN_TOKEN_FILE).\n")
+	}
+	if reports {
+		b.WriteString("** needs Authorization: Bearer with the agent's own token.\n\n")
+	} else {
+		b.WriteString("** is off: no secret to know agents by is set (TASKBUS_AGENT_SECRET_FILE).\n\n")
 	}
 	for _, e := range endpoints {
 		b.WriteString(e.path + strings.Repeat(" ", 23-len(e.path)) + e.about + "\n")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net/http"
@@ -31,6 +32,46 @@ type fakeSource struct {
 	doneErr error
 	cancel  Cancellation
 	agent   Agent
+
+	explained    map[string]TaskExplanation
+	prospect     Prospect
+	prospectErr  error
+	whatIf       []byte // the body that was asked about
+	stats        AgentStats
+	capabilities []Capability
+	fleetErr     error
+}
+
+func (f *fakeSource) Explain(ctx context.Context, id string) (TaskExplanation, bool) {
+	_, bounded := ctx.Deadline()
+	x, known := f.explained[id]
+	return x, known && bounded
+}
+
+func (f *fakeSource) WhatIf(ctx context.Context, body []byte) (Prospect, error) {
+	if _, bounded := ctx.Deadline(); !bounded {
+		return Prospect{}, errors.New("asked without a deadline")
+	}
+	f.whatIf = body
+	return f.prospect, f.prospectErr
+}
+
+func (f *fakeSource) AgentStats(ctx context.Context) (AgentStats, error) {
+	if _, bounded := ctx.Deadline(); !bounded {
+		return AgentStats{}, errors.New("asked without a deadline")
+	}
+	return f.stats, f.fleetErr
+}
+
+func (f *fakeSource) Capabilities(ctx context.Context) ([]Capability, error) {
+	if _, bounded := ctx.Deadline(); !bounded {
+		return nil, errors.New("asked without a deadline")
+	}
+	return f.capabilities, f.fleetErr
+}
+
+func (f *fakeSource) ReportCapacity(ctx context.Context, agent string, r CapacityReport) error {
+	return f.change(ctx, fmt.Sprintf("%s %g items/s, %d pending", agent, r.Capacity, r.Pending))
 }
 
 func (f *fakeSource) Cancel(ctx context.Context, id, reason string) (Cancellation, error) {
@@ -107,6 +148,14 @@ func TestEndpoints(t *testing.T) {
 		AcceptedAt:  at,
 		Explanation: &Explanation{Text: "agent-a by least_loaded, best of 2 eligible among 3 agents", Fleet: 3, Eligible: 2},
 	}
+	score := Number(0.85)
+	explained := TaskExplanation{
+		ID: "task-1", State: "dispatched", DecidedAt: at, Explanation: task.Explanation,
+		Attempts: []Attempt{{Number: 1, Agent: "agent-b", Outcome: "expired"}, {Number: 2, Agent: "agent-a"}},
+		Now: &Prospect{ID: "task-1", Agent: "agent-b", Explanation: &Explanation{Candidates: []Candidate{
+			{Agent: "agent-b", Score: &score, Terms: []Term{{Name: "success", Value: Number(math.NaN())}}},
+		}}},
+	}
 	for _, tc := range []struct {
 		name   string
 		source fakeSource
@@ -151,9 +200,21 @@ func TestEndpoints(t *testing.T) {
 		{"one task", fakeSource{list: []Task{task}}, "/tasks/task-1", 200, "application/json", []string{`"task_id": "task-1"`, `"correlation_id": "trace-1"`}},
 		{"a task that is not remembered", fakeSource{}, "/tasks/task-2", 404, "application/problem+json",
 			[]string{"task-2", "memory is bounded", "assignment.failed"}},
-		{"an explanation", fakeSource{list: []Task{task}}, "/tasks/task-1/explain", 200, "application/json", []string{"best of 2 eligible among 3"}},
-		{"no explanation kept", fakeSource{list: []Task{{ID: "task-3"}}}, "/tasks/task-3/explain", 200, "application/json", []string{`"explanation": null`}},
+		{"an explanation", fakeSource{explained: map[string]TaskExplanation{"task-1": explained}}, "/tasks/task-1/explain", 200, "application/json",
+			[]string{"best of 2 eligible among 3", `"decided_at": "2026-03-01T12:00:00Z"`, `"outcome": "expired"`, `"now": {`, `"value": null`, `"score": 0.85`}},
+		{"no explanation kept", fakeSource{explained: map[string]TaskExplanation{"task-3": {ID: "task-3"}}}, "/tasks/task-3/explain", 200, "application/json",
+			[]string{`"explanation": null`, `"attempts": []`}},
 		{"explaining a task that is not remembered", fakeSource{}, "/tasks/task-2/explain", 404, "application/problem+json", nil},
+		{"explaining what is no id", fakeSource{}, "/tasks/..x/explain", 400, "application/problem+json", nil},
+
+		{"an empty fleet: zeros and empty lists", fakeSource{}, "/agents/stats", 200, "application/json",
+			[]string{`"agents": []`, `"bottlenecks": []`, `"total_capacity": 0,`, `"average_success_rate": 0,`}},
+		{"statistics", fakeSource{stats: AgentStats{TotalCapacity: 28, Agents: []AgentInfo{{ID: "a1", Capacity: 16, Health: "HEALTHY"}}}}, "/agents/stats", 200, "application/json",
+			[]string{`"total_capacity": 28`, `"capacity_items_per_second": 16`, `"health": "HEALTHY"`, `"capabilities": []`}},
+		{"statistics not available", fakeSource{fleetErr: errors.New("the engine does not answer")}, "/agents/stats", 503, "application/problem+json", []string{"the engine does not answer"}},
+		{"no capabilities is an empty list", fakeSource{}, "/capabilities", 200, "application/json", []string{`"capabilities": []`}},
+		{"capabilities", fakeSource{capabilities: []Capability{{Name: "gpu", BusFactor: 1}}}, "/capabilities", 200, "application/json", []string{`"capability": "gpu"`, `"bus_factor": 1`}},
+		{"capabilities not available", fakeSource{fleetErr: errors.New("the engine does not answer")}, "/capabilities", 503, "application/problem+json", nil},
 
 		{"the list of endpoints", fakeSource{}, "/", 200, "text/plain; charset=utf-8", []string{"/health", "/tasks/{id}/explain", "only reads", "is off", "* DELETE", "/agents/{id}/uncordon"}},
 		{"no such endpoint", fakeSource{}, "/admin", 404, "application/problem+json", []string{"GET / lists"}},
@@ -229,6 +290,10 @@ func TestMethods(t *testing.T) {
 		"/agents/gpu-1/drain":      "POST",
 		"/agents/gpu-1/uncordon":   "POST",
 		"/agents/gpu-1/frobnicate": reading,
+		"/agents/gpu-1/capacity":   "PUT",
+		"/agents/stats":            reading,
+		"/capabilities":            reading,
+		"/whatif":                  "POST",
 	} {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "PURGE"} {
 			r := ask(h, method, path, "localhost")

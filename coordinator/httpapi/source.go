@@ -22,6 +22,23 @@ type Source interface {
 	// Tasks lists recent tasks, the newest first, at most limit of them.
 	Tasks(ctx context.Context, filter TaskFilter) []Task
 
+	// Explain says why a task was decided as it was, and how it would be decided
+	// now; false when it is not remembered (any more).
+	Explain(ctx context.Context, id string) (TaskExplanation, bool)
+	// WhatIf says how a task would be decided now, without giving it to anybody and
+	// without keeping anything of it. body is a task.assign, whose message_type may
+	// be missing. *BadTask when it is not valid.
+	WhatIf(ctx context.Context, body []byte) (Prospect, error)
+	// AgentStats is what BALANCING's registry and ADR-018's swarm know of the fleet.
+	AgentStats(ctx context.Context) (AgentStats, error)
+	// Capabilities is demand and supply of every capability, sorted by name.
+	Capabilities(ctx context.Context) ([]Capability, error)
+
+	// ReportCapacity publishes what an agent says of its capacity to every
+	// coordinator; nil when the broker has it. ErrNoAgent when the agent is not
+	// known, *TooSoon when it has just reported. Any other error means that it may
+	// not have been published.
+	ReportCapacity(ctx context.Context, agent string, report CapacityReport) error
 	// Cancel withdraws a task, whatever its state, and waits a moment for an agent
 	// that has it to report what became of it. An error means that nothing was done.
 	Cancel(ctx context.Context, id, reason string) (Cancellation, error)
@@ -254,33 +271,4 @@ type Task struct {
 	Reason      string    `json:"reason,omitempty"`
 	// Explanation of the latest decision, or of what keeps it waiting.
 	Explanation *Explanation `json:"explanation,omitempty"`
-}
-
-// Explanation renders a coordinator.Decision.
-type Explanation struct {
-	Text       string         `json:"text"`
-	Strategy   string         `json:"strategy,omitempty"`
-	Preferred  bool           `json:"preferred"`
-	Fleet      int            `json:"fleet"`
-	Eligible   int            `json:"eligible"`
-	Candidates []Candidate    `json:"candidates,omitempty"`
-	Refused    map[string]int `json:"refused,omitempty"`
-	Missing    map[string]int `json:"missing_capabilities,omitempty"`
-	Nearest    string         `json:"nearest,omitempty"`
-	NearestWhy string         `json:"nearest_why,omitempty"`
-}
-
-// Candidate is one scored agent, best first.
-type Candidate struct {
-	Agent string  `json:"agent_id"`
-	Load  float64 `json:"load"`
-	Free  int     `json:"free_slots"`
-	// Terms are the strategy's key, named; smaller is better.
-	Terms []Term `json:"terms"`
-}
-
-// Term is one element of a strategy's key.
-type Term struct {
-	Name  string  `json:"name"`
-	Value float64 `json:"value"`
 }

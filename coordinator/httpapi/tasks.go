@@ -31,23 +31,6 @@ type TaskList struct {
 	Limit int `json:"limit"`
 }
 
-// TaskExplanation is the answer of /tasks/{id}/explain.
-type TaskExplanation struct {
-	ID      string `json:"task_id"`
-	Type    string `json:"task_type"`
-	TraceID string `json:"correlation_id"`
-	State   string `json:"state"`
-	Agent   string `json:"agent_id,omitempty"`
-	Attempt int    `json:"attempt,omitempty"`
-	// ReasonCode, Reason and Error as in Task.
-	ReasonCode string `json:"reason_code,omitempty"`
-	Reason     string `json:"reason,omitempty"`
-	Error      string `json:"error,omitempty"`
-	// Explanation is null when none was kept, as for a message that was never
-	// decided on.
-	Explanation *Explanation `json:"explanation"`
-}
-
 func (a *api) tasks(w http.ResponseWriter, r *http.Request) {
 	filter, err := parseFilter(r.URL.RawQuery)
 	if err != nil {
@@ -58,38 +41,30 @@ func (a *api) tasks(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *api) task(w http.ResponseWriter, r *http.Request) {
-	if t, ok := a.find(w, r); ok {
-		answer(w, http.StatusOK, t)
-	}
-}
-
-func (a *api) explain(w http.ResponseWriter, r *http.Request) {
-	t, ok := a.find(w, r)
-	if !ok {
+	if id, ok := taskID(w, r); !ok {
 		return
+	} else if t, known := a.src.Task(r.Context(), id); known {
+		answer(w, http.StatusOK, t)
+	} else {
+		unknownTask(w, id)
 	}
-	answer(w, http.StatusOK, TaskExplanation{
-		ID: t.ID, Type: t.Type, TraceID: t.TraceID, State: t.State, Agent: t.Agent, Attempt: t.Attempt,
-		ReasonCode: t.ReasonCode, Reason: t.Reason, Error: t.Error, Explanation: t.Explanation,
-	})
 }
 
-// find gives the task that the path names, or answers the request itself.
-func (a *api) find(w http.ResponseWriter, r *http.Request) (Task, bool) {
+// taskID is the id in the path; false when it is none, and that is answered.
+func taskID(w http.ResponseWriter, r *http.Request) (string, bool) {
 	id := r.PathValue("id")
 	if !messages.ValidID(id) {
 		badID(w)
-		return Task{}, false
+		return "", false
 	}
-	t, ok := a.src.Task(r.Context(), id)
-	if !ok {
-		problem(w, http.StatusNotFound, "Unknown task",
-			"Task "+id+" is not remembered. Only recent tasks are (memory is bounded, and begins anew with the process). "+
-				"Look for the id in the coordinator's log, in the queues task.assign, assignment.failed and task.dead, "+
-				"or ask the instance that was the leader then.")
-		return Task{}, false
-	}
-	return t, true
+	return id, true
+}
+
+func unknownTask(w http.ResponseWriter, id string) {
+	problem(w, http.StatusNotFound, "Unknown task",
+		"Task "+id+" is not remembered. Only recent tasks are (memory is bounded, and begins anew with the process). "+
+			"Look for the id in the coordinator's log, in the queues task.assign, assignment.failed and task.dead, "+
+			"or ask the instance that was the leader then.")
 }
 
 func badID(w http.ResponseWriter) {

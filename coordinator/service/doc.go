@@ -24,6 +24,7 @@
 //	cancel.go    cancels by HTTP in, and what their callers hear
 //	withdraw.go  telling an agent to stop
 //	order.go     an operator's orders in
+//	relay.go     what agents report over HTTP in, agent.status out
 //	takeback.go  consuming the queues of agents that are gone or drained
 //	takeback_foreign.go  leaving alone what is not ours there
 //	watch.go     looking at the queues of agents that have work
@@ -33,9 +34,13 @@
 //	outbox.go    effects in, publications out
 //	settle.go    what the broker answered
 //	history.go   recent tasks, for people
+//	attempts.go  their dispatches so far
+//	explain.go   why they were decided so, and how they would be now
+//	stats.go     the fleet in figures
 //	observe.go   logs and counters
 //	noise.go     keeping floods out of the log
-//	metrics.go   Prometheus
+//	metrics.go   Prometheus: what is counted; metrics_results.go: how tasks end
+//	metrics_fleet.go  what is read off a snapshot
 //	status.go    health, readiness, status for httpapi
 //
 // # What it must never do

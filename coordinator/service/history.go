@@ -28,10 +28,13 @@ type taskRecord struct {
 	agent      coordinator.AgentID
 	dispatchID string
 	attempt    int
-	decidedAt  time.Time
-	duration   time.Duration
-	failure    coordinator.Failure
-	decision   *coordinator.Decision
+	// decidedAt is when the latest decision was made, dispatchedAt when the latest
+	// that chose an agent.
+	decidedAt, dispatchedAt time.Time
+	duration                time.Duration
+	failure                 coordinator.Failure
+	decision                *coordinator.Decision
+	past                    pastAttempts
 	// Of its result, zero before it: when it counted, and the agent's own words.
 	completedAt time.Time
 	work        time.Duration
@@ -78,12 +81,15 @@ func (h *history) accepted(t *coordinator.Task) {
 
 // returned notes a dispatch that came back. One whose task has ended meanwhile
 // changes nothing.
-func (h *history) returned(t *coordinator.Task) {
+func (h *history) returned(ev *coordinator.TaskReturned) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if r := h.record(t); r.completedAt.IsZero() {
-		r.state = taskPending
+	r := h.record(ev.Task)
+	if !r.completedAt.IsZero() {
+		return
 	}
+	r.cameBack(ev)
+	r.state = taskPending
 }
 
 // dispatching notes a decision that is being published.
@@ -91,6 +97,7 @@ func (h *history) dispatching(d *coordinator.Dispatch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.record(d.Task)
+	r.begin(d)
 	r.state, r.agent, r.dispatchID, r.attempt = taskDispatching, d.Agent, d.DispatchID, d.Attempt
 	r.decidedAt, r.decision = d.At, d.Decision
 	r.failure, r.completedAt, r.work, r.workError = coordinator.Failure{}, time.Time{}, 0, ""
@@ -122,6 +129,7 @@ func (h *history) completed(c *coordinator.Completed) {
 	} else {
 		return // of the task nothing but its id is known
 	}
+	r.endedBy(&c.Result, c.Attempt)
 	r.state = [coordinator.NumOutcomes]string{
 		coordinator.OutcomeSucceeded: taskSucceeded,
 		coordinator.OutcomeFailed:    taskFailed,
@@ -148,6 +156,8 @@ func (h *history) failed(f *coordinator.Fail, duration time.Duration) {
 	}
 	if f.Handle != 0 { // else it had been decided, and well
 		r.decision, r.decidedAt = f.Decision, f.Failure.FailedAt
+	} else if r.past.outcome == "" && f.Failure.Reason == coordinator.ReasonTaskTimeout {
+		r.past.outcome = attemptTimedOut
 	}
 }
 
@@ -171,6 +181,25 @@ func (h *history) find(id coordinator.TaskID) (taskRecord, bool) {
 		return taskRecord{}, false
 	}
 	return h.ring[i], true
+}
+
+// given counts by agent the newest tasks that were given to one, at most limit of
+// them.
+func (h *history) given(limit int) map[coordinator.AgentID]int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	counts := make(map[coordinator.AgentID]int)
+	for i := 1; i <= len(h.ring) && limit > 0; i++ {
+		r := &h.ring[(h.next-i+len(h.ring))%len(h.ring)]
+		if r.task == nil {
+			break
+		}
+		if r.agent != "" {
+			counts[r.agent]++
+			limit--
+		}
+	}
+	return counts
 }
 
 // recent returns copies of the records that match, the newest first.

@@ -11,7 +11,6 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/messages"
-	"taskbus/schemas"
 )
 
 // The headers of a dispatch, by which it can be decided again when it returns,
@@ -131,12 +130,13 @@ func (r *session) takeReturn(d bus.Delivery, cause coordinator.ReturnCause) {
 	if !r.hold(h) {
 		return
 	}
-	r.s.history.returned(task)
-	r.s.loop.post(r.number, coordinator.TaskReturned{
+	ev := coordinator.TaskReturned{
 		Handle: h.handle, Task: task,
 		Agent: m.Agent, Attempt: m.Attempt, Tried: m.Tried, Failed: m.Failed,
 		Cause: cause, Redelivered: d.Redelivered,
-	})
+	}
+	r.s.history.returned(&ev)
+	r.s.loop.post(r.number, ev)
 }
 
 func returnCause(headers map[string]any) coordinator.ReturnCause {
@@ -175,11 +175,10 @@ func (r *session) onStatus(d bus.Delivery) {
 		r.s.observe.invalidStatus(refusal)
 		return
 	}
-	report := m.Report(d.UserID)
-	if !r.authentic(schemas.AgentStatus, report.Agent, d.UserID) {
+	if !r.genuine(&m, d.UserID) {
 		return
 	}
-	r.s.loop.post(r.number, coordinator.AgentReported{Report: report, Live: r.statuses.caughtUp.Load()})
+	r.s.loop.post(r.number, coordinator.AgentReported{Report: m.Report(d.UserID), Live: r.statuses.caughtUp.Load()})
 }
 
 // textHeader reads a header that should be text; any other type is as good as

@@ -1,7 +1,6 @@
 package service
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -13,10 +12,6 @@ import (
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/strategy"
 )
-
-// maxAgentLabels caps the label agent_id; agents beyond it are summed up under
-// "other".
-const maxAgentLabels = 500
 
 // metrics are the Prometheus metrics of one service; names as in
 // docs/operations.md. Gauges of the fleet are collected from a snapshot when
@@ -35,6 +30,7 @@ type metrics struct {
 	confirm     prometheus.Histogram
 	// assignedBy saves the label lookup on the hot path: by strategy.
 	assignedBy map[string]assignedMetrics
+	score      *prometheus.HistogramVec
 
 	publishVec      *prometheus.CounterVec
 	publishOutcomes [bus.Unknown + 1]prometheus.Counter
@@ -55,7 +51,13 @@ var latencyBuckets = []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .25, 
 type assignedMetrics struct {
 	count    prometheus.Counter
 	duration prometheus.Observer
+	// score makes its series when the strategy first scores: not every one does.
+	score func() prometheus.Observer
 }
+
+// scoreBuckets are finest where ADR-018's scores lie, 0 to 1; the sums of `weighted`
+// and formulas may lie beyond.
+var scoreBuckets = []float64{.05, .1, .2, .3, .4, .5, .6, .7, .8, .9, 1, 1.5, 2, 5, 10}
 
 func newMetrics(s *Service) *metrics {
 	counter := func(name, help string) prometheus.Counter {
@@ -83,6 +85,11 @@ func newMetrics(s *Service) *metrics {
 			Help:    "From the arrival of a task to its confirmed outcome, by result.",
 			Buckets: latencyBuckets,
 		}, []string{"result"}),
+		score: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "taskbus_assignment_score",
+			Help:    "Score of the agent that got the task, by strategy; only of strategies that score.",
+			Buckets: scoreBuckets,
+		}, []string{"strategy"}),
 		assignedBy:     make(map[string]assignedMetrics),
 		publishVec:     vec("publish_outcomes_total", "What the broker answered to publications.", "outcome"),
 		invalid:        vec("validation_failures_total", "Messages that were refused as invalid, by the schema they should follow and the rule they break.", "schema", "keyword"),
@@ -118,6 +125,7 @@ func newMetrics(s *Service) *metrics {
 		m.assignedBy[name] = assignedMetrics{
 			count:    m.assignments.WithLabelValues("assigned", "", name),
 			duration: m.duration.WithLabelValues("assigned"),
+			score:    sync.OnceValue(func() prometheus.Observer { return m.score.WithLabelValues(name) }),
 		}
 	}
 	for o := bus.Confirmed; o <= bus.Unknown; o++ {
@@ -130,7 +138,7 @@ func newMetrics(s *Service) *metrics {
 func (m *metrics) register(r *prometheus.Registry) error {
 	var all error
 	for _, c := range []prometheus.Collector{
-		m.receivedVec, m.assignments, m.duration, m.queueWait, m.confirm, m.publishVec, m.invalid,
+		m.receivedVec, m.assignments, m.duration, m.score, m.queueWait, m.confirm, m.publishVec, m.invalid,
 		m.statusRefused, m.authRejections, m.sessions, m.duplicates, m.eventsDropped, m.connected, m.blocked, m.reloadOK,
 		&fleetCollector{s: m.s},
 	} {
@@ -147,8 +155,24 @@ func (m *metrics) assigned(d *coordinator.Dispatch, now time.Time) {
 	a := m.assignedBy[d.Decision.Strategy]
 	a.count.Inc()
 	a.duration.Observe(now.Sub(d.Task.AcceptedAt).Seconds())
+	if score, ok := scoreOf(d); ok {
+		a.score().Observe(score)
+	}
 	m.queueWait.Observe(d.At.Sub(d.Task.AcceptedAt).Seconds())
 	m.confirm.Observe(now.Sub(d.At).Seconds())
+}
+
+// scoreOf is the score of the agent that was chosen, if the strategy scores.
+func scoreOf(d *coordinator.Dispatch) (float64, bool) {
+	if !d.Decision.Scored {
+		return 0, false
+	}
+	for i := range d.Decision.Candidates {
+		if c := &d.Decision.Candidates[i]; c.Agent == d.Agent {
+			return -c.Key[0], true
+		}
+	}
+	return 0, false
 }
 
 func (m *metrics) failed(r coordinator.Reason, strategy string, took time.Duration) {
@@ -161,96 +185,4 @@ func boolGauge(b bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-// The gauges that are read off a snapshot.
-var (
-	descAgents    = desc("agents", "Agents by state.", "state")
-	descSlots     = desc("agent_slots", "Slots of all agents online, by state (free, used).", "state")
-	descAgentLoad = desc("agent_load", "Load of an agent, 0 to 1: reported or own dispatches, whichever is larger.", "agent_id")
-	descAgentFree = desc("agent_free_slots", "Free slots of an agent.", "agent_id")
-	descPending   = desc("held", "Tasks that wait for an agent, by priority.", "priority")
-	descLeases    = desc("leases", "Dispatches that are with their agents and not known to have ended.")
-	descCordoned  = desc("agent_cordoned", "1 while an agent gets no new work by an operator's order.", "agent_id")
-	descInflight  = desc("inflight", "Dispatches published and not yet confirmed.")
-	descOldest    = desc("oldest_pending_seconds", "Age of the task that has waited longest.")
-	descDepth     = desc("queue_ready", "Messages ready in a queue, read from the broker every few seconds.", "queue")
-	descIDs       = desc("remembered_ids", "Task ids known to the duplicate check.")
-)
-
-func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("taskbus_"+name, help, labels, nil)
-}
-
-// fleetCollector reads a snapshot at each scrape.
-type fleetCollector struct {
-	s  *Service
-	mu sync.Mutex // one scrape at a time
-}
-
-func (c *fleetCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		descAgents, descSlots, descAgentLoad, descAgentFree, descPending, descInflight, descOldest, descDepth, descIDs,
-		descLeases, descCordoned,
-	} {
-		ch <- d
-	}
-}
-
-func (c *fleetCollector) Collect(ch chan<- prometheus.Metric) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	snap, err := c.s.snapshot(ctx)
-	if err != nil {
-		return // the process is stopping: a gap says so
-	}
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
-	collectAgents(snap, gauge)
-	for i, n := range snap.Pending {
-		gauge(descPending, float64(n), coordinator.Priority(i).String())
-	}
-	gauge(descInflight, float64(snap.Dispatching))
-	gauge(descLeases, float64(snap.Leased))
-	gauge(descOldest, snap.OldestPending.Seconds())
-	gauge(descIDs, float64(snap.Remembered))
-	for _, name := range depthQueues {
-		if d, ok := c.s.depths.get(name); ok && d.err == nil {
-			gauge(descDepth, float64(d.Ready), name)
-		}
-	}
-}
-
-func collectAgents(snap coordinator.Snapshot, gauge func(*prometheus.Desc, float64, ...string)) {
-	states := make(map[coordinator.AgentState]int)
-	free, used, otherFree, otherLoad, otherCordoned := 0, 0, 0, 0.0, 0.0
-	for i, a := range snap.Agents {
-		states[a.State]++
-		if a.State == coordinator.AgentOnline {
-			free += a.Free
-			used += a.InFlight
-		}
-		if i >= maxAgentLabels {
-			otherFree += a.Free
-			otherLoad = max(otherLoad, a.Load)
-			otherCordoned += boolGauge(a.Cordoned)
-			continue
-		}
-		gauge(descAgentLoad, a.Load, string(a.Spec.ID))
-		gauge(descAgentFree, float64(a.Free), string(a.Spec.ID))
-		gauge(descCordoned, boolGauge(a.Cordoned), string(a.Spec.ID))
-	}
-	if len(snap.Agents) > maxAgentLabels {
-		gauge(descAgentLoad, otherLoad, "other")
-		gauge(descAgentFree, float64(otherFree), "other")
-		gauge(descCordoned, otherCordoned, "other")
-	}
-	for st := coordinator.AgentNeverSeen; st <= coordinator.AgentGone; st++ {
-		gauge(descAgents, float64(states[st]), st.String())
-	}
-	gauge(descSlots, float64(free), "free")
-	gauge(descSlots, float64(used), "used")
 }

@@ -50,6 +50,7 @@ func (o *observer) dispatchSettled(d *coordinator.Dispatch, outcome coordinator.
 		o.log.WithLevel(level).Str("trace_id", d.Task.TraceID).Str("task_id", string(d.Task.ID)).
 			Str("agent_id", string(d.Agent)).Str("queue", d.Queue).Int("attempt", d.Attempt).
 			Stringer("outcome", outcome).Msg("the dispatch did not get through")
+		o.s.history.undelivered(d, outcome)
 		return
 	}
 	o.s.count.dispatched.Add(1)
@@ -193,6 +194,22 @@ func (o *observer) wrongSender(messageType string, agent coordinator.AgentID, us
 		return
 	}
 	e.Msg("message of another user accepted (agents.auth: warn; said once for each agent and message type)")
+}
+
+// wrongRelay notes a status that claims to be relayed by a coordinator and is of
+// another user than ours, with one line for each agent.
+func (o *observer) wrongRelay(agent coordinator.AgentID, user string, mode config.Auth) {
+	o.s.count.authRejections.Add(1)
+	o.s.metrics.authRejections.WithLabelValues(string(mode)).Inc()
+	if !o.first(stranger{schemas.AgentStatus + ", relayed", agent}) {
+		return
+	}
+	e := o.log.Warn().Str("message_type", schemas.AgentStatus).Str("agent_id", string(agent)).Str("user_id", messages.Clean(user, 64))
+	if mode == config.AuthStrict {
+		e.Msg("relayed status refused: only a coordinator may relay, and as the user that this one has (said once for each agent)")
+		return
+	}
+	e.Msg("relayed status of another user than the coordinator's accepted (agents.auth: warn; said once for each agent)")
 }
 
 // wrongCanceller notes a cancel by message of somebody who is an agent, or may be

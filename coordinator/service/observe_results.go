@@ -40,6 +40,7 @@ func (o *observer) completed(f *coordinator.Completed) {
 func (o *observer) givenBack(f coordinator.GivenBack) {
 	r := &f.Result
 	o.result(r.Outcome)
+	o.s.history.givenBack(&f)
 	o.log.Info().Str("trace_id", r.TraceID).Str("task_id", string(r.Task)).Str("agent_id", string(r.Agent)).
 		Int("attempt", f.Attempt).Bool("attempted", r.Attempted).Msg("agent gives the task back")
 }

@@ -32,6 +32,7 @@ type outgoing struct {
 
 	completed  *coordinator.Completed // to announce; encoded only when its turn comes
 	withdrawal *withdrawal            // an agent to tell
+	relayed    *relayed               // what an agent told over HTTP
 }
 
 // outbox lets the loop hand over effects without ever waiting for the broker:
@@ -150,6 +151,8 @@ func (r *session) publish(item *outgoing) {
 		r.publishCompleted(item.completed)
 	case item.withdrawal != nil:
 		r.publishWithdrawal(item.withdrawal)
+	case item.relayed != nil:
+		r.publishRelayed(item.relayed)
 	case item.event != nil:
 		_ = r.bus.Publish(*item.event) // an announcement: whoever missed it can look
 	}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/membus"
 	"taskbus/coordinator/httpapi"
@@ -214,8 +215,9 @@ func TestResultAfterTheTimeout(t *testing.T) {
 		t.Fatalf("after the time-out: %+v", r)
 	}
 	h.completed(completedBy(task, "a1", at.Add(8*time.Second)))
-	h.failed(timeoutOf(task, at.Add(6*time.Second)), time.Second) // its confirm comes after the result
-	h.returned(task)                                              // and so does the dispatch itself
+	// Its confirm comes after the result, and so does the dispatch itself.
+	h.failed(timeoutOf(task, at.Add(6*time.Second)), time.Second)
+	h.returned(&coordinator.TaskReturned{Task: task, Agent: "a1", Attempt: 1, Cause: coordinator.ReturnExpired})
 	if r, _ := h.find("t-1"); r.state != taskSucceeded || r.failure.Text != "" || h.outcome("t-1") != "succeeded" {
 		t.Errorf("after the late result: %+v", r)
 	}
@@ -238,7 +240,7 @@ func TestHistoryFollowsTheTask(t *testing.T) {
 	state(taskDispatching)
 	h.dispatched(dispatchOf(task, "a1", 1, at), time.Millisecond)
 	state(taskDispatched)
-	h.returned(task)
+	h.returned(&coordinator.TaskReturned{Task: task, Agent: "a1", Attempt: 1, Cause: coordinator.ReturnExpired})
 	state(taskPending)
 	h.dispatching(dispatchOf(task, "a2", 2, at))
 	h.completed(completedBy(task, "a2", at.Add(time.Second)))

@@ -50,6 +50,9 @@ type Service struct {
 	sessions atomic.Uint64
 	current  atomic.Pointer[session]
 	callers  callers
+	judging  chan struct{} // capacity 1: somebody asks for an explanation
+	relays   relayTimes
+	lately   lately
 	owed     owed
 	untold   untold
 	queues   queueNames // of agents, whether agents.yaml lists them or not
@@ -77,7 +80,7 @@ func New(o Options) (*Service, error) {
 	s := &Service{
 		options: o, log: o.Logger, now: o.Now, started: o.Now(),
 		decoder: messages.NewDecoder(set, messages.Limits{MaxBytes: o.Config.MaxMessageBytes}),
-		history: newHistory(historySize),
+		history: newHistory(historySize), judging: make(chan struct{}, 1),
 	}
 	s.loop = newLoop(o.Now, writeDown{s})
 	s.count.recent.now = o.Now

@@ -28,11 +28,13 @@
 //	success      tasks that succeeded, of those that ended
 //	wait         from a task's arrival to the first start of work on it
 //	utilisation  slot-seconds at work, of the slot-seconds of agents that were up
-//	fairness     Jain's index (Σx)²/(n·Σx²) over the agents that were up and could do
-//	             some of the work; x is the share of its slot-seconds an agent worked
+//	fairness     Jain's index (Σx)²/(n·Σx²) over the agents that were up and might
+//	             succeed with some of the work; x is the share of its slot-seconds
+//	             that an agent worked
 //	idle         work conservation violated: seconds in which a task waited (in the
 //	             coordinator, or behind others in an agent's own queue) while an agent
-//	             that could do it had a free slot
+//	             that might succeed with it had a free slot, by the truth: one that
+//	             the coordinator takes for lost, or has ejected, counts
 //	regret       per decision: the success probability given away against the best agent
 //	             with a free slot at that moment; and the share of the best reward rate
 //	             (success probability ÷ mean seconds) given away. Both by the truth. An

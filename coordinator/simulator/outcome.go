@@ -69,10 +69,6 @@ func (w *world) shares(o *outcome) {
 	n := len(w.scenario.Fleet)
 	o.groupShare, o.groupUse = make([]float64, n), make([]float64, n)
 	groupUp := make([]float64, n)
-	var useful uint64
-	for _, can := range w.kinds.capable {
-		useful |= can
-	}
 	var busy, up, sum, squares, agents float64
 	for i := range w.agents {
 		a := &w.agents[i]
@@ -82,7 +78,7 @@ func (w *world) shares(o *outcome) {
 		groupUp[a.group] += slotUp
 		busy += float64(a.busy)
 		up += slotUp
-		if slotUp > 0 && useful&(1<<a.group) != 0 {
+		if slotUp > 0 && w.kinds.ever&(1<<a.group) != 0 {
 			x := float64(a.busy) / slotUp
 			sum += x
 			squares += x * x

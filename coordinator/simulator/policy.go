@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,22 +47,25 @@ func (v *Variant) build(seed uint64, compile CompileFormula) (coordinator.Strate
 	}
 	if chosen, ok := reference(v.Strategy, seed); ok {
 		if len(v.Weights) > 0 || v.AffinityLabel+v.SessionLabel+v.Formula != "" || v.Exploration > 0 {
-			return chosen, fmt.Errorf("strategy %s: it has no options; remove them", v.Strategy)
+			return chosen, fmt.Errorf("strategy %s: it has no options; remove them", v.name())
 		}
 		return chosen, nil
 	}
 	if v.Formula != "" {
 		if compile == nil {
-			return coordinator.Strategy{}, fmt.Errorf("strategy %s: this program cannot compile formulas", v.Strategy)
+			return coordinator.Strategy{}, fmt.Errorf("strategy %s: this program cannot compile formulas", v.name())
 		}
 		score, err := compile(v.Formula)
 		if err != nil {
-			return coordinator.Strategy{}, fmt.Errorf("strategy %s: formula: %w", v.Strategy, err)
+			return coordinator.Strategy{}, fmt.Errorf("strategy %s: formula: %w", v.name(), err)
 		}
 		o.Formula = score
 	}
 	return strategy.Build(v.Strategy, o)
 }
+
+// name is what faults call the variant.
+func (v *Variant) name() string { return cmp.Or(v.Label, v.Strategy) }
 
 // spec is what agents.yaml would say of the agent.
 func (s *Scenario) spec(v *Variant, a *agent) coordinator.AgentSpec {

@@ -30,7 +30,22 @@ func newKinds(s *Scenario) kinds {
 			k.steps = append(k.steps, driftStep{step, i})
 		}
 	}
+	k.useful = make([]uint64, len(k.names))
+	k.seeUseful()
 	return k
+}
+
+// seeUseful notes who may succeed now.
+func (k *kinds) seeUseful() {
+	for kind := range k.useful {
+		k.useful[kind] = 0
+		for g := range k.success {
+			if k.success[g][kind] > 0 {
+				k.useful[kind] |= 1 << g & k.capable[kind]
+			}
+		}
+		k.ever |= k.useful[kind]
+	}
 }
 
 // number of a task type; −1 when there is none of that name.
@@ -51,6 +66,7 @@ func (k *kinds) drift(step int) {
 			k.success[s.group][i] = s.Rate
 		}
 	}
+	k.seeUseful()
 }
 
 // regret is what a decision gives away against the best agent with a free slot, in

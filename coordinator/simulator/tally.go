@@ -67,7 +67,7 @@ func (c *tally) pass(from, to int64, k *kinds) {
 		return
 	}
 	for kind, n := range c.backlog {
-		if n > 0 && k.capable[kind]&c.freeGroups != 0 {
+		if n > 0 && k.useful[kind]&c.freeGroups != 0 {
 			c.violated += measured
 			return
 		}

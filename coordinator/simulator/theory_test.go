@@ -21,8 +21,8 @@ func erlangC(c int, a float64) float64 {
 
 // The coordinator holds tasks until there is a free slot, so that a fleet of equal
 // agents is the M/M/c queue of the textbooks: the mean wait is C(c, λ/µ)/(cµ − λ),
-// whichever agent takes which task. The tolerance is that of the sample: ten runs
-// of 25,000 tasks, at loads where the waits of neighbours are much alike.
+// whichever agent takes which task. The tolerance is that of the sample: six runs
+// of 20,000 tasks, at loads where the waits of neighbours are much alike.
 func TestWaitsAreThoseOfErlang(t *testing.T) {
 	tests := []struct {
 		name            string
@@ -45,14 +45,14 @@ func TestWaitsAreThoseOfErlang(t *testing.T) {
 			s := scenario(t, fmt.Sprintf(`
 duration_seconds: %d
 warm_up_seconds: 2000
-seeds: 10
+seeds: 6
 fleet:
 	- {name: a, count: %d, slots: %d, capabilities: [work], service: {exponential: {mean: 10}}}
 workloads:
 	- {task_type: job, required_capabilities: [work], arrivals: {poisson: {rate: %g}}, timeout_seconds: 100000}
 strategies: [least_loaded]
 settings: {assignment_timeout_seconds: 100000, max_load: 1.01}
-`, int(25000/tt.rate), tt.agents, tt.slots, tt.rate))
+`, int(20000/tt.rate), tt.agents, tt.slots, tt.rate))
 			p := played(t, s).Strategies[0]
 			approx(t, "mean wait", p.WaitMean.Mean, tt.wantMean, 0.06)
 			approx(t, "utilisation", p.Utilisation.Mean, tt.rate/0.1/float64(c), 0.02)
@@ -69,6 +69,7 @@ func TestStaleHeartbeatsHerd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.Strategies = s.Strategies[:4]
 	wait := make(map[string]Value)
 	p99 := make(map[string]float64)
 	for _, p := range played(t, s).Strategies {

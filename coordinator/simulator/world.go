@@ -16,7 +16,6 @@ type world struct {
 	scenario *Scenario
 	variant  *Variant
 	seed     uint64
-	traces   map[string][]Request
 
 	engine  *engine.Engine
 	now     int64 // nanoseconds since epoch
@@ -70,8 +69,10 @@ const (
 // kinds is what the truth says of every group and task type, by their numbers.
 type kinds struct {
 	names []string
-	// capable has bit g set for a type that agents of group g can do.
-	capable []uint64
+	// capable has bit g set for a type that agents of group g can do, useful if they
+	// may succeed at this moment. ever is all that were useful for some type so far.
+	capable, useful []uint64
+	ever            uint64
 	steps   []driftStep
 	mean    [][]float64 // [group][type] seconds, Speed included
 	success [][]float64 // [group][type] at this moment

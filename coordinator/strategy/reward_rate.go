@@ -61,7 +61,10 @@ func rewardRateTerms(c *coordinator.Case, a *coordinator.AgentView, s *coordinat
 // is no fault of its, and counts among equals only. For a task type of which
 // nothing is known it is ADR-018's score.
 func rewardRate(c *coordinator.Case, a *coordinator.AgentView, s *coordinator.Standing) float64 {
-	return assignmentScore(s.Success, a.Load) / durationRatio(c, s)
+	if !(c.Reference > 0 && s.Duration > 0) {
+		return assignmentScore(s.Success, a.Load)
+	}
+	return s.Success * c.Reference / (believed(c, s) * (1 + a.Load)) // one division: it is the dearest of all
 }
 
 // durationRatio is ŝ/s_ref: 2 for an agent that takes twice as long as the mean of
@@ -70,19 +73,40 @@ func durationRatio(c *coordinator.Case, s *coordinator.Standing) float64 {
 	if !(c.Reference > 0 && s.Duration > 0) {
 		return 1
 	}
-	return max(1.0/mostFaster, min(mostFaster, s.Duration/c.Reference))
+	return believed(c, s) / c.Reference
+}
+
+// believed is ŝ, at most ten times faster or slower than the mean.
+func believed(c *coordinator.Case, s *coordinator.Standing) float64 {
+	least, most := c.Reference*(1.0/mostFaster), c.Reference*mostFaster
+	switch {
+	case s.Duration < least:
+		return least
+	case s.Duration > most:
+		return most
+	}
+	return s.Duration
 }
 
 // threeDigits rounds to three significant decimal digits. Numbers below 1e-9 count
-// as 0.
+// as 0. Nearly every score is between 0.01 and 10, which costs two comparisons.
 func threeDigits(x float64) float64 {
-	if x < 1e-9 {
+	switch {
+	case x < 1e-9:
 		return 0
+	case x >= 0.1 && x < 1:
+		return rounded(x, 1000)
+	case x >= 0.01 && x < 0.1:
+		return rounded(x, 10_000)
+	case x >= 1 && x < 10:
+		return rounded(x, 100)
 	}
 	scale := 1.0
 	for ; x*scale < 100; scale *= 10 {
 	}
 	for ; x*scale >= 1000; scale /= 10 {
 	}
-	return math.Round(x*scale) / scale
+	return rounded(x, scale)
 }
+
+func rounded(x, scale float64) float64 { return math.Floor(x*scale+0.5) / scale }

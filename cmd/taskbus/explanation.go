@@ -1,0 +1,164 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/httpapi"
+)
+
+// How much of an explanation fits a terminal. -o json has all of it.
+const (
+	maxCandidateRows = 20
+	maxRefusedNames  = 4
+)
+
+// counts says in words what the tables do not: who was not eligible. chosen: an
+// agent was found; the text of a refusal has these counts already.
+func (p *page) counts(x *httpapi.Explanation, chosen bool) {
+	if !chosen || len(x.Refusals) > 0 {
+		return
+	}
+	if len(x.Refused) > 0 {
+		p.line("not eligible: %s", counts(inWords(x.Refused)))
+	}
+	if len(x.Missing) > 0 {
+		p.line("agents that lack a capability: %s", counts(x.Missing))
+	}
+}
+
+// tables prints candidates and refused agents.
+func (p *page) tables(x *httpapi.Explanation) {
+	p.candidates(x)
+	p.refused(x)
+}
+
+func (p *page) candidates(x *httpapi.Explanation) {
+	if len(x.Candidates) == 0 {
+		return
+	}
+	first := x.Candidates[0]
+	headers := []string{"CANDIDATE", "FREE"}
+	if first.Score != nil {
+		headers = append(headers, "SCORE")
+	}
+	for _, term := range first.Terms {
+		headers = append(headers, strings.ToUpper(oneLine(term.Name)))
+	}
+	t := newTable(headers...)
+	for _, c := range x.Candidates[:min(len(x.Candidates), maxCandidateRows)] {
+		cells := []any{c.Agent, c.Free}
+		if c.Score != nil {
+			cells = append(cells, figure(*c.Score))
+		}
+		for _, term := range c.Terms {
+			cells = append(cells, figure(term.Value))
+		}
+		t.row(cells...)
+	}
+	p.table(t)
+	if more := x.Eligible - min(len(x.Candidates), maxCandidateRows); more > 0 && len(x.Candidates) > maxCandidateRows {
+		p.line("… and %d more eligible", more)
+	}
+}
+
+// figure is a number with as many digits as a person wants; empty for none.
+func figure(n httpapi.Number) string {
+	if math.IsNaN(float64(n)) {
+		return ""
+	}
+	return strconv.FormatFloat(float64(n), 'g', 4, 64)
+}
+
+// refused prints who was refused, by cause. The order of the causes is that of the
+// nearest agent of each.
+func (p *page) refused(x *httpapi.Explanation) {
+	if len(x.Refusals) == 0 {
+		return
+	}
+	var causes []string
+	by := make(map[string][]string)
+	soonest := make(map[string]float64)
+	for _, r := range x.Refusals {
+		if by[r.Why] == nil {
+			causes = append(causes, r.Why)
+		}
+		by[r.Why] = append(by[r.Why], r.Agent)
+		if at := soonest[r.Why]; r.FreeIn > 0 && (at == 0 || r.FreeIn < at) {
+			soonest[r.Why] = r.FreeIn
+		}
+	}
+	t := newTable("REFUSED", "AGENTS", "WHO", "A SLOT FREE IN")
+	for _, why := range causes {
+		free := ""
+		if s := soonest[why]; s > 0 {
+			free = "about " + shortly(s)
+		}
+		n := max(x.Refused[why], len(by[why]))
+		t.row(cause(why), n, who(by[why], n), free)
+	}
+	p.table(t)
+	if len(x.Missing) > 0 {
+		p.line("agents that lack a capability: %s", counts(x.Missing))
+	}
+}
+
+// who names the first few of n agents.
+func who(names []string, n int) string {
+	shown := names[:min(len(names), maxRefusedNames)]
+	text := strings.Join(shown, " ")
+	if more := n - len(shown); more > 0 {
+		text += fmt.Sprintf(" +%d", more)
+	}
+	return text
+}
+
+// shortly renders seconds for people: tenths below ten seconds, then seconds, then
+// minutes.
+func shortly(seconds float64) string {
+	switch d := time.Duration(seconds * float64(time.Second)); {
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f s", seconds)
+	case d < 10*time.Minute:
+		return fmt.Sprintf("%.0f s", seconds)
+	default:
+		return fmt.Sprintf("%.0f min", seconds/60)
+	}
+}
+
+// cause is the code of a refusal for people: the code for a cordoned agent stands for
+// one that drains as well.
+func cause(why string) string {
+	if why == coordinator.Cordoned.String() {
+		return "cordoned or draining"
+	}
+	return why
+}
+
+// inWords is counts by cause for people.
+func inWords(refused map[string]int) map[string]int {
+	words := make(map[string]int, len(refused))
+	for why, n := range refused {
+		words[cause(why)] = n
+	}
+	return words
+}
+
+// counts renders "5 full, 7 lacks_capability", the largest first, then by name.
+func counts(by map[string]int) string {
+	names := slices.SortedFunc(maps.Keys(by), func(a, b string) int {
+		return cmp.Or(cmp.Compare(by[b], by[a]), cmp.Compare(a, b))
+	})
+	parts := make([]string, 0, len(names))
+	for _, name := range names {
+		parts = append(parts, fmt.Sprintf("%d %s", by[name], name))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/httpapi"
+)
+
+func (a *app) agentsStatsCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "stats",
+		Short: "Show the fleet in figures: capacity, pending work, success, bottlenecks",
+		Long: `Shows what every agent can do and has to do, and the whole.
+
+  CAPACITY  items a second: as the agent reports it, ~ measured from its results,
+            ~ and ? from fewer than 60 of them
+  PENDING   items that it has not finished, DRAIN how long they will take
+  HEALTH    HEALTHY, BUSY from 30 s of pending work on, OVERLOADED from 60 s on
+  SUCCESS   what is believed of its success, 0 to 1; TOOK the mean of its tasks
+  SHARE     of all pending work, TARGET its share of the total capacity: with more
+            of the former than of the latter it has too much
+
+Agents that are not online count for nothing but the number of those offline.`,
+		Example: `  taskbus agents stats
+  taskbus agents stats -o json`,
+		Args: cobra.NoArgs,
+	}
+	base := urlFlag(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		client, err := a.newClient(*base)
+		if err != nil {
+			return err
+		}
+		var s httpapi.AgentStats
+		if err := client.get(c.Context(), "/agents/stats", &s); err != nil {
+			return err
+		}
+		if a.output == outputJSON {
+			return a.printJSON(s)
+		}
+		return printStats(a.out, s)
+	}
+	return c
+}
+
+func printStats(w io.Writer, s httpapi.AgentStats) error {
+	p := &page{w: w}
+	if len(s.Agents) > 0 {
+		t := newTable("AGENT", "STATE", "CAPACITY", "PENDING", "DRAIN", "HEALTH", "SUCCESS", "TOOK", "LOAD", "SHARE", "TARGET")
+		for _, g := range s.Agents {
+			health := g.Health
+			if g.State != coordinator.AgentOnline.String() {
+				health = "" // nobody can tell
+			}
+			t.row(g.ID, g.State, capacityOf(g), g.Pending, drainOf(g.DrainSeconds), health,
+				fmt.Sprintf("%.2f", g.SuccessRate), milliseconds(g.DurationMS), fmt.Sprintf("%.2f", g.Load),
+				fmt.Sprintf("%.2f", g.LoadFactor), fmt.Sprintf("%.2f", g.TargetLoadFactor))
+		}
+		p.err = t.print(w)
+		p.blank()
+	}
+	q, m := s.QueueDepth, s.Swarm
+	p.line("%s: %d idle, %d busy, %d offline; %s in flight", count(m.Total, "agent"), m.Idle, m.Busy, m.Offline, count(m.InFlight, "task"))
+	p.line("capacity %.1f items/s; %d pending: %d at agents, %d waiting for one, %d in task.assign",
+		s.TotalCapacity, s.GlobalQueueDepth, q.Agents, q.Waiting, q.Unread)
+	latency := milliseconds(m.AverageLatencyMS)
+	if latency == "" {
+		latency = "not known"
+	}
+	p.line("on average: load %.2f, success %.2f, latency %s", m.AverageLoad, m.AverageSuccessRate, latency)
+	if len(m.Bottlenecks) > 0 {
+		names := make([]string, len(m.Bottlenecks))
+		for i, b := range m.Bottlenecks {
+			names[i] = b.ID + " (" + strings.Join(b.Why, ", ") + ")"
+		}
+		p.line("bottlenecks: %s", strings.Join(names, ", "))
+	}
+	for _, g := range s.Agents {
+		if len(g.EjectedFrom) > 0 {
+			p.line("%s gets no work for %s at the moment: it failed too often", g.ID, strings.Join(g.EjectedFrom, ", "))
+		}
+	}
+	return p.err
+}
+
+// capacityOf says how fast an agent is, and how that is known.
+func capacityOf(g httpapi.AgentInfo) string {
+	text := fmt.Sprintf("%.1f", g.Capacity)
+	switch {
+	case g.CapacityReported:
+		return text
+	case g.WarmUp:
+		return "~" + text + "?"
+	default:
+		return "~" + text
+	}
+}
+
+// drainOf renders a drain time; empty for none.
+func drainOf(seconds float64) string {
+	if seconds <= 0 {
+		return ""
+	}
+	return shortly(seconds)
+}

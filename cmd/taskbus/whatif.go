@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"taskbus/coordinator/httpapi"
+)
+
+func (a *app) whatIfCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "whatif FILE|-",
+		Short: "Ask who would get a task now, without submitting it",
+		Long: `Reads one task.assign message from FILE (or from standard input, "-") and asks the
+coordinator how it would decide it at this moment, with the agents as they are.
+Nothing is assigned, published or kept. message_type may be left out; the rest must
+be as a producer would send it.
+
+Shows what explain shows of a task: the eligible agents, best first, with what the
+strategy looked at, and who was refused for which reason.
+
+Exit code 1 if no agent would get it.`,
+		Example: `  taskbus whatif task.json
+  taskbus whatif task.json -o json
+  echo '{"task_id": "t", "task_type": "translate", "payload": {}}' | taskbus whatif -`,
+		Args: cobra.ExactArgs(1),
+	}
+	base := urlFlag(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		body, err := a.readTask(args[0])
+		if err != nil {
+			return err
+		}
+		client, err := a.newClient(*base)
+		if err != nil {
+			return err
+		}
+		p, err := client.whatIf(c.Context(), body)
+		if err != nil {
+			return err
+		}
+		if a.output == outputJSON {
+			err = a.printJSON(p)
+		} else {
+			err = printProspect(a.out, p)
+		}
+		if err == nil && p.Agent == "" {
+			return errReported
+		}
+		return err
+	}
+	return c
+}
+
+// readTask reads the whole file, or standard input.
+func (a *app) readTask(path string) ([]byte, error) {
+	input := a.in
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("read the task: %w", err)
+		}
+		defer file.Close() // only read from: nothing can be lost by closing it
+		input = file
+	}
+	body, err := io.ReadAll(io.LimitReader(input, maxLine+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the task: %w", err)
+	case len(body) > maxLine:
+		return nil, fmt.Errorf("read the task: it is longer than %d bytes, and no coordinator would take it", maxLine)
+	}
+	return body, nil
+}
+
+func printProspect(w io.Writer, q httpapi.Prospect) error {
+	p := &page{w: w}
+	if q.Agent != "" {
+		p.line("%s (%s): %s would get it", q.ID, q.Type, q.Agent)
+	} else {
+		p.line("%s (%s): nobody would get it", q.ID, q.Type)
+	}
+	p.line("%s", foresight(q))
+	if q.SuggestedAction != "" {
+		p.line("what to do: %s", q.SuggestedAction)
+	}
+	if q.Explanation != nil {
+		p.counts(q.Explanation, q.Agent != "")
+		p.tables(q.Explanation)
+	}
+	return p.err
+}

@@ -1,0 +1,161 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"taskbus/messages"
+)
+
+const (
+	// The bounds of a CapacityReport, those of agent.status.
+	maxCapacity = 1e9
+	maxPending  = 1_000_000_000
+	// capacityTimeout bounds the wait for the broker's confirm: an agent reports
+	// every ten seconds.
+	capacityTimeout = 5 * time.Second
+)
+
+// CapacityReport is the body of PUT /agents/{id}/capacity: BALANCING's.
+type CapacityReport struct {
+	// Capacity in items a second, 0 to 1e9; 0 says that the agent does not know.
+	Capacity float64
+	// Pending items, 0 to 1e9.
+	Pending int
+}
+
+// TooSoon says that an agent has just reported.
+type TooSoon struct {
+	// Wait is how long until it may again.
+	Wait time.Duration
+}
+
+func (t *TooSoon) Error() string { return fmt.Sprintf("reported a moment ago; wait %v", t.Wait) }
+
+// AgentToken is the bearer token by which an agent shows over HTTP who it is: the
+// HMAC-SHA256 of "agent:" and its id under the secret, in hexadecimal. Who has the
+// token of one agent learns nothing of the others'.
+func AgentToken(secret []byte, agent string) string {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte("agent:" + agent))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// identity decides who speaks for an agent.
+type identity struct {
+	secret []byte // empty: nobody does
+}
+
+// shown tells whether the request comes from the agent, or answers it. Every
+// refusal of a token is the same: it does not say whether there is such an agent.
+func (i *identity) shown(w http.ResponseWriter, r *http.Request, agent string) bool {
+	if len(i.secret) == 0 {
+		problem(w, http.StatusForbidden, "Reports over HTTP are off",
+			"This coordinator has no secret to know agents by. Put one of at least 32 characters into a file, name the file in TASKBUS_AGENT_SECRET_FILE "+
+				"(or put the secret into TASKBUS_AGENT_SECRET), start the coordinator again, and give each agent what `taskbus agents token ID` prints. "+
+				"Over RabbitMQ agents report with agent.status, which needs none of it.")
+		return false
+	}
+	values := r.Header.Values("Authorization")
+	if len(values) == 1 {
+		scheme, given, _ := strings.Cut(values[0], " ")
+		want := AgentToken(i.secret, agent)
+		if strings.EqualFold(scheme, "Bearer") && hmac.Equal([]byte(strings.TrimLeft(given, " ")), []byte(want)) {
+			return true
+		}
+	}
+	w.Header().Set("WWW-Authenticate", `Bearer realm="taskbus agents"`)
+	problem(w, http.StatusUnauthorized, "Not authorised",
+		"Send one header Authorization: Bearer with the agent's own token, as `taskbus agents token ID` prints it where the coordinator's TASKBUS_AGENT_SECRET is known.")
+	return false
+}
+
+// capacity answers PUT /agents/{id}/capacity.
+func (a *api) capacity(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	if err := a.permission.browsers.Check(r); err != nil {
+		crossOrigin(w)
+		return
+	}
+	if !a.identity.shown(w, r, id) {
+		return
+	}
+	if !messages.ValidID(id) {
+		badID(w)
+		return
+	}
+	if _, err := parameters(r.URL.RawQuery); err != nil {
+		problem(w, http.StatusBadRequest, "Bad query", err.Error()+".")
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	report, ok := readCapacity(w, r)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), capacityTimeout)
+	defer cancel()
+	err := a.src.ReportCapacity(ctx, id, report)
+	var soon *TooSoon
+	switch {
+	case err == nil:
+		w.WriteHeader(http.StatusNoContent)
+	case errors.Is(err, ErrNoAgent):
+		unknownAgent(w, id)
+	case errors.As(err, &soon):
+		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(soon.Wait.Seconds())))))
+		problem(w, http.StatusTooManyRequests, "Reported a moment ago", "An agent may report its capacity once a second; every ten seconds is enough.")
+	default:
+		problem(w, http.StatusServiceUnavailable, "Not done",
+			"The report may not have reached RabbitMQ: "+messages.Clean(err.Error(), messages.MaxText)+". Report again at the usual time; agent.status over RabbitMQ needs no coordinator.")
+	}
+}
+
+// readCapacity reads the body, or answers the request.
+func readCapacity(w http.ResponseWriter, r *http.Request) (report CapacityReport, ok bool) {
+	const want = `{"capacity_items_per_second": 8.5, "pending_items": 12, "health": "BUSY"}`
+	var body struct {
+		Capacity *float64 `json:"capacity_items_per_second"`
+		Pending  *int     `json:"pending_items"`
+		Health   *string  `json:"health"`
+	}
+	if !readBody(w, r, &body, want) {
+		return report, false
+	}
+	fault := ""
+	switch {
+	case body.Capacity == nil:
+		fault = "capacity_items_per_second is missing"
+	case *body.Capacity < 0 || *body.Capacity > maxCapacity:
+		fault = "capacity_items_per_second must be a number from 0 (not known) to 1000000000"
+	case body.Pending == nil:
+		fault = "pending_items is missing"
+	case *body.Pending < 0 || *body.Pending > maxPending:
+		fault = "pending_items must be a whole number from 0 to 1000000000"
+	case body.Health != nil && !slices.Contains(healthWords, *body.Health):
+		fault = "health must be one of " + strings.Join(healthWords, ", ") + ", or left out"
+	default:
+		// The word itself is not heeded: Taskbus judges by the drain time.
+		return CapacityReport{Capacity: *body.Capacity, Pending: *body.Pending}, true
+	}
+	problem(w, http.StatusBadRequest, "Bad body", "The body must be such as "+want+": "+fault+".")
+	return report, false
+}
+
+// healthWords are BALANCING's.
+var healthWords = []string{"HEALTHY", "BUSY", "OVERLOADED"}
+
+func unknownAgent(w http.ResponseWriter, id string) {
+	problem(w, http.StatusNotFound, "Unknown agent",
+		"Agent "+id+" is not in the fleet: agents.yaml does not list it, and it has not joined by itself. GET /status lists the agents.")
+}

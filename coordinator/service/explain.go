@@ -1,0 +1,217 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
+	"taskbus/coordinator/httpapi"
+	"taskbus/messages"
+	"taskbus/schemas"
+)
+
+// judgement is how the engine would decide a task now.
+type judgement struct {
+	decision *coordinator.Decision
+	// reason for which it would wait or fail; ReasonNone when an agent would get it.
+	reason coordinator.Reason
+	text   string
+	// delayed: it came back and waits to be tried again.
+	delayed bool
+}
+
+// judge asks the engine, one question at a time: each costs passes over the fleet on
+// the goroutine that decides, and whoever asks much must not crowd out the tasks.
+func (s *Service) judge(ctx context.Context, task *coordinator.Task) (j judgement, err error) {
+	select {
+	case s.judging <- struct{}{}:
+		defer func() { <-s.judging }()
+	case <-ctx.Done():
+		return j, fmt.Errorf("wait for the questions before this one: %w", ctx.Err())
+	}
+	err = s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
+		j.decision, j.reason, j.text = e.Explain(now, task)
+		j.delayed = e.Delayed(task.ID)
+	})
+	if err != nil {
+		return judgement{}, fmt.Errorf("ask the engine: %w", err)
+	}
+	return j, nil
+}
+
+// waitsForRetry explains a task that is delayed.
+const waitsForRetry = "it came back and waits to be tried again: for its back-off, then for the retry budget (a tenth of the first dispatches plus 10 a second)"
+
+// awaited fills in why a task waits: a question of now. When nobody can say, the
+// record stays as it is.
+func (s *Service) awaited(ctx context.Context, r *taskRecord) {
+	j, err := s.judge(ctx, r.task)
+	if err != nil {
+		return
+	}
+	r.decision = j.decision
+	if j.delayed {
+		r.failure.Text = waitsForRetry
+	}
+}
+
+// Task is what is remembered of one task; for one that waits, with the
+// explanation of this moment, in brief.
+func (s *Service) Task(ctx context.Context, id string) (httpapi.Task, bool) {
+	r, ok := s.history.find(coordinator.TaskID(id))
+	if !ok {
+		return httpapi.Task{}, false
+	}
+	if r.state == taskPending {
+		s.awaited(ctx, &r)
+	}
+	t := taskStatus(&r)
+	if x := t.Explanation; x != nil { // Explain has the rest
+		x.Candidates, x.Refusals = x.Candidates[:min(len(x.Candidates), coordinator.MaxCandidates)], nil
+	}
+	return t, true
+}
+
+// Explain says why a task was decided as it was, and how it would be decided now
+// (see httpapi.Source).
+func (s *Service) Explain(ctx context.Context, id string) (httpapi.TaskExplanation, bool) {
+	r, ok := s.history.find(coordinator.TaskID(id))
+	if !ok {
+		return httpapi.TaskExplanation{}, false
+	}
+	var now *httpapi.Prospect
+	if r.state == taskPending {
+		s.awaited(ctx, &r)
+		r.decidedAt = time.Time{} // what was decided before did not last
+	} else if j, err := s.judge(ctx, r.task); err == nil {
+		p := prospect(r.task, &j)
+		now = &p
+	}
+	t := taskStatus(&r)
+	return httpapi.TaskExplanation{
+		ID: t.ID, Type: t.Type, TraceID: t.TraceID, State: t.State, Agent: t.Agent, Attempt: t.Attempt,
+		ReasonCode: t.ReasonCode, Reason: t.Reason, Error: t.Error,
+		DecidedAt: t.DecidedAt, Explanation: t.Explanation, Attempts: attempts(&r), Now: now,
+	}, true
+}
+
+// WhatIf says how a task would be decided now (see httpapi.Source).
+func (s *Service) WhatIf(ctx context.Context, body []byte) (httpapi.Prospect, error) {
+	m, refusal := s.decoder.DecodeTaskAssign(withMessageType(body))
+	if refusal != nil {
+		return httpapi.Prospect{}, &httpapi.BadTask{Text: refusal.Text}
+	}
+	task := m.Task(messages.Arrival{Now: s.now(), NewTraceID: randomID})
+	j, err := s.judge(ctx, task)
+	if err != nil {
+		return httpapi.Prospect{}, err
+	}
+	return prospect(task, &j), nil
+}
+
+// withMessageType adds the message type to an object that has none. What is no JSON
+// object stays as it is: the decoder says what is wrong with it.
+func withMessageType(body []byte) []byte {
+	var seen struct {
+		MessageType json.RawMessage `json:"message_type"`
+	}
+	trimmed := bytes.TrimLeft(body, " \t\r\n")
+	if json.Unmarshal(trimmed, &seen) != nil || seen.MessageType != nil || !bytes.HasPrefix(trimmed, []byte("{")) {
+		return body
+	}
+	const member = `{"message_type":"` + schemas.TaskAssign + `"`
+	rest := bytes.TrimLeft(trimmed[1:], " \t\r\n")
+	if !bytes.HasPrefix(rest, []byte("}")) {
+		rest = slices.Concat([]byte(","), rest)
+	}
+	return slices.Concat([]byte(member), rest)
+}
+
+// prospect renders a judgement.
+func prospect(t *coordinator.Task, j *judgement) httpapi.Prospect {
+	p := httpapi.Prospect{ID: string(t.ID), Type: t.Type, Agent: string(j.decision.Agent), Explanation: explanation(j.decision)}
+	if j.reason != coordinator.ReasonNone {
+		p.ReasonCode, p.Reason, p.SuggestedAction = j.reason.String(), j.text, j.reason.SuggestedAction()
+		if j.decision.Strategy == "" { // it could never be served, and no agent was looked at
+			p.Explanation.Text = j.text
+		}
+	}
+	return p
+}
+
+// Tasks lists recent tasks, the newest first.
+func (s *Service) Tasks(_ context.Context, f httpapi.TaskFilter) []httpapi.Task {
+	if f.Limit <= 0 {
+		f.Limit = httpapi.DefaultTaskLimit
+	}
+	records := s.history.recent(f.Limit, func(r *taskRecord) bool {
+		return (f.State == "" || f.State == r.state) && (f.Agent == "" || f.Agent == string(r.agent))
+	})
+	tasks := make([]httpapi.Task, len(records))
+	for i := range records {
+		tasks[i] = taskStatus(&records[i])
+	}
+	return tasks
+}
+
+func taskStatus(r *taskRecord) httpapi.Task {
+	t := httpapi.Task{
+		ID: string(r.task.ID), Type: r.task.Type, Priority: int(r.task.Priority), TraceID: r.task.TraceID,
+		State: r.state, Agent: string(r.agent), DispatchID: r.dispatchID, Attempt: r.attempt,
+		AcceptedAt: r.task.AcceptedAt, DecidedAt: r.decidedAt, CompletedAt: r.completedAt,
+		DurationMS: milliseconds(r.duration), WorkMS: milliseconds(r.work), Error: r.workError,
+		ReasonCode: r.failure.Reason.String(), Reason: r.failure.Text,
+	}
+	if r.decision != nil {
+		t.Strategy = r.decision.Strategy
+		t.Explanation = explanation(r.decision)
+	}
+	return t
+}
+
+func explanation(d *coordinator.Decision) *httpapi.Explanation {
+	x := &httpapi.Explanation{
+		Text: d.Text(), Strategy: d.Strategy, Preferred: d.Preferred, Explored: d.Explored, Fleet: d.Fleet, Eligible: d.Eligible,
+	}
+	for i := range d.Candidates {
+		x.Candidates = append(x.Candidates, candidate(d, &d.Candidates[i]))
+	}
+	for why, n := range d.Refused {
+		if n > 0 {
+			if x.Refused == nil {
+				x.Refused = make(map[string]int)
+			}
+			x.Refused[coordinator.Ineligibility(why).String()] = n
+		}
+	}
+	for _, r := range d.Refusals {
+		x.Refusals = append(x.Refusals, httpapi.Refusal{Agent: string(r.Agent), Why: r.Why.String(), FreeIn: r.FreeIn.Seconds()})
+	}
+	for _, m := range d.Missing {
+		if x.Missing == nil {
+			x.Missing = make(map[string]int)
+		}
+		x.Missing[m.Capability] = m.Agents
+	}
+	if n := d.Nearest; n != nil {
+		x.Nearest, x.NearestWhy, x.NearestFreeIn = string(n.Agent), n.Why.String(), n.FreeIn.Seconds()
+	}
+	return x
+}
+
+func candidate(d *coordinator.Decision, c *coordinator.Candidate) httpapi.Candidate {
+	v := httpapi.Candidate{Agent: string(c.Agent), Load: c.Load, Free: c.Free}
+	if d.Scored {
+		score := httpapi.Number(-c.Key[0])
+		v.Score = &score
+	}
+	for i, name := range d.Terms {
+		v.Terms = append(v.Terms, httpapi.Term{Name: name, Value: httpapi.Number(c.Terms[i])})
+	}
+	return v
+}

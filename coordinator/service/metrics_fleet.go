@@ -1,0 +1,213 @@
+package service
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/httpapi"
+)
+
+// maxAgentSeries caps the label agent_id: a larger fleet has no series of single
+// agents, or every scrape would carry tens of thousands.
+const maxAgentSeries = 1000
+
+// The metrics that are read off a snapshot.
+var (
+	descAgents       = desc("agents", "Agents by state.", "state")
+	descSlots        = desc("agent_slots", "Slots of all agents online, by state (free, used).", "state")
+	descPending      = desc("held", "Tasks that wait for an agent, by priority.", "priority")
+	descLeases       = desc("leases", "Dispatches that are with their agents and not known to have ended.")
+	descInflight     = desc("inflight", "Dispatches published and not yet confirmed.")
+	descOldest       = desc("oldest_pending_seconds", "Age of the task that has waited longest.")
+	descDepth        = desc("queue_ready", "Messages ready in a queue, read from the broker every few seconds.", "queue")
+	descIDs          = desc("remembered_ids", "Task ids known to the duplicate check.")
+	descEjected      = desc("agents_ejected", "Agents that get no work for some capability because they failed too often with it.")
+	descCapacity     = desc("capacity_items_per_second", "Capacity of all agents online.")
+	descGlobalDepth  = desc("global_queue_depth", "Pending items of all agents online, tasks that wait for an agent, and tasks ready in task.assign and task.assign.high.")
+	descDropped      = desc("agent_series_dropped", "1 while there are more than 1000 agents: no metric with the label agent_id is exported then.")
+	descConcentrated = desc("assignment_concentration", "Of the latest 1000 tasks given to agents that are online, the largest (s - w) / (1 - w) of any agent, "+
+		"where s is its share of these tasks and w its share of the slots: 0 when nobody got more than its share, 1 when one got everything. 0 while there are fewer than 50 such tasks.")
+)
+
+// The series of single agents.
+var (
+	descAgentLoad     = agentDesc("agent_load", "Load of an agent, 0 to 1: reported or own dispatches, whichever is larger.")
+	descAgentCurrent  = agentDesc("agent_current_load", "Tasks in flight of an agent over its slots (ADR-018's load): above 1 when it has more than it may.")
+	descAgentFree     = agentDesc("agent_free_slots", "Free slots of an agent.")
+	descAgentCordoned = agentDesc("agent_cordoned", "1 while an agent gets no new work by an operator's order.")
+	descAgentAssigned = agentDesc("agent_assignments_total", "Dispatches to an agent that the broker has confirmed.")
+	descAgentSuccess  = agentDesc("agent_success_rate", "What is believed of an agent's success, 0 to 1, over the types of its tasks.")
+	descAgentCapacity = agentDesc("agent_capacity_items_per_second", "Capacity of an agent, reported or measured.")
+	descAgentDepth    = agentDesc("agent_queue_depth", "Pending items of an agent: reported, or what it has in hand.")
+	descAgentShare    = agentDesc("agent_load_factor", "Share of an agent's pending items in taskbus_global_queue_depth, 0 to 1; 0 while it is not online.")
+	descAgentTarget   = agentDesc("agent_target_load_factor", "Share of an agent's capacity in taskbus_capacity_items_per_second, 0 to 1; 0 while it is not online.")
+
+	agentDescs = []*prometheus.Desc{
+		descAgentLoad, descAgentCurrent, descAgentFree, descAgentCordoned, descAgentAssigned, descAgentSuccess,
+		descAgentCapacity, descAgentDepth, descAgentShare, descAgentTarget,
+	}
+)
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("taskbus_"+name, help, labels, nil)
+}
+
+func agentDesc(name, help string) *prometheus.Desc { return desc(name, help, "agent_id") }
+
+// fleetCollector reads a snapshot at each scrape.
+type fleetCollector struct {
+	s       *Service
+	mu      sync.Mutex // one scrape at a time
+	dropped bool       // the series of single agents, at the last scrape
+}
+
+func (c *fleetCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range append([]*prometheus.Desc{
+		descAgents, descSlots, descPending, descInflight, descOldest, descDepth, descIDs, descLeases,
+		descEjected, descCapacity, descGlobalDepth, descDropped, descConcentrated,
+	}, agentDescs...) {
+		ch <- d
+	}
+}
+
+// gauges hands values on to Prometheus.
+type gauges func(d *prometheus.Desc, v float64, labels ...string)
+
+func (c *fleetCollector) Collect(ch chan<- prometheus.Metric) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	snap, err := c.s.snapshot(ctx)
+	if err != nil {
+		return // the process is stopping: a gap says so
+	}
+	emit := func(d *prometheus.Desc, v float64, labels ...string) {
+		kind := prometheus.GaugeValue
+		if d == descAgentAssigned {
+			kind = prometheus.CounterValue
+		}
+		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
+	}
+	collectTasks(&snap, emit)
+	for _, name := range depthQueues {
+		if d, ok := c.s.depths.get(name); ok && d.err == nil {
+			emit(descDepth, float64(d.Ready), name)
+		}
+	}
+	stats := fleetStats(&snap, c.s.unread())
+	collectFleet(&snap, &stats, emit)
+	emit(descConcentrated, concentration(c.s.history.given(concentrationTasks), snap.Agents))
+	if c.seriesDropped(len(snap.Agents)) {
+		emit(descDropped, 1)
+		return
+	}
+	emit(descDropped, 0)
+	for i := range snap.Agents {
+		collectAgent(&snap.Agents[i], &stats.Agents[i], emit)
+	}
+}
+
+// seriesDropped tells whether the fleet is too large for series of single agents,
+// and says so when that changes.
+func (c *fleetCollector) seriesDropped(agents int) bool {
+	dropped := agents > maxAgentSeries
+	if dropped && !c.dropped {
+		c.s.log.Warn().Int("agents", agents).Int("most", maxAgentSeries).
+			Msg("the fleet is too large for metrics of single agents; those with the label agent_id are left out")
+	}
+	c.dropped = dropped
+	return dropped
+}
+
+func collectTasks(snap *coordinator.Snapshot, emit gauges) {
+	for i, n := range snap.Pending {
+		emit(descPending, float64(n), coordinator.Priority(i).String())
+	}
+	emit(descInflight, float64(snap.Dispatching))
+	emit(descLeases, float64(snap.Leased))
+	emit(descOldest, snap.OldestPending.Seconds())
+	emit(descIDs, float64(snap.Remembered))
+}
+
+func collectFleet(snap *coordinator.Snapshot, stats *httpapi.AgentStats, emit gauges) {
+	states := make(map[coordinator.AgentState]int)
+	free, used, ejected := 0, 0, 0
+	for i := range snap.Agents {
+		a := &snap.Agents[i]
+		states[a.State]++
+		if a.State == coordinator.AgentOnline {
+			free += a.Free
+			used += a.InFlight
+		}
+		if len(a.EjectedFrom) > 0 {
+			ejected++
+		}
+	}
+	for st := coordinator.AgentNeverSeen; st <= coordinator.AgentGone; st++ {
+		emit(descAgents, float64(states[st]), st.String())
+	}
+	emit(descSlots, float64(free), "free")
+	emit(descSlots, float64(used), "used")
+	emit(descEjected, float64(ejected))
+	emit(descCapacity, stats.TotalCapacity)
+	emit(descGlobalDepth, float64(stats.GlobalQueueDepth))
+}
+
+func collectAgent(a *coordinator.AgentSnapshot, info *httpapi.AgentInfo, emit gauges) {
+	id := string(a.Spec.ID)
+	emit(descAgentLoad, a.Load, id)
+	emit(descAgentCurrent, currentLoad(a), id)
+	emit(descAgentFree, float64(a.Free), id)
+	emit(descAgentCordoned, boolGauge(a.Cordoned), id)
+	emit(descAgentAssigned, float64(a.Assigned), id)
+	emit(descAgentSuccess, info.SuccessRate, id)
+	emit(descAgentCapacity, info.Capacity, id)
+	emit(descAgentDepth, float64(info.Pending), id)
+	emit(descAgentShare, info.LoadFactor, id)
+	emit(descAgentTarget, info.TargetLoadFactor, id)
+}
+
+// currentLoad is ADR-018's: tasks in flight over slots.
+func currentLoad(a *coordinator.AgentSnapshot) float64 {
+	if a.Spec.MaxConcurrent <= 0 {
+		return 0
+	}
+	return float64(a.InFlight) / float64(a.Spec.MaxConcurrent)
+}
+
+// The tasks that concentration looks at.
+const (
+	concentrationTasks = 1000
+	concentrationLeast = 50 // fewer say nothing
+)
+
+// concentration is the largest (s - w) / (1 - w) of any agent online, where s is its
+// share of the tasks given to agents online, and w its share of their slots: how
+// much of what could have gone to others the most favoured one got.
+func concentration(given map[coordinator.AgentID]int, agents []coordinator.AgentSnapshot) float64 {
+	tasks, slots := 0, 0
+	for i := range agents {
+		if a := &agents[i]; a.State == coordinator.AgentOnline {
+			tasks += given[a.Spec.ID]
+			slots += a.Spec.MaxConcurrent
+		}
+	}
+	if tasks < concentrationLeast {
+		return 0
+	}
+	largest := 0.0
+	for i := range agents {
+		a := &agents[i]
+		if a.State != coordinator.AgentOnline || a.Spec.MaxConcurrent >= slots {
+			continue // it has all the slots there are: nobody else could get anything
+		}
+		s, w := float64(given[a.Spec.ID])/float64(tasks), float64(a.Spec.MaxConcurrent)/float64(slots)
+		largest = max(largest, (s-w)/(1-w))
+	}
+	return largest
+}
