@@ -54,7 +54,8 @@ func (h *history) changePolicy(t *rapid.T) {
 			BusyIsEligible:    rapid.Bool().Draw(t, "busy is eligible"),
 			PriorityAgeing:    seconds(t, "ageing", 0, 10),
 			DedupeWindow:      240 * time.Hour, DedupeMaxIDs: 1_000_000,
-			Seed: 7,
+			Breaker: coordinator.Breaker{Off: h.trusting},
+			Seed:    7,
 		},
 	}
 	for _, id := range agentIDs {

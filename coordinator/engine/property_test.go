@@ -35,6 +35,7 @@ type history struct {
 	answered bool                                  // the cancel being applied
 	former   *receipt                              // of the message being delivered again
 	moment   []*coordinator.Dispatch               // of the event being applied, so far
+	trusting bool                                  // nobody is ejected, however often it fails
 }
 
 // step is one call of Apply and what came of it.
@@ -60,9 +61,11 @@ func TestHistories(t *testing.T) {
 }
 
 // TestBatchHistories is the same with many new tasks of one kind at a time, so that
-// batches form in every way there is.
+// batches form in every way there is. So many run out of time that agents would be
+// ejected, of which the model knows nothing.
 func TestBatchHistories(t *testing.T) {
 	histories(t, func(h *history) map[string]func(*rapid.T) {
+		h.trusting = true
 		return map[string]func(*rapid.T){"burst": h.sendBurst, "cancel of one": h.cancelNew}
 	})
 }
@@ -72,6 +75,7 @@ func TestBatchHistories(t *testing.T) {
 func histories(t *testing.T, often func(h *history) map[string]func(*rapid.T)) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := newHistory(t)
+		frequent := often(h)
 		h.changePolicy(t)
 		h.openSession(t)
 		h.muster(t)
@@ -86,7 +90,6 @@ func histories(t *testing.T, often func(h *history) map[string]func(*rapid.T)) {
 			"flap":       h.flap,
 			"muster":     h.muster,
 		}
-		frequent := often(h)
 		frequent["report"], frequent["settle"], frequent["time"] = h.sendReport, h.settleOne, h.pass
 		for name, action := range frequent {
 			for i := range 3 {

@@ -14,8 +14,12 @@ import (
 	"taskbus/coordinator/httpapi"
 )
 
-// maxBottlenecks is how many agents are named as such.
-const maxBottlenecks = 10
+// maxBottlenecks is how many agents are named as such; leastSlow how many seconds of
+// work one must have before it to be called slow: an idle fleet has no bottleneck.
+const (
+	maxBottlenecks = 10
+	leastSlow      = 1
+)
 
 // AgentStats is the fleet in figures (see httpapi.Source).
 func (s *Service) AgentStats(ctx context.Context) (httpapi.AgentStats, error) {
@@ -137,7 +141,7 @@ func bottlenecks(snap *coordinator.Snapshot, meanDrain float64) []httpapi.Bottle
 		if a.Capacity.Health == coordinator.OverloadedHealth {
 			b.Why = append(b.Why, "overloaded")
 		}
-		if b.DrainSeconds > 2*meanDrain {
+		if b.DrainSeconds > 2*meanDrain && b.DrainSeconds >= leastSlow {
 			b.Why = append(b.Why, "slow")
 		}
 		if len(b.Why) > 0 {

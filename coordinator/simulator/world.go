@@ -73,9 +73,9 @@ type kinds struct {
 	// may succeed at this moment. ever is all that were useful for some type so far.
 	capable, useful []uint64
 	ever            uint64
-	steps   []driftStep
-	mean    [][]float64 // [group][type] seconds, Speed included
-	success [][]float64 // [group][type] at this moment
+	steps           []driftStep
+	mean            [][]float64 // [group][type] seconds, Speed included
+	success         [][]float64 // [group][type] at this moment
 }
 
 type driftStep struct {

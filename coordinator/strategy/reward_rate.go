@@ -35,7 +35,7 @@ func newRewardRate(o Options) (coordinator.Strategy, error) {
 		Name:        RewardRateName,
 		About:       "the most successes per second for the place taken; of those that score alike to three digits the least flexible",
 		Parameters:  fmt.Sprintf("exploration=%g", exploration),
-		Terms:       []string{"success rate", "duration / mean", "load", "flexibility", "score"},
+		Terms:       []string{"success rate", "duration / mean", "load", "flexibility"},
 		Learned:     true,
 		Scored:      true,
 		Exploration: exploration,
@@ -53,7 +53,7 @@ func rewardRateKey(c *coordinator.Case, a *coordinator.AgentView, s *coordinator
 }
 
 func rewardRateTerms(c *coordinator.Case, a *coordinator.AgentView, s *coordinator.Standing, v *coordinator.TermValues) {
-	v[0], v[1], v[2], v[3], v[4] = s.Success, durationRatio(c, s), a.Load, a.Flexibility, rewardRate(c, a, s)
+	v[0], v[1], v[2], v[3] = s.Success, durationRatio(c, s), a.Load, a.Flexibility
 }
 
 // rewardRate is p̂ · fit / (ŝ/s_ref · (1 + load)). An agent that is eligible has every
