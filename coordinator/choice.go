@@ -1,12 +1,13 @@
 package coordinator
 
-// Key is what a strategy makes of an agent: smaller is better, the first element
-// counts before the second. NaN in either says that the agent gets no score: it
-// is refused as Unscored.
-type Key [2]float64
+// Key is what a strategy makes of an agent: smaller is better, First counts before
+// Second. NaN in either says that the agent gets no score: it is refused as Unscored.
+// (It is no array, because those are not handed over in registers, and a choice
+// makes one for each agent.)
+type Key struct{ First, Second float64 }
 
 // Unscored tells whether the strategy could make nothing of the agent.
-func (k Key) Unscored() bool { return k[0] != k[0] || k[1] != k[1] }
+func (k Key) Unscored() bool { return k.First != k.First || k.Second != k.Second }
 
 // MaxTerms is how many named terms an explanation shows of one candidate.
 const MaxTerms = 8
@@ -55,7 +56,7 @@ type Strategy struct {
 	Terms []string
 	// Learned says that Key or Explain reads the Standing; else it gets a zero one.
 	Learned bool
-	// Scored says that Key[0] is minus a score: the larger the score, the better.
+	// Scored says that Key.First is minus a score: the larger the score, the better.
 	Scored bool
 	// Exploration is the share of tasks, 0 to 1, for which Standing.Success is a
 	// draw from the posterior instead of its mean.
@@ -74,4 +75,4 @@ type Strategy struct {
 
 // Score is the number that the strategy shows people for a key; false when it
 // does not score.
-func (s *Strategy) Score(k Key) (float64, bool) { return -k[0], s.Scored }
+func (s *Strategy) Score(k Key) (float64, bool) { return -k.First, s.Scored }

@@ -98,7 +98,7 @@ type Decision struct {
 	Strategy string
 	// Terms name the elements of every candidate's Terms.
 	Terms []string
-	// Scored says that minus Key[0] is the score of a candidate.
+	// Scored says that minus Key.First is the score of a candidate.
 	Scored bool
 	// Explored: success rates were drawn from what is known of them, so that
 	// agents of whom little is known get work too.

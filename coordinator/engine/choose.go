@@ -95,7 +95,7 @@ func (f *fleet) candidate(c *coordinator.Candidate, q *question, i int, k coordi
 	v := &f.views[i]
 	c.Agent, c.Load, c.Free, c.Key, c.Terms = v.ID, v.Load, v.Free, k, coordinator.TermValues{}
 	if q.strategy.Explain == nil {
-		c.Terms[0], c.Terms[1] = k[0], k[1]
+		c.Terms[0], c.Terms[1] = k.First, k.Second
 		return
 	}
 	q.standing = coordinator.Standing{}
@@ -165,10 +165,10 @@ func (f *fleet) offer(best *ranking, i int, k coordinator.Key) {
 // recently, then the smaller id (agents are numbered in the order of ids).
 func (f *fleet) better(i int, ki coordinator.Key, j int, kj coordinator.Key) bool {
 	switch {
-	case ki[0] != kj[0]:
-		return ki[0] < kj[0]
-	case ki[1] != kj[1]:
-		return ki[1] < kj[1]
+	case ki.First != kj.First:
+		return ki.First < kj.First
+	case ki.Second != kj.Second:
+		return ki.Second < kj.Second
 	}
 	if a, b := f.views[i].LastAssigned, f.views[j].LastAssigned; a != b {
 		return a < b

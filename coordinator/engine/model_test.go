@@ -418,9 +418,10 @@ func (m *model) best(now time.Time, t *coordinator.Task, tried []coordinator.Age
 
 // sameBatch tells whether two dispatches of one moment may share a batch.
 func (m *model) sameBatch(a, b *coordinator.Dispatch) bool {
-	s, t := a.Task, b.Task
-	return m.policy.Routes[s.Type].Batch.MaxSize >= 2 && a.Agent == b.Agent && s.Type == t.Type && m.strategy(s) == m.strategy(t) &&
-		slices.Equal(s.Required, t.Required) && slices.Equal(s.Excluded, t.Excluded) && slices.Equal(s.Preferred, t.Preferred)
+	s, t, route := a.Task, b.Task, m.policy.Routes[a.Task.Type]
+	required := func(t *coordinator.Task) []string { return coordinator.MergeSorted(route.Required, t.Required) }
+	return route.Batch.MaxSize >= 2 && a.Agent == b.Agent && s.Type == t.Type && m.strategy(s) == m.strategy(t) &&
+		slices.Equal(required(s), required(t)) && slices.Equal(s.Excluded, t.Excluded) && slices.Equal(s.Preferred, t.Preferred)
 }
 
 // dispatched judges a dispatch and counts it. resumed: it repeats the one that the

@@ -43,8 +43,8 @@ func TestAssignmentSequence(t *testing.T) {
 	for i, e := range expected {
 		d := r.give(job(numbered(i)))
 		best := d.Decision.Candidates[0]
-		if d.Agent != e.agent || math.Abs(-best.Key[0]-e.score) > 1e-12 {
-			t.Fatalf("task %d: %s with score %g, want %s with %g", i, d.Agent, -best.Key[0], e.agent, e.score)
+		if d.Agent != e.agent || math.Abs(-best.Key.First-e.score) > 1e-12 {
+			t.Fatalf("task %d: %s with score %g, want %s with %g", i, d.Agent, -best.Key.First, e.agent, e.score)
 		}
 	}
 	// All fifteen slots are taken. ADR-018's code would go on with the best score; its

@@ -207,7 +207,7 @@ func explanation(d *coordinator.Decision) *httpapi.Explanation {
 func candidate(d *coordinator.Decision, c *coordinator.Candidate) httpapi.Candidate {
 	v := httpapi.Candidate{Agent: string(c.Agent), Load: c.Load, Free: c.Free}
 	if d.Scored {
-		score := httpapi.Number(-c.Key[0])
+		score := httpapi.Number(-c.Key.First)
 		v.Score = &score
 	}
 	for i, name := range d.Terms {

@@ -181,7 +181,7 @@ func TestOneQuestionAtATime(t *testing.T) {
 func TestExplanationRendersADecision(t *testing.T) {
 	d := &coordinator.Decision{
 		Strategy: "load_balanced", Terms: []string{"success", "load"}, Scored: true, Explored: true, Agent: "a1", Fleet: 3, Eligible: 1,
-		Candidates: []coordinator.Candidate{{Agent: "a1", Free: 2, Load: 0.4, Key: coordinator.Key{-0.95 / 1.4, 0}, Terms: coordinator.TermValues{0.95, math.NaN()}}},
+		Candidates: []coordinator.Candidate{{Agent: "a1", Free: 2, Load: 0.4, Key: coordinator.Key{First: -0.95 / 1.4, Second: 0}, Terms: coordinator.TermValues{0.95, math.NaN()}}},
 		Missing:    []coordinator.MissingCapability{{Capability: "gpu", Agents: 1}},
 		Nearest:    &coordinator.Refusal{Agent: "a2", Why: coordinator.Full, FreeIn: 40 * time.Second},
 		Refusals: []coordinator.Refusal{

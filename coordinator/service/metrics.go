@@ -169,7 +169,7 @@ func scoreOf(d *coordinator.Dispatch) (float64, bool) {
 	}
 	for i := range d.Decision.Candidates {
 		if c := &d.Decision.Candidates[i]; c.Agent == d.Agent {
-			return -c.Key[0], true
+			return -c.Key.First, true
 		}
 	}
 	return 0, false

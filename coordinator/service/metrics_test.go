@@ -88,7 +88,7 @@ func TestScoresAreObserved(t *testing.T) {
 	decided := func(agent coordinator.AgentID, scored bool) *coordinator.Dispatch {
 		d := dispatchOf(taskNamed("t-1", at), agent, 1, at)
 		d.Decision = &coordinator.Decision{Strategy: "least_loaded", Scored: scored, Agent: agent, Candidates: []coordinator.Candidate{
-			{Agent: "a1", Key: coordinator.Key{-0.85}}, {Agent: "a2", Key: coordinator.Key{-0.45}},
+			{Agent: "a1", Key: coordinator.Key{First: -0.85}}, {Agent: "a2", Key: coordinator.Key{First: -0.45}},
 		}}
 		return d
 	}
@@ -153,7 +153,7 @@ func TestCountingATaskIsCheap(t *testing.T) {
 	r := resultSession(t)
 	at := time.Unix(1000, 0)
 	d := dispatchOf(taskNamed("t-1", at), "a1", 1, at)
-	d.Decision = &coordinator.Decision{Strategy: "least_loaded", Scored: true, Candidates: []coordinator.Candidate{{Agent: "a1", Key: coordinator.Key{-0.5}}}}
+	d.Decision = &coordinator.Decision{Strategy: "least_loaded", Scored: true, Candidates: []coordinator.Candidate{{Agent: "a1", Key: coordinator.Key{First: -0.5}}}}
 	r.s.metrics.assigned(d, at)
 	if got := testing.AllocsPerRun(100, func() { r.s.metrics.assigned(d, at) }); got != 0 {
 		t.Errorf("%v allocations, want none", got)
@@ -166,7 +166,7 @@ func BenchmarkCountTask(b *testing.B) {
 	for _, scored := range []bool{false, true} {
 		b.Run(fmt.Sprintf("scored=%v", scored), func(b *testing.B) {
 			d := dispatchOf(taskNamed("t-1", at), "a1", 1, at)
-			d.Decision = &coordinator.Decision{Strategy: "least_loaded", Scored: scored, Candidates: []coordinator.Candidate{{Agent: "a1", Key: coordinator.Key{-0.5}}}}
+			d.Decision = &coordinator.Decision{Strategy: "least_loaded", Scored: scored, Candidates: []coordinator.Candidate{{Agent: "a1", Key: coordinator.Key{First: -0.5}}}}
 			b.ReportAllocs()
 			for b.Loop() {
 				r.s.metrics.assigned(d, at)

@@ -28,7 +28,7 @@ func reference(name string, seed uint64) (coordinator.Strategy, bool) {
 			About: "any eligible agent with the same chance (for comparison)",
 			Terms: []string{"chance", "-"},
 			Key: func(c *coordinator.Case, a *coordinator.AgentView, _ *coordinator.Standing) coordinator.Key {
-				return coordinator.Key{draw(seed, drawChoice, hashText(string(c.Task.ID)), a.Hash), 0}
+				return coordinator.Key{First: draw(seed, drawChoice, hashText(string(c.Task.ID)), a.Hash), Second: 0}
 			},
 		}, true
 	case HeartbeatOnly:
@@ -39,7 +39,7 @@ func reference(name string, seed uint64) (coordinator.Strategy, bool) {
 			Key: func(_ *coordinator.Case, a *coordinator.AgentView, _ *coordinator.Standing) coordinator.Key {
 				// Equals are told apart by the agent alone: the engine's own rule, who has
 				// waited longest, would know of the dispatches since.
-				return coordinator.Key{a.ReportedLoad, float64(a.Hash >> 11)}
+				return coordinator.Key{First: a.ReportedLoad, Second: float64(a.Hash >> 11)}
 			},
 		}, true
 	}

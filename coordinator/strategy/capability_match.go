@@ -14,6 +14,6 @@ var capabilityMatch = coordinator.Strategy{
 	Terms: []string{"load", "-capabilities"},
 	About: "the least loaded capable agent, among equals the one with most capabilities",
 	Key: func(_ *coordinator.Case, a *coordinator.AgentView, _ *coordinator.Standing) coordinator.Key {
-		return coordinator.Key{a.Load, -float64(a.Capabilities)}
+		return coordinator.Key{First: a.Load, Second: -float64(a.Capabilities)}
 	},
 }

@@ -33,9 +33,9 @@ func newExpression(o Options) (coordinator.Strategy, error) {
 		Key: func(c *coordinator.Case, a *coordinator.AgentView, s *coordinator.Standing) coordinator.Key {
 			score, err := o.Formula(c, a, s)
 			if err != nil || !isNumber(score) {
-				return coordinator.Key{math.NaN()}
+				return coordinator.Key{First: math.NaN()}
 			}
-			return coordinator.Key{-score, a.Flexibility}
+			return coordinator.Key{First: -score, Second: a.Flexibility}
 		},
 		Explain: func(c *coordinator.Case, a *coordinator.AgentView, s *coordinator.Standing, v *coordinator.TermValues) {
 			for i, t := range used {

@@ -22,8 +22,8 @@ func TestExpression(t *testing.T) {
 		want  coordinator.Key
 		none  bool
 	}{
-		{"the score, then who is needed least", 0.7, nil, coordinator.Key{-0.7, 2}, false},
-		{"a score may be negative", -3, nil, coordinator.Key{3, 2}, false},
+		{"the score, then who is needed least", 0.7, nil, coordinator.Key{First: -0.7, Second: 2}, false},
+		{"a score may be negative", -3, nil, coordinator.Key{First: 3, Second: 2}, false},
 		{"NaN is none", math.NaN(), nil, coordinator.Key{}, true},
 		{"an infinity is none: everything would go there", math.Inf(1), nil, coordinator.Key{}, true},
 		{"nor is the other", math.Inf(-1), nil, coordinator.Key{}, true},

@@ -13,6 +13,6 @@ var leastLoaded = coordinator.Strategy{
 	Terms: []string{"load"},
 	About: "the least loaded agent",
 	Key: func(_ *coordinator.Case, a *coordinator.AgentView, _ *coordinator.Standing) coordinator.Key {
-		return coordinator.Key{a.Load, 0}
+		return coordinator.Key{First: a.Load, Second: 0}
 	},
 }

@@ -16,7 +16,7 @@ var loadBalanced = coordinator.Strategy{
 	Learned: true,
 	Scored:  true,
 	Key: func(_ *coordinator.Case, a *coordinator.AgentView, s *coordinator.Standing) coordinator.Key {
-		return coordinator.Key{-assignmentScore(s.Success, a.Load), a.Flexibility}
+		return coordinator.Key{First: -assignmentScore(s.Success, a.Load), Second: a.Flexibility}
 	},
 	Explain: func(_ *coordinator.Case, a *coordinator.AgentView, s *coordinator.Standing, v *coordinator.TermValues) {
 		v[0], v[1], v[2] = s.Success, a.Load, a.Flexibility

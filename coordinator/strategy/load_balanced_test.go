@@ -81,7 +81,7 @@ func TestSelectBestAgent(t *testing.T) {
 		return s.Key(&coordinator.Case{}, &a, &coordinator.Standing{Success: success})
 	}
 	a, b, c := key(agentA, 0.95), key(agentB, 0.85), key(agentC, 0.90)
-	if !(b[0] < a[0] && a[0] < c[0]) {
+	if !(b.First < a.First && a.First < c.First) {
 		t.Errorf("A %v, B %v, C %v: want B first, then A, then C", a, b, c)
 	}
 }
@@ -95,7 +95,7 @@ func TestLoadBalancedTieGoesToTheLeastFlexible(t *testing.T) {
 	standing := &coordinator.Standing{Success: 0.9}
 	specialist := s.Key(&coordinator.Case{}, &coordinator.AgentView{Load: 0.5, Flexibility: 0.1}, standing)
 	generalist := s.Key(&coordinator.Case{}, &coordinator.AgentView{Load: 0.5, Flexibility: 2.5}, standing)
-	if specialist[0] != generalist[0] || !(specialist[1] < generalist[1]) {
+	if specialist.First != generalist.First || !(specialist.Second < generalist.Second) {
 		t.Errorf("specialist %v, generalist %v", specialist, generalist)
 	}
 }
@@ -142,19 +142,19 @@ func TestScoresAreMonotone(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				c, a, standing := drawCase(t), drawAgent(t), drawStanding(t)
 				k := s.Key(c, a, &standing)
-				if k.Unscored() || !isNumber(k[0]) || !isNumber(k[1]) {
+				if k.Unscored() || !isNumber(k.First) || !isNumber(k.Second) {
 					t.Fatalf("key %v", k)
 				}
 				better := standing
 				better.Success = rapid.Float64Range(standing.Success, 1).Draw(t, "more success")
-				if up := s.Key(c, a, &better); up[0] > k[0] {
-					t.Errorf("success from %v to %v: score from %v down to %v", standing.Success, better.Success, -k[0], -up[0])
+				if up := s.Key(c, a, &better); up.First > k.First {
+					t.Errorf("success from %v to %v: score from %v down to %v", standing.Success, better.Success, -k.First, -up.First)
 				}
 				busier := *a
 				busier.Load = rapid.Float64Range(a.Load, 1).Draw(t, "more load")
 				busier.Free = rapid.IntRange(1, a.Free).Draw(t, "fewer free")
-				if down := s.Key(c, &busier, &standing); down[0] < k[0] {
-					t.Errorf("load from %v to %v, free from %d to %d: score from %v up to %v", a.Load, busier.Load, a.Free, busier.Free, -k[0], -down[0])
+				if down := s.Key(c, &busier, &standing); down.First < k.First {
+					t.Errorf("load from %v to %v, free from %d to %d: score from %v up to %v", a.Load, busier.Load, a.Free, busier.Free, -k.First, -down.First)
 				}
 			})
 		})

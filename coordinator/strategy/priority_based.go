@@ -14,8 +14,8 @@ var priorityBased = coordinator.Strategy{
 	About: "high and critical tasks to the best-ranked agent, all others to the least loaded",
 	Key: func(c *coordinator.Case, a *coordinator.AgentView, _ *coordinator.Standing) coordinator.Key {
 		if c.Task.Priority >= coordinator.PriorityHigh {
-			return coordinator.Key{float64(a.Rank), a.Load}
+			return coordinator.Key{First: float64(a.Rank), Second: a.Load}
 		}
-		return coordinator.Key{a.Load, 0}
+		return coordinator.Key{First: a.Load, Second: 0}
 	},
 }

@@ -49,7 +49,7 @@ func newRewardRate(o Options) (coordinator.Strategy, error) {
 // scores would never leave anything to who is needed least for other work.
 // (A tolerance instead would not order: a ≈ b and b ≈ c do not make a ≈ c.)
 func rewardRateKey(c *coordinator.Case, a *coordinator.AgentView, s *coordinator.Standing) coordinator.Key {
-	return coordinator.Key{-threeDigits(rewardRate(c, a, s)), a.Flexibility}
+	return coordinator.Key{First: -threeDigits(rewardRate(c, a, s)), Second: a.Flexibility}
 }
 
 func rewardRateTerms(c *coordinator.Case, a *coordinator.AgentView, s *coordinator.Standing, v *coordinator.TermValues) {

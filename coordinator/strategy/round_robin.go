@@ -13,6 +13,6 @@ var roundRobin = coordinator.Strategy{
 	Terms: []string{"last assigned"},
 	About: "the agent that was given work least recently",
 	Key: func(_ *coordinator.Case, a *coordinator.AgentView, _ *coordinator.Standing) coordinator.Key {
-		return coordinator.Key{float64(a.LastAssigned), 0}
+		return coordinator.Key{First: float64(a.LastAssigned), Second: 0}
 	},
 }

@@ -18,17 +18,17 @@ func TestKeys(t *testing.T) {
 		want     coordinator.Key
 	}{
 		// COORDINATOR: (current_load, −len(capabilities)) = (0.5, −3).
-		{"capability_match", CapabilityMatchName, coordinator.PriorityNormal, coordinator.Key{0.5, -3}},
+		{"capability_match", CapabilityMatchName, coordinator.PriorityNormal, coordinator.Key{First: 0.5, Second: -3}},
 		// COORDINATOR: current_load = 0.5.
-		{"least_loaded", LeastLoadedName, coordinator.PriorityNormal, coordinator.Key{0.5, 0}},
+		{"least_loaded", LeastLoadedName, coordinator.PriorityNormal, coordinator.Key{First: 0.5, Second: 0}},
 		// COORDINATOR: the next of the list, here the one not served for longest: 7.
-		{"round_robin", RoundRobinName, coordinator.PriorityNormal, coordinator.Key{7, 0}},
+		{"round_robin", RoundRobinName, coordinator.PriorityNormal, coordinator.Key{First: 7, Second: 0}},
 		// COORDINATOR: task_priority ≥ HIGH (2): (priority, current_load) = (2, 0.5).
-		{"priority_based, critical", PriorityBasedName, coordinator.PriorityCritical, coordinator.Key{2, 0.5}},
-		{"priority_based, high", PriorityBasedName, coordinator.PriorityHigh, coordinator.Key{2, 0.5}},
+		{"priority_based, critical", PriorityBasedName, coordinator.PriorityCritical, coordinator.Key{First: 2, Second: 0.5}},
+		{"priority_based, high", PriorityBasedName, coordinator.PriorityHigh, coordinator.Key{First: 2, Second: 0.5}},
 		// Below HIGH: current_load = 0.5.
-		{"priority_based, normal", PriorityBasedName, coordinator.PriorityNormal, coordinator.Key{0.5, 0}},
-		{"priority_based, low", PriorityBasedName, coordinator.PriorityLow, coordinator.Key{0.5, 0}},
+		{"priority_based, normal", PriorityBasedName, coordinator.PriorityNormal, coordinator.Key{First: 0.5, Second: 0}},
+		{"priority_based, low", PriorityBasedName, coordinator.PriorityLow, coordinator.Key{First: 0.5, Second: 0}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -70,7 +70,7 @@ func newWeighted(o Options) (coordinator.Strategy, error) {
 		Key: func(c *coordinator.Case, a *coordinator.AgentView, s *coordinator.Standing) coordinator.Key {
 			var v coordinator.TermValues
 			weightedTerms(c, a, s, &v)
-			return coordinator.Key{-weightedSum(&w, &v), a.Flexibility}
+			return coordinator.Key{First: -weightedSum(&w, &v), Second: a.Flexibility}
 		},
 		Explain: weightedTerms,
 	}, nil

@@ -80,7 +80,7 @@ func TestWeightedSumsUp(t *testing.T) {
 	}
 	// ½·0.5 + 1·0.75 + 2·0.9 + 1·0.5 + ½·0.75 + 1·1 + 7·0 + ¼·1 = 4.925
 	k := s.Key(c, a, standing)
-	if score, _ := s.Score(k); math.Abs(score-4.925) > 1e-12 || k[1] != 0.3 {
+	if score, _ := s.Score(k); math.Abs(score-4.925) > 1e-12 || k.Second != 0.3 {
 		t.Errorf("key %v, want −4.925 and 0.3", k)
 	}
 }
