@@ -49,6 +49,10 @@ type Config struct {
 	// Default 30 s, at most 24 h.
 	DrainTimeout time.Duration
 
+	// BatchWait is how long RunBatches waits, after the latest member of a batch has
+	// come, for the next; default 100 ms, at most 10 s.
+	BatchWait time.Duration
+
 	// Declare has the agent declare its own queue when it is missing, as the
 	// coordinator would (a quorum queue; see docs/agents.md). Without it the agent
 	// waits for the coordinator to do so.
@@ -65,12 +69,14 @@ type Config struct {
 
 // Bounds and defaults of Config.
 const (
-	maxSlots        = 2_000 // some brokers allow a consumer of a quorum queue no more
-	minInterval     = time.Second
-	maxInterval     = time.Minute
-	defaultInterval = 5 * time.Second
-	maxDrain        = 24 * time.Hour
-	defaultDrain    = 30 * time.Second
+	maxSlots         = 2_000 // some brokers allow a consumer of a quorum queue no more
+	minInterval      = time.Second
+	maxInterval      = time.Minute
+	defaultInterval  = 5 * time.Second
+	maxDrain         = 24 * time.Hour
+	defaultDrain     = 30 * time.Second
+	maxBatchWait     = 10 * time.Second
+	defaultBatchWait = 100 * time.Millisecond
 )
 
 // The bounds of agent.status, in characters or items. A test holds what they let
@@ -97,6 +103,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.DrainTimeout == 0 {
 		c.DrainTimeout = defaultDrain
+	}
+	if c.BatchWait == 0 {
+		c.BatchWait = defaultBatchWait
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -135,6 +144,9 @@ func (c Config) check() error {
 	}
 	if c.DrainTimeout < 0 || c.DrainTimeout > maxDrain {
 		fault("DrainTimeout %s: give at most %s, or 0 for %s", c.DrainTimeout, maxDrain, defaultDrain)
+	}
+	if c.BatchWait < 0 || c.BatchWait > maxBatchWait {
+		fault("BatchWait %s: give at most %s, or 0 for %s", c.BatchWait, maxBatchWait, defaultBatchWait)
 	}
 	faults = append(faults, c.checkAnnounced()...)
 	return errors.Join(faults...)

@@ -49,6 +49,7 @@ func TestConfigThatCannotBeUsed(t *testing.T) {
 		{"the shortest interval", func(c *agent.Config) { c.Interval = time.Second }, ""},
 		{"a negative drain", func(c *agent.Config) { c.DrainTimeout = -1 }, "24h"},
 		{"an endless drain", func(c *agent.Config) { c.DrainTimeout = 25 * time.Hour }, "24h"},
+		{"an endless wait for a batch", func(c *agent.Config) { c.BatchWait = 11 * time.Second }, "10s"},
 		{"an empty capability", func(c *agent.Config) { c.Capabilities = []string{"go", ""} }, "capability"},
 		{"a capability with a line break", func(c *agent.Config) { c.Capabilities = []string{"a\nb"} }, "control character"},
 		{"too many capabilities", func(c *agent.Config) { c.Capabilities = many(257) }, "257"},

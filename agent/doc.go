@@ -49,6 +49,16 @@
 // reason a task may, across a fault, be begun twice ([Task].MaybeDuplicate): what a
 // handler does should be harmless when it is done again.
 //
+// # Batches
+//
+// Where tasks of a type are batched, [RunBatches] has a [BatchHandler] called once for
+// those that were given to the agent together. Each is a dispatch with a life of its
+// own, as above; what they share is the call:
+//
+//	delivered ─► collected ─► running, each in its slot ─► ended, by Finish or by what
+//	               │                                       the handler returns
+//	               └─ begun without those that have not come within BatchWait
+//
 // # What comes again
 //
 // Within one process a dispatch is recognised by its id and runs once. The results of

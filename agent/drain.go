@@ -13,6 +13,7 @@ func (w *worker) drain() {
 	w.draining = true
 	waiting := w.waiting
 	w.waiting = nil
+	w.stopCollecting()
 	left := len(w.open)
 	w.mu.Unlock()
 	close(w.leaving) // offline at once; see heartbeats

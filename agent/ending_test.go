@@ -70,7 +70,7 @@ func TestEndingIsItsOwn(t *testing.T) {
 // An agent that runs for years keeps nothing of a task whose handler came back after
 // its result was confirmed.
 func TestNothingIsKeptOfAHungHandler(t *testing.T) {
-	w, err := newWorker(t.Context(), Config{Slots: 1, Logger: slog.New(slog.DiscardHandler)}, nil)
+	w, err := newWorker(t.Context(), Config{Slots: 1, Logger: slog.New(slog.DiscardHandler)}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,6 +62,29 @@ func ExampleHandler() {
 	// Output: this agent makes embeddings only
 }
 
+// What was given to the agent together is done together.
+func ExampleRunBatches() {
+	ctx, stop := context.WithCancel(context.Background())
+	stop() // at once, for the sake of the example
+	err := agent.RunBatches(ctx, agent.Config{ID: "gpu-1", Bus: membus.New(), Slots: 20}, func(ctx context.Context, batch []*agent.Member) error {
+		vectors, err := embedAll(ctx, batch)
+		if err != nil {
+			return err // the outcome of every task that has none of its own
+		}
+		for i, m := range batch {
+			switch {
+			case m.Context().Err() != nil: // withdrawn meanwhile, or out of time
+				m.Finish(agent.Result{}, context.Cause(m.Context()))
+			case vectors[i] == nil:
+				m.Finish(agent.Result{}, errors.New("the text is empty"))
+			}
+		}
+		return nil // the others have succeeded
+	})
+	fmt.Println(err)
+	// Output: <nil>
+}
+
 // Tests need no broker: membus is one in memory.
 func ExampleConfig() {
 	ctx, stop := context.WithCancel(context.Background())
@@ -76,3 +99,6 @@ func ExampleConfig() {
 func embed(context.Context, string) (tokens float64, err error) { return 0, nil }
 func alreadyStored(string) bool                                 { return false }
 func cleanUp(string)                                            {}
+func embedAll(context.Context, []*agent.Member) ([][]float64, error) {
+	return nil, nil
+}

@@ -65,6 +65,16 @@ func (w *worker) admit(d *dispatch, now time.Time) (act func()) {
 		return func() { w.conclude(d, rejection(ErrStopping.Error())) }
 	}
 	w.runs[d.names.TaskID] = d
+	if w.handleBatch != nil {
+		w.collect(d)
+		w.waiting = append(w.waiting, d)
+		late := w.next(now)
+		return func() {
+			for _, d := range late {
+				w.conclude(d, tooLate)
+			}
+		}
+	}
 	if len(w.running) >= w.cfg.Slots { // a handler that does not return has its slot
 		w.waiting = append(w.waiting, d)
 		return func() {}
@@ -132,7 +142,7 @@ func newTask(m *messages.TaskDispatch, msg bus.Delivery) *Task {
 	t := &Task{
 		ID: string(m.TaskID), Type: m.TaskType, Payload: m.Payload, Priority: int(m.Priority),
 		CorrelationID: m.CorrelationID, DispatchID: m.DispatchID, Attempt: m.Attempt,
-		AssignedAt: m.AssignmentTime, Deadline: m.Deadline,
+		AssignedAt: m.AssignmentTime, Deadline: m.Deadline, BatchID: m.BatchID, BatchSize: m.BatchSize,
 		Timeout:        time.Duration(math.Min(m.TimeoutSeconds, longest.Seconds()) * float64(time.Second)),
 		MaybeDuplicate: msg.Redelivered || msg.Headers[headerMaybeDuplicate] == true,
 	}

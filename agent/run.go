@@ -20,15 +20,32 @@ import (
 // The only error is that of a Config that cannot be used, before anything is
 // dialled. Handlers that ignore the end of their ctx may outlive Run.
 func Run(ctx context.Context, cfg Config, handle Handler) error {
-	if err := cfg.check(); err != nil {
-		return fmt.Errorf("agent.Run: the configuration cannot be used: %w", err)
-	}
-	if handle == nil {
-		return errors.New("agent.Run: the configuration cannot be used: there is no Handler: give the function that does the work")
-	}
-	w, err := newWorker(ctx, cfg.withDefaults(), handle)
-	if err != nil {
+	if err := start(ctx, cfg, handle, nil); err != nil {
 		return fmt.Errorf("agent.Run: %w", err)
+	}
+	return nil
+}
+
+// RunBatches is Run with a function that gets the tasks of a batch at once: those that
+// were given to the agent together are collected for one call. For a task that was
+// given alone nothing is waited for.
+func RunBatches(ctx context.Context, cfg Config, handle BatchHandler) error {
+	if err := start(ctx, cfg, nil, handle); err != nil {
+		return fmt.Errorf("agent.RunBatches: %w", err)
+	}
+	return nil
+}
+
+func start(ctx context.Context, cfg Config, handle Handler, handleBatch BatchHandler) error {
+	if err := cfg.check(); err != nil {
+		return fmt.Errorf("the configuration cannot be used: %w", err)
+	}
+	if handle == nil && handleBatch == nil {
+		return errors.New("the configuration cannot be used: there is no Handler: give the function that does the work")
+	}
+	w, err := newWorker(ctx, cfg.withDefaults(), handle, handleBatch)
+	if err != nil {
+		return err
 	}
 	w.run(ctx)
 	return nil

@@ -46,6 +46,10 @@ type Task struct {
 	// MaybeDuplicate: an earlier copy may have been begun, here or elsewhere, before
 	// a fault.
 	MaybeDuplicate bool
+	// BatchID is what the tasks share that were given to this agent together, and
+	// BatchSize how many they were; empty and 0 for one that was given alone.
+	BatchID   string
+	BatchSize int
 }
 
 // Result is what a handler can say of its work beside the error.

@@ -20,30 +20,39 @@ const (
 	stopGrace     = time.Second
 )
 
-// begin gives a dispatch a slot. It is false, and nothing has begun, when the
-// task's deadline has passed. mu is held.
+// begin gives a dispatch a slot and starts its handler. It is false, and nothing has
+// begun, when the task's deadline has passed. mu is held.
 func (w *worker) begin(d *dispatch, now time.Time) bool {
+	ctx, free, ok := w.occupy(d, now)
+	if !ok {
+		return false
+	}
+	go func() {
+		defer free()
+		w.work(ctx, d)
+	}()
+	return true
+}
+
+// occupy gives a dispatch a slot, and a ctx that ends when its handler should, or with
+// free. It is false when the task's deadline has passed. mu is held.
+func (w *worker) occupy(d *dispatch, now time.Time) (ctx context.Context, free func(), ok bool) {
 	until := now.Add(d.task.Timeout)
 	if at := d.task.Deadline; !at.IsZero() && at.Before(until) {
 		if !now.Before(at) {
-			return false
+			return nil, nil, false
 		}
 		until = at
 	}
 	ctx, cancel := context.WithCancelCause(w.base)
-	ctx, free := context.WithDeadlineCause(ctx, until, ErrDeadline)
+	ctx, stop := context.WithDeadlineCause(ctx, until, ErrDeadline)
 	d.cancel, d.beganAt, d.running = cancel, now, true
 	w.running[d] = struct{}{}
 	if !w.watching {
 		w.watching = true
 		signal(w.begun)
 	}
-	go func() {
-		defer cancel(nil)
-		defer free()
-		w.work(ctx, d)
-	}()
-	return true
+	return ctx, func() { stop(); cancel(nil) }, true
 }
 
 // work runs the handler and sees to its end, whatever that is.
@@ -68,7 +77,7 @@ func (w *worker) call(ctx context.Context, d *dispatch) (result Result, words he
 	var err error
 	defer func() {
 		if p := recover(); p != nil {
-			words = w.panicked(d, err, p)
+			words = w.panicked(d.about(), err, p)
 		}
 	}()
 	result, err = w.handle(ctx, d.task)
@@ -79,13 +88,13 @@ func (w *worker) call(ctx context.Context, d *dispatch) (result Result, words he
 // whose method it was, nil when it was the handler. The log gets the place and the
 // type of the value. What the value says may quote the payload: that is for the
 // result alone.
-func (w *worker) panicked(d *dispatch, err error, p any) heard {
+func (w *worker) panicked(about slog.Attr, err error, p any) heard {
 	text, logged := "the handler panicked: "+printed(p), "the handler panicked"
 	if err != nil {
 		logged = fmt.Sprintf("the handler panicked: it returned an error, a %T, that cannot be read", err)
 		text = logged + ": " + printed(p)
 	}
-	w.log.Error(logged, d.about(), slog.String("panic_type", fmt.Sprintf("%T", p)), slog.String("stack", panicStack()))
+	w.log.Error(logged, about, slog.String("panic_type", fmt.Sprintf("%T", p)), slog.String("stack", panicStack()))
 	return heard{back: true, attempted: true, panicked: true, text: messages.Clean(text, messages.MaxText)}
 }
 
@@ -94,7 +103,7 @@ const maxFrames = 32
 
 // panicStack is where the panic came from, innermost call first, as functions with
 // file and line. Unlike debug.Stack it shows no arguments: the payload may be among
-// them. It must be called by panicked, and that by the deferred function of call.
+// them. It must be called by panicked, and that by a deferred function.
 func panicStack() string {
 	var calls [maxFrames]uintptr
 	frames := runtime.CallersFrames(calls[:runtime.Callers(4, calls[:])])
@@ -195,6 +204,9 @@ func (w *worker) returned(d *dispatch, v verdict) {
 // next begins what waits while there are slots. It returns what it could not begin
 // any more. mu is held.
 func (w *worker) next(now time.Time) (late []*dispatch) {
+	if w.handleBatch != nil {
+		return w.nextBatches(now)
+	}
 	for len(w.waiting) > 0 && len(w.running) < w.cfg.Slots {
 		d := w.waiting[0]
 		w.waiting = w.waiting[1:]

@@ -22,10 +22,11 @@ const maxBody = 16 << 20
 // session. mu guards all below it and is never held while waiting, publishing, or
 // in a handler.
 type worker struct {
-	cfg     Config
-	handle  Handler
-	decoder *messages.Decoder
-	log     *slog.Logger
+	cfg         Config
+	handle      Handler      // one of the two
+	handleBatch BatchHandler // is nil
+	decoder     *messages.Decoder
+	log         *slog.Logger
 	// base carries the values of Run's ctx to the handlers; it never ends.
 	base context.Context
 
@@ -43,6 +44,7 @@ type worker struct {
 	numbered map[uint64]*dispatch // the same, by number
 	waiting  []*dispatch          // of them, those that have no slot yet
 	running  map[*dispatch]struct{}
+	batches  map[string]*companions // by batch id, those of which members are still to come
 	// runs is by task the dispatch under which it runs, or waits to, until the result
 	// is confirmed and the handler has returned.
 	runs     map[messages.TaskID]*dispatch
@@ -78,7 +80,8 @@ type dispatch struct {
 	// one only where its message lies with us.
 	superseded bool
 
-	deliveries []delivery // the message, as often as it lies with us unacknowledged
+	batch      *companions // of which it is; nil: it goes alone
+	deliveries []delivery  // the message, as often as it lies with us unacknowledged
 	cancel     context.CancelCauseFunc
 	beganAt    time.Time // zero: waiting for a slot
 	listed     bool      // a heartbeat has named it
@@ -100,18 +103,19 @@ type withdrawal struct {
 	at     time.Time
 }
 
-func newWorker(ctx context.Context, cfg Config, handle Handler) (*worker, error) {
+func newWorker(ctx context.Context, cfg Config, handle Handler, handleBatch BatchHandler) (*worker, error) {
 	decoder, err := messages.StandardDecoder(maxBody)
 	if err != nil {
 		return nil, fmt.Errorf("compile the embedded schemas: %w", err)
 	}
 	return &worker{
-		cfg: cfg, handle: handle, decoder: decoder,
+		cfg: cfg, handle: handle, handleBatch: handleBatch, decoder: decoder,
 		log:     cfg.Logger.With(slog.String("agent_id", cfg.ID)),
 		base:    context.WithoutCancel(ctx),
 		leaving: make(chan struct{}), farewell: make(chan struct{}, 1), changed: make(chan struct{}, 1),
 		wake: make(chan struct{}, 1), begun: make(chan struct{}, 1),
 		open: make(map[string]*dispatch), numbered: make(map[uint64]*dispatch), running: make(map[*dispatch]struct{}),
+		batches:  make(map[string]*companions),
 		runs:     make(map[messages.TaskID]*dispatch),
 		ended:    memory[ending]{limit: maxEnded, bytes: maxEndedBytes, size: ending.size},
 		recalled: memory[withdrawal]{limit: maxRecalled},
@@ -158,6 +162,7 @@ func (w *worker) forgetWaiting() {
 		w.forget(d)
 	}
 	w.waiting = nil
+	w.stopCollecting()
 }
 
 // forget takes a dispatch out of the open ones. mu is held.
