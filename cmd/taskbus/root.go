@@ -46,7 +46,8 @@ Exit codes:
   0   done
   1   it failed, or (check, submit, health, whatif, tasks cancel) the answer is no
   2   the command line is wrong
-  78  agents.yaml or the environment is wrong; starting again does not help`
+  78  agents.yaml or the environment is wrong; starting again does not help
+  130 simulate was ended by Ctrl-C`
 
 func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{

@@ -18,18 +18,23 @@ type engineRun struct {
 	DecisionsPerSec float64 `json:"decisions_per_second"`
 	BytesPerOp      float64 `json:"bytes_per_op"`
 	AllocsPerOp     float64 `json:"allocs_per_op"`
+	// EventsPerSec of a simulation; 0 for the others.
+	EventsPerSec float64 `json:"events_per_second,omitempty"`
 }
 
-const enginePackage = "./coordinator/engine"
+const (
+	enginePackage    = "./coordinator/engine"
+	simulatorPackage = "./coordinator/simulator"
+)
 
-// engine runs the benchmark of Apply three times, because the machine is shared.
-func engine(ctx context.Context) ([]engineRun, error) {
-	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "BenchmarkApply", "-benchmem", "-benchtime", "500ms", "-count", "3", enginePackage)
+// engine runs a benchmark a few times, because the machine is shared.
+func engine(ctx context.Context, pkg, name string, times int) ([]engineRun, error) {
+	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", name, "-benchmem", "-benchtime", "500ms", "-count", strconv.Itoa(times), pkg)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("run the engine's benchmark: %w\n%s%s", err, out, stderr.String())
+		return nil, fmt.Errorf("run %s of %s: %w\n%s%s", name, pkg, err, out, stderr.String())
 	}
 	return parseEngine(string(out)), nil
 }
@@ -43,7 +48,7 @@ func parseEngine(out string) []engineRun {
 	var runs []engineRun
 	for line := range strings.Lines(out) {
 		fields := strings.Fields(line)
-		if len(fields) < 4 || !strings.HasPrefix(fields[0], "BenchmarkApply") {
+		if len(fields) < 4 || !strings.HasPrefix(fields[0], "Benchmark") || strings.HasPrefix(fields[0], "BenchmarkReport") {
 			continue
 		}
 		run := engineRun{Name: fields[0]}
@@ -64,6 +69,8 @@ func parseEngine(out string) []engineRun {
 				run.AllocsPerOp = value
 			case "decisions/s":
 				run.DecisionsPerSec = value
+			case "events/s":
+				run.EventsPerSec = value
 			}
 		}
 		if run.DecisionsPerSec == 0 && run.NanosPerOp > 0 {

@@ -210,7 +210,16 @@ func (b *bench) collectPart(ctx context.Context, part string, r *results) (err e
 		}
 	default:
 		b.say("engine: go test -bench BenchmarkApply %s", enginePackage)
-		r.Engine, err = engine(ctx)
+		if r.Engine, err = engine(ctx, enginePackage, "BenchmarkApply", 3); err != nil {
+			return err
+		}
+		b.say("engine: go test -bench BenchmarkChoose %s; -bench BenchmarkPlay %s", enginePackage, simulatorPackage)
+		if r.Choosing, err = engine(ctx, enginePackage, "BenchmarkChoose", 3); err != nil {
+			return err
+		}
+		played, err := engine(ctx, simulatorPackage, "BenchmarkPlay/.*/"+learnedStrategy, 1)
+		r.Choosing = append(r.Choosing, played...)
+		return err
 	}
 	return err
 }
@@ -223,12 +232,12 @@ func (b *bench) collectAssigning(ctx context.Context, r *results) error {
 	}
 	pair := func() [2]contender { relay, taskbus := contenders(); return [...]contender{relay, taskbus} }()
 	for i := range b.options.pairs {
-		for _, c := range pair {
+		for _, c := range append(pair[:], learning()) {
 			run, err := b.throughput(ctx, c, b.options.tasks)
 			if err != nil {
 				return fmt.Errorf("throughput: %w", err)
 			}
-			b.say("throughput %d/%d %-8s %6.0f tasks/s %6.1f µs CPU per task %4d MiB at most",
+			b.say("throughput %d/%d %-11s %6.0f tasks/s %6.1f µs CPU per task %4d MiB at most",
 				i+1, b.options.pairs, c.name, run.TasksPerSec, run.CPUMicros, run.PeakRSSBytes>>20)
 			r.Throughput = append(r.Throughput, run)
 		}

@@ -91,8 +91,8 @@ BenchmarkReport/agents=100-2 	 1000000	       100 ns/op
 PASS
 `)
 	want := []engineRun{
-		{"BenchmarkApply/agents=100-2", 100, 1250, 800_000, 320, 4},
-		{"BenchmarkApply/100000-2", 100_000, 2000, 500_000, 320, 4}, // 10⁹ / 2,000
+		{Name: "BenchmarkApply/agents=100-2", Agents: 100, NanosPerOp: 1250, DecisionsPerSec: 800_000, BytesPerOp: 320, AllocsPerOp: 4},
+		{Name: "BenchmarkApply/100000-2", Agents: 100_000, NanosPerOp: 2000, DecisionsPerSec: 500_000, BytesPerOp: 320, AllocsPerOp: 4}, // 10⁹ / 2,000
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

@@ -42,6 +42,7 @@ type results struct {
 	Cycle      []cycleRun      `json:"cycle"`
 	Detection  detectionResult `json:"detection"`
 	Engine     []engineRun     `json:"engine"`
+	Choosing   []engineRun     `json:"choosing"`
 	// Fault is why the run is not complete; empty when it is.
 	Fault string `json:"fault,omitempty"`
 }
@@ -83,11 +84,11 @@ type verdict struct {
 // judge makes the verdicts. A target without a measurement says so.
 func (r *results) judge() {
 	r.Verdicts = append([]verdict{
-		r.judgeCPU(), r.judgeRate(),
+		r.judgeCPU("taskbus"), r.judgeRate("taskbus"),
 		r.judgeLatency("p50", func(l latencyRun) float64 { return l.P50Millis }),
 		r.judgeLatency("p99", func(l latencyRun) float64 { return l.P99Millis }),
 		r.judgeMemory(), r.judgeDecisions(), r.judgeGrowth(),
-	}, r.judgeLoop()...)
+	}, append(r.judgeChoosing(), r.judgeLoop()...)...)
 }
 
 func (v verdict) measured(good bool, result, note string) verdict {
@@ -107,10 +108,18 @@ func latencyOf(runs []latencyRun, subject string, f func(latencyRun) float64) []
 	return collect(slices.DeleteFunc(slices.Clone(runs), func(t latencyRun) bool { return t.Subject != subject }), f)
 }
 
-func (r *results) judgeCPU() verdict {
-	v := verdict{What: "CPU per task, beyond the relay's", Target: fmt.Sprintf("≤ %.0f µs", targetExtraCPU), Word: notMeasured}
+// withStrategy says with which strategy a subject was measured, if not the default.
+func withStrategy(subject string) string {
+	if subject == "taskbus" {
+		return ""
+	}
+	return " with " + subject
+}
+
+func (r *results) judgeCPU(subject string) verdict {
+	v := verdict{What: "CPU per task, beyond the relay's" + withStrategy(subject), Target: fmt.Sprintf("≤ %.0f µs", targetExtraCPU), Word: notMeasured}
 	cpu := func(t throughputRun) float64 { return t.CPUMicros }
-	relay, taskbus := throughputOf(r.Throughput, "relay", cpu), throughputOf(r.Throughput, "taskbus", cpu)
+	relay, taskbus := throughputOf(r.Throughput, "relay", cpu), throughputOf(r.Throughput, subject, cpu)
 	if len(taskbus) == 0 {
 		return v
 	}
@@ -119,10 +128,10 @@ func (r *results) judgeCPU() verdict {
 		fmt.Sprintf("relay %.1f, taskbus %.1f", median(relay), median(taskbus)))
 }
 
-func (r *results) judgeRate() verdict {
-	v := verdict{What: "throughput, of the relay's", Target: fmt.Sprintf("≥ %.2f", targetRate), Word: notMeasured}
+func (r *results) judgeRate(subject string) verdict {
+	v := verdict{What: "throughput, of the relay's" + withStrategy(subject), Target: fmt.Sprintf("≥ %.2f", targetRate), Word: notMeasured}
 	rate := func(t throughputRun) float64 { return t.TasksPerSec }
-	relay, taskbus := throughputOf(r.Throughput, "relay", rate), throughputOf(r.Throughput, "taskbus", rate)
+	relay, taskbus := throughputOf(r.Throughput, "relay", rate), throughputOf(r.Throughput, subject, rate)
 	if len(taskbus) == 0 {
 		return v
 	}
@@ -174,10 +183,15 @@ func (r *results) judgeGrowth() verdict {
 	return v.measured(growth < growthAgents, fmt.Sprintf("%.1f×", growth), fmt.Sprintf("%.0f decisions/s at %d agents", to.DecisionsPerSec, growthTo))
 }
 
-// engineAt is the median run among those with that many agents, the slower of the
-// middle two.
+// engineAt is the median run among those with that many agents.
 func (r *results) engineAt(agents int) (engineRun, bool) {
-	runs := slices.DeleteFunc(slices.Clone(r.Engine), func(e engineRun) bool { return e.Agents != agents })
+	return medianOf(r.Engine, func(e engineRun) bool { return e.Agents == agents })
+}
+
+// medianOf is the median run by time among those wanted, the slower of the middle
+// two.
+func medianOf(all []engineRun, wanted func(engineRun) bool) (engineRun, bool) {
+	runs := slices.DeleteFunc(slices.Clone(all), func(e engineRun) bool { return !wanted(e) })
 	if len(runs) == 0 {
 		return engineRun{}, false
 	}

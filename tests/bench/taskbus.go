@@ -74,9 +74,10 @@ func contenders() (relay, taskbus contender) {
 		}}
 }
 
-// startTaskbus runs the service and has every agent report once.
-func startTaskbus(ctx context.Context, b *bench, fleet []byte, first report) (*subject, error) {
-	s, err := launchTaskbus(ctx, b, fleet)
+// startTaskbus runs the service and has every agent report once. env adds to its
+// environment.
+func startTaskbus(ctx context.Context, b *bench, fleet []byte, first report, env ...string) (*subject, error) {
+	s, err := launchTaskbus(ctx, b, fleet, env...)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +89,7 @@ func startTaskbus(ctx context.Context, b *bench, fleet []byte, first report) (*s
 
 // launchTaskbus runs the service until it takes tasks. Logging is as in
 // production: INFO, as JSON, into a file.
-func launchTaskbus(ctx context.Context, b *bench, fleet []byte) (*subject, error) {
+func launchTaskbus(ctx context.Context, b *bench, fleet []byte, more ...string) (*subject, error) {
 	path := filepath.Join(b.dir, "agents.yaml")
 	if err := os.WriteFile(path, fleet, 0o600); err != nil {
 		return nil, fmt.Errorf("write the fleet: %w", err)
@@ -103,6 +104,7 @@ func launchTaskbus(ctx context.Context, b *bench, fleet []byte) (*subject, error
 	}
 	env := []string{fmt.Sprintf("COORDINATOR_PORT=%d", port), "LOG_LEVEL=INFO", "LOG_FORMAT=json",
 		"ASSIGNMENT_STRATEGY=", "TASKBUS_HTTP_BIND=127.0.0.1"}
+	env = append(env, more...)
 	p, err := startProcess(ctx, "taskbus", b.logPath("taskbus"), env, b.options.program, args...)
 	if err != nil {
 		return nil, fmt.Errorf("%w; build the program first (make build) or name it with --program", err)
