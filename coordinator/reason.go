@@ -35,7 +35,7 @@ var reasons = [numReasons]reasonInfo{
 	ReasonNone:                {"", false, ""},
 	ReasonInvalidMessage:      {"invalid_message", false, "correct the message as the reason says and publish it again; the original is kept in task.dead"},
 	ReasonUnknownTaskType:     {"unknown_task_type", false, "add the task type to task_routing in agents.yaml, or send required_capabilities with the task"},
-	ReasonNoEligibleAgents:    {"no_eligible_agents", false, "add an agent with the missing capabilities to agents.yaml, or ask for fewer"},
+	ReasonNoEligibleAgents:    {"no_eligible_agents", false, "add an agent with the missing capabilities to agents.yaml, or ask for fewer; where agents are without a score, correct the formula or the labels that it reads"},
 	ReasonNoAgentsOnline:      {"no_agents_online", true, "start the agents or check their heartbeats on agent.status, then publish the task again"},
 	ReasonAllAgentsAtCapacity: {"all_agents_at_capacity", true, "publish the task again later, or add agents or slots"},
 	ReasonQuotaExhausted:      {"quota_exhausted", true, "publish the task again when the quota is back, or raise it"},

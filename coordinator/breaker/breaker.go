@@ -35,6 +35,7 @@ type breaker struct {
 	group *group
 	agent int
 	state State
+	away  bool  // the agent is not there: it is not counted
 	cause cause // of the latest opening
 	// faults are the tasks that failed in a row: no task twice, the oldest first, at
 	// most twice Settings.Faults. While it is open, those that opened it and what
@@ -99,8 +100,11 @@ type group struct {
 	breakers   map[int]*breaker // by agent
 }
 
-// count keeps the numbers of open and half-open breakers.
-func (g *group) count(s State, by int) {
+// count keeps the numbers of open and half-open breakers of agents that are there.
+func (g *group) count(b *breaker, s State, by int) {
+	if b.away {
+		return
+	}
 	switch s {
 	case Open:
 		g.open += by
@@ -119,7 +123,7 @@ func (g *group) ignored(s *Settings) bool {
 // share, and with one left that is closed.
 func (g *group) room(s *Settings, b *breaker) bool {
 	notClosed := g.open + g.halfOpen
-	if b.state == HalfOpen {
+	if b.state == HalfOpen && !b.away {
 		notClosed-- // it is about to be counted as open
 	}
 	return g.supply > 1 && g.open < s.limit(g.supply) && notClosed+1 < g.supply

@@ -333,6 +333,10 @@ func TestRenumber(t *testing.T) {
 	st := newStory(t, 30, Settings{})
 	st.play("faults 0 5", "faults 1 5", "faults 2 5", "faults 3 4")
 	st.s.Renumber([]int{-1, 2, 3, 0}) // agent 1 has left
+	if got := st.s.Refused(); len(got) != 0 {
+		t.Errorf("%v are refused before anybody has said who is there", got)
+	}
+	st.s.Supply(gpu, 30)
 	if got, want := st.text(), "1 open 30s, 3 open 30s"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -348,14 +352,47 @@ func TestRenumber(t *testing.T) {
 	st = newStory(t, 30, Settings{})
 	st.play("faults 0 5", "faults 1 5", "faults 2 5")
 	st.s.Renumber([]int{2, 1, 0})
+	st.s.Supply(gpu, 30)
 	if changed := st.s.Advance(start.Add(30 * time.Second)); !slices.Equal(changed, []Pair{pair(0), pair(1), pair(2)}) {
 		t.Errorf("changed %v, not in the order of the new numbers", changed)
 	}
 	st.s.Renumber(nil)
-	if _, ok := st.s.NextDeadline(); ok || !st.s.Quiet() || len(st.s.Refused()) != 0 || st.s.groups[gpu].open != 0 || st.s.groups[gpu].halfOpen != 0 {
+	if _, ok := st.s.NextDeadline(); ok || !st.s.Quiet() || len(st.s.Refused()) != 0 {
 		t.Error("an empty fleet remembers")
 	}
-	if st.s.Supply(gpu, 0); len(st.s.groups) != 0 {
+	if len(st.s.groups) != 0 {
 		t.Error("a capability that nobody offers is remembered")
+	}
+}
+
+// TestAway: whoever has left takes nobody's place among those who may be ejected.
+func TestAway(t *testing.T) {
+	st := newStory(t, 20, Settings{}) // two of twenty
+	st.play("faults 0 5", "faults 1 5", "faults 2 5")
+	if got, want := st.text(), "0 open 30s, 1 open 30s"; got != want {
+		t.Fatalf("%s, want %s: the third finds no room", got, want)
+	}
+	st.s.Away(pair(0), true)
+	st.s.Supply(gpu, 19) // one of nineteen
+	if st.play("faults 2 1"); st.s.Look(st.now, pair(2)).State != Closed {
+		t.Error("1 is still there, and ejected")
+	}
+	st.s.Away(pair(1), true)
+	st.s.Supply(gpu, 18)
+	if st.play("faults 2 1"); st.s.Look(st.now, pair(2)).State != Open {
+		t.Error("of those who are there nobody is ejected, and there is no room all the same")
+	}
+	// One comes back, while its breaker is open: that counts again.
+	st.s.Away(pair(0), false)
+	if got := st.s.groups[gpu].open; got != 2 {
+		t.Errorf("%d open, want 2", got)
+	}
+	// It was half-open when it left for good: of two who are left one may be ejected.
+	st = newStory(t, 3, Settings{})
+	st.play("faults 0 5", "wait 30s")
+	st.s.Away(pair(0), true)
+	st.s.Supply(gpu, 2)
+	if st.play("faults 1 5"); st.s.Look(st.now, pair(1)).State != Open {
+		t.Error("a probe that nobody will make protects somebody else for ever")
 	}
 }

@@ -69,6 +69,24 @@ func (s *Set) Supply(capability string, n int) []Pair {
 	return s.changed
 }
 
+// Away tells whether the agent is not there (any more). Its breaker goes on as before,
+// but takes nobody else's place among those who may be ejected, and counts as nobody
+// of whom one must be left.
+func (s *Set) Away(p Pair, away bool) []Pair {
+	s.changed = s.changed[:0]
+	b := s.find(p)
+	if b == nil || b.away == away {
+		return s.changed
+	}
+	g := b.group
+	was := g.ignored(&s.settings)
+	g.count(b, b.state, -1)
+	b.away = away
+	g.count(b, b.state, +1)
+	s.noteGroup(g, was)
+	return s.changed
+}
+
 // Fault takes in that a task failed by the agent's fault, which a timeout is, too.
 // generation is the stamp of its dispatch.
 func (s *Set) Fault(now time.Time, p Pair, generation uint64, task coordinator.TaskID) []Pair {
@@ -250,8 +268,9 @@ func (s *Set) Look(now time.Time, p Pair) Status {
 }
 
 // Renumber tells that the fleet has changed: the agent numbered i was was[i]
-// before, or is new (-1). Agents that are no longer named are forgotten. Any answer
-// may have changed; Refused lists them.
+// before, or is new (-1). Agents that are no longer named are forgotten, and so is the
+// supply, of which Supply has to tell anew. Any answer may have changed; Refused
+// lists them.
 func (s *Set) Renumber(was []int) {
 	number := make(map[int]int, len(was))
 	for i, old := range was {
@@ -266,13 +285,14 @@ func (s *Set) Renumber(was []int) {
 			i, stays := number[b.agent]
 			if !stays {
 				s.known--
-				g.count(b.state, -1)
+				g.count(b, b.state, -1)
 				s.unschedule(b)
 				continue
 			}
 			b.agent = i
 			g.breakers[i] = b
 		}
+		g.supply = 0
 		s.tidy(g)
 	}
 	heap.Init(&s.deadlines) // the order among equals has changed

@@ -46,8 +46,8 @@ func (s *Set) close(now time.Time, b *breaker) {
 // enter moves the breaker to a state, in a generation of its own.
 func (s *Set) enter(b *breaker, state State) {
 	was, ignored := s.allowed(b), b.group.ignored(&s.settings)
-	b.group.count(b.state, -1)
-	b.group.count(state, +1)
+	b.group.count(b, b.state, -1)
+	b.group.count(b, state, +1)
 	b.state = state
 	b.probe, b.probing = "", false
 	s.generation++

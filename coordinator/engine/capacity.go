@@ -13,22 +13,34 @@ type throughput struct {
 	capacity learning.Capacity
 	// measured is the estimate when it was last taken.
 	measured float64
-	// What the agent itself said last: items a second (0: never) and items pending
-	// (heard at pendingAt; zero: never).
-	stated    float64
-	pending   int
-	pendingAt time.Time
+	// What the agent itself said last: items a second (heard at statedAt, 0: never)
+	// and items pending (at pendingAt; zero: never).
+	stated              float64
+	pending             int
+	statedAt, pendingAt time.Time
+	// relayedAt is the timestamp of the newest report that was relayed for it.
+	relayedAt time.Time
 }
 
-// pendingLasts is for how many health check intervals an agent's word about what
-// is pending counts: BALANCING's 30 s of agents that report every 10 s.
-const pendingLasts = 3
+// wordLasts is for how many health check intervals an agent's word about capacity and
+// pending items counts: BALANCING's 30 s of agents that report every 10 s.
+const wordLasts = 3
+
+// durationOf is so many seconds, however large: a year is as good
+// as a century.
+func durationOf(n float64) time.Duration {
+	const most = 365 * 24 * time.Hour
+	if !(n < most.Seconds()) {
+		return most
+	}
+	return time.Duration(n * float64(time.Second))
+}
 
 // heardOf takes over what a report says of capacity and pending items. One that
 // says nothing of them leaves what was said before.
 func (p *throughput) heardOf(now time.Time, r *coordinator.AgentReport) {
 	if r.Capacity > 0 {
-		p.stated = r.Capacity
+		p.stated, p.statedAt = r.Capacity, now
 	}
 	if r.HasPending {
 		p.pending, p.pendingAt = r.Pending, now
@@ -40,7 +52,11 @@ func (p *throughput) heardOf(now time.Time, r *coordinator.AgentReport) {
 func (a *agent) measure(now time.Time) {
 	a.capacity.InHand(now, len(a.open))
 	a.measured = a.capacity.Estimate(now)
-	if !a.pendingAt.IsZero() && now.Sub(a.pendingAt) > pendingLasts*a.spec.HealthCheckInterval {
+	old := now.Add(-wordLasts * a.spec.HealthCheckInterval)
+	if a.statedAt.Before(old) {
+		a.stated = 0
+	}
+	if a.pendingAt.Before(old) {
 		a.pendingAt = time.Time{}
 	}
 }
@@ -69,7 +85,7 @@ func (a *agent) items() int {
 
 // drain is how long the items before the agent will take it.
 func (a *agent) drain() time.Duration {
-	return time.Duration(float64(a.items()) / a.itemsPerSecond() * float64(time.Second))
+	return durationOf(float64(a.items()) / a.itemsPerSecond())
 }
 
 // backlogged tells whether the agent has a minute of work before it, as far as that

@@ -161,10 +161,10 @@ func TestPreferredAndExcluded(t *testing.T) {
 	}
 }
 
-// TestLargeFleetIsSampled: beyond so many eligible agents the best of
+// TestLargeFleetIsSampled: beyond exactLimit eligible agents the best of
 // sampleSize is taken, from a place that depends on the task.
 func TestLargeFleetIsSampled(t *testing.T) {
-	const n = 16 * sampleSize
+	const n = 8 * exactLimit
 	var crew []*specBuilder
 	for i := range n {
 		crew = append(crew, worker(coordinator.AgentID(fmt.Sprintf("a%05d", i))))

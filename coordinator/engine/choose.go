@@ -1,17 +1,19 @@
 package engine
 
 import (
-	"cmp"
 	"math/bits"
 
 	"taskbus/coordinator"
 )
 
-// sampleSize is at how many eligible agents a choice looks: at all of them when
-// they are no more, else at so many from an offset that is a hash of the task. The
-// best of 256 uniform samples is better than 99.6 % of the agents (256/257), and
-// looking at thousands would cost more than it gains.
-const sampleSize = 256
+// The choice looks at every eligible agent up to exactLimit of them; beyond, at
+// sampleSize of them from an offset that is a hash of the task. The best of 256
+// uniform samples is better than 99.6 % of the agents (256/257), and looking at
+// thousands would cost more than it gains: 512 take the dearest strategy 10 µs.
+const (
+	exactLimit = 512
+	sampleSize = 256
+)
 
 // decisionWithRoom is a decision and the room for its candidates.
 type decisionWithRoom struct {
@@ -42,6 +44,7 @@ type question struct {
 	strategy  *coordinator.Strategy
 	feasible  bitset
 	preferred bitset // nil: none
+	narrowed  bitset // room for the preferred ones among the feasible
 	standings standings
 	seed      uint64
 }
@@ -57,10 +60,11 @@ func (f *fleet) choose(q *question) (*agent, *coordinator.Decision) {
 	d := &q.decision
 	d.Decision = coordinator.Decision{}
 	if q.preferred != nil {
-		narrowed := make(bitset, len(q.feasible))
-		for i := range narrowed {
-			narrowed[i] = q.feasible[i] & q.preferred[i]
+		narrowed := q.narrowed[:0]
+		for i, word := range q.feasible {
+			narrowed = append(narrowed, word&q.preferred[i])
 		}
+		q.narrowed = narrowed
 		if n := narrowed.common(f.ready); n > 0 {
 			d.Preferred = true
 			if best := f.rank(q, narrowed, n); best.kept > 0 {
@@ -117,10 +121,14 @@ func (f *fleet) key(q *question, i int) coordinator.Key {
 // rank finds the best of those among that are ready, of whom there are eligible.
 func (f *fleet) rank(q *question, among bitset, eligible int) (best ranking) {
 	key, learned := q.strategy.Key, q.strategy.Learned
-	start, budget := 0, eligible
-	if limit := cmp.Or(q.strategy.Sample, sampleSize); eligible > limit {
-		start, budget = int(hash64(string(q.Task.ID), q.seed)%uint64(len(among))), limit
+	start, budget, limit, sample := 0, eligible, exactLimit, sampleSize
+	if n := q.strategy.Sample; n > 0 {
+		limit, sample = n, n
 	}
+	if eligible > limit {
+		start, budget = int(hash64(string(q.Task.ID), q.seed)%uint64(len(among))), sample
+	}
+	spare := limit // looks at others, in place of those who get no score
 	for w := range among {
 		word := start + w
 		if word >= len(among) {
@@ -138,7 +146,9 @@ func (f *fleet) rank(q *question, among bitset, eligible int) (best ranking) {
 			}
 			k := key(&q.Case, v, &q.standing)
 			if k.Unscored() {
-				budget++ // look at another in its place
+				if spare--; spare >= 0 {
+					budget++
+				}
 				continue
 			}
 			if last := coordinator.MaxCandidates - 1; best.kept > last && !f.better(i, k, best.agent[last], best.key[last]) {

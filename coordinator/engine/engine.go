@@ -50,6 +50,7 @@ type Engine struct {
 
 	strangers map[stranger]bool
 	out       []coordinator.Effect // effects of the event being applied
+	now       time.Time            // when that is
 }
 
 // New makes an engine. Its first event must be PolicyChanged.
@@ -76,8 +77,9 @@ func New() *Engine {
 // *Task it is handed becomes the engine's, immutable). Equal histories give
 // equal effects. What was due before now happens first. now must not go back.
 func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Effect) []coordinator.Effect {
-	e.out = dst
+	e.out, e.now = dst, now
 	e.runDue(now)
+	e.trustAgain(now) // before the event: who waits goes before who comes
 	switch ev := ev.(type) {
 	case coordinator.TaskReceived:
 		e.received(now, ev)
@@ -134,11 +136,14 @@ func (e *Engine) runDue(now time.Time) {
 		case dutyExpire:
 			e.expired(now, t.task)
 		case dutyRetry:
-			if t.task.state == stateGathering {
+			switch t.task.state {
+			case stateUnscored:
+				e.scoreAgain(now, t.task)
+			case stateGathering:
 				e.gathered(now, t.task)
-				break
+			default:
+				e.retryDue(now, t.task)
 			}
-			e.retryDue(now, t.task)
 		case dutyStale:
 			e.watch(now, t.agent)
 		case dutyBudget:
@@ -172,12 +177,19 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 	for _, c := range e.pending.active {
 		waiting = append(waiting, c.waiting.items...)
 	}
+	for _, t := range e.inOrder() {
+		if t.state == stateUnscored {
+			e.timers.cancel(&t.retry)
+			waiting = append(waiting, t)
+		}
+	}
 	e.policy = p
 	e.batches.under(p)
 	e.routes = make(map[string]*requirements, len(p.Routes))
 	e.believe(p.Settings.Learning)
 	e.judgeBy(p.Settings.Breaker)
 	e.fleet.adopt(e.joining.fleet(p), p.Settings, &e.timers)
+	e.pending.classes, e.pending.active = make(map[string]*class), nil // those of the old fleet
 	e.renumbered()
 	for _, id := range slices.Sorted(maps.Keys(e.fleet.left)) {
 		e.left(e.fleet.left[id])
@@ -191,7 +203,6 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 		e.watch(now, a) // the threshold may be another
 		e.ramp(now, a)
 	}
-	e.pending.classes, e.pending.active = make(map[string]*class), nil
 	for _, t := range waiting {
 		e.pending.count[t.task.Priority]--
 		e.timers.cancel(&t.expire)
@@ -359,15 +370,19 @@ func (e *Engine) wake(now time.Time, a *agent) {
 		c := classes.items[0]
 		t := c.waiting.items[0]
 		a, d := e.choose(t)
-		if a == nil {
+		if a == nil && !e.unscored(t) {
 			classes.remove(0)
 			continue
 		}
 		if len(c.waiting.items) == 1 {
 			classes.remove(0) // before its last task leaves: the order looks at the first
 		}
-		e.leavePending(t)
-		e.dispatch(now, t, a, d)
+		if a == nil { // whoever stands behind it may be luckier
+			e.setAside(now, t)
+		} else {
+			e.leavePending(t)
+			e.dispatch(now, t, a, d)
+		}
 		if len(c.waiting.items) > 0 {
 			classes.fix(0)
 		}

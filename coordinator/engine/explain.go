@@ -148,7 +148,7 @@ func nearer(a, b *coordinator.Refusal) bool {
 // out of reach where an agent that does may join: it is not online, no more is known.
 func (e *Engine) reasonOf(d *coordinator.Decision, t *openTask) (coordinator.Reason, string) {
 	reason, text := countedReason(d), d.Text()
-	if reason == coordinator.ReasonNoEligibleAgents && e.joining.mayBring(t.needs.required) {
+	if reason == coordinator.ReasonNoEligibleAgents && d.Refused[coordinator.Unscored] == 0 && e.joining.mayBring(t.needs.required) {
 		return coordinator.ReasonNoAgentsOnline, text + "; discovery admits agents that could take it, and none has joined"
 	}
 	return reason, text
@@ -169,6 +169,8 @@ func countedReason(d *coordinator.Decision) coordinator.Reason {
 	switch online {
 	case 0:
 		return coordinator.ReasonNoAgentsOnline
+	case d.Refused[coordinator.Unscored]:
+		return coordinator.ReasonNoEligibleAgents
 	case d.Refused[coordinator.QueueMissing]:
 		return coordinator.ReasonAgentQueueMissing
 	}

@@ -16,10 +16,12 @@ import (
 var (
 	agentIDs     = []coordinator.AgentID{"a", "b", "c", "d", "e", "f", "g", "h"}
 	capabilities = []string{"c1", "c2", "c3", "c4"}
-	strategies   = []string{"capability_match", "least_loaded", "priority_based", "round_robin"}
-	batchings    = []coordinator.Batch{{}, {MaxSize: 2, MaxWait: 100 * time.Millisecond}, {MaxSize: 3, MaxWait: time.Second}, {MaxSize: 5, MaxWait: 7 * time.Second}}
-	taskIDs      = []coordinator.TaskID{"t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9"}
-	outcomes     = []coordinator.PublishOutcome{
+	// The model knows whom the first four choose. Of the others it knows whom they may
+	// choose.
+	strategies = []string{"capability_match", "least_loaded", "priority_based", "round_robin", "load_balanced", "reward_rate", "weighted"}
+	batchings  = []coordinator.Batch{{}, {MaxSize: 2, MaxWait: 100 * time.Millisecond}, {MaxSize: 3, MaxWait: time.Second}, {MaxSize: 5, MaxWait: 7 * time.Second}}
+	taskIDs    = []coordinator.TaskID{"t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9"}
+	outcomes   = []coordinator.PublishOutcome{
 		coordinator.PublishConfirmed, coordinator.PublishConfirmed, coordinator.PublishConfirmed, coordinator.PublishConfirmed,
 		coordinator.PublishUnroutable, coordinator.PublishRejected, coordinator.PublishUnknown, coordinator.PublishNotSent, coordinator.PublishAbandoned,
 	}
@@ -54,8 +56,10 @@ func (h *history) changePolicy(t *rapid.T) {
 			BusyIsEligible:    rapid.Bool().Draw(t, "busy is eligible"),
 			PriorityAgeing:    seconds(t, "ageing", 0, 10),
 			DedupeWindow:      240 * time.Hour, DedupeMaxIDs: 1_000_000,
-			Breaker: coordinator.Breaker{Off: h.trusting},
-			Seed:    7,
+			Breaker:          coordinator.Breaker{Consecutive: rapid.SampledFrom([]int{0, 1, 2}).Draw(t, "consecutive faults"), Off: rapid.SampledFrom([]bool{false, false, false, true}).Draw(t, "no breaker")},
+			SuspectIntervals: rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "suspect intervals"),
+			SlowStart:        seconds(t, "slow start", 0, 0, 20),
+			Seed:             7,
 		},
 	}
 	for _, id := range agentIDs {

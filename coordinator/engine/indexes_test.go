@@ -71,8 +71,8 @@ func checkIndexes(t failer, e *Engine) {
 		if o.handle != h {
 			t.Fatalf("handle %d is kept under %d", o.handle, h)
 		}
-		if (o.expire.index >= 0) != (o.state == stateWaiting || o.state == stateDelayed) || // a lease begins when it is settled
-			(o.state == stateDelayed || o.state == stateGathering) != (o.retry.index >= 0 || slices.Contains(e.retries.tasks, o)) {
+		if (o.expire.index >= 0) != (o.state == stateWaiting || o.state == stateUnscored || o.state == stateDelayed) || // a lease begins when it is settled
+			(o.state == stateDelayed || o.state == stateUnscored || o.state == stateGathering) != (o.retry.index >= 0 || slices.Contains(e.retries.tasks, o)) {
 			t.Fatalf("%s in state %d: expire %d, retry %d", o.task.ID, o.state, o.expire.index, o.retry.index)
 		}
 		switch o.state {
@@ -88,7 +88,7 @@ func checkIndexes(t failer, e *Engine) {
 				}
 			}
 			count[o.task.Priority]++
-		case stateDelayed:
+		case stateDelayed, stateUnscored:
 			count[o.task.Priority]++
 		case stateGathering:
 			gathering++

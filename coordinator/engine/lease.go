@@ -122,7 +122,7 @@ func (e *Engine) leaseExpired(now time.Time, t *openTask) {
 	}})
 	if !t.returning && !t.withdrawn {
 		e.withdraw(t, reason.String(), 0)
-		e.learnt(now, a, t, learning.Outcome{Attribution: learning.TimedOut})
+		e.failedAt(now, a, t, learning.Outcome{Attribution: learning.TimedOut})
 		e.blame(now, a, t)
 	}
 	e.close(t, fate)
@@ -163,6 +163,7 @@ func (e *Engine) discharge(t *openTask) {
 	e.excuse(t)
 	if t.place >= 0 {
 		e.fleet.remove(t)
+		t.agent.measure(e.now)
 		e.fleet.refresh(t.agent)
 	}
 }

@@ -22,6 +22,9 @@ type model struct {
 	sequence uint64     // of dispatches
 	ticked   time.Time  // when tick was last called with a later time than before
 	before   time.Time  // the tick before that
+
+	ejectedBefore, ejected ejections // before and after the event being applied
+	engine                 *Engine   // asked for what the model has no rules of its own for
 }
 
 type modelAgent struct {
@@ -339,6 +342,10 @@ func (m *model) refusal(now time.Time, a *modelAgent, t *coordinator.Task, tried
 		return "(cordoned)"
 	case now.Before(a.steadyAt):
 		return "(unsteady)"
+	case m.engine.fleet.byID[a.spec.ID].suspect: // there are tests for when it is
+		return "(suspect)"
+	case a.outstanding() >= m.engine.fleet.byID[a.spec.ID].room():
+		return "(new, and full for now)"
 	case a.report.Status == coordinator.StatusBusy && !s.BusyIsEligible:
 		return "(busy)"
 	case a.outstanding() >= a.most():
@@ -377,6 +384,16 @@ func (m *model) strategy(t *coordinator.Task) string {
 	return name
 }
 
+// grows tells whether the agent is new, and gets its slots one by one: those that do
+// so in the same tick do it one after the other.
+func (m *model) grows(a *modelAgent) bool {
+	since := m.engine.fleet.byID[a.spec.ID].since
+	return !since.IsZero() && m.policy.Settings.SlowStart > 0 && m.ticked.Sub(since) <= m.policy.Settings.SlowStart
+}
+
+// knows tells whether the model has the strategy's rule.
+func (m *model) knows(name string) bool { return slices.Index(strategies, name) < 4 }
+
 // key is the order in which the task's strategy prefers agents, ties included,
 // as COORDINATOR writes it.
 func (m *model) key(t *coordinator.Task, a *modelAgent) []float64 {
@@ -392,8 +409,9 @@ func (m *model) key(t *coordinator.Task, a *modelAgent) []float64 {
 	return []float64{a.load(), 0, turn}
 }
 
-// best is the agent the task should go to, nil when nobody may have it.
-func (m *model) best(now time.Time, t *coordinator.Task, tried []coordinator.AgentID) *modelAgent {
+// best is the agent the task should go to of those who are trusted, nil when nobody
+// may have it.
+func (m *model) best(now time.Time, t *coordinator.Task, tried []coordinator.AgentID, trusted func(coordinator.AgentID) bool) *modelAgent {
 	preferred := m.policy.Routes[t.Type].Preferred
 	if len(t.Preferred) > 0 {
 		preferred = t.Preferred
@@ -401,7 +419,7 @@ func (m *model) best(now time.Time, t *coordinator.Task, tried []coordinator.Age
 	pick := func(among func(coordinator.AgentID) bool) (best *modelAgent) {
 		for _, id := range slices.Sorted(maps.Keys(m.agents)) {
 			a := m.agents[id]
-			if !among(id) || m.refusal(now, a, t, tried) != "" {
+			if !among(id) || !trusted(id) || m.refusal(now, a, t, tried) != "" {
 				continue
 			}
 			if best == nil || slices.Compare(m.key(t, a), m.key(t, best)) < 0 {
@@ -426,7 +444,7 @@ func (m *model) sameBatch(a, b *coordinator.Dispatch) bool {
 
 // dispatched judges a dispatch and counts it. resumed: it repeats the one that the
 // agent has, or may have; follows: it went where another one of its batch went.
-func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed, follows bool) error {
+func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed, follows, probe bool) error {
 	a := m.agents[d.Agent]
 	slot := &modelSlot{id: d.DispatchID, task: d.Task.ID}
 	former := a.slot(d.DispatchID)
@@ -438,6 +456,9 @@ func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed, foll
 		a.drop(former)
 	}
 	why := m.refusal(now, a, d.Task, d.Tried)
+	if !resumed && !m.mayTrust(d.Agent, d.Task, probe) {
+		why = "ejected"
+	}
 	if resumed && why != "" && why[0] == '(' {
 		why = ""
 	}
@@ -446,7 +467,8 @@ func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed, foll
 	}
 	// Agents that cool down or become steady in the same tick do so one after the
 	// other, and the work goes to the first: the better one may come too late.
-	if best := m.best(now, d.Task, d.Tried); !resumed && !follows && best != a && !best.coolsAt.After(m.before) && !best.steadyAt.After(m.before) {
+	trusted := func(id coordinator.AgentID) bool { return id == d.Agent || !m.distrusted(id, d.Task) }
+	if best := m.best(now, d.Task, d.Tried, trusted); m.knows(m.strategy(d.Task)) && (best == nil || !m.grows(best)) && !resumed && !follows && best != a && !best.coolsAt.After(m.before) && !best.steadyAt.After(m.before) {
 		return fmt.Errorf("%s went to %s, the strategy's choice is %s", d.Task.ID, d.Agent, best.spec.ID)
 	}
 	m.sequence++

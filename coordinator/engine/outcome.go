@@ -25,17 +25,13 @@ func (e *Engine) told(now time.Time, a *agent, t *openTask, r *coordinator.Resul
 		e.learnt(now, a, t, succeeded(r, took))
 		e.praise(now, a, t)
 	case r.Outcome == coordinator.OutcomeFailed, r.Outcome == coordinator.OutcomeRejected && r.Attempted:
-		o := learning.Outcome{Attribution: learning.AgentFault}
-		o.CostUSD = cost(r)
-		e.learnt(now, a, t, o)
+		e.failedAt(now, a, t, learning.Outcome{Attribution: learning.AgentFault, CostUSD: cost(r)})
 		e.blame(now, a, t)
 	case r.Outcome == coordinator.OutcomeRejected && a.leftAlone(): // one that goes gives back what it has
 		e.blame(now, a, t)
 	default:
 		e.excuse(t)
 	}
-	a.measure(now)
-	e.fleet.refresh(a)
 }
 
 // succeeded is the outcome of work that was done, in so much time.
@@ -54,19 +50,26 @@ func cost(r *coordinator.Result) float64 {
 // itself has counted already.
 func (e *Engine) cameBack(now time.Time, a *agent, t, before *openTask, ev *coordinator.TaskReturned) {
 	if before != nil {
-		t.blamed = before.blamed
+		t.blamed, t.taught = before.blamed, before.taught
 	}
 	if a == nil || before == nil || before.attempt != ev.Attempt || before.returning {
 		return
 	}
 	switch {
 	case ev.Cause == coordinator.ReturnDeliveryLimit:
-		e.learnt(now, a, t, learning.Outcome{Attribution: learning.AgentFault})
+		e.failedAt(now, a, before, learning.Outcome{Attribution: learning.AgentFault})
 		e.blame(now, a, before)
 	case ev.Cause == coordinator.ReturnTakenBack, !a.leftAlone():
 		e.excuse(before)
 	default: // it refused, or did not take it in time
 		e.blame(now, a, before)
 	}
-	t.blamed = before.blamed
+	t.blamed, t.taught = before.blamed, before.taught
+}
+
+// failedAt learns that the task has failed at the agent, and remembers it: it may turn
+// out that it was the task.
+func (e *Engine) failedAt(now time.Time, a *agent, t *openTask, o learning.Outcome) {
+	e.learnt(now, a, t, o)
+	t.taught = with(t.taught, a.spec.ID)
 }

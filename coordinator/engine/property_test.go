@@ -35,7 +35,6 @@ type history struct {
 	answered bool                                  // the cancel being applied
 	former   *receipt                              // of the message being delivered again
 	moment   []*coordinator.Dispatch               // of the event being applied, so far
-	trusting bool                                  // nobody is ejected, however often it fails
 }
 
 // step is one call of Apply and what came of it.
@@ -61,11 +60,10 @@ func TestHistories(t *testing.T) {
 }
 
 // TestBatchHistories is the same with many new tasks of one kind at a time, so that
-// batches form in every way there is. So many run out of time that agents would be
-// ejected, of which the model knows nothing.
+// batches form in every way there is. So many run out of time that agents are
+// ejected.
 func TestBatchHistories(t *testing.T) {
 	histories(t, func(h *history) map[string]func(*rapid.T) {
-		h.trusting = true
 		return map[string]func(*rapid.T){"burst": h.sendBurst, "cancel of one": h.cancelNew}
 	})
 }
@@ -109,6 +107,7 @@ func newHistory(t *rapid.T) *history {
 		t: t, e: New(), m: newModel(), l: newLedger(), now: epoch,
 		skew: make(map[coordinator.AgentID]time.Duration), plain: make(map[coordinator.AgentID]bool),
 	}
+	h.m.engine = h.e
 	for _, id := range agentIDs {
 		h.skew[id] = rapid.SampledFrom([]time.Duration{0, 0, -10 * time.Minute, 10 * time.Minute}).Draw(t, "clock of "+string(id))
 		h.plain[id] = rapid.Bool().Draw(t, string(id)+" is plain")
@@ -233,7 +232,9 @@ func (h *history) settled(r *receipt, o coordinator.PublishOutcome) {
 func (h *history) apply(ev coordinator.Event) {
 	h.t.Helper()
 	waiting := h.inState(stateWaiting)
+	h.m.ejectedBefore = h.e.allEjections()
 	effects := h.e.Apply(h.now, ev, nil)
+	h.m.ejected = h.e.allEjections()
 	h.steps = append(h.steps, step{h.now, ev, effects})
 	h.t.Logf("%s  %s", h.now.Format("15:04:05.000"), showEvent(ev))
 	h.letGo(effects)
@@ -302,14 +303,14 @@ func (h *history) judge(ev coordinator.Event, f coordinator.Effect, waiting map[
 		}
 		for other := range waiting {
 			w := l.receipts[other]
-			if !resumed && h.m.first(w, r) && h.m.refusal(h.now, h.m.agents[f.Agent], w.task, w.tried) == "" {
+			if !resumed && h.m.first(w, r) && !h.m.distrusted(f.Agent, w.task) && h.m.refusal(h.now, h.m.agents[f.Agent], w.task, w.tried) == "" {
 				return fmt.Errorf("%s got %s before %s, which goes first", r.task.ID, f.Agent, w.task.ID)
 			}
 		}
 		h.arrived = append(h.arrived, f)
 		follows := slices.ContainsFunc(h.moment, func(d *coordinator.Dispatch) bool { return h.m.sameBatch(d, f) })
 		h.moment = append(h.moment, f)
-		return h.m.dispatched(h.now, f, resumed, follows)
+		return h.m.dispatched(h.now, f, resumed, follows, h.isProbe(f))
 	case coordinator.Ack:
 		delete(waiting, f.Handle)
 		if err := l.settle(f.Handle); err != nil {
@@ -489,7 +490,8 @@ func (h *history) checkStates() {
 			if err := r.learnTried(o.tried); err != nil {
 				h.t.Fatal(err)
 			}
-			if a := h.m.best(h.now, r.task, r.tried); a != nil {
+			trusted := func(id coordinator.AgentID) bool { return !h.m.ejected.from(id, h.m.required(r.task)) }
+			if a := h.m.best(h.now, r.task, r.tried, trusted); a != nil {
 				h.t.Fatalf("%s waits although %s could take it", r.task.ID, a.spec.ID)
 			}
 		}

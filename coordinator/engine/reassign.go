@@ -172,6 +172,9 @@ func (e *Engine) retry(now time.Time, t *openTask, ev *coordinator.TaskReturned)
 
 // failExhausted ends a task that has come back as often as it may.
 func (e *Engine) failExhausted(now time.Time, t *openTask, last coordinator.ReturnCause) {
+	if len(t.blamed) >= e.policy.Settings.PoisonedAfter {
+		e.forgive(now, t) // what so many turn away is no fault of theirs
+	}
 	e.fail(now, t, coordinator.ReasonRetriesExhausted, fmt.Sprintf(
 		"%d dispatches came back, the last one as %s; tried: %s", len(t.tried), last, joinIDs(t.tried)), nil)
 }

@@ -131,12 +131,12 @@ func TestCapacity(t *testing.T) {
 	if got := r.seen("a").Capacity; got.Pending != 13 {
 		t.Errorf("%d pending, want 12 and the one that was dispatched since", got.Pending)
 	}
-	for range 4 { // it says no more of what is pending: after 3 intervals that is old
+	for range 4 { // it says no more of either: after 3 intervals that is old
 		r.pass(interval)
 		r.hear(beat("a").running("x"))
 	}
-	if got := r.seen("a").Capacity; got.Pending != 1 || got.ItemsPerSecond != 8.5 {
-		t.Errorf("%+v, want what it has in hand: 1", got)
+	if got := r.seen("a").Capacity; got.Pending != 1 || got.Reported {
+		t.Errorf("%+v, want what it has in hand, 1, and what was measured", got)
 	}
 }
 
@@ -231,4 +231,66 @@ func TestLeastFlexibleFirst(t *testing.T) {
 			t.Errorf("%s: %s got it, want b: a is the only one with gpu", name, d.Agent)
 		}
 	}
+}
+
+// TestIdleTimeIsNoWork: an agent that does an item in half a second and is idle for
+// the next ten does two a second, however seldom it reports.
+func TestIdleTimeIsNoWork(t *testing.T) {
+	r := ready(t, policyOf(worker("a").slots(4)))
+	for i := range 60 {
+		d := r.give(job(numbered(i)))
+		r.pass(500 * time.Millisecond)
+		r.tell(says(d.Agent, d.Task.ID))
+		r.pass(9500 * time.Millisecond)
+		if i%3 == 2 {
+			r.hear(beat("a").running())
+		}
+	}
+	if got := r.seen("a").Capacity.Measured; math.Abs(got-1.89) > 0.01 { // as without the idle time: see TestCapacity
+		t.Errorf("%g items/s, want 1.89", got)
+	}
+}
+
+// TestDrainIsBounded: numbers that no agent can mean are no reason to take it for idle.
+func TestDrainIsBounded(t *testing.T) {
+	r := ready(t, policyOf(worker("a").slots(4)).set(func(s *coordinator.Settings) { s.RefuseBacklogged = true }))
+	r.hear(beat("a").capacity(1e-300, 1_000_000_000))
+	if got := r.seen("a"); got.Capacity.Drain <= 0 || got.Capacity.Health != coordinator.OverloadedHealth || got.Eligibility != coordinator.Backlogged {
+		t.Errorf("%v, %v, %v", got.Capacity.Drain, got.Capacity.Health, got.Eligibility)
+	}
+}
+
+// TestRelayedIsNoClock: an agent whose clock is behind the coordinator's reports through
+// it first, and then for itself. Its own reports count, and its clock is its own.
+func TestRelayedIsNoClock(t *testing.T) {
+	const behind = time.Minute
+	r := boot(t, policyOf(worker("a").slots(4)))
+	r.hear(beat("a").capacity(2, 0).available(4).relayed())
+	for range 4 {
+		r.pass(10 * time.Second)
+		want(t, r.hear(beat("a").capacity(2, 0).available(4).relayed()))
+	}
+	want(t, r.hear(beat("a").active(3).available(1).stamped(r.now.Add(-behind))))
+	r.slots("a", 3, 1)
+	if got := r.fleet.byID["a"].clock; !got.known || got.offset != behind {
+		t.Errorf("clock %+v, want %v behind", got, behind)
+	}
+	r.pass(10 * time.Second)
+	r.hear(beat("a").capacity(2, 0).available(4).relayed())
+	want(t, r.hear(beat("a").status(coordinator.StatusOffline).stamped(r.now.Add(-behind))), "agent a offline", "take back agent.a")
+	want(t, r.hear(beat("a").capacity(2, 0).available(4).relayed())) // which says nothing of that
+}
+
+// TestRelayedPast: what was relayed is read again with each new session, and makes
+// nobody alive again.
+func TestRelayedPast(t *testing.T) {
+	r := ready(t, policyOf(worker("a").slots(4)))
+	told := r.now
+	r.hear(beat("a").capacity(2, 0).relayed())
+	r.pass(staleAfter - time.Second)
+	r.apply(coordinator.SessionLost{})
+	r.apply(coordinator.SessionOpened{})
+	want(t, r.hear(beat("a").fromPast().stamped(told)))
+	want(t, r.hear(beat("a").capacity(2, 0).relayed().fromPast().stamped(told)))
+	want(t, r.pass(interval), "agent a stale", "take back agent.a") // the grace, no longer
 }

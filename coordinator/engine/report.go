@@ -40,11 +40,23 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 		e.announced(now, ev)
 		return
 	}
-	if r.Relayed && !a.heard.IsZero() && !a.report.Relayed {
-		e.relayed(now, a, &r)
-		return
+	if r.Relayed {
+		if !ev.Live && !r.Timestamp.After(a.relayedAt) {
+			return // a new session reads the stream's past again
+		}
+		a.relayedAt = r.Timestamp
+		if !a.heard.IsZero() && !a.report.Relayed {
+			e.relayed(now, a, &r)
+			return
+		}
 	}
-	if !a.heard.IsZero() {
+	// The clocks of an agent and of the coordinator that relays for it are two: the
+	// agent's first report of its own is new, whatever its timestamp.
+	own := !r.Relayed && a.report.Relayed
+	if own {
+		a.clock = clockOffset{}
+	}
+	if !a.heard.IsZero() && !own {
 		age := r.Timestamp.Compare(a.report.Timestamp)
 		if !ev.Live && age <= 0 {
 			return // a new session reads the stream's past again: nothing new
@@ -57,7 +69,7 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 			a.clock = clockOffset{}
 		}
 	}
-	if ev.Live {
+	if ev.Live && !r.Relayed {
 		a.clock.observe(now, r.Timestamp)
 	}
 	a.report, a.heard = r, now
@@ -91,7 +103,8 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 }
 
 // relayed applies what an agent that reports for itself has told a coordinator over
-// HTTP: its capacity, and that it is alive.
+// HTTP: its capacity, and that it is alive. It is no word about its state: one that
+// said that it is offline is, until it says otherwise.
 func (e *Engine) relayed(now time.Time, a *agent, r *coordinator.AgentReport) {
 	a.heardOf(now, r)
 	a.heard = now

@@ -69,6 +69,7 @@ func (e *Engine) resultOfLease(now time.Time, ev coordinator.ResultReported, t *
 		a.finished(now, t, r)
 		e.discharge(t)
 	}
+	e.fleet.refresh(a) // what is known of it has changed in any case
 	e.track(a)
 	if r.Outcome == coordinator.OutcomeRejected {
 		t.returning, t.attempted = true, r.Attempted
@@ -104,7 +105,7 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 		if r.Attempted {
 			t.failed = with(t.failed, r.Agent)
 			if a := e.fleet.known(r.Agent); a != nil {
-				e.learnt(now, a, t, learning.Outcome{Attribution: learning.AgentFault}) // its return has been put down to it already
+				e.failedAt(now, a, t, learning.Outcome{Attribution: learning.AgentFault}) // its return has been put down to it already
 			}
 		}
 		e.emit(coordinator.GivenBack{Result: *r, Attempt: t.attempt - 1})
@@ -123,7 +124,7 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 	}
 	e.emit(&coordinator.Completed{Result: *r, Task: t.task, Attempt: attempt, Late: true, At: now})
 	switch t.state {
-	case stateWaiting, stateDelayed:
+	case stateWaiting, stateUnscored, stateDelayed:
 		e.leavePending(t)
 		delete(e.held, t.handle)
 		e.emit(coordinator.Ack{Handle: t.handle, Copy: true})
@@ -144,7 +145,7 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 // poisonedInTime ends a task that waits to be tried again and turns out to have
 // failed on too many agents.
 func (e *Engine) poisonedInTime(now time.Time, t *openTask) {
-	if t.state != stateWaiting && t.state != stateDelayed || len(t.failed) < e.policy.Settings.PoisonedAfter {
+	if t.state != stateWaiting && t.state != stateUnscored && t.state != stateDelayed || len(t.failed) < e.policy.Settings.PoisonedAfter {
 		return
 	}
 	e.leavePending(t)

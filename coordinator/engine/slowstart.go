@@ -1,6 +1,10 @@
 package engine
 
-import "time"
+import (
+	"time"
+
+	"taskbus/coordinator/breaker"
+)
 
 // rampSteps is how many steps an agent takes to all of its slots: one each five
 // seconds of the usual minute.
@@ -12,8 +16,8 @@ func (e *Engine) ramp(now time.Time, a *agent) {
 	window := e.policy.Settings.SlowStart
 	a.slots = 0
 	if age := now.Sub(a.since); window > 0 && !a.since.IsZero() && age < window {
-		a.slots = max(1, int(float64(a.maximum())*max(0.1, float64(age)/float64(window))))
-		e.timers.schedule(&a.ramping, now.Add(window/rampSteps))
+		a.slots = breaker.Ramp(a.maximum(), age, window, 1)
+		e.timers.schedule(&a.ramping, earlier(now.Add(window/rampSteps), a.since.Add(window)))
 	} else {
 		e.timers.cancel(&a.ramping)
 	}

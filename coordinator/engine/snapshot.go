@@ -50,6 +50,8 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 		switch t.state {
 		case stateDelayed:
 			s.Delayed++
+		case stateUnscored:
+			s.PendingReasons[coordinator.ReasonNoEligibleAgents]++
 		case stateGathering:
 			s.Gathering++
 		default:

@@ -104,7 +104,7 @@ func (e *Engine) freeIn(now time.Time, a *agent) time.Duration {
 		if t.over || t.settled.IsZero() {
 			continue
 		}
-		usual := time.Duration(e.learner.Standing(a.number, e.kind(t.task.Type)).Duration * float64(time.Second))
+		usual := durationOf(e.learner.Standing(a.number, e.kind(t.task.Type)).Duration)
 		if usual <= 0 {
 			continue
 		}

@@ -17,6 +17,7 @@ const (
 	stateDeciding    taskState = iota // between two steps of one Apply
 	stateWaiting                      // pending, in its class
 	stateDelayed                      // pending, until its back-off is over
+	stateUnscored                     // pending, aside: its strategy makes nothing of those who could have it
 	stateGathering                    // pending, until others have come that share its batch
 	stateDispatching                  // published, not yet settled
 	stateLeased                       // its agent has it, or may have it
@@ -36,8 +37,10 @@ type openTask struct {
 	failed         []coordinator.AgentID // those of them on which it failed
 	untouched      []coordinator.AgentID // from whose queue it was taken back: they may have it once more
 	gaveBack       coordinator.AgentID   // who gave it back without a word of its own yet
-	blamed         []coordinator.AgentID // to whom a failure of it was put down
+	blamed         []coordinator.AgentID // to whom a fault was put down because of it
+	taught         []coordinator.AgentID // those of them whose rate of success it has lowered
 	maybeDuplicate bool
+	ownMessage     bool // the delivery held is its producer's message, not a dispatch that came back
 	fresh          bool // never dispatched, never seen before: it may share a batch
 	resumed        bool // an earlier copy of this very dispatch may have arrived
 	refused        bool // its agent refused it: trying again costs the retry budget
@@ -49,6 +52,7 @@ type openTask struct {
 	cancelToken  uint64
 	cancelReason string
 
+	scoreIn time.Duration // how long it waits aside until it is looked at again
 	needs   requirements
 	rank    int64
 	arrival uint64
@@ -132,7 +136,7 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 		return
 	}
 	t := e.open(now, ev.Handle, ev.Task, key)
-	t.maybeDuplicate = ev.Redelivered
+	t.maybeDuplicate, t.ownMessage = ev.Redelivered, true
 	if before != nil {
 		e.decideUnanswered(now, t, before)
 		return
@@ -236,7 +240,9 @@ func (e *Engine) place(now time.Time, t *openTask) (*agent, *coordinator.Decisio
 			return a, d
 		}
 	}
-	e.wait(now, t)
+	if e.wait(now, t); t.state == stateWaiting && e.unscored(t) {
+		e.setAside(now, t)
+	}
 	return nil, nil
 }
 
@@ -344,6 +350,9 @@ func (e *Engine) failWaiting(now time.Time, t *openTask) {
 // new, but for the number of dispatches already made under its id.
 func (e *Engine) forget(t *openTask) {
 	delete(e.held, t.handle)
+	if t.ownMessage && t.attempt > 1 { // what an earlier dispatch of it comes to may end it meanwhile
+		e.inDoubt.unanswered[t.key]++
+	}
 	e.memory.note(t, fateForgotten, e.lastAgent(t), t.attempt-1)
 	e.tasks.drop(t)
 }

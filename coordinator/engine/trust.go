@@ -14,6 +14,9 @@ import (
 type trust struct {
 	breakers *breaker.Set // nil: nobody is ejected
 	settings coordinator.Breaker
+	// begun is the generation with which the breakers at hand began: there may have
+	// been others before, under other rules.
+	begun uint64
 	// ejected holds, for each capability, the agents that are not allowed; a task
 	// that requires none counts as requiring noCapability.
 	ejected map[string]bitset
@@ -52,6 +55,9 @@ func (e *Engine) judgeBy(s coordinator.Breaker) {
 	if tr.breakers != nil && s == tr.settings || tr.breakers == nil && s.Off {
 		return
 	}
+	if tr.breakers != nil {
+		tr.begun += tr.breakers.Generation() + 1
+	}
 	tr.settings, tr.breakers = s, nil
 	if !s.Off {
 		tr.breakers = breaker.New(breaker.Settings{Faults: s.Consecutive, Base: s.Base, Max: s.Longest, MaxShare: s.MaxShare})
@@ -73,6 +79,11 @@ func (e *Engine) recount() {
 		return
 	}
 	tr.breakers.Renumber(e.fleet.was)
+	for _, a := range e.fleet.agents {
+		for _, c := range append([]string{noCapability}, a.spec.Capabilities...) {
+			tr.breakers.Away(breaker.Pair{Agent: a.number, Capability: c}, a.state != coordinator.AgentOnline)
+		}
+	}
 	for c, n := range tr.supply { // each by itself
 		tr.breakers.Supply(c, n)
 	}
@@ -104,8 +115,8 @@ func (e *Engine) cameOrWent(a *agent) {
 	if tr.breakers == nil {
 		return
 	}
-	e.heed(tr.breakers.Supply(noCapability, tr.supply[noCapability]))
-	for _, c := range a.spec.Capabilities {
+	for _, c := range append([]string{noCapability}, a.spec.Capabilities...) {
+		e.heed(tr.breakers.Away(breaker.Pair{Agent: a.number, Capability: c}, by < 0))
 		e.heed(tr.breakers.Supply(c, tr.supply[c]))
 	}
 }
@@ -220,18 +231,28 @@ func (e *Engine) entrust(a *agent, t *openTask) {
 			e.heed(changed)
 		}
 	}
-	t.generation = b.Generation()
+	t.generation = e.trust.begun + b.Generation()
+}
+
+// stamp is the generation of a dispatch, as the breakers at hand know it; one that is
+// older than they are says nothing to them.
+func (tr *trust) stamp(t *openTask) (generation uint64, known bool) {
+	if t.generation < tr.begun {
+		return 0, false
+	}
+	return t.generation - tr.begun, true
 }
 
 // praise notes that a dispatch has succeeded.
 func (e *Engine) praise(now time.Time, a *agent, t *openTask) {
 	t.probe = false
 	b := e.trust.breakers
-	if b == nil || b.Quiet() || a.number < 0 {
+	generation, known := e.trust.stamp(t)
+	if b == nil || b.Quiet() || a.number < 0 || !known {
 		return
 	}
 	for _, c := range e.capabilitiesOf(t) {
-		e.heed(b.Success(now, breaker.Pair{Agent: a.number, Capability: c}, t.generation, t.task.ID))
+		e.heed(b.Success(now, breaker.Pair{Agent: a.number, Capability: c}, generation, t.task.ID))
 	}
 }
 
@@ -239,14 +260,16 @@ func (e *Engine) praise(now time.Time, a *agent, t *openTask) {
 func (e *Engine) blame(now time.Time, a *agent, t *openTask) {
 	t.probe = false
 	b := e.trust.breakers
-	if b == nil || a.number < 0 {
+	generation, known := e.trust.stamp(t)
+	if b == nil || a.number < 0 || !known {
 		return
 	}
 	t.blamed = with(t.blamed, a.spec.ID)
 	failing := e.learner.Failing(a.number, e.kind(t.task.Type))
 	for _, c := range e.capabilitiesOf(t) {
 		p := breaker.Pair{Agent: a.number, Capability: c}
-		e.heed(b.Fault(now, p, t.generation, t.task.ID))
+		e.heed(b.Fault(now, p, generation, t.task.ID))
+		e.heed(b.Away(p, a.state != coordinator.AgentOnline)) // a breaker that is new knows nothing of that
 		if failing {
 			e.heed(b.Trip(now, p))
 		}
@@ -270,18 +293,19 @@ func (e *Engine) excuse(t *openTask) {
 // forgive takes back what was put down to agents of which each has failed with the
 // same task: it is the task that fails.
 func (e *Engine) forgive(now time.Time, t *openTask) {
+	for _, id := range t.taught {
+		if a := e.fleet.byID[id]; a != nil {
+			e.learner.Forgive(a.number, e.kind(t.task.Type), now)
+		}
+	}
 	for _, id := range t.blamed {
 		a := e.fleet.byID[id]
-		if a == nil {
-			continue
-		}
-		e.learner.Forgive(a.number, e.kind(t.task.Type), now)
-		if e.trust.breakers == nil {
+		if a == nil || e.trust.breakers == nil {
 			continue
 		}
 		for _, c := range e.capabilitiesOf(t) {
 			e.heed(e.trust.breakers.Forgive(now, breaker.Pair{Agent: a.number, Capability: c}, t.task.ID))
 		}
 	}
-	t.blamed = nil
+	t.blamed, t.taught = nil, nil
 }

@@ -213,3 +213,113 @@ func TestEjectionSurvivesPolicy(t *testing.T) {
 	}
 	checkIndexes(t, r.Engine)
 }
+
+// TestEjectionWithoutTheEjected: who was ejected and has left for good protects nobody.
+func TestEjectionWithoutTheEjected(t *testing.T) {
+	r := ready(t, policyOf(crew(3)...).route("go", "go"))
+	r.fails("a0", "go", 5)
+	r.hear(beat("a0").status(coordinator.StatusOffline))
+	r.pass(time.Minute)
+	r.fails("a1", "go", 5)
+	if got := r.why("a1", "go"); got != coordinator.Ejected {
+		t.Errorf("%v, want ejected: a2 is left", got)
+	}
+	checkIndexes(t, r.Engine)
+}
+
+// TestWhatAllRefuse: five tasks that every agent turns away are no agent's fault.
+func TestWhatAllRefuse(t *testing.T) {
+	r := ready(t, policyOf(crew(3)...).route("go", "go"))
+	for i := range 5 {
+		r.assign(job(numbered(i)).kind("go"))
+		for range 3 {
+			d := r.latest()
+			r.confirm(d.Handle)
+			r.tell(says(d.Agent, d.Task.ID).but(coordinator.OutcomeRejected))
+			r.giveBack(d)
+			r.pass(3 * time.Second)
+		}
+		if f := r.failures[len(r.failures)-1]; f.Failure.Reason != coordinator.ReasonRetriesExhausted || f.Task.ID != numbered(i) {
+			t.Fatalf("%s: %v", f.Task.ID, f.Failure)
+		}
+	}
+	for _, id := range []coordinator.AgentID{"a0", "a1", "a2"} {
+		if got := r.why(id, "go"); got != coordinator.Eligible {
+			t.Errorf("%s: %v", id, got)
+		}
+	}
+}
+
+// TestForgivenOnlyWhatWasHeld: an agent that merely refused a poisoned task keeps the
+// failures that are its own.
+func TestForgivenOnlyWhatWasHeld(t *testing.T) {
+	r := ready(t, policyOf(crew(4)...).route("go", "go").set(func(s *coordinator.Settings) { s.MaxRetryAttempts = 10 }))
+	r.fails("a0", "go", 4)
+	before := r.seen("a0").Outcomes
+	d := r.give(job("bad").kind("go").prefers("a0"))
+	r.tell(says("a0", "bad").but(coordinator.OutcomeRejected))
+	r.giveBack(d)
+	for range 3 {
+		r.pass(12 * time.Second)
+		d = r.latest()
+		r.confirm(d.Handle)
+		r.tell(says(d.Agent, "bad").gaveUp())
+		r.returns(d, coordinator.ReturnRejected, false)
+	}
+	if f := r.failures[len(r.failures)-1]; f.Failure.Reason != coordinator.ReasonPoisoned {
+		t.Fatalf("%v, want poisoned", f.Failure)
+	}
+	if got := r.seen("a0").Outcomes; got < before-0.01 {
+		t.Errorf("%g outcomes of a0 count, want the %g of before", got, before)
+	}
+}
+
+// TestRulesChange: dispatches from before a change of the breaker's rules say nothing
+// under the new ones.
+func TestRulesChange(t *testing.T) {
+	p := policyOf(crew(3)...).route("go", "go")
+	r := ready(t, p)
+	for i := range 5 {
+		r.give(job(numbered(i)).kind("go").prefers("a0"))
+	}
+	p.Settings.Breaker.Base = time.Minute
+	r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
+	for i := range 5 {
+		r.tell(says("a0", numbered(i)).but(coordinator.OutcomeFailed))
+	}
+	if got := r.why("a0", "go"); got != coordinator.Eligible {
+		t.Errorf("%v", got)
+	}
+	r.fails("a0", "go", 5)
+	if got := r.why("a0", "go"); got != coordinator.Ejected {
+		t.Errorf("%v, want ejected", got)
+	}
+}
+
+// TestShrinkingFleet: one change of the policy makes the fleet smaller by a word of
+// the sets of agents, some of them stale, and the ejection of others void.
+func TestShrinkingFleet(t *testing.T) {
+	fleet := func(others int, stale time.Duration) *policyBuilder {
+		all := []*specBuilder{
+			worker("p").can("x", "y").slots(50), worker("q").can("x", "y").slots(50), worker("r").can("y").slots(50), worker("s").can("y").slots(50),
+		}
+		for i := range others {
+			all = append(all, worker(coordinator.AgentID("z"+string(numbered(i)))).can("z"))
+		}
+		return policyOf(all...).route("x", "x").route("y", "y").route("xy", "x", "y").set(func(s *coordinator.Settings) { s.StaleAfter = stale })
+	}
+	r := ready(t, fleet(100, 10*time.Minute))
+	r.fails("r", "y", 5)
+	r.fails("p", "x", 5)
+	r.give(job("xy1").kind("xy")) // makes the class
+	r.pass(20 * time.Second)
+	for _, id := range []coordinator.AgentID{"p", "r", "s"} {
+		r.hear(beat(id))
+	}
+	small := fleet(0, 15*time.Second) // q has been silent for longer
+	r.apply(coordinator.PolicyChanged{Policy: &small.Policy})
+	if got := r.seen("q").State; got != coordinator.AgentStale {
+		t.Fatalf("q is %v: this shows nothing", got)
+	}
+	checkIndexes(t, r.Engine)
+}

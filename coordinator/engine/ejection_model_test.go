@@ -1,0 +1,61 @@
+package engine
+
+import (
+	"taskbus/coordinator"
+)
+
+// ejection is an agent and a capability of which it is ejected.
+type ejection struct {
+	agent      coordinator.AgentID
+	capability string
+}
+
+// ejections is who is ejected from what: by the engine's own word, which checkIndexes
+// holds against the breakers. When somebody is, is for the tests of package breaker to
+// say; the model sees to it that the engine heeds it.
+type ejections map[ejection]bool
+
+func (e *Engine) allEjections() ejections {
+	all := make(ejections)
+	for c, set := range e.trust.ejected {
+		set.each(func(i int) { all[ejection{e.fleet.agents[i].spec.ID, c}] = true })
+	}
+	return all
+}
+
+// from tells whether the agent is ejected from anything that the task requires.
+func (x ejections) from(id coordinator.AgentID, required []string) bool {
+	for _, c := range needed(required) {
+		if x[ejection{id, c}] {
+			return true
+		}
+	}
+	return false
+}
+
+// required is what the task needs, with its route.
+func (m *model) required(t *coordinator.Task) []string {
+	return coordinator.MergeSorted(m.policy.Routes[t.Type].Required, t.Required)
+}
+
+// distrusted tells whether the agent may be ejected at some time of the event that is
+// being applied: before it, or after. What happens in between nobody sees.
+func (m *model) distrusted(id coordinator.AgentID, t *coordinator.Task) bool {
+	return m.ejectedBefore.from(id, m.required(t)) || m.ejected.from(id, m.required(t))
+}
+
+// mayTrust tells whether the agent may have been given the task: it was not ejected
+// all the time, or it is tried with it.
+func (m *model) mayTrust(id coordinator.AgentID, t *coordinator.Task, probe bool) bool {
+	return probe || !m.ejectedBefore.from(id, m.required(t)) || !m.ejected.from(id, m.required(t))
+}
+
+// isProbe tells whether a half-open breaker tries its agent with this dispatch.
+func (h *history) isProbe(d *coordinator.Dispatch) bool {
+	a := h.e.fleet.known(d.Agent)
+	if a == nil {
+		return false
+	}
+	t := a.find(d.Task.ID, d.Attempt)
+	return t != nil && t.probe
+}

@@ -1,0 +1,39 @@
+package engine
+
+import "time"
+
+// A strategy may make nothing of any agent that could have a task: a formula that
+// reads a label that the task does not have, or divides by what is zero everywhere.
+// Such a task must not keep others waiting that need the same. It waits aside, and is
+// looked at again from time to time: what a formula reads of agents changes.
+
+// How long until a task is looked at again, doubled each time.
+const (
+	scoreFirst = time.Second
+	scoreMax   = 8 * time.Second
+)
+
+// unscored tells, of a task for which no agent was found, that there are some who
+// could have it now.
+func (e *Engine) unscored(t *openTask) bool {
+	c := t.needs.class
+	return c.usable.common(e.fleet.ready) > 0
+}
+
+// setAside takes a waiting task out of its class's line. It goes on being pending.
+func (e *Engine) setAside(now time.Time, t *openTask) {
+	e.pending.take(t)
+	t.state, t.scoreIn = stateUnscored, scoreFirst
+	e.timers.schedule(&t.retry, now.Add(t.scoreIn))
+}
+
+// scoreAgain looks at it again.
+func (e *Engine) scoreAgain(now time.Time, t *openTask) {
+	if a, d := e.choose(t); a != nil {
+		e.leavePending(t)
+		e.dispatch(now, t, a, d)
+		return
+	}
+	t.scoreIn = min(2*t.scoreIn, scoreMax)
+	e.timers.schedule(&t.retry, now.Add(t.scoreIn))
+}
