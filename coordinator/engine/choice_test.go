@@ -200,7 +200,8 @@ func TestExplain(t *testing.T) {
 	if d, reason, _ := r.Explain(r.now, &job("t").kind("nonsense").Task); reason != coordinator.ReasonUnknownTaskType || d.Agent != "" || d.Fleet != 3 {
 		t.Errorf("unknown type: %+v", d)
 	}
-	if s := r.Snapshot(r.now); s.Dispatching != 0 || s.Remembered != 0 {
+	r.Explain(r.now, &job("t").needs("go", "rust").not("a").Task)
+	if s := r.Snapshot(r.now); s.Dispatching != 0 || s.Remembered != 0 || len(r.pending.classes) != 2 { // those of the two routes
 		t.Errorf("explaining left traces: %+v", s)
 	}
 }

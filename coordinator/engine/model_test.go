@@ -384,11 +384,11 @@ func (m *model) strategy(t *coordinator.Task) string {
 	return name
 }
 
-// grows tells whether the agent is new, and gets its slots one by one: those that do
+// grows tells whether the agent was new until this tick, and gets its slots one by one: those that do
 // so in the same tick do it one after the other.
 func (m *model) grows(a *modelAgent) bool {
 	since := m.engine.fleet.byID[a.spec.ID].since
-	return !since.IsZero() && m.policy.Settings.SlowStart > 0 && m.ticked.Sub(since) <= m.policy.Settings.SlowStart
+	return !since.IsZero() && m.policy.Settings.SlowStart > 0 && m.before.Sub(since) <= m.policy.Settings.SlowStart
 }
 
 // knows tells whether the model has the strategy's rule.

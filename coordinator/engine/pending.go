@@ -42,14 +42,15 @@ func newPending() pending { return pending{classes: make(map[string]*class)} }
 
 func (p *pending) total() int { return p.count[0] + p.count[1] + p.count[2] + p.count[3] }
 
-// class finds or makes the class of a set of requirements.
-func (e *Engine) class(required []string, barred []coordinator.AgentID) *class {
+// class finds or makes the class of a set of requirements; keep says that a new one is
+// remembered, because tasks may wait in it.
+func (e *Engine) class(required []string, barred []coordinator.AgentID, keep bool) *class {
 	p, f := &e.pending, &e.fleet
 	key := classKey(required, barred)
 	if c := p.classes[key]; c != nil {
 		return c
 	}
-	if len(p.classes) >= maxIdleClasses+len(p.active) {
+	if keep && len(p.classes) >= maxIdleClasses+len(p.active) {
 		for k, c := range p.classes {
 			if c.active < 0 && !c.routed {
 				delete(p.classes, k)
@@ -68,7 +69,9 @@ func (e *Engine) class(required []string, barred []coordinator.AgentID) *class {
 		},
 		place: func(t *openTask, i int) { t.index = i },
 	}
-	p.classes[key] = c
+	if keep {
+		p.classes[key] = c
+	}
 	return c
 }
 

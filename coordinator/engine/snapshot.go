@@ -79,7 +79,7 @@ func (e *Engine) Delayed(id coordinator.TaskID) bool {
 // it: every agent that might have it, best first, and every one that might not,
 // nearest first. A task that could never be served is told so by its reason.
 func (e *Engine) Explain(now time.Time, task *coordinator.Task) (*coordinator.Decision, coordinator.Reason, string) {
-	t := &openTask{task: task}
+	t := &openTask{task: task, supposed: true}
 	if number, known := e.memory.lookup(keyOf(task.ID)); known {
 		if open := e.tasks.of(e.memory.at(number)); open != nil {
 			t.tried, t.attempt = open.tried, open.attempt

@@ -49,6 +49,7 @@ type openTask struct {
 	// over: its outcome has been told. It is still on its way, or its agent has not
 	// said yet that it has stopped: it counts against the agent's slots, no more.
 	over         bool
+	supposed     bool // only asked about: it leaves no traces
 	cancelToken  uint64
 	cancelReason string
 

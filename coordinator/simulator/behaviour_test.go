@@ -60,11 +60,15 @@ func TestSinkhole(t *testing.T) {
 	}
 }
 
-// Two of twelve agents come ten minutes later than the others, of which everything
-// is known by then. After five more minutes they get their part: a sixth.
+// Two of twelve agents come ten minutes later than the others, of which everything is
+// known by then, and start slowly. In the five minutes after the minute that this
+// takes they get their part, a sixth: not less than three quarters of that, and not
+// half as much again, though what is unknown of them may look better than it is.
 func TestNewcomersGetTheirShare(t *testing.T) {
 	for label, p := range shippedWith(t, "newcomer", "load_balanced", "reward_rate") {
-		approx(t, label+": share of the newcomers", share(t, p, "newcomer"), 2.0/12, 0.25)
+		if got := share(t, p, "newcomer"); got < 0.75*2/12 || got > 1.5*2/12 {
+			t.Errorf("%s: the newcomers get %.1f %% of the tasks, their part is 16.7 %%", label, 100*got)
+		}
 	}
 }
 
@@ -78,7 +82,7 @@ func TestRegretFallsAfterDrift(t *testing.T) {
 	if learnt[99] > chance[99]/2 {
 		t.Errorf("reward_rate gives away %.0f successes, chance %.0f; want less than half", learnt[99], chance[99])
 	}
-	for _, phase := range [][2]int{{24, 32}, {91, 99}} {
+	for _, phase := range [][2]int{{24, 32}, {57, 65}, {91, 99}} {
 		given := learnt[phase[1]] - learnt[phase[0]]
 		byChance := chance[phase[1]] - chance[phase[0]]
 		if given > byChance/4 {
