@@ -52,6 +52,18 @@ func TestAssignmentSequence(t *testing.T) {
 	want(t, r.assign(job("one too many")))
 }
 
+// TestRoles: ADR-018 filters by role, which is a capability like any other, and looks
+// at Ready and Busy agents alike, which is a setting.
+func TestRoles(t *testing.T) {
+	r := ready(t, policyOf(worker("dev").can("role:developer").slots(5).rate(0.99), worker("rev").can("role:reviewer").slots(5).rate(0.5)).
+		route("review", "role:reviewer").by(strategy.LoadBalancedName).set(func(s *coordinator.Settings) { s.BusyIsEligible = true }))
+	r.hear(beat("rev").status(coordinator.StatusBusy).active(4).available(1))
+	if d := r.give(job("t1").kind("review")); d.Agent != "rev" {
+		t.Errorf("%s got it, want the reviewer", d.Agent)
+	}
+	want(t, r.assign(job("t2").kind("review"))) // the reviewer is full now: nobody else is asked
+}
+
 // TestFairDistribution is ADR-018's: equal agents get equal shares, under every
 // strategy. Half of the slots are in use: a task ends when ten others have come.
 // With n agents and k·n tasks χ² = Σ(xᵢ−k)²/k; beyond 27.9 is one case in a
