@@ -21,6 +21,25 @@ type decisionWithRoom struct {
 	room [coordinator.MaxCandidates]coordinator.Candidate
 }
 
+// dispatchWithDecision is a dispatch with its decision in one allocation. The choice
+// writes the latter in place.
+type dispatchWithDecision struct {
+	coordinator.Dispatch
+	decision decisionWithRoom
+}
+
+// carrying is the dispatch that is to carry the decision: that into which it was
+// written, if it is the latest choice, or a new one with a copy.
+func (q *question) carrying(d *coordinator.Decision) *dispatchWithDecision {
+	if next := q.next; next != nil && d == &next.decision.Decision {
+		q.next = nil
+		return next
+	}
+	made := &dispatchWithDecision{}
+	made.decision.keep(d)
+	return made
+}
+
 // keep copies a decision, so that it outlives the next.
 func (d *decisionWithRoom) keep(from *coordinator.Decision) {
 	d.Decision = *from
@@ -40,7 +59,7 @@ type ranking struct {
 type question struct {
 	coordinator.Case
 	standing  coordinator.Standing // of the agent looked at
-	decision  decisionWithRoom
+	next      *dispatchWithDecision
 	strategy  *coordinator.Strategy
 	feasible  bitset
 	preferred bitset // nil: none
@@ -57,7 +76,10 @@ func (f *fleet) choose(q *question) (*agent, *coordinator.Decision) {
 	if eligible == 0 {
 		return nil, nil
 	}
-	d := &q.decision
+	if q.next == nil {
+		q.next = &dispatchWithDecision{}
+	}
+	d := &q.next.decision
 	d.Decision = coordinator.Decision{}
 	if q.preferred != nil {
 		narrowed := q.narrowed[:0]

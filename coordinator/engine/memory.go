@@ -75,18 +75,20 @@ const (
 	returning                         // its agent has said that it gives it back
 	attempted                         // and that it had begun
 	adopted                           // ended, assigned by an earlier coordinator: its content is not known
+	replaced                          // there is a newer record of the same id
 )
 
 // memory knows the task ids of the dedupe window, bounded by time and by number:
 // a ring of records in order of last sight, numbered from 0 on, and an index
 // from the first half of the key to the number. (Two ids that share 64 bits of
-// hash would share one place in it, and the older would be forgotten early: at
+// hash would share one place in it, and one would be forgotten early: at
 // 100,000 ids that is to be expected once in four billion such windows.)
 type memory struct {
 	epoch       time.Time
 	ring        []record // its length is a power of two
 	first, next uint64   // numbers of the oldest record and of the next to come
 	index       map[uint64]uint64
+	missing     idKey // of which find has just seen that it is not in the index; zero: none
 	reasons     cancelReasons // of records that are withdrawn; each goes with its record
 }
 
@@ -125,6 +127,7 @@ func (m *memory) record(key idKey, number uint64) *record {
 func (m *memory) find(now time.Time, key idKey, s coordinator.Settings) *record {
 	number, ok := m.lookup(key)
 	if !ok {
+		m.missing = key
 		return nil
 	}
 	r := m.at(number)
@@ -143,6 +146,9 @@ func (m *memory) remember(now time.Time, key idKey, content uint64, fate fate, r
 		m.epoch = now
 	}
 	r := record{key: key, content: content, seen: now.Sub(m.epoch), fate: fate, ref: ref}
+	if m.missing == key { // as most: looking again costs as much as everything else here
+		return m.append(r)
+	}
 	if number, ok := m.lookup(key); ok {
 		old := m.at(number)
 		if old.isWithdrawn() {
@@ -154,7 +160,7 @@ func (m *memory) remember(now time.Time, key idKey, content uint64, fate fate, r
 			*old = r
 			return number
 		}
-		old.fate = fateForgotten
+		old.fate, old.flags = fateForgotten, replaced
 	}
 	return m.append(r)
 }
@@ -174,6 +180,7 @@ func (m *memory) append(r record) uint64 {
 	}
 	number := m.next
 	m.next++
+	m.missing = idKey{}
 	*m.at(number) = r
 	m.index[r.key[0]] = number
 	return number
@@ -196,10 +203,9 @@ func (e *Engine) recall(now time.Time, key idKey) *record {
 		if r.seen > oldest && len(m.index) < s.DedupeMaxIDs {
 			break
 		}
-		number := m.first
 		m.first++
-		if m.index[r.key[0]] != number {
-			continue // replaced by a newer one
+		if r.flags&replaced != 0 {
+			continue
 		}
 		t := e.tasks.of(r)
 		if t != nil && !e.mayLetGo(t) {

@@ -22,20 +22,16 @@ func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.D
 	if len(t.tried) == 0 {
 		e.budget.earn()
 	}
-	kept := &struct {
-		coordinator.Dispatch
-		decision decisionWithRoom
-	}{}
-	kept.decision.keep(d)
-	kept.Dispatch = coordinator.Dispatch{
+	made := e.asking.carrying(d)
+	made.Dispatch = coordinator.Dispatch{
 		Handle: t.handle, Task: t.task, Agent: a.spec.ID, Queue: a.spec.Queue,
 		DispatchID: t.dispatchID, Attempt: t.attempt, Tried: t.tried, Failed: t.failed,
 		AcceptTimeout: a.spec.AcceptTimeout, Timeout: t.timeout, At: now,
-		MaybeDuplicate: t.maybeDuplicate, Decision: &kept.decision.Decision,
+		MaybeDuplicate: t.maybeDuplicate, Decision: &made.decision.Decision,
 	}
-	e.share(t, &kept.Dispatch)
+	e.share(t, &made.Dispatch)
 	t.fresh = false
-	e.emit(&kept.Dispatch)
+	e.emit(&made.Dispatch)
 }
 
 // settled hears what became of a dispatch.
