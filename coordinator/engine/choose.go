@@ -148,7 +148,7 @@ func (f *fleet) rank(q *question, among bitset, eligible int) (best ranking) {
 		limit, sample = n, n
 	}
 	if eligible > limit {
-		start, budget = int(hash64(string(q.Task.ID), q.seed)%uint64(len(among))), sample
+		start, budget = int(coordinator.Hash(string(q.Task.ID), q.seed)%uint64(len(among))), sample
 	}
 	spare := limit // looks at others, in place of those who get no score
 	for w := range among {
@@ -206,21 +206,4 @@ func (f *fleet) better(i int, ki coordinator.Key, j int, kj coordinator.Key) boo
 		return a < b
 	}
 	return i < j
-}
-
-// hash64 is FNV-1a over the text, finished with the mixer of SplitMix64: chance
-// that repeats in a replay.
-func hash64(text string, seed uint64) uint64 {
-	h := 14695981039346656037 ^ seed
-	for i := 0; i < len(text); i++ {
-		h = (h ^ uint64(text[i])) * 1099511628211
-	}
-	return mix(h)
-}
-
-// mix is the finishing step of SplitMix64.
-func mix(h uint64) uint64 {
-	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
-	h = (h ^ h>>27) * 0x94d049bb133111eb
-	return h ^ h>>31
 }

@@ -140,7 +140,7 @@ func (f *fleet) adopt(specs []coordinator.AgentSpec, settings coordinator.Settin
 		}
 		a.spec, a.number, a.serial = spec, i, f.serial(spec.ID)
 		f.agents[i], f.byID[spec.ID], f.byQueue[spec.Queue] = a, a, a
-		f.views[i].LastAssigned, f.views[i].Hash = lastAssigned[spec.ID], hash64(string(spec.ID), 0)
+		f.views[i].LastAssigned, f.views[i].Hash = lastAssigned[spec.ID], coordinator.Hash(string(spec.ID), 0)
 		for _, c := range spec.Capabilities {
 			if f.offering[c] == nil {
 				f.offering[c] = newBitset(n)

@@ -11,7 +11,7 @@ import (
 type idKey [2]uint64
 
 func keyOf(id coordinator.TaskID) idKey {
-	return idKey{hash64(string(id), 0), hash64(string(id), 0x9e3779b97f4a7c15)}
+	return idKey{coordinator.Hash(string(id), 0), coordinator.Hash(string(id), 0x9e3779b97f4a7c15)}
 }
 
 // fate is what became of a task id that has been seen.
@@ -88,7 +88,7 @@ type memory struct {
 	ring        []record // its length is a power of two
 	first, next uint64   // numbers of the oldest record and of the next to come
 	index       map[uint64]uint64
-	missing     idKey // of which find has just seen that it is not in the index; zero: none
+	missing     idKey         // of which find has just seen that it is not in the index; zero: none
 	reasons     cancelReasons // of records that are withdrawn; each goes with its record
 }
 

@@ -34,8 +34,8 @@ func (e *Engine) standings(t *openTask) standings {
 		return s
 	}
 	seed := e.policy.Settings.Seed
-	if s.explores = unit(hash64(string(t.task.ID), seed^saltExplores)) < share; s.explores {
-		s.chance = hash64(string(t.task.ID), seed^saltDraw)
+	if s.explores = coordinator.Unit(coordinator.Hash(string(t.task.ID), seed^saltExplores)) < share; s.explores {
+		s.chance = coordinator.Hash(string(t.task.ID), seed^saltDraw)
 	}
 	return s
 }
@@ -47,16 +47,13 @@ func (s *standings) of(i int) coordinator.Standing {
 	case s.stated != nil && s.stated[i] >= 0:
 		standing.Success = s.stated[i]
 	case s.explores:
-		standing.Success = s.learner.Draw(i, s.kind, unit(mix(s.chance^s.views[i].Hash)))
+		standing.Success = s.learner.Draw(i, s.kind, coordinator.Unit(coordinator.Mix(s.chance^s.views[i].Hash)))
 	}
 	return standing
 }
 
 // reference is how many seconds a task of the type takes on average; 0: not known.
 func (s *standings) reference() float64 { return s.learner.Reference(s.kind) }
-
-// unit makes a number strictly between 0 and 1 of a hash.
-func unit(h uint64) float64 { return (float64(h>>11) + 0.5) * 0x1p-53 }
 
 // kind is the record of a task type. Types that no route names are any producer's
 // invention and share one.

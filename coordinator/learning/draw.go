@@ -1,6 +1,10 @@
 package learning
 
-import "math"
+import (
+	"math"
+
+	"taskbus/coordinator"
+)
 
 // betaDraw draws from Beta(alpha, beta), as X/(X+Y) of two draws from Gamma
 // distributions. The inverse distribution function would take one and a half
@@ -24,14 +28,11 @@ type chance uint64
 
 func (c *chance) next() uint64 {
 	*c += 0x9e3779b97f4a7c15
-	z := uint64(*c)
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
+	return coordinator.Mix(uint64(*c))
 }
 
 // uniform is strictly between 0 and 1.
-func (c *chance) uniform() float64 { return (float64(c.next()>>11) + 0.5) * 0x1p-53 }
+func (c *chance) uniform() float64 { return coordinator.Unit(c.next()) }
 
 func (c *chance) normal() float64 { return math.Sqrt2 * math.Erfinv(2*c.uniform()-1) }
 

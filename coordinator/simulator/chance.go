@@ -1,6 +1,10 @@
 package simulator
 
-import "math"
+import (
+	"math"
+
+	"taskbus/coordinator"
+)
 
 // What a draw is for: the first thing that is hashed after the seed, so that no two
 // kinds of draws share numbers.
@@ -19,16 +23,11 @@ const (
 // draw is a number above 0 and below 1 that depends on nothing but its arguments.
 func draw(seed, what, a, b uint64) float64 {
 	h := mix(mix(mix(mix(seed)^what)^a) ^ b)
-	return (float64(h>>11) + 0.5) / (1 << 53)
+	return coordinator.Unit(h)
 }
 
-// mix is the step and finalizer of SplitMix64.
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}
+// mix is one step of SplitMix64.
+func mix(x uint64) uint64 { return coordinator.Mix(x + 0x9e3779b97f4a7c15) }
 
 // Shape is the form of a distribution.
 type Shape string

@@ -1,6 +1,8 @@
 package simulator
 
 import (
+	"hash/fnv"
+	"io"
 	"math"
 
 	"taskbus/coordinator"
@@ -46,13 +48,11 @@ func reference(name string, seed uint64) (coordinator.Strategy, bool) {
 	return coordinator.Strategy{}, false
 }
 
-// hashText is FNV-1a.
+// hashText is a number for a text.
 func hashText(text string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := 0; i < len(text); i++ {
-		h = (h ^ uint64(text[i])) * 1099511628211
-	}
-	return h
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, text) // a hash refuses nothing
+	return h.Sum64()
 }
 
 // nanoseconds turns simulated seconds into the clock's unit, at least 1: nothing

@@ -164,8 +164,8 @@ func session(c *coordinator.Case, a *coordinator.AgentView) float64 {
 	if c.Session == 0 {
 		return 0
 	}
-	u := (float64(mix(c.Session^a.Hash)>>11) + 0.5) / (1 << 53) // strictly between 0 and 1
-	return clamp((2 - math.Log(-math.Log(u))) / 14)             // beyond −2 and 12: 1 in 1,600, and in 160,000
+	u := coordinator.Unit(coordinator.Mix(c.Session ^ a.Hash))
+	return clamp((2 - math.Log(-math.Log(u))) / 14) // beyond −2 and 12: 1 in 1,600, and in 160,000
 }
 
 func rank(a *coordinator.AgentView) float64 { return clamp(float64(5-a.Rank) / 4) }
@@ -183,26 +183,10 @@ func prepare(o Options) func(*coordinator.Case) {
 			c.AffinityLabel, c.Affinity = o.AffinityLabel, c.Task.Labels[o.AffinityLabel]
 		}
 		if o.SessionLabel != "" {
-			c.Session = hash(c.Task.Labels[o.SessionLabel])
+			c.Session = 0
+			if session := c.Task.Labels[o.SessionLabel]; session != "" {
+				c.Session = max(1, coordinator.Hash(session, 0))
+			}
 		}
 	}
-}
-
-// hash is FNV-1a, mixed; 0 for the empty text alone.
-func hash(text string) uint64 {
-	if text == "" {
-		return 0
-	}
-	h := uint64(14695981039346656037)
-	for i := 0; i < len(text); i++ {
-		h = (h ^ uint64(text[i])) * 1099511628211
-	}
-	return max(1, mix(h))
-}
-
-// mix is the finisher of SplitMix64.
-func mix(h uint64) uint64 {
-	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
-	h = (h ^ h>>27) * 0x94d049bb133111eb
-	return h ^ h>>31
 }

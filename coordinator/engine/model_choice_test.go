@@ -1,0 +1,198 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// refusal says why the agent may not have the task now, "" when it may.
+func (m *model) refusal(now time.Time, a *modelAgent, t *coordinator.Task, tried []coordinator.AgentID) string {
+	has := func(c string) bool { return slices.Contains(a.spec.Capabilities, c) }
+	if !a.listed {
+		return "not in the fleet"
+	}
+	for _, c := range slices.Concat(m.policy.Routes[t.Type].Required, t.Required) {
+		if !has(c) {
+			return "lacks " + c
+		}
+	}
+	s := m.policy.Settings
+	_, ordered := m.orders[a.spec.ID]
+	switch {
+	case slices.Contains(t.Excluded, a.spec.ID):
+		return "excluded"
+	case slices.Contains(tried, a.spec.ID):
+		return "had it before"
+	case a.state != coordinator.AgentOnline:
+		return a.state.String()
+	case a.noQueue:
+		return "no queue"
+	case ordered && m.orders[a.spec.ID] == coordinator.OrderDrain:
+		return "draining"
+	}
+	// From here on: what does not keep it from going on with what it has.
+	switch {
+	case ordered:
+		return "(cordoned)"
+	case now.Before(a.steadyAt):
+		return "(unsteady)"
+	case m.engine.fleet.byID[a.spec.ID].suspect: // there are tests for when it is
+		return "(suspect)"
+	case a.outstanding() >= m.engine.fleet.byID[a.spec.ID].room():
+		return "(new, and full for now)"
+	case a.report.Status == coordinator.StatusBusy && !s.BusyIsEligible:
+		return "(busy)"
+	case a.outstanding() >= a.most():
+		return "(full)"
+	case a.report.Available+min(a.credit(), a.report.Active)-a.uncovered() < 1:
+		return "(no available capacity)"
+	case a.reportedLoad() >= s.MaxLoad:
+		return "(overloaded)"
+	case now.Before(a.coolsAt):
+		return "(queue full)"
+	}
+	return ""
+}
+
+// first reports whether waiting task a goes before b: the smaller accepted_at −
+// priority × ageing, then the one that arrived first.
+func (m *model) first(a, b *receipt) bool {
+	rank := func(r *receipt) time.Time {
+		return r.task.AcceptedAt.Add(-time.Duration(r.task.Priority) * m.policy.Settings.PriorityAgeing)
+	}
+	if x, y := rank(a), rank(b); !x.Equal(y) {
+		return x.Before(y)
+	}
+	return a.handle < b.handle
+}
+
+// strategy is the name of the one that decides the task.
+func (m *model) strategy(t *coordinator.Task) string {
+	name := m.policy.Strategy
+	if s := m.policy.Routes[t.Type].Strategy; s != "" {
+		name = s
+	}
+	if t.Strategy != "" {
+		name = t.Strategy
+	}
+	return name
+}
+
+// grows tells whether the agent was new until this tick, and gets its slots one by one: those that do
+// so in the same tick do it one after the other.
+func (m *model) grows(a *modelAgent) bool {
+	since := m.engine.fleet.byID[a.spec.ID].since
+	return !since.IsZero() && m.policy.Settings.SlowStart > 0 && m.before.Sub(since) <= m.policy.Settings.SlowStart
+}
+
+// knows tells whether the model has the strategy's rule.
+func (m *model) knows(name string) bool { return slices.Index(strategies, name) < 4 }
+
+// key is the order in which the task's strategy prefers agents, ties included,
+// as COORDINATOR writes it.
+func (m *model) key(t *coordinator.Task, a *modelAgent) []float64 {
+	name, turn := m.strategy(t), float64(a.assignedAt)
+	switch {
+	case name == "round_robin":
+		return []float64{turn}
+	case name == "capability_match":
+		return []float64{a.load(), -float64(len(a.spec.Capabilities)), turn}
+	case name == "priority_based" && t.Priority >= coordinator.PriorityHigh:
+		return []float64{float64(a.spec.Rank), a.load(), turn}
+	}
+	return []float64{a.load(), 0, turn}
+}
+
+// best is the agent the task should go to of those who are trusted, nil when nobody
+// may have it.
+func (m *model) best(now time.Time, t *coordinator.Task, tried []coordinator.AgentID, trusted func(coordinator.AgentID) bool) *modelAgent {
+	preferred := m.policy.Routes[t.Type].Preferred
+	if len(t.Preferred) > 0 {
+		preferred = t.Preferred
+	}
+	pick := func(among func(coordinator.AgentID) bool) (best *modelAgent) {
+		for _, id := range slices.Sorted(maps.Keys(m.agents)) {
+			a := m.agents[id]
+			if !among(id) || !trusted(id) || m.refusal(now, a, t, tried) != "" {
+				continue
+			}
+			if best == nil || slices.Compare(m.key(t, a), m.key(t, best)) < 0 {
+				best = a
+			}
+		}
+		return best
+	}
+	if a := pick(func(id coordinator.AgentID) bool { return slices.Contains(preferred, id) }); a != nil {
+		return a
+	}
+	return pick(func(coordinator.AgentID) bool { return true })
+}
+
+// sameBatch tells whether two dispatches of one moment may share a batch.
+func (m *model) sameBatch(a, b *coordinator.Dispatch) bool {
+	s, t, route := a.Task, b.Task, m.policy.Routes[a.Task.Type]
+	required := func(t *coordinator.Task) []string { return coordinator.MergeSorted(route.Required, t.Required) }
+	return route.Batch.MaxSize >= 2 && a.Agent == b.Agent && s.Type == t.Type && m.strategy(s) == m.strategy(t) &&
+		slices.Equal(required(s), required(t)) && slices.Equal(s.Excluded, t.Excluded) && slices.Equal(s.Preferred, t.Preferred)
+}
+
+// dispatched judges a dispatch and counts it. resumed: it repeats the one that the
+// agent has, or may have; follows: it went where another one of its batch went.
+func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed, follows, probe bool) error {
+	a := m.agents[d.Agent]
+	slot := &modelSlot{id: d.DispatchID, task: d.Task.ID}
+	former := a.slot(d.DispatchID)
+	if former == nil {
+		former = m.returned
+	}
+	if resumed && former != nil && former.id == d.DispatchID { // it is the same message again
+		slot.covered = former.covered
+		a.drop(former)
+	}
+	why := m.refusal(now, a, d.Task, d.Tried)
+	if !resumed && !m.mayTrust(d.Agent, d.Task, probe) {
+		why = "ejected"
+	}
+	if resumed && why != "" && why[0] == '(' {
+		why = ""
+	}
+	if why != "" {
+		return fmt.Errorf("%s went to %s, which may not have it: %s", d.Task.ID, d.Agent, why)
+	}
+	// Agents that cool down or become steady in the same tick do so one after the
+	// other, and the work goes to the first: the better one may come too late.
+	trusted := func(id coordinator.AgentID) bool { return id == d.Agent || !m.distrusted(id, d.Task) }
+	if best := m.best(now, d.Task, d.Tried, trusted); m.knows(m.strategy(d.Task)) && (best == nil || !m.grows(best)) && !resumed && !follows && best != a && !best.coolsAt.After(m.before) && !best.steadyAt.After(m.before) {
+		return fmt.Errorf("%s went to %s, the strategy's choice is %s", d.Task.ID, d.Agent, best.spec.ID)
+	}
+	m.sequence++
+	a.assignedAt = m.sequence
+	a.slots = append(a.slots, slot)
+	return nil
+}
+
+// settled applies the outcome of a dispatch; over: it is of the past already.
+func (m *model) settled(now time.Time, d *coordinator.Dispatch, o coordinator.PublishOutcome, over bool) {
+	a := m.agents[d.Agent]
+	s := a.slot(d.DispatchID)
+	switch {
+	case over: // its outcome came before the broker's answer
+	case o == coordinator.PublishUnroutable:
+		a.noQueue = a.listed
+	case o == coordinator.PublishRejected && a.listed:
+		a.coolsAt = now.Add(queueCool)
+	}
+	switch {
+	case s == nil || !s.settled.IsZero(): // it has ended already
+	case o == coordinator.PublishConfirmed, o == coordinator.PublishUnknown, s.over:
+		if s.settled = now; s.over && a.away() {
+			a.drop(s)
+		}
+	default:
+		a.drop(s)
+	}
+}

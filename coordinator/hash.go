@@ -1,0 +1,22 @@
+package coordinator
+
+// Hash is FNV-1a over the text, finished with [Mix]: chance that repeats in a replay.
+// Different seeds give unrelated hashes.
+func Hash(text string, seed uint64) uint64 {
+	h := 14695981039346656037 ^ seed
+	for i := 0; i < len(text); i++ {
+		h = (h ^ uint64(text[i])) * 1099511628211
+	}
+	return Mix(h)
+}
+
+// Mix is the finishing step of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): every bit
+// of h changes half of the bits of the result. Equal numbers give equal results.
+func Mix(h uint64) uint64 {
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
+}
+
+// Unit makes a number strictly between 0 and 1 of a hash.
+func Unit(h uint64) float64 { return (float64(h>>11) + 0.5) * 0x1p-53 }
