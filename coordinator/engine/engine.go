@@ -280,6 +280,9 @@ func (e *Engine) sessionLost(now time.Time) {
 		if t.over {
 			t.state, t.settled = stateLeased, now
 			e.inDoubt.unanswered[t.key]++
+			if t.agent.gone() {
+				e.discharge(t)
+			}
 			continue
 		}
 		e.beginLease(now, t, fateUnsettled)
