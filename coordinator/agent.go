@@ -75,11 +75,11 @@ type AgentReport struct {
 	// an agent that agents.yaml does not list (see Discovery).
 	Capabilities []string
 	Queue        string
-	// Capacity is capacity_items_per_second, 0 when not given; Pending is
-	// pending_items, meant only when HasPending.
-	Capacity   float64
-	Pending    int
-	HasPending bool
+	// Capacity is capacity_items_per_second, meant only when HasCapacity: 0 says that
+	// it is not known. Pending is pending_items, meant only when HasPending.
+	Capacity                float64
+	Pending                 int
+	HasCapacity, HasPending bool
 	// Relayed: a coordinator published it for the agent, which told it over HTTP. It
 	// speaks for capacity and pending items, and shows that the agent is alive; the
 	// rest is taken from the agent's own reports where there are any.

@@ -74,6 +74,20 @@ type AgentChanged struct {
 	LastHeartbeat time.Time
 }
 
+// AgentTrusted says that an agent gets no work that needs a capability, because it
+// has failed too often with it, or that it does again. A trial of a task or two in
+// between is not told of.
+type AgentTrusted struct {
+	Agent AgentID
+	// Capability is empty for tasks that require none.
+	Capability string
+	Trusted    bool
+	// Until is when an agent that is not trusted is tried again; Times how often it
+	// has been ejected of late.
+	Until time.Time
+	Times int
+}
+
 // OtherQueue tells that an agent consumes another queue than agents.yaml says, so
 // that what is dispatched to it lies where nobody looks. It is told once for each
 // queue that the agent announces.
@@ -157,6 +171,7 @@ func (Ack) effect()           {}
 func (Duplicate) effect()     {}
 func (EnsureQueue) effect()   {}
 func (AgentChanged) effect()  {}
+func (AgentTrusted) effect()  {}
 func (StatusRefused) effect() {}
 func (OtherQueue) effect()    {}
 

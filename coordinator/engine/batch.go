@@ -239,7 +239,7 @@ func (e *Engine) share(t *openTask, d *coordinator.Dispatch) {
 	c := company{batchKeyOf(t), d.Agent}
 	others := e.batches.sharing[c]
 	if len(others) == limits.MaxSize {
-		seal(others)
+		e.seal(others)
 		others = nil
 	}
 	e.batches.sharing[c] = append(others, d)
@@ -251,7 +251,7 @@ func (e *Engine) sealBatches() {
 		return
 	}
 	for _, list := range e.batches.sharing { // order does not matter: each is sealed by itself
-		seal(list)
+		e.seal(list)
 	}
 	clear(e.batches.sharing)
 }
@@ -259,11 +259,14 @@ func (e *Engine) sealBatches() {
 // seal has dispatches share a batch, which is named after the first of them. A task
 // shares a batch once in its life and a dispatch id names one dispatch, so a batch id
 // names one batch.
-func seal(list []*coordinator.Dispatch) {
+func (e *Engine) seal(list []*coordinator.Dispatch) {
 	if len(list) < 2 {
 		return
 	}
 	for _, d := range list {
 		d.BatchID, d.BatchSize = list[0].DispatchID, len(list)
+		if t := e.held[d.Handle]; t != nil && t.dispatchID == d.DispatchID {
+			t.batch = d.BatchID
+		}
 	}
 }

@@ -362,6 +362,11 @@ func describe(f coordinator.Effect) string {
 		return "ensure " + f.Queue
 	case coordinator.AgentChanged:
 		return fmt.Sprintf("agent %s %s", f.Agent, f.State)
+	case coordinator.AgentTrusted:
+		if f.Trusted {
+			return fmt.Sprintf("%s is trusted again with %s", f.Agent, f.Capability)
+		}
+		return fmt.Sprintf("%s is ejected from %s", f.Agent, f.Capability)
 	case coordinator.OtherQueue:
 		return fmt.Sprintf("%s consumes %s, not %s", f.Agent, f.Announced, f.Listed)
 	case coordinator.StatusRefused:

@@ -39,7 +39,7 @@ func durationOf(n float64) time.Duration {
 // heardOf takes over what a report says of capacity and pending items. One that
 // says nothing of them leaves what was said before.
 func (p *throughput) heardOf(now time.Time, r *coordinator.AgentReport) {
-	if r.Capacity > 0 {
+	if r.HasCapacity {
 		p.stated, p.statedAt = r.Capacity, now
 	}
 	if r.HasPending {

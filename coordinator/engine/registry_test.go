@@ -11,7 +11,7 @@ import (
 
 // capacity says how many items a second the agent does, and how many are pending.
 func (b *reportBuilder) capacity(perSecond float64, pending int) *reportBuilder {
-	b.Capacity, b.Pending, b.HasPending = perSecond, pending, true
+	b.Capacity, b.Pending, b.HasCapacity, b.HasPending = perSecond, pending, true, true
 	return b
 }
 
@@ -126,6 +126,10 @@ func TestCapacity(t *testing.T) {
 	r.hear(beat("a").capacity(8.5, 12))
 	if got := r.seen("a").Capacity; got.ItemsPerSecond != 8.5 || !got.Reported || got.Pending != 12 || got.Drain.Round(time.Millisecond) != 1412*time.Millisecond {
 		t.Errorf("%+v, want 8.5 items/s, 12 pending, drained in 12/8.5 = 1.412 s", got)
+	}
+	r.hear(beat("a").capacity(0, 12))
+	if got := r.seen("a").Capacity; got.Reported || math.Abs(got.ItemsPerSecond-1.89) > 0.01 {
+		t.Errorf("%+v, want what was measured: the agent does not know", got)
 	}
 	r.give(job("x"))
 	if got := r.seen("a").Capacity; got.Pending != 13 {

@@ -75,6 +75,22 @@ func (e *Engine) Delayed(id coordinator.TaskID) bool {
 	return t != nil && t.state == stateDelayed
 }
 
+// Gathering tells of a task that waits for others to share a batch with: how many they
+// are, at most, and until when. ok is false when it does not.
+func (e *Engine) Gathering(id coordinator.TaskID) (waiting, most int, closes time.Time, ok bool) {
+	number, known := e.memory.lookup(keyOf(id))
+	if !known {
+		return 0, 0, time.Time{}, false
+	}
+	t := e.tasks.of(e.memory.at(number))
+	if t == nil || t.state != stateGathering {
+		return 0, 0, time.Time{}, false
+	}
+	g := e.batches.gathering[batchKeyOf(t)]
+	limits, _ := e.batches.limitsOf(t)
+	return len(g.members), limits.MaxSize, g.closes, true
+}
+
 // Explain says how the task would be decided at this moment, without deciding
 // it: every agent that might have it, best first, and every one that might not,
 // nearest first. A task that could never be served is told so by its reason.

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -25,12 +27,20 @@ type trust struct {
 	// trusted may take work again that waits for somebody.
 	trusted []*agent
 	next    timer
+	// told are the ejections that the world has been told of.
+	told map[distrust]bool
+}
+
+// distrust is an agent and the capability with which it is not trusted.
+type distrust struct {
+	agent      coordinator.AgentID
+	capability string
 }
 
 const noCapability = ""
 
 func newTrust() trust {
-	return trust{ejected: make(map[string]bitset), supply: make(map[string]int), next: newTimer(dutyTrust, nil, nil)}
+	return trust{ejected: make(map[string]bitset), supply: make(map[string]int), told: make(map[distrust]bool), next: newTimer(dutyTrust, nil, nil)}
 }
 
 // needed lists the capabilities for which trust is needed.
@@ -59,6 +69,7 @@ func (e *Engine) judgeBy(s coordinator.Breaker) {
 		tr.begun += tr.breakers.Generation() + 1
 	}
 	tr.settings, tr.breakers = s, nil
+	e.retract(func(distrust) bool { return true })
 	if !s.Off {
 		tr.breakers = breaker.New(breaker.Settings{Faults: s.Consecutive, Base: s.Base, Max: s.Longest, MaxShare: s.MaxShare})
 	}
@@ -90,7 +101,25 @@ func (e *Engine) recount() {
 	for _, p := range tr.breakers.Refused() {
 		e.bar(p)
 	}
+	e.retract(func(who distrust) bool {
+		n, known := e.fleet.number(who.agent)
+		return !known || tr.breakers.Look(e.now, breaker.Pair{Agent: n, Capability: who.capability}).State == breaker.Closed
+	})
 	e.watchTrust()
+}
+
+// retract tells of ejections that they are over.
+func (e *Engine) retract(over func(distrust) bool) {
+	told := e.trust.told
+	list := slices.SortedFunc(maps.Keys(told), func(a, b distrust) int {
+		return cmp.Or(cmp.Compare(a.agent, b.agent), cmp.Compare(a.capability, b.capability))
+	})
+	for _, who := range list {
+		if over(who) {
+			delete(told, who)
+			e.emit(coordinator.AgentTrusted{Agent: who.agent, Capability: who.capability, Trusted: true})
+		}
+	}
 }
 
 // count notes that an agent has come or gone.
@@ -124,6 +153,7 @@ func (e *Engine) cameOrWent(a *agent) {
 // bar brings the place of a pair among the ejected up to date.
 func (e *Engine) bar(p breaker.Pair) {
 	tr := &e.trust
+	e.tellTrust(p)
 	set := tr.ejected[p.Capability]
 	if tr.breakers.Allowed(p) {
 		if set != nil && set.has(p.Agent) {
@@ -137,6 +167,21 @@ func (e *Engine) bar(p breaker.Pair) {
 		tr.ejected[p.Capability] = set
 	}
 	set.set(p.Agent)
+}
+
+// tellTrust tells the world when an agent is ejected, and when that is over.
+func (e *Engine) tellTrust(p breaker.Pair) {
+	tr := &e.trust
+	who := distrust{e.fleet.agents[p.Agent].spec.ID, p.Capability}
+	st := tr.breakers.Look(e.now, p)
+	switch told := tr.told[who]; {
+	case st.State == breaker.Open && !told && !st.Ignored:
+		tr.told[who] = true
+		e.emit(coordinator.AgentTrusted{Agent: who.agent, Capability: who.capability, Until: st.Until, Times: st.Opened})
+	case st.State == breaker.Closed && told:
+		delete(tr.told, who)
+		e.emit(coordinator.AgentTrusted{Agent: who.agent, Capability: who.capability, Trusted: true})
+	}
 }
 
 // heed follows a change of what the breakers allow.
@@ -268,12 +313,21 @@ func (e *Engine) blame(now time.Time, a *agent, t *openTask) {
 	failing := e.learner.Failing(a.number, e.kind(t.task.Type))
 	for _, c := range e.capabilitiesOf(t) {
 		p := breaker.Pair{Agent: a.number, Capability: c}
-		e.heed(b.Fault(now, p, generation, t.task.ID))
+		e.heed(b.Fault(now, p, generation, t.faultKey()))
 		e.heed(b.Away(p, a.state != coordinator.AgentOnline)) // a breaker that is new knows nothing of that
 		if failing {
 			e.heed(b.Trip(now, p))
 		}
 	}
+}
+
+// faultKey is what a fault is counted for: all tasks of a batch, which one handler has
+// in hand together, are one.
+func (t *openTask) faultKey() coordinator.TaskID {
+	if t.batch != "" {
+		return coordinator.TaskID(t.batch)
+	}
+	return t.task.ID
 }
 
 // excuse ends a dispatch that says nothing of its agent.
@@ -304,7 +358,7 @@ func (e *Engine) forgive(now time.Time, t *openTask) {
 			continue
 		}
 		for _, c := range e.capabilitiesOf(t) {
-			e.heed(e.trust.breakers.Forgive(now, breaker.Pair{Agent: a.number, Capability: c}, t.task.ID))
+			e.heed(e.trust.breakers.Forgive(now, breaker.Pair{Agent: a.number, Capability: c}, t.faultKey()))
 		}
 	}
 	t.blamed, t.taught = nil, nil

@@ -86,7 +86,7 @@ func TestProbe(t *testing.T) {
 	}
 	t.Run("success", func(t *testing.T) {
 		r := start(t)
-		want(t, r.tell(says("a0", "t1")), "completed t1.1 a0 succeeded", "dispatch t2.1 a0", "dispatch t3.1 a0")
+		want(t, r.tell(says("a0", "t1")), "a0 is trusted again with go", "completed t1.1 a0 succeeded", "dispatch t2.1 a0", "dispatch t3.1 a0")
 		checkIndexes(t, r.Engine)
 	})
 	t.Run("failure", func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestProbe(t *testing.T) {
 		r.apply(coordinator.SessionLost{})
 		r.apply(coordinator.SessionOpened{})
 		want(t, r.assign(job("t4").kind("go"))) // t1 is still with a0
-		want(t, r.tell(says("a0", "t1")), "completed t1.1 a0 succeeded", "dispatch t4.1 a0")
+		want(t, r.tell(says("a0", "t1")), "a0 is trusted again with go", "completed t1.1 a0 succeeded", "dispatch t4.1 a0")
 	})
 }
 
@@ -190,6 +190,51 @@ func TestPoisonedTaskIsForgiven(t *testing.T) {
 	if got := r.seen("a0").Success; got < before-0.02 {
 		t.Errorf("success %g, want about the %g of before", got, before)
 	}
+}
+
+// TestTrustIsTold: an ejection is told once, with its cause, whatever trials there are in
+// between; so is its end, also where that is another rule.
+func TestTrustIsTold(t *testing.T) {
+	p := policyOf(crew(3)...).route("go", "go")
+	r := ready(t, p)
+	r.fails("a0", "go", 4)
+	r.give(job("fifth").kind("go").prefers("a0"))
+	want(t, r.tell(says("a0", "fifth").but(coordinator.OutcomeFailed)), "a0 is ejected from go", "completed fifth.1 a0 failed")
+	want(t, r.pass(30*time.Second))
+	r.fails("a0", "go", 1) // a trial
+	p.Settings.Breaker.Off = true
+	want(t, r.apply(coordinator.PolicyChanged{Policy: &p.Policy}), "a0 is trusted again with go")
+	if len(r.trust.told) != 0 {
+		t.Errorf("told %v", r.trust.told)
+	}
+}
+
+// TestOneBatchIsOneFault: what one handler has in hand together fails together. (Its
+// rate of success falls with every task: after some batches that convicts it, too.)
+func TestOneBatchIsOneFault(t *testing.T) {
+	p := policyOf(crew(3)...)
+	p.Routes["go"] = coordinator.Route{Required: []string{"go"}, Batch: coordinator.Batch{MaxSize: 8, MaxWait: time.Second}}
+	r := ready(t, p)
+	for round := range 5 {
+		before := len(r.dispatches)
+		for i := range 8 {
+			r.assign(job(numbered(8*round + i)).kind("go").prefers("a0"))
+		}
+		batch := r.dispatches[before:]
+		if len(batch) != 8 || batch[7].BatchSize != 8 || batch[7].Agent != "a0" {
+			t.Fatalf("%d dispatches, the last %+v", len(batch), batch[len(batch)-1])
+		}
+		for _, d := range batch {
+			r.confirm(d.Handle)
+			r.tell(says("a0", d.Task.ID).but(coordinator.OutcomeFailed))
+		}
+		if got := r.why("a0", "go"); round == 0 && got != coordinator.Eligible {
+			t.Fatalf("after one batch of eight: %v", got)
+		} else if got == coordinator.Ejected {
+			return
+		}
+	}
+	t.Error("after five batches it is not ejected")
 }
 
 // TestBreakerOff ejects nobody.

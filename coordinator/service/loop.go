@@ -196,6 +196,8 @@ func (w writeDown) perform(effect coordinator.Effect) {
 	switch f := effect.(type) {
 	case coordinator.AgentChanged:
 		w.s.observe.agentChanged(f)
+	case coordinator.AgentTrusted:
+		w.s.observe.agentTrusted(f)
 	case *coordinator.Fail:
 		w.s.owed.add(f)
 	case *coordinator.Completed:

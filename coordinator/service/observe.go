@@ -158,6 +158,20 @@ func (o *observer) agentChanged(c coordinator.AgentChanged) {
 		Time("last_heartbeat", c.LastHeartbeat).Msg("agent is " + c.State.String())
 }
 
+func (o *observer) agentTrusted(f coordinator.AgentTrusted) {
+	capability := f.Capability
+	if capability == "" {
+		capability = "(tasks that require none)"
+	}
+	if f.Trusted {
+		o.log.Info().Str("agent_id", string(f.Agent)).Str("capability", capability).
+			Msg("agent gets work for this capability again")
+		return
+	}
+	o.log.Warn().Str("agent_id", string(f.Agent)).Str("capability", capability).Time("until", f.Until).Int("times", f.Times).
+		Msg("agent gets no work for this capability: it failed or refused too often; it is tried again then (see circuit_breaker)")
+}
+
 func (o *observer) statusRefused(f coordinator.StatusRefused) {
 	o.s.count.statusRefused[f.Refusal].Add(1)
 	o.s.metrics.statusRefused.WithLabelValues(f.Refusal.String()).Inc()

@@ -201,6 +201,8 @@ func (r *session) perform(effect coordinator.Effect) {
 		r.s.observe.agentChanged(f)
 		event := messages.AgentEvent(&f)
 		r.announce(event+"."+string(f.Agent), event, string(f.Agent), "", messages.AppendAgentChanged(nil, &f, r.s.now()))
+	case coordinator.AgentTrusted:
+		r.s.observe.agentTrusted(f)
 	case coordinator.EnsureQueue:
 		r.s.queues.add(f.Queue) // of one that has just joined, for all we know
 		r.ensure(f)

@@ -140,7 +140,7 @@ func TestSessionsStick(t *testing.T) {
 	for _, n := range []int{5, 100, 1000} {
 		fleet := make([]coordinator.AgentView, n)
 		for i := range fleet {
-			fleet[i] = coordinator.AgentView{ID: coordinator.AgentID(strconv.Itoa(i)), Hash: coordinator.Hash("agent-" + strconv.Itoa(i), 0)}
+			fleet[i] = coordinator.AgentView{ID: coordinator.AgentID(strconv.Itoa(i)), Hash: coordinator.Hash("agent-"+strconv.Itoa(i), 0)}
 		}
 		counts, gaps := make([]int, n), 0.0
 		for user := range sessions {
