@@ -69,6 +69,9 @@ type Strategy struct {
 	// Key ranks one eligible agent. It is called once per agent and decision, must
 	// not block and should not allocate.
 	Key func(*Case, *AgentView, *Standing) Key
+	// Why says for people why an agent got no score (see Unscored); nil: no more is
+	// known.
+	Why func(*Case, *AgentView, *Standing) string
 	// Explain fills in the terms of one agent; nil: they are the elements of its key.
 	Explain func(*Case, *AgentView, *Standing, *TermValues)
 }

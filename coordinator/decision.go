@@ -115,6 +115,8 @@ type Decision struct {
 	// Refused counts the ineligible agents by cause. Filled in refusals and in
 	// explanations; a choice leaves it zero, it is not worth a pass over the fleet.
 	Refused [NumIneligibilities]int
+	// UnscoredWhy is why the first of those without a score has none.
+	UnscoredWhy string
 	// Missing says which capabilities are lacking, most often lacking first.
 	Missing []MissingCapability
 	// Nearest is the refused agent that came closest; nil when no agent has the
@@ -149,6 +151,10 @@ func (d *Decision) Text() string {
 	for why := Eligible + 1; why < NumIneligibilities; why++ {
 		n := d.Refused[why]
 		if n == 0 {
+			continue
+		}
+		if why == Unscored && d.UnscoredWhy != "" {
+			part("%d %s (%s)", n, ineligibilities[why].phrase, d.UnscoredWhy)
 			continue
 		}
 		if why != LacksCapability || len(d.Missing) == 0 {

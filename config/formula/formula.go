@@ -61,7 +61,24 @@ func Compile(text string) (strategy.Score, error) {
 	if err != nil {
 		return nil, &Error{Text: "cannot be computed: " + oneLine(err.Error())}
 	}
-	return score(program), nil
+	compute := score(program)
+	if !reads(checked) { // then it gives the same for every agent, and that is known now
+		if n, err := compute(&coordinator.Case{Task: &coordinator.Task{}}, &coordinator.AgentView{}, &coordinator.Standing{}); err != nil {
+			return nil, &Error{Text: "fails for every agent: " + oneLine(err.Error())}
+		} else if math.IsNaN(n) || math.IsInf(n, 0) {
+			return nil, &Error{Text: fmt.Sprintf("gives %v for every agent, which is no score", n)}
+		}
+	}
+	return compute, nil
+}
+
+// reads tells whether a formula reads anything of task or agent.
+func reads(a *cel.Ast) bool {
+	found := false
+	celast.PostOrderVisit(a.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		found = found || e.Kind() == celast.IdentKind
+	}))
+	return found
 }
 
 // score turns a program into a function of an agent.

@@ -85,9 +85,9 @@ func TestScores(t *testing.T) {
 // What cannot be computed for one agent is an error or not finite, for that agent alone.
 func TestFormulasThatFailForAnAgent(t *testing.T) {
 	for _, text := range []string{
-		"load / 0", "-load / 0", "0 / 0", "7 % (size(labels) - 2)", "double(labels.colour)", "double(labels.zone)",
+		"load / 0", "-load / 0", "0 * load / 0", "7 % (size(labels) - 2)", "double(labels.colour)", "double(labels.zone)",
 		"labels.colour == 'red' ? 1 : 0", "dyn(task_type)", "[1, 2][size(labels)]", "{'tune': 1}[task_type]", "1 / (load - load)",
-		"labels.zone.matches(labels.memory + '(') ? 1 : 0", "math.sqrt(-1)",
+		"labels.zone.matches(labels.memory + '(') ? 1 : 0", "math.sqrt(-1 - load)",
 	} {
 		got, err := compile(t, text)(&testCase, &testAgent, &testStanding)
 		if err == nil && !math.IsNaN(got) && !math.IsInf(got, 0) {
@@ -104,6 +104,9 @@ func TestFaults(t *testing.T) {
 		{"1 + 'a' + laod", "laod", "column 11: there is no term laod"}, // before all else
 		{"load\n + foo", "foo", "line 2, column 4: there is no term foo"},
 		{"load(2)", "", "column 5: there is no function load here; numbers have + - * / ? : and those of math, such as math.least(a, b)"},
+		{"1 / 0", "", "gives +Inf for every agent, which is no score"}, // it reads nothing: that is known at once
+		{"math.sqrt(-1)", "", "gives NaN for every agent, which is no score"},
+		{"[1, 2][7]", "", "fails for every agent: index out of bounds: 7"},
 		{"load < 0.5", "", "gives true or false, a score is a number; write `condition ? 1 : 0`"},
 		{"task_type", "", "gives a string, a score is a number"},
 		{"labels", "", "gives a map(string, string), a score is a number"},

@@ -20,6 +20,9 @@ func (e *Engine) explain(now time.Time, t *openTask) *coordinator.Decision {
 			return
 		}
 		d.Refused[why]++
+		if why == coordinator.Unscored && d.UnscoredWhy == "" {
+			d.UnscoredWhy = e.unscoredWhy(t, a)
+		}
 		if r := e.refusal(now, a, why); nearer(&r, &nearest) {
 			nearest = r
 		}

@@ -1,6 +1,9 @@
 package engine
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // A strategy may make nothing of any agent that could have a task: a formula that
 // reads a label that the task does not have, or divides by what is zero everywhere.
@@ -18,6 +21,23 @@ const (
 func (e *Engine) unscored(t *openTask) bool {
 	c := t.needs.class
 	return c.usable.common(e.fleet.ready) > 0
+}
+
+// maxWhy is how many characters of a strategy's own words a refusal repeats.
+const maxWhy = 200
+
+// unscoredWhy is what the strategy says of an agent that it gives no score.
+func (e *Engine) unscoredWhy(t *openTask, a *agent) string {
+	if t.needs.strategy.Why == nil {
+		return ""
+	}
+	q := e.question(t)
+	e.fleet.key(q, a.number) // which looks up its standing
+	why := strings.ToValidUTF8(strings.Join(strings.Fields(q.strategy.Why(&q.Case, &e.fleet.views[a.number], &q.standing)), " "), "")
+	if len(why) > maxWhy {
+		why = strings.ToValidUTF8(why[:maxWhy], "") + "…"
+	}
+	return why
 }
 
 // setAside takes a waiting task out of its class's line. It goes on being pending.

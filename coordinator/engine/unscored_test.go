@@ -54,7 +54,7 @@ func TestUnscoredHoldsNobodyUp(t *testing.T) {
 	r.tell(says("b", "good2"))
 	r.tell(says("a", "good3"))
 	want(t, r.pass(30*time.Second), "fail bad no_eligible_agents", "fail bad2 no_eligible_agents", "fail bad3 no_eligible_agents")
-	if got := r.failures[0].Failure.Text; got != "0 of 2 agents eligible: 2 without a score; nearest: a (without a score)" {
+	if got := r.failures[0].Failure.Text; got != "0 of 2 agents eligible: 2 without a score (the formula fails: no such key: w); nearest: a (without a score)" {
 		t.Errorf("%q", got)
 	}
 }

@@ -37,6 +37,13 @@ func newExpression(o Options) (coordinator.Strategy, error) {
 			}
 			return coordinator.Key{First: -score, Second: a.Flexibility}
 		},
+		Why: func(c *coordinator.Case, a *coordinator.AgentView, s *coordinator.Standing) string {
+			score, err := o.Formula(c, a, s)
+			if err != nil {
+				return "the formula fails: " + err.Error()
+			}
+			return fmt.Sprintf("the formula gives %v", score)
+		},
 		Explain: func(c *coordinator.Case, a *coordinator.AgentView, s *coordinator.Standing, v *coordinator.TermValues) {
 			for i, t := range used {
 				v[i] = t.Value(c, a, s)
