@@ -128,9 +128,6 @@ func checkIndexes(t failer, e *Engine) {
 			}
 		}
 	}
-	if e.memory.size() < len(e.memory.index) { // a record that was replaced stays until its time
-		t.Fatalf("memory holds %d records, the index %d", e.memory.size(), len(e.memory.index))
-	}
 	reasons := e.memory.reasons.list
 	for i, r := range reasons {
 		number, known := e.memory.lookup(r.key)
@@ -147,12 +144,16 @@ func checkIndexes(t failer, e *Engine) {
 // each other, one to one.
 func checkReferences(t failer, e *Engine) {
 	t.Helper()
-	open := 0
-	for half, number := range e.memory.index {
+	open, known := 0, 0
+	for number := e.memory.first; number < e.memory.next; number++ {
 		r := e.memory.at(number)
-		if r.key[0] != half || number < e.memory.first {
-			t.Fatalf("record %d %+v under %x", number, r, half)
+		if r.flags&replaced != 0 { // it stays until its time
+			continue
 		}
+		if found, ok := e.memory.lookup(r.key); !ok || found != number {
+			t.Fatalf("record %d %+v is found as %d, %v", number, r, found, ok)
+		}
+		known++
 		if !r.fate.isOpen() {
 			continue
 		}
@@ -160,6 +161,9 @@ func checkReferences(t failer, e *Engine) {
 		if o := e.tasks.all[r.ref]; o == nil || o.number != r.ref || o.key != r.key {
 			t.Fatalf("record %d is open and refers to %d: %+v", number, r.ref, o)
 		}
+	}
+	if known != e.memory.index.used {
+		t.Fatalf("memory holds %d records, the index %d", known, e.memory.index.used)
 	}
 	for n, o := range e.tasks.all {
 		if o == nil {

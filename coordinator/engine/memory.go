@@ -79,24 +79,20 @@ const (
 )
 
 // memory knows the task ids of the dedupe window, bounded by time and by number:
-// a ring of records in order of last sight, numbered from 0 on, and an index
-// from the first half of the key to the number. (Two ids that share 64 bits of
-// hash would share one place in it, and one would be forgotten early: at
-// 100,000 ids that is to be expected once in four billion such windows.)
+// a ring of records in order of last sight, numbered from 0 on, and an index from
+// the key to the place in the ring. An id takes 40 bytes there and 16 here, and as
+// much again while both have just grown.
 type memory struct {
 	epoch       time.Time
 	ring        []record // its length is a power of two
 	first, next uint64   // numbers of the oldest record and of the next to come
-	index       map[uint64]uint64
-	missing     idKey         // of which find has just seen that it is not in the index; zero: none
+	index       idIndex
 	reasons     cancelReasons // of records that are withdrawn; each goes with its record
 }
 
 func newMemory() memory {
-	return memory{
-		ring:  make([]record, 1024),
-		index: make(map[uint64]uint64),
-	}
+	const begin = 1024
+	return memory{ring: make([]record, begin), index: newIDIndex(begin)}
 }
 
 // size is how many records the ring holds: one for each id, and those that were
@@ -107,9 +103,11 @@ func (m *memory) at(number uint64) *record { return &m.ring[number&uint64(len(m.
 
 // lookup finds the number of an id's record.
 func (m *memory) lookup(key idKey) (uint64, bool) {
-	number, ok := m.index[key[0]]
-	return number, ok && m.at(number).key == key
+	place, ok := m.index.find(m.ring, key)
+	return m.first + (uint64(place)-m.first)&uint64(len(m.ring)-1), ok
 }
+
+func (m *memory) place(number uint64) uint32 { return uint32(number & uint64(len(m.ring)-1)) }
 
 // record finds the record of an id that is open or was a moment ago; number is
 // what remember returned for it. nil when it has been dropped.
@@ -127,7 +125,6 @@ func (m *memory) record(key idKey, number uint64) *record {
 func (m *memory) find(now time.Time, key idKey, s coordinator.Settings) *record {
 	number, ok := m.lookup(key)
 	if !ok {
-		m.missing = key
 		return nil
 	}
 	r := m.at(number)
@@ -146,9 +143,6 @@ func (m *memory) remember(now time.Time, key idKey, content uint64, fate fate, r
 		m.epoch = now
 	}
 	r := record{key: key, content: content, seen: now.Sub(m.epoch), fate: fate, ref: ref}
-	if m.missing == key { // as most: looking again costs as much as everything else here
-		return m.append(r)
-	}
 	if number, ok := m.lookup(key); ok {
 		old := m.at(number)
 		if old.isWithdrawn() {
@@ -176,13 +170,17 @@ func (m *memory) append(r record) uint64 {
 		for number := m.first; number < m.next; number++ {
 			grown[number&uint64(len(grown)-1)] = *m.at(number)
 		}
-		m.ring = grown
+		m.ring, m.index = grown, newIDIndex(len(grown))
+		for number := m.first; number < m.next; number++ {
+			if r := m.at(number); r.flags&replaced == 0 {
+				m.index.put(m.ring, r.key, m.place(number))
+			}
+		}
 	}
 	number := m.next
 	m.next++
-	m.missing = idKey{}
 	*m.at(number) = r
-	m.index[r.key[0]] = number
+	m.index.put(m.ring, r.key, m.place(number))
 	return number
 }
 
@@ -200,7 +198,7 @@ func (e *Engine) recall(now time.Time, key idKey) *record {
 	oldest := now.Sub(m.epoch) - s.DedupeWindow
 	for range min(expireStep, m.size()) {
 		r := m.at(m.first)
-		if r.seen > oldest && len(m.index) < s.DedupeMaxIDs {
+		if r.seen > oldest && m.index.used < s.DedupeMaxIDs {
 			break
 		}
 		m.first++
@@ -220,7 +218,7 @@ func (e *Engine) recall(now time.Time, key idKey) *record {
 		if r.isWithdrawn() {
 			m.reasons.drop(r.key)
 		}
-		delete(m.index, r.key[0])
+		m.index.drop(m.ring, r.key)
 	}
 	r := m.find(now, key, s)
 	if t := e.tasks.of(r); t != nil && r.seen <= oldest && e.mayLetGo(t) {

@@ -17,7 +17,7 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 		Agents:         make([]coordinator.AgentSnapshot, len(e.fleet.agents)),
 		Pending:        e.pending.count,
 		PendingReasons: make(map[coordinator.Reason]int),
-		Remembered:     len(e.memory.index),
+		Remembered:     e.memory.index.used,
 		InGrace:        now.Before(e.graceEnd),
 	}
 	for i, a := range e.fleet.agents {
