@@ -183,12 +183,12 @@ func (r *Refusal) phrase() string {
 	if r.FreeIn <= 0 {
 		return why
 	}
-	return why + ", free in about " + roughly(r.FreeIn)
+	return why + ", free in about " + Roughly(r.FreeIn)
 }
 
-// roughly rounds a time to what an estimate is worth: seconds below a minute,
-// tens of seconds below ten minutes, minutes beyond.
-func roughly(d time.Duration) string {
+// Roughly rounds a time for people to what an estimate is worth: seconds (at least one) below
+// a minute, tens of seconds below ten minutes, minutes beyond.
+func Roughly(d time.Duration) string {
 	switch {
 	case d < time.Second:
 		return "1 s"

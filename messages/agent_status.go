@@ -27,10 +27,11 @@ type AgentStatus struct {
 	// ActiveTaskIDs are the tasks that the agent runs, all of them. nil when it
 	// does not say; an empty list says that it runs nothing.
 	ActiveTaskIDs []coordinator.TaskID `json:"active_task_ids,omitzero"`
-	// CapacityItemsPerSecond is how much work the agent says it does, 0 to 1e9; 0
-	// when not given.
-	CapacityItemsPerSecond float64 `json:"capacity_items_per_second,omitempty"`
-	// PendingItems, 0 to 1e9, are not finished; meant only when HasPending.
+	// CapacityItemsPerSecond is how much work the agent says it does, MinRate to
+	// MaxRate, or 0: it does not know. Meant only when HasCapacity.
+	CapacityItemsPerSecond float64 `json:"-"`
+	HasCapacity            bool    `json:"-"`
+	// PendingItems, 0 to MaxPending, are not finished; meant only when HasPending.
 	PendingItems int               `json:"-"`
 	HasPending   bool              `json:"-"`
 	Labels       map[string]string `json:"labels,omitempty"`
@@ -38,11 +39,15 @@ type AgentStatus struct {
 	Relayed bool `json:"relayed,omitempty"`
 }
 
-// MarshalJSON adds message_type, the word for the status, and the pending items
-// where they are given.
+// MarshalJSON adds message_type, the word for the status, and capacity and pending
+// items where they are given.
 func (m AgentStatus) MarshalJSON() ([]byte, error) {
 	type fields AgentStatus
 	m.Timestamp = m.Timestamp.UTC()
+	var capacity *float64
+	if m.HasCapacity {
+		capacity = &m.CapacityItemsPerSecond
+	}
 	var pending *int
 	if m.HasPending {
 		pending = &m.PendingItems
@@ -51,8 +56,9 @@ func (m AgentStatus) MarshalJSON() ([]byte, error) {
 		MessageType string `json:"message_type"`
 		Status      string `json:"status"`
 		fields
-		Pending *int `json:"pending_items,omitempty"`
-	}{schemas.AgentStatus, m.Status.String(), fields(m), pending})
+		Capacity *float64 `json:"capacity_items_per_second,omitempty"`
+		Pending  *int     `json:"pending_items,omitempty"`
+	}{schemas.AgentStatus, m.Status.String(), fields(m), capacity, pending})
 }
 
 // Report makes the coordinator's value, which shares m's lists: they must not be
@@ -70,6 +76,7 @@ func (m *AgentStatus) Report(userID string) coordinator.AgentReport {
 		Capabilities:  m.Capabilities,
 		Queue:         m.Queue,
 		Capacity:      m.CapacityItemsPerSecond,
+		HasCapacity:   m.HasCapacity,
 		Pending:       m.PendingItems,
 		HasPending:    m.HasPending,
 		Relayed:       m.Relayed,
@@ -170,9 +177,11 @@ func (s *scanner) statusField(m, old *AgentStatus, key text, known []string) (ha
 			m.ActiveTaskIDs = []coordinator.TaskID{}
 		}
 	case "capacity_items_per_second":
-		m.CapacityItemsPerSecond, ok = s.decimal(maxRate)
+		m.CapacityItemsPerSecond, ok = s.decimal(MaxRate)
+		ok = ok && ValidRate(m.CapacityItemsPerSecond)
+		m.HasCapacity = true
 	case "pending_items":
-		m.PendingItems, ok = s.whole(maxPending)
+		m.PendingItems, ok = s.whole(MaxPending)
 		m.HasPending = true
 	case "relayed":
 		m.Relayed, ok = s.boolean()
@@ -204,6 +213,7 @@ func (d *Decoder) slowAgentStatus(body []byte, m *AgentStatus) *Refusal {
 		Labels:                 labels(e),
 		Relayed:                field[bool](e, "relayed"),
 	}
+	_, m.HasCapacity = e.fields["capacity_items_per_second"]
 	_, m.HasPending = e.fields["pending_items"]
 	if _, given := e.fields["active_task_ids"]; given && m.ActiveTaskIDs == nil {
 		m.ActiveTaskIDs = []coordinator.TaskID{}

@@ -36,6 +36,35 @@ func TestAgentStatusCorpus(t *testing.T) {
 	}
 }
 
+// A refusal names the agent as far as it can be read, whatever is wrong with the rest:
+// somebody must find the agent that sends it.
+func TestRefusalNamesTheAgent(t *testing.T) {
+	d := newDecoder(t)
+	for _, c := range []struct{ name, body, want string }{
+		{"another field is wrong", status(`"relayed":1`), "a-1"},
+		{"the clock is wrong", strings.Replace(status(), "T23", "T25", 1), "a-1"},
+		{"cut off behind it", `{"message_type":"agent.status","agent_id":"a-1","sta`, "a-1"},
+		{"escaped", strings.Replace(status(`"relayed":1`), "a-1", `\u0061-1`, 1), "a-1"},
+		{"no valid id", strings.Replace(status(), "a-1", `gpu\n\u202e1`, 1), "gpu  1"},
+		{"endless", strings.Replace(status(), "a-1", strings.Repeat("x", 1000), 1), strings.Repeat("x", 125) + "…"}, // 128 bytes, 3 of them the ellipsis
+		{"cut off before it", `{"message_type":"agent.status","agent_`, ""},
+		{"given twice", status(`"agent_id":"a-2"`), ""},
+		{"a number", strings.Replace(status(), `"a-1"`, "7", 1), ""},
+		{"no JSON", "hello", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			refusal := d.DecodeAgentStatus([]byte(c.body), new(AgentStatus))
+			if refusal == nil {
+				t.Fatal("accepted")
+			}
+			requireSound(t, refusal)
+			if refusal.AgentID != c.want {
+				t.Errorf("agent %q, want %q", refusal.AgentID, c.want)
+			}
+		})
+	}
+}
+
 func checkVerdict(t *testing.T, refusal *Refusal, path, keyword string) {
 	t.Helper()
 	switch {
@@ -145,7 +174,7 @@ func checkTaskAssign(t tester, d *Decoder, body []byte) {
 func checkAgentStatus(t tester, d *Decoder, body []byte) {
 	t.Helper()
 	// A used value must make no difference.
-	fast, slow := AgentStatus{AgentID: "a-1", Queue: "old", PendingItems: 7, HasPending: true, Relayed: true}, AgentStatus{}
+	fast, slow := AgentStatus{AgentID: "a-1", Queue: "old", CapacityItemsPerSecond: 7, HasCapacity: true, PendingItems: 7, HasPending: true, Relayed: true}, AgentStatus{}
 	ok := d.fastAgentStatus(body, &fast)
 	refusal := d.slowAgentStatus(body, &slow)
 	if ok && refusal != nil {

@@ -138,7 +138,7 @@ func undecodable(err error) *Refusal {
 // members are the parts of a body that matter before it is decoded, each with
 // its quotes or brackets; nil when absent or not a field of the schema.
 type members struct {
-	messageType, taskID, traceID, replyTo, payload []byte
+	messageType, taskID, agentID, traceID, replyTo, payload []byte
 	// path of the member that was being read.
 	path string
 }
@@ -192,6 +192,8 @@ func (s *scanner) members(known []string) (m members) {
 			m.messageType = raw
 		case "task_id":
 			m.taskID = raw
+		case "agent_id":
+			m.agentID = raw
 		case "correlation_id":
 			m.traceID = raw
 		case "reply_to":
@@ -212,6 +214,8 @@ func (m *members) ambiguous(name string) {
 		m.messageType = nil
 	case "task_id":
 		m.taskID = nil
+	case "agent_id":
+		m.agentID = nil
 	case "correlation_id":
 		m.traceID = nil
 	case "reply_to":
@@ -227,6 +231,7 @@ func (m *members) refuse(r *Refusal) *Refusal {
 	if s := unquote(m.taskID); ValidID(s) {
 		r.TaskID = coordinator.TaskID(s)
 	}
+	r.AgentID = Clean(unquote(m.agentID), maxID)
 	if s := unquote(m.traceID); ValidTraceID(s) {
 		r.CorrelationID = s
 	}
@@ -241,6 +246,7 @@ func (e *envelope) refuse(path, keyword, text string) *Refusal {
 	r := &Refusal{Path: path, Keyword: keyword, Text: path + ": " + text}
 	r.MessageType = field[string](e, "message_type")
 	r.TaskID = coordinator.TaskID(field[string](e, "task_id"))
+	r.AgentID = field[string](e, "agent_id")
 	r.CorrelationID = field[string](e, "correlation_id")
 	return r
 }

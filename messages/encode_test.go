@@ -271,7 +271,7 @@ func TestMarshalled(t *testing.T) {
 
 	status := AgentStatus{
 		AgentID: "a-1", Status: coordinator.StatusBusy, CurrentLoad: 0.5, ActiveTasks: 2, AvailableCapacity: 2, Timestamp: at, Capabilities: []string{"go"},
-		Queue: "agent.a-1", MaxConcurrentTasks: 4, ActiveTaskIDs: []coordinator.TaskID{"t-1"}, CapacityItemsPerSecond: 16, PendingItems: 28, HasPending: true,
+		Queue: "agent.a-1", MaxConcurrentTasks: 4, ActiveTaskIDs: []coordinator.TaskID{"t-1"}, CapacityItemsPerSecond: 16, HasCapacity: true, PendingItems: 28, HasPending: true,
 		Labels: map[string]string{"k": "v"}, Relayed: true,
 	}
 	if body, err = json.Marshal(status); err != nil {
@@ -381,22 +381,26 @@ func genTask(t *rapid.T) *coordinator.Task {
 	return task
 }
 
-// What an agent says of its work reaches the coordinator: 0 pending items is an
-// answer, none given is not.
+// What an agent says of its work reaches the coordinator: 0 pending items and a
+// capacity of 0 are answers, none given is not.
 func TestAgentReportOfWork(t *testing.T) {
 	d := newDecoder(t)
 	for _, c := range []struct {
 		name, body string
 		capacity   float64
+		known      bool // whether it says anything of its capacity
 		pending    int
 		given      bool
 		relayed    bool
 	}{
-		{"nothing said", status(), 0, 0, false, false},
-		{"BALANCING's body", status(`"capacity_items_per_second":8.5,"pending_items":12,"health":"BUSY"`), 8.5, 12, true, false},
-		{"nothing pending", status(`"pending_items":0`), 0, 0, true, false},
-		{"through a coordinator", status(`"capacity_items_per_second":4,"relayed":true`), 4, 0, false, true},
-		{"the slow way", status(`"\u0070ending_items":0,"\u0072elayed":true`), 0, 0, true, true},
+		{"nothing said", status(), 0, false, 0, false, false},
+		{"takes a capacity back", status(`"capacity_items_per_second":0`), 0, true, 0, false, false},
+		{"and the slow way", status(`"\u0063apacity_items_per_second":0.0`), 0, true, 0, false, false},
+		{"the slowest", status(`"capacity_items_per_second":1e-9`), 1e-9, true, 0, false, false},
+		{"BALANCING's body", status(`"capacity_items_per_second":8.5,"pending_items":12,"health":"BUSY"`), 8.5, true, 12, true, false},
+		{"nothing pending", status(`"pending_items":0`), 0, false, 0, true, false},
+		{"through a coordinator", status(`"capacity_items_per_second":4,"relayed":true`), 4, true, 0, false, true},
+		{"the slow way", status(`"\u0070ending_items":0,"\u0072elayed":true`), 0, false, 0, true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var m AgentStatus
@@ -404,7 +408,7 @@ func TestAgentReportOfWork(t *testing.T) {
 				t.Fatal(refusal.Text)
 			}
 			r := m.Report("")
-			if r.Capacity != c.capacity || r.Pending != c.pending || r.HasPending != c.given || r.Relayed != c.relayed {
+			if r.Capacity != c.capacity || r.HasCapacity != c.known || r.Pending != c.pending || r.HasPending != c.given || r.Relayed != c.relayed {
 				t.Errorf("%+v", r)
 			}
 			// Written again it says the same: 0 pending items do not get lost.

@@ -62,6 +62,8 @@ func requireSound(tb tester, r *Refusal) {
 		tb.Fatalf("refusal with an invalid task id %q", r.TaskID)
 	case r.CorrelationID != "" && !ValidTraceID(r.CorrelationID):
 		tb.Fatalf("refusal with an invalid correlation id %q", r.CorrelationID)
+	case len(r.AgentID) > maxID || !utf8.ValidString(r.AgentID) || strings.ContainsFunc(r.AgentID, unicode.IsControl):
+		tb.Fatalf("refusal with an agent id that is not clean: %q", r.AgentID)
 	case len(r.ReplyTo) > maxReplyTo || !plain(r.ReplyTo):
 		tb.Fatalf("refusal with an invalid queue to reply to %q", r.ReplyTo)
 	}

@@ -26,6 +26,9 @@ type Refusal struct {
 	MessageType   string
 	TaskID        coordinator.TaskID
 	CorrelationID string
+	// AgentID is the text that stands in agent_id, as far as that could be read, for
+	// people: at most 128 bytes, without control characters, and perhaps no id at all.
+	AgentID string
 	// ReplyTo is the producer's queue, as the header of a dispatch that came back
 	// names it; empty when it names none, and for every other message.
 	ReplyTo string

@@ -22,13 +22,25 @@ const (
 	maxCapabilities = 256
 	maxActiveIDs    = 10_000
 	maxCount        = 1_000_000
-	maxPending      = 1_000_000_000
 	maxPriority     = 3
 	maxTimeout      = 7 * 24 * 60 * 60 // seconds
 	maxDuration     = 1e12             // milliseconds
 	maxAmount       = 1e15
-	maxRate         = 1e9
 )
+
+// The bounds of what an agent says of its work.
+const (
+	// MinRate and MaxRate bound a capacity that is known, in items a second. What is
+	// slower does an item in thirty years.
+	MinRate = 1e-9
+	MaxRate = 1e9
+	// MaxPending bounds the items that are not finished.
+	MaxPending = 1_000_000_000
+)
+
+// ValidRate tells whether f may be a capacity: MinRate to MaxRate, or 0 for one that
+// is not known.
+func ValidRate(f float64) bool { return f == 0 || f >= MinRate && f <= MaxRate }
 
 // ValidID tells whether s may be the id of a task or an agent: 1 to 128
 // letters, digits and . _ : -, beginning with a letter or digit.

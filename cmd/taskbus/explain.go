@@ -75,6 +75,14 @@ func printTaskExplanation(w io.Writer, e httpapi.TaskExplanation, now time.Time)
 	if e.Explanation != nil {
 		p.tables(e.Explanation)
 	}
+	if e.NowUnknown != "" {
+		p.blank()
+		why, remedy, more := strings.Cut(e.NowUnknown, "; ")
+		p.line("decided now: nobody can tell: %s", why)
+		if more {
+			p.line("%s", remedy)
+		}
+	}
 	if e.Now != nil {
 		p.blank()
 		p.line("decided now: %s", foresight(*e.Now))

@@ -85,21 +85,21 @@ func (p *page) refused(x *httpapi.Explanation) {
 	}
 	var causes []string
 	by := make(map[string][]string)
-	soonest := make(map[string]float64)
+	soonest := make(map[string]time.Duration)
 	for _, r := range x.Refusals {
 		if by[r.Why] == nil {
 			causes = append(causes, r.Why)
 		}
 		by[r.Why] = append(by[r.Why], r.Agent)
-		if at := soonest[r.Why]; r.FreeIn > 0 && (at == 0 || r.FreeIn < at) {
-			soonest[r.Why] = r.FreeIn
+		if at, known := soonest[r.Why]; r.FreeIn > 0 && (!known || seconds(r.FreeIn) < at) {
+			soonest[r.Why] = seconds(r.FreeIn)
 		}
 	}
 	t := newTable("REFUSED", "AGENTS", "WHO", "A SLOT FREE IN")
 	for _, why := range causes {
 		free := ""
-		if s := soonest[why]; s > 0 {
-			free = "about " + shortly(s)
+		if at, known := soonest[why]; known {
+			free = "about " + coordinator.Roughly(at) // as the text has it
 		}
 		n := max(x.Refused[why], len(by[why]))
 		t.row(cause(why), n, who(by[why], n), free)
@@ -120,16 +120,19 @@ func who(names []string, n int) string {
 	return text
 }
 
+// seconds is a time of so many of them.
+func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+
 // shortly renders seconds for people: tenths below ten seconds, then seconds, then
 // minutes.
-func shortly(seconds float64) string {
-	switch d := time.Duration(seconds * float64(time.Second)); {
+func shortly(drain float64) string {
+	switch d := seconds(drain); {
 	case d < 10*time.Second:
-		return fmt.Sprintf("%.1f s", seconds)
+		return fmt.Sprintf("%.1f s", drain)
 	case d < 10*time.Minute:
-		return fmt.Sprintf("%.0f s", seconds)
+		return fmt.Sprintf("%.0f s", drain)
 	default:
-		return fmt.Sprintf("%.0f min", seconds/60)
+		return fmt.Sprintf("%.0f min", drain/60)
 	}
 }
 

@@ -32,6 +32,14 @@ var recent = []httpapi.Task{
 		Explanation: &httpapi.Explanation{Text: "0 of 4 agents eligible: 3 lack `translate`, 1 full; nearest: generalist-1 (full)", Fleet: 4},
 	},
 	{
+		ID: "task-3b", Type: "embed", Priority: 1, TraceID: "trace-3b", State: "pending", AcceptedAt: noon.Add(-2 * time.Second),
+		Strategy: "reward_rate", Reason: "waits for its batch: 3 of at most 4, at most 18 s more",
+		Explanation: &httpapi.Explanation{
+			Text: "waits for its batch: 3 of at most 4, at most 18 s more", Strategy: "reward_rate", Fleet: 3, Eligible: 1,
+			Candidates: []httpapi.Candidate{{Agent: "g2", Free: 2, Score: scored(0.9), Terms: terms("success", 0.9)}},
+		},
+	},
+	{
 		ID: "task-2", Type: "origami", Priority: 0, TraceID: "trace-2", State: "failed", AcceptedAt: noon.Add(-2 * time.Hour),
 		DurationMS: 10_500, ReasonCode: "unknown_task_type", Reason: "task type \"origami\" is not in task_routing",
 	},
@@ -97,6 +105,18 @@ var lookedAt = fixedSource{
 			},
 			Attempts: []httpapi.Attempt{{Number: 1, Agent: "gpu-7", At: noon.Add(-time.Minute), Outcome: "expired"}},
 		},
+		"task-7": {
+			ID: "task-7", Type: "embed", TraceID: "trace-7", State: "succeeded", Agent: "g1", Attempt: 1,
+			Explanation: &httpapi.Explanation{Text: "g1 by least_loaded, best of 1 eligible among 2 agents", Fleet: 2, Eligible: 1},
+			NowUnknown:  "this coordinator stands by and does not know the fleet; ask the one that leads, whose /readyz answers 200",
+		},
+		"task-8": {
+			ID: "task-8", Type: "embed", TraceID: "trace-8", State: "pending",
+			Explanation: &httpapi.Explanation{
+				Text: "0 of 1 agents eligible: 1 full; nearest: g1 (full, free in about 1 s)", Fleet: 1, Refused: map[string]int{"full": 1},
+				Refusals: []httpapi.Refusal{{Agent: "g1", Why: "full", FreeIn: 1e-9}}, // its task is overdue
+			},
+		},
 	},
 	stats: httpapi.AgentStats{
 		TotalCapacity: 28, GlobalQueueDepth: 100, QueueDepth: httpapi.QueueDepth{Agents: 49, Waiting: 3, Unread: 48},
@@ -104,7 +124,7 @@ var lookedAt = fixedSource{
 			{ID: "agent-1", State: "online", Capacity: 16, CapacityReported: true, Pending: 28, Health: "HEALTHY", DrainSeconds: 1.75, SuccessRate: 0.98, DurationMS: 62, Load: 0.5, LoadFactor: 0.28, TargetLoadFactor: 16. / 28},
 			{ID: "agent-2", State: "online", Capacity: 8, Pending: 14, Health: "BUSY", DrainSeconds: 45, SuccessRate: 0.9, DurationMS: 125, Load: 1, LoadFactor: 0.14, TargetLoadFactor: 8. / 28, EjectedFrom: []string{"cuda", "gpu"}},
 			{ID: "agent-3", State: "online", Capacity: 4, WarmUp: true, Pending: 7, Health: "OVERLOADED", DrainSeconds: 605, SuccessRate: 0.9, Load: 1, LoadFactor: 0.07, TargetLoadFactor: 4. / 28},
-			{ID: "agent-4", State: "stale", Capacity: 0.5, WarmUp: true, Health: "HEALTHY", SuccessRate: 0.9},
+			{ID: "agent-4", State: "stale", Capacity: 0.5, WarmUp: true, SuccessRate: 0.9},
 		},
 		Swarm: httpapi.Swarm{
 			Total: 4, Idle: 0, Busy: 3, Offline: 1, InFlight: 9, AverageSuccessRate: 0.9266, AverageLoad: 0.8333, AverageLatencyMS: 93.5,
@@ -139,6 +159,10 @@ func TestLooking(t *testing.T) {
 		{"explain-attempts.txt", "explain task-5", exitOK},
 		{"explain-attempts.json", "explain task-5 -o json", exitOK},
 		{"explain-again.txt", "explain task-6", exitOK},
+		{"explain-batch.txt", "explain task-3b", exitOK},
+		{"explain-standby.txt", "explain task-7", exitOK},
+		{"explain-overdue.txt", "explain task-8", exitOK},
+		{"tasks-pending.txt", "tasks --state pending", exitOK},
 		{"explain-unknown.txt", "explain task-9", exitFailed},
 		{"whatif.txt", "whatif testdata/task.json", exitOK},
 		{"whatif.json", "whatif testdata/task.json -o json", exitOK},
@@ -229,6 +253,8 @@ func TestWhatIf(t *testing.T) {
 			"t-1 (x): nobody would get it\nno_eligible_agents: 0 of 2 agents eligible: 2 lack `gpu`\nwhat to do: add an agent\n", ""},
 		{"what is no task", fixedSource{prospectErr: &httpapi.BadTask{Text: "/task_id: missing"}}, "whatif -", "{}", exitFailed, "", "Not a task: The body must be a task.assign"},
 		{"nobody can say", fixedSource{prospectErr: errors.New("the coordinator has stopped")}, "whatif -", task, exitFailed, "", "the coordinator has stopped"},
+		{"one that stands by", fixedSource{prospectErr: errors.New("this coordinator stands by and does not know the fleet; ask the one that leads, whose /readyz answers 200")},
+			"whatif -", task, exitFailed, "", "this coordinator stands by and does not know the fleet; ask the one that leads, whose /readyz answers 200"},
 		{"no such file", fixedSource{}, "whatif testdata/nowhere.json", "", exitFailed, "", "nowhere.json"},
 		{"a file beyond all bounds", fixedSource{}, "whatif -", strings.Repeat(" ", maxLine+1), exitFailed, "", "longer than"},
 	} {

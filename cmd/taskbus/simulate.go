@@ -1,10 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,7 +16,7 @@ import (
 
 	"taskbus/config/formula"
 	"taskbus/coordinator/simulator"
-	"taskbus/coordinator/simulator/chart"
+	"taskbus/coordinator/strategy"
 )
 
 // outputCSV is a value of -o that only simulate knows.
@@ -67,7 +67,7 @@ What the columns mean:
   taskbus simulate herding --plot herding.svg
   taskbus simulate sinkhole --show > mine.yaml
   taskbus simulate mine.yaml --seeds 10 -o csv`,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(c *cobra.Command, args []string) error {
 			switch {
 			case flags.list && len(args) == 0, !flags.list && len(args) == 1:
 			case len(args) == 0:
@@ -75,14 +75,19 @@ What the columns mean:
 			default:
 				return usageError("one scenario at a time, and none with --list")
 			}
-			if o := flags.output; o != outputTable && o != outputJSON && o != outputCSV {
+			switch o := flags.output; {
+			case o != outputTable && o != outputJSON && o != outputCSV:
 				return usageError("-o must be table, json or csv, not %q", o)
+			case o == outputCSV && flags.list:
+				return usageError("-o must be table or json with --list, not %q", o)
 			}
-			if _, err := chartFormat(flags.plot); err != nil {
-				return err
+			if c.Flags().Changed("plot") {
+				if _, err := chartFormat(flags.plot); err != nil {
+					return err
+				}
 			}
-			if flags.seeds < 0 {
-				return usageError("--seeds must be at least 1, not %d", flags.seeds)
+			if n := flags.seeds; c.Flags().Changed("seeds") && (n < 1 || n > simulator.MaxSeeds) {
+				return usageError("--seeds must be from 1 to %d, not %d", simulator.MaxSeeds, n)
 			}
 			return nil
 		},
@@ -91,7 +96,7 @@ What the columns mean:
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if flags.list {
-				return a.listScenarios()
+				return a.listScenarios(flags.output)
 			}
 			return a.simulate(c.Context(), flags, args[0])
 		},
@@ -107,27 +112,25 @@ What the columns mean:
 	return c
 }
 
-// chartFormat is the format that the name of a file asks for; empty for no file.
-func chartFormat(file string) (chart.Format, error) {
-	switch ext := strings.ToLower(filepath.Ext(file)); {
-	case file == "":
-		return "", nil
-	case ext == ".svg":
-		return chart.SVG, nil
-	case ext == ".png":
-		return chart.PNG, nil
-	}
-	return "", usageError("--plot must name a file that ends in .svg or .png, not %q", file)
+// shippedScenario is one line of --list.
+type shippedScenario struct {
+	Scenario string `json:"scenario"`
+	About    string `json:"about"`
 }
 
-func (a *app) listScenarios() error {
+func (a *app) listScenarios(output string) error {
 	t := newTable("SCENARIO", "WHAT IT SHOWS")
+	var list []shippedScenario
 	for _, name := range simulator.Shipped() {
 		s, err := simulator.Open(name)
 		if err != nil {
 			return err
 		}
+		list = append(list, shippedScenario{name, s.About})
 		t.rows = append(t.rows, []string{name, s.About})
+	}
+	if output == outputJSON {
+		return a.printJSON(list)
 	}
 	return t.print(a.out)
 }
@@ -141,8 +144,14 @@ func (a *app) simulate(ctx context.Context, flags simulateFlags, name string) er
 		_, err := a.out.Write(text)
 		return err
 	}
-	base := strings.TrimSuffix(filepath.Base(source), filepath.Ext(source))
+	base := oneLine(strings.TrimSuffix(filepath.Base(source), filepath.Ext(source)))
 	s, err := simulator.Read(source, base, text)
+	if err == nil {
+		if flags.seeds > 0 {
+			s.Seeds = simulator.Seeds(flags.seeds)
+		}
+		err = a.play(ctx, flags, s)
+	}
 	var faults *simulator.Faults
 	if errors.As(err, &faults) {
 		for _, f := range faults.List {
@@ -151,21 +160,12 @@ func (a *app) simulate(ctx context.Context, flags simulateFlags, name string) er
 		fmt.Fprintf(a.err, "taskbus: the scenario has %s; correct every line above and try again\n", count(len(faults.List), "fault"))
 		return errReported
 	}
-	if err != nil {
-		return err
-	}
-	if flags.seeds > 0 {
-		s.Seeds = nil
-		for seed := range flags.seeds {
-			s.Seeds = append(s.Seeds, uint64(seed+1))
-		}
-	}
-	return a.play(ctx, flags, s)
+	return err
 }
 
 // scenarioText finds a scenario: a file, or one that comes with the program.
 func scenarioText(name string) (text []byte, source string, err error) {
-	text, err = os.ReadFile(name)
+	text, err = readBeginning(name, simulator.MaxFileBytes+1)
 	if err == nil {
 		return text, name, nil
 	}
@@ -176,10 +176,26 @@ func scenarioText(name string) (text []byte, source string, err error) {
 	return text, name + ".yaml", err
 }
 
+// readBeginning reads a file, at most so many bytes of it: it may be one that never
+// ends.
+func readBeginning(path string, most int64) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, most))
+}
+
 func (a *app) play(ctx context.Context, flags simulateFlags, s *simulator.Scenario) error {
 	ctx, stop := a.stoppable(ctx)
 	defer stop()
-	o := simulator.Options{Trace: traceFolder(flags.traces), Formula: formula.Compile}
+	drawing, err := newChartFile(flags.plot)
+	if err != nil {
+		return err
+	}
+	defer drawing.discard()
+	o := simulator.Options{Trace: traceFolder(flags.traces), Formula: compileFormula}
 	bar := a.progressBar(s.Name)
 	if bar != nil {
 		o.Progress = func(share float64) { _ = bar.Set(int(share * barSteps)) } // a bar that cannot be drawn is no loss
@@ -198,7 +214,7 @@ func (a *app) play(ctx context.Context, flags simulateFlags, s *simulator.Scenar
 	if err != nil {
 		return err
 	}
-	if err := writeChart(flags.plot, report); err != nil {
+	if err := drawing.write(report); err != nil {
 		return err
 	}
 	switch flags.output {
@@ -211,6 +227,16 @@ func (a *app) play(ctx context.Context, flags simulateFlags, s *simulator.Scenar
 	}
 }
 
+// compileFormula compiles a formula, and says of an unknown name what may be meant.
+func compileFormula(text string) (strategy.Score, error) {
+	score, err := formula.Compile(text)
+	var wrong *formula.Error
+	if errors.As(err, &wrong) && wrong.Unknown != "" {
+		return nil, fmt.Errorf("%w%s", err, simulator.DidYouMean(wrong.Unknown, formula.Names()))
+	}
+	return score, err
+}
+
 // traceFolder reads traces from a folder, or from wherever a file with a path is.
 func traceFolder(folder string) func(string) ([]simulator.Request, error) {
 	return func(name string) ([]simulator.Request, error) {
@@ -218,33 +244,35 @@ func traceFolder(folder string) func(string) ([]simulator.Request, error) {
 		if filepath.Base(path) == path {
 			path = filepath.Join(folder, path)
 		}
-		file, err := os.Open(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%s does not exist; --traces names the folder that holds it", path)
-		}
-		if err != nil {
-			return nil, err
-		}
-		defer file.Close()
-		return simulator.ReadTrace(file)
+		return readTrace(path, maxTraceBytes)
 	}
 }
 
-// writeChart draws the chart, if one is wanted. It is written at once, so that a
-// fault leaves no half of it.
-func writeChart(file string, report *simulator.Report) error {
-	format, err := chartFormat(file)
-	if err != nil || format == "" {
-		return err
+// maxTraceBytes is the size of the largest trace: some six million requests.
+const maxTraceBytes = 256 << 20
+
+// readTrace reads a trace that is a file and no larger than most. What is no file,
+// such as a pipe, might never end, or never begin.
+func readTrace(path string, most int64) ([]simulator.Request, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s does not exist; --traces names the folder that holds it", path)
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, fmt.Errorf("%s is a folder; name the file in it, and the folder by --traces", path)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is a pipe or a device; write what comes from it into a file first", path)
+	case info.Size() > most:
+		return nil, fmt.Errorf("%s has %d MiB, and %d are the most; take a part of it", path, info.Size()>>20, most>>20)
 	}
-	var b bytes.Buffer
-	if err := chart.Draw(&b, report, format); err != nil {
-		return err
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
 	}
-	if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("write the chart: %w", err)
-	}
-	return nil
+	defer file.Close()
+	return simulator.ReadTrace(io.LimitReader(file, most))
 }
 
 // barSteps is how finely the bar moves.

@@ -95,6 +95,11 @@ func TestSimulateListAndShow(t *testing.T) {
 			t.Errorf("%s is not listed:\n%s", name, list)
 		}
 	}
+	var asJSON []struct{ Scenario, About string }
+	out, _ := simulated(t, exitOK, "--list", "-o", "json")
+	if err := json.Unmarshal([]byte(out), &asJSON); err != nil || len(asJSON) != strings.Count(list, "\n")-1 || asJSON[0].Scenario != "adr-018" || asJSON[0].About == "" {
+		t.Errorf("list as JSON: %v\n%s", err, out)
+	}
 	// What is shown can be played as a file of one's own.
 	text, _ := simulated(t, exitOK, "newcomer", "--show")
 	if table, _ := simulated(t, exitOK, scenarioFile(t, text), "--seeds", "1"); !strings.Contains(table, "newcomer ×2") {
@@ -105,6 +110,11 @@ func TestSimulateListAndShow(t *testing.T) {
 func TestSimulateRefusals(t *testing.T) {
 	bad := scenarioFile(t, strings.Replace(strings.Replace(smallScenario, "slots:", "slotz:", 1), "random", "randm", 1))
 	formula := scenarioFile(t, strings.Replace(smallScenario, "success_rate /", "succes_rate /", 1))
+	elsewhere := scenarioFile(t, strings.Replace(smallScenario, "success_rate /", "elsewhere /", 1))
+	// 0.4/s for 2.5e6 s are 1e6 tasks, and 20 agents with a heartbeat every 10 s send 1e7
+	// in 5e6 s. With 3 strategies that is 3.3e7, which is allowed; a thousand seeds of it
+	// are 3.3e10.
+	large := scenarioFile(t, strings.NewReplacer("duration_seconds: 200", "duration_seconds: 2500000\ndrain_seconds: 2500000", "count: 2", "count: 20").Replace(smallScenario))
 	tests := []struct {
 		name string
 		args []string
@@ -116,11 +126,20 @@ func TestSimulateRefusals(t *testing.T) {
 		{"unknown", []string{"hearding"}, exitFailed, []string{"did you mean herding?"}},
 		{"no such file", []string{"none.yaml"}, exitFailed, []string{"none.yaml", "--list"}},
 		{"unknown form", []string{"herding", "-o", "xml"}, exitUsage, []string{"table, json or csv"}},
-		{"seeds", []string{"herding", "--seeds", "-1"}, exitUsage, []string{"at least 1"}},
+		{"negative seeds", []string{"herding", "--seeds", "-1"}, exitUsage, []string{"--seeds must be from 1 to 1000, not -1"}},
+		{"no seeds", []string{"herding", "--seeds", "0"}, exitUsage, []string{"--seeds must be from 1 to 1000, not 0"}},
+		{"too many seeds", []string{"herding", "--seeds", "1001"}, exitUsage, []string{"--seeds must be from 1 to 1000, not 1001"}},
+		{"a chart without a name", []string{"herding", "--plot", ""}, exitUsage, []string{`.svg or .png, not ""`}},
+		{"a list as CSV", []string{"--list", "-o", "csv"}, exitUsage, []string{"table or json with --list"}},
+		{"all seeds of what is large", []string{large, "--seeds", "1000"}, exitFailed, []string{"3000 runs (seeds × strategies) of about 1e+06 tasks, up to 1e+07 heartbeats", "3.3e+10 moments, and 1e+10 are the most", "have fewer seeds"}},
+		{"endless file", []string{"/dev/zero"}, exitFailed, []string{"larger than 1048576 bytes"}},
 		{"absent trace", []string{"azure", "--traces", t.TempDir()}, exitFailed, []string{"AzureLLMInferenceTrace_code.csv", "--traces names the folder"}},
 		{"faults", []string{bad}, exitFailed, []string{"mine.yaml:4: fleet[0].slotz: unknown key; did you mean slots?",
 			"mine.yaml:7: strategies[0]: no strategy is called", "the scenario has 2 faults"}},
-		{"formula", []string{formula}, exitFailed, []string{"succes_rate"}},
+		{"formula", []string{formula}, exitFailed, []string{
+			"mine.yaml:7: strategies[2].formula: column 1: there is no term succes_rate; did you mean success_rate?", "the scenario has 1 fault"}},
+		{"formula with a name like no other", []string{elsewhere}, exitFailed, []string{
+			"mine.yaml:7: strategies[2].formula: column 1: there is no term elsewhere; known are affinity, agent_cost, agent_id,"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -131,6 +150,91 @@ func TestSimulateRefusals(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A chart that cannot be written is refused before anything is simulated: this
+// scenario would take hours.
+func TestSimulateRefusesAChartAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "folder.svg")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{
+		filepath.Join(dir, "none", "chart.svg"): "there is no folder " + filepath.Join(dir, "none") + "; create it",
+		folder:                                  "is a folder; name a file",
+	} {
+		if _, stderr := simulated(t, exitFailed, "ten-thousand", "--seeds", "1000", "--plot", file); !strings.Contains(stderr, want) {
+			t.Errorf("stderr does not say %q:\n%s", want, stderr)
+		}
+	}
+}
+
+// The chart of before stays as it is when the simulation is interrupted, and nothing
+// is left beside it; when it is not, the new one takes its place, behind a link too.
+func TestSimulateReplacesTheChartAtTheEnd(t *testing.T) {
+	dir := t.TempDir()
+	chart, link := filepath.Join(dir, "chart.svg"), filepath.Join(dir, "link.svg")
+	if err := os.WriteFile(chart, []byte("old"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("chart.svg", link); err != nil {
+		t.Fatal(err)
+	}
+	content := func() string {
+		t.Helper()
+		text, err := os.ReadFile(chart)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil || len(entries) != 2 {
+			t.Errorf("%v beside the chart: %v", entries, err)
+		}
+		return string(text)
+	}
+	r := newRig()
+	r.signals <- syscall.SIGINT
+	if code := r.run(t, "simulate", "ten-thousand", "--seeds", "1000", "--plot", link); code != exitInterrupted {
+		t.Errorf("exit code %d, want %d", code, exitInterrupted)
+	}
+	if text := content(); text != "old" {
+		t.Errorf("after an interruption the chart is %.40q", text)
+	}
+	simulated(t, exitOK, scenarioFile(t, smallScenario), "--plot", link)
+	if text := content(); !strings.Contains(text, "<svg") {
+		t.Errorf("the new chart is %.40q", text)
+	}
+	info, err := os.Lstat(chart)
+	if err != nil || info.Mode() != 0o640 {
+		t.Errorf("the chart's mode is %v, want that of the old one: %v", info.Mode(), err)
+	}
+}
+
+// A trace is a file of limited size; a pipe that nobody writes to would be waited for
+// for ever.
+func TestReadTraceRefusals(t *testing.T) {
+	dir := t.TempDir()
+	pipe, large := filepath.Join(dir, "pipe.csv"), filepath.Join(dir, "large.csv")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(large, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(large, maxTraceBytes+1); err != nil { // it takes no room on the disk
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		pipe:        "is a pipe or a device",
+		"/dev/zero": "is a pipe or a device",
+		dir:         "is a folder",
+		large:       "has 256 MiB, and 256 are the most",
+	} {
+		if _, err := readTrace(path, maxTraceBytes); err == nil || !strings.Contains(err.Error(), path+" "+want) {
+			t.Errorf("%s: error %v, want one that says %q", path, err, want)
+		}
 	}
 }
 

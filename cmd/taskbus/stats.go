@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
 )
 
@@ -53,11 +52,7 @@ func printStats(w io.Writer, s httpapi.AgentStats) error {
 	if len(s.Agents) > 0 {
 		t := newTable("AGENT", "STATE", "CAPACITY", "PENDING", "DRAIN", "HEALTH", "SUCCESS", "TOOK", "LOAD", "SHARE", "TARGET")
 		for _, g := range s.Agents {
-			health := g.Health
-			if g.State != coordinator.AgentOnline.String() {
-				health = "" // nobody can tell
-			}
-			t.row(g.ID, g.State, capacityOf(g), g.Pending, drainOf(g.DrainSeconds), health,
+			t.row(g.ID, g.State, capacityOf(g), g.Pending, drainOf(g.DrainSeconds), g.Health,
 				fmt.Sprintf("%.2f", g.SuccessRate), milliseconds(g.DurationMS), fmt.Sprintf("%.2f", g.Load),
 				fmt.Sprintf("%.2f", g.LoadFactor), fmt.Sprintf("%.2f", g.TargetLoadFactor))
 		}

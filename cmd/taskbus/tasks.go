@@ -21,7 +21,8 @@ func (a *app) tasksCommand() *cobra.Command {
 		Short: "List recent tasks, newest first",
 		Long: `Lists recent tasks with what became of them, newest first.
 
-  pending      accepted, waits for an agent with a free slot
+  pending      accepted, waits for an agent with a free slot; WHY says if it waits for
+               its batch, or to be tried again
   dispatching  an agent is chosen, RabbitMQ has not confirmed yet
   dispatched   in the agent's queue or hands; how it ended is not known (yet)
   succeeded    its agent has done it
@@ -78,6 +79,9 @@ their ends, in the stream task.result.`,
 // reason code. explain has all of them.
 const maxWhy = 22
 
+// maxWaits bounds what a task waits for, in bytes: as long as "waits to be tried again".
+const maxWaits = 23
+
 func printTasks(w io.Writer, found httpapi.TaskList, now time.Time) error {
 	if len(found.Tasks) == 0 {
 		_, err := fmt.Fprintln(w, "no such task is remembered; only recent ones are (`taskbus tasks --help`)")
@@ -91,6 +95,9 @@ func printTasks(w io.Writer, found httpapi.TaskList, now time.Time) error {
 			why = k.ReasonCode
 		case k.Error != "":
 			why = messages.Clean(k.Error, maxWhy)
+		case k.State == "pending" && k.Reason != "":
+			waits, _, _ := strings.Cut(k.Reason, ":") // explain has the rest
+			why = messages.Clean(waits, maxWaits)
 		}
 		t.row(k.ID, k.Type, priority(k.Priority), k.State, k.Agent, why, ago(now, k.AcceptedAt), milliseconds(k.DurationMS))
 	}

@@ -187,6 +187,10 @@ func TestRelayed(t *testing.T) {
 	r = boot(t, policyOf(worker("b").slots(4)))
 	want(t, r.hear(beat("b").capacity(2, 6).available(4).relayed()), "agent b online")
 	want(t, r.assign(job("t")), "dispatch t.1 b")
+	r.confirm(1)
+	r.pass(time.Second)
+	r.hear(beat("b").capacity(2, 0).available(4).relayed()) // its slot is free again: nobody else will say so
+	r.slots("b", 0, 4)
 }
 
 // TestCapabilities: demand, supply and who would be missed.

@@ -82,7 +82,10 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 		e.track(a)
 	}
 	var made time.Time
-	if a.clock.known { // else nobody can tell what the report knew of
+	switch { // else nobody can tell what the report knew of
+	case r.Relayed:
+		made = r.Timestamp // a coordinator's
+	case a.clock.known:
 		made = a.clock.ours(r.Timestamp)
 	}
 	e.audit(now, a, made)

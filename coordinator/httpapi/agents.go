@@ -41,8 +41,9 @@ type AgentInfo struct {
 	WarmUp           bool    `json:"warm_up"`
 	// Pending items: reported, or what it has in hand.
 	Pending int `json:"pending_items"`
-	// Health is HEALTHY, BUSY (from 30 s of pending work on) or OVERLOADED (60 s).
-	Health       string    `json:"health"`
+	// Health is HEALTHY, BUSY (from 30 s of pending work on) or OVERLOADED (60 s);
+	// absent while it is not online: nobody can tell.
+	Health       string    `json:"health,omitempty"`
 	DrainSeconds float64   `json:"drain_time_seconds"`
 	LastReported time.Time `json:"last_reported_at,omitzero"`
 	Capabilities []string  `json:"capabilities"`

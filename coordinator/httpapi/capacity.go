@@ -17,20 +17,16 @@ import (
 	"taskbus/messages"
 )
 
-const (
-	// The bounds of a CapacityReport, those of agent.status.
-	maxCapacity = 1e9
-	maxPending  = 1_000_000_000
-	// capacityTimeout bounds the wait for the broker's confirm: an agent reports
-	// every ten seconds.
-	capacityTimeout = 5 * time.Second
-)
+// capacityTimeout bounds the wait for the broker's confirm: an agent reports every
+// ten seconds.
+const capacityTimeout = 5 * time.Second
 
 // CapacityReport is the body of PUT /agents/{id}/capacity: BALANCING's.
 type CapacityReport struct {
-	// Capacity in items a second, 0 to 1e9; 0 says that the agent does not know.
+	// Capacity in items a second, messages.MinRate to MaxRate; or 0: the agent does not
+	// know (any more), and what is measured counts.
 	Capacity float64
-	// Pending items, 0 to 1e9.
+	// Pending items, 0 to messages.MaxPending.
 	Pending int
 }
 
@@ -94,8 +90,7 @@ func (a *api) capacity(w http.ResponseWriter, r *http.Request) {
 		badID(w)
 		return
 	}
-	if _, err := parameters(r.URL.RawQuery); err != nil {
-		problem(w, http.StatusBadRequest, "Bad query", err.Error()+".")
+	if !unasked(w, r) {
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
@@ -121,34 +116,29 @@ func (a *api) capacity(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// readCapacity reads the body, or answers the request.
+// readCapacity reads the body, or answers the request. Its bounds are those of
+// agent.status, as which it is published.
 func readCapacity(w http.ResponseWriter, r *http.Request) (report CapacityReport, ok bool) {
-	const want = `{"capacity_items_per_second": 8.5, "pending_items": 12, "health": "BUSY"}`
-	var body struct {
-		Capacity *float64 `json:"capacity_items_per_second"`
-		Pending  *int     `json:"pending_items"`
-		Health   *string  `json:"health"`
-	}
-	if !readBody(w, r, &body, want) {
+	const want = `such as {"capacity_items_per_second": 8.5, "pending_items": 12, "health": "BUSY"}`
+	var capacity, pending *float64
+	var health *string
+	if !readBody(w, r, want,
+		numberMember("capacity_items_per_second", &capacity, false, messages.ValidRate, "0 (not known), or a number from 1e-9 to 1000000000"),
+		numberMember("pending_items", &pending, true, func(n float64) bool { return n >= 0 && n <= messages.MaxPending }, "a whole number from 0 to 1000000000"),
+		textMember("health", &health)) {
 		return report, false
 	}
-	fault := ""
 	switch {
-	case body.Capacity == nil:
-		fault = "capacity_items_per_second is missing"
-	case *body.Capacity < 0 || *body.Capacity > maxCapacity:
-		fault = "capacity_items_per_second must be a number from 0 (not known) to 1000000000"
-	case body.Pending == nil:
-		fault = "pending_items is missing"
-	case *body.Pending < 0 || *body.Pending > maxPending:
-		fault = "pending_items must be a whole number from 0 to 1000000000"
-	case body.Health != nil && !slices.Contains(healthWords, *body.Health):
-		fault = "health must be one of " + strings.Join(healthWords, ", ") + ", or left out"
+	case capacity == nil:
+		badBody(w, want+"; capacity_items_per_second is missing")
+	case pending == nil:
+		badBody(w, want+"; pending_items is missing")
+	case health != nil && !slices.Contains(healthWords, *health):
+		badBody(w, want+"; health must be one of "+strings.Join(healthWords, ", ")+", or left out")
 	default:
 		// The word itself is not heeded: Taskbus judges by the drain time.
-		return CapacityReport{Capacity: *body.Capacity, Pending: *body.Pending}, true
+		return CapacityReport{Capacity: *capacity, Pending: int(*pending)}, true
 	}
-	problem(w, http.StatusBadRequest, "Bad body", "The body must be such as "+want+": "+fault+".")
 	return report, false
 }
 

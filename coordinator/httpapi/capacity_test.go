@@ -7,11 +7,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
+
+	"taskbus/coordinator"
+	"taskbus/messages"
+	"taskbus/schemas"
 )
 
 // agentSecret is what the tokens of these tests are derived from.
@@ -115,22 +122,35 @@ func TestCapacityBody(t *testing.T) {
 		{"BALANCING's", balancing, 204, "gpu-1 8.5 items/s, 12 pending"},
 		{"without health", `{"capacity_items_per_second":4,"pending_items":0}`, 204, "gpu-1 4 items/s, 0 pending"},
 		{"a capacity that is not known", `{"capacity_items_per_second":0,"pending_items":1}`, 204, "gpu-1 0 items/s, 1 pending"},
+		{"the least", `{"capacity_items_per_second":1e-9,"pending_items":0}`, 204, "gpu-1 1e-09 items/s, 0 pending"},
+		{"whole, written as a fraction", `{"capacity_items_per_second":4.0,"pending_items":12.0}`, 204, "gpu-1 4 items/s, 12 pending"},
 		{"the most", `{"capacity_items_per_second":1e9,"pending_items":1000000000}`, 204, "gpu-1 1e+09 items/s, 1000000000 pending"},
 
 		{"nothing", "", 400, "capacity_items_per_second is missing"},
 		{"an empty object", "{}", 400, "capacity_items_per_second is missing"},
 		{"null", `{"capacity_items_per_second":null,"pending_items":1}`, 400, "capacity_items_per_second is missing"},
 		{"no pending items", `{"capacity_items_per_second":4}`, 400, "pending_items is missing"},
-		{"negative capacity", `{"capacity_items_per_second":-1,"pending_items":1}`, 400, "from 0 (not known) to 1000000000"},
-		{"too much", `{"capacity_items_per_second":1000000001,"pending_items":1}`, 400, "1000000000"},
-		{"beyond floating point", `{"capacity_items_per_second":1e999,"pending_items":1}`, 400, "as JSON"},
+		{"negative capacity", `{"capacity_items_per_second":-1,"pending_items":1}`, 400, "capacity_items_per_second is out of range: it must be 0 (not known), or a number from 1e-9 to 1000000000"},
+		{"too much", `{"capacity_items_per_second":1000000001,"pending_items":1}`, 400, "capacity_items_per_second is out of range"},
+		{"too little", `{"capacity_items_per_second":9.99e-10,"pending_items":1}`, 400, "capacity_items_per_second is out of range"},
+		{"less than floating point knows", `{"capacity_items_per_second":1e-999,"pending_items":1}`, 400, "capacity_items_per_second is out of range"},
+		{"beyond floating point", `{"capacity_items_per_second":1e999,"pending_items":1}`, 400, "capacity_items_per_second is out of range"},
 		{"NaN", `{"capacity_items_per_second":NaN,"pending_items":1}`, 400, "as JSON"},
-		{"half an item", `{"capacity_items_per_second":4,"pending_items":1.5}`, 400, "as JSON"},
-		{"negative items", `{"capacity_items_per_second":4,"pending_items":-1}`, 400, "whole number from 0"},
-		{"too many items", `{"capacity_items_per_second":4,"pending_items":1000000001}`, 400, "whole number from 0"},
+		{"half an item", `{"capacity_items_per_second":4,"pending_items":1.5}`, 400, "pending_items is not a whole number"},
+		{"negative items", `{"capacity_items_per_second":4,"pending_items":-1}`, 400, "pending_items is out of range: it must be a whole number from 0 to 1000000000"},
+		{"too many items", `{"capacity_items_per_second":4,"pending_items":1000000001}`, 400, "pending_items is out of range"},
 		{"a health nobody knows", `{"capacity_items_per_second":4,"pending_items":1,"health":"FINE"}`, 400, "HEALTHY, BUSY, OVERLOADED"},
-		{"a misspelt field", `{"capacity_items_per_second":4,"pending":1}`, 400, "as JSON"},
-		{"text for a number", `{"capacity_items_per_second":"4","pending_items":1}`, 400, "as JSON"},
+		{"a misspelt field", `{"capacity_items_per_second":4,"pending":1}`, 400, `\"pending\" is no field of it: known are capacity_items_per_second, pending_items and health`},
+		{"in other letters", `{"capacity_items_per_second":4,"Pending_Items":1}`, 400, `\"Pending_Items\" differs from pending_items by letter case only`},
+		{"twice", `{"capacity_items_per_second":4,"pending_items":1,"pending_items":2}`, 400, "pending_items is given twice"},
+		{"twice, once escaped", `{"capacity_items_per_second":4,"pending_items":1,"\u0070ending_items":2}`, 400, "pending_items is given twice"},
+		{"twice, once null", `{"capacity_items_per_second":null,"capacity_items_per_second":4,"pending_items":1}`, 400, "capacity_items_per_second is given twice"},
+		{"an endless field", `{"` + strings.Repeat("x", 500) + `":1}`, 400, strings.Repeat("x", 61) + `…\" is no field`},
+		{"text for a number", `{"capacity_items_per_second":"4","pending_items":1}`, 400, "capacity_items_per_second is text: it must be"},
+		{"an object for a number", `{"capacity_items_per_second":4,"pending_items":{}}`, 400, "pending_items is an object"},
+		{"a list for a number", `{"capacity_items_per_second":4,"pending_items":[1]}`, 400, "pending_items is a list"},
+		{"true for a number", `{"capacity_items_per_second":4,"pending_items":true}`, 400, "pending_items is true or false"},
+		{"a number for a word", `{"capacity_items_per_second":4,"pending_items":1,"health":1}`, 400, "health is a number: it must be text"},
 		{"a list", `[4, 1]`, 400, "as JSON"},
 		{"something behind it", balancing + "x", 400, "as JSON"},
 		{"not UTF-8", "{\"capacity_items_per_second\":4,\"pending_items\":1,\"health\":\"\xff\"}", 400, "UTF-8"},
@@ -149,8 +169,39 @@ func TestCapacityBody(t *testing.T) {
 			if len(src.done) > 0 != (tc.status == 204) {
 				t.Errorf("reported %v", src.done)
 			}
+			if typ := r.Header.Get("Content-Type"); tc.status >= 400 && typ != "application/problem+json" {
+				t.Errorf("content type %q", typ)
+			}
 		})
 	}
+}
+
+// Whatever is let through here the schema of agent.status lets through: what the
+// coordinator publishes every coordinator can read.
+func TestCapacityFitsAgentStatus(t *testing.T) {
+	set, err := schemas.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder := messages.NewDecoder(set, messages.DefaultLimits())
+	rapid.Check(t, func(t *rapid.T) {
+		capacity := rapid.OneOf(rapid.Float64Range(0, 2e9), rapid.Float64Range(0, 1e-8), rapid.SampledFrom([]float64{0, 1e-320, 1e-9, math.Nextafter(1e-9, 0), 1e9, math.Nextafter(1e9, 2e9), 1e300}))
+		pending := rapid.OneOf(rapid.IntRange(0, 10), rapid.IntRange(999_999_990, 1_000_000_010))
+		given := CapacityReport{capacity.Draw(t, "capacity"), pending.Draw(t, "pending")}
+		src := &fakeSource{}
+		r := put(src, "gpu-1", fmt.Sprintf(`{"capacity_items_per_second":%g,"pending_items":%d}`, given.Capacity, given.Pending), as("gpu-1"))
+		body, err := json.Marshal(messages.AgentStatus{
+			AgentID: "gpu-1", Status: coordinator.StatusReady, Timestamp: time.Unix(1, 0),
+			CapacityItemsPerSecond: given.Capacity, HasCapacity: true, PendingItems: given.Pending, HasPending: true,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		refusal := decoder.DecodeAgentStatus(body, new(messages.AgentStatus))
+		if (r.StatusCode == http.StatusNoContent) != (refusal == nil) {
+			t.Fatalf("%+v: status %d, the schema says %+v", given, r.StatusCode, refusal)
+		}
+	})
 }
 
 func TestCapacityAnswers(t *testing.T) {

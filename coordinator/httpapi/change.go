@@ -1,14 +1,11 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -136,24 +133,22 @@ func (s *statusWriter) WriteHeader(status int) {
 
 // cancel answers DELETE /tasks/{id}.
 func (a *api) cancel(w http.ResponseWriter, r *http.Request, id string) {
-	var body struct {
-		Reason *string `json:"reason"`
-	}
+	var said *string
 	query, err := parameters(r.URL.RawQuery, "reason")
 	if err != nil {
-		problem(w, http.StatusBadRequest, "Bad query", err.Error()+".")
+		badQuery(w, err)
 		return
 	}
-	if !readBody(w, r, &body, `nothing or {"reason": "..."}`) {
+	if !readBody(w, r, `nothing or {"reason": "..."}`, textMember("reason", &said)) {
 		return
 	}
 	reason, given := query["reason"]
-	if body.Reason != nil {
+	if said != nil {
 		if given {
 			problem(w, http.StatusBadRequest, "Two reasons", "The reason is given in the query and in the body; give it once.")
 			return
 		}
-		reason = *body.Reason
+		reason = *said
 	}
 	if utf8.RuneCountInString(reason) > MaxReason {
 		problem(w, http.StatusBadRequest, "Reason too long", fmt.Sprintf("A reason has at most %d characters.", MaxReason))
@@ -174,11 +169,10 @@ func (a *api) cancel(w http.ResponseWriter, r *http.Request, id string) {
 // order answers POST /agents/{id}/cordon, drain and uncordon.
 func (a *api) order(order coordinator.Order) func(http.ResponseWriter, *http.Request, string) {
 	return func(w http.ResponseWriter, r *http.Request, id string) {
-		if _, err := parameters(r.URL.RawQuery); err != nil {
-			problem(w, http.StatusBadRequest, "Bad query", err.Error()+".")
+		if !unasked(w, r) {
 			return
 		}
-		if !readBody(w, r, &struct{}{}, "nothing or {}") {
+		if !readBody(w, r, "nothing or {}") {
 			return
 		}
 		agent, err := a.src.Order(r.Context(), id, order)
@@ -197,30 +191,4 @@ func (a *api) order(order coordinator.Order) func(http.ResponseWriter, *http.Req
 func notDone(w http.ResponseWriter, err error) {
 	problem(w, http.StatusServiceUnavailable, "Not done",
 		"Nothing was changed: "+messages.Clean(err.Error(), messages.MaxText)+". /readyz says whether this instance leads.")
-}
-
-// readBody decodes a JSON object into v, or nothing if there is no body, and is
-// strict: a misspelt key that is passed over would look like an answer to the
-// order. When it returns false it has answered.
-func readBody(w http.ResponseWriter, r *http.Request, v any, want string) bool {
-	body, err := io.ReadAll(r.Body)
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		problem(w, http.StatusRequestEntityTooLarge, "Body too large", fmt.Sprintf("The body has more than %d bytes; send %s.", tooLarge.Limit, want))
-		return false
-	case err != nil:
-		problem(w, http.StatusBadRequest, "Body not readable", "The body did not arrive as a whole; send the request again.")
-		return false
-	case len(body) == 0:
-		return true
-	}
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.DisallowUnknownFields()
-	err = decoder.Decode(v)
-	if _, end := decoder.Token(); err != nil || !errors.Is(end, io.EOF) || !utf8.Valid(body) {
-		problem(w, http.StatusBadRequest, "Bad body", "The body must be "+want+", as JSON in UTF-8.")
-		return false
-	}
-	return true
 }

@@ -43,6 +43,9 @@ type TaskExplanation struct {
 	// Now is how the task would be decided at this moment, if it were not decided
 	// already; absent for one that waits, and when nobody can tell.
 	Now *Prospect `json:"now,omitempty"`
+	// NowUnknown is why nobody can tell how it would be decided now, or what keeps it
+	// waiting; empty when somebody can.
+	NowUnknown string `json:"now_unknown,omitempty"`
 }
 
 // Attempt is one dispatch of a task.
@@ -186,8 +189,7 @@ func (a *api) whatIf(w http.ResponseWriter, r *http.Request) {
 		crossOrigin(w)
 		return
 	}
-	if _, err := parameters(r.URL.RawQuery); err != nil {
-		problem(w, http.StatusBadRequest, "Bad query", err.Error()+".")
+	if !unasked(w, r) {
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.maxTask))

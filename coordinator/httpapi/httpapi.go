@@ -109,8 +109,11 @@ func New(src Source, metrics http.Handler, opts Options) http.Handler {
 }
 
 func (a *api) endpoints(metrics http.Handler) []endpoint {
-	read := func(path, about string, serve http.HandlerFunc) endpoint {
+	asked := func(path, about string, serve http.HandlerFunc) endpoint {
 		return endpoint{path: path, about: about, read: serve}
+	}
+	read := func(path, about string, serve http.HandlerFunc) endpoint {
+		return asked(path, about, plain(serve))
 	}
 	order := func(o coordinator.Order, about string) endpoint {
 		return endpoint{path: "/agents/{id}/" + o.String(), about: about, method: http.MethodPost, change: a.changing(a.order(o))}
@@ -120,11 +123,11 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 		read("/livez", "200 while the process runs, whatever the broker does", a.livez),
 		read("/readyz", "200 while tasks are being taken, else 503 and the state", a.readyz),
 		read("/status", "agents, pending tasks, queue depths, counters, configuration, broker", a.status),
-		read("/metrics", "the same for Prometheus", metrics.ServeHTTP),
-		read("/tasks", "recent tasks, newest first: ?state="+strings.Join(TaskStates(), "|")+"&agent=ID&limit=1…1000", a.tasks),
+		asked("/metrics", "the same for Prometheus", scraping(metrics)),
+		asked("/tasks", "recent tasks, newest first: ?state="+strings.Join(TaskStates(), "|")+"&agent=ID&limit=1…1000", a.tasks),
 		{
 			path: "/tasks/{id}", about: `what became of one recent task; * DELETE withdraws it, optionally with {"reason": "..."}`,
-			read: http.HandlerFunc(a.task), method: http.MethodDelete, change: a.changing(a.cancel),
+			read: plain(a.task), method: http.MethodDelete, change: a.changing(a.cancel),
 		},
 		read("/tasks/{id}/explain", "why it went where it went, or why it waits; and how it would be decided now", a.explain),
 		{
@@ -162,7 +165,7 @@ func index(endpoints []endpoint, changes, reports bool) http.Handler {
 		b.WriteString(e.path + strings.Repeat(" ", 23-len(e.path)) + e.about + "\n")
 	}
 	text := b.String()
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	return plain(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		// A reader that has gone away is no fault of ours.
 		_, _ = w.Write([]byte(text))

@@ -209,7 +209,7 @@ func TestEndpoints(t *testing.T) {
 
 		{"an empty fleet: zeros and empty lists", fakeSource{}, "/agents/stats", 200, "application/json",
 			[]string{`"agents": []`, `"bottlenecks": []`, `"total_capacity": 0,`, `"average_success_rate": 0,`}},
-		{"statistics", fakeSource{stats: AgentStats{TotalCapacity: 28, Agents: []AgentInfo{{ID: "a1", Capacity: 16, Health: "HEALTHY"}}}}, "/agents/stats", 200, "application/json",
+		{"statistics", fakeSource{stats: AgentStats{TotalCapacity: 28, Agents: []AgentInfo{{ID: "a1", Capacity: 16, Health: "HEALTHY"}, {ID: "a2"}}}}, "/agents/stats", 200, "application/json",
 			[]string{`"total_capacity": 28`, `"capacity_items_per_second": 16`, `"health": "HEALTHY"`, `"capabilities": []`}},
 		{"statistics not available", fakeSource{fleetErr: errors.New("the engine does not answer")}, "/agents/stats", 503, "application/problem+json", []string{"the engine does not answer"}},
 		{"no capabilities is an empty list", fakeSource{}, "/capabilities", 200, "application/json", []string{`"capabilities": []`}},
@@ -272,6 +272,32 @@ func TestTasksFilter(t *testing.T) {
 		r := ask(New(src, metrics, Options{}), http.MethodGet, "/tasks?"+query, "anything")
 		if r.StatusCode != http.StatusOK || src.asked != want {
 			t.Errorf("?%s: status %d, asked for %+v, want %+v", query, r.StatusCode, src.asked, want)
+		}
+	}
+}
+
+// A parameter that nobody heeds would look like an answer to the question.
+func TestUnknownParameters(t *testing.T) {
+	src := &fakeSource{
+		health: Health{Status: Healthy}, ready: Readiness{Ready: true}, list: []Task{{ID: "t"}}, explained: map[string]TaskExplanation{"t": {ID: "t"}},
+	}
+	h := New(src, metrics, Options{})
+	for _, e := range (&api{src: src, permission: newPermission(nil)}).endpoints(metrics) {
+		if e.read == nil {
+			continue
+		}
+		path := strings.Replace(e.path, "{id}", "t", 1)
+		for query, status := range map[string]int{"": 200, "?": 200, "?colour=red": 400, "?colour": 400, "?%zz": 400} {
+			if r := ask(h, http.MethodGet, path+query, "localhost"); r.StatusCode != status {
+				t.Errorf("GET %s%s: status %d, want %d", path, query, r.StatusCode, status)
+			}
+		}
+	}
+	for target, status := range map[string]int{
+		"/?colour=red": 400, "/metrics?name[]=a&name[]=b": 200, "/metrics?name[]=a&colour=red": 400, "/metrics?name=a": 400,
+	} {
+		if r := ask(h, http.MethodGet, target, "localhost"); r.StatusCode != status {
+			t.Errorf("GET %s: status %d, want %d", target, r.StatusCode, status)
 		}
 	}
 }

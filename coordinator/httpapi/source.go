@@ -268,8 +268,10 @@ type Task struct {
 	CompletedAt time.Time `json:"completed_at,omitzero"`
 	WorkMS      float64   `json:"work_ms,omitempty"`
 	Error       string    `json:"error,omitempty"`
-	ReasonCode  string    `json:"reason_code,omitempty"`
-	Reason      string    `json:"reason,omitempty"`
+	// ReasonCode and Reason of a failure. Of a task that waits, Reason says for what
+	// if that is no agent: to be tried again, or for its batch.
+	ReasonCode string `json:"reason_code,omitempty"`
+	Reason     string `json:"reason,omitempty"`
 	// Explanation of the latest decision, or of what keeps it waiting.
 	Explanation *Explanation `json:"explanation,omitempty"`
 }

@@ -34,7 +34,7 @@ type TaskList struct {
 func (a *api) tasks(w http.ResponseWriter, r *http.Request) {
 	filter, err := parseFilter(r.URL.RawQuery)
 	if err != nil {
-		problem(w, http.StatusBadRequest, "Bad query", err.Error()+".")
+		badQuery(w, err)
 		return
 	}
 	answer(w, http.StatusOK, TaskList{Tasks: present(a.src.Tasks(r.Context(), filter)), Limit: filter.Limit})

@@ -21,13 +21,17 @@ type judgement struct {
 	// reason for which it would wait or fail; ReasonNone when an agent would get it.
 	reason coordinator.Reason
 	text   string
-	// delayed: it came back and waits to be tried again.
-	delayed bool
+	// waits says for what it waits although an agent may be there; empty when it does
+	// not.
+	waits string
 }
 
 // judge asks the engine, one question at a time: each costs passes over the fleet on
 // the goroutine that decides, and whoever asks much must not crowd out the tasks.
 func (s *Service) judge(ctx context.Context, task *coordinator.Task) (j judgement, err error) {
+	if err := s.knowsFleet(); err != nil {
+		return j, err
+	}
 	select {
 	case s.judging <- struct{}{}:
 		defer func() { <-s.judging }()
@@ -36,7 +40,7 @@ func (s *Service) judge(ctx context.Context, task *coordinator.Task) (j judgemen
 	}
 	err = s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
 		j.decision, j.reason, j.text = e.Explain(now, task)
-		j.delayed = e.Delayed(task.ID)
+		j.waits = waitsFor(now, e, task.ID)
 	})
 	if err != nil {
 		return judgement{}, fmt.Errorf("ask the engine: %w", err)
@@ -45,19 +49,28 @@ func (s *Service) judge(ctx context.Context, task *coordinator.Task) (j judgemen
 }
 
 // waitsForRetry explains a task that is delayed.
-const waitsForRetry = "it came back and waits to be tried again: for its back-off, then for the retry budget (a tenth of the first dispatches plus 10 a second)"
+const waitsForRetry = "waits to be tried again: it came back, and waits for its back-off, then for the retry budget (a tenth of the first dispatches plus 10 a second)"
+
+// waitsFor says for what a task waits that is no agent; empty when it does not.
+func waitsFor(now time.Time, e *engine.Engine, id coordinator.TaskID) string {
+	if e.Delayed(id) {
+		return waitsForRetry
+	}
+	if waiting, most, closes, ok := e.Gathering(id); ok {
+		return fmt.Sprintf("waits for its batch: %d of at most %d, at most %s more", waiting, most, coordinator.Roughly(closes.Sub(now)))
+	}
+	return ""
+}
 
 // awaited fills in why a task waits: a question of now. When nobody can say, the
-// record stays as it is.
-func (s *Service) awaited(ctx context.Context, r *taskRecord) {
+// record stays as it is, and the error says why nobody can.
+func (s *Service) awaited(ctx context.Context, r *taskRecord) error {
 	j, err := s.judge(ctx, r.task)
 	if err != nil {
-		return
+		return err
 	}
-	r.decision = j.decision
-	if j.delayed {
-		r.failure.Text = waitsForRetry
-	}
+	r.decision, r.failure.Text = j.decision, j.waits
+	return nil
 }
 
 // Task is what is remembered of one task; for one that waits, with the
@@ -68,7 +81,8 @@ func (s *Service) Task(ctx context.Context, id string) (httpapi.Task, bool) {
 		return httpapi.Task{}, false
 	}
 	if r.state == taskPending {
-		s.awaited(ctx, &r)
+		// When nobody can say why it waits, what is remembered is told all the same.
+		_ = s.awaited(ctx, &r)
 	}
 	t := taskStatus(&r)
 	if x := t.Explanation; x != nil { // Explain has the rest
@@ -85,18 +99,26 @@ func (s *Service) Explain(ctx context.Context, id string) (httpapi.TaskExplanati
 		return httpapi.TaskExplanation{}, false
 	}
 	var now *httpapi.Prospect
+	var err error
 	if r.state == taskPending {
-		s.awaited(ctx, &r)
+		err = s.awaited(ctx, &r)
 		r.decidedAt = time.Time{} // what was decided before did not last
-	} else if j, err := s.judge(ctx, r.task); err == nil {
-		p := prospect(r.task, &j)
-		now = &p
+	} else {
+		var j judgement
+		if j, err = s.judge(ctx, r.task); err == nil {
+			p := prospect(r.task, &j)
+			now = &p
+		}
+	}
+	unknown := ""
+	if err != nil {
+		unknown = err.Error()
 	}
 	t := taskStatus(&r)
 	return httpapi.TaskExplanation{
 		ID: t.ID, Type: t.Type, TraceID: t.TraceID, State: t.State, Agent: t.Agent, Attempt: t.Attempt,
 		ReasonCode: t.ReasonCode, Reason: t.Reason, Error: t.Error,
-		DecidedAt: t.DecidedAt, Explanation: t.Explanation, Attempts: attempts(&r), Now: now,
+		DecidedAt: t.DecidedAt, Explanation: t.Explanation, Attempts: attempts(&r), Now: now, NowUnknown: unknown,
 	}, true
 }
 
@@ -145,18 +167,44 @@ func prospect(t *coordinator.Task, j *judgement) httpapi.Prospect {
 }
 
 // Tasks lists recent tasks, the newest first.
-func (s *Service) Tasks(_ context.Context, f httpapi.TaskFilter) []httpapi.Task {
+func (s *Service) Tasks(ctx context.Context, f httpapi.TaskFilter) []httpapi.Task {
 	if f.Limit <= 0 {
 		f.Limit = httpapi.DefaultTaskLimit
 	}
 	records := s.history.recent(f.Limit, func(r *taskRecord) bool {
 		return (f.State == "" || f.State == r.state) && (f.Agent == "" || f.Agent == string(r.agent))
 	})
+	s.sayWaits(ctx, records)
 	tasks := make([]httpapi.Task, len(records))
 	for i := range records {
 		tasks[i] = taskStatus(&records[i])
 	}
 	return tasks
+}
+
+// sayWaits fills in for what the tasks among records wait that is no agent: that is
+// looked up, where an explanation would be a pass over the fleet for each. Nothing is
+// said of them when nobody can tell.
+func (s *Service) sayWaits(ctx context.Context, records []taskRecord) {
+	pending := func(r taskRecord) bool { return r.state == taskPending }
+	if !slices.ContainsFunc(records, pending) || s.knowsFleet() != nil {
+		return
+	}
+	waits := make(map[coordinator.TaskID]string)
+	if err := s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
+		for i := range records {
+			if r := &records[i]; pending(*r) {
+				waits[r.task.ID] = waitsFor(now, e, r.task.ID)
+			}
+		}
+	}); err != nil {
+		return
+	}
+	for i := range records {
+		if text := waits[records[i].task.ID]; text != "" {
+			records[i].failure.Text = text
+		}
+	}
 }
 
 func taskStatus(r *taskRecord) httpapi.Task {
@@ -170,6 +218,9 @@ func taskStatus(r *taskRecord) httpapi.Task {
 	if r.decision != nil {
 		t.Strategy = r.decision.Strategy
 		t.Explanation = explanation(r.decision)
+		if r.state == taskPending && r.failure.Text != "" {
+			t.Explanation.Text = r.failure.Text // that an agent could have it is not why it waits
+		}
 	}
 	return t
 }

@@ -86,6 +86,44 @@ func TestExplanationOfATaskThatWaits(t *testing.T) {
 	})
 }
 
+// A task that waits for its batch says so: that an agent could have it is not why it
+// waits.
+func TestExplanationOfATaskThatWaitsForItsBatch(t *testing.T) {
+	inRig(t, strings.Replace(fleet, "build: {required_capabilities: [go]}",
+		"build: {required_capabilities: [go], batch: {max_size: 4, max_wait_ms: 20000}}", 1), func(r *rig) {
+		r.heartbeat("a1", 0)
+		r.heartbeat("a2", 0)
+		r.task("t-1", "build", "")
+		r.pass(2 * time.Second)
+		r.task("t-2", "build", "")
+		r.task("t-3", "build", "")
+		const want = "waits for its batch: 3 of at most 4, at most 18 s more" // 20 - 2
+		x := r.explained("t-3")
+		if x.State != "pending" || x.Reason != want || x.Explanation.Text != want || x.Now != nil || x.NowUnknown != "" {
+			t.Errorf("%+v, %+v", x, x.Explanation)
+		}
+		if got := names(x.Explanation.Candidates); len(got) != 2 {
+			t.Errorf("candidates %v, want both agents", got)
+		}
+		if brief, _ := r.service.Task(context.Background(), "t-3"); brief.Reason != want || brief.Explanation.Text != want {
+			t.Errorf("in brief: %+v", brief)
+		}
+		list := r.service.Tasks(context.Background(), httpapi.TaskFilter{State: "pending"})
+		for _, k := range list {
+			if k.Reason != want {
+				t.Errorf("in the list: %s: %q", k.ID, k.Reason)
+			}
+		}
+		if len(list) != 3 {
+			t.Errorf("%d tasks wait, want 3", len(list))
+		}
+		r.pass(18 * time.Second)
+		if x := r.explained("t-3"); x.Reason == want || strings.Contains(x.Explanation.Text, "batch") {
+			t.Errorf("after the batch: %+v, %+v", x, x.Explanation)
+		}
+	})
+}
+
 // What came back shows who had it, and why not any more.
 func TestExplanationShowsTheAttempts(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {

@@ -115,6 +115,30 @@ func TestLevels(t *testing.T) {
 	}
 }
 
+// TestInvalidReportsNameTheirAgent: whoever reads the line knows whom to look for, or
+// that nobody can tell.
+func TestInvalidReportsNameTheirAgent(t *testing.T) {
+	for _, c := range []struct{ name, stream, body, has, lacks string }{
+		{"a heartbeat", bus.StreamStatus, `{"message_type":"agent.status","agent_id":"gpu-1","status":"fine"}`,
+			`"agent_id":"gpu-1","message":"invalid heartbeat ignored"`, "cannot be read"},
+		{"of no valid id", bus.StreamStatus, `{"message_type":"agent.status","agent_id":"gpu\u001b[2J 1"}`,
+			`"agent_id":"gpu [2J 1","message":"invalid heartbeat ignored"`, "cannot be read"},
+		{"that is no JSON", bus.StreamStatus, "gpu-1", `"message":"invalid heartbeat ignored; its agent_id cannot be read"`, `"agent_id"`},
+		{"a result", bus.StreamResult, `{"message_type":"task.result","agent_id":"gpu-1","outcome":"fine"}`,
+			`"agent_id":"gpu-1","message":"invalid result ignored"`, "cannot be read"},
+		{"a result of nobody", bus.StreamResult, `{}`, `"message":"invalid result ignored; its agent_id cannot be read"`, `"agent_id"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inRig(t, fleet, func(r *rig) {
+				r.publish(c.stream, c.body)
+				if log := r.log.String(); !strings.Contains(log, c.has) || strings.Contains(log, c.lacks) {
+					t.Errorf("%q is not in the log, or %q is:\n%s", c.has, c.lacks, log)
+				}
+			})
+		})
+	}
+}
+
 // TestFloodsAreGated: a thousand faults of one sender are a few lines a second,
 // which hide nothing of another kind, and the next line says how many were left out.
 func TestFloodsAreGated(t *testing.T) {

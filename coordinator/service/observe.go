@@ -189,7 +189,18 @@ func (o *observer) otherQueue(f coordinator.OtherQueue) {
 func (o *observer) invalidStatus(r *messages.Refusal) {
 	o.s.count.invalidStatus.Add(1)
 	o.s.metrics.invalid.WithLabelValues(schemas.AgentStatus, r.Keyword).Inc()
-	o.gated(noiseInvalidStatus, zerolog.WarnLevel).Str("path", r.Path).Str("reason", r.Text).Msg("invalid heartbeat ignored")
+	sender(o.gated(noiseInvalidStatus, zerolog.WarnLevel), r, "invalid heartbeat ignored")
+}
+
+// sender writes down a message that was refused, and which agent it names: somebody
+// must find the one that sends it.
+func sender(e *zerolog.Event, r *messages.Refusal, message string) {
+	e = e.Str("path", r.Path).Str("reason", r.Text)
+	if r.AgentID == "" {
+		e.Msg(message + "; its agent_id cannot be read")
+		return
+	}
+	e.Str("agent_id", r.AgentID).Msg(message)
 }
 
 // wrongSender notes a heartbeat or result whose broker-validated user is not its

@@ -64,7 +64,7 @@ func (o *observer) invalidResult(r *messages.Refusal) {
 	o.s.count.invalidResults.Add(1)
 	o.s.metrics.invalidResults.Inc()
 	o.s.metrics.invalid.WithLabelValues(schemas.TaskResult, r.Keyword).Inc()
-	o.gated(noiseInvalidResult, zerolog.WarnLevel).Str("path", r.Path).Str("reason", r.Text).Msg("invalid result ignored")
+	sender(o.gated(noiseInvalidResult, zerolog.WarnLevel), r, "invalid result ignored")
 }
 
 // overdue writes down that a task's end was not told in time, once that is

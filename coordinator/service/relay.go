@@ -28,7 +28,7 @@ const relayPause = time.Second
 func (s *Service) ReportCapacity(ctx context.Context, agent string, report httpapi.CapacityReport) error {
 	r := s.current.Load()
 	if r == nil {
-		return s.cannotRelay()
+		return s.withoutSession("does not publish; report to")
 	}
 	a, err := s.lately.agent(ctx, s, coordinator.AgentID(agent))
 	if err != nil {
@@ -47,13 +47,23 @@ func (s *Service) ReportCapacity(ctx context.Context, agent string, report httpa
 	return r.awaitRelay(ctx, relay)
 }
 
-// cannotRelay says why there is no session to publish with.
-func (s *Service) cannotRelay() error {
+// withoutSession says why there is no session. consequence is what one that stands
+// by does not do, and what to do with the one that leads.
+func (s *Service) withoutSession(consequence string) error {
 	v := s.state.read()
 	if v.state == stateStandby {
-		return errors.New("this coordinator stands by and does not publish; report to the one that leads, whose /readyz answers 200")
+		return fmt.Errorf("this coordinator stands by and %s the one that leads, whose /readyz answers 200", consequence)
 	}
 	return fmt.Errorf("this coordinator is %s and has no session with the broker", v.state)
+}
+
+// knowsFleet is nil when the engine knows the agents: they report to the broker, so
+// who has no session with it knows none, or what they were a while ago.
+func (s *Service) knowsFleet() error {
+	if s.current.Load() != nil {
+		return nil
+	}
+	return s.withoutSession("does not know the fleet; ask")
 }
 
 // relayed is an agent.status on its way to the broker.
@@ -74,7 +84,7 @@ func (r *session) relay(a *coordinator.AgentSnapshot, report httpapi.CapacityRep
 	m := messages.AgentStatus{
 		AgentID: a.Spec.ID, Status: a.Status, CurrentLoad: min(1, max(0, a.ReportedLoad)),
 		ActiveTasks: active, AvailableCapacity: a.Spec.MaxConcurrent - active, Timestamp: now,
-		CapacityItemsPerSecond: report.Capacity, PendingItems: report.Pending, HasPending: true, Relayed: true,
+		CapacityItemsPerSecond: report.Capacity, HasCapacity: true, PendingItems: report.Pending, HasPending: true, Relayed: true,
 	}
 	if m.Status == coordinator.StatusUnknown {
 		m.Status = coordinator.StatusReady // it is there: it has just said so

@@ -163,6 +163,80 @@ func TestReportOfAStranger(t *testing.T) {
 	})
 }
 
+// An agent that does not know its capacity any more takes back what it reported.
+func TestReportedCapacityIsTakenBack(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		r.heartbeat("a1", 0)
+		for i, c := range []struct {
+			capacity float64
+			reported bool
+		}{{8.5, true}, {0, false}} {
+			r.pass(time.Second)
+			if err := r.report("a1", c.capacity, 0); err != nil {
+				t.Fatal(err)
+			}
+			if got, given := r.relays()[i].fields["capacity_items_per_second"]; got != c.capacity || !given {
+				t.Errorf("relayed %v, want %v", got, c.capacity)
+			}
+			if a := r.info("a1"); a.CapacityReported != c.reported {
+				t.Errorf("after %v: %+v", c.capacity, a)
+			}
+		}
+	})
+}
+
+// Who stands by knows no fleet, and says so instead of what it does not know: never
+// seen, nobody eligible.
+func TestStandbyDoesNotSpeakForTheFleet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := newRig(t, fleet)
+		first.start()
+		second := newRig(t, fleet)
+		second.broker = first.broker
+		second.service.options.Bus = first.broker
+		second.start()
+		first.heartbeat("a1", 0)
+		// It remembers two tasks of a time when it led.
+		second.service.history.accepted(&coordinator.Task{ID: "waits", Type: "build"})
+		second.service.history.failed(&coordinator.Fail{Task: &coordinator.Task{ID: "failed", Type: "build"}, Failure: coordinator.Failure{
+			Reason: coordinator.ReasonNoEligibleAgents, FailedAt: time.Now(),
+		}}, 0)
+
+		const says = "this coordinator stands by and does not know the fleet; ask the one that leads, whose /readyz answers 200"
+		ctx := context.Background()
+		_, whatIf := second.service.WhatIf(ctx, []byte(taskBody("t-1", "build", "")))
+		_, stats := second.service.AgentStats(ctx)
+		_, capabilities := second.service.Capabilities(ctx)
+		for name, err := range map[string]error{"whatif": whatIf, "stats": stats, "capabilities": capabilities} {
+			if err == nil || err.Error() != says {
+				t.Errorf("%s: %v, want %q", name, err, says)
+			}
+		}
+		for _, id := range []string{"waits", "failed"} {
+			x := second.explained(id)
+			if x.Now != nil || x.NowUnknown != says || x.Explanation != nil {
+				t.Errorf("%s: %+v, want that it is not known", id, x)
+			}
+		}
+		if list := second.service.Tasks(ctx, httpapi.TaskFilter{}); len(list) != 2 {
+			t.Errorf("%d tasks are listed, want the 2 that it remembers", len(list))
+		}
+		if st := second.status(); len(st.Agents) != 2 {
+			t.Errorf("/status lists %d agents, want those of the configuration", len(st.Agents))
+		}
+		// The one that leads answers.
+		if p, err := first.service.WhatIf(ctx, []byte(taskBody("t-1", "build", ""))); err != nil || p.Agent != "a1" {
+			t.Errorf("the leader: %+v, %v", p, err)
+		}
+		first.close()
+		second.pass(2 * time.Second)
+		if p, err := second.service.WhatIf(ctx, []byte(taskBody("t-1", "build", ""))); err != nil || p.Agent != "a1" {
+			t.Errorf("after the take-over: %+v, %v", p, err)
+		}
+		second.close()
+	})
+}
+
 // Who cannot publish says why, and who can: nothing is lost in silence.
 func TestReportWithoutSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -23,6 +23,9 @@ const (
 
 // AgentStats is the fleet in figures (see httpapi.Source).
 func (s *Service) AgentStats(ctx context.Context) (httpapi.AgentStats, error) {
+	if err := s.knowsFleet(); err != nil {
+		return httpapi.AgentStats{}, err
+	}
 	snap, err := s.snapshot(ctx)
 	if err != nil {
 		return httpapi.AgentStats{}, err
@@ -44,6 +47,9 @@ func (s *Service) unread() int {
 
 // Capabilities is demand and supply of every capability (see httpapi.Source).
 func (s *Service) Capabilities(ctx context.Context) ([]httpapi.Capability, error) {
+	if err := s.knowsFleet(); err != nil {
+		return nil, err
+	}
 	var all []coordinator.CapabilitySnapshot
 	err := s.loop.query(ctx, func(now time.Time, e *engine.Engine) { all = e.Capabilities(now) })
 	if err != nil {
@@ -89,9 +95,13 @@ func fleetStats(snap *coordinator.Snapshot, unread int) httpapi.AgentStats {
 
 func agentInfo(a *coordinator.AgentSnapshot) httpapi.AgentInfo {
 	c := &a.Capacity
+	health := "" // of one that is not there nobody can tell
+	if a.State == coordinator.AgentOnline {
+		health = c.Health.String()
+	}
 	return httpapi.AgentInfo{
 		ID: string(a.Spec.ID), Capacity: finite(c.ItemsPerSecond), CapacityReported: c.Reported, CapacityMeasured: finite(c.Measured), WarmUp: c.WarmUp,
-		Pending: c.Pending, Health: c.Health.String(), DrainSeconds: c.Drain.Seconds(), LastReported: a.LastHeartbeat, Capabilities: a.Spec.Capabilities,
+		Pending: c.Pending, Health: health, DrainSeconds: c.Drain.Seconds(), LastReported: a.LastHeartbeat, Capabilities: a.Spec.Capabilities,
 		State: a.State.String(), Load: finite(a.Load), InFlight: a.InFlight, Slots: a.Slots,
 		SuccessRate: finite(a.Success), Outcomes: finite(a.Outcomes), DurationMS: milliseconds(a.Duration), EjectedFrom: a.EjectedFrom,
 	}

@@ -69,6 +69,22 @@ func TestBalancingsThreeAgents(t *testing.T) {
 	}
 }
 
+// Of an agent that is not there nobody can tell the health: it is absent, in JSON, too.
+func TestHealthOfAgentsThatAreNotThere(t *testing.T) {
+	for state, want := range map[coordinator.AgentState]string{
+		coordinator.AgentOnline: `"health":"OVERLOADED"`, coordinator.AgentNeverSeen: "", coordinator.AgentOffline: "", coordinator.AgentStale: "", coordinator.AgentGone: "",
+	} {
+		a := member("a1", 1, 60, in(state)) // 60 items at 1 a second
+		text, err := json.Marshal(agentInfo(&a))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(string(text), `"health"`); got != (want != "") || !strings.Contains(string(text), want) {
+			t.Errorf("%s: %s, want %q", state, text, want)
+		}
+	}
+}
+
 func TestSwarm(t *testing.T) {
 	snap := coordinator.Snapshot{Agents: []coordinator.AgentSnapshot{
 		member("a1", 1, 0, working(0, 0, 0.9, 0)),

@@ -31,11 +31,11 @@ func (a *agent) inLine() int { return len(a.running) + len(a.queue) }
 // deliver puts a dispatch into its agent's queue, and tells the engine that the
 // broker has it.
 func (w *world) deliver(d *coordinator.Dispatch) error {
-	number := w.handed[d.Handle-1]
-	if w.tasks[number].place != withCoordinator || w.tasks[number].ended {
+	number, who := handedTask(d.Handle), w.byID[d.Agent]
+	t := w.tasks.at(number)
+	if t == nil || t.place != withCoordinator || t.ended {
 		return fmt.Errorf("simulate %s: dispatch %s of a task that the coordinator does not hold", w.variant.Label, d.DispatchID)
 	}
-	t, who := &w.tasks[number], w.byID[d.Agent]
 	a := &w.agents[who]
 	if w.tally.measuring(w.now) {
 		w.tally.decided(w, t, a)
@@ -69,7 +69,7 @@ func (w *world) take(who int32) {
 		}
 		w.account(a)
 		a.running = append(a.running, number)
-		t := &w.tasks[number]
+		t := w.tasks.at(number)
 		t.place, t.began = atWork, w.now
 		t.life++
 		w.tally.waiting(t.kind, -1)
@@ -99,8 +99,8 @@ func (w *world) length(number int32, t *task, a *agent) int64 {
 
 // finish ends the work on a task: its agent takes the next, and tells how it went.
 func (w *world) finish(number int32, life uint32) error {
-	t := &w.tasks[number]
-	if t.life != life {
+	t := w.tasks.at(number)
+	if t == nil || t.life != life {
 		return nil
 	}
 	who := t.agent
@@ -139,7 +139,7 @@ func (w *world) result(t *task, outcome coordinator.Outcome) coordinator.ResultR
 
 // drop takes a task from its agent, wherever it is with it.
 func (w *world) drop(number int32) {
-	t := &w.tasks[number]
+	t := w.tasks.at(number)
 	a := &w.agents[t.agent]
 	switch t.place {
 	case atWork:
@@ -147,8 +147,11 @@ func (w *world) drop(number int32) {
 		i := slices.Index(a.running, number)
 		a.running = slices.Delete(a.running, i, i+1)
 	case inQueue:
-		i := slices.Index(a.queue, number)
-		a.queue = slices.Delete(slices.Clone(a.queue), i, i+1)
+		if i := slices.Index(a.queue, number); i == 0 { // as a rule: what came first expires first
+			a.queue = a.queue[1:]
+		} else {
+			a.queue = slices.Delete(slices.Clone(a.queue), i, i+1)
+		}
 		w.tally.waiting(t.kind, -1)
 	}
 	t.place, t.agent = gone, -1
@@ -157,7 +160,7 @@ func (w *world) drop(number int32) {
 
 // giveBack returns a message of an agent's queue to the coordinator.
 func (w *world) giveBack(number int32, cause coordinator.ReturnCause, redelivered bool) error {
-	t := &w.tasks[number]
+	t := w.tasks.at(number)
 	d := t.dispatch
 	who := t.agent
 	w.drop(number)
@@ -176,7 +179,7 @@ func (w *world) giveBack(number int32, cause coordinator.ReturnCause, redelivere
 
 // expire returns a message that its agent has not taken in time.
 func (w *world) expire(number int32, life uint32) error {
-	if t := &w.tasks[number]; t.life != life || t.place != inQueue {
+	if t := w.tasks.at(number); t == nil || t.life != life || t.place != inQueue {
 		return nil
 	}
 	return w.giveBack(number, coordinator.ReturnExpired, false)
@@ -187,7 +190,7 @@ func (w *world) takeBack(who int32) error {
 	a := &w.agents[who]
 	a.takenBack = true
 	for _, number := range slices.Clone(a.queue) {
-		t := &w.tasks[number]
+		t := w.tasks.at(number)
 		if t.place != inQueue || t.agent != who {
 			continue
 		}
@@ -207,7 +210,7 @@ func (w *world) withdraw(f coordinator.Withdraw) error {
 		return nil
 	}
 	for _, number := range slices.Concat(a.running, a.queue) {
-		t := &w.tasks[number]
+		t := w.tasks.at(number)
 		if t.task.ID != f.Task || t.dispatch.DispatchID != f.DispatchID {
 			continue
 		}

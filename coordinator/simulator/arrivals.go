@@ -23,7 +23,11 @@ func (w *world) begin() {
 	for i := range w.streams {
 		s := &w.streams[i]
 		if s.load.Arrivals.Kind == ArriveClosed {
-			for range s.load.Arrivals.Size {
+			size := s.load.Arrivals.Size
+			if s.load.Count > 0 {
+				size = min(size, s.load.Count)
+			}
+			for range size {
 				w.moments.schedule(int64(s.load.From), momentArrival, int32(i), 0)
 			}
 			continue
@@ -81,7 +85,10 @@ func (w *world) arrive(number int32) error {
 	if w.closing || closed && (w.now >= int64(s.load.Until) || s.load.Count > 0 && s.made >= s.load.Count) {
 		return nil
 	}
-	n := len(w.tasks)
+	if err := w.crowded(); err != nil {
+		return err
+	}
+	n := w.tasks.count
 	t := task{arrived: w.now, started: -1, began: -1, kind: s.kind, stream: number, agent: -1}
 	if s.trace != nil {
 		q := s.trace[s.made]
@@ -91,10 +98,10 @@ func (w *world) arrive(number int32) error {
 		ID: coordinator.TaskID("t" + strconv.Itoa(n+1)), Type: s.load.Type,
 		Priority: s.load.priority(draw(w.seed, drawPriority, uint64(number), uint64(s.made))),
 		Timeout:  s.load.Timeout, AcceptedAt: epoch.Add(time.Duration(w.now)), Labels: s.load.Labels,
-		ContentHash: uint64(n) + 1, // tells which task it is, see failed
+		ContentHash: uint64(n) + 1, // see numberOf
 	}
 	s.made++
-	w.tasks = append(w.tasks, t)
+	w.tasks.add(t)
 	w.open++
 	w.tally.arrived(&t)
 	if !closed {

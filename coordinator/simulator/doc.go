@@ -46,13 +46,13 @@
 //
 // # Its parts
 //
-//	scenario.go  what is simulated; read*.go, yaml.go: its file
+//	scenario.go  what is simulated; read*.go, yaml*.go: its file; limits.go: how large it may be
 //	shipped.go   the scenarios that come with the program
 //	chance.go    draws and distributions
 //	trace.go     recorded arrivals
 //	play.go      all strategies and seeds of a scenario
 //	policy.go    the policy that the engine gets; reference.go: strategies to compare with
-//	world.go     the virtual clock, and what the shell would do with effects
+//	world.go     the virtual clock, and what the shell would do with effects; ledger.go: its tasks
 //	agents.go    simulated agents and their work; presence.go: their heartbeats and
 //	             crashes; arrivals.go: simulated producers
 //	moments.go   the heap of what happens next

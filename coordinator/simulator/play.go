@@ -9,6 +9,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
+	"taskbus/coordinator/strategy"
 )
 
 // Options are what Play needs beside the scenario. The zero value will do for a
@@ -27,17 +28,24 @@ type Options struct {
 
 // Play plays every strategy of the scenario under every seed. It ends early with
 // the context's error. Any other error means that the scenario cannot be played,
-// and says why.
+// and says why; it is *Faults where a formula is to blame.
 func Play(ctx context.Context, s *Scenario, o Options) (*Report, error) {
 	traces, err := s.traces(o.Trace)
 	if err != nil {
 		return nil, err
 	}
+	scores, err := s.compile(o.Formula)
+	if err != nil {
+		return nil, err
+	}
+	if text := s.cost().excess(); text != "" {
+		return nil, fmt.Errorf("scenario %s: %s", s.Name, text)
+	}
 	runs := make([][]outcome, len(s.Strategies))
 	done, total := 0, len(s.Seeds)*len(s.Strategies)
 	for _, seed := range s.Seeds {
 		for i := range s.Strategies {
-			w, err := newWorld(s, &s.Strategies[i], seed, traces, o.Formula)
+			w, err := newWorld(s, &s.Strategies[i], seed, traces, scores[i])
 			if err != nil {
 				return nil, err
 			}
@@ -87,10 +95,10 @@ func (s *Scenario) traces(open func(string) ([]Request, error)) (map[string][]Re
 
 // newWorld sets up one run: the engine with its policy and its session, the agents
 // about to join, the producers about to begin.
-func newWorld(s *Scenario, v *Variant, seed uint64, traces map[string][]Request, compile CompileFormula) (*world, error) {
+func newWorld(s *Scenario, v *Variant, seed uint64, traces map[string][]Request, score strategy.Score) (*world, error) {
 	w := &world{
 		scenario: s, variant: v, seed: seed, engine: engine.New(),
-		byID: make(map[coordinator.AgentID]int32),
+		byID: make(map[coordinator.AgentID]int32), maxTasks: maxTasks, maxOpen: maxOpen,
 	}
 	for i := range s.Fleet {
 		g := &s.Fleet[i]
@@ -112,7 +120,7 @@ func newWorld(s *Scenario, v *Variant, seed uint64, traces map[string][]Request,
 		l := &s.Workloads[i]
 		w.streams = append(w.streams, stream{load: l, kind: w.kinds.number(l.Type), trace: traces[l.Arrivals.Trace.Name]})
 	}
-	policy, err := s.policy(v, w.agents, seed, compile)
+	policy, err := s.policy(v, w.agents, seed, score)
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
 	}

@@ -11,12 +11,41 @@ import (
 )
 
 // CompileFormula compiles the text of an `expression` strategy, as the loader of
-// agents.yaml does.
+// agents.yaml does. Its error says what is wrong with the text.
 type CompileFormula func(text string) (strategy.Score, error)
 
+// compile compiles the formulas of all variants; those without one get nil. The error
+// is *Faults.
+func (s *Scenario) compile(compile CompileFormula) ([]strategy.Score, error) {
+	scores := make([]strategy.Score, len(s.Strategies))
+	var faults []Fault
+	for i := range s.Strategies {
+		v := &s.Strategies[i]
+		if v.Formula == "" {
+			continue
+		}
+		fault := v.formulaAt
+		if compile == nil {
+			fault.Text = "this program cannot compile formulas"
+			faults = append(faults, fault)
+			continue
+		}
+		score, err := compile(v.Formula)
+		if err != nil {
+			fault.Text = err.Error()
+			faults = append(faults, fault)
+		}
+		scores[i] = score
+	}
+	if len(faults) > 0 {
+		return nil, &Faults{faults}
+	}
+	return scores, nil
+}
+
 // policy is the configuration under which the engine plays a variant.
-func (s *Scenario) policy(v *Variant, agents []agent, seed uint64, compile CompileFormula) (*coordinator.Policy, error) {
-	chosen, err := v.build(seed, compile)
+func (s *Scenario) policy(v *Variant, agents []agent, seed uint64, score strategy.Score) (*coordinator.Policy, error) {
+	chosen, err := v.build(seed, score)
 	if err != nil {
 		return nil, err
 	}
@@ -39,27 +68,17 @@ func (s *Scenario) policy(v *Variant, agents []agent, seed uint64, compile Compi
 	return p, nil
 }
 
-// build makes the variant's strategy.
-func (v *Variant) build(seed uint64, compile CompileFormula) (coordinator.Strategy, error) {
+// build makes the variant's strategy; score is its formula, compiled.
+func (v *Variant) build(seed uint64, score strategy.Score) (coordinator.Strategy, error) {
 	o := strategy.Options{
 		Weights: v.Weights, AffinityLabel: v.AffinityLabel, SessionLabel: v.SessionLabel,
-		Exploration: v.Exploration, FormulaText: v.Formula,
+		Exploration: v.Exploration, FormulaText: v.Formula, Formula: score,
 	}
 	if chosen, ok := reference(v.Strategy, seed); ok {
 		if len(v.Weights) > 0 || v.AffinityLabel+v.SessionLabel+v.Formula != "" || v.Exploration > 0 {
 			return chosen, fmt.Errorf("strategy %s: it has no options; remove them", v.name())
 		}
 		return chosen, nil
-	}
-	if v.Formula != "" {
-		if compile == nil {
-			return coordinator.Strategy{}, fmt.Errorf("strategy %s: this program cannot compile formulas", v.name())
-		}
-		score, err := compile(v.Formula)
-		if err != nil {
-			return coordinator.Strategy{}, fmt.Errorf("strategy %s: formula: %w", v.name(), err)
-		}
-		o.Formula = score
 	}
 	return strategy.Build(v.Strategy, o)
 }

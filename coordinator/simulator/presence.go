@@ -71,7 +71,7 @@ func (w *world) report(a *agent, g *Group) coordinator.AgentReported {
 		r.ActiveTasks = make([]coordinator.TaskID, 0, active)
 		for _, line := range [...][]int32{a.running, a.queue} {
 			for _, number := range line {
-				r.ActiveTasks = append(r.ActiveTasks, w.tasks[number].task.ID)
+				r.ActiveTasks = append(r.ActiveTasks, w.tasks.at(number).task.ID)
 			}
 		}
 	}
@@ -96,7 +96,7 @@ func (w *world) crash(who int32, life uint32) error {
 	lost := a.running
 	a.running = nil
 	for _, number := range lost {
-		t := &w.tasks[number]
+		t := w.tasks.at(number)
 		t.place = inQueue
 		t.life++
 		w.tally.waiting(t.kind, +1)

@@ -9,16 +9,6 @@ import (
 	"taskbus/coordinator"
 )
 
-// The limits of a scenario: far above what is useful, far below what would not
-// fit into memory.
-const (
-	maxAgents   = 100_000
-	maxGroups   = 64 // a set of groups is one machine word
-	maxVariants = 32
-	maxSeeds    = 1000
-	maxPrinted  = 1 << 53 // what every reader of JSON keeps exact
-)
-
 // Read reads a scenario from the text of its file; source names it in faults, name
 // is what the scenario is called. The error is *Faults.
 func Read(source, name string, data []byte) (*Scenario, error) {
@@ -92,7 +82,7 @@ func (r *reader) together(p spot, s *Scenario) {
 	required := make(map[string][]string)
 	for i := range s.Workloads {
 		w := &s.Workloads[i]
-		here := spot{child(p.node, "workloads"), fmt.Sprintf("workloads[%d]", i)}
+		here := item(p, "workloads", i)
 		if before, ok := required[w.Type]; ok && !slices.Equal(before, w.Required) {
 			r.fault(here, "%s requires other capabilities than an earlier workload of that task_type; give one of them another name", w.Type)
 		}
@@ -108,28 +98,69 @@ func (r *reader) together(p spot, s *Scenario) {
 	for i := range s.Strategies {
 		label := s.Strategies[i].Label
 		if labels[label] {
-			r.fault(spot{child(p.node, "strategies"), fmt.Sprintf("strategies[%d]", i)}, "another one is called %q already; give it a label of its own", label)
+			r.fault(item(p, "strategies", i), "another one is called %q already; give it a label of its own", label)
 		}
 		labels[label] = true
 	}
+	if len(r.faults) == 0 {
+		r.affordable(p, s)
+	}
+}
+
+// affordable checks that the scenario fits into memory, and ends.
+func (r *reader) affordable(p spot, s *Scenario) {
+	sum := 0.0
+	for i := range s.Workloads {
+		n := s.expected(&s.Workloads[i])
+		if sum += n; sum > maxTasks {
+			r.fault(item(p, "workloads", i), "about %.3g tasks of it arrive in one run, with those before it %.3g, and %.3g are the most; "+
+				"let fewer arrive at a time, set a count, or shorten the time (until_seconds, duration_seconds)", n, sum, float64(maxTasks))
+			return
+		}
+	}
+	if text := s.cost().excess(); text != "" {
+		r.fault(spot{child(p.node, "duration_seconds"), ""}, "%s", text)
+	}
+}
+
+// item is one of the items of a list of the file.
+func item(p spot, key string, i int) spot {
+	return spot{child(p.node, key).Content[i], fmt.Sprintf("%s[%d]", key, i)}
 }
 
 // seeds reads a number of seeds, which are then 1, 2, 3 …, or a list of them.
 func (r *reader) seeds(into *[]uint64) func(spot) {
 	return func(p spot) {
 		*into = nil
+		if n := len(p.node.Content); n > MaxSeeds {
+			r.fault(p, "must be at most %d seeds, not %d", MaxSeeds, n)
+			return
+		}
 		if len(p.node.Content) > 0 {
+			lines := make(map[uint64]int)
 			r.list(p, func(item spot) {
 				var seed uint64
+				before := len(r.faults)
 				whole(r, &seed, 0, maxPrinted)(item)
+				if line := lines[seed]; line > 0 && len(r.faults) == before {
+					r.fault(item, "is in line %d already: the same seed gives the same run, which counts once; remove one of the two", line)
+				}
+				lines[seed] = item.node.Line
 				*into = append(*into, seed)
 			})
 			return
 		}
 		n := 0
-		whole(r, &n, 1, maxSeeds)(p)
-		for seed := range n {
-			*into = append(*into, uint64(seed+1))
-		}
+		whole(r, &n, 1, MaxSeeds)(p)
+		*into = Seeds(n)
 	}
+}
+
+// Seeds are n seeds: 1, 2, 3 …
+func Seeds(n int) []uint64 {
+	seeds := make([]uint64, n)
+	for i := range seeds {
+		seeds[i] = uint64(i + 1)
+	}
+	return seeds
 }

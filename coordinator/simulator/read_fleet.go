@@ -2,7 +2,9 @@ package simulator
 
 import (
 	"cmp"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -46,13 +48,25 @@ func (r *reader) group(p spot) Group {
 		"labels":                 r.labels(&g.Labels),
 	}, "name", "capabilities", "service")
 	g.Advertised = cmp.Or(g.Advertised, g.Slots)
+	r.slowEnough(spot{child(p.node, "service"), join(p.path, "service")}, g.Service, g.Speed)
+	byType := child(p.node, "service_by_type")
+	for _, name := range slices.Sorted(maps.Keys(g.ServiceByType)) {
+		r.slowEnough(spot{child(byType, name), join(join(p.path, "service_by_type"), name)}, g.ServiceByType[name], g.Speed)
+	}
 	return g
+}
+
+// slowEnough checks that work at that speed still takes time.
+func (r *reader) slowEnough(p spot, d Distribution, speed float64) {
+	if d.Mean > 0 && d.Mean/speed < leastService {
+		r.fault(p, "its mean divided by speed must be at least %g seconds, not %.3g; give a lower speed", leastService, d.Mean/speed)
+	}
 }
 
 // distribution reads a distribution: a number, which is a constant, or one shape
 // with what it needs.
 func (r *reader) distribution(into *Distribution) func(spot) {
-	const least, most = 1e-9, maxSeconds
+	const least, most = leastService, maxSeconds
 	return func(p spot) {
 		if p.node.Kind == yaml.ScalarNode {
 			into.Shape = Constant
@@ -107,7 +121,7 @@ func (r *reader) drift(into *[]Step) func(spot) {
 			r.object(item, fields{
 				"at_seconds": r.seconds(&s.At, 0),
 				"rate":       r.number(&s.Rate, 0, 1),
-				"task_type":  r.text(&s.Type),
+				"task_type":  r.name(&s.Type),
 			}, "at_seconds", "rate")
 			*into = append(*into, s)
 		})

@@ -85,20 +85,32 @@ func (r *reader) variant(p spot, settings coordinator.Settings) Variant {
 			"affinity_label":   r.text(&v.AffinityLabel),
 			"session_label":    r.text(&v.SessionLabel),
 			"exploration":      r.number(&v.Exploration, 0, 1),
-			"formula":          r.text(&v.Formula),
+			"formula":          r.formula(&v),
 			"advertised_slots": whole(r, &v.Advertised, 1, math.MaxInt32),
 			"reports":          oneOf(r, &v.Reports, ReportFull, ReportResults, ReportHeartbeats),
 			"settings":         r.settings(&v.Settings),
 		}, "name")
 	}
 	v.Label = cmp.Or(v.Label, v.Strategy)
-	if len(r.faults) > before || v.Formula != "" { // a formula is compiled when it is played
+	if len(r.faults) > before {
 		return v
 	}
-	if _, err := v.build(0, nil); err != nil {
+	var score strategy.Score
+	if v.Formula != "" { // it is compiled when it is played; here any will do
+		score = func(*coordinator.Case, *coordinator.AgentView, *coordinator.Standing) (float64, error) { return 0, nil }
+	}
+	if _, err := v.build(0, score); err != nil {
 		r.fault(p, "%s", err)
 	}
 	return v
+}
+
+// formula reads a formula, of one line or several, and notes where it stands.
+func (r *reader) formula(v *Variant) func(spot) {
+	return func(p spot) {
+		r.lines(&v.Formula)(p)
+		v.formulaAt = Fault{Source: r.source, Line: p.node.Line, Path: p.path}
+	}
 }
 
 // strategyName reads the name of a strategy or of a reference.
@@ -106,7 +118,7 @@ func (r *reader) strategyName(into *string) func(spot) {
 	return func(p spot) {
 		known := append(strategy.Names(), References()...)
 		if !slices.Contains(known, p.node.Value) {
-			r.fault(p, "no strategy is called %s%s", found(p.node), didYouMean(p.node.Value, known))
+			r.fault(p, "no strategy is called %s%s", found(p.node), DidYouMean(p.node.Value, known))
 			return
 		}
 		*into = p.node.Value

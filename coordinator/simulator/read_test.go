@@ -70,17 +70,39 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Every fault names its line, what is wrong, and what to do.
-func TestReadFaults(t *testing.T) {
-	const small = `duration_seconds: 100
+// smallFile is a scenario in which tests replace something.
+const smallFile = `duration_seconds: 100
 fleet:
   - {name: a, capabilities: [x], service: 1}
 workloads:
   - {task_type: job, required_capabilities: [x], arrivals: {poisson: {rate: 1}}}
 strategies: [least_loaded]
 `
+
+// faultAt reads smallFile with old replaced, and wants a fault in that line that says so.
+func faultAt(t *testing.T, old, changed string, line int, want string) {
+	t.Helper()
+	text := strings.Replace(smallFile, old, changed, 1)
+	if text == smallFile {
+		t.Fatal("the test changes nothing")
+	}
+	_, err := Read("bad.yaml", "bad", []byte(text))
+	var faults *Faults
+	if !errors.As(err, &faults) {
+		t.Fatalf("error %v, want faults", err)
+	}
+	for _, f := range faults.List {
+		if f.Line == line && strings.Contains(f.String(), want) {
+			return
+		}
+	}
+	t.Errorf("no fault in line %d says %q:\n%v", line, want, err)
+}
+
+// Every fault names its line, what is wrong, and what to do.
+func TestReadFaults(t *testing.T) {
 	tests := []struct {
-		name, old, changed string // what is replaced in small
+		name, old, changed string // what is replaced in smallFile
 		line               int
 		want               string
 	}{
@@ -90,7 +112,7 @@ strategies: [least_loaded]
 		{"an option that the strategy has not", "[least_loaded]", "[{name: least_loaded, exploration: 0.1}]", 6, "exploration"},
 		{"an option of a reference", "[least_loaded]", "[{name: random, exploration: 0.1}]", 6, "it has no options; remove them"},
 		{"one label twice", "[least_loaded]", "[random, random]", 6, `called "random" already; give it a label of its own`},
-		{"not a number", "service: 1", "service: fast", 3, `must be a number from 1e-09 to 2.6784e+06, not "fast"`},
+		{"not a number", "service: 1", "service: fast", 3, `must be a number from 1e-06 to 2.6784e+06, not "fast"`},
 		{"text for a number", "rate: 1", `rate: "1"`, 5, "must be a number above 0"},
 		{"negative", "service: 1", "service: {exponential: {mean: -1}}", 3, "must be a number"},
 		{"unknown distribution", "service: 1", "service: {normal: {mean: 1}}", 3, "known are constant, exponential, lognormal"},
@@ -109,21 +131,7 @@ strategies: [least_loaded]
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			text := strings.Replace(small, tt.old, tt.changed, 1)
-			if text == small {
-				t.Fatal("the test changes nothing")
-			}
-			_, err := Read("bad.yaml", "bad", []byte(text))
-			var faults *Faults
-			if !errors.As(err, &faults) {
-				t.Fatalf("error %v, want faults", err)
-			}
-			for _, f := range faults.List {
-				if f.Line == tt.line && strings.Contains(f.String(), tt.want) {
-					return
-				}
-			}
-			t.Errorf("no fault in line %d says %q:\n%v", tt.line, tt.want, err)
+			faultAt(t, tt.old, tt.changed, tt.line, tt.want)
 		})
 	}
 	if _, err := Read("empty.yaml", "empty", nil); err == nil || !strings.Contains(err.Error(), "empty.yaml:1: the file is empty") {
@@ -144,7 +152,13 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := Read("fuzz.yaml", "fuzz", data)
 		var faults *Faults
+		tasks := 0.0
+		for i := 0; err == nil && i < len(s.Workloads); i++ {
+			tasks += s.expected(&s.Workloads[i])
+		}
 		switch {
+		case tasks > maxTasks:
+			t.Errorf("accepted with %g tasks", tasks)
 		case err == nil && (len(s.Fleet) == 0 || len(s.Strategies) == 0 || s.Duration <= s.WarmUp):
 			t.Errorf("accepted without a fleet, a strategy, or time to measure")
 		case err != nil && (!errors.As(err, &faults) || len(faults.List) == 0):
@@ -164,13 +178,14 @@ func TestReadTrace(t *testing.T) {
 		t.Errorf("trace %+v", trace)
 	}
 	for name, bad := range map[string]string{
-		"no column GeneratedTokens":          "TIMESTAMP,ContextTokens\n",
-		"line 2 of the trace: TIMESTAMP":     head + "yesterday,1,1\n",
-		"line 3 of the trace: ContextTokens": head + "2023-11-16 18:17:04,1,1\n2023-11-16 18:17:05,many,1\n",
-		"line 3 of the trace is earlier":     head + "2023-11-16 18:17:04,1,1\n2023-11-16 18:17:03,1,1\n",
-		"no requests":                        head,
-		"read the header":                    "",
-		"wrong number of fields":             head + "2023-11-16 18:17:04,1\n",
+		"no column GeneratedTokens": "TIMESTAMP,ContextTokens\n",
+		`line 2 of the trace: TIMESTAMP must be a time such as 2023-11-16 18:17:03.9799600, not "yesterday"`: head + "yesterday,1,1\n",
+		`line 3 of the trace: ContextTokens must be a whole number from 0 to 4294967295, not "many"`:         head + "2023-11-16 18:17:04,1,1\n2023-11-16 18:17:05,many,1\n",
+		`line 2 of the trace: GeneratedTokens must be a whole number from 0 to 4294967295, not "-1"`:         head + "2023-11-16 18:17:04,1,-1\n",
+		"line 3 of the trace is earlier": head + "2023-11-16 18:17:04,1,1\n2023-11-16 18:17:03,1,1\n",
+		"no requests":                    head,
+		"read the header":                "",
+		"wrong number of fields":         head + "2023-11-16 18:17:04,1\n",
 	} {
 		if _, err := ReadTrace(strings.NewReader(bad)); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("error %v, want one that says %q", err, name)

@@ -149,6 +149,7 @@ type Variant struct {
 	AffinityLabel, SessionLabel string
 	Exploration                 float64
 	Formula                     string
+	formulaAt                   Fault // where it stands, and nothing said of it yet
 	// Advertised, if positive, replaces that of every group.
 	Advertised int
 	// Reports, if not empty, replaces that of every group.

@@ -29,7 +29,7 @@ func Shipped() []string {
 func ShippedText(name string) ([]byte, error) {
 	text, err := shipped.ReadFile(path.Join("scenarios", name+".yaml"))
 	if err != nil {
-		return nil, fmt.Errorf("no scenario is called %q%s", name, didYouMean(name, Shipped()))
+		return nil, fmt.Errorf("no scenario is called %q%s", name, DidYouMean(name, Shipped()))
 	}
 	return text, nil
 }

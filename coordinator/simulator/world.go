@@ -22,13 +22,14 @@ type world struct {
 	moments moments
 	agents  []agent
 	byID    map[coordinator.AgentID]int32
-	tasks   []task
+	tasks   ledger
 	open    int // tasks that have not ended
 	streams []stream
 	kinds   kinds
 	closing bool // no further arrivals
 	stopped bool
-	handed  []int32 // the task of every delivery so far: that of handle h is at h−1
+	// How many tasks may arrive, and be open at once.
+	maxTasks, maxOpen int
 
 	// inbox holds what follows from effects: the engine gets it when all effects of
 	// the event before have been carried out.
@@ -53,6 +54,7 @@ type task struct {
 	agent    int32 // that has it; −1: the coordinator
 	place    place
 	life     uint32 // counts what happened to it, so that moments of before are void
+	handed   uint32 // deliveries of it to the coordinator so far
 	ended    bool   // its outcome is known
 }
 
@@ -195,17 +197,21 @@ func (w *world) act(f coordinator.Effect) error {
 	return nil
 }
 
-// hand gives the engine a delivery of the task to hold.
+// hand gives the engine a delivery of the task to hold. Its handle tells the task, and
+// which of its deliveries it is.
 func (w *world) hand(number int32) coordinator.Handle {
-	w.handed = append(w.handed, number)
-	return coordinator.Handle(len(w.handed))
+	t := w.tasks.at(number)
+	t.handed++
+	return coordinator.Handle(t.handed)<<32 | coordinator.Handle(number)
 }
+
+// handedTask is the number of the task that was delivered under a handle.
+func handedTask(h coordinator.Handle) int32 { return int32(uint32(h)) }
 
 // failed notes that the coordinator has refused or given up a task.
 func (w *world) failed(f *coordinator.Fail) {
-	number := int32(f.Task.ContentHash) - 1
-	t := &w.tasks[number]
-	if t.ended {
+	t := w.tasks.at(numberOf(f.Task))
+	if t == nil || t.ended {
 		return // its agent was done first, and the word of it comes too late or never: done is done
 	}
 	if t.place == withCoordinator {
@@ -226,7 +232,11 @@ func (w *world) ended(t *task) {
 
 // release lets go of what nobody needs of a task that has ended.
 func (w *world) release(t *task) {
-	if t.ended && t.place == gone {
+	if t.ended && t.place == gone && t.task != nil {
+		w.tasks.release(numberOf(t.task))
 		t.task, t.dispatch = nil, nil
 	}
 }
+
+// numberOf tells which task it is by what arrive gave it.
+func numberOf(t *coordinator.Task) int32 { return int32(t.ContentHash) - 1 }

@@ -13,7 +13,7 @@ func TestOneSlotServesInTurn(t *testing.T) {
 	s := scenario(t, oneAgent("service: 10", "count: 3, arrivals: {bursts: {every_seconds: 1000, size: 3}}", "[least_loaded]"))
 	w := finished(t, s, 0, 1)
 	for i, want := range []time.Duration{0, 10 * time.Second, 20 * time.Second} {
-		if got := time.Duration(w.tasks[i].started - w.tasks[i].arrived); got != want {
+		if got := time.Duration(w.tasks.at(int32(i)).started - w.tasks.at(int32(i)).arrived); got != want {
 			t.Errorf("task %d began after %v, want %v", i+1, got, want)
 		}
 	}
@@ -110,7 +110,7 @@ func TestWarmUpIsCutOff(t *testing.T) {
 func TestTimeoutFreesTheSlot(t *testing.T) {
 	s := scenario(t, oneAgent("service: 10", "timeout_seconds: 5, arrivals: {bursts: {every_seconds: 1000, size: 2}}", "[least_loaded]"))
 	w := finished(t, s, 0, 1)
-	if got := time.Duration(w.tasks[1].started); got != 6*time.Second {
+	if got := time.Duration(w.tasks.at(1).started); got != 6*time.Second {
 		t.Errorf("the second task began at %v, want 6 s", got)
 	}
 	p := played(t, s).Strategies[0]

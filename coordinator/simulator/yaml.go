@@ -63,10 +63,7 @@ type spot struct {
 // fields says what may stand in a mapping: how the value of each key is read.
 type fields map[string]func(spot)
 
-const (
-	maxFileBytes = 1 << 20
-	maxFaults    = 50
-)
+const maxFaults = 50
 
 // parse gives the root of the only document of the file; nil comes with a fault.
 func (r *reader) parse(data []byte) *yaml.Node {
@@ -74,8 +71,11 @@ func (r *reader) parse(data []byte) *yaml.Node {
 		r.faults = append(r.faults, Fault{Source: r.source, Line: line, Text: fmt.Sprintf(format, args...)})
 		return nil
 	}
-	if len(data) > maxFileBytes {
-		return fault(1, "the file is larger than %d bytes; a scenario describes a fleet, it holds no data", maxFileBytes)
+	if len(data) > MaxFileBytes {
+		return fault(1, "the file is larger than %d bytes; a scenario describes a fleet, it holds no data", MaxFileBytes)
+	}
+	if line, text := illegible(data); text != "" {
+		return fault(line, "%s", text)
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
@@ -134,9 +134,15 @@ func found(n *yaml.Node) string {
 	case n.Tag == "!!null":
 		return "nothing"
 	}
-	text := []rune(n.Value)
-	if len(text) > 40 {
-		text = append(text[:40], '…')
+	return quoted(n.Value)
+}
+
+// quoted repeats the beginning of what stands in a file.
+func quoted(s string) string {
+	const most = 40
+	text := []rune(s)
+	if len(text) > most {
+		text = append(text[:most:most], '…')
 	}
 	return strconv.Quote(string(text))
 }
@@ -149,7 +155,7 @@ func (r *reader) object(p spot, known fields, required ...string) {
 		seen[key] = true
 		read, ok := known[key]
 		if !ok {
-			r.fault(k, "unknown key%s", didYouMean(key, slices.Sorted(maps.Keys(known))))
+			r.fault(k, "unknown key%s", DidYouMean(key, slices.Sorted(maps.Keys(known))))
 			return
 		}
 		read(value)
@@ -170,6 +176,10 @@ func (r *reader) entries(p spot, each func(key string, k, value spot)) {
 	lines := make(map[string]int)
 	for i := 0; i+1 < len(p.node.Content); i += 2 {
 		n := p.node.Content[i]
+		if strings.ContainsFunc(n.Value, unseen) {
+			r.fault(spot{n, p.path}, "the key %s holds a control character; remove it", found(n))
+			continue
+		}
 		k := spot{n, join(p.path, n.Value)}
 		if line := lines[n.Value]; line > 0 {
 			r.fault(k, "is already given in line %d; remove one of the two", line)
@@ -231,42 +241,22 @@ func whole[T ~int | ~uint64](r *reader, into *T, lo, hi T) func(spot) {
 // maxSeconds is the longest time that a scenario may speak of: a month.
 const maxSeconds = 31 * 86400
 
-// seconds reads a number of seconds, fractions allowed.
+// seconds reads a number of seconds, fractions allowed as far as the clock goes.
 func (r *reader) seconds(into *time.Duration, lo float64, above ...bool) func(spot) {
 	return func(p spot) {
 		v := -1.0
 		r.number(&v, lo, maxSeconds, above...)(p)
+		if v > 0 && v < leastTime {
+			or := ""
+			if lo == 0 && len(above) == 0 {
+				or = ", or 0"
+			}
+			r.fault(p, "must be at least %g seconds%s, not %s", leastTime, or, found(p.node))
+			return
+		}
 		if v >= 0 {
 			*into = time.Duration(math.Round(v * 1e9))
 		}
-	}
-}
-
-// text reads a word or a sentence that is not empty.
-func (r *reader) text(into *string) func(spot) {
-	return func(p spot) {
-		if p.node.Kind != yaml.ScalarNode || p.node.Tag == "!!null" || p.node.Value == "" {
-			r.fault(p, "must be text, not %s", found(p.node))
-			return
-		}
-		*into = p.node.Value
-	}
-}
-
-// name reads a word that may stand in an id.
-func (r *reader) name(into *string) func(spot) {
-	return func(p spot) {
-		v := p.node.Value
-		ok := p.node.Kind == yaml.ScalarNode && v != "" && len(v) <= 100
-		for i, c := range v {
-			letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-			ok = ok && (letter || i > 0 && strings.ContainsRune("._:-", c))
-		}
-		if !ok {
-			r.fault(p, "must be letters, digits and . _ : -, beginning with a letter or a digit, not %s", found(p.node))
-			return
-		}
-		*into = v
 	}
 }
 
@@ -295,35 +285,9 @@ func oneOf[T ~string](r *reader, into *T, words ...T) func(spot) {
 	}
 }
 
-// names reads a list of words into a sorted set.
-func (r *reader) names(into *[]string) func(spot) {
-	return func(p spot) {
-		var list []string
-		r.list(p, func(item spot) {
-			var s string
-			r.name(&s)(item)
-			list = append(list, s)
-		})
-		slices.Sort(list)
-		*into = slices.Compact(list)
-	}
-}
-
-// labels reads a mapping of words to text.
-func (r *reader) labels(into *map[string]string) func(spot) {
-	return func(p spot) {
-		*into = make(map[string]string)
-		r.entries(p, func(key string, _, value spot) {
-			var s string
-			r.text(&s)(value)
-			(*into)[key] = s
-		})
-	}
-}
-
-// didYouMean ends a fault about an unknown name: with the known name that comes
+// DidYouMean ends a fault about an unknown name: with the known name that comes
 // closest, else with all of them.
-func didYouMean(got string, known []string) string {
+func DidYouMean(got string, known []string) string {
 	best, least := "", 1+max(1, min(3, len(got)/3))
 	for _, k := range known {
 		if d := distance(strings.ToLower(got), k); d < least {
