@@ -17,7 +17,8 @@ func (e *Engine) ramp(now time.Time, a *agent) {
 	a.slots = 0
 	if age := now.Sub(a.since); window > 0 && !a.since.IsZero() && age < window {
 		a.slots = breaker.Ramp(a.maximum(), age, window, 1)
-		e.timers.schedule(&a.ramping, earlier(now.Add(window/rampSteps), a.since.Add(window)))
+		step := max(window/rampSteps, time.Millisecond)
+		e.timers.schedule(&a.ramping, earlier(now.Add(step), a.since.Add(window)))
 	} else {
 		e.timers.cancel(&a.ramping)
 	}

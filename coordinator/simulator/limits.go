@@ -28,11 +28,14 @@ const (
 	maxMoments = 1e10
 )
 
-// The least of what is not 0, in seconds: a tick of the clock; and a microsecond for
-// work, which no message to an agent and back is faster than.
+// The least of what is not 0, in seconds: a tick of the clock; a microsecond for
+// work, which no message to an agent and back is faster than; and a millisecond for
+// heartbeats and for what the coordinator is set to, of which it takes fractions
+// (agents.yaml allows whole seconds alone).
 const (
 	leastTime    = 1e-9
 	leastService = 1e-6
+	leastSetting = 1e-3
 )
 
 // expected is about how many tasks of the workload arrive in one run. A recorded

@@ -18,6 +18,8 @@ func TestLimits(t *testing.T) {
 		{"no time to work", "required_capabilities: [x]", "required_capabilities: [x], timeout_seconds: 1e-10", 5, "timeout_seconds: must be at least 1e-09"},
 		{"ends as it begins", "required_capabilities: [x]", "required_capabilities: [x], until_seconds: 1e-10", 5, "until_seconds: must be at least 1e-09"},
 		{"hardly later", "required_capabilities: [x]", "required_capabilities: [x], from_seconds: 1e-10", 5, "from_seconds: must be at least 1e-09 seconds, or 0, not"},
+		{"a start of no length", "[least_loaded]", "[least_loaded]\nsettings: {slow_start_seconds: 1e-9}", 7, "slow_start_seconds: must be at least 0.001 seconds, or 0, not"},
+		{"gone as it comes", "[least_loaded]", "[least_loaded]\nsettings: {stale_agent_threshold_seconds: 1e-9}", 7, "must be at least 0.001 seconds, not"},
 		{"work without time", "service: 1", "service: 1e-9", 3, "must be a number from 1e-06"},
 		{"speed that leaves no time", "service: 1", "service: 1e-3, speed: 1e6", 3, "service: its mean divided by speed must be at least 1e-06 seconds, not 1e-09"},
 		{"the same for one type", "service: 1", "service: 1, speed: 1e3, service_by_type: {job: 1e-5}", 3, "service_by_type.job: its mean divided by speed"},
@@ -65,6 +67,36 @@ func TestExpectedTasks(t *testing.T) {
 	_, err := Read("fast.yaml", "fast", []byte(oneAgent("service: 1e-6, slots: 100", "arrivals: {closed: {tasks: 100}}", "[least_loaded]")))
 	if err == nil || !strings.Contains(err.Error(), "workloads[0]: about 1e+10 tasks") {
 		t.Errorf("error %v, want one that counts 1e+10 tasks", err)
+	}
+}
+
+// With the shortest of all times that are allowed, together, a run still ends.
+func TestShortestTimesEnd(t *testing.T) {
+	const text = `
+duration_seconds: 0.5
+fleet:
+	- {name: a, count: 2, advertised_slots: 5, capabilities: [w], service: {exponential: {mean: 1e-6}}, success_rate: 0.5, heartbeat_seconds: 0.001,
+	   accept_timeout_seconds: 1e-9, crash: {mtbf_seconds: 0.01, mttr_seconds: 1e-9}, join_at_seconds: 1e-9}
+workloads:
+	- {task_type: one, required_capabilities: [w], timeout_seconds: 1e-9, arrivals: {closed: {tasks: 10}}, count: 10000}
+	- {task_type: two, required_capabilities: [w], arrivals: {bursts: {every_seconds: 1e-9, size: 1}}, until_seconds: 1e-6}
+strategies: [round_robin, reward_rate, {name: random, reports: heartbeats}]
+settings:
+	slow_start_seconds: 0.001
+	stale_agent_threshold_seconds: STALE
+	assignment_timeout_seconds: 0.001
+	priority_ageing_seconds: 0.001
+	max_retry_attempts: 100
+	poisoned_after_agents: 100
+	circuit_breaker: {consecutive_faults: 1, base_seconds: 0.001, longest_seconds: 0.001}
+`
+	for _, stale := range []string{"0.001", "10"} {
+		for _, p := range played(t, scenario(t, strings.Replace(text, "STALE", stale, 1))).Strategies {
+			conserved(t, p.Label, p.Tasks)
+			if p.Tasks.Arrived < 1000 || p.Tasks.Open > 0 {
+				t.Errorf("%s, stale after %s s: %+v, want at least the thousand of the bursts, and none open", p.Label, stale, p.Tasks)
+			}
+		}
 	}
 }
 

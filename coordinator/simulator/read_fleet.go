@@ -35,7 +35,7 @@ func (r *reader) group(p spot) Group {
 			r.number(g.Stated, 0, 1)(p)
 		},
 		"drift":                  r.drift(&g.Drift),
-		"heartbeat_seconds":      r.seconds(&g.Heartbeat, 0.001),
+		"heartbeat_seconds":      r.seconds(&g.Heartbeat, leastSetting),
 		"heartbeat_loss":         r.number(&g.Loss, 0, 1),
 		"silent":                 r.windows(&g.Silent),
 		"crash":                  r.crash(&g),

@@ -17,14 +17,14 @@ func (r *reader) settings(s *coordinator.Settings) func(spot) {
 		r.object(p, fields{
 			"max_retry_attempts":            whole(r, &s.MaxRetryAttempts, 0, 100),
 			"poisoned_after_agents":         whole(r, &s.PoisonedAfter, 1, 100),
-			"stale_agent_threshold_seconds": r.seconds(&s.StaleAfter, 0, true),
+			"stale_agent_threshold_seconds": r.setting(&s.StaleAfter, 0, true),
 			"suspect_after_intervals":       whole(r, &s.SuspectIntervals, 0, 1000),
 			"dead_after_intervals":          whole(r, &s.DeadIntervals, 0, 1000),
-			"slow_start_seconds":            r.seconds(&s.SlowStart, 0),
+			"slow_start_seconds":            r.setting(&s.SlowStart, 0),
 			"max_queue_size":                whole(r, &s.MaxQueueSize, 1, 10_000_000),
-			"assignment_timeout_seconds":    r.seconds(&s.AssignmentTimeout, 0),
+			"assignment_timeout_seconds":    r.setting(&s.AssignmentTimeout, 0),
 			"max_load":                      r.number(&s.MaxLoad, 0, 2, true),
-			"priority_ageing_seconds":       r.seconds(&s.PriorityAgeing, 0, true),
+			"priority_ageing_seconds":       r.setting(&s.PriorityAgeing, 0, true),
 			"eligible_statuses":             r.eligible(&s.BusyIsEligible),
 			"learning":                      r.learning(&s.Learning),
 			"circuit_breaker":               r.breaker(&s.Breaker),
@@ -63,8 +63,8 @@ func (r *reader) breaker(b *coordinator.Breaker) func(spot) {
 		r.object(p, fields{
 			"enabled":            r.boolean(&enabled),
 			"consecutive_faults": whole(r, &b.Consecutive, 1, 1000),
-			"base_seconds":       r.seconds(&b.Base, 0, true),
-			"longest_seconds":    r.seconds(&b.Longest, 0, true),
+			"base_seconds":       r.setting(&b.Base, 0, true),
+			"longest_seconds":    r.setting(&b.Longest, 0, true),
 			"max_ejected_share":  r.number(&b.MaxShare, 0, 1, true),
 		})
 		b.Off = !enabled

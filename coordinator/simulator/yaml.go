@@ -243,15 +243,25 @@ const maxSeconds = 31 * 86400
 
 // seconds reads a number of seconds, fractions allowed as far as the clock goes.
 func (r *reader) seconds(into *time.Duration, lo float64, above ...bool) func(spot) {
+	return r.secondsOr0(into, leastTime, lo, above...)
+}
+
+// setting reads a number of seconds of the coordinator's settings.
+func (r *reader) setting(into *time.Duration, lo float64, above ...bool) func(spot) {
+	return r.secondsOr0(into, leastSetting, lo, above...)
+}
+
+// secondsOr0 reads a number of seconds from lo on; what is not 0 is at least least.
+func (r *reader) secondsOr0(into *time.Duration, least, lo float64, above ...bool) func(spot) {
 	return func(p spot) {
 		v := -1.0
 		r.number(&v, lo, maxSeconds, above...)(p)
-		if v > 0 && v < leastTime {
+		if v > 0 && v < least {
 			or := ""
 			if lo == 0 && len(above) == 0 {
 				or = ", or 0"
 			}
-			r.fault(p, "must be at least %g seconds%s, not %s", leastTime, or, found(p.node))
+			r.fault(p, "must be at least %g seconds%s, not %s", least, or, found(p.node))
 			return
 		}
 		if v >= 0 {
