@@ -18,6 +18,8 @@ type throughput struct {
 	stated              float64
 	pending             int
 	statedAt, pendingAt time.Time
+	// meanCost of its tasks as measured, in US dollars; 0: not known.
+	meanCost float64
 	// relayedAt is the timestamp of the newest report that was relayed for it.
 	relayedAt time.Time
 }

@@ -50,7 +50,7 @@ type fleet struct {
 	ready bitset
 	// offering holds, for each capability, the agents that have it.
 	offering map[string]bitset
-	maxCost  float64 // the largest of any view
+	maxCost  float64 // the largest of any view since the fleet last changed
 	// stated are the success rates that agents.yaml states, below 0 where it does
 	// not; nil when it states none.
 	stated []float64
@@ -147,7 +147,6 @@ func (f *fleet) adopt(specs []coordinator.AgentSpec, settings coordinator.Settin
 			}
 			f.offering[c].set(i)
 		}
-		f.maxCost = max(f.maxCost, spec.Cost)
 		if spec.SuccessStated {
 			if f.stated == nil {
 				f.stated = slices.Repeat([]float64{-1}, n)
@@ -309,7 +308,8 @@ func (f *fleet) refresh(a *agent) {
 	v.ReportedLoad = a.report.Load
 	v.Capabilities = len(a.spec.Capabilities)
 	v.Capacity, v.Pending = a.itemsPerSecond(), a.items()
-	v.Cost = a.spec.Cost
+	v.Cost = cmp.Or(a.spec.Cost, a.meanCost)
+	f.maxCost = max(f.maxCost, v.Cost)
 	v.Labels = a.spec.Labels
 	if f.eligibility(a) == coordinator.Eligible {
 		f.ready.set(a.number)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 
@@ -24,7 +25,7 @@ func checkIndexes(t failer, e *Engine) {
 		again := coordinator.AgentView{
 			ID: a.spec.ID, Load: a.load(), InFlight: a.inFlight(), Max: a.maximum(), Free: a.free(),
 			Rank: a.spec.Rank, Capabilities: len(a.spec.Capabilities), LastAssigned: v.LastAssigned, Flexibility: v.Flexibility, Capacity: a.itemsPerSecond(), Pending: a.items(),
-			ReportedLoad: a.report.Load, Hash: coordinator.Hash(string(a.spec.ID), 0), Cost: a.spec.Cost, Labels: a.spec.Labels,
+			ReportedLoad: a.report.Load, Hash: coordinator.Hash(string(a.spec.ID), 0), Cost: cmp.Or(a.spec.Cost, a.meanCost), Labels: a.spec.Labels,
 		}
 		switch {
 		case a.number != i || f.byID[a.spec.ID] != a:

@@ -88,7 +88,10 @@ func (e *Engine) learnt(now time.Time, a *agent, t *openTask, o learning.Outcome
 		return
 	}
 	e.learner.Observe(now, a.number, e.kind(t.task.Type), o)
-	e.fleet.refresh(a) // its measured cost may be another
+	if o.CostUSD > 0 {
+		a.meanCost, _ = e.learner.Cost(a.number)
+	}
+	e.fleet.refresh(a)
 }
 
 // freeIn is when the first slot of a full agent is expected to be free: as soon as

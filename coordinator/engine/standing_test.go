@@ -224,6 +224,31 @@ func TestExploration(t *testing.T) {
 	}
 }
 
+// TestMeasuredCost: what tasks have cost counts where agents.yaml states nothing. Per
+// task 0.30 and 0.10 dollars: 1 − 0.3/0.3 = 0 and 1 − 0.1/0.3 = 2/3.
+func TestMeasuredCost(t *testing.T) {
+	s, err := strategy.Build(strategy.WeightedName, strategy.Options{Exploration: -1, Weights: map[string]float64{
+		"cost": 1, "fit": 0, "free": 0, "success": 0, "speed": 0, "affinity": 0, "session": 0, "rank": 0,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := policyOf(worker("a").slots(9), worker("b").slots(9)).by(strategy.WeightedName)
+	p.Strategies = []coordinator.Strategy{s}
+	r := ready(t, p)
+	for id, dollars := range map[coordinator.AgentID]float64{"a": 0.3, "b": 0.1} {
+		d := r.give(job(coordinator.TaskID("costs-" + id)).prefers(id))
+		done := says(id, d.Task.ID)
+		done.Usage = &coordinator.Usage{CostUSD: dollars}
+		r.tell(done)
+	}
+	d := r.give(job("t")).Decision
+	if len(d.Candidates) != 2 || d.Agent != "b" || math.Abs(-d.Candidates[0].Key.First-2.0/3) > 1e-9 || d.Candidates[1].Key.First != 0 {
+		t.Errorf("%s: %+v, want b with 2/3 before a with 0", d.Agent, d.Candidates)
+	}
+	checkIndexes(t, r.Engine)
+}
+
 // TestFreeIn: of full agents that is nearest whose task will end first, as tasks of
 // its type do with it; one that is overdue is expected to take a tenth more.
 func TestFreeIn(t *testing.T) {
