@@ -23,6 +23,7 @@ func TestAgentGivesBack(t *testing.T) {
 		if e := b.end(t, id); e.What != "succeeded" || e.Attempt != 2 || e.Dispatch != id+".2" {
 			t.Errorf("%s: %+v", what, e)
 		}
+		b.runs(t, id, 2) // what agents say comes another way than the end
 		if by := b.begunBy(id); len(by) != 2 || by[0] == by[1] {
 			t.Errorf("%s: begun by %v, want two agents", what, by)
 		}
