@@ -75,7 +75,7 @@ func (s *site) open() {
 func (s *site) read(stream string, take func(body []byte)) {
 	s.t.Helper()
 	session := s.outside
-	err := session.Subscribe(s.t.Context(), bus.Subscription{Queue: stream, Prefetch: 100, From: time.Nanosecond, Handle: func(d bus.Delivery) {
+	err := session.Subscribe(s.t.Context(), bus.Subscription{Queue: stream, Prefetch: 100, From: bus.Ago(time.Nanosecond), Handle: func(d bus.Delivery) {
 		take(d.Body)
 		session.Ack(d.Tag)
 	}})

@@ -61,6 +61,13 @@ type Config struct {
 	// TaskDispatchedEvents: announce every dispatch on taskbus.events, at the
 	// cost of one more publication for each task.
 	TaskDispatchedEvents bool
+	// Journal: decisions and outcomes are made to last in the stream
+	// coordinator.journal before anything follows from them.
+	Journal bool
+	// RecordInputs: what the engine is told is recorded there as well, for replay, up
+	// to RecordInputsBytes in each term of a leader.
+	RecordInputs      bool
+	RecordInputsBytes int64
 	// MaxMessageBytes is the largest message body that is read; at most 8 MiB.
 	MaxMessageBytes int
 	// Window bounds the tasks held unacknowledged, WindowBytes their bodies. One
@@ -99,6 +106,8 @@ func defaults() *Config {
 		Topology:              TopologyDeclare,
 		Queues:                QueuesQuorum,
 		HTTPBind:              "127.0.0.1",
+		Journal:               true,
+		RecordInputsBytes:     256 << 20,
 		MaxMessageBytes:       1 << 20,
 		Window:                4000,
 		WindowBytes:           256 << 20,

@@ -52,7 +52,8 @@ func readAtMost(path string, limit int64) (data []byte, err error) {
 func parse(data []byte, source, override string) (*Config, error) {
 	d := &decoder{source: source}
 	c := defaults()
-	if root := d.parseTree(data); root != nil {
+	root := d.parseTree(data)
+	if root != nil {
 		d.root(place{node: root}, c)
 	}
 	for _, check := range d.checks {
@@ -66,6 +67,7 @@ func parse(data []byte, source, override string) (*Config, error) {
 	}
 	c.policy.Settings.MaxTimeout = c.maxTaskTimeout()
 	c.setVersion()
+	c.policy.Source = sourceOf(root, override, c.policy.Strategies)
 	return c, nil
 }
 

@@ -119,7 +119,7 @@ func sections(root map[string]any) map[string]map[string]any {
 		"assignment_strategies.weighted":         definition("strategy"),
 		"assignment_strategies.weighted.weights": definition("strategy")["properties"].(map[string]any)["weights"].(map[string]any),
 	}
-	for _, name := range []string{"global_settings", "learning", "circuit_breaker", "discovery", "dedupe", "http", "events"} {
+	for _, name := range []string{"global_settings", "learning", "circuit_breaker", "discovery", "dedupe", "journal", "http", "events"} {
 		found[name] = root["properties"].(map[string]any)[name].(map[string]any)
 	}
 	return found
@@ -174,7 +174,7 @@ func fileWith(t *testing.T, path []string, value any) []byte {
 		},
 		"learning": map[string]any{}, "circuit_breaker": map[string]any{},
 		"discovery":       map[string]any{"enabled": true, "agents": []any{"worker-*"}, "capabilities": []any{"gpu"}},
-		"global_settings": map[string]any{}, "dedupe": map[string]any{}, "http": map[string]any{}, "events": map[string]any{},
+		"global_settings": map[string]any{}, "dedupe": map[string]any{}, "journal": map[string]any{}, "http": map[string]any{}, "events": map[string]any{},
 	}
 	if len(path) > 0 {
 		at := file

@@ -22,6 +22,7 @@ func (d *decoder) root(p place, c *Config) {
 		"circuit_breaker":       d.breaker(c),
 		"discovery":             d.discovery(c),
 		"dedupe":                d.dedupe(c),
+		"journal":               d.journal(c),
 		"topology":              oneOf(d, &c.Topology, TopologyDeclare, TopologyVerify, TopologyOff),
 		"queues":                oneOf(d, &c.Queues, QueuesQuorum, QueuesClassic),
 		"http":                  d.http(c),
@@ -92,6 +93,23 @@ func (d *decoder) dedupe(c *Config) reader {
 		d.object(p, readers{
 			"window_seconds": d.seconds(&s.DedupeWindow, 1, 7*day),
 			"max_ids":        whole(d, &s.DedupeMaxIDs, 1, 10_000_000),
+		})
+	}
+}
+
+// journal reads the section `journal`.
+func (d *decoder) journal(c *Config) reader {
+	return func(p place) {
+		d.object(p, readers{
+			"enabled":                 d.boolean(&c.Journal),
+			"record_inputs":           d.boolean(&c.RecordInputs),
+			"record_inputs_max_bytes": whole(d, &c.RecordInputsBytes, 1<<20, 1<<40),
+		})
+		const name = "journal.record_inputs"
+		d.later(func() {
+			if c.RecordInputs && !c.Journal && !d.faulty(name) {
+				d.fault(child(p, "record_inputs", p), "inputs are recorded in the journal, which is switched off; set journal.enabled to true")
+			}
 		})
 	}
 }

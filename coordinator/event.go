@@ -132,7 +132,7 @@ type ResultReported struct {
 	// Live is false for what was read from the stream's past at start: what is
 	// unknown or repeated there is no news.
 	Live bool
-	// Untold: of the past, but nobody may have announced how the task ended.
+	// Untold: of the past, and it is not certain that the end of the task was announced.
 	Untold bool
 }
 
@@ -163,6 +163,9 @@ type QueueSeen struct {
 // without a LeaveQueue, or could not begin.
 type TakeBackEnded struct{ Agent AgentID }
 
+// FailureTold says that a Fail without a delivery is confirmed by the broker.
+type FailureTold struct{ Task TaskID }
+
 // Tick says that time has passed; Apply runs whatever is due at now.
 type Tick struct{}
 
@@ -180,6 +183,7 @@ func (CancelRequested) event() {}
 func (AgentOrdered) event()    {}
 func (QueueSeen) event()       {}
 func (TakeBackEnded) event()   {}
+func (FailureTold) event()     {}
 func (Tick) event()            {}
 
 // StatusRefusal is why a heartbeat changed nothing.

@@ -11,6 +11,9 @@ import (
 type Policy struct {
 	// Version names the configuration in /status and logs (a short content hash).
 	Version string
+	// Source is the text it can be read from again, without comments and without
+	// secrets; empty where there is none. Nothing is decided by it: it is for recordings.
+	Source string
 	// Agents, sorted by ID.
 	Agents []AgentSpec
 	// Routes by task type.

@@ -43,6 +43,8 @@ type Result struct {
 	Error string
 	// Usage is nil when not given.
 	Usage *Usage
+	// Offset is its place in the stream task.result; -1 when it did not come by it.
+	Offset int64
 }
 
 // ResultRefusal is why a result changed nothing.

@@ -44,10 +44,12 @@ func TestDefinitionsOnABroker(t *testing.T) {
 		session, err := b.Open(ctx, bus.SessionSpec{
 			Name:     "deploy-test",
 			Topology: bus.Standard(bus.Declare, bus.ProfileQuorum, []string{"agent.a1", "agent.b1"}),
-			Lock:     bus.QueueLeader,
 		})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if err := session.TakeLock(ctx, bus.QueueLeader, nil); err != nil {
+			t.Error(err)
 		}
 		for _, f := range session.Findings() {
 			t.Errorf("%s: %s", f.Object, f.Text)

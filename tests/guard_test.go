@@ -71,6 +71,7 @@ var table = map[string]rule{
 	"coordinator/auction":         {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/fairshare":       {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/engine":          {std: stdPure, may: []string{"coordinator", "coordinator/strategy", "coordinator/learning", "coordinator/breaker", "coordinator/auction", "coordinator/fairshare"}},
+	"coordinator/replay":          {may: []string{"coordinator", "coordinator/strategy", "coordinator/engine", "coordinator/journal"}},
 	"coordinator/simulator":       {may: []string{modYaml, "coordinator", "coordinator/strategy", "coordinator/engine"}},
 	"coordinator/simulator/chart": {may: []string{modGonumPlot + "/...", "coordinator/simulator"}},
 	"messages":                    {may: []string{"schemas", "coordinator"}},
@@ -82,11 +83,12 @@ var table = map[string]rule{
 	"coordinator/bus/bustest":     {may: []string{"coordinator/bus", modGoleak}},
 	"coordinator/bus/amqpbus":     {may: []string{"coordinator/bus", modAmqp091, modZerolog}},
 	"coordinator/journal":         {may: []string{"coordinator", "coordinator/bus"}},
+	"coordinator/failpoint":       {},
 	"coordinator/httpapi":         {may: []string{"coordinator", "messages", modPrometheus + "/..."}},
 	"coordinator/service": {may: []string{
 		"config", "messages", "schemas",
 		"coordinator", "coordinator/strategy", "coordinator/auction", "coordinator/fairshare", "coordinator/engine",
-		"coordinator/bus", "coordinator/journal", "coordinator/httpapi",
+		"coordinator/bus", "coordinator/journal", "coordinator/failpoint", "coordinator/httpapi",
 		modPrometheus + "/...", modZerolog, modXxhash, modXsync + "/...",
 	}},
 	"agent":   {may: []string{"messages", "coordinator/bus", "coordinator/bus/amqpbus"}},
@@ -97,7 +99,7 @@ var table = map[string]rule{
 }
 
 // clockless packages may use the time package for its types only.
-var clockless = []string{"coordinator", "coordinator/strategy", "coordinator/learning", "coordinator/breaker", "coordinator/auction", "coordinator/fairshare", "coordinator/engine", "coordinator/simulator"}
+var clockless = []string{"coordinator", "coordinator/strategy", "coordinator/learning", "coordinator/breaker", "coordinator/auction", "coordinator/fairshare", "coordinator/engine", "coordinator/simulator", "coordinator/journal"}
 
 var clockFuncs = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
 

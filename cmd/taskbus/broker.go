@@ -67,3 +67,12 @@ func configFlag(flags interface {
 }, into *string) {
 	flags.StringVar(into, "config", "", "path of agents.yaml (default $TASKBUS_CONFIG, else config/agents.yaml, agents.yaml, /etc/taskbus/agents.yaml)")
 }
+
+// brokerUser is the user of the broker's URL; empty when it names none.
+func brokerUser(secret config.Secret) string {
+	u, err := url.Parse(secret.Reveal())
+	if err != nil || u.User == nil {
+		return ""
+	}
+	return u.User.Username()
+}

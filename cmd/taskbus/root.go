@@ -25,6 +25,7 @@ A first look, with a broker at hand:
   taskbus explain TASK                 and why
   taskbus whatif task.json             who would get this one?
   taskbus agents                       who does it, who could do more
+  taskbus doctor                       is anything wrong with all that?
 
 Environment:
   RABBITMQ_URL              broker, amqp://user:password@host:5672/vhost
@@ -44,7 +45,8 @@ Environment:
 
 Exit codes:
   0   done
-  1   it failed, or (check, submit, health, whatif, tasks cancel) the answer is no
+  1   it failed, or (check, doctor, submit, health, whatif, tasks
+      cancel) the answer is no
   2   the command line is wrong
   78  agents.yaml or the environment is wrong; starting again does not help
   130 simulate was ended by Ctrl-C`
@@ -84,8 +86,10 @@ func (a *app) rootCommand() *cobra.Command {
 		a.whatIfCommand(),
 		a.capabilitiesCommand(),
 		a.healthCommand(),
+		a.doctorCommand(),
 		a.demoCommand(),
 		a.simulateCommand(),
+		a.replayCommand(),
 		a.topologyCommand(),
 		a.versionCommand(),
 	)

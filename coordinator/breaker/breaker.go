@@ -10,23 +10,24 @@ import (
 // State of one breaker.
 type State uint8
 
-// The states.
+// The states. The numbers are part of what is saved and never change.
 const (
-	Closed State = iota
-	Open
-	HalfOpen
+	Closed   State = 0
+	Open     State = 1
+	HalfOpen State = 2
 )
 
 // String is the word used in HTTP answers and metrics.
 func (s State) String() string { return [...]string{"closed", "open", "half_open"}[s] }
 
-// cause is what has opened a breaker.
-type cause uint8
+// Cause is what has opened a breaker.
+type Cause uint8
 
+// The causes. The numbers are part of what is saved and never change.
 const (
-	byFaults    cause = iota // Settings.Faults tasks in a row
-	byPosterior              // Trip
-	byProbe                  // half-open, and then a fault
+	ByFaults    Cause = 0 // Settings.Faults tasks in a row
+	ByPosterior Cause = 1 // Trip
+	ByProbe     Cause = 2 // half-open, and then a fault
 )
 
 // breaker is that of one agent and capability. Those that have nothing to
@@ -36,7 +37,7 @@ type breaker struct {
 	agent int
 	state State
 	away  bool  // the agent is not there: it is not counted
-	cause cause // of the latest opening
+	cause Cause // of the latest opening
 	// faults are the tasks that failed in a row: no task twice, the oldest first, at
 	// most twice Settings.Faults. While it is open, those that opened it and what
 	// came in after them; after a probe, that probe.

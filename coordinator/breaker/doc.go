@@ -33,6 +33,13 @@
 // ignored (panic): work that may fail is better than none. So it is with the only
 // agent that is left.
 //
+// # What outlives the process
+//
+// [Set.Export] gives what is remembered of a pair, and [Set.Import] puts it into another
+// Set, in place of what was there: one that is filled with all [Set.Pairs] of another,
+// and is told the same of who is there, gives the same answers from then on. What
+// time alone changes need not be told: every Set comes to it by itself.
+//
 // # What it must never do
 //
 // It assigns nothing and reads no clock: now is an argument, and time that is given

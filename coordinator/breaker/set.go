@@ -1,7 +1,6 @@
 package breaker
 
 import (
-	"cmp"
 	"container/heap"
 	"slices"
 	"time"
@@ -103,10 +102,10 @@ func (s *Set) Fault(now time.Time, p Pair, generation uint64, task coordinator.T
 	case b.state == Closed:
 		b.blame(task, 2*s.settings.Faults)
 		if len(b.faults) >= s.settings.Faults {
-			s.open(now, b, byFaults)
+			s.open(now, b, ByFaults)
 		}
 	case b.state == HalfOpen:
-		if s.open(now, b, byProbe) {
+		if s.open(now, b, ByProbe) {
 			b.faults = append(b.faults[:0], task)
 		} else { // no room: it goes on one at a time
 			s.endProbe(b)
@@ -139,7 +138,7 @@ func (s *Set) Trip(now time.Time, p Pair) []Pair {
 	s.begin(now)
 	b := s.ensure(p)
 	if b.state == Closed {
-		s.open(now, b, byPosterior)
+		s.open(now, b, ByPosterior)
 	}
 	s.drop(b)
 	return s.changed
@@ -188,12 +187,12 @@ func (s *Set) Forgive(now time.Time, p Pair, task coordinator.TaskID) []Pair {
 	switch {
 	case b.state == Closed:
 		s.drop(b)
-	case b.cause == byFaults && len(b.faults) < s.settings.Faults:
+	case b.cause == ByFaults && len(b.faults) < s.settings.Faults:
 		s.enter(b, Closed)
 		b.opened--
 		b.closedAt, b.since = now, b.before
 		s.schedule(b, now.Add(generationMemory))
-	case b.cause == byProbe && len(b.faults) == 0:
+	case b.cause == ByProbe && len(b.faults) == 0:
 		b.opened--
 		if b.state == Open {
 			s.unschedule(b)
@@ -228,9 +227,7 @@ func (s *Set) Refused() []Pair {
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b Pair) int {
-		return cmp.Or(cmp.Compare(a.Capability, b.Capability), cmp.Compare(a.Agent, b.Agent))
-	})
+	sortPairs(list)
 	return list
 }
 

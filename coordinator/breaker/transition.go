@@ -21,7 +21,7 @@ func (s *Set) begin(now time.Time) {
 }
 
 // open ejects the agent if there is room, for longer each time.
-func (s *Set) open(now time.Time, b *breaker, why cause) bool {
+func (s *Set) open(now time.Time, b *breaker, why Cause) bool {
 	if !b.group.room(&s.settings, b) {
 		return false
 	}

@@ -11,8 +11,7 @@ import (
 type Bus interface {
 	// Open dials, sees to the topology and returns a running session. It honours
 	// ctx while it works; the session itself outlives ctx and ends with Close or
-	// with its first fault. When spec.Lock is set Open waits, with the
-	// connection up, until the lock is free (spec.OnStandby tells that it waits).
+	// with its first fault.
 	//
 	// Errors: ErrAccess for wrong credentials, virtual host or permissions;
 	// *TopologyError when something needed does not exist and may not be
@@ -25,6 +24,19 @@ type Bus interface {
 // concurrent use; after the session has ended they return ErrClosed or do
 // nothing.
 type Session interface {
+	// TakeLock waits until this session holds the lock of that name: an exclusive
+	// queue, which at most one session has. It is declared on the connection that
+	// publishes, so that who loses it cannot publish. The session works without it
+	// as well; once it is held it is the session's until this ends, and the session
+	// ends when the queue is deleted.
+	//
+	// While somebody else holds the lock, waiting (may be nil) is called, once, and
+	// the lock is looked at again every half second or so; to save work deliveries
+	// may come some milliseconds late meanwhile. An error leaves the lock
+	// to others: that of ctx, which does no harm to the session; ErrClosed, with the
+	// reason, when the session has ended; ErrAccess for a missing permission.
+	TakeLock(ctx context.Context, queue string, waiting func()) error
+
 	// Subscribe starts a consumer. Its Handle function is called from one
 	// goroutine, in the order of delivery; it may block, which holds up this
 	// consumer alone once its prefetch is used up. It must not call Close.
@@ -43,8 +55,8 @@ type Session interface {
 	Unsubscribe(ctx context.Context, queue string) (bool, error)
 
 	// Publish hands a message to the broker. It returns when the message is
-	// accepted for sending, not when it is confirmed, and may block while
-	// SessionSpec.Window publications are unsettled or the broker holds the
+	// accepted for sending, not when it is confirmed, and may block while its window
+	// (see SessionSpec) is full of unsettled publications or the broker holds the
 	// connection up. nil means that SessionSpec.OnSettled will be called exactly
 	// once for p.Token. A non-nil error means that nothing was sent and
 	// OnSettled will not be called: ErrClosed, or *EncodingError when this
@@ -87,10 +99,14 @@ type Session interface {
 	// may, which takes the name from the token.
 	User() string
 
+	// Broker is what the broker said of itself when the session was opened.
+	Broker() Broker
+
 	// Depth reads how many messages are ready in a queue and how many consumers
 	// it has, this session's own included. It asks for one queue at a time, which
-	// costs the broker next to nothing: a few hundred calls a second are fine. A
-	// queue that does not exist gives ErrNoQueue and harms nothing else, but leaves
+	// costs the broker next to nothing: a few hundred calls a second are fine. Of a
+	// stream it tells how many messages that has, and may be seconds late: 0 does not
+	// mean that it is empty. A queue that does not exist gives ErrNoQueue and harms nothing else, but leaves
 	// a line in the log of RabbitMQ each time.
 	Depth(ctx context.Context, queue string) (Depth, error)
 
@@ -119,25 +135,23 @@ type SessionSpec struct {
 	Name string
 	// Topology to declare, verify or leave alone.
 	Topology Topology
-	// Lock is an exclusive queue that at most one session holds; it is declared
-	// on the publishing connection, so that who loses it cannot publish. Empty
-	// means none.
-	Lock string
-	// OnStandby is called when the lock is held by somebody else, once, before
-	// waiting. May be nil.
-	OnStandby func()
 	// Window bounds the unsettled publications, the optional ones by themselves; 0
-	// means 1024.
+	// means 1024. Those apart have a window of their own, of the same size or
+	// WindowApart, whichever is smaller.
 	Window int
 	// OnSettled gets the outcome of every publication, one at a time, in the order
-	// of publishing; that of optional publications is an order of its own. It must
-	// not block for long and must not call Close. May be nil only when the session never publishes.
+	// of publishing; optional publications have an order of their own, and so have
+	// those apart. It must not block for long and must not call Close. May be nil
+	// only when the session never publishes.
 	OnSettled func(token uint64, outcome Outcome)
 	// OnBlocked tells that the broker holds up publishers (memory or disk
 	// alarm) or goes on again. It is called from a goroutine of the session's
 	// own. May be nil.
 	OnBlocked func(blocked bool, reason string)
 }
+
+// WindowApart is how many publications apart may be unsettled at most.
+const WindowApart = 64
 
 // Outcome is what became of a publication.
 type Outcome uint8
@@ -181,8 +195,8 @@ type Properties struct {
 	Headers map[string]any
 }
 
-// Publication is a message to be sent. Every publication is persistent and
-// mandatory.
+// Publication is a message to be sent. Every publication is persistent and, but for
+// the optional ones, mandatory.
 type Publication struct {
 	// Token comes back in OnSettled; the owner chooses it.
 	Token uint64
@@ -192,6 +206,11 @@ type Publication struct {
 	// Confirmed (events that nobody listens to). They keep their order among
 	// themselves, not with the others.
 	Optional bool
+	// Apart is for a stream that is written beside everything else, like a journal:
+	// these publications keep their order among themselves only, so that neither
+	// they nor the others wait for each other's confirms. They are mandatory, as
+	// every publication but the optional ones, for which Apart means nothing.
+	Apart bool
 	Properties
 	// Body, and the Headers above, are owned by the session until the
 	// publication is settled.
@@ -203,7 +222,9 @@ type Delivery struct {
 	Queue                string
 	Exchange, RoutingKey string
 	Redelivered          bool
-	Tag                  Tag
+	// Offset is the place in its stream (see Position); -1 for a message of a queue.
+	Offset int64
+	Tag    Tag
 	Properties
 	Body []byte
 }
@@ -213,10 +234,8 @@ type Subscription struct {
 	Queue string
 	// Prefetch bounds the unacknowledged deliveries; must be positive.
 	Prefetch int
-	// From, for a stream, is where reading starts: a positive duration means
-	// "what was published since that long ago" (the broker may begin earlier),
-	// zero means only what comes next. Ignored for a queue.
-	From time.Duration
+	// From, for a stream, is where reading starts. Ignored for a queue.
+	From Position
 	// Exclusive refuses other consumers of this queue.
 	Exclusive bool
 	// Priority among the consumers of a queue: the highest that can take more gets
@@ -231,6 +250,15 @@ type Subscription struct {
 	// ends. Without it the end of the subscription is the end of the session.
 	OnEnded func(error)
 	Handle  func(Delivery)
+}
+
+// Broker is what a broker says of itself, in its own words; what it does not say is
+// empty.
+type Broker struct {
+	Product     string // e.g. "RabbitMQ"
+	Version     string // e.g. "3.10.8"
+	ClusterName string
+	Node        string // the one that the session publishes to
 }
 
 // Depth is what the broker says of a queue.

@@ -6,10 +6,9 @@
 //
 // # A session is a value
 //
-// [Bus.Open] dials, declares or verifies the topology, takes the lock if one is
-// asked for, and returns a [Session]. The session lives until its first fault.
-// It never reconnects: the owner sees Done, throws it away and opens the next
-// one after a pause. Everything that belongs to a session (tags, unsettled
+// [Bus.Open] dials, declares or verifies the topology and returns a [Session].
+// The session lives until its first fault. It never reconnects: the owner sees
+// Done, throws it away and opens the next one after a pause. Everything that belongs to a session (tags, unsettled
 // publications) dies with it; a late Ack on a dead session does nothing.
 //
 // # What it must never do

@@ -55,8 +55,8 @@ type Queue struct {
 	Name string
 	Kind QueueKind
 	// Temporary queues belong to their session: others may publish to them and
-	// that is all, and they end with it. They are declared in every mode, once the
-	// session has its lock; every other field but Name is ignored. A name that
+	// that is all, and they end with it. They are declared in every mode; every
+	// other field but Name is ignored. A name that
 	// another session's temporary queue has is ErrInUse; that of a lasting queue is
 	// a Finding.
 	Temporary bool

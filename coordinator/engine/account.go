@@ -40,7 +40,9 @@ func (f *fleet) reserve(a *agent, t *openTask) {
 	t.agent, t.place, t.covered = a, len(a.open), false
 	a.open = append(a.open, t)
 	a.uncovered++
-	f.views[a.number].LastAssigned = f.assignments
+	if a.number >= 0 {
+		f.views[a.number].LastAssigned = f.assignments
+	}
 	f.refresh(a)
 }
 
@@ -149,7 +151,7 @@ func (a *agent) countsStill(end *ending) bool {
 // mayLetGo tells whether nobody will say how the dispatch ended, and nothing else
 // needs it.
 func (e *Engine) mayLetGo(t *openTask) bool {
-	return t.state == stateLeased && !t.agent.tracked && len(t.tried) == 0 && !t.over && !t.unanswered
+	return !e.following && t.state == stateLeased && !t.agent.tracked && len(t.tried) == 0 && !t.over && !t.unanswered
 }
 
 // audit is done with every report: what it covers, what it has begun, what it has

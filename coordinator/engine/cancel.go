@@ -17,18 +17,20 @@ func (e *Engine) withdraw(t *openTask, why string, token uint64) {
 
 // cancel withdraws a task in whatever state it is.
 func (e *Engine) cancel(now time.Time, ev coordinator.CancelRequested) {
-	key := keyOf(ev.Task)
+	key := coordinator.KeyOf(ev.Task)
 	r := e.recall(now, key)
 	answer := coordinator.CancelAnswered{Token: ev.Token, Task: ev.Task, State: coordinator.CancelTooLate}
 	t := e.tasks.of(r)
 	switch {
-	case r == nil, r.fate == fateForgotten, r.fate == fateWithdrawn:
+	case r == nil, r.fate == coordinator.FateForgotten, r.fate == coordinator.FateWithdrawn:
 		attempt, reason := uint16(0), ev.Reason
 		if r != nil {
 			attempt, reason = r.attempt, orElse(reason, e.memory.reasons.of(key))
 		}
-		e.memory.at(e.memory.remember(now, key, 0, fateWithdrawn, 0)).attempt = attempt
+		r = e.memory.at(e.memory.remember(now, key, 0, coordinator.FateWithdrawn, 0))
+		r.attempt = attempt
 		e.memory.reasons.keep(key, reason)
+		e.noted(r)
 		answer.State = coordinator.CancelNoted
 		for _, a := range e.fleet.agents { // of a coordinator before this one, perhaps
 			if _, runs := a.listed[ev.Task]; runs {
@@ -36,15 +38,16 @@ func (e *Engine) cancel(now time.Time, ev coordinator.CancelRequested) {
 				e.emit(coordinator.Withdraw{Agent: a.spec.ID, Task: ev.Task, Reason: ev.Reason, Token: ev.Token})
 			}
 		}
-	case t == nil && r.fate == fateLetGo:
+	case t == nil && r.fate == coordinator.FateLetGo:
 		r.flags |= withdrawn
 		e.memory.reasons.keep(key, ev.Reason)
+		e.noted(r)
 		answer.State, answer.Agent = coordinator.CancelAsked, e.fleet.named(r.ref)
 		e.emit(coordinator.Withdraw{
 			Agent: answer.Agent, Task: ev.Task, DispatchID: coordinator.DispatchID(ev.Task, int(r.attempt)),
 			Reason: ev.Reason, Token: ev.Token,
 		})
-	case t == nil && r.fate == fateCancelled && r.ref == 0:
+	case t == nil && r.fate == coordinator.FateCancelled && r.ref == 0:
 		answer.State = coordinator.CancelDone
 	case t == nil:
 		answer.Agent = e.fleet.named(r.ref)
@@ -55,6 +58,7 @@ func (e *Engine) cancel(now time.Time, ev coordinator.CancelRequested) {
 		answer.State = coordinator.CancelDone
 	default:
 		t.withdrawn, t.cancelReason = true, ev.Reason
+		e.leaseChanged(t)
 		answer.State, answer.Agent = coordinator.CancelAsked, t.agent.spec.ID
 		if t.state == stateDispatching { // told once the agent has it
 			t.cancelToken = ev.Token
@@ -85,16 +89,16 @@ const maxReasons = 512
 type cancelReasons struct{ list []cancelReason }
 
 type cancelReason struct {
-	key  idKey
+	key  coordinator.TaskKey
 	text string
 }
 
-func (c *cancelReasons) find(key idKey) int {
+func (c *cancelReasons) find(key coordinator.TaskKey) int {
 	return slices.IndexFunc(c.list, func(r cancelReason) bool { return r.key == key })
 }
 
 // of is the reason kept for a task id; empty when there is none.
-func (c *cancelReasons) of(key idKey) string {
+func (c *cancelReasons) of(key coordinator.TaskKey) string {
 	if i := c.find(key); i >= 0 {
 		return c.list[i].text
 	}
@@ -102,7 +106,7 @@ func (c *cancelReasons) of(key idKey) string {
 }
 
 // keep replaces the reason of a task id; an empty one changes nothing.
-func (c *cancelReasons) keep(key idKey, text string) {
+func (c *cancelReasons) keep(key coordinator.TaskKey, text string) {
 	if text == "" {
 		return
 	}
@@ -113,7 +117,7 @@ func (c *cancelReasons) keep(key idKey, text string) {
 	c.list = append(c.list, cancelReason{key, text})
 }
 
-func (c *cancelReasons) drop(key idKey) {
+func (c *cancelReasons) drop(key coordinator.TaskKey) {
 	if i := c.find(key); i >= 0 {
 		c.list = slices.Delete(c.list, i, i+1)
 	}

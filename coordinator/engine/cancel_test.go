@@ -246,7 +246,7 @@ func TestReasonsOfCancelsAreBounded(t *testing.T) {
 	}
 	checkIndexes(t, r.Engine)
 	for _, reason := range r.memory.reasons.list {
-		if reason.key == keyOf(name(2)) {
+		if reason.key == coordinator.KeyOf(name(2)) {
 			t.Error("a reason has outlived its record")
 		}
 	}

@@ -102,6 +102,9 @@ func (e *Engine) announcedAnew(now time.Time, a *agent, ev coordinator.AgentRepo
 }
 
 func (e *Engine) letJoin(now time.Time, ev coordinator.AgentReported) {
+	if e.following {
+		return // whoever leads lets agents join, and records it
+	}
 	j := &e.joining
 	ev.Report.Capabilities = slices.Clone(ev.Report.Capabilities)
 	j.waiting[ev.Report.Agent] = ev
@@ -138,6 +141,7 @@ func (e *Engine) join(now time.Time) {
 		came = append(came, ev)
 	}
 	clear(j.waiting)
+	e.recordJoined()
 	e.install(now, e.policy)
 	for _, ev := range came {
 		a := e.fleet.byID[ev.Report.Agent]
@@ -161,7 +165,7 @@ func (e *Engine) forgetJoined(now time.Time, a *agent) {
 	if !a.gone() || !e.joining.has(a.spec.ID) {
 		return
 	}
-	if a.leased() > 0 || a.takenQueue != "" {
+	if a.leased() > 0 || a.takenQueue != "" || e.following {
 		e.timers.schedule(&a.forget, now.Add(e.joining.rules.ForgetAfter))
 		return
 	}

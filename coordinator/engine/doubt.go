@@ -22,7 +22,7 @@ const (
 
 // ackInDoubt is a task whose message we acknowledged a moment ago.
 type ackInDoubt struct {
-	key idKey
+	key coordinator.TaskKey
 	at  time.Time
 }
 
@@ -33,16 +33,16 @@ type inDoubt struct {
 	acks []ackInDoubt // the latest, a ring
 	next int          // where the next goes once the ring is full
 	// unanswered dispatches of the session at hand: their messages are the broker's.
-	unanswered map[idKey]int
+	unanswered map[coordinator.TaskKey]int
 	// messages that may come in the session at hand, of those before, by task id.
-	messages map[idKey]int
+	messages map[coordinator.TaskKey]int
 }
 
 func newInDoubt() inDoubt {
-	return inDoubt{unanswered: make(map[idKey]int), messages: make(map[idKey]int)}
+	return inDoubt{unanswered: make(map[coordinator.TaskKey]int), messages: make(map[coordinator.TaskKey]int)}
 }
 
-func (d *inDoubt) acked(now time.Time, key idKey) {
+func (d *inDoubt) acked(now time.Time, key coordinator.TaskKey) {
 	ack := ackInDoubt{key, now}
 	if len(d.acks) < maxInDoubt {
 		d.acks = append(d.acks, ack)
@@ -71,8 +71,8 @@ func (d *inDoubt) sessionLost(now time.Time, lasted time.Duration) {
 }
 
 // came takes one message that was delivered again off; false when none was in doubt.
-func (d *inDoubt) came(key idKey) bool {
-	for _, in := range []map[idKey]int{d.messages, d.unanswered} {
+func (d *inDoubt) came(key coordinator.TaskKey) bool {
+	for _, in := range []map[coordinator.TaskKey]int{d.messages, d.unanswered} {
 		if n := in[key]; n > 1 {
 			in[key] = n - 1
 			return true
@@ -89,20 +89,21 @@ func (d *inDoubt) came(key idKey) bool {
 // and it was done. One that failed then is tried again instead: a message that was
 // only prefetched by that coordinator is redelivered, too, and may be a new
 // submission.
-func (e *Engine) isOwnMessage(ev *coordinator.TaskReceived, key idKey, r *record) bool {
+func (e *Engine) isOwnMessage(ev *coordinator.TaskReceived, key coordinator.TaskKey, r *record) bool {
 	if !ev.Redelivered {
 		return false
 	}
 	own := e.inDoubt.came(key) && r.content == ev.Task.ContentHash
-	if !r.fate.hasEnded() {
+	if !r.fate.HasEnded() {
 		return false
 	}
 	if r.flags&adopted != 0 {
-		if r.fate.mayComeAgain() {
+		if r.fate.MayComeAgain() {
 			return false
 		}
 		r.content = ev.Task.ContentHash
 		r.flags &^= adopted
+		e.noted(r)
 		return true
 	}
 	return own
@@ -118,8 +119,8 @@ func (e *Engine) mayAdopt(now time.Time, ev *coordinator.ResultReported, rec *re
 	switch {
 	case a == nil, attempt <= 0, r.Outcome == coordinator.OutcomeRejected: // what is given back comes back
 		return false
-	case rec == nil, rec.attempt == 0 && (rec.fate == fateForgotten || rec.fate == fateWithdrawn):
-	case rec.flags&adopted != 0 && rec.fate.mayComeAgain() && attempt > int(rec.attempt): // tried again after all
+	case rec == nil, rec.attempt == 0 && (rec.fate == coordinator.FateForgotten || rec.fate == coordinator.FateWithdrawn):
+	case rec.flags&adopted != 0 && rec.fate.MayComeAgain() && attempt > int(rec.attempt): // tried again after all
 	default:
 		return false
 	}
@@ -140,8 +141,9 @@ func (e *Engine) mayAdopt(now time.Time, ev *coordinator.ResultReported, rec *re
 func (e *Engine) adopt(now time.Time, ev coordinator.ResultReported, attempt int) {
 	r := &ev.Result
 	a := e.fleet.byID[r.Agent]
-	rec := e.memory.at(e.memory.remember(now, keyOf(r.Task), 0, fateOf(r.Outcome), a.serial))
+	rec := e.memory.at(e.memory.remember(now, coordinator.KeyOf(r.Task), 0, fateOf(r.Outcome), a.serial))
 	rec.attempt, rec.flags = uint16(attempt), adopted
+	e.noted(rec)
 	e.track(a)
 	e.finishedPast(now, a, r, attempt, false)
 	if ev.Live || ev.Untold {

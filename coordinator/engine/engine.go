@@ -43,6 +43,12 @@ type Engine struct {
 	joining     joining
 	inDoubt     inDoubt
 	batches     batches
+	owed        owed
+	recorder    recorder
+	// following: somebody else leads, whose records are folded.
+	following bool
+	// recalled is what was learnt before, while its rows are folded; nil else.
+	recalled *learning.State
 	// adoptUntil and adoptFor: until then, results that are not older than this may
 	// count although we never saw their tasks.
 	adoptUntil time.Time
@@ -51,6 +57,7 @@ type Engine struct {
 	strangers map[stranger]bool
 	out       []coordinator.Effect // effects of the event being applied
 	now       time.Time            // when that is
+	audited   auditPlaces          // where the next Audit goes on
 }
 
 // New makes an engine. Its first event must be PolicyChanged.
@@ -103,6 +110,8 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 		}
 	case coordinator.QueueChecked:
 		e.queueChecked(now, ev)
+	case coordinator.FailureTold:
+		e.paid(ev.Task)
 	case coordinator.PolicyChanged:
 		e.joining.under(ev.Policy)
 		e.install(now, ev.Policy)
@@ -118,6 +127,7 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 	}
 	e.trustAgain(now)
 	e.sealBatches()
+	e.recordAssigned()
 	out := e.out
 	e.out = nil
 	return out
@@ -262,6 +272,7 @@ func (e *Engine) sessionOpened(now time.Time) {
 	e.beginAdopting(now)
 	e.resumeLeases()
 	e.withdrawAgain()
+	e.payOwed()
 }
 
 // sessionLost forgets every task held: the broker will deliver them again. What
@@ -285,7 +296,7 @@ func (e *Engine) sessionLost(now time.Time) {
 			}
 			continue
 		}
-		e.beginLease(now, t, fateUnsettled)
+		e.beginLease(now, t, coordinator.FateUnsettled)
 	}
 	e.inDoubt.sessionLost(now, now.Sub(e.openedAt))
 	e.giveUp()

@@ -1,64 +1,161 @@
 package engine
 
-// idIndex finds the record of a task id in the memory's ring: a hash table with open
-// addressing and linear probing, at most half full. A slot takes eight bytes and a
-// look-up one or two cache lines; a map of the same size takes three times the
+import (
+	"slices"
+
+	"taskbus/coordinator"
+)
+
+// idIndex finds the record of a task id in the memory's blocks: hash tables with open
+// addressing and linear probing, into which ids are divided by the upper bits of
+// their keys, so that each grows by itself and none is large. A slot takes eight bytes
+// and a look-up one or two cache lines; a map of the same size takes three times the
 // memory and, in a window of 100,000 ids, twice the time.
 type idIndex struct {
-	slots []idSlot // their number is a power of two
+	tables [1 << tableBits]idTable
+	used   int // ids in all tables
+	// last is where the latest look-up has ended: a task is looked for several times
+	// in a row, and most of them are not there.
+	last struct {
+		key   coordinator.TaskKey
+		slot  int
+		known bool
+	}
+}
+
+const tableBits = 6
+
+// idTable is at most 2/3 full, so that what a look-up must pass over is little. When
+// it would be more, or is less than 5/12, it is made anew to be 5/9 full: an id takes
+// 12 to 19 bytes. Keys are handed over by address: copies of them, made and read at
+// once, are most of what a look-up costs.
+type idTable struct {
+	slots []idSlot
 	used  int
 }
 
-// idSlot points to the record at place at-1 of the ring; 0: the slot is empty. tag is
-// part of its key, so that others need not be looked at, and says where it belongs.
+// fewestSlots a table has that has any.
+const fewestSlots = 8
+
+// idSlot points to the record at place at-1; 0: the slot is empty. tag is part of its
+// key, so that others need not be looked at, and says where it belongs.
 type idSlot struct{ tag, at uint32 }
 
-func tagOf(key idKey) uint32 { return uint32(key[0]) }
+func tagOf(key *coordinator.TaskKey) uint32 { return uint32(key[0]) }
 
-// newIDIndex has room for the records of a ring of that length.
-func newIDIndex(ring int) idIndex { return idIndex{slots: make([]idSlot, 2*ring)} }
+func (x *idIndex) table(key *coordinator.TaskKey) *idTable {
+	return &x.tables[key[0]>>(64-tableBits)]
+}
 
-func (x *idIndex) after(i uint32) uint32 { return (i + 1) & uint32(len(x.slots)-1) }
+// home is the slot where a tag belongs: tags are spread over the table in their order.
+func (t *idTable) home(tag uint32) int {
+	return int(uint64(tag) * uint64(len(t.slots)) >> 32)
+}
 
-// slot finds the slot of a key, or the empty one where it would be.
-func (x *idIndex) slot(ring []record, key idKey) uint32 {
-	tag := tagOf(key)
-	i := tag & uint32(len(x.slots)-1)
-	for x.slots[i].at != 0 && (x.slots[i].tag != tag || ring[x.slots[i].at-1].key != key) {
-		i = x.after(i)
+func (t *idTable) after(i int) int {
+	if i++; i < len(t.slots) {
+		return i
 	}
-	return i
+	return 0
 }
 
-// find gives the place of a key's record.
-func (x *idIndex) find(ring []record, key idKey) (place uint32, ok bool) {
-	s := x.slots[x.slot(ring, key)]
-	return s.at - 1, s.at != 0
+// slot finds the slot of a key, or the empty one where it would be. The table has slots.
+func (t *idTable) slot(in *recordBlocks, key *coordinator.TaskKey) int {
+	slots, tag := t.slots, tagOf(key)
+	for i := t.home(tag); ; {
+		s := &slots[i]
+		if s.at == 0 || s.tag == tag && in.peek(in.number(s.at-1)).key == *key {
+			return i
+		}
+		if i++; i == len(slots) {
+			i = 0
+		}
+	}
 }
 
-// put notes that the key's record is at that place, which holds it already.
-func (x *idIndex) put(ring []record, key idKey, place uint32) {
-	i := x.slot(ring, key)
-	if x.slots[i].at == 0 {
+// slot is that of the key in its table, which has slots.
+func (x *idIndex) slot(t *idTable, in *recordBlocks, key *coordinator.TaskKey) int {
+	if !x.last.known || x.last.key != *key {
+		x.last.key, x.last.slot, x.last.known = *key, t.slot(in, key), true
+	}
+	return x.last.slot
+}
+
+// find gives the number of a key's record.
+func (x *idIndex) find(in *recordBlocks, key *coordinator.TaskKey) (number uint64, ok bool) {
+	t := x.table(key)
+	if t.used == 0 {
+		return 0, false
+	}
+	at := t.slots[x.slot(t, in, key)].at
+	if at == 0 {
+		return 0, false
+	}
+	return in.number(at - 1), true
+}
+
+// put notes that the key's record has that number; it holds the key already.
+func (x *idIndex) put(in *recordBlocks, key *coordinator.TaskKey, number uint64) {
+	t := x.table(key)
+	if 3*(t.used+1) > 2*len(t.slots) {
+		t.resize(t.used + 1)
+		x.last.known = false
+	}
+	i := x.slot(t, in, key)
+	if t.slots[i].at == 0 {
+		t.used++
 		x.used++
 	}
-	x.slots[i] = idSlot{tag: tagOf(key), at: place + 1}
+	t.slots[i] = idSlot{tag: tagOf(key), at: in.place(number) + 1}
 }
 
-// drop forgets a key. Those behind it that would be nearer to where they belong move
-// up, so that no look-up ends before its time.
-func (x *idIndex) drop(ring []record, key idKey) {
-	gap := x.slot(ring, key)
-	if x.slots[gap].at == 0 {
+// drop forgets a key, whose record is still there. Those behind it that would be
+// nearer to where they belong move up, so that no look-up ends before its time.
+func (x *idIndex) drop(in *recordBlocks, key *coordinator.TaskKey) {
+	t := x.table(key)
+	if t.used == 0 {
 		return
 	}
+	gap := x.slot(t, in, key)
+	if t.slots[gap].at == 0 {
+		return
+	}
+	x.last.known = false
+	t.used--
 	x.used--
-	mask := uint32(len(x.slots) - 1)
-	for i := x.after(gap); x.slots[i].at != 0; i = x.after(i) {
-		if home := x.slots[i].tag & mask; (i-home)&mask >= (i-gap)&mask {
-			x.slots[gap] = x.slots[i]
+	for i := t.after(gap); t.slots[i].at != 0; i = t.after(i) {
+		if home := t.home(t.slots[i].tag); t.distance(home, i) >= t.distance(gap, i) {
+			t.slots[gap] = t.slots[i]
 			gap = i
 		}
 	}
-	x.slots[gap] = idSlot{}
+	t.slots[gap] = idSlot{}
+	if 12*t.used < 5*len(t.slots) && len(t.slots) > fewestSlots {
+		t.resize(t.used)
+	}
+}
+
+// distance is how many slots a look-up that begins at from passes before it is at to.
+func (t *idTable) distance(from, to int) int {
+	if from <= to {
+		return to - from
+	}
+	return to - from + len(t.slots)
+}
+
+// resize makes the table anew for so many ids. It looks at no record.
+func (t *idTable) resize(ids int) {
+	old := t.slots
+	t.slots = slices.Grow([]idSlot(nil), max(fewestSlots, ids*9/5))
+	t.slots = t.slots[:cap(t.slots)] // all that the allocator gives, which it has cleared
+	for _, s := range old {
+		if s.at == 0 {
+			continue
+		}
+		i := t.home(s.tag)
+		for t.slots[i].at != 0 {
+			i = t.after(i)
+		}
+		t.slots[i] = s
+	}
 }

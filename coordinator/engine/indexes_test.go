@@ -155,7 +155,7 @@ func checkReferences(t failer, e *Engine) {
 			t.Fatalf("record %d %+v is found as %d, %v", number, r, found, ok)
 		}
 		known++
-		if !r.fate.isOpen() {
+		if !r.fate.IsOpen() {
 			continue
 		}
 		open++
@@ -175,7 +175,7 @@ func checkReferences(t failer, e *Engine) {
 		switch {
 		case r == nil || r.ref != o.number || int(o.number) != n || o.over:
 			t.Fatalf("%s is number %d at %d, over %v, its record is %+v", o.task.ID, o.number, n, o.over, r)
-		case (r.fate == fateOpen) != (o.state != stateLeased), (e.held[o.handle] == o) != (o.state != stateLeased):
+		case (r.fate == coordinator.FateOpen) != (o.state != stateLeased), (e.held[o.handle] == o) != (o.state != stateLeased):
 			t.Fatalf("%s in state %d, fate %d, held %v", o.task.ID, o.state, r.fate, e.held[o.handle] == o)
 		case o.state == stateLeased && (o.expire.index >= 0) != (o.agent.tracked || len(o.tried) > 0 || o.unanswered):
 			t.Fatalf("%s is with %s, its deadline is watched: %v", o.task.ID, o.agent.spec.ID, o.expire.index >= 0)

@@ -130,6 +130,7 @@ func (h *history) failed(f *coordinator.Fail, waiting map[coordinator.Handle]boo
 	how := failed
 	if f.Handle == 0 {
 		how = timedOut
+		h.owed = append(h.owed, f.Task.ID)
 	}
 	live, err := h.l.end(f.Task.ID, how)
 	for _, a := range live {

@@ -43,9 +43,12 @@ const leaseMargin = time.Second
 const leaseRetry = time.Second
 
 // beginLease notes that a dispatch is in its agent's queue, or may be.
-func (e *Engine) beginLease(now time.Time, t *openTask, f fate) {
-	t.state, t.settled, t.unanswered = stateLeased, now, f == fateUnsettled
+func (e *Engine) beginLease(now time.Time, t *openTask, f coordinator.Fate) {
+	t.state, t.settled, t.unanswered = stateLeased, now, f == coordinator.FateUnsettled
 	e.memory.note(t, f, t.number, t.attempt)
+	if f == coordinator.FateDispatched && e.recorder.on {
+		e.record(&coordinator.Settled{Key: t.key, Attempt: t.attempt, At: now})
+	}
 	if t.unanswered {
 		e.inDoubt.unanswered[t.key]++
 	}
@@ -71,6 +74,7 @@ func (e *Engine) track(a *agent) {
 		return
 	}
 	a.tracked = true
+	e.record(&coordinator.Tracked{Agent: a.spec.ID})
 	for _, t := range a.open {
 		if t.state == stateLeased && !t.over {
 			e.watchLease(t)
@@ -100,7 +104,7 @@ func (e *Engine) leaseExpired(now time.Time, t *openTask) {
 		e.timers.schedule(&t.expire, now.Add(leaseRetry))
 		return
 	case t.unanswered: // should the broker still have it, it is as good as new
-		e.close(t, fateForgotten)
+		e.close(t, coordinator.FateForgotten)
 		return
 	case !a.tracked:
 		e.letGo(t)
@@ -109,16 +113,16 @@ func (e *Engine) leaseExpired(now time.Time, t *openTask) {
 	}
 	reason, text := coordinator.ReasonTaskTimeout, fmt.Sprintf("%s had %s for it and has not told how it ended (dispatch %s)",
 		a.spec.ID, t.timeout, t.dispatchID)
-	fate := fateTimedOut
+	fate := coordinator.FateTimedOut
 	switch {
 	case t.withdrawn:
 		reason, text = coordinator.ReasonCancelled, orElse(t.cancelReason, "it was withdrawn")+fmt.Sprintf(
 			"; %s was told and has not said within %s that it stopped", a.spec.ID, t.timeout)
-		fate = fateCancelled
+		fate = coordinator.FateCancelled
 	case t.returning:
 		text = fmt.Sprintf("%s said that it gives it back, but it did not come back within %s (dispatch %s)", a.spec.ID, t.timeout, t.dispatchID)
 	}
-	e.emit(&coordinator.Fail{Task: t.task, Failure: coordinator.Failure{
+	e.owe(&coordinator.Fail{Task: t.task, Failure: coordinator.Failure{
 		Reason: reason, Text: text, Attempts: len(t.tried) + 1, FailedAt: now,
 	}})
 	if !t.returning && !t.withdrawn {
@@ -130,8 +134,8 @@ func (e *Engine) leaseExpired(now time.Time, t *openTask) {
 }
 
 // close ends an open task that an agent has: its outcome is told.
-func (e *Engine) close(t *openTask, f fate) {
-	e.memory.note(t, f, t.agent.serial, t.attempt)
+func (e *Engine) close(t *openTask, f coordinator.Fate) {
+	e.note(t, f, t.agent.serial, t.attempt)
 	e.retire(t)
 }
 
@@ -150,11 +154,11 @@ func (e *Engine) retire(t *openTask) {
 // letGo forgets a dispatch: its agent's heartbeats speak for it, and nobody will
 // tell how it ended.
 func (e *Engine) letGo(t *openTask) {
-	e.memory.note(t, fateLetGo, t.agent.serial, t.attempt)
 	if r := e.memory.record(t.key, t.record); r != nil && t.withdrawn {
 		r.flags |= withdrawn
 		e.memory.reasons.keep(t.key, t.cancelReason)
 	}
+	e.note(t, coordinator.FateLetGo, t.agent.serial, t.attempt)
 	e.retire(t)
 	e.discharge(t)
 }

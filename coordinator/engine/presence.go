@@ -76,7 +76,7 @@ func (e *Engine) enter(now time.Time, a *agent, s coordinator.AgentState) {
 	if a.state == s {
 		return
 	}
-	wasOnline, isNew := a.state == coordinator.AgentOnline, a.state != coordinator.AgentNeverSeen || !now.Before(e.graceEnd)
+	wasOnline, isNew := a.state == coordinator.AgentOnline, !e.following && (a.state != coordinator.AgentNeverSeen || !now.Before(e.graceEnd))
 	a.state, a.suspect = s, false
 	if s == coordinator.AgentOnline && isNew { // else it is we who are new
 		a.since = now
@@ -243,6 +243,7 @@ func (e *Engine) ordered(now time.Time, ev coordinator.AgentOrdered) {
 	} else {
 		e.orders[ev.Agent] = ev.Order
 	}
+	e.record(&coordinator.Ordered{Agent: ev.Agent, Order: ev.Order})
 	e.obey(a)
 	if a.draining {
 		e.takeBack(a)

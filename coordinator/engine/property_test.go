@@ -35,6 +35,9 @@ type history struct {
 	answered bool                                  // the cancel being applied
 	former   *receipt                              // of the message being delivered again
 	moment   []*coordinator.Dispatch               // of the event being applied, so far
+	owed     []coordinator.TaskID                  // failures without a delivery, not confirmed yet
+	twin     *Engine                               // follows what the engine records
+	imaged   int                                   // how often it was compared
 }
 
 // step is one call of Apply and what came of it.
@@ -108,6 +111,9 @@ func newHistory(t *rapid.T) *history {
 		skew: make(map[coordinator.AgentID]time.Duration), plain: make(map[coordinator.AgentID]bool),
 	}
 	h.m.engine = h.e
+	h.e.Record(true)
+	h.twin = New()
+	h.twin.Follow()
 	for _, id := range agentIDs {
 		h.skew[id] = rapid.SampledFrom([]time.Duration{0, 0, -10 * time.Minute, 10 * time.Minute}).Draw(t, "clock of "+string(id))
 		h.plain[id] = rapid.Bool().Draw(t, string(id)+" is plain")
@@ -125,6 +131,15 @@ func (h *history) do(ev coordinator.Event) {
 	}
 	h.tell(ev)
 	h.apply(ev)
+}
+
+// pay confirms what no delivery stands behind.
+func (h *history) pay() {
+	for len(h.owed) > 0 {
+		id := h.owed[0]
+		h.owed = h.owed[1:]
+		h.apply(coordinator.FailureTold{Task: id})
+	}
 }
 
 // tell lets model and ledger know of an event before the engine does.
@@ -249,6 +264,9 @@ func (h *history) apply(ev coordinator.Event) {
 	h.checkStates()
 	h.checkSlots()
 	checkIndexes(h.t, h.e)
+	h.follow(ev)
+	h.checkAudit()
+	h.pay()
 }
 
 // checkBatches: dispatches that share a batch are as many as they say, of one kind,

@@ -10,7 +10,7 @@ import (
 
 // returned takes a dispatch that came back.
 func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
-	key := keyOf(ev.Task.ID)
+	key := coordinator.KeyOf(ev.Task.ID)
 	r := e.recall(now, key)
 	if a := e.fleet.known(ev.Agent); a != nil {
 		if t := a.find(ev.Task.ID, ev.Attempt); t != nil && t.over {
@@ -23,8 +23,8 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 	}
 	before := e.tasks.of(r) // the dispatch that came back, or a newer one that was never answered
 	switch {
-	case r == nil, r.fate == fateWithdrawn:
-	case r.content != ev.Task.ContentHash && !r.fate.mayComeAgain():
+	case r == nil, r.fate == coordinator.FateWithdrawn:
+	case r.content != ev.Task.ContentHash && !r.fate.MayComeAgain():
 		e.refuse(now, ev.Handle, ev.Task, coordinator.ReasonDuplicateTask,
 			"it came back from an agent, but another task with this task_id and different content has been seen since")
 		return
@@ -35,10 +35,11 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 	}
 	flags, cancelled, reason := recordFlags(0), false, e.memory.reasons.of(key)
 	if r != nil {
-		flags, cancelled = r.flags, r.fate == fateWithdrawn || r.fate == fateCancelled
+		flags, cancelled = r.flags, r.fate == coordinator.FateWithdrawn || r.fate == coordinator.FateCancelled
 	}
 	t := e.open(now, ev.Handle, ev.Task, key)
 	t.attempt = max(t.attempt, ev.Attempt+1)
+	e.recordReturned(t, before, &ev)
 	// What was taken back may reach its agent all the same, should our session end
 	// before the broker has our acknowledgement.
 	t.maybeDuplicate = ev.Redelivered || ev.Cause == coordinator.ReturnTakenBack
@@ -88,20 +89,20 @@ func (t *openTask) stillRuns() bool { return t.listed && !t.withdrawn && !t.retu
 // A return may be faster than the broker's answer to the dispatch.
 func (e *Engine) isCopy(r *record, before *openTask, ev *coordinator.TaskReturned) bool {
 	switch r.fate {
-	case fateOpen, fateDispatched:
+	case coordinator.FateOpen, coordinator.FateDispatched:
 		return before.state < stateDispatching || !before.isDispatch(ev)
-	case fateUnsettled: // the message behind a newer dispatch comes again, too
+	case coordinator.FateUnsettled: // the message behind a newer dispatch comes again, too
 		return before.attempt <= ev.Attempt && !before.isDispatch(ev)
-	case fateLetGo:
+	case coordinator.FateLetGo:
 		return int(r.attempt) != ev.Attempt || e.fleet.named(r.ref) != ev.Agent
-	case fateFailed: // delivered again: whether its outcome got through nobody knows
+	case coordinator.FateFailed: // delivered again: whether its outcome got through nobody knows
 		return !ev.Redelivered && ev.Attempt <= int(r.attempt)
-	case fateCancelled:
+	case coordinator.FateCancelled:
 		return !r.untold(ev.Redelivered)
-	case fateSucceeded:
+	case coordinator.FateSucceeded:
 		return true
 	}
-	return r.fate.hasEnded() && ev.Attempt <= int(r.attempt)
+	return r.fate.HasEnded() && ev.Attempt <= int(r.attempt)
 }
 
 // isDispatch tells whether it is this dispatch of the task that came back.

@@ -27,13 +27,13 @@ func attemptOf(r *coordinator.Result) int {
 // after it, or from somebody who never had the task, changes nothing.
 func (e *Engine) resulted(now time.Time, ev coordinator.ResultReported) {
 	r := &ev.Result
-	rec := e.recall(now, keyOf(r.Task))
+	rec := e.recall(now, coordinator.KeyOf(r.Task))
 	attempt := attemptOf(r)
 	if e.mayAdopt(now, &ev, rec, attempt) {
 		e.adopt(now, ev, attempt)
 		return
 	}
-	if rec == nil || attempt < 0 || rec.attempt == 0 && rec.fate != fateOpen {
+	if rec == nil || attempt < 0 || rec.attempt == 0 && rec.fate != coordinator.FateOpen {
 		e.refuseResult(ev, coordinator.ResultUnknown)
 		return
 	}
@@ -73,9 +73,13 @@ func (e *Engine) resultOfLease(now time.Time, ev coordinator.ResultReported, t *
 	e.track(a)
 	if r.Outcome == coordinator.OutcomeRejected {
 		t.returning, t.attempted = true, r.Attempted
+		e.leaseChanged(t)
 		if t.state == stateLeased {
-			t.unanswered = false // it has arrived, and what comes back will be this dispatch
-			e.memory.note(t, fateDispatched, t.number, t.attempt)
+			if t.unanswered { // it has arrived, and what comes back will be this dispatch
+				t.unanswered = false
+				e.memory.note(t, coordinator.FateDispatched, t.number, t.attempt)
+				e.record(&coordinator.Settled{Key: t.key, Attempt: t.attempt, At: now})
+			}
 			e.watchLease(t) // it may be its agent's first word
 		}
 		e.emit(coordinator.GivenBack{Result: *r, Attempt: t.attempt})
@@ -128,7 +132,7 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 		e.leavePending(t)
 		delete(e.held, t.handle)
 		e.emit(coordinator.Ack{Handle: t.handle, Copy: true})
-		e.memory.note(t, fateSucceeded, e.fleet.serial(r.Agent), t.attempt-1)
+		e.note(t, coordinator.FateSucceeded, e.fleet.serial(r.Agent), t.attempt-1)
 		e.tasks.drop(t)
 		return
 	case stateDispatching: // its agent is told when it has it
@@ -138,7 +142,7 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 			e.withdraw(t, "another agent has done it", 0)
 		}
 	}
-	e.memory.note(t, fateSucceeded, e.fleet.serial(r.Agent), t.attempt)
+	e.note(t, coordinator.FateSucceeded, e.fleet.serial(r.Agent), t.attempt)
 	e.retire(t)
 }
 
@@ -159,9 +163,9 @@ func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 	a := e.fleet.known(r.Agent)
 	had := rec.ref != 0 && e.fleet.named(rec.ref) == r.Agent && (attempt == 0 || attempt == int(rec.attempt))
 	switch {
-	case rec.fate == fateWithdrawn && rec.attempt == 0:
+	case rec.fate == coordinator.FateWithdrawn && rec.attempt == 0:
 		e.refuseResult(ev, coordinator.ResultUnknown)
-	case (rec.fate == fateLetGo || rec.fate == fateForgotten) && had && rec.flags&returning == 0:
+	case (rec.fate == coordinator.FateLetGo || rec.fate == coordinator.FateForgotten) && had && rec.flags&returning == 0:
 		if a != nil {
 			e.finishedPast(now, a, r, attempt, true)
 			e.track(a)
@@ -172,15 +176,20 @@ func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 			if r.Attempted {
 				rec.flags |= attempted
 			}
+			e.noted(rec)
 			e.emit(coordinator.GivenBack{Result: *r, Attempt: int(rec.attempt)})
 			return
 		}
-		if rec.fate == fateForgotten { // the broker delivers it again
-			e.inDoubt.messages[keyOf(r.Task)]++
+		if rec.fate == coordinator.FateForgotten { // the broker delivers it again
+			e.inDoubt.messages[coordinator.KeyOf(r.Task)]++
 		}
 		rec.fate = fateOf(r.Outcome)
+		e.noted(rec)
 		e.emit(&coordinator.Completed{Result: *r, Attempt: int(rec.attempt), At: now})
-	case rec.fate.hasEnded() && had && rec.fate != fateTimedOut:
+	case rec.fate.HasEnded() && had && rec.fate != coordinator.FateTimedOut:
+		if ev.Untold && rec.fate == fateOf(r.Outcome) { // known from the journal; perhaps the world does not
+			e.emit(&coordinator.Completed{Result: *r, Attempt: int(rec.attempt), At: now})
+		}
 		e.refuseResult(ev, coordinator.ResultDuplicate)
 	case had || attempt != 0 && attempt <= int(rec.attempt):
 		if a != nil {
@@ -201,13 +210,13 @@ func (e *Engine) refuseResult(ev coordinator.ResultReported, why coordinator.Res
 	}
 }
 
-func fateOf(o coordinator.Outcome) fate {
+func fateOf(o coordinator.Outcome) coordinator.Fate {
 	switch o {
 	case coordinator.OutcomeSucceeded:
-		return fateSucceeded
+		return coordinator.FateSucceeded
 	case coordinator.OutcomeCancelled:
-		return fateCancelled
+		return coordinator.FateCancelled
 	default:
-		return fateGaveUp
+		return coordinator.FateGaveUp
 	}
 }

@@ -9,7 +9,7 @@ import (
 // dispatch hands the task to the agent: the slot is taken before the message is
 // published.
 func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.Decision) {
-	t.state = stateDispatching
+	t.state, t.assignedAt = stateDispatching, now
 	t.lease = lease{dispatchID: coordinator.DispatchID(t.task.ID, t.attempt), timeout: t.task.Timeout}
 	if t.timeout <= 0 {
 		t.timeout = a.spec.Timeout
@@ -31,6 +31,10 @@ func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.D
 	}
 	e.share(t, &made.Dispatch)
 	t.fresh = false
+	if e.recorder.on {
+		t.decided = made.Decision
+		e.recorder.assigned = append(e.recorder.assigned, t)
+	}
 	e.emit(&made.Dispatch)
 }
 
@@ -55,7 +59,7 @@ func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
 		a.assigned++
 		e.emit(coordinator.Ack{Handle: ev.Handle})
 		e.inDoubt.acked(now, t.key)
-		e.beginLease(now, t, fateDispatched)
+		e.beginLease(now, t, coordinator.FateDispatched)
 		if t.withdrawn {
 			e.withdraw(t, t.cancelReason, t.cancelToken)
 		}
@@ -63,16 +67,16 @@ func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
 	case coordinator.PublishUnknown:
 		delete(e.held, ev.Handle)
 		t.handle = 0
-		e.beginLease(now, t, fateUnsettled)
+		e.beginLease(now, t, coordinator.FateUnsettled)
 		return
 	case coordinator.PublishAbandoned: // it is nowhere: a copy is as good as new
 		e.discharge(t)
 		e.forget(t)
 		if t.withdrawn { // the copy must not be assigned
-			e.memory.note(t, fateWithdrawn, 0, t.attempt-1)
 			if e.memory.record(t.key, t.record) != nil {
 				e.memory.reasons.keep(t.key, t.cancelReason)
 			}
+			e.note(t, coordinator.FateWithdrawn, 0, t.attempt-1)
 		}
 		e.wake(now, a)
 		return
@@ -114,7 +118,7 @@ func (t *openTask) nextAttempt() {
 func (e *Engine) overSettled(now time.Time, t *openTask, outcome coordinator.PublishOutcome) {
 	delete(e.held, t.handle)
 	if outcome != coordinator.PublishUnknown && outcome != coordinator.PublishAbandoned {
-		e.emit(coordinator.Ack{Handle: t.handle})
+		e.emit(coordinator.Ack{Handle: t.handle, Copy: outcome != coordinator.PublishConfirmed})
 		e.inDoubt.acked(now, t.key)
 	} else {
 		e.inDoubt.unanswered[t.key]++

@@ -66,7 +66,7 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 // Delayed tells whether the task came back and waits to be tried again: for its
 // back-off, then for the retry budget.
 func (e *Engine) Delayed(id coordinator.TaskID) bool {
-	key := keyOf(id)
+	key := coordinator.KeyOf(id)
 	number, known := e.memory.lookup(key)
 	if !known {
 		return false
@@ -78,7 +78,7 @@ func (e *Engine) Delayed(id coordinator.TaskID) bool {
 // Gathering tells of a task that waits for others to share a batch with: how many they
 // are, at most, and until when. ok is false when it does not.
 func (e *Engine) Gathering(id coordinator.TaskID) (waiting, most int, closes time.Time, ok bool) {
-	number, known := e.memory.lookup(keyOf(id))
+	number, known := e.memory.lookup(coordinator.KeyOf(id))
 	if !known {
 		return 0, 0, time.Time{}, false
 	}
@@ -96,7 +96,7 @@ func (e *Engine) Gathering(id coordinator.TaskID) (waiting, most int, closes tim
 // nearest first. A task that could never be served is told so by its reason.
 func (e *Engine) Explain(now time.Time, task *coordinator.Task) (*coordinator.Decision, coordinator.Reason, string) {
 	t := &openTask{task: task, supposed: true}
-	if number, known := e.memory.lookup(keyOf(task.ID)); known {
+	if number, known := e.memory.lookup(coordinator.KeyOf(task.ID)); known {
 		if open := e.tasks.of(e.memory.at(number)); open != nil {
 			t.tried, t.attempt = open.tried, open.attempt
 		}

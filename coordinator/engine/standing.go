@@ -87,7 +87,9 @@ func (e *Engine) learnt(now time.Time, a *agent, t *openTask, o learning.Outcome
 	if a.number < 0 {
 		return
 	}
-	e.learner.Observe(now, a.number, e.kind(t.task.Type), o)
+	kind := e.kind(t.task.Type)
+	e.learner.Observe(now, a.number, kind, o)
+	e.recordLearnt(now, a, kind, o)
 	if o.CostUSD > 0 {
 		a.meanCost, _ = e.learner.Cost(a.number)
 	}

@@ -27,7 +27,7 @@ const (
 type openTask struct {
 	handle coordinator.Handle // of the delivery held for it; 0 once an agent has it
 	task   *coordinator.Task
-	key    idKey
+	key    coordinator.TaskKey
 	record uint64 // number of its record in the memory
 	number uint32 // its place among the open tasks
 	state  taskState
@@ -60,6 +60,8 @@ type openTask struct {
 	index   int // place in its class while waiting
 
 	lease
+	assignedAt time.Time             // when that was decided
+	decided    *coordinator.Decision // how, until it has been recorded
 
 	// until is how long it may be pending, fixed when it first has to wait.
 	until         time.Time
@@ -86,7 +88,7 @@ func byRank(a, b *openTask) int {
 }
 
 // open starts the life of a task.
-func (e *Engine) open(now time.Time, h coordinator.Handle, t *coordinator.Task, key idKey) *openTask {
+func (e *Engine) open(now time.Time, h coordinator.Handle, t *coordinator.Task, key coordinator.TaskKey) *openTask {
 	e.arrivals++
 	o := &openTask{
 		handle: h, task: t, key: key, attempt: 1,
@@ -97,14 +99,14 @@ func (e *Engine) open(now time.Time, h coordinator.Handle, t *coordinator.Task, 
 	o.retry = newTimer(dutyRetry, o, nil)
 	e.held[h] = o
 	e.tasks.add(o)
-	o.record = e.memory.remember(now, key, t.ContentHash, fateOpen, o.number)
+	o.record = e.memory.remember(now, key, t.ContentHash, coordinator.FateOpen, o.number)
 	o.attempt += int(e.memory.at(o.record).attempt)
 	return o
 }
 
 // received takes a task from task.assign, unless it is known already.
 func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
-	key := keyOf(ev.Task.ID)
+	key := coordinator.KeyOf(ev.Task.ID)
 	r := e.recall(now, key)
 	var before *openTask
 	switch {
@@ -113,8 +115,8 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
 		e.inDoubt.acked(now, key)
 		return
-	case r.fate.mayComeAgain(), r.flags&adopted != 0:
-	case r.fate == fateWithdrawn:
+	case r.fate.MayComeAgain(), r.flags&adopted != 0:
+	case r.fate == coordinator.FateWithdrawn:
 		reason := e.memory.reasons.of(key)
 		t := e.open(now, ev.Handle, ev.Task, key)
 		t.cancelReason = reason
@@ -127,11 +129,11 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 	case r.untold(ev.Redelivered):
 		e.failCancelled(now, e.open(now, ev.Handle, ev.Task, key))
 		return
-	case r.fate == fateUnsettled:
+	case r.fate == coordinator.FateUnsettled:
 		before = e.tasks.of(r)
 	default:
 		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
-		if r.fate == fateOpen || !ev.Redelivered {
+		if r.fate == coordinator.FateOpen || !ev.Redelivered {
 			e.emit(coordinator.Duplicate{Task: ev.Task})
 		}
 		return
@@ -354,7 +356,7 @@ func (e *Engine) forget(t *openTask) {
 	if t.ownMessage && t.attempt > 1 { // what an earlier dispatch of it comes to may end it meanwhile
 		e.inDoubt.unanswered[t.key]++
 	}
-	e.memory.note(t, fateForgotten, e.lastAgent(t), t.attempt-1)
+	e.note(t, coordinator.FateForgotten, e.lastAgent(t), t.attempt-1)
 	e.tasks.drop(t)
 }
 
@@ -369,13 +371,17 @@ func (e *Engine) lastAgent(t *openTask) uint32 {
 
 // fail ends a task that is held with a reason. Its id may come again as if new.
 func (e *Engine) fail(now time.Time, t *openTask, reason coordinator.Reason, text string, d *coordinator.Decision) {
-	e.memory.note(t, fateFailed, 0, t.attempt-1)
+	if noted := e.note(t, coordinator.FateFailed, 0, t.attempt-1); noted != nil {
+		noted.Why = reason
+	}
 	e.end(now, t, reason, text, d)
 }
 
 // failCancelled ends a task that is held because it was withdrawn.
 func (e *Engine) failCancelled(now time.Time, t *openTask) {
-	e.memory.note(t, fateCancelled, 0, t.attempt-1)
+	if noted := e.note(t, coordinator.FateCancelled, 0, t.attempt-1); noted != nil {
+		noted.Reason, noted.Why = t.cancelReason, coordinator.ReasonCancelled
+	}
 	e.end(now, t, coordinator.ReasonCancelled, orElse(t.cancelReason, "it was withdrawn"), nil)
 }
 

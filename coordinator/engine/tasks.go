@@ -29,7 +29,7 @@ func (s *openTasks) drop(t *openTask) {
 
 // of is the open task of a record; nil when the record's task is not open.
 func (s *openTasks) of(r *record) *openTask {
-	if r == nil || !r.fate.isOpen() {
+	if r == nil || !r.fate.IsOpen() {
 		return nil
 	}
 	return s.all[r.ref]

@@ -271,9 +271,12 @@ func (e *Engine) entrust(a *agent, t *openTask) {
 	}
 	if !b.Quiet() && a.number >= 0 {
 		for _, c := range needed(t.needs.required) {
-			taken, changed := b.Probe(breaker.Pair{Agent: a.number, Capability: c}, t.task.ID)
-			t.probe = t.probe || taken
-			e.heed(changed)
+			p := breaker.Pair{Agent: a.number, Capability: c}
+			e.changing(p, func() []breaker.Pair {
+				taken, changed := b.Probe(p, t.task.ID)
+				t.probe = t.probe || taken
+				return changed
+			})
 		}
 	}
 	t.generation = e.trust.begun + b.Generation()
@@ -297,7 +300,8 @@ func (e *Engine) praise(now time.Time, a *agent, t *openTask) {
 		return
 	}
 	for _, c := range e.capabilitiesOf(t) {
-		e.heed(b.Success(now, breaker.Pair{Agent: a.number, Capability: c}, generation, t.task.ID))
+		p := breaker.Pair{Agent: a.number, Capability: c}
+		e.changing(p, func() []breaker.Pair { return b.Success(now, p, generation, t.task.ID) })
 	}
 }
 
@@ -313,10 +317,10 @@ func (e *Engine) blame(now time.Time, a *agent, t *openTask) {
 	failing := e.learner.Failing(a.number, e.kind(t.task.Type))
 	for _, c := range e.capabilitiesOf(t) {
 		p := breaker.Pair{Agent: a.number, Capability: c}
-		e.heed(b.Fault(now, p, generation, t.faultKey()))
+		e.changing(p, func() []breaker.Pair { return b.Fault(now, p, generation, t.faultKey()) })
 		e.heed(b.Away(p, a.state != coordinator.AgentOnline)) // a breaker that is new knows nothing of that
 		if failing {
-			e.heed(b.Trip(now, p))
+			e.changing(p, func() []breaker.Pair { return b.Trip(now, p) })
 		}
 	}
 }
@@ -340,7 +344,8 @@ func (e *Engine) excuse(t *openTask) {
 		return
 	}
 	for _, c := range e.capabilitiesOf(t) {
-		e.heed(e.trust.breakers.Release(breaker.Pair{Agent: t.agent.number, Capability: c}, t.task.ID))
+		p := breaker.Pair{Agent: t.agent.number, Capability: c}
+		e.changing(p, func() []breaker.Pair { return e.trust.breakers.Release(p, t.task.ID) })
 	}
 }
 
@@ -349,7 +354,9 @@ func (e *Engine) excuse(t *openTask) {
 func (e *Engine) forgive(now time.Time, t *openTask) {
 	for _, id := range t.taught {
 		if a := e.fleet.byID[id]; a != nil {
-			e.learner.Forgive(a.number, e.kind(t.task.Type), now)
+			kind := e.kind(t.task.Type)
+			e.learner.Forgive(a.number, kind, now)
+			e.record(&coordinator.Forgiven{Agent: id, Type: kind.Name(), At: now})
 		}
 	}
 	for _, id := range t.blamed {
@@ -358,7 +365,8 @@ func (e *Engine) forgive(now time.Time, t *openTask) {
 			continue
 		}
 		for _, c := range e.capabilitiesOf(t) {
-			e.heed(e.trust.breakers.Forgive(now, breaker.Pair{Agent: a.number, Capability: c}, t.faultKey()))
+			p := breaker.Pair{Agent: a.number, Capability: c}
+			e.changing(p, func() []breaker.Pair { return e.trust.breakers.Forgive(now, p, t.faultKey()) })
 		}
 	}
 	t.blamed, t.taught = nil, nil

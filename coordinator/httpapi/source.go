@@ -118,6 +118,54 @@ type Status struct {
 	Pending   Pending   `json:"pending"`
 	Queues    []Queue   `json:"queues"`
 	Counters  Counters  `json:"counters"`
+	Audit     Audit     `json:"audit"`
+	// Leader is who leads, as far as this coordinator knows; nil: it does not.
+	Leader *Leader `json:"leader,omitempty"`
+	// Journal is nil without a journal, or while it is not read.
+	Journal *Journal `json:"journal,omitempty"`
+}
+
+// Leader is the coordinator that leads.
+type Leader struct {
+	Instance string `json:"instance"`
+	// Address of its HTTP server; Version of its program.
+	Address string `json:"address,omitempty"`
+	Version string `json:"version,omitempty"`
+	// Epoch counts the leaders.
+	Epoch uint64    `json:"epoch"`
+	Since time.Time `json:"since,omitzero"`
+}
+
+// Journal is how far the journal has been written, or folded by one that stands by.
+type Journal struct {
+	// Records so far, over all leaders.
+	Records uint64 `json:"records"`
+	// SnapshotOffset is where the newest complete snapshot begins in the stream, -1
+	// when there is none; ResultOffset where reading task.result would go on.
+	SnapshotOffset int64 `json:"snapshot_offset"`
+	ResultOffset   int64 `json:"result_offset"`
+	// LastRecord is when the latest was folded from; zero for the leader.
+	LastRecord time.Time `json:"last_record,omitzero"`
+}
+
+// Audit is what has come of looking whether the coordinator's books balance. A
+// violation is a fault of the program.
+type Audit struct {
+	Runs    uint64    `json:"runs"`
+	LastRun time.Time `json:"last_run,omitzero"`
+	// Violations counts cases, each again with every run that finds it.
+	Violations uint64 `json:"violations"`
+	// Found by the latest run that found any.
+	Found []Violation `json:"found,omitempty"`
+}
+
+// Violation is an invariant that did not hold.
+type Violation struct {
+	Invariant string    `json:"invariant"` // see docs/operations.md
+	Text      string    `json:"text"`
+	IDs       []string  `json:"ids,omitempty"` // of tasks or agents, at most 8
+	Count     int       `json:"count"`
+	At        time.Time `json:"at"`
 }
 
 // Broker is the state of the connection.
@@ -205,7 +253,7 @@ type Queue struct {
 	Error     string `json:"error,omitempty"`
 }
 
-// Counters count since the process started. At rest
+// Counters count since the process started. At every moment
 //
 //	received + returned = dispatched + failed + parked + dropped + held + abandoned
 type Counters struct {
@@ -219,7 +267,7 @@ type Counters struct {
 	Parked           uint64            `json:"parked"`    // unreadable, in task.dead, nobody to tell
 	Dropped          uint64            `json:"dropped"`   // copies of known tasks, acknowledged
 	Abandoned        uint64            `json:"abandoned"` // held when a session ended: the broker has them again
-	Held             int               `json:"held"`      // unacknowledged now
+	Held             int               `json:"held"`      // taken, and without an outcome yet
 	StatusReceived   uint64            `json:"status_received"`
 	StatusRefused    map[string]uint64 `json:"status_refused"`
 	RememberedIDs    int               `json:"remembered_ids"`

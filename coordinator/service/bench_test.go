@@ -28,7 +28,7 @@ func resultSession(tb testing.TB) *session {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	r := &session{s: s, bus: ackOnly{}, results: newFence(bus.StreamResult), outbox: newOutbox(), past: newPastResults()}
+	r := &session{s: s, bus: ackOnly{}, results: newFence(bus.StreamResult), outbox: newOutbox()}
 	r.results.caughtUp.Store(true)
 	return r
 }

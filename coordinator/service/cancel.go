@@ -87,6 +87,15 @@ func (c *callers) untold(token uint64) {
 	}
 }
 
+// voidAll says to everybody who has no answer that none will come.
+func (c *callers) voidAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range c.waiting {
+		hear(w.void, struct{}{})
+	}
+}
+
 // void says that the engine has not had the cancel, if it has not.
 func (c *callers) void(token uint64) {
 	c.mu.Lock()
@@ -128,7 +137,7 @@ func (s *Service) Cancel(ctx context.Context, id, reason string) (httpapi.Cancel
 	}
 	defer s.callers.remove(token)
 	s.loop.post(r.number, coordinator.CancelRequested{Task: w.task, Reason: reason, Token: token})
-	a, err := s.awaitEngine(w, token)
+	a, err := s.awaitEngine(r, w, token)
 	if err != nil {
 		return none, fmt.Errorf("cancel task %s: %w; try again", id, err)
 	}
@@ -144,12 +153,14 @@ func (s *Service) leading() (*session, error) {
 	return r, nil
 }
 
-// awaitEngine waits for the engine's answer to a cancel that was posted. That
-// takes a moment, whatever the broker does.
-func (s *Service) awaitEngine(w *caller, token uint64) (coordinator.CancelAnswered, error) {
-	// The engine answers as it takes the cancel. If it has not by its next turn,
-	// the session ended first, and the cancel with it.
-	s.loop.enqueue(envelope{call: func(time.Time) { s.callers.void(token) }})
+// awaitEngine waits for the engine's answer to a cancel that was posted: until that is
+// in the journal, or the session ends, and the cancel with it.
+func (s *Service) awaitEngine(r *session, w *caller, token uint64) (coordinator.CancelAnswered, error) {
+	s.loop.enqueue(envelope{call: func(time.Time) {
+		if s.loop.session != r.number {
+			s.callers.void(token)
+		}
+	}})
 	err := errSessionEnded
 	select {
 	case a := <-w.answered:

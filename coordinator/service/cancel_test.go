@@ -305,7 +305,7 @@ func TestCancelOverTheEndOfASession(t *testing.T) {
 		defer r.service.callers.remove(token)
 		const ofThePast = 4711
 		r.service.loop.post(ofThePast, coordinator.CancelRequested{Task: "t-1", Token: token})
-		if _, err := r.service.awaitEngine(w, token); err == nil {
+		if _, err := r.service.awaitEngine(&session{number: ofThePast}, w, token); err == nil {
 			t.Error("an answer of an engine that was never asked")
 		}
 	})

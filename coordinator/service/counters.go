@@ -9,18 +9,8 @@ import (
 )
 
 // counters count since the process started, for /status. Prometheus has its own.
-//
-// At rest nothing is unaccounted for (S14 in docs/ARCHITECTURE.md):
-//
-//	received + returned = dispatched + failed + parked + dropped + held + abandoned
 type counters struct {
-	// received are deliveries of task.assign(.high), and unreadable ones of
-	// task.request; returned those of task.reassign and out of agents' queues.
-	received, returned atomic.Uint64
-	dispatched         atomic.Uint64 // confirmed
-	parked             atomic.Uint64 // in task.dead, and nobody could be told
-	dropped            atomic.Uint64 // acknowledged without a dispatch: copies of known tasks
-	abandoned          atomic.Uint64 // held when a session ended: the broker has them again
+	books books // deliveries, and what became of them
 
 	invalid, duplicates, redelivered        atomic.Uint64
 	staleAcks                               atomic.Uint64 // of sessions that have ended
@@ -53,16 +43,15 @@ func (f *failures) add(r coordinator.Reason) {
 	f.byReason[r]++
 }
 
-// read gives the total and the counts by code.
-func (f *failures) read() (total uint64, byCode map[string]uint64) {
+// read gives the counts by code.
+func (f *failures) read() map[string]uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	byCode = make(map[string]uint64, len(f.byReason))
+	byCode := make(map[string]uint64, len(f.byReason))
 	for r, n := range f.byReason {
 		byCode[r.String()] = n
-		total += n
 	}
-	return total, byCode
+	return byCode
 }
 
 // recentOutcomes counts successes and failures of the last minute, in slices of

@@ -41,6 +41,8 @@
 //	noise.go     keeping floods out of the log
 //	metrics.go   Prometheus: what is counted; metrics_results.go: how tasks end
 //	metrics_fleet.go  what is read off a snapshot
+//	books.go     every delivery, and what became of it
+//	audit.go     looking whether the books balance
 //	status.go    health, readiness, status for httpapi
 //
 // # What it must never do

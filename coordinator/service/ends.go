@@ -1,8 +1,6 @@
 package service
 
 import (
-	"sync"
-
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/messages"
@@ -11,30 +9,6 @@ import (
 
 // ending is a task.completed on its way to taskbus.events.
 type ending struct{ *coordinator.Completed }
-
-// untold are the ends of tasks that a session did not get through to the broker:
-// the next one announces them. Nobody would remind us of them, for what a stream
-// repeats is no news. There are never more than one session had on their way, and
-// that is bounded (see outbox.awaitRoom).
-type untold struct {
-	mu   sync.Mutex
-	ends []*coordinator.Completed
-}
-
-func (u *untold) add(f *coordinator.Completed) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.ends = append(u.ends, f)
-}
-
-// take empties the list.
-func (u *untold) take() []*coordinator.Completed {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	ends := u.ends
-	u.ends = nil
-	return ends
-}
 
 // completed tells the world how a task ended. It runs on the loop's goroutine;
 // what costs time is left to the outbox.
@@ -60,8 +34,7 @@ func (r *session) publishCompleted(f *coordinator.Completed) {
 		addTrace(p.Headers, f.Task)
 	}
 	if err := r.bus.Publish(p); err != nil {
-		r.tickets.redeem(p.Token)
-		r.s.untold.add(f)
+		r.tickets.redeem(p.Token) // the session has ended; the next one reads the result again
 	}
 }
 
@@ -70,20 +43,10 @@ func (r *session) publishCompleted(f *coordinator.Completed) {
 func (e ending) settled(r *session, outcome bus.Outcome) {
 	switch outcome {
 	case bus.Unknown:
-		r.s.untold.add(e.Completed)
-		return
+		return // the session has ended; the next one reads the result again
 	case bus.Rejected:
 		r.s.metrics.eventsDropped.Inc()
 	}
+	r.told.announced(e.Result.Offset)
 	r.ackAll(r.requests.ended(e.Result.Task))
-}
-
-// keepUntold saves the announcements that came when nothing was published any more.
-// It runs on the loop's goroutine, after the last event of the session.
-func (r *session) keepUntold() {
-	for _, item := range r.outbox.swap(nil) {
-		if item.completed != nil {
-			r.s.untold.add(item.completed)
-		}
-	}
 }

@@ -38,7 +38,7 @@ func TestEndIsToldInTheNextSession(t *testing.T) {
 				r.connect()
 				r.pass(time.Second)
 				if got := len(r.events(schemas.TaskCompleted)) - before; got != 1 {
-					t.Errorf("%d announcements in the next session, want 1", got)
+					t.Errorf("%d announcements in the next session, want 1\n%s", got, r.log)
 				}
 				r.broker.Cut()
 				r.pass(30 * time.Second)
@@ -75,41 +75,7 @@ func TestRefusedAnnouncementIsDropped(t *testing.T) {
 	})
 }
 
-// TestStartAfresh: a coordinator that has led, and stood by since, knows nothing when it
-// leads again: somebody else has told how its tasks ended.
-func TestStartAfresh(t *testing.T) {
-	inRig(t, wide, func(r *rig) {
-		bindAll(r)
-		r.reportTasks("a1")
-		r.task("t-1", "build", "")
-		r.pass(time.Second)
-		if n := r.status().Pending.Leased; n != 1 {
-			t.Fatalf("%d tasks are with agents, want 1", n)
-		}
-		r.broker.SetOpenError(bus.ErrAccess)
-		r.broker.Cut()
-		r.pass(time.Second)
-		r.service.untold.add(completedBy(taskNamed("t-9", time.Now()), "a1", time.Now()))
-		r.service.startAfresh()
-		r.broker.SetOpenError(nil)
-		r.pass(30 * time.Second)
-		r.connect()
-		if n := r.status().Pending.Leased; n != 0 {
-			t.Errorf("%d tasks are with agents, want none to be known", n)
-		}
-		if n := len(r.events(schemas.TaskCompleted)); n != 0 {
-			t.Errorf("%d ends are announced that others have told of", n)
-		}
-		r.reportTasks("a1")
-		r.task("t-2", "build", "")
-		r.pass(time.Second)
-		if n := r.status().Pending.Leased; n != 1 {
-			t.Errorf("%d tasks are with agents, want the new one", n)
-		}
-	})
-}
-
-// TestFenceIsNotReadBack: what was kept back of the past is news then, and not lost.
+// TestFenceIsNotReadBack: tasks are taken all the same, and what was read counts.
 func TestFenceIsNotReadBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, wide)
@@ -123,10 +89,13 @@ func TestFenceIsNotReadBack(t *testing.T) {
 		bindAll(r)
 		r.reportTasks("a1")
 		r.result("a1", "t-1", "succeeded", `,"dispatch_id":"t-1.1"`)
-		if n := len(r.events(schemas.TaskCompleted)); n != 0 {
-			t.Fatal("the past is not read yet")
+		if n := r.status().Readiness.State; n != stateConnecting {
+			t.Errorf("it is %s while the past is being read", n)
 		}
 		r.pass(fencePatience + fenceTimeout)
+		if n := r.status().Readiness.State; n != stateActive {
+			t.Errorf("it is %s, want it to go on without the mark", n)
+		}
 		if n := len(r.events(schemas.TaskCompleted)); n != 1 {
 			t.Errorf("%d ends announced, want 1", n)
 		}

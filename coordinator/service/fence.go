@@ -54,7 +54,7 @@ func (f *fence) wasRead() bool {
 }
 
 // readPast subscribes to a stream and puts the fence at its end.
-func (r *session) readPast(ctx context.Context, f *fence, prefetch int, from time.Duration, handle func(bus.Delivery)) error {
+func (r *session) readPast(ctx context.Context, f *fence, prefetch int, from bus.Position, handle func(bus.Delivery)) error {
 	err := r.bus.Subscribe(ctx, bus.Subscription{Queue: f.stream, Prefetch: prefetch, From: from, Handle: handle})
 	if err != nil {
 		return fmt.Errorf("subscribe to %s: %w", f.stream, err)
@@ -65,36 +65,32 @@ func (r *session) readPast(ctx context.Context, f *fence, prefetch int, from tim
 	return nil
 }
 
-// awaitFences waits until the past of the streams has been read, so that the
-// first task meets a known fleet, and a task that has ended is known to have.
-func (r *session) awaitFences(ctx context.Context) error {
-	begun, read := r.s.now(), uint64(0)
+// awaitFence waits until the past of a stream has been read, so that the first task
+// meets a known fleet, and a task that has ended is known to have.
+func (r *session) awaitFence(ctx context.Context, f *fence) error {
+	begun, read := r.s.now(), r.pastRead.Load()
 	timeout := time.NewTimer(fenceTimeout)
 	defer timeout.Stop()
-	for _, f := range []*fence{r.statuses, r.results} {
-		for waits := true; waits; {
-			select {
-			case <-f.read:
-				waits = false
-			case <-timeout.C:
-				n := r.pastRead.Load()
-				if waits = n > read && r.s.now().Sub(begun) < fencePatience; waits {
-					timeout.Reset(fenceTimeout)
-				} else {
-					r.giveUp(f)
-					timeout.Reset(0)
-				}
-				read = n
-			case <-r.bus.Done():
-				return errors.Join(errors.New("the session ended while the agents' past was read"), r.bus.Err())
-			case err := <-r.faulted:
-				return err
-			case <-ctx.Done():
-				return ctx.Err()
+	for {
+		select {
+		case <-f.read:
+			return nil
+		case <-timeout.C:
+			n := r.pastRead.Load()
+			if n == read || r.s.now().Sub(begun) >= fencePatience {
+				r.giveUp(f)
+				return nil
 			}
+			read = n
+			timeout.Reset(fenceTimeout)
+		case <-r.bus.Done():
+			return errors.Join(errors.New("the session ended while the agents' past was read"), r.bus.Err())
+		case err := <-r.faulted:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
-	return nil
 }
 
 // giveUp goes on without the fence: somebody else reads the queue beside us
@@ -106,7 +102,16 @@ func (r *session) giveUp(f *fence) {
 	r.s.log.Warn().Str("stream", f.stream).Dur("after", fenceTimeout).
 		Msg("the mark in the stream was not read back; going on with what is known of the agents")
 	f.caughtUp.Store(true)
-	if f == r.results {
-		r.endPast()
+}
+
+// mark is a message of our own in a stream.
+func (r *session) mark(stream, id string) bus.Publication {
+	return bus.Publication{
+		Token: tokenIgnored, Key: stream,
+		Properties: bus.Properties{
+			ContentType: contentJSON, Type: typeFence, AppID: appID, MessageID: id,
+			Timestamp: r.s.now(),
+		},
+		Body: []byte(`{"message_type":"coordinator.fence"}`),
 	}
 }

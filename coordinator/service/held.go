@@ -1,7 +1,6 @@
 package service
 
 import (
-	"sync"
 	"time"
 
 	"taskbus/coordinator"
@@ -19,27 +18,37 @@ type heldDelivery struct {
 	arrived time.Time
 	// dispatch is the latest dispatch published for it; nil before the first.
 	dispatch *coordinator.Dispatch
+
+	returned bool // it came back from an agent, or was taken back
+	// What follows is guarded by the books' lock.
+	outcome outcome
+	telling bool      // what is to be said of it is with the transport
+	adrift  time.Time // since when an audit finds nobody who sees to it; zero: somebody does
 }
 
 // held is every delivery of one session that is not acknowledged yet. It is
 // safe for concurrent use; a *heldDelivery belongs to one stage at a time, in
 // the order ingest, loop, outbox, settle.
 type held struct {
-	mu     sync.Mutex
+	*books // whose lock guards all of this
 	next   coordinator.Handle
 	items  map[coordinator.Handle]*heldDelivery
 	bytes  int64
 	closed bool
 }
 
-func newHeld() *held { return &held{items: make(map[coordinator.Handle]*heldDelivery)} }
+func newHeld(b *books) *held {
+	return &held{books: b, items: make(map[coordinator.Handle]*heldDelivery)}
+}
 
 // add takes a delivery in and gives it its handle; false when the session is
 // over and the delivery the broker's again.
 func (h *held) add(d *heldDelivery) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.arrived(d)
 	if h.closed {
+		h.concluded(d, outcomeAbandoned)
 		return false
 	}
 	h.next++
@@ -63,12 +72,32 @@ func (h *held) consumersOf(queue string) map[int]bool {
 	return of
 }
 
-// close refuses deliveries from now on and returns how many are held.
-func (h *held) close() int {
+// close refuses deliveries from now on; those that are held are the broker's again.
+func (h *held) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = true
-	return len(h.items)
+	for _, d := range h.items { // order does not matter: they are counted
+		if d.outcome == outcomeNone {
+			h.concluded(d, outcomeAbandoned)
+		}
+	}
+}
+
+// conclude notes the outcome of a delivery that is about to be settled.
+func (h *held) conclude(handle coordinator.Handle, o outcome) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if d := h.items[handle]; d != nil && !h.closed {
+		h.concluded(d, o)
+	}
+}
+
+// tell notes that what is to be said of a delivery is with the transport.
+func (h *held) tell(d *heldDelivery) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	d.telling = true
 }
 
 func (h *held) get(handle coordinator.Handle) *heldDelivery {
@@ -77,15 +106,21 @@ func (h *held) get(handle coordinator.Handle) *heldDelivery {
 	return h.items[handle]
 }
 
-// take removes the delivery; nil when it is not there (any more).
-func (h *held) take(handle coordinator.Handle) *heldDelivery {
+// take removes a delivery to be settled, with its outcome if it has none yet; nil
+// when it is not there (any more), or the session is over.
+func (h *held) take(handle coordinator.Handle, o outcome) *heldDelivery {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	d := h.items[handle]
-	if d != nil {
-		delete(h.items, handle)
-		h.bytes -= int64(len(d.delivery.Body))
+	if d == nil || h.closed {
+		return nil
 	}
+	if o != outcomeNone {
+		h.concluded(d, o)
+	}
+	h.ended(d)
+	delete(h.items, handle)
+	h.bytes -= int64(len(d.delivery.Body))
 	return d
 }
 
@@ -94,10 +129,4 @@ func (h *held) totalBytes() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.bytes
-}
-
-func (h *held) size() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.items)
 }

@@ -10,6 +10,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/failpoint"
 	"taskbus/messages"
 )
 
@@ -34,6 +35,7 @@ func (r *session) onTask(d bus.Delivery) {
 	if r.draining.Load() {
 		return // unacknowledged: the broker gives it to the next session
 	}
+	failpoint.Hit(failpoint.AfterDeliver)
 	if d.Queue == bus.QueueAssign && r.window.observe(len(d.Body)) {
 		select {
 		case r.adapt <- struct{}{}:
@@ -41,7 +43,7 @@ func (r *session) onTask(d bus.Delivery) {
 		}
 	}
 	h := &heldDelivery{delivery: d, arrived: r.s.now()}
-	r.s.count.received.Add(1)
+	defer r.survive(h)
 	r.noteDelivery(&d)
 	m, refusal := r.decodeTask(&d)
 	if refusal != nil {
@@ -58,9 +60,11 @@ func (r *session) onTask(d bus.Delivery) {
 		TraceParent:   textHeader(d.Headers, headerTraceParent),
 		TraceState:    textHeader(d.Headers, headerTraceState),
 	})
+	failpoint.Task(string(h.task.ID))
 	if !r.hold(h) {
 		return
 	}
+	failpoint.Hit(failpoint.AfterValidate)
 	r.s.history.accepted(h.task)
 	r.s.loop.post(r.number, coordinator.TaskReceived{Handle: h.handle, Task: h.task, Redelivered: d.Redelivered})
 }
@@ -78,11 +82,7 @@ func (r *session) noteDelivery(d *bus.Delivery) {
 
 // hold keeps the delivery until it is settled; false when the session is over.
 func (r *session) hold(h *heldDelivery) bool {
-	if r.held.add(h) {
-		return true
-	}
-	r.s.count.abandoned.Add(1)
-	return false
+	return r.held.add(h)
 }
 
 // decodeTask refuses what is not plain JSON before looking at the bytes.
@@ -114,8 +114,9 @@ func (r *session) onReturned(d bus.Delivery) {
 
 // takeReturn takes a dispatch that came back, from wherever.
 func (r *session) takeReturn(d bus.Delivery, cause coordinator.ReturnCause) {
-	h := &heldDelivery{delivery: d, arrived: r.s.now()}
-	r.s.count.returned.Add(1)
+	failpoint.Hit(failpoint.AfterDeliver)
+	h := &heldDelivery{delivery: d, arrived: r.s.now(), returned: true}
+	defer r.survive(h)
 	r.s.metrics.returned[cause].Inc()
 	r.noteDelivery(&d)
 	m, refusal := r.s.decoder.DecodeReturned(d.Body, textHeader(d.Headers, headerTask), textHeader(d.Headers, headerTried))
@@ -135,6 +136,7 @@ func (r *session) takeReturn(d bus.Delivery, cause coordinator.ReturnCause) {
 		Agent: m.Agent, Attempt: m.Attempt, Tried: m.Tried, Failed: m.Failed,
 		Cause: cause, Redelivered: d.Redelivered,
 	}
+	failpoint.Hit(failpoint.AfterValidate)
 	r.s.history.returned(&ev)
 	r.s.loop.post(r.number, ev)
 }
@@ -178,6 +180,7 @@ func (r *session) onStatus(d bus.Delivery) {
 	if !r.genuine(&m, d.UserID) {
 		return
 	}
+	failpoint.Hit(failpoint.AfterValidate)
 	r.s.loop.post(r.number, coordinator.AgentReported{Report: m.Report(d.UserID), Live: r.statuses.caughtUp.Load()})
 }
 

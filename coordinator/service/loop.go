@@ -9,10 +9,12 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
+	"taskbus/coordinator/failpoint"
 )
 
 // loop owns the engine: one goroutine applies events in the order in which they
-// were posted and hands every effect to the performer of the session at hand.
+// were posted. Every effect goes to the performer of the session at hand: at once or,
+// with a journal, when what it follows from is in there (see commits).
 type loop struct {
 	engine *engine.Engine
 	now    func() time.Time
@@ -21,17 +23,26 @@ type loop struct {
 	inbox  []envelope
 	signal chan struct{} // capacity 1: something is in the inbox
 
-	// performer carries out effects; it belongs to the loop's goroutine. The
-	// number of its session tells which events are of the past.
-	performer performer
+	// The rest belongs to the loop's goroutine. The number of the session tells which
+	// events are of the past.
 	session   uint64
-	idle      performer // performs while there is no session
+	performer performer
+	idle      performer            // performs while no session leads
+	commits   *commits             // nil: nothing is journalled
+	told      *told                // nil: no session leads
+	inputs    inputs               // nil: they are not recorded
+	effects   []coordinator.Effect // of the event being applied
 
 	stopped chan struct{} // closed when run has returned
 }
 
 // performer carries out effects. It must not block.
 type performer interface{ perform(coordinator.Effect) }
+
+// inputs are told everything that the engine is.
+type inputs interface {
+	add(now time.Time, ev coordinator.Event)
+}
 
 // envelope is an event of one session (0: of none), or a function to run on the
 // loop's goroutine.
@@ -41,7 +52,7 @@ type envelope struct {
 	call    func(now time.Time)
 }
 
-// newLoop makes a loop whose effects go to idle while there is no session.
+// newLoop makes a loop whose effects go to idle while no session leads.
 func newLoop(now func() time.Time, idle performer) *loop {
 	return &loop{
 		engine: engine.New(), now: now, signal: make(chan struct{}, 1),
@@ -68,31 +79,48 @@ func (l *loop) enqueue(e envelope) {
 	}
 }
 
-// begin makes the session current: from here on its events count, and its
-// performer gets the effects. first runs before the first of them.
-func (l *loop) begin(session uint64, p performer, first func()) {
-	l.enqueue(envelope{call: func(time.Time) {
-		l.session, l.performer = session, p
-		first()
+// within runs f on the loop's goroutine if the session is current then.
+func (l *loop) within(session uint64, f func(now time.Time)) {
+	l.enqueue(envelope{call: func(now time.Time) {
+		if l.session == session {
+			f(now)
+		}
 	}})
-	l.post(session, coordinator.SessionOpened{})
 }
 
-// startAfresh replaces the engine by one that knows nothing but the policy.
-func (l *loop) startAfresh(p *coordinator.Policy) {
+// follow makes the session current, with a new engine that knows nothing but the
+// policy: it learns what is folded and what agents report. Nothing follows from that
+// as yet.
+func (l *loop) follow(session uint64, p *coordinator.Policy) {
 	l.enqueue(envelope{call: func(now time.Time) {
+		l.session, l.performer = session, silent{}
 		l.engine = engine.New()
-		l.performAll(l.engine.Apply(now, coordinator.PolicyChanged{Policy: p}, nil))
+		l.engine.Follow()
+		l.apply(now, coordinator.PolicyChanged{Policy: p})
 	}})
+}
+
+// lead has the session lead: from here on its performer gets the effects. commits may
+// be nil. at is when the latest of what was folded was written.
+func (l *loop) lead(session uint64, p performer, c *commits, t *told, at func() time.Time) {
+	l.within(session, func(now time.Time) {
+		l.performer, l.commits, l.told = p, c, t
+		l.engine.Record(c != nil)
+		l.engine.Lead(at())
+		l.apply(now, coordinator.SessionOpened{})
+		l.flush(now)
+	})
 }
 
 // end closes the session: its tasks are forgotten, later events of it dropped.
 // after runs when that is done.
 func (l *loop) end(session uint64, after func()) {
-	l.post(session, coordinator.SessionLost{})
-	l.enqueue(envelope{call: func(time.Time) {
+	l.enqueue(envelope{call: func(now time.Time) {
 		if l.session == session {
-			l.session, l.performer = 0, l.idle
+			l.session, l.performer, l.commits, l.told, l.inputs = 0, silent{}, nil, nil, nil
+			l.engine.Record(false)
+			l.apply(now, coordinator.SessionLost{})
+			l.performer = l.idle
 		}
 		after()
 	}})
@@ -134,16 +162,16 @@ func (l *loop) run(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	var batch []envelope
-	var effects []coordinator.Effect
 	for {
 		l.mu.Lock()
 		batch, l.inbox = l.inbox, batch[:0]
 		l.mu.Unlock()
 		now := l.now()
 		for i := range batch {
-			effects = l.apply(now, &batch[i], effects[:0])
+			l.take(now, &batch[i])
 			batch[i] = envelope{}
 		}
+		l.flush(now)
 		if len(batch) > 0 {
 			continue
 		}
@@ -155,7 +183,8 @@ func (l *loop) run(ctx context.Context) {
 			wait = due.Sub(now)
 		}
 		if wait <= 0 {
-			l.performAll(l.engine.Apply(now, coordinator.Tick{}, effects[:0]))
+			l.apply(now, coordinator.Tick{})
+			l.flush(now)
 			continue
 		}
 		timer.Reset(wait)
@@ -167,29 +196,68 @@ func (l *loop) run(ctx context.Context) {
 	}
 }
 
-// apply runs one envelope and performs its effects.
-func (l *loop) apply(now time.Time, e *envelope, effects []coordinator.Effect) []coordinator.Effect {
-	if e.call != nil {
+// take deals with one envelope.
+func (l *loop) take(now time.Time, e *envelope) {
+	switch {
+	case e.call != nil:
 		e.call(now)
-		return effects
+	case e.session == 0 || e.session == l.session:
+		l.apply(now, e.event)
 	}
-	if e.session != 0 && e.session != l.session {
-		return effects
-	}
-	effects = l.engine.Apply(now, e.event, effects)
-	l.performAll(effects)
-	return effects
 }
 
-func (l *loop) performAll(effects []coordinator.Effect) {
-	for i, f := range effects {
+// apply tells the engine of an event and hands over what follows.
+func (l *loop) apply(now time.Time, ev coordinator.Event) {
+	if l.inputs != nil {
+		l.inputs.add(now, ev)
+	}
+	l.effects = l.engine.Apply(now, ev, l.effects[:0])
+	if l.told != nil {
+		l.noteOffsets(ev)
+	}
+	if c := l.commits; c != nil {
+		c.records = l.engine.Records(c.records)
+		if len(c.records) > 0 {
+			failpoint.Hit(failpoint.AfterChoose)
+		}
+		c.add(l.effects)
+		return
+	}
+	for i, f := range l.effects {
 		l.performer.perform(f)
-		effects[i] = nil
+		l.effects[i] = nil
 	}
 }
 
-// writeDown performs while there is no session. No task is held then; what
-// remains (an agent going stale, a dispatch overdue) can only be written down.
+// noteOffsets keeps track of which results have been dealt with.
+func (l *loop) noteOffsets(ev coordinator.Event) {
+	r, ok := ev.(coordinator.ResultReported)
+	if !ok || r.Result.Offset < 0 {
+		return
+	}
+	for _, f := range l.effects {
+		if c, ok := f.(*coordinator.Completed); ok && c.Result.Offset == r.Result.Offset {
+			l.told.announcing(r.Result.Offset)
+			break
+		}
+	}
+	l.told.applied(r.Result.Offset)
+}
+
+// flush has what has gathered written to the journal.
+func (l *loop) flush(now time.Time) {
+	if l.commits != nil {
+		l.commits.flush(now)
+	}
+}
+
+// silent performs for an engine that follows: others do what must be done.
+type silent struct{}
+
+func (silent) perform(coordinator.Effect) {}
+
+// writeDown performs while no session stands: of what happens then (an agent going
+// stale) it can only write.
 type writeDown struct{ s *Service }
 
 func (w writeDown) perform(effect coordinator.Effect) {
@@ -198,10 +266,5 @@ func (w writeDown) perform(effect coordinator.Effect) {
 		w.s.observe.agentChanged(f)
 	case coordinator.AgentTrusted:
 		w.s.observe.agentTrusted(f)
-	case *coordinator.Fail:
-		w.s.owed.add(f)
-	case *coordinator.Completed:
-		w.s.observe.completed(f)
-		w.s.untold.add(f)
 	}
 }

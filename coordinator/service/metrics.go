@@ -43,6 +43,10 @@ type metrics struct {
 	connected       prometheus.Gauge
 	blocked         prometheus.Gauge
 	reloadOK        prometheus.Gauge
+	leading         prometheus.Gauge
+	journalRecords  prometheus.Counter
+	journalBytes    prometheus.Counter
+	journalConfirm  prometheus.Histogram
 }
 
 // latencyBuckets reach from half a millisecond to the longest assignment timeout.
@@ -98,23 +102,35 @@ func newMetrics(s *Service) *metrics {
 		sessions:       vec("amqp_sessions_total", "Broker sessions opened, and ended by cause.", "reason"),
 		eventsDropped:  counter("events_dropped_total", "Announcements on taskbus.events that were dropped because too much waited to be published."),
 		duplicates:     counter("duplicates_total", "Second copies of known tasks that were dropped."),
-		connected:      gauge("amqp_connected", "1 while there is a broker session."),
-		blocked:        gauge("amqp_blocked", "1 while the broker holds up publishers."),
-		reloadOK:       gauge("config_last_reload_successful", "0 while the configuration file on disk is broken."),
+		leading:        gauge("leading", "1 while this coordinator leads."),
+		journalRecords: counter("journal_records_total", "Records written to the journal."),
+		journalBytes:   counter("journal_bytes_total", "Bytes of messages written to the journal, snapshots among them."),
+		journalConfirm: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "taskbus_journal_confirm_seconds", Help: "From writing a commit to the journal to the broker's confirm.", Buckets: latencyBuckets,
+		}),
+		connected: gauge("amqp_connected", "1 while there is a broker session."),
+		blocked:   gauge("amqp_blocked", "1 while the broker holds up publishers."),
+		reloadOK:  gauge("config_last_reload_successful", "0 while the configuration file on disk is broken."),
 	}
 	read := func(name, help string, from *atomic.Uint64) {
 		m.counts = append(m.counts, prometheus.NewCounterFunc(
 			prometheus.CounterOpts{Name: "taskbus_" + name, Help: help},
 			func() float64 { return float64(from.Load()) }))
 	}
-	read("tasks_dispatched_total", "Dispatches that the broker has confirmed.", &s.count.dispatched)
-	read("tasks_dropped_total", "Copies of known tasks, acknowledged without a dispatch.", &s.count.dropped)
-	read("tasks_abandoned_total", "Tasks held when a session ended; the broker delivers them again.", &s.count.abandoned)
+	concluded := func(name, help string, o outcome) {
+		m.counts = append(m.counts, prometheus.NewCounterFunc(
+			prometheus.CounterOpts{Name: "taskbus_" + name, Help: help},
+			func() float64 { return s.count.books.of(o) }))
+	}
+	concluded("tasks_dispatched_total", "Dispatches that the broker has confirmed.", outcomeDispatched)
+	concluded("tasks_dropped_total", "Copies of known tasks, acknowledged without a dispatch.", outcomeDropped)
+	concluded("tasks_abandoned_total", "Tasks held when a session ended; the broker delivers them again.", outcomeAbandoned)
 	read("redeliveries_total", "Tasks that the broker had handed out before.", &s.count.redelivered)
 	m.counts = append(m.counts, prometheus.NewCounterFunc(
 		prometheus.CounterOpts{Name: "taskbus_stale_acks_total", Help: "Acknowledgements of deliveries of an earlier session, ignored."},
 		func() float64 { return float64(s.staleAcks()) }))
-	read("parked_total", "Unreadable messages in task.dead about which nobody could be told.", &s.count.parked)
+	concluded("parked_total", "Unreadable messages in task.dead about which nobody could be told.", outcomeParked)
+	m.counts = append(m.counts, s.audited.metrics()...)
 	var collectors []prometheus.Collector
 	m.resultMetrics, collectors = newResultMetrics(&s.count)
 	m.counts = append(m.counts, collectors...)
@@ -140,6 +156,7 @@ func (m *metrics) register(r *prometheus.Registry) error {
 	for _, c := range []prometheus.Collector{
 		m.receivedVec, m.assignments, m.duration, m.score, m.queueWait, m.confirm, m.publishVec, m.invalid,
 		m.statusRefused, m.authRejections, m.sessions, m.duplicates, m.eventsDropped, m.connected, m.blocked, m.reloadOK,
+		m.leading, m.journalRecords, m.journalBytes, m.journalConfirm,
 		&fleetCollector{s: m.s},
 	} {
 		all = errors.Join(all, r.Register(c))

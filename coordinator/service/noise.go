@@ -24,6 +24,7 @@ const (
 	noiseUntold
 	noiseQueue
 	noiseTakeBack
+	noiseFault
 	numNoises = iota
 )
 

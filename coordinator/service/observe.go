@@ -53,7 +53,6 @@ func (o *observer) dispatchSettled(d *coordinator.Dispatch, outcome coordinator.
 		o.s.history.undelivered(d, outcome)
 		return
 	}
-	o.s.count.dispatched.Add(1)
 	o.s.count.assignNanos.Add(int64(took))
 	o.s.count.recent.succeeded()
 	o.s.metrics.assigned(d, now)
@@ -74,7 +73,6 @@ func (o *observer) failed(t *ticket, now time.Time) {
 		o.s.metrics.invalid.WithLabelValues(schemaOf(t.held.delivery.Queue), t.refusal.Keyword).Inc()
 	}
 	if t.fail == nil {
-		o.s.count.parked.Add(1)
 		o.gated(noiseParked, zerolog.WarnLevel).Str("queue", t.held.delivery.Queue).Str("reason", t.refusal.Text).
 			Msg("message parked in task.dead; nobody could be told")
 		return
@@ -281,8 +279,26 @@ func (o *observer) sessionOpened(findings []bus.Finding) {
 	o.log.Info().Str("broker", o.s.options.BrokerURL).Int("findings", len(findings)).Msg("connected to the broker")
 }
 
+// leads tells that this coordinator leads from now on.
+func (o *observer) leads(r *session) {
+	o.s.metrics.leading.Set(1)
+	p := o.s.config.Load().Policy()
+	e := o.log.Info().Int("agents", len(p.Agents)).Str("strategy", p.Strategy)
+	if r.ledger != nil {
+		at := r.ledger.position()
+		e = e.Uint64("epoch", at.epoch).Uint64("journalled", at.next-1)
+	}
+	e.Msg("leading: taking tasks")
+}
+
+// journalSkipped tells of a message of the journal that is passed over.
+func (o *observer) journalSkipped(offset int64, err error) {
+	o.log.Error().Err(err).Int64("offset", offset).Msg("a damaged message of the journal is passed over; what it said is lost")
+}
+
 func (o *observer) sessionEnded(err error, ready bool, pause time.Duration) {
 	o.s.metrics.connected.Set(0)
+	o.s.metrics.leading.Set(0)
 	o.s.metrics.blocked.Set(0)
 	why, level := sessionEnd(err), zerolog.WarnLevel
 	if why == "access" || why == "topology" {

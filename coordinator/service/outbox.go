@@ -9,6 +9,7 @@ import (
 	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/failpoint"
 	"taskbus/messages"
 	"taskbus/schemas"
 )
@@ -164,6 +165,8 @@ func (r *session) publishDispatch(d *coordinator.Dispatch) {
 	if h == nil {
 		return
 	}
+	defer r.surviveDispatch(d)
+	failpoint.Hit(failpoint.BeforePublish)
 	h.dispatch = d
 	r.s.queues.add(d.Queue)
 	r.s.history.dispatching(d)
@@ -200,6 +203,7 @@ func (r *session) publishDispatch(d *coordinator.Dispatch) {
 	var encoding *bus.EncodingError
 	switch {
 	case err == nil: // onSettled hears the answer
+		failpoint.Hit(failpoint.AfterPublishBeforeConfirm)
 	case errors.As(err, &encoding):
 		r.s.observe.cannotEncode(d, encoding)
 		r.s.loop.post(r.number, coordinator.DispatchSettled{Handle: d.Handle, Outcome: coordinator.PublishNotSent})
@@ -306,7 +310,11 @@ func addTrace(headers map[string]any, t *coordinator.Task) {
 
 // publishTicket sends everything that belongs to one ticket.
 func (r *session) publishTicket(t *ticket, pubs []bus.Publication) {
+	failpoint.Hit(failpoint.BeforePublish)
 	t.left.Store(int32(len(pubs)))
+	if t.held != nil {
+		r.held.tell(t.held)
+	}
 	for _, p := range pubs {
 		r.publishNotice(&notice{ticket: t, publication: p})
 	}

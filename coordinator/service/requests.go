@@ -115,7 +115,6 @@ func (r *session) onRequest(d bus.Delivery) {
 	}
 	// Nobody is told of it: the task it names, if any, may be doing well.
 	refusal.TaskID = ""
-	r.s.count.received.Add(1)
 	r.refuse(&heldDelivery{delivery: d, arrived: r.s.now()}, refusal)
 }
 

@@ -9,31 +9,19 @@ import (
 	"taskbus/schemas"
 )
 
-// resultMargin is read of task.result beyond the time without a session: what
-// lay with the broker when the last one ended, and clocks that run apart.
-const resultMargin = 10 * time.Second
-
-// resultsPast is at least how far back a coordinator that starts reads task.result:
-// what agents told while nobody led is announced by it. While somebody led the marks
-// tell what is known already (see marks).
+// resultsPast is how far back task.result is read by whoever does not know how far it
+// has been dealt with.
 const resultsPast = 10 * time.Minute
-
-// resultsFrom is how far back task.result is read: resultsPast, or to where this
-// process stopped reading.
-func (s *Service) resultsFrom(now time.Time) time.Duration {
-	from := max(s.config.Load().Policy().Settings.StaleAfter, resultsPast)
-	if !s.resultsReadTo.IsZero() {
-		from = max(from, now.Sub(s.resultsReadTo)+resultMargin)
-	}
-	return from
-}
 
 // onResult takes a delivery of task.result: the word of an agent on how a task
 // ended, or a fence. It is called for every task, from one goroutine.
 func (r *session) onResult(d bus.Delivery) {
 	defer r.bus.Ack(d.Tag) // in a stream an acknowledgement only asks for more
 	if d.Type == typeFence {
-		r.onMark(&d)
+		r.results.takes(&d)
+		if d.Offset >= 0 {
+			r.s.loop.within(r.number, func(time.Time) { r.told.applied(d.Offset) })
+		}
 		return
 	}
 	if !r.outbox.awaitRoom(r.bus.Done()) { // each may bring an end to be announced
@@ -54,11 +42,10 @@ func (r *session) onResult(d bus.Delivery) {
 		r.s.metrics.forgedResults.Inc()
 		return
 	}
-	r.marks.came()
-	if !r.results.caughtUp.Load() && r.onPast(r.result.Result()) {
-		return
-	}
-	r.s.loop.post(r.number, coordinator.ResultReported{Result: r.result.Result(), Live: true})
+	result := r.result.Result()
+	result.Offset = d.Offset
+	news := r.results.caughtUp.Load()
+	r.s.loop.post(r.number, coordinator.ResultReported{Result: result, Live: news, Untold: !news})
 }
 
 // authentic tells whether a message of an agent may count (agents.auth): the

@@ -187,6 +187,7 @@ func TestResultBeforeTheConfirm(t *testing.T) {
 		if n := len(r.in(bus.QueueAssign)) + r.broker.Unacked(bus.QueueAssign); n != 1 {
 			t.Fatalf("%d tasks in task.assign, want t-1: its dispatch is not confirmed", n)
 		}
+		r.pass(2 * snapshotLook) // until the journal says that the end is announced
 		r.broker.SetConfirm(nil)
 		r.broker.Cut()
 		r.pass(backoffMax + time.Second)

@@ -15,6 +15,7 @@ import (
 	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/failpoint"
 	"taskbus/messages"
 	"taskbus/schemas"
 )
@@ -32,6 +33,11 @@ type Options struct {
 	// BrokerURL for /status: without user name and password.
 	BrokerURL string
 	Version   string
+	// Address of the HTTP server, by which other coordinators tell who leads.
+	Address string
+	// SkipCorrupt: what is damaged in the journal is passed over, once somebody has
+	// asked for that.
+	SkipCorrupt bool
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -53,16 +59,15 @@ type Service struct {
 	judging  chan struct{} // capacity 1: somebody asks for an explanation
 	relays   relayTimes
 	lately   lately
-	owed     owed
-	untold   untold
 	queues   queueNames // of agents, whether agents.yaml lists them or not
-	// resultsReadTo is until when this process has read task.result; zero: never.
-	// It belongs to the goroutine of Run.
-	resultsReadTo time.Time
+	// resultsNext is where in task.result reading goes on where no journal says so; -1:
+	// not known. It belongs to the goroutine of Run.
+	resultsNext int64
 
 	state   lifecycle
 	count   counters
 	depths  depths
+	audited auditor
 	history *history
 	metrics *metrics
 	observe *observer
@@ -80,7 +85,7 @@ func New(o Options) (*Service, error) {
 	s := &Service{
 		options: o, log: o.Logger, now: o.Now, started: o.Now(),
 		decoder: messages.NewDecoder(set, messages.Limits{MaxBytes: o.Config.MaxMessageBytes}),
-		history: newHistory(historySize), judging: make(chan struct{}, 1),
+		history: newHistory(historySize), judging: make(chan struct{}, 1), resultsNext: -1,
 	}
 	s.loop = newLoop(o.Now, writeDown{s})
 	s.count.recent.now = o.Now
@@ -107,7 +112,8 @@ const (
 )
 
 // Run takes tasks until ctx ends, then drains within the configured grace and
-// returns nil. A broker that is away or refuses is tried again for ever.
+// returns nil. A broker that is away or refuses is tried again for ever. An error says
+// that the journal cannot be used as it is, which no other try would change.
 func (s *Service) Run(ctx context.Context) error {
 	loopCtx, stopLoop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -115,6 +121,7 @@ func (s *Service) Run(ctx context.Context) error {
 	defer wg.Wait()
 	defer stopLoop()
 
+	var broken error
 	bound := backoffFirst
 	for ctx.Err() == nil {
 		begun := s.now()
@@ -123,6 +130,11 @@ func (s *Service) Run(ctx context.Context) error {
 			if err != nil && !errors.Is(err, context.Canceled) {
 				s.log.Warn().Err(err).Msg("the broker session did not end cleanly")
 			}
+			break
+		}
+		if u := (*unusable)(nil); errors.As(err, &u) {
+			broken = u.error
+			s.log.Error().Err(err).Msg("the journal cannot be used as it is; stopping")
 			break
 		}
 		if ready && s.now().Sub(begun) >= backoffReset {
@@ -139,7 +151,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	s.state.set(stateStopped, "")
 	s.log.Info().Msg("stopped")
-	return nil
+	return broken
 }
 
 // profile is the queue profile, fixed from the start.
@@ -157,6 +169,7 @@ func (s *Service) Reload(c *config.Config, err error) {
 		s.log.Error().Err(err).Msg("the configuration file is broken; the configuration before it stays in force")
 		return
 	}
+	failpoint.Hit(failpoint.DuringReload)
 	old := s.config.Swap(c)
 	s.reloads.loaded(now)
 	s.metrics.reloadOK.Set(1)

@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/engine"
+	"taskbus/coordinator/failpoint"
 	"taskbus/messages"
 	"taskbus/schemas"
 )
@@ -40,43 +40,40 @@ type session struct {
 
 	statuses, results *fence              // where the past of agent.status and task.result ends
 	result            messages.TaskResult // decoded into again and again; onResult's own
-	// resultsReadTo is until when results have been read for certain; nil: not even
-	// the past. A reader that is held up (see outbox.awaitRoom) does not move it.
-	resultsReadTo atomic.Pointer[time.Time]
-	marks         marks
-	pastRead      atomic.Uint64 // results
-	past          *pastResults  // onResult's own
+	pastRead          atomic.Uint64       // results
+	told              *told               // how far results have been dealt with; nil: does not lead yet
+	ledger            *ledger             // nil: there is no journal
+	commits           *commits            // likewise; the loop's own
 
 	draining atomic.Bool
 	workers  sync.WaitGroup // goroutines of the session, but for the transport's
 	faulted  chan error     // capacity 1: the session must end
 }
 
-// runSession opens a session, runs it until it ends or ctx does, and says why it
-// ended; nil after an orderly stop. ready tells whether it got as far as taking
+// runSession opens a session, follows who leads, leads when nobody does, and says why
+// it ended; nil after an orderly stop. ready tells whether it got as far as taking
 // tasks.
+//
+// Every session begins with a new engine, filled from the journal: whether it is the
+// first of the process, follows a fault, or another coordinator has led meanwhile.
 func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 	fixed := s.options.Config
 	r := &session{
 		s: s, number: s.sessions.Add(1),
 		window: newWindow(fixed.Window, fixed.WindowBytes, fixed.MaxMessageBytes), adapt: make(chan struct{}, 1),
-		held: newHeld(), outbox: newOutbox(), tickets: newTickets(),
+		held: newHeld(&s.count.books), outbox: newOutbox(), tickets: newTickets(),
 		requests: newRequests(), takeBacks: newTakeBacks(),
 		checks:   make(chan coordinator.EnsureQueue, 1024),
-		statuses: newFence(bus.StreamStatus), results: newFence(bus.StreamResult), past: newPastResults(),
+		statuses: newFence(bus.StreamStatus), results: newFence(bus.StreamResult),
 		faulted: make(chan error, 1),
 	}
+	if fixed.Journal {
+		r.ledger = newLedger(r)
+	}
 	c := s.config.Load()
-	stoodBy := false
 	r.bus, err = s.options.Bus.Open(ctx, bus.SessionSpec{
-		Name:     "taskbus", // the transport adds host and process
-		Topology: bus.Standard(bus.Mode(fixed.Topology), s.profile(), c.AgentQueues()),
-		Lock:     bus.QueueLeader,
-		OnStandby: func() {
-			stoodBy = true
-			s.state.set(stateStandby, "another coordinator leads; waiting for its lock "+bus.QueueLeader)
-			s.log.Info().Msg("standby: another coordinator leads")
-		},
+		Name:      "taskbus", // the transport adds host and process
+		Topology:  bus.Standard(bus.Mode(fixed.Topology), s.profile(), c.AgentQueues()),
 		Window:    publishWindow(fixed.Window),
 		OnSettled: r.onSettled,
 		OnBlocked: r.onBlocked,
@@ -94,26 +91,24 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 		}
 		r.workers.Wait()
 		s.current.Store(nil)
-		if at := r.resultsReadTo.Load(); at != nil {
-			s.resultsReadTo = *at
+		if r.told != nil {
+			s.resultsNext = r.told.offset()
 		}
 		s.count.staleAcks.Add(r.bus.StaleAcks())
 		s.loop.end(r.number, func() {
-			s.count.abandoned.Add(uint64(r.held.close()))
-			r.keepUntold()
+			r.held.close()
+			s.callers.voidAll()
 		})
 	}()
 	s.observe.sessionOpened(r.bus.Findings())
-	if stoodBy {
-		s.startAfresh()
+	if err := r.follow(ctx, c); err != nil {
+		return false, err
 	}
-	s.loop.begin(r.number, r, r.payWhatIsOwed)
-
-	if err := r.start(ctx, c); err != nil {
+	if err := r.lead(ctx); err != nil {
 		return false, err
 	}
 	s.state.set(stateActive, "")
-	s.log.Info().Int("agents", len(c.Policy().Agents)).Str("strategy", c.Policy().Strategy).Msg("taking tasks")
+	s.observe.leads(r)
 	select {
 	case <-r.bus.Done():
 		return true, r.bus.Err()
@@ -128,49 +123,8 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 	}
 }
 
-// startAfresh forgets what this process knew when it led before: somebody else has led
-// since, who has told how tasks ended and given them to others.
-func (s *Service) startAfresh() {
-	s.resultsReadTo = time.Time{}
-	s.untold.take()
-	s.owed.forget()
-	s.loop.startAfresh(s.config.Load().Policy())
-}
-
 // publishWindow lets every task of the window be on its way at once.
 func publishWindow(window int) int { return min(max(window, 256), 4096) }
-
-// start reads the recent past of the agents and then begins to take tasks.
-func (r *session) start(ctx context.Context, c *config.Config) error {
-	r.workers.Go(r.publishAll)
-	r.workers.Go(r.checkQueues)
-	r.workers.Go(r.watchDepths)
-	r.workers.Go(r.watchQueues)
-	r.workers.Go(r.markResults)
-	r.workers.Go(r.carryOutTakeBacks)
-	if err := r.readPast(ctx, r.statuses, prefetchStatus, c.Policy().Settings.StaleAfter, r.onStatus); err != nil {
-		return err
-	}
-	if err := r.readPast(ctx, r.results, prefetchResult, r.s.resultsFrom(r.s.now()), r.onResult); err != nil {
-		return err
-	}
-	if err := r.awaitFences(ctx); err != nil {
-		return err
-	}
-	others := r.window.first(prefetchOthers)
-	for _, sub := range []bus.Subscription{
-		{Queue: bus.QueueReassign, Prefetch: others, Handle: r.onReturned},
-		{Queue: bus.QueueRequest, Prefetch: others, Handle: r.onRequest},
-	} {
-		if err := r.bus.Subscribe(ctx, sub); err != nil {
-			return fmt.Errorf("subscribe to %s: %w", sub.Queue, err)
-		}
-	}
-	if err := r.consumeTasks(ctx, bus.QueueAssignHigh, others); err != nil {
-		return err
-	}
-	return r.openWindow(ctx)
-}
 
 // perform carries out an effect. It runs on the loop's goroutine.
 func (r *session) perform(effect coordinator.Effect) {
@@ -178,16 +132,15 @@ func (r *session) perform(effect coordinator.Effect) {
 	case *coordinator.Dispatch:
 		r.outbox.add(outgoing{dispatch: f})
 	case coordinator.Ack:
-		if h := r.held.take(f.Handle); h != nil {
-			if f.Copy {
-				r.s.count.dropped.Add(1)
-			}
+		how := outcomeNone // it has one already
+		if f.Copy {
+			how = outcomeDropped
+		}
+		if h := r.held.take(f.Handle, how); h != nil {
 			r.bus.Ack(h.delivery.Tag)
+			failpoint.Hit(failpoint.AfterAck)
 		}
 	case *coordinator.Fail:
-		if f.Handle == 0 {
-			r.s.owed.add(f)
-		}
 		if f.Failure.Reason == coordinator.ReasonCancelled {
 			r.requests.fails(f.Task.ID)
 		}
@@ -314,17 +267,20 @@ func (r *session) drain(grace time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	r.stopTaking(ctx)
+	failpoint.Hit(failpoint.DuringDrain)
 	r.s.loop.post(r.number, coordinator.DrainBegan{})
 	poll := time.NewTicker(drainPoll)
 	defer poll.Stop()
 	for {
-		dispatching := 0
-		err := r.s.loop.query(ctx, func(now time.Time, e *engine.Engine) { dispatching = e.Dispatching() })
+		dispatching, journalled := 0, false
+		err := r.s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
+			dispatching, journalled = e.Dispatching(), r.journalled(now)
+		})
 		if err != nil {
 			r.s.log.Warn().Int("dispatching", dispatching).Msg("the grace period is over; the broker will deliver again what is not settled")
 			return
 		}
-		if dispatching == 0 && r.tickets.count() == 0 && r.outbox.waiting() == 0 {
+		if dispatching == 0 && journalled && r.tickets.count() == 0 && r.outbox.waiting() == 0 {
 			return
 		}
 		select {

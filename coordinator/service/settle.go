@@ -8,6 +8,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/failpoint"
 	"taskbus/messages"
 	"taskbus/schemas"
 )
@@ -108,6 +109,10 @@ func (r *session) onSettled(token uint64, outcome bus.Outcome) {
 func (r *session) dispatchSettled(handle coordinator.Handle, outcome coordinator.PublishOutcome) {
 	if h := r.held.get(handle); h != nil && h.dispatch != nil {
 		d := h.dispatch
+		if outcome == coordinator.PublishConfirmed {
+			failpoint.Hit(failpoint.AfterConfirmBeforeAck)
+			r.held.conclude(handle, outcomeDispatched)
+		}
 		r.s.observe.dispatchSettled(d, outcome, r.s.now())
 		if outcome == coordinator.PublishConfirmed && r.s.config.Load().TaskDispatchedEvents {
 			r.announce(schemas.TaskDispatched+"."+string(d.Agent), schemas.TaskDispatched, d.DispatchID, d.Task.TraceID,
@@ -161,14 +166,18 @@ func (r *session) ticketDone(t *ticket) {
 		r.ackAll(r.requests.ended(t.fail.Task.ID))
 	}
 	if t.held == nil {
-		if r.s.owed.settle(t.fail) {
-			r.s.observe.overdue(t.fail, r.s.now())
-		}
+		r.s.observe.overdue(t.fail, r.s.now())
+		r.s.loop.post(r.number, coordinator.FailureTold{Task: t.fail.Task.ID})
 		return
 	}
-	if r.held.take(t.held.handle) == nil {
+	how := outcomeFailed
+	if t.fail == nil {
+		how = outcomeParked
+	}
+	if r.held.take(t.held.handle, how) == nil {
 		return
 	}
+	failpoint.Hit(failpoint.AfterConfirmBeforeAck)
 	r.s.observe.failed(t, r.s.now())
 	if t.reject.Load() {
 		r.bus.Reject(t.held.delivery.Tag)

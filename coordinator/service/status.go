@@ -144,7 +144,9 @@ func (s *Service) Status(ctx context.Context) (httpapi.Status, error) {
 		Broker: s.brokerStatus(), Config: s.configStatus(),
 		Pending:  pendingStatus(snap),
 		Counters: s.counterStatus(snap),
+		Audit:    s.audited.status(),
 	}
+	s.journalStatus(&st)
 	for _, a := range snap.Agents {
 		st.Agents = append(st.Agents, agentStatus(a))
 	}
@@ -234,12 +236,13 @@ func (s *Service) staleAcks() uint64 {
 }
 
 func (s *Service) counterStatus(snap coordinator.Snapshot) httpapi.Counters {
-	failed, byReason := s.count.failed.read()
+	books := s.count.books.read()
 	c := httpapi.Counters{
-		Received: s.count.received.Load(), Dispatched: s.count.dispatched.Load(),
-		Failed: failed, FailedByReason: byReason,
-		Invalid: s.count.invalid.Load(), Duplicates: s.count.duplicates.Load(), Returned: s.count.returned.Load(),
-		Parked: s.count.parked.Load(), Dropped: s.count.dropped.Load(), Abandoned: s.count.abandoned.Load(),
+		Received: books.received, Returned: books.returned, Held: books.held,
+		Dispatched: books.outcomes[outcomeDispatched], Failed: books.outcomes[outcomeFailed],
+		Parked: books.outcomes[outcomeParked], Dropped: books.outcomes[outcomeDropped], Abandoned: books.outcomes[outcomeAbandoned],
+		FailedByReason: s.count.failed.read(),
+		Invalid:        s.count.invalid.Load(), Duplicates: s.count.duplicates.Load(),
 		StatusReceived: s.count.statuses.Load(),
 		StatusRefused: map[string]uint64{
 			refusedInvalid: s.count.invalidStatus.Load(),
@@ -265,9 +268,6 @@ func (s *Service) counterStatus(snap coordinator.Snapshot) httpapi.Counters {
 	}
 	if c.Dispatched > 0 {
 		c.AverageAssignMS = float64(s.count.assignNanos.Load()) / float64(c.Dispatched) / 1e6
-	}
-	if r := s.current.Load(); r != nil {
-		c.Held = r.held.size()
 	}
 	return c
 }

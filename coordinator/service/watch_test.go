@@ -124,7 +124,7 @@ func TestLookWhileTakingBackChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newRig(t, wide).service
 			s.loop.inbox = nil
-			r := &session{s: s, takeBacks: newTakeBacks(), held: newHeld()}
+			r := &session{s: s, takeBacks: newTakeBacks(), held: newHeld(new(books))}
 			r.bus = countedQueue{meanwhile: func() { c.meanwhile(r.takeBacks) }}
 			c.before(r.takeBacks)
 			if c.holds {

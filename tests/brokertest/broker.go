@@ -35,7 +35,12 @@ type Broker struct {
 // parallel on one broker; user names are shared by all of them.
 func Vhost(t testing.TB) Broker {
 	t.Helper()
-	b := fromEnvironment(t)
+	return fromEnvironment(t).NewVhost(t)
+}
+
+// NewVhost is [Vhost] on this broker, e.g. on a [Private] node that several tests share.
+func (b Broker) NewVhost(t testing.TB) Broker {
+	t.Helper()
 	name := vhostName(t)
 	b.api.must(t, http.MethodPut, nil, nil, "vhosts", name)
 	t.Cleanup(func() { b.api.must(t, http.MethodDelete, nil, nil, "vhosts", name) })

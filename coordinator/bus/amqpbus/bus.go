@@ -37,7 +37,7 @@ func (b *Bus) Open(ctx context.Context, spec bus.SessionSpec) (bus.Session, erro
 	s := &session{
 		number: sessions.Add(1), bus: b, target: t, spec: spec,
 		ending: make(chan struct{}), flushing: make(chan struct{}),
-		gone: make(chan struct{}), done: make(chan struct{}),
+		gone: make(chan struct{}), done: make(chan struct{}), locks: make(map[string]bool),
 	}
 	s.consumers.Store(&[]*consumer{})
 	s.publishers = newPublishers(spec.Window, spec.OnSettled, s.fail)
@@ -64,11 +64,6 @@ func (s *session) connect(ctx context.Context) (err error) {
 	declarer := newTopology(s.publishing, s.spec.Topology.Mode, s.bus.cfg.Logger)
 	if err := declarer.apply(ctx, s.spec.Topology); err != nil {
 		return err
-	}
-	if s.spec.Lock != "" {
-		if err := s.takeLock(ctx); err != nil {
-			return err
-		}
 	}
 	s.consuming, err = s.bus.dial(ctx, s.target, "consume", s.spec.Name, func(bool, string) {})
 	if err != nil {

@@ -25,14 +25,16 @@ type consumer struct {
 	session *session
 	number  int
 	queue   string
-	handle  func(bus.Delivery)
-	onEnded func(error) // nil: its end is the session's
-	channel *amqp.Channel
-	tag     string
-	fate    atomic.Uint32
-	reason  error // of fateEnded, else nil; written before done closes
-	closes  chan *amqp.Error
-	cancels chan string
+	// mayBeStream: nothing says that it is a queue.
+	mayBeStream bool
+	handle      func(bus.Delivery)
+	onEnded     func(error) // nil: its end is the session's
+	channel     *amqp.Channel
+	tag         string
+	fate        atomic.Uint32
+	reason      error // of fateEnded, else nil; written before done closes
+	closes      chan *amqp.Error
+	cancels     chan string
 
 	acks         *ackTracker
 	ackDelay     time.Duration // how long a settlement may wait for others
@@ -53,7 +55,8 @@ func (c *consumer) deliver(deliveries <-chan amqp.Delivery) {
 		c.acks.deliver(d.DeliveryTag)
 		c.handle(bus.Delivery{
 			Queue: c.queue, Exchange: d.Exchange, RoutingKey: d.RoutingKey, Redelivered: d.Redelivered,
-			Tag: bus.Tag{Session: c.session.number, Consumer: c.number, Delivery: d.DeliveryTag},
+			Offset: c.offset(&d),
+			Tag:    bus.Tag{Session: c.session.number, Consumer: c.number, Delivery: d.DeliveryTag},
 			Properties: bus.Properties{
 				ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, Type: d.Type,
 				MessageID: d.MessageId, CorrelationID: d.CorrelationId, ReplyTo: d.ReplyTo,
@@ -73,6 +76,17 @@ func (c *consumer) deliver(deliveries <-chan amqp.Delivery) {
 		}
 	case <-c.session.ending:
 	}
+}
+
+// offset is the place of a delivery in its stream; -1 in a queue, whatever its
+// headers say.
+func (c *consumer) offset(d *amqp.Delivery) int64 {
+	if c.mayBeStream {
+		if offset, ok := d.Headers[streamOffsetArg].(int64); ok {
+			return offset
+		}
+	}
+	return -1
 }
 
 // expiration reads the property of a delivery; what is no number counts as none.

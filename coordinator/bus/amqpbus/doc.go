@@ -5,8 +5,8 @@
 //
 //	              publishing connection            consuming connection
 //	Publish ─► publisher ─► channel (confirms)     channel per Subscribe ─► Handle
-//	             ring of unsettled ◄─ confirms       ackTracker ─► batched acks
-//	           lock queue, topology                administration: Depth, EnsureQueue
+//	  (3 orders) ring of unsettled ◄─ confirms       ackTracker ─► batched acks
+//	           lock queue, topology at Open        administration: Depth, EnsureQueue
 //
 // Publishing and consuming never share a connection: a publisher that the broker
 // holds up (TCP back-pressure, memory alarm) would stall every delivery and

@@ -111,12 +111,26 @@ func connectionName(session, role string) string {
 
 // within runs a request to the broker under the request time limit. When it is
 // over the connection is cut: the library offers no other way out of a request.
+// While the broker holds publishers up it answers nothing, and that is no fault.
 // A refusal by the broker comes back as *amqp.Error.
 func (l *link) within(doing string, request func() error) error {
-	late := fmt.Errorf("no answer within %s", l.request)
-	timer := time.AfterFunc(l.request, func() { l.wire.kill(late) })
+	answered := make(chan struct{})
+	timer := time.AfterFunc(l.request, func() {
+		for l.wire.isHeld() {
+			select {
+			case <-answered:
+			case <-time.After(l.request):
+			}
+		}
+		select {
+		case <-answered:
+		default:
+			l.wire.kill(fmt.Errorf("no answer within %s", l.request))
+		}
+	})
 	defer timer.Stop()
 	err := request()
+	close(answered)
 	if err == nil {
 		return nil
 	}

@@ -158,10 +158,22 @@ func TestFindingsSayWhatIsLostAndAreLoggedOnce(t *testing.T) {
 	}
 }
 
+func TestBrokerOfASession(t *testing.T) {
+	t.Parallel()
+	broker := brokertest.Vhost(t)
+	got := open(t, config(t, broker.URL), bus.SessionSpec{Name: "t"}).Broker()
+	if got.Product != "RabbitMQ" || !strings.Contains(broker.Ctl(t, "version"), got.Version) || !strings.Contains(got.ClusterName, "@") {
+		t.Errorf("%+v; want RabbitMQ, its version, and the name of its cluster", got)
+	}
+}
+
 func TestDeletedLockEndsTheSession(t *testing.T) {
 	t.Parallel()
 	broker := brokertest.Vhost(t)
-	s := open(t, config(t, broker.URL), bus.SessionSpec{Name: "t", Lock: "leader"})
+	s := open(t, config(t, broker.URL), bus.SessionSpec{Name: "t"})
+	if err := s.TakeLock(t.Context(), "leader", nil); err != nil {
+		t.Fatal(err)
+	}
 	// An exclusive queue can be deleted by nobody but its connection and the operator.
 	broker.Ctl(t, "delete_queue", "-p", broker.VHost, "leader")
 	within(t, "the session to end", s.Done())

@@ -113,11 +113,13 @@ func TestDecodeTableGivesTheTypesOfTheContract(t *testing.T) {
 }
 
 func TestStreamOffset(t *testing.T) {
-	for from, want := range map[time.Duration]string{
-		time.Millisecond: "1s", time.Second: "1s", 1500 * time.Millisecond: "2s", 10 * time.Minute: "600s",
+	for from, want := range map[bus.Position]any{
+		bus.Ago(time.Millisecond): "1s", bus.Ago(time.Second): "1s", bus.Ago(1500 * time.Millisecond): "2s", bus.Ago(10 * time.Minute): "600s",
+		bus.First(): "first", bus.Last(): "last", bus.At(0): int64(0), bus.At(1 << 40): int64(1 << 40), bus.At(-1): int64(0),
+		bus.Ago(0): "next", bus.Ago(-time.Second): "next", {}: "next",
 	} {
 		if got := streamOffset(from); got != want {
-			t.Errorf("From %v is %q, want %q", from, got, want)
+			t.Errorf("%+v is %v, want %v", from, got, want)
 		}
 	}
 }
@@ -130,19 +132,19 @@ func TestConsumeArguments(t *testing.T) {
 	offset, priority, none := amqp.Table{"x-stream-offset": "60s"}, amqp.Table{"x-priority": int64(7)}, amqp.Table{}
 	for _, test := range []struct {
 		queue    string
-		from     time.Duration
+		from     bus.Position
 		priority int
 		want     []amqp.Table
 	}{
-		{"line", 0, 0, []amqp.Table{none}},
-		{"line", time.Minute, 0, []amqp.Table{none}},
-		{"line", time.Minute, 7, []amqp.Table{priority, none}},
-		{"log", 0, 0, []amqp.Table{none}},
-		{"log", -time.Minute, 0, []amqp.Table{none}},
-		{"log", time.Minute, 0, []amqp.Table{offset, none}},
-		{"log", time.Minute, 7, []amqp.Table{offset, priority, none}},
-		{"nobody said what", time.Minute, 7, []amqp.Table{offset, priority, none}},
-		{"nobody said what", 0, 0, []amqp.Table{none}},
+		{"line", bus.Position{}, 0, []amqp.Table{none}},
+		{"line", bus.Ago(time.Minute), 0, []amqp.Table{none}},
+		{"line", bus.Ago(time.Minute), 7, []amqp.Table{priority, none}},
+		{"log", bus.Position{}, 0, []amqp.Table{none}},
+		{"log", bus.Ago(-time.Minute), 0, []amqp.Table{none}},
+		{"log", bus.Ago(time.Minute), 0, []amqp.Table{offset, none}},
+		{"log", bus.Ago(time.Minute), 7, []amqp.Table{offset, priority, none}},
+		{"nobody said what", bus.Ago(time.Minute), 7, []amqp.Table{offset, priority, none}},
+		{"nobody said what", bus.Position{}, 0, []amqp.Table{none}},
 	} {
 		got := s.consumeArguments(bus.Subscription{Queue: test.queue, From: test.from, Priority: test.priority})
 		if !reflect.DeepEqual(got, test.want) {

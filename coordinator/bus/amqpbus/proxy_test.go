@@ -94,7 +94,15 @@ func (p *proxy) pipe(to, from net.Conn) {
 	}
 }
 
-// freeze stops all traffic for good.
+// unfreeze lets everything pass that has gathered, and what follows.
+func (p *proxy) unfreeze() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.frozen = false
+	p.thaw.Broadcast()
+}
+
+// freeze stops all traffic until unfreeze.
 func (p *proxy) freeze() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

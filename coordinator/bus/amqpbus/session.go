@@ -35,6 +35,9 @@ type session struct {
 	consumers    atomic.Pointer[[]*consumer] // by number
 	stale        atomic.Uint64
 
+	locking sync.Mutex
+	locks   map[string]bool // those held
+
 	ended    sync.Once
 	err      error         // written before ending closes
 	closeBy  time.Time     // likewise; for the goodbye
@@ -162,6 +165,15 @@ func (s *session) Matches(queue string) bool { return s.topology.matches(queue) 
 // User implements [bus.Session].
 func (s *session) User() string { return s.target.user }
 
+// Broker implements [bus.Session].
+func (s *session) Broker() bus.Broker {
+	say := func(property string) string {
+		text, _ := s.publishing.conn.Properties[property].(string)
+		return text
+	}
+	return bus.Broker{Product: say("product"), Version: say("version"), ClusterName: say("cluster_name"), Node: say("node")}
+}
+
 // Depth implements [bus.Session].
 func (s *session) Depth(ctx context.Context, queue string) (bus.Depth, error) {
 	if s.isEnding() {
@@ -214,13 +226,25 @@ func (s *session) Close(ctx context.Context) error {
 	return nil
 }
 
-// maybeStream tells whether a queue may be a stream: it is declared as one, or
+// isStream tells whether a queue is declared as a stream.
+func (s *session) isStream(queue string) bool {
+	q, declared := s.declared(queue)
+	return declared && q.Kind == bus.Stream
+}
+
+// mayBeStream tells whether a queue may be a stream: it is declared as one, or
 // nothing is known of it.
-func (s *session) maybeStream(queue string) bool {
+func (s *session) mayBeStream(queue string) bool {
+	q, declared := s.declared(queue)
+	return !declared || q.Kind == bus.Stream
+}
+
+// declared finds what the topology says of a queue.
+func (s *session) declared(queue string) (bus.Queue, bool) {
 	for _, q := range s.spec.Topology.Queues {
 		if q.Name == queue {
-			return q.Kind == bus.Stream
+			return q, true
 		}
 	}
-	return true
+	return bus.Queue{}, false
 }

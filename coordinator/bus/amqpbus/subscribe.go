@@ -29,13 +29,9 @@ func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
 		return fmt.Errorf("subscribe to %q: %w", sub.Queue, err)
 	}
 	c := &consumer{
-		session: s, number: s.lastConsumer + 1, queue: sub.Queue, handle: sub.Handle, onEnded: sub.OnEnded,
-		acks: newAckTracker(ackBatch), ackDelay: ackDelay,
+		session: s, number: s.lastConsumer + 1, queue: sub.Queue, mayBeStream: s.mayBeStream(sub.Queue), handle: sub.Handle, onEnded: sub.OnEnded,
 		soon: make(chan struct{}, 1), now: make(chan struct{}, 1),
 		unsubscribed: make(chan struct{}), handedOut: make(chan struct{}), done: make(chan struct{}),
-	}
-	if sub.From > 0 && s.maybeStream(sub.Queue) {
-		c.acks, c.ackDelay = newAckTracker(max(1, sub.Prefetch/streamAckShare)), streamAckDelay
 	}
 	var deliveries <-chan amqp.Delivery
 	var err error
@@ -43,9 +39,17 @@ func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
 		if deliveries, err = c.consume(sub, args); refusal(err, amqp.PreconditionFailed) == nil {
 			break
 		}
+		if args[streamOffsetArg] != nil {
+			c.mayBeStream = false
+		}
 	}
 	if err != nil {
 		return s.subscribeError(sub, err)
+	}
+	if c.mayBeStream && (sub.From != bus.Position{} || s.isStream(sub.Queue)) {
+		c.acks, c.ackDelay = newAckTracker(max(1, sub.Prefetch/streamAckShare)), streamAckDelay
+	} else {
+		c.acks, c.ackDelay = newAckTracker(ackBatch), ackDelay
 	}
 	s.lastConsumer = c.number
 	s.list(func(all []*consumer) []*consumer { return append(all, c) })
@@ -58,8 +62,8 @@ func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
 // stream knows no priority, and a queue in place of a stream no offset.
 func (s *session) consumeArguments(sub bus.Subscription) []amqp.Table {
 	var tries []amqp.Table
-	if sub.From > 0 && s.maybeStream(sub.Queue) {
-		tries = append(tries, amqp.Table{"x-stream-offset": streamOffset(sub.From)})
+	if sub.From != (bus.Position{}) && s.mayBeStream(sub.Queue) {
+		tries = append(tries, amqp.Table{streamOffsetArg: streamOffset(sub.From)})
 	}
 	if sub.Priority != 0 {
 		tries = append(tries, amqp.Table{"x-priority": int64(sub.Priority)})
@@ -123,10 +127,25 @@ func (s *session) Unsubscribe(_ context.Context, queue string) (bool, error) {
 	return false, nil
 }
 
-// streamOffset is where reading a stream begins, from > 0 ago. RabbitMQ takes an
-// interval in whole seconds; it is rounded up so that nothing asked for is left out.
-func streamOffset(from time.Duration) string {
-	return strconv.FormatInt(int64((from+time.Second-1)/time.Second), 10) + "s"
+// streamOffsetArg is both the argument that says where reading a stream begins and
+// the header that says where in it a message is.
+const streamOffsetArg = "x-stream-offset"
+
+// streamOffset is a position in RabbitMQ's terms. It takes an interval in whole
+// seconds, which is rounded up so that nothing asked for is left out.
+func streamOffset(from bus.Position) any {
+	switch from.Kind() {
+	case bus.PositionFirst:
+		return "first"
+	case bus.PositionLast:
+		return "last"
+	case bus.PositionAt:
+		return from.Offset()
+	case bus.PositionAgo:
+		return strconv.FormatInt(int64((from.Ago()+time.Second-1)/time.Second), 10) + "s"
+	default:
+		return "next"
+	}
 }
 
 func (s *session) subscribeError(sub bus.Subscription, err error) error {

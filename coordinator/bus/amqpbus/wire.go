@@ -20,6 +20,12 @@ const (
 	// readDeadlineSteps: within this part of the limit a read deadline is not
 	// renewed. It saves a timer update per read and shortens the limit by as much.
 	readDeadlineSteps = 16
+	// readTogether is how long a wire that is not in a hurry lets deliveries gather,
+	// unless the last read brought readMuch or more: then there is a backlog. Fetched
+	// one at a time, deliveries cost twice as much: each wakes half a dozen
+	// goroutines and threads.
+	readTogether = 10 * time.Millisecond
+	readMuch     = 16 << 10
 )
 
 // wire is the stream between the library and the broker.
@@ -39,6 +45,8 @@ type wire struct {
 	writeTimeout time.Duration
 	idle         atomic.Int64 // how long reading may be silent, ns; 0: as set by deadline
 	deadlineSet  time.Time    // last renewal of the read deadline; reader goroutine only
+	calm         atomic.Int32 // above 0: reading is in no hurry
+	lastRead     time.Time    // that brought little; reader goroutine only
 	stalls       func(net.Conn, time.Duration)
 
 	mu      sync.Mutex
@@ -90,7 +98,22 @@ func (w *wire) readConn(p []byte) (int, error) {
 			}
 		}
 	}
-	return w.conn.Read(p)
+	if w.calm.Load() == 0 {
+		return w.conn.Read(p)
+	}
+	time.Sleep(time.Until(w.lastRead.Add(readTogether)))
+	n, err := w.conn.Read(p)
+	w.lastRead = time.Time{}
+	if n < readMuch {
+		w.lastRead = time.Now()
+	}
+	return n, err
+}
+
+// calmDown lets reading take its time until the returned function is called.
+func (w *wire) calmDown() (hurry func()) {
+	w.calm.Add(1)
+	return func() { w.calm.Add(-1) }
 }
 
 // Write accepts p for sending. It waits while the buffer is full and fails once
@@ -201,6 +224,13 @@ func (w *wire) hold(on bool) {
 			w.fail(err)
 		}
 	}
+}
+
+// isHeld tells whether the broker holds publishers up.
+func (w *wire) isHeld() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.held && w.err == nil
 }
 
 // deadline makes reads and writes fail after t; a zero t removes the limit.

@@ -216,6 +216,39 @@ func TestWireSilenceIsAFault(t *testing.T) {
 	})
 }
 
+// Reading that is in no hurry lets messages gather, unless there is a backlog.
+func TestWireInNoHurryReadsTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, peer := newPipeWire(t)
+		buffer := make([]byte, readBuffer)
+		// A pipe hands over one write at a time, as soon as it is read.
+		reads := func(what string, bytes int, want time.Duration) {
+			t.Helper()
+			go func() { _, _ = peer.Write(make([]byte, bytes)) }()
+			begun := time.Now()
+			if n, err := w.Read(buffer); n != bytes || err != nil {
+				t.Fatalf("%s: read %d, %v; want %d", what, n, err, bytes)
+			}
+			if took := time.Since(begun); took != want {
+				t.Errorf("%s took %v, want %v", what, took, want)
+			}
+			synctest.Wait()
+		}
+		reads("a hurried read", 1, 0)
+		hurry := w.calmDown()
+		reads("the first read", 1, 0)
+		reads("after a little", 1, readTogether)
+		reads("after a little, again", readMuch-1, readTogether)
+		reads("the beginning of a backlog", readMuch, readTogether)
+		reads("the backlog", readMuch, 0)
+		reads("its end", 1, 0)
+		time.Sleep(readTogether - time.Millisecond)
+		reads("what comes 9 ms later", 1, time.Millisecond)
+		hurry()
+		reads("a hurried read", 1, 0)
+	})
+}
+
 // BenchmarkWire shows what gathering saves: writes/message is 1 without it.
 func BenchmarkWire(b *testing.B) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -288,7 +288,7 @@ func consumerPriority(r *rig) {
 	// A stream knows no priority.
 	in := inbox{t: r.t, got: make(chan bus.Delivery, 1<<12)}
 	c.store("s", "past")
-	c.subscribe(bus.Subscription{Queue: "s", Prefetch: 1, Priority: 5, From: patience, Handle: func(d bus.Delivery) { in.got <- d }})
+	c.subscribe(bus.Subscription{Queue: "s", Prefetch: 1, Priority: 5, From: bus.First(), Handle: func(d bus.Delivery) { in.got <- d }})
 	in.bodies("past")
 	c.subscribe(bus.Subscription{Queue: "s", Prefetch: 10, Priority: 5, Handle: func(bus.Delivery) {}})
 	c.store("s", "next")

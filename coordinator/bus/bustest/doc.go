@@ -11,6 +11,7 @@
 //			New:         func(t *testing.T) bus.Bus { … a broker that nobody else sees … },
 //			Cut:         func(t *testing.T, b bus.Bus) { … },
 //			DeleteQueue: func(t *testing.T, b bus.Bus, queue string) { … },
+//			Trim:        func(t *testing.T, b bus.Bus, stream string) { … },
 //		})
 //	}
 //

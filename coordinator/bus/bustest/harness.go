@@ -18,6 +18,9 @@ type Harness struct {
 	Cut func(t *testing.T, b bus.Bus)
 	// DeleteQueue removes a queue with all its messages, whoever uses it.
 	DeleteQueue func(t *testing.T, b bus.Bus, queue string)
+	// Trim makes a stream forget some of its oldest messages; nothing where its
+	// limits do so by themselves, which may take a moment.
+	Trim func(t *testing.T, b bus.Bus, stream string)
 	// Block raises (true) or clears (false) an alarm that holds up publishers.
 	// It is used only when Features.Alarms is set.
 	Block func(t *testing.T, b bus.Bus, blocked bool)
@@ -49,6 +52,7 @@ func Exercise(t *testing.T, h Harness) {
 		cases []testCase
 	}{
 		{"publish", publishCases()},
+		{"orders", orderCases()},
 		{"deliver", deliverCases()},
 		{"dispensable", dispensableCases()},
 		{"deadletter", deadLetterCases()},

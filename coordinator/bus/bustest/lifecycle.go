@@ -1,6 +1,7 @@
 package bustest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ import (
 func lifecycleCases() []testCase {
 	return []testCase{
 		{name: "Close settles what was published", run: closeSettles},
+		{name: "a session knows its broker's product", run: knowsBroker},
 		{name: "a closed session does nothing more", run: closedDoesNothing},
 		{name: "a cut settles everything before Done", run: cutSettles},
 		{name: "a queue deleted under its consumer ends the session", run: deletedQueueEnds},
@@ -37,6 +39,15 @@ func closeSettles(r *rig) {
 		if s.outcome != bus.Confirmed {
 			r.t.Errorf("token %d is %v, want confirmed", s.token, s.outcome)
 		}
+	}
+}
+
+func knowsBroker(r *rig) {
+	c := r.open(declare())
+	open := c.Broker()
+	c.close()
+	if open.Product == "" || c.Broker() != open {
+		r.t.Errorf("Broker = %+v while open, %+v after; want the same, with a product", open, c.Broker())
 	}
 }
 
@@ -157,13 +168,25 @@ func noLeak(r *rig) {
 	busy := func() *client {
 		r.t.Helper()
 		c := r.open(declare(quorum("q"), stream("s")))
-		c.readFrom("s", 10, patience)
+		c.readFrom("s", 10, bus.First())
 		in := c.read("q", 10)
 		c.store("q", "x")
 		c.Ack(in.next().Tag)
 		return c
 	}
 	busy().close()
+
+	holder, hasty := r.open(declare()), r.open(declare())
+	holder.lead()
+	ctx, giveUp := context.WithCancel(r.ctx())
+	hopes := hasty.wait(ctx)
+	giveUp()
+	if err := receive(r.t, "TakeLock to give up", hopes.over); !errors.Is(err, context.Canceled) {
+		r.t.Errorf("TakeLock gives %v, want context.Canceled", err)
+	}
+	holder.close()
+	hasty.lead()
+	hasty.close()
 
 	ended := busy()
 	w := ended.readEnding("q", 10)

@@ -136,10 +136,10 @@ func (c *client) storePub(p bus.Publication) {
 // read starts a consumer that keeps what it is given and acknowledges nothing.
 func (c *client) read(queue string, prefetch int) inbox {
 	c.t.Helper()
-	return c.readFrom(queue, prefetch, 0)
+	return c.readFrom(queue, prefetch, bus.Position{})
 }
 
-func (c *client) readFrom(queue string, prefetch int, from time.Duration) inbox {
+func (c *client) readFrom(queue string, prefetch int, from bus.Position) inbox {
 	c.t.Helper()
 	in := inbox{t: c.t, got: make(chan bus.Delivery, 1<<12)}
 	c.subscribe(bus.Subscription{

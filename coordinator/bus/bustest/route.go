@@ -61,7 +61,7 @@ func topicKeys(r *rig) {
 		}
 	}
 	c.read("one", 10).bodies("event.a")
-	c.readFrom("agent.status", 10, patience).bodies("agent.status", "agent.status.a1", "agent.status.a1.b.c")
+	c.readFrom("agent.status", 10, bus.First()).bodies("agent.status", "agent.status.a1", "agent.status.a1.b.c")
 }
 
 func directKeys(r *rig) {

@@ -58,11 +58,11 @@ func standardStreams(r *rig) {
 		coordinator.storePub(p)
 		coordinator.store(stream, "by its name")
 		for range 2 {
-			in := coordinator.readFrom(stream, 10, time.Minute)
+			in := coordinator.readFrom(stream, 10, bus.Ago(time.Minute))
 			in.bodies("by the exchange", "by its name")
 		}
 		next := r.open(bus.Topology{Mode: bus.Off}) // knows nothing of the kinds of queues
-		next.readFrom(stream, 10, time.Minute).bodies("by the exchange", "by its name")
+		next.readFrom(stream, 10, bus.Ago(time.Minute)).bodies("by the exchange", "by its name")
 	}
 }
 

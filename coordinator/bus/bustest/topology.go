@@ -93,7 +93,7 @@ func otherKinds(r *rig) {
 	c := r.open(declare(quorum("classic first"), classic("quorum first"), stream("no stream"), classic("stream first")))
 	for _, queue := range []string{"classic first", "quorum first", "no stream", "stream first"} {
 		wantFinding(r, c, queue)
-		in := c.readFrom(queue, 10, patience)
+		in := c.readFrom(queue, 10, bus.First())
 		c.store(queue, queue)
 		c.Ack(in.bodies(queue)[0].Tag)
 	}

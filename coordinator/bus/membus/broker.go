@@ -30,18 +30,11 @@ type Broker struct {
 	locks    map[string]*lock
 	alarm    alarm
 	control  control
-	cut      chan struct{} // closed, and replaced, by Cut
-}
-
-// lock is an exclusive queue that is held by a session.
-type lock struct {
-	holder *session
-	freed  chan struct{} // closed when it is free
 }
 
 // New returns an empty broker.
 func New() *Broker {
-	b := &Broker{locks: map[string]*lock{}, cut: make(chan struct{})}
+	b := &Broker{locks: map[string]*lock{}}
 	b.fabric = fabric{mu: &b.mu, queues: map[string]queue{}, exchanges: map[string]*exchange{}}
 	return b
 }
@@ -51,76 +44,36 @@ func (b *Broker) Open(ctx context.Context, spec bus.SessionSpec) (bus.Session, e
 	s := newSession(b, spec)
 	err := ctx.Err()
 	if err == nil {
-		err = b.prepare(s)
-	}
-	if err == nil {
-		err = b.waitAdmission(ctx, s)
+		err = b.admit(s)
 	}
 	if err != nil {
-		b.forget(s)
 		return nil, fmt.Errorf("open session %q: %w", spec.Name, err)
 	}
 	s.start()
 	return s, nil
 }
 
-// waitAdmission returns when the session is in, or why it cannot be.
-func (b *Broker) waitAdmission(ctx context.Context, s *session) error {
-	for told := false; ; told = true {
-		freed, cut, err := b.admit(s)
-		if freed == nil {
-			return err
-		}
-		if !told && s.spec.OnStandby != nil {
-			s.spec.OnStandby()
-		}
-		select {
-		case <-freed:
-		case <-cut:
-			return fmt.Errorf("waiting for lock %q: %w", s.spec.Lock, errCut)
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for lock %q: %w", s.spec.Lock, ctx.Err())
-		}
-	}
-}
-
-// forget undoes what was done for a session that was never started.
-func (b *Broker) forget(s *session) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.leave(s)
-}
-
-// prepare does what comes before the lock: access and what is shared of the topology.
-func (b *Broker) prepare(s *session) error {
+// admit lets a session in and sees to its topology.
+func (b *Broker) admit(s *session) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.control.openError != nil {
 		return b.control.openError
 	}
 	s.user = b.control.user
-	return b.fabric.apply(s.spec.Topology, s)
-}
-
-// admit lets the session in, holding its lock, and makes its temporary queues. If
-// somebody else holds the lock, it returns what to wait for.
-func (b *Broker) admit(s *session) (freed, cut <-chan struct{}, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if name := s.spec.Lock; name != "" {
-		if l := b.locks[name]; l != nil {
-			return l.freed, b.cut, nil
-		}
-		b.locks[name] = &lock{holder: s, freed: make(chan struct{})}
+	err := b.fabric.apply(s.spec.Topology, s)
+	if err == nil {
+		err = b.fabric.applyTemporary(s.spec.Topology, s)
 	}
-	if err := b.fabric.applyTemporary(s.spec.Topology, s); err != nil {
-		return nil, nil, err
+	if err != nil {
+		b.leave(s)
+		return err
 	}
 	b.sessions = append(b.sessions, s)
-	return nil, nil, nil
+	return nil
 }
 
-// leave undoes admit and prepare. b.mu is held.
+// leave undoes admit and gives back the locks. b.mu is held.
 func (b *Broker) leave(s *session) {
 	b.fabric.removeOf(s)
 	for i, other := range b.sessions {
@@ -129,8 +82,10 @@ func (b *Broker) leave(s *session) {
 			break
 		}
 	}
-	if l := b.locks[s.spec.Lock]; l != nil && l.holder == s {
-		delete(b.locks, s.spec.Lock)
-		close(l.freed)
+	for name, l := range b.locks {
+		if l.holder == s {
+			delete(b.locks, name)
+			close(l.freed)
+		}
 	}
 }

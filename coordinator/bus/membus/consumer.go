@@ -19,7 +19,7 @@ type consumer struct {
 	unacked map[uint64]*message // by delivery tag
 	lastTag uint64
 	inbox   []bus.Delivery // handed out by the broker, not yet handled
-	cursor  int            // of a stream: the offset read next
+	cursor  int64          // of a stream: the offset read next
 	stopped bool           // unsubscribed or ended: gets nothing more
 	left    chan struct{}  // closed when it is stopped and everything is settled
 	void    bool           // its queue is gone: tags settle nothing any more

@@ -137,36 +137,3 @@ func TestPriorityIsNeverPassedOver(t *testing.T) {
 		}
 	})
 }
-
-// Temporary queues come with the lock: who waits for it takes no name away.
-func TestStandbyHasNoTemporaryQueueYet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := membus.New()
-		spec := bus.SessionSpec{
-			Lock:     "leader",
-			Topology: bus.Topology{Mode: bus.Declare, Queues: []bus.Queue{{Name: "mine", Temporary: true}}},
-		}
-		first, err := b.Open(context.Background(), spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		second := make(chan error, 1)
-		go func() {
-			s, err := b.Open(context.Background(), spec)
-			if err == nil {
-				err = s.Close(context.Background())
-			}
-			second <- err
-		}()
-		synctest.Wait()
-		if len(second) != 0 {
-			t.Fatalf("the second session did not wait: %v", <-second)
-		}
-		if err := first.Close(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-second; err != nil {
-			t.Errorf("the second session: %v", err)
-		}
-	})
-}

@@ -16,7 +16,8 @@ const (
 	Return
 	// Withhold takes the message but does not confirm it before
 	// [Broker.ReleaseConfirms]. As outcomes come in order of publishing, those
-	// of the session's later publications wait behind it.
+	// of the session's later publications wait behind it, but for optional ones
+	// and those apart, which have orders of their own.
 	Withhold
 	// Lose forgets the message and never answers: the outcome is bus.Unknown when
 	// the session ends, and nothing behind it is settled before.
@@ -74,13 +75,10 @@ func (b *Broker) SetUser(name string) {
 	b.control.user = name
 }
 
-// Cut ends every session, and every Open that waits for a lock, as when the
-// broker closes its connections.
+// Cut ends every session, as when the broker closes its connections.
 func (b *Broker) Cut() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	close(b.cut)
-	b.cut = make(chan struct{})
 	// All are over before the first returns what it holds, so that no delivery
 	// goes through the hands of a session that is about to end.
 	sessions := b.sessions
@@ -104,6 +102,26 @@ func (b *Broker) DeleteQueue(name string) {
 	}
 	for _, c := range q.close() {
 		c.end(errDeleted)
+	}
+}
+
+// SkipOffsets makes a gap in the offsets of a stream: the next message gets one that
+// is n higher than it would be. Another queue stays as it is.
+func (b *Broker) SkipOffsets(name string, n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s, ok := b.fabric.queues[name].(*stream); ok {
+		s.next += max(n, 0)
+	}
+}
+
+// Trim makes a stream forget what lies before an offset, as its retention does.
+// Another queue stays as it is.
+func (b *Broker) Trim(name string, before int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s, ok := b.fabric.queues[name].(*stream); ok {
+		s.trim(before)
 	}
 }
 

@@ -3,6 +3,7 @@ package membus_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -115,6 +116,119 @@ func TestSetConfirm(t *testing.T) {
 				step("after Cut", test.closed)
 			})
 		})
+	}
+}
+
+// A journal whose confirms are late holds up no dispatch, nor the other way round.
+func TestWithheldHoldsUpItsOwnOrderAlone(t *testing.T) {
+	for _, test := range []struct {
+		withheld string
+		want     []uint64 // settled at once
+	}{
+		{"apart", []uint64{1, 2, 3, 4}},
+		{"mandatory", []uint64{3, 4, 5, 6}},
+		{"optional", []uint64{1, 2, 5, 6}},
+	} {
+		t.Run(test.withheld, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := membus.New()
+				var settled []uint64
+				s, err := b.Open(context.Background(), bus.SessionSpec{
+					OnSettled: func(token uint64, _ bus.Outcome) { settled = append(settled, token) },
+					Topology:  bus.Topology{Mode: bus.Declare, Queues: []bus.Queue{quorum("q", "")}},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				b.SetConfirm(func(p bus.Publication) membus.Reply {
+					if string(p.Body) == test.withheld {
+						return membus.Withhold
+					}
+					return membus.Answer
+				})
+				for token, kind := range []string{1: "mandatory", 3: "optional", 5: "apart"} {
+					if kind == "" {
+						continue
+					}
+					p := body("q", kind)
+					p.Optional, p.Apart = kind == "optional", kind == "apart"
+					for i := range 2 { // the second waits behind the first, or does not
+						p.Token = uint64(token + i)
+						publish(t, s, p)
+						p.Body = nil
+					}
+				}
+				synctest.Wait()
+				slices.Sort(settled)
+				if !slices.Equal(settled, test.want) {
+					t.Errorf("settled %v, want %v", settled, test.want)
+				}
+				b.ReleaseConfirms()
+				synctest.Wait()
+				if len(settled) != 6 {
+					t.Errorf("settled %v in the end, want all 6", settled)
+				}
+				if err := s.Close(context.Background()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// What retention and a broker's own numbers do to the offsets of a stream.
+func TestOffsetsWithGapsAndABeginningThatIsGone(t *testing.T) {
+	b := membus.New()
+	s, _ := open(t, b, bus.Queue{Name: "s", Kind: bus.Stream})
+	store := func(from, to int) {
+		for i := from; i < to; i++ {
+			publish(t, s, body("s", fmt.Sprint(i)))
+		}
+	}
+	store(0, 3) // at 0, 1, 2
+	b.SkipOffsets("s", 10)
+	store(3, 6) // at 3+10 = 13, 14, 15
+	b.Trim("s", 2)
+	for _, test := range []struct {
+		from bus.Position
+		want []int64
+	}{
+		{bus.First(), []int64{2, 13, 14, 15}},
+		{bus.At(0), []int64{2, 13, 14, 15}},
+		{bus.At(2), []int64{2, 13, 14, 15}},
+		{bus.At(3), []int64{13, 14, 15}},
+		{bus.At(14), []int64{14, 15}},
+		{bus.Last(), []int64{15}},
+		{bus.Ago(time.Hour), []int64{2, 13, 14, 15}},
+		{bus.At(16), nil},
+		{bus.Position{}, nil},
+	} {
+		var got []int64
+		r, _ := open(t, b)
+		arrived := make(chan int64, 10)
+		err := r.Subscribe(context.Background(), bus.Subscription{
+			Queue: "s", Prefetch: 10, From: test.from, Handle: func(d bus.Delivery) { arrived <- d.Offset },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range b.Unacked("s") {
+			got = append(got, <-arrived)
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("from %+v: offsets %v, want %v", test.from, got, test.want)
+		}
+		if err := r.Close(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.Trim("s", 1000)
+	if left := b.Messages("s"); len(left) != 0 {
+		t.Errorf("%d messages are left", len(left))
+	}
+	store(6, 7)
+	if left := b.Messages("s"); len(left) != 1 || left[0].Offset != 16 {
+		t.Errorf("%+v after everything was forgotten, want one message at 16", left)
 	}
 }
 

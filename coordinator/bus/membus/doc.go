@@ -16,8 +16,9 @@
 // acknowledgement of an unknown tag).
 //
 // It differs where nothing in Taskbus depends on it: length limits are exact and
-// do not hold for dead letters, streams keep everything, consumer timeouts do
-// not run out, and any user may send any user id.
+// do not hold for dead letters, streams keep everything until [Broker.Trim] is
+// called and give offsets without gaps but for [Broker.SkipOffsets], consumer
+// timeouts do not run out, and any user may send any user id.
 //
 // # Time
 //

@@ -21,8 +21,7 @@ type message struct {
 	// queue got it back (x-delivery-count).
 	handedOut bool
 	returns   int
-	offset    int     // place in its stream
-	inStream  bool    // offset holds
+	offset    int64   // place in its stream; -1 in a queue
 	deaths    []death // oldest first
 }
 
@@ -39,7 +38,7 @@ func newMessage(p bus.Publication) *message {
 		props.Expiration = 0
 	}
 	props.Headers = copyTable(props.Headers)
-	return &message{exchange: p.Exchange, key: p.Key, props: props, body: bytes.Clone(p.Body)}
+	return &message{exchange: p.Exchange, key: p.Key, props: props, body: bytes.Clone(p.Body), offset: -1}
 }
 
 // copy is the message for one more queue.
@@ -52,7 +51,7 @@ func (m *message) copy() *message {
 func (m *message) deliver(queue string) bus.Delivery {
 	d := bus.Delivery{
 		Queue: queue, Exchange: m.exchange, RoutingKey: m.key,
-		Redelivered: m.handedOut, Properties: m.props, Body: bytes.Clone(m.body),
+		Redelivered: m.handedOut, Offset: m.offset, Properties: m.props, Body: bytes.Clone(m.body),
 	}
 	d.Headers = copyTable(m.props.Headers)
 	add := func(name string, value any) {
@@ -64,8 +63,8 @@ func (m *message) deliver(queue string) bus.Delivery {
 	if m.returns > 0 {
 		add("x-delivery-count", int64(m.returns))
 	}
-	if m.inStream {
-		add("x-stream-offset", int64(m.offset))
+	if m.offset >= 0 {
+		add("x-stream-offset", m.offset)
 	}
 	if len(m.deaths) > 0 {
 		add("x-first-death-queue", m.deaths[0].queue)
@@ -79,7 +78,7 @@ func (m *message) deliver(queue string) bus.Delivery {
 // exchange. It never expires there: its sender meant the queue it was in.
 func (m *message) deadLetter(from, reason, target string) *message {
 	dead := &message{
-		key: target, props: m.props, body: m.body,
+		key: target, props: m.props, body: m.body, offset: -1,
 		deaths: append(slices.Clone(m.deaths), death{queue: from, reason: reason, exchange: m.exchange}),
 	}
 	dead.props.Expiration = 0

@@ -6,6 +6,7 @@ import "taskbus/coordinator/bus"
 // an outcome. All but its first fields are guarded by the broker's lock.
 type publication struct {
 	session  *session
+	lane     *lane
 	token    uint64
 	optional bool
 	reply    Reply
@@ -13,6 +14,39 @@ type publication struct {
 
 	answered bool
 	outcome  bus.Outcome
+}
+
+// lane is an order of publications, in which none is settled before those ahead of it.
+type lane struct {
+	window    chan struct{}  // holds a token for every unsettled publication
+	unsettled []*publication // in the order of publishing; guarded by the broker's lock
+}
+
+// The lanes of a session.
+const (
+	laneMandatory = iota
+	laneOptional
+	laneApart
+	lanes
+)
+
+func newLanes(window int) (all [lanes]lane) {
+	for i := range all {
+		all[i].window = make(chan struct{}, window)
+	}
+	all[laneApart].window = make(chan struct{}, min(window, bus.WindowApart))
+	return all
+}
+
+func (s *session) laneOf(p *bus.Publication) *lane {
+	switch {
+	case p.Optional:
+		return &s.lanes[laneOptional]
+	case p.Apart:
+		return &s.lanes[laneApart]
+	default:
+		return &s.lanes[laneMandatory]
+	}
 }
 
 // answer settles the publication as far as the broker is concerned; the session
@@ -30,17 +64,18 @@ func (s *session) Publish(p bus.Publication) error {
 	if err := checkEncodable(p); err != nil {
 		return err
 	}
+	lane := s.laneOf(&p)
 	select {
-	case s.window <- struct{}{}:
+	case lane.window <- struct{}{}:
 	case <-s.refused:
 		return bus.ErrClosed
 	}
 	pub := &publication{
-		session: s, token: p.Token, optional: p.Optional,
+		session: s, lane: lane, token: p.Token, optional: p.Optional,
 		reply: s.broker.replyTo(p), message: newMessage(p),
 	}
 	if !s.broker.accept(pub) {
-		<-s.window
+		<-lane.window
 		return bus.ErrClosed
 	}
 	return nil
@@ -65,7 +100,7 @@ func (b *Broker) accept(p *publication) bool {
 	if p.session.closing {
 		return false
 	}
-	p.session.unsettled = append(p.session.unsettled, p)
+	p.lane.unsettled = append(p.lane.unsettled, p)
 	if b.alarm.on {
 		b.alarm.waiting = append(b.alarm.waiting, p)
 	} else {
@@ -99,7 +134,7 @@ func (b *Broker) take(p *publication) {
 	}
 }
 
-// settle tells the owner every outcome in the order of publishing. It is the
+// settle tells the owner every outcome in the order of its lane. It is the
 // goroutine that closes Done.
 func (s *session) settle() {
 	defer close(s.done)
@@ -115,25 +150,28 @@ func (s *session) settle() {
 		if s.spec.OnSettled != nil {
 			s.spec.OnSettled(p.token, p.outcome)
 		}
-		<-s.window // only now: until its owner knows, it is unsettled
+		<-p.lane.window // only now: until its owner knows, it is unsettled
 	}
 }
 
-// nextSettled takes the oldest publication if it is answered. The session that
-// is closing is over when there is none left.
+// nextSettled takes the oldest publication of a lane if it is answered. The session
+// that is closing is over when there is none left.
 func (s *session) nextSettled() (p *publication, over bool) {
 	s.broker.mu.Lock()
 	defer s.broker.mu.Unlock()
-	if len(s.unsettled) == 0 {
-		if s.closing {
-			s.end(nil)
+	left := 0
+	for i := range s.lanes {
+		l := &s.lanes[i]
+		if len(l.unsettled) > 0 && l.unsettled[0].answered {
+			p = l.unsettled[0]
+			l.unsettled[0] = nil // lets go of it
+			l.unsettled = l.unsettled[1:]
+			return p, false
 		}
-		return nil, s.over
+		left += len(l.unsettled)
 	}
-	if p = s.unsettled[0]; !p.answered {
-		return nil, false
+	if left == 0 && s.closing {
+		s.end(nil)
 	}
-	s.unsettled[0] = nil // lets go of it
-	s.unsettled = s.unsettled[1:]
-	return p, false
+	return nil, left == 0 && s.over
 }

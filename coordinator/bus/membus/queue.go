@@ -15,7 +15,7 @@ type queue interface {
 	full() bool
 	append(m *message)
 	// attach adds a consumer and starts to serve it.
-	attach(c *consumer, from time.Duration)
+	attach(c *consumer)
 	// detach takes a consumer away together with what it holds.
 	detach(c *consumer)
 	// settle takes back a message that a consumer is done with.
@@ -88,7 +88,7 @@ func (l *line) append(m *message) {
 	}
 }
 
-func (l *line) attach(c *consumer, _ time.Duration) {
+func (l *line) attach(c *consumer) {
 	l.readers = append(l.readers, c)
 	l.serve()
 }

@@ -25,7 +25,7 @@ type session struct {
 	number uint64
 	user   string
 
-	window  chan struct{} // holds a token for every unsettled publication
+	lanes   [lanes]lane
 	settler chan struct{} // wakes the goroutine that settles
 	alarmed chan struct{} // wakes the goroutine that tells of alarms
 	refused chan struct{} // closed at closing: Publish is refused
@@ -35,7 +35,6 @@ type session struct {
 	closing, over bool
 	cause         error // why it is over
 	consumers     []*consumer
-	unsettled     []*publication // in the order of publishing
 	findings      []bus.Finding
 	matching      map[string]bool // queues found as described; no false entries
 	staleAcks     uint64
@@ -48,7 +47,7 @@ func newSession(b *Broker, spec bus.SessionSpec) *session {
 	return &session{
 		broker: b, spec: spec, number: lastSession.Add(1),
 		matching: map[string]bool{},
-		window:   make(chan struct{}, spec.Window),
+		lanes:    newLanes(spec.Window),
 		settler:  make(chan struct{}, 1), alarmed: make(chan struct{}, 1),
 		refused: make(chan struct{}), ended: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -90,7 +89,7 @@ func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
 		wake: make(chan struct{}, 1), left: make(chan struct{}), unacked: map[uint64]*message{},
 	}
 	s.consumers = append(s.consumers, c)
-	q.attach(c, sub.From)
+	q.attach(c)
 	go c.run()
 	return nil
 }
@@ -191,6 +190,9 @@ func (s *session) Matches(queue string) bool {
 // User implements bus.Session.
 func (s *session) User() string { return s.user }
 
+// Broker implements bus.Session.
+func (s *session) Broker() bus.Broker { return bus.Broker{Product: "membus"} }
+
 // record keeps a finding, once.
 func (s *session) record(f bus.Finding) {
 	if !slices.Contains(s.findings, f) {
@@ -285,10 +287,12 @@ func (s *session) stop(cause error) (lost int) {
 	}
 	s.refuse()
 	s.over, s.cause = true, cause
-	for _, p := range s.unsettled {
-		if !p.answered {
-			p.answer(bus.Unknown)
-			lost++
+	for _, l := range s.lanes {
+		for _, p := range l.unsettled {
+			if !p.answered {
+				p.answer(bus.Unknown)
+				lost++
+			}
 		}
 	}
 	close(s.ended)

@@ -7,10 +7,11 @@ import (
 	"taskbus/coordinator/bus"
 )
 
-// stream is a log: every consumer reads all of it, and nothing is taken away.
+// stream is a log: every consumer reads all of it, and consuming takes nothing away.
 type stream struct {
 	def     bus.Queue
-	log     []*message
+	log     []*message // by offset
+	next    int64      // the offset that the next message gets
 	readers []*consumer
 }
 
@@ -21,22 +22,36 @@ func (s *stream) full() bool             { return false }
 func (s *stream) usableBy(*session) bool { return true }
 
 func (s *stream) append(m *message) {
-	m.at, m.offset, m.inStream = time.Now(), len(s.log), true
+	m.at, m.offset = time.Now(), s.next
+	s.next++
 	s.log = append(s.log, m)
 	s.serve()
 }
 
-func (s *stream) attach(c *consumer, from time.Duration) {
-	c.cursor = len(s.log)
-	if from > 0 {
-		start := time.Now().Add(-from)
-		first := slices.IndexFunc(s.log, func(m *message) bool { return !m.at.Before(start) })
-		if first >= 0 {
-			c.cursor = first
-		}
-	}
+func (s *stream) attach(c *consumer) {
+	c.cursor = s.start(c.sub.From)
 	s.readers = append(s.readers, c)
 	s.serve()
+}
+
+// start is the offset from which on a new consumer reads.
+func (s *stream) start(from bus.Position) int64 {
+	switch from.Kind() {
+	case bus.PositionFirst:
+		return 0
+	case bus.PositionAt:
+		return from.Offset()
+	case bus.PositionLast:
+		if n := len(s.log); n > 0 {
+			return s.log[n-1].offset
+		}
+	case bus.PositionAgo:
+		since := time.Now().Add(-from.Ago())
+		if i := slices.IndexFunc(s.log, func(m *message) bool { return !m.at.Before(since) }); i >= 0 {
+			return s.log[i].offset
+		}
+	}
+	return s.next
 }
 
 func (s *stream) detach(c *consumer) {
@@ -52,12 +67,25 @@ func (s *stream) close() []*consumer {
 	return readers
 }
 
+// from is the index of the first message at or behind an offset.
+func (s *stream) from(offset int64) int {
+	i, _ := slices.BinarySearchFunc(s.log, offset, func(m *message, offset int64) int {
+		return int(min(max(m.offset-offset, -1), 1))
+	})
+	return i
+}
+
 // serve hands on to every consumer what it has credit for.
 func (s *stream) serve() {
 	for _, c := range s.readers {
-		for c.cursor < len(s.log) && c.hasCredit() {
-			c.push(s.log[c.cursor])
-			c.cursor++
+		for i := s.from(c.cursor); i < len(s.log) && c.hasCredit(); i++ {
+			c.push(s.log[i])
+			c.cursor = s.log[i].offset + 1
 		}
 	}
+}
+
+// trim forgets what lies before an offset.
+func (s *stream) trim(before int64) {
+	s.log = slices.Delete(s.log, 0, s.from(before)) // lets go of them
 }

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"taskbus/config"
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/bus/amqpbus"
+)
+
+// The states of a check.
+const (
+	checkOK      = "ok"
+	checkWarning = "warning" // it works, and something should be looked at
+	checkProblem = "problem" // it does not work, or not for long
+	checkSkipped = "skipped" // it could not be looked at
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	d := doctor{app: a}
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Find out what is wrong with the set-up, and say what to do",
+		Long: `Looks at everything that Taskbus needs, from agents.yaml to the clocks of the
+agents, and prints one line for each check: ok, warning or problem, what was found,
+and what to do about it. It asks the broker that RABBITMQ_URL names, as the user it
+names, and the coordinator, if one answers.
+
+It changes nothing: it declares, publishes and consumes nothing that anybody else
+would see. Permissions are found out by requests that no broker carries out; each of
+those, and each look at a queue that does not exist, leaves a line in the broker's
+log. It may be run at any time, beside a coordinator that works.
+
+Exit code 1 if there is a problem; warnings do not change it.`,
+		Example: `  taskbus doctor
+  taskbus doctor --config config/agents.yaml --url http://coordinator:8551
+  taskbus doctor -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if d.listen < 0 || d.listen > maxListen {
+				return usageError("--listen must be 0s to %s", maxListen)
+			}
+			return d.run(c.Context())
+		},
+	}
+	configFlag(c.Flags(), &d.path)
+	d.url = urlFlag(c)
+	c.Flags().DurationVar(&d.listen, "listen", 3*time.Second, "how long to wait for heartbeats by which to judge the agents' clocks")
+	return c
+}
+
+const (
+	maxListen   = 10 * time.Minute
+	doctorTime  = time.Minute // for everything else
+	requestTime = 10 * time.Second
+)
+
+// doctor is one examination.
+type doctor struct {
+	app    *app
+	path   string
+	url    *string
+	listen time.Duration
+
+	env     config.Environment
+	cfg     *config.Config // nil when it cannot be read
+	session bus.Session    // nil when there is none
+	led     bool           // somebody holds the lock
+	missing map[string]bool
+	report  report
+}
+
+// report is what came of it.
+type report struct {
+	Broker string      `json:"broker,omitempty"`
+	Checks []diagnosis `json:"checks"`
+}
+
+// diagnosis is what one check found.
+type diagnosis struct {
+	Check string `json:"check"`
+	State string `json:"state"`
+	Text  string `json:"text"`
+	// Advice says what to do; empty when there is nothing to be done.
+	Advice string `json:"advice,omitempty"`
+}
+
+func (r *report) add(check, state, text, advice string) {
+	r.Checks = append(r.Checks, diagnosis{check, state, oneLine(text), oneLine(advice)})
+}
+
+func (r *report) count(state string) (n int) {
+	for _, c := range r.Checks {
+		if c.State == state {
+			n++
+		}
+	}
+	return n
+}
+
+func (d *doctor) run(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, doctorTime+d.listen)
+	defer cancel()
+	d.examine(ctx)
+	if err := d.print(); err != nil {
+		return err
+	}
+	if d.report.count(checkProblem) > 0 {
+		return errReported
+	}
+	return nil
+}
+
+// examine goes from what everything else depends on to the particulars.
+func (d *doctor) examine(ctx context.Context) {
+	d.missing = make(map[string]bool)
+	d.checkConfiguration()
+	if d.checkBroker(ctx) {
+		d.judgeVersion(d.session.Broker())
+		d.checkTopology(ctx)
+		d.checkPermissions(ctx)
+		d.checkIdentity(ctx)
+		d.checkLock(ctx)
+		d.checkQueues(ctx)
+		d.checkStreams(ctx)
+		d.checkClocks(ctx)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTime)
+		defer cancel()
+		_ = d.session.Close(closing) // nothing depends on a goodbye
+	}
+	d.checkCoordinator(ctx)
+}
+
+// checkConfiguration reads agents.yaml and the environment as the coordinator would. A
+// configuration that cannot be read is no reason to stop: Taskbus's own queues are the
+// same whatever it says.
+func (d *doctor) checkConfiguration() {
+	const check = "configuration"
+	env, err := d.app.environment()
+	d.env = env
+	if err != nil {
+		d.report.add("environment", checkProblem, err.Error(), "correct the variable; `taskbus --help` lists them")
+	}
+	path, cfg, err := d.app.loadConfig(d.path, env)
+	var faults *config.Faults
+	switch {
+	case errors.As(err, &faults):
+		d.report.add(check, checkProblem, fmt.Sprintf("%s has %s, the first: %s", path, count(len(faults.List), "fault"), faults.List[0]),
+			"correct the file; `taskbus check "+path+"` lists every fault")
+		return
+	case err != nil:
+		d.report.add(check, checkProblem, err.Error(), "name the file with --config or TASKBUS_CONFIG")
+		return
+	}
+	d.cfg = cfg
+	p := cfg.Policy()
+	text := fmt.Sprintf("%s: %s, %s, strategy %s, version %s", path, count(len(p.Agents), "agent"), count(len(p.Routes), "route"), p.Strategy, p.Version)
+	if n := len(warnings(cfg, checkRoutes(p))); n > 0 {
+		d.report.add(check, checkWarning, text+"; "+count(n, "warning"), "see `taskbus check "+path+"`")
+		return
+	}
+	d.report.add(check, checkOK, text, "")
+}
+
+// profile and queues of the configuration, or of one that says nothing.
+func (d *doctor) topology() bus.Topology {
+	if d.cfg == nil {
+		return bus.Standard(bus.Verify, bus.ProfileQuorum, nil)
+	}
+	return bus.Standard(bus.Verify, bus.Profile(d.cfg.Queues), d.cfg.AgentQueues())
+}
+
+// checkBroker opens the session by which everything else is asked; false when there is
+// none.
+func (d *doctor) checkBroker(ctx context.Context) bool {
+	const check = "broker"
+	if amqpbus.CheckURL(d.env.RabbitMQURL.Reveal()) != nil {
+		d.report.add(check, checkSkipped, "no URL to connect to", "")
+		return false
+	}
+	where := brokerAddress(d.env.RabbitMQURL)
+	d.report.Broker = where
+	began := d.app.now()
+	session, err := d.app.openQuietBus(d.env).Open(ctx, bus.SessionSpec{
+		Name: sessionName("doctor"), Topology: bus.Topology{Mode: bus.Verify}, OnSettled: func(uint64, bus.Outcome) {},
+	})
+	switch {
+	case errors.Is(err, bus.ErrLogin):
+		d.report.add(check, checkProblem, err.Error(), fmt.Sprintf(
+			"correct user and password in RABBITMQ_URL (or the file of RABBITMQ_URL_FILE), or set them: rabbitmqctl authenticate_user %s; percent-encode reserved characters", orNothing(brokerUser(d.env.RabbitMQURL))))
+	case errors.Is(err, bus.ErrAccess):
+		d.report.add(check, checkProblem, err.Error(), fmt.Sprintf(
+			"see that the virtual host exists (rabbitmqctl list_vhosts) and the user may enter it: rabbitmqctl list_permissions -p %s", virtualHost(d.env.RabbitMQURL)))
+	case err != nil:
+		d.report.add(check, checkProblem, err.Error(), "see that the broker runs (rabbitmq-diagnostics check_running), that host and port in RABBITMQ_URL are right, and that nothing between here and there is in the way")
+	default:
+		d.session = session
+		text := fmt.Sprintf("connected to %s in %d ms", where, d.app.now().Sub(began).Milliseconds())
+		if user := session.User(); user != "" {
+			text += " as " + user
+		}
+		d.report.add(check, checkOK, text, "")
+		return true
+	}
+	return false
+}
+
+// textWidth is where the text of a check is broken.
+const textWidth = 98
+
+func (d *doctor) print() error {
+	if d.app.output == outputJSON {
+		return d.app.printJSON(struct {
+			report
+			Warnings int `json:"warnings"`
+			Problems int `json:"problems"`
+		}{d.report, d.report.count(checkWarning), d.report.count(checkProblem)})
+	}
+	wide := 0
+	for _, c := range d.report.Checks {
+		wide = max(wide, len(c.Check))
+	}
+	for _, c := range d.report.Checks {
+		indent := len(checkProblem) + wide + 4
+		lines := wrap(c.Text, textWidth-indent)
+		for i, line := range wrap(c.Advice, textWidth-indent-2) {
+			arrow := "  "
+			if i == 0 {
+				arrow = "→ "
+			}
+			lines = append(lines, arrow+line)
+		}
+		for i, line := range lines {
+			state, check := c.State, c.Check
+			if i > 0 {
+				state, check = "", ""
+			}
+			if _, err := fmt.Fprintf(d.app.out, "%-*s  %-*s  %s\n", len(checkProblem), state, wide, check, line); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := fmt.Fprintf(d.app.out, "\n%s, %s\n", count(d.report.count(checkProblem), checkProblem), count(d.report.count(checkWarning), checkWarning))
+	return err
+}
+
+// wrap breaks a text between words into lines of at most so many columns, as far as its
+// words allow.
+func wrap(text string, columns int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && len([]rune(line))+1+len([]rune(word)) > columns {
+			lines = append(lines, line)
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	if line != "" {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func orNothing(s string) string {
+	if s == "" {
+		return "USER"
+	}
+	return s
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"taskbus/coordinator/httpapi"
+)
+
+// checkCoordinator asks the coordinator itself, if one answers.
+func (d *doctor) checkCoordinator(ctx context.Context) {
+	const check = "coordinator"
+	c, err := d.app.newClient(*d.url)
+	if err != nil {
+		d.report.add(check, checkProblem, err.Error(), "")
+		return
+	}
+	before := d.app.now()
+	s, err := c.status(ctx)
+	after := d.app.now()
+	switch {
+	case err != nil && d.led:
+		d.report.add(check, checkWarning, "a coordinator leads, and none answers here: "+err.Error(), "ask where it runs, with --url or TASKBUS_HTTP_URL")
+		return
+	case err != nil:
+		d.report.add(check, checkWarning, err.Error(), "")
+		return
+	}
+	for _, f := range d.judgeCoordinator(&s, before.Add(after.Sub(before)/2)) {
+		d.report.add(f.Check, f.State, f.Text, f.Advice)
+	}
+}
+
+// judgeCoordinator reads /status, which was answered at that time by our clock.
+func (d *doctor) judgeCoordinator(s *httpapi.Status, at time.Time) (found []diagnosis) {
+	const check = "coordinator"
+	add := func(check, state, text, advice string) {
+		found = append(found, diagnosis{check, state, text, advice})
+	}
+	who := fmt.Sprintf("%s (%s)", s.Instance, s.Version)
+	switch s.Readiness.State {
+	case "active":
+		add(check, checkOK, who+" leads and takes tasks", "")
+	case "standby":
+		add(check, checkOK, strings.TrimSuffix(who+" stands by: "+s.Readiness.Detail, ": "), "")
+	case "blocked":
+		add(check, checkProblem, who+": "+s.Readiness.Detail, "end the broker's memory or disk alarm: rabbitmqctl status, rabbitmq-diagnostics alarms")
+	default:
+		add(check, checkProblem, strings.TrimSuffix(fmt.Sprintf("%s is %s: %s", who, s.Readiness.State, s.Readiness.Detail), ": "), "see its log")
+	}
+	if offset := s.Now.Sub(at); offset.Abs() > clockTolerance {
+		add("clocks", checkWarning, fmt.Sprintf("the coordinator's clock is %s %s this machine's", roughly(offset), map[bool]string{true: "ahead of", false: "behind"}[offset > 0]),
+			"keep both by NTP: deadlines are judged by the coordinator's")
+	}
+	switch c := s.Config; {
+	case !c.LastReloadOK:
+		add(check, checkWarning, "its file "+c.Path+" is broken, and the configuration before it in force: "+c.LastReloadError, "`taskbus check "+c.Path+"` lists every fault")
+	case d.cfg != nil && c.Version != d.cfg.Policy().Version:
+		add(check, checkWarning, fmt.Sprintf("it works by version %s of %s, and the file here is version %s", c.Version, c.Path, d.cfg.Policy().Version),
+			"have it read the file again (SIGHUP), or name its own with --config")
+	}
+	if a := s.Audit; a.Violations > 0 {
+		var codes []string
+		for _, v := range a.Found {
+			codes = append(codes, v.Invariant)
+		}
+		slices.Sort(codes)
+		add("audit", checkProblem, fmt.Sprintf("its books do not balance: %s", strings.Join(slices.Compact(codes), ", ")),
+			"a fault of Taskbus: keep its log, report it, and start the coordinator again; see docs/operations.md#taskbusauditviolation")
+	}
+	if s.Readiness.State == "active" {
+		add(d.judgeAgents(s))
+	}
+	return found
+}
+
+// judgeAgents sums up who is there to do the work.
+func (d *doctor) judgeAgents(s *httpapi.Status) (check, state, text, advice string) {
+	online, missing := 0, []string{}
+	for _, g := range s.Agents {
+		if g.State == "online" {
+			online++
+		} else {
+			missing = append(missing, g.ID)
+		}
+	}
+	text = fmt.Sprintf("%d of %s online", online, count(len(s.Agents), "agent"))
+	switch {
+	case len(missing) == 0 && online > 0:
+		return "agents", checkOK, text, ""
+	case online == 0:
+		return "agents", checkWarning, text, "start agents; `taskbus agents` shows when each was heard last"
+	}
+	return "agents", checkWarning, text + "; not: " + joinSome(missing), "`taskbus agents` shows when each was heard last"
+}

@@ -1,0 +1,388 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"taskbus/config"
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/bus/amqpbus"
+	"taskbus/coordinator/bus/membus"
+	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/journal"
+)
+
+// clinic is a rig for the doctor: a broker in memory that says what it is told to say
+// of itself and of permissions, and lets itself be declared first.
+type clinic struct {
+	*rig
+	broker *knownBroker
+}
+
+// knownBroker is a bus whose sessions introduce themselves as RabbitMQ.
+type knownBroker struct {
+	*membus.Broker
+	says   bus.Broker
+	grants func(amqpbus.Access) amqpbus.Grant
+}
+
+type knownSession struct {
+	bus.Session
+	says bus.Broker
+}
+
+func (s knownSession) Broker() bus.Broker { return s.says }
+
+func (b *knownBroker) Open(ctx context.Context, spec bus.SessionSpec) (bus.Session, error) {
+	s, err := b.Broker.Open(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return knownSession{s, b.says}, nil
+}
+
+func (b *knownBroker) Probe(_ context.Context, _ string, want []amqpbus.Access) ([]amqpbus.Grant, error) {
+	all := make([]amqpbus.Grant, len(want))
+	for i, a := range want {
+		all[i] = b.grants(a)
+	}
+	return all, nil
+}
+
+// inTime runs a test in virtual time: the doctor listens, and nothing is to be heard.
+func inTime(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, test)
+}
+
+func newClinic(t *testing.T) *clinic {
+	t.Helper()
+	r := newRig()
+	c := &clinic{r, &knownBroker{r.broker, bus.Broker{Product: "RabbitMQ", Version: "3.10.8"}, func(amqpbus.Access) amqpbus.Grant { return amqpbus.Granted }}}
+	r.openBus = func(string, zerolog.Logger) bus.Bus { return c.broker }
+	r.env["RABBITMQ_URL"] = "amqp://tac:secret@rabbit:5672/"
+	r.env["TASKBUS_HTTP_URL"] = "http://127.0.0.1:1"
+	r.broker.SetUser("tac")
+	return c
+}
+
+// declare makes the topology of the test's agents.yaml.
+func (c *clinic) declare(t *testing.T) {
+	t.Helper()
+	if code := c.run(t, "topology", "apply", "--config", "testdata/agents.yaml"); code != exitOK {
+		t.Fatal(c.err.String())
+	}
+	c.out.b.Reset()
+}
+
+// examine runs the doctor and reads its report.
+func (c *clinic) examine(t *testing.T, code int) (r report) {
+	t.Helper()
+	c.out.b.Reset()
+	if got := c.run(t, "doctor", "--config", "testdata/agents.yaml", "--listen", "1ms", "-o", "json"); got != code {
+		t.Errorf("exit code %d, want %d; %s", got, code, c.err.String())
+	}
+	if err := json.Unmarshal([]byte(c.out.String()), &r); err != nil {
+		t.Fatalf("%v: %s", err, c.out.String())
+	}
+	return r
+}
+
+// says fails the test unless one line of that check is of that state, and says that.
+func (r report) says(t *testing.T, check, state, text string) {
+	t.Helper()
+	if !slices.ContainsFunc(r.Checks, func(d diagnosis) bool {
+		return d.Check == check && d.State == state && strings.Contains(d.Text+" → "+d.Advice, text)
+	}) {
+		t.Errorf("no line says %s %s …%s…; all of them: %+v", state, check, text, r.Checks)
+	}
+}
+
+func TestDoctorOutput(t *testing.T) { inTime(t, testDoctorOutput) }
+
+func testDoctorOutput(t *testing.T) {
+	c := newClinic(t)
+	c.declare(t)
+	c.broker.grants = func(a amqpbus.Access) amqpbus.Grant {
+		if a.Permission == amqpbus.Read && strings.HasPrefix(a.Object, "agent.") {
+			return amqpbus.Denied
+		}
+		return amqpbus.Granted
+	}
+	if code := c.run(t, "doctor", "--config", "testdata/agents.yaml", "--listen", "0s"); code != exitFailed {
+		t.Errorf("exit code %d, want %d", code, exitFailed)
+	}
+	golden(t, "doctor.txt", c.out.String())
+}
+
+// A broker on which nothing has ever happened is in order: a coordinator makes it what
+// it needs.
+func TestDoctorOfAnEmptyBroker(t *testing.T) { inTime(t, testDoctorOfAnEmptyBroker) }
+
+func testDoctorOfAnEmptyBroker(t *testing.T) {
+	c := newClinic(t)
+	r := c.examine(t, exitOK)
+	r.says(t, "broker", checkOK, "connected")
+	r.says(t, "topology", checkWarning, "missing: taskbus ")
+	r.says(t, "leader", checkWarning, "taskbus serve")
+	r.says(t, "coordinator", checkWarning, "is it running")
+	if r = c.examine(t, exitOK); slices.ContainsFunc(r.Checks, func(d diagnosis) bool { return d.Check == "topology" && d.State == checkOK }) {
+		t.Errorf("the doctor has declared something: %+v", r.Checks)
+	}
+}
+
+func TestDoctorLooksAtTheBroker(t *testing.T) {
+	for _, tc := range []struct {
+		name               string
+		sick               func(c *clinic)
+		code               int
+		check, state, says string
+	}{
+		{"nothing is wrong", func(*clinic) {}, exitOK, "topology", checkOK, "15 objects"}, // 9 own queues, 3 agents', 3 exchanges
+		{"a wrong password", func(c *clinic) { c.broker.SetOpenError(bus.ErrLogin) }, exitFailed, "broker", checkProblem, "authenticate_user tac"},
+		{"no such virtual host", func(c *clinic) { c.broker.SetOpenError(bus.ErrAccess) }, exitFailed, "broker", checkProblem, "list_vhosts"},
+		{"the broker is down", func(c *clinic) { c.broker.SetOpenError(errors.New("connection refused")) }, exitFailed, "broker", checkProblem, "check_running"},
+		{"a URL that is none", func(c *clinic) { c.env["RABBITMQ_URL"] = "rabbit" }, exitFailed, "environment", checkProblem, "amqp://"},
+		{"a release without streams", func(c *clinic) { c.broker.says.Version = "3.8.9" }, exitFailed, "version", checkProblem, "has no streams"},
+		{"another product", func(c *clinic) { c.broker.says = bus.Broker{Product: "LavinMQ", Version: "2.0.0"} }, exitOK, "version", checkWarning, "LavinMQ 2.0.0"},
+		{"what nobody could read", func(c *clinic) { c.put(bus.QueueDead) }, exitOK, "queues", checkWarning, "1 message in task.dead"},
+		{"tasks that nobody takes", func(c *clinic) { c.put(bus.QueueAssign) }, exitOK, "queues", checkWarning, "1 message in task.assign, and nobody"},
+		{"an agent's queue was deleted", func(c *clinic) { c.broker.DeleteQueue("agent.gpu-1") }, exitOK, "topology", checkWarning, "missing: agent.gpu-1"},
+		{"a permission is missing", func(c *clinic) {
+			c.broker.grants = func(a amqpbus.Access) amqpbus.Grant {
+				return map[bool]amqpbus.Grant{true: amqpbus.Denied, false: amqpbus.Granted}[a.Exchange && a.Object == "" || a.Object == bus.QueueLeader]
+			}
+		}, exitFailed, "permissions", checkProblem, "configure on coordinator.leader; write on amq.default; read on coordinator.leader"},
+		{"a journal that cannot be read", func(c *clinic) { c.put(bus.StreamJournal) }, exitFailed, "journal", checkProblem, "offset 0 cannot be read"},
+		{"a journal", func(c *clinic) {
+			c.putBody(bus.StreamJournal, journal.AppendEpoch(nil, journal.Header{Epoch: 7, First: 1, At: noon.Add(-time.Minute)}, journal.Epoch{Nonce: "n"}))
+		}, exitOK, "journal", checkOK, "epoch 7 (epoch), 1m0s old"},
+		{"a journal of the future", func(c *clinic) {
+			c.putBody(bus.StreamJournal, journal.AppendEpoch(nil, journal.Header{Epoch: 7, First: 1, At: noon.Add(time.Minute)}, journal.Epoch{Nonce: "n"}))
+		}, exitOK, "clocks", checkWarning, "1m0s from now"},
+		{"an agent whose clock is ahead", func(c *clinic) { c.heartbeat("gpu-1", time.Hour) }, exitOK, "clocks", checkWarning, "gpu-1 by 1h0m0s"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inTime(t, func(t *testing.T) {
+				c := newClinic(t)
+				c.declare(t)
+				tc.sick(c)
+				r := c.examine(t, tc.code)
+				r.says(t, tc.check, tc.state, tc.says)
+				if text := c.out.String() + c.err.String(); strings.Contains(text, "secret") {
+					t.Errorf("the password is printed: %s", text)
+				}
+			})
+		})
+	}
+}
+
+func (c *clinic) put(queue string) { c.putBody(queue, []byte("{}")) }
+
+func (c *clinic) putBody(queue string, body []byte) {
+	ctx := context.Background()
+	done := make(chan struct{}, 1)
+	s, err := c.broker.Open(ctx, bus.SessionSpec{Name: "test", Topology: bus.Topology{Mode: bus.Off}, OnSettled: func(uint64, bus.Outcome) { done <- struct{}{} }})
+	if err == nil {
+		err = s.Publish(bus.Publication{Key: queue, Body: body})
+	}
+	if err != nil {
+		panic(err) // a test's own mistake
+	}
+	<-done
+	_ = s.Close(ctx)
+}
+
+func (c *clinic) heartbeat(agent string, ahead time.Duration) {
+	c.putBody(bus.StreamStatus, fmt.Appendf(nil,
+		`{"message_type":"agent.status","agent_id":%q,"status":"ready","current_load":0,"active_tasks":0,"available_capacity":1,"timestamp":%q}`,
+		agent, noon.Add(ahead).Format(time.RFC3339)))
+}
+
+// Somebody else's queue of another kind came first.
+func TestDoctorFindsAWrongKind(t *testing.T) { inTime(t, testDoctorFindsAWrongKind) }
+
+func testDoctorFindsAWrongKind(t *testing.T) {
+	c := newClinic(t)
+	s, err := c.broker.Open(t.Context(), bus.SessionSpec{Name: "test", Topology: bus.Topology{Mode: bus.Declare, Queues: []bus.Queue{
+		{Name: bus.QueueAssign, Kind: bus.Classic}, {Name: bus.StreamJournal, Kind: bus.Classic},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.put(bus.StreamJournal)
+	r := c.examine(t, exitFailed)
+	r.says(t, "topology", checkWarning, "task.assign is a classic queue")
+	r.says(t, "topology", checkProblem, "coordinator.journal is a classic queue")
+	r.says(t, "streams", checkSkipped, "coordinator.journal is not read")
+	if n := len(c.broker.Messages(bus.StreamJournal)); n != 1 {
+		t.Errorf("%d messages in what is no stream, want the one that was there", n)
+	}
+}
+
+// A file that has a fault does not keep the doctor from looking at the rest.
+func TestDoctorWithAFaultyFile(t *testing.T) { inTime(t, testDoctorWithAFaultyFile) }
+
+func testDoctorWithAFaultyFile(t *testing.T) {
+	c := newClinic(t)
+	if code := c.run(t, "doctor", "--config", "testdata/faulty.yaml", "-o", "json"); code != exitFailed {
+		t.Errorf("exit code %d, want %d", code, exitFailed)
+	}
+	var r report
+	if err := json.Unmarshal([]byte(c.out.String()), &r); err != nil {
+		t.Fatal(err)
+	}
+	r.says(t, "configuration", checkProblem, "taskbus check testdata/faulty.yaml")
+	r.says(t, "broker", checkOK, "connected")
+}
+
+func TestDoctorJudgesVersions(t *testing.T) {
+	cfg := func(set func(*config.Config)) *config.Config {
+		c, err := config.Load("testdata/agents.yaml", config.Environment{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		set(c)
+		return c
+	}
+	plain := func(*config.Config) {}
+	for _, tc := range []struct {
+		version string
+		set     func(*config.Config)
+		want    string // states of version and of long tasks
+	}{
+		{"3.8.35", plain, "problem"},
+		{"3.9.0", plain, "problem"}, // no at-least-once dead-lettering
+		{"3.10.0", plain, "ok ok"},
+		{"3.10.8", plain, "ok ok"},
+		{"3.10.8", func(c *config.Config) { c.BrokerConsumerTimeout = time.Hour }, "ok warning"}, // > 30 min
+		{"3.11.14", func(c *config.Config) { c.BrokerConsumerTimeout = time.Hour }, "ok warning"},
+		{"3.11.15", func(c *config.Config) { c.BrokerConsumerTimeout = time.Hour }, "ok ok"}, // x-consumer-timeout is heeded
+		{"3.13.7", func(c *config.Config) {
+			c.BrokerConsumerTimeout, c.Queues = time.Hour, config.QueuesClassic // which have no such argument
+		}, "ok warning"},
+		{"4.1.0-beta.2", plain, "ok ok"},
+		{"4.2.6", plain, "ok ok"},
+		{"4.2.6", func(c *config.Config) { c.Topology = config.TopologyVerify }, "warning ok"},
+		{"4.3.0", func(c *config.Config) { c.Topology = config.TopologyVerify }, "warning ok"},
+		{"4.3.1", func(c *config.Config) { c.Topology = config.TopologyVerify }, "ok ok"},
+		{"", plain, "warning"},
+		{"4", plain, "warning"},
+		{"4.x.1", plain, "warning"},
+	} {
+		d := doctor{cfg: cfg(tc.set)}
+		d.judgeVersion(bus.Broker{Product: "RabbitMQ", Version: tc.version})
+		var got []string
+		for _, c := range d.report.Checks {
+			got = append(got, c.State)
+		}
+		if strings.Join(got, " ") != tc.want {
+			t.Errorf("%q: %+v, want %s", tc.version, d.report.Checks, tc.want)
+		}
+	}
+}
+
+func TestDoctorJudgesClocks(t *testing.T) {
+	heard := func(delays ...time.Duration) (s sighting) { // as they came
+		for _, d := range delays {
+			s = s.with(d, true)
+		}
+		return s
+	}
+	read := func(delays ...time.Duration) (s sighting) { // out of the past
+		for _, d := range delays {
+			s = s.with(d, false)
+		}
+		return s
+	}
+	const ms, s = time.Millisecond, time.Second
+	for _, tc := range []struct {
+		name        string
+		seen        map[string]sighting
+		state, says string
+	}{
+		{"nobody", nil, checkSkipped, "no agent"},
+		{"all in order: the median of 1, 3 and 8 ms is 3, they spread by 7", map[string]sighting{"a": heard(3 * ms), "b": heard(9*ms, 8*ms), "c": heard(1 * ms)}, checkOK, "3 agents, median 3ms behind this machine's clock, spread 7ms"},
+		{"old heartbeats say nothing of a clock that is behind", map[string]sighting{"a": read(60 * s)}, checkOK, "no heartbeat of 1 agent comes from the future"},
+		{"but much of one that is ahead", map[string]sighting{"a": read(60*s, -30*s), "b": heard(2 * ms), "c": heard(2 * ms)}, checkWarning, "ahead of it: a by 30s"},
+		{"which a later one does not take back", map[string]sighting{"a": read(-30*s).with(5*ms, true), "b": heard(2 * ms)}, checkWarning, "ahead of it: a by 30s"},
+		{"a late heartbeat is late", map[string]sighting{"a": heard(4 * s)}, checkOK, "1 agent"},
+		{"behind", map[string]sighting{"a": heard(40 * s), "b": heard(1 * ms), "c": heard(1 * ms)}, checkWarning, "behind it: a by 40s"},
+		{"most of them ahead by the same: it is ours", map[string]sighting{"a": heard(-40 * s), "b": heard(-41 * s), "c": heard(1 * ms)}, checkProblem, "this machine's clock that is wrong"},
+		{"most of them behind", map[string]sighting{"a": heard(40 * s), "b": heard(40 * s), "c": heard(40 * s)}, checkProblem, "this machine's clock that is wrong"},
+		{"of two nobody can tell", map[string]sighting{"a": heard(-40 * s), "b": heard(-40 * s)}, checkWarning, "ahead of it: a by 40s, b by 40s"},
+	} {
+		found := judgeClocks(tc.seen)
+		if len(found) != 1 || found[0].State != tc.state || !strings.Contains(found[0].Text, tc.says) {
+			t.Errorf("%s: %+v, want %s: %s", tc.name, found, tc.state, tc.says)
+		}
+	}
+}
+
+func TestDoctorJudgesTheCoordinator(t *testing.T) {
+	active := httpapi.Status{
+		Instance: "taskbus@host#1", Version: "1.0", Now: noon, Readiness: httpapi.Readiness{State: "active"},
+		Config: httpapi.Config{LastReloadOK: true}, Agents: []httpapi.Agent{{ID: "a", State: "online"}},
+	}
+	for _, tc := range []struct {
+		name               string
+		set                func(*httpapi.Status)
+		check, state, says string
+	}{
+		{"leads", func(*httpapi.Status) {}, "coordinator", checkOK, "taskbus@host#1 (1.0) leads"},
+		{"everybody is there", func(*httpapi.Status) {}, "agents", checkOK, "1 of 1 agent online"},
+		{"stands by", func(s *httpapi.Status) {
+			s.Readiness = httpapi.Readiness{State: "standby", Detail: "another leads"}
+		}, "coordinator", checkOK, "stands by: another leads"},
+		{"blocked", func(s *httpapi.Status) { s.Readiness = httpapi.Readiness{State: "blocked", Detail: "memory"} }, "coordinator", checkProblem, "alarm"},
+		{"connecting", func(s *httpapi.Status) { s.Readiness.State = "connecting" }, "coordinator", checkProblem, "is connecting"},
+		{"its clock is ahead", func(s *httpapi.Status) { s.Now = noon.Add(3 * time.Second) }, "clocks", checkWarning, "3s ahead of"},
+		{"its clock is behind", func(s *httpapi.Status) { s.Now = noon.Add(-3 * time.Second) }, "clocks", checkWarning, "3s behind"},
+		{"its file is broken", func(s *httpapi.Status) {
+			s.Config = httpapi.Config{Path: "x.yaml", LastReloadError: "tabs"}
+		}, "coordinator", checkWarning, "tabs"},
+		{"its books do not balance", func(s *httpapi.Status) {
+			s.Audit = httpapi.Audit{Violations: 3, Found: []httpapi.Violation{{Invariant: "timers"}, {Invariant: "held"}, {Invariant: "held"}}}
+		}, "audit", checkProblem, "balance: held, timers"},
+		{"one agent is away", func(s *httpapi.Status) {
+			s.Agents = append(s.Agents, httpapi.Agent{ID: "b", State: "stale"})
+		}, "agents", checkWarning, "1 of 2 agents online; not: b"},
+		{"nobody is there", func(s *httpapi.Status) { s.Agents = nil }, "agents", checkWarning, "0 of 0 agents"},
+	} {
+		s := active
+		s.Agents = slices.Clone(active.Agents)
+		tc.set(&s)
+		r := report{Checks: (&doctor{}).judgeCoordinator(&s, noon)}
+		t.Run(tc.name, func(t *testing.T) { r.says(t, tc.check, tc.state, tc.says) })
+	}
+}
+
+func TestWrap(t *testing.T) {
+	for _, tc := range []struct {
+		text string
+		want string
+	}{
+		{"", ""},
+		{"one two three", "one two|three"},
+		{"  one   two  ", "one two"},
+		{"unbreakable", "unbreakable"},
+		{"a unbreakable b", "a|unbreakable|b"},
+		{"äöü äöü", "äöü äöü"}, // 7 columns, 13 bytes
+	} {
+		if got := strings.Join(wrap(tc.text, 7), "|"); got != tc.want {
+			t.Errorf("wrap(%q) = %q, want %q", tc.text, got, tc.want)
+		}
+	}
+}

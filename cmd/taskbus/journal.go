@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/journal"
+	"taskbus/messages"
+)
+
+func (a *app) journalCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "journal",
+		Short: "Look into the journal: what was decided, when, by whom",
+		Long: `The journal is the stream coordinator.journal. The leader writes into it what has
+to survive it, before anything that follows from it is done: who was given which
+task, how that ended, whom is trusted with what. Whoever takes over reads it.
+
+These commands read it beside a running coordinator and change nothing. They need
+no more than the permission to read it; RABBITMQ_URL names the broker.`,
+		Example: `  taskbus journal ls
+  taskbus journal show task-0042
+  taskbus journal export monday.tbj`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.journalListCommand(), a.journalShowCommand(), a.journalExportCommand())
+	return c
+}
+
+// journalFilter is what journal ls is asked for.
+type journalFilter struct {
+	limit       int
+	task, agent string
+	since       time.Duration
+}
+
+const (
+	defaultJournalLimit = 50
+	maxJournalLimit     = 100_000
+)
+
+func (a *app) journalListCommand() *cobra.Command {
+	var f journalFilter
+	c := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List what was journalled lately, the newest last",
+		Long: `Lists what was journalled lately, the newest last, one line a record.
+
+  OFFSET  of the message in the stream, for "taskbus journal show OFFSET"
+  RECORD  its number; records are numbered from 1, whoever leads
+  TASK    its id; #… is the beginning of its key, where --since begins after its
+          id was written down
+  WHAT    "void: …" was written by a coordinator that did not lead any more
+
+It reads everything since then, of which a busy coordinator writes some 20 MB a
+minute. The records of snapshots repeat what is known, and are left out.`,
+		Example: `  taskbus journal ls
+  taskbus journal ls --task task-0042 --since 2h
+  taskbus journal ls --agent gpu-1 --limit 200 -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if f.limit < 1 || f.limit > maxJournalLimit {
+				return usageError("--limit must be 1 to %d, not %d", maxJournalLimit, f.limit)
+			}
+			if f.since <= 0 {
+				return usageError("--since must be positive, like 10m, not %s", f.since)
+			}
+			for what, id := range map[string]string{"a task": f.task, "an agent": f.agent} {
+				if id == "" {
+					continue
+				}
+				if err := checkID(what, id); err != nil {
+					return err
+				}
+			}
+			return a.journalList(c.Context(), f)
+		},
+	}
+	c.Flags().IntVar(&f.limit, "limit", defaultJournalLimit, fmt.Sprintf("the newest so many, 1 to %d", maxJournalLimit))
+	c.Flags().StringVar(&f.task, "task", "", "only what is about this task")
+	c.Flags().StringVar(&f.agent, "agent", "", "only what is about this agent")
+	sinceFlag(c, &f.since, 10*time.Minute)
+	return c
+}
+
+func sinceFlag(c *cobra.Command, into *time.Duration, unless time.Duration) {
+	c.Flags().DurationVar(into, "since", unless, "how far to look back, like 10m or 24h")
+}
+
+func (a *app) journalList(ctx context.Context, f journalFilter) error {
+	lines, err := a.journalLines(ctx, f)
+	if err != nil {
+		return err
+	}
+	if a.output == outputJSON {
+		return a.printJSON(struct {
+			Lines []journalLine `json:"lines"`
+		}{lines})
+	}
+	return printJournal(a.out, lines, f, a.now())
+}
+
+// journalLines reads the newest lines that the filter lets through.
+func (a *app) journalLines(ctx context.Context, f journalFilter) ([]journalLine, error) {
+	lines := []journalLine{} // not nil: an empty list in JSON
+	err := a.withJournal(ctx, func(ctx context.Context, s *journalStream) error {
+		p := progress{w: a.err, doing: "reading the journal", rewrite: terminal(a.err)}
+		defer p.end()
+		t, read, since := newJournalTeller(), 0, a.now().Add(-f.since)
+		for m, err := range s.messages(ctx, bus.Ago(f.since)) {
+			if err != nil {
+				return err
+			}
+			read++
+			p.report(a.now(), func() string {
+				return fmt.Sprintf("%s, offset %d of %d", count(read, "message"), m.Offset, s.last.Offset)
+			})
+			told, err := t.tell(m)
+			if err != nil {
+				return err
+			}
+			for _, l := range told {
+				if f.passes(&l, since) {
+					lines = append(lines, l)
+				}
+			}
+			if len(lines) > 2*f.limit { // now and then
+				lines = append(lines[:0], lines[len(lines)-f.limit:]...)
+			}
+		}
+		return nil
+	})
+	return lines[max(0, len(lines)-f.limit):], err
+}
+
+// passes tells whether a line is asked for. The broker begins to read somewhat
+// before the time that was asked for.
+func (f *journalFilter) passes(l *journalLine, since time.Time) bool {
+	return (f.task == "" || l.Task == f.task || l.key == coordinator.KeyOf(coordinator.TaskID(f.task))) &&
+		(f.agent == "" || l.Agent == f.agent) &&
+		(l.At.IsZero() || !l.At.Before(since))
+}
+
+func printJournal(w io.Writer, lines []journalLine, f journalFilter, now time.Time) error {
+	if len(lines) == 0 {
+		_, err := fmt.Fprintf(w, "nothing of that kind was journalled in the last %s; --since looks further back\n", f.since)
+		return err
+	}
+	t := newTable("WHEN", "OFFSET", "RECORD", "TASK", "AGENT", "WHAT")
+	for _, l := range lines {
+		record, text := "", l.Text
+		if l.Record > 0 {
+			record = fmt.Sprint(l.Record)
+		}
+		if l.Void {
+			text = "void: " + text
+		}
+		t.row(ago(now, l.At), l.Offset, record, l.Task, l.Agent, text)
+	}
+	if err := t.print(w); err != nil {
+		return err
+	}
+	if len(lines) < f.limit {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "the newest %d; there may be more (--limit)\n", f.limit)
+	return err
+}
+
+// journalPage is one message with all that is in it.
+type journalPage struct {
+	Offset         int64           `json:"offset"`
+	Kind           string          `json:"kind"`
+	Version        uint8           `json:"format_version"`
+	Bytes          int             `json:"bytes"`
+	Epoch          uint64          `json:"epoch"`
+	At             time.Time       `json:"at"`
+	First          uint64          `json:"first"`
+	Count          int             `json:"count"`
+	ResultOffset   int64           `json:"result_offset"`
+	SnapshotOffset int64           `json:"snapshot_offset"`
+	Leader         *journal.Epoch  `json:"leader,omitempty"`
+	Snapshot       *journal.Chunk  `json:"snapshot,omitempty"`
+	Records        []journalRecord `json:"records,omitempty"`
+}
+
+// journalRecord is one record with all its fields.
+type journalRecord struct {
+	Offset int64             `json:"offset"`
+	Number uint64            `json:"record,omitempty"`
+	Epoch  uint64            `json:"epoch"`
+	At     time.Time         `json:"at"`
+	Kind   string            `json:"kind"`
+	Void   bool              `json:"void,omitempty"`
+	Fields map[string]string `json:"fields"`
+
+	fields []recordField
+}
+
+func newJournalRecord(offset int64, number uint64, h journal.Header, void bool, r coordinator.Record) journalRecord {
+	j := journalRecord{Offset: offset, Number: number, Epoch: h.Epoch, At: h.At, Kind: recordKind(r), Void: void, Fields: map[string]string{}, fields: fieldsOf(r)}
+	for _, f := range j.fields {
+		j.Fields[f.name] = f.value
+	}
+	return j
+}
+
+// print shows a record: a heading, then a line for each field.
+func (j *journalRecord) print(p *page) {
+	heading := j.Kind
+	if j.Number > 0 {
+		heading = fmt.Sprintf("record %d: %s", j.Number, j.Kind)
+	}
+	if j.Void {
+		heading += " (void)"
+	}
+	p.line("%s", heading)
+	for _, f := range j.fields {
+		p.line("  %-22s %s", f.name, messages.Clean(f.value, messages.MaxText))
+	}
+}

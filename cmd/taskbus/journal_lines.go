@@ -1,0 +1,276 @@
+package main
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/journal"
+)
+
+// journalLine is one thing that happened, as the journal has it.
+type journalLine struct {
+	Offset int64 `json:"offset"`
+	// Record is its number; 0 for what is no record of its own.
+	Record uint64    `json:"record,omitempty"`
+	Epoch  uint64    `json:"epoch"`
+	At     time.Time `json:"at"`
+	Kind   string    `json:"kind"`
+	// Void: its writer did not lead any more.
+	Void  bool   `json:"void,omitempty"`
+	Task  string `json:"task_id,omitempty"`
+	Agent string `json:"agent_id,omitempty"`
+	Text  string `json:"text"`
+
+	key    coordinator.TaskKey
+	record coordinator.Record
+}
+
+// journalTeller puts messages of the journal into words, in their order. It
+// remembers the ids of tasks that are open: most records have no more than a key.
+type journalTeller struct {
+	epoch uint64
+	open  map[coordinator.TaskKey]journalTask
+	// parts and records of the snapshot that is being written.
+	parts, records int
+}
+
+type journalTask struct {
+	id    coordinator.TaskID
+	agent coordinator.AgentID
+}
+
+func newJournalTeller() *journalTeller {
+	return &journalTeller{open: map[coordinator.TaskKey]journalTask{}}
+}
+
+// tell says what a message says; a damaged one says so. The records of a snapshot are
+// not news, and left out. The error is a *journal.NewerError.
+func (t *journalTeller) tell(e journal.Exported) ([]journalLine, error) {
+	m, err := journal.Decode(e.Body)
+	if err != nil {
+		return damagedLine(e.Offset, err)
+	}
+	line := journalLine{Offset: e.Offset, Epoch: m.Header.Epoch, At: m.At, Kind: m.Kind.String(), Void: m.Header.Epoch < t.epoch}
+	t.epoch = max(t.epoch, m.Header.Epoch)
+	switch m.Kind {
+	case journal.KindBatch:
+		return t.batch(m, line), nil
+	case journal.KindEpoch:
+		line.Text = fmt.Sprintf("%s leads in epoch %d", cmp.Or(m.Epoch.Instance, "somebody"), m.Header.Epoch)
+		if m.Epoch.Address != "" {
+			line.Text += ", " + m.Epoch.Address
+		}
+		if m.Epoch.Version != "" {
+			line.Text += ", taskbus " + m.Epoch.Version
+		}
+	case journal.KindSnapshot:
+		if !t.part(m, &line) {
+			return nil, nil
+		}
+	case journal.KindInputs:
+		line.Text = "recorded for replay: " + count(m.Count, "input")
+	}
+	return []journalLine{line}, nil
+}
+
+// damagedLine is what can be said of a message that cannot be read.
+func damagedLine(offset int64, err error) ([]journalLine, error) {
+	damaged, ok := err.(*journal.CorruptError)
+	if !ok {
+		if newer, ok := err.(*journal.NewerError); ok {
+			newer.Offset = offset
+		}
+		return nil, err
+	}
+	return []journalLine{{Offset: offset, Kind: "damaged", Text: "cannot be read: " + damaged.Reason}}, nil
+}
+
+// part tells of a snapshot's beginning and its end.
+func (t *journalTeller) part(m *journal.Message, line *journalLine) bool {
+	if m.Chunk.Number == 0 {
+		t.parts, t.records = 0, 0
+	}
+	t.parts++
+	t.records += m.Count
+	switch {
+	case m.Chunk.Last:
+		line.Text = fmt.Sprintf("a snapshot is complete: %s in %s", count(t.records, "record"), count(t.parts, "part"))
+	case m.Chunk.Number == 0:
+		line.Text = fmt.Sprintf("a snapshot begins, of all before record %d", m.First)
+	default:
+		return false
+	}
+	return true
+}
+
+func (t *journalTeller) batch(m *journal.Message, common journalLine) []journalLine {
+	lines := make([]journalLine, 0, len(m.Records))
+	for i, r := range m.Records {
+		line := common
+		line.Record, line.record = m.First+uint64(i), r
+		line.Kind = recordKind(r)
+		t.record(&line, r)
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// recordKind is the name of a record's type in small letters: "lease_changed".
+func recordKind(r coordinator.Record) string {
+	return snakeCase(strings.TrimPrefix(fmt.Sprintf("%T", r), "*coordinator."))
+}
+
+// record puts one into words, and learns from it whose its key is.
+func (t *journalTeller) record(line *journalLine, r coordinator.Record) {
+	switch r := r.(type) {
+	case *coordinator.Assigned:
+		line.key = coordinator.KeyOf(r.Task.ID)
+		t.open[line.key] = journalTask{r.Task.ID, r.Agent}
+		line.Task, line.Agent, line.Text = string(r.Task.ID), string(r.Agent), assignedText(r)
+	case *coordinator.Settled:
+		t.byKey(line, r.Key)
+		line.Text = "in its agent's queue"
+		if r.Unknown {
+			line.Text = "perhaps in its agent's queue: RabbitMQ gave no answer"
+		}
+	case *coordinator.LeaseChanged:
+		t.byKey(line, r.Key)
+		line.Text = leaseText(r)
+	case *coordinator.Remembered:
+		t.byKey(line, r.Key)
+		line.Task, line.Agent = cmp.Or(string(r.ID), line.Task), cmp.Or(string(r.Agent), line.Agent)
+		line.Text = fateText(r)
+		delete(t.open, r.Key)
+	case *coordinator.Owed:
+		line.key = coordinator.KeyOf(r.Task.ID)
+		t.open[line.key] = journalTask{id: r.Task.ID}
+		line.Task, line.Text = string(r.Task.ID), "has failed, to be told: "+r.Failure.Reason.String()
+	case *coordinator.Paid:
+		t.byKey(line, r.Key)
+		line.Text = "its failure has been told"
+		delete(t.open, r.Key)
+	default:
+		line.Agent, line.Text = agentText(r)
+	}
+}
+
+// byKey says which task it is: by its id if that is known, else by its key.
+func (t *journalTeller) byKey(line *journalLine, key coordinator.TaskKey) {
+	line.key = key
+	known, ok := t.open[key]
+	line.Task, line.Agent = string(known.id), string(known.agent)
+	if !ok {
+		line.Task = "#" + keyText(key)[:12]
+	}
+}
+
+// keyText is a key in 32 hexadecimal digits.
+func keyText(key coordinator.TaskKey) string {
+	return hex.EncodeToString(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, key[0]), key[1]))
+}
+
+func assignedText(r *coordinator.Assigned) string {
+	text := fmt.Sprintf("assigned by %s, %d of %d eligible", r.Strategy, r.Eligible, r.Fleet)
+	if r.Attempt > 1 {
+		text = fmt.Sprintf("attempt %d, ", r.Attempt) + text
+	}
+	if r.Probe {
+		text += ", on trial"
+	}
+	if r.MaybeDuplicate {
+		text += ", maybe a duplicate"
+	}
+	return text
+}
+
+func leaseText(r *coordinator.LeaseChanged) string {
+	var parts []string
+	if r.Withdrawn {
+		parts = append(parts, because("a cancel is asked for", r.Reason))
+	}
+	if r.Begun {
+		parts = append(parts, "its agent had begun")
+	}
+	if r.Returning {
+		parts = append(parts, "its agent gives it back")
+	}
+	return cmp.Or(strings.Join(parts, ", "), "as before")
+}
+
+func because(what, reason string) string {
+	if reason == "" {
+		return what
+	}
+	return what + ": " + reason
+}
+
+var fateTexts = [coordinator.NumFates]string{
+	coordinator.FateForgotten:  "given up before it had an end",
+	coordinator.FateFailed:     "failed, not assigned",
+	coordinator.FateOpen:       "open",
+	coordinator.FateUnsettled:  "perhaps dispatched",
+	coordinator.FateDispatched: "dispatched",
+	coordinator.FateLetGo:      "done, as far as heartbeats tell",
+	coordinator.FateSucceeded:  "succeeded",
+	coordinator.FateGaveUp:     "failed at its agent",
+	coordinator.FateTimedOut:   "no result in time",
+	coordinator.FateWithdrawn:  "cancelled before it came",
+	coordinator.FateCancelled:  "cancelled",
+}
+
+func fateText(r *coordinator.Remembered) string {
+	return because(fateTexts[r.Fate], cmp.Or(r.Reason, r.Why.String()))
+}
+
+// agentText is about records that speak of an agent: whom, and what.
+func agentText(r coordinator.Record) (agent, text string) {
+	switch r := r.(type) {
+	case *coordinator.Learnt:
+		text := [coordinator.NumAttributions]string{"a success", "a failure", "a timeout"}[r.Attribution] + " with " + cmp.Or(r.Type, "tasks of no route")
+		if r.Duration > 0 {
+			text += " in " + r.Duration.Round(time.Millisecond).String()
+		}
+		return string(r.Agent), text
+	case *coordinator.Forgiven:
+		return string(r.Agent), "a failure with " + cmp.Or(r.Type, "tasks of no route") + " is forgiven"
+	case *coordinator.LearntBefore:
+		return string(r.Agent), "learnt before"
+	case *coordinator.BreakerChanged:
+		return string(r.Agent), breakerText(r)
+	case *coordinator.Ordered:
+		return string(r.Agent), "order of an operator: " + r.Order.String()
+	case *coordinator.Tracked:
+		return string(r.Agent), "tells the ends of its tasks"
+	case *coordinator.Joined:
+		ids := make([]string, 0, len(r.Agents))
+		for i := range r.Agents {
+			ids = append(ids, string(r.Agents[i].ID))
+		}
+		return "", "have joined by themselves: " + cmp.Or(list(ids, 5), "none")
+	case *coordinator.AgentBefore:
+		return string(r.Agent), count(int(r.Assigned), "task") + " before"
+	}
+	return "", ""
+}
+
+func breakerText(r *coordinator.BreakerChanged) string {
+	with := "with `" + r.Capability + "`"
+	if r.Capability == "" {
+		with = "with tasks that require nothing"
+	}
+	switch {
+	case r.Gone:
+		return "trusted " + with
+	case r.State == 1:
+		return "ejected, not trusted " + with
+	case r.State == 2:
+		return "on trial " + with
+	default:
+		return "trusted " + with + ", " + count(len(r.Faults), "failure") + " in a row"
+	}
+}

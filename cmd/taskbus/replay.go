@@ -1,0 +1,196 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"taskbus/config"
+	"taskbus/coordinator"
+	"taskbus/coordinator/replay"
+	"taskbus/coordinator/strategy"
+)
+
+type replayFlags struct {
+	strategy, config, output string
+}
+
+// whatIf tells whether another policy is asked for.
+func (f *replayFlags) whatIf() bool { return f.strategy != "" || f.config != "" }
+
+func (a *app) replayCommand() *cobra.Command {
+	var flags replayFlags
+	c := &cobra.Command{
+		Use:   "replay EXPORT",
+		Short: "Decide again what a coordinator has recorded, or decide otherwise",
+		Long: `Reads an export of the journal ("taskbus journal export") and finds in it what
+coordinators have recorded of their terms (journal.record_inputs in agents.yaml): a
+snapshot, and everything that the engine was told from then on. The engine of this
+program is given the same, and its decisions are held against those in the journal,
+byte by byte. They are identical, or the first difference is shown and explained
+and the exit code is 1: then this version of taskbus decides otherwise than the one
+that wrote the journal, or the export is not what was recorded.
+
+With --strategy, --config or both it shows what would have been: how many tasks
+would have succeeded, failed and waited, and which agents would have got them. The
+world cannot be asked again, so a part of that is modelled; the output says which,
+and shows beside it what truly happened. The model is given the recorded policy as
+well: compare "before" with "after".
+
+No broker is needed, and no environment variable is looked at. docs/replay.md has
+more.`,
+		Example: `  taskbus journal export monday.tbj
+  taskbus replay monday.tbj
+  taskbus replay monday.tbj --strategy load_balanced
+  taskbus replay monday.tbj --config config/agents.new.yaml -o json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch o := flags.output; {
+			case len(args) != 1:
+				return usageError("name one export of the journal")
+			case o != outputTable && o != outputJSON && o != outputCSV:
+				return usageError("-o must be table, json or csv, not %q", o)
+			case o == outputCSV && !flags.whatIf():
+				return usageError("-o csv is for comparisons; add --strategy or --config")
+			case flags.strategy != "" && !strategy.Known(flags.strategy):
+				return usageError("no strategy is called %q; there are %s", flags.strategy, strings.Join(strategy.Names(), ", "))
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return a.replay(flags, args[0]) },
+	}
+	f := c.Flags()
+	f.StringVar(&flags.strategy, "strategy", "", "what if: this strategy for every task that does not ask for one itself")
+	f.StringVar(&flags.config, "config", "", "what if: this agents.yaml instead of the recorded one, and no reloads")
+	f.StringVarP(&flags.output, "output", "o", outputTable, "form of the output: table, json or csv")
+	return c
+}
+
+func (a *app) replay(flags replayFlags, path string) error {
+	other, err := otherPolicies(flags)
+	if err != nil {
+		return err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("read the export: %w", err)
+	}
+	defer file.Close() // only read from: nothing can be lost by closing it
+	recordings, err := replay.Read(file)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	if flags.whatIf() {
+		return a.compare(flags.output, recordings, other)
+	}
+	return a.verify(flags.output, recordings)
+}
+
+// verify holds every recording against its journal.
+func (a *app) verify(output string, recordings []*replay.Recording) error {
+	var reports []replay.Report
+	different := false
+	for _, r := range recordings {
+		policies := recordedPolicies{}
+		v, err := r.Verify(policies.find)
+		if err != nil {
+			return err
+		}
+		report := r.Report(v)
+		report.Notes = append(report.Notes, policies.notes...)
+		reports = append(reports, report)
+		different = different || v.Difference != nil
+	}
+	if output == outputJSON {
+		if err := a.printJSON(reports); err != nil {
+			return err
+		}
+	} else {
+		for i := range reports {
+			if err := reports[i].WriteText(a.out); err != nil {
+				return err
+			}
+		}
+	}
+	if different {
+		return errReported
+	}
+	return nil
+}
+
+// compare shows what every recording would have come to.
+func (a *app) compare(output string, recordings []*replay.Recording, other replay.Policies) error {
+	var comparisons []*replay.Comparison
+	for _, r := range recordings {
+		policies := recordedPolicies{}
+		c, err := r.Compare(policies.find, other)
+		if err != nil {
+			return err
+		}
+		c.Notes = append(c.Notes, policies.notes...)
+		comparisons = append(comparisons, c)
+	}
+	if output == outputJSON {
+		return a.printJSON(comparisons)
+	}
+	for i, c := range comparisons {
+		var err error
+		if output == outputCSV {
+			err = c.WriteCSV(a.out, i == 0)
+		} else {
+			if i > 0 {
+				fmt.Fprintln(a.out)
+			}
+			err = c.WriteTable(a.out)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// otherPolicies are those of the flags.
+func otherPolicies(flags replayFlags) (replay.Policies, error) {
+	base := new(recordedPolicies).find
+	if flags.config != "" {
+		c, err := config.Load(flags.config, config.Environment{})
+		if err != nil {
+			return nil, configError(err)
+		}
+		base = func(*coordinator.Policy) (*coordinator.Policy, error) { return c.Policy(), nil }
+	}
+	if flags.strategy == "" {
+		return base, nil
+	}
+	return func(recorded *coordinator.Policy) (*coordinator.Policy, error) {
+		p, err := base(recorded)
+		if err != nil {
+			return nil, err
+		}
+		return replay.WithStrategy(p, flags.strategy)
+	}, nil
+}
+
+// recordedPolicies reads policies from the text that was recorded of them.
+type recordedPolicies struct {
+	notes []string
+}
+
+func (r *recordedPolicies) find(recorded *coordinator.Policy) (*coordinator.Policy, error) {
+	if recorded.Source == "" {
+		return nil, errors.New("its text was not recorded")
+	}
+	c, err := config.Parse([]byte(recorded.Source), "recorded")
+	if err != nil {
+		return nil, fmt.Errorf("this version of taskbus does not accept it; use the one that recorded it: %v", err) // no *config.Faults: nobody can correct them
+	}
+	p := c.Policy()
+	if p.Version != recorded.Version && len(r.notes) == 0 {
+		r.notes = append(r.notes, fmt.Sprintf("the configuration %s has the version %s here: another version of taskbus has recorded it, whose defaults may be others",
+			recorded.Version, p.Version))
+	}
+	return p, nil
+}

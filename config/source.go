@@ -1,0 +1,82 @@
+package config
+
+import (
+	"bytes"
+	"slices"
+
+	"gopkg.in/yaml.v3"
+
+	"taskbus/coordinator"
+)
+
+// sourceOf writes a file that was read without a fault once more, as what stands for
+// it where it is recorded: without its comments, where people write down what is
+// nobody else's business, and with the strategy of the environment in the place of
+// its own default. Read again, it gives a configuration of the same version. It is
+// empty if the file cannot be written, which is no reason to do without it.
+//
+// Nothing else has to be left out: agents.yaml has no place for a secret (the broker's
+// URL and the tokens come from the environment), and a key that it does not know is
+// a fault.
+func sourceOf(root *yaml.Node, override string, enabled []coordinator.Strategy) (source string) {
+	defer func() {
+		if recover() != nil { // see decodeDocument
+			source = ""
+		}
+	}()
+	root = withoutComments(root)
+	if override != "" {
+		markDefault(root, override, enabled)
+	}
+	var text bytes.Buffer
+	encoder := yaml.NewEncoder(&text)
+	encoder.SetIndent(2)
+	if encoder.Encode(root) != nil || encoder.Close() != nil {
+		return ""
+	}
+	return text.String()
+}
+
+// withoutComments copies a tree.
+func withoutComments(n *yaml.Node) *yaml.Node {
+	c := &yaml.Node{Kind: n.Kind, Style: n.Style, Tag: n.Tag, Value: n.Value, Content: make([]*yaml.Node, len(n.Content))}
+	if isNull(n) {
+		c.Value = "null" // the encoder takes a value with nothing in it for a text
+	}
+	for i, child := range n.Content {
+		c.Content[i] = withoutComments(child)
+	}
+	return c
+}
+
+// markDefault makes a strategy the default of a file.
+func markDefault(root *yaml.Node, name string, enabled []coordinator.Strategy) {
+	section := child(place{node: root}, "assignment_strategies", place{}).node
+	if section == nil {
+		section = &yaml.Node{Kind: yaml.MappingNode}
+		root.Content = append(root.Content, word("assignment_strategies"), section)
+	}
+	if section.Kind != yaml.MappingNode || len(section.Content) == 0 { // as if it were absent: all are enabled
+		*section = yaml.Node{Kind: yaml.MappingNode}
+		for i := range enabled {
+			section.Content = append(section.Content, word(enabled[i].Name), &yaml.Node{Kind: yaml.MappingNode})
+		}
+	}
+	for i := 0; i+1 < len(section.Content); i += 2 {
+		settings := section.Content[i+1]
+		if settings.Kind != yaml.MappingNode {
+			*settings = yaml.Node{Kind: yaml.MappingNode}
+		}
+		for k := 0; k+1 < len(settings.Content); k += 2 {
+			if settings.Content[k].Value == "default" {
+				settings.Content = slices.Delete(settings.Content, k, k+2)
+				break
+			}
+		}
+		if section.Content[i].Value == name {
+			settings.Content = append(settings.Content, word("default"), &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"})
+		}
+	}
+}
+
+func word(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s} }

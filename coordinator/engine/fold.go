@@ -1,0 +1,321 @@
+package engine
+
+import (
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/breaker"
+	"taskbus/coordinator/learning"
+)
+
+// Following another engine: what it records is folded here, so that this one can go
+// on where that one stops. Reports of agents are applied meanwhile as ever; nothing
+// ends and nothing begins but by a record.
+
+// Follow has a new engine follow another, until Lead.
+func (e *Engine) Follow() { e.following = true }
+
+// Fold takes over what a record says; at is when it was written. Records come in
+// their order, before the first session opens.
+func (e *Engine) Fold(at time.Time, r coordinator.Record) {
+	e.now = at
+	if row, ok := r.(*coordinator.LearntBefore); ok {
+		e.recallRow(row)
+		return
+	}
+	e.recollect()
+	switch r := r.(type) {
+	case *coordinator.Assigned:
+		e.foldAssigned(r)
+	case *coordinator.Settled:
+		e.foldSettled(r)
+	case *coordinator.LeaseChanged:
+		if t := e.leaseOf(r.Key, r.Attempt); t != nil {
+			t.withdrawn, t.cancelReason, t.returning, t.attempted = r.Withdrawn, r.Reason, r.Returning, r.Begun
+			if t.returning && t.place >= 0 {
+				e.settleAccount(at, t)
+			}
+		}
+	case *coordinator.Remembered:
+		e.foldRemembered(at, r)
+	case *coordinator.Learnt:
+		e.foldLearnt(r)
+	case *coordinator.Forgiven:
+		if a := e.fleet.byID[r.Agent]; a != nil {
+			e.learner.Forgive(a.number, e.learner.Type(r.Type), r.At)
+		}
+	case *coordinator.BreakerChanged:
+		e.foldBreaker(at, r)
+	case *coordinator.Joined:
+		e.foldJoined(at, r)
+	default:
+		e.foldAgent(r)
+	}
+}
+
+// foldAgent takes over what is said of one agent, or owed.
+func (e *Engine) foldAgent(r coordinator.Record) {
+	switch r := r.(type) {
+	case *coordinator.Ordered:
+		if r.Order == coordinator.OrderUncordon {
+			delete(e.orders, r.Agent)
+		} else {
+			e.orders[r.Agent] = r.Order
+		}
+		if a := e.fleet.byID[r.Agent]; a != nil {
+			e.obey(a)
+			e.fleet.refresh(a)
+		}
+	case *coordinator.Tracked:
+		e.track(e.agentOf(r.Agent))
+	case *coordinator.AgentBefore:
+		a := e.agentOf(r.Agent)
+		if r.Tracked {
+			e.track(a)
+		}
+		a.assigned = r.Assigned
+		a.capacity = learning.CapacityState{Items: r.Items, BusySeconds: r.BusySeconds, Samples: r.Samples}.Capacity()
+		e.fleet.assignments = max(e.fleet.assignments, r.LastAssigned)
+		if a.number >= 0 {
+			e.fleet.views[a.number].LastAssigned = r.LastAssigned
+		}
+	case *coordinator.Owed:
+		e.owed.fails = append(e.owed.fails, &coordinator.Fail{Task: r.Task, Failure: r.Failure})
+	case *coordinator.Paid:
+		e.owed.drop(r.Key)
+	}
+}
+
+// Lead ends following: from now on this engine decides, and SessionOpened comes next. at is when the latest record
+// was written: what the leader before acknowledged shortly before that may be
+// delivered again.
+func (e *Engine) Lead(at time.Time) {
+	e.recollect()
+	e.following = false
+	e.inDoubt.sessionLost(at, shortSession)
+}
+
+// agentOf is the agent of that id. Of one that the policy does not list (yet) what the
+// records say is kept.
+func (e *Engine) agentOf(id coordinator.AgentID) *agent {
+	if a := e.fleet.known(id); a != nil {
+		return a
+	}
+	a := rejoin(nil)
+	a.spec.ID, a.number, a.serial = id, -1, e.fleet.serial(id)
+	e.fleet.left[id] = a
+	return a
+}
+
+// leaseOf is the open dispatch of that attempt; nil when there is none.
+func (e *Engine) leaseOf(key coordinator.TaskKey, attempt int) *openTask {
+	number, known := e.memory.lookup(key)
+	if !known {
+		return nil
+	}
+	if t := e.tasks.of(e.memory.at(number)); t != nil && t.attempt == attempt {
+		return t
+	}
+	return nil
+}
+
+// foldAssigned begins the lease of a dispatch of which nobody knows yet whether it was
+// published: until Settled comes its task is the broker's, too.
+func (e *Engine) foldAssigned(r *coordinator.Assigned) {
+	key := coordinator.KeyOf(r.Task.ID)
+	if before := e.tasks.of(e.recall(r.At, key)); before != nil {
+		e.foldEnd(r.At, before)
+	}
+	a := e.agentOf(r.Agent)
+	e.arrivals++
+	t := &openTask{
+		task: r.Task, key: key, attempt: r.Attempt, state: stateLeased, assignedAt: r.At,
+		tried: r.Tried, failed: r.Failed, untouched: r.Untouched, blamed: r.Blamed, taught: r.Taught,
+		maybeDuplicate: r.MaybeDuplicate, ownMessage: r.OwnMessage,
+		rank: rankOf(r.Task, e.policy.Settings), arrival: e.arrivals, index: -1,
+		lease: lease{
+			dispatchID: coordinator.DispatchID(r.Task.ID, r.Attempt), place: -1, settled: r.At, unanswered: true,
+			generation: r.Generation, probe: r.Probe, batch: r.Batch,
+			timeout: r.Timeout, deadline: r.At.Add(r.Timeout + leaseMargin),
+		},
+	}
+	t.expire = newTimer(dutyExpire, t, nil)
+	t.retry = newTimer(dutyRetry, t, nil)
+	e.tasks.add(t)
+	t.record = e.memory.remember(r.At, key, r.Task.ContentHash, coordinator.FateUnsettled, t.number)
+	e.memory.note(t, coordinator.FateUnsettled, t.number, t.attempt)
+	if len(a.open) == 0 {
+		a.capacity.InHand(r.At, 1)
+	}
+	e.fleet.reserve(a, t)
+	e.inDoubt.unanswered[key]++
+	e.watchLease(t)
+}
+
+// foldSettled notes that the dispatch has arrived: its task was acknowledged then.
+func (e *Engine) foldSettled(r *coordinator.Settled) {
+	t := e.leaseOf(r.Key, r.Attempt)
+	if t == nil {
+		return
+	}
+	if t.unanswered {
+		e.inDoubt.came(r.Key)
+	}
+	e.inDoubt.acked(r.At, r.Key)
+	t.agent.assigned++
+	t.unanswered, t.settled, t.deadline = false, r.At, r.At.Add(t.timeout+leaseMargin)
+	e.memory.note(t, coordinator.FateDispatched, t.number, t.attempt)
+	e.timers.cancel(&t.expire)
+	e.watchLease(t)
+}
+
+// foldEnd ends a dispatch without a word to anybody, and without anything learnt.
+func (e *Engine) foldEnd(at time.Time, t *openTask) {
+	if t.unanswered {
+		e.inDoubt.came(t.key)
+	}
+	e.timers.cancel(&t.expire)
+	e.tasks.drop(t)
+	t.over, t.probe = true, false
+	if t.place >= 0 {
+		e.settleAccount(at, t)
+	}
+}
+
+// settleAccount takes a dispatch off its agent's account. If the agent's latest
+// report counts it as active, it is credited.
+func (e *Engine) settleAccount(at time.Time, t *openTask) {
+	a := t.agent
+	if !a.heard.IsZero() {
+		stamp := at
+		if a.clock.known {
+			stamp = at.Add(-a.clock.offset)
+		}
+		a.note(ending{t.task.ID, stamp, t.settled}, t.covered)
+	}
+	e.fleet.remove(t)
+	a.measure(at)
+	e.fleet.refresh(a)
+}
+
+// foldRemembered takes over what is known of a task id that no agent has.
+func (e *Engine) foldRemembered(at time.Time, r *coordinator.Remembered) {
+	rec := e.recall(at, r.Key)
+	if t := e.tasks.of(rec); t != nil {
+		e.foldEnd(at, t)
+	}
+	if rec == nil {
+		rec = e.memory.at(e.memory.remember(r.Seen, r.Key, r.Content, r.Fate, 0))
+	}
+	e.memory.reasons.drop(r.Key)
+	rec.content, rec.fate, rec.ref = r.Content, r.Fate, e.fleet.serial(r.Agent)
+	rec.attempt, rec.flags = uint16(r.Attempt), recordFlags(r.Flags)&^replaced
+	if rec.isWithdrawn() {
+		e.memory.reasons.keep(r.Key, r.Reason)
+	}
+}
+
+// foldLearnt learns what the leader has learnt.
+func (e *Engine) foldLearnt(r *coordinator.Learnt) {
+	a := e.fleet.byID[r.Agent]
+	if a == nil {
+		return
+	}
+	o := learning.Outcome{Duration: r.Duration, CostUSD: r.CostUSD}
+	switch r.Attribution {
+	case coordinator.AttributedSuccess:
+		o.Attribution = learning.Succeeded
+		a.capacity.Done(r.At)
+	case coordinator.AttributedAgentFault:
+		o.Attribution = learning.AgentFault
+	case coordinator.AttributedTimeout:
+		o.Attribution = learning.TimedOut
+	}
+	e.learner.Observe(r.At, a.number, e.learner.Type(r.Type), o)
+	if r.CostUSD > 0 {
+		a.meanCost, _ = e.learner.Cost(a.number)
+	}
+	e.fleet.refresh(a)
+}
+
+// foldBreaker takes over the state of one breaker.
+func (e *Engine) foldBreaker(at time.Time, r *coordinator.BreakerChanged) {
+	tr := &e.trust
+	if tr.breakers == nil {
+		return
+	}
+	tr.breakers.SetGeneration(tr.internal(r.Generation))
+	a := e.fleet.byID[r.Agent]
+	if a == nil {
+		return
+	}
+	var s breaker.PairState
+	if !r.Gone {
+		s = breaker.PairState{
+			State: breaker.State(r.State), Cause: breaker.Cause(r.Cause), Faults: r.Faults, Opened: r.Opened,
+			ClosedAt: r.ClosedAt, Until: r.Until, Since: tr.internal(r.Since), Before: tr.internal(r.Before),
+			Probe: r.Probe, Probing: r.Probing,
+		}
+	}
+	p := breaker.Pair{Agent: a.number, Capability: r.Capability}
+	e.heed(tr.breakers.Import(at, p, s))
+	e.heed(tr.breakers.Away(p, a.state != coordinator.AgentOnline)) // one that is new knows nothing of that
+	e.out = nil                                                     // the world has heard of it
+}
+
+// internal is a generation as the breakers at hand count them.
+func (tr *trust) internal(generation uint64) uint64 {
+	if generation < tr.begun {
+		return 0
+	}
+	return generation - tr.begun
+}
+
+// foldJoined takes over who has joined by itself.
+func (e *Engine) foldJoined(at time.Time, r *coordinator.Joined) {
+	clear(e.joining.joined)
+	for _, spec := range r.Agents {
+		e.joining.joined[spec.ID] = spec
+	}
+	e.joining.under(e.policy)
+	e.install(at, e.policy)
+	e.out = nil // the world has heard of them
+}
+
+// recallRow collects one row of what was learnt before.
+func (e *Engine) recallRow(r *coordinator.LearntBefore) {
+	if r.First || e.recalled == nil {
+		e.recalled = &learning.State{AsOf: r.AsOf}
+	}
+	s, tally := e.recalled, learning.Tally{Successes: r.Sums[0], Outcomes: r.Sums[1], Seconds: r.Sums[2], Timed: r.Sums[3]}
+	switch {
+	case r.First:
+	case !r.Typed && r.Agent == "":
+		s.Fleet = tally
+	case !r.Typed:
+		s.Agents = append(s.Agents, learning.AgentState{
+			Agent: r.Agent, Successes: r.Sums[0], Expected: r.Sums[1], Paces: r.Sums[2], Paced: r.Sums[3],
+			Dollars: r.Sums[4], Costed: r.Sums[5],
+		})
+	case r.Agent == "":
+		s.Types = append(s.Types, learning.TypeState{Type: r.Type, Fleet: tally})
+	case len(s.Types) > 0:
+		of := &s.Types[len(s.Types)-1]
+		of.Agents = append(of.Agents, learning.PairState{Agent: r.Agent, Tally: tally})
+	}
+}
+
+// recollect puts what was learnt before in its place, once all of it is there. What
+// cannot have been learnt is left out: it is learnt anew.
+func (e *Engine) recollect() {
+	if e.recalled == nil {
+		return
+	}
+	if e.learner.Import(*e.recalled, e.fleet.number) == nil {
+		for _, a := range e.fleet.agents {
+			a.meanCost, _ = e.learner.Cost(a.number)
+			e.fleet.refresh(a)
+		}
+	}
+	e.recalled = nil
+}

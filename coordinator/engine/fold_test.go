@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"taskbus/coordinator"
+)
+
+// follow folds what the engine has recorded into its twin, which must then know the
+// same as far as it must survive; and so must whoever folds an image.
+func (h *history) follow(ev coordinator.Event) {
+	h.t.Helper()
+	if h.e.policy == nil {
+		return
+	}
+	if _, changed := ev.(coordinator.PolicyChanged); changed {
+		h.twin.Apply(h.now, ev, nil)
+	}
+	for _, r := range h.e.Records(nil) {
+		h.twin.Fold(h.now, r)
+	}
+	h.twin.Apply(h.now, coordinator.Tick{}, nil)
+	want := h.durable(h.e)
+	if got := h.durable(h.twin); !alike(got, want) {
+		h.t.Fatalf("whoever follows knows\n%s\ninstead of\n%s", show(got, want), show(want, got))
+	}
+	if h.imaged++; h.imaged%16 != 0 {
+		return
+	}
+	fresh := New()
+	fresh.Apply(h.now, coordinator.PolicyChanged{Policy: h.e.policy}, nil)
+	fresh.Follow()
+	h.e.Image(h.now).Records(func(r coordinator.Record) bool { fresh.Fold(h.now, copied(r)); return true })
+	fresh.recollect()
+	if got := h.durable(fresh); !alike(got, want) {
+		h.t.Fatalf("an image gives\n%s\ninstead of\n%s", show(got, want), show(want, got))
+	}
+}
+
+// copied is a record that may be kept: an image uses one again.
+func copied(r coordinator.Record) coordinator.Record {
+	if m, ok := r.(*coordinator.Remembered); ok {
+		again := *m
+		return &again
+	}
+	return r
+}
+
+// facts are what an engine knows, in words, with the numbers that may differ by
+// rounding apart.
+type facts struct {
+	words   map[string]string
+	numbers map[string]float64
+}
+
+// durable is what must survive of an engine's state. Tasks that wait are the
+// broker's, and what an earlier dispatch of theirs has left may be known or not.
+func (h *history) durable(e *Engine) facts {
+	f := facts{make(map[string]string), make(map[string]float64)}
+	for n := e.memory.first; n < e.memory.next; n++ {
+		r := e.memory.at(n)
+		t := h.e.taskOf(r.key)
+		switch {
+		case r.flags&replaced != 0, t != nil && t.handle != 0 && t.state != stateDispatching:
+			continue
+		}
+		key := fmt.Sprint(r.key)
+		open := e.tasks.of(r)
+		if open == nil {
+			if r.attempt == 0 && (r.fate == coordinator.FateForgotten || r.fate == coordinator.FateFailed) {
+				continue // as if it had never been seen
+			}
+			f.words[key] = fmt.Sprint(r.content, r.fate, e.fleet.named(r.ref), r.attempt, r.flags, e.memory.reasons.of(r.key))
+			continue
+		}
+		f.words[key] = fmt.Sprint(r.content, open.task.ID, open.agent.spec.ID, open.attempt, open.tried, open.failed, open.untouched,
+			open.state == stateDispatching || open.unanswered, open.withdrawn, open.returning, open.attempted, open.timeout, open.batch)
+	}
+	for id, order := range e.orders {
+		f.words["order "+string(id)] = order.String()
+	}
+	for i, o := range e.owed.fails {
+		f.words[fmt.Sprint("owed ", i)] = fmt.Sprint(o.Task.ID, o.Failure)
+	}
+	s := e.learner.Export(func(i int) coordinator.AgentID { return e.fleet.agents[i].spec.ID })
+	for _, a := range s.Agents { // shares do not depend on as of when they are read
+		f.numbers[string(a.Agent)] = a.Successes / a.Expected
+	}
+	for _, t := range s.Types {
+		for _, a := range t.Agents {
+			f.numbers[t.Type+" "+string(a.Agent)] = a.Successes / a.Outcomes
+		}
+	}
+	if e.trust.breakers != nil {
+		for _, p := range e.trust.breakers.Pairs() {
+			st := e.trust.breakers.Look(h.now, p)
+			f.words[fmt.Sprint("breaker ", e.fleet.agents[p.Agent].spec.ID, p.Capability)] = fmt.Sprint(st.State, st.Until, st.Opened, st.Faults)
+		}
+	}
+	return f
+}
+
+// taskOf is the open task of a key; nil when there is none.
+func (e *Engine) taskOf(key coordinator.TaskKey) *openTask {
+	if n, known := e.memory.lookup(key); known {
+		return e.tasks.of(e.memory.at(n))
+	}
+	return nil
+}
+
+func alike(a, b facts) bool {
+	return maps.Equal(a.words, b.words) && maps.EqualFunc(a.numbers, b.numbers, func(x, y float64) bool { return math.Abs(x-y) < 1e-6 })
+}
+
+// show is what of a is not in b.
+func show(a, b facts) string {
+	var lines []string
+	for _, k := range slices.Sorted(maps.Keys(a.words)) {
+		if b.words[k] != a.words[k] {
+			lines = append(lines, k+": "+a.words[k])
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(a.numbers)) {
+		if math.Abs(a.numbers[k]-b.numbers[k]) >= 1e-6 {
+			lines = append(lines, fmt.Sprint(k, ": ", a.numbers[k]))
+		}
+	}
+	return strings.Join(lines, "\n")
+}

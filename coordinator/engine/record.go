@@ -1,0 +1,186 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/breaker"
+	"taskbus/coordinator/learning"
+)
+
+// recorder gathers the records of one Apply: what must survive before its effects
+// are carried out.
+type recorder struct {
+	on      bool
+	records []coordinator.Record
+	// assigned are the tasks that were dispatched. Their records are written at the
+	// end: which of them share a batch is not known before.
+	assigned []*openTask
+}
+
+// Record switches on that every Apply leaves records. It is off in a new engine.
+func (e *Engine) Record(on bool) { e.recorder.on = on }
+
+// Records appends the records of everything applied since it was called last. The
+// shell makes them last before it carries out any effect of the same Apply.
+func (e *Engine) Records(dst []coordinator.Record) []coordinator.Record {
+	dst = append(dst, e.recorder.records...)
+	clear(e.recorder.records)
+	e.recorder.records = e.recorder.records[:0]
+	return dst
+}
+
+func (e *Engine) record(r coordinator.Record) {
+	if e.recorder.on {
+		e.recorder.records = append(e.recorder.records, r)
+	}
+}
+
+// recordAssigned writes down what was dispatched in this Apply.
+func (e *Engine) recordAssigned() {
+	for i, t := range e.recorder.assigned {
+		e.recorder.assigned[i] = nil
+		e.recorder.records = append(e.recorder.records, t.assignment(t.decided))
+		t.decided = nil
+	}
+	e.recorder.assigned = e.recorder.assigned[:0]
+}
+
+// assignment is the record of a task's dispatch; the decision may be nil when it is
+// not known any more.
+func (t *openTask) assignment(d *coordinator.Decision) *coordinator.Assigned {
+	r := &coordinator.Assigned{
+		Task: t.task, Agent: t.agent.spec.ID, Attempt: t.attempt, At: t.assignedAt, Timeout: t.timeout,
+		Tried: t.tried, Failed: t.failed, Untouched: t.untouched, Blamed: t.blamed, Taught: t.taught,
+		Generation: t.generation, Probe: t.probe, Batch: t.batch,
+		MaybeDuplicate: t.maybeDuplicate, OwnMessage: t.ownMessage,
+	}
+	if d != nil {
+		r.Strategy, r.Eligible, r.Fleet = d.Strategy, d.Eligible, d.Fleet
+	}
+	return r
+}
+
+// note changes the fate of the id of an open task. The record is nil when nobody needs
+// it: no dispatch was ever made under the id.
+func (e *Engine) note(t *openTask, f coordinator.Fate, ref uint32, attempt int) *coordinator.Remembered {
+	e.memory.note(t, f, ref, attempt)
+	if !e.recorder.on || f.IsOpen() || attempt == 0 && f == coordinator.FateForgotten && t.assignedAt.IsZero() {
+		return nil
+	}
+	r := e.memory.record(t.key, t.record)
+	if r == nil {
+		return nil
+	}
+	remembered := e.remembered(r)
+	remembered.ID = t.task.ID
+	e.record(remembered)
+	return remembered
+}
+
+// noted records what has been changed in the record of an id that is not open.
+func (e *Engine) noted(r *record) {
+	if e.recorder.on && r != nil {
+		e.record(e.remembered(r))
+	}
+}
+
+func (e *Engine) remembered(r *record) *coordinator.Remembered {
+	m := &coordinator.Remembered{
+		Key: r.key, Content: r.content, Fate: r.fate, Seen: e.memory.epoch.Add(r.seen),
+		Agent: e.fleet.named(r.ref), Attempt: int(r.attempt), Flags: uint8(r.flags),
+	}
+	if r.isWithdrawn() {
+		m.Reason = e.memory.reasons.of(r.key)
+	}
+	return m
+}
+
+// recordReturned records that a dispatch has come back: its agent has it no more.
+func (e *Engine) recordReturned(t, before *openTask, ev *coordinator.TaskReturned) {
+	if e.recorder.on && before != nil && before.attempt <= ev.Attempt {
+		e.record(&coordinator.Remembered{
+			Key: t.key, ID: t.task.ID, Content: t.task.ContentHash, Fate: coordinator.FateForgotten,
+			Seen: e.now, Agent: ev.Agent, Attempt: ev.Attempt,
+		})
+	}
+}
+
+// leaseChanged records what has become known of a dispatch.
+func (e *Engine) leaseChanged(t *openTask) {
+	if e.recorder.on {
+		e.record(t.leaseChange())
+	}
+}
+
+func (t *openTask) leaseChange() *coordinator.LeaseChanged {
+	return &coordinator.LeaseChanged{
+		Key: t.key, Attempt: t.attempt, Withdrawn: t.withdrawn, Reason: t.cancelReason,
+		Returning: t.returning, Begun: t.attempted,
+	}
+}
+
+var attributions = [...]coordinator.Attribution{
+	learning.Succeeded:  coordinator.AttributedSuccess,
+	learning.AgentFault: coordinator.AttributedAgentFault,
+	learning.TimedOut:   coordinator.AttributedTimeout,
+}
+
+// recordLearnt records an outcome that was observed.
+func (e *Engine) recordLearnt(now time.Time, a *agent, kind *learning.Type, o learning.Outcome) {
+	if e.recorder.on && o.Attribution.Counts() {
+		e.record(&coordinator.Learnt{
+			Agent: a.spec.ID, Type: kind.Name(), Attribution: attributions[o.Attribution],
+			At: now, Duration: o.Duration, CostUSD: o.CostUSD,
+		})
+	}
+}
+
+// changing carries out a change of one breaker and records what came of it.
+func (e *Engine) changing(p breaker.Pair, change func() []breaker.Pair) {
+	b := e.trust.breakers
+	if !e.recorder.on {
+		e.heed(change())
+		return
+	}
+	before, was := b.Export(p)
+	e.heed(change())
+	after, is := b.Export(p)
+	if was != is || is && !after.Equal(before) {
+		e.record(e.breakerChanged(p, after, is))
+	}
+}
+
+// breakerChanged is the record of a breaker. Generations are counted over all sets of
+// breakers that there have been.
+func (e *Engine) breakerChanged(p breaker.Pair, s breaker.PairState, known bool) *coordinator.BreakerChanged {
+	begun := e.trust.begun
+	r := &coordinator.BreakerChanged{
+		Agent: e.fleet.agents[p.Agent].spec.ID, Capability: p.Capability, Gone: !known,
+		Generation: begun + e.trust.breakers.Generation(),
+	}
+	if !known {
+		return r
+	}
+	r.State, r.Cause, r.Faults, r.Opened = uint8(s.State), uint8(s.Cause), s.Faults, s.Opened
+	r.ClosedAt, r.Until, r.Since, r.Before = s.ClosedAt, s.Until, begun+s.Since, begun+s.Before
+	r.Probe, r.Probing = s.Probe, s.Probing
+	return r
+}
+
+// recordJoined records who has joined by itself.
+func (e *Engine) recordJoined() {
+	if e.recorder.on {
+		e.record(e.joinedRecord())
+	}
+}
+
+func (e *Engine) joinedRecord() *coordinator.Joined {
+	r := &coordinator.Joined{}
+	for _, id := range slices.Sorted(maps.Keys(e.joining.joined)) {
+		r.Agents = append(r.Agents, e.joining.joined[id])
+	}
+	return r
+}

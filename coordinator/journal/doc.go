@@ -1,0 +1,44 @@
+// Package journal answers: "what has the leader decided and learnt, so that another
+// process can go on from there?" It is the format of the stream coordinator.journal,
+// the rules by which its messages are turned into the records to be folded, and the
+// numbering by which they are written.
+//
+// # Messages
+//
+// One AMQP message is one envelope:
+//
+//	"TBJ\n"                        the same in every version
+//	CRC-32C, 4 bytes               of all that follows, little endian; in every version
+//	version, kind                  a byte each, see FormatVersion and Kind
+//	header                         length, then the fields of Header
+//	special fields                 length, then those of Epoch (KindEpoch), Chunk (KindSnapshot)
+//	items                          each: kind, length, fields
+//
+// An item is a record, an input, or (kind 0) a string that later items refer to by
+// its number: what comes again and again, like the ids of agents, is written once in
+// a message. Numbers are varints, zigzag where they may be negative; times are
+// nanoseconds relative to the header's; hashes and checksums are little endian.
+//
+// # Versions
+//
+// Records, parts of them and headers have a length: fields that a later version
+// adds at their end are passed over by an earlier one. A kind of record or message
+// that is not known is a *NewerError, and so is a higher version: skipping it would
+// give another state than the leader's. Whatever changes the meaning of fields, or
+// adds a value to a closed set (a fate, a reason), raises FormatVersion.
+//
+// # Reading and writing
+//
+// [Reader] takes the messages of the stream in order and gives the records that are
+// to be folded now: it drops what is void or folded already, keeps back what lies
+// after a snapshot that is still being read, and refuses holes. [Writer] numbers
+// records and cuts them into messages. [ReadExport] and [WriteExport] are the file in
+// which `taskbus journal export` keeps messages.
+//
+// # What it must never do
+//
+// It reads no clock, starts no goroutine, and does no I/O but on an io.Reader or
+// io.Writer that it is given. It interprets no record: what they do to the state is
+// the engine's business (package engine, Fold). Bytes from outside never make it
+// panic, nor allocate more than a small multiple of their number.
+package journal

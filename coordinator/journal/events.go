@@ -1,0 +1,350 @@
+package journal
+
+import (
+	"fmt"
+	"strconv"
+
+	"taskbus/coordinator"
+)
+
+// The kinds of events. The numbers are part of the format and never change; 0 is
+// defineString.
+const (
+	kindPolicyChanged   = 1
+	kindSessionOpened   = 2
+	kindSessionLost     = 3
+	kindDrainBegan      = 4
+	kindTaskReceived    = 5
+	kindTaskReturned    = 6
+	kindAgentReported   = 7
+	kindDispatchSettled = 8
+	kindQueueChecked    = 9
+	kindResultReported  = 10
+	kindCancelRequested = 11
+	kindAgentOrdered    = 12
+	kindQueueSeen       = 13
+	kindTakeBackEnded   = 14
+	kindFailureTold     = 15
+	kindTick            = 16
+	lastEventKind       = kindTick
+)
+
+// input writes the fields of an input, and gives the kind of its event.
+func (c *coder) input(in *Input) byte {
+	c.time(&in.At)
+	switch ev := in.Event.(type) {
+	case coordinator.PolicyChanged:
+		c.policyChanged(&ev)
+		return kindPolicyChanged
+	case coordinator.SessionOpened:
+		return kindSessionOpened
+	case coordinator.SessionLost:
+		return kindSessionLost
+	case coordinator.DrainBegan:
+		return kindDrainBegan
+	case coordinator.TaskReceived:
+		c.taskReceived(&ev)
+		return kindTaskReceived
+	case coordinator.TaskReturned:
+		c.taskReturned(&ev)
+		return kindTaskReturned
+	case coordinator.AgentReported:
+		c.agentReported(&ev)
+		return kindAgentReported
+	case coordinator.DispatchSettled:
+		c.dispatchSettled(&ev)
+		return kindDispatchSettled
+	case coordinator.QueueChecked:
+		c.queueChecked(&ev)
+		return kindQueueChecked
+	case coordinator.ResultReported:
+		c.resultReported(&ev)
+		return kindResultReported
+	case coordinator.CancelRequested:
+		c.cancelRequested(&ev)
+		return kindCancelRequested
+	case coordinator.AgentOrdered:
+		c.agentOrdered(&ev)
+		return kindAgentOrdered
+	case coordinator.QueueSeen:
+		c.queueSeen(&ev)
+		return kindQueueSeen
+	case coordinator.TakeBackEnded:
+		name(c, &ev.Agent)
+		return kindTakeBackEnded
+	case coordinator.FailureTold:
+		text(c, &ev.Task)
+		return kindFailureTold
+	case coordinator.Tick:
+		return kindTick
+	default:
+		// The set is closed, and a test holds this list against it.
+		panic(fmt.Sprintf("journal: %T has no place in the format", ev))
+	}
+}
+
+// readEvent reads the event of this kind that is open; nil for a kind that is not
+// known.
+func (c *coder) readEvent(kind byte) coordinator.Event {
+	switch kind {
+	case kindPolicyChanged:
+		return readEvent(c, (*coder).policyChanged)
+	case kindSessionOpened:
+		return coordinator.SessionOpened{}
+	case kindSessionLost:
+		return coordinator.SessionLost{}
+	case kindDrainBegan:
+		return coordinator.DrainBegan{}
+	case kindTaskReceived:
+		return readEvent(c, (*coder).taskReceived)
+	case kindTaskReturned:
+		return readEvent(c, (*coder).taskReturned)
+	case kindAgentReported:
+		return readEvent(c, (*coder).agentReported)
+	case kindDispatchSettled:
+		return readEvent(c, (*coder).dispatchSettled)
+	case kindQueueChecked:
+		return readEvent(c, (*coder).queueChecked)
+	case kindResultReported:
+		return readEvent(c, (*coder).resultReported)
+	case kindCancelRequested:
+		return readEvent(c, (*coder).cancelRequested)
+	case kindAgentOrdered:
+		return readEvent(c, (*coder).agentOrdered)
+	case kindQueueSeen:
+		return readEvent(c, (*coder).queueSeen)
+	case kindTakeBackEnded:
+		return readEvent(c, func(c *coder, ev *coordinator.TakeBackEnded) { name(c, &ev.Agent) })
+	case kindFailureTold:
+		return readEvent(c, func(c *coder, ev *coordinator.FailureTold) { text(c, &ev.Task) })
+	case kindTick:
+		return coordinator.Tick{}
+	default:
+		return nil
+	}
+}
+
+func readEvent[E coordinator.Event](c *coder, fields func(*coder, *E)) E {
+	var ev E
+	fields(c, &ev)
+	return ev
+}
+
+// policyChanged has of the policy what it can be read from again.
+func (c *coder) policyChanged(ev *coordinator.PolicyChanged) {
+	p := ev.Policy
+	if !c.writing || p == nil {
+		p = new(coordinator.Policy)
+	}
+	if !c.writing {
+		ev.Policy = p
+	}
+	text(c, &p.Version)
+	text(c, &p.Source)
+}
+
+// handle is the shell's number of a delivery.
+func (c *coder) handle(h *coordinator.Handle) {
+	v := uint64(*h)
+	c.uvarint(&v)
+	if !c.writing {
+		*h = coordinator.Handle(v)
+	}
+}
+
+func (c *coder) taskReceived(ev *coordinator.TaskReceived) {
+	m := c.mask(on(ev.Redelivered, 1))
+	c.handle(&ev.Handle)
+	c.taskPart(&ev.Task)
+	c.flag(&ev.Redelivered, m&1 != 0)
+}
+
+const (
+	returnedTried = 1 << iota
+	returnedFailed
+	returnedRedelivered
+)
+
+func (c *coder) taskReturned(ev *coordinator.TaskReturned) {
+	m := c.mask(on(len(ev.Tried) > 0, returnedTried) |
+		on(len(ev.Failed) > 0, returnedFailed) |
+		on(ev.Redelivered, returnedRedelivered))
+	c.handle(&ev.Handle)
+	c.taskPart(&ev.Task)
+	name(c, &ev.Agent)
+	integer(c, &ev.Attempt)
+	member(c, &ev.Cause, coordinator.NumReturnCauses)
+	if m&returnedTried != 0 {
+		names(c, &ev.Tried)
+	}
+	if m&returnedFailed != 0 {
+		names(c, &ev.Failed)
+	}
+	c.flag(&ev.Redelivered, m&returnedRedelivered != 0)
+}
+
+const (
+	reportedLive = 1 << iota
+	reportedListing
+	reportedRelayed
+	reportedMaxConcurrent
+	reportedCapabilities
+	reportedQueue
+	reportedCapacity
+	reportedPending
+	reportedUserID
+)
+
+// agentReported keeps apart an agent that lists nothing and one that lists not: the
+// former says that it runs nothing.
+func (c *coder) agentReported(ev *coordinator.AgentReported) {
+	r := &ev.Report
+	m := c.mask(on(ev.Live, reportedLive) |
+		on(r.ActiveTasks != nil, reportedListing) |
+		on(r.Relayed, reportedRelayed) |
+		on(r.MaxConcurrent != 0, reportedMaxConcurrent) |
+		on(len(r.Capabilities) > 0, reportedCapabilities) |
+		on(r.Queue != "", reportedQueue) |
+		on(r.HasCapacity, reportedCapacity) |
+		on(r.HasPending, reportedPending) |
+		on(r.UserID != "", reportedUserID))
+	name(c, &r.Agent)
+	member(c, &r.Status, int(coordinator.StatusOffline)+1)
+	c.float(&r.Load)
+	integer(c, &r.Active)
+	integer(c, &r.Available)
+	c.time(&r.Timestamp)
+	c.flag(&ev.Live, m&reportedLive != 0)
+	c.flag(&r.Relayed, m&reportedRelayed != 0)
+	c.flag(&r.HasCapacity, m&reportedCapacity != 0)
+	c.flag(&r.HasPending, m&reportedPending != 0)
+	if m&reportedListing != 0 {
+		names(c, &r.ActiveTasks) // as a rule the heartbeat before has listed them, too
+		if r.ActiveTasks == nil {
+			r.ActiveTasks = []coordinator.TaskID{}
+		}
+	}
+	if m&reportedMaxConcurrent != 0 {
+		integer(c, &r.MaxConcurrent)
+	}
+	if m&reportedCapabilities != 0 {
+		names(c, &r.Capabilities)
+	}
+	if m&reportedQueue != 0 {
+		name(c, &r.Queue)
+	}
+	if m&reportedCapacity != 0 {
+		c.float(&r.Capacity)
+	}
+	if m&reportedPending != 0 {
+		integer(c, &r.Pending)
+	}
+	if m&reportedUserID != 0 {
+		name(c, &r.UserID)
+	}
+}
+
+func (c *coder) dispatchSettled(ev *coordinator.DispatchSettled) {
+	c.handle(&ev.Handle)
+	member(c, &ev.Outcome, int(coordinator.PublishAbandoned)+1)
+}
+
+func (c *coder) queueChecked(ev *coordinator.QueueChecked) {
+	m := c.mask(on(ev.Exists, 1))
+	name(c, &ev.Agent)
+	c.flag(&ev.Exists, m&1 != 0)
+}
+
+const (
+	resultLive = 1 << iota
+	resultUntold
+	resultAttempted
+	resultDispatchID
+	resultTraceID // absent: it is the task's id
+	resultTimestamp
+	resultDuration
+	resultUsage
+)
+
+// resultReported leaves the text of the error out.
+func (c *coder) resultReported(ev *coordinator.ResultReported) {
+	r := &ev.Result
+	m := c.mask(on(ev.Live, resultLive) |
+		on(ev.Untold, resultUntold) |
+		on(r.Attempted, resultAttempted) |
+		on(r.DispatchID != "", resultDispatchID) |
+		on(r.TraceID != string(r.Task), resultTraceID) |
+		on(!r.Timestamp.IsZero(), resultTimestamp) |
+		on(r.Duration != 0, resultDuration) |
+		on(r.Usage != nil, resultUsage))
+	text(c, &r.Task)
+	name(c, &r.Agent)
+	member(c, &r.Outcome, coordinator.NumOutcomes)
+	c.flag(&ev.Live, m&resultLive != 0)
+	c.flag(&ev.Untold, m&resultUntold != 0)
+	c.flag(&r.Attempted, m&resultAttempted != 0)
+	if m&resultDispatchID != 0 {
+		c.dispatchID(r)
+	}
+	if m&resultTraceID != 0 {
+		text(c, &r.TraceID)
+	} else if !c.writing {
+		r.TraceID = string(r.Task)
+	}
+	if m&resultTimestamp != 0 {
+		c.time(&r.Timestamp)
+	}
+	if m&resultDuration != 0 {
+		integer(c, &r.Duration)
+	}
+	if m&resultUsage != 0 {
+		c.usage(&r.Usage)
+	}
+}
+
+// dispatchID is, as a rule, the task's id and an attempt: then the latter alone is
+// written.
+func (c *coder) dispatchID(r *coordinator.Result) {
+	attempt := 0
+	if c.writing {
+		attempt = attemptOf(r.Task, r.DispatchID)
+	}
+	integer(c, &attempt)
+	switch {
+	case attempt == 0:
+		text(c, &r.DispatchID)
+	case !c.writing:
+		r.DispatchID = coordinator.DispatchID(r.Task, attempt)
+	}
+}
+
+// attemptOf is the attempt that the dispatch id of a task names; 0 when it is not one
+// that [coordinator.DispatchID] makes of the task.
+func attemptOf(task coordinator.TaskID, id string) int {
+	n := len(task)
+	if len(id) <= n+1 || id[:n] != string(task) || id[n] != '.' {
+		return 0
+	}
+	attempt, err := strconv.Atoi(id[n+1:])
+	if err != nil || attempt <= 0 || strconv.Itoa(attempt) != id[n+1:] {
+		return 0
+	}
+	return attempt
+}
+
+func (c *coder) cancelRequested(ev *coordinator.CancelRequested) {
+	text(c, &ev.Task)
+	text(c, &ev.Reason)
+	c.uvarint(&ev.Token)
+}
+
+func (c *coder) agentOrdered(ev *coordinator.AgentOrdered) {
+	name(c, &ev.Agent)
+	member(c, &ev.Order, int(coordinator.OrderUncordon)+1)
+}
+
+func (c *coder) queueSeen(ev *coordinator.QueueSeen) {
+	name(c, &ev.Agent)
+	integer(c, &ev.Ready)
+	integer(c, &ev.Consumers)
+}

@@ -1,0 +1,97 @@
+package journal
+
+import (
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// FormatVersion is the version of the format that this package writes. It is raised
+// when an older reader would misunderstand a message: a field of a record changes
+// its meaning, or one that counts things off gets another value. What an older
+// reader can skip needs no new version (see the package's documentation).
+const FormatVersion = 1
+
+// Kind tells what a message holds.
+type Kind uint8
+
+// The kinds. The numbers are part of the format and never change.
+const (
+	KindBatch    Kind = 1 // records, in order
+	KindEpoch    Kind = 2 // a new leader
+	KindSnapshot Kind = 3 // part of a snapshot: records that make up a whole state
+	KindInputs   Kind = 4 // what the engine was told, for replay
+	lastKind          = KindInputs
+)
+
+// String is the word shown to people.
+func (k Kind) String() string {
+	switch k {
+	case KindBatch:
+		return "batch"
+	case KindEpoch:
+		return "epoch"
+	case KindSnapshot:
+		return "snapshot"
+	case KindInputs:
+		return "inputs"
+	default:
+		return "unknown"
+	}
+}
+
+// Header precedes everything else in a message.
+type Header struct {
+	Kind Kind
+	// Version of the format that the message is written in. Written is always
+	// FormatVersion, whatever it says here.
+	Version uint8
+	// Epoch of the leader that wrote it. What has a lower one than a message before
+	// it is void.
+	Epoch uint64
+	// First is the number of the first record of a batch. Of an epoch: the number
+	// that the next record will have. Of a snapshot: the number of the first record
+	// that the snapshot does not contain. Of inputs: the number of the first of them
+	// in their recording. All count from 1.
+	First uint64
+	// Count of the records or inputs in the message.
+	Count int
+	// At is when it was written, by the leader's clock: the times in the message
+	// are told relative to it.
+	At time.Time
+	// ResultOffset is where in the stream task.result reading must go on after
+	// this message, SnapshotOffset where in the journal the newest complete snapshot
+	// begins. -1: none.
+	ResultOffset, SnapshotOffset int64
+}
+
+// Epoch is the body of a message of KindEpoch: who leads from now on.
+type Epoch struct {
+	// Nonce by which the leader knows its own message when it reads it back.
+	Nonce string
+	// Instance, Address of its HTTP server and Version of the program, for people.
+	Instance, Address, Version string
+}
+
+// Chunk says which part of which snapshot a message of KindSnapshot is.
+type Chunk struct {
+	// Snapshot is its name, which no other has.
+	Snapshot string
+	// Number of the part, from 0. Last: no other follows.
+	Number int
+	Last   bool
+	// Leader that wrote it, and since when it led: whoever begins to read here has
+	// not seen its epoch.
+	Leader Epoch
+	Since  time.Time
+}
+
+// Message is one message of the journal, decoded.
+type Message struct {
+	Header
+	// Epoch is set for KindEpoch, Chunk for KindSnapshot.
+	Epoch *Epoch
+	Chunk *Chunk
+	// Records of a batch or of a part of a snapshot.
+	Records []coordinator.Record
+}

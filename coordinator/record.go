@@ -1,0 +1,242 @@
+package coordinator
+
+import "time"
+
+// Record is one fact of the engine's state that must survive the process: it is
+// journalled before anything that follows from it is done, and folded by whoever
+// takes over (see package journal). The set is closed.
+//
+// Records of one task, agent or breaker are absolute: the latest says all there is
+// to say, and one that is folded twice changes nothing the second time. Learnt and
+// Forgiven alone are steps, and counted by their number in the journal.
+type Record interface{ record() }
+
+// TaskKey is a task id by 128 bits of hash: small, and of one size however long the
+// id is.
+type TaskKey [2]uint64
+
+// KeyOf gives the key of a task id.
+func KeyOf(id TaskID) TaskKey {
+	return TaskKey{Hash(string(id), 0), Hash(string(id), 0x9e3779b97f4a7c15)}
+}
+
+// Assigned says that a task is given to an agent: the decision, and all that is
+// needed to see the dispatch to its end without its producer. It takes the place of
+// any dispatch of that task before it.
+type Assigned struct {
+	Task    *Task
+	Agent   AgentID
+	Attempt int
+	// Strategy that chose, among so many Eligible agents of the Fleet.
+	Strategy        string
+	Eligible, Fleet int
+	At              time.Time
+	// Timeout is how long the agent may work.
+	Timeout time.Duration
+	// Tried, Failed and Untouched are who had it before, on whom of them it failed,
+	// and from whose queue it was taken back; Blamed and Taught to whom a fault was put
+	// down because of it, and whose rate of success it has lowered.
+	Tried, Failed, Untouched, Blamed, Taught []AgentID
+	// Generation of the agent's breakers, and whether the task is a Probe of one.
+	Generation uint64
+	Probe      bool
+	// Batch that it is dispatched with; empty: alone.
+	Batch string
+	// MaybeDuplicate: an earlier copy may have reached an agent. OwnMessage: the
+	// delivery behind it is its producer's message, not a dispatch that came back.
+	MaybeDuplicate, OwnMessage bool
+}
+
+// Settled says that the agent's queue has the dispatch, or may have it. While only
+// Assigned is known of a dispatch it may have been published or not, and the broker
+// delivers its task again.
+type Settled struct {
+	Key     TaskKey
+	Attempt int
+	At      time.Time
+	// Unknown: the session ended before the broker answered.
+	Unknown bool
+}
+
+// LeaseChanged is what has become known of a dispatch that an agent has.
+type LeaseChanged struct {
+	Key     TaskKey
+	Attempt int
+	// Withdrawn: somebody asked to cancel it, for Reason (which may be empty).
+	Withdrawn bool
+	Reason    string
+	// Returning: its agent has said that it gives it back; Begun: and that it had begun.
+	Returning, Begun bool
+}
+
+// Fate is what became of a task id that has been seen.
+type Fate uint8
+
+// The fates. The numbers are part of the journal and never change.
+const (
+	FateForgotten  Fate = 0  // given up before it had an end: may come again as if new
+	FateFailed     Fate = 1  // refused with its delivery: may come again as if new
+	FateOpen       Fate = 2  // being decided; never in a record
+	FateUnsettled  Fate = 3  // published, answer unknown; never in a record
+	FateDispatched Fate = 4  // confirmed: an agent has it; never in a record
+	FateLetGo      Fate = 5  // confirmed, and its agent says no more than heartbeats
+	FateSucceeded  Fate = 6  // ended by its agent's word
+	FateGaveUp     Fate = 7  // ended as failed by its agent's word: may come again as if new
+	FateTimedOut   Fate = 8  // no result in time: may come again as if new
+	FateWithdrawn  Fate = 9  // cancelled before it was ever seen
+	FateCancelled  Fate = 10 // ended by a cancel, with its delivery or by its agent
+	NumFates            = 11
+)
+
+var fates = [NumFates]string{
+	"forgotten", "failed", "open", "unsettled", "dispatched", "let_go",
+	"succeeded", "gave_up", "timed_out", "withdrawn", "cancelled",
+}
+
+// String is the word shown to people.
+func (f Fate) String() string { return fates[f] }
+
+// IsOpen tells that the task is being decided, or with an agent.
+func (f Fate) IsOpen() bool { return f == FateOpen || f == FateUnsettled || f == FateDispatched }
+
+// MayComeAgain: a message from task.assign under this id is taken as a new task.
+func (f Fate) MayComeAgain() bool {
+	return f == FateForgotten || f == FateFailed || f == FateGaveUp || f == FateTimedOut
+}
+
+// HasEnded: its outcome has been told, and not with a delivery that the broker may
+// hand out again.
+func (f Fate) HasEnded() bool {
+	return f == FateSucceeded || f == FateGaveUp || f == FateTimedOut || f == FateCancelled
+}
+
+// Remembered is what is known of a task id that is with no agent (any more). It ends
+// the dispatch of the task, if there is one.
+type Remembered struct {
+	Key TaskKey
+	// ID of the task; empty where nothing but its key is remembered.
+	ID      TaskID
+	Content uint64 // see Task.ContentHash
+	Fate    Fate
+	// Seen is when the id was last seen, from which its dedupe window counts.
+	Seen time.Time
+	// Agent that had it last; empty: none.
+	Agent AgentID
+	// Attempt of the latest dispatch made under this id; 0: none.
+	Attempt int
+	// Flags are the engine's own.
+	Flags uint8
+	// Reason for which it was cancelled; Why it failed.
+	Reason string
+	Why    Reason
+}
+
+// Attribution is whose doing the end of a dispatch was.
+type Attribution uint8
+
+// The attributions. The numbers are part of the journal and never change.
+const (
+	AttributedSuccess    Attribution = 0
+	AttributedAgentFault Attribution = 1
+	AttributedTimeout    Attribution = 2
+	NumAttributions                  = 3
+)
+
+// Learnt is how one dispatch ended, as the learner was told.
+type Learnt struct {
+	Agent       AgentID
+	Type        string // of the task; empty: one that no route names
+	Attribution Attribution
+	At          time.Time
+	Duration    time.Duration // 0: not known
+	CostUSD     float64       // 0: not known
+}
+
+// Forgiven takes one fault of an agent back.
+type Forgiven struct {
+	Agent AgentID
+	Type  string
+	At    time.Time
+}
+
+// LearntBefore is everything that has been learnt at some moment, as one of the
+// rows of which it consists; the first of them has Agent and Type empty and says as
+// of when. It is part of snapshots.
+type LearntBefore struct {
+	// First: forget what was learnt so far; AsOf counts.
+	First bool
+	AsOf  time.Time
+	Agent AgentID // empty: all agents
+	// Typed: the row is of one type (Type, which is empty for all that no route names).
+	Typed bool
+	Type  string
+	Sums  [6]float64 // in the order of the learner's own
+}
+
+// BreakerChanged is the breaker of one agent and capability.
+type BreakerChanged struct {
+	Agent      AgentID
+	Capability string
+	// Gone: it has nothing to remember; nothing else but Generation counts then.
+	Gone bool
+	// State: 0 closed, 1 open, 2 half-open. Cause: 0 faults in a row, 1 the posterior,
+	// 2 a probe.
+	State, Cause uint8
+	Faults       []TaskID
+	Opened       int
+	ClosedAt     time.Time
+	// Until is its deadline; zero: none.
+	Until         time.Time
+	Since, Before uint64
+	Probe         TaskID
+	Probing       bool
+	// Generation of all breakers.
+	Generation uint64
+}
+
+// Ordered is an operator's order that stands from now on.
+type Ordered struct {
+	Agent AgentID
+	Order Order
+}
+
+// Tracked says that the ends of the agent's dispatches are known.
+type Tracked struct{ Agent AgentID }
+
+// Joined lists the agents that have joined by themselves, all of them.
+type Joined struct{ Agents []AgentSpec }
+
+// AgentBefore is what snapshots say of one agent.
+type AgentBefore struct {
+	Agent   AgentID
+	Tracked bool
+	// Assigned counts its confirmed dispatches, LastAssigned numbers the latest.
+	Assigned, LastAssigned uint64
+	// Items done in BusySeconds, both decayed, and Samples of them (see package learning).
+	Items, BusySeconds float64
+	Samples            int
+}
+
+// Owed is a failure that no delivery stands behind: it must be told until Paid.
+type Owed struct {
+	Task    *Task
+	Failure Failure
+}
+
+// Paid says that the failure owed for a task has been told.
+type Paid struct{ Key TaskKey }
+
+func (*Assigned) record()       {}
+func (*Settled) record()        {}
+func (*LeaseChanged) record()   {}
+func (*Remembered) record()     {}
+func (*Learnt) record()         {}
+func (*Forgiven) record()       {}
+func (*LearntBefore) record()   {}
+func (*BreakerChanged) record() {}
+func (*Ordered) record()        {}
+func (*Tracked) record()        {}
+func (*Joined) record()         {}
+func (*AgentBefore) record()    {}
+func (*Owed) record()           {}
+func (*Paid) record()           {}

@@ -1,0 +1,187 @@
+package service
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
+	"taskbus/coordinator/httpapi"
+)
+
+const (
+	auditPeriod = 2 * time.Second
+	// adriftAfter is how long a delivery may have nobody who sees to it before that
+	// counts: what is on its way between the engine and the broker is confirmed within
+	// half a minute, or the session ends.
+	adriftAfter = 2 * time.Minute
+	// maxToldCases bounds the memory of what was logged; beyond it violations are
+	// counted, and not logged.
+	maxToldCases = 1000
+)
+
+// auditor is what has come of the audits of this process. A violation is a fault of
+// the program: nothing that anybody sends can cause one.
+type auditor struct {
+	mu         sync.Mutex
+	runs       uint64
+	last       time.Time
+	violations [coordinator.NumInvariants]uint64 // cases, each counted with every run that finds it
+	found      []httpapi.Violation               // by the latest run that found any
+	told       map[toldCase]bool
+}
+
+// toldCase is an invariant and a task or agent for which it was logged that it does not
+// hold; an empty id: the invariant as such.
+type toldCase struct {
+	invariant coordinator.Invariant
+	id        string
+}
+
+// note takes over what a run has found, and gives what has not been told yet.
+func (a *auditor) note(now time.Time, found []coordinator.Violation) (news []coordinator.Violation) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.runs++
+	a.last = now
+	if len(found) > 0 {
+		a.found = make([]httpapi.Violation, 0, len(found))
+	}
+	for _, v := range found {
+		a.violations[v.Invariant] += uint64(v.Count)
+		a.found = append(a.found, httpapi.Violation{Invariant: v.Invariant.String(), Text: v.Text, IDs: v.IDs, Count: v.Count, At: now})
+		if a.isNews(v) {
+			news = append(news, v)
+		}
+	}
+	return news
+}
+
+// isNews tells whether a violation, or that it concerns one of these ids, has not been
+// logged yet.
+func (a *auditor) isNews(v coordinator.Violation) (news bool) {
+	ids := v.IDs
+	if len(ids) == 0 {
+		ids = []string{""}
+	}
+	for _, id := range ids {
+		if c := (toldCase{v.Invariant, id}); !a.told[c] && len(a.told) < maxToldCases {
+			if a.told == nil {
+				a.told = make(map[toldCase]bool)
+			}
+			a.told[c], news = true, true
+		}
+	}
+	return news
+}
+
+// status is the auditor's part of /status.
+func (a *auditor) status() httpapi.Audit {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := httpapi.Audit{Runs: a.runs, LastRun: a.last, Found: slices.Clone(a.found)}
+	for _, n := range a.violations {
+		s.Violations += n
+	}
+	return s
+}
+
+// metrics counts runs and violations. Every invariant has its series from the
+// beginning, so that an increase from nothing is one.
+func (a *auditor) metrics() []prometheus.Collector {
+	count := func(opts prometheus.CounterOpts, of *uint64) prometheus.Collector {
+		return prometheus.NewCounterFunc(opts, func() float64 {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			return float64(*of)
+		})
+	}
+	all := []prometheus.Collector{count(prometheus.CounterOpts{
+		Name: "taskbus_audit_runs_total", Help: "Audits of the coordinator's books.",
+	}, &a.runs)}
+	for i := range a.violations {
+		all = append(all, count(prometheus.CounterOpts{
+			Name:        "taskbus_audit_violations_total",
+			Help:        "Cases in which the coordinator's books did not balance, by invariant, counted again with every audit that finds them. More than 0 is a fault of Taskbus.",
+			ConstLabels: prometheus.Labels{"invariant": coordinator.Invariant(i).String()},
+		}, &a.violations[i]))
+	}
+	return all
+}
+
+// auditBooks is the goroutine that looks whether the books balance for as long as this
+// session leads. Engine and deliveries are looked at between two events.
+func (r *session) auditBooks() {
+	ticker := time.NewTicker(auditPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-r.bus.Done():
+			return
+		case <-ticker.C:
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), auditPeriod)
+		var found []coordinator.Violation
+		err := r.s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
+			found = append(e.Audit(now), r.held.audit(now, e, r.s.state.read().blocked)...)
+		})
+		cancel()
+		if err == nil { // else the loop is busy: the next run will tell
+			found = append(found, r.s.count.books.audit()...)
+			r.s.observe.audited(found)
+		}
+	}
+}
+
+// audited writes down what an audit has found.
+func (o *observer) audited(found []coordinator.Violation) {
+	for _, v := range o.s.audited.note(o.s.now(), found) {
+		o.log.Error().Stringer("invariant", v.Invariant).Str("violation", v.Text).Strs("ids", v.IDs).Int("cases", v.Count).
+			Msg("the coordinator's books do not balance: a fault of Taskbus, please report it with this line; tasks may be stuck until it is started again (said once for each invariant and id)")
+	}
+}
+
+// audit compares the deliveries that are held here with those that the engine holds. It
+// runs on the loop's goroutine. While the broker holds up publishers everything may
+// take its time.
+func (h *held) audit(now time.Time, e *engine.Engine, blocked bool) []coordinator.Violation {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil
+	}
+	unknown := coordinator.Violation{Invariant: coordinator.InvariantHeld, Text: "the engine holds a task whose delivery is settled"}
+	e.Held(func(handle coordinator.Handle, task coordinator.TaskID) {
+		if h.items[handle] == nil {
+			unknown.Count++
+			unknown.IDs = append(unknown.IDs, string(task))
+		}
+	})
+	adrift := coordinator.Violation{Invariant: coordinator.InvariantHeld, Text: "a delivery is held that nobody sees to: neither the engine knows it, nor is its outcome on its way"}
+	for handle, d := range h.items {
+		switch {
+		case blocked, d.telling, d.outcome == outcomeNone && e.Holds(handle):
+			d.adrift = time.Time{}
+		case d.adrift.IsZero():
+			d.adrift = now
+		case now.Sub(d.adrift) >= adriftAfter:
+			adrift.Count++
+			if d.task != nil {
+				adrift.IDs = append(adrift.IDs, string(d.task.ID))
+			}
+		}
+	}
+	var found []coordinator.Violation
+	for _, v := range []coordinator.Violation{unknown, adrift} {
+		if v.Count > 0 {
+			slices.Sort(v.IDs)
+			v.IDs = v.IDs[:min(len(v.IDs), coordinator.MaxViolationIDs)]
+			found = append(found, v)
+		}
+	}
+	return found
+}

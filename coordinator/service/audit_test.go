@@ -1,0 +1,151 @@
+package service
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/bus/membus"
+)
+
+// TestAuditorSpeaks breaks the books of a coordinator that runs. Nobody is online, so
+// that t-1 waits, and stays.
+func TestAuditorSpeaks(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		after time.Duration // from then on at the latest
+		spoil func(h *held)
+		want  []coordinator.Invariant
+	}{
+		{"a delivery is settled without an outcome", auditPeriod, func(h *held) {
+			h.take(1, outcomeNone)
+		}, []coordinator.Invariant{coordinator.InvariantConservation, coordinator.InvariantOneOutcome, coordinator.InvariantHeld}},
+		{"a delivery is settled that the engine holds", auditPeriod, func(h *held) {
+			h.take(1, outcomeDropped)
+		}, []coordinator.Invariant{coordinator.InvariantHeld}},
+		{"a delivery gets two outcomes", auditPeriod, func(h *held) {
+			h.conclude(1, outcomeDispatched)
+			h.conclude(1, outcomeFailed)
+		}, []coordinator.Invariant{coordinator.InvariantConservation, coordinator.InvariantOneOutcome}},
+		{"one too many is counted", auditPeriod, func(h *held) {
+			h.mu.Lock()
+			h.outcomes[outcomeFailed]++
+			h.mu.Unlock()
+		}, []coordinator.Invariant{coordinator.InvariantConservation}},
+		{"a delivery never reaches the engine", adriftAfter + 2*auditPeriod, func(h *held) {
+			h.add(&heldDelivery{task: &coordinator.Task{ID: "t-1"}})
+		}, []coordinator.Invariant{coordinator.InvariantHeld}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inRig(t, fleet, func(r *rig) {
+				r.spoilt = true
+				r.task("t-1", "build", `,"deadline":"2100-01-01T00:00:00Z"`)
+				r.pass(auditPeriod)
+				if a := r.status().Audit; a.Runs == 0 || a.Violations != 0 {
+					t.Fatalf("before: %+v", a)
+				}
+				tc.spoil(r.service.current.Load().held)
+				r.pass(tc.after)
+				a := r.status().Audit
+				samples := scraped(t, r.service.options.Registry)
+				var codes []string
+				for _, v := range a.Found {
+					if codes = append(codes, v.Invariant); v.Invariant != "conservation" && !slices.Equal(v.IDs, []string{"t-1"}) {
+						t.Errorf("%+v does not name t-1", v)
+					}
+				}
+				for _, want := range tc.want {
+					if samples[`taskbus_audit_violations_total{invariant="`+want.String()+`"}`] == 0 {
+						t.Errorf("%s is not counted; found %+v", want, a.Found)
+					}
+					line := `"invariant":"` + want.String() + `"`
+					if n := strings.Count(r.log.String(), line); n != 1 {
+						t.Errorf("%d lines say %s", n, line)
+					}
+				}
+				if a.Violations == 0 || len(codes) == 0 || samples["taskbus_audit_runs_total"] != float64(a.Runs) {
+					t.Errorf("status %+v, %v runs by the metrics", a, samples["taskbus_audit_runs_total"])
+				}
+				lines := strings.Count(r.log.String(), "do not balance")
+				r.pass(10 * auditPeriod)
+				if again := strings.Count(r.log.String(), "do not balance"); again != lines || lines != len(tc.want) {
+					t.Errorf("%d lines, later %d, want %d once and for all", lines, again, len(tc.want))
+				}
+			})
+		})
+	}
+}
+
+// A task whose failure the broker does not take is seen to, however long that lasts.
+func TestAuditorIsPatient(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		r.broker.SetConfirm(func(p bus.Publication) membus.Reply {
+			if p.Exchange == bus.ExchangeEvents && !p.Optional {
+				return membus.Nack
+			}
+			return membus.Answer
+		})
+		r.task("t-1", "nonsense", "")
+		r.pass(2 * adriftAfter)
+		if a := r.status().Audit; a.Runs < uint64(2*adriftAfter/auditPeriod)-1 || a.Violations != 0 {
+			t.Errorf("%+v, want no violation", a)
+		}
+		if c := r.status().Counters; c.Received != 1 || c.Failed != 0 || c.Held != 1 {
+			t.Errorf("%+v, want the one that was received held", c)
+		}
+		r.broker.SetConfirm(nil)
+		r.pass(2 * noticePause)
+	})
+}
+
+// TestBooksAreExactAtAnyMoment: whoever looks while many goroutines take, conclude and
+// settle, finds both sides equal each time.
+func TestBooksAreExactAtAnyMoment(t *testing.T) {
+	var b books
+	h := newHeld(&b)
+	const workers, each = 4, 5000
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := range each {
+				d := &heldDelivery{returned: i%2 == 0}
+				if !h.add(d) {
+					continue // the session has ended: it is abandoned
+				}
+				switch (w + i) % 4 {
+				case 0: // the broker's confirm, then the engine's word
+					h.conclude(d.handle, outcomeDispatched)
+					h.take(d.handle, outcomeNone)
+				case 1:
+					h.take(d.handle, outcomeFailed)
+				case 2:
+					h.take(d.handle, outcomeDropped)
+				default: // held until the session ends
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	for looks := 0; ; looks++ {
+		if looks == 100 {
+			h.close()
+		}
+		if found := b.audit(); found != nil {
+			t.Fatalf("look %d: %+v", looks, found)
+		}
+		select {
+		case <-done:
+			h.close() // once more changes nothing
+			if found, end := b.audit(), b.read(); found != nil || end.held != 0 || end.received+end.returned != workers*each {
+				t.Errorf("in the end %s: %+v", end, found)
+			}
+			return
+		default:
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"taskbus/config"
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/journal"
+)
+
+// follow fills a new engine from the journal and from what agents report, and goes on
+// doing so until this session has the lock: whoever has to wait for it stays warm and
+// answers questions.
+func (r *session) follow(ctx context.Context, c *config.Config) error {
+	r.s.loop.follow(r.number, c.Policy())
+	r.workers.Go(r.publishAll)
+	r.workers.Go(r.watchDepths)
+	if r.ledger != nil {
+		if err := r.ledger.follow(ctx); err != nil {
+			return err
+		}
+	}
+	if err := r.readPast(ctx, r.statuses, prefetchStatus, bus.Ago(c.Policy().Settings.StaleAfter), r.onStatus); err != nil {
+		return err
+	}
+	waiting, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	locked := make(chan error, 1)
+	go func() { locked <- r.bus.TakeLock(waiting, bus.QueueLeader, r.standBy) }()
+	select {
+	case err := <-locked:
+		if err != nil {
+			return fmt.Errorf("become the leader: %w", err)
+		}
+		return nil
+	case err := <-r.faulted:
+		stop(err)
+		<-locked
+		return err
+	}
+}
+
+// standBy notes that somebody else leads.
+func (r *session) standBy() {
+	detail := "another coordinator leads; waiting for its lock " + bus.QueueLeader
+	r.s.state.set(stateStandby, detail)
+	if r.ledger != nil {
+		if p := r.ledger.position(); p.leader.Instance != "" {
+			r.s.ledBy(p.leader, p.since)
+			return
+		}
+	}
+	r.s.log.Info().Msg("standby: another coordinator leads")
+}
+
+// ledBy notes who leads, as the journal says.
+func (s *Service) ledBy(leader journal.Epoch, since time.Time) {
+	if s.state.read().state != stateStandby {
+		return
+	}
+	s.state.set(stateStandby, fmt.Sprintf("%s leads since %s", leader.Instance, since.Format(time.RFC3339)))
+	s.log.Info().Str("leader", leader.Instance).Time("since", since).Msg("standby: another coordinator leads")
+}
+
+// lead takes over: it claims the next epoch in the journal, reads what agents have told
+// since, and begins to take tasks.
+func (r *session) lead(ctx context.Context) error {
+	if r.s.state.read().state == stateStandby {
+		r.s.state.set(stateConnecting, "taking over")
+	}
+	from, at := r.s.resultsNext, r.s.now
+	if l := r.ledger; l != nil {
+		if err := l.lead(ctx); err != nil {
+			return err
+		}
+		p := l.position()
+		from, at = p.resultOffset, func() time.Time { return p.lastAt }
+		writer, err := journal.NewWriter(l.reader)
+		if err != nil {
+			return l.fatal(err)
+		}
+		l.writer.Writer = writer
+		l.written.Store(writer.Next())
+		l.offset.Store(p.resultOffset)
+		l.snapshot.begin(r.s.now(), l.reader.SnapshotOffset(), p.next > 1)
+		r.workers.Go(l.writeJournal)
+		r.workers.Go(l.takeSnapshots)
+	}
+	if err := r.awaitFence(ctx, r.statuses); err != nil {
+		return err
+	}
+	r.told = newTold(from)
+	if r.ledger != nil {
+		r.commits = &commits{journal: r.ledger, performer: r, told: r.told, offset: from}
+	}
+	r.s.loop.lead(r.number, r, r.commits, r.told, at)
+	r.workers.Go(r.checkQueues)
+	r.workers.Go(r.auditBooks)
+	r.workers.Go(r.watchQueues)
+	r.workers.Go(r.carryOutTakeBacks)
+	return r.take(ctx, resultsPosition(from))
+}
+
+// resultsPosition is where reading task.result goes on. Whoever knows nothing of that
+// reads what came lately: rather an end twice than never.
+func resultsPosition(from int64) bus.Position {
+	if from < 0 {
+		return bus.Ago(resultsPast)
+	}
+	return bus.At(from)
+}
+
+// take reads what agents have told and then begins to take tasks, so that one that has
+// ended is known to have.
+func (r *session) take(ctx context.Context, results bus.Position) error {
+	if err := r.readPast(ctx, r.results, prefetchResult, results, r.onResult); err != nil {
+		return err
+	}
+	if err := r.awaitFence(ctx, r.results); err != nil {
+		return err
+	}
+	others := r.window.first(prefetchOthers)
+	for _, sub := range []bus.Subscription{
+		{Queue: bus.QueueReassign, Prefetch: others, Handle: r.onReturned},
+		{Queue: bus.QueueRequest, Prefetch: others, Handle: r.onRequest},
+	} {
+		if err := r.bus.Subscribe(ctx, sub); err != nil {
+			return fmt.Errorf("subscribe to %s: %w", sub.Queue, err)
+		}
+	}
+	if err := r.consumeTasks(ctx, bus.QueueAssignHigh, others); err != nil {
+		return err
+	}
+	return r.openWindow(ctx)
+}
+
+// journalled tells whether everything that is to last is in the journal, with how far
+// results have been dealt with; if not, it sees to it. It runs on the loop's goroutine.
+func (r *session) journalled(now time.Time) bool {
+	if r.commits == nil {
+		return true
+	}
+	if r.commits.idle() && r.told.offset() != r.commits.offset {
+		r.commits.mark(now)
+	}
+	return r.commits.idle()
+}

@@ -1,0 +1,321 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/engine"
+	"taskbus/coordinator/failpoint"
+	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/journal"
+)
+
+// How the journal is read.
+const (
+	prefetchJournal = 200
+	// foldAhead is how many messages may be decoded and not folded yet: a snapshot is
+	// read faster than it is folded, and should not be in memory twice.
+	foldAhead = 4
+	// lastTimeout is for the last message of a journal that has some.
+	lastTimeout = 10 * time.Second
+	// claimTimeout is for the claim to be read back once everything before it has been,
+	// and as long again while there is something to read.
+	claimTimeout = 10 * time.Second
+)
+
+// ledger is a session's hand on the journal: it folds what others write and, once the
+// session leads, writes.
+type ledger struct {
+	r *session
+
+	mu     sync.Mutex // held for reader
+	reader *journal.Reader
+	taken  uint64 // messages
+	nonce  string
+	sent   []byte // the claim that was not read back yet; nil: none
+	begins int64  // where the newest snapshot begins, as the last message says; -1: nobody knows
+	// claimed is closed when our claim was read back, and everything before it posted.
+	claimed chan struct{}
+	void    chan struct{} // capacity 1: our claim was read back, and somebody has led since
+	// leading: what is read back is our own.
+	leading atomic.Bool
+	folding chan struct{} // a place for each message that is not folded yet
+
+	// written is the number of the record that comes next, offset how far results had
+	// been dealt with, as of the latest commit; 0: this session does not lead.
+	written atomic.Uint64
+	offset  atomic.Int64
+
+	writer   ledgerWriter
+	snapshot snapshotting
+}
+
+func newLedger(r *session) *ledger {
+	l := &ledger{r: r, reader: journal.NewReader(), nonce: randomID(), claimed: make(chan struct{}), void: make(chan struct{}, 1), begins: -1, folding: make(chan struct{}, foldAhead)}
+	l.writer.queue = make(chan written, roomInQueue)
+	if r.s.options.SkipCorrupt {
+		l.reader.SkipCorrupt(r.s.observe.journalSkipped)
+	}
+	return l
+}
+
+// follow begins to read: where the last message says that the newest snapshot begins.
+func (l *ledger) follow(ctx context.Context) error {
+	depth, err := l.r.bus.Depth(ctx, bus.StreamJournal)
+	if err != nil {
+		return fmt.Errorf("look at the journal %s: %w", bus.StreamJournal, err)
+	}
+	last := journal.Header{SnapshotOffset: -1}
+	if depth.Ready > 0 {
+		if last, err = l.last(ctx); err != nil {
+			return err
+		}
+	}
+	l.begins = last.SnapshotOffset
+	err = l.r.bus.Subscribe(ctx, bus.Subscription{
+		Queue: bus.StreamJournal, Prefetch: prefetchJournal, From: journal.Start(last, depth.Ready == 0), Handle: l.onMessage,
+	})
+	if err != nil {
+		return fmt.Errorf("read the journal: %w", err)
+	}
+	return nil
+}
+
+// last reads the header of the journal's last message; of several that the broker
+// gives as such, of the last.
+func (l *ledger) last(ctx context.Context) (journal.Header, error) {
+	found := make(chan bus.Delivery, 1)
+	ended := make(chan struct{})
+	err := l.r.bus.Subscribe(ctx, bus.Subscription{
+		Queue: bus.StreamJournal, Prefetch: 1, From: bus.Last(),
+		Handle: func(d bus.Delivery) {
+			select {
+			case found <- d:
+			case <-ended:
+			}
+		},
+	})
+	if err != nil {
+		return journal.Header{}, fmt.Errorf("read the end of the journal: %w", err)
+	}
+	defer close(ended)
+	timeout := time.NewTimer(lastTimeout)
+	defer timeout.Stop()
+	select {
+	case d := <-found:
+		defer l.r.bus.Ack(d.Tag)
+		if _, err := l.r.bus.Unsubscribe(ctx, bus.StreamJournal); err != nil {
+			return journal.Header{}, fmt.Errorf("read the end of the journal: %w", err)
+		}
+		h, err := journal.DecodeHeader(d.Body)
+		if err != nil {
+			return h, l.fatal(fmt.Errorf("read the last message of the journal, at offset %d: %w", d.Offset, err))
+		}
+		return h, nil
+	case <-timeout.C:
+		return journal.Header{}, fmt.Errorf("read the end of the journal: nothing came within %s", lastTimeout)
+	case <-l.r.bus.Done():
+		return journal.Header{}, bus.ErrClosed
+	case <-ctx.Done():
+		return journal.Header{}, ctx.Err()
+	}
+}
+
+// fatal marks what will not pass by itself: it ends the process instead of the session.
+func (l *ledger) fatal(err error) error {
+	var newer *journal.NewerError
+	var damaged *journal.CorruptError
+	var gap *journal.GapError
+	if errors.As(err, &newer) || errors.As(err, &damaged) && !l.r.s.options.SkipCorrupt || errors.As(err, &gap) {
+		return &unusable{err}
+	}
+	return err
+}
+
+// unusable is a journal that cannot be used as it is.
+type unusable struct{ error }
+
+func (u *unusable) Unwrap() error { return u.error }
+
+// onMessage takes one message of the journal.
+func (l *ledger) onMessage(d bus.Delivery) {
+	defer l.r.bus.Ack(d.Tag) // in a stream an acknowledgement only asks for more
+	if l.leading.Load() {
+		l.readBack(&d)
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, since := l.reader.Leader()
+	records, err := l.reader.Take(d.Offset, d.Body)
+	if err != nil {
+		l.r.fault(l.fatal(fmt.Errorf("read the journal: %w", err)))
+		return
+	}
+	l.taken++
+	leader, from := l.reader.Leader()
+	if at := l.reader.LastAt(); len(records) > 0 {
+		l.fold(at, records)
+	}
+	switch ours := l.sent != nil && bytes.Equal(d.Body, l.sent); {
+	case leader.Nonce == l.nonce:
+		l.leading.Store(true)
+		close(l.claimed)
+	case ours: // what was to be read before we knew whose turn it is has been read now
+		l.sent = nil
+		l.void <- struct{}{}
+	case !from.Equal(since):
+		l.r.s.ledBy(leader, from)
+	}
+}
+
+// fold has the loop fold records, and waits while too many wait for that.
+func (l *ledger) fold(at time.Time, records []coordinator.Record) {
+	select {
+	case l.folding <- struct{}{}:
+	case <-l.r.bus.Done():
+		return
+	}
+	l.r.s.loop.enqueue(envelope{call: func(time.Time) {
+		defer func() { <-l.folding }()
+		if l.r.s.loop.session != l.r.number {
+			return
+		}
+		e := l.r.s.loop.engine
+		for _, rec := range records {
+			e.Fold(at, rec)
+		}
+		l.r.s.history.follow(records)
+	}})
+}
+
+// lead claims the next epoch and waits until everything that was written before has
+// been folded.
+func (l *ledger) lead(ctx context.Context) error {
+	failpoint.Hit(failpoint.DuringTakeover)
+	if err := l.claim(); err != nil {
+		return err
+	}
+	return l.awaitClaim(ctx)
+}
+
+// claim publishes the claim of the next epoch. One that is made before the journal has
+// been read to its end may be void; it is made again then.
+func (l *ledger) claim() error {
+	o := &l.r.s.options
+	l.mu.Lock()
+	body := journal.AppendEpoch(nil, journal.Header{
+		Epoch: l.reader.Epoch() + 1, First: l.reader.Next(), At: l.r.s.now(),
+		ResultOffset: l.reader.ResultOffset(), SnapshotOffset: max(l.begins, l.reader.SnapshotOffset()),
+	}, journal.Epoch{Nonce: l.nonce, Instance: o.Instance, Address: o.Address, Version: o.Version})
+	l.sent = body
+	l.mu.Unlock()
+	return l.publish(body, l.r.tickets.issue(claim{}))
+}
+
+// claim is that of the next epoch, which counts when it is read back.
+type claim struct{}
+
+func (claim) settled(r *session, outcome bus.Outcome) {
+	if outcome != bus.Confirmed && outcome != bus.Unknown {
+		r.fault(errNotJournalled(outcome))
+	}
+}
+
+func (l *ledger) awaitClaim(ctx context.Context) error {
+	seen := uint64(0)
+	timeout := time.NewTimer(claimTimeout)
+	defer timeout.Stop()
+	for {
+		select {
+		case <-l.claimed:
+			return nil
+		case <-l.void:
+			if err := l.claim(); err != nil {
+				return err
+			}
+		case <-timeout.C:
+			l.mu.Lock()
+			taken := l.taken
+			l.mu.Unlock()
+			if taken == seen {
+				return fmt.Errorf("the claim of leadership was not read back from %s within %s", bus.StreamJournal, claimTimeout)
+			}
+			seen = taken
+			timeout.Reset(claimTimeout)
+		case <-l.r.bus.Done():
+			return errors.Join(errors.New("the session ended while the journal was read"), l.r.bus.Err())
+		case err := <-l.r.faulted:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// publish sends one message to the journal.
+func (l *ledger) publish(body []byte, token uint64) error {
+	err := l.r.bus.Publish(bus.Publication{
+		Token: token, Key: bus.StreamJournal, Apart: true,
+		Properties: bus.Properties{ContentType: contentJournal, Type: typeJournal, AppID: appID, Timestamp: l.r.s.now()},
+		Body:       body,
+	})
+	if err != nil {
+		return fmt.Errorf("write to the journal: %w", err)
+	}
+	return nil
+}
+
+// position is how far the journal has been folded or, by the leader, written.
+type position struct {
+	epoch, next            uint64
+	leader                 journal.Epoch
+	since, lastAt          time.Time
+	resultOffset, snapshot int64
+}
+
+func (l *ledger) position() position {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := position{
+		epoch: l.reader.Epoch(), next: l.reader.Next(), lastAt: l.reader.LastAt(),
+		resultOffset: l.reader.ResultOffset(), snapshot: l.reader.SnapshotOffset(),
+	}
+	p.leader, p.since = l.reader.Leader()
+	return p
+}
+
+// journalStatus says who leads and how far the journal is.
+func (s *Service) journalStatus(st *httpapi.Status) {
+	r := s.current.Load()
+	if r == nil || r.ledger == nil {
+		return
+	}
+	p := r.ledger.position()
+	st.Journal = &httpapi.Journal{
+		Records: p.next - 1, SnapshotOffset: p.snapshot, ResultOffset: p.resultOffset, LastRecord: p.lastAt,
+	}
+	if next := r.ledger.written.Load(); next > 0 {
+		st.Journal.Records, st.Journal.SnapshotOffset = next-1, r.ledger.snapshot.complete.Load()
+		st.Journal.ResultOffset, st.Journal.LastRecord = r.ledger.offset.Load(), time.Time{}
+	}
+	if p.leader.Instance != "" {
+		st.Leader = &httpapi.Leader{
+			Instance: p.leader.Instance, Address: p.leader.Address, Version: p.leader.Version, Epoch: p.epoch, Since: p.since,
+		}
+	}
+}
+
+// imageOf copies the engine's state, with everything that has gathered written before.
+func (l *ledger) imageOf(now time.Time) *engine.Image {
+	lp := l.r.s.loop
+	lp.commits.rest(now)
+	return lp.engine.Image(now)
+}

@@ -1,0 +1,121 @@
+package service
+
+import (
+	"fmt"
+	"time"
+
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/engine"
+	"taskbus/coordinator/failpoint"
+	"taskbus/coordinator/journal"
+)
+
+// When a snapshot is written: so that a start has not more than that to fold beside
+// it, and that retention, which takes away the oldest segments only, never reaches the
+// newest complete one.
+const (
+	snapshotRecords = 200_000
+	snapshotBytes   = 64 << 20
+	snapshotEvery   = 10 * time.Minute // if anything was written since
+	snapshotLook    = time.Second
+	// firstSnapshot is when a new leader writes one, if there was anything to fold.
+	firstSnapshot = 10 * time.Second
+	// roomInQueue is for commits, what is written out of turn, and a snapshot.
+	roomInQueue = maxCommits + 4
+)
+
+// What the messages of the journal are, to whoever looks at its queue.
+const (
+	typeJournal    = "coordinator.journal"
+	contentJournal = "application/octet-stream"
+)
+
+// written is one thing for the goroutine that writes: a commit, or a snapshot that
+// begins here.
+type written struct {
+	commit *commit
+	image  *engine.Image
+	name   string
+}
+
+// ledgerWriter is the writing side; it belongs to the goroutine writeJournal, but for
+// queue, into which only the loop's goroutine puts anything.
+type ledgerWriter struct {
+	queue chan written
+	*journal.Writer
+}
+
+// write implements commitWriter. The queue has room for all commits that may be open.
+func (l *ledger) write(c *commit) {
+	l.writer.queue <- written{commit: c}
+}
+
+// writeJournal is the goroutine that encodes commits and publishes them in order.
+func (l *ledger) writeJournal() {
+	for {
+		select {
+		case <-l.r.bus.Done():
+			return
+		case w := <-l.writer.queue:
+			if w.image != nil {
+				l.writer.SnapshotAt(l.snapshot.complete.Load())
+				first, rest := l.writer.Snapshot(w.image.At(), w.name, w.image.Records)
+				if p, err := l.publishPart(first); err == nil { // before any batch that follows
+					l.r.workers.Go(func() { l.writeSnapshot(p, rest) })
+				}
+				continue
+			}
+			l.writeCommit(&w)
+		}
+	}
+}
+
+func (l *ledger) writeCommit(w *written) {
+	l.writer.Results(w.commit.resultOffset)
+	l.writer.SnapshotAt(l.snapshot.complete.Load())
+	bodies := l.writer.Batch(w.commit.at, w.commit.records)
+	l.written.Store(l.writer.Next())
+	l.offset.Store(w.commit.resultOffset)
+	begun := l.r.s.now()
+	for i, body := range bodies {
+		c := &committed{ledger: l, last: i == len(bodies)-1, begun: begun}
+		token := l.r.tickets.issue(c)
+		if l.publish(body, token) != nil { // the session ends
+			l.r.tickets.redeem(token)
+			return
+		}
+		l.snapshot.wrote(len(w.commit.records), len(body))
+		l.r.s.metrics.journalBytes.Add(float64(len(body)))
+	}
+	l.r.s.metrics.journalRecords.Add(float64(len(w.commit.records)))
+	failpoint.Hit(failpoint.AfterJournalPublish)
+}
+
+// committed is one message of a commit that the broker has not answered yet.
+type committed struct {
+	ledger *ledger
+	last   bool
+	begun  time.Time
+}
+
+// settled carries out the effects of the commit. Without its records nothing may
+// follow: what the broker refuses is the end of the session.
+func (c *committed) settled(r *session, outcome bus.Outcome) {
+	switch {
+	case outcome == bus.Unknown: // the session ends
+	case outcome != bus.Confirmed:
+		r.fault(errNotJournalled(outcome))
+	case c.last:
+		failpoint.Hit(failpoint.AfterJournalConfirm)
+		r.s.metrics.journalConfirm.Observe(r.s.now().Sub(c.begun).Seconds())
+		r.s.loop.within(r.number, func(now time.Time) {
+			if r.s.loop.commits != nil {
+				r.s.loop.commits.confirmed(now)
+			}
+		})
+	}
+}
+
+func errNotJournalled(outcome bus.Outcome) error {
+	return fmt.Errorf("the broker does not take what must be in %s before anything is done (%s): see that the stream exists and may be written, and has room", bus.StreamJournal, outcome)
+}

@@ -1,0 +1,154 @@
+package service
+
+import (
+	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/failpoint"
+	"taskbus/coordinator/journal"
+)
+
+// snapshotting is when the next snapshot is due, and where the newest complete one
+// begins.
+type snapshotting struct {
+	complete atomic.Int64 // offset of the newest complete one; -1: none
+
+	mu      sync.Mutex
+	records int // written since the latest began
+	bytes   int
+	began   time.Time
+	name    string // of the one being written; empty: none
+	offset  int64  // of its first part, once that was read back
+	parts   int    // read back
+}
+
+// begin takes over what is known when the session begins to lead. If anything was
+// folded, a snapshot follows soon: how much lies behind the newest nobody has counted.
+func (s *snapshotting) begin(now time.Time, complete int64, folded bool) {
+	s.complete.Store(complete)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.began = now
+	if folded {
+		s.records, s.began = 1, now.Add(firstSnapshot-snapshotEvery)
+	}
+}
+
+func (s *snapshotting) wrote(records, bytes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.records += records
+	s.bytes += bytes
+}
+
+// due tells whether a snapshot should be written now, and if so begins it.
+func (s *snapshotting) due(now time.Time, name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.name != "", s.records == 0:
+		return false
+	case s.records < snapshotRecords && s.bytes < snapshotBytes && now.Sub(s.began) < snapshotEvery:
+		return false
+	}
+	s.name, s.offset, s.parts = name, -1, 0
+	s.records, s.bytes, s.began = 0, 0, now
+	return true
+}
+
+// read notes a part that was read back.
+func (s *snapshotting) read(offset int64, c *journal.Chunk) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.Snapshot != s.name || c.Number != s.parts {
+		return
+	}
+	if s.parts == 0 {
+		s.offset = offset
+	}
+	s.parts++
+	if c.Last {
+		s.complete.Store(s.offset)
+		s.name = ""
+	}
+}
+
+// readBack looks at a message of the journal while this session leads: its own.
+func (l *ledger) readBack(d *bus.Delivery) {
+	if _, chunk, is, err := journal.DecodeChunk(d.Body); err == nil && is {
+		l.snapshot.read(d.Offset, &chunk)
+	}
+}
+
+// takeSnapshots writes one whenever it is time.
+func (l *ledger) takeSnapshots() {
+	ticker := time.NewTicker(snapshotLook)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-l.r.bus.Done():
+			return
+		case <-ticker.C:
+		}
+		l.markOffset()
+		if name := randomID(); !l.r.draining.Load() && l.snapshot.due(l.r.s.now(), name) {
+			l.r.s.loop.within(l.r.number, func(now time.Time) {
+				l.writer.queue <- written{image: l.imageOf(now), name: name}
+			})
+		}
+	}
+}
+
+// markOffset writes down how far results have been dealt with, if nothing else does.
+func (l *ledger) markOffset() {
+	l.r.s.loop.within(l.r.number, func(now time.Time) { l.r.journalled(now) })
+}
+
+// publishPart publishes one part of a snapshot.
+func (l *ledger) publishPart(body []byte) (*part, error) {
+	p := &part{answered: make(chan bus.Outcome, 1)}
+	token := l.r.tickets.issue(p)
+	if err := l.publish(body, token); err != nil {
+		l.r.tickets.redeem(token)
+		return nil, err
+	}
+	l.r.s.metrics.journalBytes.Add(float64(len(body)))
+	return p, nil
+}
+
+// writeSnapshot publishes the parts of a snapshot after the first, each when the one
+// before is confirmed: few are on their way at a time, so that commits, which tasks
+// wait for, pass between them.
+func (l *ledger) writeSnapshot(p *part, rest iter.Seq[[]byte]) {
+	if !l.await(p) {
+		return
+	}
+	for body := range rest {
+		failpoint.Hit(failpoint.DuringSnapshot)
+		p, err := l.publishPart(body)
+		if err != nil || !l.await(p) {
+			return
+		}
+	}
+}
+
+// await waits for the broker to take a part; false when the session ends.
+func (l *ledger) await(p *part) bool {
+	select {
+	case outcome := <-p.answered:
+		if outcome != bus.Confirmed && outcome != bus.Unknown {
+			l.r.fault(errNotJournalled(outcome))
+		}
+		return outcome == bus.Confirmed
+	case <-l.r.bus.Done():
+		return false
+	}
+}
+
+// part is one of a snapshot, whose answer is waited for.
+type part struct{ answered chan bus.Outcome }
+
+func (p *part) settled(_ *session, outcome bus.Outcome) { p.answered <- outcome }
