@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/journal"
 	"taskbus/coordinator/strategy"
 )
 
@@ -31,12 +32,11 @@ var errNoEndings = errors.New("no agent has told in the recording how a task end
 // where the recording is not what the engine does with it.
 func (r *Recording) Compare(recorded, other Policies) (*Comparison, error) {
 	from, until := r.Span()
-	f, truly := newFacts(len(r.inputs), until), newTally()
+	f, truly := newFacts(r.count, until), newTally()
 	was := &noted{policies: recorded}
-	v, err := r.verify(was.policy, func(i int, p *player) {
-		in := &r.inputs[i]
-		f.take(in.At, in.Event, p.effects)
-		truly.watch(in.At, in.Event, p.effects)
+	v, err := r.verify(was.policy, func(in *journal.Input, effects []coordinator.Effect) {
+		f.take(in.At, in.Event, effects)
+		truly.watch(in.At, in.Event, effects)
 	})
 	switch {
 	case err != nil:

@@ -43,15 +43,16 @@ func (w *world) agent(id coordinator.AgentID) *agent {
 	return a
 }
 
-// populate begins with what agents have according to the snapshot, and with when they
-// will not be there.
-func (w *world) populate(state []folded) {
-	for i := range state {
-		if r, ok := state[i].record.(*coordinator.Assigned); ok {
-			a := w.agent(r.Agent)
-			a.before = append(a.before, r.Task.ID)
-		}
+// begin learns from the snapshot what agents have already.
+func (w *world) begin(r coordinator.Record) {
+	if r, ok := r.(*coordinator.Assigned); ok {
+		a := w.agent(r.Agent)
+		a.before = append(a.before, r.Task.ID)
 	}
+}
+
+// populate has agents be there but for the times when they were not.
+func (w *world) populate() {
 	for _, id := range slices.Sorted(maps.Keys(w.facts.agents)) {
 		a := w.agent(id)
 		for _, s := range a.facts.absent {

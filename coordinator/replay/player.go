@@ -23,18 +23,25 @@ type player struct {
 	records  []coordinator.Record
 }
 
-// play makes an engine, as a leader does at the beginning of its term: the policy,
-// then the snapshot, then it leads.
-func (r *Recording) play(policies Policies) (*player, error) {
+// play makes an engine, as a leader does at the beginning of its term: with first, the
+// policy; then come the records of the snapshot, which seen is shown, and then it leads.
+func (r *Recording) play(first *journal.Input, policies Policies, seen func(coordinator.Record)) (*player, error) {
 	p := &player{engine: engine.New(), policies: policies}
 	p.engine.Follow()
-	if err := p.apply(&r.inputs[0]); err != nil {
+	if err := p.apply(first); err != nil {
 		return nil, err
 	}
-	at := r.inputs[0].At
-	for i := range r.state {
-		at = r.state[i].at
-		p.engine.Fold(at, r.state[i].record)
+	at := first.At
+	for _, body := range r.state {
+		m, err := journal.Decode(body)
+		if err != nil {
+			return nil, err
+		}
+		at = m.At
+		for _, record := range m.Records {
+			p.engine.Fold(at, record)
+			seen(record)
+		}
 	}
 	p.engine.Lead(at)
 	p.engine.Record(true)

@@ -4,46 +4,117 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/journal"
 )
 
-// Recording is what one leader recorded of its term. It is immutable once
-// [Collector.Recordings] has given it away.
+// Recording is what one leader recorded of its term. It is immutable once it has been
+// given away. Its messages are kept as they were exported and read again for each
+// pass: decoded, a recording is ten times as large.
 type Recording struct {
 	// Name of the recording, which is that of the snapshot it begins with.
 	Name string
 	// Epoch of its leader.
 	Epoch uint64
 
-	// state is the snapshot, first the number of the first record it does not contain.
-	state []folded
+	// state are the messages of the snapshot, first is the number of the first record
+	// that it does not contain.
+	state [][]byte
 	first uint64
-	// inputs in their order; the first is PolicyChanged.
-	inputs []journal.Input
-	// records that the leader journalled, from number first on without a hole.
-	records []coordinator.Record
+	// parts are the inputs, in their order; there are count of them.
+	parts       []part
+	count       int
+	from, until time.Time // when the first and the last of them came
+	// batches are what the leader journalled.
+	batches []batch
 	// ended: the leader stopped recording because the bound was reached.
 	ended bool
 	// torn: inputs are missing after those that are there.
 	torn bool
 }
 
-// folded is a record of the snapshot and when it was written.
-type folded struct {
-	at     time.Time
-	record coordinator.Record
+// part is a message of inputs; the first so many of them were in the message before.
+type part struct {
+	body  []byte
+	known int
+}
+
+// batch is a message of records: the number of the first, and how many.
+type batch struct {
+	body         []byte
+	first, count uint64
 }
 
 // Span is when the first and the last input came.
-func (r *Recording) Span() (from, until time.Time) {
-	return r.inputs[0].At, r.inputs[len(r.inputs)-1].At
+func (r *Recording) Span() (from, until time.Time) { return r.from, r.until }
+
+// each visits the inputs in their order, the first being number 0, until visit fails.
+func (r *Recording) each(visit func(n int, in *journal.Input) error) error {
+	n := 0
+	for _, p := range r.parts {
+		_, recorded, err := journal.DecodeInputs(p.body)
+		if err != nil {
+			return err
+		}
+		for i := p.known; i < len(recorded.Inputs); i++ {
+			if err := visit(n, &recorded.Inputs[i]); err != nil {
+				return err
+			}
+			n++
+		}
+	}
+	return nil
 }
 
-// Inputs is how many events the engine was given.
-func (r *Recording) Inputs() int { return len(r.inputs) }
+// journalled gives the records of the journal one after the other.
+type journalled struct {
+	batches []batch // still to be read
+	next    uint64  // number of the next record
+	records []coordinator.Record
+}
+
+func (r *Recording) journalled() *journalled { return &journalled{batches: r.batches, next: r.first} }
+
+// peek gives the next record without passing it; nil at the end, or before a hole.
+func (j *journalled) peek() (coordinator.Record, error) {
+	for len(j.records) == 0 {
+		if len(j.batches) == 0 || j.batches[0].first > j.next {
+			return nil, nil
+		}
+		b := j.batches[0]
+		j.batches = j.batches[1:]
+		if known := j.next - b.first; known < b.count {
+			m, err := journal.Decode(b.body)
+			if err != nil {
+				return nil, err
+			}
+			j.records = m.Records[known:]
+		}
+	}
+	return j.records[0], nil
+}
+
+// pass goes on to the next record.
+func (j *journalled) pass() {
+	j.records[0] = nil
+	j.records = j.records[1:]
+	j.next++
+}
+
+// rest counts the records that follow without a hole.
+func (j *journalled) rest() int {
+	end := j.next + uint64(len(j.records))
+	for _, b := range j.batches {
+		if b.first > end {
+			break
+		}
+		end = max(end, b.first+b.count)
+	}
+	return int(end - j.next)
+}
 
 // Notes say for people what is known about the recording's own completeness.
 func (r *Recording) Notes() []string {
@@ -77,20 +148,16 @@ type Collector struct {
 	epoch    uint64
 	building *snapshot // its parts are coming
 	newest   *snapshot // complete
-	// recent are the records journalled in this epoch that the newest snapshot does
-	// not contain, from number recentFirst on.
-	recent      []coordinator.Record
-	recentFirst uint64
-	current     *Recording // of this epoch
-	found       []*Recording
-	orphans     int // recordings without their beginning
+	recent   []batch   // of this epoch, that the newest snapshot does not contain
+	current  *Recording
+	found    []*Recording
+	orphans  int // messages of recordings without their beginning
 }
 
 type snapshot struct {
 	name  string
 	first uint64
-	next  int // part
-	state []folded
+	parts [][]byte
 }
 
 // Take reads one message; offset is its place in the journal, for errors. The error is
@@ -104,25 +171,29 @@ func (c *Collector) Take(offset int64, body []byte) error {
 		return nil // void: another one led already
 	}
 	if h.Epoch > c.epoch {
-		c.epoch, c.building, c.current = h.Epoch, nil, nil
+		c.epoch, c.building, c.current, c.recent = h.Epoch, nil, nil, nil
 	}
 	switch h.Kind {
-	case journal.KindSnapshot, journal.KindBatch:
+	case journal.KindSnapshot:
 		m, err := journal.Decode(body)
 		if err != nil {
 			return located(err, offset)
 		}
-		if h.Kind == journal.KindBatch {
-			c.batch(m)
-		} else {
-			c.part(m)
+		c.part(m, body)
+	case journal.KindBatch:
+		b := batch{body, h.First, uint64(h.Count)}
+		c.recent = append(c.recent, b)
+		if c.current != nil {
+			c.current.batches = append(c.current.batches, b)
 		}
 	case journal.KindInputs:
 		_, recorded, err := journal.DecodeInputs(body)
 		if err != nil {
 			return located(err, offset)
 		}
-		c.input(h, recorded)
+		if err := c.input(h, recorded, body); err != nil {
+			return fmt.Errorf("the message at offset %d of the export: %w", offset, err)
+		}
 	}
 	return nil
 }
@@ -142,75 +213,65 @@ func located(err error, offset int64) error {
 }
 
 // part is one part of a snapshot. One that does not follow the one before it belongs
-// to a snapshot whose beginning the export does not hold.
-func (c *Collector) part(m *journal.Message) {
-	if m.Chunk.Number == 0 {
+// to a snapshot whose beginning the export does not hold, or was sent twice.
+func (c *Collector) part(m *journal.Message, body []byte) {
+	if m.Chunk.Number == 0 && (c.building == nil || c.building.name != m.Chunk.Snapshot) {
 		c.building = &snapshot{name: m.Chunk.Snapshot, first: m.First}
 	}
 	s := c.building
-	if s == nil || s.name != m.Chunk.Snapshot || s.next != m.Chunk.Number {
-		return // of one that is void, or a part that was sent twice
-	}
-	s.next++
-	for _, r := range m.Records {
-		s.state = append(s.state, folded{m.At, r})
-	}
-	if m.Chunk.Last {
-		c.newest, c.building = s, nil
-		c.forget(s.first)
-	}
-}
-
-// forget lets go of the records before that number.
-func (c *Collector) forget(number uint64) {
-	if number <= c.recentFirst {
+	if s == nil || s.name != m.Chunk.Snapshot || len(s.parts) != m.Chunk.Number {
 		return
 	}
-	n := min(number-c.recentFirst, uint64(len(c.recent)))
-	c.recent = append([]coordinator.Record(nil), c.recent[n:]...)
-	c.recentFirst = number
-}
-
-// batch takes the records that are new.
-func (c *Collector) batch(m *journal.Message) {
-	next := c.recentFirst + uint64(len(c.recent))
-	if m.First > next { // the export begins here, or has a hole
-		c.recent, c.recentFirst, next = nil, m.First, m.First
-	}
-	if known := next - m.First; known < uint64(len(m.Records)) {
-		c.recent = append(c.recent, m.Records[known:]...)
-	}
-	if r := c.current; r != nil && r.first+uint64(len(r.records)) >= c.recentFirst {
-		r.records = append(r.records, c.recent[r.first+uint64(len(r.records))-c.recentFirst:]...)
+	s.parts = append(s.parts, body)
+	if m.Chunk.Last {
+		c.newest, c.building = s, nil
+		c.recent = slices.DeleteFunc(c.recent, func(b batch) bool { return b.first+b.count <= s.first })
 	}
 }
 
 // input takes inputs: the first of a recording, or those that follow.
-func (c *Collector) input(h journal.Header, in *journal.Recorded) {
+func (c *Collector) input(h journal.Header, in *journal.Recorded, body []byte) error {
 	r := c.current
 	if r == nil || r.Name != in.Snapshot {
 		if h.First != 1 || c.newest == nil || c.newest.name != in.Snapshot {
 			c.orphans++
-			return
+			return nil
 		}
-		r = &Recording{Name: in.Snapshot, Epoch: h.Epoch, state: c.newest.state, first: c.newest.first}
-		if c.recentFirst <= r.first {
-			r.records = append(r.records, c.recent[min(r.first-c.recentFirst, uint64(len(c.recent))):]...)
+		r = &Recording{
+			Name: in.Snapshot, Epoch: h.Epoch, state: c.newest.parts, first: c.newest.first, batches: slices.Clone(c.recent),
 		}
 		c.current = r
 		c.found = append(c.found, r)
 	}
-	next := uint64(len(r.inputs)) + 1
-	switch {
-	case r.torn:
-	case h.First > next:
+	next := uint64(r.count) + 1
+	if r.torn || h.First > next {
 		r.torn = true
-	default:
-		if known := next - h.First; known < uint64(len(in.Inputs)) {
-			r.inputs = append(r.inputs, in.Inputs[known:]...)
-		}
-		r.ended = r.ended || in.Ended
+		return nil
 	}
+	r.ended = r.ended || in.Ended
+	if known := next - h.First; known < uint64(len(in.Inputs)) {
+		return r.add(in.Inputs[known:], part{body, int(known)})
+	}
+	return nil
+}
+
+// add takes the inputs of a message, and refuses what no leader can have recorded.
+func (r *Recording) add(inputs []journal.Input, p part) error {
+	if r.count == 0 {
+		r.from, r.until = inputs[0].At, inputs[0].At
+		if _, ok := inputs[0].Event.(coordinator.PolicyChanged); !ok {
+			return fmt.Errorf("the recording %s begins with %s, and not with a policy", r.Name, eventName(inputs[0].Event))
+		}
+	}
+	for i := range inputs {
+		if inputs[i].At.Before(r.until) {
+			return fmt.Errorf("input %d of the recording %s is older than the one before it", r.count+i+1, r.Name)
+		}
+		r.until = inputs[i].At
+	}
+	r.parts = append(r.parts, p)
+	r.count += len(inputs)
+	return nil
 }
 
 // ErrNothingRecorded says that an export holds no recording.
@@ -218,17 +279,13 @@ var ErrNothingRecorded = errors.New("the export holds no recording of inputs: se
 	"let a coordinator lead for a while, and export again")
 
 // Recordings gives what was found, in the order of the journal. The error is
-// ErrNothingRecorded, or says why what there is cannot be used.
+// ErrNothingRecorded, or says that there is nothing whole.
 func (c *Collector) Recordings() ([]*Recording, error) {
 	var found []*Recording
 	for _, r := range c.found {
-		if len(r.inputs) == 0 {
-			continue // not even the policy was within the bound
+		if r.count > 0 { // else not even the policy was within the bound
+			found = append(found, r)
 		}
-		if err := r.check(); err != nil {
-			return nil, fmt.Errorf("the recording %s of epoch %d: %w", r.Name, r.Epoch, err)
-		}
-		found = append(found, r)
 	}
 	switch {
 	case len(found) > 0:
@@ -238,17 +295,4 @@ func (c *Collector) Recordings() ([]*Recording, error) {
 	default:
 		return nil, ErrNothingRecorded
 	}
-}
-
-// check refuses a recording that no leader can have written.
-func (r *Recording) check() error {
-	if _, ok := r.inputs[0].Event.(coordinator.PolicyChanged); !ok {
-		return fmt.Errorf("it begins with %s, and not with a policy", eventName(r.inputs[0].Event))
-	}
-	for i := range r.inputs[1:] {
-		if r.inputs[i+1].At.Before(r.inputs[i].At) {
-			return fmt.Errorf("input %d is older than the one before it", i+2)
-		}
-	}
-	return nil
 }

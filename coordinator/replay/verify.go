@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"time"
 
@@ -21,6 +22,8 @@ type Verification struct {
 	Unjournalled int
 	// Difference is the first one; nil: there is none.
 	Difference *Difference
+
+	same comparison
 }
 
 // Difference is a record that is not the one of the journal.
@@ -47,45 +50,66 @@ const timeFormat = "2006-01-02T15:04:05.000000Z"
 // records against those of the journal. policies must give what was recorded. It stops
 // at the first difference.
 func (r *Recording) Verify(policies Policies) (*Verification, error) {
-	return r.verify(policies, func(int, *player) {})
+	return r.verify(policies, func(*journal.Input, []coordinator.Effect) {})
 }
 
-// verify is Verify, and shows the player after each input.
-func (r *Recording) verify(policies Policies, look func(input int, p *player)) (*Verification, error) {
-	p, err := r.play(policies)
-	if err != nil {
+// errDiffers ends a pass at the first difference.
+var errDiffers = errors.New("different")
+
+// verify is Verify, and shows every input with its effects.
+func (r *Recording) verify(policies Policies, look func(*journal.Input, []coordinator.Effect)) (*Verification, error) {
+	var p *player
+	v, wanted := &Verification{}, r.journalled()
+	err := r.each(func(n int, in *journal.Input) (err error) {
+		v.Inputs++
+		if p == nil {
+			if p, err = r.play(in, policies, func(coordinator.Record) {}); err == nil {
+				look(in, nil)
+			}
+			return err
+		}
+		if err := p.apply(in); err != nil {
+			return err
+		}
+		if err := v.compare(n, in, p, wanted); err != nil {
+			return err
+		}
+		look(in, p.effects)
+		return nil
+	})
+	if err != nil && !errors.Is(err, errDiffers) {
 		return nil, err
 	}
-	v := &Verification{Inputs: 1}
-	look(0, p)
-	var same comparison
-	for i := 1; i < len(r.inputs); i++ {
-		in := &r.inputs[i]
-		if err := p.apply(in); err != nil {
-			return nil, err
-		}
-		v.Inputs++
-		for n, got := range p.records {
-			if v.Records == len(r.records) {
-				v.Unjournalled += len(p.records) - n
-				break
-			}
-			if want := r.records[v.Records]; !same.records(got, want) {
-				v.Difference = &Difference{
-					Record: r.first + uint64(v.Records), Input: i + 1, At: in.At.UTC(), Event: eventName(in.Event),
-					Text: difference(want, got) + reasonOf(got, p.effects),
-				}
-				return v, nil
-			}
-			v.Records++
-			if _, ok := got.(*coordinator.Assigned); ok {
-				v.Decisions++
-			}
-		}
-		look(i, p)
+	if v.Difference == nil {
+		v.Unrecorded = wanted.rest()
 	}
-	v.Unrecorded = len(r.records) - v.Records
 	return v, nil
+}
+
+// compare holds the records of one input against those of the journal.
+func (v *Verification) compare(n int, in *journal.Input, p *player, wanted *journalled) error {
+	for i, got := range p.records {
+		want, err := wanted.peek()
+		switch {
+		case err != nil:
+			return err
+		case want == nil:
+			v.Unjournalled += len(p.records) - i
+			return nil
+		case !v.same.records(got, want):
+			v.Difference = &Difference{
+				Record: wanted.next, Input: n + 1, At: in.At.UTC(), Event: eventName(in.Event),
+				Text: difference(want, got) + reasonOf(got, p.effects),
+			}
+			return errDiffers
+		}
+		wanted.pass()
+		v.Records++
+		if _, ok := got.(*coordinator.Assigned); ok {
+			v.Decisions++
+		}
+	}
+	return nil
 }
 
 // comparison compares records as the journal writes them: byte by byte.

@@ -44,20 +44,26 @@ type world struct {
 
 // run plays the recording in a modelled world until its last input.
 func (r *Recording) run(f *facts, h *habits, policies Policies, watch func(time.Time, coordinator.Event, []coordinator.Effect)) (*world, error) {
-	p, err := r.play(policies)
-	if err != nil {
-		return nil, err
-	}
 	w := &world{
-		facts: f, habits: h, player: p, watch: watch, latency: f.latency(), now: r.inputs[0].At,
+		facts: f, habits: h, watch: watch, latency: f.latency(),
 		agents: make(map[coordinator.AgentID]*agent), held: make(map[coordinator.Handle]*delivery),
 	}
-	w.populate(r.state)
-	for i := 1; i < len(r.inputs) && w.err == nil; i++ {
-		if in := &r.inputs[i]; f.kept[i] {
+	err := r.each(func(n int, in *journal.Input) (err error) {
+		switch {
+		case n == 0:
+			w.now = in.At
+			if w.player, err = r.play(in, policies, w.begin); err == nil {
+				w.populate()
+			}
+			return err
+		case f.kept[n]:
 			w.until(in.At)
-			w.feed(i, in.Event)
+			w.feed(n, in.Event)
 		}
+		return w.err
+	})
+	if err != nil {
+		return nil, err
 	}
 	w.until(f.until)
 	return w, w.err
