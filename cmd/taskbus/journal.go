@@ -10,8 +10,6 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/journal"
-	"taskbus/messages"
 )
 
 func (a *app) journalCommand() *cobra.Command {
@@ -173,57 +171,4 @@ func printJournal(w io.Writer, lines []journalLine, f journalFilter, now time.Ti
 	}
 	_, err := fmt.Fprintf(w, "the newest %d; there may be more (--limit)\n", f.limit)
 	return err
-}
-
-// journalPage is one message with all that is in it.
-type journalPage struct {
-	Offset         int64           `json:"offset"`
-	Kind           string          `json:"kind"`
-	Version        uint8           `json:"format_version"`
-	Bytes          int             `json:"bytes"`
-	Epoch          uint64          `json:"epoch"`
-	At             time.Time       `json:"at"`
-	First          uint64          `json:"first"`
-	Count          int             `json:"count"`
-	ResultOffset   int64           `json:"result_offset"`
-	SnapshotOffset int64           `json:"snapshot_offset"`
-	Leader         *journal.Epoch  `json:"leader,omitempty"`
-	Snapshot       *journal.Chunk  `json:"snapshot,omitempty"`
-	Records        []journalRecord `json:"records,omitempty"`
-}
-
-// journalRecord is one record with all its fields.
-type journalRecord struct {
-	Offset int64             `json:"offset"`
-	Number uint64            `json:"record,omitempty"`
-	Epoch  uint64            `json:"epoch"`
-	At     time.Time         `json:"at"`
-	Kind   string            `json:"kind"`
-	Void   bool              `json:"void,omitempty"`
-	Fields map[string]string `json:"fields"`
-
-	fields []recordField
-}
-
-func newJournalRecord(offset int64, number uint64, h journal.Header, void bool, r coordinator.Record) journalRecord {
-	j := journalRecord{Offset: offset, Number: number, Epoch: h.Epoch, At: h.At, Kind: recordKind(r), Void: void, Fields: map[string]string{}, fields: fieldsOf(r)}
-	for _, f := range j.fields {
-		j.Fields[f.name] = f.value
-	}
-	return j
-}
-
-// print shows a record: a heading, then a line for each field.
-func (j *journalRecord) print(p *page) {
-	heading := j.Kind
-	if j.Number > 0 {
-		heading = fmt.Sprintf("record %d: %s", j.Number, j.Kind)
-	}
-	if j.Void {
-		heading += " (void)"
-	}
-	p.line("%s", heading)
-	for _, f := range j.fields {
-		p.line("  %-22s %s", f.name, messages.Clean(f.value, messages.MaxText))
-	}
 }

@@ -89,6 +89,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.doctorCommand(),
 		a.demoCommand(),
 		a.simulateCommand(),
+		a.journalCommand(),
 		a.replayCommand(),
 		a.topologyCommand(),
 		a.versionCommand(),

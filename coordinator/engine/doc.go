@@ -38,6 +38,7 @@
 //	retry.go     back-off and the retry budget
 //	timer.go     deadlines
 //	snapshot.go  a copy of all this for readers
+//	audit.go     whether the books balance; auditfleet.go: those of the agents
 //	bits.go, heap.go
 //
 // # Invariants

@@ -145,7 +145,8 @@ func (e *Engine) recall(now time.Time, key coordinator.TaskKey) *record {
 	}
 	r := m.find(now, key, s)
 	if t := e.tasks.of(r); t != nil && r.seen <= oldest && e.mayLetGo(t) {
-		r.fate = coordinator.FateForgotten
+		r.fate, r.ref = coordinator.FateForgotten, t.agent.serial
+		e.noted(r)
 		e.retire(t)
 		return nil
 	}
@@ -166,6 +167,8 @@ func (e *Engine) expire(now time.Time, r *record) {
 		return
 	}
 	if t != nil { // on its agent's account it stays
+		r.fate, r.ref = coordinator.FateForgotten, t.agent.serial
+		e.noted(r)
 		e.retire(t)
 	}
 	if r.isWithdrawn() {

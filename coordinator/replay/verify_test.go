@@ -220,15 +220,17 @@ func TestChangesAreFound(t *testing.T) {
 		change     func(m *changeable)
 	}{
 		{"an input is left out", "", func(m *changeable) {
-			i := m.find(100, func(ev coordinator.Event) bool { _, ok := ev.(coordinator.TaskReceived); return ok })
+			i := 100 + slices.IndexFunc(m.inputs[100:], func(in journal.Input) bool { return eventName(in.Event) == "TaskReceived" })
 			m.inputs = slices.Delete(m.inputs, i, i+1)
 		}},
 		{"an input comes a nanosecond later", "At was", func(m *changeable) {
-			i := m.find(0, func(ev coordinator.Event) bool {
-				received, ok := ev.(coordinator.TaskReceived)
-				return ok && received.Task.Type == "embed"
-			})
-			m.inputs[i].At = m.inputs[i].At.Add(1)
+			for i := range m.inputs {
+				received, ok := m.inputs[i].Event.(coordinator.TaskReceived)
+				if ok && received.Task.Type == "embed" && m.inputs[i+1].At.After(m.inputs[i].At) {
+					m.inputs[i].At = m.inputs[i].At.Add(1)
+					return
+				}
+			}
 		}},
 		{"a record names another agent", "Agent was z, is ", func(m *changeable) {
 			for _, r := range m.records[200:] {
@@ -304,11 +306,6 @@ func (c *changeable) messages() [][]byte {
 		journal.AppendBatch(nil, c.header, c.records),
 		journal.AppendInputs(nil, inputs, journal.Recorded{Snapshot: "s-1", Inputs: c.inputs}),
 	}
-}
-
-// find gives the place of the first such input from that place on.
-func (c *changeable) find(from int, is func(coordinator.Event) bool) int {
-	return from + slices.IndexFunc(c.inputs[from:], func(in journal.Input) bool { return is(in.Event) })
 }
 
 // A recording that has reached its bound is identical as far as it goes, and says so.

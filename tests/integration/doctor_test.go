@@ -55,13 +55,13 @@ func TestDoctor(t *testing.T) {
 
 	t.Run("everything works", func(t *testing.T) {
 		t.Parallel()
-		r := newRig(t, fleet)
+		r := newRig(t, strings.Replace(fleet, "agents:\n", "agents:\n  auth: warn\n", 1))
 		c := r.start()
 		r.online(c, "a1", "a2")
 		code, found := r.doctor(r.broker.URL, c.base)
 		for check, says := range map[string]string{
 			"broker": "connected", "version": "RabbitMQ 3.", "topology": "14 objects", // 9 own queues, 2 agents', 3 exchanges
-			"permissions": "has the", "leader": "holds the lock", "streams": "agent.status can be read; it ends at",
+			"permissions": "has the", "user_id": "the broker takes", "leader": "holds the lock", "streams": "agent.status can be read; it ends at",
 			"clocks": "2 agents", "coordinator": "leads and takes tasks", "agents": "2 of 2 agents online",
 		} {
 			wants(t, code, found, 0, check, "ok", says)

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/journal"
+)
+
+func (a *app) journalExportCommand() *cobra.Command {
+	var all, sinceSnapshot, force bool
+	c := &cobra.Command{
+		Use:   "export FILE",
+		Short: "Copy messages of the journal into a file, for `taskbus replay`",
+		Long: `Copies the messages of the journal as they are into a file: from the newest complete
+snapshot on, which is all that a coordinator needs to take over and all that
+"taskbus replay" needs of the term of the leader that wrote it; with --all
+everything that the stream still has.
+
+The file holds ids, labels and the reasons of cancels, and no payloads: they are
+never in the journal. It appears under its name when it is complete; its format is
+described in docs/journal.md. Damaged messages are copied as they are.`,
+		Example: `  taskbus journal export monday.tbj
+  taskbus journal export --all everything.tbj
+  taskbus replay monday.tbj`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if all && sinceSnapshot {
+				return usageError("--all and --since-snapshot exclude each other")
+			}
+			return a.journalExport(c.Context(), args[0], all, force)
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "everything that the stream has")
+	c.Flags().BoolVar(&sinceSnapshot, "since-snapshot", false, "from the newest complete snapshot on (this is the default)")
+	c.Flags().BoolVar(&force, "force", false, "replace the file if it exists")
+	return c
+}
+
+// journalExported is what an export has.
+type journalExported struct {
+	File     string `json:"file"`
+	Messages int    `json:"messages"`
+	Bytes    int64  `json:"bytes"`
+	First    int64  `json:"first_offset"`
+	Last     int64  `json:"last_offset"`
+}
+
+func (a *app) journalExport(ctx context.Context, path string, all, force bool) error {
+	if _, err := os.Lstat(path); err == nil && !force {
+		return fmt.Errorf("%s exists; --force replaces it", path)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("write the export: %w", err)
+	}
+	exported := journalExported{File: path, First: -1, Last: -1}
+	err := a.withJournal(ctx, func(ctx context.Context, s *journalStream) error {
+		from, err := s.exportFrom(all)
+		if err != nil {
+			return err
+		}
+		return a.writeExport(ctx, s, from, &exported)
+	})
+	if err != nil {
+		return err
+	}
+	if a.output == outputJSON {
+		return a.printJSON(exported)
+	}
+	_, err = fmt.Fprintf(a.out, "%s: %s, offsets %d to %d, %s\n", path, count(exported.Messages, "message"), exported.First, exported.Last, kilobytes(exported.Bytes))
+	return err
+}
+
+// kilobytes is size for what may be small.
+func kilobytes(bytes int64) string {
+	if bytes >= 10_000_000 {
+		return size(bytes)
+	}
+	return fmt.Sprintf("%d KB", (bytes+999)/1000)
+}
+
+// exportFrom is where the newest complete snapshot begins, or everything.
+func (s *journalStream) exportFrom(all bool) (bus.Position, error) {
+	if all {
+		return bus.First(), nil
+	}
+	h, err := journal.DecodeHeader(s.last.Body)
+	if err != nil {
+		return bus.Position{}, fmt.Errorf("find the newest snapshot: the message at offset %d, the last: %w; --all exports everything as it is", s.last.Offset, err)
+	}
+	return journal.Start(h, false), nil
+}
+
+// writeExport writes beside the file and puts it into its place when it is complete.
+func (a *app) writeExport(ctx context.Context, s *journalStream, from bus.Position, exported *journalExported) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(exported.File), "."+filepath.Base(exported.File)+".*")
+	if err != nil {
+		return fmt.Errorf("write the export: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = file.Close() // closed already, perhaps
+			_ = os.Remove(file.Name())
+		}
+	}()
+	p := progress{w: a.err, doing: "exporting the journal", rewrite: terminal(a.err)}
+	defer p.end()
+	exported.Messages, err = journal.WriteExport(file, func(yield func(journal.Exported, error) bool) {
+		for m, err := range s.messages(ctx, from) {
+			if err == nil {
+				if exported.First < 0 {
+					exported.First = m.Offset
+				}
+				exported.Last = m.Offset
+				exported.Bytes += int64(len(m.Body))
+				p.report(a.now(), func() string {
+					return fmt.Sprintf("%s, offset %d of %d", kilobytes(exported.Bytes), m.Offset, s.last.Offset)
+				})
+			}
+			if !yield(m, err) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if err := file.Sync(); err != nil {
+		return fmt.Errorf("write the export: %w", err)
+	}
+	if err := file.Close(); err != nil {
+		return fmt.Errorf("write the export: %w", err)
+	}
+	if err := os.Rename(file.Name(), exported.File); err != nil {
+		return fmt.Errorf("write the export: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/journal"
+	"taskbus/messages"
+)
+
+// journalPage is one message with all that is in it.
+type journalPage struct {
+	Offset         int64           `json:"offset"`
+	Kind           string          `json:"kind"`
+	Version        uint8           `json:"format_version"`
+	Bytes          int             `json:"bytes"`
+	Epoch          uint64          `json:"epoch"`
+	At             time.Time       `json:"at"`
+	First          uint64          `json:"first"`
+	Count          int             `json:"count"`
+	ResultOffset   int64           `json:"result_offset"`
+	SnapshotOffset int64           `json:"snapshot_offset"`
+	Leader         *journalLeader  `json:"leader,omitempty"`
+	Snapshot       *journalPart    `json:"snapshot,omitempty"`
+	Records        []journalRecord `json:"records,omitempty"`
+}
+
+func newJournalPage(e journal.Exported, m *journal.Message, limit int) journalPage {
+	h := m.Header
+	p := journalPage{
+		Offset: e.Offset, Kind: h.Kind.String(), Version: h.Version, Bytes: len(e.Body), Epoch: h.Epoch, At: h.At,
+		First: h.First, Count: h.Count, ResultOffset: h.ResultOffset, SnapshotOffset: h.SnapshotOffset,
+	}
+	switch {
+	case m.Epoch != nil:
+		p.Leader = newJournalLeader(*m.Epoch, h.At)
+	case m.Chunk != nil:
+		p.Leader = newJournalLeader(m.Chunk.Leader, m.Chunk.Since)
+		p.Snapshot = &journalPart{Name: m.Chunk.Snapshot, Number: m.Chunk.Number, Last: m.Chunk.Last}
+	}
+	for i, r := range m.Records[:min(limit, len(m.Records))] {
+		number := uint64(0) // those of a snapshot have none
+		if h.Kind == journal.KindBatch {
+			number = h.First + uint64(i)
+		}
+		p.Records = append(p.Records, newJournalRecord(e.Offset, number, h, false, r))
+	}
+	return p
+}
+
+// journalLeader is who leads, since then.
+type journalLeader struct {
+	Instance string    `json:"instance"`
+	Address  string    `json:"address"`
+	Version  string    `json:"version"`
+	Nonce    string    `json:"nonce"`
+	Since    time.Time `json:"since"`
+}
+
+func newJournalLeader(e journal.Epoch, since time.Time) *journalLeader {
+	return &journalLeader{Instance: e.Instance, Address: e.Address, Version: e.Version, Nonce: e.Nonce, Since: since}
+}
+
+// journalPart is which part of which snapshot a message is.
+type journalPart struct {
+	Name   string `json:"name"`
+	Number int    `json:"part"`
+	Last   bool   `json:"last"`
+}
+
+// journalRecord is one record with all its fields.
+type journalRecord struct {
+	Offset int64             `json:"offset"`
+	Number uint64            `json:"record,omitempty"`
+	Epoch  uint64            `json:"epoch"`
+	At     time.Time         `json:"at"`
+	Kind   string            `json:"kind"`
+	Void   bool              `json:"void,omitempty"`
+	Fields map[string]string `json:"fields"`
+
+	fields []recordField
+}
+
+func newJournalRecord(offset int64, number uint64, h journal.Header, void bool, r coordinator.Record) journalRecord {
+	j := journalRecord{Offset: offset, Number: number, Epoch: h.Epoch, At: h.At, Kind: recordKind(r), Void: void, Fields: map[string]string{}, fields: fieldsOf(r)}
+	for _, f := range j.fields {
+		j.Fields[f.name] = f.value
+	}
+	return j
+}
+
+// print shows a record: a heading, then a line for each field.
+func (j *journalRecord) print(p *page) {
+	heading := j.Kind
+	if j.Number > 0 {
+		heading = fmt.Sprintf("record %d: %s", j.Number, j.Kind)
+	}
+	if j.Void {
+		heading += " (void)"
+	}
+	p.line("%s", heading)
+	for _, f := range j.fields {
+		p.line("  %-22s %s", f.name, messages.Clean(f.value, messages.MaxText))
+	}
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/journal"
+)
+
+func (a *app) journalShowCommand() *cobra.Command {
+	var limit int
+	var since time.Duration
+	c := &cobra.Command{
+		Use:   "show OFFSET|TASK",
+		Short: "Show everything in one message, or everything about one task",
+		Long: `Shows the message of the journal at an offset, with its header and all fields of its
+records; or, of a task, every record that was written since then about it, with all
+fields. An argument that is a number is an offset; of a task whose id is a number
+there is "taskbus journal ls --task".`,
+		Example: `  taskbus journal show 128400
+  taskbus journal show task-0042 --since 24h -o json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if limit < 1 || limit > maxJournalLimit {
+				return usageError("--limit must be 1 to %d, not %d", maxJournalLimit, limit)
+			}
+			if since <= 0 {
+				return usageError("--since must be positive, like 1h, not %s", since)
+			}
+			if offset, err := strconv.ParseInt(args[0], 10, 64); err == nil && offset >= 0 {
+				return a.journalShowMessage(c.Context(), offset, limit)
+			}
+			if err := checkID("a task", args[0]); err != nil {
+				return err
+			}
+			return a.journalShowTask(c.Context(), args[0], since, limit)
+		},
+	}
+	c.Flags().IntVar(&limit, "limit", 200, fmt.Sprintf("at most so many records, 1 to %d: the first of a message, the newest of a task", maxJournalLimit))
+	sinceFlag(c, &since, time.Hour)
+	return c
+}
+
+func (a *app) journalShowMessage(ctx context.Context, offset int64, limit int) error {
+	var found journal.Exported
+	err := a.withJournal(ctx, func(ctx context.Context, s *journalStream) error {
+		found.Offset = -1
+		if offset > s.last.Offset {
+			return fmt.Errorf("the journal ends at offset %d", s.last.Offset)
+		}
+		for m, err := range s.messages(ctx, bus.At(offset)) {
+			if err != nil {
+				return err
+			}
+			found = m
+			break
+		}
+		if found.Offset != offset {
+			return fmt.Errorf("there is no message at offset %d (any more); the next one is at %d", offset, found.Offset)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	m, err := journal.Decode(found.Body)
+	if err != nil {
+		return fmt.Errorf("read the message at offset %d: %w", offset, err)
+	}
+	page := newJournalPage(found, m, limit)
+	if a.output == outputJSON {
+		return a.printJSON(page)
+	}
+	return a.printJournalPage(&page)
+}
+
+func (a *app) printJournalPage(j *journalPage) error {
+	p := &page{w: a.out}
+	p.line("offset %d: %s of epoch %d, %d bytes, format version %d", j.Offset, j.Kind, j.Epoch, j.Bytes, j.Version)
+	p.line("written %s", momentText(j.At, a.now()))
+	if l := j.Leader; l != nil {
+		p.line("%s leads since %s: address %s, taskbus %s, nonce %s", l.Instance, momentText(l.Since, a.now()), l.Address, l.Version, l.Nonce)
+	}
+	switch {
+	case j.Snapshot != nil:
+		last := ""
+		if j.Snapshot.Last {
+			last = ", the last"
+		}
+		p.line("part %d%s, of snapshot %s: %s of the state before record %d", j.Snapshot.Number, last, j.Snapshot.Name, count(j.Count, "record"), j.First)
+	case j.Kind == journal.KindInputs.String():
+		p.line("%s for replay, from number %d of their recording on", count(j.Count, "input"), j.First)
+	case j.Count > 0:
+		p.line("records %d to %d", j.First, j.First+uint64(j.Count)-1)
+	default:
+		p.line("no records; the next one is %d", j.First)
+	}
+	p.line("reading task.result goes on at %s; the newest complete snapshot begins at %s", offsetText(j.ResultOffset), offsetText(j.SnapshotOffset))
+	for i := range j.Records {
+		p.blank()
+		j.Records[i].print(p)
+	}
+	if n := j.Count - len(j.Records); n > 0 && len(j.Records) > 0 {
+		p.blank()
+		p.line("and %s more (--limit)", count(n, "record"))
+	}
+	return p.err
+}
+
+// momentText is a time for people: exactly, and how long ago.
+func momentText(at, now time.Time) string {
+	if at.IsZero() {
+		return "never"
+	}
+	return fmt.Sprintf("%s (%s)", at.UTC().Format("2006-01-02 15:04:05.000 MST"), ago(now, at))
+}
+
+func offsetText(offset int64) string {
+	if offset < 0 {
+		return "(not known)"
+	}
+	return strconv.FormatInt(offset, 10)
+}
+
+func (a *app) journalShowTask(ctx context.Context, id string, since time.Duration, limit int) error {
+	lines, err := a.journalLines(ctx, journalFilter{limit: limit, task: id, since: since})
+	if err != nil {
+		return err
+	}
+	records := make([]journalRecord, 0, len(lines))
+	for _, l := range lines {
+		h := journal.Header{Epoch: l.Epoch, At: l.At}
+		records = append(records, newJournalRecord(l.Offset, l.Record, h, l.Void, l.record))
+	}
+	if a.output == outputJSON {
+		return a.printJSON(struct {
+			Task    string          `json:"task_id"`
+			Key     string          `json:"task_key"`
+			Records []journalRecord `json:"records"`
+		}{id, keyText(coordinator.KeyOf(coordinator.TaskID(id))), records})
+	}
+	p := &page{w: a.out}
+	if len(records) == 0 {
+		p.line("nothing about %s was journalled in the last %s; --since looks further back", id, since)
+		return p.err
+	}
+	for i := range records {
+		r := &records[i]
+		if i > 0 {
+			p.blank()
+		}
+		p.line("%s, offset %d, epoch %d: %s", momentText(r.At, a.now()), r.Offset, r.Epoch, strings.TrimSpace(lines[i].Text))
+		r.print(p)
+	}
+	return p.err
+}
