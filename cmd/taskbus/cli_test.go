@@ -139,7 +139,7 @@ func TestPasswordIsNeverPrinted(t *testing.T) {
 		"amqp://user:" + canary,
 	} {
 		for _, args := range []string{
-			"submit -", "submit --raw -o json -", "topology apply --config testdata/agents.yaml", "topology policies --config testdata/classic.yaml",
+			"submit -", "submit --raw -o json -", "topology apply --config testdata/agents.yaml", "topology policies --config testdata/classic.yaml", "journal ls",
 			"agents --url http://user:" + canary + "@127.0.0.1:1", "serve --config testdata/agents.yaml --http 192.0.2.1:1",
 		} {
 			r := newRig()

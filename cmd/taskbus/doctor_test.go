@@ -232,6 +232,31 @@ func testDoctorFindsAWrongKind(t *testing.T) {
 	}
 }
 
+// In the classic profile what agents report lies in plain queues: whoever reads them
+// takes it away.
+func TestDoctorLeavesPlainQueuesAlone(t *testing.T) { inTime(t, testDoctorLeavesPlainQueuesAlone) }
+
+func testDoctorLeavesPlainQueuesAlone(t *testing.T) {
+	c := newClinic(t)
+	if code := c.run(t, "topology", "apply", "--config", "testdata/classic.yaml"); code != exitOK {
+		t.Fatal(c.err.String())
+	}
+	c.heartbeat("gpu-1", time.Hour)
+	c.out.b.Reset()
+	if code := c.run(t, "doctor", "--config", "testdata/classic.yaml", "-o", "json"); code != exitOK {
+		t.Errorf("exit code %d: %s", code, c.out.String())
+	}
+	var r report
+	if err := json.Unmarshal([]byte(c.out.String()), &r); err != nil {
+		t.Fatal(err)
+	}
+	r.says(t, "streams", checkSkipped, "agent.status is not read")
+	r.says(t, "clocks", checkSkipped, "no heartbeats")
+	if left := c.broker.Messages(bus.StreamStatus); len(left) != 1 || left[0].Redelivered {
+		t.Errorf("%d messages are left, want the one that was there, as it was", len(left))
+	}
+}
+
 // A file that has a fault does not keep the doctor from looking at the rest.
 func TestDoctorWithAFaultyFile(t *testing.T) { inTime(t, testDoctorWithAFaultyFile) }
 

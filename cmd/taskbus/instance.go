@@ -57,6 +57,7 @@ func (a *app) newInstance(p parts) (*instance, error) {
 		Bus: a.openBus(p.env.RabbitMQURL.Reveal(), p.logger), Logger: p.logger, Registry: registry,
 		Instance:  fmt.Sprintf("taskbus@%s#%d", host, os.Getpid()),
 		BrokerURL: brokerAddress(p.env.RabbitMQURL), Version: i.build.Version,
+		Address: "http://" + p.listener.Addr().String(), SkipCorrupt: p.flags.skipCorrupt,
 	})
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -56,7 +57,8 @@ func (a *app) journalListCommand() *cobra.Command {
   RECORD  its number; records are numbered from 1, whoever leads
   TASK    its id; #… is the beginning of its key, where --since begins after its
           id was written down
-  WHAT    "void: …" was written by a coordinator that did not lead any more
+  WHAT    "(3 of 6)": so many agents were eligible; "void: …": its writer did not
+          lead any more
 
 It reads everything since then, of which a busy coordinator writes some 20 MB a
 minute. The records of snapshots repeat what is known, and are left out.`,
@@ -142,14 +144,26 @@ func (a *app) journalLines(ctx context.Context, f journalFilter) ([]journalLine,
 // passes tells whether a line is asked for. The broker begins to read somewhat
 // before the time that was asked for.
 func (f *journalFilter) passes(l *journalLine, since time.Time) bool {
-	return (f.task == "" || l.Task == f.task || l.key == coordinator.KeyOf(coordinator.TaskID(f.task))) &&
+	return (f.task == "" || l.Task == f.task || l.TaskKey == keyText(coordinator.KeyOf(coordinator.TaskID(f.task)))) &&
 		(f.agent == "" || l.Agent == f.agent) &&
 		(l.At.IsZero() || !l.At.Before(since))
 }
 
+// shortDuration is a duration as people write it: 10m, not 10m0s.
+func shortDuration(d time.Duration) string {
+	text := d.String()
+	if minutes, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = minutes + "m"
+	}
+	if hours, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = hours + "h"
+	}
+	return text
+}
+
 func printJournal(w io.Writer, lines []journalLine, f journalFilter, now time.Time) error {
 	if len(lines) == 0 {
-		_, err := fmt.Fprintf(w, "nothing of that kind was journalled in the last %s; --since looks further back\n", f.since)
+		_, err := fmt.Fprintf(w, "nothing of that kind was journalled in the last %s; --since looks further back\n", shortDuration(f.since))
 		return err
 	}
 	t := newTable("WHEN", "OFFSET", "RECORD", "TASK", "AGENT", "WHAT")
@@ -161,7 +175,7 @@ func printJournal(w io.Writer, lines []journalLine, f journalFilter, now time.Ti
 		if l.Void {
 			text = "void: " + text
 		}
-		t.row(ago(now, l.At), l.Offset, record, l.Task, l.Agent, text)
+		t.row(ago(now, l.At), l.Offset, record, l.task(), l.Agent, text)
 	}
 	if err := t.print(w); err != nil {
 		return err

@@ -21,13 +21,22 @@ type journalLine struct {
 	At     time.Time `json:"at"`
 	Kind   string    `json:"kind"`
 	// Void: its writer did not lead any more.
-	Void  bool   `json:"void,omitempty"`
-	Task  string `json:"task_id,omitempty"`
-	Agent string `json:"agent_id,omitempty"`
-	Text  string `json:"text"`
+	Void bool `json:"void,omitempty"`
+	// Task is empty where nothing but its key is known.
+	Task    string `json:"task_id,omitempty"`
+	TaskKey string `json:"task_key,omitempty"`
+	Agent   string `json:"agent_id,omitempty"`
+	Text    string `json:"text"`
 
-	key    coordinator.TaskKey
 	record coordinator.Record
+}
+
+// task is how people read which task it is.
+func (l *journalLine) task() string {
+	if l.Task == "" && l.TaskKey != "" {
+		return "#" + l.TaskKey[:8]
+	}
+	return l.Task
 }
 
 // journalTeller puts messages of the journal into words, in their order. It
@@ -125,13 +134,12 @@ func recordKind(r coordinator.Record) string {
 	return snakeCase(strings.TrimPrefix(fmt.Sprintf("%T", r), "*coordinator."))
 }
 
-// record puts one into words, and learns from it whose its key is.
+// record puts one into words.
 func (t *journalTeller) record(line *journalLine, r coordinator.Record) {
 	switch r := r.(type) {
 	case *coordinator.Assigned:
-		line.key = coordinator.KeyOf(r.Task.ID)
-		t.open[line.key] = journalTask{r.Task.ID, r.Agent}
-		line.Task, line.Agent, line.Text = string(r.Task.ID), string(r.Agent), assignedText(r)
+		t.begin(line, r.Task.ID, r.Agent)
+		line.Text = assignedText(r)
 	case *coordinator.Settled:
 		t.byKey(line, r.Key)
 		line.Text = "in its agent's queue"
@@ -145,27 +153,38 @@ func (t *journalTeller) record(line *journalLine, r coordinator.Record) {
 		t.byKey(line, r.Key)
 		line.Task, line.Agent = cmp.Or(string(r.ID), line.Task), cmp.Or(string(r.Agent), line.Agent)
 		line.Text = fateText(r)
-		delete(t.open, r.Key)
+		t.end(line, r.Key)
 	case *coordinator.Owed:
-		line.key = coordinator.KeyOf(r.Task.ID)
-		t.open[line.key] = journalTask{id: r.Task.ID}
-		line.Task, line.Text = string(r.Task.ID), "has failed, to be told: "+r.Failure.Reason.String()
+		t.begin(line, r.Task.ID, "")
+		line.Text = "has failed, to be told: " + r.Failure.Reason.String()
 	case *coordinator.Paid:
 		t.byKey(line, r.Key)
 		line.Text = "its failure has been told"
-		delete(t.open, r.Key)
+		t.end(line, r.Key)
 	default:
 		line.Agent, line.Text = agentText(r)
 	}
 }
 
-// byKey says which task it is: by its id if that is known, else by its key.
+// begin is about a task that is open from now on, by its id.
+func (t *journalTeller) begin(line *journalLine, id coordinator.TaskID, agent coordinator.AgentID) {
+	key := coordinator.KeyOf(id)
+	line.Task, line.TaskKey, line.Agent = string(id), keyText(key), string(agent)
+	if !line.Void {
+		t.open[key] = journalTask{id, agent}
+	}
+}
+
+// byKey is about a task whose id is known if it is open.
 func (t *journalTeller) byKey(line *journalLine, key coordinator.TaskKey) {
-	line.key = key
-	known, ok := t.open[key]
-	line.Task, line.Agent = string(known.id), string(known.agent)
-	if !ok {
-		line.Task = "#" + keyText(key)[:12]
+	known := t.open[key]
+	line.Task, line.TaskKey, line.Agent = string(known.id), keyText(key), string(known.agent)
+}
+
+// end is about a task that is open no more.
+func (t *journalTeller) end(line *journalLine, key coordinator.TaskKey) {
+	if !line.Void {
+		delete(t.open, key)
 	}
 }
 
@@ -175,15 +194,15 @@ func keyText(key coordinator.TaskKey) string {
 }
 
 func assignedText(r *coordinator.Assigned) string {
-	text := fmt.Sprintf("assigned by %s, %d of %d eligible", r.Strategy, r.Eligible, r.Fleet)
+	text := fmt.Sprintf("assigned by %s (%d of %d)", r.Strategy, r.Eligible, r.Fleet)
 	if r.Attempt > 1 {
-		text = fmt.Sprintf("attempt %d, ", r.Attempt) + text
+		text += fmt.Sprintf(", attempt %d", r.Attempt)
 	}
 	if r.Probe {
 		text += ", on trial"
 	}
 	if r.MaybeDuplicate {
-		text += ", maybe a duplicate"
+		text += ", maybe twice"
 	}
 	return text
 }

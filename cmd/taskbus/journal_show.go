@@ -86,7 +86,8 @@ func (a *app) printJournalPage(j *journalPage) error {
 	p.line("offset %d: %s of epoch %d, %d bytes, format version %d", j.Offset, j.Kind, j.Epoch, j.Bytes, j.Version)
 	p.line("written %s", momentText(j.At, a.now()))
 	if l := j.Leader; l != nil {
-		p.line("%s leads since %s: address %s, taskbus %s, nonce %s", l.Instance, momentText(l.Since, a.now()), l.Address, l.Version, l.Nonce)
+		p.line("leader: %s since %s", l.Instance, momentText(l.Since, a.now()))
+		p.line("its address: %s, version: %s, nonce: %s", l.Address, l.Version, l.Nonce)
 	}
 	switch {
 	case j.Snapshot != nil:
@@ -148,7 +149,7 @@ func (a *app) journalShowTask(ctx context.Context, id string, since time.Duratio
 	}
 	p := &page{w: a.out}
 	if len(records) == 0 {
-		p.line("nothing about %s was journalled in the last %s; --since looks further back", id, since)
+		p.line("nothing about %s was journalled in the last %s; --since looks further back", id, shortDuration(since))
 		return p.err
 	}
 	for i := range records {

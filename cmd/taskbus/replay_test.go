@@ -46,9 +46,10 @@ func exportedTerm(t *testing.T, text string) string {
 	e, recorder, next := engine.New(), journal.NewRecorder("s-1", 1<<20), uint64(1)
 	first := coordinator.PolicyChanged{Policy: c.Policy()}
 	recorder.Add(noon, first)
+	e.Follow()
 	e.Apply(noon, first, nil)
-	e.Lead(noon)
 	e.Record(true)
+	e.Lead(noon)
 	apply := func(at time.Time, ev coordinator.Event) []coordinator.Effect {
 		recorder.Add(at, ev)
 		effects := e.Apply(at, ev, nil)

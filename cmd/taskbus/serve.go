@@ -15,6 +15,7 @@ import (
 type serveFlags struct {
 	config, http string
 	pprof        bool
+	skipCorrupt  bool
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -43,7 +44,8 @@ TASKBUS_ADMIN_TOKEN, read once at the start; without one nothing can be changed.
 agents to report their capacity over HTTP takes the secret of
 TASKBUS_AGENT_SECRET_FILE or TASKBUS_AGENT_SECRET (see taskbus agents token).
 
-Exit codes: 0 after a signal, 1 when it cannot run (the HTTP port is taken), 78
+Exit codes: 0 after a signal, 1 when it cannot run (the HTTP port is taken, the
+journal is damaged or of a newer version), 78
 when agents.yaml or the environment is wrong.`,
 		Example: `  taskbus serve
   taskbus serve --config /etc/taskbus/agents.yaml --http 0.0.0.0:8551
@@ -54,6 +56,7 @@ when agents.yaml or the environment is wrong.`,
 	configFlag(c.Flags(), &flags.config)
 	c.Flags().StringVar(&flags.http, "http", "", "address of the HTTP server as host:port; port 0 takes any free one")
 	c.Flags().BoolVar(&flags.pprof, "pprof", false, "serve profiles below /debug/pprof/; only on a loopback address")
+	c.Flags().BoolVar(&flags.skipCorrupt, "journal-skip-corrupt", false, "pass over what is damaged in the journal, each told in the log; what it said is lost")
 	return c
 }
 

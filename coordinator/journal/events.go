@@ -266,9 +266,12 @@ const (
 	resultUsage
 )
 
-// resultReported leaves the text of the error out.
+// resultReported leaves the text of the error out, and the place in the stream.
 func (c *coder) resultReported(ev *coordinator.ResultReported) {
 	r := &ev.Result
+	if !c.writing {
+		r.Offset = -1
+	}
 	m := c.mask(on(ev.Live, resultLive) |
 		on(ev.Untold, resultUntold) |
 		on(r.Attempted, resultAttempted) |

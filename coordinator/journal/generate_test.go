@@ -20,6 +20,11 @@ var closedSets = map[reflect.Type]uint8{
 	reflect.TypeFor[coordinator.Reason]():      uint8(numReasons),
 	reflect.TypeFor[coordinator.Attribution](): coordinator.NumAttributions,
 	reflect.TypeFor[coordinator.Order]():       uint8(coordinator.OrderUncordon) + 1,
+
+	reflect.TypeFor[coordinator.AgentStatus]():    uint8(coordinator.StatusOffline) + 1,
+	reflect.TypeFor[coordinator.ReturnCause]():    coordinator.NumReturnCauses,
+	reflect.TypeFor[coordinator.PublishOutcome](): uint8(coordinator.PublishAbandoned) + 1,
+	reflect.TypeFor[coordinator.Outcome]():        coordinator.NumOutcomes,
 }
 
 // closedFields are fields of a plain type that are closed sets nevertheless.

@@ -8,7 +8,7 @@ import (
 
 // Input is one event that an engine was given, and when: what is needed, with the
 // snapshot before it, to have an engine decide the same again. It holds no payload,
-// and of a result not the text of its error.
+// and of a result neither the text of its error nor its place in the stream.
 type Input struct {
 	// At is the `now` of Engine.Apply. It must be one without a reading of the
 	// monotonic clock (see [time.Time.Round]): that cannot be written, and differences
@@ -19,11 +19,12 @@ type Input struct {
 
 // Recorded is the body of a message of KindInputs: a part of one leader's recording.
 //
-// A recording begins with the policy of a new engine. That engine is then filled from
-// the snapshot by which the recording is named, each record being folded with the At
-// of the message that holds it; it leads from the At of the last of them on, makes
-// records from there on, and gets the other inputs. So it leaves the records that the
-// leader journalled from the snapshot's First on.
+// A recording begins with the policy of a new engine, which follows. That engine is
+// then filled from the snapshot by which the recording is named, each record being
+// folded with the At of the message that holds it, and after that it gets the other
+// inputs. Immediately before the first SessionOpened among them it begins to make
+// records and leads, from the At of the last message of the snapshot on. So it leaves
+// the records that the leader journalled from the snapshot's First on.
 type Recorded struct {
 	// Snapshot is the name of the snapshot that the engine was filled from, and of the
 	// recording.

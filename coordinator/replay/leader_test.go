@@ -69,13 +69,15 @@ type leader struct {
 	// asked is called before each event: by people, metrics and auditors.
 	asked func(now time.Time, e *engine.Engine)
 
-	messages  [][]byte // of the journal
-	next      uint64   // number of the next record
+	leads     bool
+	folded    time.Time // when the snapshot was written
+	messages  [][]byte  // of the journal
+	next      uint64    // number of the next record
 	decisions int
 	records   int
 }
 
-// lead begins a term with the state of an engine before, which was told history.
+// lead begins a term, but for its session, with the state of an engine before, which was told history.
 func lead(t testing.TB, now time.Time, p *coordinator.Policy, snapshot string, bound int64, history ...journal.Input) *leader {
 	t.Helper()
 	before := engine.New()
@@ -84,7 +86,7 @@ func lead(t testing.TB, now time.Time, p *coordinator.Policy, snapshot string, b
 		before.Apply(in.At, in.Event, nil)
 	}
 	l := &leader{
-		engine: engine.New(), recorder: journal.NewRecorder(snapshot, bound), next: 101,
+		engine: engine.New(), recorder: journal.NewRecorder(snapshot, bound), next: 101, folded: now,
 		header: journal.Header{Epoch: 7, ResultOffset: -1, SnapshotOffset: 0},
 	}
 	h := l.header
@@ -111,8 +113,6 @@ func lead(t testing.TB, now time.Time, p *coordinator.Policy, snapshot string, b
 	for _, r := range state {
 		l.engine.Fold(now, r)
 	}
-	l.engine.Lead(now)
-	l.engine.Record(true)
 	return l
 }
 
@@ -121,6 +121,11 @@ func lead(t testing.TB, now time.Time, p *coordinator.Policy, snapshot string, b
 func (l *leader) apply(now time.Time, ev coordinator.Event) {
 	if l.asked != nil {
 		l.asked(now, l.engine)
+	}
+	if _, opened := ev.(coordinator.SessionOpened); opened && !l.leads {
+		l.leads = true
+		l.engine.Record(true)
+		l.engine.Lead(l.folded)
 	}
 	l.recorder.Add(now, ev)
 	effects := l.engine.Apply(now, ev, nil)

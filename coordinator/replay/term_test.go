@@ -59,6 +59,9 @@ func newTermOf(t testing.TB, seed uint64, p *coordinator.Policy, bound int64, wo
 		a.has = make(map[coordinator.TaskID]*coordinator.Dispatch)
 		w.workers[a.id] = a
 	}
+	for _, a := range workers[:len(workers)/2] { // it has heard of them before it led
+		w.do(coordinator.AgentReported{Live: true, Report: w.report(a)})
+	}
 	w.open()
 	for i, a := range workers {
 		w.after(time.Duration(i)*100*time.Millisecond, func() { w.beat(a) })
@@ -213,6 +216,10 @@ func (w *term) beat(a *worker) {
 	if a.gone || !w.up {
 		return
 	}
+	w.do(coordinator.AgentReported{Report: w.report(a), Live: true})
+}
+
+func (w *term) report(a *worker) coordinator.AgentReport {
 	r := coordinator.AgentReport{
 		Agent: a.id, Status: coordinator.StatusReady, Active: len(a.order), Available: max(0, 3-len(a.order)),
 		Load: float64(len(a.order)) / 3, Timestamp: w.now.Add(-a.ticks - 500*time.Microsecond),
@@ -220,7 +227,7 @@ func (w *term) beat(a *worker) {
 	if !a.plain {
 		r.ActiveTasks = append([]coordinator.TaskID{}, a.order...)
 	}
-	w.do(coordinator.AgentReported{Report: r, Live: true})
+	return r
 }
 
 // vanish has an agent die; what it held comes back when the broker notices.

@@ -14,7 +14,11 @@ import (
 // doing so until this session has the lock: whoever has to wait for it stays warm and
 // answers questions.
 func (r *session) follow(ctx context.Context, c *config.Config) error {
-	r.s.loop.follow(r.number, c.Policy())
+	var heard latestReports
+	if r.records() {
+		heard = make(latestReports)
+	}
+	r.s.loop.follow(r.number, c.Policy(), heard)
 	r.workers.Go(r.publishAll)
 	r.workers.Go(r.watchDepths)
 	if r.ledger != nil {
@@ -82,6 +86,7 @@ func (r *session) lead(ctx context.Context) error {
 			return l.fatal(err)
 		}
 		l.writer.Writer = writer
+		l.epoch = p.epoch
 		l.written.Store(writer.Next())
 		l.offset.Store(p.resultOffset)
 		l.snapshot.begin(r.s.now(), l.reader.SnapshotOffset(), p.next > 1)
@@ -95,7 +100,11 @@ func (r *session) lead(ctx context.Context) error {
 	if r.ledger != nil {
 		r.commits = &commits{journal: r.ledger, performer: r, told: r.told, offset: from}
 	}
-	r.s.loop.lead(r.number, r, r.commits, r.told, at)
+	begin := func(time.Time) { r.s.loop.engine.Lead(at()) }
+	if r.records() {
+		begin = r.beginRecording
+	}
+	r.s.loop.lead(r.number, r, r.commits, r.told, begin)
 	r.workers.Go(r.checkQueues)
 	r.workers.Go(r.auditBooks)
 	r.workers.Go(r.watchQueues)
@@ -144,6 +153,9 @@ func (r *session) journalled(now time.Time) bool {
 	}
 	if r.commits.idle() && r.told.offset() != r.commits.offset {
 		r.commits.mark(now)
+	}
+	if rec := r.s.loop.recording; rec != nil {
+		rec.flush()
 	}
 	return r.commits.idle()
 }

@@ -50,6 +50,7 @@ type ledger struct {
 
 	// written is the number of the record that comes next, offset how far results had
 	// been dealt with, as of the latest commit; 0: this session does not lead.
+	epoch   uint64 // of ours, once it is claimed
 	written atomic.Uint64
 	offset  atomic.Int64
 
@@ -59,7 +60,7 @@ type ledger struct {
 
 func newLedger(r *session) *ledger {
 	l := &ledger{r: r, reader: journal.NewReader(), nonce: randomID(), claimed: make(chan struct{}), void: make(chan struct{}, 1), begins: -1, folding: make(chan struct{}, foldAhead)}
-	l.writer.queue = make(chan written, roomInQueue)
+	l.writer.queue, l.writer.inputs = make(chan written, roomInQueue), make(chan []byte, inputsAhead)
 	if r.s.options.SkipCorrupt {
 		l.reader.SkipCorrupt(r.s.observe.journalSkipped)
 	}

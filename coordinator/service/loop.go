@@ -30,7 +30,8 @@ type loop struct {
 	idle      performer            // performs while no session leads
 	commits   *commits             // nil: nothing is journalled
 	told      *told                // nil: no session leads
-	inputs    inputs               // nil: they are not recorded
+	recording *recording           // nil: inputs are not recorded
+	heard     latestReports        // nil: nobody wants to know
 	effects   []coordinator.Effect // of the event being applied
 
 	stopped chan struct{} // closed when run has returned
@@ -38,11 +39,6 @@ type loop struct {
 
 // performer carries out effects. It must not block.
 type performer interface{ perform(coordinator.Effect) }
-
-// inputs are told everything that the engine is.
-type inputs interface {
-	add(now time.Time, ev coordinator.Event)
-}
 
 // envelope is an event of one session (0: of none), or a function to run on the
 // loop's goroutine.
@@ -90,10 +86,10 @@ func (l *loop) within(session uint64, f func(now time.Time)) {
 
 // follow makes the session current, with a new engine that knows nothing but the
 // policy: it learns what is folded and what agents report. Nothing follows from that
-// as yet.
-func (l *loop) follow(session uint64, p *coordinator.Policy) {
+// as yet. Heard, if given, keeps the latest reports.
+func (l *loop) follow(session uint64, p *coordinator.Policy, heard latestReports) {
 	l.enqueue(envelope{call: func(now time.Time) {
-		l.session, l.performer = session, silent{}
+		l.session, l.performer, l.heard = session, silent{}, heard
 		l.engine = engine.New()
 		l.engine.Follow()
 		l.apply(now, coordinator.PolicyChanged{Policy: p})
@@ -101,12 +97,13 @@ func (l *loop) follow(session uint64, p *coordinator.Policy) {
 }
 
 // lead has the session lead: from here on its performer gets the effects. commits may
-// be nil. at is when the latest of what was folded was written.
-func (l *loop) lead(session uint64, p performer, c *commits, t *told, at func() time.Time) {
+// be nil. begin has an engine that followed lead.
+func (l *loop) lead(session uint64, p performer, c *commits, t *told, begin func(now time.Time)) {
 	l.within(session, func(now time.Time) {
 		l.performer, l.commits, l.told = p, c, t
+		begin(now)
 		l.engine.Record(c != nil)
-		l.engine.Lead(at())
+		l.heard = nil
 		l.apply(now, coordinator.SessionOpened{})
 		l.flush(now)
 	})
@@ -117,7 +114,7 @@ func (l *loop) lead(session uint64, p performer, c *commits, t *told, at func() 
 func (l *loop) end(session uint64, after func()) {
 	l.enqueue(envelope{call: func(now time.Time) {
 		if l.session == session {
-			l.session, l.performer, l.commits, l.told, l.inputs = 0, silent{}, nil, nil, nil
+			l.session, l.performer, l.commits, l.told, l.recording, l.heard = 0, silent{}, nil, nil, nil, nil
 			l.engine.Record(false)
 			l.apply(now, coordinator.SessionLost{})
 			l.performer = l.idle
@@ -208,8 +205,11 @@ func (l *loop) take(now time.Time, e *envelope) {
 
 // apply tells the engine of an event and hands over what follows.
 func (l *loop) apply(now time.Time, ev coordinator.Event) {
-	if l.inputs != nil {
-		l.inputs.add(now, ev)
+	switch {
+	case l.recording != nil:
+		l.recording.add(now, ev)
+	case l.heard != nil:
+		l.heard.note(ev)
 	}
 	l.effects = l.engine.Apply(now, ev, l.effects[:0])
 	if l.told != nil {

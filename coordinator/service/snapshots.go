@@ -54,9 +54,20 @@ func (s *snapshotting) due(now time.Time, name string) bool {
 	case s.records < snapshotRecords && s.bytes < snapshotBytes && now.Sub(s.began) < snapshotEvery:
 		return false
 	}
+	s.start(now, name)
+	return true
+}
+
+// order begins one out of turn.
+func (s *snapshotting) order(now time.Time, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.start(now, name)
+}
+
+func (s *snapshotting) start(now time.Time, name string) {
 	s.name, s.offset, s.parts = name, -1, 0
 	s.records, s.bytes, s.began = 0, 0, now
-	return true
 }
 
 // read notes a part that was read back.

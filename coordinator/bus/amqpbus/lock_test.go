@@ -84,8 +84,8 @@ func TestLockBelongsToTheConnectionThatPublishes(t *testing.T) {
 	if owner == "" {
 		t.Fatal("the broker shows no owner of the lock queue")
 	}
-	for line := range strings.Lines(broker.Ctl(t, "-q", "list_connections", "pid", "user_provided_name")) {
-		if pid, name, _ := strings.Cut(strings.TrimSpace(line), "\t"); pid == owner && strings.HasPrefix(name, "holder/publish@") {
+	for line := range strings.Lines(broker.Ctl(t, "-q", "list_connections", "pid", "client_properties")) {
+		if pid, properties, _ := strings.Cut(line, "\t"); pid == owner && strings.Contains(properties, `"holder/publish@`) {
 			return
 		}
 	}

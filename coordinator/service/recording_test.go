@@ -1,0 +1,73 @@
+package service
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"taskbus/config"
+	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/replay"
+)
+
+// What is recorded of a term decides the same once more: tasks, results, returns,
+// failures, a cancel, a reload, and agents that come and go.
+func TestRecordingReplays(t *testing.T) {
+	recorded := fleet + "journal: {record_inputs: true}\n"
+	inRig(t, recorded, func(r *rig) {
+		a1, a2 := r.worker("a1", true), r.worker("a2", true)
+		for i := range 12 {
+			r.task(fmt.Sprint("t-", i), "build", "")
+			r.pass(300 * time.Millisecond)
+			switch w := []*worker{a1, a2}[i%2]; {
+			case len(w.has()) == 0:
+			case i%5 == 4:
+				w.finish("failed", "")
+			default:
+				w.finish("succeeded", `,"duration_ms":300`)
+			}
+		}
+		r.task("t-x", "nonsense", "")
+		r.cancel("t-11", "")
+		r.service.Reload(parseConfig(t, strings.Replace(recorded, "max_concurrent_tasks: 1", "max_concurrent_tasks: 2", 1)), nil)
+		a1.report()
+		r.pass(10 * time.Second)
+		r.broker.Cut() // and a second term
+		r.pass(backoffMax)
+		r.connect()
+		r.heartbeat("a1", 0)
+		r.task("t-20", "build", "")
+		r.pass(2 * time.Second)
+
+		var c replay.Collector
+		for _, d := range r.broker.Messages(bus.StreamJournal) {
+			if err := c.Take(d.Offset, d.Body); err != nil {
+				t.Fatal(err)
+			}
+		}
+		recordings, err := c.Recordings()
+		if err != nil || len(recordings) != 2 {
+			t.Fatalf("%d recordings, want one of each term: %v", len(recordings), err)
+		}
+		for i, rec := range recordings {
+			v, err := rec.Verify(func(p *coordinator.Policy) (*coordinator.Policy, error) {
+				c, err := config.Parse([]byte(p.Source), "recorded")
+				if err != nil {
+					return nil, err
+				}
+				return c.Policy(), nil
+			})
+			if err != nil {
+				t.Fatalf("term %d: %v", i+1, err)
+			}
+			if v.Difference != nil {
+				t.Errorf("term %d: %s", i+1, v.Difference)
+			}
+			if want := []int{8, 1}[i]; v.Decisions < want {
+				t.Errorf("term %d: %d decisions are identical, want at least %d", i+1, v.Decisions, want)
+			}
+		}
+	})
+}
