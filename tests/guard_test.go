@@ -99,7 +99,7 @@ var table = map[string]rule{
 }
 
 // clockless packages may use the time package for its types only.
-var clockless = []string{"coordinator", "coordinator/strategy", "coordinator/learning", "coordinator/breaker", "coordinator/auction", "coordinator/fairshare", "coordinator/engine", "coordinator/simulator", "coordinator/journal"}
+var clockless = []string{"coordinator", "coordinator/strategy", "coordinator/learning", "coordinator/breaker", "coordinator/auction", "coordinator/fairshare", "coordinator/engine", "coordinator/simulator", "coordinator/journal", "coordinator/replay"}
 
 var clockFuncs = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
 

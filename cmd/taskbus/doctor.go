@@ -168,7 +168,7 @@ func (d *doctor) checkConfiguration() {
 	d.report.add(check, checkOK, text, "")
 }
 
-// profile and queues of the configuration, or of one that says nothing.
+// topology is that of the configuration, or of one that says nothing.
 func (d *doctor) topology() bus.Topology {
 	if d.cfg == nil {
 		return bus.Standard(bus.Verify, bus.ProfileQuorum, nil)

@@ -22,7 +22,7 @@ type prober interface {
 // each question leaves a line in the broker's log.
 const mostAgentQueues = 10
 
-// needed lists what the coordinator's user must be allowed to do.
+// neededAccess lists what the coordinator's user must be allowed to do.
 func (d *doctor) neededAccess() (list []amqpbus.Access) {
 	t := d.topology()
 	agents := 0

@@ -18,8 +18,10 @@ const (
 	// journalEnd bounds the search for it where a leader writes all the time.
 	journalQuiet = 300 * time.Millisecond
 	journalEnd   = 2 * time.Second
-	// journalIdle is how long the broker may say nothing while there is more to read.
-	journalIdle = 10 * time.Second
+	// journalIdle is how long the broker may say nothing while there is more to read,
+	// journalEmpty while it counts no messages: its count is some seconds old.
+	journalIdle  = 10 * time.Second
+	journalEmpty = 2 * time.Second
 )
 
 var errJournalEmpty = errors.New("the journal is empty: no coordinator has written to it yet (journal.enabled in agents.yaml)")
@@ -46,7 +48,10 @@ func (a *app) withJournal(ctx context.Context, f func(context.Context, *journalS
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w; check RABBITMQ_URL and that the broker runs", where, err)
 	}
-	defer session.Close(context.WithoutCancel(ctx)) // nothing was published: nothing can be lost
+	defer func() {
+		cancel() // nothing was published: there is nothing to wait for
+		_ = session.Close(ctx)
+	}()
 	s := &journalStream{session: session}
 	if err := s.findEnd(ctx); err != nil {
 		return fmt.Errorf("read %s at %s: %w", bus.StreamJournal, where, err)
@@ -62,14 +67,15 @@ func (s *journalStream) findEnd(ctx context.Context) error {
 		return fmt.Errorf("%w: no coordinator has run there with journal.enabled, or it uses another virtual host", err)
 	case err != nil:
 		return err
-	case depth.Ready == 0:
-		return errJournalEmpty
 	}
-	over, silent := time.NewTimer(journalEnd), time.NewTimer(journalIdle)
-	defer over.Stop()
+	wait := journalIdle
+	if depth.Ready == 0 {
+		wait = journalEmpty
+	}
+	silent := time.NewTimer(wait)
 	defer silent.Stop()
-	found := false
 	return s.subscribe(ctx, bus.Last(), func(came <-chan bus.Delivery, ended <-chan error) error {
+		var over <-chan time.Time // from the first message on
 		for {
 			select {
 			case d := <-came:
@@ -78,25 +84,23 @@ func (s *journalStream) findEnd(ctx context.Context) error {
 				}
 				s.session.Ack(d.Tag)
 				s.last = journal.Exported{Offset: d.Offset, Body: d.Body}
-				if !found {
-					found = true
-					over.Reset(journalEnd)
+				if over == nil {
+					over = time.After(journalEnd)
 				}
 				silent.Reset(journalQuiet)
-				continue
+			case <-over:
+				return nil
 			case <-silent.C:
-			case <-over.C:
-				if !found {
-					over.Reset(journalIdle)
-					continue
+				switch {
+				case over != nil:
+					return nil
+				case depth.Ready == 0:
+					return errJournalEmpty
 				}
+				return fmt.Errorf("nothing came within %s, though it has messages", wait)
 			case err := <-ended:
 				return err
 			}
-			if !found {
-				return fmt.Errorf("nothing came within %s, though it has messages", journalIdle)
-			}
-			return nil
 		}
 	})
 }

@@ -26,7 +26,7 @@ func (a *app) replayCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replay EXPORT",
 		Short: "Decide again what a coordinator has recorded, or decide otherwise",
-		Long: `Reads an export of the journal ("taskbus journal export") and finds in it what
+		Long: `Reads an export of the journal ("taskbus journal export --all") and finds in it what
 coordinators have recorded of their terms (journal.record_inputs in agents.yaml): a
 snapshot, and everything that the engine was told from then on. The engine of this
 program is given the same, and its decisions are held against those in the journal,
@@ -42,7 +42,7 @@ well: compare "before" with "after".
 
 No broker is needed, and no environment variable is looked at. docs/replay.md has
 more.`,
-		Example: `  taskbus journal export monday.tbj
+		Example: `  taskbus journal export --all monday.tbj
   taskbus replay monday.tbj
   taskbus replay monday.tbj --strategy load_balanced
   taskbus replay monday.tbj --config config/agents.new.yaml -o json`,

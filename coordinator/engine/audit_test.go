@@ -223,6 +223,22 @@ func TestAuditTakesTurns(t *testing.T) {
 	inTurn(&next, 0, 10, func(int) int { t.Error("looked where nothing is"); return 1 })
 }
 
+// A delivery whose task has ended before the broker's answer is a dispatch if that is a
+// confirm; otherwise nothing is left to be done for it, and it counts as dropped (S14).
+func TestDeliveryOfATaskThatHasEnded(t *testing.T) {
+	for outcome, dropped := range map[coordinator.PublishOutcome]bool{
+		coordinator.PublishConfirmed: false, coordinator.PublishRejected: true, coordinator.PublishUnroutable: true, coordinator.PublishNotSent: true,
+	} {
+		r := ready(t, policyOf(worker("a")))
+		r.assign(job("t1"))
+		r.tell(says("a", "t1"))
+		effects := r.Apply(r.now, coordinator.DispatchSettled{Handle: r.last, Outcome: outcome}, nil)
+		if want := (coordinator.Ack{Handle: r.last, Copy: dropped}); !slices.Contains(effects, coordinator.Effect(want)) {
+			t.Errorf("%s: %+v, want %+v among them", outcome, effects, want)
+		}
+	}
+}
+
 // auditBench is a large coordinator: so many agents, each with most of its slots taken,
 // and 4,000 tasks that wait.
 func auditBench(b *testing.B, agents, slots int) *rig {

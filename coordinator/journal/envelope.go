@@ -51,7 +51,8 @@ func AppendSnapshot(dst []byte, h Header, chunk Chunk, records []coordinator.Rec
 	return c.appendMessage(dst, h, func(c *coder) { c.chunk(&chunk) })
 }
 
-// Decode reads a message, all of it. Texts in what it returns do not refer to body.
+// Decode reads a message, all of it. Texts in what it returns do not refer to body; of
+// small records many are made at a time, so that whoever keeps one keeps others, too.
 // Of KindInputs it gives the header alone. Errors: *NewerError, *CorruptError.
 func Decode(body []byte) (*Message, error) {
 	c, h, err := openMessage(body)

@@ -21,10 +21,9 @@ type Input struct {
 //
 // A recording begins with the policy of a new engine, which follows. That engine is
 // then filled from the snapshot by which the recording is named, each record being
-// folded with the At of the message that holds it, and after that it gets the other
-// inputs. Immediately before the first SessionOpened among them it begins to make
-// records and leads, from the At of the last message of the snapshot on. So it leaves
-// the records that the leader journalled from the snapshot's First on.
+// folded with the At of the message that holds it; it leads from the At of the last of
+// these messages on, makes records from then on, and gets the other inputs. So it
+// leaves the records that the leader journalled from the snapshot's First on.
 type Recorded struct {
 	// Snapshot is the name of the snapshot that the engine was filled from, and of the
 	// recording.

@@ -2,12 +2,14 @@ package journal
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"hash/crc32"
 	"maps"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -132,6 +134,70 @@ func TestEveryEventHasAKind(t *testing.T) {
 	if !maps.Equal(declared, known) || len(known) != lastEventKind {
 		t.Errorf("coordinator/event.go has the events %v, the format %v: give the new one a kind in events.go and a line in eventTypes",
 			slices.Sorted(maps.Keys(declared)), slices.Sorted(maps.Keys(known)))
+	}
+}
+
+// goldenInputs have every field set, and so every bit of every mask.
+func goldenInputs() []Input {
+	a, b := coordinator.AgentID("agent-1"), coordinator.AgentID("agent-2")
+	list := []coordinator.Event{
+		coordinator.PolicyChanged{Policy: &coordinator.Policy{Version: "0123456789ab", Source: "agents: {}\n"}},
+		coordinator.SessionOpened{}, coordinator.SessionLost{}, coordinator.DrainBegan{},
+		coordinator.TaskReceived{Handle: 300, Task: goldenTask(), Redelivered: true},
+		coordinator.TaskReturned{
+			Handle: 301, Task: goldenTask(), Agent: a, Attempt: 2, Tried: []coordinator.AgentID{a, b}, Failed: []coordinator.AgentID{b},
+			Cause: coordinator.ReturnExpired, Redelivered: true,
+		},
+		coordinator.AgentReported{Live: true, Report: coordinator.AgentReport{
+			Agent: a, Status: coordinator.StatusBusy, Load: 0.75, Active: 3, Available: 1, MaxConcurrent: 4, ActiveTasks: []coordinator.TaskID{"task-1", "task-2"},
+			Capabilities: []string{"gpu"}, Queue: "agent.agent-1", Capacity: 1.5, Pending: 7, HasCapacity: true, HasPending: true, Relayed: true,
+			Timestamp: goldenAt.Add(-time.Second), UserID: "agent-1",
+		}},
+		coordinator.DispatchSettled{Handle: 300, Outcome: coordinator.PublishUnknown},
+		coordinator.QueueChecked{Agent: a, Exists: true},
+		coordinator.ResultReported{Live: true, Untold: true, Result: coordinator.Result{
+			Task: "task-1", Agent: a, DispatchID: "task-1.2", Outcome: coordinator.OutcomeRejected, Attempted: true, TraceID: "trace-1",
+			Timestamp: goldenAt.Add(-time.Millisecond), Duration: 1500 * time.Millisecond, Usage: &coordinator.Usage{Requests: 2, CostUSD: 0.5, Provider: "p", Model: "m"}, Offset: -1,
+		}},
+		coordinator.CancelRequested{Task: "task-1", Reason: "no longer wanted", Token: 9},
+		coordinator.AgentOrdered{Agent: b, Order: coordinator.OrderDrain},
+		coordinator.QueueSeen{Agent: b, Ready: 12, Consumers: 1},
+		coordinator.TakeBackEnded{Agent: b}, coordinator.FailureTold{Task: "task-1"}, coordinator.Tick{},
+	}
+	inputs := make([]Input, len(list))
+	for i, ev := range list {
+		inputs[i] = Input{goldenAt.Add(time.Duration(i) * time.Millisecond), ev}
+	}
+	return inputs
+}
+
+// The format of inputs does not change by accident, either (see TestFormatIsWhatItWas).
+func TestInputsAreWrittenAsTheyWere(t *testing.T) {
+	const file = "testdata/inputs-1.txt"
+	inputs := goldenInputs()
+	body := AppendInputs(nil, Header{Epoch: 7, First: 1, ResultOffset: 5000, SnapshotOffset: 200}, Recorded{Snapshot: "s1", Ended: true, Inputs: inputs})
+	text := hex.EncodeToString(body) + "\n"
+	if *update {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	golden, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text != string(golden) {
+		t.Errorf("inputs are written otherwise than in %s: an older reader would misunderstand them. If that is meant, raise FormatVersion and keep reading the old one", file)
+	}
+	if body, err = hex.DecodeString(strings.TrimSpace(string(golden))); err != nil {
+		t.Fatal(err)
+	}
+	_, got, err := DecodeInputs(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Snapshot != "s1" || !got.Ended || !reflect.DeepEqual(got.Inputs, inputs) {
+		t.Errorf("read as %+v, was written as %+v", got, inputs)
 	}
 }
 

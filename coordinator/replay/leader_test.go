@@ -69,10 +69,8 @@ type leader struct {
 	// asked is called before each event: by people, metrics and auditors.
 	asked func(now time.Time, e *engine.Engine)
 
-	leads     bool
-	folded    time.Time // when the snapshot was written
-	messages  [][]byte  // of the journal
-	next      uint64    // number of the next record
+	messages  [][]byte // of the journal
+	next      uint64   // number of the next record
 	decisions int
 	records   int
 }
@@ -86,7 +84,7 @@ func lead(t testing.TB, now time.Time, p *coordinator.Policy, snapshot string, b
 		before.Apply(in.At, in.Event, nil)
 	}
 	l := &leader{
-		engine: engine.New(), recorder: journal.NewRecorder(snapshot, bound), next: 101, folded: now,
+		engine: engine.New(), recorder: journal.NewRecorder(snapshot, bound), next: 101,
 		header: journal.Header{Epoch: 7, ResultOffset: -1, SnapshotOffset: 0},
 	}
 	h := l.header
@@ -113,6 +111,8 @@ func lead(t testing.TB, now time.Time, p *coordinator.Policy, snapshot string, b
 	for _, r := range state {
 		l.engine.Fold(now, r)
 	}
+	l.engine.Lead(now)
+	l.engine.Record(true)
 	return l
 }
 
@@ -121,11 +121,6 @@ func lead(t testing.TB, now time.Time, p *coordinator.Policy, snapshot string, b
 func (l *leader) apply(now time.Time, ev coordinator.Event) {
 	if l.asked != nil {
 		l.asked(now, l.engine)
-	}
-	if _, opened := ev.(coordinator.SessionOpened); opened && !l.leads {
-		l.leads = true
-		l.engine.Record(true)
-		l.engine.Lead(l.folded)
 	}
 	l.recorder.Add(now, ev)
 	effects := l.engine.Apply(now, ev, nil)

@@ -21,49 +21,43 @@ type player struct {
 	policies Policies
 	effects  []coordinator.Effect
 	records  []coordinator.Record
-	folded   time.Time // when the latest of what was folded was written
-	leads    bool
 }
 
 // play makes an engine as a leader does at the beginning of its term: it is given first,
-// the policy, and then the records of the snapshot, which seen is shown.
+// the policy, and the records of the snapshot, which seen is shown; then it leads.
 func (r *Recording) play(first *journal.Input, policies Policies, seen func(coordinator.Record)) (*player, error) {
-	p := &player{engine: engine.New(), policies: policies, folded: first.At}
+	p := &player{engine: engine.New(), policies: policies}
 	p.engine.Follow()
 	if err := p.apply(first); err != nil {
 		return nil, err
 	}
+	at := first.At
 	for _, body := range r.state {
 		m, err := journal.Decode(body)
 		if err != nil {
 			return nil, err
 		}
-		p.folded = m.At
+		at = m.At
 		for _, record := range m.Records {
-			p.engine.Fold(m.At, record)
+			p.engine.Fold(at, record)
 			seen(record)
 		}
 	}
+	p.engine.Lead(at)
+	p.engine.Record(true)
 	return p, nil
 }
 
 // apply gives the engine one input. What comes of it is in effects and records until
-// the next. The first session is the one in which it leads.
+// the next.
 func (p *player) apply(in *journal.Input) error {
 	ev := in.Event
-	switch e := ev.(type) {
-	case coordinator.PolicyChanged:
-		policy, err := p.policies(e.Policy)
+	if changed, ok := ev.(coordinator.PolicyChanged); ok {
+		policy, err := p.policies(changed.Policy)
 		if err != nil {
-			return fmt.Errorf("take over the configuration %s of %s: %w", e.Policy.Version, in.At.Format(time.RFC3339), err)
+			return fmt.Errorf("take over the configuration %s of %s: %w", changed.Policy.Version, in.At.Format(time.RFC3339), err)
 		}
 		ev = coordinator.PolicyChanged{Policy: policy}
-	case coordinator.SessionOpened:
-		if !p.leads {
-			p.leads = true
-			p.engine.Record(true)
-			p.engine.Lead(p.folded)
-		}
 	}
 	p.effects = p.engine.Apply(in.At, ev, p.effects[:0])
 	p.records = p.engine.Records(p.records[:0])

@@ -19,7 +19,7 @@ import (
 
 // How the journal is read.
 const (
-	prefetchJournal = 200
+	prefetchJournal = 50 // of 256 KiB each while a snapshot is read
 	// foldAhead is how many messages may be decoded and not folded yet: a snapshot is
 	// read faster than it is folded, and should not be in memory twice.
 	foldAhead = 4
@@ -40,6 +40,7 @@ type ledger struct {
 	taken  uint64 // messages
 	nonce  string
 	sent   []byte // the claim that was not read back yet; nil: none
+	blind  bool   // the broker says that the journal is empty, which it also does just after its start
 	begins int64  // where the newest snapshot begins, as the last message says; -1: nobody knows
 	// claimed is closed when our claim was read back, and everything before it posted.
 	claimed chan struct{}
@@ -74,14 +75,14 @@ func (l *ledger) follow(ctx context.Context) error {
 		return fmt.Errorf("look at the journal %s: %w", bus.StreamJournal, err)
 	}
 	last := journal.Header{SnapshotOffset: -1}
-	if depth.Ready > 0 {
+	if l.blind = depth.Ready == 0; !l.blind {
 		if last, err = l.last(ctx); err != nil {
 			return err
 		}
 	}
 	l.begins = last.SnapshotOffset
 	err = l.r.bus.Subscribe(ctx, bus.Subscription{
-		Queue: bus.StreamJournal, Prefetch: prefetchJournal, From: journal.Start(last, depth.Ready == 0), Handle: l.onMessage,
+		Queue: bus.StreamJournal, Prefetch: prefetchJournal, From: journal.Start(last, l.blind), Handle: l.onMessage,
 	})
 	if err != nil {
 		return fmt.Errorf("read the journal: %w", err)
@@ -89,8 +90,8 @@ func (l *ledger) follow(ctx context.Context) error {
 	return nil
 }
 
-// last reads the header of the journal's last message; of several that the broker
-// gives as such, of the last.
+// last reads the header of the journal's last message. The broker may give one of a few
+// before it instead, which names a snapshot that is as good, if not as new.
 func (l *ledger) last(ctx context.Context) (journal.Header, error) {
 	found := make(chan bus.Delivery, 1)
 	ended := make(chan struct{})
@@ -116,6 +117,9 @@ func (l *ledger) last(ctx context.Context) (journal.Header, error) {
 			return journal.Header{}, fmt.Errorf("read the end of the journal: %w", err)
 		}
 		h, err := journal.DecodeHeader(d.Body)
+		if err != nil && l.r.s.options.SkipCorrupt {
+			return journal.Header{SnapshotOffset: -1}, nil // it is told when it is read again
+		}
 		if err != nil {
 			return h, l.fatal(fmt.Errorf("read the last message of the journal, at offset %d: %w", d.Offset, err))
 		}
@@ -134,7 +138,7 @@ func (l *ledger) fatal(err error) error {
 	var newer *journal.NewerError
 	var damaged *journal.CorruptError
 	var gap *journal.GapError
-	if errors.As(err, &newer) || errors.As(err, &damaged) && !l.r.s.options.SkipCorrupt || errors.As(err, &gap) {
+	if errors.As(err, &newer) || errors.As(err, &damaged) && !l.r.s.options.SkipCorrupt || errors.As(err, &gap) && !l.blind {
 		return &unusable{err}
 	}
 	return err
