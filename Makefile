@@ -14,7 +14,11 @@ FUZZTIME ?= 20s
 # and is never part of a line that make prints.
 WITH_BROKER = url=$$(scripts/find-broker.sh); export RABBITMQ_URL="$$url"
 
-.PHONY: help setup build demo run test bench fuzz broker broker-stop lint clean
+# How long random faults strike, and which (empty: new ones, whose seed is printed).
+SOAK ?= 10m
+SEED ?=
+
+.PHONY: help setup build demo run test faults soak bench fuzz broker broker-stop lint clean
 
 help: ## show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -35,6 +39,12 @@ run: build ## run the coordinator in the foreground (Ctrl-C ends it)
 
 test: ## run every check on a private broker: format, vet, staticcheck, all tests with the race detector
 	@scripts/test.sh
+
+faults: ## run the whole matrix of faults on a private broker (about 10 minutes)
+	@scripts/faults.sh
+
+soak: ## let random faults strike for SOAK (default 10m); SEED repeats one
+	@scripts/soak.sh "$(SOAK)" "$(SEED)"
 
 bench: build ## measure throughput and latency beside a bare relay; table and .run/bench.json
 	@scripts/bench.sh

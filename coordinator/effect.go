@@ -152,6 +152,9 @@ type CancelAnswered struct {
 	Agent AgentID
 }
 
+// OrderStands answers AgentOrdered: the order has been carried out.
+type OrderStands struct{ Token uint64 }
+
 // TakeBack has the shell consume what is ready in an agent's queue, as
 // TaskReturned with ReturnTakenBack, until LeaveQueue or the end of the session.
 type TakeBack struct {
@@ -180,5 +183,6 @@ func (GivenBack) effect()      {}
 func (ResultRefused) effect()  {}
 func (Withdraw) effect()       {}
 func (CancelAnswered) effect() {}
+func (OrderStands) effect()    {}
 func (TakeBack) effect()       {}
 func (LeaveQueue) effect()     {}

@@ -145,10 +145,11 @@ type CancelRequested struct {
 }
 
 // AgentOrdered carries an operator's order for one agent. An agent that is not
-// known is none of its business.
+// known is none of its business. OrderStands follows, unless Token is 0.
 type AgentOrdered struct {
 	Agent AgentID
 	Order Order
+	Token uint64
 }
 
 // QueueSeen is what the broker says of an agent's queue: messages ready in it,

@@ -47,15 +47,15 @@ type Assigned struct {
 	MaybeDuplicate, OwnMessage bool
 }
 
-// Settled says that the agent's queue has the dispatch, or may have it. While only
+// Settled says that the agent's queue has the dispatch. While only
 // Assigned is known of a dispatch it may have been published or not, and the broker
 // delivers its task again.
 type Settled struct {
 	Key     TaskKey
 	Attempt int
 	At      time.Time
-	// Unknown: the session ended before the broker answered.
-	Unknown bool
+	// Nowhere: its task was acknowledged without it, because the task has ended.
+	Nowhere bool
 }
 
 // LeaseChanged is what has become known of a dispatch that an agent has.
@@ -67,6 +67,9 @@ type LeaseChanged struct {
 	Reason    string
 	// Returning: its agent has said that it gives it back; Begun: and that it had begun.
 	Returning, Begun bool
+	// Failed, Blamed and Taught as in Assigned: an agent that had it before may say later
+	// that it failed there.
+	Failed, Blamed, Taught []AgentID
 }
 
 // Fate is what became of a task id that has been seen.
@@ -206,10 +209,9 @@ type Tracked struct{ Agent AgentID }
 // Joined lists the agents that have joined by themselves, all of them.
 type Joined struct{ Agents []AgentSpec }
 
-// AgentBefore is what snapshots say of one agent.
+// AgentBefore is what snapshots say of one agent, after the tasks that it has.
 type AgentBefore struct {
-	Agent   AgentID
-	Tracked bool
+	Agent AgentID
 	// Assigned counts its confirmed dispatches, LastAssigned numbers the latest.
 	Assigned, LastAssigned uint64
 	// Items done in BusySeconds, both decayed, and Samples of them (see package learning).

@@ -143,8 +143,8 @@ func (t *journalTeller) record(line *journalLine, r coordinator.Record) {
 	case *coordinator.Settled:
 		t.byKey(line, r.Key)
 		line.Text = "in its agent's queue"
-		if r.Unknown {
-			line.Text = "perhaps in its agent's queue: RabbitMQ gave no answer"
+		if r.Nowhere {
+			line.Text = "acknowledged: the task had ended before its dispatch arrived"
 		}
 	case *coordinator.LeaseChanged:
 		t.byKey(line, r.Key)

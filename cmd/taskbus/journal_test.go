@@ -67,7 +67,7 @@ func logbook(t *testing.T) [][]byte {
 	second.SnapshotAt(5)
 	publish(second.Batch(ago(10*time.Second), []coordinator.Record{
 		&coordinator.BreakerChanged{Agent: "gpu-2", Capability: "gpu", State: 1, Faults: []coordinator.TaskID{"t-8", "t-9"}},
-		&coordinator.Settled{Key: coordinator.KeyOf("task-0"), Attempt: 1, Unknown: true},
+		&coordinator.Settled{Key: coordinator.KeyOf("task-0"), Attempt: 1, Nowhere: true},
 	})...)
 	return bodies
 }

@@ -120,18 +120,36 @@ func (a *app) verify(output string, recordings []*replay.Recording) error {
 	return nil
 }
 
-// compare shows what every recording would have come to.
+// compare shows what every recording would have come to. One of which nothing can be
+// said is named, and the others are shown.
 func (a *app) compare(output string, recordings []*replay.Recording, other replay.Policies) error {
-	var comparisons []*replay.Comparison
+	comparisons := []*replay.Comparison{} // a list in JSON, also without any
+	different := false
 	for _, r := range recordings {
 		policies := recordedPolicies{}
 		c, err := r.Compare(policies.find, other)
-		if err != nil {
+		var differs *replay.DiffersError
+		switch {
+		case errors.As(err, &differs), errors.Is(err, replay.ErrNoEndings):
+			fmt.Fprintf(a.err, "taskbus: recording %s of epoch %d: %s\n", r.Name, r.Epoch, oneLine(err.Error()))
+			different = different || differs != nil
+			continue
+		case err != nil:
 			return err
 		}
 		c.Notes = append(c.Notes, policies.notes...)
 		comparisons = append(comparisons, c)
 	}
+	if err := a.printComparisons(output, comparisons); err != nil {
+		return err
+	}
+	if different || len(comparisons) == 0 {
+		return errReported
+	}
+	return nil
+}
+
+func (a *app) printComparisons(output string, comparisons []*replay.Comparison) error {
 	if output == outputJSON {
 		return a.printJSON(comparisons)
 	}

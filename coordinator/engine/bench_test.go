@@ -139,6 +139,23 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
+// BenchmarkRecord is BenchmarkApply with 100 agents and the records that it leaves.
+func BenchmarkRecord(b *testing.B) {
+	w := newBench(b, 100)
+	w.name(b.N)
+	w.e.Record(true)
+	var records []coordinator.Record
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		w.assign(i)
+		if i%2 == 1 {
+			w.heartbeat()
+		}
+		records = w.e.Records(records[:0])
+	}
+}
+
 // BenchmarkChoose: one operation is one choice among a fleet in which everybody can
 // do the task and has a free slot, without what surrounds it: the worst case for a
 // strategy. Half of the agents have shown something, none of them the same.

@@ -32,6 +32,7 @@ func (e *Engine) Fold(at time.Time, r coordinator.Record) {
 	case *coordinator.LeaseChanged:
 		if t := e.leaseOf(r.Key, r.Attempt); t != nil {
 			t.withdrawn, t.cancelReason, t.returning, t.attempted = r.Withdrawn, r.Reason, r.Returning, r.Begun
+			t.failed, t.blamed, t.taught = r.Failed, r.Blamed, r.Taught
 			if t.returning && t.place >= 0 {
 				e.settleAccount(at, t)
 			}
@@ -49,12 +50,12 @@ func (e *Engine) Fold(at time.Time, r coordinator.Record) {
 	case *coordinator.Joined:
 		e.foldJoined(at, r)
 	default:
-		e.foldAgent(r)
+		e.foldAgent(at, r)
 	}
 }
 
 // foldAgent takes over what is said of one agent, or owed.
-func (e *Engine) foldAgent(r coordinator.Record) {
+func (e *Engine) foldAgent(at time.Time, r coordinator.Record) {
 	switch r := r.(type) {
 	case *coordinator.Ordered:
 		if r.Order == coordinator.OrderUncordon {
@@ -70,11 +71,9 @@ func (e *Engine) foldAgent(r coordinator.Record) {
 		e.track(e.agentOf(r.Agent))
 	case *coordinator.AgentBefore:
 		a := e.agentOf(r.Agent)
-		if r.Tracked {
-			e.track(a)
-		}
 		a.assigned = r.Assigned
 		a.capacity = learning.CapacityState{Items: r.Items, BusySeconds: r.BusySeconds, Samples: r.Samples}.Capacity()
+		a.capacity.InHand(at, len(a.open))
 		e.fleet.assignments = max(e.fleet.assignments, r.LastAssigned)
 		if a.number >= 0 {
 			e.fleet.views[a.number].LastAssigned = r.LastAssigned
@@ -124,7 +123,7 @@ func (e *Engine) leaseOf(key coordinator.TaskKey, attempt int) *openTask {
 func (e *Engine) foldAssigned(r *coordinator.Assigned) {
 	key := coordinator.KeyOf(r.Task.ID)
 	if before := e.tasks.of(e.recall(r.At, key)); before != nil {
-		e.foldEnd(r.At, before)
+		e.foldEnd(r.At, before, false)
 	}
 	a := e.agentOf(r.Agent)
 	e.arrivals++
@@ -155,13 +154,13 @@ func (e *Engine) foldAssigned(r *coordinator.Assigned) {
 // foldSettled notes that the dispatch has arrived: its task was acknowledged then.
 func (e *Engine) foldSettled(r *coordinator.Settled) {
 	t := e.leaseOf(r.Key, r.Attempt)
-	if t == nil {
-		return
-	}
-	if t.unanswered {
+	if t == nil || t.unanswered { // one that has ended before was in doubt until now
 		e.inDoubt.came(r.Key)
 	}
 	e.inDoubt.acked(r.At, r.Key)
+	if t == nil {
+		return
+	}
 	t.agent.assigned++
 	t.unanswered, t.settled, t.deadline = false, r.At, r.At.Add(t.timeout+leaseMargin)
 	e.memory.note(t, coordinator.FateDispatched, t.number, t.attempt)
@@ -169,9 +168,11 @@ func (e *Engine) foldSettled(r *coordinator.Settled) {
 	e.watchLease(t)
 }
 
-// foldEnd ends a dispatch without a word to anybody, and without anything learnt.
-func (e *Engine) foldEnd(at time.Time, t *openTask) {
-	if t.unanswered {
+// foldEnd ends a dispatch without a word to anybody, and without anything learnt. The
+// message of one that was never answered stays in doubt if its task has ended: it is
+// acknowledged later, or was not when its leader died.
+func (e *Engine) foldEnd(at time.Time, t *openTask, ended bool) {
+	if t.unanswered && !ended {
 		e.inDoubt.came(t.key)
 	}
 	e.timers.cancel(&t.expire)
@@ -202,7 +203,7 @@ func (e *Engine) settleAccount(at time.Time, t *openTask) {
 func (e *Engine) foldRemembered(at time.Time, r *coordinator.Remembered) {
 	rec := e.recall(at, r.Key)
 	if t := e.tasks.of(rec); t != nil {
-		e.foldEnd(at, t)
+		e.foldEnd(at, t, r.Fate.HasEnded())
 	}
 	if rec == nil {
 		rec = e.memory.at(e.memory.remember(r.Seen, r.Key, r.Content, r.Fate, 0))

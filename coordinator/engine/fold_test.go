@@ -50,8 +50,8 @@ func copied(r coordinator.Record) coordinator.Record {
 	return r
 }
 
-// facts are what an engine knows, in words, with the numbers that may differ by
-// rounding apart.
+// facts are what an engine knows, in words, with the numbers apart that may differ a
+// little: what a type's rate was at an outcome is read as of a second before, or less.
 type facts struct {
 	words   map[string]string
 	numbers map[string]float64
@@ -113,7 +113,7 @@ func (e *Engine) taskOf(key coordinator.TaskKey) *openTask {
 }
 
 func alike(a, b facts) bool {
-	return maps.Equal(a.words, b.words) && maps.EqualFunc(a.numbers, b.numbers, func(x, y float64) bool { return math.Abs(x-y) < 1e-6 })
+	return maps.Equal(a.words, b.words) && maps.EqualFunc(a.numbers, b.numbers, func(x, y float64) bool { return math.Abs(x-y) < 1e-4 })
 }
 
 // show is what of a is not in b.
@@ -125,7 +125,7 @@ func show(a, b facts) string {
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(a.numbers)) {
-		if math.Abs(a.numbers[k]-b.numbers[k]) >= 1e-6 {
+		if math.Abs(a.numbers[k]-b.numbers[k]) >= 1e-4 {
 			lines = append(lines, fmt.Sprint(k, ": ", a.numbers[k]))
 		}
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -30,14 +31,14 @@ func (e *Engine) Image(now time.Time) *Image {
 	for _, r := range e.memory.reasons.list {
 		m.reasons[r.key] = r.text
 	}
-	e.imageFleet(m)
+	e.imageOrders(m)
 	e.imageLearner(m)
 	e.imageBreakers(m)
 	for _, t := range e.tasks.all {
 		if t == nil || t.state != stateLeased && t.state != stateDispatching {
 			continue
 		}
-		m.leases = append(m.leases, t.assignment(t.decided))
+		m.leases = append(m.leases, t.assignment(nil))
 		if t.state == stateLeased && !t.unanswered {
 			m.leases = append(m.leases, &coordinator.Settled{Key: t.key, Attempt: t.attempt, At: t.settled})
 		}
@@ -48,21 +49,67 @@ func (e *Engine) Image(now time.Time) *Image {
 	for _, f := range e.owed.fails {
 		m.leases = append(m.leases, &coordinator.Owed{Task: f.Task, Failure: f.Failure})
 	}
+	e.imageDoubts(m)
+	e.imageAgents(m)
 	return m
 }
 
-func (e *Engine) imageFleet(m *Image) {
-	if len(e.joining.joined) > 0 {
-		m.others = append(m.others, e.joinedRecord())
+// imageDoubts is of which tasks that have ended the broker may deliver the message
+// again: as if it had just been acknowledged.
+func (e *Engine) imageDoubts(m *Image) {
+	doubts := make(map[coordinator.TaskKey]int)
+	add := func(key coordinator.TaskKey, n int) {
+		if number, known := e.memory.lookup(key); known && !e.memory.peek(number).fate.IsOpen() {
+			doubts[key] += n
+		}
 	}
+	for _, ack := range e.inDoubt.acks {
+		if m.at.Sub(ack.at) < ackDoubt {
+			add(ack.key, 1)
+		}
+	}
+	for _, of := range []map[coordinator.TaskKey]int{e.inDoubt.unanswered, e.inDoubt.messages} {
+		for key, n := range of { // order does not matter: it is a sum
+			add(key, n)
+		}
+	}
+	keys := slices.SortedFunc(maps.Keys(doubts), func(a, b coordinator.TaskKey) int {
+		return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
+	})
+	for _, key := range keys {
+		for range doubts[key] {
+			m.leases = append(m.leases, &coordinator.Settled{Key: key, At: m.at, Nowhere: true})
+		}
+	}
+}
+
+// imageAgents comes last: what leases change of agents is in it already.
+func (e *Engine) imageAgents(m *Image) {
 	for i, a := range e.fleet.agents {
 		c := a.capacity.State(m.at)
 		r := &coordinator.AgentBefore{
-			Agent: a.spec.ID, Tracked: a.tracked, Assigned: a.assigned, LastAssigned: e.fleet.views[i].LastAssigned,
+			Agent: a.spec.ID, Assigned: a.assigned, LastAssigned: e.fleet.views[i].LastAssigned,
 			Items: c.Items, BusySeconds: c.BusySeconds, Samples: c.Samples,
 		}
 		if *r != (coordinator.AgentBefore{Agent: a.spec.ID}) {
-			m.others = append(m.others, r)
+			m.leases = append(m.leases, r)
+		}
+	}
+}
+
+// imageOrders is what must be known of agents before the tasks that they have.
+func (e *Engine) imageOrders(m *Image) {
+	if len(e.joining.joined) > 0 {
+		m.others = append(m.others, e.joinedRecord())
+	}
+	for _, a := range e.fleet.agents {
+		if a.tracked {
+			m.others = append(m.others, &coordinator.Tracked{Agent: a.spec.ID})
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(e.fleet.left)) { // those that have tasks yet
+		if e.fleet.left[id].tracked {
+			m.others = append(m.others, &coordinator.Tracked{Agent: id})
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(e.orders)) {

@@ -234,6 +234,9 @@ func (e *Engine) comeBack(now time.Time, a *agent) {
 
 // ordered carries out an operator's order.
 func (e *Engine) ordered(now time.Time, ev coordinator.AgentOrdered) {
+	if ev.Token != 0 {
+		e.emit(coordinator.OrderStands{Token: ev.Token})
+	}
 	a := e.fleet.byID[ev.Agent]
 	if a == nil {
 		return

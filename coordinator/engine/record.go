@@ -15,9 +15,17 @@ import (
 type recorder struct {
 	on      bool
 	records []coordinator.Record
-	// assigned are the tasks that were dispatched. Their records are written at the
-	// end: which of them share a batch is not known before.
-	assigned []*openTask
+	// assigned are the dispatches of this Apply. Their records have their places among
+	// the others, and are filled in at the end: which of them share a batch is not known
+	// before.
+	assigned []assigned
+}
+
+// assigned is a dispatch and its record, which is still empty.
+type assigned struct {
+	task     *openTask
+	decision *coordinator.Decision
+	record   *coordinator.Assigned
 }
 
 // Record switches on that every Apply leaves records. It is off in a new engine.
@@ -38,13 +46,21 @@ func (e *Engine) record(r coordinator.Record) {
 	}
 }
 
+// recordDispatch keeps a place for the record of a dispatch.
+func (e *Engine) recordDispatch(t *openTask, d *coordinator.Decision) {
+	if e.recorder.on {
+		r := &coordinator.Assigned{}
+		e.recorder.records = append(e.recorder.records, r)
+		e.recorder.assigned = append(e.recorder.assigned, assigned{t, d, r})
+	}
+}
+
 // recordAssigned writes down what was dispatched in this Apply.
 func (e *Engine) recordAssigned() {
-	for i, t := range e.recorder.assigned {
-		e.recorder.assigned[i] = nil
-		e.recorder.records = append(e.recorder.records, t.assignment(t.decided))
-		t.decided = nil
+	for _, a := range e.recorder.assigned {
+		*a.record = *a.task.assignment(a.decision)
 	}
+	clear(e.recorder.assigned)
 	e.recorder.assigned = e.recorder.assigned[:0]
 }
 
@@ -118,7 +134,7 @@ func (e *Engine) leaseChanged(t *openTask) {
 func (t *openTask) leaseChange() *coordinator.LeaseChanged {
 	return &coordinator.LeaseChanged{
 		Key: t.key, Attempt: t.attempt, Withdrawn: t.withdrawn, Reason: t.cancelReason,
-		Returning: t.returning, Begun: t.attempted,
+		Returning: t.returning, Begun: t.attempted, Failed: t.failed, Blamed: t.blamed, Taught: t.taught,
 	}
 }
 

@@ -112,6 +112,7 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 				e.failedAt(now, a, t, learning.Outcome{Attribution: learning.AgentFault}) // its return has been put down to it already
 			}
 		}
+		e.leaseChanged(t)
 		e.emit(coordinator.GivenBack{Result: *r, Attempt: t.attempt - 1})
 		e.poisonedInTime(now, t)
 		return

@@ -31,10 +31,7 @@ func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.D
 	}
 	e.share(t, &made.Dispatch)
 	t.fresh = false
-	if e.recorder.on {
-		t.decided = made.Decision
-		e.recorder.assigned = append(e.recorder.assigned, t)
-	}
+	e.recordDispatch(t, made.Decision)
 	e.emit(&made.Dispatch)
 }
 
@@ -120,6 +117,7 @@ func (e *Engine) overSettled(now time.Time, t *openTask, outcome coordinator.Pub
 	if outcome != coordinator.PublishUnknown && outcome != coordinator.PublishAbandoned {
 		e.emit(coordinator.Ack{Handle: t.handle, Copy: outcome != coordinator.PublishConfirmed})
 		e.inDoubt.acked(now, t.key)
+		e.record(&coordinator.Settled{Key: t.key, Attempt: t.attempt, At: now, Nowhere: outcome != coordinator.PublishConfirmed})
 	} else {
 		e.inDoubt.unanswered[t.key]++
 	}

@@ -60,8 +60,7 @@ type openTask struct {
 	index   int // place in its class while waiting
 
 	lease
-	assignedAt time.Time             // when that was decided
-	decided    *coordinator.Decision // how, until it has been recorded
+	assignedAt time.Time // when that was decided
 
 	// until is how long it may be pending, fixed when it first has to wait.
 	until         time.Time

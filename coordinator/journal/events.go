@@ -344,6 +344,7 @@ func (c *coder) cancelRequested(ev *coordinator.CancelRequested) {
 func (c *coder) agentOrdered(ev *coordinator.AgentOrdered) {
 	name(c, &ev.Agent)
 	member(c, &ev.Order, int(coordinator.OrderUncordon)+1)
+	c.uvarint(&ev.Token)
 }
 
 func (c *coder) queueSeen(ev *coordinator.QueueSeen) {

@@ -75,9 +75,7 @@ func (c *coder) ordered(r *coordinator.Ordered) {
 }
 
 func (c *coder) agentBefore(r *coordinator.AgentBefore) {
-	m := c.mask(on(r.Tracked, 1))
 	name(c, &r.Agent)
-	c.flag(&r.Tracked, m&1 != 0)
 	c.uvarint(&r.Assigned)
 	c.uvarint(&r.LastAssigned)
 	c.float(&r.Items)

@@ -39,7 +39,7 @@ func goldenRecords() []coordinator.Record {
 			At: goldenAt.Add(-time.Millisecond), Timeout: 5 * time.Minute, Tried: []coordinator.AgentID{a, b}, Failed: []coordinator.AgentID{a},
 			Untouched: []coordinator.AgentID{b}, Blamed: []coordinator.AgentID{a}, Taught: []coordinator.AgentID{a, b},
 			Generation: 300, Probe: true, Batch: "batch-1", MaybeDuplicate: true, OwnMessage: true},
-		&coordinator.Settled{Key: key, Attempt: 3, At: goldenAt, Unknown: true},
+		&coordinator.Settled{Key: key, Attempt: 3, At: goldenAt, Nowhere: true},
 		&coordinator.LeaseChanged{Key: key, Attempt: 3, Withdrawn: true, Reason: "no longer wanted", Returning: true, Begun: true},
 		&coordinator.Remembered{Key: key, ID: "task-1", Content: 7, Fate: coordinator.FateGaveUp, Seen: goldenAt.Add(-time.Hour),
 			Agent: a, Attempt: 3, Flags: 5, Reason: "no longer wanted", Why: coordinator.ReasonTaskTimeout},
@@ -53,7 +53,7 @@ func goldenRecords() []coordinator.Record {
 		&coordinator.Joined{Agents: []coordinator.AgentSpec{{ID: b, Queue: "agent.agent-2", Capabilities: []string{"gpu"}, MaxConcurrent: 4, Rank: 2,
 			HealthCheckInterval: 30 * time.Second, Timeout: time.Minute, AcceptTimeout: 20 * time.Second, SuccessRate: 0.9, SuccessStated: true,
 			Cost: 2, Labels: map[string]string{"zone": "b"}}}},
-		&coordinator.AgentBefore{Agent: a, Tracked: true, Assigned: 1000, LastAssigned: 1_000_000, Items: 12.5, BusySeconds: 99, Samples: 40},
+		&coordinator.AgentBefore{Agent: a, Assigned: 1000, LastAssigned: 1_000_000, Items: 12.5, BusySeconds: 99, Samples: 40},
 		&coordinator.Owed{Task: goldenTask(), Failure: coordinator.Failure{Reason: coordinator.ReasonPoisoned, Text: "failed on 3 agents", Attempts: 3, FailedAt: goldenAt}},
 		&coordinator.Paid{Key: key},
 	}

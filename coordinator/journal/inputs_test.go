@@ -160,7 +160,7 @@ func goldenInputs() []Input {
 			Timestamp: goldenAt.Add(-time.Millisecond), Duration: 1500 * time.Millisecond, Usage: &coordinator.Usage{Requests: 2, CostUSD: 0.5, Provider: "p", Model: "m"}, Offset: -1,
 		}},
 		coordinator.CancelRequested{Task: "task-1", Reason: "no longer wanted", Token: 9},
-		coordinator.AgentOrdered{Agent: b, Order: coordinator.OrderDrain},
+		coordinator.AgentOrdered{Agent: b, Order: coordinator.OrderDrain, Token: 4},
 		coordinator.QueueSeen{Agent: b, Ready: 12, Consumers: 1},
 		coordinator.TakeBackEnded{Agent: b}, coordinator.FailureTold{Task: "task-1"}, coordinator.Tick{},
 	}

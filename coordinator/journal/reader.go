@@ -59,6 +59,10 @@ type opening struct {
 // NewReader returns one that has read nothing.
 func NewReader() *Reader { return &Reader{next: 1, result: -1, snapshot: -1} }
 
+// Knows tells a new Reader what the header of the journal's last message says of the
+// newest complete snapshot, before it comes to messages that know as much.
+func (r *Reader) Knows(last Header) { r.snapshot = max(r.snapshot, last.SnapshotOffset) }
+
 // Start says where a new Reader is to be given messages from, by the header of the
 // journal's last message; empty: it has none. Of several that the broker gives as its
 // last, it is the last of the highest epoch.
@@ -90,7 +94,7 @@ func (r *Reader) ResultOffset() int64 { return r.result }
 // be complete; -1: none.
 func (r *Reader) SnapshotOffset() int64 { return r.snapshot }
 
-// LastAt is when the newest message that is not void was written.
+// LastAt is when the newest message that is not void was written, claims apart.
 func (r *Reader) LastAt() time.Time { return r.at }
 
 // Take takes the message at an offset and gives the records that are to be folded
@@ -197,7 +201,9 @@ func (r *Reader) enter(m *message) (held []coordinator.Record, err error) {
 		r.leader, r.since = m.chunk.Leader, m.chunk.Since
 	}
 	r.snapshot = max(r.snapshot, m.SnapshotOffset)
-	r.at = m.At
+	if m.Kind != KindEpoch { // whoever claims comes later than what he is to go on from
+		r.at = m.At
+	}
 	return held, nil
 }
 

@@ -229,14 +229,14 @@ func (c *coder) assigned(r *coordinator.Assigned) {
 // kind, length, mask, key, attempt, time.
 const leastSettled = 1 + 1 + 1 + 16 + 1 + 1
 
-const settledUnknown = 1
+const settledNowhere = 1
 
 func (c *coder) settled(r *coordinator.Settled) {
-	m := c.mask(on(r.Unknown, settledUnknown))
+	m := c.mask(on(r.Nowhere, settledNowhere))
 	c.key(&r.Key)
 	integer(c, &r.Attempt)
 	c.time(&r.At)
-	c.flag(&r.Unknown, m&settledUnknown != 0)
+	c.flag(&r.Nowhere, m&settledNowhere != 0)
 }
 
 const (
@@ -244,13 +244,19 @@ const (
 	leaseReason
 	leaseReturning
 	leaseBegun
+	leaseFailed
+	leaseBlamed
+	leaseTaught
 )
 
 func (c *coder) leaseChanged(r *coordinator.LeaseChanged) {
 	m := c.mask(on(r.Withdrawn, leaseWithdrawn) |
 		on(r.Reason != "", leaseReason) |
 		on(r.Returning, leaseReturning) |
-		on(r.Begun, leaseBegun))
+		on(r.Begun, leaseBegun) |
+		on(len(r.Failed) > 0, leaseFailed) |
+		on(len(r.Blamed) > 0, leaseBlamed) |
+		on(len(r.Taught) > 0, leaseTaught))
 	c.key(&r.Key)
 	integer(c, &r.Attempt)
 	c.flag(&r.Withdrawn, m&leaseWithdrawn != 0)
@@ -259,6 +265,15 @@ func (c *coder) leaseChanged(r *coordinator.LeaseChanged) {
 	}
 	c.flag(&r.Returning, m&leaseReturning != 0)
 	c.flag(&r.Begun, m&leaseBegun != 0)
+	if m&leaseFailed != 0 {
+		names(c, &r.Failed)
+	}
+	if m&leaseBlamed != 0 {
+		names(c, &r.Blamed)
+	}
+	if m&leaseTaught != 0 {
+		names(c, &r.Taught)
+	}
 }
 
 // leastRemembered is how many bytes a Remembered takes up in a message at the very

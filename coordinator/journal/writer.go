@@ -16,7 +16,7 @@ const MaxMessage = 256 << 10
 const spaceForHeader = 128
 
 // Claim is the message by which somebody who has read the journal to its end becomes
-// the leader, in the next epoch. It counts if, once it has been read back, the Leader
+// the leader, in the next epoch. If he has not, it is void, or harmless. It counts if, once it has been read back, the Leader
 // of that Reader is the one of this Nonce; then [NewWriter] goes on from there.
 func Claim(r *Reader, at time.Time, leader Epoch) []byte {
 	return AppendEpoch(nil, Header{

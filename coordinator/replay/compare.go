@@ -23,13 +23,13 @@ func (e *DiffersError) Error() string {
 	return "the recording does not replay as it was, so nothing can be said of another policy: " + e.Difference.String()
 }
 
-// errNoEndings: there is nothing that the model could draw from.
-var errNoEndings = errors.New("no agent has told in the recording how a task ended (task.result): without that " +
+// ErrNoEndings: there is nothing that the model could draw from.
+var ErrNoEndings = errors.New("no agent has told in the recording how a task ended (task.result): without that " +
 	"nobody knows how long tasks take, and another policy cannot be compared")
 
 // Compare plays the recording in a modelled world (see the package's documentation),
 // under the policies that were recorded and under others. The error is *DiffersError
-// where the recording is not what the engine does with it.
+// where the recording is not what the engine does with it, and ErrNoEndings.
 func (r *Recording) Compare(recorded, other Policies) (*Comparison, error) {
 	from, until := r.Span()
 	f, truly := newFacts(r.count, until), newTally()
@@ -47,7 +47,7 @@ func (r *Recording) Compare(recorded, other Policies) (*Comparison, error) {
 	f.close()
 	h := f.habits()
 	if len(h.all) == 0 {
-		return nil, errNoEndings
+		return nil, ErrNoEndings
 	}
 	before, after := newTally(), newTally()
 	control, err := r.run(f, h, recorded, before.watch)

@@ -5,14 +5,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"unicode"
 )
 
-// mostShares is how many agents of a type the table shows.
-const mostShares = 5
+// mostShares is how many agents of a type the table shows, leastChange which change of
+// the largest is worth showing any.
+const (
+	mostShares  = 5
+	leastChange = 0.0005
+)
 
 // Modelled says, for people, what of a comparison is modelled.
 const Modelled = `What is modelled: as recorded are the tasks and when they came, when agents were there and
@@ -102,6 +107,10 @@ func (c *Comparison) tableOfShares(w io.Writer) {
 	for i := range c.Types {
 		k := &c.Types[i]
 		kind := name(k.Type)
+		if len(k.Shares) > 0 && math.Abs(k.Shares[0].After-k.Shares[0].Before) < leastChange {
+			fmt.Fprintf(w, "%s\tas before\t\t\t\n", kind)
+			continue
+		}
 		for n, s := range k.Shares {
 			if n == mostShares {
 				fmt.Fprintf(w, "\t… %d more\t\t\t\n", len(k.Shares)-n)

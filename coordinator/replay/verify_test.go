@@ -118,13 +118,13 @@ func TestAnyTermReplays(t *testing.T) {
 		}
 		workers[0].plain = false // somebody must tell how long tasks take
 		w := newTermOf(t, rapid.Uint64().Draw(rt, "dice"), p, 1<<30, workers)
-		w.arrive("embed", 1, 50*time.Second)
-		w.arrive("translate", rapid.Float64Range(0.1, 4).Draw(rt, "translations a second"), 50*time.Second)
+		w.arrive("embed", 1, 30*time.Second)
+		w.arrive("translate", rapid.Float64Range(0.1, 4).Draw(rt, "translations a second"), 30*time.Second)
 		for range rapid.IntRange(0, 6).Draw(rt, "incidents") {
-			after := time.Duration(rapid.IntRange(1, 55).Draw(rt, "after")) * time.Second
+			after := time.Duration(rapid.IntRange(1, 35).Draw(rt, "after")) * time.Second
 			who := rapid.SampledFrom(workers).Draw(rt, "who")
 			w.after(after, rapid.SampledFrom([]func(){
-				func() { w.vanish(who, 25*time.Second) },
+				func() { w.vanish(who, 20*time.Second) },
 				func() {
 					if w.up {
 						w.loseSession(2 * time.Second)
@@ -137,7 +137,7 @@ func TestAnyTermReplays(t *testing.T) {
 				func() { w.submit("embed-7", "embed") },
 			}).Draw(rt, "incident"))
 		}
-		w.until(epoch.Add(time.Minute))
+		w.until(epoch.Add(40 * time.Second))
 		w.flush(true)
 		r := recording(t, w.messages)
 		v, err := r.Verify(book{"v1": p}.find)
@@ -148,7 +148,7 @@ func TestAnyTermReplays(t *testing.T) {
 			rt.Fatalf("after %d of %d records: %v", v.Records, w.records, v.Difference)
 		}
 		c, err := r.Compare(book{"v1": p}.find, book{"v1": p}.under(rapid.SampledFrom(names).Draw(rt, "other strategy")))
-		if errors.Is(err, errNoEndings) {
+		if errors.Is(err, ErrNoEndings) {
 			return
 		}
 		if err != nil {

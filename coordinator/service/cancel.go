@@ -28,7 +28,7 @@ type caller struct {
 	void      chan struct{} // the session ended before the engine had the cancel
 }
 
-// callers are those who wait for an answer to their cancel, by token. Tokens are
+// callers are those who wait for an answer to their cancel or order, by token. Tokens are
 // unique in this process, those of cancels by message among them.
 type callers struct {
 	mu      sync.Mutex
@@ -177,7 +177,7 @@ func (s *Service) awaitEngine(r *session, w *caller, token uint64) (coordinator.
 	}
 }
 
-var errSessionEnded = errors.New("the broker session ended before the task could be withdrawn")
+var errSessionEnded = errors.New("the broker session ended before it could be done")
 
 // cancelled makes the caller's answer of the engine's, and waits for the agent's
 // word where an agent has the task.

@@ -66,29 +66,30 @@ func (r *session) readPast(ctx context.Context, f *fence, prefetch int, from bus
 }
 
 // awaitFence waits until the past of a stream has been read, so that the first task
-// meets a known fleet, and a task that has ended is known to have.
-func (r *session) awaitFence(ctx context.Context, f *fence) error {
-	begun, read := r.s.now(), r.pastRead.Load()
+// meets a known fleet, and a task that has ended is known to have. read is false when
+// it was given up.
+func (r *session) awaitFence(ctx context.Context, f *fence) (read bool, err error) {
+	begun, last := r.s.now(), r.pastRead.Load()
 	timeout := time.NewTimer(fenceTimeout)
 	defer timeout.Stop()
 	for {
 		select {
 		case <-f.read:
-			return nil
+			return true, nil
 		case <-timeout.C:
 			n := r.pastRead.Load()
-			if n == read || r.s.now().Sub(begun) >= fencePatience {
+			if n == last || r.s.now().Sub(begun) >= fencePatience {
 				r.giveUp(f)
-				return nil
+				return f.wasRead(), nil
 			}
-			read = n
+			last = n
 			timeout.Reset(fenceTimeout)
 		case <-r.bus.Done():
-			return errors.Join(errors.New("the session ended while the agents' past was read"), r.bus.Err())
+			return false, errors.Join(errors.New("the session ended while the agents' past was read"), r.bus.Err())
 		case err := <-r.faulted:
-			return err
+			return false, err
 		case <-ctx.Done():
-			return ctx.Err()
+			return false, ctx.Err()
 		}
 	}
 }

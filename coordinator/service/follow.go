@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/config"
+	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/journal"
 )
@@ -18,7 +19,7 @@ func (r *session) follow(ctx context.Context, c *config.Config) error {
 	if r.records() {
 		heard = make(latestReports)
 	}
-	r.s.loop.follow(r.number, c.Policy(), heard)
+	r.s.loop.follow(r.number, func() *coordinator.Policy { return r.s.config.Load().Policy() }, heard)
 	r.workers.Go(r.publishAll)
 	r.workers.Go(r.watchDepths)
 	if r.ledger != nil {
@@ -93,7 +94,7 @@ func (r *session) lead(ctx context.Context) error {
 		r.workers.Go(l.writeJournal)
 		r.workers.Go(l.takeSnapshots)
 	}
-	if err := r.awaitFence(ctx, r.statuses); err != nil {
+	if _, err := r.awaitFence(ctx, r.statuses); err != nil {
 		return err
 	}
 	r.told = newTold(from)
@@ -102,14 +103,17 @@ func (r *session) lead(ctx context.Context) error {
 	}
 	begin := func(time.Time) { r.s.loop.engine.Lead(at()) }
 	if r.records() {
-		begin = r.beginRecording
+		begin = func(now time.Time) { r.beginRecording(now, at()) }
 	}
 	r.s.loop.lead(r.number, r, r.commits, r.told, begin)
 	r.workers.Go(r.checkQueues)
 	r.workers.Go(r.auditBooks)
 	r.workers.Go(r.watchQueues)
 	r.workers.Go(r.carryOutTakeBacks)
-	return r.take(ctx, resultsPosition(from))
+	if err := r.readResults(ctx, from); err != nil {
+		return err
+	}
+	return r.take(ctx)
 }
 
 // resultsPosition is where reading task.result goes on. Whoever knows nothing of that
@@ -121,15 +125,33 @@ func resultsPosition(from int64) bus.Position {
 	return bus.At(from)
 }
 
-// take reads what agents have told and then begins to take tasks, so that one that has
-// ended is known to have.
-func (r *session) take(ctx context.Context, results bus.Position) error {
-	if err := r.readPast(ctx, r.results, prefetchResult, results, r.onResult); err != nil {
+// readResults reads what agents have told, from that offset on. A stream that has been
+// deleted and declared anew does not reach so far (and says nothing of that): then it
+// is read as by one who knows nothing.
+func (r *session) readResults(ctx context.Context, from int64) error {
+	if err := r.readPast(ctx, r.results, prefetchResult, resultsPosition(from), r.onResult); err != nil {
 		return err
 	}
-	if err := r.awaitFence(ctx, r.results); err != nil {
+	read, err := r.awaitFence(ctx, r.results)
+	if err != nil || read || from < 0 || r.pastRead.Load() > 0 {
 		return err
 	}
+	r.s.log.Error().Int64("offset", from).Str("stream", bus.StreamResult).
+		Msg("nothing is read from where the journal says that results go on: has the stream been declared anew? Reading what it has of the last minutes")
+	if _, err := r.bus.Unsubscribe(ctx, bus.StreamResult); err != nil {
+		return fmt.Errorf("read %s anew: %w", bus.StreamResult, err)
+	}
+	r.told.forget()
+	r.results = newFence(bus.StreamResult)
+	if err := r.readPast(ctx, r.results, prefetchResult, resultsPosition(-1), r.onResult); err != nil {
+		return err
+	}
+	_, err = r.awaitFence(ctx, r.results)
+	return err
+}
+
+// take begins to take tasks.
+func (r *session) take(ctx context.Context) error {
 	others := r.window.first(prefetchOthers)
 	for _, sub := range []bus.Subscription{
 		{Queue: bus.QueueReassign, Prefetch: others, Handle: r.onReturned},

@@ -41,7 +41,6 @@ type ledger struct {
 	nonce  string
 	sent   []byte // the claim that was not read back yet; nil: none
 	blind  bool   // the broker says that the journal is empty, which it also does just after its start
-	begins int64  // where the newest snapshot begins, as the last message says; -1: nobody knows
 	// claimed is closed when our claim was read back, and everything before it posted.
 	claimed chan struct{}
 	void    chan struct{} // capacity 1: our claim was read back, and somebody has led since
@@ -60,7 +59,7 @@ type ledger struct {
 }
 
 func newLedger(r *session) *ledger {
-	l := &ledger{r: r, reader: journal.NewReader(), nonce: randomID(), claimed: make(chan struct{}), void: make(chan struct{}, 1), begins: -1, folding: make(chan struct{}, foldAhead)}
+	l := &ledger{r: r, reader: journal.NewReader(), nonce: randomID(), claimed: make(chan struct{}), void: make(chan struct{}, 1), folding: make(chan struct{}, foldAhead)}
 	l.writer.queue, l.writer.inputs = make(chan written, roomInQueue), make(chan []byte, inputsAhead)
 	if r.s.options.SkipCorrupt {
 		l.reader.SkipCorrupt(r.s.observe.journalSkipped)
@@ -80,7 +79,7 @@ func (l *ledger) follow(ctx context.Context) error {
 			return err
 		}
 	}
-	l.begins = last.SnapshotOffset
+	l.reader.Knows(last)
 	err = l.r.bus.Subscribe(ctx, bus.Subscription{
 		Queue: bus.StreamJournal, Prefetch: prefetchJournal, From: journal.Start(last, l.blind), Handle: l.onMessage,
 	})
@@ -216,10 +215,9 @@ func (l *ledger) lead(ctx context.Context) error {
 func (l *ledger) claim() error {
 	o := &l.r.s.options
 	l.mu.Lock()
-	body := journal.AppendEpoch(nil, journal.Header{
-		Epoch: l.reader.Epoch() + 1, First: l.reader.Next(), At: l.r.s.now(),
-		ResultOffset: l.reader.ResultOffset(), SnapshotOffset: max(l.begins, l.reader.SnapshotOffset()),
-	}, journal.Epoch{Nonce: l.nonce, Instance: o.Instance, Address: o.Address, Version: o.Version})
+	body := journal.Claim(l.reader, l.r.s.now(), journal.Epoch{
+		Nonce: l.nonce, Instance: o.Instance, Address: o.Address, Version: o.Version,
+	})
 	l.sent = body
 	l.mu.Unlock()
 	return l.publish(body, l.r.tickets.issue(claim{}))

@@ -87,12 +87,12 @@ func (l *loop) within(session uint64, f func(now time.Time)) {
 // follow makes the session current, with a new engine that knows nothing but the
 // policy: it learns what is folded and what agents report. Nothing follows from that
 // as yet. Heard, if given, keeps the latest reports.
-func (l *loop) follow(session uint64, p *coordinator.Policy, heard latestReports) {
+func (l *loop) follow(session uint64, policy func() *coordinator.Policy, heard latestReports) {
 	l.enqueue(envelope{call: func(now time.Time) {
 		l.session, l.performer, l.heard = session, silent{}, heard
 		l.engine = engine.New()
 		l.engine.Follow()
-		l.apply(now, coordinator.PolicyChanged{Policy: p})
+		l.apply(now, coordinator.PolicyChanged{Policy: policy()}) // of now: a reload may have come meanwhile
 	}})
 }
 

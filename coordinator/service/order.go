@@ -10,22 +10,35 @@ import (
 
 // Order cordons, drains or uncordons an agent (see httpapi.Source). Only a
 // coordinator that leads does so: one that stands by assigns nothing, and an order
-// kept for later would come to life when nobody thinks of it any more.
+// kept for later would come to life when nobody thinks of it any more. It is answered
+// when it will survive.
 func (s *Service) Order(ctx context.Context, agent string, order coordinator.Order) (httpapi.Agent, error) {
-	if _, err := s.leading(); err != nil {
+	a, err := s.order(ctx, coordinator.AgentID(agent), order)
+	if err != nil {
 		return httpapi.Agent{}, fmt.Errorf("%s agent %s: %w", order, agent, err)
 	}
-	id := coordinator.AgentID(agent)
-	_, err := s.agent(ctx, id)
-	if err == nil {
-		s.loop.post(0, coordinator.AgentOrdered{Agent: id, Order: order})
-		// From here on the order stands, whatever becomes of ctx.
-		var a httpapi.Agent
-		if a, err = s.agent(context.WithoutCancel(ctx), id); err == nil {
-			return a, nil
-		}
+	return a, nil
+}
+
+func (s *Service) order(ctx context.Context, id coordinator.AgentID, order coordinator.Order) (httpapi.Agent, error) {
+	r, err := s.leading()
+	if err != nil {
+		return httpapi.Agent{}, err
 	}
-	return httpapi.Agent{}, fmt.Errorf("%s agent %s: %w", order, agent, err)
+	if _, err := s.agent(ctx, id); err != nil {
+		return httpapi.Agent{}, err
+	}
+	token, w, ok := s.callers.add("")
+	if !ok {
+		return httpapi.Agent{}, fmt.Errorf("%d orders and cancels wait for their answers already; try again", maxCallers)
+	}
+	defer s.callers.remove(token)
+	s.loop.post(r.number, coordinator.AgentOrdered{Agent: id, Order: order, Token: token})
+	if _, err := s.awaitEngine(r, w, token); err != nil {
+		return httpapi.Agent{}, fmt.Errorf("%w; try again", err)
+	}
+	// From here on the order stands, whatever becomes of ctx.
+	return s.agent(context.WithoutCancel(ctx), id)
 }
 
 // agent looks one agent up.

@@ -38,9 +38,11 @@ func (l latestReports) note(ev coordinator.Event) {
 func (r *session) records() bool { return r.ledger != nil && r.s.options.Config.RecordInputs }
 
 // beginRecording puts a new engine in the place of the one that has followed, filled
-// from a snapshot that is written to the journal, and records what it is told.
-func (r *session) beginRecording(now time.Time) {
+// from a snapshot that is written to the journal, and records what it is told. at is
+// when the latest of what was folded was written.
+func (r *session) beginRecording(now, at time.Time) {
 	lp, name := r.s.loop, randomID()
+	lp.engine.Lead(at) // so that what is in doubt is part of the image
 	image, heard := lp.engine.Image(now), lp.heard
 	lp.recording = &recording{
 		ledger: r.ledger, recorder: journal.NewRecorder(name, r.s.options.Config.RecordInputsBytes), out: r.ledger.writer.inputs,

@@ -38,7 +38,7 @@ type Options struct {
 	// SkipCorrupt: what is damaged in the journal is passed over, once somebody has
 	// asked for that.
 	SkipCorrupt bool
-	// Now is the clock; nil means time.Now.
+	// Now is the clock; nil means the time of day, steadied (see steadyClock).
 	Now func() time.Time
 }
 
@@ -76,7 +76,7 @@ type Service struct {
 // New makes a service; it does nothing until Run.
 func New(o Options) (*Service, error) {
 	if o.Now == nil {
-		o.Now = time.Now
+		o.Now = steadyClock()
 	}
 	set, err := schemas.Compile()
 	if err != nil {

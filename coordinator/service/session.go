@@ -179,6 +179,8 @@ func (r *session) performMore(effect coordinator.Effect) {
 		r.outbox.add(outgoing{withdrawal: &withdrawal{f}})
 	case coordinator.CancelAnswered:
 		r.cancelAnswered(f)
+	case coordinator.OrderStands:
+		r.s.callers.answer(coordinator.CancelAnswered{Token: f.Token})
 	case coordinator.TakeBack:
 		r.takeBacks.order(takeBackOrder{what: takeBackBegins, agent: f.Agent, queue: f.Queue})
 	case coordinator.LeaveQueue:

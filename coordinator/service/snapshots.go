@@ -1,6 +1,7 @@
 package service
 
 import (
+	"fmt"
 	"iter"
 	"sync"
 	"sync/atomic"
@@ -87,11 +88,26 @@ func (s *snapshotting) read(offset int64, c *journal.Chunk) {
 	}
 }
 
-// readBack looks at a message of the journal while this session leads: its own.
+// readBack looks at a message of the journal while this session leads: its own. One of
+// a later epoch is somebody else's, from which on ours are void: the lock can have two
+// holders while a cluster is torn apart, or where somebody has deleted it.
 func (l *ledger) readBack(d *bus.Delivery) {
-	if _, chunk, is, err := journal.DecodeChunk(d.Body); err == nil && is {
+	h, chunk, part, err := journal.DecodeChunk(d.Body)
+	switch {
+	case err != nil:
+		l.r.fault(l.fatal(fmt.Errorf("read back what was written to the journal at offset %d: %w", d.Offset, err)))
+	case h.Epoch > l.epochClaimed():
+		l.r.fault(fmt.Errorf("another coordinator leads since epoch %d; this one led in epoch %d", h.Epoch, l.epochClaimed()))
+	case part:
 		l.snapshot.read(d.Offset, &chunk)
 	}
+}
+
+// epochClaimed is the epoch in which this session leads.
+func (l *ledger) epochClaimed() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reader.Epoch()
 }
 
 // takeSnapshots writes one whenever it is time.

@@ -42,6 +42,13 @@ func (t *told) announced(offset int64) {
 	}
 }
 
+// forget begins anew: where reading has to go on is not known any more.
+func (t *told) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.next, t.open = -1, nil
+}
+
 // offset is where reading has to go on.
 func (t *told) offset() int64 {
 	t.mu.Lock()

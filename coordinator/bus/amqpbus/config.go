@@ -21,9 +21,10 @@ import (
 // duration means the default given with it.
 type Config struct {
 	// URL is amqp:// or amqps://user:password@host:port/vhost, with the query
-	// parameters cacertfile, certfile, keyfile, server_name_indication and
-	// auth_mechanism (plain, external). Reserved characters in user, password
-	// and vhost are percent-encoded. It is a secret: no part but host, port,
+	// parameters cacertfile, certfile, keyfile, server_name_indication,
+	// auth_mechanism (plain, external) and heartbeat (seconds, 1 to 65535; it
+	// replaces Heartbeat). Reserved characters in user, password and vhost are
+	// percent-encoded. It is a secret: no part but host, port,
 	// user and vhost is ever shown.
 	URL string
 	// TLS replaces what the URL says about certificates. It is cloned, and
@@ -88,6 +89,7 @@ type target struct {
 	cacert     string
 	cert, key  string
 	serverName string
+	heartbeat  time.Duration // 0: the URL says nothing about it
 }
 
 // String is what people may see of it.
@@ -129,6 +131,15 @@ func parseTarget(broker string) (*target, error) {
 	}
 	if len(t.vhost) > shortString || len(t.user) > shortString {
 		return nil, bad("user or virtual host is longer than 255 bytes")
+	}
+	if asked := u.Query()["heartbeat"]; len(asked) > 0 {
+		seconds, err := strconv.ParseUint(asked[0], 10, 16)
+		if err != nil || seconds == 0 {
+			// Without heartbeats the broker keeps the lock of a coordinator that is cut
+			// off for as long as the kernel keeps its connection.
+			return nil, bad("heartbeat is no whole number of seconds from 1 to 65535")
+		}
+		t.heartbeat = time.Duration(seconds) * time.Second
 	}
 	switch mechanisms := uri.AuthMechanism; {
 	case len(mechanisms) == 0, len(mechanisms) == 1 && strings.EqualFold(mechanisms[0], "plain"):

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -23,6 +24,23 @@ func TestParseTarget(t *testing.T) {
 		got, err := parseTarget(url)
 		if err != nil || got.String() != want {
 			t.Errorf("%s: %v, %v; want %s", url, got, err, want)
+		}
+	}
+}
+
+// The heartbeat decides how soon the broker lets go of the lock of a coordinator that
+// is cut off: none at all would mean never.
+func TestHeartbeatOfTheURL(t *testing.T) {
+	for query, want := range map[string]time.Duration{
+		"": 0, "?heartbeat=1": time.Second, "?heartbeat=30&auth_mechanism=plain": 30 * time.Second,
+	} {
+		if got, err := parseTarget("amqp://u:p@host/v" + query); err != nil || got.heartbeat != want {
+			t.Errorf("%q: %+v, %v; want a heartbeat of %v", query, got, err, want)
+		}
+	}
+	for _, query := range []string{"?heartbeat=0", "?heartbeat=", "?heartbeat=-1", "?heartbeat=1.5", "?heartbeat=65536", "?heartbeat=10s"} {
+		if err := CheckURL("amqp://u:p@host/v" + query); err == nil || !strings.Contains(err.Error(), "heartbeat") && !strings.Contains(err.Error(), "query parameter") {
+			t.Errorf("%q: %v; want to be told what is wrong with the heartbeat", query, err)
 		}
 	}
 }

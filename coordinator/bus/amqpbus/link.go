@@ -1,6 +1,7 @@
 package amqpbus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ func (b *Bus) dial(ctx context.Context, t *target, role, session string, onBlock
 	conn, err := amqp.Open(w.guard(b.headersDropped(role)), amqp.Config{
 		SASL:      t.sasl(),
 		Vhost:     t.vhost,
-		Heartbeat: b.cfg.Heartbeat,
+		Heartbeat: cmp.Or(t.heartbeat, b.cfg.Heartbeat),
 		FrameSize: frameMax,
 		Locale:    "en_US",
 		Properties: amqp.Table{
