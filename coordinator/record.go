@@ -55,7 +55,8 @@ type Settled struct {
 	Attempt int
 	At      time.Time
 	// Nowhere: its task was acknowledged without it, because the task has ended.
-	Nowhere bool
+	// Heard: it is its agent that has told of it; its task is the broker's still.
+	Nowhere, Heard bool
 }
 
 // LeaseChanged is what has become known of a dispatch that an agent has.
@@ -206,6 +207,20 @@ type Ordered struct {
 // Tracked says that the ends of the agent's dispatches are known.
 type Tracked struct{ Agent AgentID }
 
+// Consumed says that the agent's queue has been seen with a consumer (Ever), so that
+// one that is missing means something; or that it may come back without one.
+type Consumed struct {
+	Agent AgentID
+	Ever  bool
+}
+
+// Doubted says how many messages of a task that has ended the broker may deliver again,
+// from the time of leaders before. It is part of snapshots.
+type Doubted struct {
+	Key      TaskKey
+	Messages int
+}
+
 // Joined lists the agents that have joined by themselves, all of them.
 type Joined struct{ Agents []AgentSpec }
 
@@ -238,6 +253,8 @@ func (*LearntBefore) record()   {}
 func (*BreakerChanged) record() {}
 func (*Ordered) record()        {}
 func (*Tracked) record()        {}
+func (*Consumed) record()       {}
+func (*Doubted) record()        {}
 func (*Joined) record()         {}
 func (*AgentBefore) record()    {}
 func (*Owed) record()           {}

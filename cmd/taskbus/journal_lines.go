@@ -146,6 +146,9 @@ func (t *journalTeller) record(line *journalLine, r coordinator.Record) {
 		if r.Nowhere {
 			line.Text = "acknowledged: the task had ended before its dispatch arrived"
 		}
+	case *coordinator.Doubted:
+		t.byKey(line, r.Key)
+		line.Text = count(r.Messages, "message") + " of it may be delivered again"
 	case *coordinator.LeaseChanged:
 		t.byKey(line, r.Key)
 		line.Text = leaseText(r)
@@ -265,6 +268,11 @@ func agentText(r coordinator.Record) (agent, text string) {
 		return string(r.Agent), "order of an operator: " + r.Order.String()
 	case *coordinator.Tracked:
 		return string(r.Agent), "tells the ends of its tasks"
+	case *coordinator.Consumed:
+		if r.Ever {
+			return string(r.Agent), "its queue has a consumer"
+		}
+		return string(r.Agent), "has said goodbye: it may come back without a consumer"
 	case *coordinator.Joined:
 		ids := make([]string, 0, len(r.Agents))
 		for i := range r.Agents {

@@ -117,7 +117,7 @@ func (e *Engine) mayAdopt(now time.Time, ev *coordinator.ResultReported, rec *re
 	r := &ev.Result
 	a := e.fleet.byID[r.Agent]
 	switch {
-	case a == nil, attempt <= 0, r.Outcome == coordinator.OutcomeRejected: // what is given back comes back
+	case e.recalls, a == nil, attempt <= 0, r.Outcome == coordinator.OutcomeRejected: // what is given back comes back
 		return false
 	case rec == nil, rec.attempt == 0 && (rec.fate == coordinator.FateForgotten || rec.fate == coordinator.FateWithdrawn):
 	case rec.flags&adopted != 0 && rec.fate.MayComeAgain() && attempt > int(rec.attempt): // tried again after all

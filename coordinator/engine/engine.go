@@ -53,6 +53,9 @@ type Engine struct {
 	// count although we never saw their tasks.
 	adoptUntil time.Time
 	adoptFor   time.Duration
+	// recalls: this engine has folded what others did, so that a task of which it knows
+	// nothing is nobody's.
+	recalls bool
 
 	strangers map[stranger]bool
 	out       []coordinator.Effect // effects of the event being applied

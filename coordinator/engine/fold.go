@@ -69,6 +69,10 @@ func (e *Engine) foldAgent(at time.Time, r coordinator.Record) {
 		}
 	case *coordinator.Tracked:
 		e.track(e.agentOf(r.Agent))
+	case *coordinator.Consumed:
+		e.agentOf(r.Agent).hadConsumer = r.Ever
+	case *coordinator.Doubted:
+		e.inDoubt.messages[r.Key] = r.Messages
 	case *coordinator.AgentBefore:
 		a := e.agentOf(r.Agent)
 		a.assigned = r.Assigned
@@ -85,13 +89,21 @@ func (e *Engine) foldAgent(at time.Time, r coordinator.Record) {
 	}
 }
 
-// Lead ends following: from now on this engine decides, and SessionOpened comes next. at is when the latest record
-// was written: what the leader before acknowledged shortly before that may be
-// delivered again.
-func (e *Engine) Lead(at time.Time) {
+// Succeed notes that a leader's term has ended: at is when the latest record of it was
+// written, lasted how long it has led. What it acknowledged shortly before may be
+// delivered again, and what it never answered.
+func (e *Engine) Succeed(at time.Time, lasted time.Duration) {
+	e.inDoubt.sessionLost(at, lasted)
+	e.recalls = true
+}
+
+// Lead ends following: from now on this engine decides, and SessionOpened comes next.
+func (e *Engine) Lead() {
 	e.recollect()
 	e.following = false
-	e.inDoubt.sessionLost(at, shortSession)
+	for _, a := range e.fleet.agents {
+		a.heldByUs = true // the leader before may have taken its queue back, until it has been empty
+	}
 }
 
 // agentOf is the agent of that id. Of one that the policy does not list (yet) what the
@@ -154,14 +166,18 @@ func (e *Engine) foldAssigned(r *coordinator.Assigned) {
 // foldSettled notes that the dispatch has arrived: its task was acknowledged then.
 func (e *Engine) foldSettled(r *coordinator.Settled) {
 	t := e.leaseOf(r.Key, r.Attempt)
-	if t == nil || t.unanswered { // one that has ended before was in doubt until now
-		e.inDoubt.came(r.Key)
+	if !r.Heard {
+		if t == nil || t.unanswered { // one that has ended before was in doubt until now
+			e.inDoubt.came(r.Key)
+		}
+		e.inDoubt.acked(r.At, r.Key)
 	}
-	e.inDoubt.acked(r.At, r.Key)
 	if t == nil {
 		return
 	}
-	t.agent.assigned++
+	if !r.Heard {
+		t.agent.assigned++
+	}
 	t.unanswered, t.settled, t.deadline = false, r.At, r.At.Add(t.timeout+leaseMargin)
 	e.memory.note(t, coordinator.FateDispatched, t.number, t.attempt)
 	e.timers.cancel(&t.expire)
@@ -203,7 +219,8 @@ func (e *Engine) settleAccount(at time.Time, t *openTask) {
 func (e *Engine) foldRemembered(at time.Time, r *coordinator.Remembered) {
 	rec := e.recall(at, r.Key)
 	if t := e.tasks.of(rec); t != nil {
-		e.foldEnd(at, t, r.Fate.HasEnded())
+		// One that was cancelled has ended with its delivery, unless an agent says so.
+		e.foldEnd(at, t, r.Fate.HasEnded() && (r.Fate != coordinator.FateCancelled || r.Agent != ""))
 	}
 	if rec == nil {
 		rec = e.memory.at(e.memory.remember(r.Seen, r.Key, r.Content, r.Fate, 0))

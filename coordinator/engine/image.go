@@ -18,15 +18,16 @@ type Image struct {
 	epoch   time.Time
 	names   []coordinator.AgentID
 	reasons map[coordinator.TaskKey]string
-	others  []coordinator.Record // everything else: first, and small
-	leases  []coordinator.Record // what agents have: last
+	last    map[coordinator.TaskKey]uint32 // who had those last that wait to be given away again
+	others  []coordinator.Record           // everything else: first, and small
+	leases  []coordinator.Record           // what agents have: last
 }
 
 // Image copies the state. The task ids, which are many, are copied as they change later.
 func (e *Engine) Image(now time.Time) *Image {
 	m := &Image{
-		at: now, epoch: e.memory.epoch, names: slices.Clone(e.fleet.ids),
-		ids: e.memory.image(), reasons: make(map[coordinator.TaskKey]string, len(e.memory.reasons.list)),
+		at: now, epoch: e.memory.epoch, ids: e.memory.image(), reasons: make(map[coordinator.TaskKey]string, len(e.memory.reasons.list)),
+		last: make(map[coordinator.TaskKey]uint32),
 	}
 	for _, r := range e.memory.reasons.list {
 		m.reasons[r.key] = r.text
@@ -35,12 +36,15 @@ func (e *Engine) Image(now time.Time) *Image {
 	e.imageLearner(m)
 	e.imageBreakers(m)
 	for _, t := range e.tasks.all {
+		if t != nil && len(t.tried) > 0 {
+			m.last[t.key] = e.lastAgent(t)
+		}
 		if t == nil || t.state != stateLeased && t.state != stateDispatching {
 			continue
 		}
 		m.leases = append(m.leases, t.assignment(nil))
 		if t.state == stateLeased && !t.unanswered {
-			m.leases = append(m.leases, &coordinator.Settled{Key: t.key, Attempt: t.attempt, At: t.settled})
+			m.leases = append(m.leases, &coordinator.Settled{Key: t.key, Attempt: t.attempt, At: t.settled, Heard: true})
 		}
 		if t.withdrawn || t.returning {
 			m.leases = append(m.leases, t.leaseChange())
@@ -51,34 +55,39 @@ func (e *Engine) Image(now time.Time) *Image {
 	}
 	e.imageDoubts(m)
 	e.imageAgents(m)
+	m.names = append(m.names, e.fleet.ids...)
+	if len(m.names) == 0 {
+		m.names = make([]coordinator.AgentID, 1) // 0 is nobody
+	}
 	return m
 }
 
-// imageDoubts is of which tasks that have ended the broker may deliver the message
-// again: as if it had just been acknowledged.
+// imageDoubts is of which tasks the broker may deliver the message again. Of a dispatch
+// that was never answered its lease tells.
 func (e *Engine) imageDoubts(m *Image) {
-	doubts := make(map[coordinator.TaskKey]int)
-	add := func(key coordinator.TaskKey, n int) {
-		if number, known := e.memory.lookup(key); known && !e.memory.peek(number).fate.IsOpen() {
-			doubts[key] += n
-		}
-	}
 	for _, ack := range e.inDoubt.acks {
 		if m.at.Sub(ack.at) < ackDoubt {
-			add(ack.key, 1)
+			m.leases = append(m.leases, &coordinator.Settled{Key: ack.key, At: ack.at, Nowhere: true})
 		}
 	}
+	doubts := make(map[coordinator.TaskKey]int)
 	for _, of := range []map[coordinator.TaskKey]int{e.inDoubt.unanswered, e.inDoubt.messages} {
 		for key, n := range of { // order does not matter: it is a sum
-			add(key, n)
+			doubts[key] += n
 		}
 	}
 	keys := slices.SortedFunc(maps.Keys(doubts), func(a, b coordinator.TaskKey) int {
 		return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
 	})
 	for _, key := range keys {
-		for range doubts[key] {
-			m.leases = append(m.leases, &coordinator.Settled{Key: key, At: m.at, Nowhere: true})
+		n := doubts[key]
+		if number, known := e.memory.lookup(key); known {
+			if t := e.tasks.of(e.memory.peek(number)); t != nil && t.state == stateLeased && t.unanswered {
+				n--
+			}
+		}
+		if n > 0 {
+			m.leases = append(m.leases, &coordinator.Doubted{Key: key, Messages: n})
 		}
 	}
 }
@@ -105,6 +114,9 @@ func (e *Engine) imageOrders(m *Image) {
 	for _, a := range e.fleet.agents {
 		if a.tracked {
 			m.others = append(m.others, &coordinator.Tracked{Agent: a.spec.ID})
+		}
+		if a.hadConsumer {
+			m.others = append(m.others, &coordinator.Consumed{Agent: a.spec.ID, Ever: true})
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(e.fleet.left)) { // those that have tasks yet
@@ -172,7 +184,7 @@ func (m *Image) Records(yield func(coordinator.Record) bool) {
 		}
 		switch {
 		case r.fate.IsOpen(): // if an agent has it, its lease follows
-			one.Fate = coordinator.FateForgotten
+			one.Fate, one.Agent = coordinator.FateForgotten, m.names[m.last[r.key]]
 		case r.ref != 0:
 			one.Agent = m.names[r.ref]
 		}

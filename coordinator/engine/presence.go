@@ -186,7 +186,8 @@ func (e *Engine) queueSeen(now time.Time, ev coordinator.QueueSeen) {
 	}
 	switch {
 	case ev.Consumers > 0:
-		a.hadConsumer, a.seenConsumer, a.missedAt = true, true, time.Time{}
+		e.consumed(a, true)
+		a.seenConsumer, a.missedAt = true, time.Time{}
 		// A consumer alone may be one of ours that the broker still counts: the agent
 		// must have been heard as well.
 		if a.state == coordinator.AgentGone && a.heard.After(a.leftAt) {
@@ -207,6 +208,16 @@ func (e *Engine) queueSeen(now time.Time, ev coordinator.QueueSeen) {
 		e.takeBack(a)
 	case ev.Ready == 0 && (left == 0 || e.takeBacks >= maxTakeBacks):
 		e.leaveQueue(a) // there is nothing to take, and nothing to come, or others need the place
+	}
+}
+
+// consumed notes whether the agent's queue has ever had a consumer.
+func (e *Engine) consumed(a *agent, ever bool) {
+	if a.hadConsumer != ever {
+		a.hadConsumer = ever
+		if e.recorder.on {
+			e.record(&coordinator.Consumed{Agent: a.spec.ID, Ever: ever})
+		}
 	}
 }
 

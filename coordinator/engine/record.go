@@ -117,9 +117,16 @@ func (e *Engine) remembered(r *record) *coordinator.Remembered {
 // recordReturned records that a dispatch has come back: its agent has it no more.
 func (e *Engine) recordReturned(t, before *openTask, ev *coordinator.TaskReturned) {
 	if e.recorder.on && before != nil && before.attempt <= ev.Attempt {
+		var flags recordFlags // its agent's word may be late
+		if before.returning {
+			flags |= returning
+		}
+		if before.attempted {
+			flags |= attempted
+		}
 		e.record(&coordinator.Remembered{
 			Key: t.key, ID: t.task.ID, Content: t.task.ContentHash, Fate: coordinator.FateForgotten,
-			Seen: e.now, Agent: ev.Agent, Attempt: ev.Attempt,
+			Seen: e.now, Agent: ev.Agent, Attempt: ev.Attempt, Flags: uint8(flags),
 		})
 	}
 }

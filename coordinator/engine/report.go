@@ -93,7 +93,8 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 
 	switch {
 	case r.Status == coordinator.StatusOffline:
-		a.hadConsumer, a.seenConsumer, a.lookedAt = false, false, time.Time{} // it may come back as one that fetches
+		e.consumed(a, false) // it may come back as one that fetches
+		a.seenConsumer, a.lookedAt = false, time.Time{}
 		e.enter(now, a, coordinator.AgentOffline)
 	case a.state != coordinator.AgentGone: // that one's heart beats, but its hands are tied
 		e.enter(now, a, coordinator.AgentOnline)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -78,7 +79,7 @@ func (e *Engine) resultOfLease(now time.Time, ev coordinator.ResultReported, t *
 			if t.unanswered { // it has arrived, and what comes back will be this dispatch
 				t.unanswered = false
 				e.memory.note(t, coordinator.FateDispatched, t.number, t.attempt)
-				e.record(&coordinator.Settled{Key: t.key, Attempt: t.attempt, At: now})
+				e.record(&coordinator.Settled{Key: t.key, Attempt: t.attempt, At: now, Heard: true})
 			}
 			e.watchLease(t) // it may be its agent's first word
 		}
@@ -188,11 +189,12 @@ func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 		e.noted(rec)
 		e.emit(&coordinator.Completed{Result: *r, Attempt: int(rec.attempt), At: now})
 	case rec.fate.HasEnded() && had && rec.fate != coordinator.FateTimedOut:
-		if ev.Untold && rec.fate == fateOf(r.Outcome) { // known from the journal; perhaps the world does not
-			e.emit(&coordinator.Completed{Result: *r, Attempt: int(rec.attempt), At: now})
-		}
+		e.tellAgain(now, ev, rec, int(rec.attempt))
 		e.refuseResult(ev, coordinator.ResultDuplicate)
 	case had || attempt != 0 && attempt <= int(rec.attempt):
+		if rec.ref != 0 && e.fleet.named(rec.ref) == r.Agent {
+			e.tellAgain(now, ev, rec, attempt)
+		}
 		if a != nil {
 			e.finishedPast(now, a, r, attempt, false)
 			defer e.wake(now, a)
@@ -200,6 +202,16 @@ func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 		e.refuseResult(ev, coordinator.ResultLate)
 	default:
 		e.refuseResult(ev, coordinator.ResultWrongAgent)
+	}
+}
+
+// tellAgain announces an end that is known from the journal, but perhaps not to the
+// world: its result is read for the second time because its leader died.
+func (e *Engine) tellAgain(now time.Time, ev coordinator.ResultReported, rec *record, attempt int) {
+	r := &ev.Result
+	if ev.Untold && r.Outcome.Final() && rec.fate == fateOf(r.Outcome) {
+		attempt = cmp.Or(attempt, int(rec.attempt))
+		e.emit(&coordinator.Completed{Result: *r, Attempt: attempt, Late: attempt < int(rec.attempt), At: now})
 	}
 }
 

@@ -110,7 +110,7 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 	var before *openTask
 	switch {
 	case r == nil:
-	case e.isOwnMessage(&ev, key, r):
+	case !r.untold(ev.Redelivered) && e.isOwnMessage(&ev, key, r): // told twice is better than never
 		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
 		e.inDoubt.acked(now, key)
 		return

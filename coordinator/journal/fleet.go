@@ -74,6 +74,17 @@ func (c *coder) ordered(r *coordinator.Ordered) {
 	member(c, &r.Order, int(coordinator.OrderUncordon)+1)
 }
 
+func (c *coder) consumed(r *coordinator.Consumed) {
+	m := c.mask(on(r.Ever, 1))
+	name(c, &r.Agent)
+	c.flag(&r.Ever, m&1 != 0)
+}
+
+func (c *coder) doubted(r *coordinator.Doubted) {
+	c.key(&r.Key)
+	integer(c, &r.Messages)
+}
+
 func (c *coder) agentBefore(r *coordinator.AgentBefore) {
 	name(c, &r.Agent)
 	c.uvarint(&r.Assigned)

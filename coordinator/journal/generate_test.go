@@ -119,7 +119,7 @@ func fillAll(t *rapid.T, v reflect.Value, field string) {
 var recordTypes = []coordinator.Record{
 	&coordinator.Assigned{}, &coordinator.Settled{}, &coordinator.LeaseChanged{}, &coordinator.Remembered{},
 	&coordinator.Learnt{}, &coordinator.Forgiven{}, &coordinator.LearntBefore{}, &coordinator.BreakerChanged{},
-	&coordinator.Ordered{}, &coordinator.Tracked{}, &coordinator.Joined{}, &coordinator.AgentBefore{},
+	&coordinator.Ordered{}, &coordinator.Tracked{}, &coordinator.Consumed{}, &coordinator.Doubted{}, &coordinator.Joined{}, &coordinator.AgentBefore{},
 	&coordinator.Owed{}, &coordinator.Paid{},
 }
 

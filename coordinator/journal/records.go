@@ -23,7 +23,9 @@ const (
 	kindAgentBefore    = 12
 	kindOwed           = 13
 	kindPaid           = 14
-	lastRecordKind     = kindPaid
+	kindConsumed       = 15
+	kindDoubted        = 16
+	lastRecordKind     = kindDoubted
 )
 
 // record writes one record to out.
@@ -59,6 +61,12 @@ func (c *coder) record(r coordinator.Record) {
 	case *coordinator.Tracked:
 		name(c, &r.Agent)
 		c.finish(kindTracked)
+	case *coordinator.Consumed:
+		c.consumed(r)
+		c.finish(kindConsumed)
+	case *coordinator.Doubted:
+		c.doubted(r)
+		c.finish(kindDoubted)
 	case *coordinator.Joined:
 		list(c, &r.Agents, leastSpec, (*coder).spec)
 		c.finish(kindJoined)
@@ -120,6 +128,14 @@ func (c *coder) readRecord(kind byte, slabs *slabs, rest int) coordinator.Record
 	case kindTracked:
 		r := new(coordinator.Tracked)
 		name(c, &r.Agent)
+		return r
+	case kindConsumed:
+		r := new(coordinator.Consumed)
+		c.consumed(r)
+		return r
+	case kindDoubted:
+		r := new(coordinator.Doubted)
+		c.doubted(r)
 		return r
 	case kindJoined:
 		r := new(coordinator.Joined)
@@ -229,14 +245,18 @@ func (c *coder) assigned(r *coordinator.Assigned) {
 // kind, length, mask, key, attempt, time.
 const leastSettled = 1 + 1 + 1 + 16 + 1 + 1
 
-const settledNowhere = 1
+const (
+	settledNowhere = 1 << iota
+	settledHeard
+)
 
 func (c *coder) settled(r *coordinator.Settled) {
-	m := c.mask(on(r.Nowhere, settledNowhere))
+	m := c.mask(on(r.Nowhere, settledNowhere) | on(r.Heard, settledHeard))
 	c.key(&r.Key)
 	integer(c, &r.Attempt)
 	c.time(&r.At)
 	c.flag(&r.Nowhere, m&settledNowhere != 0)
+	c.flag(&r.Heard, m&settledHeard != 0)
 }
 
 const (

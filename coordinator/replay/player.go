@@ -43,7 +43,7 @@ func (r *Recording) play(first *journal.Input, policies Policies, seen func(coor
 			seen(record)
 		}
 	}
-	p.engine.Lead(at)
+	p.engine.Lead()
 	p.engine.Record(true)
 	return p, nil
 }

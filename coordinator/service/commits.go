@@ -1,9 +1,12 @@
 package service
 
 import (
+	"slices"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
+	"taskbus/coordinator/failpoint"
 )
 
 // commits hold effects back until what they follow from is in the journal. What the
@@ -18,11 +21,12 @@ type commits struct {
 	journal   commitWriter
 	performer performer
 	told      *told
-	offset    int64 // of results, as written last
+	backlog   *outbox // counts what waits here, too
+	offset    int64   // of results, as written last
 
-	records []coordinator.Record // of the commit that is being gathered
-	effects []coordinator.Effect
-	open    []*commit // written and not confirmed, the oldest first
+	gathered *commit   // what the next one has so far
+	open     []*commit // written and not confirmed, the oldest first
+	spare    []*commit // to be used again
 }
 
 // maxCommits is how many commits may wait for the broker at one time. More would make
@@ -35,60 +39,85 @@ type commit struct {
 	resultOffset int64 // how far results had been dealt with
 	records      []coordinator.Record
 	effects      []coordinator.Effect
+	after        []func() // to be called behind the effects
 }
 
 // commitWriter takes a commit to the journal without blocking. confirmed is called on
 // the loop's goroutine for each, in order.
 type commitWriter interface{ write(c *commit) }
 
-// add takes over what one event has brought.
-func (c *commits) add(effects []coordinator.Effect) {
-	if len(c.records) == 0 && len(c.open) == 0 {
+func newCommits(j commitWriter, p performer, t *told, backlog *outbox) *commits {
+	return &commits{journal: j, performer: p, told: t, backlog: backlog, offset: t.offset(), gathered: &commit{}}
+}
+
+// nothingOpen tells whether effects that follow from no record may be carried out at
+// once: nothing before them waits.
+func (c *commits) nothingOpen() bool { return len(c.gathered.records) == 0 && len(c.open) == 0 }
+
+// take takes the engine's records of one event, and its effects.
+func (c *commits) take(e *engine.Engine, effects []coordinator.Effect) {
+	before := len(c.gathered.records)
+	c.gathered.records = e.Records(c.gathered.records)
+	if len(c.gathered.records) > before {
+		failpoint.Hit(failpoint.AfterChoose)
+	}
+	if c.nothingOpen() {
 		c.carryOut(effects)
-		clear(effects)
 		return
 	}
-	c.effects = append(c.effects, effects...)
-	clear(effects)
+	c.gathered.effects = append(c.gathered.effects, effects...)
+	c.backlog.hold(len(effects))
+}
+
+// afterwards calls f when all that was taken before will survive.
+func (c *commits) afterwards(f func()) {
+	if c.nothingOpen() {
+		f()
+		return
+	}
+	c.gathered.after = append(c.gathered.after, f)
 }
 
 // flush writes what has gathered, if its turn has come. It is called after each turn
 // of the loop.
 func (c *commits) flush(now time.Time) {
+	g := c.gathered
 	switch {
-	case len(c.records) == 0 && len(c.effects) > 0: // nothing of theirs, but the order counts
-		if len(c.open) == 0 {
-			c.carryOut(c.effects)
-		} else {
-			last := c.open[len(c.open)-1]
-			last.effects = append(last.effects, c.effects...)
+	case len(g.records) > 0:
+		if len(c.open) < maxCommits {
+			c.send(now)
 		}
-		clear(c.effects)
-		c.effects = c.effects[:0]
-	case len(c.records) > 0 && len(c.open) < maxCommits:
-		c.send(&commit{at: now, records: c.records, effects: c.effects})
-		c.records, c.effects = nil, nil
+	case len(g.effects)+len(g.after) == 0:
+	case len(c.open) == 0:
+		c.gathered = c.fresh()
+		c.done(g)
+	default: // nothing of theirs is to be written, but the order counts
+		last := c.open[len(c.open)-1]
+		last.effects, last.after = append(last.effects, g.effects...), append(last.after, g.after...)
+		c.gathered = c.fresh()
+		c.recycle(g)
 	}
 }
 
 // rest writes all that has gathered, even if its turn has not come.
 func (c *commits) rest(now time.Time) {
-	if c.flush(now); len(c.records) > 0 {
-		c.send(&commit{at: now, records: c.records, effects: c.effects})
-		c.records, c.effects = nil, nil
+	if c.flush(now); len(c.gathered.records) > 0 {
+		c.send(now)
 	}
 }
 
 // mark writes a commit without records, for what its header says.
 func (c *commits) mark(now time.Time) {
 	if c.flush(now); c.idle() {
-		c.send(&commit{at: now})
+		c.send(now)
 	}
 }
 
-func (c *commits) send(one *commit) {
+func (c *commits) send(now time.Time) {
+	one := c.gathered
+	c.gathered = c.fresh()
 	c.offset = c.told.offset()
-	one.resultOffset = c.offset
+	one.at, one.resultOffset = now, c.offset
 	c.open = append(c.open, one)
 	c.journal.write(one)
 }
@@ -96,10 +125,19 @@ func (c *commits) send(one *commit) {
 // confirmed carries out the effects of the oldest commit: its records will survive.
 func (c *commits) confirmed(now time.Time) {
 	one := c.open[0]
-	c.open[0] = nil
-	c.open = c.open[1:]
-	c.carryOut(one.effects)
+	c.open = slices.Delete(c.open, 0, 1)
+	c.done(one)
 	c.flush(now)
+}
+
+// done carries out a commit.
+func (c *commits) done(one *commit) {
+	c.backlog.release(len(one.effects))
+	c.carryOut(one.effects)
+	for _, f := range one.after {
+		f()
+	}
+	c.recycle(one)
 }
 
 func (c *commits) carryOut(effects []coordinator.Effect) {
@@ -109,4 +147,25 @@ func (c *commits) carryOut(effects []coordinator.Effect) {
 }
 
 // idle tells whether nothing waits for the journal.
-func (c *commits) idle() bool { return len(c.open) == 0 && len(c.records) == 0 && len(c.effects) == 0 }
+func (c *commits) idle() bool {
+	g := c.gathered
+	return len(c.open) == 0 && len(g.records)+len(g.effects)+len(g.after) == 0
+}
+
+// fresh gives an empty commit, recycle takes one that is done with.
+func (c *commits) fresh() *commit {
+	if n := len(c.spare); n > 0 {
+		one := c.spare[n-1]
+		c.spare = c.spare[:n-1]
+		return one
+	}
+	return &commit{}
+}
+
+func (c *commits) recycle(one *commit) {
+	clear(one.records)
+	clear(one.effects)
+	clear(one.after)
+	*one = commit{records: one.records[:0], effects: one.effects[:0], after: one.after[:0]}
+	c.spare = append(c.spare, one)
+}

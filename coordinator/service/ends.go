@@ -1,6 +1,8 @@
 package service
 
 import (
+	"errors"
+
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/messages"
@@ -33,9 +35,16 @@ func (r *session) publishCompleted(f *coordinator.Completed) {
 		p.Headers = make(map[string]any, 2)
 		addTrace(p.Headers, f.Task)
 	}
-	if err := r.bus.Publish(p); err != nil {
-		r.tickets.redeem(p.Token) // the session has ended; the next one reads the result again
+	err := r.bus.Publish(p)
+	if err == nil {
+		return
 	}
+	r.tickets.redeem(p.Token)
+	var encoding *bus.EncodingError
+	if errors.As(err, &encoding) { // no session can announce it
+		r.s.metrics.eventsDropped.Inc()
+		r.told.announced(f.Result.Offset)
+	} // else the session has ended; the next one reads the result again
 }
 
 // settled hears whether the broker has the announcement. One that it refuses is

@@ -27,9 +27,27 @@ func (r *session) follow(ctx context.Context, c *config.Config) error {
 			return err
 		}
 	}
-	if err := r.readPast(ctx, r.statuses, prefetchStatus, bus.Ago(c.Policy().Settings.StaleAfter), r.onStatus); err != nil {
+	// What one reader takes out of a queue no other gets: only a stream is read by those
+	// who stand by.
+	shared := r.s.profile() != bus.ProfileClassic && r.bus.Matches(bus.StreamStatus)
+	if shared {
+		if err := r.readStatuses(ctx, c); err != nil {
+			return err
+		}
+	}
+	if err := r.takeLock(ctx); err != nil || shared {
 		return err
 	}
+	return r.readStatuses(ctx, c)
+}
+
+// readStatuses reads what agents have reported lately, and goes on.
+func (r *session) readStatuses(ctx context.Context, c *config.Config) error {
+	return r.readPast(ctx, r.statuses, prefetchStatus, bus.Ago(c.Policy().Settings.StaleAfter), r.onStatus)
+}
+
+// takeLock waits until nobody else leads.
+func (r *session) takeLock(ctx context.Context) error {
 	waiting, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	locked := make(chan error, 1)
@@ -75,13 +93,13 @@ func (r *session) lead(ctx context.Context) error {
 	if r.s.state.read().state == stateStandby {
 		r.s.state.set(stateConnecting, "taking over")
 	}
-	from, at := r.s.resultsNext, r.s.now
+	from := r.s.resultsNext
 	if l := r.ledger; l != nil {
 		if err := l.lead(ctx); err != nil {
 			return err
 		}
 		p := l.position()
-		from, at = p.resultOffset, func() time.Time { return p.lastAt }
+		from = p.resultOffset
 		writer, err := journal.NewWriter(l.reader)
 		if err != nil {
 			return l.fatal(err)
@@ -91,19 +109,19 @@ func (r *session) lead(ctx context.Context) error {
 		l.written.Store(writer.Next())
 		l.offset.Store(p.resultOffset)
 		l.snapshot.begin(r.s.now(), l.reader.SnapshotOffset(), p.next > 1)
-		r.workers.Go(l.writeJournal)
-		r.workers.Go(l.takeSnapshots)
 	}
 	if _, err := r.awaitFence(ctx, r.statuses); err != nil {
 		return err
 	}
 	r.told = newTold(from)
 	if r.ledger != nil {
-		r.commits = &commits{journal: r.ledger, performer: r, told: r.told, offset: from}
+		r.commits = newCommits(r.ledger, r, r.told, r.outbox)
+		r.workers.Go(r.ledger.writeJournal)
+		r.workers.Go(r.ledger.takeSnapshots)
 	}
-	begin := func(time.Time) { r.s.loop.engine.Lead(at()) }
+	begin := func(time.Time) { r.s.loop.engine.Lead() }
 	if r.records() {
-		begin = func(now time.Time) { r.beginRecording(now, at()) }
+		begin = r.beginRecording
 	}
 	r.s.loop.lead(r.number, r, r.commits, r.told, begin)
 	r.workers.Go(r.checkQueues)
@@ -152,6 +170,7 @@ func (r *session) readResults(ctx context.Context, from int64) error {
 
 // take begins to take tasks.
 func (r *session) take(ctx context.Context) error {
+	r.s.loop.post(r.number, coordinator.SessionOpened{}) // from here on leases run out: whoever had ended has told
 	others := r.window.first(prefetchOthers)
 	for _, sub := range []bus.Subscription{
 		{Queue: bus.QueueReassign, Prefetch: others, Handle: r.onReturned},

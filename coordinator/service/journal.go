@@ -40,12 +40,17 @@ type ledger struct {
 	taken  uint64 // messages
 	nonce  string
 	sent   []byte // the claim that was not read back yet; nil: none
-	blind  bool   // the broker says that the journal is empty, which it also does just after its start
+	// until is the offset up to which the journal was written when this session began to
+	// read it; -1: not known. begun is closed when that has been folded.
+	until int64
+	begun chan struct{}
 	// claimed is closed when our claim was read back, and everything before it posted.
 	claimed chan struct{}
 	void    chan struct{} // capacity 1: our claim was read back, and somebody has led since
 	// leading: what is read back is our own.
 	leading atomic.Bool
+	// broken: the broker has refused a message, and nothing that follows counts.
+	broken  atomic.Bool
 	folding chan struct{} // a place for each message that is not folded yet
 
 	// written is the number of the record that comes next, offset how far results had
@@ -59,7 +64,7 @@ type ledger struct {
 }
 
 func newLedger(r *session) *ledger {
-	l := &ledger{r: r, reader: journal.NewReader(), nonce: randomID(), claimed: make(chan struct{}), void: make(chan struct{}, 1), folding: make(chan struct{}, foldAhead)}
+	l := &ledger{r: r, reader: journal.NewReader(), nonce: randomID(), claimed: make(chan struct{}), void: make(chan struct{}, 1), until: -1, begun: make(chan struct{}), folding: make(chan struct{}, foldAhead)}
 	l.writer.queue, l.writer.inputs = make(chan written, roomInQueue), make(chan []byte, inputsAhead)
 	if r.s.options.SkipCorrupt {
 		l.reader.SkipCorrupt(r.s.observe.journalSkipped)
@@ -74,19 +79,31 @@ func (l *ledger) follow(ctx context.Context) error {
 		return fmt.Errorf("look at the journal %s: %w", bus.StreamJournal, err)
 	}
 	last := journal.Header{SnapshotOffset: -1}
-	if l.blind = depth.Ready == 0; !l.blind {
+	// A stream that says that it is empty may be one of which the broker does not know
+	// better yet: then everything is read.
+	if depth.Ready > 0 {
 		if last, err = l.last(ctx); err != nil {
 			return err
 		}
 	}
 	l.reader.Knows(last)
+	expects := l.until >= 0
 	err = l.r.bus.Subscribe(ctx, bus.Subscription{
-		Queue: bus.StreamJournal, Prefetch: prefetchJournal, From: journal.Start(last, l.blind), Handle: l.onMessage,
+		Queue: bus.StreamJournal, Prefetch: prefetchJournal, From: journal.Start(last, depth.Ready == 0), Handle: l.onMessage,
 	})
 	if err != nil {
 		return fmt.Errorf("read the journal: %w", err)
 	}
-	return nil
+	if !expects {
+		return nil
+	}
+	return l.awaitBegun(ctx)
+}
+
+// awaitBegun waits until what the journal held at the beginning has been folded, so that
+// heartbeats meet the tasks of which they tell.
+func (l *ledger) awaitBegun(ctx context.Context) error {
+	return l.await(ctx, l.begun, "what the journal holds was not read")
 }
 
 // last reads the header of the journal's last message. The broker may give one of a few
@@ -115,6 +132,7 @@ func (l *ledger) last(ctx context.Context) (journal.Header, error) {
 		if _, err := l.r.bus.Unsubscribe(ctx, bus.StreamJournal); err != nil {
 			return journal.Header{}, fmt.Errorf("read the end of the journal: %w", err)
 		}
+		l.until = d.Offset
 		h, err := journal.DecodeHeader(d.Body)
 		if err != nil && l.r.s.options.SkipCorrupt {
 			return journal.Header{SnapshotOffset: -1}, nil // it is told when it is read again
@@ -137,7 +155,7 @@ func (l *ledger) fatal(err error) error {
 	var newer *journal.NewerError
 	var damaged *journal.CorruptError
 	var gap *journal.GapError
-	if errors.As(err, &newer) || errors.As(err, &damaged) && !l.r.s.options.SkipCorrupt || errors.As(err, &gap) && !l.blind {
+	if errors.As(err, &newer) || errors.As(err, &damaged) && !l.r.s.options.SkipCorrupt || errors.As(err, &gap) {
 		return &unusable{err}
 	}
 	return err
@@ -158,15 +176,23 @@ func (l *ledger) onMessage(d bus.Delivery) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, since := l.reader.Leader()
+	epoch, at := l.reader.Epoch(), l.reader.LastAt()
 	records, err := l.reader.Take(d.Offset, d.Body)
+	if err == nil && epoch > 0 && l.reader.Epoch() > epoch {
+		l.succeed(at, at.Sub(since))
+	}
 	if err != nil {
 		l.r.fault(l.fatal(fmt.Errorf("read the journal: %w", err)))
 		return
 	}
 	l.taken++
 	leader, from := l.reader.Leader()
-	if at := l.reader.LastAt(); len(records) > 0 {
-		l.fold(at, records)
+	if len(records) > 0 {
+		l.fold(l.reader.LastAt(), records)
+	}
+	if l.until >= 0 && d.Offset >= l.until {
+		l.until = -1
+		l.r.s.loop.enqueue(envelope{call: func(time.Time) { close(l.begun) }})
 	}
 	switch ours := l.sent != nil && bytes.Equal(d.Body, l.sent); {
 	case leader.Nonce == l.nonce:
@@ -178,6 +204,11 @@ func (l *ledger) onMessage(d bus.Delivery) {
 	case !from.Equal(since):
 		l.r.s.ledBy(leader, from)
 	}
+}
+
+// succeed has the engine know that a term has ended.
+func (l *ledger) succeed(at time.Time, lasted time.Duration) {
+	l.r.s.loop.within(l.r.number, func(time.Time) { l.r.s.loop.engine.Succeed(at, lasted) })
 }
 
 // fold has the loop fold records, and waits while too many wait for that.
@@ -207,7 +238,7 @@ func (l *ledger) lead(ctx context.Context) error {
 	if err := l.claim(); err != nil {
 		return err
 	}
-	return l.awaitClaim(ctx)
+	return l.await(ctx, l.claimed, "the claim of leadership was not read back")
 }
 
 // claim publishes the claim of the next epoch. One that is made before the journal has
@@ -232,13 +263,15 @@ func (claim) settled(r *session, outcome bus.Outcome) {
 	}
 }
 
-func (l *ledger) awaitClaim(ctx context.Context) error {
+// await waits for something that reading the journal brings, as long as there is
+// something to read, and claims anew when a claim was void.
+func (l *ledger) await(ctx context.Context, what <-chan struct{}, otherwise string) error {
 	seen := uint64(0)
 	timeout := time.NewTimer(claimTimeout)
 	defer timeout.Stop()
 	for {
 		select {
-		case <-l.claimed:
+		case <-what:
 			return nil
 		case <-l.void:
 			if err := l.claim(); err != nil {
@@ -249,7 +282,7 @@ func (l *ledger) awaitClaim(ctx context.Context) error {
 			taken := l.taken
 			l.mu.Unlock()
 			if taken == seen {
-				return fmt.Errorf("the claim of leadership was not read back from %s within %s", bus.StreamJournal, claimTimeout)
+				return fmt.Errorf("%s within %s", otherwise, claimTimeout)
 			}
 			seen = taken
 			timeout.Reset(claimTimeout)

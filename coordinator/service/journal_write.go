@@ -17,7 +17,10 @@ const (
 	snapshotRecords = 200_000
 	snapshotBytes   = 64 << 20
 	snapshotEvery   = 10 * time.Minute // if anything was written since
-	snapshotLook    = time.Second
+	// snapshotAnyway is when one is written although nothing was: the segment with the
+	// newest must not be the oldest when retention looks at them.
+	snapshotAnyway = 24 * time.Hour
+	snapshotLook   = time.Second
 	// firstSnapshot is when a new leader writes one, if there was anything to fold.
 	firstSnapshot = 10 * time.Second
 	// roomInQueue is for commits, what is written out of turn, and a snapshot.
@@ -71,29 +74,31 @@ func (l *ledger) writeJournal() {
 				}
 				continue
 			}
-			l.writeCommit(&w)
+			l.writeCommit(w.commit)
 		}
 	}
 }
 
-func (l *ledger) writeCommit(w *written) {
-	l.writer.Results(w.commit.resultOffset)
+func (l *ledger) writeCommit(one *commit) {
+	l.writer.Results(one.resultOffset)
 	l.writer.SnapshotAt(l.snapshot.complete.Load())
-	bodies := l.writer.Batch(w.commit.at, w.commit.records)
+	records := len(one.records)
+	bodies := l.writer.Batch(one.at, one.records)
 	l.written.Store(l.writer.Next())
-	l.offset.Store(w.commit.resultOffset)
-	begun := l.r.s.now()
-	for i, body := range bodies {
+	l.offset.Store(one.resultOffset)
+	bytes, begun := 0, l.r.s.now()
+	for i, body := range bodies { // once the last is published the commit may be somebody else's
 		c := &committed{ledger: l, last: i == len(bodies)-1, begun: begun}
 		token := l.r.tickets.issue(c)
 		if l.publish(body, token) != nil { // the session ends
 			l.r.tickets.redeem(token)
 			return
 		}
-		l.snapshot.wrote(len(w.commit.records), len(body))
-		l.r.s.metrics.journalBytes.Add(float64(len(body)))
+		bytes += len(body)
 	}
-	l.r.s.metrics.journalRecords.Add(float64(len(w.commit.records)))
+	l.snapshot.wrote(records, bytes)
+	l.r.s.metrics.journalBytes.Add(float64(bytes))
+	l.r.s.metrics.journalRecords.Add(float64(records))
 	failpoint.Hit(failpoint.AfterJournalPublish)
 }
 
@@ -108,8 +113,9 @@ type committed struct {
 // follow: what the broker refuses is the end of the session.
 func (c *committed) settled(r *session, outcome bus.Outcome) {
 	switch {
-	case outcome == bus.Unknown: // the session ends
+	case outcome == bus.Unknown, c.ledger.broken.Load(): // the session ends
 	case outcome != bus.Confirmed:
+		c.ledger.broken.Store(true) // nothing of what follows it counts either
 		r.fault(errNotJournalled(outcome))
 	case c.last:
 		failpoint.Hit(failpoint.AfterJournalConfirm)

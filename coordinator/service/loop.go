@@ -9,7 +9,6 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
-	"taskbus/coordinator/failpoint"
 )
 
 // loop owns the engine: one goroutine applies events in the order in which they
@@ -104,8 +103,6 @@ func (l *loop) lead(session uint64, p performer, c *commits, t *told, begin func
 		begin(now)
 		l.engine.Record(c != nil)
 		l.heard = nil
-		l.apply(now, coordinator.SessionOpened{})
-		l.flush(now)
 	})
 }
 
@@ -215,18 +212,23 @@ func (l *loop) apply(now time.Time, ev coordinator.Event) {
 	if l.told != nil {
 		l.noteOffsets(ev)
 	}
-	if c := l.commits; c != nil {
-		c.records = l.engine.Records(c.records)
-		if len(c.records) > 0 {
-			failpoint.Hit(failpoint.AfterChoose)
+	if l.commits != nil {
+		l.commits.take(l.engine, l.effects)
+	} else {
+		for _, f := range l.effects {
+			l.performer.perform(f)
 		}
-		c.add(l.effects)
+	}
+	clear(l.effects)
+}
+
+// after calls f when all that has happened so far will survive.
+func (l *loop) after(f func()) {
+	if l.commits != nil {
+		l.commits.afterwards(f)
 		return
 	}
-	for i, f := range l.effects {
-		l.performer.perform(f)
-		l.effects[i] = nil
-	}
+	f()
 }
 
 // noteOffsets keeps track of which results have been dealt with.

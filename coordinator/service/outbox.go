@@ -38,11 +38,12 @@ type outgoing struct {
 
 // outbox lets the loop hand over effects without ever waiting for the broker:
 // it queues them, and one goroutine encodes and publishes them in order. Its
-// length is bounded by the deliveries held and by maxAnnounced.
+// length, with what waits for the journal, is bounded by the deliveries held and by
+// maxAnnounced.
 type outbox struct {
 	mu     sync.Mutex
 	queue  []outgoing
-	open   int           // added and not yet published
+	open   int           // added and not yet published, or held back for the journal
 	signal chan struct{} // capacity 1
 	room   chan struct{} // capacity 1: there is less than maxAnnounced again
 }
@@ -79,11 +80,22 @@ func (o *outbox) swap(empty []outgoing) []outgoing {
 	return full
 }
 
-// published notes that one item is with the transport.
-func (o *outbox) published() {
+// hold counts what waits for the journal before it may be added.
+func (o *outbox) hold(n int) {
 	o.mu.Lock()
-	o.open--
-	room := o.open == maxAnnounced-1
+	defer o.mu.Unlock()
+	o.open += n
+}
+
+// published notes that one item is with the transport.
+func (o *outbox) published() { o.release(1) }
+
+// release takes n off.
+func (o *outbox) release(n int) {
+	o.mu.Lock()
+	full := o.open >= maxAnnounced
+	o.open -= n
+	room := full && o.open < maxAnnounced
 	o.mu.Unlock()
 	if room {
 		select {

@@ -38,11 +38,9 @@ func (l latestReports) note(ev coordinator.Event) {
 func (r *session) records() bool { return r.ledger != nil && r.s.options.Config.RecordInputs }
 
 // beginRecording puts a new engine in the place of the one that has followed, filled
-// from a snapshot that is written to the journal, and records what it is told. at is
-// when the latest of what was folded was written.
-func (r *session) beginRecording(now, at time.Time) {
+// from a snapshot that is written to the journal, and records what it is told.
+func (r *session) beginRecording(now time.Time) {
 	lp, name := r.s.loop, randomID()
-	lp.engine.Lead(at) // so that what is in doubt is part of the image
 	image, heard := lp.engine.Image(now), lp.heard
 	lp.recording = &recording{
 		ledger: r.ledger, recorder: journal.NewRecorder(name, r.s.options.Config.RecordInputsBytes), out: r.ledger.writer.inputs,
@@ -52,7 +50,7 @@ func (r *session) beginRecording(now, at time.Time) {
 	tell := func(ev coordinator.Event) { // the world has heard what follows
 		lp.recording.add(now, ev)
 		lp.engine.Apply(now, ev, nil)
-		lp.commits.records = lp.engine.Records(lp.commits.records)
+		lp.commits.take(lp.engine, nil)
 	}
 	tell(coordinator.PolicyChanged{Policy: r.s.config.Load().Policy()})
 	image.Records(func(rec coordinator.Record) bool {
@@ -65,7 +63,7 @@ func (r *session) beginRecording(now, at time.Time) {
 	})
 	r.ledger.snapshot.order(now, name)
 	r.ledger.writer.queue <- written{image: image, name: name}
-	lp.engine.Lead(now)
+	lp.engine.Lead()
 	lp.engine.Record(true)
 	for _, id := range slices.Sorted(maps.Keys(heard)) {
 		tell(coordinator.AgentReported{Report: heard[id]})

@@ -16,7 +16,11 @@ const resultsPast = 10 * time.Minute
 // onResult takes a delivery of task.result: the word of an agent on how a task
 // ended, or a fence. It is called for every task, from one goroutine.
 func (r *session) onResult(d bus.Delivery) {
-	defer r.bus.Ack(d.Tag) // in a stream an acknowledgement only asks for more
+	if d.Offset < 0 { // a queue: it must not be taken out before what it says is written down
+		defer r.s.loop.within(r.number, func(time.Time) { r.s.loop.after(func() { r.bus.Ack(d.Tag) }) })
+	} else {
+		defer r.bus.Ack(d.Tag) // in a stream an acknowledgement only asks for more
+	}
 	if d.Type == typeFence {
 		r.results.takes(&d)
 		if d.Offset >= 0 {

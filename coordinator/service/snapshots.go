@@ -50,7 +50,7 @@ func (s *snapshotting) due(now time.Time, name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.name != "", s.records == 0:
+	case s.name != "", s.records == 0 && now.Sub(s.began) < snapshotAnyway:
 		return false
 	case s.records < snapshotRecords && s.bytes < snapshotBytes && now.Sub(s.began) < snapshotEvery:
 		return false
@@ -150,20 +150,20 @@ func (l *ledger) publishPart(body []byte) (*part, error) {
 // before is confirmed: few are on their way at a time, so that commits, which tasks
 // wait for, pass between them.
 func (l *ledger) writeSnapshot(p *part, rest iter.Seq[[]byte]) {
-	if !l.await(p) {
+	if !l.awaitPart(p) {
 		return
 	}
 	for body := range rest {
 		failpoint.Hit(failpoint.DuringSnapshot)
 		p, err := l.publishPart(body)
-		if err != nil || !l.await(p) {
+		if err != nil || !l.awaitPart(p) {
 			return
 		}
 	}
 }
 
-// await waits for the broker to take a part; false when the session ends.
-func (l *ledger) await(p *part) bool {
+// awaitPart waits for the broker to take a part; false when the session ends.
+func (l *ledger) awaitPart(p *part) bool {
 	select {
 	case outcome := <-p.answered:
 		if outcome != bus.Confirmed && outcome != bus.Unknown {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,7 +59,39 @@ func (n *Node) Stop(t testing.TB) { t.Helper(); script(t, n.dir, "stop") }
 // new quorum queue on disk with a delay of some seconds; one that is killed before
 // that answers 541 INTERNAL_ERROR afterwards. A [Node.Restart] after the
 // declarations settles them.
-func (n *Node) Kill9(t testing.TB) { t.Helper(); script(t, n.dir, "kill") }
+func (n *Node) Kill9(t testing.TB) {
+	t.Helper()
+	script(t, n.dir, "kill")
+	n.awaitPorts(t)
+}
+
+// awaitPorts waits until the kernel has closed the ports of a node that was killed. Its
+// first thread may be gone before the last one is: until then a new start would take
+// the ports for those of another program, and choose others.
+func (n *Node) awaitPorts(t testing.TB) {
+	t.Helper()
+	state, err := os.ReadFile(filepath.Join(n.dir, "node"))
+	if err != nil {
+		t.Fatalf("read the node's ports: %v", err)
+	}
+	for line := range strings.Lines(string(state)) {
+		name, port, _ := strings.Cut(strings.TrimSpace(line), "=")
+		if name != "amqp" && name != "mgmt" && name != "dist" || port == "0" {
+			continue
+		}
+		for late := time.Now().Add(patience); ; {
+			conn, err := net.DialTimeout("tcp", "127.0.0.1:"+port, time.Second)
+			if err != nil {
+				break
+			}
+			_ = conn.Close()
+			if time.Now().After(late) {
+				t.Fatalf("the port %s (%s) of the killed node is still open", port, name)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+}
 
 // Start starts the node again, on the same ports and with the same data.
 func (n *Node) Start(t testing.TB) {
