@@ -16,6 +16,10 @@ import (
 // the journal is written in small messages while little happens and in large ones
 // under load.
 //
+// One for which nobody waits (an acknowledgement follows from it, or what was learnt)
+// is written when nothing is on its way, or goes along with the next for which somebody
+// does: each message costs the broker, the leader and every standby something.
+//
 // It belongs to the loop's goroutine.
 type commits struct {
 	journal   commitWriter
@@ -40,6 +44,7 @@ type commit struct {
 	records      []coordinator.Record
 	effects      []coordinator.Effect
 	after        []func() // to be called behind the effects
+	urgent       bool     // somebody waits for its effects
 }
 
 // commitWriter takes a commit to the journal without blocking. confirmed is called on
@@ -65,8 +70,21 @@ func (c *commits) take(e *engine.Engine, effects []coordinator.Effect) {
 		c.carryOut(effects)
 		return
 	}
+	for i := 0; i < len(effects) && !c.gathered.urgent; i++ {
+		c.gathered.urgent = isUrgent(effects[i])
+	}
 	c.gathered.effects = append(c.gathered.effects, effects...)
 	c.backlog.hold(len(effects))
+}
+
+// isUrgent tells whether somebody waits for the effect: an agent or producer for its
+// message, a person for an answer.
+func isUrgent(f coordinator.Effect) bool {
+	switch f.(type) {
+	case *coordinator.Dispatch, *coordinator.Fail, coordinator.CancelAnswered, coordinator.OrderStands, coordinator.Withdraw:
+		return true
+	}
+	return false
 }
 
 // afterwards calls f when all that was taken before will survive.
@@ -84,7 +102,7 @@ func (c *commits) flush(now time.Time) {
 	g := c.gathered
 	switch {
 	case len(g.records) > 0:
-		if len(c.open) < maxCommits {
+		if len(c.open) == 0 || g.urgent && len(c.open) < maxCommits {
 			c.send(now)
 		}
 	case len(g.effects)+len(g.after) == 0:

@@ -1,0 +1,162 @@
+package service
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
+)
+
+// paper is a journal that takes what it is given, and an engine's effects carried out.
+type paper struct {
+	written []*commit
+	said    []string
+}
+
+func (p *paper) write(c *commit) { p.written = append(p.written, c) }
+
+func (p *paper) perform(f coordinator.Effect) {
+	switch f := f.(type) {
+	case *coordinator.Dispatch:
+		p.said = append(p.said, "dispatch "+string(f.Task.ID))
+	case coordinator.Ack:
+		p.said = append(p.said, fmt.Sprint("ack ", f.Handle))
+	case coordinator.AgentChanged:
+		p.said = append(p.said, "agent "+f.State.String())
+	}
+}
+
+// desk is an engine with one agent of many slots whose effects wait for the journal.
+type desk struct {
+	t *testing.T
+	*paper
+	c   *commits
+	e   *engine.Engine
+	o   *outbox
+	now time.Time
+}
+
+func newDesk(t *testing.T) *desk {
+	d := &desk{t: t, paper: &paper{}, e: engine.New(), o: newOutbox(), now: time.Unix(1000, 0)}
+	d.c = newCommits(d, d, newTold(-1), d.o)
+	d.e.Apply(d.now, coordinator.PolicyChanged{Policy: parseConfig(t, "agents: {a1: {max_concurrent_tasks: 50}}\ntask_routing: {build: {required_capabilities: []}}").Policy()}, nil)
+	d.e.Record(true)
+	d.apply(coordinator.SessionOpened{})
+	d.apply(coordinator.AgentReported{Live: true, Report: coordinator.AgentReport{Agent: "a1", Status: coordinator.StatusReady, Available: 50, Timestamp: d.now}})
+	d.said = nil
+	return d
+}
+
+func (d *desk) apply(ev coordinator.Event) { d.c.take(d.e, d.e.Apply(d.now, ev, nil)) }
+
+func (d *desk) task(handle coordinator.Handle) {
+	d.apply(coordinator.TaskReceived{Handle: handle, Task: &coordinator.Task{ID: coordinator.TaskID(fmt.Sprint("t", handle)), Type: "build", AcceptedAt: d.now}})
+}
+
+func (d *desk) settled(handle coordinator.Handle) {
+	d.apply(coordinator.DispatchSettled{Handle: handle, Outcome: coordinator.PublishConfirmed})
+}
+
+// turn ends a turn of the loop; confirm is the broker's answer to the oldest commit.
+func (d *desk) turn()    { d.c.flush(d.now) }
+func (d *desk) confirm() { d.c.confirmed(d.now) }
+
+func (d *desk) expect(written int, said string) {
+	d.t.Helper()
+	if got := strings.Join(d.said, ", "); len(d.written) != written || got != said {
+		d.t.Fatalf("%d commits written, and %q; want %d and %q", len(d.written), got, written, said)
+	}
+}
+
+// Nothing is done before its records are confirmed; commits follow each other without
+// waiting, and their effects in their order.
+func TestCommitsHoldEffectsBack(t *testing.T) {
+	d := newDesk(t)
+	d.task(1)
+	d.task(2)
+	d.expect(0, "")
+	d.turn()
+	d.expect(1, "") // one for both
+	d.task(3)
+	d.turn()
+	d.expect(2, "")
+	if d.o.waiting() != 3 {
+		t.Errorf("%d effects count as waiting, want 3", d.o.waiting())
+	}
+	d.confirm()
+	d.expect(2, "dispatch t1, dispatch t2")
+	d.confirm()
+	d.expect(2, "dispatch t1, dispatch t2, dispatch t3")
+	if !d.c.idle() || d.o.waiting() != 0 {
+		t.Errorf("idle %v, %d waiting", d.c.idle(), d.o.waiting())
+	}
+}
+
+// What nobody waits for goes along with the next that somebody does, or when nothing
+// is on its way.
+func TestLazyCommits(t *testing.T) {
+	d := newDesk(t)
+	d.task(1)
+	d.turn()
+	d.confirm()
+	d.settled(1)
+	d.turn()
+	d.expect(2, "dispatch t1") // nothing was on its way: written at once
+	d.confirm()
+	d.expect(2, "dispatch t1, ack 1")
+	d.task(2)
+	d.turn()
+	d.confirm()
+	d.task(3)
+	d.turn()
+	d.settled(2)
+	d.turn()
+	d.expect(4, "dispatch t1, ack 1, dispatch t2") // the acknowledgement of t2 can wait
+	d.task(4)
+	d.turn()
+	d.expect(5, "dispatch t1, ack 1, dispatch t2") // and goes along
+	if n := len(d.written[4].records); n != 2 {
+		t.Errorf("%d records in the last commit, want those of the acknowledgement and of t4", n)
+	}
+	d.confirm()
+	d.confirm()
+	d.expect(5, "dispatch t1, ack 1, dispatch t2, dispatch t3, ack 2, dispatch t4")
+}
+
+// No more than maxCommits are on their way; what comes then makes the next one larger.
+func TestCommitsAreBounded(t *testing.T) {
+	d := newDesk(t)
+	for i := range coordinator.Handle(2 * maxCommits) {
+		d.task(i + 1)
+		d.turn()
+	}
+	d.expect(maxCommits, "")
+	d.confirm()
+	if n := len(d.written); n != maxCommits+1 || len(d.written[maxCommits].records) != maxCommits {
+		t.Errorf("%d commits, the last with %d records; want %d, with all %d that waited", n, len(d.written[n-1].records), maxCommits+1, maxCommits)
+	}
+}
+
+// Effects without records keep their place among the others.
+func TestEffectsWithoutRecordsKeepTheirPlace(t *testing.T) {
+	d := newDesk(t)
+	offline := coordinator.AgentReported{Live: true, Report: coordinator.AgentReport{Agent: "a1", Status: coordinator.StatusOffline, Timestamp: d.now}}
+	d.task(1)
+	d.turn()
+	called := false
+	d.apply(offline)
+	d.c.afterwards(func() { called = true })
+	d.turn()
+	d.expect(1, "")
+	d.confirm()
+	d.expect(1, "dispatch t1, agent offline")
+	if !called {
+		t.Error("what was to follow did not")
+	}
+	offline.Report.Status = coordinator.StatusReady
+	d.apply(offline)
+	d.expect(1, "dispatch t1, agent offline, agent online") // nothing waits: at once
+}
