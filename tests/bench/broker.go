@@ -125,6 +125,17 @@ func (b *broker) ready(queues ...string) (int, error) {
 	return total, nil
 }
 
+// awaitReady gives a queue time to have n messages again: what a consumer that has
+// left held comes back a moment later. It returns how many there are.
+func (b *broker) awaitReady(queue string, n int) (int, error) {
+	for end := time.Now().Add(drainTimeout); ; time.Sleep(inputPoll) {
+		ready, err := b.ready(queue)
+		if err != nil || ready == n || time.Now().After(end) {
+			return ready, err
+		}
+	}
+}
+
 // fill publishes the tasks from number first to first+n-1 and returns when the
 // broker has confirmed them all.
 func (b *broker) fill(queue string, first, n int) error {
@@ -132,42 +143,16 @@ func (b *broker) fill(queue string, first, n int) error {
 }
 
 func (b *broker) fillWith(queue string, first, n int, task func(int) amqp.Publishing) error {
-	channel, err := b.conn.Channel()
+	f, err := b.feed(queue)
 	if err != nil {
-		return fmt.Errorf("open a channel: %w", err)
-	}
-	if err := channel.Confirm(false); err != nil {
-		return fmt.Errorf("switch on confirms: %w", err)
-	}
-	const window = 2000
-	unconfirmed := make(chan *amqp.DeferredConfirmation, window)
-	failed := make(chan error, 1)
-	go func() {
-		defer close(failed)
-		for c := range unconfirmed {
-			if !c.Wait() {
-				failed <- fmt.Errorf("the broker did not confirm a task for %s", queue)
-				return
-			}
-		}
-	}()
-	for i := range n {
-		c, err := channel.PublishWithDeferredConfirm("", queue, true, false, task(first+i))
-		if err != nil {
-			close(unconfirmed)
-			return fmt.Errorf("publish a task to %s: %w", queue, err)
-		}
-		select {
-		case unconfirmed <- c:
-		case err := <-failed:
-			return err
-		}
-	}
-	close(unconfirmed)
-	if err := <-failed; err != nil {
 		return err
 	}
-	return channel.Close()
+	for i := range n {
+		if err := f.send(task(first + i)); err != nil {
+			return errors.Join(err, f.close())
+		}
+	}
+	return f.close()
 }
 
 // drainTimeout is how long the next message of a queue may take.

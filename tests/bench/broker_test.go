@@ -96,6 +96,36 @@ func TestRelayMovesEveryTaskOnceAndAcknowledges(t *testing.T) {
 	}
 }
 
+func TestWhatAConsumerHeldIsWaitedFor(t *testing.T) {
+	url := brokertest.Vhost(t).URL
+	b := open(t, url)
+	if err := b.declare(bus.QueueAssign); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.fill(bus.QueueAssign, 0, 3); err != nil {
+		t.Fatal(err)
+	}
+	conn, channel, err := dial(url, "holder")
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := channel.Consume(bus.QueueAssign, "", false, false, false, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		<-held
+	}
+	left := make(chan error, 1)
+	time.AfterFunc(100*time.Millisecond, func() { left <- conn.Close() })
+	if n, err := b.awaitReady(bus.QueueAssign, 3); err != nil || n != 3 {
+		t.Errorf("%d tasks are ready (%v), want the 3 that were held", n, err)
+	}
+	if err := <-left; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestStatusesAreSentAsOrdered(t *testing.T) {
 	url := brokertest.Vhost(t).URL
 	b := open(t, url)

@@ -19,6 +19,9 @@ const (
 	targetEvents      = 200_000.0 // of the engine, a second, in a simulation
 )
 
+// judgedStrategies are those of which a choice is timed.
+var judgedStrategies = [...]string{"load_balanced", learnedStrategy}
+
 // learning is the service with that strategy.
 func learning() contender {
 	_, c := contenders()
@@ -32,7 +35,7 @@ func learning() contender {
 // judgeChoosing makes the verdicts about strategies.
 func (r *results) judgeChoosing() []verdict {
 	list := []verdict{r.judgeRate(learnedStrategy), r.judgeCPU(learnedStrategy)}
-	for _, name := range []string{"load_balanced", learnedStrategy} {
+	for _, name := range judgedStrategies {
 		list = append(list, r.judgeChoice(name, choiceSmall, targetChoiceSmall), r.judgeChoice(name, choiceLarge, targetChoiceLarge))
 	}
 	return append(list, r.judgeSimulation("herding"), r.judgeSimulation("ten-thousand"))

@@ -27,8 +27,8 @@ const (
 	simulatorPackage = "./coordinator/simulator"
 )
 
-// engine runs a benchmark a few times, because the machine is shared.
-func engine(ctx context.Context, pkg, name string, times int) ([]engineRun, error) {
+// goBench runs a benchmark of a package a few times, because the machine is shared.
+func goBench(ctx context.Context, pkg, name string, times int) ([]engineRun, error) {
 	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", name, "-benchmem", "-benchtime", "500ms", "-count", strconv.Itoa(times), pkg)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

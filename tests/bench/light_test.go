@@ -64,9 +64,9 @@ func TestResultsAreValid(t *testing.T) {
 	}
 }
 
-// The bare reader's stream is the service's in everything but its name, or the
-// comparison would be of two kinds of streams.
-func TestBareStreamIsLikeTheOther(t *testing.T) {
+// Streams of ours are the service's in everything but their names, or the comparison
+// would be of two kinds of streams.
+func TestStreamsAreLikeTheServices(t *testing.T) {
 	url := brokertest.Vhost(t).URL
 	session, err := amqpbus.New(amqpbus.Config{URL: url}).Open(t.Context(), bus.SessionSpec{
 		Name: "bench", Topology: bus.Standard(bus.Declare, bus.ProfileQuorum, nil),
@@ -82,8 +82,10 @@ func TestBareStreamIsLikeTheOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The broker refuses another declaration of a queue with other arguments.
-	if _, err := channel.QueueDeclare(bus.StreamResult, true, false, false, false, resultStream()); err != nil {
-		t.Error(err)
+	for _, name := range []string{bus.StreamResult, bus.StreamJournal} {
+		if _, err := channel.QueueDeclare(name, true, false, false, false, streamLike(name)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

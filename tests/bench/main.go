@@ -40,10 +40,13 @@ const (
 	partResults   = "results"
 	partCycle     = "cycle"
 	partDetection = "detection"
+	partStandby   = "standby"
+	partStart     = "start"
+	partMemory    = "memory"
 	partEngine    = "engine"
 )
 
-var parts = []string{partAssigning, partResults, partCycle, partDetection, partEngine}
+var parts = []string{partAssigning, partResults, partCycle, partDetection, partStandby, partStart, partMemory, partEngine}
 
 // wants tells whether a part is to be measured.
 func (o *options) wants(part string) bool {
@@ -148,8 +151,8 @@ func parseFlags(args []string) (options, error) {
 	var o options
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.BoolVar(&o.quick, "quick", false, "a look in about a minute: fewer and shorter runs, no engine benchmark")
-	f.IntVar(&o.pairs, "pairs", 5, "throughput runs of each of the two")
-	f.IntVar(&o.tasks, "tasks", 60_000, "tasks of one throughput run")
+	f.IntVar(&o.pairs, "pairs", 5, "throughput runs of each")
+	f.IntVar(&o.tasks, "tasks", 40_000, "tasks of one throughput run")
 	f.StringVar(&o.json, "json", ".run/bench.json", "file for the results; logs go into the directory bench beside it")
 	f.StringVar(&o.program, "program", "bin/taskbus", "the service to measure")
 	f.StringVar(&o.only, "only", "", "measure one part alone: "+strings.Join(parts, ", "))
@@ -208,31 +211,49 @@ func (b *bench) collectPart(ctx context.Context, part string, r *results) (err e
 			b.say("detection: silent %.0f ms, offline %.0f ms, killed: noticed %.0f ms, redone %.0f ms",
 				r.Detection.SilentMillis, r.Detection.OfflineMillis, r.Detection.GoneMillis, r.Detection.KilledMillis)
 		}
+	case partStandby:
+		r.Standby, err = b.standby(ctx, b.standbyLengths())
+	case partStart:
+		tasks, runs := startTasks, startRuns
+		if b.options.quick {
+			tasks, runs = startTasks/10, 1
+		}
+		r.Start, err = b.start(ctx, tasks, runs)
+	case partMemory:
+		r.Window = windowMemory()
+		b.say("memory: %s bytes an id", r.Window)
 	default:
-		b.say("engine: go test -bench BenchmarkApply %s", enginePackage)
-		if r.Engine, err = engine(ctx, enginePackage, "BenchmarkApply", 3); err != nil {
-			return err
-		}
-		b.say("engine: go test -bench BenchmarkChoose %s; -bench BenchmarkPlay %s", enginePackage, simulatorPackage)
-		if r.Choosing, err = engine(ctx, enginePackage, "BenchmarkChoose", 3); err != nil {
-			return err
-		}
-		played, err := engine(ctx, simulatorPackage, "BenchmarkPlay/.*/"+learnedStrategy, 1)
-		r.Choosing = append(r.Choosing, played...)
+		return b.collectEngine(ctx, r)
+	}
+	return err
+}
+
+// collectEngine measures the engine alone.
+func (b *bench) collectEngine(ctx context.Context, r *results) (err error) {
+	b.say("engine: go test -bench BenchmarkApply %s", enginePackage)
+	if r.Engine, err = goBench(ctx, enginePackage, "BenchmarkApply", 3); err != nil {
 		return err
 	}
+	b.say("engine: go test -bench BenchmarkChoose %s; -bench BenchmarkPlay %s", enginePackage, simulatorPackage)
+	judged := "BenchmarkChoose/(" + strings.Join(judgedStrategies[:], "|") + ")"
+	if r.Choosing, err = goBench(ctx, enginePackage, judged, 3); err != nil {
+		return err
+	}
+	played, err := goBench(ctx, simulatorPackage, "BenchmarkPlay/.*/"+learnedStrategy, 1)
+	r.Choosing = append(r.Choosing, played...)
 	return err
 }
 
 // collectAssigning measures the way from task.assign to the agents' queues.
 func (b *bench) collectAssigning(ctx context.Context, r *results) error {
-	latencyLength, rounds, watch := 12*time.Second, 2, 3*time.Second
+	latencyLength, rounds, watch := 10*time.Second, 2, 2*time.Second
 	if b.options.quick {
 		latencyLength, rounds, watch = 5*time.Second, 1, time.Second
 	}
-	pair := func() [2]contender { relay, taskbus := contenders(); return [...]contender{relay, taskbus} }()
+	relay, taskbus := contenders()
+	all := []contender{relay, taskbus, unjournalled(), learning()}
 	for i := range b.options.pairs {
-		for _, c := range append(pair[:], learning()) {
+		for _, c := range all {
 			run, err := b.throughput(ctx, c, b.options.tasks)
 			if err != nil {
 				return fmt.Errorf("throughput: %w", err)
@@ -241,14 +262,15 @@ func (b *bench) collectAssigning(ctx context.Context, r *results) error {
 				i+1, b.options.pairs, c.name, run.TasksPerSec, run.CPUMicros, run.PeakRSSBytes>>20)
 			r.Throughput = append(r.Throughput, run)
 		}
+		slices.Reverse(all) // whoever comes later meets a warmer broker
 	}
 	for i := range rounds {
-		for _, c := range pair {
+		for _, c := range []contender{relay, taskbus, unjournalled()} {
 			run, err := b.latency(ctx, c, latencyLength)
 			if err != nil {
 				return fmt.Errorf("latency: %w", err)
 			}
-			b.say("latency %d/%d %-8s p50 %.2f ms, p99 %.2f ms, max %.2f ms",
+			b.say("latency %d/%d %-11s p50 %.2f ms, p99 %.2f ms, max %.2f ms",
 				i+1, rounds, c.name, run.P50Millis, run.P99Millis, run.MaxMillis)
 			r.Latency = append(r.Latency, run)
 		}

@@ -83,7 +83,7 @@ func (s *subject) highest(watch time.Duration) (int64, error) {
 // the others with the agents, each once.
 func (b *bench) verifyWaiting() error {
 	t := newTally(2 * memoryTasks)
-	waiting, err := b.broker.ready(bus.QueueAssign)
+	waiting, err := b.broker.awaitReady(bus.QueueAssign, memoryTasks)
 	if err != nil {
 		return err
 	}

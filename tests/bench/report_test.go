@@ -24,7 +24,7 @@ func latencies(relayP50, relayP99, taskbusP50, taskbusP99 float64) []latencyRun 
 func TestJudge(t *testing.T) {
 	good := func() results {
 		return results{
-			Throughput: pair(10_000, 15, 6000, 35),
+			Throughput: pair(10_000, 15, 5000, 35),
 			Latency:    latencies(1, 5, 2, 10),
 			Memory:     memoryResult{InFlight: 1000, RSSBytes: 64 << 20, WaitingRSSBytes: 70 << 20},
 			Engine: []engineRun{
@@ -42,12 +42,12 @@ func TestJudge(t *testing.T) {
 		result string
 	}{
 		{"CPU just right: 35-15", func(*results) {}, cpu, passed, "20.0 µs"},
-		{"CPU too much", func(r *results) { r.Throughput = pair(10_000, 15, 6000, 35.1) }, cpu, missed, "20.1 µs"},
+		{"CPU too much", func(r *results) { r.Throughput = pair(10_000, 15, 5000, 35.1) }, cpu, missed, "20.1 µs"},
 		{"median of three pairs: 10, 20, 90", func(r *results) {
 			r.Throughput = append(append(pair(1, 10, 1, 100), pair(1, 10, 1, 30)...), pair(1, 10, 1, 20)...)
 		}, cpu, passed, "20.0 µs"},
-		{"rate just right: 6,000/10,000", func(*results) {}, rate, passed, "0.60"},
-		{"rate too low", func(r *results) { r.Throughput = pair(10_000, 15, 5900, 35) }, rate, missed, "0.59"},
+		{"rate just right: 5,000/10,000", func(*results) {}, rate, passed, "0.50"},
+		{"rate too low", func(r *results) { r.Throughput = pair(10_000, 15, 4900, 35) }, rate, missed, "0.49"},
 		{"p50 just right: 2/1", func(*results) {}, p50, passed, "2.00×"},
 		{"p50 too slow", func(r *results) { r.Latency = latencies(1, 5, 2.1, 10) }, p50, missed, "2.10×"},
 		{"p99 just right: 10/5", func(*results) {}, p99, passed, "2.00×"},

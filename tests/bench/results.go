@@ -190,18 +190,22 @@ func (b *bench) verifyResults(c contender, stream string, t *tally) error {
 	return b.verifyEmpty(c)
 }
 
-// declareStream declares a stream like task.result.
+// declareStream declares a stream as the service does; the bare one like task.result.
 func (b *broker) declareStream(name string) error {
-	if _, err := b.channel.QueueDeclare(name, true, false, false, false, resultStream()); err != nil {
+	like := name
+	if name == streamBare {
+		like = bus.StreamResult
+	}
+	if _, err := b.channel.QueueDeclare(name, true, false, false, false, streamLike(like)); err != nil {
 		return fmt.Errorf("declare the stream %s: %w", name, err)
 	}
 	return nil
 }
 
-// resultStream are the arguments of task.result. A test holds them against what the
-// service declares.
-func resultStream() amqp.Table {
-	q, _ := bus.OwnQueue(bus.ProfileQuorum, bus.StreamResult)
+// streamLike are the arguments of one of the service's streams. A test holds them
+// against what the service declares.
+func streamLike(name string) amqp.Table {
+	q, _ := bus.OwnQueue(bus.ProfileQuorum, name)
 	return amqp.Table{
 		"x-queue-type": "stream", "x-max-age": fmt.Sprintf("%.0fs", q.MaxAge.Seconds()),
 		"x-max-length-bytes": q.MaxBytes, "x-stream-max-segment-size-bytes": q.SegmentBytes,

@@ -22,6 +22,7 @@ type subject struct {
 	statuses *statuses  // nil where nobody speaks for the fleet: for the relay, and with agents of their own
 	others   []*process // that end with it, and before it
 	http     string     // base URL; empty for the relay
+	begun    time.Time  // just before its process was started; zero for the relay
 }
 
 // stop ends it in order.
@@ -74,6 +75,22 @@ func contenders() (relay, taskbus contender) {
 		}}
 }
 
+// withoutJournal is the service with its journal switched off, by noJournal in its
+// agents.yaml.
+const (
+	withoutJournal = "no-journal"
+	noJournal      = "journal: {enabled: false}\n"
+)
+
+func unjournalled() contender {
+	_, c := contenders()
+	c.name = withoutJournal
+	c.start = func(ctx context.Context, b *bench) (*subject, error) {
+		return startTaskbus(ctx, b, append(fleetFile(100_000, skills), noJournal...), unlimited(0))
+	}
+	return c
+}
+
 // startTaskbus runs the service and has every agent report once. env adds to its
 // environment.
 func startTaskbus(ctx context.Context, b *bench, fleet []byte, first report, env ...string) (*subject, error) {
@@ -87,10 +104,20 @@ func startTaskbus(ctx context.Context, b *bench, fleet []byte, first report, env
 	return s, nil
 }
 
-// launchTaskbus runs the service until it takes tasks. Logging is as in
-// production: INFO, as JSON, into a file.
+// readyPoll is the time between two questions whether the service is ready.
+const readyPoll = 10 * time.Millisecond
+
+// launchTaskbus runs the service until it takes tasks.
 func launchTaskbus(ctx context.Context, b *bench, fleet []byte, more ...string) (*subject, error) {
-	path := filepath.Join(b.dir, "agents.yaml")
+	return launch(ctx, b, "taskbus", fleet, more, func(s *subject) error {
+		return s.awaitEvery(ctx, readyPoll, "ready", func() (bool, error) { return s.ready(ctx) })
+	})
+}
+
+// launch runs the service under a name of its own, and waits for it. Logging is as in
+// production: INFO, as JSON, into a file.
+func launch(ctx context.Context, b *bench, name string, fleet []byte, more []string, wait func(*subject) error) (*subject, error) {
+	path := filepath.Join(b.dir, name+".yaml")
 	if err := os.WriteFile(path, fleet, 0o600); err != nil {
 		return nil, fmt.Errorf("write the fleet: %w", err)
 	}
@@ -105,12 +132,12 @@ func launchTaskbus(ctx context.Context, b *bench, fleet []byte, more ...string) 
 	env := []string{fmt.Sprintf("COORDINATOR_PORT=%d", port), "LOG_LEVEL=INFO", "LOG_FORMAT=json",
 		"ASSIGNMENT_STRATEGY=", "TASKBUS_HTTP_BIND=127.0.0.1"}
 	env = append(env, more...)
-	p, err := startProcess(ctx, "taskbus", b.logPath("taskbus"), env, b.options.program, args...)
+	s := &subject{http: fmt.Sprintf("http://127.0.0.1:%d", port), begun: time.Now()}
+	s.process, err = startProcess(ctx, name, b.logPath(name), env, b.options.program, args...)
 	if err != nil {
 		return nil, fmt.Errorf("%w; build the program first (make build) or name it with --program", err)
 	}
-	s := &subject{process: p, http: fmt.Sprintf("http://127.0.0.1:%d", port)}
-	if err := s.await(ctx, "ready", func() (bool, error) { return s.ready(ctx) }); err != nil {
+	if err := wait(s); err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
 	return s, nil
@@ -172,8 +199,10 @@ func (s *subject) ready(ctx context.Context) (bool, error) {
 
 // serviceStatus is what we read of /status.
 type serviceStatus struct {
-	Agents   []httpapi.Agent  `json:"agents"`
-	Counters httpapi.Counters `json:"counters"`
+	Agents    []httpapi.Agent   `json:"agents"`
+	Counters  httpapi.Counters  `json:"counters"`
+	Readiness httpapi.Readiness `json:"readiness"`
+	Journal   httpapi.Journal   `json:"journal"`
 }
 
 func (s *subject) status(ctx context.Context) (status serviceStatus, err error) {
