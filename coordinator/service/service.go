@@ -102,8 +102,8 @@ func New(o Options) (*Service, error) {
 }
 
 // Back-off between sessions: full jitter under a bound that doubles from
-// backoffFirst to backoffMax. Only a session that lasted resets it: the end of
-// each counts against every task it held (the queue's delivery limit), so that a
+// backoffFirst to backoffMax. Only a session that lasted resets it, as leader or as
+// standby: the end of each counts against every task it held (the queue's delivery limit), so that a
 // fault which comes back at once must not come back often.
 const (
 	backoffFirst = 250 * time.Millisecond
@@ -137,7 +137,7 @@ func (s *Service) Run(ctx context.Context) error {
 			s.log.Error().Err(err).Msg("the journal cannot be used as it is; stopping")
 			break
 		}
-		if ready && s.now().Sub(begun) >= backoffReset {
+		if s.now().Sub(begun) >= backoffReset { // one that stood by held nothing
 			bound = backoffFirst
 		}
 		pause := time.Duration(rand.Int64N(int64(bound)) + 1)
