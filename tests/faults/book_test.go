@@ -1,0 +1,283 @@
+package faults
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"taskbus/coordinator/bus"
+	"taskbus/messages"
+)
+
+// book is what was offered, what the broker took, and what came of it.
+type book struct {
+	r  *rig
+	mu sync.Mutex
+	// tasks that were offered, by id.
+	tasks map[string]*entry
+	// strangers are outputs for what was never offered.
+	strangers []string
+	// dead are the bodies in task.dead that name no task, by their SHA-256.
+	dead map[[32]byte]int
+	// unreadable outputs: not by the published schema.
+	unreadable []string
+	// overworked are agents with more than their slots, unbalanced counters that do not
+	// add up.
+	overworked, unbalanced []string
+}
+
+// entry is one task.
+type entry struct {
+	id        string
+	payload   [32]byte
+	offered   time.Time
+	confirmed bool // by the broker to its producer
+	runs      []*run
+	failures  []failure
+	parked    int
+	ended     time.Time // first output
+}
+
+// run is one delivery of one dispatch to an agent.
+type run struct {
+	agent, dispatch string
+	attempt         int
+	marked          bool // maybe a duplicate, by its header
+	payload         [32]byte
+	at              time.Time
+	gaveBack        bool // the agent refused it, or lost it with its connection
+}
+
+type failure struct {
+	code string
+	at   time.Time
+}
+
+func newBook(r *rig) *book {
+	return &book{r: r, tasks: map[string]*entry{}, dead: map[[32]byte]int{}}
+}
+
+// offer notes a task before it is published.
+func (b *book) offer(id string, payload json.RawMessage) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.tasks[id] == nil {
+		b.tasks[id] = &entry{id: id, payload: sha256.Sum256(payload), offered: time.Now()}
+	}
+}
+
+// confirm notes that the broker has it.
+func (b *book) confirm(id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tasks[id].confirmed = true
+}
+
+// enter notes what an agent got. What the broker itself delivers again, because the
+// agent's connection was lost, is the same run. nil: nobody offered it.
+func (b *book) enter(agent string, m *messages.TaskDispatch, d amqp.Delivery) *run {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.tasks[string(m.TaskID)]
+	if e == nil {
+		b.strangers = append(b.strangers, fmt.Sprintf("%s got %s", agent, m.TaskID))
+		return nil
+	}
+	had := slices.IndexFunc(e.runs, func(o *run) bool { return o.dispatch == m.DispatchID && o.agent == agent })
+	if d.Redelivered && had >= 0 {
+		e.runs[had].gaveBack = false
+		return e.runs[had]
+	}
+	o := &run{
+		agent: agent, dispatch: m.DispatchID, attempt: m.Attempt, at: time.Now(),
+		marked: d.Headers["x-taskbus-maybe-duplicate"] == true, payload: sha256.Sum256(m.Payload),
+	}
+	e.runs = append(e.runs, o)
+	if e.ended.IsZero() {
+		e.ended = o.at
+	}
+	return o
+}
+
+func (b *book) givenBack(o *run) {
+	if o == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	o.gaveBack = true
+}
+
+// executions are the runs that were not given back, in order.
+func (e *entry) executions() (all []*run) {
+	for _, o := range e.runs {
+		if !o.gaveBack {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// settled tells whether the task has an end.
+func (e *entry) settled() bool { return len(e.executions()) > 0 || len(e.failures) > 0 || e.parked > 0 }
+
+func (e *entry) String() string {
+	s := fmt.Sprintf("%s (confirmed %t, offered %s)", e.id, e.confirmed, e.offered.Format("05.000"))
+	for _, o := range e.runs {
+		s += fmt.Sprintf("; %s to %s at %s, marked %t, given back %t", o.dispatch, o.agent, o.at.Format("05.000"), o.marked, o.gaveBack)
+	}
+	for _, f := range e.failures {
+		s += fmt.Sprintf("; failed %s at %s", f.code, f.at.Format("05.000"))
+	}
+	if e.parked > 0 {
+		s += fmt.Sprintf("; parked %d times", e.parked)
+	}
+	return s
+}
+
+// collect reads assignment.failed and task.dead until the cell ends, over as many
+// connections as it takes. The queues must exist.
+func (b *book) collect() {
+	b.r.helpers.Go(func() {
+		for b.r.stopping.Err() == nil {
+			b.session()
+			b.r.pause(100 * time.Millisecond)
+		}
+	})
+}
+
+func (b *book) session() {
+	conn, err := amqp.Dial(b.r.broker.URL)
+	if err != nil {
+		return // the broker is away
+	}
+	defer conn.CloseDeadline(time.Now().Add(5 * time.Second))
+	ch, err := conn.Channel()
+	if err != nil {
+		return
+	}
+	failed, err := ch.Consume(bus.QueueFailed, "", false, false, false, false, nil)
+	if err != nil {
+		return // not declared yet: the next try is on another channel
+	}
+	dead, err := ch.Consume(bus.QueueDead, "", false, false, false, false, nil)
+	if err != nil {
+		return
+	}
+	decoder := newDecoder(b.r.t)
+	for {
+		var d amqp.Delivery
+		var open bool
+		select {
+		case d, open = <-failed:
+			if open {
+				b.failed(decoder, d)
+			}
+		case d, open = <-dead:
+			if open {
+				b.parked(d)
+			}
+		case <-b.r.stopping.Done():
+			return
+		}
+		if !open || d.Ack(false) != nil {
+			return
+		}
+	}
+}
+
+func (b *book) failed(decoder *messages.Decoder, d amqp.Delivery) {
+	m, refusal := decoder.DecodeAssignmentFailed(d.Body)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if refusal != nil {
+		b.unreadable = append(b.unreadable, fmt.Sprintf("assignment.failed: %s", refusal.Text))
+		return
+	}
+	e := b.tasks[string(m.TaskID)]
+	if e == nil {
+		b.strangers = append(b.strangers, fmt.Sprintf("assignment.failed for %s", m.TaskID))
+		return
+	}
+	if d.Redelivered && len(e.failures) > 0 {
+		return
+	}
+	e.failures = append(e.failures, failure{m.ReasonCode, time.Now()})
+	if e.ended.IsZero() {
+		e.ended = time.Now()
+	}
+}
+
+func (b *book) parked(d amqp.Delivery) {
+	var named struct {
+		TaskID string `json:"task_id"`
+	}
+	_ = json.Unmarshal(d.Body, &named) // what is parked may be anything
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e := b.tasks[named.TaskID]; e != nil {
+		e.parked++
+		if e.ended.IsZero() {
+			e.ended = time.Now()
+		}
+	}
+	b.dead[sha256.Sum256(d.Body)]++
+}
+
+// open are the confirmed tasks without an end, sorted.
+func (b *book) open() (ids []string, confirmed int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for id, e := range b.tasks {
+		if !e.confirmed {
+			continue
+		}
+		if confirmed++; !e.settled() {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids, confirmed
+}
+
+// executed counts the tasks that an agent has had and not given back.
+func (b *book) executed() (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range b.tasks {
+		if len(e.executions()) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// each calls f for every task in order of id.
+func (b *book) each(f func(e *entry)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ids := make([]string, 0, len(b.tasks))
+	for id := range b.tasks {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		f(b.tasks[id])
+	}
+}
+
+// entry finds a task; a copy that may be read in peace.
+func (b *book) entry(id string) (e entry) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if found := b.tasks[id]; found != nil {
+		e = *found
+		e.runs, e.failures = slices.Clone(found.runs), slices.Clone(found.failures)
+	}
+	return e
+}
