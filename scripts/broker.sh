@@ -66,6 +66,7 @@ epmd_pid_file=$dir/epmd.pid
 password_file=$dir/password
 user=taskbus-admin
 node= amqp=0 mgmt=0 dist=0 epmd=0 with_mgmt=yes
+shared_epmd=no # yes: somebody else started it, and ends it (scripts/cluster.sh)
 
 load_state() {
 	[ -r "$state" ] || return 1
@@ -78,13 +79,14 @@ load_state() {
 		dist) dist=$value ;;
 		epmd) epmd=$value ;;
 		management) with_mgmt=$value ;;
+		shared_epmd) shared_epmd=$value ;;
 		esac
 	done <"$state"
 	[ -n "$node" ] && [ "$epmd" -gt 0 ]
 }
 
 save_state() {
-	printf '%s\n' "node=$node" "amqp=$amqp" "mgmt=$mgmt" "dist=$dist" "epmd=$epmd" "management=$management" >"$state.new"
+	printf '%s\n' "node=$node" "amqp=$amqp" "mgmt=$mgmt" "dist=$dist" "epmd=$epmd" "shared_epmd=$shared_epmd" "management=$management" >"$state.new"
 	mv "$state.new" "$state"
 	with_mgmt=$management
 }
@@ -147,10 +149,11 @@ free_port() {
 # choose_ports keeps the known ones unless somebody else took one meanwhile.
 choose_ports() {
 	local port
-	for port in $amqp $mgmt $dist $epmd; do
+	for port in $amqp $mgmt $dist $([ "$shared_epmd" = yes ] || echo "$epmd"); do
 		if [ "$port" -gt 0 ] && port_open "$port"; then
 			say "port $port is taken by another program; choosing new ports"
-			amqp=0 mgmt=0 dist=0 epmd=0
+			amqp=0 mgmt=0 dist=0
+			[ "$shared_epmd" = yes ] || epmd=0
 			break
 		fi
 	done
@@ -230,6 +233,7 @@ write_files() {
 start_epmd() {
 	# In the foreground of a process of ours, so that its pid is known: the
 	# daemon that erl starts by itself would leave no pid behind.
+	[ "$shared_epmd" = no ] || return 0
 	local program
 	program=$(command -v epmd || true)
 	[ -n "$program" ] || die "no epmd found; it belongs to Erlang (Debian: apt-get install erlang-base)"
@@ -239,6 +243,7 @@ start_epmd() {
 }
 
 stop_epmd() {
+	[ "$shared_epmd" = no ] || return 0
 	local pid
 	if pid=$(epmd_pid); then
 		kill "$pid" 2>/dev/null || true
