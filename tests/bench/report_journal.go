@@ -63,7 +63,7 @@ func (r *results) judgeStandbyCPU() verdict {
 		return v
 	}
 	return v.measured(s.CPUShare <= targetStandbyCPU, fmt.Sprintf("%.1f %%", 100*s.CPUShare),
-		fmt.Sprintf("the leader %.1f %%; with results, and %d statuses/s", 100*s.LeaderCPUShare, statusRate))
+		fmt.Sprintf("the leader %.1f %%; with results, and %d statuses/s", 100*s.LeaderCPUShare, standbyStatuses))
 }
 
 func (r *results) standbyBehind() verdict {

@@ -44,10 +44,12 @@ type standbyLengths struct {
 }
 
 const (
-	standbySample = 100 * time.Millisecond
-	standbySettle = time.Second             // of the load, before anything is measured
-	takeOverPoll  = 5 * time.Millisecond    // of the new leader's /readyz
-	takeOverRest  = 1500 * time.Millisecond // of load after each
+	// standbyStatuses is each of 100 agents every second: ten times as often as they do.
+	standbyStatuses = 100
+	standbySample   = 100 * time.Millisecond
+	standbySettle   = time.Second             // of the load, before anything is measured
+	takeOverPoll    = 5 * time.Millisecond    // of the new leader's /readyz
+	takeOverRest    = 1500 * time.Millisecond // of load after each
 )
 
 func (b *bench) standbyLengths() standbyLengths {
@@ -114,7 +116,7 @@ func (b *bench) standby(ctx context.Context, lengths standbyLengths) (r standbyR
 
 // start runs the leader, the fleet and the standby.
 func (p *pairOfTwo) start(ctx context.Context) (err error) {
-	if p.leader, err = startTaskbus(ctx, p.b, fleetFile(100_000, skills), unlimited(statusRate)); err != nil {
+	if p.leader, err = startTaskbus(ctx, p.b, fleetFile(100_000, skills), unlimited(standbyStatuses)); err != nil {
 		return err
 	}
 	// How many results there will be nobody knows: it need not say when all are done.
