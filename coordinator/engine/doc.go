@@ -16,7 +16,9 @@
 // # Its parts
 //
 //	engine.go    the front door: one method per event
-//	task.go      the life of an open task: received, placed, waiting, failed
+//	session.go   what a session brings with it, and what its end leaves
+//	task.go      the life of an open task: received, placed, waiting
+//	end.go       how tasks that are held end
 //	settle.go    dispatches, and what the broker says of them
 //	lease.go     dispatches that an agent has: deadlines, and their end
 //	result.go    what agents tell of how tasks ended
@@ -24,6 +26,8 @@
 //	cancel.go    tasks that are withdrawn
 //	batch.go     tasks that are decided together
 //	doubt.go     what a lost session, or a coordinator before this one, leaves open
+//	owed.go      failures that no delivery stands behind
+//	record.go    what must survive; fold.go: taking it over; image.go: all of it at once
 //	needs.go     what a task asks of its agent: capabilities, preferences, strategy
 //	fleet.go     who is there: agents, slots, and the bit sets the choice starts from
 //	account.go   how an agent's slots are counted between two reports

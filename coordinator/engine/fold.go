@@ -185,10 +185,9 @@ func (e *Engine) foldSettled(r *coordinator.Settled) {
 }
 
 // foldEnd ends a dispatch without a word to anybody, and without anything learnt. The
-// message of one that was never answered stays in doubt if its task has ended: it is
-// acknowledged later, or was not when its leader died.
-func (e *Engine) foldEnd(at time.Time, t *openTask, ended bool) {
-	if t.unanswered && !ended {
+// message of one that was never answered may stay in doubt.
+func (e *Engine) foldEnd(at time.Time, t *openTask, inDoubt bool) {
+	if t.unanswered && !inDoubt {
 		e.inDoubt.came(t.key)
 	}
 	e.timers.cancel(&t.expire)
@@ -218,9 +217,11 @@ func (e *Engine) settleAccount(at time.Time, t *openTask) {
 // foldRemembered takes over what is known of a task id that no agent has.
 func (e *Engine) foldRemembered(at time.Time, r *coordinator.Remembered) {
 	rec := e.recall(at, r.Key)
-	if t := e.tasks.of(rec); t != nil {
-		// One that was cancelled has ended with its delivery, unless an agent says so.
-		e.foldEnd(at, t, r.Fate.HasEnded() && (r.Fate != coordinator.FateCancelled || r.Agent != ""))
+	switch t := e.tasks.of(rec); {
+	case t != nil:
+		e.foldEnd(at, t, !endsWithDelivery(r))
+	case rec != nil && rec.fate == coordinator.FateForgotten && rec.attempt > 0 && r.Fate.HasEnded() && !endsWithDelivery(r):
+		e.inDoubt.messages[r.Key]++ // it ended while the broker had it
 	}
 	if rec == nil {
 		rec = e.memory.at(e.memory.remember(r.Seen, r.Key, r.Content, r.Fate, 0))
@@ -231,6 +232,19 @@ func (e *Engine) foldRemembered(at time.Time, r *coordinator.Remembered) {
 	if rec.isWithdrawn() {
 		e.memory.reasons.keep(r.Key, r.Reason)
 	}
+}
+
+// endsWithDelivery tells whether the message of a task was failed, or is nobody's, when
+// its dispatch ended so. Else that of a dispatch which was never answered may come yet: it
+// is acknowledged later, or was not when its leader died.
+func endsWithDelivery(r *coordinator.Remembered) bool {
+	switch r.Fate {
+	case coordinator.FateCancelled:
+		return r.Agent == "" // else its agent has said so
+	case coordinator.FateForgotten:
+		return r.Attempt == 0 // else it came back, or was given up, and ends under another attempt
+	}
+	return !r.Fate.HasEnded()
 }
 
 // foldLearnt learns what the leader has learnt.

@@ -18,16 +18,22 @@ type Image struct {
 	epoch   time.Time
 	names   []coordinator.AgentID
 	reasons map[coordinator.TaskKey]string
-	last    map[coordinator.TaskKey]uint32 // who had those last that wait to be given away again
-	others  []coordinator.Record           // everything else: first, and small
-	leases  []coordinator.Record           // what agents have: last
+	last    map[coordinator.TaskKey]cameBackAs // of those that wait to be given away again
+	others  []coordinator.Record               // everything else: first, and small
+	leases  []coordinator.Record               // what agents have: last
+}
+
+// cameBackAs is the latest dispatch of a task that has come back, and the agent that had it.
+type cameBackAs struct {
+	ref     uint32
+	attempt uint16
 }
 
 // Image copies the state. The task ids, which are many, are copied as they change later.
 func (e *Engine) Image(now time.Time) *Image {
 	m := &Image{
 		at: now, epoch: e.memory.epoch, ids: e.memory.image(), reasons: make(map[coordinator.TaskKey]string, len(e.memory.reasons.list)),
-		last: make(map[coordinator.TaskKey]uint32),
+		last: make(map[coordinator.TaskKey]cameBackAs),
 	}
 	for _, r := range e.memory.reasons.list {
 		m.reasons[r.key] = r.text
@@ -35,25 +41,10 @@ func (e *Engine) Image(now time.Time) *Image {
 	e.imageOrders(m)
 	e.imageLearner(m)
 	e.imageBreakers(m)
-	for _, t := range e.tasks.all {
-		if t != nil && len(t.tried) > 0 {
-			m.last[t.key] = e.lastAgent(t)
-		}
-		if t == nil || t.state != stateLeased && t.state != stateDispatching {
-			continue
-		}
-		m.leases = append(m.leases, t.assignment(nil))
-		if t.state == stateLeased && !t.unanswered {
-			m.leases = append(m.leases, &coordinator.Settled{Key: t.key, Attempt: t.attempt, At: t.settled, Heard: true})
-		}
-		if t.withdrawn || t.returning {
-			m.leases = append(m.leases, t.leaseChange())
-		}
-	}
+	e.imageLeases(m)
 	for _, f := range e.owed.fails {
 		m.leases = append(m.leases, &coordinator.Owed{Task: f.Task, Failure: f.Failure})
 	}
-	e.imageDoubts(m)
 	e.imageAgents(m)
 	m.names = append(m.names, e.fleet.ids...)
 	if len(m.names) == 0 {
@@ -62,33 +53,81 @@ func (e *Engine) Image(now time.Time) *Image {
 	return m
 }
 
-// imageDoubts is of which tasks the broker may deliver the message again. Of a dispatch
-// that was never answered its lease tells.
-func (e *Engine) imageDoubts(m *Image) {
-	for _, ack := range e.inDoubt.acks {
-		if m.at.Sub(ack.at) < ackDoubt {
-			m.leases = append(m.leases, &coordinator.Settled{Key: ack.key, At: ack.at, Nowhere: true})
+// imageLeases is what agents have, and of which tasks the broker may deliver the message
+// again: whoever folds a lease counts its message until it is settled.
+func (e *Engine) imageLeases(m *Image) {
+	doubts := maps.Clone(e.inDoubt.messages)
+	for key, n := range e.inDoubt.unanswered { // order does not matter: it is a sum
+		doubts[key] += n
+	}
+	for _, t := range e.tasks.all {
+		if t != nil && t.state < stateDispatching && t.attempt > 1 {
+			m.last[t.key] = cameBackAs{e.lastAgent(t), uint16(t.attempt - 1)}
 		}
 	}
-	doubts := make(map[coordinator.TaskKey]int)
-	for _, of := range []map[coordinator.TaskKey]int{e.inDoubt.unanswered, e.inDoubt.messages} {
-		for key, n := range of { // order does not matter: it is a sum
-			doubts[key] += n
+	e.imageOver(m)
+	acked := make(map[ackInDoubt]bool) // by their leases
+	for _, t := range e.tasks.all {
+		if t == nil || t.state < stateDispatching {
+			continue
+		}
+		m.leases = append(m.leases, t.assignment(nil))
+		inDoubt := doubts[t.key] > 0
+		if inDoubt && t.state == stateLeased {
+			doubts[t.key]--
+		}
+		if t.state == stateLeased && !t.unanswered {
+			m.leases = append(m.leases, &coordinator.Settled{Key: t.key, Attempt: t.attempt, At: t.settled, Heard: inDoubt})
+			acked[ackInDoubt{t.key, t.settled}] = !inDoubt
+		}
+		if t.withdrawn || t.returning {
+			m.leases = append(m.leases, t.leaseChange())
+		}
+	}
+	for _, ack := range e.inDoubt.acks {
+		if m.at.Sub(ack.at) < ackDoubt && !acked[ack] {
+			m.others = append(m.others, &coordinator.Settled{Key: ack.key, At: ack.at, Nowhere: true})
 		}
 	}
 	keys := slices.SortedFunc(maps.Keys(doubts), func(a, b coordinator.TaskKey) int {
 		return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
 	})
 	for _, key := range keys {
-		n := doubts[key]
-		if number, known := e.memory.lookup(key); known {
-			if t := e.tasks.of(e.memory.peek(number)); t != nil && t.state == stateLeased && t.unanswered {
-				n--
-			}
-		}
-		if n > 0 {
+		if n := doubts[key]; n > 0 {
 			m.leases = append(m.leases, &coordinator.Doubted{Key: key, Messages: n})
 		}
+	}
+}
+
+// imageOver is of the dispatches that are on their way yet, although their tasks have
+// ended or came back: their messages are not acknowledged.
+func (e *Engine) imageOver(m *Image) {
+	var over []*openTask
+	for _, t := range e.held {
+		if t.over && t.state == stateDispatching {
+			over = append(over, t)
+		}
+	}
+	slices.SortFunc(over, func(a, b *openTask) int { return cmp.Compare(a.arrival, b.arrival) })
+	for _, t := range over {
+		m.leases = append(m.leases, t.assignment(nil), e.imageEnd(m, t))
+	}
+}
+
+// imageEnd is what ends such a dispatch: what is known of its id.
+func (e *Engine) imageEnd(m *Image, t *openTask) *coordinator.Remembered {
+	if number, known := e.memory.lookup(t.key); known {
+		if r := e.memory.peek(number); !r.fate.IsOpen() {
+			return e.remembered(r)
+		}
+	}
+	last, waits := m.last[t.key]
+	if !waits {
+		last = cameBackAs{t.agent.serial, uint16(t.attempt)}
+	}
+	return &coordinator.Remembered{
+		Key: t.key, ID: t.task.ID, Content: t.task.ContentHash, Fate: coordinator.FateForgotten,
+		Seen: m.at, Agent: e.fleet.named(last.ref), Attempt: int(last.attempt),
 	}
 }
 
@@ -175,7 +214,8 @@ func (m *Image) Records(yield func(coordinator.Record) bool) {
 	}
 	var one coordinator.Remembered
 	for r := range m.ids.latest() {
-		if r.fate.IsOpen() && r.attempt == 0 {
+		last, waits := m.last[r.key]
+		if r.fate.IsOpen() && r.attempt == 0 && !waits {
 			continue
 		}
 		one = coordinator.Remembered{
@@ -184,7 +224,10 @@ func (m *Image) Records(yield func(coordinator.Record) bool) {
 		}
 		switch {
 		case r.fate.IsOpen(): // if an agent has it, its lease follows
-			one.Fate, one.Agent = coordinator.FateForgotten, m.names[m.last[r.key]]
+			one.Fate, one.Agent = coordinator.FateForgotten, m.names[last.ref]
+			if waits {
+				one.Attempt = int(last.attempt)
+			}
 		case r.ref != 0:
 			one.Agent = m.names[r.ref]
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"taskbus/coordinator"
@@ -336,75 +335,4 @@ func (e *Engine) expired(now time.Time, t *openTask) {
 			"it came back from %s, and so much else came back that the retry budget did not allow another dispatch in time",
 			joinIDs(t.tried)), nil)
 	}
-}
-
-// failWaiting fails a task for the reason that kept it waiting.
-func (e *Engine) failWaiting(now time.Time, t *openTask) {
-	d := e.explain(now, t)
-	reason, text := e.reasonOf(d, t)
-	if t.late(now) {
-		reason = coordinator.ReasonDeadlineExceeded
-	}
-	e.fail(now, t, reason, text, d)
-}
-
-// forget gives up a task that the broker will deliver again: it may come as if
-// new, but for the number of dispatches already made under its id.
-func (e *Engine) forget(t *openTask) {
-	delete(e.held, t.handle)
-	if t.ownMessage && t.attempt > 1 { // what an earlier dispatch of it comes to may end it meanwhile
-		e.inDoubt.unanswered[t.key]++
-	}
-	e.note(t, coordinator.FateForgotten, e.lastAgent(t), t.attempt-1)
-	e.tasks.drop(t)
-}
-
-// lastAgent is the serial of the agent that had the task before it came back; 0
-// when nobody had.
-func (e *Engine) lastAgent(t *openTask) uint32 {
-	if n := len(t.tried); n > 0 {
-		return e.fleet.serial(t.tried[n-1])
-	}
-	return 0
-}
-
-// fail ends a task that is held with a reason. Its id may come again as if new.
-func (e *Engine) fail(now time.Time, t *openTask, reason coordinator.Reason, text string, d *coordinator.Decision) {
-	if noted := e.note(t, coordinator.FateFailed, 0, t.attempt-1); noted != nil {
-		noted.Why = reason
-	}
-	e.end(now, t, reason, text, d)
-}
-
-// failCancelled ends a task that is held because it was withdrawn.
-func (e *Engine) failCancelled(now time.Time, t *openTask) {
-	if noted := e.note(t, coordinator.FateCancelled, 0, t.attempt-1); noted != nil {
-		noted.Reason, noted.Why = t.cancelReason, coordinator.ReasonCancelled
-	}
-	e.end(now, t, coordinator.ReasonCancelled, orElse(t.cancelReason, "it was withdrawn"), nil)
-}
-
-func (e *Engine) end(now time.Time, t *openTask, reason coordinator.Reason, text string, d *coordinator.Decision) {
-	delete(e.held, t.handle)
-	e.tasks.drop(t)
-	e.emit(&coordinator.Fail{
-		Handle: t.handle, Task: t.task, Decision: d,
-		Failure: coordinator.Failure{Reason: reason, Text: text, Attempts: len(t.tried), FailedAt: now},
-	})
-}
-
-// refuse fails a delivery that never became an open task.
-func (e *Engine) refuse(now time.Time, h coordinator.Handle, t *coordinator.Task, reason coordinator.Reason, text string) {
-	e.emit(&coordinator.Fail{
-		Handle: h, Task: t,
-		Failure: coordinator.Failure{Reason: reason, Text: text, FailedAt: now},
-	})
-}
-
-func joinIDs(ids []coordinator.AgentID) string {
-	parts := make([]string, len(ids))
-	for i, id := range ids {
-		parts[i] = string(id)
-	}
-	return strings.Join(parts, ", ")
 }

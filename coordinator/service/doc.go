@@ -8,16 +8,29 @@
 //	          └────────┴──────────── settle: confirm, log, count ◄──┘            │
 //	                                                                             ┘
 //
-// One direction: what is learnt later enters the loop again as an event. The
-// loop outlives sessions; everything else of a session dies with it, and the
-// broker delivers again what was not acknowledged.
+// One direction: what is learnt later enters the loop again as an event. Between
+// the loop and the outbox stand the commits: no effect is carried out before the
+// journal has the records that it follows from.
+//
+// The goroutine of the loop outlives sessions, its engine does not: every session
+// begins with a new one, which folds the journal until the session leads. All else
+// of a session dies with it, and the broker delivers again what was not
+// acknowledged.
 //
 // # Its parts
 //
 //	service.go   construction, Run: open a session, run it, back off, again
 //	loop.go      the goroutine that owns the engine
+//	clock.go     the time that the engine is told
 //	session.go   one broker session from opening to its end
+//	follow.go    what it does before it leads, and how it takes over
 //	fence.go     where the past of a stream ends
+//	journal.go   reading the journal: folding, claiming, who leads
+//	journal_write.go  writing it
+//	snapshots.go  a copy of the state in it, now and then
+//	commits.go   effects that wait for their records
+//	told.go      how far results have been dealt with
+//	recording.go  everything that the engine is told, for replay
 //	ingest.go    tasks, returns and heartbeats in, events out
 //	results.go   results in, task.completed out
 //	requests.go  cancels by message in
@@ -30,24 +43,30 @@
 //	watch.go     looking at the queues of agents that have work
 //	window.go    how many tasks are held
 //	held.go      the deliveries held unacknowledged
-//	owed.go      failures that no delivery stands behind
 //	outbox.go    effects in, publications out
+//	ends.go      task.completed on its way
+//	park.go      what cannot be handled, on its way to task.dead
 //	settle.go    what the broker answered
-//	history.go   recent tasks, for people
+//	survive.go   a fault of the program that one message brings out
+//	history.go   recent tasks, for people; history_follow.go: those of another leader
 //	attempts.go  their dispatches so far
 //	explain.go   why they were decided so, and how they would be now
 //	stats.go     the fleet in figures
-//	observe.go   logs and counters
+//	observe.go   logs; observe_results.go: those of how tasks end
+//	counters.go  what is counted, for /status
 //	noise.go     keeping floods out of the log
 //	metrics.go   Prometheus: what is counted; metrics_results.go: how tasks end
 //	metrics_fleet.go  what is read off a snapshot
+//	queuenames.go  the agents' queues that are told by name
 //	books.go     every delivery, and what became of it
 //	audit.go     looking whether the books balance
 //	status.go    health, readiness, status for httpapi
+//	lifecycle.go  the states of the process
 //
 // # What it must never do
 //
 // It decides nothing about tasks and agents. It never acknowledges a delivery
-// before the outcome is confirmed by the broker, never logs a payload or a
+// before the outcome is confirmed by the broker, carries out nothing that the
+// journal does not have (unless it is switched off), never logs a payload or a
 // secret, and knows no AMQP: the bus it is given is the only way out.
 package service

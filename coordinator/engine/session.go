@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// What a session brings with it, and what its end leaves.
+
+// sessionOpened starts the grace in which silent agents are awaited: the
+// longest interval at which any of them promised to report. Looks for missing
+// queues are asked for again: the answer to an earlier one may have been lost
+// with its session.
+func (e *Engine) sessionOpened(now time.Time) {
+	e.connected, e.openedAt = true, now
+	var longest time.Duration
+	for _, a := range e.fleet.agents {
+		longest = max(longest, a.spec.HealthCheckInterval)
+	}
+	e.graceEnd = now.Add(longest)
+	e.unheardFrom = now.Add(longest)
+	for _, a := range e.fleet.agents {
+		e.unheardFrom = later(e.unheardFrom, now.Add(e.staleAfter(a)))
+		a.seenConsumer, a.missedAt, a.lookedAt = false, time.Time{}, time.Time{}
+		e.watch(now, a) // while there was no session nobody could be heard
+		if a.queueMissing {
+			e.askForQueue(now, a)
+		}
+	}
+	e.beginAdopting(now)
+	e.resumeLeases()
+	e.withdrawAgain()
+	e.payOwed()
+}
+
+// sessionLost forgets every task held: the broker will deliver them again. What
+// was published without an answer is remembered, and still counts against its
+// agent, because it may be in the agent's queue: a copy of the task goes the same
+// way.
+func (e *Engine) sessionLost(now time.Time) {
+	e.connected = false
+	e.endTakeBacks()
+	for _, t := range e.inOrder() {
+		if t.state != stateDispatching {
+			continue
+		}
+		delete(e.held, t.handle)
+		t.handle = 0
+		if t.over {
+			t.state, t.settled = stateLeased, now
+			e.inDoubt.unanswered[t.key]++
+			if t.agent.gone() {
+				e.discharge(t)
+			}
+			continue
+		}
+		e.beginLease(now, t, coordinator.FateUnsettled)
+	}
+	e.inDoubt.sessionLost(now, now.Sub(e.openedAt))
+	e.giveUp()
+}
+
+// inOrder lists the tasks held in the order in which they came: what is done to
+// each may show in the order of later effects.
+func (e *Engine) inOrder() []*openTask {
+	return slices.SortedFunc(maps.Values(e.held), func(a, b *openTask) int { return cmp.Compare(a.arrival, b.arrival) })
+}
+
+// endTakeBacks forgets what the shell did for us in a session.
+func (e *Engine) endTakeBacks() {
+	for _, a := range e.fleet.agents {
+		a.heldByUs = a.heldByUs || a.takenQueue != ""
+		e.takeBackEnded(a)
+	}
+}
+
+// giveUp forgets every task that is not on its way to an agent.
+func (e *Engine) giveUp() {
+	for _, t := range e.inOrder() {
+		if t.state != stateDispatching {
+			e.timers.cancel(&t.expire)
+			e.timers.cancel(&t.retry)
+			e.forget(t)
+		}
+	}
+	for _, c := range e.pending.active {
+		c.waiting.items, c.active = nil, -1
+	}
+	e.pending.active, e.pending.count = nil, [4]int{}
+	clear(e.batches.gathering)
+	e.timers.cancel(&e.retries.affordable)
+	e.retries.tasks = nil
+}

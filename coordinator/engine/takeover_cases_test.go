@@ -1,0 +1,204 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// heirs are the two who may take over from a leader that dies at this moment: one has
+// folded its records, the other a snapshot. Both have just opened their first session,
+// and know every agent as idle.
+func heirs(r *rig) map[string]*rig {
+	r.t.Helper()
+	records := r.Records(nil)
+	var snapshot []coordinator.Record
+	r.Image(r.now).Records(func(rec coordinator.Record) bool { snapshot = append(snapshot, copied(rec)); return true })
+	all := make(map[string]*rig)
+	for name, journal := range map[string][]coordinator.Record{"by its records": records, "by a snapshot": snapshot} {
+		heir := &rig{Engine: New(), t: r.t, now: r.now, last: r.last}
+		heir.apply(coordinator.PolicyChanged{Policy: r.policy})
+		heir.Follow()
+		for _, rec := range journal {
+			heir.Fold(r.now, rec)
+		}
+		for _, a := range r.policy.Agents {
+			heir.hear(beat(a.ID).running())
+		}
+		heir.Succeed(r.now, time.Second)
+		heir.Lead()
+		heir.apply(coordinator.SessionOpened{})
+		all[name] = heir
+	}
+	return all
+}
+
+// leader is a rig that records, with two agents that say exactly what they run.
+func leader(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{Engine: New(), t: t, now: epoch}
+	r.Record(true)
+	p := policyOf(worker("a").slots(2), worker("b").slots(2))
+	r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
+	r.apply(coordinator.SessionOpened{})
+	for _, a := range p.Agents {
+		r.hear(beat(a.ID).running())
+	}
+	return r
+}
+
+// TestMessageInDoubtAtATakeOver: the message of a task that has failed comes again,
+// because its acknowledgement died with the leader or was never sent. That is no new
+// submission, whoever took over, and however.
+func TestMessageInDoubtAtATakeOver(t *testing.T) {
+	failed := func(agent coordinator.AgentID, dispatch string) *resultBuilder {
+		return says(agent, "t").of(dispatch).but(coordinator.OutcomeFailed)
+	}
+	rejected := func() *resultBuilder { return says("a", "t").of("t.1").but(coordinator.OutcomeRejected) }
+	tests := []struct {
+		name  string
+		story func(*rig)
+		then  func(heir *rig) // before the message comes again
+	}{
+		{name: "confirmed, then failed", story: func(r *rig) {
+			r.give(job("t"))
+			r.tell(failed("a", "t.1"))
+		}},
+		{name: "failed before the confirm, which then came", story: func(r *rig) {
+			r.assign(job("t"))
+			r.tell(failed("a", "t.1"))
+			r.confirm(1)
+		}},
+		{name: "failed before the confirm, which never came", story: func(r *rig) {
+			r.assign(job("t"))
+			r.tell(failed("a", "t.1"))
+		}},
+		{name: "never confirmed, and failed afterwards", story: func(r *rig) {
+			r.assign(job("t"))
+		}, then: func(heir *rig) { heir.tell(failed("a", "t.1")) }},
+		{name: "never confirmed, heard of, and failed afterwards", story: func(r *rig) {
+			r.assign(job("t"))
+			r.tell(rejected())
+		}, then: func(heir *rig) { heir.tell(failed("a", "t.1")) }},
+		{name: "came back before its confirm, and failed elsewhere", story: func(r *rig) {
+			r.assign(job("t"))
+			r.returns(r.latest(), coordinator.ReturnTakenBack, false)
+			r.confirm(2)
+			r.pass(ackDoubt) // what is in doubt is the producer's message
+			r.tell(failed("b", "t.2"))
+		}},
+		{name: "came back before its confirm, and failed elsewhere afterwards", story: func(r *rig) {
+			r.assign(job("t"))
+			r.returns(r.latest(), coordinator.ReturnTakenBack, false)
+			r.confirm(2)
+			r.pass(ackDoubt)
+		}, then: func(heir *rig) { heir.tell(failed("b", "t.2")) }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := leader(t)
+			tt.story(r)
+			for how, heir := range heirs(r) {
+				if tt.then != nil {
+					tt.then(heir)
+				}
+				heir.last = 99
+				if got := heir.redeliver(job("t")); len(got) != 1 || got[0] != "ack 100" {
+					t.Errorf("%s: %v, want its own message acknowledged", how, got)
+				}
+			}
+		})
+	}
+}
+
+// TestNewSubmissionAfterATakeOver: what was acknowledged long before is done with. A
+// message that comes under its id then is sent anew, also where the broker marks it as
+// delivered before: to the leader that died.
+func TestNewSubmissionAfterATakeOver(t *testing.T) {
+	r := leader(t)
+	r.give(job("t"))
+	r.pass(ackDoubt)
+	for how, heir := range heirs(r) {
+		want(t, heir.tell(says("a", "t").but(coordinator.OutcomeFailed)), "completed t.1 a failed")
+		if got := heir.redeliver(job("t")); len(got) != 1 || got[0] != "dispatch t.2 b again?" {
+			t.Errorf("%s: %v, want it given to b", how, got)
+		}
+	}
+}
+
+// TestAttemptsSurviveATakeOver: a dispatch id never stands for two dispatches, even if
+// the first came back before the broker had confirmed it.
+func TestAttemptsSurviveATakeOver(t *testing.T) {
+	r := leader(t)
+	r.assign(job("t"))
+	r.giveBack(r.latest()) // it waits for its back-off
+	for how, heir := range heirs(r) {
+		if got := heir.redeliver(job("t")); len(got) != 1 || got[0] != "dispatch t.2 b again?" {
+			t.Errorf("%s: %v, want another attempt", how, got)
+		}
+	}
+}
+
+// TestRecordsAreInOrder: when a task that has waited becomes due, what happens to it in
+// the same moment is recorded behind its dispatch, not before.
+func TestRecordsAreInOrder(t *testing.T) {
+	again := func(t *testing.T) *rig { // t came back from a, and is due again with the next event
+		r := leader(t)
+		r.giveBack(r.give(job("t")))
+		at, _ := r.NextDeadline()
+		r.now = later(at, r.now.Add(time.Second))
+		return r
+	}
+	t.Run("the agent before has done it", func(t *testing.T) {
+		r := again(t)
+		want(t, r.tell(says("a", "t").of("t.1")), "dispatch t.2 b", "completed t.1 a succeeded late")
+		for how, heir := range heirs(r) {
+			if rec := heir.memory.find(heir.now, coordinator.KeyOf("t"), heir.policy.Settings); rec == nil || rec.fate != coordinator.FateSucceeded {
+				t.Errorf("%s: t is %+v, want it succeeded", how, rec)
+			}
+		}
+	})
+	t.Run("it is withdrawn", func(t *testing.T) {
+		r := again(t)
+		want(t, r.withdraw("t"), "dispatch t.2 b", "cancel t: asked")
+		for how, heir := range heirs(r) {
+			if o := heir.taskOf(coordinator.KeyOf("t")); o == nil || !o.withdrawn || o.dispatchID != "t.2" {
+				t.Errorf("%s: t is %+v, want t.2 withdrawn", how, o)
+			}
+		}
+	})
+}
+
+// TestAssignmentsAreCountedOnce: what an agent was given, also what it has at that
+// moment, is the same for whoever takes over.
+func TestAssignmentsAreCountedOnce(t *testing.T) {
+	r := leader(t)
+	r.give(job("t1"))
+	r.tell(says(r.give(job("t2")).Agent, "t2"))
+	r.give(job("t3"))
+	for how, heir := range heirs(r) {
+		for _, id := range []coordinator.AgentID{"a", "b"} {
+			if got, want := heir.seen(id).Assigned, r.seen(id).Assigned; got != want {
+				t.Errorf("%s: %d assignments of %s, want %d", how, got, id, want)
+			}
+		}
+	}
+}
+
+// TestLateEndIsAnnouncedAfterATakeOver: the end that a former agent told is in the
+// journal, and the leader dies before it is announced. Its result is read again.
+func TestLateEndIsAnnouncedAfterATakeOver(t *testing.T) {
+	r := leader(t)
+	r.giveBack(r.give(job("t")))
+	r.pass(10 * time.Second)
+	want(t, r.confirm(r.latest().Handle), "ack 2")
+	done := says("a", "t").of("t.1")
+	want(t, r.tell(done), "completed t.1 a succeeded late", "withdraw t.2 b")
+	for how, heir := range heirs(r) {
+		got := heir.apply(coordinator.ResultReported{Result: done.Result, Untold: true})
+		if len(got) != 1 || got[0] != "completed t.1 a succeeded late" {
+			t.Errorf("%s: %v, want it announced again", how, got)
+		}
+	}
+}
