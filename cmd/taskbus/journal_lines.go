@@ -144,7 +144,7 @@ func (t *journalTeller) record(line *journalLine, r coordinator.Record) {
 		t.byKey(line, r.Key)
 		line.Text = "in its agent's queue"
 		if r.Nowhere {
-			line.Text = "acknowledged: the task had ended before its dispatch arrived"
+			line.Text = "acknowledged: the task had ended by then"
 		}
 	case *coordinator.Doubted:
 		t.byKey(line, r.Key)

@@ -48,7 +48,7 @@ func exportedTerm(t *testing.T, text string) string {
 	recorder.Add(noon, first)
 	e.Follow()
 	e.Apply(noon, first, nil)
-	e.Lead(noon)
+	e.Lead()
 	e.Record(true)
 	apply := func(at time.Time, ev coordinator.Event) []coordinator.Effect {
 		recorder.Add(at, ev)

@@ -31,15 +31,13 @@ func (r *Recording) play(first *journal.Input, policies Policies, seen func(coor
 	if err := p.apply(first); err != nil {
 		return nil, err
 	}
-	at := first.At
 	for _, body := range r.state {
 		m, err := journal.Decode(body)
 		if err != nil {
 			return nil, err
 		}
-		at = m.At
 		for _, record := range m.Records {
-			p.engine.Fold(at, record)
+			p.engine.Fold(m.At, record)
 			seen(record)
 		}
 	}
