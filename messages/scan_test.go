@@ -3,6 +3,7 @@ package messages
 import (
 	"encoding/json"
 	"math"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -65,12 +66,22 @@ func TestScannerAgreesWithEncodingJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(fragments), 0, 12).Draw(t, "fragments"), "")
 		got, _ := scanAll(text)
+		if got == faultNumber {
+			if !beyondLimits.MatchString(text) {
+				t.Fatalf("%q: a number is refused, and none is beyond the limits", text)
+			}
+			return
+		}
 		want := json.Valid([]byte(text)) && !duplicateKey([]byte(text))
 		if (got == faultNone) != want {
 			t.Fatalf("%q: fault %d; valid without duplicates: %v", text, got, want)
 		}
 	})
 }
+
+// beyondLimits finds numbers that are refused on purpose: exponents of three digits, as
+// far as fragments make them (1e501), or more than 64 digits.
+var beyondLimits = regexp.MustCompile(`[eE][+-]?[0-9]{3}|[0-9]{65}`)
 
 // Any value that Go can encode is accepted, however it is nested.
 func TestScannerAcceptsWhatGoEncodes(t *testing.T) {
