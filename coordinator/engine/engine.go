@@ -52,6 +52,9 @@ type Engine struct {
 	// count although we never saw their tasks.
 	adoptUntil time.Time
 	adoptFor   time.Duration
+	// retold are the tasks whose ends were announced while the past was read, before the
+	// session opened: once each.
+	retold map[coordinator.TaskKey]struct{}
 	// recalls: this engine has folded what others did, so that a task of which it knows
 	// nothing is nobody's.
 	recalls bool
@@ -77,6 +80,7 @@ func New() *Engine {
 		trust:     newTrust(),
 		strangers: make(map[stranger]bool),
 		inDoubt:   newInDoubt(),
+		retold:    make(map[coordinator.TaskKey]struct{}),
 		batches:   newBatches(),
 	}
 }

@@ -27,6 +27,18 @@ func attemptOf(r *coordinator.Result) int {
 // resulted applies one task.result. The first result of a task counts; what comes
 // after it, or from somebody who never had the task, changes nothing.
 func (e *Engine) resulted(now time.Time, ev coordinator.ResultReported) {
+	e.takeResult(now, ev)
+	if !ev.Untold {
+		return
+	}
+	for _, f := range e.out {
+		if c, ok := f.(*coordinator.Completed); ok { // an agent may tell it twice
+			e.retold[coordinator.KeyOf(c.Result.Task)] = struct{}{}
+		}
+	}
+}
+
+func (e *Engine) takeResult(now time.Time, ev coordinator.ResultReported) {
 	r := &ev.Result
 	rec := e.recall(now, coordinator.KeyOf(r.Task))
 	attempt := attemptOf(r)
@@ -209,7 +221,7 @@ func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 // world: its result is read for the second time because its leader died.
 func (e *Engine) tellAgain(now time.Time, ev coordinator.ResultReported, rec *record, attempt int) {
 	r := &ev.Result
-	if ev.Untold && r.Outcome.Final() && rec.fate == fateOf(r.Outcome) {
+	if _, done := e.retold[rec.key]; !done && ev.Untold && r.Outcome.Final() && rec.fate == fateOf(r.Outcome) {
 		attempt = cmp.Or(attempt, int(rec.attempt))
 		e.emit(&coordinator.Completed{Result: *r, Attempt: attempt, Late: attempt < int(rec.attempt), At: now})
 	}

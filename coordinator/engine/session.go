@@ -35,6 +35,7 @@ func (e *Engine) sessionOpened(now time.Time) {
 	e.resumeLeases()
 	e.withdrawAgain()
 	e.payOwed()
+	clear(e.retold)
 }
 
 // sessionLost forgets every task held: the broker will deliver them again. What

@@ -86,8 +86,10 @@ func (l *ledger) follow(ctx context.Context) error {
 			return err
 		}
 	}
+	l.mu.Lock() // a question about the journal may come meanwhile
 	l.reader.Knows(last)
 	expects := l.until >= 0
+	l.mu.Unlock()
 	err = l.r.bus.Subscribe(ctx, bus.Subscription{
 		Queue: bus.StreamJournal, Prefetch: prefetchJournal, From: journal.Start(last, depth.Ready == 0), Handle: l.onMessage,
 	})
