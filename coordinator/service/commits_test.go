@@ -71,6 +71,8 @@ func (d *desk) expect(written int, said string) {
 	}
 }
 
+func (d *desk) after(t time.Duration) { d.now = d.now.Add(t) }
+
 // Nothing is done before its records are confirmed; commits follow each other without
 // waiting, and their effects in their order.
 func TestCommitsHoldEffectsBack(t *testing.T) {
@@ -81,6 +83,7 @@ func TestCommitsHoldEffectsBack(t *testing.T) {
 	d.turn()
 	d.expect(1, "") // one for both
 	d.task(3)
+	d.after(commitPause)
 	d.turn()
 	d.expect(2, "")
 	if d.o.waiting() != 3 {
@@ -95,8 +98,7 @@ func TestCommitsHoldEffectsBack(t *testing.T) {
 	}
 }
 
-// What nobody waits for goes along with the next that somebody does, or when nothing
-// is on its way.
+// What nobody waits for goes along with the next that somebody does, or after commitLinger.
 func TestLazyCommits(t *testing.T) {
 	d := newDesk(t)
 	d.task(1)
@@ -104,26 +106,55 @@ func TestLazyCommits(t *testing.T) {
 	d.confirm()
 	d.settled(1)
 	d.turn()
-	d.expect(2, "dispatch t1") // nothing was on its way: written at once
+	d.after(commitLinger - 1)
+	d.turn()
+	d.expect(1, "dispatch t1")
+	d.after(1)
+	d.turn()
+	d.expect(2, "dispatch t1") // nobody else came along
 	d.confirm()
 	d.expect(2, "dispatch t1, ack 1")
+	d.after(commitPause)
 	d.task(2)
 	d.turn()
 	d.confirm()
-	d.task(3)
-	d.turn()
+	d.after(commitPause)
 	d.settled(2)
 	d.turn()
-	d.expect(4, "dispatch t1, ack 1, dispatch t2") // the acknowledgement of t2 can wait
-	d.task(4)
+	d.expect(3, "dispatch t1, ack 1, dispatch t2") // the acknowledgement of t2 can wait
+	d.task(3)
 	d.turn()
-	d.expect(5, "dispatch t1, ack 1, dispatch t2") // and goes along
-	if n := len(d.written[4].records); n != 2 {
-		t.Errorf("%d records in the last commit, want those of the acknowledgement and of t4", n)
+	d.expect(4, "dispatch t1, ack 1, dispatch t2") // and goes along
+	if n := len(d.written[3].records); n != 2 {
+		t.Errorf("%d records in the last commit, want those of the acknowledgement and of t3", n)
 	}
 	d.confirm()
-	d.confirm()
-	d.expect(5, "dispatch t1, ack 1, dispatch t2, dispatch t3, ack 2, dispatch t4")
+	d.expect(4, "dispatch t1, ack 1, dispatch t2, ack 2, dispatch t3")
+}
+
+// Two commits are commitPause apart, and the loop is told when to look again.
+func TestCommitsPause(t *testing.T) {
+	d := newDesk(t)
+	d.task(1)
+	d.turn()
+	d.expect(1, "") // after a rest: at once
+	if due, ok := d.c.due(); ok {
+		t.Errorf("due at %v, though nothing has gathered", due)
+	}
+	d.after(commitPause / 2)
+	for handle := range coordinator.Handle(3) {
+		d.task(handle + 2)
+		d.turn()
+	}
+	d.expect(1, "")
+	if due, ok := d.c.due(); !ok || due.Sub(d.now) != commitPause/2 {
+		t.Errorf("due %v from now (%v), want half a pause", due.Sub(d.now), ok)
+	}
+	d.after(commitPause / 2)
+	d.turn()
+	if n := len(d.written[len(d.written)-1].records); len(d.written) != 2 || n != 3 {
+		t.Errorf("%d commits, the last with %d records; want 2, and all 3 that waited", len(d.written), n)
+	}
 }
 
 // No more than maxCommits are on their way; what comes then makes the next one larger.
@@ -132,8 +163,12 @@ func TestCommitsAreBounded(t *testing.T) {
 	for i := range coordinator.Handle(2 * maxCommits) {
 		d.task(i + 1)
 		d.turn()
+		d.after(commitPause)
 	}
 	d.expect(maxCommits, "")
+	if due, ok := d.c.due(); ok {
+		t.Errorf("due at %v, though %d are on their way", due, maxCommits)
+	}
 	d.confirm()
 	if n := len(d.written); n != maxCommits+1 || len(d.written[maxCommits].records) != maxCommits {
 		t.Errorf("%d commits, the last with %d records; want %d, with all %d that waited", n, len(d.written[n-1].records), maxCommits+1, maxCommits)

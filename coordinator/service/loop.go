@@ -181,6 +181,11 @@ func (l *loop) run(ctx context.Context) {
 			l.flush(now)
 			continue
 		}
+		if l.commits != nil {
+			if due, ok := l.commits.due(); ok {
+				wait = min(wait, due.Sub(now))
+			}
+		}
 		timer.Reset(wait)
 		select {
 		case <-l.signal:

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"taskbus/coordinator/bus"
@@ -143,13 +142,13 @@ func TestInvalidReportsNameTheirAgent(t *testing.T) {
 // which hide nothing of another kind, and the next line says how many were left out.
 func TestFloodsAreGated(t *testing.T) {
 	floods := map[string]func(r *rig, i int){
-		"task refused":                func(r *rig, i int) { r.task(fmt.Sprint("t", i), "paint", "") },
-		"second copy of a known task": func(r *rig, _ int) { r.task("same", "build", "") },
-		"parked in task.dead":         func(r *rig, _ int) { r.publish(bus.QueueAssign, "{") },
-		"invalid heartbeat":           func(r *rig, _ int) { r.publish(bus.StreamStatus, "{") },
-		"invalid result":              func(r *rig, _ int) { r.publish(bus.StreamResult, "{") },
+		"task refused":                func(r *rig, i int) { r.send(bus.QueueAssign, taskBody(fmt.Sprint("t", i), "paint", "")) },
+		"second copy of a known task": func(r *rig, _ int) { r.send(bus.QueueAssign, taskBody("same", "build", "")) },
+		"parked in task.dead":         func(r *rig, _ int) { r.send(bus.QueueAssign, "{") },
+		"invalid heartbeat":           func(r *rig, _ int) { r.send(bus.StreamStatus, "{") },
+		"invalid result":              func(r *rig, _ int) { r.send(bus.StreamResult, "{") },
 		"cancel noted": func(r *rig, i int) {
-			r.publish(bus.QueueRequest, fmt.Sprintf(`{"message_type":"task.cancel","task_id":"t%d"}`, i))
+			r.send(bus.QueueRequest, fmt.Sprintf(`{"message_type":"task.cancel","task_id":"t%d"}`, i))
 		},
 	}
 	for line, publish := range floods {
@@ -159,13 +158,14 @@ func TestFloodsAreGated(t *testing.T) {
 				for i := range messages {
 					publish(r, i)
 				}
-				synctest.Wait()
+				r.settle()
 				lines := strings.Count(r.log.String(), line)
 				if lines != noiseLines {
 					t.Errorf("%d lines within one moment, want %d", lines, noiseLines)
 				}
 				r.pass(time.Second)
 				publish(r, messages)
+				r.settle()
 				left := messages - lines
 				if line == "second copy of a known task" {
 					left-- // the first is no copy

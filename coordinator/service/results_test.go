@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"taskbus/coordinator"
@@ -73,7 +72,7 @@ func TestAThousandCopiesOfAResult(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		synctest.Wait()
+		r.settle()
 		c := r.status().Counters
 		if c.Results["succeeded"] != 1 || c.ResultsRefused["duplicate"] != 999 || len(r.events("task.completed")) != 1 {
 			t.Errorf("%v counted, %v refused, %d events; want 1, 999 duplicates, 1", c.Results, c.ResultsRefused, len(r.events("task.completed")))

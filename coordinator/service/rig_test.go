@@ -16,6 +16,7 @@ import (
 	"taskbus/config"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/membus"
+	"taskbus/coordinator/engine"
 	"taskbus/coordinator/httpapi"
 )
 
@@ -160,6 +161,13 @@ func sum(counts map[string]uint64) (n uint64) {
 // publish sends a body as a producer or agent would and lets it take effect.
 func (r *rig) publish(key, body string, properties ...func(*bus.Properties)) {
 	r.t.Helper()
+	r.send(key, body, properties...)
+	r.settle()
+}
+
+// send publishes and does not wait for what follows.
+func (r *rig) send(key, body string, properties ...func(*bus.Properties)) {
+	r.t.Helper()
 	p := bus.Publication{Key: key, Body: []byte(body)}
 	for _, set := range properties {
 		set(&p.Properties)
@@ -167,7 +175,27 @@ func (r *rig) publish(key, body string, properties ...func(*bus.Properties)) {
 	if err := r.outside.Publish(p); err != nil {
 		r.t.Fatalf("publish to %s: %v", key, err)
 	}
-	synctest.Wait()
+}
+
+// settle waits until nothing happens any more but by time, and nothing waits for company
+// on its way into the journal: only for that virtual time passes.
+func (r *rig) settle() {
+	for gathers := true; gathers; {
+		synctest.Wait()
+		var due time.Time
+		gathers = false
+		ctx, cancel := context.WithTimeout(context.Background(), commitLinger)
+		err := r.service.loop.query(ctx, func(time.Time, *engine.Engine) {
+			if c := r.service.loop.commits; c != nil {
+				due, gathers = c.due()
+			}
+		})
+		cancel()
+		if err != nil {
+			return // the coordinator does not run
+		}
+		time.Sleep(time.Until(due))
+	}
 }
 
 // task publishes a task.assign of the given type; extra fields begin with a comma.

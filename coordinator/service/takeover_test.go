@@ -124,7 +124,7 @@ func TestResultsWaitInTheirStreamForTheJournal(t *testing.T) {
 		}
 		r.broker.SetConfirm(nil)
 		r.broker.ReleaseConfirms()
-		synctest.Wait()
+		r.settle()
 		if n := r.service.current.Load().pastRead.Load(); n != sent {
 			t.Errorf("%d results were read when the journal answered, want all %d", n, sent)
 		}

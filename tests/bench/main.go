@@ -37,6 +37,7 @@ type options struct {
 // The parts of a run, in their order.
 const (
 	partAssigning = "assigning"
+	partLatency   = "latency"
 	partResults   = "results"
 	partCycle     = "cycle"
 	partDetection = "detection"
@@ -46,7 +47,7 @@ const (
 	partEngine    = "engine"
 )
 
-var parts = []string{partAssigning, partResults, partCycle, partDetection, partStandby, partStart, partMemory, partEngine}
+var parts = []string{partAssigning, partLatency, partResults, partCycle, partDetection, partStandby, partStart, partMemory, partEngine}
 
 // wants tells whether a part is to be measured.
 func (o *options) wants(part string) bool {
@@ -202,6 +203,8 @@ func (b *bench) collectPart(ctx context.Context, part string, r *results) (err e
 	switch part {
 	case partAssigning:
 		return b.collectAssigning(ctx, r)
+	case partLatency:
+		return b.collectLatency(ctx, r)
 	case partResults:
 		return b.collectResults(ctx, r)
 	case partCycle:
@@ -244,19 +247,16 @@ func (b *bench) collectEngine(ctx context.Context, r *results) (err error) {
 	return err
 }
 
-// collectAssigning measures the way from task.assign to the agents' queues.
+// collectAssigning measures the way from task.assign to the agents' queues under full
+// load, and then what the service weighs with tasks in flight.
 func (b *bench) collectAssigning(ctx context.Context, r *results) error {
-	latencyLength, rounds, watch := 10*time.Second, 2, 2*time.Second
-	if b.options.quick {
-		latencyLength, rounds, watch = 5*time.Second, 1, time.Second
-	}
 	relay, taskbus := contenders()
 	all := []contender{relay, taskbus, unjournalled(), learning()}
 	for i := range b.options.pairs {
 		for _, c := range all {
 			run, err := b.throughput(ctx, c, b.options.tasks)
 			if err != nil {
-				return fmt.Errorf("throughput: %w", err)
+				return err
 			}
 			b.say("throughput %d/%d %-11s %6.0f tasks/s %6.1f µs CPU per task %4d MiB at most",
 				i+1, b.options.pairs, c.name, run.TasksPerSec, run.CPUMicros, run.PeakRSSBytes>>20)
@@ -264,22 +264,38 @@ func (b *bench) collectAssigning(ctx context.Context, r *results) error {
 		}
 		slices.Reverse(all) // whoever comes later meets a warmer broker
 	}
-	for i := range rounds {
-		for _, c := range []contender{relay, taskbus, unjournalled()} {
-			run, err := b.latency(ctx, c, latencyLength)
-			if err != nil {
-				return fmt.Errorf("latency: %w", err)
-			}
-			b.say("latency %d/%d %-11s p50 %.2f ms, p99 %.2f ms, max %.2f ms",
-				i+1, rounds, c.name, run.P50Millis, run.P99Millis, run.MaxMillis)
-			r.Latency = append(r.Latency, run)
-		}
+	watch := 2 * time.Second
+	if b.options.quick {
+		watch = time.Second
 	}
 	var err error
 	if r.Memory, err = b.memory(ctx, watch); err != nil {
 		return fmt.Errorf("memory: %w", err)
 	}
 	b.say("memory: %.1f MiB with %d in flight", mebibytes(r.Memory.RSSBytes), r.Memory.InFlight)
+	return nil
+}
+
+// collectLatency measures the same way with a steady trickle of tasks.
+func (b *bench) collectLatency(ctx context.Context, r *results) error {
+	length, rounds := 30*time.Second, 2
+	if b.options.quick {
+		length, rounds = 5*time.Second, 1
+	}
+	relay, taskbus := contenders()
+	all := []contender{relay, taskbus, unjournalled()}
+	for i := range rounds {
+		for _, c := range all {
+			run, err := b.latency(ctx, c, length)
+			if err != nil {
+				return err
+			}
+			b.say("latency %d/%d %-11s p50 %.2f ms, p99 %.2f ms, max %.2f ms",
+				i+1, rounds, c.name, run.P50Millis, run.P99Millis, run.MaxMillis)
+			r.Latency = append(r.Latency, run)
+		}
+		slices.Reverse(all)
+	}
 	return nil
 }
 
