@@ -30,14 +30,20 @@
 //	record.go    what must survive; fold.go: taking it over; image.go: all of it at once
 //	needs.go     what a task asks of its agent: capabilities, preferences, strategy
 //	fleet.go     who is there: agents, slots, and the bit sets the choice starts from
+//	outcome.go   what the end of a dispatch teaches
+//	trust.go     which agents get no work, and their probes; slowstart.go: the way back
+//	capacity.go  how much agents get done
 //	account.go   how an agent's slots are counted between two reports
 //	report.go    what a heartbeat changes
 //	presence.go  whether an agent is there for its work; operators' orders
 //	discover.go  agents that join by themselves
 //	choose.go    the choice among eligible agents
+//	standing.go  how well the agents do with one kind of task
+//	unscored.go  a strategy that makes nothing of anybody
 //	explain.go   the reasons of a refusal, counted
 //	pending.go   tasks that wait, in classes of equal requirements
-//	memory.go    task ids seen: duplicates and open decisions
+//	demand.go    how much each capability is asked for
+//	memory.go    task ids seen: duplicates and open decisions; blocks.go, idindex.go: kept small
 //	tasks.go     open tasks by number
 //	retry.go     back-off and the retry budget
 //	timer.go     deadlines
