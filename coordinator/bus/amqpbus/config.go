@@ -39,7 +39,7 @@ type Config struct {
 	WriteTimeout   time.Duration // 20 s, for the broker to take what we send
 	ConfirmTimeout time.Duration // 30 s, for the next confirm; stands still during an alarm
 	CloseTimeout   time.Duration // 5 s, for the goodbye
-	LockProbe      time.Duration // 500 ms, between two looks at a lock that is held
+	LockProbe      time.Duration // 250 ms, between two looks at a lock that is held
 }
 
 func (c Config) withDefaults() Config {
@@ -54,7 +54,7 @@ func (c Config) withDefaults() Config {
 	def(&c.WriteTimeout, 20*time.Second)
 	def(&c.ConfirmTimeout, 30*time.Second)
 	def(&c.CloseTimeout, 5*time.Second)
-	def(&c.LockProbe, 500*time.Millisecond)
+	def(&c.LockProbe, 250*time.Millisecond)
 	return c
 }
 
