@@ -165,13 +165,17 @@ func (h *history) deliverAgain(i int) {
 	h.former = r
 	defer func() { h.former = nil }()
 	h.handle++
+	h.do(r.handedOutAgain(h.handle))
+}
+
+// handedOutAgain is what the engine hears when the broker hands it out again.
+func (r *receipt) handedOutAgain(as coordinator.Handle) coordinator.Event {
 	if r.returned == nil {
-		h.do(coordinator.TaskReceived{Handle: h.handle, Task: r.task, Redelivered: true})
-		return
+		return coordinator.TaskReceived{Handle: as, Task: r.task, Redelivered: true}
 	}
 	ev := *r.returned
-	ev.Handle, ev.Redelivered = h.handle, true
-	h.do(ev)
+	ev.Handle, ev.Redelivered = as, true
+	return ev
 }
 
 // returnOne gives back a dispatch that an agent has or may have, perhaps before

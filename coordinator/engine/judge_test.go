@@ -12,21 +12,7 @@ import (
 // the broker has the task still.
 func (h *history) letGo(effects []coordinator.Effect) {
 	h.t.Helper()
-	ended := make(map[coordinator.TaskID]bool)
-	for _, f := range effects {
-		switch f := f.(type) {
-		case *coordinator.Fail:
-			ended[f.Task.ID] = f.Failure.Reason != coordinator.ReasonDuplicateTask
-		case *coordinator.Completed:
-			ended[f.Result.Task] = true
-		}
-	}
-	expected := make(map[string]bool)
-	for _, o := range h.e.tasks.all {
-		if o != nil && o.state >= stateDispatching {
-			expected[o.dispatchID] = true
-		}
-	}
+	ended, expected := endedBy(effects), expectedOf(h.e)
 	for id, life := range h.l.lives {
 		for name, a := range life.attempts {
 			if life.ended != notEnded || ended[id] || expected[name] || a.standing != withAgent && a.standing != unanswered {
@@ -44,6 +30,31 @@ func (h *history) letGo(effects []coordinator.Effect) {
 			a.standing = past
 		}
 	}
+}
+
+// endedBy are the tasks that the effects end.
+func endedBy(effects []coordinator.Effect) map[coordinator.TaskID]bool {
+	ended := make(map[coordinator.TaskID]bool)
+	for _, f := range effects {
+		switch f := f.(type) {
+		case *coordinator.Fail:
+			ended[f.Task.ID] = f.Failure.Reason != coordinator.ReasonDuplicateTask
+		case *coordinator.Completed:
+			ended[f.Result.Task] = true
+		}
+	}
+	return ended
+}
+
+// expectedOf are the dispatches of which the engine expects to hear.
+func expectedOf(e *Engine) map[string]bool {
+	expected := make(map[string]bool)
+	for _, o := range e.tasks.all {
+		if o != nil && o.state >= stateDispatching {
+			expected[o.dispatchID] = true
+		}
+	}
+	return expected
 }
 
 // judge holds one effect against the model and the ledger.

@@ -132,13 +132,7 @@ func (s *succession) deliverAgain(i int) {
 	s.former = r
 	defer func() { s.former = nil }()
 	s.handle++
-	if r.returned == nil {
-		s.do(coordinator.TaskReceived{Handle: s.handle, Task: r.task, Redelivered: true})
-		return
-	}
-	ev := *r.returned
-	ev.Handle, ev.Redelivered = s.handle, true
-	s.do(ev)
+	s.do(r.handedOutAgain(s.handle))
 }
 
 // cancel withdraws a task, in whatever state it is, now and then.
@@ -308,21 +302,7 @@ func (s *succession) completed(f *coordinator.Completed) error {
 // still to be read again for the end may be known, and is announced then.
 func (s *succession) checkAwaited(effects []coordinator.Effect) {
 	s.t.Helper()
-	ended := make(map[coordinator.TaskID]bool)
-	for _, f := range effects {
-		switch f := f.(type) {
-		case *coordinator.Fail:
-			ended[f.Task.ID] = f.Failure.Reason != coordinator.ReasonDuplicateTask
-		case *coordinator.Completed:
-			ended[f.Result.Task] = true
-		}
-	}
-	expected := make(map[string]bool)
-	for _, o := range s.e.tasks.all {
-		if o != nil && o.state >= stateDispatching {
-			expected[o.dispatchID] = true
-		}
-	}
+	ended, expected := endedBy(effects), expectedOf(s.e)
 	for _, o := range s.e.owed.fails { // it is announced when the session opens
 		ended[o.Task.ID] = true
 	}

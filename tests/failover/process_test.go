@@ -1,7 +1,6 @@
 package failover
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,11 +12,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"taskbus/coordinator/httpapi"
+	"taskbus/tests/brokertest"
 )
 
 // adminToken lets the tests give orders.
@@ -28,7 +27,7 @@ type process struct {
 	r    *rig
 	name string
 	cmd  *exec.Cmd
-	log  *logBook
+	log  *brokertest.LogBook
 	base string // of its HTTP interface
 	// instance is its name in the journal, as /status has it.
 	instance string
@@ -39,7 +38,7 @@ type process struct {
 // launch runs a coordinator on a broker, and waits for its HTTP interface.
 func (r *rig) launch(name, brokerURL string) *process {
 	r.t.Helper()
-	c := &process{r: r, name: name, log: &logBook{}, exited: make(chan struct{})}
+	c := &process{r: r, name: name, log: &brokertest.LogBook{}, exited: make(chan struct{})}
 	c.cmd = exec.Command(program, "serve", "--config", r.config, "--http", "127.0.0.1:0")
 	c.cmd.Env = []string{
 		"RABBITMQ_URL=" + brokerURL, "TASKBUS_ADMIN_TOKEN=" + adminToken,
@@ -56,8 +55,8 @@ func (r *rig) launch(name, brokerURL string) *process {
 	r.processes = append(r.processes, c)
 	r.t.Cleanup(func() { c.inspect(brokerURL) })
 	r.eventually(patience, name+" has an HTTP interface", func() (bool, string) {
-		c.base = c.log.field("taskbus is starting", "http")
-		return c.base != "", c.log.tail(5)
+		c.base = c.log.Field("taskbus is starting", "http")
+		return c.base != "", c.log.Tail(5)
 	})
 	c.instance = c.status().Instance
 	return c
@@ -94,7 +93,7 @@ func (c *process) inspect(brokerURL string) {
 		}
 	}
 	if c.r.t.Failed() {
-		c.r.t.Logf("the end of the log of %s:\n%s", c.name, c.log.tail(25))
+		c.r.t.Logf("the end of the log of %s:\n%s", c.name, c.log.Tail(25))
 	}
 }
 
@@ -130,7 +129,7 @@ func (c *process) kill() (at time.Time) {
 	at = time.Now()
 	c.signal(syscall.SIGKILL)
 	if code := c.wait(); code != -1 {
-		c.r.t.Fatalf("%s had ended by itself with exit code %d before SIGKILL:\n%s", c.name, code, c.log.tail(10))
+		c.r.t.Fatalf("%s had ended by itself with exit code %d before SIGKILL:\n%s", c.name, code, c.log.Tail(10))
 	}
 	return at
 }
@@ -157,7 +156,7 @@ func (c *process) get(path string) (status int, body string) {
 	c.r.t.Helper()
 	status, body, err := c.ask(http.MethodGet, path)
 	if err != nil {
-		c.r.t.Fatalf("GET %s of %s: %v; its log ends with:\n%s", path, c.name, err, c.log.tail(10))
+		c.r.t.Fatalf("GET %s of %s: %v; its log ends with:\n%s", path, c.name, err, c.log.Tail(10))
 	}
 	return status, body
 }
@@ -273,45 +272,4 @@ func (c *process) memory() int64 {
 	}
 	c.r.t.Fatalf("/proc does not know the memory of %s", c.name)
 	return 0
-}
-
-// logBook keeps what a process writes.
-type logBook struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBook) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBook) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
-// field is that of the first log line with the message; empty while there is none.
-func (b *logBook) field(message, name string) string {
-	for line := range strings.Lines(b.String()) {
-		var e map[string]any
-		if strings.HasSuffix(line, "\n") && strings.Contains(line, message) && json.Unmarshal([]byte(line), &e) == nil && e["message"] == message {
-			text, _ := e[name].(string)
-			return text
-		}
-	}
-	return ""
-}
-
-// tail is the end of the log without the lines that every task has.
-func (b *logBook) tail(lines int) string {
-	var all []string
-	for line := range strings.Lines(b.String()) {
-		if !strings.Contains(line, `"message":"task assigned"`) && !strings.Contains(line, `"message":"task ended"`) {
-			all = append(all, line)
-		}
-	}
-	return strings.Join(all[max(0, len(all)-lines):], "")
 }

@@ -49,6 +49,10 @@ var brokerCells = []cell{
 		p := r.produce("t", "build", 60, 1_000_000)
 		r.inFullSwing(30)
 		const returned = `taskbus_publish_outcomes_total{outcome="unroutable"}`
+		// The queue of an agent that is there and has no work is not looked at: only a
+		// dispatch can find it missing.
+		r.pretend("a4", 0)
+		c.awaitStatus("a4 is there", func(s httpapi.Status) bool { return state(s, "a4") == "online" })
 		r.during("delete agent.a4", func() {
 			r.broker.DeleteQueue(r.t, "agent.a4")
 			r.pretend("a4", 5) // it reports as if all were well

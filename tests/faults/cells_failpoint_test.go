@@ -134,9 +134,9 @@ func (r *rig) armed(p failpoint.Point, hit int) *process {
 // dies waits until a coordinator has died at a point, and nowhere else.
 func (r *rig) dies(c *process, p failpoint.Point) {
 	r.t.Helper()
-	r.eventually(patience+backoffCap, fmt.Sprintf("it dies at %s", p), func() (bool, string) { return !c.running(), c.log.tail(5) })
+	r.eventually(patience+backoffCap, fmt.Sprintf("it dies at %s", p), func() (bool, string) { return !c.running(), c.log.Tail(5) })
 	fired := 0
-	if c.code == -1 && c.log.has(fmt.Sprintf("failpoint %s: hit", p)) {
+	if c.code == -1 && c.log.Has(fmt.Sprintf("failpoint %s: hit", p)) {
 		fired = 1
 	}
 	r.mu.Lock()
@@ -144,7 +144,7 @@ func (r *rig) dies(c *process, p failpoint.Point) {
 	r.strikes = append(r.strikes, strike{"crash at " + string(p), now.Add(-time.Second), now, fired})
 	r.mu.Unlock()
 	if fired == 0 {
-		r.t.Errorf("it ended with exit code %d, and not at %s; its log ends with:\n%s", c.code, p, c.log.tail(10))
+		r.t.Errorf("it ended with exit code %d, and not at %s; its log ends with:\n%s", c.code, p, c.log.Tail(10))
 	}
 }
 
@@ -158,7 +158,7 @@ func (r *rig) submitBefore(tasks ...request) {
 // lookedAt is the status of a process that may end at any moment.
 func (c *process) lookedAt() (s httpapi.Status, ok bool) {
 	if c.base == "" {
-		if c.base = c.log.field("taskbus is starting", "http"); c.base == "" {
+		if c.base = c.log.Field("taskbus is starting", "http"); c.base == "" {
 			return s, false
 		}
 	}
@@ -177,7 +177,7 @@ var wholeProcessCells = []cell{
 		r.work(4, 5, usual)
 		p := r.produce("t", "build", 100, 1_000_000)
 		second := r.armed(failpoint.DuringTakeover, 1)
-		r.eventually(patience, "the second stands by", func() (bool, string) { return second.log.has("standby"), second.log.tail(3) })
+		r.eventually(patience, "the second stands by", func() (bool, string) { return second.log.Has("standby"), second.log.Tail(3) })
 		r.inFullSwing(30)
 		first.kill()
 		r.dies(second, failpoint.DuringTakeover)

@@ -172,7 +172,7 @@ func (r *rig) notices(c *process, since time.Time, within time.Duration) {
 	if took > within {
 		r.t.Errorf("noticed after %v, want at most %v", took, within)
 	}
-	r.say("noticed after %v: %s", took.Round(100*time.Millisecond), c.log.field(sessionEnded, "error"))
+	r.say("noticed after %v: %s", took.Round(100*time.Millisecond), c.log.Field(sessionEnded, "error"))
 }
 
 // fullBuffers makes the coordinator block in a write, while it goes on hearing the

@@ -68,7 +68,7 @@ var processCells = []cell{
 		r.during("confirms swallowed, two SIGTERM", func() {
 			<-swallowed.Acted()
 			c.signal(syscall.SIGTERM)
-			r.eventually(patience, "it drains", func() (bool, string) { return c.log.has("draining"), c.log.tail(3) })
+			r.eventually(patience, "it drains", func() (bool, string) { return c.log.Has("draining"), c.log.Tail(3) })
 			r.pause(time.Second) // the drain must not end by itself
 			c.mayNotHaveEnded()
 			begun := time.Now()

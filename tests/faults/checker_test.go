@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"taskbus/tests/brokertest"
 )
 
 // A checker that cannot fail proves nothing: each promise is broken here once, by a
@@ -121,13 +123,13 @@ func TestCheckersOfTheWhole(t *testing.T) {
 	with := func(edit func(r *rig, c *process)) *rig {
 		r := &rig{t: t, secrets: []string{"s3cret"}}
 		r.book = newBook(r)
-		c := &process{r: r, name: "c", log: newLogBook(), told: map[string]bool{}}
+		c := &process{r: r, name: "c", log: &brokertest.LogBook{}, told: map[string]bool{}}
 		r.processes = append(r.processes, c)
 		edit(r, c)
 		return r
 	}
 	write := func(text string) func(*rig, *process) {
-		return func(_ *rig, c *process) { _, _ = c.log.Write([]byte(text)) } // never fails (logBook)
+		return func(_ *rig, c *process) { _, _ = c.log.Write([]byte(text)) } // never fails (LogBook)
 	}
 	for _, tt := range []struct {
 		name  string

@@ -276,7 +276,7 @@ func (a *agent) heartbeat(status string) []byte {
 	defer a.mu.Unlock()
 	beat := map[string]any{
 		"message_type": "agent.status", "agent_id": a.id, "status": status,
-		"current_load": min(float64(len(a.held))/float64(a.slots), 1) * 0.8, "active_tasks": len(a.held),
+		"current_load": min(float64(len(a.held))/float64(max(a.slots, 1)), 1) * 0.8, "active_tasks": len(a.held),
 		"available_capacity": max(a.slots-len(a.held), 0),
 		"timestamp":          time.Now().Add(a.skew).UTC().Format(time.RFC3339Nano),
 	}

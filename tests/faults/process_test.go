@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/httpapi"
+	"taskbus/tests/brokertest"
 	"taskbus/tests/faults/proxy"
 )
 
@@ -25,7 +25,7 @@ type process struct {
 	r     *rig
 	name  string
 	cmd   *exec.Cmd
-	log   *logBook
+	log   *brokertest.LogBook
 	proxy *proxy.Proxy // its way to the broker
 	url   string       // through the proxy
 	base  string       // of its HTTP interface
@@ -45,7 +45,7 @@ type start struct {
 	url     string   // of the broker; empty: the rig's
 	env     []string // "NAME=value"
 	through []string // a command that runs the program given after it
-	stderr  string   // a file for its log; empty: the logBook
+	stderr  string   // a file for its log; empty: the log book
 	http    string   // where it listens; empty: anywhere, and its log tells
 	breaks  bool     // built with failpoints
 }
@@ -65,8 +65,8 @@ func (r *rig) launch(s start) *process {
 	if s.http == "" {
 		r.eventually(patience, c.name+" says where it listens", func() (bool, string) {
 			c.mayNotHaveEnded()
-			c.base = c.log.field("taskbus is starting", "http")
-			return c.base != "", c.log.tail(5)
+			c.base = c.log.Field("taskbus is starting", "http")
+			return c.base != "", c.log.Tail(5)
 		})
 	} else {
 		c.base = "http://" + s.http
@@ -96,7 +96,7 @@ func (r *rig) run(s start) *process {
 	if s.url == "" {
 		s.url = r.broker.URL
 	}
-	c := &process{r: r, name: fmt.Sprint("coordinator ", len(r.processes)+1), log: newLogBook(), exited: make(chan struct{}), told: map[string]bool{}}
+	c := &process{r: r, name: fmt.Sprint("coordinator ", len(r.processes)+1), log: &brokertest.LogBook{}, exited: make(chan struct{}), told: map[string]bool{}}
 	if c.proxy, err = proxy.New(r.host(), r.trace, r.seed); err != nil {
 		r.t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func (c *process) running() bool {
 func (c *process) mayNotHaveEnded() {
 	c.r.t.Helper()
 	if !c.running() {
-		c.r.t.Fatalf("%s ended with exit code %d; its log ends with:\n%s", c.name, c.code, c.log.tail(20))
+		c.r.t.Fatalf("%s ended with exit code %d; its log ends with:\n%s", c.name, c.code, c.log.Tail(20))
 	}
 }
 
@@ -222,7 +222,7 @@ func (c *process) wait(within time.Duration) int {
 	case <-time.After(within):
 		_ = c.cmd.Process.Kill() // it may have ended just now
 		<-c.exited
-		c.r.t.Errorf("%s did not end within %v; its log ends with:\n%s", c.name, within, c.log.tail(20))
+		c.r.t.Errorf("%s did not end within %v; its log ends with:\n%s", c.name, within, c.log.Tail(20))
 	}
 	return c.code
 }
@@ -242,7 +242,7 @@ func (c *process) stop() {
 	begun := time.Now()
 	c.signal(syscall.SIGTERM)
 	if code := c.wait(grace + 10*time.Second); code != 0 {
-		c.r.t.Errorf("L2: %s ended with exit code %d after SIGTERM, want 0; its log ends with:\n%s", c.name, code, c.log.tail(20))
+		c.r.t.Errorf("L2: %s ended with exit code %d after SIGTERM, want 0; its log ends with:\n%s", c.name, code, c.log.Tail(20))
 	}
 	if took := time.Since(begun); took > grace+time.Second {
 		c.r.t.Errorf("L2: the drain of %s took %v, more than the grace of %v", c.name, took, grace)
@@ -337,48 +337,3 @@ func sumOf(metrics, name string) (sum float64) {
 
 // sessionEnded is the log line at the end of a broker session.
 const sessionEnded = "no broker session; tasks stay in the broker; trying again"
-
-// logBook keeps what a process writes.
-type logBook struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func newLogBook() *logBook { return &logBook{} }
-
-func (b *logBook) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBook) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
-// field is that of the first log line with the message; empty while there is none.
-func (b *logBook) field(message, name string) string {
-	for line := range strings.Lines(b.String()) {
-		var e map[string]any
-		if strings.HasSuffix(line, "\n") && strings.Contains(line, message) && json.Unmarshal([]byte(line), &e) == nil && e["message"] == message {
-			text, _ := e[name].(string)
-			return text
-		}
-	}
-	return ""
-}
-
-func (b *logBook) has(text string) bool { return strings.Contains(b.String(), text) }
-
-// tail is the end of the log without the lines about single tasks, which would fill it.
-func (b *logBook) tail(lines int) string {
-	var all []string
-	for line := range strings.Lines(b.String()) {
-		if !strings.Contains(line, `"task_id":"`) {
-			all = append(all, line)
-		}
-	}
-	return strings.Join(all[max(0, len(all)-lines):], "")
-}

@@ -139,7 +139,7 @@ func (r *rig) end() {
 		}
 		c.proxy.Close()
 		if r.t.Failed() {
-			r.t.Logf("the end of the log of %s:\n%s", c.name, c.log.tail(40))
+			r.t.Logf("the end of the log of %s:\n%s", c.name, c.log.Tail(40))
 		}
 	}
 	r.helpers.Wait()

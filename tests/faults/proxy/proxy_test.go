@@ -51,14 +51,22 @@ func (l *line) connect() {
 	if err != nil {
 		l.t.Fatal(err)
 	}
+	before := l.proxy.Accepted()
 	if l.client, err = net.Dial("tcp", u.Host); err != nil {
 		l.t.Fatal(err)
 	}
 	if l.server, err = l.listener.Accept(); err != nil {
 		l.t.Fatal(err)
 	}
+	deadline := time.Now().Add(10 * time.Second)
+	for l.proxy.Accepted() == before { // the broker's side may have it a moment before the proxy counts it
+		if time.Now().After(deadline) {
+			l.t.Fatal("the proxy does not count the connection")
+		}
+		time.Sleep(time.Millisecond)
+	}
 	for _, c := range []net.Conn{l.client, l.server} {
-		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = c.SetDeadline(deadline)
 		l.t.Cleanup(func() { _ = c.Close() })
 	}
 }
