@@ -64,6 +64,10 @@ type Task struct {
 	// Group is the tenant whose share the task is charged to; empty means none.
 	Group  string
 	Labels map[string]string
+	// Description is what agents are told of the task before they have it, so that
+	// they can bid for it; at most 2,048 characters, which may be of any kind. Empty
+	// means none. It is the producer's text: never in a log or an error.
+	Description string
 	// EstimatedUsage is what its producer expects it to cost; nil means unknown.
 	EstimatedUsage *Usage
 	// ReplyTo is the queue that gets a copy of an assignment.failed; may be empty.

@@ -38,6 +38,37 @@ func TestBoundsMatchTheSchemas(t *testing.T) {
 		{schemas.TaskAssign, "properties/labels/maxProperties", float64(maxLabels)},
 		{schemas.TaskAssign, "properties/labels/propertyNames/pattern", pattern(name, 1, maxLabelKey)},
 		{schemas.TaskAssign, "properties/labels/additionalProperties/pattern", pattern(name, 0, maxLabelValue)},
+		{schemas.TaskAssign, "properties/description/maxLength", float64(maxDescription)},
+		{schemas.TaskDispatch, "properties/description/maxLength", float64(maxDescription)},
+		{schemas.TaskAvailable, "properties/offers/maxItems", float64(MaxOffers)},
+		{schemas.TaskAvailable, "properties/offers/items/properties/auction_id/pattern", id(maxDispatchID)},
+		{schemas.TaskAvailable, "properties/offers/items/properties/required_capabilities/maxItems", float64(maxCapabilities)},
+		{schemas.TaskAvailable, "properties/offers/items/properties/bid_window_ms/minimum", 1.0},
+		{schemas.TaskAvailable, "properties/offers/items/properties/bid_window_ms/maximum", float64(maxBidWindow)},
+		{schemas.TaskAvailable, "properties/offers/items/properties/attempt/maximum", float64(maxCount)},
+		{schemas.TaskAvailable, "properties/offers/items/properties/description/maxLength", float64(maxDescription)},
+		{schemas.TaskBid, "properties/task_id/pattern", id(maxID)},
+		{schemas.TaskBid, "properties/auction_id/pattern", id(maxDispatchID)},
+		{schemas.TaskBid, "properties/agent_id/pattern", id(maxID)},
+		{schemas.TaskBid, "properties/fitness/maximum", 1.0},
+		{schemas.TaskBid, "properties/active_tasks/maximum", float64(maxCount)},
+		{schemas.TaskBid, "properties/estimated_duration_seconds/maximum", float64(maxEstimate)},
+		{schemas.TaskBid, "properties/relevance/maximum", 1.0},
+		{schemas.TaskBid, "properties/correlation_id/pattern", pattern(printable, 1, maxTraceID)},
+		{schemas.TaskAwarded, "properties/dispatch_id/pattern", id(maxDispatchID)},
+		{schemas.TaskClaim, "properties/max_items/maximum", float64(maxClaim)},
+		{schemas.TaskClaim, "properties/pending_items/maximum", float64(MaxPending)},
+		{schemas.TaskClaim, "properties/capacity_items_per_second/maximum", float64(MaxRate)},
+		{schemas.TaskClaim, "properties/capacity_items_per_second/not/exclusiveMaximum", float64(MinRate)},
+		{schemas.TaskClaim, "properties/wait_seconds/maximum", float64(maxWait)},
+		{schemas.TaskGranted, "properties/granted/maximum", float64(maxClaim)},
+		{schemas.TaskGranted, "properties/reason/maxLength", float64(MaxText)},
+		{schemas.TaskGranted, "properties/fleet/properties/agents/maximum", float64(maxCount)},
+		{schemas.TaskGranted, "properties/fleet/properties/pending_items/maximum", float64(maxAmount)},
+		{schemas.TaskGranted, "properties/fleet/properties/unclaimed_items/maximum", float64(maxAmount)},
+		{schemas.TaskGranted, "properties/fleet/properties/capacity_items_per_second/maximum", float64(maxAmount)},
+		{schemas.TaskGranted, "properties/fleet/properties/target_drain_seconds/maximum", float64(maxEstimate)},
+		{schemas.TaskGranted, "properties/fleet/properties/fair_share_items/maximum", float64(maxAmount)},
 		{schemas.AgentStatus, "properties/agent_id/pattern", id(maxID)},
 		{schemas.AgentStatus, "properties/current_load/maximum", 1.0},
 		{schemas.AgentStatus, "properties/active_tasks/maximum", float64(maxCount)},
@@ -108,7 +139,7 @@ var edgeValues = []string{
 	`["a","b"]`, `["a",1]`, `["ä"]`, `["a b"]`, `["\u0061"]`, `[["a"]]`, quoted(64, "a"), quoted(65, "a"), quoted(128, "a"), quoted(129, "a"), quoted(256, "a"), quoted(257, "a"),
 	`{"requests":1}`, `{"requests":-1}`, `{"requests":"1"}`, `{"model":"m","cost_usd":0.5}`, `{"model":""}`, `{"x":1}`, `{"a":"b"}`, `{"":"b"}`, `{"a":""}`, "{\"a\x7f\":\"\"}",
 	`{"a":{"b":1,"b":2}}`, `{` + manyLabels(32) + `}`, `{` + manyLabels(33) + `}`, `{"` + strings.Repeat("ä", 64) + `":"x"}`, `{"` + strings.Repeat("ä", 65) + `":"x"}`,
-	`"task.result"`, `"task.dispatch"`, `1e-300`, `1e-9`, `0.999999e-9`, `1e307`, `"succeeded"`, `"rejected"`, `"Failed"`, `"lost"`, `false`, `tru`, `"true"`, `1000000000000`, `1000000000000.5`, `-0.0`, `"` + strings.Repeat("x", 140) + `"`, `"` + strings.Repeat("x", 141) + `"`,
+	`"task.result"`, `"task.dispatch"`, `"task.bid"`, `1e-300`, `1e-9`, `0.999999e-9`, `1e307`, `"succeeded"`, `"rejected"`, `"Failed"`, `"lost"`, `false`, `tru`, `"true"`, `1000000000000`, `1000000000000.5`, `-0.0`, `"` + strings.Repeat("x", 140) + `"`, `"` + strings.Repeat("x", 141) + `"`,
 	`"` + strings.Repeat("x", MaxText) + `"`, `"` + strings.Repeat("x", MaxText+1) + `"`, `"` + strings.Repeat("ä", MaxText) + `"`, `"` + strings.Repeat("ä", MaxText+1) + `"`,
 	`"exit 1\n"`, "\"exit\u00851\u202e\"", `{"requests":1e15,"provider":"p"}`, `{"input_tokens":1e16}`, `{"model":"ä","output_tokens":-0}`, `{"requests":1,"requests":2}`, `{"Model":"m"}`,
 	`{"a":"` + strings.Repeat("ä", 256) + `"}`, `{"a":"` + strings.Repeat("ä", 257) + `"}`,
@@ -128,6 +159,16 @@ func TestPathsAgreeOnEdgeValues(t *testing.T) {
 		}
 		for _, field := range append([]string{"x", "Queue"}, d.dispatchFields...) {
 			checkTaskDispatch(t, d, []byte(withField(dispatched(), field, value)))
+		}
+		for _, field := range append([]string{"x", "Fitness"}, d.bidFields...) {
+			checkTaskBid(t, d, []byte(withField(bid(), field, value)))
+		}
+		for _, field := range []string{"x", "Offers", "message_type", "agent_id"} {
+			checkTaskAvailable(t, d, []byte(withField(anAuction, field, value)))
+		}
+		checkTaskAvailable(t, d, []byte(strings.Replace(anAuction, "["+aOffer+"]", value, 1)))
+		for _, field := range offerFields {
+			checkTaskAvailable(t, d, []byte(strings.Replace(anAuction, aOffer, withField(aOffer, field, value), 1)))
 		}
 	}
 }
@@ -149,12 +190,20 @@ func TestPathsAgreeOnSeveralEdgeValues(t *testing.T) {
 	t.Run("task.result", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) { checkTaskResult(t, d, draw(t, d.resultFields, result())) })
 	})
+	t.Run("task.bid", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) { checkTaskBid(t, d, draw(t, d.bidFields, bid())) })
+	})
+	t.Run("task.available", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			checkTaskAvailable(t, d, []byte(strings.Replace(anAuction, aOffer, aOffer+","+string(draw(t, offerFields, aOffer)), 1)))
+		})
+	})
 	t.Run("task.dispatch", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) { checkTaskDispatch(t, d, draw(t, d.dispatchFields, dispatched())) })
 	})
 }
 
-// withField sets a field of a message built by assign, status, result or dispatched: a required one
+// withField sets a field of a message built by assign, status, result, bid or dispatched: a required one
 // is replaced, any other comes last.
 func withField(body, field, value string) string {
 	body = strings.TrimSuffix(body, "}")

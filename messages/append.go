@@ -78,6 +78,20 @@ func appendFloat(dst []byte, name string, value float64) []byte {
 	return strconv.AppendFloat(appendName(dst, name), value, 'g', -1, 64)
 }
 
+// appendWhole is appendInt for a number that is brought between least and most.
+func appendWhole(dst []byte, name string, value int, least, most int64) []byte {
+	return strconv.AppendInt(appendName(dst, name), min(max(int64(value), least), most), 10)
+}
+
+// appendBounded is appendFloat for a number that is brought between 0 and most. What is
+// less than anything that is read, or no number, becomes 0.
+func appendBounded(dst []byte, name string, value, most float64) []byte {
+	if !(value >= leastAmount) {
+		value = 0
+	}
+	return appendFloat(dst, name, min(value, most))
+}
+
 // appendSeconds appends a duration in seconds; whole ones without a fraction.
 func appendSeconds(dst []byte, name string, d time.Duration) []byte {
 	if d%time.Second == 0 {

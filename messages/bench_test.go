@@ -92,6 +92,52 @@ func BenchmarkDecodeTaskResult(b *testing.B) {
 	}
 }
 
+func BenchmarkDecodeTaskBid(b *testing.B) {
+	d := newDecoder(b)
+	body := AppendTaskBid(nil, &TaskBid{TaskID: "0198c1f2-7b1e-7cc3-9f11-3c5a9e0d4b21", AuctionID: "0198c1f2-7b1e-7cc3-9f11-3c5a9e0d4b21.1", AgentID: "worker-17",
+		Fitness: 2.0 / 3, ActiveTasks: 3, EstimatedDurationSeconds: 12.5, CorrelationID: "4bf92f3577b34da6a3ce929d0e0e4736"})
+	for _, c := range []struct {
+		name   string
+		decode func([]byte) *Refusal
+	}{
+		{"fast", func(body []byte) *Refusal { _, refusal := d.DecodeTaskBid(body); return refusal }},
+		{"slow", func(body []byte) *Refusal { _, refusal := d.slowTaskBid(body); return refusal }},
+		{"request", func(body []byte) *Refusal { _, refusal := d.DecodeRequest(body); return refusal }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(body)))
+			for b.Loop() {
+				if refusal := c.decode(body); refusal != nil {
+					b.Fatal(refusal.Text)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkTaskAvailable: one offer, as it is sent to an agent and as that reads it.
+func BenchmarkTaskAvailable(b *testing.B) {
+	d := newDecoder(b)
+	offers := []TaskOffer{{TaskID: "0198c1f2-7b1e-7cc3-9f11-3c5a9e0d4b21", AuctionID: "0198c1f2-7b1e-7cc3-9f11-3c5a9e0d4b21.1", TaskType: "optimize_memory",
+		RequiredCapabilities: []string{"go", "memory"}, BidWindowMS: 500, Attempt: 1, Priority: 2, CorrelationID: "4bf92f3577b34da6a3ce929d0e0e4736"}}
+	body, _ := AppendTaskAvailable(nil, "worker-17", offers)
+	b.Run("append", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			body, _ = AppendTaskAvailable(body[:0], "worker-17", offers)
+		}
+	})
+	b.Run("decode", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, refusal := d.DecodeControl(body); refusal != nil {
+				b.Fatal(refusal.Text)
+			}
+		}
+	})
+}
+
 func benchDispatch(b *testing.B) (*coordinator.Dispatch, []byte) {
 	m, refusal := newDecoder(b).DecodeTaskAssign(benchTask(b))
 	if refusal != nil {

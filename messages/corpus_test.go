@@ -229,7 +229,7 @@ var results = []struct {
 	{"31st of June", strings.Replace(result(), "2026-01-31", "2026-06-31", 1), "/timestamp", "calendar"},
 }
 
-// cancels is the corpus of task.cancel messages: of what may come on task.request.
+// cancels is the corpus of task.cancel messages.
 var cancels = []struct {
 	name, body    string
 	path, keyword string

@@ -50,7 +50,7 @@ type Decoder struct {
 	limits   Limits
 	scanners sync.Pool // of *scanner
 	// The fields of the types that have a fast path.
-	taskFields, statusFields, resultFields, dispatchFields []string
+	taskFields, statusFields, resultFields, dispatchFields, bidFields, availableFields []string
 }
 
 // NewDecoder makes a decoder. A limit that is not positive takes its default.
@@ -73,6 +73,9 @@ func NewDecoder(set *schemas.Set, limits Limits) *Decoder {
 		statusFields:   set.Fields(schemas.AgentStatus),
 		resultFields:   set.Fields(schemas.TaskResult),
 		dispatchFields: set.Fields(schemas.TaskDispatch),
+		bidFields:      set.Fields(schemas.TaskBid),
+
+		availableFields: set.Fields(schemas.TaskAvailable),
 	}
 }
 
@@ -102,11 +105,8 @@ func (d *Decoder) decode(name string, body []byte) (*envelope, *Refusal) {
 }
 
 func (d *Decoder) decodeWithin(l Limits, name string, body []byte) (*envelope, *Refusal) {
-	if len(body) > l.MaxBytes {
-		return nil, &Refusal{Keyword: "size", Text: fmt.Sprintf("%d bytes, more than the %d allowed", len(body), l.MaxBytes)}
-	}
-	if bytes.HasPrefix(body, []byte("\xef\xbb\xbf")) {
-		return nil, &Refusal{Keyword: "syntax", Text: "not valid JSON: begins with a byte order mark"}
+	if refusal := unread(l, body); refusal != nil {
+		return nil, refusal
 	}
 	s := d.scanner(body, l)
 	defer d.release(s)
@@ -123,6 +123,17 @@ func (d *Decoder) decodeWithin(l Limits, name string, body []byte) (*envelope, *
 		return nil, m.refuse(schemaRefusal(err))
 	}
 	return e, nil
+}
+
+// unread refuses what is not even looked into.
+func unread(l Limits, body []byte) *Refusal {
+	if len(body) > l.MaxBytes {
+		return &Refusal{Keyword: "size", Text: fmt.Sprintf("%d bytes, more than the %d allowed", len(body), l.MaxBytes)}
+	}
+	if bytes.HasPrefix(body, []byte("\xef\xbb\xbf")) {
+		return &Refusal{Keyword: "syntax", Text: "not valid JSON: begins with a byte order mark"}
+	}
+	return nil
 }
 
 // undecodable is for what the scanner lets pass and encoding/json does not:

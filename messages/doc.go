@@ -18,11 +18,15 @@
 // typed value takes its fields by exact key from what the schema has seen.
 //
 // Nearly every message is valid and plain, and for those that come in great
-// numbers (task.assign, task.dispatch, task.result, agent.status) the same scanner
-// fills in the typed value while it scans. It gives up at the
+// numbers (task.assign, task.dispatch, task.result, agent.status, task.available,
+// task.bid) the same scanner fills in the typed value while it scans. It gives up at the
 // first thing it does not know well (an escape in a field, 1.0 where an integer
 // is expected, any fault at all). The fuzz tests hold it to: what the fast path
 // accepts, the slow path accepts with an equal value.
+//
+// Two queues hold messages of several types, told apart by message_type:
+// task.request ([Decoder.DecodeRequest]) and an agent's control queue
+// ([Decoder.DecodeControl]).
 //
 // # Encoding
 //

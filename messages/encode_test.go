@@ -253,7 +253,7 @@ func TestMarshalled(t *testing.T) {
 		TaskID: "t-1", TaskType: "build", Payload: json.RawMessage(`{"a":1}`), Priority: coordinator.PriorityNormal, CorrelationID: "trace",
 		TimeoutSeconds: 1.5, RequiredCapabilities: []string{"go"}, PreferredAgents: []coordinator.AgentID{"a"}, ExcludedAgents: []coordinator.AgentID{"b"},
 		Group: "g", Deadline: at, Strategy: "round_robin", EstimatedUsage: &Usage{Requests: 1, InputTokens: 2, OutputTokens: 3, CostUSD: 0.5, Provider: "p", Model: "m"},
-		Labels: map[string]string{"k": "v"},
+		Labels: map[string]string{"k": "v"}, Description: "two\nlines",
 	}
 	body, err := json.Marshal(assign)
 	if err != nil {
@@ -324,7 +324,7 @@ func TestDispatchRoundTrip(t *testing.T) {
 		}
 		want := &TaskDispatch{
 			TaskID: task.ID, AssignedAgent: dispatch.Agent, CorrelationID: task.TraceID, AssignmentTime: dispatch.At.Truncate(time.Microsecond),
-			Queue: "agent.x", TaskType: task.Type, Payload: payload, Priority: task.Priority, TimeoutSeconds: dispatch.Timeout.Seconds(),
+			Queue: "agent.x", TaskType: task.Type, Description: task.Description, Payload: payload, Priority: task.Priority, TimeoutSeconds: dispatch.Timeout.Seconds(),
 			Deadline: task.Deadline.Truncate(time.Microsecond), DispatchID: dispatch.DispatchID, Attempt: dispatch.Attempt,
 		}
 		if !reflect.DeepEqual(m, want) {
@@ -376,6 +376,7 @@ func genTask(t *rapid.T) *coordinator.Task {
 		task.Excluded = []coordinator.AgentID{coordinator.AgentID(genID(t))}
 		task.Strategy, task.Group, task.ReplyTo = "least_loaded", name.Draw(t, "group"), rapid.StringMatching(`[ -~]{1,40}`).Draw(t, "reply to")
 		task.Labels = rapid.MapOfN(name, name, 1, 4).Draw(t, "labels")
+		task.Description = rapid.String().Draw(t, "description")
 		task.EstimatedUsage = &coordinator.Usage{Requests: 1, CostUSD: rapid.Float64Range(0, 1e9).Draw(t, "cost"), Model: name.Draw(t, "model")}
 	}
 	return task

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"taskbus/coordinator"
 )
@@ -53,6 +54,15 @@ func (s *scanner) name(old string) (string, bool) {
 		return "", false
 	}
 	return keep(old, t.raw), true
+}
+
+// description is a text of any characters.
+func (s *scanner) description() (string, bool) {
+	t, ok := s.plainText()
+	if !ok || len(t.raw) > maxDescription && utf8.RuneCount(t.raw) > maxDescription {
+		return "", false
+	}
+	return string(t.raw), true
 }
 
 func (s *scanner) time() (time.Time, bool) {

@@ -27,7 +27,9 @@ const maxTried = 64
 // EncodeTaskHeader renders what the body of a task's dispatch does not say and a
 // decision needs that is made when it comes back. It has as few bytes as can be:
 // the broker pays for each of them with every dispatch. The trace context has
-// headers of its own.
+// headers of its own. What can be long and the agent is to have, the description, is
+// in the body: in the header it would be said twice, and beside the longest lists and
+// labels it would not fit the frame.
 func EncodeTaskHeader(t *coordinator.Task) string {
 	var buffer [1024]byte
 	dst := append(buffer[:0], '{')

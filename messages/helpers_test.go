@@ -132,6 +132,13 @@ func result(members ...string) string {
 	return "{" + strings.Join(all, ",") + "}"
 }
 
+// bid builds a task.bid around further members.
+func bid(members ...string) string {
+	all := append([]string{`"message_type":"task.bid","task_id":"t-1","auction_id":"t-1.1","agent_id":"a-1","fitness":0.75,` +
+		`"active_tasks":1,"estimated_duration_seconds":42.5`}, members...)
+	return "{" + strings.Join(all, ",") + "}"
+}
+
 // dispatched is the task.dispatch of sampleDispatch.
 func dispatched() string { return string(AppendDispatch(nil, sampleDispatch(), []byte("{}"))) }
 

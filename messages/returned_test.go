@@ -172,6 +172,7 @@ func TestLargestTasksComeBack(t *testing.T) {
 			// All that Taskbus adds, as long as it can be.
 			task.ID, task.TraceID = coordinator.TaskID(strings.Repeat("x", maxID)), strings.Repeat(`"`, maxTraceID)
 			task.Type, task.Deadline = strings.Repeat("\U0001F600", maxName), at
+			task.Description = strings.Repeat("\t", maxDescription) // 2 bytes in the task.assign, 6 as it is sent
 			dispatch := &coordinator.Dispatch{
 				Task: task, Agent: coordinator.AgentID(strings.Repeat("x", maxID)), Queue: strings.Repeat(`"`, 255),
 				Attempt: 1_000_000, Timeout: time.Second / 3, At: at,

@@ -32,6 +32,9 @@ type TaskAssign struct {
 	Strategy       string            `json:"strategy,omitempty"`
 	EstimatedUsage *Usage            `json:"estimated_usage,omitempty"`
 	Labels         map[string]string `json:"labels,omitempty"`
+	// Description is what bidders are told of the task: at most 2,048 characters, of
+	// any kind. It is kept as it is, and belongs in no log.
+	Description string `json:"description,omitempty"`
 }
 
 // MarshalJSON adds message_type. A payload that is missing becomes {}.
@@ -139,6 +142,8 @@ func (s *scanner) taskField(m *TaskAssign, key text, known []string) (ok bool) {
 		m.EstimatedUsage = (*Usage)(u)
 	case "labels":
 		m.Labels, ok = s.labels()
+	case "description":
+		m.Description, ok = s.description()
 	default:
 		ok = s.unknown(key, known)
 	}
@@ -155,6 +160,7 @@ func (d *Decoder) slowTaskAssign(body []byte) (*TaskAssign, *Refusal) {
 	m.TaskType = field[string](e, "task_type")
 	m.Payload = e.payload
 	m.CorrelationID = field[string](e, "correlation_id")
+	m.Description = field[string](e, "description")
 	m.Priority = coordinator.PriorityNormal
 	if p, given := e.fields["priority"].(float64); given {
 		m.Priority = coordinator.Priority(p)
@@ -231,6 +237,7 @@ func (m *TaskAssign) Task(a Arrival) *coordinator.Task {
 		Strategy:       m.Strategy,
 		Group:          m.Group,
 		Labels:         m.Labels,
+		Description:    m.Description,
 		EstimatedUsage: (*coordinator.Usage)(m.EstimatedUsage),
 		ReplyTo:        printableOrNone(a.ReplyTo, maxReplyTo),
 		TraceParent:    printableOrNone(a.TraceParent, maxTraceParent),

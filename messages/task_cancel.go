@@ -9,8 +9,7 @@ import (
 )
 
 // TaskCancel is a task.cancel message. On task.request a producer or an operator
-// asks the coordinator to withdraw a task; it is the only message type that may
-// come there. On an agent's control queue the coordinator tells the agent to drop
+// asks the coordinator to withdraw a task. On an agent's control queue the coordinator tells the agent to drop
 // or stop it.
 type TaskCancel struct {
 	TaskID coordinator.TaskID `json:"task_id"`

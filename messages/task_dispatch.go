@@ -18,6 +18,8 @@ type TaskDispatch struct {
 	AssignmentTime time.Time `json:"assignment_time"`
 	Queue          string    `json:"queue"`
 	TaskType       string    `json:"task_type"`
+	// Description is what bidders are told of the task; empty when there is none.
+	Description string `json:"description,omitempty"`
 	// Payload is the producer's JSON object, byte for byte: a part of the body.
 	Payload        json.RawMessage      `json:"payload"`
 	Priority       coordinator.Priority `json:"priority"`
@@ -47,6 +49,7 @@ func AppendDispatch(dst []byte, d *coordinator.Dispatch, payload []byte) []byte 
 	dst = appendTime(dst, "assignment_time", d.At)
 	dst = appendField(dst, "queue", d.Queue)
 	dst = appendField(dst, "task_type", t.Type)
+	dst = appendOptional(dst, "description", t.Description)
 	dst = appendInt(dst, "priority", int(t.Priority))
 	dst = appendSeconds(dst, "timeout_seconds", d.Timeout)
 	if !t.Deadline.IsZero() {
@@ -154,6 +157,8 @@ func (s *scanner) dispatchField(m *TaskDispatch, key text, known []string) (has 
 	case "task_type":
 		m.TaskType, ok = s.name("")
 		return dispatchTaskType, ok
+	case "description":
+		m.Description, ok = s.description()
 	case "payload":
 		m.Payload, ok = s.payload()
 		return dispatchPayload, ok
@@ -197,6 +202,7 @@ func (d *Decoder) slowTaskDispatch(body []byte) (*TaskDispatch, *Refusal) {
 		CorrelationID:  field[string](e, "correlation_id"),
 		Queue:          field[string](e, "queue"),
 		TaskType:       field[string](e, "task_type"),
+		Description:    field[string](e, "description"),
 		Payload:        e.payload,
 		Priority:       coordinator.Priority(number(e, "priority")),
 		TimeoutSeconds: number(e, "timeout_seconds"),

@@ -14,6 +14,7 @@ const (
 	maxName         = 128
 	maxTraceID      = 255
 	maxStrategy     = 64
+	maxDescription  = 2048
 	maxLabels       = 32
 	maxLabelKey     = 64
 	maxLabelValue   = 256
@@ -26,6 +27,10 @@ const (
 	maxTimeout      = 7 * 24 * 60 * 60 // seconds
 	maxDuration     = 1e12             // milliseconds
 	maxAmount       = 1e15
+	maxEstimate     = 1e9    // seconds
+	maxBidWindow    = 60_000 // milliseconds
+	maxClaim        = 10_000
+	maxWait         = 60 // seconds
 )
 
 // The bounds of what an agent says of its work.

@@ -27,6 +27,13 @@ const (
 	AgentOnline         = "agent.online"
 	AgentOffline        = "agent.offline"
 	AssignmentFailed    = "assignment.failed"
+	// Agents that choose: auctions, and work that is claimed.
+	TaskAvailable = "task.available"
+	TaskBid       = "task.bid"
+	TaskAwarded   = "task.awarded"
+	BidRejected   = "task.bid_rejected"
+	TaskClaim     = "task.claim"
+	TaskGranted   = "task.granted"
 	// The two headers by which a dispatch can be decided again when it returns.
 	TaskHeader  = "x-taskbus-task"
 	TriedHeader = "x-taskbus-tried"
@@ -44,6 +51,7 @@ func Names() []string {
 		TaskAssign, TaskDispatch, TaskResult, TaskCancel,
 		TaskCompleted, TaskCancelRequested, TaskDuplicate, TaskDispatched,
 		AgentStatus, AgentOnline, AgentOffline, AssignmentFailed,
+		TaskAvailable, TaskBid, TaskAwarded, BidRejected, TaskClaim, TaskGranted,
 		TaskHeader, TriedHeader,
 	}
 }

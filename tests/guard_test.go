@@ -69,6 +69,7 @@ var table = map[string]rule{
 	"coordinator/learning":        {std: stdPure, may: []string{"coordinator", modGonum + "/mathext"}},
 	"coordinator/breaker":         {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/auction":         {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/pull":            {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/fairshare":       {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/engine":          {std: stdPure, may: []string{"coordinator", "coordinator/strategy", "coordinator/learning", "coordinator/breaker", "coordinator/auction", "coordinator/fairshare"}},
 	"coordinator/replay":          {may: []string{"coordinator", "coordinator/strategy", "coordinator/engine", "coordinator/journal"}},
@@ -91,15 +92,16 @@ var table = map[string]rule{
 		"coordinator/bus", "coordinator/journal", "coordinator/failpoint", "coordinator/httpapi",
 		modPrometheus + "/...", modZerolog, modXxhash, modXsync + "/...",
 	}},
-	"agent":   {may: []string{"messages", "coordinator/bus", "coordinator/bus/amqpbus"}},
-	"cmd/...": {all: true},
+	"agent":         {may: []string{"messages", "coordinator/bus", "coordinator/bus/amqpbus"}},
+	"agent/balance": {},
+	"cmd/...":       {all: true},
 	// Examples are what a stranger writes: with the SDK, or knowing the bus alone.
 	"examples/...": {may: []string{modAmqp091, "agent", "messages"}},
 	"tests/...":    {all: true},
 }
 
 // clockless packages may use the time package for its types only.
-var clockless = []string{"coordinator", "coordinator/strategy", "coordinator/learning", "coordinator/breaker", "coordinator/auction", "coordinator/fairshare", "coordinator/engine", "coordinator/simulator", "coordinator/journal", "coordinator/replay"}
+var clockless = []string{"coordinator", "coordinator/strategy", "coordinator/learning", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/engine", "coordinator/simulator", "coordinator/journal", "coordinator/replay", "agent/balance"}
 
 var clockFuncs = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
 

@@ -26,7 +26,7 @@ func goldenTask() *coordinator.Task {
 		Labels:         map[string]string{"zone": "b", "tier": "1"},
 		EstimatedUsage: &coordinator.Usage{Requests: 1, InputTokens: 1200, OutputTokens: 300, CostUSD: 0.25, Provider: "p", Model: "m"},
 		ReplyTo:        "replies", TraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", TraceState: "v=1",
-		AcceptedAt: goldenAt.Add(-time.Second), ContentHash: 0x1122334455667788,
+		AcceptedAt: goldenAt.Add(-time.Second), ContentHash: 0x1122334455667788, Description: "Summarise the report in five lines.",
 	}
 }
 

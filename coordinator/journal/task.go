@@ -17,6 +17,7 @@ const (
 	taskReplyTo
 	taskTraceParent
 	taskTraceState
+	taskDescription
 )
 
 // task writes or reads all of a task.
@@ -33,7 +34,8 @@ func (c *coder) task(t *coordinator.Task) {
 		on(t.EstimatedUsage != nil, taskUsage) |
 		on(t.ReplyTo != "", taskReplyTo) |
 		on(t.TraceParent != "", taskTraceParent) |
-		on(t.TraceState != "", taskTraceState))
+		on(t.TraceState != "", taskTraceState) |
+		on(t.Description != "", taskDescription))
 	text(c, &t.ID)
 	name(c, &t.Type)
 	member(c, &t.Priority, int(coordinator.PriorityCritical)+1)
@@ -79,6 +81,9 @@ func (c *coder) task(t *coordinator.Task) {
 	}
 	if m&taskTraceState != 0 {
 		text(c, &t.TraceState)
+	}
+	if m&taskDescription != 0 {
+		text(c, &t.Description)
 	}
 }
 

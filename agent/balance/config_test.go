@@ -1,0 +1,126 @@
+package balance
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+)
+
+// sample is BALANCING's configuration, word by word.
+const sample = `
+agent:
+  load-balancing:
+    enabled: true
+    base-discovery-interval-ms: 1000
+    min-discovery-interval-ms: 200        # Fastest possible discovery
+    max-discovery-interval-ms: 10000      # Slowest possible discovery
+    load-factor-threshold: 0.10           # Trigger adjustment at ±10%
+    capacity-report-interval-ms: 10000    # Report every 10s
+    capacity-window-size: 60              # 60-second rolling average
+
+  registry:
+    url: "http://agent-registry:8090"
+    connection-timeout-ms: 5000
+    heartbeat-interval-ms: 10000
+    heartbeat-ttl-ms: 30000               # Agent expires after 30s no report
+`
+
+func read(t *testing.T, text string) Config {
+	t.Helper()
+	var file struct {
+		Agent Config `yaml:"agent"`
+	}
+	d := yaml.NewDecoder(strings.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(&file); err != nil {
+		t.Fatal(err)
+	}
+	return file.Agent
+}
+
+func TestSampleIsTheDefaultSwitchedOn(t *testing.T) {
+	want := Default()
+	want.LoadBalancing.Enabled = true
+	want.Registry.URL = "http://agent-registry:8090"
+	got := read(t, sample)
+	if err := got.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if got.withDefaults() != want {
+		t.Errorf("read %+v, want %+v", got.withDefaults(), want)
+	}
+	if Default().LoadBalancing.Enabled {
+		t.Error("it must be switched on by somebody")
+	}
+	if some := read(t, "agent: {load-balancing: {base-discovery-interval-ms: 500}}").withDefaults(); some.LoadBalancing.BaseDiscoveryIntervalMS != 500 || some.LoadBalancing.MaxClaimItems != 100 {
+		t.Errorf("what is left out has its default: %+v", some)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	tests := []struct {
+		name string
+		set  func(*LoadBalancing, *Registry)
+		want string
+	}{
+		{"faster than the fastest", func(b *LoadBalancing, _ *Registry) { b.MinDiscoveryIntervalMS = 199 },
+			"load-balancing.min-discovery-interval-ms 199: give 200 to 10000"},
+		{"slower than the slowest", func(b *LoadBalancing, _ *Registry) { b.MaxDiscoveryIntervalMS = 10_001 },
+			"load-balancing.max-discovery-interval-ms 10001: give 200 to 10000"},
+		{"min above max", func(b *LoadBalancing, _ *Registry) { b.MinDiscoveryIntervalMS, b.MaxDiscoveryIntervalMS = 800, 500 },
+			"load-balancing.min-discovery-interval-ms 800 is above max-discovery-interval-ms 500: lower the one or raise the other"},
+		{"base below min", func(b *LoadBalancing, _ *Registry) { b.BaseDiscoveryIntervalMS, b.MinDiscoveryIntervalMS = 300, 400 },
+			"load-balancing.base-discovery-interval-ms 300: give 400 to 10000"},
+		{"negative", func(b *LoadBalancing, _ *Registry) { b.BaseDiscoveryIntervalMS = -1 },
+			"load-balancing.base-discovery-interval-ms -1: give 200 to 10000"},
+		{"threshold", func(b *LoadBalancing, _ *Registry) { b.LoadFactorThreshold = 10 },
+			"load-balancing.load-factor-threshold 10: give 0.01 to 1"},
+		{"threshold that is no number", func(b *LoadBalancing, _ *Registry) { b.LoadFactorThreshold = math.NaN() },
+			"load-balancing.load-factor-threshold NaN: give 0.01 to 1"},
+		{"report", func(b *LoadBalancing, _ *Registry) { b.CapacityReportIntervalMS = 500 },
+			"load-balancing.capacity-report-interval-ms 500: give 1000 to 30000"},
+		{"window", func(b *LoadBalancing, _ *Registry) { b.CapacityWindowSize = 3601 },
+			"load-balancing.capacity-window-size 3601: give 1 to 3600"},
+		{"mode", func(b *LoadBalancing, _ *Registry) { b.Mode = "fair" },
+			`load-balancing.mode "fair": give equal, literal or literal-share`},
+		{"claim", func(b *LoadBalancing, _ *Registry) { b.MaxClaimItems = 10_001 },
+			"load-balancing.max-claim-items 10001: give 1 to 10000"},
+		{"no URL", func(_ *LoadBalancing, r *Registry) { r.URL = "agent-registry:8090" },
+			"registry.url: give http or https with a host and without user or password, such as http://agent-registry:8090, or leave it out"},
+		{"a password", func(_ *LoadBalancing, r *Registry) { r.URL = "http://me:secret@host/" },
+			"registry.url: give http or https with a host and without user or password, such as http://agent-registry:8090, or leave it out"},
+		{"timeout", func(_ *LoadBalancing, r *Registry) { r.ConnectionTimeoutMS = 99 },
+			"registry.connection-timeout-ms 99: give 100 to 60000"},
+		{"heartbeat", func(_ *LoadBalancing, r *Registry) { r.HeartbeatIntervalMS = 999 },
+			"registry.heartbeat-interval-ms 999: give 1000 to 60000"},
+		{"ttl", func(_ *LoadBalancing, r *Registry) { r.HeartbeatTTLMS = 600_001 },
+			"registry.heartbeat-ttl-ms 600001: give 1000 to 600000"},
+		{"heartbeats that expire", func(_ *LoadBalancing, r *Registry) { r.HeartbeatIntervalMS = 30_000 },
+			"registry.heartbeat-interval-ms 30000: give less than registry.heartbeat-ttl-ms (30000), or every report is out of date before the next"},
+		{"reports that expire", func(b *LoadBalancing, _ *Registry) { b.CapacityReportIntervalMS = 30_000 },
+			"load-balancing.capacity-report-interval-ms 30000: give less than registry.heartbeat-ttl-ms (30000), or every report is out of date before the next"},
+		{"two at once", func(b *LoadBalancing, _ *Registry) { b.MaxClaimItems, b.Mode = -1, "x" },
+			"load-balancing.mode \"x\": give equal, literal or literal-share\nload-balancing.max-claim-items -1: give 1 to 10000"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var c Config
+			tt.set(&c.LoadBalancing, &c.Registry)
+			err := c.Check()
+			if err == nil || err.Error() != tt.want {
+				t.Fatalf("%v\nwant %s", err, tt.want)
+			}
+			if _, err := NewEqual(c, "a1", 0); err == nil {
+				t.Error("Equal takes it")
+			}
+			if _, err := NewLiteral(c); err == nil {
+				t.Error("Literal takes it")
+			}
+			if _, err := NewEstimator(c); err == nil {
+				t.Error("the Estimator takes it")
+			}
+		})
+	}
+}

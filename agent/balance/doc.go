@@ -1,0 +1,31 @@
+// Package balance is the agent's side of pulling. It answers two questions: for how
+// many items should this agent ask now, and when should it ask again?
+//
+// Two controllers answer them. Both have the same methods; ask, tell the answer, wait:
+//
+//	for {
+//		if n := c.Claim(now, local); n > 0 {
+//			... send task.claim; c.Granted(now, items, view) or c.Unanswered(now)
+//		}
+//		... wait c.Interval(now, local)
+//	}
+//
+// [Equal] is the one to use. It aims at equal drain times: it asks for what it lacks
+// of its fair part, which the leader tells with every answer, and asks more often
+// while it gets something. [Literal] is the pseudocode of BALANCING, for comparison
+// and for those who want exactly that: it asks for as many as it may, and varies the
+// interval alone. It slows down who has little to do and speeds up who has too much,
+// and so is worse than no balancing (a test shows by how much).
+//
+// With load-balancing.enabled false, the default, both poll at the base interval for as
+// many items as they may.
+//
+// [Estimator] measures the capacity, [HealthOf] and [PresenceOf] give BALANCING's words
+// for a backlog and for a silence.
+//
+// # What it must never do
+//
+// It sends nothing, reads no clock and rolls no dice: time is an argument and the jitter
+// a hash of the agent's id and a seed. No interval is ever outside 200 ms to 10 s. What
+// it asks for is a wish: the leader grants what is fair and what slots allow.
+package balance

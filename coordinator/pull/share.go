@@ -1,0 +1,59 @@
+package pull
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Shares divides total whole items in proportion to the capacities, by largest
+// remainder: everyone gets its quota without the fraction, and what is left goes, one
+// each, to the largest fractions; the earlier of equal ones first. The sum is total,
+// and nobody is further than one item from its quota.
+//
+// A capacity that is not a positive number has no part, unless none is: then all
+// count the same. Nil without capacities; a total below 0 counts as 0.
+func Shares(total int, capacities []float64) []int {
+	if len(capacities) == 0 {
+		return nil
+	}
+	weights := make([]float64, len(capacities))
+	sum := 0.0
+	for i, c := range capacities {
+		if c > 0 {
+			weights[i] = min(c, maxCapacity)
+			sum += weights[i]
+		}
+	}
+	if sum == 0 {
+		for i := range weights {
+			weights[i] = 1
+		}
+		sum = float64(len(weights))
+	}
+
+	shares := make([]int, len(weights))
+	rest := max(total, 0)
+	type fraction struct {
+		of   int
+		part float64
+	}
+	fractions := make([]fraction, 0, len(weights))
+	for i, w := range weights {
+		// Multiplied before it is divided: 49·16/28 is 28, 49·(16/28) may be less.
+		whole, part := math.Modf(float64(max(total, 0)) * w / sum)
+		shares[i] = int(whole)
+		rest -= shares[i]
+		if w > 0 {
+			fractions = append(fractions, fraction{i, part})
+		}
+	}
+	slices.SortFunc(fractions, func(a, b fraction) int {
+		return cmp.Or(cmp.Compare(b.part, a.part), cmp.Compare(a.of, b.of))
+	})
+	// Fewer items are left than there are fractions, as each is below 1.
+	for _, f := range fractions[:min(rest, len(fractions))] {
+		shares[f.of]++
+	}
+	return shares
+}

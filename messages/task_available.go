@@ -1,0 +1,274 @@
+package messages
+
+import (
+	"strconv"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/schemas"
+)
+
+// MaxOffers is how many offers one task.available may hold.
+const MaxOffers = 256
+
+// maxOfferBytes is when a task.available is long enough: the largest offer still
+// fits behind it into what a decoder accepts by default.
+const maxOfferBytes = 512 << 10
+
+// TaskAvailable is a task.available message: the coordinator offers tasks to an
+// agent, which may bid for each of them.
+type TaskAvailable struct {
+	AgentID coordinator.AgentID
+	// Offers are at least one and at most MaxOffers.
+	Offers []TaskOffer
+}
+
+// TaskOffer is one task that an agent may bid for.
+type TaskOffer struct {
+	TaskID coordinator.TaskID
+	// AuctionID names this auction of the task; a bid must repeat it. At most 140
+	// characters, of those that ids have.
+	AuctionID string
+	TaskType  string
+	// RequiredCapabilities are those of the task and of its type; nil for none, at
+	// most 256.
+	RequiredCapabilities []string
+	// BidWindowMS is how long bids are taken, in milliseconds: 1 to 60,000.
+	BidWindowMS int
+	// Attempt that the dispatch will have, from 1.
+	Attempt int
+	// Description as its producer has it, at most 2,048 characters; may be empty.
+	Description string
+	// Priority is 1 (normal) when the message gives none; in Go the zero value is 0
+	// (low).
+	Priority coordinator.Priority
+	// Deadline is zero when the task has none.
+	Deadline time.Time
+	// CorrelationID is the trace id; empty when the message gives none.
+	CorrelationID string
+}
+
+// AppendTaskAvailable appends a task.available message that offers an agent the
+// first of offers, of which there must be one, and returns the others: what is more
+// than MaxOffers, or than a reader accepts, needs a message of its own. Numbers
+// beyond their range are brought into it, and of more than 256 required capabilities
+// the rest is left out.
+func AppendTaskAvailable(dst []byte, agent coordinator.AgentID, offers []TaskOffer) (body []byte, others []TaskOffer) {
+	start := len(dst)
+	dst = append(dst, '{')
+	dst = appendField(dst, "message_type", schemas.TaskAvailable)
+	dst = appendField(dst, "agent_id", agent)
+	dst = append(appendName(dst, "offers"), '[')
+	n := 0
+	for ; n < min(len(offers), MaxOffers) && len(dst)-start < maxOfferBytes; n++ {
+		if n > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendOffer(dst, &offers[n])
+	}
+	return append(dst, "]}"...), offers[n:]
+}
+
+func appendOffer(dst []byte, o *TaskOffer) []byte {
+	dst = append(dst, '{')
+	dst = appendField(dst, "task_id", o.TaskID)
+	dst = appendField(dst, "auction_id", o.AuctionID)
+	dst = appendField(dst, "task_type", o.TaskType)
+	if len(o.RequiredCapabilities) == 0 {
+		dst = append(appendName(dst, "required_capabilities"), "[]"...)
+	} else {
+		dst = appendList(dst, "required_capabilities", o.RequiredCapabilities[:min(len(o.RequiredCapabilities), maxCapabilities)])
+	}
+	dst = appendWhole(dst, "bid_window_ms", o.BidWindowMS, 1, maxBidWindow)
+	dst = appendWhole(dst, "attempt", o.Attempt, 1, maxCount)
+	dst = appendOptional(dst, "description", o.Description)
+	if o.Priority != coordinator.PriorityNormal {
+		dst = appendInt(dst, "priority", int(o.Priority))
+	}
+	if !o.Deadline.IsZero() {
+		dst = appendTime(dst, "deadline", o.Deadline)
+	}
+	dst = appendOptional(dst, "correlation_id", o.CorrelationID)
+	return append(dst, '}')
+}
+
+// DecodeTaskAvailable reads a task.available. It keeps no part of body.
+func (d *Decoder) DecodeTaskAvailable(body []byte) (*TaskAvailable, *Refusal) {
+	if m, ok := d.fastTaskAvailable(body); ok {
+		return m, nil
+	}
+	return d.slowTaskAvailable(body)
+}
+
+func (d *Decoder) fastTaskAvailable(body []byte) (*TaskAvailable, bool) {
+	if len(body) > d.limits.MaxBytes {
+		return nil, false
+	}
+	s := d.scanner(body, d.limits)
+	defer d.release(s)
+	var o object
+	if !s.openObject(&o) {
+		return nil, false
+	}
+	m := new(TaskAvailable)
+	typed := false
+	for {
+		key, more := s.nextKey(&o)
+		if !more {
+			break
+		}
+		var raw []byte
+		var ok bool
+		switch string(key.raw) {
+		case "message_type":
+			ok = s.is(schemas.TaskAvailable)
+			typed = ok
+		case "agent_id":
+			raw, ok = s.id(maxID)
+			m.AgentID = coordinator.AgentID(raw)
+			ok = ok && !reservedAgentID(string(m.AgentID))
+		case "offers":
+			m.Offers, ok = s.offers()
+		default:
+			ok = s.unknown(key, d.availableFields)
+		}
+		if !ok {
+			return nil, false
+		}
+	}
+	return m, s.complete() && typed && m.AgentID != "" && len(m.Offers) > 0
+}
+
+func (s *scanner) offers() ([]TaskOffer, bool) {
+	if !s.openArray() {
+		return nil, false
+	}
+	var offers []TaskOffer
+	for s.nextItem(len(offers)) {
+		if len(offers) == MaxOffers {
+			return nil, false
+		}
+		offers = append(offers, TaskOffer{Priority: coordinator.PriorityNormal})
+		if !s.offer(&offers[len(offers)-1]) {
+			return nil, false
+		}
+	}
+	return offers, s.fault == faultNone
+}
+
+// offerHas marks the required fields that were seen.
+type offerHas uint8
+
+const (
+	offerTask offerHas = 1 << iota
+	offerAuction
+	offerType
+	offerRequired
+	offerWindow
+	offerAttempt
+	offerAll = 1<<iota - 1
+)
+
+func (s *scanner) offer(m *TaskOffer) bool {
+	var o object
+	if !s.openObject(&o) {
+		return false
+	}
+	var has offerHas
+	for {
+		key, more := s.nextKey(&o)
+		if !more {
+			return s.fault == faultNone && has == offerAll
+		}
+		found, ok := s.offerField(m, key)
+		if !ok {
+			return false
+		}
+		has |= found
+	}
+}
+
+// offerField reads one field of an offer and tells which required one it was, if any.
+func (s *scanner) offerField(m *TaskOffer, key text) (has offerHas, ok bool) {
+	var raw []byte
+	switch string(key.raw) {
+	case "task_id":
+		raw, ok = s.id(maxID)
+		m.TaskID = coordinator.TaskID(raw)
+		return offerTask, ok
+	case "auction_id":
+		raw, ok = s.id(maxDispatchID)
+		m.AuctionID = string(raw)
+		return offerAuction, ok
+	case "task_type":
+		m.TaskType, ok = s.name("")
+		return offerType, ok
+	case "required_capabilities":
+		m.RequiredCapabilities, ok = fastList[string](s, maxCapabilities, validName)
+		return offerRequired, ok
+	case "bid_window_ms":
+		m.BidWindowMS, ok = s.whole(maxBidWindow)
+		return offerWindow, ok && m.BidWindowMS > 0
+	case "attempt":
+		m.Attempt, ok = s.whole(maxCount)
+		return offerAttempt, ok && m.Attempt > 0
+	case "description":
+		m.Description, ok = s.description()
+	case "priority":
+		var p int
+		p, ok = s.whole(maxPriority)
+		m.Priority = coordinator.Priority(p)
+	case "deadline":
+		m.Deadline, ok = s.time()
+	case "correlation_id":
+		raw, ok = s.printable()
+		m.CorrelationID = string(raw)
+	default:
+		// Within an offer any other key is just unknown, unless an escape hides one.
+		ok = s.unknown(key, nil)
+	}
+	return 0, ok
+}
+
+func (d *Decoder) slowTaskAvailable(body []byte) (*TaskAvailable, *Refusal) {
+	e, refusal := d.decode(schemas.TaskAvailable, body)
+	if refusal != nil {
+		return nil, refusal
+	}
+	items := field[[]any](e, "offers")
+	m := &TaskAvailable{
+		AgentID: coordinator.AgentID(field[string](e, "agent_id")),
+		Offers:  make([]TaskOffer, len(items)),
+	}
+	for i, item := range items {
+		fields, _ := item.(map[string]any)
+		offer := &envelope{fields: fields}
+		if m.Offers[i], refusal = taskOffer(offer); refusal != nil {
+			place := "/offers/" + strconv.Itoa(i)
+			refusal.Path, refusal.Text = place+refusal.Path, place+refusal.Text
+			refusal.MessageType, refusal.AgentID = schemas.TaskAvailable, string(m.AgentID)
+			return nil, refusal
+		}
+	}
+	return m, nil
+}
+
+// taskOffer reads one offer. A refusal's path and text begin within it.
+func taskOffer(e *envelope) (o TaskOffer, refusal *Refusal) {
+	o = TaskOffer{
+		TaskID:               coordinator.TaskID(field[string](e, "task_id")),
+		AuctionID:            field[string](e, "auction_id"),
+		TaskType:             field[string](e, "task_type"),
+		RequiredCapabilities: list[string](e, "required_capabilities"),
+		BidWindowMS:          integer(e, "bid_window_ms"),
+		Attempt:              integer(e, "attempt"),
+		Description:          field[string](e, "description"),
+		Priority:             coordinator.PriorityNormal,
+		CorrelationID:        field[string](e, "correlation_id"),
+	}
+	if p, given := e.fields["priority"].(float64); given {
+		o.Priority = coordinator.Priority(p)
+	}
+	o.Deadline, refusal = timestamp(e, "deadline")
+	return o, refusal
+}

@@ -1,0 +1,44 @@
+package messages
+
+import (
+	"taskbus/coordinator"
+	"taskbus/schemas"
+)
+
+// TaskAwarded is a task.awarded message: a bidder has won, and the dispatch follows.
+type TaskAwarded struct {
+	TaskID    coordinator.TaskID
+	AuctionID string
+	AgentID   coordinator.AgentID
+	// DispatchID is that of the dispatch that follows.
+	DispatchID string
+	// CorrelationID is the trace id; empty when the message gives none.
+	CorrelationID string
+}
+
+// AppendTaskAwarded appends m as a task.awarded message.
+func AppendTaskAwarded(dst []byte, m *TaskAwarded) []byte {
+	dst = append(dst, '{')
+	dst = appendField(dst, "message_type", schemas.TaskAwarded)
+	dst = appendField(dst, "task_id", m.TaskID)
+	dst = appendField(dst, "auction_id", m.AuctionID)
+	dst = appendField(dst, "agent_id", m.AgentID)
+	dst = appendField(dst, "dispatch_id", m.DispatchID)
+	dst = appendOptional(dst, "correlation_id", m.CorrelationID)
+	return append(dst, '}')
+}
+
+// DecodeTaskAwarded reads a task.awarded.
+func (d *Decoder) DecodeTaskAwarded(body []byte) (*TaskAwarded, *Refusal) {
+	e, refusal := d.decode(schemas.TaskAwarded, body)
+	if refusal != nil {
+		return nil, refusal
+	}
+	return &TaskAwarded{
+		TaskID:        coordinator.TaskID(field[string](e, "task_id")),
+		AuctionID:     field[string](e, "auction_id"),
+		AgentID:       coordinator.AgentID(field[string](e, "agent_id")),
+		DispatchID:    field[string](e, "dispatch_id"),
+		CorrelationID: field[string](e, "correlation_id"),
+	}, nil
+}

@@ -1,0 +1,151 @@
+package messages
+
+import (
+	"taskbus/coordinator"
+	"taskbus/schemas"
+)
+
+// TaskBid is a task.bid message: an agent bids for a task that it was offered.
+type TaskBid struct {
+	TaskID coordinator.TaskID
+	// AuctionID as the offer has it.
+	AuctionID string
+	AgentID   coordinator.AgentID
+	// Fitness is how well the agent says that the task suits it, 0 to 1.
+	Fitness float64
+	// ActiveTasks is how many tasks the agent has in hand, at most 1,000,000.
+	ActiveTasks int
+	// EstimatedDurationSeconds is how long it would take, 0 to 1e9 seconds.
+	EstimatedDurationSeconds float64
+	// Relevance, 0 to 1, is how much the agent remembers of such tasks; HasRelevance
+	// tells 0 from none given.
+	Relevance    float64
+	HasRelevance bool
+	// CorrelationID is the trace id; empty when the message gives none.
+	CorrelationID string
+}
+
+// AppendTaskBid appends m as a task.bid message. A number beyond its range is brought
+// into it, and NaN becomes 0: what an agent's own formula spoils must not make a
+// message that nobody can read.
+func AppendTaskBid(dst []byte, m *TaskBid) []byte {
+	dst = append(dst, '{')
+	dst = appendField(dst, "message_type", schemas.TaskBid)
+	dst = appendField(dst, "task_id", m.TaskID)
+	dst = appendField(dst, "auction_id", m.AuctionID)
+	dst = appendField(dst, "agent_id", m.AgentID)
+	dst = appendBounded(dst, "fitness", m.Fitness, 1)
+	dst = appendWhole(dst, "active_tasks", m.ActiveTasks, 0, maxCount)
+	dst = appendBounded(dst, "estimated_duration_seconds", m.EstimatedDurationSeconds, maxEstimate)
+	if m.HasRelevance {
+		dst = appendBounded(dst, "relevance", m.Relevance, 1)
+	}
+	dst = appendOptional(dst, "correlation_id", m.CorrelationID)
+	return append(dst, '}')
+}
+
+// DecodeTaskBid reads a task.bid. It keeps no part of body.
+func (d *Decoder) DecodeTaskBid(body []byte) (*TaskBid, *Refusal) {
+	if m, ok := d.fastTaskBid(body); ok {
+		return m, nil
+	}
+	return d.slowTaskBid(body)
+}
+
+// bidHas marks the required fields that were seen.
+type bidHas uint8
+
+const (
+	bidType bidHas = 1 << iota
+	bidTask
+	bidAuction
+	bidAgent
+	bidFitness
+	bidActive
+	bidDuration
+	bidAll = 1<<iota - 1
+)
+
+func (d *Decoder) fastTaskBid(body []byte) (*TaskBid, bool) {
+	if len(body) > d.limits.MaxBytes {
+		return nil, false
+	}
+	s := d.scanner(body, d.limits)
+	defer d.release(s)
+	var o object
+	if !s.openObject(&o) {
+		return nil, false
+	}
+	m := new(TaskBid)
+	var has bidHas
+	for {
+		key, more := s.nextKey(&o)
+		if !more {
+			break
+		}
+		found, ok := s.bidField(m, key, d.bidFields)
+		if !ok {
+			return nil, false
+		}
+		has |= found
+	}
+	return m, s.complete() && has == bidAll
+}
+
+// bidField reads one field of a task.bid and tells which required one it was, if any.
+func (s *scanner) bidField(m *TaskBid, key text, known []string) (has bidHas, ok bool) {
+	var raw []byte
+	switch string(key.raw) {
+	case "message_type":
+		return bidType, s.is(schemas.TaskBid)
+	case "task_id":
+		raw, ok = s.id(maxID)
+		m.TaskID = coordinator.TaskID(raw)
+		return bidTask, ok
+	case "auction_id":
+		raw, ok = s.id(maxDispatchID)
+		m.AuctionID = string(raw)
+		return bidAuction, ok
+	case "agent_id":
+		raw, ok = s.id(maxID)
+		m.AgentID = coordinator.AgentID(raw)
+		return bidAgent, ok && !reservedAgentID(string(m.AgentID))
+	case "fitness":
+		m.Fitness, ok = s.decimal(1)
+		return bidFitness, ok
+	case "active_tasks":
+		m.ActiveTasks, ok = s.whole(maxCount)
+		return bidActive, ok
+	case "estimated_duration_seconds":
+		m.EstimatedDurationSeconds, ok = s.decimal(maxEstimate)
+		return bidDuration, ok
+	case "relevance":
+		m.Relevance, ok = s.decimal(1)
+		m.HasRelevance = true
+	case "correlation_id":
+		raw, ok = s.printable()
+		m.CorrelationID = string(raw)
+	default:
+		ok = s.unknown(key, known)
+	}
+	return 0, ok
+}
+
+func (d *Decoder) slowTaskBid(body []byte) (*TaskBid, *Refusal) {
+	e, refusal := d.decode(schemas.TaskBid, body)
+	if refusal != nil {
+		return nil, refusal
+	}
+	m := &TaskBid{
+		TaskID:                   coordinator.TaskID(field[string](e, "task_id")),
+		AuctionID:                field[string](e, "auction_id"),
+		AgentID:                  coordinator.AgentID(field[string](e, "agent_id")),
+		Fitness:                  number(e, "fitness"),
+		ActiveTasks:              integer(e, "active_tasks"),
+		EstimatedDurationSeconds: number(e, "estimated_duration_seconds"),
+		Relevance:                number(e, "relevance"),
+		CorrelationID:            field[string](e, "correlation_id"),
+	}
+	_, m.HasRelevance = e.fields["relevance"]
+	return m, nil
+}
