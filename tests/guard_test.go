@@ -93,7 +93,7 @@ var table = map[string]rule{
 		modPrometheus + "/...", modZerolog, modXxhash, modXsync + "/...",
 	}},
 	"agent":         {may: []string{"messages", "coordinator/bus", "coordinator/bus/amqpbus"}},
-	"agent/balance": {},
+	"agent/balance": {may: []string{"coordinator"}},
 	"cmd/...":       {all: true},
 	// Examples are what a stranger writes: with the SDK, or knowing the bus alone.
 	"examples/...": {may: []string{modAmqp091, "agent", "messages"}},

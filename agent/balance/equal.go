@@ -3,6 +3,8 @@ package balance
 import (
 	"math"
 	"time"
+
+	"taskbus/coordinator"
 )
 
 // Equal aims at equal drain times: all agents finish what they hold at the same moment.
@@ -49,7 +51,7 @@ func NewEqual(c Config, id string, seed uint64) (*Equal, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Equal{limits: l, seed: hash(id, seed), interval: l.base, window: 1}, nil
+	return &Equal{limits: l, seed: coordinator.Hash(id, coordinator.Mix(seed)), interval: l.base, window: 1}, nil
 }
 
 // Claim is how many items to ask for now: 0, then nothing is to be asked, to the
@@ -127,7 +129,7 @@ func (e *Equal) Interval(now time.Time, l Local) time.Duration {
 		d = min(d, l.drain())
 	}
 	e.count++
-	return e.bound(time.Duration(float64(d) * (0.9 + 0.2*unit(mix(e.seed+e.count)))))
+	return e.bound(time.Duration(float64(d) * (0.9 + 0.2*coordinator.Unit(coordinator.Mix(e.seed+e.count)))))
 }
 
 // Surplus is how many items that have not been begun the agent should give back: what is
@@ -142,22 +144,3 @@ func (e *Equal) Surplus(now time.Time, l Local) int {
 	}
 	return l.Pending - max(e.view.FairShare, 0)
 }
-
-// hash is FNV-1a over the id, seeded.
-func hash(id string, seed uint64) uint64 {
-	h := 14695981039346656037 ^ mix(seed)
-	for i := 0; i < len(id); i++ {
-		h = (h ^ uint64(id[i])) * 1099511628211
-	}
-	return mix(h)
-}
-
-// mix is the finishing step of SplitMix64.
-func mix(h uint64) uint64 {
-	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
-	h = (h ^ h>>27) * 0x94d049bb133111eb
-	return h ^ h>>31
-}
-
-// unit makes a number between 0 and 1 of a hash.
-func unit(h uint64) float64 { return (float64(h>>11) + 0.5) * 0x1p-53 }

@@ -3,6 +3,8 @@ package balance
 import (
 	"math"
 	"time"
+
+	"taskbus/coordinator"
 )
 
 // DefaultCapacity is the items per second of an agent that has not been measured.
@@ -44,35 +46,12 @@ func drain(pending int, capacity float64) time.Duration {
 	return time.Duration(min(seconds, 1e9) * float64(time.Second))
 }
 
-// Health is BALANCING's word for how much work is pending.
-type Health uint8
-
-// The states of Health. BALANCING's code has the bounds themselves the other way round,
-// and its diagram has others; these are of its data model.
-const (
-	Healthy    Health = iota // less than 30 s
-	Busy                     // 30 s or more, less than 60 s
-	Overloaded               // 60 s or more
-)
-
-// String is BALANCING's word.
-func (h Health) String() string {
-	return [...]string{"HEALTHY", "BUSY", "OVERLOADED"}[min(h, Overloaded)]
-}
-
-// busyDrain is where BUSY begins.
+// busyDrain is where coordinator.BusyHealth begins.
 const busyDrain = 30 * time.Second
 
 // HealthOf judges so many items by the time they take at that many items per second.
-func HealthOf(pending int, capacity float64) Health {
-	switch d := drain(pending, capacity); {
-	case d < busyDrain:
-		return Healthy
-	case d < 2*busyDrain:
-		return Busy
-	default:
-		return Overloaded
-	}
+func HealthOf(pending int, capacity float64) coordinator.Health {
+	return coordinator.HealthOf(drain(pending, capacity))
 }
 
 // Presence is what an agent's silence means.

@@ -6,27 +6,29 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"taskbus/coordinator"
 )
 
 func TestHealthOf(t *testing.T) {
 	tests := []struct {
 		pending  int
 		capacity float64
-		want     Health
+		want     coordinator.Health
 	}{
-		{0, 16, Healthy},
-		{80, 4, Healthy},      // 20 s; BALANCING's diagram calls it overloaded
-		{20, 8, Healthy},      // 2.5 s; BALANCING's diagram calls it busy
-		{119, 4, Healthy},     // 29.75 s
-		{120, 4, Busy},        // 30 s
-		{239, 4, Busy},        // 59.75 s
-		{240, 4, Overloaded},  // 60 s
-		{15, 0, Busy},         // 30 s at the default 0.5
-		{1, 0.05, Healthy},    // 20 s
-		{3, 0.05, Overloaded}, // 60 s; a floor of 1.0 would hide it
-		{1, math.NaN(), Healthy},
-		{math.MaxInt, 1e-300, Overloaded},
-		{-5, 1, Healthy},
+		{0, 16, coordinator.Healthy},
+		{80, 4, coordinator.Healthy},            // 20 s; BALANCING's diagram calls it overloaded
+		{20, 8, coordinator.Healthy},            // 2.5 s; BALANCING's diagram calls it busy
+		{119, 4, coordinator.Healthy},           // 29.75 s
+		{120, 4, coordinator.BusyHealth},        // 30 s
+		{239, 4, coordinator.BusyHealth},        // 59.75 s
+		{240, 4, coordinator.OverloadedHealth},  // 60 s
+		{15, 0, coordinator.BusyHealth},         // 30 s at the default 0.5
+		{1, 0.05, coordinator.Healthy},          // 20 s
+		{3, 0.05, coordinator.OverloadedHealth}, // 60 s; a floor of 1.0 would hide it
+		{1, math.NaN(), coordinator.Healthy},
+		{math.MaxInt, 1e-300, coordinator.OverloadedHealth},
+		{-5, 1, coordinator.Healthy},
 	}
 	for _, tt := range tests {
 		if got := HealthOf(tt.pending, tt.capacity); got != tt.want {
