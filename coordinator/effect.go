@@ -28,6 +28,10 @@ type Dispatch struct {
 	At      time.Time
 	// MaybeDuplicate: an earlier copy may have reached an agent across a fault.
 	MaybeDuplicate bool
+	// Again: it repeats a dispatch that this very agent has, or may have. Unless the
+	// broker takes it the task goes to another while the first may be at work on it, so
+	// that the shell tries for a while before it says that the broker refuses it.
+	Again bool
 	// BatchID and BatchSize: the dispatches of one decision share them; empty and
 	// zero for a task that goes alone.
 	BatchID   string

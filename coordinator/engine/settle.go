@@ -8,7 +8,7 @@ import (
 
 // dispatch hands the task to the agent: the slot is taken before the message is
 // published.
-func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.Decision) {
+func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.Decision) *coordinator.Dispatch {
 	t.state, t.assignedAt = stateDispatching, now
 	t.lease = lease{dispatchID: coordinator.DispatchID(t.task.ID, t.attempt), timeout: t.task.Timeout}
 	if t.timeout <= 0 {
@@ -33,6 +33,7 @@ func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.D
 	t.fresh = false
 	e.recordDispatch(t, made.Decision)
 	e.emit(&made.Dispatch)
+	return &made.Dispatch
 }
 
 // settled hears what became of a dispatch.

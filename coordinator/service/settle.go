@@ -109,6 +109,11 @@ func (r *session) onSettled(token uint64, outcome bus.Outcome) {
 func (r *session) dispatchSettled(handle coordinator.Handle, outcome coordinator.PublishOutcome) {
 	if h := r.held.get(handle); h != nil && h.dispatch != nil {
 		d := h.dispatch
+		if outcome == coordinator.PublishRejected && d.Again && r.s.now().Sub(d.At) < againFor {
+			r.s.observe.notTaken(d.Queue, bus.Rejected)
+			time.AfterFunc(noticePause, func() { r.outbox.add(outgoing{dispatch: d}) })
+			return
+		}
 		if outcome == coordinator.PublishConfirmed {
 			failpoint.Hit(failpoint.AfterConfirmBeforeAck)
 			r.held.conclude(handle, outcomeDispatched)
@@ -123,8 +128,12 @@ func (r *session) dispatchSettled(handle coordinator.Handle, outcome coordinator
 }
 
 // noticePause is how long a notice that the broker did not take waits before it
-// is sent again.
-const noticePause = time.Second
+// is sent again. A dispatch that repeats another is sent again as well, until againFor
+// has passed since it was decided: no longer, because its agent's queue may be full.
+const (
+	noticePause = time.Second
+	againFor    = 20 * time.Second
+)
 
 // settled counts one answer. A copy for the producer's own queue is the
 // producer's business. Any other notice that is not taken is sent again until it

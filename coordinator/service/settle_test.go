@@ -44,6 +44,55 @@ func TestUnknownOutcomeIsRepeatedToTheSameAgent(t *testing.T) {
 	})
 }
 
+// TestRepetitionIsRefused: while the first copy may be with its agent the task goes to
+// no other because the broker refuses the second for a moment, as a cluster does that has
+// lost a node; for ever it does not wait for a full queue.
+func TestRepetitionIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		refusing time.Duration
+		want     string
+	}{
+		{3 * time.Second, "t-1.1 t-1.1"},
+		{2 * againFor, "t-1.1 t-1.2"},
+	} {
+		t.Run(c.refusing.String(), func(t *testing.T) {
+			inRig(t, fleet, func(r *rig) {
+				reply := membus.Withhold
+				r.broker.SetConfirm(func(p bus.Publication) membus.Reply {
+					if p.Type == "task.dispatch" && (reply == membus.Withhold || p.Key == "agent.a1") {
+						return reply
+					}
+					return membus.Answer
+				})
+				r.heartbeat("a1", 0)
+				r.task("t-1", "build", "")
+				if n := len(r.in("agent.a1")); n != 1 {
+					t.Fatalf("a1 has %d messages, want its dispatch", n)
+				}
+				reply = membus.Nack
+				r.broker.Cut()
+				r.pass(time.Second) // the first back-off is at most 250 ms
+				r.connect()
+				for passed := time.Duration(0); passed < 2*againFor; passed += time.Second {
+					if passed >= c.refusing {
+						r.broker.SetConfirm(nil)
+					}
+					r.heartbeat("a1", 1)
+					r.heartbeat("a2", 0)
+					r.pass(time.Second)
+				}
+				got := ""
+				for _, m := range append(r.in("agent.a1"), r.in("agent.a2")...) {
+					got += " " + m.MessageID
+				}
+				if got != " "+c.want {
+					t.Errorf("the agents have%s, want %s; log:\n%s", got, c.want, r.log)
+				}
+			})
+		})
+	}
+}
+
 // A dispatch that reached its agent, but not its confirm, must not make the task
 // fail because the agent is busy with it.
 func TestUnknownOutcomeAtABusyAgentIsRepeatedToIt(t *testing.T) {

@@ -153,14 +153,16 @@ func (s balance) String() string {
 // audit holds the book against the promise: nothing is lost; an end is told of
 // everything that an agent with the SDK had, and never two different ones; copies are
 // marked. If the agents were alive throughout, no task has two dispatch ids, nor two
-// agents, and nothing is done twice by agents with the SDK.
-func (b *book) audit(t *testing.T, agentsLived bool) (s balance) {
+// agents, and nothing is done twice by agents with the SDK. suspects are some of the
+// tasks that break it.
+func (b *book) audit(t *testing.T, agentsLived bool) (s balance, suspects []entry) {
 	t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var broken []string
 	report := func(format string, args ...any) { broken = append(broken, fmt.Sprintf(format, args...)) }
 	for id, e := range b.tasks {
+		were := len(broken)
 		s.offered++
 		if e.confirmed {
 			s.confirmed++
@@ -207,6 +209,9 @@ func (b *book) audit(t *testing.T, agentsLived bool) (s balance) {
 				break
 			}
 		}
+		if len(broken) > were && len(suspects) < 3 {
+			suspects = append(suspects, *e)
+		}
 	}
 	broken = append(broken, b.strangers...)
 	for i, text := range broken {
@@ -216,5 +221,5 @@ func (b *book) audit(t *testing.T, agentsLived bool) (s balance) {
 		}
 		t.Error(text)
 	}
-	return s
+	return s, suspects
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"os"
+	"os/exec"
 	"syscall"
 	"testing"
 	"time"
@@ -132,7 +134,7 @@ func leaderEnds(t *testing.T, node *brokertest.Node) {
 	l.finish()
 	r.drained()
 	r.conclude(second, 2)
-	if sum := r.book.audit(t, true); sum.copies > 0 || sum.toldTwice > 0 {
+	if sum, _ := r.book.audit(t, true); sum.copies > 0 || sum.toldTwice > 0 {
 		t.Errorf("an orderly end has doubled something: %s", sum)
 	}
 }
@@ -147,8 +149,11 @@ func (r *rig) conclude(leader *process, epochs int) *ledger {
 	if status.Audit.Violations > 0 {
 		r.t.Errorf("the auditor has found %+v", status.Audit.Found)
 	}
-	sum := r.book.audit(r.t, r.agentsLived)
+	sum, suspects := r.book.audit(r.t, r.agentsLived)
 	r.t.Log(sum)
+	for _, e := range suspects {
+		r.t.Logf("%s by its agents and the world: %+v\nby the journal:\n%s", e.id, e, r.journalShow(e.id))
+	}
 	if sum.confirmed == 0 || sum.failed == 0 {
 		r.t.Error("there was nothing to look at")
 	}
@@ -158,6 +163,17 @@ func (r *rig) conclude(leader *process, epochs int) *ledger {
 		r.t.Errorf("%d leaders in the journal, want %d: %+v", len(l.leaders), epochs, l.leaders)
 	}
 	return l
+}
+
+// journalShow is all that the journal has of a task, as the program tells it.
+func (r *rig) journalShow(task string) string {
+	show := exec.Command(program, "journal", "show", task)
+	show.Env = append(os.Environ(), "RABBITMQ_URL="+r.url)
+	text, err := show.CombinedOutput()
+	if err != nil {
+		return fmt.Sprintf("%s (%v)", text, err)
+	}
+	return string(text)
 }
 
 // online waits until every agent can be given work.

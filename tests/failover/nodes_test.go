@@ -1,14 +1,20 @@
 package failover
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/bus/amqpbus"
 )
 
 // nodeTakeOver bounds a take-over after the loss of the leader's node. The cluster has to
@@ -19,6 +25,7 @@ const nodeTakeOver = 20 * time.Second
 // TestTakeOverOnACluster has a cluster for each test: they take its nodes away.
 func TestTakeOverOnACluster(t *testing.T) {
 	t.Run("the node of the leader is lost", nodeOfTheLeaderIsLost)
+	t.Run("a channel begins while a node is lost", channelBeginsWhileANodeIsLost)
 	if *long {
 		t.Run("the node of the queues is lost", nodeOfTheQueuesIsLost)
 		t.Run("nodes are upgraded and lost", nodesAreUpgradedAndLost)
@@ -111,6 +118,65 @@ func nodeOfTheQueuesIsLost(t *testing.T) {
 	l.finish()
 	r.drained()
 	r.conclude(leader, int(leader.status().Leader.Epoch))
+}
+
+// channelBeginsWhileANodeIsLost: whoever publishes to a queue for the first time while the
+// queue's leader is lost gets through. RabbitMQ 3.10 refuses everything for that queue on
+// the channel that came too early, for as long as it lives (see package amqpbus).
+func channelBeginsWhileANodeIsLost(t *testing.T) {
+	nodes := startCluster(t)
+	queue := bus.Queue{Name: "q", Kind: bus.Quorum, DeliveryLimit: 10}
+	declares, err := amqpbus.New(amqpbus.Config{URL: nodes.urls[1]}).Open(t.Context(), bus.SessionSpec{
+		Name: "declares", Topology: bus.Topology{Mode: bus.Declare, Queues: []bus.Queue{queue}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer declares.Close(context.WithoutCancel(t.Context()))
+	const publishers, apart = 40, 20 * time.Millisecond
+	type newcomer struct {
+		bus.Session
+		answers chan bus.Outcome
+	}
+	var all [publishers]newcomer
+	for i := range all {
+		answers := make(chan bus.Outcome, 1)
+		s, err := amqpbus.New(amqpbus.Config{URL: nodes.urls[2]}).Open(t.Context(), bus.SessionSpec{
+			Name: "newcomer", Topology: bus.Topology{Mode: bus.Off}, OnSettled: func(_ uint64, o bus.Outcome) { answers <- o }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close(context.WithoutCancel(t.Context()))
+		all[i] = newcomer{s, answers}
+	}
+	died := make(chan struct{})
+	go func() {
+		nodes.kill(1)
+		close(died)
+	}()
+	var refused, through atomic.Int32
+	var publishing sync.WaitGroup
+	for _, one := range all {
+		publishing.Go(func() {
+			for began := time.Now(); time.Since(began) < nodeTakeOver; time.Sleep(200 * time.Millisecond) {
+				if err := one.Publish(bus.Publication{Key: queue.Name, Body: []byte("{}")}); err != nil {
+					t.Errorf("publish: %v", err)
+					return
+				}
+				if <-one.answers == bus.Confirmed {
+					through.Add(1)
+					return
+				}
+				refused.Add(1)
+			}
+		})
+		time.Sleep(apart)
+	}
+	publishing.Wait()
+	<-died
+	t.Logf("%d refusals; %d of %d got through", refused.Load(), through.Load(), publishers)
+	if through.Load() != publishers {
+		t.Errorf("only %d of %d got through within %v", through.Load(), publishers, nodeTakeOver)
+	}
 }
 
 // nodesAreUpgradedAndLost takes a cluster through what its operators do to it, and

@@ -142,8 +142,9 @@ var processCells = []cell{
 		died := time.Now()
 		first.kill()
 		second.awaitState("active")
-		if took := time.Since(died); took > 2*time.Second {
-			r.t.Errorf("the take-over took %v, want at most 2 s", took)
+		// Its two seconds are tests/failover's, which measures many with nothing beside them.
+		if took := time.Since(died); took > 10*time.Second {
+			r.t.Errorf("the take-over took %v, want at most 10 s beside other cells", took)
 		} else {
 			r.say("taken over after %v", took.Round(10*time.Millisecond))
 		}

@@ -85,7 +85,7 @@ func (s *session) openPublisher() error {
 		exchanges[x.Name] = true
 	}
 	e := encoder{exchanges: exchanges, user: s.target.user, frame: s.publishing.conn.Config.FrameSize}
-	if err := s.publishers.open(s.publishing, e); err != nil {
+	if err := s.publishers.open(s.publishing, e, s.bus.cfg.Logger); err != nil {
 		return explain(s.target, "open the publishing channels", err)
 	}
 	return nil

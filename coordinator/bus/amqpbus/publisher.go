@@ -38,12 +38,26 @@ type unsettled struct {
 // compared only to choose among several candidates. A return without any
 // candidate proves that we do not understand the broker: the session ends, and
 // what is unsettled is Unknown.
+//
+// # A channel that RabbitMQ has given up on
+//
+// A channel that publishes to a quorum queue for the first time while the node of the
+// queue's leader is lost may remember that node, and refuse every message to that queue
+// for as long as it lives (seen with RabbitMQ 3.10). No answer tells this from a queue
+// that is full. Hence, after a refusal the publisher goes on with a new channel, as soon
+// as everything on the old one is answered, so that the order stays; while refusals go
+// on, after longer and longer pauses, because a new channel has to introduce itself to
+// every quorum queue.
 type publisher struct {
+	open    func() (*amqp.Channel, error)
+	renewed func() // hears that refusals led to another channel
 	channel *amqp.Channel
 	returns chan amqp.Return // room for the whole window: the library drops what does not fit
 	encoder encoder
 	settled func(token uint64, outcome bus.Outcome)
 	fail    func(error)
+	lost    func(*amqp.Error) // hears that the channel was closed, not by the publisher
+	renewal renewal           // settling goroutine only
 
 	send sync.Mutex // held around the library's publish, so that the ring has its order
 
@@ -55,13 +69,13 @@ type publisher struct {
 	total    uint64 // settled so far
 	calling  bool   // inside settled
 	blocked  bool   // by the broker
+	renewing bool   // until the ring is empty and the channel another
 	closed   bool
 	doubt    bool // a return could not be matched; settling goroutine only
 }
 
 func newPublisher(window int, settled func(uint64, bus.Outcome), fail func(error)) *publisher {
 	p := &publisher{
-		returns: make(chan amqp.Return, window),
 		ring:    make([]unsettled, window),
 		settled: settled,
 		fail:    fail,
@@ -92,7 +106,7 @@ func (p *publisher) publish(pub *bus.Publication) error {
 func (p *publisher) reserve() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for !p.closed && (p.blocked || p.reserved == len(p.ring)) {
+	for !p.closed && (p.blocked || p.renewing || p.reserved == len(p.ring)) {
 		p.changed.Wait()
 	}
 	if p.closed {
@@ -123,7 +137,9 @@ func (p *publisher) settle(gone <-chan struct{}) {
 		token := oldest.Token
 		p.pop()
 		p.settled(token, outcome)
-		p.called()
+		if p.called(outcome == bus.Rejected && p.renewal.due(time.Now())) {
+			p.renew()
+		}
 	}
 }
 
@@ -151,8 +167,9 @@ func (p *publisher) pop() {
 	p.calling = true
 }
 
-// called gives the place away, now that the owner has heard of its outcome.
-func (p *publisher) called() {
+// called gives the place away, now that the owner has heard of its outcome. refused asks
+// for another channel; it is time for that when called says so.
+func (p *publisher) called(refused bool) (renew bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.calling = false
@@ -160,6 +177,8 @@ func (p *publisher) called() {
 		p.changed.Broadcast() // for reserve, for drained
 	}
 	p.reserved--
+	p.renewing = p.renewing || refused
+	return p.renewing && p.reserved == 0 && !p.closed
 }
 
 // await is the outcome of the oldest publication.

@@ -111,7 +111,7 @@ func TestMatchReturnsNeverMistakesOneMessageForAnother(t *testing.T) {
 			}
 			pending = pending[1:]
 			p.pop()
-			p.called()
+			p.called(false)
 		}
 		total := map[string]int{}
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {

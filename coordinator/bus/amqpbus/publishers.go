@@ -6,6 +6,7 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/rs/zerolog"
 
 	"taskbus/coordinator/bus"
 )
@@ -19,7 +20,10 @@ import (
 // at a task and an announcement each, that costs the broker as much as the announcement
 // itself. What is written apart is what others wait for: behind thousands of
 // dispatches it would be told too late.
-type publishers struct{ mandatory, optional, apart *publisher }
+type publishers struct {
+	mandatory, optional, apart *publisher
+	closes                     chan *amqp.Error // the end of a channel; more than one may tell
+}
 
 // newPublishers makes all; settled is called for one publication at a time.
 func newPublishers(window int, settled func(uint64, bus.Outcome), fail func(error)) publishers {
@@ -29,29 +33,48 @@ func newPublishers(window int, settled func(uint64, bus.Outcome), fail func(erro
 		defer one.Unlock()
 		settled(token, o)
 	}
-	return publishers{
+	p := publishers{
 		mandatory: newPublisher(window, serial, fail),
 		optional:  newPublisher(window, serial, fail),
 		apart:     newPublisher(min(window, bus.WindowApart), serial, fail),
+		closes:    make(chan *amqp.Error, 1),
 	}
+	for _, one := range p.all() {
+		one.lost = func(reply *amqp.Error) {
+			select {
+			case p.closes <- reply:
+			default: // the first counts
+			}
+		}
+	}
+	return p
 }
 
 func (p publishers) all() [3]*publisher { return [3]*publisher{p.mandatory, p.optional, p.apart} }
 
-// open gives each its channel, in confirm mode.
-func (p publishers) open(l *link, e encoder) error {
+// open gives each its channel.
+func (p publishers) open(l *link, e encoder, log zerolog.Logger) error {
 	for _, one := range p.all() {
-		channel, err := l.channel()
-		if err == nil {
-			err = l.within("switch on publisher confirms", func() error { return channel.Confirm(false) })
+		one.encoder, one.open = e, l.confirming
+		one.renewed = func() {
+			log.Info().Msg("the broker refused a message: publishing goes on with another channel, in case it refuses the channel rather than the message")
 		}
+		channel, err := one.open()
 		if err != nil {
 			return err
 		}
-		channel.NotifyReturn(one.returns)
-		one.channel, one.encoder = channel, e
+		one.attach(channel)
 	}
 	return nil
+}
+
+// confirming opens a channel in confirm mode.
+func (l *link) confirming() (*amqp.Channel, error) {
+	channel, err := l.channel()
+	if err == nil {
+		err = l.within("switch on publisher confirms", func() error { return channel.Confirm(false) })
+	}
+	return channel, err
 }
 
 func (p publishers) publish(pub *bus.Publication) error {
@@ -63,16 +86,6 @@ func (p publishers) publish(pub *bus.Publication) error {
 	default:
 		return p.mandatory.publish(pub)
 	}
-}
-
-// closes tells of the end of any channel.
-func (p publishers) closes() <-chan *amqp.Error {
-	first := make(chan *amqp.Error, len(p.all()))
-	for _, one := range p.all() {
-		closed := one.channel.NotifyClose(make(chan *amqp.Error, 1))
-		go func() { first <- <-closed }() // ends with the connection
-	}
-	return first
 }
 
 // settle answers for every publication; it returns after close, when all are answered.

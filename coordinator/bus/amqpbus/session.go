@@ -63,13 +63,12 @@ func (s *session) start() {
 // watch turns the end of either connection or of the publishing channel into the
 // end of the session.
 func (s *session) watch() {
-	closes := s.publishers.closes()
 	select {
 	case reply := <-s.publishing.closes:
 		s.fail(s.publishing.fault(reply))
 	case reply := <-s.consuming.closes:
 		s.fail(s.consuming.fault(reply))
-	case reply := <-closes:
+	case reply := <-s.publishers.closes:
 		if reply == nil || !reply.Server || s.publishing.conn.IsClosed() {
 			s.fail(s.publishing.fault(<-s.publishing.closes))
 			return
