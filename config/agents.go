@@ -108,11 +108,28 @@ func (d *decoder) agent(id coordinator.AgentID, key, p place) coordinator.AgentS
 		},
 		"cost":   d.number(&spec.Cost, 0, maxCost),
 		"labels": d.labels(&spec.Labels),
+		"mode":   d.mode(&spec.Pull),
 	})
 	if canHaveKeys(p.node) && !has(p.node, "max_concurrent_tasks") {
 		d.fault(place{key.node, p.path + ".max_concurrent_tasks"}, "is missing; say how many tasks the agent may have at once (at least 1)")
 	}
 	return spec
+}
+
+// mode reads how an agent comes by its tasks.
+func (d *decoder) mode(into *coordinator.PullMode) reader {
+	return func(p place) {
+		modes := [...]coordinator.PullMode{coordinator.PullOff, coordinator.PullShared, coordinator.PullLiteral}
+		var words [len(modes)]string
+		for i, m := range modes {
+			words[i] = m.String()
+		}
+		var word string
+		oneOf(d, &word, words[:]...)(p)
+		if i := slices.Index(words[:], word); i >= 0 {
+			*into = modes[i]
+		}
+	}
 }
 
 // labels reads the labels of an agent; nil for none.

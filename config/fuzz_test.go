@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -59,7 +60,7 @@ func checkPolicy(t *testing.T, c *Config) {
 		ok := idPattern.MatchString(string(a.ID)) && a.Queue != "" && len(a.Queue) <= 255 && !coordinator.ReservedQueue(a.Queue) &&
 			a.MaxConcurrent >= 1 && a.Rank >= 1 && a.Rank <= 5 && a.HealthCheckInterval > 0 && a.AcceptTimeout > 0 &&
 			a.HealthCheckInterval < p.Settings.StaleAfter && a.Timeout > 0 && a.Timeout <= p.Settings.MaxTimeout
-		if !ok || !sortedUnique(a.Capabilities) || !(a.SuccessRate >= 0 && a.SuccessRate <= 1) || !(a.Cost >= 0 && a.Cost <= maxCost) || len(a.Labels) > maxLabels {
+		if !ok || !sortedUnique(a.Capabilities) || !(a.SuccessRate >= 0 && a.SuccessRate <= 1) || !(a.Cost >= 0 && a.Cost <= maxCost) || len(a.Labels) > maxLabels || a.Pull > coordinator.PullLiteral {
 			t.Errorf("agent %+v", a)
 		}
 	}
@@ -84,6 +85,9 @@ func checkPolicy(t *testing.T, c *Config) {
 		}
 		if b := route.Batch; b != (coordinator.Batch{}) && (b.MaxSize < 2 || b.MaxSize > 1000 || b.MaxWait < time.Millisecond || b.MaxWait > time.Minute) {
 			t.Errorf("route %q: %+v", taskType, b)
+		}
+		if route.Batch.MaxSize > 0 && cmp.Or(route.Strategy, p.Strategy) == strategy.MarketName {
+			t.Errorf("route %q: batches are put up for bids", taskType)
 		}
 		for _, id := range route.Preferred {
 			if !slices.Contains(ids, id) {
@@ -122,6 +126,9 @@ func checkStrategy(t *testing.T, s *coordinator.Strategy) {
 	if !strategy.Known(s.Name) || len(s.Terms) == 0 || len(s.Terms) > coordinator.MaxTerms || !(s.Exploration >= 0 && s.Exploration <= 1) {
 		t.Errorf("strategy %+v", s)
 		return
+	}
+	if m := s.Market; (m != nil) != (s.Name == strategy.MarketName) || m != nil && !(m.Floor >= 100*time.Millisecond && m.Floor <= m.Ceiling && m.Ceiling <= time.Minute) {
+		t.Errorf("strategy %s: market %+v", s.Name, m)
 	}
 	c := &coordinator.Case{Task: &coordinator.Task{}}
 	if s.Prepare != nil {

@@ -74,8 +74,13 @@ func parse(data []byte, source, override string) (*Config, error) {
 // override puts the environment's strategy in place of the file's default.
 func (d *decoder) override(name string, c *Config) {
 	text := notEnabled(name, c)
-	if !strategy.Known(name) {
+	switch {
+	case !strategy.Known(name):
 		text = unknownStrategy(name)
+	case text == "" && name == strategy.MarketName:
+		if taskType := batched(c.policy.Routes); taskType != "" {
+			text = notInBatches + ", as tasks of the type " + clip(taskType) + " do; choose another strategy, or give that type one of its own"
+		}
 	}
 	if text != "" {
 		d.faults = append(d.faults, Fault{Source: environment, Path: envStrategy, Text: text})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -105,6 +106,7 @@ func TestParseEverything(t *testing.T) {
 				MaxConcurrent: 4, Rank: 1, HealthCheckInterval: 10 * time.Second,
 				Timeout: 3480 * time.Second, AcceptTimeout: 45 * time.Second,
 				SuccessRate: 0.95, SuccessStated: true, Cost: 0.25, Labels: map[string]string{"zone": "eu-1", "rack": "7"},
+				Pull: coordinator.PullLiteral,
 			}},
 			Routes: map[string]coordinator.Route{"translate": {
 				Required: []string{"Übersetzung"}, Preferred: []coordinator.AgentID{"gpu-1"}, Strategy: "least_loaded",
@@ -114,6 +116,7 @@ func TestParseEverything(t *testing.T) {
 			Strategies: []coordinator.Strategy{
 				{Name: "expression", Parameters: `affinity_label="zone" session_label="" formula="affinity + success_rate / (1 + load)"`},
 				{Name: "least_loaded"},
+				{Name: "market", Parameters: "bid_window_ms=400 min_bid_window_ms=200 invite=all fitness=reported fallback=reward_rate (exploration=0.1)"},
 				{Name: "reward_rate", Parameters: "exploration=0.1"},
 				{Name: "weighted", Parameters: `affinity_label="zone" session_label="user" fit=0.5 free=1 success=3 speed=1 cost=0 affinity=1 session=7 rank=0.25`},
 			},
@@ -233,7 +236,7 @@ func TestLoadAppliesTheEnvironment(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"round_robin": "environment: ASSIGNMENT_STRATEGY: the strategy round_robin is not enabled; list it under assignment_strategies with enabled: true, or choose another",
-		"fastest":     `environment: ASSIGNMENT_STRATEGY: no strategy is called "fastest"; known are capability_match, expression, least_loaded, load_balanced, priority_based, reward_rate, round_robin, weighted`,
+		"fastest":     `environment: ASSIGNMENT_STRATEGY: no strategy is called "fastest"; known are capability_match, expression, least_loaded, load_balanced, market, priority_based, reward_rate, round_robin, weighted`,
 	} {
 		if _, err := Load(path, Environment{Strategy: name}); err == nil || err.Error() != want {
 			t.Errorf("%s:\ngot  %v\nwant %s", name, err, want)
@@ -241,6 +244,77 @@ func TestLoadAppliesTheEnvironment(t *testing.T) {
 	}
 	if _, err := Load(filepath.Join(t.TempDir(), "none.yaml"), Environment{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing file gives %v", err)
+	}
+}
+
+// Tasks of which a batch goes to one agent cannot be put up for bids one by one, also
+// where it is the environment that says so.
+func TestTheEnvironmentCannotAuctionBatches(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agents.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte("agents: {}\ntask_routing:\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("  one: {}\n  some: {batch: {max_size: 2}}\n  more: {batch: {max_size: 2}}\n")
+	want := "environment: ASSIGNMENT_STRATEGY: agents bid for one task at a time in a market, while a batch goes to one agent as a whole, " +
+		"as tasks of the type more do; choose another strategy, or give that type one of its own"
+	if _, err := Load(path, Environment{Strategy: "market"}); err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	write("  one: {}\n  some: {batch: {max_size: 2}, strategy: round_robin}\n")
+	c, err := Load(path, Environment{Strategy: "market"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, enabled := c.Policy().Find(c.Policy().Strategy); !enabled || got.Name != "market" || got.Market == nil {
+		t.Errorf("the default strategy is %+v, want market", got)
+	}
+}
+
+// A market is built on what its fallback is in this file.
+func TestMarketIsBuiltOnAnother(t *testing.T) {
+	const section = "agents: {}\nassignment_strategies: {market: {%s}, capability_match: , load_balanced: , weighted: {affinity_label: zone}}\n"
+	tests := []struct {
+		options, terms string // terms tell the strategies apart
+		want           coordinator.Market
+	}{
+		{"", "success rate", coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond}},
+		{"fallback: load_balanced, invite: all", "success rate", coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond, InviteAll: true}},
+		{"fallback: weighted, bid_window_ms: 60000", "fit", coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: time.Minute}},
+		{"fallback: capability_match, fitness: reported", "load", coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond, Reported: true}},
+		{"fallback: first_match, min_bid_window_ms: 500", "load", coordinator.Market{Floor: 500 * time.Millisecond, Ceiling: 500 * time.Millisecond, FirstMatch: true}},
+	}
+	for _, test := range tests {
+		t.Run(test.options, func(t *testing.T) {
+			p := mustParse(t, fmt.Sprintf(section, test.options)).Policy()
+			got, _ := p.Find("market")
+			if got == nil || got.Market == nil || *got.Market != test.want || got.Terms[0] != test.terms {
+				t.Fatalf("got %+v, want %+v built on the strategy with %s first", got, test.want, test.terms)
+			}
+			if base, ok := p.Find("weighted"); !ok || base.Market != nil {
+				t.Errorf("weighted itself is %+v", base)
+			}
+		})
+	}
+}
+
+func TestAgentsArePushedToUnlessTheyPull(t *testing.T) {
+	p := mustParse(t, string(testFiles(t)["valid-market"])).Policy()
+	got := make(map[coordinator.AgentID]coordinator.PullMode)
+	for _, a := range p.Agents {
+		got[a.ID] = a.Pull
+	}
+	want := map[coordinator.AgentID]coordinator.PullMode{
+		"pushed": coordinator.PullOff, "plain": coordinator.PullOff, "pulling": coordinator.PullShared, "greedy": coordinator.PullLiteral,
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("modes %v, want %v", got, want)
+	}
+	joined := mustParse(t, "agents: {}\ndiscovery: {enabled: true, agents: [a*], capabilities: [a]}\n").Policy().Discovery.Template
+	if joined.Pull != coordinator.PullOff {
+		t.Errorf("agents that join: %v, want push", joined.Pull)
 	}
 }
 

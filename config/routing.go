@@ -50,6 +50,7 @@ func (d *decoder) route(p place, c *Config) coordinator.Route {
 		},
 		"batch": d.batch(&route.Batch),
 	})
+	d.later(func() { d.checkBatch(p, &route, c) })
 	return route
 }
 
@@ -64,15 +65,14 @@ func (d *decoder) batch(into *coordinator.Batch) reader {
 			d.fault(p, "no size is given; write e.g. {max_size: 10}, or remove the key")
 			return
 		}
-		batch, wait := coordinator.Batch{}, int64(defaultBatchWait/time.Millisecond)
+		batch := coordinator.Batch{MaxWait: defaultBatchWait}
 		d.object(p, readers{
 			"max_size":    whole(d, &batch.MaxSize, 2, 1000),
-			"max_wait_ms": whole(d, &wait, 1, 60_000),
+			"max_wait_ms": d.milliseconds(&batch.MaxWait, time.Millisecond, time.Minute),
 		})
 		if canHaveKeys(p.node) && !has(p.node, "max_size") {
 			d.fault(place{p.node, join(p.path, "max_size")}, "is missing; say how many tasks a batch may have (at least 2)")
 		}
-		batch.MaxWait = time.Duration(wait) * time.Millisecond
 		*into = batch
 	}
 }

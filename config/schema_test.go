@@ -115,7 +115,7 @@ func sections(root map[string]any) map[string]map[string]any {
 		"":                                       root,
 		"agents.gpu-1":                           definition("agent"),
 		"task_routing.read":                      definition("route"),
-		"task_routing.read.batch":                definition("route")["properties"].(map[string]any)["batch"].(map[string]any),
+		"task_routing.batched.batch":             definition("route")["properties"].(map[string]any)["batch"].(map[string]any),
 		"assignment_strategies.weighted":         definition("strategy"),
 		"assignment_strategies.weighted.weights": definition("strategy")["properties"].(map[string]any)["weights"].(map[string]any),
 	}
@@ -147,6 +147,9 @@ func properties(t *testing.T) []property {
 				path[1] = strategy.RewardRateName
 			case "assignment_strategies.weighted.formula":
 				path[1] = strategy.ExpressionName
+			case "assignment_strategies.weighted.bid_window_ms", "assignment_strategies.weighted.min_bid_window_ms", "assignment_strategies.weighted.fallback",
+				"assignment_strategies.weighted.invite", "assignment_strategies.weighted.fitness":
+				path[1] = strategy.MarketName
 			}
 			all = append(all, property{path, node.(map[string]any)})
 		}
@@ -165,12 +168,13 @@ func fileWith(t *testing.T, path []string, value any) []byte {
 	t.Helper()
 	file := map[string]any{
 		"agents":       map[string]any{"gpu-1": map[string]any{"max_concurrent_tasks": 1}},
-		"task_routing": map[string]any{"read": map[string]any{"batch": map[string]any{"max_size": 2}}},
+		"task_routing": map[string]any{"read": map[string]any{}, "batched": map[string]any{"batch": map[string]any{"max_size": 2}}},
 		"assignment_strategies": map[string]any{
 			"capability_match": map[string]any{}, "least_loaded": map[string]any{}, "load_balanced": map[string]any{},
 			"priority_based": map[string]any{}, "reward_rate": map[string]any{}, "round_robin": map[string]any{},
 			"weighted":   map[string]any{"weights": map[string]any{}},
 			"expression": map[string]any{"formula": "load"},
+			"market":     map[string]any{},
 		},
 		"learning": map[string]any{}, "circuit_breaker": map[string]any{},
 		"discovery":       map[string]any{"enabled": true, "agents": []any{"worker-*"}, "capabilities": []any{"gpu"}},
@@ -307,6 +311,8 @@ func TestSchemaOptionsAreTheStrategies(t *testing.T) {
 	options := map[string]any{
 		strategy.OptionWeights: map[string]any{"free": 2}, strategy.OptionAffinityLabel: "zone", strategy.OptionSessionLabel: "user",
 		strategy.OptionExploration: 0.2, strategy.OptionFormula: "load",
+		strategy.OptionBidWindow: 300, strategy.OptionMinBidWindow: 200, strategy.OptionFallback: "round_robin",
+		strategy.OptionInvite: "all", strategy.OptionFitness: "reported",
 	}
 	for _, name := range strategy.Names() {
 		for option, value := range options {
@@ -356,8 +362,21 @@ func TestSchemaWordsAreTheLoaders(t *testing.T) {
 			}
 		}
 	}
-	if tried != 4 { // auth, topology, queues, a route's strategy
-		t.Errorf("%d enumerations found, want 4", tried)
+	// auth, topology, queues, an agent's mode, a route's strategy, and a market's fallback, invite and fitness
+	if tried != 8 {
+		t.Errorf("%d enumerations found, want 8", tried)
+	}
+}
+
+// Editors offer a market everything that it may fall back to.
+func TestSchemaFallbacksAreTheLoaders(t *testing.T) {
+	node := sections(schemaTree(t))["assignment_strategies.weighted"]["properties"].(map[string]any)[strategy.OptionFallback].(map[string]any)
+	var words []string
+	for _, word := range node["enum"].([]any) {
+		words = append(words, word.(string))
+	}
+	if want := fallbacks(); !slices.Equal(words, want) {
+		t.Errorf("the schema has %v, the loader %v", words, want)
 	}
 }
 

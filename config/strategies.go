@@ -25,14 +25,22 @@ func notEnabled(name string, c *Config) string {
 	if _, enabled := c.policy.Find(name); enabled {
 		return ""
 	}
+	return disabled(name)
+}
+
+func disabled(name string) string {
 	return "the strategy " + name + " is not enabled; list it under assignment_strategies with enabled: true, or choose another"
 }
 
 // listedStrategies is the section assignment_strategies while it is being read.
 type listedStrategies struct {
 	enabled []coordinator.Strategy
+	// on names those that are not switched off, right or wrong.
+	on []string
 	// marked as the default; empty if none is.
 	marked string
+	// market builds the market, which needs the others; nil if there is none.
+	market func()
 }
 
 // strategies reads the section `assignment_strategies`. Without it every strategy
@@ -45,6 +53,9 @@ func (d *decoder) strategies(c *Config) reader {
 		before := len(d.faults)
 		var listed listedStrategies
 		d.entries(p, "a mapping of strategy names to settings", func(key, value place) { d.strategy(&listed, key, value) })
+		if listed.market != nil {
+			listed.market()
+		}
 		if len(d.faults) > before {
 			// What is wrong here must not make the routes look wrong too.
 			return
@@ -67,7 +78,7 @@ func (d *decoder) strategies(c *Config) reader {
 func (d *decoder) strategy(listed *listedStrategies, key, value place) {
 	before := len(d.faults)
 	name, known := d.strategyName(key)
-	on, isDefault, o := true, false, strategy.Defaults()
+	on, isDefault, o, market := true, false, strategy.Defaults(), fallback{}
 	taken := func(option string, read reader) reader {
 		return func(p place) {
 			if known && !strategy.Takes(name, option) {
@@ -85,6 +96,11 @@ func (d *decoder) strategy(listed *listedStrategies, key, value place) {
 		strategy.OptionSessionLabel:  taken(strategy.OptionSessionLabel, d.label(&o.SessionLabel)),
 		strategy.OptionExploration:   taken(strategy.OptionExploration, d.exploration(&o.Exploration)),
 		strategy.OptionFormula:       taken(strategy.OptionFormula, d.formula(&o)),
+		strategy.OptionBidWindow:     taken(strategy.OptionBidWindow, d.bidWindow(&o.Market.BidWindow)),
+		strategy.OptionMinBidWindow:  taken(strategy.OptionMinBidWindow, d.bidWindow(&o.Market.MinBidWindow)),
+		strategy.OptionFallback:      taken(strategy.OptionFallback, d.fallback(&market)),
+		strategy.OptionInvite:        taken(strategy.OptionInvite, d.choice(&o.Market.InviteAll, strategy.InviteSample, strategy.InviteAll)),
+		strategy.OptionFitness:       taken(strategy.OptionFitness, d.choice(&o.Market.Reported, strategy.FitnessAppraised, strategy.FitnessReported)),
 	})
 	switch {
 	case !known:
@@ -96,9 +112,20 @@ func (d *decoder) strategy(listed *listedStrategies, key, value place) {
 	case isDefault:
 		listed.marked = name
 	}
-	if !on || len(d.faults) > before {
-		return
+	if on {
+		listed.on = append(listed.on, name)
 	}
+	switch {
+	case !on || len(d.faults) > before:
+	case name == strategy.MarketName:
+		listed.market = func() { d.market(listed, key, o, market) }
+	default:
+		d.build(listed, key, name, o)
+	}
+}
+
+// build makes a strategy of what its entry says.
+func (d *decoder) build(listed *listedStrategies, key place, name string, o strategy.Options) {
 	s, err := strategy.Build(name, o)
 	if err != nil {
 		if cause := errors.Unwrap(err); cause != nil {

@@ -29,6 +29,8 @@ type AgentSpec struct {
 	Cost float64
 	// Labels of the agent, for affinity.
 	Labels map[string]string
+	// Pull: it claims its tasks itself.
+	Pull PullMode
 }
 
 // AgentStatus is what an agent says of its own state.

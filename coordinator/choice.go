@@ -74,6 +74,9 @@ type Strategy struct {
 	Why func(*Case, *AgentView, *Standing) string
 	// Explain fills in the terms of one agent; nil: they are the elements of its key.
 	Explain func(*Case, *AgentView, *Standing, *TermValues)
+	// Market asks the agents first; nil: nobody is asked. The strategy's own rules then
+	// choose whom to ask, and decide when nobody bids.
+	Market *Market
 }
 
 // Score is the number that the strategy shows people for a key; false when it

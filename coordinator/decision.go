@@ -26,6 +26,7 @@ const (
 	Unsteady                         // it came and went too often a moment ago
 	Suspect                          // silent for a while, not for so long that it is stale
 	Ejected                          // it failed too often with a required capability
+	Pulling                          // it claims its tasks itself (mode: pull)
 	NotReady                         // criterion 2: reports `busy`
 	Full                             // criterion 3: no free slot
 	Overloaded                       // criterion 4: reported load at or above max_load
@@ -49,6 +50,7 @@ var ineligibilities = [NumIneligibilities]struct{ code, phrase string }{
 	Unsteady:        {"unsteady", "coming and going"},
 	Suspect:         {"suspect", "silent for a while"},
 	Ejected:         {"ejected", "ejected after failures"},
+	Pulling:         {"pulling", "claiming their tasks themselves"},
 	NotReady:        {"not_ready", "busy"},
 	Full:            {"full", "full"},
 	Overloaded:      {"overloaded", "overloaded"},

@@ -16,6 +16,8 @@ type Snapshot struct {
 	Delayed int
 	// Gathering tasks wait for others to share a batch with; they are among Pending.
 	Gathering int
+	// Bidding tasks are being offered to agents; they are among Pending.
+	Bidding int
 	// Dispatching tasks are published and not yet confirmed.
 	Dispatching int
 	// Leased tasks are with their agents: dispatched, not known to have ended.

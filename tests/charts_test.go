@@ -10,6 +10,7 @@ import (
 	"taskbus/config/formula"
 	"taskbus/coordinator/simulator"
 	"taskbus/coordinator/simulator/chart"
+	"taskbus/coordinator/simulator/pulling"
 )
 
 var update = flag.Bool("update", false, "draw the charts of the documentation anew")
@@ -30,13 +31,23 @@ func TestChartsAreWhatTheirCommandsDraw(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			report, err := simulator.Play(t.Context(), scenario, simulator.Options{Formula: formula.Compile})
-			if err != nil {
-				t.Fatal(err)
-			}
 			var drawn bytes.Buffer
-			if err := chart.Draw(&drawn, report, chart.SVG); err != nil {
-				t.Fatal(err)
+			if scenario.Pulling != nil {
+				report, err := pulling.Play(t.Context(), scenario, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := chart.DrawPulling(&drawn, report, chart.SVG); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				report, err := simulator.Play(t.Context(), scenario, simulator.Options{Formula: formula.Compile})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := chart.Draw(&drawn, report, chart.SVG); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if *update {
 				if err := os.WriteFile("../"+c[2], drawn.Bytes(), 0o644); err != nil {

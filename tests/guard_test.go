@@ -64,35 +64,36 @@ type rule struct {
 // table has one row for each package, by its path in the module; a row that ends
 // in "/..." is for everything below that has no row of its own.
 var table = map[string]rule{
-	"coordinator":                 {std: stdPure},
-	"coordinator/strategy":        {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/learning":        {std: stdPure, may: []string{"coordinator", modGonum + "/mathext"}},
-	"coordinator/breaker":         {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/auction":         {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/pull":            {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/fairshare":       {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/engine":          {std: stdPure, may: []string{"coordinator", "coordinator/strategy", "coordinator/learning", "coordinator/breaker", "coordinator/auction", "coordinator/fairshare"}},
-	"coordinator/replay":          {may: []string{"coordinator", "coordinator/strategy", "coordinator/engine", "coordinator/journal"}},
-	"coordinator/simulator":       {may: []string{modYaml, "coordinator", "coordinator/strategy", "coordinator/engine"}},
-	"coordinator/simulator/chart": {may: []string{modGonumPlot + "/...", "coordinator/simulator"}},
-	"messages":                    {may: []string{"schemas", "coordinator"}},
-	"schemas":                     {may: []string{modJsonschema}},
-	"config":                      {may: []string{modYaml, modFsnotify, "config/formula", "coordinator", "coordinator/strategy"}},
-	"config/formula":              {may: []string{modCel + "/...", "coordinator", "coordinator/strategy"}},
-	"coordinator/bus":             {},
-	"coordinator/bus/membus":      {may: []string{"coordinator/bus"}},
-	"coordinator/bus/bustest":     {may: []string{"coordinator/bus", modGoleak}},
-	"coordinator/bus/amqpbus":     {may: []string{"coordinator/bus", modAmqp091, modZerolog}},
-	"coordinator/journal":         {may: []string{"coordinator", "coordinator/bus"}},
-	"coordinator/failpoint":       {},
-	"coordinator/httpapi":         {may: []string{"coordinator", "messages", modPrometheus + "/..."}},
+	"coordinator":                   {std: stdPure},
+	"coordinator/strategy":          {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/learning":          {std: stdPure, may: []string{"coordinator", modGonum + "/mathext"}},
+	"coordinator/breaker":           {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/auction":           {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/pull":              {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/fairshare":         {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/engine":            {std: stdPure, may: []string{"coordinator", "coordinator/strategy", "coordinator/learning", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare"}},
+	"coordinator/replay":            {may: []string{"coordinator", "coordinator/strategy", "coordinator/engine", "coordinator/journal"}},
+	"coordinator/simulator":         {may: []string{modYaml, "coordinator", "coordinator/strategy", "coordinator/engine"}},
+	"coordinator/simulator/pulling": {may: []string{"coordinator", "coordinator/pull", "coordinator/simulator", "agent/balance"}},
+	"coordinator/simulator/chart":   {may: []string{modGonumPlot + "/...", "coordinator/simulator", "coordinator/simulator/pulling"}},
+	"messages":                      {may: []string{"schemas", "coordinator"}},
+	"schemas":                       {may: []string{modJsonschema}},
+	"config":                        {may: []string{modYaml, modFsnotify, "config/formula", "coordinator", "coordinator/strategy"}},
+	"config/formula":                {may: []string{modCel + "/...", "coordinator", "coordinator/strategy"}},
+	"coordinator/bus":               {},
+	"coordinator/bus/membus":        {may: []string{"coordinator/bus"}},
+	"coordinator/bus/bustest":       {may: []string{"coordinator/bus", modGoleak}},
+	"coordinator/bus/amqpbus":       {may: []string{"coordinator/bus", modAmqp091, modZerolog}},
+	"coordinator/journal":           {may: []string{"coordinator", "coordinator/bus"}},
+	"coordinator/failpoint":         {},
+	"coordinator/httpapi":           {may: []string{"coordinator", "messages", modPrometheus + "/..."}},
 	"coordinator/service": {may: []string{
 		"config", "messages", "schemas",
 		"coordinator", "coordinator/strategy", "coordinator/auction", "coordinator/fairshare", "coordinator/engine",
 		"coordinator/bus", "coordinator/journal", "coordinator/failpoint", "coordinator/httpapi",
 		modPrometheus + "/...", modZerolog, modXxhash, modXsync + "/...",
 	}},
-	"agent":         {may: []string{"messages", "coordinator/bus", "coordinator/bus/amqpbus"}},
+	"agent":         {may: []string{"agent/balance", "messages", "coordinator/bus", "coordinator/bus/amqpbus", modPrometheus}},
 	"agent/balance": {may: []string{"coordinator"}},
 	"cmd/...":       {all: true},
 	// Examples are what a stranger writes: with the SDK, or knowing the bus alone.
@@ -101,7 +102,7 @@ var table = map[string]rule{
 }
 
 // clockless packages may use the time package for its types only.
-var clockless = []string{"coordinator", "coordinator/strategy", "coordinator/learning", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/engine", "coordinator/simulator", "coordinator/journal", "coordinator/replay", "agent/balance"}
+var clockless = []string{"coordinator", "coordinator/strategy", "coordinator/learning", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/engine", "coordinator/simulator", "coordinator/simulator/pulling", "coordinator/journal", "coordinator/replay", "agent/balance"}
 
 var clockFuncs = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
 

@@ -88,6 +88,7 @@ type checkedAgent struct {
 	Queue        string   `json:"queue"`
 	Slots        int      `json:"slots"`
 	Rank         int      `json:"rank"`
+	Mode         string   `json:"mode"`
 	Capabilities []string `json:"capabilities"`
 }
 
@@ -140,7 +141,7 @@ func checkFile(path string) (checkedFile, error) {
 	file.OK, file.Version, file.Strategy = true, p.Version, p.Strategy
 	for i := range p.Agents {
 		g := &p.Agents[i]
-		file.Agents = append(file.Agents, checkedAgent{string(g.ID), g.Queue, g.MaxConcurrent, g.Rank, g.Capabilities})
+		file.Agents = append(file.Agents, checkedAgent{string(g.ID), g.Queue, g.MaxConcurrent, g.Rank, g.Pull.String(), g.Capabilities})
 	}
 	if g := p.Discovery; g != nil {
 		file.Discovery = &checkedDiscovery{g.Agents, g.Capabilities, g.Queues, g.MaxAgents, g.MaxConcurrent}
@@ -179,10 +180,10 @@ func (f *checkedFile) print(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "%s: %s\n", f.File, count(len(f.Faults), "fault"))
 		return err
 	}
-	agents, slots := newTable("AGENT", "SLOTS", "RANK", "QUEUE", "CAPABILITIES"), 0
+	agents, slots := newTable("AGENT", "SLOTS", "RANK", "MODE", "QUEUE", "CAPABILITIES"), 0
 	for _, g := range f.Agents {
 		slots += g.Slots
-		agents.row(g.ID, g.Slots, g.Rank, g.Queue, list(g.Capabilities, 4))
+		agents.row(g.ID, g.Slots, g.Rank, g.Mode, g.Queue, list(g.Capabilities, 4))
 	}
 	routes := newTable("TASK TYPE", "SERVED BY", "STRATEGY", "REQUIRES", "PREFERS")
 	for _, r := range f.Routes {

@@ -16,6 +16,8 @@ import (
 
 	"taskbus/config/formula"
 	"taskbus/coordinator/simulator"
+	"taskbus/coordinator/simulator/chart"
+	"taskbus/coordinator/simulator/pulling"
 	"taskbus/coordinator/strategy"
 )
 
@@ -62,7 +64,17 @@ What the columns mean:
   REGRET SUCCESS  success probability given away by a decision, against the best
                   agent that had a free slot at that moment
   REWARD          the same for the rate of successes per second of work, in % of
-                  the best`,
+                  the best
+
+A scenario with a pulling section has agents that pull their work, and compares their
+controllers instead. Its columns:
+  ITEMS/S         items finished
+  BACKLOG         items that wait or are worked on; UNCLAIMED: those of them that no
+                  agent holds
+  CLAIMS/S        claims of all agents
+  DRAIN S         how long what an agent holds will take it, over time and, in
+                  brackets, right after its claims
+  IDLE            share of the time in which an agent holds nothing`,
 		Example: `  taskbus simulate --list
   taskbus simulate herding --plot herding.svg
   taskbus simulate sinkhole --show > mine.yaml
@@ -150,6 +162,9 @@ func (a *app) simulate(ctx context.Context, flags simulateFlags, name string) er
 		if flags.seeds > 0 {
 			s.Seeds = simulator.Seeds(flags.seeds)
 		}
+		if flags.timing && s.Pulling != nil {
+			return usageError("--timing is for scenarios with strategies; the agents of %s pull", base)
+		}
 		err = a.play(ctx, flags, s)
 	}
 	var faults *simulator.Faults
@@ -195,16 +210,18 @@ func (a *app) play(ctx context.Context, flags simulateFlags, s *simulator.Scenar
 		return err
 	}
 	defer drawing.discard()
-	o := simulator.Options{Trace: traceFolder(flags.traces), Formula: compileFormula}
 	bar := a.progressBar(s.Name)
+	var progress func(float64)
 	if bar != nil {
-		o.Progress = func(share float64) { _ = bar.Set(int(share * barSteps)) } // a bar that cannot be drawn is no loss
+		progress = func(share float64) { _ = bar.Set(int(share * barSteps)) } // a bar that cannot be drawn is no loss
 	}
-	if flags.timing {
-		began := a.now()
-		o.Stopwatch = func() time.Duration { return a.now().Sub(began) }
+	var report written
+	var draw func(io.Writer, chart.Format) error
+	if s.Pulling != nil {
+		report, draw, err = playPulling(ctx, s, progress)
+	} else {
+		report, draw, err = a.playStrategies(ctx, flags, s, progress)
 	}
-	report, err := simulator.Play(ctx, s, o)
 	if bar != nil {
 		_ = bar.Clear()
 	}
@@ -214,7 +231,7 @@ func (a *app) play(ctx context.Context, flags simulateFlags, s *simulator.Scenar
 	if err != nil {
 		return err
 	}
-	if err := drawing.write(report); err != nil {
+	if err := drawing.write(draw); err != nil {
 		return err
 	}
 	switch flags.output {
@@ -225,6 +242,31 @@ func (a *app) play(ctx context.Context, flags simulateFlags, s *simulator.Scenar
 	default:
 		return report.WriteTable(a.out)
 	}
+}
+
+// written is what comes out of a scenario, of whichever kind.
+type written interface {
+	WriteTable(io.Writer) error
+	WriteJSON(io.Writer) error
+	WriteCSV(io.Writer) error
+}
+
+// playStrategies plays a scenario whose tasks are pushed, and gives its report and what
+// draws its chart.
+func (a *app) playStrategies(ctx context.Context, flags simulateFlags, s *simulator.Scenario, progress func(float64)) (written, func(io.Writer, chart.Format) error, error) {
+	o := simulator.Options{Trace: traceFolder(flags.traces), Formula: compileFormula, Progress: progress}
+	if flags.timing {
+		began := a.now()
+		o.Stopwatch = func() time.Duration { return a.now().Sub(began) }
+	}
+	r, err := simulator.Play(ctx, s, o)
+	return r, func(w io.Writer, f chart.Format) error { return chart.Draw(w, r, f) }, err
+}
+
+// playPulling does the same for a scenario whose agents pull.
+func playPulling(ctx context.Context, s *simulator.Scenario, progress func(float64)) (written, func(io.Writer, chart.Format) error, error) {
+	r, err := pulling.Play(ctx, s, progress)
+	return r, func(w io.Writer, f chart.Format) error { return chart.DrawPulling(w, r, f) }, err
 }
 
 // compileFormula compiles a formula, and says of an unknown name what may be meant.

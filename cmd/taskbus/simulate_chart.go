@@ -3,12 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"taskbus/coordinator/simulator"
 	"taskbus/coordinator/simulator/chart"
 )
 
@@ -82,11 +82,11 @@ func chartPlace(path string) (place string, mode fs.FileMode, err error) {
 }
 
 // write draws the chart and puts it in its place.
-func (f *chartFile) write(report *simulator.Report) error {
+func (f *chartFile) write(draw func(io.Writer, chart.Format) error) error {
 	if f == nil {
 		return nil
 	}
-	err := chart.Draw(f.draft, report, f.format)
+	err := draw(f.draft, f.format)
 	if err == nil {
 		err = f.draft.Close()
 	}

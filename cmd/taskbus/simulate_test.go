@@ -88,9 +88,42 @@ func TestSimulateDrawsTheSameChart(t *testing.T) {
 	}
 }
 
+// A scenario of agents that pull has a report and a chart of its own kind.
+func TestSimulatePulling(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pulling.svg")
+	table, _ := simulated(t, exitOK, "pulling", "--seeds", "2", "--plot", file)
+	for _, want := range []string{"mean of 2 seeds", "CONTROLLER", "equal drain", "agent-3, 4 items/s", "dead", "possible: 25.2 items/s"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("the table does not say %q:\n%s", want, table)
+		}
+	}
+	chart, err := os.ReadFile(file)
+	if err != nil || !bytes.Contains(chart, []byte("<svg")) || !bytes.Contains(chart, []byte("drain time, s")) {
+		t.Errorf("the chart: %v, %.100s", err, chart)
+	}
+	var report struct {
+		Loads []struct {
+			Load        string
+			Controllers []struct{ Label string }
+		}
+	}
+	out, _ := simulated(t, exitOK, "pulling", "--seeds", "1", "-o", "json")
+	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Loads) != 3 || len(report.Loads[0].Controllers) != 5 {
+		t.Errorf("JSON: %v, %+v", err, report)
+	}
+	out, _ = simulated(t, exitOK, "pulling", "--seeds", "1", "-o", "csv")
+	// 3 loads × 5 controllers × (4 values and 3 of each of 3 agents), and the header.
+	if lines, err := csv.NewReader(strings.NewReader(out)).ReadAll(); err != nil || len(lines) != 3*5*13+1 {
+		t.Errorf("CSV: %v, %d lines", err, len(lines))
+	}
+	if _, stderr := simulated(t, exitUsage, "pulling", "--timing"); !strings.Contains(stderr, "--timing is for scenarios with strategies") {
+		t.Errorf("stderr %q", stderr)
+	}
+}
+
 func TestSimulateListAndShow(t *testing.T) {
 	list, _ := simulated(t, exitOK, "--list")
-	for _, name := range []string{"adr-018", "azure", "balancing", "drift", "herding", "newcomer", "sinkhole", "ten-thousand"} {
+	for _, name := range []string{"adr-018", "azure", "balancing", "drift", "herding", "newcomer", "pulling", "sinkhole", "ten-thousand"} {
 		if !strings.Contains(list, "\n"+name+" ") {
 			t.Errorf("%s is not listed:\n%s", name, list)
 		}

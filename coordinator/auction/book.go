@@ -274,6 +274,15 @@ func (b *Book) Invited() int { return b.invited }
 // Waiting is how many of them have not answered.
 func (b *Book) Waiting() int { return b.waiting }
 
+// Silent calls yield for each of them, in the order of their ids.
+func (b *Book) Silent(yield func(coordinator.AgentID)) {
+	for i := range b.places {
+		if b.places[i].standing == silent {
+			yield(b.places[i].ranked.Agent)
+		}
+	}
+}
+
 // Bids is how many have a bid that counts.
 func (b *Book) Bids() int { return b.counted }
 

@@ -131,7 +131,7 @@ func (x *inspection) held(handles iter.Seq[coordinator.Handle]) {
 		case !t.over && (int(t.number) >= len(e.tasks.all) || e.tasks.all[t.number] != t):
 			x.task(coordinator.InvariantTaskState, t, "it is held and not among the open tasks (number %d)", t.number)
 		}
-		expires, again := t.state == stateWaiting || t.state == stateUnscored || t.state == stateDelayed, t.state == stateUnscored || t.state == stateGathering
+		expires, again := t.state == stateWaiting || t.state == stateUnscored || t.state == stateDelayed, t.state == stateUnscored || t.state == stateGathering || t.state == stateBidding
 		if t.state == stateDelayed {
 			again = !queued[t] // else the budget is waited for
 		}
@@ -147,7 +147,7 @@ func (x *inspection) held(handles iter.Seq[coordinator.Handle]) {
 		case stateGathering:
 			x.gathering++
 			waiting[t.task.Priority]++
-		case stateDelayed, stateUnscored:
+		case stateDelayed, stateUnscored, stateBidding:
 			waiting[t.task.Priority]++
 		case stateDispatching:
 		default:
@@ -180,7 +180,7 @@ func (x *inspection) classes() {
 		if c.nobody != c.feasible.empty() || !slices.Equal(c.usable, e.usable(c.feasible, c.required)) {
 			x.note(coordinator.InvariantAgentReady, "", "class %q: who is of use for it is not who is capable and trusted", c.key)
 		}
-		if n := c.usable.common(e.fleet.ready); n > 0 && len(c.waiting.items) > 0 {
+		if n := c.usable.common(e.fleet.ready); n > 0 && len(c.waiting.items) > 0 && e.mayOffer(c.waiting.items[0]) {
 			x.task(coordinator.InvariantWorkConserved, c.waiting.items[0], "it waits with %d others, and %d agents are ready who could have it", len(c.waiting.items)-1, n)
 		}
 		return 1

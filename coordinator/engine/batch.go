@@ -96,7 +96,7 @@ func (b *batches) under(p *coordinator.Policy) {
 // limitsOf gives the limits of the batch that the task may share; false when it goes
 // alone.
 func (b *batches) limitsOf(t *openTask) (limits coordinator.Batch, batched bool) {
-	if !t.fresh || b.limits == nil {
+	if !t.fresh || b.limits == nil || t.asks() { // bids are for one task
 		return limits, false
 	}
 	limits, batched = b.limits[t.task.Type]

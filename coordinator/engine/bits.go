@@ -30,6 +30,23 @@ func (b bitset) common(o bitset) int {
 	return n
 }
 
+// add puts the members of another set of the same fleet in.
+func (b bitset) add(o bitset) {
+	for i := range b {
+		b[i] |= o[i]
+	}
+}
+
+// first is the first member that two sets of the same fleet share; -1: none.
+func (b bitset) first(o bitset) int {
+	for i, w := range b {
+		if w &= o[i]; w != 0 {
+			return i<<6 + bits.TrailingZeros64(w)
+		}
+	}
+	return -1
+}
+
 // each calls f for every member, in order.
 func (b bitset) each(f func(i int)) {
 	for w, word := range b {

@@ -360,6 +360,16 @@ func describe(f coordinator.Effect) string {
 		return "leave " + f.Queue
 	case coordinator.EnsureQueue:
 		return "ensure " + f.Queue
+	case *coordinator.Offer:
+		return fmt.Sprintf("offer %s %s", f.AuctionID, f.Agent)
+	case coordinator.Award:
+		return fmt.Sprintf("award %s %s", f.DispatchID, f.Agent)
+	case coordinator.RejectBid:
+		return fmt.Sprintf("bid of %s for %s: %s", f.Agent, f.AuctionID, f.Reason)
+	case *coordinator.AuctionEnded:
+		return fmt.Sprintf("auction %s %s by %s", f.AuctionID, f.Outcome, f.Closing)
+	case coordinator.ClaimAnswered:
+		return fmt.Sprintf("granted %d to %s %s", f.Granted, f.Agent, f.Limit)
 	case coordinator.AgentChanged:
 		return fmt.Sprintf("agent %s %s", f.Agent, f.State)
 	case coordinator.AgentTrusted:

@@ -51,7 +51,7 @@ func (e *Engine) cancel(now time.Time, ev coordinator.CancelRequested) {
 		answer.State = coordinator.CancelDone
 	case t == nil:
 		answer.Agent = e.fleet.named(r.ref)
-	case t.state == stateWaiting || t.state == stateUnscored || t.state == stateDelayed || t.state == stateGathering:
+	case t.state == stateWaiting || t.state == stateUnscored || t.state == stateDelayed || t.state == stateGathering || t.state == stateBidding:
 		e.leavePending(t)
 		t.cancelReason = ev.Reason
 		e.failCancelled(now, t)

@@ -42,6 +42,8 @@ type Engine struct {
 	joining     joining
 	inDoubt     inDoubt
 	batches     batches
+	market      market
+	claims      claims
 	owed        owed
 	recorder    recorder
 	// following: somebody else leads, whose records are folded.
@@ -116,6 +118,12 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 		}
 	case coordinator.QueueChecked:
 		e.queueChecked(now, ev)
+	case coordinator.BidReceived:
+		e.bidReceived(now, ev)
+	case coordinator.OfferUnheard:
+		e.unheard(now, ev)
+	case coordinator.ClaimReceived:
+		e.claimReceived(now, ev)
 	case coordinator.FailureTold:
 		e.paid(ev.Task)
 	case coordinator.PolicyChanged:
@@ -132,6 +140,7 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 	case coordinator.Tick:
 	}
 	e.trustAgain(now)
+	e.serveClaims(now)
 	e.sealBatches()
 	e.recordAssigned()
 	out := e.out
@@ -157,6 +166,8 @@ func (e *Engine) runDue(now time.Time) {
 				e.scoreAgain(now, t.task)
 			case stateGathering:
 				e.gathered(now, t.task)
+			case stateBidding:
+				e.consider(now, t.task.sale.lot)
 			default:
 				e.retryDue(now, t.task)
 			}
@@ -173,6 +184,8 @@ func (e *Engine) runDue(now time.Time) {
 			e.wake(now, t.agent)
 		case dutySteady:
 			e.becameSteady(now, t.agent)
+		case dutyClaim:
+			e.claimOver(now, t.agent)
 		case dutyForget:
 			e.forgetJoined(now, t.agent)
 		case dutyJoin:
@@ -193,13 +206,19 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 	for _, c := range e.pending.active {
 		waiting = append(waiting, c.waiting.items...)
 	}
+	var offered []*openTask
 	for _, t := range e.inOrder() {
-		if t.state == stateUnscored {
+		switch t.state {
+		case stateUnscored:
 			e.timers.cancel(&t.retry)
 			waiting = append(waiting, t)
+		case stateBidding:
+			e.abandon(now, t)
+			offered = append(offered, t)
 		}
 	}
 	e.policy = p
+	e.market.under(p)
 	e.batches.under(p)
 	e.routes = make(map[string]*requirements, len(p.Routes))
 	e.believe(p.Settings.Learning)
@@ -227,6 +246,7 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 		t.rank = rankOf(t.task, p.Settings)
 	}
 	together := e.dissolve()
+	waiting = append(waiting, offered...)
 	sortByRank(waiting)
 	for _, t := range waiting {
 		e.admit(now, t)
@@ -234,6 +254,7 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 	for _, members := range together {
 		e.decideBatch(now, members)
 	}
+	e.claimsUnder(now)
 }
 
 // left sees to the work of an agent that the policy no longer lists. What it
@@ -305,7 +326,7 @@ func (e *Engine) wake(now time.Time, a *agent) {
 		c := classes.items[0]
 		t := c.waiting.items[0]
 		a, d := e.choose(t)
-		if a == nil && !e.unscored(t) {
+		if a == nil && !e.unscored(t) || a != nil && !e.mayOffer(t) {
 			classes.remove(0)
 			continue
 		}
@@ -316,7 +337,7 @@ func (e *Engine) wake(now time.Time, a *agent) {
 			e.setAside(now, t)
 		} else {
 			e.leavePending(t)
-			e.dispatch(now, t, a, d)
+			e.give(now, t, a, d)
 		}
 		if len(c.waiting.items) > 0 {
 			classes.fix(0)

@@ -33,6 +33,8 @@ type agent struct {
 	otherQueue   string    // what it last announced in its place
 
 	presence
+	bidding
+	pulling
 	stale, recheck, cool, steady, forget, ramping timer
 }
 
@@ -163,7 +165,7 @@ func (f *fleet) adopt(specs []coordinator.AgentSpec, settings coordinator.Settin
 	for id, a := range old { // order does not matter: cancelling commutes
 		if f.byID[id] == nil {
 			a.number = -1
-			for _, timer := range []*timer{&a.stale, &a.recheck, &a.cool, &a.steady, &a.forget, &a.ramping} {
+			for _, timer := range []*timer{&a.stale, &a.recheck, &a.cool, &a.steady, &a.forget, &a.ramping, &a.claimEnd} {
 				t.cancel(timer)
 			}
 			f.left[id] = a
@@ -185,6 +187,7 @@ func rejoin(before *agent) *agent {
 	a.steady = newTimer(dutySteady, nil, a)
 	a.forget = newTimer(dutyForget, nil, a)
 	a.ramping = newTimer(dutyRamp, nil, a)
+	a.claimEnd = newTimer(dutyClaim, nil, a)
 	return a
 }
 
@@ -234,10 +237,10 @@ func (a *agent) room() int {
 }
 
 // free is how many more tasks the agent can take: bounded by the configured
-// maximum and by what it said was available, less the dispatches since, plus
-// what it has told the end of since.
+// maximum and by what it said was available, less the dispatches since and the slots
+// that its bids hold, plus what it has told the end of since.
 func (a *agent) free() int {
-	return max(0, min(a.room()-a.inFlight(), a.report.Available+min(a.credit, a.report.Active)-a.uncovered))
+	return max(0, min(a.room()-a.inFlight(), a.report.Available+min(a.credit, a.report.Active)-a.uncovered)-a.bids)
 }
 
 // reportedLoad is the load that the agent reported, less the part of the tasks
@@ -275,6 +278,8 @@ func (f *fleet) eligibility(a *agent) coordinator.Ineligibility {
 		return coordinator.Unsteady
 	case a.suspect:
 		return coordinator.Suspect
+	case a.spec.Pull != coordinator.PullOff:
+		return coordinator.Pulling
 	case a.report.Status == coordinator.StatusBusy && !f.settings.BusyIsEligible:
 		return coordinator.NotReady
 	case a.free() == 0:

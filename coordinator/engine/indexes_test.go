@@ -73,7 +73,7 @@ func checkIndexes(t failer, e *Engine) {
 			t.Fatalf("handle %d is kept under %d", o.handle, h)
 		}
 		if (o.expire.index >= 0) != (o.state == stateWaiting || o.state == stateUnscored || o.state == stateDelayed) || // a lease begins when it is settled
-			(o.state == stateDelayed || o.state == stateUnscored || o.state == stateGathering) != (o.retry.index >= 0 || slices.Contains(e.retries.tasks, o)) {
+			(o.state == stateDelayed || o.state == stateUnscored || o.state == stateGathering || o.state == stateBidding) != (o.retry.index >= 0 || slices.Contains(e.retries.tasks, o)) {
 			t.Fatalf("%s in state %d: expire %d, retry %d", o.task.ID, o.state, o.expire.index, o.retry.index)
 		}
 		switch o.state {
@@ -91,6 +91,11 @@ func checkIndexes(t failer, e *Engine) {
 			count[o.task.Priority]++
 		case stateDelayed, stateUnscored:
 			count[o.task.Priority]++
+		case stateBidding:
+			count[o.task.Priority]++
+			if !slices.Contains(e.market.open, o.sale.lot) || o.sale.lot.task != o {
+				t.Fatalf("%s is offered, and nobody knows of it", o.task.ID)
+			}
 		case stateGathering:
 			gathering++
 			count[o.task.Priority]++
@@ -119,6 +124,7 @@ func checkIndexes(t failer, e *Engine) {
 	if gathering != 0 || len(e.batches.sharing) > 0 {
 		t.Fatalf("%d more tasks gather than are in batches; %d batches are not sealed", gathering, len(e.batches.sharing))
 	}
+	checkMarket(t, e)
 	if waiting != 0 {
 		t.Fatalf("%d more tasks wait than are in the classes", waiting)
 	}
@@ -238,4 +244,46 @@ func feasible(a *agent, o *openTask) bool {
 		}
 	}
 	return !slices.Contains(o.task.Excluded, a.spec.ID) && !slices.Contains(o.tried, a.spec.ID)
+}
+
+// checkMarket recounts what auctions hold of the agents, and of classes.
+func checkMarket(t failer, e *Engine) {
+	t.Helper()
+	again, seeking, contending := make(map[*agent]*bidding), make(map[*class]int), 0
+	for _, a := range e.fleet.agents {
+		again[a] = &bidding{}
+	}
+	for _, l := range e.market.open {
+		if l.task.state != stateBidding || l.task.sale.lot != l {
+			t.Fatalf("the auction of %s is open, and it is in state %d", l.task.task.ID, l.task.state)
+		}
+		if !e.now.Before(l.book.Closes()) {
+			t.Fatalf("the auction of %s was to end at %v, it is %v", l.task.task.ID, l.book.Closes(), e.now)
+		}
+		if !l.holds() {
+			seeking[l.class]++
+		}
+		for _, b := range l.bidders {
+			if b.held {
+				again[b.agent].bids++
+			} else {
+				again[b.agent].contending++
+				contending++
+			}
+		}
+		l.book.Silent(func(id coordinator.AgentID) { again[e.fleet.byID[id]].offers++ })
+	}
+	for a, b := range again {
+		if a.bids != b.bids || a.contending != b.contending || a.offers != b.offers {
+			t.Fatalf("%s: %d slots held, %d bids beyond, %d offers open; recounted %d, %d, %d", a.spec.ID, a.bids, a.contending, a.offers, b.bids, b.contending, b.offers)
+		}
+	}
+	if contending != e.market.contending {
+		t.Fatalf("%d bids hold no slot, counted are %d", contending, e.market.contending)
+	}
+	for _, c := range e.pending.classes {
+		if c.seeking != seeking[c] {
+			t.Fatalf("class %q: %d auctions hold no slot, counted are %d", c.key, seeking[c], c.seeking)
+		}
+	}
 }

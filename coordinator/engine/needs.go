@@ -38,7 +38,7 @@ func (e *Engine) resolve(t *openTask) (coordinator.Reason, string) {
 		needs = &requirements{required: route.Required, preferred: e.fleet.set(route.Preferred)}
 		needs.strategy, _ = e.policy.Find(orElse(route.Strategy, e.policy.Strategy))
 		needs.kind = e.kind(task.Type)
-		needs.class = e.class(route.Required, nil, known || !t.supposed)
+		needs.class = e.class(kin{required: route.Required, asks: needs.strategy.Market != nil}, known || !t.supposed)
 		if known { // an unknown type is any producer's invention: not worth remembering
 			needs.class.routed = true
 			e.routes[task.Type] = needs
@@ -56,10 +56,10 @@ func (e *Engine) resolve(t *openTask) (coordinator.Reason, string) {
 	if len(task.Preferred) > 0 {
 		t.needs.preferred = e.fleet.set(task.Preferred)
 	}
-	if len(task.Required)+len(task.Excluded)+len(t.tried) > 0 {
+	if len(task.Required)+len(task.Excluded)+len(t.tried) > 0 || t.asks() != (needs.strategy.Market != nil) {
 		t.needs.required = coordinator.MergeSorted(needs.required, task.Required)
 		barred := coordinator.MergeSorted(task.Excluded, coordinator.SortedUnique(slices.Clone(t.tried)))
-		t.needs.class = e.class(t.needs.required, barred, !t.supposed)
+		t.needs.class = e.class(kin{t.needs.required, barred, t.asks()}, !t.supposed)
 	}
 	return coordinator.ReasonNone, ""
 }

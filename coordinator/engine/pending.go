@@ -7,7 +7,7 @@ import (
 )
 
 // class is all waiting tasks that the same agents could take: the same required
-// capabilities, the same barred agents. Whether anybody is ready is one question
+// capabilities, the same barred agents, offered before they are given or not. Whether anybody is ready is one question
 // for the whole class, so waking costs by classes, not by tasks.
 type class struct {
 	key      string
@@ -20,6 +20,7 @@ type class struct {
 	waiting heap[*openTask]
 	active  int // place in pending.active, -1 when nobody waits
 	asked   int // tasks that came since demand was last handed over
+	seeking int // open auctions that hold no slot
 }
 
 // pending is every task that waits for a slot.
@@ -44,9 +45,9 @@ func (p *pending) total() int { return p.count[0] + p.count[1] + p.count[2] + p.
 
 // class finds or makes the class of a set of requirements; keep says that a new one is
 // remembered, because tasks may wait in it.
-func (e *Engine) class(required []string, barred []coordinator.AgentID, keep bool) *class {
+func (e *Engine) class(of kin, keep bool) *class {
 	p, f := &e.pending, &e.fleet
-	key := classKey(required, barred)
+	required, key := of.required, of.key()
 	if c := p.classes[key]; c != nil {
 		return c
 	}
@@ -57,7 +58,7 @@ func (e *Engine) class(required []string, barred []coordinator.AgentID, keep boo
 			}
 		}
 	}
-	c := &class{key: key, required: required, feasible: f.capable(required, barred), active: -1}
+	c := &class{key: key, required: required, feasible: f.capable(required, of.barred), active: -1}
 	c.nobody = c.feasible.empty()
 	c.usable = e.usable(c.feasible, required)
 	c.waiting = heap[*openTask]{
@@ -75,22 +76,33 @@ func (e *Engine) class(required []string, barred []coordinator.AgentID, keep boo
 	return c
 }
 
-// classKey is unambiguous because neither capabilities nor ids contain the
-// separators.
-func classKey(required []string, barred []coordinator.AgentID) string {
-	if len(barred) == 0 && len(required) == 1 {
-		return required[0]
+// kin is what tasks of one class have in common.
+type kin struct {
+	required []string
+	barred   []coordinator.AgentID
+	// asks: they are offered before they are given to anybody. They have classes of
+	// their own, because one that is not to be offered yet must not keep others waiting.
+	asks bool
+}
+
+// key is unambiguous because neither capabilities nor ids contain the separators.
+func (k kin) key() string {
+	if len(k.barred) == 0 && len(k.required) == 1 && !k.asks {
+		return k.required[0]
 	}
 	var b strings.Builder
-	for i, c := range required {
+	for i, c := range k.required {
 		if i > 0 {
 			b.WriteByte(0)
 		}
 		b.WriteString(c)
 	}
-	for _, a := range barred {
+	for _, a := range k.barred {
 		b.WriteByte(1)
 		b.WriteString(string(a))
+	}
+	if k.asks {
+		b.WriteByte(2)
 	}
 	return b.String()
 }

@@ -40,6 +40,9 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 	t := e.open(now, ev.Handle, ev.Task, key)
 	t.attempt = max(t.attempt, ev.Attempt+1)
 	e.recordReturned(t, before, &ev)
+	if before != nil && before.attempt == ev.Attempt {
+		t.sale = before.sale // others have bid for it
+	}
 	// What was taken back may reach its agent all the same, should our session end
 	// before the broker has our acknowledgement.
 	t.maybeDuplicate = ev.Redelivered || ev.Cause == coordinator.ReturnTakenBack

@@ -72,7 +72,7 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 	if ev.Live && !r.Relayed {
 		a.clock.observe(now, r.Timestamp)
 	}
-	a.report, a.heard = r, now
+	a.report, a.heard, a.unheard = r, now, false
 	a.heardOf(now, &r)
 	if r.ActiveTasks == nil && a.listed != nil {
 		a.tracked = false // another program speaks for it now, one that may send no results

@@ -142,7 +142,7 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 	}
 	e.emit(&coordinator.Completed{Result: *r, Task: t.task, Attempt: attempt, Late: true, At: now})
 	switch t.state {
-	case stateWaiting, stateUnscored, stateDelayed:
+	case stateWaiting, stateUnscored, stateDelayed, stateBidding:
 		e.leavePending(t)
 		delete(e.held, t.handle)
 		e.emit(coordinator.Ack{Handle: t.handle, Copy: true})
@@ -160,10 +160,15 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 	e.retire(t)
 }
 
+// mayTryAgain tells whether it is pending after it has come back.
+func (t *openTask) mayTryAgain() bool {
+	return t.state == stateWaiting || t.state == stateUnscored || t.state == stateDelayed || t.state == stateBidding
+}
+
 // poisonedInTime ends a task that waits to be tried again and turns out to have
 // failed on too many agents.
 func (e *Engine) poisonedInTime(now time.Time, t *openTask) {
-	if t.state != stateWaiting && t.state != stateUnscored && t.state != stateDelayed || len(t.failed) < e.policy.Settings.PoisonedAfter {
+	if !t.mayTryAgain() || len(t.failed) < e.policy.Settings.PoisonedAfter {
 		return
 	}
 	e.leavePending(t)

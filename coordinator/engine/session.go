@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/auction"
 )
 
 // What a session brings with it, and what its end leaves.
@@ -82,6 +83,9 @@ func (e *Engine) endTakeBacks() {
 // giveUp forgets every task that is not on its way to an agent.
 func (e *Engine) giveUp() {
 	for _, t := range e.inOrder() {
+		if t.state == stateBidding {
+			e.shut(t.sale.lot, auction.WindowOver) // nobody can be told
+		}
 		if t.state != stateDispatching {
 			e.timers.cancel(&t.expire)
 			e.timers.cancel(&t.retry)
@@ -93,6 +97,7 @@ func (e *Engine) giveUp() {
 	}
 	e.pending.active, e.pending.count = nil, [4]int{}
 	clear(e.batches.gathering)
+	e.endClaims()
 	e.timers.cancel(&e.retries.affordable)
 	e.retries.tasks = nil
 }

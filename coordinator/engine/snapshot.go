@@ -54,6 +54,8 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 			s.PendingReasons[coordinator.ReasonNoEligibleAgents]++
 		case stateGathering:
 			s.Gathering++
+		case stateBidding:
+			s.Bidding++
 		default:
 			continue
 		}

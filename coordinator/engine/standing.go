@@ -87,6 +87,9 @@ func (e *Engine) learnt(now time.Time, a *agent, t *openTask, o learning.Outcome
 	if a.number < 0 {
 		return
 	}
+	if o.Attribution.Counts() {
+		t.calibrate(a, o.Duration, o.Attribution == learning.Succeeded)
+	}
 	kind := e.kind(t.task.Type)
 	e.learner.Observe(now, a.number, kind, o)
 	e.recordLearnt(now, a, kind, o)

@@ -18,6 +18,7 @@ const (
 	stateDelayed                      // pending, until its back-off is over
 	stateUnscored                     // pending, aside: its strategy makes nothing of those who could have it
 	stateGathering                    // pending, until others have come that share its batch
+	stateBidding                      // pending, while agents bid for it
 	stateDispatching                  // published, not yet settled
 	stateLeased                       // its agent has it, or may have it
 )
@@ -57,6 +58,8 @@ type openTask struct {
 	rank    int64
 	arrival uint64
 	index   int // place in its class while waiting
+
+	sale *sale // what the market knows of it; nil: nothing
 
 	lease
 	assignedAt time.Time // when that was decided
@@ -235,16 +238,32 @@ func (e *Engine) place(now time.Time, t *openTask) (*agent, *coordinator.Decisio
 			return nil, nil
 		}
 	}
-	if len(c.waiting.items) == 0 {
-		if a, d := e.choose(t); a != nil {
-			e.dispatch(now, t, a, d)
-			return a, d
-		}
+	if len(c.waiting.items) > 0 {
+		e.waitOrAside(now, t)
+		return nil, nil
 	}
+	a, d := e.choose(t)
+	switch {
+	case a == nil:
+		e.waitOrAside(now, t)
+	case !t.asks():
+		e.dispatch(now, t, a, d)
+		return a, d
+	case e.nextBest(now, t):
+	case !e.mayOffer(t):
+		e.wait(now, t)
+	default:
+		e.give(now, t, a, d)
+	}
+	return nil, nil
+}
+
+// waitOrAside lets the task wait in line, or aside if its strategy makes nothing of those
+// who could have it.
+func (e *Engine) waitOrAside(now time.Time, t *openTask) {
 	if e.wait(now, t); t.state == stateWaiting && e.unscored(t) {
 		e.setAside(now, t)
 	}
-	return nil, nil
 }
 
 // choose finds the agent for a task that has been resolved; nil when there is none.
@@ -305,6 +324,11 @@ func (e *Engine) pendingUntil(now time.Time, t *openTask) time.Time {
 // leavePending ends a task's waiting or delay.
 func (e *Engine) leavePending(t *openTask) {
 	switch t.state {
+	case stateBidding:
+		l := t.sale.lot
+		e.abandon(e.now, t)
+		e.freed(e.now, []*lot{l})
+		return
 	case stateWaiting:
 		e.pending.take(t)
 	case stateGathering:

@@ -16,6 +16,7 @@ const (
 	dutyRamp                // a new agent may have more tasks at once
 	dutySteady              // an agent that came and went has been steady
 	dutyForget              // an agent that had joined has been gone for long
+	dutyClaim               // a claim has waited for work as long as it may
 	dutyJoin                // agents that announced themselves join
 )
 

@@ -49,9 +49,9 @@ func (e *Engine) setAside(now time.Time, t *openTask) {
 
 // scoreAgain looks at it again.
 func (e *Engine) scoreAgain(now time.Time, t *openTask) {
-	if a, d := e.choose(t); a != nil {
+	if a, d := e.choose(t); a != nil && e.mayOffer(t) {
 		e.leavePending(t)
-		e.dispatch(now, t, a, d)
+		e.give(now, t, a, d)
 		return
 	}
 	t.scoreIn = min(2*t.scoreIn, scoreMax)

@@ -63,6 +63,18 @@ func (l *Learner) Standing(i int, t *Type) coordinator.Standing {
 	return s
 }
 
+// Outcomes is how many outcomes of agent i with tasks of this type are known, older ones
+// counting less.
+func (l *Learner) Outcomes(i int, t *Type) float64 {
+	if uint(i) >= uint(len(t.agents)) {
+		return 0
+	}
+	if t.version != l.version {
+		l.settleType(t)
+	}
+	return t.agents[i].Outcomes * l.weight / l.scaledM
+}
+
 // Overall is the success rate expected of agent i with a task of no known type:
 // the fleet's rate times what the agent has shown against it over all types.
 func (l *Learner) Overall(i int) float64 {

@@ -47,6 +47,8 @@
 // # Its parts
 //
 //	scenario.go  what is simulated; read*.go, yaml*.go: its file; limits.go: how large it may be
+//	pulling.go   what package pulling plays in place of a fleet that is pushed to;
+//	             read_pulling.go: its section of the file
 //	shipped.go   the scenarios that come with the program
 //	chance.go    draws and distributions
 //	trace.go     recorded arrivals

@@ -77,9 +77,11 @@ func (r *Report) WriteTable(w io.Writer) error {
 func (r *Report) timed() bool { return len(r.Strategies) > 0 && r.Strategies[0].Timing != nil }
 
 // text renders the measure of one strategy.
-func (m *measure) text(p *Performance) string { return m.of(p).text(m.scale, m.digits) }
+func (m *measure) text(p *Performance) string { return m.of(p).Text(m.scale, m.digits) }
 
-func (v Value) text(scale float64, digits int) string {
+// Text renders the value, multiplied with scale, with so many digits behind the point,
+// and its interval where it has one.
+func (v Value) Text(scale float64, digits int) string {
 	s := strconv.FormatFloat(v.Mean*scale, 'f', digits, 64)
 	if v.Interval > 0 {
 		s += " ±" + strconv.FormatFloat(v.Interval*scale, 'f', digits, 64)
@@ -94,7 +96,7 @@ func (r *Report) tableOfFailures(w io.Writer) {
 		p := &r.Strategies[i]
 		var failed []string
 		for _, f := range p.Failed {
-			failed = append(failed, f.Reason+" "+f.Tasks.text(1, 0))
+			failed = append(failed, f.Reason+" "+f.Tasks.Text(1, 0))
 		}
 		if failed == nil {
 			failed = []string{"-"}

@@ -30,6 +30,9 @@ type Options struct {
 // the context's error. Any other error means that the scenario cannot be played,
 // and says why; it is *Faults where a formula is to blame.
 func Play(ctx context.Context, s *Scenario, o Options) (*Report, error) {
+	if s.Pulling != nil {
+		return nil, fmt.Errorf("scenario %s: %w", s.Name, errPulling)
+	}
 	traces, err := s.traces(o.Trace)
 	if err != nil {
 		return nil, err
@@ -38,8 +41,8 @@ func Play(ctx context.Context, s *Scenario, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if text := s.cost().excess(); text != "" {
-		return nil, fmt.Errorf("scenario %s: %s", s.Name, text)
+	if err := s.Affordable(); err != nil {
+		return nil, err
 	}
 	runs := make([][]outcome, len(s.Strategies))
 	done, total := 0, len(s.Seeds)*len(s.Strategies)

@@ -22,7 +22,11 @@ func Read(source, name string, data []byte) (*Scenario, error) {
 		},
 	}
 	if root := r.parse(data); root != nil {
-		r.scenario(spot{root, ""}, s)
+		if child(root, "pulling") != root {
+			r.pullScenario(spot{root, ""}, s)
+		} else {
+			r.scenario(spot{root, ""}, s)
+		}
 	}
 	if len(r.faults) > 0 {
 		slices.SortStableFunc(r.faults, func(a, b Fault) int { return cmp.Compare(a.Line, b.Line) })

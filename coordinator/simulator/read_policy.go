@@ -116,7 +116,11 @@ func (r *reader) formula(v *Variant) func(spot) {
 // strategyName reads the name of a strategy or of a reference.
 func (r *reader) strategyName(into *string) func(spot) {
 	return func(p spot) {
-		known := append(strategy.Names(), References()...)
+		if p.node.Value == strategy.MarketName {
+			r.fault(p, "agents of a simulation do not bid, and a market without bids is the strategy that it falls back to, only slower; name that")
+			return
+		}
+		known := append(slices.DeleteFunc(strategy.Names(), func(name string) bool { return name == strategy.MarketName }), References()...)
 		if !slices.Contains(known, p.node.Value) {
 			r.fault(p, "no strategy is called %s%s", found(p.node), DidYouMean(p.node.Value, known))
 			return

@@ -109,6 +109,7 @@ func TestReadFaults(t *testing.T) {
 		{"unknown key", "duration_seconds: 100", "duration_secs: 100", 1, "unknown key; did you mean duration_seconds?"},
 		{"missing key", "duration_seconds: 100", "about: x", 1, "duration_seconds: is missing"},
 		{"unknown strategy", "[least_loaded]", "[least_loadd]", 6, `no strategy is called "least_loadd"; did you mean least_loaded?`},
+		{"a market", "[least_loaded]", "[market]", 6, "agents of a simulation do not bid, and a market without bids is the strategy that it falls back to, only slower; name that"},
 		{"an option that the strategy has not", "[least_loaded]", "[{name: least_loaded, exploration: 0.1}]", 6, "exploration"},
 		{"an option of a reference", "[least_loaded]", "[{name: random, exploration: 0.1}]", 6, "it has no options; remove them"},
 		{"one label twice", "[least_loaded]", "[random, random]", 6, `called "random" already; give it a label of its own`},
@@ -142,6 +143,7 @@ func TestReadFaults(t *testing.T) {
 // Whatever stands in the file, reading it gives a scenario or faults.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(goodFile))
+	f.Add([]byte(goodPulling))
 	for _, name := range Shipped() {
 		text, err := ShippedText(name)
 		if err != nil {
@@ -159,6 +161,11 @@ func FuzzRead(f *testing.F) {
 		switch {
 		case tasks > maxTasks:
 			t.Errorf("accepted with %g tasks", tasks)
+		case err == nil && s.Pulling != nil:
+			p := s.Pulling
+			if len(p.Agents) == 0 || len(p.Loads) == 0 || len(p.Controllers) == 0 || s.Duration <= s.WarmUp || s.Affordable() != nil {
+				t.Errorf("accepted without agents, a load, a controller, or time to measure: %+v", p)
+			}
 		case err == nil && (len(s.Fleet) == 0 || len(s.Strategies) == 0 || s.Duration <= s.WarmUp):
 			t.Errorf("accepted without a fleet, a strategy, or time to measure")
 		case err != nil && (!errors.As(err, &faults) || len(faults.List) == 0):
@@ -235,6 +242,12 @@ func TestShipped(t *testing.T) {
 			}
 			if s.About == "" {
 				t.Error("says nothing about itself")
+			}
+			if s.Pulling != nil { // package pulling plays it, in its own tests
+				if _, err := Play(t.Context(), s, Options{}); err == nil || !strings.Contains(err.Error(), "package pulling") {
+					t.Errorf("played all the same: %v", err)
+				}
+				return
 			}
 			o := Options{Trace: func(trace string) ([]Request, error) {
 				file, err := os.Open(filepath.Join("../../../shared/traces", TraceFile(trace)))

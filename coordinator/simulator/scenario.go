@@ -21,6 +21,8 @@ type Scenario struct {
 	Fleet      []Group
 	Workloads  []Workload
 	Strategies []Variant
+	// Pulling, if not nil, is in place of Settings, Fleet, Workloads and Strategies.
+	Pulling *Pulling
 }
 
 // Group is agents of one kind. Differences between agents are differences

@@ -52,21 +52,29 @@ func means(runs []outcome, course func(*outcome) []float64) []float64 {
 	return sum
 }
 
-// summary is the mean over the runs with its interval: ± t·s/√n, t for n−1 degrees
-// of freedom.
+// summary summarises a value of the runs.
 func summary(runs []outcome, value func(*outcome) float64) Value {
-	n := float64(len(runs))
-	var v Value
+	values := make([]float64, len(runs))
 	for i := range runs {
-		v.Mean += value(&runs[i]) / n
+		values[i] = value(&runs[i])
+	}
+	return Summarise(values)
+}
+
+// Summarise gives the mean of a value over the runs, one for each seed, with its interval:
+// ± t·s/√n, t for n−1 degrees of freedom.
+func Summarise(values []float64) Value {
+	n := float64(len(values))
+	var v Value
+	for _, x := range values {
+		v.Mean += x / n
 	}
 	squares := 0.0
-	for i := range runs {
-		d := value(&runs[i]) - v.Mean
-		squares += d * d
+	for _, x := range values {
+		squares += (x - v.Mean) * (x - v.Mean)
 	}
-	if len(runs) > 1 {
-		v.Interval = tidy(student975(len(runs)-1) * math.Sqrt(squares/(n-1)/n))
+	if len(values) > 1 {
+		v.Interval = tidy(student975(len(values)-1) * math.Sqrt(squares/(n-1)/n))
 	}
 	v.Mean = tidy(v.Mean)
 	return v

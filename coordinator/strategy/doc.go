@@ -13,6 +13,9 @@
 // is needed least for other work goes first. What scores are made of has a name, see
 // [Terms]; weights and formulas use the same names.
 //
+// market is another strategy under its own name, with word for the engine that agents
+// may bid before it decides.
+//
 // To add a strategy: write one file with its function, add one line to the
 // registry in strategy.go. docs/adding-a-strategy.md does it step by step.
 //

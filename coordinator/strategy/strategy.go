@@ -28,6 +28,7 @@ type Options struct {
 	// Formula is the compiled text of FormulaText.
 	Formula     Score
 	FormulaText string
+	Market      MarketOptions
 }
 
 // The options by the names they have in agents.yaml.
@@ -37,6 +38,11 @@ const (
 	OptionSessionLabel  = "session_label"
 	OptionExploration   = "exploration"
 	OptionFormula       = "formula"
+	OptionBidWindow     = "bid_window_ms"
+	OptionMinBidWindow  = "min_bid_window_ms"
+	OptionFallback      = "fallback"
+	OptionInvite        = "invite"
+	OptionFitness       = "fitness"
 )
 
 // given lists the options that ask for something.
@@ -51,6 +57,11 @@ func (o *Options) given() []string {
 		{OptionSessionLabel, o.SessionLabel != ""},
 		{OptionExploration, o.Exploration > 0 || o.Exploration != o.Exploration},
 		{OptionFormula, o.Formula != nil || o.FormulaText != ""},
+		{OptionBidWindow, o.Market.BidWindow != 0},
+		{OptionMinBidWindow, o.Market.MinBidWindow != 0},
+		{OptionFallback, o.Market.Fallback != nil || o.Market.FirstMatch},
+		{OptionInvite, o.Market.InviteAll},
+		{OptionFitness, o.Market.Reported},
 	} {
 		if x.given {
 			names = append(names, x.name)
@@ -83,6 +94,7 @@ var registry = []kind{
 	{name: ExpressionName, make: newExpression, options: []string{OptionFormula, OptionAffinityLabel, OptionSessionLabel}, configured: true},
 	{name: LeastLoadedName, make: plain(leastLoaded)},
 	{name: LoadBalancedName, make: plain(loadBalanced)},
+	{name: MarketName, make: newMarket, options: []string{OptionBidWindow, OptionMinBidWindow, OptionFallback, OptionInvite, OptionFitness}},
 	{name: PriorityBasedName, make: plain(priorityBased)},
 	{name: RewardRateName, make: newRewardRate, options: []string{OptionExploration}},
 	{name: RoundRobinName, make: plain(roundRobin)},

@@ -3,6 +3,7 @@ package strategy
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"taskbus/coordinator"
 )
@@ -48,7 +49,7 @@ func TestRegistry(t *testing.T) {
 	if !slices.IsSorted(names) {
 		t.Errorf("names are not sorted, the search would miss some: %v", names)
 	}
-	want := []string{"capability_match", "expression", "least_loaded", "load_balanced", "priority_based", "reward_rate", "round_robin", "weighted"}
+	want := []string{"capability_match", "expression", "least_loaded", "load_balanced", "market", "priority_based", "reward_rate", "round_robin", "weighted"}
 	if !slices.Equal(names, want) {
 		t.Errorf("names %v, want %v", names, want)
 	}
@@ -95,6 +96,12 @@ func TestOptionsOfOthersAreRefused(t *testing.T) {
 		{RewardRateName, Options{AffinityLabel: "zone"}, "affinity_label is an option of expression and weighted, not of reward_rate; remove it"},
 		{RewardRateName, Options{SessionLabel: "user"}, "session_label is an option of expression and weighted, not of reward_rate; remove it"},
 		{WeightedName, Options{FormulaText: "load"}, "formula is an option of expression, not of weighted; remove it"},
+		{LoadBalancedName, Options{Market: MarketOptions{BidWindow: time.Second}}, "bid_window_ms is an option of market, not of load_balanced; remove it"},
+		{LoadBalancedName, Options{Market: MarketOptions{MinBidWindow: time.Second}}, "min_bid_window_ms is an option of market, not of load_balanced; remove it"},
+		{LoadBalancedName, Options{Market: MarketOptions{FirstMatch: true}}, "fallback is an option of market, not of load_balanced; remove it"},
+		{LoadBalancedName, Options{Market: MarketOptions{InviteAll: true}}, "invite is an option of market, not of load_balanced; remove it"},
+		{LoadBalancedName, Options{Market: MarketOptions{Reported: true}}, "fitness is an option of market, not of load_balanced; remove it"},
+		{MarketName, Options{Exploration: 0.1}, "exploration is an option of reward_rate, not of market; remove it"},
 		{ExpressionName, Options{}, `strategy expression: a formula is missing; write one, e.g. formula: "success_rate / (1.0 + load)"`},
 	}
 	for _, tt := range tests {

@@ -11,8 +11,6 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
-	"gonum.org/v1/plot/vg/vgsvg"
 
 	"taskbus/coordinator/simulator"
 )
@@ -26,12 +24,10 @@ const (
 	PNG Format = "png"
 )
 
-// Size of one panel, and of the strip above all of them.
+// Size of one panel.
 const (
 	panelWidth  = 13 * vg.Centimeter
 	panelHeight = 9 * vg.Centimeter
-	legendLine  = 0.55 * vg.Centimeter
-	titleHeight = 0.9 * vg.Centimeter
 )
 
 // colours are Okabe and Ito's, which people tell apart whatever colours they see;
@@ -50,33 +46,11 @@ func Draw(w io.Writer, r *simulator.Report, f Format) error {
 	if err != nil {
 		return fmt.Errorf("draw the chart of %s: %w", r.Scenario, err)
 	}
-	width := panelWidth * vg.Length(len(panels))
-	height := titleHeight + legendLine*vg.Length(legendRows(r, len(panels))) + panelHeight
-	var canvas vg.CanvasWriterTo
-	switch f {
-	case SVG:
-		canvas = vgsvg.New(width, height)
-	case PNG:
-		canvas = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(144), vgimg.UseBackgroundColor(color.White))}
-	default:
-		return fmt.Errorf("draw the chart of %s: no format is called %q; known are svg, png", r.Scenario, f)
+	labels := make([]string, len(r.Strategies))
+	for i := range r.Strategies {
+		labels[i] = r.Strategies[i].Label
 	}
-	c := draw.New(canvas)
-	if f == SVG {
-		c.SetColor(color.White)
-		c.Fill(c.Rectangle.Path())
-	}
-	head := draw.Crop(c, 0, 0, panelHeight, 0)
-	legend(head, r, len(panels))
-	body := draw.Crop(c, 0, 0, 0, -(height - panelHeight))
-	tiles := draw.Tiles{Rows: 1, Cols: len(panels), PadX: 0.6 * vg.Centimeter, PadLeft: 0.2 * vg.Centimeter, PadRight: 0.4 * vg.Centimeter, PadBottom: 0.2 * vg.Centimeter}
-	for i, row := range plot.Align([][]*plot.Plot{panels}, tiles, body)[0] {
-		panels[i].Draw(row)
-	}
-	if _, err := canvas.WriteTo(w); err != nil {
-		return fmt.Errorf("write the chart of %s: %w", r.Scenario, err)
-	}
-	return nil
+	return sheet{r.Scenario, r.About, labels, []panelRow{{panels: panels}}, panelWidth, panelHeight}.draw(w, f)
 }
 
 // panelsOf makes the panels that have something to say about the report.

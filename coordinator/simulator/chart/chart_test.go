@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"taskbus/coordinator/simulator"
+	"taskbus/coordinator/simulator/pulling"
 )
 
 // report is one of two strategies and two groups, in round numbers.
@@ -105,7 +106,48 @@ func TestPNG(t *testing.T) {
 	}
 }
 
+// pulled is a report of two agents under one load and two controllers.
+func pulled() *pulling.Report {
+	controller := func(label string, fast, slow float64) pulling.Performance {
+		return pulling.Performance{Label: label, Agents: []pulling.AgentPerformance{
+			{DrainCourse: []float64{0, fast}}, {DrainCourse: []float64{0, slow}},
+		}}
+	}
+	return &pulling.Report{
+		Scenario: "made up", About: "fast <and> slow", Duration: 100,
+		Agents: []pulling.Agent{{Name: "fast", Capacity: 16}, {Name: "slow", Capacity: 0.5}},
+		Loads:  []pulling.Load{{Label: "a load", Controllers: []pulling.Performance{controller("fixed", 0.1, 2000), controller("equal", 1, 1)}}},
+	}
+}
+
+func TestPullingSaysWhatItShows(t *testing.T) {
+	var first, second bytes.Buffer
+	for _, b := range []*bytes.Buffer{&first, &second} {
+		if err := DrawPulling(b, pulled(), SVG); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(first.Bytes(), second.Bytes()) {
+		t.Error("the second time it is different")
+	}
+	words := texts(t, first.Bytes())
+	for _, want := range []string{
+		"made up: fast <and> slow", "fast, 16 items/s", "slow, 0.5 items/s", "a load", "fixed", "equal", "drain time, s",
+		"10000", // the axis of all ends above the longest drain time of any
+	} {
+		if !strings.Contains(words, want) {
+			t.Errorf("the chart does not say %q", want)
+		}
+	}
+	if strings.Count(words, "10000") != 2 {
+		t.Error("the two panels do not have the same scale")
+	}
+}
+
 func TestUnknownFormat(t *testing.T) {
+	if err := DrawPulling(io.Discard, pulled(), "gif"); err == nil || !strings.Contains(err.Error(), "known are svg, png") {
+		t.Errorf("error %v", err)
+	}
 	if err := Draw(io.Discard, report(), "gif"); err == nil || !strings.Contains(err.Error(), "known are svg, png") {
 		t.Errorf("error %v", err)
 	}

@@ -1,0 +1,219 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/pull"
+)
+
+// Agents that claim their tasks themselves. Nothing is pushed to them: their tasks wait
+// until one of them asks. Package pull knows how many it may have; here is what there is
+// to give, and to whom it goes. A claim that finds nothing may wait for work.
+//
+// A claim is no record, as an auction is none: what it was granted are dispatches as any
+// others, and an agent that hears nothing asks again.
+
+// pulledBy is the strategy that a decision names when an agent has claimed the task.
+const pulledBy = "pull"
+
+// pulling is what is known of an agent that claims.
+type pulling struct {
+	claim    coordinator.ClaimReceived // the latest
+	claiming bool                      // it has not been answered
+	claimed  time.Time                 // when it came; zero: never
+	// others is how many items it said that it has beyond those that are known to be
+	// with it.
+	others   int
+	claimEnd timer
+}
+
+// claims are the agents whose claims wait, in the order in which they came.
+type claims []*agent
+
+// claimReceived answers a claim, or lets it wait for work.
+func (e *Engine) claimReceived(now time.Time, ev coordinator.ClaimReceived) {
+	a := e.fleet.byID[ev.Agent]
+	if a == nil || a.spec.Pull == coordinator.PullOff {
+		e.emit(coordinator.ClaimAnswered{Agent: ev.Agent, ClaimID: ev.ClaimID, Limit: pull.LimitUnknownAgent.String(), Token: ev.Token})
+		return
+	}
+	if a.claiming { // it has given that one up
+		e.answerClaim(a, e.plan(now, a), pull.Grant{Limit: pull.LimitUnclaimed})
+	}
+	a.claim, a.claiming, a.claimed = ev, true, now
+	a.others = max(0, ev.Pending-a.inFlight())
+	e.claims = append(e.claims, a)
+	e.serveClaims(now)
+	switch {
+	case !a.claiming:
+	case ev.Wait > 0:
+		e.timers.schedule(&a.claimEnd, now.Add(ev.Wait))
+	default:
+		e.claimOver(now, a)
+	}
+}
+
+// claimOver answers a claim that nothing can be given to in its time.
+func (e *Engine) claimOver(now time.Time, a *agent) {
+	p := e.plan(now, a)
+	grant := pull.Grant{Limit: e.limit(a), FairShare: p.FairShare(a.spec.ID)}
+	if grant.Limit == pull.LimitNone {
+		grant.Limit = pull.LimitFairShare
+	}
+	e.answerClaim(a, p, grant)
+}
+
+// limit is what keeps an agent from being granted anything, but for its fair part.
+func (e *Engine) limit(a *agent) pull.Limit {
+	switch {
+	case !e.mayClaim(a):
+		return pull.LimitSlots
+	case e.claimable(a) == 0:
+		return pull.LimitUnclaimed
+	}
+	return pull.LimitNone
+}
+
+// mayClaim tells whether the agent could be given something at all.
+func (e *Engine) mayClaim(a *agent) bool {
+	return e.connected && e.fleet.eligibility(a) == coordinator.Pulling && !a.queueMissing && !a.queueFull && a.free() > 0
+}
+
+// claimable counts the waiting tasks that the agent could have.
+func (e *Engine) claimable(a *agent) (n int) {
+	for _, c := range e.pending.active {
+		if c.usable.has(a.number) {
+			n += len(c.waiting.items)
+		}
+	}
+	return n
+}
+
+// plan divides the work that the agent could have among those who claim and could have
+// some of it, too. While nothing waits for it, everybody shares.
+func (e *Engine) plan(now time.Time, of *agent) *pull.Plan {
+	f, sharing := pull.Fleet{}, newBitset(len(e.fleet.agents))
+	for _, c := range e.pending.active {
+		if of.number >= 0 && c.usable.has(of.number) {
+			f.Unclaimed += len(c.waiting.items)
+			sharing.add(c.usable)
+		}
+	}
+	for _, a := range e.fleet.agents {
+		if a.claimed.IsZero() || f.Unclaimed > 0 && !sharing.has(a.number) || e.fleet.eligibility(a) != coordinator.Pulling {
+			continue
+		}
+		one := pull.Agent{ID: a.spec.ID, Capacity: a.claim.Capacity, Pending: a.inFlight() + a.others, Free: a.free(), Seen: a.claimed}
+		if a.claiming {
+			one.Seen = now
+		}
+		if one.Capacity == 0 && !a.capacity.WarmUp() {
+			one.Capacity = a.capacity.Estimate(now)
+		}
+		f.Agents = append(f.Agents, one)
+	}
+	return pull.NewPlan(now, f, pull.Settings{})
+}
+
+// serveClaims gives what waits to those who have asked for it, first come, first served.
+func (e *Engine) serveClaims(now time.Time) {
+	if len(e.claims) == 0 || len(e.pending.active) == 0 {
+		return
+	}
+	for _, a := range slices.Clone(e.claims) {
+		if e.limit(a) != pull.LimitNone {
+			continue
+		}
+		p := e.plan(now, a)
+		grant := e.grant(p, a)
+		if grant.Items == 0 {
+			continue
+		}
+		e.yield(now, a, grant.Items)
+		e.answerClaim(a, p, grant)
+	}
+}
+
+// grant is how many of the waiting tasks the agent may have now.
+func (e *Engine) grant(p *pull.Plan, a *agent) pull.Grant {
+	most := min(a.claim.MaxItems, e.claimable(a))
+	var g pull.Grant
+	if a.spec.Pull == coordinator.PullLiteral {
+		g = pull.Grant{Items: min(most, a.free()), FairShare: p.FairShare(a.spec.ID)}
+		if g.Items == a.free() {
+			g.Limit = pull.LimitSlots
+		}
+	} else {
+		g = p.Grant(pull.Claim{Agent: a.spec.ID, MaxItems: most})
+	}
+	switch {
+	case g.Items == a.claim.MaxItems:
+		g.Limit = pull.LimitNone
+	case g.Items == most:
+		g.Limit = pull.LimitUnclaimed
+	}
+	return g
+}
+
+// yield dispatches so many of the waiting tasks to the agent, those that go first
+// before the others.
+func (e *Engine) yield(now time.Time, a *agent, n int) {
+	classes := e.pending.servable(a.number)
+	for ; n > 0 && len(classes.items) > 0; n-- {
+		c := classes.items[0]
+		if !c.usable.has(a.number) {
+			classes.remove(0)
+			n++
+			continue
+		}
+		t := c.waiting.items[0]
+		if len(c.waiting.items) == 1 {
+			classes.remove(0) // before its last task leaves: the order looks at the first
+		}
+		e.leavePending(t)
+		e.dispatch(now, t, a, &coordinator.Decision{
+			Strategy: pulledBy, Agent: a.spec.ID, Fleet: len(e.fleet.agents), Eligible: 1,
+			Candidates: []coordinator.Candidate{{Agent: a.spec.ID, Load: a.load(), Free: a.free()}},
+		})
+		if len(c.waiting.items) > 0 {
+			classes.fix(0)
+		}
+	}
+}
+
+// answerClaim ends a claim.
+func (e *Engine) answerClaim(a *agent, p *pull.Plan, g pull.Grant) {
+	ev := &a.claim
+	e.emit(coordinator.ClaimAnswered{
+		Agent: a.spec.ID, ClaimID: ev.ClaimID, Granted: g.Items, Limit: g.Limit.String(), Token: ev.Token,
+		Fleet: coordinator.PullFleet{
+			Agents: p.Agents, Pending: p.Pending(), Unclaimed: p.Unclaimed(), Capacity: p.Capacity, Target: p.Target, FairShare: g.FairShare,
+		},
+	})
+	e.endClaim(a)
+}
+
+// endClaim forgets a claim, answered or not.
+func (e *Engine) endClaim(a *agent) {
+	a.claiming = false
+	e.timers.cancel(&a.claimEnd)
+	e.claims = slices.DeleteFunc(e.claims, func(other *agent) bool { return other == a })
+}
+
+// endClaims forgets all that wait: their session ends.
+func (e *Engine) endClaims() {
+	for _, a := range slices.Clone(e.claims) {
+		e.endClaim(a)
+	}
+}
+
+// claimsUnder answers those whom a new policy does not let claim any more.
+func (e *Engine) claimsUnder(now time.Time) {
+	for _, a := range slices.Clone(e.claims) {
+		if a.number < 0 || a.spec.Pull == coordinator.PullOff {
+			e.answerClaim(a, e.plan(now, a), pull.Grant{Limit: pull.LimitUnknownAgent})
+		}
+	}
+}

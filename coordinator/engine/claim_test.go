@@ -1,0 +1,129 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// pulls has the agent claim its tasks itself.
+func (b *specBuilder) pulls(mode coordinator.PullMode) *specBuilder { b.Pull = mode; return b }
+
+// claimBuilder describes a claim: claim("a", 4).rate(16).waits(time.Second).
+type claimBuilder struct{ coordinator.ClaimReceived }
+
+func claim(agent coordinator.AgentID, items int) *claimBuilder {
+	return &claimBuilder{coordinator.ClaimReceived{Agent: agent, ClaimID: "c", MaxItems: items, Token: 7}}
+}
+
+func (b *claimBuilder) rate(perSecond float64) *claimBuilder { b.Capacity = perSecond; return b }
+func (b *claimBuilder) waits(d time.Duration) *claimBuilder  { b.Wait = d; return b }
+func (r *rig) claim(b *claimBuilder) []string                { return r.apply(b.ClaimReceived) }
+
+// wait lets so many tasks wait for whoever claims them.
+func (r *rig) wait(from, n int) {
+	r.t.Helper()
+	for i := from; i < from+n; i++ {
+		want(r.t, r.assign(job(coordinator.TaskID(fmt.Sprint("t", i)))))
+	}
+}
+
+func TestClaim(t *testing.T) {
+	t.Run("what waits, the oldest first", func(t *testing.T) {
+		r := ready(t, policyOf(worker("a").slots(10).pulls(coordinator.PullShared)))
+		r.wait(1, 3)
+		want(t, r.claim(claim("a", 2)), "dispatch t1.1 a", "dispatch t2.1 a", "granted 2 to a ")
+		if d := r.latest().Decision; d.Strategy != "pull" || d.Agent != "a" {
+			t.Errorf("the decision says %+v", d)
+		}
+		r.slots("a", 2, 8)
+		want(t, r.claim(claim("a", 2)), "dispatch t3.1 a", "granted 1 to a no_unclaimed_items")
+		want(t, r.claim(claim("a", 2)), "granted 0 to a no_unclaimed_items")
+	})
+	t.Run("no more than slots", func(t *testing.T) {
+		for _, mode := range []coordinator.PullMode{coordinator.PullShared, coordinator.PullLiteral} {
+			r := ready(t, policyOf(worker("a").slots(2).pulls(mode)))
+			r.wait(1, 5)
+			want(t, r.claim(claim("a", 5)), "dispatch t1.1 a", "dispatch t2.1 a", "granted 2 to a no_free_slots")
+			want(t, r.claim(claim("a", 5)), "granted 0 to a no_free_slots")
+		}
+	})
+	t.Run("it waits for work", func(t *testing.T) {
+		r := ready(t, policyOf(worker("a").slots(2).pulls(coordinator.PullShared)))
+		want(t, r.claim(claim("a", 1).waits(5*time.Second)))
+		r.now = r.now.Add(time.Second)
+		want(t, r.assign(job("t1")), "dispatch t1.1 a", "granted 1 to a ")
+		want(t, r.claim(claim("a", 1).waits(5*time.Second)))
+		want(t, r.pass(5*time.Second-1))
+		want(t, r.pass(1), "granted 0 to a no_unclaimed_items")
+		want(t, r.assign(job("t2")))
+	})
+	t.Run("only what it can do", func(t *testing.T) {
+		r := ready(t, policyOf(worker("a").slots(2).pulls(coordinator.PullShared), worker("gpu").can("gpu").pulls(coordinator.PullShared)).route("train", "gpu"))
+		want(t, r.assign(job("t1").kind("train")))
+		want(t, r.claim(claim("a", 1)), "granted 0 to a no_unclaimed_items")
+		want(t, r.claim(claim("gpu", 1)), "dispatch t1.1 gpu", "granted 1 to gpu ")
+	})
+	t.Run("a second claim takes the place of the first", func(t *testing.T) {
+		r := ready(t, policyOf(worker("a").pulls(coordinator.PullShared)))
+		want(t, r.claim(claim("a", 1).waits(time.Minute)))
+		want(t, r.claim(claim("a", 1).waits(time.Minute)), "granted 0 to a no_unclaimed_items")
+	})
+	t.Run("nobody's business", func(t *testing.T) {
+		r := ready(t, policyOf(worker("pushed")))
+		want(t, r.claim(claim("pushed", 1)), "granted 0 to pushed unknown_agent")
+		want(t, r.claim(claim("stranger", 1)), "granted 0 to stranger unknown_agent")
+	})
+	t.Run("a new session knows of no claim", func(t *testing.T) {
+		r := ready(t, policyOf(worker("a").pulls(coordinator.PullShared)))
+		r.claim(claim("a", 1).waits(time.Minute))
+		r.apply(coordinator.SessionLost{})
+		r.apply(coordinator.SessionOpened{})
+		want(t, r.assign(job("t1")))
+		checkIndexes(t, r.Engine)
+	})
+}
+
+// TestNothingIsPushedToWhoPulls, whatever the strategy would like, and the task says why.
+func TestNothingIsPushedToWhoPulls(t *testing.T) {
+	r := ready(t, policyOf(worker("a").pulls(coordinator.PullShared)))
+	want(t, r.assign(job("t1")))
+	if why := r.whyNot("a"); why != coordinator.Pulling {
+		t.Errorf("a is %s, want pulling", why)
+	}
+	want(t, r.pass(30*time.Second), "fail t1 all_agents_at_capacity")
+}
+
+// TestFairParts is BALANCING's example: 49 items and 16, 8 and 4 items a second make
+// 28, 14 and 7, whoever asks first and however much it asks for. The literal mode alone
+// gives what is asked for.
+func TestFairParts(t *testing.T) {
+	crew := func(mode coordinator.PullMode) *policyBuilder {
+		return policyOf(worker("a1").slots(60).pulls(mode), worker("a2").slots(60).pulls(mode), worker("a3").slots(60).pulls(mode))
+	}
+	rates := map[coordinator.AgentID]float64{"a1": 16, "a2": 8, "a3": 4}
+	r := ready(t, crew(coordinator.PullShared))
+	for id, rate := range rates { // all have asked once, so that all have a part
+		want(t, r.claim(claim(id, 50).rate(rate)), fmt.Sprintf("granted 0 to %s no_unclaimed_items", id))
+	}
+	r.wait(1, 49)
+	for _, c := range []struct {
+		agent coordinator.AgentID
+		part  int
+	}{{"a3", 7}, {"a1", 28}, {"a2", 14}} {
+		lines := r.claim(claim(c.agent, 50).rate(rates[c.agent]))
+		if got, last := len(lines)-1, lines[len(lines)-1]; got != c.part {
+			t.Errorf("%s gets %d (%s), want %d", c.agent, got, last, c.part)
+		}
+	}
+	r = ready(t, crew(coordinator.PullLiteral))
+	for id, rate := range rates {
+		r.claim(claim(id, 50).rate(rate))
+	}
+	r.wait(1, 49)
+	if lines := r.claim(claim("a3", 40).rate(4)); len(lines) != 41 {
+		t.Errorf("the literal mode gives %d, want 40", len(lines)-1)
+	}
+}

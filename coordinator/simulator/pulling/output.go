@@ -1,0 +1,114 @@
+package pulling
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"taskbus/coordinator/simulator"
+)
+
+// WriteTable writes the report for people: for each load a line for each controller,
+// then a line for each agent.
+func (r *Report) WriteTable(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n", r.Scenario, r.About)
+	fmt.Fprintf(&b, "%g s, measured from %g s on; ", r.Duration, r.WarmUp)
+	if n := len(r.Seeds); n > 1 {
+		fmt.Fprintf(&b, "mean of %d seeds ± 95 %% interval\n", n)
+	} else {
+		fmt.Fprintf(&b, "seed %d\n", r.Seeds[0])
+	}
+	for i := range r.Loads {
+		load := &r.Loads[i]
+		fmt.Fprintf(&b, "\n%s (possible: %.4g items/s)\n\n", load.Label, load.Most)
+		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(t, "CONTROLLER\tITEMS/S\tBACKLOG\tUNCLAIMED\tCLAIMS/S")
+		for j := range load.Controllers {
+			p := &load.Controllers[j]
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", p.Label, p.Throughput.Text(1, 2), p.Backlog.Text(1, 1), p.Unclaimed.Text(1, 1), p.Claims.Text(1, 1))
+		}
+		fmt.Fprintln(t)
+		r.tableOfAgents(t, load)
+		if err := t.Flush(); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// tableOfAgents says what each agent held, and how long it had nothing.
+func (r *Report) tableOfAgents(w io.Writer, load *Load) {
+	fmt.Fprint(w, "DRAIN S (AFTER A CLAIM), IDLE")
+	for j := range load.Controllers {
+		fmt.Fprint(w, "\t", load.Controllers[j].Label)
+	}
+	fmt.Fprintln(w)
+	for i, a := range r.Agents {
+		fmt.Fprintf(w, "%s, %g items/s", a.Name, a.Capacity)
+		for j := range load.Controllers {
+			p := &load.Controllers[j].Agents[i]
+			if p.Alive == 0 {
+				fmt.Fprint(w, "\tdead")
+				continue
+			}
+			fmt.Fprintf(w, "\t%.2f (%.2f), %.1f %%", p.Drain.Mean, p.AfterClaim.Mean, 100*p.Idle.Mean)
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+// WriteJSON writes the whole report.
+func (r *Report) WriteJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(r)
+}
+
+// WriteCSV writes one line for each load, controller and value: scenario, load, mode,
+// label, metric, mean, half of the 95 % interval. Shares are from 0 to 1, times in
+// seconds.
+func (r *Report) WriteCSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	// Errors of single lines are kept by the writer until the end.
+	_ = out.Write([]string{"scenario", "load", "mode", "label", "metric", "mean", "interval95"})
+	for i := range r.Loads {
+		for j := range r.Loads[i].Controllers {
+			p := &r.Loads[i].Controllers[j]
+			for _, m := range r.metrics(p) {
+				_ = out.Write([]string{r.Scenario, r.Loads[i].Label, string(p.Mode), p.Label, m.name, number(m.value.Mean), number(m.value.Interval)})
+			}
+		}
+	}
+	out.Flush()
+	if err := out.Error(); err != nil {
+		return fmt.Errorf("write the report as CSV: %w", err)
+	}
+	return nil
+}
+
+// metric is one value under its name in CSV.
+type metric struct {
+	name  string
+	value simulator.Value
+}
+
+func (r *Report) metrics(p *Performance) []metric {
+	list := []metric{
+		{"items_per_second", p.Throughput}, {"claims_per_second", p.Claims},
+		{"unclaimed_items", p.Unclaimed}, {"backlog_items", p.Backlog},
+	}
+	for i := range p.Agents {
+		a, name := &p.Agents[i], r.Agents[i].Name
+		list = append(list,
+			metric{"drain_seconds." + name, a.Drain}, metric{"drain_after_claim_seconds." + name, a.AfterClaim}, metric{"idle." + name, a.Idle})
+	}
+	return list
+}
+
+func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
