@@ -74,12 +74,17 @@ func (s *site) open() {
 
 func (s *site) read(stream string, take func(body []byte)) {
 	s.t.Helper()
+	s.subscribe(bus.Subscription{Queue: stream, From: bus.Ago(time.Nanosecond)}, take)
+}
+
+func (s *site) subscribe(sub bus.Subscription, take func(body []byte)) {
+	s.t.Helper()
 	session := s.outside
-	err := session.Subscribe(s.t.Context(), bus.Subscription{Queue: stream, Prefetch: 100, From: bus.Ago(time.Nanosecond), Handle: func(d bus.Delivery) {
+	sub.Prefetch, sub.Handle = 100, func(d bus.Delivery) {
 		take(d.Body)
 		session.Ack(d.Tag)
-	}})
-	if err != nil {
+	}
+	if err := session.Subscribe(s.t.Context(), sub); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -10,6 +10,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"taskbus/agent/balance"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/amqpbus"
 	"taskbus/messages"
@@ -52,6 +55,20 @@ type Config struct {
 	// BatchWait is how long RunBatches waits, after the latest member of a batch has
 	// come, for the next; default 100 ms, at most 10 s.
 	BatchWait time.Duration
+
+	// Bidder is asked for each task that the coordinator offers (strategy market):
+	// DefaultBidder, or one of your own. nil: the agent does not bid, and gets such a
+	// task only when nobody does.
+	Bidder Bidder
+	// Pull has the agent claim its tasks by itself, as many and as often as package
+	// balance says: for an agent that agents.yaml says pulls. Its heartbeat-interval-ms,
+	// if given, is the default of Interval; its capacity is told with every claim. nil:
+	// tasks are given to it.
+	Pull *balance.Config
+	// Metrics gets the Prometheus metrics of bidding and claiming (see docs/agents.md)
+	// until Run returns. nil: there are none. Agents that share a registry need
+	// prometheus.WrapRegistererWith, each with a label of its own.
+	Metrics prometheus.Registerer
 
 	// Declare has the agent declare its own queue when it is missing, as the
 	// coordinator would (a quorum queue; see docs/agents.md). Without it the agent
@@ -97,6 +114,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Slots == 0 {
 		c.Slots = 1
+	}
+	if c.Interval == 0 && c.Pull != nil {
+		c.Interval = milliseconds(c.Pull.Registry.HeartbeatIntervalMS)
 	}
 	if c.Interval == 0 {
 		c.Interval = defaultInterval
@@ -147,6 +167,11 @@ func (c Config) check() error {
 	}
 	if c.BatchWait < 0 || c.BatchWait > maxBatchWait {
 		fault("BatchWait %s: give at most %s, or 0 for %s", c.BatchWait, maxBatchWait, defaultBatchWait)
+	}
+	if c.Pull != nil {
+		if err := c.Pull.Check(); err != nil {
+			fault("Pull: %w", err)
+		}
 	}
 	faults = append(faults, c.checkAnnounced()...)
 	return errors.Join(faults...)

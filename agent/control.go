@@ -21,17 +21,41 @@ func (w *worker) listen(ctx context.Context, l *link) error {
 	}
 	err := l.session.Subscribe(ctx, bus.Subscription{Queue: l.control, Prefetch: controlPrefetch, Handle: func(msg bus.Delivery) {
 		defer l.session.Ack(msg.Tag)
-		m, refusal := w.decoder.DecodeTaskCancel(msg.Body)
+		m, refusal := w.decoder.DecodeControl(msg.Body)
 		if refusal != nil {
 			w.log.Warn("a control message cannot be read", slog.String("type", messages.Clean(msg.Type, messages.MaxText)), slog.String("reason", refusal.Text))
 			return
 		}
-		w.withdraw(m)
+		w.obey(l, m)
 	}})
 	if err != nil {
 		return fmt.Errorf("consume the control queue %s: %w", l.control, err)
 	}
 	return nil
+}
+
+// obey does what a control message says. It waits for no one.
+func (w *worker) obey(l *link, m messages.Control) {
+	var to messages.AgentID
+	act := func() {}
+	switch m := m.(type) {
+	case *messages.TaskCancel:
+		w.withdraw(m) // it names no agent
+		return
+	case *messages.TaskAvailable:
+		to, act = m.AgentID, func() { w.offer(l, m) }
+	case *messages.TaskAwarded:
+		to, act = m.AgentID, func() { w.awarded(m) }
+	case *messages.BidRejected:
+		to, act = m.AgentID, func() { w.bidRejected(m) }
+	case *messages.TaskGranted:
+		to, act = m.AgentID, func() { w.granted(m) }
+	}
+	if string(to) != w.cfg.ID {
+		w.log.Warn("a control message for another agent came to this one", slog.String("for", string(to)))
+		return
+	}
+	act()
 }
 
 // withdraw stops what is named, or remembers it for when it comes. What has ended

@@ -80,6 +80,13 @@
 // heartbeat lists the task once. Where the handler still hangs although the task's
 // result is out, a new dispatch of it is given back.
 //
+// # Bids and claims
+//
+// A task may be offered before it is given: [Config.Bidder] says whether the agent wants
+// it ([DefaultBidder], or a function of your own). An agent that takes its work by itself
+// has [Config.Pull]: it claims as many tasks as package balance says, one claim at a time.
+// Either way the task comes as a dispatch, and what is said above holds for it.
+//
 // # Sessions
 //
 // A broker that is away, or that no coordinator has prepared yet (there is no

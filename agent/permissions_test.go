@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"taskbus/agent"
+	"taskbus/agent/balance"
 	"taskbus/coordinator/bus"
 	"taskbus/messages"
 )
@@ -106,6 +107,59 @@ func TestBrokerLeastPermissions(t *testing.T) {
 	s.expect("long", messages.Cancelled)
 	s.await("agent."+id, 0, 1)
 	if strings.Contains(s.log.String(), "no control queue") || strings.Contains(s.log.String(), "level=WARN") {
+		t.Errorf("the log warns:\n%s", s.log)
+	}
+}
+
+// An agent that bids and claims needs the right to ask besides, as docs/agents.md says,
+// and no more than that.
+func TestBrokerBidsAndClaims(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	const id = "agent-asks"
+	if _, err := s.outside.EnsureQueue(t.Context(), bus.AgentQueue(bus.ProfileQuorum, "agent."+id)); err != nil {
+		t.Fatal(err)
+	}
+	decoder, err := standardDecoder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan messages.Request, 100)
+	s.subscribe(bus.Subscription{Queue: bus.QueueRequest}, func(body []byte) {
+		m, refusal := decoder.DecodeRequest(body)
+		if refusal != nil {
+			t.Errorf("an invalid request: %s", refusal.Text)
+			return
+		}
+		asked <- m
+	})
+	p := deployed(t, id)
+	p.TopicWrite = `^(agent\.status|task\.result|task\.request)\.{username}$`
+	c := s.config()
+	c.ID, c.URL, c.Bidder, c.Pull = id, s.grant(id, p), agent.DefaultBidder(0.5, time.Second), &balance.Config{}
+	s.run(c, work(0))
+	s.awaitStatus("ready", func(m messages.AgentStatus) bool { return m.AgentID == id && m.Status == messages.Ready })
+	control := func(body []byte) { s.publish(bus.Publication{Exchange: bus.ExchangeControl, Key: id, Body: body}) }
+	offer, _ := messages.AppendTaskAvailable(nil, id, []messages.TaskOffer{{TaskID: "t", AuctionID: "t.1", TaskType: "sum", BidWindowMS: 60_000, Attempt: 1}})
+	control(offer)
+	bids, claims := 0, 0
+	for late := time.After(patience); bids < 1 || claims < 2; {
+		select {
+		case m := <-asked:
+			switch m := m.(type) {
+			case *messages.TaskBid:
+				bids++
+			case *messages.TaskClaim:
+				claims++
+				control(messages.AppendTaskGranted(nil, &messages.TaskGranted{AgentID: id, ClaimID: m.ClaimID}))
+			}
+		case <-late:
+			t.Fatalf("%d bids and %d claims; the log:\n%s", bids, claims, s.log)
+		}
+	}
+	s.giveTo(id, "t")
+	s.expect("t", messages.Succeeded)
+	if strings.Contains(s.log.String(), "level=WARN") {
 		t.Errorf("the log warns:\n%s", s.log)
 	}
 }

@@ -36,6 +36,7 @@ func (w *worker) receive(l *link, msg bus.Delivery) {
 func (w *worker) accept(l *link, msg bus.Delivery, m *messages.TaskDispatch) {
 	here := delivery{l, msg.Tag}
 	w.mu.Lock()
+	w.bids.arrived(m.TaskID)
 	if d := w.open[m.DispatchID]; d != nil {
 		d.adopt(here)
 		w.mu.Unlock()

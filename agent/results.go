@@ -119,6 +119,10 @@ func (w *worker) settled(l *link, token uint64, outcome bus.Outcome) {
 	if outcome == bus.Unknown {
 		return // the session has ended
 	}
+	if token == requestToken {
+		w.requestSettled(l, outcome)
+		return
+	}
 	w.mu.Lock()
 	d := w.numbered[token] // nil for a heartbeat, whose token is 0
 	if outcome != bus.Confirmed {

@@ -33,6 +33,11 @@ type rig struct {
 	decoder *messages.Decoder
 	log     *lockedBuffer
 	agents  []*running
+
+	mu       sync.Mutex
+	asked    []bus.Delivery // all that came on task.request, where it may expire
+	askedNow []time.Time    // when
+	came     chan struct{}  // capacity 1: another has
 }
 
 // standardDecoder compiles the schemas once for all tests.
@@ -61,7 +66,7 @@ func newRig(t *testing.T, queues ...string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, broker: membus.New(), decoder: decoder, log: &lockedBuffer{}}
+	r := &rig{t: t, broker: membus.New(), decoder: decoder, log: &lockedBuffer{}, came: make(chan struct{}, 1)}
 	r.broker.SetUser("a1")
 	r.outside, err = r.broker.Open(context.Background(), bus.SessionSpec{
 		Name: "coordinator", Topology: bus.Standard(bus.Declare, bus.ProfileQuorum, queues),
@@ -69,7 +74,27 @@ func newRig(t *testing.T, queues ...string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.readRequests()
 	return r
+}
+
+// readRequests takes what comes on task.request, as long as the outside session lasts.
+func (r *rig) readRequests() {
+	r.t.Helper()
+	session := r.outside
+	err := session.Subscribe(context.Background(), bus.Subscription{Queue: bus.QueueRequest, Prefetch: 100, Handle: func(d bus.Delivery) {
+		r.mu.Lock()
+		r.asked, r.askedNow = append(r.asked, d), append(r.askedNow, time.Now())
+		r.mu.Unlock()
+		session.Ack(d.Tag)
+		select {
+		case r.came <- struct{}{}:
+		default:
+		}
+	}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 func (r *rig) close() {

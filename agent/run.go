@@ -47,6 +47,7 @@ func start(ctx context.Context, cfg Config, handle Handler, handleBatch BatchHan
 	if err != nil {
 		return err
 	}
+	defer w.metrics.unregister()
 	w.run(ctx)
 	return nil
 }
@@ -69,6 +70,9 @@ func (w *worker) run(ctx context.Context) {
 		w.drain()
 		end()
 	}()
+	if w.cfg.Bidder != nil {
+		go w.answerOffers(life)
+	}
 	// First: a broker that refuses a password takes seconds to do so.
 	if where := amqpbus.Address(w.cfg.URL); where != "" {
 		w.log.Info("connecting to the broker", slog.String("broker", where))
@@ -116,11 +120,13 @@ func lacks(err error, exchange string) bool {
 // link is a session with the broker and what belongs to it.
 type link struct {
 	session bus.Session
-	// control is the queue by which tasks are withdrawn; empty when the broker
+	// control is the queue by which the coordinator speaks to the agent; empty when the broker
 	// does not let us have it.
 	control string
 	// refusals is how many publications the broker did not take; worker.mu.
 	refusals int
+	// requestRefusals is the same for bids and claims; worker.mu.
+	requestRefusals int
 }
 
 // runSession connects and serves until the session's first fault, which it

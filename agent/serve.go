@@ -50,13 +50,18 @@ func (w *worker) consume(ctx context.Context, l *link) {
 		if err == nil {
 			w.log.Info("takes tasks", slog.String("queue", w.cfg.Queue), slog.Int("slots", w.cfg.Slots))
 			pause, told = queuePauseFirst, ""
+			stop, stopped := w.startPulling(ctx, &group, l)
 			select {
 			case err = <-ended:
+				stop()
+				<-stopped // the next begins when this one is over
 				w.dropUnbegun()
 			case <-w.leaving:
+				stop()
 				w.unsubscribe(ctx, l)
 				return
 			case <-ctx.Done():
+				stop()
 				return
 			}
 		}

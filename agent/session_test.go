@@ -30,6 +30,7 @@ func (r *rig) cut() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	r.readRequests()
 }
 
 // A session that is lost never interrupts the work, and no dispatch runs twice.

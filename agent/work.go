@@ -48,6 +48,7 @@ func (w *worker) occupy(d *dispatch, now time.Time) (ctx context.Context, free f
 	ctx, stop := context.WithDeadlineCause(ctx, until, ErrDeadline)
 	d.cancel, d.beganAt, d.running = cancel, now, true
 	w.running[d] = struct{}{}
+	w.occupied(now)
 	if !w.watching {
 		w.watching = true
 		signal(w.begun)
@@ -184,11 +185,16 @@ func (w *worker) decide(d *dispatch, v verdict) bool {
 // unless that was given without it. The next dispatch that waits gets the slot.
 func (w *worker) returned(d *dispatch, v verdict) {
 	w.mu.Lock()
+	now := time.Now()
 	first := w.decide(d, v)
+	if first && v.outcome == messages.Succeeded {
+		w.measure(d, now)
+	}
 	d.running = false
 	delete(w.running, d)
+	w.occupied(now)
 	w.leaveTask(d)
-	late := w.next(time.Now())
+	late := w.next(now)
 	w.mu.Unlock()
 	if first {
 		w.announce(d)

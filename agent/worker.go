@@ -34,6 +34,7 @@ type worker struct {
 	farewell chan struct{} // capacity 1: a heartbeat has said so
 	changed  chan struct{} // capacity 1: something has ended
 	wake     chan struct{} // capacity 1: a heartbeat is wanted soon
+	offers   chan offered  // that wait for the Bidder; nil without one
 	begun    chan struct{} // capacity 1: a task has begun that no heartbeat lists
 
 	mu       sync.Mutex
@@ -51,6 +52,11 @@ type worker struct {
 	watching bool               // begun was signalled since the latest heartbeat
 	ended    memory[ending]     // by dispatch id, those whose result is confirmed
 	recalled memory[withdrawal] // withdrawn before they came
+
+	bids    openBids
+	means   memory[mean] // durations of tasks that succeeded, by type; for the Bidder
+	pulling *pulling     // nil: the agent claims nothing
+	metrics *metrics     // nil: nothing is counted; has locks of its own
 }
 
 // How much is remembered of what is over. Of endings with the longest ids, texts and
@@ -108,7 +114,15 @@ func newWorker(ctx context.Context, cfg Config, handle Handler, handleBatch Batc
 	if err != nil {
 		return nil, fmt.Errorf("compile the embedded schemas: %w", err)
 	}
-	return &worker{
+	pulling, err := newPulling(cfg.Pull, cfg.ID)
+	if err != nil {
+		return nil, fmt.Errorf("the configuration cannot be used: Pull: %w", err)
+	}
+	metrics, err := newMetrics(cfg)
+	if err != nil {
+		return nil, err
+	}
+	w := &worker{
 		cfg: cfg, handle: handle, handleBatch: handleBatch, decoder: decoder,
 		log:     cfg.Logger.With(slog.String("agent_id", cfg.ID)),
 		base:    context.WithoutCancel(ctx),
@@ -119,7 +133,13 @@ func newWorker(ctx context.Context, cfg Config, handle Handler, handleBatch Batc
 		runs:     make(map[messages.TaskID]*dispatch),
 		ended:    memory[ending]{limit: maxEnded, bytes: maxEndedBytes, size: ending.size},
 		recalled: memory[withdrawal]{limit: maxRecalled},
-	}, nil
+		means:    memory[mean]{limit: maxTypes},
+		pulling:  pulling, metrics: metrics,
+	}
+	if cfg.Bidder != nil {
+		w.offers = make(chan offered, maxOffers)
+	}
+	return w, nil
 }
 
 // signal wakes the one who waits on a channel of capacity 1.

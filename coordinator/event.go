@@ -167,6 +167,43 @@ type TakeBackEnded struct{ Agent AgentID }
 // FailureTold says that a Fail without a delivery is confirmed by the broker.
 type FailureTold struct{ Task TaskID }
 
+// BidReceived is a task.bid of an agent, which the shell has made sure is its own.
+type BidReceived struct {
+	Agent     AgentID
+	Task      TaskID
+	AuctionID string
+	// Fitness, 0 to 1, is how well it says it suits the task.
+	Fitness float64
+	// Active is how many tasks it says it runs.
+	Active int
+	// Duration is how long it says the task will take.
+	Duration time.Duration
+	// Relevance, 0 to 1, of what it remembers of the task's domain; NaN: not given.
+	Relevance float64
+	TraceID   string
+}
+
+// OfferUnheard says that an agent has no control queue, so that no offer reaches it. It
+// is not waited for, and not asked again before it reports.
+type OfferUnheard struct{ Agent AgentID }
+
+// ClaimReceived is a task.claim of an agent, which the shell has made sure is its own.
+// One ClaimAnswered follows, unless the session is lost first: at once, or when there is
+// work or Wait is over.
+type ClaimReceived struct {
+	Agent AgentID
+	// ClaimID is the agent's name for the claim.
+	ClaimID string
+	// MaxItems that it wants, from 1; Pending that it has and has not finished.
+	MaxItems, Pending int
+	// Capacity in items per second; 0: not measured yet.
+	Capacity float64
+	// Wait is how long the claim may wait for work; 0: not at all.
+	Wait time.Duration
+	// Token comes back in ClaimAnswered; the shell chooses it.
+	Token uint64
+}
+
 // Tick says that time has passed; Apply runs whatever is due at now.
 type Tick struct{}
 
@@ -186,6 +223,9 @@ func (QueueSeen) event()       {}
 func (TakeBackEnded) event()   {}
 func (FailureTold) event()     {}
 func (Tick) event()            {}
+func (BidReceived) event()     {}
+func (OfferUnheard) event()    {}
+func (ClaimReceived) event()   {}
 
 // StatusRefusal is why a heartbeat changed nothing.
 type StatusRefusal uint8

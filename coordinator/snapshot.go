@@ -18,6 +18,10 @@ type Snapshot struct {
 	Gathering int
 	// Bidding tasks are being offered to agents; they are among Pending.
 	Bidding int
+	// BidWindow is how long the next auction takes bids; 0 without a market.
+	BidWindow time.Duration
+	// Claims that wait for work.
+	Claims int
 	// Dispatching tasks are published and not yet confirmed.
 	Dispatching int
 	// Leased tasks are with their agents: dispatched, not known to have ended.
@@ -60,9 +64,20 @@ type AgentSnapshot struct {
 	// Duration is the mean of its tasks' durations; 0 when not known.
 	Duration time.Duration
 	Capacity CapacitySnapshot
+	Bidding  CalibrationSnapshot
 	// EjectedFrom are the capabilities for which it gets no work because it failed
 	// too often with them, sorted.
 	EjectedFrom []string
+}
+
+// CalibrationSnapshot is what outcomes have taught of an agent's bids (see
+// auction.Calibration).
+type CalibrationSnapshot struct {
+	// Outcomes that count, of tasks that it had won.
+	Outcomes int
+	// Brier is the mean of (claim − outcome)², Bias that of claim − outcome; Delta is how
+	// far its word moves its fitness; Ratio that of actual by estimated durations.
+	Brier, Bias, Delta, Ratio float64
 }
 
 // CapacitySnapshot is what BALANCING's registry knows of an agent.

@@ -37,6 +37,9 @@ type Calibration struct {
 	timed, judged int
 }
 
+// Outcomes is how many have been observed.
+func (c *Calibration) Outcomes() int { return max(c.judged, c.timed) }
+
 // Observe enters how a task ended that the agent had won.
 //
 // claimed is the fitness it bid, taken for a probability of success. estimated is the

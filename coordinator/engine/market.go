@@ -598,3 +598,9 @@ func (t *openTask) calibrate(a *agent, took time.Duration, succeeded bool) {
 		a.calibration.Observe(t.sale.won.Fitness, t.sale.won.Duration, took, succeeded)
 	}
 }
+
+// calibrated is what outcomes have taught of the agent's word, for people.
+func (a *agent) calibrated() coordinator.CalibrationSnapshot {
+	c := &a.calibration
+	return coordinator.CalibrationSnapshot{Outcomes: c.Outcomes(), Brier: c.Brier(), Bias: c.Bias(), Delta: c.Delta(), Ratio: c.Ratio()}
+}

@@ -30,7 +30,7 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 			Cordoned:    a.cordoned, Draining: a.draining, Drained: a.drained,
 			Discovered: e.joining.has(a.spec.ID),
 			Slots:      a.room(), Capacity: a.capacitySnapshot(), EjectedFrom: e.ejections(a),
-			Success: e.success(a),
+			Success: e.success(a), Bidding: a.calibrated(),
 		}
 		s.Agents[i].Outcomes, s.Agents[i].Duration = e.learner.Record(a.number)
 		s.Leased += s.Agents[i].Leased
@@ -62,6 +62,10 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 		s.OldestPending = max(s.OldestPending, t.task.Age(now))
 	}
 	s.Dispatching = e.Dispatching()
+	s.Claims = len(e.claims)
+	if e.market.window != nil {
+		s.BidWindow = e.market.window.Length()
+	}
 	return s
 }
 

@@ -26,7 +26,10 @@ const (
 	kindTakeBackEnded   = 14
 	kindFailureTold     = 15
 	kindTick            = 16
-	lastEventKind       = kindTick
+	kindBidReceived     = 17
+	kindOfferUnheard    = 18
+	kindClaimReceived   = 19
+	lastEventKind       = kindClaimReceived
 )
 
 // input writes the fields of an input, and gives the kind of its event.
@@ -77,6 +80,15 @@ func (c *coder) input(in *Input) byte {
 		return kindFailureTold
 	case coordinator.Tick:
 		return kindTick
+	case coordinator.BidReceived:
+		c.bidReceived(&ev)
+		return kindBidReceived
+	case coordinator.OfferUnheard:
+		name(c, &ev.Agent)
+		return kindOfferUnheard
+	case coordinator.ClaimReceived:
+		c.claimReceived(&ev)
+		return kindClaimReceived
 	default:
 		// The set is closed, and a test holds this list against it.
 		panic(fmt.Sprintf("journal: %T has no place in the format", ev))
@@ -119,6 +131,12 @@ func (c *coder) readEvent(kind byte) coordinator.Event {
 		return readEvent(c, func(c *coder, ev *coordinator.FailureTold) { text(c, &ev.Task) })
 	case kindTick:
 		return coordinator.Tick{}
+	case kindBidReceived:
+		return readEvent(c, (*coder).bidReceived)
+	case kindOfferUnheard:
+		return readEvent(c, func(c *coder, ev *coordinator.OfferUnheard) { name(c, &ev.Agent) })
+	case kindClaimReceived:
+		return readEvent(c, (*coder).claimReceived)
 	default:
 		return nil
 	}
@@ -351,4 +369,25 @@ func (c *coder) queueSeen(ev *coordinator.QueueSeen) {
 	name(c, &ev.Agent)
 	integer(c, &ev.Ready)
 	integer(c, &ev.Consumers)
+}
+
+func (c *coder) bidReceived(ev *coordinator.BidReceived) {
+	name(c, &ev.Agent)
+	text(c, &ev.Task)
+	text(c, &ev.AuctionID)
+	c.float(&ev.Fitness)
+	integer(c, &ev.Active)
+	integer(c, &ev.Duration)
+	c.float(&ev.Relevance)
+	text(c, &ev.TraceID)
+}
+
+func (c *coder) claimReceived(ev *coordinator.ClaimReceived) {
+	name(c, &ev.Agent)
+	text(c, &ev.ClaimID)
+	integer(c, &ev.MaxItems)
+	integer(c, &ev.Pending)
+	c.float(&ev.Capacity)
+	integer(c, &ev.Wait)
+	c.uvarint(&ev.Token)
 }

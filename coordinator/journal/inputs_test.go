@@ -28,6 +28,7 @@ var eventTypes = []coordinator.Event{
 	coordinator.TaskReceived{}, coordinator.TaskReturned{}, coordinator.AgentReported{}, coordinator.DispatchSettled{},
 	coordinator.QueueChecked{}, coordinator.ResultReported{}, coordinator.CancelRequested{}, coordinator.AgentOrdered{},
 	coordinator.QueueSeen{}, coordinator.TakeBackEnded{}, coordinator.FailureTold{}, coordinator.Tick{},
+	coordinator.BidReceived{}, coordinator.OfferUnheard{}, coordinator.ClaimReceived{},
 }
 
 // anyEvent is one of any type with anything in it, but for what is left out.
@@ -163,6 +164,9 @@ func goldenInputs() []Input {
 		coordinator.AgentOrdered{Agent: b, Order: coordinator.OrderDrain, Token: 4},
 		coordinator.QueueSeen{Agent: b, Ready: 12, Consumers: 1},
 		coordinator.TakeBackEnded{Agent: b}, coordinator.FailureTold{Task: "task-1"}, coordinator.Tick{},
+		coordinator.BidReceived{Agent: a, Task: "task-1", AuctionID: "task-1.1", Fitness: 0.9, Active: 2, Duration: 30 * time.Second, Relevance: 0.25, TraceID: "trace-1"},
+		coordinator.OfferUnheard{Agent: b},
+		coordinator.ClaimReceived{Agent: a, ClaimID: "claim-1", MaxItems: 8, Pending: 3, Capacity: 16.5, Wait: 5 * time.Second, Token: 12},
 	}
 	inputs := make([]Input, len(list))
 	for i, ev := range list {

@@ -158,7 +158,8 @@ func (f *facts) input(at time.Time, ev coordinator.Event) bool {
 	case coordinator.SessionLost:
 		f.opened = -1
 		f.downs = append(f.downs, span{from: at})
-	case coordinator.Tick, coordinator.QueueChecked, coordinator.TakeBackEnded, coordinator.FailureTold:
+	case coordinator.Tick, coordinator.QueueChecked, coordinator.TakeBackEnded, coordinator.FailureTold,
+		coordinator.BidReceived, coordinator.OfferUnheard: // nobody knows what they would have bid for other tasks
 		return false
 	}
 	return true

@@ -80,18 +80,38 @@ func (c *commits) take(e *engine.Engine, effects []coordinator.Effect) {
 		c.carryOut(effects)
 		return
 	}
-	for i := 0; i < len(effects) && !c.gathered.urgent; i++ {
-		c.gathered.urgent = isUrgent(effects[i])
+	held := 0
+	for _, f := range effects {
+		if isFree(f) {
+			c.performer.perform(f)
+			continue
+		}
+		c.gathered.urgent = c.gathered.urgent || isUrgent(f)
+		c.gathered.effects = append(c.gathered.effects, f)
+		held++
 	}
-	c.gathered.effects = append(c.gathered.effects, effects...)
-	c.backlog.hold(len(effects))
+	c.backlog.hold(held)
+}
+
+// isFree tells whether the effect follows from no record, and need not keep its place
+// among those that do. An offer's window runs already, and who has lost an auction may
+// bid in others: if the leader ends before the journal knows the winner, the task is
+// offered anew. The winner hears of it with its dispatch, and who claims with those that
+// it is granted.
+func isFree(f coordinator.Effect) bool {
+	switch f.(type) {
+	case *coordinator.Offer, coordinator.RejectBid:
+		return true
+	}
+	return false
 }
 
 // isUrgent tells whether somebody waits for the effect: an agent or producer for a
 // message, a person for an answer.
 func isUrgent(f coordinator.Effect) bool {
 	switch f.(type) {
-	case *coordinator.Dispatch, *coordinator.Fail, *coordinator.Completed, coordinator.CancelAnswered, coordinator.OrderStands, coordinator.Withdraw:
+	case *coordinator.Dispatch, *coordinator.Fail, *coordinator.Completed, coordinator.CancelAnswered, coordinator.OrderStands, coordinator.Withdraw,
+		coordinator.Award, coordinator.ClaimAnswered:
 		return true
 	}
 	return false

@@ -24,6 +24,14 @@ func (p *paper) perform(f coordinator.Effect) {
 		p.said = append(p.said, "dispatch "+string(f.Task.ID))
 	case coordinator.Ack:
 		p.said = append(p.said, fmt.Sprint("ack ", f.Handle))
+	case *coordinator.Offer:
+		p.said = append(p.said, "offer "+string(f.Task.ID))
+	case coordinator.Award:
+		p.said = append(p.said, "award "+string(f.Task))
+	case coordinator.RejectBid:
+		p.said = append(p.said, "reject "+string(f.Task))
+	case coordinator.ClaimAnswered:
+		p.said = append(p.said, "grant "+f.ClaimID)
 	case coordinator.AgentChanged:
 		p.said = append(p.said, "agent "+f.State.String())
 	}
@@ -194,4 +202,46 @@ func TestEffectsWithoutRecordsKeepTheirPlace(t *testing.T) {
 	offline.Report.Status = coordinator.StatusReady
 	d.apply(offline)
 	d.expect(1, "dispatch t1, agent offline, agent online") // nothing waits: at once
+}
+
+// Who has won is told when the journal knows it, right before the dispatch, and a claim is
+// answered behind those that it is granted. Offers and refused bids wait for nobody.
+func TestCommitsOfAnAuction(t *testing.T) {
+	d := newDesk(t)
+	task := &coordinator.Task{ID: "t1", Type: "build", AcceptedAt: d.now}
+	decided := d.e.Apply(d.now, coordinator.TaskReceived{Handle: 1, Task: task}, nil)
+	effects := []coordinator.Effect{coordinator.RejectBid{Task: "t1"}, coordinator.Award{Task: "t1"}}
+	effects = append(effects, decided...)
+	effects = append(effects, &coordinator.Offer{Task: &coordinator.Task{ID: "t2"}}, coordinator.ClaimAnswered{ClaimID: "c1"})
+	d.c.take(d.e, effects)
+	d.expect(0, "reject t1, offer t2")
+	if n := d.o.waiting(); n != 3 {
+		t.Errorf("%d effects count as waiting, want the award, the dispatch and the grant", n)
+	}
+	d.turn()
+	d.expect(1, "reject t1, offer t2")
+	d.confirm()
+	d.expect(1, "reject t1, offer t2, award t1, dispatch t1, grant c1")
+	if !d.c.idle() || d.o.waiting() != 0 {
+		t.Errorf("idle %v, %d waiting", d.c.idle(), d.o.waiting())
+	}
+}
+
+// Whoever is told something has waited long enough: it does not linger.
+func TestCommitsWithRepliesAreUrgent(t *testing.T) {
+	for _, reply := range []coordinator.Effect{coordinator.Award{Task: "t1"}, coordinator.ClaimAnswered{ClaimID: "c1"}} {
+		d := newDesk(t)
+		d.task(1)
+		d.turn()
+		d.confirm()
+		d.after(commitPause)
+		d.settled(1) // nobody waits for that
+		d.turn()
+		d.expect(1, "dispatch t1")
+		d.c.take(d.e, []coordinator.Effect{reply})
+		d.turn()
+		if len(d.written) != 2 {
+			t.Errorf("%T lingers", reply)
+		}
+	}
 }

@@ -33,9 +33,11 @@
 //	recording.go  everything that the engine is told, for replay
 //	ingest.go    tasks, returns and heartbeats in, events out
 //	results.go   results in, task.completed out
-//	requests.go  cancels by message in
+//	requests.go  cancels, bids and claims by message in
 //	cancel.go    cancels by HTTP in, and what their callers hear
 //	withdraw.go  telling an agent to stop
+//	offers.go    offering tasks to agents
+//	bids.go      their bids and claims, and what they are told of them
 //	order.go     an operator's orders in
 //	relay.go     what agents report over HTTP in, agent.status out
 //	takeback.go  consuming the queues of agents that are gone or drained
@@ -52,10 +54,10 @@
 //	attempts.go  their dispatches so far
 //	explain.go   why they were decided so, and how they would be now
 //	stats.go     the fleet in figures
-//	observe.go   logs; observe_results.go: those of how tasks end
+//	observe.go   logs; observe_results.go: those of how tasks end; observe_market.go: of auctions
 //	counters.go  what is counted, for /status
 //	noise.go     keeping floods out of the log
-//	metrics.go   Prometheus: what is counted; metrics_results.go: how tasks end
+//	metrics.go   Prometheus: what is counted; metrics_results.go: how tasks end; metrics_market.go: auctions and claims
 //	metrics_fleet.go  what is read off a snapshot
 //	queuenames.go  the agents' queues that are told by name
 //	books.go     every delivery, and what became of it

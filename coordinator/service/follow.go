@@ -174,7 +174,7 @@ func (r *session) take(ctx context.Context) error {
 	others := r.window.first(prefetchOthers)
 	for _, sub := range []bus.Subscription{
 		{Queue: bus.QueueReassign, Prefetch: others, Handle: r.onReturned},
-		{Queue: bus.QueueRequest, Prefetch: others, Handle: r.onRequest},
+		{Queue: bus.QueueRequest, Prefetch: r.window.first(prefetchRequest), Handle: r.onRequest},
 	} {
 		if err := r.bus.Subscribe(ctx, sub); err != nil {
 			return fmt.Errorf("subscribe to %s: %w", sub.Queue, err)

@@ -157,6 +157,7 @@ func (l *loop) run(ctx context.Context) {
 	defer timer.Stop()
 	var batch []envelope
 	for {
+		ended := ctx.Err() != nil // asked before the inbox: what was posted before the end is in there
 		l.mu.Lock()
 		batch, l.inbox = l.inbox, batch[:0]
 		l.mu.Unlock()
@@ -169,7 +170,7 @@ func (l *loop) run(ctx context.Context) {
 		if len(batch) > 0 {
 			continue
 		}
-		if ctx.Err() != nil {
+		if ended {
 			return
 		}
 		wait := time.Hour

@@ -29,3 +29,26 @@ func TestQueryGivenUpNeverRuns(t *testing.T) {
 		t.Error("it ran after its caller had gone")
 	}
 }
+
+// endsNow is a context that ends when it is asked, right after a last word.
+type endsNow struct {
+	context.Context
+	word func()
+}
+
+func (c *endsNow) Err() error {
+	c.word()
+	c.word = func() {}
+	return context.Canceled
+}
+
+// What was posted before the end is done before the end: how a session closes is among
+// it.
+func TestLoopEndsAfterWhatWasPosted(t *testing.T) {
+	l := newLoop(time.Now, silent{})
+	done := false
+	l.run(&endsNow{t.Context(), func() { l.enqueue(envelope{call: func(time.Time) { done = true }}) }})
+	if !done {
+		t.Error("the last that was posted has not been done")
+	}
+}

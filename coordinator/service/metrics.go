@@ -19,6 +19,7 @@ import (
 type metrics struct {
 	s *Service
 	resultMetrics
+	marketMetrics
 
 	// counts are read off the service's own counters.
 	counts      []prometheus.Collector
@@ -98,9 +99,9 @@ func newMetrics(s *Service) *metrics {
 		publishVec:     vec("publish_outcomes_total", "What the broker answered to publications.", "outcome"),
 		invalid:        vec("validation_failures_total", "Messages that were refused as invalid, by the schema they should follow and the rule they break.", "schema", "keyword"),
 		statusRefused:  vec("status_refused_total", "Heartbeats that changed nothing, by cause.", "refusal"),
-		authRejections: vec("auth_rejections_total", "Heartbeats and results whose broker-validated user was not their agent, and cancels on task.request whose user was an agent or not named, by mode of agents.auth.", "mode"),
+		authRejections: vec("auth_rejections_total", "Heartbeats, results, bids and claims whose broker-validated user was not their agent, and cancels on task.request whose user was an agent or not named, by mode of agents.auth.", "mode"),
 		sessions:       vec("amqp_sessions_total", "Broker sessions opened, and ended by cause.", "reason"),
-		eventsDropped:  counter("events_dropped_total", "Announcements on taskbus.events that were dropped because too much waited to be published."),
+		eventsDropped:  counter("events_dropped_total", "Announcements on taskbus.events, refusals of bids and answers to claims that were dropped because too much waited to be published."),
 		duplicates:     counter("duplicates_total", "Second copies of known tasks that were dropped."),
 		leading:        gauge("leading", "1 while this coordinator leads."),
 		journalRecords: counter("journal_records_total", "Records written to the journal."),
@@ -133,6 +134,8 @@ func newMetrics(s *Service) *metrics {
 	m.counts = append(m.counts, s.audited.metrics()...)
 	var collectors []prometheus.Collector
 	m.resultMetrics, collectors = newResultMetrics(&s.count)
+	m.counts = append(m.counts, collectors...)
+	m.marketMetrics, collectors = newMarketMetrics()
 	m.counts = append(m.counts, collectors...)
 	for _, queue := range []string{bus.QueueAssign, bus.QueueAssignHigh, bus.QueueReassign, bus.QueueRequest, bus.StreamStatus, bus.StreamResult} {
 		m.received[queue] = m.receivedVec.WithLabelValues(queue)

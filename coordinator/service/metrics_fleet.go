@@ -24,6 +24,9 @@ var (
 	descInflight     = desc("inflight", "Dispatches published and not yet confirmed.")
 	descOldest       = desc("oldest_pending_seconds", "Age of the task that has waited longest.")
 	descDepth        = desc("queue_ready", "Messages ready in a queue, read from the broker every few seconds.", "queue")
+	descBidding      = desc("bidding", "Tasks that are being offered to agents; they are among taskbus_held.")
+	descBidWindow    = desc("bid_window_seconds", "How long the next auction takes bids.")
+	descClaims       = desc("claims_waiting", "Claims of pulling agents that wait for work.")
 	descIDs          = desc("remembered_ids", "Task ids known to the duplicate check.")
 	descEjected      = desc("agents_ejected", "Agents that get no work for some capability because they failed too often with it.")
 	descCapacity     = desc("capacity_items_per_second", "Capacity of all agents online.")
@@ -45,10 +48,15 @@ var (
 	descAgentDepth    = agentDesc("agent_queue_depth", "Pending items of an agent: reported, or what it has in hand.")
 	descAgentShare    = agentDesc("agent_load_factor", "Share of an agent's pending items in taskbus_global_queue_depth, 0 to 1; 0 while it is not online.")
 	descAgentTarget   = agentDesc("agent_target_load_factor", "Share of an agent's capacity in taskbus_capacity_items_per_second, 0 to 1; 0 while it is not online.")
+	descAgentBrier    = agentDesc("agent_bid_brier", "Mean of (claim - outcome)^2 over the tasks that an agent has won by its bids: 0 for a prophet, 0.25 for who says nothing.")
+	descAgentBias     = agentDesc("agent_bid_bias", "Mean of claim - outcome over the tasks that an agent has won by its bids: above 0 for who promises too much.")
+	descAgentTrust    = agentDesc("agent_bid_delta", "How far an agent's claim moves the fitness of its bids, either way: 0 to 0.2.")
+	descAgentEstimate = agentDesc("agent_bid_duration_ratio", "Mean of actual by estimated durations over the tasks that an agent has won by its bids.")
 
 	agentDescs = []*prometheus.Desc{
 		descAgentLoad, descAgentCurrent, descAgentFree, descAgentCordoned, descAgentAssigned, descAgentSuccess,
 		descAgentCapacity, descAgentDepth, descAgentShare, descAgentTarget,
+		descAgentBrier, descAgentBias, descAgentTrust, descAgentEstimate,
 	}
 )
 
@@ -68,6 +76,7 @@ type fleetCollector struct {
 func (c *fleetCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range append([]*prometheus.Desc{
 		descAgents, descSlots, descPending, descInflight, descOldest, descDepth, descIDs, descLeases,
+		descBidding, descBidWindow, descClaims,
 		descEjected, descCapacity, descGlobalDepth, descDropped, descConcentrated,
 	}, agentDescs...) {
 		ch <- d
@@ -132,6 +141,9 @@ func collectTasks(snap *coordinator.Snapshot, emit gauges) {
 	emit(descLeases, float64(snap.Leased))
 	emit(descOldest, snap.OldestPending.Seconds())
 	emit(descIDs, float64(snap.Remembered))
+	emit(descBidding, float64(snap.Bidding))
+	emit(descBidWindow, snap.BidWindow.Seconds())
+	emit(descClaims, float64(snap.Claims))
 }
 
 func collectFleet(snap *coordinator.Snapshot, stats *httpapi.AgentStats, emit gauges) {
@@ -170,6 +182,12 @@ func collectAgent(a *coordinator.AgentSnapshot, info *httpapi.AgentInfo, emit ga
 	emit(descAgentDepth, float64(info.Pending), id)
 	emit(descAgentShare, info.LoadFactor, id)
 	emit(descAgentTarget, info.TargetLoadFactor, id)
+	if b := &a.Bidding; b.Outcomes > 0 {
+		emit(descAgentBrier, b.Brier, id)
+		emit(descAgentBias, b.Bias, id)
+		emit(descAgentTrust, b.Delta, id)
+		emit(descAgentEstimate, b.Ratio, id)
+	}
 }
 
 // currentLoad is ADR-018's: tasks in flight over slots.

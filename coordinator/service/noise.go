@@ -24,6 +24,7 @@ const (
 	noiseUntold
 	noiseQueue
 	noiseTakeBack
+	noiseAuction
 	noiseFault
 	numNoises = iota
 )

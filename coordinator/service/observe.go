@@ -30,7 +30,7 @@ type observer struct {
 }
 
 // stranger is an agent in whose name somebody else sends messages of a type, or
-// who sends what is not an agent's to send.
+// who sends what is not an agent's to send; or one that cannot be sent something.
 type stranger struct {
 	messageType string
 	agent       coordinator.AgentID
@@ -70,7 +70,7 @@ func (o *observer) dispatchSettled(d *coordinator.Dispatch, outcome coordinator.
 func (o *observer) failed(t *ticket, now time.Time) {
 	if t.refusal != nil {
 		o.s.count.invalid.Add(1)
-		o.s.metrics.invalid.WithLabelValues(schemaOf(t.held.delivery.Queue), t.refusal.Keyword).Inc()
+		o.s.metrics.invalid.WithLabelValues(schemaOf(t.held.delivery.Queue, t.refusal), t.refusal.Keyword).Inc()
 	}
 	if t.fail == nil {
 		o.gated(noiseParked, zerolog.WarnLevel).Str("queue", t.held.delivery.Queue).Str("reason", t.refusal.Text).
@@ -106,12 +106,15 @@ func (o *observer) failure(e *zerolog.Event, f *coordinator.Fail) *zerolog.Event
 		Bool("retry_possible", f.Failure.Reason.RetryPossible()).Int("attempts", f.Failure.Attempts)
 }
 
-// schemaOf names the schema that messages in a queue should follow.
-func schemaOf(queue string) string {
+// schemaOf names the schema that a message in a queue should have followed.
+func schemaOf(queue string, refusal *messages.Refusal) string {
 	switch queue {
 	case bus.QueueAssign, bus.QueueAssignHigh:
 		return schemas.TaskAssign
 	case bus.QueueRequest:
+		if t := refusal.MessageType; t == schemas.TaskBid || t == schemas.TaskClaim {
+			return t
+		}
 		return schemas.TaskCancel
 	default: // came back, or was taken back
 		return schemas.TaskDispatch
@@ -201,7 +204,7 @@ func sender(e *zerolog.Event, r *messages.Refusal, message string) {
 	e.Str("agent_id", r.AgentID).Msg(message)
 }
 
-// wrongSender notes a heartbeat or result whose broker-validated user is not its
+// wrongSender notes a heartbeat, result, bid or claim whose broker-validated user is not its
 // agent, with one line for each agent and kind.
 func (o *observer) wrongSender(messageType string, agent coordinator.AgentID, user string, mode config.Auth) {
 	if messageType == schemas.AgentStatus {

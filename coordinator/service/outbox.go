@@ -34,6 +34,8 @@ type outgoing struct {
 	completed  *coordinator.Completed // to announce; encoded only when its turn comes
 	withdrawal *withdrawal            // an agent to tell
 	relayed    *relayed               // what an agent told over HTTP
+	letter     *letter                // offers to an agent
+	reply      coordinator.Effect     // what an agent is told of its bid or claim
 }
 
 // outbox lets the loop hand over effects without ever waiting for the broker:
@@ -166,6 +168,10 @@ func (r *session) publish(item *outgoing) {
 		r.publishWithdrawal(item.withdrawal)
 	case item.relayed != nil:
 		r.publishRelayed(item.relayed)
+	case item.letter != nil:
+		r.publishOffers(item.letter)
+	case item.reply != nil:
+		r.publishReply(item.reply)
 	case item.event != nil:
 		_ = r.bus.Publish(*item.event) // an announcement: whoever missed it can look
 	}

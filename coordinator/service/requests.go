@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -97,20 +98,23 @@ func (r *session) ackAll(tags []bus.Tag) {
 	}
 }
 
-// onRequest takes a delivery of task.request: a task.cancel.
+// onRequest takes a delivery of task.request: a task.cancel, task.bid or task.claim. Bids
+// come by the thousand at once; nothing here waits for what becomes of one.
 func (r *session) onRequest(d bus.Delivery) {
 	if r.draining.Load() {
 		return // unacknowledged: the broker gives it to the next session
 	}
 	r.noteDelivery(&d)
-	m, refusal, err := r.readCancel(&d)
-	switch {
-	case err != nil:
-		return // the coordinator stops: the next one gets it
-	case refusal == nil:
-		token := r.s.callers.token()
-		r.requests.add(token, request{m.TaskID, d.Tag})
-		r.s.loop.post(r.number, coordinator.CancelRequested{Task: m.TaskID, Reason: m.Reason, Token: token})
+	m, refusal := r.readRequest(&d)
+	switch m := m.(type) {
+	case *messages.TaskBid:
+		r.onBid(m, &d)
+	case *messages.TaskClaim:
+		r.onClaim(m, &d)
+	case *messages.TaskCancel:
+		refusal = r.onCancel(m, &d)
+	}
+	if refusal == nil {
 		return
 	}
 	// Nobody is told of it: the task it names, if any, may be doing well.
@@ -118,21 +122,30 @@ func (r *session) onRequest(d bus.Delivery) {
 	r.refuse(&heldDelivery{delivery: d, arrived: r.s.now()}, refusal)
 }
 
-// readCancel reads a request and judges who sends it; err non-nil: nobody can tell
-// any more.
-func (r *session) readCancel(d *bus.Delivery) (*messages.TaskCancel, *messages.Refusal, error) {
+// readRequest reads a request, or refuses it.
+func (r *session) readRequest(d *bus.Delivery) (messages.Request, *messages.Refusal) {
 	if refusal := plainJSON(d); refusal != nil {
-		return nil, refusal, nil
+		return nil, refusal
 	}
-	m, refusal := r.s.decoder.DecodeTaskCancel(d.Body)
-	if refusal != nil {
-		return nil, refusal, nil
-	}
+	return r.s.decoder.DecodeRequest(d.Body)
+}
+
+// onCancel hands a cancel to the engine if its sender may ask for it, else refuses it.
+func (r *session) onCancel(m *messages.TaskCancel, d *bus.Delivery) *messages.Refusal {
 	why, err := r.mayNotCancel(d.UserID)
-	if why != "" {
-		refusal = &messages.Refusal{Keyword: "user_id", Text: why}
+	if why == "" && err == nil {
+		why, err = r.byAgentsKey(d)
 	}
-	return m, refusal, err
+	switch {
+	case err != nil:
+		return nil // the coordinator stops: the next one gets it
+	case why != "":
+		return &messages.Refusal{Keyword: "user_id", Text: why}
+	}
+	token := r.s.callers.token()
+	r.requests.add(token, request{m.TaskID, d.Tag})
+	r.s.loop.post(r.number, coordinator.CancelRequested{Task: m.TaskID, Reason: m.Reason, Token: token})
+	return nil
 }
 
 // mayNotCancel says why a cancel of this user does not count (agents.auth); empty
@@ -157,6 +170,28 @@ func (r *session) mayNotCancel(user string) (why string, err error) {
 		why = ""
 	}
 	return why, nil
+}
+
+// byAgentsKey says that a cancel has come by the key task.request.<id> of an agent, which
+// is for its bids and claims. Whoever may publish by that key alone is thereby kept from
+// withdrawing tasks, whatever agents.auth says.
+func (r *session) byAgentsKey(d *bus.Delivery) (why string, err error) {
+	id, keyed := keyOf(d)
+	if !keyed {
+		return "", nil
+	}
+	agent, err := r.isAgent(id)
+	if err != nil || !agent {
+		return "", err
+	}
+	return fmt.Sprintf("it came by the key of agent %q, and agents may not cancel tasks", messages.Clean(string(id), 64)), nil
+}
+
+// keyOf is who sent a request by the key task.request.<id>, as far as the broker lets only
+// that user publish by it; false for one that came otherwise.
+func keyOf(d *bus.Delivery) (id coordinator.AgentID, keyed bool) {
+	name, keyed := strings.CutPrefix(d.RoutingKey, bus.QueueRequest+".")
+	return coordinator.AgentID(name), keyed && d.Exchange == bus.ExchangeIn
 }
 
 // isAgent tells whether this is an agent of the fleet, listed or joined.

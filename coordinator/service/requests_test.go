@@ -62,3 +62,35 @@ func TestRequestIsHeldUntilItHolds(t *testing.T) {
 		})
 	}
 }
+
+// TestAgentsKeyIsForBidsAndClaims: by task.request.<id> of an agent nobody withdraws
+// tasks, nor speaks for another agent, although agents.auth is off.
+func TestAgentsKeyIsForBidsAndClaims(t *testing.T) {
+	const cancel = `{"message_type":"task.cancel","task_id":"t-1"}`
+	const claim = `{"message_type":"task.claim","agent_id":"a1","claim_id":"c","max_items":1,"pending_items":0}`
+	for _, c := range []struct {
+		key, body      string
+		parked, forged float64
+	}{
+		{"task.request.a1", cancel, 1, 0},
+		{"task.request.producer", cancel, 0, 0},
+		{"task.request.a1", claim, 0, 0},
+		{"task.request.a2", claim, 0, 1},
+	} {
+		t.Run(c.key, func(t *testing.T) {
+			inRig(t, fleet, func(r *rig) {
+				if err := r.outside.Publish(bus.Publication{Exchange: bus.ExchangeIn, Key: c.key, Body: []byte(c.body),
+					Properties: bus.Properties{ContentType: contentJSON}}); err != nil {
+					t.Fatal(err)
+				}
+				r.pass(time.Second)
+				if n := len(r.in(bus.QueueDead)); float64(n) != c.parked {
+					t.Errorf("%d messages parked, want %v; log:\n%s", n, c.parked, r.log)
+				}
+				if n := scraped(t, r.service.options.Registry)[`taskbus_claims_total{limit="wrong_sender"}`]; n != c.forged {
+					t.Errorf("%v claims by a wrong sender, want %v", n, c.forged)
+				}
+			})
+		})
+	}
+}

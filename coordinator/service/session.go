@@ -35,6 +35,7 @@ type session struct {
 	outbox    *outbox
 	tickets   *tickets
 	requests  *requests
+	offers    *offers
 	takeBacks *takeBacks
 	checks    chan coordinator.EnsureQueue
 
@@ -62,7 +63,7 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 		s: s, number: s.sessions.Add(1),
 		window: newWindow(fixed.Window, fixed.WindowBytes, fixed.MaxMessageBytes), adapt: make(chan struct{}, 1),
 		held: newHeld(&s.count.books), outbox: newOutbox(), tickets: newTickets(),
-		requests: newRequests(), takeBacks: newTakeBacks(),
+		requests: newRequests(), offers: newOffers(), takeBacks: newTakeBacks(),
 		checks:   make(chan coordinator.EnsureQueue, 1024),
 		statuses: newFence(bus.StreamStatus), results: newFence(bus.StreamResult),
 		faulted: make(chan error, 1),
@@ -175,6 +176,12 @@ func (r *session) performMore(effect coordinator.Effect) {
 		r.s.observe.resultRefused(f)
 	case coordinator.OtherQueue:
 		r.s.observe.otherQueue(f)
+	case *coordinator.Offer:
+		r.offer(f)
+	case coordinator.Award, coordinator.RejectBid, coordinator.ClaimAnswered:
+		r.reply(f)
+	case *coordinator.AuctionEnded:
+		r.s.observe.auctionEnded(f)
 	case coordinator.Withdraw:
 		r.outbox.add(outgoing{withdrawal: &withdrawal{f}})
 	case coordinator.CancelAnswered:

@@ -34,9 +34,12 @@ const (
 	sizeAllowance  = 2  // expected size = allowance × average
 	growAtLeastTo  = 1.5
 	shrinkBelow    = 0.5
-	prefetchOthers = 128 // task.assign.high, task.reassign and task.request, each
-	prefetchStatus = 1000
-	prefetchResult = 2000
+	prefetchOthers = 128 // task.assign.high and task.reassign, each
+	// prefetchRequest leaves bids, of which thousands come at once and none is held, room
+	// beside the cancels that are.
+	prefetchRequest = 1000
+	prefetchStatus  = 1000
+	prefetchResult  = 2000
 )
 
 func newWindow(tasks int, bytes int64, largest int) *window {

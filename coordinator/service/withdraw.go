@@ -13,17 +13,11 @@ type withdrawal struct{ coordinator.Withdraw }
 // publishWithdrawal tells an agent to drop or stop a dispatch. It is mandatory:
 // an agent without a control queue is one that cannot be told.
 func (r *session) publishWithdrawal(w *withdrawal) {
-	token := r.tickets.issue(w)
-	err := r.bus.Publish(bus.Publication{
-		Token: token, Exchange: bus.ExchangeControl, Key: string(w.Agent),
-		Properties: bus.Properties{
-			ContentType: contentJSON, Type: schemas.TaskCancel, AppID: appID, UserID: r.userID(),
-			MessageID: string(w.Task) + ".cancel", CorrelationID: w.TraceID, Timestamp: r.s.now(),
-		},
-		Body: messages.AppendTaskCancel(nil, &w.Withdraw),
-	})
-	if err != nil {
-		r.tickets.redeem(token) // the session has ended; the next one tells it again
+	p := r.control(w.Agent, schemas.TaskCancel, string(w.Task)+".cancel", w.TraceID)
+	p.Token = r.tickets.issue(w)
+	p.Body = messages.AppendTaskCancel(nil, &w.Withdraw)
+	if err := r.bus.Publish(p); err != nil {
+		r.tickets.redeem(p.Token) // the session has ended; the next one tells it again
 	}
 }
 

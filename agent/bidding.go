@@ -1,0 +1,307 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"taskbus/coordinator/bus"
+	"taskbus/messages"
+)
+
+const (
+	// maxOffers is how many offers may wait for the Bidder; by what is more it could
+	// hardly be in time.
+	maxOffers = 1024
+	// awardGrace is for how long a slot is kept for a task that was won.
+	awardGrace = 5 * time.Second
+	// requestToken marks the publications to task.request; a dispatch never has it as
+	// its number.
+	requestToken = 1 << 63
+)
+
+// offered is an offer that waits for the Bidder.
+type offered struct {
+	link  *link // that it came by: the answer goes the same way
+	offer messages.TaskOffer
+	until time.Time
+}
+
+// offer takes a task.available. It does not wait for the Bidder.
+func (w *worker) offer(l *link, m *messages.TaskAvailable) {
+	if w.cfg.Bidder == nil {
+		return // the coordinator waits for the window and no longer
+	}
+	now, dropped := time.Now(), 0
+	for _, o := range m.Offers {
+		select {
+		case w.offers <- offered{l, o, now.Add(time.Duration(o.BidWindowMS) * time.Millisecond)}:
+		default:
+			dropped++
+			w.metrics.offer(offerDropped)
+		}
+	}
+	if dropped > 0 {
+		w.log.Warn("the Bidder is too slow: offers are not answered", slog.Int("offers", dropped), slog.Int("waiting", maxOffers))
+	}
+}
+
+// answerOffers asks the Bidder until life has ended. A Bidder that hangs holds up
+// nothing but the bids.
+func (w *worker) answerOffers(life context.Context) {
+	returns := false
+	defer func() {
+		if !returns { // the Bidder has ended the goroutine
+			go w.answerOffers(life)
+		}
+	}()
+	for {
+		select {
+		case o := <-w.offers:
+			w.answerOffer(o)
+		case <-life.Done():
+			returns = true
+			return
+		}
+	}
+}
+
+// What became of an offer: values of the label answer.
+const (
+	offerBid      = "bid"
+	offerDeclined = "declined"
+	offerLate     = "late"     // its window had closed
+	offerBroken   = "broken"   // the Bidder panicked, or its bid says what cannot be
+	offerDropped  = "dropped"  // too many waited
+	offerUnsent   = "unsent"   // the session had ended
+	offerRepeated = "repeated" // the same auction again
+)
+
+// answerOffer bids for one offer, or does not.
+func (w *worker) answerOffer(o offered) {
+	answer := offerBroken
+	defer func() { w.metrics.offer(answer) }()
+	if !time.Now().Before(o.until) {
+		answer = offerLate
+		return
+	}
+	offer, repeated, leaving := w.present(o)
+	switch {
+	case repeated:
+		answer = offerRepeated
+		return
+	case leaving:
+		answer = offerDeclined
+		return
+	}
+	bid, wants, fine := w.ask(offer)
+	if !fine {
+		return
+	}
+	if !wants {
+		answer = offerDeclined
+		return
+	}
+	if fault := bid.fault(); fault != "" {
+		w.log.Warn("the Bidder's bid is not sent: "+fault, aboutOffer(o.offer))
+		return
+	}
+	answer = w.bid(o, bid)
+}
+
+// present is what the Bidder is told. repeated: there is a bid in this auction;
+// leaving: the agent drains.
+func (w *worker) present(o offered) (offer Offer, repeated, leaving bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	typical, _ := w.means.get(o.offer.TaskType)
+	return Offer{
+		TaskID: string(o.offer.TaskID), Type: o.offer.TaskType, Required: o.offer.RequiredCapabilities,
+		Description: o.offer.Description, Priority: int(o.offer.Priority), Deadline: o.offer.Deadline,
+		Attempt: o.offer.Attempt, CorrelationID: o.offer.CorrelationID,
+		Until: o.until, Typical: typical.duration(), Agent: w.state(time.Now()),
+	}, w.bids.has(o.offer.TaskID, o.offer.AuctionID), w.draining
+}
+
+// state is how much there is to do. mu is held.
+func (w *worker) state(now time.Time) State {
+	s := State{Slots: w.cfg.Slots, Active: w.active(), Bids: w.bids.count(now), Capabilities: w.cfg.Capabilities}
+	s.Free = max(0, s.Slots-s.Active-s.Bids)
+	return s
+}
+
+// active is how many tasks are in hand. mu is held.
+func (w *worker) active() int { return len(w.running) + len(w.waiting) }
+
+// ask calls the Bidder. It is not fine when that panicked, or ended its goroutine.
+func (w *worker) ask(o Offer) (bid Bid, wants, fine bool) {
+	defer func() {
+		if fine {
+			return
+		}
+		if p := recover(); p != nil {
+			w.bidderPanicked(o, p)
+		}
+	}()
+	bid, wants = w.cfg.Bidder(o)
+	return bid, wants, true
+}
+
+// bidderPanicked tells the log, in words that quote nothing of the offer.
+func (w *worker) bidderPanicked(o Offer, p any) {
+	w.log.Error("the Bidder panicked; there is no bid", slog.String("task_id", o.TaskID), slog.String("trace_id", o.CorrelationID),
+		slog.String("panic_type", fmt.Sprintf("%T", p)), slog.String("stack", panicStack()))
+}
+
+// bid sends a bid and remembers it.
+func (w *worker) bid(o offered, b Bid) (answer string) {
+	now := time.Now()
+	w.mu.Lock()
+	leaving := w.draining
+	m := messages.TaskBid{
+		TaskID: o.offer.TaskID, AuctionID: o.offer.AuctionID, AgentID: messages.AgentID(w.cfg.ID),
+		Fitness: b.Fitness, ActiveTasks: w.active(), EstimatedDurationSeconds: b.Duration.Seconds(),
+		Relevance: b.Relevance, HasRelevance: b.HasRelevance, CorrelationID: o.offer.CorrelationID,
+	}
+	timely := now.Before(o.until) && !leaving
+	if timely {
+		w.bids.add(m.TaskID, m.AuctionID, o.until)
+	}
+	w.mu.Unlock()
+	switch {
+	case leaving:
+		return offerDeclined
+	case !timely:
+		return offerLate
+	}
+	err := w.request(o.link, bus.Properties{
+		Type: "task.bid", MessageID: m.AuctionID, CorrelationID: m.CorrelationID, Timestamp: now,
+		Expiration: o.until.Sub(now), // what nobody has read by then is too late
+	}, messages.AppendTaskBid(nil, &m))
+	if err != nil {
+		w.mu.Lock()
+		w.bids.remove(m.TaskID, m.AuctionID)
+		w.mu.Unlock()
+		w.log.Debug("a bid was not sent", aboutOffer(o.offer), slog.Any("error", err))
+		return offerUnsent
+	}
+	return offerBid
+}
+
+// request publishes to task.request, by the exchange and with a key of the agent's own.
+// It may wait for the broker to take messages.
+func (w *worker) request(l *link, p bus.Properties, body []byte) error {
+	p.ContentType, p.UserID = contentType, l.session.User()
+	return l.session.Publish(bus.Publication{
+		Token: requestToken, Exchange: bus.ExchangeIn, Key: bus.QueueRequest + "." + w.cfg.ID, Properties: p, Body: body,
+	})
+}
+
+// requestSettled hears what became of a bid or a claim. None is sent again: a later one
+// takes its place.
+func (w *worker) requestSettled(l *link, outcome bus.Outcome) {
+	if outcome == bus.Confirmed {
+		return
+	}
+	w.mu.Lock()
+	l.requestRefusals++
+	first := l.requestRefusals == 1
+	w.mu.Unlock()
+	if first {
+		w.log.Warn("the broker does not take this agent's bids and claims: is the queue "+bus.QueueRequest+" bound to the exchange "+bus.ExchangeIn+
+			"? A coordinator sees to that, or taskbus topology apply", slog.String("outcome", outcome.String()))
+	}
+}
+
+// awarded keeps the slot until the dispatch comes, which may have come already.
+func (w *worker) awarded(m *messages.TaskAwarded) {
+	if w.cfg.Bidder == nil {
+		return // a process before this one bid under its id
+	}
+	now := time.Now()
+	w.mu.Lock()
+	_, ended := w.ended.get(m.DispatchID)
+	if ended || w.open[m.DispatchID] != nil {
+		w.bids.remove(m.TaskID, m.AuctionID)
+	} else {
+		w.bids.add(m.TaskID, m.AuctionID, now.Add(awardGrace))
+	}
+	w.mu.Unlock()
+	w.metrics.bidOutcome("won")
+}
+
+// bidRejected gives the slot free that was kept for a bid.
+func (w *worker) bidRejected(m *messages.BidRejected) {
+	if w.cfg.Bidder == nil {
+		return
+	}
+	if m.Reason != messages.BidDuplicate { // then another bid of ours counts
+		w.mu.Lock()
+		w.bids.remove(m.TaskID, m.AuctionID)
+		w.mu.Unlock()
+	}
+	w.metrics.bidOutcome(string(m.Reason))
+	w.log.Debug("a bid has not won", slog.String("task_id", string(m.TaskID)), slog.String("trace_id", m.CorrelationID), slog.String("reason", string(m.Reason)))
+}
+
+// aboutOffer is how an offer is named in the log.
+func aboutOffer(o messages.TaskOffer) slog.Attr {
+	return slog.GroupAttrs("",
+		slog.String("task_id", string(o.TaskID)),
+		slog.String("auction_id", o.AuctionID),
+		slog.String("trace_id", o.CorrelationID))
+}
+
+// openBids are the bids of which nothing has been heard. The zero value is ready for
+// use; worker.mu guards it.
+type openBids struct {
+	byTask map[messages.TaskID]openBid // a task is in one auction at a time
+	first  time.Time                   // none ends before
+}
+
+type openBid struct {
+	auction string
+	until   time.Time // when it does not count any more
+}
+
+func (b *openBids) add(task messages.TaskID, auction string, until time.Time) {
+	if b.byTask == nil {
+		b.byTask = make(map[messages.TaskID]openBid)
+	}
+	if len(b.byTask) == 0 || until.Before(b.first) {
+		b.first = until
+	}
+	b.byTask[task] = openBid{auction, until}
+}
+
+func (b *openBids) has(task messages.TaskID, auction string) bool {
+	return b.byTask[task].auction == auction
+}
+
+// remove forgets the bid in this auction, if there is one.
+func (b *openBids) remove(task messages.TaskID, auction string) {
+	if b.has(task, auction) {
+		delete(b.byTask, task)
+	}
+}
+
+// arrived forgets what was bid for a task: it is here.
+func (b *openBids) arrived(task messages.TaskID) { delete(b.byTask, task) }
+
+// count is how many are open.
+func (b *openBids) count(now time.Time) int {
+	if len(b.byTask) == 0 || now.Before(b.first) {
+		return len(b.byTask)
+	}
+	b.first = time.Time{}
+	for task, bid := range b.byTask {
+		switch {
+		case !now.Before(bid.until):
+			delete(b.byTask, task)
+		case b.first.IsZero() || bid.until.Before(b.first):
+			b.first = bid.until
+		}
+	}
+	return len(b.byTask)
+}

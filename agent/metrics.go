@@ -1,0 +1,179 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"taskbus/agent/balance"
+	"taskbus/messages"
+)
+
+// metrics are the Prometheus metrics of one agent: those of bidding when it bids, and
+// BALANCING's when it claims. nil counts nothing.
+type metrics struct {
+	registry   prometheus.Registerer
+	registered []prometheus.Collector
+
+	offers, bids *prometheus.CounterVec
+
+	cycles, underloads, overloads              prometheus.Counter
+	intervals, depths, loads                   prometheus.Histogram
+	interval, depth, load, target, targetDrain prometheus.Gauge
+	claims                                     *prometheus.CounterVec
+	items                                      prometheus.Counter
+}
+
+// What became of a claim: values of the label outcome.
+const (
+	claimGranted    = "granted"
+	claimEmpty      = "empty"      // nothing was granted
+	claimUnanswered = "unanswered" // not in time
+)
+
+// newMetrics registers what the configuration asks for; nil when that is nothing.
+func newMetrics(c Config) (*metrics, error) {
+	if c.Metrics == nil || c.Bidder == nil && c.Pull == nil {
+		return nil, nil
+	}
+	m := &metrics{registry: c.Metrics}
+	var all []prometheus.Collector
+	if c.Bidder != nil {
+		all = append(all, m.ofBidding()...)
+	}
+	if c.Pull != nil {
+		all = append(all, m.ofPulling()...)
+	}
+	for _, each := range all {
+		if err := c.Metrics.Register(each); err != nil {
+			m.unregister()
+			if again := (prometheus.AlreadyRegisteredError{}); errors.As(err, &again) {
+				err = fmt.Errorf("%w: two agents need a Registerer each, such as prometheus.WrapRegistererWith(prometheus.Labels{\"agent_id\": …}, registry)", err)
+			}
+			return nil, fmt.Errorf("the configuration cannot be used: Metrics: %w", err)
+		}
+		m.registered = append(m.registered, each)
+	}
+	return m, nil
+}
+
+// unregister takes everything back, so that the agent can be run again.
+func (m *metrics) unregister() {
+	if m == nil {
+		return
+	}
+	for _, each := range m.registered {
+		m.registry.Unregister(each)
+	}
+	m.registered = nil
+}
+
+func (m *metrics) ofBidding() []prometheus.Collector {
+	m.offers = counters("offers_total", "Offers of tasks, by what the agent answered.", "answer")
+	m.bids = counters("bid_outcomes_total", "Bids of which the agent has heard, by outcome: won, or why not.", "outcome")
+	for _, answer := range []string{offerBid, offerDeclined, offerLate, offerBroken, offerDropped, offerUnsent, offerRepeated} {
+		m.offers.WithLabelValues(answer)
+	}
+	m.bids.WithLabelValues("won")
+	for _, reason := range messages.BidReasons() {
+		m.bids.WithLabelValues(string(reason))
+	}
+	return []prometheus.Collector{m.offers, m.bids}
+}
+
+func (m *metrics) ofPulling() []prometheus.Collector {
+	const of = "load_balancing_"
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: "taskbus_agent_" + name, Help: help})
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "taskbus_agent_" + name, Help: help})
+	}
+	histogram := func(name, help string, buckets ...float64) prometheus.Histogram {
+		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: "taskbus_agent_" + name, Help: help, Buckets: buckets})
+	}
+	m.cycles = counter(of+"discovery_total", "Discovery cycles: times at which the agent judged how many tasks to claim.")
+	m.underloads = counter(of+"underload_adjustments_total", "Discovery intervals that were more than a tenth above the base interval.")
+	m.overloads = counter(of+"overload_adjustments_total", "Discovery intervals that were more than a tenth below the base interval.")
+	m.intervals = histogram(of+"discovery_interval_seconds", "Discovery intervals.", .2, .25, .5, .75, 1, 1.5, 2, 3, 5, 7.5, 10)
+	m.depths = histogram(of+"queue_depth", "Tasks in hand at each discovery cycle.", 0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
+	m.loads = histogram(of+"load_factor", "Part of all tasks that the agent had at each discovery cycle, once it knows of the fleet.", .01, .02, .05, .1, .2, .3, .4, .5, .75, 1)
+	m.interval = gauge(of+"current_interval_seconds", "Discovery interval now.")
+	m.depth = gauge(of+"current_queue_depth", "Tasks in hand at the latest discovery cycle.")
+	m.load = gauge(of+"current_load_factor", "Part of all tasks that the agent had at the latest discovery cycle, 0 to 1.")
+	m.target = gauge(of+"target_load_factor", "Part of the fleet's capacity that is the agent's, 0 to 1: its fair part of the tasks.")
+	m.targetDrain = gauge(of+"target_drain_seconds", "In how many seconds every agent should be through with its tasks, as the coordinator said last.")
+	m.claims = counters("claims_total", "Claims, by outcome.", "outcome")
+	m.items = counter("claimed_items_total", "Tasks that were granted in answer to claims.")
+	for _, outcome := range []string{claimGranted, claimEmpty, claimUnanswered} {
+		m.claims.WithLabelValues(outcome)
+	}
+	return []prometheus.Collector{m.cycles, m.underloads, m.overloads, m.intervals, m.depths, m.loads,
+		m.interval, m.depth, m.load, m.target, m.targetDrain, m.claims, m.items}
+}
+
+func counters(name, help, label string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "taskbus_agent_" + name, Help: help}, []string{label})
+}
+
+func (m *metrics) offer(answer string) {
+	if m != nil {
+		m.offers.WithLabelValues(answer).Inc()
+	}
+}
+
+func (m *metrics) bidOutcome(outcome string) {
+	if m != nil {
+		m.bids.WithLabelValues(outcome).Inc()
+	}
+}
+
+// paused counts an interval. What differs from base by a tenth may be jitter.
+func (m *metrics) paused(interval, base time.Duration) {
+	if m == nil {
+		return
+	}
+	m.intervals.Observe(interval.Seconds())
+	m.interval.Set(interval.Seconds())
+	switch {
+	case interval > base+base/10:
+		m.underloads.Inc()
+	case interval < base-base/10:
+		m.overloads.Inc()
+	}
+}
+
+// cycle counts a discovery cycle; fleet is nil while nothing is known of the fleet.
+func (m *metrics) cycle(local balance.Local, fleet *messages.GrantFleet) {
+	if m == nil {
+		return
+	}
+	m.cycles.Inc()
+	m.depths.Observe(float64(local.Pending))
+	m.depth.Set(float64(local.Pending))
+	if fleet == nil {
+		return
+	}
+	load := part(float64(local.Pending), float64(fleet.PendingItems+fleet.UnclaimedItems))
+	m.loads.Observe(load)
+	m.load.Set(load)
+	m.target.Set(part(local.Capacity, fleet.CapacityItemsPerSecond))
+	m.targetDrain.Set(fleet.TargetDrainSeconds)
+}
+
+// part is how much of the whole that is, 0 to 1.
+func part(some, whole float64) float64 {
+	if !(whole > 0) {
+		return 0
+	}
+	return min(some/whole, 1)
+}
+
+func (m *metrics) claim(outcome string, items int) {
+	if m != nil {
+		m.claims.WithLabelValues(outcome).Inc()
+		m.items.Add(float64(items))
+	}
+}

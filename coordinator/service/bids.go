@@ -1,0 +1,116 @@
+package service
+
+import (
+	"math"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
+	"taskbus/messages"
+	"taskbus/schemas"
+)
+
+// replyLife is how long an agent has to fetch what it is told of its bids and claims.
+// Whoever was away for longer has other things on its mind.
+const replyLife = time.Minute
+
+// onBid hands a bid to the engine. It is acknowledged at once, whatever it is worth:
+// auctions live in the engine alone, so that to a later leader it would be worth nothing.
+func (r *session) onBid(m *messages.TaskBid, d *bus.Delivery) {
+	defer r.bus.Ack(d.Tag)
+	if key, keyed := keyOf(d); keyed && key != m.AgentID || !r.authentic(schemas.TaskBid, m.AgentID, d.UserID) {
+		r.s.metrics.forgedBids.Inc()
+		return
+	}
+	relevance := math.NaN()
+	if m.HasRelevance {
+		relevance = m.Relevance
+	}
+	r.s.loop.post(r.number, coordinator.BidReceived{
+		Agent: m.AgentID, Task: m.TaskID, AuctionID: m.AuctionID,
+		Fitness: m.Fitness, Active: m.ActiveTasks, Duration: seconds(m.EstimatedDurationSeconds),
+		Relevance: relevance, TraceID: m.CorrelationID,
+	})
+}
+
+// onClaim hands a claim to the engine. It is acknowledged at once: the agent asks again
+// when it hears nothing.
+func (r *session) onClaim(m *messages.TaskClaim, d *bus.Delivery) {
+	defer r.bus.Ack(d.Tag)
+	if key, keyed := keyOf(d); keyed && key != m.AgentID || !r.authentic(schemas.TaskClaim, m.AgentID, d.UserID) {
+		r.s.metrics.forgedClaims.Inc()
+		return
+	}
+	r.s.loop.post(r.number, coordinator.ClaimReceived{
+		Agent: m.AgentID, ClaimID: m.ClaimID, MaxItems: m.MaxItems, Pending: m.PendingItems,
+		Capacity: m.CapacityItemsPerSecond, Wait: seconds(m.WaitSeconds), Token: r.s.callers.token(),
+	})
+}
+
+// seconds is a time given in seconds, from 0 to as long as a Duration may be.
+func seconds(s float64) time.Duration {
+	switch ns := s * float64(time.Second); {
+	case !(ns > 0): // NaN, too
+		return 0
+	case ns >= math.MaxInt64:
+		return math.MaxInt64
+	default:
+		return time.Duration(ns)
+	}
+}
+
+// reply has an agent told what became of a bid or claim. Any number of them can be asked
+// for, so what could be missed is dropped while too much waits to be published; an Award
+// comes with a dispatch, and these are bounded.
+func (r *session) reply(f coordinator.Effect) {
+	r.s.observe.reply(f)
+	if _, award := f.(coordinator.Award); award || r.mayAnnounce() {
+		r.outbox.add(outgoing{reply: f})
+	}
+}
+
+// publishReply tells it. These messages are optional: whether somebody hears them
+// changes nothing (a dispatch comes all the same, and who claims asks again), so the
+// broker need not give back those that nobody does, nobody waits for their confirms, and
+// those of dispatches do not wait behind them.
+func (r *session) publishReply(f coordinator.Effect) {
+	var p bus.Publication
+	switch f := f.(type) {
+	case coordinator.Award:
+		p = r.control(f.Agent, schemas.TaskAwarded, f.AuctionID+".awarded", f.TraceID)
+		p.Body = messages.AppendTaskAwarded(nil, &messages.TaskAwarded{
+			TaskID: f.Task, AuctionID: f.AuctionID, AgentID: f.Agent, DispatchID: f.DispatchID, CorrelationID: f.TraceID,
+		})
+	case coordinator.RejectBid:
+		p = r.control(f.Agent, schemas.BidRejected, f.AuctionID+".bid_rejected", f.TraceID)
+		p.Body = messages.AppendBidRejected(nil, &messages.BidRejected{
+			TaskID: f.Task, AuctionID: f.AuctionID, AgentID: f.Agent,
+			Reason: messages.BidReason(f.Reason.String()), CorrelationID: f.TraceID,
+		})
+	case coordinator.ClaimAnswered:
+		p = r.control(f.Agent, schemas.TaskGranted, f.ClaimID+".granted", "")
+		p.Body = messages.AppendTaskGranted(nil, &messages.TaskGranted{
+			AgentID: f.Agent, ClaimID: f.ClaimID, Granted: f.Granted, Reason: f.Limit,
+			Fleet: messages.GrantFleet{
+				Agents: f.Fleet.Agents, PendingItems: f.Fleet.Pending, UnclaimedItems: f.Fleet.Unclaimed,
+				CapacityItemsPerSecond: f.Fleet.Capacity, TargetDrainSeconds: f.Fleet.Target.Seconds(), FairShareItems: f.Fleet.FairShare,
+			},
+		})
+	default:
+		return
+	}
+	p.Token, p.Optional, p.Expiration = tokenIgnored, true, replyLife
+	_ = r.bus.Publish(p) // the session has ended, or it can never be sent: nobody misses it for long
+}
+
+// control is a message to an agent's control queue, but for its body. It is mandatory:
+// an agent without that queue is one that cannot be told.
+func (r *session) control(agent coordinator.AgentID, messageType, id, traceID string) bus.Publication {
+	return bus.Publication{
+		Exchange: bus.ExchangeControl, Key: string(agent),
+		Properties: bus.Properties{
+			ContentType: contentJSON, Type: messageType, AppID: appID, UserID: r.userID(),
+			MessageID: id, CorrelationID: traceID, Timestamp: r.s.now(),
+		},
+	}
+}

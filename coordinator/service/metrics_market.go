@@ -1,0 +1,82 @@
+package service
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"taskbus/coordinator"
+)
+
+// marketMetrics tell how auctions go, and what agents that claim are given. Labels are
+// of closed sets.
+type marketMetrics struct {
+	auctions      [coordinator.NumAuctionOutcomes]prometheus.Counter
+	auctionLength prometheus.Observer
+	auctionBids   prometheus.Observer
+	bidsRefused   [coordinator.NumBidRefusals]prometheus.Counter
+	forgedBids    prometheus.Counter
+	offers        prometheus.Counter
+	offerMessages prometheus.Counter
+	offersUnheard prometheus.Counter
+	claims        *prometheus.CounterVec // by what the engine says limited them
+	forgedClaims  prometheus.Counter
+	claimsMet     prometheus.Counter // claims that got what they asked for
+	grantedItems  prometheus.Counter
+}
+
+// bidBuckets reach from none to more than an auction ever asks.
+var bidBuckets = []float64{0, 1, 2, 3, 5, 8, 13, 20, 50, 100, 200}
+
+// limitNone is the label of claims that got all they asked for.
+const limitNone = "none"
+
+// newMarketMetrics makes them, and the collectors to register.
+func newMarketMetrics() (m marketMetrics, all []prometheus.Collector) {
+	vec := func(name, help, label string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "taskbus_" + name, Help: help}, []string{label})
+		all = append(all, v)
+		return v
+	}
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "taskbus_" + name, Help: help})
+		all = append(all, c)
+		return c
+	}
+	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
+		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "taskbus_" + name, Help: help, Buckets: buckets})
+		all = append(all, h)
+		return h
+	}
+	auctions := vec("auctions_total", "Auctions that ended, by outcome.", "outcome")
+	for o := range m.auctions {
+		m.auctions[o] = auctions.WithLabelValues(coordinator.AuctionOutcome(o).String())
+	}
+	m.auctionLength = histogram("auction_duration_seconds", "How long auctions took bids.", latencyBuckets)
+	m.auctionBids = histogram("auction_bids", "Bids that counted, of each auction.", bidBuckets)
+	refused := vec("bids_refused_total", "Bids that did not win, by cause: lost to a better one, or what was wrong with them.", "reason")
+	for r := range m.bidsRefused {
+		m.bidsRefused[r] = refused.WithLabelValues(coordinator.BidRefusal(r).String())
+	}
+	m.forgedBids = refused.WithLabelValues(refusedForged)
+	m.offers = counter("offers_total", "Offers of tasks that were sent to agents.")
+	m.offerMessages = counter("offer_messages_total", "Messages task.available that carried them.")
+	m.offersUnheard = counter("offers_unheard_total", "Messages task.available that the broker could not deliver.")
+	m.claims = vec("claims_total", "Claims of agents, by what kept them from getting all they asked for.", "limit")
+	m.claimsMet, m.forgedClaims = m.claims.WithLabelValues(limitNone), m.claims.WithLabelValues(refusedForged)
+	m.grantedItems = counter("granted_items_total", "Tasks that agents got by claims.")
+	return m, all
+}
+
+func (m *marketMetrics) auctionEnded(f *coordinator.AuctionEnded) {
+	m.auctions[f.Outcome].Inc()
+	m.auctionLength.Observe(f.Took.Seconds())
+	m.auctionBids.Observe(float64(f.Bids))
+}
+
+func (m *marketMetrics) claimAnswered(f *coordinator.ClaimAnswered) {
+	if f.Limit == "" {
+		m.claimsMet.Inc()
+	} else {
+		m.claims.WithLabelValues(f.Limit).Inc()
+	}
+	m.grantedItems.Add(float64(max(f.Granted, 0)))
+}

@@ -1,0 +1,48 @@
+package service
+
+import (
+	"github.com/rs/zerolog"
+
+	"taskbus/coordinator"
+	"taskbus/schemas"
+)
+
+// auctionEnded writes down how an auction went. One from which no bidder got its task
+// wants a look: the agents are away, full, or not willing.
+func (o *observer) auctionEnded(f *coordinator.AuctionEnded) {
+	o.s.metrics.auctionEnded(f)
+	var what string
+	switch f.Outcome {
+	case coordinator.AuctionNoBids:
+		what = "no bids received for the task; the strategy's fallback decides"
+	case coordinator.AuctionAllFull:
+		what = "no bidder can take the task any more; the strategy's fallback decides"
+	case coordinator.AuctionUnheard:
+		what = "no agent could be asked for bids for the task; the strategy's fallback decides"
+	default:
+		return
+	}
+	o.gated(noiseAuction, zerolog.WarnLevel).Str("trace_id", f.Task.TraceID).Str("task_id", string(f.Task.ID)).
+		Int("invited", f.Invited).Int("bids", f.Bids).Dur("window_ms", f.Window).Dur("duration_ms", f.Took).
+		Stringer("outcome", f.Outcome).Str("closing", f.Closing).Msg(what)
+}
+
+// offerUnheard notes that an agent cannot be offered tasks. It is found again after
+// each of its reports, so that it is said once.
+func (o *observer) offerUnheard(agent coordinator.AgentID) {
+	o.s.metrics.offersUnheard.Inc()
+	if o.first(stranger{schemas.TaskAvailable, agent}) {
+		o.log.Warn().Str("agent_id", string(agent)).
+			Msg("the agent has no control queue, or a full one, and cannot be offered tasks; it gets what no bidder does (said once for each agent)")
+	}
+}
+
+// reply counts what agents are told of their bids and claims.
+func (o *observer) reply(f coordinator.Effect) {
+	switch f := f.(type) {
+	case coordinator.RejectBid:
+		o.s.metrics.bidsRefused[f.Reason].Inc()
+	case coordinator.ClaimAnswered:
+		o.s.metrics.claimAnswered(&f)
+	}
+}
