@@ -123,6 +123,14 @@ func Appraise(mode Mode, merit Merit, c *Calibration, bid Bid) Appraisal {
 	return a.inRange()
 }
 
+// Potential is the best that could be made of any bid of the agent in mode [Appraised],
+// if it promises no shorter time than it is known to take.
+func Potential(merit Merit, c *Calibration) Appraisal {
+	a := Appraisal{Active: merit.Active, Duration: merit.Duration}
+	a.Fitness = math.Round(unit(merit.Fitness()+c.Delta())*fitnessSteps) / fitnessSteps
+	return a.inRange()
+}
+
 // stretch multiplies without overflow.
 func stretch(d time.Duration, ratio float64) time.Duration {
 	if s := float64(d) * ratio; s < math.MaxInt64 {

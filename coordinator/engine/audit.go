@@ -180,7 +180,7 @@ func (x *inspection) classes() {
 		if c.nobody != c.feasible.empty() || !slices.Equal(c.usable, e.usable(c.feasible, c.required)) {
 			x.note(coordinator.InvariantAgentReady, "", "class %q: who is of use for it is not who is capable and trusted", c.key)
 		}
-		if n := c.usable.common(e.fleet.ready); n > 0 && len(c.waiting.items) > 0 && e.mayOffer(c.waiting.items[0]) {
+		if n := c.usable.common(e.fleet.ready); n > 0 && len(c.waiting.items) > 0 && e.mayGive(c.waiting.items[0]) {
 			x.task(coordinator.InvariantWorkConserved, c.waiting.items[0], "it waits with %d others, and %d agents are ready who could have it", len(c.waiting.items)-1, n)
 		}
 		return 1

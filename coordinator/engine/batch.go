@@ -118,7 +118,7 @@ func (e *Engine) gather(now time.Time, t *openTask) bool {
 		return false
 	}
 	if c := t.needs.class; c.nobody || len(c.waiting.items) > 0 || !t.until.IsZero() ||
-		e.pending.total() >= e.policy.Settings.MaxQueueSize {
+		e.backlog() >= e.policy.Settings.MaxQueueSize {
 		return false
 	}
 	key, until := batchKeyOf(t), e.pendingUntil(now, t)

@@ -137,13 +137,15 @@ type rig struct {
 	// dispatches are all that were made, newest last.
 	dispatches []coordinator.Dispatch
 	failures   []coordinator.Fail
+	// auctions are the latest of each task.
+	auctions map[coordinator.TaskID]string
 }
 
 // boot starts an engine at epoch with this policy and an open session, and lets
 // the start-up grace pass. No agent has reported.
 func boot(t testing.TB, p *policyBuilder) *rig {
 	t.Helper()
-	r := &rig{Engine: New(), t: t, now: epoch}
+	r := &rig{Engine: New(), t: t, now: epoch, auctions: map[coordinator.TaskID]string{}}
 	r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
 	r.apply(coordinator.SessionOpened{})
 	r.now = r.now.Add(interval)
@@ -170,6 +172,8 @@ func (r *rig) apply(ev coordinator.Event) []string {
 			r.dispatches = append(r.dispatches, *f)
 		case *coordinator.Fail:
 			r.failures = append(r.failures, *f)
+		case *coordinator.Offer:
+			r.auctions[f.Task.ID] = f.AuctionID
 		}
 	}
 	return lines
@@ -361,13 +365,13 @@ func describe(f coordinator.Effect) string {
 	case coordinator.EnsureQueue:
 		return "ensure " + f.Queue
 	case *coordinator.Offer:
-		return fmt.Sprintf("offer %s %s", f.AuctionID, f.Agent)
+		return fmt.Sprintf("offer %s %s", coordinator.DispatchID(f.Task.ID, f.Attempt), f.Agent)
 	case coordinator.Award:
 		return fmt.Sprintf("award %s %s", f.DispatchID, f.Agent)
 	case coordinator.RejectBid:
-		return fmt.Sprintf("bid of %s for %s: %s", f.Agent, f.AuctionID, f.Reason)
+		return fmt.Sprintf("bid of %s for %s: %s", f.Agent, f.Task, f.Reason)
 	case *coordinator.AuctionEnded:
-		return fmt.Sprintf("auction %s %s by %s", f.AuctionID, f.Outcome, f.Closing)
+		return fmt.Sprintf("auction of %s %s by %s", f.Task.ID, f.Outcome, f.Closing)
 	case coordinator.ClaimAnswered:
 		return fmt.Sprintf("granted %d to %s %s", f.Granted, f.Agent, f.Limit)
 	case coordinator.AgentChanged:

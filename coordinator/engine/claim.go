@@ -29,8 +29,19 @@ type pulling struct {
 	claimEnd timer
 }
 
-// claims are the agents whose claims wait, in the order in which they came.
-type claims []*agent
+// claims are those that wait for work.
+type claims struct {
+	waiting []*agent // in the order in which they came
+	pullers bitset   // who claims at all
+	// stale: something has changed by which a claim may be given something: a task waits
+	// that its agent could have, a slot has become free, or a part has lapsed.
+	stale bool
+	again timer // when to look again although nothing has happened
+}
+
+// claimsAgain is how often claims are looked at that wait while there is work: parts of
+// agents that have ceased to ask lapse.
+const claimsAgain = time.Second
 
 // claimReceived answers a claim, or lets it wait for work.
 func (e *Engine) claimReceived(now time.Time, ev coordinator.ClaimReceived) {
@@ -44,7 +55,7 @@ func (e *Engine) claimReceived(now time.Time, ev coordinator.ClaimReceived) {
 	}
 	a.claim, a.claiming, a.claimed = ev, true, now
 	a.others = max(0, ev.Pending-a.inFlight())
-	e.claims = append(e.claims, a)
+	e.claims.waiting, e.claims.stale = append(e.claims.waiting, a), true
 	e.serveClaims(now)
 	switch {
 	case !a.claiming:
@@ -57,6 +68,9 @@ func (e *Engine) claimReceived(now time.Time, ev coordinator.ClaimReceived) {
 
 // claimOver answers a claim that nothing can be given to in its time.
 func (e *Engine) claimOver(now time.Time, a *agent) {
+	if e.serveClaims(now); !a.claiming {
+		return // what came in the same moment
+	}
 	p := e.plan(now, a)
 	grant := pull.Grant{Limit: e.limit(a), FairShare: p.FairShare(a.spec.ID)}
 	if grant.Limit == pull.LimitNone {
@@ -68,17 +82,14 @@ func (e *Engine) claimOver(now time.Time, a *agent) {
 // limit is what keeps an agent from being granted anything, but for its fair part.
 func (e *Engine) limit(a *agent) pull.Limit {
 	switch {
-	case !e.mayClaim(a):
+	case !e.connected || e.fleet.eligibility(a) != coordinator.Pulling || a.queueMissing || a.queueFull:
+		return pull.LimitUnavailable
+	case a.free() == 0:
 		return pull.LimitSlots
 	case e.claimable(a) == 0:
 		return pull.LimitUnclaimed
 	}
 	return pull.LimitNone
-}
-
-// mayClaim tells whether the agent could be given something at all.
-func (e *Engine) mayClaim(a *agent) bool {
-	return e.connected && e.fleet.eligibility(a) == coordinator.Pulling && !a.queueMissing && !a.queueFull && a.free() > 0
 }
 
 // claimable counts the waiting tasks that the agent could have.
@@ -119,20 +130,61 @@ func (e *Engine) plan(now time.Time, of *agent) *pull.Plan {
 
 // serveClaims gives what waits to those who have asked for it, first come, first served.
 func (e *Engine) serveClaims(now time.Time) {
-	if len(e.claims) == 0 || len(e.pending.active) == 0 {
+	c := &e.claims
+	if !c.stale || len(c.waiting) == 0 {
 		return
 	}
-	for _, a := range slices.Clone(e.claims) {
+	c.stale = false
+	if len(e.pending.active) == 0 {
+		return
+	}
+	plans := make(map[string]*pull.Plan) // by the classes that an agent could serve
+	left := false
+	for _, a := range slices.Clone(c.waiting) {
 		if e.limit(a) != pull.LimitNone {
 			continue
 		}
-		p := e.plan(now, a)
-		grant := e.grant(p, a)
-		if grant.Items == 0 {
-			continue
+		key := e.reach(a)
+		p := plans[key]
+		if p == nil {
+			p = e.plan(now, a)
+			plans[key] = p
 		}
-		e.yield(now, a, grant.Items)
-		e.answerClaim(a, p, grant)
+		grant := e.grant(p, a)
+		if got := e.yield(now, a, grant.Items); got > 0 {
+			if grant.Items = got; got < a.claim.MaxItems && grant.Limit == pull.LimitNone {
+				grant.Limit = pull.LimitUnavailable // it is on trial, and has had its one task
+			}
+			e.answerClaim(a, p, grant)
+			clear(plans) // others may share what was given
+			if a.spec.Pull == coordinator.PullShared {
+				plans[key] = p
+			}
+		} else {
+			left = true
+		}
+	}
+	if left {
+		e.timers.schedule(&c.again, now.Add(claimsAgain))
+	}
+}
+
+// reach names the waiting classes that the agent could serve: those who reach the same
+// share one plan.
+func (e *Engine) reach(a *agent) string {
+	key := make([]byte, len(e.pending.active))
+	for i, c := range e.pending.active {
+		if c.usable.has(a.number) {
+			key[i] = 1
+		}
+	}
+	return string(key)
+}
+
+// wanted notes that a task waits which somebody may claim.
+func (e *Engine) wanted(c *class) {
+	if len(e.claims.waiting) > 0 && !e.claims.stale {
+		e.claims.stale = c.usable.first(e.claims.pullers) >= 0
 	}
 }
 
@@ -158,14 +210,13 @@ func (e *Engine) grant(p *pull.Plan, a *agent) pull.Grant {
 }
 
 // yield dispatches so many of the waiting tasks to the agent, those that go first
-// before the others.
-func (e *Engine) yield(now time.Time, a *agent, n int) {
+// before the others, and tells how many they were: an agent on trial gets one.
+func (e *Engine) yield(now time.Time, a *agent, n int) (given int) {
 	classes := e.pending.servable(a.number)
-	for ; n > 0 && len(classes.items) > 0; n-- {
+	for given < n && len(classes.items) > 0 {
 		c := classes.items[0]
 		if !c.usable.has(a.number) {
 			classes.remove(0)
-			n++
 			continue
 		}
 		t := c.waiting.items[0]
@@ -180,7 +231,9 @@ func (e *Engine) yield(now time.Time, a *agent, n int) {
 		if len(c.waiting.items) > 0 {
 			classes.fix(0)
 		}
+		given++
 	}
+	return given
 }
 
 // answerClaim ends a claim.
@@ -199,19 +252,32 @@ func (e *Engine) answerClaim(a *agent, p *pull.Plan, g pull.Grant) {
 func (e *Engine) endClaim(a *agent) {
 	a.claiming = false
 	e.timers.cancel(&a.claimEnd)
-	e.claims = slices.DeleteFunc(e.claims, func(other *agent) bool { return other == a })
+	e.claims.waiting = slices.DeleteFunc(e.claims.waiting, func(other *agent) bool { return other == a })
+}
+
+// drainClaims answers all that wait: nothing more is given out in this session.
+func (e *Engine) drainClaims(now time.Time) {
+	for _, a := range slices.Clone(e.claims.waiting) {
+		e.answerClaim(a, e.plan(now, a), pull.Grant{Limit: pull.LimitUnavailable})
+	}
 }
 
 // endClaims forgets all that wait: their session ends.
 func (e *Engine) endClaims() {
-	for _, a := range slices.Clone(e.claims) {
+	for _, a := range slices.Clone(e.claims.waiting) {
 		e.endClaim(a)
 	}
 }
 
-// claimsUnder answers those whom a new policy does not let claim any more.
+// claimsUnder takes over who claims, and answers those who may not any more.
 func (e *Engine) claimsUnder(now time.Time) {
-	for _, a := range slices.Clone(e.claims) {
+	e.claims.pullers, e.claims.stale = newBitset(len(e.fleet.agents)), true
+	for _, a := range e.fleet.agents {
+		if a.spec.Pull != coordinator.PullOff {
+			e.claims.pullers.set(a.number)
+		}
+	}
+	for _, a := range slices.Clone(e.claims.waiting) {
 		if a.number < 0 || a.spec.Pull == coordinator.PullOff {
 			e.answerClaim(a, e.plan(now, a), pull.Grant{Limit: pull.LimitUnknownAgent})
 		}

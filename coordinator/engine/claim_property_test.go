@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/pull"
 )
 
 // TestClaims: whatever is claimed, when, and by whom: every claim is answered once, in its
@@ -68,6 +69,11 @@ func TestClaims(t *testing.T) {
 			for token, at := range due {
 				if !r.now.Before(at) {
 					rt.Fatalf("claim %d was to be answered by %v", token, at)
+				}
+			}
+			for _, a := range r.claims.waiting {
+				if r.limit(a) == pull.LimitNone && a.inFlight()+a.others == 0 {
+					rt.Fatalf("%s waits, holds nothing, and could have some of what waits", a.spec.ID)
 				}
 			}
 			if v := r.Audit(r.now); v != nil {
@@ -131,6 +137,14 @@ func TestClaims(t *testing.T) {
 					clear(due)
 					do(coordinator.SessionLost{})
 					do(coordinator.SessionOpened{})
+				}
+			},
+			"offline": func(rt *rapid.T) {
+				do(coordinator.AgentReported{Report: beat(rapid.SampledFrom(ids).Draw(rt, "agent")).stamped(r.now).status(coordinator.StatusOffline).AgentReport, Live: true})
+			},
+			"policy": func(rt *rapid.T) {
+				if rapid.IntRange(0, 3).Draw(rt, "at 0") == 0 {
+					do(coordinator.PolicyChanged{Policy: &policyOf(crew...).route("go", "go").Policy})
 				}
 			},
 			"": func(*rapid.T) { checkIndexes(rt, r.Engine) },

@@ -76,6 +76,34 @@ func TestClaim(t *testing.T) {
 		want(t, r.claim(claim("pushed", 1)), "granted 0 to pushed unknown_agent")
 		want(t, r.claim(claim("stranger", 1)), "granted 0 to stranger unknown_agent")
 	})
+	t.Run("a drain answers what waits", func(t *testing.T) {
+		r := ready(t, policyOf(worker("a").pulls(coordinator.PullShared)))
+		r.claim(claim("a", 1).waits(time.Minute))
+		want(t, r.apply(coordinator.DrainBegan{}), "granted 0 to a agent_unavailable")
+	})
+	t.Run("slow work fills the slots", func(t *testing.T) { // one task takes 50 s
+		r := ready(t, policyOf(worker("a").slots(4).pulls(coordinator.PullShared)))
+		r.wait(1, 3)
+		want(t, r.claim(claim("a", 3).rate(0.02)), "dispatch t1.1 a", "dispatch t2.1 a", "dispatch t3.1 a", "granted 3 to a ")
+	})
+	t.Run("the part of one that is full goes to others", func(t *testing.T) {
+		r := ready(t, policyOf(worker("a").pulls(coordinator.PullShared), worker("b").slots(9).pulls(coordinator.PullShared)))
+		r.wait(1, 1)
+		want(t, r.claim(claim("a", 1).rate(16)), "dispatch t1.1 a", "granted 1 to a ")
+		r.wait(2, 2)
+		want(t, r.claim(claim("b", 2).rate(1)), "dispatch t2.1 b", "dispatch t3.1 b", "granted 2 to b ")
+	})
+	t.Run("the part of one that does not ask any more lapses", func(t *testing.T) {
+		r := ready(t, policyOf(worker("a").slots(9).pulls(coordinator.PullShared), worker("b").slots(9).pulls(coordinator.PullShared)).
+			set(func(s *coordinator.Settings) { s.AssignmentTimeout = time.Minute }))
+		r.claim(claim("a", 9).rate(16))
+		want(t, r.claim(claim("b", 2).rate(1)), "granted 0 to b no_unclaimed_items")
+		r.wait(1, 2)
+		want(t, r.claim(claim("b", 2).rate(1)), "dispatch t1.1 b", "granted 1 to b fair_share") // it holds nothing
+		want(t, r.claim(claim("b", 1).rate(1).waits(50*time.Second)))
+		r.hear(beat("a"))
+		want(t, r.pass(31*time.Second), "dispatch t2.1 b", "granted 1 to b ") // a was heard 30 s ago
+	})
 	t.Run("a new session knows of no claim", func(t *testing.T) {
 		r := ready(t, policyOf(worker("a").pulls(coordinator.PullShared)))
 		r.claim(claim("a", 1).waits(time.Minute))

@@ -84,6 +84,7 @@ func New() *Engine {
 		inDoubt:   newInDoubt(),
 		retold:    make(map[coordinator.TaskKey]struct{}),
 		batches:   newBatches(),
+		claims:    claims{again: newTimer(dutyClaim, nil, nil)},
 	}
 }
 
@@ -121,7 +122,7 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 	case coordinator.BidReceived:
 		e.bidReceived(now, ev)
 	case coordinator.OfferUnheard:
-		e.unheard(now, ev)
+		e.offerUnheard(now, ev)
 	case coordinator.ClaimReceived:
 		e.claimReceived(now, ev)
 	case coordinator.FailureTold:
@@ -134,12 +135,16 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 	case coordinator.SessionLost:
 		e.sessionLost(now)
 	case coordinator.DrainBegan:
+		e.drainClaims(now)
 		e.connected = false // nothing new is begun
 		e.endTakeBacks()
 		e.giveUp()
 	case coordinator.Tick:
 	}
 	e.trustAgain(now)
+	if e.fleet.claimants {
+		e.fleet.claimants, e.claims.stale = false, true
+	}
 	e.serveClaims(now)
 	e.sealBatches()
 	e.recordAssigned()
@@ -185,7 +190,11 @@ func (e *Engine) runDue(now time.Time) {
 		case dutySteady:
 			e.becameSteady(now, t.agent)
 		case dutyClaim:
-			e.claimOver(now, t.agent)
+			if t.agent == nil {
+				e.claims.stale = true // served at the end of this Apply
+			} else {
+				e.claimOver(now, t.agent)
+			}
 		case dutyForget:
 			e.forgetJoined(now, t.agent)
 		case dutyJoin:
@@ -213,7 +222,6 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 			e.timers.cancel(&t.retry)
 			waiting = append(waiting, t)
 		case stateBidding:
-			e.abandon(now, t)
 			offered = append(offered, t)
 		}
 	}
@@ -226,6 +234,7 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 	e.fleet.adopt(e.joining.fleet(p), p.Settings, &e.timers)
 	e.pending.classes, e.pending.active = make(map[string]*class), nil // those of the old fleet
 	e.renumbered()
+	offered = slices.DeleteFunc(offered, func(t *openTask) bool { return e.stillOffered(t) })
 	for _, id := range slices.Sorted(maps.Keys(e.fleet.left)) {
 		e.left(e.fleet.left[id])
 	}
@@ -246,6 +255,9 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 		t.rank = rankOf(t.task, p.Settings)
 	}
 	together := e.dissolve()
+	for _, t := range offered {
+		e.abandon(now, t)
+	}
 	waiting = append(waiting, offered...)
 	sortByRank(waiting)
 	for _, t := range waiting {
@@ -326,7 +338,7 @@ func (e *Engine) wake(now time.Time, a *agent) {
 		c := classes.items[0]
 		t := c.waiting.items[0]
 		a, d := e.choose(t)
-		if a == nil && !e.unscored(t) || a != nil && !e.mayOffer(t) {
+		if a == nil && !e.unscored(t) || a != nil && !e.mayGive(t) {
 			classes.remove(0)
 			continue
 		}

@@ -60,6 +60,7 @@ type fleet struct {
 	// assignments numbers the dispatches, for "least recently assigned".
 	assignments uint64
 	settings    coordinator.Settings
+	claimants   bool // an agent that waits to be granted something has changed
 	// serials number every agent ever known, from 1; ids is the way back.
 	serials map[coordinator.AgentID]uint32
 	ids     []coordinator.AgentID
@@ -180,7 +181,7 @@ func rejoin(before *agent) *agent {
 	if a == nil {
 		a = &agent{}
 	}
-	*a = agent{account: account{open: a.open, uncovered: a.uncovered}, tracked: a.tracked}
+	*a = agent{account: account{open: a.open, uncovered: a.uncovered}, tracked: a.tracked, bidding: bidding{calibration: a.calibration}}
 	a.stale = newTimer(dutyStale, nil, a)
 	a.recheck = newTimer(dutyRecheck, nil, a)
 	a.cool = newTimer(dutyCool, nil, a)
@@ -316,6 +317,9 @@ func (f *fleet) refresh(a *agent) {
 	v.Cost = cmp.Or(a.spec.Cost, a.meanCost)
 	f.maxCost = max(f.maxCost, v.Cost)
 	v.Labels = a.spec.Labels
+	if a.claiming {
+		f.claimants = true
+	}
 	if f.eligibility(a) == coordinator.Eligible {
 		f.ready.set(a.number)
 	} else {

@@ -257,6 +257,9 @@ func checkMarket(t failer, e *Engine) {
 		if l.task.state != stateBidding || l.task.sale.lot != l {
 			t.Fatalf("the auction of %s is open, and it is in state %d", l.task.task.ID, l.task.state)
 		}
+		if e.pending.classes[l.class.key] != l.class {
+			t.Fatalf("the class of %s, which is offered, is not kept", l.task.task.ID)
+		}
 		if !e.now.Before(l.book.Closes()) {
 			t.Fatalf("the auction of %s was to end at %v, it is %v", l.task.task.ID, l.book.Closes(), e.now)
 		}

@@ -19,9 +19,9 @@ const (
 	// jointSteps bounds the work of one joint decision: the worst 256 × 256 takes about
 	// 1.8 million steps; beyond, the greedy answer counts.
 	jointSteps = 2_000_000
-	// jointTie is worth less than any difference of fitness: it decides among equals by
-	// their place in the ranking, that is by active tasks, duration and hash.
-	jointTie = 1e-6
+	// jointTie decides among equals by their place in the ranking, that is by active tasks,
+	// duration and hash.
+	jointTie = 1e-9
 )
 
 // contending lists the auction and those that are to be decided with it, in the order in
@@ -47,11 +47,11 @@ func (e *Engine) contending(now time.Time, l *lot) []*lot {
 func (e *Engine) joint(lots []*lot) []*auction.Ranked {
 	rankings, most := make([][]auction.Ranked, len(lots)), make(map[coordinator.AgentID]int)
 	for i, l := range lots {
-		rankings[i] = l.book.Ranked(nil)
+		rankings[i] = slices.DeleteFunc(l.book.Ranked(nil), func(r auction.Ranked) bool { return !e.mayHave(l.task, r.Agent) })
+		// The others can take no more than one each of those before.
+		rankings[i] = rankings[i][:min(len(rankings[i]), len(lots))]
 		for _, r := range rankings[i] {
-			if e.mayHave(l.task, r.Agent) {
-				most[r.Agent]++
-			}
+			most[r.Agent]++
 		}
 	}
 	columns, first := make([]coordinator.AgentID, 0, len(most)), make(map[coordinator.AgentID]int, len(most))
@@ -72,7 +72,7 @@ func (e *Engine) joint(lots []*lot) []*auction.Ranked {
 	}
 	p := auction.Problem{Rows: len(lots), Cols: len(slots), Values: make([]float64, len(lots)*len(slots))}
 	bids := make([]map[coordinator.AgentID]*auction.Ranked, len(lots))
-	for i, l := range lots {
+	for i := range lots {
 		row := p.Values[i*p.Cols : (i+1)*p.Cols]
 		for j := range row {
 			row[j] = math.NaN() // no bid
@@ -81,9 +81,6 @@ func (e *Engine) joint(lots []*lot) []*auction.Ranked {
 		for place := range rankings[i] {
 			r := &rankings[i][place]
 			bids[i][r.Agent] = r
-			if !e.mayHave(l.task, r.Agent) {
-				continue
-			}
 			for j := first[r.Agent]; j < len(slots) && slots[j] == r.Agent; j++ {
 				row[j] = r.Appraisal.Fitness - float64(place)*jointTie
 			}

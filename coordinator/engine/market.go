@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strconv"
 	"time"
 
 	"taskbus/coordinator"
@@ -39,6 +40,7 @@ type market struct {
 	open   []*lot // in the order in which they were opened
 	// contending counts the bids that hold no slot.
 	contending int
+	auctions   uint64 // opened so far
 }
 
 // lot is one task that is being offered.
@@ -48,11 +50,12 @@ type lot struct {
 	id      string
 	class   *class
 	window  time.Duration
-	asked   []*agent // whom it was offered to
+	asked   []*agent // whom it was offered to, but for those who are out of it
 	bidders []bidder
-	// patience is what is known of the bids that may still come.
-	patience auction.Patience
-	closing  auction.Closing // why it ended
+	// potential is the best that each of those asked could bid.
+	potential map[coordinator.AgentID]auction.Appraisal
+	patience  auction.Patience
+	closing   auction.Closing // why it ended
 }
 
 // bidder is an agent whose bid counts.
@@ -79,9 +82,12 @@ func (l *lot) holds() bool {
 // sale is what the market remembers of a task beyond its auction.
 type sale struct {
 	lot *lot // while it is offered
-	// next are those whose bids lost, best first: for when the winner does not take it.
-	next []auction.Ranked
-	id   string // of the auction
+	// next are those whose bids did not win, best first: for when the winner does not take
+	// it, or none of them had a slot. At most MaxRetryAttempts.
+	next   []auction.Ranked
+	id     string // of the latest auction
+	opened time.Time
+	silent []coordinator.AgentID // who had not answered when it ended
 	// won is the bid that the dispatch at hand goes by; its Agent is empty without one.
 	won auction.Bid
 }
@@ -101,10 +107,20 @@ func (m *market) under(p *coordinator.Policy) {
 
 // give hands the task to the agent that was chosen for it, or offers it first.
 func (e *Engine) give(now time.Time, t *openTask, a *agent, d *coordinator.Decision) {
-	if !t.asks() || !e.offer(now, t) {
+	if !t.asks() || !e.nextBest(now, t) && !e.offer(now, t) {
 		e.dispatch(now, t, a, d)
 	}
 }
+
+// mayGive tells whether the task may go to somebody now, or be offered. One that does not
+// ask may.
+func (e *Engine) mayGive(t *openTask) bool {
+	return !t.asks() || t.sale != nil && slices.ContainsFunc(t.sale.next, func(r auction.Ranked) bool { return e.mayHave(t, r.Agent) }) || e.mayOffer(t)
+}
+
+// backlog is how many tasks wait that nobody has a slot for: what is being offered is not
+// among them.
+func (e *Engine) backlog() int { return e.pending.total() - len(e.market.open) }
 
 // mayOffer tells whether the task, should it be one for the market, would find a slot:
 // whether more are free in its class than are being sought.
@@ -138,17 +154,20 @@ func (e *Engine) offer(now time.Time, t *openTask) bool {
 	if len(asked) == 0 || t.until.Sub(now) < window {
 		return false
 	}
-	l := &lot{task: t, id: coordinator.DispatchID(t.task.ID, t.attempt), class: t.needs.class, window: window, asked: asked}
+	e.market.auctions++
+	l := &lot{task: t, id: auctionID(now, e.market.auctions), class: t.needs.class, window: window, asked: asked}
 	ids := make([]coordinator.AgentID, len(asked))
 	for i, a := range asked {
 		ids[i] = a.spec.ID
 		a.offers++
 	}
 	l.book = auction.Open(t.task.ID, e.policy.Settings.Seed, ids, now, window, e.appraiser(t))
-	l.patience = e.patience(t, asked)
-	t.sale = &sale{lot: l, id: l.id}
+	l.potential = e.potential(t, asked)
+	l.patience = auction.Patience{Quorum: max(quorumLeast, len(asked)/2), P95: e.market.window.P95()}
+	t.sale = &sale{lot: l, id: l.id, opened: now}
 	t.state = stateBidding
 	e.pending.count[t.task.Priority]++
+	l.class.lots++
 	l.class.seeking++
 	e.market.open = append(e.market.open, l)
 	for _, a := range asked {
@@ -156,8 +175,14 @@ func (e *Engine) offer(now time.Time, t *openTask) bool {
 			Agent: a.spec.ID, Task: t.task, AuctionID: l.id, Attempt: t.attempt, Required: t.needs.required, Window: window,
 		})
 	}
-	e.timers.schedule(&t.retry, l.book.NextLook(l.patience))
+	e.timers.schedule(&t.retry, l.book.NextLook(l.hopes()))
 	return true
+}
+
+// auctionID names one auction for good, also among those of other leaders and of the same
+// task: what was bid in another must not count.
+func auctionID(now time.Time, n uint64) string {
+	return "auction-" + strconv.FormatInt(now.UnixMilli(), 36) + "-" + strconv.FormatUint(n, 36)
 }
 
 // invite lists whom to ask: of those who could have the task now, preferred ones alone
@@ -220,34 +245,64 @@ func (e *Engine) appraiser(t *openTask) func(auction.Bid) auction.Appraisal {
 	}
 }
 
-// patience is the best that any of those asked could bid, and how many bids suffice.
-func (e *Engine) patience(t *openTask, asked []*agent) auction.Patience {
-	p := auction.Patience{Quorum: max(quorumLeast, len(asked)/2), P95: e.market.window.P95()}
-	if p.Possible.Fitness = 1; t.needs.strategy.Market.Reported {
-		return p
+// manyAsked is beyond how many it is not looked at any more who could still outdo the
+// best bid: each look costs a pass over them.
+const manyAsked = 512
+
+// potential is the best that each of those asked could bid, as the auctioneer would see it.
+func (e *Engine) potential(t *openTask, asked []*agent) map[coordinator.AgentID]auction.Appraisal {
+	if len(asked) > manyAsked {
+		return nil
 	}
-	s, best, active := e.standings(t), 0.0, math.MaxInt
+	s, all := e.standings(t), make(map[coordinator.AgentID]auction.Appraisal, len(asked))
 	for _, a := range asked {
 		m := e.merit(&s, t, a)
-		best, active = max(best, m.Fitness()+a.calibration.Delta()), min(active, m.Active)
+		best := auction.Appraisal{Fitness: 1, Duration: m.Duration}
+		if !t.needs.strategy.Market.Reported {
+			best = auction.Potential(m, &a.calibration)
+		}
+		all[a.spec.ID] = best
 	}
-	p.Possible.Fitness, p.Possible.Active = min(1, best+fitnessStep), active
+	return all
+}
+
+// hopes is the best that may still come.
+func (l *lot) hopes() auction.Patience {
+	p := l.patience
+	if l.potential == nil {
+		p.Possible.Fitness = 1
+		return p
+	}
+	p.Possible = auction.Appraisal{Active: math.MaxInt, Duration: math.MaxInt64}
+	l.book.Silent(func(id coordinator.AgentID) {
+		b := l.potential[id]
+		p.Possible.Fitness = max(p.Possible.Fitness, b.Fitness)
+		p.Possible.Active, p.Possible.Duration = min(p.Possible.Active, b.Active), min(p.Possible.Duration, b.Duration)
+	})
 	return p
 }
 
-// fitnessStep is what rounding may add to a fitness (see auction.Appraise).
-const fitnessStep = 0.05
-
-// lotOf finds the open auction of a task by that id; nil when there is none.
-func (e *Engine) lotOf(task coordinator.TaskID, id string) *lot {
+// saleOf finds the auction of a task by its id, open or over; nil when there is none.
+func (e *Engine) saleOf(task coordinator.TaskID, id string) *sale {
 	number, known := e.memory.lookup(coordinator.KeyOf(task))
 	if !known {
 		return nil
 	}
 	if t := e.tasks.of(e.memory.at(number)); t != nil && t.sale != nil && t.sale.id == id {
-		return t.sale.lot
+		return t.sale
 	}
 	return nil
+}
+
+// tooLate learns how long those take who answer when an auction is over: else a window
+// that has become too short for the fleet would never be longer again.
+func (e *Engine) tooLate(now time.Time, ev *coordinator.BidReceived) {
+	if s := e.saleOf(ev.Task, ev.AuctionID); s != nil {
+		if i := slices.Index(s.silent, ev.Agent); i >= 0 {
+			s.silent = slices.Delete(s.silent, i, i+1)
+			e.market.window.Observe(now.Sub(s.opened))
+		}
+	}
 }
 
 // bidReceived takes a bid in.
@@ -256,18 +311,20 @@ func (e *Engine) bidReceived(now time.Time, ev coordinator.BidReceived) {
 	if a == nil {
 		return // it was told nothing, and nobody waits for it
 	}
-	l := e.lotOf(ev.Task, ev.AuctionID)
-	if l == nil {
+	sale := e.saleOf(ev.Task, ev.AuctionID)
+	if sale == nil || sale.lot == nil {
+		e.tooLate(now, &ev)
 		e.rejectBid(a, ev.Task, ev.AuctionID, ev.TraceID, coordinator.BidLate)
 		return
 	}
-	e.market.window.Observe(now.Sub(l.book.Opened()))
+	l := sale.lot
 	waited := l.book.Waiting()
 	refusal := l.book.Bid(now, auction.Bid{
 		Agent: ev.Agent, Fitness: ev.Fitness, Active: ev.Active, Duration: ev.Duration, Relevance: ev.Relevance,
 	})
-	if l.book.Waiting() < waited {
+	if l.book.Waiting() < waited { // its first answer
 		a.offers--
+		e.market.window.Observe(now.Sub(l.book.Opened()))
 	}
 	if refusal != auction.ReasonNone {
 		e.rejectBid(a, ev.Task, ev.AuctionID, ev.TraceID, bidRefusals[refusal])
@@ -306,23 +363,61 @@ func (e *Engine) hold(l *lot, a *agent) {
 	l.bidders = append(l.bidders, b)
 }
 
-// unheard takes an agent out of all auctions that has no control queue.
-func (e *Engine) unheard(now time.Time, ev coordinator.OfferUnheard) {
-	a := e.fleet.byID[ev.Agent]
-	if a == nil {
+// offerUnheard notes that an agent has no control queue.
+func (e *Engine) offerUnheard(now time.Time, ev coordinator.OfferUnheard) {
+	if a := e.fleet.byID[ev.Agent]; a != nil {
+		a.unheard = true
+		e.outOfMarket(now, a)
+	}
+}
+
+// outOfMarket takes an agent out of all auctions: it cannot be told of them, or could not
+// have the tasks. It is not waited for, and its bids do not count.
+func (e *Engine) outOfMarket(now time.Time, a *agent) {
+	if a.offers+a.bids+a.contending == 0 {
 		return
 	}
-	a.unheard = true
 	for _, l := range slices.Clone(e.market.open) {
-		waited := l.book.Waiting()
-		if !slices.Contains(l.asked, a) || !l.book.Withdraw(ev.Agent) {
-			continue
+		if l.task.sale != nil && l.task.sale.lot == l && e.leaveLot(l, a) { // else it was decided with another
+			e.consider(now, l)
+			e.serve(now, l.class)
 		}
-		if l.book.Waiting() < waited {
-			a.offers--
-		}
-		e.consider(now, l)
 	}
+	e.wake(now, a) // its bids hold nothing any more
+}
+
+// leaveLot takes an agent out of one auction; false when it was not in it.
+func (e *Engine) leaveLot(l *lot, a *agent) bool {
+	i := slices.Index(l.asked, a)
+	if i < 0 {
+		return false
+	}
+	l.asked = slices.Delete(l.asked, i, i+1)
+	waited := l.book.Waiting()
+	l.book.Withdraw(a.spec.ID)
+	if l.book.Waiting() < waited {
+		a.offers--
+	}
+	if i := slices.IndexFunc(l.bidders, func(b bidder) bool { return b.agent == a }); i >= 0 {
+		held := l.holds()
+		e.release(l.bidders[i])
+		l.bidders = slices.Delete(l.bidders, i, i+1)
+		if held && !l.holds() {
+			l.class.seeking++
+		}
+	}
+	return true
+}
+
+// release gives back what a bid holds.
+func (e *Engine) release(b bidder) {
+	if !b.held {
+		b.agent.contending--
+		e.market.contending--
+		return
+	}
+	b.agent.bids--
+	e.fleet.refresh(b.agent)
 }
 
 // consider decides an auction if waiting is to no purpose any more, or else looks again
@@ -331,10 +426,10 @@ func (e *Engine) consider(now time.Time, l *lot) {
 	if l.task.sale == nil || l.task.sale.lot != l {
 		return // it was decided together with another
 	}
-	closing := l.book.Closing(now, l.patience)
+	closing := l.book.Closing(now, l.hopes())
 	switch {
 	case closing == auction.NotYet:
-		e.timers.schedule(&l.task.retry, l.book.NextLook(l.patience))
+		e.timers.schedule(&l.task.retry, l.book.NextLook(l.hopes()))
 	case closing != auction.WindowOver && e.outbid(now, l):
 		e.timers.schedule(&l.task.retry, l.book.Closes())
 	default:
@@ -355,7 +450,7 @@ func (e *Engine) outbid(now time.Time, l *lot) bool {
 	}
 	holds := bidder{agent: l.bidders[i].agent, held: true}
 	return slices.ContainsFunc(e.market.open, func(o *lot) bool {
-		return slices.Contains(o.bidders, holds) && o.book.Closing(now, o.patience) == auction.NotYet
+		return slices.Contains(o.bidders, holds) && o.book.Closing(now, o.hopes()) == auction.NotYet
 	})
 }
 
@@ -364,7 +459,7 @@ func (e *Engine) conclude(now time.Time, l *lot, closing auction.Closing) {
 	lots := e.contending(now, l)
 	for _, one := range lots {
 		if one != l {
-			if c := one.book.Closing(now, one.patience); c != auction.NotYet {
+			if c := one.book.Closing(now, one.hopes()); c != auction.NotYet {
 				e.shut(one, c)
 			} else {
 				e.shut(one, auction.WindowOver)
@@ -389,7 +484,7 @@ func (e *Engine) conclude(now time.Time, l *lot, closing auction.Closing) {
 
 // serve offers what waits in a class, as long as more slots are free than are sought.
 func (e *Engine) serve(now time.Time, c *class) {
-	for before := 0; len(c.waiting.items) != before && len(c.waiting.items) > 0 && e.mayOffer(c.waiting.items[0]); {
+	for before := 0; len(c.waiting.items) != before && len(c.waiting.items) > 0 && e.mayGive(c.waiting.items[0]); {
 		before = len(c.waiting.items)
 		if i := c.usable.first(e.fleet.ready); i >= 0 {
 			e.wake(now, e.fleet.agents[i])
@@ -419,22 +514,16 @@ func (e *Engine) shut(l *lot, closing auction.Closing) {
 	l.closing = closing
 	l.book.Close()
 	e.market.open = slices.DeleteFunc(e.market.open, func(o *lot) bool { return o == l })
+	l.class.lots--
 	if !l.holds() {
 		l.class.seeking--
 	}
 	for _, b := range l.bidders {
-		if b.held {
-			b.agent.bids--
-			e.fleet.refresh(b.agent)
-		} else {
-			b.agent.contending--
-			e.market.contending--
-		}
+		e.release(b)
 	}
 	l.book.Silent(func(id coordinator.AgentID) {
-		if a := e.fleet.known(id); a != nil {
-			a.offers--
-		}
+		t.sale.silent = append(t.sale.silent, id)
+		e.fleet.known(id).offers--
 	})
 	e.timers.cancel(&t.retry)
 	e.pending.count[t.task.Priority]--
@@ -446,7 +535,8 @@ func (e *Engine) shut(l *lot, closing auction.Closing) {
 func (e *Engine) award(now time.Time, l *lot, winner *auction.Ranked) {
 	t := l.task
 	ranked := l.book.Ranked(nil)
-	if winner == nil {
+	if winner == nil || !e.mayHave(t, winner.Agent) { // who is on trial may have had its one task by now
+		winner = nil
 		if i := slices.IndexFunc(ranked, func(r auction.Ranked) bool { return e.mayHave(t, r.Agent) }); i >= 0 {
 			winner = &ranked[i]
 		}
@@ -469,6 +559,7 @@ func (e *Engine) award(now time.Time, l *lot, winner *auction.Ranked) {
 	e.emit(ended)
 	if winner == nil {
 		e.turnDown(l, ranked, coordinator.BidFull)
+		t.sale.next = e.atMostRetries(ranked)
 		e.fallBack(now, t)
 		return
 	}
@@ -478,9 +569,14 @@ func (e *Engine) award(now time.Time, l *lot, winner *auction.Ranked) {
 			lost = append(lost, r)
 		}
 	}
-	t.sale.next = lost
+	t.sale.next = e.atMostRetries(lost)
 	e.sell(now, t, winner, ranked)
 	e.turnDown(l, lost, coordinator.BidLost)
+}
+
+// atMostRetries are the first of the bids, copied: more could not be tried.
+func (e *Engine) atMostRetries(bids []auction.Ranked) []auction.Ranked {
+	return slices.Clone(bids[:min(len(bids), e.policy.Settings.MaxRetryAttempts)])
 }
 
 // turnDown has bidders hear that they have not won.
@@ -561,22 +657,42 @@ func (e *Engine) fallBack(now time.Time, t *openTask) {
 	e.dispatch(now, t, a, d)
 }
 
-// nextBest gives a task that has come back from the winner of its auction to the next
-// best bidder that can take it; false when there is none.
+// nextBest gives a task that has come back from the winner of its auction, or for which no
+// bidder had a slot, to the best of the others that can take it now; false when there is
+// none.
 func (e *Engine) nextBest(now time.Time, t *openTask) bool {
 	if t.sale == nil {
 		return false
 	}
-	for len(t.sale.next) > 0 {
-		r := t.sale.next[0]
-		t.sale.next = t.sale.next[1:]
-		if e.mayHave(t, r.Agent) {
-			e.sell(now, t, &r, append([]auction.Ranked{r}, t.sale.next...))
-			return true
+	i := slices.IndexFunc(t.sale.next, func(r auction.Ranked) bool { return e.mayHave(t, r.Agent) })
+	if i < 0 {
+		return false
+	}
+	all := t.sale.next
+	t.sale.next = slices.Delete(slices.Clone(all), i, i+1)
+	e.sell(now, t, &all[i], all)
+	return true
+}
+
+// stillOffered takes an auction over into another policy or fleet; false when its task is
+// to be judged anew. Agents that have left are out of it.
+func (e *Engine) stillOffered(t *openTask) bool {
+	l := t.sale.lot
+	reason, _ := e.resolve(t)
+	goesOn := reason == coordinator.ReasonNone && t.asks()
+	if l.class = t.needs.class; !goesOn {
+		l.class = &class{} // those of the old fleet are nobody's any more
+	}
+	l.class.lots++
+	if !l.holds() {
+		l.class.seeking++
+	}
+	for _, a := range slices.Clone(l.asked) {
+		if a.number < 0 {
+			e.leaveLot(l, a)
 		}
 	}
-	t.sale = nil
-	return false
+	return goesOn
 }
 
 // abandon ends the auction of a task that is withdrawn, or judged anew.

@@ -20,7 +20,8 @@ type class struct {
 	waiting heap[*openTask]
 	active  int // place in pending.active, -1 when nobody waits
 	asked   int // tasks that came since demand was last handed over
-	seeking int // open auctions that hold no slot
+	// lots are the auctions of its tasks that are open, seeking those that hold no slot.
+	lots, seeking int
 }
 
 // pending is every task that waits for a slot.
@@ -53,7 +54,7 @@ func (e *Engine) class(of kin, keep bool) *class {
 	}
 	if keep && len(p.classes) >= maxIdleClasses+len(p.active) {
 		for k, c := range p.classes {
-			if c.active < 0 && !c.routed {
+			if c.active < 0 && !c.routed && c.lots == 0 {
 				delete(p.classes, k)
 			}
 		}

@@ -88,6 +88,7 @@ func (e *Engine) enter(now time.Time, a *agent, s coordinator.AgentState) {
 	if wasOnline {
 		e.timers.cancel(&a.stale)
 		e.departed(now, a)
+		e.outOfMarket(now, a)
 	}
 	if !a.gone() {
 		e.timers.cancel(&a.forget)
@@ -259,6 +260,10 @@ func (e *Engine) ordered(now time.Time, ev coordinator.AgentOrdered) {
 	}
 	e.record(&coordinator.Ordered{Agent: ev.Agent, Order: ev.Order})
 	e.obey(a)
+	if a.cordoned {
+		e.fleet.refresh(a)
+		e.outOfMarket(now, a)
+	}
 	if a.draining {
 		e.takeBack(a)
 	} else if a.leftAlone() && !a.unsteady {

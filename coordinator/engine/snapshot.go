@@ -62,7 +62,7 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 		s.OldestPending = max(s.OldestPending, t.task.Age(now))
 	}
 	s.Dispatching = e.Dispatching()
-	s.Claims = len(e.claims)
+	s.Claims = len(e.claims.waiting)
 	if e.market.window != nil {
 		s.BidWindow = e.market.window.Length()
 	}
@@ -95,6 +95,21 @@ func (e *Engine) Gathering(id coordinator.TaskID) (waiting, most int, closes tim
 	g := e.batches.gathering[batchKeyOf(t)]
 	limits, _ := e.batches.limitsOf(t)
 	return len(g.members), limits.MaxSize, g.closes, true
+}
+
+// Bidding tells of a task that is being offered: to how many agents, how many bids
+// count by now, and until when they are taken. ok is false when it is not.
+func (e *Engine) Bidding(id coordinator.TaskID) (asked, bids int, closes time.Time, ok bool) {
+	number, known := e.memory.lookup(coordinator.KeyOf(id))
+	if !known {
+		return 0, 0, time.Time{}, false
+	}
+	t := e.tasks.of(e.memory.at(number))
+	if t == nil || t.state != stateBidding {
+		return 0, 0, time.Time{}, false
+	}
+	l := t.sale.lot
+	return len(l.asked), l.book.Bids(), l.book.Closes(), true
 }
 
 // Explain says how the task would be decided at this moment, without deciding

@@ -249,8 +249,7 @@ func (e *Engine) place(now time.Time, t *openTask) (*agent, *coordinator.Decisio
 	case !t.asks():
 		e.dispatch(now, t, a, d)
 		return a, d
-	case e.nextBest(now, t):
-	case !e.mayOffer(t):
+	case !e.mayGive(t):
 		e.wait(now, t)
 	default:
 		e.give(now, t, a, d)
@@ -298,14 +297,15 @@ func (e *Engine) wait(now time.Time, t *openTask) {
 	case !t.until.After(now):
 		e.failWaiting(now, t)
 		return
-	case e.pending.total() >= e.policy.Settings.MaxQueueSize:
+	case e.backlog() >= e.policy.Settings.MaxQueueSize:
 		e.fail(now, t, coordinator.ReasonBacklogFull, fmt.Sprintf(
-			"%d tasks are waiting already (max_queue_size)", e.pending.total()), nil)
+			"%d tasks are waiting already (max_queue_size)", e.backlog()), nil)
 		return
 	}
 	t.state = stateWaiting
 	e.pending.count[t.task.Priority]++
 	e.pending.push(t)
+	e.wanted(t.needs.class)
 	e.timers.schedule(&t.expire, t.until)
 }
 

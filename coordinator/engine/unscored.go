@@ -49,7 +49,7 @@ func (e *Engine) setAside(now time.Time, t *openTask) {
 
 // scoreAgain looks at it again.
 func (e *Engine) scoreAgain(now time.Time, t *openTask) {
-	if a, d := e.choose(t); a != nil && e.mayOffer(t) {
+	if a, d := e.choose(t); a != nil && e.mayGive(t) {
 		e.leavePending(t)
 		e.give(now, t, a, d)
 		return

@@ -240,6 +240,7 @@ type Pending struct {
 	ByPriority    map[string]int `json:"by_priority"`
 	ByReason      map[string]int `json:"by_reason"`
 	Gathering     int            `json:"gathering"` // wait for others to share a batch with; among Total
+	Bidding       int            `json:"bidding"`   // are being offered to agents; among Total
 	Dispatching   int            `json:"dispatching"`
 	Leased        int            `json:"leased"` // with their agents
 	OldestSeconds float64        `json:"oldest_seconds"`

@@ -7,12 +7,15 @@
 // fleet, U that nobody holds, and a capacity of C items a second:
 //
 //	T* = clamp((Σq + U) / C, poll interval + round trip, 30 s)   how long everybody should have work for
-//	w  = apportion(min(Σq + U, C·T*), c)                         what each should hold: its fair part
+//	w  = apportion(Σq + U, c), at most q + free slots            what each should hold: its fair part
 //	grant = clamp(⌈g·(w − q)⌉, 0, min(free slots, max_items, U)) what it lacks of that
 //
 // By Little's law an agent that asks every I seconds must hold c·I items to stay busy:
-// the floor of T*. Its ceiling leaves the rest with the leader, where it can still go
-// to anybody: beyond 30 s BALANCING calls an agent BUSY. The apportionment is by
+// the floor of T*. Beyond its ceiling BALANCING calls an agent BUSY. The ceiling does not
+// bound the parts: slots are what an agent works on at once, and one item may take longer
+// than 30 s; an agent that was given fewer for that would be measured to be slower still,
+// and be given fewer again. What one has no slots for is divided among the others, and
+// who holds nothing is granted one item at least. The apportionment is by
 // largest remainder, so that parts are whole and lose nothing: 49 items over
 // capacities of 16, 8 and 4 are 28, 14 and 7, each 1.75 s of work.
 //

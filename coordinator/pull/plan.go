@@ -59,7 +59,7 @@ func NewPlan(now time.Time, f Fleet, s Settings) *Plan {
 		parts:     make([]part, 0, len(f.Agents)),
 		index:     make(map[coordinator.AgentID]int, len(f.Agents)),
 	}
-	capacities := make([]float64, 0, len(f.Agents))
+	capacities, most := make([]float64, 0, len(f.Agents)), make([]int, 0, len(f.Agents))
 	for _, a := range f.Agents {
 		if _, twice := p.index[a.ID]; twice || !a.Seen.IsZero() && now.Sub(a.Seen) >= SilentAfter {
 			continue
@@ -67,18 +67,16 @@ func NewPlan(now time.Time, f Fleet, s Settings) *Plan {
 		one := part{pending: max(a.Pending, 0), free: max(a.Free, 0)}
 		p.index[a.ID] = len(p.parts)
 		p.parts, capacities = append(p.parts, one), append(capacities, measured(a.Capacity))
+		most = append(most, one.pending+one.free)
 		p.pending += one.pending
 		p.Capacity += measured(a.Capacity)
 	}
 	p.Agents = len(p.parts)
 	items := p.pending + p.unclaimed
 	p.Target = Target(items, p.Capacity, s.interval()+max(s.RoundTrip, 0))
-	// min(Σq+U, C·T*), without the rounding of T* to nanoseconds: 100 items at 28/s are
-	// to be 100, not 99. C·T* is the smaller only where T* is at its ceiling.
-	if most := p.Capacity * MaxTarget.Seconds(); float64(items) > most {
-		items = int(most)
-	}
-	for i, share := range Shares(items, capacities) {
+	// Not min(Σq+U, C·T*): the ceiling of T* would keep slots empty wherever an item takes
+	// longer than that, and who has fewer items in hand is measured to be slower still.
+	for i, share := range divide(items, capacities, most) {
 		p.parts[i].fair = share
 	}
 	return p
@@ -118,7 +116,11 @@ func (p *Plan) Grant(c Claim) Grant {
 	lower(p.unclaimed, LimitUnclaimed)
 	lower(one.free, LimitSlots)
 	if !p.literal {
-		lower(lack(p.gain, one.fair-one.pending), LimitFairShare)
+		fair := lack(p.gain, one.fair-one.pending)
+		if one.pending == 0 {
+			fair = max(fair, 1) // work that waits beside an idle agent is of use to nobody
+		}
+		lower(fair, LimitFairShare)
 	}
 	one.pending += items
 	one.free -= items

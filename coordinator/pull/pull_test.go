@@ -136,8 +136,8 @@ func TestPlan(t *testing.T) {
 	}{
 		{"49 unclaimed", balancing(49), 28, 1750 * time.Millisecond, []int{28, 14, 7}},
 		{"who holds them does not matter", balancing(10, 0, 0, 39), 28, 1750 * time.Millisecond, []int{28, 14, 7}},
-		// C·30 s = 840 of the 2000: 480, 240, 120; the rest stays with the leader.
-		{"more than 30 s of work", balancing(2000), 28, 30 * time.Second, []int{480, 240, 120}},
+		// 1142.9, 571.4, 285.7, but the first has 1,000 slots: 1000 over 8 and 4 are 667, 333.
+		{"more than it has slots for", balancing(2000), 28, 30 * time.Second, []int{1000, 667, 333}},
 		// 100/28 = 3.5714285714… s is no whole number of nanoseconds; nothing is lost by it.
 		{"100", balancing(100), 28, 3571428571, []int{57, 29, 14}},
 		// Its 7 are not counted: 49 over 24/s. 49/24 = 2.0417 s.
@@ -187,9 +187,18 @@ func TestGrant(t *testing.T) {
 		{"it has more", balancing(9, 40), false, Claim{"a1", 100}, Grant{0, LimitFairShare, 28}},
 		{"an old picture: ⌈28/2⌉", old, false, Claim{"a1", 100}, Grant{14, LimitFairShare, 28}},
 		{"rounded up: ⌈27/2⌉", oldOdd, false, Claim{"a1", 100}, Grant{14, LimitFairShare, 28}},
-		{"slots", tight(5), false, Claim{"a1", 100}, Grant{5, LimitSlots, 28}},
-		{"no slot", tight(0), false, Claim{"a1", 100}, Grant{0, LimitSlots, 28}},
-		{"fewer than no slots", tight(-2), false, Claim{"a1", 100}, Grant{0, LimitSlots, 28}},
+		// 20 over 16, 8 and 4 are 11, 6 and 3; the first has slots for none of it, and the
+		// others get 13 and 7: work does not lie with who cannot take it.
+		{"the part of one that is full", Fleet{Unclaimed: 20, Agents: []Agent{{ID: "a1", Capacity: 16}, {ID: "a2", Capacity: 8, Free: 50}, {ID: "a3", Capacity: 4, Free: 50}}},
+			false, Claim{"a2", 100}, Grant{13, LimitFairShare, 13}},
+		// 3 over 0.02 items a second: all of it, although one alone takes 50 s.
+		{"slow work", Fleet{Unclaimed: 3, Agents: []Agent{{ID: "a1", Capacity: 0.02, Free: 4}}}, false, Claim{"a1", 4}, Grant{3, LimitUnclaimed, 3}},
+		// 1 over 16 and 1 is the first's; but the second holds nothing.
+		{"an idle one is given something", Fleet{Unclaimed: 1, Agents: []Agent{{ID: "a1", Capacity: 16, Free: 9}, {ID: "a2", Capacity: 1, Free: 9}}},
+			false, Claim{"a2", 4}, Grant{1, LimitUnclaimed, 0}},
+		{"slots", tight(5), false, Claim{"a1", 100}, Grant{5, LimitSlots, 5}},
+		{"no slot", tight(0), false, Claim{"a1", 100}, Grant{0, LimitSlots, 0}},
+		{"fewer than no slots", tight(-2), false, Claim{"a1", 100}, Grant{0, LimitSlots, 0}},
 		{"asked for less", balancing(49), false, Claim{"a1", 3}, Grant{3, LimitNone, 28}},
 		{"asked for nothing", balancing(49), false, Claim{"a1", 0}, Grant{0, LimitNone, 28}},
 		{"asked for less than nothing", balancing(49), false, Claim{"a1", -1}, Grant{0, LimitNone, 28}},
@@ -198,7 +207,7 @@ func TestGrant(t *testing.T) {
 		{"less left than its part", balancing(5, 3, 2, 39), false, Claim{"a1", 10}, Grant{5, LimitUnclaimed, 28}},
 		{"a stranger", balancing(49), false, Claim{"a9", 10}, Grant{0, LimitUnknownAgent, 0}},
 		{"literal: no fair part", balancing(49), true, Claim{"a3", 40}, Grant{40, LimitNone, 7}},
-		{"literal: but slots", tight(5), true, Claim{"a1", 40}, Grant{5, LimitSlots, 28}},
+		{"literal: but slots", tight(5), true, Claim{"a1", 40}, Grant{5, LimitSlots, 5}},
 		{"literal: and items", balancing(49), true, Claim{"a3", 50}, Grant{49, LimitUnclaimed, 7}},
 	}
 	for _, tt := range tests {
@@ -297,7 +306,7 @@ func TestLimits(t *testing.T) {
 		}
 		seen[l.String()] = true
 	}
-	if len(Limits()) != 4 || LimitNone.String() != "" || Limit(99).String() != "unknown_limit" {
+	if len(Limits()) != 5 || LimitNone.String() != "" || Limit(99).String() != "unknown_limit" {
 		t.Errorf("%v, none %q, 99 %q", Limits(), LimitNone, Limit(99))
 	}
 }

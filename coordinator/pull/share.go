@@ -6,6 +6,36 @@ import (
 	"slices"
 )
 
+// divide is Shares, but that nobody gets more than most: what one cannot hold is divided
+// among the others. What nobody can hold is left over.
+func divide(total int, capacities []float64, most []int) []int {
+	shares := Shares(total, capacities)
+	open := slices.Clone(capacities) // of those who can hold more; NaN: who cannot
+	for {
+		left, full := max(total, 0), false
+		for i := range shares {
+			if open[i] == open[i] && shares[i] > most[i] {
+				open[i], full = math.NaN(), true
+			}
+		}
+		if !full {
+			return shares
+		}
+		rest, place := make([]float64, 0, len(open)), make([]int, 0, len(open))
+		for i := range shares {
+			if open[i] != open[i] {
+				shares[i] = most[i]
+				left -= most[i]
+			} else {
+				rest, place = append(rest, open[i]), append(place, i)
+			}
+		}
+		for n, share := range Shares(left, rest) {
+			shares[place[n]] = share
+		}
+	}
+}
+
 // Shares divides total whole items in proportion to the capacities, by largest
 // remainder: everyone gets its quota without the fraction, and what is left goes, one
 // each, to the largest fractions; the earlier of equal ones first. The sum is total,

@@ -59,6 +59,9 @@ func waitsFor(now time.Time, e *engine.Engine, id coordinator.TaskID) string {
 	if waiting, most, closes, ok := e.Gathering(id); ok {
 		return fmt.Sprintf("waits for its batch: %d of at most %d, at most %s more", waiting, most, coordinator.Roughly(closes.Sub(now)))
 	}
+	if asked, bids, closes, ok := e.Bidding(id); ok {
+		return fmt.Sprintf("is being offered to %d agents, of which %d have bid, at most %s more", asked, bids, coordinator.Roughly(closes.Sub(now)))
+	}
 	return ""
 }
 

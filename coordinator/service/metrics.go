@@ -140,7 +140,8 @@ func newMetrics(s *Service) *metrics {
 	for _, queue := range []string{bus.QueueAssign, bus.QueueAssignHigh, bus.QueueReassign, bus.QueueRequest, bus.StreamStatus, bus.StreamResult} {
 		m.received[queue] = m.receivedVec.WithLabelValues(queue)
 	}
-	for _, name := range strategy.Names() {
+	// What an agent has claimed is no strategy's choice: its decision names the mode.
+	for _, name := range append(strategy.Names(), coordinator.PullShared.String()) {
 		m.assignedBy[name] = assignedMetrics{
 			count:    m.assignments.WithLabelValues("assigned", "", name),
 			duration: m.duration.WithLabelValues("assigned"),

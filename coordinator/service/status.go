@@ -207,7 +207,7 @@ func agentStatus(a coordinator.AgentSnapshot) httpapi.Agent {
 func pendingStatus(snap coordinator.Snapshot) httpapi.Pending {
 	p := httpapi.Pending{
 		ByPriority: make(map[string]int), ByReason: make(map[string]int),
-		Gathering: snap.Gathering, Dispatching: snap.Dispatching, Leased: snap.Leased, OldestSeconds: snap.OldestPending.Seconds(),
+		Gathering: snap.Gathering, Bidding: snap.Bidding, Dispatching: snap.Dispatching, Leased: snap.Leased, OldestSeconds: snap.OldestPending.Seconds(),
 	}
 	for i, n := range snap.Pending {
 		p.Total += n
