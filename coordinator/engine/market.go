@@ -309,7 +309,8 @@ func (e *Engine) tooLate(now time.Time, ev *coordinator.BidReceived) {
 func (e *Engine) bidReceived(now time.Time, ev coordinator.BidReceived) {
 	a := e.fleet.byID[ev.Agent]
 	if a == nil {
-		return // it was told nothing, and nobody waits for it
+		e.emit(coordinator.RejectBid{Agent: ev.Agent, Task: ev.Task, AuctionID: ev.AuctionID, TraceID: ev.TraceID, Reason: coordinator.BidNotInvited})
+		return
 	}
 	sale := e.saleOf(ev.Task, ev.AuctionID)
 	if sale == nil || sale.lot == nil {

@@ -166,7 +166,7 @@ func TestMarketRefusesBids(t *testing.T) {
 	} {
 		want(t, r.bid(c.bid), c.want)
 	}
-	want(t, r.bid(bid("stranger", "t")))
+	want(t, r.bid(bid("stranger", "t")), "bid of stranger for t: not_invited")
 	want(t, r.bid(bid("a", "t").fit(0.3))) // what was invalid is made good
 	want(t, r.bid(bid("a", "t").fit(0.3)), "bid of a for t: duplicate")
 	want(t, r.bid(bid("a", "t").fit(0.5))) // the last one counts

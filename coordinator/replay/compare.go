@@ -133,8 +133,11 @@ func endings(sources [numSources]int) Endings {
 
 // WithStrategy is the policy with another strategy as the default and for every task
 // type. A task that asks for a strategy itself still gets it, if it is enabled. One that
-// is not enabled is added as it is without options.
+// is not enabled is added as it is without options. `market` is refused: nobody bids here.
 func WithStrategy(p *coordinator.Policy, name string) (*coordinator.Policy, error) {
+	if name == strategy.MarketName {
+		return nil, fmt.Errorf("use the strategy %s: nobody knows what agents would have bid in a recording; name another strategy, for example the fallback of the market", name)
+	}
 	changed := *p
 	if _, enabled := p.Find(name); !enabled {
 		s, err := strategy.Build(name, strategy.Defaults())

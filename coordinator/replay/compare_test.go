@@ -210,6 +210,9 @@ func TestWithStrategy(t *testing.T) {
 	if p.Strategy != "round_robin" || len(p.Strategies) != 1 || p.Routes["embed"].Strategy != "capability_match" {
 		t.Errorf("the policy itself has changed: %+v", p)
 	}
+	if _, err := WithStrategy(p, "market"); err == nil || !strings.Contains(err.Error(), "nobody knows what agents would have bid") {
+		t.Errorf("market: %v, want a refusal: nobody bids in a replay", err)
+	}
 }
 
 func TestOutput(t *testing.T) {
