@@ -36,8 +36,8 @@ func TestExampleTasksFitTheExampleFleet(t *testing.T) {
 	}
 	// By line, counted from 1. Every other line is a task for an agent.
 	want := map[int]string{
-		14: "unknown_task_type", 15: "no_eligible_agents", 16: "no_agents_online", 17: "invalid_message",
-		18: "invalid_message", 20: "duplicate", 21: "duplicate_task",
+		16: "unknown_task_type", 17: "no_eligible_agents", 18: "no_agents_online", 19: "invalid_message",
+		20: "invalid_message", 22: "duplicate", 23: "duplicate_task",
 	}
 	seen := map[string][]byte{}
 	lines := bytes.Split(bytes.TrimSuffix(data, []byte("\n")), []byte("\n"))
@@ -46,8 +46,8 @@ func TestExampleTasksFitTheExampleFleet(t *testing.T) {
 			t.Errorf("line %d: got %q, want %q: %s", i+1, got, want[i+1], line)
 		}
 	}
-	if len(lines) != 24 {
-		t.Errorf("%d tasks, the README counts 24", len(lines))
+	if len(lines) != 30 {
+		t.Errorf("%d tasks, the README counts 30", len(lines))
 	}
 }
 
@@ -106,8 +106,30 @@ func TestExampleFleetSuitsADemo(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := c.Policy()
-	if len(p.Agents) != 6 || p.Settings.AssignmentTimeout != 10*time.Second {
-		t.Errorf("%d agents, assignment timeout %v; a demo counts on 6 and 10 s", len(p.Agents), p.Settings.AssignmentTimeout)
+	if len(p.Agents) != 7 || p.Settings.AssignmentTimeout != 10*time.Second {
+		t.Errorf("%d agents, assignment timeout %v; a demo counts on 7 and 10 s", len(p.Agents), p.Settings.AssignmentTimeout)
+	}
+	for _, scene := range []struct {
+		taskType, strategy string
+		pulls              coordinator.PullMode
+		atLeast            int
+	}{
+		{"caption-images", "market", coordinator.PullOff, 2},
+		{"transcribe", "", coordinator.PullShared, 1},
+	} {
+		route, able := p.Routes[scene.taskType], 0
+		for _, a := range p.Agents {
+			lacks := func(capability string) bool { return !slices.Contains(a.Capabilities, capability) }
+			if slices.ContainsFunc(route.Required, lacks) {
+				continue
+			}
+			if able++; a.Pull != scene.pulls {
+				t.Errorf("%s has mode %s; a demo counts on %s for %s", a.ID, a.Pull, scene.pulls, scene.taskType)
+			}
+		}
+		if route.Strategy != scene.strategy || able < scene.atLeast {
+			t.Errorf("%s is decided by %q among %d agents; a demo counts on %q and %d", scene.taskType, route.Strategy, able, scene.strategy, scene.atLeast)
+		}
 	}
 	for _, a := range p.Agents {
 		if a.HealthCheckInterval != 5*time.Second {

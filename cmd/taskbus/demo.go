@@ -25,7 +25,8 @@ func (a *app) demoCommand() *cobra.Command {
 		Long: `Starts a coordinator ("taskbus serve" in a process of its own) and the agents of
 agents.yaml, publishes every line of TASKS to task.assign, tells what happens
 while it happens, and ends with a table: which task went to which agent, by which
-strategy, in how many milliseconds, under which trace id; and which failed, why.
+strategy, in how many milliseconds, under which trace id; which failed, why; for
+which agents bid, and what agents that pull have claimed.
 
 It uses the broker of RABBITMQ_URL like any producer and any agent would, stops
 everything it has started, and leaves the queues behind. On a broker where

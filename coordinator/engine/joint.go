@@ -33,7 +33,7 @@ func (e *Engine) contending(now time.Time, l *lot) []*lot {
 	}
 	lots := alone
 	for _, o := range e.market.open {
-		over := o.book.Closes().Sub(now) <= jointWithin || o.book.Closing(now, o.patience) != auction.NotYet
+		over := o.book.Closes().Sub(now) <= jointWithin || o.book.Closing(now, o.hopes()) != auction.NotYet
 		if o != l && over && len(o.bidders) > 0 && len(lots) < auction.MaxSide {
 			lots = append(lots, o)
 		}

@@ -546,3 +546,32 @@ func TestBidStorm(t *testing.T) {
 		(opened / auctions).Round(time.Microsecond), time.Since(began).Round(time.Millisecond))
 	checkIndexes(t, r.Engine)
 }
+
+// TestContendingAuctionsAreNotCutShort: that one of them is over ends the other only if
+// nothing better can come for that, too.
+func TestContendingAuctionsAreNotCutShort(t *testing.T) {
+	r := ready(t, policyOf(worker("x"), worker("y").can("go"), worker("z").can("go")).route("go", "go").market(everybody))
+	want(t, r.assign(job("t1").not("y", "z")), offers("t1.1", "x")...)
+	r.assign(job("t2").not("z"))
+	want(t, r.bid(bid("x", "t2").fit(0.5))) // holds the slot of x
+	want(t, r.bid(bid("x", "t1")))          // waits for what becomes of t2
+	want(t, r.pass(100*time.Millisecond))
+	r.now = r.now.Add(time.Millisecond)
+	want(t, r.bid(bid("y", "t2").fit(0.9)),
+		"auction of t1 awarded by all_answered", "award t1.1 x", "dispatch t1.1 x",
+		"auction of t2 awarded by all_answered", "award t2.1 y", "dispatch t2.1 y", "bid of x for t2: lost")
+}
+
+// TestAuctionGoesOnBesideOneThatEnds: x and y have bid for more than their slots. When the
+// window of the first is over the second, opened 100 ms later, still takes bids.
+func TestAuctionGoesOnBesideOneThatEnds(t *testing.T) {
+	r := ready(t, policyOf(worker("x"), worker("y"), worker("z")).market(everybody))
+	r.assign(job("t1"))
+	r.pass(100 * time.Millisecond)
+	r.assign(job("t2"))
+	r.bid(bid("x", "t1").fit(0.9))
+	r.bid(bid("x", "t2").fit(0.9))
+	want(t, r.pass(400*time.Millisecond), "auction of t1 awarded by window", "award t1.1 x", "dispatch t1.1 x")
+	want(t, r.bid(bid("y", "t2").fit(0.2)))
+	want(t, r.pass(100*time.Millisecond), "auction of t2 awarded by window", "award t2.1 y", "dispatch t2.1 y", "bid of x for t2: lost")
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"taskbus/agent"
+	"taskbus/agent/balance"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 )
@@ -30,18 +31,30 @@ func newFleet() (*fleet, context.Context) {
 	return &fleet{leave: leave}, ctx
 }
 
-// start runs an agent as agents.yaml describes it. began hears of every task that
-// it begins, from a goroutine of that task's own.
-func (f *fleet) start(ctx context.Context, b bus.Bus, spec coordinator.AgentSpec, began func(coordinator.AgentID, *agent.Task)) {
+// listener hears what agents do, from goroutines of theirs.
+type listener struct {
+	began func(coordinator.AgentID, *agent.Task)
+	bid   func(coordinator.AgentID, agent.Offer, agent.Bid)
+}
+
+// start runs an agent as agents.yaml describes it: one that claims its tasks, or one
+// that takes what it is given and bids for what it is offered.
+func (f *fleet) start(ctx context.Context, b bus.Bus, spec coordinator.AgentSpec, l listener) {
 	f.names = append(f.names, string(spec.ID))
+	c := agent.Config{
+		ID: string(spec.ID), Queue: spec.Queue, Bus: b,
+		Slots: spec.MaxConcurrent, Capabilities: spec.Capabilities,
+		Interval:     min(max(spec.HealthCheckInterval, time.Second), time.Minute),
+		DrainTimeout: stopGrace / 2,
+	}
+	if spec.Pull == coordinator.PullOff {
+		c.Bidder = bidder(spec.ID, l)
+	} else {
+		c.Pull = claims(spec.Pull)
+	}
 	f.group.Go(func() {
-		err := agent.Run(ctx, agent.Config{
-			ID: string(spec.ID), Queue: spec.Queue, Bus: b,
-			Slots: spec.MaxConcurrent, Capabilities: spec.Capabilities,
-			Interval:     min(max(spec.HealthCheckInterval, time.Second), time.Minute),
-			DrainTimeout: stopGrace / 2,
-		}, func(ctx context.Context, t *agent.Task) (agent.Result, error) {
-			began(spec.ID, t)
+		err := agent.Run(ctx, c, func(ctx context.Context, t *agent.Task) (agent.Result, error) {
+			l.began(spec.ID, t)
 			return pretend(ctx, t)
 		})
 		if err != nil {
@@ -52,11 +65,39 @@ func (f *fleet) start(ctx context.Context, b bus.Bus, spec coordinator.AgentSpec
 	})
 }
 
+// bidder is the SDK's own, and tells of its bids.
+func bidder(id coordinator.AgentID, l listener) agent.Bidder {
+	bid := agent.DefaultBidder(0.5, leastWork+workSpread/2)
+	return func(o agent.Offer) (agent.Bid, bool) {
+		b, wants := bid(o)
+		if wants {
+			l.bid(id, o, b)
+		}
+		return b, wants
+	}
+}
+
+// claims is how an agent of that mode claims its tasks.
+func claims(mode coordinator.PullMode) *balance.Config {
+	c := balance.Default()
+	c.LoadBalancing.Enabled = true
+	if mode == coordinator.PullLiteral {
+		c.LoadBalancing.Mode = balance.ModeLiteral
+	}
+	return &c
+}
+
+// How long a task takes: leastWork, and up to workSpread more.
+const (
+	leastWork  = 150 * time.Millisecond
+	workSpread = 450 * time.Millisecond
+)
+
 // pretend works on a task: 150 to 600 ms, the same for the same task.
 func pretend(ctx context.Context, t *agent.Task) (agent.Result, error) {
 	h := fnv.New32a()
 	h.Write([]byte(t.ID))
-	timer := time.NewTimer(150*time.Millisecond + time.Duration(h.Sum32()%450)*time.Millisecond)
+	timer := time.NewTimer(leastWork + time.Duration(h.Sum32())%workSpread)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

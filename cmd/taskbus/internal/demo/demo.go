@@ -198,10 +198,17 @@ func startAgents(ctx context.Context, agents *fleet, o Options, accounts *ledger
 			s.say("agent %s stays away, so that its work has nobody", spec.ID)
 			continue
 		}
-		agents.start(ctx, o.Bus, spec, func(id coordinator.AgentID, t *agent.Task) {
-			if accounts.began(coordinator.TaskID(t.ID), id) {
-				s.say("%-26s → %-14s trace %s", shown(coordinator.TaskID(t.ID)), id, t.CorrelationID)
-			}
+		agents.start(ctx, o.Bus, spec, listener{
+			began: func(id coordinator.AgentID, t *agent.Task) {
+				if accounts.began(coordinator.TaskID(t.ID), id) {
+					s.say("%-26s → %-14s trace %s", shown(coordinator.TaskID(t.ID)), id, t.CorrelationID)
+				}
+			},
+			bid: func(id coordinator.AgentID, of agent.Offer, b agent.Bid) {
+				if accounts.expects(coordinator.TaskID(of.TaskID)) {
+					s.say("%-26s ? %-14s bids %.2f, %d in hand", shown(coordinator.TaskID(of.TaskID)), id, b.Fitness, of.Agent.Active)
+				}
+			},
 		})
 	}
 }

@@ -56,6 +56,13 @@ func (l *ledger) expect(id coordinator.TaskID) {
 	l.submitted[id]++
 }
 
+// expects reports whether a task is of this run.
+func (l *ledger) expects(id coordinator.TaskID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.submitted[id] > 0
+}
+
 // began notes that an agent begins a task; it reports false for a task that is not
 // of this run.
 func (l *ledger) began(id coordinator.TaskID, by coordinator.AgentID) bool {

@@ -62,10 +62,12 @@ func summarise(ctx context.Context, out io.Writer, p *process, l *ledger, lines 
 
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "\nTASK\tPRIORITY\tAGENT\tSTRATEGY\tMS\tOUTCOME\tWORK MS\tTRACE ID")
+	var chosen choices
 	for _, o := range done {
 		priority, strategy, ms := "?", "?", "?"
 		if t, ok := p.task(ctx, string(o.task)); ok {
 			priority, strategy, ms = fmt.Sprint(t.Priority), t.Strategy, fmt.Sprintf("%.1f", t.DurationMS)
+			chosen.add(o.task, t)
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%.0f\t%s\n", shown(o.task), priority, o.agent, strategy, ms, o.result, o.workMS, o.traceID)
 	}
@@ -73,6 +75,7 @@ func summarise(ctx context.Context, out io.Writer, p *process, l *ledger, lines 
 	for _, o := range failed {
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", shown(o.task), o.reason, o.traceID, short(o.text, 90))
 	}
+	chosen.print(tw)
 	if err := tw.Flush(); err != nil {
 		return fmt.Errorf("print the summary: %w", err)
 	}
