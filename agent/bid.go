@@ -84,8 +84,10 @@ func (b Bid) fault() string {
 	return ""
 }
 
-// DefaultBidder is the Bidder of ADR-004. It bids while the agent has a free slot, open
-// bids counted as if they were won, and its fitness is at least minFitness (0 to 1):
+// DefaultBidder is the Bidder of ADR-004. It bids while the agent has fewer tasks in hand
+// than slots, and its fitness is at least minFitness (0 to 1). Bids that are open do not
+// count, or of many tasks that are offered at once all agents would bid for the same few:
+// the coordinator sees to it that none wins more than it can take.
 //
 //	fitness = |required ∩ Config.Capabilities| / |required|    1 when nothing is required
 //
@@ -94,7 +96,7 @@ func (b Bid) fault() string {
 // been one.
 func DefaultBidder(minFitness float64, fallback time.Duration) Bidder {
 	return func(o Offer) (Bid, bool) {
-		if o.Agent.Free <= 0 {
+		if o.Agent.Active >= o.Agent.Slots {
 			return Bid{}, false
 		}
 		bid := Bid{Fitness: coverage(o.Required, o.Agent.Capabilities), Duration: o.Typical}

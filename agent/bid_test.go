@@ -20,22 +20,23 @@ func TestDefaultBidder(t *testing.T) {
 		name     string
 		required []string
 		typical  time.Duration
-		free     int
+		active   int // of two slots
 		want     agent.Bid
 		wants    bool
 	}{
-		{"nothing required: 1", nil, 0, 1, agent.Bid{Fitness: 1, Duration: time.Minute}, true},
-		{"all of them: 2/2", []string{"gpu", "go"}, 0, 1, agent.Bid{Fitness: 1, Duration: time.Minute}, true},
-		{"what it can besides adds nothing: 1/1", []string{"go"}, 0, 1, agent.Bid{Fitness: 1, Duration: time.Minute}, true},
-		{"2/4, at the threshold", []string{"gpu", "go", "c", "d"}, 0, 1, agent.Bid{Fitness: 0.5, Duration: time.Minute}, true},
-		{"1/3, below it", []string{"gpu", "c", "d"}, 0, 1, agent.Bid{}, false},
-		{"0/1", []string{"c"}, 0, 1, agent.Bid{}, false},
-		{"a measured duration", []string{"gpu"}, 3 * time.Second, 1, agent.Bid{Fitness: 1, Duration: 3 * time.Second}, true},
-		{"no slot", nil, 0, 0, agent.Bid{}, false},
+		{"nothing required: 1", nil, 0, 0, agent.Bid{Fitness: 1, Duration: time.Minute}, true},
+		{"all of them: 2/2", []string{"gpu", "go"}, 0, 0, agent.Bid{Fitness: 1, Duration: time.Minute}, true},
+		{"what it can besides adds nothing: 1/1", []string{"go"}, 0, 0, agent.Bid{Fitness: 1, Duration: time.Minute}, true},
+		{"2/4, at the threshold", []string{"gpu", "go", "c", "d"}, 0, 0, agent.Bid{Fitness: 0.5, Duration: time.Minute}, true},
+		{"1/3, below it", []string{"gpu", "c", "d"}, 0, 0, agent.Bid{}, false},
+		{"0/1", []string{"c"}, 0, 0, agent.Bid{}, false},
+		{"a measured duration", []string{"gpu"}, 3 * time.Second, 0, agent.Bid{Fitness: 1, Duration: 3 * time.Second}, true},
+		{"one slot left, for which it has bid already", nil, 0, 1, agent.Bid{Fitness: 1, Duration: time.Minute}, true},
+		{"no slot", nil, 0, 2, agent.Bid{}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bid, wants := agent.DefaultBidder(0.5, time.Minute)(agent.Offer{
-				Required: tt.required, Typical: tt.typical, Agent: agent.State{Free: tt.free, Capabilities: mine},
+				Required: tt.required, Typical: tt.typical, Agent: agent.State{Slots: 2, Active: tt.active, Bids: 1, Free: max(0, 1-tt.active), Capabilities: mine},
 			})
 			if wants != tt.wants || wants && bid != tt.want {
 				t.Errorf("%+v, %v, want %+v, %v", bid, wants, tt.want, tt.wants)
@@ -92,7 +93,7 @@ func TestBid(t *testing.T) {
 		if *sent[0].said != want {
 			t.Errorf("bid %+v\nwant %+v", *sent[0].said, want)
 		}
-		if p := sent[0].Properties; p.Type != "task.bid" || p.UserID != "a1" || p.MessageID != "t.3" || p.CorrelationID != "trace-t" || p.Expiration != 400*time.Millisecond {
+		if p := sent[0].Properties; p.Type != "task.bid" || p.UserID != "a1" || p.MessageID != "t.3" || p.CorrelationID != "trace-t" || p.Expiration != 0 {
 			t.Errorf("properties %+v", p)
 		}
 	})
@@ -120,6 +121,9 @@ func TestTypicalDuration(t *testing.T) {
 		}
 	})
 }
+
+// modest bids for no more than it has slots for, should it win all.
+func modest(o agent.Offer) (agent.Bid, bool) { return agent.Bid{Fitness: 1}, o.Agent.Free > 0 }
 
 // Each step offers tasks or says something of them, in one agent with two slots.
 func TestOpenBidsTakeSlots(t *testing.T) {
@@ -178,7 +182,7 @@ func TestOpenBidsTakeSlots(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inRig(t, func(r *rig) {
-				r.bidding(2, agent.DefaultBidder(0, 0), work(time.Minute))
+				r.bidding(2, modest, work(time.Minute))
 				tt.play(r)
 				r.expectBids(tt.want)
 			})

@@ -175,9 +175,10 @@ func (w *worker) bid(o offered, b Bid) (answer string) {
 	case !timely:
 		return offerLate
 	}
+	// It does not expire: task.request would hand what does to task.dead, where people look
+	// for what is wrong. The coordinator finds by itself that a bid is too late.
 	err := w.request(o.link, bus.Properties{
 		Type: "task.bid", MessageID: m.AuctionID, CorrelationID: m.CorrelationID, Timestamp: now,
-		Expiration: o.until.Sub(now), // what nobody has read by then is too late
 	}, messages.AppendTaskBid(nil, &m))
 	if err != nil {
 		w.mu.Lock()

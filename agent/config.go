@@ -62,8 +62,8 @@ type Config struct {
 	Bidder Bidder
 	// Pull has the agent claim its tasks by itself, as many and as often as package
 	// balance says: for an agent that agents.yaml says pulls. Its heartbeat-interval-ms,
-	// if given, is the default of Interval; its capacity is told with every claim. nil:
-	// tasks are given to it.
+	// if given, is the default of Interval; its capacity is told with every claim; its
+	// registry.url is read while claims are not answered. nil: tasks are given to it.
 	Pull *balance.Config
 	// Metrics gets the Prometheus metrics of bidding and claiming (see docs/agents.md)
 	// until Run returns. nil: there are none. Agents that share a registry need
@@ -82,6 +82,10 @@ type Config struct {
 	// not quote its payload in it. Of a panic the log gets the type of the value and
 	// the functions and lines it came through; its text goes into the result alone.
 	Logger *slog.Logger
+
+	// dialRegistry connects to the host of Pull.Registry.URL; nil is TCP. Tests have
+	// networks of their own.
+	dialRegistry dialer
 }
 
 // Bounds and defaults of Config.

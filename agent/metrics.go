@@ -22,7 +22,7 @@ type metrics struct {
 	cycles, underloads, overloads              prometheus.Counter
 	intervals, depths, loads                   prometheus.Histogram
 	interval, depth, load, target, targetDrain prometheus.Gauge
-	claims                                     *prometheus.CounterVec
+	claims, registryReads                      *prometheus.CounterVec
 	items                                      prometheus.Counter
 }
 
@@ -110,8 +110,12 @@ func (m *metrics) ofPulling() []prometheus.Collector {
 	for _, outcome := range []string{claimGranted, claimEmpty, claimUnanswered} {
 		m.claims.WithLabelValues(outcome)
 	}
+	m.registryReads = counters("registry_reads_total", "Readings of the fleet's statistics at registry.url while claims were not answered, by outcome.", "outcome")
+	for _, outcome := range registryOutcomes {
+		m.registryReads.WithLabelValues(outcome)
+	}
 	return []prometheus.Collector{m.cycles, m.underloads, m.overloads, m.intervals, m.depths, m.loads,
-		m.interval, m.depth, m.load, m.target, m.targetDrain, m.claims, m.items}
+		m.interval, m.depth, m.load, m.target, m.targetDrain, m.claims, m.items, m.registryReads}
 }
 
 func counters(name, help, label string) *prometheus.CounterVec {
@@ -146,7 +150,7 @@ func (m *metrics) paused(interval, base time.Duration) {
 }
 
 // cycle counts a discovery cycle; fleet is nil while nothing is known of the fleet.
-func (m *metrics) cycle(local balance.Local, fleet *messages.GrantFleet) {
+func (m *metrics) cycle(local balance.Local, fleet *balance.View) {
 	if m == nil {
 		return
 	}
@@ -156,11 +160,17 @@ func (m *metrics) cycle(local balance.Local, fleet *messages.GrantFleet) {
 	if fleet == nil {
 		return
 	}
-	load := part(float64(local.Pending), float64(fleet.PendingItems+fleet.UnclaimedItems))
+	load := part(float64(local.Pending), float64(fleet.Pending+fleet.Unclaimed))
 	m.loads.Observe(load)
 	m.load.Set(load)
-	m.target.Set(part(local.Capacity, fleet.CapacityItemsPerSecond))
-	m.targetDrain.Set(fleet.TargetDrainSeconds)
+	m.target.Set(part(local.Capacity, fleet.Capacity))
+}
+
+// drain sets in how many seconds all agents should be through.
+func (m *metrics) drain(seconds float64) {
+	if m != nil {
+		m.targetDrain.Set(seconds)
+	}
 }
 
 // part is how much of the whole that is, 0 to 1.
@@ -175,5 +185,11 @@ func (m *metrics) claim(outcome string, items int) {
 	if m != nil {
 		m.claims.WithLabelValues(outcome).Inc()
 		m.items.Add(float64(items))
+	}
+}
+
+func (m *metrics) registryRead(outcome string) {
+	if m != nil {
+		m.registryReads.WithLabelValues(outcome).Inc()
 	}
 }

@@ -47,7 +47,7 @@ func TestMetrics(t *testing.T) {
 	inRig(t, func(r *rig) {
 		registry := prometheus.NewRegistry()
 		c := r.config()
-		c.Slots, c.Bidder, c.Metrics = 4, agent.DefaultBidder(0, 0), registry
+		c.Slots, c.Bidder, c.Metrics = 4, modest, registry
 		c.Pull = pullConfig(balance.ModeEqual, false) // a claim each second
 		a := r.runWith(c, work(time.Hour))
 

@@ -25,6 +25,7 @@ type balancer interface {
 	Claim(time.Time, balance.Local) int
 	Granted(now time.Time, items int, v balance.View)
 	Unanswered(time.Time)
+	Seen(time.Time, balance.View)
 	Interval(time.Time, balance.Local) time.Duration
 }
 
@@ -39,6 +40,9 @@ type pulling struct {
 	ids    string // what the ids of claims begin with: another for each process
 	claims int    // so far; of the goroutine that claims
 
+	registry *registry // nil: there is none to read
+	reading  string    // outcome of the last reading that was told to the log; as claims
+
 	estimator *balance.Estimator // mu
 	open      *claim             // mu; nil: none
 }
@@ -50,7 +54,8 @@ type claim struct {
 }
 
 // newPulling is nil when there is no configuration to pull by.
-func newPulling(c *balance.Config, id string) (*pulling, error) {
+func newPulling(cfg Config) (*pulling, error) {
+	c := cfg.Pull
 	if c == nil {
 		return nil, nil
 	}
@@ -65,6 +70,12 @@ func newPulling(c *balance.Config, id string) (*pulling, error) {
 		ids:       rand.Text(),
 		estimator: estimator,
 	}
+	if c.LoadBalancing.Enabled { // or nothing that it tells would be used
+		p.registry, err = newRegistry(c.Registry, cfg.ID, p.timeout, cfg.dialRegistry)
+		if err != nil {
+			return nil, err
+		}
+	}
 	if cmp.Or(c.LoadBalancing.Mode, standard.LoadBalancing.Mode) != balance.ModeEqual {
 		literal, err := balance.NewLiteral(*c)
 		if err != nil {
@@ -74,7 +85,7 @@ func newPulling(c *balance.Config, id string) (*pulling, error) {
 		return p, nil
 	}
 	// The jitter differs by id: that keeps agents apart, and a test can foretell it.
-	equal, err := balance.NewEqual(*c, id, 0)
+	equal, err := balance.NewEqual(*c, cfg.ID, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -108,53 +119,109 @@ func (w *worker) startPulling(ctx context.Context, group *sync.WaitGroup, l *lin
 	return stop, ended
 }
 
+// puller makes the claims of one session.
+type puller struct {
+	*worker
+	link    *link
+	balance balancer
+	lookout *lookout
+	fleet   *balance.View // nil: nothing is known
+	silent  bool          // the latest claim has had no answer
+}
+
 // pull makes one claim after another. It waits before the first: a coordinator that has
 // not heard of the agent yet could but refuse, and after a fault of the broker not all
 // agents should ask at once.
 func (w *worker) pull(ctx context.Context, l *link) {
-	b := w.pulling.anew()
-	var fleet *messages.GrantFleet
-	silent := false
+	p := &puller{worker: w, link: l, balance: w.pulling.anew(), lookout: newLookout(w.pulling.registry)}
+	defer p.lookout.reads.Wait() // they end with ctx
 	from := time.Now()
 	for {
 		now := time.Now()
-		interval := b.Interval(now, w.local(now))
-		w.metrics.paused(interval, w.pulling.base)
+		interval := p.balance.Interval(now, p.local(now))
+		p.metrics.paused(interval, p.pulling.base)
+		pause := time.Until(from.Add(interval))
+		if p.lookout.open { // a registry that is quick is heard before the next claim
+			pause = max(pause, balance.MinInterval)
+		}
 		select {
-		case <-time.After(time.Until(from.Add(interval))):
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return
 		}
+		p.look()
 		from = time.Now()
-		local := w.local(from)
-		w.metrics.cycle(local, fleet)
-		items := b.Claim(from, local)
+		local := p.local(from)
+		p.metrics.cycle(local, p.fleet)
+		items := p.balance.Claim(from, local)
 		if items == 0 {
 			continue
 		}
-		granted, asked := w.claim(ctx, l, items, local)
-		now = time.Now()
+		granted, asked := p.claim(ctx, l, items, local)
 		switch {
 		case !asked:
 			return
 		case granted == nil:
-			b.Unanswered(now)
-			w.metrics.claim(claimUnanswered, 0)
-			if !silent {
-				w.log.Warn("a claim was not answered in time; is there a coordinator? Claims go on", slog.Duration("timeout", w.pulling.timeout))
-			}
-			silent = true
-		case granted.Granted == 0:
-			silent, fleet = false, &granted.Fleet
-			b.Granted(now, 0, viewOf(granted.Fleet))
-			w.metrics.claim(claimEmpty, 0)
+			p.unanswered(ctx)
 		default:
-			silent, fleet = false, &granted.Fleet
-			b.Granted(now, granted.Granted, viewOf(granted.Fleet))
-			w.metrics.claim(claimGranted, granted.Granted)
-			from = now // until the next claim what was granted has arrived
+			p.answered(granted)
+			if granted.Granted > 0 {
+				from = time.Now() // until the next claim what was granted has arrived
+			}
 		}
 	}
+}
+
+func (p *puller) answered(granted *messages.TaskGranted) {
+	v := viewOf(granted.Fleet)
+	p.silent, p.fleet, p.pulling.reading = false, &v, ""
+	p.balance.Granted(time.Now(), granted.Granted, v)
+	outcome := claimGranted
+	if granted.Granted == 0 {
+		outcome = claimEmpty
+	}
+	p.metrics.claim(outcome, granted.Granted)
+	p.metrics.drain(granted.Fleet.TargetDrainSeconds)
+}
+
+// unanswered goes on without an answer, and begins to read the registry, if there is one:
+// at most once for each claim, and so for each interval.
+func (p *puller) unanswered(ctx context.Context) {
+	p.look()
+	p.balance.Unanswered(time.Now())
+	p.metrics.claim(claimUnanswered, 0)
+	if !p.silent {
+		p.log.Warn("a claim was not answered in time; is there a coordinator? Claims go on", slog.Duration("timeout", p.pulling.timeout))
+	}
+	p.silent = true
+	p.lookout.begin(ctx)
+}
+
+// look takes what the registry has said meanwhile. A claim that has been answered since
+// has brought a younger picture, and the log need not hear of the registry.
+func (p *puller) look() {
+	r, ended := p.lookout.take()
+	if !ended {
+		return
+	}
+	p.metrics.registryRead(r.outcome)
+	if r.err == nil {
+		v := r.others.View(p.local(time.Now()))
+		p.balance.Seen(r.begun, v)
+		if p.silent {
+			p.fleet = &v
+		}
+	}
+	if !p.silent || r.outcome == p.pulling.reading {
+		return
+	}
+	p.pulling.reading = r.outcome
+	registry := slog.String("registry", p.pulling.registry.host)
+	if r.err != nil {
+		p.log.Warn("the registry does not tell of the fleet either: see registry.url, and whether a coordinator listens there", registry, slog.Any("error", r.err))
+		return
+	}
+	p.log.Info("the registry tells of the fleet, as long as claims are not answered", registry, slog.Int("other_agents", r.others.Agents))
 }
 
 // claim makes one claim and waits for its answer, nil when there is none in time. It is
@@ -186,8 +253,8 @@ func (w *worker) claim(ctx context.Context, l *link, items int, local balance.Lo
 		defer w.mu.Unlock()
 		p.open = nil
 	}()
-	// A claim that nobody reads in time must not be granted after the next.
-	err := w.request(l, bus.Properties{Type: "task.claim", MessageID: c.id, Timestamp: time.Now(), Expiration: p.timeout}, messages.AppendTaskClaim(nil, &m))
+	// Without an expiration: what expires on task.request is parked in task.dead.
+	err := w.request(l, bus.Properties{Type: "task.claim", MessageID: c.id, Timestamp: time.Now()}, messages.AppendTaskClaim(nil, &m))
 	if err != nil {
 		w.log.Debug("a claim was not sent", slog.Any("error", err))
 		return nil, !errors.Is(err, bus.ErrClosed)

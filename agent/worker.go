@@ -114,7 +114,7 @@ func newWorker(ctx context.Context, cfg Config, handle Handler, handleBatch Batc
 	if err != nil {
 		return nil, fmt.Errorf("compile the embedded schemas: %w", err)
 	}
-	pulling, err := newPulling(cfg.Pull, cfg.ID)
+	pulling, err := newPulling(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("the configuration cannot be used: Pull: %w", err)
 	}

@@ -49,17 +49,20 @@ type LoadBalancing struct {
 // Registry is BALANCING's registry of agents. In Taskbus that is the leader, which the
 // agent reaches by the bus.
 type Registry struct {
-	// URL of an HTTP interface for the reports of agents without a bus: http or https,
-	// with a host and without a password. Not needed to claim.
+	// URL of a coordinator's HTTP interface: http or https, with a host and without a
+	// password. While claims are not answered, the fleet is read there, from
+	// URL/agents/stats (see Others). Not needed to claim.
 	URL string `yaml:"url"`
 	// ConnectionTimeoutMS is how long an answer to a claim is waited for, beyond the
-	// time that the claim itself may wait; 100 to 60000, default 5000.
+	// time that the claim itself may wait, and how long one of URL; 100 to 60000,
+	// default 5000.
 	ConnectionTimeoutMS int `yaml:"connection-timeout-ms"`
 	// HeartbeatIntervalMS between two reports that the agent is alive; 1000 to 60000,
 	// below heartbeat-ttl-ms. Default 10000.
 	HeartbeatIntervalMS int `yaml:"heartbeat-interval-ms"`
 	// HeartbeatTTLMS is for how long what was told is worth something: the picture of
-	// the fleet that came with the last answer. 1000 to 600000, default 30000.
+	// the fleet that came with the last answer, or from URL. 1000 to 600000, default
+	// 30000.
 	HeartbeatTTLMS int `yaml:"heartbeat-ttl-ms"`
 }
 

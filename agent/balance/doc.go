@@ -17,6 +17,10 @@
 // interval alone. It slows down who has little to do and speeds up who has too much,
 // and so is worse than no balancing (a test shows by how much).
 //
+// Where no answers come, the fleet may be known otherwise: [Others] makes a picture of
+// what a registry tells, and Seen takes it. It is used while it is younger than
+// heartbeat-ttl-ms, as the one of the last answer is; then the controllers are blind.
+//
 // With load-balancing.enabled false, the default, both poll at the base interval for as
 // many items as they may.
 //

@@ -20,7 +20,8 @@ import (
 //     converge to equal parts (Chiu and Jain, 1989).
 //   - While its capacity is a guess (warm-up), it asks for no more than either.
 //
-// It asks for at least one item where it has a slot, as only an answer brings a picture.
+// It asks for at least one item where it has a slot, as only an answer brings items, and
+// the leader's own picture.
 //
 // A claim that got something halves the interval, one that got nothing doubles it, and
 // so, while blind, does one without an answer. An agent with work asks again before it

@@ -179,6 +179,7 @@ func TestNever(t *testing.T) {
 			Claim(time.Time, Local) int
 			Granted(time.Time, int, View)
 			Unanswered(time.Time)
+			Seen(time.Time, View)
 			Interval(time.Time, Local) time.Duration
 		}
 		var c controller
@@ -205,6 +206,9 @@ func TestNever(t *testing.T) {
 				c.Granted(now, number.Draw(rt, "granted"), View{3, number.Draw(rt, "held"), number.Draw(rt, "unclaimed"), rate.Draw(rt, "total"), number.Draw(rt, "fair")})
 			} else {
 				c.Unanswered(now)
+			}
+			if rapid.Bool().Draw(rt, "seen") {
+				c.Seen(now, View{3, number.Draw(rt, "seen held"), number.Draw(rt, "seen unclaimed"), rate.Draw(rt, "seen total"), number.Draw(rt, "seen fair")})
 			}
 			if d := c.Interval(now, l); d < MinInterval || d > MaxInterval {
 				rt.Fatalf("interval %v with %+v", d, l)

@@ -260,7 +260,10 @@ func (e *Engine) place(now time.Time, t *openTask) (*agent, *coordinator.Decisio
 // waitOrAside lets the task wait in line, or aside if its strategy makes nothing of those
 // who could have it.
 func (e *Engine) waitOrAside(now time.Time, t *openTask) {
-	if e.wait(now, t); t.state == stateWaiting && e.unscored(t) {
+	if e.wait(now, t); t.state != stateWaiting || !e.unscored(t) {
+		return
+	}
+	if a, _ := e.choose(t); a == nil { // else others go first, or more is being sought than is free
 		e.setAside(now, t)
 	}
 }

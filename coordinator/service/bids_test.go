@@ -325,7 +325,8 @@ func TestMetricsOfTheMarket(t *testing.T) {
 		}
 		log := r.log.String()
 		for text, want := range map[string]int{
-			"the strategy's fallback decides":      3, // no bids, all full, unheard
+			"the strategy's fallback decides":      2, // no bids, unheard
+			"no bidder can take the task now":      1,
 			"no bids received for the task":        1,
 			`"outcome":"no_bids"`:                  1,
 			`"trace_id":"trace-1","task_id":"t-1"`: 3,

@@ -16,7 +16,7 @@ func (o *observer) auctionEnded(f *coordinator.AuctionEnded) {
 	case coordinator.AuctionNoBids:
 		what = "no bids received for the task; the strategy's fallback decides"
 	case coordinator.AuctionAllFull:
-		what = "no bidder can take the task any more; the strategy's fallback decides"
+		what = "no bidder can take the task now; whoever is free gets it by the strategy's fallback, else the first of them that has a slot"
 	case coordinator.AuctionUnheard:
 		what = "no agent could be asked for bids for the task; the strategy's fallback decides"
 	default:

@@ -105,15 +105,20 @@ func (b *bench) latency(ctx context.Context, c contender, length time.Duration) 
 // when all are confirmed: what is not confirmed may be lost with its connection, and would
 // be counted as lost by the one under test.
 func (b *bench) trickle(ctx context.Context, queue string, first, n int, due func(int) time.Time) error {
+	return b.trickleWith(ctx, queue, first, n, due, task)
+}
+
+// trickleWith is trickle with tasks of another making.
+func (b *bench) trickleWith(ctx context.Context, queue string, first, n int, due func(int) time.Time, task func(int) amqp.Publishing) error {
 	conn, channel, err := dial(b.url, "producer")
 	if err != nil {
 		return err
 	}
-	err = trickleOver(ctx, channel, queue, first, n, due)
+	err = trickleOver(ctx, channel, queue, first, n, due, task)
 	return errors.Join(err, conn.Close())
 }
 
-func trickleOver(ctx context.Context, channel *amqp.Channel, queue string, first, n int, due func(int) time.Time) error {
+func trickleOver(ctx context.Context, channel *amqp.Channel, queue string, first, n int, due func(int) time.Time, task func(int) amqp.Publishing) error {
 	if err := channel.Confirm(false); err != nil {
 		return fmt.Errorf("switch on confirms: %w", err)
 	}

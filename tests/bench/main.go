@@ -40,6 +40,9 @@ const (
 	partLatency   = "latency"
 	partResults   = "results"
 	partCycle     = "cycle"
+	partMarket    = "market"
+	partPull      = "pull"
+	partBeside    = "beside"
 	partDetection = "detection"
 	partStandby   = "standby"
 	partStart     = "start"
@@ -47,7 +50,7 @@ const (
 	partEngine    = "engine"
 )
 
-var parts = []string{partAssigning, partLatency, partResults, partCycle, partDetection, partStandby, partStart, partMemory, partEngine}
+var parts = []string{partAssigning, partLatency, partResults, partCycle, partMarket, partPull, partBeside, partDetection, partStandby, partStart, partMemory, partEngine}
 
 // wants tells whether a part is to be measured.
 func (o *options) wants(part string) bool {
@@ -138,6 +141,9 @@ func serveRole(ctx context.Context, role string, args []string, url string) erro
 	case "rescue", "holder":
 		return sdkAgent(ctx, url, role, arg, os.Stdout)
 	}
+	if is, err := serveChoosing(ctx, url, role, arg, os.Stdout); is {
+		return err
+	}
 	n, err := strconv.Atoi(more)
 	switch {
 	case role == "light" && err == nil:
@@ -209,6 +215,12 @@ func (b *bench) collectPart(ctx context.Context, part string, r *results) (err e
 		return b.collectResults(ctx, r)
 	case partCycle:
 		return b.collectCycle(ctx, r)
+	case partMarket:
+		r.Market, err = b.market(ctx)
+	case partPull:
+		return b.collectPull(ctx, r)
+	case partBeside:
+		r.Beside, err = b.beside(ctx)
 	case partDetection:
 		if r.Detection, err = b.detection(ctx); err == nil {
 			b.say("detection: silent %.0f ms, offline %.0f ms, killed: noticed %.0f ms, redone %.0f ms",
@@ -321,6 +333,23 @@ func (b *bench) collectResults(ctx context.Context, r *results) error {
 // with agents of the SDK for everybody.
 func (b *bench) resultsTasks() int { return max(1, b.options.tasks/2) }
 func (b *bench) cycleTasks() int   { return max(1, b.options.tasks/3) }
+
+// collectPull measures a backlog that is claimed, and the same one pushed.
+func (b *bench) collectPull(ctx context.Context, r *results) error {
+	modes := []string{modePush, modePull}
+	for i := range min(b.options.pairs, 3) {
+		for _, mode := range modes {
+			run, err := b.pulled(ctx, mode, b.resultsTasks())
+			if err != nil {
+				return fmt.Errorf("by %s: %w", mode, err)
+			}
+			b.say("pull %d: by %s %6.0f tasks/s %6.1f µs CPU per task, %d claims", i+1, mode, run.TasksPerSec, run.CPUMicros, run.Claims)
+			r.Pull = append(r.Pull, run)
+		}
+		slices.Reverse(modes)
+	}
+	return nil
+}
 
 // collectCycle measures the whole way with agents of the SDK.
 func (b *bench) collectCycle(ctx context.Context, r *results) error {

@@ -41,6 +41,9 @@ type results struct {
 	Memory     memoryResult    `json:"memory"`
 	Results    []resultsRun    `json:"results"`
 	Cycle      []cycleRun      `json:"cycle"`
+	Market     marketResult    `json:"market"`
+	Pull       []pullRun       `json:"pull"`
+	Beside     besideResult    `json:"beside"`
 	Detection  detectionResult `json:"detection"`
 	Standby    standbyResult   `json:"standby"`
 	Start      startResult     `json:"start"`
@@ -92,7 +95,7 @@ func (r *results) judge() {
 		r.judgeLatency("p50", func(l latencyRun) float64 { return l.P50Millis }),
 		r.judgeLatency("p99", func(l latencyRun) float64 { return l.P99Millis }),
 		r.judgeMemory(), r.judgeDecisions(), r.judgeGrowth(),
-	}, slices.Concat(r.judgeChoosing(), r.judgeLoop(), r.judgeJournal())...)
+	}, slices.Concat(r.judgeChoosing(), r.judgeLoop(), r.judgeMarket(), r.judgeJournal())...)
 }
 
 func (v verdict) measured(good bool, result, note string) verdict {

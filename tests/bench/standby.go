@@ -291,7 +291,7 @@ func (b *bench) trickleUntil(ctx context.Context, enough <-chan struct{}) (sent 
 			return sent, nil
 		default:
 		}
-		if err := trickleOver(ctx, channel, bus.QueueAssign, sent, piece, due); err != nil {
+		if err := trickleOver(ctx, channel, bus.QueueAssign, sent, piece, due, task); err != nil {
 			return sent, err
 		}
 		sent += piece

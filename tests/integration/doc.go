@@ -11,6 +11,7 @@
 //	rig_test.go        one virtual host, its coordinators, their logs
 //	process_test.go    one coordinator process: signals, HTTP, metrics
 //	client_test.go     producers and agents
+//	team_test.go       agents with the SDK in the test's own process, and what all are told
 //	ledger_test.go     offered, acknowledged, lost, duplicated, unexpected
 //
 // # What it must never do
