@@ -249,7 +249,7 @@ func feasible(a *agent, o *openTask) bool {
 // checkMarket recounts what auctions hold of the agents, and of classes.
 func checkMarket(t failer, e *Engine) {
 	t.Helper()
-	again, seeking, contending := make(map[*agent]*bidding), make(map[*class]int), 0
+	again, seeking, contending, open := make(map[*agent]*bidding), make(map[*class]int), 0, 0
 	for _, a := range e.fleet.agents {
 		again[a] = &bidding{}
 	}
@@ -274,7 +274,10 @@ func checkMarket(t failer, e *Engine) {
 				contending++
 			}
 		}
-		l.book.Silent(func(id coordinator.AgentID) { again[e.fleet.byID[id]].offers++ })
+		l.book.Silent(func(id coordinator.AgentID) { again[e.fleet.byID[id]].offers++; open++ })
+	}
+	if open != e.market.offers {
+		t.Fatalf("%d offers are open, counted are %d", open, e.market.offers)
 	}
 	for a, b := range again {
 		if a.bids != b.bids || a.contending != b.contending || a.offers != b.offers {

@@ -41,6 +41,24 @@ type market struct {
 	// contending counts the bids that hold no slot.
 	contending int
 	auctions   uint64 // opened so far
+	// offers counts those that nobody has answered.
+	offers int
+}
+
+// bidTakes is what one bid takes the broker and the coordinator when they have nothing
+// but bids to do: 60 to 100 µs, measured with 10,000 on two cores.
+const bidTakes = 100 * time.Microsecond
+
+// length is how long the next auction takes bids: what the fleet has needed of late, and
+// the time that the bids take which are to come before its own.
+func (m *market) length() time.Duration {
+	return min(m.limit, m.window.Length()+time.Duration(m.offers)*bidTakes)
+}
+
+// answered notes that an offer is no longer waited for.
+func (m *market) answered(a *agent) {
+	a.offers--
+	m.offers--
 }
 
 // lot is one task that is being offered.
@@ -143,7 +161,7 @@ func (e *Engine) mayOffer(t *openTask) bool {
 // offer opens an auction for a task that could be given to somebody now; false when that
 // is to no purpose: nobody can be asked, or there is no time for it.
 func (e *Engine) offer(now time.Time, t *openTask) bool {
-	window := e.market.window.Length()
+	window := e.market.length()
 	if d := t.task.Deadline; !d.IsZero() && d.Sub(now) < 2*window {
 		return false
 	}
@@ -161,6 +179,7 @@ func (e *Engine) offer(now time.Time, t *openTask) bool {
 		ids[i] = a.spec.ID
 		a.offers++
 	}
+	e.market.offers += len(asked)
 	l.book = auction.Open(t.task.ID, e.policy.Settings.Seed, ids, now, window, e.appraiser(t))
 	l.potential = e.potential(t, asked)
 	l.patience = auction.Patience{Quorum: max(quorumLeast, len(asked)/2), P95: e.market.window.P95()}
@@ -324,7 +343,7 @@ func (e *Engine) bidReceived(now time.Time, ev coordinator.BidReceived) {
 		Agent: ev.Agent, Fitness: ev.Fitness, Active: ev.Active, Duration: ev.Duration, Relevance: ev.Relevance,
 	})
 	if l.book.Waiting() < waited { // its first answer
-		a.offers--
+		e.market.answered(a)
 		e.market.window.Observe(now.Sub(l.book.Opened()))
 	}
 	if refusal != auction.ReasonNone {
@@ -397,7 +416,7 @@ func (e *Engine) leaveLot(l *lot, a *agent) bool {
 	waited := l.book.Waiting()
 	l.book.Withdraw(a.spec.ID)
 	if l.book.Waiting() < waited {
-		a.offers--
+		e.market.answered(a)
 	}
 	if i := slices.IndexFunc(l.bidders, func(b bidder) bool { return b.agent == a }); i >= 0 {
 		held := l.holds()
@@ -524,7 +543,7 @@ func (e *Engine) shut(l *lot, closing auction.Closing) {
 	}
 	l.book.Silent(func(id coordinator.AgentID) {
 		t.sale.silent = append(t.sale.silent, id)
-		e.fleet.known(id).offers--
+		e.market.answered(e.fleet.known(id))
 	})
 	e.timers.cancel(&t.retry)
 	e.pending.count[t.task.Priority]--

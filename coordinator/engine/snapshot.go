@@ -64,7 +64,7 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 	s.Dispatching = e.Dispatching()
 	s.Claims = len(e.claims.waiting)
 	if e.market.window != nil {
-		s.BidWindow = e.market.window.Length()
+		s.BidWindow = e.market.length()
 	}
 	return s
 }

@@ -2,6 +2,7 @@ package service
 
 import (
 	"math"
+	"sync"
 	"time"
 
 	"taskbus/coordinator"
@@ -64,9 +65,52 @@ func seconds(s float64) time.Duration {
 // comes with a dispatch, and these are bounded.
 func (r *session) reply(f coordinator.Effect) {
 	r.s.observe.reply(f)
-	if _, award := f.(coordinator.Award); award || r.mayAnnounce() {
+	switch f.(type) {
+	case coordinator.Award:
 		r.outbox.add(outgoing{reply: f})
+	case coordinator.RejectBid:
+		if r.mayAnnounce() {
+			r.outbox.hold(1)
+			r.regrets.add(f, func() {
+				for _, f := range r.regrets.take() {
+					r.outbox.add(outgoing{reply: f})
+					r.outbox.release(1)
+				}
+			})
+		}
+	default:
+		if r.mayAnnounce() {
+			r.outbox.add(outgoing{reply: f})
+		}
 	}
+}
+
+// regretPause is how long rejections of bids wait: an auction of fifty bidders has
+// forty-nine of them, and its dispatch goes first.
+const regretPause = 10 * time.Millisecond
+
+// regrets are rejections that wait for what is more urgent. They gather on the loop's
+// goroutine; the timer takes them from one of its own.
+type regrets struct {
+	mu   sync.Mutex
+	list []coordinator.Effect
+}
+
+// add has due called after regretPause, once for all that gather meanwhile.
+func (g *regrets) add(f coordinator.Effect, due func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.list = append(g.list, f); len(g.list) == 1 {
+		time.AfterFunc(regretPause, due)
+	}
+}
+
+func (g *regrets) take() []coordinator.Effect {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := g.list
+	g.list = nil
+	return all
 }
 
 // publishReply tells it. These messages are optional: whether somebody hears them

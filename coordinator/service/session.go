@@ -36,6 +36,7 @@ type session struct {
 	tickets   *tickets
 	requests  *requests
 	offers    *offers
+	regrets   regrets
 	takeBacks *takeBacks
 	checks    chan coordinator.EnsureQueue
 
