@@ -68,6 +68,7 @@ func (e *Engine) claimReceived(now time.Time, ev coordinator.ClaimReceived) {
 
 // claimOver answers a claim that nothing can be given to in its time.
 func (e *Engine) claimOver(now time.Time, a *agent) {
+	e.claims.stale = true
 	if e.serveClaims(now); !a.claiming {
 		return // what came in the same moment
 	}
@@ -269,14 +270,18 @@ func (e *Engine) endClaims() {
 	}
 }
 
-// claimsUnder takes over who claims, and answers those who may not any more.
-func (e *Engine) claimsUnder(now time.Time) {
-	e.claims.pullers, e.claims.stale = newBitset(len(e.fleet.agents)), true
-	for _, a := range e.fleet.agents {
+// under takes over who claims in another fleet.
+func (c *claims) under(f *fleet) {
+	c.pullers, c.stale = newBitset(len(f.agents)), true
+	for _, a := range f.agents {
 		if a.spec.Pull != coordinator.PullOff {
-			e.claims.pullers.set(a.number)
+			c.pullers.set(a.number)
 		}
 	}
+}
+
+// claimsUnder answers those who may not claim any more.
+func (e *Engine) claimsUnder(now time.Time) {
 	for _, a := range slices.Clone(e.claims.waiting) {
 		if a.number < 0 || a.spec.Pull == coordinator.PullOff {
 			e.answerClaim(a, e.plan(now, a), pull.Grant{Limit: pull.LimitUnknownAgent})

@@ -155,3 +155,21 @@ func TestFairParts(t *testing.T) {
 		t.Errorf("the literal mode gives %d, want 40", len(lines)-1)
 	}
 }
+
+// TestClaimWaitsWhileTheFleetGrows beyond a word of the sets in which agents are kept,
+// while a task waits that is none of its business.
+func TestClaimWaitsWhileTheFleetGrows(t *testing.T) {
+	crew := []*specBuilder{worker("a00").pulls(coordinator.PullShared)}
+	for i := 1; i < 64; i++ {
+		crew = append(crew, worker(coordinator.AgentID(fmt.Sprintf("a%02d", i))).can("go"))
+	}
+	r := ready(t, policyOf(crew...).route("go", "go"))
+	want(t, r.claim(claim("a00", 1).waits(time.Minute)))
+	for i := 1; i < 64; i++ {
+		r.hear(beat(coordinator.AgentID(fmt.Sprintf("a%02d", i))).active(1))
+	}
+	want(t, r.assign(job("t1").kind("go")))
+	crew = append(crew, worker("z").can("go"))
+	want(t, r.apply(coordinator.PolicyChanged{Policy: &policyOf(crew...).route("go", "go").Policy}))
+	want(t, r.assign(job("t2")), "dispatch t2.1 a00", "granted 1 to a00 ")
+}

@@ -234,7 +234,11 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 	e.fleet.adopt(e.joining.fleet(p), p.Settings, &e.timers)
 	e.pending.classes, e.pending.active = make(map[string]*class), nil // those of the old fleet
 	e.renumbered()
+	e.claims.under(&e.fleet)
 	offered = slices.DeleteFunc(offered, func(t *openTask) bool { return e.stillOffered(t) })
+	for _, t := range offered { // before anything can decide them
+		e.abandon(now, t)
+	}
 	for _, id := range slices.Sorted(maps.Keys(e.fleet.left)) {
 		e.left(e.fleet.left[id])
 	}
@@ -255,9 +259,6 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 		t.rank = rankOf(t.task, p.Settings)
 	}
 	together := e.dissolve()
-	for _, t := range offered {
-		e.abandon(now, t)
-	}
 	waiting = append(waiting, offered...)
 	sortByRank(waiting)
 	for _, t := range waiting {

@@ -44,6 +44,7 @@ func (e *Engine) contending(now time.Time, l *lot) []*lot {
 
 // joint finds for each auction the bid that it goes to, nil for none, such that as many
 // as possible have one, and all together fit best. No agent gets more than it has slots.
+// Beyond auction.MaxSide of these it finds nothing: each auction goes to its best bid.
 func (e *Engine) joint(lots []*lot) []*auction.Ranked {
 	rankings, most := make([][]auction.Ranked, len(lots)), make(map[coordinator.AgentID]int)
 	for i, l := range lots {
@@ -69,6 +70,9 @@ func (e *Engine) joint(lots []*lot) []*auction.Ranked {
 		for range min(most[id], e.fleet.byID[id].free()) {
 			slots = append(slots, id)
 		}
+	}
+	if len(slots) > auction.MaxSide { // more than are needed can hardly contend
+		return make([]*auction.Ranked, len(lots))
 	}
 	p := auction.Problem{Rows: len(lots), Cols: len(slots), Values: make([]float64, len(lots)*len(slots))}
 	bids := make([]map[coordinator.AgentID]*auction.Ranked, len(lots))

@@ -105,10 +105,13 @@ type sale struct {
 	next   []auction.Ranked
 	id     string // of the latest auction
 	opened time.Time
-	silent []coordinator.AgentID // who had not answered when it ended
+	silent []coordinator.AgentID // some of those who had not answered when it ended
 	// won is the bid that the dispatch at hand goes by; its Agent is empty without one.
 	won auction.Bid
 }
+
+// silentKept is of how many agents a late answer is still learnt from.
+const silentKept = 32
 
 // asks tells whether agents are asked before the task is given to anybody.
 func (t *openTask) asks() bool { return t.needs.strategy.Market != nil }
@@ -542,7 +545,9 @@ func (e *Engine) shut(l *lot, closing auction.Closing) {
 		e.release(b)
 	}
 	l.book.Silent(func(id coordinator.AgentID) {
-		t.sale.silent = append(t.sale.silent, id)
+		if len(t.sale.silent) < silentKept {
+			t.sale.silent = append(t.sale.silent, id)
+		}
 		e.market.answered(e.fleet.known(id))
 	})
 	e.timers.cancel(&t.retry)

@@ -575,3 +575,27 @@ func TestAuctionGoesOnBesideOneThatEnds(t *testing.T) {
 	want(t, r.bid(bid("y", "t2").fit(0.2)))
 	want(t, r.pass(100*time.Millisecond), "auction of t2 awarded by window", "award t2.1 y", "dispatch t2.1 y", "bid of x for t2: lost")
 }
+
+// TestNothingGoesToWhoLeaves: the only agent that could have two tasks is offered both,
+// and goes away without a word to either.
+func TestNothingGoesToWhoLeaves(t *testing.T) {
+	r := ready(t, policyOf(worker("a").slots(2)).market(everybody))
+	r.assign(job("t1"))
+	r.assign(job("t2"))
+	want(t, r.hear(beat("a").status(coordinator.StatusOffline)), "auction of t1 unheard by all_answered", "auction of t2 unheard by all_answered",
+		"agent a offline", "take back agent.a")
+	checkIndexes(t, r.Engine)
+	want(t, r.hear(beat("a")), "agent a online", "leave agent.a", "offer t1.1 a", "offer t2.1 a")
+}
+
+// TestPolicyThatEndsAuctionsAndAgents: the market is taken off a task in the same moment
+// in which the last agent that was asked turns out to be silent for too long.
+func TestPolicyThatEndsAuctionsAndAgents(t *testing.T) {
+	r := ready(t, policyOf(worker("a"), worker("b")).market(everybody))
+	r.assign(job("t").not("b"))
+	r.now = r.now.Add(400 * time.Millisecond)
+	r.hear(beat("b"))
+	p := policyOf(worker("a"), worker("b")).by("least_loaded").set(func(s *coordinator.Settings) { s.StaleAfter = 300 * time.Millisecond })
+	want(t, r.apply(coordinator.PolicyChanged{Policy: &p.Policy}), "auction of t abandoned by window", "agent a stale", "take back agent.a")
+	checkIndexes(t, r.Engine)
+}

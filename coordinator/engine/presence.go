@@ -88,6 +88,7 @@ func (e *Engine) enter(now time.Time, a *agent, s coordinator.AgentState) {
 	if wasOnline {
 		e.timers.cancel(&a.stale)
 		e.departed(now, a)
+		e.fleet.refresh(a) // what it would have had goes to others
 		e.outOfMarket(now, a)
 	}
 	if !a.gone() {

@@ -219,6 +219,7 @@ func (e *Engine) trustAgain(now time.Time) {
 		a := e.trust.trusted[0]
 		e.trust.trusted = e.trust.trusted[1:]
 		e.wake(now, a)
+		e.claims.stale = e.claims.stale || a.claiming
 	}
 	e.trust.trusted = nil
 }

@@ -54,6 +54,12 @@ func (e *Engine) scoreAgain(now time.Time, t *openTask) {
 		e.give(now, t, a, d)
 		return
 	}
+	if !e.unscored(t) { // those of whom its strategy makes nothing are not free any more
+		t.state = stateWaiting
+		e.pending.push(t)
+		e.wanted(t.needs.class)
+		return
+	}
 	t.scoreIn = min(2*t.scoreIn, scoreMax)
 	e.timers.schedule(&t.retry, now.Add(t.scoreIn))
 }
