@@ -139,7 +139,9 @@ func TestChannelLostWhileWorking(t *testing.T) {
 // tasks: what is on its way from task.reassign to the next agent is not lost.
 func TestCoordinatorKilledWhileWorkComesBack(t *testing.T) {
 	t.Parallel()
-	const tasks, kills = 240, 6
+	// Each coordinator may send a hundred again at once (the retry budget), and ten a
+	// second after that: seven of them do not get through all.
+	const tasks, kills = 900, 6
 	r := newRig(t, replaced(t, crowd, "assignment_timeout_seconds: 60", "assignment_timeout_seconds: 60\n  max_retry_attempts: 10"))
 	c := r.start()
 	l := newLedger()
