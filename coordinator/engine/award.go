@@ -1,0 +1,314 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/auction"
+)
+
+// How auctions end: who gets the task, and who hears of it.
+
+// consider decides an auction if waiting is to no purpose any more, or else looks again
+// in time.
+func (e *Engine) consider(now time.Time, l *lot) {
+	if l.task.sale == nil || l.task.sale.lot != l {
+		return // it was decided together with another
+	}
+	closing := l.book.Closing(now, l.hopes())
+	switch {
+	case closing == auction.NotYet:
+		e.timers.schedule(&l.task.retry, l.book.NextLook(l.hopes()))
+	case closing != auction.WindowOver && e.outbid(now, l):
+		e.timers.schedule(&l.task.retry, l.book.Closes())
+	default:
+		e.conclude(now, l, closing)
+	}
+}
+
+// outbid tells whether the best bid is of an agent whose slots are all held for other
+// tasks, and which of those it gets is not known yet.
+func (e *Engine) outbid(now time.Time, l *lot) bool {
+	best, any := l.book.Best()
+	if !any {
+		return false
+	}
+	i := slices.IndexFunc(l.bidders, func(b bidder) bool { return b.agent.spec.ID == best.Agent })
+	if i < 0 || l.bidders[i].held || l.bidders[i].agent.free() > 0 {
+		return false
+	}
+	holds := bidder{agent: l.bidders[i].agent, held: true}
+	return slices.ContainsFunc(e.market.open, func(o *lot) bool {
+		return slices.Contains(o.bidders, holds) && o.book.Closing(now, o.hopes()) == auction.NotYet
+	})
+}
+
+// conclude decides an auction, and with it those with which it contends.
+func (e *Engine) conclude(now time.Time, l *lot, closing auction.Closing) {
+	lots := e.contending(now, l)
+	for _, one := range lots {
+		if one != l {
+			if c := one.book.Closing(now, one.hopes()); c != auction.NotYet {
+				e.shut(one, c)
+			} else {
+				e.shut(one, auction.WindowOver)
+			}
+		} else {
+			e.shut(one, closing)
+		}
+	}
+	winners := make([]*auction.Ranked, len(lots))
+	if len(lots) > 1 {
+		winners = e.joint(lots)
+	}
+	for _, found := range []bool{true, false} { // what is left may be had by those for whom there was nobody
+		for i, one := range lots {
+			if (winners[i] != nil) == found {
+				e.award(now, one, winners[i])
+			}
+		}
+	}
+	e.freed(now, lots)
+}
+
+// serve offers what waits in a class, as long as more slots are free than are sought.
+func (e *Engine) serve(now time.Time, c *class) {
+	for before := 0; len(c.waiting.items) != before && len(c.waiting.items) > 0 && e.mayGive(c.waiting.items[0]); {
+		before = len(c.waiting.items)
+		if i := c.usable.first(e.fleet.ready); i >= 0 {
+			e.wake(now, e.fleet.agents[i])
+		}
+	}
+}
+
+// freed serves who waits for what auctions held that are over: the slots of those who
+// were asked, and in its class those of anybody that it was to have.
+func (e *Engine) freed(now time.Time, lots []*lot) {
+	for _, one := range lots {
+		for _, a := range one.asked {
+			e.wake(now, a)
+		}
+		e.serve(now, one.class)
+	}
+	if e.market.contending > 0 { // what was waited for may be known now
+		for _, o := range slices.Clone(e.market.open) {
+			e.consider(now, o)
+		}
+	}
+}
+
+// shut ends the taking of bids, and gives all slots back.
+func (e *Engine) shut(l *lot, closing auction.Closing) {
+	t := l.task
+	l.closing = closing
+	l.book.Close()
+	e.market.open = slices.DeleteFunc(e.market.open, func(o *lot) bool { return o == l })
+	l.class.lots--
+	if !l.holds() {
+		l.class.seeking--
+	}
+	for _, b := range l.bidders {
+		e.release(b)
+	}
+	l.book.Silent(func(id coordinator.AgentID) {
+		if len(t.sale.silent) < silentKept {
+			t.sale.silent = append(t.sale.silent, id)
+		}
+		e.market.answered(e.fleet.known(id))
+	})
+	e.timers.cancel(&t.retry)
+	e.pending.count[t.task.Priority]--
+	t.state, t.sale.lot = stateDeciding, nil
+}
+
+// award gives the task to the bidder that it was found to go to, or else to the best that
+// can take it; without any, the strategy itself decides.
+func (e *Engine) award(now time.Time, l *lot, winner *auction.Ranked) {
+	t := l.task
+	ranked := l.book.Ranked(nil)
+	if winner == nil || !e.mayHave(t, winner.Agent) { // who is on trial may have had its one task by now
+		winner = nil
+		if i := slices.IndexFunc(ranked, func(r auction.Ranked) bool { return e.mayHave(t, r.Agent) }); i >= 0 {
+			winner = &ranked[i]
+		}
+	}
+	ended := &coordinator.AuctionEnded{
+		Task: t.task, AuctionID: l.id, Closing: l.closing.String(), Invited: len(l.asked), Bids: len(ranked),
+		Window: l.window, Took: now.Sub(l.book.Opened()),
+	}
+	switch {
+	case winner != nil:
+		ended.Outcome, ended.Winner = coordinator.AuctionAwarded, winner.Agent
+	case len(ranked) > 0:
+		ended.Outcome = coordinator.AuctionAllFull
+	case l.book.Invited() == 0:
+		ended.Outcome = coordinator.AuctionUnheard
+	default:
+		ended.Outcome = coordinator.AuctionNoBids
+		e.market.window.Observe(e.market.limit) // nobody was as quick as that
+	}
+	e.emit(ended)
+	if winner == nil {
+		e.turnDown(l, ranked, coordinator.BidFull)
+		t.sale.next = e.atMostRetries(ranked)
+		e.fallBack(now, t)
+		return
+	}
+	lost := make([]auction.Ranked, 0, len(ranked)-1)
+	for _, r := range ranked {
+		if r.Agent != winner.Agent {
+			lost = append(lost, r)
+		}
+	}
+	t.sale.next = e.atMostRetries(lost)
+	e.sell(now, t, winner, ranked)
+	e.turnDown(l, lost, coordinator.BidLost)
+}
+
+// atMostRetries are the first of the bids, copied: more could not be tried.
+func (e *Engine) atMostRetries(bids []auction.Ranked) []auction.Ranked {
+	return slices.Clone(bids[:min(len(bids), e.policy.Settings.MaxRetryAttempts)])
+}
+
+// turnDown has bidders hear that they have not won.
+func (e *Engine) turnDown(l *lot, bids []auction.Ranked, why coordinator.BidRefusal) {
+	for i := range bids {
+		if a := e.fleet.byID[bids[i].Agent]; a != nil {
+			e.rejectBid(a, l.task.task.ID, l.id, l.task.task.TraceID, why)
+		}
+	}
+}
+
+// mayHave tells whether the agent could have the task now.
+func (e *Engine) mayHave(t *openTask, id coordinator.AgentID) bool {
+	a := e.fleet.byID[id]
+	return a != nil && e.fleet.ready.has(a.number) && t.needs.class.usable.has(a.number)
+}
+
+// marketTerms are what an explanation shows of bids.
+var marketTerms = []string{"fitness", "claimed", "active", "duration_s"}
+
+// sell dispatches the task to a bidder.
+func (e *Engine) sell(now time.Time, t *openTask, winner *auction.Ranked, ranked []auction.Ranked) {
+	a := e.fleet.byID[winner.Agent]
+	t.sale.won = winner.Bid
+	e.emit(coordinator.Award{
+		Agent: a.spec.ID, Task: t.task.ID, AuctionID: t.sale.id, TraceID: t.task.TraceID,
+		DispatchID: coordinator.DispatchID(t.task.ID, t.attempt),
+	})
+	d := &coordinator.Decision{
+		Strategy: t.needs.strategy.Name, Terms: marketTerms, Scored: true, Agent: a.spec.ID,
+		Fleet: len(e.fleet.agents), Eligible: len(ranked),
+	}
+	d.Candidates = append(d.Candidates, e.bidAsCandidate(winner))
+	for i := range ranked {
+		if len(d.Candidates) < coordinator.MaxCandidates && ranked[i].Agent != winner.Agent && e.fleet.byID[ranked[i].Agent] != nil {
+			d.Candidates = append(d.Candidates, e.bidAsCandidate(&ranked[i]))
+		}
+	}
+	e.dispatch(now, t, a, d)
+}
+
+func (e *Engine) bidAsCandidate(r *auction.Ranked) coordinator.Candidate {
+	v := &e.fleet.views[e.fleet.byID[r.Agent].number]
+	return coordinator.Candidate{
+		Agent: r.Agent, Load: v.Load, Free: v.Free,
+		Key:   coordinator.Key{First: -r.Appraisal.Fitness, Second: float64(r.Appraisal.Active)},
+		Terms: coordinator.TermValues{r.Appraisal.Fitness, r.Bid.Fitness, float64(r.Appraisal.Active), r.Appraisal.Duration.Seconds()},
+	}
+}
+
+// fallBack decides without bids: as the strategy would, or by the first who can take it.
+func (e *Engine) fallBack(now time.Time, t *openTask) {
+	if reason, text := e.resolve(t); reason != coordinator.ReasonNone {
+		e.fail(now, t, reason, text, nil)
+		return
+	}
+	if t.late(now) {
+		e.fail(now, t, coordinator.ReasonDeadlineExceeded, "the deadline has passed", nil)
+		return
+	}
+	a, d := e.choose(t)
+	if a == nil {
+		e.waitOrAside(now, t)
+		return
+	}
+	if m := t.needs.strategy.Market; m != nil && m.FirstMatch {
+		q := e.question(t)
+		for i := range e.fleet.agents {
+			if q.feasible.has(i) && e.fleet.ready.has(i) {
+				first := &coordinator.Decision{}
+				*first = *d
+				first.Agent, first.Candidates = e.fleet.agents[i].spec.ID, nil
+				e.dispatch(now, t, e.fleet.agents[i], first)
+				return
+			}
+		}
+	}
+	e.dispatch(now, t, a, d)
+}
+
+// nextBest gives a task that has come back from the winner of its auction, or for which no
+// bidder had a slot, to the best of the others that can take it now; false when there is
+// none.
+func (e *Engine) nextBest(now time.Time, t *openTask) bool {
+	if t.sale == nil {
+		return false
+	}
+	i := slices.IndexFunc(t.sale.next, func(r auction.Ranked) bool { return e.mayHave(t, r.Agent) })
+	if i < 0 {
+		return false
+	}
+	all := t.sale.next
+	t.sale.next = slices.Delete(slices.Clone(all), i, i+1)
+	e.sell(now, t, &all[i], all)
+	return true
+}
+
+// stillOffered takes an auction over into another policy or fleet; false when its task is
+// to be judged anew. Agents that have left are out of it.
+func (e *Engine) stillOffered(t *openTask) bool {
+	l := t.sale.lot
+	reason, _ := e.resolve(t)
+	goesOn := reason == coordinator.ReasonNone && t.asks()
+	if l.class = t.needs.class; !goesOn {
+		l.class = &class{} // those of the old fleet are nobody's any more
+	}
+	l.class.lots++
+	if !l.holds() {
+		l.class.seeking++
+	}
+	for _, a := range slices.Clone(l.asked) {
+		if a.number < 0 {
+			e.leaveLot(l, a)
+		}
+	}
+	return goesOn
+}
+
+// abandon ends the auction of a task that is withdrawn, or judged anew.
+func (e *Engine) abandon(now time.Time, t *openTask) {
+	l := t.sale.lot
+	e.shut(l, auction.WindowOver)
+	ranked := l.book.Ranked(nil)
+	e.emit(&coordinator.AuctionEnded{
+		Task: t.task, AuctionID: l.id, Outcome: coordinator.AuctionAbandoned, Closing: l.closing.String(),
+		Invited: len(l.asked), Bids: len(ranked), Window: l.window, Took: now.Sub(l.book.Opened()),
+	})
+	e.turnDown(l, ranked, coordinator.BidLost)
+	t.sale = nil
+}
+
+// calibrate learns from how a task ended that its agent had won by a bid.
+func (t *openTask) calibrate(a *agent, took time.Duration, succeeded bool) {
+	if t.sale != nil && t.sale.won.Agent == a.spec.ID {
+		a.calibration.Observe(t.sale.won.Fitness, t.sale.won.Duration, took, succeeded)
+	}
+}
+
+// calibrated is what outcomes have taught of the agent's word, for people.
+func (a *agent) calibrated() coordinator.CalibrationSnapshot {
+	c := &a.calibration
+	return coordinator.CalibrationSnapshot{Outcomes: c.Outcomes(), Brier: c.Brier(), Bias: c.Bias(), Delta: c.Delta(), Ratio: c.Ratio()}
+}
