@@ -13,13 +13,14 @@ import (
 // consider decides an auction if waiting is to no purpose any more, or else looks again
 // in time.
 func (e *Engine) consider(now time.Time, l *lot) {
-	if l.task.sale == nil || l.task.sale.lot != l {
+	if !l.isOpen() {
 		return // it was decided together with another
 	}
-	closing := l.book.Closing(now, l.hopes())
+	hopes := l.hopes()
+	closing := l.book.Closing(now, hopes)
 	switch {
 	case closing == auction.NotYet:
-		e.timers.schedule(&l.task.retry, l.book.NextLook(l.hopes()))
+		e.timers.schedule(&l.task.retry, l.book.NextLook(hopes))
 	case closing != auction.WindowOver && e.outbid(now, l):
 		e.timers.schedule(&l.task.retry, l.book.Closes())
 	default:
@@ -48,15 +49,13 @@ func (e *Engine) outbid(now time.Time, l *lot) bool {
 func (e *Engine) conclude(now time.Time, l *lot, closing auction.Closing) {
 	lots := e.contending(now, l)
 	for _, one := range lots {
+		why := closing
 		if one != l {
-			if c := one.book.Closing(now, one.hopes()); c != auction.NotYet {
-				e.shut(one, c)
-			} else {
-				e.shut(one, auction.WindowOver)
+			if why = one.book.Closing(now, one.hopes()); why == auction.NotYet {
+				why = auction.WindowOver // as good as
 			}
-		} else {
-			e.shut(one, closing)
 		}
+		e.shut(one, why)
 	}
 	winners := make([]*auction.Ranked, len(lots))
 	if len(lots) > 1 {
@@ -133,10 +132,7 @@ func (e *Engine) award(now time.Time, l *lot, winner *auction.Ranked) {
 			winner = &ranked[i]
 		}
 	}
-	ended := &coordinator.AuctionEnded{
-		Task: t.task, AuctionID: l.id, Closing: l.closing.String(), Invited: len(l.asked), Bids: len(ranked),
-		Window: l.window, Took: now.Sub(l.book.Opened()),
-	}
+	ended := l.ended(now, len(ranked))
 	switch {
 	case winner != nil:
 		ended.Outcome, ended.Winner = coordinator.AuctionAwarded, winner.Agent
@@ -166,6 +162,14 @@ func (e *Engine) award(now time.Time, l *lot, winner *auction.Ranked) {
 	e.turnDown(l, lost, coordinator.BidLost)
 }
 
+// ended is what there is to say of an auction that is over, but for its outcome.
+func (l *lot) ended(now time.Time, bids int) *coordinator.AuctionEnded {
+	return &coordinator.AuctionEnded{
+		Task: l.task.task, AuctionID: l.id, Closing: l.closing.String(), Invited: len(l.asked), Bids: bids,
+		Window: l.window, Took: now.Sub(l.book.Opened()),
+	}
+}
+
 // atMostRetries are the first of the bids, copied: more could not be tried.
 func (e *Engine) atMostRetries(bids []auction.Ranked) []auction.Ranked {
 	return slices.Clone(bids[:min(len(bids), e.policy.Settings.MaxRetryAttempts)])
@@ -175,7 +179,7 @@ func (e *Engine) atMostRetries(bids []auction.Ranked) []auction.Ranked {
 func (e *Engine) turnDown(l *lot, bids []auction.Ranked, why coordinator.BidRefusal) {
 	for i := range bids {
 		if a := e.fleet.byID[bids[i].Agent]; a != nil {
-			e.rejectBid(a, l.task.task.ID, l.id, l.task.task.TraceID, why)
+			e.rejectBid(a.spec.ID, l.task.task.ID, l.id, l.task.task.TraceID, why)
 		}
 	}
 }
@@ -292,10 +296,9 @@ func (e *Engine) abandon(now time.Time, t *openTask) {
 	l := t.sale.lot
 	e.shut(l, auction.WindowOver)
 	ranked := l.book.Ranked(nil)
-	e.emit(&coordinator.AuctionEnded{
-		Task: t.task, AuctionID: l.id, Outcome: coordinator.AuctionAbandoned, Closing: l.closing.String(),
-		Invited: len(l.asked), Bids: len(ranked), Window: l.window, Took: now.Sub(l.book.Opened()),
-	})
+	ended := l.ended(now, len(ranked))
+	ended.Outcome = coordinator.AuctionAbandoned
+	e.emit(ended)
 	e.turnDown(l, ranked, coordinator.BidLost)
 	t.sale = nil
 }

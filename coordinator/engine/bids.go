@@ -24,12 +24,10 @@ func (e *Engine) saleOf(task coordinator.TaskID, id string) *sale {
 
 // tooLate learns how long those take who answer when an auction is over: else a window
 // that has become too short for the fleet would never be longer again.
-func (e *Engine) tooLate(now time.Time, ev *coordinator.BidReceived) {
-	if s := e.saleOf(ev.Task, ev.AuctionID); s != nil {
-		if i := slices.Index(s.silent, ev.Agent); i >= 0 {
-			s.silent = slices.Delete(s.silent, i, i+1)
-			e.market.window.Observe(now.Sub(s.opened))
-		}
+func (m *market) tooLate(now time.Time, s *sale, agent coordinator.AgentID) {
+	if i := slices.Index(s.silent, agent); i >= 0 {
+		s.silent = slices.Delete(s.silent, i, i+1)
+		m.window.Observe(now.Sub(s.opened))
 	}
 }
 
@@ -37,13 +35,15 @@ func (e *Engine) tooLate(now time.Time, ev *coordinator.BidReceived) {
 func (e *Engine) bidReceived(now time.Time, ev coordinator.BidReceived) {
 	a := e.fleet.byID[ev.Agent]
 	if a == nil {
-		e.emit(coordinator.RejectBid{Agent: ev.Agent, Task: ev.Task, AuctionID: ev.AuctionID, TraceID: ev.TraceID, Reason: coordinator.BidNotInvited})
+		e.rejectBid(ev.Agent, ev.Task, ev.AuctionID, ev.TraceID, coordinator.BidNotInvited)
 		return
 	}
 	sale := e.saleOf(ev.Task, ev.AuctionID)
 	if sale == nil || sale.lot == nil {
-		e.tooLate(now, &ev)
-		e.rejectBid(a, ev.Task, ev.AuctionID, ev.TraceID, coordinator.BidLate)
+		if sale != nil {
+			e.market.tooLate(now, sale, ev.Agent)
+		}
+		e.rejectBid(ev.Agent, ev.Task, ev.AuctionID, ev.TraceID, coordinator.BidLate)
 		return
 	}
 	l := sale.lot
@@ -56,7 +56,7 @@ func (e *Engine) bidReceived(now time.Time, ev coordinator.BidReceived) {
 		e.market.window.Observe(now.Sub(l.book.Opened()))
 	}
 	if refusal != auction.ReasonNone {
-		e.rejectBid(a, ev.Task, ev.AuctionID, ev.TraceID, bidRefusals[refusal])
+		e.rejectBid(ev.Agent, ev.Task, ev.AuctionID, ev.TraceID, bidRefusals[refusal])
 	} else {
 		e.hold(l, a)
 		e.serve(now, l.class) // its slot was sought among those that are ready; the bidder may not be
@@ -69,8 +69,8 @@ var bidRefusals = [...]coordinator.BidRefusal{
 	auction.Invalid: coordinator.BidInvalid, auction.Lost: coordinator.BidLost, auction.Full: coordinator.BidFull,
 }
 
-func (e *Engine) rejectBid(a *agent, task coordinator.TaskID, id, trace string, why coordinator.BidRefusal) {
-	e.emit(coordinator.RejectBid{Agent: a.spec.ID, Task: task, AuctionID: id, TraceID: trace, Reason: why})
+func (e *Engine) rejectBid(agent coordinator.AgentID, task coordinator.TaskID, id, trace string, why coordinator.BidRefusal) {
+	e.emit(coordinator.RejectBid{Agent: agent, Task: task, AuctionID: id, TraceID: trace, Reason: why})
 }
 
 // hold notes a bidder, and holds a slot of it if one is free.
@@ -107,7 +107,7 @@ func (e *Engine) outOfMarket(now time.Time, a *agent) {
 		return
 	}
 	for _, l := range slices.Clone(e.market.open) {
-		if l.task.sale != nil && l.task.sale.lot == l && e.leaveLot(l, a) { // else it was decided with another
+		if l.isOpen() && e.leaveLot(l, a) { // else it was decided with another
 			e.consider(now, l)
 			e.serve(now, l.class)
 		}

@@ -81,25 +81,32 @@ func (f *fleet) choose(q *question) (*agent, *coordinator.Decision) {
 	}
 	d := &q.next.decision
 	d.Decision = coordinator.Decision{}
-	if q.preferred != nil {
-		narrowed := q.narrowed[:0]
-		for i, word := range q.feasible {
-			narrowed = append(narrowed, word&q.preferred[i])
+	if narrowed, n := q.narrow(f.ready); n > 0 {
+		d.Preferred = true
+		if best := f.rank(q, narrowed, n); best.kept > 0 {
+			return f.decide(d, q, &best, eligible)
 		}
-		q.narrowed = narrowed
-		if n := narrowed.common(f.ready); n > 0 {
-			d.Preferred = true
-			if best := f.rank(q, narrowed, n); best.kept > 0 {
-				return f.decide(d, q, &best, eligible)
-			}
-			d.Preferred = false
-		}
+		d.Preferred = false
 	}
 	best := f.rank(q, q.feasible, eligible)
 	if best.kept == 0 {
 		return nil, nil
 	}
 	return f.decide(d, q, &best, eligible)
+}
+
+// narrow gives the preferred ones among the feasible, and how many of them are ready. The
+// set is valid until the next time.
+func (q *question) narrow(ready bitset) (narrowed bitset, n int) {
+	if q.preferred == nil {
+		return nil, 0
+	}
+	narrowed = q.narrowed[:0]
+	for i, word := range q.feasible {
+		narrowed = append(narrowed, word&q.preferred[i])
+	}
+	q.narrowed = narrowed
+	return narrowed, narrowed.common(ready)
 }
 
 // decide writes down a choice.

@@ -225,10 +225,7 @@ func (e *Engine) yield(now time.Time, a *agent, n int) (given int) {
 			classes.remove(0) // before its last task leaves: the order looks at the first
 		}
 		e.leavePending(t)
-		e.dispatch(now, t, a, &coordinator.Decision{
-			Strategy: pulledBy, Agent: a.spec.ID, Fleet: len(e.fleet.agents), Eligible: 1,
-			Candidates: []coordinator.Candidate{{Agent: a.spec.ID, Load: a.load(), Free: a.free()}},
-		})
+		e.dispatch(now, t, a, e.noChoice(pulledBy, a))
 		if len(c.waiting.items) > 0 {
 			classes.fix(0)
 		}

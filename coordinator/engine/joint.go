@@ -27,11 +27,10 @@ const (
 // contending lists the auction and those that are to be decided with it, in the order in
 // which they were opened.
 func (e *Engine) contending(now time.Time, l *lot) []*lot {
-	alone := []*lot{l}
+	lots := []*lot{l}
 	if !slices.ContainsFunc(l.bidders, func(b bidder) bool { return b.agent.contending > 0 }) {
-		return alone
+		return lots
 	}
-	lots := alone
 	for _, o := range e.market.open {
 		over := o.book.Closes().Sub(now) <= jointWithin || o.book.Closing(now, o.hopes()) != auction.NotYet
 		if o != l && over && len(o.bidders) > 0 && len(lots) < auction.MaxSide {

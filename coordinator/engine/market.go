@@ -97,6 +97,9 @@ func (l *lot) holds() bool {
 	return slices.ContainsFunc(l.bidders, func(b bidder) bool { return b.held })
 }
 
+// isOpen tells whether bids are still taken for it.
+func (l *lot) isOpen() bool { return l.task.sale != nil && l.task.sale.lot == l }
+
 // sale is what the market remembers of a task beyond its auction.
 type sale struct {
 	lot *lot // while it is offered
@@ -212,14 +215,8 @@ func auctionID(now time.Time, n uint64) string {
 func (e *Engine) invite(t *openTask) []*agent {
 	q := e.question(t)
 	among := q.feasible
-	if q.preferred != nil {
-		narrowed := newBitset(len(e.fleet.agents))
-		for i, word := range q.feasible {
-			narrowed[i] = word & q.preferred[i]
-		}
-		if narrowed.common(e.fleet.ready) > 0 {
-			among = narrowed
-		}
+	if preferred, n := q.narrow(e.fleet.ready); n > 0 {
+		among = preferred
 	}
 	var can []*agent
 	among.each(func(i int) {

@@ -8,7 +8,7 @@ import (
 
 // dispatch hands the task to the agent: the slot is taken before the message is
 // published.
-func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.Decision) *coordinator.Dispatch {
+func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.Decision) {
 	t.state, t.assignedAt = stateDispatching, now
 	t.lease = lease{dispatchID: coordinator.DispatchID(t.task.ID, t.attempt), timeout: t.task.Timeout}
 	if t.timeout <= 0 {
@@ -27,13 +27,12 @@ func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.D
 		Handle: t.handle, Task: t.task, Agent: a.spec.ID, Queue: a.spec.Queue,
 		DispatchID: t.dispatchID, Attempt: t.attempt, Tried: t.tried, Failed: t.failed,
 		AcceptTimeout: a.spec.AcceptTimeout, Timeout: t.timeout, At: now,
-		MaybeDuplicate: t.maybeDuplicate, Decision: &made.decision.Decision,
+		MaybeDuplicate: t.maybeDuplicate, Again: t.resumed, Decision: &made.decision.Decision,
 	}
 	e.share(t, &made.Dispatch)
 	t.fresh = false
 	e.recordDispatch(t, made.Decision)
 	e.emit(&made.Dispatch)
-	return &made.Dispatch
 }
 
 // settled hears what became of a dispatch.

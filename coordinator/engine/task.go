@@ -171,17 +171,22 @@ func (e *Engine) resume(now time.Time, t, before *openTask) {
 	covered := before.covered && before.place >= 0 // else it was given back since
 	e.retire(before)
 	e.discharge(before) // dispatch counts it again
-	d := e.dispatch(now, t, a, &coordinator.Decision{
-		Strategy: t.needs.strategy.Name, Agent: a.spec.ID, Fleet: len(e.fleet.agents), Eligible: 1,
-		Candidates: []coordinator.Candidate{{Agent: a.spec.ID, Load: a.load(), Free: a.free()}},
-	})
-	t.resumed, d.Again = true, true
+	t.resumed = true
+	e.dispatch(now, t, a, e.noChoice(t.needs.strategy.Name, a))
 	if t.begun = before.begun; t.begun { // else its time begins with the confirm
 		t.listed = before.listed
 		t.deadline = before.deadline.Add(max(0, t.timeout-before.timeout)) // the policy may grant more by now
 	}
 	if covered {
 		e.fleet.cover(t)
+	}
+}
+
+// noChoice is the decision for an agent that was the only one in question.
+func (e *Engine) noChoice(strategy string, a *agent) *coordinator.Decision {
+	return &coordinator.Decision{
+		Strategy: strategy, Agent: a.spec.ID, Fleet: len(e.fleet.agents), Eligible: 1,
+		Candidates: []coordinator.Candidate{{Agent: a.spec.ID, Load: a.load(), Free: a.free()}},
 	}
 }
 
