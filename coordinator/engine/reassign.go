@@ -30,6 +30,9 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 		return
 	case e.isCopy(r, before, &ev):
 		// Dead-lettering is at-least-once, and what has ended may still come back.
+		if before != nil && before.state < stateDispatching && ev.Attempt == before.attempt-1 {
+			e.recordReturned(before, 0, &ev) // whoever follows may still believe it with its agent
+		}
 		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
 		return
 	}
@@ -39,7 +42,9 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 	}
 	t := e.open(now, ev.Handle, ev.Task, key)
 	t.attempt = max(t.attempt, ev.Attempt+1)
-	e.recordReturned(t, before, &ev)
+	if before != nil && before.attempt <= ev.Attempt {
+		e.recordReturned(t, before.word(), &ev)
+	}
 	if before != nil && before.attempt == ev.Attempt {
 		t.sale = before.sale // others have bid for it
 	}

@@ -114,21 +114,26 @@ func (e *Engine) remembered(r *record) *coordinator.Remembered {
 	return m
 }
 
-// recordReturned records that a dispatch has come back: its agent has it no more.
-func (e *Engine) recordReturned(t, before *openTask, ev *coordinator.TaskReturned) {
-	if e.recorder.on && before != nil && before.attempt <= ev.Attempt {
-		var flags recordFlags // its agent's word may be late
-		if before.returning {
-			flags |= returning
-		}
-		if before.attempted {
-			flags |= attempted
-		}
+// recordReturned records that a dispatch has come back: its agent has it no more. Of
+// the agent's word, which may be late, that much is known.
+func (e *Engine) recordReturned(t *openTask, word recordFlags, ev *coordinator.TaskReturned) {
+	if e.recorder.on {
 		e.record(&coordinator.Remembered{
 			Key: t.key, ID: t.task.ID, Content: t.task.ContentHash, Fate: coordinator.FateForgotten,
-			Seen: e.now, Agent: ev.Agent, Attempt: ev.Attempt, Flags: uint8(flags),
+			Seen: e.now, Agent: ev.Agent, Attempt: ev.Attempt, Flags: uint8(word),
 		})
 	}
+}
+
+// word is what the agent that has the dispatch has said of giving it back.
+func (l *lease) word() (flags recordFlags) {
+	if l.returning {
+		flags |= returning
+	}
+	if l.attempted {
+		flags |= attempted
+	}
+	return flags
 }
 
 // leaseChanged records what has become known of a dispatch.

@@ -140,6 +140,28 @@ func TestAttemptsSurviveATakeOver(t *testing.T) {
 	}
 }
 
+// TestReturnOfARetiredDispatchSurvivesATakeOver: the agent of a dispatch that was never
+// answered may not have its task again, which waits for another. Then the dispatch comes
+// back after all, and nothing follows from that, but that its id is used up.
+func TestReturnOfARetiredDispatchSurvivesATakeOver(t *testing.T) {
+	r := leader(t)
+	want(t, r.assign(job("t")), "dispatch t.1 a")
+	r.apply(coordinator.DispatchSettled{Handle: r.latest().Handle, Outcome: coordinator.PublishUnknown})
+	first := r.latest()
+	for _, other := range []coordinator.TaskID{"u", "v", "w"} { // both are full
+		r.give(job(other))
+	}
+	r.order("a", coordinator.OrderDrain)
+	want(t, r.redeliver(job("t")))
+	want(t, r.giveBack(first), "ack 6")
+	for how, heir := range heirs(r) {
+		heir.order("a", coordinator.OrderUncordon)
+		if got := heir.redeliver(job("t")); len(got) != 1 || got[0] != "dispatch t.2 a again?" {
+			t.Errorf("%s: %v, want another attempt", how, got)
+		}
+	}
+}
+
 // TestRecordsAreInOrder: when a task that has waited becomes due, what happens to it in
 // the same moment is recorded behind its dispatch, not before.
 func TestRecordsAreInOrder(t *testing.T) {
