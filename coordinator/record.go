@@ -234,6 +234,14 @@ type AgentBefore struct {
 	Samples            int
 }
 
+// Calibrated is what outcomes have taught of an agent's word in the market, all of it
+// (see auction.CalibrationState).
+type Calibrated struct {
+	Agent              AgentID
+	Ratio, Brier, Bias float64
+	Timed, Judged      int
+}
+
 // Owed is a failure that no delivery stands behind: it must be told until Paid.
 type Owed struct {
 	Task    *Task
@@ -257,5 +265,6 @@ func (*Consumed) record()       {}
 func (*Doubted) record()        {}
 func (*Joined) record()         {}
 func (*AgentBefore) record()    {}
+func (*Calibrated) record()     {}
 func (*Owed) record()           {}
 func (*Paid) record()           {}

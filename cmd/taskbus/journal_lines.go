@@ -281,6 +281,8 @@ func agentText(r coordinator.Record) (agent, text string) {
 		return "", "have joined by themselves: " + cmp.Or(list(ids, 5), "none")
 	case *coordinator.AgentBefore:
 		return string(r.Agent), count(int(r.Assigned), "task") + " before"
+	case *coordinator.Calibrated:
+		return string(r.Agent), "its bids are judged by " + count(max(r.Timed, r.Judged), "outcome")
 	}
 	return "", ""
 }

@@ -37,6 +37,23 @@ type Calibration struct {
 	timed, judged int
 }
 
+// CalibrationState is all there is to a Calibration, to be kept and made into one again.
+// The means are distances from what is assumed of an agent without outcomes.
+type CalibrationState struct {
+	Ratio, Brier, Bias float64
+	Timed, Judged      int // outcomes that have gone into them
+}
+
+// State is what the calibration knows.
+func (c *Calibration) State() CalibrationState {
+	return CalibrationState{Ratio: c.ratio, Brier: c.brier, Bias: c.bias, Timed: c.timed, Judged: c.judged}
+}
+
+// Calibration is one that knows just that.
+func (s CalibrationState) Calibration() Calibration {
+	return Calibration{ratio: s.Ratio, brier: s.Brier, bias: s.Bias, timed: s.Timed, judged: s.Judged}
+}
+
 // Outcomes is how many have been observed.
 func (c *Calibration) Outcomes() int { return max(c.judged, c.timed) }
 

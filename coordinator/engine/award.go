@@ -304,10 +304,19 @@ func (e *Engine) abandon(now time.Time, t *openTask) {
 }
 
 // calibrate learns from how a task ended that its agent had won by a bid.
-func (t *openTask) calibrate(a *agent, took time.Duration, succeeded bool) {
-	if t.sale != nil && t.sale.won.Agent == a.spec.ID {
-		a.calibration.Observe(t.sale.won.Fitness, t.sale.won.Duration, took, succeeded)
+func (e *Engine) calibrate(t *openTask, a *agent, took time.Duration, succeeded bool) {
+	if t.sale == nil || t.sale.won.Agent != a.spec.ID {
+		return
 	}
+	a.calibration.Observe(t.sale.won.Fitness, t.sale.won.Duration, took, succeeded)
+	if e.recorder.on {
+		e.record(a.calibrationRecord())
+	}
+}
+
+func (a *agent) calibrationRecord() *coordinator.Calibrated {
+	s := a.calibration.State()
+	return &coordinator.Calibrated{Agent: a.spec.ID, Ratio: s.Ratio, Brier: s.Brier, Bias: s.Bias, Timed: s.Timed, Judged: s.Judged}
 }
 
 // calibrated is what outcomes have taught of the agent's word, for people.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/auction"
 	"taskbus/coordinator/breaker"
 	"taskbus/coordinator/learning"
 )
@@ -82,6 +83,10 @@ func (e *Engine) foldAgent(at time.Time, r coordinator.Record) {
 		if a.number >= 0 {
 			e.fleet.views[a.number].LastAssigned = r.LastAssigned
 		}
+	case *coordinator.Calibrated:
+		e.agentOf(r.Agent).calibration = auction.CalibrationState{
+			Ratio: r.Ratio, Brier: r.Brier, Bias: r.Bias, Timed: r.Timed, Judged: r.Judged,
+		}.Calibration()
 	case *coordinator.Owed:
 		e.owed.fails = append(e.owed.fails, &coordinator.Fail{Task: r.Task, Failure: r.Failure})
 	case *coordinator.Paid:

@@ -80,6 +80,9 @@ func (h *history) durable(e *Engine) facts {
 		f.words[key] = fmt.Sprint(r.content, open.task.ID, open.agent.spec.ID, open.attempt, open.tried, open.failed, open.untouched,
 			open.state == stateDispatching || open.unanswered, open.withdrawn, open.returning, open.attempted, open.timeout, open.batch)
 	}
+	for _, a := range e.fleet.agents {
+		f.words["word of "+string(a.spec.ID)] = fmt.Sprintf("%+v", a.calibration)
+	}
 	for id, order := range e.orders {
 		f.words["order "+string(id)] = order.String()
 	}

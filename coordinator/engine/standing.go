@@ -88,7 +88,7 @@ func (e *Engine) learnt(now time.Time, a *agent, t *openTask, o learning.Outcome
 		return
 	}
 	if o.Attribution.Counts() {
-		t.calibrate(a, o.Duration, o.Attribution == learning.Succeeded)
+		e.calibrate(t, a, o.Duration, o.Attribution == learning.Succeeded)
 	}
 	kind := e.kind(t.task.Type)
 	e.learner.Observe(now, a.number, kind, o)

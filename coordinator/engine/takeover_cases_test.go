@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -37,7 +38,7 @@ func heirs(r *rig) map[string]*rig {
 // leader is a rig that records, with two agents that say exactly what they run.
 func leader(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{Engine: New(), t: t, now: epoch}
+	r := &rig{Engine: New(), t: t, now: epoch, auctions: make(map[coordinator.TaskID]string)}
 	r.Record(true)
 	p := policyOf(worker("a").slots(2), worker("b").slots(2))
 	r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
@@ -204,6 +205,29 @@ func TestAssignmentsAreCountedOnce(t *testing.T) {
 			if got, want := heir.seen(id).Assigned, r.seen(id).Assigned; got != want {
 				t.Errorf("%s: %d assignments of %s, want %d", how, got, id, want)
 			}
+		}
+	}
+}
+
+// TestBidsAreJudgedAfterATakeOver: what an agent's word in the market has been worth is
+// known to whoever takes over.
+func TestBidsAreJudgedAfterATakeOver(t *testing.T) {
+	r := leader(t)
+	p := policyOf(worker("a").slots(2), worker("b").slots(2)).market(everybodyAppraised)
+	r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
+	r.assign(job("t"))
+	r.bid(bid("b", "t").lasts(time.Hour))
+	r.bid(bid("a", "t").lasts(time.Second)) // it promises success within 1 s
+	r.confirm(r.latest().Handle)
+	r.tell(says("a", "t").took(3 * time.Second))
+	known := r.seen("a").Bidding
+	// The claim of 1 was right, as one of 10+1 outcomes: a score of 0.25 − 0.25/11.
+	if known.Outcomes != 1 || known.Ratio != 3 || math.Abs(known.Brier-0.25*10/11) > 1e-9 {
+		t.Errorf("the leader believes %+v", known)
+	}
+	for how, heir := range heirs(r) {
+		if got := heir.seen("a").Bidding; got != known {
+			t.Errorf("%s: %+v, want %+v", how, got, known)
 		}
 	}
 }

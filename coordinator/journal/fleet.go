@@ -94,6 +94,15 @@ func (c *coder) agentBefore(r *coordinator.AgentBefore) {
 	integer(c, &r.Samples)
 }
 
+func (c *coder) calibrated(r *coordinator.Calibrated) {
+	name(c, &r.Agent)
+	c.float(&r.Ratio)
+	c.float(&r.Brier)
+	c.float(&r.Bias)
+	integer(c, &r.Timed)
+	integer(c, &r.Judged)
+}
+
 // leastSpec is how many bytes an AgentSpec takes up at the very least: its length
 // and one for each field.
 const leastSpec = 14

@@ -122,7 +122,7 @@ func fillAll(t *rapid.T, v reflect.Value, field string) {
 var recordTypes = []coordinator.Record{
 	&coordinator.Assigned{}, &coordinator.Settled{}, &coordinator.LeaseChanged{}, &coordinator.Remembered{},
 	&coordinator.Learnt{}, &coordinator.Forgiven{}, &coordinator.LearntBefore{}, &coordinator.BreakerChanged{},
-	&coordinator.Ordered{}, &coordinator.Tracked{}, &coordinator.Consumed{}, &coordinator.Doubted{}, &coordinator.Joined{}, &coordinator.AgentBefore{},
+	&coordinator.Ordered{}, &coordinator.Tracked{}, &coordinator.Consumed{}, &coordinator.Doubted{}, &coordinator.Joined{}, &coordinator.AgentBefore{}, &coordinator.Calibrated{},
 	&coordinator.Owed{}, &coordinator.Paid{},
 }
 

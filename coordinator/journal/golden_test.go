@@ -58,6 +58,7 @@ func goldenRecords() []coordinator.Record {
 		&coordinator.AgentBefore{Agent: a, Assigned: 1000, LastAssigned: 1_000_000, Items: 12.5, BusySeconds: 99, Samples: 40},
 		&coordinator.Owed{Task: goldenTask(), Failure: coordinator.Failure{Reason: coordinator.ReasonPoisoned, Text: "failed on 3 agents", Attempts: 3, FailedAt: goldenAt}},
 		&coordinator.Paid{Key: key},
+		&coordinator.Calibrated{Agent: a, Ratio: 1.5, Brier: -0.125, Bias: 0.25, Timed: 20, Judged: 30},
 	}
 }
 

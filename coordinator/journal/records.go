@@ -25,7 +25,8 @@ const (
 	kindPaid           = 14
 	kindConsumed       = 15
 	kindDoubted        = 16
-	lastRecordKind     = kindDoubted
+	kindCalibrated     = 17
+	lastRecordKind     = kindCalibrated
 )
 
 // record writes one record to out.
@@ -73,6 +74,9 @@ func (c *coder) record(r coordinator.Record) {
 	case *coordinator.AgentBefore:
 		c.agentBefore(r)
 		c.finish(kindAgentBefore)
+	case *coordinator.Calibrated:
+		c.calibrated(r)
+		c.finish(kindCalibrated)
 	case *coordinator.Owed:
 		c.owed(r)
 		c.finish(kindOwed)
@@ -144,6 +148,10 @@ func (c *coder) readRecord(kind byte, slabs *slabs, rest int) coordinator.Record
 	case kindAgentBefore:
 		r := new(coordinator.AgentBefore)
 		c.agentBefore(r)
+		return r
+	case kindCalibrated:
+		r := new(coordinator.Calibrated)
+		c.calibrated(r)
 		return r
 	case kindOwed:
 		r := new(coordinator.Owed)

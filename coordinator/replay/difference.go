@@ -53,6 +53,8 @@ func subject(r coordinator.Record) string {
 		return fmt.Sprintf("%s of %s", name, r.Agent)
 	case *coordinator.Tracked:
 		return fmt.Sprintf("%s of %s", name, r.Agent)
+	case *coordinator.Calibrated:
+		return fmt.Sprintf("%s of %s", name, r.Agent)
 	case *coordinator.Owed:
 		return fmt.Sprintf("%s for %s", name, r.Task.ID)
 	case *coordinator.Paid:
