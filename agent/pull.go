@@ -158,6 +158,9 @@ func (w *worker) pull(ctx context.Context, l *link) {
 			continue
 		}
 		granted, asked := p.claim(ctx, l, items, local)
+		for granted != nil && granted.ClaimID == messages.AnyClaim { // the coordinator has begun anew
+			granted, asked = p.claim(ctx, l, items, local)
+		}
 		switch {
 		case !asked:
 			return
@@ -271,15 +274,16 @@ func (w *worker) claim(ctx context.Context, l *link, items int, local balance.Lo
 	}
 }
 
-// granted takes the answer to a claim. One that comes too late says nothing about the
-// claim that is open now; its tasks come all the same.
+// granted takes the answer to a claim, or the news that no claim is open any more. One
+// that comes too late says nothing about the claim that is open now; its tasks come all
+// the same.
 func (w *worker) granted(m *messages.TaskGranted) {
 	if w.pulling == nil {
 		return
 	}
 	w.mu.Lock()
 	c := w.pulling.open
-	waited := c != nil && c.id == m.ClaimID
+	waited := c != nil && (c.id == m.ClaimID || m.ClaimID == messages.AnyClaim)
 	if waited {
 		w.pulling.open = nil
 	}

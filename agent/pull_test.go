@@ -165,6 +165,27 @@ func TestUnansweredClaim(t *testing.T) {
 	})
 }
 
+// A coordinator that has begun anew knows of no claim: whoever waits asks it at once, for
+// the same, and what it is then granted counts.
+func TestClaimIsForgotten(t *testing.T) {
+	inRig(t, func(r *rig) {
+		r.pulling(8, pullConfig(balance.ModeEqual, true), work(time.Hour))
+		first := r.awaitClaim(1, 1100*time.Millisecond)
+		r.pass(3 * time.Second)
+		r.grant(messages.AnyClaim, 0, 0)
+		second := r.awaitClaim(2, 0)
+		if second.said.ClaimID == first.said.ClaimID || second.said.MaxItems != first.said.MaxItems || second.said.WaitSeconds != 10 {
+			t.Errorf("claim %+v after %+v", second.said, first.said)
+		}
+		r.give("t")
+		r.grant(second.said.ClaimID, 1, 8)
+		r.grant(messages.AnyClaim, 0, 0) // nobody waits
+		r.pass(100 * time.Millisecond)
+		r.lastClaim(2)
+		r.expectLog("a claim was not answered in time", 0)
+	})
+}
+
 // An agent that works waits 5 s for an answer, and without one, while it is blind, twice
 // as long each time before it asks again: 1, 2, 4, 8, 10, 10 s, ± 10 %, from claim to claim,
 // or 5 s where that is longer.

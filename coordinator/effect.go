@@ -230,6 +230,10 @@ type ClaimAnswered struct {
 	Token uint64
 }
 
+// ClaimsForgotten tells an agent that pulls that no claim of it is open: a session has
+// begun, and those that waited in the one before wait no more.
+type ClaimsForgotten struct{ Agent AgentID }
+
 // PullFleet is the agents that claim, as the coordinator sees them.
 type PullFleet struct {
 	// Agents that share the work.
@@ -254,16 +258,17 @@ func (AgentTrusted) effect()  {}
 func (StatusRefused) effect() {}
 func (OtherQueue) effect()    {}
 
-func (*Completed) effect()     {}
-func (GivenBack) effect()      {}
-func (ResultRefused) effect()  {}
-func (Withdraw) effect()       {}
-func (CancelAnswered) effect() {}
-func (OrderStands) effect()    {}
-func (TakeBack) effect()       {}
-func (LeaveQueue) effect()     {}
-func (*Offer) effect()         {}
-func (Award) effect()          {}
-func (RejectBid) effect()      {}
-func (*AuctionEnded) effect()  {}
-func (ClaimAnswered) effect()  {}
+func (*Completed) effect()      {}
+func (GivenBack) effect()       {}
+func (ResultRefused) effect()   {}
+func (Withdraw) effect()        {}
+func (CancelAnswered) effect()  {}
+func (OrderStands) effect()     {}
+func (TakeBack) effect()        {}
+func (LeaveQueue) effect()      {}
+func (*Offer) effect()          {}
+func (Award) effect()           {}
+func (RejectBid) effect()       {}
+func (*AuctionEnded) effect()   {}
+func (ClaimAnswered) effect()   {}
+func (ClaimsForgotten) effect() {}

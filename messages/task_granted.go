@@ -5,11 +5,15 @@ import (
 	"taskbus/schemas"
 )
 
+// AnyClaim is the claim id of a task.granted that answers none: a coordinator has begun
+// that knows of no claim, and an agent that waits for an answer should ask again.
+const AnyClaim = "any"
+
 // TaskGranted is a task.granted message: the answer to a task.claim. As many dispatches
 // as are granted come to the agent's queue.
 type TaskGranted struct {
 	AgentID coordinator.AgentID
-	// ClaimID as the claim has it.
+	// ClaimID as the claim has it, or AnyClaim.
 	ClaimID string
 	// Granted is how many tasks the agent gets, 0 to 10,000.
 	Granted int

@@ -374,6 +374,8 @@ func describe(f coordinator.Effect) string {
 		return fmt.Sprintf("auction of %s %s by %s", f.Task.ID, f.Outcome, f.Closing)
 	case coordinator.ClaimAnswered:
 		return fmt.Sprintf("granted %d to %s %s", f.Granted, f.Agent, f.Limit)
+	case coordinator.ClaimsForgotten:
+		return fmt.Sprintf("claims of %s forgotten", f.Agent)
 	case coordinator.AgentChanged:
 		return fmt.Sprintf("agent %s %s", f.Agent, f.State)
 	case coordinator.AgentTrusted:

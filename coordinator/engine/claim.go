@@ -267,6 +267,16 @@ func (e *Engine) endClaims() {
 	}
 }
 
+// forgetClaims has those who pull told that whoever waits should ask again: with the
+// leader before, or in the session before, and nobody knows.
+func (e *Engine) forgetClaims() {
+	for _, a := range e.fleet.agents {
+		if a.spec.Pull != coordinator.PullOff {
+			e.emit(coordinator.ClaimsForgotten{Agent: a.spec.ID})
+		}
+	}
+}
+
 // under takes over who claims in another fleet.
 func (c *claims) under(f *fleet) {
 	c.pullers, c.stale = newBitset(len(f.agents)), true

@@ -81,6 +81,13 @@ func TestClaim(t *testing.T) {
 		r.claim(claim("a", 1).waits(time.Minute))
 		want(t, r.apply(coordinator.DrainBegan{}), "granted 0 to a agent_unavailable")
 	})
+	t.Run("a new session has forgotten it", func(t *testing.T) {
+		r := ready(t, policyOf(worker("a").pulls(coordinator.PullShared), worker("pushed")))
+		r.claim(claim("a", 1).waits(time.Minute))
+		want(t, r.apply(coordinator.SessionLost{}))
+		want(t, r.apply(coordinator.SessionOpened{}), "claims of a forgotten")
+		want(t, r.pass(time.Minute))
+	})
 	t.Run("slow work fills the slots", func(t *testing.T) { // one task takes 50 s
 		r := ready(t, policyOf(worker("a").slots(4).pulls(coordinator.PullShared)))
 		r.wait(1, 3)

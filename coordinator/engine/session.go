@@ -36,6 +36,7 @@ func (e *Engine) sessionOpened(now time.Time) {
 	e.resumeLeases()
 	e.withdrawAgain()
 	e.payOwed()
+	e.forgetClaims()
 	clear(e.retold)
 }
 

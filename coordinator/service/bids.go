@@ -140,6 +140,9 @@ func (r *session) publishReply(f coordinator.Effect) {
 				CapacityItemsPerSecond: f.Fleet.Capacity, TargetDrainSeconds: f.Fleet.Target.Seconds(), FairShareItems: f.Fleet.FairShare,
 			},
 		})
+	case coordinator.ClaimsForgotten:
+		p = r.control(f.Agent, schemas.TaskGranted, string(f.Agent)+".new_session", "")
+		p.Body = messages.AppendTaskGranted(nil, &messages.TaskGranted{AgentID: f.Agent, ClaimID: messages.AnyClaim, Reason: "new_session"})
 	default:
 		return
 	}

@@ -212,6 +212,11 @@ func TestRepliesToAgents(t *testing.T) {
 			`{"message_type":"task.granted","agent_id":"a1","claim_id":"c-1","granted":28,"reason":"fair_share",` +
 				`"fleet":{"agents":3,"pending_items":7,"unclaimed_items":49,"capacity_items_per_second":28.5,"target_drain_seconds":1.5,"fair_share_items":31}}`,
 		},
+		{
+			coordinator.ClaimsForgotten{Agent: "a1"}, schemas.TaskGranted, "",
+			`{"message_type":"task.granted","agent_id":"a1","claim_id":"any","granted":0,"reason":"new_session",` +
+				`"fleet":{"agents":0,"pending_items":0,"unclaimed_items":0,"capacity_items_per_second":0,"target_drain_seconds":0,"fair_share_items":0}}`,
+		},
 	} {
 		t.Run(c.messageType, func(t *testing.T) {
 			inRig(t, fleet, func(r *rig) {

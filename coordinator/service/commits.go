@@ -100,7 +100,7 @@ func (c *commits) take(e *engine.Engine, effects []coordinator.Effect) {
 // it is granted.
 func isFree(f coordinator.Effect) bool {
 	switch f.(type) {
-	case *coordinator.Offer, coordinator.RejectBid:
+	case *coordinator.Offer, coordinator.RejectBid, coordinator.ClaimsForgotten:
 		return true
 	}
 	return false

@@ -179,7 +179,7 @@ func (r *session) performMore(effect coordinator.Effect) {
 		r.s.observe.otherQueue(f)
 	case *coordinator.Offer:
 		r.offer(f)
-	case coordinator.Award, coordinator.RejectBid, coordinator.ClaimAnswered:
+	case coordinator.Award, coordinator.RejectBid, coordinator.ClaimAnswered, coordinator.ClaimsForgotten:
 		r.reply(f)
 	case *coordinator.AuctionEnded:
 		r.s.observe.auctionEnded(f)
