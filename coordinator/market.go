@@ -20,9 +20,10 @@ type Market struct {
 // BidRefusal is why a bid has not won: the reason of task.bid_rejected.
 type BidRefusal uint8
 
-// The refusals of bids. Those after BidLost say what is wrong with the bid.
+// The refusals of bids.
 const (
-	BidLost        BidRefusal = iota // to a better one
+	BidCounts      BidRefusal = iota // it is not refused
+	BidLost                          // to a better one
 	BidLate                          // the auction was over
 	BidDuplicate                     // it says what the agent's bid says already
 	BidNotInvited                    // the agent was not offered the task
@@ -31,9 +32,9 @@ const (
 	NumBidRefusals = iota
 )
 
-// String is the word used on the bus and in metrics.
+// String is the word used on the bus and in metrics; empty for BidCounts.
 func (r BidRefusal) String() string {
-	return [NumBidRefusals]string{"lost", "late", "duplicate", "not_invited", "invalid", "full"}[r]
+	return [NumBidRefusals]string{"", "lost", "late", "duplicate", "not_invited", "invalid", "full"}[r]
 }
 
 // AuctionOutcome is how an auction ended.

@@ -33,42 +33,6 @@ func (b *Bid) valid() bool {
 		b.Active >= 0 && b.Duration >= 0 && !(b.Relevance > 1) && !math.IsInf(b.Relevance, 0)
 }
 
-// Refusal is why a bid does not count: a closed set, the reason of task.bid_rejected.
-type Refusal uint8
-
-// The refusals. ReasonNone means that the bid counts. The book itself gives those up
-// to Invalid; Lost is for bids that counted and did not win, Full for a winner whose
-// slots were gone when its turn came: both are for who awards the task.
-const (
-	ReasonNone Refusal = iota
-	Late
-	Duplicate
-	NotInvited
-	Invalid
-	Lost
-	Full
-)
-
-// String is the word used on the bus; empty for ReasonNone.
-func (r Refusal) String() string {
-	switch r {
-	case ReasonNone:
-		return ""
-	case Late:
-		return "late"
-	case Duplicate:
-		return "duplicate"
-	case NotInvited:
-		return "not_invited"
-	case Invalid:
-		return "invalid"
-	case Lost:
-		return "lost"
-	default:
-		return "full"
-	}
-}
-
 // Ranked is a bid with what the auctioneer makes of it, by which it is ranked. Both have
 // a fitness, active tasks and a duration: say whose is meant, r.Bid.Fitness is what the
 // agent claims and r.Appraisal.Fitness what counts.
@@ -147,28 +111,29 @@ func Open(task coordinator.TaskID, seed uint64, invited []coordinator.AgentID, o
 	return b
 }
 
-// Bid enters a bid that arrived at now, or says why it does not count. The faults are
+// Bid enters a bid that arrived at now, or says why it does not (coordinator.BidCounts: it
+// does). The faults are
 // looked for in this order:
 //
-//   - [NotInvited]: the agent was not asked, or has been withdrawn;
-//   - [Late]: the auction was closed, or its window was over. The last instant of the
+//   - [coordinator.BidNotInvited]: the agent was not asked, or has been withdrawn;
+//   - [coordinator.BidLate]: the auction was closed, or its window was over. The last instant of the
 //     window is the one before it is over;
-//   - [Invalid]: NaN, an infinity, or a number out of its range. The agent is no
+//   - [coordinator.BidInvalid]: NaN, an infinity, or a number out of its range. The agent is no
 //     longer waited for, an earlier valid bid of it goes on counting, and a later
 //     valid one is taken;
-//   - [Duplicate]: it says exactly what the agent's bid says already (a message
+//   - [coordinator.BidDuplicate]: it says exactly what the agent's bid says already (a message
 //     delivered twice).
 //
 // A bid that differs from the agent's earlier one takes its place: of one agent's
 // bids the last before the close counts, and it counts once. Bids are sealed, so
 // nobody gains by waiting to see.
-func (b *Book) Bid(now time.Time, bid Bid) Refusal {
+func (b *Book) Bid(now time.Time, bid Bid) coordinator.BidRefusal {
 	i, ok := b.find(bid.Agent)
 	if !ok || b.places[i].standing == withdrawn {
-		return NotInvited
+		return coordinator.BidNotInvited
 	}
 	if b.Over(now) {
-		return Late
+		return coordinator.BidLate
 	}
 	p := &b.places[i]
 	if p.standing == silent {
@@ -176,13 +141,13 @@ func (b *Book) Bid(now time.Time, bid Bid) Refusal {
 		b.waiting--
 	}
 	if !bid.valid() {
-		return Invalid
+		return coordinator.BidInvalid
 	}
 	if !(bid.Relevance >= 0) {
 		bid.Relevance = math.NaN()
 	}
 	if p.standing == bidding && same(&p.ranked.Bid, &bid) {
-		return Duplicate
+		return coordinator.BidDuplicate
 	}
 	if p.standing != bidding {
 		p.standing = bidding
@@ -200,7 +165,7 @@ func (b *Book) Bid(now time.Time, bid Bid) Refusal {
 	case b.best < 0 || p.ranked.before(&b.places[b.best].ranked):
 		b.best = i
 	}
-	return ReasonNone
+	return coordinator.BidCounts
 }
 
 // same compares what two bids of one agent say; when they came is not said.

@@ -59,7 +59,7 @@ func TestRanking(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b := Open("task", 1, ids(5), opened, window, nil)
 			for _, bid := range c.bids {
-				if r := b.Bid(opened, bid); r != ReasonNone {
+				if r := b.Bid(opened, bid); r != coordinator.BidCounts {
 					t.Fatalf("the bid of %s is refused: %s", bid.Agent, r)
 				}
 			}
@@ -99,31 +99,31 @@ func TestRefusals(t *testing.T) {
 		name string
 		at   time.Duration
 		bid  Bid
-		want Refusal
+		want coordinator.BidRefusal
 	}{
-		{"a good one", 0, good, ReasonNone},
-		{"the last instant", window - 1, good, ReasonNone},
-		{"the window is over", window, good, Late},
-		{"not asked", 0, with(func(b *Bid) { b.Agent = "z" }), NotInvited},
-		{"not asked, and late: it is not told when the auction closed", window, with(func(b *Bid) { b.Agent = "z" }), NotInvited},
-		{"fitness NaN", 0, with(func(b *Bid) { b.Fitness = math.NaN() }), Invalid},
-		{"fitness infinite", 0, with(func(b *Bid) { b.Fitness = math.Inf(1) }), Invalid},
-		{"fitness negative", 0, with(func(b *Bid) { b.Fitness = -0.001 }), Invalid},
-		{"fitness above 1", 0, with(func(b *Bid) { b.Fitness = 1.001 }), Invalid},
-		{"fitness 0 and 1 are in range", 0, with(func(b *Bid) { b.Fitness = 1 }), ReasonNone},
-		{"active negative", 0, with(func(b *Bid) { b.Active = -1 }), Invalid},
-		{"duration negative", 0, with(func(b *Bid) { b.Duration = -1 }), Invalid},
-		{"relevance not given", 0, with(func(b *Bid) { b.Relevance = -1 }), ReasonNone},
-		{"relevance above 1", 0, with(func(b *Bid) { b.Relevance = 1.5 }), Invalid},
-		{"relevance −∞", 0, with(func(b *Bid) { b.Relevance = math.Inf(-1) }), Invalid},
-		{"late comes before invalid", window, with(func(b *Bid) { b.Active = -1 }), Late},
+		{"a good one", 0, good, coordinator.BidCounts},
+		{"the last instant", window - 1, good, coordinator.BidCounts},
+		{"the window is over", window, good, coordinator.BidLate},
+		{"not asked", 0, with(func(b *Bid) { b.Agent = "z" }), coordinator.BidNotInvited},
+		{"not asked, and late: it is not told when the auction closed", window, with(func(b *Bid) { b.Agent = "z" }), coordinator.BidNotInvited},
+		{"fitness NaN", 0, with(func(b *Bid) { b.Fitness = math.NaN() }), coordinator.BidInvalid},
+		{"fitness infinite", 0, with(func(b *Bid) { b.Fitness = math.Inf(1) }), coordinator.BidInvalid},
+		{"fitness negative", 0, with(func(b *Bid) { b.Fitness = -0.001 }), coordinator.BidInvalid},
+		{"fitness above 1", 0, with(func(b *Bid) { b.Fitness = 1.001 }), coordinator.BidInvalid},
+		{"fitness 0 and 1 are in range", 0, with(func(b *Bid) { b.Fitness = 1 }), coordinator.BidCounts},
+		{"active negative", 0, with(func(b *Bid) { b.Active = -1 }), coordinator.BidInvalid},
+		{"duration negative", 0, with(func(b *Bid) { b.Duration = -1 }), coordinator.BidInvalid},
+		{"relevance not given", 0, with(func(b *Bid) { b.Relevance = -1 }), coordinator.BidCounts},
+		{"relevance above 1", 0, with(func(b *Bid) { b.Relevance = 1.5 }), coordinator.BidInvalid},
+		{"relevance −∞", 0, with(func(b *Bid) { b.Relevance = math.Inf(-1) }), coordinator.BidInvalid},
+		{"late comes before invalid", window, with(func(b *Bid) { b.Active = -1 }), coordinator.BidLate},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := Open("task", 1, ids(3), opened, window, nil)
 			if got := b.Bid(after(c.at), c.bid); got != c.want {
 				t.Errorf("refused as %q, want %q", got, c.want)
 			}
-			if want := c.want == ReasonNone; (b.Bids() == 1) != want || (order(b) != "") != want {
+			if want := c.want == coordinator.BidCounts; (b.Bids() == 1) != want || (order(b) != "") != want {
 				t.Errorf("%d bids, ranked %q", b.Bids(), order(b))
 			}
 		})
@@ -140,18 +140,18 @@ func TestLastBidCounts(t *testing.T) {
 		name         string
 		at           time.Duration
 		bid          Bid
-		refusal      Refusal
+		refusal      coordinator.BidRefusal
 		order        string
 		waiting, all int
 	}{
-		{"a bids", 1, Bid{Agent: "a", Fitness: 0.9}, ReasonNone, "a", 2, 1},
-		{"b bids less", 2, Bid{Agent: "b", Fitness: 0.8}, ReasonNone, "ab", 1, 2},
-		{"a's bid is delivered again", 3, Bid{Agent: "a", Fitness: 0.9}, Duplicate, "ab", 1, 2},
-		{"a thinks again: its second bid replaces the first, which was the best", 4, Bid{Agent: "a", Fitness: 0.7}, ReasonNone, "ba", 1, 2},
-		{"what a says wrongly leaves its bid", 5, Bid{Agent: "a", Fitness: 7}, Invalid, "ba", 1, 2},
-		{"c has answered, if with nonsense", 6, Bid{Agent: "c", Fitness: math.NaN()}, Invalid, "ba", 0, 2},
-		{"and may correct it", 7, Bid{Agent: "c", Fitness: 0.75}, ReasonNone, "bca", 0, 3},
-		{"but not after the close", window, Bid{Agent: "c", Fitness: 1}, Late, "bca", 0, 3},
+		{"a bids", 1, Bid{Agent: "a", Fitness: 0.9}, coordinator.BidCounts, "a", 2, 1},
+		{"b bids less", 2, Bid{Agent: "b", Fitness: 0.8}, coordinator.BidCounts, "ab", 1, 2},
+		{"a's bid is delivered again", 3, Bid{Agent: "a", Fitness: 0.9}, coordinator.BidDuplicate, "ab", 1, 2},
+		{"a thinks again: its second bid replaces the first, which was the best", 4, Bid{Agent: "a", Fitness: 0.7}, coordinator.BidCounts, "ba", 1, 2},
+		{"what a says wrongly leaves its bid", 5, Bid{Agent: "a", Fitness: 7}, coordinator.BidInvalid, "ba", 1, 2},
+		{"c has answered, if with nonsense", 6, Bid{Agent: "c", Fitness: math.NaN()}, coordinator.BidInvalid, "ba", 0, 2},
+		{"and may correct it", 7, Bid{Agent: "c", Fitness: 0.75}, coordinator.BidCounts, "bca", 0, 3},
+		{"but not after the close", window, Bid{Agent: "c", Fitness: 1}, coordinator.BidLate, "bca", 0, 3},
 	}
 	for _, s := range steps {
 		if got := b.Bid(after(s.at), s.bid); got != s.refusal {
@@ -176,25 +176,15 @@ func TestWithdraw(t *testing.T) {
 	if order(b) != "b" || b.Invited() != 2 || b.Waiting() != 1 || b.Bids() != 1 {
 		t.Errorf("ranked %q, %d invited, %d waited for, %d bids", order(b), b.Invited(), b.Waiting(), b.Bids())
 	}
-	if r := b.Bid(opened, Bid{Agent: "a", Fitness: 1}); r != NotInvited {
+	if r := b.Bid(opened, Bid{Agent: "a", Fitness: 1}); r != coordinator.BidNotInvited {
 		t.Errorf("who was withdrawn bids: %q", r)
 	}
 	if !b.Withdraw("c") || b.Waiting() != 0 {
 		t.Error("who never answered is still waited for")
 	}
 	b.Close()
-	if r := b.Bid(opened, Bid{Agent: "b", Fitness: 0.6}); r != Late {
+	if r := b.Bid(opened, Bid{Agent: "b", Fitness: 0.6}); r != coordinator.BidLate {
 		t.Errorf("a bid after Close: %q", r)
-	}
-}
-
-// TestWords: the closed set of task.bid_rejected.
-func TestWords(t *testing.T) {
-	want := []string{"", "late", "duplicate", "not_invited", "invalid", "lost", "full"}
-	for r := ReasonNone; r <= Full; r++ {
-		if r.String() != want[r] {
-			t.Errorf("%d is %q, want %q", r, r, want[r])
-		}
 	}
 }
 
@@ -229,10 +219,10 @@ func TestBookNever(t *testing.T) {
 			}
 			now := after(time.Duration(rapid.SampledFrom([]int{-1, 0, 1, int(window)}).Draw(t, "at")))
 			refusal := b.Bid(now, bid)
-			if refusal != NotInvited && refusal != Late {
+			if refusal != coordinator.BidNotInvited && refusal != coordinator.BidLate {
 				answered[bid.Agent] = true
 			}
-			if refusal == ReasonNone {
+			if refusal == coordinator.BidCounts {
 				if !now.Before(b.Closes()) || !slices.Contains(invited, bid.Agent) || gone[bid.Agent] || !bid.valid() {
 					t.Fatalf("%+v at %v was taken", bid, now)
 				}

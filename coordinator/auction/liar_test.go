@@ -65,7 +65,7 @@ func share(t *testing.T, mode Mode, merit float64, lies bool, seed uint64) (won 
 			if f.lies {
 				bid.Active = 0
 			}
-			if r := book.Bid(now, bid); r != ReasonNone {
+			if r := book.Bid(now, bid); r != coordinator.BidCounts {
 				t.Fatalf("round %d: the bid of %s is refused: %s", round, f.id, r)
 			}
 		}

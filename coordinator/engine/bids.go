@@ -55,18 +55,13 @@ func (e *Engine) bidReceived(now time.Time, ev coordinator.BidReceived) {
 		e.market.answered(a)
 		e.market.window.Observe(now.Sub(l.book.Opened()))
 	}
-	if refusal != auction.ReasonNone {
-		e.rejectBid(ev.Agent, ev.Task, ev.AuctionID, ev.TraceID, bidRefusals[refusal])
+	if refusal != coordinator.BidCounts {
+		e.rejectBid(ev.Agent, ev.Task, ev.AuctionID, ev.TraceID, refusal)
 	} else {
 		e.hold(l, a)
 		e.serve(now, l.class) // its slot was sought among those that are ready; the bidder may not be
 	}
 	e.consider(now, l)
-}
-
-var bidRefusals = [...]coordinator.BidRefusal{
-	auction.Late: coordinator.BidLate, auction.Duplicate: coordinator.BidDuplicate, auction.NotInvited: coordinator.BidNotInvited,
-	auction.Invalid: coordinator.BidInvalid, auction.Lost: coordinator.BidLost, auction.Full: coordinator.BidFull,
 }
 
 func (e *Engine) rejectBid(agent coordinator.AgentID, task coordinator.TaskID, id, trace string, why coordinator.BidRefusal) {

@@ -53,8 +53,8 @@ func newMarketMetrics() (m marketMetrics, all []prometheus.Collector) {
 	m.auctionLength = histogram("auction_duration_seconds", "How long auctions took bids.", latencyBuckets)
 	m.auctionBids = histogram("auction_bids", "Bids that counted, of each auction.", bidBuckets)
 	refused := vec("bids_refused_total", "Bids that did not win, by cause: lost to a better one, or what was wrong with them.", "reason")
-	for r := range m.bidsRefused {
-		m.bidsRefused[r] = refused.WithLabelValues(coordinator.BidRefusal(r).String())
+	for r := coordinator.BidLost; r < coordinator.NumBidRefusals; r++ {
+		m.bidsRefused[r] = refused.WithLabelValues(r.String())
 	}
 	m.forgedBids = refused.WithLabelValues(refusedForged)
 	m.offers = counter("offers_total", "Offers of tasks that were sent to agents.")
