@@ -44,7 +44,7 @@ type pulling struct {
 	reading  string    // outcome of the last reading that was told to the log; as claims
 
 	estimator *balance.Estimator // mu
-	open      *claim             // mu; nil: none
+	open      *claim              // mu; nil: none
 }
 
 // claim is one that waits for its answer.
@@ -304,7 +304,7 @@ func (w *worker) local(now time.Time) balance.Local {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	active, e := w.active(), w.pulling.estimator
-	return balance.Local{Pending: active, Free: max(0, w.cfg.Slots-active), Capacity: e.Capacity(now), WarmUp: e.WarmUp()}
+	return balance.Local{Pending: active, Free: max(0, w.cfg.Slots-active), Capacity: e.Estimate(now), WarmUp: e.WarmUp()}
 }
 
 // occupied tells the estimator how many slots are taken. mu is held.

@@ -66,12 +66,13 @@ type rule struct {
 var table = map[string]rule{
 	"coordinator":                   {std: stdPure},
 	"coordinator/strategy":          {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/capacity":          {std: stdPure},
 	"coordinator/learning":          {std: stdPure, may: []string{"coordinator", modGonum + "/mathext"}},
 	"coordinator/breaker":           {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/auction":           {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/pull":              {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/fairshare":         {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/engine":            {std: stdPure, may: []string{"coordinator", "coordinator/strategy", "coordinator/learning", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare"}},
+	"coordinator/engine":            {std: stdPure, may: []string{"coordinator", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare"}},
 	"coordinator/replay":            {may: []string{"coordinator", "coordinator/strategy", "coordinator/engine", "coordinator/journal"}},
 	"coordinator/simulator":         {may: []string{modYaml, "coordinator", "coordinator/strategy", "coordinator/engine"}},
 	"coordinator/simulator/pulling": {may: []string{"coordinator", "coordinator/pull", "coordinator/simulator", "agent/balance"}},
@@ -94,7 +95,7 @@ var table = map[string]rule{
 		modPrometheus + "/...", modZerolog, modXxhash, modXsync + "/...",
 	}},
 	"agent":         {may: []string{"agent/balance", "messages", "coordinator/bus", "coordinator/bus/amqpbus", modPrometheus}},
-	"agent/balance": {may: []string{"coordinator"}},
+	"agent/balance": {may: []string{"coordinator", "coordinator/capacity"}},
 	"cmd/...":       {all: true},
 	// Examples are what a stranger writes: with the SDK, or knowing the bus alone.
 	"examples/...": {may: []string{modAmqp091, "agent", "messages"}},
@@ -102,7 +103,7 @@ var table = map[string]rule{
 }
 
 // clockless packages may use the time package for its types only.
-var clockless = []string{"coordinator", "coordinator/strategy", "coordinator/learning", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/engine", "coordinator/simulator", "coordinator/simulator/pulling", "coordinator/journal", "coordinator/replay", "agent/balance"}
+var clockless = []string{"coordinator", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/engine", "coordinator/simulator", "coordinator/simulator/pulling", "coordinator/journal", "coordinator/replay", "agent/balance"}
 
 var clockFuncs = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
 

@@ -1,14 +1,14 @@
 package balance
 
 import (
-	"math"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/capacity"
 )
 
 // DefaultCapacity is the items per second of an agent that has not been measured.
-const DefaultCapacity = 0.5
+const DefaultCapacity = capacity.Default
 
 // Local is the agent's own state.
 type Local struct {
@@ -80,73 +80,16 @@ func PresenceOf(silence time.Duration) Presence {
 	}
 }
 
-// Estimator measures how many items a second the agent does while it has any:
-//
-//	ĉ = (1 + items) / (1/0.5 + busy seconds)
-//
-// the mean of a Gamma posterior for a Poisson rate, which DefaultCapacity enters as one
-// item in two seconds. BALANCING's mean of 1000/ms is too high (the mean of 1/x is above
-// 1/mean), endless at 0 ms, and takes four items at a time for one. Time counts once
-// while the agent has anything in hand, and not at all while it has nothing. Items and
-// seconds lose half of their weight in a window of busy time.
-//
-// Not for concurrent use.
-type Estimator struct {
-	window  float64 // s
-	warm    int
-	items   float64 // decayed, as is busy, in seconds
-	busy    float64
-	samples int
-	inHand  bool
-	since   time.Time
-}
+// Estimator measures how many items a second the agent does while it has any, as the
+// coordinator measures it, too.
+type Estimator = capacity.Estimator
 
-// NewEstimator measures with c's capacity-window-size. It fails as Check does.
+// NewEstimator measures the agent's capacity over c's capacity-window-size. It fails as
+// Check does.
 func NewEstimator(c Config) (*Estimator, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	window := c.withDefaults().LoadBalancing.CapacityWindowSize
-	return &Estimator{window: float64(window), warm: window}, nil
-}
-
-// InHand tells how many items the agent has from now on. To be called at least whenever
-// that becomes or ceases to be 0.
-func (e *Estimator) InHand(now time.Time, items int) {
-	e.account(now)
-	e.inHand = items > 0
-	if now.After(e.since) {
-		e.since = now
-	}
-}
-
-// Done tells that an item has just been done, while it still counts as in hand. One that
-// failed is none: failing fast is no capacity.
-func (e *Estimator) Done(now time.Time) {
-	e.account(now)
-	e.items++
-	e.samples = min(e.samples+1, e.warm)
-}
-
-// Capacity is the estimate in items per second as of now; always positive. It falls
-// while an item takes longer than they used to.
-func (e *Estimator) Capacity(now time.Time) float64 {
-	e.account(now)
-	return (1 + e.items) / (1/DefaultCapacity + e.busy)
-}
-
-// WarmUp tells that too few items have been done, ever, for more than a guess: fewer than
-// 60, unless capacity-window-size is another number.
-func (e *Estimator) WarmUp() bool { return e.samples < e.warm }
-
-// account adds the busy time up to now. It decays while it passes, so that the sum is the
-// same however the time is cut up: ∫ 2^(−s/window) ds over d is (1 − 2^(−d/window))·window/ln 2.
-func (e *Estimator) account(now time.Time) {
-	if !e.inHand || !now.After(e.since) {
-		return
-	}
-	keep := math.Exp2(-now.Sub(e.since).Seconds() / e.window)
-	e.items *= keep
-	e.busy = e.busy*keep + (1-keep)*e.window/math.Ln2
-	e.since = now
+	e := capacity.New(c.withDefaults().LoadBalancing.CapacityWindowSize)
+	return &e, nil
 }

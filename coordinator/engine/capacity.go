@@ -4,13 +4,13 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/learning"
+	"taskbus/coordinator/capacity"
 )
 
 // throughput is what BALANCING's registry knows of an agent: how many items a
 // second it does, and how many it has before it.
 type throughput struct {
-	capacity learning.Capacity
+	capacity capacity.Estimator
 	// measured is the estimate when it was last taken.
 	measured float64
 	// What the agent itself said last: items a second (heard at statedAt, 0: never)
@@ -72,7 +72,7 @@ func (a *agent) itemsPerSecond() float64 {
 	case a.measured > 0:
 		return a.measured
 	default:
-		return learning.DefaultCapacity
+		return capacity.Default
 	}
 }
 
@@ -105,7 +105,7 @@ func (a *agent) capacitySnapshot() coordinator.CapacitySnapshot {
 		Pending: a.items(), Drain: a.drain(),
 	}
 	if s.Measured == 0 {
-		s.Measured = learning.DefaultCapacity
+		s.Measured = capacity.Default
 	}
 	s.Health = coordinator.HealthOf(s.Drain)
 	return s

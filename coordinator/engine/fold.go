@@ -6,6 +6,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/auction"
 	"taskbus/coordinator/breaker"
+	"taskbus/coordinator/capacity"
 	"taskbus/coordinator/learning"
 )
 
@@ -77,7 +78,7 @@ func (e *Engine) foldAgent(at time.Time, r coordinator.Record) {
 	case *coordinator.AgentBefore:
 		a := e.agentOf(r.Agent)
 		a.assigned = r.Assigned
-		a.capacity = learning.CapacityState{Items: r.Items, BusySeconds: r.BusySeconds, Samples: r.Samples}.Capacity()
+		a.capacity = capacity.State{Items: r.Items, BusySeconds: r.BusySeconds, Samples: r.Samples}.Estimator()
 		a.capacity.InHand(at, len(a.open))
 		e.fleet.assignments = max(e.fleet.assignments, r.LastAssigned)
 		if a.number >= 0 {

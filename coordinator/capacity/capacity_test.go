@@ -1,4 +1,4 @@
-package learning
+package capacity
 
 import (
 	"math"
@@ -8,10 +8,12 @@ import (
 	"pgregory.net/rapid"
 )
 
+var start = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // worked is an agent that has done items one after the other, each in that time,
 // and has nothing in hand at the end; and that end.
-func worked(items int, each time.Duration) (Capacity, time.Time) {
-	var c Capacity
+func worked(items int, each time.Duration) (Estimator, time.Time) {
+	var c Estimator
 	now := start
 	c.InHand(now, 1)
 	for range items {
@@ -57,7 +59,7 @@ func TestCapacity(t *testing.T) {
 // TestConcurrencyAddsUp: four at a time, two seconds each, are two a second, for
 // time counts once.
 func TestConcurrencyAddsUp(t *testing.T) {
-	var c Capacity
+	var c Estimator
 	now := start
 	c.InHand(now, 4)
 	for range 300 {
@@ -100,24 +102,57 @@ func TestWarmUp(t *testing.T) {
 	}
 }
 
-func TestCapacityState(t *testing.T) {
+// TestWindow: with a window of 1, one item ends the warm-up, and after a second in hand
+// both sums weigh half: two items at once, then one second for one more. Items
+// 2/2 + 1 = 2, busy (1 − 1/2)/ln 2 = 0.7213: (1+2)/(2+0.7213).
+func TestWindow(t *testing.T) {
+	c := New(1)
+	c.InHand(start, 3)
+	c.Done(start)
+	c.Done(start)
+	now := start.Add(time.Second)
+	c.Done(now)
+	if got, want := c.Estimate(now), 3/(2+0.5/math.Ln2); math.Abs(got-want) > 1e-12 || c.WarmUp() {
+		t.Errorf("ĉ %v, want %v; warming up: %v", got, want, c.WarmUp())
+	}
+	if c, d := New(0), New(1); c != d {
+		t.Errorf("%+v, want %+v: there is no window of nothing", c, d)
+	}
+}
+
+// TestUnevenWork: items of 10 and 190 ms in turn are 10/s. The mean of the rates
+// is (100 + 5.26)/2 = 52.6.
+func TestUnevenWork(t *testing.T) {
+	var c Estimator
+	now := start
+	c.InHand(now, 1)
+	for i := range 6000 {
+		now = now.Add(time.Duration(10+180*(i%2)) * time.Millisecond)
+		c.Done(now)
+	}
+	if got := c.Estimate(now); math.Abs(got-10) > 0.3 {
+		t.Errorf("%v, want 10", got)
+	}
+}
+
+func TestState(t *testing.T) {
 	c, now := worked(100, time.Second)
-	restored := c.State(now).Capacity()
+	restored := c.State(now).Estimator()
 	if restored.Estimate(now) != c.Estimate(now) || restored.WarmUp() {
 		t.Errorf("%+v became %+v", c, restored)
 	}
-	for _, s := range []CapacityState{{Items: -1}, {BusySeconds: math.NaN()}, {Samples: -1}, {Items: math.Inf(1)}} {
-		if got := s.Capacity(); got != (Capacity{}) {
+	for _, s := range []State{{Items: -1}, {BusySeconds: math.NaN()}, {Samples: -1}, {Items: math.Inf(1)}} {
+		if got := s.Estimator(); got != (Estimator{}) {
 			t.Errorf("%+v is taken for %+v", s, got)
 		}
 	}
 }
 
-// TestCapacityIsTheSameHoweverTimeIsCut: asking and telling in between changes
+// TestTheSameHoweverTimeIsCut: asking and telling in between changes
 // nothing.
-func TestCapacityIsTheSameHoweverTimeIsCut(t *testing.T) {
+func TestTheSameHoweverTimeIsCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var whole, cut Capacity
+		var whole, cut Estimator
 		now := start
 		whole.InHand(now, 1)
 		cut.InHand(now, 1)
@@ -130,7 +165,7 @@ func TestCapacityIsTheSameHoweverTimeIsCut(t *testing.T) {
 			whole.Done(now)
 			cut.Done(now)
 		}
-		if a, b := whole.Estimate(now), cut.Estimate(now); !near(a, b) || !(a > 0) {
+		if a, b := whole.Estimate(now), cut.Estimate(now); math.Abs(a-b) > 1e-9*a || !(a > 0) {
 			t.Fatalf("%v in one piece, %v in many", a, b)
 		}
 	})
