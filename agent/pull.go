@@ -44,7 +44,7 @@ type pulling struct {
 	reading  string    // outcome of the last reading that was told to the log; as claims
 
 	estimator *balance.Estimator // mu
-	open      *claim              // mu; nil: none
+	open      *claim             // mu; nil: none
 }
 
 // claim is one that waits for its answer.
