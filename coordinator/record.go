@@ -54,6 +54,7 @@ type Settled struct {
 	Key     TaskKey
 	Attempt int
 	At      time.Time
+	// Attempt is 0 where this says no more than that a message of the task was acknowledged.
 	// Nowhere: its task was acknowledged without it, because the task has ended.
 	// Heard: it is its agent that has told of it; its task is the broker's still.
 	Nowhere, Heard bool

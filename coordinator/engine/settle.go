@@ -117,7 +117,11 @@ func (e *Engine) overSettled(now time.Time, t *openTask, outcome coordinator.Pub
 	if outcome != coordinator.PublishUnknown && outcome != coordinator.PublishAbandoned {
 		e.emit(coordinator.Ack{Handle: t.handle, Copy: outcome != coordinator.PublishConfirmed})
 		e.inDoubt.acked(now, t.key)
-		e.record(&coordinator.Settled{Key: t.key, Attempt: t.attempt, At: now, Nowhere: outcome != coordinator.PublishConfirmed})
+		settled := &coordinator.Settled{Key: t.key, Attempt: t.attempt, At: now, Nowhere: outcome != coordinator.PublishConfirmed}
+		if e.leaseOf(t.key, t.attempt) != nil { // it came back, and is on its way again under its id
+			settled.Attempt = 0
+		}
+		e.record(settled)
 	} else {
 		e.inDoubt.unanswered[t.key]++
 	}

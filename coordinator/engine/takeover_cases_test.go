@@ -209,6 +209,21 @@ func TestAssignmentsAreCountedOnce(t *testing.T) {
 	}
 }
 
+// TestAnswerToAnEarlierCopy: a dispatch comes back before the broker has answered, and is
+// on its way again under its id. The answer to the first copy is none to the second.
+func TestAnswerToAnEarlierCopy(t *testing.T) {
+	r := leader(t)
+	want(t, r.assign(job("t")), "dispatch t.1 a")
+	r.hear(beat("a").running("t"))
+	want(t, r.returns(r.latest(), coordinator.ReturnExpired, false), "dispatch t.1 a again?")
+	want(t, r.confirm(1), "ack 1")
+	for how, heir := range heirs(r) {
+		if o := heir.taskOf(coordinator.KeyOf("t")); o == nil || !o.unanswered {
+			t.Errorf("%s: t is %+v, want the answer to t.1 awaited", how, o)
+		}
+	}
+}
+
 // TestBidsAreJudgedAfterATakeOver: what an agent's word in the market has been worth is
 // known to whoever takes over.
 func TestBidsAreJudgedAfterATakeOver(t *testing.T) {
