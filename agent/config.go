@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -86,6 +87,8 @@ type Config struct {
 	// dialRegistry connects to the host of Pull.Registry.URL; nil is TCP. Tests have
 	// networks of their own.
 	dialRegistry dialer
+	// rebindWithin is within which time the control queue is bound again; see keepHeard.
+	rebindWithin time.Duration
 }
 
 // Bounds and defaults of Config.
@@ -128,6 +131,7 @@ func (c Config) withDefaults() Config {
 	if c.DrainTimeout == 0 {
 		c.DrainTimeout = defaultDrain
 	}
+	c.rebindWithin = cmp.Or(c.rebindWithin, rebindWithin)
 	if c.BatchWait == 0 {
 		c.BatchWait = defaultBatchWait
 	}

@@ -2,8 +2,10 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -14,11 +16,86 @@ import (
 // controlPrefetch is how many messages of the control queue may be on their way.
 const controlPrefetch = 100
 
-// listen consumes the control queue, where the session has one.
-func (w *worker) listen(ctx context.Context, l *link) error {
+// rebindWithin is Config.rebindWithin where that is 0.
+const rebindWithin = 30 * time.Second
+
+// keepHeard binds the control queue again and again: when its exchange is deleted and
+// declared anew, the binding is gone, without a word from the broker, and nobody else can
+// make it. It ends with the session.
+func (w *worker) keepHeard(ctx context.Context, l *link) {
 	if l.control == "" {
+		return
+	}
+	half := w.cfg.rebindWithin / 2
+	told := "" // the latest fault, unless it is over
+	for {
+		var tried chan struct{} // somebody waits for it to be closed
+		select {
+		case <-time.After(half + rand.N(half)): // not all agents at once
+		case tried = <-l.unheard:
+		case <-ctx.Done():
+			return
+		}
+		err := w.bindControl(ctx, l)
+		if tried != nil {
+			close(tried)
+		}
+		switch {
+		case ctx.Err() != nil || errors.Is(err, bus.ErrClosed):
+			return
+		case err == nil && told != "":
+			w.log.Info("the control queue is bound again")
+			told = ""
+		case err != nil && err.Error() != told:
+			told = err.Error()
+			text := "the control queue cannot be bound; another try follows"
+			if lacks(err, bus.ExchangeControl) {
+				text = "the exchange " + bus.ExchangeControl + " does not exist: no offer, grant or withdrawal reaches this agent before a coordinator declares it (or taskbus topology apply)"
+			}
+			w.log.Warn(text, slog.Any("error", err))
+		}
+	}
+}
+
+// bindNowWithin is how long bindNow waits.
+const bindNowWithin = time.Second
+
+// bindNow has the control queue bound at once, and waits a moment for that: the answer to
+// what is asked next would else be faster.
+func (l *link) bindNow(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, bindNowWithin)
+	defer cancel()
+	tried := make(chan struct{})
+	select {
+	case l.unheard <- tried:
+	case <-ctx.Done():
+		return
+	}
+	select {
+	case <-tried:
+	case <-ctx.Done():
+	}
+}
+
+// bindControl makes the binding of the control queue, and what else was not possible
+// when the session began.
+func (w *worker) bindControl(ctx context.Context, l *link) error {
+	if _, err := l.session.EnsureQueue(ctx, bus.Queue{Name: l.control, Temporary: true}); err != nil {
+		return err
+	}
+	if !l.late {
 		return nil
 	}
+	if err := w.listen(ctx, l); err != nil {
+		return err
+	}
+	l.late = false
+	w.log.Info("the agent has its control queue now")
+	return nil
+}
+
+// listen consumes the control queue.
+func (w *worker) listen(ctx context.Context, l *link) error {
 	err := l.session.Subscribe(ctx, bus.Subscription{Queue: l.control, Prefetch: controlPrefetch, Handle: func(msg bus.Delivery) {
 		defer l.session.Ack(msg.Tag)
 		m, refusal := w.decoder.DecodeControl(msg.Body)
@@ -31,6 +108,7 @@ func (w *worker) listen(ctx context.Context, l *link) error {
 	if err != nil {
 		return fmt.Errorf("consume the control queue %s: %w", l.control, err)
 	}
+	close(l.heard)
 	return nil
 }
 

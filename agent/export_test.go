@@ -1,4 +1,9 @@
 package agent
 
+import "time"
+
 // DialRegistry has the agent connect to registry.url by this.
 func (c *Config) DialRegistry(dial dialer) { c.dialRegistry = dial }
+
+// RebindWithin has the agent bind its control queue again within this time.
+func (c *Config) RebindWithin(d time.Duration) { c.rebindWithin = d }

@@ -113,7 +113,11 @@ func (w *worker) startPulling(ctx context.Context, group *sync.WaitGroup, l *lin
 	default:
 		group.Go(func() {
 			defer close(ended)
-			w.pull(ctx, l)
+			select {
+			case <-l.heard:
+				w.pull(ctx, l)
+			case <-ctx.Done():
+			}
 		})
 	}
 	return stop, ended
@@ -198,6 +202,7 @@ func (p *puller) unanswered(ctx context.Context) {
 	}
 	p.silent = true
 	p.lookout.begin(ctx)
+	p.link.bindNow(ctx) // perhaps the answer had no way to us
 }
 
 // look takes what the registry has said meanwhile. A claim that has been answered since

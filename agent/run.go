@@ -123,6 +123,10 @@ type link struct {
 	// control is the queue by which the coordinator speaks to the agent; empty when the broker
 	// does not let us have it.
 	control string
+	// late: when the session began there was no exchange to bind it to.
+	late    bool
+	heard   chan struct{}      // closed once the control queue is consumed
+	unheard chan chan struct{} // see bindNow
 	// refusals is how many publications the broker did not take; worker.mu.
 	refusals int
 	// requestRefusals is the same for bids and claims; worker.mu.
@@ -137,9 +141,11 @@ func (w *worker) runSession(life context.Context) error {
 		return err
 	}
 	defer w.detach(l)
-	if err := w.listen(life, l); err != nil {
-		w.close(l.session)
-		return err
+	if l.control != "" && !l.late {
+		if err := w.listen(life, l); err != nil {
+			w.close(l.session)
+			return err
+		}
 	}
 	for _, f := range l.session.Findings() {
 		w.log.Warn(f.Text, slog.String("object", f.Object))
@@ -168,7 +174,7 @@ func (w *worker) close(s bus.Session) {
 // exchange that everything is reported to there is no session: the first heartbeat
 // would end it, and each end costs every message in hand one of its deliveries.
 func (w *worker) connect(ctx context.Context) (*link, error) {
-	l := &link{control: "agent." + w.cfg.ID + ".control"}
+	l := &link{control: "agent." + w.cfg.ID + ".control", heard: make(chan struct{}), unheard: make(chan chan struct{})}
 	spec := bus.SessionSpec{
 		Name: "taskbus-agent/" + w.cfg.ID,
 		// Verify: to look takes no permission. What is temporary is declared all the same.
@@ -188,7 +194,7 @@ func (w *worker) connect(ctx context.Context) (*link, error) {
 		return l, err // nil, or nothing that doing without would mend
 	}
 	why := err
-	spec.Topology.Queues, spec.Topology.Bindings = nil, nil
+	spec.Topology.Queues = nil // the binding stays, for bindControl
 	if l.session, err = w.cfg.Bus.Open(ctx, spec); err != nil {
 		return nil, err
 	}
@@ -197,6 +203,12 @@ func (w *worker) connect(ctx context.Context) (*link, error) {
 			w.close(l.session)
 			return nil, fmt.Errorf("wait for a coordinator to declare %s and %s: %w", bus.ExchangeControl, w.cfg.Queue, why)
 		}
+	}
+	if withoutControl {
+		l.late = true
+		w.log.Warn("no control queue until the exchange "+bus.ExchangeControl+" exists: till then nothing is offered or granted, tasks that are withdrawn will be worked on all the same, and nothing keeps a second process from working as this agent",
+			slog.Any("error", why))
+		return l, nil
 	}
 	l.control = ""
 	w.log.Warn("no control queue: tasks that are withdrawn will be worked on all the same, and nothing keeps a second process from working as this agent",

@@ -24,6 +24,7 @@ func (w *worker) serve(life context.Context, l *link) {
 	defer cancel()
 	var group sync.WaitGroup
 	group.Go(func() { w.consume(ctx, l) })
+	group.Go(func() { w.keepHeard(ctx, l) })
 	select {
 	case <-l.session.Done():
 	case <-life.Done():

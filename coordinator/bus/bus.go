@@ -81,6 +81,10 @@ type Session interface {
 	// EnsureQueue declares the queue where the topology mode allows it, else
 	// looks whether it exists. The bool tells whether it exists now. ErrInUse:
 	// it is to be temporary, and another connection has one of that name.
+	//
+	// Of a temporary queue it also makes the bindings that the topology names for it:
+	// nobody else can, when the exchange was deleted and declared anew. An exchange
+	// that is missing is a *TopologyError, which leaves the session as it was.
 	EnsureQueue(ctx context.Context, q Queue) (bool, error)
 
 	// Matches tells whether this session has made sure that the queue exists

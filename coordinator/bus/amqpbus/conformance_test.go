@@ -22,9 +22,10 @@ func TestConformance(t *testing.T) {
 			brokers[b] = broker
 			return b
 		},
-		Cut:         func(t *testing.T, b bus.Bus) { brokers[b].CloseConnections(t) },
-		DeleteQueue: func(t *testing.T, b bus.Bus, queue string) { brokers[b].DeleteQueue(t, queue) },
-		Trim:        func(*testing.T, bus.Bus, string) {}, // by its limits
+		Cut:            func(t *testing.T, b bus.Bus) { brokers[b].CloseConnections(t) },
+		DeleteQueue:    func(t *testing.T, b bus.Bus, queue string) { brokers[b].DeleteQueue(t, queue) },
+		DeleteExchange: func(t *testing.T, b bus.Bus, exchange string) { brokers[b].DeleteExchange(t, exchange) },
+		Trim:           func(*testing.T, bus.Bus, string) {}, // by its limits
 	})
 }
 

@@ -115,18 +115,23 @@ func connectionName(session, role string) string {
 // While the broker holds publishers up it answers nothing, and that is no fault.
 // A refusal by the broker comes back as *amqp.Error.
 func (l *link) within(doing string, request func() error) error {
+	return l.withinTime(l.request, doing, request)
+}
+
+// withinTime is within with a time limit of its own.
+func (l *link) withinTime(limit time.Duration, doing string, request func() error) error {
 	answered := make(chan struct{})
-	timer := time.AfterFunc(l.request, func() {
+	timer := time.AfterFunc(limit, func() {
 		for l.wire.isHeld() {
 			select {
 			case <-answered:
-			case <-time.After(l.request):
+			case <-time.After(limit):
 			}
 		}
 		select {
 		case <-answered:
 		default:
-			l.wire.kill(fmt.Errorf("no answer within %s", l.request))
+			l.wire.kill(fmt.Errorf("no answer within %s", limit))
 		}
 	})
 	defer timer.Stop()

@@ -155,6 +155,9 @@ func (s *session) EnsureQueue(ctx context.Context, q bus.Queue) (bool, error) {
 	if s.isEnding() {
 		return false, bus.ErrClosed
 	}
+	if q.Temporary {
+		return s.topology.ensureBound(ctx, q, s.spec.Topology.Bindings)
+	}
 	return s.topology.ensure(ctx, q)
 }
 

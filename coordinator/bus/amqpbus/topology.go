@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/rs/zerolog"
@@ -45,8 +46,13 @@ func (t *topology) moveTo(l *link) *topology {
 // ctx ends first, the request is left to finish by itself: somebody who is tired
 // of waiting for a queue's depth must not cost the session.
 func (t *topology) ask(ctx context.Context, doing string, request func(*amqp.Channel) error) error {
+	return t.askFor(ctx, t.link.request, doing, request)
+}
+
+// askFor is ask with a time limit of its own for the answer.
+func (t *topology) askFor(ctx context.Context, limit time.Duration, doing string, request func(*amqp.Channel) error) error {
 	answer := make(chan error, 1)
-	go func() { answer <- t.request(doing, request) }()
+	go func() { answer <- t.request(limit, doing, request) }()
 	select {
 	case err := <-answer:
 		return err
@@ -55,7 +61,7 @@ func (t *topology) ask(ctx context.Context, doing string, request func(*amqp.Cha
 	}
 }
 
-func (t *topology) request(doing string, request func(*amqp.Channel) error) error {
+func (t *topology) request(limit time.Duration, doing string, request func(*amqp.Channel) error) error {
 	t.busy.Lock()
 	defer t.busy.Unlock()
 	if t.channel == nil || t.channel.IsClosed() {
@@ -65,7 +71,7 @@ func (t *topology) request(doing string, request func(*amqp.Channel) error) erro
 		}
 		t.channel = channel
 	}
-	return t.link.within(doing, func() error { return request(t.channel) })
+	return t.link.withinTime(limit, doing, func() error { return request(t.channel) })
 }
 
 // apply sees to what a session shares with others.
@@ -112,7 +118,7 @@ func (t *topology) queues(ctx context.Context, want bus.Topology, temporary bool
 		if mine[b.Queue] != temporary {
 			continue
 		}
-		if err := t.bind(ctx, b); err != nil {
+		if err := t.bind(ctx, t.link.request, b); err != nil {
 			return err
 		}
 	}
@@ -255,9 +261,32 @@ func (t *topology) isPlain(ctx context.Context, q bus.Queue) (bool, error) {
 	return err == nil, nil
 }
 
-func (t *topology) bind(ctx context.Context, b bus.Binding) error {
+// bindAgain is how long the broker may take for a binding of a session at work. What
+// concerns bindings is agreed on by all nodes of a cluster, and waits for one that
+// hangs until it is given up, 60 to 75 s by default: no reason to cut a session that
+// lacks nothing else.
+const bindAgain = 2 * time.Minute
+
+// ensureBound is ensure for a temporary queue, with its bindings.
+func (t *topology) ensureBound(ctx context.Context, q bus.Queue, bindings []bus.Binding) (bool, error) {
+	exists, err := t.ensure(ctx, q)
+	if err != nil || !exists {
+		return exists, err
+	}
+	for _, b := range bindings {
+		if b.Queue != q.Name {
+			continue
+		}
+		if err := t.bind(ctx, max(t.link.request, bindAgain), b); err != nil {
+			return true, err
+		}
+	}
+	return true, nil
+}
+
+func (t *topology) bind(ctx context.Context, limit time.Duration, b bus.Binding) error {
 	doing := fmt.Sprintf("bind queue %q to exchange %q", b.Queue, b.Exchange)
-	err := t.ask(ctx, doing, func(ch *amqp.Channel) error {
+	err := t.askFor(ctx, limit, doing, func(ch *amqp.Channel) error {
 		return ch.QueueBind(b.Queue, b.Key, b.Exchange, false, nil)
 	})
 	if err == nil {

@@ -18,6 +18,8 @@ type Harness struct {
 	Cut func(t *testing.T, b bus.Bus)
 	// DeleteQueue removes a queue with all its messages, whoever uses it.
 	DeleteQueue func(t *testing.T, b bus.Bus, queue string)
+	// DeleteExchange removes an exchange with all its bindings.
+	DeleteExchange func(t *testing.T, b bus.Bus, exchange string)
 	// Trim makes a stream forget some of its oldest messages; nothing where its
 	// limits do so by themselves, which may take a moment.
 	Trim func(t *testing.T, b bus.Bus, stream string)

@@ -25,6 +25,7 @@ func topologyCases() []testCase {
 		{name: "a temporary queue is its session's alone", run: temporaryQueue},
 		{name: "a temporary queue ends with a cut", run: temporaryQueueCut},
 		{name: "a temporary queue of another session is ErrInUse", run: temporaryQueueInUse},
+		{name: "EnsureQueue binds a temporary queue again", run: temporaryQueueBoundAgain},
 		{name: "a lasting queue in place of a temporary one is used as it is", run: temporaryQueueLasting},
 	}
 }
@@ -217,6 +218,43 @@ func temporaryQueueInUse(r *rig) {
 		waitUnroutable(other, "mine")
 		r.openSpec(spec).close()
 		waitUnroutable(other, "mine")
+	}
+}
+
+// The exchange is deleted, and somebody declares it anew: without bindings. Only the
+// owner of a temporary queue can make them.
+func temporaryQueueBoundAgain(r *rig) {
+	exchange := bus.Topology{Mode: bus.Declare, Exchanges: []bus.Exchange{{Name: "x", Kind: bus.Topic}}}
+	for _, mode := range []bus.Mode{bus.Declare, bus.Verify, bus.Off} {
+		r.open(exchange)
+		mine := bus.Queue{Name: "mine." + string(mode), Temporary: true}
+		owner := r.open(bus.Topology{
+			Mode: mode, Queues: []bus.Queue{mine},
+			Bindings: []bus.Binding{{Exchange: "x", Queue: mine.Name, Key: "event.*"}, {Exchange: "x", Queue: mine.Name, Key: "other"}},
+		})
+		in := owner.read(mine.Name, 10)
+		r.harness.DeleteExchange(r.t, r.bus, "x")
+		for range 2 { // the refusal harms nothing
+			var missing *bus.TopologyError
+			if _, err := owner.EnsureQueue(r.ctx(), mine); !errors.As(err, &missing) || missing.Object != "x" {
+				r.t.Fatalf("%s: EnsureQueue without the exchange gives %v, want a *TopologyError about x", mode, err)
+			}
+		}
+		outside := r.open(exchange)
+		event := bus.Publication{Exchange: "x", Key: "event.1", Body: []byte("event")}
+		if got := outside.outcome(event); got != bus.Unroutable {
+			r.t.Errorf("%s: a publication before EnsureQueue is %v, want unroutable", mode, got)
+		}
+		for range 2 { // the second time there is nothing to do
+			if ok, err := owner.EnsureQueue(r.ctx(), mine); !ok || err != nil {
+				r.t.Fatalf("%s: EnsureQueue = %v, %v; want true, nil", mode, ok, err)
+			}
+		}
+		outside.storePub(event)
+		outside.storePub(bus.Publication{Exchange: "x", Key: "other", Body: []byte("other")})
+		outside.store(mine.Name, "last")
+		in.bodies("event", "other", "last") // each once
+		owner.close()
 	}
 }
 

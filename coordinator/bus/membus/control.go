@@ -105,6 +105,14 @@ func (b *Broker) DeleteQueue(name string) {
 	}
 }
 
+// DeleteExchange removes an exchange with its bindings; the queues stay. A missing one
+// is no fault.
+func (b *Broker) DeleteExchange(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.fabric.exchanges, name)
+}
+
 // SkipOffsets makes a gap in the offsets of a stream: the next message gets one that
 // is n higher than it would be. Another queue stays as it is.
 func (b *Broker) SkipOffsets(name string, n int64) {

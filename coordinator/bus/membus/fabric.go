@@ -96,16 +96,36 @@ func (f *fabric) bind(t bus.Topology, temporary bool) error {
 		if mine != temporary {
 			continue
 		}
-		x := f.exchanges[binding.Exchange]
-		if x == nil {
-			return &bus.TopologyError{Object: binding.Exchange, Reason: "this exchange does not exist: declare it before binding " + binding.Queue}
+		if err := f.bindOne(binding); err != nil {
+			return err
 		}
-		if f.queues[binding.Queue] == nil {
-			return &bus.TopologyError{Object: binding.Queue, Reason: "this queue does not exist: declare it before binding it to " + binding.Exchange}
+	}
+	return nil
+}
+
+// bindAgain makes the bindings of one queue.
+func (f *fabric) bindAgain(t bus.Topology, queue string) error {
+	for _, binding := range t.Bindings {
+		if binding.Queue != queue {
+			continue
 		}
-		if !slices.Contains(x.bindings, binding) {
-			x.bindings = append(x.bindings, binding)
+		if err := f.bindOne(binding); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+func (f *fabric) bindOne(binding bus.Binding) error {
+	x := f.exchanges[binding.Exchange]
+	if x == nil {
+		return &bus.TopologyError{Object: binding.Exchange, Reason: "this exchange does not exist: declare it before binding " + binding.Queue}
+	}
+	if f.queues[binding.Queue] == nil {
+		return &bus.TopologyError{Object: binding.Queue, Reason: "this queue does not exist: declare it before binding it to " + binding.Exchange}
+	}
+	if !slices.Contains(x.bindings, binding) {
+		x.bindings = append(x.bindings, binding)
 	}
 	return nil
 }

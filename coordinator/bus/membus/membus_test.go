@@ -15,10 +15,11 @@ func TestConformance(t *testing.T) {
 			b.SetUser("bustest")
 			return b
 		},
-		Cut:         func(_ *testing.T, b bus.Bus) { b.(*membus.Broker).Cut() },
-		DeleteQueue: func(_ *testing.T, b bus.Bus, queue string) { b.(*membus.Broker).DeleteQueue(queue) },
-		Trim:        func(_ *testing.T, b bus.Bus, stream string) { b.(*membus.Broker).Trim(stream, 60) },
-		Block:       func(_ *testing.T, b bus.Bus, blocked bool) { b.(*membus.Broker).Block(blocked) },
-		Features:    bustest.Features{Alarms: true},
+		Cut:            func(_ *testing.T, b bus.Bus) { b.(*membus.Broker).Cut() },
+		DeleteQueue:    func(_ *testing.T, b bus.Bus, queue string) { b.(*membus.Broker).DeleteQueue(queue) },
+		DeleteExchange: func(_ *testing.T, b bus.Bus, exchange string) { b.(*membus.Broker).DeleteExchange(exchange) },
+		Trim:           func(_ *testing.T, b bus.Bus, stream string) { b.(*membus.Broker).Trim(stream, 60) },
+		Block:          func(_ *testing.T, b bus.Bus, blocked bool) { b.(*membus.Broker).Block(blocked) },
+		Features:       bustest.Features{Alarms: true},
 	})
 }

@@ -174,8 +174,11 @@ func (s *session) EnsureQueue(ctx context.Context, q bus.Queue) (bool, error) {
 		return false, bus.ErrClosed
 	}
 	exists, err := s.broker.fabric.ensure(q, s)
+	if err == nil && q.Temporary {
+		err = s.broker.fabric.bindAgain(s.spec.Topology, q.Name)
+	}
 	if err != nil {
-		return false, fmt.Errorf("ensure queue %q: %w", q.Name, err)
+		return exists, fmt.Errorf("ensure queue %q: %w", q.Name, err)
 	}
 	return exists, nil
 }
