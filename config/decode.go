@@ -143,10 +143,16 @@ func join(path, key string) string {
 // object hands every key of a mapping to its reader. The value of a key that
 // has none is not looked at, and so cannot leak into the fault.
 func (d *decoder) object(p place, known readers) {
+	d.objectOf(p, known, func() []string { return slices.Sorted(maps.Keys(known)) })
+}
+
+// objectOf is object where some of the keys have a reader only to be refused: own
+// lists the others, of which an unknown key may be a misspelling.
+func (d *decoder) objectOf(p place, known readers, own func() []string) {
 	d.entries(p, "a mapping of settings", func(key, value place) {
 		read, ok := known[key.node.Value]
 		if !ok {
-			d.fault(key, "unknown key%s", d.suggest(key.node.Value, func() []string { return slices.Sorted(maps.Keys(known)) }))
+			d.fault(key, "unknown key%s", d.suggest(key.node.Value, own))
 			return
 		}
 		read(value)

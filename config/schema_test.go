@@ -194,13 +194,36 @@ func fileWith(t *testing.T, path []string, value any) []byte {
 	return data
 }
 
-// A key that nobody knows makes the loader list those it does.
+// strategyKeys gives the keys that the schema allows each strategy.
+func strategyKeys(root map[string]any) map[string][]string {
+	all := make(map[string][]string)
+	section := root["properties"].(map[string]any)["assignment_strategies"].(map[string]any)
+	for name, node := range section["properties"].(map[string]any) {
+		own := node.(map[string]any)["allOf"].([]any)[1].(map[string]any)["propertyNames"].(map[string]any)["enum"].([]any)
+		for _, key := range own {
+			all[name] = append(all[name], key.(string))
+		}
+	}
+	return all
+}
+
+// A key that nobody knows makes the loader list those it does: for a strategy, those
+// of this strategy.
 func TestSchemaHasTheLoadersKeys(t *testing.T) {
-	for at, section := range sections(schemaTree(t)) {
+	root, keys := schemaTree(t), make(map[string][]string)
+	for at, section := range sections(root) {
+		keys[at] = slices.Collect(maps.Keys(section["properties"].(map[string]any)))
+	}
+	for name, own := range strategyKeys(root) {
+		keys["assignment_strategies."+name] = own
+	}
+	if n := len(strategy.Names()); len(keys) < 13+n {
+		t.Errorf("%d sections, want 13 and one for each of the %d strategies", len(keys), n)
+	}
+	for at, known := range keys {
 		path := strings.Split(strings.TrimPrefix(at+".zzzzzzzz", "."), ".")
 		_, err := Parse(fileWith(t, path, 1), "agents.yaml")
-		want := strings.Join(path, ".") + ": unknown key; known are " +
-			strings.Join(slices.Sorted(maps.Keys(section["properties"].(map[string]any))), ", ")
+		want := strings.Join(path, ".") + ": unknown key; known are " + strings.Join(slices.Sorted(slices.Values(known)), ", ")
 		if err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("at %q the loader says %v\nthe schema would say %s", at, err, want)
 		}

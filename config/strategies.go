@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -79,29 +80,27 @@ func (d *decoder) strategy(listed *listedStrategies, key, value place) {
 	before := len(d.faults)
 	name, known := d.strategyName(key)
 	on, isDefault, o, market := true, false, strategy.Defaults(), fallback{}
-	taken := func(option string, read reader) reader {
-		return func(p place) {
-			if known && !strategy.Takes(name, option) {
-				d.fault(p, "%s", strategy.NotTaken(name, option))
-				return
-			}
-			read(p)
+	settings := readers{"enabled": d.boolean(&on), "default": d.boolean(&isDefault)}
+	own := slices.Collect(maps.Keys(settings)) // what is named where a key is unknown
+	for option, read := range (readers{
+		strategy.OptionWeights:       d.weights(&o.Weights),
+		strategy.OptionAffinityLabel: d.label(&o.AffinityLabel),
+		strategy.OptionSessionLabel:  d.label(&o.SessionLabel),
+		strategy.OptionExploration:   d.exploration(&o.Exploration),
+		strategy.OptionFormula:       d.formula(&o),
+		strategy.OptionBidWindow:     d.bidWindow(&o.Market.BidWindow),
+		strategy.OptionMinBidWindow:  d.bidWindow(&o.Market.MinBidWindow),
+		strategy.OptionFallback:      d.fallback(&market),
+		strategy.OptionInvite:        d.choice(&o.Market.InviteAll, strategy.InviteSample, strategy.InviteAll),
+		strategy.OptionFitness:       d.choice(&o.Market.Reported, strategy.FitnessAppraised, strategy.FitnessReported),
+	}) {
+		if known && !strategy.Takes(name, option) {
+			settings[option] = func(p place) { d.fault(p, "%s", strategy.NotTaken(name, option)) }
+			continue
 		}
+		settings[option], own = read, append(own, option)
 	}
-	d.object(value, readers{
-		"enabled":                    d.boolean(&on),
-		"default":                    d.boolean(&isDefault),
-		strategy.OptionWeights:       taken(strategy.OptionWeights, d.weights(&o.Weights)),
-		strategy.OptionAffinityLabel: taken(strategy.OptionAffinityLabel, d.label(&o.AffinityLabel)),
-		strategy.OptionSessionLabel:  taken(strategy.OptionSessionLabel, d.label(&o.SessionLabel)),
-		strategy.OptionExploration:   taken(strategy.OptionExploration, d.exploration(&o.Exploration)),
-		strategy.OptionFormula:       taken(strategy.OptionFormula, d.formula(&o)),
-		strategy.OptionBidWindow:     taken(strategy.OptionBidWindow, d.bidWindow(&o.Market.BidWindow)),
-		strategy.OptionMinBidWindow:  taken(strategy.OptionMinBidWindow, d.bidWindow(&o.Market.MinBidWindow)),
-		strategy.OptionFallback:      taken(strategy.OptionFallback, d.fallback(&market)),
-		strategy.OptionInvite:        taken(strategy.OptionInvite, d.choice(&o.Market.InviteAll, strategy.InviteSample, strategy.InviteAll)),
-		strategy.OptionFitness:       taken(strategy.OptionFitness, d.choice(&o.Market.Reported, strategy.FitnessAppraised, strategy.FitnessReported)),
-	})
+	d.objectOf(value, settings, func() []string { return slices.Sorted(slices.Values(own)) })
 	switch {
 	case !known:
 		return

@@ -50,6 +50,21 @@ func warnings(cfg *config.Config, routes []checkedRoute) []string {
 		warn("a low task gives way to critical ones for %.0f s (3 × priority_ageing_seconds) but fails after %.0f s: set priority_ageing_seconds to at most a third of assignment_timeout_seconds",
 			3*s.PriorityAgeing.Seconds(), s.AssignmentTimeout.Seconds())
 	}
+	for i := range p.Strategies {
+		// An auction takes at most half of the time that is left (see the engine).
+		name, m, wait := p.Strategies[i].Name, p.Strategies[i].Market, p.Settings.AssignmentTimeout
+		switch {
+		case m == nil:
+		case wait == 0:
+			warn("%s will hold no auctions: with assignment_timeout_seconds: 0 no task waits for bids", name)
+		case 2*m.Floor > wait:
+			warn("%s will hold no auctions: min_bid_window_ms is %d, more than half of the %.0f s that a task may wait (assignment_timeout_seconds); set it to at most %d",
+				name, m.Floor.Milliseconds(), wait.Seconds(), (wait / 2).Milliseconds())
+		case 2*m.Ceiling > wait:
+			warn("%s may have to cut auctions short: bid_window_ms is %d, more than half of the %.0f s that a task may wait (assignment_timeout_seconds); set it to at most %d",
+				name, m.Ceiling.Milliseconds(), wait.Seconds(), (wait / 2).Milliseconds())
+		}
+	}
 	if p.Discovery != nil && cfg.Auth != config.AuthStrict {
 		warn("discovery is enabled without agents.auth: strict: whoever may publish a status can join under any id that is admitted, and gets tasks")
 	}
