@@ -25,6 +25,16 @@ func TestDecisionText(t *testing.T) {
 			"a1 by least_loaded, best of 3 eligible among 12 agents"},
 		{"preferred", Decision{Agent: "a1", Strategy: "least_loaded", Eligible: 3, Fleet: 12, Preferred: true},
 			"a1 by least_loaded, best of 3 eligible among 12 agents (preferred)"},
+		{"won by a bid", Decision{Agent: "a1", Strategy: "market", Eligible: 2, Fleet: 12, Auction: AuctionAwarded},
+			"a1 by market, best of 2 bidders among 12 agents"},
+		{"nobody bid", Decision{Agent: "a1", Strategy: "market", Eligible: 3, Fleet: 12, Auction: AuctionNoBids},
+			"a1 by market, best of 3 eligible among 12 agents; nobody bid"},
+		{"nobody bid: the first", Decision{Agent: "a1", Strategy: "market", Eligible: 3, Fleet: 12, Auction: AuctionNoBids, First: true},
+			"a1 by market, first of 3 eligible among 12 agents; nobody bid"},
+		{"no time for bids", Decision{Agent: "a1", Strategy: "market", Eligible: 3, Fleet: 12, Auction: AuctionNoTime},
+			"a1 by market, best of 3 eligible among 12 agents; there was no time for bids"},
+		{"would be offered", Decision{Agent: "a1", Strategy: "market", Eligible: 3, Fleet: 12, Offers: 2, Window: 500 * time.Millisecond},
+			"offered to 2 agents first, for at most 500ms; if nobody bids: a1 by market, best of 3 eligible among 12 agents"},
 		{"no fleet", Decision{}, "no agents are configured"},
 		{"counts in the order of the criteria", // 7 + 5 = 12
 			Decision{
@@ -38,6 +48,9 @@ func TestDecisionText(t *testing.T) {
 		{"one code for both orders of an operator", // 3 of 3
 			Decision{Fleet: 3, Refused: refused(map[Ineligibility]int{Cordoned: 3}), Nearest: &Refusal{Agent: "agent-7", Why: Cordoned}},
 			"0 of 3 agents eligible: 3 cordoned or draining; nearest: agent-7 (cordoned or draining)"},
+		{"who claims", // 1 + 2 = 3, one of these asks for work right now
+			Decision{Fleet: 3, Refused: refused(map[Ineligibility]int{Full: 1, Pulling: 2}), Claiming: 1},
+			"0 of 3 agents eligible: 1 full, 2 claiming their tasks themselves (1 wait for one now)"},
 		{"capability not named", Decision{Fleet: 2, Refused: refused(map[Ineligibility]int{LacksCapability: 2})},
 			"0 of 2 agents eligible: 2 lack a required capability"},
 	}
@@ -56,7 +69,7 @@ func TestReasonTable(t *testing.T) {
 		"invalid_message": false, "unknown_task_type": false, "no_eligible_agents": false, "no_agents_online": true,
 		"all_agents_at_capacity": true, "quota_exhausted": true, "deadline_exceeded": true, "task_timeout": true,
 		"retries_exhausted": true, "poisoned": false, "agent_queue_missing": true, "backlog_full": true,
-		"duplicate_task": false, "cancelled": false,
+		"duplicate_task": false, "cancelled": false, "not_claimed": true,
 	}
 	all := Reasons()
 	if len(all) != len(want) {

@@ -26,13 +26,13 @@ const (
 	Unsteady                         // it came and went too often a moment ago
 	Suspect                          // silent for a while, not for so long that it is stale
 	Ejected                          // it failed too often with a required capability
-	Pulling                          // it claims its tasks itself (mode: pull)
 	NotReady                         // criterion 2: reports `busy`
 	Full                             // criterion 3: no free slot
 	Overloaded                       // criterion 4: reported load at or above max_load
 	Backlogged                       // BALANCING's OVERLOADED: a minute of work or more is pending
 	QueueMissing                     // its queue does not exist
 	QueueFull                        // its queue refused a dispatch a moment ago
+	Pulling                          // it claims its tasks itself (mode: pull), and has not asked for this one
 	Unscored                         // the strategy could make nothing of it
 	NumIneligibilities = iota
 )
@@ -50,13 +50,13 @@ var ineligibilities = [NumIneligibilities]struct{ code, phrase string }{
 	Unsteady:        {"unsteady", "coming and going"},
 	Suspect:         {"suspect", "silent for a while"},
 	Ejected:         {"ejected", "ejected after failures"},
-	Pulling:         {"pulling", "claiming their tasks themselves"},
 	NotReady:        {"not_ready", "busy"},
 	Full:            {"full", "full"},
 	Overloaded:      {"overloaded", "overloaded"},
 	Backlogged:      {"backlogged", "with a minute of work or more"},
 	QueueMissing:    {"queue_missing", "without a queue"},
 	QueueFull:       {"queue_full", "with a full queue"},
+	Pulling:         {"pulling", "claiming their tasks themselves"},
 	Unscored:        {"unscored", "without a score"},
 }
 
@@ -109,7 +109,17 @@ type Decision struct {
 	Agent AgentID
 	// Preferred: chosen from the preferred agents, before all others.
 	Preferred bool
-	// Fleet is how many agents are known, Eligible how many could have had it.
+	// Auction is how the agents' own bids took part in a choice; AuctionNone where the
+	// strategy asks for none.
+	Auction AuctionOutcome
+	// First: chosen as the first who could have it, and not as the best.
+	First bool
+	// Offers is how many agents it would be offered to before, and Window for how long at
+	// most. Filled only for people who ask; 0 where it would not be offered.
+	Offers int
+	Window time.Duration
+	// Fleet is how many agents are known, Eligible how many could have had it: those
+	// who bid, where a bid was chosen.
 	Fleet, Eligible int
 	// Candidates are the best of the eligible, best first (at most MaxCandidates,
 	// or MaxExplained for people who ask).
@@ -117,6 +127,8 @@ type Decision struct {
 	// Refused counts the ineligible agents by cause. Filled in refusals and in
 	// explanations; a choice leaves it zero, it is not worth a pass over the fleet.
 	Refused [NumIneligibilities]int
+	// Claiming is how many of those refused as Pulling wait for an answer to a claim.
+	Claiming int
 	// UnscoredWhy is why the first of those without a score has none.
 	UnscoredWhy string
 	// Missing says which capabilities are lacking, most often lacking first.
@@ -134,9 +146,22 @@ type Decision struct {
 func (d *Decision) Text() string {
 	var b strings.Builder
 	if d.Agent != "" {
-		fmt.Fprintf(&b, "%s by %s, best of %d eligible among %d agents", d.Agent, d.Strategy, d.Eligible, d.Fleet)
+		if d.Offers > 0 {
+			fmt.Fprintf(&b, "offered to %d agents first, for at most %v; if nobody bids: ", d.Offers, d.Window.Round(time.Millisecond))
+		}
+		place, of := "best", "eligible"
+		if d.First {
+			place = "first"
+		}
+		if d.Auction == AuctionAwarded {
+			of = "bidders"
+		}
+		fmt.Fprintf(&b, "%s by %s, %s of %d %s among %d agents", d.Agent, d.Strategy, place, d.Eligible, of, d.Fleet)
 		if d.Preferred {
 			b.WriteString(" (preferred)")
+		}
+		if why := d.Auction.withoutBid(); why != "" {
+			b.WriteString("; " + why)
 		}
 		return b.String()
 	}
@@ -157,6 +182,10 @@ func (d *Decision) Text() string {
 		}
 		if why == Unscored && d.UnscoredWhy != "" {
 			part("%d %s (%s)", n, ineligibilities[why].phrase, d.UnscoredWhy)
+			continue
+		}
+		if why == Pulling && d.Claiming > 0 {
+			part("%d %s (%d wait for one now)", n, ineligibilities[why].phrase, d.Claiming)
 			continue
 		}
 		if why != LacksCapability || len(d.Missing) == 0 {

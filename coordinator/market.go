@@ -42,17 +42,27 @@ type AuctionOutcome uint8
 
 // The outcomes of auctions.
 const (
-	AuctionAwarded     AuctionOutcome = iota // to a bidder
+	AuctionNone        AuctionOutcome = iota // there was none
+	AuctionAwarded                           // to a bidder
 	AuctionNoBids                            // nobody bid: the fallback decides
 	AuctionAllFull                           // none of the bidders could take it any more: likewise
 	AuctionUnheard                           // nobody could be asked: likewise
+	AuctionNoTime                            // the task cannot wait as long as the shortest window: likewise
 	AuctionAbandoned                         // its task was withdrawn, expired, or is judged anew
 	NumAuctionOutcomes = iota
 )
 
 // String is the label used in metrics.
 func (o AuctionOutcome) String() string {
-	return [NumAuctionOutcomes]string{"awarded", "no_bids", "all_full", "unheard", "abandoned"}[o]
+	return [NumAuctionOutcomes]string{"none", "awarded", "no_bids", "all_full", "unheard", "no_time", "abandoned"}[o]
+}
+
+// withoutBid says for people why no bid decided; empty where one did, or none was sought.
+func (o AuctionOutcome) withoutBid() string {
+	return [NumAuctionOutcomes]string{
+		AuctionNoBids: "nobody bid", AuctionAllFull: "no bidder had a slot", AuctionUnheard: "no agent could be asked for bids",
+		AuctionNoTime: "there was no time for bids",
+	}[o]
 }
 
 // PullMode is whether an agent claims its tasks itself.

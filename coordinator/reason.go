@@ -21,6 +21,7 @@ const (
 	ReasonBacklogFull
 	ReasonDuplicateTask
 	ReasonCancelled
+	ReasonNotClaimed
 	numReasons
 )
 
@@ -47,6 +48,7 @@ var reasons = [numReasons]reasonInfo{
 	ReasonBacklogFull:         {"backlog_full", true, "publish more slowly or later; max_queue_size in agents.yaml bounds what may wait"},
 	ReasonDuplicateTask:       {"duplicate_task", false, "use a new task_id for different work; the first task of this id goes on unharmed"},
 	ReasonCancelled:           {"cancelled", false, "nothing: the task was withdrawn"},
+	ReasonNotClaimed:          {"not_claimed", true, "see whether the agents that pull such tasks run and claim (`taskbus_claims_total`); then publish the task again"},
 }
 
 // String is the code as it stands in reason_code.

@@ -249,6 +249,10 @@ func TestWhatIf(t *testing.T) {
 		out, err string
 	}{
 		{"from standard input, as it is", fixedSource{prospect: httpapi.Prospect{ID: "t-1", Type: "x", Agent: "a1"}}, "whatif -", task, exitOK, "t-1 (x): a1 would get it\na1\n", ""},
+		{"agents would be asked", fixedSource{prospect: httpapi.Prospect{ID: "t-1", Type: "x", Agent: "a1", OfferedTo: 3}}, "whatif -", task, exitOK,
+			"t-1 (x): 3 agents would be asked for bids, a1 would get it without any\na1\n", ""},
+		{"it would have to be claimed", fixedSource{prospect: httpapi.Prospect{ID: "t-1", Type: "x", ReasonCode: "not_claimed", Reason: "0 of 1 agents eligible"}}, "whatif -", task, exitFailed,
+			"t-1 (x): it would wait until an agent claims it\nnot_claimed: 0 of 1 agents eligible\n", ""},
 		{"nobody would", fixedSource{prospect: nobody}, "whatif -", task, exitFailed,
 			"t-1 (x): nobody would get it\nno_eligible_agents: 0 of 2 agents eligible: 2 lack `gpu`\nwhat to do: add an agent\n", ""},
 		{"what is no task", fixedSource{prospectErr: &httpapi.BadTask{Text: "/task_id: missing"}}, "whatif -", "{}", exitFailed, "", "Not a task: The body must be a task.assign"},

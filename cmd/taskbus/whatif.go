@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
 )
 
@@ -78,9 +79,14 @@ func (a *app) readTask(path string) ([]byte, error) {
 
 func printProspect(w io.Writer, q httpapi.Prospect) error {
 	p := &page{w: w}
-	if q.Agent != "" {
+	switch {
+	case q.OfferedTo > 0:
+		p.line("%s (%s): %d agents would be asked for bids, %s would get it without any", q.ID, q.Type, q.OfferedTo, q.Agent)
+	case q.Agent != "":
 		p.line("%s (%s): %s would get it", q.ID, q.Type, q.Agent)
-	} else {
+	case q.ReasonCode == coordinator.ReasonNotClaimed.String():
+		p.line("%s (%s): it would wait until an agent claims it", q.ID, q.Type)
+	default:
 		p.line("%s (%s): nobody would get it", q.ID, q.Type)
 	}
 	p.line("%s", foresight(q))

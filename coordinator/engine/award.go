@@ -148,7 +148,7 @@ func (e *Engine) award(now time.Time, l *lot, winner *auction.Ranked) {
 	if winner == nil {
 		e.turnDown(l, ranked, coordinator.BidFull)
 		t.sale.next = e.atMostRetries(ranked)
-		e.fallBack(now, t)
+		e.fallBack(now, t, ended.Outcome)
 		return
 	}
 	lost := make([]auction.Ranked, 0, len(ranked)-1)
@@ -202,7 +202,7 @@ func (e *Engine) sell(now time.Time, t *openTask, winner *auction.Ranked, ranked
 		DispatchID: coordinator.DispatchID(t.task.ID, t.attempt),
 	})
 	d := &coordinator.Decision{
-		Strategy: t.needs.strategy.Name, Terms: marketTerms, Scored: true, Agent: a.spec.ID,
+		Strategy: t.needs.strategy.Name, Terms: marketTerms, Scored: true, Agent: a.spec.ID, Auction: coordinator.AuctionAwarded,
 		Fleet: len(e.fleet.agents), Eligible: len(ranked),
 	}
 	d.Candidates = append(d.Candidates, e.bidAsCandidate(winner))
@@ -224,7 +224,7 @@ func (e *Engine) bidAsCandidate(r *auction.Ranked) coordinator.Candidate {
 }
 
 // fallBack decides without bids: as the strategy would, or by the first who can take it.
-func (e *Engine) fallBack(now time.Time, t *openTask) {
+func (e *Engine) fallBack(now time.Time, t *openTask, why coordinator.AuctionOutcome) {
 	if reason, text := e.resolve(t); reason != coordinator.ReasonNone {
 		e.fail(now, t, reason, text, nil)
 		return
@@ -238,16 +238,17 @@ func (e *Engine) fallBack(now time.Time, t *openTask) {
 		e.waitOrAside(now, t)
 		return
 	}
+	e.withoutBid(now, t, a, d, why)
+}
+
+// withoutBid gives the task to the agent that the strategy has chosen, or to the first who
+// can take it, where the market wants that; why says what became of the bids.
+func (e *Engine) withoutBid(now time.Time, t *openTask, a *agent, d *coordinator.Decision, why coordinator.AuctionOutcome) {
+	d.Auction = why
 	if m := t.needs.strategy.Market; m != nil && m.FirstMatch {
-		q := e.question(t)
-		for i := range e.fleet.agents {
-			if q.feasible.has(i) && e.fleet.ready.has(i) {
-				first := &coordinator.Decision{}
-				*first = *d
-				first.Agent, first.Candidates = e.fleet.agents[i].spec.ID, nil
-				e.dispatch(now, t, e.fleet.agents[i], first)
-				return
-			}
+		a = e.fleet.agents[t.needs.class.usable.first(e.fleet.ready)]
+		d = &coordinator.Decision{
+			Strategy: d.Strategy, Agent: a.spec.ID, Auction: why, First: true, Fleet: d.Fleet, Eligible: d.Eligible,
 		}
 	}
 	e.dispatch(now, t, a, d)

@@ -371,6 +371,9 @@ func describe(f coordinator.Effect) string {
 	case coordinator.RejectBid:
 		return fmt.Sprintf("bid of %s for %s: %s", f.Agent, f.Task, f.Reason)
 	case *coordinator.AuctionEnded:
+		if f.AuctionID == "" {
+			return fmt.Sprintf("no auction of %s: %s", f.Task.ID, f.Outcome)
+		}
 		return fmt.Sprintf("auction of %s %s by %s", f.Task.ID, f.Outcome, f.Closing)
 	case coordinator.ClaimAnswered:
 		return fmt.Sprintf("granted %d to %s %s", f.Granted, f.Agent, f.Limit)

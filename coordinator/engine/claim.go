@@ -51,7 +51,7 @@ func (e *Engine) claimReceived(now time.Time, ev coordinator.ClaimReceived) {
 		return
 	}
 	if a.claiming { // it has given that one up
-		e.answerClaim(a, e.plan(now, a), pull.Grant{Limit: pull.LimitUnclaimed})
+		e.answerClaim(a, e.plan(now, a), pull.Grant{Limit: pull.LimitSuperseded})
 	}
 	a.claim, a.claiming, a.claimed = ev, true, now
 	a.others = max(0, ev.Pending-a.inFlight())
@@ -83,14 +83,22 @@ func (e *Engine) claimOver(now time.Time, a *agent) {
 // limit is what keeps an agent from being granted anything, but for its fair part.
 func (e *Engine) limit(a *agent) pull.Limit {
 	switch {
-	case !e.connected || e.fleet.eligibility(a) != coordinator.Pulling || a.queueMissing || a.queueFull:
+	case !e.connected || e.fleet.presence(a) != coordinator.Eligible || a.queueMissing || a.queueFull:
 		return pull.LimitUnavailable
 	case a.free() == 0:
 		return pull.LimitSlots
-	case e.claimable(a) == 0:
-		return pull.LimitUnclaimed
+	case e.claimable(a) > 0:
+		return pull.LimitNone
+	case e.ejectedFromAll(a):
+		return pull.LimitUnavailable
 	}
-	return pull.LimitNone
+	return pull.LimitUnclaimed
+}
+
+// ejectedFromAll tells whether something waits that the agent could do, but that it is not
+// trusted with.
+func (e *Engine) ejectedFromAll(a *agent) bool {
+	return slices.ContainsFunc(e.pending.active, func(c *class) bool { return c.feasible.has(a.number) && !c.usable.has(a.number) })
 }
 
 // claimable counts the waiting tasks that the agent could have.
@@ -114,7 +122,7 @@ func (e *Engine) plan(now time.Time, of *agent) *pull.Plan {
 		}
 	}
 	for _, a := range e.fleet.agents {
-		if a.claimed.IsZero() || f.Unclaimed > 0 && !sharing.has(a.number) || e.fleet.eligibility(a) != coordinator.Pulling {
+		if a.claimed.IsZero() || f.Unclaimed > 0 && !sharing.has(a.number) || e.fleet.presence(a) != coordinator.Eligible {
 			continue
 		}
 		one := pull.Agent{ID: a.spec.ID, Capacity: a.claim.Capacity, Pending: a.inFlight() + a.others, Free: a.free(), Seen: a.claimed}

@@ -69,7 +69,7 @@ func TestClaim(t *testing.T) {
 	t.Run("a second claim takes the place of the first", func(t *testing.T) {
 		r := ready(t, policyOf(worker("a").pulls(coordinator.PullShared)))
 		want(t, r.claim(claim("a", 1).waits(time.Minute)))
-		want(t, r.claim(claim("a", 1).waits(time.Minute)), "granted 0 to a no_unclaimed_items")
+		want(t, r.claim(claim("a", 1).waits(time.Minute)), "granted 0 to a superseded")
 	})
 	t.Run("nobody's business", func(t *testing.T) {
 		r := ready(t, policyOf(worker("pushed")))
@@ -128,7 +128,7 @@ func TestNothingIsPushedToWhoPulls(t *testing.T) {
 	if why := r.whyNot("a"); why != coordinator.Pulling {
 		t.Errorf("a is %s, want pulling", why)
 	}
-	want(t, r.pass(30*time.Second), "fail t1 all_agents_at_capacity")
+	want(t, r.pass(30*time.Second), "fail t1 not_claimed")
 }
 
 // TestFairParts is BALANCING's example: 49 items and 16, 8 and 4 items a second make

@@ -20,6 +20,9 @@ func (e *Engine) explain(now time.Time, t *openTask) *coordinator.Decision {
 			return
 		}
 		d.Refused[why]++
+		if why == coordinator.Pulling && a.claiming {
+			d.Claiming++
+		}
 		if why == coordinator.Unscored && d.UnscoredWhy == "" {
 			d.UnscoredWhy = e.unscoredWhy(t, a)
 		}
@@ -176,6 +179,9 @@ func countedReason(d *coordinator.Decision) coordinator.Reason {
 		return coordinator.ReasonNoEligibleAgents
 	case d.Refused[coordinator.QueueMissing]:
 		return coordinator.ReasonAgentQueueMissing
+	}
+	if d.Refused[coordinator.Pulling] > 0 { // they have free slots
+		return coordinator.ReasonNotClaimed
 	}
 	return coordinator.ReasonAllAgentsAtCapacity
 }

@@ -259,9 +259,8 @@ func (a *agent) load() float64 {
 	return min(1, max(a.reportedLoad(), float64(a.inFlight())/float64(a.maximum())))
 }
 
-// eligibility tests everything that does not depend on the task, in the order of
-// the constants of coordinator.Ineligibility.
-func (f *fleet) eligibility(a *agent) coordinator.Ineligibility {
+// presence tests whether the agent is there, and whether it may have work at all.
+func (f *fleet) presence(a *agent) coordinator.Ineligibility {
 	switch a.state {
 	case coordinator.AgentNeverSeen:
 		return coordinator.NotSeen
@@ -279,20 +278,32 @@ func (f *fleet) eligibility(a *agent) coordinator.Ineligibility {
 		return coordinator.Unsteady
 	case a.suspect:
 		return coordinator.Suspect
-	case a.spec.Pull != coordinator.PullOff:
-		return coordinator.Pulling
-	case a.report.Status == coordinator.StatusBusy && !f.settings.BusyIsEligible:
+	}
+	return coordinator.Eligible
+}
+
+// eligibility tests everything that does not depend on the task, in the order of
+// the constants of coordinator.Ineligibility. An agent that claims knows itself how busy
+// it is.
+func (f *fleet) eligibility(a *agent) coordinator.Ineligibility {
+	if why := f.presence(a); why != coordinator.Eligible {
+		return why
+	}
+	switch pulls := a.spec.Pull != coordinator.PullOff; {
+	case !pulls && a.report.Status == coordinator.StatusBusy && !f.settings.BusyIsEligible:
 		return coordinator.NotReady
 	case a.free() == 0:
 		return coordinator.Full
-	case a.reportedLoad() >= f.settings.MaxLoad:
+	case !pulls && a.reportedLoad() >= f.settings.MaxLoad:
 		return coordinator.Overloaded
-	case f.settings.RefuseBacklogged && a.backlogged():
+	case !pulls && f.settings.RefuseBacklogged && a.backlogged():
 		return coordinator.Backlogged
 	case a.queueMissing:
 		return coordinator.QueueMissing
 	case a.queueFull:
 		return coordinator.QueueFull
+	case pulls:
+		return coordinator.Pulling
 	}
 	return coordinator.Eligible
 }

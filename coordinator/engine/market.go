@@ -131,8 +131,32 @@ func (m *market) under(p *coordinator.Policy) {
 
 // give hands the task to the agent that was chosen for it, or offers it first.
 func (e *Engine) give(now time.Time, t *openTask, a *agent, d *coordinator.Decision) {
-	if !t.asks() || !e.nextBest(now, t) && !e.offer(now, t) {
+	if !t.asks() {
 		e.dispatch(now, t, a, d)
+		return
+	}
+	if e.nextBest(now, t) {
+		return
+	}
+	if why := e.offer(now, t); why != coordinator.AuctionNone {
+		e.emit(&coordinator.AuctionEnded{Task: t.task, Outcome: why})
+		e.withoutBid(now, t, a, d, why)
+	}
+}
+
+// explainMarket adds to how the task would be decided that agents would be asked first, or
+// why not.
+func (e *Engine) explainMarket(now time.Time, t *openTask, d *coordinator.Decision) {
+	if m := t.needs.strategy.Market; m.FirstMatch {
+		d.Agent, d.First = e.fleet.agents[t.needs.class.usable.first(e.fleet.ready)].spec.ID, true
+	}
+	switch window, asked := e.windowFor(now, t), e.invite(t); {
+	case window == 0:
+		d.Auction = coordinator.AuctionNoTime
+	case len(asked) == 0:
+		d.Auction = coordinator.AuctionUnheard
+	default:
+		d.Offers, d.Window = len(asked), window
 	}
 }
 
@@ -164,19 +188,37 @@ func (e *Engine) mayOffer(t *openTask) bool {
 	return false
 }
 
-// offer opens an auction for a task that could be given to somebody now; false when that
-// is to no purpose: nobody can be asked, or there is no time for it.
-func (e *Engine) offer(now time.Time, t *openTask) bool {
-	window := e.market.length()
-	if d := t.task.Deadline; !d.IsZero() && d.Sub(now) < 2*window {
-		return false
+// windowFor is how long bids for the task are to be taken: at most half of the time that
+// it may wait, so that the other half is left for the work and for a second try; 0 when
+// that is less than the shortest window.
+func (e *Engine) windowFor(now time.Time, t *openTask) time.Duration {
+	until := t.until
+	if until.IsZero() {
+		until = e.pendingUntil(now, t)
+	}
+	if d := t.task.Deadline; !d.IsZero() && d.Before(until) {
+		until = d
+	}
+	window := min(e.market.length(), until.Sub(now)/2)
+	if window < e.market.floor {
+		return 0
+	}
+	return window
+}
+
+// offer opens an auction for a task that could be given to somebody now. It returns
+// AuctionNone, or why there is none.
+func (e *Engine) offer(now time.Time, t *openTask) coordinator.AuctionOutcome {
+	window := e.windowFor(now, t)
+	if window == 0 {
+		return coordinator.AuctionNoTime
+	}
+	asked := e.invite(t)
+	if len(asked) == 0 {
+		return coordinator.AuctionUnheard
 	}
 	if t.until.IsZero() {
 		t.until = e.pendingUntil(now, t)
-	}
-	asked := e.invite(t)
-	if len(asked) == 0 || t.until.Sub(now) < window {
-		return false
 	}
 	e.market.auctions++
 	l := &lot{task: t, id: auctionID(now, e.market.auctions), class: t.needs.class, window: window, asked: asked}
@@ -201,7 +243,7 @@ func (e *Engine) offer(now time.Time, t *openTask) bool {
 		})
 	}
 	e.timers.schedule(&t.retry, l.book.NextLook(l.hopes()))
-	return true
+	return coordinator.AuctionNone
 }
 
 // auctionID names one auction for good, also among those of other leaders and of the same

@@ -145,7 +145,13 @@ func TestMarketWithoutBids(t *testing.T) {
 			r.hear(beat("full").active(1))
 			r.give(job("before").by("least_loaded").not("b", "full"))
 			want(t, r.assign(job("t")), offers("t.1", "a", "b")...)
+			if d, _, _ := r.Explain(r.now, &job("next").Task); d.Offers != 2 || string(d.Agent) != c.want || d.First != c.literal {
+				t.Errorf("another would be %q", d.Text())
+			}
 			want(t, r.pass(500*time.Millisecond), "auction of t no_bids by window", "dispatch t.1 "+c.want)
+			if d := r.dispatches[len(r.dispatches)-1].Decision; d.Auction != coordinator.AuctionNoBids || d.First != c.literal {
+				t.Errorf("explained as %q", d.Text())
+			}
 		})
 	}
 }
@@ -230,7 +236,7 @@ func TestMarketUnheard(t *testing.T) {
 	r.assign(job("t1"))
 	want(t, r.unheardBy("a"))
 	want(t, r.unheardBy("b"), "auction of t1 unheard by all_answered", "dispatch t1.1 a")
-	want(t, r.assign(job("t2")), "dispatch t2.1 b") // nobody can be asked
+	want(t, r.assign(job("t2")), "no auction of t2: unheard", "dispatch t2.1 b") // nobody can be asked
 	r.hear(beat("b"))
 	r.confirm(1)
 	r.confirm(2)
@@ -308,12 +314,48 @@ func TestMarketEndsWithItsTask(t *testing.T) {
 			"auction of t awarded by all_answered", "award t.1 a", "dispatch t.1 a", "agent b offline", "take back agent.b")
 		checkIndexes(t, r.Engine)
 	})
-	t.Run("no time for it", func(t *testing.T) {
-		r := ready(t, policyOf(worker("a")).market(everybody))
-		urgent := job("t")
-		urgent.Deadline = r.now.Add(999 * time.Millisecond) // less than two windows
-		want(t, r.assign(urgent), "dispatch t.1 a")
-	})
+}
+
+// TestMarketOfTasksThatCannotWait: bids are taken for half of the time that is left at most,
+// and not at all for less than the shortest window, 100 ms.
+func TestMarketOfTasksThatCannotWait(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		deadline time.Duration // from now; 0: none
+		timeout  time.Duration
+		window   time.Duration // 0: it is not offered
+	}{
+		{"time enough", time.Second, 30 * time.Second, 500 * time.Millisecond},
+		{"half of the time to the deadline", 600 * time.Millisecond, 30 * time.Second, 300 * time.Millisecond},
+		{"half of the waiting time", 0, 400 * time.Millisecond, 200 * time.Millisecond},
+		{"the shorter of both", 600 * time.Millisecond, 400 * time.Millisecond, 200 * time.Millisecond},
+		{"the shortest window", 200 * time.Millisecond, 30 * time.Second, 100 * time.Millisecond},
+		{"too little", 199 * time.Millisecond, 30 * time.Second, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := policyOf(worker("a"), worker("b")).market(everybody)
+			p.Policy.Settings.AssignmentTimeout = c.timeout
+			r := ready(t, p)
+			urgent := job("t")
+			if c.deadline > 0 {
+				urgent.Deadline = r.now.Add(c.deadline)
+			}
+			d, _, _ := r.Explain(r.now, &urgent.Task)
+			if c.window == 0 {
+				if d.Offers != 0 || d.Auction != coordinator.AuctionNoTime {
+					t.Errorf("explained as %q", d.Text())
+				}
+				want(t, r.assign(urgent), "no auction of t: no_time", "dispatch t.1 a")
+				return
+			}
+			if d.Offers != 2 || d.Window != c.window {
+				t.Errorf("explained as %q", d.Text())
+			}
+			want(t, r.assign(urgent), offers("t.1", "a", "b")...)
+			want(t, r.pass(c.window-1))
+			want(t, r.pass(1), "auction of t no_bids by window", "dispatch t.1 a")
+		})
+	}
 }
 
 // TestLiarLosesRank: ten agents have done forty tasks each, equally well and equally fast.

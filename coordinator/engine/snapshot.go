@@ -99,17 +99,20 @@ func (e *Engine) Gathering(id coordinator.TaskID) (waiting, most int, closes tim
 
 // Bidding tells of a task that is being offered: to how many agents, how many bids
 // count by now, and until when they are taken. ok is false when it is not.
-func (e *Engine) Bidding(id coordinator.TaskID) (asked, bids int, closes time.Time, ok bool) {
+func (e *Engine) Bidding(id coordinator.TaskID) (asked int, bidders []coordinator.AgentID, closes time.Time, ok bool) {
 	number, known := e.memory.lookup(coordinator.KeyOf(id))
 	if !known {
-		return 0, 0, time.Time{}, false
+		return 0, nil, time.Time{}, false
 	}
 	t := e.tasks.of(e.memory.at(number))
 	if t == nil || t.state != stateBidding {
-		return 0, 0, time.Time{}, false
+		return 0, nil, time.Time{}, false
 	}
 	l := t.sale.lot
-	return len(l.asked), l.book.Bids(), l.book.Closes(), true
+	for _, r := range l.book.Ranked(nil) {
+		bidders = append(bidders, r.Agent)
+	}
+	return len(l.asked), bidders, l.book.Closes(), true
 }
 
 // Explain says how the task would be decided at this moment, without deciding
@@ -129,6 +132,9 @@ func (e *Engine) Explain(now time.Time, task *coordinator.Task) (*coordinator.De
 	e.detail(now, t, d)
 	if a, choice := e.choose(t); a != nil {
 		d.Agent, d.Preferred, d.Explored = choice.Agent, choice.Preferred, choice.Explored
+		if t.asks() {
+			e.explainMarket(now, t, d)
+		}
 		return d, coordinator.ReasonNone, ""
 	}
 	reason, text := e.reasonOf(d, t)

@@ -76,8 +76,13 @@ func AttemptOutcomes() []string {
 type Prospect struct {
 	ID   string `json:"task_id"`
 	Type string `json:"task_type"`
-	// Agent that would get it; empty when none could.
+	// Agent that would get it; empty when none could. Where agents would be asked for bids
+	// first: that would get it if nobody bids.
 	Agent string `json:"agent_id,omitempty"`
+	// OfferedTo is how many agents would be asked for bids before, at most for
+	// BidWindowMS; 0 for none.
+	OfferedTo   int     `json:"offered_to,omitempty"`
+	BidWindowMS float64 `json:"bid_window_ms,omitempty"`
 	// ReasonCode and Reason for which it would wait, or fail.
 	ReasonCode      string       `json:"reason_code,omitempty"`
 	Reason          string       `json:"reason,omitempty"`

@@ -12,10 +12,11 @@ const (
 	LimitFairShare                 // the rest is the part of others
 	LimitUnavailable               // the agent may have no work now: it is cordoned, silent, or has no queue
 	LimitUnknownAgent              // it is not of the fleet
+	LimitSuperseded                // the agent has made another claim, which counts instead
 	numLimits
 )
 
-var limits = [numLimits]string{"", "no_unclaimed_items", "no_free_slots", "fair_share", "agent_unavailable", "unknown_agent"}
+var limits = [numLimits]string{"", "no_unclaimed_items", "no_free_slots", "fair_share", "agent_unavailable", "unknown_agent", "superseded"}
 
 // String is the word used on the bus; empty for LimitNone.
 func (l Limit) String() string {

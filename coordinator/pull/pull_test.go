@@ -306,7 +306,7 @@ func TestLimits(t *testing.T) {
 		}
 		seen[l.String()] = true
 	}
-	if len(Limits()) != 5 || LimitNone.String() != "" || Limit(99).String() != "unknown_limit" {
+	if len(Limits()) != 6 || LimitNone.String() != "" || Limit(99).String() != "unknown_limit" {
 		t.Errorf("%v, none %q, 99 %q", Limits(), LimitNone, Limit(99))
 	}
 }

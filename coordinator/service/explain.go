@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"taskbus/coordinator"
@@ -59,10 +60,25 @@ func waitsFor(now time.Time, e *engine.Engine, id coordinator.TaskID) string {
 	if waiting, most, closes, ok := e.Gathering(id); ok {
 		return fmt.Sprintf("waits for its batch: %d of at most %d, at most %s more", waiting, most, coordinator.Roughly(closes.Sub(now)))
 	}
-	if asked, bids, closes, ok := e.Bidding(id); ok {
-		return fmt.Sprintf("is being offered to %d agents, of which %d have bid, at most %s more", asked, bids, coordinator.Roughly(closes.Sub(now)))
+	if asked, bidders, closes, ok := e.Bidding(id); ok {
+		return fmt.Sprintf("is being offered to %d agents, at most %s more; bids, best first: %s", asked, coordinator.Roughly(closes.Sub(now)), first(bidders))
 	}
 	return ""
+}
+
+// first names up to MaxCandidates agents; "none" of none.
+func first(agents []coordinator.AgentID) string {
+	if len(agents) == 0 {
+		return "none"
+	}
+	names := make([]string, 0, coordinator.MaxCandidates+1)
+	for _, a := range agents[:min(len(agents), coordinator.MaxCandidates)] {
+		names = append(names, string(a))
+	}
+	if more := len(agents) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
 }
 
 // awaited fills in why a task waits: a question of now. When nobody can say, the
@@ -131,7 +147,7 @@ func (s *Service) WhatIf(ctx context.Context, body []byte) (httpapi.Prospect, er
 	if refusal != nil {
 		return httpapi.Prospect{}, &httpapi.BadTask{Text: refusal.Text}
 	}
-	task := m.Task(messages.Arrival{Now: s.now(), NewTraceID: randomID})
+	task := m.Task(messages.Arrival{Now: s.now()}) // nobody sees its trace id
 	j, err := s.judge(ctx, task)
 	if err != nil {
 		return httpapi.Prospect{}, err
@@ -159,7 +175,9 @@ func withMessageType(body []byte) []byte {
 
 // prospect renders a judgement.
 func prospect(t *coordinator.Task, j *judgement) httpapi.Prospect {
-	p := httpapi.Prospect{ID: string(t.ID), Type: t.Type, Agent: string(j.decision.Agent), Explanation: explanation(j.decision)}
+	p := httpapi.Prospect{ID: string(t.ID), Type: t.Type, Agent: string(j.decision.Agent), Explanation: explanation(j.decision),
+		OfferedTo: j.decision.Offers, BidWindowMS: milliseconds(j.decision.Window),
+	}
 	if j.reason != coordinator.ReasonNone {
 		p.ReasonCode, p.Reason, p.SuggestedAction = j.reason.String(), j.text, j.reason.SuggestedAction()
 		if j.decision.Strategy == "" { // it could never be served, and no agent was looked at
@@ -217,6 +235,9 @@ func taskStatus(r *taskRecord) httpapi.Task {
 		AcceptedAt: r.task.AcceptedAt, DecidedAt: r.decidedAt, CompletedAt: r.completedAt,
 		DurationMS: milliseconds(r.duration), WorkMS: milliseconds(r.work), Error: r.workError,
 		ReasonCode: r.failure.Reason.String(), Reason: r.failure.Text,
+	}
+	if r.state == taskPending { // whoever had it has it no more: Attempts tells of that
+		t.Agent, t.DispatchID, t.DecidedAt, t.DurationMS, t.WorkMS = "", "", time.Time{}, 0, 0
 	}
 	if r.decision != nil {
 		t.Strategy = r.decision.Strategy
