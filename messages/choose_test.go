@@ -103,6 +103,36 @@ func TestOtherTypesAreRefused(t *testing.T) {
 	}
 }
 
+// A refused bid names its auction, if it is clear which one: its agent can be told.
+func TestRefusalNamesTheAuction(t *testing.T) {
+	d := newDecoder(t)
+	bad := func(auction string) string {
+		return `{"message_type":"task.bid","auction_id":` + auction + `,"task_id":"t-1","agent_id":"a-1","fitness":2}`
+	}
+	for _, c := range []struct{ name, body, want string }{
+		{"against the schema", bad(`"t-1.1"`), "t-1.1"},
+		{"cut off behind it", bad(`"t-1.1"`)[:70], "t-1.1"},
+		{"escaped", bad(`"t\u002d1.1"`), "t-1.1"},
+		{"as long as may be", bad(`"` + strings.Repeat("x", 140) + `"`), strings.Repeat("x", 140)},
+		{"longer", bad(`"` + strings.Repeat("x", 141) + `"`), ""},
+		{"no id", bad(`"t 1"`), ""},
+		{"a number", bad("1"), ""},
+		{"given twice", bad(`"t-1.1","auction_id":"t-1.1"`), ""},
+		{"cut off within", bad(`"t-1.1"`)[:45], ""},
+		{"a claim has none", `{"message_type":"task.claim","auction_id":"t-1.1"}`, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, refusal := d.DecodeRequest([]byte(c.body))
+			if refusal == nil {
+				t.Fatal("accepted")
+			}
+			if refusal.AuctionID != c.want {
+				t.Errorf("auction %q, want %q", refusal.AuctionID, c.want)
+			}
+		})
+	}
+}
+
 // Every limit of the messages of auctions and claims but task.bid, which has a corpus
 // of its own.
 func TestMarketCorpus(t *testing.T) {

@@ -149,7 +149,7 @@ func undecodable(err error) *Refusal {
 // members are the parts of a body that matter before it is decoded, each with
 // its quotes or brackets; nil when absent or not a field of the schema.
 type members struct {
-	messageType, taskID, agentID, traceID, replyTo, payload []byte
+	messageType, taskID, auctionID, agentID, traceID, replyTo, payload []byte
 	// path of the member that was being read.
 	path string
 }
@@ -203,6 +203,8 @@ func (s *scanner) members(known []string) (m members) {
 			m.messageType = raw
 		case "task_id":
 			m.taskID = raw
+		case "auction_id":
+			m.auctionID = raw
 		case "agent_id":
 			m.agentID = raw
 		case "correlation_id":
@@ -225,6 +227,8 @@ func (m *members) ambiguous(name string) {
 		m.messageType = nil
 	case "task_id":
 		m.taskID = nil
+	case "auction_id":
+		m.auctionID = nil
 	case "agent_id":
 		m.agentID = nil
 	case "correlation_id":
@@ -241,6 +245,9 @@ func (m *members) refuse(r *Refusal) *Refusal {
 	}
 	if s := unquote(m.taskID); ValidID(s) {
 		r.TaskID = coordinator.TaskID(s)
+	}
+	if s := unquote(m.auctionID); r.MessageType == schemas.TaskBid && validID(s, maxDispatchID) {
+		r.AuctionID = s
 	}
 	r.AgentID = Clean(unquote(m.agentID), maxID)
 	if s := unquote(m.traceID); ValidTraceID(s) {

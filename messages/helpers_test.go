@@ -60,6 +60,8 @@ func requireSound(tb tester, r *Refusal) {
 		tb.Fatalf("refusal not clean: %q %q", r.Path, r.Text)
 	case r.TaskID != "" && !ValidID(string(r.TaskID)):
 		tb.Fatalf("refusal with an invalid task id %q", r.TaskID)
+	case r.AuctionID != "" && !validID(r.AuctionID, maxDispatchID):
+		tb.Fatalf("refusal with an invalid auction id %q", r.AuctionID)
 	case r.CorrelationID != "" && !ValidTraceID(r.CorrelationID):
 		tb.Fatalf("refusal with an invalid correlation id %q", r.CorrelationID)
 	case len(r.AgentID) > maxID || !utf8.ValidString(r.AgentID) || strings.ContainsFunc(r.AgentID, unicode.IsControl):

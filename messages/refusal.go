@@ -26,6 +26,8 @@ type Refusal struct {
 	MessageType   string
 	TaskID        coordinator.TaskID
 	CorrelationID string
+	// AuctionID likewise, of a task.bid; empty for every other message.
+	AuctionID string
 	// AgentID is the text that stands in agent_id, as far as that could be read, for
 	// people: at most 128 bytes, without control characters, and perhaps no id at all.
 	AgentID string

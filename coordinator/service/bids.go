@@ -1,10 +1,12 @@
 package service
 
 import (
+	"cmp"
 	"math"
 	"sync"
 	"time"
 
+	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/messages"
@@ -48,6 +50,60 @@ func (r *session) onClaim(m *messages.TaskClaim, d *bus.Delivery) {
 	})
 }
 
+// perishable names the schema that a refused request should have followed, if it is a bid
+// or a claim: worth nothing a moment later, and not to be kept. It is what it says that it
+// is; where it says nothing, what its property type or an agent's key says. What comes by
+// such a key and is no cancel counts as a bid, as most of it is.
+func (r *session) perishable(d *bus.Delivery, refusal *messages.Refusal) (schema string, err error) {
+	switch t := cmp.Or(refusal.MessageType, d.Type); t {
+	case schemas.TaskBid, schemas.TaskClaim:
+		return t, nil
+	case schemas.TaskCancel:
+		return "", nil
+	}
+	id, keyed := keyOf(d)
+	if !keyed {
+		return "", nil
+	}
+	agent, err := r.isAgent(id)
+	if err != nil || !agent {
+		return "", err
+	}
+	return schemas.TaskBid, nil
+}
+
+// ignore is done with a bid or claim that is not valid. Its agent is told of the bid, if
+// it can be read which one, and if it is the sender beyond doubt: nobody has another's
+// bids called invalid.
+func (r *session) ignore(schema string, d *bus.Delivery, refusal *messages.Refusal) {
+	defer r.bus.Ack(d.Tag)
+	r.s.observe.invalidRequest(schema, d, refusal)
+	agent := coordinator.AgentID(refusal.AgentID)
+	switch {
+	case schema == schemas.TaskClaim:
+		r.s.metrics.invalidClaims.Inc()
+	case refusal.TaskID != "" && refusal.AuctionID != "" && messages.ValidAgentID(refusal.AgentID) && r.proven(d, agent):
+		r.reply(coordinator.RejectBid{
+			Agent: agent, Task: refusal.TaskID, AuctionID: refusal.AuctionID, Reason: coordinator.BidInvalid, TraceID: refusal.CorrelationID,
+		})
+	default:
+		r.s.metrics.bidsRefused[coordinator.BidInvalid].Inc()
+	}
+}
+
+// proven tells whether the broker vouches for it that this agent has sent the message, by
+// its key or its user, and neither says otherwise.
+func (r *session) proven(d *bus.Delivery, agent coordinator.AgentID) bool {
+	key, keyed := keyOf(d)
+	if keyed && key != agent || d.UserID != "" && d.UserID != string(agent) {
+		return false
+	}
+	if r.s.config.Load().Auth == config.AuthStrict {
+		return d.UserID != ""
+	}
+	return keyed || d.UserID != ""
+}
+
 // seconds is a time given in seconds, from 0 to as long as a Duration may be.
 func seconds(s float64) time.Duration {
 	switch ns := s * float64(time.Second); {
@@ -89,8 +145,8 @@ func (r *session) reply(f coordinator.Effect) {
 // forty-nine of them, and its dispatch goes first.
 const regretPause = 10 * time.Millisecond
 
-// regrets are rejections that wait for what is more urgent. They gather on the loop's
-// goroutine; the timer takes them from one of its own.
+// regrets are rejections that wait for what is more urgent. They gather on the goroutines
+// of the loop and of task.request; the timer takes them from one of its own.
 type regrets struct {
 	mu   sync.Mutex
 	list []coordinator.Effect

@@ -129,34 +129,6 @@ func TestSenderOfBidsAndClaimsIsChecked(t *testing.T) {
 	}
 }
 
-// An unreadable one is parked, and counted under what it wanted to be.
-func TestUnreadableBidsAndClaimsAreParked(t *testing.T) {
-	for schema, body := range map[string]string{
-		schemas.TaskBid:    strings.Replace(fmt.Sprintf(bidOfA1, ""), "0.75", "1.75", 1),
-		schemas.TaskClaim:  strings.Replace(fmt.Sprintf(claimOfA1, ""), "28", "0", 1),
-		schemas.TaskCancel: `{"message_type":"task.assign","task_id":"t-1"}`, // and whatever nobody may send there
-	} {
-		t.Run(schema, func(t *testing.T) {
-			inRig(t, fleet, func(r *rig) {
-				r.publish(bus.QueueRequest, body)
-				if m := r.only(bus.QueueDead); string(m.Body) != body {
-					t.Errorf("parked %s", m.Body)
-				}
-				r.empty(bus.QueueRequest)
-				found := 0.
-				for name, v := range scraped(t, r.service.options.Registry) {
-					if strings.HasPrefix(name, "taskbus_validation_failures_total") && strings.Contains(name, `"`+schema+`"`) {
-						found += v
-					}
-				}
-				if found != 1 {
-					t.Errorf("%v refused as %s, want 1", found, schema)
-				}
-			})
-		})
-	}
-}
-
 // 200 auctions with 50 bidders each: none waits for another, nor behind the cancels that
 // are held until they stand.
 func TestManyBidsAtOnce(t *testing.T) {

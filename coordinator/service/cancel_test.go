@@ -252,7 +252,7 @@ func TestSenderOfACancelIsChecked(t *testing.T) {
 // names has failed: it has not.
 func TestUnreadableRequestIsParked(t *testing.T) {
 	for name, body := range map[string]string{
-		"another message type": `{"message_type":"task.bid","task_id":"t-1"}`,
+		"another message type": `{"message_type":"task.pause","task_id":"t-1"}`,
 		"a task":               taskBody("t-1", "build", ""),
 		"no task id":           `{"message_type":"task.cancel"}`,
 		"wrong reason":         `{"message_type":"task.cancel","task_id":"t-1","reason":7}`,

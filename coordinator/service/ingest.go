@@ -2,6 +2,8 @@ package service
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"strings"
@@ -28,6 +30,7 @@ const (
 	headerTraceState  = "tracestate"
 
 	headerDeathReason = "x-first-death-reason" // set by the broker
+	headerDeathQueue  = "x-first-death-queue"  // likewise
 )
 
 // onTask takes a delivery of task.assign or task.assign.high.
@@ -51,11 +54,12 @@ func (r *session) onTask(d bus.Delivery) {
 		return
 	}
 	h.payload = m.Payload
+	content := xxhash.Sum64(d.Body)
 	h.task = m.Task(messages.Arrival{
 		Now:           h.arrived,
-		ContentHash:   xxhash.Sum64(d.Body),
+		ContentHash:   content,
 		CorrelationID: d.CorrelationID,
-		NewTraceID:    randomID,
+		NewTraceID:    func() string { return derivedTraceID(m.TaskID, content) },
 		ReplyTo:       d.ReplyTo,
 		TraceParent:   textHeader(d.Headers, headerTraceParent),
 		TraceState:    textHeader(d.Headers, headerTraceState),
@@ -196,8 +200,16 @@ func textHeader(headers map[string]any, name string) string {
 	return ""
 }
 
-// randomID is 32 hexadecimal digits: a trace id where a producer gave none, the
-// name of a fence.
+// derivedTraceID is the trace id of a task whose producer gave none: 32 hexadecimal digits,
+// made of its id and the hash of its message. Whoever is given the same message again
+// arrives at the same one: what is told of a task before a coordinator dies and after it
+// belongs together.
+func derivedTraceID(task coordinator.TaskID, content uint64) string {
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(task), content))
+	return hex.EncodeToString(sum[:16])
+}
+
+// randomID is 32 hexadecimal digits that are nobody else's: the name of a fence.
 func randomID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails (crypto/rand)

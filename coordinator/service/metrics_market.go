@@ -19,6 +19,7 @@ type marketMetrics struct {
 	offersUnheard prometheus.Counter
 	claims        *prometheus.CounterVec // by what the engine says limited them
 	forgedClaims  prometheus.Counter
+	invalidClaims prometheus.Counter
 	claimsMet     prometheus.Counter // claims that got what they asked for
 	grantedItems  prometheus.Counter
 }
@@ -47,8 +48,8 @@ func newMarketMetrics() (m marketMetrics, all []prometheus.Collector) {
 		return h
 	}
 	auctions := vec("auctions_total", "Auctions that ended, by outcome.", "outcome")
-	for o := range m.auctions {
-		m.auctions[o] = auctions.WithLabelValues(coordinator.AuctionOutcome(o).String())
+	for o := coordinator.AuctionAwarded; o < coordinator.NumAuctionOutcomes; o++ {
+		m.auctions[o] = auctions.WithLabelValues(o.String())
 	}
 	m.auctionLength = histogram("auction_duration_seconds", "How long auctions took bids.", latencyBuckets)
 	m.auctionBids = histogram("auction_bids", "Bids that counted, of each auction.", bidBuckets)
@@ -62,12 +63,16 @@ func newMarketMetrics() (m marketMetrics, all []prometheus.Collector) {
 	m.offersUnheard = counter("offers_unheard_total", "Messages task.available that the broker could not deliver.")
 	m.claims = vec("claims_total", "Claims of agents, by what kept them from getting all they asked for.", "limit")
 	m.claimsMet, m.forgedClaims = m.claims.WithLabelValues(limitNone), m.claims.WithLabelValues(refusedForged)
+	m.invalidClaims = m.claims.WithLabelValues(refusedInvalid)
 	m.grantedItems = counter("granted_items_total", "Tasks that agents got by claims.")
 	return m, all
 }
 
 func (m *marketMetrics) auctionEnded(f *coordinator.AuctionEnded) {
 	m.auctions[f.Outcome].Inc()
+	if f.Outcome == coordinator.AuctionNoTime || f.Outcome == coordinator.AuctionUnheard && f.AuctionID == "" {
+		return // it was never opened
+	}
 	m.auctionLength.Observe(f.Took.Seconds())
 	m.auctionBids.Observe(float64(f.Bids))
 }

@@ -19,6 +19,7 @@ const (
 	noiseNotTaken
 	noiseInvalidStatus
 	noiseInvalidResult
+	noiseInvalidRequest
 	noiseWrongAgent
 	noiseIdleCancel
 	noiseUntold

@@ -147,6 +147,7 @@ func TestFloodsAreGated(t *testing.T) {
 		"parked in task.dead":         func(r *rig, _ int) { r.send(bus.QueueAssign, "{") },
 		"invalid heartbeat":           func(r *rig, _ int) { r.send(bus.StreamStatus, "{") },
 		"invalid result":              func(r *rig, _ int) { r.send(bus.StreamResult, "{") },
+		"invalid bid or claim":        func(r *rig, _ int) { r.send(bus.QueueRequest, `{"message_type":"task.bid"}`) },
 		"cancel noted": func(r *rig, i int) {
 			r.send(bus.QueueRequest, fmt.Sprintf(`{"message_type":"task.cancel","task_id":"t%d"}`, i))
 		},

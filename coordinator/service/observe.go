@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -70,11 +71,10 @@ func (o *observer) dispatchSettled(d *coordinator.Dispatch, outcome coordinator.
 func (o *observer) failed(t *ticket, now time.Time) {
 	if t.refusal != nil {
 		o.s.count.invalid.Add(1)
-		o.s.metrics.invalid.WithLabelValues(schemaOf(t.held.delivery.Queue, t.refusal), t.refusal.Keyword).Inc()
+		o.s.metrics.invalid.WithLabelValues(schemaOf(t.held.delivery.Queue), t.refusal.Keyword).Inc()
 	}
 	if t.fail == nil {
-		o.gated(noiseParked, zerolog.WarnLevel).Str("queue", t.held.delivery.Queue).Str("reason", t.refusal.Text).
-			Msg("message parked in task.dead; nobody could be told")
+		o.parked(&t.held.delivery, t.refusal)
 		return
 	}
 	f := t.fail
@@ -99,6 +99,41 @@ func (o *observer) failed(t *ticket, now time.Time) {
 	}
 }
 
+// parked writes down a message of which only whoever looks into task.dead learns.
+func (o *observer) parked(d *bus.Delivery, r *messages.Refusal) {
+	e := o.gated(noiseParked, zerolog.WarnLevel)
+	if e == nil {
+		return
+	}
+	if e = identify(e.Str("queue", d.Queue), d, r); r.AgentID != "" {
+		e = e.Str("agent_id", r.AgentID)
+	}
+	e.Str("reason", r.Text).Msg("message parked in task.dead; nobody could be told")
+}
+
+// maxLogged bounds what a sender can put into a field of a line, in bytes.
+const maxLogged = 128
+
+// identify gives a line all that tells a refused message, and whoever sent it, from others,
+// but for the agent that it names; none of it is of the payload.
+func identify(e *zerolog.Event, d *bus.Delivery, r *messages.Refusal) *zerolog.Event {
+	for _, f := range [...]struct{ name, value string }{
+		{"routing_key", d.RoutingKey},
+		{"user_id", d.UserID},
+		{"app_id", d.AppID},
+		{"message_id", d.MessageID},
+		{"message_type", cmp.Or(r.MessageType, d.Type)},
+		{"task_id", string(r.TaskID)},
+		{"trace_id", cmp.Or(r.CorrelationID, d.CorrelationID)},
+		{"came_back_from", textHeader(d.Headers, headerDeathQueue)},
+	} {
+		if f.value != "" {
+			e = e.Str(f.name, messages.Clean(f.value, maxLogged))
+		}
+	}
+	return e
+}
+
 // failure gives a line what is known of a failure.
 func (o *observer) failure(e *zerolog.Event, f *coordinator.Fail) *zerolog.Event {
 	return e.Str("trace_id", f.Task.TraceID).Str("task_id", string(f.Task.ID)).
@@ -107,15 +142,12 @@ func (o *observer) failure(e *zerolog.Event, f *coordinator.Fail) *zerolog.Event
 }
 
 // schemaOf names the schema that a message in a queue should have followed.
-func schemaOf(queue string, refusal *messages.Refusal) string {
+func schemaOf(queue string) string {
 	switch queue {
 	case bus.QueueAssign, bus.QueueAssignHigh:
 		return schemas.TaskAssign
 	case bus.QueueRequest:
-		if t := refusal.MessageType; t == schemas.TaskBid || t == schemas.TaskClaim {
-			return t
-		}
-		return schemas.TaskCancel
+		return schemas.TaskCancel // bids and claims are not kept
 	default: // came back, or was taken back
 		return schemas.TaskDispatch
 	}

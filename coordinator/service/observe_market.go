@@ -4,6 +4,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
+	"taskbus/messages"
 	"taskbus/schemas"
 )
 
@@ -19,6 +21,8 @@ func (o *observer) auctionEnded(f *coordinator.AuctionEnded) {
 		what = "no bidder can take the task now; whoever is free gets it by the strategy's fallback, else the first of them that has a slot"
 	case coordinator.AuctionUnheard:
 		what = "no agent could be asked for bids for the task; the strategy's fallback decides"
+	case coordinator.AuctionNoTime:
+		what = "the task cannot wait as long as the shortest bid window; the strategy's fallback decides"
 	default:
 		return
 	}
@@ -34,6 +38,14 @@ func (o *observer) offerUnheard(agent coordinator.AgentID) {
 	if o.first(stranger{schemas.TaskAvailable, agent}) {
 		o.log.Warn().Str("agent_id", string(agent)).
 			Msg("the agent has no control queue, or a full one, and cannot be offered tasks; it gets what no bidder does (said once for each agent)")
+	}
+}
+
+// invalidRequest writes down a bid or claim that is ignored.
+func (o *observer) invalidRequest(schema string, d *bus.Delivery, r *messages.Refusal) {
+	o.s.metrics.invalid.WithLabelValues(schema, r.Keyword).Inc()
+	if e := o.gated(noiseInvalidRequest, zerolog.WarnLevel); e != nil {
+		sender(identify(e, d, r), r, "invalid bid or claim ignored")
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
@@ -259,15 +261,16 @@ func (r *session) publishFailure(f *coordinator.Fail) {
 }
 
 // publishRefusal parks a message that cannot be read and, when it names its
-// task, tells its producer.
+// task, tells its producer. Nobody is told of a cancel: the task that it names may be
+// doing well.
 func (r *session) publishRefusal(h *heldDelivery, refusal *messages.Refusal) {
 	now := r.s.now()
 	t := &ticket{held: h, refusal: refusal}
 	var pubs []bus.Publication
-	if refusal.TaskID != "" {
+	if refusal.TaskID != "" && h.delivery.Queue != bus.QueueRequest {
 		traceID := h.delivery.CorrelationID
 		if !messages.ValidTraceID(traceID) {
-			traceID = randomID()
+			traceID = derivedTraceID(refusal.TaskID, xxhash.Sum64(h.delivery.Body))
 		}
 		f := refusal.Fail(traceID, now)
 		if f.Task.ReplyTo == "" {

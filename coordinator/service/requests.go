@@ -14,6 +14,7 @@ import (
 	"taskbus/coordinator/engine"
 	"taskbus/coordinator/httpapi"
 	"taskbus/messages"
+	"taskbus/schemas"
 )
 
 // requests are the cancels by message that are not done with yet. One is
@@ -113,13 +114,19 @@ func (r *session) onRequest(d bus.Delivery) {
 		r.onClaim(m, &d)
 	case *messages.TaskCancel:
 		refusal = r.onCancel(m, &d)
+	default:
+		schema, err := r.perishable(&d, refusal)
+		switch {
+		case err != nil:
+			return // the coordinator stops: the next one gets it
+		case schema != "":
+			r.ignore(schema, &d, refusal)
+			return
+		}
 	}
-	if refusal == nil {
-		return
+	if refusal != nil {
+		r.refuse(&heldDelivery{delivery: d, arrived: r.s.now()}, refusal)
 	}
-	// Nobody is told of it: the task it names, if any, may be doing well.
-	refusal.TaskID = ""
-	r.refuse(&heldDelivery{delivery: d, arrived: r.s.now()}, refusal)
 }
 
 // readRequest reads a request, or refuses it.
@@ -140,7 +147,9 @@ func (r *session) onCancel(m *messages.TaskCancel, d *bus.Delivery) *messages.Re
 	case err != nil:
 		return nil // the coordinator stops: the next one gets it
 	case why != "":
-		return &messages.Refusal{Keyword: "user_id", Text: why}
+		return &messages.Refusal{
+			MessageType: schemas.TaskCancel, TaskID: m.TaskID, CorrelationID: m.CorrelationID, Keyword: "user_id", Text: why,
+		}
 	}
 	token := r.s.callers.token()
 	r.requests.add(token, request{m.TaskID, d.Tag})
