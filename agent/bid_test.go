@@ -6,6 +6,7 @@ import (
 	"math"
 	"reflect"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -96,6 +97,57 @@ func TestBid(t *testing.T) {
 		if p := sent[0].Properties; p.Type != "task.bid" || p.UserID != "a1" || p.MessageID != "t.3" || p.CorrelationID != "trace-t" || p.Expiration != 0 {
 			t.Errorf("properties %+v", p)
 		}
+	})
+}
+
+// What is offered together is answered together: one message, unless the Bidder needs
+// longer than 2 ms, which would make the first bids late.
+func TestBidsGoTogether(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		thinks   time.Duration // about each offer
+		messages []int         // bids in each
+	}{
+		{"at once", 0, []int{3}},
+		{"slowly", 2 * time.Millisecond, []int{1, 1, 1}},
+		{"1.5 + 1.5 > 2 ms", 1500 * time.Microsecond, []int{2, 1}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inRig(t, func(r *rig) {
+				r.bidding(3, func(o agent.Offer) (agent.Bid, bool) { time.Sleep(tt.thinks); return wantsAll(o) }, nothing)
+				r.offer("t", "u", "v")
+				r.pass(10 * time.Millisecond)
+				r.expectBids("t u v")
+				var sent []int
+				for _, m := range requests[messages.Request](r) {
+					if several, ok := m.said.(*messages.TaskBids); ok {
+						if p := m.Properties; p.Type != "task.bids" || p.UserID != "a1" || p.MessageID != several.Bids[0].AuctionID || p.Expiration != 0 {
+							t.Errorf("properties %+v", p)
+						}
+						sent = append(sent, len(several.Bids))
+						continue
+					}
+					sent = append(sent, 1)
+				}
+				if !slices.Equal(sent, tt.messages) {
+					t.Errorf("messages with %v bids, want %v", sent, tt.messages)
+				}
+			})
+		})
+	}
+}
+
+// A Bidder that ends its goroutine has bid for what came before all the same.
+func TestBidsBeforeTheBidderEnds(t *testing.T) {
+	inRig(t, func(r *rig) {
+		r.bidding(3, func(o agent.Offer) (agent.Bid, bool) {
+			if o.TaskID == "u" {
+				runtime.Goexit()
+			}
+			return wantsAll(o)
+		}, nothing)
+		r.offer("t", "u", "v")
+		r.expectBids("t v")
 	})
 }
 

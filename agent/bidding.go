@@ -39,7 +39,7 @@ func (w *worker) offer(l *link, m *messages.TaskAvailable) {
 		case w.offers <- offered{l, o, now.Add(time.Duration(o.BidWindowMS) * time.Millisecond)}:
 		default:
 			dropped++
-			w.metrics.offer(offerDropped)
+			w.metrics.answered(offerDropped, 1)
 		}
 	}
 	if dropped > 0 {
@@ -59,11 +59,79 @@ func (w *worker) answerOffers(life context.Context) {
 	for {
 		select {
 		case o := <-w.offers:
-			w.answerOffer(o)
+			w.answerTogether(o)
 		case <-life.Done():
 			returns = true
 			return
 		}
+	}
+}
+
+// bidPause is for how long a bid waits for others at most: a Bidder that takes its time
+// must not make the first too late.
+const bidPause = 2 * time.Millisecond
+
+// answerTogether answers an offer and those that wait behind it, and bids for all of them
+// with one message: what comes together is answered together.
+func (w *worker) answerTogether(o offered) {
+	all := bidding{w: w, link: o.link}
+	defer all.send() // also when the Bidder ends the goroutine
+	begun := time.Now()
+	for {
+		if m, wants := w.answerOffer(o); wants {
+			all.bids = append(all.bids, m)
+		}
+		if len(all.bids) == messages.MaxBids || len(all.bids) > 0 && time.Since(begun) >= bidPause {
+			return
+		}
+		select {
+		case o = <-w.offers:
+		default:
+			return
+		}
+		if o.link != all.link {
+			all.send()
+			all.link = o.link
+		}
+	}
+}
+
+// bidding is bids that go by one link.
+type bidding struct {
+	w    *worker
+	link *link
+	bids []messages.TaskBid
+}
+
+// send publishes them, and begins anew.
+func (b *bidding) send() {
+	w, bids := b.w, b.bids
+	b.bids = nil
+	var body []byte
+	p := bus.Properties{Timestamp: time.Now()}
+	switch len(bids) {
+	case 0:
+		return
+	case 1:
+		p.Type, p.MessageID, p.CorrelationID = "task.bid", bids[0].AuctionID, bids[0].CorrelationID
+		body = messages.AppendTaskBid(nil, &bids[0])
+	default:
+		p.Type, p.MessageID = "task.bids", bids[0].AuctionID
+		body, _ = messages.AppendTaskBids(nil, bids[0].AgentID, bids) // never more than MaxBids
+	}
+	// They do not expire: task.request would hand what does to task.dead, where people look
+	// for what is wrong. The coordinator finds by itself that a bid is too late.
+	err := w.request(b.link, p, body)
+	if err == nil {
+		w.metrics.answered(offerBid, len(bids))
+		return
+	}
+	w.metrics.answered(offerUnsent, len(bids))
+	w.log.Debug("bids were not sent", slog.Int("bids", len(bids)), slog.String("task_id", string(bids[0].TaskID)), slog.Any("error", err))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range bids {
+		w.bids.remove(bids[i].TaskID, bids[i].AuctionID)
 	}
 }
 
@@ -78,10 +146,15 @@ const (
 	offerRepeated = "repeated" // the same auction again
 )
 
-// answerOffer bids for one offer, or does not.
-func (w *worker) answerOffer(o offered) {
+// answerOffer makes a bid for one offer, if the agent wants it, and remembers it. It counts
+// what it does not bid for.
+func (w *worker) answerOffer(o offered) (m messages.TaskBid, wants bool) {
 	answer := offerBroken
-	defer func() { w.metrics.offer(answer) }()
+	defer func() {
+		if !wants {
+			w.metrics.answered(answer, 1)
+		}
+	}()
 	if !time.Now().Before(o.until) {
 		answer = offerLate
 		return
@@ -95,11 +168,11 @@ func (w *worker) answerOffer(o offered) {
 		answer = offerDeclined
 		return
 	}
-	bid, wants, fine := w.ask(offer)
+	bid, would, fine := w.ask(offer)
 	if !fine {
 		return
 	}
-	if !wants {
+	if !would {
 		answer = offerDeclined
 		return
 	}
@@ -107,7 +180,8 @@ func (w *worker) answerOffer(o offered) {
 		w.log.Warn("the Bidder's bid is not sent: "+fault, aboutOffer(o.offer))
 		return
 	}
-	answer = w.bid(o, bid)
+	m, answer = w.bid(o, bid)
+	return m, answer == offerBid
 }
 
 // present is what the Bidder is told. repeated: there is a bid in this auction;
@@ -154,40 +228,24 @@ func (w *worker) bidderPanicked(o Offer, p any) {
 		slog.String("panic_type", fmt.Sprintf("%T", p)), slog.String("stack", panicStack()))
 }
 
-// bid sends a bid and remembers it.
-func (w *worker) bid(o offered, b Bid) (answer string) {
+// bid is what there is to send for a bid, which is remembered, if there is time for it.
+func (w *worker) bid(o offered, b Bid) (m messages.TaskBid, answer string) {
 	now := time.Now()
 	w.mu.Lock()
-	leaving := w.draining
-	m := messages.TaskBid{
+	defer w.mu.Unlock()
+	m = messages.TaskBid{
 		TaskID: o.offer.TaskID, AuctionID: o.offer.AuctionID, AgentID: messages.AgentID(w.cfg.ID),
 		Fitness: b.Fitness, ActiveTasks: w.active(), EstimatedDurationSeconds: b.Duration.Seconds(),
 		Relevance: b.Relevance, HasRelevance: b.HasRelevance, CorrelationID: o.offer.CorrelationID,
 	}
-	timely := now.Before(o.until) && !leaving
-	if timely {
-		w.bids.add(m.TaskID, m.AuctionID, o.until)
-	}
-	w.mu.Unlock()
 	switch {
-	case leaving:
-		return offerDeclined
-	case !timely:
-		return offerLate
+	case w.draining:
+		return m, offerDeclined
+	case !now.Before(o.until):
+		return m, offerLate
 	}
-	// It does not expire: task.request would hand what does to task.dead, where people look
-	// for what is wrong. The coordinator finds by itself that a bid is too late.
-	err := w.request(o.link, bus.Properties{
-		Type: "task.bid", MessageID: m.AuctionID, CorrelationID: m.CorrelationID, Timestamp: now,
-	}, messages.AppendTaskBid(nil, &m))
-	if err != nil {
-		w.mu.Lock()
-		w.bids.remove(m.TaskID, m.AuctionID)
-		w.mu.Unlock()
-		w.log.Debug("a bid was not sent", aboutOffer(o.offer), slog.Any("error", err))
-		return offerUnsent
-	}
-	return offerBid
+	w.bids.add(m.TaskID, m.AuctionID, o.until)
+	return m, offerBid
 }
 
 // request publishes to task.request, by the exchange and with a key of the agent's own.

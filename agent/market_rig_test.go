@@ -72,8 +72,15 @@ func requests[M messages.Request](r *rig) (all []request[M]) {
 func (r *rig) bids() string {
 	r.t.Helper()
 	var tasks []string
-	for _, bid := range requests[*messages.TaskBid](r) {
-		tasks = append(tasks, string(bid.said.TaskID))
+	for _, m := range requests[messages.Request](r) {
+		switch m := m.said.(type) {
+		case *messages.TaskBid:
+			tasks = append(tasks, string(m.TaskID))
+		case *messages.TaskBids:
+			for i := range m.Bids {
+				tasks = append(tasks, string(m.Bids[i].TaskID))
+			}
+		}
 	}
 	return strings.Join(tasks, " ")
 }

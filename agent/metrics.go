@@ -122,9 +122,9 @@ func counters(name, help, label string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "taskbus_agent_" + name, Help: help}, []string{label})
 }
 
-func (m *metrics) offer(answer string) {
+func (m *metrics) answered(answer string, offers int) {
 	if m != nil {
-		m.offers.WithLabelValues(answer).Inc()
+		m.offers.WithLabelValues(answer).Add(float64(offers))
 	}
 }
 

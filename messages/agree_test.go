@@ -55,6 +55,7 @@ func TestBoundsMatchTheSchemas(t *testing.T) {
 		{schemas.TaskBid, "properties/estimated_duration_seconds/maximum", float64(maxEstimate)},
 		{schemas.TaskBid, "properties/relevance/maximum", 1.0},
 		{schemas.TaskBid, "properties/correlation_id/pattern", pattern(printable, 1, maxTraceID)},
+		{schemas.TaskBids, "properties/bids/maxItems", float64(MaxBids)},
 		{schemas.TaskAwarded, "properties/dispatch_id/pattern", id(maxDispatchID)},
 		{schemas.TaskClaim, "properties/max_items/maximum", float64(maxClaim)},
 		{schemas.TaskClaim, "properties/pending_items/maximum", float64(MaxPending)},
@@ -162,7 +163,12 @@ func TestPathsAgreeOnEdgeValues(t *testing.T) {
 		}
 		for _, field := range append([]string{"x", "Fitness"}, d.bidFields...) {
 			checkTaskBid(t, d, []byte(withField(bid(), field, value)))
+			checkTaskBids(t, d, []byte(strings.Replace(someBids, aBid, withField(aBid, field, value), 1)))
 		}
+		for _, field := range []string{"x", "Bids", "message_type", "agent_id"} {
+			checkTaskBids(t, d, []byte(withField(someBids, field, value)))
+		}
+		checkTaskBids(t, d, []byte(strings.Replace(someBids, "["+aBid+"]", value, 1)))
 		for _, field := range []string{"x", "Offers", "message_type", "agent_id"} {
 			checkTaskAvailable(t, d, []byte(withField(anAuction, field, value)))
 		}
@@ -192,6 +198,11 @@ func TestPathsAgreeOnSeveralEdgeValues(t *testing.T) {
 	})
 	t.Run("task.bid", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) { checkTaskBid(t, d, draw(t, d.bidFields, bid())) })
+	})
+	t.Run("task.bids", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			checkTaskBids(t, d, []byte(strings.Replace(someBids, aBid, aBid+","+string(draw(t, d.bidFields, aBid)), 1)))
+		})
 	})
 	t.Run("task.available", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {

@@ -7,12 +7,13 @@ import (
 	"taskbus/schemas"
 )
 
-// Request is what the queue task.request may hold: a *TaskCancel, a *TaskBid or a
-// *TaskClaim.
+// Request is what the queue task.request may hold: a *TaskCancel, a *TaskBid, a
+// *TaskBids or a *TaskClaim.
 type Request interface{ request() }
 
 func (*TaskCancel) request() {}
 func (*TaskBid) request()    {}
+func (*TaskBids) request()   {}
 func (*TaskClaim) request()  {}
 
 // Control is what an agent's control queue may hold: a *TaskCancel, a *TaskAvailable,
@@ -29,13 +30,15 @@ func (*TaskGranted) control()   {}
 // it is; one that does not belong there is refused. The refusal's MessageType says
 // what it is as far as that can be read.
 func (d *Decoder) DecodeRequest(body []byte) (Request, *Refusal) {
-	name, refusal := d.messageType(body, schemas.TaskCancel, schemas.TaskBid, schemas.TaskClaim)
+	name, refusal := d.messageType(body, schemas.TaskCancel, schemas.TaskBid, schemas.TaskBids, schemas.TaskClaim)
 	if refusal != nil {
 		return nil, refusal
 	}
 	switch name {
 	case schemas.TaskBid:
 		return asRequest(d.DecodeTaskBid(body))
+	case schemas.TaskBids:
+		return asRequest(d.DecodeTaskBids(body))
 	case schemas.TaskClaim:
 		return asRequest(d.DecodeTaskClaim(body))
 	default:

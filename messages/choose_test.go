@@ -13,6 +13,8 @@ import (
 const (
 	aCancel   = `{"message_type":"task.cancel","task_id":"t-1"}`
 	aClaim    = `{"message_type":"task.claim","agent_id":"a-1","claim_id":"c-1","max_items":8,"pending_items":0}`
+	aBid      = `{"task_id":"t-1","auction_id":"t-1.1","fitness":0.75,"active_tasks":2,"estimated_duration_seconds":1.5}`
+	someBids  = `{"message_type":"task.bids","agent_id":"a-1","bids":[` + aBid + `]}`
 	aOffer    = `{"task_id":"t-1","auction_id":"t-1.1","task_type":"build","required_capabilities":[],"bid_window_ms":500,"attempt":1}`
 	anAuction = `{"message_type":"task.available","agent_id":"a-1","offers":[` + aOffer + `]}`
 	anAward   = `{"message_type":"task.awarded","task_id":"t-1","auction_id":"t-1.1","agent_id":"a-1","dispatch_id":"t-1.1"}`
@@ -38,6 +40,7 @@ func TestTypesAreToldApart(t *testing.T) {
 	}{
 		{"a cancel to the coordinator", aCancel, request, &TaskCancel{}},
 		{"a bid", bid(), request, &TaskBid{}},
+		{"bids", someBids, request, &TaskBids{}},
 		{"a claim", aClaim, request, &TaskClaim{}},
 		{"a cancel to an agent", aCancel, control, &TaskCancel{}},
 		{"an auction", anAuction, control, &TaskAvailable{}},
@@ -60,7 +63,7 @@ func TestTypesAreToldApart(t *testing.T) {
 // Whoever sends what does not belong there is told what does.
 func TestOtherTypesAreRefused(t *testing.T) {
 	d := newDecoder(t)
-	const requests, controls = "task.cancel, task.bid or task.claim", "task.cancel, task.available, task.awarded, task.bid_rejected or task.granted"
+	const requests, controls = "task.cancel, task.bid, task.bids or task.claim", "task.cancel, task.available, task.awarded, task.bid_rejected or task.granted"
 	const missing = "the message: missing properties: 'message_type'; expected "
 	request := func(body []byte) (bool, *Refusal) { m, refusal := d.DecodeRequest(body); return m == nil, refusal }
 	control := func(body []byte) (bool, *Refusal) { m, refusal := d.DecodeControl(body); return m == nil, refusal }
@@ -146,6 +149,9 @@ func TestMarketCorpus(t *testing.T) {
 	offers := func(n int) string {
 		return in(anAuction, aOffer, strings.TrimSuffix(strings.Repeat(aOffer+",", n), ","))
 	}
+	bidsFor := func(n int) string {
+		return in(someBids, aBid, strings.TrimSuffix(strings.Repeat(aBid+",", n), ","))
+	}
 	more := func(body, member string) string { return strings.TrimSuffix(body, "}") + "," + member + "}" }
 	offer := func(member string) string { return in(anAuction, aOffer, more(aOffer, member)) }
 	long := func(n int) string { return `"` + strings.Repeat("ä", n) + `"` }
@@ -173,6 +179,18 @@ func TestMarketCorpus(t *testing.T) {
 		{"claim: twice as many", more(aClaim, `"max_items":16`), "/max_items", "duplicateKey"},
 		{"claim: claim id with a space", in(aClaim, "c-1", "c 1"), "/claim_id", "pattern"},
 		{"claim: reserved agent", in(aClaim, "a-1", "a-1.control"), "/agent_id", "not"},
+
+		{"bids: 256", bidsFor(256), "", ""},
+		{"bids: 257", bidsFor(257), "/bids", "maxItems"},
+		{"bids: none", in(someBids, aBid, ""), "/bids", "minItems"},
+		{"bids: one that is none", in(someBids, aBid, "7"), "/bids/0", "type"},
+		{"bids: every field of one", in(someBids, aBid, more(aBid, `"relevance":1,"correlation_id":"trace_1"`)), "", ""},
+		{"bids: an agent within one is nothing known", in(someBids, aBid, more(aBid, `"agent_id":7,"message_type":7`)), "", ""},
+		{"bids: no fitness", in(someBids, "fitness", "fit"), "/bids/0", "required"},
+		{"bids: fitness beyond 1", in(someBids, "0.75", "1.01"), "/bids/0/fitness", "maximum"},
+		{"bids: negative tasks", in(someBids, `"active_tasks":2`, `"active_tasks":-1`), "/bids/0/active_tasks", "minimum"},
+		{"bids: no agent", in(someBids, "agent_id", "agent"), "", "required"},
+		{"bids: fitness twice", in(someBids, aBid, more(aBid, `"fitness":1`)), "/bids", "duplicateKey"},
 
 		{"offers: 256", offers(256), "", ""},
 		{"offers: 257", offers(257), "/offers", "maxItems"},
@@ -213,7 +231,7 @@ func TestMarketCorpus(t *testing.T) {
 			_, control := d.DecodeControl([]byte(c.body))
 			_, request := d.DecodeRequest([]byte(c.body))
 			refusal := control
-			if strings.HasPrefix(c.name, "claim") {
+			if strings.HasPrefix(c.name, "claim") || strings.HasPrefix(c.name, "bids") {
 				refusal = request
 			}
 			checkVerdict(t, refusal, c.path, c.keyword)

@@ -50,7 +50,7 @@ type Decoder struct {
 	limits   Limits
 	scanners sync.Pool // of *scanner
 	// The fields of the types that have a fast path.
-	taskFields, statusFields, resultFields, dispatchFields, bidFields, availableFields []string
+	taskFields, statusFields, resultFields, dispatchFields, bidFields, availableFields, bidsFields []string
 }
 
 // NewDecoder makes a decoder. A limit that is not positive takes its default.
@@ -76,6 +76,7 @@ func NewDecoder(set *schemas.Set, limits Limits) *Decoder {
 		bidFields:      set.Fields(schemas.TaskBid),
 
 		availableFields: set.Fields(schemas.TaskAvailable),
+		bidsFields:      set.Fields(schemas.TaskBids),
 	}
 }
 

@@ -46,6 +46,18 @@ func TestMarketRoundTrip(t *testing.T) {
 			got, refusal := d.DecodeRequest(body)
 			check(t, schemas.TaskBid, body, m, got, refusal)
 		},
+		schemas.TaskBids: func(t *rapid.T) {
+			m := &TaskBids{AgentID: genAgentID(t)}
+			for range rapid.IntRange(1, 5).Draw(t, "bids") {
+				m.Bids = append(m.Bids, TaskBid{TaskID: task(t), AuctionID: genID(t), AgentID: m.AgentID, Fitness: from(t, unit, "fitness"), ActiveTasks: rapid.IntRange(0, maxCount).Draw(t, "active")})
+			}
+			body, others := AppendTaskBids(nil, m.AgentID, m.Bids)
+			if len(others) > 0 {
+				t.Fatalf("%d bids are left", len(others))
+			}
+			got, refusal := d.DecodeRequest(body)
+			check(t, schemas.TaskBids, body, m, got, refusal)
+		},
 		schemas.TaskClaim: func(t *rapid.T) {
 			m := &TaskClaim{AgentID: genAgentID(t), ClaimID: genID(t), MaxItems: rapid.IntRange(1, maxClaim).Draw(t, "max"), PendingItems: rapid.IntRange(0, MaxPending).Draw(t, "pending"),
 				CapacityItemsPerSecond: rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(MinRate, MaxRate)).Draw(t, "capacity"), WaitSeconds: from(t, rapid.Float64Range(0, maxWait), "wait")}

@@ -34,14 +34,18 @@ func AppendTaskBid(dst []byte, m *TaskBid) []byte {
 	dst = appendField(dst, "task_id", m.TaskID)
 	dst = appendField(dst, "auction_id", m.AuctionID)
 	dst = appendField(dst, "agent_id", m.AgentID)
+	return append(appendTerms(dst, m), '}')
+}
+
+// appendTerms appends what an agent says of a task, and its trace id.
+func appendTerms(dst []byte, m *TaskBid) []byte {
 	dst = appendBounded(dst, "fitness", m.Fitness, 1)
 	dst = appendWhole(dst, "active_tasks", m.ActiveTasks, 0, maxCount)
 	dst = appendBounded(dst, "estimated_duration_seconds", m.EstimatedDurationSeconds, maxEstimate)
 	if m.HasRelevance {
 		dst = appendBounded(dst, "relevance", m.Relevance, 1)
 	}
-	dst = appendOptional(dst, "correlation_id", m.CorrelationID)
-	return append(dst, '}')
+	return appendOptional(dst, "correlation_id", m.CorrelationID)
 }
 
 // DecodeTaskBid reads a task.bid. It keeps no part of body.
@@ -136,7 +140,13 @@ func (d *Decoder) slowTaskBid(body []byte) (*TaskBid, *Refusal) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	m := &TaskBid{
+	m := taskBid(e)
+	return &m, nil
+}
+
+// taskBid reads one bid.
+func taskBid(e *envelope) TaskBid {
+	m := TaskBid{
 		TaskID:                   coordinator.TaskID(field[string](e, "task_id")),
 		AuctionID:                field[string](e, "auction_id"),
 		AgentID:                  coordinator.AgentID(field[string](e, "agent_id")),
@@ -147,5 +157,5 @@ func (d *Decoder) slowTaskBid(body []byte) (*TaskBid, *Refusal) {
 		CorrelationID:            field[string](e, "correlation_id"),
 	}
 	_, m.HasRelevance = e.fields["relevance"]
-	return m, nil
+	return m
 }

@@ -30,6 +30,7 @@ const (
 	// Agents that choose: auctions, and work that is claimed.
 	TaskAvailable = "task.available"
 	TaskBid       = "task.bid"
+	TaskBids      = "task.bids"
 	TaskAwarded   = "task.awarded"
 	BidRejected   = "task.bid_rejected"
 	TaskClaim     = "task.claim"
@@ -51,7 +52,7 @@ func Names() []string {
 		TaskAssign, TaskDispatch, TaskResult, TaskCancel,
 		TaskCompleted, TaskCancelRequested, TaskDuplicate, TaskDispatched,
 		AgentStatus, AgentOnline, AgentOffline, AssignmentFailed,
-		TaskAvailable, TaskBid, TaskAwarded, BidRejected, TaskClaim, TaskGranted,
+		TaskAvailable, TaskBid, TaskBids, TaskAwarded, BidRejected, TaskClaim, TaskGranted,
 		TaskHeader, TriedHeader,
 	}
 }

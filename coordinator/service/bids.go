@@ -17,23 +17,27 @@ import (
 // Whoever was away for longer has other things on its mind.
 const replyLife = time.Minute
 
-// onBid hands a bid to the engine. It is acknowledged at once, whatever it is worth:
-// auctions live in the engine alone, so that to a later leader it would be worth nothing.
-func (r *session) onBid(m *messages.TaskBid, d *bus.Delivery) {
+// onBids hands an agent's bids to the engine. They are acknowledged at once, whatever they
+// are worth: auctions live in the engine alone, so that to a later leader they would be
+// worth nothing.
+func (r *session) onBids(schema string, agent coordinator.AgentID, bids []messages.TaskBid, d *bus.Delivery) {
 	defer r.bus.Ack(d.Tag)
-	if key, keyed := keyOf(d); keyed && key != m.AgentID || !r.authentic(schemas.TaskBid, m.AgentID, d.UserID) {
-		r.s.metrics.forgedBids.Inc()
+	if key, keyed := keyOf(d); keyed && key != agent || !r.authentic(schema, agent, d.UserID) {
+		r.s.metrics.forgedBids.Add(float64(len(bids)))
 		return
 	}
-	relevance := math.NaN()
-	if m.HasRelevance {
-		relevance = m.Relevance
+	for i := range bids {
+		m := &bids[i]
+		relevance := math.NaN()
+		if m.HasRelevance {
+			relevance = m.Relevance
+		}
+		r.s.loop.post(r.number, coordinator.BidReceived{
+			Agent: agent, Task: m.TaskID, AuctionID: m.AuctionID,
+			Fitness: m.Fitness, Active: m.ActiveTasks, Duration: seconds(m.EstimatedDurationSeconds),
+			Relevance: relevance, TraceID: m.CorrelationID,
+		})
 	}
-	r.s.loop.post(r.number, coordinator.BidReceived{
-		Agent: m.AgentID, Task: m.TaskID, AuctionID: m.AuctionID,
-		Fitness: m.Fitness, Active: m.ActiveTasks, Duration: seconds(m.EstimatedDurationSeconds),
-		Relevance: relevance, TraceID: m.CorrelationID,
-	})
 }
 
 // onClaim hands a claim to the engine. It is acknowledged at once: the agent asks again
@@ -56,7 +60,7 @@ func (r *session) onClaim(m *messages.TaskClaim, d *bus.Delivery) {
 // such a key and is no cancel counts as a bid, as most of it is.
 func (r *session) perishable(d *bus.Delivery, refusal *messages.Refusal) (schema string, err error) {
 	switch t := cmp.Or(refusal.MessageType, d.Type); t {
-	case schemas.TaskBid, schemas.TaskClaim:
+	case schemas.TaskBid, schemas.TaskBids, schemas.TaskClaim:
 		return t, nil
 	case schemas.TaskCancel:
 		return "", nil

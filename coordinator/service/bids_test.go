@@ -38,6 +38,18 @@ func TestBidsAndClaimsReachTheEngine(t *testing.T) {
 	claim := coordinator.ClaimReceived{Agent: "a1", ClaimID: "c-1", MaxItems: 28, Pending: 3, Token: 1}
 	patient := claim
 	patient.Capacity, patient.Wait = 16, 2500*time.Millisecond
+	other := bid
+	other.Task, other.AuctionID = "t-2", "t-2.1"
+	const both = `{"message_type":"task.bids","agent_id":"a1","bids":[` +
+		`{"task_id":"t-1","auction_id":"t-1.1","fitness":0.75,"active_tasks":2,"estimated_duration_seconds":1.5},` +
+		`{"task_id":"t-2","auction_id":"t-2.1","fitness":0.75,"active_tasks":2,"estimated_duration_seconds":1.5}]}`
+	t.Run("bids", func(t *testing.T) {
+		b := newBooth(t, fleet)
+		b.ask(both, "")
+		if got, want := fmt.Sprintf("%#v", b.posted()), fmt.Sprintf("%#v", []coordinator.Event{bid, other}); got != want || len(b.acked) != 1 {
+			t.Errorf("the engine hears\n%s\nwant\n%s\n%d acknowledgements, want 1", got, want, len(b.acked))
+		}
+	})
 	for name, c := range map[string]struct {
 		body string
 		want coordinator.Event

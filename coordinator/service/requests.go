@@ -99,7 +99,7 @@ func (r *session) ackAll(tags []bus.Tag) {
 	}
 }
 
-// onRequest takes a delivery of task.request: a task.cancel, task.bid or task.claim. Bids
+// onRequest takes a delivery of task.request: a task.cancel, task.bid, task.bids or task.claim. Bids
 // come by the thousand at once; nothing here waits for what becomes of one.
 func (r *session) onRequest(d bus.Delivery) {
 	if r.draining.Load() {
@@ -109,7 +109,9 @@ func (r *session) onRequest(d bus.Delivery) {
 	m, refusal := r.readRequest(&d)
 	switch m := m.(type) {
 	case *messages.TaskBid:
-		r.onBid(m, &d)
+		r.onBids(schemas.TaskBid, m.AgentID, []messages.TaskBid{*m}, &d)
+	case *messages.TaskBids:
+		r.onBids(schemas.TaskBids, m.AgentID, m.Bids, &d)
 	case *messages.TaskClaim:
 		r.onClaim(m, &d)
 	case *messages.TaskCancel:

@@ -120,26 +120,26 @@ func (c *choosers) bid(id string, i int, delay time.Duration, deliveries <-chan 
 		if d.Type != schemas.TaskAvailable {
 			continue
 		}
-		bids, err := bidsOf(id, i, d.Body)
+		messageType, bids, err := bidsOf(id, i, d.Body)
 		if err != nil {
 			return err
 		}
 		if delay > 0 {
 			time.AfterFunc(delay, func() {
-				if err := c.request(id, schemas.TaskBid, bids); err != nil {
+				if err := c.request(id, messageType, bids); err != nil {
 					c.ended <- err
 				}
 			})
-		} else if err := c.request(id, schemas.TaskBid, bids); err != nil {
+		} else if err := c.request(id, messageType, bids); err != nil {
 			return err
 		}
 	}
 	return errNoDeliveries
 }
 
-// bidsOf are the bids for all that was offered. None is so good that a better one could
-// not come.
-func bidsOf(id string, i int, available []byte) ([][]byte, error) {
+// bidsOf is the message with the bids for all that was offered. None is so good that a
+// better one could not come.
+func bidsOf(id string, i int, available []byte) (messageType string, body []byte, err error) {
 	var m struct {
 		Offers []struct {
 			TaskID    coordinator.TaskID `json:"task_id"`
@@ -147,28 +147,30 @@ func bidsOf(id string, i int, available []byte) ([][]byte, error) {
 		} `json:"offers"`
 	}
 	if err := json.Unmarshal(available, &m); err != nil {
-		return nil, fmt.Errorf("read an offer: %w", err)
+		return "", nil, fmt.Errorf("read an offer: %w", err)
 	}
-	bids := make([][]byte, len(m.Offers))
+	bids := make([]messages.TaskBid, len(m.Offers))
 	for n, o := range m.Offers {
 		number, _ := taskNumber(string(o.TaskID))
-		bids[n] = messages.AppendTaskBid(nil, &messages.TaskBid{
+		bids[n] = messages.TaskBid{
 			TaskID: o.TaskID, AuctionID: o.AuctionID, AgentID: coordinator.AgentID(id),
 			Fitness: 0.5 + float64((number+i)%bidderCount)/100, EstimatedDurationSeconds: 0.25,
-		})
+		}
 	}
-	return bids, nil
+	if len(bids) == 1 {
+		return schemas.TaskBid, messages.AppendTaskBid(nil, &bids[0]), nil
+	}
+	body, _ = messages.AppendTaskBids(nil, coordinator.AgentID(id), bids) // no more than were offered
+	return schemas.TaskBids, body, nil
 }
 
 // request publishes to task.request as the SDK does, but for confirms.
-func (c *choosers) request(id, messageType string, bodies [][]byte) error {
-	for _, body := range bodies {
-		err := c.say.PublishWithContext(context.Background(), bus.ExchangeIn, bus.QueueRequest+"."+id, true, false, amqp.Publishing{
-			DeliveryMode: amqp.Persistent, ContentType: "application/json", Type: messageType, Body: body,
-		})
-		if err != nil {
-			return fmt.Errorf("publish a %s: %w", messageType, err)
-		}
+func (c *choosers) request(id, messageType string, body []byte) error {
+	err := c.say.PublishWithContext(context.Background(), bus.ExchangeIn, bus.QueueRequest+"."+id, true, false, amqp.Publishing{
+		DeliveryMode: amqp.Persistent, ContentType: "application/json", Type: messageType, Body: body,
+	})
+	if err != nil {
+		return fmt.Errorf("publish a %s: %w", messageType, err)
 	}
 	return nil
 }
@@ -194,7 +196,7 @@ func (c *choosers) claim(ctx context.Context, id string, deliveries <-chan amqp.
 			AgentID: coordinator.AgentID(id), ClaimID: fmt.Sprintf("%s-%d", id, n), MaxItems: claimItems,
 			CapacityItemsPerSecond: 10_000, WaitSeconds: claimWait.Seconds(),
 		})
-		if err := c.request(id, schemas.TaskClaim, [][]byte{body}); err != nil {
+		if err := c.request(id, schemas.TaskClaim, body); err != nil {
 			return err
 		}
 		lost.Reset(claimLost)

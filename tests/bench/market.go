@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
@@ -50,8 +51,9 @@ type atOnceRun struct {
 
 const (
 	marketWindow = 100 * time.Millisecond
-	marketCount  = 200                   // tasks of each run
-	marketPace   = 60 * time.Millisecond // between two of them
+	marketCount  = 200                   // auctions at once
+	windowCount  = 500                   // auctions one after the other: five are slower than the p99
+	marketPace   = 60 * time.Millisecond // between two of these on average
 	marketRounds = 3                     // of auctions at once
 	amplySlots   = 100_000
 	// ceilingAtOnce is the longest window where all answer at once: the default.
@@ -174,14 +176,20 @@ type timed struct {
 	decided time.Duration // from the choice of its agent
 }
 
-// steadily publishes n tasks, one every pace, of the types that kind gives for them (any
+// steadily publishes n tasks, one in every pace, of the types that kind gives for them (any
 // pushed one where that is empty), and times them, in this order. Every task must come,
 // and once.
 func (z *bazaar) steadily(ctx context.Context, n int, pace time.Duration, kind func(i int) string) ([]timed, error) {
 	first := z.next
 	z.next += n
 	begin := time.Now().Add(pace)
-	due := func(i int) time.Time { return begin.Add(time.Duration(i-first) * pace) }
+	// By chance within their pace: at a fixed one the same things would always coincide, such
+	// as the end of one auction with the late bids of another, or never.
+	chance, dues := rand.New(rand.NewPCG(1, uint64(first))), make([]time.Time, n)
+	for i := range dues {
+		dues[i] = begin.Add(time.Duration((float64(i) + chance.Float64()) * float64(pace)))
+	}
+	due := func(i int) time.Time { return dues[i-first] }
 	published := make(chan error, 1)
 	go func() {
 		published <- z.b.trickleWith(ctx, bus.QueueAssign, first, n, due, func(i int) amqp.Publishing {
@@ -255,12 +263,12 @@ func (z *bazaar) window(ctx context.Context, late int, r *marketResult) error {
 	if _, err := z.steadily(ctx, 3, 4*marketPace, allAuctioned); err != nil {
 		return err
 	}
-	time.Sleep(lateBid)
+	time.Sleep(time.Second)
 	before, err := z.s.metrics(ctx)
 	if err != nil {
 		return err
 	}
-	samples, err := z.steadily(ctx, 2*marketCount, marketPace/2, everySecond)
+	samples, err := z.steadily(ctx, 2*windowCount, marketPace/2, everySecond)
 	if err != nil {
 		return err
 	}
@@ -268,9 +276,9 @@ func (z *bazaar) window(ctx context.Context, late int, r *marketResult) error {
 	if err != nil {
 		return err
 	}
-	r.WithoutBids += marketCount - int(after[awardedMetric]-before[awardedMetric])
+	r.WithoutBids += windowCount - int(after[awardedMetric]-before[awardedMetric])
 	const took = "taskbus_auction_duration_seconds_sum"
-	overtime := time.Duration((after[took]-before[took])/marketCount*1e9) - marketWindow // of the mean auction
+	overtime := time.Duration((after[took]-before[took])/windowCount*1e9) - marketWindow // of the mean auction
 	var whole, pushed, decided []time.Duration
 	for i, s := range samples {
 		if everySecond(i) == "" {

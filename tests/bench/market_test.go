@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/messages"
+	"taskbus/schemas"
 )
 
 func TestJudgeMarket(t *testing.T) {
@@ -91,9 +93,16 @@ func TestBidsForEverythingOffered(t *testing.T) {
 	if len(rest) > 0 {
 		t.Fatalf("%d offers did not fit", len(rest))
 	}
-	bids, err := bidsOf(agentID(3), 3, body)
-	if err != nil || len(bids) != 2 {
-		t.Fatalf("%d bids, %v", len(bids), err)
+	messageType, body, err := bidsOf(agentID(3), 3, body)
+	var m struct {
+		AgentID string `json:"agent_id"`
+		Bids    []struct {
+			AuctionID string  `json:"auction_id"`
+			Fitness   float64 `json:"fitness"`
+		} `json:"bids"`
+	}
+	if err := errors.Join(err, json.Unmarshal(body, &m)); err != nil || messageType != schemas.TaskBids || m.AgentID != agentID(3) || len(m.Bids) != 2 {
+		t.Fatalf("%s %s, %v", messageType, body, err)
 	}
 	for i, want := range []struct {
 		auction string
@@ -102,16 +111,11 @@ func TestBidsForEverythingOffered(t *testing.T) {
 		{"a.1", 0.53}, // 0.5 + ((0+3) mod 50)/100
 		{"b.1", 0.51}, // 0.5 + ((48+3) mod 50)/100
 	} {
-		var got struct {
-			AgentID   string  `json:"agent_id"`
-			AuctionID string  `json:"auction_id"`
-			Fitness   float64 `json:"fitness"`
-		}
-		if err := json.Unmarshal(bids[i], &got); err != nil || got.AgentID != agentID(3) || got.AuctionID != want.auction || got.Fitness != want.fitness {
-			t.Errorf("bid %d is %+v, %v; want %+v", i, got, err, want)
+		if got := m.Bids[i]; got.AuctionID != want.auction || got.Fitness != want.fitness {
+			t.Errorf("bid %d is %+v; want %+v", i, got, want)
 		}
 	}
-	if _, err := bidsOf(agentID(3), 3, []byte("no offer")); err == nil {
+	if _, _, err := bidsOf(agentID(3), 3, []byte("no offer")); err == nil {
 		t.Error("what is no offer gives no error")
 	}
 }

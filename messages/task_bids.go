@@ -1,0 +1,147 @@
+package messages
+
+import (
+	"taskbus/coordinator"
+	"taskbus/schemas"
+)
+
+// MaxBids is how many bids one task.bids may hold: what one task.available may offer.
+const MaxBids = MaxOffers
+
+// TaskBids is a task.bids message: an agent bids for several tasks at once.
+type TaskBids struct {
+	AgentID coordinator.AgentID
+	// Bids are at least one and at most MaxBids; each has the AgentID of the message.
+	Bids []TaskBid
+}
+
+// AppendTaskBids appends a task.bids message with the first of the agent's bids, of which
+// there must be one, and returns the others: what is more than MaxBids needs a message of
+// its own. Numbers are treated as [AppendTaskBid] does.
+func AppendTaskBids(dst []byte, agent coordinator.AgentID, bids []TaskBid) (body []byte, others []TaskBid) {
+	dst = append(dst, '{')
+	dst = appendField(dst, "message_type", schemas.TaskBids)
+	dst = appendField(dst, "agent_id", agent)
+	dst = append(appendName(dst, "bids"), '[')
+	n := 0
+	for ; n < min(len(bids), MaxBids); n++ {
+		if n > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, '{')
+		dst = appendField(dst, "task_id", bids[n].TaskID)
+		dst = appendField(dst, "auction_id", bids[n].AuctionID)
+		dst = append(appendTerms(dst, &bids[n]), '}')
+	}
+	return append(dst, "]}"...), bids[n:]
+}
+
+// DecodeTaskBids reads a task.bids. It keeps no part of body.
+func (d *Decoder) DecodeTaskBids(body []byte) (*TaskBids, *Refusal) {
+	if m, ok := d.fastTaskBids(body); ok {
+		return m, nil
+	}
+	return d.slowTaskBids(body)
+}
+
+func (d *Decoder) fastTaskBids(body []byte) (*TaskBids, bool) {
+	if len(body) > d.limits.MaxBytes {
+		return nil, false
+	}
+	s := d.scanner(body, d.limits)
+	defer d.release(s)
+	var o object
+	if !s.openObject(&o) {
+		return nil, false
+	}
+	m := new(TaskBids)
+	typed := false
+	for {
+		key, more := s.nextKey(&o)
+		if !more {
+			break
+		}
+		var raw []byte
+		var ok bool
+		switch string(key.raw) {
+		case "message_type":
+			ok = s.is(schemas.TaskBids)
+			typed = ok
+		case "agent_id":
+			raw, ok = s.id(maxID)
+			m.AgentID = coordinator.AgentID(raw)
+			ok = ok && !reservedAgentID(string(m.AgentID))
+		case "bids":
+			m.Bids, ok = s.bids()
+		default:
+			ok = s.unknown(key, d.bidsFields)
+		}
+		if !ok {
+			return nil, false
+		}
+	}
+	for i := range m.Bids {
+		m.Bids[i].AgentID = m.AgentID
+	}
+	return m, s.complete() && typed && m.AgentID != "" && len(m.Bids) > 0
+}
+
+func (s *scanner) bids() ([]TaskBid, bool) {
+	if !s.openArray() {
+		return nil, false
+	}
+	var bids []TaskBid
+	for s.nextItem(len(bids)) {
+		if len(bids) == MaxBids {
+			return nil, false
+		}
+		bids = append(bids, TaskBid{})
+		if !s.bid(&bids[len(bids)-1]) {
+			return nil, false
+		}
+	}
+	return bids, s.fault == faultNone
+}
+
+// bid reads one of the bids of a task.bids. What the message has for all of them is
+// nothing that is known within one.
+func (s *scanner) bid(m *TaskBid) bool {
+	var o object
+	if !s.openObject(&o) {
+		return false
+	}
+	var has bidHas
+	for {
+		key, more := s.nextKey(&o)
+		if !more {
+			return s.fault == faultNone && has == bidAll&^(bidType|bidAgent)
+		}
+		var found bidHas
+		var ok bool
+		switch string(key.raw) {
+		case "message_type", "agent_id":
+			_, ok = s.value()
+		default:
+			found, ok = s.bidField(m, key, nil)
+		}
+		if !ok {
+			return false
+		}
+		has |= found
+	}
+}
+
+func (d *Decoder) slowTaskBids(body []byte) (*TaskBids, *Refusal) {
+	e, refusal := d.decode(schemas.TaskBids, body)
+	if refusal != nil {
+		return nil, refusal
+	}
+	items := field[[]any](e, "bids")
+	m := &TaskBids{AgentID: coordinator.AgentID(field[string](e, "agent_id")), Bids: make([]TaskBid, len(items))}
+	for i, item := range items {
+		fields, _ := item.(map[string]any)
+		m.Bids[i] = taskBid(&envelope{fields: fields})
+		m.Bids[i].AgentID = m.AgentID
+	}
+	return m, nil
+}
