@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
@@ -28,6 +27,9 @@ type marketResult struct {
 	Window latencyRun `json:"window_beyond"`
 	Whole  latencyRun `json:"window_beyond_from_publish"`
 	Push   latencyRun `json:"push_from_publish"`
+	// Hop is one message through a quorum queue, from publish to delivery, at the same time:
+	// what the broker alone takes.
+	Hop latencyRun `json:"hop_from_publish"`
 	// Early is of auctions that end because all have answered, from the publish on.
 	Early latencyRun `json:"early_from_publish"`
 	// WithoutBids is how many of all these auctions were decided without bids, which came
@@ -182,14 +184,7 @@ type timed struct {
 func (z *bazaar) steadily(ctx context.Context, n int, pace time.Duration, kind func(i int) string) ([]timed, error) {
 	first := z.next
 	z.next += n
-	begin := time.Now().Add(pace)
-	// By chance within their pace: at a fixed one the same things would always coincide, such
-	// as the end of one auction with the late bids of another, or never.
-	chance, dues := rand.New(rand.NewPCG(1, uint64(first))), make([]time.Time, n)
-	for i := range dues {
-		dues[i] = begin.Add(time.Duration((float64(i) + chance.Float64()) * float64(pace)))
-	}
-	due := func(i int) time.Time { return dues[i-first] }
+	due := byChance(first, n, pace)
 	published := make(chan error, 1)
 	go func() {
 		published <- z.b.trickleWith(ctx, bus.QueueAssign, first, n, due, func(i int) amqp.Publishing {
@@ -268,8 +263,10 @@ func (z *bazaar) window(ctx context.Context, late int, r *marketResult) error {
 	if err != nil {
 		return err
 	}
+	hops := z.b.startHops(ctx, windowCount, marketPace)
 	samples, err := z.steadily(ctx, 2*windowCount, marketPace/2, everySecond)
-	if err != nil {
+	hop, hopErr := hops()
+	if err := errors.Join(err, hopErr); err != nil {
 		return err
 	}
 	after, err := z.s.metrics(ctx)
@@ -302,6 +299,8 @@ func (z *bazaar) window(ctx context.Context, late int, r *marketResult) error {
 			return fmt.Errorf("an auction ended %s before its window did", -whole[i])
 		}
 	}
+	r.Hop = summarised("hop", hop)
+	r.Hop.PerSecond /= 2
 	r.Window, r.Whole, r.Push = summarised("window", decided), summarised("window", whole), summarised("push", pushed)
 	return nil
 }

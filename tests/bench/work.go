@@ -125,5 +125,5 @@ func setAside() []string { return []string{bus.QueueReassign, bus.QueueFailed, b
 func everyQueue() []string {
 	all := slices.Concat(queues(relayQueue), queues(taskbusQueue), setAside(), detectionQueues())
 	return append(all, relayInput, bus.QueueAssign, bus.QueueAssignHigh, bus.QueueRequest,
-		bus.StreamStatus, bus.StreamResult, bus.StreamJournal, streamBare)
+		bus.StreamStatus, bus.StreamResult, bus.StreamJournal, streamBare, hopQueue)
 }
