@@ -156,48 +156,6 @@ func TestMarketWithoutBids(t *testing.T) {
 	}
 }
 
-func TestMarketRefusesBids(t *testing.T) {
-	r := ready(t, policyOf(worker("a"), worker("b"), worker("c").can("x"), worker("late")).market(everybody).route("x", "x"))
-	r.assign(job("t").not("c", "late"))
-	for _, c := range []struct {
-		bid  *bidBuilder
-		want string
-	}{
-		{bid("c", "t"), "bid of c for t: not_invited"},
-		{bid("a", "t").inAuction("another"), "bid of a for t: late"},
-		{bid("a", "u"), "bid of a for u: late"},
-		{bid("a", "t").fit(math.NaN()), "bid of a for t: invalid"},
-		{bid("a", "t").fit(1.01), "bid of a for t: invalid"},
-		{bid("a", "t").busy(-1), "bid of a for t: invalid"},
-	} {
-		want(t, r.bid(c.bid), c.want)
-	}
-	want(t, r.bid(bid("stranger", "t")), "bid of stranger for t: not_invited")
-	want(t, r.bid(bid("a", "t").fit(0.3))) // what was invalid is made good
-	want(t, r.bid(bid("a", "t").fit(0.3)), "bid of a for t: duplicate")
-	want(t, r.bid(bid("a", "t").fit(0.5))) // the last one counts
-	r.slots("a", 0, 0)                     // and holds one slot
-	want(t, r.bid(bid("b", "t").fit(0.4)), "auction of t awarded by all_answered", "award t.1 a", "dispatch t.1 a", "bid of b for t: lost")
-}
-
-// TestMarketHoldsSlots: what an agent has bid for it is offered nothing else for, and is
-// not given anything else; who loses has it back.
-func TestMarketHoldsSlots(t *testing.T) {
-	r := ready(t, policyOf(worker("a"), worker("b")).market(everybody))
-	r.assign(job("t1"))
-	want(t, r.bid(bid("a", "t1").fit(0.5)))
-	r.slots("a", 0, 0)
-	want(t, r.assign(job("t2")), offers("t2.1", "b")...)
-	want(t, r.assign(job("push").by("least_loaded").not("b"))) // waits
-	want(t, r.bid(bid("b", "t1")), "auction of t1 awarded by all_answered", "award t1.1 b", "dispatch t1.1 b", "bid of a for t1: lost",
-		"dispatch push.1 a")
-	r.slots("b", 1, 0)
-	// b has no slot for what it was offered meanwhile; nobody has.
-	want(t, r.bid(bid("b", "t2")), "auction of t2 all_full by all_answered", "bid of b for t2: full")
-	r.confirm(r.dispatches[0].Handle)
-	want(t, r.tell(says("b", "t1")), "completed t1.1 b succeeded", "award t2.1 b", "dispatch t2.1 b") // it has bid for it
-}
-
 // TestMarketWaitsForSlots: a task is offered only while more slots are free than are
 // being sought.
 func TestMarketWaitsForSlots(t *testing.T) {
@@ -211,23 +169,6 @@ func TestMarketWaitsForSlots(t *testing.T) {
 		"auction of t2 awarded by window", "award t2.1 b", "dispatch t2.1 b")
 	r.confirm(1)
 	want(t, r.tell(says("a", "t1")), "completed t1.1 a succeeded", "offer t3.1 a")
-	checkIndexes(t, r.Engine)
-}
-
-// TestMarketDecidesJointly: x is best for both and has one slot; y is nearly as good for
-// the first, and bad for the second. Greedily the first gets x, and the second y:
-// 0.9 + 0.2 = 1.1; together 0.8 + 0.9 = 1.7.
-func TestMarketDecidesJointly(t *testing.T) {
-	r := ready(t, policyOf(worker("x"), worker("y")).market(everybody))
-	r.assign(job("t1"))
-	r.now = r.now.Add(3 * time.Millisecond)
-	r.assign(job("t2"))
-	want(t, r.bid(bid("x", "t1").fit(0.9)))
-	want(t, r.bid(bid("x", "t2").fit(0.9)))
-	want(t, r.bid(bid("y", "t2").fit(0.2))) // all have answered; but the slot of x is held for t1
-	want(t, r.bid(bid("y", "t1").fit(0.8)),
-		"auction of t1 awarded by all_answered", "award t1.1 y", "dispatch t1.1 y", "bid of x for t1: lost",
-		"auction of t2 awarded by all_answered", "award t2.1 x", "dispatch t2.1 x", "bid of y for t2: lost")
 	checkIndexes(t, r.Engine)
 }
 
@@ -358,69 +299,6 @@ func TestMarketOfTasksThatCannotWait(t *testing.T) {
 	}
 }
 
-// TestLiarLosesRank: ten agents have done forty tasks each, equally well and equally fast.
-// They succeed with three
-// of five. Then one of them bids 1.0 where the others say 0.6, and promises a tenth of the time
-// that it takes. It gets the first tasks; of the second hundred it gets no more than is
-// its due, a tenth and a little by chance (more than 20 of 100 at 0.1 is one case in a
-// thousand).
-func TestLiarLosesRank(t *testing.T) {
-	var crew []*specBuilder
-	for i := range 10 {
-		crew = append(crew, worker(coordinator.AgentID(fmt.Sprint("a", i))).slots(2))
-	}
-	r := ready(t, policyOf(crew...).market(everybodyAppraised).set(func(s *coordinator.Settings) { s.Breaker.Off = true }))
-	had := map[coordinator.AgentID]int{}
-	do := func(d coordinator.Dispatch) {
-		r.confirm(d.Handle)
-		r.now = r.now.Add(10 * time.Second)
-		for _, w := range crew {
-			r.hear(beat(w.ID).running())
-		}
-		result := says(d.Agent, d.Task.ID).of(d.DispatchID).took(10 * time.Second)
-		if had[d.Agent]++; had[d.Agent]%5 >= 3 { // each fails with two of five
-			result.but(coordinator.OutcomeFailed)
-		}
-		r.tell(result)
-	}
-	for i := range 400 {
-		d := r.give(job(coordinator.TaskID(fmt.Sprint("before", i))).by("least_loaded").prefers(crew[i%10].ID))
-		do(d)
-	}
-	early, late := 0, 0
-	for i := range 200 {
-		id := coordinator.TaskID(numbered(i))
-		r.assign(job(id))
-		for _, w := range crew {
-			b := bid(w.ID, id).fit(0.6).lasts(10 * time.Second)
-			if w.ID == "a0" {
-				b.fit(1).lasts(time.Second)
-			}
-			r.bid(b)
-		}
-		d := r.latest()
-		if d.Task.ID != id {
-			t.Fatalf("%s was not dispatched", id)
-		}
-		do(d)
-		switch {
-		case d.Agent != "a0":
-		case i == 0:
-			early++
-		case i >= 100:
-			late++
-		}
-	}
-	if early != 1 || late > 20 {
-		t.Errorf("the liar got %d of the first tasks, want 1, and %d of the last 100, its due is 10", early, late)
-	}
-	if c := r.seen("a0").Bidding; c.Ratio < 9 {
-		t.Errorf("what is believed of it: %+v; it takes 10 times as long as it says", c)
-	}
-}
-
-func everybodyAppraised(m *coordinator.Market) { m.InviteAll = true }
-
 // TestMarketTaskIsNotStarved: a critical task of the market and low ones that are pushed
 // want the one slot of an agent. The agent bids while its slot is taken; as soon as it is
 // free the task goes there by that bid, before any other.
@@ -438,61 +316,6 @@ func TestMarketTaskIsNotStarved(t *testing.T) {
 	want(t, r.tell(says("a", "p1")), "completed p1.1 a succeeded", "award m.1 a", "dispatch m.1 a")
 }
 
-// TestMarketEndsWhenNothingBetterCanCome: by what is known of who has not answered.
-func TestMarketEndsWhenNothingBetterCanCome(t *testing.T) {
-	r := ready(t, policyOf(worker("good").rate(1), worker("bad").rate(0.3)).market(everybodyAppraised))
-	r.assign(job("t1"))
-	want(t, r.bid(bid("good", "t1")), "auction of t1 awarded by unbeatable", "award t1.1 good", "dispatch t1.1 good")
-	r.confirm(1)
-	r.tell(says("good", "t1"))
-	r.assign(job("t2"))
-	want(t, r.bid(bid("bad", "t2")))
-	want(t, r.bid(bid("good", "t2")), "auction of t2 awarded by all_answered", "award t2.1 good", "dispatch t2.1 good", "bid of bad for t2: lost")
-}
-
-// TestMarketHearsLateBids: two of three take 200 ms. Once a window is shorter than that
-// their late answers make it longer again: 1.5 × 200 = 300 ms.
-func TestMarketHearsLateBids(t *testing.T) {
-	r := ready(t, policyOf(worker("a").slots(100), worker("b").slots(100), worker("c").slots(100)).market(everybody).set(func(s *coordinator.Settings) { s.MaxLoad = 2 }))
-	for i := range 100 {
-		id := coordinator.TaskID(numbered(i))
-		r.assign(job(id))
-		answers := 20 * time.Millisecond
-		if i >= 20 {
-			answers = 200 * time.Millisecond
-		}
-		r.pass(20 * time.Millisecond)
-		r.bid(bid("a", id))
-		r.pass(answers - 20*time.Millisecond)
-		r.bid(bid("b", id))
-		r.bid(bid("c", id))
-		if r.confirm(r.latest().Handle); i == 20 {
-			if w := r.market.window.Length(); w != 100*time.Millisecond {
-				t.Fatalf("the window of a quick fleet is %v, want the floor of 100 ms", w)
-			}
-		}
-		r.tell(says(r.latest().Agent, id))
-	}
-	if w := r.market.window.Length(); w != 300*time.Millisecond {
-		t.Errorf("the window is %v, want 300 ms", w)
-	}
-}
-
-// TestUnheardWhileAuctionsContend: the auctions are decided together while the agent is
-// being taken out of them.
-func TestUnheardWhileAuctionsContend(t *testing.T) {
-	r := ready(t, policyOf(worker("a"), worker("x"), worker("y")).market(everybody))
-	r.assign(job("t1"))
-	r.now = r.now.Add(3 * time.Millisecond)
-	r.assign(job("t2"))
-	r.bid(bid("x", "t1"))
-	r.bid(bid("x", "t2"))
-	r.bid(bid("y", "t1"))
-	r.now = r.now.Add(496 * time.Millisecond)
-	r.unheardBy("a")
-	checkIndexes(t, r.Engine)
-}
-
 // TestJoinsLeaveAuctionsAlone: a fleet that grows all the time decides all the same.
 func TestJoinsLeaveAuctionsAlone(t *testing.T) {
 	crew := []*specBuilder{worker("a"), worker("b")}
@@ -506,116 +329,6 @@ func TestJoinsLeaveAuctionsAlone(t *testing.T) {
 	}
 	want(t, r.bid(bid("b", "t")))
 	want(t, r.pass(100*time.Millisecond), "auction of t awarded by window", "award t.1 b", "dispatch t.1 b")
-}
-
-// TestOnTrialGetsOne: an agent that is tried again after it has failed too often gets one
-// task, whatever it bids for or claims.
-func TestOnTrialGetsOne(t *testing.T) {
-	crew := func(mode coordinator.PullMode) *policyBuilder {
-		return policyOf(worker("a0").can("go").slots(3).pulls(mode), worker("a1").can("go")).route("go", "go")
-	}
-	failed := func(t *testing.T, p *policyBuilder) *rig {
-		r := ready(t, crew(coordinator.PullOff))
-		r.give(job("busy").kind("go").prefers("a1"))
-		r.fails("a0", "go", 5)
-		r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
-		r.pass(30 * time.Second)
-		return r
-	}
-	t.Run("by a claim", func(t *testing.T) {
-		r := failed(t, crew(coordinator.PullShared))
-		for _, id := range []coordinator.TaskID{"t1", "t2", "t3"} {
-			want(t, r.assign(job(id).kind("go")))
-		}
-		want(t, r.claim(claim("a0", 3).rate(10)), "dispatch t1.1 a0", "granted 1 to a0 agent_unavailable")
-	})
-	t.Run("by bids", func(t *testing.T) {
-		r := failed(t, crew(coordinator.PullOff).market(everybody))
-		for _, id := range []coordinator.TaskID{"m1", "m2", "m3"} {
-			r.assign(job(id).kind("go"))
-			r.bid(bid("a0", id))
-		}
-		r.pass(500 * time.Millisecond)
-		n := 0
-		for _, d := range r.dispatches {
-			if d.Agent == "a0" && d.Task.ID[0] == 'm' {
-				n++
-			}
-		}
-		if n != 1 {
-			t.Errorf("a0 got %d tasks while it is on trial, want 1", n)
-		}
-	})
-}
-
-// TestBidStorm: of 10,000 agents, min(n, max(8, 2·⌈log₂ n⌉)) = 28 are asked about a task,
-// whether one auction is open or a thousand, and nobody is asked about more than one
-// message of offers holds.
-func TestBidStorm(t *testing.T) {
-	const agents, auctions, invited = 10_000, 1_000, 28
-	crew := make([]*specBuilder, agents)
-	for i := range crew {
-		crew[i] = worker(coordinator.AgentID(numbered(i)))
-	}
-	r := ready(t, policyOf(crew...).market(nil).set(func(s *coordinator.Settings) { s.MaxQueueSize, s.DedupeMaxIDs = 10_000, 100_000 }))
-	began, most, total := time.Now(), map[coordinator.AgentID]int{}, 0
-	for i := range auctions {
-		id := coordinator.TaskID(numbered(i))
-		n := 0
-		for _, f := range r.Apply(r.now, coordinator.TaskReceived{Handle: coordinator.Handle(i + 1), Task: &coordinator.Task{
-			ID: id, Type: "any", Priority: coordinator.PriorityNormal, ContentHash: 1, AcceptedAt: r.now}}, nil) {
-			if o, offer := f.(*coordinator.Offer); offer {
-				n++
-				most[o.Agent]++
-			}
-		}
-		total += n
-		if n != invited {
-			t.Fatalf("%s is offered to %d agents, want %d", id, n, invited)
-		}
-	}
-	opened := time.Since(began)
-	for id, n := range most {
-		if n > maxOffers {
-			t.Errorf("%s is asked about %d tasks at once", id, n)
-		}
-	}
-	r.pass(500 * time.Millisecond)
-	if len(r.dispatches) != auctions || len(r.market.open) != 0 {
-		t.Errorf("%d of %d dispatched, %d auctions open", len(r.dispatches), auctions, len(r.market.open))
-	}
-	t.Logf("%d auctions among %d agents: %d offers, opened in %v (%v each), all decided after %v", auctions, agents, total, opened.Round(time.Millisecond),
-		(opened / auctions).Round(time.Microsecond), time.Since(began).Round(time.Millisecond))
-	checkIndexes(t, r.Engine)
-}
-
-// TestContendingAuctionsAreNotCutShort: that one of them is over ends the other only if
-// nothing better can come for that, too.
-func TestContendingAuctionsAreNotCutShort(t *testing.T) {
-	r := ready(t, policyOf(worker("x"), worker("y").can("go"), worker("z").can("go")).route("go", "go").market(everybody))
-	want(t, r.assign(job("t1").not("y", "z")), offers("t1.1", "x")...)
-	r.assign(job("t2").not("z"))
-	want(t, r.bid(bid("x", "t2").fit(0.5))) // holds the slot of x
-	want(t, r.bid(bid("x", "t1")))          // waits for what becomes of t2
-	want(t, r.pass(100*time.Millisecond))
-	r.now = r.now.Add(time.Millisecond)
-	want(t, r.bid(bid("y", "t2").fit(0.9)),
-		"auction of t1 awarded by all_answered", "award t1.1 x", "dispatch t1.1 x",
-		"auction of t2 awarded by all_answered", "award t2.1 y", "dispatch t2.1 y", "bid of x for t2: lost")
-}
-
-// TestAuctionGoesOnBesideOneThatEnds: x and y have bid for more than their slots. When the
-// window of the first is over the second, opened 100 ms later, still takes bids.
-func TestAuctionGoesOnBesideOneThatEnds(t *testing.T) {
-	r := ready(t, policyOf(worker("x"), worker("y"), worker("z")).market(everybody))
-	r.assign(job("t1"))
-	r.pass(100 * time.Millisecond)
-	r.assign(job("t2"))
-	r.bid(bid("x", "t1").fit(0.9))
-	r.bid(bid("x", "t2").fit(0.9))
-	want(t, r.pass(400*time.Millisecond), "auction of t1 awarded by window", "award t1.1 x", "dispatch t1.1 x")
-	want(t, r.bid(bid("y", "t2").fit(0.2)))
-	want(t, r.pass(100*time.Millisecond), "auction of t2 awarded by window", "award t2.1 y", "dispatch t2.1 y", "bid of x for t2: lost")
 }
 
 // TestNothingGoesToWhoLeaves: the only agent that could have two tasks is offered both,
