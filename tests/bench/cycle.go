@@ -117,7 +117,7 @@ func (b *bench) cycleBacklog(ctx context.Context, s *subject, agents *process, r
 		return err
 	}
 	released := time.Now()
-	if err := s.process.thaw(); err != nil {
+	if err := s.thaw(); err != nil {
 		return err
 	}
 	if err := b.awaitTaken(ctx, s, c); err != nil {

@@ -40,7 +40,7 @@ func (b *bench) profile(ctx context.Context) (err error) {
 	if _, err := b.prepareBacklog(s, c, b.options.tasks); err != nil {
 		return err
 	}
-	if err := s.process.thaw(); err != nil {
+	if err := s.thaw(); err != nil {
 		return err
 	}
 	saved := make(chan error, 1)

@@ -102,7 +102,7 @@ func (b *bench) results(ctx context.Context, a audience, n int) (run resultsRun,
 		return run, err
 	}
 	released := time.Now()
-	if err := s.process.thaw(); err != nil {
+	if err := s.thaw(); err != nil {
 		return run, err
 	}
 	if err := b.awaitTaken(ctx, s, c); err != nil {

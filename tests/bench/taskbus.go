@@ -46,6 +46,26 @@ func (s *subject) with(ctx context.Context, b *bench, role string, args ...strin
 	return p, err
 }
 
+// freeze stops it with those that work with it, or what these ask for meanwhile would come
+// all at once. They must not be frozen for as long as their heartbeats to the broker last.
+func (s *subject) freeze() error {
+	for _, p := range s.others {
+		if err := p.freeze(); err != nil {
+			return err
+		}
+	}
+	return s.process.freeze()
+}
+
+// thaw lets all of them go on.
+func (s *subject) thaw() error {
+	err := s.process.thaw()
+	for _, p := range s.others {
+		err = errors.Join(err, p.thaw())
+	}
+	return err
+}
+
 // abandon ends what still runs after a fault; that error counts, not this one's.
 func (s *subject) abandon() { _ = s.stop() }
 

@@ -58,7 +58,7 @@ func (b *bench) throughput(ctx context.Context, c contender, n int) (run through
 		return run, err
 	}
 	released := time.Now()
-	if err := s.process.thaw(); err != nil {
+	if err := s.thaw(); err != nil {
 		return run, err
 	}
 	arrived, err := b.awaitArrivals(ctx, s, c, n)
@@ -86,7 +86,7 @@ func (b *bench) throughput(ctx context.Context, c contender, n int) (run through
 
 // prepareBacklog freezes the subject, fills its input, and reads its CPU time.
 func (b *bench) prepareBacklog(s *subject, c contender, n int) (procStat, error) {
-	if err := s.process.freeze(); err != nil {
+	if err := s.freeze(); err != nil {
 		return procStat{}, err
 	}
 	if err := b.broker.fill(c.input, 0, n); err != nil {
