@@ -34,7 +34,7 @@ func TestDecisionText(t *testing.T) {
 		{"no time for bids", Decision{Agent: "a1", Strategy: "market", Eligible: 3, Fleet: 12, Auction: AuctionNoTime},
 			"a1 by market, best of 3 eligible among 12 agents; there was no time for bids"},
 		{"would be offered", Decision{Agent: "a1", Strategy: "market", Eligible: 3, Fleet: 12, Offers: 2, Window: 500 * time.Millisecond},
-			"offered to 2 agents first, for at most 500ms; if nobody bids: a1 by market, best of 3 eligible among 12 agents"},
+			"offered first (to 2), for at most 500ms; if nobody bids: a1 by market, best of 3 eligible among 12 agents"},
 		{"no fleet", Decision{}, "no agents are configured"},
 		{"counts in the order of the criteria", // 7 + 5 = 12
 			Decision{

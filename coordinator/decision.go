@@ -147,7 +147,7 @@ func (d *Decision) Text() string {
 	var b strings.Builder
 	if d.Agent != "" {
 		if d.Offers > 0 {
-			fmt.Fprintf(&b, "offered to %d agents first, for at most %v; if nobody bids: ", d.Offers, d.Window.Round(time.Millisecond))
+			fmt.Fprintf(&b, "offered first (to %d), for at most %v; if nobody bids: ", d.Offers, d.Window.Round(time.Millisecond))
 		}
 		place, of := "best", "eligible"
 		if d.First {

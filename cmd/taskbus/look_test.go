@@ -250,7 +250,7 @@ func TestWhatIf(t *testing.T) {
 	}{
 		{"from standard input, as it is", fixedSource{prospect: httpapi.Prospect{ID: "t-1", Type: "x", Agent: "a1"}}, "whatif -", task, exitOK, "t-1 (x): a1 would get it\na1\n", ""},
 		{"agents would be asked", fixedSource{prospect: httpapi.Prospect{ID: "t-1", Type: "x", Agent: "a1", OfferedTo: 3}}, "whatif -", task, exitOK,
-			"t-1 (x): 3 agents would be asked for bids, a1 would get it without any\na1\n", ""},
+			"t-1 (x): bids would be asked for (of 3); without any a1 would get it\na1\n", ""},
 		{"it would have to be claimed", fixedSource{prospect: httpapi.Prospect{ID: "t-1", Type: "x", ReasonCode: "not_claimed", Reason: "0 of 1 agents eligible"}}, "whatif -", task, exitFailed,
 			"t-1 (x): it would wait until an agent claims it\nnot_claimed: 0 of 1 agents eligible\n", ""},
 		{"nobody would", fixedSource{prospect: nobody}, "whatif -", task, exitFailed,

@@ -81,7 +81,7 @@ func printProspect(w io.Writer, q httpapi.Prospect) error {
 	p := &page{w: w}
 	switch {
 	case q.OfferedTo > 0:
-		p.line("%s (%s): %d agents would be asked for bids, %s would get it without any", q.ID, q.Type, q.OfferedTo, q.Agent)
+		p.line("%s (%s): bids would be asked for (of %d); without any %s would get it", q.ID, q.Type, q.OfferedTo, q.Agent)
 	case q.Agent != "":
 		p.line("%s (%s): %s would get it", q.ID, q.Type, q.Agent)
 	case q.ReasonCode == coordinator.ReasonNotClaimed.String():

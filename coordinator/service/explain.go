@@ -61,7 +61,7 @@ func waitsFor(now time.Time, e *engine.Engine, id coordinator.TaskID) string {
 		return fmt.Sprintf("waits for its batch: %d of at most %d, at most %s more", waiting, most, coordinator.Roughly(closes.Sub(now)))
 	}
 	if asked, bidders, closes, ok := e.Bidding(id); ok {
-		return fmt.Sprintf("is being offered to %d agents, at most %s more; bids, best first: %s", asked, coordinator.Roughly(closes.Sub(now)), first(bidders))
+		return fmt.Sprintf("is being offered (to %d), at most %s more; bids, best first: %s", asked, coordinator.Roughly(closes.Sub(now)), first(bidders))
 	}
 	return ""
 }
