@@ -122,6 +122,64 @@ func fastList[S ~string](s *scanner, limit int, valid func(text) bool) ([]S, boo
 	return list, true
 }
 
+// fastObjects reads an array of at most limit objects, each by read.
+func fastObjects[T any](s *scanner, limit int, read func(*T) bool) ([]T, bool) {
+	if !s.openArray() {
+		return nil, false
+	}
+	var all []T
+	for s.nextItem(len(all)) {
+		if len(all) == limit {
+			return nil, false
+		}
+		var one T
+		if !read(&one) {
+			return nil, false
+		}
+		all = append(all, one)
+	}
+	return all, s.fault == faultNone
+}
+
+// fastAgentsList reads a message that is a list of one agent's: beside its type and
+// agent_id it has one field that is known, which list reads.
+func (d *Decoder) fastAgentsList(body []byte, messageType, name string, known []string, list func(*scanner) bool) (agent coordinator.AgentID, ok bool) {
+	if len(body) > d.limits.MaxBytes {
+		return "", false
+	}
+	s := d.scanner(body, d.limits)
+	defer d.release(s)
+	var o object
+	if !s.openObject(&o) {
+		return "", false
+	}
+	typed := false
+	for {
+		key, more := s.nextKey(&o)
+		if !more {
+			return agent, s.complete() && typed && agent != ""
+		}
+		var ok bool
+		switch string(key.raw) {
+		case "message_type":
+			ok = s.is(messageType)
+			typed = ok
+		case "agent_id":
+			var raw []byte
+			raw, ok = s.id(maxID)
+			agent = coordinator.AgentID(raw)
+			ok = ok && !reservedAgentID(string(agent))
+		case name:
+			ok = list(s)
+		default:
+			ok = s.unknown(key, known)
+		}
+		if !ok {
+			return "", false
+		}
+	}
+}
+
 // nextPlain splits the first string off JSON text in which no string has an
 // escape, so that every quotation mark begins or ends one.
 func nextPlain(json string) (plain, rest string) {

@@ -101,59 +101,13 @@ func (d *Decoder) DecodeTaskAvailable(body []byte) (*TaskAvailable, *Refusal) {
 }
 
 func (d *Decoder) fastTaskAvailable(body []byte) (*TaskAvailable, bool) {
-	if len(body) > d.limits.MaxBytes {
-		return nil, false
-	}
-	s := d.scanner(body, d.limits)
-	defer d.release(s)
-	var o object
-	if !s.openObject(&o) {
-		return nil, false
-	}
 	m := new(TaskAvailable)
-	typed := false
-	for {
-		key, more := s.nextKey(&o)
-		if !more {
-			break
-		}
-		var raw []byte
-		var ok bool
-		switch string(key.raw) {
-		case "message_type":
-			ok = s.is(schemas.TaskAvailable)
-			typed = ok
-		case "agent_id":
-			raw, ok = s.id(maxID)
-			m.AgentID = coordinator.AgentID(raw)
-			ok = ok && !reservedAgentID(string(m.AgentID))
-		case "offers":
-			m.Offers, ok = s.offers()
-		default:
-			ok = s.unknown(key, d.availableFields)
-		}
-		if !ok {
-			return nil, false
-		}
-	}
-	return m, s.complete() && typed && m.AgentID != "" && len(m.Offers) > 0
-}
-
-func (s *scanner) offers() ([]TaskOffer, bool) {
-	if !s.openArray() {
-		return nil, false
-	}
-	var offers []TaskOffer
-	for s.nextItem(len(offers)) {
-		if len(offers) == MaxOffers {
-			return nil, false
-		}
-		offers = append(offers, TaskOffer{Priority: coordinator.PriorityNormal})
-		if !s.offer(&offers[len(offers)-1]) {
-			return nil, false
-		}
-	}
-	return offers, s.fault == faultNone
+	var ok bool
+	m.AgentID, ok = d.fastAgentsList(body, schemas.TaskAvailable, "offers", d.availableFields, func(s *scanner) (ok bool) {
+		m.Offers, ok = fastObjects(s, MaxOffers, s.offer)
+		return ok
+	})
+	return m, ok && len(m.Offers) > 0
 }
 
 // offerHas marks the required fields that were seen.
@@ -170,6 +124,7 @@ const (
 )
 
 func (s *scanner) offer(m *TaskOffer) bool {
+	m.Priority = coordinator.PriorityNormal
 	var o object
 	if !s.openObject(&o) {
 		return false

@@ -45,62 +45,16 @@ func (d *Decoder) DecodeTaskBids(body []byte) (*TaskBids, *Refusal) {
 }
 
 func (d *Decoder) fastTaskBids(body []byte) (*TaskBids, bool) {
-	if len(body) > d.limits.MaxBytes {
-		return nil, false
-	}
-	s := d.scanner(body, d.limits)
-	defer d.release(s)
-	var o object
-	if !s.openObject(&o) {
-		return nil, false
-	}
 	m := new(TaskBids)
-	typed := false
-	for {
-		key, more := s.nextKey(&o)
-		if !more {
-			break
-		}
-		var raw []byte
-		var ok bool
-		switch string(key.raw) {
-		case "message_type":
-			ok = s.is(schemas.TaskBids)
-			typed = ok
-		case "agent_id":
-			raw, ok = s.id(maxID)
-			m.AgentID = coordinator.AgentID(raw)
-			ok = ok && !reservedAgentID(string(m.AgentID))
-		case "bids":
-			m.Bids, ok = s.bids()
-		default:
-			ok = s.unknown(key, d.bidsFields)
-		}
-		if !ok {
-			return nil, false
-		}
-	}
+	var ok bool
+	m.AgentID, ok = d.fastAgentsList(body, schemas.TaskBids, "bids", d.bidsFields, func(s *scanner) (ok bool) {
+		m.Bids, ok = fastObjects(s, MaxBids, s.bid)
+		return ok
+	})
 	for i := range m.Bids {
 		m.Bids[i].AgentID = m.AgentID
 	}
-	return m, s.complete() && typed && m.AgentID != "" && len(m.Bids) > 0
-}
-
-func (s *scanner) bids() ([]TaskBid, bool) {
-	if !s.openArray() {
-		return nil, false
-	}
-	var bids []TaskBid
-	for s.nextItem(len(bids)) {
-		if len(bids) == MaxBids {
-			return nil, false
-		}
-		bids = append(bids, TaskBid{})
-		if !s.bid(&bids[len(bids)-1]) {
-			return nil, false
-		}
-	}
-	return bids, s.fault == faultNone
+	return m, ok && len(m.Bids) > 0
 }
 
 // bid reads one of the bids of a task.bids. What the message has for all of them is
