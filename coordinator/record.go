@@ -51,10 +51,10 @@ type Assigned struct {
 // Assigned is known of a dispatch it may have been published or not, and the broker
 // delivers its task again.
 type Settled struct {
-	Key     TaskKey
+	Key TaskKey
+	// Attempt is 0 where this says no more than that a message of the task was acknowledged.
 	Attempt int
 	At      time.Time
-	// Attempt is 0 where this says no more than that a message of the task was acknowledged.
 	// Nowhere: its task was acknowledged without it, because the task has ended.
 	// Heard: it is its agent that has told of it; its task is the broker's still.
 	Nowhere, Heard bool

@@ -145,14 +145,7 @@ func checkTaskAssign(t tester, d *Decoder, body []byte) {
 	if !bytes.Equal(original, body) {
 		t.Fatal("decoding has changed the body")
 	}
-	if ok && refusal != nil {
-		t.Fatalf("the fast path accepts what the slow path refuses: %s\n%s", refusal.Text, body)
-	}
-	if ok && !reflect.DeepEqual(fast, slow) {
-		t.Fatalf("the paths differ:\nfast %+v\nslow %+v\n%s", fast, slow, body)
-	}
-	if refusal != nil {
-		requireSound(t, refusal)
+	if requireAgreement(t, body, fast, ok, slow, refusal); refusal != nil {
 		return
 	}
 	if !json.Valid(body) || duplicateKey(body) {
@@ -177,15 +170,7 @@ func checkAgentStatus(t tester, d *Decoder, body []byte) {
 	fast, slow := AgentStatus{AgentID: "a-1", Queue: "old", CapacityItemsPerSecond: 7, HasCapacity: true, PendingItems: 7, HasPending: true, Relayed: true}, AgentStatus{}
 	ok := d.fastAgentStatus(body, &fast)
 	refusal := d.slowAgentStatus(body, &slow)
-	if ok && refusal != nil {
-		t.Fatalf("the fast path accepts what the slow path refuses: %s\n%s", refusal.Text, body)
-	}
-	if ok && !reflect.DeepEqual(fast, slow) {
-		t.Fatalf("the paths differ:\nfast %+v\nslow %+v\n%s", fast, slow, body)
-	}
-	if refusal != nil {
-		requireSound(t, refusal)
-	}
+	requireAgreement(t, body, fast, ok, slow, refusal)
 }
 
 func TestTaskAssignValue(t *testing.T) {

@@ -2,7 +2,6 @@ package messages
 
 import (
 	"bytes"
-	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -85,13 +84,5 @@ func checkTaskDispatch(t tester, d *Decoder, body []byte) {
 	if !bytes.Equal(original, body) {
 		t.Fatal("decoding has changed the body")
 	}
-	if ok && refusal != nil {
-		t.Fatalf("the fast path accepts what the slow path refuses: %s\n%s", refusal.Text, body)
-	}
-	if ok && !reflect.DeepEqual(fast, slow) {
-		t.Fatalf("the paths differ:\nfast %+v\nslow %+v\n%s", fast, slow, body)
-	}
-	if refusal != nil {
-		requireSound(t, refusal)
-	}
+	requireAgreement(t, body, fast, ok, slow, refusal)
 }

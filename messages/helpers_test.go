@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 	"unicode"
@@ -46,6 +47,21 @@ type tester interface {
 	Helper()
 	Fatal(args ...any)
 	Fatalf(format string, args ...any)
+}
+
+// requireAgreement: what the fast path accepts (ok) the slow path accepts, with an equal
+// value. A refusal must be sound.
+func requireAgreement(tb tester, body []byte, fast any, ok bool, slow any, refusal *Refusal) {
+	tb.Helper()
+	if ok && refusal != nil {
+		tb.Fatalf("the fast path accepts what the slow path refuses: %s\n%s", refusal.Text, body)
+	}
+	if ok && !reflect.DeepEqual(fast, slow) {
+		tb.Fatalf("the paths differ:\nfast %+v\nslow %+v\n%s", fast, slow, body)
+	}
+	if refusal != nil {
+		requireSound(tb, refusal)
+	}
 }
 
 // requireSound checks what holds for every refusal.

@@ -299,15 +299,7 @@ func checkTaskAvailable(t tester, d *Decoder, body []byte) {
 	t.Helper()
 	fast, ok := d.fastTaskAvailable(body)
 	slow, refusal := d.slowTaskAvailable(body)
-	if ok && refusal != nil {
-		t.Fatalf("the fast path accepts what the slow path refuses: %s\n%s", refusal.Text, body)
-	}
-	if ok && !reflect.DeepEqual(fast, slow) {
-		t.Fatalf("the paths differ:\nfast %+v\nslow %+v\n%s", fast, slow, body)
-	}
-	if refusal != nil {
-		requireSound(t, refusal)
-	}
+	requireAgreement(t, body, fast, ok, slow, refusal)
 }
 
 func TestOrdinaryOffersTakeTheFastPath(t *testing.T) {

@@ -57,14 +57,7 @@ func checkTaskResult(t tester, d *Decoder, body []byte) {
 	if *earlier != (Usage{Requests: 7, Provider: "p", Model: "m"}) || fast.Usage == earlier && ok {
 		t.Fatalf("the usage of an earlier result was used again: %+v", earlier)
 	}
-	if ok && refusal != nil {
-		t.Fatalf("the fast path accepts what the slow path refuses: %s\n%s", refusal.Text, body)
-	}
-	if ok && !reflect.DeepEqual(fast, slow) {
-		t.Fatalf("the paths differ:\nfast %+v\nslow %+v\n%s", fast, slow, body)
-	}
-	if refusal != nil {
-		requireSound(t, refusal)
+	if requireAgreement(t, body, fast, ok, slow, refusal); refusal != nil {
 		return
 	}
 	r := slow.Result()

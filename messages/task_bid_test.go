@@ -1,7 +1,6 @@
 package messages
 
 import (
-	"reflect"
 	"strings"
 	"testing"
 )
@@ -96,14 +95,7 @@ func checkTaskBid(t tester, d *Decoder, body []byte) {
 	t.Helper()
 	fast, ok := d.fastTaskBid(body)
 	slow, refusal := d.slowTaskBid(body)
-	if ok && refusal != nil {
-		t.Fatalf("the fast path accepts what the slow path refuses: %s\n%s", refusal.Text, body)
-	}
-	if ok && !reflect.DeepEqual(fast, slow) {
-		t.Fatalf("the paths differ:\nfast %+v\nslow %+v\n%s", fast, slow, body)
-	}
-	if refusal != nil {
-		requireSound(t, refusal)
+	if requireAgreement(t, body, fast, ok, slow, refusal); refusal != nil {
 		return
 	}
 	// What is next to nothing is sent as nothing, and then stays it.

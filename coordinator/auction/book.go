@@ -112,8 +112,7 @@ func Open(task coordinator.TaskID, seed uint64, invited []coordinator.AgentID, o
 }
 
 // Bid enters a bid that arrived at now, or says why it does not (coordinator.BidCounts: it
-// does). The faults are
-// looked for in this order:
+// does). The faults are looked for in this order:
 //
 //   - [coordinator.BidNotInvited]: the agent was not asked, or has been withdrawn;
 //   - [coordinator.BidLate]: the auction was closed, or its window was over. The last instant of the

@@ -122,7 +122,7 @@ func (e *Engine) plan(now time.Time, of *agent) *pull.Plan {
 		}
 	}
 	for _, a := range e.fleet.agents {
-		if a.claimed.IsZero() || f.Unclaimed > 0 && !sharing.has(a.number) || e.fleet.presence(a) != coordinator.Eligible {
+		if a.claimed.IsZero() || a.spec.Pull == coordinator.PullOff || f.Unclaimed > 0 && !sharing.has(a.number) || e.fleet.presence(a) != coordinator.Eligible {
 			continue
 		}
 		one := pull.Agent{ID: a.spec.ID, Capacity: a.claim.Capacity, Pending: a.inFlight() + a.others, Free: a.free(), Seen: a.claimed}

@@ -131,6 +131,18 @@ func TestNothingIsPushedToWhoPulls(t *testing.T) {
 	want(t, r.pass(30*time.Second), "fail t1 not_claimed")
 }
 
+// TestNoPartForWhoDoesNotPullAnyMore: a and b have claimed, equally fast; then b is one
+// that is pushed to. It is busy, so that four tasks wait: all are a's part.
+func TestNoPartForWhoDoesNotPullAnyMore(t *testing.T) {
+	r := ready(t, policyOf(worker("a").slots(9).pulls(coordinator.PullShared), worker("b").slots(9).pulls(coordinator.PullShared)))
+	r.claim(claim("a", 9).rate(1))
+	r.claim(claim("b", 9).rate(1))
+	r.apply(coordinator.PolicyChanged{Policy: &policyOf(worker("a").slots(9).pulls(coordinator.PullShared), worker("b").slots(9)).Policy})
+	r.hear(beat("b").status(coordinator.StatusBusy))
+	r.wait(1, 4)
+	want(t, r.claim(claim("a", 4).rate(1)), "dispatch t1.1 a", "dispatch t2.1 a", "dispatch t3.1 a", "dispatch t4.1 a", "granted 4 to a ")
+}
+
 // TestFairParts is BALANCING's example: 49 items and 16, 8 and 4 items a second make
 // 28, 14 and 7, whoever asks first and however much it asks for. The literal mode alone
 // gives what is asked for.

@@ -65,11 +65,7 @@ func (r *session) perishable(d *bus.Delivery, refusal *messages.Refusal) (schema
 	case schemas.TaskCancel:
 		return "", nil
 	}
-	id, keyed := keyOf(d)
-	if !keyed {
-		return "", nil
-	}
-	agent, err := r.isAgent(id)
+	_, agent, err := r.agentsKey(d)
 	if err != nil || !agent {
 		return "", err
 	}

@@ -187,11 +187,7 @@ func (r *session) mayNotCancel(user string) (why string, err error) {
 // is for its bids and claims. Whoever may publish by that key alone is thereby kept from
 // withdrawing tasks, whatever agents.auth says.
 func (r *session) byAgentsKey(d *bus.Delivery) (why string, err error) {
-	id, keyed := keyOf(d)
-	if !keyed {
-		return "", nil
-	}
-	agent, err := r.isAgent(id)
+	id, agent, err := r.agentsKey(d)
 	if err != nil || !agent {
 		return "", err
 	}
@@ -203,6 +199,16 @@ func (r *session) byAgentsKey(d *bus.Delivery) (why string, err error) {
 func keyOf(d *bus.Delivery) (id coordinator.AgentID, keyed bool) {
 	name, keyed := strings.CutPrefix(d.RoutingKey, bus.QueueRequest+".")
 	return coordinator.AgentID(name), keyed && d.Exchange == bus.ExchangeIn
+}
+
+// agentsKey is keyOf for the key of an agent of the fleet; false for any other.
+func (r *session) agentsKey(d *bus.Delivery) (id coordinator.AgentID, is bool, err error) {
+	id, keyed := keyOf(d)
+	if !keyed {
+		return "", false, nil
+	}
+	is, err = r.isAgent(id)
+	return id, is, err
 }
 
 // isAgent tells whether this is an agent of the fleet, listed or joined.

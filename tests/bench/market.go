@@ -258,7 +258,7 @@ func (z *bazaar) window(ctx context.Context, late int, r *marketResult) error {
 	if _, err := z.steadily(ctx, 3, 4*marketPace, allAuctioned); err != nil {
 		return err
 	}
-	time.Sleep(time.Second)
+	time.Sleep(lateBid)
 	before, err := z.s.metrics(ctx)
 	if err != nil {
 		return err
