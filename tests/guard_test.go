@@ -71,15 +71,16 @@ var table = map[string]rule{
 	"coordinator/breaker":           {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/auction":           {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/pull":              {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/fairshare":         {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/engine":            {std: stdPure, may: []string{"coordinator", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare"}},
+	"coordinator/heap":              {std: stdPure},
+	"coordinator/fairshare":         {std: stdPure, may: []string{"coordinator", "coordinator/heap"}},
+	"coordinator/engine":            {std: stdPure, may: []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare"}},
 	"coordinator/replay":            {may: []string{"coordinator", "coordinator/strategy", "coordinator/engine", "coordinator/journal"}},
 	"coordinator/simulator":         {may: []string{modYaml, "coordinator", "coordinator/strategy", "coordinator/engine"}},
 	"coordinator/simulator/pulling": {may: []string{"coordinator", "coordinator/pull", "coordinator/simulator", "agent/balance"}},
 	"coordinator/simulator/chart":   {may: []string{modGonumPlot + "/...", "coordinator/simulator", "coordinator/simulator/pulling"}},
 	"messages":                      {may: []string{"schemas", "coordinator"}},
 	"schemas":                       {may: []string{modJsonschema}},
-	"config":                        {may: []string{modYaml, modFsnotify, "config/formula", "coordinator", "coordinator/strategy"}},
+	"config":                        {may: []string{modYaml, modFsnotify, "config/formula", "coordinator", "coordinator/strategy", "coordinator/fairshare"}},
 	"config/formula":                {may: []string{modCel + "/...", "coordinator", "coordinator/strategy"}},
 	"coordinator/bus":               {},
 	"coordinator/bus/membus":        {may: []string{"coordinator/bus"}},
@@ -103,7 +104,7 @@ var table = map[string]rule{
 }
 
 // clockless packages may use the time package for its types only.
-var clockless = []string{"coordinator", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/engine", "coordinator/simulator", "coordinator/simulator/pulling", "coordinator/journal", "coordinator/replay", "agent/balance"}
+var clockless = []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/engine", "coordinator/simulator", "coordinator/simulator/pulling", "coordinator/journal", "coordinator/replay", "agent/balance"}
 
 var clockFuncs = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
 

@@ -1,0 +1,76 @@
+package fairshare
+
+import (
+	"math"
+	"math/bits"
+
+	"taskbus/coordinator"
+)
+
+// noBound stands for "no upper bound".
+const noBound int64 = math.MaxInt64
+
+// most bounds every amount that is asked for or told, so that sums of a few do not overflow:
+// a thousand times what any configured limit can be. Where more than that many times most
+// was used, the books say so much and no more.
+const (
+	most     int64 = 1 << 60
+	mostUsed int64 = 1 << 61
+)
+
+// tidy brings amounts into their range.
+func tidy(a *coordinator.Amounts) {
+	for d := range a {
+		a[d] = min(max(0, a[d]), most)
+	}
+}
+
+// dimensionsOf has a bit for each dimension of which something is asked, but for seats.
+func dimensionsOf(a *coordinator.Amounts) (set uint8) {
+	for d, amount := range a {
+		if amount > 0 && coordinator.Dimension(d) != coordinator.DimConcurrency {
+			set |= 1 << d
+		}
+	}
+	return set
+}
+
+// saturate adds two amounts of which the second may be without bound.
+func saturate(a, b int64) int64 {
+	if b > noBound-a {
+		return noBound
+	}
+	return a + b
+}
+
+// mulDiv is a·b/c rounded down, mulDivUp rounded up, for numbers of at least 0 and c of at
+// least 1; what does not fit is the largest number.
+func mulDiv(a, b, c int64) int64 {
+	if a <= 0 || b <= 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi >= uint64(c) {
+		return noBound
+	}
+	q, _ := bits.Div64(hi, lo, uint64(c))
+	return int64(min(q, uint64(noBound)))
+}
+
+func mulDivUp(a, b, c int64) int64 {
+	if a <= 0 || b <= 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi >= uint64(c) {
+		return noBound
+	}
+	q, r := bits.Div64(hi, lo, uint64(c))
+	if r > 0 {
+		q++
+	}
+	return int64(min(q, uint64(noBound)))
+}
+
+// forever is a time that does not come.
+const forever int64 = math.MaxInt64

@@ -1,0 +1,256 @@
+package fairshare
+
+import (
+	"iter"
+	"maps"
+	"slices"
+
+	"taskbus/coordinator/heap"
+)
+
+// Backlog holds what waits of one class: tasks that the same agents can take. Whose turn it
+// is among groups is told by Shares, which many backlogs have in common: what a group
+// is served of one class counts for its turn in all of them.
+//
+// The first item is found by going down the tree, from heap to heap. To add or remove one
+// costs O(depth · log fanout) where its leaf begins or ceases to wait, and O(log items)
+// otherwise; a charge costs that for each backlog and level in which the leaf's groups wait.
+// Nothing is allocated but for more than ever waited at one time. For one goroutine.
+type Backlog[T any] struct {
+	shares *Shares
+	before func(a, b T) bool
+	place  func(x T, index int)
+
+	tree    int // of Shares: which one the numbers of leaves are of
+	roots   [Levels]*flow
+	flows   map[flowKey]*flow
+	queues  []heap.Heap[T] // the items of leaves
+	parked  map[int32]struct{}
+	size    int
+	serving uint8 // levels in which something could be served
+
+	freeQueues []int32
+}
+
+type flowKey struct{ group, level int32 }
+
+// Head is an item that waits, with its leaf and level (0 to Levels-1).
+type Head[T any] struct {
+	Item        T
+	Leaf, Level int
+}
+
+// What is kept when it is empty, for the next ones: room for so many items of a leaf, and
+// the queues of so many leaves.
+const (
+	spareItems  = 64
+	spareQueues = 64
+)
+
+// NewBacklog returns one in which nothing waits. before is a total order of items of
+// one leaf and level; place tells an item its index there, -1 when it leaves.
+func NewBacklog[T any](s *Shares, before func(a, b T) bool, place func(x T, index int)) *Backlog[T] {
+	return &Backlog[T]{shares: s, before: before, place: place, tree: s.tree,
+		flows: make(map[flowKey]*flow), parked: make(map[int32]struct{})}
+}
+
+// current panics where the leaves' numbers are those of a tree that is gone: to go on would
+// charge some groups for others.
+func (b *Backlog[T]) current() {
+	if b.tree != b.shares.tree {
+		panic("fairshare: a backlog was not rebuilt for the tree that was installed")
+	}
+}
+
+// Push adds an item to a leaf (see [Shares.Leaf]).
+func (b *Backlog[T]) Push(leaf, level int, x T) {
+	b.current()
+	f := b.reach(int32(leaf), int32(level))
+	b.queues[f.queue].Push(x)
+	f.held++
+	b.size++
+	if f.held == 1 && !b.Parked(leaf) {
+		b.offer(f)
+	}
+}
+
+// Remove takes out the item with that index, as place was told.
+func (b *Backlog[T]) Remove(leaf, level, index int) T {
+	b.current()
+	f := b.flows[flowKey{int32(leaf), int32(level)}]
+	x := b.queues[f.queue].Remove(index)
+	f.held--
+	b.size--
+	if f.held == 0 {
+		if f.index >= 0 {
+			b.withhold(f)
+		}
+		b.drop(f)
+	}
+	return x
+}
+
+// First is who goes next, by [Shares.Turn] among the levels, [Shares.Before] among the
+// leaves that are not parked, and then by the order of items. Levels with their bit in skip
+// are passed over. ok is false where there is nobody.
+func (b *Backlog[T]) First(skip uint8) (head Head[T], ok bool) {
+	if b.serving&^skip == 0 {
+		return head, false
+	}
+	return b.FirstAt(b.shares.Turn(b.serving &^ skip))
+}
+
+// FirstAt is who goes next of a level.
+func (b *Backlog[T]) FirstAt(level int) (head Head[T], ok bool) {
+	if b.serving>>level&1 == 0 {
+		return head, false
+	}
+	f := b.roots[level]
+	for f.queue < 0 {
+		f = f.next.Items[0].flow
+	}
+	return Head[T]{Item: b.queues[f.queue].Items[0], Leaf: int(f.group), Level: level}, true
+}
+
+// FirstOf is who goes next of a leaf and level, parked or not.
+func (b *Backlog[T]) FirstOf(leaf, level int) (x T, ok bool) {
+	f := b.flows[flowKey{int32(leaf), int32(level)}]
+	if f == nil {
+		return x, false
+	}
+	return b.queues[f.queue].Items[0], true
+}
+
+// Earlier tells whether x goes before y, which are the first of one backlog each, of
+// the same order of items. It is how the first of several backlogs is found. Where more
+// than two levels wait in them, the level should be asked for beforehand, of Shares.Turn
+// with the Serving of all together, and the FirstAt of that level be compared: of several lower
+// levels the lowest would win here, and not the one that was passed over most often.
+func (b *Backlog[T]) Earlier(x, y Head[T]) bool {
+	switch {
+	case x.Level != y.Level:
+		return b.shares.Turn(1<<x.Level|1<<y.Level) == x.Level
+	case x.Leaf != y.Leaf:
+		return b.shares.Before(x.Leaf, y.Leaf)
+	default:
+		return b.before(x.Item, y.Item)
+	}
+}
+
+// Serving has the bits of the levels in which something waits that is not parked: what
+// Turn and Served ask for.
+func (b *Backlog[T]) Serving() uint8 { return b.serving }
+
+// Last is an item that goes late among those of its leaf, at the lowest level that the leaf
+// waits at: the last of a few at the bottom of the heap.
+func (b *Backlog[T]) Last(leaf int) (x T, level, index int, ok bool) {
+	const few = 16
+	for level := range Levels {
+		f := b.flows[flowKey{int32(leaf), int32(level)}]
+		if f == nil {
+			continue
+		}
+		items := b.queues[f.queue].Items
+		index = len(items) - 1
+		// From the middle on nobody in a binary heap has somebody behind him.
+		for i := index - 1; i >= max(len(items)/2, len(items)-few); i-- {
+			if b.before(items[index], items[i]) {
+				index = i
+			}
+		}
+		return items[index], level, index, true
+	}
+	return x, 0, 0, false
+}
+
+// Park keeps a leaf from being First until it is unparked, as one whose quota is used up.
+// What waits there stays, and what comes may. It holds for this backlog only.
+func (b *Backlog[T]) Park(leaf int) {
+	b.current()
+	b.parked[int32(leaf)] = struct{}{}
+	for level := range int32(Levels) {
+		if f := b.flows[flowKey{int32(leaf), level}]; f != nil && f.index >= 0 {
+			b.withhold(f)
+		}
+	}
+}
+
+// Unpark ends it.
+func (b *Backlog[T]) Unpark(leaf int) {
+	b.current()
+	delete(b.parked, int32(leaf))
+	for level := range int32(Levels) {
+		if f := b.flows[flowKey{int32(leaf), level}]; f != nil && f.index < 0 {
+			b.offer(f)
+		}
+	}
+}
+
+// Parked tells whether the leaf is.
+func (b *Backlog[T]) Parked(leaf int) bool {
+	if len(b.parked) == 0 {
+		return false
+	}
+	_, parked := b.parked[int32(leaf)]
+	return parked
+}
+
+// Len is how many items wait, parked ones included.
+func (b *Backlog[T]) Len() int { return b.size }
+
+// LenOf is how many of them wait at a leaf and level.
+func (b *Backlog[T]) LenOf(leaf, level int) int {
+	if f := b.flows[flowKey{int32(leaf), int32(level)}]; f != nil {
+		return int(f.held)
+	}
+	return 0
+}
+
+// All is everything that waits: the highest level first, leaves in the order of the tree,
+// items in their own. Nothing may be changed meanwhile. It sorts, and allocates.
+func (b *Backlog[T]) All() iter.Seq[Head[T]] {
+	return func(yield func(Head[T]) bool) {
+		keys := slices.SortedFunc(maps.Keys(b.flows), func(x, y flowKey) int {
+			if x.level != y.level {
+				return int(y.level - x.level)
+			}
+			return int(x.group - y.group)
+		})
+		for _, key := range keys {
+			f := b.flows[key]
+			if f.queue < 0 {
+				continue
+			}
+			items := slices.Clone(b.queues[f.queue].Items)
+			slices.SortFunc(items, func(x, y T) int {
+				switch {
+				case b.before(x, y):
+					return -1
+				case b.before(y, x):
+					return 1
+				}
+				return 0
+			})
+			for _, x := range items {
+				if !yield(Head[T]{x, int(key.group), int(key.level)}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Rebuild takes over the tree that has been installed or imported since: leaf says where
+// an item belongs now. No leaf is parked afterwards. It does nothing where the tree is
+// the same.
+func (b *Backlog[T]) Rebuild(leaf func(x T) int) {
+	if b.tree == b.shares.tree {
+		return
+	}
+	all := slices.Collect(b.All())
+	fresh := NewBacklog(b.shares, b.before, b.place)
+	*b = *fresh
+	for _, h := range all {
+		b.Push(leaf(h.Item), h.Level, h.Item)
+	}
+}

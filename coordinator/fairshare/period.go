@@ -1,0 +1,191 @@
+package fairshare
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// span is a period of time in ns since the Unix epoch: start belongs to it, end does not.
+type span struct{ start, end int64 }
+
+// spanOf finds the period that the instant is in; nil is UTC. Instants are of 1970 to 2116.
+//
+// Every instant is in exactly one period, and one begins where the one before it ends:
+//
+//   - A day, week (from Monday), month or year begins when the clock of the place first
+//     shows its date. So on the days when the clock is changed a day has 23 or 25 hours;
+//     where there is no midnight it begins at what is there instead; a date that is left out
+//     has no period; and when the clock goes back over midnight, the new day goes on.
+//   - An hour or minute begins whenever the clock shows a whole one, and so there are two
+//     when it shows one twice. Where the clock is changed by a part of an hour, one more
+//     begins with the change, shorter than others are.
+//   - An interval begins at a multiple of itself from 1970-01-01 in UTC.
+//
+// It allocates nothing, and takes about half a microsecond for each of the two ends: keep it.
+func spanOf(p coordinator.Period, at int64, loc *time.Location) span {
+	if loc == nil {
+		loc = time.UTC
+	}
+	switch p.Unit {
+	case coordinator.PerMinute:
+		return tick(at, int64(time.Minute), loc)
+	case coordinator.PerHour:
+		return tick(at, int64(time.Hour), loc)
+	case coordinator.PerInterval:
+		start := floorTo(at, int64(p.Interval))
+		return span{start, start + int64(p.Interval)}
+	}
+	first := firstDay(p.Unit, time.Unix(0, at).In(loc))
+	next := following(p.Unit, first)
+	s := span{begin(first, loc), begin(next, loc)}
+	for at >= s.end { // the clock shows a date again that is over
+		next = following(p.Unit, next)
+		s = span{s.end, begin(next, loc)}
+	}
+	return s
+}
+
+// tick is the hour or minute that the instant is in. Offsets from UTC that differ by whole
+// steps have their steps in common; where one with others comes, one ends and one begins.
+func tick(at, step int64, loc *time.Location) span {
+	zone := zoneAt(at, loc)
+	start := floorTo(at+zone.offset, step) - zone.offset
+	s := span{start, start + step}
+	for z := zone; z.start > s.start; {
+		before := zoneAt(z.start-1, loc)
+		if (z.offset-before.offset)%step != 0 {
+			s.start = z.start
+			break
+		}
+		z = before
+	}
+	for z := zone; z.end < s.end; {
+		after := zoneAt(z.end, loc)
+		if (after.offset-z.offset)%step != 0 {
+			s.end = z.end
+			break
+		}
+		z = after
+	}
+	return s
+}
+
+// firstDay is the first day of the period that the clock shows, as midnight in UTC: a date
+// to count with, not an instant.
+func firstDay(unit coordinator.PeriodUnit, t time.Time) time.Time {
+	year, month, day := t.Date()
+	switch unit {
+	case coordinator.PerWeek:
+		day -= (int(t.Weekday()) + 6) % 7 // since Monday
+	case coordinator.PerMonth:
+		day = 1
+	case coordinator.PerYear:
+		month, day = time.January, 1
+	}
+	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+}
+
+// following is the first day of the next period.
+func following(unit coordinator.PeriodUnit, first time.Time) time.Time {
+	switch unit {
+	case coordinator.PerWeek:
+		return first.AddDate(0, 0, 7)
+	case coordinator.PerMonth:
+		return first.AddDate(0, 1, 0)
+	case coordinator.PerYear:
+		return first.AddDate(1, 0, 0)
+	default:
+		return first.AddDate(0, 0, 1)
+	}
+}
+
+// begin is the first instant at which the clock shows the date or a later one.
+// (time.Date answers with either side of a midnight that does not exist.)
+func begin(date time.Time, loc *time.Location) int64 {
+	want := date.UnixNano()
+	// A day before that no clock on earth is as far: offsets are below 16 hours.
+	for at := want - int64(24*time.Hour); ; {
+		zone := zoneAt(at, loc)
+		if at = max(at, want-zone.offset); at < zone.end {
+			return at
+		}
+		at = zone.end
+	}
+}
+
+// zone is a time, in ns since the Unix epoch, in which the offset from UTC, in ns, does not
+// change.
+type zone struct{ start, end, offset int64 }
+
+func zoneAt(at int64, loc *time.Location) zone {
+	t := time.Unix(0, at).In(loc)
+	_, offset := t.Zone()
+	z := zone{math.MinInt64, math.MaxInt64, int64(offset) * int64(time.Second)}
+	from, to := t.ZoneBounds() // zero: without end
+	if !from.IsZero() && from.Unix() > math.MinInt64/int64(time.Second) {
+		z.start = from.UnixNano()
+	}
+	if !to.IsZero() && to.Unix() < math.MaxInt64/int64(time.Second) {
+		z.end = to.UnixNano()
+	}
+	if z.end <= at {
+		// Where zones follow a rule instead of a table, as they do from 2038 on, ZoneBounds
+		// takes every year for 365 days: on the last day of a leap year it names an end
+		// that is over. No rule changes the clock on that day.
+		z.end += int64(24 * time.Hour)
+	}
+	return z
+}
+
+// floorTo is the largest multiple of step that is not above x.
+func floorTo(x, step int64) int64 {
+	rest := x % step
+	if rest < 0 {
+		rest += step
+	}
+	return x - rest
+}
+
+// periodID names a period for people: 2025, 2025-11, 2025-W47 (ISO 8601), 2025-11-22,
+// 2025-11-22T14, 2025-11-22T14:05, and for an interval its beginning in UTC. An hour or
+// minute that the clock shows for the second time has its offset with it, as in
+// 2025-10-26T02+01:00. Periods of one unit and place never share a name.
+func periodID(p coordinator.Period, s span, loc *time.Location) string {
+	if loc == nil {
+		loc = time.UTC
+	}
+	t := time.Unix(0, s.start).In(loc)
+	layout := "2006-01-02"
+	switch p.Unit {
+	case coordinator.PerMinute:
+		layout = "2006-01-02T15:04"
+	case coordinator.PerHour:
+		layout = "2006-01-02T15"
+	case coordinator.PerWeek:
+		year, week := t.ISOWeek()
+		return fmt.Sprintf("%d-W%02d", year, week)
+	case coordinator.PerMonth:
+		layout = "2006-01"
+	case coordinator.PerYear:
+		layout = "2006"
+	case coordinator.PerInterval:
+		return t.UTC().Format(time.RFC3339)
+	}
+	if p.Unit <= coordinator.PerHour && shownBefore(s.start, loc) {
+		layout += "Z07:00"
+	}
+	return t.Format(layout)
+}
+
+// shownBefore tells whether the clock has shown the same before the latest change.
+func shownBefore(at int64, loc *time.Location) bool {
+	zone := zoneAt(at, loc)
+	if zone.start == math.MinInt64 {
+		return false
+	}
+	before := zoneAt(zone.start-1, loc)
+	return at+zone.offset-before.offset < zone.start
+}

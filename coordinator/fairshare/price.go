@@ -1,0 +1,143 @@
+package fairshare
+
+import (
+	"math"
+	"math/bits"
+
+	"taskbus/coordinator"
+)
+
+// perMillion is how many tokens a price of tokens is for.
+const perMillion = 1_000_000
+
+// service is what is paid for: an operation (a task type) with a model of a provider.
+// In a price an empty model or operation stands for all of them.
+type service struct{ provider, model, operation string }
+
+// tariff is a price in micro-USD, at least 0 each: for a request, and for a million tokens.
+type tariff struct {
+	request       int64
+	input, output uint64
+}
+
+// prices is the price list of quotas.yaml. It is immutable; reading it does not allocate.
+type prices struct{ of map[service]tariff }
+
+// newPrices makes it of a list in any order. Of two prices for the same the first counts; a
+// negative one counts as 0.
+func newPrices(list []coordinator.Price) *prices {
+	p := &prices{of: make(map[service]tariff, len(list))}
+	for _, price := range list {
+		key := service{price.Provider, price.Model, price.Operation}
+		if _, twice := p.of[key]; !twice {
+			p.of[key] = tariff{max(price.PerRequest, 0), notBelow0(price.InputPerMillion), notBelow0(price.OutputPerMillion)}
+		}
+	}
+	return p
+}
+
+// find gives the most specific price there is. A model's own goes before an operation's: a
+// model without a price for the operation still has one.
+func (p *prices) find(s service) (tariff, bool) {
+	for _, key := range [...]service{
+		s,
+		{s.provider, s.model, ""},
+		{s.provider, "", s.operation},
+		{s.provider, "", ""},
+	} {
+		if t, known := p.of[key]; known {
+			return t, true
+		}
+	}
+	return tariff{}, false
+}
+
+// cost is the price of that many requests with in input and out output tokens, rounded up to
+// a whole micro-USD once, after adding; math.MaxInt64 for more than that. Amounts below 0
+// count as 0. known is false, and the cost 0, where the price list says nothing.
+func (p *prices) cost(provider, model, operation string, requests, in, out int64) (microUSD int64, known bool) {
+	t, known := p.find(service{provider, model, operation})
+	if !known {
+		return 0, false
+	}
+	// in·price + out·price < 2·(2⁶³)² = 2¹²⁷: it fits two words, with room for rounding up.
+	inHigh, inLow := bits.Mul64(notBelow0(in), t.input)
+	outHigh, outLow := bits.Mul64(notBelow0(out), t.output)
+	low, carry := bits.Add64(inLow, outLow, 0)
+	high, _ := bits.Add64(inHigh, outHigh, carry)
+	low, carry = bits.Add64(low, perMillion-1, 0)
+	high += carry
+	if high >= perMillion { // the quotient is 2⁶⁴ or more
+		return math.MaxInt64, true
+	}
+	quotient, _ := bits.Div64(high, low, perMillion)
+	tokens := int64(min(quotient, math.MaxInt64))
+	return saturate(tokens, mulDiv(requests, t.request, 1)), true
+}
+
+// of is what u was, or will be, paid for: what u does not say is taken from the other, which
+// is what the task's group uses. A model is only taken together with its provider.
+func (s service) of(u *coordinator.Usage) service {
+	if u == nil {
+		return s
+	}
+	if u.Provider != "" && u.Provider != s.provider {
+		s.provider, s.model = u.Provider, ""
+	}
+	if u.Model != "" {
+		s.model = u.Model
+	}
+	return s
+}
+
+// amountsOf counts a usage, stated or measured, in all dimensions. s is what it was for, as
+// far as u does not say so itself. Parts are rounded up to a whole; what is negative or not a
+// number counts as 0, what is more than an int64 as math.MaxInt64.
+//
+// A task is at least one request, also one with a usage that states none and one without a
+// usage (nil): nothing that takes the place of a call gets past a limit on calls for free.
+//
+// The cost is the one stated, if above 0, or else that of the price list; priced is false
+// where there is neither, so that a budget in dollars does not bind.
+func (p *prices) amountsOf(u *coordinator.Usage, s service, concurrency int64) (a coordinator.Amounts, priced bool) {
+	s = s.of(u)
+	a[coordinator.DimRequests] = 1
+	a[coordinator.DimConcurrency] = max(concurrency, 0)
+	if u != nil {
+		a[coordinator.DimRequests] = max(wholeUp(u.Requests), 1)
+		a[coordinator.DimInputTokens] = wholeUp(u.InputTokens)
+		a[coordinator.DimOutputTokens] = wholeUp(u.OutputTokens)
+		a[coordinator.DimTotalTokens] = saturate(a[coordinator.DimInputTokens], a[coordinator.DimOutputTokens])
+		if u.CostUSD > 0 {
+			a[coordinator.DimCost] = microUSD(u.CostUSD)
+			return a, true
+		}
+	}
+	a[coordinator.DimCost], priced = p.cost(s.provider, s.model, s.operation,
+		a[coordinator.DimRequests], a[coordinator.DimInputTokens], a[coordinator.DimOutputTokens])
+	return a, priced
+}
+
+// microUSD is a number of dollars in micro-USD, rounded up. What a decimal fraction gains by
+// being a float64 is no reason to round: $0.000246 · 10⁶ is 246.00000000000003 in floating
+// point, and 246 micro-USD. Reading the decimal and multiplying err by 2⁻⁵³ of it each.
+func microUSD(dollars float64) int64 {
+	micro := dollars * 1e6
+	if nearest := math.Round(micro); math.Abs(micro-nearest) <= micro*0x1p-52 {
+		micro = nearest
+	}
+	return wholeUp(micro)
+}
+
+// wholeUp rounds up to a whole number of 0 to math.MaxInt64; NaN is 0.
+func wholeUp(x float64) int64 {
+	switch {
+	case !(x > 0):
+		return 0
+	case x >= math.MaxInt64: // 2⁶³ as a float64
+		return math.MaxInt64
+	}
+	return int64(math.Ceil(x))
+}
+
+func notBelow0(x int64) uint64 { return uint64(max(x, 0)) }
