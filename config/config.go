@@ -155,11 +155,15 @@ func (c *Config) maxTaskTimeout() time.Duration {
 // target only where the pointer stands by itself.
 func (c *Config) setVersion() {
 	content := *c
-	content.policy.Version, content.policy.Discovery, content.policy.Strategies = "", nil, nil
+	content.policy.Version, content.policy.Source = "", ""
+	content.policy.Discovery, content.policy.Strategies, content.policy.Quotas = nil, nil, nil
 	text := fmt.Appendf(nil, "%#v %#v", content, c.policy.Discovery)
 	for i := range c.policy.Strategies { // functions have no content of their own
 		s := &c.policy.Strategies[i]
 		text = fmt.Appendf(text, " %q %q", s.Name, s.Parameters)
+	}
+	if c.policy.Quotas != nil {
+		text = appendQuotas(text, c.policy.Quotas)
 	}
 	sum := sha256.Sum256(text)
 	c.policy.Version = hex.EncodeToString(sum[:6])

@@ -17,6 +17,7 @@ import (
 // 0x10 through as numbers.
 type decoder struct {
 	source string
+	file   fileKind
 	faults []Fault
 	// checks run after decoding: each compares one value with the whole file.
 	checks []func()
@@ -164,11 +165,16 @@ func has(n *yaml.Node, key string) bool { return child(place{node: n}, key, plac
 
 // list calls each for every item. A list with nothing in it counts as empty.
 func (d *decoder) list(p place, what string, each func(item place)) {
+	d.items(p, what+", e.g. [a, b]", each)
+}
+
+// items is list for items that are no mere words.
+func (d *decoder) items(p place, what string, each func(item place)) {
 	if isNull(p.node) {
 		return
 	}
 	if p.node.Kind != yaml.SequenceNode {
-		d.fault(p, "must be a list of %s, e.g. [a, b], not %s", what, found(p.node))
+		d.fault(p, "must be a list of %s, not %s", what, found(p.node))
 		return
 	}
 	for i, item := range p.node.Content {

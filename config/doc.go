@@ -1,8 +1,8 @@
 // Package config answers one question: how is this coordinator set up?
 //
-// It reads agents.yaml and the environment and gives one complete, validated
-// [Config], or every fault at once ([Faults]), each with its line and with what
-// to do about it. The order is always the same: defaults, strict decoding,
+// It reads agents.yaml, quotas.yaml if there is one, and the environment, and gives one
+// complete, validated [Config], or every fault at once ([Faults]), each with its line and
+// with what to do about it. The order is always the same: defaults, strict decoding,
 // validation of the whole, and only then a value. There is no half-valid Config.
 //
 // # Precedence
@@ -18,6 +18,14 @@
 // under it counts as absent; a setting with nothing behind it is a fault. So are
 // an option of a strategy that the strategy does not take, and a formula (see package
 // formula) that names what does not exist or gives no number.
+//
+// # Quotas
+//
+// quotas.yaml is read into lists of what is written (quotafile.go and the files beside it),
+// whose names are then linked (quotalinks.go), grown into trees of nodes (quotatree.go) and
+// checked: what is promised must fit (quotachecks.go). It is a file of its own because it
+// changes for other reasons, and by other people, than the fleet; a [coordinator.Policy] is
+// made of both.
 //
 // # What it must never do
 //

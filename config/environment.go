@@ -23,6 +23,7 @@ const (
 	envLogFormat = "LOG_FORMAT"
 	envStrategy  = "ASSIGNMENT_STRATEGY"
 	envConfig    = "TASKBUS_CONFIG"
+	envQuotas    = "TASKBUS_QUOTAS"
 	envToken     = "TASKBUS_ADMIN_TOKEN"
 	envTokenFile = "TASKBUS_ADMIN_TOKEN_FILE"
 )
@@ -67,7 +68,7 @@ type Environment struct {
 }
 
 // ReadEnvironment reads and checks all variables but TASKBUS_CONFIG, which is
-// [Search]'s. The error is a *Faults with every one that is wrong; it never
+// [Search]'s, and TASKBUS_QUOTAS, which is [SearchQuotas]'s. The error is a *Faults with every one that is wrong; it never
 // holds a part of the broker's URL or of the admin token.
 func ReadEnvironment(getenv func(string) string) (Environment, error) {
 	env := Environment{

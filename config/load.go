@@ -50,7 +50,7 @@ func readAtMost(path string, limit int64) (data []byte, err error) {
 // parse does everything in one go, so that the faults of the file and of the
 // override come together.
 func parse(data []byte, source, override string) (*Config, error) {
-	d := &decoder{source: source}
+	d := &decoder{source: source, file: agentsFile}
 	c := defaults()
 	root := d.parseTree(data)
 	if root != nil {

@@ -64,34 +64,42 @@ func TestGoldenFaults(t *testing.T) {
 			if !errors.As(err, &faults) {
 				t.Fatalf("want *Faults, got %v", err)
 			}
-			got, golden := err.Error()+"\n", filepath.Join("testdata", name+".faults")
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("got:\n%s\nwant:\n%s", got, want)
-			}
+			checkGolden(t, filepath.Join("testdata", name+".faults"), err.Error()+"\n")
 		})
+	}
+}
+
+// checkGolden compares with a file, or writes it with -update.
+func checkGolden(t *testing.T, golden, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 }
 
 // A golden file whose input is gone would look like coverage that is not there.
 func TestEveryGoldenFileHasItsInput(t *testing.T) {
-	goldens, err := filepath.Glob("testdata/*.faults")
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := testFiles(t)
-	for _, golden := range goldens {
-		if _, ok := files[strings.TrimSuffix(filepath.Base(golden), ".faults")]; !ok {
-			t.Errorf("%s has no .yaml beside it", golden)
+	for pattern, files := range map[string]map[string][]byte{
+		"testdata/*.faults": testFiles(t), "testdata/quotas/*.faults": quotaFiles(t), "testdata/quotas/*.nodes": quotaFiles(t),
+	} {
+		goldens, err := filepath.Glob(pattern)
+		if err != nil || len(goldens) == 0 {
+			t.Fatalf("%s: %d files, %v", pattern, len(goldens), err)
+		}
+		for _, golden := range goldens {
+			if _, ok := files[strings.TrimSuffix(filepath.Base(golden), filepath.Ext(golden))]; !ok {
+				t.Errorf("%s has no .yaml beside it", golden)
+			}
 		}
 	}
 }

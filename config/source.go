@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"slices"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 
@@ -18,16 +19,24 @@ import (
 // Nothing else has to be left out: agents.yaml has no place for a secret (the broker's
 // URL and the tokens come from the environment), and a key that it does not know is
 // a fault.
-func sourceOf(root *yaml.Node, override string, enabled []coordinator.Strategy) (source string) {
+func sourceOf(root *yaml.Node, override string, enabled []coordinator.Strategy) string {
+	root = withoutComments(root)
+	if override != "" {
+		markDefault(root, override, enabled)
+	}
+	return encoded(root)
+}
+
+// quotasSourceOf is sourceOf for quotas.yaml, which has no place for a secret either.
+func quotasSourceOf(root *yaml.Node) string { return encoded(withoutComments(root)) }
+
+// encoded writes a tree as a file; empty if that fails.
+func encoded(root *yaml.Node) (source string) {
 	defer func() {
 		if recover() != nil { // see decodeDocument
 			source = ""
 		}
 	}()
-	root = withoutComments(root)
-	if override != "" {
-		markDefault(root, override, enabled)
-	}
 	var text bytes.Buffer
 	encoder := yaml.NewEncoder(&text)
 	encoder.SetIndent(2)
@@ -35,6 +44,43 @@ func sourceOf(root *yaml.Node, override string, enabled []coordinator.Strategy) 
 		return ""
 	}
 	return text.String()
+}
+
+// documentBreak parts the two files in the source of a configuration with quotas. Neither
+// holds such a line: what stands in the first column there is a key of the whole file.
+const documentBreak = "\n---\n"
+
+// setSource puts the quotas' text behind that of agents.yaml, as a second document, in the
+// place of what stands there.
+func (c *Config) setSource() {
+	agents, _, had := strings.Cut(c.policy.Source, documentBreak)
+	if had {
+		agents += "\n"
+	}
+	switch q := c.policy.Quotas; {
+	case q == nil:
+		c.policy.Source = agents
+	case agents == "" || q.Source == "":
+		c.policy.Source = "" // half of it would be read as something else
+	default:
+		c.policy.Source = strings.TrimSuffix(agents, "\n") + documentBreak + q.Source
+	}
+}
+
+// ParseSource reads what a [coordinator.Policy] says of itself in Source: a configuration with
+// its quotas, if it has any. source names it in faults, whose lines count from the beginning of
+// the file that they are in. The error is always a *Faults.
+func ParseSource(text, source string) (*Config, error) {
+	agents, quotas, has := strings.Cut(text, documentBreak)
+	c, err := Parse([]byte(agents), source)
+	if !has {
+		return c, err
+	}
+	q, quotasErr := ParseQuotas([]byte(quotas), source+" ("+quotasName+")")
+	if err := both(err, quotasErr); err != nil {
+		return nil, err
+	}
+	return c.WithQuotas(q), nil
 }
 
 // withoutComments copies a tree.

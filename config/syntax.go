@@ -13,18 +13,32 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// The limits of a file. Far above any real fleet, far below what would cost
-// memory or stack.
+// The limits of a file. Far above any real fleet and any real set of quotas, far below
+// what would cost memory or stack.
 const (
-	maxFileBytes = 1 << 20
-	maxDepth     = 32
+	maxFileBytes  = 1 << 20
+	maxQuotaBytes = 16 << 20
+	maxDepth      = 32
+)
+
+// fileKind is what a file is, for what is said when it cannot be read at all.
+type fileKind struct {
+	name     string
+	maxBytes int
+	// holds says what the file is for, begin what it must have at least.
+	holds, begin string
+}
+
+var (
+	agentsFile = fileKind{"agents.yaml", maxFileBytes, "agents.yaml describes a fleet, it holds no data", "describe at least `agents:`"}
+	quotasFile = fileKind{"quotas.yaml", maxQuotaBytes, "quotas.yaml describes who may use how much, it holds no data", "write `{}` if there are no quotas"}
 )
 
 // parseTree turns the file's bytes into its root node and refuses whatever could
 // mean something else than it seems to. A nil node comes with at least one fault.
 func (d *decoder) parseTree(data []byte) *yaml.Node {
-	if len(data) > maxFileBytes {
-		d.faultAt(1, 1, "", "the file is larger than %d bytes; agents.yaml describes a fleet, it holds no data", maxFileBytes)
+	if len(data) > d.file.maxBytes {
+		d.faultAt(1, 1, "", "the file is larger than %d bytes; %s", d.file.maxBytes, d.file.holds)
 		return nil
 	}
 	if !d.plainText(data) {
@@ -32,7 +46,7 @@ func (d *decoder) parseTree(data []byte) *yaml.Node {
 	}
 	doc, err := decodeDocument(data)
 	if errors.Is(err, io.EOF) {
-		d.faultAt(1, 1, "", "the file is empty; describe at least `agents:`")
+		d.faultAt(1, 1, "", "the file is empty; %s", d.file.begin)
 		return nil
 	}
 	if err != nil {
@@ -126,7 +140,7 @@ func (d *decoder) plainTree(n *yaml.Node, depth int) bool {
 	ok := false
 	switch {
 	case depth > maxDepth:
-		d.faultAt(n.Line, n.Column, "", "nested deeper than %d levels; nothing in agents.yaml is", maxDepth)
+		d.faultAt(n.Line, n.Column, "", "nested deeper than %d levels; nothing in %s is", maxDepth, d.file.name)
 	case n.Kind == yaml.AliasNode:
 		d.faultAt(n.Line, n.Column, "", "the alias *%s is not allowed; write the value out (a text that begins with * needs quotes)", clip(n.Value))
 	case n.Tag == "!!merge":

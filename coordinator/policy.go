@@ -26,6 +26,8 @@ type Policy struct {
 	Settings   Settings
 	// Discovery admits agents that Agents does not list; nil admits none.
 	Discovery *Discovery
+	// Quotas say who may use how much of the LLM providers' limits; nil: nothing is limited.
+	Quotas *Quotas
 }
 
 // Discovery says which agents may join the fleet by announcing themselves in

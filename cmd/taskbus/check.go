@@ -17,7 +17,7 @@ func (a *app) checkCommand() *cobra.Command {
 	var schema bool
 	c := &cobra.Command{
 		Use:   "check FILE...",
-		Short: "Check agents.yaml and show what it means",
+		Short: "Check agents.yaml and quotas.yaml and show what they mean",
 		Long: `Reads agents.yaml exactly as the coordinator would and reports every fault at
 once, one per line, as file:line:column: setting: what is wrong and what to do.
 Exit code 1 if any file has a fault, so that a pipeline stops there.
@@ -27,28 +27,39 @@ routes with how many agents can serve them. Warnings point at what is allowed an
 probably not meant, such as a route that nobody can serve; they do not change the
 exit code.
 
-Environment variables are not looked at. --schema prints the JSON Schema of the
-file, for editors.`,
+A file with "quotas" in its name is read as quotas.yaml, and shown as the trees of
+quotas that it makes. So is the quotas.yaml beside an agents.yaml, which the
+coordinator would read as well.
+
+Environment variables are not looked at. --schema prints the JSON Schema of
+agents.yaml, --schema quotas that of quotas.yaml, for editors.`,
 		Example: `  taskbus check config/agents.yaml
   taskbus check config/*.yaml -o json
-  taskbus check --schema > agents.schema.json`,
+  taskbus check --schema > agents.schema.json
+  taskbus check --schema quotas > quotas.schema.json`,
 		Args: func(c *cobra.Command, args []string) error {
-			if schema != (len(args) == 0) {
+			switch {
+			case !schema && len(args) == 0:
 				return usageError("name at least one file, or ask for --schema")
+			case schema && (len(args) > 1 || len(args) == 1 && schemaOf[args[0]] == nil):
+				return usageError("--schema prints that of agents or of quotas")
 			}
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if schema {
-				_, err := a.out.Write(config.Schema())
+				_, err := a.out.Write(schemaOf[append(args, "agents")[0]]())
 				return err
 			}
-			return a.check(args)
+			return a.check(withQuotas(args))
 		},
 	}
-	c.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of agents.yaml and do nothing else")
+	c.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of agents.yaml, or of quotas.yaml, and do nothing else")
 	return c
 }
+
+// schemaOf has the schemas of the files, by what is said to ask for them.
+var schemaOf = map[string]func() []byte{"agents": config.Schema, "quotas": config.QuotasSchema}
 
 // checkedFile is what check has to say of one file.
 type checkedFile struct {
@@ -62,7 +73,9 @@ type checkedFile struct {
 	Routes   []checkedRoute `json:"routes,omitempty"`
 	// Discovery is nil when no agent may join by itself.
 	Discovery *checkedDiscovery `json:"discovery,omitempty"`
-	Warnings  []string          `json:"warnings,omitempty"`
+	// Quotas are those of a quotas.yaml, which has nothing of the others.
+	Quotas   *checkedQuotas `json:"quotas,omitempty"`
+	Warnings []string       `json:"warnings,omitempty"`
 }
 
 // checkedDiscovery is who may join the fleet without being listed.
@@ -125,18 +138,15 @@ func (a *app) check(paths []string) error {
 // checkFile fails only when the file cannot be read.
 func checkFile(path string) (checkedFile, error) {
 	file := checkedFile{File: path, Problems: []checkedFault{}}
-	cfg, err := config.Load(path, config.Environment{})
-	var faults *config.Faults
-	switch {
-	case errors.As(err, &faults):
-		file.Faults = faults.List
-		for _, f := range faults.List {
-			file.Problems = append(file.Problems, checkedFault(f))
-		}
-		return file, nil
-	case err != nil:
+	if isQuotas(path) {
+		err := file.checkQuotas()
 		return file, err
 	}
+	cfg, err := config.Load(path, config.Environment{})
+	if done, err := file.faulty(err); done {
+		return file, err
+	}
+	cfg = withQuotasBeside(path, cfg)
 	p := cfg.Policy()
 	file.OK, file.Version, file.Strategy = true, p.Version, p.Strategy
 	for i := range p.Agents {
@@ -149,6 +159,19 @@ func checkFile(path string) (checkedFile, error) {
 	file.Routes = checkRoutes(p)
 	file.Warnings = warnings(cfg, file.Routes)
 	return file, nil
+}
+
+// faulty takes over what is wrong with the file; the error is what keeps it from being read.
+func (f *checkedFile) faulty(err error) (done bool, _ error) {
+	var faults *config.Faults
+	if !errors.As(err, &faults) {
+		return err != nil, err
+	}
+	f.Faults = faults.List
+	for _, fault := range faults.List {
+		f.Problems = append(f.Problems, checkedFault(fault))
+	}
+	return true, nil
 }
 
 func (a *app) printChecked(files []checkedFile) error {
@@ -179,6 +202,12 @@ func (f *checkedFile) print(w io.Writer) error {
 		}
 		_, err := fmt.Fprintf(w, "%s: %s\n", f.File, count(len(f.Faults), "fault"))
 		return err
+	}
+	if f.Quotas != nil {
+		if err := f.Quotas.print(w, f.File); err != nil {
+			return err
+		}
+		return f.printWarnings(w)
 	}
 	agents, slots := newTable("AGENT", "SLOTS", "RANK", "MODE", "QUEUE", "CAPABILITIES"), 0
 	for _, g := range f.Agents {
@@ -211,6 +240,10 @@ func (f *checkedFile) print(w io.Writer) error {
 			return err
 		}
 	}
+	return f.printWarnings(w)
+}
+
+func (f *checkedFile) printWarnings(w io.Writer) error {
 	if len(f.Warnings) == 0 {
 		return nil
 	}

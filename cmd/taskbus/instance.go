@@ -24,7 +24,7 @@ type parts struct {
 	// agentSecret is what agents' tokens are derived from; empty: none may report.
 	agentSecret config.Secret
 
-	path     string
+	files    configFiles
 	cfg      *config.Config
 	listener net.Listener
 	logger   zerolog.Logger
@@ -53,7 +53,7 @@ func (a *app) newInstance(p parts) (*instance, error) {
 		return nil, fmt.Errorf("find the name of this machine: %w", err)
 	}
 	i.service, err = service.New(service.Options{
-		Config: p.cfg, ConfigPath: p.path,
+		Config: p.cfg, ConfigPath: p.files.agents,
 		Bus: a.openBus(p.env.RabbitMQURL.Reveal(), p.logger), Logger: p.logger, Registry: registry,
 		Instance:  fmt.Sprintf("taskbus@%s#%d", host, os.Getpid()),
 		BrokerURL: brokerAddress(p.env.RabbitMQURL), Version: i.build.Version,
@@ -79,7 +79,7 @@ func (a *app) newInstance(p parts) (*instance, error) {
 		options.Profiles = profiles()
 	}
 	i.handler = httpapi.New(i.service, metricsHandler(registry), options)
-	i.reload = newReloader(p.path, p.env, p.cfg, i.service.Reload)
+	i.reload = newReloader(p.files, p.cfg, i.service.Reload)
 	return i, nil
 }
 

@@ -63,7 +63,7 @@ more.`,
 	}
 	f := c.Flags()
 	f.StringVar(&flags.strategy, "strategy", "", "what if: this strategy for every task that does not ask for one itself")
-	f.StringVar(&flags.config, "config", "", "what if: this agents.yaml instead of the recorded one, and no reloads")
+	f.StringVar(&flags.config, "config", "", "what if: this agents.yaml instead of the recorded one, with the recorded quotas, and no reloads")
 	f.StringVarP(&flags.output, "output", "o", outputTable, "form of the output: table, json or csv")
 	return c
 }
@@ -178,7 +178,7 @@ func otherPolicies(flags replayFlags) (replay.Policies, error) {
 		if err != nil {
 			return nil, configError(err)
 		}
-		base = func(*coordinator.Policy) (*coordinator.Policy, error) { return c.Policy(), nil }
+		base = func(recorded *coordinator.Policy) (*coordinator.Policy, error) { return withQuotasOf(recorded, c) }
 	}
 	if flags.strategy == "" {
 		return base, nil
@@ -192,6 +192,19 @@ func otherPolicies(flags replayFlags) (replay.Policies, error) {
 	}, nil
 }
 
+// withQuotasOf is another agents.yaml with the quotas that were recorded: only what is asked
+// for is other than it was.
+func withQuotasOf(recorded *coordinator.Policy, c *config.Config) (*coordinator.Policy, error) {
+	if recorded.Source == "" {
+		return c.Policy(), nil
+	}
+	before, err := new(recordedPolicies).find(recorded)
+	if err != nil {
+		return nil, err
+	}
+	return c.WithQuotas(before.Quotas).Policy(), nil
+}
+
 // recordedPolicies reads policies from the text that was recorded of them.
 type recordedPolicies struct {
 	notes []string
@@ -201,7 +214,7 @@ func (r *recordedPolicies) find(recorded *coordinator.Policy) (*coordinator.Poli
 	if recorded.Source == "" {
 		return nil, errors.New("its text was not recorded")
 	}
-	c, err := config.Parse([]byte(recorded.Source), "recorded")
+	c, err := config.ParseSource(recorded.Source, "recorded")
 	if err != nil {
 		return nil, fmt.Errorf("this version of taskbus does not accept it; use the one that recorded it: %v", err) // no *config.Faults: nobody can correct them
 	}

@@ -35,6 +35,7 @@ Environment:
   LOG_FORMAT                json or console (json)
   ASSIGNMENT_STRATEGY       replaces the default strategy of agents.yaml
   TASKBUS_CONFIG            path of agents.yaml
+  TASKBUS_QUOTAS            path of quotas.yaml
   TASKBUS_HTTP_BIND         address the HTTP server listens on, without a port
   TASKBUS_HTTP_URL          where agents, tasks, explain, … find the coordinator
   TASKBUS_ADMIN_TOKEN       secret for changes over HTTP, 32 characters or more
@@ -48,7 +49,8 @@ Exit codes:
   1   it failed, or (check, doctor, submit, health, whatif, tasks
       cancel) the answer is no
   2   the command line is wrong
-  78  agents.yaml or the environment is wrong; starting again does not help
+  78  agents.yaml, quotas.yaml or the environment is wrong; starting again does
+      not help
   130 simulate was ended by Ctrl-C`
 
 func (a *app) rootCommand() *cobra.Command {

@@ -31,7 +31,8 @@ func (i *instance) run(ctx context.Context, signals <-chan os.Signal) error {
 	served, answered := make(chan error, 1), make(chan error, 1)
 	go func() { served <- i.service.Run(serving) }()
 	go func() { answered <- httpapi.Serve(answering, i.listener, i.handler) }()
-	go i.watch(serving)
+	go i.watch(serving, i.files.agents)
+	go i.watch(serving, i.files.quotas)
 
 	var limit time.Duration
 	var late <-chan time.Time // set once draining
@@ -77,41 +78,41 @@ func (i *instance) run(ctx context.Context, signals <-chan os.Signal) error {
 	}
 }
 
-// watch follows the configuration file until ctx ends.
-func (i *instance) watch(ctx context.Context) {
-	if err := config.Watch(ctx, i.path, func() { i.reload.now(false) }); err != nil {
-		i.logger.Warn().Err(err).Msg("changes of the configuration file are not noticed; send SIGHUP after a change")
+// watch follows one of the configuration files until ctx ends. Whichever changes, both are
+// read: a policy is made of the two.
+func (i *instance) watch(ctx context.Context, path string) {
+	if err := config.Watch(ctx, path, func() { i.reload.now(false) }); err != nil {
+		i.logger.Warn().Err(err).Str("file", path).Msg("changes of the configuration file are not noticed; send SIGHUP after a change")
 	}
 }
 
-// reloader hands every change of the configuration file to the service, in order.
+// reloader hands every change of the configuration files to the service, in order.
 // It is safe for concurrent use.
 type reloader struct {
-	path  string
-	env   config.Environment
 	apply func(*config.Config, error)
 
 	// current is what was applied last. It is read without mu: applying may take
 	// seconds, and a drain must not wait for it.
 	current atomic.Pointer[config.Config]
 
-	mu sync.Mutex
-	// broken is what has been wrong with the file since; empty while it is in order.
+	mu    sync.Mutex
+	files configFiles
+	// broken is what has been wrong with the files since; empty while they are in order.
 	broken string
 }
 
-func newReloader(path string, env config.Environment, first *config.Config, apply func(*config.Config, error)) *reloader {
-	r := &reloader{path: path, env: env, apply: apply}
+func newReloader(files configFiles, first *config.Config, apply func(*config.Config, error)) *reloader {
+	r := &reloader{files: files, apply: apply}
 	r.current.Store(first)
 	return r
 }
 
-// now reads the file. Unless asked by a person, a file that says what it said
-// before is passed over.
+// now reads the files. Unless asked by a person, files that say what they said before are
+// passed over.
 func (r *reloader) now(asked bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	cfg, err := config.Load(r.path, r.env)
+	cfg, err := r.files.load()
 	if err != nil {
 		if broken := err.Error(); asked || broken != r.broken {
 			r.broken = broken

@@ -13,9 +13,10 @@ import (
 )
 
 type serveFlags struct {
-	config, http string
-	pprof        bool
-	skipCorrupt  bool
+	config, quotas string
+	http           string
+	pprof          bool
+	skipCorrupt    bool
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -25,7 +26,8 @@ func (a *app) serveCommand() *cobra.Command {
 		Short: "Run the coordinator",
 		Long: `Runs the coordinator in the foreground until SIGTERM or SIGINT.
 
-It reads agents.yaml, connects to RabbitMQ (and goes on trying while the broker is
+It reads agents.yaml, and quotas.yaml if there is one beside it (or where --quotas
+or TASKBUS_QUOTAS says), connects to RabbitMQ (and goes on trying while the broker is
 away), assigns tasks, and answers HTTP: /health, /readyz, /status, /metrics and
 more (/ lists them). Logs go to standard error, one line each.
 
@@ -33,8 +35,9 @@ Signals:
   SIGTERM, SIGINT  take no more tasks, settle those in flight, exit with 0; this
                    takes at most shutdown_grace_seconds of agents.yaml
   a second one     exit with 1 at once; RabbitMQ redelivers what was in flight
-  SIGHUP           read agents.yaml again (a changed file is noticed anyway); a
-                   broken one is reported and the old configuration stays
+  SIGHUP           read agents.yaml and quotas.yaml again (a changed file is
+                   noticed anyway); if one is broken, that is reported and the old
+                   configuration stays
 
 The HTTP server listens on http.bind of agents.yaml (127.0.0.1) and
 COORDINATOR_PORT (8551); TASKBUS_HTTP_BIND replaces the former, --http both.
@@ -46,7 +49,7 @@ TASKBUS_AGENT_SECRET_FILE or TASKBUS_AGENT_SECRET (see taskbus agents token).
 
 Exit codes: 0 after a signal, 1 when it cannot run (the HTTP port is taken, the
 journal is damaged or of a newer version), 78
-when agents.yaml or the environment is wrong.`,
+when agents.yaml, quotas.yaml or the environment is wrong.`,
 		Example: `  taskbus serve
   taskbus serve --config /etc/taskbus/agents.yaml --http 0.0.0.0:8551
   LOG_LEVEL=debug LOG_FORMAT=console taskbus serve`,
@@ -54,6 +57,7 @@ when agents.yaml or the environment is wrong.`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.serve(c.Context(), flags) },
 	}
 	configFlag(c.Flags(), &flags.config)
+	c.Flags().StringVar(&flags.quotas, "quotas", "", "path of quotas.yaml (default $TASKBUS_QUOTAS, else quotas.yaml beside agents.yaml, if there is one)")
 	c.Flags().StringVar(&flags.http, "http", "", "address of the HTTP server as host:port; port 0 takes any free one")
 	c.Flags().BoolVar(&flags.pprof, "pprof", false, "serve profiles below /debug/pprof/; only on a loopback address")
 	c.Flags().BoolVar(&flags.skipCorrupt, "journal-skip-corrupt", false, "pass over what is damaged in the journal, each told in the log; what it said is lost")
@@ -76,7 +80,7 @@ func (a *app) serve(ctx context.Context, flags serveFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	path, cfg, err := a.loadConfig(flags.config, env)
+	files, cfg, err := a.findFiles(flags.config, flags.quotas, env)
 	if err != nil {
 		return err
 	}
@@ -101,12 +105,12 @@ func (a *app) serve(ctx context.Context, flags serveFlags) (err error) {
 			err = fmt.Errorf("write the log: %w", closeErr)
 		}
 	}()
-	i, err := a.newInstance(parts{flags, env, agentSecret, path, cfg, listener, logger})
+	i, err := a.newInstance(parts{flags, env, agentSecret, files, cfg, listener, logger})
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	logger.Info().
-		Str("version", i.build.Version).Str("config", path).Str("config_version", cfg.Policy().Version).
+		Str("version", i.build.Version).Str("config", files.agents).Str("quotas", files.quotasName()).Str("config_version", cfg.Policy().Version).
 		Int("agents", len(cfg.Policy().Agents)).Str("strategy", cfg.Policy().Strategy).
 		Str("broker", brokerAddress(env.RabbitMQURL)).Str("http", "http://"+listener.Addr().String()).
 		Bool("http_changes", env.AdminToken.Reveal() != "").Bool("http_reports", agentSecret.Reveal() != "").

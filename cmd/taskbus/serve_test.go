@@ -237,7 +237,7 @@ func TestReloaderSkipsWhatItKnows(t *testing.T) {
 		t.Fatal(err)
 	}
 	applied, faults := 0, 0
-	r := newReloader(path, config.Environment{}, cfg, func(c *config.Config, err error) {
+	r := newReloader(configFiles{agents: path, quotas: filepath.Join(filepath.Dir(path), "quotas.yaml")}, cfg, func(c *config.Config, err error) {
 		if (c == nil) == (err == nil) {
 			t.Errorf("applied %v with %v: want one of the two", c, err)
 		}

@@ -35,9 +35,10 @@ func dimensionsOf(a *coordinator.Amounts) (set uint8) {
 	return set
 }
 
-// saturate adds two amounts of which the second may be without bound.
+// saturate adds two amounts of which the second may be without bound; the first may be less
+// than nothing.
 func saturate(a, b int64) int64 {
-	if b > noBound-a {
+	if b > 0 && a > noBound-b {
 		return noBound
 	}
 	return a + b
@@ -66,10 +67,13 @@ func mulDivUp(a, b, c int64) int64 {
 		return noBound
 	}
 	q, r := bits.Div64(hi, lo, uint64(c))
+	if q >= uint64(noBound) { // before it wraps
+		return noBound
+	}
 	if r > 0 {
 		q++
 	}
-	return int64(min(q, uint64(noBound)))
+	return int64(q)
 }
 
 // forever is a time that does not come.

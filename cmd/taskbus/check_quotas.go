@@ -1,0 +1,154 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"taskbus/config"
+	"taskbus/coordinator"
+)
+
+// checkedQuotas is what check has to say of a quotas.yaml in order.
+type checkedQuotas struct {
+	Timezone  string        `json:"timezone"`
+	Groups    int           `json:"groups"`
+	Agents    int           `json:"agents"`
+	Providers int           `json:"providers"`
+	Models    int           `json:"models"`
+	Prices    int           `json:"prices"`
+	Nodes     []checkedNode `json:"nodes"`
+}
+
+type checkedNode struct {
+	ID     string   `json:"id"`
+	Kind   string   `json:"kind"`
+	Weight int64    `json:"weight"`
+	Limits []string `json:"limits,omitempty"`
+}
+
+// isQuotas tells by its name whether a file is a quotas.yaml.
+func isQuotas(path string) bool { return strings.Contains(filepath.Base(path), "quotas") }
+
+// quotasBeside is the quotas.yaml that the coordinator would read with an agents.yaml; empty
+// if there is none. One that cannot be looked at is found, so that reading it tells why.
+func quotasBeside(path string) string {
+	beside, found, err := config.SearchQuotas("", func(string) string { return "" }, path)
+	if !found && err == nil {
+		return ""
+	}
+	return beside
+}
+
+// withQuotas adds to the files those that the coordinator would read with them.
+func withQuotas(paths []string) []string {
+	var all []string
+	for _, path := range paths {
+		all = append(all, path)
+		if beside := quotasBeside(path); !isQuotas(path) && beside != "" && !slices.ContainsFunc(paths, func(p string) bool { return filepath.Clean(p) == beside }) {
+			all = append(all, beside)
+		}
+	}
+	return all
+}
+
+// withQuotasBeside is a configuration with the quotas that the coordinator would read with it,
+// so that its version is the coordinator's. What is wrong with them is told where they are
+// checked themselves.
+func withQuotasBeside(path string, cfg *config.Config) *config.Config {
+	beside := quotasBeside(path)
+	if beside == "" {
+		return cfg
+	}
+	q, err := config.LoadQuotas(beside)
+	if err != nil {
+		return cfg
+	}
+	return cfg.WithQuotas(q)
+}
+
+// checkQuotas reads the file as quotas.yaml; it fails only when that cannot be done.
+func (f *checkedFile) checkQuotas() error {
+	q, err := config.LoadQuotas(f.File)
+	if done, err := f.faulty(err); done {
+		return err
+	}
+	f.OK = true
+	c := &checkedQuotas{Timezone: q.Location.String(), Prices: len(q.Prices), Nodes: []checkedNode{}}
+	priceless := false
+	for i := range q.Nodes {
+		n := &q.Nodes[i]
+		switch n.Kind {
+		case coordinator.QuotaPool:
+			if n.Provider != "" {
+				c.Providers++
+			}
+		case coordinator.QuotaModel:
+			c.Models++
+		case coordinator.QuotaGroup:
+			c.Groups += inPool(n)
+		case coordinator.QuotaAgent:
+			c.Agents += inPool(n)
+		}
+		c.Nodes = append(c.Nodes, checkedNode{n.ID, n.Kind.String(), n.Weight, limitsOf(n)})
+		priceless = priceless || len(q.Prices) == 0 && (n.Budgets[coordinator.DimCost] != nil || n.Rates[coordinator.DimCost] != nil)
+	}
+	f.Quotas = c
+	if priceless {
+		f.Warnings = append(f.Warnings, "cost_usd is limited, and there are no prices: only the cost that tasks and results state themselves counts")
+	}
+	return nil
+}
+
+// inPool counts a group or agent once: in the pool, and not in providers' trees.
+func inPool(n *coordinator.QuotaNode) int {
+	if strings.HasPrefix(n.ID, "pool/") {
+		return 1
+	}
+	return 0
+}
+
+func limitsOf(n *coordinator.QuotaNode) []string {
+	var all []string
+	for dim := range coordinator.Dimension(coordinator.NumDimensions) {
+		for _, l := range []*coordinator.QuotaLimit{n.Budgets[dim], n.Rates[dim]} {
+			if l != nil {
+				all = append(all, dim.String()+" "+config.DescribeLimit(dim, l))
+			}
+		}
+	}
+	if n.Seats != nil {
+		all = append(all, coordinator.DimConcurrency.String()+" "+config.DescribeLimit(coordinator.DimConcurrency, n.Seats))
+	}
+	return all
+}
+
+func (c *checkedQuotas) print(w io.Writer, file string) error {
+	const most = 200 // nodes; -o json has all
+	if _, err := fmt.Fprintf(w, "%s: in order\n%s with %s, %s with %s, %s, time zone %s\n\n", file,
+		count(c.Groups, "group"), count(c.Agents, "agent"), count(c.Providers, "provider"), count(c.Models, "model"), count(c.Prices, "price"), c.Timezone); err != nil {
+		return err
+	}
+	nodes := newTable("NODE", "KIND", "WEIGHT", "LIMIT")
+	for i, n := range c.Nodes {
+		if i == most {
+			break
+		}
+		if len(n.Limits) == 0 {
+			nodes.row(n.ID, n.Kind, n.Weight, "")
+		}
+		for _, limit := range n.Limits {
+			nodes.row(n.ID, n.Kind, n.Weight, limit)
+		}
+	}
+	if err := nodes.print(w); err != nil {
+		return err
+	}
+	if len(c.Nodes) <= most {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "… and %s\n", count(len(c.Nodes)-most, "more node"))
+	return err
+}

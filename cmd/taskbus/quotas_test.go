@@ -1,0 +1,174 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"taskbus/config"
+	"taskbus/coordinator"
+	"taskbus/coordinator/httpapi"
+)
+
+func TestCheckQuotas(t *testing.T) {
+	for _, tc := range []struct {
+		golden string
+		args   []string
+		code   int
+	}{
+		// What stands beside agents.yaml is read as well, once.
+		{"check-limited.txt", []string{"testdata/limited/agents.yaml"}, exitOK},
+		{"check-limited.txt", []string{"testdata/limited/agents.yaml", "testdata/limited/../limited/quotas.yaml"}, exitOK},
+		{"check-quotas.json", []string{"testdata/limited/quotas.yaml", "-o", "json"}, exitOK},
+		{"check-quotas-faulty.txt", []string{"testdata/faulty-quotas.yaml"}, exitFailed},
+		{"check-quotas-priceless.txt", []string{"testdata/priceless-quotas.yaml"}, exitOK},
+	} {
+		t.Run(tc.golden, func(t *testing.T) {
+			r := newRig()
+			r.env["TASKBUS_QUOTAS"] = "nonsense" // the environment of whoever runs the check does not matter
+			if code := r.run(t, append([]string{"check"}, tc.args...)...); code != tc.code {
+				t.Errorf("exit code %d, want %d; stderr: %s", code, tc.code, r.err.String())
+			}
+			golden(t, tc.golden, strings.ReplaceAll(r.out.String(), "limited/../limited", "limited"))
+		})
+	}
+}
+
+// The version that check shows is the one that the coordinator will have.
+func TestCheckShowsTheCoordinatorsVersion(t *testing.T) {
+	cfg, err := config.LoadWithQuotas("testdata/limited/agents.yaml", "testdata/limited/quotas.yaml", config.Environment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig()
+	if code := r.run(t, "check", "testdata/limited/agents.yaml"); code != exitOK || !strings.Contains(r.out.String(), cfg.Policy().Version) {
+		t.Errorf("exit code %d, want version %s in:\n%s", code, cfg.Policy().Version, r.out.String())
+	}
+}
+
+func TestCheckQuotasSchema(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		want []byte // nil: refused
+	}{
+		{[]string{"--schema", "quotas"}, config.QuotasSchema()},
+		{[]string{"--schema", "agents"}, config.Schema()},
+		{[]string{"--schema"}, config.Schema()},
+		{[]string{"--schema", "groups"}, nil},
+		{[]string{"--schema", "quotas", "agents"}, nil},
+		{nil, nil},
+	} {
+		r := newRig()
+		code := r.run(t, append([]string{"check"}, tc.args...)...)
+		if want := map[bool]int{true: exitOK, false: exitUsage}[tc.want != nil]; code != want || r.out.String() != string(tc.want) || tc.want != nil && !json.Valid([]byte(r.out.String())) {
+			t.Errorf("%v: exit code %d, want %d; %d bytes, want %d", tc.args, code, want, len(r.out.String()), len(tc.want))
+		}
+	}
+}
+
+// Quotas come, change, break and go while the coordinator runs.
+func TestServeReloadsQuotas(t *testing.T) {
+	s := startServe(t, newRig())
+	quotas := filepath.Join(filepath.Dir(s.path), "quotas.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(quotas, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	configured := func() httpapi.Config {
+		var status httpapi.Status
+		s.get(t, "/status", &status)
+		return status.Config
+	}
+	without := configured().Version
+	if !strings.Contains(s.err.String(), `"quotas":""`) {
+		t.Errorf("the start line does not say that there are no quotas:\n%s", s.err.String())
+	}
+
+	write("groups: [{id: a}]") // noticed without a signal, also for the first time
+	s.until(t, "the first quotas", func() bool { return configured().Version != without })
+	first := configured().Version
+	write("groups: [{id: a, wieght: 2}]")
+	s.until(t, "the broken quotas", func() bool { return !configured().LastReloadOK })
+	if c := configured(); c.Version != first || !strings.Contains(c.LastReloadError, "groups[0].wieght: unknown key") {
+		t.Errorf("broken quotas became active, or nobody says why not: %+v", c)
+	}
+	write("groups: [{id: a, weight: 2}]")
+	s.until(t, "the next quotas", func() bool { return configured().LastReloadOK })
+	second := configured().Version
+	if second == first || second == without {
+		t.Errorf("versions %s, %s and %s", without, first, second)
+	}
+	// What has gone does not lift the limits.
+	if err := os.Remove(quotas); err != nil {
+		t.Fatal(err)
+	}
+	s.until(t, "the missing quotas", func() bool { return !configured().LastReloadOK })
+	if c := configured(); c.Version != second || !strings.Contains(c.LastReloadError, "to do without quotas write `{}` into "+quotas) {
+		t.Errorf("without the file: %+v", c)
+	}
+	write("{}")
+	s.until(t, "the empty quotas", func() bool { return configured().LastReloadOK })
+	// A change of the other file keeps the quotas.
+	empty := configured().Version
+	s.write(t, "agents: {x: {max_concurrent_tasks: 1}}")
+	s.signals <- syscall.SIGHUP
+	s.until(t, "the other fleet", func() bool { return configured().Version != empty })
+	alone, err := config.Load(s.path, config.Environment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := configured().Version; got == alone.Policy().Version {
+		t.Error("the quotas went with the change of agents.yaml")
+	}
+	s.signals <- syscall.SIGTERM
+	if code := <-s.exit; code != exitOK {
+		t.Errorf("exit code %d, want 0", code)
+	}
+}
+
+// A named file must be there, and in order, from the start.
+func TestServeRefusesWrongQuotas(t *testing.T) {
+	for _, tc := range []struct{ flag, variable, want string }{
+		{flag: "none.yaml", want: "find the quotas named by --quotas"},
+		{variable: "none.yaml", want: "find the quotas named by TASKBUS_QUOTAS"},
+		{flag: "testdata/faulty-quotas.yaml", want: "groups[0].wieght: unknown key; did you mean weight?"},
+	} {
+		r := newRig()
+		r.env["TASKBUS_QUOTAS"] = tc.variable
+		args := []string{"serve", "--config", "testdata/agents.yaml", "--http", "127.0.0.1:0"}
+		if tc.flag != "" {
+			args = append(args, "--quotas", tc.flag)
+		}
+		if code := r.run(t, args...); code != exitConfig || !strings.Contains(r.err.String(), tc.want) {
+			t.Errorf("%+v: exit code %d, want %d; stderr: %s", tc, code, exitConfig, r.err.String())
+		}
+	}
+}
+
+// A recorded policy is read again with its quotas; another agents.yaml is tried with the same.
+func TestRecordedQuotas(t *testing.T) {
+	cfg, err := config.LoadWithQuotas("testdata/limited/agents.yaml", "testdata/limited/quotas.yaml", config.Environment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The journal has nothing of a policy but these two.
+	recorded := &coordinator.Policy{Version: cfg.Policy().Version, Source: cfg.Policy().Source}
+	policies := recordedPolicies{}
+	p, err := policies.find(recorded)
+	if err != nil || p.Version != recorded.Version || len(policies.notes) > 0 || p.Quotas == nil || len(p.Quotas.Nodes) != len(cfg.Policy().Quotas.Nodes) {
+		t.Fatalf("read again: %+v, %v, notes %q", p, err, policies.notes)
+	}
+	find, err := otherPolicies(replayFlags{config: "testdata/agents.yaml"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := find(recorded)
+	if err != nil || other.Quotas == nil || len(other.Quotas.Nodes) != len(p.Quotas.Nodes) || len(other.Agents) == len(p.Agents) {
+		t.Errorf("what if: %+v, %v", other, err)
+	}
+}

@@ -1,0 +1,148 @@
+package config
+
+import (
+	"regexp"
+
+	"taskbus/coordinator"
+)
+
+// The ranges of what is borrowed and lent.
+const (
+	mostBorrowPercent    = 1000
+	mostLendPercent      = 100
+	mostSurchargePercent = 100
+	mostBorrowPriority   = 100
+)
+
+// terms are on what terms a node borrows and lends.
+type terms struct {
+	coordinator.Borrowing
+	// borrow and lend bound its limits that have no bounds of their own (see boundFor).
+	borrow, lend coordinator.Bound
+}
+
+// change is one thing that an entry says of its terms; what it does not say is as it is
+// above the entry.
+type change func(*terms)
+
+// changed is the terms after some changes.
+func (t terms) changed(changes []change) terms {
+	for _, c := range changes {
+		c(&t)
+	}
+	return t
+}
+
+// change notes what a key says, if it is in order.
+func noteChange[T any](d *decoder, into *[]change, read func(*T) reader, set func(*terms, T)) reader {
+	return func(p place) {
+		var v T
+		before := len(d.faults)
+		if read(&v)(p); len(d.faults) == before {
+			*into = append(*into, func(t *terms) { set(t, v) })
+		}
+	}
+}
+
+// borrowing reads the section `borrowing` of an entry.
+func (d *decoder) borrowing(into *[]change) reader {
+	return func(p place) {
+		percent := func(most int64) func(*int64) reader {
+			return func(v *int64) reader { return whole(d, v, 0, most) }
+		}
+		d.object(p, readers{
+			"rule": noteChange(d, into, d.borrowRule, func(t *terms, v coordinator.BorrowRule) { t.Rule = v }),
+			"limit": noteChange(d, into, func(v *coordinator.Bound) reader { return d.anyBound(v, mostBorrowPercent) },
+				func(t *terms, v coordinator.Bound) { t.borrow = v }),
+			"priority": noteChange(d, into, func(v *int) reader { return whole(d, v, 0, mostBorrowPriority) },
+				func(t *terms, v int) { t.Priority = v }),
+			"global_pool":       noteChange(d, into, d.boolean, func(t *terms, v bool) { t.NoGlobalPool = !v }),
+			"surcharge_percent": noteChange(d, into, percent(mostSurchargePercent), func(t *terms, v int64) { t.SurchargePercent = v }),
+			"headroom_percent":  noteChange(d, into, percent(100), func(t *terms, v int64) { t.HeadroomPercent = v }),
+		})
+	}
+}
+
+// lending reads the section `lending` of an entry.
+func (d *decoder) lending(into *[]change) reader {
+	return func(p place) {
+		d.object(p, readers{"limit": noteChange(d, into, func(v *coordinator.Bound) reader { return d.anyBound(v, mostLendPercent) },
+			func(t *terms, v coordinator.Bound) { t.lend = v })})
+	}
+}
+
+// The rules of borrowing.
+var borrowRules = []string{"accrued", "group_remaining", "never"}
+
+// borrowRule reads by which rule is borrowed.
+func (d *decoder) borrowRule(into *coordinator.BorrowRule) reader {
+	return func(p place) {
+		var word string
+		oneOf(d, &word, borrowRules...)(p)
+		for i, w := range borrowRules {
+			if w == word {
+				*into = [...]coordinator.BorrowRule{coordinator.BorrowAccrued, coordinator.BorrowGroupRemaining, coordinator.BorrowNever}[i]
+			}
+		}
+	}
+}
+
+// percentPattern is a share of the nominal amount.
+var percentPattern = regexp.MustCompile(`^(0|[1-9][0-9]{0,5})%$`)
+
+const boundRule = "a number, a percentage such as 50%, or none"
+
+// anyBound reads a bound that is for limits of any dimension.
+func (d *decoder) anyBound(into *coordinator.Bound, most int64) reader {
+	return d.boundOf(into, coordinator.DimRequests, most)
+}
+
+// boundOf reads a bound of a limit of that dimension; percentages up to most.
+func (d *decoder) boundOf(into *coordinator.Bound, dim coordinator.Dimension, most int64) reader {
+	return func(p place) {
+		text := p.node.Value
+		switch {
+		case isScalar(p.node) && text == "none":
+			*into = coordinator.Bound{}
+		case isScalar(p.node) && percentPattern.MatchString(text):
+			n, ok := parseWhole(text[:len(text)-1], 0, most)
+			if !ok {
+				d.fault(p, "must be a percentage from 0%% to %d%%, not %s", most, text)
+				return
+			}
+			*into = coordinator.Bound{Kind: coordinator.BoundPercent, Value: n}
+		case isNumber(p):
+			*into = coordinator.Bound{Kind: coordinator.BoundAmount}
+			if dim == coordinator.DimCost {
+				d.decimals(&into.Value, dollarPlaces, 0, maxAmount)(p)
+			} else {
+				whole(d, &into.Value, 0, maxAmount)(p)
+			}
+		default:
+			d.fault(p, "must be %s, not %s", boundRule, found(p.node))
+		}
+	}
+}
+
+// bound reads the bound of one limit.
+func (d *decoder) bound(into **coordinator.Bound, of bearer, dim coordinator.Dimension, most int64) reader {
+	return func(p place) {
+		if of == bearsPool {
+			d.fault(p, "there is nobody above a pool to borrow of or to lend to; remove it")
+			return
+		}
+		*into = new(coordinator.Bound)
+		d.boundOf(*into, dim, most)(p)
+	}
+}
+
+// boundFor is what a bound of an entry says of one of its limits. An amount is of tokens,
+// which is what FAIR-SHARE counts in: of requests, dollars, seats, or tokens in a minute it
+// would say something else each time.
+func boundFor(b coordinator.Bound, kind limitKind, dim coordinator.Dimension) coordinator.Bound {
+	tokens := dim == coordinator.DimInputTokens || dim == coordinator.DimOutputTokens || dim == coordinator.DimTotalTokens
+	if b.Kind == coordinator.BoundAmount && !(tokens && kind == kindBudget) {
+		return coordinator.Bound{}
+	}
+	return b
+}

@@ -1,0 +1,270 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"taskbus/coordinator"
+)
+
+// The largest numbers of quotas.yaml: far beyond any budget, and sums of a few thousand of
+// them still fit an int64.
+const (
+	maxAmount = 1_000_000_000_000_000 // of a budget, in the unit of the dimension; micro-USD: a billion dollars
+	maxRate   = 1_000_000_000_000     // of a rate, for every period
+	maxSeats  = 1_000_000_000
+)
+
+// Decimal places of what may be fractional.
+const (
+	dollarPlaces = 6 // micro-USD
+	ratePlaces   = 3
+	rpsPlaces    = 6 // of rate_limit_rps
+)
+
+const (
+	wordByWeight     = "by_weight"
+	mostBudgetPeriod = 3650 * day // seconds
+	mostRatePeriod   = day
+)
+
+// limits are what one entry of quotas.yaml says of its own limits.
+type limits struct {
+	budgets, rates [coordinator.NumDimensions]*ownLimit
+	seats          *ownLimit
+}
+
+// ownLimit is a limit as it is written. What depends on what is above it is found out when
+// the tree is built.
+type ownLimit struct {
+	coordinator.QuotaLimit
+	// borrow and lend, if given, go before the bounds of the entry.
+	borrow, lend *coordinator.Bound
+	// asAbove: its period is that of the budget above it, a month if there is none.
+	asAbove bool
+	at      place
+}
+
+// bearer is what has limits.
+type bearer uint8
+
+const (
+	bearsPool   bearer = iota // neither shares with anybody nor borrows
+	bearsModel                // does not share
+	bearsMember               // a group or an agent
+)
+
+// limits reads a mapping of dimensions to limits.
+func (d *decoder) limits(into *limits, of bearer) reader {
+	return func(p place) {
+		known := make(readers, coordinator.NumDimensions)
+		for dim := range coordinator.Dimension(coordinator.NumDimensions) {
+			known[dim.String()] = func(p place) { d.dimension(into, of, dim, p) }
+		}
+		d.object(p, known)
+	}
+}
+
+// dimension reads the limit of one dimension, or the list of its budget and its rate.
+func (d *decoder) dimension(into *limits, of bearer, dim coordinator.Dimension, p place) {
+	if p.node.Kind == yaml.SequenceNode && dim != coordinator.DimConcurrency && len(p.node.Content) > 0 {
+		d.items(p, "limits", func(item place) { d.limit(into, of, dim, item) })
+		return
+	}
+	d.limit(into, of, dim, p)
+}
+
+// writtenLimit is where the parts of a limit stand; a nil node: nowhere.
+type writtenLimit struct {
+	amount, rate, per, interval, burst place
+}
+
+// limit reads one limit into its place.
+func (d *decoder) limit(into *limits, of bearer, dim coordinator.Dimension, p place) {
+	var w writtenLimit
+	l := &ownLimit{at: p}
+	known := readers{"amount": w.amount.here, "borrow": d.bound(&l.borrow, of, dim, mostBorrowPercent), "lend": d.bound(&l.lend, of, dim, mostLendPercent)}
+	example := "{amount: 20}"
+	if dim != coordinator.DimConcurrency {
+		example = "{amount: 1000, per: day} or {rate: 5, per: second}"
+		known["rate"], known["per"], known["interval_seconds"], known["burst"] = w.rate.here, w.per.here, w.interval.here, w.burst.here
+	}
+	before := len(d.faults)
+	if isNull(p.node) || p.node.Kind == yaml.SequenceNode && len(p.node.Content) == 0 {
+		d.fault(p, "no limit is given; write e.g. %s, or remove the key", example)
+		return
+	}
+	d.objectOf(p, known, func() []string {
+		own := slices.Sorted(maps.Keys(known))
+		if of == bearsPool { // which has them only to be refused
+			own = slices.DeleteFunc(own, func(key string) bool { return key == "borrow" || key == "lend" })
+		}
+		return own
+	})
+	slot := &into.budgets[dim]
+	switch {
+	case p.node.Kind != yaml.MappingNode: // said already
+	case w.amount.node != nil && w.rate.node != nil:
+		d.fault(w.rate, "amount makes a budget and rate a rate; write a list of two limits if both are meant")
+	case dim == coordinator.DimConcurrency && w.amount.node != nil:
+		d.amount(&l.Nominal, of, dim, w.amount)
+		slot = &into.seats
+	case w.amount.node != nil:
+		d.budget(l, of, dim, &w)
+	case w.rate.node != nil:
+		d.rate(l, of, dim, &w)
+		slot = &into.rates[dim]
+	default:
+		d.fault(p, "says nothing; write e.g. %s", example)
+	}
+	if len(d.faults) > before {
+		return
+	}
+	if first := *slot; first != nil {
+		d.fault(p, "is the second of its kind, after the one in line %d; remove one of the two", first.at.node.Line)
+		return
+	}
+	*slot = l
+}
+
+// here notes where something stands; it is read when all of it is known.
+func (p *place) here(at place) { *p = at }
+
+// byWeight reports whether by_weight stands there.
+func (d *decoder) byWeight(of bearer, p place) bool {
+	is := isScalar(p.node) && p.node.Value == wordByWeight
+	if is && of != bearsMember {
+		d.fault(p, "only groups and agents share by weight; write a number")
+	}
+	return is
+}
+
+// amount reads how much of a dimension: a number, or by_weight.
+func (d *decoder) amount(into *int64, of bearer, dim coordinator.Dimension, p place) {
+	switch {
+	case d.byWeight(of, p):
+		*into = coordinator.ByWeight
+	case dim == coordinator.DimCost:
+		d.decimals(into, dollarPlaces, 0, maxAmount)(p)
+	case dim == coordinator.DimConcurrency:
+		whole(d, into, 0, maxSeats)(p)
+	default:
+		whole(d, into, 0, maxAmount)(p)
+	}
+}
+
+// budget makes a budget of what is written.
+func (d *decoder) budget(l *ownLimit, of bearer, dim coordinator.Dimension, w *writtenLimit) {
+	d.amount(&l.Nominal, of, dim, w.amount)
+	if w.burst.node != nil {
+		d.fault(w.burst, "belongs to a rate, not to an amount; remove it")
+	}
+	if d.periodless(l, w, "budget") {
+		return
+	}
+	if w.interval.node != nil {
+		l.Period.Unit = coordinator.PerInterval
+		d.seconds(&l.Period.Interval, 1, mostBudgetPeriod)(w.interval)
+		return
+	}
+	var word string
+	oneOf(d, &word, budgetPeriods...)(w.per)
+	l.Period.Unit = budgetUnits[word]
+}
+
+// rate makes a rate of what is written.
+func (d *decoder) rate(l *ownLimit, of bearer, dim coordinator.Dimension, w *writtenLimit) {
+	if d.byWeight(of, w.rate) {
+		l.Nominal = coordinator.ByWeight
+	}
+	switch {
+	case w.burst.node == nil:
+	case dim == coordinator.DimCost:
+		d.decimals(&l.Burst, dollarPlaces, 1, maxAmount)(w.burst)
+	default:
+		whole(d, &l.Burst, 1, maxAmount)(w.burst)
+	}
+	if d.periodless(l, w, "rate") {
+		return
+	}
+	var per time.Duration
+	if w.interval.node != nil {
+		d.seconds(&per, 1, mostRatePeriod)(w.interval)
+	} else {
+		var word string
+		oneOf(d, &word, ratePeriods...)(w.per)
+		per = rateUnits[word]
+	}
+	if dim == coordinator.DimCost {
+		d.decimals(&l.Nominal, dollarPlaces, 1, maxAmount)(w.rate)
+		l.Per = per
+		return
+	}
+	d.every(&l.QuotaLimit, per, ratePlaces, maxRate, w.rate)
+}
+
+// every reads a rate that may be fractional and expresses it exactly in whole numbers: 2.5
+// per second is 5 for every 2 seconds. Its burst, if none is given, stays that of one period:
+// 3.
+func (d *decoder) every(l *coordinator.QuotaLimit, per time.Duration, places int, most int64, p place) {
+	unit := int64(1)
+	for range places {
+		unit *= 10
+	}
+	var n int64
+	d.decimals(&n, places, 1, most*unit)(p)
+	common := gcd(n, unit)
+	l.Nominal, l.Per = n/common, per*time.Duration(unit/common)
+	if l.Burst == 0 && l.Per != per {
+		l.Burst = (n + unit - 1) / unit
+	}
+}
+
+func gcd(a, b int64) int64 {
+	for a != 0 {
+		a, b = b%a, a
+	}
+	return b
+}
+
+// periodless sees that a limit has a period, or none where it shares one by weight; it
+// reports whether there is nothing to read of it.
+func (d *decoder) periodless(l *ownLimit, w *writtenLimit, kind string) bool {
+	given := w.per
+	if given.node == nil {
+		given = w.interval
+	}
+	switch {
+	case l.Nominal == coordinator.ByWeight:
+		if given.node != nil {
+			d.fault(given, "a part by weight is for the period of the %s it is a part of; remove it", kind)
+		}
+		return true
+	case given.node == nil:
+		d.fault(l.at, "does not say for how long; add per: %s, or interval_seconds", strings.Join(map[string][]string{"budget": budgetPeriods, "rate": ratePeriods}[kind], ", "))
+		return true
+	case w.per.node != nil && w.interval.node != nil:
+		d.fault(w.interval, "per says for how long already; remove one of the two")
+		return true
+	}
+	return false
+}
+
+// The words for periods, and what they stand for.
+var (
+	budgetPeriods = []string{"minute", "hour", "day", "week", "month", "year"}
+	budgetUnits   = map[string]coordinator.PeriodUnit{
+		"minute": coordinator.PerMinute, "hour": coordinator.PerHour, "day": coordinator.PerDay,
+		"week": coordinator.PerWeek, "month": coordinator.PerMonth, "year": coordinator.PerYear,
+	}
+	ratePeriods = []string{"second", "minute", "hour", "day"}
+	rateUnits   = map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}
+	// resetIntervals are FAIR-SHARE's words.
+	resetIntervals = map[string]coordinator.PeriodUnit{
+		"daily": coordinator.PerDay, "weekly": coordinator.PerWeek, "monthly": coordinator.PerMonth, "annually": coordinator.PerYear,
+	}
+)

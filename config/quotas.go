@@ -1,0 +1,148 @@
+package config
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+//go:embed quotas.schema.json
+var quotasSchema []byte
+
+// QuotasSchema is the JSON Schema (draft-07) of quotas.yaml, for editors and for
+// `taskbus check --schema quotas`. The caller owns the copy.
+func QuotasSchema() []byte { return bytes.Clone(quotasSchema) }
+
+// ParseQuotas reads the text of a quotas.yaml. source names it in faults. The error is always
+// a *Faults.
+func ParseQuotas(data []byte, source string) (*coordinator.Quotas, error) {
+	d := &decoder{source: source, file: quotasFile}
+	f := &quotaFile{quotas: defaultQuotas(), byName: make(map[string]*listedGroup)}
+	root := d.parseTree(data)
+	if root != nil {
+		d.quotaRoot(f)(place{node: root})
+		for _, check := range d.checks {
+			check()
+		}
+		d.link(f)
+		g := d.grow(f)
+		if len(d.faults) == 0 {
+			g.checkSums()
+		}
+		f.quotas.Nodes = g.nodes
+	}
+	if err := faultsOrNil(d.faults); err != nil {
+		return nil, err
+	}
+	f.quotas.Source = quotasSourceOf(root)
+	return f.quotas, nil
+}
+
+// LoadQuotas reads quotas.yaml from path. The error is a *Faults, or says why the file cannot
+// be read.
+func LoadQuotas(path string) (*coordinator.Quotas, error) {
+	data, err := readAtMost(path, maxQuotaBytes+1)
+	if err != nil {
+		return nil, fmt.Errorf("read the quotas: %w", err)
+	}
+	return ParseQuotas(data, path)
+}
+
+// quotasName is the file that is looked for beside agents.yaml.
+const quotasName = "quotas.yaml"
+
+// SearchQuotas finds quotas.yaml: the flag --quotas if it is not empty, else the variable
+// TASKBUS_QUOTAS if it is not empty, else quotas.yaml beside the agents.yaml at beside. A place
+// that was named must exist. Without a name there need not be a file: path is then where it
+// would be, and found is false.
+func SearchQuotas(flag string, getenv func(string) string, beside string) (path string, found bool, err error) {
+	named, by := flag, "--quotas"
+	if named == "" {
+		named, by = getenv(envQuotas), envQuotas
+	}
+	if named != "" {
+		if err := readableFile(named); err != nil {
+			return "", false, fmt.Errorf("find the quotas named by %s: %w", by, err)
+		}
+		return named, true, nil
+	}
+	path = filepath.Join(filepath.Dir(beside), quotasName)
+	switch err := readableFile(path); {
+	case err == nil:
+		return path, true, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return path, false, nil
+	default:
+		return "", false, fmt.Errorf("find the quotas: %w", err)
+	}
+}
+
+// WithQuotas is this configuration with these quotas, nil for none, in the place of those
+// that it has.
+func (c *Config) WithQuotas(q *coordinator.Quotas) *Config {
+	changed := *c
+	changed.policy.Quotas = q
+	changed.setVersion()
+	changed.setSource()
+	return &changed
+}
+
+// LoadWithQuotas is Load together with LoadQuotas; quotas is the path of quotas.yaml, empty
+// for none. A *Faults has the faults of both files.
+func LoadWithQuotas(path, quotas string, env Environment) (*Config, error) {
+	c, err := Load(path, env)
+	if quotas == "" {
+		return c, err
+	}
+	q, quotasErr := LoadQuotas(quotas)
+	if err := both(err, quotasErr); err != nil {
+		return nil, err
+	}
+	return c.WithQuotas(q), nil
+}
+
+// both makes one error of two. Faults stay faults: together, in the order of the files.
+func both(first, second error) error {
+	var a, b *Faults
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	case errors.As(first, &a) && errors.As(second, &b):
+		return &Faults{List: append(append([]Fault(nil), a.List...), b.List...)}
+	default:
+		return errors.Join(first, second)
+	}
+}
+
+// appendQuotas writes down what quotas say, for the version.
+func appendQuotas(text []byte, q *coordinator.Quotas) []byte {
+	zone := q.Location
+	if zone == nil {
+		zone = time.UTC
+	}
+	text = fmt.Appendf(text, " %q %d %d %d %d %d %#v", zone, q.RepayPercent, q.LowPercent, q.ReservationTTL, q.TombstoneTTL, q.DefaultOutput, q.Prices)
+	for i := range q.Nodes {
+		n := &q.Nodes[i]
+		text = fmt.Appendf(text, " %q %d %d %q %q %d %#v", n.ID, n.Kind, n.Parent, n.Provider, n.Model, n.Weight, n.Borrowing)
+		for dim := range n.Budgets {
+			text = appendLimit(appendLimit(text, n.Budgets[dim]), n.Rates[dim])
+		}
+		text = appendLimit(text, n.Seats)
+	}
+	return text
+}
+
+func appendLimit(text []byte, l *coordinator.QuotaLimit) []byte {
+	if l == nil {
+		return append(text, " -"...)
+	}
+	return fmt.Appendf(text, " %#v", *l)
+}
