@@ -234,6 +234,17 @@ type ClaimAnswered struct {
 // begun, and those that waited in the one before wait no more.
 type ClaimsForgotten struct{ Agent AgentID }
 
+// QuotaReached tells that so many percent of a budget are used or set aside, once in each of
+// its periods.
+type QuotaReached struct {
+	// Node of the quota tree, by its ID.
+	Node      string
+	Dimension Dimension
+	Percent   int // 80, 90 or 100
+	Used, Cap int64
+	Ends      time.Time // of the period
+}
+
 // PullFleet is the agents that claim, as the coordinator sees them.
 type PullFleet struct {
 	// Agents that share the work.
@@ -272,3 +283,4 @@ func (RejectBid) effect()       {}
 func (*AuctionEnded) effect()   {}
 func (ClaimAnswered) effect()   {}
 func (ClaimsForgotten) effect() {}
+func (QuotaReached) effect()    {}

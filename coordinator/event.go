@@ -277,4 +277,6 @@ type Failure struct {
 	Text     string
 	Attempts int
 	FailedAt time.Time
+	// RetryAt is from when on it may succeed, as far as is known; zero: not known.
+	RetryAt time.Time
 }

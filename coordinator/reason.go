@@ -22,6 +22,7 @@ const (
 	ReasonDuplicateTask
 	ReasonCancelled
 	ReasonNotClaimed
+	ReasonExceedsQuota
 	numReasons
 )
 
@@ -49,6 +50,7 @@ var reasons = [numReasons]reasonInfo{
 	ReasonDuplicateTask:       {"duplicate_task", false, "use a new task_id for different work; the first task of this id goes on unharmed"},
 	ReasonCancelled:           {"cancelled", false, "nothing: the task was withdrawn"},
 	ReasonNotClaimed:          {"not_claimed", true, "see whether the agents that pull such tasks run and claim (`taskbus_claims_total`); then publish the task again"},
+	ReasonExceedsQuota:        {"exceeds_quota", false, "ask for less with one task, or raise the limit that the reason names in quotas.yaml"},
 }
 
 // String is the code as it stands in reason_code.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare"
 )
 
 // The auditor asks whether the engine's books balance: much of what the engine knows
@@ -108,7 +109,7 @@ func inTurn(next *int, places, budget int, look func(i int) (cost int)) {
 
 // set tells whether a timer is scheduled, and where it says.
 func (x *inspection) set(t *timer) bool {
-	items := x.e.timers.heaps[t.duty.turn()].items
+	items := x.e.timers.heaps[t.duty.turn()].Items
 	return t.index >= 0 && t.index < len(items) && items[t.index] == t
 }
 
@@ -141,7 +142,7 @@ func (x *inspection) held(handles iter.Seq[coordinator.Handle]) {
 		switch t.state {
 		case stateWaiting:
 			waiting[t.task.Priority]++
-			if c := t.needs.class; c == nil || t.index < 0 || t.index >= len(c.waiting.items) || c.waiting.items[t.index] != t {
+			if c := t.needs.class; c == nil || !c.holds(t) {
 				x.task(coordinator.InvariantTaskState, t, "it waits and is not in its class (place %d)", t.index)
 			}
 		case stateGathering:
@@ -163,25 +164,26 @@ func (x *inspection) held(handles iter.Seq[coordinator.Handle]) {
 func (x *inspection) classes() {
 	e := x.e
 	for i, c := range e.pending.active {
-		if c.active != i || e.pending.classes[c.key] != c || len(c.waiting.items) == 0 {
+		if c.active != i || e.pending.classes[c.key] != c || c.waiting.Len() == 0 {
 			x.note(coordinator.InvariantPendingOrder, "", "class %q is at place %d and says %d; %d tasks wait in it, and it is found by its key: %v",
-				c.key, i, c.active, len(c.waiting.items), e.pending.classes[c.key] == c)
+				c.key, i, c.active, c.waiting.Len(), e.pending.classes[c.key] == c)
 		}
-		for n, t := range c.waiting.items {
-			if t.state != stateWaiting || t.index != n || t.needs.class != c || e.held[t.handle] != t {
-				x.task(coordinator.InvariantTaskState, t, "it is at %d in class %q, says %d, and is in state %d", n, c.key, t.index, t.state)
-			} else if n > 0 && c.waiting.before(t, c.waiting.items[(n-1)/2]) {
-				x.task(coordinator.InvariantPendingOrder, t, "it stands behind %s in class %q", c.waiting.items[(n-1)/2].task.ID, c.key)
+		c.waiting.Visit(func(h fairshare.Head[*openTask], n int, ordered bool) {
+			t := h.Item
+			if t.state != stateWaiting || t.index != n || t.leaf != h.Leaf || t.level != h.Level || t.needs.class != c || e.held[t.handle] != t {
+				x.task(coordinator.InvariantTaskState, t, "it is at %d of %d in class %q, says %d of %d, and is in state %d", n, h.Leaf, c.key, t.index, t.leaf, t.state)
+			} else if !ordered {
+				x.task(coordinator.InvariantPendingOrder, t, "it goes before the one above it in class %q", c.key)
 			}
-		}
+		})
 	}
 	inTurn(&e.audited.class, len(e.pending.active), auditClasses, func(i int) int {
 		c := e.pending.active[i]
 		if c.nobody != c.feasible.empty() || !slices.Equal(c.usable, e.usable(c.feasible, c.required)) {
 			x.note(coordinator.InvariantAgentReady, "", "class %q: who is of use for it is not who is capable and trusted", c.key)
 		}
-		if n := c.usable.common(e.fleet.ready); n > 0 && len(c.waiting.items) > 0 && e.mayGive(c.waiting.items[0]) {
-			x.task(coordinator.InvariantWorkConserved, c.waiting.items[0], "it waits with %d others, and %d agents are ready who could have it", len(c.waiting.items)-1, n)
+		if n, t := c.usable.common(e.fleet.ready), c.first(); n > 0 && t != nil && e.mayGive(t) {
+			x.task(coordinator.InvariantWorkConserved, t, "it waits with %d others, and %d agents are ready who could have it", c.waiting.Len()-1, n)
 		}
 		return 1
 	})
@@ -283,8 +285,8 @@ func (x *inspection) timers() {
 	e := x.e
 	for i := range e.timers.heaps {
 		h := &e.timers.heaps[i]
-		inTurn(&e.audited.timer[i], len(h.items), auditTimers/2, func(n int) int {
-			if t := h.items[n]; t.index != n || t.duty.turn() != i || n > 0 && h.before(t, h.items[(n-1)/2]) {
+		inTurn(&e.audited.timer[i], len(h.Items), auditTimers/2, func(n int) int {
+			if t := h.Items[n]; t.index != n || t.duty.turn() != i || n > 0 && h.Before(t, h.Items[(n-1)/2]) {
 				x.note(coordinator.InvariantTimers, "", "the timer at %d (for %v, duty %d) says %d, or is due before one that goes first", n, t.at, t.duty, t.index)
 			}
 			return 1
@@ -298,7 +300,7 @@ func (x *inspection) timers() {
 func (x *inspection) due() {
 	e, due := x.e, uint64(0)
 	for i := range e.timers.heaps {
-		for _, t := range e.timers.heaps[i].items[:min(1, len(e.timers.heaps[i].items))] {
+		for _, t := range e.timers.heaps[i].Items[:min(1, len(e.timers.heaps[i].Items))] {
 			if !t.at.Before(e.now) {
 				continue
 			}

@@ -98,7 +98,7 @@ func TestAuditSpeaks(t *testing.T) {
 		want  coordinator.Invariant
 		ids   string // that it names, all of them; "*": whichever
 	}{
-		{"a waiting task has left its class", func(r *rig) { c := r.open("early").needs.class; c.waiting.remove(0) }, coordinator.InvariantTaskState, "early"},
+		{"a waiting task has left its class", func(r *rig) { o := r.open("early"); o.needs.class.waiting.Remove(o.leaf, o.level, o.index) }, coordinator.InvariantTaskState, "early"},
 		{"a held task is forgotten", func(r *rig) { o := r.open("early"); delete(r.held, o.handle) }, coordinator.InvariantTaskState, "early"},
 		{"a handle is another's", func(r *rig) { r.open("early").handle++ }, coordinator.InvariantTaskState, "*"},
 		{"a task is held twice", func(r *rig) { r.held[99] = r.open("early") }, coordinator.InvariantTaskState, "early"},
@@ -172,7 +172,7 @@ func TestAuditFindsWhatIsPassedOver(t *testing.T) {
 	r := auditRig(t)
 	last := r.open("early")
 	h := &r.timers.heaps[last.expire.duty.turn()]
-	first := h.items[0]
+	first := h.Items[0]
 	first.at = r.now.Add(-time.Second)
 	if found := r.Audit(r.now); found != nil {
 		t.Fatalf("what has just become due is none: %+v", found)

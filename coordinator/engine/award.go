@@ -73,8 +73,8 @@ func (e *Engine) conclude(now time.Time, l *lot, closing auction.Closing) {
 
 // serve offers what waits in a class, as long as more slots are free than are sought.
 func (e *Engine) serve(now time.Time, c *class) {
-	for before := 0; len(c.waiting.items) != before && len(c.waiting.items) > 0 && e.mayGive(c.waiting.items[0]); {
-		before = len(c.waiting.items)
+	for before := (*openTask)(nil); c.first() != before && c.first() != nil && e.mayGive(c.first()); {
+		before = c.first()
 		if i := c.usable.first(e.fleet.ready); i >= 0 {
 			e.wake(now, e.fleet.agents[i])
 		}
@@ -196,6 +196,10 @@ var marketTerms = []string{"fitness", "claimed", "active", "duration_s"}
 // sell dispatches the task to a bidder.
 func (e *Engine) sell(now time.Time, t *openTask, winner *auction.Ranked, ranked []auction.Ranked) {
 	a := e.fleet.byID[winner.Agent]
+	if v := e.afford(now, t, a); !v.OK {
+		e.lacksQuota(now, t, &v)
+		return
+	}
 	t.sale.won = winner.Bid
 	e.emit(coordinator.Award{
 		Agent: a.spec.ID, Task: t.task.ID, AuctionID: t.sale.id, TraceID: t.task.TraceID,
@@ -251,7 +255,7 @@ func (e *Engine) withoutBid(now time.Time, t *openTask, a *agent, d *coordinator
 			Strategy: d.Strategy, Agent: a.spec.ID, Auction: why, First: true, Fleet: d.Fleet, Eligible: d.Eligible,
 		}
 	}
-	e.dispatch(now, t, a, d)
+	e.assignBest(now, t, a, d)
 }
 
 // nextBest gives a task that has come back from the winner of its auction, or for which no

@@ -117,7 +117,7 @@ func (e *Engine) gather(now time.Time, t *openTask) bool {
 	if !batched {
 		return false
 	}
-	if c := t.needs.class; c.nobody || len(c.waiting.items) > 0 || !t.until.IsZero() ||
+	if c := t.needs.class; c.nobody || c.first() != nil || !t.until.IsZero() ||
 		e.backlog() >= e.policy.Settings.MaxQueueSize {
 		return false
 	}
@@ -207,7 +207,7 @@ func (e *Engine) decideBatch(now time.Time, members []*openTask) {
 		limits, _ := e.batches.limitsOf(t)
 		if at != nil && size < limits.MaxSize && !t.late(now) && batchKeyOf(t) == batchKeyOf(first) && e.follows(t, at) {
 			size++
-			e.dispatch(now, t, at, &decision.Decision)
+			e.assign(now, t, at, &decision.Decision)
 			continue
 		}
 		var chosen *coordinator.Decision

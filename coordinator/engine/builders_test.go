@@ -379,6 +379,8 @@ func describe(f coordinator.Effect) string {
 		return fmt.Sprintf("granted %d to %s %s", f.Granted, f.Agent, f.Limit)
 	case coordinator.ClaimsForgotten:
 		return fmt.Sprintf("claims of %s forgotten", f.Agent)
+	case coordinator.QuotaReached:
+		return fmt.Sprintf("quota %s %s %d%%", f.Node, f.Dimension, f.Percent)
 	case coordinator.AgentChanged:
 		return fmt.Sprintf("agent %s %s", f.Agent, f.State)
 	case coordinator.AgentTrusted:

@@ -105,7 +105,7 @@ func (e *Engine) ejectedFromAll(a *agent) bool {
 func (e *Engine) claimable(a *agent) (n int) {
 	for _, c := range e.pending.active {
 		if c.usable.has(a.number) {
-			n += len(c.waiting.items)
+			n += c.waiting.Len()
 		}
 	}
 	return n
@@ -117,7 +117,7 @@ func (e *Engine) plan(now time.Time, of *agent) *pull.Plan {
 	f, sharing := pull.Fleet{}, newBitset(len(e.fleet.agents))
 	for _, c := range e.pending.active {
 		if of.number >= 0 && c.usable.has(of.number) {
-			f.Unclaimed += len(c.waiting.items)
+			f.Unclaimed += c.waiting.Len()
 			sharing.add(c.usable)
 		}
 	}
@@ -222,22 +222,19 @@ func (e *Engine) grant(p *pull.Plan, a *agent) pull.Grant {
 // before the others, and tells how many they were: an agent on trial gets one.
 func (e *Engine) yield(now time.Time, a *agent, n int) (given int) {
 	classes := e.pending.servable(a.number)
-	for given < n && len(classes.items) > 0 {
-		c := classes.items[0]
-		if !c.usable.has(a.number) {
-			classes.remove(0)
+	for given < n && classes.Len() > 0 {
+		c := classes.Remove(0) // the order looks at the first, who is about to leave
+		t := c.first()
+		if t == nil || !c.usable.has(a.number) {
 			continue
 		}
-		t := c.waiting.items[0]
-		if len(c.waiting.items) == 1 {
-			classes.remove(0) // before its last task leaves: the order looks at the first
-		}
 		e.leavePending(t)
-		e.dispatch(now, t, a, e.noChoice(pulledBy, a))
-		if len(c.waiting.items) > 0 {
-			classes.fix(0)
+		if e.assign(now, t, a, e.noChoice(pulledBy, a)) {
+			given++
 		}
-		given++
+		if next := c.first(); next != nil && next != t { // else the agent has no quota of its own for it
+			classes.Push(c)
+		}
 	}
 	return given
 }

@@ -103,7 +103,7 @@ func (e *Engine) Capabilities(now time.Time) []coordinator.CapabilitySnapshot {
 	asked := make(map[string]int)
 	for _, c := range e.pending.classes { // order does not matter: it is a sum
 		for _, capability := range c.required {
-			waiting[capability] += len(c.waiting.items)
+			waiting[capability] += c.waiting.Len()
 			asked[capability] += c.asked
 		}
 	}

@@ -14,10 +14,17 @@ import (
 func (e *Engine) failWaiting(now time.Time, t *openTask) {
 	d := e.explain(now, t)
 	reason, text := e.reasonOf(d, t)
+	var back time.Time
+	if w := e.quotas.waits.find(t.needs.class, t.leaf); w != nil {
+		reason, text, back = coordinator.ReasonQuotaExhausted, describeLack(&w.lacks), w.lacks.RetryAt
+	}
 	if t.late(now) {
 		reason = coordinator.ReasonDeadlineExceeded
 	}
 	e.fail(now, t, reason, text, d)
+	if f, ok := e.out[len(e.out)-1].(*coordinator.Fail); ok {
+		f.Failure.RetryAt = back
+	}
 }
 
 // forget gives up a task that the broker will deliver again: it may come as if

@@ -44,6 +44,7 @@ type Engine struct {
 	batches     batches
 	market      market
 	claims      claims
+	quotas      quotas
 	owed        owed
 	recorder    recorder
 	// following: somebody else leads, whose records are folded.
@@ -69,8 +70,10 @@ type Engine struct {
 
 // New makes an engine. Its first event must be PolicyChanged.
 func New() *Engine {
+	q := newQuotas()
 	return &Engine{
-		pending:   newPending(),
+		pending:   newPending(q.shares),
+		quotas:    q,
 		memory:    newMemory(),
 		timers:    newTimers(),
 		retries:   newRetryQueue(),
@@ -145,6 +148,7 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 	if e.fleet.claimants {
 		e.fleet.claimants, e.claims.stale = false, true
 	}
+	e.serveQuotas(now)
 	e.serveClaims(now)
 	e.sealBatches()
 	e.recordAssigned()
@@ -195,6 +199,8 @@ func (e *Engine) runDue(now time.Time) {
 			} else {
 				e.claimOver(now, t.agent)
 			}
+		case dutyQuota:
+			e.quotaDue(now)
 		case dutyForget:
 			e.forgetJoined(now, t.agent)
 		case dutyJoin:
@@ -212,8 +218,9 @@ func (e *Engine) runDue(now time.Time) {
 // one: it may be served, go on waiting, or have become impossible.
 func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 	var waiting []*openTask
+	e.quotas.waits.forget()
 	for _, c := range e.pending.active {
-		waiting = append(waiting, c.waiting.items...)
+		waiting = append(waiting, c.clear()...)
 	}
 	var offered []*openTask
 	for _, t := range e.inOrder() {
@@ -226,6 +233,12 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 		}
 	}
 	e.policy = p
+	e.quotas.under(now, p)
+	for _, t := range e.tasks.all {
+		if t != nil && t.quota != nil && !t.quota.open {
+			t.quota = nil // to be estimated anew
+		}
+	}
 	e.market.under(p)
 	e.batches.under(p)
 	e.routes = make(map[string]*requirements, len(p.Routes))
@@ -335,25 +348,24 @@ func (e *Engine) wake(now time.Time, a *agent) {
 		return
 	}
 	classes := e.pending.servable(a.number)
-	for len(classes.items) > 0 && e.fleet.ready.has(a.number) {
-		c := classes.items[0]
-		t := c.waiting.items[0]
-		a, d := e.choose(t)
-		if a == nil && !e.unscored(t) || a != nil && !e.mayGive(t) {
-			classes.remove(0)
+	for classes.Len() > 0 && e.fleet.ready.has(a.number) {
+		c := classes.Remove(0) // the order looks at the first, who is about to leave
+		t := c.first()
+		if t == nil { // it has come to wait for quota
 			continue
 		}
-		if len(c.waiting.items) == 1 {
-			classes.remove(0) // before its last task leaves: the order looks at the first
-		}
-		if a == nil { // whoever stands behind it may be luckier
+		a, d := e.choose(t)
+		switch {
+		case a == nil && !e.unscored(t), a != nil && !e.mayGive(t):
+			continue
+		case a == nil: // whoever stands behind it may be luckier
 			e.setAside(now, t)
-		} else {
+		default:
 			e.leavePending(t)
 			e.give(now, t, a, d)
 		}
-		if len(c.waiting.items) > 0 {
-			classes.fix(0)
+		if c.first() != nil {
+			classes.Push(c)
 		}
 	}
 }

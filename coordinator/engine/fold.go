@@ -51,6 +51,9 @@ func (e *Engine) Fold(at time.Time, r coordinator.Record) {
 		e.foldBreaker(at, r)
 	case *coordinator.Joined:
 		e.foldJoined(at, r)
+	case *coordinator.QuotaReserved, *coordinator.QuotaExtended, *coordinator.QuotaEnded, *coordinator.QuotaBefore,
+		*coordinator.EstimateBefore, *coordinator.ShareBefore:
+		e.foldQuota(r)
 	default:
 		e.foldAgent(at, r)
 	}
@@ -106,6 +109,7 @@ func (e *Engine) Succeed(at time.Time, lasted time.Duration) {
 // Lead ends following: from now on this engine decides, and SessionOpened comes next.
 func (e *Engine) Lead() {
 	e.recollect()
+	e.holdQuotas()
 	e.following = false
 	for _, a := range e.fleet.agents {
 		a.heldByUs = true // the leader before may have taken its queue back, until it has been empty

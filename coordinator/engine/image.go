@@ -41,6 +41,7 @@ func (e *Engine) Image(now time.Time) *Image {
 	e.imageOrders(m)
 	e.imageLearner(m)
 	e.imageBreakers(m)
+	e.imageQuotas(m)
 	e.imageLeases(m)
 	for _, f := range e.owed.fails {
 		m.leases = append(m.leases, &coordinator.Owed{Task: f.Task, Failure: f.Failure})

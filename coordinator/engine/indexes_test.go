@@ -7,6 +7,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/breaker"
+	"taskbus/coordinator/fairshare"
 )
 
 // failer is what checkIndexes needs of a test.
@@ -80,7 +81,7 @@ func checkIndexes(t failer, e *Engine) {
 		case stateWaiting:
 			waiting++
 			c := o.needs.class
-			if c.waiting.items[o.index] != o || e.pending.active[c.active] != c {
+			if !c.holds(o) || e.pending.active[c.active] != c {
 				t.Fatalf("%s waits, but is not in its class", o.task.ID)
 			}
 			for i, a := range f.agents {
@@ -108,12 +109,12 @@ func checkIndexes(t failer, e *Engine) {
 		t.Fatalf("pending %v, recounted %v", e.pending.count, count)
 	}
 	for _, c := range e.pending.active {
-		waiting -= len(c.waiting.items)
-		for i, o := range c.waiting.items {
-			if parent := c.waiting.items[max(0, (i-1)/2)]; c.waiting.before(o, parent) {
-				t.Fatalf("class %q: %s stands behind %s", c.key, o.task.ID, parent.task.ID)
+		waiting -= c.waiting.Len()
+		c.waiting.Visit(func(h fairshare.Head[*openTask], _ int, ordered bool) {
+			if !ordered {
+				t.Fatalf("class %q: %s goes before the one above it", c.key, h.Item.task.ID)
 			}
-		}
+		})
 	}
 	for key, g := range e.batches.gathering {
 		gathering -= len(g.members)
@@ -129,8 +130,8 @@ func checkIndexes(t failer, e *Engine) {
 		t.Fatalf("%d more tasks wait than are in the classes", waiting)
 	}
 	for _, h := range e.timers.heaps {
-		for i, tm := range h.items {
-			if tm.index != i || h.before(tm, h.items[max(0, (i-1)/2)]) {
+		for i, tm := range h.Items {
+			if tm.index != i || h.Before(tm, h.Items[max(0, (i-1)/2)]) {
 				t.Fatalf("timer %d has index %d or is out of order", i, tm.index)
 			}
 		}

@@ -125,6 +125,9 @@ func (e *Engine) leaseExpired(now time.Time, t *openTask) {
 	e.owe(&coordinator.Fail{Task: t.task, Failure: coordinator.Failure{
 		Reason: reason, Text: text, Attempts: len(t.tried) + 1, FailedAt: now,
 	}})
+	if t.quota != nil && t.quota.open { // its usage may be told yet
+		e.endQuota(now, t, coordinator.QuotaExpired, coordinator.Amounts{}, "")
+	}
 	if !t.returning && !t.withdrawn {
 		e.withdraw(t, reason.String(), 0)
 		e.failedAt(now, a, t, learning.Outcome{Attribution: learning.TimedOut})
@@ -142,6 +145,7 @@ func (e *Engine) close(t *openTask, f coordinator.Fate) {
 // retire makes a dispatch of the past of one that was open. What the reports of
 // its agent do not speak for yet goes on counting against the agent's slots.
 func (e *Engine) retire(t *openTask) {
+	e.freeQuota(e.now, t)
 	e.excuse(t)
 	e.timers.cancel(&t.expire)
 	e.tasks.drop(t)
@@ -159,6 +163,7 @@ func (e *Engine) letGo(t *openTask) {
 		e.memory.reasons.keep(t.key, t.cancelReason)
 	}
 	e.note(t, coordinator.FateLetGo, t.agent.serial, t.attempt)
+	e.quotaAsThought(t)
 	e.retire(t)
 	e.discharge(t)
 }

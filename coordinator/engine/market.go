@@ -132,7 +132,7 @@ func (m *market) under(p *coordinator.Policy) {
 // give hands the task to the agent that was chosen for it, or offers it first.
 func (e *Engine) give(now time.Time, t *openTask, a *agent, d *coordinator.Decision) {
 	if !t.asks() {
-		e.dispatch(now, t, a, d)
+		e.assignBest(now, t, a, d)
 		return
 	}
 	if e.nextBest(now, t) {

@@ -4,11 +4,14 @@ import (
 	"strings"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/heap"
 )
 
 // class is all waiting tasks that the same agents could take: the same required
-// capabilities, the same barred agents, offered before they are given or not. Whether anybody is ready is one question
-// for the whole class, so waking costs by classes, not by tasks.
+// capabilities, the same barred agents, the same pool of LLM quota, offered before they are
+// given or not. Whether anybody is ready is one question for the whole class, so waking costs
+// by classes, not by tasks.
 type class struct {
 	key      string
 	required []string
@@ -17,30 +20,67 @@ type class struct {
 	usable  bitset
 	nobody  bool // feasible is empty: no agent of this fleet
 	routed  bool // of a task type's route: kept for the policy's life
-	waiting heap[*openTask]
+	waiting *fairshare.Backlog[*openTask]
 	active  int // place in pending.active, -1 when nobody waits
 	asked   int // tasks that came since demand was last handed over
 	// lots are the auctions of its tasks that are open, seeking those that hold no slot.
 	lots, seeking int
+	// lacks is the quota that all of it waits for, of the pool itself; nil: none.
+	lacks *quotaWait
 }
 
-// pending is every task that waits for a slot.
+// first is the task that goes first in the class; nil when none waits, or all that do wait
+// for quota.
+func (c *class) first() *openTask {
+	if c.lacks != nil {
+		return nil
+	}
+	head, _ := c.waiting.First(0)
+	return head.Item
+}
+
+// holds tells whether the task is where it says that it is.
+func (c *class) holds(t *openTask) bool {
+	x, ok := c.waiting.At(t.leaf, t.level, t.index)
+	return ok && x == t
+}
+
+// clear takes everything out, and gives it in the order in which it would have gone.
+func (c *class) clear() []*openTask {
+	all := make([]*openTask, 0, c.waiting.Len())
+	for h := range c.waiting.All() {
+		all = append(all, h.Item)
+	}
+	for _, t := range all {
+		c.waiting.Remove(t.leaf, t.level, t.index)
+	}
+	c.active = -1
+	return all
+}
+
+// pending is every task that waits for a slot, or for quota.
 //
-// The order is by rank, the smallest first: accepted_at minus priority steps
+// Without quotas the order is by rank, the smallest first: accepted_at minus priority steps
 // times the ageing time, then the order of arrival. Within one priority that is
 // oldest first; between priorities it is the higher first, until the lower has
 // waited `steps × priority_ageing` longer: no task is ever overtaken by one that
 // was accepted more than 3 × priority_ageing after it.
+//
+// With quotas the higher priority goes first, but for the share that the others have in any
+// case, then the group whose turn it is (fairshare.Shares), and within a group the rank.
 type pending struct {
 	classes map[string]*class
 	active  []*class // classes in which somebody waits
 	count   [4]int   // waiting tasks by priority, delayed ones included
+	shares  *fairshare.Shares
 }
 
 // maxIdleClasses bounds the cached classes in which nobody waits.
 const maxIdleClasses = 1024
 
-func newPending() pending { return pending{classes: make(map[string]*class)} }
+func newPending(s *fairshare.Shares) pending {
+	return pending{classes: make(map[string]*class), shares: s}
+}
 
 func (p *pending) total() int { return p.count[0] + p.count[1] + p.count[2] + p.count[3] }
 
@@ -62,25 +102,27 @@ func (e *Engine) class(of kin, keep bool) *class {
 	c := &class{key: key, required: required, feasible: f.capable(required, of.barred), active: -1}
 	c.nobody = c.feasible.empty()
 	c.usable = e.usable(c.feasible, required)
-	c.waiting = heap[*openTask]{
-		before: func(a, b *openTask) bool {
-			if a.rank != b.rank {
-				return a.rank < b.rank
-			}
-			return a.arrival < b.arrival
-		},
-		place: func(t *openTask, i int) { t.index = i },
-	}
+	c.waiting = fairshare.NewBacklog(p.shares, before, func(t *openTask, i int) { t.index = i })
 	if keep {
 		p.classes[key] = c
 	}
 	return c
 }
 
+// before tells which of two tasks of a group and priority goes first.
+func before(a, b *openTask) bool {
+	if a.rank != b.rank {
+		return a.rank < b.rank
+	}
+	return a.arrival < b.arrival
+}
+
 // kin is what tasks of one class have in common.
 type kin struct {
 	required []string
 	barred   []coordinator.AgentID
+	// pool of LLM quota that they are charged to; empty where it makes no difference.
+	pool string
 	// asks: they are offered before they are given to anybody. They have classes of
 	// their own, because one that is not to be offered yet must not keep others waiting.
 	asks bool
@@ -88,7 +130,7 @@ type kin struct {
 
 // key is unambiguous because neither capabilities nor ids contain the separators.
 func (k kin) key() string {
-	if len(k.barred) == 0 && len(k.required) == 1 && !k.asks {
+	if len(k.barred) == 0 && len(k.required) == 1 && !k.asks && k.pool == "" {
 		return k.required[0]
 	}
 	var b strings.Builder
@@ -105,13 +147,17 @@ func (k kin) key() string {
 	if k.asks {
 		b.WriteByte(2)
 	}
+	if k.pool != "" {
+		b.WriteByte(3)
+		b.WriteString(k.pool)
+	}
 	return b.String()
 }
 
 // push lets the task wait in its class.
 func (p *pending) push(t *openTask) {
 	c := t.needs.class
-	c.waiting.push(t)
+	c.waiting.Push(t.leaf, t.level, t)
 	if c.active < 0 {
 		c.active = len(p.active)
 		p.active = append(p.active, c)
@@ -121,8 +167,8 @@ func (p *pending) push(t *openTask) {
 // take removes a waiting task from its class.
 func (p *pending) take(t *openTask) {
 	c := t.needs.class
-	c.waiting.remove(t.index)
-	if len(c.waiting.items) > 0 {
+	c.waiting.Remove(t.leaf, t.level, t.index)
+	if c.waiting.Len() > 0 {
 		return
 	}
 	last := p.active[len(p.active)-1]
@@ -133,18 +179,19 @@ func (p *pending) take(t *openTask) {
 }
 
 // servable lists the classes in which somebody waits whom the agent of that
-// number could serve, as a heap by the rank of their first task.
-func (p *pending) servable(agent int) heap[*class] {
-	h := heap[*class]{
-		before: func(a, b *class) bool {
-			x, y := a.waiting.items[0], b.waiting.items[0]
-			return a.waiting.before(x, y)
+// number could serve, as a heap by who goes first in each.
+func (p *pending) servable(agent int) heap.Heap[*class] {
+	h := heap.Heap[*class]{
+		Before: func(a, b *class) bool {
+			x, _ := a.waiting.First(0)
+			y, _ := b.waiting.First(0)
+			return a.waiting.Earlier(x, y)
 		},
-		place: func(*class, int) {},
+		Place: func(*class, int) {},
 	}
 	for _, c := range p.active {
-		if c.feasible.has(agent) {
-			h.push(c)
+		if c.feasible.has(agent) && c.first() != nil {
+			h.Push(c)
 		}
 	}
 	return h

@@ -78,6 +78,7 @@ func (e *Engine) resultOfLease(now time.Time, ev coordinator.ResultReported, t *
 		return
 	}
 	e.told(now, a, t, r)
+	e.settleQuota(now, t, r)
 	if t.place >= 0 { // else it has said before that it gives it back
 		a.finished(now, t, r)
 		e.discharge(t)
@@ -140,6 +141,7 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 	if a := e.fleet.known(r.Agent); a != nil {
 		e.learnt(now, a, t, succeeded(r, r.Duration))
 	}
+	e.settleLate(now, r, attempt)
 	e.emit(&coordinator.Completed{Result: *r, Task: t.task, Attempt: attempt, Late: true, At: now})
 	switch t.state {
 	case stateWaiting, stateUnscored, stateDelayed, stateBidding:
@@ -209,6 +211,7 @@ func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 		e.tellAgain(now, ev, rec, int(rec.attempt))
 		e.refuseResult(ev, coordinator.ResultDuplicate)
 	case had || attempt != 0 && attempt <= int(rec.attempt):
+		e.settleLate(now, r, cmp.Or(attempt, int(rec.attempt)))
 		if rec.ref != 0 && e.fleet.named(rec.ref) == r.Agent {
 			e.tellAgain(now, ev, rec, attempt)
 		}

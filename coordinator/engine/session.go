@@ -93,8 +93,9 @@ func (e *Engine) giveUp() {
 			e.forget(t)
 		}
 	}
+	e.quotas.waits.forget()
 	for _, c := range e.pending.active {
-		c.waiting.items, c.active = nil, -1
+		c.clear()
 	}
 	e.pending.active, e.pending.count = nil, [4]int{}
 	clear(e.batches.gathering)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare"
 )
 
 // maxExplained bounds the classes of waiting tasks that a snapshot explains: each
@@ -38,13 +39,18 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 	for i, c := range e.pending.active {
 		reason := coordinator.ReasonNone
 		if i < maxExplained {
-			first := c.waiting.items[0]
-			reason, _ = e.reasonOf(e.explain(now, first), first)
+			if first := c.first(); first != nil {
+				reason, _ = e.reasonOf(e.explain(now, first), first)
+			}
 		}
-		s.PendingReasons[reason] += len(c.waiting.items)
-		for _, t := range c.waiting.items {
-			s.OldestPending = max(s.OldestPending, t.task.Age(now))
-		}
+		c.waiting.Visit(func(h fairshare.Head[*openTask], _ int, _ bool) {
+			s.OldestPending = max(s.OldestPending, h.Item.task.Age(now))
+			if e.quotas.waits.find(c, h.Leaf) != nil {
+				s.PendingReasons[coordinator.ReasonQuotaExhausted]++
+			} else {
+				s.PendingReasons[reason]++
+			}
+		})
 	}
 	for _, t := range e.held {
 		switch t.state {

@@ -57,7 +57,10 @@ type openTask struct {
 	needs   requirements
 	rank    int64
 	arrival uint64
-	index   int // place in its class while waiting
+	index   int        // place in its class while waiting, among those of its leaf and level
+	leaf    int        // of the shares, that its turn is charged to
+	level   int        // of priority, among those of the backlog
+	quota   *quotaHold // nil where there are no quotas
 
 	sale *sale // what the market knows of it; nil: nothing
 
@@ -169,6 +172,7 @@ func (e *Engine) resume(now time.Time, t, before *openTask) {
 	a := before.agent
 	t.maybeDuplicate, t.attempt = true, before.attempt
 	covered := before.covered && before.place >= 0 // else it was given back since
+	t.quota, before.quota = before.quota, nil      // it is the same dispatch
 	e.retire(before)
 	e.discharge(before) // dispatch counts it again
 	t.resumed = true
@@ -243,8 +247,10 @@ func (e *Engine) place(now time.Time, t *openTask) (*agent, *coordinator.Decisio
 			return nil, nil
 		}
 	}
-	if len(c.waiting.items) > 0 {
-		e.waitOrAside(now, t)
+	if c.first() != nil || e.waitsForQuota(t) {
+		if !e.exceedsQuota(now, t) {
+			e.waitOrAside(now, t)
+		}
 		return nil, nil
 	}
 	a, d := e.choose(t)
@@ -252,8 +258,7 @@ func (e *Engine) place(now time.Time, t *openTask) (*agent, *coordinator.Decisio
 	case a == nil:
 		e.waitOrAside(now, t)
 	case !t.asks():
-		e.dispatch(now, t, a, d)
-		return a, d
+		return e.assignBest(now, t, a, d)
 	case !e.mayGive(t):
 		e.wait(now, t)
 	default:
@@ -310,7 +315,7 @@ func (e *Engine) wait(now time.Time, t *openTask) {
 			"%d tasks are waiting already (max_queue_size)", e.backlog()), nil)
 		return
 	}
-	t.state = stateWaiting
+	t.state, t.leaf, t.level = stateWaiting, e.leafOf(t), e.levelOf(t)
 	e.pending.count[t.task.Priority]++
 	e.pending.push(t)
 	e.wanted(t.needs.class)
@@ -338,6 +343,7 @@ func (e *Engine) leavePending(t *openTask) {
 		e.freed(e.now, []*lot{l})
 		return
 	case stateWaiting:
+		e.quotas.waits.left(t)
 		e.pending.take(t)
 	case stateGathering:
 		e.leaveBatch(t)

@@ -1,6 +1,10 @@
 package engine
 
-import "time"
+import (
+	"time"
+
+	"taskbus/coordinator/heap"
+)
 
 // duty is what a timer is for.
 type duty uint8
@@ -18,6 +22,7 @@ const (
 	dutyForget              // an agent that had joined has been gone for long
 	dutyClaim               // a claim has waited for work as long as it may
 	dutyJoin                // agents that announced themselves join
+	dutyQuota               // quota may be back for which tasks wait, or reservations end
 )
 
 // turn is when a duty is done among those that are due at one Apply. What ends
@@ -48,21 +53,21 @@ func newTimer(d duty, t *openTask, a *agent) timer {
 // timers is the set of scheduled moments: for each turn a heap, the earliest
 // first.
 type timers struct {
-	heaps [2]heap[*timer]
+	heaps [2]heap.Heap[*timer]
 	seq   uint64
 }
 
 func newTimers() timers {
-	h := heap[*timer]{
-		before: func(a, b *timer) bool {
+	h := heap.Heap[*timer]{
+		Before: func(a, b *timer) bool {
 			if !a.at.Equal(b.at) {
 				return a.at.Before(b.at)
 			}
 			return a.seq < b.seq
 		},
-		place: func(t *timer, i int) { t.index = i },
+		Place: func(t *timer, i int) { t.index = i },
 	}
-	return timers{heaps: [2]heap[*timer]{h, h}}
+	return timers{heaps: [2]heap.Heap[*timer]{h, h}}
 }
 
 // schedule sets t to the given moment, replacing an earlier setting.
@@ -71,24 +76,24 @@ func (s *timers) schedule(t *timer, at time.Time) {
 	s.seq++
 	t.at, t.seq = at, s.seq
 	if t.index < 0 {
-		h.push(t)
+		h.Push(t)
 		return
 	}
-	h.fix(t.index)
+	h.Fix(t.index)
 }
 
 // cancel takes t out; it does nothing when t is not scheduled.
 func (s *timers) cancel(t *timer) {
 	if t.index >= 0 {
-		s.heaps[t.duty.turn()].remove(t.index)
+		s.heaps[t.duty.turn()].Remove(t.index)
 	}
 }
 
 // next is the earliest moment scheduled.
 func (s *timers) next() (at time.Time, ok bool) {
 	for _, h := range s.heaps {
-		if len(h.items) > 0 && (!ok || h.items[0].at.Before(at)) {
-			at, ok = h.items[0].at, true
+		if len(h.Items) > 0 && (!ok || h.Items[0].at.Before(at)) {
+			at, ok = h.Items[0].at, true
 		}
 	}
 	return at, ok
@@ -97,8 +102,8 @@ func (s *timers) next() (at time.Time, ok bool) {
 // popDue takes out the next timer that is due at now; nil when none is.
 func (s *timers) popDue(now time.Time) *timer {
 	for i := range s.heaps {
-		if h := &s.heaps[i]; len(h.items) > 0 && !h.items[0].at.After(now) {
-			return h.remove(0)
+		if h := &s.heaps[i]; len(h.Items) > 0 && !h.Items[0].at.After(now) {
+			return h.Remove(0)
 		}
 	}
 	return nil

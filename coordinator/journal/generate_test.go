@@ -20,6 +20,8 @@ var closedSets = map[reflect.Type]uint8{
 	reflect.TypeFor[coordinator.Reason]():      uint8(numReasons),
 	reflect.TypeFor[coordinator.Attribution](): coordinator.NumAttributions,
 	reflect.TypeFor[coordinator.Order]():       uint8(coordinator.OrderUncordon) + 1,
+	reflect.TypeFor[coordinator.Dimension]():   coordinator.NumDimensions,
+	reflect.TypeFor[coordinator.QuotaEnd]():    coordinator.NumQuotaEnds,
 
 	reflect.TypeFor[coordinator.AgentStatus]():    uint8(coordinator.StatusOffline) + 1,
 	reflect.TypeFor[coordinator.ReturnCause]():    coordinator.NumReturnCauses,
@@ -99,7 +101,7 @@ func fillKind(t *rapid.T, v reflect.Value, field string) {
 		v.SetBool(rapid.Bool().Draw(t, field))
 	case reflect.Int, reflect.Int64:
 		v.SetInt(rapid.Int64().Draw(t, field))
-	case reflect.Uint8, reflect.Uint64:
+	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
 		if v.Type() == reflect.TypeFor[coordinator.PullMode]() {
 			return // agents that join are pushed to, and the others are not journalled
 		}
@@ -124,6 +126,8 @@ var recordTypes = []coordinator.Record{
 	&coordinator.Learnt{}, &coordinator.Forgiven{}, &coordinator.LearntBefore{}, &coordinator.BreakerChanged{},
 	&coordinator.Ordered{}, &coordinator.Tracked{}, &coordinator.Consumed{}, &coordinator.Doubted{}, &coordinator.Joined{}, &coordinator.AgentBefore{}, &coordinator.Calibrated{},
 	&coordinator.Owed{}, &coordinator.Paid{},
+	&coordinator.QuotaReserved{}, &coordinator.QuotaExtended{}, &coordinator.QuotaEnded{}, &coordinator.QuotaBefore{},
+	&coordinator.EstimateBefore{}, &coordinator.ShareBefore{},
 }
 
 // anyRecord is one of any type with anything in it.

@@ -59,6 +59,14 @@ func goldenRecords() []coordinator.Record {
 		&coordinator.Owed{Task: goldenTask(), Failure: coordinator.Failure{Reason: coordinator.ReasonPoisoned, Text: "failed on 3 agents", Attempts: 3, FailedAt: goldenAt}},
 		&coordinator.Paid{Key: key},
 		&coordinator.Calibrated{Agent: a, Ratio: 1.5, Brier: -0.125, Bias: 0.25, Timed: 20, Judged: 30},
+		&coordinator.QuotaReserved{Key: key, Group: "alpha", Agent: a, Provider: "openai", Model: "m-1", Amounts: coordinator.Amounts{1, 2000, 300, 2300, 45_000, 1},
+			Expect: 99, NoBorrowing: true, At: goldenAt, Until: goldenAt.Add(time.Hour), Before: true, State: 1,
+			Loans: []coordinator.QuotaLoan{{From: "pool/beta", To: "pool/alpha", Dimension: coordinator.DimCost, Amount: 5000}}, Served: []string{"pool"}},
+		&coordinator.QuotaExtended{Key: key, More: coordinator.Amounts{0, 0, 256, 256}, At: goldenAt, Until: goldenAt.Add(time.Minute)},
+		&coordinator.QuotaEnded{Key: key, How: coordinator.QuotaExpired, Used: coordinator.Amounts{1, 1900, 310, 2210, 44_000}, At: goldenAt, Keep: true, Type: "summarise"},
+		&coordinator.QuotaBefore{Node: "pool/alpha", Dimension: coordinator.DimTotalTokens, Rate: true, Start: 1_900_000_000_000_000_000, Values: []int64{1, -2, 3_000_000}},
+		&coordinator.EstimateBefore{First: true, Tenant: "alpha", Model: "m-1", Level: 2, Input: true, Bucket: 11, Sum: 123_456, Counts: []uint32{3, 10, 4, 70_000}},
+		&coordinator.ShareBefore{First: true, Group: "alpha", Parent: "org", Own: true, Values: []int64{7, 8, -9}},
 	}
 }
 

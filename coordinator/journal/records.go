@@ -26,7 +26,13 @@ const (
 	kindConsumed       = 15
 	kindDoubted        = 16
 	kindCalibrated     = 17
-	lastRecordKind     = kindCalibrated
+	kindQuotaReserved  = 18
+	kindQuotaExtended  = 19
+	kindQuotaEnded     = 20
+	kindQuotaBefore    = 21
+	kindEstimateBefore = 22
+	kindShareBefore    = 23
+	lastRecordKind     = kindShareBefore
 )
 
 // record writes one record to out.
@@ -77,6 +83,24 @@ func (c *coder) record(r coordinator.Record) {
 	case *coordinator.Calibrated:
 		c.calibrated(r)
 		c.finish(kindCalibrated)
+	case *coordinator.QuotaReserved:
+		c.quotaReserved(r)
+		c.finish(kindQuotaReserved)
+	case *coordinator.QuotaExtended:
+		c.quotaExtended(r)
+		c.finish(kindQuotaExtended)
+	case *coordinator.QuotaEnded:
+		c.quotaEnded(r)
+		c.finish(kindQuotaEnded)
+	case *coordinator.QuotaBefore:
+		c.quotaBefore(r)
+		c.finish(kindQuotaBefore)
+	case *coordinator.EstimateBefore:
+		c.estimateBefore(r)
+		c.finish(kindEstimateBefore)
+	case *coordinator.ShareBefore:
+		c.shareBefore(r)
+		c.finish(kindShareBefore)
 	case *coordinator.Owed:
 		c.owed(r)
 		c.finish(kindOwed)
@@ -152,6 +176,30 @@ func (c *coder) readRecord(kind byte, slabs *slabs, rest int) coordinator.Record
 	case kindCalibrated:
 		r := new(coordinator.Calibrated)
 		c.calibrated(r)
+		return r
+	case kindQuotaReserved:
+		r := new(coordinator.QuotaReserved)
+		c.quotaReserved(r)
+		return r
+	case kindQuotaExtended:
+		r := new(coordinator.QuotaExtended)
+		c.quotaExtended(r)
+		return r
+	case kindQuotaEnded:
+		r := new(coordinator.QuotaEnded)
+		c.quotaEnded(r)
+		return r
+	case kindQuotaBefore:
+		r := new(coordinator.QuotaBefore)
+		c.quotaBefore(r)
+		return r
+	case kindEstimateBefore:
+		r := new(coordinator.EstimateBefore)
+		c.estimateBefore(r)
+		return r
+	case kindShareBefore:
+		r := new(coordinator.ShareBefore)
+		c.shareBefore(r)
 		return r
 	case kindOwed:
 		r := new(coordinator.Owed)
@@ -364,4 +412,5 @@ func (c *coder) owed(r *coordinator.Owed) {
 	text(c, &r.Failure.Text)
 	integer(c, &r.Failure.Attempts)
 	c.time(&r.Failure.FailedAt)
+	c.time(&r.Failure.RetryAt)
 }

@@ -55,6 +55,10 @@ func subject(r coordinator.Record) string {
 		return fmt.Sprintf("%s of %s", name, r.Agent)
 	case *coordinator.Calibrated:
 		return fmt.Sprintf("%s of %s", name, r.Agent)
+	case *coordinator.QuotaReserved:
+		return fmt.Sprintf("%s for %s", name, key(r.Key))
+	case *coordinator.QuotaEnded:
+		return fmt.Sprintf("%s of %s", name, key(r.Key))
 	case *coordinator.Owed:
 		return fmt.Sprintf("%s for %s", name, r.Task.ID)
 	case *coordinator.Paid:

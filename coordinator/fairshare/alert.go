@@ -1,0 +1,55 @@
+package fairshare
+
+import (
+	"math/bits"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// Alert says that a budget's use has reached a threshold of what it may be.
+type Alert struct {
+	Node      string
+	Dimension coordinator.Dimension
+	Percent   int64 // 80, 90 or 100
+	Used, Cap int64
+	Ends      time.Time // when the period ends
+}
+
+// thresholds are the parts of a budget that are told of, in percent.
+var thresholds = [...]int64{80, 90, 100}
+
+// watch notes that a budget's use has reached a threshold for the first time in its period.
+func (l *Ledger) watch(b *budget) {
+	use, all := b.used+b.reserved, b.cap()
+	if all <= 0 || use < all/5*4 {
+		return
+	}
+	for _, percent := range thresholds {
+		if percent > b.alerted && use >= mulDivUp(all, percent, 100) {
+			b.alerted = percent
+			l.alerts = append(l.alerts, Alert{
+				Node: l.nodes[b.node].spec.ID, Dimension: b.dim, Percent: percent, Used: use, Cap: all, Ends: timeOf(b.family.span.end),
+			})
+		}
+	}
+}
+
+// watchAll does so for all budgets of a path in some dimensions.
+func (l *Ledger) watchAll(p *Path, dims uint8) {
+	for _, n := range p.list() {
+		nd := &l.nodes[n]
+		for m := nd.limited & dims; m != 0; m &= m - 1 {
+			if b := nd.budgets[bits.TrailingZeros8(m)]; b != nil {
+				l.watch(b)
+			}
+		}
+	}
+}
+
+// Alerts appends what has reached a threshold since it was called last.
+func (l *Ledger) Alerts(dst []Alert) []Alert {
+	dst = append(dst, l.alerts...)
+	l.alerts = l.alerts[:0]
+	return dst
+}

@@ -1,0 +1,81 @@
+package fairshare
+
+import (
+	"math/bits"
+
+	"taskbus/coordinator"
+)
+
+// commit charges the path. The rates are those that the check found; a rate that none serves
+// (a charge that must be made whatever the check says) is charged as a debt of its own.
+func (l *Ledger) commit(p *Path, a *coordinator.Amounts, uses []rateUse) {
+	l.hold(p, l.now, a, 1)
+	l.watchAll(p, dimensionsOf(a))
+	for i := range uses {
+		u := &uses[i]
+		if u.by == nil {
+			u.by = u.leaf
+		}
+		u.leaf.take(l.now, a[u.dim], u.by)
+	}
+}
+
+// hold reserves amounts in the budgets of the period of that moment, and in the seats, or
+// (sign -1) gives them up.
+func (l *Ledger) hold(p *Path, at int64, a *coordinator.Amounts, sign int64) {
+	asked := dimensionsOf(a)
+	sat := false
+	l.walk()
+	for _, n := range p.list() {
+		nd := &l.nodes[n]
+		for m := nd.limited & asked; m != 0; m &= m - 1 {
+			d := coordinator.Dimension(bits.TrailingZeros8(m))
+			b := nd.budgets[d]
+			switch {
+			case b == nil:
+			case at >= b.family.span.start:
+				b.reserved += sign * a[d]
+				if l.first(b) {
+					b.held += sign * a[d]
+					if sign < 0 {
+						b.riper()
+					}
+				}
+			case at >= b.before.span.start:
+				b.before.reserved += sign * a[d]
+			}
+		}
+		if s := nd.seats; s != nil && !sat && a[coordinator.DimConcurrency] > 0 {
+			sat = true
+			s.add(sign * a[coordinator.DimConcurrency])
+		}
+		if nd.parent < 0 {
+			sat = false
+		}
+	}
+}
+
+// spend notes what was used, in the period of that moment. What was used longer ago than in
+// the period before has no place in the books.
+func (l *Ledger) spend(p *Path, at int64, a *coordinator.Amounts) {
+	asked := dimensionsOf(a)
+	l.walk()
+	for _, n := range p.list() {
+		nd := &l.nodes[n]
+		for m := nd.limited & asked; m != 0; m &= m - 1 {
+			d := coordinator.Dimension(bits.TrailingZeros8(m))
+			b := nd.budgets[d]
+			switch {
+			case b == nil:
+			case at >= b.family.span.start:
+				b.used = min(b.used+a[d], mostUsed)
+				if l.first(b) {
+					b.spent = min(b.spent+a[d], mostUsed)
+				}
+				l.watch(b)
+			case at >= b.before.span.start:
+				b.before.used = min(b.before.used+a[d], mostUsed)
+			}
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package fairshare
+
+import (
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// budget is how much a node may use of one dimension in a calendar period.
+//
+// The budgets of a family (one dimension, one period, a node and those below it that
+// divide what it has) begin their periods together. What a node has not given to its
+// children is its own share: that of a leaf is everything. What is charged to the node
+// itself comes out of its share:
+//
+//	spent + held + lent - borrowed <= share
+//
+// holds for every share but for what a settlement finds to have been used beyond its
+// reservation. Summed over all the shares below a node, where what one of them lends
+// another has borrowed, it says that no node's budget is exceeded:
+//
+//	used + reserved <= nominal + borrowedIn - lentOut
+//
+// That is checked by itself as well, so that it holds whatever the shares say: under
+// group_remaining, where members use what is others', and for those who find that a
+// sibling has used more than it had reserved.
+type budget struct {
+	node   int32
+	dim    coordinator.Dimension
+	family *budget // its root
+	up     *budget // of the family; nil: it is its root
+	kids   []*budget
+	spec   *coordinator.QuotaLimit
+	rule   coordinator.Borrowing
+	weight int64
+	pool   bool // its share belongs to nobody
+
+	base, baseShare    int64 // nominal by the configuration
+	nominal, share     int64 // of this period, after repayment
+	borrowMax, lendMax int64
+	most, reach        int64 // what one charge may be at most: of those below, of its own
+
+	used, reserved      int64 // by it and those below
+	spent, held         int64 // used and reserved by itself
+	lent, borrowed      int64 // by its share
+	lentOut, borrowedIn int64 // across its boundary, by it and those below
+	credits             int64 // lent less borrowed, ever, across its boundary
+	before              past
+	alerted             int64 // the highest threshold reached in this period, in percent
+
+	span   span // of the family's root, like period and loc
+	period coordinator.Period
+	loc    *time.Location
+
+	// As a lender: in which heap of its parent's it is and where, and from when on it may
+	// have something. ripe and unripe are its children's.
+	ripe, unripe lenderHeap
+	place        int
+	isRipe       bool
+	ripeAt       int64
+
+	owes        int64 // what its share has given up for the period before
+	pot, leaves int64 // while a period begins
+
+	// Of the family's root: how many shares there are, whether one gives up something in
+	// this period, and the latest walk that has met them (see Ledger.first).
+	shares int64
+	repays bool
+	walked uint64
+}
+
+// past is what became of the period before.
+type past struct {
+	span           span
+	used, reserved int64
+}
+
+// claim is what its share is burdened with.
+func (b *budget) claim() int64 { return b.spent + b.held + b.lent - b.borrowed }
+
+// room is what is left of its share; negative: it is in debt.
+func (b *budget) room() int64 { return b.share - b.claim() }
+
+// cap is what it and those below may use in all, left what of that is not used.
+func (b *budget) cap() int64  { return b.nominal + b.borrowedIn - b.lentOut }
+func (b *budget) left() int64 { return b.cap() - b.used - b.reserved }
+
+// bound turns an upper bound into an amount.
+func bound(x coordinator.Bound, nominal int64) int64 {
+	switch x.Kind {
+	case coordinator.BoundAmount:
+		return x.Value
+	case coordinator.BoundPercent:
+		return mulDiv(nominal, x.Value, 100)
+	default:
+		return noBound
+	}
+}
+
+// limit makes the budgets, rates and seats of a node: those of its parents are there.
+func (l *Ledger) limit(n int32) {
+	nd := &l.nodes[n]
+	for d := range coordinator.Dimension(coordinator.NumDimensions) {
+		if q := nd.spec.Budgets[d]; q != nil {
+			if b := l.newBudget(n, d, q); b != nil {
+				nd.budgets[d], nd.limited = b, nd.limited|1<<d
+			}
+		}
+		if q := nd.spec.Rates[d]; q != nil {
+			if s := l.newShaper(n, d, q); s != nil {
+				nd.rates[d], nd.limited = s, nd.limited|1<<d
+			}
+		}
+	}
+	if q := nd.spec.Seats; q != nil {
+		nd.seats = l.newSeats(n, q)
+	}
+}
+
+// newBudget makes the budget of a node; nil where it is a part of nothing.
+func (l *Ledger) newBudget(n int32, d coordinator.Dimension, q *coordinator.QuotaLimit) *budget {
+	spec := l.nodes[n].spec
+	b := &budget{node: n, dim: d, spec: q, rule: spec.Borrowing, weight: spec.Weight, place: -1}
+	b.pool = spec.Kind == coordinator.QuotaPool || spec.Kind == coordinator.QuotaModel
+	for up := l.nodes[n].parent; up >= 0 && b.up == nil; up = l.nodes[up].parent {
+		if x := l.nodes[up].budgets[d]; x != nil && (q.Nominal == coordinator.ByWeight || x.family.period == q.Period) {
+			b.up = x
+		}
+	}
+	switch {
+	case b.up != nil:
+		b.family = b.up.family
+		b.up.kids = append(b.up.kids, b)
+	case q.Nominal == coordinator.ByWeight:
+		return nil
+	default:
+		b.family = b
+		b.base, b.period, b.loc = q.Nominal, q.Period, l.quotas.Location
+		l.roots = append(l.roots, b)
+	}
+	b.family.shares++
+	return b
+}
+
+// divide finds what a node's children have of their own, when its own amounts are known.
+func (nd *node) divide() {
+	for d := range nd.budgets {
+		if b := nd.budgets[d]; b != nil {
+			b.divide()
+		}
+		if s := nd.rates[d]; s != nil {
+			s.divide()
+		}
+	}
+	if nd.seats != nil {
+		nd.seats.divide()
+	}
+}
+
+// divide fixes the bounds of the budget, and what its children have by weight of what the
+// others leave.
+func (b *budget) divide() {
+	b.nominal = b.base
+	b.borrowMax, b.lendMax = bound(b.spec.Borrow, b.base), bound(b.spec.Lend, b.base)
+	if b.rule.Rule == coordinator.BorrowNever {
+		b.borrowMax = 0
+	}
+	parts := parts(b.base, len(b.kids), func(i int) (int64, int64) { return b.kids[i].spec.Nominal, b.kids[i].weight })
+	b.baseShare = b.base
+	for i, kid := range b.kids {
+		kid.base = parts[i]
+		b.baseShare -= kid.base
+	}
+	b.baseShare = max(0, b.baseShare)
+	b.share = b.baseShare
+}
+
+// lendsMost is what others may ever have of it, asLender what they may of its own share.
+func (b *budget) lendsMost() int64 {
+	all := b.asLender()
+	for _, kid := range b.kids {
+		all += kid.lendsMost()
+	}
+	return min(all, b.lendMax)
+}
+
+func (b *budget) asLender() int64 {
+	return b.baseShare - mulDiv(b.baseShare, b.rule.HeadroomPercent, 100)
+}
+
+// bounds finds what one charge may be at most, for the budget and all below it; outside is
+// what it can have from beyond its boundary, without and with what belongs to nobody.
+func (b *budget) bounds(outside, all int64) {
+	if b.most = b.base; b.up != nil {
+		b.most = min(saturate(b.base, b.borrowMax), b.up.most)
+	}
+	lends, inside := make([]int64, len(b.kids)), int64(0)
+	for i, kid := range b.kids {
+		lends[i] = kid.lendsMost()
+		inside += lends[i]
+	}
+	switch {
+	case b.rule.Rule == coordinator.BorrowGroupRemaining:
+		b.reach = b.most
+	case b.rule.NoGlobalPool:
+		b.reach = min(b.most, b.baseShare+inside+outside)
+	default:
+		b.reach = min(b.most, b.baseShare+inside+all)
+	}
+	own := b.asLender()
+	for i, kid := range b.kids {
+		not := inside - lends[i] + outside
+		if !b.pool {
+			not += own
+		}
+		kid.bounds(min(kid.borrowMax, not), min(kid.borrowMax, inside-lends[i]+own+all))
+	}
+}
+
+// parts divides a whole: who has a nominal amount of his own gets that, the others share
+// what is left by their weights.
+func parts(whole int64, n int, of func(i int) (nominal, weight int64)) []int64 {
+	all, weights, left := make([]int64, n), make([]int64, n), whole
+	for i := range n {
+		nominal, weight := of(i)
+		if nominal == coordinator.ByWeight {
+			weights[i] = weight
+			continue
+		}
+		all[i] = nominal
+		left = max(0, left-nominal)
+	}
+	for i, part := range Apportion(left, weights, nil) {
+		all[i] += part
+	}
+	return all
+}

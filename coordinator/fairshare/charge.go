@@ -1,0 +1,186 @@
+package fairshare
+
+import (
+	"taskbus/coordinator"
+)
+
+// unknownService begins the name under which a task type's calls are learnt of whose model
+// nobody says anything.
+const unknownService = "task:"
+
+// least is what a call counts for at least where nothing is known of it but that it is one.
+const least = 1000
+
+// serviceOf is what a group's calls of a task type are for, as far as usage and
+// configuration say.
+func (l *Ledger) serviceOf(group, taskType string, u *coordinator.Usage) service {
+	s := service{operation: taskType}
+	if u != nil {
+		s.provider, s.model = u.Provider, u.Model
+	}
+	if n, known := l.routes.groups[group]; known {
+		s.provider, s.model = l.defaults(n, s.provider, s.model)
+	}
+	return s
+}
+
+// learntAs is the name under which an estimator keeps what is learnt of a service.
+func (s service) learntAs() string {
+	if s.model == "" {
+		return unknownService + s.operation
+	}
+	return s.model
+}
+
+// Demand is the charge for a task of a group before it has run: what its producer states, and
+// for what it does not state, what such tasks have taken so far. The amounts to be reserved
+// are 90th percentiles, Expect is by the means.
+func (l *Ledger) Demand(group, taskType string, u *coordinator.Usage, e *Estimator) Charge {
+	s := l.serviceOf(group, taskType, u)
+	c := Charge{Group: group, Provider: s.provider, Model: s.model}
+	var stated coordinator.Usage
+	if u != nil {
+		stated = *u
+	}
+	expected := stated
+	name := s.learntAs()
+	input := int64(0) // as far as it is stated: a guess would choose the wrong bucket
+	if stated.InputTokens > 0 {
+		input = wholeUp(stated.InputTokens)
+	} else {
+		in := e.EstimateInput(group, name)
+		stated.InputTokens, expected.InputTokens = float64(in.Reserve), float64(in.Expect)
+	}
+	if stated.OutputTokens <= 0 {
+		out := e.Estimate(group, name, input, 0)
+		stated.OutputTokens, expected.OutputTokens = float64(out.Reserve), float64(out.Expect)
+	}
+	c.Amounts, _ = l.prices.amountsOf(&stated, s, 1)
+	usual, _ := l.prices.amountsOf(&expected, s, 1)
+	p := l.PathOf(&c)
+	c.Expect = l.Weigh(&p, &usual)
+	return c
+}
+
+// Used is what a task, or call, has taken by the word of who ran it.
+func (l *Ledger) Used(group, taskType string, u *coordinator.Usage) coordinator.Amounts {
+	a, _ := l.prices.amountsOf(u, l.serviceOf(group, taskType, u), 0)
+	return a
+}
+
+// Observe teaches the estimator what a call has taken that was charged so.
+func (c *Charge) Observe(e *Estimator, taskType string, a *coordinator.Amounts) {
+	s := service{c.Provider, c.Model, taskType}
+	e.Observe(c.Group, s.learntAs(), a[coordinator.DimInputTokens], a[coordinator.DimOutputTokens])
+}
+
+// Weigh makes one number of amounts, for the order of turns: the time, in microseconds, in
+// which the pools allow for as much, in the dimension that is scarcest for it (DRFQ's dominant
+// cost). Where the pools have no limits it is the tokens, output counted twice as VTC does.
+// At least 1, at most MostCost.
+func (l *Ledger) Weigh(p *Path, a *coordinator.Amounts) (cost int64) {
+	for _, n := range p.list() {
+		nd := &l.nodes[n]
+		if nd.parent >= 0 {
+			continue
+		}
+		for d, amount := range a {
+			if amount == 0 {
+				continue
+			}
+			if s := nd.rates[d]; s != nil && s.amount > 0 {
+				cost = max(cost, mulDivUp(amount, int64(s.per), s.amount))
+			}
+			if b := nd.budgets[d]; b != nil && b.base > 0 {
+				cost = max(cost, mulDivUp(amount, b.span.end-b.span.start, b.base))
+			}
+		}
+	}
+	if cost > 0 {
+		return min((cost-1)/1000+1, MostCost)
+	}
+	cost = saturate(a[coordinator.DimInputTokens], mulDiv(a[coordinator.DimOutputTokens], 2, 1))
+	return min(max(cost, least), MostCost)
+}
+
+// MostCost bounds what one task counts for: a quarter of an hour of a pool. Shares carry
+// debts of as much.
+const MostCost = 900 * 1_000_000
+
+// GroupsOf gives the groups of the pool without a provider: by their weights the turns of
+// tasks are shared.
+func GroupsOf(q *coordinator.Quotas) []ShareNode {
+	var nodes []ShareNode
+	of := make(map[int]int)
+	for i := range q.Nodes {
+		n := &q.Nodes[i]
+		if n.Kind != coordinator.QuotaGroup {
+			continue
+		}
+		root := n.Parent
+		for q.Nodes[root].Parent >= 0 {
+			root = q.Nodes[root].Parent
+		}
+		if q.Nodes[root].Provider != "" {
+			continue
+		}
+		parent := -1
+		if p, ok := of[n.Parent]; ok {
+			parent = p
+		}
+		of[i] = len(nodes)
+		nodes = append(nodes, ShareNode{Name: n.Name, Parent: parent, Weight: n.Weight})
+	}
+	return nodes
+}
+
+// PoolOf names the provider's or model's node that something is charged to, by its ID; empty:
+// none.
+func (l *Ledger) PoolOf(c *Charge) string {
+	if n, ok := l.serviceNode(c.Provider, c.Model); ok {
+		return l.nodes[n].spec.ID
+	}
+	return ""
+}
+
+// serviceNode is the node of the model, else of its provider.
+func (l *Ledger) serviceNode(provider, model string) (int32, bool) {
+	if provider == "" {
+		return 0, false
+	}
+	if n, ok := l.routes.models[modelKey{provider, model}]; ok {
+		return n, true
+	}
+	n, ok := l.routes.pools[provider]
+	return n, ok
+}
+
+// Find gives what a reservation that is open or remembered was charged for; false: there is
+// none of that key.
+func (l *Ledger) Find(key coordinator.TaskKey) (c Charge, open, known bool) {
+	r := l.find(key)
+	if r == nil {
+		return c, false, false
+	}
+	return r.whole(), r.state == resOpen, true
+}
+
+// NodeID names a node by its ID.
+func (l *Ledger) NodeID(n int32) string { return l.nodes[n].spec.ID }
+
+// KindOf is what the node of that ID stands for.
+func (l *Ledger) KindOf(id string) coordinator.QuotaKind {
+	if n, ok := l.byID[id]; ok {
+		return l.nodes[n].spec.Kind
+	}
+	return coordinator.QuotaPool
+}
+
+// BorrowPriority is the group's place, higher first, among those that wait for something to
+// borrow.
+func (l *Ledger) BorrowPriority(group string) int {
+	if n, ok := l.routes.groups[group]; ok {
+		return l.nodes[n].spec.Borrowing.Priority
+	}
+	return 0
+}

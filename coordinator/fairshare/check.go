@@ -1,0 +1,220 @@
+package fairshare
+
+import (
+	"math"
+	"math/bits"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// Limit is which kind of limit refused something.
+type Limit uint8
+
+// The kinds of limits.
+const (
+	LimitNone Limit = iota
+	LimitBudget
+	LimitRate
+	LimitSeats
+)
+
+// String is the word used in answers and metrics.
+func (k Limit) String() string { return [...]string{"", "budget", "rate", "seats"}[k] }
+
+// Verdict is the answer to a charge.
+type Verdict struct {
+	OK bool
+	// Known: the reservation stands already, or has ended; nothing was charged.
+	Known bool
+	// Charged: a reservation has been made, and is to be remembered.
+	Charged bool
+	// Borrowed: some of it belongs to others, who leave it.
+	Borrowed bool
+	// Permanent: it will never be admitted, because it is more than some limit allows at
+	// all. RetryAt is else when it may be asked again: not before, and not for sure then.
+	// Zero: when something is given back.
+	Permanent bool
+	RetryAt   time.Time
+	// Node, of that Kind, Dimension and Limit that refused it: of several the one that lasts
+	// longest.
+	Node      string
+	Kind      coordinator.QuotaKind
+	Dimension coordinator.Dimension
+	Limit     Limit
+
+	at    int32
+	retry int64
+}
+
+// refuse notes that a limit refuses the charge, until then (forever: for good).
+func (v *Verdict) refuse(node int32, d coordinator.Dimension, by Limit, until int64) {
+	if !v.OK && until <= v.retry {
+		return
+	}
+	v.OK, v.at, v.Dimension, v.Limit, v.retry = false, node, d, by, until
+}
+
+// unknown is the time of a refusal that ends when somebody gives something back.
+const unknown int64 = math.MaxInt64 - 1
+
+// rateUse is one rate that a reservation was charged to, and which of those above it serves.
+type rateUse struct {
+	leaf, by *shaper
+	dim      coordinator.Dimension
+}
+
+// turn is what a walk along one chain has met: the nearest rates and seats are those that
+// are asked; they ask those above.
+type turn struct {
+	rated uint8
+	sat   bool
+}
+
+// walks tells apart one walk along a path from the next.
+func (l *Ledger) walk() { l.walks++ }
+
+// first tells whether a budget is the first of its family in this walk: the one out of whose
+// share a charge comes. (Between it and its root there may be budgets of other families.)
+func (l *Ledger) first(b *budget) bool {
+	if b.family.walked == l.walks {
+		return false
+	}
+	b.family.walked = l.walks
+	return true
+}
+
+// check looks whether all nodes of the path have room for the charge. What must be borrowed
+// for it is borrowed (l.loans) whatever the answer: the caller undoes it. Rates that serve
+// it are appended to uses.
+func (l *Ledger) check(p *Path, c *Charge, uses []rateUse) (Verdict, []rateUse) {
+	v := Verdict{OK: true}
+	asked := dimensionsOf(&c.Amounts)
+	var t turn
+	l.walk()
+	for _, n := range p.list() {
+		nd := &l.nodes[n]
+		for m := nd.limited & asked; m != 0; m &= m - 1 {
+			d := coordinator.Dimension(bits.TrailingZeros8(m))
+			amount := c.Amounts[d]
+			if b := nd.budgets[d]; b != nil {
+				l.checkBudget(&v, b, amount, c.NoBorrowing)
+			}
+			if s := nd.rates[d]; s != nil && t.rated&(1<<d) == 0 {
+				t.rated |= 1 << d
+				uses = append(uses, l.checkRate(&v, s, d, amount))
+			}
+		}
+		if s := nd.seats; s != nil && !t.sat && c.Amounts[coordinator.DimConcurrency] > 0 {
+			t.sat = true
+			l.checkSeats(&v, s, c.Amounts[coordinator.DimConcurrency])
+		}
+		if nd.parent < 0 {
+			t = turn{}
+		}
+	}
+	return v, uses
+}
+
+// checkBudget looks at one budget of the path.
+func (l *Ledger) checkBudget(v *Verdict, b *budget, amount int64, noBorrowing bool) {
+	if l.first(b) {
+		if lacking := amount - b.room(); lacking > 0 {
+			l.checkLacking(v, b, amount, lacking, noBorrowing)
+		}
+	}
+	if amount > b.left() {
+		v.refuse(b.node, b.dim, LimitBudget, sooner(amount > b.most && !b.family.repays, b.family.span.end))
+	}
+}
+
+// checkLacking borrows what a share lacks for an amount.
+func (l *Ledger) checkLacking(v *Verdict, b *budget, amount, lacking int64, noBorrowing bool) {
+	end := b.family.span.end
+	switch {
+	case noBorrowing || b.rule.Rule == coordinator.BorrowNever:
+		v.refuse(b.node, b.dim, LimitBudget, sooner(amount > b.baseShare && !b.family.repays, end))
+	case amount > b.reach: // unless somebody has more in this period, because he is repaid
+		v.refuse(b.node, b.dim, LimitBudget, sooner(!b.family.repays, end))
+	case amount > b.family.left(): // it need not be tried: there is not so much left of all
+		v.refuse(b.family.node, b.dim, LimitBudget, end)
+	case b.rule.Rule == coordinator.BorrowGroupRemaining:
+		if v.Borrowed = true; !l.borrowRemaining(b, amount, lacking) {
+			v.refuse(b.node, b.dim, LimitBudget, end)
+		}
+	default:
+		v.Borrowed = true
+		if left := l.borrow(b, lacking); left > 0 {
+			v.refuse(b.node, b.dim, LimitBudget, l.accrues(b, left))
+		}
+	}
+}
+
+// checkRate looks at the nearest rate of a chain, and those above it.
+func (l *Ledger) checkRate(v *Verdict, s *shaper, d coordinator.Dimension, amount int64) rateUse {
+	by, wait, at := s.check(l.now, amount)
+	switch {
+	case by != nil:
+		v.Borrowed = v.Borrowed || by != s
+	case wait == forever:
+		v.refuse(at.node, d, LimitRate, forever)
+	default:
+		v.refuse(at.node, d, LimitRate, l.now+wait)
+	}
+	return rateUse{s, by, d}
+}
+
+// checkSeats looks at the nearest seats of a chain, and those above them.
+func (l *Ledger) checkSeats(v *Verdict, s *seats, n int64) {
+	if n > s.most {
+		v.refuse(s.node, coordinator.DimConcurrency, LimitSeats, forever)
+	} else if ok, at := s.check(n); !ok {
+		v.refuse(at.node, coordinator.DimConcurrency, LimitSeats, unknown)
+	}
+}
+
+// accrues is when so much more may have accrued to those who could lend it, just after it was
+// tried to borrow it: not before the first of them has one more, nor before the whole family
+// has so many more (of which each may be less than one short). In a family of many there is
+// always somebody who soon has one more: so not before a millionth of the period.
+func (l *Ledger) accrues(b *budget, left int64) int64 {
+	f := b.family
+	length := f.span.end - f.span.start
+	whole := l.now + mulDivUp(left-f.shares, length, max(1, f.nominal))
+	return min(f.span.end, max(l.ripens, whole, l.now+max(length/1_000_000, int64(time.Millisecond))))
+}
+
+func sooner(never bool, at int64) int64 {
+	if never {
+		return forever
+	}
+	return at
+}
+
+// finish answers the caller: RetryAt and Node for people.
+func (l *Ledger) finish(v *Verdict) Verdict {
+	if v.OK {
+		return *v
+	}
+	spec := l.nodes[v.at].spec
+	v.Node, v.Kind, v.Borrowed = spec.ID, spec.Kind, false
+	switch v.retry {
+	case forever:
+		v.Permanent = true
+	case unknown:
+	default:
+		v.RetryAt = timeOf(v.retry)
+	}
+	return *v
+}
+
+// Check tells whether the charge would be admitted now. Nothing is charged.
+func (l *Ledger) Check(now time.Time, p *Path, c *Charge) Verdict {
+	l.advance(now.UnixNano())
+	asked := *c
+	tidy(&asked.Amounts)
+	v, uses := l.check(p, &asked, l.uses[:0])
+	l.uses = uses
+	l.undo()
+	return l.finish(&v)
+}

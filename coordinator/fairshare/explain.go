@@ -1,0 +1,150 @@
+package fairshare
+
+import (
+	"math/bits"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// Explanation is why a charge would be admitted now or not: the verdict, and every limit that
+// it meets, in the order of its path.
+type Explanation struct {
+	Verdict Verdict
+	Limits  []LimitView
+}
+
+// LimitView is one limit that a charge meets.
+type LimitView struct {
+	Node      string
+	Dimension coordinator.Dimension
+	Limit     Limit
+	Asked     int64
+	// Left of it; Borrowable is what others could lend besides: of the budget out of which the
+	// charge comes what they have now, of those above it the most that their bounds allow.
+	Left, Borrowable int64
+	// Refuses: it, or nobody who could lend to it, has room for what is asked. Binds: it is
+	// the limit that the verdict names.
+	Refuses, Binds bool
+	// Renews is when more of it may be there by itself: when a budget's period ends, or the
+	// rate allows what is asked. Zero: when something is given back, or never.
+	Renews time.Time
+}
+
+// Explain tells which limits a charge meets now. Nothing is charged.
+func (l *Ledger) Explain(now time.Time, p *Path, c *Charge) Explanation {
+	asked := *c
+	tidy(&asked.Amounts)
+	e := Explanation{Verdict: l.Check(now, p, &asked)}
+	set := dimensionsOf(&asked.Amounts)
+	var t turn
+	for _, n := range p.list() {
+		nd := &l.nodes[n]
+		for m := nd.limited & set; m != 0; m &= m - 1 {
+			d := coordinator.Dimension(bits.TrailingZeros8(m))
+			if nd.budgets[d] != nil {
+				e.Limits = append(e.Limits, l.explainBudget(nd.budgets[d], p, &asked))
+			}
+			if s := nd.rates[d]; s != nil {
+				e.Limits = append(e.Limits, l.explainRate(s, d, asked.Amounts[d], t.rated&(1<<d) == 0))
+				t.rated |= 1 << d
+			}
+		}
+		if n := asked.Amounts[coordinator.DimConcurrency]; nd.seats != nil && n > 0 {
+			e.Limits = append(e.Limits, l.explainSeats(nd.seats, n, !t.sat))
+			t.sat = true
+		}
+		if nd.parent < 0 {
+			t = turn{}
+		}
+	}
+	for i := range e.Limits {
+		x := &e.Limits[i]
+		x.Binds = !e.Verdict.OK && x.Node == e.Verdict.Node && x.Dimension == e.Verdict.Dimension && x.Limit == e.Verdict.Limit
+		x.Refuses = x.Refuses || x.Binds
+	}
+	return e
+}
+
+// explainBudget looks at one budget. What could be lent to a share is tried out, and undone.
+func (l *Ledger) explainBudget(b *budget, p *Path, c *Charge) LimitView {
+	v := LimitView{
+		Node: l.nodes[b.node].spec.ID, Dimension: b.dim, Limit: LimitBudget, Asked: c.Amounts[b.dim],
+		Left: b.left(), Renews: timeOf(b.family.span.end),
+	}
+	if !l.isFirst(p, b) { // those below may borrow of others into it
+		if b.up != nil {
+			v.Borrowable = max(0, min(b.borrowMax-b.borrowedIn, b.family.left()-v.Left))
+		}
+		v.Refuses = v.Asked > saturate(v.Left, v.Borrowable)
+		return v
+	}
+	v.Left = min(v.Left, b.room())
+	switch {
+	case c.NoBorrowing || b.rule.Rule == coordinator.BorrowNever:
+	case b.rule.Rule == coordinator.BorrowGroupRemaining:
+		v.Borrowable = saturate(b.left(), b.borrowMax-b.borrowedIn) - v.Left
+		if b.up == nil {
+			v.Borrowable = b.left() - v.Left
+		}
+		for x := b.up; x != nil; x = x.up { // all of it is of what those above have left
+			v.Borrowable = min(v.Borrowable, x.left()-v.Left)
+		}
+	default:
+		v.Borrowable = b.family.left() - max(0, v.Left)
+		v.Borrowable -= l.borrow(b, v.Borrowable)
+		l.undo()
+	}
+	v.Borrowable = max(0, v.Borrowable)
+	v.Refuses = v.Asked > v.Left+v.Borrowable
+	return v
+}
+
+// isFirst tells whether the charge comes out of the budget's own share.
+func (l *Ledger) isFirst(p *Path, b *budget) bool {
+	for _, n := range p.list() {
+		if x := l.nodes[n].budgets[b.dim]; x != nil && x.family == b.family {
+			return x == b
+		}
+	}
+	return false
+}
+
+func (l *Ledger) explainRate(s *shaper, d coordinator.Dimension, asked int64, first bool) LimitView {
+	v := LimitView{Node: s.id, Dimension: d, Limit: LimitRate, Asked: asked, Left: s.level(l.now)}
+	if !first {
+		var after int64
+		if s.hard && s.amount > 0 {
+			if ok, wait := s.assured.check(l.now, asked); !ok {
+				v.Refuses, after = true, wait
+			}
+		}
+		if s.ceiling.amount > 0 {
+			if ok, wait := s.ceiling.check(l.now, asked); !ok {
+				v.Refuses, after = true, max(after, wait)
+			}
+		}
+		if after > 0 && after != forever {
+			v.Renews = timeOf(l.now + after)
+		}
+		return v
+	}
+	by, wait, _ := s.check(l.now, asked)
+	v.Refuses = by == nil
+	if by != nil && by != s {
+		v.Borrowable = max(0, asked-v.Left)
+	}
+	if v.Refuses && wait != forever {
+		v.Renews = timeOf(l.now + wait)
+	}
+	return v
+}
+
+func (l *Ledger) explainSeats(s *seats, asked int64, first bool) LimitView {
+	v := LimitView{Node: l.nodes[s.node].spec.ID, Dimension: coordinator.DimConcurrency, Limit: LimitSeats, Asked: asked}
+	all := max(0, s.available())
+	v.Left = min(all, max(0, s.sub-s.use))
+	v.Borrowable = all - v.Left
+	v.Refuses = first && all < asked // above, it need not ask for all of it
+	return v
+}

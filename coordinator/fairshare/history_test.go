@@ -1,0 +1,87 @@
+package fairshare
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"taskbus/coordinator"
+)
+
+// TestHardCaps: whatever is reserved, extended, settled within what was reserved, released or
+// left to expire, over periods and with a clock that goes back: no node ever uses more than it
+// may, all sums fit, and what is refused leaves no trace.
+func TestHardCaps(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t, drawQuotas(t, true))
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			w.step()
+			w.judge()
+		}
+	})
+}
+
+// TestOverdrafts: when settlements tell of more than was reserved, what is admitted still never
+// takes a node beyond what it may use (world.reserve looks), and all sums fit.
+func TestOverdrafts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t, drawQuotas(t, true))
+		w.overdraws = true
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			w.step()
+			w.judge()
+		}
+	})
+}
+
+// TestTwins: who is told of a history by records knows what its ledger knows, and answers
+// alike; so does who is given the ledger's state at some moment, and the records after it.
+func TestTwins(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		q := drawQuotas(t, true)
+		w := newWorld(t, q)
+		w.overdraws = true
+		for range rapid.IntRange(0, 40).Draw(t, "steps before") {
+			w.step()
+		}
+		image, after := w.l.Export(w.now), len(w.records)
+		for range rapid.IntRange(0, 40).Draw(t, "steps after") {
+			w.step()
+		}
+		fold := func(records ...[]coordinator.Record) *Ledger {
+			l, at := NewLedger(), epoch
+			if len(records[0]) > 0 { // the first record tells the time
+				at = at.Add(time.Duration(rapid.Int64Range(0, int64(100*time.Hour)).Draw(t, "installed")))
+			}
+			l.Install(at, q)
+			for _, some := range records {
+				for _, r := range some {
+					l.Fold(r)
+				}
+			}
+			return l
+		}
+		heirs := map[string]*Ledger{
+			"told from the beginning": fold(w.records), "told from the middle": fold(image, w.records[after:]), "told at last": fold(w.l.Export(w.now)),
+		}
+		w.now = w.l.Now() // what has been asked, and left nothing behind, they know nothing of
+		want := w.picture()
+		for name, heir := range heirs {
+			if got := (picture{heir.Export(w.now), heir.View(w.now)}); !reflect.DeepEqual(got, want) {
+				t.Fatalf("%s:\n%s", name, differences(want.exported, got.exported))
+			}
+		}
+		for range 10 {
+			c, key := w.drawCharge(), id(1000+len(w.keys))
+			w.now = w.now.Add(time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "on")))
+			want := w.reserve(key, c)
+			for name, heir := range heirs {
+				if got := heir.Reserve(w.now, key, c, time.Time{}); got != want {
+					t.Fatalf("%s: %+v, want %+v", name, got, want)
+				}
+			}
+		}
+	})
+}

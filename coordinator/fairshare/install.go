@@ -1,0 +1,275 @@
+package fairshare
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// Install takes over other quotas, nil for none. What has been used stays with the nodes of
+// the same ID, for as long as their budgets have the same period. Reservations that are open
+// go on, charged to where they belong now. Families of budgets that are as they were keep
+// their loans; in others it is worked out anew who lends what to whom, and where one who had
+// to repay, or was repaid, is gone, repayment ends.
+//
+// To install the same again changes nothing, but puts right what does not fit together after
+// a snapshot from the time of other quotas was folded. Who waits (see Wait) is forgotten.
+func (l *Ledger) Install(now time.Time, q *coordinator.Quotas) {
+	l.advance(now.UnixNano())
+	old, before, families := l.nodes, l.byID, l.roots
+	l.quotas, l.prices = q, newPrices(nil)
+	l.nodes, l.byID, l.roots, l.routes = nil, nil, nil, routes{}
+	if q != nil {
+		l.prices, l.repay = newPrices(q.Prices), q.RepayPercent
+		l.build(q)
+	}
+	for id, i := range before { // order does not matter: each has its own successor
+		if j, stays := l.byID[id]; stays {
+			l.nodes[j].inherit(&old[i], l.now)
+		}
+	}
+	successor := func(b *budget) *budget { return l.budgetOf(old[b.node].spec.ID, b.dim) }
+	kept := make(map[*budget]bool, len(families))
+	for _, f := range families {
+		if g := successor(f); g != nil && g.up == nil && f.alike(g, successor) && f.sound() {
+			kept[g] = true
+		}
+	}
+	open := l.recharge(successor)
+	for _, f := range l.roots {
+		if f.lenders(); !kept[f] {
+			l.rebook(f, open)
+			f.each(l.watch)
+		}
+	}
+	l.nextPeriod = 0
+	l.advance(l.now)
+	l.alerts, l.freed = l.alerts[:0], l.freed[:0]
+}
+
+// inherit takes over what has been used of a node that was configured otherwise.
+func (nd *node) inherit(old *node, now int64) {
+	for d, b := range nd.budgets {
+		if o := old.budgets[d]; b != nil && o != nil && b.family.period == o.family.period && b.family.span == o.family.span {
+			b.used, b.spent, b.lent, b.borrowed = o.used, o.spent, o.lent, o.borrowed
+			b.lentOut, b.borrowedIn, b.credits, b.owes, b.alerted = o.lentOut, o.borrowedIn, o.credits, o.owes, o.alerted
+			b.before = o.before
+			b.before.reserved = 0 // comes again with the reservations
+			b.nominal, b.share = b.base+o.nominal-o.base, b.baseShare+o.share-o.baseShare
+			b.family.repays = b.family.repays || o.family.repays
+		}
+	}
+	for d, s := range nd.rates {
+		if o := old.rates[d]; s != nil && o != nil {
+			s.assured.follow(now, &o.assured)
+			s.ceiling.follow(now, &o.ceiling)
+		}
+	}
+}
+
+// follow takes over the level of a rate that was configured otherwise.
+func (r *rate) follow(now int64, old *rate) {
+	if r.amount == 0 || old.amount == 0 {
+		return
+	}
+	next := *old
+	next.resize(now, r.amount, time.Duration(r.per), r.burst)
+	*r = next
+}
+
+// alike tells whether a family is made as the other one, so that its books go on.
+func (b *budget) alike(x *budget, successor func(*budget) *budget) bool {
+	f := b.family
+	if b.base != x.base || b.baseShare != x.baseShare || b.borrowMax != x.borrowMax || b.lendMax != x.lendMax || b.rule != x.rule || b.pool != x.pool ||
+		f.span != x.family.span || f.period != x.family.period || len(b.kids) != len(x.kids) {
+		return false
+	}
+	for _, kid := range b.kids {
+		if k := successor(kid); k == nil || k.up != x || !kid.alike(k, successor) {
+			return false
+		}
+	}
+	return true
+}
+
+// sound tells whether the books of a family fit together: what is lent within it is borrowed
+// within it. (Under the simple rule more is borrowed than anybody has lent.)
+func (f *budget) sound() bool {
+	ok, share, simple := f.lentOut == 0 && f.borrowedIn == 0, int64(0), false
+	f.each(func(b *budget) { simple = simple || b.rule.Rule == coordinator.BorrowGroupRemaining })
+	f.each(func(b *budget) {
+		used, net := b.spent, b.lent-b.borrowed
+		for _, kid := range b.kids {
+			used, net = used+kid.used, net+kid.lentOut-kid.borrowedIn
+		}
+		net -= b.lentOut - b.borrowedIn
+		share += b.share
+		ok = ok && used == b.used && (net == 0 || simple && net < 0)
+	})
+	return ok && share <= f.nominal
+}
+
+// each visits all of a family, parents first.
+func (b *budget) each(visit func(*budget)) {
+	visit(b)
+	for _, kid := range b.kids {
+		kid.each(visit)
+	}
+}
+
+// recharge takes the reservations that are remembered to where they belong in other trees,
+// and gives them in order of their time. successor finds a budget's place among those of now;
+// nil: it has none.
+func (l *Ledger) recharge(successor func(*budget) *budget) []*reservation {
+	all := make([]*reservation, 0, len(l.open))
+	for _, r := range l.open { // order does not matter: they are sorted
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b *reservation) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.key[0], b.key[0]), cmp.Compare(a.key[1], b.key[1]))
+	})
+	for _, r := range all {
+		path := l.PathOf(&r.charge)
+		for part := r; part != nil; part = part.later {
+			part.path = path
+			part.loans = slices.DeleteFunc(part.loans, func(n loan) bool {
+				return successor(n.to) == nil || n.from != nil && successor(n.from) == nil
+			})
+			for i := range part.loans {
+				n := &part.loans[i]
+				n.to = successor(n.to)
+				if n.from != nil {
+					n.from = successor(n.from)
+					n.top = meet(n.from, n.to)
+				}
+			}
+			part.uses = l.successors(part)
+			if r.state == resOpen {
+				l.hold(&part.path, part.at, &part.charge.Amounts, 1)
+			}
+		}
+	}
+	return all
+}
+
+// successors finds the rates that stand for those that served a part of a reservation.
+func (l *Ledger) successors(part *reservation) []rateUse {
+	uses := l.ratesOf(&part.path, &part.charge.Amounts, nil)
+	for i := range uses {
+		u := &uses[i]
+		for _, was := range part.uses {
+			if was.dim != u.dim || was.leaf.id != u.leaf.id {
+				continue
+			}
+			for x := u.leaf; x != nil; x = x.up {
+				if x.id == was.by.id {
+					u.by = x
+				}
+			}
+		}
+	}
+	return uses
+}
+
+// meet is where the ways from two budgets of a family to its root meet.
+func meet(a, b *budget) *budget {
+	for x := a; x != nil; x = x.up {
+		for y := b; y != nil; y = y.up {
+			if x == y {
+				return x
+			}
+		}
+	}
+	return nil
+}
+
+// ratesOf lists the rates that something is charged to, each served by itself.
+func (l *Ledger) ratesOf(p *Path, a *coordinator.Amounts, uses []rateUse) []rateUse {
+	rated := uint8(0)
+	for _, n := range p.list() {
+		nd := &l.nodes[n]
+		for d, s := range nd.rates {
+			if s != nil && a[d] > 0 && rated&(1<<d) == 0 {
+				rated |= 1 << d
+				uses = append(uses, rateUse{s, s, coordinator.Dimension(d)})
+			}
+		}
+		if nd.parent < 0 {
+			rated = 0
+		}
+	}
+	return uses
+}
+
+// rebook works out anew what a family that is made otherwise has used and lent: what every
+// share uses beyond what it has now it borrows as if it came to be charged now, the oldest
+// reservations first; what nobody can lend is overdrawn. It earns and costs no credits.
+func (l *Ledger) rebook(f *budget, open []*reservation) {
+	f.tidy()
+	credits := make(map[*budget]int64)
+	f.each(func(b *budget) {
+		credits[b] = b.credits
+		b.lent, b.borrowed, b.lentOut, b.borrowedIn = 0, 0, 0, 0
+	})
+	for _, r := range open {
+		for part := r; part != nil; part = part.later {
+			part.loans = slices.DeleteFunc(part.loans, func(n loan) bool { return n.to.family == f })
+			if r.state != resOpen || part.at < f.span.start {
+				continue
+			}
+			for _, n := range part.path.list() {
+				if b := l.nodes[n].budgets[f.dim]; b != nil && b.family == f { // the first of it
+					l.cover(b, min(-b.room(), part.charge.Amounts[f.dim]))
+					part.loans = append(part.loans, l.loans...)
+					break
+				}
+			}
+		}
+	}
+	f.each(func(b *budget) { l.cover(b, -b.room()) })
+	f.each(func(b *budget) { b.credits = credits[b] })
+	f.lenders()
+}
+
+// cover borrows what a share lacks, by its rule, into l.loans.
+func (l *Ledger) cover(b *budget, lacking int64) {
+	l.loans = l.loans[:0]
+	switch {
+	case lacking <= 0 || b.rule.Rule == coordinator.BorrowNever:
+	case b.rule.Rule == coordinator.BorrowGroupRemaining:
+		l.borrowRemaining(b, 0, lacking)
+	default:
+		l.borrow(b, lacking)
+	}
+}
+
+// tidy makes the sums of a family fit: what a node has used and none of those below it, it has
+// used itself. What is repaid in this period stays only if it fits as well.
+func (f *budget) tidy() {
+	if f.sumShares(); f.nominal > f.base || f.short() {
+		f.repays = false
+		f.each(func(b *budget) { b.nominal, b.share, b.owes = b.base, b.baseShare, 0 })
+	}
+}
+
+func (b *budget) sumShares() {
+	b.nominal = b.share
+	below := int64(0)
+	for _, kid := range b.kids {
+		kid.sumShares()
+		b.nominal += kid.nominal
+		below += kid.used
+	}
+	b.used = max(b.used, below) // a limit that is new knows of what is below it
+	b.spent = b.used - below
+}
+
+// short tells whether a share has come to be less than nothing.
+func (b *budget) short() bool {
+	if b.share < 0 {
+		return true
+	}
+	return slices.ContainsFunc(b.kids, (*budget).short)
+}

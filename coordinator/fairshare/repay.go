@@ -1,0 +1,100 @@
+package fairshare
+
+// begin starts the period in which now lies, for all of a family. What was borrowed or
+// overdrawn is repaid, up to so many percent of what each has of its own, to those who lent it:
+//
+//	nominal' = base - min(debt, percent · base) + its part of what others repay
+//
+// What is beyond that is forgiven, as is everything if a whole period has passed since.
+func (b *budget) begin(now, percent int64) {
+	next := spanOf(b.period, now, b.loc)
+	ended, adjacent := b.span, next.start == b.span.end
+	if !adjacent {
+		ended = spanOf(b.period, next.start-1, b.loc)
+		percent = 0
+	}
+	b.owe(percent)
+	b.repays = false
+	b.repaid(0)
+	b.span = next
+	b.restart(ended, adjacent)
+	b.lenders()
+}
+
+// set makes the family's period that in which now lies, for one without a past.
+func (b *budget) set(now int64) {
+	b.span = spanOf(b.period, now, b.loc)
+	b.restart(spanOf(b.period, b.span.start-1, b.loc), false)
+	b.lenders()
+}
+
+// owe finds what is repaid by the share itself, and how much of what it and those below it
+// repay leaves the budget. To whom it is owed:
+//
+//	in       what its parts have borrowed of each other
+//	out      what they have borrowed of others
+//	covered  what they have overdrawn, as far as the budget as a whole was not overdrawn
+//	over     what was: of this, too, those outside were deprived, up to the root of the
+//	         family; what was used beyond that is lost to all
+//
+// What is repaid is divided in that proportion.
+func (b *budget) owe(percent int64) (leaves, over int64) {
+	overdrawn := max(0, -b.room())
+	debt := max(0, b.borrowed-max(0, b.room())) // what it has left it might have given back
+	debt += mulDiv(debt, b.rule.SurchargePercent, 100) + overdrawn
+	b.owes = min(debt, mulDiv(b.baseShare, percent, 100))
+	b.pot = b.owes
+	in := b.borrowed - b.borrowedIn
+	for _, kid := range b.kids {
+		gets, beyond := kid.owe(percent)
+		b.pot += gets
+		overdrawn += beyond
+		in += kid.borrowedIn
+	}
+	over = max(0, -b.left())
+	inside, outside := max(0, in)+max(0, overdrawn-over), b.borrowedIn+over
+	b.leaves = 0
+	if outside > 0 {
+		b.leaves = mulDiv(b.pot, outside, inside+outside)
+	}
+	b.pot -= b.leaves
+	return b.leaves, over
+}
+
+// repaid divides what is repaid to a budget, and what stays within it, among those who
+// have lent it.
+func (b *budget) repaid(bonus int64) {
+	weights := make([]int64, 1, len(b.kids)+1)
+	weights[0] = b.lent
+	any := b.lent > 0
+	for _, kid := range b.kids {
+		weights = append(weights, kid.lentOut)
+		any = any || kid.lentOut > 0
+	}
+	if !any {
+		weights[0] = 1
+	}
+	parts := Apportion(b.pot+bonus, weights, nil)
+	b.nominal = b.base - b.leaves + bonus
+	for i, kid := range b.kids {
+		kid.repaid(parts[i+1])
+	}
+	b.share = max(0, b.baseShare-b.owes+parts[0])
+	if b.owes > 0 || b.nominal != b.base {
+		b.family.repays = true
+	}
+}
+
+// restart empties the books of a family for a new period.
+func (b *budget) restart(ended span, adjacent bool) {
+	b.before = past{span: ended}
+	if adjacent {
+		b.before.used, b.before.reserved = b.used, b.reserved
+	}
+	b.used, b.reserved, b.spent, b.held = 0, 0, 0, 0
+	b.lent, b.borrowed, b.lentOut, b.borrowedIn = 0, 0, 0, 0
+	b.alerted = 0
+	for _, kid := range b.kids {
+		kid.restart(ended, adjacent)
+	}
+}

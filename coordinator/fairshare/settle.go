@@ -1,0 +1,76 @@
+package fairshare
+
+import "taskbus/coordinator"
+
+// settle takes what was reserved off all nodes, and puts what was used in its place. An
+// expired reservation holds nothing any more.
+func (l *Ledger) settle(r *reservation, used coordinator.Amounts) {
+	all := used
+	expired := r.state == resExpired
+	for part := r; part != nil; part = part.later {
+		its := part.portion(&used)
+		l.settlePart(part, &its, expired)
+	}
+	l.chargeUnasked(r, &all)
+	l.free(&r.path)
+}
+
+// portion takes off what was used the part that belongs to this part of the reservation: what
+// was reserved by it, and all that is left if no later one has reserved the same.
+func (part *reservation) portion(used *coordinator.Amounts) (its coordinator.Amounts) {
+	for d := range used {
+		more := false
+		for x := part.later; x != nil && !more; x = x.later {
+			more = x.charge.Amounts[d] > 0
+		}
+		its[d] = used[d]
+		if more {
+			its[d] = min(used[d], part.charge.Amounts[d])
+		}
+		used[d] -= its[d]
+	}
+	return its
+}
+
+func (l *Ledger) settlePart(part *reservation, used *coordinator.Amounts, expired bool) {
+	reserved := part.charge.Amounts
+	if expired {
+		reserved = coordinator.Amounts{}
+	} else {
+		l.hold(&part.path, part.at, &reserved, -1)
+	}
+	l.spend(&part.path, part.at, used)
+	for i := len(part.loans) - 1; i >= 0; i-- { // the latest first
+		n := &part.loans[i]
+		if part.at < n.to.family.span.start {
+			continue // of a period that has ended
+		}
+		if x := min(n.amount, n.to.room()); x > 0 {
+			n.giveBack(x)
+			n.amount -= x
+		}
+	}
+	for _, u := range part.uses {
+		if x, y := reserved[u.dim], used[u.dim]; x != y {
+			u.leaf.correct(l.now, x, y, u.by)
+		}
+	}
+}
+
+// chargeUnasked charges rates with what was used of dimensions of which nothing was reserved.
+func (l *Ledger) chargeUnasked(r *reservation, used *coordinator.Amounts) {
+	asked := uint8(0)
+	for part := r; part != nil; part = part.later {
+		asked |= dimensionsOf(&part.charge.Amounts)
+	}
+	rest := dimensionsOf(used) &^ asked
+	if rest == 0 {
+		return
+	}
+	l.uses = l.ratesOf(&r.path, used, l.uses[:0])
+	for _, u := range l.uses {
+		if rest&(1<<u.dim) != 0 {
+			u.leaf.correct(l.now, 0, used[u.dim], u.leaf)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package fairshare
+
+import (
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// NodeView is one node of a quota tree as it stands, for people and metrics.
+type NodeView struct {
+	ID, Name string
+	Kind     coordinator.QuotaKind
+	Parent   string // its id; empty: it is a root
+	Weight   int64
+	// By dimension, of those in which there is a limit, in their order.
+	Budgets []BudgetView
+	Rates   []RateView
+	Seats   *SeatsView // nil: no limit
+}
+
+// BudgetView is a budget in its period.
+type BudgetView struct {
+	Dimension coordinator.Dimension
+	// Nominal is what the node has for itself and those below it, Share what of that it has
+	// given to none of them. Cap is what may be used in all: Nominal, and Borrowed of others,
+	// less what is Lent to them.
+	Nominal, Share, Cap int64
+	// Used and Reserved by it and those below it.
+	Used, Reserved int64
+	Borrowed, Lent int64
+	// Debt is what its share is overdrawn by now, and what of it was given up for the period
+	// before.
+	Debt int64
+	// Period, its id for people, from Start to End (which does not belong to it); what was
+	// used in the one before, and what of that is reserved still.
+	Period                     string
+	Start, End                 time.Time
+	UsedBefore, ReservedBefore int64
+}
+
+// RateView is a rate: what is assured to the node, and what it may take while others leave
+// theirs.
+type RateView struct {
+	Dimension coordinator.Dimension
+	Amount    int64 // assured for every Per; 0: nothing is
+	Per       time.Duration
+	Burst     int64
+	Remaining int64 // of what is assured, now, in one piece
+	// Ceiling is the most that it may have for every Per; 0: as much as those above it.
+	Ceiling int64
+}
+
+// SeatsView is how much may run at one time.
+type SeatsView struct {
+	Nominal   int64
+	Running   int64 // of it and those below it
+	Waiting   int64
+	Available int64 // how many more may run, but for those who go first
+}
+
+// View gives all nodes, parents before children. Nothing changes but the time. It takes
+// O(nodes · dimensions).
+func (l *Ledger) View(now time.Time) []NodeView {
+	l.advance(now.UnixNano())
+	all := make([]NodeView, len(l.nodes))
+	for i := range l.nodes {
+		all[i] = l.view(&l.nodes[i])
+	}
+	return all
+}
+
+// Node gives one node by its ID.
+func (l *Ledger) Node(now time.Time, id string) (NodeView, bool) {
+	l.advance(now.UnixNano())
+	i, ok := l.byID[id]
+	if !ok {
+		return NodeView{}, false
+	}
+	return l.view(&l.nodes[i]), true
+}
+
+func (l *Ledger) view(nd *node) NodeView {
+	v := NodeView{ID: nd.spec.ID, Name: nd.spec.Name, Kind: nd.spec.Kind, Weight: nd.spec.Weight}
+	if nd.parent >= 0 {
+		v.Parent = l.nodes[nd.parent].spec.ID
+	}
+	for d := range coordinator.Dimension(coordinator.NumDimensions) {
+		if b := nd.budgets[d]; b != nil {
+			v.Budgets = append(v.Budgets, b.view())
+		}
+		if s := nd.rates[d]; s != nil {
+			v.Rates = append(v.Rates, s.view(l.now, d))
+		}
+	}
+	if s := nd.seats; s != nil {
+		v.Seats = &SeatsView{Nominal: s.nominal, Running: s.running, Waiting: s.waiting, Available: max(0, s.available())}
+	}
+	return v
+}
+
+func (b *budget) view() BudgetView {
+	f := b.family
+	return BudgetView{
+		Dimension: b.dim, Nominal: b.nominal, Share: b.share, Cap: b.cap(), Used: b.used, Reserved: b.reserved,
+		Borrowed: b.borrowedIn, Lent: b.lentOut, Debt: max(0, -b.room()) + b.owes,
+		Period: periodID(f.period, f.span, f.loc), Start: timeOf(f.span.start), End: timeOf(f.span.end),
+		UsedBefore: b.before.used, ReservedBefore: b.before.reserved,
+	}
+}
+
+func (s *shaper) view(now int64, d coordinator.Dimension) RateView {
+	return RateView{Dimension: d, Amount: s.amount, Per: s.per, Burst: s.burst, Remaining: s.level(now), Ceiling: s.ceiling.amount}
+}

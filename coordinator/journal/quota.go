@@ -1,0 +1,156 @@
+package journal
+
+import "taskbus/coordinator"
+
+// The records of quotas.
+
+const (
+	quotaAgent = 1 << iota
+	quotaProvider
+	quotaModel
+	quotaNoBorrowing // a flag, like the next but one
+	quotaUntil
+	quotaBefore
+	quotaLoans
+	quotaServed
+)
+
+func (c *coder) quotaReserved(r *coordinator.QuotaReserved) {
+	m := c.mask(on(r.Agent != "", quotaAgent) |
+		on(r.Provider != "", quotaProvider) |
+		on(r.Model != "", quotaModel) |
+		on(r.NoBorrowing, quotaNoBorrowing) |
+		on(!r.Until.IsZero(), quotaUntil) |
+		on(r.Before, quotaBefore) |
+		on(len(r.Loans) > 0, quotaLoans) |
+		on(len(r.Served) > 0, quotaServed))
+	c.key(&r.Key)
+	name(c, &r.Group)
+	if m&quotaAgent != 0 {
+		name(c, &r.Agent)
+	}
+	if m&quotaProvider != 0 {
+		name(c, &r.Provider)
+	}
+	if m&quotaModel != 0 {
+		name(c, &r.Model)
+	}
+	c.amounts(&r.Amounts)
+	integer(c, &r.Expect)
+	c.flag(&r.NoBorrowing, m&quotaNoBorrowing != 0)
+	c.time(&r.At)
+	if m&quotaUntil != 0 {
+		c.time(&r.Until)
+	}
+	c.flag(&r.Before, m&quotaBefore != 0)
+	member(c, &r.State, 256)
+	if m&quotaLoans != 0 {
+		list(c, &r.Loans, leastLoan, (*coder).quotaLoan)
+	}
+	if m&quotaServed != 0 {
+		names(c, &r.Served)
+	}
+}
+
+// leastLoan is how many bytes a loan takes up at the very least.
+const leastLoan = 4
+
+func (c *coder) quotaLoan(n *coordinator.QuotaLoan) {
+	name(c, &n.From)
+	name(c, &n.To)
+	member(c, &n.Dimension, coordinator.NumDimensions)
+	integer(c, &n.Amount)
+}
+
+// amounts writes a bit for each dimension that has any, and these.
+func (c *coder) amounts(a *coordinator.Amounts) {
+	set := uint64(0)
+	for d := range a {
+		set |= on(a[d] != 0, 1<<d)
+	}
+	m := c.mask(set)
+	for d := range a {
+		if m&(1<<d) != 0 {
+			integer(c, &a[d])
+		}
+	}
+}
+
+const (
+	extendedUntil = 1 << iota
+)
+
+func (c *coder) quotaExtended(r *coordinator.QuotaExtended) {
+	m := c.mask(on(!r.Until.IsZero(), extendedUntil))
+	c.key(&r.Key)
+	c.amounts(&r.More)
+	c.time(&r.At)
+	if m&extendedUntil != 0 {
+		c.time(&r.Until)
+	}
+}
+
+const (
+	endedKeep = 1 << iota
+	endedType
+)
+
+func (c *coder) quotaEnded(r *coordinator.QuotaEnded) {
+	m := c.mask(on(r.Keep, endedKeep) | on(r.Type != "", endedType))
+	c.key(&r.Key)
+	member(c, &r.How, coordinator.NumQuotaEnds)
+	c.amounts(&r.Used)
+	c.time(&r.At)
+	c.flag(&r.Keep, m&endedKeep != 0)
+	if m&endedType != 0 {
+		name(c, &r.Type)
+	}
+}
+
+const (
+	beforeRate = 1 << iota
+)
+
+func (c *coder) quotaBefore(r *coordinator.QuotaBefore) {
+	m := c.mask(on(r.Rate, beforeRate))
+	name(c, &r.Node)
+	member(c, &r.Dimension, coordinator.NumDimensions)
+	c.flag(&r.Rate, m&beforeRate != 0)
+	integer(c, &r.Start)
+	list(c, &r.Values, 1, func(c *coder, v *int64) { integer(c, v) })
+}
+
+const (
+	estimateFirst = 1 << iota
+	estimateInput
+)
+
+func (c *coder) estimateBefore(r *coordinator.EstimateBefore) {
+	m := c.mask(on(r.First, estimateFirst) | on(r.Input, estimateInput))
+	c.flag(&r.First, m&estimateFirst != 0)
+	c.flag(&r.Input, m&estimateInput != 0)
+	name(c, &r.Tenant)
+	name(c, &r.Model)
+	member(c, &r.Level, 256)
+	integer(c, &r.Bucket)
+	integer(c, &r.Sum)
+	list(c, &r.Counts, 1, func(c *coder, v *uint32) {
+		wide := int64(*v)
+		integer(c, &wide)
+		*v = uint32(wide)
+	})
+}
+
+const (
+	shareFirst = 1 << iota
+	shareOwn
+)
+
+func (c *coder) shareBefore(r *coordinator.ShareBefore) {
+	m := c.mask(on(r.First, shareFirst) | on(r.Own, shareOwn))
+	c.flag(&r.First, m&shareFirst != 0)
+	c.flag(&r.Own, m&shareOwn != 0)
+	name(c, &r.Group)
+	name(c, &r.Parent)
+	list(c, &r.Values, 1, func(c *coder, v *int64) { integer(c, v) })
+}
