@@ -90,12 +90,13 @@ const (
 	FateTimedOut   Fate = 8  // no result in time: may come again as if new
 	FateWithdrawn  Fate = 9  // cancelled before it was ever seen
 	FateCancelled  Fate = 10 // ended by a cancel, with its delivery or by its agent
-	NumFates            = 11
+	FateLaned      Fate = 11 // waits in its lane, which has its message
+	NumFates            = 12
 )
 
 var fates = [NumFates]string{
 	"forgotten", "failed", "open", "unsettled", "dispatched", "let_go",
-	"succeeded", "gave_up", "timed_out", "withdrawn", "cancelled",
+	"succeeded", "gave_up", "timed_out", "withdrawn", "cancelled", "laned",
 }
 
 // String is the word shown to people.
@@ -252,6 +253,13 @@ type Owed struct {
 // Paid says that the failure owed for a task has been told.
 type Paid struct{ Key TaskKey }
 
+// LaneKnown says whether a lane may hold something. It is known before anything is moved
+// there, so that a lane that the policy no longer has is read until it is empty.
+type LaneKnown struct {
+	Lane  string
+	Known bool
+}
+
 func (*Assigned) record()       {}
 func (*Settled) record()        {}
 func (*LeaseChanged) record()   {}
@@ -269,3 +277,4 @@ func (*AgentBefore) record()    {}
 func (*Calibrated) record()     {}
 func (*Owed) record()           {}
 func (*Paid) record()           {}
+func (*LaneKnown) record()      {}

@@ -51,6 +51,8 @@ func (e *Engine) Fold(at time.Time, r coordinator.Record) {
 		e.foldBreaker(at, r)
 	case *coordinator.Joined:
 		e.foldJoined(at, r)
+	case *coordinator.LaneKnown:
+		e.foldLane(r)
 	default:
 		e.foldAgent(at, r)
 	}

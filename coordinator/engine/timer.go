@@ -18,6 +18,7 @@ const (
 	dutyForget              // an agent that had joined has been gone for long
 	dutyClaim               // a claim has waited for work as long as it may
 	dutyJoin                // agents that announced themselves join
+	dutyLanes               // more tasks are to be moved than could be at once
 )
 
 // turn is when a duty is done among those that are due at one Apply. What ends

@@ -123,7 +123,7 @@ var recordTypes = []coordinator.Record{
 	&coordinator.Assigned{}, &coordinator.Settled{}, &coordinator.LeaseChanged{}, &coordinator.Remembered{},
 	&coordinator.Learnt{}, &coordinator.Forgiven{}, &coordinator.LearntBefore{}, &coordinator.BreakerChanged{},
 	&coordinator.Ordered{}, &coordinator.Tracked{}, &coordinator.Consumed{}, &coordinator.Doubted{}, &coordinator.Joined{}, &coordinator.AgentBefore{}, &coordinator.Calibrated{},
-	&coordinator.Owed{}, &coordinator.Paid{},
+	&coordinator.Owed{}, &coordinator.Paid{}, &coordinator.LaneKnown{},
 }
 
 // anyRecord is one of any type with anything in it.

@@ -59,6 +59,7 @@ func goldenRecords() []coordinator.Record {
 		&coordinator.Owed{Task: goldenTask(), Failure: coordinator.Failure{Reason: coordinator.ReasonPoisoned, Text: "failed on 3 agents", Attempts: 3, FailedAt: goldenAt}},
 		&coordinator.Paid{Key: key},
 		&coordinator.Calibrated{Agent: a, Ratio: 1.5, Brier: -0.125, Bias: 0.25, Timed: 20, Judged: 30},
+		&coordinator.LaneKnown{Lane: "research", Known: true},
 	}
 }
 

@@ -26,7 +26,8 @@ const (
 	kindConsumed       = 15
 	kindDoubted        = 16
 	kindCalibrated     = 17
-	lastRecordKind     = kindCalibrated
+	kindLaneKnown      = 18
+	lastRecordKind     = kindLaneKnown
 )
 
 // record writes one record to out.
@@ -83,6 +84,9 @@ func (c *coder) record(r coordinator.Record) {
 	case *coordinator.Paid:
 		c.key(&r.Key)
 		c.finish(kindPaid)
+	case *coordinator.LaneKnown:
+		c.laneKnown(r)
+		c.finish(kindLaneKnown)
 	default:
 		// The set is closed, and a test holds this list against it.
 		panic(fmt.Sprintf("journal: %T has no place in the format", r))
@@ -160,6 +164,10 @@ func (c *coder) readRecord(kind byte, slabs *slabs, rest int) coordinator.Record
 	case kindPaid:
 		r := new(coordinator.Paid)
 		c.key(&r.Key)
+		return r
+	case kindLaneKnown:
+		r := new(coordinator.LaneKnown)
+		c.laneKnown(r)
 		return r
 	default:
 		return nil
@@ -364,4 +372,10 @@ func (c *coder) owed(r *coordinator.Owed) {
 	text(c, &r.Failure.Text)
 	integer(c, &r.Failure.Attempts)
 	c.time(&r.Failure.FailedAt)
+}
+
+func (c *coder) laneKnown(r *coordinator.LaneKnown) {
+	m := c.mask(on(r.Known, 1))
+	name(c, &r.Lane)
+	c.flag(&r.Known, m&1 != 0)
 }

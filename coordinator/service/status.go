@@ -171,6 +171,9 @@ func (s *Service) brokerStatus() httpapi.Broker {
 		Sessions: s.sessions.Load(), Blocked: v.blocked, BlockReason: v.blockReason,
 		LastError: v.lastError, Topology: string(s.options.Config.Topology), Profile: string(s.profile()),
 	}
+	for _, note := range s.options.Config.Notes() {
+		b.Findings = append(b.Findings, httpapi.Finding{Object: "agents.yaml", Text: note})
+	}
 	if r := s.current.Load(); r != nil {
 		for _, f := range r.bus.Findings() {
 			b.Findings = append(b.Findings, httpapi.Finding{Object: f.Object, Text: f.Text})
