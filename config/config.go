@@ -78,6 +78,9 @@ type Config struct {
 	BrokerConsumerTimeout time.Duration
 	// ShutdownGrace is how long a shutdown may wait for what is in flight.
 	ShutdownGrace time.Duration
+
+	lanesOff   string        // why there are none although they are asked for
+	cappedFrom time.Duration // the assignment timeout as it is written, where less counts
 }
 
 // defaults is the configuration of a file that says nothing. The JSON Schema

@@ -425,6 +425,7 @@ func TestSchemaPatternsAreTheLoaders(t *testing.T) {
 			"discovery.capabilities":                        wordPattern.String(),
 			"discovery.queues":                              queueGlobPattern.String(),
 			"task_routing.read.preferred_agents":            idPattern.String(),
+			"global_settings.lanes":                         idPattern.String(),
 		}[p.String()]
 		if pattern != want {
 			t.Errorf("%s: the schema has %s, the loader %s", p, pattern, want)

@@ -172,6 +172,29 @@ type LeaveQueue struct {
 	Queue string
 }
 
+// MoveToLane has a task that is held wait in its lane instead: its message is published
+// there as it came, with when it was accepted. The shell answers with LaneMoved, once,
+// unless the session is lost.
+type MoveToLane struct {
+	Handle Handle
+	Task   *Task
+	Lane   string
+	// MaybeDuplicate goes along with it (see Dispatch).
+	MaybeDuplicate bool
+}
+
+// ReadLane has the shell read a lane, as TaskReceived, holding at most Window tasks of
+// it, until another ReadLane with a Window of 0 or the end of the session. What is held
+// by then stays held. LaneEnded follows when it cannot be read (any more).
+type ReadLane struct {
+	Lane   string
+	Window int
+}
+
+// DropLane has the shell delete the queue of a lane that is no longer in the policy, if it
+// is empty and nobody reads it. LaneSeen follows.
+type DropLane struct{ Lane string }
+
 // Offer asks an agent whether it wants a task. OfferUnheard follows when it cannot be
 // told; nothing follows otherwise but, perhaps, a BidReceived.
 type Offer struct {
@@ -284,3 +307,6 @@ func (*AuctionEnded) effect()   {}
 func (ClaimAnswered) effect()   {}
 func (ClaimsForgotten) effect() {}
 func (QuotaReached) effect()    {}
+func (MoveToLane) effect()      {}
+func (ReadLane) effect()        {}
+func (DropLane) effect()        {}

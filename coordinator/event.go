@@ -22,12 +22,18 @@ type SessionLost struct{}
 // session ends.
 type DrainBegan struct{}
 
-// TaskReceived is a valid task from task.assign or task.assign.high.
+// TaskReceived is a valid task from task.assign, task.assign.high or a lane.
 type TaskReceived struct {
 	Handle Handle
 	Task   *Task
 	// Redelivered: the broker has handed it out before.
 	Redelivered bool
+	// Lane that it comes out of; empty: none. AcceptedAt of the task is then that of its
+	// message before.
+	Lane string
+	// MaybeDuplicate: that message said, or was, that an earlier copy may have reached an
+	// agent.
+	MaybeDuplicate bool
 }
 
 // ReturnCause is why the broker gave a dispatch back.
@@ -204,6 +210,29 @@ type ClaimReceived struct {
 	Token uint64
 }
 
+// LaneMoved reports the outcome of a MoveToLane effect.
+type LaneMoved struct {
+	Handle  Handle
+	Outcome PublishOutcome
+}
+
+// LaneSeen says how many tasks are ready in a lane. The shell looks about once a second at
+// those that Engine.LanesWatched names.
+type LaneSeen struct {
+	Lane  string
+	Ready int
+	// Missing: it has no queue (any more).
+	Missing bool
+}
+
+// LaneEnded says that the reading which a ReadLane effect began has ended without
+// another, or could not begin.
+type LaneEnded struct{ Lane string }
+
+// IntakeChanged says how many tasks of task.assign the shell holds at most from now on:
+// no more than the configured window, and fewer while they are large.
+type IntakeChanged struct{ Window int }
+
 // Tick says that time has passed; Apply runs whatever is due at now.
 type Tick struct{}
 
@@ -226,6 +255,10 @@ func (Tick) event()            {}
 func (BidReceived) event()     {}
 func (OfferUnheard) event()    {}
 func (ClaimReceived) event()   {}
+func (LaneMoved) event()       {}
+func (LaneSeen) event()        {}
+func (LaneEnded) event()       {}
+func (IntakeChanged) event()   {}
 
 // StatusRefusal is why a heartbeat changed nothing.
 type StatusRefusal uint8

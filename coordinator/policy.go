@@ -28,6 +28,32 @@ type Policy struct {
 	Discovery *Discovery
 	// Quotas say who may use how much of the LLM providers' limits; nil: nothing is limited.
 	Quotas *Quotas
+	// Lanes are the groups that have a lane of their own; all others share LaneOther.
+	// Sorted. nil: no task is moved to a lane; empty: all share one.
+	Lanes []string
+	// LaneRoom is how many tasks may wait before some are moved to their lanes, if there
+	// are Lanes; 0: as many as can.
+	LaneRoom int
+}
+
+// LaneOther is the lane of all groups that have none of their own.
+const LaneOther = "other"
+
+// HasLane tells whether tasks may be moved to the lane of that name.
+func (p *Policy) HasLane(lane string) bool {
+	if p.Lanes == nil {
+		return false
+	}
+	_, found := slices.BinarySearch(p.Lanes, lane)
+	return found || lane == LaneOther
+}
+
+// LaneOf is the lane of a group's tasks, where there are lanes.
+func (p *Policy) LaneOf(group string) string {
+	if group != "" && p.HasLane(group) {
+		return group
+	}
+	return LaneOther
 }
 
 // Discovery says which agents may join the fleet by announcing themselves in

@@ -90,12 +90,13 @@ const (
 	FateTimedOut   Fate = 8  // no result in time: may come again as if new
 	FateWithdrawn  Fate = 9  // cancelled before it was ever seen
 	FateCancelled  Fate = 10 // ended by a cancel, with its delivery or by its agent
-	NumFates            = 11
+	FateLaned      Fate = 11 // waits in its lane, which has its message
+	NumFates            = 12
 )
 
 var fates = [NumFates]string{
 	"forgotten", "failed", "open", "unsettled", "dispatched", "let_go",
-	"succeeded", "gave_up", "timed_out", "withdrawn", "cancelled",
+	"succeeded", "gave_up", "timed_out", "withdrawn", "cancelled", "laned",
 }
 
 // String is the word shown to people.
@@ -340,6 +341,13 @@ type ShareBefore struct {
 	Values []int64 // in the order of the shares' own
 }
 
+// LaneKnown says whether a lane may hold something. It is known before anything is moved
+// there, so that a lane that the policy no longer has is read until it is empty.
+type LaneKnown struct {
+	Lane  string
+	Known bool
+}
+
 func (*Assigned) record()       {}
 func (*Settled) record()        {}
 func (*LeaseChanged) record()   {}
@@ -363,3 +371,4 @@ func (*QuotaEnded) record()     {}
 func (*QuotaBefore) record()    {}
 func (*EstimateBefore) record() {}
 func (*ShareBefore) record()    {}
+func (*LaneKnown) record()      {}

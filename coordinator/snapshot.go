@@ -18,6 +18,10 @@ type Snapshot struct {
 	Gathering int
 	// Bidding tasks are being offered to agents; they are among Pending.
 	Bidding int
+	// Moving tasks are on their way into their lanes, and not among Pending.
+	Moving int
+	// Lanes that may hold something, or whose tasks wait, by their names.
+	Lanes []LaneSnapshot
 	// BidWindow is how long the next auction takes bids; 0 without a market.
 	BidWindow time.Duration
 	// Claims that wait for work.
@@ -32,6 +36,16 @@ type Snapshot struct {
 	Remembered int
 	// InGrace: agents that have not reported yet are still being waited for.
 	InGrace bool
+}
+
+// LaneSnapshot is one lane as the engine sees it.
+type LaneSnapshot struct {
+	Lane string
+	// Ready tasks in its queue, as far as is known; Waiting here, of those that may be moved
+	// there; Moving on their way.
+	Ready, Waiting, Moving int
+	// Read: tasks are being taken out of it. Orphan: the policy no longer has it.
+	Read, Orphan bool
 }
 
 // AgentSnapshot is one agent as the engine sees it.

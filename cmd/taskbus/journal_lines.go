@@ -143,7 +143,10 @@ func (t *journalTeller) record(line *journalLine, r coordinator.Record) {
 	case *coordinator.Settled:
 		t.byKey(line, r.Key)
 		line.Text = "in its agent's queue"
-		if r.Nowhere {
+		switch {
+		case r.Attempt == 0:
+			line.Text = "a message of it was acknowledged"
+		case r.Nowhere:
 			line.Text = "acknowledged: the task had ended by then"
 		}
 	case *coordinator.Doubted:
@@ -164,6 +167,11 @@ func (t *journalTeller) record(line *journalLine, r coordinator.Record) {
 		t.byKey(line, r.Key)
 		line.Text = "its failure has been told"
 		t.end(line, r.Key)
+	case *coordinator.LaneKnown:
+		line.Text = "lane " + r.Lane + " is empty"
+		if r.Known {
+			line.Text = "lane " + r.Lane + " may hold tasks"
+		}
 	default:
 		line.Agent, line.Text = agentText(r)
 	}
@@ -243,6 +251,7 @@ var fateTexts = [coordinator.NumFates]string{
 	coordinator.FateTimedOut:   "no result in time",
 	coordinator.FateWithdrawn:  "cancelled before it came",
 	coordinator.FateCancelled:  "cancelled",
+	coordinator.FateLaned:      "moved to its lane",
 }
 
 func fateText(r *coordinator.Remembered) string {

@@ -87,6 +87,13 @@ type Session interface {
 	// that is missing is a *TopologyError, which leaves the session as it was.
 	EnsureQueue(ctx context.Context, q Queue) (bool, error)
 
+	// DropQueue deletes a queue in which nothing is ready and that nobody consumes,
+	// where the topology mode allows queues to be declared. The bool tells whether there
+	// is none now. What the queue has handed out and is not acknowledged does not show,
+	// and would be lost: the caller must know that there is no such message, and that
+	// nobody is about to publish to it.
+	DropQueue(ctx context.Context, queue string) (bool, error)
+
 	// Matches tells whether this session has made sure that the queue exists
 	// exactly as the topology, or the latest EnsureQueue for it, describes it,
 	// arguments included: what the description promises (dead-lettering, limits)

@@ -1,6 +1,9 @@
 package bus
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Names of Taskbus's own queues, streams and exchanges. They are part of the
 // contract with producers, agents and operators and never change.
@@ -12,6 +15,7 @@ const (
 	QueueFailed     = "assignment.failed"
 	QueueDead       = "task.dead"
 	QueueLeader     = "coordinator.leader" // the lock: exclusive, not part of the topology
+	lanePrefix      = "task.lane."         // and the lane's name: made when it is first needed
 
 	StreamStatus  = "agent.status"
 	StreamResult  = "task.result"
@@ -95,6 +99,20 @@ func OwnQueue(profile Profile, name string) (Queue, bool) {
 		}
 	}
 	return Queue{}, false
+}
+
+// LaneQueue is where the tasks of a lane wait.
+func LaneQueue(lane string) Queue {
+	return Queue{Name: lanePrefix + lane, Kind: Quorum, DeadLetter: QueueDead, DeliveryLimit: ownDeliveryLimit}
+}
+
+// LaneOf is the lane whose queue has that name; empty: it is none of a lane.
+func LaneOf(queue string) string {
+	lane, is := strings.CutPrefix(queue, lanePrefix)
+	if !is {
+		return ""
+	}
+	return lane
 }
 
 // AgentQueue is the queue one agent consumes.

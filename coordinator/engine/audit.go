@@ -121,6 +121,7 @@ func (x *inspection) held(handles iter.Seq[coordinator.Handle]) {
 		queued[t] = true
 	}
 	var waiting [4]int
+	moving, inLine := 0, 0
 	x.gathering = 0
 	for h := range handles {
 		t := e.held[h]
@@ -133,8 +134,11 @@ func (x *inspection) held(handles iter.Seq[coordinator.Handle]) {
 			x.task(coordinator.InvariantTaskState, t, "it is held and not among the open tasks (number %d)", t.number)
 		}
 		expires, again := t.state == stateWaiting || t.state == stateUnscored || t.state == stateDelayed, t.state == stateUnscored || t.state == stateGathering || t.state == stateBidding
-		if t.state == stateDelayed {
+		switch t.state {
+		case stateDelayed:
 			again = !queued[t] // else the budget is waited for
+		case stateWaiting:
+			again = t.line != nil // until it has been held for too long
 		}
 		if x.set(&t.expire) != expires || x.set(&t.retry) != again {
 			x.task(coordinator.InvariantTimers, t, "in state %d its timers are: to expire %v, to be looked at again %v", t.state, x.set(&t.expire), x.set(&t.retry))
@@ -150,14 +154,20 @@ func (x *inspection) held(handles iter.Seq[coordinator.Handle]) {
 			waiting[t.task.Priority]++
 		case stateDelayed, stateUnscored, stateBidding:
 			waiting[t.task.Priority]++
+		case stateMoving:
+			moving++
 		case stateDispatching:
 		default:
 			x.task(coordinator.InvariantTaskState, t, "it is held in state %d", t.state)
+		}
+		if t.line != nil {
+			inLine++
 		}
 	}
 	if waiting != e.pending.count {
 		x.note(coordinator.InvariantPendingCount, "", "by priority %v tasks wait, counted are %v", waiting, e.pending.count)
 	}
+	x.lanes(moving, inLine)
 }
 
 // classes looks at the classes in which somebody waits.

@@ -114,7 +114,7 @@ func (b *batches) limitsOf(t *openTask) (limits coordinator.Batch, batched bool)
 // and those that wait for a slot share batches, too.
 func (e *Engine) gather(now time.Time, t *openTask) bool {
 	limits, batched := e.batches.limitsOf(t)
-	if !batched {
+	if !batched || t.from != "" { // it has waited in its lane
 		return false
 	}
 	if c := t.needs.class; c.nobody || c.first() != nil || !t.until.IsZero() ||

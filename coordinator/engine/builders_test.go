@@ -381,6 +381,12 @@ func describe(f coordinator.Effect) string {
 		return fmt.Sprintf("claims of %s forgotten", f.Agent)
 	case coordinator.QuotaReached:
 		return fmt.Sprintf("quota %s %s %d%%", f.Node, f.Dimension, f.Percent)
+	case coordinator.MoveToLane:
+		return fmt.Sprintf("move %s to %s", f.Task.ID, f.Lane)
+	case coordinator.ReadLane:
+		return fmt.Sprintf("read %s: %d", f.Lane, f.Window)
+	case coordinator.DropLane:
+		return "drop " + f.Lane
 	case coordinator.AgentChanged:
 		return fmt.Sprintf("agent %s %s", f.Agent, f.State)
 	case coordinator.AgentTrusted:

@@ -38,6 +38,12 @@ func (e *Engine) cancel(now time.Time, ev coordinator.CancelRequested) {
 				e.emit(coordinator.Withdraw{Agent: a.spec.ID, Task: ev.Task, Reason: ev.Reason, Token: ev.Token})
 			}
 		}
+	case t == nil && r.fate == coordinator.FateLaned:
+		e.withdrawLaned(r, ev.Reason)
+		answer.State = coordinator.CancelDone
+	case t != nil && t.state == stateMoving:
+		e.withdrawMoving(t, ev.Reason)
+		answer.State = coordinator.CancelDone
 	case t == nil && r.fate == coordinator.FateLetGo:
 		r.flags |= withdrawn
 		e.memory.reasons.keep(key, ev.Reason)

@@ -34,7 +34,11 @@ func (e *Engine) forget(t *openTask) {
 	if t.ownMessage && t.attempt > 1 { // what an earlier dispatch of it comes to may end it meanwhile
 		e.inDoubt.unanswered[t.key]++
 	}
-	e.note(t, coordinator.FateForgotten, e.lastAgent(t), t.attempt-1)
+	fate := coordinator.FateForgotten
+	if t.from != "" && t.attempt == 1 { // its lane has it again
+		fate = coordinator.FateLaned
+	}
+	e.note(t, fate, e.lastAgent(t), t.attempt-1)
 	e.tasks.drop(t)
 }
 

@@ -45,6 +45,7 @@ type Engine struct {
 	market      market
 	claims      claims
 	quotas      quotas
+	lanes       lanes
 	owed        owed
 	recorder    recorder
 	// following: somebody else leads, whose records are folded.
@@ -87,6 +88,7 @@ func New() *Engine {
 		inDoubt:   newInDoubt(),
 		retold:    make(map[coordinator.TaskKey]struct{}),
 		batches:   newBatches(),
+		lanes:     newLanes(),
 		claims:    claims{again: newTimer(dutyClaim, nil, nil)},
 	}
 }
@@ -98,6 +100,7 @@ func New() *Engine {
 func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Effect) []coordinator.Effect {
 	e.out, e.now = dst, now
 	e.runDue(now)
+	e.relieve(now)
 	e.trustAgain(now) // before the event: who waits goes before who comes
 	switch ev := ev.(type) {
 	case coordinator.TaskReceived:
@@ -130,6 +133,14 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 		e.claimReceived(now, ev)
 	case coordinator.FailureTold:
 		e.paid(ev.Task)
+	case coordinator.LaneMoved:
+		e.laneMoved(now, ev)
+	case coordinator.LaneSeen:
+		e.laneSeen(now, ev)
+	case coordinator.LaneEnded:
+		e.laneEnded(now, ev)
+	case coordinator.IntakeChanged:
+		e.lanes.intake = ev.Window
 	case coordinator.PolicyChanged:
 		e.joining.under(ev.Policy)
 		e.install(now, ev.Policy)
@@ -150,6 +161,7 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 	}
 	e.serveQuotas(now)
 	e.serveClaims(now)
+	e.relieve(now)
 	e.sealBatches()
 	e.recordAssigned()
 	out := e.out
@@ -171,6 +183,8 @@ func (e *Engine) runDue(now time.Time) {
 			e.expired(now, t.task)
 		case dutyRetry:
 			switch t.task.state {
+			case stateWaiting:
+				e.heldTooLong(now, t.task)
 			case stateUnscored:
 				e.scoreAgain(now, t.task)
 			case stateGathering:
@@ -205,6 +219,9 @@ func (e *Engine) runDue(now time.Time) {
 			e.forgetJoined(now, t.agent)
 		case dutyJoin:
 			e.join(now)
+		case dutyLanes:
+			e.lanes.paused = false
+			e.relieve(now)
 		case dutyCool:
 			t.agent.queueFull = false
 			e.fleet.refresh(t.agent)
@@ -239,6 +256,7 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 			t.quota = nil // to be estimated anew
 		}
 	}
+	e.lanes.under()
 	e.market.under(p)
 	e.batches.under(p)
 	e.routes = make(map[string]*requirements, len(p.Routes))
@@ -267,6 +285,7 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 	for _, t := range waiting {
 		e.pending.count[t.task.Priority]--
 		e.timers.cancel(&t.expire)
+		e.timers.cancel(&t.retry)
 	}
 	for _, t := range e.held { // one that is delayed or on its way may have to wait yet
 		t.rank = rankOf(t.task, p.Settings)

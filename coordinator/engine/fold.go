@@ -54,6 +54,8 @@ func (e *Engine) Fold(at time.Time, r coordinator.Record) {
 	case *coordinator.QuotaReserved, *coordinator.QuotaExtended, *coordinator.QuotaEnded, *coordinator.QuotaBefore,
 		*coordinator.EstimateBefore, *coordinator.ShareBefore:
 		e.foldQuota(r)
+	case *coordinator.LaneKnown:
+		e.foldLane(r)
 	default:
 		e.foldAgent(at, r)
 	}

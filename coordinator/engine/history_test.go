@@ -51,7 +51,7 @@ func (h *history) changePolicy(t *rapid.T) {
 			PoisonedAfter:     rapid.IntRange(1, 3).Draw(t, "poisoned after"),
 			StaleAfter:        seconds(t, "stale", 20, 60),
 			MaxQueueSize:      rapid.SampledFrom([]int{2, 50}).Draw(t, "max_queue_size"),
-			AssignmentTimeout: seconds(t, "assignment timeout", 0, 5, 30, 30),
+			AssignmentTimeout: seconds(t, "assignment timeout", 0, 5, 30, 30, 900),
 			MaxLoad:           0.9,
 			BusyIsEligible:    rapid.Bool().Draw(t, "busy is eligible"),
 			PriorityAgeing:    seconds(t, "ageing", 0, 10),
@@ -61,6 +61,9 @@ func (h *history) changePolicy(t *rapid.T) {
 			SlowStart:        seconds(t, "slow start", 0, 0, 20),
 			Seed:             7,
 		},
+	}
+	if p.Lanes = rapid.SampledFrom([][]string{nil, {}, {"g1"}, {"g1", "g2"}}).Draw(t, "lanes"); p.Lanes != nil {
+		p.LaneRoom = rapid.SampledFrom([]int{0, 1, 2}).Draw(t, "room")
 	}
 	for _, id := range agentIDs {
 		if rapid.IntRange(0, 4).Draw(t, string(id)+" is left out at 4") == 4 {
@@ -128,6 +131,7 @@ func (h *history) sendTask(t *rapid.T) {
 		AcceptedAt:  h.now,
 		ContentHash: uint64(rapid.SampledFrom([]int{1, 1, 1, 1, 2}).Draw(t, "content")),
 		Strategy:    rapid.SampledFrom([]string{"", "", "least_loaded", "priority_based", "nonsense"}).Draw(t, "strategy"),
+		Group:       rapid.SampledFrom([]string{"", "g1", "g2"}).Draw(t, "group"),
 	}
 	if s := seconds(t, "deadline", 0, 0, 0, 10); s > 0 {
 		task.Deadline = h.now.Add(s)
@@ -171,7 +175,7 @@ func (h *history) deliverAgain(i int) {
 // handedOutAgain is what the engine hears when the broker hands it out again.
 func (r *receipt) handedOutAgain(as coordinator.Handle) coordinator.Event {
 	if r.returned == nil {
-		return coordinator.TaskReceived{Handle: as, Task: r.task, Redelivered: true}
+		return coordinator.TaskReceived{Handle: as, Task: r.task, Redelivered: true, Lane: r.lane, MaybeDuplicate: r.maybe}
 	}
 	ev := *r.returned
 	ev.Handle, ev.Redelivered = as, true

@@ -18,9 +18,10 @@ type Image struct {
 	epoch   time.Time
 	names   []coordinator.AgentID
 	reasons map[coordinator.TaskKey]string
-	last    map[coordinator.TaskKey]cameBackAs // of those that wait to be given away again
-	others  []coordinator.Record               // everything else: first, and small
-	leases  []coordinator.Record               // what agents have: last
+	last    map[coordinator.TaskKey]cameBackAs       // of those that wait to be given away again
+	held    map[coordinator.TaskKey]coordinator.Fate // of those that are, as whoever follows should know them
+	others  []coordinator.Record                     // everything else: first, and small
+	leases  []coordinator.Record                     // what agents have: last
 }
 
 // cameBackAs is the latest dispatch of a task that has come back, and the agent that had it.
@@ -33,7 +34,7 @@ type cameBackAs struct {
 func (e *Engine) Image(now time.Time) *Image {
 	m := &Image{
 		at: now, epoch: e.memory.epoch, ids: e.memory.image(), reasons: make(map[coordinator.TaskKey]string, len(e.memory.reasons.list)),
-		last: make(map[coordinator.TaskKey]cameBackAs),
+		last: make(map[coordinator.TaskKey]cameBackAs), held: make(map[coordinator.TaskKey]coordinator.Fate),
 	}
 	for _, r := range e.memory.reasons.list {
 		m.reasons[r.key] = r.text
@@ -42,6 +43,7 @@ func (e *Engine) Image(now time.Time) *Image {
 	e.imageLearner(m)
 	e.imageBreakers(m)
 	e.imageQuotas(m)
+	e.imageLanes(m)
 	e.imageLeases(m)
 	for _, f := range e.owed.fails {
 		m.leases = append(m.leases, &coordinator.Owed{Task: f.Task, Failure: f.Failure})
@@ -64,6 +66,14 @@ func (e *Engine) imageLeases(m *Image) {
 	for _, t := range e.tasks.all {
 		if t != nil && t.state < stateDispatching && t.attempt > 1 {
 			m.last[t.key] = cameBackAs{e.lastAgent(t), uint16(t.attempt - 1)}
+		}
+		switch {
+		case t == nil || t.state >= stateDispatching || t.attempt > 1:
+		case t.withdrawn: // and being moved
+			m.held[t.key] = coordinator.FateWithdrawn
+			m.reasons[t.key] = t.cancelReason
+		case t.from != "": // its lane has it
+			m.held[t.key] = coordinator.FateLaned
 		}
 	}
 	e.imageOver(m)
@@ -219,7 +229,8 @@ func (m *Image) Records(yield func(coordinator.Record) bool) {
 	var one coordinator.Remembered
 	for r := range m.ids.latest() {
 		last, waits := m.last[r.key]
-		if r.fate.IsOpen() && r.attempt == 0 && !waits {
+		fate, held := m.held[r.key]
+		if r.fate.IsOpen() && r.attempt == 0 && !waits && !held {
 			continue
 		}
 		one = coordinator.Remembered{
@@ -232,10 +243,13 @@ func (m *Image) Records(yield func(coordinator.Record) bool) {
 			if waits {
 				one.Attempt = int(last.attempt)
 			}
+			if held {
+				one.Fate = fate
+			}
 		case r.ref != 0:
 			one.Agent = m.names[r.ref]
 		}
-		if r.isWithdrawn() {
+		if r.isWithdrawn() || one.Fate == coordinator.FateWithdrawn {
 			one.Reason = m.reasons[r.key]
 		}
 		if !yield(&one) {

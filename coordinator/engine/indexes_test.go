@@ -74,8 +74,11 @@ func checkIndexes(t failer, e *Engine) {
 			t.Fatalf("handle %d is kept under %d", o.handle, h)
 		}
 		if (o.expire.index >= 0) != (o.state == stateWaiting || o.state == stateUnscored || o.state == stateDelayed) || // a lease begins when it is settled
-			(o.state == stateDelayed || o.state == stateUnscored || o.state == stateGathering || o.state == stateBidding) != (o.retry.index >= 0 || slices.Contains(e.retries.tasks, o)) {
+			(o.state == stateWaiting && o.line != nil || o.state == stateDelayed || o.state == stateUnscored || o.state == stateGathering || o.state == stateBidding) != (o.retry.index >= 0 || slices.Contains(e.retries.tasks, o)) {
 			t.Fatalf("%s in state %d: expire %d, retry %d", o.task.ID, o.state, o.expire.index, o.retry.index)
+		}
+		if pending := o.state == stateWaiting || o.state == stateUnscored; (o.line != nil) != (pending && e.mayMove(o)) {
+			t.Fatalf("%s in state %d stands in line: %v", o.task.ID, o.state, o.line != nil)
 		}
 		switch o.state {
 		case stateWaiting:
@@ -143,6 +146,9 @@ func checkIndexes(t failer, e *Engine) {
 		if !known || !e.memory.at(number).isWithdrawn() || r.text == "" || again || len(reasons) > maxReasons {
 			t.Fatalf("reason %d of %d (%q): its record is known %v, another for it %v", i, len(reasons), r.text, known, again)
 		}
+	}
+	if found := e.Audit(e.now); len(found) > 0 {
+		t.Fatalf("the audit finds %+v", found)
 	}
 	checkReferences(t, e)
 	checkAccounts(t, e)

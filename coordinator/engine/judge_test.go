@@ -90,6 +90,11 @@ func (h *history) judge(ev coordinator.Event, f coordinator.Effect, waiting map[
 		return l.dropped(f.Handle)
 	case *coordinator.Fail:
 		return h.failed(f, waiting)
+	case coordinator.MoveToLane:
+		delete(waiting, f.Handle)
+		return l.judgeMove(f)
+	case coordinator.DropLane:
+		return l.judgeDrop(f)
 	case *coordinator.Completed:
 		return h.completed(f)
 	case coordinator.GivenBack:

@@ -16,6 +16,7 @@ type ledger struct {
 	receipts map[coordinator.Handle]*receipt
 	lives    map[coordinator.TaskID]*life
 	taken    map[coordinator.AgentID]bool // queues that the shell consumes for others
+	lanes    []*laned                     // what is in them
 }
 
 // receipt is a delivery of task.assign or of a return. Exactly one of open, ended
@@ -31,6 +32,9 @@ type receipt struct {
 	acked             time.Time             // when it was acknowledged, its dispatch confirmed
 	message           int                   // which message it is; the broker may deliver one often
 	live              *coordinator.Dispatch // published and not settled
+	lane              string                // that it came out of; empty: none
+	maybe             bool                  // it said that it may be a copy
+	moving            *coordinator.MoveToLane
 }
 
 // life is what is known of a task id.
@@ -110,7 +114,7 @@ func (l *ledger) receive(r *receipt) {
 // its agent has, or may have.
 func (l *ledger) dispatched(d *coordinator.Dispatch) (resumed bool, err error) {
 	r := l.receipts[d.Handle]
-	if r == nil || !r.open || r.live != nil {
+	if r == nil || !r.open || r.live != nil || r.moving != nil {
 		return false, fmt.Errorf("handle %d cannot be dispatched: not open or dispatched already", d.Handle)
 	}
 	life := l.life(d.Task.ID)
@@ -181,7 +185,7 @@ func (l *ledger) mayLive(r *receipt) error {
 	if life.ended == notEnded {
 		return nil
 	}
-	again := life.ended == failed || life.ended != doneFor && (!r.redelivered || len(life.messages) > 1)
+	again := life.ended == failed || life.ended != doneFor && (!r.redelivered && r.lane == "" || len(life.messages) > 1)
 	if r.returned != nil {
 		again = life.ended == failed && (r.redelivered || life.newest() < r.returned.Attempt)
 	}
@@ -208,6 +212,8 @@ func (l *ledger) settle(h coordinator.Handle) error {
 		return fmt.Errorf("handle %d was ended, but it is not open", h)
 	case r.live != nil:
 		return fmt.Errorf("handle %d was ended while its dispatch %s is not settled", h, r.live.DispatchID)
+	case r.moving != nil:
+		return fmt.Errorf("handle %d was ended while it is being moved", h)
 	}
 	r.open, r.ended = false, true
 	return nil
@@ -218,7 +224,7 @@ func (l *ledger) settle(h coordinator.Handle) error {
 func (l *ledger) dropped(h coordinator.Handle) error {
 	r := l.receipts[h]
 	life := l.life(r.task.ID)
-	if life.ended != notEnded || r.returned != nil && r.returned.Attempt < life.newest() {
+	if life.ended != notEnded || r.returned != nil && r.returned.Attempt < life.newest() || l.hasInLane(r.task.ID) {
 		return nil
 	}
 	for _, other := range l.receipts {

@@ -36,6 +36,7 @@ type history struct {
 	former   *receipt                              // of the message being delivered again
 	moment   []*coordinator.Dispatch               // of the event being applied, so far
 	owed     []coordinator.TaskID                  // failures without a delivery, not confirmed yet
+	outOf    int                                   // the message being delivered out of a lane; 0: none
 	twin     *Engine                               // follows what the engine records
 	imaged   int                                   // how often it was compared
 }
@@ -90,6 +91,10 @@ func histories(t *testing.T, often func(h *history) map[string]func(*rapid.T)) {
 			"order":      h.order,
 			"flap":       h.flap,
 			"muster":     h.muster,
+			"move":       h.settleMove,
+			"move again": h.settleMove,
+			"lane":       h.outOfLane,
+			"lane again": h.outOfLane,
 		}
 		frequent["report"], frequent["settle"], frequent["time"] = h.sendReport, h.settleOne, h.pass
 		for name, action := range frequent {
@@ -166,7 +171,9 @@ func (h *history) tell(ev coordinator.Event) {
 	case coordinator.TakeBackEnded:
 		delete(l.taken, ev.Agent)
 	case coordinator.TaskReceived:
-		l.receive(&receipt{handle: ev.Handle, task: ev.Task, redelivered: ev.Redelivered, message: h.message(ev.Handle)})
+		l.receive(&receipt{handle: ev.Handle, task: ev.Task, redelivered: ev.Redelivered, lane: ev.Lane, maybe: ev.MaybeDuplicate, message: h.message(ev.Handle)})
+	case coordinator.LaneMoved:
+		h.moveSettled(ev)
 	case coordinator.TaskReturned:
 		l.receive(&receipt{handle: ev.Handle, task: ev.Task, redelivered: ev.Redelivered, returned: &ev, message: h.message(ev.Handle)})
 		if a := l.attempt(ev.Task.ID, ev.Agent, ev.Attempt); a != nil {
@@ -191,6 +198,10 @@ func (h *history) tell(ev coordinator.Event) {
 			if r := l.receipts[handle]; r.open && r.live != nil {
 				h.settled(r, coordinator.PublishUnknown)
 			} else if r.open {
+				if r.moving != nil && handle%2 == 0 {
+					l.putInLane(r)
+				}
+				r.moving = nil
 				r.open, r.void = false, true
 				h.lost = append(h.lost, r)
 			} else if h.now.Sub(r.acked) < ackDoubt && handle%2 == 0 {
@@ -201,7 +212,7 @@ func (h *history) tell(ev coordinator.Event) {
 	case coordinator.DrainBegan:
 		clear(l.taken)
 		for _, handle := range slices.Sorted(maps.Keys(l.receipts)) {
-			if r := l.receipts[handle]; r.open && r.live == nil {
+			if r := l.receipts[handle]; r.open && r.live == nil && r.moving == nil {
 				r.open, r.void = false, true
 				h.lost = append(h.lost, r)
 			}
@@ -213,6 +224,9 @@ func (h *history) tell(ev coordinator.Event) {
 func (h *history) message(handle coordinator.Handle) int {
 	if h.former != nil {
 		return h.former.message
+	}
+	if h.outOf != 0 {
+		return h.outOf
 	}
 	return int(handle)
 }
@@ -265,6 +279,7 @@ func (h *history) apply(ev coordinator.Event) {
 	h.checkSlots()
 	checkIndexes(h.t, h.e)
 	h.follow(ev)
+	h.checkLanes()
 	h.checkAudit()
 	h.pay()
 }
@@ -326,6 +341,8 @@ func (h *history) checkStates() {
 			continue
 		case o.state == stateDeciding || o.state == stateLeased:
 			h.t.Fatalf("handle %d (%s) was left in state %d", handle, r.task.ID, o.state)
+		case (o.state == stateMoving) != (r.moving != nil):
+			h.t.Fatalf("handle %d (%s): state %d, moving %v", handle, r.task.ID, o.state, r.moving != nil)
 		case (o.state == stateDispatching) != (r.live != nil):
 			h.t.Fatalf("handle %d (%s): dispatching %v, live %v", handle, r.task.ID, o.state == stateDispatching, r.live != nil)
 		case o.state == stateGathering:
@@ -368,12 +385,21 @@ func (h *history) finish() {
 	if !h.session {
 		h.openSession(nil)
 	}
+	roomy := *h.e.policy
+	roomy.LaneRoom = 0 // else what comes out of lanes, whether they are read or not, goes back at once
+	h.do(coordinator.PolicyChanged{Policy: &roomy})
 	for range 10_000 {
 		for len(h.lost) > 0 {
 			h.deliverAgain(0)
 		}
 		for _, handle := range slices.Sorted(maps.Keys(h.inState(stateDispatching))) {
 			h.do(coordinator.DispatchSettled{Handle: handle, Outcome: coordinator.PublishConfirmed})
+		}
+		for _, handle := range h.l.moves() {
+			h.do(coordinator.LaneMoved{Handle: handle, Outcome: coordinator.PublishConfirmed})
+		}
+		for len(h.l.lanes) > 0 {
+			h.comesOut(0)
 		}
 		for len(h.checking) > 0 {
 			h.answer(true)

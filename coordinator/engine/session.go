@@ -37,6 +37,7 @@ func (e *Engine) sessionOpened(now time.Time) {
 	e.withdrawAgain()
 	e.payOwed()
 	e.forgetClaims()
+	e.lanesOpened()
 	clear(e.retold)
 }
 
@@ -48,6 +49,10 @@ func (e *Engine) sessionLost(now time.Time) {
 	e.connected = false
 	e.endTakeBacks()
 	for _, t := range e.inOrder() {
+		if t.state == stateMoving {
+			e.endMove(t)
+			e.forgetMoving(t)
+		}
 		if t.state != stateDispatching {
 			continue
 		}
@@ -81,13 +86,13 @@ func (e *Engine) endTakeBacks() {
 	}
 }
 
-// giveUp forgets every task that is not on its way to an agent.
+// giveUp forgets every task that is not on its way to an agent, or into its lane.
 func (e *Engine) giveUp() {
 	for _, t := range e.inOrder() {
 		if t.state == stateBidding {
 			e.shut(t.sale.lot, auction.WindowOver) // nobody can be told
 		}
-		if t.state != stateDispatching {
+		if t.state != stateDispatching && t.state != stateMoving {
 			e.timers.cancel(&t.expire)
 			e.timers.cancel(&t.retry)
 			e.forget(t)
@@ -99,6 +104,7 @@ func (e *Engine) giveUp() {
 	}
 	e.pending.active, e.pending.count = nil, [4]int{}
 	clear(e.batches.gathering)
+	e.lanesClosed()
 	e.endClaims()
 	e.timers.cancel(&e.retries.affordable)
 	e.retries.tasks = nil

@@ -62,12 +62,15 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 			s.Gathering++
 		case stateBidding:
 			s.Bidding++
+		case stateMoving:
+			s.Moving++
 		default:
 			continue
 		}
 		s.OldestPending = max(s.OldestPending, t.task.Age(now))
 	}
-	s.Dispatching = e.Dispatching()
+	s.Dispatching = e.Dispatching() - s.Moving
+	s.Lanes = e.lanesSnapshot()
 	s.Claims = len(e.claims.waiting)
 	if e.market.window != nil {
 		s.BidWindow = e.market.length()
@@ -147,11 +150,12 @@ func (e *Engine) Explain(now time.Time, task *coordinator.Task) (*coordinator.De
 	return d, reason, text
 }
 
-// Dispatching counts the tasks that are published and not yet settled.
+// Dispatching counts the tasks that are published, to an agent or a lane, and not yet
+// settled.
 func (e *Engine) Dispatching() int {
 	n := 0
 	for _, t := range e.held {
-		if t.state == stateDispatching {
+		if t.state == stateDispatching || t.state == stateMoving {
 			n++
 		}
 	}

@@ -19,6 +19,7 @@ const (
 	stateUnscored                     // pending, aside: its strategy makes nothing of those who could have it
 	stateGathering                    // pending, until others have come that share its batch
 	stateBidding                      // pending, while agents bid for it
+	stateMoving                       // on its way into its lane, not yet there
 	stateDispatching                  // published, not yet settled
 	stateLeased                       // its agent has it, or may have it
 )
@@ -64,6 +65,13 @@ type openTask struct {
 
 	sale *sale // what the market knows of it; nil: nothing
 
+	came      time.Time // when its delivery did
+	from      string    // the lane that it came out of; empty: none
+	line      *lane     // in which it waits and from which it may be moved; nil: none
+	linePlace int
+	to        *lane // that it is being moved to
+	stays     bool  // it can be moved to none
+
 	lease
 	assignedAt time.Time // when that was decided
 
@@ -96,7 +104,7 @@ func (e *Engine) open(now time.Time, h coordinator.Handle, t *coordinator.Task, 
 	e.arrivals++
 	o := &openTask{
 		handle: h, task: t, key: key, attempt: 1,
-		rank: rankOf(t, e.policy.Settings), arrival: e.arrivals, index: -1,
+		rank: rankOf(t, e.policy.Settings), arrival: e.arrivals, index: -1, came: now,
 	}
 	o.lease.place = -1
 	o.expire = newTimer(dutyExpire, o, nil)
@@ -112,9 +120,18 @@ func (e *Engine) open(now time.Time, h coordinator.Handle, t *coordinator.Task, 
 func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 	key := coordinator.KeyOf(ev.Task.ID)
 	r := e.recall(now, key)
+	if ev.Lane != "" {
+		e.cameOutOf(now, ev.Lane)
+	}
 	var before *openTask
 	switch {
 	case r == nil:
+	case r.laneCopy(&ev):
+		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
+		if ev.Redelivered {
+			e.inDoubt.came(key)
+		}
+		return
 	case !r.untold(ev.Redelivered) && e.isOwnMessage(&ev, key, r): // told twice is better than never
 		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
 		e.inDoubt.acked(now, key)
@@ -126,6 +143,14 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 		t.cancelReason = reason
 		e.failCancelled(now, t)
 		return
+	case ev.Lane != "" && r.fate == coordinator.FateLaned && r.content == ev.Task.ContentHash:
+		if r.flags&withdrawn != 0 {
+			reason := e.memory.reasons.of(key)
+			t := e.open(now, ev.Handle, ev.Task, key)
+			t.cancelReason = reason
+			e.failCancelled(now, t)
+			return
+		}
 	case r.content != ev.Task.ContentHash:
 		e.refuse(now, ev.Handle, ev.Task, coordinator.ReasonDuplicateTask,
 			"another task with this task_id and different content was seen before")
@@ -143,7 +168,7 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 		return
 	}
 	t := e.open(now, ev.Handle, ev.Task, key)
-	t.maybeDuplicate, t.ownMessage = ev.Redelivered, true
+	t.maybeDuplicate, t.ownMessage, t.from = ev.Redelivered || ev.MaybeDuplicate, true, ev.Lane
 	if before != nil {
 		e.decideUnanswered(now, t, before)
 		return
@@ -310,7 +335,7 @@ func (e *Engine) wait(now time.Time, t *openTask) {
 	case !t.until.After(now):
 		e.failWaiting(now, t)
 		return
-	case e.backlog() >= e.policy.Settings.MaxQueueSize:
+	case t.from == "" && e.backlog() >= e.policy.Settings.MaxQueueSize: // out of a lane comes what was accepted before
 		e.fail(now, t, coordinator.ReasonBacklogFull, fmt.Sprintf(
 			"%d tasks are waiting already (max_queue_size)", e.backlog()), nil)
 		return
@@ -320,11 +345,17 @@ func (e *Engine) wait(now time.Time, t *openTask) {
 	e.pending.push(t)
 	e.wanted(t.needs.class)
 	e.timers.schedule(&t.expire, t.until)
+	e.joinLine(now, t)
 }
 
-// pendingUntil is how long a task may be pending that begins to be so now.
+// pendingUntil is how long a task may be pending that begins to be so now. For one that
+// comes out of a lane the time there counts.
 func (e *Engine) pendingUntil(now time.Time, t *openTask) time.Time {
-	until := now.Add(e.policy.Settings.AssignmentTimeout)
+	since := now
+	if t.from != "" {
+		since = t.task.AcceptedAt
+	}
+	until := since.Add(e.policy.Settings.AssignmentTimeout)
 	if until.Before(e.graceEnd) {
 		until = e.graceEnd
 	}
@@ -348,6 +379,7 @@ func (e *Engine) leavePending(t *openTask) {
 	case stateGathering:
 		e.leaveBatch(t)
 	}
+	e.leaveLine(t)
 	e.pending.count[t.task.Priority]--
 	e.timers.cancel(&t.expire)
 	e.timers.cancel(&t.retry)

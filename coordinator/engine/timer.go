@@ -23,6 +23,7 @@ const (
 	dutyClaim               // a claim has waited for work as long as it may
 	dutyJoin                // agents that announced themselves join
 	dutyQuota               // quota may be back for which tasks wait, or reservations end
+	dutyLanes               // more tasks are to be moved than could be at once
 )
 
 // turn is when a duty is done among those that are due at one Apply. What ends

@@ -58,6 +58,11 @@ func (e *Engine) scoreAgain(now time.Time, t *openTask) {
 		t.state = stateWaiting
 		e.pending.push(t)
 		e.wanted(t.needs.class)
+		e.watchHeld(now, t)
+		return
+	}
+	if t.line != nil && !now.Before(t.came.Add(heldLong)) && e.mayGoNow(now, t) {
+		e.moveToLane(now, t)
 		return
 	}
 	t.scoreIn = min(2*t.scoreIn, scoreMax)

@@ -46,6 +46,14 @@ const (
 	AfterConfirmBeforeAck Point = "after_confirm_before_ack"
 	// AfterAck: the source is acknowledged, as far as this process is concerned.
 	AfterAck Point = "after_ack"
+	// AfterLanePublish: a task is on its way into its lane; the broker has not answered.
+	AfterLanePublish Point = "after_lane_publish"
+	// AfterLaneConfirm: its lane has it, and the journal does not know.
+	AfterLaneConfirm Point = "after_lane_confirm"
+	// BeforeLaneAck: the journal knows, and its message of before is not acknowledged.
+	BeforeLaneAck Point = "before_lane_ack"
+	// AfterLaneDeliver: it has come out of its lane, nothing has been done with it.
+	AfterLaneDeliver Point = "after_lane_deliver"
 	// DuringSnapshot: a part of a snapshot is written, and more is to come.
 	DuringSnapshot Point = "during_snapshot"
 	// DuringTakeover: the lock is taken, the leader does not consume yet.
@@ -61,6 +69,7 @@ func Points() []Point {
 	return []Point{
 		AfterDeliver, AfterValidate, AfterChoose, AfterJournalPublish, AfterJournalConfirm,
 		BeforePublish, AfterPublishBeforeConfirm, AfterConfirmBeforeAck, AfterAck,
+		AfterLanePublish, AfterLaneConfirm, BeforeLaneAck, AfterLaneDeliver,
 		DuringSnapshot, DuringTakeover, DuringDrain, DuringReload,
 	}
 }

@@ -18,7 +18,7 @@ func TestPointsAreNamesForTheEnvironment(t *testing.T) {
 		}
 		seen[p] = true
 	}
-	if !slices.Contains(Points(), DuringReload) || len(seen) != 13 {
-		t.Errorf("%d points, want 13", len(seen))
+	if !slices.Contains(Points(), DuringReload) || len(seen) != 17 {
+		t.Errorf("%d points, want 17", len(seen))
 	}
 }

@@ -117,8 +117,10 @@ type Status struct {
 	Agents    []Agent   `json:"agents"`
 	Pending   Pending   `json:"pending"`
 	Queues    []Queue   `json:"queues"`
-	Counters  Counters  `json:"counters"`
-	Audit     Audit     `json:"audit"`
+	// Lanes that may hold something, those with most first, at most 100.
+	Lanes    []Lane   `json:"lanes"`
+	Counters Counters `json:"counters"`
+	Audit    Audit    `json:"audit"`
 	// Leader is who leads, as far as this coordinator knows; nil: it does not.
 	Leader *Leader `json:"leader,omitempty"`
 	// Journal is nil without a journal, or while it is not read.
@@ -241,9 +243,23 @@ type Pending struct {
 	ByReason      map[string]int `json:"by_reason"`
 	Gathering     int            `json:"gathering"` // wait for others to share a batch with; among Total
 	Bidding       int            `json:"bidding"`   // are being offered to agents; among Total
+	Moving        int            `json:"moving"`    // are on their way into lanes; not among Total
 	Dispatching   int            `json:"dispatching"`
 	Leased        int            `json:"leased"` // with their agents
 	OldestSeconds float64        `json:"oldest_seconds"`
+}
+
+// Lane is a queue of tasks that wait beside the window.
+type Lane struct {
+	Name string `json:"name"`
+	// Ready tasks in it, Waiting here, of those that would go there, Moving on their way.
+	Ready   int `json:"ready"`
+	Waiting int `json:"waiting"`
+	Moving  int `json:"moving"`
+	// Read: tasks are being taken out of it. Orphan: the configuration no longer has it; its
+	// queue is deleted when it is empty.
+	Read   bool `json:"read"`
+	Orphan bool `json:"orphan"`
 }
 
 // Queue is a depth read from the broker; Error says why it could not be read.
@@ -256,7 +272,7 @@ type Queue struct {
 
 // Counters count since the process started. At every moment
 //
-//	received + returned = dispatched + failed + parked + dropped + held + abandoned
+//	received + returned = dispatched + failed + parked + dropped + held + abandoned + moved
 type Counters struct {
 	Received         uint64            `json:"received"`
 	Dispatched       uint64            `json:"dispatched"`
@@ -268,6 +284,7 @@ type Counters struct {
 	Parked           uint64            `json:"parked"`    // unreadable, in task.dead, nobody to tell
 	Dropped          uint64            `json:"dropped"`   // copies of known tasks, acknowledged
 	Abandoned        uint64            `json:"abandoned"` // held when a session ended: the broker has them again
+	Moved            uint64            `json:"moved"`     // to lanes, out of which they are received again
 	Held             int               `json:"held"`      // taken, and without an outcome yet
 	StatusReceived   uint64            `json:"status_received"`
 	StatusRefused    map[string]uint64 `json:"status_refused"`

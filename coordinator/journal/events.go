@@ -29,7 +29,11 @@ const (
 	kindBidReceived     = 17
 	kindOfferUnheard    = 18
 	kindClaimReceived   = 19
-	lastEventKind       = kindClaimReceived
+	kindLaneMoved       = 20
+	kindLaneSeen        = 21
+	kindLaneEnded       = 22
+	kindIntakeChanged   = 23
+	lastEventKind       = kindIntakeChanged
 )
 
 // input writes the fields of an input, and gives the kind of its event.
@@ -89,6 +93,18 @@ func (c *coder) input(in *Input) byte {
 	case coordinator.ClaimReceived:
 		c.claimReceived(&ev)
 		return kindClaimReceived
+	case coordinator.LaneMoved:
+		c.laneMoved(&ev)
+		return kindLaneMoved
+	case coordinator.LaneSeen:
+		c.laneSeen(&ev)
+		return kindLaneSeen
+	case coordinator.LaneEnded:
+		name(c, &ev.Lane)
+		return kindLaneEnded
+	case coordinator.IntakeChanged:
+		integer(c, &ev.Window)
+		return kindIntakeChanged
 	default:
 		// The set is closed, and a test holds this list against it.
 		panic(fmt.Sprintf("journal: %T has no place in the format", ev))
@@ -137,6 +153,14 @@ func (c *coder) readEvent(kind byte) coordinator.Event {
 		return readEvent(c, func(c *coder, ev *coordinator.OfferUnheard) { name(c, &ev.Agent) })
 	case kindClaimReceived:
 		return readEvent(c, (*coder).claimReceived)
+	case kindLaneMoved:
+		return readEvent(c, (*coder).laneMoved)
+	case kindLaneSeen:
+		return readEvent(c, (*coder).laneSeen)
+	case kindLaneEnded:
+		return readEvent(c, func(c *coder, ev *coordinator.LaneEnded) { name(c, &ev.Lane) })
+	case kindIntakeChanged:
+		return readEvent(c, func(c *coder, ev *coordinator.IntakeChanged) { integer(c, &ev.Window) })
 	default:
 		return nil
 	}
@@ -170,11 +194,21 @@ func (c *coder) handle(h *coordinator.Handle) {
 	}
 }
 
+const (
+	receivedRedelivered = 1 << iota
+	receivedLane
+	receivedMaybeDuplicate
+)
+
 func (c *coder) taskReceived(ev *coordinator.TaskReceived) {
-	m := c.mask(on(ev.Redelivered, 1))
+	m := c.mask(on(ev.Redelivered, receivedRedelivered) | on(ev.Lane != "", receivedLane) | on(ev.MaybeDuplicate, receivedMaybeDuplicate))
 	c.handle(&ev.Handle)
 	c.taskPart(&ev.Task)
-	c.flag(&ev.Redelivered, m&1 != 0)
+	c.flag(&ev.Redelivered, m&receivedRedelivered != 0)
+	if m&receivedLane != 0 {
+		name(c, &ev.Lane)
+	}
+	c.flag(&ev.MaybeDuplicate, m&receivedMaybeDuplicate != 0)
 }
 
 const (
@@ -390,4 +424,16 @@ func (c *coder) claimReceived(ev *coordinator.ClaimReceived) {
 	c.float(&ev.Capacity)
 	integer(c, &ev.Wait)
 	c.uvarint(&ev.Token)
+}
+
+func (c *coder) laneMoved(ev *coordinator.LaneMoved) {
+	c.handle(&ev.Handle)
+	member(c, &ev.Outcome, int(coordinator.PublishAbandoned)+1)
+}
+
+func (c *coder) laneSeen(ev *coordinator.LaneSeen) {
+	m := c.mask(on(ev.Missing, 1))
+	name(c, &ev.Lane)
+	integer(c, &ev.Ready)
+	c.flag(&ev.Missing, m&1 != 0)
 }

@@ -128,6 +128,7 @@ var recordTypes = []coordinator.Record{
 	&coordinator.Owed{}, &coordinator.Paid{},
 	&coordinator.QuotaReserved{}, &coordinator.QuotaExtended{}, &coordinator.QuotaEnded{}, &coordinator.QuotaBefore{},
 	&coordinator.EstimateBefore{}, &coordinator.ShareBefore{},
+	&coordinator.LaneKnown{},
 }
 
 // anyRecord is one of any type with anything in it.

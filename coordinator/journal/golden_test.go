@@ -67,6 +67,7 @@ func goldenRecords() []coordinator.Record {
 		&coordinator.QuotaBefore{Node: "pool/alpha", Dimension: coordinator.DimTotalTokens, Rate: true, Start: 1_900_000_000_000_000_000, Values: []int64{1, -2, 3_000_000}},
 		&coordinator.EstimateBefore{First: true, Tenant: "alpha", Model: "m-1", Level: 2, Input: true, Bucket: 11, Sum: 123_456, Counts: []uint32{3, 10, 4, 70_000}},
 		&coordinator.ShareBefore{First: true, Group: "alpha", Parent: "org", Own: true, Values: []int64{7, 8, -9}},
+		&coordinator.LaneKnown{Lane: "research", Known: true},
 	}
 }
 

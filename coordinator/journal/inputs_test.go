@@ -29,6 +29,7 @@ var eventTypes = []coordinator.Event{
 	coordinator.QueueChecked{}, coordinator.ResultReported{}, coordinator.CancelRequested{}, coordinator.AgentOrdered{},
 	coordinator.QueueSeen{}, coordinator.TakeBackEnded{}, coordinator.FailureTold{}, coordinator.Tick{},
 	coordinator.BidReceived{}, coordinator.OfferUnheard{}, coordinator.ClaimReceived{},
+	coordinator.LaneMoved{}, coordinator.LaneSeen{}, coordinator.LaneEnded{}, coordinator.IntakeChanged{},
 }
 
 // anyEvent is one of any type with anything in it, but for what is left out.
@@ -167,6 +168,10 @@ func goldenInputs() []Input {
 		coordinator.BidReceived{Agent: a, Task: "task-1", AuctionID: "task-1.1", Fitness: 0.9, Active: 2, Duration: 30 * time.Second, Relevance: 0.25, TraceID: "trace-1"},
 		coordinator.OfferUnheard{Agent: b},
 		coordinator.ClaimReceived{Agent: a, ClaimID: "claim-1", MaxItems: 8, Pending: 3, Capacity: 16.5, Wait: 5 * time.Second, Token: 12},
+		coordinator.TaskReceived{Handle: 302, Task: goldenTask(), Redelivered: true, Lane: "research", MaybeDuplicate: true},
+		coordinator.LaneMoved{Handle: 302, Outcome: coordinator.PublishUnroutable},
+		coordinator.LaneSeen{Lane: "research", Ready: 12, Missing: true},
+		coordinator.LaneEnded{Lane: "research"}, coordinator.IntakeChanged{Window: 4000},
 	}
 	inputs := make([]Input, len(list))
 	for i, ev := range list {

@@ -32,7 +32,8 @@ const (
 	kindQuotaBefore    = 21
 	kindEstimateBefore = 22
 	kindShareBefore    = 23
-	lastRecordKind     = kindShareBefore
+	kindLaneKnown      = 24
+	lastRecordKind     = kindLaneKnown
 )
 
 // record writes one record to out.
@@ -107,6 +108,9 @@ func (c *coder) record(r coordinator.Record) {
 	case *coordinator.Paid:
 		c.key(&r.Key)
 		c.finish(kindPaid)
+	case *coordinator.LaneKnown:
+		c.laneKnown(r)
+		c.finish(kindLaneKnown)
 	default:
 		// The set is closed, and a test holds this list against it.
 		panic(fmt.Sprintf("journal: %T has no place in the format", r))
@@ -208,6 +212,10 @@ func (c *coder) readRecord(kind byte, slabs *slabs, rest int) coordinator.Record
 	case kindPaid:
 		r := new(coordinator.Paid)
 		c.key(&r.Key)
+		return r
+	case kindLaneKnown:
+		r := new(coordinator.LaneKnown)
+		c.laneKnown(r)
 		return r
 	default:
 		return nil
@@ -413,4 +421,10 @@ func (c *coder) owed(r *coordinator.Owed) {
 	integer(c, &r.Failure.Attempts)
 	c.time(&r.Failure.FailedAt)
 	c.time(&r.Failure.RetryAt)
+}
+
+func (c *coder) laneKnown(r *coordinator.LaneKnown) {
+	m := c.mask(on(r.Known, 1))
+	name(c, &r.Lane)
+	c.flag(&r.Known, m&1 != 0)
 }

@@ -137,7 +137,7 @@ func (f *facts) input(at time.Time, ev coordinator.Event) bool {
 	switch ev := ev.(type) {
 	case coordinator.TaskReceived:
 		f.delivered(at)
-		again := ev.Redelivered && f.seen[ev.Task.ID]
+		again := (ev.Redelivered || ev.Lane != "") && f.seen[ev.Task.ID]
 		f.seen[ev.Task.ID] = true
 		return !again
 	case coordinator.TaskReturned:
@@ -159,6 +159,7 @@ func (f *facts) input(at time.Time, ev coordinator.Event) bool {
 		f.opened = -1
 		f.downs = append(f.downs, span{from: at})
 	case coordinator.Tick, coordinator.QueueChecked, coordinator.TakeBackEnded, coordinator.FailureTold,
+		coordinator.LaneMoved, coordinator.LaneSeen, coordinator.LaneEnded, coordinator.IntakeChanged, // nor what would be moved
 		coordinator.BidReceived, coordinator.OfferUnheard: // nobody knows what they would have bid for other tasks
 		return false
 	}

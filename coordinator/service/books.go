@@ -10,7 +10,7 @@ import (
 // books account for every delivery that the process takes, over all its sessions (S14
 // in docs/ARCHITECTURE.md). At every moment, not only at rest,
 //
-//	received + returned = dispatched + failed + parked + dropped + abandoned + held
+//	received + returned = dispatched + failed + parked + dropped + abandoned + moved + held
 //
 // where held are the deliveries that have no outcome yet. One lock guards the counts and
 // the deliveries (see held), and each step that moves one side of the equation moves the
@@ -29,7 +29,7 @@ type books struct {
 
 // tally is the counts of the books.
 type tally struct {
-	// received are deliveries of task.assign(.high), and unreadable ones of
+	// received are deliveries of task.assign(.high) and of lanes, and unreadable ones of
 	// task.request; returned those of task.reassign and out of agents' queues.
 	received, returned uint64
 	outcomes           [numOutcomes]uint64
@@ -47,11 +47,12 @@ const (
 	outcomeParked             // it is in task.dead, and nobody could be told
 	outcomeDropped            // acknowledged without a dispatch: nothing is left to be done for it
 	outcomeAbandoned          // held when its session ended: the broker has it again
+	outcomeMoved              // the broker has it in its lane, out of which it is received again
 	numOutcomes       = iota
 )
 
 func (o outcome) String() string {
-	return [numOutcomes]string{"none", "dispatched", "failed", "parked", "dropped", "abandoned"}[o]
+	return [numOutcomes]string{"none", "dispatched", "failed", "parked", "dropped", "abandoned", "moved"}[o]
 }
 
 // read is a consistent copy of the counts.

@@ -128,6 +128,8 @@ func (r *session) lead(ctx context.Context) error {
 	r.workers.Go(r.auditBooks)
 	r.workers.Go(r.watchQueues)
 	r.workers.Go(r.carryOutTakeBacks)
+	r.workers.Go(r.carryOutLanes)
+	r.workers.Go(r.watchLanes)
 	if err := r.readResults(ctx, from); err != nil {
 		return err
 	}

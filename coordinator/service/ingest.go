@@ -33,12 +33,16 @@ const (
 	headerDeathQueue  = "x-first-death-queue"  // likewise
 )
 
-// onTask takes a delivery of task.assign or task.assign.high.
+// onTask takes a delivery of task.assign, task.assign.high or a lane.
 func (r *session) onTask(d bus.Delivery) {
 	if r.draining.Load() {
 		return // unacknowledged: the broker gives it to the next session
 	}
 	failpoint.Hit(failpoint.AfterDeliver)
+	lane := bus.LaneOf(d.Queue)
+	if lane != "" {
+		failpoint.Hit(failpoint.AfterLaneDeliver)
+	}
 	if d.Queue == bus.QueueAssign && r.window.observe(len(d.Body)) {
 		select {
 		case r.adapt <- struct{}{}:
@@ -54,9 +58,12 @@ func (r *session) onTask(d bus.Delivery) {
 		return
 	}
 	h.payload = m.Payload
-	content := xxhash.Sum64(d.Body)
+	content, accepted := xxhash.Sum64(d.Body), h.arrived
+	if lane != "" {
+		accepted = acceptedAt(&d, h.arrived)
+	}
 	h.task = m.Task(messages.Arrival{
-		Now:           h.arrived,
+		Now:           accepted,
 		ContentHash:   content,
 		CorrelationID: d.CorrelationID,
 		NewTraceID:    func() string { return derivedTraceID(m.TaskID, content) },
@@ -70,13 +77,20 @@ func (r *session) onTask(d bus.Delivery) {
 	}
 	failpoint.Hit(failpoint.AfterValidate)
 	r.s.history.accepted(h.task)
-	r.s.loop.post(r.number, coordinator.TaskReceived{Handle: h.handle, Task: h.task, Redelivered: d.Redelivered})
+	maybe, _ := d.Headers[headerMaybeDuplicate].(bool)
+	r.s.loop.post(r.number, coordinator.TaskReceived{
+		Handle: h.handle, Task: h.task, Redelivered: d.Redelivered, Lane: lane, MaybeDuplicate: lane != "" && maybe,
+	})
 }
 
 // noteDelivery counts a delivery by its queue; one out of an agent's queue is
 // counted as a return alone.
 func (r *session) noteDelivery(d *bus.Delivery) {
-	if received := r.s.metrics.received[d.Queue]; received != nil {
+	queue := d.Queue
+	if bus.LaneOf(queue) != "" {
+		queue = queueLanes
+	}
+	if received := r.s.metrics.received[queue]; received != nil {
 		received.Inc()
 	}
 	if d.Redelivered {

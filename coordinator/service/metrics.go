@@ -125,6 +125,7 @@ func newMetrics(s *Service) *metrics {
 	}
 	concluded("tasks_dispatched_total", "Dispatches that the broker has confirmed.", outcomeDispatched)
 	concluded("tasks_dropped_total", "Copies of known tasks, acknowledged without a dispatch.", outcomeDropped)
+	concluded("tasks_moved_total", "Tasks that were moved to their lanes.", outcomeMoved)
 	concluded("tasks_abandoned_total", "Tasks held when a session ended; the broker delivers them again.", outcomeAbandoned)
 	read("redeliveries_total", "Tasks that the broker had handed out before.", &s.count.redelivered)
 	m.counts = append(m.counts, prometheus.NewCounterFunc(
@@ -137,7 +138,7 @@ func newMetrics(s *Service) *metrics {
 	m.counts = append(m.counts, collectors...)
 	m.marketMetrics, collectors = newMarketMetrics()
 	m.counts = append(m.counts, collectors...)
-	for _, queue := range []string{bus.QueueAssign, bus.QueueAssignHigh, bus.QueueReassign, bus.QueueRequest, bus.StreamStatus, bus.StreamResult} {
+	for _, queue := range []string{bus.QueueAssign, bus.QueueAssignHigh, bus.QueueReassign, bus.QueueRequest, bus.StreamStatus, bus.StreamResult, queueLanes} {
 		m.received[queue] = m.receivedVec.WithLabelValues(queue)
 	}
 	// What an agent has claimed is no strategy's choice: its decision names the mode.

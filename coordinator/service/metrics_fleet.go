@@ -27,6 +27,9 @@ var (
 	descBidding      = desc("bidding", "Tasks that are being offered to agents; they are among taskbus_held.")
 	descBidWindow    = desc("bid_window_seconds", "How long the next auction takes bids.")
 	descClaims       = desc("claims_waiting", "Claims of pulling agents that wait for work.")
+	descLane         = desc("lane_tasks", "Tasks ready in a lane; of the 100 lanes with most, and of all others together.", "lane")
+	descLanesRead    = desc("lanes_read", "Lanes out of which tasks are being taken.")
+	descMoving       = desc("moving", "Tasks on their way into their lanes.")
 	descIDs          = desc("remembered_ids", "Task ids known to the duplicate check.")
 	descEjected      = desc("agents_ejected", "Agents that get no work for some capability because they failed too often with it.")
 	descCapacity     = desc("capacity_items_per_second", "Capacity of all agents online.")
@@ -76,7 +79,7 @@ type fleetCollector struct {
 func (c *fleetCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range append([]*prometheus.Desc{
 		descAgents, descSlots, descPending, descInflight, descOldest, descDepth, descIDs, descLeases,
-		descBidding, descBidWindow, descClaims,
+		descBidding, descBidWindow, descClaims, descLane, descLanesRead, descMoving,
 		descEjected, descCapacity, descGlobalDepth, descDropped, descConcentrated,
 	}, agentDescs...) {
 		ch <- d
@@ -103,6 +106,7 @@ func (c *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
 	}
 	collectTasks(&snap, emit)
+	collectLanes(&snap, emit)
 	for _, name := range depthQueues {
 		if d, ok := c.s.depths.get(name); ok && d.err == nil {
 			emit(descDepth, float64(d.Ready), name)

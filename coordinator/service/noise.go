@@ -25,6 +25,7 @@ const (
 	noiseUntold
 	noiseQueue
 	noiseTakeBack
+	noiseLane
 	noiseAuction
 	noiseFault
 	numNoises = iota

@@ -38,6 +38,7 @@ type outgoing struct {
 	relayed    *relayed               // what an agent told over HTTP
 	letter     *letter                // offers to an agent
 	reply      coordinator.Effect     // what an agent is told of its bid or claim
+	move       *coordinator.MoveToLane
 }
 
 // outbox lets the loop hand over effects without ever waiting for the broker:
@@ -174,6 +175,8 @@ func (r *session) publish(item *outgoing) {
 		r.publishOffers(item.letter)
 	case item.reply != nil:
 		r.publishReply(item.reply)
+	case item.move != nil:
+		r.publishMove(item.move)
 	case item.event != nil:
 		_ = r.bus.Publish(*item.event) // an announcement: whoever missed it can look
 	}

@@ -38,6 +38,7 @@ type session struct {
 	offers    *offers
 	regrets   regrets
 	takeBacks *takeBacks
+	lanes     *laneQueues
 	checks    chan coordinator.EnsureQueue
 
 	statuses, results *fence              // where the past of agent.status and task.result ends
@@ -64,7 +65,7 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 		s: s, number: s.sessions.Add(1),
 		window: newWindow(fixed.Window, fixed.WindowBytes, fixed.MaxMessageBytes), adapt: make(chan struct{}, 1),
 		held: newHeld(&s.count.books), outbox: newOutbox(), tickets: newTickets(),
-		requests: newRequests(), offers: newOffers(), takeBacks: newTakeBacks(),
+		requests: newRequests(), offers: newOffers(), takeBacks: newTakeBacks(), lanes: newLaneQueues(),
 		checks:   make(chan coordinator.EnsureQueue, 1024),
 		statuses: newFence(bus.StreamStatus), results: newFence(bus.StreamResult),
 		faulted: make(chan error, 1),
@@ -139,6 +140,9 @@ func (r *session) perform(effect coordinator.Effect) {
 			how = outcomeDropped
 		}
 		if h := r.held.take(f.Handle, how); h != nil {
+			if h.outcome == outcomeMoved {
+				failpoint.Hit(failpoint.BeforeLaneAck)
+			}
 			r.bus.Ack(h.delivery.Tag)
 			failpoint.Hit(failpoint.AfterAck)
 		}
@@ -191,6 +195,8 @@ func (r *session) performMore(effect coordinator.Effect) {
 		r.s.callers.answer(coordinator.CancelAnswered{Token: f.Token})
 	case coordinator.TakeBack:
 		r.takeBacks.order(takeBackOrder{what: takeBackBegins, agent: f.Agent, queue: f.Queue})
+	case coordinator.MoveToLane, coordinator.ReadLane, coordinator.DropLane:
+		r.performLane(f)
 	case coordinator.LeaveQueue:
 		r.takeBacks.order(takeBackOrder{what: takeBackEnds, agent: f.Agent, queue: f.Queue})
 	}

@@ -150,6 +150,7 @@ func (s *Service) Status(ctx context.Context) (httpapi.Status, error) {
 	for _, a := range snap.Agents {
 		st.Agents = append(st.Agents, agentStatus(a))
 	}
+	st.Lanes = laneStatus(snap)
 	for _, name := range depthQueues {
 		d, ok := s.depths.get(name)
 		q := httpapi.Queue{Name: name, Ready: d.Ready, Consumers: d.Consumers}
@@ -170,6 +171,9 @@ func (s *Service) brokerStatus() httpapi.Broker {
 		URL: s.options.BrokerURL, Connected: !v.since.IsZero(), Since: v.since,
 		Sessions: s.sessions.Load(), Blocked: v.blocked, BlockReason: v.blockReason,
 		LastError: v.lastError, Topology: string(s.options.Config.Topology), Profile: string(s.profile()),
+	}
+	for _, note := range s.options.Config.Notes() {
+		b.Findings = append(b.Findings, httpapi.Finding{Object: "agents.yaml", Text: note})
 	}
 	if r := s.current.Load(); r != nil {
 		for _, f := range r.bus.Findings() {
@@ -207,7 +211,7 @@ func agentStatus(a coordinator.AgentSnapshot) httpapi.Agent {
 func pendingStatus(snap coordinator.Snapshot) httpapi.Pending {
 	p := httpapi.Pending{
 		ByPriority: make(map[string]int), ByReason: make(map[string]int),
-		Gathering: snap.Gathering, Bidding: snap.Bidding, Dispatching: snap.Dispatching, Leased: snap.Leased, OldestSeconds: snap.OldestPending.Seconds(),
+		Gathering: snap.Gathering, Bidding: snap.Bidding, Moving: snap.Moving, Dispatching: snap.Dispatching, Leased: snap.Leased, OldestSeconds: snap.OldestPending.Seconds(),
 	}
 	for i, n := range snap.Pending {
 		p.Total += n
@@ -240,7 +244,7 @@ func (s *Service) counterStatus(snap coordinator.Snapshot) httpapi.Counters {
 	c := httpapi.Counters{
 		Received: books.received, Returned: books.returned, Held: books.held,
 		Dispatched: books.outcomes[outcomeDispatched], Failed: books.outcomes[outcomeFailed],
-		Parked: books.outcomes[outcomeParked], Dropped: books.outcomes[outcomeDropped], Abandoned: books.outcomes[outcomeAbandoned],
+		Parked: books.outcomes[outcomeParked], Dropped: books.outcomes[outcomeDropped], Moved: books.outcomes[outcomeMoved], Abandoned: books.outcomes[outcomeAbandoned],
 		FailedByReason: s.count.failed.read(),
 		Invalid:        s.count.invalid.Load(), Duplicates: s.count.duplicates.Load(),
 		StatusReceived: s.count.statuses.Load(),

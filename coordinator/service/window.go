@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 )
 
@@ -97,12 +98,38 @@ func (w *window) adapt(heldBytes int64) int {
 	return 0
 }
 
+// total is how many tasks all consumers hold at most.
+func (w *window) total() (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, size := range w.sizes {
+		n += size
+	}
+	return n
+}
+
+// lanesReadAtOnce is how many lanes the engine may have read at once: among so many half of
+// window_bytes is shared, beside what the window itself may hold.
+const lanesReadAtOnce = 64
+
+// lane gives the prefetch of a lane of which so many tasks should be held.
+func (w *window) lane(most int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	expected := float64(w.largest)
+	if w.seen >= windowSamples {
+		expected = min(expected, max(1, sizeAllowance*w.average))
+	}
+	return max(1, min(most, int(float64(w.bytes)/2/lanesReadAtOnce/expected)))
+}
+
 // openWindow begins to take tasks and keeps the window fit until the session ends.
 func (r *session) openWindow(ctx context.Context) error {
 	first := r.window.open()
 	if err := r.consumeTasks(ctx, bus.QueueAssign, first); err != nil {
 		return err
 	}
+	r.s.loop.post(r.number, coordinator.IntakeChanged{Window: r.window.total()})
 	r.workers.Go(r.adaptWindow)
 	return nil
 }
@@ -132,6 +159,9 @@ func (r *session) adaptWindow() {
 		if err != nil {
 			r.fault(err)
 		}
+		if change != 0 {
+			r.s.loop.post(r.number, coordinator.IntakeChanged{Window: r.window.total()})
+		}
 	}
 }
 
@@ -147,6 +177,7 @@ func (r *session) consumeTasks(ctx context.Context, queue string, prefetch int) 
 func (r *session) stopTaking(ctx context.Context) {
 	r.draining.Store(true)
 	r.takeBacks.leaveAll()
+	r.lanes.leaveAll()
 	for _, queue := range []string{bus.QueueAssign, bus.QueueAssignHigh, bus.QueueReassign, bus.QueueRequest} {
 		for more := true; more; {
 			var err error

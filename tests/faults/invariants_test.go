@@ -113,7 +113,7 @@ var (
 		return broken
 	}}
 
-	s14Conservation = invariant{"S14 Conservation", "received + returned = dispatched + failed + parked + dropped + held + abandoned; the auditor finds nothing", func(r *rig) (broken []string) {
+	s14Conservation = invariant{"S14 Conservation", "received + returned = dispatched + failed + parked + dropped + held + abandoned + moved; the auditor finds nothing", func(r *rig) (broken []string) {
 		broken = append(broken, r.book.unbalanced...)
 		for _, c := range r.processes {
 			c.mu.Lock()
@@ -316,7 +316,7 @@ func (r *rig) balanced() {
 		for {
 			s = c.status()
 			n := s.Counters
-			if s.Readiness.State == "standby" || n.Received+n.Returned == n.Dispatched+n.Failed+n.Parked+n.Dropped+uint64(n.Held)+n.Abandoned && n.Held == 0 {
+			if s.Readiness.State == "standby" || n.Received+n.Returned == n.Dispatched+n.Failed+n.Parked+n.Dropped+uint64(n.Held)+n.Abandoned+n.Moved && n.Held == 0 {
 				break
 			}
 			if time.Now().After(late) {

@@ -103,6 +103,7 @@ type request struct {
 	CorrelationID string          `json:"correlation_id,omitempty"`
 	Required      []string        `json:"required_capabilities,omitempty"`
 	Strategy      string          `json:"strategy,omitempty"`
+	Group         string          `json:"group,omitempty"`
 	Timeout       float64         `json:"timeout_seconds,omitempty"`
 }
 

@@ -184,6 +184,14 @@ func (s *session) Depth(ctx context.Context, queue string) (bus.Depth, error) {
 	return s.topology.depth(ctx, queue)
 }
 
+// DropQueue implements [bus.Session].
+func (s *session) DropQueue(ctx context.Context, queue string) (bool, error) {
+	if s.isEnding() {
+		return false, bus.ErrClosed
+	}
+	return s.topology.drop(ctx, queue)
+}
+
 // Findings implements [bus.Session].
 func (s *session) Findings() []bus.Finding { return s.topology.list() }
 

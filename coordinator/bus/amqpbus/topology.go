@@ -2,6 +2,7 @@ package amqpbus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -321,6 +322,33 @@ func (t *topology) depth(ctx context.Context, queue string) (bus.Depth, error) {
 		return bus.Depth{}, accessFor(t.link.target, doing, "configure", queue, reply)
 	}
 	return bus.Depth{}, explain(t.link.target, doing, err)
+}
+
+// drop implements [bus.Session] for DropQueue. Quorum queues refuse the conditions that AMQP has
+// for a deletion (if-unused, if-empty), so that it looks first.
+func (t *topology) drop(ctx context.Context, queue string) (bool, error) {
+	d, err := t.depth(ctx, queue)
+	switch {
+	case errors.Is(err, bus.ErrNoQueue):
+		return true, nil
+	case err != nil:
+		return false, err
+	case t.mode != bus.Declare, d.Ready > 0, d.Consumers > 0:
+		return false, nil
+	}
+	doing := fmt.Sprintf("delete queue %q", queue)
+	err = t.ask(ctx, doing, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDelete(queue, false, false, false)
+		return err
+	})
+	if reply := refusal(err, amqp.AccessRefused); reply != nil {
+		return false, accessFor(t.link.target, doing, "configure", queue, reply)
+	}
+	if err != nil {
+		return false, explain(t.link.target, doing, err)
+	}
+	t.setMatching(queue, false)
+	return true, nil
 }
 
 // record keeps a finding and logs it, once for each object.

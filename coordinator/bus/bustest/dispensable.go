@@ -18,6 +18,8 @@ func dispensableCases() []testCase {
 		{name: "OnEnded is not called at the end of the session", run: notEndedWithSession},
 		{name: "consumers that are ended again and again harm nobody", run: endedAgainAndAgain},
 		{name: "a missing queue is ErrNoQueue and harms nobody", run: dispensableMissing},
+		{name: "a queue that is made on the way is read, left and dropped", run: madeReadAndDropped},
+		{name: "DropQueue deletes what is declared by others only where it may", run: dropNeedsDeclare},
 		{name: "a queue that another has for itself is ErrAccess and harms nobody", run: dispensableInUse},
 	}
 }

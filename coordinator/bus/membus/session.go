@@ -183,6 +183,30 @@ func (s *session) EnsureQueue(ctx context.Context, q bus.Queue) (bool, error) {
 	return exists, nil
 }
 
+// DropQueue implements bus.Session.
+func (s *session) DropQueue(ctx context.Context, name string) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, fmt.Errorf("drop queue %q: %w", name, err)
+	}
+	s.broker.mu.Lock()
+	defer s.broker.mu.Unlock()
+	if s.closing {
+		return false, bus.ErrClosed
+	}
+	q, err := s.broker.fabric.find(name, s)
+	switch {
+	case errors.Is(err, bus.ErrNoQueue):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("drop queue %q: %w", name, err)
+	case s.spec.Topology.Mode != bus.Declare, len(q.messages()) > 0, len(q.consumers()) > 0:
+		return false, nil
+	}
+	s.broker.fabric.remove(name).close()
+	delete(s.matching, name)
+	return true, nil
+}
+
 // Matches implements bus.Session.
 func (s *session) Matches(queue string) bool {
 	s.broker.mu.Lock()

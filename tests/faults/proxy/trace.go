@@ -40,6 +40,7 @@ const (
 	streamJournal   = "coordinator.journal"
 	exchangeEvents  = "taskbus.events"
 	keyFailed       = "assignment.failed"
+	prefixLane      = "task.lane."
 )
 
 // Violation is a promise that was broken on the wire.
@@ -66,6 +67,7 @@ type traceTask struct {
 	came        uint64 // when the first of them came
 	dispatched  int    // highest attempt of a confirmed dispatch, 0: none
 	failed      bool   // assignment.failed or task.dead is confirmed
+	laned       int    // messages of it that were moved to a lane, and not acknowledged there since
 	ended       bool   // a result of it has been delivered
 }
 
@@ -159,13 +161,16 @@ func (t *Trace) delivered(ch *channel, m *message) {
 	case d.queue == streamResult:
 		key, _ := about(m.body)
 		t.task(key).ended = true
-	case d.queue == queueAssign || d.queue == queueAssignHigh || d.queue == queueReassign || strings.HasPrefix(d.queue, "agent.") && d.queue != "agent.status":
+	case d.queue == queueAssign || d.queue == queueAssignHigh || d.queue == queueReassign || strings.HasPrefix(d.queue, prefixLane) || strings.HasPrefix(d.queue, "agent.") && d.queue != "agent.status":
 		d.key, d.attempt = about(m.body)
 		d.hash = hashKey(m.body)
-		if d.queue == queueAssign || d.queue == queueAssignHigh {
+		if d.queue == queueAssign || d.queue == queueAssignHigh || strings.HasPrefix(d.queue, prefixLane) {
 			d.attempt = 0
 		}
 		task := t.task(d.key)
+		if strings.HasPrefix(d.queue, prefixLane) { // if nobody has seen it being moved, it was
+			task.laned = max(task.laned, 1)
+		}
 		if task.outstanding++; task.outstanding == 1 {
 			task.came = t.now
 		}
@@ -179,6 +184,8 @@ func (t *Trace) publish(ch *channel, m *message) {
 	ch.published++
 	p := &publication{exchange: f.Exchange, key: f.Key, id: m.header.MessageID, at: t.now}
 	switch {
+	case f.Exchange == "" && strings.HasPrefix(f.Key, prefixLane):
+		p.task, _ = about(m.body)
 	case f.Exchange == "" && f.Key == queueDead:
 		p.task = hashKey(m.body)
 	case f.Exchange == exchangeEvents && strings.HasPrefix(f.Key, keyFailed), f.Exchange == "" && f.Key == keyFailed,
@@ -245,6 +252,10 @@ func (t *Trace) confirmed(p *publication) {
 		return
 	}
 	task := t.task(p.task)
+	if strings.HasPrefix(p.key, prefixLane) {
+		task.laned++
+		return
+	}
 	if p.attempt > 0 && p.key != keyFailed && !strings.HasPrefix(p.key, keyFailed) {
 		task.dispatched = max(task.dispatched, p.attempt)
 	} else {
@@ -286,6 +297,9 @@ func (t *Trace) settled(d *delivery, f *Frame) {
 		return
 	}
 	t.counts.Acked++
+	if strings.HasPrefix(d.queue, prefixLane) {
+		task.laned--
+	}
 	if task.settledFor(d) || task.outstanding > 0 {
 		return
 	}
@@ -297,7 +311,7 @@ func (t *Trace) settled(d *delivery, f *Frame) {
 
 // settledFor tells whether a delivery has led to what the broker has confirmed.
 func (t *traceTask) settledFor(d *delivery) bool {
-	return t.failed || t.ended || t.dispatched > d.attempt
+	return t.failed || t.ended || t.dispatched > d.attempt || t.laned > 0
 }
 
 func settling(f *Frame) string {

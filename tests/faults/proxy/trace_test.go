@@ -60,6 +60,10 @@ func (s *script) fail(id string) {
 		"assignment.failed", id, `{"task_id":"`+id+`"}`)
 }
 
+func (s *script) move(id string) {
+	s.content(&Frame{From: Client, Method: Publish, Channel: publishing, Key: prefixLane + "x"}, "task.assign", id, assigned(id))
+}
+
 func (s *script) park(body string) {
 	s.content(&Frame{From: Client, Method: Publish, Channel: publishing, Key: queueDead}, "", "", body)
 }
@@ -96,6 +100,35 @@ func TestTraceFindsWhatIsBroken(t *testing.T) {
 			s.ack(1)
 			s.confirm(1)
 		}, "S2"},
+		{"moved to a lane, and taken back", func(s *script) {
+			s.deliver(queueAssign, 1, assigned("t"))
+			s.move("t")
+			s.confirm(1)
+			s.ack(1)
+			s.deliver(prefixLane+"x", 2, assigned("t"))
+			s.dispatch("t", 1)
+			s.confirm(2)
+			s.ack(2)
+		}, nothing},
+		{"ack before the move is confirmed", func(s *script) {
+			s.deliver(queueAssign, 1, assigned("t"))
+			s.move("t")
+			s.ack(1)
+		}, "S2"},
+		{"out of a lane and lost", func(s *script) {
+			s.deliver(queueAssign, 1, assigned("t"))
+			s.move("t")
+			s.confirm(1)
+			s.ack(1)
+			s.deliver(prefixLane+"x", 2, assigned("t"))
+			s.ack(2)
+		}, "S2"},
+		{"to the end of its lane", func(s *script) {
+			s.deliver(prefixLane+"x", 1, assigned("t"))
+			s.move("t")
+			s.confirm(1)
+			s.ack(1)
+		}, nothing},
 		{"ack for nothing", func(s *script) { s.deliver(queueAssign, 1, assigned("t")); s.ack(1) }, "S2"},
 		{"ack of two, confirm of one", func(s *script) {
 			s.deliver(queueAssign, 1, assigned("t"))

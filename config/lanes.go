@@ -1,0 +1,72 @@
+package config
+
+import (
+	"fmt"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// maxLanes bounds the groups with a lane of their own: each may become a queue.
+const maxLanes = 1000
+
+// heldWithoutLanes is how long a task may wait where there are no lanes: it is held in the
+// window all the time, where it hides what stands behind it, and after 30 minutes the broker
+// would close the channel that holds it.
+const heldWithoutLanes = time.Minute
+
+// lanes reads which groups have lanes of their own. A list, even an empty one, means that
+// there are lanes at all.
+func (d *decoder) lanes(c *Config) reader {
+	return func(p place) {
+		if isNull(p.node) {
+			return
+		}
+		keys := []string{}
+		d.list(p, "groups", func(item place) {
+			if key, ok := d.text(item, idPattern, idRule); ok {
+				keys = append(keys, key)
+			}
+		})
+		if len(keys) > maxLanes {
+			d.fault(p, "names %d groups, and at most %d may have a lane of their own; the others share one", len(keys), maxLanes)
+		}
+		c.policy.Lanes = append([]string{}, coordinator.SortedUnique(keys)...)
+	}
+}
+
+// settleLanes switches lanes off where they cannot be, and says so.
+func (c *Config) settleLanes() {
+	p := &c.policy
+	if p.Lanes != nil {
+		switch {
+		case c.Queues != QueuesQuorum:
+			c.lanesOff = "they are quorum queues, and `queues: classic` promises none"
+		case c.Topology != TopologyDeclare:
+			c.lanesOff = fmt.Sprintf("their queues are made when they are needed, which `topology: %s` does not allow", c.Topology)
+		case !c.Journal:
+			c.lanesOff = "the journal says which lanes hold tasks, and it is switched off"
+		}
+	}
+	if c.lanesOff != "" {
+		p.Lanes = nil
+	}
+	if p.Lanes != nil {
+		p.LaneRoom = max(1, c.Window/2)
+	}
+	if s := &p.Settings; p.Lanes == nil && s.AssignmentTimeout > heldWithoutLanes {
+		c.cappedFrom, s.AssignmentTimeout = s.AssignmentTimeout, heldWithoutLanes
+	}
+}
+
+// Notes says what counts otherwise than it is written, for people.
+func (c *Config) Notes() (notes []string) {
+	if c.lanesOff != "" {
+		notes = append(notes, "lanes are off: "+c.lanesOff)
+	}
+	if c.cappedFrom > 0 {
+		notes = append(notes, fmt.Sprintf("assignment_timeout_seconds: %.0f counts as %.0f, because without lanes tasks that wait are held in the window",
+			c.cappedFrom.Seconds(), heldWithoutLanes.Seconds()))
+	}
+	return notes
+}

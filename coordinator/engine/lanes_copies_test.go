@@ -1,0 +1,222 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// inALane is a task that has waited and is in its lane now; the agent is free again.
+func inALane(t *testing.T) *rig {
+	t.Helper()
+	r := busy(t, 0)
+	r.Record(true)
+	r.Records(nil)
+	r.assign(job("t"))
+	want(t, r.beats(heldLong), "move t to other")
+	want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2", "read other: 64")
+	want(t, r.tell(says("a", "first")), "completed first.1 a succeeded")
+	return r
+}
+
+// TestComesOutOfItsLane: it goes on as the same task, and whatever else comes under its id
+// is a copy.
+func TestComesOutOfItsLane(t *testing.T) {
+	t.Run("first of all", func(t *testing.T) {
+		r := inALane(t)
+		want(t, r.comes("other", job("t"), false), "dispatch t.1 a")
+		want(t, r.comes("other", job("t"), true), "ack 4")
+		want(t, r.redeliver(job("t")), "ack 5", "duplicate t")
+		want(t, r.confirm(3), "ack 3")
+		want(t, r.comes("other", job("t"), true), "ack 6")
+		want(t, r.tell(says("a", "t")), "completed t.1 a succeeded")
+		want(t, r.comes("other", job("t"), true), "ack 7")
+	})
+	t.Run("while it is there", func(t *testing.T) {
+		r := inALane(t)
+		want(t, r.assign(job("t")), "ack 3", "duplicate t")
+		want(t, r.redeliver(job("t")), "ack 4") // its own message of before, whose acknowledgement was lost
+		want(t, r.assign(job("t").content(2)), "fail t duplicate_task")
+	})
+	t.Run("after the window of the duplicate check", func(t *testing.T) {
+		r := inALane(t)
+		r.pass(r.policy.Settings.DedupeWindow)
+		r.hear(beat("a").running())
+		want(t, r.comes("other", job("t"), false), "dispatch t.1 a")
+	})
+	t.Run("and an agent may have had it", func(t *testing.T) { // so says its message
+		r := inALane(t)
+		r.last++
+		task := job("u").Task
+		task.AcceptedAt = epoch
+		want(t, r.apply(coordinator.TaskReceived{Handle: r.last, Task: &task, Lane: "other", MaybeDuplicate: true}), "dispatch u.1 a again?")
+	})
+	t.Run("a session later", func(t *testing.T) {
+		r := inALane(t)
+		r.hear(beat("a").running().available(0))
+		want(t, r.comes("other", job("t"), false))
+		r.apply(coordinator.SessionLost{})
+		r.apply(coordinator.SessionOpened{})
+		want(t, r.redeliver(job("t")), "ack 4") // from task.assign: the lane has it
+		r.pass(1)
+		r.hear(beat("a").running())
+		want(t, r.comes("other", job("t"), true), "dispatch t.1 a again?")
+		checkIndexes(t, r.Engine)
+	})
+	t.Run("its dispatch was never answered", func(t *testing.T) {
+		r := inALane(t)
+		want(t, r.comes("other", job("t"), false), "dispatch t.1 a")
+		r.apply(coordinator.SessionLost{})
+		r.apply(coordinator.SessionOpened{})
+		want(t, r.comes("other", job("t"), true), "dispatch t.1 a again?")
+		checkIndexes(t, r.Engine)
+	})
+}
+
+// TestCopiesInALane: a leader that ends between the broker's confirm and the journal leaves
+// a task in two queues. Whichever comes first counts.
+func TestCopiesInALane(t *testing.T) {
+	tests := []struct {
+		name  string
+		story func(*rig) // what becomes of the other copy
+		again bool       // it was held out of the lane before
+		want  string
+	}{
+		{name: "done", story: func(r *rig) { r.give(job("t")); r.tell(says("a", "t")) }, want: "ack 3"},
+		{name: "given up by its agent", story: func(r *rig) { r.give(job("t")); r.tell(says("a", "t").but(coordinator.OutcomeFailed)) }, want: "ack 3"},
+		{name: "with its agent", story: func(r *rig) { r.give(job("t")) }, want: "ack 3"},
+		{name: "on its way", story: func(r *rig) { r.assign(job("t")) }, want: "ack 3"},
+		{name: "failed", story: func(r *rig) { r.assign(job("t").kind("none")) }, want: "ack 3"},
+		{name: "failed, or not told", story: func(r *rig) { r.assign(job("t").kind("none")) }, again: true, want: "dispatch t.1 a again?"},
+		{name: "cancelled", story: func(r *rig) { r.withdraw("t"); r.assign(job("t")) }, want: "ack 3"},
+		{name: "cancelled before either came", story: func(r *rig) { r.withdraw("t"); r.last++ }, want: "fail t cancelled"},
+		{name: "other content was done", story: func(r *rig) { r.give(job("t").content(2)); r.tell(says("a", "t")) }, want: "fail t duplicate_task"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := busy(t, 0)
+			r.tell(says("a", "first"))
+			tt.story(r)
+			want(t, r.comes("other", job("t"), tt.again), tt.want)
+			checkIndexes(t, r.Engine)
+		})
+	}
+}
+
+// TestCancelInALane: a task that is withdrawn in its lane, or on the way there, ends when it
+// comes out, or is not taken.
+func TestCancelInALane(t *testing.T) {
+	moving := func(t *testing.T) *rig {
+		r := busy(t, 0)
+		r.assign(job("t"))
+		want(t, r.beats(heldLong), "move t to other")
+		want(t, r.withdraw("t"), "cancel t: done")
+		return r
+	}
+	t.Run("in its lane", func(t *testing.T) {
+		r := inALane(t)
+		want(t, r.withdraw("t"), "cancel t: done")
+		want(t, r.withdraw("t"), "cancel t: done")
+		want(t, r.assign(job("t")), "ack 3", "duplicate t")
+		want(t, r.comes("other", job("t"), false), "fail t cancelled")
+		want(t, r.comes("other", job("t"), false), "ack 5")
+		if why := r.failures[0].Failure.Text; why != "not wanted" {
+			t.Errorf("it fails as %q", why)
+		}
+		checkIndexes(t, r.Engine)
+	})
+	t.Run("on its way", func(t *testing.T) {
+		r := moving(t)
+		want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2", "read other: 64")
+		want(t, r.comes("other", job("t"), false), "fail t cancelled")
+		checkIndexes(t, r.Engine)
+	})
+	t.Run("on its way, and not taken", func(t *testing.T) {
+		want(t, moving(t).moved(2, coordinator.PublishRejected), "fail t cancelled")
+	})
+	t.Run("on its way when the session ends", func(t *testing.T) {
+		r := moving(t)
+		r.apply(coordinator.SessionLost{})
+		r.apply(coordinator.SessionOpened{})
+		want(t, r.redeliver(job("t")), "fail t cancelled")
+		want(t, r.comes("other", job("t"), false), "ack 4")
+		checkIndexes(t, r.Engine)
+	})
+}
+
+// TestMoveCutShort: a task that was on its way when the session ended may be in both queues,
+// and is given to an agent once.
+func TestMoveCutShort(t *testing.T) {
+	r := busy(t, 0)
+	r.assign(job("t"))
+	want(t, r.beats(heldLong), "move t to other")
+	r.apply(coordinator.SessionLost{})
+	checkIndexes(t, r.Engine)
+	r.apply(coordinator.SessionOpened{})
+	want(t, r.moved(2, coordinator.PublishConfirmed)) // too late
+	r.tell(says("a", "first"))
+	want(t, r.comes("other", job("t"), false), "dispatch t.1 a")
+	want(t, r.redeliver(job("t")), "ack 4", "duplicate t")
+	checkIndexes(t, r.Engine)
+}
+
+// TestMovesEndBeforeADrain: what is on its way when a drain begins is seen to its end.
+func TestMovesEndBeforeADrain(t *testing.T) {
+	r := busy(t, 0)
+	r.assign(job("t"))
+	r.assign(job("u"))
+	r.beats(heldLong)
+	r.apply(coordinator.DrainBegan{})
+	if n := r.Dispatching(); n != 2 {
+		t.Fatalf("%d are waited for, want both", n)
+	}
+	want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2")
+	want(t, r.moved(3, coordinator.PublishRejected))
+	if n := r.Dispatching(); n != 0 || len(r.held) != 0 {
+		t.Fatalf("%d are waited for, %d held", n, len(r.held))
+	}
+	checkIndexes(t, r.Engine)
+}
+
+// TestLanesSurviveATakeOver: whoever takes over knows which lanes may hold something, which
+// tasks are in one, and which of those are withdrawn.
+func TestLanesSurviveATakeOver(t *testing.T) {
+	r := leader(t)
+	p := policyOf(worker("a").slots(2), worker("b").slots(2)).lanes(1, "g").set(func(s *coordinator.Settings) { s.AssignmentTimeout = time.Hour })
+	r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
+	for _, id := range []coordinator.TaskID{"1", "2", "3", "4"} {
+		r.give(job(id))
+	}
+	move := func(id coordinator.TaskID) {
+		want(t, r.assign(job(id)), "move "+string(id)+" to other")
+		r.moved(r.last, coordinator.PublishConfirmed)
+	}
+	want(t, r.assign(job("waits").prio(coordinator.PriorityCritical)))
+	move("laned")
+	move("cancelled")
+	r.withdraw("cancelled")
+	move("held")
+	want(t, r.withdraw("waits"), "fail waits cancelled", "cancel waits: done")
+	want(t, r.comes("other", job("held"), false)) // out of the lane: it has it still
+	want(t, r.assign(job("moving")), "move moving to other")
+	want(t, r.withdraw("moving"), "cancel moving: done")
+	r.pass(2 * ackDoubt)
+	for how, heir := range heirs(r) {
+		t.Run(how, func(t *testing.T) {
+			if l := heir.lanes.byKey["other"]; l == nil || !l.known {
+				t.Error("it does not know that the lane may hold something")
+			}
+			heir.last = 99
+			want(t, heir.redeliver(job("laned")), "ack 100")
+			want(t, heir.assign(job("held")), "ack 101", "duplicate held")
+			want(t, heir.comes("other", job("cancelled"), false), "fail cancelled cancelled")
+			want(t, heir.redeliver(job("moving")), "fail moving cancelled")
+			want(t, heir.comes("other", job("moving"), false), "ack 104")
+			heir.tell(says("a", "1"))
+			heir.tell(says("b", "2"))
+			want(t, heir.comes("other", job("laned"), false), "dispatch laned.1 a")
+			want(t, heir.comes("other", job("held"), true), "dispatch held.1 b again?")
+		})
+	}
+}

@@ -1,0 +1,352 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// lanes gives these groups lanes of their own, and room for so many waiting tasks (0: for
+// any number).
+func (b *policyBuilder) lanes(room int, keys ...string) *policyBuilder {
+	b.LaneRoom, b.Lanes = room, append([]string{}, keys...)
+	return b
+}
+
+func (b *taskBuilder) group(g string) *taskBuilder { b.Group = g; return b }
+
+// moved is the broker's answer to a move.
+func (r *rig) moved(h coordinator.Handle, o coordinator.PublishOutcome) []string {
+	return r.apply(coordinator.LaneMoved{Handle: h, Outcome: o})
+}
+
+// comes delivers a task out of a lane, under the next handle.
+func (r *rig) comes(lane string, b *taskBuilder, again bool) []string {
+	task := b.Task
+	if task.AcceptedAt.IsZero() {
+		task.AcceptedAt = epoch
+	}
+	r.last++
+	return r.apply(coordinator.TaskReceived{Handle: r.last, Task: &task, Lane: lane, Redelivered: again})
+}
+
+func (r *rig) laneHas(lane string, n int) []string {
+	return r.apply(coordinator.LaneSeen{Lane: lane, Ready: n})
+}
+
+// busy is a fleet of one agent with one slot, which is taken by the task "first" (handle 1).
+func busy(t *testing.T, room int, keys ...string) *rig {
+	t.Helper()
+	a := worker("a")
+	a.Timeout = 240 * time.Hour
+	r := ready(t, policyOf(a).lanes(room, keys...).set(func(s *coordinator.Settings) {
+		s.AssignmentTimeout, s.DedupeWindow, s.MaxQueueSize = 24*time.Hour, 240*time.Hour, 10_000
+	}))
+	r.hear(beat("a").running())
+	r.give(job("first"))
+	return r
+}
+
+// beats lets time go by with a report of the agent each interval, so that it stays online
+// and busy with "first".
+func (r *rig) beats(d time.Duration) (lines []string) {
+	for ; d > 0; d -= interval {
+		lines = append(lines, r.hear(beat("a").running("first"))...)
+		lines = append(lines, r.pass(min(d, interval))...)
+	}
+	return lines
+}
+
+// TestHeldForLong: a task that has waited for 60 s is moved, acknowledged when its lane has
+// it, and read back at once, because nothing else of its group waits. Then it stays, because
+// nothing stands behind it, until the broker's patience with its consumer is at stake.
+func TestHeldForLong(t *testing.T) {
+	r := busy(t, 0)
+	want(t, r.assign(job("t")))
+	want(t, r.beats(heldLong-time.Second))
+	want(t, r.beats(time.Second), "move t to other")
+	want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2", "read other: 64")
+	checkIndexes(t, r.Engine)
+	want(t, r.comes("other", job("t"), false))
+	want(t, r.beats(heldMost-time.Second))
+	want(t, r.beats(time.Second), "move t to other")
+	want(t, r.moved(3, coordinator.PublishConfirmed), "ack 3")
+	want(t, r.comes("other", job("t"), false))
+	want(t, r.tell(says("a", "first")), "completed first.1 a succeeded", "dispatch t.1 a")
+	want(t, r.confirm(4), "ack 4")
+	checkIndexes(t, r.Engine)
+}
+
+// TestWithoutLanes: nothing is moved where the policy has no lanes.
+func TestWithoutLanes(t *testing.T) {
+	r := busy(t, 1)
+	p := *r.policy
+	p.Lanes = nil
+	r.apply(coordinator.PolicyChanged{Policy: &p})
+	for i := range 10 {
+		want(t, r.assign(job(coordinator.TaskID(fmt.Sprint("t", i)))))
+	}
+	want(t, r.beats(2*heldLong))
+}
+
+// TestAgeInALane: how long a task may wait counts from when it was accepted.
+func TestAgeInALane(t *testing.T) {
+	r := busy(t, 0)
+	p := *r.policy
+	p.Settings.AssignmentTimeout = 90 * time.Second
+	r.apply(coordinator.PolicyChanged{Policy: &p})
+	accepted := r.now
+	late := job("late")
+	late.AcceptedAt = accepted.Add(-90 * time.Second)
+	want(t, r.comes("other", late, false), "fail late all_agents_at_capacity")
+	in := job("in")
+	in.AcceptedAt = accepted.Add(-60 * time.Second) // it has 30 s left
+	want(t, r.comes("other", in, false))
+	want(t, r.beats(30*time.Second-1))
+	want(t, r.beats(1), "fail in all_agents_at_capacity")
+}
+
+// TestCrowding: beyond the room, tasks of the lane in which most wait are moved, and of
+// these the one that would go last.
+func TestCrowding(t *testing.T) {
+	tests := []struct {
+		name  string
+		tasks []*taskBuilder
+		want  []string // what is moved, in order
+	}{
+		{"room for four", []*taskBuilder{job("t1"), job("t2"), job("t3"), job("t4")}, nil},
+		{"the latest", []*taskBuilder{job("t1"), job("t2"), job("t3"), job("t4"), job("t5"), job("t6")},
+			[]string{"move t5 to other", "move t6 to other"}},
+		{"the lowest, not the latest", []*taskBuilder{job("t1"), job("low").prio(coordinator.PriorityLow), job("t3"), job("t4"), job("t5").prio(coordinator.PriorityCritical)},
+			[]string{"move low to other"}},
+		{"of the group with most", []*taskBuilder{job("a1").group("a"), job("a2").group("a"), job("a3").group("a"), job("b1").group("b"), job("b2").group("b")},
+			[]string{"move a3 to a"}},
+		{"its highest priority does not help a group that floods", []*taskBuilder{
+			job("a1").group("a").prio(3), job("a2").group("a").prio(3), job("a3").group("a").prio(3), job("b1").group("b").prio(0), job("b2").group("b").prio(0)},
+			[]string{"move a3 to a"}},
+		{"groups without a lane share one", []*taskBuilder{job("x").group("x"), job("y").group("y"), job("none"), job("a1").group("a"), job("a2").group("a")},
+			[]string{"move none to other"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := busy(t, 4, "a", "b")
+			var got []string
+			for _, task := range tt.tasks {
+				got = append(got, r.assign(task)...)
+				checkIndexes(t, r.Engine)
+			}
+			want(t, got, tt.want...)
+		})
+	}
+}
+
+// TestNarrowIntake: with large tasks the shell holds fewer than the window, and half of that
+// is all the room there is.
+func TestNarrowIntake(t *testing.T) {
+	r := busy(t, 100)
+	r.apply(coordinator.IntakeChanged{Window: 4})
+	want(t, r.assign(job("t1")))
+	want(t, r.assign(job("t2")))
+	want(t, r.assign(job("t3")), "move t3 to other")
+}
+
+// TestMovesAreBounded: much at once is moved in steps, so that no event takes long, and
+// never so many at a time that dispatches wait for them.
+func TestMovesAreBounded(t *testing.T) {
+	r := busy(t, 0)
+	for i := range 1000 {
+		want(t, r.assign(job(coordinator.TaskID(fmt.Sprint("t", i)))))
+	}
+	p := *r.policy
+	p.LaneRoom = 10
+	if got := r.apply(coordinator.PolicyChanged{Policy: &p}); len(got) != movesPerEvent {
+		t.Fatalf("%d moves in one event, want %d", len(got), movesPerEvent)
+	}
+	if got := len(r.beats(time.Second)); got != maxMoving-movesPerEvent {
+		t.Fatalf("%d more, want %d in all", got, maxMoving)
+	}
+	checkIndexes(t, r.Engine)
+	for h := coordinator.Handle(2); h < 1002; h++ {
+		if o := r.held[h]; o.state == stateMoving {
+			r.moved(h, coordinator.PublishConfirmed)
+		}
+	}
+	checkIndexes(t, r.Engine)
+}
+
+// TestMoveRefused: a task whose lane does not take it waits on as before, and its lane is
+// left alone for a while. One that cannot be published stays for good.
+func TestMoveRefused(t *testing.T) {
+	for _, o := range []coordinator.PublishOutcome{coordinator.PublishRejected, coordinator.PublishUnroutable} {
+		t.Run(o.String(), func(t *testing.T) {
+			r := busy(t, 0)
+			r.assign(job("t"))
+			want(t, r.beats(heldLong), "move t to other")
+			want(t, r.moved(2, o))
+			checkIndexes(t, r.Engine)
+			want(t, r.beats(laneRest-1))
+			want(t, r.beats(1), "move t to other")
+			want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2", "read other: 64")
+		})
+	}
+	t.Run("not sent", func(t *testing.T) {
+		r := busy(t, 0)
+		r.assign(job("t"))
+		want(t, r.beats(heldLong), "move t to other")
+		want(t, r.moved(2, coordinator.PublishNotSent))
+		want(t, r.beats(10*heldLong))
+		want(t, r.tell(says("a", "first")), "completed first.1 a succeeded", "dispatch t.1 a")
+	})
+	t.Run("somebody is free by then", func(t *testing.T) {
+		r := busy(t, 0)
+		r.assign(job("t"))
+		want(t, r.beats(heldLong), "move t to other")
+		want(t, r.tell(says("a", "first")), "completed first.1 a succeeded")
+		want(t, r.moved(2, coordinator.PublishRejected), "dispatch t.1 a")
+	})
+	t.Run("overdue by then", func(t *testing.T) {
+		r := busy(t, 0)
+		task := job("t")
+		task.Deadline = r.now.Add(heldLong + time.Second)
+		r.assign(task)
+		want(t, r.beats(heldLong), "move t to other")
+		want(t, r.beats(2*time.Second))
+		want(t, r.moved(2, coordinator.PublishRejected), "fail t deadline_exceeded")
+	})
+}
+
+// TestReadingBack: a lane is read as soon as few of its tasks wait, a window at a time.
+func TestReadingBack(t *testing.T) {
+	r := busy(t, 8, "a") // the window of a lane is half of the room: 4
+	for i := range 8 {
+		r.assign(job(coordinator.TaskID(fmt.Sprint("x", i))).group("a"))
+	}
+	want(t, r.assign(job("y").group("a")), "move y to a")
+	want(t, r.moved(r.last, coordinator.PublishConfirmed), "ack 10") // 8 wait: nothing is read
+	done, given := "first", coordinator.Handle(1)
+	var got []string
+	for i := range 7 { // one after the other is done, until one of them waits, which is less than half of 4
+		got = append(got, r.tell(says("a", coordinator.TaskID(done)))...)
+		given++
+		got = append(got, r.confirm(given)...)
+		done = fmt.Sprint("x", i)
+	}
+	if !slices.Contains(got, "read a: 4") || got[len(got)-2] != "read a: 4" && got[len(got)-3] != "read a: 4" {
+		t.Fatalf("the lane is not read when one task waits: %v", got)
+	}
+	want(t, r.comes("a", job("y").group("a"), false))
+	want(t, r.laneHas("a", 0))
+	r.pass(laneQuiet)
+	want(t, r.laneHas("a", 0), "read a: 0")
+	checkIndexes(t, r.Engine)
+}
+
+// TestNoReadingInACrowd: where many groups have few tasks each, what is read back would be
+// moved again at once.
+func TestNoReadingInACrowd(t *testing.T) {
+	keys := []string{"g0", "g1", "g2", "g3", "g4", "g5", "g6", "g7"}
+	r := busy(t, 8, keys...)
+	for i, key := range keys {
+		r.assign(job(coordinator.TaskID(fmt.Sprint("t", i))).group(key))
+	}
+	want(t, r.assign(job("more").group("g7")), "move more to g7")
+	want(t, r.moved(r.last, coordinator.PublishConfirmed), "ack 10")
+	want(t, r.laneHas("g7", 1))
+	want(t, r.tell(says("a", "first")), "completed first.1 a succeeded", "dispatch t0.1 a")
+	want(t, r.laneHas("g7", 1)) // 7 wait, and 4 more would be one too many
+	r.withdraw("t1")
+	r.withdraw("t2")
+	r.withdraw("t3") // now there is room: 4 wait, and 4 are read
+	want(t, r.laneHas("g7", 1), "read g7: 4")
+}
+
+// TestRotation: tasks that have been held for long out of a lane make way for those behind
+// them.
+func TestRotation(t *testing.T) {
+	r := busy(t, 0, "a")
+	r.laneKnown("a")
+	want(t, r.laneHas("a", 100), "read a: 64")
+	for i := range 64 {
+		want(t, r.comes("a", job(coordinator.TaskID(fmt.Sprint("t", i))).group("a"), false))
+	}
+	r.laneHas("a", 36)
+	if got := r.beats(heldLong); len(got) != 64 || got[0] != "move t0 to a" {
+		t.Fatalf("%d moves, want all that were held: %v", len(got), got)
+	}
+	want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2") // it is being read already
+}
+
+// laneKnown has the engine know of a lane.
+func (r *rig) laneKnown(key string) { r.knowLane(r.lanes.lane(key)) }
+
+// TestTurns: no more than so many lanes are read at once, each for a while.
+func TestTurns(t *testing.T) {
+	keys := make([]string, maxLanesRead+1)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("g%02d", i)
+	}
+	r := busy(t, 0, keys...)
+	for i, key := range keys {
+		r.laneKnown(key)
+		got := r.laneHas(key, 1)
+		if read := len(got) == 1; read != (i < maxLanesRead) {
+			t.Fatalf("lane %d: %v", i, got)
+		}
+	}
+	want(t, r.laneHas("g00", 1))
+	r.pass(laneTurn)
+	want(t, r.laneHas("g00", 1), "read g00: 0", "read g64: 64")
+	want(t, r.laneHas("g00", 1)) // it waits for its turn now
+	want(t, r.apply(coordinator.LaneEnded{Lane: "g64"}), "read g00: 64")
+	checkIndexes(t, r.Engine)
+}
+
+// TestOrphan: a lane whose group has left the policy is read until it is empty, and dropped.
+func TestOrphan(t *testing.T) {
+	r := busy(t, 2, "a")
+	r.laneHas(coordinator.LaneOther, 0)
+	r.Record(true)
+	for i := range 3 {
+		r.assign(job(coordinator.TaskID(fmt.Sprint("t", i))).group("a"))
+	}
+	want(t, r.moved(4, coordinator.PublishConfirmed), "ack 4")
+	for _, id := range []coordinator.TaskID{"t0", "t1"} {
+		r.withdraw(id)
+	}
+	p := *r.policy
+	p.Lanes = []string{"b"}
+	r.apply(coordinator.PolicyChanged{Policy: &p})
+	if got := r.LanesWatched(r.now, 10); !slices.Equal(got, []string{"a"}) {
+		t.Fatalf("looked at are %v", got)
+	}
+	r.laneHas("a", 1)
+	want(t, r.comes("a", job("t2").group("a"), false))
+	r.pass(laneQuiet)
+	want(t, r.laneHas("a", 0), "read a: 0") // and it is held out of it yet
+	want(t, r.withdraw("t2"), "fail t2 cancelled", "cancel t2: done")
+	want(t, r.laneHas("a", 0), "drop a")
+	r.Records(nil)
+	want(t, r.apply(coordinator.LaneSeen{Lane: "a", Missing: true}))
+	records := r.Records(nil)
+	if len(records) != 1 || *records[0].(*coordinator.LaneKnown) != (coordinator.LaneKnown{Lane: "a"}) || r.lanes.byKey["a"] != nil {
+		t.Fatalf("recorded: %v", records)
+	}
+}
+
+// TestLanesOfAnOlderJournal: whoever has no journal to go by looks at all lanes of the policy once.
+func TestLanesOfAnOlderJournal(t *testing.T) {
+	r := busy(t, 0, "a", "b")
+	if got := r.LanesWatched(r.now, 10); !slices.Equal(got, []string{"a", "b", coordinator.LaneOther}) {
+		t.Fatalf("looked at are %v", got)
+	}
+	r.apply(coordinator.LaneSeen{Lane: "a", Missing: true})
+	r.laneHas(coordinator.LaneOther, 0)
+	want(t, r.laneHas("b", 3), "read b: 64")
+	r.pass(laneLook)
+	if got := r.LanesWatched(r.now, 10); !slices.Equal(got, []string{"b"}) {
+		t.Fatalf("looked at are %v", got)
+	}
+}

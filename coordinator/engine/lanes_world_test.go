@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"taskbus/coordinator"
+)
+
+// What the random worlds (history, succession) know of lanes.
+
+// laned is a message in a lane.
+type laned struct {
+	task    *coordinator.Task
+	lane    string
+	message int
+	maybe   bool
+}
+
+// putInLane notes that the lane has the message of a delivery that is being moved.
+func (l *ledger) putInLane(r *receipt) {
+	l.lanes = append(l.lanes, &laned{task: r.task, lane: r.moving.Lane, message: r.message, maybe: r.moving.MaybeDuplicate})
+}
+
+// moves are the deliveries that are on their way into a lane.
+func (l *ledger) moves() (list []coordinator.Handle) {
+	for handle, r := range l.receipts {
+		if r.open && r.moving != nil {
+			list = append(list, handle)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// hasInLane tells whether a message of the task is in a lane.
+func (l *ledger) hasInLane(id coordinator.TaskID) bool {
+	return slices.ContainsFunc(l.lanes, func(m *laned) bool { return m.task.ID == id })
+}
+
+// takeOut takes a message out of its lane; ev is its delivery.
+func (l *ledger) takeOut(i int, as coordinator.Handle) coordinator.TaskReceived {
+	m := l.lanes[i]
+	l.lanes = slices.Delete(l.lanes, i, i+1)
+	return coordinator.TaskReceived{Handle: as, Task: m.task, Lane: m.lane, MaybeDuplicate: m.maybe}
+}
+
+// judgeMove: a move is of a task that is held and that nobody has ever been given.
+func (l *ledger) judgeMove(f coordinator.MoveToLane) error {
+	r := l.receipts[f.Handle]
+	switch {
+	case r == nil || !r.open || r.live != nil || r.moving != nil || r.returned != nil:
+		return fmt.Errorf("handle %d is moved, and is not open, or on its way, or came back", f.Handle)
+	case r.redelivered && !f.MaybeDuplicate:
+		return fmt.Errorf("%s is moved without a word of that it may be a copy", f.Task.ID)
+	}
+	for _, a := range l.life(r.task.ID).attempts {
+		if a.standing == published || a.standing == withAgent {
+			return fmt.Errorf("%s is moved, while %s has it", f.Task.ID, a.Agent)
+		}
+	}
+	r.moving = &f
+	return nil
+}
+
+// judgeDrop: only a lane that is empty, and out of which nothing is held, is dropped.
+func (l *ledger) judgeDrop(f coordinator.DropLane) error {
+	for _, m := range l.lanes {
+		if m.lane == f.Lane {
+			return fmt.Errorf("lane %s is dropped with %s in it", f.Lane, m.task.ID)
+		}
+	}
+	for _, r := range l.receipts {
+		if r.open && (r.lane == f.Lane || r.moving != nil && r.moving.Lane == f.Lane) {
+			return fmt.Errorf("lane %s is dropped, and %s is held out of it, or moved there", f.Lane, r.task.ID)
+		}
+	}
+	return nil
+}
+
+// settleMove answers a move.
+func (h *history) settleMove(t *rapid.T) {
+	open := h.l.moves()
+	if len(open) == 0 {
+		t.Skip("nothing is moved")
+	}
+	outcome := rapid.SampledFrom(outcomes).Draw(t, "outcome of the move")
+	h.do(coordinator.LaneMoved{Handle: rapid.SampledFrom(open).Draw(t, "handle"), Outcome: outcome})
+	if outcome == coordinator.PublishUnknown || outcome == coordinator.PublishAbandoned {
+		h.loseSession()
+	}
+}
+
+// outOfLane delivers a task out of its lane, or tells how many there are.
+func (h *history) outOfLane(t *rapid.T) {
+	h.needSession(t)
+	switch rapid.IntRange(0, 3).Draw(t, "look at 0, ended at 1") {
+	case 0:
+		key := rapid.SampledFrom([]string{"g1", "g2", coordinator.LaneOther}).Draw(t, "lane")
+		n := 0
+		for _, m := range h.l.lanes {
+			if m.lane == key {
+				n++
+			}
+		}
+		h.do(coordinator.LaneSeen{Lane: key, Ready: n, Missing: n == 0 && rapid.Bool().Draw(t, "missing")})
+	case 1:
+		h.do(coordinator.LaneEnded{Lane: rapid.SampledFrom([]string{"g1", "g2", coordinator.LaneOther}).Draw(t, "lane")})
+	default:
+		if len(h.l.lanes) == 0 {
+			t.Skip("the lanes are empty")
+		}
+		h.comesOut(rapid.IntRange(0, len(h.l.lanes)-1).Draw(t, "which"))
+	}
+}
+
+func (h *history) comesOut(i int) {
+	h.handle++
+	h.outOf = h.l.lanes[i].message
+	h.do(h.l.takeOut(i, h.handle))
+	h.outOf = 0
+}
+
+// moveSettled notes what became of a move before the engine hears of it.
+func (h *history) moveSettled(ev coordinator.LaneMoved) {
+	r := h.l.receipts[ev.Handle]
+	if r == nil || r.moving == nil || !r.open {
+		return
+	}
+	if ev.Outcome == coordinator.PublishConfirmed || ev.Outcome == coordinator.PublishUnknown && ev.Handle%2 == 0 {
+		h.l.putInLane(r)
+	}
+	r.moving = nil
+	over := ev.Outcome == coordinator.PublishUnknown || ev.Outcome == coordinator.PublishAbandoned
+	refused := !over && ev.Outcome != coordinator.PublishConfirmed
+	if over || refused && !h.e.connected && !h.e.held[ev.Handle].withdrawn { // it is given up
+		r.open, r.void = false, true
+		h.lost = append(h.lost, r)
+	}
+}
+
+// checkLanes: the journal knows of every lane that holds something, or may.
+func (h *history) checkLanes() {
+	h.t.Helper()
+	for _, m := range h.l.lanes {
+		if l := h.twin.lanes.byKey[m.lane]; l == nil || !l.known {
+			h.t.Fatalf("%s is in lane %s, of which the journal does not know", m.task.ID, m.lane)
+		}
+	}
+}

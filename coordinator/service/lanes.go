@@ -1,0 +1,306 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/engine"
+	"taskbus/coordinator/failpoint"
+)
+
+// The lanes: queues to which tasks that wait are moved, and out of which they are taken
+// again. What needs an answer of the broker first (a queue that is to exist, a consumer
+// that begins or ends) is carried out by a goroutine of its own, in order.
+
+const (
+	laneTimeout   = 10 * time.Second // for the broker to let a consumer begin or end, or make a queue
+	lanesPerRound = 100              // lanes looked at in one round
+	// queueLanes is the name under which all lanes are counted.
+	queueLanes = "task.lane"
+	// headerAcceptedAt is when a task in a lane was accepted (RFC 3339).
+	headerAcceptedAt = "x-taskbus-accepted-at"
+)
+
+// laneQueues are the queues of lanes as far as this session has to do with them.
+type laneQueues struct {
+	mu     sync.Mutex
+	orders []laneOrder
+	signal chan struct{}     // capacity 1: there are orders
+	exist  map[string]bool   // those that were seen to
+	read   map[string]uint64 // those that are read: the number of the reading
+	last   uint64            // reading
+}
+
+// laneOrder is an effect of the engine, or the news that the broker has ended a reading.
+type laneOrder struct {
+	effect  coordinator.Effect
+	ended   string
+	reading uint64
+}
+
+func newLaneQueues() *laneQueues {
+	return &laneQueues{signal: make(chan struct{}, 1), exist: make(map[string]bool), read: make(map[string]uint64)}
+}
+
+func (q *laneQueues) order(o laneOrder) {
+	q.mu.Lock()
+	q.orders = append(q.orders, o)
+	q.mu.Unlock()
+	select {
+	case q.signal <- struct{}{}:
+	default:
+	}
+}
+
+func (q *laneQueues) next() (o laneOrder, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.orders) == 0 {
+		return o, false
+	}
+	o, q.orders = q.orders[0], q.orders[1:]
+	return o, true
+}
+
+func (q *laneQueues) exists(lane string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.exist[lane]
+}
+
+func (q *laneQueues) setExists(lane string, does bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if does {
+		q.exist[lane] = true
+	} else {
+		delete(q.exist, lane)
+	}
+}
+
+// begins numbers a reading; false: the lane is read already.
+func (q *laneQueues) begins(lane string) (reading uint64, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.read[lane] != 0 {
+		return 0, false
+	}
+	q.last++
+	q.read[lane] = q.last
+	return q.last, true
+}
+
+// ends tells whether the lane was read: by that reading, or by any (0).
+func (q *laneQueues) ends(lane string, reading uint64) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.read[lane]
+	if now == 0 || reading != 0 && reading != now {
+		return false
+	}
+	delete(q.read, lane)
+	return true
+}
+
+// leaveAll orders the end of all reading.
+func (q *laneQueues) leaveAll() {
+	q.mu.Lock()
+	var all []string
+	for lane := range q.read { // order does not matter
+		all = append(all, lane)
+	}
+	q.mu.Unlock()
+	for _, lane := range all {
+		q.order(laneOrder{effect: coordinator.ReadLane{Lane: lane}})
+	}
+}
+
+// performLane carries out an effect that concerns a lane; a move to one that is known to
+// exist goes the way of everything that is published.
+func (r *session) performLane(effect coordinator.Effect) {
+	if m, ok := effect.(coordinator.MoveToLane); ok && r.lanes.exists(m.Lane) {
+		r.outbox.add(outgoing{move: &m})
+		return
+	}
+	r.lanes.order(laneOrder{effect: effect})
+}
+
+// carryOutLanes is the goroutine that waits for the broker.
+func (r *session) carryOutLanes() {
+	for {
+		for o, ok := r.lanes.next(); ok; o, ok = r.lanes.next() {
+			r.carryOutLane(o)
+		}
+		select {
+		case <-r.bus.Done():
+			return
+		case <-r.lanes.signal:
+		}
+	}
+}
+
+func (r *session) carryOutLane(o laneOrder) {
+	ctx, cancel := context.WithTimeout(context.Background(), laneTimeout)
+	defer cancel()
+	switch f := o.effect.(type) {
+	case coordinator.MoveToLane:
+		if !r.lanes.exists(f.Lane) {
+			exists, err := r.bus.EnsureQueue(ctx, bus.LaneQueue(f.Lane))
+			if err != nil || !exists {
+				r.s.observe.laneMissing(f.Lane, err)
+				r.s.loop.post(r.number, coordinator.LaneMoved{Handle: f.Handle, Outcome: coordinator.PublishUnroutable})
+				return
+			}
+			r.lanes.setExists(f.Lane, true)
+		}
+		r.outbox.add(outgoing{move: &f})
+	case coordinator.ReadLane:
+		if f.Window > 0 {
+			r.beginLane(ctx, f)
+		} else if r.lanes.ends(f.Lane, 0) {
+			_, err := r.bus.Unsubscribe(ctx, bus.LaneQueue(f.Lane).Name) // false: the broker was faster
+			if err != nil && !errors.Is(err, bus.ErrClosed) {
+				r.fault(err)
+			}
+		}
+	case coordinator.DropLane:
+		gone, err := r.bus.DropQueue(ctx, bus.LaneQueue(f.Lane).Name)
+		if err != nil || !gone {
+			return // the next look says why
+		}
+		r.lanes.setExists(f.Lane, false)
+		r.s.observe.laneDropped(f.Lane)
+		r.s.loop.post(r.number, coordinator.LaneSeen{Lane: f.Lane, Missing: true})
+	default:
+		if r.lanes.ends(o.ended, o.reading) {
+			r.s.loop.post(r.number, coordinator.LaneEnded{Lane: o.ended})
+		}
+	}
+}
+
+// beginLane begins to read a lane.
+func (r *session) beginLane(ctx context.Context, f coordinator.ReadLane) {
+	if r.draining.Load() {
+		return
+	}
+	reading, ok := r.lanes.begins(f.Lane)
+	if !ok {
+		return
+	}
+	err := r.bus.Subscribe(ctx, bus.Subscription{
+		Queue: bus.LaneQueue(f.Lane).Name, Prefetch: r.window.lane(f.Window), Handle: r.onTask,
+		OnEnded: func(error) { r.lanes.order(laneOrder{ended: f.Lane, reading: reading}) },
+	})
+	if err != nil {
+		r.lanes.ends(f.Lane, reading)
+		r.s.observe.laneUnread(f.Lane, err)
+		r.s.loop.post(r.number, coordinator.LaneEnded{Lane: f.Lane})
+		return
+	}
+	r.lookAtLane(f.Lane)
+}
+
+// watchLanes looks at the lanes that the engine names until the session ends.
+func (r *session) watchLanes() {
+	ticker := time.NewTicker(watchPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-r.bus.Done():
+			return
+		case <-ticker.C:
+		}
+		var keys []string
+		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+		err := r.s.loop.query(ctx, func(now time.Time, e *engine.Engine) { keys = e.LanesWatched(now, lanesPerRound) })
+		cancel()
+		if err != nil {
+			continue // the loop is busy, or ends: the next round will tell
+		}
+		for _, key := range keys {
+			if r.draining.Load() || !r.lookAtLane(key) {
+				return
+			}
+		}
+	}
+}
+
+// lookAtLane asks the broker about one lane and tells the engine; false when the session
+// has ended.
+func (r *session) lookAtLane(lane string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	defer cancel()
+	d, err := r.bus.Depth(ctx, bus.LaneQueue(lane).Name)
+	missing := errors.Is(err, bus.ErrNoQueue)
+	switch {
+	case errors.Is(err, bus.ErrClosed):
+		return false
+	case missing:
+		r.lanes.setExists(lane, false)
+	case err != nil:
+		return true
+	}
+	r.s.loop.post(r.number, coordinator.LaneSeen{Lane: lane, Ready: d.Ready, Missing: missing})
+	return true
+}
+
+// publishMove sends a task to its lane: the bytes that came, with the properties that
+// matter when it comes out again. Of its headers only the trace is kept, as in task.dead.
+func (r *session) publishMove(m *coordinator.MoveToLane) {
+	h := r.held.get(m.Handle)
+	if h == nil {
+		return
+	}
+	d := &h.delivery
+	p := bus.Publication{Key: bus.LaneQueue(m.Lane).Name, Properties: d.Properties, Body: d.Body}
+	p.CorrelationID, p.UserID, p.Expiration = m.Task.TraceID, "", 0
+	p.Headers = map[string]any{headerAcceptedAt: m.Task.AcceptedAt.Format(time.RFC3339Nano)}
+	if m.MaybeDuplicate {
+		p.Headers[headerMaybeDuplicate] = true
+	}
+	addTrace(p.Headers, m.Task)
+	p.Token = r.tickets.issue(&laneMove{handle: m.Handle, lane: m.Lane})
+	err := r.bus.Publish(p)
+	if err == nil {
+		failpoint.Hit(failpoint.AfterLanePublish)
+		return
+	}
+	r.tickets.redeem(p.Token)
+	outcome := coordinator.PublishAbandoned
+	var encoding *bus.EncodingError
+	if errors.As(err, &encoding) {
+		outcome = coordinator.PublishNotSent
+	}
+	r.s.loop.post(r.number, coordinator.LaneMoved{Handle: m.Handle, Outcome: outcome})
+}
+
+// laneMove is a task on its way into its lane.
+type laneMove struct {
+	handle coordinator.Handle
+	lane   string
+}
+
+func (m *laneMove) settled(r *session, outcome bus.Outcome) {
+	switch outcome {
+	case bus.Confirmed:
+		failpoint.Hit(failpoint.AfterLaneConfirm)
+		r.held.conclude(m.handle, outcomeMoved)
+	case bus.Unroutable:
+		r.lanes.setExists(m.lane, false)
+	}
+	r.s.loop.post(r.number, coordinator.LaneMoved{Handle: m.handle, Outcome: publishOutcomes[outcome]})
+}
+
+// acceptedAt is when a task that came out of a lane was accepted: what its message says, if
+// that can be.
+func acceptedAt(d *bus.Delivery, arrived time.Time) time.Time {
+	at, err := time.Parse(time.RFC3339Nano, textHeader(d.Headers, headerAcceptedAt))
+	if err != nil || at.After(arrived) {
+		return arrived
+	}
+	return at
+}

@@ -1,0 +1,173 @@
+package service
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/bus/membus"
+)
+
+// laned is a fleet of one agent with one slot and room for three waiting tasks.
+const laned = `
+agents:
+  a1: {capabilities: [go], max_concurrent_tasks: 1, health_check_interval: 5}
+task_routing: {build: {required_capabilities: [go]}}
+global_settings: {assignment_timeout_seconds: 3600, window: 6, lanes: [research]}
+`
+
+// floods publishes so many tasks of the group research.
+func (r *rig) floods(n int) {
+	r.t.Helper()
+	for i := range n {
+		r.task(fmt.Sprint("t", i), "build", `,"group":"research"`, func(p *bus.Properties) {
+			p.CorrelationID, p.MessageID, p.ReplyTo = fmt.Sprint("trace-", i), fmt.Sprint("m", i), "replies"
+			p.Headers = map[string]any{headerTraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "x-death": "no"}
+		})
+	}
+}
+
+// worksOff has the agent do one task after the other until it has had none for a while.
+func (w *worker) worksOff() (done []string) {
+	w.r.t.Helper()
+	for idle := 0; idle < 3; {
+		if has := w.has(); len(has) > 0 {
+			done, idle = append(done, has...), 0
+			w.finish("succeeded", "")
+		} else {
+			idle++
+			w.r.pass(time.Second)
+		}
+		w.report(w.has()...)
+	}
+	return done
+}
+
+// TestLaneAndBack: what crowds the window waits in its lane, for everybody to see, as it
+// came; when there is room it comes back and is dispatched, once, and the books balance.
+func TestLaneAndBack(t *testing.T) {
+	inRig(t, laned, func(r *rig) {
+		w := r.worker("a1", false)
+		r.floods(8)
+		lane := r.broker.Messages("task.lane.research") // t0 is with its agent, three wait
+		if len(lane) != 4 {
+			t.Fatalf("%d tasks in the lane, want 4; log:\n%s", len(lane), r.log)
+		}
+		m := lane[0]
+		if want := taskBody("t4", "build", `,"group":"research"`); string(m.Body) != want || m.CorrelationID != "trace-4" || m.MessageID != "m4" || m.ReplyTo != "replies" {
+			t.Errorf("in the lane: %+v %s", m.Properties, m.Body)
+		}
+		at, err := time.Parse(time.RFC3339Nano, textHeader(m.Headers, headerAcceptedAt))
+		if err != nil || at.After(time.Now()) || m.Headers["x-death"] != nil || m.Headers[headerTraceParent] == nil {
+			t.Errorf("headers in the lane: %v", m.Headers)
+		}
+		if done := strings.Join(w.worksOff(), " "); len(strings.Fields(done)) != 8 || !strings.HasPrefix(done, "t0 t1 t2 t3 t4") {
+			t.Errorf("done: %s", done)
+		}
+		if tally := r.service.count.books.read(); tally.outcomes[outcomeMoved] < 4 || tally.outcomes[outcomeDispatched] != 8 || tally.outcomes[outcomeDropped] != 0 {
+			t.Errorf("the books: %s", &tally)
+		}
+		r.empty("task.lane.research")
+	})
+}
+
+// TestOthersAreSeenBehindAFlood: a task of another group is dispatched while the flood
+// before it has hardly begun.
+func TestOthersAreSeenBehindAFlood(t *testing.T) {
+	inRig(t, laned, func(r *rig) {
+		w := r.worker("a1", false)
+		r.floods(50)
+		r.task("urgent", "build", `,"group":"other-team","priority":3`)
+		var done []string
+		for range 5 {
+			done = append(done, w.has()...)
+			w.finish("succeeded", "")
+		}
+		if !slices.Contains(done, "urgent") {
+			t.Errorf("done are %v", done)
+		}
+		if all := w.worksOff(); len(all)+len(done) != 51 {
+			t.Errorf("%d done, want 51", len(all)+len(done))
+		}
+	})
+}
+
+// TestLaneSurvivesASession: what is in a lane, or held out of it, when a session ends is
+// dispatched once.
+func TestLaneSurvivesASession(t *testing.T) {
+	inRig(t, laned, func(r *rig) {
+		w := r.worker("a1", false)
+		r.floods(12)
+		for range 4 {
+			w.finish("succeeded", "")
+		}
+		r.broker.Cut()
+		r.pass(time.Minute)
+		r.connect()
+		again := r.worker("a1", false)
+		done := again.worksOff()
+		for _, m := range r.in(bus.QueueFailed) {
+			done = append(done, m.text("task_id")) // the one that the agent had in hand, which was cut off as well
+		}
+		slices.Sort(done)
+		if want := []string{"t10", "t11", "t4", "t5", "t6", "t7", "t8", "t9"}; !slices.Equal(done, want) {
+			t.Errorf("after the session %v, want %v", done, want)
+		}
+		r.empty("task.lane.research")
+		r.empty(bus.QueueAssign)
+	})
+}
+
+// TestOrphanedLane: a group that has left the configuration has its lane emptied, and then
+// there is no queue of that name any more.
+func TestOrphanedLane(t *testing.T) {
+	inRig(t, laned, func(r *rig) {
+		w := r.worker("a1", false)
+		r.floods(10)
+		if n := len(r.broker.Messages("task.lane.research")); n == 0 {
+			t.Fatal("nothing is in the lane")
+		}
+		r.service.Reload(parseConfig(t, strings.Replace(laned, "[research]", "[]", 1)), nil)
+		if done := w.worksOff(); len(done) != 10 {
+			t.Fatalf("%d done: %v", len(done), done)
+		}
+		for range 60 {
+			r.pass(time.Second)
+			w.report()
+		}
+		if r.broker.Messages("task.lane.research") != nil || !strings.Contains(r.log.String(), "its queue is deleted") {
+			t.Errorf("the queue of the lane is still there; log:\n%s", r.log)
+		}
+	})
+}
+
+// TestLaneWithoutAQueue: where the queue of a lane is not to be had, tasks wait in the window
+// as ever.
+func TestLaneWithoutAQueue(t *testing.T) {
+	inRig(t, laned, func(r *rig) {
+		r.broker.SetConfirm(func(p bus.Publication) membus.Reply {
+			if bus.LaneOf(p.Key) != "" {
+				return membus.Nack
+			}
+			return membus.Answer
+		})
+		w := r.worker("a1", false)
+		r.floods(8)
+		if done := w.worksOff(); len(done) != 8 {
+			t.Errorf("done: %v", done)
+		}
+	})
+}
+
+// TestStatusSaysThatLanesAreOff: where they cannot be, although they are asked for.
+func TestStatusSaysThatLanesAreOff(t *testing.T) {
+	inRig(t, laned+"queues: classic\n", func(r *rig) {
+		findings := fmt.Sprint(r.status().Broker.Findings)
+		if !strings.Contains(findings, "lanes are off") || !strings.Contains(findings, "3600 counts as 60") {
+			t.Errorf("findings: %s", findings)
+		}
+	})
+}
