@@ -81,6 +81,7 @@ type Config struct {
 
 	lanesOff   string        // why there are none although they are asked for
 	cappedFrom time.Duration // the assignment timeout as it is written, where less counts
+	ownLanes   bool          // agents.yaml says which groups have lanes
 }
 
 // defaults is the configuration of a file that says nothing. The JSON Schema

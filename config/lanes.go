@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare"
 )
 
 // maxLanes bounds the groups with a lane of their own: each may become a queue.
@@ -57,6 +58,40 @@ func (c *Config) settleLanes() {
 	if s := &p.Settings; p.Lanes == nil && s.AssignmentTimeout > heldWithoutLanes {
 		c.cappedFrom, s.AssignmentTimeout = s.AssignmentTimeout, heldWithoutLanes
 	}
+}
+
+// lanesOf gives the groups of quotas.yaml lanes of their own, unless agents.yaml says which
+// have. Of more groups than may have one those at the top do, with all below them in the
+// lane of all others.
+func (c *Config) lanesOf(q *coordinator.Quotas) {
+	p := &c.policy
+	if c.ownLanes {
+		return
+	}
+	if c.cappedFrom > 0 {
+		p.Settings.AssignmentTimeout, c.cappedFrom = c.cappedFrom, 0
+	}
+	c.lanesOff, p.Lanes, p.LaneRoom = "", nil, 0
+	if q == nil {
+		c.settleLanes()
+		return
+	}
+	all, top := []string{}, []string{}
+	for _, g := range fairshare.GroupsOf(q) {
+		all = append(all, g.Name)
+		if g.Parent < 0 {
+			top = append(top, g.Name)
+		}
+	}
+	switch {
+	case len(all) <= maxLanes:
+		p.Lanes = coordinator.SortedUnique(all)
+	case len(top) <= maxLanes:
+		p.Lanes = coordinator.SortedUnique(top)
+	default:
+		p.Lanes = []string{}
+	}
+	c.settleLanes()
 }
 
 // Notes says what counts otherwise than it is written, for people.

@@ -50,3 +50,31 @@ func TestLanes(t *testing.T) {
 		})
 	}
 }
+
+// With quotas the groups have lanes of their own, unless agents.yaml says which do.
+func TestLanesOfQuotas(t *testing.T) {
+	q, err := ParseQuotas([]byte("groups: [{id: b}, {id: a, parent: b}]"), "quotas.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, agents string
+		lanes        []string
+		waits        time.Duration
+	}{
+		{"not said", "agents: {}\nglobal_settings: {assignment_timeout_seconds: 7200}", []string{"a", "b"}, 2 * time.Hour},
+		{"said", "agents: {}\nglobal_settings: {assignment_timeout_seconds: 7200, lanes: [a]}", []string{"a"}, 2 * time.Hour},
+		{"cannot be", "agents: {}\nqueues: classic\nglobal_settings: {assignment_timeout_seconds: 7200}", nil, time.Minute},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, err := Parse([]byte(tt.agents), "agents.yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			c = c.WithQuotas(q)
+			if p := c.Policy(); !slices.Equal(p.Lanes, tt.lanes) || p.Settings.AssignmentTimeout != tt.waits || (p.LaneRoom > 0) != (tt.lanes != nil) {
+				t.Errorf("lanes %q, room %d, a task waits %v", p.Lanes, p.LaneRoom, p.Settings.AssignmentTimeout)
+			}
+		})
+	}
+}

@@ -66,6 +66,7 @@ func parse(data []byte, source, override string) (*Config, error) {
 		return nil, err
 	}
 	c.policy.Settings.MaxTimeout = c.maxTaskTimeout()
+	c.ownLanes = c.policy.Lanes != nil
 	c.settleLanes()
 	c.setVersion()
 	c.policy.Source = sourceOf(root, override, c.policy.Strategies)

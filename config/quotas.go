@@ -88,6 +88,7 @@ func SearchQuotas(flag string, getenv func(string) string, beside string) (path 
 func (c *Config) WithQuotas(q *coordinator.Quotas) *Config {
 	changed := *c
 	changed.policy.Quotas = q
+	changed.lanesOf(q)
 	changed.setVersion()
 	changed.setSource()
 	return &changed
