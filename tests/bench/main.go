@@ -42,6 +42,7 @@ const (
 	partCycle     = "cycle"
 	partMarket    = "market"
 	partPull      = "pull"
+	partQuotas    = "quotas"
 	partBeside    = "beside"
 	partDetection = "detection"
 	partStandby   = "standby"
@@ -50,7 +51,7 @@ const (
 	partEngine    = "engine"
 )
 
-var parts = []string{partAssigning, partLatency, partResults, partCycle, partMarket, partPull, partBeside, partDetection, partStandby, partStart, partMemory, partEngine}
+var parts = []string{partAssigning, partLatency, partResults, partCycle, partMarket, partPull, partQuotas, partBeside, partDetection, partStandby, partStart, partMemory, partEngine}
 
 // wants tells whether a part is to be measured.
 func (o *options) wants(part string) bool {
@@ -219,6 +220,8 @@ func (b *bench) collectPart(ctx context.Context, part string, r *results) (err e
 		r.Market, err = b.market(ctx)
 	case partPull:
 		return b.collectPull(ctx, r)
+	case partQuotas:
+		return b.collectQuotas(ctx, r)
 	case partBeside:
 		r.Beside, err = b.beside(ctx)
 	case partDetection:

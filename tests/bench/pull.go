@@ -176,7 +176,7 @@ const (
 // besides are the service with the same fleet, without such traffic and with it.
 func besides() []contender {
 	of := func(name string, traffic bool) contender {
-		return contender{name, bus.QueueAssign, queues(taskbusQueue)[bidderCount:firstClaimer], func(ctx context.Context, b *bench) (*subject, error) {
+		return contender{name: name, input: bus.QueueAssign, queues: queues(taskbusQueue)[bidderCount:firstClaimer], start: func(ctx context.Context, b *bench) (*subject, error) {
 			s, err := startTaskbus(ctx, b, choosersFile(amplySlots, ceilingAtOnce, modePull), unlimited(0))
 			if err == nil && traffic {
 				if _, err = s.with(ctx, b, "traffic"); err != nil {

@@ -43,6 +43,7 @@ type results struct {
 	Cycle      []cycleRun      `json:"cycle"`
 	Market     marketResult    `json:"market"`
 	Pull       []pullRun       `json:"pull"`
+	Quotas     []throughputRun `json:"quotas"`
 	Beside     besideResult    `json:"beside"`
 	Detection  detectionResult `json:"detection"`
 	Standby    standbyResult   `json:"standby"`
@@ -95,7 +96,7 @@ func (r *results) judge() {
 		r.judgeLatency("p50", func(l latencyRun) float64 { return l.P50Millis }),
 		r.judgeLatency("p99", func(l latencyRun) float64 { return l.P99Millis }),
 		r.judgeMemory(), r.judgeDecisions(), r.judgeGrowth(),
-	}, slices.Concat(r.judgeChoosing(), r.judgeLoop(), r.judgeMarket(), r.judgeJournal())...)
+	}, slices.Concat(r.judgeChoosing(), r.judgeLoop(), r.judgeMarket(), []verdict{r.judgeQuotas()}, r.judgeJournal())...)
 }
 
 func (v verdict) measured(good bool, result, note string) verdict {

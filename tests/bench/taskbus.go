@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
@@ -86,11 +88,12 @@ type contender struct {
 	input  string
 	queues []string
 	start  func(context.Context, *bench) (*subject, error)
+	task   func(n int) amqp.Publishing // nil: task
 }
 
 func contenders() (relay, taskbus contender) {
-	return contender{"relay", relayInput, queues(relayQueue), startRelay},
-		contender{"taskbus", bus.QueueAssign, queues(taskbusQueue), func(ctx context.Context, b *bench) (*subject, error) {
+	return contender{name: "relay", input: relayInput, queues: queues(relayQueue), start: startRelay},
+		contender{name: "taskbus", input: bus.QueueAssign, queues: queues(taskbusQueue), start: func(ctx context.Context, b *bench) (*subject, error) {
 			return startTaskbus(ctx, b, fleetFile(100_000, skills), unlimited(0))
 		}}
 }

@@ -89,7 +89,11 @@ func (b *bench) prepareBacklog(s *subject, c contender, n int) (procStat, error)
 	if err := s.freeze(); err != nil {
 		return procStat{}, err
 	}
-	if err := b.broker.fill(c.input, 0, n); err != nil {
+	of := c.task
+	if of == nil {
+		of = task
+	}
+	if err := b.broker.fillWith(c.input, 0, n, of); err != nil {
 		return procStat{}, err
 	}
 	if err := s.say(unlimited(statusRate)); err != nil {
