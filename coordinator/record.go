@@ -310,7 +310,8 @@ type QuotaEnded struct {
 	Type string
 }
 
-// QuotaBefore is what snapshots say of one node's budget or rate in one dimension.
+// QuotaBefore is what snapshots say of one node's budget or rate in one dimension. The first
+// of them has no Node, and says as of when.
 type QuotaBefore struct {
 	Node      string
 	Dimension Dimension

@@ -38,6 +38,7 @@ func (l *Ledger) hold(p *Path, at int64, a *coordinator.Amounts, sign int64) {
 				if l.first(b) {
 					b.held += sign * a[d]
 					if sign < 0 {
+						b.family.given += a[d]
 						b.riper()
 					}
 				}
@@ -55,9 +56,9 @@ func (l *Ledger) hold(p *Path, at int64, a *coordinator.Amounts, sign int64) {
 	}
 }
 
-// spend notes what was used, in the period of that moment. What was used longer ago than in
-// the period before has no place in the books.
-func (l *Ledger) spend(p *Path, at int64, a *coordinator.Amounts) {
+// spend notes what was used of what had been reserved and is given up just now, in the period
+// of that moment. What was used longer ago than in the period before has no place in the books.
+func (l *Ledger) spend(p *Path, at int64, a, reserved *coordinator.Amounts) {
 	asked := dimensionsOf(a)
 	l.walk()
 	for _, n := range p.list() {
@@ -71,6 +72,7 @@ func (l *Ledger) spend(p *Path, at int64, a *coordinator.Amounts) {
 				b.used = min(b.used+a[d], mostUsed)
 				if l.first(b) {
 					b.spent = min(b.spent+a[d], mostUsed)
+					b.family.given -= min(a[d], reserved[d])
 				}
 				l.watch(b)
 			case at >= b.before.span.start:

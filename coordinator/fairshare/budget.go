@@ -62,8 +62,11 @@ type budget struct {
 	owes        int64 // what its share has given up for the period before
 	pot, leaves int64 // while a period begins
 
-	// Of the family's root: how many shares there are, whether one gives up something in
+	knew known // what it could borrow when it was refused last
+
+	// Of the family's root: what has been given back in it, ever; how many shares there are, whether one gives up something in
 	// this period, and the latest walk that has met them (see Ledger.first).
+	given  int64
 	shares int64
 	repays bool
 	walked uint64

@@ -184,3 +184,36 @@ func (l *Ledger) BorrowPriority(group string) int {
 	}
 	return 0
 }
+
+// RootOf names the root of the tree in which the node of that ID is.
+func (l *Ledger) RootOf(id string) string {
+	n, ok := l.byID[id]
+	if !ok {
+		return ""
+	}
+	for l.nodes[n].parent >= 0 {
+		n = l.nodes[n].parent
+	}
+	return l.nodes[n].spec.ID
+}
+
+// Divided tells whether any node below that one has a limit of that kind of its own. It takes
+// O(nodes · levels).
+func (l *Ledger) Divided(id string, kind Limit, d coordinator.Dimension) bool {
+	top, ok := l.byID[id]
+	if !ok {
+		return false
+	}
+	for i := range l.nodes {
+		nd := &l.nodes[i]
+		if kind == LimitBudget && nd.budgets[d] == nil || kind == LimitRate && nd.rates[d] == nil || kind == LimitSeats && nd.seats == nil {
+			continue
+		}
+		for n := nd.parent; n >= 0; n = l.nodes[n].parent {
+			if n == top {
+				return true
+			}
+		}
+	}
+	return false
+}

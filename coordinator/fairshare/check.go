@@ -144,10 +144,37 @@ func (l *Ledger) checkLacking(v *Verdict, b *budget, amount, lacking int64, noBo
 		}
 	default:
 		v.Borrowed = true
+		if left := lacking - l.atMost(b); left > 0 {
+			v.refuse(b.node, b.dim, LimitBudget, l.accrues(b, left))
+			return
+		}
 		if left := l.borrow(b, lacking); left > 0 {
+			b.knew = known{had: lacking - left, at: l.now, ripens: l.ripens, given: b.family.given, start: b.family.span.start}
 			v.refuse(b.node, b.dim, LimitBudget, l.accrues(b, left))
 		}
 	}
+}
+
+// known is what a share could borrow at some moment in some period, and when anybody would
+// have more for it; given counts what had been given back in its family.
+type known struct{ had, at, ripens, given, start int64 }
+
+// atMost bounds what a share can borrow now, without asking anybody: what it could have when it
+// was refused last, what has been given back since, and what has accrued to the whole family
+// (of which each may have been one short). So it costs little to be refused again and again.
+func (l *Ledger) atMost(b *budget) int64 {
+	f, k := b.family, &b.knew
+	if k.at == 0 || k.start != f.span.start {
+		return noBound
+	}
+	most := saturate(k.had, f.given-k.given)
+	if l.ripens = k.ripens; l.now >= k.ripens || f.given != k.given {
+		l.ripens = l.now
+	}
+	if l.now >= k.ripens {
+		most = saturate(most, saturate(mulDivUp(l.now-k.at, f.nominal, f.span.end-f.span.start), f.shares))
+	}
+	return most
 }
 
 // checkRate looks at the nearest rate of a chain, and those above it.

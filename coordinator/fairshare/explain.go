@@ -91,7 +91,7 @@ func (l *Ledger) explainBudget(b *budget, p *Path, c *Charge) LimitView {
 			v.Borrowable = min(v.Borrowable, x.left()-v.Left)
 		}
 	default:
-		v.Borrowable = b.family.left() - max(0, v.Left)
+		v.Borrowable = b.family.left() - v.Left
 		v.Borrowable -= l.borrow(b, v.Borrowable)
 		l.undo()
 	}

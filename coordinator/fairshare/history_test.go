@@ -78,7 +78,13 @@ func TestTwins(t *testing.T) {
 			w.now = w.now.Add(time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "on")))
 			want := w.reserve(key, c)
 			for name, heir := range heirs {
-				if got := heir.Reserve(w.now, key, c, time.Time{}); got != want {
+				got := heir.Reserve(w.now, key, c, time.Time{})
+				// Who was refused before remembers a little of it, and may say a sooner time, or
+				// another of the limits that refuse.
+				if !want.OK && !want.Permanent && !got.OK && !got.Permanent {
+					continue
+				}
+				if got != want {
 					t.Fatalf("%s: %+v, want %+v", name, got, want)
 				}
 			}

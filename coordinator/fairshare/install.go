@@ -229,6 +229,7 @@ func (l *Ledger) rebook(f *budget, open []*reservation) {
 		}
 	}
 	f.each(func(b *budget) { l.cover(b, -b.room()) })
+	l.loans = l.loans[:0] // nobody gives those back
 	f.each(func(b *budget) { b.credits = credits[b] })
 	f.lenders()
 }

@@ -11,7 +11,7 @@ import (
 //	lendable = min(bound on lending, accrued - spent - held - lent - headroom), at least 0
 //
 // An owner that comes back at any moment finds share - accrued or more, which is its nominal
-// rate for the rest of the period.
+// rate for the rest of the period. How it is repaid: see begin.
 
 // loan is an amount of a budget that one share has from another.
 type loan struct {

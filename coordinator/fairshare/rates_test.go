@@ -236,6 +236,44 @@ func TestRateDebt(t *testing.T) {
 	}
 }
 
+// TestExtendedRate: 10 are served by a's own rate, and 30 more by what the pool has left: each
+// gets back what was taken of it.
+func TestExtendedRate(t *testing.T) {
+	const d = coordinator.DimRequests
+	share := perSecond(d, coordinator.ByWeight, 0)
+	l := newTree(perSecond(d, 100, 100)).group("a", "pool", weight(1), share).group("b", "pool", weight(4), share).ledger()
+	left := func(a, pool int64) {
+		t.Helper()
+		x, _ := l.Node(epoch, "pool/a")
+		y, _ := l.Node(epoch, "pool")
+		if x.Rates[0].Remaining != a || y.Rates[0].Remaining != pool {
+			t.Errorf("a has %d left and the pool %d, want %d and %d", x.Rates[0].Remaining, y.Rates[0].Remaining, a, pool)
+		}
+	}
+	l.Reserve(epoch, id(1), &Charge{Group: "a", Amounts: coordinator.Amounts{20}}, time.Time{})
+	left(0, 80)
+	l.Release(epoch, id(1), false)
+	left(20, 100)
+	l.Reserve(epoch, id(2), &Charge{Group: "a", Amounts: coordinator.Amounts{10}}, time.Time{})
+	left(10, 90)
+	second := epoch.Add(time.Second) // full again
+	l.Reserve(second, id(3), &Charge{Group: "a", Amounts: coordinator.Amounts{20}}, time.Time{})
+	for range 10 { // a's own is empty; 80 are kept for b, so the pool lends what flows in
+		second = second.Add(10 * time.Millisecond)
+		l.Reserve(second, coordinator.TaskKey{uint64(second.UnixNano())}, &Charge{Group: "b", Amounts: coordinator.Amounts{1}}, time.Time{})
+	}
+	second = second.Add(time.Second)
+	l.Reserve(second, id(4), &Charge{Group: "a", Amounts: coordinator.Amounts{15}}, time.Time{})
+	at, _ := l.Node(second, "pool/a")
+	if v := l.Extend(second, id(4), coordinator.Amounts{20}, time.Time{}); v.OK { // 80 are b's
+		t.Errorf("%+v", v)
+	}
+	l.Release(second, id(4), false)
+	if n, _ := l.Node(second, "pool/a"); n.Rates[0].Remaining != at.Rates[0].Remaining+15 || n.Rates[0].Remaining != 20 {
+		t.Errorf("it has %d back", n.Rates[0].Remaining)
+	}
+}
+
 // TestUnreservedRate: tokens of which nothing was reserved are charged when they are told.
 func TestUnreservedRate(t *testing.T) {
 	const d = coordinator.DimTotalTokens

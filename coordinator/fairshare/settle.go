@@ -39,7 +39,7 @@ func (l *Ledger) settlePart(part *reservation, used *coordinator.Amounts, expire
 	} else {
 		l.hold(&part.path, part.at, &reserved, -1)
 	}
-	l.spend(&part.path, part.at, used)
+	l.spend(&part.path, part.at, used, &reserved)
 	for i := len(part.loans) - 1; i >= 0; i-- { // the latest first
 		n := &part.loans[i]
 		if part.at < n.to.family.span.start {
@@ -48,6 +48,7 @@ func (l *Ledger) settlePart(part *reservation, used *coordinator.Amounts, expire
 		if x := min(n.amount, n.to.room()); x > 0 {
 			n.giveBack(x)
 			n.amount -= x
+			n.to.family.given += 2 * x // who borrowed has more room to, who lent more to lend
 		}
 	}
 	for _, u := range part.uses {

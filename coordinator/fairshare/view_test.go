@@ -1,0 +1,136 @@
+package fairshare
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// TestView: a tree of which some has been used, as people see it.
+func TestView(t *testing.T) {
+	const d = coordinator.DimTotalTokens
+	l := newTree(monthly(d, 2000), seatsOf(4)).
+		group("a", "pool", monthly(d, coordinator.ByWeight), perSecond(coordinator.DimRequests, 10, 20), seatsOf(coordinator.ByWeight)).
+		group("b", "pool", monthly(d, coordinator.ByWeight)).ledger()
+	half := epoch.Add(31 * 24 * time.Hour / 2)
+	c := tokens("a", 1200)
+	c.Amounts[coordinator.DimRequests], c.Amounts[coordinator.DimConcurrency] = 5, 3
+	l.Reserve(half, id(1), c, time.Time{})
+	l.Reserve(half, id(2), tokens("b", 100), time.Time{})
+	l.Settle(half, id(2), tokens("b", 70).Amounts, false)
+	p := l.PathOf(c)
+	l.Wait(&p, 2)
+
+	month := BudgetView{Dimension: d, Period: "2030-01", Start: epoch, End: epoch.AddDate(0, 1, 0)}
+	budget := func(fill func(*BudgetView)) []BudgetView { b := month; fill(&b); return []BudgetView{b} }
+	want := []NodeView{
+		{ID: "pool", Name: "pool", Weight: 1, Seats: &SeatsView{Nominal: 4, Running: 3, Waiting: 2, Available: 1},
+			Budgets: budget(func(b *BudgetView) { b.Nominal, b.Cap, b.Used, b.Reserved = 2000, 2000, 70, 1200 })},
+		{ID: "pool/a", Name: "a", Kind: coordinator.QuotaGroup, Parent: "pool", Weight: 1, Seats: &SeatsView{Nominal: 4, Running: 3, Waiting: 2, Available: 1},
+			Budgets: budget(func(b *BudgetView) { b.Nominal, b.Share, b.Cap, b.Reserved, b.Borrowed = 1000, 1000, 1200, 1200, 200 }),
+			Rates:   []RateView{{Amount: 10, Per: time.Second, Burst: 20, Remaining: 15}}},
+		{ID: "pool/b", Name: "b", Kind: coordinator.QuotaGroup, Parent: "pool", Weight: 1,
+			Budgets: budget(func(b *BudgetView) { b.Nominal, b.Share, b.Cap, b.Used, b.Lent = 1000, 1000, 800, 70, 200 })},
+	}
+	if got := l.View(half); !reflect.DeepEqual(got, want) {
+		t.Errorf("\n%+v, want\n%+v", got, want)
+	}
+	if n, ok := l.Node(half, "pool/b"); !ok || !reflect.DeepEqual(n, want[2]) {
+		t.Errorf("%+v", n)
+	}
+	if _, ok := l.Node(half, "nobody"); ok {
+		t.Error("a node that there is not")
+	}
+}
+
+// TestExplain: what binds is named, and of every limit what is left.
+func TestExplain(t *testing.T) {
+	const d = coordinator.DimTotalTokens
+	l := newTree(monthly(d, 2000)).
+		group("a", "pool", monthly(d, coordinator.ByWeight), hardRate(10, 20), seatsOf(1)).
+		group("b", "pool", monthly(d, coordinator.ByWeight)).ledger()
+	half := epoch.Add(31 * 24 * time.Hour / 2)
+	c := tokens("a", 900)
+	c.Amounts[coordinator.DimRequests], c.Amounts[coordinator.DimConcurrency] = 20, 1
+	l.Reserve(half, id(1), c, time.Time{})
+	c.Amounts[coordinator.DimRequests] = 1
+	p := l.PathOf(c)
+	e := l.Explain(half, &p, c)
+	// The bucket has one in 0.1 s, 900 tokens are there when a month begins; a seat, when one
+	// is given back: nobody knows when, so that is what binds.
+	end := epoch.AddDate(0, 1, 0)
+	want := []LimitView{
+		{Node: "pool/a", Dimension: coordinator.DimRequests, Limit: LimitRate, Asked: 1, Refuses: true, Renews: half.Add(100 * time.Millisecond)},
+		{Node: "pool/a", Dimension: d, Limit: LimitBudget, Asked: 900, Left: 100, Borrowable: 500, Refuses: true, Renews: end},
+		{Node: "pool/a", Dimension: coordinator.DimConcurrency, Limit: LimitSeats, Asked: 1, Refuses: true, Binds: true},
+		{Node: "pool", Dimension: d, Limit: LimitBudget, Asked: 900, Left: 1100, Renews: end},
+	}
+	if e.Verdict.OK || e.Verdict.Limit != LimitSeats || !reflect.DeepEqual(e.Limits, want) {
+		t.Errorf("%+v\n%+v, want\n%+v", e.Verdict, e.Limits, want)
+	}
+	c.Amounts[coordinator.DimConcurrency] = 0
+	if e := l.Explain(half, &p, c); e.Verdict.Limit != LimitBudget || !e.Limits[1].Binds || e.Limits[0].Binds {
+		t.Errorf("without a seat: %+v", e)
+	}
+	c.Amounts[d] = 600
+	if e := l.Explain(half, &p, c); e.Verdict.Limit != LimitRate || !e.Limits[0].Binds || e.Limits[1].Refuses {
+		t.Errorf("600 tokens: %+v", e)
+	}
+	c.Amounts[coordinator.DimRequests] = 0
+	if e := l.Explain(half, &p, c); !e.Verdict.OK || !e.Verdict.Borrowed {
+		t.Errorf("and no request: %+v", e)
+	}
+}
+
+// TestAlerts: once for each threshold and period, at 80, 90 and 100 %.
+func TestAlerts(t *testing.T) {
+	const d = coordinator.DimTotalTokens
+	l := newTree(monthly(d, 1000)).ledger()
+	n := 0
+	for _, month := range []int{0, 1} {
+		at := epoch.AddDate(0, month, 0)
+		for _, c := range []struct {
+			take int64
+			want []int64
+		}{{799, nil}, {1, []int64{80}}, {1, nil}, {150, []int64{90}}, {49, []int64{100}}} {
+			n++
+			l.Reserve(at, id(n), tokens("", c.take), time.Time{})
+			l.Settle(at, id(n), tokens("", c.take).Amounts, false)
+			var got []int64
+			for _, a := range l.Alerts(nil) {
+				got = append(got, a.Percent)
+				if a.Node != "pool" || a.Cap != 1000 || !a.Ends.Equal(epoch.AddDate(0, month+1, 0)) {
+					t.Errorf("%+v", a)
+				}
+			}
+			if !reflect.DeepEqual(got, c.want) {
+				t.Errorf("month %d, %d more: %v, want %v", month, c.take, got, c.want)
+			}
+		}
+	}
+}
+
+// TestFreed: each node that has got something back, once.
+func TestFreed(t *testing.T) {
+	l := newTree(seatsOf(10)).group("a", "pool").group("b", "pool").ledger()
+	for i, g := range []string{"a", "a", "b"} {
+		l.Reserve(epoch, id(i), running(g, 1), time.Time{})
+	}
+	freed := func() (nodes []string) {
+		l.Freed(func(n int32) { nodes = append(nodes, l.nodes[n].spec.ID) })
+		return nodes
+	}
+	if got := freed(); got != nil {
+		t.Errorf("nothing has been given back, but to %v", got)
+	}
+	l.Release(epoch, id(0), false)
+	l.Settle(epoch, id(1), coordinator.Amounts{}, false)
+	if got := freed(); !reflect.DeepEqual(got, []string{"pool/a", "pool"}) {
+		t.Errorf("%v", got)
+	}
+	if got := freed(); got != nil {
+		t.Errorf("again: %v", got)
+	}
+}
