@@ -18,6 +18,7 @@ import (
 	"taskbus/coordinator/simulator"
 	"taskbus/coordinator/simulator/chart"
 	"taskbus/coordinator/simulator/pulling"
+	"taskbus/coordinator/simulator/sharing"
 	"taskbus/coordinator/strategy"
 )
 
@@ -27,14 +28,12 @@ const outputCSV = "csv"
 // exitInterrupted is what a shell expects of a command that Ctrl-C has ended.
 const exitInterrupted = 130
 
-// defaultTraces is where recorded workloads are looked for.
-const defaultTraces = "../shared/traces"
-
 type simulateFlags struct {
 	list, show, timing bool
 	plot, traces       string
 	seeds              int
 	output             string
+	sharing            sharingFlags
 }
 
 func (a *app) simulateCommand() *cobra.Command {
@@ -74,9 +73,19 @@ controllers instead. Its columns:
   CLAIMS/S        claims of all agents
   DRAIN S         how long what an agent holds will take it, over time and, in
                   brackets, right after its claims
-  IDLE            share of the time in which an agent holds nothing`,
+  IDLE            share of the time in which an agent holds nothing
+
+A scenario with a sharing section has tenants that share an LLM provider, and compares
+ways to tell who goes next. Its columns:
+  OVER, UNDER     output tokens reserved and not taken, and taken and not reserved, as
+                  parts of what was taken
+  SERVICE GAP     the largest difference of service by weight while all wait, in cost
+                  (input + 2 × output tokens); BOUND: what the theorem allows
+  JAIN            how evenly they are served by weight while all wait; 1 is even
+  WAIT            from a call's arrival to its start, as the calls come`,
 		Example: `  taskbus simulate --list
   taskbus simulate herding --plot herding.svg
+  taskbus simulate sharing --tenants chat:1,code:3 --slots 24
   taskbus simulate sinkhole --show > mine.yaml
   taskbus simulate mine.yaml --seeds 10 -o csv`,
 		Args: func(c *cobra.Command, args []string) error {
@@ -101,7 +110,7 @@ controllers instead. Its columns:
 			if n := flags.seeds; c.Flags().Changed("seeds") && (n < 1 || n > simulator.MaxSeeds) {
 				return usageError("--seeds must be from 1 to %d, not %d", simulator.MaxSeeds, n)
 			}
-			return nil
+			return flags.sharing.check(c.Flags())
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return simulator.Shipped(), cobra.ShellCompDirectiveDefault
@@ -120,6 +129,7 @@ controllers instead. Its columns:
 	f.StringVar(&flags.traces, "traces", defaultTraces, "folder of recorded workloads")
 	f.IntVar(&flags.seeds, "seeds", 0, "play that many seeds (default: as the scenario says)")
 	f.BoolVar(&flags.timing, "timing", false, "show how fast the simulation was; differs from run to run")
+	flags.sharing.register(f)
 	f.StringVarP(&flags.output, "output", "o", outputTable, "form of the output: table, json or csv")
 	return c
 }
@@ -164,6 +174,9 @@ func (a *app) simulate(ctx context.Context, flags simulateFlags, name string) er
 		}
 		if flags.timing && s.Pulling != nil {
 			return usageError("--timing is for scenarios with strategies; the agents of %s pull", base)
+		}
+		if err := flags.sharing.apply(&flags, s); err != nil {
+			return err
 		}
 		err = a.play(ctx, flags, s)
 	}
@@ -217,9 +230,12 @@ func (a *app) play(ctx context.Context, flags simulateFlags, s *simulator.Scenar
 	}
 	var report written
 	var draw func(io.Writer, chart.Format) error
-	if s.Pulling != nil {
+	switch {
+	case s.Pulling != nil:
 		report, draw, err = playPulling(ctx, s, progress)
-	} else {
+	case s.Sharing != nil:
+		report, err = sharing.Play(ctx, s, sharing.Options{Trace: traceFolder(flags.traces), Progress: progress})
+	default:
 		report, draw, err = a.playStrategies(ctx, flags, s, progress)
 	}
 	if bar != nil {
@@ -277,44 +293,6 @@ func compileFormula(text string) (strategy.Score, error) {
 		return nil, fmt.Errorf("%w%s", err, simulator.DidYouMean(wrong.Unknown, formula.Names()))
 	}
 	return score, err
-}
-
-// traceFolder reads traces from a folder, or from wherever a file with a path is.
-func traceFolder(folder string) func(string) ([]simulator.Request, error) {
-	return func(name string) ([]simulator.Request, error) {
-		path := simulator.TraceFile(name)
-		if filepath.Base(path) == path {
-			path = filepath.Join(folder, path)
-		}
-		return readTrace(path, maxTraceBytes)
-	}
-}
-
-// maxTraceBytes is the size of the largest trace: some six million requests.
-const maxTraceBytes = 256 << 20
-
-// readTrace reads a trace that is a file and no larger than most. What is no file,
-// such as a pipe, might never end, or never begin.
-func readTrace(path string, most int64) ([]simulator.Request, error) {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%s does not exist; --traces names the folder that holds it", path)
-	case err != nil:
-		return nil, err
-	case info.IsDir():
-		return nil, fmt.Errorf("%s is a folder; name the file in it, and the folder by --traces", path)
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is a pipe or a device; write what comes from it into a file first", path)
-	case info.Size() > most:
-		return nil, fmt.Errorf("%s has %d MiB, and %d are the most; take a part of it", path, info.Size()>>20, most>>20)
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return simulator.ReadTrace(io.LimitReader(file, most))
 }
 
 // barSteps is how finely the bar moves.

@@ -7,16 +7,41 @@
 //
 // # Its parts
 //
-//	ledger.go     the quota trees and what is used of them: check, reserve, settle
-//	gcra.go       rates
-//	apportion.go  a whole divided by weights, to the unit
-//	period.go     when budgets begin anew
-//	lending.go    what may be borrowed, of whom, and how it is repaid
-//	reservation.go reservations and their end
-//	estimate.go   what a call will probably take
-//	price.go      what it costs
-//	shares.go     whose turn it is: virtual time of groups
-//	backlog.go    what waits, in that order
+// The ledger: what may be used, and what is.
+//
+//	ledger.go       the quota trees, and what is charged to which of their nodes
+//	install.go      other quotas while reservations are open
+//	check.go        whether there is room for a charge; explain.go: why not, for people
+//	reservation.go  what is set aside, extended, and how it ends; settle.go, ending.go
+//	book.go         used and reserved, in the period that they belong to
+//	budget.go       amounts for calendar periods; lending.go, repay.go: of others, and back
+//	rates.go        rates with what is assured to whom
+//	seats.go        how much runs at one time
+//	waiting.go      who waits, and what has been given back
+//	alert.go        budgets that are nearly used up
+//	state.go        all of it as records, and from records
+//	view.go         all of it for people
+//	charge.go       what a task is charged
+//
+// What calls take and cost.
+//
+//	estimate.go     by those that have ended; estimate_memory.go, estimate_save.go
+//	histogram.go    of one kind of calls, small
+//	price.go        in money
+//
+// Whose turn it is.
+//
+//	shares.go       virtual times of the groups; sharetree.go, shareimage.go
+//	levels.go       priorities
+//	ahead.go        how much may go before
+//	backlog.go      what waits, in that order; backlogflow.go, flow.go, backlogaudit.go
+//
+// And the arithmetic of all three.
+//
+//	gcra.go         one rate
+//	apportion.go    a whole divided by weights, to the unit
+//	period.go       when calendar periods begin
+//	arith.go        products that do not fit
 //
 // # What it must never do
 //

@@ -18,6 +18,8 @@ const (
 	drawCrash
 	drawRestart
 	drawChoice
+	drawInput
+	drawOutput
 )
 
 // draw is a number above 0 and below 1 that depends on nothing but its arguments.

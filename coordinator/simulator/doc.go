@@ -49,6 +49,7 @@
 //	scenario.go  what is simulated; read*.go, yaml*.go: its file; limits.go: how large it may be
 //	pulling.go   what package pulling plays in place of a fleet that is pushed to;
 //	             read_pulling.go: its section of the file
+//	sharing.go   what package sharing plays: tenants of an LLM provider; read_sharing.go
 //	shipped.go   the scenarios that come with the program
 //	chance.go    draws and distributions
 //	trace.go     recorded arrivals

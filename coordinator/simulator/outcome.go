@@ -54,10 +54,10 @@ func (w *world) outcome(took time.Duration) outcome {
 			sum += x
 		}
 		o.waitMean = sum / float64(n)
-		o.waitP50, o.waitP99, o.waitMax = quantile(c.waits, 0.5), quantile(c.waits, 0.99), c.waits[n-1]
+		o.waitP50, o.waitP99, o.waitMax = Quantile(c.waits, 0.5), Quantile(c.waits, 0.99), c.waits[n-1]
 		o.waits = make([]float64, quantiles)
 		for i := range o.waits {
-			o.waits[i] = quantile(c.waits, float64(i)/(quantiles-1))
+			o.waits[i] = Quantile(c.waits, float64(i)/(quantiles-1))
 		}
 	}
 	w.shares(&o)

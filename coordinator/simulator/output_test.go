@@ -103,7 +103,7 @@ func TestSummary(t *testing.T) {
 	}
 	sorted := []float64{1, 2, 3, 4}
 	for q, want := range map[float64]float64{0: 1, 0.25: 1, 0.5: 2, 0.51: 3, 0.99: 4, 1: 4} {
-		if got := quantile(sorted, q); got != want {
+		if got := Quantile(sorted, q); got != want {
 			t.Errorf("quantile %g of 1 to 4 is %g, want %g", q, got, want)
 		}
 	}

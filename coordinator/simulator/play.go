@@ -33,6 +33,9 @@ func Play(ctx context.Context, s *Scenario, o Options) (*Report, error) {
 	if s.Pulling != nil {
 		return nil, fmt.Errorf("scenario %s: %w", s.Name, errPulling)
 	}
+	if s.Sharing != nil {
+		return nil, fmt.Errorf("scenario %s: %w", s.Name, errSharing)
+	}
 	traces, err := s.traces(o.Trace)
 	if err != nil {
 		return nil, err

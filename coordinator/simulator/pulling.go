@@ -106,9 +106,12 @@ func (p *Pulling) excess(s *Scenario) string {
 // if not, the error says what would help.
 func (s *Scenario) Affordable() error {
 	text := ""
-	if s.Pulling != nil {
+	switch {
+	case s.Pulling != nil:
 		text = s.Pulling.excess(s)
-	} else {
+	case s.Sharing != nil:
+		text = s.Sharing.Excess(len(s.Seeds), s.Sharing.drawn())
+	default:
 		text = s.cost().excess()
 	}
 	if text != "" {
@@ -117,5 +120,8 @@ func (s *Scenario) Affordable() error {
 	return nil
 }
 
-// errPulling is what Play says to a scenario that is not for it.
-var errPulling = errors.New("its agents pull: package pulling plays it")
+// What Play says to a scenario that is not for it.
+var (
+	errPulling = errors.New("its agents pull: package pulling plays it")
+	errSharing = errors.New("its tenants share a provider: package sharing plays it")
+)

@@ -22,9 +22,12 @@ func Read(source, name string, data []byte) (*Scenario, error) {
 		},
 	}
 	if root := r.parse(data); root != nil {
-		if child(root, "pulling") != root {
+		switch {
+		case child(root, "pulling") != root:
 			r.pullScenario(spot{root, ""}, s)
-		} else {
+		case child(root, "sharing") != root:
+			r.shareScenario(spot{root, ""}, s)
+		default:
 			r.scenario(spot{root, ""}, s)
 		}
 	}

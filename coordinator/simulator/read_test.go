@@ -144,6 +144,7 @@ func TestReadFaults(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(goodFile))
 	f.Add([]byte(goodPulling))
+	f.Add([]byte(goodSharing))
 	for _, name := range Shipped() {
 		text, err := ShippedText(name)
 		if err != nil {
@@ -165,6 +166,11 @@ func FuzzRead(f *testing.F) {
 			p := s.Pulling
 			if len(p.Agents) == 0 || len(p.Loads) == 0 || len(p.Controllers) == 0 || s.Duration <= s.WarmUp || s.Affordable() != nil {
 				t.Errorf("accepted without agents, a load, a controller, or time to measure: %+v", p)
+			}
+		case err == nil && s.Sharing != nil:
+			p := s.Sharing
+			if len(p.Tenants) == 0 || len(p.Weights) == 0 || p.Slots == 0 || p.MaxOutput == 0 || s.Affordable() != nil {
+				t.Errorf("accepted without tenants, weights, slots or a bound of outputs: %+v", p)
 			}
 		case err == nil && (len(s.Fleet) == 0 || len(s.Strategies) == 0 || s.Duration <= s.WarmUp):
 			t.Errorf("accepted without a fleet, a strategy, or time to measure")
@@ -245,6 +251,12 @@ func TestShipped(t *testing.T) {
 			}
 			if s.Pulling != nil { // package pulling plays it, in its own tests
 				if _, err := Play(t.Context(), s, Options{}); err == nil || !strings.Contains(err.Error(), "package pulling") {
+					t.Errorf("played all the same: %v", err)
+				}
+				return
+			}
+			if s.Sharing != nil { // likewise
+				if _, err := Play(t.Context(), s, Options{}); err == nil || !strings.Contains(err.Error(), "package sharing") {
 					t.Errorf("played all the same: %v", err)
 				}
 				return

@@ -23,6 +23,8 @@ type Scenario struct {
 	Strategies []Variant
 	// Pulling, if not nil, is in place of Settings, Fleet, Workloads and Strategies.
 	Pulling *Pulling
+	// Sharing, if not nil, is in place of them, of Duration and of WarmUp.
+	Sharing *Sharing
 }
 
 // Group is agents of one kind. Differences between agents are differences

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -22,6 +23,7 @@ func Shipped() []string {
 	for i, e := range entries {
 		names[i] = strings.TrimSuffix(e.Name(), ".yaml")
 	}
+	slices.Sort(names) // files are in another order: a.yaml comes after a-b.yaml
 	return names
 }
 

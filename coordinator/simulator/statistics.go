@@ -13,9 +13,9 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-// quantile of sorted values: the smallest that at least the share q of them does
+// Quantile of sorted values: the smallest that at least the share q of them does
 // not exceed.
-func quantile(sorted []float64, q float64) float64 {
+func Quantile(sorted []float64, q float64) float64 {
 	i := int(math.Ceil(q*float64(len(sorted)))) - 1
 	return sorted[min(max(i, 0), len(sorted)-1)]
 }

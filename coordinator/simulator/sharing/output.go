@@ -1,0 +1,133 @@
+package sharing
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"taskbus/coordinator/simulator"
+)
+
+// WriteTable writes the report for people: who shares, how well outputs are guessed, and for
+// all weights a line for each policy.
+func (r *Report) WriteTable(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n", r.Scenario, r.About)
+	fmt.Fprintf(&b, "%d tenants share %d slots of a provider; ", len(r.Tenants), r.Slots)
+	if n := len(r.Seeds); n > 1 {
+		fmt.Fprintf(&b, "mean of %d seeds ± 95 %% interval\n\n", n)
+	} else {
+		fmt.Fprintf(&b, "seed %d\n\n", r.Seeds[0])
+	}
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "TENANT\tCALLS\tFROM\tMEAN INPUT\tMEAN OUTPUT\tSLOTS NEEDED")
+	for i := range r.Tenants {
+		x := &r.Tenants[i]
+		from := x.Trace
+		if from == "" {
+			from = "chance"
+		}
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\n", x.Name, x.Calls, from, x.Input.Text(1, 0), x.Output.Text(1, 1), x.Demand.Text(1, 1))
+	}
+	fmt.Fprintln(t)
+	r.tableOfEstimators(t)
+	for i := range r.Comparisons {
+		r.tableOfPolicies(t, &r.Comparisons[i])
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// tableOfEstimators says what was reserved too much, and too little.
+func (r *Report) tableOfEstimators(w io.Writer) {
+	fmt.Fprint(w, "OUTPUT TOKENS RESERVED")
+	for i := range r.Tenants {
+		fmt.Fprintf(w, "\t%s: OVER\tUNDER", r.Tenants[i].Name)
+	}
+	fmt.Fprintln(w)
+	for i := range r.Estimators {
+		e := &r.Estimators[i]
+		fmt.Fprint(w, e.Name)
+		for _, x := range e.Tenants {
+			fmt.Fprintf(w, "\t%s\t%s", x.Over.Text(1, 3), x.Under.Text(1, 3))
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+// tableOfPolicies says how evenly was shared at these weights, and how long calls waited.
+func (r *Report) tableOfPolicies(w io.Writer, c *Comparison) {
+	fmt.Fprintf(w, "\nweights %s\n\n", c.Label)
+	fmt.Fprint(w, "POLICY\tSERVICE GAP\tBOUND\tJAIN\tWORST MINUTE")
+	for i := range r.Tenants {
+		fmt.Fprintf(w, "\t%s: WAIT P50 S\tP99 S", r.Tenants[i].Name)
+	}
+	fmt.Fprintln(w)
+	for i := range c.Policies {
+		p := &c.Policies[i]
+		bound := "none"
+		if p.Bound != nil {
+			bound = p.Bound.Text(1, 0)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s", p.Label, p.Gap.Text(1, 0), bound, p.Jain.Text(1, 4), p.Minute.Text(1, 4))
+		for _, x := range p.Waits {
+			fmt.Fprintf(w, "\t%s\t%s", x.P50.Text(1, 2), x.P99.Text(1, 2))
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+// WriteJSON writes the whole report.
+func (r *Report) WriteJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(r)
+}
+
+// WriteCSV writes one line for each value: scenario, weights (empty for estimators), policy or
+// estimator, metric, mean, half of the 95 % interval. Times in seconds, gaps in cost.
+func (r *Report) WriteCSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	line := func(weights, who, metric string, v simulator.Value) {
+		// Errors of single lines are kept by the writer until the end.
+		_ = out.Write([]string{r.Scenario, weights, who, metric, number(v.Mean), number(v.Interval)})
+	}
+	_ = out.Write([]string{"scenario", "weights", "policy", "metric", "mean", "interval95"})
+	for i := range r.Estimators {
+		e := &r.Estimators[i]
+		for j, x := range e.Tenants {
+			line("", e.Name, "over_reserved."+r.Tenants[j].Name, x.Over)
+			line("", e.Name, "under_reserved."+r.Tenants[j].Name, x.Under)
+		}
+	}
+	for i := range r.Comparisons {
+		c := &r.Comparisons[i]
+		for j := range c.Policies {
+			p := &c.Policies[j]
+			line(c.Label, p.Policy, "service_gap", p.Gap)
+			if p.Bound != nil {
+				line(c.Label, p.Policy, "service_gap_bound", *p.Bound)
+			}
+			line(c.Label, p.Policy, "jain_index", p.Jain)
+			line(c.Label, p.Policy, "jain_index_worst_minute", p.Minute)
+			for k, x := range p.Waits {
+				line(c.Label, p.Policy, "wait_p50_seconds."+r.Tenants[k].Name, x.P50)
+				line(c.Label, p.Policy, "wait_p99_seconds."+r.Tenants[k].Name, x.P99)
+			}
+		}
+	}
+	out.Flush()
+	if err := out.Error(); err != nil {
+		return fmt.Errorf("write the report as CSV: %w", err)
+	}
+	return nil
+}
+
+func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
