@@ -92,6 +92,24 @@ func TestWithoutLanes(t *testing.T) {
 	want(t, r.beats(2*heldLong))
 }
 
+// TestHeldNoLongerThanTheBrokerAllows: what cannot be moved to a lane does not wait for so
+// long that the broker would close the channel on which it came.
+func TestHeldNoLongerThanTheBrokerAllows(t *testing.T) {
+	r := busy(t, 0)
+	p := *r.policy
+	p.Settings.MaxTimeout = 28 * time.Minute
+	r.apply(coordinator.PolicyChanged{Policy: &p})
+	d := r.dispatches[0]
+	d.Agent, d.Task = "gone", &coordinator.Task{ID: "back", Type: "any", ContentHash: 1, AcceptedAt: r.now}
+	want(t, r.returns(d, coordinator.ReturnTakenBack, false))
+	want(t, r.assign(job("laned")))
+	want(t, r.beats(27*time.Minute+59*time.Second), "move laned to other")
+	want(t, r.beats(time.Second), "fail back all_agents_at_capacity")
+	want(t, r.moved(3, coordinator.PublishNotSent)) // nor can this one, from now on
+	want(t, r.beats(28*time.Minute-1))
+	want(t, r.beats(1), "fail laned all_agents_at_capacity")
+}
+
 // TestAgeInALane: how long a task may wait counts from when it was accepted.
 func TestAgeInALane(t *testing.T) {
 	r := busy(t, 0)
