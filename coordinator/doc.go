@@ -41,6 +41,9 @@
 //	 failed,
 //	 cancelled
 //
+// A pending task may be moving: on its way into its lane, where it is the broker's again
+// until TaskReceived (see engine/lanes.go).
+//
 // A task that the coordinator has received is in exactly one of these states.
 // A CancelRequested ends a pending task, and has the agent told of a leased one.
 // When the broker session ends, everything that waits is forgotten here and

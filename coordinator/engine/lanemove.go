@@ -23,7 +23,9 @@ func (e *Engine) heldTooLong(now time.Time, t *openTask) {
 	case e.mayGoNow(now, t):
 		e.moveToLane(now, t)
 	case e.standsLast(now, t):
-		e.timers.schedule(&t.retry, earlier(now.Add(heldLong), t.came.Add(heldMost)))
+		e.timers.schedule(&t.retry, earlier(now.Add(heldLong), t.came.Add(e.heldMost())))
+	case e.lanes.moving >= maxMoving:
+		e.timers.schedule(&t.retry, now.Add(moveAgain))
 	default:
 		e.timers.schedule(&t.retry, now.Add(laneRest))
 	}
@@ -32,7 +34,16 @@ func (e *Engine) heldTooLong(now time.Time, t *openTask) {
 // standsLast tells whether nothing is gained by moving the task: it came out of the lane to
 // which it would go, and nothing stands behind it there.
 func (e *Engine) standsLast(now time.Time, t *openTask) bool {
-	return t.from == t.line.key && t.line.ready == 0 && now.Before(t.came.Add(heldMost))
+	return t.from == t.line.key && t.line.ready == 0 && now.Before(t.came.Add(e.heldMost()))
+}
+
+// heldMost is how long a task that came out of a lane is held although nothing stands behind
+// it: no longer than the broker allows (see mayWait).
+func (e *Engine) heldMost() time.Duration {
+	if most := e.policy.Settings.MaxTimeout; most > 0 {
+		return min(heldMost, most)
+	}
+	return heldMost
 }
 
 func (e *Engine) mayGoNow(now time.Time, t *openTask) bool {
@@ -106,6 +117,7 @@ func (e *Engine) laneMoved(now time.Time, ev coordinator.LaneMoved) {
 		return
 	case coordinator.PublishNotSent: // it never can be
 		t.stays = true
+		t.until = earlier(t.until, now.Add(e.mayWait(t)))
 	default:
 		l.rest = now.Add(laneRest)
 	}

@@ -36,6 +36,8 @@ const (
 	// maxMoving bounds the moves on their way: they share the publisher's window with
 	// dispatches, which should not wait for them.
 	maxMoving = 256
+	// moveAgain is when the next look is at a task for which there was no room among them.
+	moveAgain = 100 * time.Millisecond
 	// movesPerEvent bounds the work of one Apply. One event adds a task or two to those
 	// that wait, so that this many is enough to catch up.
 	movesPerEvent = 16

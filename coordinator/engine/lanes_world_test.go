@@ -150,3 +150,50 @@ func (h *history) checkLanes() {
 		}
 	}
 }
+
+// settleMove answers a move. What the broker says of it is true, whatever becomes of the
+// leader.
+func (s *succession) settleMove(t *rapid.T) bool {
+	open := s.l.moves()
+	if len(open) == 0 {
+		return false
+	}
+	s.do(coordinator.LaneMoved{
+		Handle: rapid.SampledFrom(open).Draw(t, "handle"),
+		Outcome: rapid.SampledFrom([]coordinator.PublishOutcome{
+			coordinator.PublishConfirmed, coordinator.PublishConfirmed, coordinator.PublishConfirmed,
+			coordinator.PublishRejected, coordinator.PublishUnroutable,
+		}).Draw(t, "outcome of the move"),
+	})
+	return true
+}
+
+// outOfLane delivers a task out of its lane.
+func (s *succession) outOfLane(t *rapid.T) bool {
+	if len(s.l.lanes) == 0 {
+		return false
+	}
+	i := rapid.IntRange(0, len(s.l.lanes)-1).Draw(t, "which")
+	if s.untold[s.l.lanes[i].task.ID] {
+		return false
+	}
+	s.comesOut(i)
+	return true
+}
+
+func (s *succession) comesOut(i int) {
+	s.handle++
+	s.outOf = s.l.lanes[i].message
+	s.do(s.l.takeOut(i, s.handle))
+	s.outOf = 0
+}
+
+// checkLanes: the leader knows of every lane that holds something.
+func (s *succession) checkLanes() {
+	s.t.Helper()
+	for _, m := range s.l.lanes {
+		if l := s.e.lanes.byKey[m.lane]; l == nil || !l.known {
+			s.t.Fatalf("%s is in lane %s, of which the leader does not know", m.task.ID, m.lane)
+		}
+	}
+}

@@ -42,6 +42,10 @@ type life struct {
 	ended    conclusion
 	attempts map[string]*attempt
 	messages map[int]bool // that came under its id from task.assign
+	// doubled: a leader died between the broker's confirm of a move and the journal, so that
+	// one message is in two queues. If the task fails at its agent before the second is
+	// delivered, that looks like a new submission; it is marked as a possible duplicate.
+	doubled bool
 }
 
 // conclusion is how a task has ended.
@@ -185,7 +189,7 @@ func (l *ledger) mayLive(r *receipt) error {
 	if life.ended == notEnded {
 		return nil
 	}
-	again := life.ended == failed || life.ended != doneFor && (!r.redelivered && r.lane == "" || len(life.messages) > 1)
+	again := life.ended == failed || life.ended != doneFor && (!r.redelivered && r.lane == "" || len(life.messages) > 1 || life.doubled)
 	if r.returned != nil {
 		again = life.ended == failed && (r.redelivered || life.newest() < r.returned.Attempt)
 	}

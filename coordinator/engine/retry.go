@@ -82,7 +82,7 @@ func (e *Engine) delay(now time.Time, t *openTask) {
 	due := now.Add(backoff(t.task, len(t.tried)+1, e.policy.Settings.Seed))
 	t.state = stateDelayed
 	e.pending.count[t.task.Priority]++
-	t.until = due.Add(max(e.policy.Settings.AssignmentTimeout, retryPatience))
+	t.until = due.Add(max(e.mayWait(t), retryPatience))
 	if d := t.task.Deadline; !d.IsZero() && d.Before(t.until) {
 		t.until = d
 	}

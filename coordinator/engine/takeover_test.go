@@ -26,6 +26,7 @@ type succession struct {
 	untold  map[coordinator.TaskID]bool // whose ends a dying leader has recorded, and not announced
 
 	handle  coordinator.Handle
+	outOf   int                          // the message being delivered out of a lane; 0: none
 	lost    []*receipt                   // what the broker will hand out again
 	former  *receipt                     // of the message being delivered again
 	arrived []*coordinator.Dispatch      // that an agent has, may have, or had
@@ -68,7 +69,8 @@ const (
 // Left out: the fleet, which is always there and idle, its policy, orders and breakers
 // (TestHistories compares what a follower knows of them); batches; a producer that
 // sends a task once more before it was told the end of the last; and a new submission
-// under an id whose last message may still come: nobody can tell the two apart.
+// under an id whose last message may still come: nobody can tell the two apart. Where there
+// are lanes no id is used again.
 func TestTakeOvers(t *testing.T) {
 	const runs = 10 // each is short
 	rapid.Check(t, func(t *rapid.T) {
@@ -80,9 +82,17 @@ func TestTakeOvers(t *testing.T) {
 
 // takeOvers plays one run.
 func takeOvers(t *rapid.T) {
-	p := policyOf(worker("a").slots(3), worker("b").slots(3), worker("c").slots(3)).set(func(s *coordinator.Settings) {
+	slots, laned := 3, rapid.Bool().Draw(t, "lanes")
+	if laned { // tasks have to wait before they can be moved
+		slots = 1
+	}
+	p := policyOf(worker("a").slots(slots), worker("b").slots(slots), worker("c").slots(slots)).set(func(s *coordinator.Settings) {
 		s.DedupeWindow, s.Breaker = 240*time.Hour, coordinator.Breaker{Off: true}
 	})
+	if laned {
+		p.lanes(rapid.SampledFrom([]int{0, 1, 2}).Draw(t, "room"))
+		p.Settings.AssignmentTimeout = 600 * time.Second
+	}
 	s := &succession{t: t, l: newLedger(), now: epoch, heard: make(map[string]bool), settings: settings{
 		policy: &p.Policy, early: rapid.Bool().Draw(t, "results before the confirm"), snapshots: rapid.Bool().Draw(t, "snapshots in between"),
 	}}
@@ -97,7 +107,7 @@ func takeOvers(t *rapid.T) {
 			}
 		}
 	}
-	for _, often := range []string{"task", "settle", "result"} {
+	for _, often := range []string{"task", "settle", "result", "move", "lane"} {
 		actions[often+" again"] = actions[often]
 	}
 	t.Repeat(actions)
@@ -163,7 +173,7 @@ func (s *succession) crash(t *rapid.T) {
 		if s.dying != silent {
 			s.dying = rapid.SampledFrom([]agony{recorded, silent}).Draw(t, "agony")
 		}
-		deeds[rapid.SampledFrom([]string{"task", "settle", "result", "return", "redeliver", "cancel"}).Draw(t, "event")](t)
+		deeds[rapid.SampledFrom([]string{"task", "settle", "result", "return", "redeliver", "cancel", "move", "lane"}).Draw(t, "event")](t)
 	}
 	s.results = slices.Delete(s.results, 0, again)
 	s.loseDeliveries(t)
@@ -223,5 +233,6 @@ func (s *succession) apply(ev coordinator.Event) {
 	}
 	if s.dying == alive {
 		s.checkHeld()
+		s.checkLanes()
 	}
 }

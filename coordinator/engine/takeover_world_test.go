@@ -16,14 +16,14 @@ import (
 func (s *succession) deeds() map[string]func(*rapid.T) bool {
 	return map[string]func(*rapid.T) bool{
 		"task": s.sendTask, "settle": s.settleOne, "result": s.sendResult, "return": s.returnOne,
-		"redeliver": s.redeliver, "cancel": s.cancel, "time": s.pass,
+		"redeliver": s.redeliver, "cancel": s.cancel, "time": s.pass, "move": s.settleMove, "lane": s.outOfLane,
 	}
 }
 
 // sendTask sends a task, under a new id or one that may have been used before.
 func (s *succession) sendTask(t *rapid.T) bool {
 	id := rapid.SampledFrom([]coordinator.TaskID{"t0", "t1", "t2", "", "", ""}).Draw(t, "id")
-	if id == "" {
+	if id == "" || s.policy.Lanes != nil { // with one slot each, an id that is used again would often wait behind its own former message
 		id = coordinator.TaskID(fmt.Sprint("n", s.handle+1))
 	}
 	if s.untold[id] {
@@ -159,7 +159,14 @@ func (s *succession) pass(t *rapid.T) bool {
 func (s *succession) tell(ev coordinator.Event) {
 	switch ev := ev.(type) {
 	case coordinator.TaskReceived:
-		s.l.receive(&receipt{handle: ev.Handle, task: ev.Task, redelivered: ev.Redelivered, message: s.message()})
+		s.l.receive(&receipt{handle: ev.Handle, task: ev.Task, redelivered: ev.Redelivered, lane: ev.Lane, maybe: ev.MaybeDuplicate, message: s.message()})
+	case coordinator.LaneMoved: // whatever becomes of the leader, the broker has it, or not
+		r := s.l.receipts[ev.Handle]
+		if ev.Outcome == coordinator.PublishConfirmed {
+			s.l.putInLane(r)
+			s.l.life(r.task.ID).doubled = s.l.life(r.task.ID).doubled || s.dying == silent
+		}
+		r.moving = nil
 	case coordinator.TaskReturned:
 		s.l.receive(&receipt{handle: ev.Handle, task: ev.Task, redelivered: ev.Redelivered, returned: &ev, message: s.message()})
 		if a := s.l.attempt(ev.Task.ID, ev.Agent, ev.Attempt); a != nil && s.dying != silent {
@@ -181,6 +188,9 @@ func (s *succession) tell(ev coordinator.Event) {
 func (s *succession) message() int {
 	if s.former != nil {
 		return s.former.message
+	}
+	if s.outOf != 0 {
+		return s.outOf
 	}
 	return int(s.handle)
 }
@@ -212,6 +222,11 @@ func (s *succession) loseDeliveries(t *rapid.T) {
 			if r.live != nil {
 				s.settled(r, coordinator.PublishUnknown)
 			}
+			if r.moving != nil && rapid.Bool().Draw(t, fmt.Sprint("the move of ", handle, " has arrived")) {
+				s.l.putInLane(r)
+				s.l.life(r.task.ID).doubled = true
+			}
+			r.moving = nil
 			r.open, r.void = false, true
 			s.lost = append(s.lost, r)
 		case s.now.Sub(r.acked) < ackDoubt && rapid.Bool().Draw(t, fmt.Sprint("the acknowledgement of ", handle, " is lost")):
@@ -250,6 +265,12 @@ func (s *succession) judge(f coordinator.Effect) error {
 			l.receipts[f.Handle].acked = s.now
 			return l.settle(f.Handle)
 		}
+	case coordinator.MoveToLane:
+		if s.dying == alive {
+			return l.judgeMove(f)
+		}
+	case coordinator.DropLane:
+		return l.judgeDrop(f)
 	case *coordinator.Fail:
 		return s.failed(f)
 	case *coordinator.Completed:
@@ -338,6 +359,9 @@ func (s *succession) checkHeld() {
 // or the leader at hand has it open.
 func (s *succession) finish() {
 	s.t.Helper()
+	roomy := *s.policy
+	roomy.LaneRoom = 0 // else what comes out of lanes, whether they are read or not, goes back at once
+	s.do(coordinator.PolicyChanged{Policy: &roomy})
 	for again := true; again; {
 		again = false
 		for len(s.lost) > 0 {
@@ -348,6 +372,14 @@ func (s *succession) finish() {
 				s.do(coordinator.DispatchSettled{Handle: handle, Outcome: coordinator.PublishConfirmed})
 				again = true
 			}
+		}
+		for _, handle := range s.l.moves() {
+			s.do(coordinator.LaneMoved{Handle: handle, Outcome: coordinator.PublishConfirmed})
+			again = true
+		}
+		for len(s.l.lanes) > 0 {
+			s.comesOut(0)
+			again = true
 		}
 	}
 	for id, life := range s.l.lives {

@@ -355,7 +355,7 @@ func (e *Engine) pendingUntil(now time.Time, t *openTask) time.Time {
 	if t.from != "" {
 		since = t.task.AcceptedAt
 	}
-	until := since.Add(e.policy.Settings.AssignmentTimeout)
+	until := since.Add(e.mayWait(t))
 	if until.Before(e.graceEnd) {
 		until = e.graceEnd
 	}
@@ -363,6 +363,17 @@ func (e *Engine) pendingUntil(now time.Time, t *openTask) time.Time {
 		until = d
 	}
 	return until
+}
+
+// mayWait is the assignment timeout, as far as the task may be held for so long: what is
+// never moved to a lane is held all the time, and a broker closes the channel of a consumer
+// that holds a message for longer than an agent may hold one (see Settings.MaxTimeout).
+func (e *Engine) mayWait(t *openTask) time.Duration {
+	s := &e.policy.Settings
+	if s.MaxTimeout > 0 && !e.mayMove(t) {
+		return min(s.AssignmentTimeout, s.MaxTimeout)
+	}
+	return s.AssignmentTimeout
 }
 
 // leavePending ends a task's waiting or delay.

@@ -52,7 +52,7 @@ func (r *Recording) run(f *facts, h *habits, policies Policies, watch func(time.
 		switch {
 		case n == 0:
 			w.now = in.At
-			if w.player, err = r.play(in, policies, w.begin); err == nil {
+			if w.player, err = r.play(in, withoutLanes(policies), w.begin); err == nil {
 				w.populate()
 			}
 			return err
@@ -213,5 +213,19 @@ func (w *world) lost() {
 	clear(w.held)
 	for _, a := range w.agents {
 		a.consumed = false
+	}
+}
+
+// withoutLanes are the same policies, but that nothing is moved to a lane: this world holds
+// whatever waits, however much it is.
+func withoutLanes(policies Policies) Policies {
+	return func(recorded *coordinator.Policy) (*coordinator.Policy, error) {
+		p, err := policies(recorded)
+		if err != nil || p.Lanes == nil {
+			return p, err
+		}
+		without := *p
+		without.Lanes = nil
+		return &without, nil
 	}
 }

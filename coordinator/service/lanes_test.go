@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"taskbus/config"
+	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/membus"
+	"taskbus/coordinator/replay"
 )
 
 // laned is a fleet of one agent with one slot and room for three waiting tasks.
@@ -168,6 +171,40 @@ func TestStatusSaysThatLanesAreOff(t *testing.T) {
 		findings := fmt.Sprint(r.status().Broker.Findings)
 		if !strings.Contains(findings, "lanes are off") || !strings.Contains(findings, "3600 counts as 60") {
 			t.Errorf("findings: %s", findings)
+		}
+	})
+}
+
+// TestRecordingWithLanesReplays: what was recorded of a term with lanes decides the same
+// once more: what is moved, when, and where to.
+func TestRecordingWithLanesReplays(t *testing.T) {
+	inRig(t, laned+"journal: {record_inputs: true}\n", func(r *rig) {
+		w := r.worker("a1", false)
+		r.floods(15)
+		r.cancel("t12", "")
+		r.pass(2 * time.Minute) // what waits is moved to the end of the lane
+		w.report(w.has()...)
+		w.worksOff()
+		r.pass(time.Minute)
+		var c replay.Collector
+		for _, d := range r.broker.Messages(bus.StreamJournal) {
+			if err := c.Take(d.Offset, d.Body); err != nil {
+				t.Fatal(err)
+			}
+		}
+		recordings, err := c.Recordings()
+		if err != nil || len(recordings) != 1 {
+			t.Fatalf("%d recordings, want one: %v", len(recordings), err)
+		}
+		v, err := recordings[0].Verify(func(p *coordinator.Policy) (*coordinator.Policy, error) {
+			c, err := config.Parse([]byte(p.Source), "recorded")
+			if err != nil {
+				return nil, err
+			}
+			return c.Policy(), nil
+		})
+		if err != nil || v.Difference != nil || v.Decisions < 14 {
+			t.Fatalf("%v: %+v", err, v)
 		}
 	})
 }

@@ -33,7 +33,7 @@ var (
 	descIDs          = desc("remembered_ids", "Task ids known to the duplicate check.")
 	descEjected      = desc("agents_ejected", "Agents that get no work for some capability because they failed too often with it.")
 	descCapacity     = desc("capacity_items_per_second", "Capacity of all agents online.")
-	descGlobalDepth  = desc("global_queue_depth", "Pending items of all agents online, tasks that wait for an agent, and tasks ready in task.assign and task.assign.high.")
+	descGlobalDepth  = desc("global_queue_depth", "Pending items of all agents online, tasks that wait for an agent, and tasks ready in task.assign, task.assign.high and lanes.")
 	descDropped      = desc("agent_series_dropped", "1 while there are more than 1000 agents: no metric with the label agent_id is exported then.")
 	descConcentrated = desc("assignment_concentration", "Of the latest 1000 tasks given to agents that are online, the largest (s - w) / (1 - w) of any agent, "+
 		"where s is its share of these tasks and w its share of the slots: 0 when nobody got more than its share, 1 when one got everything. 0 while there are fewer than 50 such tasks.")
@@ -112,7 +112,7 @@ func (c *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 			emit(descDepth, float64(d.Ready), name)
 		}
 	}
-	stats := fleetStats(&snap, c.s.unread())
+	stats := fleetStats(&snap, c.s.unread(&snap))
 	collectFleet(&snap, &stats, emit)
 	emit(descConcentrated, concentration(c.s.history.given(concentrationTasks), snap.Agents))
 	if c.seriesDropped(len(snap.Agents)) {

@@ -319,7 +319,7 @@ func (r *session) isOurs(queue string) bool {
 		return true
 	}
 	_, own := bus.OwnQueue(r.s.profile(), queue)
-	return own || queue == bus.QueueLeader
+	return own || queue == bus.QueueLeader || bus.LaneOf(queue) != ""
 }
 
 // addTrace passes the task's trace context on.

@@ -30,13 +30,16 @@ func (s *Service) AgentStats(ctx context.Context) (httpapi.AgentStats, error) {
 	if err != nil {
 		return httpapi.AgentStats{}, err
 	}
-	return fleetStats(&snap, s.unread()), nil
+	return fleetStats(&snap, s.unread(&snap)), nil
 }
 
-// unread is how many tasks lie in task.assign and task.assign.high, as the broker
+// unread is how many tasks lie in task.assign, task.assign.high and lanes, as the broker
 // said last.
-func (s *Service) unread() int {
+func (s *Service) unread(snap *coordinator.Snapshot) int {
 	n := 0
+	for _, l := range snap.Lanes {
+		n += l.Ready
+	}
 	for _, queue := range []string{bus.QueueAssign, bus.QueueAssignHigh} {
 		if d, ok := s.depths.get(queue); ok && d.err == nil {
 			n += d.Ready
