@@ -68,6 +68,8 @@ type Task struct {
 	// they can bid for it; at most 2,048 characters, which may be of any kind. Empty
 	// means none. It is the producer's text: never in a log or an error.
 	Description string
+	// NoBorrowing: it may use no more than what is its group's own.
+	NoBorrowing bool
 	// EstimatedUsage is what its producer expects it to cost; nil means unknown.
 	EstimatedUsage *Usage
 	// ReplyTo is the queue that gets a copy of an assignment.failed; may be empty.

@@ -178,7 +178,7 @@ func TestTaskAssignValue(t *testing.T) {
 	body := strings.Replace(assign(`"priority":3,"correlation_id":"trace_123","timeout_seconds":1.5`,
 		`"required_capabilities":["gpu","go","gpu"],"preferred_agents":["b","a"],"excluded_agents":["d","c"]`,
 		`"group":"research","deadline":"2030-01-01T01:00:00+02:00","strategy":"least_loaded"`,
-		`"estimated_usage":{"requests":2,"cost_usd":0.5,"model":"m"},"labels":{"team":"x"}`), "{}", payload, 1)
+		`"estimated_usage":{"requests":2,"cost_usd":0.5,"model":"m"},"labels":{"team":"x"},"allow_borrowing":false`), "{}", payload, 1)
 	m, refusal := newDecoder(t).DecodeTaskAssign([]byte(body))
 	if refusal != nil {
 		t.Fatal(refusal.Text)
@@ -196,8 +196,8 @@ func TestTaskAssignValue(t *testing.T) {
 		// Preferred agents keep the order of the producer.
 		Preferred: []coordinator.AgentID{"b", "a"}, Excluded: []coordinator.AgentID{"c", "d"},
 		Strategy: "least_loaded", Group: "research", Labels: map[string]string{"team": "x"},
-		EstimatedUsage: &coordinator.Usage{Requests: 2, CostUSD: 0.5, Model: "m"},
-		ReplyTo:        "replies", TraceParent: "00-a-b-01", TraceState: "k=v", AcceptedAt: now, ContentHash: 7,
+		EstimatedUsage: &coordinator.Usage{Requests: 2, CostUSD: 0.5, Model: "m"}, NoBorrowing: true,
+		ReplyTo: "replies", TraceParent: "00-a-b-01", TraceState: "k=v", AcceptedAt: now, ContentHash: 7,
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("task\n%+v, want\n%+v", got, want)

@@ -47,6 +47,9 @@ func EncodeTaskHeader(t *coordinator.Task) string {
 	if t.EstimatedUsage != nil {
 		dst = appendUsage(dst, "estimated_usage", t.EstimatedUsage)
 	}
+	if t.NoBorrowing {
+		dst = append(appendName(dst, "allow_borrowing"), "false"...)
+	}
 	dst = appendLabels(dst, t.Labels)
 	dst = appendOptional(dst, "reply_to", t.ReplyTo)
 	return string(append(dst, '}'))

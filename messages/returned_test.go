@@ -37,6 +37,7 @@ func TestHeadersSayOnlyWhatTheBodyDoesNot(t *testing.T) {
 	rich.Required, rich.Preferred, rich.Excluded = []string{"go"}, []coordinator.AgentID{"b", "a"}, []coordinator.AgentID{"c"}
 	rich.Group, rich.Strategy, rich.ReplyTo, rich.Labels = "g", "least_loaded", "replies", map[string]string{"b": "2", "a": "1"}
 	rich.EstimatedUsage = &coordinator.Usage{Requests: 2, CostUSD: 1e-301} // next to nothing
+	rich.NoBorrowing = true
 	// 2026-01-31T23:59:59.123456789Z is 1,769,903,999 s and 123,456 µs.
 	const always = `{"accepted_at":1769903999123456,"content_hash":"00000000000000ab"`
 	for _, c := range []struct {
@@ -46,7 +47,7 @@ func TestHeadersSayOnlyWhatTheBodyDoesNot(t *testing.T) {
 		{"plain, with a deadline", always + `}`, plain},
 		{"a timeout of its own", always + `,"timeout_seconds":300}`, own},
 		{"everything", always + `,"timeout_seconds":300,"required_capabilities":["go"],"preferred_agents":["b","a"],"excluded_agents":["c"],` +
-			`"group":"g","strategy":"least_loaded","estimated_usage":{"requests":2},"labels":{"a":"1","b":"2"},"reply_to":"replies"}`, rich},
+			`"group":"g","strategy":"least_loaded","estimated_usage":{"requests":2},"allow_borrowing":false,"labels":{"a":"1","b":"2"},"reply_to":"replies"}`, rich},
 	} {
 		if got := EncodeTaskHeader(c.task); got != c.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", c.name, got, c.want)

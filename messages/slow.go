@@ -14,6 +14,14 @@ func field[T any](e *envelope, name string) T {
 	return v
 }
 
+// optional gives nil for an absent field.
+func optional[T any](e *envelope, name string) *T {
+	if v, given := e.fields[name].(T); given {
+		return &v
+	}
+	return nil
+}
+
 func number(e *envelope, name string) float64 { return field[float64](e, name) }
 
 // integer: the schemas bound integers far below 2^53.

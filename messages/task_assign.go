@@ -28,9 +28,12 @@ type TaskAssign struct {
 	ExcludedAgents       []coordinator.AgentID `json:"excluded_agents,omitempty"`
 	Group                string                `json:"group,omitempty"`
 	// Deadline is zero when not given.
-	Deadline       time.Time         `json:"deadline,omitzero"`
-	Strategy       string            `json:"strategy,omitempty"`
-	EstimatedUsage *Usage            `json:"estimated_usage,omitempty"`
+	Deadline       time.Time `json:"deadline,omitzero"`
+	Strategy       string    `json:"strategy,omitempty"`
+	EstimatedUsage *Usage    `json:"estimated_usage,omitempty"`
+	// AllowBorrowing: whether its group may use what others leave of their quotas for it;
+	// nil is true.
+	AllowBorrowing *bool             `json:"allow_borrowing,omitempty"`
 	Labels         map[string]string `json:"labels,omitempty"`
 	// Description is what bidders are told of the task: at most 2,048 characters, of
 	// any kind. It is kept as it is, and belongs in no log.
@@ -142,6 +145,9 @@ func (s *scanner) taskField(m *TaskAssign, key text, known []string) (ok bool) {
 		m.EstimatedUsage = (*Usage)(u)
 	case "labels":
 		m.Labels, ok = s.labels()
+	case "allow_borrowing":
+		m.AllowBorrowing = new(bool)
+		*m.AllowBorrowing, ok = s.boolean()
 	case "description":
 		m.Description, ok = s.description()
 	default:
@@ -183,6 +189,7 @@ func taskOptions(e *envelope) *TaskAssign {
 		Strategy:             field[string](e, "strategy"),
 		EstimatedUsage:       (*Usage)(usage(e, "estimated_usage")),
 		Labels:               labels(e),
+		AllowBorrowing:       optional[bool](e, "allow_borrowing"),
 	}
 }
 
@@ -239,6 +246,7 @@ func (m *TaskAssign) Task(a Arrival) *coordinator.Task {
 		Labels:         m.Labels,
 		Description:    m.Description,
 		EstimatedUsage: (*coordinator.Usage)(m.EstimatedUsage),
+		NoBorrowing:    m.AllowBorrowing != nil && !*m.AllowBorrowing,
 		ReplyTo:        printableOrNone(a.ReplyTo, maxReplyTo),
 		TraceParent:    printableOrNone(a.TraceParent, maxTraceParent),
 		TraceState:     printableOrNone(a.TraceState, maxTraceState),

@@ -18,6 +18,7 @@ const (
 	taskTraceParent
 	taskTraceState
 	taskDescription
+	taskNoBorrowing // a flag
 )
 
 // task writes or reads all of a task.
@@ -35,7 +36,8 @@ func (c *coder) task(t *coordinator.Task) {
 		on(t.ReplyTo != "", taskReplyTo) |
 		on(t.TraceParent != "", taskTraceParent) |
 		on(t.TraceState != "", taskTraceState) |
-		on(t.Description != "", taskDescription))
+		on(t.Description != "", taskDescription) |
+		on(t.NoBorrowing, taskNoBorrowing))
 	text(c, &t.ID)
 	name(c, &t.Type)
 	member(c, &t.Priority, int(coordinator.PriorityCritical)+1)
@@ -85,6 +87,7 @@ func (c *coder) task(t *coordinator.Task) {
 	if m&taskDescription != 0 {
 		text(c, &t.Description)
 	}
+	c.flag(&t.NoBorrowing, m&taskNoBorrowing != 0)
 }
 
 // taskPart is a task within a record. Without one it is the empty task.
