@@ -40,6 +40,9 @@ const (
 	InvariantTakeBacks
 	// InvariantClock: time does not go back.
 	InvariantClock
+	// InvariantQuotaBooks: what is set aside of every quota is what is set aside for its
+	// dispatches that are open, and every task that waits for quota is known to.
+	InvariantQuotaBooks
 
 	// InvariantConservation: every delivery that was taken is held or has one outcome.
 	InvariantConservation
@@ -55,7 +58,7 @@ const (
 var invariants = [NumInvariants]string{
 	"task_state", "pending_count", "pending_order", "work_conserved", "task_record",
 	"lease_deadline", "agent_account", "agent_slots", "agent_ready", "fleet_index",
-	"timers", "take_backs", "clock", "conservation", "one_outcome", "held",
+	"timers", "take_backs", "clock", "quota_books", "conservation", "one_outcome", "held",
 }
 
 // String is the code.

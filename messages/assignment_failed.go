@@ -20,7 +20,9 @@ type AssignmentFailed struct {
 	Attempts int `json:"attempts"`
 	// Candidates is nil when the failure is not for want of an agent.
 	Candidates *Candidates `json:"candidates,omitempty"`
-	FailedAt   time.Time   `json:"failed_at"`
+	// RetryAt is from when on the task may succeed; zero when nobody can tell.
+	RetryAt  time.Time `json:"retry_at,omitzero"`
+	FailedAt time.Time `json:"failed_at"`
 }
 
 // Candidates says why no agent could have the task.
@@ -58,6 +60,9 @@ func AppendAssignmentFailed(dst []byte, f *coordinator.Fail) []byte {
 	dst = appendInt(dst, "attempts", f.Failure.Attempts)
 	if f.Decision != nil {
 		dst = appendCandidates(dst, f.Decision)
+	}
+	if at := f.Failure.RetryAt; !at.IsZero() {
+		dst = appendTime(dst, "retry_at", at)
 	}
 	dst = appendTime(dst, "failed_at", f.Failure.FailedAt)
 	return append(dst, '}')
@@ -132,6 +137,9 @@ func (d *Decoder) DecodeAssignmentFailed(body []byte) (*AssignmentFailed, *Refus
 				FreeInSeconds: number(nearest, "free_in_seconds"),
 			}
 		}
+	}
+	if m.RetryAt, refusal = timestamp(e, "retry_at"); refusal != nil {
+		return nil, refusal
 	}
 	if m.FailedAt, refusal = timestamp(e, "failed_at"); refusal != nil {
 		return nil, refusal

@@ -102,6 +102,18 @@ func TestAppendAssignmentFailed(t *testing.T) {
 	}
 }
 
+// When the task may succeed is told where it is known.
+func TestRetryAt(t *testing.T) {
+	body := AppendAssignmentFailed(nil, &coordinator.Fail{
+		Task:    sampleTask(),
+		Failure: coordinator.Failure{Reason: coordinator.ReasonQuotaExhausted, Text: "used up", FailedAt: at, RetryAt: at.Add(time.Hour)},
+	})
+	requireFits(t, compiled(t), schemas.AssignmentFailed, body)
+	if m, refusal := newDecoder(t).DecodeAssignmentFailed(body); refusal != nil || !m.RetryAt.Equal(at.Add(time.Hour).Truncate(time.Microsecond)) || m.ReasonCode != "quota_exhausted" {
+		t.Errorf("%+v, %+v", m, refusal)
+	}
+}
+
 // Every reason code that exists is one the schema knows, and its texts fit.
 func TestEveryReasonFits(t *testing.T) {
 	set := compiled(t)
@@ -141,6 +153,16 @@ func TestEventsFit(t *testing.T) {
 	dispatch := sampleDispatch()
 	dispatch.Decision = &coordinator.Decision{Strategy: "least_loaded"}
 	requireFits(t, set, schemas.TaskDispatched, AppendTaskDispatched(nil, dispatch, at))
+	for d, want := range map[coordinator.Dimension]string{ // dollars for micro-USD, and whole numbers
+		coordinator.DimTotalTokens: `"used":4000001,"limit":5000000,`,
+		coordinator.DimCost:        `"used":4.000001,"limit":5,`,
+	} {
+		got := AppendQuotaReached(nil, &coordinator.QuotaReached{Node: "pool/team-a", Dimension: d, Percent: 80, Used: 4_000_001, Cap: 5_000_000, Ends: at}, at)
+		requireFits(t, set, schemas.QuotaReached, got)
+		if !strings.Contains(string(got), want) {
+			t.Errorf("%s: %s lacks %s", d, got, want)
+		}
+	}
 	for state, want := range map[coordinator.AgentState]string{
 		coordinator.AgentOnline:    schemas.AgentOnline,
 		coordinator.AgentOffline:   schemas.AgentOffline,

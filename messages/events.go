@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"strconv"
 	"time"
 
 	"taskbus/coordinator"
@@ -26,6 +27,33 @@ func AgentEvent(c *coordinator.AgentChanged) string {
 		return schemas.AgentOnline
 	}
 	return schemas.AgentOffline
+}
+
+// AppendQuotaReached appends the quota.reached event: so much of a budget is used or set
+// aside.
+func AppendQuotaReached(dst []byte, q *coordinator.QuotaReached, at time.Time) []byte {
+	dst = append(dst, '{')
+	dst = appendField(dst, "message_type", schemas.QuotaReached)
+	dst = appendField(dst, "node", q.Node)
+	dst = appendField(dst, "dimension", q.Dimension.String())
+	dst = appendInt(dst, "percent", q.Percent)
+	dst = appendQuotaAmount(dst, "used", q.Dimension, q.Used)
+	dst = appendQuotaAmount(dst, "limit", q.Dimension, q.Cap)
+	if !q.Ends.IsZero() {
+		dst = appendTime(dst, "resets_at", q.Ends)
+	}
+	dst = appendTime(dst, "timestamp", at)
+	return append(dst, '}')
+}
+
+// appendQuotaAmount appends an amount of a dimension: costs as US dollars, everything else as
+// it is counted.
+func appendQuotaAmount(dst []byte, name string, d coordinator.Dimension, amount int64) []byte {
+	dst = appendName(dst, name)
+	if d == coordinator.DimCost {
+		return strconv.AppendFloat(dst, float64(amount)/1e6, 'f', -1, 64)
+	}
+	return strconv.AppendInt(dst, amount, 10)
 }
 
 // AppendAgentChanged appends the event that AgentEvent names.

@@ -35,6 +35,8 @@ const (
 	BidRejected   = "task.bid_rejected"
 	TaskClaim     = "task.claim"
 	TaskGranted   = "task.granted"
+	// Quotas.
+	QuotaReached = "quota.reached"
 	// The two headers by which a dispatch can be decided again when it returns.
 	TaskHeader  = "x-taskbus-task"
 	TriedHeader = "x-taskbus-tried"
@@ -53,6 +55,7 @@ func Names() []string {
 		TaskCompleted, TaskCancelRequested, TaskDuplicate, TaskDispatched,
 		AgentStatus, AgentOnline, AgentOffline, AssignmentFailed,
 		TaskAvailable, TaskBid, TaskBids, TaskAwarded, BidRejected, TaskClaim, TaskGranted,
+		QuotaReached,
 		TaskHeader, TriedHeader,
 	}
 }

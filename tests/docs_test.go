@@ -191,7 +191,7 @@ func TestEndpointReference(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^(/\S+)`).FindAllStringSubmatch(answer.Body.String(), -1) {
 		paths = append(paths, m[1])
 	}
-	sameNames(t, "docs/operations.md", rows(t, "docs/operations.md", `/[a-z/{}]+`), paths)
+	sameNames(t, "docs/operations.md", rows(t, "docs/operations.md", `/[a-z0-9/{}.]+`), paths)
 }
 
 func TestReasonReference(t *testing.T) {

@@ -113,6 +113,9 @@ type fixedSource struct {
 	asked        *string
 	stats        httpapi.AgentStats
 	capabilities []httpapi.Capability
+	quotas       httpapi.Quotas
+	quotasErr    error
+	quotaAnswer  httpapi.QuotaAnswer
 	// cancelled are the answers to a cancel, by task id; to any other it has none.
 	cancelled map[string]httpapi.Cancellation
 }
@@ -156,6 +159,25 @@ func (s fixedSource) AgentStats(context.Context) (httpapi.AgentStats, error) { r
 
 func (s fixedSource) Capabilities(context.Context) ([]httpapi.Capability, error) {
 	return s.capabilities, nil
+}
+
+// Quotas gives those that were asked for, as far as their names go.
+func (s fixedSource) Quotas(_ context.Context, of httpapi.QuotaSelection) (httpapi.Quotas, error) {
+	q := s.quotas
+	q.Nodes = nil
+	for _, n := range s.quotas.Nodes {
+		switch {
+		case of.Node != "" && n.ID != of.Node, of.Group != "" && !strings.Contains("/"+n.ID+"/", "/"+of.Group+"/"),
+			of.Agent != "" && n.Name != of.Agent && n.Kind != "group", of.Provider != "" && (of.Provider == "pool" || !strings.HasPrefix(n.ID+"/", of.Provider+"/")):
+			continue
+		}
+		q.Nodes = append(q.Nodes, n)
+	}
+	return q, s.quotasErr
+}
+
+func (s fixedSource) ExplainQuota(context.Context, httpapi.QuotaQuestion) (httpapi.QuotaAnswer, error) {
+	return s.quotaAnswer, s.quotasErr
 }
 
 func (fixedSource) ReportCapacity(context.Context, string, httpapi.CapacityReport) error { return nil }

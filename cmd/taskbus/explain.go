@@ -71,6 +71,10 @@ func printTaskExplanation(w io.Writer, e httpapi.TaskExplanation, now time.Time)
 		}
 		p.counts(e.Explanation, e.Agent != "")
 	}
+	if e.Queued != nil {
+		p.line("in the queue: %s", e.Queued.Text)
+		p.line("it starts: %s", e.Queued.Start)
+	}
 	p.attempts(e.Attempts, now)
 	if e.Explanation != nil {
 		p.tables(e.Explanation)

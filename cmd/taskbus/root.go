@@ -87,6 +87,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.explainCommand(),
 		a.whatIfCommand(),
 		a.capabilitiesCommand(),
+		a.quotaCommand(),
 		a.healthCommand(),
 		a.doctorCommand(),
 		a.demoCommand(),

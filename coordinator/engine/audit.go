@@ -33,6 +33,7 @@ type auditPlaces struct {
 	task, agent, class int
 	timer              [2]int // by heap
 	record             uint64
+	quotas             uint64 // audits so far
 	// due is the number of a timer that was due already at the Apply at dueAt, by which
 	// it may have been set; 0: none.
 	due   uint64
@@ -58,6 +59,7 @@ func (e *Engine) Audit(now time.Time) []coordinator.Violation {
 	x.records()
 	x.fleet()
 	x.timers()
+	x.quotas()
 	for i := range x.found {
 		slices.Sort(x.found[i].IDs)
 	}

@@ -73,10 +73,17 @@ func (e *Engine) conclude(now time.Time, l *lot, closing auction.Closing) {
 
 // serve offers what waits in a class, as long as more slots are free than are sought.
 func (e *Engine) serve(now time.Time, c *class) {
-	for before := (*openTask)(nil); c.first() != before && c.first() != nil && e.mayGive(c.first()); {
-		before = c.first()
-		if i := c.usable.first(e.fleet.ready); i >= 0 {
-			e.wake(now, e.fleet.agents[i])
+	for {
+		before := c.first()
+		if before == nil || !e.mayGive(before) {
+			return
+		}
+		i := c.usable.first(e.fleet.ready)
+		if i < 0 {
+			return
+		}
+		if e.wake(now, e.fleet.agents[i]); c.first() == before && e.fleet.ready.has(i) {
+			return // nobody can have it
 		}
 	}
 }
@@ -132,6 +139,14 @@ func (e *Engine) award(now time.Time, l *lot, winner *auction.Ranked) {
 			winner = &ranked[i]
 		}
 	}
+	if winner != nil && !e.affordable(now, t, winner.Agent) {
+		i := slices.IndexFunc(ranked, func(r auction.Ranked) bool { return e.mayHave(t, r.Agent) && e.affordable(now, t, r.Agent) })
+		if i < 0 {
+			e.unaffordable(now, l, ranked)
+			return
+		}
+		winner = &ranked[i]
+	}
 	ended := l.ended(now, len(ranked))
 	switch {
 	case winner != nil:
@@ -160,6 +175,16 @@ func (e *Engine) award(now time.Time, l *lot, winner *auction.Ranked) {
 	t.sale.next = e.atMostRetries(lost)
 	e.sell(now, t, winner, ranked)
 	e.turnDown(l, lost, coordinator.BidLost)
+}
+
+// unaffordable ends an auction when what its task takes is used up for all who have bid.
+func (e *Engine) unaffordable(now time.Time, l *lot, ranked []auction.Ranked) {
+	t, ended := l.task, l.ended(now, len(ranked))
+	ended.Outcome = coordinator.AuctionAbandoned
+	e.emit(ended)
+	e.turnDown(l, ranked, coordinator.BidLost)
+	t.sale = nil
+	e.fallBack(now, t, ended.Outcome)
 }
 
 // ended is what there is to say of an auction that is over, but for its outcome.
@@ -196,8 +221,8 @@ var marketTerms = []string{"fitness", "claimed", "active", "duration_s"}
 // sell dispatches the task to a bidder.
 func (e *Engine) sell(now time.Time, t *openTask, winner *auction.Ranked, ranked []auction.Ranked) {
 	a := e.fleet.byID[winner.Agent]
-	if v := e.afford(now, t, a); !v.OK {
-		e.lacksQuota(now, t, &v)
+	if v := e.afford(now, t, a); !v.OK { // what it was to have is used up since
+		e.assignBest(now, t, a, e.noChoice(t.needs.strategy.Name, a))
 		return
 	}
 	t.sale.won = winner.Bid

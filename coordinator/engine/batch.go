@@ -207,7 +207,7 @@ func (e *Engine) decideBatch(now time.Time, members []*openTask) {
 		limits, _ := e.batches.limitsOf(t)
 		if at != nil && size < limits.MaxSize && !t.late(now) && batchKeyOf(t) == batchKeyOf(first) && e.follows(t, at) {
 			size++
-			e.assign(now, t, at, &decision.Decision)
+			e.assignBest(now, t, at, &decision.Decision)
 			continue
 		}
 		var chosen *coordinator.Decision

@@ -105,7 +105,7 @@ func (e *Engine) ejectedFromAll(a *agent) bool {
 func (e *Engine) claimable(a *agent) (n int) {
 	for _, c := range e.pending.active {
 		if c.usable.has(a.number) {
-			n += c.waiting.Len()
+			n += c.servable()
 		}
 	}
 	return n
@@ -117,7 +117,7 @@ func (e *Engine) plan(now time.Time, of *agent) *pull.Plan {
 	f, sharing := pull.Fleet{}, newBitset(len(e.fleet.agents))
 	for _, c := range e.pending.active {
 		if of.number >= 0 && c.usable.has(of.number) {
-			f.Unclaimed += c.waiting.Len()
+			f.Unclaimed += c.servable()
 			sharing.add(c.usable)
 		}
 	}
@@ -150,6 +150,7 @@ func (e *Engine) serveClaims(now time.Time) {
 	plans := make(map[string]*pull.Plan) // by the classes that an agent could serve
 	left := false
 	for _, a := range slices.Clone(c.waiting) {
+		e.retryOwn(a)
 		if e.limit(a) != pull.LimitNone {
 			continue
 		}
@@ -221,20 +222,21 @@ func (e *Engine) grant(p *pull.Plan, a *agent) pull.Grant {
 // yield dispatches so many of the waiting tasks to the agent, those that go first
 // before the others, and tells how many they were: an agent on trial gets one.
 func (e *Engine) yield(now time.Time, a *agent, n int) (given int) {
-	classes := e.pending.servable(a.number)
-	for given < n && classes.Len() > 0 {
-		c := classes.Remove(0) // the order looks at the first, who is about to leave
-		t := c.first()
-		if t == nil || !c.usable.has(a.number) {
+	next := e.line(a)
+	defer next.end()
+	for given < n {
+		c, t := next.take()
+		if t == nil {
+			return given
+		}
+		if !c.usable.has(a.number) {
 			continue
 		}
 		e.leavePending(t)
 		if e.assign(now, t, a, e.noChoice(pulledBy, a)) {
 			given++
 		}
-		if next := c.first(); next != nil && next != t { // else the agent has no quota of its own for it
-			classes.Push(c)
-		}
+		next.back(c)
 	}
 	return given
 }

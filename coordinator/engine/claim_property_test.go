@@ -27,7 +27,15 @@ func TestClaims(t *testing.T) {
 			}
 			ids[i] = crew[i].ID
 		}
-		r := ready(t, policyOf(crew...).route("go", "go"))
+		limited := rapid.Bool().Draw(rt, "quotas")
+		policy := func() *policyBuilder {
+			p := policyOf(crew...).route("go", "go")
+			if limited {
+				p.Quotas = drawQuotas(rt)
+			}
+			return p
+		}
+		r := ready(t, policy())
 		asked, tasks := map[uint64]coordinator.ClaimReceived{}, 0
 		var token uint64
 		due := map[uint64]time.Time{}
@@ -87,6 +95,9 @@ func TestClaims(t *testing.T) {
 				if rapid.Bool().Draw(rt, "go") {
 					j.kind("go")
 				}
+				if limited {
+					j.Group, j.EstimatedUsage = rapid.SampledFrom(quotaGroups).Draw(rt, "group"), drawUsage(rt)
+				}
 				j.AcceptedAt = r.now
 				r.last++
 				do(coordinator.TaskReceived{Handle: r.last, Task: &j.Task})
@@ -119,7 +130,9 @@ func TestClaims(t *testing.T) {
 						if o.state == stateDispatching {
 							do(coordinator.DispatchSettled{Handle: d.Handle, Outcome: coordinator.PublishConfirmed})
 						}
-						do(coordinator.ResultReported{Result: says(d.Agent, d.Task.ID).of(d.DispatchID).stamped(r.now).Result, Live: true})
+						result := says(d.Agent, d.Task.ID).of(d.DispatchID).stamped(r.now)
+						result.Usage = drawUsage(rt)
+						do(coordinator.ResultReported{Result: result.Result, Live: true})
 					}
 				}
 			},
@@ -144,10 +157,14 @@ func TestClaims(t *testing.T) {
 			},
 			"policy": func(rt *rapid.T) {
 				if rapid.IntRange(0, 3).Draw(rt, "at 0") == 0 {
-					do(coordinator.PolicyChanged{Policy: &policyOf(crew...).route("go", "go").Policy})
+					do(coordinator.PolicyChanged{Policy: &policy().Policy})
 				}
 			},
-			"": func(*rapid.T) { checkIndexes(rt, r.Engine) },
+			"": func(*rapid.T) {
+				checkIndexes(rt, r.Engine)
+				checkHolds(rt, r.Engine)
+				checkParked(rt, r.Engine)
+			},
 		})
 	})
 }

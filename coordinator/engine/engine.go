@@ -159,9 +159,11 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 	if e.fleet.claimants {
 		e.fleet.claimants, e.claims.stale = false, true
 	}
-	e.serveQuotas(now)
-	e.serveClaims(now)
-	e.relieve(now)
+	for again := true; again; again = e.quotas.waits.pending() { // whose first has left may have another
+		e.serveQuotas(now)
+		e.serveClaims(now)
+		e.relieve(now)
+	}
 	e.sealBatches()
 	e.recordAssigned()
 	out := e.out
@@ -228,6 +230,7 @@ func (e *Engine) runDue(now time.Time) {
 			e.wake(now, t.agent)
 		}
 	}
+	e.serveQuotas(now) // who waits goes before who comes
 	e.sealBatches()
 }
 
@@ -366,12 +369,13 @@ func (e *Engine) wake(now time.Time, a *agent) {
 	if len(e.pending.active) == 0 || a.number < 0 || !e.fleet.ready.has(a.number) {
 		return
 	}
-	classes := e.pending.servable(a.number)
-	for classes.Len() > 0 && e.fleet.ready.has(a.number) {
-		c := classes.Remove(0) // the order looks at the first, who is about to leave
-		t := c.first()
-		if t == nil { // it has come to wait for quota
-			continue
+	e.retryOwn(a)
+	next := e.line(a)
+	defer next.end()
+	for e.fleet.ready.has(a.number) {
+		c, t := next.take()
+		if t == nil {
+			return
 		}
 		a, d := e.choose(t)
 		switch {
@@ -383,8 +387,6 @@ func (e *Engine) wake(now time.Time, a *agent) {
 			e.leavePending(t)
 			e.give(now, t, a, d)
 		}
-		if c.first() != nil {
-			classes.Push(c)
-		}
+		next.back(c)
 	}
 }

@@ -36,6 +36,7 @@ func (h *history) follow(ev coordinator.Event) {
 	fresh.Follow()
 	h.e.Image(h.now).Records(func(r coordinator.Record) bool { fresh.Fold(h.now, copied(r)); return true })
 	fresh.recollect()
+	fresh.recallQuotas()
 	if got := h.durable(fresh); !alike(got, want) {
 		h.t.Fatalf("an image gives\n%s\ninstead of\n%s", show(got, want), show(want, got))
 	}
@@ -89,6 +90,7 @@ func (h *history) durable(e *Engine) facts {
 	for i, o := range e.owed.fails {
 		f.words[fmt.Sprint("owed ", i)] = fmt.Sprint(o.Task.ID, o.Failure)
 	}
+	h.quotaFacts(e, &f)
 	s := e.learner.Export(func(i int) coordinator.AgentID { return e.fleet.agents[i].spec.ID })
 	for _, a := range s.Agents { // shares do not depend on as of when they are read
 		f.numbers[string(a.Agent)] = a.Successes / a.Expected

@@ -77,6 +77,12 @@ func (h *history) changePolicy(t *rapid.T) {
 			Timeout: seconds(t, "timeout", 5, 60),
 		})
 	}
+	if h.limited {
+		p.Quotas = drawQuotas(t)
+		if !h.laned {
+			p.Lanes = nil
+		}
+	}
 	h.do(coordinator.PolicyChanged{Policy: p})
 }
 
@@ -136,6 +142,7 @@ func (h *history) sendTask(t *rapid.T) {
 	if s := seconds(t, "deadline", 0, 0, 0, 10); s > 0 {
 		task.Deadline = h.now.Add(s)
 	}
+	h.charge(t, task)
 	h.handle++
 	h.do(coordinator.TaskReceived{Handle: h.handle, Task: task})
 }
@@ -146,10 +153,19 @@ func (h *history) sendBurst(t *rapid.T) {
 	taskType := rapid.SampledFrom([]string{"any", "one"}).Draw(t, "type")
 	for range rapid.IntRange(2, 6).Draw(t, "tasks") {
 		h.handle++
-		h.do(coordinator.TaskReceived{Handle: h.handle, Task: &coordinator.Task{
+		task := &coordinator.Task{
 			ID: coordinator.TaskID(fmt.Sprint("n", h.handle)), Type: taskType, Priority: coordinator.Priority(rapid.IntRange(0, 3).Draw(t, "priority")),
 			AcceptedAt: h.now, ContentHash: 1,
-		}})
+		}
+		h.charge(t, task)
+		h.do(coordinator.TaskReceived{Handle: h.handle, Task: task})
+	}
+}
+
+// charge says for a task whose quota it takes, and how much.
+func (h *history) charge(t *rapid.T, task *coordinator.Task) {
+	if h.limited {
+		task.Group, task.EstimatedUsage = rapid.SampledFrom(quotaGroups).Draw(t, "group"), drawUsage(t)
 	}
 }
 
@@ -214,6 +230,9 @@ func (h *history) sendResult(t *rapid.T) {
 		Outcome:   coordinator.Outcome(rapid.IntRange(0, coordinator.NumOutcomes-1).Draw(t, "outcome")),
 		Attempted: rapid.Bool().Draw(t, "attempted"),
 		Timestamp: h.now.Add(h.skew[d.Agent] - seconds(t, "made ago", 0, 0, 1, 15, -60)),
+	}
+	if h.limited {
+		r.Usage = drawUsage(t)
 	}
 	switch rapid.IntRange(0, 9).Draw(t, "wrong in") {
 	case 0:
@@ -399,7 +418,7 @@ func showEvent(ev coordinator.Event) string {
 		for _, a := range ev.Policy.Agents {
 			s += fmt.Sprintf("; %s×%d %v", a.ID, a.MaxConcurrent, a.Capabilities)
 		}
-		return s
+		return s + showQuotas(ev.Policy.Quotas)
 	case coordinator.TaskReceived:
 		return fmt.Sprintf("received %d: %+v redelivered=%v", ev.Handle, *ev.Task, ev.Redelivered)
 	case coordinator.TaskReturned:

@@ -70,7 +70,7 @@ func (h *history) judge(ev coordinator.Event, f coordinator.Effect, waiting map[
 		}
 		for other := range waiting {
 			w := l.receipts[other]
-			if !resumed && h.m.first(w, r) && !h.m.distrusted(f.Agent, w.task) && h.m.refusal(h.now, h.m.agents[f.Agent], w.task, w.tried) == "" {
+			if !resumed && !h.limited && h.m.first(w, r) && !h.m.distrusted(f.Agent, w.task) && h.m.refusal(h.now, h.m.agents[f.Agent], w.task, w.tried) == "" {
 				return fmt.Errorf("%s got %s before %s, which goes first", r.task.ID, f.Agent, w.task.ID)
 			}
 		}

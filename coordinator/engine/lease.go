@@ -125,9 +125,7 @@ func (e *Engine) leaseExpired(now time.Time, t *openTask) {
 	e.owe(&coordinator.Fail{Task: t.task, Failure: coordinator.Failure{
 		Reason: reason, Text: text, Attempts: len(t.tried) + 1, FailedAt: now,
 	}})
-	if t.quota != nil && t.quota.open { // its usage may be told yet
-		e.endQuota(now, t, coordinator.QuotaExpired, coordinator.Amounts{}, "")
-	}
+	e.freeQuota(now, t)
 	if !t.returning && !t.withdrawn {
 		e.withdraw(t, reason.String(), 0)
 		e.failedAt(now, a, t, learning.Outcome{Attribution: learning.TimedOut})

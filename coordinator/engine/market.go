@@ -135,6 +135,10 @@ func (e *Engine) give(now time.Time, t *openTask, a *agent, d *coordinator.Decis
 		e.assignBest(now, t, a, d)
 		return
 	}
+	if lacks, without := e.lacksFor(now, t); lacks != nil { // nobody need bid for it
+		e.lacksQuota(now, t, lacks, without)
+		return
+	}
 	if e.nextBest(now, t) {
 		return
 	}

@@ -38,11 +38,16 @@ func TestAuctions(t *testing.T) {
 			}
 			b.agents = append(b.agents, crew[i].ID)
 		}
+		limited := rapid.Bool().Draw(rt, "quotas")
 		policy := func() *policyBuilder {
-			return policyOf(crew...).route("go", "go").market(func(m *coordinator.Market) {
+			p := policyOf(crew...).route("go", "go").market(func(m *coordinator.Market) {
 				m.InviteAll, m.Reported = rapid.Bool().Draw(rt, "all"), rapid.Bool().Draw(rt, "reported")
 				m.FirstMatch = rapid.Bool().Draw(rt, "first match")
 			})
+			if limited {
+				p.Quotas = drawQuotas(rt)
+			}
+			return p
 		}
 		b.rig = ready(t, policy())
 		rt.Repeat(map[string]func(*rapid.T){
@@ -57,6 +62,9 @@ func TestAuctions(t *testing.T) {
 				}
 				if rapid.IntRange(0, 9).Draw(rt, "urgent at 0") == 0 {
 					j.Deadline = b.now.Add(time.Duration(rapid.IntRange(1, 3000).Draw(rt, "deadline")) * time.Millisecond)
+				}
+				if limited {
+					j.Group, j.EstimatedUsage = rapid.SampledFrom(quotaGroups).Draw(rt, "group"), drawUsage(rt)
 				}
 				j.AcceptedAt = b.now
 				b.last++
@@ -88,6 +96,7 @@ func TestAuctions(t *testing.T) {
 				if rapid.Bool().Draw(rt, "failed") {
 					result.but(coordinator.OutcomeFailed)
 				}
+				result.Usage = drawUsage(rt)
 				b.do(coordinator.ResultReported{Result: result.Result, Live: true})
 			},
 			"return": func(rt *rapid.T) {
@@ -121,7 +130,11 @@ func TestAuctions(t *testing.T) {
 					b.do(coordinator.PolicyChanged{Policy: &policy().Policy})
 				}
 			},
-			"": func(*rapid.T) { checkIndexes(rt, b.Engine) },
+			"": func(*rapid.T) {
+				checkIndexes(rt, b.Engine)
+				checkHolds(rt, b.Engine)
+				checkParked(rt, b.Engine)
+			},
 		})
 	})
 }

@@ -166,7 +166,7 @@ func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed, foll
 	// Agents that cool down or become steady in the same tick do so one after the
 	// other, and the work goes to the first: the better one may come too late.
 	trusted := func(id coordinator.AgentID) bool { return id == d.Agent || !m.distrusted(id, d.Task) }
-	if best := m.best(now, d.Task, d.Tried, trusted); m.knows(m.strategy(d.Task)) && (best == nil || !m.grows(best)) && !resumed && !follows && best != a && !best.coolsAt.After(m.before) && !best.steadyAt.After(m.before) {
+	if best := m.best(now, d.Task, d.Tried, trusted); m.knows(m.strategy(d.Task)) && m.policy.Quotas == nil && (best == nil || !m.grows(best)) && !resumed && !follows && best != a && !best.coolsAt.After(m.before) && !best.steadyAt.After(m.before) {
 		return fmt.Errorf("%s went to %s, the strategy's choice is %s", d.Task.ID, d.Agent, best.spec.ID)
 	}
 	m.sequence++

@@ -39,6 +39,22 @@ func (c *class) first() *openTask {
 	return head.Item
 }
 
+// servable counts the tasks that wait for nothing but an agent.
+func (c *class) servable() (n int) {
+	switch {
+	case c.lacks != nil:
+		return 0
+	case c.waiting.AnyParked():
+		c.waiting.Leaves(func(_, _, waiting int, parked bool) {
+			if !parked {
+				n += waiting
+			}
+		})
+		return n
+	}
+	return c.waiting.Len()
+}
+
 // holds tells whether the task is where it says that it is.
 func (c *class) holds(t *openTask) bool {
 	x, ok := c.waiting.At(t.leaf, t.level, t.index)

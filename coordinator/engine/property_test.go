@@ -39,6 +39,9 @@ type history struct {
 	outOf    int                                   // the message being delivered out of a lane; 0: none
 	twin     *Engine                               // follows what the engine records
 	imaged   int                                   // how often it was compared
+	limited  bool                                  // there are quotas
+	laned    bool                                  // and lanes with them
+	waited   bool                                  // a task has
 }
 
 // step is one call of Apply and what came of it.
@@ -278,6 +281,7 @@ func (h *history) apply(ev coordinator.Event) {
 	h.checkStates()
 	h.checkSlots()
 	checkIndexes(h.t, h.e)
+	h.checkQuotas()
 	h.follow(ev)
 	h.checkLanes()
 	h.checkAudit()
@@ -350,13 +354,14 @@ func (h *history) checkStates() {
 			if limits.MaxSize < 2 || r.redelivered || r.returned != nil || !h.now.Before(r.task.AcceptedAt.Add(limits.MaxWait)) {
 				h.t.Fatalf("%s still waits for others at %v: %+v", r.task.ID, h.now, limits)
 			}
+		case o.state == stateWaiting && h.parked(o):
 		case o.state == stateWaiting:
 			if err := r.learnTried(o.tried); err != nil {
 				h.t.Fatal(err)
 			}
 			trusted := func(id coordinator.AgentID) bool { return !h.m.ejected.from(id, h.m.required(r.task)) }
 			if a := h.m.best(h.now, r.task, r.tried, trusted); a != nil {
-				h.t.Fatalf("%s waits although %s could take it", r.task.ID, a.spec.ID)
+				h.t.Fatalf("%s waits although %s could take it; in its class %+v goes first", r.task.ID, a.spec.ID, o.needs.class.first())
 			}
 		}
 		if !o.over {
@@ -485,7 +490,12 @@ func (h *history) repeat(how string, shuffle, withoutTicks bool) {
 		}
 		after = e.Apply(s.at, ev, after)
 	}
-	if !reflect.DeepEqual(before, after) {
-		h.t.Fatalf("the same history gives other effects %s", how)
+	for i := range min(len(before), len(after)) {
+		if !reflect.DeepEqual(before[i], after[i]) {
+			h.t.Fatalf("the same history gives other effects %s: effect %d is %s instead of %s\n%+v\n%+v", how, i, describe(after[i]), describe(before[i]), after[i], before[i])
+		}
+	}
+	if len(before) != len(after) {
+		h.t.Fatalf("the same history gives other effects %s: %d instead of %d", how, len(after), len(before))
 	}
 }

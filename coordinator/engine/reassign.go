@@ -69,6 +69,9 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 		// It has lost its channel, not its work.
 	default: // a dispatch that is still on its way is held until it is settled
 		t.withdrawn, t.cancelReason = before.withdrawn, before.cancelReason
+		if ev.Cause == coordinator.ReturnExpired || ev.Cause == coordinator.ReturnTakenBack && !ev.Redelivered {
+			e.unbegunQuota(now, before)
+		}
 		e.retire(before)
 		e.discharge(before)
 		e.wake(now, before.agent) // its slot may serve another task that goes first

@@ -60,6 +60,7 @@ func (e *Engine) takeResult(now time.Time, ev coordinator.ResultReported) {
 	case (contains(t.tried, r.Agent) || contains(t.untouched, r.Agent)) && attempt < t.attempt:
 		e.resultOfFormer(now, ev, t)
 	case attempt > 0 && attempt < t.attempt: // of a dispatch before this life of the task
+		e.settleLate(now, r, attempt)
 		if a := e.fleet.known(r.Agent); a != nil {
 			e.finishedPast(now, a, r, attempt, false)
 			defer e.wake(now, a)
@@ -111,6 +112,11 @@ func (e *Engine) resultOfLease(now time.Time, ev coordinator.ResultReported, t *
 // says is no news of the dispatch at hand.
 func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t *openTask) {
 	r := &ev.Result
+	attempt := attemptOf(r)
+	if attempt == 0 {
+		attempt = t.attempt - 1
+	}
+	e.settleLate(now, r, attempt)
 	if a := e.fleet.known(r.Agent); a != nil {
 		e.track(a)
 		e.finishedPast(now, a, r, attemptOf(r), false)
@@ -134,14 +140,9 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 		e.refuseResult(ev, coordinator.ResultLate)
 		return
 	}
-	attempt := attemptOf(r)
-	if attempt == 0 {
-		attempt = t.attempt - 1
-	}
 	if a := e.fleet.known(r.Agent); a != nil {
 		e.learnt(now, a, t, succeeded(r, r.Duration))
 	}
-	e.settleLate(now, r, attempt)
 	e.emit(&coordinator.Completed{Result: *r, Task: t.task, Attempt: attempt, Late: true, At: now})
 	switch t.state {
 	case stateWaiting, stateUnscored, stateDelayed, stateBidding:
@@ -187,6 +188,7 @@ func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 	case rec.fate == coordinator.FateWithdrawn && rec.attempt == 0:
 		e.refuseResult(ev, coordinator.ResultUnknown)
 	case (rec.fate == coordinator.FateLetGo || rec.fate == coordinator.FateForgotten) && had && rec.flags&returning == 0:
+		e.settleLate(now, r, int(rec.attempt))
 		if a != nil {
 			e.finishedPast(now, a, r, attempt, true)
 			e.track(a)

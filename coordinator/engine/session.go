@@ -36,6 +36,7 @@ func (e *Engine) sessionOpened(now time.Time) {
 	e.resumeLeases()
 	e.withdrawAgain()
 	e.payOwed()
+	e.endLost(now)
 	e.forgetClaims()
 	e.lanesOpened()
 	clear(e.retold)

@@ -22,6 +22,7 @@ type succession struct {
 
 	journal []entry
 	dying   agony
+	led     bool                        // its session is open
 	unsent  map[coordinator.Handle]bool // recorded by a dying leader, and never published
 	untold  map[coordinator.TaskID]bool // whose ends a dying leader has recorded, and not announced
 
@@ -68,7 +69,8 @@ const (
 //
 // Left out: the fleet, which is always there and idle, its policy, orders and breakers
 // (TestHistories compares what a follower knows of them); batches; a producer that
-// sends a task once more before it was told the end of the last; and a new submission
+// sends a task once more before it was told the end of the last (or, with quotas, by which
+// it may fail at once, at all); and a new submission
 // under an id whose last message may still come: nobody can tell the two apart. Where there
 // are lanes no id is used again.
 func TestTakeOvers(t *testing.T) {
@@ -96,6 +98,9 @@ func takeOvers(t *rapid.T) {
 	s := &succession{t: t, l: newLedger(), now: epoch, heard: make(map[string]bool), settings: settings{
 		policy: &p.Policy, early: rapid.Bool().Draw(t, "results before the confirm"), snapshots: rapid.Bool().Draw(t, "snapshots in between"),
 	}}
+	if rapid.Bool().Draw(t, "quotas") {
+		p.Quotas = drawQuotas(t)
+	}
 	s.lead()
 	actions := map[string]func(*rapid.T){
 		"": func(*rapid.T) {}, "muster": func(*rapid.T) { s.muster() }, "snapshot": s.snapshot, "crash": s.crash,
@@ -130,7 +135,7 @@ func (s *succession) lead() {
 		last = r.at
 		e.Fold(r.at, r.record)
 	}
-	s.e, s.began, s.dying = e, s.now, alive
+	s.e, s.began, s.dying, s.led = e, s.now, alive, false
 	s.unsent, s.untold = make(map[coordinator.Handle]bool), make(map[coordinator.TaskID]bool)
 	e.Lead()
 	e.Record(true)
@@ -234,5 +239,11 @@ func (s *succession) apply(ev coordinator.Event) {
 	if s.dying == alive {
 		s.checkHeld()
 		s.checkLanes()
+	}
+	if _, opened := ev.(coordinator.SessionOpened); opened {
+		s.led = true
+	}
+	if s.led { // before that what is lost may not have been given back
+		checkHolds(s.t, s.e)
 	}
 }

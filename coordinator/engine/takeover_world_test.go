@@ -32,6 +32,7 @@ func (s *succession) sendTask(t *rapid.T) bool {
 	s.handle++
 	s.do(coordinator.TaskReceived{Handle: s.handle, Task: &coordinator.Task{
 		ID: id, Type: "any", AcceptedAt: s.now, ContentHash: 1, Priority: coordinator.PriorityNormal,
+		Group: rapid.SampledFrom(quotaGroups).Draw(t, "group"), EstimatedUsage: drawUsage(t),
 	}})
 	return true
 }
@@ -88,7 +89,7 @@ func (s *succession) sendResult(t *rapid.T) bool {
 	ev := coordinator.ResultReported{Live: true, Result: coordinator.Result{
 		Task: d.Task.ID, Agent: d.Agent, DispatchID: d.DispatchID, Timestamp: s.now,
 		Outcome:   coordinator.Outcome(rapid.IntRange(0, coordinator.NumOutcomes-1).Draw(t, "outcome")),
-		Attempted: rapid.Bool().Draw(t, "attempted"),
+		Attempted: rapid.Bool().Draw(t, "attempted"), Usage: drawUsage(t),
 	}}
 	s.results = append(s.results, ev)
 	s.do(ev)

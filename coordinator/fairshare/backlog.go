@@ -195,6 +195,9 @@ func (b *Backlog[T]) Parked(leaf int) bool {
 	return parked
 }
 
+// AnyParked tells whether any leaf is.
+func (b *Backlog[T]) AnyParked() bool { return len(b.parked) > 0 }
+
 // Len is how many items wait, parked ones included.
 func (b *Backlog[T]) Len() int { return b.size }
 

@@ -119,8 +119,8 @@ func (l *Ledger) check(p *Path, c *Charge, uses []rateUse) (Verdict, []rateUse) 
 // checkBudget looks at one budget of the path.
 func (l *Ledger) checkBudget(v *Verdict, b *budget, amount int64, noBorrowing bool) {
 	if l.first(b) {
-		if lacking := amount - b.room(); lacking > 0 {
-			l.checkLacking(v, b, amount, lacking, noBorrowing)
+		if lacking := amount - b.room(); lacking > 0 && !l.checkLacking(v, b, amount, lacking, noBorrowing) {
+			return // what is missing may be borrowed before the period ends
 		}
 	}
 	if amount > b.left() {
@@ -128,8 +128,8 @@ func (l *Ledger) checkBudget(v *Verdict, b *budget, amount int64, noBorrowing bo
 	}
 }
 
-// checkLacking borrows what a share lacks for an amount.
-func (l *Ledger) checkLacking(v *Verdict, b *budget, amount, lacking int64, noBorrowing bool) {
+// checkLacking borrows what a share lacks for an amount; false: it cannot.
+func (l *Ledger) checkLacking(v *Verdict, b *budget, amount, lacking int64, noBorrowing bool) (has bool) {
 	end := b.family.span.end
 	switch {
 	case noBorrowing || b.rule.Rule == coordinator.BorrowNever:
@@ -139,20 +139,23 @@ func (l *Ledger) checkLacking(v *Verdict, b *budget, amount, lacking int64, noBo
 	case amount > b.family.left(): // it need not be tried: there is not so much left of all
 		v.refuse(b.family.node, b.dim, LimitBudget, end)
 	case b.rule.Rule == coordinator.BorrowGroupRemaining:
-		if v.Borrowed = true; !l.borrowRemaining(b, amount, lacking) {
+		if v.Borrowed, has = true, l.borrowRemaining(b, amount, lacking); !has {
 			v.refuse(b.node, b.dim, LimitBudget, end)
 		}
 	default:
 		v.Borrowed = true
 		if left := lacking - l.atMost(b); left > 0 {
 			v.refuse(b.node, b.dim, LimitBudget, l.accrues(b, left))
-			return
+			return false
 		}
 		if left := l.borrow(b, lacking); left > 0 {
 			b.knew = known{had: lacking - left, at: l.now, ripens: l.ripens, given: b.family.given, start: b.family.span.start}
 			v.refuse(b.node, b.dim, LimitBudget, l.accrues(b, left))
+			return false
 		}
+		has = true
 	}
+	return has
 }
 
 // known is what a share could borrow at some moment in some period, and when anybody would

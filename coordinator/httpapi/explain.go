@@ -38,6 +38,8 @@ type TaskExplanation struct {
 	// Explanation is null when none was kept, as for a message that was never
 	// decided on.
 	Explanation *Explanation `json:"explanation"`
+	// Queued is where it stands while it waits for an agent or quota.
+	Queued *Queued `json:"queued,omitempty"`
 	// Attempts are the dispatches so far, the first one first.
 	Attempts []Attempt `json:"attempts"`
 	// Now is how the task would be decided at this moment, if it were not decided

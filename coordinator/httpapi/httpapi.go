@@ -135,6 +135,12 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 			method: http.MethodPost, change: http.HandlerFunc(a.whatIf),
 		},
 		read("/capabilities", "demand, supply and bus factor of every capability", a.capabilities),
+		asked("/v1/quota", "all LLM quotas: limits, what is used, borrowed and lent; who waits: ?limit=1…100000", a.quotas),
+		read("/v1/quota/nodes/{id...}", "one node of the quota trees, such as pool/team-a", a.quotaNode()),
+		read("/v1/quota/groups/{id}", "a group with its agents, in every tree", a.quotaGroup()),
+		read("/v1/quota/agents/{id}", "an agent's own quota, and its group's", a.quotaAgent()),
+		read("/v1/quota/providers/{id}", "all nodes of a provider's tree", a.quotaProvider()),
+		asked("/v1/quota/explain", "whether there is quota now, and which limit binds: ?group=&agent=&provider=&model=&task_type=&requests=&input_tokens=&output_tokens=&cost_usd=&allow_borrowing=", a.explainQuota),
 		read("/agents/stats", "capacity, pending work, health and success of every agent and of the whole", a.agentStats),
 		{
 			path: "/agents/{id}/capacity", method: http.MethodPut, change: http.HandlerFunc(a.capacity),
@@ -161,8 +167,12 @@ func index(endpoints []endpoint, changes, reports bool) http.Handler {
 	} else {
 		b.WriteString("** is off: no secret to know agents by is set (TASKBUS_AGENT_SECRET_FILE).\n\n")
 	}
+	widest := 0
 	for _, e := range endpoints {
-		b.WriteString(e.path + strings.Repeat(" ", 23-len(e.path)) + e.about + "\n")
+		widest = max(widest, len(e.path))
+	}
+	for _, e := range endpoints {
+		b.WriteString(e.path + strings.Repeat(" ", widest+2-len(e.path)) + e.about + "\n")
 	}
 	text := b.String()
 	return plain(func(w http.ResponseWriter, _ *http.Request) {

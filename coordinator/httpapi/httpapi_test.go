@@ -40,6 +40,27 @@ type fakeSource struct {
 	stats        AgentStats
 	capabilities []Capability
 	fleetErr     error
+	quotas       Quotas
+	quotasErr    error
+	selected     QuotaSelection
+	quotaAnswer  QuotaAnswer
+	quotaAsked   QuotaQuestion
+}
+
+func (f *fakeSource) Quotas(ctx context.Context, of QuotaSelection) (Quotas, error) {
+	if _, bounded := ctx.Deadline(); !bounded {
+		return Quotas{}, errors.New("asked without a deadline")
+	}
+	f.selected = of
+	return f.quotas, f.quotasErr
+}
+
+func (f *fakeSource) ExplainQuota(ctx context.Context, q QuotaQuestion) (QuotaAnswer, error) {
+	if _, bounded := ctx.Deadline(); !bounded {
+		return QuotaAnswer{}, errors.New("asked without a deadline")
+	}
+	f.quotaAsked = q
+	return f.quotaAnswer, f.quotasErr
 }
 
 func (f *fakeSource) Explain(ctx context.Context, id string) (TaskExplanation, bool) {
@@ -280,13 +301,14 @@ func TestTasksFilter(t *testing.T) {
 func TestUnknownParameters(t *testing.T) {
 	src := &fakeSource{
 		health: Health{Status: Healthy}, ready: Readiness{Ready: true}, list: []Task{{ID: "t"}}, explained: map[string]TaskExplanation{"t": {ID: "t"}},
+		quotas: Quotas{Nodes: []QuotaNode{{ID: "t", Kind: "group", Name: "t"}, {ID: "t/t", Kind: "agent", Name: "t"}}},
 	}
 	h := New(src, metrics, Options{})
 	for _, e := range (&api{src: src, permission: newPermission(nil)}).endpoints(metrics) {
 		if e.read == nil {
 			continue
 		}
-		path := strings.Replace(e.path, "{id}", "t", 1)
+		path := strings.NewReplacer("{id}", "t", "{id...}", "t").Replace(e.path)
 		for query, status := range map[string]int{"": 200, "?": 200, "?colour=red": 400, "?colour": 400, "?%zz": 400} {
 			if r := ask(h, http.MethodGet, path+query, "localhost"); r.StatusCode != status {
 				t.Errorf("GET %s%s: status %d, want %d", path, query, r.StatusCode, status)

@@ -34,6 +34,12 @@ type Source interface {
 	// Capabilities is demand and supply of every capability, sorted by name.
 	Capabilities(ctx context.Context) ([]Capability, error)
 
+	// Quotas is what is used of the LLM quotas, as far as it was asked for: ErrNoQuotas
+	// where there are none.
+	Quotas(ctx context.Context, of QuotaSelection) (Quotas, error)
+	// ExplainQuota says whether there is quota for something now. ErrNoQuotas likewise.
+	ExplainQuota(ctx context.Context, q QuotaQuestion) (QuotaAnswer, error)
+
 	// ReportCapacity publishes what an agent says of its capacity to every
 	// coordinator; nil when the broker has it. ErrNoAgent when the agent is not
 	// known, *TooSoon when it has just reported. Any other error means that it may
@@ -338,6 +344,11 @@ type Task struct {
 	// if that is no agent: to be tried again, or for its batch.
 	ReasonCode string `json:"reason_code,omitempty"`
 	Reason     string `json:"reason,omitempty"`
+	// RetryAt is from when on a task that failed may succeed, as far as is known.
+	RetryAt time.Time `json:"retry_at,omitzero"`
 	// Explanation of the latest decision, or of what keeps it waiting.
 	Explanation *Explanation `json:"explanation,omitempty"`
+	// Queued is where it stands while it waits for an agent or quota; only of a task that
+	// was asked for by its id.
+	Queued *Queued `json:"queued,omitempty"`
 }

@@ -25,6 +25,8 @@ type judgement struct {
 	// waits says for what it waits although an agent may be there; empty when it does
 	// not.
 	waits string
+	// queued is where it stands while it waits for an agent or quota; nil when it does not.
+	queued *httpapi.Queued
 }
 
 // judge asks the engine, one question at a time: each costs passes over the fleet on
@@ -41,7 +43,10 @@ func (s *Service) judge(ctx context.Context, task *coordinator.Task) (j judgemen
 	}
 	err = s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
 		j.decision, j.reason, j.text = e.Explain(now, task)
-		j.waits = waitsFor(now, e, task.ID)
+		j.waits = waitsFor(now, e, task)
+		if p, waits := e.Place(now, task); waits {
+			j.queued = queued(&p)
+		}
 	})
 	if err != nil {
 		return judgement{}, fmt.Errorf("ask the engine: %w", err)
@@ -53,7 +58,8 @@ func (s *Service) judge(ctx context.Context, task *coordinator.Task) (j judgemen
 const waitsForRetry = "waits to be tried again: it came back, and waits for its back-off, then for the retry budget (a tenth of the first dispatches plus 10 a second)"
 
 // waitsFor says for what a task waits that is no agent; empty when it does not.
-func waitsFor(now time.Time, e *engine.Engine, id coordinator.TaskID) string {
+func waitsFor(now time.Time, e *engine.Engine, task *coordinator.Task) string {
+	id := task.ID
 	if e.Delayed(id) {
 		return waitsForRetry
 	}
@@ -62,6 +68,9 @@ func waitsFor(now time.Time, e *engine.Engine, id coordinator.TaskID) string {
 	}
 	if asked, bidders, closes, ok := e.Bidding(id); ok {
 		return fmt.Sprintf("is being offered (to %d), at most %s more; bids, best first: %s", asked, coordinator.Roughly(closes.Sub(now)), first(bidders))
+	}
+	if lack, ok := e.LacksQuota(task); ok {
+		return "waits for quota: " + lack
 	}
 	return ""
 }
@@ -88,7 +97,7 @@ func (s *Service) awaited(ctx context.Context, r *taskRecord) error {
 	if err != nil {
 		return err
 	}
-	r.decision, r.failure.Text = j.decision, j.waits
+	r.decision, r.failure.Text, r.queued = j.decision, j.waits, j.queued
 	return nil
 }
 
@@ -137,7 +146,7 @@ func (s *Service) Explain(ctx context.Context, id string) (httpapi.TaskExplanati
 	return httpapi.TaskExplanation{
 		ID: t.ID, Type: t.Type, TraceID: t.TraceID, State: t.State, Agent: t.Agent, Attempt: t.Attempt,
 		ReasonCode: t.ReasonCode, Reason: t.Reason, Error: t.Error,
-		DecidedAt: t.DecidedAt, Explanation: t.Explanation, Attempts: attempts(&r), Now: now, NowUnknown: unknown,
+		DecidedAt: t.DecidedAt, Explanation: t.Explanation, Queued: t.Queued, Attempts: attempts(&r), Now: now, NowUnknown: unknown,
 	}, true
 }
 
@@ -215,7 +224,7 @@ func (s *Service) sayWaits(ctx context.Context, records []taskRecord) {
 	if err := s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
 		for i := range records {
 			if r := &records[i]; pending(*r) {
-				waits[r.task.ID] = waitsFor(now, e, r.task.ID)
+				waits[r.task.ID] = waitsFor(now, e, r.task)
 			}
 		}
 	}); err != nil {
@@ -234,7 +243,7 @@ func taskStatus(r *taskRecord) httpapi.Task {
 		State: r.state, Agent: string(r.agent), DispatchID: r.dispatchID, Attempt: r.attempt,
 		AcceptedAt: r.task.AcceptedAt, DecidedAt: r.decidedAt, CompletedAt: r.completedAt,
 		DurationMS: milliseconds(r.duration), WorkMS: milliseconds(r.work), Error: r.workError,
-		ReasonCode: r.failure.Reason.String(), Reason: r.failure.Text,
+		ReasonCode: r.failure.Reason.String(), Reason: r.failure.Text, Queued: r.queued, RetryAt: r.failure.RetryAt,
 	}
 	if r.state == taskPending { // whoever had it has it no more: Attempts tells of that
 		t.Agent, t.DispatchID, t.DecidedAt, t.DurationMS, t.WorkMS = "", "", time.Time{}, 0, 0

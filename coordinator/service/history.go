@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/httpapi"
 )
 
 // historySize is how many recent tasks are remembered for people: enough to look
@@ -39,6 +40,8 @@ type taskRecord struct {
 	completedAt time.Time
 	work        time.Duration
 	workError   string
+	// queued is where it waits; only of a copy whose reader has asked for that.
+	queued *httpapi.Queued
 }
 
 // history is a ring of the most recent tasks. It is safe for concurrent use.

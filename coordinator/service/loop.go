@@ -274,5 +274,7 @@ func (w writeDown) perform(effect coordinator.Effect) {
 		w.s.observe.agentChanged(f)
 	case coordinator.AgentTrusted:
 		w.s.observe.agentTrusted(f)
+	case coordinator.QuotaReached:
+		w.s.observe.quotaReached(f)
 	}
 }

@@ -27,6 +27,7 @@ const (
 	noiseTakeBack
 	noiseLane
 	noiseAuction
+	noiseQuota
 	noiseFault
 	numNoises = iota
 )

@@ -187,6 +187,9 @@ func (r *session) performMore(effect coordinator.Effect) {
 		r.reply(f)
 	case *coordinator.AuctionEnded:
 		r.s.observe.auctionEnded(f)
+	case coordinator.QuotaReached:
+		r.s.observe.quotaReached(f)
+		r.announceQuota(&f)
 	case coordinator.Withdraw:
 		r.outbox.add(outgoing{withdrawal: &withdrawal{f}})
 	case coordinator.CancelAnswered:

@@ -36,6 +36,12 @@ type claim struct {
 // tells how many there are.
 func (r *rig) readJournal(upTo uint64) *ledger {
 	r.t.Helper()
+	return r.readJournalWith(upTo, func([]coordinator.Record) {})
+}
+
+// readJournalWith is readJournal that shows the records that count to somebody else, too.
+func (r *rig) readJournalWith(upTo uint64, show func([]coordinator.Record)) *ledger {
+	r.t.Helper()
 	conn := r.dial()
 	defer conn.CloseDeadline(time.Now().Add(patience))
 	ch, err := conn.Channel()
@@ -58,7 +64,7 @@ func (r *rig) readJournal(upTo uint64) *ledger {
 			if !open {
 				r.t.Fatalf("the journal cannot be read beyond record %d", reader.Next())
 			}
-			l.take(r, reader, &d)
+			show(l.take(r, reader, &d))
 			if err := d.Ack(false); err != nil {
 				r.t.Fatal(err)
 			}
@@ -69,7 +75,7 @@ func (r *rig) readJournal(upTo uint64) *ledger {
 	return l
 }
 
-func (l *ledger) take(r *rig, reader *journal.Reader, d *amqp.Delivery) {
+func (l *ledger) take(r *rig, reader *journal.Reader, d *amqp.Delivery) []coordinator.Record {
 	r.t.Helper()
 	header, err := journal.DecodeHeader(d.Body)
 	if err != nil {
@@ -97,6 +103,7 @@ func (l *ledger) take(r *rig, reader *journal.Reader, d *amqp.Delivery) {
 			l.decided[fmt.Sprintf("%s.%d", a.Task.ID, a.Attempt)] = a.Agent
 		}
 	}
+	return records
 }
 
 // verify holds what agents got against the journal: every dispatch was decided by who

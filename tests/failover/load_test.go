@@ -20,6 +20,9 @@ type request struct {
 	TaskType      string          `json:"task_type"`
 	Payload       json.RawMessage `json:"payload"`
 	CorrelationID string          `json:"correlation_id"`
+	Group         string          `json:"group,omitempty"`
+	// Usage as the producer estimates it.
+	Usage map[string]int `json:"estimated_usage,omitempty"`
 }
 
 // task is a request with a payload and a trace id that follow from its id.

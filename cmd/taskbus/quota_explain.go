@@ -1,0 +1,138 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"taskbus/coordinator/httpapi"
+)
+
+func (a *app) quotaExplainCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "explain",
+		Short: "Say whether there is quota for a task now, and which limit binds",
+		Long: `Asks whether a task of a group (by an agent, for a provider and model) would be
+admitted at this moment. Nothing is set aside. What you do not say of its usage is
+estimated as for a task that does not say it.
+
+Shows every limit that it meets, from the leaf to the root of each tree:
+
+  ASKED       what would be set aside
+  LEFT        of the node's own; BORROWABLE of others besides, at most
+  RENEWS      when more of it may be there by itself
+  VERDICT     ok, or refuses; "binds" at the one that lasts longest
+
+Exit code 1 if there is no quota for it.`,
+		Example: `  taskbus quota explain --group team-a --input-tokens 4000 --output-tokens 500
+  taskbus quota explain --group team-a --agent agent-1 --no-borrowing
+  taskbus quota explain --provider openai --model gpt-4o -o json`,
+		Args: cobra.NoArgs,
+	}
+	base := urlFlag(c)
+	words := map[string]*string{
+		"group":     c.Flags().String("group", "", "group of the task"),
+		"agent":     c.Flags().String("agent", "", "agent that would have it"),
+		"provider":  c.Flags().String("provider", "", "provider of the LLM; the group's if not given"),
+		"model":     c.Flags().String("model", "", "model; the group's if not given"),
+		"task_type": c.Flags().String("task-type", "", "task type, for prices and estimates"),
+	}
+	numbers := map[string]*float64{
+		"requests":      c.Flags().Float64("requests", 0, "calls of the LLM (1 if not given)"),
+		"input_tokens":  c.Flags().Float64("input-tokens", 0, "input tokens; estimated if not given"),
+		"output_tokens": c.Flags().Float64("output-tokens", 0, "output tokens; estimated if not given"),
+		"cost_usd":      c.Flags().Float64("cost-usd", 0, "cost in US dollars; by the prices if not given"),
+	}
+	own := c.Flags().Bool("no-borrowing", false, "it must not borrow of other groups")
+	completeFlag(c, "group", a.completeQuotas(base, "group"))
+	completeFlag(c, "agent", a.completeQuotas(base, "agent"))
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		query := url.Values{}
+		for name, value := range words {
+			if *value != "" {
+				query.Set(name, *value)
+			}
+		}
+		for name, value := range numbers {
+			if *value != 0 {
+				query.Set(name, strconv.FormatFloat(*value, 'f', -1, 64))
+			}
+		}
+		if *own {
+			query.Set("allow_borrowing", "false")
+		}
+		if _, err := httpapi.ParseQuotaQuestion(query.Encode()); err != nil {
+			return usageError("--%s", strings.ReplaceAll(err.Error(), "_", "-"))
+		}
+		client, err := a.newClient(*base)
+		if err != nil {
+			return err
+		}
+		var x httpapi.QuotaAnswer
+		if err := client.get(c.Context(), "/v1/quota/explain?"+query.Encode(), &x); err != nil {
+			return err
+		}
+		if a.output == outputJSON {
+			err = a.printJSON(x)
+		} else {
+			err = printQuotaAnswer(a.out, x, a.now())
+		}
+		if err == nil && !x.Admitted {
+			return errReported
+		}
+		return err
+	}
+	return c
+}
+
+func printQuotaAnswer(w io.Writer, x httpapi.QuotaAnswer, now time.Time) error {
+	p := &page{w: w}
+	verdict := "refused"
+	switch {
+	case x.Admitted:
+		verdict = "admitted"
+	case x.Permanent:
+		verdict = "refused for good"
+	}
+	p.line("%s: %s", verdict, x.Reason)
+	if !x.GroupKnown {
+		p.line("quotas.yaml does not list group %s: only the pools limit it", x.Group)
+	}
+	p.line("set aside for it: %s", amounts(x.Amounts))
+	if len(x.Limits) == 0 {
+		p.line("no limit concerns it")
+		return p.err
+	}
+	t := newTable("NODE", "DIMENSION", "LIMIT", "ASKED", "LEFT", "BORROWABLE", "RENEWS", "VERDICT")
+	for _, l := range x.Limits {
+		in := func(v float64) string { return quantity(l.Dimension, v) }
+		says := "ok"
+		switch {
+		case l.Binds:
+			says = "refuses, binds"
+		case l.Refuses:
+			says = "refuses"
+		}
+		t.row(l.Node, l.Dimension, l.Limit, in(l.Asked), in(l.Left), some(in, l.Borrowable), until(now, l.Renews), says)
+	}
+	p.table(t)
+	return p.err
+}
+
+// amounts lists what is above 0, by dimension.
+func amounts(all map[string]float64) string {
+	var parts []string
+	for _, d := range slices.Sorted(maps.Keys(all)) {
+		if all[d] > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", quantity(d, all[d]), d))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"taskbus/coordinator/httpapi"
+)
+
+func (a *app) quotaShowCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "show NODE|GROUP|AGENT|PROVIDER",
+		Short: "Show the quota of one group, agent, provider or node of the trees",
+		Long: `Shows everything about one quota: of a group its budget, whose turn it is, and all
+nodes that stand for it and its agents; of an agent its own and its group's; of a
+provider its whole tree; of a node (its id has a slash, or is pool) its limits.
+
+A name is looked for among the groups, then the agents, then the providers.
+
+` + quotaColumns,
+		Example: `  taskbus quota show team-a
+  taskbus quota show pool/team-a/agent-1
+  taskbus quota show openai -o json`,
+		Args: cobra.ExactArgs(1),
+	}
+	base := urlFlag(c)
+	c.ValidArgsFunction = a.completeQuotas(base, "")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if !httpapi.ValidNodeID(args[0]) {
+			return usageError("%q is not the id of a node, group, agent or provider of quotas.yaml", oneLine(args[0]))
+		}
+		client, err := a.newClient(*base)
+		if err != nil {
+			return err
+		}
+		kind, body, err := findQuota(c.Context(), client, args[0])
+		if err != nil {
+			return err
+		}
+		return a.showQuota(kind, body)
+	}
+	return c
+}
+
+// quotaKinds are the places where a name without a slash is looked for.
+var quotaKinds = []string{"groups", "agents", "providers", "nodes"}
+
+// findQuota asks for a name in all places until one knows it.
+func findQuota(ctx context.Context, client *client, name string) (kind string, body json.RawMessage, err error) {
+	kinds := quotaKinds
+	if strings.Contains(name, "/") {
+		kinds = []string{"nodes"}
+	}
+	var first error
+	for _, kind := range kinds {
+		parts := strings.Split(name, "/")
+		for i := range parts {
+			parts[i] = url.PathEscape(parts[i])
+		}
+		err := client.get(ctx, "/v1/quota/"+kind+"/"+strings.Join(parts, "/"), &body)
+		if err == nil {
+			return kind, body, nil
+		}
+		if !strings.HasPrefix(err.Error(), "Unknown quota:") {
+			return "", nil, err
+		}
+		first = err
+	}
+	if len(kinds) > 1 {
+		return "", nil, fmt.Errorf("no group, agent, provider or node of quotas.yaml is called %s; `taskbus quota ls` lists them", name)
+	}
+	return "", nil, first
+}
+
+// showQuota prints an answer.
+func (a *app) showQuota(kind string, body json.RawMessage) error {
+	var show func() error
+	var v any
+	now := a.now()
+	switch kind {
+	case "groups":
+		g := &httpapi.QuotaGroup{}
+		v, show = g, func() error { return printQuotaGroup(a.out, *g, now) }
+	case "agents":
+		g := &httpapi.QuotaAgent{}
+		v, show = g, func() error { return printQuotaAgent(a.out, *g, now) }
+	case "providers":
+		g := &httpapi.QuotaProvider{}
+		v, show = g, func() error { return printQuotaNodes(a.out, "provider "+g.ID, g.Nodes, now) }
+	default:
+		g := &httpapi.QuotaNode{}
+		v, show = g, func() error {
+			return printQuotaNodes(a.out, fmt.Sprintf("%s %s, weight %d", g.Kind, g.ID, g.Weight), []httpapi.QuotaNode{*g}, now)
+		}
+	}
+	if err := json.Unmarshal(body, v); err != nil {
+		return fmt.Errorf("read the answer of the coordinator: %w", err)
+	}
+	if a.output == outputJSON {
+		return a.printJSON(v)
+	}
+	return show()
+}
+
+func printQuotaGroup(w io.Writer, g httpapi.QuotaGroup, now time.Time) error {
+	p := &page{w: w}
+	p.line("group %s, weight %d: %s", g.ID, g.Weight, budgetText(g.Dimension, g.Total, g.Used, g.Reserved, g.Remaining))
+	if g.ResetTime != nil {
+		p.line("its budget begins anew %s (%s)", until(now, *g.ResetTime), g.ResetTime.UTC().Format(time.RFC3339))
+	}
+	if t := g.Turns; t != nil {
+		p.line("%s waiting, %d for quota", count(t.Waiting, "task"), t.WaitingForQuota)
+		p.line("it had %s of the cost of the last minute or two; its weight gives it %s", percent(t.Share, 1), percent(t.TargetShare, 1))
+	}
+	p.blank()
+	p.limits(g.Nodes, now)
+	return p.err
+}
+
+func printQuotaAgent(w io.Writer, g httpapi.QuotaAgent, now time.Time) error {
+	p := &page{w: w}
+	p.line("agent %s, weight %d: %s", g.ID, g.Weight, budgetText(g.Dimension, g.Allocated, g.Used, g.Reserved, g.Remaining))
+	if x := g.Group; x != nil {
+		p.line("its group %s: %s", x.ID, budgetText(g.Dimension, x.Total, x.Used, nil, x.Remaining))
+	}
+	if b := g.Bucket; b != nil {
+		p.line("%s of %s requests may be made at once now; %s come back in a second", quantity("", b.Current), quantity("", b.Capacity), quantity("", b.FillRate))
+	}
+	p.blank()
+	p.limits(g.Nodes, now)
+	return p.err
+}
+
+func printQuotaNodes(w io.Writer, what string, nodes []httpapi.QuotaNode, now time.Time) error {
+	p := &page{w: w}
+	p.line("%s", what)
+	p.blank()
+	p.limits(nodes, now)
+	return p.err
+}
+
+// budgetText is FAIR-SHARE's numbers in a sentence. Nil numbers are not known.
+func budgetText(dimension string, total, used, reserved, remaining *float64) string {
+	if total == nil || used == nil || remaining == nil {
+		return "no budget of its own"
+	}
+	text := fmt.Sprintf("%s of %s %s used", quantity(dimension, *used), quantity(dimension, *total), dimension)
+	if reserved != nil && *reserved > 0 {
+		text += ", " + quantity(dimension, *reserved) + " set aside"
+	}
+	return text + ", " + quantity(dimension, *remaining) + " left"
+}

@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"taskbus/coordinator"
+)
+
+// auditQuotasEvery is how many audits come to one of the quotas, which looks at all that is
+// set aside: with 10,000 dispatches open that takes a few milliseconds.
+const auditQuotasEvery = 8
+
+// quotas looks whether what is set aside belongs to dispatches that are open, and adds up;
+// and whether who waits for quota is where that is known.
+func (x *inspection) quotas() {
+	e, q := x.e, &x.e.quotas
+	if e.audited.quotas++; !q.ledger.Installed() || e.audited.quotas%auditQuotasEvery != 1 {
+		return
+	}
+	held := make(map[coordinator.TaskKey]*openTask)
+	for _, t := range e.tasks.all {
+		if t == nil || t.quota == nil || !t.quota.open {
+			continue
+		}
+		held[t.quota.key] = t
+		if t.state < stateDispatching || t.over || t.quota.key != coordinator.KeyOf(coordinator.TaskID(t.dispatchID)) {
+			x.task(coordinator.InvariantQuotaBooks, t, "quota is set aside for it in state %d, its outcome told %v", t.state, t.over)
+		}
+	}
+	lost := 0
+	q.ledger.Audit(func(key coordinator.TaskKey) {
+		if held[key] == nil {
+			lost++
+		}
+	}, func(node string, d coordinator.Dimension, reserved, sum int64) {
+		x.note(coordinator.InvariantQuotaBooks, node, "%s: %d of %s are set aside, and %d by its dispatches", node, reserved, d, sum)
+	})
+	if lost > 0 && !e.following && len(q.lost) == 0 {
+		x.note(coordinator.InvariantQuotaBooks, "", "quota is set aside for %d dispatches that are not open", lost)
+	}
+	for key, w := range q.waits.of {
+		switch t := w.task; {
+		case t.state != stateWaiting || t.needs.class != key.class || key.leaf >= 0 && t.leaf != key.leaf:
+			x.task(coordinator.InvariantQuotaBooks, t, "others wait for quota behind it at leaf %d, and it is in state %d at leaf %d", key.leaf, t.state, t.leaf)
+		case key.leaf < 0 && key.class.lacks != w, key.leaf >= 0 && !key.class.waiting.Parked(key.leaf):
+			x.task(coordinator.InvariantQuotaBooks, t, "it waits for quota, and its class does not know")
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"taskbus/coordinator"
+)
+
+// quotaGroups are those that random tasks belong to; the last is in no configuration.
+var quotaGroups = []string{"", "g1", "g2", "g3", "g4", "stranger"}
+
+// drawQuotas draws a quotas.yaml: groups that may be nested, with budgets, rates and seats
+// so small that they bind, agents of their own, and a provider that is divided among some.
+// Now and then there is none.
+func drawQuotas(t *rapid.T) *coordinator.Quotas {
+	if rapid.IntRange(0, 7).Draw(t, "no quotas at 0") == 0 {
+		return nil
+	}
+	q := &coordinator.Quotas{
+		RepayPercent: rapid.SampledFrom([]int64{0, 20, 100}).Draw(t, "repay"), LowPercent: rapid.SampledFrom([]int64{0, 5, 50}).Draw(t, "low"),
+		ReservationTTL: 15 * time.Minute, TombstoneTTL: rapid.SampledFrom([]time.Duration{20 * time.Second, time.Hour}).Draw(t, "tombstones"), DefaultOutput: 40,
+	}
+	add := func(n coordinator.QuotaNode) int {
+		if n.ID = n.Name; n.Parent >= 0 {
+			n.ID = q.Nodes[n.Parent].ID + "/" + n.Name
+		}
+		drawLimits(t, &n, q.Nodes)
+		q.Nodes = append(q.Nodes, n)
+		return len(q.Nodes) - 1
+	}
+	places := []int{add(coordinator.QuotaNode{Kind: coordinator.QuotaPool, Name: "pool", Parent: -1, Weight: 1})}
+	provider := rapid.SampledFrom([]string{"", "", "p"}).Draw(t, "default provider")
+	for i := 1; i <= 4; i++ {
+		if rapid.IntRange(0, 4).Draw(t, "left out at 0") == 0 {
+			continue
+		}
+		parent := rapid.SampledFrom(places).Draw(t, "parent")
+		at := add(coordinator.QuotaNode{
+			Kind: coordinator.QuotaGroup, Name: fmt.Sprint("g", i), Parent: parent, Provider: provider,
+			Weight: rapid.Int64Range(0, 3).Draw(t, "weight"), Borrowing: drawBorrowing(t),
+		})
+		places = append(places, at)
+	}
+	if len(places) > 1 && rapid.IntRange(0, 2).Draw(t, "agents of their own at 0") == 0 {
+		for _, id := range agentIDs[:4] {
+			if group := rapid.SampledFrom(places).Draw(t, "its group"); group > 0 {
+				add(coordinator.QuotaNode{Kind: coordinator.QuotaAgent, Name: string(id), Parent: group, Weight: 1, Borrowing: drawBorrowing(t)})
+			}
+		}
+	}
+	if rapid.Bool().Draw(t, "a provider") {
+		top := add(coordinator.QuotaNode{Kind: coordinator.QuotaPool, Name: "p", Provider: "p", Parent: -1, Weight: 1})
+		for _, name := range quotaGroups[1:3] {
+			if rapid.Bool().Draw(t, "part") {
+				add(coordinator.QuotaNode{Kind: coordinator.QuotaGroup, Name: name, Provider: "p", Parent: top, Weight: rapid.Int64Range(0, 3).Draw(t, "weight"), Borrowing: drawBorrowing(t)})
+			}
+		}
+	}
+	return q
+}
+
+func drawBorrowing(t *rapid.T) coordinator.Borrowing {
+	return coordinator.Borrowing{
+		Rule:         rapid.SampledFrom([]coordinator.BorrowRule{coordinator.BorrowAccrued, coordinator.BorrowAccrued, coordinator.BorrowNever, coordinator.BorrowGroupRemaining}).Draw(t, "rule"),
+		NoGlobalPool: rapid.Bool().Draw(t, "no pool"), Priority: rapid.IntRange(0, 1).Draw(t, "borrows first"),
+	}
+}
+
+// drawLimits draws what a node may use: a part by weight of what those above it may, or an
+// eighth of it at most, as the loader sees to.
+func drawLimits(t *rapid.T, n *coordinator.QuotaNode, above []coordinator.QuotaNode) {
+	limit := func(get func(*coordinator.QuotaNode) *coordinator.QuotaLimit, most int64) *coordinator.QuotaLimit {
+		var up *coordinator.QuotaLimit
+		for p := n.Parent; p >= 0 && up == nil; p = above[p].Parent {
+			up = get(&above[p])
+		}
+		if rapid.IntRange(0, 2).Draw(t, "limited at 0") > 0 {
+			return nil
+		}
+		l := &coordinator.QuotaLimit{Nominal: coordinator.ByWeight}
+		switch {
+		case up == nil:
+			l.Nominal = rapid.Int64Range(0, most).Draw(t, "nominal")
+		case up.Nominal != coordinator.ByWeight && rapid.Bool().Draw(t, "its own"):
+			l.Nominal = rapid.Int64Range(0, up.Nominal/8).Draw(t, "nominal")
+		}
+		if up != nil {
+			l.Period, l.Per = up.Period, up.Per
+		}
+		return l
+	}
+	for _, d := range []coordinator.Dimension{coordinator.DimRequests, coordinator.DimTotalTokens} {
+		n.Budgets[d] = limit(func(x *coordinator.QuotaNode) *coordinator.QuotaLimit { return x.Budgets[d] }, []int64{8, 400}[d/coordinator.DimTotalTokens])
+		if b := n.Budgets[d]; b != nil && b.Period == (coordinator.Period{}) {
+			b.Period = coordinator.Period{Unit: rapid.SampledFrom([]coordinator.PeriodUnit{coordinator.PerMinute, coordinator.PerHour}).Draw(t, "period")}
+		}
+	}
+	if r := limit(func(x *coordinator.QuotaNode) *coordinator.QuotaLimit { return x.Rates[coordinator.DimRequests] }, 6); r != nil {
+		if r.Per == 0 {
+			r.Per = rapid.SampledFrom([]time.Duration{time.Second, time.Minute}).Draw(t, "per")
+		}
+		r.Burst = rapid.Int64Range(0, 3).Draw(t, "burst")
+		n.Rates[coordinator.DimRequests] = r
+	}
+	n.Seats = limit(func(x *coordinator.QuotaNode) *coordinator.QuotaLimit { return x.Seats }, 4)
+}
+
+// drawUsage draws what a task takes, or is said to take; nil: nothing is said.
+func drawUsage(t *rapid.T) *coordinator.Usage {
+	if rapid.Bool().Draw(t, "says nothing") {
+		return nil
+	}
+	u := &coordinator.Usage{InputTokens: float64(rapid.SampledFrom([]int{0, 10, 100}).Draw(t, "in")), OutputTokens: float64(rapid.SampledFrom([]int{0, 1, 30, 100}).Draw(t, "out"))}
+	if rapid.IntRange(0, 3).Draw(t, "of a provider at 0") == 0 {
+		u.Provider = "p"
+	}
+	return u
+}
+
+// showQuotas renders quotas for the history that is printed when a run fails.
+func showQuotas(q *coordinator.Quotas) (s string) {
+	if q == nil {
+		return ""
+	}
+	for i := range q.Nodes {
+		n := &q.Nodes[i]
+		s += fmt.Sprintf("\n\t%s ×%d rule %d priority %d by %q", n.ID, n.Weight, n.Borrowing.Rule, n.Borrowing.Priority, n.Provider)
+		for d := range coordinator.Dimension(coordinator.NumDimensions) {
+			if b := n.Budgets[d]; b != nil {
+				s += fmt.Sprintf(", %d %s each period %d", b.Nominal, d, b.Period.Unit)
+			}
+			if r := n.Rates[d]; r != nil {
+				s += fmt.Sprintf(", %d %s for %s, burst %d", r.Nominal, d, r.Per, r.Burst)
+			}
+		}
+		if n.Seats != nil {
+			s += fmt.Sprintf(", %d seats", n.Seats.Nominal)
+		}
+	}
+	return s
+}

@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare"
+)
+
+// settleQuota settles what was set aside for a dispatch whose end its agent tells.
+func (e *Engine) settleQuota(now time.Time, t *openTask, r *coordinator.Result) {
+	h, q := t.quota, &e.quotas
+	if h == nil || !h.open {
+		return
+	}
+	switch {
+	case r.Usage != nil:
+		used := q.ledger.Used(h.charge.Group, t.task.Type, r.Usage)
+		q.flow.settled(now, &h.charge.Amounts, &used)
+		e.endQuota(now, t, coordinator.QuotaSettled, used, t.task.Type)
+	case r.Outcome == coordinator.OutcomeCancelled && !t.begun, r.Outcome == coordinator.OutcomeRejected && !r.Attempted:
+		e.endQuota(now, t, coordinator.QuotaReleased, coordinator.Amounts{}, "")
+	default:
+		e.quotaAsThought(t)
+	}
+}
+
+// quotaAsThought settles what was set aside for a dispatch of which nobody will say what it
+// took: as much as was thought.
+func (e *Engine) quotaAsThought(t *openTask) {
+	if h := t.quota; h != nil && h.open {
+		used := h.charge.Amounts
+		used[coordinator.DimConcurrency] = 0
+		e.endQuota(e.now, t, coordinator.QuotaSettled, used, "")
+	}
+}
+
+// freeQuota ends what was set aside for a dispatch that ends without a word of how much it
+// took. Should its agent tell that yet, it is charged.
+func (e *Engine) freeQuota(now time.Time, t *openTask) {
+	if h := t.quota; h != nil && h.open {
+		e.endQuota(now, t, coordinator.QuotaExpired, coordinator.Amounts{}, "")
+	}
+}
+
+// unpublishedQuota ends what was set aside for a dispatch that was never published, but of
+// which an earlier copy may have been, under another attempt then.
+func (e *Engine) unpublishedQuota(now time.Time, t *openTask) {
+	if h := t.quota; h != nil && h.open && !t.resumed {
+		e.endQuota(now, t, coordinator.QuotaReleased, coordinator.Amounts{}, "")
+	}
+	e.freeQuota(now, t)
+}
+
+// unbegunQuota ends what was set aside for a dispatch that came out of its agent's queue.
+func (e *Engine) unbegunQuota(now time.Time, t *openTask) {
+	if h := t.quota; h != nil && h.open && !t.begun && !t.unanswered {
+		e.endQuota(now, t, coordinator.QuotaReleased, coordinator.Amounts{}, "")
+	}
+}
+
+// endQuota ends it. The estimator learns from what was used by a task of a type that is
+// given.
+func (e *Engine) endQuota(now time.Time, t *openTask, how coordinator.QuotaEnd, used coordinator.Amounts, taskType string) {
+	h, q := t.quota, &e.quotas
+	h.open = false
+	ended := &coordinator.QuotaEnded{Key: h.key, How: how, Used: used, At: now, Type: taskType}
+	_, open, _ := q.ledger.Find(h.key)
+	e.turnKnown(&h.charge, h.charge.Expect, ended)
+	if !open { // nothing but its turn was charged
+		return
+	}
+	switch how {
+	case coordinator.QuotaSettled:
+		q.ledger.Settle(now, h.key, used, false)
+		q.observe(&h.charge, ended)
+	case coordinator.QuotaReleased:
+		q.ledger.Release(now, h.key, false)
+	case coordinator.QuotaExpired:
+		q.ledger.Expire(now, h.key)
+	}
+	e.record(ended)
+	e.quotaAlerts()
+	if e.quotas.due.index < 0 { // it is to be forgotten in time
+		e.scheduleQuota()
+	}
+}
+
+// turnKnown puts right what a group's turn was charged for a task.
+func (e *Engine) turnKnown(c *fairshare.Charge, expected int64, ended *coordinator.QuotaEnded) {
+	q, actual := &e.quotas, int64(0)
+	if ended.How == coordinator.QuotaSettled {
+		p := q.ledger.PathOf(c)
+		actual = q.ledger.Weigh(&p, &ended.Used)
+	}
+	q.shares.Correct(q.shares.Leaf(c.Group), expected, actual)
+}
+
+// observe learns from what was used.
+func (q *quotas) observe(c *fairshare.Charge, ended *coordinator.QuotaEnded) {
+	if ended.Type != "" {
+		c.Observe(q.estimator, ended.Type, &ended.Used)
+	}
+}
+
+// settleLate charges what a dispatch has taken whose quota had expired.
+func (e *Engine) settleLate(now time.Time, r *coordinator.Result, attempt int) {
+	q := &e.quotas
+	if r.Usage == nil || attempt <= 0 || !q.ledger.Installed() {
+		return
+	}
+	key := coordinator.KeyOf(coordinator.TaskID(coordinator.DispatchID(r.Task, attempt)))
+	c, open, known := q.ledger.Find(key)
+	if !known || open || c.Agent != r.Agent {
+		return
+	}
+	used := q.ledger.Used(c.Group, "", r.Usage)
+	if !q.ledger.Settle(now, key, used, true).Late {
+		return
+	}
+	ended := &coordinator.QuotaEnded{Key: key, How: coordinator.QuotaSettled, Used: used, At: now, Keep: true}
+	e.turnKnown(&c, 0, ended)
+	e.record(ended)
+	e.quotaAlerts()
+}
+
+// quotaAlerts tells the world of budgets that are nearly, or quite, used up.
+func (e *Engine) quotaAlerts() {
+	q := &e.quotas
+	q.alerts = q.ledger.Alerts(q.alerts[:0])
+	for _, a := range q.alerts {
+		e.emit(coordinator.QuotaReached{Node: a.Node, Dimension: a.Dimension, Percent: int(a.Percent), Used: a.Used, Cap: a.Cap, Ends: a.Ends})
+	}
+}

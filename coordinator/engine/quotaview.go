@@ -1,0 +1,135 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare"
+)
+
+// QuotaSnapshot is what readers want to see of quotas. It shares nothing with the engine.
+type QuotaSnapshot struct {
+	// Installed is false where there are no quotas; the rest is then empty.
+	Installed bool
+	// Nodes that were asked for, parents before children, and how many there are of these
+	// in All.
+	Nodes []fairshare.NodeView
+	All   int
+	// Groups by whose shares tasks take turns, sorted by name; fairshare.OtherGroup among
+	// them.
+	Groups []QuotaGroup
+	// Rate is the cost that was dispatched in a second, of late (see fairshare.Ledger.Weigh).
+	Rate float64
+	// Reserved and Used tokens of the tasks that have told of late what they used.
+	Reserved, Used int64
+	Refused        QuotaRefusals
+}
+
+// QuotaGroup is one group as far as turns are concerned.
+type QuotaGroup struct {
+	Name string
+	// Waiting tasks, and how many of them for quota.
+	Waiting, Parked int
+	// Share is which part of the cost of the last minute or two was the group's, 0 to 1.
+	// Target is which part its weight gives it among the groups that wait or had a part.
+	Share, Target float64
+}
+
+// Quotas copies what readers want to see of quotas: at most most of the nodes that are
+// wanted (nil: all). Nothing changes but the time. It takes O(nodes + groups + leaves that
+// wait in all classes), whatever waits there. An engine that follows tells how it was when
+// the latest record was made.
+func (e *Engine) Quotas(now time.Time, most int, wanted func(n *coordinator.QuotaNode, provider string) bool) QuotaSnapshot {
+	q := &e.quotas
+	if !q.ledger.Installed() {
+		return QuotaSnapshot{}
+	}
+	if wanted == nil {
+		wanted = func(*coordinator.QuotaNode, string) bool { return true }
+	}
+	s := QuotaSnapshot{Installed: true, Rate: q.flow.rate(now), Groups: e.quotaGroups(), Refused: q.flow.refused}
+	s.Reserved, s.Used = q.flow.reserved.sum(), q.flow.used.sum()
+	s.Nodes, s.All = q.ledger.ViewOf(e.quotaTime(now), most, wanted)
+	return s
+}
+
+// quotaTime is when the ledger is to be read: one that follows must not get ahead of what it
+// folds, or it would count it in another period than the leader does.
+func (e *Engine) quotaTime(now time.Time) time.Time {
+	if e.following {
+		return e.quotas.ledger.Now()
+	}
+	return now
+}
+
+// quotaGroups is everybody by whose shares tasks take turns.
+func (e *Engine) quotaGroups() []QuotaGroup {
+	q := &e.quotas
+	waiting, parked := make([]int, q.shares.Leaves()), make([]int, q.shares.Leaves())
+	for _, c := range e.pending.active {
+		c.waiting.Leaves(func(leaf, _, n int, isParked bool) {
+			waiting[leaf] += n
+			if isParked || c.lacks != nil {
+				parked[leaf] += n
+			}
+		})
+	}
+	parts := q.shares.Parts(func(leaf int) bool { return waiting[leaf] > 0 || q.flow.part(q.shares.Name(leaf)) > 0 })
+	var groups []QuotaGroup
+	for leaf := range q.shares.Leaves() {
+		if q.shares.IsLeaf(leaf) {
+			name := q.shares.Name(leaf)
+			groups = append(groups, QuotaGroup{
+				Name: name, Waiting: waiting[leaf], Parked: parked[leaf], Share: q.flow.part(name), Target: parts[leaf],
+			})
+		}
+	}
+	slices.SortFunc(groups, func(a, b QuotaGroup) int { return strings.Compare(a.Name, b.Name) })
+	return groups
+}
+
+// QuotaQuestion is a task, or call, that somebody asks about.
+type QuotaQuestion struct {
+	Group string
+	// Agent that would have it; empty: nobody in particular.
+	Agent coordinator.AgentID
+	Type  string
+	// Usage as a producer states it; what it does not state is estimated.
+	Usage       coordinator.Usage
+	NoBorrowing bool
+}
+
+// QuotaAnswer is what would become of it now.
+type QuotaAnswer struct {
+	// Known is false for a group that there is not: it is charged to the pools alone.
+	Known           bool
+	Provider, Model string // that it would be charged to; empty: none
+	Amounts         coordinator.Amounts
+	// Nodes that it would be charged to, of each tree from the leaf to the root.
+	Nodes       []string
+	Explanation fairshare.Explanation
+	Lack        string // for people; empty: there is quota
+}
+
+// ExplainQuota tells whether there is quota for something now, and what is left of every
+// limit that it meets. Nothing is charged. ok is false where there are no quotas.
+func (e *Engine) ExplainQuota(now time.Time, question *QuotaQuestion) (a QuotaAnswer, ok bool) {
+	q := &e.quotas
+	if !q.ledger.Installed() {
+		return a, false
+	}
+	c := q.ledger.Demand(question.Group, question.Type, &question.Usage, q.estimator)
+	c.Agent, c.NoBorrowing = question.Agent, question.NoBorrowing
+	p := q.ledger.PathOf(&c)
+	leaf := q.shares.Leaf(question.Group)
+	a = QuotaAnswer{
+		Known: question.Group == "" || q.shares.Name(leaf) == question.Group, Provider: c.Provider, Model: c.Model, Amounts: c.Amounts,
+		Nodes: q.ledger.Chain(&p), Explanation: q.ledger.Explain(e.quotaTime(now), &p, &c),
+	}
+	if v := &a.Explanation.Verdict; !v.OK {
+		a.Lack = describeLack(v)
+	}
+	return a, true
+}

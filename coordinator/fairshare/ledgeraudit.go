@@ -1,0 +1,50 @@
+package fairshare
+
+import "taskbus/coordinator"
+
+// Audit holds what is reserved of every node against the reservations that are open: open is
+// told of each of these (but for those that end by themselves), wrong of what does not fit.
+// In no particular order, and without changing anything; it takes O(reservations · levels).
+func (l *Ledger) Audit(open func(key coordinator.TaskKey), wrong func(node string, d coordinator.Dimension, reserved, sum int64)) {
+	type sums struct {
+		budgets [coordinator.NumDimensions]int64
+		running int64
+	}
+	all := make([]sums, len(l.nodes))
+	for _, r := range l.open {
+		if r.state != resOpen {
+			continue
+		}
+		if r.until == 0 {
+			open(r.key)
+		}
+		for part := r; part != nil; part = part.later {
+			sat := false
+			for _, n := range part.path.list() {
+				nd := &l.nodes[n]
+				for d, b := range nd.budgets {
+					if b != nil && part.at >= b.family.span.start {
+						all[n].budgets[d] += part.charge.Amounts[d]
+					}
+				}
+				if sat = sat || nd.seats != nil; sat {
+					all[n].running += part.charge.Amounts[coordinator.DimConcurrency]
+				}
+				if nd.parent < 0 {
+					sat = false
+				}
+			}
+		}
+	}
+	for i := range l.nodes {
+		nd := &l.nodes[i]
+		for d, b := range nd.budgets {
+			if b != nil && b.reserved != all[i].budgets[d] {
+				wrong(nd.spec.ID, coordinator.Dimension(d), b.reserved, all[i].budgets[d])
+			}
+		}
+		if s := nd.seats; s != nil && s.running != all[i].running {
+			wrong(nd.spec.ID, coordinator.DimConcurrency, s.running, all[i].running)
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+
+	"taskbus/messages"
+)
+
+// The limits of /v1/quota.
+const (
+	DefaultQuotaLimit = 1000
+	MaxQuotaLimit     = 100_000
+)
+
+// ErrNoQuotas says that there is no quotas.yaml; ErrNoQuota that it has nothing of that id.
+var (
+	ErrNoQuotas = errors.New("no quotas are configured")
+	ErrNoQuota  = errors.New("no such quota")
+)
+
+// nodePattern is what ids of nodes look like: up to 8 names joined by "/".
+var nodePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]*$`)
+
+// maxNodeID is the longest id of a node, in bytes: 8 names of 128 and what joins them.
+const maxNodeID = 8*128 + 7
+
+// ValidNodeID tells whether the text may be the id of a node.
+func ValidNodeID(id string) bool { return len(id) <= maxNodeID && nodePattern.MatchString(id) }
+
+// quotas answers /v1/quota.
+func (a *api) quotas(w http.ResponseWriter, r *http.Request) {
+	given, err := parameters(r.URL.RawQuery, "limit")
+	limit := DefaultQuotaLimit
+	if text, ok := given["limit"]; err == nil && ok {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > MaxQuotaLimit {
+			err = fmt.Errorf("limit must be a whole number from 1 to %d", MaxQuotaLimit)
+		}
+	}
+	if err != nil {
+		badQuery(w, err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), statusTimeout)
+	defer cancel()
+	q, err := a.src.Quotas(ctx, QuotaSelection{Limit: limit})
+	if err != nil && !errors.Is(err, ErrNoQuotas) {
+		quotaProblem(w, "", err)
+		return
+	}
+	q.Nodes, q.Groups = present(q.Nodes), present(q.Groups)
+	answer(w, http.StatusOK, q)
+}
+
+// quotaOf answers for one thing of an id. what is its kind for people; selecting turns the id
+// into a question, shape the nodes found into the answer.
+func (a *api) quotaOf(what string, valid func(string) bool, selecting func(id string) QuotaSelection, shape func(id string, q *Quotas) (any, bool)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		id := r.PathValue("id")
+		if !valid(id) {
+			problem(w, http.StatusBadRequest, "Not an id", "This is not the id of "+what+"; GET /v1/quota lists them.")
+			return
+		}
+		selection := selecting(id)
+		selection.Limit = MaxQuotaLimit
+		ctx, cancel := context.WithTimeout(r.Context(), statusTimeout)
+		defer cancel()
+		q, err := a.src.Quotas(ctx, selection)
+		if err == nil {
+			if found, ok := shape(id, &q); ok {
+				answer(w, http.StatusOK, found)
+				return
+			}
+			err = ErrNoQuota
+		}
+		quotaProblem(w, what+" "+id, err)
+	}
+}
+
+// quotaProblem answers a question about quotas that has no other answer.
+func quotaProblem(w http.ResponseWriter, what string, err error) {
+	switch {
+	case errors.Is(err, ErrNoQuotas):
+		problem(w, http.StatusNotFound, "No quotas",
+			"This coordinator has no quotas.yaml, so that nothing is limited. docs/quotas.md says how to write one.")
+	case errors.Is(err, ErrNoQuota):
+		problem(w, http.StatusNotFound, "Unknown quota", "There is no quota of "+what+" in quotas.yaml. GET /v1/quota lists all of them.")
+	default:
+		notAvailable(w, "Quotas not available", "Reading the quotas", err)
+	}
+}
+
+func (a *api) quotaNode() http.HandlerFunc {
+	return a.quotaOf("a node", ValidNodeID,
+		func(id string) QuotaSelection { return QuotaSelection{Node: id} },
+		func(_ string, q *Quotas) (any, bool) {
+			if len(q.Nodes) == 0 {
+				return nil, false
+			}
+			return q.Nodes[0], true
+		})
+}
+
+func (a *api) quotaProvider() http.HandlerFunc {
+	return a.quotaOf("a provider", messages.ValidID,
+		func(id string) QuotaSelection { return QuotaSelection{Provider: id} },
+		func(id string, q *Quotas) (any, bool) { return QuotaProvider{ID: id, Nodes: q.Nodes}, len(q.Nodes) > 0 })
+}
+
+func (a *api) quotaGroup() http.HandlerFunc {
+	return a.quotaOf("a group", messages.ValidID,
+		func(id string) QuotaSelection { return QuotaSelection{Group: id} },
+		func(id string, q *Quotas) (any, bool) { return q.group(id) })
+}
+
+func (a *api) quotaAgent() http.HandlerFunc {
+	return a.quotaOf("an agent", messages.ValidID,
+		func(id string) QuotaSelection { return QuotaSelection{Agent: id} },
+		func(id string, q *Quotas) (any, bool) { return q.agent(id) })
+}
+
+// The kinds of nodes that FAIR-SHARE knows.
+const (
+	kindGroup = "group"
+	kindAgent = "agent"
+)
+
+// find is the node of a kind and name that the others share out: the first, which is that of
+// the pool of the groups, where there is one.
+func (q *Quotas) find(kind, name string) *QuotaNode {
+	for i := range q.Nodes {
+		if n := &q.Nodes[i]; n.Kind == kind && n.Name == name {
+			return n
+		}
+	}
+	return nil
+}
+
+// group is a group in FAIR-SHARE's words; false: there is none.
+func (q *Quotas) group(id string) (QuotaGroup, bool) {
+	n := q.find(kindGroup, id)
+	if n == nil {
+		return QuotaGroup{}, false
+	}
+	g := QuotaGroup{ID: id, Weight: n.Weight, Nodes: q.Nodes}
+	if b := n.budget(); b != nil {
+		g.Dimension, g.Total, g.Used, g.Reserved, g.Remaining, g.ResetTime = b.Dimension, &b.Limit, &b.Used, &b.Reserved, &b.Remaining, &b.ResetTime
+	}
+	for i := range q.Groups {
+		if q.Groups[i].Group == id {
+			g.Turns = &q.Groups[i]
+		}
+	}
+	return g, true
+}
+
+// agent is an agent in FAIR-SHARE's words; false: there is none.
+func (q *Quotas) agent(id string) (QuotaAgent, bool) {
+	n := q.find(kindAgent, id)
+	if n == nil {
+		return QuotaAgent{}, false
+	}
+	a := QuotaAgent{ID: id, Weight: n.Weight}
+	if b := n.budget(); b != nil {
+		a.Dimension, a.Allocated, a.Used, a.Reserved, a.Remaining = b.Dimension, &b.Limit, &b.Used, &b.Reserved, &b.Remaining
+	}
+	for i := range q.Nodes {
+		switch above := &q.Nodes[i]; {
+		case above.Kind == kindAgent && above.Name == id:
+			a.Nodes = append(a.Nodes, *above)
+		case above.ID == n.Parent:
+			a.Group = &QuotaGroupInfo{ID: above.Name}
+			if b := above.budget(); b != nil {
+				a.Group.Total, a.Group.Used, a.Group.Remaining = &b.Limit, &b.Used, &b.Remaining
+			}
+		}
+	}
+	for _, r := range n.Rates {
+		if r.Dimension == "requests" && r.PerSeconds > 0 {
+			a.Bucket = &QuotaBucket{Capacity: r.Burst, FillRate: r.Amount / r.PerSeconds, Current: r.Remaining}
+		}
+	}
+	return a, true
+}
+
+// budget is the one that FAIR-SHARE speaks of: of total tokens, else the first; nil: none.
+func (n *QuotaNode) budget() *QuotaBudget {
+	for i := range n.Budgets {
+		if n.Budgets[i].Dimension == "total_tokens" {
+			return &n.Budgets[i]
+		}
+	}
+	if len(n.Budgets) > 0 {
+		return &n.Budgets[0]
+	}
+	return nil
+}

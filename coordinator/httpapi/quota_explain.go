@@ -1,0 +1,76 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+
+	"taskbus/messages"
+)
+
+// mostAsked bounds the numbers of a question about quotas.
+const mostAsked = 1e15
+
+// modelPattern is what models are called in quotas.yaml.
+var modelPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,127}$`)
+
+// explainQuota answers /v1/quota/explain.
+func (a *api) explainQuota(w http.ResponseWriter, r *http.Request) {
+	q, err := ParseQuotaQuestion(r.URL.RawQuery)
+	if err != nil {
+		badQuery(w, err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), explainTimeout)
+	defer cancel()
+	x, err := a.src.ExplainQuota(ctx, q)
+	if err != nil {
+		quotaProblem(w, "", err)
+		return
+	}
+	x.Nodes, x.Limits = present(x.Nodes), present(x.Limits)
+	answer(w, http.StatusOK, x)
+}
+
+// ParseQuotaQuestion reads the parameters of /v1/quota/explain.
+func ParseQuotaQuestion(query string) (q QuotaQuestion, err error) {
+	given, err := parameters(query, "group", "agent", "provider", "model", "task_type", "requests", "input_tokens", "output_tokens", "cost_usd", "allow_borrowing")
+	if err != nil {
+		return q, err
+	}
+	for _, word := range []struct {
+		name  string
+		into  *string
+		valid func(string) bool
+	}{
+		{"group", &q.Group, messages.ValidID}, {"agent", &q.Agent, messages.ValidID}, {"provider", &q.Provider, messages.ValidID},
+		{"model", &q.Model, modelPattern.MatchString}, {"task_type", &q.TaskType, messages.ValidID},
+	} {
+		text := given[word.name]
+		if text != "" && !word.valid(text) {
+			return q, fmt.Errorf("%s is not a name of quotas.yaml: 1 to 128 letters, digits and . _ : -, beginning with a letter or a digit", word.name)
+		}
+		*word.into = text
+	}
+	for _, number := range []struct {
+		name string
+		into *float64
+	}{{"requests", &q.Requests}, {"input_tokens", &q.InputTokens}, {"output_tokens", &q.OutputTokens}, {"cost_usd", &q.CostUSD}} {
+		if text, ok := given[number.name]; ok {
+			n, err := strconv.ParseFloat(text, 64)
+			if err != nil || !(n >= 0 && n <= mostAsked) {
+				return q, fmt.Errorf("%s must be a number from 0 to %.0f", number.name, mostAsked)
+			}
+			*number.into = n
+		}
+	}
+	if text, ok := given["allow_borrowing"]; ok {
+		if text != "true" && text != "false" {
+			return q, fmt.Errorf("allow_borrowing must be true or false")
+		}
+		q.NoBorrowing = text == "false"
+	}
+	return q, nil
+}

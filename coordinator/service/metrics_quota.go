@@ -1,0 +1,147 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
+	"taskbus/coordinator/fairshare"
+)
+
+// The labels of quotas are bounded: maxQuotaNodes nodes have series, those nearest to the
+// roots (whatever is below them is counted in them), and maxQuotaGroups groups, the rest
+// together as `other`, which also stands for the groups that quotas.yaml does not list.
+const (
+	maxQuotaNodes  = 1000
+	maxQuotaGroups = 200
+)
+
+// The metrics of quotas. Costs are in US dollars.
+var (
+	descQuotaUsed     = quotaDesc("quota_used", "Of a budget in its period, what has been used; of concurrency, what runs.")
+	descQuotaReserved = quotaDesc("quota_reserved", "Of a budget in its period, what is set aside for what runs.")
+	descQuotaLimit    = quotaDesc("quota_limit", "What may be used of a budget in its period: its own and what is borrowed, less what is lent; of concurrency, what is its own.")
+	descQuotaBorrowed = quotaDesc("quota_borrowed", "What has been borrowed of others into a budget in its period.")
+	descQuotaLent     = quotaDesc("quota_lent", "What others have borrowed of a budget in its period.")
+	descQuotaDebt     = quotaDesc("quota_debt", "What a budget is overdrawn by, and what it gives up for the period before.")
+	descQuotaBucket   = quotaDesc("quota_bucket_remaining", "What may be taken of a rate at this moment.")
+
+	descQuotaWaiting  = desc("quota_waiting", "Tasks of a group that wait for an agent or for quota.", "group")
+	descQuotaParked   = desc("quota_waiting_for_quota", "Tasks of a group that wait for quota.", "group")
+	descQuotaShare    = desc("quota_share", "Which part of the cost dispatched in the last minute or two was a group's, 0 to 1.", "group")
+	descQuotaTarget   = desc("quota_target_share", "Which part the weight of a group gives it among the groups that wait or had a part, 0 to 1.", "group")
+	descQuotaRefusals = desc("quota_refusals_total", "Tasks that had to wait, or failed, for want of quota, by the kind of limit (budget, rate, seats) and dimension.", "limit", "dimension")
+	descQuotaError    = desc("quota_estimate_error", "Tokens set aside over tokens used, less 1, of the tasks of the last minute or two that told what they used: 0 when estimates are exact, 1 when twice as much is set aside.")
+	descQuotaDropped  = desc("quota_series_dropped", "Nodes of the quota trees that have no series because there are more than 1000.")
+)
+
+func quotaDesc(name, help string) *prometheus.Desc {
+	return desc(name, help, "node", "dimension")
+}
+
+// quotaCollector reads the quotas at each scrape.
+type quotaCollector struct{ s *Service }
+
+func (c *quotaCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		descQuotaUsed, descQuotaReserved, descQuotaLimit, descQuotaBorrowed, descQuotaLent, descQuotaDebt, descQuotaBucket,
+		descQuotaWaiting, descQuotaParked, descQuotaShare, descQuotaTarget, descQuotaRefusals, descQuotaError, descQuotaDropped,
+	} {
+		ch <- d
+	}
+}
+
+func (c *quotaCollector) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	var snap engine.QuotaSnapshot
+	if err := c.s.loop.query(ctx, func(now time.Time, e *engine.Engine) { snap = quotasForMetrics(now, e) }); err != nil || !snap.Installed {
+		return // the process is stopping: a gap says so; or there are no quotas
+	}
+	emit := func(d *prometheus.Desc, v float64, labels ...string) {
+		kind := prometheus.GaugeValue
+		if d == descQuotaRefusals {
+			kind = prometheus.CounterValue
+		}
+		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
+	}
+	collectQuotas(&snap, emit)
+}
+
+// quotasForMetrics gives all nodes or, where these are too many, those of the kinds that are
+// nearest to the roots.
+func quotasForMetrics(now time.Time, e *engine.Engine) engine.QuotaSnapshot {
+	for kind, all := coordinator.QuotaAgent, 0; ; kind-- {
+		snap := e.Quotas(now, maxQuotaNodes, func(n *coordinator.QuotaNode, _ string) bool { return n.Kind <= kind })
+		all = max(all, snap.All)
+		if snap.All <= maxQuotaNodes || kind == coordinator.QuotaPool {
+			snap.All = all
+			return snap
+		}
+	}
+}
+
+func collectQuotas(snap *engine.QuotaSnapshot, emit gauges) {
+	emit(descQuotaDropped, float64(snap.All-len(snap.Nodes)))
+	for i := range snap.Nodes {
+		collectQuotaNode(&snap.Nodes[i], emit)
+	}
+	collectQuotaGroups(snap.Groups, emit)
+	for limit := fairshare.LimitBudget; limit <= fairshare.LimitSeats; limit++ {
+		for d, n := range snap.Refused[limit] {
+			if n > 0 {
+				emit(descQuotaRefusals, float64(n), limit.String(), coordinator.Dimension(d).String())
+			}
+		}
+	}
+	if snap.Used > 0 {
+		emit(descQuotaError, float64(snap.Reserved)/float64(snap.Used)-1)
+	}
+}
+
+func collectQuotaNode(n *fairshare.NodeView, emit gauges) {
+	for _, b := range n.Budgets {
+		labels := []string{n.ID, b.Dimension.String()}
+		emit(descQuotaUsed, shown(b.Dimension, b.Used), labels...)
+		emit(descQuotaReserved, shown(b.Dimension, b.Reserved), labels...)
+		emit(descQuotaLimit, shown(b.Dimension, b.Cap), labels...)
+		emit(descQuotaBorrowed, shown(b.Dimension, b.Borrowed), labels...)
+		emit(descQuotaLent, shown(b.Dimension, b.Lent), labels...)
+		emit(descQuotaDebt, shown(b.Dimension, b.Debt), labels...)
+	}
+	for _, r := range n.Rates {
+		emit(descQuotaBucket, shown(r.Dimension, r.Remaining), n.ID, r.Dimension.String())
+	}
+	if c := n.Seats; c != nil {
+		labels := []string{n.ID, coordinator.DimConcurrency.String()}
+		emit(descQuotaUsed, float64(c.Running), labels...)
+		emit(descQuotaLimit, float64(c.Nominal), labels...)
+	}
+}
+
+// collectQuotaGroups gives the first groups by their names, and the rest as one.
+func collectQuotaGroups(groups []engine.QuotaGroup, emit gauges) {
+	var other engine.QuotaGroup
+	one := func(g *engine.QuotaGroup) {
+		emit(descQuotaWaiting, float64(g.Waiting), g.Name)
+		emit(descQuotaParked, float64(g.Parked), g.Name)
+		emit(descQuotaShare, g.Share, g.Name)
+		emit(descQuotaTarget, g.Target, g.Name)
+	}
+	given := 0
+	for i := range groups {
+		g := &groups[i]
+		if g.Name != fairshare.OtherGroup && given < maxQuotaGroups {
+			given++
+			one(g)
+			continue
+		}
+		other.Waiting, other.Parked = other.Waiting+g.Waiting, other.Parked+g.Parked
+		other.Share, other.Target = other.Share+g.Share, other.Target+g.Target
+	}
+	other.Name = fairshare.OtherGroup
+	one(&other)
+}

@@ -1,0 +1,35 @@
+package service
+
+import (
+	"strconv"
+
+	"github.com/rs/zerolog"
+
+	"taskbus/coordinator"
+	"taskbus/messages"
+	"taskbus/schemas"
+)
+
+// quotaReached writes down that a budget is nearly, or quite, used up.
+func (o *observer) quotaReached(f coordinator.QuotaReached) {
+	o.s.metrics.quotaAlerts.WithLabelValues(strconv.Itoa(f.Percent)).Inc()
+	level := zerolog.InfoLevel
+	if f.Percent >= 90 {
+		level = zerolog.WarnLevel
+	}
+	o.gated(noiseQuota, level).Str("node", f.Node).Stringer("dimension", f.Dimension).Int("percent", f.Percent).
+		Float64("used", shown(f.Dimension, f.Used)).Float64("limit", shown(f.Dimension, f.Cap)).Time("resets_at", f.Ends).
+		Msg("a quota has come to this part of its limit")
+}
+
+// maxMessageID is AMQP's bound of a short string, in bytes.
+const maxMessageID = 255
+
+// announceQuota tells the world of it.
+func (r *session) announceQuota(f *coordinator.QuotaReached) {
+	id := f.Node
+	if len(id) > maxMessageID {
+		id = ""
+	}
+	r.announce(schemas.QuotaReached+"."+strconv.Itoa(f.Percent), schemas.QuotaReached, id, "", messages.AppendQuotaReached(nil, f, r.s.now()))
+}

@@ -1,0 +1,99 @@
+package service
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
+	"taskbus/coordinator/httpapi"
+)
+
+// queued is where a waiting task stands, for people.
+func queued(p *engine.Place) *httpapi.Queued {
+	q := &httpapi.Queued{Group: p.Group, Lane: p.Lane, Ahead: p.Ahead, AheadAtLeast: p.AtLeast, Others: p.Others, Higher: p.Higher, Unbounded: p.Unbounded}
+	if v := p.Lacks; v != nil {
+		q.Quota = &httpapi.QuotaLack{Node: v.Node, Dimension: v.Dimension.String(), Limit: v.Limit.String(), RetryAt: v.RetryAt}
+	}
+	if p.Quotas && p.Unbounded == "" && p.Bound < math.MaxInt64 {
+		q.CostBefore, q.CostLikely = p.Bound, p.Likely
+		if p.Rate > 0 {
+			q.StartsWithin, q.StartsLikely = finite(float64(p.Bound)/p.Rate), finite(float64(p.Likely)/p.Rate)
+		}
+	}
+	q.Text, q.Start = placeText(p), startText(p, q)
+	return q
+}
+
+// placeText is who goes before it.
+func placeText(p *engine.Place) string {
+	var b strings.Builder
+	whom := "that the same agents could take"
+	if p.Quotas {
+		whom = fmt.Sprintf("of group %s with priority %s", p.Group, p.Priority)
+	}
+	switch {
+	case p.Lane != "":
+		fmt.Fprintf(&b, "it is in lane %s, which holds %s: at most %s %s go before it", p.Lane, tasks(max(1, p.InLane)), tasks(p.Ahead), whom)
+	case p.Ahead > 0:
+		least := ""
+		if p.AtLeast {
+			least = "at least "
+		}
+		fmt.Fprintf(&b, "%s%d of %s %s go before it", least, p.Ahead, tasks(p.Waiting), whom)
+	case p.Waiting > 1:
+		fmt.Fprintf(&b, "it is the first of %s %s", tasks(p.Waiting), whom)
+	default:
+		fmt.Fprintf(&b, "it is the only task %s", whom)
+	}
+	if p.Others > 0 {
+		fmt.Fprintf(&b, "; by weight it takes turns with %s of other groups", tasks(p.Others))
+	}
+	if p.Higher > 0 {
+		fmt.Fprintf(&b, "; %s of higher priority wait, too", tasks(p.Higher))
+	}
+	return b.String()
+}
+
+// startText is when it starts, at the latest, or which rule keeps anybody from telling.
+func startText(p *engine.Place, q *httpapi.Queued) string {
+	switch {
+	case !p.Quotas && p.Overtaken <= 0:
+		return "nobody accepted after it goes before it, but by a higher priority"
+	case !p.Quotas:
+		return "nobody who was accepted more than " + coordinator.Roughly(p.Overtaken) + " after it goes before it"
+	case p.Unbounded != "":
+		return "there is no bound: " + p.Unbounded
+	}
+	from := ""
+	if p.Lacks != nil {
+		from = ", counted from when its quota is back"
+	}
+	switch {
+	case p.Bound == math.MaxInt64:
+		return "the bound is beyond all numbers"
+	case p.Rate <= 0:
+		return fmt.Sprintf("after at most %d units of cost%s; nothing was dispatched of late, so that nobody can tell how long that takes", p.Bound, from)
+	default:
+		return fmt.Sprintf("within %s, probably within %s%s: at the rate of the last minute, by these weights",
+			coordinator.Roughly(inSeconds(q.StartsWithin)), coordinator.Roughly(inSeconds(q.StartsLikely)), from)
+	}
+}
+
+// inSeconds is a time of so many of them, a hundred years at most.
+func inSeconds(s float64) time.Duration {
+	const most = 100 * 365 * 24 * time.Hour
+	if s >= most.Seconds() {
+		return most
+	}
+	return time.Duration(s * float64(time.Second))
+}
+
+func tasks(n int) string {
+	if n == 1 {
+		return "1 task"
+	}
+	return fmt.Sprintf("%d tasks", n)
+}

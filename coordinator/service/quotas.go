@@ -1,0 +1,159 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
+	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/httpapi"
+)
+
+// Quotas is what is used of the LLM quotas (see httpapi.Source). One that stands by tells
+// what the journal has said so far.
+func (s *Service) Quotas(ctx context.Context, of httpapi.QuotaSelection) (httpapi.Quotas, error) {
+	var snap engine.QuotaSnapshot
+	err := s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
+		if snap = e.Quotas(now, of.Limit, wantedNodes(of)); of.Group == "" && of.Agent == "" {
+			return
+		}
+		// And what goes with them: the agents of a group, the groups of an agent.
+		ids := make(map[string]bool, 2*len(snap.Nodes))
+		for _, n := range snap.Nodes {
+			ids[n.ID] = true
+			if of.Agent != "" {
+				ids[n.Parent] = true
+			}
+		}
+		snap = e.Quotas(now, of.Limit, func(n *coordinator.QuotaNode, _ string) bool {
+			return ids[n.ID] || of.Group != "" && n.Kind == coordinator.QuotaAgent && ids[strings.TrimSuffix(n.ID, "/"+n.Name)]
+		})
+	})
+	switch {
+	case err != nil:
+		return httpapi.Quotas{}, fmt.Errorf("ask the engine for the quotas: %w", err)
+	case !snap.Installed:
+		return httpapi.Quotas{}, httpapi.ErrNoQuotas
+	}
+	return quotasOf(&snap), nil
+}
+
+// wantedNodes tells the nodes that are asked for; nil: all.
+func wantedNodes(of httpapi.QuotaSelection) func(*coordinator.QuotaNode, string) bool {
+	switch {
+	case of.Node != "":
+		return func(n *coordinator.QuotaNode, _ string) bool { return n.ID == of.Node }
+	case of.Provider != "":
+		return func(_ *coordinator.QuotaNode, provider string) bool { return provider == of.Provider }
+	case of.Group != "":
+		return func(n *coordinator.QuotaNode, _ string) bool {
+			return n.Kind == coordinator.QuotaGroup && n.Name == of.Group
+		}
+	case of.Agent != "":
+		return func(n *coordinator.QuotaNode, _ string) bool {
+			return n.Kind == coordinator.QuotaAgent && n.Name == of.Agent
+		}
+	default:
+		return nil
+	}
+}
+
+func quotasOf(snap *engine.QuotaSnapshot) httpapi.Quotas {
+	q := httpapi.Quotas{Configured: true, TotalNodes: snap.All, CostPerSecond: finite(snap.Rate)}
+	for i := range snap.Nodes {
+		q.Nodes = append(q.Nodes, quotaNode(&snap.Nodes[i]))
+	}
+	for _, g := range snap.Groups {
+		q.Groups = append(q.Groups, httpapi.QuotaTurns{
+			Group: g.Name, Waiting: g.Waiting, WaitingForQuota: g.Parked, Share: finite(g.Share), TargetShare: finite(g.Target),
+		})
+	}
+	return q
+}
+
+func quotaNode(v *fairshare.NodeView) httpapi.QuotaNode {
+	n := httpapi.QuotaNode{ID: v.ID, Kind: v.Kind.String(), Name: v.Name, Parent: v.Parent, Weight: v.Weight, Budgets: []httpapi.QuotaBudget{}, Rates: []httpapi.QuotaRate{}}
+	for _, b := range v.Budgets {
+		in := func(amount int64) float64 { return shown(b.Dimension, amount) }
+		n.Budgets = append(n.Budgets, httpapi.QuotaBudget{
+			Dimension: b.Dimension.String(), Limit: in(b.Nominal), Cap: in(b.Cap), Used: in(b.Used), Reserved: in(b.Reserved),
+			Remaining: in(max(0, b.Cap-b.Used-b.Reserved)), Borrowed: in(b.Borrowed), Lent: in(b.Lent), Debt: in(b.Debt),
+			Period: b.Period, PeriodFrom: b.Start, ResetTime: b.End,
+		})
+	}
+	for _, r := range v.Rates {
+		n.Rates = append(n.Rates, httpapi.QuotaRate{
+			Dimension: r.Dimension.String(), Amount: shown(r.Dimension, r.Amount), PerSeconds: r.Per.Seconds(), Burst: shown(r.Dimension, r.Burst),
+			Remaining: shown(r.Dimension, r.Remaining), Ceiling: shown(r.Dimension, r.Ceiling),
+		})
+	}
+	if c := v.Seats; c != nil {
+		n.Concurrency = &httpapi.QuotaConcurrency{Limit: c.Nominal, Running: c.Running, Available: c.Available}
+	}
+	return n
+}
+
+// shown is an amount for people: costs in US dollars.
+func shown(d coordinator.Dimension, amount int64) float64 {
+	if d == coordinator.DimCost {
+		return float64(amount) / 1e6
+	}
+	return float64(amount)
+}
+
+// ExplainQuota says whether there is quota for something now (see httpapi.Source).
+func (s *Service) ExplainQuota(ctx context.Context, q httpapi.QuotaQuestion) (httpapi.QuotaAnswer, error) {
+	question := engine.QuotaQuestion{
+		Group: q.Group, Agent: coordinator.AgentID(q.Agent), Type: q.TaskType, NoBorrowing: q.NoBorrowing,
+		Usage: coordinator.Usage{Requests: q.Requests, InputTokens: q.InputTokens, OutputTokens: q.OutputTokens, CostUSD: q.CostUSD, Provider: q.Provider, Model: q.Model},
+	}
+	var a engine.QuotaAnswer
+	var ok bool
+	err := s.loop.query(ctx, func(now time.Time, e *engine.Engine) { a, ok = e.ExplainQuota(now, &question) })
+	switch {
+	case err != nil:
+		return httpapi.QuotaAnswer{}, fmt.Errorf("ask the engine about quotas: %w", err)
+	case !ok:
+		return httpapi.QuotaAnswer{}, httpapi.ErrNoQuotas
+	}
+	return quotaAnswer(&q, &a), nil
+}
+
+func quotaAnswer(q *httpapi.QuotaQuestion, a *engine.QuotaAnswer) httpapi.QuotaAnswer {
+	v := &a.Explanation.Verdict
+	x := httpapi.QuotaAnswer{
+		Admitted: v.OK, Reason: quotaReason(a), Group: q.Group, GroupKnown: a.Known, Agent: q.Agent, Provider: a.Provider, Model: a.Model,
+		Amounts: make(map[string]float64), Nodes: a.Nodes,
+	}
+	for d, amount := range a.Amounts {
+		x.Amounts[coordinator.Dimension(d).String()] = shown(coordinator.Dimension(d), amount)
+	}
+	if !v.OK {
+		x.Node, x.Dimension, x.Limit = v.Node, v.Dimension.String(), v.Limit.String()
+		x.Permanent, x.RetryAt = v.Permanent, v.RetryAt
+	}
+	for _, l := range a.Explanation.Limits {
+		x.Limits = append(x.Limits, httpapi.QuotaLimit{
+			Node: l.Node, Dimension: l.Dimension.String(), Limit: l.Limit.String(), Asked: shown(l.Dimension, l.Asked),
+			Left: shown(l.Dimension, l.Left), Borrowable: shown(l.Dimension, l.Borrowable), Refuses: l.Refuses, Binds: l.Binds, Renews: l.Renews,
+		})
+	}
+	return x
+}
+
+// quotaReason says in a sentence whether there is quota.
+func quotaReason(a *engine.QuotaAnswer) string {
+	switch {
+	case a.Lack != "":
+		return a.Lack
+	case len(a.Nodes) == 0:
+		return "no quota concerns it"
+	case a.Explanation.Verdict.Borrowed:
+		return "there is quota, some of it borrowed from others who leave theirs"
+	default:
+		return "there is quota"
+	}
+}

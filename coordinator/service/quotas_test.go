@@ -1,0 +1,317 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"taskbus/config"
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/engine"
+	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/httpapi"
+	"taskbus/schemas"
+)
+
+// limited are two groups of 1,000 and 10,000 tokens a day, and a provider of 2 requests a
+// second.
+const limited = `
+low_priority_percent: 10
+groups:
+  - {id: poor, weight: 1, limits: {total_tokens: {amount: 1000, per: day}}}
+  - {id: rich, weight: 3, provider: openai, limits: {total_tokens: {amount: 10000, per: day}, cost_usd: {amount: 5, per: day}}}
+agents:
+  - {id: a1, group_id: poor}
+providers:
+  - {provider: openai, limits: {requests: {rate: 2, per: second, burst: 2}}}
+prices:
+  - {provider: openai, per_request: 0.5}
+`
+
+// quotaFleet is two agents of many slots each, and time to wait.
+const quotaFleet = `
+agents:
+  a1: {capabilities: [go], max_concurrent_tasks: 10, health_check_interval: 5}
+task_routing:
+  build: {required_capabilities: [go]}
+global_settings: {assignment_timeout_seconds: 30}
+`
+
+func inQuotaRig(t *testing.T, test func(r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, quotaFleet)
+		r.limit()
+		r.start()
+		defer r.close()
+		r.tenSlots()
+		test(r)
+	})
+}
+
+// limit gives a coordinator that has not started the quotas.
+func (r *rig) limit() {
+	r.t.Helper()
+	q, err := config.ParseQuotas([]byte(limited), "quotas.yaml")
+	if err != nil {
+		r.t.Fatalf("quotas of the test: %v", err)
+	}
+	r.service.config.Store(r.service.config.Load().WithQuotas(q))
+}
+
+// tenSlots reports a1 as idle.
+func (r *rig) tenSlots() {
+	r.t.Helper()
+	r.publish(bus.StreamStatus, fmt.Sprintf(`{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0.0,"active_tasks":0,"available_capacity":10,"timestamp":%q}`,
+		time.Now().Format(time.RFC3339Nano)))
+}
+
+func (r *rig) quotas(of httpapi.QuotaSelection) map[string]httpapi.QuotaNode {
+	r.t.Helper()
+	of.Limit = 1000
+	q, err := r.service.Quotas(context.Background(), of)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	nodes := make(map[string]httpapi.QuotaNode)
+	for _, n := range q.Nodes {
+		nodes[n.ID] = n
+	}
+	return nodes
+}
+
+func usage(in, out int, group string) string {
+	return fmt.Sprintf(`,"group":%q,"estimated_usage":{"input_tokens":%d,"output_tokens":%d}`, group, in, out)
+}
+
+// A group that has used its quota up: told as an event, a log line, in the reads, the
+// explanation of who waits for it, and when that fails.
+func TestQuotaUsedUp(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		set, err := schemas.Compile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		bindAll(r)
+		r.task("t-1", "build", usage(700, 210, "poor")) // 910 of 1,000
+		r.task("t-2", "build", usage(50, 50, "poor"))   // 1,010
+		r.task("t-3", "build", usage(10, 10, "poor"))   // waits behind t-2
+
+		told := r.events(schemas.QuotaReached) // of its agent's part, which is all of it, and of the group
+		if len(told) != 4 || told[0].text("node") != "pool/poor/a1" {
+			t.Fatalf("told: %v", told)
+		}
+		told = told[2:]
+		if told[0].text("node") != "pool/poor" || told[0].fields["percent"] != 80. || told[1].fields["percent"] != 90. || told[1].fields["used"] != 910. ||
+			told[1].fields["limit"] != 1000. || told[1].RoutingKey != "quota.reached.90" || told[1].text("dimension") != "total_tokens" {
+			t.Errorf("told: %v", told)
+		}
+		for _, m := range told {
+			if err := set.Validate(schemas.QuotaReached, any(m.fields)); err != nil {
+				t.Errorf("%v\n%s", err, m.Body)
+			}
+		}
+		if n := strings.Count(r.log.String(), "a quota has come to this part of its limit"); n != 4 {
+			t.Errorf("%d lines of it in the log", n)
+		}
+
+		x := r.explained("t-3")
+		if x.State != "pending" || !strings.HasPrefix(x.Reason, "waits for quota: the budget of pool/poor in total_tokens is used up; back at ") || x.Queued == nil {
+			t.Fatalf("%+v", x)
+		}
+		tomorrow := time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
+		if q := x.Queued; q.Group != "poor" || q.Ahead != 1 || q.Quota == nil || q.Quota.Node != "pool/poor" || q.Quota.Limit != "budget" || !q.Quota.RetryAt.Equal(tomorrow) ||
+			q.CostBefore <= 0 || q.StartsWithin <= 0 || q.Unbounded != "" ||
+			q.Text != "1 of 2 tasks of group poor with priority normal go before it" || !strings.HasPrefix(q.Start, "within ") || !strings.Contains(q.Start, ", counted from when its quota is back") {
+			t.Errorf("%+v", q)
+		}
+		if brief, _ := r.service.Task(context.Background(), "t-3"); brief.Queued == nil || brief.Reason != x.Reason {
+			t.Errorf("in brief: %+v", brief)
+		}
+		for _, k := range r.service.Tasks(context.Background(), httpapi.TaskFilter{State: "pending"}) {
+			if k.Reason != x.Reason {
+				t.Errorf("in the list: %s: %q", k.ID, k.Reason)
+			}
+		}
+
+		n := r.quotas(httpapi.QuotaSelection{Group: "poor"})
+		if b := n["pool/poor"].Budgets[0]; b.Limit != 1000 || b.Reserved != 910 || b.Used != 0 || b.Remaining != 90 || !b.ResetTime.Equal(tomorrow) || len(n) != 2 {
+			t.Errorf("%d nodes, %+v; want that of the group and of its agent", len(n), b)
+		}
+		if n := r.quotas(httpapi.QuotaSelection{Agent: "a1"}); len(n) != 2 || n["pool/poor/a1"].Kind != "agent" {
+			t.Errorf("the agent and its group: %v", n)
+		}
+		if n := r.quotas(httpapi.QuotaSelection{Provider: "openai"}); len(n) != 1 || n["openai"].Rates[0].Burst != 2 {
+			t.Errorf("the provider: %v", n)
+		}
+		if n := r.quotas(httpapi.QuotaSelection{Node: "pool/rich"}); len(n) != 1 || n["pool/rich"].Budgets[1].Limit != 5 { // dollars
+			t.Errorf("the node: %v", n)
+		}
+
+		r.pass(31 * time.Second)
+		failed := r.in(bus.QueueFailed)
+		if len(failed) != 2 || failed[0].text("reason_code") != "quota_exhausted" || failed[0].text("retry_at") == "" {
+			t.Fatalf("failed: %v", failed)
+		}
+		if err := set.Validate(schemas.AssignmentFailed, any(failed[0].fields)); err != nil {
+			t.Errorf("%v\n%s", err, failed[0].Body)
+		}
+		if k, _ := r.service.Task(context.Background(), "t-2"); !k.RetryAt.Equal(tomorrow) || k.ReasonCode != "quota_exhausted" {
+			t.Errorf("%+v", k)
+		}
+		r.task("t-4", "build", usage(900, 101, "poor"))
+		if last := r.in(bus.QueueFailed); last[len(last)-1].text("reason_code") != "exceeds_quota" || last[len(last)-1].fields["retry_at"] != nil {
+			t.Errorf("what never fits: %v", last[len(last)-1].fields)
+		}
+	})
+}
+
+// A question is answered with what binds, and changes nothing.
+func TestExplainQuota(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		ask := func(q httpapi.QuotaQuestion) httpapi.QuotaAnswer {
+			t.Helper()
+			a, err := r.service.ExplainQuota(context.Background(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return a
+		}
+		a := ask(httpapi.QuotaQuestion{Group: "rich", InputTokens: 500, OutputTokens: 500})
+		if !a.Admitted || a.Reason != "there is quota" || a.Provider != "openai" || a.Amounts["cost_usd"] != 0.5 || a.Amounts["total_tokens"] != 1000 || strings.Join(a.Nodes, " ") != "pool/rich pool openai" {
+			t.Errorf("%+v", a)
+		}
+		a = ask(httpapi.QuotaQuestion{Group: "poor", InputTokens: 500, OutputTokens: 501})
+		if a.Admitted || !a.Permanent || a.Node != "pool/poor" || a.Dimension != "total_tokens" || a.Limit != "budget" || !strings.Contains(a.Reason, "more total_tokens at once") {
+			t.Errorf("%+v", a)
+		}
+		for range 2 {
+			r.task(fmt.Sprint("t-", time.Now().UnixNano()), "build", usage(1, 1, "rich"))
+		}
+		a = ask(httpapi.QuotaQuestion{Group: "rich", InputTokens: 1, OutputTokens: 1}) // 2 a second: the next in half a second
+		if a.Admitted || a.Node != "openai" || a.Limit != "rate" || a.RetryAt.Sub(time.Now()) <= 0 || a.RetryAt.Sub(time.Now()) > 500*time.Millisecond {
+			t.Errorf("%+v", a)
+		}
+		if a = ask(httpapi.QuotaQuestion{Group: "nobody"}); !a.Admitted || a.GroupKnown {
+			t.Errorf("%+v", a)
+		}
+	})
+	inRig(t, fleet, func(r *rig) {
+		if _, err := r.service.ExplainQuota(context.Background(), httpapi.QuotaQuestion{}); !errors.Is(err, httpapi.ErrNoQuotas) {
+			t.Errorf("without quotas: %v", err)
+		}
+		if _, err := r.service.Quotas(context.Background(), httpapi.QuotaSelection{Limit: 1}); !errors.Is(err, httpapi.ErrNoQuotas) {
+			t.Errorf("without quotas: %v", err)
+		}
+	})
+}
+
+// Who stands by tells the same of quotas as the one that leads, and announces nothing.
+func TestStandbyTellsOfQuotas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := newRig(t, quotaFleet), newRig(t, quotaFleet)
+		second.broker = first.broker
+		second.service.options.Bus, second.service.options.Instance = first.broker, "taskbus@second"
+		first.limit()
+		second.limit()
+		first.start()
+		second.start()
+		first.tenSlots()
+		first.task("t-1", "build", usage(700, 210, "poor"))
+		first.task("t-2", "build", usage(500, 500, "rich"))
+		for _, id := range []string{"pool/poor", "pool/rich"} {
+			leads, follows := first.quotas(httpapi.QuotaSelection{Node: id})[id], second.quotas(httpapi.QuotaSelection{Node: id})[id]
+			if len(leads.Budgets) == 0 || leads.Budgets[0].Reserved == 0 || !reflect.DeepEqual(leads.Budgets, follows.Budgets) {
+				t.Errorf("%s: %+v at the one that leads, %+v at the other", id, leads.Budgets, follows.Budgets)
+			}
+		}
+		a, err := second.service.ExplainQuota(context.Background(), httpapi.QuotaQuestion{Group: "poor", InputTokens: 50, OutputTokens: 50})
+		if err != nil || a.Admitted || a.Node != "pool/poor" && a.Node != "pool/poor/a1" {
+			t.Errorf("%+v, %v", a, err)
+		}
+		if log := second.log.String(); strings.Contains(log, "a quota has come to") {
+			t.Errorf("the one that stands by announces quotas:\n%s", log)
+		}
+		first.close()
+		second.close()
+	})
+}
+
+// gauged collects what is emitted, by name and labels.
+func gauged(collect func(gauges)) map[string]float64 {
+	all := make(map[string]float64)
+	collect(func(d *prometheus.Desc, v float64, labels ...string) {
+		name := d.String()
+		name = name[strings.Index(name, "taskbus_"):]
+		all[name[:strings.Index(name, `"`)]+" "+strings.Join(labels, " ")] = v
+	})
+	return all
+}
+
+func TestQuotaMetrics(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		r.task("t-1", "build", usage(700, 210, "poor"))
+		r.task("t-2", "build", usage(50, 50, "poor"))
+		r.result("a1", "t-1", "succeeded", `,"usage":{"requests":1,"input_tokens":355,"output_tokens":100}`) // 455; and t-2's 100 go out
+		r.task("t-3", "build", usage(1000, 1000, "rich"))
+		r.task("t-4", "build", usage(400, 400, "poor")) // 455 + 100 + 800
+		families, err := r.service.options.Registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(map[string]float64)
+		for _, f := range families {
+			if !strings.HasPrefix(f.GetName(), "taskbus_quota_") {
+				continue
+			}
+			for _, m := range f.GetMetric() {
+				key := f.GetName()
+				for _, l := range m.GetLabel() {
+					key += " " + l.GetValue()
+				}
+				got[key] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+		for key, want := range map[string]float64{ // labels in the order of their names
+			"taskbus_quota_used total_tokens pool/poor":      455,
+			"taskbus_quota_reserved total_tokens pool/poor":  100,
+			"taskbus_quota_limit total_tokens pool/poor":     1000,
+			"taskbus_quota_reserved cost_usd pool/rich":      0.5,
+			"taskbus_quota_bucket_remaining requests openai": 1, // of 2
+			"taskbus_quota_waiting poor":                     1,
+			"taskbus_quota_waiting_for_quota poor":           1,
+			"taskbus_quota_waiting other":                    0,
+			"taskbus_quota_refusals_total total_tokens":      0,
+			"taskbus_quota_estimate_error":                   1, // 910 for 455: twice as much
+			"taskbus_quota_series_dropped":                   0,
+			"taskbus_quota_alerts_total 80":                  2, // of the group, and of its agent's part
+			"taskbus_quota_alerts_total 90":                  2,
+		} {
+			if v, known := got[key]; v != want || !known && want != 0 {
+				t.Errorf("%s is %v, want %v", key, v, want)
+			}
+		}
+		if n := got["taskbus_quota_refusals_total total_tokens budget"]; n < 2 {
+			t.Errorf("%v refusals, want those of t-2 and t-4", n)
+		}
+	})
+}
+
+// However many groups there are, at most 201 of them have series.
+func TestQuotaGroupsAreBounded(t *testing.T) {
+	groups := []engine.QuotaGroup{{Name: fairshare.OtherGroup, Waiting: 5}}
+	for i := range 300 {
+		groups = append(groups, engine.QuotaGroup{Name: fmt.Sprintf("g%03d", i), Waiting: 1, Share: 1. / 300})
+	}
+	got := gauged(func(emit gauges) { collectQuotaGroups(groups, emit) })
+	if len(got) != 4*(maxQuotaGroups+1) || got["taskbus_quota_waiting other"] != 105 || got["taskbus_quota_waiting g199"] != 1 { // 100 of the 300, and its own 5
+		t.Errorf("%d series, %v wait of the others", len(got), got["taskbus_quota_waiting other"])
+	}
+}
