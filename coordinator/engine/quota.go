@@ -41,7 +41,7 @@ type quotas struct {
 
 func newQuotas() quotas {
 	shares := fairshare.NewShares()
-	shares.DebtCap, shares.LagCap = fairshare.MostCost, fairshare.MostCost
+	shares.DebtCap, shares.LagCap = fairshare.CostCap, fairshare.CostCap
 	return quotas{
 		ledger: fairshare.NewLedger(), shares: shares, estimator: fairshare.NewEstimator(),
 		waits: newQuotaWaits(),
@@ -54,6 +54,7 @@ func newQuotas() quotas {
 // for the dispatch at hand.
 type quotaHold struct {
 	charge fairshare.Charge
+	usual  coordinator.Amounts // what such tasks take in the mean
 	key    coordinator.TaskKey // of the reservation
 	open   bool                // its turn has been charged, and quota may be set aside
 }
@@ -83,7 +84,8 @@ func (e *Engine) quotaDemand(t *openTask) *quotaHold {
 		return nil
 	}
 	if t.quota == nil {
-		t.quota = &quotaHold{charge: q.ledger.Demand(t.task.Group, t.task.Type, t.task.EstimatedUsage, q.estimator)}
+		t.quota = &quotaHold{}
+		t.quota.charge, t.quota.usual = q.ledger.Demand(t.task.Group, t.task.Type, t.task.EstimatedUsage, q.estimator)
 		t.quota.charge.NoBorrowing = t.task.NoBorrowing
 	}
 	return t.quota
@@ -107,7 +109,11 @@ func (e *Engine) afford(now time.Time, t *openTask, a *agent) fairshare.Verdict 
 	h.charge.Agent = a.spec.ID
 	h.key = coordinator.KeyOf(coordinator.TaskID(coordinator.DispatchID(t.task.ID, t.attempt)))
 	v := q.ledger.Reserve(now, h.key, &h.charge, time.Time{})
-	if !v.OK && !v.Known {
+	if v.Known && !v.OK { // of a life of the task that nobody remembers
+		q.ledger.Forget(h.key)
+		v = q.ledger.Reserve(now, h.key, &h.charge, time.Time{})
+	}
+	if !v.OK {
 		return v
 	}
 	h.open = true

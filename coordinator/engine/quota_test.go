@@ -184,3 +184,24 @@ func TestQuotaByTheEndOfTheDispatch(t *testing.T) {
 		})
 	}
 }
+
+// A dispatch id that is used again, because nobody remembers the task, is not paid for by
+// what is remembered of its first life.
+func TestQuotaOfAnIDThatIsUsedAgain(t *testing.T) {
+	r := ready(t, policyOf(worker("a").slots(10)).quotas(quotasOf().group("team", 1, daily(1000))).set(func(s *coordinator.Settings) {
+		s.StaleAfter, s.DedupeWindow = time.Hour, time.Minute
+	}))
+	r.give(job("t1").of("team").tokens(900, 100))
+	r.track(r.fleet.byID["a"])
+	r.pass(6 * time.Minute) // overdue: its quota expires, and is remembered for an hour
+	r.give(job("t1").of("team").tokens(900, 100))
+	want(t, r.assign(job("t2").of("team").tokens(1, 1))) // 1000 of 1000 are set aside
+}
+
+// What a task is only thought to take never keeps it out for good.
+func TestQuotaEstimateBeyondTheLimit(t *testing.T) {
+	r := ready(t, policyOf(worker("a").slots(10)).quotas(quotasOf().group("team", 1, daily(2000))).set(func(s *coordinator.Settings) { s.MaxQueueSize = 1000 }))
+	want(t, r.assign(job("t1").of("team")), // nothing is known: 2048 and 512 tokens, of 2000
+		"quota pool/team total_tokens 80%", "quota pool/team total_tokens 90%", "quota pool/team total_tokens 100%", "dispatch t1.1 a")
+	want(t, r.assign(job("t2").of("team").tokens(2048, 512)), "fail t2 exceeds_quota") // stated
+}

@@ -29,7 +29,7 @@ func (e *Engine) settleQuota(now time.Time, t *openTask, r *coordinator.Result) 
 // took: as much as was thought.
 func (e *Engine) quotaAsThought(t *openTask) {
 	if h := t.quota; h != nil && h.open {
-		used := h.charge.Amounts
+		used := h.usual
 		used[coordinator.DimConcurrency] = 0
 		e.endQuota(e.now, t, coordinator.QuotaSettled, used, "")
 	}
@@ -90,8 +90,7 @@ func (e *Engine) endQuota(now time.Time, t *openTask, how coordinator.QuotaEnd, 
 func (e *Engine) turnKnown(c *fairshare.Charge, expected int64, ended *coordinator.QuotaEnded) {
 	q, actual := &e.quotas, int64(0)
 	if ended.How == coordinator.QuotaSettled {
-		p := q.ledger.PathOf(c)
-		actual = q.ledger.Weigh(&p, &ended.Used)
+		actual = fairshare.Weigh(&ended.Used)
 	}
 	q.shares.Correct(q.shares.Leaf(c.Group), expected, actual)
 }

@@ -73,7 +73,7 @@ func (e *Engine) holdQuotas() {
 		}
 		key := coordinator.KeyOf(coordinator.TaskID(t.dispatchID))
 		if c, open, _ := q.ledger.Find(key); open {
-			t.quota = &quotaHold{charge: c, key: key, open: true}
+			t.quota = &quotaHold{charge: c, usual: c.Amounts, key: key, open: true}
 			held[key] = true
 		}
 	}

@@ -120,7 +120,7 @@ func (e *Engine) ExplainQuota(now time.Time, question *QuotaQuestion) (a QuotaAn
 	if !q.ledger.Installed() {
 		return a, false
 	}
-	c := q.ledger.Demand(question.Group, question.Type, &question.Usage, q.estimator)
+	c, _ := q.ledger.Demand(question.Group, question.Type, &question.Usage, q.estimator)
 	c.Agent, c.NoBorrowing = question.Agent, question.NoBorrowing
 	p := q.ledger.PathOf(&c)
 	leaf := q.shares.Leaf(question.Group)

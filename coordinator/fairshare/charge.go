@@ -8,7 +8,7 @@ import (
 // nobody says anything.
 const unknownService = "task:"
 
-// least is what a call counts for at least where nothing is known of it but that it is one.
+// least is what a call counts for of which nothing is known but that it is one.
 const least = 1000
 
 // serviceOf is what a group's calls of a task type are for, as far as usage and
@@ -34,32 +34,63 @@ func (s service) learntAs() string {
 
 // Demand is the charge for a task of a group before it has run: what its producer states, and
 // for what it does not state, what such tasks have taken so far. The amounts to be reserved
-// are 90th percentiles, Expect is by the means.
-func (l *Ledger) Demand(group, taskType string, u *coordinator.Usage, e *Estimator) Charge {
+// are 90th percentiles, but no more than any limit allows at one time: what is only estimated
+// must not keep a task out for good. usual is by the means, and Expect what that counts for.
+func (l *Ledger) Demand(group, taskType string, u *coordinator.Usage, e *Estimator) (c Charge, usual coordinator.Amounts) {
 	s := l.serviceOf(group, taskType, u)
-	c := Charge{Group: group, Provider: s.provider, Model: s.model}
+	c = Charge{Group: group, Provider: s.provider, Model: s.model}
 	var stated coordinator.Usage
 	if u != nil {
 		stated = *u
 	}
 	expected := stated
 	name := s.learntAs()
+	var guessed [coordinator.NumDimensions]bool
 	input := int64(0) // as far as it is stated: a guess would choose the wrong bucket
 	if stated.InputTokens > 0 {
 		input = wholeUp(stated.InputTokens)
 	} else {
 		in := e.EstimateInput(group, name)
 		stated.InputTokens, expected.InputTokens = float64(in.Reserve), float64(in.Expect)
+		guessed[coordinator.DimInputTokens] = true
 	}
 	if stated.OutputTokens <= 0 {
 		out := e.Estimate(group, name, input, 0)
 		stated.OutputTokens, expected.OutputTokens = float64(out.Reserve), float64(out.Expect)
+		guessed[coordinator.DimOutputTokens] = true
 	}
+	any := guessed[coordinator.DimInputTokens] || guessed[coordinator.DimOutputTokens]
+	guessed[coordinator.DimTotalTokens], guessed[coordinator.DimCost] = any, any && stated.CostUSD <= 0
 	c.Amounts, _ = l.prices.amountsOf(&stated, s, 1)
-	usual, _ := l.prices.amountsOf(&expected, s, 1)
+	usual, _ = l.prices.amountsOf(&expected, s, 1)
 	p := l.PathOf(&c)
-	c.Expect = l.Weigh(&p, &usual)
-	return c
+	for d := range c.Amounts {
+		if guessed[d] {
+			c.Amounts[d] = min(c.Amounts[d], max(1, l.ever(&p, coordinator.Dimension(d))))
+		}
+	}
+	c.Expect = Weigh(&usual)
+	return c, usual
+}
+
+// ever is how much of a dimension the path allows at one time, at most.
+func (l *Ledger) ever(p *Path, d coordinator.Dimension) int64 {
+	most := noBound
+	l.walk()
+	for _, n := range p.list() {
+		nd := &l.nodes[n]
+		if b := nd.budgets[d]; b != nil {
+			if most = min(most, b.most); l.first(b) {
+				most = min(most, b.reach)
+			}
+		}
+		if s := nd.rates[d]; s != nil && s.hard {
+			most = min(most, s.burst)
+		} else if s != nil && s.ceiling.amount > 0 {
+			most = min(most, s.ceiling.burst)
+		}
+	}
+	return most
 }
 
 // Used is what a task, or call, has taken by the word of who ran it.
@@ -74,38 +105,23 @@ func (c *Charge) Observe(e *Estimator, taskType string, a *coordinator.Amounts) 
 	e.Observe(c.Group, s.learntAs(), a[coordinator.DimInputTokens], a[coordinator.DimOutputTokens])
 }
 
-// Weigh makes one number of amounts, for the order of turns: the time, in microseconds, in
-// which the pools allow for as much, in the dimension that is scarcest for it (DRFQ's dominant
-// cost). Where the pools have no limits it is the tokens, output counted twice as VTC does.
-// At least 1, at most MostCost.
-func (l *Ledger) Weigh(p *Path, a *coordinator.Amounts) (cost int64) {
-	for _, n := range p.list() {
-		nd := &l.nodes[n]
-		if nd.parent >= 0 {
-			continue
-		}
-		for d, amount := range a {
-			if amount == 0 {
-				continue
-			}
-			if s := nd.rates[d]; s != nil && s.amount > 0 {
-				cost = max(cost, mulDivUp(amount, int64(s.per), s.amount))
-			}
-			if b := nd.budgets[d]; b != nil && b.base > 0 {
-				cost = max(cost, mulDivUp(amount, b.span.end-b.span.start, b.base))
-			}
-		}
+// Weigh makes one number of amounts, for the order of turns: the tokens, output counted twice
+// as VTC does, in one unit for all groups, whatever their limits and models. What has no
+// tokens counts as a small call. At most MostCost.
+func Weigh(a *coordinator.Amounts) int64 {
+	cost := saturate(a[coordinator.DimInputTokens], mulDiv(a[coordinator.DimOutputTokens], 2, 1))
+	if cost == 0 {
+		cost = least
 	}
-	if cost > 0 {
-		return min((cost-1)/1000+1, MostCost)
-	}
-	cost = saturate(a[coordinator.DimInputTokens], mulDiv(a[coordinator.DimOutputTokens], 2, 1))
-	return min(max(cost, least), MostCost)
+	return min(cost, MostCost)
 }
 
-// MostCost bounds what one task counts for: a quarter of an hour of a pool. Shares carry
-// debts of as much.
-const MostCost = 900 * 1_000_000
+// MostCost bounds what one task counts for, and CostCap what a group may owe, or lag behind:
+// thousands of usual calls.
+const (
+	MostCost = 1 << 24
+	CostCap  = 1 << 26
+)
 
 // GroupsOf gives the groups of the pool without a provider: by their weights the turns of
 // tasks are shared.

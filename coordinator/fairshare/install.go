@@ -52,7 +52,7 @@ func (l *Ledger) Install(now time.Time, q *coordinator.Quotas) {
 // inherit takes over what has been used of a node that was configured otherwise.
 func (nd *node) inherit(old *node, now int64) {
 	for d, b := range nd.budgets {
-		if o := old.budgets[d]; b != nil && o != nil && b.family.period == o.family.period && b.family.span == o.family.span {
+		if o := old.budgets[d]; b != nil && o != nil && b.family.period == o.family.period && b.family.span.meets(o.family.span) {
 			b.used, b.spent, b.lent, b.borrowed = o.used, o.spent, o.lent, o.borrowed
 			b.lentOut, b.borrowedIn, b.credits, b.owes, b.alerted = o.lentOut, o.borrowedIn, o.credits, o.owes, o.alerted
 			b.before = o.before

@@ -192,3 +192,21 @@ func budgetView(t testing.TB, l *Ledger, now time.Time, node string) BudgetView 
 	}
 	return n.Budgets[0]
 }
+
+// A reload that begins days elsewhere does not give back what has been used today.
+func TestInstallOtherTimeZone(t *testing.T) {
+	const d = coordinator.DimTotalTokens
+	day := func(n *coordinator.QuotaNode) {
+		n.Budgets[d] = &coordinator.QuotaLimit{Nominal: 1000, Period: coordinator.Period{Unit: coordinator.PerDay}}
+	}
+	noon := epoch.Add(12 * time.Hour)
+	l := newTree().group("a", "pool", day).ledger()
+	l.Reserve(noon, id(1), tokens("a", 1000), time.Time{})
+	l.Settle(noon, id(1), coordinator.Amounts{d: 1000}, false)
+	other := newTree().group("a", "pool", day)
+	other.Location = time.FixedZone("elsewhere", 3600)
+	l.Install(noon, &other.Quotas)
+	if v := l.Reserve(noon, id(2), tokens("a", 1), time.Time{}); v.OK {
+		t.Error("1001 of 1000 are admitted on one day")
+	}
+}

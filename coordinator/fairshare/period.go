@@ -11,6 +11,9 @@ import (
 // span is a period of time in ns since the Unix epoch: start belongs to it, end does not.
 type span struct{ start, end int64 }
 
+// meets tells whether two spans have anything in common.
+func (s span) meets(o span) bool { return s.start < o.end && o.start < s.end }
+
 // spanOf finds the period that the instant is in; nil is UTC. Instants are of 1970 to 2116.
 //
 // Every instant is in exactly one period, and one begins where the one before it ends:

@@ -64,6 +64,14 @@ func (l *Ledger) find(key coordinator.TaskKey) *reservation {
 	return r
 }
 
+// Forget drops what is remembered of a reservation that has ended, because its key stands
+// for something else from now on. One that is open stays.
+func (l *Ledger) Forget(key coordinator.TaskKey) {
+	if r := l.open[key]; r != nil && r.state != resOpen {
+		l.forget(r)
+	}
+}
+
 // reserve checks and charges; force charges in any case.
 func (l *Ledger) reserve(key coordinator.TaskKey, c *Charge, p *Path, until time.Time, force bool) Verdict {
 	r := l.make()

@@ -143,7 +143,8 @@ func (l *Ledger) foldReserved(r *coordinator.QuotaReserved) {
 		return
 	}
 	l.at(r.At)
-	if l.find(r.Key) != nil {
+	l.Forget(r.Key) // who reserved it had, or it would not have been
+	if l.open[r.Key] != nil {
 		return
 	}
 	if p := l.PathOf(&c); !p.Empty() {

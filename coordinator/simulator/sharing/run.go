@@ -77,7 +77,7 @@ func newRun(s *simulator.Sharing, p *policy, weights []int64, calls [][]Call, ar
 			Place: func(*openCall, int) {},
 		},
 	}
-	r.shares.DebtCap, r.shares.LagCap = fairshare.MostCost, fairshare.MostCost // as the engine has it
+	r.shares.DebtCap, r.shares.LagCap = fairshare.CostCap, fairshare.CostCap // as the engine has it
 	var groups []fairshare.ShareNode
 	for i := range s.Tenants {
 		groups = append(groups, fairshare.ShareNode{Name: s.Tenants[i].Name, Parent: -1, Weight: weights[i]})
