@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare"
 )
 
 // How tasks that are held end: with a failure, or given up until the broker delivers
@@ -15,8 +16,8 @@ func (e *Engine) failWaiting(now time.Time, t *openTask) {
 	d := e.explain(now, t)
 	reason, text := e.reasonOf(d, t)
 	var back time.Time
-	if w := e.quotas.waits.find(t.needs.class, t.leaf); w != nil {
-		reason, text, back = coordinator.ReasonQuotaExhausted, describeLack(&w.lacks), w.lacks.RetryAt
+	if lacks := e.lacking(now, t, d); lacks != nil {
+		reason, text, back = coordinator.ReasonQuotaExhausted, describeLack(lacks), lacks.RetryAt
 	}
 	if t.late(now) {
 		reason = coordinator.ReasonDeadlineExceeded
@@ -25,6 +26,20 @@ func (e *Engine) failWaiting(now time.Time, t *openTask) {
 	if f, ok := e.out[len(e.out)-1].(*coordinator.Fail); ok {
 		f.Failure.RetryAt = back
 	}
+}
+
+// lacking is the quota for want of which a task waits: of its group's that are parked or, if
+// there is an agent that could have it (one that comes out of its lane too late was not tried),
+// its own; nil: it is not quota.
+func (e *Engine) lacking(now time.Time, t *openTask, d *coordinator.Decision) *fairshare.Verdict {
+	if w := e.quotas.waits.find(t.needs.class, e.leafOf(t)); w != nil {
+		return &w.lacks
+	}
+	if d.Eligible == 0 {
+		return nil
+	}
+	lacks, _ := e.lacksFor(now, t)
+	return lacks
 }
 
 // forget gives up a task that the broker will deliver again: it may come as if

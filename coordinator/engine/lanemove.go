@@ -104,12 +104,16 @@ func (e *Engine) laneMoved(now time.Time, ev coordinator.LaneMoved) {
 	if t == nil || t.state != stateMoving {
 		return // of a session that has ended
 	}
-	l := e.endMove(t)
+	l, early := e.endMove(t), t.early
+	t.early = nil
 	switch ev.Outcome {
 	case coordinator.PublishConfirmed:
 		e.inLane(now, t)
 		l.ready++
 		l.usedAt = now
+		if early != nil {
+			e.received(now, *early)
+		}
 		e.considerReading(now, l)
 		return
 	case coordinator.PublishUnknown, coordinator.PublishAbandoned: // the session ends
@@ -121,6 +125,9 @@ func (e *Engine) laneMoved(now time.Time, ev coordinator.LaneMoved) {
 	default:
 		l.rest = now.Add(laneRest)
 	}
+	if early != nil { // a copy from before: the lane did not take this one
+		e.emit(coordinator.Ack{Handle: early.Handle, Copy: true})
+	}
 	switch {
 	case t.withdrawn:
 		e.failCancelled(now, t)
@@ -129,6 +136,17 @@ func (e *Engine) laneMoved(now time.Time, ev coordinator.LaneMoved) {
 	default:
 		e.admit(now, t) // under the policy of now, and somebody may be free by now
 	}
+}
+
+// cameEarly keeps what its lane has handed out before the confirm of its move was heard: until
+// then the message that was moved is not acknowledged, and afterwards this one is the task. A
+// second one is a copy.
+func (e *Engine) cameEarly(t *openTask, ev coordinator.TaskReceived) {
+	if t.early != nil {
+		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
+		return
+	}
+	t.early = &ev
 }
 
 // endMove takes a move off the counts.

@@ -220,3 +220,64 @@ func TestLanesSurviveATakeOver(t *testing.T) {
 		})
 	}
 }
+
+// TestComesOutOfItsLaneBeforeTheConfirm: what a lane that is being read hands out at once is
+// the task, and no copy; it goes on when the confirm of its move is heard.
+func TestComesOutOfItsLaneBeforeTheConfirm(t *testing.T) {
+	moving := func(t *testing.T) *rig {
+		r := busy(t, 0)
+		r.Record(true)
+		r.Records(nil)
+		r.assign(job("t"))
+		want(t, r.beats(heldLong), "move t to other")
+		want(t, r.tell(says("a", "first")), "completed first.1 a succeeded")
+		want(t, r.comes("other", job("t"), false)) // 3
+		return r
+	}
+	t.Run("confirmed", func(t *testing.T) {
+		r := moving(t)
+		want(t, r.comes("other", job("t"), true), "ack 4") // a copy of before
+		want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2", "dispatch t.1 a")
+		want(t, r.confirm(3), "ack 3")
+		checkIndexes(t, r.Engine)
+	})
+	t.Run("refused", func(t *testing.T) { // then it was an older message that came
+		r := moving(t)
+		want(t, r.moved(2, coordinator.PublishRejected), "ack 3", "dispatch t.1 a")
+		want(t, r.confirm(2), "ack 2")
+		checkIndexes(t, r.Engine)
+	})
+	t.Run("cancelled meanwhile", func(t *testing.T) {
+		r := moving(t)
+		r.withdraw("t")
+		want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2", "fail t cancelled")
+		checkIndexes(t, r.Engine)
+	})
+	t.Run("the session ends", func(t *testing.T) {
+		r := moving(t)
+		r.apply(coordinator.SessionLost{})
+		r.apply(coordinator.SessionOpened{})
+		r.hear(beat("a").running())
+		if r.redeliver(job("t")); r.latest().Task.ID != "t" {
+			t.Error("it is not dispatched in the next session")
+		}
+		checkIndexes(t, r.Engine)
+	})
+}
+
+// TestOverdueOutOfItsLaneForWantOfQuota: it was not tried any more, and still says what it
+// waited for.
+func TestOverdueOutOfItsLaneForWantOfQuota(t *testing.T) {
+	r := inALane(t)
+	p := policyOf(worker("a")).quotas(quotasOf().group("team", 1, daily(100)))
+	p.Settings, p.Lanes, p.LaneRoom = r.policy.Settings, r.policy.Lanes, r.policy.LaneRoom
+	r.install(p)
+	r.give(job("u").of("team").tokens(90, 10))
+	r.tell(says("a", "u").used(90, 10))
+	late := job("late").of("team").tokens(9, 1)
+	late.AcceptedAt = r.now.Add(-r.policy.Settings.AssignmentTimeout)
+	want(t, r.comes("other", late, false), "fail late quota_exhausted")
+	if at := r.failures[len(r.failures)-1].Failure.RetryAt; at.IsZero() {
+		t.Error("it does not say from when on to try again")
+	}
+}

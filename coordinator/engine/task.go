@@ -65,9 +65,10 @@ type openTask struct {
 
 	sale *sale // what the market knows of it; nil: nothing
 
-	came      time.Time // when its delivery did
-	from      string    // the lane that it came out of; empty: none
-	line      *lane     // in which it waits and from which it may be moved; nil: none
+	came      time.Time                 // when its delivery did
+	from      string                    // the lane that it came out of; empty: none
+	early     *coordinator.TaskReceived // its message out of the lane to which it is moving
+	line      *lane                     // in which it waits and from which it may be moved; nil: none
 	linePlace int
 	to        *lane // that it is being moved to
 	stays     bool  // it can be moved to none
@@ -122,6 +123,10 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 	r := e.recall(now, key)
 	if ev.Lane != "" {
 		e.cameOutOf(now, ev.Lane)
+		if t := e.tasks.of(r); t != nil && t.state == stateMoving && t.task.ContentHash == ev.Task.ContentHash {
+			e.cameEarly(t, ev)
+			return
+		}
 	}
 	var before *openTask
 	switch {

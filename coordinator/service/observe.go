@@ -92,7 +92,8 @@ func (o *observer) failed(t *ticket, now time.Time) {
 	switch f.Failure.Reason {
 	case coordinator.ReasonCancelled:
 		o.failure(o.log.Info(), f).Msg("task cancelled")
-	case coordinator.ReasonInvalidMessage, coordinator.ReasonUnknownTaskType, coordinator.ReasonDuplicateTask:
+	case coordinator.ReasonInvalidMessage, coordinator.ReasonUnknownTaskType, coordinator.ReasonDuplicateTask,
+		coordinator.ReasonExceedsQuota, coordinator.ReasonQuotaExhausted:
 		o.failure(o.gated(noiseRefusedTask, zerolog.WarnLevel), f).Msg("task refused")
 	default:
 		o.failure(o.log.Error(), f).Msg("task failed")
