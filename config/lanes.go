@@ -61,8 +61,8 @@ func (c *Config) settleLanes() {
 }
 
 // lanesOf gives the groups of quotas.yaml lanes of their own, unless agents.yaml says which
-// have. Of more groups than may have one those at the top do, with all below them in the
-// lane of all others.
+// have. Of more groups than may have one those at the top do. A group without one uses that of
+// the nearest group above it.
 func (c *Config) lanesOf(q *coordinator.Quotas) {
 	p := &c.policy
 	if c.ownLanes {
@@ -92,6 +92,26 @@ func (c *Config) lanesOf(q *coordinator.Quotas) {
 		p.Lanes = []string{}
 	}
 	c.settleLanes()
+}
+
+// lanesAbove finds, for every group of quotas.yaml that has no lane, that of the nearest group
+// above it.
+func (c *Config) lanesAbove(q *coordinator.Quotas) {
+	p := &c.policy
+	p.LanesAbove = nil
+	if q == nil || len(p.Lanes) == 0 {
+		return
+	}
+	p.LanesAbove = make(map[string]string)
+	groups := fairshare.GroupsOf(q)
+	for _, g := range groups { // parents come first
+		if g.Parent < 0 || p.HasLane(g.Name) {
+			continue
+		}
+		if lane := p.LaneOf(groups[g.Parent].Name); lane != coordinator.LaneOther {
+			p.LanesAbove[g.Name] = lane
+		}
+	}
 }
 
 // Notes says what counts otherwise than it is written, for people.

@@ -78,3 +78,38 @@ func TestLanesOfQuotas(t *testing.T) {
 		})
 	}
 }
+
+// Of more groups than may have lanes those at the top do, and what is below them uses theirs:
+// 501 with one below each are 1,002. With a list in agents.yaml the same goes for its groups.
+func TestLanesAbove(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("groups:\n")
+	for i := range 501 {
+		fmt.Fprintf(&text, "- {id: org%d}\n- {id: team%d, parent: org%d}\n", i, i, i)
+	}
+	q, err := ParseQuotas([]byte(text.String()), "quotas.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		settings           string
+		org, team7, others string
+	}{
+		{"{}", "org7", "org7", "other"},
+		{"{lanes: [org7]}", "org7", "org7", "other"},
+		{"{lanes: [team7]}", "other", "team7", "other"},
+		{"{lanes: []}", "other", "other", "other"},
+	} {
+		c, err := Parse([]byte("agents: {}\nglobal_settings: "+tt.settings), "agents.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := c.WithQuotas(q).Policy()
+		if got := [3]string{p.LaneOf("org7"), p.LaneOf("team7"), p.LaneOf("nobody's")}; got != [3]string{tt.org, tt.team7, tt.others} {
+			t.Errorf("%s: lanes %q", tt.settings, got)
+		}
+		if p := c.WithQuotas(q).WithQuotas(nil).Policy(); p.LanesAbove != nil {
+			t.Errorf("%s: without quotas there is nobody above: %v", tt.settings, p.LanesAbove)
+		}
+	}
+}

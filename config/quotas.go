@@ -89,6 +89,7 @@ func (c *Config) WithQuotas(q *coordinator.Quotas) *Config {
 	changed := *c
 	changed.policy.Quotas = q
 	changed.lanesOf(q)
+	changed.lanesAbove(q)
 	changed.setVersion()
 	changed.setSource()
 	return &changed

@@ -28,15 +28,19 @@ type Policy struct {
 	Discovery *Discovery
 	// Quotas say who may use how much of the LLM providers' limits; nil: nothing is limited.
 	Quotas *Quotas
-	// Lanes are the groups that have a lane of their own; all others share LaneOther.
+	// Lanes are the groups that have a lane of their own; all others but those of LanesAbove
+	// share LaneOther.
 	// Sorted. nil: no task is moved to a lane; empty: all share one.
 	Lanes []string
+	// LanesAbove are the groups without a lane of their own that use that of the nearest
+	// group above them that has one.
+	LanesAbove map[string]string
 	// LaneRoom is how many tasks may wait before some are moved to their lanes, if there
 	// are Lanes; 0: as many as can.
 	LaneRoom int
 }
 
-// LaneOther is the lane of all groups that have none of their own.
+// LaneOther is the lane of all groups that have none of their own, nor any group above them.
 const LaneOther = "other"
 
 // HasLane tells whether tasks may be moved to the lane of that name.
@@ -52,6 +56,9 @@ func (p *Policy) HasLane(lane string) bool {
 func (p *Policy) LaneOf(group string) string {
 	if group != "" && p.HasLane(group) {
 		return group
+	}
+	if above := p.LanesAbove[group]; above != "" {
+		return above
 	}
 	return LaneOther
 }

@@ -13,7 +13,7 @@ import (
 // watchHeld has a waiting task looked at when it has been held for too long.
 func (e *Engine) watchHeld(now time.Time, t *openTask) {
 	if t.line != nil {
-		e.timers.schedule(&t.retry, later(later(t.came.Add(heldLong), t.line.rest), now.Add(1)))
+		e.timers.schedule(&t.retry, later(later(t.came.Add(heldLong), t.to.rest), now.Add(1)))
 	}
 }
 
@@ -22,7 +22,7 @@ func (e *Engine) heldTooLong(now time.Time, t *openTask) {
 	switch {
 	case e.mayGoNow(now, t):
 		e.moveToLane(now, t)
-	case e.standsLast(now, t):
+	case e.staysHeld(now, t):
 		e.timers.schedule(&t.retry, earlier(now.Add(heldLong), t.came.Add(e.heldMost())))
 	case e.lanes.moving >= maxMoving:
 		e.timers.schedule(&t.retry, now.Add(moveAgain))
@@ -31,14 +31,21 @@ func (e *Engine) heldTooLong(now time.Time, t *openTask) {
 	}
 }
 
-// standsLast tells whether nothing is gained by moving the task: it came out of the lane to
-// which it would go, and nothing stands behind it there.
-func (e *Engine) standsLast(now time.Time, t *openTask) bool {
-	return t.from == t.line.key && t.line.ready == 0 && now.Before(t.came.Add(e.heldMost()))
+// staysHeld tells whether nothing is gained by moving the task: it came out of the lane to
+// which it would go, and nothing stands behind it there; or tasks like it are being dispatched,
+// so that its turn will come, and it would lose that to those behind it.
+func (e *Engine) staysHeld(now time.Time, t *openTask) bool {
+	return t.from == t.to.key && (t.to.ready == 0 || e.advances(now, t)) && now.Before(t.came.Add(e.heldMost()))
 }
 
-// heldMost is how long a task that came out of a lane is held although nothing stands behind
-// it: no longer than the broker allows (see mayWait).
+// advances tells whether tasks of the waiting task's class have been dispatched of late, and
+// its group has quota.
+func (e *Engine) advances(now time.Time, t *openTask) bool {
+	c := t.needs.class
+	return c != nil && now.Sub(c.served) < heldLong && e.quotas.waits.find(c, t.leaf) == nil
+}
+
+// heldMost is how long a task that came out of a lane is held although it could be moved: no longer than the broker allows (see mayWait).
 func (e *Engine) heldMost() time.Duration {
 	if most := e.policy.Settings.MaxTimeout; most > 0 {
 		return min(heldMost, most)
@@ -47,7 +54,7 @@ func (e *Engine) heldMost() time.Duration {
 }
 
 func (e *Engine) mayGoNow(now time.Time, t *openTask) bool {
-	return e.connected && !e.standsLast(now, t) && e.lanes.moving < maxMoving && !t.line.rest.After(now)
+	return e.connected && !e.staysHeld(now, t) && e.lanes.moving < maxMoving && !t.to.rest.After(now)
 }
 
 // relieve moves tasks out of the window while more wait than should.
@@ -72,14 +79,16 @@ func (e *Engine) relieve(now time.Time) {
 			}
 			return
 		}
-		e.endReading(t.line) // what is read from there would only be moved again
+		if !t.to.precedes(t) {
+			e.endReading(t.to) // what is read there would displace what goes before it
+		}
 		e.moveToLane(now, t)
 	}
 }
 
 // moveToLane begins to move a task that waits.
 func (e *Engine) moveToLane(now time.Time, t *openTask) {
-	l := t.line
+	l := t.to
 	e.leavePending(t)
 	e.knowLane(l)
 	t.state, t.to = stateMoving, l
@@ -93,9 +102,20 @@ func (e *Engine) moveToLane(now time.Time, t *openTask) {
 func (e *Engine) knowLane(l *lane) {
 	l.asked = false
 	if !l.known {
-		l.known = true
+		e.lanes.know(l, true)
 		e.record(&coordinator.LaneKnown{Lane: l.key, Known: true})
 	}
+}
+
+// know notes whether a lane may hold something.
+func (s *lanes) know(l *lane, known bool) {
+	switch {
+	case known && !l.known:
+		s.known++
+	case !known && l.known:
+		s.known--
+	}
+	l.known = known
 }
 
 // laneMoved hears what became of a move.
@@ -109,7 +129,9 @@ func (e *Engine) laneMoved(now time.Time, ev coordinator.LaneMoved) {
 	switch ev.Outcome {
 	case coordinator.PublishConfirmed:
 		e.inLane(now, t)
-		l.ready++
+		if l.ready++; l.ready == 1 {
+			l.head = t.standing()
+		}
 		l.usedAt = now
 		if early != nil {
 			e.received(now, *early)

@@ -7,10 +7,13 @@ import (
 	"taskbus/coordinator"
 )
 
-// How tasks come back from their lanes: those are read that hold something and of whose
-// tasks few wait here, each with a small window, so that what is stuck stops the reading by
-// itself. What has been held out of a lane for long while more stands behind it goes to the
-// lane's end (heldTooLong), so that all of them are looked at in time.
+// How tasks come back from their lanes: those are read that hold something and of which few
+// tasks are held here, each with a small window, so that what is stuck stops the reading by
+// itself. They are read however many others wait: what is in a lane came before what comes
+// now, and its group's turn may be next. All windows together are about half of the room, and
+// what they displace is moved (relieve). What has been held out of a lane for long, without
+// getting on, while more stands behind it goes to the lane's end (heldTooLong), so that all
+// of them are looked at in time.
 
 // laneCopy tells whether a message out of a lane is a copy of a task that is taken care of
 // otherwise. What a lane has and the journal does not say is in it is one: it was moved by
@@ -37,19 +40,19 @@ func (e *Engine) cameOutOf(now time.Time, key string) {
 	l.ready, l.usedAt = max(0, l.ready-1), now
 }
 
-// laneWindow is how many tasks of a lane are held at once.
+// laneWindow is how many tasks of one lane are held at once: all lanes that may hold something
+// have half of the room between them, and one each at least.
 func (e *Engine) laneWindow() int {
 	if most, bounded := e.room(); bounded {
-		return max(1, min(laneWindow, most/2))
+		return max(1, min(laneWindow, most/2/max(1, e.lanes.known)))
 	}
 	return laneWindow
 }
 
-// considerReading begins to read a lane that holds something, if few of its tasks wait
-// here, and there is room for more: or if those of another are so many that it will be
-// those which make room.
+// considerReading begins to read a lane that holds something, if few that came out of it
+// wait here.
 func (e *Engine) considerReading(now time.Time, l *lane) {
-	if !e.connected || l.ready == 0 || l.window > 0 || l.waitsTurn || l.noReading.After(now) || !e.hasRoomFor(l) {
+	if !e.connected || l.ready == 0 || l.window > 0 || l.waitsTurn || l.noReading.After(now) || !e.wantsMore(l) {
 		return
 	}
 	l.since = now
@@ -61,20 +64,27 @@ func (e *Engine) considerReading(now time.Time, l *lane) {
 	e.beginReading(now, l)
 }
 
-func (e *Engine) hasRoomFor(l *lane) bool {
+// wantsMore tells whether less than half of its window is held out of the lane, and there is
+// room, or nothing else of the lane's waits here, or what does goes after what is in it.
+func (e *Engine) wantsMore(l *lane) bool {
 	window := e.laneWindow()
-	if waiting := len(l.line.Items); waiting > 0 && waiting >= window/2 {
+	if held := l.out.tasks.Len(); held > 0 && held >= window/2 {
 		return false
 	}
-	most, bounded := e.room()
-	if !bounded || e.backlog()+(e.lanes.reading+1)*window <= most {
+	if most, bounded := e.room(); !bounded || e.backlog()+window <= most || l.waiting == 0 {
 		return true
 	}
-	longest := 0
-	if len(e.lanes.lines.Items) > 0 {
-		longest = len(e.lanes.lines.Items[0].line.Items)
-	}
-	return longest > len(l.line.Items)+2*window
+	return l.precedes(l.lines.Items[0].tasks.Items[0])
+}
+
+// standing is where the task stands, for others to be compared with.
+func (t *openTask) standing() *openTask {
+	return &openTask{level: t.level, rank: t.rank, arrival: t.arrival}
+}
+
+// precedes tells whether what is first in the lane may go before the task.
+func (l *lane) precedes(t *openTask) bool {
+	return l.head == nil || l.out.tasks.Before(t, l.head)
 }
 
 func (e *Engine) beginReading(now time.Time, l *lane) {
@@ -98,7 +108,7 @@ func (e *Engine) readingEnded(now time.Time, l *lane) {
 		next := e.lanes.turns[0]
 		e.lanes.turns = slices.Delete(e.lanes.turns, 0, 1)
 		next.waitsTurn = false
-		if next.ready > 0 && e.hasRoomFor(next) {
+		if next.ready > 0 && e.wantsMore(next) {
 			e.beginReading(now, next)
 		}
 	}
@@ -126,7 +136,7 @@ func (e *Engine) laneSeen(now time.Time, ev coordinator.LaneSeen) {
 	switch {
 	case l.window == 0 && l.ready > 0:
 		e.considerReading(now, l)
-	case l.window > 0 && (l.ready == 0 && !busy || len(l.line.Items) >= 2*laneWindow ||
+	case l.window > 0 && (l.ready == 0 && !busy || l.window > 2*e.laneWindow() ||
 		len(e.lanes.turns) > 0 && now.Sub(l.since) >= laneTurn):
 		e.endReading(l)
 	}
@@ -135,7 +145,7 @@ func (e *Engine) laneSeen(now time.Time, ev coordinator.LaneSeen) {
 		return
 	}
 	if ev.Missing || e.policy.HasLane(l.key) {
-		l.known = false
+		e.lanes.know(l, false)
 		e.record(&coordinator.LaneKnown{Lane: l.key})
 		e.lanes.forget(l)
 		return
@@ -196,7 +206,7 @@ func (e *Engine) lanesClosed() {
 	s := &e.lanes
 	s.clearLines()
 	for _, l := range slices.Clone(s.order) {
-		l.window, l.ready, l.waitsTurn, l.asked = 0, 0, false, false
+		l.window, l.ready, l.head, l.waitsTurn, l.asked = 0, 0, nil, false, false
 		l.rest, l.noReading = time.Time{}, time.Time{}
 		s.forget(l)
 	}
@@ -207,7 +217,7 @@ func (e *Engine) lanesClosed() {
 // foldLane takes over whether a lane may hold something.
 func (e *Engine) foldLane(r *coordinator.LaneKnown) {
 	l := e.lanes.lane(r.Lane)
-	l.known = r.Known
+	e.lanes.know(l, r.Known)
 	e.lanes.forget(l)
 }
 
@@ -222,7 +232,7 @@ func (e *Engine) imageLanes(m *Image) {
 
 func (e *Engine) lanesSnapshot() (list []coordinator.LaneSnapshot) {
 	for _, l := range e.lanes.order {
-		if waiting := len(l.line.Items); l.known || waiting > 0 {
+		if waiting := l.all(); l.known || waiting > 0 {
 			list = append(list, coordinator.LaneSnapshot{
 				Lane: l.key, Ready: l.ready, Waiting: waiting, Moving: l.moving, Read: l.window > 0, Orphan: !e.policy.HasLane(l.key),
 			})

@@ -60,9 +60,10 @@ const (
 type lanes struct {
 	byKey map[string]*lane
 	order []*lane // all of them, by their keys
-	// lines are the lanes in which somebody waits who may be moved, the longest first.
+	// lines are the lanes in which somebody waits who makes room, the longest first.
 	lines  heap.Heap[*lane]
 	moving int
+	known  int // of them
 	// reading is how many are read, turns those that should be as soon as there is room.
 	reading int
 	turns   []*lane
@@ -75,23 +76,39 @@ type lanes struct {
 	next   int // where the next look at the lanes begins
 }
 
+// row is tasks that wait here and may be moved, the last of them first.
+type row struct {
+	of    *lane
+	group string // whose tasks they are; empty: of those that came out of the lane
+	tasks heap.Heap[*openTask]
+	place int // in the lane's lines; -1: nobody waits, or it is out
+}
+
 // lane is one of them: a queue, and the tasks that wait here and would go there.
 type lane struct {
 	key string
 	// known: the journal says that it may hold something. asked: nothing is known of it,
 	// and it is looked at once.
 	known, asked bool
-	line         heap.Heap[*openTask] // who waits and may be moved, who goes first last
-	place        int                  // in lines; -1: nobody waits
-	moving       int
-	ready        int       // in its queue, as far as is known
-	usedAt       time.Time // when anything went in or out
-	lookedAt     time.Time // when the shell was last asked to look
-	rest         time.Time // no moves before
-	window       int       // it is read with this prefetch; 0: it is not
-	since        time.Time // it has been, or waits for its turn
-	waitsTurn    bool
-	noReading    time.Time // before then
+	// lines are of those that make room for others: tasks of task.assign, by group, so that
+	// the group with most makes room. The longest is first.
+	lines   heap.Heap[*row]
+	groups  map[string]*row
+	waiting int // in all of these
+	place   int // in lanes.lines; -1: nobody waits
+	// out are those that came out of the lane. They do not make room: there are no more
+	// than it is read with, and what came in since is later than they are.
+	out       *row
+	moving    int
+	head      *openTask // stands where the first in its queue does; nil: that is not known
+	ready     int       // in its queue, as far as is known
+	usedAt    time.Time // when anything went in or out
+	lookedAt  time.Time // when the shell was last asked to look
+	rest      time.Time // no moves before
+	window    int       // it is read with this prefetch; 0: it is not
+	since     time.Time // it has been, or waits for its turn
+	waitsTurn bool
+	noReading time.Time // before then
 }
 
 func newLanes() lanes {
@@ -99,7 +116,7 @@ func newLanes() lanes {
 		byKey: make(map[string]*lane),
 		lines: heap.Heap[*lane]{
 			Before: func(a, b *lane) bool {
-				return cmp.Or(cmp.Compare(len(b.line.Items), len(a.line.Items)), cmp.Compare(a.key, b.key)) < 0
+				return cmp.Or(cmp.Compare(b.waiting, a.waiting), cmp.Compare(a.key, b.key)) < 0
 			},
 			Place: func(l *lane, i int) { l.place = i },
 		},
@@ -112,19 +129,32 @@ func (s *lanes) lane(key string) *lane {
 	if l := s.byKey[key]; l != nil {
 		return l
 	}
-	l := &lane{key: key, place: -1, line: heap.Heap[*openTask]{
-		Before: func(a, b *openTask) bool { return cmp.Or(cmp.Compare(a.level, b.level), byRank(b, a)) < 0 },
-		Place:  func(t *openTask, i int) { t.linePlace = i },
+	l := &lane{key: key, place: -1, groups: make(map[string]*row), lines: heap.Heap[*row]{
+		Before: func(a, b *row) bool {
+			return cmp.Or(cmp.Compare(b.tasks.Len(), a.tasks.Len()), cmp.Compare(a.group, b.group)) < 0
+		},
+		Place: func(n *row, i int) { n.place = i },
 	}}
+	l.out = l.newRow("")
 	s.byKey[key] = l
 	at, _ := slices.BinarySearchFunc(s.order, key, func(l *lane, key string) int { return cmp.Compare(l.key, key) })
 	s.order = slices.Insert(s.order, at, l)
 	return l
 }
 
+func (l *lane) newRow(group string) *row {
+	return &row{of: l, group: group, place: -1, tasks: heap.Heap[*openTask]{
+		Before: func(a, b *openTask) bool { return cmp.Or(cmp.Compare(a.level, b.level), byRank(b, a)) < 0 },
+		Place:  func(t *openTask, i int) { t.linePlace = i },
+	}}
+}
+
+// all is how many tasks wait that may be moved there, or came out of it and may be moved.
+func (l *lane) all() int { return l.waiting + l.out.tasks.Len() }
+
 // forget lets go of a lane of which nothing is to be known.
 func (s *lanes) forget(l *lane) {
-	if l.known || l.asked || l.moving > 0 || l.window > 0 || l.waitsTurn || l.place >= 0 {
+	if l.known || l.asked || l.moving > 0 || l.window > 0 || l.waitsTurn || l.all() > 0 {
 		return
 	}
 	delete(s.byKey, l.key)
@@ -141,36 +171,73 @@ func (e *Engine) joinLine(now time.Time, t *openTask) {
 	if !e.mayMove(t) {
 		return
 	}
-	l := e.lanes.lane(e.policy.LaneOf(t.task.Group))
-	t.line = l
-	l.line.Push(t)
-	e.lanes.grew(l)
+	t.to = e.lanes.lane(e.policy.LaneOf(t.task.Group))
+	if t.from != "" {
+		t.line = e.lanes.lane(t.from).out
+		t.line.of.head = t.standing()
+		t.line.tasks.Push(t)
+	} else {
+		e.lanes.join(t, e.turnOf(t))
+	}
 	e.watchHeld(now, t)
+}
+
+// turnOf is the group whose turn the task waits for, or without quotas its own.
+func (e *Engine) turnOf(t *openTask) string {
+	if e.quotas.ledger.Installed() {
+		return e.quotas.shares.Name(t.leaf)
+	}
+	return t.task.Group
+}
+
+// join puts a task into the line of its group.
+func (s *lanes) join(t *openTask, group string) {
+	l := t.to
+	n := l.groups[group]
+	if n == nil {
+		n = l.newRow(group)
+		l.groups[group] = n
+	}
+	t.line = n
+	n.tasks.Push(t)
+	l.waiting++
+	if n.place < 0 {
+		l.lines.Push(n)
+	} else {
+		l.lines.Fix(n.place)
+	}
+	if l.place < 0 {
+		s.lines.Push(l)
+	} else {
+		s.lines.Fix(l.place)
+	}
 }
 
 // leaveLine is for one that waits no more.
 func (e *Engine) leaveLine(t *openTask) {
-	l := t.line
-	if l == nil {
+	n := t.line
+	if n == nil {
 		return
 	}
-	t.line = nil
-	l.line.Remove(t.linePlace)
-	e.lanes.grew(l)
-	e.considerReading(e.now, l)
+	t.line, t.to = nil, nil
+	n.tasks.Remove(t.linePlace)
+	if n != n.of.out {
+		e.lanes.shrank(n)
+	}
+	e.considerReading(e.now, n.of)
 }
 
-// grew puts a lane in its place among those in which somebody waits.
-func (s *lanes) grew(l *lane) {
-	switch n := len(l.line.Items); {
-	case n == 0 && l.place >= 0:
-		// What is removed must stand where its length says, until it is gone.
-		s.lines.Fix(l.place)
+// shrank puts a line that has lost a task, and its lane, where they belong.
+func (s *lanes) shrank(n *row) {
+	l := n.of
+	l.waiting--
+	// What is removed must stand where its length says, until it is gone.
+	if l.lines.Fix(n.place); n.tasks.Len() == 0 {
+		l.lines.Remove(n.place)
+		delete(l.groups, n.group)
+	}
+	if s.lines.Fix(l.place); l.waiting == 0 {
 		s.lines.Remove(l.place)
-	case n > 0 && l.place < 0:
-		s.lines.Push(l)
-	case n > 0:
-		s.lines.Fix(l.place)
 	}
 }
 
@@ -184,17 +251,20 @@ func (s *lanes) under() {
 
 // clearLines empties all lines: whoever waited waits no more, or is to begin anew.
 func (s *lanes) clearLines() {
-	for _, l := range s.lines.Items {
-		for _, t := range l.line.Items {
-			t.line = nil
+	for _, l := range s.order {
+		for _, n := range append(l.lines.Items, l.out) {
+			for _, t := range n.tasks.Items {
+				t.line, t.to = nil, nil
+			}
 		}
-		l.line.Items, l.place = nil, -1
+		l.lines.Items, l.out.tasks.Items, l.waiting, l.place = nil, nil, 0, -1
+		clear(l.groups)
 	}
 	s.lines.Items = nil
 }
 
-// crowd is the waiting task that makes room for others: of the lane in which most wait, the
-// one that would go last; nil when none may be moved now.
+// crowd is the waiting task that makes room for others: of the lane in which most wait, and of
+// the group that has most of them, the one that would go last; nil when none may be moved now.
 func (e *Engine) crowd() *openTask {
 	s := &e.lanes
 	var most *lane
@@ -213,7 +283,7 @@ func (e *Engine) crowd() *openTask {
 	if most == nil {
 		return nil
 	}
-	return most.line.Items[0]
+	return most.lines.Items[0].tasks.Items[0]
 }
 
 // room is how many tasks may wait before some are moved; false: as many as can.

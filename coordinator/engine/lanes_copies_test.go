@@ -197,7 +197,7 @@ func TestLanesSurviveATakeOver(t *testing.T) {
 	move("cancelled")
 	r.withdraw("cancelled")
 	move("held")
-	want(t, r.withdraw("waits"), "fail waits cancelled", "cancel waits: done")
+	want(t, r.withdraw("waits"), "read other: 1", "fail waits cancelled", "cancel waits: done")
 	want(t, r.comes("other", job("held"), false)) // out of the lane: it has it still
 	want(t, r.assign(job("moving")), "move moving to other")
 	want(t, r.withdraw("moving"), "cancel moving: done")

@@ -3,54 +3,191 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"taskbus/coordinator"
 )
 
-// TestReadingBack: a lane is read as soon as few of its tasks wait, a window at a time.
+// TestReadingBack: a lane is read as soon as somebody of its group waits who came after what is
+// in it, although the window is crowded: what comes out of the lane does not make room, and of
+// the others the last does. The room is 8, of which the lane has half.
 func TestReadingBack(t *testing.T) {
-	r := busy(t, 8, "a") // the window of a lane is half of the room: 4
+	r := busy(t, 8, "a")
 	for i := range 8 {
 		r.assign(job(coordinator.TaskID(fmt.Sprint("x", i))).group("a"))
 	}
 	want(t, r.assign(job("y").group("a")), "move y to a")
-	want(t, r.moved(r.last, coordinator.PublishConfirmed), "ack 10") // 8 wait: nothing is read
+	want(t, r.moved(r.last, coordinator.PublishConfirmed), "ack 10")
+	want(t, r.laneHas("a", 1)) // x0 to x7 all go before it
 	done, given := "first", coordinator.Handle(1)
-	var got []string
-	for i := range 7 { // one after the other is done, until one of them waits, which is less than half of 4
-		got = append(got, r.tell(says("a", coordinator.TaskID(done)))...)
+	finish := func(next string, more ...string) {
+		t.Helper()
+		want(t, r.tell(says("a", coordinator.TaskID(done))), append(more, "completed "+done+".1 a succeeded", "dispatch "+next+".1 a")...)
 		given++
-		got = append(got, r.confirm(given)...)
-		done = fmt.Sprint("x", i)
+		r.confirm(given)
+		done = next
 	}
-	if !slices.Contains(got, "read a: 4") || got[len(got)-2] != "read a: 4" && got[len(got)-3] != "read a: 4" {
-		t.Fatalf("the lane is not read when one task waits: %v", got)
+	finish("x0")
+	accepted := r.now // x0 to x7 were then, too
+	r.pass(time.Second)
+	want(t, r.assign(job("z").group("a"))) // in the place of x0
+	want(t, r.laneHas("a", 1), "read a: 4")
+	y := job("y").group("a")
+	y.AcceptedAt = accepted
+	want(t, r.comes("a", y, false), "move z to a")
+	checkIndexes(t, r.Engine)
+	want(t, r.moved(r.last-1, coordinator.PublishConfirmed), "ack 11")
+	for _, next := range []string{"x1", "x2", "x3", "x4", "x5", "x6", "x7"} {
+		want(t, r.laneHas("a", 1))
+		finish(next)
 	}
-	want(t, r.comes("a", job("y").group("a"), false))
-	want(t, r.laneHas("a", 0))
-	r.pass(laneQuiet)
-	want(t, r.laneHas("a", 0), "read a: 0")
+	if n := r.pending.total(); n != 1 || r.held[r.last].state != stateWaiting {
+		t.Errorf("%d wait, want y", n)
+	}
 	checkIndexes(t, r.Engine)
 }
 
-// TestNoReadingInACrowd: where many groups have few tasks each, what is read back would be
-// moved again at once.
-func TestNoReadingInACrowd(t *testing.T) {
+// TestReadingInACrowd: where many groups have few tasks each, a lane is read nevertheless; the
+// longest of the others makes room, which is that of the group that most wait of.
+func TestReadingInACrowd(t *testing.T) {
 	keys := []string{"g0", "g1", "g2", "g3", "g4", "g5", "g6", "g7"}
 	r := busy(t, 8, keys...)
-	for i, key := range keys {
+	r.assign(job("t").group("g0"))
+	for i, key := range keys[:7] {
 		r.assign(job(coordinator.TaskID(fmt.Sprint("t", i))).group(key))
 	}
-	want(t, r.assign(job("more").group("g7")), "move more to g7")
-	want(t, r.moved(r.last, coordinator.PublishConfirmed), "ack 10")
-	want(t, r.laneHas("g7", 1))
-	want(t, r.tell(says("a", "first")), "completed first.1 a succeeded", "dispatch t0.1 a")
-	want(t, r.laneHas("g7", 1)) // 7 wait, and 4 more would be one too many
-	r.withdraw("t1")
-	r.withdraw("t2")
-	r.withdraw("t3") // now there is room: 4 wait, and 4 are read
-	want(t, r.laneHas("g7", 1), "read g7: 4")
+	r.laneKnown("g7")
+	want(t, r.laneHas("g7", 3), "read g7: 4") // half of the room is the only lane's that has anything
+	want(t, r.comes("g7", job("v").group("g7"), false), "move t0 to g0")
+	want(t, r.moved(3, coordinator.PublishConfirmed), "ack 3") // t goes before it: nothing is gained
+	r.laneKnown("g1")
+	r.laneKnown("g2")
+	want(t, r.laneHas("g7", 2), "read g7: 0") // and now four
+	want(t, r.tell(says("a", "first")), "completed first.1 a succeeded", "read g7: 1", "dispatch v.1 a")
+	checkIndexes(t, r.Engine)
+}
+
+// overload is a fleet of one slot that does one task a second, and tenants with quotas by
+// weights alone of which some send faster; moves are confirmed at once, and lanes hand out
+// what is in them, in order, as far as they are read.
+type overload struct {
+	*rig
+	queues map[string][]coordinator.TaskID
+	sent   int
+	given  int // dispatches that have ended
+}
+
+func newOverload(t *testing.T, room int, groups ...string) *overload {
+	q := quotasOf()
+	for _, g := range groups {
+		q.group(g, 1, nil)
+	}
+	a := worker("a").slots(1)
+	a.Timeout = 240 * time.Hour
+	r := ready(t, policyOf(a).quotas(q).lanes(room, groups...).set(func(s *coordinator.Settings) {
+		s.AssignmentTimeout, s.StaleAfter, s.MaxQueueSize, s.DedupeMaxIDs = 24*time.Hour, 1000*time.Hour, 100_000, 1_000_000
+	}))
+	r.hear(beat("a").running())
+	return &overload{rig: r, queues: make(map[string][]coordinator.TaskID)}
+}
+
+// send lets each of the groups send a task.
+func (o *overload) send(groups ...string) {
+	o.sent++
+	for _, g := range groups {
+		o.assign(job(coordinator.TaskID(fmt.Sprint(g, o.sent))).of(g))
+	}
+	o.settle()
+}
+
+// settle confirms moves.
+func (o *overload) settle() {
+	for moved := true; moved; {
+		moved = false
+		for _, t := range o.inOrder() {
+			if t.state == stateMoving {
+				g := t.task.Group
+				o.queues[g] = append(o.queues[g], t.task.ID)
+				o.moved(t.handle, coordinator.PublishConfirmed)
+				moved = true
+			}
+		}
+	}
+}
+
+// read hands out what the lanes have.
+func (o *overload) read(groups ...string) {
+	for _, g := range groups {
+		held := 0
+		for _, t := range o.held {
+			if t.from == g {
+				held++
+			}
+		}
+		for l := o.lanes.byKey[g]; l != nil && held < l.window && len(o.queues[g]) > 0; held++ {
+			id := o.queues[g][0]
+			o.queues[g] = o.queues[g][1:]
+			o.comes(g, job(id).of(g), false)
+			o.settle()
+		}
+		o.laneHas(g, len(o.queues[g]))
+	}
+}
+
+// second ends what is dispatched, and lets a second pass.
+func (o *overload) second() {
+	o.confirm(o.dispatches[o.given].Handle)
+	o.tell(says("a", o.dispatches[o.given].Task.ID))
+	o.given++
+	o.pass(time.Second)
+	o.settle()
+}
+
+// TestLanesUnderOverload: two tenants send five tasks a second each, and one of both a second
+// is served. The only task of a third, in its lane, starts after one of each of the others and
+// the one that was going: it has had nothing, so its turn is next. And nobody's old tasks stay
+// in a lane while newer ones are served: after 600 dispatches, 300 of each, the first 40 of
+// both that did not find room are done.
+func TestLanesUnderOverload(t *testing.T) {
+	const room = 200
+	all := []string{"a", "b", "v"}
+	o := newOverload(t, room, all...)
+	for range 150 { // 300 tasks, and room for 200
+		o.send("a", "b")
+	}
+	laned := append(slices.Clone(o.queues["a"][:40:40]), o.queues["b"][:40]...)
+	o.queues["v"] = []coordinator.TaskID{"v1"}
+	o.laneHas("v", 1)
+	o.read(all...)
+	for i := range 600 {
+		o.second()
+		for range 5 {
+			o.send("a", "b")
+		}
+		o.hear(beat("a").running(o.latest().Task.ID))
+		o.read(all...)
+		if i%100 == 0 {
+			checkIndexes(t, o.Engine)
+		}
+		if n := o.backlog(); n > room {
+			t.Fatalf("%d wait, with room for %d", n, room)
+		}
+	}
+	at := make(map[coordinator.TaskID]int)
+	for i, d := range o.dispatches {
+		at[d.Task.ID] = i
+	}
+	if i, begun := at["v1"]; !begun || i > 3 {
+		t.Errorf("v1 is dispatch %d, %v", i, begun)
+	}
+	for _, id := range laned {
+		if _, begun := at[id]; !begun {
+			t.Errorf("%s has not been dispatched", id)
+		}
+	}
 }
 
 // TestRotation: tasks that have been held for long out of a lane make way for those behind
@@ -138,5 +275,31 @@ func TestLanesOfAnOlderJournal(t *testing.T) {
 	r.pass(laneLook)
 	if got := r.LanesWatched(r.now, 10); !slices.Equal(got, []string{"b"}) {
 		t.Fatalf("looked at are %v", got)
+	}
+}
+
+// TestLanesKeepTheirOrder: two tenants send one task a second each, and one of both is served.
+// What waits longer and longer goes to the lane and comes back, and no task is overtaken by
+// more of its tenant than have room, and a window of the lane, which is half of that at most.
+func TestLanesKeepTheirOrder(t *testing.T) {
+	const room = 200
+	o := newOverload(t, room, "a", "b")
+	for range 150 {
+		o.send("a", "b")
+	}
+	latest := make(map[string]int)
+	for i := range 2000 {
+		o.second()
+		o.send("a", "b")
+		o.hear(beat("a").running(o.latest().Task.ID))
+		o.read("a", "b")
+		d := o.dispatches[i].Task
+		n, err := strconv.Atoi(strings.TrimPrefix(string(d.ID), d.Group))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if latest[d.Group] = max(latest[d.Group], n); latest[d.Group]-n > room*3/2 {
+			t.Fatalf("%s is dispatched after %s%d", d.ID, d.Group, latest[d.Group])
+		}
 	}
 }

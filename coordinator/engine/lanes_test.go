@@ -144,8 +144,11 @@ func TestCrowding(t *testing.T) {
 		{"its highest priority does not help a group that floods", []*taskBuilder{
 			job("a1").group("a").prio(3), job("a2").group("a").prio(3), job("a3").group("a").prio(3), job("b1").group("b").prio(0), job("b2").group("b").prio(0)},
 			[]string{"move a3 to a"}},
-		{"groups without a lane share one", []*taskBuilder{job("x").group("x"), job("y").group("y"), job("none"), job("a1").group("a"), job("a2").group("a")},
-			[]string{"move none to other"}},
+		{"groups without a lane share one", []*taskBuilder{job("x").group("x"), job("y1").group("y"), job("y2").group("y"), job("a1").group("a"), job("a2").group("a")},
+			[]string{"move y2 to other"}},
+		{"of the group with most of those that share a lane", []*taskBuilder{
+			job("f1").group("flood"), job("f2").group("flood"), job("f3").group("flood"), job("f4").group("flood"), job("v").group("victim").prio(0)},
+			[]string{"move f4 to other"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -158,6 +161,35 @@ func TestCrowding(t *testing.T) {
 			want(t, got, tt.want...)
 		})
 	}
+}
+
+// TestBurstWithLanes: what is more than max_queue_size, but may be moved, makes room instead
+// of failing, even while nothing is moved: 10 may wait, so the room is 5, and the broker
+// answers none of the moves.
+func TestBurstWithLanes(t *testing.T) {
+	r := busy(t, 100)
+	p := *r.policy
+	p.Settings.MaxQueueSize = 10
+	r.apply(coordinator.PolicyChanged{Policy: &p})
+	for i := range maxMoving + 20 {
+		got := r.assign(job(coordinator.TaskID(fmt.Sprint("t", i))))
+		if i < 5 || i >= 5+maxMoving {
+			want(t, got)
+		} else {
+			want(t, got, fmt.Sprintf("move t%d to other", i))
+		}
+	}
+	checkIndexes(t, r.Engine)
+}
+
+// TestLaneOfTheGroupAbove: a group without a lane uses that of the nearest group above it.
+func TestLaneOfTheGroupAbove(t *testing.T) {
+	r := busy(t, 1, "org")
+	p := *r.policy
+	p.LanesAbove = map[string]string{"team": "org"}
+	r.apply(coordinator.PolicyChanged{Policy: &p})
+	r.assign(job("t1").group("team"))
+	want(t, r.assign(job("t2").group("team")), "move t2 to org")
 }
 
 // TestNarrowIntake: with large tasks the shell holds fewer than the window, and half of that

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"strings"
+	"time"
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
@@ -25,6 +26,7 @@ type class struct {
 	asked   int // tasks that came since demand was last handed over
 	// lots are the auctions of its tasks that are open, seeking those that hold no slot.
 	lots, seeking int
+	served        time.Time // when one of its tasks was dispatched
 	// lacks is the quota that all of it waits for, of the pool itself; nil: none.
 	lacks *quotaWait
 }

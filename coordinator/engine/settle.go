@@ -10,6 +10,9 @@ import (
 // published.
 func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.Decision) {
 	t.state, t.assignedAt = stateDispatching, now
+	if c := t.needs.class; c != nil {
+		c.served = now
+	}
 	t.lease = lease{dispatchID: coordinator.DispatchID(t.task.ID, t.attempt), timeout: t.task.Timeout}
 	if t.timeout <= 0 {
 		t.timeout = a.spec.Timeout

@@ -65,12 +65,12 @@ type openTask struct {
 
 	sale *sale // what the market knows of it; nil: nothing
 
+	early     *coordinator.TaskReceived // its message out of the lane to which it is moving
 	came      time.Time                 // when its delivery did
 	from      string                    // the lane that it came out of; empty: none
-	early     *coordinator.TaskReceived // its message out of the lane to which it is moving
-	line      *lane                     // in which it waits and from which it may be moved; nil: none
+	line      *row                      // in which it waits and from which it may be moved; nil: none
 	linePlace int
-	to        *lane // that it is being moved to
+	to        *lane // that it is being moved to, or would be
 	stays     bool  // it can be moved to none
 
 	lease
@@ -340,7 +340,7 @@ func (e *Engine) wait(now time.Time, t *openTask) {
 	case !t.until.After(now):
 		e.failWaiting(now, t)
 		return
-	case t.from == "" && e.backlog() >= e.policy.Settings.MaxQueueSize: // out of a lane comes what was accepted before
+	case t.from == "" && !e.mayMove(t) && e.backlog() >= e.policy.Settings.MaxQueueSize: // what may be moved makes room
 		e.fail(now, t, coordinator.ReasonBacklogFull, fmt.Sprintf(
 			"%d tasks are waiting already (max_queue_size)", e.backlog()), nil)
 		return

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"taskbus/config"
@@ -77,25 +78,37 @@ func TestLaneAndBack(t *testing.T) {
 	})
 }
 
-// TestOthersAreSeenBehindAFlood: a task of another group is dispatched while the flood
-// before it has hardly begun.
+// TestOthersAreSeenBehindAFlood: a task of another group, of the same weight and priority, that
+// stands behind 50 of a flood is seen, and dispatched after the one that is going and one more
+// of the flood at most: its group has had nothing yet. That is so where the groups have lanes
+// of their own, and where both share one.
 func TestOthersAreSeenBehindAFlood(t *testing.T) {
-	inRig(t, laned, func(r *rig) {
-		w := r.worker("a1", false)
-		r.floods(50)
-		r.task("urgent", "build", `,"group":"other-team","priority":3`)
-		var done []string
-		for range 5 {
-			done = append(done, w.has()...)
-			w.finish("succeeded", "")
-		}
-		if !slices.Contains(done, "urgent") {
-			t.Errorf("done are %v", done)
-		}
-		if all := w.worksOff(); len(all)+len(done) != 51 {
-			t.Errorf("%d done, want 51", len(all)+len(done))
-		}
-	})
+	q, err := config.ParseQuotas([]byte("groups: [{id: research}, {id: other-team}]"), "quotas.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, lanes := range []string{"", ", lanes: [research]", ", lanes: []"} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, strings.Replace(laned, ", lanes: [research]", lanes, 1))
+			r.service.config.Store(r.service.config.Load().WithQuotas(q))
+			r.start()
+			defer r.close()
+			w := r.worker("a1", false)
+			r.floods(50)
+			r.task("other", "build", `,"group":"other-team"`)
+			var done []string
+			for range 3 {
+				done = append(done, w.has()...)
+				w.finish("succeeded", "")
+			}
+			if !slices.Contains(done, "other") {
+				t.Errorf("lanes %q: done are %v", lanes, done)
+			}
+			if all := w.worksOff(); len(all)+len(done) != 51 {
+				t.Errorf("lanes %q: %d done, want 51", lanes, len(all)+len(done))
+			}
+		})
+	}
 }
 
 // TestLaneSurvivesASession: what is in a lane, or held out of it, when a session ends is
