@@ -14,16 +14,17 @@ import (
 )
 
 // lanes is a fleet that two groups have in common, and a lane for the group that is going to
-// flood.
+// flood. One free slot of ten is enough to be given a task (max_load).
 const lanes = `
 agents:
-  all: {capabilities: [work], max_concurrent_tasks: 200, health_check_interval: 1}
+  all: {capabilities: [work], max_concurrent_tasks: 10, health_check_interval: 1}
 task_routing:
   crawl: {required_capabilities: [work]}
   answer: {required_capabilities: [work]}
 global_settings:
   assignment_timeout_seconds: 3600
   stale_agent_threshold_seconds: 60
+  max_load: 1
   lanes: [crawlers]
 `
 
@@ -47,7 +48,7 @@ func TestNobodyWaitsBehindAFlood(t *testing.T) {
 	b := r.open()
 	c := r.start()
 	gate := make(chan struct{})
-	crawler := r.member(b, agent.Config{ID: "all", Slots: 200, Capabilities: []string{"work"}}, func(ctx context.Context, _ *agent.Task) (agent.Result, error) {
+	crawler := r.member(b, agent.Config{ID: "all", Slots: 10, Capabilities: []string{"work"}}, func(ctx context.Context, _ *agent.Task) (agent.Result, error) {
 		select {
 		case <-gate:
 			return agent.Result{}, nil
@@ -76,7 +77,7 @@ func TestNobodyWaitsBehindAFlood(t *testing.T) {
 		n := r.ready(bus.QueueAssign)
 		return n == 0, plural(n, "task") + " in task.assign, " + fmt.Sprint(c.status().Pending.Total) + " held"
 	})
-	if begun, _ := crawler.count(); begun != 200 {
+	if begun, _ := crawler.count(); begun != 10 {
 		t.Errorf("%d are begun, of which nothing can end yet; want as many as there are slots", begun)
 	}
 	// The readers have had nothing: theirs is the next turn, or the one after it.
@@ -87,13 +88,13 @@ func TestNobodyWaitsBehindAFlood(t *testing.T) {
 		gate <- struct{}{}
 		eventually(t, patience, "the slot is used", func() (bool, string) {
 			begun, _ := crawler.count()
-			return begun == 200+ended, plural(begun, "task") + " begun"
+			return begun == 10+ended, plural(begun, "task") + " begun"
 		})
 	}
-	// 2,000 may wait in the window, and 200 are with their agent.
+	// 2,000 may wait in the window, and 10 are with their agent.
 	eventually(t, patience, "the flood waits in its lane", func() (bool, string) {
 		n := r.ready(laneOfCrawlers)
-		return n >= flood-200-4000, plural(n, "task")
+		return n >= flood-10-4000, plural(n, "task")
 	})
 	t.Logf("behind %d tasks: begun after %v; %d wait in the lane", flood, time.Since(sent).Round(time.Millisecond), r.ready(laneOfCrawlers))
 
