@@ -69,7 +69,7 @@ func TestReasonTable(t *testing.T) {
 		"invalid_message": false, "unknown_task_type": false, "no_eligible_agents": false, "no_agents_online": true,
 		"all_agents_at_capacity": true, "quota_exhausted": true, "deadline_exceeded": true, "task_timeout": true,
 		"retries_exhausted": true, "poisoned": false, "agent_queue_missing": true, "backlog_full": true,
-		"duplicate_task": false, "cancelled": false, "not_claimed": true,
+		"duplicate_task": false, "cancelled": false, "not_claimed": true, "exceeds_quota": false,
 	}
 	all := Reasons()
 	if len(all) != len(want) {
