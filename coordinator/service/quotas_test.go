@@ -196,7 +196,7 @@ func TestExplainQuota(t *testing.T) {
 			r.task(fmt.Sprint("t-", time.Now().UnixNano()), "build", usage(1, 1, "rich"))
 		}
 		a = ask(httpapi.QuotaQuestion{Group: "rich", InputTokens: 1, OutputTokens: 1}) // 2 a second: the next in half a second
-		if a.Admitted || a.Node != "openai" || a.Limit != "rate" || a.RetryAt.Sub(time.Now()) <= 0 || a.RetryAt.Sub(time.Now()) > 500*time.Millisecond {
+		if a.Admitted || a.Node != "openai" || a.Limit != "rate" || time.Until(a.RetryAt) <= 0 || time.Until(a.RetryAt) > 500*time.Millisecond {
 			t.Errorf("%+v", a)
 		}
 		if a = ask(httpapi.QuotaQuestion{Group: "nobody"}); !a.Admitted || a.GroupKnown {
