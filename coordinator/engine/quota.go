@@ -42,10 +42,9 @@ type quotas struct {
 func newQuotas() quotas {
 	shares := fairshare.NewShares()
 	shares.DebtCap, shares.LagCap = fairshare.CostCap, fairshare.CostCap
-	ledger := fairshare.NewLedger()
 	return quotas{
-		ledger: ledger, shares: shares, estimator: fairshare.NewEstimator(),
-		waits: newQuotaWaits(ledger, shares),
+		ledger: fairshare.NewLedger(), shares: shares, estimator: fairshare.NewEstimator(),
+		waits: newQuotaWaits(),
 		due:   newTimer(dutyQuota, nil, nil),
 		flow:  newQuotaFlow(),
 	}
