@@ -217,20 +217,13 @@ func per(seconds float64) string {
 
 // until renders how far ahead a time is, in the largest unit that fits; "" for none.
 func until(now, then time.Time) string {
-	switch d := then.Sub(now); {
-	case then.IsZero():
+	if then.IsZero() {
 		return ""
-	case d < time.Second:
-		return "now"
-	case d < time.Minute:
-		return fmt.Sprintf("in %ds", d/time.Second)
-	case d < time.Hour:
-		return fmt.Sprintf("in %dm", d/time.Minute)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("in %dh", d/time.Hour)
-	default:
-		return fmt.Sprintf("in %dd", d/(24*time.Hour))
 	}
+	if d := then.Sub(now); d >= time.Second {
+		return "in " + inUnit(d)
+	}
+	return "now"
 }
 
 // completeQuotas suggests the names of nodes of a kind; "" for the ids of all nodes, and the

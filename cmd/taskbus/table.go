@@ -58,18 +58,23 @@ func ago(now, then time.Time) string {
 	if then.IsZero() {
 		return ""
 	}
-	d := now.Sub(then)
+	if d := now.Sub(then); d >= time.Second {
+		return inUnit(d) + " ago"
+	}
+	return "now"
+}
+
+// inUnit renders a time of a second or more in the largest unit that fits: "3s".
+func inUnit(d time.Duration) string {
 	switch {
-	case d < time.Second:
-		return "now"
 	case d < time.Minute:
-		return fmt.Sprintf("%ds ago", d/time.Second)
+		return fmt.Sprintf("%ds", d/time.Second)
 	case d < time.Hour:
-		return fmt.Sprintf("%dm ago", d/time.Minute)
+		return fmt.Sprintf("%dm", d/time.Minute)
 	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh ago", d/time.Hour)
+		return fmt.Sprintf("%dh", d/time.Hour)
 	default:
-		return fmt.Sprintf("%dd ago", d/(24*time.Hour))
+		return fmt.Sprintf("%dd", d/(24*time.Hour))
 	}
 }
 
