@@ -56,6 +56,7 @@ func (e *Engine) claimReceived(now time.Time, ev coordinator.ClaimReceived) {
 	a.claim, a.claiming, a.claimed = ev, true, now
 	a.others = max(0, ev.Pending-a.inFlight())
 	e.claims.waiting, e.claims.stale = append(e.claims.waiting, a), true
+	e.serveQuotas(now) // there may be quota for which somebody waits whom only it could serve
 	e.serveClaims(now)
 	switch {
 	case !a.claiming:

@@ -42,6 +42,12 @@
 //	unscored.go  a strategy that makes nothing of anybody
 //	explain.go   the reasons of a refusal, counted
 //	pending.go   tasks that wait, in classes of equal requirements
+//	line.go      who of all that wait goes next; place.go: at which place one is
+//	quota.go     what is set aside for a task; quotagive.go: to whom it may go with it
+//	quotaend.go  how that ends; quotafold.go: of another's time
+//	quotawait.go  groups that wait for quota; quotaqueue.go, quotaserve.go: in which order
+//	quotaview.go  quotas for people; quotaflow.go: how much was dispatched lately
+//	lanes.go     tasks that make room for others; lanemove.go, laneread.go: there and back
 //	demand.go    how much each capability is asked for
 //	memory.go    task ids seen: duplicates and open decisions; blocks.go, idindex.go: kept small
 //	tasks.go     open tasks by number

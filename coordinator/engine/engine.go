@@ -364,18 +364,28 @@ func (e *Engine) queueChecked(now time.Time, ev coordinator.QueueChecked) {
 
 // wake serves waiting tasks after an agent has changed, in the order of their
 // rank, while it is ready. Nobody else needs a look: whoever was ready before
-// could take none of them, or they would not wait.
+// could take none of them, or they would not wait. But where there are quotas, what the agent
+// has given back may be for others: those whose turn it is go first, whoever is to serve them.
 func (e *Engine) wake(now time.Time, a *agent) {
 	if len(e.pending.active) == 0 || a.number < 0 || !e.fleet.ready.has(a.number) {
 		return
 	}
-	e.retryOwn(a)
+	if e.retryOwn(a); e.quotas.ledger.Installed() {
+		e.serveQuotas(now)
+		return
+	}
 	next := e.line(a)
 	defer next.end()
-	for e.fleet.ready.has(a.number) {
+	for e.fleet.ready.has(a.number) && e.serveNext(now, &next) {
+	}
+}
+
+// serveNext gives the first of a line that may go to an agent; false: there is none.
+func (e *Engine) serveNext(now time.Time, next *line) bool {
+	for {
 		c, t := next.take()
 		if t == nil {
-			return
+			return false
 		}
 		a, d := e.choose(t)
 		switch {
@@ -388,5 +398,6 @@ func (e *Engine) wake(now time.Time, a *agent) {
 			e.give(now, t, a, d)
 		}
 		next.back(c)
+		return true
 	}
 }

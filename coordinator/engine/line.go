@@ -14,7 +14,7 @@ import (
 // the turn of groups.
 type line struct {
 	e       *Engine
-	agent   int
+	agent   int               // -1: what anybody could serve who is ready
 	classes heap.Heap[*class] // without quotas
 	turns   bool
 	passed  []*class // with quotas: taken, and not put back
@@ -28,6 +28,9 @@ func (e *Engine) line(a *agent) line {
 	}
 	return l
 }
+
+// anybodys stands for what waits that somebody could serve who is ready. There are quotas.
+func (e *Engine) anybodys() line { return line{e: e, agent: -1, turns: true} }
 
 // take gives the task that goes next, and its class, which is out of the line until it is
 // put back; no task: there is none.
@@ -85,5 +88,11 @@ func (l *line) turn() (next *class, t *openTask) {
 
 // may tells whether the agent could serve what is first in the class.
 func (l *line) may(c *class) bool {
-	return c.usable.has(l.agent) && c.lacks == nil && (len(l.passed) == 0 || !slices.Contains(l.passed, c))
+	if c.lacks != nil || c.waiting.Serving() == 0 || len(l.passed) > 0 && slices.Contains(l.passed, c) {
+		return false
+	}
+	if l.agent < 0 {
+		return c.usable.first(l.e.fleet.ready) >= 0
+	}
+	return c.usable.has(l.agent)
 }

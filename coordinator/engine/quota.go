@@ -42,9 +42,10 @@ type quotas struct {
 func newQuotas() quotas {
 	shares := fairshare.NewShares()
 	shares.DebtCap, shares.LagCap = fairshare.CostCap, fairshare.CostCap
+	ledger := fairshare.NewLedger()
 	return quotas{
-		ledger: fairshare.NewLedger(), shares: shares, estimator: fairshare.NewEstimator(),
-		waits: newQuotaWaits(),
+		ledger: ledger, shares: shares, estimator: fairshare.NewEstimator(),
+		waits: newQuotaWaits(ledger, shares),
 		due:   newTimer(dutyQuota, nil, nil),
 		flow:  newQuotaFlow(),
 	}

@@ -103,16 +103,33 @@ func (h *history) checkCaps() {
 	}
 }
 
-// checkParked: who waits for quota has none, with any agent that could have the task now.
+// checkParked: who waits for quota has none, with any agent that could have the task now. Where
+// all wait for one and the same that is so of the first, behind whom the others wait.
 func checkParked(t failer, e *Engine) {
 	t.Helper()
-	for _, w := range e.quotas.waits.all() {
+	q := &e.quotas.waits
+	if next := e.nextToTry(); next.wait != nil && q.soon.IsZero() {
+		t.Fatalf("%s may try, and does not", next.wait.task.task.ID)
+	}
+	for _, k := range q.queues {
+		if k.place >= 0 && !k.at.After(e.now) {
+			t.Fatalf("%v was to be opened at %v", k.key, k.at)
+		}
+	}
+	for _, w := range q.all() {
 		o := w.task
 		if o.state != stateWaiting || o.needs.class != w.class || w.leaf >= 0 && o.leaf != w.leaf {
 			t.Fatalf("%s is in state %d, leaf %d, and others wait for its quota at leaf %d", o.task.ID, o.state, o.leaf, w.leaf)
 		}
-		if !w.lacks.RetryAt.IsZero() && !w.lacks.RetryAt.After(e.now) {
-			t.Fatalf("%s was to be tried at %v", o.task.ID, w.lacks.RetryAt)
+		if !w.at.IsZero() && !w.at.After(e.now) {
+			t.Fatalf("%s was to be tried at %v", o.task.ID, w.at)
+		}
+		k := w.queue
+		if q.queues[k.key] != k || w.closes() && k.first == nil && !k.open {
+			t.Fatalf("%s waits behind nobody", o.task.ID)
+		}
+		if k.first != nil && k.first != w && w.closes() || !q.soon.IsZero() {
+			continue
 		}
 		for i, a := range e.fleet.agents {
 			if !e.fleet.ready.has(i) || !o.needs.class.usable.has(i) {

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -19,27 +18,37 @@ type quotaWait struct {
 	leaf  int       // everyone's that is parked; -1: the class
 	task  *openTask // the one that was to go
 	lacks fairshare.Verdict
+	path  fairshare.Path // of what was refused
 	// without are the agents for which it lacks; nil: it makes no difference who has it.
 	without bitset
-	// root of the tree of the node that has nothing left: what ends anywhere in it may help,
-	// because that leaves more to borrow.
-	root string
 	// priority of the group among those that wait for something to borrow.
 	priority int
-	seq      uint64 // who has waited longest is tried first
-	place    int    // among those that end by themselves, -1: it is not one
-	places   [2]int // at the node and at the root
+	queue    *waitQueue
+	part     *waitPart
+	index    int       // in its part
+	tried    bool      // in this round of its queue
+	at       time.Time // when it may try by itself, whatever comes back; zero: never
+	seq      uint64
+	place    int // among those that do, -1: it is not one
 }
 
-// quotaWaits are all of them, by when they may end, and by the nodes at which something must
-// end for them.
+// quotaWaits are all of them, by what they lack, and by when they may try by themselves.
 type quotaWaits struct {
+	ledger  *fairshare.Ledger
+	shares  *fairshare.Shares
 	byTime  heap.Heap[*quotaWait]
-	at      [2]map[string]*heap.Heap[*quotaWait] // by node, and by root
+	due     heap.Heap[*waitQueue] // those that open by themselves
+	queues  map[lackKey]*waitQueue
+	behind  map[string][]*waitQueue // by their node
+	refused map[string][]*quotaWait // by the node that refused them, who wait behind another
+	opened  []*waitQueue            // those that are open
 	of      map[waitKey]*quotaWait
 	own     []*quotaWait // for whom it makes a difference which agent has the task
+	ownTry  int          // how many of them are yet to try what was given back
 	again   []*quotaWait // whose task has left
 	retried []*quotaWait // unparked for one agent, and not served yet by the others
+	soon    time.Time    // when the others of a round try that was long; zero: there are none
+	claimed bool         // something was unparked that somebody may claim
 	seq     uint64
 	divided map[division]bool
 }
@@ -56,23 +65,23 @@ type division struct {
 	dim   coordinator.Dimension
 }
 
-// mostUnparked is how many groups may try at one time when something of what all of them lack
-// is given back. Those that are parked again stand behind the others.
-const mostUnparked = 16
-
-func newQuotaWaits() quotaWaits {
+func newQuotaWaits(l *fairshare.Ledger, s *fairshare.Shares) quotaWaits {
 	return quotaWaits{
+		ledger: l, shares: s,
 		byTime: heap.Heap[*quotaWait]{
 			Before: func(a, b *quotaWait) bool {
-				if !a.lacks.RetryAt.Equal(b.lacks.RetryAt) {
-					return a.lacks.RetryAt.Before(b.lacks.RetryAt)
+				if !a.at.Equal(b.at) {
+					return a.at.Before(b.at)
 				}
 				return a.seq < b.seq
 			},
 			Place: func(w *quotaWait, i int) { w.place = i },
 		},
-		at: [2]map[string]*heap.Heap[*quotaWait]{make(map[string]*heap.Heap[*quotaWait]), make(map[string]*heap.Heap[*quotaWait])},
-		of: make(map[waitKey]*quotaWait),
+		due:     newDueQueues(),
+		queues:  make(map[lackKey]*waitQueue),
+		behind:  make(map[string][]*waitQueue),
+		refused: make(map[string][]*quotaWait),
+		of:      make(map[waitKey]*quotaWait),
 	}
 }
 
@@ -84,7 +93,7 @@ func (q *quotaWaits) forget() {
 			break
 		}
 	}
-	q.again, q.retried = nil, nil
+	q.again, q.retried, q.opened, q.ownTry, q.soon = nil, nil, nil, 0, time.Time{}
 }
 
 // find is what the tasks of a leaf wait for in a class; nil: for no quota.
@@ -111,23 +120,26 @@ func (q *quotaWaits) park(w *quotaWait) {
 	q.seq++
 	w.seq, w.place = q.seq, -1
 	q.of[waitKey{w.class, w.leaf}] = w
-	for i, node := range [2]string{w.lacks.Node, w.root} {
-		h := q.at[i][node]
-		if h == nil {
-			h = &heap.Heap[*quotaWait]{
-				Before: func(a, b *quotaWait) bool { return a.seq < b.seq },
-				Place:  func(w *quotaWait, at int) { w.places[i] = at },
-			}
-			q.at[i][node] = h
-		}
-		h.Push(w)
+	switch w.lacks.Limit {
+	case fairshare.LimitSeats: // what comes free is kept for it as long as it is below its part
+		q.ledger.Wait(&w.path, 1)
+	case fairshare.LimitBudget:
+		w.at = w.lacks.RetryAt
+	case fairshare.LimitRate:
+		w.at = w.lacks.OwnAt
+	}
+	if w.lacks.Behind != w.lacks.Node {
+		q.refused[w.lacks.Node] = append(q.refused[w.lacks.Node], w)
 	}
 	if w.without != nil {
-		q.own = append(q.own, w)
+		if q.own = append(q.own, w); w.at.IsZero() {
+			w.at = w.lacks.RetryAt
+		}
 	}
-	if !w.lacks.RetryAt.IsZero() {
+	if !w.at.IsZero() {
 		q.byTime.Push(w)
 	}
+	q.enqueue(w)
 }
 
 // unpark has it try again.
@@ -138,18 +150,28 @@ func (q *quotaWaits) unpark(w *quotaWait) {
 		w.class.waiting.Unpark(w.leaf)
 	}
 	delete(q.of, waitKey{w.class, w.leaf})
-	for i, node := range [2]string{w.lacks.Node, w.root} {
-		h := q.at[i][node]
-		if h.Remove(w.places[i]); h.Len() == 0 {
-			delete(q.at[i], node)
+	if w.lacks.Limit == fairshare.LimitSeats {
+		q.ledger.Wait(&w.path, -1)
+	}
+	if w.lacks.Behind != w.lacks.Node {
+		if left := minus(q.refused[w.lacks.Node], w); len(left) > 0 {
+			q.refused[w.lacks.Node] = left
+		} else {
+			delete(q.refused, w.lacks.Node)
 		}
 	}
 	if w.without != nil {
-		q.own = slices.DeleteFunc(q.own, func(o *quotaWait) bool { return o == w })
+		q.own = minus(q.own, w)
 	}
 	if w.place >= 0 {
 		q.byTime.Remove(w.place)
 	}
+	q.dequeue(w)
+}
+
+// minus takes one out of a list.
+func minus[T comparable](list []T, x T) []T {
+	return slices.DeleteFunc(list, func(o T) bool { return o == x })
 }
 
 // lacksQuota lets a task wait for quota that its group, or the pool, has not got; or fails
@@ -165,15 +187,20 @@ func (e *Engine) lacksQuota(now time.Time, t *openTask, v *fairshare.Verdict, wi
 		return
 	}
 	lacks := *v
-	if !lacks.RetryAt.IsZero() && !lacks.RetryAt.After(now) {
-		lacks.RetryAt = now.Add(time.Millisecond)
+	for _, at := range [2]*time.Time{&lacks.RetryAt, &lacks.OwnAt} {
+		if !at.IsZero() && !at.After(now) {
+			*at = now.Add(time.Millisecond)
+		}
 	}
 	w := &quotaWait{
 		class: t.needs.class, leaf: t.leaf, task: t, lacks: lacks, without: without,
-		priority: e.quotas.ledger.BorrowPriority(t.task.Group), root: e.quotas.ledger.RootOf(lacks.Node),
+		path: e.quotas.ledger.PathOf(&t.quota.charge),
 	}
-	if without == nil && e.quotas.undivided(&lacks) {
+	switch {
+	case without == nil && e.quotas.undivided(&lacks):
 		w.leaf = -1
+	case !lacks.Owns: // else it borrows nothing
+		w.priority = e.quotas.ledger.BorrowPriority(t.task.Group)
 	}
 	e.quotas.waits.park(w)
 	e.scheduleQuota()
@@ -217,11 +244,27 @@ func (e *Engine) waitsForQuota(t *openTask) bool {
 	return before(w.task, t)
 }
 
-// exceedsQuota fails a task that asks for more than its quotas ever allow.
+// exceedsQuota fails a task that asks for more than its quotas ever allow, whoever has it. All
+// agents are looked at only if what it exceeds is the first one's own.
 func (e *Engine) exceedsQuota(now time.Time, t *openTask) bool {
-	lacks, without := e.lacksFor(now, t)
-	if lacks == nil || !lacks.Permanent {
+	h := e.quotaDemand(t)
+	i := t.needs.class.usable.first(t.needs.class.usable)
+	if h == nil || h.open || i < 0 {
 		return false
+	}
+	c := h.charge
+	c.Agent = e.fleet.agents[i].spec.ID
+	p := e.quotas.ledger.PathOf(&c)
+	v := e.quotas.ledger.Check(now, &p, &c)
+	if !v.Permanent {
+		return false
+	}
+	lacks, without := &v, bitset(nil)
+	if v.Kind == coordinator.QuotaAgent {
+		var able bitset
+		if able, lacks, without = e.others(now, t, &v); able != nil || !lacks.Permanent {
+			return false
+		}
 	}
 	e.lacksQuota(now, t, lacks, without)
 	return true
@@ -236,6 +279,9 @@ func (q *quotaWaits) left(t *openTask) {
 	for _, w := range [2]*quotaWait{c.lacks, q.of[waitKey{c, t.leaf}]} {
 		if w != nil && w.task == t {
 			q.again = append(q.again, w)
+			if w.lacks.Limit == fairshare.LimitSeats { // what was kept for it is for others
+				q.open(w.queue)
+			}
 		}
 	}
 }
@@ -266,92 +312,4 @@ func (e *Engine) levelOf(t *openTask) int {
 		return 0
 	}
 	return int(t.task.Priority)
-}
-
-// scheduleQuota sets the timer to when quota may be back, or a reservation ends.
-func (e *Engine) scheduleQuota() {
-	at, ok := e.quotas.ledger.NextDue()
-	if w := &e.quotas.waits; w.byTime.Len() > 0 && (!ok || w.byTime.Items[0].lacks.RetryAt.Before(at)) {
-		at, ok = w.byTime.Items[0].lacks.RetryAt, true
-	}
-	if ok {
-		e.timers.schedule(&e.quotas.due, at)
-	} else {
-		e.timers.cancel(&e.quotas.due)
-	}
-}
-
-// quotaDue ends reservations of which nobody tells how they went. Those who wait are served
-// at the end of this moment's duties.
-func (e *Engine) quotaDue(now time.Time) {
-	q := &e.quotas
-	for key, due := q.ledger.Due(now); due; key, due = q.ledger.Due(now) {
-		c, _, _ := q.ledger.Find(key)
-		ended := &coordinator.QuotaEnded{Key: key, How: coordinator.QuotaExpired, At: now}
-		q.ledger.Expire(now, key)
-		e.turnKnown(&c, c.Expect, ended)
-		e.record(ended)
-	}
-	q.rung = true
-}
-
-// serveQuotas serves those who waited for quota that may be back.
-func (e *Engine) serveQuotas(now time.Time) {
-	q, changed := &e.quotas, e.quotas.rung
-	q.rung = false
-	for again := e.mayTry(now); len(again) > 0; again = e.mayTry(now) {
-		changed = true
-		slices.SortFunc(again, func(a, b *quotaWait) int {
-			return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.seq, b.seq))
-		})
-		for _, x := range again {
-			e.wanted(x.class)
-			e.serve(now, x.class)
-		}
-	}
-	if changed {
-		e.scheduleQuota()
-	}
-}
-
-// pending tells whether somebody may try again although nothing was given back.
-func (q *quotaWaits) pending() bool { return len(q.again)+len(q.retried) > 0 }
-
-// mayTry unparks those for whom something may have changed.
-func (e *Engine) mayTry(now time.Time) (again []*quotaWait) {
-	q, w := &e.quotas, &e.quotas.waits
-	take := func(x *quotaWait) {
-		w.unpark(x)
-		again = append(again, x)
-	}
-	freed := false
-	q.ledger.Freed(func(n int32) {
-		if freed = true; len(w.of) == 0 {
-			return
-		}
-		node := q.ledger.NodeID(n)
-		for i := range w.at {
-			for left := mostUnparked; left > 0 && w.at[i][node] != nil; left-- {
-				take(w.at[i][node].Items[0])
-			}
-		}
-	})
-	if freed {
-		for range min(len(w.own), mostUnparked) {
-			take(w.own[0])
-		}
-	}
-	for _, x := range w.again {
-		if w.of[waitKey{x.class, x.leaf}] == x {
-			take(x)
-		}
-	}
-	clear(w.again)
-	w.again = w.again[:0]
-	again = append(again, w.retried...)
-	w.retried = nil
-	for w.byTime.Len() > 0 && !w.byTime.Items[0].lacks.RetryAt.After(now) {
-		take(w.byTime.Items[0])
-	}
-	return again
 }

@@ -42,17 +42,35 @@ type Verdict struct {
 	Kind      coordinator.QuotaKind
 	Dimension coordinator.Dimension
 	Limit     Limit
+	// Behind is the node at which something must come back: those who are refused with the
+	// same one wait for the same. For what may be borrowed it is above Node.
+	Behind string
+	// OwnAt, of a rate that lacks what others leave it, is when what is its own is back; zero:
+	// nothing is.
+	OwnAt time.Time
+	// Kept: there are seats, and they are kept for those who are below their part.
+	Kept bool
+	// Owns, of a rate that lacks what is above it: what it waits for is its own by then.
+	Owns bool
 
-	at    int32
-	retry int64
+	at, behind int32
+	retry, own int64
+	kept, owns bool
 }
 
 // refuse notes that a limit refuses the charge, until then (forever: for good).
 func (v *Verdict) refuse(node int32, d coordinator.Dimension, by Limit, until int64) {
+	v.refuseBehind(node, node, d, by, until)
+}
+
+// refuseBehind is refuse where it waits for another node than the one that refuses.
+func (v *Verdict) refuseBehind(node, behind int32, d coordinator.Dimension, by Limit, until int64) (noted bool) {
 	if !v.OK && until <= v.retry {
-		return
+		return false
 	}
 	v.OK, v.at, v.Dimension, v.Limit, v.retry = false, node, d, by, until
+	v.behind, v.own, v.kept, v.owns = behind, forever, false, false
+	return true
 }
 
 // unknown is the time of a refusal that ends when somebody gives something back.
@@ -140,17 +158,17 @@ func (l *Ledger) checkLacking(v *Verdict, b *budget, amount, lacking int64, noBo
 		v.refuse(b.family.node, b.dim, LimitBudget, end)
 	case b.rule.Rule == coordinator.BorrowGroupRemaining:
 		if v.Borrowed, has = true, l.borrowRemaining(b, amount, lacking); !has {
-			v.refuse(b.node, b.dim, LimitBudget, end)
+			v.refuseBehind(b.node, b.family.node, b.dim, LimitBudget, end)
 		}
 	default:
 		v.Borrowed = true
 		if left := lacking - l.atMost(b); left > 0 {
-			v.refuse(b.node, b.dim, LimitBudget, l.accrues(b, left))
+			v.refuseBehind(b.node, b.family.node, b.dim, LimitBudget, l.accrues(b, left))
 			return false
 		}
 		if left := l.borrow(b, lacking); left > 0 {
 			b.knew = known{had: lacking - left, at: l.now, ripens: l.ripens, given: b.family.given, start: b.family.span.start}
-			v.refuse(b.node, b.dim, LimitBudget, l.accrues(b, left))
+			v.refuseBehind(b.node, b.family.node, b.dim, LimitBudget, l.accrues(b, left))
 			return false
 		}
 		has = true
@@ -182,14 +200,19 @@ func (l *Ledger) atMost(b *budget) int64 {
 
 // checkRate looks at the nearest rate of a chain, and those above it.
 func (l *Ledger) checkRate(v *Verdict, s *shaper, d coordinator.Dimension, amount int64) rateUse {
-	by, wait, at := s.check(l.now, amount)
+	by, wait, own, at, behind := s.check(l.now, amount)
 	switch {
 	case by != nil:
 		v.Borrowed = v.Borrowed || by != s
 	case wait == forever:
 		v.refuse(at.node, d, LimitRate, forever)
 	default:
-		v.refuse(at.node, d, LimitRate, l.now+wait)
+		if !v.refuseBehind(at.node, behind.node, d, LimitRate, l.now+wait) {
+			break
+		}
+		if v.owns = own <= wait; !v.owns && own != forever {
+			v.own = l.now + own
+		}
 	}
 	return rateUse{s, by, d}
 }
@@ -198,8 +221,8 @@ func (l *Ledger) checkRate(v *Verdict, s *shaper, d coordinator.Dimension, amoun
 func (l *Ledger) checkSeats(v *Verdict, s *seats, n int64) {
 	if n > s.most {
 		v.refuse(s.node, coordinator.DimConcurrency, LimitSeats, forever)
-	} else if ok, at := s.check(n); !ok {
-		v.refuse(at.node, coordinator.DimConcurrency, LimitSeats, unknown)
+	} else if ok, at, behind := s.check(n); !ok && v.refuseBehind(at.node, behind.node, coordinator.DimConcurrency, LimitSeats, unknown) {
+		v.kept = at != s
 	}
 }
 
@@ -228,6 +251,10 @@ func (l *Ledger) finish(v *Verdict) Verdict {
 	}
 	spec := l.nodes[v.at].spec
 	v.Node, v.Kind, v.Borrowed = spec.ID, spec.Kind, false
+	v.Behind, v.Kept, v.Owns = l.nodes[v.behind].spec.ID, v.kept, v.owns
+	if v.own != forever {
+		v.OwnAt = timeOf(v.own)
+	}
 	switch v.retry {
 	case forever:
 		v.Permanent = true

@@ -129,7 +129,7 @@ func (l *Ledger) explainRate(s *shaper, d coordinator.Dimension, asked int64, fi
 		}
 		return v
 	}
-	by, wait, _ := s.check(l.now, asked)
+	by, wait, _, _, _ := s.check(l.now, asked)
 	v.Refuses = by == nil
 	if by != nil && by != s {
 		v.Borrowable = max(0, asked-v.Left)

@@ -97,21 +97,22 @@ func (s *shaper) level(now int64) int64 {
 }
 
 // check tells which of the rates from s up serves the cost, or, if none does, when it may be
-// asked again (forever: never).
-func (s *shaper) check(now, cost int64) (by *shaper, retry int64, at *shaper) {
+// asked again (forever: never), and behind which of them it waits; own is when its own serves
+// it, where it waits for another's.
+func (s *shaper) check(now, cost int64) (by *shaper, retry, own int64, at, behind *shaper) {
 	if wait, at := s.capped(now, cost); wait > 0 {
-		return nil, wait, at
+		return nil, wait, s.ownAfter(now, cost), at, at
 	}
-	wait := forever
+	wait, own, behind := forever, forever, s
 	if s.amount > 0 {
 		ok, after := s.assured.check(now, min(cost, s.burst))
 		if ok {
-			return s, 0, nil
+			return s, 0, forever, nil, nil
 		}
-		wait = after
+		wait, own = after, after
 	}
 	if s.hard {
-		return nil, wait, s
+		return nil, wait, forever, s, s
 	}
 	// Beyond its own it takes of its parent what nobody else is assured of; a parent that
 	// has not enough asks its own.
@@ -121,12 +122,23 @@ func (s *shaper) check(now, cost int64) (by *shaper, retry int64, at *shaper) {
 		if up.amount > 0 {
 			ok, after := up.assured.check(now, min(cost+keep, up.burst))
 			if ok {
-				return up, 0, nil
+				return up, 0, forever, nil, nil
 			}
-			wait = min(wait, after)
+			if after < wait {
+				wait, behind = after, up
+			}
 		}
 	}
-	return nil, wait, s
+	return nil, wait, own, s, behind
+}
+
+// ownAfter is when what is assured to it serves the cost; forever: never.
+func (s *shaper) ownAfter(now, cost int64) int64 {
+	if s.amount == 0 {
+		return forever
+	}
+	_, after := s.assured.check(now, min(cost, s.burst))
+	return after
 }
 
 // capped looks at the limits above which nothing passes: ceilings, and rates of those that

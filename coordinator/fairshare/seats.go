@@ -85,20 +85,27 @@ func (s *seats) available() int64 {
 	return max(0, s.local-s.use) + min(s.up.available(), saturate(lent, s.borrow))
 }
 
-// check tells whether n more may run, and else at which node they may not.
-func (s *seats) check(n int64) (ok bool, at *seats) {
+// check tells whether n more may run, and else at which node they may not, and behind which
+// they wait: the uppermost that has none.
+func (s *seats) check(n int64) (ok bool, at, behind *seats) {
 	if s.available() < n {
-		return false, s
+		behind = s
+		for x := s.up; x != nil; x = x.up {
+			if x.available() < n {
+				behind = x
+			}
+		}
+		return false, s, behind
 	}
 	for x := s; x.up != nil; x = x.up {
 		if x.use+n <= x.sub {
 			break // it is within its part, and so are those above
 		}
 		if others := x.up.wanting - x.wants; others > 0 && x.up.available()-n < others {
-			return false, x.up // somebody who is below his part waits
+			return false, x.up, x.up // somebody who is below his part waits
 		}
 	}
-	return true, nil
+	return true, nil, nil
 }
 
 // add takes n seats, or gives them back (n < 0).

@@ -1,0 +1,289 @@
+package engine
+
+import (
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/heap"
+)
+
+// lackKey is what those wait for who wait for the same: something of that limit that comes
+// back at a node which their ways to the root have in common.
+type lackKey struct {
+	node  string
+	limit fairshare.Limit
+	dim   coordinator.Dimension
+	// owns: it is their own, and they do not wait behind those who borrow.
+	owns bool
+}
+
+// waitQueue is everybody who waits for the same. When some of it may be there the queue is
+// open: who is first tries, then the next. Where all take of one and the same, a rate or the
+// seats that are left, the first who is refused closes it: the others wait behind him, for
+// else those who need little would keep him waiting for ever, and everyone would try for every
+// token. Of budgets one may have what another may not: all try, once in each round.
+type waitQueue struct {
+	key   lackKey
+	parts []*waitPart
+	open  bool
+	again bool // something came back during this round
+	tried []*quotaWait
+	// first is who closed it, behind whom the others wait; nil: nobody, of budgets.
+	first *quotaWait
+	at    time.Time // when it opens by itself; zero: never
+	place int       // among those that do, -1: it is not one
+}
+
+// waitPart are those of a queue of one class and one priority among borrowers.
+type waitPart struct {
+	class    *class
+	priority int
+	leaves   *fairshare.Backlog[*quotaWait] // in the order of turns
+	whole    *quotaWait                     // the class itself waits; nil: it does not
+}
+
+func newDueQueues() heap.Heap[*waitQueue] {
+	return heap.Heap[*waitQueue]{
+		Before: func(a, b *waitQueue) bool {
+			if !a.at.Equal(b.at) {
+				return a.at.Before(b.at)
+			}
+			return a.key.before(b.key)
+		},
+		Place: func(k *waitQueue, i int) { k.place = i },
+	}
+}
+
+func (k lackKey) before(o lackKey) bool {
+	switch {
+	case k.node != o.node:
+		return k.node < o.node
+	case k.limit != o.limit:
+		return k.limit < o.limit
+	case k.dim != o.dim:
+		return k.dim < o.dim
+	}
+	return k.owns && !o.owns
+}
+
+// closes tells whether its refusal is everybody's in its queue.
+func (w *quotaWait) closes() bool {
+	return w.lacks.Limit == fairshare.LimitRate || w.lacks.Limit == fairshare.LimitSeats && !w.lacks.Kept
+}
+
+// enqueue files a wait by what it lacks.
+func (q *quotaWaits) enqueue(w *quotaWait) {
+	key := lackKey{w.lacks.Behind, w.lacks.Limit, w.lacks.Dimension, w.lacks.Owns}
+	k := q.queues[key]
+	if k == nil {
+		k = &waitQueue{key: key, place: -1}
+		q.queues[key] = k
+		q.behind[key.node] = append(q.behind[key.node], k)
+	}
+	w.queue, w.part = k, k.part(q.shares, w)
+	if w.leaf < 0 {
+		w.part.whole = w
+	} else {
+		w.part.leaves.Push(w.leaf, w.task.level, w)
+	}
+	closes := w.closes()
+	switch {
+	case k.open && !closes:
+		w.try()
+		k.tried = append(k.tried, w)
+	case k.open:
+		q.close(k)
+		k.first = w
+		q.opensAt(k, w.lacks.RetryAt)
+	case closes && (k.first == nil || w.lacks.RetryAt.Before(k.at)):
+		k.first = w
+		q.opensAt(k, w.lacks.RetryAt)
+	}
+}
+
+// dequeue takes it out.
+func (q *quotaWaits) dequeue(w *quotaWait) {
+	k, p := w.queue, w.part
+	if w.leaf < 0 {
+		w.tried, p.whole = false, nil
+	} else {
+		w.untry()
+		p.leaves.Remove(w.leaf, w.task.level, w.index)
+	}
+	if k.first == w {
+		q.open(k)
+	}
+	if p.whole != nil || p.leaves.Len() > 0 {
+		return
+	}
+	if k.parts = minus(k.parts, p); len(k.parts) > 0 {
+		return
+	}
+	q.close(k)
+	q.opensAt(k, time.Time{})
+	delete(q.queues, k.key)
+	if left := minus(q.behind[k.key.node], k); len(left) > 0 {
+		q.behind[k.key.node] = left
+	} else {
+		delete(q.behind, k.key.node)
+	}
+}
+
+// part finds or makes that to which a wait belongs.
+func (k *waitQueue) part(s *fairshare.Shares, w *quotaWait) *waitPart {
+	for _, p := range k.parts {
+		if p.class == w.class && p.priority == w.priority {
+			return p
+		}
+	}
+	p := &waitPart{class: w.class, priority: w.priority}
+	p.leaves = fairshare.NewBacklog(s, func(a, b *quotaWait) bool { return a.seq < b.seq }, func(w *quotaWait, i int) { w.index = i })
+	k.parts = append(k.parts, p)
+	return p
+}
+
+// try and untry say whether it has had its turn in this round.
+func (w *quotaWait) try() {
+	if w.tried = true; w.leaf >= 0 {
+		w.part.leaves.Park(w.leaf)
+	}
+}
+
+func (w *quotaWait) untry() {
+	if w.tried && w.leaf >= 0 {
+		w.part.leaves.Unpark(w.leaf)
+	}
+	w.tried = false
+}
+
+// open has those who wait in the queue try.
+func (q *quotaWaits) open(k *waitQueue) {
+	q.opensAt(k, time.Time{})
+	k.first = nil
+	if k.open {
+		k.again = true
+		return
+	}
+	k.open = true
+	q.opened = append(q.opened, k)
+}
+
+// close ends a round.
+func (q *quotaWaits) close(k *waitQueue) {
+	for _, w := range k.tried {
+		if w.tried && w.queue == k {
+			w.untry()
+		}
+	}
+	clear(k.tried)
+	k.tried = k.tried[:0]
+	if k.open {
+		k.open, k.again = false, false
+		q.opened = minus(q.opened, k)
+	}
+}
+
+// opensAt sets when the queue opens by itself; zero: never.
+func (q *quotaWaits) opensAt(k *waitQueue, at time.Time) {
+	if k.place >= 0 {
+		q.due.Remove(k.place)
+	}
+	if k.at = at; !at.IsZero() {
+		q.due.Push(k)
+	}
+}
+
+// serving has the bits of the levels at which somebody has not tried yet.
+func (p *waitPart) serving() uint8 {
+	levels := p.leaves.Serving()
+	if p.whole != nil && !p.whole.tried {
+		levels |= p.class.waiting.Serving()
+	}
+	return levels
+}
+
+// candidate is who is first of some who wait.
+type candidate struct {
+	wait        *quotaWait
+	level, leaf int
+}
+
+// first is who is first of a part at a level.
+func (p *waitPart) first(s *fairshare.Shares, level int) (c candidate) {
+	if h, ok := p.leaves.FirstAt(level); ok {
+		c = candidate{h.Item, level, h.Leaf}
+	}
+	if p.whole != nil && !p.whole.tried {
+		if h, ok := p.class.waiting.FirstAt(level); ok && (c.wait == nil || s.Before(h.Leaf, c.leaf)) {
+			c = candidate{p.whole, level, h.Leaf}
+		}
+	}
+	return c
+}
+
+// served tells whether somebody is there who could take tasks of the class.
+func (e *Engine) served(c *class) bool {
+	return c.usable.first(e.fleet.ready) >= 0 || len(e.claims.waiting) > 0 && c.usable.first(e.claims.pullers) >= 0
+}
+
+// nextToTry is whose turn it is of all for whom there may be quota; no wait: nobody's. Queues in
+// which all have tried are closed; one whose tasks have no agent now stays open.
+func (e *Engine) nextToTry() (best candidate) {
+	q := &e.quotas.waits
+	for i := 0; i < len(q.opened); {
+		k := q.opened[i]
+		c, over := e.firstOf(k)
+		if over {
+			again := k.again
+			if q.close(k); again {
+				q.open(k) // behind the others
+			}
+			continue
+		}
+		i++
+		if c.wait != nil && (best.wait == nil || e.earlier(c, best)) {
+			best = c
+		}
+	}
+	return best
+}
+
+func (e *Engine) earlier(a, b candidate) bool {
+	s := e.quotas.shares
+	if a.level != b.level {
+		return s.Turn(1<<a.level|1<<b.level) == a.level
+	}
+	return s.Before(a.leaf, b.leaf)
+}
+
+// firstOf is who is first in a queue: of those who come first among borrowers the one whose
+// turn it is. over: everybody has tried.
+func (e *Engine) firstOf(k *waitQueue) (c candidate, over bool) {
+	levels, priority := uint8(0), 0
+	over = true
+	for _, p := range k.parts {
+		its := p.serving()
+		over = over && its == 0
+		switch {
+		case its == 0 || levels != 0 && p.priority < priority || !e.served(p.class):
+		case levels == 0 || p.priority > priority:
+			levels, priority = its, p.priority
+		default:
+			levels |= its
+		}
+	}
+	if levels == 0 {
+		return c, over
+	}
+	level := e.quotas.shares.Turn(levels)
+	for _, p := range k.parts {
+		if p.priority != priority || !e.served(p.class) {
+			continue
+		}
+		if x := p.first(e.quotas.shares, level); x.wait != nil && (c.wait == nil || e.earlier(x, c)) {
+			c = x
+		}
+	}
+	return c, false
+}

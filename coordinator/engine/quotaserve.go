@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare"
+)
+
+// mostRefused is how many may be refused at one time before the others of their round have to
+// wait a moment: so that no event takes long.
+const mostRefused = 64
+
+// roundPause is that moment.
+const roundPause = time.Millisecond
+
+// scheduleQuota sets the timer to when quota may be back, or a reservation ends.
+func (e *Engine) scheduleQuota() {
+	at, ok := e.quotas.ledger.NextDue()
+	w := &e.quotas.waits
+	sooner := func(x time.Time) {
+		if !x.IsZero() && (!ok || x.Before(at)) {
+			at, ok = x, true
+		}
+	}
+	if sooner(w.soon); w.byTime.Len() > 0 {
+		sooner(w.byTime.Items[0].at)
+	}
+	if w.due.Len() > 0 {
+		sooner(w.due.Items[0].at)
+	}
+	if ok {
+		e.timers.schedule(&e.quotas.due, at)
+	} else {
+		e.timers.cancel(&e.quotas.due)
+	}
+}
+
+// quotaDue ends reservations of which nobody tells how they went. Those who wait are served
+// at the end of this moment's duties.
+func (e *Engine) quotaDue(now time.Time) {
+	q := &e.quotas
+	for key, due := q.ledger.Due(now); due; key, due = q.ledger.Due(now) {
+		c, _, _ := q.ledger.Find(key)
+		ended := &coordinator.QuotaEnded{Key: key, How: coordinator.QuotaExpired, At: now}
+		q.ledger.Expire(now, key)
+		e.turnKnown(&c, c.Expect, ended)
+		e.record(ended)
+	}
+	q.rung = true
+}
+
+// serveQuotas serves those who waited for quota that may be back: one at a time, whose turn it
+// is, in whatever class. What comes free is so given to who is first of all that may have it,
+// those among them who wait for an agent only.
+func (e *Engine) serveQuotas(now time.Time) {
+	q := &e.quotas
+	w := &q.waits
+	if !q.ledger.Installed() {
+		e.timers.cancel(&q.due)
+		return
+	}
+	q.rung, w.soon, w.claimed = false, time.Time{}, false
+	for refused := 0; ; {
+		e.mayTry(now)
+		if w.ownTry > 0 && refused >= mostRefused {
+			break
+		}
+		seq, tries := w.seq, false
+		if refused < mostRefused {
+			tries = e.tryNext(now)
+		}
+		if !tries && !e.serveFirst(now) {
+			break
+		}
+		if w.seq > seq {
+			refused++
+		}
+	}
+	if w.ownTry > 0 || e.nextToTry().wait != nil {
+		w.soon = now.Add(roundPause)
+	}
+	e.scheduleQuota() // whatever has ended meanwhile
+}
+
+// serveFirst serves the one whose turn it is of those who wait for an agent only, and somebody
+// is ready; false: there is nobody.
+func (e *Engine) serveFirst(now time.Time) bool {
+	next := e.anybodys()
+	defer next.end()
+	return e.serveNext(now, &next)
+}
+
+// tryNext serves the one whose turn it is of these, and of those for whom quota may be back;
+// false: for nobody it may.
+func (e *Engine) tryNext(now time.Time) bool {
+	q := &e.quotas
+	x := e.nextToTry()
+	if x.wait == nil {
+		return false
+	}
+	ahead := e.anybodys()
+	_, t := ahead.take()
+	ahead.end()
+	if t != nil && !e.earlier(x, candidate{level: t.level, leaf: t.leaf}) && e.serveFirst(now) {
+		return true
+	}
+	if q.waits.of[waitKey{x.wait.class, x.wait.leaf}] != x.wait { // what was served has changed that
+		return true
+	}
+	seats := x.wait.lacks.Limit == fairshare.LimitSeats
+	q.waits.unpark(x.wait)
+	if seats { // what is kept for it stays so while it tries
+		q.ledger.Wait(&x.wait.path, 1)
+		defer q.ledger.Wait(&x.wait.path, -1)
+	}
+	e.wanted(x.wait.class)
+	q.waits.claimed = q.waits.claimed || e.claims.stale
+	e.serveFirst(now)
+	return true
+}
+
+// pending tells whether somebody may try again although nothing was given back.
+func (q *quotaWaits) pending() bool { return len(q.again)+len(q.retried) > 0 || q.claimed }
+
+// mayTry unparks those for whom something may have changed that is theirs, and opens the
+// queues to which something may have come back.
+func (e *Engine) mayTry(now time.Time) {
+	q, w := &e.quotas, &e.quotas.waits
+	take := func(x *quotaWait) {
+		w.unpark(x)
+		e.wanted(x.class)
+	}
+	q.ledger.Freed(func(n int32) {
+		if len(w.of) == 0 {
+			return
+		}
+		node := q.ledger.NodeID(n)
+		for _, k := range w.behind[node] {
+			w.open(k)
+		}
+		for len(w.refused[node]) > 0 {
+			take(w.refused[node][0])
+		}
+		w.ownTry = len(w.own)
+	})
+	for range min(w.ownTry, len(w.own), mostRefused) {
+		w.ownTry--
+		take(w.own[0])
+	}
+	w.ownTry = min(w.ownTry, len(w.own))
+	for len(w.again) > 0 {
+		x := w.again[len(w.again)-1]
+		w.again = w.again[:len(w.again)-1]
+		if w.of[waitKey{x.class, x.leaf}] == x {
+			take(x)
+		}
+	}
+	for _, x := range w.retried {
+		e.wanted(x.class)
+	}
+	w.retried = nil
+	for w.byTime.Len() > 0 && !w.byTime.Items[0].at.After(now) {
+		take(w.byTime.Items[0])
+	}
+	for w.due.Len() > 0 && !w.due.Items[0].at.After(now) {
+		w.open(w.due.Items[0])
+	}
+}
