@@ -203,6 +203,12 @@ func (p *waitPart) serving() uint8 {
 	return levels
 }
 
+// over tells whether all have tried. A class of which every group waits for something else has
+// nobody to try for it now, and is still to.
+func (p *waitPart) over() bool {
+	return p.leaves.Serving() == 0 && (p.whole == nil || p.whole.tried)
+}
+
 // candidate is who is first of some who wait.
 type candidate struct {
 	wait        *quotaWait
@@ -234,7 +240,7 @@ func (e *Engine) nextToTry() (best candidate) {
 	for i := 0; i < len(q.opened); {
 		k := q.opened[i]
 		c, over := e.firstOf(k)
-		if over {
+		if over || c.wait == nil && k.again { // who cannot try now does not keep the others from it
 			again := k.again
 			if q.close(k); again {
 				q.open(k) // behind the others
@@ -264,7 +270,7 @@ func (e *Engine) firstOf(k *waitQueue) (c candidate, over bool) {
 	over = true
 	for _, p := range k.parts {
 		its := p.serving()
-		over = over && its == 0
+		over = over && p.over()
 		switch {
 		case its == 0 || levels != 0 && p.priority < priority || !e.served(p.class):
 		case levels == 0 || p.priority > priority:

@@ -128,7 +128,7 @@ func (q *quotaWaits) park(w *quotaWait) {
 	case fairshare.LimitRate:
 		w.at = w.lacks.OwnAt
 	}
-	if w.lacks.Behind != w.lacks.Node {
+	if w.mayOwn() {
 		q.refused[w.lacks.Node] = append(q.refused[w.lacks.Node], w)
 	}
 	if w.without != nil {
@@ -142,6 +142,13 @@ func (q *quotaWaits) park(w *quotaWait) {
 	q.enqueue(w)
 }
 
+// mayOwn tells whether it waits behind another node than the one that refused it, and could be
+// served by what comes back to that one alone. Seats that come back are kept for those who are
+// below their part, so that these need no more than their turn.
+func (w *quotaWait) mayOwn() bool {
+	return w.lacks.Behind != w.lacks.Node && w.lacks.Limit != fairshare.LimitSeats
+}
+
 // unpark has it try again.
 func (q *quotaWaits) unpark(w *quotaWait) {
 	if w.leaf < 0 {
@@ -153,7 +160,7 @@ func (q *quotaWaits) unpark(w *quotaWait) {
 	if w.lacks.Limit == fairshare.LimitSeats {
 		q.ledger.Wait(&w.path, -1)
 	}
-	if w.lacks.Behind != w.lacks.Node {
+	if w.mayOwn() {
 		if left := minus(q.refused[w.lacks.Node], w); len(left) > 0 {
 			q.refused[w.lacks.Node] = left
 		} else {

@@ -72,19 +72,25 @@ func TestQuotaTurnsAcrossClasses(t *testing.T) {
 	}
 }
 
-// Who is below its part of the seats gets those that come free, one after another: b has
-// borrowed all 10 when a comes back, whose part is 8.
+// Who is below its part of the seats gets those that come free, one after another, whichever
+// agents its tasks need: b has borrowed all 10 when a comes back, whose part is 8. What comes
+// free after that is b's again, which is at its part of 2.
 func TestQuotaSeatsComeBackByAttrition(t *testing.T) {
-	r := ready(t, patient(policyOf(worker("x").slots(100)).quotas(quotasOf().pool(seats(10)).group("a", 1, seats(8)).group("b", 1, seats(2)))))
-	for _, g := range []string{"b", "a"} {
-		for i := range 40 {
-			r.assign(job(coordinator.TaskID(fmt.Sprint(g, i))).of(g))
+	for _, needs := range [][2]string{{"x", "x"}, {"x", "y"}} {
+		r := ready(t, patient(policyOf(worker("x").can("x").slots(50), worker("y").can("y").slots(50)).
+			quotas(quotasOf().pool(seats(10)).group("a", 1, seats(8)).group("b", 1, seats(2)))))
+		for k, g := range []string{"b", "a"} {
+			for i := range 40 {
+				r.assign(job(coordinator.TaskID(fmt.Sprint(g, i))).needs(needs[k]).of(g))
+			}
 		}
-	}
-	for i := range 8 {
-		r.tell(says("x", coordinator.TaskID(fmt.Sprint("b", i))))
-		if got := r.latest().Task.Group; got != "a" {
-			t.Fatalf("seat %d that comes free goes to %s", i, got)
+		got := ""
+		for i := range 12 {
+			r.tell(says(coordinator.AgentID(needs[0]), coordinator.TaskID(fmt.Sprint("b", i))))
+			got += r.latest().Task.Group
+		}
+		if got != "aaaaaaaabbbb" {
+			t.Errorf("needs %v: seats that come free go to %s", needs, got)
 		}
 	}
 }
