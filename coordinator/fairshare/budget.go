@@ -45,6 +45,7 @@ type budget struct {
 	lent, borrowed      int64 // by its share
 	lentOut, borrowedIn int64 // across its boundary, by it and those below
 	credits             int64 // lent less borrowed, ever, across its boundary
+	ownCredits          int64 // and by its own share
 	before              past
 	alerted             int64 // the highest threshold reached in this period, in percent
 

@@ -15,6 +15,7 @@
 //	reservation.go  what is set aside, extended, and how it ends; settle.go, ending.go
 //	book.go         used and reserved, in the period that they belong to
 //	budget.go       amounts for calendar periods; lending.go, repay.go: of others, and back
+//	borrower.go     who of several borrows first
 //	rates.go        rates with what is assured to whom
 //	seats.go        how much runs at one time
 //	waiting.go      who waits, and what has been given back

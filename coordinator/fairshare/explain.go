@@ -83,13 +83,14 @@ func (l *Ledger) explainBudget(b *budget, p *Path, c *Charge) LimitView {
 	switch {
 	case c.NoBorrowing || b.rule.Rule == coordinator.BorrowNever:
 	case b.rule.Rule == coordinator.BorrowGroupRemaining:
-		v.Borrowable = saturate(b.left(), b.borrowMax-b.borrowedIn) - v.Left
-		if b.up == nil {
-			v.Borrowable = b.left() - v.Left
+		all := b.left()
+		if b.up != nil {
+			all = saturate(all, b.borrowMax-b.borrowedIn)
 		}
 		for x := b.up; x != nil; x = x.up { // all of it is of what those above have left
-			v.Borrowable = min(v.Borrowable, x.left()-v.Left)
+			all = min(all, x.left())
 		}
+		v.Borrowable = all - v.Left
 	default:
 		v.Borrowable = b.family.left() - v.Left
 		v.Borrowable -= l.borrow(b, v.Borrowable)

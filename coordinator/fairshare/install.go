@@ -54,7 +54,7 @@ func (nd *node) inherit(old *node, now int64) {
 	for d, b := range nd.budgets {
 		if o := old.budgets[d]; b != nil && o != nil && b.family.period == o.family.period && b.family.span.meets(o.family.span) {
 			b.used, b.spent, b.lent, b.borrowed = o.used, o.spent, o.lent, o.borrowed
-			b.lentOut, b.borrowedIn, b.credits, b.owes, b.alerted = o.lentOut, o.borrowedIn, o.credits, o.owes, o.alerted
+			b.lentOut, b.borrowedIn, b.credits, b.ownCredits, b.owes, b.alerted = o.lentOut, o.borrowedIn, o.credits, o.ownCredits, o.owes, o.alerted
 			b.before = o.before
 			b.before.reserved = 0 // comes again with the reservations
 			b.nominal, b.share = b.base+o.nominal-o.base, b.baseShare+o.share-o.baseShare
@@ -208,9 +208,9 @@ func (l *Ledger) ratesOf(p *Path, a *coordinator.Amounts, uses []rateUse) []rate
 // reservations first; what nobody can lend is overdrawn. It earns and costs no credits.
 func (l *Ledger) rebook(f *budget, open []*reservation) {
 	f.tidy()
-	credits := make(map[*budget]int64)
+	credits := make(map[*budget][2]int64)
 	f.each(func(b *budget) {
-		credits[b] = b.credits
+		credits[b] = [2]int64{b.credits, b.ownCredits}
 		b.lent, b.borrowed, b.lentOut, b.borrowedIn = 0, 0, 0, 0
 	})
 	for _, r := range open {
@@ -230,7 +230,7 @@ func (l *Ledger) rebook(f *budget, open []*reservation) {
 	}
 	f.each(func(b *budget) { l.cover(b, -b.room()) })
 	l.loans = l.loans[:0] // nobody gives those back
-	f.each(func(b *budget) { b.credits = credits[b] })
+	f.each(func(b *budget) { b.credits, b.ownCredits = credits[b][0], credits[b][1] })
 	f.lenders()
 }
 

@@ -66,7 +66,8 @@ func TestInstall(t *testing.T) {
 	})
 }
 
-// changed is quotas in which one node is made otherwise.
+// changed is quotas in which one node is made otherwise. It may be left with less than is promised
+// to those below it, which the loader would refuse.
 func changed(t *rapid.T, q *coordinator.Quotas) *coordinator.Quotas {
 	c := *q
 	c.Nodes = append([]coordinator.QuotaNode(nil), q.Nodes...)

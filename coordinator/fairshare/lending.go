@@ -33,12 +33,14 @@ func (n loan) move(x int64) {
 		}
 		return
 	}
+	n.to.ownCredits -= x
 	for b := n.to; b != n.top; b = b.up {
 		b.borrowedIn += x
 		b.credits -= x
 		b.replace()
 	}
 	n.from.lent += x
+	n.from.ownCredits += x
 	for b := n.from; b != n.top; b = b.up {
 		b.lentOut += x
 		b.credits += x

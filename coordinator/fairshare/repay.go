@@ -5,7 +5,10 @@ package fairshare
 //
 //	nominal' = base - min(debt, percent · base) + its part of what others repay
 //
-// What is beyond that is forgiven, as is everything if a whole period has passed since.
+// What is beyond that is forgiven, as is everything if a whole period has passed since. The bound
+// holds for a node as a whole, too: where less is left to it than its parts were promised (the
+// loader sees to it that none is, but a ledger takes what it is given) they pay as before, and it
+// loses no more than that part of what it has. So nobody is ever left with less than nothing.
 func (b *budget) begin(now, percent int64) {
 	next := spanOf(b.period, now, b.loc)
 	ended, adjacent := b.span, next.start == b.span.end
@@ -55,7 +58,7 @@ func (b *budget) owe(percent int64) (leaves, over int64) {
 	inside, outside := max(0, in)+max(0, overdrawn-over), b.borrowedIn+over
 	b.leaves = 0
 	if outside > 0 {
-		b.leaves = mulDiv(b.pot, outside, inside+outside)
+		b.leaves = min(mulDiv(b.pot, outside, inside+outside), mulDiv(b.base, percent, 100))
 	}
 	b.pot -= b.leaves
 	return b.leaves, over

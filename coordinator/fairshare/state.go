@@ -44,7 +44,7 @@ func (nd *node) export(all []coordinator.Record) []coordinator.Record {
 		all = append(all, &coordinator.QuotaBefore{
 			Node: id, Dimension: coordinator.Dimension(d), Start: b.family.span.start, Values: []int64{
 				b.used, b.spent, b.lent, b.borrowed, b.lentOut, b.borrowedIn, b.credits, b.nominal - b.base, b.share - b.baseShare, b.owes, b.alerted,
-				b.before.used,
+				b.before.used, b.ownCredits,
 			},
 		})
 	}
@@ -60,7 +60,7 @@ func (nd *node) export(all []coordinator.Record) []coordinator.Record {
 
 // blank tells that there is nothing to say of it.
 func (b *budget) blank() bool {
-	return b.used|b.spent|b.lent|b.borrowed|b.lentOut|b.borrowedIn|b.credits|b.owes|b.alerted|b.before.used == 0 && b.nominal == b.base && b.share == b.baseShare
+	return b.used|b.spent|b.lent|b.borrowed|b.lentOut|b.borrowedIn|b.credits|b.ownCredits|b.owes|b.alerted|b.before.used == 0 && b.nominal == b.base && b.share == b.baseShare
 }
 
 // export is the record of a reservation, or of one of its later parts, as it stands.
@@ -164,7 +164,9 @@ func (nd *node) restore(r *coordinator.QuotaBefore) {
 	}
 	b.used, b.spent, b.lent, b.borrowed, b.lentOut, b.borrowedIn, b.credits = v[0], v[1], v[2], v[3], v[4], v[5], v[6]
 	b.nominal, b.share, b.owes, b.alerted = max(0, b.base+v[7]), max(0, b.baseShare+v[8]), v[9], v[10]
-	b.before.used = v[11]
+	if b.before.used = v[11]; len(v) > 12 { // there are older ones, of 12
+		b.ownCredits = v[12]
+	}
 	b.family.repays = b.family.repays || b.owes > 0 || v[7] != 0
 	b.replace()
 	b.riper()
