@@ -131,6 +131,37 @@ func TestQuotaBorrowingPriority(t *testing.T) {
 	}
 }
 
+// Of those who wait for something to borrow who has lent has it before who has borrowed, whosever
+// turn it is. At noon half of the 10 calls of each of the day have accrued: c is using its 5, so
+// that a has borrowed 5 of b, and b, which is left 5 of its own, now waits for c to give some back.
+// By weight it would be a's turn: 15/100 against 5/1.
+func TestQuotaCreditsRankBorrowers(t *testing.T) {
+	ten := func(n *coordinator.QuotaNode) {
+		n.Budgets[coordinator.DimRequests] = &coordinator.QuotaLimit{Nominal: 10, Period: coordinator.Period{Unit: coordinator.PerDay}}
+	}
+	thirty := func(n *coordinator.QuotaNode) { ten(n); n.Budgets[coordinator.DimRequests].Nominal = 30 }
+	q := quotasOf().pool(thirty).group("a", 100, ten).group("b", 1, ten).group("c", 1, ten)
+	r := ready(t, patient(policyOf(worker("x").slots(100)).quotas(q)))
+	n := make(map[string]int)
+	for _, g := range []struct {
+		name  string
+		tasks int
+	}{{"c", 5}, {"a", 18}, {"b", 8}} {
+		for i := range g.tasks {
+			dispatchedOf(n, r.assign(job(coordinator.TaskID(fmt.Sprint(g.name, i))).of(g.name)))
+		}
+	}
+	if n["a"] != 15 || n["b"] != 5 || n["c"] != 5 {
+		t.Fatalf("dispatched %v", n)
+	}
+	for i, want := range []string{"b5", "b6", "b7", "a15"} { // c gives back, one after another
+		r.tell(says("x", coordinator.TaskID(fmt.Sprint("c", i))).but(coordinator.OutcomeRejected))
+		if got := r.latest().Task.ID; got != coordinator.TaskID(want) {
+			t.Errorf("what c gives back goes to %s, not to %s", got, want)
+		}
+	}
+}
+
 // herdRig has so many groups that wait for a pool's 100 calls in a second, divided among them.
 func herdRig(t testing.TB, groups, each int) *rig {
 	q := quotasOf().pool(requests(100, 1))

@@ -34,6 +34,9 @@ func (l *Ledger) Borrower(group string, p *Path, v *Verdict) Borrower {
 	return Borrower{priority: l.BorrowPriority(group)}
 }
 
+// Priority is what is configured; the higher goes first.
+func (b Borrower) Priority() int { return b.priority }
+
 // Compare tells whether b comes before c (-1), c before b (1), or whose turn it is decides (0). It
 // takes O(levels).
 //

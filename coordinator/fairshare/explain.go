@@ -31,8 +31,10 @@ type LimitView struct {
 	Renews time.Time
 }
 
-// Explain tells which limits a charge meets now. Nothing is charged.
+// Explain tells which limits a charge meets now. Nothing is charged, and nothing that was asked
+// makes a difference to what is told later: not even when somebody may try again.
 func (l *Ledger) Explain(now time.Time, p *Path, c *Charge) Explanation {
+	defer l.keepKnown(p)()
 	asked := *c
 	tidy(&asked.Amounts)
 	e := Explanation{Verdict: l.Check(now, p, &asked)}
@@ -64,6 +66,24 @@ func (l *Ledger) Explain(now time.Time, p *Path, c *Charge) Explanation {
 		x.Refuses = x.Refuses || x.Binds
 	}
 	return e
+}
+
+// keepKnown returns what brings back what is known of refusals on a path.
+func (l *Ledger) keepKnown(p *Path) func() {
+	var budgets []*budget
+	var knew []known
+	for _, n := range p.list() {
+		for _, b := range l.nodes[n].budgets {
+			if b != nil {
+				budgets, knew = append(budgets, b), append(knew, b.knew)
+			}
+		}
+	}
+	return func() {
+		for i, b := range budgets {
+			b.knew = knew[i]
+		}
+	}
 }
 
 // explainBudget looks at one budget. What could be lent to a share is tried out, and undone.
