@@ -167,6 +167,8 @@ func (h *history) quotaFacts(e *Engine, f *facts) {
 	for _, r := range e.quotas.estimator.Export() {
 		f.words[fmt.Sprint("estimate ", r.Tenant, r.Model, r.Level, r.Input, r.Bucket)] = fmt.Sprint(r.Sum, r.Counts)
 	}
+	shares := e.quotas.shares.Export()
+	f.words["turns of priorities"] = fmt.Sprint(shares.Owed, shares.Passed)
 	// Whoever follows does not know who waits: what a group that does lags behind is lost.
 	for _, o := range h.e.tasks.all {
 		h.waited = h.waited || o != nil && o.state == stateWaiting
@@ -174,7 +176,7 @@ func (h *history) quotaFacts(e *Engine, f *facts) {
 	if h.waited {
 		return
 	}
-	for _, g := range e.quotas.shares.Export().Tags {
+	for _, g := range shares.Tags {
 		if g.Lead > 0 {
 			f.words[fmt.Sprint("share ", g.Name, g.Own)] = fmt.Sprint(g.Lead)
 		}

@@ -18,15 +18,15 @@ import (
 // a snapshot from the time of other quotas was folded. Who waits (see Wait) is forgotten.
 func (l *Ledger) Install(now time.Time, q *coordinator.Quotas) {
 	l.advance(now.UnixNano())
-	old, before, families := l.nodes, l.byID, l.roots
+	old, families := l.nodes, l.roots
 	l.quotas, l.prices = q, newPrices(nil)
 	l.nodes, l.byID, l.roots, l.routes = nil, nil, nil, routes{}
 	if q != nil {
 		l.prices, l.repay = newPrices(q.Prices), q.RepayPercent
 		l.build(q)
 	}
-	for id, i := range before { // order does not matter: each has its own successor
-		if j, stays := l.byID[id]; stays {
+	for i := range old {
+		if j, stays := l.byID[old[i].spec.ID]; stays {
 			l.nodes[j].inherit(&old[i], l.now)
 		}
 	}
@@ -59,6 +59,7 @@ func (nd *node) inherit(old *node, now int64) {
 			b.before.reserved = 0 // comes again with the reservations
 			b.nominal, b.share = b.base+o.nominal-o.base, b.baseShare+o.share-o.baseShare
 			b.family.repays = b.family.repays || o.family.repays
+			b.family.ended = o.family.ended
 		}
 	}
 	for d, s := range nd.rates {
@@ -97,7 +98,7 @@ func (b *budget) alike(x *budget, successor func(*budget) *budget) bool {
 // sound tells whether the books of a family fit together: what is lent within it is borrowed
 // within it. (Under the simple rule more is borrowed than anybody has lent.)
 func (f *budget) sound() bool {
-	ok, share, simple := f.lentOut == 0 && f.borrowedIn == 0, int64(0), false
+	ok, share, simple := f.lentOut == 0 && f.borrowedIn == 0 && !f.moved, int64(0), false
 	f.each(func(b *budget) { simple = simple || b.rule.Rule == coordinator.BorrowGroupRemaining })
 	f.each(func(b *budget) {
 		used, net := b.spent, b.lent-b.borrowed

@@ -17,17 +17,18 @@ func (b *budget) begin(now, percent int64) {
 		percent = 0
 	}
 	b.owe(percent)
-	b.repays = false
+	b.repays, b.moved = false, false
 	b.repaid(0)
-	b.span = next
-	b.restart(ended, adjacent)
+	b.span, b.ended = next, ended
+	b.restart(adjacent)
 	b.lenders()
 }
 
 // set makes the family's period that in which now lies, for one without a past.
 func (b *budget) set(now int64) {
 	b.span = spanOf(b.period, now, b.loc)
-	b.restart(spanOf(b.period, b.span.start-1, b.loc), false)
+	b.ended = spanOf(b.period, b.span.start-1, b.loc)
+	b.restart(false)
 	b.lenders()
 }
 
@@ -89,8 +90,8 @@ func (b *budget) repaid(bonus int64) {
 }
 
 // restart empties the books of a family for a new period.
-func (b *budget) restart(ended span, adjacent bool) {
-	b.before = past{span: ended}
+func (b *budget) restart(adjacent bool) {
+	b.before = past{}
 	if adjacent {
 		b.before.used, b.before.reserved = b.used, b.reserved
 	}
@@ -98,6 +99,6 @@ func (b *budget) restart(ended span, adjacent bool) {
 	b.lent, b.borrowed, b.lentOut, b.borrowedIn = 0, 0, 0, 0
 	b.alerted = 0
 	for _, kid := range b.kids {
-		kid.restart(ended, adjacent)
+		kid.restart(adjacent)
 	}
 }
