@@ -86,7 +86,9 @@ func (d *demonstration) answer(before int) (n int) {
 	for ; before+n < len(d.dispatches); n++ {
 		x := d.dispatches[before+n]
 		d.confirm(x.Handle)
-		d.tell(says(x.Agent, x.Task.ID).used(x.Task.EstimatedUsage.InputTokens, x.Task.EstimatedUsage.OutputTokens))
+		b := says(x.Agent, x.Task.ID)
+		b.Usage = x.Task.EstimatedUsage
+		d.tell(b)
 	}
 	return n
 }
