@@ -27,6 +27,19 @@ func (q *quotaTree) group(name string, weight int64, change func(*coordinator.Qu
 	return q
 }
 
+// in adds a group in a group.
+func (q *quotaTree) in(parent, name string, weight int64, change func(*coordinator.QuotaNode)) *quotaTree {
+	for i := range q.Nodes {
+		if q.Nodes[i].Name == parent {
+			q.group(name, weight, change)
+			n := &q.Nodes[len(q.Nodes)-1]
+			n.ID, n.Parent = q.Nodes[i].ID+"/"+name, i
+			return q
+		}
+	}
+	panic("no group " + parent)
+}
+
 // agent adds an agent's own node below a group.
 func (q *quotaTree) agent(name, group string, change func(*coordinator.QuotaNode)) *quotaTree {
 	for i := range q.Nodes {
