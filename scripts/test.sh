@@ -34,6 +34,17 @@ one_goroutine=(
 	messages
 	schemas
 )
+# Long tests in which nothing is concurrent, of packages in which something is.
+one_goroutine_tests=(
+	config:TestQuotaNodesAreBounded
+	config:TestQuotasSchemaBoundsAreTheLoaders
+	config:TestQuotasSchemaLimitsAreTheLoaders
+	cmd/taskbus:TestSimulatePulling
+	cmd/taskbus:TestSimulateSharing
+	tests:TestChartsAreWhatTheirCommandsDraw
+	tests/bench:TestPastIsWhatALeaderWouldHaveWritten
+	tests/bench:TestWindowMemory
+)
 
 step() { printf '== %s (%d s)\n' "$*" "$((SECONDS - begun))"; }
 
@@ -84,16 +95,20 @@ main() {
 	# and the broker wants its share. Those that run whole programs against the clock
 	# have the machine to themselves.
 	# go vet has seen everything above already.
-	local failed=false others
-	step "go test, packages that start no goroutine"
+	local failed=false others alone packages
+	alone="^($(printf '%s\n' "${one_goroutine_tests[@]#*:}" | paste -sd '|'))\$"
+	packages=$(printf './%s\n' "${one_goroutine_tests[@]%:*}" | sort -u)
+	step "go test, what starts no goroutine"
 	go test -vet=off -p 2 -timeout 6m "${one_goroutine[@]/#/./}" || failed=true
+	# shellcheck disable=SC2086 # names of packages have no blanks
+	go test -vet=off -p 2 -timeout 6m -run "$alone" $packages || failed=true
 	step "go test -race, all other packages but tests"
 	others=$(go list ./... | grep -v '^taskbus/tests' | grep -vxF "$(printf 'taskbus/%s\n' "${one_goroutine[@]}")")
-	# shellcheck disable=SC2086 # names of packages have no blanks
-	go test -race -vet=off -p 2 -timeout 6m $others || failed=true
+	# shellcheck disable=SC2086
+	go test -race -vet=off -p 2 -timeout 6m -skip "$alone" $others || failed=true
 	go test -race -vet=off -timeout 6m -run AnotherGoroutine ./coordinator/engine || failed=true
 	step "go test -race ./tests/..., one package at a time"
-	go test -race -vet=off -p 1 -timeout 8m ./tests/... || failed=true
+	go test -race -vet=off -p 1 -timeout 8m -skip "$alone" ./tests/... || failed=true
 	! $failed
 }
 

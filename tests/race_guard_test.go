@@ -28,7 +28,7 @@ const anotherGoroutine = "AnotherGoroutine"
 var starters = []string{"Go", "AfterFunc", "Parallel", "RunParallel"}
 
 func TestRaceGuard(t *testing.T) {
-	listed := withoutRaceDetector(t)
+	listed := withoutRaceDetector(t, "one_goroutine")
 	direct := make(map[string]bool)
 	for i, name := range listed {
 		if i > 0 && name <= listed[i-1] {
@@ -104,17 +104,48 @@ func goroutines(file string, source []byte) (found []string, err error) {
 	return found, nil
 }
 
-// withoutRaceDetector are the packages that scripts/test.sh lists, by their paths in the
-// module.
-func withoutRaceDetector(t *testing.T) []string {
+// Of other packages it runs some tests so: these are there, and start no goroutine themselves.
+func TestRaceGuardOfTests(t *testing.T) {
+	for _, listed := range withoutRaceDetector(t, "one_goroutine_tests") {
+		folder, name, _ := strings.Cut(listed, ":")
+		files, err := filepath.Glob(filepath.Join("..", folder, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, file := range files {
+			source, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, body, has := bytes.Cut(source, []byte("\nfunc "+name+"(t *testing.T) {"))
+			if !has {
+				continue
+			}
+			found = true
+			body, _, _ = bytes.Cut(body, []byte("\n}\n"))
+			where, err := goroutines(file, slices.Concat([]byte("package p\nfunc f() {"), body, []byte("\n}\n")))
+			if err != nil || len(where) > 0 {
+				t.Errorf("%s starts a goroutine, and scripts/test.sh runs it without the race detector (%v)", listed, err)
+			}
+		}
+		if !found {
+			t.Errorf("scripts/test.sh lists %s, which is not there", listed)
+		}
+	}
+}
+
+// withoutRaceDetector are what a list of scripts/test.sh names: packages by their paths in the
+// module, and tests of them.
+func withoutRaceDetector(t *testing.T, name string) []string {
 	t.Helper()
 	script, err := os.ReadFile(filepath.Join("..", "scripts", "test.sh"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := regexp.MustCompile(`(?s)\none_goroutine=\(\n(.*?)\n\)`).FindSubmatch(script)
+	list := regexp.MustCompile(`(?s)\n` + name + `=\(\n(.*?)\n\)`).FindSubmatch(script)
 	if list == nil {
-		t.Fatal("scripts/test.sh has no list one_goroutine=( … )")
+		t.Fatalf("scripts/test.sh has no list %s=( … )", name)
 	}
 	return strings.Fields(string(list[1]))
 }
