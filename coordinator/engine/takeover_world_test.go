@@ -26,7 +26,7 @@ func (s *succession) sendTask(t *rapid.T) bool {
 	if id == "" || s.policy.Lanes != nil { // with one slot each, an id that is used again would often wait behind its own former message
 		id = coordinator.TaskID(fmt.Sprint("n", s.handle+1))
 	}
-	if s.untold[id] {
+	if s.untold[id] || s.comesBack(id) {
 		return false
 	}
 	s.handle++
@@ -35,6 +35,17 @@ func (s *succession) sendTask(t *rapid.T) bool {
 		Group: rapid.SampledFrom(quotaGroups).Draw(t, "group"), EstimatedUsage: drawUsage(t),
 	}})
 	return true
+}
+
+// comesBack tells whether something that was given back under the id, and not acknowledged, will
+// be handed out once more.
+func (s *succession) comesBack(id coordinator.TaskID) bool {
+	for _, r := range s.l.receipts {
+		if r.task.ID == id && r.returned != nil && (r.void && !r.again || r.open && s.dying != alive) {
+			return true
+		}
+	}
+	return false
 }
 
 // settleOne is the broker's answer to a dispatch.
