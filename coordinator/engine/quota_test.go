@@ -229,3 +229,41 @@ func TestQuotaEstimateBeyondTheLimit(t *testing.T) {
 		"quota pool/team total_tokens 80%", "quota pool/team total_tokens 90%", "quota pool/team total_tokens 100%", "dispatch t1.1 a")
 	want(t, r.assign(job("t2").of("team").tokens(2048, 512)), "fail t2 exceeds_quota") // stated
 }
+
+// A result that tells of more than a thousand times what was set aside is charged, and people are
+// told: once for the dispatch, also where it tells so late. 600 were set aside, which count as
+// 1000 at least.
+func TestQuotaExcessiveUsage(t *testing.T) {
+	for name, c := range map[string]struct {
+		in, out float64
+		late    bool
+		told    []string
+	}{
+		"a million":       {999_000, 1000, false, nil},
+		"and one":         {999_000, 1001, false, []string{`a says that t1 of "team" took 1000001 of total_tokens, estimated 600`}},
+		"and one, late":   {999_000, 1001, true, []string{`a says that t1 of "team" took 1000001 of total_tokens, estimated 600`}},
+		"10^15 of output": {10, 1e15, false, []string{`a says that t1 of "team" took 1000000000000010 of total_tokens, estimated 600`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := ready(t, policyOf(worker("a").slots(10)).quotas(quotasOf().group("team", 1, daily(1000))).
+				set(func(s *coordinator.Settings) { s.StaleAfter = time.Hour }))
+			r.give(job("t1").of("team").tokens(500, 100))
+			if c.late {
+				r.track(r.fleet.byID["a"])
+				r.pass(6 * time.Minute)
+			}
+			var told []string
+			for range 2 { // the second is the same result once more
+				for _, line := range r.tell(says("a", "t1").of("t1.1").used(c.in, c.out)) {
+					if strings.Contains(line, "says that") {
+						told = append(told, line)
+					}
+				}
+			}
+			want(t, told, c.told...)
+			if n, _ := r.quotas.ledger.Node(r.now, "pool/team"); n.Budgets[0].Used != int64(c.in+c.out) {
+				t.Errorf("%+v", n.Budgets[0])
+			}
+		})
+	}
+}

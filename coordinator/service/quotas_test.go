@@ -255,6 +255,39 @@ func gauged(collect func(gauges)) map[string]float64 {
 	return all
 }
 
+// Usage beyond belief is charged, and an operator reads whose it was: one line for a task.
+func TestQuotaExcessiveUsage(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		const line = "a task is said to have used over a thousand times what was estimated; its group is charged with it"
+		r.task("t-1", "build", usage(300, 100, "poor"))
+		r.result("a1", "t-1", "succeeded", `,"usage":{"requests":1,"input_tokens":355,"output_tokens":100}`)
+		if strings.Contains(r.log.String(), line) {
+			t.Error("455 tokens for an estimate of 400 are worth a line")
+		}
+		r.task("t-2", "build", usage(300, 100, "poor"))
+		for range 2 {
+			r.result("a1", "t-2", "succeeded", `,"usage":{"requests":1,"input_tokens":1e15,"output_tokens":100}`)
+		}
+		if used := r.quotas(httpapi.QuotaSelection{})["pool/poor"].Budgets[0].Used; used != 455+1e15+100 {
+			t.Errorf("%v used", used)
+		}
+		var lines []string
+		for text := range strings.Lines(r.log.String()) {
+			if strings.Contains(text, line) {
+				lines = append(lines, text)
+			}
+		}
+		if len(lines) != 1 {
+			t.Fatalf("%d lines: %v", len(lines), lines)
+		}
+		for _, want := range []string{`"level":"warn"`, `"task_id":"t-2"`, `"agent_id":"a1"`, `"group":"poor"`, `"dimension":"total_tokens"`, `"estimated":400`, `"reported":1000000000000100`} {
+			if !strings.Contains(lines[0], want) {
+				t.Errorf("%s is not in %s", want, lines[0])
+			}
+		}
+	})
+}
+
 func TestQuotaMetrics(t *testing.T) {
 	inQuotaRig(t, func(r *rig) {
 		r.task("t-1", "build", usage(700, 210, "poor"))
