@@ -348,3 +348,42 @@ func TestQuotaGroupsAreBounded(t *testing.T) {
 		t.Errorf("%d series, %v wait of the others", len(got), got["taskbus_quota_waiting other"])
 	}
 }
+
+// Who asks about a task that waits for quota, or would, hears to whom it would go, what it lacks
+// and when that is back; that an agent is there is not told as if it had been chosen.
+func TestWhatIfSaysWhatQuotaIsLacking(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		r.task("t-1", "build", usage(700, 300, "poor")) // all of 1,000
+		r.task("t-2", "build", usage(50, 50, "poor"))
+		tomorrow := time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
+		const used = "the budget of pool/poor in total_tokens is used up; back at "
+		check := func(name string, x *httpapi.Explanation) {
+			t.Helper()
+			if x == nil || !strings.HasPrefix(x.Text, "would go to a1 once its quota allows: "+used) || x.Quota == nil ||
+				x.Quota.Node != "pool/poor" || x.Quota.Dimension != "total_tokens" || x.Quota.Limit != "budget" || !x.Quota.RetryAt.Equal(tomorrow) {
+				t.Errorf("%s: %+v", name, x)
+			}
+		}
+		p, err := r.service.WhatIf(context.Background(), []byte(taskBody("t-3", "build", usage(50, 50, "poor"))))
+		if err != nil || p.Agent != "a1" || p.ReasonCode != "quota_exhausted" || !strings.HasPrefix(p.Reason, used) || p.SuggestedAction == "" {
+			t.Errorf("%v: %+v", err, p)
+		}
+		check("what if", p.Explanation)
+		x := r.explained("t-2")
+		check("explain", x.Explanation)
+		if !strings.HasPrefix(x.Reason, "waits for quota: "+used) {
+			t.Errorf("%q", x.Reason)
+		}
+		brief, _ := r.service.Task(context.Background(), "t-2")
+		check("in brief", brief.Explanation)
+
+		p, _ = r.service.WhatIf(context.Background(), []byte(taskBody("t-3", "build", usage(500, 501, "poor"))))
+		if p.Agent != "" || p.ReasonCode != "exceeds_quota" || p.Explanation.Quota != nil || p.Reason != "it needs more total_tokens at once than the budget of pool/poor ever allows" {
+			t.Errorf("%+v, %+v", p, p.Explanation)
+		}
+		p, _ = r.service.WhatIf(context.Background(), []byte(taskBody("t-3", "build", usage(5, 5, "rich"))))
+		if p.Agent != "a1" || p.ReasonCode != "" || p.Explanation.Quota != nil {
+			t.Errorf("%+v, %+v", p, p.Explanation)
+		}
+	})
+}
