@@ -65,7 +65,7 @@ func (e *Engine) endQuota(now time.Time, t *openTask, how coordinator.QuotaEnd, 
 	h, q := t.quota, &e.quotas
 	h.open = false
 	ended := &coordinator.QuotaEnded{Key: h.key, How: how, Used: used, At: now, Type: taskType}
-	_, open, _ := q.ledger.Find(h.key)
+	open := q.ledger.IsOpen(h.key)
 	e.turnKnown(&h.charge, h.charge.Expect, ended)
 	if !open { // nothing but its turn was charged
 		return
