@@ -244,8 +244,13 @@ func TestQuotaConvergesToMaxMin(t *testing.T) {
 
 // waitingOf counts the tasks of a drawn group that wait.
 func (q *quotas) waitingOf(e *Engine, group int) (n int) {
+	at := q.shares.Leaf(fmt.Sprint("g", group))
 	for _, c := range e.pending.active {
-		n += c.waiting.LenOf(q.shares.Leaf(fmt.Sprint("g", group)), int(coordinator.PriorityNormal))
+		c.waiting.Leaves(func(leaf, _, waiting int, _ bool) {
+			if leaf == at {
+				n += waiting
+			}
+		})
 	}
 	return n
 }
