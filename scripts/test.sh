@@ -45,6 +45,11 @@ one_goroutine_tests=(
 	tests/bench:TestPastIsWhatALeaderWouldHaveWritten
 	tests/bench:TestWindowMemory
 )
+# These run whole programs against the clock.
+on_their_own=(
+	tests/faults
+	tests/integration
+)
 
 step() { printf '== %s (%d s)\n' "$*" "$((SECONDS - begun))"; }
 
@@ -63,6 +68,10 @@ main() {
 	mkdir -p .run
 	exec 8>.run/test.lock
 	flock -n 8 || { echo "another make test runs in this checkout: wait for it" >&2; exit 1; }
+	# Without paths in what is compiled, another checkout finds it compiled already.
+	export GOFLAGS="${GOFLAGS:-} -trimpath"
+	# What has ended does not wait a full second for one more race.
+	export GORACE="${GORACE:-} atexit_sleep_ms=100"
 	step "gofmt"
 	local unformatted
 	unformatted=$(gofmt -l .)
@@ -91,24 +100,30 @@ main() {
 		go test -race -p 2 -timeout 6m "$@"
 		return
 	fi
-	# Two packages at a time: on two cores more would only wait for each other,
-	# and the broker wants its share. Those that run whole programs against the clock
-	# have the machine to themselves.
-	# go vet has seen everything above already.
-	local failed=false others alone packages
+	run_all
+}
+
+# run_all runs every test once. go vet has seen everything before.
+run_all() {
+	local failed=false alone packages others
 	alone="^($(printf '%s\n' "${one_goroutine_tests[@]#*:}" | paste -sd '|'))\$"
 	packages=$(printf './%s\n' "${one_goroutine_tests[@]%:*}" | sort -u)
-	step "go test, what starts no goroutine"
-	go test -vet=off -p 2 -timeout 6m "${one_goroutine[@]/#/./}" || failed=true
+	others=$(go list ./... | grep -vxF "$(printf 'taskbus/%s\n' "${one_goroutine[@]}" "${on_their_own[@]}" tests/failover)")
 	# shellcheck disable=SC2086 # names of packages have no blanks
-	go test -vet=off -p 2 -timeout 6m -run "$alone" $packages || failed=true
-	step "go test -race, all other packages but tests"
-	others=$(go list ./... | grep -v '^taskbus/tests' | grep -vxF "$(printf 'taskbus/%s\n' "${one_goroutine[@]}")")
-	# shellcheck disable=SC2086
-	go test -race -vet=off -p 2 -timeout 6m -skip "$alone" $others || failed=true
-	go test -race -vet=off -timeout 6m -run AnotherGoroutine ./coordinator/engine || failed=true
-	step "go test -race ./tests/..., one package at a time"
-	go test -race -vet=off -p 1 -timeout 8m -skip "$alone" ./tests/... || failed=true
+	{
+		step "go test, what starts no goroutine"
+		go test -vet=off -p 2 -timeout 6m "${one_goroutine[@]/#/./}" || failed=true
+		go test -vet=off -p 2 -timeout 6m -run "$alone" $packages || failed=true
+		# Three packages at a time on two cores: some mostly wait, for brokers that start
+		# and time-outs.
+		step "go test -race, all others but those that have the machine to themselves"
+		go test -race -vet=off -p 3 -timeout 6m -skip "$alone" $others || failed=true
+		go test -race -vet=off -timeout 6m -run AnotherGoroutine ./coordinator/engine || failed=true
+	}
+	step "go test -race, one package at a time"
+	go test -race -vet=off -p 1 -timeout 8m "${on_their_own[@]/#/./}" || failed=true
+	step "go test ./tests/failover: the times are part of what it promises"
+	go test -vet=off -timeout 8m ./tests/failover || failed=true
 	! $failed
 }
 

@@ -24,7 +24,7 @@ const withToken = "TASKBUS_ADMIN_TOKEN=" + adminToken
 func (c *process) command(token string, args ...string) (stdout, stderr string, code int) {
 	c.t.Helper()
 	cmd := exec.Command(program, args...)
-	cmd.Env = []string{"TASKBUS_HTTP_URL=" + c.base, "TASKBUS_ADMIN_TOKEN=" + token, "PATH=" + os.Getenv("PATH")}
+	cmd.Env = []string{"TASKBUS_HTTP_URL=" + c.base, "TASKBUS_ADMIN_TOKEN=" + token, "PATH=" + os.Getenv("PATH"), raceOptions}
 	out := newLogBook()
 	cmd.Stderr = out
 	text, err := cmd.Output()

@@ -71,7 +71,7 @@ func (r *rig) run(brokerURL string, env ...string) *process {
 	c.cmd.Env = append([]string{
 		"RABBITMQ_URL=" + brokerURL,
 		"PATH=" + os.Getenv("PATH"), "HOME=" + r.t.TempDir(),
-		"GORACE=halt_on_error=0 exitcode=66",
+		raceOptions,
 	}, env...)
 	c.cmd.Stdout, c.cmd.Stderr = c.log, c.log
 	c.begin()
