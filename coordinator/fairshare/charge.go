@@ -212,18 +212,6 @@ func (l *Ledger) BorrowPriority(group string) int {
 	return 0
 }
 
-// RootOf names the root of the tree in which the node of that ID is.
-func (l *Ledger) RootOf(id string) string {
-	n, ok := l.byID[id]
-	if !ok {
-		return ""
-	}
-	for l.nodes[n].parent >= 0 {
-		n = l.nodes[n].parent
-	}
-	return l.nodes[n].spec.ID
-}
-
 // Divided tells whether any node below that one has a limit of that kind of its own. It takes
 // O(nodes · levels).
 func (l *Ledger) Divided(id string, kind Limit, d coordinator.Dimension) bool {
