@@ -5,7 +5,7 @@
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-broker_dir=$PWD/.run/test-broker
+. scripts/own-broker.sh
 begun=$SECONDS
 
 # Packages that start no goroutine, nor do what they import of this module, nor their
@@ -53,21 +53,11 @@ on_their_own=(
 
 step() { printf '== %s (%d s)\n' "$*" "$((SECONDS - begun))"; }
 
-finish() {
-	local code=$?
-	trap - EXIT
-	# Ctrl-C reaches the whole group: the clean-up must not be cut short by a second one.
-	trap '' INT TERM
-	scripts/broker.sh stop --dir "$broker_dir" || true
-	[ "$code" -eq 0 ] && step "all tests passed" || step "FAILED"
-	exit "$code"
-}
+last_words() { if [ "$1" -eq 0 ]; then step "all tests passed"; else step "FAILED"; fi; }
 
 main() {
 	scripts/need-go.sh
-	mkdir -p .run
-	exec 8>.run/test.lock
-	flock -n 8 || { echo "another make test runs in this checkout: wait for it" >&2; exit 1; }
+	only_one test
 	# Without paths in what is compiled, another checkout finds it compiled already.
 	export GOFLAGS="${GOFLAGS:-} -trimpath"
 	# What has ended does not wait a full second for one more race.
@@ -85,14 +75,8 @@ main() {
 	go tool staticcheck ./...
 
 	scripts/find-broker.sh --ensure-test-tools
-	trap finish EXIT
-	trap 'exit 130' INT
-	trap 'exit 143' TERM
-	# A node that an earlier run left behind when it was killed may be anything.
-	[ ! -d "$broker_dir" ] || scripts/broker.sh stop --dir "$broker_dir"
-	rm -rf "$broker_dir"
 	step "private broker"
-	scripts/broker.sh start --dir "$broker_dir" --until-gone $$ 8>&-
+	own_broker test
 	eval "$(scripts/broker.sh env --dir "$broker_dir")"
 
 	if [ $# -gt 0 ]; then

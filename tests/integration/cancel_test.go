@@ -11,6 +11,7 @@ import (
 
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
+	"taskbus/tests/brokertest"
 )
 
 // adminToken allows changes over HTTP.
@@ -28,7 +29,7 @@ func (c *process) command(token string, args ...string) (stdout, stderr string, 
 	out := newLogBook()
 	cmd.Stderr = out
 	text, err := cmd.Output()
-	return string(text), out.String(), exitCode(err)
+	return string(text), out.String(), brokertest.ExitCode(err)
 }
 
 // change sends a request that changes something and decodes the answer, if it is
