@@ -99,7 +99,7 @@ func TestNobodyWaitsBehindAFlood(t *testing.T) {
 	t.Logf("behind %d tasks: begun after %v; %d wait in the lane", flood, time.Since(sent).Round(time.Millisecond), r.ready(laneOfCrawlers))
 
 	close(gate)
-	eventually(t, patience, "the lane is being read", func() (bool, string) {
+	eventually(t, time.Minute, "the lane is being read", func() (bool, string) {
 		begun, _ := crawler.count()
 		return begun > 2500, plural(begun, "task") + " begun"
 	})
