@@ -141,6 +141,8 @@ type kin struct {
 	barred   []coordinator.AgentID
 	// pool of LLM quota that they are charged to; empty where it makes no difference.
 	pool string
+	// stays: they may not borrow quota, so that others of their group do not wait with them.
+	stays bool
 	// asks: they are offered before they are given to anybody. They have classes of
 	// their own, because one that is not to be offered yet must not keep others waiting.
 	asks bool
@@ -148,7 +150,7 @@ type kin struct {
 
 // key is unambiguous because neither capabilities nor ids contain the separators.
 func (k kin) key() string {
-	if len(k.barred) == 0 && len(k.required) == 1 && !k.asks && k.pool == "" {
+	if len(k.barred) == 0 && len(k.required) == 1 && !k.asks && !k.stays && k.pool == "" {
 		return k.required[0]
 	}
 	var b strings.Builder
@@ -164,6 +166,9 @@ func (k kin) key() string {
 	}
 	if k.asks {
 		b.WriteByte(2)
+	}
+	if k.stays {
+		b.WriteByte(4)
 	}
 	if k.pool != "" {
 		b.WriteByte(3)

@@ -25,11 +25,12 @@ type lackKey struct {
 // token. Of budgets one may have what another may not: all try, once in each round, and who has
 // lent most goes first.
 type waitQueue struct {
-	key   lackKey
-	parts []*waitPart
-	open  bool
-	again bool // something came back during this round
-	tried []*quotaWait
+	key      lackKey
+	parts    []*waitPart
+	open     bool
+	again    bool // something came back during this round
+	tried    []*quotaWait
+	priority int // of those that are first among borrowers, see levelsOf
 	// first is who closed it, behind whom the others wait; nil: nobody, of budgets.
 	first *quotaWait
 	at    time.Time // when it opens by itself; zero: never

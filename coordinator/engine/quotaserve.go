@@ -70,43 +70,49 @@ func (e *Engine) serveQuotas(now time.Time) {
 		if refused < mostRefused {
 			tries = e.tryNext(now)
 		}
-		if !tries && !e.serveFirst(now) {
+		if !tries && !e.serveFirst(now, allLevels, 0) {
 			break
 		}
 		if w.seq > seq {
 			refused++
 		}
 	}
-	if w.ownTry > 0 || e.nextToTry().wait != nil {
+	if w.ownTry > 0 || e.toTry() != 0 {
 		w.soon = now.Add(roundPause)
 	}
 	e.scheduleQuota() // whatever has ended meanwhile
 }
 
-// serveFirst serves the one whose turn it is of those who wait for an agent only, and somebody
-// is ready; false: there is nobody.
-func (e *Engine) serveFirst(now time.Time) bool {
-	next := e.anybodys()
+// serveFirst serves the one whose turn it is of those who wait for an agent only, at these levels,
+// and somebody is ready; also are the levels at which others wait. false: there is nobody.
+func (e *Engine) serveFirst(now time.Time, only, also uint8) bool {
+	next := e.anybodys(only, also)
 	defer next.end()
 	return e.serveNext(now, &next)
 }
+
+// allLevels are all of them.
+const allLevels = 1<<fairshare.Levels - 1
 
 // tryNext serves the one whose turn it is of these, and of those for whom quota may be back;
 // false: for nobody it may.
 func (e *Engine) tryNext(now time.Time) bool {
 	q := &e.quotas
-	x := e.nextToTry()
-	if x.wait == nil {
+	trying := e.toTry()
+	if trying == 0 {
 		return false
 	}
-	ahead := e.anybodys()
+	ahead := e.anybodys(allLevels, 0)
+	level := q.shares.Turn(trying | ahead.levels())
+	ahead.only = 1 << level
+	x := e.nextToTry(level)
 	_, t := ahead.take()
 	ahead.end()
-	if t != nil && !e.earlier(x, candidate{level: t.level, leaf: t.leaf}) && e.serveFirst(now) {
+	if t != nil && (x.wait == nil || !e.earlier(x, candidate{leaf: t.leaf})) && e.serveFirst(now, 1<<level, trying) {
 		return true
 	}
-	if q.waits.of[waitKey{x.wait.class, x.wait.leaf}] != x.wait { // what was served has changed that
-		return true
+	if x.wait == nil || q.waits.of[waitKey{x.wait.class, x.wait.leaf}] != x.wait { // what was served has changed that
+		return x.wait != nil
 	}
 	seats := x.wait.lacks.Limit == fairshare.LimitSeats
 	q.waits.unpark(x.wait)
@@ -116,7 +122,7 @@ func (e *Engine) tryNext(now time.Time) bool {
 	}
 	e.wanted(x.wait.class)
 	q.waits.claimed = q.waits.claimed || e.claims.stale
-	e.serveFirst(now)
+	e.serveFirst(now, 1<<level, trying)
 	return true
 }
 

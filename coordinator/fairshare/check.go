@@ -48,6 +48,8 @@ type Verdict struct {
 	// OwnAt, of a rate that lacks what others leave it, is when what is its own is back; zero:
 	// nothing is.
 	OwnAt time.Time
+	// Empty: nothing is left of it; else there is less than was asked.
+	Empty bool
 	// Kept: there are seats, and they are kept for those who are below their part.
 	Kept bool
 	// Owns, of a rate that lacks what is above it: what it waits for is its own by then.
@@ -265,6 +267,8 @@ func (l *Ledger) finish(v *Verdict) Verdict {
 	spec := l.nodes[v.at].spec
 	v.Node, v.Kind, v.Borrowed = spec.ID, spec.Kind, false
 	v.Behind, v.Kept, v.Owns = l.nodes[v.behind].spec.ID, v.kept, v.owns
+	b := l.nodes[v.at].budgets[v.Dimension]
+	v.Empty = v.Limit != LimitBudget || b.left() <= 0 || b.room() <= 0
 	if v.own != forever {
 		v.OwnAt = timeOf(v.own)
 	}
