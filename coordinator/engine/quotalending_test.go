@@ -159,3 +159,23 @@ func TestQuotaLoneTenant(t *testing.T) {
 		})
 	}
 }
+
+// TestQuotaOfAGroupThatIsAllDivided: of the 1,000 tokens of a team its two subgroups have 500 each,
+// by weight; there is nothing left for tasks of the team itself. They have what has accrued to the
+// others and is not used: nothing at the beginning, 500 after half of the period. Who is given an
+// amount leaves the rest to the team: 400 of its own, from the first moment on.
+func TestQuotaOfAGroupThatIsAllDivided(t *testing.T) {
+	r := lendingRig(t, quotasOf().group("team", 1, hundredSeconds(1000)).in("team", "a", 1, partOf).in("team", "b", 1, partOf))
+	r.flood(20, 50, 50, "team")
+	if len(r.dispatches) != 0 {
+		t.Errorf("%d go at once", len(r.dispatches))
+	}
+	if n := r.goesOut(50 * time.Second); n["team"] != 5 {
+		t.Errorf("after 50 s %v have gone, want 500 tokens' worth", n)
+	}
+	r = lendingRig(t, quotasOf().group("team", 1, hundredSeconds(1000)).in("team", "a", 1, hundredSeconds(300)).in("team", "b", 1, hundredSeconds(300)))
+	r.flood(20, 50, 50, "team")
+	if len(r.dispatches) != 4 {
+		t.Errorf("%d go at once, want 400 tokens' worth", len(r.dispatches))
+	}
+}

@@ -44,3 +44,20 @@ func TestQuotaOfADispatchThatIsLetGo(t *testing.T) {
 		t.Errorf("the auditor finds %+v", v)
 	}
 }
+
+// What is set aside for a task stands until its result, or its lease ends, however short
+// reservation_ttl_seconds is: that is for calls, whose end nobody may tell.
+func TestQuotaOfATaskOutlastsReservations(t *testing.T) {
+	q := quotasOf().group("team", 1, daily(1000))
+	q.ReservationTTL = time.Second
+	r := ready(t, patient(policyOf(worker("a").slots(10)).quotas(q)))
+	r.give(job("done").of("team").tokens(300, 100))
+	r.give(job("lost").of("team").tokens(500, 100))
+	r.track(r.fleet.byID["a"])
+	r.pass(5 * time.Minute) // all the time that an agent has
+	r.used("pool/team", 0, 1000)
+	r.tell(says("a", "done").used(300, 100))
+	r.used("pool/team", 400, 600)
+	r.pass(2 * time.Second) // and the second by which its own word may be late
+	r.used("pool/team", 400, 0)
+}
