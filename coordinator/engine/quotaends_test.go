@@ -194,24 +194,20 @@ func TestQuotaOrderWithinAGroup(t *testing.T) {
 	}
 }
 
-// What a node's limits mean is looked up anew under other quotas: where nothing was divided, all
-// of a class waited as one; where groups have parts now, each waits for its own.
+// What a node's limits mean is looked up anew under other quotas: where nothing is divided, all of a
+// class wait behind who comes first; where groups have parts, each waits for itself.
 func TestQuotaOfAPoolThatIsDividedLater(t *testing.T) {
-	r := ready(t, patient(policyOf(worker("a").slots(100)).quotas(quotasOf().pool(requests(1, 1)).group("x", 1, nil).group("y", 1, nil))))
-	r.give(job("x0").of("x"))
-	want(t, r.assign(job("x1").of("x"))) // all of the class waits
-	want(t, r.assign(job("y0").of("y")))
-	capped := func(n, burst int64) func(*coordinator.QuotaNode) {
-		return func(q *coordinator.QuotaNode) { requests(n, burst)(q); q.Borrowing.Rule = coordinator.BorrowNever }
+	tree := func(part func(*coordinator.QuotaNode)) *quotaTree {
+		return quotasOf().pool(daily(100)).group("x", 1, part).group("y", 1, part)
 	}
-	r.withdraw("x1")
-	r.withdraw("y0")
-	r.reload(quotasOf().pool(requests(100, 1)).group("x", 1, capped(1, 1)).group("y", 1, capped(50, 50)))
-	r.pass(time.Second)
-	r.give(job("x2").of("x"))
-	want(t, r.assign(job("x3").of("x"))) // for a second, of its own
-	want(t, r.assign(job("y1").of("y")))
-	want(t, r.pass(10*time.Millisecond), "dispatch y1.1 a") // the pool has one every 10 ms
+	r := ready(t, patient(policyOf(worker("a").slots(100)).quotas(tree(nil))))
+	r.give(job("x0").of("x").tokens(25, 25))
+	want(t, r.assign(job("x1").of("x").tokens(30, 30)))
+	want(t, r.assign(job("y1").of("y").tokens(5, 5)))
+	want(t, keepDispatches(r.reload(tree(partDaily))), "dispatch y1.1 a")
+	want(t, keepDispatches(r.assign(job("y2").of("y").tokens(5, 5))), "dispatch y2.1 a")
+	want(t, keepDispatches(r.reload(tree(nil)))) // behind x1 again
+	want(t, keepDispatches(r.assign(job("y3").of("y").tokens(5, 5))))
 }
 
 // Of bidders the best for whom there is quota has the task.
