@@ -102,6 +102,22 @@ func TestQuotaOwnerOfABudgetReturns(t *testing.T) {
 	}
 }
 
+// TestQuotaOwnerHearsOfALoanGivenBack: at noon 500 of b's 1,000 tokens of the day have accrued, and c
+// has borrowed 499 of them. b, which borrows nothing itself, has set aside 491, and its next task of
+// 100 waits for more than the 10 that are left of its own. When c's agent refuses the task, what was
+// lent is b's again, though c never was on its way: the task goes.
+func TestQuotaOwnerHearsOfALoanGivenBack(t *testing.T) {
+	never := func(n *coordinator.QuotaNode) { daily(1000)(n); n.Borrowing.Rule = coordinator.BorrowNever }
+	r := ready(t, patient(policyOf(worker("x").slots(100)).quotas(quotasOf().pool(daily(2000)).group("b", 1, never).group("c", 1, daily(1000)))))
+	r.assign(job("c0").of("c").tokens(1400, 99))
+	r.assign(job("b0").of("b").tokens(490, 1))
+	want(t, r.assign(job("b1").of("b").tokens(90, 10)))
+	r.tell(says("x", "c0").but(coordinator.OutcomeRejected))
+	if got := r.latest().Task.ID; got != "b1" {
+		t.Errorf("what c gives back goes to %s", got)
+	}
+}
+
 // TestQuotaSeatsStory is Kueue's third story of hierarchical fair sharing (algorithms.md 1.5), with
 // tasks: 300 seats by halves, one of which is divided 1:1:3. x1 alone has all 300. Then everybody
 // wants all, and every seat that comes free goes to who is below its part: 150, 30, 30 and 90.
