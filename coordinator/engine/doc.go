@@ -47,7 +47,8 @@
 //	quotaend.go  how that ends; quotafold.go: of another's time
 //	quotawait.go  groups that wait for quota; quotaqueue.go, quotaserve.go: in which order
 //	quotaview.go  quotas for people; quotaflow.go: how much was dispatched lately
-//	lanes.go     tasks that make room for others; lanemove.go, laneread.go: there and back
+//	lanes.go     queues of tasks that make room for others; lanerows.go: who does
+//	lanemove.go, laneread.go  there and back; laneturn.go, lanelook.go: which is read next
 //	demand.go    how much each capability is asked for
 //	memory.go    task ids seen: duplicates and open decisions; blocks.go, idindex.go: kept small
 //	tasks.go     open tasks by number
