@@ -37,7 +37,7 @@ demo: build ## run the main job end to end: broker, coordinator, agents, tasks, 
 run: build ## run the coordinator in the foreground (Ctrl-C ends it)
 	@$(WITH_BROKER); exec bin/taskbus serve --config "$(CONFIG)"
 
-test: ## run every check on a private broker: format, vet, staticcheck, all tests with the race detector
+test: ## run every check on a private broker: format, vet, staticcheck, all tests, most with the race detector
 	@scripts/test.sh
 
 faults: ## run the whole matrix of faults on a private broker (about 10 minutes)

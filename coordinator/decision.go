@@ -118,6 +118,9 @@ type Decision struct {
 	// most. Filled only for people who ask; 0 where it would not be offered.
 	Offers int
 	Window time.Duration
+	// Lacks is the quota that it would wait for, or waits for; nil: none. Agent is then whom it
+	// would go to if there were enough. Filled only for people who ask.
+	Lacks *QuotaLack
 	// Fleet is how many agents are known, Eligible how many could have had it: those
 	// who bid, where a bid was chosen.
 	Fleet, Eligible int
@@ -142,8 +145,23 @@ type Decision struct {
 }
 
 // Text renders a refusal for people: "0 of 12 agents eligible: 7 lack `gpu`, 5
-// full; nearest: agent-7 (full)". For a choice it says who and among how many.
+// full; nearest: agent-7 (full)". For a choice it says who and among how many; for one that has
+// to wait for quota, for which, and until when.
 func (d *Decision) Text() string {
+	switch {
+	case d.Lacks == nil:
+		return d.choice()
+	case d.Agent == "":
+		return d.choice() + "; it waits for quota, too: " + d.Lacks.Text
+	case d.Offers > 0:
+		return "would be offered once its quota allows: " + d.Lacks.Text + " (" + d.choice() + ")"
+	default:
+		return "would go to " + string(d.Agent) + " once its quota allows: " + d.Lacks.Text + " (" + d.choice() + ")"
+	}
+}
+
+// choice is the decision as far as agents are concerned.
+func (d *Decision) choice() string {
 	var b strings.Builder
 	if d.Agent != "" {
 		if d.Offers > 0 {

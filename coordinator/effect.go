@@ -268,6 +268,18 @@ type QuotaReached struct {
 	Ends      time.Time // of the period
 }
 
+// UsageExcessive tells that a task is said to have taken far more than was set aside for it,
+// beyond what an estimate may be wrong by (see fairshare.Excess). Its group is charged with it all
+// the same.
+type UsageExcessive struct {
+	Task      TaskID
+	Agent     AgentID // who says so
+	Group     string
+	Dimension Dimension
+	// Estimated is what was set aside, Reported what it is said to have taken.
+	Estimated, Reported int64
+}
+
 // PullFleet is the agents that claim, as the coordinator sees them.
 type PullFleet struct {
 	// Agents that share the work.
@@ -307,6 +319,7 @@ func (*AuctionEnded) effect()   {}
 func (ClaimAnswered) effect()   {}
 func (ClaimsForgotten) effect() {}
 func (QuotaReached) effect()    {}
+func (UsageExcessive) effect()  {}
 func (MoveToLane) effect()      {}
 func (ReadLane) effect()        {}
 func (DropLane) effect()        {}

@@ -178,3 +178,14 @@ type Price struct {
 	// PerRequest in micro-USD; the others in micro-USD for a million tokens.
 	PerRequest, InputPerMillion, OutputPerMillion int64
 }
+
+// QuotaLack is a limit that keeps a task waiting.
+type QuotaLack struct {
+	// Node of the quota trees whose Limit (budget, rate, seats) is used up in that dimension.
+	Node      string
+	Dimension Dimension
+	Limit     string
+	// RetryAt is when there may be enough; zero: when something that has it ends.
+	RetryAt time.Time
+	Text    string // all of it for people
+}

@@ -270,6 +270,11 @@ type QuotaReserved struct {
 	Loans  []QuotaLoan
 	// Served are the nodes whose rates served it, in the order of its rates.
 	Served []string
+	// Level is the priority of the task that was served by it, and Waiting has a bit for each
+	// priority of which a task could have been served instead, its own among them: whose turn
+	// it is among priorities depends on that (see fairshare.Shares.Served). 0: on nothing.
+	Level   Priority
+	Waiting uint8
 }
 
 // QuotaLoan is what one node's budget has borrowed of another's for a reservation; of

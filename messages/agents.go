@@ -1,8 +1,6 @@
 package messages
 
 import (
-	"sync"
-
 	"taskbus/coordinator"
 	"taskbus/schemas"
 )
@@ -20,15 +18,11 @@ const (
 	Offline = coordinator.StatusOffline
 )
 
-// embedded is the embedded schemas, compiled when they are first asked for: a
-// hundred agents in one process need them once.
-var embedded = sync.OnceValues(schemas.Compile)
-
 // StandardDecoder is a decoder over the embedded schemas, under DefaultLimits but
 // for the largest body in bytes (0 leaves its default). An error means that this
 // build is broken.
 func StandardDecoder(maxBytes int) (*Decoder, error) {
-	set, err := embedded()
+	set, err := schemas.Compile()
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
@@ -77,9 +78,12 @@ type schema struct {
 	fields []string
 }
 
-// Compile compiles every embedded schema. An error means that this build is
+// Compile gives every embedded schema, compiled when they are first asked for: a
+// hundred agents in one process need them once. An error means that this build is
 // broken; nothing outside the binary can cause it.
-func Compile() (*Set, error) { return compile(Names(), File) }
+func Compile() (*Set, error) { return embedded() }
+
+var embedded = sync.OnceValues(func() (*Set, error) { return compile(Names(), File) })
 
 // compile is Compile over any source of files, so that tests can break one.
 func compile(names []string, open func(string) ([]byte, error)) (*Set, error) {

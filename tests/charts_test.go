@@ -26,7 +26,6 @@ func TestChartsAreWhatTheirCommandsDraw(t *testing.T) {
 	}
 	for _, c := range commands {
 		t.Run(c[1], func(t *testing.T) {
-			t.Parallel()
 			scenario, err := simulator.Open(c[1])
 			if err != nil {
 				t.Fatal(err)

@@ -240,6 +240,11 @@ func TestWhatIf(t *testing.T) {
 		ID: "t-1", Type: "x", ReasonCode: "no_eligible_agents", Reason: "0 of 2 agents eligible: 2 lack `gpu`", SuggestedAction: "add an agent",
 		Explanation: &httpapi.Explanation{Text: "0 of 2 agents eligible: 2 lack `gpu`", Refused: map[string]int{"lacks_capability": 2}, Missing: map[string]int{"gpu": 2}},
 	}
+	lacking := func(offered int) httpapi.Prospect {
+		return httpapi.Prospect{ID: "t-1", Type: "x", Agent: "a1", OfferedTo: offered, ReasonCode: "quota_exhausted", SuggestedAction: "wait",
+			Reason:      "the budget of pool/x in requests is used up; back at 2030-01-02T00:00:00Z",
+			Explanation: &httpapi.Explanation{Quota: &httpapi.QuotaLack{Node: "pool/x"}}}
+	}
 	for _, tc := range []struct {
 		name     string
 		source   fixedSource
@@ -253,6 +258,10 @@ func TestWhatIf(t *testing.T) {
 			"t-1 (x): bids would be asked for (of 3); without any a1 would get it\na1\n", ""},
 		{"it would have to be claimed", fixedSource{prospect: httpapi.Prospect{ID: "t-1", Type: "x", ReasonCode: "not_claimed", Reason: "0 of 1 agents eligible"}}, "whatif -", task, exitFailed,
 			"t-1 (x): it would wait until an agent claims it\nnot_claimed: 0 of 1 agents eligible\n", ""},
+		{"it would wait for quota", fixedSource{prospect: lacking(0)}, "whatif -", task, exitFailed,
+			"t-1 (x): a1 would get it once its quota allows\nquota_exhausted: the budget of pool/x in requests is used up; back at 2030-01-02T00:00:00Z\nwhat to do: wait\n", ""},
+		{"agents would be asked when there is quota", fixedSource{prospect: lacking(3)}, "whatif -", task, exitFailed,
+			"t-1 (x): bids would be asked for (of 3) once its quota allows\nquota_exhausted: the budget of pool/x in requests is used up; back at 2030-01-02T00:00:00Z\nwhat to do: wait\n", ""},
 		{"nobody would", fixedSource{prospect: nobody}, "whatif -", task, exitFailed,
 			"t-1 (x): nobody would get it\nno_eligible_agents: 0 of 2 agents eligible: 2 lack `gpu`\nwhat to do: add an agent\n", ""},
 		{"what is no task", fixedSource{prospectErr: &httpapi.BadTask{Text: "/task_id: missing"}}, "whatif -", "{}", exitFailed, "", "Not a task: The body must be a task.assign"},

@@ -23,7 +23,7 @@ be as a producer would send it.
 Shows what explain shows of a task: the eligible agents, best first, with what the
 strategy looked at, and who was refused for which reason.
 
-Exit code 1 if no agent would get it.`,
+Exit code 1 if no agent would get it now: there is none, or it would wait for quota.`,
 		Example: `  taskbus whatif task.json
   taskbus whatif task.json -o json
   echo '{"task_id": "t", "task_type": "translate", "payload": {}}' | taskbus whatif -`,
@@ -48,7 +48,7 @@ Exit code 1 if no agent would get it.`,
 		} else {
 			err = printProspect(a.out, p)
 		}
-		if err == nil && p.Agent == "" {
+		if err == nil && (p.Agent == "" || p.ReasonCode != "") {
 			return errReported
 		}
 		return err
@@ -79,7 +79,11 @@ func (a *app) readTask(path string) ([]byte, error) {
 
 func printProspect(w io.Writer, q httpapi.Prospect) error {
 	p := &page{w: w}
-	switch {
+	switch lacks := q.Explanation != nil && q.Explanation.Quota != nil; {
+	case lacks && q.OfferedTo > 0:
+		p.line("%s (%s): bids would be asked for (of %d) once its quota allows", q.ID, q.Type, q.OfferedTo)
+	case lacks:
+		p.line("%s (%s): %s would get it once its quota allows", q.ID, q.Type, q.Agent)
 	case q.OfferedTo > 0:
 		p.line("%s (%s): bids would be asked for (of %d); without any %s would get it", q.ID, q.Type, q.OfferedTo, q.Agent)
 	case q.Agent != "":

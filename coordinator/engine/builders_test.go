@@ -381,6 +381,8 @@ func describe(f coordinator.Effect) string {
 		return fmt.Sprintf("claims of %s forgotten", f.Agent)
 	case coordinator.QuotaReached:
 		return fmt.Sprintf("quota %s %s %d%%", f.Node, f.Dimension, f.Percent)
+	case coordinator.UsageExcessive:
+		return fmt.Sprintf("%s says that %s of %q took %d of %s, estimated %d", f.Agent, f.Task, f.Group, f.Reported, f.Dimension, f.Estimated)
 	case coordinator.MoveToLane:
 		return fmt.Sprintf("move %s to %s", f.Task.ID, f.Lane)
 	case coordinator.ReadLane:

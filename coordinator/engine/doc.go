@@ -45,7 +45,9 @@
 //	line.go      who of all that wait goes next; place.go: at which place one is
 //	quota.go     what is set aside for a task; quotagive.go: to whom it may go with it
 //	quotaend.go  how that ends; quotafold.go: of another's time
-//	quotawait.go  groups that wait for quota; quotaqueue.go, quotaserve.go: in which order
+//	quotalack.go  tasks that lack some; quotawait.go: groups that wait for it
+//	quotaqueue.go groups that wait for the same; quotaturn.go: whose turn it is of them
+//	quotaserve.go what is served when some is back
 //	quotaview.go  quotas for people; quotaflow.go: how much was dispatched lately
 //	lanes.go     queues of tasks that make room for others; lanerows.go: who does
 //	lanemove.go, laneread.go  there and back; laneturn.go, lanelook.go: which is read next

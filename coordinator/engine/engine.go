@@ -287,6 +287,7 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 		e.ramp(now, a)
 	}
 	for _, t := range waiting {
+		t.state = stateDeciding // one that is refused now must not pass for one that waits
 		e.pending.count[t.task.Priority]--
 		e.timers.cancel(&t.expire)
 		e.timers.cancel(&t.retry)

@@ -151,7 +151,7 @@ func (h *history) sendTask(t *rapid.T) {
 func (h *history) sendBurst(t *rapid.T) {
 	h.needSession(t)
 	taskType := rapid.SampledFrom([]string{"any", "one"}).Draw(t, "type")
-	for range rapid.IntRange(2, 6).Draw(t, "tasks") {
+	for range rapid.SampledFrom([]int{2, 3, 4, 5, 6, 30}).Draw(t, "tasks") {
 		h.handle++
 		task := &coordinator.Task{
 			ID: coordinator.TaskID(fmt.Sprint("n", h.handle)), Type: taskType, Priority: coordinator.Priority(rapid.IntRange(0, 3).Draw(t, "priority")),
@@ -165,7 +165,7 @@ func (h *history) sendBurst(t *rapid.T) {
 // charge says for a task whose quota it takes, and how much.
 func (h *history) charge(t *rapid.T, task *coordinator.Task) {
 	if h.limited {
-		task.Group, task.EstimatedUsage = rapid.SampledFrom(quotaGroups).Draw(t, "group"), drawUsage(t)
+		task.Group, task.EstimatedUsage = drawGroup(t, h.e.policy.Quotas), drawUsage(t)
 	}
 }
 

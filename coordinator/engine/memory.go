@@ -134,42 +134,56 @@ const expireStep = 8
 // if it had just been seen.
 func (e *Engine) recall(now time.Time, key coordinator.TaskKey) *record {
 	m, s := &e.memory, e.policy.Settings
-	oldest := now.Sub(m.epoch) - s.DedupeWindow
+	since := now.Add(-s.DedupeWindow)
+	oldest := since.Sub(m.epoch)
 	for range min(expireStep, m.size()) {
-		r := m.peek(m.first)
-		if r.seen > oldest && m.index.used < s.DedupeMaxIDs {
+		r, from := m.peek(m.first), since
+		if m.index.used >= s.DedupeMaxIDs {
+			from = now // there is no room for more
+		} else if r.seen > oldest {
 			break
 		}
-		e.expire(now, r)
+		e.expire(now, from, r)
 		m.dropFirst()
 	}
 	r := m.find(now, key, s)
-	if t := e.tasks.of(r); t != nil && r.seen <= oldest && e.mayLetGo(t) {
-		r.fate, r.ref = coordinator.FateForgotten, t.agent.serial
-		e.noted(r)
-		e.retire(t)
+	if t := e.tasks.of(r); t != nil && r.seen <= oldest && e.mayForget(t, since) {
+		e.letGoWith(r, t)
 		return nil
 	}
 	return r
 }
 
-// expire sees to it that the oldest record may be dropped.
-func (e *Engine) expire(now time.Time, r *record) {
+// mayForget tells whether the dispatch may be let go of with the record of its id: an agent that
+// has told of nothing yet may still tell of what it got after since, however long that waited.
+func (e *Engine) mayForget(t *openTask, since time.Time) bool {
+	return e.mayLetGo(t) && !t.settled.After(since)
+}
+
+// letGoWith lets go of a dispatch together with the record of its id.
+func (e *Engine) letGoWith(r *record, t *openTask) {
+	r.fate, r.ref = coordinator.FateForgotten, t.agent.serial
+	e.noted(r)
+	e.quotaAsThought(t)
+	e.retire(t)
+}
+
+// expire sees to it that the oldest record may be dropped: of a dispatch, if it was made no
+// later than since.
+func (e *Engine) expire(now, since time.Time, r *record) {
 	m := &e.memory
 	if r.flags&replaced != 0 {
 		return
 	}
 	t := e.tasks.of(r)
-	if t != nil && !e.mayLetGo(t) {
+	if t != nil && !e.mayForget(t, since) {
 		again := *r
 		again.seen = now.Sub(m.epoch)
 		m.append(again)
 		return
 	}
 	if t != nil { // on its agent's account it stays
-		r.fate, r.ref = coordinator.FateForgotten, t.agent.serial
-		e.noted(r)
-		e.retire(t)
+		e.letGoWith(r, t)
 	}
 	if r.isWithdrawn() {
 		m.reasons.drop(r.key)

@@ -118,24 +118,25 @@ func (e *Engine) afford(now time.Time, t *openTask, a *agent) fairshare.Verdict 
 		return v
 	}
 	h.open = true
+	level := e.levelOf(t)
+	waiting := q.serving | 1<<level
 	if v.Charged {
-		e.recordReserved(now, h)
+		e.recordReserved(now, h, coordinator.Priority(level), waiting)
 		e.quotaAlerts()
 	}
 	q.dispatched(now, h.charge.Group, h.charge.Expect)
-	level := e.levelOf(t)
-	q.shares.Served(level, q.serving|1<<level)
+	q.shares.Served(level, waiting)
 	return fairshare.Verdict{OK: true}
 }
 
-func (e *Engine) recordReserved(now time.Time, h *quotaHold) {
+func (e *Engine) recordReserved(now time.Time, h *quotaHold, level coordinator.Priority, waiting uint8) {
 	if !e.recorder.on {
 		return
 	}
 	c := &h.charge
 	e.record(&coordinator.QuotaReserved{
 		Key: h.key, Group: c.Group, Agent: c.Agent, Provider: c.Provider, Model: c.Model,
-		Amounts: c.Amounts, Expect: c.Expect, NoBorrowing: c.NoBorrowing, At: now,
+		Amounts: c.Amounts, Expect: c.Expect, NoBorrowing: c.NoBorrowing, At: now, Level: level, Waiting: waiting,
 	})
 }
 

@@ -27,6 +27,19 @@ func (q *quotaTree) group(name string, weight int64, change func(*coordinator.Qu
 	return q
 }
 
+// in adds a group in a group.
+func (q *quotaTree) in(parent, name string, weight int64, change func(*coordinator.QuotaNode)) *quotaTree {
+	for i := range q.Nodes {
+		if q.Nodes[i].Name == parent {
+			q.group(name, weight, change)
+			n := &q.Nodes[len(q.Nodes)-1]
+			n.ID, n.Parent = q.Nodes[i].ID+"/"+name, i
+			return q
+		}
+	}
+	panic("no group " + parent)
+}
+
 // agent adds an agent's own node below a group.
 func (q *quotaTree) agent(name, group string, change func(*coordinator.QuotaNode)) *quotaTree {
 	for i := range q.Nodes {
@@ -105,17 +118,23 @@ func TestQuotaExhausted(t *testing.T) {
 	want(t, r.assign(job("t3").of("team").tokens(900, 101)), "fail t3 exceeds_quota")
 }
 
-// One group's lack is not another's, and not that of its own tasks of another priority.
+// One group's lack is not another's, nor that of its own tasks of a higher priority, which need
+// less. What comes after who waits, in his group and at his priority or below, waits behind him,
+// even if there is enough for it: else small tasks would keep a large one waiting for ever.
 func TestQuotaLackParksTheGroupAlone(t *testing.T) {
-	r := ready(t, policyOf(worker("a").slots(10)).quotas(quotasOf().group("poor", 1, daily(100)).group("rich", 1, daily(1e6))))
-	want(t, r.assign(job("p1").of("poor").tokens(90, 10)), "quota pool/poor total_tokens 80%", "quota pool/poor total_tokens 90%", "quota pool/poor total_tokens 100%", "dispatch p1.1 a")
-	want(t, r.assign(job("p2").of("poor").tokens(90, 10)))
+	r := ready(t, policyOf(worker("a").slots(10)).quotas(quotasOf().group("poor", 1, daily(104)).group("rich", 1, daily(1e6))))
+	want(t, r.assign(job("p1").of("poor").tokens(90, 10)), "quota pool/poor total_tokens 80%", "quota pool/poor total_tokens 90%", "dispatch p1.1 a")
+	want(t, r.assign(job("p2").of("poor").tokens(90, 10))) // 4 are left
 	want(t, r.assign(job("r1").of("rich").tokens(90, 10)), "dispatch r1.1 a")
-	want(t, r.assign(job("p3").of("poor").prio(3).tokens(1, 1)))
+	want(t, r.assign(job("p3").of("poor").prio(coordinator.PriorityCritical).tokens(1, 1)), "dispatch p3.1 a") // 2 are left
+	want(t, r.assign(job("p4").of("poor").tokens(1, 1)))
+	want(t, r.assign(job("p5").of("poor").prio(coordinator.PriorityLow).tokens(1, 1)))
 	s := r.Snapshot(r.now)
-	if s.PendingReasons[coordinator.ReasonQuotaExhausted] != 2 {
+	if s.PendingReasons[coordinator.ReasonQuotaExhausted] != 3 {
 		t.Errorf("they wait for %v", s.PendingReasons)
 	}
+	// p2 leaves: there is enough for those behind it.
+	want(t, r.withdraw("p2"), "fail p2 cancelled", "cancel p2: done", "quota pool/poor total_tokens 100%", "dispatch p4.1 a")
 }
 
 // A rate lets the next task out to the millisecond.
@@ -130,7 +149,8 @@ func TestQuotaRate(t *testing.T) {
 	want(t, r.pass(time.Millisecond), "dispatch t3.1 a")
 }
 
-// An agent whose own quota is used up does not keep the task from another.
+// An agent whose own quota is used up does not keep the task from another. When all of them have
+// used theirs, it goes to whoever has some again first: a after 1 s, b, which had two, too.
 func TestQuotaOfOneAgent(t *testing.T) {
 	r := ready(t, policyOf(worker("a").slots(10), worker("b").slots(10)).by("round_robin").quotas(quotasOf().group("team", 1, nil).
 		agent("a", "team", requests(1, 1)).agent("b", "team", requests(1, 2))))
@@ -139,9 +159,13 @@ func TestQuotaOfOneAgent(t *testing.T) {
 		want(t, r.assign(job(id).of("team")), "dispatch "+string(id)+".1 "+agent)
 	}
 	want(t, r.assign(job("t4").of("team")))
-	if got := r.pass(time.Second); len(got) == 0 {
-		t.Error("nobody has quota again after a second")
-	}
+	want(t, r.assign(job("t5").of("team")))
+	want(t, r.assign(job("t6").of("team")))
+	want(t, r.pass(999*time.Millisecond))
+	want(t, r.pass(time.Millisecond), "dispatch t4.1 a", "dispatch t5.1 b")
+	want(t, r.pass(999*time.Millisecond))
+	want(t, r.pass(time.Millisecond), "dispatch t6.1 a")
+	checkIndexes(t, r.Engine)
 }
 
 // How a dispatch ends decides what becomes of its quota.
@@ -204,4 +228,42 @@ func TestQuotaEstimateBeyondTheLimit(t *testing.T) {
 	want(t, r.assign(job("t1").of("team")), // nothing is known: 2048 and 512 tokens, of 2000
 		"quota pool/team total_tokens 80%", "quota pool/team total_tokens 90%", "quota pool/team total_tokens 100%", "dispatch t1.1 a")
 	want(t, r.assign(job("t2").of("team").tokens(2048, 512)), "fail t2 exceeds_quota") // stated
+}
+
+// A result that tells of more than a thousand times what was set aside is charged, and people are
+// told: once for the dispatch, also where it tells so late. 600 were set aside, which count as
+// 1000 at least.
+func TestQuotaExcessiveUsage(t *testing.T) {
+	for name, c := range map[string]struct {
+		in, out float64
+		late    bool
+		told    []string
+	}{
+		"a million":       {999_000, 1000, false, nil},
+		"and one":         {999_000, 1001, false, []string{`a says that t1 of "team" took 1000001 of total_tokens, estimated 600`}},
+		"and one, late":   {999_000, 1001, true, []string{`a says that t1 of "team" took 1000001 of total_tokens, estimated 600`}},
+		"10^15 of output": {10, 1e15, false, []string{`a says that t1 of "team" took 1000000000000010 of total_tokens, estimated 600`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := ready(t, policyOf(worker("a").slots(10)).quotas(quotasOf().group("team", 1, daily(1000))).
+				set(func(s *coordinator.Settings) { s.StaleAfter = time.Hour }))
+			r.give(job("t1").of("team").tokens(500, 100))
+			if c.late {
+				r.track(r.fleet.byID["a"])
+				r.pass(6 * time.Minute)
+			}
+			var told []string
+			for range 2 { // the second is the same result once more
+				for _, line := range r.tell(says("a", "t1").of("t1.1").used(c.in, c.out)) {
+					if strings.Contains(line, "says that") {
+						told = append(told, line)
+					}
+				}
+			}
+			want(t, told, c.told...)
+			if n, _ := r.quotas.ledger.Node(r.now, "pool/team"); n.Budgets[0].Used != int64(c.in+c.out) {
+				t.Errorf("%+v", n.Budgets[0])
+			}
+		})
+	}
 }

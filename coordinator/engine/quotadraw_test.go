@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"pgregory.net/rapid"
@@ -11,6 +12,17 @@ import (
 
 // quotaGroups are those that random tasks belong to; the last is in no configuration.
 var quotaGroups = []string{"", "g1", "g2", "g3", "g4", "stranger"}
+
+// crowd is how many groups there are besides, now and then.
+const crowd = 30
+
+// drawGroup draws to whom a task belongs.
+func drawGroup(t *rapid.T, q *coordinator.Quotas) string {
+	if q != nil && slices.ContainsFunc(q.Nodes, func(n coordinator.QuotaNode) bool { return n.Name == "m0" }) && rapid.Bool().Draw(t, "of the crowd") {
+		return fmt.Sprint("m", rapid.IntRange(0, crowd-1).Draw(t, "member"))
+	}
+	return rapid.SampledFrom(quotaGroups).Draw(t, "group")
+}
 
 // drawQuotas draws a quotas.yaml: groups that may be nested, with budgets, rates and seats
 // so small that they bind, agents of their own, and a provider that is divided among some.
@@ -43,6 +55,18 @@ func drawQuotas(t *rapid.T) *coordinator.Quotas {
 			Weight: rapid.Int64Range(0, 3).Draw(t, "weight"), Borrowing: drawBorrowing(t),
 		})
 		places = append(places, at)
+	}
+	if rapid.IntRange(0, 3).Draw(t, "a crowd at 0") == 0 { // of which more wait than try at one time
+		rate := q.Nodes[0].Rates[coordinator.DimRequests]
+		divided := rate != nil && rapid.Bool().Draw(t, "it divides the rate")
+		for i := range crowd {
+			name := fmt.Sprint("m", i)
+			n := coordinator.QuotaNode{Kind: coordinator.QuotaGroup, ID: "pool/" + name, Name: name, Weight: int64(i % 3), Borrowing: coordinator.Borrowing{Priority: i % 2}}
+			if divided {
+				n.Rates[coordinator.DimRequests] = &coordinator.QuotaLimit{Nominal: coordinator.ByWeight, Per: rate.Per}
+			}
+			q.Nodes = append(q.Nodes, n)
+		}
 	}
 	if len(places) > 1 && rapid.IntRange(0, 2).Draw(t, "agents of their own at 0") == 0 {
 		for _, id := range agentIDs[:4] {

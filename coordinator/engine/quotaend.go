@@ -65,14 +65,14 @@ func (e *Engine) endQuota(now time.Time, t *openTask, how coordinator.QuotaEnd, 
 	h, q := t.quota, &e.quotas
 	h.open = false
 	ended := &coordinator.QuotaEnded{Key: h.key, How: how, Used: used, At: now, Type: taskType}
-	_, open, _ := q.ledger.Find(h.key)
+	open := q.ledger.IsOpen(h.key)
 	e.turnKnown(&h.charge, h.charge.Expect, ended)
 	if !open { // nothing but its turn was charged
 		return
 	}
 	switch how {
 	case coordinator.QuotaSettled:
-		q.ledger.Settle(now, h.key, used, false)
+		e.excessive(t.task.ID, &h.charge, q.ledger.Settle(now, h.key, used, false).Excess)
 		q.observe(&h.charge, ended)
 	case coordinator.QuotaReleased:
 		q.ledger.Release(now, h.key, false)
@@ -114,13 +114,22 @@ func (e *Engine) settleLate(now time.Time, r *coordinator.Result, attempt int) {
 		return
 	}
 	used := q.ledger.Used(c.Group, "", r.Usage)
-	if !q.ledger.Settle(now, key, used, true).Late {
+	settled := q.ledger.Settle(now, key, used, true)
+	if !settled.Late {
 		return
 	}
+	e.excessive(r.Task, &c, settled.Excess)
 	ended := &coordinator.QuotaEnded{Key: key, How: coordinator.QuotaSettled, Used: used, At: now, Keep: true}
 	e.turnKnown(&c, 0, ended)
 	e.record(ended)
 	e.quotaAlerts()
+}
+
+// excessive tells people of usage that is beyond belief, once for each dispatch.
+func (e *Engine) excessive(id coordinator.TaskID, c *fairshare.Charge, x fairshare.Excess) {
+	if x.Used > 0 {
+		e.emit(coordinator.UsageExcessive{Task: id, Agent: c.Agent, Group: c.Group, Dimension: x.Dimension, Estimated: x.Reserved, Reported: x.Used})
+	}
 }
 
 // quotaAlerts tells the world of budgets that are nearly, or quite, used up.

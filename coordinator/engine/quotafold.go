@@ -17,6 +17,9 @@ func (e *Engine) foldQuota(r coordinator.Record) {
 		if !r.Before {
 			e.recallQuotas()
 			q.dispatched(r.At, r.Group, r.Expect)
+			if r.Waiting != 0 { // an earlier version has not said
+				q.shares.Served(int(r.Level), r.Waiting)
+			}
 		}
 	case *coordinator.QuotaEnded:
 		e.recallQuotas()

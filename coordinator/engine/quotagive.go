@@ -57,16 +57,19 @@ func agentsOwn(q *coordinator.Quotas) map[string]bool {
 	return own
 }
 
-// others looks, after a task was refused for one agent, for those of its class for whom there
-// is quota: where agents have some of their own, that differs. able are those that are ready,
-// nil: none; lacks is what to wait for if that helps nothing, and without everybody for whom
-// there is none, nil: it makes no difference who has the task.
+// others looks, after a task was refused for one agent, or was not for nobody in particular, for
+// those of its class for whom there is quota: where agents have some of their own, that differs.
+// able are those that are ready, nil: none; lacks is what to wait for if that helps nothing, nil:
+// nothing, but an agent; and without everybody for whom there is none, nil: it makes no
+// difference who has the task.
 func (e *Engine) others(now time.Time, t *openTask, refused *fairshare.Verdict) (able bitset, lacks *fairshare.Verdict, without bitset) {
 	q, c := &e.quotas, t.quota.charge
 	if !q.byAgent[c.Group] {
 		return nil, refused, nil
 	}
-	lacks, without = refused, newBitset(len(e.fleet.agents))
+	if without = newBitset(len(e.fleet.agents)); !refused.OK {
+		lacks = refused
+	}
 	somebody := false // it may be a matter of waiting for an agent
 	t.needs.class.usable.each(func(i int) {
 		c.Agent = e.fleet.agents[i].spec.ID
@@ -82,12 +85,12 @@ func (e *Engine) others(now time.Time, t *openTask, refused *fairshare.Verdict) 
 			somebody = true
 		default:
 			without.set(i)
-			if sooner(&v, lacks) {
+			if lacks == nil || sooner(&v, lacks) {
 				lacks = &v
 			}
 		}
 	})
-	if somebody && lacks.Permanent {
+	if somebody && lacks != nil && lacks.Permanent {
 		lacks = &fairshare.Verdict{Node: lacks.Node, Kind: lacks.Kind, Dimension: lacks.Dimension, Limit: lacks.Limit}
 	}
 	return able, lacks, without
@@ -106,22 +109,27 @@ func sooner(a, b *fairshare.Verdict) bool {
 
 // lacksFor tells what keeps the task from whoever could have it now; nil: nothing does.
 func (e *Engine) lacksFor(now time.Time, t *openTask) (*fairshare.Verdict, bitset) {
+	able, lacks, without := e.whoLacks(now, t)
+	if able != nil {
+		return nil, nil
+	}
+	return lacks, without
+}
+
+// whoLacks is others for a task that was not refused yet.
+func (e *Engine) whoLacks(now time.Time, t *openTask) (able bitset, lacks *fairshare.Verdict, without bitset) {
 	h := e.quotaDemand(t)
 	if h == nil || h.open {
-		return nil, nil
+		return nil, nil, nil
 	}
 	c := h.charge
 	c.Agent = ""
 	p := e.quotas.ledger.PathOf(&c)
 	v := e.quotas.ledger.Check(now, &p, &c)
 	if v.OK && !e.quotas.byAgent[c.Group] {
-		return nil, nil
+		return nil, nil, nil
 	}
-	able, lacks, without := e.others(now, t, &v)
-	if able != nil {
-		return nil, nil
-	}
-	return lacks, without
+	return e.others(now, t, &v)
 }
 
 // affordable tells whether there is quota for giving the task to the agent now.

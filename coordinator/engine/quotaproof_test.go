@@ -138,7 +138,7 @@ func checkParked(t failer, e *Engine) {
 			c := o.quota.charge
 			c.Agent = a.spec.ID
 			p := e.quotas.ledger.PathOf(&c)
-			if v := e.quotas.ledger.Check(e.now, &p, &c); v.OK {
+			if v := e.quotas.ledger.Explain(e.now, &p, &c).Verdict; v.OK {
 				t.Fatalf("%s waits for quota (%s, tried again at %v), and there is enough for it to go to %s, for whom it lacked: %v", o.task.ID, describeLack(&w.lacks), w.lacks.RetryAt, a.spec.ID, w.without != nil && w.without.has(i))
 			}
 		}
@@ -167,6 +167,8 @@ func (h *history) quotaFacts(e *Engine, f *facts) {
 	for _, r := range e.quotas.estimator.Export() {
 		f.words[fmt.Sprint("estimate ", r.Tenant, r.Model, r.Level, r.Input, r.Bucket)] = fmt.Sprint(r.Sum, r.Counts)
 	}
+	shares := e.quotas.shares.Export()
+	f.words["turns of priorities"] = fmt.Sprint(shares.Owed, shares.Passed)
 	// Whoever follows does not know who waits: what a group that does lags behind is lost.
 	for _, o := range h.e.tasks.all {
 		h.waited = h.waited || o != nil && o.state == stateWaiting
@@ -174,7 +176,7 @@ func (h *history) quotaFacts(e *Engine, f *facts) {
 	if h.waited {
 		return
 	}
-	for _, g := range e.quotas.shares.Export().Tags {
+	for _, g := range shares.Tags {
 		if g.Lead > 0 {
 			f.words[fmt.Sprint("share ", g.Name, g.Own)] = fmt.Sprint(g.Lead)
 		}

@@ -22,7 +22,8 @@ type lackKey struct {
 // open: who is first tries, then the next. Where all take of one and the same, a rate or the
 // seats that are left, the first who is refused closes it: the others wait behind him, for
 // else those who need little would keep him waiting for ever, and everyone would try for every
-// token. Of budgets one may have what another may not: all try, once in each round.
+// token. Of budgets one may have what another may not: all try, once in each round, and who has
+// lent most goes first.
 type waitQueue struct {
 	key   lackKey
 	parts []*waitPart
@@ -40,7 +41,9 @@ type waitPart struct {
 	class    *class
 	priority int
 	leaves   *fairshare.Backlog[*quotaWait] // in the order of turns
-	whole    *quotaWait                     // the class itself waits; nil: it does not
+	// ranked are, of budgets, those that are to try in this round, by level and by their credits.
+	ranked [fairshare.Levels][]*quotaWait
+	whole  *quotaWait // the class itself waits; nil: it does not
 }
 
 func newDueQueues() heap.Heap[*waitQueue] {
@@ -111,6 +114,7 @@ func (q *quotaWaits) dequeue(w *quotaWait) {
 		w.untry()
 		p.leaves.Remove(w.leaf, w.task.level, w.index)
 	}
+	w.part = nil
 	if k.first == w {
 		q.open(k)
 	}
@@ -133,11 +137,11 @@ func (q *quotaWaits) dequeue(w *quotaWait) {
 // part finds or makes that to which a wait belongs.
 func (k *waitQueue) part(s *fairshare.Shares, w *quotaWait) *waitPart {
 	for _, p := range k.parts {
-		if p.class == w.class && p.priority == w.priority {
+		if p.class == w.class && p.priority == w.borrower.Priority() {
 			return p
 		}
 	}
-	p := &waitPart{class: w.class, priority: w.priority}
+	p := &waitPart{class: w.class, priority: w.borrower.Priority()}
 	p.leaves = fairshare.NewBacklog(s, func(a, b *quotaWait) bool { return a.seq < b.seq }, func(w *quotaWait, i int) { w.index = i })
 	k.parts = append(k.parts, p)
 	return p
@@ -167,6 +171,11 @@ func (q *quotaWaits) open(k *waitQueue) {
 	}
 	k.open = true
 	q.opened = append(q.opened, k)
+	if k.key.limit == fairshare.LimitBudget {
+		for _, p := range k.parts {
+			p.rank(q.shares)
+		}
+	}
 }
 
 // close ends a round.
@@ -192,98 +201,4 @@ func (q *quotaWaits) opensAt(k *waitQueue, at time.Time) {
 	if k.at = at; !at.IsZero() {
 		q.due.Push(k)
 	}
-}
-
-// serving has the bits of the levels at which somebody has not tried yet.
-func (p *waitPart) serving() uint8 {
-	levels := p.leaves.Serving()
-	if p.whole != nil && !p.whole.tried {
-		levels |= p.class.waiting.Serving()
-	}
-	return levels
-}
-
-// candidate is who is first of some who wait.
-type candidate struct {
-	wait        *quotaWait
-	level, leaf int
-}
-
-// first is who is first of a part at a level.
-func (p *waitPart) first(s *fairshare.Shares, level int) (c candidate) {
-	if h, ok := p.leaves.FirstAt(level); ok {
-		c = candidate{h.Item, level, h.Leaf}
-	}
-	if p.whole != nil && !p.whole.tried {
-		if h, ok := p.class.waiting.FirstAt(level); ok && (c.wait == nil || s.Before(h.Leaf, c.leaf)) {
-			c = candidate{p.whole, level, h.Leaf}
-		}
-	}
-	return c
-}
-
-// served tells whether somebody is there who could take tasks of the class.
-func (e *Engine) served(c *class) bool {
-	return c.usable.first(e.fleet.ready) >= 0 || len(e.claims.waiting) > 0 && c.usable.first(e.claims.pullers) >= 0
-}
-
-// nextToTry is whose turn it is of all for whom there may be quota; no wait: nobody's. Queues in
-// which all have tried are closed; one whose tasks have no agent now stays open.
-func (e *Engine) nextToTry() (best candidate) {
-	q := &e.quotas.waits
-	for i := 0; i < len(q.opened); {
-		k := q.opened[i]
-		c, over := e.firstOf(k)
-		if over {
-			again := k.again
-			if q.close(k); again {
-				q.open(k) // behind the others
-			}
-			continue
-		}
-		i++
-		if c.wait != nil && (best.wait == nil || e.earlier(c, best)) {
-			best = c
-		}
-	}
-	return best
-}
-
-func (e *Engine) earlier(a, b candidate) bool {
-	s := e.quotas.shares
-	if a.level != b.level {
-		return s.Turn(1<<a.level|1<<b.level) == a.level
-	}
-	return s.Before(a.leaf, b.leaf)
-}
-
-// firstOf is who is first in a queue: of those who come first among borrowers the one whose
-// turn it is. over: everybody has tried.
-func (e *Engine) firstOf(k *waitQueue) (c candidate, over bool) {
-	levels, priority := uint8(0), 0
-	over = true
-	for _, p := range k.parts {
-		its := p.serving()
-		over = over && its == 0
-		switch {
-		case its == 0 || levels != 0 && p.priority < priority || !e.served(p.class):
-		case levels == 0 || p.priority > priority:
-			levels, priority = its, p.priority
-		default:
-			levels |= its
-		}
-	}
-	if levels == 0 {
-		return c, over
-	}
-	level := e.quotas.shares.Turn(levels)
-	for _, p := range k.parts {
-		if p.priority != priority || !e.served(p.class) {
-			continue
-		}
-		if x := p.first(e.quotas.shares, level); x.wait != nil && (c.wait == nil || e.earlier(x, c)) {
-			c = x
-		}
-	}
-	return c, false
 }

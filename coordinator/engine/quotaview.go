@@ -133,3 +133,56 @@ func (e *Engine) ExplainQuota(now time.Time, question *QuotaQuestion) (a QuotaAn
 	}
 	return a, true
 }
+
+// explainLack adds to how a task would be decided, or why it waits, what quota it lacks, with the
+// reason for which it waits or fails then. open is the task if it is open, else nil; chosen who it
+// would go to but for quota.
+func (e *Engine) explainLack(now time.Time, t, open *openTask, chosen *agent, d *coordinator.Decision) (coordinator.Reason, string) {
+	lacks, able := e.lackOf(e.quotaTime(now), t, open)
+	switch {
+	case lacks == nil && able != nil && !able.has(chosen.number) && !t.asks(): // it has none of its own, and others have
+		q := e.question(t)
+		q.feasible = able
+		if a, choice := e.fleet.choose(q); a != nil {
+			d.Agent, d.Preferred, d.Explored = choice.Agent, choice.Preferred, choice.Explored
+		}
+		return coordinator.ReasonNone, ""
+	case lacks == nil:
+		return coordinator.ReasonNone, ""
+	case lacks.Permanent:
+		d.Agent = ""
+		return coordinator.ReasonExceedsQuota, describeLack(lacks)
+	}
+	d.Lacks = &coordinator.QuotaLack{
+		Node: lacks.Node, Dimension: lacks.Dimension, Limit: lacks.Limit.String(), RetryAt: lacks.RetryAt, Text: describeLack(lacks),
+	}
+	return coordinator.ReasonQuotaExhausted, d.Lacks.Text
+}
+
+// lackOf tells what quota keeps the task waiting, or would; nil: none does. able are then the
+// agents that have enough of their own, nil: it makes no difference.
+func (e *Engine) lackOf(now time.Time, t, open *openTask) (lacks *fairshare.Verdict, able bitset) {
+	q := &e.quotas
+	if e.quotaDemand(t) == nil || open != nil && open.quota != nil && open.quota.open { // it has what it needs
+		return nil, nil
+	}
+	if w := e.waitOf(open); w != nil {
+		return &w.lacks, nil
+	}
+	able, lacks, _ = e.whoLacks(now, t)
+	switch behind := open == nil && e.waitsForQuota(t); {
+	case behind && (able != nil || lacks == nil || !lacks.Permanent):
+		return &q.waits.find(t.needs.class, e.leafOf(t)).lacks, nil
+	case able != nil:
+		return nil, able
+	}
+	return lacks, nil
+}
+
+// waitOf is what an open task waits for; nil: for no quota.
+func (e *Engine) waitOf(open *openTask) *quotaWait {
+	if open == nil || open.state != stateWaiting {
+		return nil
+	}
+	return e.quotas.waits.find(open.needs.class, open.leaf)
+}

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
 	"taskbus/coordinator/heap"
 )
@@ -20,9 +19,8 @@ type quotaWait struct {
 	lacks fairshare.Verdict
 	path  fairshare.Path // of what was refused
 	// without are the agents for which it lacks; nil: it makes no difference who has it.
-	without bitset
-	// priority of the group among those that wait for something to borrow.
-	priority int
+	without  bitset
+	borrower fairshare.Borrower // who comes first of those who are to borrow
 	queue    *waitQueue
 	part     *waitPart
 	index    int       // in its part
@@ -56,13 +54,6 @@ type quotaWaits struct {
 type waitKey struct {
 	class *class
 	leaf  int
-}
-
-// division asks whether what a node may use is divided among those below it.
-type division struct {
-	node  string
-	limit fairshare.Limit
-	dim   coordinator.Dimension
 }
 
 func newQuotaWaits(l *fairshare.Ledger, s *fairshare.Shares) quotaWaits {
@@ -128,7 +119,7 @@ func (q *quotaWaits) park(w *quotaWait) {
 	case fairshare.LimitRate:
 		w.at = w.lacks.OwnAt
 	}
-	if w.lacks.Behind != w.lacks.Node {
+	if w.mayOwn() {
 		q.refused[w.lacks.Node] = append(q.refused[w.lacks.Node], w)
 	}
 	if w.without != nil {
@@ -142,6 +133,13 @@ func (q *quotaWaits) park(w *quotaWait) {
 	q.enqueue(w)
 }
 
+// mayOwn tells whether it waits behind another node than the one that refused it, and could be
+// served by what comes back to that one alone. Seats that come back are kept for those who are
+// below their part, so that these need no more than their turn.
+func (w *quotaWait) mayOwn() bool {
+	return w.lacks.Behind != w.lacks.Node && w.lacks.Limit != fairshare.LimitSeats
+}
+
 // unpark has it try again.
 func (q *quotaWaits) unpark(w *quotaWait) {
 	if w.leaf < 0 {
@@ -153,7 +151,7 @@ func (q *quotaWaits) unpark(w *quotaWait) {
 	if w.lacks.Limit == fairshare.LimitSeats {
 		q.ledger.Wait(&w.path, -1)
 	}
-	if w.lacks.Behind != w.lacks.Node {
+	if w.mayOwn() {
 		if left := minus(q.refused[w.lacks.Node], w); len(left) > 0 {
 			q.refused[w.lacks.Node] = left
 		} else {
@@ -172,102 +170,6 @@ func (q *quotaWaits) unpark(w *quotaWait) {
 // minus takes one out of a list.
 func minus[T comparable](list []T, x T) []T {
 	return slices.DeleteFunc(list, func(o T) bool { return o == x })
-}
-
-// lacksQuota lets a task wait for quota that its group, or the pool, has not got; or fails
-// it because no limit will ever allow so much. without are the agents for which it lacks; nil:
-// it does for everybody.
-func (e *Engine) lacksQuota(now time.Time, t *openTask, v *fairshare.Verdict, without bitset) {
-	e.quotas.flow.refused[v.Limit][v.Dimension]++
-	if v.Permanent {
-		e.fail(now, t, coordinator.ReasonExceedsQuota, describeLack(v), nil)
-		return
-	}
-	if e.wait(now, t); t.state != stateWaiting {
-		return
-	}
-	lacks := *v
-	for _, at := range [2]*time.Time{&lacks.RetryAt, &lacks.OwnAt} {
-		if !at.IsZero() && !at.After(now) {
-			*at = now.Add(time.Millisecond)
-		}
-	}
-	w := &quotaWait{
-		class: t.needs.class, leaf: t.leaf, task: t, lacks: lacks, without: without,
-		path: e.quotas.ledger.PathOf(&t.quota.charge),
-	}
-	switch {
-	case without == nil && e.quotas.undivided(&lacks):
-		w.leaf = -1
-	case !lacks.Owns: // else it borrows nothing
-		w.priority = e.quotas.ledger.BorrowPriority(t.task.Group)
-	}
-	e.quotas.waits.park(w)
-	e.scheduleQuota()
-}
-
-// undivided tells whether it is a pool that has nothing left, or a model, and no part of it is
-// anybody's own: then everybody who is charged to it lacks the same.
-func (q *quotas) undivided(v *fairshare.Verdict) bool {
-	if v.Kind != coordinator.QuotaPool && v.Kind != coordinator.QuotaModel {
-		return false
-	}
-	key := division{v.Node, v.Limit, v.Dimension}
-	divided, known := q.waits.divided[key]
-	if !known {
-		if q.waits.divided == nil {
-			q.waits.divided = make(map[division]bool)
-		}
-		divided = q.ledger.Divided(v.Node, v.Limit, v.Dimension)
-		q.waits.divided[key] = divided
-	}
-	return !divided
-}
-
-// waitsForQuota tells whether the task is to wait for quota behind another of its group, or
-// of its pool.
-func (e *Engine) waitsForQuota(t *openTask) bool {
-	if !e.quotas.ledger.Installed() {
-		return false
-	}
-	c, level := t.needs.class, e.levelOf(t)
-	if c.lacks != nil && level <= c.lacks.task.level {
-		return true
-	}
-	w := e.quotas.waits.of[waitKey{c, e.leafOf(t)}]
-	switch {
-	case w == nil:
-		return false
-	case level != w.task.level:
-		return level < w.task.level
-	}
-	return before(w.task, t)
-}
-
-// exceedsQuota fails a task that asks for more than its quotas ever allow, whoever has it. All
-// agents are looked at only if what it exceeds is the first one's own.
-func (e *Engine) exceedsQuota(now time.Time, t *openTask) bool {
-	h := e.quotaDemand(t)
-	i := t.needs.class.usable.first(t.needs.class.usable)
-	if h == nil || h.open || i < 0 {
-		return false
-	}
-	c := h.charge
-	c.Agent = e.fleet.agents[i].spec.ID
-	p := e.quotas.ledger.PathOf(&c)
-	v := e.quotas.ledger.Check(now, &p, &c)
-	if !v.Permanent {
-		return false
-	}
-	lacks, without := &v, bitset(nil)
-	if v.Kind == coordinator.QuotaAgent {
-		var able bitset
-		if able, lacks, without = e.others(now, t, &v); able != nil || !lacks.Permanent {
-			return false
-		}
-	}
-	e.lacksQuota(now, t, lacks, without)
-	return true
 }
 
 // left notes that a task waits no more. Those behind it may need less.

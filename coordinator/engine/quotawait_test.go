@@ -72,19 +72,25 @@ func TestQuotaTurnsAcrossClasses(t *testing.T) {
 	}
 }
 
-// Who is below its part of the seats gets those that come free, one after another: b has
-// borrowed all 10 when a comes back, whose part is 8.
+// Who is below its part of the seats gets those that come free, one after another, whichever
+// agents its tasks need: b has borrowed all 10 when a comes back, whose part is 8. What comes
+// free after that is b's again, which is at its part of 2.
 func TestQuotaSeatsComeBackByAttrition(t *testing.T) {
-	r := ready(t, patient(policyOf(worker("x").slots(100)).quotas(quotasOf().pool(seats(10)).group("a", 1, seats(8)).group("b", 1, seats(2)))))
-	for _, g := range []string{"b", "a"} {
-		for i := range 40 {
-			r.assign(job(coordinator.TaskID(fmt.Sprint(g, i))).of(g))
+	for _, needs := range [][2]string{{"x", "x"}, {"x", "y"}} {
+		r := ready(t, patient(policyOf(worker("x").can("x").slots(50), worker("y").can("y").slots(50)).
+			quotas(quotasOf().pool(seats(10)).group("a", 1, seats(8)).group("b", 1, seats(2)))))
+		for k, g := range []string{"b", "a"} {
+			for i := range 40 {
+				r.assign(job(coordinator.TaskID(fmt.Sprint(g, i))).needs(needs[k]).of(g))
+			}
 		}
-	}
-	for i := range 8 {
-		r.tell(says("x", coordinator.TaskID(fmt.Sprint("b", i))))
-		if got := r.latest().Task.Group; got != "a" {
-			t.Fatalf("seat %d that comes free goes to %s", i, got)
+		got := ""
+		for i := range 12 {
+			r.tell(says(coordinator.AgentID(needs[0]), coordinator.TaskID(fmt.Sprint("b", i))))
+			got += r.latest().Task.Group
+		}
+		if got != "aaaaaaaabbbb" {
+			t.Errorf("needs %v: seats that come free go to %s", needs, got)
 		}
 	}
 }
@@ -122,6 +128,37 @@ func TestQuotaBorrowingPriority(t *testing.T) {
 	}
 	if n["a"] != 0 || n["b"] != 40 { // all that idle leaves
 		t.Errorf("in 40 s %v", n)
+	}
+}
+
+// Of those who wait for something to borrow who has lent has it before who has borrowed, whosever
+// turn it is. At noon half of the 10 calls of each of the day have accrued: c is using its 5, so
+// that a has borrowed 5 of b, and b, which is left 5 of its own, now waits for c to give some back.
+// By weight it would be a's turn: 15/100 against 5/1.
+func TestQuotaCreditsRankBorrowers(t *testing.T) {
+	ten := func(n *coordinator.QuotaNode) {
+		n.Budgets[coordinator.DimRequests] = &coordinator.QuotaLimit{Nominal: 10, Period: coordinator.Period{Unit: coordinator.PerDay}}
+	}
+	thirty := func(n *coordinator.QuotaNode) { ten(n); n.Budgets[coordinator.DimRequests].Nominal = 30 }
+	q := quotasOf().pool(thirty).group("a", 100, ten).group("b", 1, ten).group("c", 1, ten)
+	r := ready(t, patient(policyOf(worker("x").slots(100)).quotas(q)))
+	n := make(map[string]int)
+	for _, g := range []struct {
+		name  string
+		tasks int
+	}{{"c", 5}, {"a", 18}, {"b", 8}} {
+		for i := range g.tasks {
+			dispatchedOf(n, r.assign(job(coordinator.TaskID(fmt.Sprint(g.name, i))).of(g.name)))
+		}
+	}
+	if n["a"] != 15 || n["b"] != 5 || n["c"] != 5 {
+		t.Fatalf("dispatched %v", n)
+	}
+	for i, want := range []string{"b5", "b6", "b7", "a15"} { // c gives back, one after another
+		r.tell(says("x", coordinator.TaskID(fmt.Sprint("c", i))).but(coordinator.OutcomeRejected))
+		if got := r.latest().Task.ID; got != coordinator.TaskID(want) {
+			t.Errorf("what c gives back goes to %s, not to %s", got, want)
+		}
 	}
 }
 

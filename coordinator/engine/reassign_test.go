@@ -94,6 +94,21 @@ func TestExpiredButStillRunning(t *testing.T) {
 		r.hear(beat("a").running())
 		r.slots("a", 0, 1)
 	})
+	t.Run("before its confirm, and agents have more time by now", func(t *testing.T) {
+		short, longer := worker("a"), worker("a")
+		short.Timeout, longer.Timeout = 10*time.Second, 20*time.Second
+		r := tracking(t, policyOf(short))
+		r.assign(job("t"))
+		first := r.last
+		r.hear(beat("a").running("t"))
+		r.install(policyOf(longer))
+		want(t, r.returns(r.latest(), coordinator.ReturnExpired, false), "dispatch t.1 a again?")
+		again := r.last
+		r.confirm(first)
+		r.confirm(again)
+		want(t, r.pass(20*time.Second+leaseMargin-1)) // from its confirm
+		want(t, r.pass(1), "fail t task_timeout", "withdraw t.1 a")
+	})
 	t.Run("and its result counts once", func(t *testing.T) {
 		r, d := start(t)
 		r.returns(d, coordinator.ReturnExpired, false)

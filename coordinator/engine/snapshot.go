@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"time"
 
 	"taskbus/coordinator"
@@ -126,11 +127,13 @@ func (e *Engine) Bidding(id coordinator.TaskID) (asked int, bidders []coordinato
 
 // Explain says how the task would be decided at this moment, without deciding
 // it: every agent that might have it, best first, and every one that might not,
-// nearest first. A task that could never be served is told so by its reason.
+// nearest first. A task that could never be served is told so by its reason, one that has to
+// wait for quota by its reason and Decision.Lacks.
 func (e *Engine) Explain(now time.Time, task *coordinator.Task) (*coordinator.Decision, coordinator.Reason, string) {
-	t := &openTask{task: task, supposed: true}
+	t := &openTask{task: task, supposed: true, rank: rankOf(task, e.policy.Settings), arrival: math.MaxUint64}
+	var open *openTask
 	if number, known := e.memory.lookup(coordinator.KeyOf(task.ID)); known {
-		if open := e.tasks.of(e.memory.at(number)); open != nil {
+		if open = e.tasks.of(e.memory.at(number)); open != nil {
 			t.tried, t.attempt = open.tried, open.attempt
 		}
 	}
@@ -139,12 +142,16 @@ func (e *Engine) Explain(now time.Time, task *coordinator.Task) (*coordinator.De
 	}
 	d := e.explain(now, t)
 	e.detail(now, t, d)
-	if a, choice := e.choose(t); a != nil {
+	a, choice := e.choose(t)
+	if a != nil {
 		d.Agent, d.Preferred, d.Explored = choice.Agent, choice.Preferred, choice.Explored
 		if t.asks() {
 			e.explainMarket(now, t, d)
 		}
-		return d, coordinator.ReasonNone, ""
+	}
+	if a != nil || e.waitOf(open) != nil {
+		reason, text := e.explainLack(now, t, open, a, d)
+		return d, reason, text
 	}
 	reason, text := e.reasonOf(d, t)
 	return d, reason, text

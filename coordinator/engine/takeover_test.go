@@ -69,10 +69,9 @@ const (
 //
 // Left out: the fleet, which is always there and idle, its policy, orders and breakers
 // (TestHistories compares what a follower knows of them); batches; a producer that
-// sends a task once more before it was told the end of the last (or, with quotas, by which
-// it may fail at once, at all); and a new submission
+// sends a task once more before it was told the end of the last; and a new submission
 // under an id whose last message may still come: nobody can tell the two apart. Where there
-// are lanes no id is used again.
+// are lanes, or quotas, no id is used again.
 func TestTakeOvers(t *testing.T) {
 	const runs = 10 // each is short
 	rapid.Check(t, func(t *rapid.T) {

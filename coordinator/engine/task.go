@@ -207,9 +207,11 @@ func (e *Engine) resume(now time.Time, t, before *openTask) {
 	e.discharge(before) // dispatch counts it again
 	t.resumed = true
 	e.dispatch(now, t, a, e.noChoice(t.needs.strategy.Name, a))
-	if t.begun = before.begun; t.begun { // else its time begins with the confirm
+	if t.begun = before.begun; t.begun {
 		t.listed = before.listed
-		t.deadline = before.deadline.Add(max(0, t.timeout-before.timeout)) // the policy may grant more by now
+		if !before.deadline.IsZero() { // else its time begins with the confirm
+			t.deadline = before.deadline.Add(max(0, t.timeout-before.timeout)) // the policy may grant more by now
+		}
 	}
 	if covered {
 		e.fleet.cover(t)

@@ -101,8 +101,8 @@ func TestAheadIsTheMost(t *testing.T) {
 			}
 		}
 		leaf := leaves[dice.IntN(len(leaves))]
-		position := b.LenOf(leaf, 0) + dice.IntN(4)
-		for b.LenOf(leaf, 0) <= position {
+		position := held(b, leaf) + dice.IntN(4)
+		for held(b, leaf) <= position {
 			push(leaf)
 		}
 		last := arrival // of that leaf
@@ -112,7 +112,7 @@ func TestAheadIsTheMost(t *testing.T) {
 		}
 		for dispatched := int64(0); ; {
 			for _, other := range leaves {
-				if b.LenOf(other, 0) < 2 {
+				if held(b, other) < 2 {
 					push(other)
 				}
 			}

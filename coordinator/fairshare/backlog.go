@@ -112,15 +112,6 @@ func (b *Backlog[T]) FirstAt(level int) (head Head[T], ok bool) {
 	return Head[T]{Item: b.queues[f.queue].Items[0], Leaf: int(f.group), Level: level}, true
 }
 
-// FirstOf is who goes next of a leaf and level, parked or not.
-func (b *Backlog[T]) FirstOf(leaf, level int) (x T, ok bool) {
-	f := b.flows[flowKey{int32(leaf), int32(level)}]
-	if f == nil {
-		return x, false
-	}
-	return b.queues[f.queue].Items[0], true
-}
-
 // Earlier tells whether x goes before y, which are the first of one backlog each, of
 // the same order of items. It is how the first of several backlogs is found. Where more
 // than two levels wait in them, the level should be asked for beforehand, of Shares.Turn
@@ -140,28 +131,6 @@ func (b *Backlog[T]) Earlier(x, y Head[T]) bool {
 // Serving has the bits of the levels in which something waits that is not parked: what
 // Turn and Served ask for.
 func (b *Backlog[T]) Serving() uint8 { return b.serving }
-
-// Last is an item that goes late among those of its leaf, at the lowest level that the leaf
-// waits at: the last of a few at the bottom of the heap.
-func (b *Backlog[T]) Last(leaf int) (x T, level, index int, ok bool) {
-	const few = 16
-	for level := range Levels {
-		f := b.flows[flowKey{int32(leaf), int32(level)}]
-		if f == nil {
-			continue
-		}
-		items := b.queues[f.queue].Items
-		index = len(items) - 1
-		// From the middle on nobody in a binary heap has somebody behind him.
-		for i := index - 1; i >= max(len(items)/2, len(items)-few); i-- {
-			if b.before(items[index], items[i]) {
-				index = i
-			}
-		}
-		return items[index], level, index, true
-	}
-	return x, 0, 0, false
-}
 
 // Park keeps a leaf from being First until it is unparked, as one whose quota is used up.
 // What waits there stays, and what comes may. It holds for this backlog only.
@@ -200,14 +169,6 @@ func (b *Backlog[T]) AnyParked() bool { return len(b.parked) > 0 }
 
 // Len is how many items wait, parked ones included.
 func (b *Backlog[T]) Len() int { return b.size }
-
-// LenOf is how many of them wait at a leaf and level.
-func (b *Backlog[T]) LenOf(leaf, level int) int {
-	if f := b.flows[flowKey{int32(leaf), int32(level)}]; f != nil {
-		return int(f.held)
-	}
-	return 0
-}
 
 // All is everything that waits: the highest level first, leaves in the order of the tree,
 // items in their own. Nothing may be changed meanwhile. It sorts, and allocates.

@@ -173,8 +173,14 @@ func TestBacklog(t *testing.T) {
 					if head, ok := b.First(0b0010); ok != (serving&^0b0010 != 0) || ok && head.Level != s.Turn(serving&^0b0010) {
 						t.Fatalf("the first but of level 1 is %+v, %v", head, ok)
 					}
+					lens := map[[2]int]int{}
+					b.Leaves(func(leaf, level, waiting int, isParked bool) {
+						lens[[2]int{leaf, level}] = waiting
+						if waiting == 0 || isParked != b.Parked(leaf) {
+							t.Fatalf("%d wait in leaf %d, parked %v", waiting, leaf, isParked)
+						}
+					})
 					for _, g := range leaves {
-						last := -1
 						for level := range Levels {
 							var firstOf *waiting
 							held := 0
@@ -186,16 +192,10 @@ func TestBacklog(t *testing.T) {
 									}
 								}
 							}
-							if got, ok := b.FirstOf(number(g), level); b.LenOf(number(g), level) != held || ok != (held > 0) || got != firstOf {
-								t.Fatalf("%d wait in %s at level %d of backlog %d, want %d", b.LenOf(number(g), level), g.name, level, i, held)
+							got, ok := b.At(number(g), level, 0) // parked or not
+							if n += held; lens[[2]int{number(g), level}] != held || ok != (held > 0) || got != firstOf {
+								t.Fatalf("%d wait in %s at level %d of backlog %d, want %d", lens[[2]int{number(g), level}], g.name, level, i, held)
 							}
-							if n += held; held > 0 && last < 0 {
-								last = level
-							}
-						}
-						x, level, index, ok := b.Last(number(g))
-						if ok != (last >= 0) || ok && (level != last || x.level != level || x.index != index || x.leaf != number(g)) {
-							t.Fatalf("the last of %s is %+v at level %d, want one of level %d", g.name, x, level, last)
 						}
 						if b.Parked(number(g)) != parked[[2]any{i, g}] {
 							t.Fatalf("%s is parked: %v", g.name, b.Parked(number(g)))

@@ -42,7 +42,7 @@ func (l *Ledger) hold(p *Path, at int64, a *coordinator.Amounts, sign int64) {
 						b.riper()
 					}
 				}
-			case at >= b.before.span.start:
+			case at >= b.family.ended.start:
 				b.before.reserved += sign * a[d]
 			}
 		}
@@ -75,7 +75,7 @@ func (l *Ledger) spend(p *Path, at int64, a, reserved *coordinator.Amounts) {
 					b.family.given -= min(a[d], reserved[d])
 				}
 				l.watch(b)
-			case at >= b.before.span.start:
+			case at >= b.family.ended.start:
 				b.before.used = min(b.before.used+a[d], mostUsed)
 			}
 		}

@@ -45,10 +45,12 @@ type budget struct {
 	lent, borrowed      int64 // by its share
 	lentOut, borrowedIn int64 // across its boundary, by it and those below
 	credits             int64 // lent less borrowed, ever, across its boundary
+	ownCredits          int64 // and by its own share
 	before              past
 	alerted             int64 // the highest threshold reached in this period, in percent
 
-	span   span // of the family's root, like period and loc
+	span   span // of the family's root, like the one before, period and loc
+	ended  span
 	period coordinator.Period
 	loc    *time.Location
 
@@ -64,19 +66,18 @@ type budget struct {
 
 	knew known // what it could borrow when it was refused last
 
-	// Of the family's root: what has been given back in it, ever; how many shares there are, whether one gives up something in
-	// this period, and the latest walk that has met them (see Ledger.first).
+	// Of the family's root: what has been given back in it, ever; how many shares there are, whether
+	// one gives up something in this period, the latest walk that has met them (see Ledger.first),
+	// and whether what is in its books began with another period (see restorePeriod).
 	given  int64
 	shares int64
 	repays bool
 	walked uint64
+	moved  bool
 }
 
 // past is what became of the period before.
-type past struct {
-	span           span
-	used, reserved int64
-}
+type past struct{ used, reserved int64 }
 
 // claim is what its share is burdened with.
 func (b *budget) claim() int64 { return b.spent + b.held + b.lent - b.borrowed }

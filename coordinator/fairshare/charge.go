@@ -18,6 +18,9 @@ func (l *Ledger) serviceOf(group, taskType string, u *coordinator.Usage) service
 	if u != nil {
 		s.provider, s.model = u.Provider, u.Model
 	}
+	if s.provider != "" && s.model != "" { // no default is asked for
+		return s
+	}
 	if n, known := l.routes.groups[group]; known {
 		s.provider, s.model = l.defaults(n, s.provider, s.model)
 	}
@@ -63,10 +66,12 @@ func (l *Ledger) Demand(group, taskType string, u *coordinator.Usage, e *Estimat
 	guessed[coordinator.DimTotalTokens], guessed[coordinator.DimCost] = any, any && stated.CostUSD <= 0
 	c.Amounts, _ = l.prices.amountsOf(&stated, s, 1)
 	usual, _ = l.prices.amountsOf(&expected, s, 1)
-	p := l.PathOf(&c)
-	for d := range c.Amounts {
-		if guessed[d] {
-			c.Amounts[d] = min(c.Amounts[d], max(1, l.ever(&p, coordinator.Dimension(d))))
+	if any {
+		p := l.PathOf(&c)
+		for d := range c.Amounts {
+			if guessed[d] {
+				c.Amounts[d] = min(c.Amounts[d], max(1, l.ever(&p, coordinator.Dimension(d))))
+			}
 		}
 	}
 	c.Expect = Weigh(&usual)
@@ -181,6 +186,12 @@ func (l *Ledger) Find(key coordinator.TaskKey) (c Charge, open, known bool) {
 	return r.whole(), r.state == resOpen, true
 }
 
+// IsOpen tells whether a reservation of that key stands.
+func (l *Ledger) IsOpen(key coordinator.TaskKey) bool {
+	r := l.find(key)
+	return r != nil && r.state == resOpen
+}
+
 // NodeID names a node by its ID.
 func (l *Ledger) NodeID(n int32) string { return l.nodes[n].spec.ID }
 
@@ -199,18 +210,6 @@ func (l *Ledger) BorrowPriority(group string) int {
 		return l.nodes[n].spec.Borrowing.Priority
 	}
 	return 0
-}
-
-// RootOf names the root of the tree in which the node of that ID is.
-func (l *Ledger) RootOf(id string) string {
-	n, ok := l.byID[id]
-	if !ok {
-		return ""
-	}
-	for l.nodes[n].parent >= 0 {
-		n = l.nodes[n].parent
-	}
-	return l.nodes[n].spec.ID
 }
 
 // Divided tells whether any node below that one has a limit of that kind of its own. It takes

@@ -13,8 +13,10 @@
 //	install.go      other quotas while reservations are open
 //	check.go        whether there is room for a charge; explain.go: why not, for people
 //	reservation.go  what is set aside, extended, and how it ends; settle.go, ending.go
+//	excess.go       what is told of that nobody can have used
 //	book.go         used and reserved, in the period that they belong to
 //	budget.go       amounts for calendar periods; lending.go, repay.go: of others, and back
+//	borrower.go     who of several borrows first
 //	rates.go        rates with what is assured to whom
 //	seats.go        how much runs at one time
 //	waiting.go      who waits, and what has been given back

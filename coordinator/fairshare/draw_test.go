@@ -59,7 +59,7 @@ func drawBorrowing(t *rapid.T, wild bool) coordinator.Borrowing {
 		rules = append(rules, coordinator.BorrowGroupRemaining)
 	}
 	return coordinator.Borrowing{
-		Rule: rapid.SampledFrom(rules).Draw(t, "rule"), NoGlobalPool: rapid.Bool().Draw(t, "no pool"),
+		Rule: rapid.SampledFrom(rules).Draw(t, "rule"), Priority: rapid.SampledFrom([]int{0, 0, 0, 7}).Draw(t, "priority"), NoGlobalPool: rapid.Bool().Draw(t, "no pool"),
 		SurchargePercent: rapid.SampledFrom([]int64{0, 0, 10}).Draw(t, "surcharge"), HeadroomPercent: rapid.SampledFrom([]int64{0, 0, 30}).Draw(t, "headroom"),
 	}
 }

@@ -31,8 +31,10 @@ type LimitView struct {
 	Renews time.Time
 }
 
-// Explain tells which limits a charge meets now. Nothing is charged.
+// Explain tells which limits a charge meets now. Nothing is charged, and nothing that was asked
+// makes a difference to what is told later: not even when somebody may try again.
 func (l *Ledger) Explain(now time.Time, p *Path, c *Charge) Explanation {
+	defer l.keepKnown(p)()
 	asked := *c
 	tidy(&asked.Amounts)
 	e := Explanation{Verdict: l.Check(now, p, &asked)}
@@ -66,6 +68,24 @@ func (l *Ledger) Explain(now time.Time, p *Path, c *Charge) Explanation {
 	return e
 }
 
+// keepKnown returns what brings back what is known of refusals on a path.
+func (l *Ledger) keepKnown(p *Path) func() {
+	var budgets []*budget
+	var knew []known
+	for _, n := range p.list() {
+		for _, b := range l.nodes[n].budgets {
+			if b != nil {
+				budgets, knew = append(budgets, b), append(knew, b.knew)
+			}
+		}
+	}
+	return func() {
+		for i, b := range budgets {
+			b.knew = knew[i]
+		}
+	}
+}
+
 // explainBudget looks at one budget. What could be lent to a share is tried out, and undone.
 func (l *Ledger) explainBudget(b *budget, p *Path, c *Charge) LimitView {
 	v := LimitView{
@@ -83,13 +103,14 @@ func (l *Ledger) explainBudget(b *budget, p *Path, c *Charge) LimitView {
 	switch {
 	case c.NoBorrowing || b.rule.Rule == coordinator.BorrowNever:
 	case b.rule.Rule == coordinator.BorrowGroupRemaining:
-		v.Borrowable = saturate(b.left(), b.borrowMax-b.borrowedIn) - v.Left
-		if b.up == nil {
-			v.Borrowable = b.left() - v.Left
+		all := b.left()
+		if b.up != nil {
+			all = saturate(all, b.borrowMax-b.borrowedIn)
 		}
 		for x := b.up; x != nil; x = x.up { // all of it is of what those above have left
-			v.Borrowable = min(v.Borrowable, x.left()-v.Left)
+			all = min(all, x.left())
 		}
+		v.Borrowable = all - v.Left
 	default:
 		v.Borrowable = b.family.left() - v.Left
 		v.Borrowable -= l.borrow(b, v.Borrowable)

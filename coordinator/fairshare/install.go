@@ -18,15 +18,15 @@ import (
 // a snapshot from the time of other quotas was folded. Who waits (see Wait) is forgotten.
 func (l *Ledger) Install(now time.Time, q *coordinator.Quotas) {
 	l.advance(now.UnixNano())
-	old, before, families := l.nodes, l.byID, l.roots
+	old, families := l.nodes, l.roots
 	l.quotas, l.prices = q, newPrices(nil)
 	l.nodes, l.byID, l.roots, l.routes = nil, nil, nil, routes{}
 	if q != nil {
 		l.prices, l.repay = newPrices(q.Prices), q.RepayPercent
 		l.build(q)
 	}
-	for id, i := range before { // order does not matter: each has its own successor
-		if j, stays := l.byID[id]; stays {
+	for i := range old {
+		if j, stays := l.byID[old[i].spec.ID]; stays {
 			l.nodes[j].inherit(&old[i], l.now)
 		}
 	}
@@ -54,11 +54,12 @@ func (nd *node) inherit(old *node, now int64) {
 	for d, b := range nd.budgets {
 		if o := old.budgets[d]; b != nil && o != nil && b.family.period == o.family.period && b.family.span.meets(o.family.span) {
 			b.used, b.spent, b.lent, b.borrowed = o.used, o.spent, o.lent, o.borrowed
-			b.lentOut, b.borrowedIn, b.credits, b.owes, b.alerted = o.lentOut, o.borrowedIn, o.credits, o.owes, o.alerted
+			b.lentOut, b.borrowedIn, b.credits, b.ownCredits, b.owes, b.alerted = o.lentOut, o.borrowedIn, o.credits, o.ownCredits, o.owes, o.alerted
 			b.before = o.before
 			b.before.reserved = 0 // comes again with the reservations
 			b.nominal, b.share = b.base+o.nominal-o.base, b.baseShare+o.share-o.baseShare
 			b.family.repays = b.family.repays || o.family.repays
+			b.family.ended = o.family.ended
 		}
 	}
 	for d, s := range nd.rates {
@@ -97,7 +98,7 @@ func (b *budget) alike(x *budget, successor func(*budget) *budget) bool {
 // sound tells whether the books of a family fit together: what is lent within it is borrowed
 // within it. (Under the simple rule more is borrowed than anybody has lent.)
 func (f *budget) sound() bool {
-	ok, share, simple := f.lentOut == 0 && f.borrowedIn == 0, int64(0), false
+	ok, share, simple := f.lentOut == 0 && f.borrowedIn == 0 && !f.moved, int64(0), false
 	f.each(func(b *budget) { simple = simple || b.rule.Rule == coordinator.BorrowGroupRemaining })
 	f.each(func(b *budget) {
 		used, net := b.spent, b.lent-b.borrowed
@@ -208,9 +209,9 @@ func (l *Ledger) ratesOf(p *Path, a *coordinator.Amounts, uses []rateUse) []rate
 // reservations first; what nobody can lend is overdrawn. It earns and costs no credits.
 func (l *Ledger) rebook(f *budget, open []*reservation) {
 	f.tidy()
-	credits := make(map[*budget]int64)
+	credits := make(map[*budget][2]int64)
 	f.each(func(b *budget) {
-		credits[b] = b.credits
+		credits[b] = [2]int64{b.credits, b.ownCredits}
 		b.lent, b.borrowed, b.lentOut, b.borrowedIn = 0, 0, 0, 0
 	})
 	for _, r := range open {
@@ -230,7 +231,7 @@ func (l *Ledger) rebook(f *budget, open []*reservation) {
 	}
 	f.each(func(b *budget) { l.cover(b, -b.room()) })
 	l.loans = l.loans[:0] // nobody gives those back
-	f.each(func(b *budget) { b.credits = credits[b] })
+	f.each(func(b *budget) { b.credits, b.ownCredits = credits[b][0], credits[b][1] })
 	f.lenders()
 }
 

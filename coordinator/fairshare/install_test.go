@@ -66,7 +66,8 @@ func TestInstall(t *testing.T) {
 	})
 }
 
-// changed is quotas in which one node is made otherwise.
+// changed is quotas in which one node is made otherwise. It may be left with less than is promised
+// to those below it, which the loader would refuse.
 func changed(t *rapid.T, q *coordinator.Quotas) *coordinator.Quotas {
 	c := *q
 	c.Nodes = append([]coordinator.QuotaNode(nil), q.Nodes...)
@@ -182,6 +183,90 @@ func TestInstallHeals(t *testing.T) {
 			t.Fatalf("installed once more:\n%s", differences(before.exported, after.exported))
 		}
 	})
+}
+
+// TestRestartInAnotherZone: whoever restarts with another time zone knows what he would know if he
+// had reloaded it: what was used in a period that is not over stays used, wherever the period
+// begins now, and what is set aside stays so.
+func TestRestartInAnotherZone(t *testing.T) {
+	zones := []*time.Location{nil, time.FixedZone("east", 5400), time.FixedZone("west", -8*3600), time.FixedZone("odd", 45*60+7)}
+	moved := 0
+	rapid.Check(t, func(t *rapid.T) {
+		q := drawQuotas(t, true)
+		q.Location = rapid.SampledFrom(zones).Draw(t, "zone")
+		w := newWorld(t, q)
+		w.overdraws = true
+		for range rapid.IntRange(0, 40).Draw(t, "steps") {
+			w.step()
+		}
+		other := *q
+		other.Location = rapid.SampledFrom(zones).Draw(t, "other zone")
+		heir := NewLedger()
+		heir.Install(w.now.Add(1000*time.Hour), &other)
+		for _, r := range w.l.Export(w.now) {
+			heir.Fold(r)
+		}
+		for _, f := range heir.roots {
+			if f.moved {
+				moved++
+			}
+		}
+		heir.Install(w.now, &other)
+		w.l.Install(w.now, &other)
+		want := w.picture()
+		if got := (picture{heir.Export(w.now), heir.View(w.now)}); !reflect.DeepEqual(got, want) {
+			t.Fatalf("restarted instead of reloaded:\n%s", differences(want.exported, got.exported))
+		}
+	})
+	if moved == 0 {
+		t.Error("no period has ever begun elsewhere")
+	}
+}
+
+// TestRestartAfterTheZone: 1000 of 1000 a day are used at noon. Whoever restarts with days that begin
+// an hour earlier admits nothing more on that day, nor does who reads what an earlier version has
+// written, in the same zone; that version did not say how long its day was, so in another zone
+// nothing is known to be used.
+func TestRestartAfterTheZone(t *testing.T) {
+	const d = coordinator.DimTotalTokens
+	quotas := func(zone *time.Location) *coordinator.Quotas {
+		q := newTree().group("a", "pool", func(n *coordinator.QuotaNode) {
+			n.Budgets[d] = &coordinator.QuotaLimit{Nominal: 1000, Period: coordinator.Period{Unit: coordinator.PerDay}}
+		})
+		q.Location = zone
+		return &q.Quotas
+	}
+	east := time.FixedZone("east", 3600)
+	noon := epoch.Add(12 * time.Hour)
+	l := NewLedger()
+	l.Install(epoch, quotas(nil))
+	l.Reserve(noon, id(1), tokens("a", 1000), time.Time{})
+	l.Settle(noon, id(1), coordinator.Amounts{d: 1000}, false)
+	for _, c := range []struct {
+		name string
+		zone *time.Location
+		old  bool
+		ends time.Duration // the day on which nothing more is admitted; 0: it is
+	}{
+		{"another zone", east, false, 23 * time.Hour},
+		{"the same", nil, false, 24 * time.Hour},
+		{"the same, of an earlier version", nil, true, 24 * time.Hour},
+		{"another, of an earlier version", east, true, 0},
+	} {
+		heir := NewLedger()
+		heir.Install(noon.Add(time.Hour), quotas(c.zone))
+		for _, r := range l.Export(noon) {
+			if r, is := r.(*coordinator.QuotaBefore); is && c.old && r.Node != "" {
+				r.Values = r.Values[:12]
+			}
+			heir.Fold(r)
+		}
+		heir.Install(noon, quotas(c.zone))
+		v := heir.Reserve(noon, id(2), tokens("a", 1), time.Time{})
+		if v.OK != (c.ends == 0) || !v.OK && !v.RetryAt.Equal(epoch.Add(c.ends)) {
+			t.Errorf("%s: %+v", c.name, v)
+		}
+	}
 }
 
 func budgetView(t testing.TB, l *Ledger, now time.Time, node string) BudgetView {

@@ -205,7 +205,7 @@ func (l *Ledger) PathOf(c *Charge) Path {
 // the pool or model itself when it is not divided.
 func (l *Ledger) shareOf(at, group int32, known bool, agent coordinator.AgentID) int32 {
 	r := &l.routes
-	if !known {
+	if !known || len(r.shares) == 0 {
 		return at
 	}
 	for g := group; g >= 0 && l.nodes[g].spec.Kind == coordinator.QuotaGroup; g = l.nodes[g].parent {
@@ -221,7 +221,7 @@ func (l *Ledger) shareOf(at, group int32, known bool, agent coordinator.AgentID)
 
 // defaults fills in the provider and model that a group's calls go to unless they say.
 func (l *Ledger) defaults(group int32, provider, model string) (string, string) {
-	for g := group; g >= 0; g = l.nodes[g].parent {
+	for g := group; g >= 0 && (provider == "" || model == ""); g = l.nodes[g].parent {
 		spec := l.nodes[g].spec
 		if spec.Kind != coordinator.QuotaGroup {
 			break

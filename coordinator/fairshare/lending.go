@@ -33,12 +33,14 @@ func (n loan) move(x int64) {
 		}
 		return
 	}
+	n.to.ownCredits -= x
 	for b := n.to; b != n.top; b = b.up {
 		b.borrowedIn += x
 		b.credits -= x
 		b.replace()
 	}
 	n.from.lent += x
+	n.from.ownCredits += x
 	for b := n.from; b != n.top; b = b.up {
 		b.lentOut += x
 		b.credits += x
@@ -160,13 +162,16 @@ func (l *Ledger) borrow(b *budget, lacking int64) int64 {
 		if room = min(room, from.borrowMax-from.borrowedIn); room <= 0 {
 			return lacking
 		}
-		before := lacking
+		before, ripens := lacking, l.ripens
 		if !up.pool || !b.rule.NoGlobalPool {
 			lacking = l.lend(up, b, up, min(lacking, room, up.lendable(l.now)), lacking)
 			l.ripens = min(l.ripens, up.ripensItself(l.now))
 		}
 		if more := min(lacking, room-(before-lacking)); more > 0 {
 			lacking -= l.borrowOf(up, from, b, up, more)
+		}
+		if room < before { // whatever accrues out there, so much may not be borrowed
+			l.ripens = ripens
 		}
 		room -= before - lacking
 	}

@@ -5,7 +5,10 @@ package fairshare
 //
 //	nominal' = base - min(debt, percent · base) + its part of what others repay
 //
-// What is beyond that is forgiven, as is everything if a whole period has passed since.
+// What is beyond that is forgiven, as is everything if a whole period has passed since. The bound
+// holds for a node as a whole, too: where less is left to it than its parts were promised (the
+// loader sees to it that none is, but a ledger takes what it is given) they pay as before, and it
+// loses no more than that part of what it has. So nobody is ever left with less than nothing.
 func (b *budget) begin(now, percent int64) {
 	next := spanOf(b.period, now, b.loc)
 	ended, adjacent := b.span, next.start == b.span.end
@@ -14,17 +17,18 @@ func (b *budget) begin(now, percent int64) {
 		percent = 0
 	}
 	b.owe(percent)
-	b.repays = false
+	b.repays, b.moved = false, false
 	b.repaid(0)
-	b.span = next
-	b.restart(ended, adjacent)
+	b.span, b.ended = next, ended
+	b.restart(adjacent)
 	b.lenders()
 }
 
 // set makes the family's period that in which now lies, for one without a past.
 func (b *budget) set(now int64) {
 	b.span = spanOf(b.period, now, b.loc)
-	b.restart(spanOf(b.period, b.span.start-1, b.loc), false)
+	b.ended = spanOf(b.period, b.span.start-1, b.loc)
+	b.restart(false)
 	b.lenders()
 }
 
@@ -55,7 +59,7 @@ func (b *budget) owe(percent int64) (leaves, over int64) {
 	inside, outside := max(0, in)+max(0, overdrawn-over), b.borrowedIn+over
 	b.leaves = 0
 	if outside > 0 {
-		b.leaves = mulDiv(b.pot, outside, inside+outside)
+		b.leaves = min(mulDiv(b.pot, outside, inside+outside), mulDiv(b.base, percent, 100))
 	}
 	b.pot -= b.leaves
 	return b.leaves, over
@@ -86,8 +90,8 @@ func (b *budget) repaid(bonus int64) {
 }
 
 // restart empties the books of a family for a new period.
-func (b *budget) restart(ended span, adjacent bool) {
-	b.before = past{span: ended}
+func (b *budget) restart(adjacent bool) {
+	b.before = past{}
 	if adjacent {
 		b.before.used, b.before.reserved = b.used, b.reserved
 	}
@@ -95,6 +99,6 @@ func (b *budget) restart(ended span, adjacent bool) {
 	b.lent, b.borrowed, b.lentOut, b.borrowedIn = 0, 0, 0, 0
 	b.alerted = 0
 	for _, kid := range b.kids {
-		kid.restart(ended, adjacent)
+		kid.restart(adjacent)
 	}
 }

@@ -114,3 +114,33 @@ func TestRepaymentSimpleRule(t *testing.T) {
 		t.Errorf("y's own 500 and the 60: %+v", v)
 	}
 }
+
+// TestRepaymentWhereMoreIsPromised: the loader refuses quotas that promise more to the groups than
+// the pool has, but the ledger is not to come to nonsense by them. a, of 500, has used 600: it owes
+// 100, 20 % of its own, and all of that is lost to the pool, which was overdrawn by it. The pool
+// loses no more than 20 % of what it has now.
+func TestRepaymentWhereMoreIsPromised(t *testing.T) {
+	const d = coordinator.DimTotalTokens
+	of := func(pool int64) *coordinator.Quotas {
+		return &newTree(budgetFor(100*time.Second, d, pool)).group("a", "pool", budgetFor(100*time.Second, d, 500)).Quotas
+	}
+	for _, c := range []struct{ pool, want int64 }{
+		{500, 400}, // as promised: 500 less 100
+		{100, 80},  // less 20
+		{10, 8},
+		{0, 0},
+	} {
+		l := NewLedger()
+		l.Install(epoch, of(1000))
+		l.Reserve(epoch, id(1), tokens("a", 500), time.Time{})
+		l.Settle(epoch, id(1), tokens("a", 600).Amounts, false)
+		l.Install(epoch, of(c.pool))
+		end := time.Unix(0, l.roots[0].span.end)
+		if b := budgetView(t, l, end, "pool"); b.Nominal != c.want || b.Share < 0 || b.Cap != c.want {
+			t.Errorf("a pool of %d has %+v, want %d", c.pool, b, c.want)
+		}
+		if b := budgetView(t, l, end, "pool/a"); b.Nominal != 400 {
+			t.Errorf("below a pool of %d the group has %d, want 400", c.pool, b.Nominal)
+		}
+	}
+}

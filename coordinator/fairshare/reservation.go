@@ -178,6 +178,8 @@ type Ended struct {
 	// Again: it had ended before, and nothing has changed. Late: it had expired; what was
 	// used is charged all the same.
 	Again, Late bool
+	// Excess, if any, of what was used over what was reserved.
+	Excess Excess
 }
 
 // Settle ends a reservation at what was really used, which may be more than was reserved:
@@ -194,9 +196,10 @@ func (l *Ledger) Settle(now time.Time, key coordinator.TaskKey, used coordinator
 	}
 	late := r.state == resExpired
 	tidy(&used)
+	reserved := r.whole().Amounts
 	l.settle(r, used)
 	l.end(r, resEnded, keep)
-	return Ended{Known: true, Late: late}
+	return Ended{Known: true, Late: late, Excess: excessOf(&reserved, &used)}
 }
 
 // Release ends a reservation of which nothing was used.

@@ -180,7 +180,7 @@ func TestSharesConvergeToMaxMin(t *testing.T) {
 			for leaf := range demands {
 				if dearest[leaf] > 0 {
 					// A tick's more than can ever be served need not pile up.
-					for n := int64(demands[leaf]) / dearest[leaf]; n > 0 && b.LenOf(leaf, 0) < 4*capacity; n-- {
+					for n := int64(demands[leaf]) / dearest[leaf]; n > 0 && held(b, leaf) < 4*capacity; n-- {
 						arrival++
 						b.Push(leaf, 0, &waiting{arrival: arrival, cost: dearest[leaf]})
 					}

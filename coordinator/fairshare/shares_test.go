@@ -19,6 +19,14 @@ func newWaiting(s *Shares) *Backlog[*waiting] {
 		func(x *waiting, i int) { x.index = i })
 }
 
+// held is how many items wait at a leaf, at level 0.
+func held(b *Backlog[*waiting], leaf int) int {
+	if f := b.flows[flowKey{int32(leaf), 0}]; f != nil {
+		return int(f.held)
+	}
+	return 0
+}
+
 // queueing is one backlog over one tree.
 type queueing struct {
 	*Shares
@@ -155,7 +163,7 @@ func TestSharesOfNestedHalves(t *testing.T) {
 	}
 	// c leaves: 150 of the next 300 are still X's, by halves.
 	for {
-		x, ok := q.backlog.FirstOf(q.Leaf("c"), 0)
+		x, ok := q.backlog.At(q.Leaf("c"), 0, 0)
 		if !ok {
 			break
 		}

@@ -37,16 +37,10 @@ func (l *Ledger) Export(now time.Time) []coordinator.Record {
 
 func (nd *node) export(all []coordinator.Record) []coordinator.Record {
 	id := nd.spec.ID
-	for d, b := range nd.budgets {
-		if b == nil || b.blank() {
-			continue
+	for _, b := range nd.budgets {
+		if b != nil && (!b.blank() || b.up == nil) { // of a root at least of which period its family's books are
+			all = append(all, b.export(id))
 		}
-		all = append(all, &coordinator.QuotaBefore{
-			Node: id, Dimension: coordinator.Dimension(d), Start: b.family.span.start, Values: []int64{
-				b.used, b.spent, b.lent, b.borrowed, b.lentOut, b.borrowedIn, b.credits, b.nominal - b.base, b.share - b.baseShare, b.owes, b.alerted,
-				b.before.used,
-			},
-		})
 	}
 	for d, s := range nd.rates {
 		if s != nil && (s.assured.tat != 0 || s.ceiling.tat != 0) {
@@ -58,9 +52,19 @@ func (nd *node) export(all []coordinator.Record) []coordinator.Record {
 	return all
 }
 
+// export is the record of a budget. The last five values tell its period, with lengths instead of
+// instants, which take less room.
+func (b *budget) export(node string) *coordinator.QuotaBefore {
+	s, p := b.family.span, b.family.period
+	return &coordinator.QuotaBefore{Node: node, Dimension: b.dim, Start: s.start, Values: []int64{
+		b.used, b.spent, b.lent, b.borrowed, b.lentOut, b.borrowedIn, b.credits, b.nominal - b.base, b.share - b.baseShare, b.owes, b.alerted,
+		b.before.used, b.ownCredits, int64(p.Unit), int64(p.Interval), s.end - s.start, s.start - b.family.ended.start,
+	}}
+}
+
 // blank tells that there is nothing to say of it.
 func (b *budget) blank() bool {
-	return b.used|b.spent|b.lent|b.borrowed|b.lentOut|b.borrowedIn|b.credits|b.owes|b.alerted|b.before.used == 0 && b.nominal == b.base && b.share == b.baseShare
+	return b.used|b.spent|b.lent|b.borrowed|b.lentOut|b.borrowedIn|b.credits|b.ownCredits|b.owes|b.alerted|b.before.used == 0 && b.nominal == b.base && b.share == b.baseShare
 }
 
 // export is the record of a reservation, or of one of its later parts, as it stands.
@@ -159,15 +163,37 @@ func (nd *node) restore(r *coordinator.QuotaBefore) {
 		s.assured.tat, s.ceiling.tat = v[0], v[1]
 	}
 	b := nd.budgets[r.Dimension]
-	if r.Rate || b == nil || len(v) < 12 || b.family.span.start != r.Start {
+	if r.Rate || b == nil || len(v) < 12 || !b.restorePeriod(r.Start, v[12:]) {
 		return
 	}
 	b.used, b.spent, b.lent, b.borrowed, b.lentOut, b.borrowedIn, b.credits = v[0], v[1], v[2], v[3], v[4], v[5], v[6]
 	b.nominal, b.share, b.owes, b.alerted = max(0, b.base+v[7]), max(0, b.baseShare+v[8]), v[9], v[10]
-	b.before.used = v[11]
+	if b.before.used = v[11]; len(v) > 12 { // not in older ones
+		b.ownCredits = v[12]
+	}
 	b.family.repays = b.family.repays || b.owes > 0 || v[7] != 0
 	b.replace()
 	b.riper()
+}
+
+// restorePeriod tells whether what was used of a budget in a period that began then counts in the
+// present one; more is the values after the twelve that all versions write. By the rule of a reload
+// (see inherit) it does if the period is as long, and the two have something in common: elsewhere
+// days begin at other times, and what was used today stays used. Who lends what is worked out anew
+// then, at the next Install.
+func (b *budget) restorePeriod(start int64, more []int64) bool {
+	f := b.family
+	if len(more) < 5 { // from before these were written
+		return start == f.span.start
+	}
+	was := coordinator.Period{Unit: coordinator.PeriodUnit(more[1]), Interval: time.Duration(more[2])}
+	span := span{start, start + more[3]}
+	if was != f.period || !span.meets(f.span) {
+		return false
+	}
+	f.ended.start = start - more[4]
+	f.moved = f.moved || span != f.span
+	return true
 }
 
 // restore takes over a reservation of a snapshot, or a later part of one: what it has

@@ -84,6 +84,28 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestExplainInDebt: a has given all of its 100 to m, and has used 30 itself. By the simple rule it
+// may use what others have left: 970 of the pool, which is 1000 more than its own -30. (That it may
+// borrow without bound is no number to count with.)
+func TestExplainInDebt(t *testing.T) {
+	const d = coordinator.DimTotalTokens
+	l := newTree(monthly(d, 1000)).group("a", "pool", monthly(d, 100), rule(coordinator.BorrowGroupRemaining)).
+		group("m", "a", monthly(d, coordinator.ByWeight)).ledger()
+	l.Reserve(epoch, id(1), &Charge{Group: "a", Amounts: coordinator.Amounts{coordinator.DimRequests: 1}}, time.Time{})
+	l.Settle(epoch, id(1), tokens("a", 30).Amounts, false)
+	for _, x := range []struct {
+		asked int64
+		ok    bool
+	}{{970, true}, {971, false}} {
+		c := tokens("a", x.asked)
+		p := l.PathOf(c)
+		e := l.Explain(epoch, &p, c)
+		if v := e.Limits[0]; e.Verdict.OK != x.ok || v.Left != -30 || v.Borrowable != 1000 || v.Refuses == x.ok {
+			t.Errorf("%d: %v, %+v", x.asked, e.Verdict.OK, v)
+		}
+	}
+}
+
 // TestAlerts: once for each threshold and period, at 80, 90 and 100 %.
 func TestAlerts(t *testing.T) {
 	const d = coordinator.DimTotalTokens

@@ -79,7 +79,9 @@ type Prospect struct {
 	ID   string `json:"task_id"`
 	Type string `json:"task_type"`
 	// Agent that would get it; empty when none could. Where agents would be asked for bids
-	// first: that would get it if nobody bids.
+	// first: that would get it if nobody bids. Where it would wait for quota (ReasonCode is
+	// quota_exhausted, and Explanation.Quota says for which): that would get it with quota, as
+	// things are.
 	Agent string `json:"agent_id,omitempty"`
 	// OfferedTo is how many agents would be asked for bids before, at most for
 	// BidWindowMS; 0 for none.
@@ -94,9 +96,11 @@ type Prospect struct {
 
 // Explanation renders a coordinator.Decision.
 type Explanation struct {
-	Text      string `json:"text"`
-	Strategy  string `json:"strategy,omitempty"`
-	Preferred bool   `json:"preferred"`
+	Text string `json:"text"`
+	// Quota that it lacks, of a decision that is asked for; absent: it lacks none.
+	Quota     *QuotaLack `json:"quota,omitempty"`
+	Strategy  string     `json:"strategy,omitempty"`
+	Preferred bool       `json:"preferred"`
 	// Explored: success rates were drawn from what is known of them.
 	Explored bool `json:"explored,omitempty"`
 	Fleet    int  `json:"fleet"`

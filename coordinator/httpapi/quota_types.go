@@ -236,8 +236,9 @@ type Queued struct {
 
 // QuotaLack is a limit that a task waits for.
 type QuotaLack struct {
-	Node      string    `json:"node"`
-	Dimension string    `json:"dimension"`
-	Limit     string    `json:"limit"`
-	RetryAt   time.Time `json:"retry_at,omitzero"`
+	Node      string `json:"node"`
+	Dimension string `json:"dimension"`
+	Limit     string `json:"limit"` // budget, rate, seats
+	// RetryAt is when there may be enough; absent: when something that has it ends.
+	RetryAt time.Time `json:"retry_at,omitzero"`
 }

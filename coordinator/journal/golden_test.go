@@ -61,7 +61,8 @@ func goldenRecords() []coordinator.Record {
 		&coordinator.Calibrated{Agent: a, Ratio: 1.5, Brier: -0.125, Bias: 0.25, Timed: 20, Judged: 30},
 		&coordinator.QuotaReserved{Key: key, Group: "alpha", Agent: a, Provider: "openai", Model: "m-1", Amounts: coordinator.Amounts{1, 2000, 300, 2300, 45_000, 1},
 			Expect: 99, NoBorrowing: true, At: goldenAt, Until: goldenAt.Add(time.Hour), Before: true, State: 1,
-			Loans: []coordinator.QuotaLoan{{From: "pool/beta", To: "pool/alpha", Dimension: coordinator.DimCost, Amount: 5000}}, Served: []string{"pool"}},
+			Loans: []coordinator.QuotaLoan{{From: "pool/beta", To: "pool/alpha", Dimension: coordinator.DimCost, Amount: 5000}}, Served: []string{"pool"},
+			Level: coordinator.PriorityHigh, Waiting: 0b0111},
 		&coordinator.QuotaExtended{Key: key, More: coordinator.Amounts{0, 0, 256, 256}, At: goldenAt, Until: goldenAt.Add(time.Minute)},
 		&coordinator.QuotaEnded{Key: key, How: coordinator.QuotaExpired, Used: coordinator.Amounts{1, 1900, 310, 2210, 44_000}, At: goldenAt, Keep: true, Type: "summarise"},
 		&coordinator.QuotaBefore{Node: "pool/alpha", Dimension: coordinator.DimTotalTokens, Rate: true, Start: 1_900_000_000_000_000_000, Values: []int64{1, -2, 3_000_000}},
@@ -123,6 +124,30 @@ func TestFormatIsWhatItWas(t *testing.T) {
 		}
 		if first := i - (len(names) - len(records)); first >= 0 && !reflect.DeepEqual(m.Records, records[first:first+1]) {
 			t.Errorf("%s is read as %+v, was written as %+v", name, m.Records[0], records[first])
+		}
+	}
+}
+
+// TestOlderReservationIsRead: before a reservation said of which priority its task was, it ended
+// with the rates that served it. It is read as what it was, and says nothing of turns.
+func TestOlderReservationIsRead(t *testing.T) {
+	const old = "54424a0af49363130101910007e907018280b4bdb6f6da98318927c9010005616c70686100076167656e742d3100066f70656e61690003" +
+		"6d2d310009706f6f6c2f62657461000a706f6f6c2f616c7068610004706f6f6c1235ff0108070605040302011817161514131211010203" +
+		"043f02a01fd804f82390bf0502c601028280c58bc6d1010101050604904e0107"
+	body, err := hex.DecodeString(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := Decode(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range goldenRecords() {
+		if want, is := r.(*coordinator.QuotaReserved); is {
+			want.Level, want.Waiting = 0, 0
+			if len(m.Records) != 1 || !reflect.DeepEqual(m.Records[0], r) {
+				t.Errorf("%+v, want %+v", m.Records[0], r)
+			}
 		}
 	}
 }

@@ -13,6 +13,7 @@ const (
 	quotaBefore
 	quotaLoans
 	quotaServed
+	quotaTurn // at the end: earlier versions have not known it
 )
 
 func (c *coder) quotaReserved(r *coordinator.QuotaReserved) {
@@ -23,7 +24,8 @@ func (c *coder) quotaReserved(r *coordinator.QuotaReserved) {
 		on(!r.Until.IsZero(), quotaUntil) |
 		on(r.Before, quotaBefore) |
 		on(len(r.Loans) > 0, quotaLoans) |
-		on(len(r.Served) > 0, quotaServed))
+		on(len(r.Served) > 0, quotaServed) |
+		on(uint8(r.Level)|r.Waiting != 0, quotaTurn))
 	c.key(&r.Key)
 	name(c, &r.Group)
 	if m&quotaAgent != 0 {
@@ -49,6 +51,10 @@ func (c *coder) quotaReserved(r *coordinator.QuotaReserved) {
 	}
 	if m&quotaServed != 0 {
 		names(c, &r.Served)
+	}
+	if m&quotaTurn != 0 {
+		member(c, &r.Level, int(coordinator.PriorityCritical)+1)
+		member(c, &r.Waiting, 256)
 	}
 }
 

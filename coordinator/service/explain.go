@@ -251,7 +251,7 @@ func taskStatus(r *taskRecord) httpapi.Task {
 	if r.decision != nil {
 		t.Strategy = r.decision.Strategy
 		t.Explanation = explanation(r.decision)
-		if r.state == taskPending && r.failure.Text != "" {
+		if r.state == taskPending && r.failure.Text != "" && r.decision.Lacks == nil {
 			t.Explanation.Text = r.failure.Text // that an agent could have it is not why it waits
 		}
 	}
@@ -261,6 +261,9 @@ func taskStatus(r *taskRecord) httpapi.Task {
 func explanation(d *coordinator.Decision) *httpapi.Explanation {
 	x := &httpapi.Explanation{
 		Text: d.Text(), Strategy: d.Strategy, Preferred: d.Preferred, Explored: d.Explored, Fleet: d.Fleet, Eligible: d.Eligible,
+	}
+	if l := d.Lacks; l != nil {
+		x.Quota = &httpapi.QuotaLack{Node: l.Node, Dimension: l.Dimension.String(), Limit: l.Limit, RetryAt: l.RetryAt}
 	}
 	for i := range d.Candidates {
 		x.Candidates = append(x.Candidates, candidate(d, &d.Candidates[i]))

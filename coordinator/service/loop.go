@@ -276,5 +276,7 @@ func (w writeDown) perform(effect coordinator.Effect) {
 		w.s.observe.agentTrusted(f)
 	case coordinator.QuotaReached:
 		w.s.observe.quotaReached(f)
+	case coordinator.UsageExcessive:
+		w.s.observe.usageExcessive(f)
 	}
 }

@@ -28,6 +28,7 @@ const (
 	noiseLane
 	noiseAuction
 	noiseQuota
+	noiseUsage
 	noiseFault
 	numNoises = iota
 )

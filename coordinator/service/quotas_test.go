@@ -255,6 +255,39 @@ func gauged(collect func(gauges)) map[string]float64 {
 	return all
 }
 
+// Usage beyond belief is charged, and an operator reads whose it was: one line for a task.
+func TestQuotaExcessiveUsage(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		const line = "a task is said to have used over a thousand times what was estimated; its group is charged with it"
+		r.task("t-1", "build", usage(300, 100, "poor"))
+		r.result("a1", "t-1", "succeeded", `,"usage":{"requests":1,"input_tokens":355,"output_tokens":100}`)
+		if strings.Contains(r.log.String(), line) {
+			t.Error("455 tokens for an estimate of 400 are worth a line")
+		}
+		r.task("t-2", "build", usage(300, 100, "poor"))
+		for range 2 {
+			r.result("a1", "t-2", "succeeded", `,"usage":{"requests":1,"input_tokens":1e15,"output_tokens":100}`)
+		}
+		if used := r.quotas(httpapi.QuotaSelection{})["pool/poor"].Budgets[0].Used; used != 455+1e15+100 {
+			t.Errorf("%v used", used)
+		}
+		var lines []string
+		for text := range strings.Lines(r.log.String()) {
+			if strings.Contains(text, line) {
+				lines = append(lines, text)
+			}
+		}
+		if len(lines) != 1 {
+			t.Fatalf("%d lines: %v", len(lines), lines)
+		}
+		for _, want := range []string{`"level":"warn"`, `"task_id":"t-2"`, `"agent_id":"a1"`, `"group":"poor"`, `"dimension":"total_tokens"`, `"estimated":400`, `"reported":1000000000000100`} {
+			if !strings.Contains(lines[0], want) {
+				t.Errorf("%s is not in %s", want, lines[0])
+			}
+		}
+	})
+}
+
 func TestQuotaMetrics(t *testing.T) {
 	inQuotaRig(t, func(r *rig) {
 		r.task("t-1", "build", usage(700, 210, "poor"))
@@ -314,4 +347,43 @@ func TestQuotaGroupsAreBounded(t *testing.T) {
 	if len(got) != 4*(maxQuotaGroups+1) || got["taskbus_quota_waiting other"] != 105 || got["taskbus_quota_waiting g199"] != 1 { // 100 of the 300, and its own 5
 		t.Errorf("%d series, %v wait of the others", len(got), got["taskbus_quota_waiting other"])
 	}
+}
+
+// Who asks about a task that waits for quota, or would, hears to whom it would go, what it lacks
+// and when that is back; that an agent is there is not told as if it had been chosen.
+func TestWhatIfSaysWhatQuotaIsLacking(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		r.task("t-1", "build", usage(700, 300, "poor")) // all of 1,000
+		r.task("t-2", "build", usage(50, 50, "poor"))
+		tomorrow := time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
+		const used = "the budget of pool/poor in total_tokens is used up; back at "
+		check := func(name string, x *httpapi.Explanation) {
+			t.Helper()
+			if x == nil || !strings.HasPrefix(x.Text, "would go to a1 once its quota allows: "+used) || x.Quota == nil ||
+				x.Quota.Node != "pool/poor" || x.Quota.Dimension != "total_tokens" || x.Quota.Limit != "budget" || !x.Quota.RetryAt.Equal(tomorrow) {
+				t.Errorf("%s: %+v", name, x)
+			}
+		}
+		p, err := r.service.WhatIf(context.Background(), []byte(taskBody("t-3", "build", usage(50, 50, "poor"))))
+		if err != nil || p.Agent != "a1" || p.ReasonCode != "quota_exhausted" || !strings.HasPrefix(p.Reason, used) || p.SuggestedAction == "" {
+			t.Errorf("%v: %+v", err, p)
+		}
+		check("what if", p.Explanation)
+		x := r.explained("t-2")
+		check("explain", x.Explanation)
+		if !strings.HasPrefix(x.Reason, "waits for quota: "+used) {
+			t.Errorf("%q", x.Reason)
+		}
+		brief, _ := r.service.Task(context.Background(), "t-2")
+		check("in brief", brief.Explanation)
+
+		p, _ = r.service.WhatIf(context.Background(), []byte(taskBody("t-3", "build", usage(500, 501, "poor"))))
+		if p.Agent != "" || p.ReasonCode != "exceeds_quota" || p.Explanation.Quota != nil || p.Reason != "it needs more total_tokens at once than the budget of pool/poor ever allows" {
+			t.Errorf("%+v, %+v", p, p.Explanation)
+		}
+		p, _ = r.service.WhatIf(context.Background(), []byte(taskBody("t-3", "build", usage(5, 5, "rich"))))
+		if p.Agent != "a1" || p.ReasonCode != "" || p.Explanation.Quota != nil {
+			t.Errorf("%+v, %+v", p, p.Explanation)
+		}
+	})
 }

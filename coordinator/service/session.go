@@ -190,6 +190,8 @@ func (r *session) performMore(effect coordinator.Effect) {
 	case coordinator.QuotaReached:
 		r.s.observe.quotaReached(f)
 		r.announceQuota(&f)
+	case coordinator.UsageExcessive:
+		r.s.observe.usageExcessive(f)
 	case coordinator.Withdraw:
 		r.outbox.add(outgoing{withdrawal: &withdrawal{f}})
 	case coordinator.CancelAnswered:

@@ -52,12 +52,13 @@ func sdkFleet(ctx context.Context, url string, out io.Writer) error {
 	return errors.Join(faults...)
 }
 
-// startCycle runs the service and the fleet.
-func (b *bench) startCycle(ctx context.Context) (s *subject, agents *process, err error) {
+// startCycle runs the service and the fleet, of which agents.yaml allows each so many slots,
+// up to cycleSlots. env adds to the environment of the service.
+func (b *bench) startCycle(ctx context.Context, slots int, env ...string) (s *subject, agents *process, err error) {
 	if err := b.broker.clean(); err != nil {
 		return nil, nil, err
 	}
-	if s, err = launchTaskbus(ctx, b, fleetFile(cycleSlots, skills)); err != nil {
+	if s, err = launchTaskbus(ctx, b, fleetFile(slots, skills), env...); err != nil {
 		return nil, nil, err
 	}
 	if agents, err = s.with(ctx, b, "fleet"); err == nil {
@@ -73,7 +74,7 @@ func (b *bench) startCycle(ctx context.Context) (s *subject, agents *process, er
 // cycle measures the whole way: a backlog of n tasks, and then, with the same
 // processes, a trickle of the given length.
 func (b *bench) cycle(ctx context.Context, n int, length time.Duration) (run cycleRun, err error) {
-	s, agents, err := b.startCycle(ctx)
+	s, agents, err := b.startCycle(ctx, cycleSlots)
 	if err != nil {
 		return run, err
 	}
@@ -83,7 +84,8 @@ func (b *bench) cycle(ctx context.Context, n int, length time.Duration) (run cyc
 		}
 	}()
 	run = cycleRun{Tasks: n, Slots: cycleSlots}
-	if err := b.cycleBacklog(ctx, s, agents, &run); err != nil {
+	_, c := contenders()
+	if err := b.cycleBacklog(ctx, s, agents, c, &run); err != nil {
 		return run, err
 	}
 	extra := int(length.Seconds() * float64(latencyRate))
@@ -102,12 +104,11 @@ func (b *bench) cycle(ctx context.Context, n int, length time.Duration) (run cyc
 	if err := s.stop(); err != nil {
 		return run, err
 	}
-	_, c := contenders()
 	return run, b.verifyResults(c, bus.StreamResult, all)
 }
 
-func (b *bench) cycleBacklog(ctx context.Context, s *subject, agents *process, run *cycleRun) error {
-	_, c := contenders()
+// cycleBacklog has the fleet work off run.Tasks tasks of the contender.
+func (b *bench) cycleBacklog(ctx context.Context, s *subject, agents *process, c contender, run *cycleRun) error {
 	before, err := b.prepareBacklog(s, c, run.Tasks)
 	if err != nil {
 		return err

@@ -20,6 +20,8 @@ type engineRun struct {
 	AllocsPerOp     float64 `json:"allocs_per_op"`
 	// EventsPerSec of a simulation; 0 for the others.
 	EventsPerSec float64 `json:"events_per_second,omitempty"`
+	// More are measures by their units, such as "ratio".
+	More map[string]float64 `json:"more,omitempty"`
 }
 
 const (
@@ -29,7 +31,12 @@ const (
 
 // goBench runs a benchmark of a package a few times, because the machine is shared.
 func goBench(ctx context.Context, pkg, name string, times int) ([]engineRun, error) {
-	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", name, "-benchmem", "-benchtime", "500ms", "-count", strconv.Itoa(times), pkg)
+	return goBenchFor(ctx, pkg, name, "500ms", times)
+}
+
+// goBenchFor runs each for that long, or that often ("10000x").
+func goBenchFor(ctx context.Context, pkg, name, length string, times int) ([]engineRun, error) {
+	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", name, "-benchmem", "-benchtime", length, "-count", strconv.Itoa(times), pkg)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -71,6 +78,11 @@ func parseEngine(out string) []engineRun {
 				run.DecisionsPerSec = value
 			case "events/s":
 				run.EventsPerSec = value
+			default:
+				if run.More == nil {
+					run.More = make(map[string]float64)
+				}
+				run.More[fields[i+1]] = value
 			}
 		}
 		if run.DecisionsPerSec == 0 && run.NanosPerOp > 0 {

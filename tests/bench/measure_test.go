@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -88,13 +89,15 @@ func TestParseEngine(t *testing.T) {
 BenchmarkApply/agents=100-2  	 1000000	      1250 ns/op	  800000 decisions/s	     320 B/op	       4 allocs/op
 BenchmarkApply/100000-2      	  100000	      2000 ns/op	     320 B/op	       4 allocs/op
 BenchmarkReport/agents=100-2 	 1000000	       100 ns/op
+BenchmarkQuotas/room/groups=10-2 	 5000	        18.5 plain-allocs/task	      0.90 ratio
 PASS
 `)
 	want := []engineRun{
 		{Name: "BenchmarkApply/agents=100-2", Agents: 100, NanosPerOp: 1250, DecisionsPerSec: 800_000, BytesPerOp: 320, AllocsPerOp: 4},
 		{Name: "BenchmarkApply/100000-2", Agents: 100_000, NanosPerOp: 2000, DecisionsPerSec: 500_000, BytesPerOp: 320, AllocsPerOp: 4}, // 10⁹ / 2,000
+		{Name: "BenchmarkQuotas/room/groups=10-2", More: map[string]float64{"plain-allocs/task": 18.5, "ratio": 0.9}},
 	}
-	if !slices.Equal(got, want) {
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }

@@ -69,8 +69,24 @@ func groupTask(n int) amqp.Publishing {
 	return p
 }
 
-// collectQuotas measures them in pairs.
+// collectQuotas measures all of it.
 func (b *bench) collectQuotas(ctx context.Context, r *results) error {
+	if err := b.collectQuotasRoom(ctx, r); err != nil {
+		return err
+	}
+	if err := b.collectQuotasWaiting(ctx, r); err != nil {
+		return err
+	}
+	return b.collectQuotasEngine(ctx, r)
+}
+
+// judgeAllQuotas makes the verdicts about quotas.
+func (r *results) judgeAllQuotas() []verdict {
+	return append([]verdict{r.judgeQuotas(), r.judgeQuotasWaiting()}, r.quotasOfEngine()...)
+}
+
+// collectQuotasRoom measures the service in pairs where no task waits.
+func (b *bench) collectQuotasRoom(ctx context.Context, r *results) error {
 	all := quotaContenders()
 	for i := range b.options.pairs {
 		for _, c := range all {

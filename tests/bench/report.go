@@ -44,13 +44,16 @@ type results struct {
 	Market     marketResult    `json:"market"`
 	Pull       []pullRun       `json:"pull"`
 	Quotas     []throughputRun `json:"quotas"`
-	Beside     besideResult    `json:"beside"`
-	Detection  detectionResult `json:"detection"`
-	Standby    standbyResult   `json:"standby"`
-	Start      startResult     `json:"start"`
-	Window     windowResult    `json:"dedupe_window"`
-	Engine     []engineRun     `json:"engine"`
-	Choosing   []engineRun     `json:"choosing"`
+	// QuotasWaiting is likewise where tasks wait, QuotasEngine of the engine alone.
+	QuotasWaiting []quotaWaitRun  `json:"quotas_waiting"`
+	QuotasEngine  []engineRun     `json:"quotas_engine"`
+	Beside        besideResult    `json:"beside"`
+	Detection     detectionResult `json:"detection"`
+	Standby       standbyResult   `json:"standby"`
+	Start         startResult     `json:"start"`
+	Window        windowResult    `json:"dedupe_window"`
+	Engine        []engineRun     `json:"engine"`
+	Choosing      []engineRun     `json:"choosing"`
 	// Fault is why the run is not complete; empty when it is.
 	Fault string `json:"fault,omitempty"`
 }
@@ -96,7 +99,7 @@ func (r *results) judge() {
 		r.judgeLatency("p50", func(l latencyRun) float64 { return l.P50Millis }),
 		r.judgeLatency("p99", func(l latencyRun) float64 { return l.P99Millis }),
 		r.judgeMemory(), r.judgeDecisions(), r.judgeGrowth(),
-	}, slices.Concat(r.judgeChoosing(), r.judgeLoop(), r.judgeMarket(), []verdict{r.judgeQuotas()}, r.judgeJournal())...)
+	}, slices.Concat(r.judgeChoosing(), r.judgeLoop(), r.judgeMarket(), r.judgeAllQuotas(), r.judgeJournal())...)
 }
 
 func (v verdict) measured(good bool, result, note string) verdict {

@@ -1,0 +1,151 @@
+package engine
+
+import (
+	"maps"
+	"reflect"
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// leads is a leader under this policy that records, and whose agents say exactly what they run.
+func leads(t *testing.T, p *policyBuilder) *rig {
+	t.Helper()
+	r := &rig{Engine: New(), t: t, now: epoch, auctions: make(map[coordinator.TaskID]string)}
+	r.Record(true)
+	r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
+	r.apply(coordinator.SessionOpened{})
+	for _, a := range p.Agents {
+		r.hear(beat(a.ID).running())
+	}
+	return r
+}
+
+// books is all that is known of quotas: what is used, set aside and lent, what such tasks take,
+// and whose turn it is.
+func (r *rig) books() map[string]any {
+	all := make(map[string]any)
+	for _, n := range r.quotas.ledger.View(r.now) {
+		for _, b := range n.Budgets {
+			all[n.ID+" "+b.Dimension.String()] = b
+		}
+		for _, b := range n.Rates {
+			all[n.ID+" "+b.Dimension.String()+" rate"] = b
+		}
+		if n.Seats != nil {
+			all[n.ID+" running"] = n.Seats.Running // who waits is not told
+		}
+	}
+	for _, row := range r.quotas.estimator.Export() {
+		all["learnt of "+row.Tenant+row.Model+string(rune('0'+row.Level))+string(rune('0'+row.Bucket))] = row
+	}
+	for _, g := range r.quotas.shares.Export().Tags {
+		all["turn of "+g.Name] = [2]any{g.Lead, g.Open}
+	}
+	return all
+}
+
+// TestQuotaSurvivesATakeOver: the leader dies while tasks hold quota, have used some, more and less
+// than was thought, were overdue, and have borrowed. Whoever takes over knows all of it exactly,
+// and goes on: what is open is settled, what was told too late is charged, and groups have the
+// turns that they would have had.
+func TestQuotaSurvivesATakeOver(t *testing.T) {
+	part := func(n *coordinator.QuotaNode) {
+		partDaily(n)
+		seats(coordinator.ByWeight)(n)
+		n.Rates[coordinator.DimTotalTokens] = &coordinator.QuotaLimit{Nominal: 1000, Per: time.Minute, Burst: 9000}
+	}
+	whole := func(n *coordinator.QuotaNode) { daily(20_000)(n); seats(20)(n) }
+	r := leads(t, policyOf(worker("a").slots(30), worker("b").slots(30)).by("round_robin").
+		quotas(quotasOf().pool(whole).group("x", 3, part).group("y", 1, part).agent("b", "y", func(n *coordinator.QuotaNode) {
+			requests(100, 100)(n)
+			n.Budgets[coordinator.DimTotalTokens] = &coordinator.QuotaLimit{Nominal: coordinator.ByWeight}
+		})).set(func(s *coordinator.Settings) { s.StaleAfter = 1000 * time.Hour }))
+	d := func(b *taskBuilder) coordinator.Dispatch { return r.give(b) }
+
+	r.pass(8 * time.Hour) // two thirds of x's and the pool's tokens have accrued
+	d(job("x1").of("x").tokens(500, 100))
+	d(job("y1").of("y").tokens(700, 100))
+	r.tell(says("a", "x1").used(450, 30))
+	r.tell(says("b", "y1").used(800, 200))
+	late := d(job("late").of("x").tokens(900, 50))
+	r.pass(6 * time.Minute) // overdue
+	open := d(job("open").of("x").tokens(300, 30))
+	d(job("guessed").of("y")) // what nothing is known of
+	back := d(job("back").of("y").tokens(200, 20))
+	r.returns(back, coordinator.ReturnExpired, false)
+	d(job("many").of("y").tokens(1500, 300))
+	d(job("more").of("y").tokens(1500, 300)) // of its 5,000 y has used all, and borrows
+	if y, _ := r.quotas.ledger.Node(r.now, "pool/y"); y.Budgets[0].Borrowed == 0 {
+		t.Errorf("y borrows nothing: %+v", y.Budgets[0])
+	}
+	want := r.books()
+	for how, heir := range heirs(r) {
+		got := heir.books()
+		for what := range maps.Keys(want) {
+			if !reflect.DeepEqual(got[what], want[what]) {
+				t.Errorf("%s: %s:\n  got  %+v\n  want %+v", how, what, got[what], want[what])
+			}
+		}
+		if len(got) != len(want) {
+			t.Errorf("%s: it knows %d things, want %d", how, len(got), len(want))
+		}
+		if v := heir.Audit(heir.now); v != nil {
+			t.Errorf("%s: the auditor finds %+v", how, v)
+		}
+		x, _ := heir.quotas.ledger.Node(heir.now, "pool/x")
+		before := x.Budgets[0]
+		heir.tell(says(open.Agent, "open").of("open.1").used(100, 10)) // of 330 set aside
+		heir.tell(says(late.Agent, "late").of("late.1").used(800, 40)) // of nothing any more
+		heir.tell(says(late.Agent, "late").of("late.1").used(800, 40)) // once
+		heir.tell(says("a", "x1").of("x1.1").used(450, 30))            // known
+		x, _ = heir.quotas.ledger.Node(heir.now, "pool/x")
+		if b := x.Budgets[0]; b.Reserved != before.Reserved-330 || b.Used != before.Used+110+840 {
+			t.Errorf("%s: used %d and reserved %d before; then %d and %d", how, before.Used, before.Reserved, b.Used, b.Reserved)
+		}
+	}
+}
+
+// TestQuotaOfALostDispatch: the leader dies after it has noted what a task takes, and before it has
+// noted to whom it goes: nobody has the dispatch. Whoever takes over gives it back, and gives the
+// task, which comes again, its quota anew.
+func TestQuotaOfALostDispatch(t *testing.T) {
+	r := leads(t, policyOf(worker("a").slots(5)).quotas(quotasOf().group("x", 1, daily(1000)).group("y", 1, nil)).
+		set(func(s *coordinator.Settings) { s.StaleAfter = time.Hour }))
+	r.assign(job("t").of("x").tokens(600, 300))
+	records, cut := r.Records(nil), 0
+	for i, rec := range records {
+		if _, is := rec.(*coordinator.QuotaReserved); is {
+			cut = i + 1
+		}
+	}
+	heir := &rig{Engine: New(), t: t, now: r.now, last: 10}
+	heir.apply(coordinator.PolicyChanged{Policy: r.policy})
+	heir.Follow()
+	for _, rec := range records[:cut] {
+		heir.Fold(r.now, rec)
+	}
+	heir.used("pool/x", 0, 900)
+	heir.hear(beat("a").running())
+	heir.Record(true)
+	heir.Succeed(r.now, time.Second)
+	heir.Lead()
+	heir.apply(coordinator.SessionOpened{})
+	heir.used("pool/x", 0, 0)
+	// Its turn has not been used either: of two that wait then x's goes first, as it would have.
+	if x, y := heir.quotas.shares.Leaf("x"), heir.quotas.shares.Leaf("y"); !heir.quotas.shares.Before(x, y) {
+		t.Error("y goes before x")
+	}
+	ended := 0
+	for _, rec := range heir.Records(nil) {
+		if q, is := rec.(*coordinator.QuotaEnded); is && q.How == coordinator.QuotaReleased {
+			ended++
+		}
+	}
+	if ended != 1 {
+		t.Errorf("%d records say that it is given back", ended)
+	}
+	heir.redeliver(job("t").of("x").tokens(600, 300))
+	heir.used("pool/x", 0, 900)
+}

@@ -1,0 +1,76 @@
+package fairshare
+
+import (
+	"cmp"
+
+	"taskbus/coordinator"
+)
+
+// Borrower is somebody who waits to borrow, by what decides who of several comes first
+// (algorithms.md §1.2): his priority among borrowers, as configured, and then the credits of
+// whom he borrows for. A credit is a unit that was lent, ever; one that was borrowed takes one
+// away: who has left more to others than he had of them has it before others do, and who has
+// borrowed much lately comes behind. Loans that are given back unused give the credits back.
+//
+// Credits are of budgets alone: of rates and seats that others leave nothing is missing later.
+// Nor are there any under group_remaining, where nobody in particular lends.
+//
+// A Borrower is good until the next Install; it is a value, and changes as the credits do.
+type Borrower struct {
+	priority int
+	share    *budget // that is to borrow; nil: it is not a budget's that is lacking
+}
+
+// Borrower finds who is to borrow for a group's charge on the path that was refused so.
+func (l *Ledger) Borrower(group string, p *Path, v *Verdict) Borrower {
+	if v.Limit == LimitBudget {
+		for _, n := range p.list() { // the first of the family pays: see Ledger.first
+			b := l.nodes[n].budgets[v.Dimension]
+			if b != nil && l.nodes[b.family.node].spec.ID == v.Behind {
+				return Borrower{b.rule.Priority, b}
+			}
+		}
+	}
+	return Borrower{priority: l.BorrowPriority(group)}
+}
+
+// Priority is what is configured; the higher goes first.
+func (b Borrower) Priority() int { return b.priority }
+
+// Compare tells whether b comes before c (-1), c before b (1), or whose turn it is decides (0). It
+// takes O(levels).
+//
+// In a tree it is asked where the ways of the two from the root part: a member of a group that
+// has lent comes before one of a group that has borrowed, whatever they have done within their
+// groups. [Shares.Before] asks at the same place, so the two together, this one first, put those
+// who wait behind the same node for the same limit and dimension into one order. This one alone
+// does not: x of one group may come before its sister y, and neither before z of another group
+// that has as many credits as theirs.
+func (b Borrower) Compare(c Borrower) int {
+	if b.priority != c.priority {
+		return cmp.Compare(c.priority, b.priority)
+	}
+	x, y := b.share, c.share
+	if x == y || x == nil || y == nil || x.family != y.family {
+		return 0
+	}
+	at, to := meet(x, y), func(b, top *budget) int64 {
+		if b == top {
+			return b.ownCredits
+		}
+		for b.up != top {
+			b = b.up
+		}
+		return b.credits
+	}
+	return cmp.Compare(to(y, at), to(x, at))
+}
+
+// Credits are those of the share that is to borrow, and Dimension what they are of; 0 where
+// there are none. They are for people: who comes first is for Compare to say.
+func (b Borrower) Credits() (credits int64, of coordinator.Dimension) {
+	if b.share == nil {
+		return 0, 0
+	}
+	return b.share.ownCredits, b.share.dim
+}
