@@ -70,7 +70,7 @@ type openTask struct {
 	from      string                    // the lane that it came out of; empty: none
 	line      *row                      // in which it waits and from which it may be moved; nil: none
 	linePlace int
-	to        *lane // that it is being moved to, or would be
+	to        *lane // that it is being moved to
 	stays     bool  // it can be moved to none
 
 	lease

@@ -63,8 +63,7 @@ func (e *Engine) scoreAgain(now time.Time, t *openTask) {
 		e.watchHeld(now, t)
 		return
 	}
-	if t.line != nil && !now.Before(t.came.Add(heldLong)) && e.mayGoNow(now, t) {
-		e.moveToLane(now, t)
+	if t.line != nil && !now.Before(t.came.Add(heldLong)) && e.moveOn(now, t) {
 		return
 	}
 	t.scoreIn = min(2*t.scoreIn, scoreMax)
