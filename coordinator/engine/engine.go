@@ -90,7 +90,7 @@ func New() *Engine {
 		inDoubt:   newInDoubt(),
 		retold:    make(map[coordinator.TaskKey]struct{}),
 		batches:   newBatches(),
-		lanes:     newLanes(),
+		lanes:     newLanes(q.shares),
 		claims:    claims{again: newTimer(dutyClaim, nil, nil)},
 	}
 }
@@ -107,6 +107,7 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 	switch ev := ev.(type) {
 	case coordinator.TaskReceived:
 		e.received(now, ev)
+		e.tookOut(now, ev.Lane)
 	case coordinator.DispatchSettled:
 		e.settled(now, ev)
 	case coordinator.AgentReported:
@@ -261,7 +262,7 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 			t.quota = nil // to be estimated anew
 		}
 	}
-	e.lanes.under()
+	e.lanesUnder()
 	e.market.under(p)
 	e.batches.under(p)
 	e.routes = make(map[string]*requirements, len(p.Routes))

@@ -30,7 +30,7 @@ func (e *Engine) lacksQuota(now time.Time, t *openTask, v *fairshare.Verdict, wi
 		path: e.quotas.ledger.PathOf(&t.quota.charge),
 	}
 	switch {
-	case without == nil && e.quotas.undivided(&lacks):
+	case without == nil && lacks.Empty && e.quotas.undivided(&lacks):
 		w.leaf = -1
 	case !lacks.Owns: // else it borrows nothing
 		w.borrower = e.quotas.ledger.Borrower(t.task.Group, &w.path, &lacks)
@@ -64,17 +64,30 @@ func (e *Engine) waitsForQuota(t *openTask) bool {
 		return false
 	}
 	c, level := t.needs.class, e.levelOf(t)
-	if c.lacks != nil && level <= c.lacks.task.level {
-		return true
-	}
-	w := e.quotas.waits.of[waitKey{c, e.leafOf(t)}]
+	return c.lacks.stands(t, level) || e.quotas.waits.of[waitKey{c, e.leafOf(t)}].stands(t, level)
+}
+
+// stands tells whether the task stands behind the one that waits.
+func (w *quotaWait) stands(t *openTask, level int) bool {
 	switch {
 	case w == nil:
 		return false
-	case level != w.task.level:
-		return level < w.task.level
+	case w.leaf < 0 || level != w.task.level:
+		return level <= w.task.level
 	}
 	return before(w.task, t)
+}
+
+// overtakes has those of its group, or its pool, try again before whom the task goes that begins
+// to wait. It may need less, and would stand behind somebody who waits.
+func (e *Engine) overtakes(t *openTask) {
+	q := &e.quotas.waits
+	for _, w := range [2]*quotaWait{t.needs.class.lacks, q.of[waitKey{t.needs.class, t.leaf}]} {
+		if w != nil && !w.stands(t, t.level) {
+			q.unpark(w)
+			e.wanted(w.class)
+		}
+	}
 }
 
 // exceedsQuota fails a task that asks for more than its quotas ever allow, whoever has it. All

@@ -70,7 +70,7 @@ type openTask struct {
 	from      string                    // the lane that it came out of; empty: none
 	line      *row                      // in which it waits and from which it may be moved; nil: none
 	linePlace int
-	to        *lane // that it is being moved to, or would be
+	to        *lane // that it is being moved to
 	stays     bool  // it can be moved to none
 
 	lease
@@ -356,6 +356,7 @@ func (e *Engine) wait(now time.Time, t *openTask) {
 	t.state, t.leaf, t.level = stateWaiting, e.leafOf(t), e.levelOf(t)
 	e.pending.count[t.task.Priority]++
 	e.pending.push(t)
+	e.overtakes(t)
 	e.wanted(t.needs.class)
 	e.timers.schedule(&t.expire, t.until)
 	e.joinLine(now, t)
