@@ -145,7 +145,7 @@ func (e *Engine) plan(now time.Time, of *agent) *pull.Plan {
 // affordsSome tells whether there is quota for giving the agent the first task of some class that
 // another shares with it. Only where agents have quota of their own does that depend on the agent.
 func (e *Engine) affordsSome(now time.Time, a, other *agent) bool {
-	if !e.quotas.byAgent[""] {
+	if len(e.quotas.byAgent[""]) == 0 {
 		return true
 	}
 	return slices.ContainsFunc(e.pending.active, func(c *class) bool {

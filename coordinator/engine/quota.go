@@ -28,9 +28,8 @@ type quotas struct {
 	// estimates are rows of what was learnt before, while they are folded.
 	estimates []fairshare.EstimatorRow
 	image     *fairshare.SharesImage // likewise of whose turn it was
-	// byAgent are the groups of which some agent has quota of its own; "" is among them if
-	// any group is.
-	byAgent map[string]bool
+	// byAgent are the agents that have quota of their own, by group; all of them under "".
+	byAgent map[string][]coordinator.AgentID
 	// serving are the levels of what waits that the agent at hand could serve, a bit each.
 	serving uint8
 	given   uint64                // how many tasks have been given quota

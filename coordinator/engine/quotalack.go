@@ -10,7 +10,7 @@ import (
 // lacksQuota lets a task wait for quota that its group, or the pool, has not got; or fails
 // it because no limit will ever allow so much. without are the agents for which it lacks; nil:
 // it does for everybody.
-func (e *Engine) lacksQuota(now time.Time, t *openTask, v *fairshare.Verdict, without bitset) {
+func (e *Engine) lacksQuota(now time.Time, t *openTask, v *fairshare.Verdict, without *lackers) {
 	e.quotas.flow.refused[v.Limit][v.Dimension]++
 	if v.Permanent {
 		e.fail(now, t, coordinator.ReasonExceedsQuota, describeLack(v), nil)
@@ -105,7 +105,7 @@ func (e *Engine) exceedsQuota(now time.Time, t *openTask) bool {
 	if !v.Permanent {
 		return false
 	}
-	lacks, without := &v, bitset(nil)
+	lacks, without := &v, (*lackers)(nil)
 	if v.Kind == coordinator.QuotaAgent {
 		var able bitset
 		if able, lacks, without = e.others(now, t, &v); able != nil || !lacks.Permanent {

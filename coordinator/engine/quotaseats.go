@@ -29,6 +29,7 @@ func (q *quotaWaits) rise(w *quotaWait) {
 // seatsOf has those try who may have been refused for its sake.
 func (q *quotaWaits) seatsOf(w *quotaWait) {
 	for _, node := range q.ledger.Chain(&w.path) {
+		q.own.wake(q.ledger.GroupNode(node))
 		for _, k := range q.behind[node] {
 			if k.key.limit == w.lacks.Limit {
 				q.open(k)

@@ -64,7 +64,7 @@ func (e *Engine) serveQuotas(now time.Time) {
 	for refused := 0; ; {
 		e.claimSeats()
 		e.mayTry(now)
-		if w.ownTry > 0 && refused >= mostRefused {
+		if len(w.own.try) > 0 && refused >= mostRefused {
 			break
 		}
 		seq, tries := w.seq, false
@@ -78,7 +78,7 @@ func (e *Engine) serveQuotas(now time.Time) {
 			refused++
 		}
 	}
-	if w.ownTry > 0 || e.toTry() != 0 {
+	if len(w.own.try) > 0 || e.toTry() != 0 {
 		w.soon = now.Add(roundPause)
 	}
 	e.scheduleQuota() // whatever has ended meanwhile
@@ -174,13 +174,11 @@ func (e *Engine) mayTry(now time.Time) {
 		for len(w.refused[node]) > 0 {
 			take(w.refused[node][0])
 		}
-		w.ownTry = len(w.own)
+		w.own.wake(q.ledger.GroupNode(node))
 	})
-	for range min(w.ownTry, len(w.own), mostRefused) {
-		w.ownTry--
-		take(w.own[0])
+	for range min(len(w.own.try), mostRefused) {
+		take(w.own.next(q.shares))
 	}
-	w.ownTry = min(w.ownTry, len(w.own))
 	for len(w.again) > 0 {
 		x := w.again[len(w.again)-1]
 		w.again = w.again[:len(w.again)-1]

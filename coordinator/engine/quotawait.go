@@ -19,7 +19,7 @@ type quotaWait struct {
 	lacks fairshare.Verdict
 	path  fairshare.Path // of what was refused
 	// without are the agents for which it lacks; nil: it makes no difference who has it.
-	without  bitset
+	without  *lackers
 	borrower fairshare.Borrower // who comes first of those who are to borrow
 	queue    *waitQueue
 	part     *waitPart
@@ -43,8 +43,7 @@ type quotaWaits struct {
 	opened  []*waitQueue            // those that are open
 	seated  []*class                // in which somebody waits for seats
 	of      map[waitKey]*quotaWait
-	own     []*quotaWait // for whom it makes a difference which agent has the task
-	ownTry  int          // how many of them are yet to try what was given back
+	own     ownWaits
 	again   []*quotaWait // whose task has left
 	retried []*quotaWait // unparked for one agent, and not served yet by the others
 	soon    time.Time    // when the others of a round try that was long; zero: there are none
@@ -75,6 +74,7 @@ func newQuotaWaits(l *fairshare.Ledger, s *fairshare.Shares) quotaWaits {
 		behind:  make(map[string][]*waitQueue),
 		refused: make(map[string][]*quotaWait),
 		of:      make(map[waitKey]*quotaWait),
+		own:     ownWaits{behind: make(map[string][]*quotaWait)},
 	}
 }
 
@@ -86,7 +86,7 @@ func (q *quotaWaits) forget() {
 			break
 		}
 	}
-	q.seated, q.again, q.retried, q.opened, q.ownTry, q.soon = nil, nil, nil, nil, 0, time.Time{}
+	q.seated, q.again, q.retried, q.opened, q.soon = nil, nil, nil, nil, time.Time{}
 }
 
 // find is what the tasks of a leaf wait for in a class; nil: for no quota.
@@ -127,7 +127,7 @@ func (q *quotaWaits) park(w *quotaWait) {
 		q.refused[w.lacks.Node] = append(q.refused[w.lacks.Node], w)
 	}
 	if w.without != nil {
-		if q.own = append(q.own, w); w.at.IsZero() {
+		if q.own.add(w); w.at.IsZero() {
 			w.at = w.lacks.RetryAt
 		}
 	}
@@ -163,7 +163,7 @@ func (q *quotaWaits) unpark(w *quotaWait) {
 		}
 	}
 	if w.without != nil {
-		q.own = minus(q.own, w)
+		q.own.remove(w)
 	}
 	if w.place >= 0 {
 		q.byTime.Remove(w.place)
@@ -202,20 +202,6 @@ func (q *quotaWaits) left(t *openTask) {
 			if w.lacks.Limit == fairshare.LimitSeats { // what was kept for it is for others
 				q.seatsOf(w)
 			}
-		}
-	}
-}
-
-// retryOwn has those try again for whom it makes a difference which agent has the task, and
-// who did not lack anything for this one.
-func (e *Engine) retryOwn(a *agent) {
-	q := &e.quotas.waits
-	for i := 0; i < len(q.own); {
-		if w := q.own[i]; w.class.usable.has(a.number) && !w.without.has(a.number) {
-			q.unpark(w)
-			q.retried = append(q.retried, w)
-		} else {
-			i++
 		}
 	}
 }
