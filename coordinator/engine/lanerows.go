@@ -213,6 +213,11 @@ func (e *Engine) lanesUnder() {
 		e.setReady(l, l.ready) // its group may be another leaf, or none
 		s.forget(l)
 	}
+	for k, l := range s.kinds { // order does not matter: each is looked at
+		if !e.mayGet(l, k) {
+			delete(s.kinds, k)
+		}
+	}
 }
 
 // clearLines empties all lines: whoever waited waits no more, or is to begin anew.

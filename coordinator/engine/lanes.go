@@ -197,7 +197,7 @@ func (e *Engine) laneFor(t *openTask) (*lane, kind) {
 	}
 	base := e.policy.LaneOf(t.task.Group)
 	l := s.lane(base)
-	if !l.known {
+	if !l.known || l.sorted && l.kind == k {
 		return l, k
 	}
 	if !e.lanes.lines.crowds(k) {
@@ -241,12 +241,18 @@ func (e *Engine) sort(l *lane, k kind) {
 	}
 	if !l.sorted {
 		l.kind, l.sorted = k, true
-		if e.lanes.kinds[k] == nil {
-			e.lanes.kinds[k] = l
-		}
 		e.setReady(l, l.ready)
 	}
+	if l.kind == k && e.lanes.kinds[k] == nil && e.mayGet(l, k) {
+		e.lanes.kinds[k] = l
+	}
 	l.mixed = l.mixed || k != l.kind || k.level == others
+}
+
+// mayGet tells whether the policy has tasks of the kind go to the lane, or beside it: an orphan gets
+// nothing any more.
+func (e *Engine) mayGet(l *lane, k kind) bool {
+	return coordinator.LaneBase(l.key) == e.policy.LaneOf(k.group)
 }
 
 // setReady notes how many tasks are in the lane's queue.

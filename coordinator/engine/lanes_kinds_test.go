@@ -82,6 +82,22 @@ func TestLanesBesideAreDropped(t *testing.T) {
 	checkIndexes(t, r.Engine)
 }
 
+// TestOrphansGetNothing: what is moved after a group has lost its lane goes where the policy says.
+func TestOrphansGetNothing(t *testing.T) {
+	r := kinds(t)
+	want(t, r.crowds(5, job("n").group("team")), "team")
+	p := *r.policy
+	p.Lanes = []string{}
+	r.apply(coordinator.PolicyChanged{Policy: &p})
+	want(t, r.comes("team", job("old").group("team"), false), "move n4 to other")
+	r.moved(5, coordinator.PublishConfirmed)
+	want(t, r.crowds(2, job("n").group("team")), "other", "other")
+	p.Lanes = []string{"team"}
+	r.apply(coordinator.PolicyChanged{Policy: &p})
+	want(t, r.crowds(1, job("n").group("team")), "team")
+	checkIndexes(t, r.Engine)
+}
+
 // TestKindOfALaneIsSeen: who takes over does not know what is in a lane until the first task comes
 // out; until then nothing else is moved there.
 func TestKindOfALaneIsSeen(t *testing.T) {

@@ -194,20 +194,30 @@ func TestQuotaOrderWithinAGroup(t *testing.T) {
 	}
 }
 
-// What a node's limits mean is looked up anew under other quotas: where nothing is divided, all of a
-// class wait behind who comes first; where groups have parts, each waits for itself.
+// What a node's limits mean is looked up anew under other quotas: where nothing is divided, and
+// nothing is left, all of a class wait as one; where groups have parts, each waits for itself.
 func TestQuotaOfAPoolThatIsDividedLater(t *testing.T) {
-	tree := func(part func(*coordinator.QuotaNode)) *quotaTree {
-		return quotasOf().pool(daily(100)).group("x", 1, part).group("y", 1, part)
+	tree := func(tokens int64, part func(*coordinator.QuotaNode)) *quotaTree {
+		return quotasOf().pool(daily(tokens)).group("x", 1, part).group("y", 1, part)
 	}
-	r := ready(t, patient(policyOf(worker("a").slots(100)).quotas(tree(nil))))
-	r.give(job("x0").of("x").tokens(25, 25))
+	r := ready(t, patient(policyOf(worker("a").slots(100)).quotas(tree(100, nil))))
+	together := func() bool { return r.open("x1").needs.class.lacks != nil }
+	r.give(job("x0").of("x").tokens(50, 50))
 	want(t, r.assign(job("x1").of("x").tokens(30, 30)))
 	want(t, r.assign(job("y1").of("y").tokens(5, 5)))
-	want(t, keepDispatches(r.reload(tree(partDaily))), "dispatch y1.1 a")
+	if !together() {
+		t.Error("nothing is left of the pool, and x waits for itself")
+	}
+	want(t, keepDispatches(r.reload(tree(200, partDaily))), "dispatch y1.1 a") // 100 are y's
 	want(t, keepDispatches(r.assign(job("y2").of("y").tokens(5, 5))), "dispatch y2.1 a")
-	want(t, keepDispatches(r.reload(tree(nil)))) // behind x1 again
+	if together() {
+		t.Error("y has a part of its own, and waits with x")
+	}
+	want(t, keepDispatches(r.reload(tree(120, nil)))) // 100 + 10 + 10 are used
 	want(t, keepDispatches(r.assign(job("y3").of("y").tokens(5, 5))))
+	if !together() {
+		t.Error("nothing is left of the pool again, and x waits for itself")
+	}
 }
 
 // Of bidders the best for whom there is quota has the task.
