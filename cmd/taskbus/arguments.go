@@ -22,24 +22,36 @@ func checkID(what, id string) error {
 }
 
 // completeAgents suggests the agents of the fleet for the one argument of a
-// command, or for a flag. Without a coordinator there is nothing to suggest.
+// command, or for a flag.
 func (a *app) completeAgents(base *string) cobra.CompletionFunc {
-	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		client, err := a.newClient(*base)
-		if err != nil || len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		ctx, cancel := context.WithTimeout(c.Context(), completeLimit)
-		defer cancel()
-		s, err := client.status(ctx)
+	return a.completeBy(base, func(ctx context.Context, of *client) ([]cobra.Completion, error) {
+		s, err := of.status(ctx)
 		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+			return nil, err
 		}
 		ids := make([]cobra.Completion, 0, len(s.Agents))
 		for _, g := range s.Agents {
 			ids = append(ids, cobra.CompletionWithDesc(g.ID, oneLine(g.State+", "+availability(g))))
 		}
-		return ids, cobra.ShellCompDirectiveNoFileComp
+		return ids, nil
+	})
+}
+
+// completeBy suggests what a coordinator knows for the one argument of a command, or for
+// a flag. Without a coordinator there is nothing to suggest.
+func (a *app) completeBy(base *string, known func(ctx context.Context, of *client) ([]cobra.Completion, error)) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		of, err := a.newClient(*base)
+		if err != nil || len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(c.Context(), completeLimit)
+		defer cancel()
+		words, err := known(ctx, of)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 

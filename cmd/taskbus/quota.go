@@ -229,18 +229,11 @@ func until(now, then time.Time) string {
 // completeQuotas suggests the names of nodes of a kind; "" for the ids of all nodes, and the
 // names of groups and agents.
 func (a *app) completeQuotas(base *string, kind string) cobra.CompletionFunc {
-	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		client, err := a.newClient(*base)
-		if err != nil || len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		ctx, cancel := context.WithTimeout(c.Context(), completeLimit)
-		defer cancel()
+	return a.completeBy(base, func(ctx context.Context, of *client) (words []cobra.Completion, err error) {
 		var q httpapi.Quotas
-		if err := client.get(ctx, "/v1/quota", &q); err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+		if err := of.get(ctx, "/v1/quota", &q); err != nil {
+			return nil, err
 		}
-		var words []cobra.Completion
 		seen := make(map[string]bool)
 		add := func(word, about string) {
 			if !seen[word] {
@@ -257,6 +250,6 @@ func (a *app) completeQuotas(base *string, kind string) cobra.CompletionFunc {
 				add(n.ID, n.Kind)
 			}
 		}
-		return words, cobra.ShellCompDirectiveNoFileComp
-	}
+		return words, nil
+	})
 }

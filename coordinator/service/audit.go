@@ -116,25 +116,19 @@ func (a *auditor) metrics() []prometheus.Collector {
 // auditBooks is the goroutine that looks whether the books balance for as long as this
 // session leads. Engine and deliveries are looked at between two events.
 func (r *session) auditBooks() {
-	ticker := time.NewTicker(auditPeriod)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-r.bus.Done():
-			return
-		case <-ticker.C:
-		}
+	r.every(auditPeriod, func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), auditPeriod)
+		defer cancel()
 		var found []coordinator.Violation
 		err := r.s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
 			found = append(e.Audit(now), r.held.audit(now, e, r.s.state.read().blocked)...)
 		})
-		cancel()
 		if err == nil { // else the loop is busy: the next run will tell
 			found = append(found, r.s.count.books.audit()...)
 			r.s.observe.audited(found)
 		}
-	}
+		return true
+	})
 }
 
 // audited writes down what an audit has found.

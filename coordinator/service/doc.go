@@ -40,6 +40,8 @@
 //	bids.go      their bids and claims, and what they are told of them
 //	order.go     an operator's orders in
 //	relay.go     what agents report over HTTP in, agent.status out
+//	orders.go    what waits for the broker, one after the other
+//	lanes.go     the queues of lanes; lanes_move.go: into them
 //	takeback.go  consuming the queues of agents that are gone or drained
 //	takeback_foreign.go  leaving alone what is not ours there
 //	watch.go     looking at the queues of agents that have work

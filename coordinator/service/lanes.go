@@ -12,8 +12,7 @@ import (
 )
 
 // The lanes: queues to which tasks that wait are moved, and out of which they are taken
-// again. What needs an answer of the broker first (a queue that is to exist, a consumer
-// that begins or ends) is carried out by a goroutine of its own, in order.
+// again.
 
 const (
 	laneTimeout   = 10 * time.Second // for the broker to let a consumer begin or end, or make a queue
@@ -24,12 +23,11 @@ const (
 
 // laneQueues are the queues of lanes as far as this session has to do with them.
 type laneQueues struct {
-	mu     sync.Mutex
-	orders []laneOrder
-	signal chan struct{}     // capacity 1: there are orders
-	exist  map[string]bool   // those that were seen to
-	read   map[string]uint64 // those that are read: the number of the reading
-	last   uint64            // reading
+	orders[laneOrder]
+	mu    sync.Mutex
+	exist map[string]bool   // those that were seen to
+	read  map[string]uint64 // those that are read: the number of the reading
+	last  uint64            // reading
 }
 
 // laneOrder is an effect of the engine, or the news that the broker has ended a reading.
@@ -40,27 +38,7 @@ type laneOrder struct {
 }
 
 func newLaneQueues() *laneQueues {
-	return &laneQueues{signal: make(chan struct{}, 1), exist: make(map[string]bool), read: make(map[string]uint64)}
-}
-
-func (q *laneQueues) order(o laneOrder) {
-	q.mu.Lock()
-	q.orders = append(q.orders, o)
-	q.mu.Unlock()
-	select {
-	case q.signal <- struct{}{}:
-	default:
-	}
-}
-
-func (q *laneQueues) next() (o laneOrder, ok bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.orders) == 0 {
-		return o, false
-	}
-	o, q.orders = q.orders[0], q.orders[1:]
-	return o, true
+	return &laneQueues{orders: newOrders[laneOrder](), exist: make(map[string]bool), read: make(map[string]uint64)}
 }
 
 func (q *laneQueues) exists(lane string) bool {
@@ -127,18 +105,7 @@ func (r *session) performLane(effect coordinator.Effect) {
 }
 
 // carryOutLanes is the goroutine that waits for the broker.
-func (r *session) carryOutLanes() {
-	for {
-		for o, ok := r.lanes.next(); ok; o, ok = r.lanes.next() {
-			r.carryOutLane(o)
-		}
-		select {
-		case <-r.bus.Done():
-			return
-		case <-r.lanes.signal:
-		}
-	}
-}
+func (r *session) carryOutLanes() { r.lanes.carryOut(r.bus.Done(), r.carryOutLane) }
 
 func (r *session) carryOutLane(o laneOrder) {
 	ctx, cancel := context.WithTimeout(context.Background(), laneTimeout)
@@ -203,27 +170,21 @@ func (r *session) beginLane(ctx context.Context, f coordinator.ReadLane) {
 
 // watchLanes looks at the lanes that the engine names until the session ends.
 func (r *session) watchLanes() {
-	ticker := time.NewTicker(watchPeriod)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-r.bus.Done():
-			return
-		case <-ticker.C:
-		}
+	r.every(watchPeriod, func() bool {
 		var keys []string
 		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+		defer cancel()
 		err := r.s.loop.query(ctx, func(now time.Time, e *engine.Engine) { keys = e.LanesWatched(now, lanesPerRound) })
-		cancel()
 		if err != nil {
-			continue // the loop is busy, or ends: the next round will tell
+			return true // the loop is busy, or ends: the next round will tell
 		}
 		for _, key := range keys {
 			if r.draining.Load() || !r.lookAtLane(key) {
-				return
+				return false
 			}
 		}
-	}
+		return true
+	})
 }
 
 // lookAtLane asks the broker about one lane and tells the engine; false when the session

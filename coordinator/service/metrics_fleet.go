@@ -89,6 +89,17 @@ func (c *fleetCollector) Describe(ch chan<- *prometheus.Desc) {
 // gauges hands values on to Prometheus.
 type gauges func(d *prometheus.Desc, v float64, labels ...string)
 
+// gaugesTo sends them to a scrape; those of one name are a counter.
+func gaugesTo(ch chan<- prometheus.Metric, counter *prometheus.Desc) gauges {
+	return func(d *prometheus.Desc, v float64, labels ...string) {
+		kind := prometheus.GaugeValue
+		if d == counter {
+			kind = prometheus.CounterValue
+		}
+		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
+	}
+}
+
 func (c *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,13 +109,7 @@ func (c *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 	if err != nil {
 		return // the process is stopping: a gap says so
 	}
-	emit := func(d *prometheus.Desc, v float64, labels ...string) {
-		kind := prometheus.GaugeValue
-		if d == descAgentAssigned {
-			kind = prometheus.CounterValue
-		}
-		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
-	}
+	emit := gaugesTo(ch, descAgentAssigned)
 	collectTasks(&snap, emit)
 	collectLanes(&snap, emit)
 	for _, name := range depthQueues {

@@ -61,14 +61,7 @@ func (c *quotaCollector) Collect(ch chan<- prometheus.Metric) {
 	if err := c.s.loop.query(ctx, func(now time.Time, e *engine.Engine) { snap = quotasForMetrics(now, e) }); err != nil || !snap.Installed {
 		return // the process is stopping: a gap says so; or there are no quotas
 	}
-	emit := func(d *prometheus.Desc, v float64, labels ...string) {
-		kind := prometheus.GaugeValue
-		if d == descQuotaRefusals {
-			kind = prometheus.CounterValue
-		}
-		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
-	}
-	collectQuotas(&snap, emit)
+	collectQuotas(&snap, gaugesTo(ch, descQuotaRefusals))
 }
 
 // quotasForMetrics gives all nodes or, where these are too many, those of the kinds that are

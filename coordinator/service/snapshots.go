@@ -112,21 +112,15 @@ func (l *ledger) epochClaimed() uint64 {
 
 // takeSnapshots writes one whenever it is time.
 func (l *ledger) takeSnapshots() {
-	ticker := time.NewTicker(snapshotLook)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-l.r.bus.Done():
-			return
-		case <-ticker.C:
-		}
+	l.r.every(snapshotLook, func() bool {
 		l.markOffset()
 		if name := randomID(); !l.r.draining.Load() && l.snapshot.due(l.r.s.now(), name) {
 			l.r.s.loop.within(l.r.number, func(now time.Time) {
 				l.writer.queue <- written{image: l.imageOf(now), name: name}
 			})
 		}
-	}
+		return true
+	})
 }
 
 // markOffset writes down how far results have been dealt with, if nothing else does.

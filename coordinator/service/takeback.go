@@ -20,12 +20,10 @@ const (
 )
 
 // takeBacks are the consumers of ours on the queues of agents that are gone or
-// drained. Beginning and ending one means waiting for the broker, so orders are
-// kept here and carried out by a goroutine of their own, in order.
+// drained.
 type takeBacks struct {
+	orders[takeBackOrder]
 	mu     sync.Mutex
-	orders []takeBackOrder
-	signal chan struct{}               // capacity 1: there are orders
 	queues map[string]*takeBackOfQueue // never more than there were agents' queues
 }
 
@@ -66,28 +64,7 @@ type takeBackOfQueue struct {
 }
 
 func newTakeBacks() *takeBacks {
-	return &takeBacks{signal: make(chan struct{}, 1), queues: make(map[string]*takeBackOfQueue)}
-}
-
-func (t *takeBacks) order(o takeBackOrder) {
-	t.mu.Lock()
-	t.orders = append(t.orders, o)
-	t.mu.Unlock()
-	select {
-	case t.signal <- struct{}{}:
-	default:
-	}
-}
-
-// next takes the oldest order.
-func (t *takeBacks) next() (o takeBackOrder, ok bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.orders) == 0 {
-		return o, false
-	}
-	o, t.orders = t.orders[0], t.orders[1:]
-	return o, true
+	return &takeBacks{orders: newOrders[takeBackOrder](), queues: make(map[string]*takeBackOfQueue)}
 }
 
 // leaveAll orders the end of every consumer that there is or will be.
@@ -158,25 +135,18 @@ func (t *takeBacks) of(agent coordinator.AgentID, queue string) *takeBackOfQueue
 
 // carryOutTakeBacks is the goroutine that waits for the broker.
 func (r *session) carryOutTakeBacks() {
-	for {
-		for o, ok := r.takeBacks.next(); ok; o, ok = r.takeBacks.next() {
-			switch o.what {
-			case takeBackBegins:
-				r.beginTakeBack(o)
-			case takeBackEnds:
-				r.endTakeBack(o)
-			case takeBackForeign:
-				r.leaveForeign(o)
-			default:
-				r.takeBackBroke(o)
-			}
+	r.takeBacks.carryOut(r.bus.Done(), func(o takeBackOrder) {
+		switch o.what {
+		case takeBackBegins:
+			r.beginTakeBack(o)
+		case takeBackEnds:
+			r.endTakeBack(o)
+		case takeBackForeign:
+			r.leaveForeign(o)
+		default:
+			r.takeBackBroke(o)
 		}
-		select {
-		case <-r.bus.Done():
-			return
-		case <-r.takeBacks.signal:
-		}
-	}
+	})
 }
 
 func (r *session) beginTakeBack(o takeBackOrder) {

@@ -17,10 +17,10 @@ const (
 	lookTimeout = 10 * time.Second
 )
 
-// watchQueues looks about twice a second at the agents' queues that the engine
-// names. A round that takes longer puts the next one off; they never overlap.
-func (r *session) watchQueues() {
-	ticker := time.NewTicker(watchPeriod)
+// every does something again and again until it says that it is enough, or the session has ended. A
+// round that takes longer puts the next one off; they never overlap.
+func (r *session) every(period time.Duration, round func() (again bool)) {
+	ticker := time.NewTicker(period)
 	defer ticker.Stop()
 	for {
 		select {
@@ -28,12 +28,23 @@ func (r *session) watchQueues() {
 			return
 		case <-ticker.C:
 		}
-		for _, w := range r.watched() {
-			if r.draining.Load() || !r.look(w) {
-				return
-			}
+		if !round() {
+			return
 		}
 	}
+}
+
+// watchQueues looks about twice a second at the agents' queues that the engine
+// names.
+func (r *session) watchQueues() {
+	r.every(watchPeriod, func() bool {
+		for _, w := range r.watched() {
+			if r.draining.Load() || !r.look(w) {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // watched asks the engine at which queues to look.
