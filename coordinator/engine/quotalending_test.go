@@ -146,13 +146,25 @@ func TestQuotaSeatsStory(t *testing.T) {
 }
 
 // TestQuotaLoneTenant: a group that is alone has 99 % and more of the whole pool, whatever its own
-// part is: of a rate, of a budget by the end of its period, and of seats.
+// part is, and wherever in the tree it is: of a rate, of a budget by the end of its period, and of
+// seats.
 func TestQuotaLoneTenant(t *testing.T) {
-	for name, lonely := range map[string]int64{"one of four": 1, "of weight 0": 0} {
+	type part = func(*coordinator.QuotaNode)
+	for name, tree := range map[string]func(whole, part part) *quotaTree{
+		"one of four": func(whole, part part) *quotaTree {
+			return quotasOf().pool(whole).group("lone", 1, part).group("b", 1, part).group("c", 1, part).group("d", 1, part)
+		},
+		"of weight 0": func(whole, part part) *quotaTree {
+			return quotasOf().pool(whole).group("lone", 0, part).group("b", 1, part).group("c", 1, part)
+		},
+		"in a group in a group": func(whole, part part) *quotaTree {
+			return quotasOf().pool(whole).group("x", 1, part).group("y", 2, part).in("x", "z", 1, part).in("x", "b", 1, part).in("z", "lone", 1, part).in("z", "c", 3, part)
+		},
+		"whose agent has a part": func(whole, part part) *quotaTree {
+			return quotasOf().pool(whole).group("lone", 1, part).group("b", 1, part).agent("x", "lone", part).agent("other", "lone", part)
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
-			tree := func(whole, part func(*coordinator.QuotaNode)) *quotaTree {
-				return quotasOf().pool(whole).group("lone", lonely, part).group("b", 1, part).group("c", 1, part).group("d", 1, part)
-			}
 			// 100 a second for a minute: 6,000, and the burst.
 			r := lendingRig(t, tree(requests(100, 10), partOfRequests(0)))
 			r.flood(7000, 1, 1, "lone")

@@ -139,11 +139,18 @@ func (l *Ledger) check(p *Path, c *Charge, uses []rateUse) (Verdict, []rateUse) 
 // checkBudget looks at one budget of the path.
 func (l *Ledger) checkBudget(v *Verdict, b *budget, amount int64, noBorrowing bool) {
 	if l.first(b) {
+		b.family.lacking = 0
 		if lacking := amount - b.room(); lacking > 0 && !l.checkLacking(v, b, amount, lacking, noBorrowing) {
+			b.family.lacking = lacking
 			return // what is missing may be borrowed before the period ends
 		}
 	}
-	if amount > b.left() {
+	// What its share lacks may be lent to those above it, too: that is no other refusal.
+	comes := int64(0)
+	if b.up != nil {
+		comes = min(b.family.lacking, max(0, b.borrowMax-b.borrowedIn))
+	}
+	if amount-comes > b.left() {
 		v.refuse(b.node, b.dim, LimitBudget, sooner(amount > b.most && !b.family.repays, b.family.span.end))
 	}
 }
