@@ -11,13 +11,16 @@ import (
 // What comes more than once: a dispatch delivered again, one that has ended already,
 // and another dispatch of a task that is in hand.
 
-// adopt takes over one more delivery of the same dispatch. Those of an earlier
-// session are the broker's again.
-func (d *dispatch) adopt(again delivery) {
-	if len(d.deliveries) > 0 && d.deliveries[0].link != again.link {
-		d.deliveries = d.deliveries[:0]
+// adopt takes one more message of the same dispatch, and returns the one that need not be
+// kept. Where one lies with the same session already that is the new one: acknowledged, it
+// takes no place of the prefetch until the task ends, and none is there to go back twice. A
+// message of an earlier session is the broker's again. worker.mu is held.
+func (d *dispatch) adopt(again delivery) (spare delivery) {
+	if d.message.link == again.link {
+		return again
 	}
-	d.deliveries = append(d.deliveries, again)
+	d.message = again
+	return delivery{}
 }
 
 // recognise finds out whether a dispatch needs no work of its own: it has ended
@@ -77,7 +80,7 @@ func (d *dispatch) join(newer *dispatch) {
 // liesWith tells whether a message of the dispatch came by this session and is not
 // settled. worker.mu is held.
 func (d *dispatch) liesWith(l *link) bool {
-	return len(d.deliveries) > 0 && d.deliveries[0].link == l
+	return d.message.link == l
 }
 
 // ending is what is remembered of a dispatch that has ended: should its message come

@@ -76,8 +76,9 @@
 // newest dispatch, and for every other whose message lies with this session: each its
 // own result, each message settled after its own confirm. A message that has joined
 // holds one of the Slots places of the consumer's prefetch but no slot: until it is
-// settled the agent may be sent fewer tasks than it has slots free, never more. A
-// heartbeat lists the task once. Where the handler still hangs although the task's
+// settled the agent may be sent fewer tasks than it has slots free, never more. (A copy
+// of a dispatch that is in hand is acknowledged at once, and holds none.) A heartbeat
+// lists the task once. Where the handler still hangs although the task's
 // result is out, a new dispatch of it is given back.
 //
 // # Bids and claims

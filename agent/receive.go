@@ -38,12 +38,13 @@ func (w *worker) accept(l *link, msg bus.Delivery, m *messages.TaskDispatch) {
 	w.mu.Lock()
 	w.bids.arrived(m.TaskID)
 	if d := w.open[m.DispatchID]; d != nil {
-		d.adopt(here)
+		spare := d.adopt(here)
 		w.mu.Unlock()
+		spare.settle(false)
 		return
 	}
 	d := &dispatch{
-		key: m.DispatchID, task: newTask(m, msg), deliveries: []delivery{here},
+		key: m.DispatchID, task: newTask(m, msg), message: here,
 		names: messages.TaskResult{
 			TaskID: m.TaskID, AgentID: m.AssignedAgent, CorrelationID: m.CorrelationID,
 			DispatchID: m.DispatchID, Attempt: m.Attempt,
@@ -118,21 +119,23 @@ func (w *worker) refuse(l *link, msg bus.Delivery, about *messages.Refusal, why 
 	if messages.ValidID(msg.MessageID) {
 		names.DispatchID = msg.MessageID
 	}
-	d := &dispatch{names: names, deliveries: []delivery{here}}
+	d := &dispatch{names: names, message: here}
 	w.mu.Lock()
 	w.enter(d)
 	w.mu.Unlock()
 	w.conclude(d, rejection(why))
 }
 
-// settle tells the broker what becomes of the message. On a session that has ended
-// it does nothing: the message is the broker's again.
+// settle tells the broker what becomes of the message, if there is one. On a session that
+// has ended it does nothing: the message is the broker's again.
 func (d delivery) settle(giveBack bool) {
-	if giveBack {
+	switch {
+	case d.link == nil:
+	case giveBack:
 		d.link.session.Reject(d.tag)
-		return
+	default:
+		d.link.session.Ack(d.tag)
 	}
-	d.link.session.Ack(d.tag)
 }
 
 // longest is what any longer time-out is taken for.

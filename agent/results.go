@@ -153,14 +153,10 @@ func (w *worker) settled(l *link, token uint64, outcome bus.Outcome) {
 func (w *worker) finish(d *dispatch, giveBack bool) {
 	w.mu.Lock()
 	w.over(d)
-	deliveries, hung := d.deliveries, d.running
-	d.deliveries = nil
+	message, hung := d.message, d.running
+	d.message = delivery{}
 	w.mu.Unlock()
-	for i, delivery := range deliveries {
-		// Of several copies one goes back: the task must not be doubled by it. Other
-		// dispatches of the task go back by themselves: a coordinator tells them apart.
-		delivery.settle(giveBack && i == len(deliveries)-1)
-	}
+	message.settle(giveBack)
 	if hung {
 		signal(w.wake) // the coordinator takes the slot for free now
 	}

@@ -84,9 +84,9 @@ func TestLostSession(t *testing.T) {
 			r.giveAgain("t")
 			r.giveAgain("t")
 		}, "t succeeded"},
-		{"two copies in one session: one run, both acknowledged", func(r *rig) {
+		{"two copies in one session: one run, one of them acknowledged at once", func(r *rig) {
 			r.give("t", "t")
-			r.settled(0, 2)
+			r.settled(0, 1)
 			r.pass(5 * time.Second)
 		}, "t succeeded"},
 	} {
@@ -128,6 +128,17 @@ func TestOfTwoCopiesOneIsGivenBack(t *testing.T) {
 		r.give("t", "t")
 		r.pass(time.Second)
 		r.settled(0, 0, "t")
+	})
+}
+
+// Copies of what is in hand take no place of the prefetch from other tasks.
+func TestCopiesTakeNoRoom(t *testing.T) {
+	inRig(t, func(r *rig) {
+		r.run(2, work(20*time.Second))
+		r.give("t", "t", "t", "u")
+		r.pass(time.Second)
+		r.expectActive("ready [t u]")
+		r.settled(0, 2)
 	})
 }
 

@@ -86,18 +86,18 @@ type dispatch struct {
 	// one only where its message lies with us.
 	superseded bool
 
-	batch      *companions // of which it is; nil: it goes alone
-	deliveries []delivery  // the message, as often as it lies with us unacknowledged
-	cancel     context.CancelCauseFunc
-	beganAt    time.Time // zero: waiting for a slot
-	listed     bool      // a heartbeat has named it
-	running    bool      // its handler has not returned
-	verdict    *verdict  // nil: not ended
-	endedAt    time.Time
-	sentBy     *link // the session that has published the result
+	batch   *companions // of which it is; nil: it goes alone
+	message delivery    // that lies with us unacknowledged
+	cancel  context.CancelCauseFunc
+	beganAt time.Time // zero: waiting for a slot
+	listed  bool      // a heartbeat has named it
+	running bool      // its handler has not returned
+	verdict *verdict  // nil: not ended
+	endedAt time.Time
+	sentBy  *link // the session that has published the result
 }
 
-// delivery is a message that the broker waits to hear about.
+// delivery is a message that the broker waits to hear about; the zero value is none.
 type delivery struct {
 	link *link
 	tag  bus.Tag

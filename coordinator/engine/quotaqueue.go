@@ -18,6 +18,9 @@ type lackKey struct {
 	owns bool
 }
 
+// lackOf is what a refusal has its task wait for.
+func lackOf(v *fairshare.Verdict) lackKey { return lackKey{v.Behind, v.Limit, v.Dimension, v.Owns} }
+
 // waitQueue is everybody who waits for the same. When some of it may be there the queue is
 // open: who is first tries, then the next. Where all take of one and the same, a rate or the
 // seats that are left, the first who is refused closes it: the others wait behind him, for
@@ -92,7 +95,7 @@ func (w *quotaWait) closes() bool {
 
 // enqueue files a wait by what it lacks.
 func (q *quotaWaits) enqueue(w *quotaWait) {
-	key := lackKey{w.lacks.Behind, w.lacks.Limit, w.lacks.Dimension, w.lacks.Owns}
+	key := lackOf(&w.lacks)
 	k := q.queues[key]
 	if k == nil {
 		k = &waitQueue{key: key, place: -1}

@@ -144,8 +144,8 @@ func (e *Engine) try(now time.Time, w *quotaWait, only, also uint8) {
 func (e *Engine) lacksStill(now time.Time, w *quotaWait) bool {
 	q := &e.quotas
 	v := q.ledger.Check(now, &w.path, &w.task.quota.charge)
-	if v.OK || v.Permanent || v.Limit != w.lacks.Limit || v.Dimension != w.lacks.Dimension || v.Behind != w.lacks.Behind {
-		return false
+	if v.OK || v.Permanent || v.Node != w.lacks.Node || lackOf(&v) != w.queue.key {
+		return false // what it waits for is filed by all of these
 	}
 	q.flow.refused[v.Limit][v.Dimension]++
 	q.waits.refusedAgain(now, w, v)

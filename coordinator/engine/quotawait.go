@@ -174,12 +174,14 @@ func (q *quotaWaits) unpark(w *quotaWait) {
 // refusedAgain is parking one anew that waits for the same as before, and has had its turn.
 func (q *quotaWaits) refusedAgain(now time.Time, w *quotaWait, v fairshare.Verdict) {
 	q.seq++
-	w.lacks, w.at = v, v.RetryAt
-	if !w.at.After(now) {
-		w.at = now.Add(time.Millisecond)
-	}
 	if w.place >= 0 {
-		q.byTime.Fix(w.place)
+		q.byTime.Remove(w.place)
+	}
+	if w.lacks, w.at = v, v.RetryAt; !w.at.IsZero() {
+		if !w.at.After(now) {
+			w.at = now.Add(time.Millisecond)
+		}
+		q.byTime.Push(w)
 	}
 	w.try()
 	w.queue.tried = append(w.queue.tried, w)

@@ -144,14 +144,18 @@ func quotasSurvive(t *testing.T, next func(*rig, *process) *process, prepare fun
 		t.Errorf("%d were used and reserved at one time, of %d", books.most, poolTokens)
 	}
 	for _, q := range tasks {
+		r.eventually(patience, "the producer hears of it", func() (bool, string) { // perhaps twice: better than never
+			e := r.book.look(q.TaskID)
+			return len(e.ends) > 0, fmt.Sprintf("%s: %+v", q.TaskID, e)
+		})
 		e := r.book.look(q.TaskID)
+		if e.ends[0].what != "succeeded" {
+			t.Errorf("%s: %+v", q.TaskID, e)
+		}
 		for _, run := range e.runs {
 			if run.dispatch != e.runs[0].dispatch {
 				t.Errorf("%s was dispatched as %s and as %s", q.TaskID, e.runs[0].dispatch, run.dispatch)
 			}
-		}
-		if len(e.ends) == 0 || e.ends[0].what != "succeeded" { // told twice is better than never
-			t.Errorf("%s: %+v", q.TaskID, e)
 		}
 	}
 }
