@@ -44,4 +44,37 @@ func (x *inspection) quotas() {
 			x.task(coordinator.InvariantQuotaBooks, t, "it waits for quota, and its class does not know")
 		}
 	}
+	x.filed()
+}
+
+// filed looks whether every wait for quota is to be found where what it lacks comes back, and no
+// wait that is over.
+func (x *inspection) filed() {
+	w := &x.e.quotas.waits
+	owning, queued, refused := 0, 0, 0
+	for _, wait := range w.of {
+		if wait.mayOwn() {
+			owning++
+		}
+		if k := w.queues[lackOf(&wait.lacks)]; k == nil || k != wait.queue {
+			x.task(coordinator.InvariantQuotaBooks, wait.task, "it is not in the queue for what it lacks")
+		}
+	}
+	for _, k := range w.queues {
+		for _, p := range k.parts {
+			if queued += p.leaves.Len(); p.whole != nil {
+				queued++
+			}
+		}
+	}
+	for node, list := range w.refused {
+		for _, wait := range list {
+			if refused++; wait.part == nil || wait.lacks.Node != node || !wait.mayOwn() {
+				x.task(coordinator.InvariantQuotaBooks, wait.task, "it is thought to wait for quota behind its own node %s", node)
+			}
+		}
+	}
+	if queued != len(w.of) || refused != owning {
+		x.note(coordinator.InvariantQuotaBooks, "", "%d wait for quota and %d are in queues for it; %d of them may have their own, and %d are thought to", len(w.of), queued, owning, refused)
+	}
 }

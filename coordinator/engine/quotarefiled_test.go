@@ -1,7 +1,11 @@
 package engine
 
 import (
+	"fmt"
 	"testing"
+	"time"
+
+	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
 )
@@ -28,4 +32,27 @@ func TestQuotaRefusedByAnotherNode(t *testing.T) {
 	want(t, tell("c2", 0), "dispatch c4.1 x")  // 58 + 100 + 100
 	want(t, tell("b2", 0), "dispatch b4.1 x")  // 94 + 100 + 100
 	r.used("pool", 84+23+48+2*10, 700)
+}
+
+// Whatever comes of few tokens for many, who waits is found where what it lacks comes back.
+func TestQuotaTightBooks(t *testing.T) {
+	groups := []string{"a", "b", "c"}
+	rapid.Check(t, func(rt *rapid.T) {
+		r := lendingRig(t, quotasOf().pool(hundredSeconds(1000)).group("a", 1, partOf).group("b", 2, partOf).group("c", 1, partOf))
+		r.pass(time.Duration(rapid.IntRange(0, 99).Draw(rt, "s of the period")) * time.Second)
+		told := 0
+		for i := range rapid.IntRange(10, 60).Draw(rt, "steps") {
+			if told < len(r.dispatches) && rapid.IntRange(0, 2).Draw(rt, "tells at 0") == 0 {
+				id := r.dispatches[told].Task.ID
+				told++
+				r.tell(says("x", id).used(float64(rapid.IntRange(0, 90).Draw(rt, "used")), 10))
+			} else {
+				g := rapid.SampledFrom(groups).Draw(rt, "group")
+				r.assign(job(coordinator.TaskID(fmt.Sprint(g, i))).of(g).tokens(80, 20))
+			}
+			if found := r.Audit(r.now); len(found) > 0 {
+				rt.Fatalf("after step %d: %+v", i, found)
+			}
+		}
+	})
 }
