@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -43,18 +44,37 @@ type Policy struct {
 // LaneOther is the lane of all groups that have none of their own, nor any group above them.
 const LaneOther = "other"
 
-// HasLane tells whether tasks may be moved to the lane of that name.
-func (p *Policy) HasLane(lane string) bool {
-	if p.Lanes == nil {
-		return false
+// LaneHeld is the lane of what has been held for long and keeps its place in the window: it goes
+// there and comes back at once, as a new message. No group has such a name.
+const LaneHeld = "~held"
+
+// LaneBeside names a lane beside another, for tasks that should not wait behind those which are
+// there already; n counts from 1. No group has such a name.
+func LaneBeside(lane string, n int) string { return lane + "~" + strconv.Itoa(n) }
+
+// LaneBase is the lane beside which this one is, or itself.
+func LaneBase(lane string) string {
+	if base, _, beside := strings.Cut(lane, "~"); beside && base != "" {
+		return base
 	}
+	return lane
+}
+
+// HasLane tells whether tasks may be moved to the lane of that name, and its queue is kept when it
+// is empty: those beside others come and go.
+func (p *Policy) HasLane(lane string) bool {
+	return p.Lanes != nil && (p.named(lane) || lane == LaneHeld)
+}
+
+// named tells whether groups may have the lane.
+func (p *Policy) named(lane string) bool {
 	_, found := slices.BinarySearch(p.Lanes, lane)
 	return found || lane == LaneOther
 }
 
 // LaneOf is the lane of a group's tasks, where there are lanes.
 func (p *Policy) LaneOf(group string) string {
-	if group != "" && p.HasLane(group) {
+	if group != "" && p.named(group) {
 		return group
 	}
 	if above := p.LanesAbove[group]; above != "" {

@@ -1,56 +1,88 @@
 package engine
 
-import "taskbus/coordinator"
+import (
+	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare"
+)
 
-// lanes looks at who waits by lanes, and at the counts of lanes. So many of the tasks held
+// lanes looks at who waits and may be moved, and at the counts of lanes. So many of the tasks held
 // are being moved, and so many say that they are in a line.
 func (x *inspection) lanes(moving, inLine int) {
 	s := &x.e.lanes
+	inLine -= x.parties()
 	byLane, reading, turns, known := 0, 0, 0, 0
 	for _, l := range s.order {
-		waiting := 0
-		for i, n := range l.lines.Items {
-			waiting += n.tasks.Len()
-			if n.of != l || n.place != i || l.groups[n.group] != n || n.tasks.Len() == 0 || i > 0 && l.lines.Before(n, l.lines.Items[(i-1)/2]) {
-				x.note(coordinator.InvariantPendingOrder, "", "group %s is at %d in lane %s with %d tasks, says %d", n.group, i, l.key, n.tasks.Len(), n.place)
-			}
-			x.line(n)
-		}
 		x.line(l.out)
-		if s.byKey[l.key] != l || l.waiting != waiting || len(l.groups) != l.lines.Len() || (l.place >= 0) != (waiting > 0) || l.place >= 0 && s.lines.Items[l.place] != l {
-			x.note(coordinator.InvariantPendingOrder, "", "lane %s is at place %d, and %d tasks wait in it, counted %d", l.key, l.place, waiting, l.waiting)
+		inLine -= l.out.tasks.Len()
+		if s.byKey[l.key] != l || l.out.lane != l || l.sorted && !l.known {
+			x.note(coordinator.InvariantPendingOrder, "", "lane %s is not under its key, or has a kind (%v) and holds nothing", l.key, l.kind)
 		}
-		inLine -= l.all()
 		if l.known {
 			known++
 		}
 		byLane += l.moving
-		if l.window > 0 {
+		if l.window > 0 && !l.held() {
 			reading++
 		}
 		if l.waitsTurn {
 			turns++
 		}
 	}
-	for i, l := range s.lines.Items {
-		if i > 0 && s.lines.Before(l, s.lines.Items[(i-1)/2]) {
-			x.note(coordinator.InvariantPendingOrder, "", "lane %s has more waiting than the one before it", l.key)
+	for k, l := range s.kinds { // order does not matter: each is looked at
+		if l.kind != k || !l.sorted || s.byKey[l.key] != l {
+			x.note(coordinator.InvariantPendingOrder, "", "lane %s stands for kind %v, and has %v", l.key, k, l.kind)
 		}
 	}
-	if moving != s.moving || moving != byLane || inLine != 0 || reading != s.reading || turns != len(s.turns) || known != s.known {
+	if moving != s.moving || moving != byLane || inLine != 0 || reading != len(s.reads) || turns != len(s.turns) || known != s.known {
 		x.note(coordinator.InvariantPendingCount, "", "%d tasks are being moved, counted %d and by lanes %d; %d more say that they are in line than are; %d lanes are read, counted %d; %d wait for their turn, counted %d; %d may hold something, counted %d",
-			moving, s.moving, byLane, inLine, reading, s.reading, turns, len(s.turns), known, s.known)
+			moving, s.moving, byLane, inLine, reading, len(s.reads), turns, len(s.turns), known, s.known)
 	}
+}
+
+// parties looks at who makes room, and counts them.
+func (x *inspection) parties() (all int) {
+	s := &x.e.lanes.lines
+	rows, held := 0, 0
+	for i, p := range s.parties.Items {
+		waiting := 0
+		for j, n := range p.rows.Items {
+			waiting += n.tasks.Len()
+			rows++
+			if n.of != p || n.place != j || s.rows[n.key] != n || n.tasks.Len() == 0 || j > 0 && p.rows.Before(n, p.rows.Items[(j-1)/2]) {
+				x.note(coordinator.InvariantPendingOrder, "", "the row %v is at %d of %s with %d tasks, says %d", n.key, j, p.name, n.tasks.Len(), n.place)
+			}
+			x.line(n)
+			for _, t := range n.tasks.Items {
+				if t.from != "" {
+					held++
+				}
+			}
+		}
+		all += waiting
+		if s.byName[p.name] != p || p.place != i || p.waiting != waiting || waiting == 0 || i > 0 && s.parties.Before(p, s.parties.Items[(i-1)/2]) {
+			x.note(coordinator.InvariantPendingOrder, "", "%s is at %d, says %d, and %d tasks of it wait, counted %d", p.name, i, p.place, waiting, p.waiting)
+		}
+	}
+	if rows != len(s.rows) || len(s.byName) != len(s.parties.Items) || held != s.held {
+		x.note(coordinator.InvariantPendingCount, "", "%d rows wait, counted %d; %d parties, counted %d; %d tasks came out of the lane of the held, counted %d",
+			rows, len(s.rows), len(s.parties.Items), len(s.byName), held, s.held)
+	}
+	return all
 }
 
 // line looks at the tasks of one line.
 func (x *inspection) line(n *row) {
+	var levels [fairshare.Levels]int
 	for i, t := range n.tasks.Items {
+		levels[t.level]++
 		switch {
-		case t.line != n || t.linePlace != i || t.to == nil || t.state != stateWaiting && t.state != stateUnscored:
-			x.task(coordinator.InvariantTaskState, t, "it is at %d in the line of lane %s, says %d, and is in state %d", i, n.of.key, t.linePlace, t.state)
+		case t.line != n || t.linePlace != i || t.to != nil || t.state != stateWaiting && t.state != stateUnscored:
+			x.task(coordinator.InvariantTaskState, t, "it is at %d in a line of %v, says %d, and is in state %d", i, n.key, t.linePlace, t.state)
 		case i > 0 && n.tasks.Before(t, n.tasks.Items[(i-1)/2]):
 			x.task(coordinator.InvariantPendingOrder, t, "it is to be moved before %s", n.tasks.Items[(i-1)/2].task.ID)
 		}
+	}
+	if levels != n.levels {
+		x.note(coordinator.InvariantPendingCount, "", "in the line of %v priorities wait as %v, counted %v", n.key, levels, n.levels)
 	}
 }

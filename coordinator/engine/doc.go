@@ -53,9 +53,10 @@
 //	quotaend.go  how that ends; quotafold.go: of another's time
 //	quotalack.go  tasks that lack some; quotawait.go: groups that wait for it
 //	quotaqueue.go groups that wait for the same; quotaturn.go: whose turn it is of them
-//	quotaserve.go what is served when some is back
+//	quotaserve.go what is served when some is back; quotaseats.go: seats that are kept
 //	quotaview.go  quotas for people; quotaflow.go: how much was dispatched lately
-//	lanes.go     tasks that make room for others; lanemove.go, laneread.go: there and back
+//	lanes.go     queues of tasks that make room for others; lanerows.go: who does
+//	lanemove.go, laneread.go  there and back; laneturn.go, lanelook.go: which is read next
 //	demand.go    how much each capability is asked for
 //	memory.go    task ids seen: duplicates and open decisions; blocks.go, idindex.go: kept small
 //	tasks.go     open tasks by number

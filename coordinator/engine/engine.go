@@ -50,6 +50,8 @@ type Engine struct {
 	recorder    recorder
 	// following: somebody else leads, whose records are folded.
 	following bool
+	// rejudging: those who waited under the policy before do so again, however many they are.
+	rejudging bool
 	// recalled is what was learnt before, while its rows are folded; nil else.
 	recalled *learning.State
 	// adoptUntil and adoptFor: until then, results that are not older than this may
@@ -88,7 +90,7 @@ func New() *Engine {
 		inDoubt:   newInDoubt(),
 		retold:    make(map[coordinator.TaskKey]struct{}),
 		batches:   newBatches(),
-		lanes:     newLanes(),
+		lanes:     newLanes(q.shares),
 		claims:    claims{again: newTimer(dutyClaim, nil, nil)},
 	}
 }
@@ -105,6 +107,7 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 	switch ev := ev.(type) {
 	case coordinator.TaskReceived:
 		e.received(now, ev)
+		e.tookOut(now, ev.Lane)
 	case coordinator.DispatchSettled:
 		e.settled(now, ev)
 	case coordinator.AgentReported:
@@ -259,7 +262,7 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 			t.quota = nil // to be estimated anew
 		}
 	}
-	e.lanes.under()
+	e.lanesUnder()
 	e.market.under(p)
 	e.batches.under(p)
 	e.routes = make(map[string]*requirements, len(p.Routes))
@@ -295,11 +298,7 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 		t.rank = rankOf(t.task, p.Settings)
 	}
 	together := e.dissolve()
-	waiting = append(waiting, offered...)
-	sortByRank(waiting)
-	for _, t := range waiting {
-		e.admit(now, t)
-	}
+	e.admitAgain(now, append(waiting, offered...))
 	for _, members := range together {
 		e.decideBatch(now, members)
 	}

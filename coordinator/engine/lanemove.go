@@ -12,18 +12,27 @@ import (
 
 // watchHeld has a waiting task looked at when it has been held for too long.
 func (e *Engine) watchHeld(now time.Time, t *openTask) {
-	if t.line != nil {
-		e.timers.schedule(&t.retry, later(later(t.came.Add(heldLong), t.to.rest), now.Add(1)))
+	if t.line == nil {
+		return
 	}
+	most := heldLong
+	if t.from == coordinator.LaneHeld {
+		most = e.heldMost()
+	}
+	e.timers.schedule(&t.retry, later(t.came.Add(most), now.Add(1)))
 }
 
-// heldTooLong moves a task that has waited for so long that others should be seen.
+// heldTooLong moves a task that has waited for so long that others should be seen, or that its
+// message should be a new one.
 func (e *Engine) heldTooLong(now time.Time, t *openTask) {
-	switch {
-	case e.mayGoNow(now, t):
-		e.moveToLane(now, t)
-	case e.staysHeld(now, t):
+	if e.moveOn(now, t) {
+		return
+	}
+	switch l, _ := e.wayOn(now, t); {
+	case l == nil:
 		e.timers.schedule(&t.retry, earlier(now.Add(heldLong), t.came.Add(e.heldMost())))
+	case e.connected && l.rest.After(now):
+		e.timers.schedule(&t.retry, l.rest)
 	case e.lanes.moving >= maxMoving:
 		e.timers.schedule(&t.retry, now.Add(moveAgain))
 	default:
@@ -31,11 +40,42 @@ func (e *Engine) heldTooLong(now time.Time, t *openTask) {
 	}
 }
 
-// staysHeld tells whether nothing is gained by moving the task: it came out of the lane to
-// which it would go, and nothing stands behind it there; or tasks like it are being dispatched,
-// so that its turn will come, and it would lose that to those behind it.
-func (e *Engine) staysHeld(now time.Time, t *openTask) bool {
-	return t.from == t.to.key && (t.to.ready == 0 || e.advances(now, t)) && now.Before(t.came.Add(e.heldMost()))
+// moveOn moves a task that has been held for long, if it should be and can be now.
+func (e *Engine) moveOn(now time.Time, t *openTask) bool {
+	l, k := e.wayOn(now, t)
+	if l == nil || !e.connected || e.lanes.moving >= maxMoving || l.rest.After(now) {
+		return false
+	}
+	e.moveToLane(now, t, l, k)
+	return true
+}
+
+// wayOn is where a task goes that has been held for heldLong or more; nil: it stays. What came
+// out of a lane of which others may be behind it that could go goes to the end of that, if it does
+// not get on, so that all of it is looked at in time. Everything else keeps its place, and has its
+// message made new: that of task.assign at once, so that the broker need not keep all that came
+// since; that of a lane when the broker's patience with its consumer is at stake.
+func (e *Engine) wayOn(now time.Time, t *openTask) (*lane, kind) {
+	out, overdue := t.line.lane, !now.Before(t.came.Add(e.heldMost()))
+	switch {
+	case out != nil && out.ready > 0 && (out.mixed || t.state == stateUnscored) && !e.advances(now, t):
+		return e.laneFor(t)
+	case t.from != "" && !overdue:
+		return nil, kind{}
+	}
+	if l := e.lanes.lane(coordinator.LaneHeld); e.lanes.lines.held+l.ready+l.moving < e.heldWindow() {
+		return l, kind{}
+	}
+	return e.laneFor(t) // there are too many
+}
+
+// heldWindow is how many tasks may keep their place although they have been held for long: as many
+// as there is room for.
+func (e *Engine) heldWindow() int {
+	if most, bounded := e.room(); bounded {
+		return min(heldAtOnce, most)
+	}
+	return heldAtOnce
 }
 
 // advances tells whether tasks of the waiting task's class have been dispatched of late, and
@@ -45,16 +85,13 @@ func (e *Engine) advances(now time.Time, t *openTask) bool {
 	return c != nil && now.Sub(c.served) < heldLong && e.quotas.waits.find(c, t.leaf) == nil
 }
 
-// heldMost is how long a task that came out of a lane is held although it could be moved: no longer than the broker allows (see mayWait).
+// heldMost is how long a task that came out of a lane is held although it could be moved: no
+// longer than the broker allows (see mayWait).
 func (e *Engine) heldMost() time.Duration {
 	if most := e.policy.Settings.MaxTimeout; most > 0 {
 		return min(heldMost, most)
 	}
 	return heldMost
-}
-
-func (e *Engine) mayGoNow(now time.Time, t *openTask) bool {
-	return e.connected && !e.staysHeld(now, t) && e.lanes.moving < maxMoving && !t.to.rest.After(now)
 }
 
 // relieve moves tasks out of the window while more wait than should.
@@ -72,50 +109,31 @@ func (e *Engine) relieve(now time.Time) {
 			e.timers.schedule(&e.lanes.again, now.Add(time.Millisecond))
 			return
 		}
-		t := e.crowd()
+		t, l, k := e.crowd()
 		if t == nil {
-			if len(e.lanes.lines.Items) > 0 { // they rest
+			if len(e.lanes.lines.rows) > 0 { // their lanes rest
 				e.timers.schedule(&e.lanes.again, now.Add(laneRest))
 			}
 			return
 		}
-		if !t.to.precedes(t) {
-			e.endReading(t.to) // what is read there would displace what goes before it
+		if !l.precedes(t) {
+			e.endReading(l) // what is read there would displace what goes before it
 		}
-		e.moveToLane(now, t)
+		t.line.moved[t.level]++
+		e.moveToLane(now, t, l, k)
 	}
 }
 
-// moveToLane begins to move a task that waits.
-func (e *Engine) moveToLane(now time.Time, t *openTask) {
-	l := t.to
+// moveToLane begins to move a task that waits to a lane for tasks of that kind.
+func (e *Engine) moveToLane(now time.Time, t *openTask, l *lane, k kind) {
 	e.leavePending(t)
 	e.knowLane(l)
+	e.sort(l, k)
 	t.state, t.to = stateMoving, l
 	l.moving++
 	l.usedAt = now
 	e.lanes.moving++
 	e.emit(coordinator.MoveToLane{Handle: t.handle, Task: t.task, Lane: l.key, MaybeDuplicate: t.maybeDuplicate})
-}
-
-// knowLane writes down that a lane may hold something from now on.
-func (e *Engine) knowLane(l *lane) {
-	l.asked = false
-	if !l.known {
-		e.lanes.know(l, true)
-		e.record(&coordinator.LaneKnown{Lane: l.key, Known: true})
-	}
-}
-
-// know notes whether a lane may hold something.
-func (s *lanes) know(l *lane, known bool) {
-	switch {
-	case known && !l.known:
-		s.known++
-	case !known && l.known:
-		s.known--
-	}
-	l.known = known
 }
 
 // laneMoved hears what became of a move.
@@ -129,8 +147,9 @@ func (e *Engine) laneMoved(now time.Time, ev coordinator.LaneMoved) {
 	switch ev.Outcome {
 	case coordinator.PublishConfirmed:
 		e.inLane(now, t)
-		if l.ready++; l.ready == 1 {
-			l.head = t.standing()
+		if e.setReady(l, l.ready+1); l.ready == 1 {
+			first := t.placing()
+			l.head = &first
 		}
 		l.usedAt = now
 		if early != nil {

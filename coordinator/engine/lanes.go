@@ -3,36 +3,48 @@ package engine
 import (
 	"cmp"
 	"slices"
-	"taskbus/coordinator/heap"
 	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare"
 )
 
 // Lanes: a task that waits holds a place in the window, and what stands behind it in
-// task.assign is not seen. So tasks that cannot go now, or that crowd the window, are moved
-// to a queue of their own, the lane of their group, and taken back in turn. They lose
-// nothing by it: the message goes there as it came, with when it was accepted, and is
-// acknowledged only when the broker and the journal have that.
+// task.assign is not seen. So tasks that crowd the window are moved to a queue of their own, a
+// lane, and taken back in turn; and one that is held for long goes to the lane of those that
+// are held and comes back at once, as a new message. They lose nothing by it: the message goes
+// there as it came, with when it was accepted, and is acknowledged only when the broker and
+// the journal have that.
 //
-//	waiting ──► moving ──► in its lane ──► waiting
+//	waiting ──► moving ──► in a lane ──► waiting
 //	   ▲           │ refused
 //	   └───────────┘
 //
-// This file is who waits, by lanes; lanemove.go is how a task gets there, laneread.go how
-// it comes back.
+// A queue hands out what is first in it. So that nobody stands there behind others that are to
+// go later, or never can, a lane has tasks of one kind: of a group and priority that the same
+// agents could take. The first kind that a group's lane gets has it for itself until it is
+// empty; others go to lanes beside it, that come and go.
+//
+// This file is the lanes, and which of them a task is moved to; lanerows.go is who waits and
+// makes room, lanemove.go how a task gets there, laneread.go how it comes back, laneturn.go
+// which lane is read first, lanelook.go what is known of their queues.
 //
 // Only what has never been given to anybody is moved: a message of its producer's, without
 // a history. What comes back from agents is bounded by its own prefetch.
 
 // How tasks are moved and read back.
 const (
-	// heldLong is how long a task waits in the window before it is moved: longer than most
-	// wait for a slot, and soon enough that the broker need not keep the log of task.assign
-	// from there on.
+	// heldLong is how long a task of task.assign waits in the window before it is moved: longer
+	// than most wait for a slot, and soon enough that the broker need not keep the log of
+	// task.assign from there on.
 	heldLong = time.Minute
 	// heldMost is how long a task that came out of a lane is held although nothing stands
 	// behind it: well below the 30 minutes after which a broker closes the channel of a
 	// consumer that holds a message.
 	heldMost = 10 * time.Minute
+	// heldAtOnce bounds the tasks that are held out of LaneHeld: some brokers give a consumer
+	// of a quorum queue no more.
+	heldAtOnce = 2000
 	// maxMoving bounds the moves on their way: they share the publisher's window with
 	// dispatches, which should not wait for them.
 	maxMoving = 256
@@ -49,24 +61,34 @@ const (
 	laneWindow = 64
 	// maxLanesRead bounds the lanes that are read at once: each is a consumer.
 	maxLanesRead = 64
-	// laneTurn is how long a lane is read while others wait for their turn.
+	// laneTurn is how long a lane is read that gives nothing while others wait for their turn,
+	// and how long one waits for it before it goes first.
 	laneTurn = 10 * time.Second
 	// laneQuiet is how long nothing may have gone in or out of a lane that counts as empty:
 	// longer than a look at a queue may be under way, and an acknowledgement.
 	laneQuiet = 15 * time.Second
+	// maxLanes bounds the lanes that may hold something, while one is sought for another kind:
+	// each is a queue.
+	maxLanes = 1000
+	// fewOfKind: a kind of which no more crowd the window at a time is not worth a lane.
+	fewOfKind = 8
 )
 
 // lanes are those that have anything to do with the tasks at hand.
 type lanes struct {
 	byKey map[string]*lane
 	order []*lane // all of them, by their keys
-	// lines are the lanes in which somebody waits who makes room, the longest first.
-	lines  heap.Heap[*lane]
-	moving int
-	known  int // of them
-	// reading is how many are read, turns those that should be as soon as there is room.
-	reading int
-	turns   []*lane
+	// kinds are the lanes to which tasks of a kind are moved, while they may hold something.
+	kinds map[kind]*lane
+	// backlog has the lanes that hold something, so that their groups count as waiting when
+	// turns are counted, although nothing of theirs may be here.
+	backlog *fairshare.Backlog[*lane]
+	lines   lines
+	moving  int
+	known   int // of them
+	// reads are those that are read, but for LaneHeld, turns those that should be as soon as
+	// one of these has had its turn.
+	reads, turns []*lane
 	// intake is how many tasks of task.assign the shell holds at most; 0: it has not said.
 	intake int
 	// again is when to go on with what was too much for one event (paused), or when a lane
@@ -76,51 +98,55 @@ type lanes struct {
 	next   int // where the next look at the lanes begins
 }
 
-// row is tasks that wait here and may be moved, the last of them first.
-type row struct {
-	of    *lane
-	group string // whose tasks they are; empty: of those that came out of the lane
-	tasks heap.Heap[*openTask]
-	place int // in the lane's lines; -1: nobody waits, or it is out
+// kind is what all tasks of a lane have in common, so that the order in which they came is
+// that in which they are to go.
+type kind struct {
+	group string // whose turn they wait for; without quotas their own
+	class string // who could take them
+	level int    // of priority; others: of any kind that is not worth a lane
 }
 
-// lane is one of them: a queue, and the tasks that wait here and would go there.
+// others is the level of the kind that stands for those which are not worth a lane of their own.
+// Its group is the lane beside which they go.
+const others = -1
+
+// lane is one of them: a queue, and the tasks that came out of it and wait here.
 type lane struct {
 	key string
 	// known: the journal says that it may hold something. asked: nothing is known of it,
 	// and it is looked at once.
 	known, asked bool
-	// lines are of those that make room for others: tasks of task.assign, by group, so that
-	// the group with most makes room. The longest is first.
-	lines   heap.Heap[*row]
-	groups  map[string]*row
-	waiting int // in all of these
-	place   int // in lanes.lines; -1: nobody waits
+	// kind that it has; sorted: that is known. A leader that takes over sees it when the first
+	// task comes out.
+	kind   kind
+	sorted bool
+	// mixed: it has others as well.
+	mixed bool
 	// out are those that came out of the lane. They do not make room: there are no more
 	// than it is read with, and what came in since is later than they are.
 	out       *row
 	moving    int
-	head      *openTask // stands where the first in its queue does; nil: that is not known
-	ready     int       // in its queue, as far as is known
+	head      *placing  // where the first in its queue stands; nil: that is not known
+	ready     int       // in its queue, as far as is known: see setReady
+	leaf      int       // of the shares, as which it is in the backlog
+	index     int       // there; -1: it is not
 	usedAt    time.Time // when anything went in or out
 	lookedAt  time.Time // when the shell was last asked to look
 	rest      time.Time // no moves before
 	window    int       // it is read with this prefetch; 0: it is not
-	since     time.Time // it has been, or waits for its turn
+	taken     int       // came out in this turn
+	since     time.Time // it has been read, or waits for its turn
 	waitsTurn bool
 	noReading time.Time // before then
 }
 
-func newLanes() lanes {
+func newLanes(s *fairshare.Shares) lanes {
 	return lanes{
-		byKey: make(map[string]*lane),
-		lines: heap.Heap[*lane]{
-			Before: func(a, b *lane) bool {
-				return cmp.Or(cmp.Compare(b.waiting, a.waiting), cmp.Compare(a.key, b.key)) < 0
-			},
-			Place: func(l *lane, i int) { l.place = i },
-		},
-		again: newTimer(dutyLanes, nil, nil),
+		byKey:   make(map[string]*lane),
+		kinds:   make(map[kind]*lane),
+		lines:   newLines(),
+		backlog: fairshare.NewBacklog(s, func(a, b *lane) bool { return a.key < b.key }, func(l *lane, i int) { l.index = i }),
+		again:   newTimer(dutyLanes, nil, nil),
 	}
 }
 
@@ -129,58 +155,28 @@ func (s *lanes) lane(key string) *lane {
 	if l := s.byKey[key]; l != nil {
 		return l
 	}
-	l := &lane{key: key, place: -1, groups: make(map[string]*row), lines: heap.Heap[*row]{
-		Before: func(a, b *row) bool {
-			return cmp.Or(cmp.Compare(b.tasks.Len(), a.tasks.Len()), cmp.Compare(a.group, b.group)) < 0
-		},
-		Place: func(n *row, i int) { n.place = i },
-	}}
-	l.out = l.newRow("")
+	l := &lane{key: key, out: newRow(nil, rowKey{}), index: -1}
+	l.out.lane = l
 	s.byKey[key] = l
 	at, _ := slices.BinarySearchFunc(s.order, key, func(l *lane, key string) int { return cmp.Compare(l.key, key) })
 	s.order = slices.Insert(s.order, at, l)
 	return l
 }
 
-func (l *lane) newRow(group string) *row {
-	return &row{of: l, group: group, place: -1, tasks: heap.Heap[*openTask]{
-		Before: func(a, b *openTask) bool { return cmp.Or(cmp.Compare(a.level, b.level), byRank(b, a)) < 0 },
-		Place:  func(t *openTask, i int) { t.linePlace = i },
-	}}
-}
-
-// all is how many tasks wait that may be moved there, or came out of it and may be moved.
-func (l *lane) all() int { return l.waiting + l.out.tasks.Len() }
-
 // forget lets go of a lane of which nothing is to be known.
 func (s *lanes) forget(l *lane) {
-	if l.known || l.asked || l.moving > 0 || l.window > 0 || l.waitsTurn || l.all() > 0 {
+	if l.known || l.asked || l.moving > 0 || l.window > 0 || l.waitsTurn || l.out.tasks.Len() > 0 {
 		return
 	}
 	delete(s.byKey, l.key)
 	s.order = slices.DeleteFunc(s.order, func(o *lane) bool { return o == l })
 }
 
-// mayMove tells whether the task may be moved to a lane, should it have to wait.
-func (e *Engine) mayMove(t *openTask) bool {
-	return e.policy.Lanes != nil && t.ownMessage && t.attempt == 1 && len(t.tried) == 0 && !t.withdrawn && !t.stays
-}
+// held tells whether the lane is that of tasks which keep their place in the window.
+func (l *lane) held() bool { return l.key == coordinator.LaneHeld }
 
-// joinLine counts a task that begins to wait among those that may be moved.
-func (e *Engine) joinLine(now time.Time, t *openTask) {
-	if !e.mayMove(t) {
-		return
-	}
-	t.to = e.lanes.lane(e.policy.LaneOf(t.task.Group))
-	if t.from != "" {
-		t.line = e.lanes.lane(t.from).out
-		t.line.of.head = t.standing()
-		t.line.tasks.Push(t)
-	} else {
-		e.lanes.join(t, e.turnOf(t))
-	}
-	e.watchHeld(now, t)
-}
+// kindOf is the task's.
+func (e *Engine) kindOf(t *openTask) kind { return kind{e.turnOf(t), t.needs.class.key, t.level} }
 
 // turnOf is the group whose turn the task waits for, or without quotas its own.
 func (e *Engine) turnOf(t *openTask) string {
@@ -190,111 +186,119 @@ func (e *Engine) turnOf(t *openTask) string {
 	return t.task.Group
 }
 
-// join puts a task into the line of its group.
-func (s *lanes) join(t *openTask, group string) {
-	l := t.to
-	n := l.groups[group]
-	if n == nil {
-		n = l.newRow(group)
-		l.groups[group] = n
+// laneFor is the lane to which the task is moved if it makes room, and the kind that it stands
+// for: the lane of its kind; else that of its group if nothing is in it; else a new one beside
+// that, for its kind if much of it waits, for all of which there is little if not; and when
+// there are too many lanes that of its group, whoever is in it.
+func (e *Engine) laneFor(t *openTask) (*lane, kind) {
+	s, k := &e.lanes, e.kindOf(t)
+	if l := s.kinds[k]; l != nil {
+		return l, k
 	}
-	t.line = n
-	n.tasks.Push(t)
-	l.waiting++
-	if n.place < 0 {
-		l.lines.Push(n)
-	} else {
-		l.lines.Fix(n.place)
+	base := e.policy.LaneOf(t.task.Group)
+	l := s.lane(base)
+	if !l.known || l.sorted && l.kind == k {
+		return l, k
 	}
-	if l.place < 0 {
-		s.lines.Push(l)
-	} else {
-		s.lines.Fix(l.place)
+	if !e.lanes.lines.crowds(k) {
+		k = kind{group: base, level: others}
+		if l := s.kinds[k]; l != nil {
+			return l, k
+		}
+	}
+	if s.known < maxLanes {
+		return s.beside(base), k
+	}
+	return l, k
+}
+
+// laneHas is the lane in which a task of the kind waits if it waits in one, as far as is known.
+func (e *Engine) laneHas(k kind, group string) string {
+	base := e.policy.LaneOf(group)
+	if l := e.lanes.kinds[k]; l != nil {
+		return l.key
+	}
+	if l := e.lanes.kinds[kind{group: base, level: others}]; l != nil {
+		return l.key
+	}
+	return base
+}
+
+// beside is the first lane beside another that holds nothing.
+func (s *lanes) beside(base string) *lane {
+	for n := 1; ; n++ {
+		key := coordinator.LaneBeside(base, n)
+		if l := s.byKey[key]; l == nil || !l.known && !l.asked {
+			return s.lane(key)
+		}
 	}
 }
 
-// leaveLine is for one that waits no more.
-func (e *Engine) leaveLine(t *openTask) {
-	n := t.line
-	if n == nil {
+// sort notes that the lane has a task of the kind: it is that kind's, if it is nobody's yet.
+func (e *Engine) sort(l *lane, k kind) {
+	if l.held() {
 		return
 	}
-	t.line, t.to = nil, nil
-	n.tasks.Remove(t.linePlace)
-	if n != n.of.out {
-		e.lanes.shrank(n)
+	if !l.sorted {
+		l.kind, l.sorted = k, true
+		e.setReady(l, l.ready)
 	}
-	e.considerReading(e.now, n.of)
+	if l.kind == k && e.lanes.kinds[k] == nil && e.mayGet(l, k) {
+		e.lanes.kinds[k] = l
+	}
+	l.mixed = l.mixed || k != l.kind || k.level == others
 }
 
-// shrank puts a line that has lost a task, and its lane, where they belong.
-func (s *lanes) shrank(n *row) {
-	l := n.of
-	l.waiting--
-	// What is removed must stand where its length says, until it is gone.
-	if l.lines.Fix(n.place); n.tasks.Len() == 0 {
-		l.lines.Remove(n.place)
-		delete(l.groups, n.group)
-	}
-	if s.lines.Fix(l.place); l.waiting == 0 {
-		s.lines.Remove(l.place)
+// mayGet tells whether the policy has tasks of the kind go to the lane, or beside it: an orphan gets
+// nothing any more.
+func (e *Engine) mayGet(l *lane, k kind) bool {
+	return coordinator.LaneBase(l.key) == e.policy.LaneOf(k.group)
+}
+
+// setReady notes how many tasks are in the lane's queue.
+func (e *Engine) setReady(l *lane, n int) {
+	b := e.lanes.backlog
+	l.ready = n
+	switch waits := n > 0 && l.sorted && l.kind.level != others && e.quotas.ledger.Installed(); {
+	case waits && l.index < 0:
+		l.leaf = e.leafOfLane(l)
+		b.Push(l.leaf, l.kind.level, l)
+	case !waits && l.index >= 0:
+		b.Remove(l.leaf, l.kind.level, l.index)
 	}
 }
 
-// under begins anew with who waits where, and forgets lanes that are nobody's.
-func (s *lanes) under() {
-	s.clearLines()
-	for _, l := range slices.Clone(s.order) {
-		s.forget(l)
-	}
+// leafOfLane is where the lane's tasks are charged, as far as is known.
+func (e *Engine) leafOfLane(l *lane) int { return e.quotas.shares.Leaf(l.group()) }
+
+// rebuildBacklog takes over another tree of groups.
+func (e *Engine) rebuildBacklog() {
+	e.lanes.backlog.Rebuild(func(l *lane) int {
+		l.leaf = e.leafOfLane(l)
+		return l.leaf
+	})
 }
 
-// clearLines empties all lines: whoever waited waits no more, or is to begin anew.
-func (s *lanes) clearLines() {
-	for _, l := range s.order {
-		for _, n := range append(l.lines.Items, l.out) {
-			for _, t := range n.tasks.Items {
-				t.line, t.to = nil, nil
-			}
+// know notes whether a lane may hold something.
+func (s *lanes) know(l *lane, known bool) {
+	switch {
+	case known && !l.known:
+		s.known++
+	case !known && l.known:
+		s.known--
+		if s.kinds[l.kind] == l {
+			delete(s.kinds, l.kind)
 		}
-		l.lines.Items, l.out.tasks.Items, l.waiting, l.place = nil, nil, 0, -1
-		clear(l.groups)
+		l.kind, l.sorted, l.mixed = kind{}, false, false
 	}
-	s.lines.Items = nil
+	l.known = known
 }
 
-// crowd is the waiting task that makes room for others: of the lane in which most wait, and of
-// the group that has most of them, the one that would go last; nil when none may be moved now.
-func (e *Engine) crowd() *openTask {
-	s := &e.lanes
-	var most *lane
-	switch items := s.lines.Items; {
-	case len(items) == 0:
-		return nil
-	case !items[0].rest.After(e.now):
-		most = items[0]
-	default: // it did not take one a moment ago
-		for _, l := range items {
-			if !l.rest.After(e.now) && (most == nil || s.lines.Before(l, most)) {
-				most = l
-			}
-		}
+// knowLane writes down that a lane may hold something from now on.
+func (e *Engine) knowLane(l *lane) {
+	l.asked = false
+	if !l.known {
+		e.lanes.know(l, true)
+		e.record(&coordinator.LaneKnown{Lane: l.key, Known: true})
 	}
-	if most == nil {
-		return nil
-	}
-	return most.lines.Items[0].tasks.Items[0]
-}
-
-// room is how many tasks may wait before some are moved; false: as many as can.
-func (e *Engine) room() (most int, bounded bool) {
-	p := e.policy
-	if p.Lanes == nil || p.LaneRoom <= 0 {
-		return 0, false
-	}
-	most = min(p.LaneRoom, p.Settings.MaxQueueSize/2) // beyond max_queue_size tasks fail
-	if e.lanes.intake > 0 {
-		most = min(most, e.lanes.intake/2)
-	}
-	return max(1, most), true
 }

@@ -14,8 +14,8 @@ func inALane(t *testing.T) *rig {
 	r.Record(true)
 	r.Records(nil)
 	r.assign(job("t"))
-	want(t, r.beats(heldLong), "move t to other")
-	want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2", "read other: 64")
+	want(t, r.beats(heldLong), "move t to ~held")
+	want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2", "read ~held: 2000")
 	want(t, r.tell(says("a", "first")), "completed first.1 a succeeded")
 	return r
 }
@@ -25,13 +25,13 @@ func inALane(t *testing.T) *rig {
 func TestComesOutOfItsLane(t *testing.T) {
 	t.Run("first of all", func(t *testing.T) {
 		r := inALane(t)
-		want(t, r.comes("other", job("t"), false), "dispatch t.1 a")
-		want(t, r.comes("other", job("t"), true), "ack 4")
+		want(t, r.comes(coordinator.LaneHeld, job("t"), false), "dispatch t.1 a")
+		want(t, r.comes(coordinator.LaneHeld, job("t"), true), "ack 4")
 		want(t, r.redeliver(job("t")), "ack 5", "duplicate t")
 		want(t, r.confirm(3), "ack 3")
-		want(t, r.comes("other", job("t"), true), "ack 6")
+		want(t, r.comes(coordinator.LaneHeld, job("t"), true), "ack 6")
 		want(t, r.tell(says("a", "t")), "completed t.1 a succeeded")
-		want(t, r.comes("other", job("t"), true), "ack 7")
+		want(t, r.comes(coordinator.LaneHeld, job("t"), true), "ack 7")
 	})
 	t.Run("while it is there", func(t *testing.T) {
 		r := inALane(t)
@@ -43,33 +43,33 @@ func TestComesOutOfItsLane(t *testing.T) {
 		r := inALane(t)
 		r.pass(r.policy.Settings.DedupeWindow)
 		r.hear(beat("a").running())
-		want(t, r.comes("other", job("t"), false), "dispatch t.1 a")
+		want(t, r.comes(coordinator.LaneHeld, job("t"), false), "dispatch t.1 a")
 	})
 	t.Run("and an agent may have had it", func(t *testing.T) { // so says its message
 		r := inALane(t)
 		r.last++
 		task := job("u").Task
 		task.AcceptedAt = epoch
-		want(t, r.apply(coordinator.TaskReceived{Handle: r.last, Task: &task, Lane: "other", MaybeDuplicate: true}), "dispatch u.1 a again?")
+		want(t, r.apply(coordinator.TaskReceived{Handle: r.last, Task: &task, Lane: coordinator.LaneHeld, MaybeDuplicate: true}), "dispatch u.1 a again?")
 	})
 	t.Run("a session later", func(t *testing.T) {
 		r := inALane(t)
 		r.hear(beat("a").running().available(0))
-		want(t, r.comes("other", job("t"), false))
+		want(t, r.comes(coordinator.LaneHeld, job("t"), false))
 		r.apply(coordinator.SessionLost{})
 		r.apply(coordinator.SessionOpened{})
 		want(t, r.redeliver(job("t")), "ack 4") // from task.assign: the lane has it
 		r.pass(1)
 		r.hear(beat("a").running())
-		want(t, r.comes("other", job("t"), true), "dispatch t.1 a again?")
+		want(t, r.comes(coordinator.LaneHeld, job("t"), true), "dispatch t.1 a again?")
 		checkIndexes(t, r.Engine)
 	})
 	t.Run("its dispatch was never answered", func(t *testing.T) {
 		r := inALane(t)
-		want(t, r.comes("other", job("t"), false), "dispatch t.1 a")
+		want(t, r.comes(coordinator.LaneHeld, job("t"), false), "dispatch t.1 a")
 		r.apply(coordinator.SessionLost{})
 		r.apply(coordinator.SessionOpened{})
-		want(t, r.comes("other", job("t"), true), "dispatch t.1 a again?")
+		want(t, r.comes(coordinator.LaneHeld, job("t"), true), "dispatch t.1 a again?")
 		checkIndexes(t, r.Engine)
 	})
 }
@@ -110,7 +110,7 @@ func TestCancelInALane(t *testing.T) {
 	moving := func(t *testing.T) *rig {
 		r := busy(t, 0)
 		r.assign(job("t"))
-		want(t, r.beats(heldLong), "move t to other")
+		want(t, r.beats(heldLong), "move t to ~held")
 		want(t, r.withdraw("t"), "cancel t: done")
 		return r
 	}
@@ -119,8 +119,8 @@ func TestCancelInALane(t *testing.T) {
 		want(t, r.withdraw("t"), "cancel t: done")
 		want(t, r.withdraw("t"), "cancel t: done")
 		want(t, r.assign(job("t")), "ack 3", "duplicate t")
-		want(t, r.comes("other", job("t"), false), "fail t cancelled")
-		want(t, r.comes("other", job("t"), false), "ack 5")
+		want(t, r.comes(coordinator.LaneHeld, job("t"), false), "fail t cancelled")
+		want(t, r.comes(coordinator.LaneHeld, job("t"), false), "ack 5")
 		if why := r.failures[0].Failure.Text; why != "not wanted" {
 			t.Errorf("it fails as %q", why)
 		}
@@ -128,8 +128,8 @@ func TestCancelInALane(t *testing.T) {
 	})
 	t.Run("on its way", func(t *testing.T) {
 		r := moving(t)
-		want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2", "read other: 64")
-		want(t, r.comes("other", job("t"), false), "fail t cancelled")
+		want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2", "read ~held: 2000")
+		want(t, r.comes(coordinator.LaneHeld, job("t"), false), "fail t cancelled")
 		checkIndexes(t, r.Engine)
 	})
 	t.Run("on its way, and not taken", func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestCancelInALane(t *testing.T) {
 		r.apply(coordinator.SessionLost{})
 		r.apply(coordinator.SessionOpened{})
 		want(t, r.redeliver(job("t")), "fail t cancelled")
-		want(t, r.comes("other", job("t"), false), "ack 4")
+		want(t, r.comes(coordinator.LaneHeld, job("t"), false), "ack 4")
 		checkIndexes(t, r.Engine)
 	})
 }
@@ -150,13 +150,13 @@ func TestCancelInALane(t *testing.T) {
 func TestMoveCutShort(t *testing.T) {
 	r := busy(t, 0)
 	r.assign(job("t"))
-	want(t, r.beats(heldLong), "move t to other")
+	want(t, r.beats(heldLong), "move t to ~held")
 	r.apply(coordinator.SessionLost{})
 	checkIndexes(t, r.Engine)
 	r.apply(coordinator.SessionOpened{})
 	want(t, r.moved(2, coordinator.PublishConfirmed)) // too late
 	r.tell(says("a", "first"))
-	want(t, r.comes("other", job("t"), false), "dispatch t.1 a")
+	want(t, r.comes(coordinator.LaneHeld, job("t"), false), "dispatch t.1 a")
 	want(t, r.redeliver(job("t")), "ack 4", "duplicate t")
 	checkIndexes(t, r.Engine)
 }
@@ -229,14 +229,14 @@ func TestComesOutOfItsLaneBeforeTheConfirm(t *testing.T) {
 		r.Record(true)
 		r.Records(nil)
 		r.assign(job("t"))
-		want(t, r.beats(heldLong), "move t to other")
+		want(t, r.beats(heldLong), "move t to ~held")
 		want(t, r.tell(says("a", "first")), "completed first.1 a succeeded")
-		want(t, r.comes("other", job("t"), false)) // 3
+		want(t, r.comes(coordinator.LaneHeld, job("t"), false)) // 3
 		return r
 	}
 	t.Run("confirmed", func(t *testing.T) {
 		r := moving(t)
-		want(t, r.comes("other", job("t"), true), "ack 4") // a copy of before
+		want(t, r.comes(coordinator.LaneHeld, job("t"), true), "ack 4") // a copy of before
 		want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2", "dispatch t.1 a")
 		want(t, r.confirm(3), "ack 3")
 		checkIndexes(t, r.Engine)
@@ -276,7 +276,7 @@ func TestOverdueOutOfItsLaneForWantOfQuota(t *testing.T) {
 	r.tell(says("a", "u").used(90, 10))
 	late := job("late").of("team").tokens(9, 1)
 	late.AcceptedAt = r.now.Add(-r.policy.Settings.AssignmentTimeout)
-	want(t, r.comes("other", late, false), "fail late quota_exhausted")
+	want(t, r.comes(coordinator.LaneHeld, late, false), "fail late quota_exhausted")
 	if at := r.failures[len(r.failures)-1].Failure.RetryAt; at.IsZero() {
 		t.Error("it does not say from when on to try again")
 	}

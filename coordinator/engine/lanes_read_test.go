@@ -190,14 +190,14 @@ func TestLanesUnderOverload(t *testing.T) {
 	}
 }
 
-// TestRotation: tasks that have been held for long out of a lane make way for those behind
-// them.
+// TestRotation: tasks that have been held for long out of a lane in which others may be behind
+// them that could go make way for those, if they do not get on.
 func TestRotation(t *testing.T) {
 	r := busy(t, 0, "a")
 	r.laneKnown("a")
 	want(t, r.laneHas("a", 100), "read a: 64")
-	for i := range 64 {
-		want(t, r.comes("a", job(coordinator.TaskID(fmt.Sprint("t", i))).group("a"), false))
+	for i := range 64 { // of two groups
+		want(t, r.comes("a", job(coordinator.TaskID(fmt.Sprint("t", i))).group([]string{"a", "b"}[i%2]), false))
 	}
 	r.laneHas("a", 36)
 	if got := r.beats(heldLong); len(got) != 64 || got[0] != "move t0 to a" {
@@ -206,35 +206,32 @@ func TestRotation(t *testing.T) {
 	want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2") // it is being read already
 }
 
-// laneKnown has the engine know of a lane.
-func (r *rig) laneKnown(key string) { r.knowLane(r.lanes.lane(key)) }
-
-// TestTurns: no more than so many lanes are read at once, each for a while.
-func TestTurns(t *testing.T) {
-	keys := make([]string, maxLanesRead+1)
-	for i := range keys {
-		keys[i] = fmt.Sprintf("g%02d", i)
+// TestNoRotation: where all that is behind them is of their kind they keep their place.
+func TestNoRotation(t *testing.T) {
+	r := busy(t, 0, "a")
+	r.laneKnown("a")
+	want(t, r.laneHas("a", 100), "read a: 64")
+	for i := range 64 {
+		want(t, r.comes("a", job(coordinator.TaskID(fmt.Sprint("t", i))).group("a"), false))
 	}
-	r := busy(t, 0, keys...)
-	for i, key := range keys {
-		r.laneKnown(key)
-		got := r.laneHas(key, 1)
-		if read := len(got) == 1; read != (i < maxLanesRead) {
-			t.Fatalf("lane %d: %v", i, got)
-		}
+	r.laneHas("a", 36)
+	want(t, r.beats(heldMost-time.Second))
+	if got := r.beats(time.Second); len(got) != 64 || got[0] != "move t0 to ~held" {
+		t.Fatalf("%d moves, want all that were held: %v", len(got), got)
 	}
-	want(t, r.laneHas("g00", 1))
-	r.pass(laneTurn)
-	want(t, r.laneHas("g00", 1), "read g00: 0", "read g64: 64")
-	want(t, r.laneHas("g00", 1)) // it waits for its turn now
-	want(t, r.apply(coordinator.LaneEnded{Lane: "g64"}), "read g00: 64")
+	want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2", "read ~held: 2000")
 	checkIndexes(t, r.Engine)
 }
+
+// laneKnown has the engine know of a lane.
+func (r *rig) laneKnown(key string) { r.knowLane(r.lanes.lane(key)) }
 
 // TestOrphan: a lane whose group has left the policy is read until it is empty, and dropped.
 func TestOrphan(t *testing.T) {
 	r := busy(t, 2, "a")
-	r.laneHas(coordinator.LaneOther, 0)
+	for _, key := range []string{coordinator.LaneOther, coordinator.LaneHeld} {
+		r.apply(coordinator.LaneSeen{Lane: key, Missing: true})
+	}
 	r.Record(true)
 	for i := range 3 {
 		r.assign(job(coordinator.TaskID(fmt.Sprint("t", i))).group("a"))
@@ -263,19 +260,30 @@ func TestOrphan(t *testing.T) {
 	}
 }
 
-// TestLanesOfAnOlderJournal: whoever has no journal to go by looks at all lanes of the policy once.
+// TestLanesOfAnOlderJournal: whoever has no journal to go by looks at all lanes of the policy once,
+// and where there is one at those that may be beside it.
 func TestLanesOfAnOlderJournal(t *testing.T) {
 	r := busy(t, 0, "a", "b")
-	if got := r.LanesWatched(r.now, 10); !slices.Equal(got, []string{"a", "b", coordinator.LaneOther}) {
-		t.Fatalf("looked at are %v", got)
+	looks := func(want ...string) {
+		t.Helper()
+		r.pass(laneLook)
+		if got := r.LanesWatched(r.now, 100); !slices.Equal(got, want) {
+			t.Fatalf("looked at are %v, want %v", got, want)
+		}
 	}
-	r.apply(coordinator.LaneSeen{Lane: "a", Missing: true})
-	r.laneHas(coordinator.LaneOther, 0)
+	looks("a", "b", coordinator.LaneOther, coordinator.LaneHeld)
+	for _, key := range []string{"a", coordinator.LaneOther, coordinator.LaneHeld} {
+		r.apply(coordinator.LaneSeen{Lane: key, Missing: true})
+	}
 	want(t, r.laneHas("b", 3), "read b: 64")
-	r.pass(laneLook)
-	if got := r.LanesWatched(r.now, 10); !slices.Equal(got, []string{"b"}) {
-		t.Fatalf("looked at are %v", got)
+	looks("b", "b~1", "b~2", "b~3", "b~4", "b~5", "b~6", "b~7", "b~8")
+	for n := range asksAhead {
+		if key := coordinator.LaneBeside("b", n+1); n != 6 {
+			r.apply(coordinator.LaneSeen{Lane: key, Missing: true})
+		}
 	}
+	want(t, r.laneHas("b~7", 1), "read b~7: 64")
+	looks("b", "b~10", "b~11", "b~12", "b~13", "b~14", "b~15", "b~7", "b~8", "b~9")
 }
 
 // TestLanesKeepTheirOrder: two tenants send one task a second each, and one of both is served.

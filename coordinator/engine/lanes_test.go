@@ -59,21 +59,21 @@ func (r *rig) beats(d time.Duration) (lines []string) {
 	return lines
 }
 
-// TestHeldForLong: a task that has waited for 60 s is moved, acknowledged when its lane has
-// it, and read back at once, because nothing else of its group waits. Then it stays, because
-// nothing stands behind it, until the broker's patience with its consumer is at stake.
+// TestHeldForLong: a task that has waited for 60 s is moved, acknowledged when the lane of those
+// that are held has it, and read back at once. Then it stays until the broker's patience with its
+// consumer is at stake.
 func TestHeldForLong(t *testing.T) {
 	r := busy(t, 0)
 	want(t, r.assign(job("t")))
 	want(t, r.beats(heldLong-time.Second))
-	want(t, r.beats(time.Second), "move t to other")
-	want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2", "read other: 64")
+	want(t, r.beats(time.Second), "move t to ~held")
+	want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2", "read ~held: 2000")
 	checkIndexes(t, r.Engine)
-	want(t, r.comes("other", job("t"), false))
+	want(t, r.comes(coordinator.LaneHeld, job("t"), false))
 	want(t, r.beats(heldMost-time.Second))
-	want(t, r.beats(time.Second), "move t to other")
+	want(t, r.beats(time.Second), "move t to ~held")
 	want(t, r.moved(3, coordinator.PublishConfirmed), "ack 3")
-	want(t, r.comes("other", job("t"), false))
+	want(t, r.comes(coordinator.LaneHeld, job("t"), false))
 	want(t, r.tell(says("a", "first")), "completed first.1 a succeeded", "dispatch t.1 a")
 	want(t, r.confirm(4), "ack 4")
 	checkIndexes(t, r.Engine)
@@ -102,7 +102,7 @@ func TestHeldNoLongerThanTheBrokerAllows(t *testing.T) {
 	d.Agent, d.Task = "gone", &coordinator.Task{ID: "back", Type: "any", ContentHash: 1, AcceptedAt: r.now}
 	want(t, r.returns(d, coordinator.ReturnTakenBack, false))
 	want(t, r.assign(job("laned")))
-	want(t, r.beats(27*time.Minute+59*time.Second), "move laned to other")
+	want(t, r.beats(27*time.Minute+59*time.Second), "move laned to ~held")
 	want(t, r.beats(time.Second), "fail back all_agents_at_capacity")
 	want(t, r.moved(3, coordinator.PublishNotSent)) // nor can this one, from now on
 	want(t, r.beats(28*time.Minute-1))
@@ -233,18 +233,18 @@ func TestMoveRefused(t *testing.T) {
 		t.Run(o.String(), func(t *testing.T) {
 			r := busy(t, 0)
 			r.assign(job("t"))
-			want(t, r.beats(heldLong), "move t to other")
+			want(t, r.beats(heldLong), "move t to ~held")
 			want(t, r.moved(2, o))
 			checkIndexes(t, r.Engine)
 			want(t, r.beats(laneRest-1))
-			want(t, r.beats(1), "move t to other")
-			want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2", "read other: 64")
+			want(t, r.beats(1), "move t to ~held")
+			want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2", "read ~held: 2000")
 		})
 	}
 	t.Run("not sent", func(t *testing.T) {
 		r := busy(t, 0)
 		r.assign(job("t"))
-		want(t, r.beats(heldLong), "move t to other")
+		want(t, r.beats(heldLong), "move t to ~held")
 		want(t, r.moved(2, coordinator.PublishNotSent))
 		want(t, r.beats(10*heldLong))
 		want(t, r.tell(says("a", "first")), "completed first.1 a succeeded", "dispatch t.1 a")
@@ -252,7 +252,7 @@ func TestMoveRefused(t *testing.T) {
 	t.Run("somebody is free by then", func(t *testing.T) {
 		r := busy(t, 0)
 		r.assign(job("t"))
-		want(t, r.beats(heldLong), "move t to other")
+		want(t, r.beats(heldLong), "move t to ~held")
 		want(t, r.tell(says("a", "first")), "completed first.1 a succeeded")
 		want(t, r.moved(2, coordinator.PublishRejected), "dispatch t.1 a")
 	})
@@ -261,7 +261,7 @@ func TestMoveRefused(t *testing.T) {
 		task := job("t")
 		task.Deadline = r.now.Add(heldLong + time.Second)
 		r.assign(task)
-		want(t, r.beats(heldLong), "move t to other")
+		want(t, r.beats(heldLong), "move t to ~held")
 		want(t, r.beats(2*time.Second))
 		want(t, r.moved(2, coordinator.PublishRejected), "fail t deadline_exceeded")
 	})

@@ -29,6 +29,10 @@ type class struct {
 	served        time.Time // when one of its tasks was dispatched
 	// lacks is the quota that all of it waits for, of the pool itself; nil: none.
 	lacks *quotaWait
+	// seated are those of it that wait for seats; claims: what comes free is kept for them, because
+	// somebody is there who could take their tasks.
+	seated []*quotaWait
+	claims bool
 }
 
 // first is the task that goes first in the class; nil when none waits, or all that do wait

@@ -62,6 +62,7 @@ func (e *Engine) serveQuotas(now time.Time) {
 	}
 	q.rung, w.soon, w.claimed = false, time.Time{}, false
 	for refused := 0; ; {
+		e.claimSeats()
 		e.mayTry(now)
 		if w.ownTry > 0 && refused >= mostRefused {
 			break
@@ -114,15 +115,40 @@ func (e *Engine) tryNext(now time.Time) bool {
 	if x.wait == nil || q.waits.of[waitKey{x.wait.class, x.wait.leaf}] != x.wait { // what was served has changed that
 		return x.wait != nil
 	}
-	seats := x.wait.lacks.Limit == fairshare.LimitSeats
-	q.waits.unpark(x.wait)
-	if seats { // what is kept for it stays so while it tries
-		q.ledger.Wait(&x.wait.path, 1)
-		defer q.ledger.Wait(&x.wait.path, -1)
+	e.try(now, x.wait, 1<<level, trying)
+	return true
+}
+
+// try has one that waits try now: its task is the first of its level then.
+func (e *Engine) try(now time.Time, w *quotaWait, only, also uint8) {
+	q, seats, given := &e.quotas, w.lacks.Limit == fairshare.LimitSeats, e.quotas.given
+	if w.lacks.Limit == fairshare.LimitBudget && w.without == nil && e.lacksStill(now, w) {
+		return
 	}
-	e.wanted(x.wait.class)
-	q.waits.claimed = q.waits.claimed || e.claims.stale
-	e.serveFirst(now, 1<<level, trying)
+	q.waits.unpark(w)
+	e.wanted(w.class)
+	q.waits.claimed = q.waits.claimed || e.claims.stale && len(e.claims.waiting) > 0
+	if !seats {
+		e.serveFirst(now, only, also)
+		return
+	}
+	q.ledger.Wait(&w.path, 1) // what is kept for it stays so while it tries
+	e.serveFirst(now, only, also)
+	q.ledger.Wait(&w.path, -1)
+	if x := q.waits.of[waitKey{w.class, w.leaf}]; q.given == given && (x == nil || x.lacks.Limit != fairshare.LimitSeats) {
+		q.waits.seatsOf(w) // it lacks something else
+	}
+}
+
+// lacksStill tells whether who waits for a budget is refused as before, without having it try.
+func (e *Engine) lacksStill(now time.Time, w *quotaWait) bool {
+	q := &e.quotas
+	v := q.ledger.Check(now, &w.path, &w.task.quota.charge)
+	if v.OK || v.Permanent || v.Limit != w.lacks.Limit || v.Dimension != w.lacks.Dimension || v.Behind != w.lacks.Behind {
+		return false
+	}
+	q.flow.refused[v.Limit][v.Dimension]++
+	q.waits.refusedAgain(now, w, v)
 	return true
 }
 
@@ -171,5 +197,15 @@ func (e *Engine) mayTry(now time.Time) {
 	}
 	for w.due.Len() > 0 && !w.due.Items[0].at.After(now) {
 		w.open(w.due.Items[0])
+	}
+	// Who waits alone need not be chosen among others of his queue: the class has his turn. So that
+	// ten thousand groups with limits of their own are not ten thousand queues to look at. (Seats
+	// are kept for who stands in a queue.)
+	for i := 0; i < len(w.opened); {
+		if x := w.opened[i].alone(); x != nil && x.lacks.Limit != fairshare.LimitSeats {
+			take(x)
+		} else {
+			i++
+		}
 	}
 }

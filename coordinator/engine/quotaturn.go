@@ -41,6 +41,16 @@ func (p *waitPart) next(level int) *quotaWait {
 	return list[0]
 }
 
+// one is any of those that are to try; nil: there is none.
+func (p *waitPart) one() *quotaWait {
+	for level := range fairshare.Levels {
+		if h, ok := p.leaves.FirstAt(level); ok {
+			return h.Item
+		}
+	}
+	return nil
+}
+
 // serving has the bits of the levels at which somebody has not tried yet.
 func (p *waitPart) serving() uint8 {
 	levels := p.leaves.Serving()

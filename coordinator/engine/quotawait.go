@@ -36,10 +36,12 @@ type quotaWaits struct {
 	shares  *fairshare.Shares
 	byTime  heap.Heap[*quotaWait]
 	due     heap.Heap[*waitQueue] // those that open by themselves
+	rates   int                   // how many of them are for rates
 	queues  map[lackKey]*waitQueue
 	behind  map[string][]*waitQueue // by their node
 	refused map[string][]*quotaWait // by the node that refused them, who wait behind another
 	opened  []*waitQueue            // those that are open
+	seated  []*class                // in which somebody waits for seats
 	of      map[waitKey]*quotaWait
 	own     []*quotaWait // for whom it makes a difference which agent has the task
 	ownTry  int          // how many of them are yet to try what was given back
@@ -84,7 +86,7 @@ func (q *quotaWaits) forget() {
 			break
 		}
 	}
-	q.again, q.retried, q.opened, q.ownTry, q.soon = nil, nil, nil, 0, time.Time{}
+	q.seated, q.again, q.retried, q.opened, q.ownTry, q.soon = nil, nil, nil, nil, 0, time.Time{}
 }
 
 // find is what the tasks of a leaf wait for in a class; nil: for no quota.
@@ -101,7 +103,9 @@ func (q *quotaWaits) find(c *class, leaf int) *quotaWait {
 // park has a leaf, or the class, wait for quota.
 func (q *quotaWaits) park(w *quotaWait) {
 	if before := q.of[waitKey{w.class, w.leaf}]; before != nil {
-		q.unpark(before)
+		if q.unpark(before); before.lacks.Limit == fairshare.LimitSeats {
+			q.seatsOf(before) // what was kept for it may be for others
+		}
 	}
 	if w.leaf < 0 {
 		w.class.lacks = w
@@ -112,8 +116,8 @@ func (q *quotaWaits) park(w *quotaWait) {
 	w.seq, w.place = q.seq, -1
 	q.of[waitKey{w.class, w.leaf}] = w
 	switch w.lacks.Limit {
-	case fairshare.LimitSeats: // what comes free is kept for it as long as it is below its part
-		q.ledger.Wait(&w.path, 1)
+	case fairshare.LimitSeats:
+		q.sit(w)
 	case fairshare.LimitBudget:
 		w.at = w.lacks.RetryAt
 	case fairshare.LimitRate:
@@ -149,7 +153,7 @@ func (q *quotaWaits) unpark(w *quotaWait) {
 	}
 	delete(q.of, waitKey{w.class, w.leaf})
 	if w.lacks.Limit == fairshare.LimitSeats {
-		q.ledger.Wait(&w.path, -1)
+		q.rise(w)
 	}
 	if w.mayOwn() {
 		if left := minus(q.refused[w.lacks.Node], w); len(left) > 0 {
@@ -167,6 +171,20 @@ func (q *quotaWaits) unpark(w *quotaWait) {
 	q.dequeue(w)
 }
 
+// refusedAgain is parking one anew that waits for the same as before, and has had its turn.
+func (q *quotaWaits) refusedAgain(now time.Time, w *quotaWait, v fairshare.Verdict) {
+	q.seq++
+	w.lacks, w.at = v, v.RetryAt
+	if !w.at.After(now) {
+		w.at = now.Add(time.Millisecond)
+	}
+	if w.place >= 0 {
+		q.byTime.Fix(w.place)
+	}
+	w.try()
+	w.queue.tried = append(w.queue.tried, w)
+}
+
 // minus takes one out of a list.
 func minus[T comparable](list []T, x T) []T {
 	return slices.DeleteFunc(list, func(o T) bool { return o == x })
@@ -182,7 +200,7 @@ func (q *quotaWaits) left(t *openTask) {
 		if w != nil && w.task == t {
 			q.again = append(q.again, w)
 			if w.lacks.Limit == fairshare.LimitSeats { // what was kept for it is for others
-				q.open(w.queue)
+				q.seatsOf(w)
 			}
 		}
 	}

@@ -292,3 +292,20 @@ func (l *Ledger) Check(now time.Time, p *Path, c *Charge) Verdict {
 	l.undo()
 	return l.finish(&v)
 }
+
+// ServedBy visits the rates out of which a charge would be served now: each is that of the nearest
+// node in its dimension, or of one above it that leaves it some. Nothing is charged, and nobody
+// visited where it would be refused.
+func (l *Ledger) ServedBy(now time.Time, c *Charge, visit func(node string, d coordinator.Dimension)) {
+	l.advance(now.UnixNano())
+	p, asked := l.PathOf(c), *c
+	tidy(&asked.Amounts)
+	v, uses := l.check(&p, &asked, l.uses[:0])
+	l.uses = uses
+	if l.undo(); !v.OK {
+		return
+	}
+	for _, u := range uses {
+		visit(l.nodes[u.by.node].spec.ID, u.dim)
+	}
+}

@@ -189,7 +189,7 @@ func (r *session) beginLane(ctx context.Context, f coordinator.ReadLane) {
 		return
 	}
 	err := r.bus.Subscribe(ctx, bus.Subscription{
-		Queue: bus.LaneQueue(f.Lane).Name, Prefetch: r.window.lane(f.Window), Handle: r.onTask,
+		Queue: bus.LaneQueue(f.Lane).Name, Prefetch: r.window.lane(f.Lane, f.Window), Handle: r.onTask,
 		OnEnded: func(error) { r.lanes.order(laneOrder{ended: f.Lane, reading: reading}) },
 	})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 )
 
@@ -27,6 +28,9 @@ func (o *observer) laneUnread(lane string, err error) {
 
 // laneDropped writes down that the queue of a lane is deleted.
 func (o *observer) laneDropped(lane string) {
-	o.log.Info().Str("queue", bus.LaneQueue(lane).Name).
-		Msg("a lane that the configuration no longer has is empty; its queue is deleted")
+	why := "a lane that the configuration no longer has is empty; its queue is deleted"
+	if coordinator.LaneBase(lane) != lane {
+		why = "a lane beside another is empty; its queue is deleted"
+	}
+	o.log.Info().Str("queue", bus.LaneQueue(lane).Name).Msg(why)
 }

@@ -112,8 +112,12 @@ func (w *window) total() (n int) {
 // window_bytes is shared, beside what the window itself may hold.
 const lanesReadAtOnce = 64
 
-// lane gives the prefetch of a lane of which so many tasks should be held.
-func (w *window) lane(most int) int {
+// lane gives the prefetch of a lane of which so many tasks should be held. What is held out of
+// coordinator.LaneHeld is part of the window: the engine says how much of it.
+func (w *window) lane(lane string, most int) int {
+	if lane == coordinator.LaneHeld {
+		return min(most, maxPrefetch)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	expected := float64(w.largest)

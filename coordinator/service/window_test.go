@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 )
 
@@ -110,23 +111,26 @@ func TestWindowDoesNotSwing(t *testing.T) {
 // 64 lanes share half of 256 MiB: 2 MiB each, whatever the sizes are.
 func TestLanesShareHalfOfTheBytes(t *testing.T) {
 	w := newWindow(4000, 256*mib, mib)
-	if n := w.lane(64); n != 2 {
+	if n := w.lane("a", 64); n != 2 {
 		t.Errorf("before anything is known: %d, want 2 MiB / 1 MiB = 2", n)
 	}
 	for range windowSamples {
 		w.observe(20_000)
 	}
-	if n := w.lane(64); n != 52 {
+	if n := w.lane("a", 64); n != 52 {
 		t.Errorf("tasks of 20 kB: %d, want 2 MiB / (2 × 20,000 B) = 52", n)
 	}
 	for range 20 * windowSamples {
 		w.observe(1000)
 	}
-	if n := w.lane(64); n != 64 {
+	if n := w.lane("a", 64); n != 64 {
 		t.Errorf("tasks of 1 kB: %d, want all of 64", n)
 	}
+	if n := w.lane(coordinator.LaneHeld, 1500); n != 1500 {
+		t.Errorf("of those that keep their place in the window: %d, want all of 1500", n)
+	}
 	small := newWindow(10, mib, mib)
-	if n := small.lane(64); n != 1 {
+	if n := small.lane("a", 64); n != 1 {
 		t.Errorf("with window_bytes for one task: %d, want 1", n)
 	}
 }

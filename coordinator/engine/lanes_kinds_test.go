@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"taskbus/coordinator"
+)
+
+// crowds sends so many tasks of a kind, and gives the lanes to which some are moved, in order.
+func (r *rig) crowds(n int, b *taskBuilder) (lanes []string) {
+	r.t.Helper()
+	for range n {
+		next := *b
+		next.ID = coordinator.TaskID(fmt.Sprint(b.ID, r.last))
+		for _, line := range r.assign(&next) {
+			if _, lane, moved := strings.Cut(line, " to "); moved {
+				lanes = append(lanes, lane)
+			}
+		}
+		for _, t := range r.inOrder() {
+			if t.state == stateMoving {
+				r.moved(t.handle, coordinator.PublishConfirmed)
+			}
+		}
+	}
+	checkIndexes(r.t, r.Engine)
+	return lanes
+}
+
+// times repeats a lane.
+func times(n int, lane string) (all []string) {
+	for range n {
+		all = append(all, lane)
+	}
+	return all
+}
+
+// kinds is a busy fleet with room for four waiting tasks, and a group with a lane.
+func kinds(t *testing.T) *rig {
+	r := busy(t, 4, "team")
+	p := *r.policy
+	p.Routes = map[string]coordinator.Route{"any": {}, "go": {Required: []string{"go"}}}
+	p.Agents = append(p.Agents, worker("away").can("go").AgentSpec)
+	p.Quotas = &quotasOf().group("team", 1, nil).group("else", 1, nil).Quotas
+	r.apply(coordinator.PolicyChanged{Policy: &p})
+	return r
+}
+
+// TestOneKindToALane: the first kind has the lane of its group. The first few of another share one
+// beside it with others of which there is little; then it has its own.
+func TestOneKindToALane(t *testing.T) {
+	r := kinds(t)
+	want(t, r.crowds(20, job("n").group("team")), times(16, "team")...)
+	// The four that wait make way for as many that are urgent, and then the last of these for the
+	// next. When five wait and four have been moved, that is more than fewOfKind.
+	urgent := job("u").group("team").prio(coordinator.PriorityCritical)
+	want(t, r.crowds(16, urgent), append(append(times(4, "team"), times(4, "team~1")...), times(8, "team~2")...)...)
+	// The longer row makes room, so that those which nobody can take now leave half of it to the
+	// others; and of them there is little.
+	want(t, r.crowds(4, job("g").group("team").kind("go")), "team~2", "team~2", "team~1", "team~1")
+}
+
+// TestLanesBesideAreDropped: a lane beside another is no orphan, and is gone when it is empty.
+func TestLanesBesideAreDropped(t *testing.T) {
+	r := kinds(t)
+	r.crowds(5, job("n").group("team"))
+	want(t, r.crowds(5, job("u").group("team").prio(coordinator.PriorityCritical)), "team", "team", "team", "team", "team~1")
+	for _, l := range r.Snapshot(r.now).Lanes {
+		if l.Orphan {
+			t.Errorf("%s is an orphan", l.Lane)
+		}
+	}
+	r.pass(laneQuiet)
+	want(t, r.laneHas("team~1", 0), "read team~1: 0", "drop team~1")
+	want(t, r.apply(coordinator.LaneSeen{Lane: "team~1", Missing: true}))
+	if r.lanes.byKey["team~1"] != nil {
+		t.Error("it is remembered")
+	}
+	want(t, r.laneHas("team", 0), "read team: 0") // this one stays
+	checkIndexes(t, r.Engine)
+}
+
+// TestOrphansGetNothing: what is moved after a group has lost its lane goes where the policy says.
+func TestOrphansGetNothing(t *testing.T) {
+	r := kinds(t)
+	want(t, r.crowds(5, job("n").group("team")), "team")
+	p := *r.policy
+	p.Lanes = []string{}
+	r.apply(coordinator.PolicyChanged{Policy: &p})
+	want(t, r.comes("team", job("old").group("team"), false), "move n4 to other")
+	r.moved(5, coordinator.PublishConfirmed)
+	want(t, r.crowds(2, job("n").group("team")), "other", "other")
+	p.Lanes = []string{"team"}
+	r.apply(coordinator.PolicyChanged{Policy: &p})
+	want(t, r.crowds(1, job("n").group("team")), "team")
+	checkIndexes(t, r.Engine)
+}
+
+// TestKindOfALaneIsSeen: who takes over does not know what is in a lane until the first task comes
+// out; until then nothing else is moved there.
+func TestKindOfALaneIsSeen(t *testing.T) {
+	r := kinds(t)
+	r.laneKnown("team")
+	want(t, r.crowds(5, job("n").group("team")), "team~1")
+	want(t, r.comes("team", job("old").group("team"), false), "move n4 to team")
+}
+
+// TestTooManyLanes: where so many lanes hold something, a group's own is shared by all kinds of it.
+func TestTooManyLanes(t *testing.T) {
+	r := kinds(t)
+	r.crowds(5, job("n").group("team"))
+	for i := range maxLanes - 1 {
+		r.laneKnown(fmt.Sprint("x", i))
+	}
+	want(t, r.crowds(5, job("u").group("team").prio(coordinator.PriorityCritical)), times(5, "team")...)
+	if l := r.lanes.byKey["team"]; !l.mixed {
+		t.Error("nothing says that it has several kinds")
+	}
+}
+
+// TestWhoFloodsMakesRoom: it is the group with most that does, whatever else is in its lane; those
+// that share one are told apart.
+func TestWhoFloodsMakesRoom(t *testing.T) {
+	r := kinds(t)
+	want(t, r.crowds(2, job("little").group("else").prio(coordinator.PriorityLow)))
+	want(t, r.crowds(10, job("n").group("team").prio(coordinator.PriorityCritical)), times(8, "team")...)
+	want(t, r.crowds(2, job("little").group("else").prio(coordinator.PriorityLow)), "other", "other")
+}
+
+// TestNoRoomAmongTheHeld: no more keep their place for long than may be held at a time; what is more
+// goes to its lane.
+func TestNoRoomAmongTheHeld(t *testing.T) {
+	r := busy(t, 0)
+	r.laneKnown(coordinator.LaneHeld)
+	for i := range heldAtOnce - 1 {
+		r.comes(coordinator.LaneHeld, job(coordinator.TaskID(fmt.Sprint("held", i))), false)
+	}
+	r.assign(job("last"))
+	r.assign(job("more"))
+	want(t, r.beats(heldLong), "move last to ~held", "move more to other")
+	checkIndexes(t, r.Engine)
+}
