@@ -2,13 +2,11 @@ package engine
 
 import (
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/fairshare"
 )
 
 // The auditor asks whether the engine's books balance: much of what the engine knows
@@ -113,162 +111,6 @@ func inTurn(next *int, places, budget int, look func(i int) (cost int)) {
 func (x *inspection) set(t *timer) bool {
 	items := x.e.timers.heaps[t.duty.turn()].Items
 	return t.index >= 0 && t.index < len(items) && items[t.index] == t
-}
-
-// held looks at every task whose delivery is not settled.
-func (x *inspection) held(handles iter.Seq[coordinator.Handle]) {
-	e := x.e
-	queued := make(map[*openTask]bool, len(e.retries.tasks))
-	for _, t := range e.retries.tasks {
-		queued[t] = true
-	}
-	var waiting [4]int
-	moving, inLine := 0, 0
-	x.gathering = 0
-	for h := range handles {
-		t := e.held[h]
-		switch {
-		case t.handle != h:
-			x.task(coordinator.InvariantTaskState, t, "it is held by the handle %d and has %d", h, t.handle)
-		case t.over && (t.number != 0 || t.state != stateDispatching):
-			x.task(coordinator.InvariantTaskState, t, "its outcome has been told, and it is held in state %d as number %d", t.state, t.number)
-		case !t.over && (int(t.number) >= len(e.tasks.all) || e.tasks.all[t.number] != t):
-			x.task(coordinator.InvariantTaskState, t, "it is held and not among the open tasks (number %d)", t.number)
-		}
-		expires, again := t.state == stateWaiting || t.state == stateUnscored || t.state == stateDelayed, t.state == stateUnscored || t.state == stateGathering || t.state == stateBidding
-		switch t.state {
-		case stateDelayed:
-			again = !queued[t] // else the budget is waited for
-		case stateWaiting:
-			again = t.line != nil // until it has been held for too long
-		}
-		if x.set(&t.expire) != expires || x.set(&t.retry) != again {
-			x.task(coordinator.InvariantTimers, t, "in state %d its timers are: to expire %v, to be looked at again %v", t.state, x.set(&t.expire), x.set(&t.retry))
-		}
-		switch t.state {
-		case stateWaiting:
-			waiting[t.task.Priority]++
-			if c := t.needs.class; c == nil || !c.holds(t) {
-				x.task(coordinator.InvariantTaskState, t, "it waits and is not in its class (place %d)", t.index)
-			}
-		case stateGathering:
-			x.gathering++
-			waiting[t.task.Priority]++
-		case stateDelayed, stateUnscored, stateBidding:
-			waiting[t.task.Priority]++
-		case stateMoving:
-			moving++
-		case stateDispatching:
-		default:
-			x.task(coordinator.InvariantTaskState, t, "it is held in state %d", t.state)
-		}
-		if t.line != nil {
-			inLine++
-		}
-	}
-	if waiting != e.pending.count {
-		x.note(coordinator.InvariantPendingCount, "", "by priority %v tasks wait, counted are %v", waiting, e.pending.count)
-	}
-	x.lanes(moving, inLine)
-}
-
-// classes looks at the classes in which somebody waits.
-func (x *inspection) classes() {
-	e := x.e
-	for i, c := range e.pending.active {
-		if c.active != i || e.pending.classes[c.key] != c || c.waiting.Len() == 0 {
-			x.note(coordinator.InvariantPendingOrder, "", "class %q is at place %d and says %d; %d tasks wait in it, and it is found by its key: %v",
-				c.key, i, c.active, c.waiting.Len(), e.pending.classes[c.key] == c)
-		}
-		c.waiting.Visit(func(h fairshare.Head[*openTask], n int, ordered bool) {
-			t := h.Item
-			if t.state != stateWaiting || t.index != n || t.leaf != h.Leaf || t.level != h.Level || t.needs.class != c || e.held[t.handle] != t {
-				x.task(coordinator.InvariantTaskState, t, "it is at %d of %d in class %q, says %d of %d, and is in state %d", n, h.Leaf, c.key, t.index, t.leaf, t.state)
-			} else if !ordered {
-				x.task(coordinator.InvariantPendingOrder, t, "it goes before the one above it in class %q", c.key)
-			}
-		})
-	}
-	inTurn(&e.audited.class, len(e.pending.active), auditClasses, func(i int) int {
-		c := e.pending.active[i]
-		if c.nobody != c.feasible.empty() || !slices.Equal(c.usable, e.usable(c.feasible, c.required)) {
-			x.note(coordinator.InvariantAgentReady, "", "class %q: who is of use for it is not who is capable and trusted", c.key)
-		}
-		if n, t := c.usable.common(e.fleet.ready), c.first(); n > 0 && t != nil && e.mayGive(t) {
-			x.task(coordinator.InvariantWorkConserved, t, "it waits with %d others, and %d agents are ready who could have it", c.waiting.Len()-1, n)
-		}
-		return 1
-	})
-}
-
-// batches looks at the tasks that wait for others of their kind.
-func (x *inspection) batches() {
-	members := make(map[*openTask]bool, x.gathering)
-	for key, g := range x.e.batches.gathering { // order does not matter: as a rule nothing is found
-		for _, t := range g.members {
-			if t.state != stateGathering || x.e.held[t.handle] != t || members[t] || batchKeyOf(t) != key {
-				x.task(coordinator.InvariantTaskState, t, "it is among those that gather, in state %d", t.state)
-			}
-			members[t] = true
-		}
-	}
-	if n := len(members); n != x.gathering || len(x.e.batches.sharing) > 0 {
-		x.note(coordinator.InvariantTaskState, "", "%d tasks gather, %d are in batches; %d batches were not sealed", x.gathering, n, len(x.e.batches.sharing))
-	}
-}
-
-// openTasks looks at tasks that have not ended, most of them with agents.
-func (x *inspection) openTasks() {
-	e := x.e
-	if n := len(e.tasks.all); n <= auditTasks {
-		open := 0
-		for _, t := range e.tasks.all[1:] {
-			if t != nil {
-				open++
-			}
-		}
-		if open+len(e.tasks.free) != n-1 {
-			x.note(coordinator.InvariantTaskRecord, "", "%d numbers are given to %d open tasks, and %d are free", n-1, open, len(e.tasks.free))
-		}
-	}
-	inTurn(&e.audited.task, len(e.tasks.all), auditTasks, func(n int) int {
-		if t := e.tasks.all[n]; t != nil {
-			x.openTask(n, t)
-		}
-		return 1
-	})
-}
-
-func (x *inspection) openTask(n int, t *openTask) {
-	e, leased := x.e, t.state == stateLeased
-	r := e.memory.record(t.key, t.record)
-	switch {
-	case r == nil:
-		x.task(coordinator.InvariantTaskRecord, t, "it is open, and nothing is remembered of it")
-		return
-	case r.key != t.key || r.ref != t.number || int(t.number) != n || !r.fate.IsOpen():
-		x.task(coordinator.InvariantTaskRecord, t, "it is number %d at place %d, its record says %d, %s", t.number, n, r.ref, r.fate)
-	case (r.fate == coordinator.FateOpen) == leased, (r.fate == coordinator.FateUnsettled) != (leased && t.unanswered):
-		x.task(coordinator.InvariantTaskRecord, t, "it is in state %d, unanswered %v, its record says %s", t.state, t.unanswered, r.fate)
-	}
-	if t.over || (e.held[t.handle] == t) == leased {
-		x.task(coordinator.InvariantTaskState, t, "it is open in state %d, held %v, its outcome told %v", t.state, e.held[t.handle] == t, t.over)
-	}
-	if t.state < stateDispatching {
-		return
-	}
-	switch {
-	case t.agent == nil:
-		x.task(coordinator.InvariantAgentAccount, t, "it is in state %d and with no agent", t.state)
-		return
-	case (t.place < 0) != t.returning:
-		x.task(coordinator.InvariantAgentAccount, t, "it is with %s, at %d of its account, given back %v", t.agent.spec.ID, t.place, t.returning)
-	case t.place >= 0 && (t.place >= len(t.agent.open) || t.agent.open[t.place] != t || e.fleet.known(t.agent.spec.ID) != t.agent):
-		x.task(coordinator.InvariantAgentAccount, t, "it says that it is at %d of the account of %s, and is not", t.place, t.agent.spec.ID)
-	}
-	if leased && (t.deadline.IsZero() || (t.agent.tracked || len(t.tried) > 0 || t.unanswered) && !x.set(&t.expire)) {
-		x.task(coordinator.InvariantLeaseDeadline, t, "%s has it (dispatch %s), and nobody watches its deadline (%v)", t.agent.spec.ID, t.dispatchID, t.deadline)
-	}
 }
 
 // records looks at what is remembered of task ids.

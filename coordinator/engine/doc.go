@@ -27,15 +27,21 @@
 //	batch.go     tasks that are decided together
 //	doubt.go     what a lost session, or a coordinator before this one, leaves open
 //	owed.go      failures that no delivery stands behind
-//	record.go    what must survive; fold.go: taking it over; image.go: all of it at once
+//	record.go    what must survive; fold.go, foldagents.go: taking it over; image.go: all of it at once
 //	needs.go     what a task asks of its agent: capabilities, preferences, strategy
-//	fleet.go     who is there: agents, slots, and the bit sets the choice starts from
+//	fleet.go     who is there: agents, slots, and the bit sets the choice starts from; fleetadopt.go:
+//	             another configuration
 //	outcome.go   what the end of a dispatch teaches
-//	trust.go     which agents get no work, and their probes; slowstart.go: the way back
+//	trust.go     which agents get no work, and their probes; trustoutcomes.go: what counts against
+//	             them; slowstart.go: the way back
 //	capacity.go  how much agents get done
 //	account.go   how an agent's slots are counted between two reports
 //	report.go    what a heartbeat changes
-//	presence.go  whether an agent is there for its work; operators' orders
+//	presence.go  whether an agent is there for its work; operators' orders; presencelook.go: what is
+//	             seen of its queue
+//	market.go    auctions; marketoffer.go: tasks are offered; bids.go: bids come in; award.go: who has
+//	             won; awardsale.go: its dispatch
+//	claim.go     work that agents claim
 //	discover.go  agents that join by themselves
 //	choose.go    the choice among eligible agents
 //	standing.go  how well the agents do with one kind of task
@@ -57,7 +63,8 @@
 //	retry.go     back-off and the retry budget
 //	timer.go     deadlines
 //	snapshot.go  a copy of all this for readers
-//	audit.go     whether the books balance; auditfleet.go: those of the agents
+//	audit.go     whether the books balance; audittasks.go: those of the tasks; auditfleet.go: of the
+//	             agents; auditquota.go, auditlanes.go
 //	bits.go, heap.go
 //
 // # Invariants

@@ -48,16 +48,6 @@ const (
 	flapMax    = 30 * time.Second
 )
 
-// Looking at queues and taking back.
-const (
-	// workLook is the time between looks at a queue from which work is expected: a
-	// second, less what a shell that looks twice a second may be early.
-	workLook     = 900 * time.Millisecond
-	missedFor    = 10 * time.Second // in which a second look without a consumer counts
-	idleLook     = 5 * time.Second  // between looks at a queue of which nothing is expected
-	maxTakeBacks = 256              // agents' queues that are consumed for others at once
-)
-
 // gone reports whether the agent is known not to be there.
 func (a *agent) gone() bool {
 	switch a.state {
@@ -180,71 +170,6 @@ func (e *Engine) takeBackEnded(a *agent) {
 	}
 }
 
-// queueSeen hears what the broker says of an agent's queue.
-func (e *Engine) queueSeen(now time.Time, ev coordinator.QueueSeen) {
-	a := e.fleet.byID[ev.Agent]
-	if a == nil {
-		return
-	}
-	switch {
-	case ev.Consumers > 0:
-		e.consumed(a, true)
-		a.seenConsumer, a.missedAt = true, time.Time{}
-		// A consumer alone may be one of ours that the broker still counts: the agent
-		// must have been heard as well.
-		if a.state == coordinator.AgentGone && a.heard.After(a.leftAt) {
-			e.comeBack(now, a)
-		}
-	case now.Sub(a.missedAt) > missedFor:
-		a.missedAt = now // it may be connecting again: the next look tells
-	case a.state == coordinator.AgentOnline && a.mayBeMissed(now, e.graceEnd):
-		e.enter(now, a, coordinator.AgentGone)
-	}
-	// An agent that never reported may have died before we began.
-	unheard := a.state == coordinator.AgentNeverSeen && ev.Consumers == 0 && !now.Before(e.unheardFrom)
-	left := a.leased()
-	a.heldByUs = a.heldByUs && ev.Ready > 0
-	a.drained = a.draining && ev.Ready == 0 && left == 0 && a.inFlight() == 0
-	switch {
-	case ev.Ready > 0 && (a.gone() || a.draining || unheard):
-		e.takeBack(a)
-	case ev.Ready == 0 && (left == 0 || e.takeBacks >= maxTakeBacks):
-		e.leaveQueue(a) // there is nothing to take, and nothing to come, or others need the place
-	}
-}
-
-// consumed notes whether the agent's queue has ever had a consumer.
-func (e *Engine) consumed(a *agent, ever bool) {
-	if a.hadConsumer != ever {
-		a.hadConsumer = ever
-		if e.recorder.on {
-			e.record(&coordinator.Consumed{Agent: a.spec.ID, Ever: ever})
-		}
-	}
-}
-
-// mayBeMissed tells whether the absence of the agent's consumer means anything.
-// After a session has opened agents come back in their own time: of one that had a
-// consumer before, nothing follows within the grace that silence has, too.
-func (a *agent) mayBeMissed(now, graceEnd time.Time) bool {
-	return a.seenConsumer || a.hadConsumer && !now.Before(graceEnd)
-}
-
-// comeBack is the return of an agent whose consumer had gone: to what its reports
-// say of it.
-func (e *Engine) comeBack(now time.Time, a *agent) {
-	switch {
-	case a.report.Status == coordinator.StatusOffline:
-		e.enter(now, a, coordinator.AgentOffline)
-	case !e.silentAt(a).After(now):
-		e.enter(now, a, coordinator.AgentStale)
-	default:
-		e.enter(now, a, coordinator.AgentOnline)
-		e.watch(now, a)
-		e.wake(now, a)
-	}
-}
-
 // ordered carries out an operator's order.
 func (e *Engine) ordered(now time.Time, ev coordinator.AgentOrdered) {
 	if ev.Token != 0 {
@@ -280,43 +205,4 @@ func (e *Engine) obey(a *agent) {
 	a.cordoned = given
 	a.draining = given && order == coordinator.OrderDrain
 	a.drained = a.drained && a.draining
-}
-
-// Watched names the agents' queues at which the shell should look now, at most
-// so many: those of agents that have work, each second, and again at once when the
-// look before found nobody there; those of agents that are gone, drained or silent,
-// now and then. It decides nothing: what follows from a look comes as QueueSeen. It
-// is called about twice a second, between two events.
-func (e *Engine) Watched(now time.Time, most int) []coordinator.QueueWatch {
-	n := len(e.fleet.agents)
-	var list []coordinator.QueueWatch
-	for i := 0; i < n && len(list) < most; i++ {
-		a := e.fleet.agents[(e.watchFrom+i)%n]
-		if !e.wantsLook(now, a) {
-			continue
-		}
-		a.lookedAt = now
-		list = append(list, coordinator.QueueWatch{Agent: a.spec.ID, Queue: a.spec.Queue})
-		if len(list) == most {
-			e.watchFrom = (e.watchFrom + i + 1) % n
-		}
-	}
-	return list
-}
-
-func (e *Engine) wantsLook(now time.Time, a *agent) bool {
-	since, online := now.Sub(a.lookedAt), a.state == coordinator.AgentOnline
-	switch {
-	case a.queueMissing:
-		return false
-	case a.takenQueue != "", a.draining && !a.drained, a.state == coordinator.AgentGone, a.gone() && a.leased() > 0:
-		return since >= workLook
-	case online && (a.inFlight() > 0 || len(a.open) > 0):
-		return since >= workLook || now.Sub(a.missedAt) <= missedFor && a.mayBeMissed(now, e.graceEnd)
-	case online && a.lookedAt.IsZero():
-		return true // before it has work: only a consumer that was seen can be missed
-	case online && !a.draining:
-		return false
-	}
-	return since >= idleLook
 }

@@ -25,7 +25,7 @@
 //	session.go   one broker session from opening to its end
 //	follow.go    what it does before it leads, and how it takes over
 //	fence.go     where the past of a stream ends
-//	journal.go   reading the journal: folding, claiming, who leads
+//	journal.go   reading the journal: folding, who leads; journal_claim.go: claiming it
 //	journal_write.go  writing it
 //	snapshots.go  a copy of the state in it, now and then
 //	commits.go   effects that wait for their records
@@ -47,7 +47,7 @@
 //	watch.go     looking at the queues of agents that have work
 //	window.go    how many tasks are held
 //	held.go      the deliveries held unacknowledged
-//	outbox.go    effects in, publications out
+//	outbox.go    effects in, publications out; publish.go: how each is published
 //	ends.go      task.completed on its way
 //	park.go      what cannot be handled, on its way to task.dead
 //	settle.go    what the broker answered
@@ -56,7 +56,8 @@
 //	attempts.go  their dispatches so far
 //	explain.go   why they were decided so, and how they would be now
 //	stats.go     the fleet in figures
-//	observe.go   logs; observe_results.go: those of how tasks end; observe_market.go: of auctions
+//	observe.go   logs; observe_results.go: those of how tasks end; observe_market.go: of auctions;
+//	             observe_senders.go: of who says what they may not say
 //	counters.go  what is counted, for /status
 //	noise.go     keeping floods out of the log
 //	metrics.go   Prometheus: what is counted; metrics_results.go: how tasks end; metrics_market.go: auctions and claims

@@ -8,7 +8,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/messages"
@@ -29,16 +28,6 @@ type observer struct {
 	strangers sync.Map // wrong senders that were logged: stranger → true
 	known     atomic.Int64
 }
-
-// stranger is an agent in whose name somebody else sends messages of a type, or
-// who sends what is not an agent's to send; or one that cannot be sent something.
-type stranger struct {
-	messageType string
-	agent       coordinator.AgentID
-}
-
-// maxKnownStrangers bounds the memory of wrong senders.
-const maxKnownStrangers = 1000
 
 // dispatchSettled writes down what became of a dispatch.
 func (o *observer) dispatchSettled(d *coordinator.Dispatch, outcome coordinator.PublishOutcome, now time.Time) {
@@ -224,77 +213,6 @@ func (o *observer) invalidStatus(r *messages.Refusal) {
 	o.s.count.invalidStatus.Add(1)
 	o.s.metrics.invalid.WithLabelValues(schemas.AgentStatus, r.Keyword).Inc()
 	sender(o.gated(noiseInvalidStatus, zerolog.WarnLevel), r, "invalid heartbeat ignored")
-}
-
-// sender writes down a message that was refused, and which agent it names: somebody
-// must find the one that sends it.
-func sender(e *zerolog.Event, r *messages.Refusal, message string) {
-	e = e.Str("path", r.Path).Str("reason", r.Text)
-	if r.AgentID == "" {
-		e.Msg(message + "; its agent_id cannot be read")
-		return
-	}
-	e.Str("agent_id", r.AgentID).Msg(message)
-}
-
-// wrongSender notes a heartbeat, result, bid or claim whose broker-validated user is not its
-// agent, with one line for each agent and kind.
-func (o *observer) wrongSender(messageType string, agent coordinator.AgentID, user string, mode config.Auth) {
-	if messageType == schemas.AgentStatus {
-		o.s.count.authRejections.Add(1)
-	}
-	o.s.metrics.authRejections.WithLabelValues(string(mode)).Inc()
-	if !o.first(stranger{messageType, agent}) {
-		return
-	}
-	e := o.log.Warn().Str("message_type", messageType).Str("agent_id", string(agent)).Str("user_id", messages.Clean(user, 64))
-	if mode == config.AuthStrict {
-		e.Msg("message refused: the agent must publish it as its own user, with the property user_id (said once for each agent and message type)")
-		return
-	}
-	e.Msg("message of another user accepted (agents.auth: warn; said once for each agent and message type)")
-}
-
-// wrongRelay notes a status that claims to be relayed by a coordinator and is of
-// another user than ours, with one line for each agent.
-func (o *observer) wrongRelay(agent coordinator.AgentID, user string, mode config.Auth) {
-	o.s.count.authRejections.Add(1)
-	o.s.metrics.authRejections.WithLabelValues(string(mode)).Inc()
-	if !o.first(stranger{schemas.AgentStatus + ", relayed", agent}) {
-		return
-	}
-	e := o.log.Warn().Str("message_type", schemas.AgentStatus).Str("agent_id", string(agent)).Str("user_id", messages.Clean(user, 64))
-	if mode == config.AuthStrict {
-		e.Msg("relayed status refused: only a coordinator may relay, and as the user that this one has (said once for each agent)")
-		return
-	}
-	e.Msg("relayed status of another user than the coordinator's accepted (agents.auth: warn; said once for each agent)")
-}
-
-// wrongCanceller notes a cancel by message of somebody who is an agent, or may be
-// one, with one line for each.
-func (o *observer) wrongCanceller(user string, mode config.Auth) {
-	o.s.metrics.authRejections.WithLabelValues(string(mode)).Inc()
-	user = messages.Clean(user, 64)
-	if !o.first(stranger{schemas.TaskCancel, coordinator.AgentID(user)}) {
-		return
-	}
-	e := o.log.Warn().Str("message_type", schemas.TaskCancel).Str("user_id", user)
-	if mode == config.AuthStrict {
-		e.Msg("cancel refused: its property user_id must name a user that is not an agent (said once for each user)")
-		return
-	}
-	e.Msg("cancel of an agent, or of nobody named, accepted (agents.auth: warn; said once for each user)")
-}
-
-// first tells whether nothing has been said of this sender yet.
-func (o *observer) first(who stranger) bool {
-	if _, seen := o.strangers.Load(who); seen || o.known.Load() >= maxKnownStrangers {
-		return false
-	}
-	o.strangers.Store(who, true)
-	o.known.Add(1)
-	return true
 }
 
 func (o *observer) queueChecked(q coordinator.EnsureQueue, exists bool, err error) {

@@ -1,0 +1,119 @@
+package engine
+
+import (
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/auction"
+	"taskbus/coordinator/breaker"
+	"taskbus/coordinator/capacity"
+	"taskbus/coordinator/learning"
+)
+
+// How records about agents are folded.
+
+// foldAgent takes over what is said of one agent, or owed.
+func (e *Engine) foldAgent(at time.Time, r coordinator.Record) {
+	switch r := r.(type) {
+	case *coordinator.Ordered:
+		if r.Order == coordinator.OrderUncordon {
+			delete(e.orders, r.Agent)
+		} else {
+			e.orders[r.Agent] = r.Order
+		}
+		if a := e.fleet.byID[r.Agent]; a != nil {
+			e.obey(a)
+			e.fleet.refresh(a)
+		}
+	case *coordinator.Tracked:
+		e.track(e.agentOf(r.Agent))
+	case *coordinator.Consumed:
+		e.agentOf(r.Agent).hadConsumer = r.Ever
+	case *coordinator.Doubted:
+		e.inDoubt.messages[r.Key] = r.Messages
+	case *coordinator.AgentBefore:
+		a := e.agentOf(r.Agent)
+		a.assigned = r.Assigned
+		a.capacity = capacity.State{Items: r.Items, BusySeconds: r.BusySeconds, Samples: r.Samples}.Estimator()
+		a.capacity.InHand(at, len(a.open))
+		e.fleet.assignments = max(e.fleet.assignments, r.LastAssigned)
+		if a.number >= 0 {
+			e.fleet.views[a.number].LastAssigned = r.LastAssigned
+		}
+	case *coordinator.Calibrated:
+		e.agentOf(r.Agent).calibration = auction.CalibrationState{
+			Ratio: r.Ratio, Brier: r.Brier, Bias: r.Bias, Timed: r.Timed, Judged: r.Judged,
+		}.Calibration()
+	case *coordinator.Owed:
+		e.owed.fails = append(e.owed.fails, &coordinator.Fail{Task: r.Task, Failure: r.Failure})
+	case *coordinator.Paid:
+		e.owed.drop(r.Key)
+	}
+}
+
+// foldLearnt learns what the leader has learnt.
+func (e *Engine) foldLearnt(r *coordinator.Learnt) {
+	a := e.fleet.byID[r.Agent]
+	if a == nil {
+		return
+	}
+	o := learning.Outcome{Duration: r.Duration, CostUSD: r.CostUSD}
+	switch r.Attribution {
+	case coordinator.AttributedSuccess:
+		o.Attribution = learning.Succeeded
+		a.capacity.Done(r.At)
+	case coordinator.AttributedAgentFault:
+		o.Attribution = learning.AgentFault
+	case coordinator.AttributedTimeout:
+		o.Attribution = learning.TimedOut
+	}
+	e.learner.Observe(r.At, a.number, e.learner.Type(r.Type), o)
+	if r.CostUSD > 0 {
+		a.meanCost, _ = e.learner.Cost(a.number)
+	}
+	e.fleet.refresh(a)
+}
+
+// foldBreaker takes over the state of one breaker.
+func (e *Engine) foldBreaker(at time.Time, r *coordinator.BreakerChanged) {
+	tr := &e.trust
+	if tr.breakers == nil {
+		return
+	}
+	tr.breakers.SetGeneration(tr.internal(r.Generation))
+	a := e.fleet.byID[r.Agent]
+	if a == nil {
+		return
+	}
+	var s breaker.PairState
+	if !r.Gone {
+		s = breaker.PairState{
+			State: breaker.State(r.State), Cause: breaker.Cause(r.Cause), Faults: r.Faults, Opened: r.Opened,
+			ClosedAt: r.ClosedAt, Until: r.Until, Since: tr.internal(r.Since), Before: tr.internal(r.Before),
+			Probe: r.Probe, Probing: r.Probing,
+		}
+	}
+	p := breaker.Pair{Agent: a.number, Capability: r.Capability}
+	e.heed(tr.breakers.Import(at, p, s))
+	e.heed(tr.breakers.Away(p, a.state != coordinator.AgentOnline)) // one that is new knows nothing of that
+	e.out = nil                                                     // the world has heard of it
+}
+
+// internal is a generation as the breakers at hand count them.
+func (tr *trust) internal(generation uint64) uint64 {
+	if generation < tr.begun {
+		return 0
+	}
+	return generation - tr.begun
+}
+
+// foldJoined takes over who has joined by itself.
+func (e *Engine) foldJoined(at time.Time, r *coordinator.Joined) {
+	clear(e.joining.joined)
+	for _, spec := range r.Agents {
+		e.joining.joined[spec.ID] = spec
+	}
+	e.joining.under(e.policy)
+	e.install(at, e.policy)
+	e.out = nil // the world has heard of them
+}

@@ -1,0 +1,276 @@
+package service
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"taskbus/config"
+	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/failpoint"
+	"taskbus/messages"
+	"taskbus/schemas"
+)
+
+// How each effect is published.
+
+// publishAll is the goroutine that empties the outbox until the session ends.
+// What is left then is not sent, and reported so.
+func (r *session) publishAll() {
+	var batch []outgoing
+	for ended := false; ; {
+		batch = r.outbox.swap(batch[:0])
+		for i := range batch {
+			r.publish(&batch[i])
+			r.outbox.published()
+			batch[i] = outgoing{}
+		}
+		switch {
+		case len(batch) > 0:
+			continue
+		case ended:
+			return
+		}
+		select {
+		case <-r.outbox.signal:
+		case <-r.bus.Done():
+			ended = true
+		}
+	}
+}
+
+func (r *session) publish(item *outgoing) {
+	switch {
+	case item.dispatch != nil:
+		r.publishDispatch(item.dispatch)
+	case item.fail != nil:
+		r.publishFailure(item.fail)
+	case item.refused != nil:
+		r.publishRefusal(item.held, item.refused)
+	case item.notice != nil:
+		r.publishNotice(item.notice)
+	case item.completed != nil:
+		r.publishCompleted(item.completed)
+	case item.withdrawal != nil:
+		r.publishWithdrawal(item.withdrawal)
+	case item.relayed != nil:
+		r.publishRelayed(item.relayed)
+	case item.letter != nil:
+		r.publishOffers(item.letter)
+	case item.reply != nil:
+		r.publishReply(item.reply)
+	case item.move != nil:
+		r.publishMove(item.move)
+	case item.event != nil:
+		_ = r.bus.Publish(*item.event) // an announcement: whoever missed it can look
+	}
+}
+
+// publishDispatch sends a task to its agent. The token is the handle.
+func (r *session) publishDispatch(d *coordinator.Dispatch) {
+	h := r.held.get(d.Handle)
+	if h == nil {
+		return
+	}
+	defer r.surviveDispatch(d)
+	failpoint.Hit(failpoint.BeforePublish)
+	h.dispatch = d
+	r.s.queues.add(d.Queue)
+	r.s.history.dispatching(d)
+	headers := map[string]any{
+		headerTask: messages.EncodeTaskHeader(d.Task),
+	}
+	if tried := messages.EncodeTriedHeader(d); tried != "" {
+		headers[headerTried] = tried
+	}
+	if d.MaybeDuplicate {
+		headers[headerMaybeDuplicate] = true
+	}
+	addTrace(headers, d.Task)
+	var expiration time.Duration
+	if r.mayExpire(d.Queue) {
+		expiration = d.AcceptTimeout
+	}
+	err := r.bus.Publish(bus.Publication{
+		Token: uint64(d.Handle),
+		Key:   d.Queue,
+		Properties: bus.Properties{
+			ContentType:   contentJSON,
+			Type:          schemas.TaskDispatch,
+			MessageID:     d.DispatchID,
+			CorrelationID: d.Task.TraceID,
+			AppID:         appID,
+			UserID:        r.userID(),
+			Expiration:    expiration,
+			Timestamp:     d.At,
+			Headers:       headers,
+		},
+		Body: messages.AppendDispatch(make([]byte, 0, len(h.payload)+512), d, h.payload),
+	})
+	var encoding *bus.EncodingError
+	switch {
+	case err == nil: // onSettled hears the answer
+		failpoint.Hit(failpoint.AfterPublishBeforeConfirm)
+	case errors.As(err, &encoding):
+		r.s.observe.cannotEncode(d, encoding)
+		r.s.loop.post(r.number, coordinator.DispatchSettled{Handle: d.Handle, Outcome: coordinator.PublishNotSent})
+	default:
+		r.s.loop.post(r.number, coordinator.DispatchSettled{Handle: d.Handle, Outcome: coordinator.PublishAbandoned})
+	}
+}
+
+// userID lets agents see who sent a message, where identities are looked at at
+// all.
+func (r *session) userID() string {
+	if r.s.config.Load().Auth == config.AuthOff {
+		return ""
+	}
+	return r.bus.User()
+}
+
+// publishFailure tells that a task could not be done; its delivery, if it has one,
+// is acknowledged when everything said about it is confirmed. The original of
+// what no agent could read or do is parked as well.
+func (r *session) publishFailure(f *coordinator.Fail) {
+	if f.Handle == 0 {
+		r.publishTicket(&ticket{fail: f}, r.failurePublications(f))
+		return
+	}
+	h := r.held.get(f.Handle)
+	if h == nil {
+		return
+	}
+	pubs := r.failurePublications(f)
+	if reason := f.Failure.Reason; reason == coordinator.ReasonInvalidMessage || reason == coordinator.ReasonPoisoned {
+		pubs = append(pubs, parked(&h.delivery, reason, f.Failure.Text, f.Failure.FailedAt))
+	}
+	r.publishTicket(&ticket{held: h, fail: f}, pubs)
+}
+
+// publishRefusal parks a message that cannot be read and, when it names its
+// task, tells its producer. Nobody is told of a cancel: the task that it names may be
+// doing well.
+func (r *session) publishRefusal(h *heldDelivery, refusal *messages.Refusal) {
+	now := r.s.now()
+	t := &ticket{held: h, refusal: refusal}
+	var pubs []bus.Publication
+	if refusal.TaskID != "" && h.delivery.Queue != bus.QueueRequest {
+		traceID := h.delivery.CorrelationID
+		if !messages.ValidTraceID(traceID) {
+			traceID = derivedTraceID(refusal.TaskID, xxhash.Sum64(h.delivery.Body))
+		}
+		f := refusal.Fail(traceID, now)
+		if f.Task.ReplyTo == "" {
+			f.Task.ReplyTo = h.delivery.ReplyTo
+		}
+		t.fail = f
+		pubs = r.failurePublications(f)
+	}
+	pubs = append(pubs, parked(&h.delivery, coordinator.ReasonInvalidMessage, refusal.Text, now))
+	r.publishTicket(t, pubs)
+}
+
+// failurePublications are assignment.failed and its copy to the producer's own
+// queue, if it named one.
+func (r *session) failurePublications(f *coordinator.Fail) []bus.Publication {
+	p := bus.Publication{
+		Exchange: bus.ExchangeEvents,
+		Key:      bus.QueueFailed + "." + f.Failure.Reason.String(),
+		Properties: bus.Properties{
+			ContentType: contentJSON, Type: schemas.AssignmentFailed, AppID: appID,
+			MessageID: string(f.Task.ID) + ".failed", CorrelationID: f.Task.TraceID,
+			Timestamp: f.Failure.FailedAt, Headers: make(map[string]any, 2),
+		},
+		Body: messages.AppendAssignmentFailed(nil, f),
+	}
+	addTrace(p.Headers, f.Task)
+	pubs := []bus.Publication{p}
+	switch {
+	case f.Task.ReplyTo == "":
+	case r.isOurs(f.Task.ReplyTo):
+		r.s.observe.replyToRefused(f.Task)
+	default:
+		p.Exchange, p.Key, p.Optional = "", f.Task.ReplyTo, true
+		pubs = append(pubs, p)
+	}
+	return pubs
+}
+
+// isOurs tells whether a queue is one of Taskbus's own or an agent's: no producer
+// may have its copies sent there.
+func (r *session) isOurs(queue string) bool {
+	if r.listed(queue) || r.s.queues.has(queue) || strings.HasPrefix(queue, "agent.") && strings.HasSuffix(queue, ".control") {
+		return true
+	}
+	_, own := bus.OwnQueue(r.s.profile(), queue)
+	return own || queue == bus.QueueLeader || bus.LaneOf(queue) != ""
+}
+
+// addTrace passes the task's trace context on.
+func addTrace(headers map[string]any, t *coordinator.Task) {
+	if t.TraceParent != "" {
+		headers[headerTraceParent] = t.TraceParent
+	}
+	if t.TraceState != "" {
+		headers[headerTraceState] = t.TraceState
+	}
+}
+
+// publishTicket sends everything that belongs to one ticket.
+func (r *session) publishTicket(t *ticket, pubs []bus.Publication) {
+	failpoint.Hit(failpoint.BeforePublish)
+	t.left.Store(int32(len(pubs)))
+	if t.held != nil {
+		r.held.tell(t.held)
+	}
+	for _, p := range pubs {
+		r.publishNotice(&notice{ticket: t, publication: p})
+	}
+}
+
+// publishNotice sends one. What cannot be encoded is a message to be parked with
+// headers or a body beyond what may be published.
+func (r *session) publishNotice(n *notice) {
+	n.publication.Token = r.tickets.issue(n)
+	err := r.bus.Publish(n.publication)
+	if err == nil {
+		return
+	}
+	r.tickets.redeem(n.publication.Token)
+	var encoding *bus.EncodingError
+	switch {
+	case !errors.As(err, &encoding): // the session has ended
+	case n.publication.Optional, n.held == nil:
+		r.ticketDone(n.ticket)
+	default:
+		r.parkOtherwise(n, encoding)
+	}
+}
+
+// mayAnnounce tells whether there is room for an event that nobody needs to hear,
+// and counts one that must be dropped.
+func (r *session) mayAnnounce() bool {
+	if r.outbox.waiting() < maxAnnounced {
+		return true
+	}
+	r.s.metrics.eventsDropped.Inc()
+	return false
+}
+
+// announce publishes an event that nobody needs to hear.
+func (r *session) announce(key, messageType, id, traceID string, body []byte) {
+	if !r.mayAnnounce() {
+		return
+	}
+	r.outbox.add(outgoing{event: &bus.Publication{
+		Token: tokenIgnored, Exchange: bus.ExchangeEvents, Key: key, Optional: true,
+		Properties: bus.Properties{
+			ContentType: contentJSON, Type: messageType, AppID: appID,
+			MessageID: id, CorrelationID: traceID, Timestamp: r.s.now(),
+		},
+		Body: body,
+	}})
+}
