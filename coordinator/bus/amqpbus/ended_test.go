@@ -17,13 +17,14 @@ import (
 func TestClosedChannelEndsItsConsumerAlone(t *testing.T) {
 	t.Parallel()
 	s, consumer, got, ended := openWithConsumer(t)
+	d := receive(t, "the delivery", got) // first: what comes as the channel is closed is not handed out
 	if err := consumer.channel.Ack(9999, false); err != nil {
 		t.Fatal(err)
 	}
 	if err := receive(t, "OnEnded", ended); err == nil || !strings.Contains(err.Error(), "406") {
 		t.Errorf("OnEnded was told %v, want the broker's answer 406", err)
 	}
-	s.Ack(receive(t, "the delivery", got).Tag) // too late, and harmless
+	s.Ack(d.Tag) // too late, and harmless
 	if stopped, err := s.Unsubscribe(t.Context(), "q"); stopped || err != nil {
 		t.Errorf("Unsubscribe = %v, %v; want false, nil", stopped, err)
 	}
