@@ -4,14 +4,11 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
 	"taskbus/agent/balance"
-	"taskbus/coordinator/bus"
 	"taskbus/messages"
 )
 
@@ -230,103 +227,4 @@ func (p *puller) look() {
 		return
 	}
 	p.log.Info("the registry tells of the fleet, as long as claims are not answered", registry, slog.Int("other_agents", r.others.Agents))
-}
-
-// claim makes one claim and waits for its answer, nil when there is none in time. It is
-// not asked when the agent leaves, or the session has ended.
-func (w *worker) claim(ctx context.Context, l *link, items int, local balance.Local) (granted *messages.TaskGranted, asked bool) {
-	p := w.pulling
-	p.claims++
-	c := &claim{id: fmt.Sprintf("%s-%d", p.ids, p.claims), answer: make(chan *messages.TaskGranted, 1)}
-	m := messages.TaskClaim{
-		AgentID: messages.AgentID(w.cfg.ID), ClaimID: c.id, MaxItems: items, PendingItems: local.Pending,
-	}
-	var wait time.Duration
-	if local.Pending == 0 {
-		wait = p.longPoll
-		m.WaitSeconds = wait.Seconds()
-	}
-	if !local.WarmUp {
-		m.CapacityItemsPerSecond = local.Capacity
-	}
-	w.mu.Lock()
-	if w.draining {
-		w.mu.Unlock()
-		return nil, false
-	}
-	p.open = c
-	w.mu.Unlock()
-	defer func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		p.open = nil
-	}()
-	// Without an expiration: what expires on task.request is parked in task.dead.
-	err := w.request(l, bus.Properties{Type: "task.claim", MessageID: c.id, Timestamp: time.Now()}, messages.AppendTaskClaim(nil, &m))
-	if err != nil {
-		w.log.Debug("a claim was not sent", slog.Any("error", err))
-		return nil, !errors.Is(err, bus.ErrClosed)
-	}
-	late := time.NewTimer(wait + p.timeout)
-	defer late.Stop()
-	select {
-	case granted = <-c.answer:
-		return granted, true
-	case <-late.C:
-		return nil, true
-	case <-ctx.Done():
-		return nil, false
-	}
-}
-
-// granted takes the answer to a claim, or the news that no claim is open any more. One
-// that comes too late says nothing about the claim that is open now; its tasks come all
-// the same.
-func (w *worker) granted(m *messages.TaskGranted) {
-	if w.pulling == nil {
-		return
-	}
-	w.mu.Lock()
-	c := w.pulling.open
-	waited := c != nil && (c.id == m.ClaimID || m.ClaimID == messages.AnyClaim)
-	if waited {
-		w.pulling.open = nil
-	}
-	w.mu.Unlock()
-	if !waited {
-		w.log.Debug("an answer to a claim that is not open", slog.String("claim_id", messages.Clean(m.ClaimID, messages.MaxText)))
-		return
-	}
-	c.answer <- m // has room: one answer is let through
-}
-
-func viewOf(f messages.GrantFleet) balance.View {
-	return balance.View{Agents: f.Agents, Pending: f.PendingItems, Unclaimed: f.UnclaimedItems, Capacity: f.CapacityItemsPerSecond, FairShare: f.FairShareItems}
-}
-
-// local is the agent's own state, for the balancer.
-func (w *worker) local(now time.Time) balance.Local {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	active, e := w.active(), w.pulling.estimator
-	return balance.Local{Pending: active, Free: max(0, w.cfg.Slots-active), Capacity: e.Estimate(now), WarmUp: e.WarmUp()}
-}
-
-// occupied tells the estimator how many slots are taken. mu is held.
-func (w *worker) occupied(now time.Time) {
-	if w.pulling != nil {
-		w.pulling.estimator.InHand(now, len(w.running))
-	}
-}
-
-// measure learns from a task that has been done. mu is held, and the task is still
-// among the running ones.
-func (w *worker) measure(d *dispatch, now time.Time) {
-	if w.cfg.Bidder != nil {
-		m, _ := w.means.get(d.task.Type)
-		w.means.add(d.task.Type, m.with(d.verdict.took))
-	}
-	if w.pulling != nil {
-		w.pulling.estimator.Done(now)
-	}
 }

@@ -21,11 +21,14 @@ import (
 var update = flag.Bool("update", false, "write what the loader says into testdata/*.faults; read the difference before keeping it")
 
 // testFiles gives the files of testdata by name, without ".yaml".
-func testFiles(t testing.TB) map[string][]byte {
+func testFiles(t testing.TB) map[string][]byte { t.Helper(); return filesOf(t, "testdata") }
+
+// filesOf gives those of one folder.
+func filesOf(t testing.TB, folder string) map[string][]byte {
 	t.Helper()
-	paths, err := filepath.Glob("testdata/*.yaml")
+	paths, err := filepath.Glob(folder + "/*.yaml")
 	if err != nil || len(paths) < 30 {
-		t.Fatalf("testdata holds %d files (%v), want at least 30", len(paths), err)
+		t.Fatalf("%s holds %d files (%v), want at least 30", folder, len(paths), err)
 	}
 	files := make(map[string][]byte, len(paths))
 	for _, path := range paths {
@@ -51,9 +54,17 @@ func mustParse(t testing.TB, text string) *Config {
 // Every file of testdata gives exactly the faults in the .faults file beside it;
 // those whose name begins with "valid-" give none.
 func TestGoldenFaults(t *testing.T) {
-	for name, data := range testFiles(t) {
+	goldenFaults(t, "testdata", func(data []byte, name string) error {
+		_, err := Parse(data, name)
+		return err
+	})
+}
+
+func goldenFaults(t *testing.T, folder string, parse func(data []byte, name string) error) {
+	t.Helper()
+	for name, data := range filesOf(t, folder) {
 		t.Run(name, func(t *testing.T) {
-			_, err := Parse(data, name+".yaml")
+			err := parse(data, name+".yaml")
 			if strings.HasPrefix(name, "valid-") {
 				if err != nil {
 					t.Fatalf("a valid file is refused:\n%v", err)
@@ -64,7 +75,7 @@ func TestGoldenFaults(t *testing.T) {
 			if !errors.As(err, &faults) {
 				t.Fatalf("want *Faults, got %v", err)
 			}
-			checkGolden(t, filepath.Join("testdata", name+".faults"), err.Error()+"\n")
+			checkGolden(t, filepath.Join(folder, name+".faults"), err.Error()+"\n")
 		})
 	}
 }

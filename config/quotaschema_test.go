@@ -14,12 +14,7 @@ import (
 
 func compileQuotasSchema(t testing.TB) *jsonschema.Schema {
 	t.Helper()
-	compiler := jsonschema.NewCompiler()
-	compiler.Draft = jsonschema.Draft7
-	if err := compiler.AddResource("quotas.schema.json", bytes.NewReader(QuotasSchema())); err != nil {
-		t.Fatal(err)
-	}
-	return compiler.MustCompile("quotas.schema.json")
+	return compileAs(t, "quotas.schema.json", QuotasSchema())
 }
 
 // The schema and the loader agree on every file of testdata/quotas, except on those which say

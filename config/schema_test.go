@@ -19,12 +19,17 @@ import (
 
 func compileSchema(t testing.TB) *jsonschema.Schema {
 	t.Helper()
+	return compileAs(t, "agents.schema.json", Schema())
+}
+
+func compileAs(t testing.TB, name string, schema []byte) *jsonschema.Schema {
+	t.Helper()
 	compiler := jsonschema.NewCompiler()
 	compiler.Draft = jsonschema.Draft7
-	if err := compiler.AddResource("agents.schema.json", bytes.NewReader(Schema())); err != nil {
+	if err := compiler.AddResource(name, bytes.NewReader(schema)); err != nil {
 		t.Fatal(err)
 	}
-	return compiler.MustCompile("agents.schema.json")
+	return compiler.MustCompile(name)
 }
 
 // asEditorSeesIt makes JSON of a file, which is what a schema is about. An error

@@ -51,6 +51,10 @@ func (d *decoder) parseTree(data []byte) *yaml.Node {
 	}
 	if err != nil {
 		line, text := splitYAMLError(err)
+		if at, column := indentingTab(data, line); yamlTabError.MatchString(text) && at > 0 {
+			d.faultAt(at, column, "", "cannot be read: tabs cannot indent YAML; use spaces")
+			return nil
+		}
 		d.faultAt(line, 0, "", "cannot be read: %s", text)
 		return nil
 	}
@@ -113,6 +117,8 @@ var (
 	// yamlBlockError matches the faults for which yaml.v3 names the line before
 	// the one where the block begins.
 	yamlBlockError = regexp.MustCompile(`^did not find expected (key|node content|'-' indicator|',' or '[\]}]'|<document start>)`)
+	// yamlTabError matches what becomes of a tab, among others, where a line begins.
+	yamlTabError = regexp.MustCompile(`^found (character that cannot start any token|a tab character that violates indentation)`)
 	// yamlStarError matches what becomes of a pattern that stands without quotes.
 	yamlStarError = regexp.MustCompile(`^(unknown anchor '|did not find expected alphabetic or numeric character)`)
 )
@@ -133,6 +139,21 @@ func splitYAMLError(err error) (line int, text string) {
 		line++
 	}
 	return max(line, 1), text
+}
+
+// indentingTab finds the first tab with which a line begins, spaces and dashes aside, in that line
+// or after it (yaml.v3 may name the line before); 0, 0: there is none.
+func indentingTab(data []byte, from int) (line, column int) {
+	for text := range bytes.Lines(data) {
+		if line++; line < from {
+			continue
+		}
+		begins := text[:len(text)-len(bytes.TrimLeft(text, " -\t"))]
+		if i := bytes.IndexByte(begins, '\t'); i >= 0 {
+			return line, i + 1
+		}
+	}
+	return 0, 0
 }
 
 // plainTree refuses nesting beyond maxDepth, aliases, merge keys and tags.

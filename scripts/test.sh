@@ -5,7 +5,7 @@
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-broker_dir=$PWD/.run/test-broker
+. scripts/own-broker.sh
 begun=$SECONDS
 
 # Packages that start no goroutine, nor do what they import of this module, nor their
@@ -45,24 +45,23 @@ one_goroutine_tests=(
 	tests/bench:TestPastIsWhatALeaderWouldHaveWritten
 	tests/bench:TestWindowMemory
 )
+# These run whole programs against the clock.
+on_their_own=(
+	tests/faults
+	tests/integration
+)
 
 step() { printf '== %s (%d s)\n' "$*" "$((SECONDS - begun))"; }
 
-finish() {
-	local code=$?
-	trap - EXIT
-	# Ctrl-C reaches the whole group: the clean-up must not be cut short by a second one.
-	trap '' INT TERM
-	scripts/broker.sh stop --dir "$broker_dir" || true
-	[ "$code" -eq 0 ] && step "all tests passed" || step "FAILED"
-	exit "$code"
-}
+last_words() { if [ "$1" -eq 0 ]; then step "all tests passed"; else step "FAILED"; fi; }
 
 main() {
 	scripts/need-go.sh
-	mkdir -p .run
-	exec 8>.run/test.lock
-	flock -n 8 || { echo "another make test runs in this checkout: wait for it" >&2; exit 1; }
+	only_one test
+	# Without paths in what is compiled, another checkout finds it compiled already.
+	export GOFLAGS="${GOFLAGS:-} -trimpath"
+	# What has ended does not wait a full second for one more race.
+	export GORACE="${GORACE:-} atexit_sleep_ms=100"
 	step "gofmt"
 	local unformatted
 	unformatted=$(gofmt -l .)
@@ -76,14 +75,8 @@ main() {
 	go tool staticcheck ./...
 
 	scripts/find-broker.sh --ensure-test-tools
-	trap finish EXIT
-	trap 'exit 130' INT
-	trap 'exit 143' TERM
-	# A node that an earlier run left behind when it was killed may be anything.
-	[ ! -d "$broker_dir" ] || scripts/broker.sh stop --dir "$broker_dir"
-	rm -rf "$broker_dir"
 	step "private broker"
-	scripts/broker.sh start --dir "$broker_dir" --until-gone $$ 8>&-
+	own_broker test
 	eval "$(scripts/broker.sh env --dir "$broker_dir")"
 
 	if [ $# -gt 0 ]; then
@@ -91,24 +84,30 @@ main() {
 		go test -race -p 2 -timeout 6m "$@"
 		return
 	fi
-	# Two packages at a time: on two cores more would only wait for each other,
-	# and the broker wants its share. Those that run whole programs against the clock
-	# have the machine to themselves.
-	# go vet has seen everything above already.
-	local failed=false others alone packages
+	run_all
+}
+
+# run_all runs every test once. go vet has seen everything before.
+run_all() {
+	local failed=false alone packages others
 	alone="^($(printf '%s\n' "${one_goroutine_tests[@]#*:}" | paste -sd '|'))\$"
 	packages=$(printf './%s\n' "${one_goroutine_tests[@]%:*}" | sort -u)
-	step "go test, what starts no goroutine"
-	go test -vet=off -p 2 -timeout 6m "${one_goroutine[@]/#/./}" || failed=true
+	others=$(go list ./... | grep -vxF "$(printf 'taskbus/%s\n' "${one_goroutine[@]}" "${on_their_own[@]}" tests/failover)")
 	# shellcheck disable=SC2086 # names of packages have no blanks
-	go test -vet=off -p 2 -timeout 6m -run "$alone" $packages || failed=true
-	step "go test -race, all other packages but tests"
-	others=$(go list ./... | grep -v '^taskbus/tests' | grep -vxF "$(printf 'taskbus/%s\n' "${one_goroutine[@]}")")
-	# shellcheck disable=SC2086
-	go test -race -vet=off -p 2 -timeout 6m -skip "$alone" $others || failed=true
-	go test -race -vet=off -timeout 6m -run AnotherGoroutine ./coordinator/engine || failed=true
-	step "go test -race ./tests/..., one package at a time"
-	go test -race -vet=off -p 1 -timeout 8m -skip "$alone" ./tests/... || failed=true
+	{
+		step "go test, what starts no goroutine"
+		go test -vet=off -p 2 -timeout 6m "${one_goroutine[@]/#/./}" || failed=true
+		go test -vet=off -p 2 -timeout 6m -run "$alone" $packages || failed=true
+		# Two packages at a time: on two cores more would only wait for each other,
+		# and the broker wants its share.
+		step "go test -race, all others but those that have the machine to themselves"
+		go test -race -vet=off -p 2 -timeout 6m -skip "$alone" $others || failed=true
+		go test -race -vet=off -timeout 6m -run AnotherGoroutine ./coordinator/engine || failed=true
+	}
+	step "go test -race, one package at a time"
+	go test -race -vet=off -p 1 -timeout 8m "${on_their_own[@]/#/./}" || failed=true
+	step "go test ./tests/failover: the times are part of what it promises"
+	go test -vet=off -timeout 8m ./tests/failover || failed=true
 	! $failed
 }
 

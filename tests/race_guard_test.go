@@ -23,6 +23,8 @@ import (
 // anotherGoroutine is in the names of tests that may start one.
 const anotherGoroutine = "AnotherGoroutine"
 
+var testsAnotherGoroutine = regexp.MustCompile(`(?m)^func Test\w*` + anotherGoroutine)
+
 // starters are the names of functions and methods that start a goroutine, or have their
 // caller run in one: those of sync.WaitGroup and errgroup, of time, context and testing.
 var starters = []string{"Go", "AfterFunc", "Parallel", "RunParallel"}
@@ -52,6 +54,10 @@ func TestRaceGuard(t *testing.T) {
 			found, err := goroutines(file, source)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if again := "-run " + anotherGoroutine + " ./" + strings.TrimPrefix(dep.path, module); direct[dep.path] &&
+				testsAnotherGoroutine.Match(source) && !strings.Contains(projectFile(t, "scripts/test.sh"), again) {
+				t.Errorf("%s has a test that starts a goroutine, and scripts/test.sh does not run it with the race detector (%s)", file, again)
 			}
 			for _, where := range found {
 				t.Errorf("%s starts a goroutine, and scripts/test.sh tests %s without the race detector: take what needs it off the list there", where, dep.path)

@@ -28,21 +28,7 @@ func (a *app) capabilitiesCommand() *cobra.Command {
   taskbus capabilities -o json`,
 		Args: cobra.NoArgs,
 	}
-	base := urlFlag(c)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		client, err := a.newClient(*base)
-		if err != nil {
-			return err
-		}
-		var found httpapi.CapabilityList
-		if err := client.get(c.Context(), "/capabilities", &found); err != nil {
-			return err
-		}
-		if a.output == outputJSON {
-			return a.printJSON(found)
-		}
-		return printCapabilities(a.out, found.Capabilities)
-	}
+	shows(a, c, "/capabilities", func(found httpapi.CapabilityList) error { return printCapabilities(a.out, found.Capabilities) })
 	return c
 }
 

@@ -202,3 +202,22 @@ func (c *client) order(ctx context.Context, id string, order coordinator.Order) 
 	err := c.change(ctx, http.MethodPost, "/agents/"+url.PathEscape(id)+"/"+order.String(), struct{}{}, &answer)
 	return answer, err
 }
+
+// shows has a command ask the coordinator for what is at that path, and print it.
+func shows[T any](a *app, c *cobra.Command, path string, print func(T) error) {
+	base := urlFlag(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		client, err := a.newClient(*base)
+		if err != nil {
+			return err
+		}
+		var answer T
+		if err := client.get(c.Context(), path, &answer); err != nil {
+			return err
+		}
+		if a.output == outputJSON {
+			return a.printJSON(answer)
+		}
+		return print(answer)
+	}
+}

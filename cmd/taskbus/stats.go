@@ -29,21 +29,7 @@ Agents that are not online count for nothing but the number of those offline.`,
   taskbus agents stats -o json`,
 		Args: cobra.NoArgs,
 	}
-	base := urlFlag(c)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		client, err := a.newClient(*base)
-		if err != nil {
-			return err
-		}
-		var s httpapi.AgentStats
-		if err := client.get(c.Context(), "/agents/stats", &s); err != nil {
-			return err
-		}
-		if a.output == outputJSON {
-			return a.printJSON(s)
-		}
-		return printStats(a.out, s)
-	}
+	shows(a, c, "/agents/stats", func(s httpapi.AgentStats) error { return printStats(a.out, s) })
 	return c
 }
 

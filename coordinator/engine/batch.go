@@ -204,6 +204,10 @@ func (e *Engine) decideBatch(now time.Time, members []*openTask) {
 			e.fail(now, t, reason, text, nil)
 			continue
 		}
+		if at != nil && e.waitsForQuota(t) { // as it would alone; the others need not
+			e.place(now, t)
+			continue
+		}
 		limits, _ := e.batches.limitsOf(t)
 		if at != nil && size < limits.MaxSize && !t.late(now) && batchKeyOf(t) == batchKeyOf(first) && e.follows(t, at) {
 			size++

@@ -113,7 +113,8 @@ func (e *Engine) claimable(a *agent) (n int) {
 }
 
 // plan divides the work that the agent could have among those who claim and could have
-// some of it, too. While nothing waits for it, everybody shares.
+// some of it, too, by their capabilities and their own quotas. While nothing waits for it,
+// everybody shares.
 func (e *Engine) plan(now time.Time, of *agent) *pull.Plan {
 	f, sharing := pull.Fleet{}, newBitset(len(e.fleet.agents))
 	for _, c := range e.pending.active {
@@ -126,6 +127,9 @@ func (e *Engine) plan(now time.Time, of *agent) *pull.Plan {
 		if a.claimed.IsZero() || a.spec.Pull == coordinator.PullOff || f.Unclaimed > 0 && !sharing.has(a.number) || e.fleet.presence(a) != coordinator.Eligible {
 			continue
 		}
+		if a != of && f.Unclaimed > 0 && !e.affordsSome(now, a, of) { // a part that it could not take would be kept for it
+			continue
+		}
 		one := pull.Agent{ID: a.spec.ID, Capacity: a.claim.Capacity, Pending: a.inFlight() + a.others, Free: a.free(), Seen: a.claimed}
 		if a.claiming {
 			one.Seen = now
@@ -136,6 +140,18 @@ func (e *Engine) plan(now time.Time, of *agent) *pull.Plan {
 		f.Agents = append(f.Agents, one)
 	}
 	return pull.NewPlan(now, f, pull.Settings{})
+}
+
+// affordsSome tells whether there is quota for giving the agent the first task of some class that
+// another shares with it. Only where agents have quota of their own does that depend on the agent.
+func (e *Engine) affordsSome(now time.Time, a, other *agent) bool {
+	if len(e.quotas.byAgent[""]) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(e.pending.active, func(c *class) bool {
+		t := c.first()
+		return t != nil && c.usable.has(a.number) && c.usable.has(other.number) && e.affordable(now, t, a.spec.ID)
+	})
 }
 
 // serveClaims gives what waits to those who have asked for it, first come, first served.

@@ -50,6 +50,8 @@ type Engine struct {
 	recorder    recorder
 	// following: somebody else leads, whose records are folded.
 	following bool
+	// rejudging: those who waited under the policy before do so again, however many they are.
+	rejudging bool
 	// recalled is what was learnt before, while its rows are folded; nil else.
 	recalled *learning.State
 	// adoptUntil and adoptFor: until then, results that are not older than this may
@@ -296,11 +298,7 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 		t.rank = rankOf(t.task, p.Settings)
 	}
 	together := e.dissolve()
-	waiting = append(waiting, offered...)
-	sortByRank(waiting)
-	for _, t := range waiting {
-		e.admit(now, t)
-	}
+	e.admitAgain(now, append(waiting, offered...))
 	for _, members := range together {
 		e.decideBatch(now, members)
 	}

@@ -18,6 +18,9 @@ type line struct {
 	classes heap.Heap[*class] // without quotas
 	turns   bool
 	passed  []*class // with quotas: taken, and not put back
+	// Of anybody's: only these levels of it are to be served now, and also those wait elsewhere, for
+	// quota that may be back; a bit each.
+	only, also uint8
 }
 
 // line stands for what waits that the agent could serve. end must follow.
@@ -30,7 +33,19 @@ func (e *Engine) line(a *agent) line {
 }
 
 // anybodys stands for what waits that somebody could serve who is ready. There are quotas.
-func (e *Engine) anybodys() line { return line{e: e, agent: -1, turns: true} }
+func (e *Engine) anybodys(only, also uint8) line {
+	return line{e: e, agent: -1, turns: true, only: only, also: also}
+}
+
+// levels are those at which something is in the line.
+func (l *line) levels() (levels uint8) {
+	for _, c := range l.e.pending.active {
+		if l.may(c) {
+			levels |= c.waiting.Serving()
+		}
+	}
+	return levels
+}
 
 // take gives the task that goes next, and its class, which is out of the line until it is
 // put back; no task: there is none.
@@ -62,16 +77,15 @@ func (l *line) end() { l.e.quotas.serving = 0 }
 
 // turn finds whose turn it is.
 func (l *line) turn() (next *class, t *openTask) {
-	p, levels := &l.e.pending, uint8(0)
-	for _, c := range p.active {
-		if l.may(c) {
-			levels |= c.waiting.Serving()
-		}
+	p, levels := &l.e.pending, l.levels()
+	now := levels
+	if l.agent < 0 {
+		now &= l.only
 	}
-	if levels == 0 {
+	if now == 0 {
 		return nil, nil
 	}
-	level, leaf := p.shares.Turn(levels), 0
+	level, leaf := p.shares.Turn(now), 0
 	for _, c := range p.active {
 		if !l.may(c) {
 			continue
@@ -81,7 +95,7 @@ func (l *line) turn() (next *class, t *openTask) {
 			next, t, leaf = c, h.Item, h.Leaf
 		}
 	}
-	l.e.quotas.serving = levels
+	l.e.quotas.serving = levels | l.also
 	l.passed = append(l.passed, next)
 	return next, t
 }

@@ -57,10 +57,11 @@ func (e *Engine) resolve(t *openTask) (coordinator.Reason, string) {
 		t.needs.preferred = e.fleet.set(task.Preferred)
 	}
 	pool := e.poolOf(t)
-	if len(task.Required)+len(task.Excluded)+len(t.tried) > 0 || t.asks() != (needs.strategy.Market != nil) || pool != "" {
+	stays := task.NoBorrowing && e.quotas.ledger.Installed()
+	if len(task.Required)+len(task.Excluded)+len(t.tried) > 0 || t.asks() != (needs.strategy.Market != nil) || pool != "" || stays {
 		t.needs.required = coordinator.MergeSorted(needs.required, task.Required)
 		barred := coordinator.MergeSorted(task.Excluded, coordinator.SortedUnique(slices.Clone(t.tried)))
-		t.needs.class = e.class(kin{required: t.needs.required, barred: barred, pool: pool, asks: t.asks()}, !t.supposed)
+		t.needs.class = e.class(kin{required: t.needs.required, barred: barred, pool: pool, asks: t.asks(), stays: stays}, !t.supposed)
 	}
 	return coordinator.ReasonNone, ""
 }

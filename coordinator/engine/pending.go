@@ -29,6 +29,10 @@ type class struct {
 	served        time.Time // when one of its tasks was dispatched
 	// lacks is the quota that all of it waits for, of the pool itself; nil: none.
 	lacks *quotaWait
+	// seated are those of it that wait for seats; claims: what comes free is kept for them, because
+	// somebody is there who could take their tasks.
+	seated []*quotaWait
+	claims bool
 }
 
 // first is the task that goes first in the class; nil when none waits, or all that do wait
@@ -141,6 +145,8 @@ type kin struct {
 	barred   []coordinator.AgentID
 	// pool of LLM quota that they are charged to; empty where it makes no difference.
 	pool string
+	// stays: they may not borrow quota, so that others of their group do not wait with them.
+	stays bool
 	// asks: they are offered before they are given to anybody. They have classes of
 	// their own, because one that is not to be offered yet must not keep others waiting.
 	asks bool
@@ -148,7 +154,7 @@ type kin struct {
 
 // key is unambiguous because neither capabilities nor ids contain the separators.
 func (k kin) key() string {
-	if len(k.barred) == 0 && len(k.required) == 1 && !k.asks && k.pool == "" {
+	if len(k.barred) == 0 && len(k.required) == 1 && !k.asks && !k.stays && k.pool == "" {
 		return k.required[0]
 	}
 	var b strings.Builder
@@ -164,6 +170,9 @@ func (k kin) key() string {
 	}
 	if k.asks {
 		b.WriteByte(2)
+	}
+	if k.stays {
+		b.WriteByte(4)
 	}
 	if k.pool != "" {
 		b.WriteByte(3)

@@ -280,6 +280,7 @@ func TestReadingDoesNotMoveAFollower(t *testing.T) {
 	e := New()
 	e.Apply(epoch, coordinator.PolicyChanged{Policy: &policyOf(worker("a")).quotas(quotasOf().group("team", 1, daily(1000))).Policy}, nil)
 	e.Follow()
+	e.Apply(epoch, coordinator.AgentReported{Report: beat("a").stamped(epoch).AgentReport, Live: true}, nil)
 	reserve := func(id string, at time.Time) {
 		e.Fold(at, &coordinator.QuotaReserved{Key: coordinator.KeyOf(coordinator.TaskID(id)), Group: "team", Amounts: coordinator.Amounts{coordinator.DimTotalTokens: 100}, Expect: 1, At: at})
 	}
@@ -290,6 +291,9 @@ func TestReadingDoesNotMoveAFollower(t *testing.T) {
 	}
 	if _, ok := e.ExplainQuota(tomorrow, &QuotaQuestion{Group: "team"}); !ok {
 		t.Error("a follower does not answer")
+	}
+	if d, reason, _ := e.Explain(tomorrow, &job("t9").of("team").tokens(500, 401).Task); reason != coordinator.ReasonQuotaExhausted || d.Agent != "a" {
+		t.Errorf("of 901 more it says %s, %s", reason, d.Text())
 	}
 	reserve("t2.1", epoch.Add(time.Second))
 	if s := e.Quotas(tomorrow, 10, nil); s.Nodes[1].Budgets[0].Reserved != 200 {

@@ -28,11 +28,11 @@ type quotas struct {
 	// estimates are rows of what was learnt before, while they are folded.
 	estimates []fairshare.EstimatorRow
 	image     *fairshare.SharesImage // likewise of whose turn it was
-	// byAgent are the groups of which some agent has quota of its own; "" is among them if
-	// any group is.
-	byAgent map[string]bool
+	// byAgent are the agents that have quota of their own, by group; all of them under "".
+	byAgent map[string][]coordinator.AgentID
 	// serving are the levels of what waits that the agent at hand could serve, a bit each.
 	serving uint8
+	given   uint64                // how many tasks have been given quota
 	lost    []coordinator.TaskKey // reservations that no dispatch has
 	due     timer
 	rung    bool // it has been due in this Apply
@@ -108,6 +108,10 @@ func (e *Engine) afford(now time.Time, t *openTask, a *agent) fairshare.Verdict 
 		return fairshare.Verdict{OK: true}
 	}
 	h.charge.Agent = a.spec.ID
+	level := e.levelOf(t)
+	if k := q.waits.ahead(now, t, level); k != nil {
+		return k.refusal(q.ledger)
+	}
 	h.key = coordinator.KeyOf(coordinator.TaskID(coordinator.DispatchID(t.task.ID, t.attempt)))
 	v := q.ledger.Reserve(now, h.key, &h.charge, time.Time{})
 	if v.Known && !v.OK { // of a life of the task that nobody remembers
@@ -118,7 +122,7 @@ func (e *Engine) afford(now time.Time, t *openTask, a *agent) fairshare.Verdict 
 		return v
 	}
 	h.open = true
-	level := e.levelOf(t)
+	q.given++
 	waiting := q.serving | 1<<level
 	if v.Charged {
 		e.recordReserved(now, h, coordinator.Priority(level), waiting)

@@ -10,7 +10,7 @@ import (
 // lacksQuota lets a task wait for quota that its group, or the pool, has not got; or fails
 // it because no limit will ever allow so much. without are the agents for which it lacks; nil:
 // it does for everybody.
-func (e *Engine) lacksQuota(now time.Time, t *openTask, v *fairshare.Verdict, without bitset) {
+func (e *Engine) lacksQuota(now time.Time, t *openTask, v *fairshare.Verdict, without *lackers) {
 	e.quotas.flow.refused[v.Limit][v.Dimension]++
 	if v.Permanent {
 		e.fail(now, t, coordinator.ReasonExceedsQuota, describeLack(v), nil)
@@ -30,7 +30,7 @@ func (e *Engine) lacksQuota(now time.Time, t *openTask, v *fairshare.Verdict, wi
 		path: e.quotas.ledger.PathOf(&t.quota.charge),
 	}
 	switch {
-	case without == nil && e.quotas.undivided(&lacks):
+	case without == nil && lacks.Empty && e.quotas.undivided(&lacks):
 		w.leaf = -1
 	case !lacks.Owns: // else it borrows nothing
 		w.borrower = e.quotas.ledger.Borrower(t.task.Group, &w.path, &lacks)
@@ -64,17 +64,30 @@ func (e *Engine) waitsForQuota(t *openTask) bool {
 		return false
 	}
 	c, level := t.needs.class, e.levelOf(t)
-	if c.lacks != nil && level <= c.lacks.task.level {
-		return true
-	}
-	w := e.quotas.waits.of[waitKey{c, e.leafOf(t)}]
+	return c.lacks.stands(t, level) || e.quotas.waits.of[waitKey{c, e.leafOf(t)}].stands(t, level)
+}
+
+// stands tells whether the task stands behind the one that waits.
+func (w *quotaWait) stands(t *openTask, level int) bool {
 	switch {
 	case w == nil:
 		return false
-	case level != w.task.level:
-		return level < w.task.level
+	case w.leaf < 0 || level != w.task.level:
+		return level <= w.task.level
 	}
 	return before(w.task, t)
+}
+
+// overtakes has those of its group, or its pool, try again before whom the task goes that begins
+// to wait. It may need less, and would stand behind somebody who waits.
+func (e *Engine) overtakes(t *openTask) {
+	q := &e.quotas.waits
+	for _, w := range [2]*quotaWait{t.needs.class.lacks, q.of[waitKey{t.needs.class, t.leaf}]} {
+		if w != nil && !w.stands(t, t.level) {
+			q.unpark(w)
+			e.wanted(w.class)
+		}
+	}
 }
 
 // exceedsQuota fails a task that asks for more than its quotas ever allow, whoever has it. All
@@ -92,7 +105,7 @@ func (e *Engine) exceedsQuota(now time.Time, t *openTask) bool {
 	if !v.Permanent {
 		return false
 	}
-	lacks, without := &v, bitset(nil)
+	lacks, without := &v, (*lackers)(nil)
 	if v.Kind == coordinator.QuotaAgent {
 		var able bitset
 		if able, lacks, without = e.others(now, t, &v); able != nil || !lacks.Permanent {

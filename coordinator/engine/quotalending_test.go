@@ -102,6 +102,22 @@ func TestQuotaOwnerOfABudgetReturns(t *testing.T) {
 	}
 }
 
+// TestQuotaOwnerHearsOfALoanGivenBack: at noon 500 of b's 1,000 tokens of the day have accrued, and c
+// has borrowed 499 of them. b, which borrows nothing itself, has set aside 491, and its next task of
+// 100 waits for more than the 10 that are left of its own. When c's agent refuses the task, what was
+// lent is b's again, though c never was on its way: the task goes.
+func TestQuotaOwnerHearsOfALoanGivenBack(t *testing.T) {
+	never := func(n *coordinator.QuotaNode) { daily(1000)(n); n.Borrowing.Rule = coordinator.BorrowNever }
+	r := ready(t, patient(policyOf(worker("x").slots(100)).quotas(quotasOf().pool(daily(2000)).group("b", 1, never).group("c", 1, daily(1000)))))
+	r.assign(job("c0").of("c").tokens(1400, 99))
+	r.assign(job("b0").of("b").tokens(490, 1))
+	want(t, r.assign(job("b1").of("b").tokens(90, 10)))
+	r.tell(says("x", "c0").but(coordinator.OutcomeRejected))
+	if got := r.latest().Task.ID; got != "b1" {
+		t.Errorf("what c gives back goes to %s", got)
+	}
+}
+
 // TestQuotaSeatsStory is Kueue's third story of hierarchical fair sharing (algorithms.md 1.5), with
 // tasks: 300 seats by halves, one of which is divided 1:1:3. x1 alone has all 300. Then everybody
 // wants all, and every seat that comes free goes to who is below its part: 150, 30, 30 and 90.
@@ -130,13 +146,25 @@ func TestQuotaSeatsStory(t *testing.T) {
 }
 
 // TestQuotaLoneTenant: a group that is alone has 99 % and more of the whole pool, whatever its own
-// part is: of a rate, of a budget by the end of its period, and of seats.
+// part is, and wherever in the tree it is: of a rate, of a budget by the end of its period, and of
+// seats.
 func TestQuotaLoneTenant(t *testing.T) {
-	for name, lonely := range map[string]int64{"one of four": 1, "of weight 0": 0} {
+	type part = func(*coordinator.QuotaNode)
+	for name, tree := range map[string]func(whole, part part) *quotaTree{
+		"one of four": func(whole, part part) *quotaTree {
+			return quotasOf().pool(whole).group("lone", 1, part).group("b", 1, part).group("c", 1, part).group("d", 1, part)
+		},
+		"of weight 0": func(whole, part part) *quotaTree {
+			return quotasOf().pool(whole).group("lone", 0, part).group("b", 1, part).group("c", 1, part)
+		},
+		"in a group in a group": func(whole, part part) *quotaTree {
+			return quotasOf().pool(whole).group("x", 1, part).group("y", 2, part).in("x", "z", 1, part).in("x", "b", 1, part).in("z", "lone", 1, part).in("z", "c", 3, part)
+		},
+		"whose agent has a part": func(whole, part part) *quotaTree {
+			return quotasOf().pool(whole).group("lone", 1, part).group("b", 1, part).agent("x", "lone", part).agent("other", "lone", part)
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
-			tree := func(whole, part func(*coordinator.QuotaNode)) *quotaTree {
-				return quotasOf().pool(whole).group("lone", lonely, part).group("b", 1, part).group("c", 1, part).group("d", 1, part)
-			}
 			// 100 a second for a minute: 6,000, and the burst.
 			r := lendingRig(t, tree(requests(100, 10), partOfRequests(0)))
 			r.flood(7000, 1, 1, "lone")
@@ -157,5 +185,63 @@ func TestQuotaLoneTenant(t *testing.T) {
 				t.Errorf("of 100 seats it has %d", n)
 			}
 		})
+	}
+}
+
+// TestQuotaOfAGroupThatIsAllDivided: of the 1,000 tokens of a team its two subgroups have 500 each,
+// by weight; there is nothing left for tasks of the team itself. They have what has accrued to the
+// others and is not used: nothing at the beginning, 500 after half of the period. Who is given an
+// amount leaves the rest to the team: 400 of its own, from the first moment on.
+func TestQuotaOfAGroupThatIsAllDivided(t *testing.T) {
+	r := lendingRig(t, quotasOf().group("team", 1, hundredSeconds(1000)).in("team", "a", 1, partOf).in("team", "b", 1, partOf))
+	r.flood(20, 50, 50, "team")
+	if len(r.dispatches) != 0 {
+		t.Errorf("%d go at once", len(r.dispatches))
+	}
+	if n := r.goesOut(50 * time.Second); n["team"] != 5 {
+		t.Errorf("after 50 s %v have gone, want 500 tokens' worth", n)
+	}
+	r = lendingRig(t, quotasOf().group("team", 1, hundredSeconds(1000)).in("team", "a", 1, hundredSeconds(300)).in("team", "b", 1, hundredSeconds(300)))
+	r.flood(20, 50, 50, "team")
+	if len(r.dispatches) != 4 {
+		t.Errorf("%d go at once, want 400 tokens' worth", len(r.dispatches))
+	}
+}
+
+// TestQuotaNewWeightsActOnWhatWaits: of 10 calls a second and 10 seats a and b have half each, and
+// tasks that wait for theirs. With new weights the next second is divided by these, 8 to 2, and so
+// are the seats that come free.
+func TestQuotaNewWeightsActOnWhatWaits(t *testing.T) {
+	tree := func(whole, part func(*coordinator.QuotaNode), a int64) *quotaTree {
+		return quotasOf().pool(whole).group("a", a, part).group("b", 1, part)
+	}
+	r := lendingRig(t, tree(requests(10, 10), partOfRequests(0), 1))
+	r.flood(500, 1, 1, "a", "b")
+	r.goesOut(2 * time.Second)
+	if n := r.goesOut(10 * time.Second); n["a"] != 50 || n["b"] != 50 {
+		t.Errorf("by 1:1 %v", n)
+	}
+	r.reload(tree(requests(10, 10), partOfRequests(0), 4))
+	if n := r.goesOut(10 * time.Second); n["a"] < 79 || n["a"] > 81 || n["b"] < 19 || n["b"] > 21 {
+		t.Errorf("by 4:1 %v, want 80 and 20", n)
+	}
+
+	r = lendingRig(t, tree(seats(10), partOfSeats, 1))
+	r.flood(50, 1, 1, "a", "b")
+	running := map[string]int{}
+	for _, d := range r.dispatches {
+		running[d.Task.Group]++
+	}
+	if running["a"] != 5 || running["b"] != 5 {
+		t.Errorf("by 1:1 %v", running)
+	}
+	r.reload(tree(seats(10), partOfSeats, 4))
+	for i := range 10 {
+		running[r.dispatches[i].Task.Group]--
+		r.tell(says("x", r.dispatches[i].Task.ID))
+		running[r.latest().Task.Group]++
+	}
+	if running["a"] != 8 || running["b"] != 2 {
+		t.Errorf("by 4:1 %v", running)
 	}
 }

@@ -3,6 +3,8 @@ package engine
 import (
 	"testing"
 	"time"
+
+	"taskbus/coordinator"
 )
 
 // A task that waits for quota for longer than ids are remembered, while nothing else happens, is
@@ -42,5 +44,63 @@ func TestQuotaOfADispatchThatIsLetGo(t *testing.T) {
 	checkIndexes(t, r.Engine)
 	if v := r.Audit(r.now); v != nil {
 		t.Errorf("the auditor finds %+v", v)
+	}
+}
+
+// What is set aside for a task stands until its result, or its lease ends, however short
+// reservation_ttl_seconds is: that is for calls, whose end nobody may tell.
+func TestQuotaOfATaskOutlastsReservations(t *testing.T) {
+	q := quotasOf().group("team", 1, daily(1000))
+	q.ReservationTTL = time.Second
+	r := ready(t, patient(policyOf(worker("a").slots(10)).quotas(q)))
+	r.give(job("done").of("team").tokens(300, 100))
+	r.give(job("lost").of("team").tokens(500, 100))
+	r.track(r.fleet.byID["a"])
+	r.pass(5 * time.Minute) // all the time that an agent has
+	r.used("pool/team", 0, 1000)
+	r.tell(says("a", "done").used(300, 100))
+	r.used("pool/team", 400, 600)
+	r.pass(2 * time.Second) // and the second by which its own word may be late
+	r.used("pool/team", 400, 0)
+}
+
+// Days and months are those of the file's time zone: in Berlin the day of 2030-03-31 has 23 hours,
+// that of 2030-10-27 has 25, and February 28 days. Who waits goes when the next begins, to the
+// nanosecond.
+func TestQuotaCalendar(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Skip("no time zones on this machine: ", err)
+	}
+	monthly := func(n *coordinator.QuotaNode) {
+		daily(100)(n)
+		n.Budgets[coordinator.DimTotalTokens].Period.Unit = coordinator.PerMonth
+	}
+	for name, c := range map[string]struct {
+		budget func(*coordinator.QuotaNode)
+		begin  time.Time
+		lasts  time.Duration
+	}{
+		"a day":                    {daily(100), time.Date(2030, 1, 15, 0, 0, 0, 0, berlin), 24 * time.Hour},
+		"the day of summer time":   {daily(100), time.Date(2030, 3, 31, 0, 0, 0, 0, berlin), 23 * time.Hour},
+		"the day of winter time":   {daily(100), time.Date(2030, 10, 27, 0, 0, 0, 0, berlin), 25 * time.Hour},
+		"February":                 {monthly, time.Date(2030, 2, 1, 0, 0, 0, 0, berlin), 28 * 24 * time.Hour},
+		"March, an hour too short": {monthly, time.Date(2030, 3, 1, 0, 0, 0, 0, berlin), 31*24*time.Hour - time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := quotasOf().group("team", 1, c.budget)
+			q.Location = berlin
+			r := ready(t, patient(policyOf(worker("a").slots(10)).quotas(q)).set(func(s *coordinator.Settings) {
+				s.AssignmentTimeout, s.StaleAfter = 1000*time.Hour, 10_000*time.Hour
+			}))
+			r.pass(c.begin.Sub(r.now))
+			r.give(job("all").of("team").tokens(50, 50))
+			want(t, r.assign(job("next").of("team").tokens(1, 1)))
+			if p := r.place(job("next").of("team")); p.Lacks == nil || !p.Lacks.RetryAt.Equal(c.begin.Add(c.lasts)) {
+				t.Errorf("back at %+v", p.Lacks)
+			}
+			want(t, keepDispatches(r.pass(c.lasts-1)))
+			want(t, keepDispatches(r.pass(1)), "dispatch next.1 a")
+		})
 	}
 }

@@ -108,8 +108,8 @@ func (h *history) checkCaps() {
 func checkParked(t failer, e *Engine) {
 	t.Helper()
 	q := &e.quotas.waits
-	if next := e.nextToTry(); next.wait != nil && q.soon.IsZero() {
-		t.Fatalf("%s may try, and does not", next.wait.task.task.ID)
+	if levels := e.toTry(); levels != 0 && q.soon.IsZero() {
+		t.Fatalf("somebody may try at the levels %b, and does not", levels)
 	}
 	for _, k := range q.queues {
 		if k.place >= 0 && !k.at.After(e.now) {

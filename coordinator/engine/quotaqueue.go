@@ -25,11 +25,12 @@ type lackKey struct {
 // token. Of budgets one may have what another may not: all try, once in each round, and who has
 // lent most goes first.
 type waitQueue struct {
-	key   lackKey
-	parts []*waitPart
-	open  bool
-	again bool // something came back during this round
-	tried []*quotaWait
+	key      lackKey
+	parts    []*waitPart
+	open     bool
+	again    bool // something came back during this round
+	tried    []*quotaWait
+	priority int // of those that are first among borrowers, see levelsOf
 	// first is who closed it, behind whom the others wait; nil: nobody, of budgets.
 	first *quotaWait
 	at    time.Time // when it opens by itself; zero: never
@@ -70,6 +71,20 @@ func (k lackKey) before(o lackKey) bool {
 	return k.owns && !o.owns
 }
 
+// alone is the only one that waits in the queue; nil: there are more.
+func (k *waitQueue) alone() *quotaWait {
+	if len(k.parts) != 1 {
+		return nil
+	}
+	switch p := k.parts[0]; {
+	case p.leaves.Len() == 0:
+		return p.whole
+	case p.leaves.Len() == 1 && p.whole == nil:
+		return p.one()
+	}
+	return nil
+}
+
 // closes tells whether its refusal is everybody's in its queue.
 func (w *quotaWait) closes() bool {
 	return w.lacks.Limit == fairshare.LimitRate || w.lacks.Limit == fairshare.LimitSeats && !w.lacks.Kept
@@ -83,6 +98,9 @@ func (q *quotaWaits) enqueue(w *quotaWait) {
 		k = &waitQueue{key: key, place: -1}
 		q.queues[key] = k
 		q.behind[key.node] = append(q.behind[key.node], k)
+		if key.limit == fairshare.LimitRate {
+			q.rates++
+		}
 	}
 	w.queue, w.part = k, k.part(q.shares, w)
 	if w.leaf < 0 {
@@ -126,7 +144,9 @@ func (q *quotaWaits) dequeue(w *quotaWait) {
 	}
 	q.close(k)
 	q.opensAt(k, time.Time{})
-	delete(q.queues, k.key)
+	if delete(q.queues, k.key); k.key.limit == fairshare.LimitRate {
+		q.rates--
+	}
 	if left := minus(q.behind[k.key.node], k); len(left) > 0 {
 		q.behind[k.key.node] = left
 	} else {
@@ -200,5 +220,30 @@ func (q *quotaWaits) opensAt(k *waitQueue, at time.Time) {
 	}
 	if k.at = at; !at.IsZero() {
 		q.due.Push(k)
+	}
+}
+
+// ahead is the queue for a rate behind whose first a task must wait that the rate would serve at
+// once; nil: there is none. Else those who need little, and come one by one, would keep him
+// waiting for ever who needs much.
+func (q *quotaWaits) ahead(now time.Time, t *openTask, level int) (found *waitQueue) {
+	if q.rates == 0 {
+		return nil
+	}
+	q.ledger.ServedBy(now, &t.quota.charge, func(node string, d coordinator.Dimension) {
+		for _, k := range q.behind[node] {
+			if k.key.limit == fairshare.LimitRate && k.key.dim == d && k.first != nil && k.first.task.level >= level {
+				found = k
+			}
+		}
+	})
+	return found
+}
+
+// refusal is that of whoever waits behind the first of the queue.
+func (k *waitQueue) refusal(l *fairshare.Ledger) fairshare.Verdict {
+	return fairshare.Verdict{
+		Node: k.key.node, Kind: l.KindOf(k.key.node), Dimension: k.key.dim, Limit: k.key.limit, Empty: true,
+		Behind: k.key.node, Owns: k.key.owns, RetryAt: k.at,
 	}
 }

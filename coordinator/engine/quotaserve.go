@@ -62,61 +62,93 @@ func (e *Engine) serveQuotas(now time.Time) {
 	}
 	q.rung, w.soon, w.claimed = false, time.Time{}, false
 	for refused := 0; ; {
+		e.claimSeats()
 		e.mayTry(now)
-		if w.ownTry > 0 && refused >= mostRefused {
+		if len(w.own.try) > 0 && refused >= mostRefused {
 			break
 		}
 		seq, tries := w.seq, false
 		if refused < mostRefused {
 			tries = e.tryNext(now)
 		}
-		if !tries && !e.serveFirst(now) {
+		if !tries && !e.serveFirst(now, allLevels, 0) {
 			break
 		}
 		if w.seq > seq {
 			refused++
 		}
 	}
-	if w.ownTry > 0 || e.nextToTry().wait != nil {
+	if len(w.own.try) > 0 || e.toTry() != 0 {
 		w.soon = now.Add(roundPause)
 	}
 	e.scheduleQuota() // whatever has ended meanwhile
 }
 
-// serveFirst serves the one whose turn it is of those who wait for an agent only, and somebody
-// is ready; false: there is nobody.
-func (e *Engine) serveFirst(now time.Time) bool {
-	next := e.anybodys()
+// serveFirst serves the one whose turn it is of those who wait for an agent only, at these levels,
+// and somebody is ready; also are the levels at which others wait. false: there is nobody.
+func (e *Engine) serveFirst(now time.Time, only, also uint8) bool {
+	next := e.anybodys(only, also)
 	defer next.end()
 	return e.serveNext(now, &next)
 }
+
+// allLevels are all of them.
+const allLevels = 1<<fairshare.Levels - 1
 
 // tryNext serves the one whose turn it is of these, and of those for whom quota may be back;
 // false: for nobody it may.
 func (e *Engine) tryNext(now time.Time) bool {
 	q := &e.quotas
-	x := e.nextToTry()
-	if x.wait == nil {
+	trying := e.toTry()
+	if trying == 0 {
 		return false
 	}
-	ahead := e.anybodys()
+	ahead := e.anybodys(allLevels, 0)
+	level := q.shares.Turn(trying | ahead.levels())
+	ahead.only = 1 << level
+	x := e.nextToTry(level)
 	_, t := ahead.take()
 	ahead.end()
-	if t != nil && !e.earlier(x, candidate{level: t.level, leaf: t.leaf}) && e.serveFirst(now) {
+	if t != nil && (x.wait == nil || !e.earlier(x, candidate{leaf: t.leaf})) && e.serveFirst(now, 1<<level, trying) {
 		return true
 	}
-	if q.waits.of[waitKey{x.wait.class, x.wait.leaf}] != x.wait { // what was served has changed that
-		return true
+	if x.wait == nil || q.waits.of[waitKey{x.wait.class, x.wait.leaf}] != x.wait { // what was served has changed that
+		return x.wait != nil
 	}
-	seats := x.wait.lacks.Limit == fairshare.LimitSeats
-	q.waits.unpark(x.wait)
-	if seats { // what is kept for it stays so while it tries
-		q.ledger.Wait(&x.wait.path, 1)
-		defer q.ledger.Wait(&x.wait.path, -1)
+	e.try(now, x.wait, 1<<level, trying)
+	return true
+}
+
+// try has one that waits try now: its task is the first of its level then.
+func (e *Engine) try(now time.Time, w *quotaWait, only, also uint8) {
+	q, seats, given := &e.quotas, w.lacks.Limit == fairshare.LimitSeats, e.quotas.given
+	if w.lacks.Limit == fairshare.LimitBudget && w.without == nil && e.lacksStill(now, w) {
+		return
 	}
-	e.wanted(x.wait.class)
-	q.waits.claimed = q.waits.claimed || e.claims.stale
-	e.serveFirst(now)
+	q.waits.unpark(w)
+	e.wanted(w.class)
+	q.waits.claimed = q.waits.claimed || e.claims.stale && len(e.claims.waiting) > 0
+	if !seats {
+		e.serveFirst(now, only, also)
+		return
+	}
+	q.ledger.Wait(&w.path, 1) // what is kept for it stays so while it tries
+	e.serveFirst(now, only, also)
+	q.ledger.Wait(&w.path, -1)
+	if x := q.waits.of[waitKey{w.class, w.leaf}]; q.given == given && (x == nil || x.lacks.Limit != fairshare.LimitSeats) {
+		q.waits.seatsOf(w) // it lacks something else
+	}
+}
+
+// lacksStill tells whether who waits for a budget is refused as before, without having it try.
+func (e *Engine) lacksStill(now time.Time, w *quotaWait) bool {
+	q := &e.quotas
+	v := q.ledger.Check(now, &w.path, &w.task.quota.charge)
+	if v.OK || v.Permanent || v.Limit != w.lacks.Limit || v.Dimension != w.lacks.Dimension || v.Behind != w.lacks.Behind {
+		return false
+	}
+	q.flow.refused[v.Limit][v.Dimension]++
+	q.waits.refusedAgain(now, w, v)
 	return true
 }
 
@@ -142,13 +174,11 @@ func (e *Engine) mayTry(now time.Time) {
 		for len(w.refused[node]) > 0 {
 			take(w.refused[node][0])
 		}
-		w.ownTry = len(w.own)
+		w.own.wake(q.ledger.GroupNode(node))
 	})
-	for range min(w.ownTry, len(w.own), mostRefused) {
-		w.ownTry--
-		take(w.own[0])
+	for range min(len(w.own.try), mostRefused) {
+		take(w.own.next(q.shares))
 	}
-	w.ownTry = min(w.ownTry, len(w.own))
 	for len(w.again) > 0 {
 		x := w.again[len(w.again)-1]
 		w.again = w.again[:len(w.again)-1]
@@ -165,5 +195,15 @@ func (e *Engine) mayTry(now time.Time) {
 	}
 	for w.due.Len() > 0 && !w.due.Items[0].at.After(now) {
 		w.open(w.due.Items[0])
+	}
+	// Who waits alone need not be chosen among others of his queue: the class has his turn. So that
+	// ten thousand groups with limits of their own are not ten thousand queues to look at. (Seats
+	// are kept for who stands in a queue.)
+	for i := 0; i < len(w.opened); {
+		if x := w.opened[i].alone(); x != nil && x.lacks.Limit != fairshare.LimitSeats {
+			take(x)
+		} else {
+			i++
+		}
 	}
 }

@@ -94,8 +94,9 @@ func TestQuotaFairnessTheorem(t *testing.T) {
 		r.hear(beat("a").status(coordinator.StatusOffline))
 		for i, leaf := range tree.leaf {
 			if leaf {
-				publish(i)
-				publish(i)
+				for range slots + 1 { // it waits on when all slots are its own at once
+					publish(i)
+				}
 			}
 		}
 		r.hear(beat("a").available(slots))

@@ -41,6 +41,16 @@ func (p *waitPart) next(level int) *quotaWait {
 	return list[0]
 }
 
+// one is any of those that are to try; nil: there is none.
+func (p *waitPart) one() *quotaWait {
+	for level := range fairshare.Levels {
+		if h, ok := p.leaves.FirstAt(level); ok {
+			return h.Item
+		}
+	}
+	return nil
+}
+
 // serving has the bits of the levels at which somebody has not tried yet.
 func (p *waitPart) serving() uint8 {
 	levels := p.leaves.Serving()
@@ -83,14 +93,14 @@ func (e *Engine) served(c *class) bool {
 	return c.usable.first(e.fleet.ready) >= 0 || len(e.claims.waiting) > 0 && c.usable.first(e.claims.pullers) >= 0
 }
 
-// nextToTry is whose turn it is of all for whom there may be quota; no wait: nobody's. Queues in
-// which all have tried are closed; one whose tasks have no agent now stays open.
-func (e *Engine) nextToTry() (best candidate) {
+// toTry are the levels at which somebody may try for whom there may be quota. Queues in which all
+// have tried are closed; one whose tasks have no agent now stays open.
+func (e *Engine) toTry() (levels uint8) {
 	q := &e.quotas.waits
 	for i := 0; i < len(q.opened); {
 		k := q.opened[i]
-		c, over := e.firstOf(k)
-		if over || c.wait == nil && k.again { // who cannot try now does not keep the others from it
+		its, over := e.levelsOf(k)
+		if over || its == 0 && k.again { // who cannot try now does not keep the others from it
 			again := k.again
 			if q.close(k); again {
 				q.open(k) // behind the others
@@ -98,20 +108,23 @@ func (e *Engine) nextToTry() (best candidate) {
 			continue
 		}
 		i++
-		if c.wait != nil && (best.wait == nil || e.earlier(c, best)) {
+		levels |= its
+	}
+	return levels
+}
+
+// nextToTry is whose turn it is at a level of all who may try; no wait: nobody's.
+func (e *Engine) nextToTry(level int) (best candidate) {
+	for _, k := range e.quotas.waits.opened {
+		if c := e.firstOf(k, level); c.wait != nil && (best.wait == nil || e.earlier(c, best)) {
 			best = c
 		}
 	}
 	return best
 }
 
-func (e *Engine) earlier(a, b candidate) bool {
-	s := e.quotas.shares
-	if a.level != b.level {
-		return s.Turn(1<<a.level|1<<b.level) == a.level
-	}
-	return s.Before(a.leaf, b.leaf)
-}
+// earlier tells whether one goes before another of its level.
+func (e *Engine) earlier(a, b candidate) bool { return e.quotas.shares.Before(a.leaf, b.leaf) }
 
 // ranksBefore tells whether one goes before another that waits for the same, at one level.
 func (e *Engine) ranksBefore(a, b candidate) bool {
@@ -121,28 +134,28 @@ func (e *Engine) ranksBefore(a, b candidate) bool {
 	return e.earlier(a, b)
 }
 
-// firstOf is who is first in a queue: of those who come first among borrowers the one whose
-// turn it is. over: everybody has tried.
-func (e *Engine) firstOf(k *waitQueue) (c candidate, over bool) {
-	levels, priority := uint8(0), 0
+// levelsOf are those at which somebody is first in a queue: of those that go first among borrowers,
+// and have an agent. over: everybody has tried.
+func (e *Engine) levelsOf(k *waitQueue) (levels uint8, over bool) {
 	over = true
 	for _, p := range k.parts {
 		its := p.serving()
 		over = over && p.over()
 		switch {
-		case its == 0 || levels != 0 && p.priority < priority || !e.served(p.class):
-		case levels == 0 || p.priority > priority:
-			levels, priority = its, p.priority
+		case its == 0 || levels != 0 && p.priority < k.priority || !e.served(p.class):
+		case levels == 0 || p.priority > k.priority:
+			levels, k.priority = its, p.priority
 		default:
 			levels |= its
 		}
 	}
-	if levels == 0 {
-		return c, over
-	}
-	level := e.quotas.shares.Turn(levels)
+	return levels, over
+}
+
+// firstOf is who is first of a queue at a level: the one whose turn it is.
+func (e *Engine) firstOf(k *waitQueue, level int) (c candidate) {
 	for _, p := range k.parts {
-		if p.priority != priority || !e.served(p.class) {
+		if p.priority != k.priority || !e.served(p.class) {
 			continue
 		}
 		x := p.first(e.quotas.shares, level)
@@ -153,5 +166,5 @@ func (e *Engine) firstOf(k *waitQueue) (c candidate, over bool) {
 			c = x
 		}
 	}
-	return c, false
+	return c
 }

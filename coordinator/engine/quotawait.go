@@ -19,7 +19,7 @@ type quotaWait struct {
 	lacks fairshare.Verdict
 	path  fairshare.Path // of what was refused
 	// without are the agents for which it lacks; nil: it makes no difference who has it.
-	without  bitset
+	without  *lackers
 	borrower fairshare.Borrower // who comes first of those who are to borrow
 	queue    *waitQueue
 	part     *waitPart
@@ -36,13 +36,14 @@ type quotaWaits struct {
 	shares  *fairshare.Shares
 	byTime  heap.Heap[*quotaWait]
 	due     heap.Heap[*waitQueue] // those that open by themselves
+	rates   int                   // how many of them are for rates
 	queues  map[lackKey]*waitQueue
 	behind  map[string][]*waitQueue // by their node
 	refused map[string][]*quotaWait // by the node that refused them, who wait behind another
 	opened  []*waitQueue            // those that are open
+	seated  []*class                // in which somebody waits for seats
 	of      map[waitKey]*quotaWait
-	own     []*quotaWait // for whom it makes a difference which agent has the task
-	ownTry  int          // how many of them are yet to try what was given back
+	own     ownWaits
 	again   []*quotaWait // whose task has left
 	retried []*quotaWait // unparked for one agent, and not served yet by the others
 	soon    time.Time    // when the others of a round try that was long; zero: there are none
@@ -73,6 +74,7 @@ func newQuotaWaits(l *fairshare.Ledger, s *fairshare.Shares) quotaWaits {
 		behind:  make(map[string][]*waitQueue),
 		refused: make(map[string][]*quotaWait),
 		of:      make(map[waitKey]*quotaWait),
+		own:     ownWaits{behind: make(map[string][]*quotaWait)},
 	}
 }
 
@@ -84,7 +86,7 @@ func (q *quotaWaits) forget() {
 			break
 		}
 	}
-	q.again, q.retried, q.opened, q.ownTry, q.soon = nil, nil, nil, 0, time.Time{}
+	q.seated, q.again, q.retried, q.opened, q.soon = nil, nil, nil, nil, time.Time{}
 }
 
 // find is what the tasks of a leaf wait for in a class; nil: for no quota.
@@ -101,7 +103,9 @@ func (q *quotaWaits) find(c *class, leaf int) *quotaWait {
 // park has a leaf, or the class, wait for quota.
 func (q *quotaWaits) park(w *quotaWait) {
 	if before := q.of[waitKey{w.class, w.leaf}]; before != nil {
-		q.unpark(before)
+		if q.unpark(before); before.lacks.Limit == fairshare.LimitSeats {
+			q.seatsOf(before) // what was kept for it may be for others
+		}
 	}
 	if w.leaf < 0 {
 		w.class.lacks = w
@@ -112,8 +116,8 @@ func (q *quotaWaits) park(w *quotaWait) {
 	w.seq, w.place = q.seq, -1
 	q.of[waitKey{w.class, w.leaf}] = w
 	switch w.lacks.Limit {
-	case fairshare.LimitSeats: // what comes free is kept for it as long as it is below its part
-		q.ledger.Wait(&w.path, 1)
+	case fairshare.LimitSeats:
+		q.sit(w)
 	case fairshare.LimitBudget:
 		w.at = w.lacks.RetryAt
 	case fairshare.LimitRate:
@@ -123,7 +127,7 @@ func (q *quotaWaits) park(w *quotaWait) {
 		q.refused[w.lacks.Node] = append(q.refused[w.lacks.Node], w)
 	}
 	if w.without != nil {
-		if q.own = append(q.own, w); w.at.IsZero() {
+		if q.own.add(w); w.at.IsZero() {
 			w.at = w.lacks.RetryAt
 		}
 	}
@@ -149,7 +153,7 @@ func (q *quotaWaits) unpark(w *quotaWait) {
 	}
 	delete(q.of, waitKey{w.class, w.leaf})
 	if w.lacks.Limit == fairshare.LimitSeats {
-		q.ledger.Wait(&w.path, -1)
+		q.rise(w)
 	}
 	if w.mayOwn() {
 		if left := minus(q.refused[w.lacks.Node], w); len(left) > 0 {
@@ -159,12 +163,26 @@ func (q *quotaWaits) unpark(w *quotaWait) {
 		}
 	}
 	if w.without != nil {
-		q.own = minus(q.own, w)
+		q.own.remove(w)
 	}
 	if w.place >= 0 {
 		q.byTime.Remove(w.place)
 	}
 	q.dequeue(w)
+}
+
+// refusedAgain is parking one anew that waits for the same as before, and has had its turn.
+func (q *quotaWaits) refusedAgain(now time.Time, w *quotaWait, v fairshare.Verdict) {
+	q.seq++
+	w.lacks, w.at = v, v.RetryAt
+	if !w.at.After(now) {
+		w.at = now.Add(time.Millisecond)
+	}
+	if w.place >= 0 {
+		q.byTime.Fix(w.place)
+	}
+	w.try()
+	w.queue.tried = append(w.queue.tried, w)
 }
 
 // minus takes one out of a list.
@@ -182,22 +200,8 @@ func (q *quotaWaits) left(t *openTask) {
 		if w != nil && w.task == t {
 			q.again = append(q.again, w)
 			if w.lacks.Limit == fairshare.LimitSeats { // what was kept for it is for others
-				q.open(w.queue)
+				q.seatsOf(w)
 			}
-		}
-	}
-}
-
-// retryOwn has those try again for whom it makes a difference which agent has the task, and
-// who did not lack anything for this one.
-func (e *Engine) retryOwn(a *agent) {
-	q := &e.quotas.waits
-	for i := 0; i < len(q.own); {
-		if w := q.own[i]; w.class.usable.has(a.number) && !w.without.has(a.number) {
-			q.unpark(w)
-			q.retried = append(q.retried, w)
-		} else {
-			i++
 		}
 	}
 }

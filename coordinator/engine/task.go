@@ -266,20 +266,10 @@ func (e *Engine) admit(now time.Time, t *openTask) {
 // place gives the task to an agent, or lets it wait behind its equals: then, or when
 // it has failed, there is no agent.
 func (e *Engine) place(now time.Time, t *openTask) (*agent, *coordinator.Decision) {
-	c := t.needs.class
-	switch {
-	case t.late(now):
-		e.fail(now, t, coordinator.ReasonDeadlineExceeded, "the deadline has passed", nil)
+	if e.failHopeless(now, t) {
 		return nil, nil
-	case c.nobody:
-		d := e.explain(now, t)
-		reason, text := e.reasonOf(d, t)
-		if reason != coordinator.ReasonNoAgentsOnline { // else somebody may come who can
-			e.fail(now, t, reason, text, d)
-			return nil, nil
-		}
 	}
-	if c.first() != nil || e.waitsForQuota(t) {
+	if t.needs.class.first() != nil || e.waitsForQuota(t) {
 		if !e.exceedsQuota(now, t) {
 			e.waitOrAside(now, t)
 		}
@@ -297,6 +287,23 @@ func (e *Engine) place(now time.Time, t *openTask) (*agent, *coordinator.Decisio
 		e.give(now, t, a, d)
 	}
 	return nil, nil
+}
+
+// failHopeless fails a task that is too late, or that nobody can ever take.
+func (e *Engine) failHopeless(now time.Time, t *openTask) bool {
+	switch {
+	case t.late(now):
+		e.fail(now, t, coordinator.ReasonDeadlineExceeded, "the deadline has passed", nil)
+		return true
+	case t.needs.class.nobody:
+		d := e.explain(now, t)
+		reason, text := e.reasonOf(d, t)
+		if reason != coordinator.ReasonNoAgentsOnline { // else somebody may come who can
+			e.fail(now, t, reason, text, d)
+			return true
+		}
+	}
+	return false
 }
 
 // waitOrAside lets the task wait in line, or aside if its strategy makes nothing of those
@@ -342,17 +349,26 @@ func (e *Engine) wait(now time.Time, t *openTask) {
 	case !t.until.After(now):
 		e.failWaiting(now, t)
 		return
-	case t.from == "" && !e.mayMove(t) && e.backlog() >= e.policy.Settings.MaxQueueSize: // what may be moved makes room
-		e.fail(now, t, coordinator.ReasonBacklogFull, fmt.Sprintf(
-			"%d tasks are waiting already (max_queue_size)", e.backlog()), nil)
+	case !e.rejudging && e.needsRoom(t) && e.backlog() >= e.policy.Settings.MaxQueueSize:
+		e.failFull(now, t)
 		return
 	}
 	t.state, t.leaf, t.level = stateWaiting, e.leafOf(t), e.levelOf(t)
 	e.pending.count[t.task.Priority]++
 	e.pending.push(t)
+	e.overtakes(t)
 	e.wanted(t.needs.class)
 	e.timers.schedule(&t.expire, t.until)
 	e.joinLine(now, t)
+}
+
+// needsRoom tells whether the task waits only if the backlog has room for it. What comes out of a
+// lane has it, and what may be moved to one makes it.
+func (e *Engine) needsRoom(t *openTask) bool { return t.from == "" && !e.mayMove(t) }
+
+// failFull fails a task for which the backlog has no room.
+func (e *Engine) failFull(now time.Time, t *openTask) {
+	e.fail(now, t, coordinator.ReasonBacklogFull, fmt.Sprintf("%d tasks are waiting already (max_queue_size)", e.backlog()), nil)
 }
 
 // pendingUntil is how long a task may be pending that begins to be so now. For one that

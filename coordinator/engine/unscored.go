@@ -49,12 +49,14 @@ func (e *Engine) setAside(now time.Time, t *openTask) {
 
 // scoreAgain looks at it again.
 func (e *Engine) scoreAgain(now time.Time, t *openTask) {
-	if a, d := e.choose(t); a != nil && e.mayGive(t) {
+	a, d := e.choose(t)
+	behind := a != nil && e.waitsForQuota(t) // others of its group go first
+	if a != nil && !behind && e.mayGive(t) {
 		e.leavePending(t)
 		e.give(now, t, a, d)
 		return
 	}
-	if !e.unscored(t) { // those of whom its strategy makes nothing are not free any more
+	if behind || !e.unscored(t) { // or those of whom its strategy makes nothing are not free any more
 		t.state = stateWaiting
 		e.pending.push(t)
 		e.wanted(t.needs.class)

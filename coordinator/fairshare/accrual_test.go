@@ -153,3 +153,37 @@ func TestLoneTenantBudget(t *testing.T) {
 		})
 	}
 }
+
+// TestLoneTenantBelowAGroup: a is part of x, which has used up its half: what it lacks comes from
+// y, through x. It may ask again when as much has accrued there, not only in the next period, and
+// has 99 % of all in the end. Where x may borrow no more than 100 it has 600, and may not ask again
+// before the period ends.
+func TestLoneTenantBelowAGroup(t *testing.T) {
+	const d = coordinator.DimTotalTokens
+	part := budgetFor(100*time.Second, d, coordinator.ByWeight)
+	for _, c := range []struct {
+		bound coordinator.Bound
+		want  int64
+	}{{coordinator.Bound{}, 990}, {coordinator.Bound{Kind: coordinator.BoundAmount, Value: 100}, 600}} {
+		l := newTree(budgetFor(100*time.Second, d, 1000)).group("x", "pool", part, lends(c.bound, coordinator.Bound{})).group("y", "pool", part).group("a", "x", part).ledger()
+		begin := time.Unix(0, l.roots[0].span.end)
+		end := begin.Add(100 * time.Second)
+		got, asked := int64(0), 0
+		for at := begin; at.Before(end); asked++ {
+			v := l.Reserve(at, id(asked), tokens("a", 10), time.Time{})
+			if v.OK {
+				got += 10
+				continue
+			}
+			if v.RetryAt.Before(at) || v.Permanent || got < c.want && !v.RetryAt.Before(end) {
+				t.Fatalf("after %d: %+v", got, v)
+			}
+			if at = v.RetryAt; got >= 600 && c.want == 600 && !at.Equal(end) {
+				t.Errorf("it may ask again at %v, and there is nothing before %v", at, end)
+			}
+		}
+		if got < c.want || got > c.want+10 || asked > 500 {
+			t.Errorf("it got %d, want %d, asking %d times", got, c.want, asked)
+		}
+	}
+}

@@ -68,12 +68,14 @@ type budget struct {
 
 	// Of the family's root: what has been given back in it, ever; how many shares there are, whether
 	// one gives up something in this period, the latest walk that has met them (see Ledger.first),
-	// and whether what is in its books began with another period (see restorePeriod).
-	given  int64
-	shares int64
-	repays bool
-	walked uint64
-	moved  bool
+	// what the share that it met lacks and nobody lends, and whether what is in its books began with
+	// another period (see restorePeriod).
+	given   int64
+	shares  int64
+	repays  bool
+	walked  uint64
+	lacking int64
+	moved   bool
 }
 
 // past is what became of the period before.

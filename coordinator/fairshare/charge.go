@@ -203,6 +203,14 @@ func (l *Ledger) KindOf(id string) coordinator.QuotaKind {
 	return coordinator.QuotaPool
 }
 
+// GroupNode is the group's node of an agent's, and any other node itself, by their IDs.
+func (l *Ledger) GroupNode(id string) string {
+	if n, ok := l.byID[id]; ok && l.nodes[n].spec.Kind == coordinator.QuotaAgent {
+		return l.nodes[l.nodes[n].parent].spec.ID
+	}
+	return id
+}
+
 // BorrowPriority is the group's place, higher first, among those that wait for something to
 // borrow.
 func (l *Ledger) BorrowPriority(group string) int {

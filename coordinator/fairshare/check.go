@@ -48,6 +48,8 @@ type Verdict struct {
 	// OwnAt, of a rate that lacks what others leave it, is when what is its own is back; zero:
 	// nothing is.
 	OwnAt time.Time
+	// Empty: nothing is left of it; else there is less than was asked.
+	Empty bool
 	// Kept: there are seats, and they are kept for those who are below their part.
 	Kept bool
 	// Owns, of a rate that lacks what is above it: what it waits for is its own by then.
@@ -137,11 +139,18 @@ func (l *Ledger) check(p *Path, c *Charge, uses []rateUse) (Verdict, []rateUse) 
 // checkBudget looks at one budget of the path.
 func (l *Ledger) checkBudget(v *Verdict, b *budget, amount int64, noBorrowing bool) {
 	if l.first(b) {
+		b.family.lacking = 0
 		if lacking := amount - b.room(); lacking > 0 && !l.checkLacking(v, b, amount, lacking, noBorrowing) {
+			b.family.lacking = lacking
 			return // what is missing may be borrowed before the period ends
 		}
 	}
-	if amount > b.left() {
+	// What its share lacks may be lent to those above it, too: that is no other refusal.
+	comes := int64(0)
+	if b.up != nil {
+		comes = min(b.family.lacking, max(0, b.borrowMax-b.borrowedIn))
+	}
+	if amount-comes > b.left() {
 		v.refuse(b.node, b.dim, LimitBudget, sooner(amount > b.most && !b.family.repays, b.family.span.end))
 	}
 }
@@ -265,6 +274,8 @@ func (l *Ledger) finish(v *Verdict) Verdict {
 	spec := l.nodes[v.at].spec
 	v.Node, v.Kind, v.Borrowed = spec.ID, spec.Kind, false
 	v.Behind, v.Kept, v.Owns = l.nodes[v.behind].spec.ID, v.kept, v.owns
+	b := l.nodes[v.at].budgets[v.Dimension]
+	v.Empty = v.Limit != LimitBudget || b.left() <= 0 || b.room() <= 0
 	if v.own != forever {
 		v.OwnAt = timeOf(v.own)
 	}
@@ -287,4 +298,21 @@ func (l *Ledger) Check(now time.Time, p *Path, c *Charge) Verdict {
 	l.uses = uses
 	l.undo()
 	return l.finish(&v)
+}
+
+// ServedBy visits the rates out of which a charge would be served now: each is that of the nearest
+// node in its dimension, or of one above it that leaves it some. Nothing is charged, and nobody
+// visited where it would be refused.
+func (l *Ledger) ServedBy(now time.Time, c *Charge, visit func(node string, d coordinator.Dimension)) {
+	l.advance(now.UnixNano())
+	p, asked := l.PathOf(c), *c
+	tidy(&asked.Amounts)
+	v, uses := l.check(&p, &asked, l.uses[:0])
+	l.uses = uses
+	if l.undo(); !v.OK {
+		return
+	}
+	for _, u := range uses {
+		visit(l.nodes[u.by.node].spec.ID, u.dim)
+	}
 }

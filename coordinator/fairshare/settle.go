@@ -47,6 +47,7 @@ func (l *Ledger) settlePart(part *reservation, used *coordinator.Amounts, expire
 		}
 		if x := min(n.amount, n.to.room()); x > 0 {
 			n.giveBack(x)
+			l.freeLender(n)
 			n.amount -= x
 			n.to.family.given += 2 * x // who borrowed has more room to, who lent more to lend
 		}
@@ -55,6 +56,17 @@ func (l *Ledger) settlePart(part *reservation, used *coordinator.Amounts, expire
 		if x, y := reserved[u.dim], used[u.dim]; x != y {
 			u.leaf.correct(l.now, x, y, u.by)
 		}
+	}
+}
+
+// freeLender is for those who wait for what their share, or that of somebody below them, lent: they
+// stand beside the path of who gives it back.
+func (l *Ledger) freeLender(n *loan) {
+	if n.unbacked { // it was nobody's
+		return
+	}
+	for b := n.from; b != n.top; b = b.up {
+		l.freeNode(b.node)
 	}
 }
 

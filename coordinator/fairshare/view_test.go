@@ -156,3 +156,20 @@ func TestFreed(t *testing.T) {
 		t.Errorf("again: %v", got)
 	}
 }
+
+// TestFreedLenders: a has borrowed of y, which is in b. When a gives that back, y has it again, and
+// b, across whose boundary it was lent: those who wait there hear of it. Nobody has lent to z.
+func TestFreedLenders(t *testing.T) {
+	const d = coordinator.DimTotalTokens
+	part := budgetFor(100*time.Second, d, coordinator.ByWeight)
+	l := newTree(budgetFor(100*time.Second, d, 400)).group("a", "pool", part).group("b", "pool", part).
+		group("y", "b", part).group("z", "b", part).ledger()
+	half := time.Unix(0, l.roots[0].span.end).Add(50 * time.Second)
+	l.Reserve(half, id(1), tokens("a", 200+30), time.Time{}) // 50 have accrued to y, and to z
+	l.Release(half, id(1), false)
+	freed := make(map[string]bool)
+	l.Freed(func(n int32) { freed[l.NodeID(n)] = true })
+	if want := map[string]bool{"pool": true, "pool/a": true, "pool/b": true, "pool/b/y": true}; !reflect.DeepEqual(freed, want) {
+		t.Errorf("freed %v, want %v", freed, want)
+	}
+}

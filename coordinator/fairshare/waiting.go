@@ -12,10 +12,14 @@ func (l *Ledger) Freed(visit func(node int32)) {
 
 func (l *Ledger) free(p *Path) {
 	for _, n := range p.list() {
-		if nd := &l.nodes[n]; !nd.freed {
-			nd.freed = true
-			l.freed = append(l.freed, n)
-		}
+		l.freeNode(n)
+	}
+}
+
+func (l *Ledger) freeNode(n int32) {
+	if nd := &l.nodes[n]; !nd.freed {
+		nd.freed = true
+		l.freed = append(l.freed, n)
 	}
 }
 

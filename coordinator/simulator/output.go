@@ -1,8 +1,6 @@
 package simulator
 
 import (
-	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -38,12 +36,7 @@ var measures = []measure{
 func (r *Report) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", r.Scenario, r.About)
-	fmt.Fprintf(&b, "%g s of arrivals, measured from %g s on; ", r.Duration, r.WarmUp)
-	if n := len(r.Seeds); n > 1 {
-		fmt.Fprintf(&b, "mean of %d seeds ± 95 %% interval\n\n", n)
-	} else {
-		fmt.Fprintf(&b, "seed %d\n\n", r.Seeds[0])
-	}
+	fmt.Fprintf(&b, "%g s of arrivals, measured from %g s on; %s\n\n", r.Duration, r.WarmUp, SeedsText(r.Seeds))
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "STRATEGY")
 	for _, m := range measures {
@@ -129,24 +122,15 @@ func (r *Report) tableOfGroups(w io.Writer) {
 }
 
 // WriteJSON writes the whole report.
-func (r *Report) WriteJSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(r)
-}
+func (r *Report) WriteJSON(w io.Writer) error { return WriteJSON(w, r) }
 
 // WriteCSV writes one line for each strategy and value: scenario, strategy, label,
 // metric, mean, half of the 95 % interval. Shares are from 0 to 1, times in seconds.
 func (r *Report) WriteCSV(w io.Writer) error {
-	out := csv.NewWriter(w)
-	// Errors of single lines are kept by the writer until the end.
-	_ = out.Write([]string{"scenario", "strategy", "label", "metric", "mean", "interval95"})
+	out := NewLines(w, "scenario", "strategy", "label", "metric")
 	for i := range r.Strategies {
 		p := &r.Strategies[i]
-		line := func(metric string, v Value) {
-			_ = out.Write([]string{r.Scenario, p.Strategy, p.Label, metric,
-				strconv.FormatFloat(v.Mean, 'g', -1, 64), strconv.FormatFloat(v.Interval, 'g', -1, 64)})
-		}
+		line := func(metric string, v Value) { out.Value(v, r.Scenario, p.Strategy, p.Label, metric) }
 		line("throughput_per_second", p.Throughput)
 		line("success_rate", p.SuccessRate)
 		line("wait_mean_seconds", p.WaitMean)
@@ -168,9 +152,5 @@ func (r *Report) WriteCSV(w io.Writer) error {
 			line("utilisation."+g.Group, g.Utilisation)
 		}
 	}
-	out.Flush()
-	if err := out.Error(); err != nil {
-		return fmt.Errorf("write the report as CSV: %w", err)
-	}
-	return nil
+	return out.End()
 }

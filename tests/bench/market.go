@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -303,91 +300,4 @@ func (z *bazaar) window(ctx context.Context, late int, r *marketResult) error {
 	r.Hop.PerSecond /= 2
 	r.Window, r.Whole, r.Push = summarised("window", decided), summarised("window", whole), summarised("push", pushed)
 	return nil
-}
-
-const awardedMetric = `taskbus_auctions_total{outcome="awarded"}`
-
-// allAtOnce measures marketCount auctions that begin together: where every bidder could
-// have all tasks, and where they have as many slots together as there are tasks.
-func (b *bench) allAtOnce(ctx context.Context, slots int, r *marketResult) error {
-	z, err := b.startBazaar(ctx, choosersFile(slots, ceilingAtOnce, "pull"), 0)
-	if err != nil {
-		return err
-	}
-	rounds := marketRounds
-	if slots < amplySlots {
-		rounds = 1 // nobody ends with what it has
-	}
-	for i := 0; i < rounds && err == nil; i++ {
-		var run atOnceRun
-		if run, err = z.atOnce(ctx, slots); err == nil {
-			b.say("%d auctions at once, %d slots each: %.0f ms, %d awarded, %.1f bids each counted, %.2f ms CPU each",
-				run.Auctions, slots, 1e3*run.Seconds, run.Awarded, float64(run.Bids)/float64(run.Auctions), run.CPUMillis)
-			r.AtOnce = append(r.AtOnce, run)
-		}
-	}
-	return z.end(err)
-}
-
-func (z *bazaar) atOnce(ctx context.Context, slots int) (run atOnceRun, err error) {
-	before, err := z.s.process.stat()
-	if err != nil {
-		return run, err
-	}
-	m, err := z.s.metrics(ctx)
-	if err != nil {
-		return run, err
-	}
-	begun := time.Now()
-	if _, err := z.steadily(ctx, marketCount, 0, allAuctioned); err != nil {
-		return run, err
-	}
-	run = atOnceRun{Slots: slots, Auctions: marketCount, Seconds: time.Since(begun).Seconds()}
-	time.Sleep(2 * afterwork) // late bids are answered, too
-	if run.CPUMillis, err = z.s.process.cpuPer(1000*marketCount, before); err != nil {
-		return run, err
-	}
-	after, err := z.s.metrics(ctx)
-	if err != nil {
-		return run, err
-	}
-	const bids = "taskbus_auction_bids_sum"
-	run.Awarded, run.Bids = int(after[awardedMetric]-m[awardedMetric]), int(after[bids]-m[bids])
-	return run, nil
-}
-
-// metrics reads what the service shows to Prometheus, by name and labels.
-func (s *subject) metrics(ctx context.Context) (all map[string]float64, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.http+"/metrics", nil)
-	if err != nil {
-		return nil, fmt.Errorf("ask %s for its metrics: %w", s.process.name, err)
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("ask %s for its metrics: %w", s.process.name, err)
-	}
-	defer func() { err = errors.Join(err, answer.Body.Close()) }()
-	return parseMetrics(answer.Body)
-}
-
-// parseMetrics reads Prometheus' text format, without time stamps.
-func parseMetrics(r io.Reader) (map[string]float64, error) {
-	all := make(map[string]float64)
-	lines := bufio.NewScanner(r)
-	for lines.Scan() {
-		line := lines.Text()
-		i := strings.LastIndexByte(line, ' ')
-		if i < 0 || line[0] == '#' {
-			continue
-		}
-		value, err := strconv.ParseFloat(line[i+1:], 64)
-		if err != nil {
-			return nil, fmt.Errorf("read the metric %q: %w", line[:i], err)
-		}
-		all[line[:i]] = value
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("read the metrics: %w", err)
-	}
-	return all, nil
 }

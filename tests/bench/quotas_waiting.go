@@ -1,15 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"taskbus/coordinator/bus"
@@ -86,22 +82,19 @@ func (b *bench) quotasWaiting(ctx context.Context, subject string, n int) (run q
 	}()
 	run = quotaWaitRun{Subject: subject, cycleRun: cycleRun{Tasks: n, Slots: slots}}
 	c := quotaContenders()[0] // the tasks are the same
-	before, err := s.metric(ctx, "taskbus_journal_bytes_total")
+	before, err := s.metrics(ctx)
 	if err != nil {
 		return run, err
 	}
 	if err := b.cycleBacklog(ctx, s, agents, c, &run.cycleRun); err != nil {
 		return run, err
 	}
-	refused, err := s.metric(ctx, "taskbus_quota_refusals_total")
+	after, err := s.metrics(ctx)
 	if err != nil {
 		return run, err
 	}
-	bytes, err := s.metric(ctx, "taskbus_journal_bytes_total")
-	if err != nil {
-		return run, err
-	}
-	run.Refused, run.JournalBytes = refused/float64(n), (bytes-before)/float64(n)
+	more := func(metric string) float64 { return (sumOf(after, metric) - sumOf(before, metric)) / float64(n) }
+	run.Refused, run.JournalBytes = more("taskbus_quota_refusals_total"), more("taskbus_journal_bytes_total")
 	if err := s.verifyCounted(ctx, uint64(n)); err != nil {
 		return run, err
 	}
@@ -111,38 +104,14 @@ func (b *bench) quotasWaiting(ctx context.Context, subject string, n int) (run q
 	return run, b.verifyResults(c, bus.StreamResult, newTally(n))
 }
 
-// metric sums the series of a metric; 0 when there are none.
-func (s *subject) metric(ctx context.Context, name string) (sum float64, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.http+"/metrics", nil)
-	if err != nil {
-		return 0, fmt.Errorf("ask %s for its metrics: %w", s.process.name, err)
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, fmt.Errorf("ask %s for its metrics: %w", s.process.name, err)
-	}
-	defer answer.Body.Close()
-	return sumOf(answer.Body, name)
-}
-
-// sumOf adds up the series of a metric in the text format of Prometheus.
-func sumOf(text io.Reader, name string) (sum float64, err error) {
-	lines := bufio.NewScanner(text)
-	for lines.Scan() {
-		series, value, _ := strings.Cut(strings.TrimSpace(lines.Text()), " ")
-		if labelled, _, _ := strings.Cut(series, "{"); labelled != name {
-			continue
+// sumOf adds up the series of a metric.
+func sumOf(all map[string]float64, name string) (sum float64) {
+	for series, value := range all {
+		if bare, _, _ := strings.Cut(series, "{"); bare == name {
+			sum += value
 		}
-		if i := strings.LastIndexByte(value, ' '); i >= 0 { // a label with a blank
-			value = value[i+1:]
-		}
-		x, err := strconv.ParseFloat(value, 64)
-		if err != nil {
-			return 0, fmt.Errorf("read the metric %s: %w", name, err)
-		}
-		sum += x
 	}
-	return sum, lines.Err()
+	return sum
 }
 
 // judgeQuotasWaiting is how much of the rate is left while tasks wait for quota.

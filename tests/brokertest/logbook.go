@@ -3,6 +3,8 @@ package brokertest
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"os/exec"
 	"strings"
 	"sync"
 )
@@ -52,4 +54,18 @@ func (b *LogBook) Tail(lines int) string {
 		}
 	}
 	return strings.Join(all[max(0, len(all)-lines):], "")
+}
+
+// ExitCode is that of a process that [exec.Cmd.Wait] says has ended so; -2 when it was not
+// even begun.
+func ExitCode(err error) int {
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return exit.ExitCode()
+	default:
+		return -2
+	}
 }

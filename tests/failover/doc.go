@@ -23,6 +23,6 @@
 //
 // It never reaches into a coordinator's memory, never judges by what the program says
 // of itself alone where the broker or an agent can be asked, and never takes a fault
-// for granted. The program is built as it is shipped, without the race detector: the
-// times it takes are part of the promise.
+// for granted. The program is built as it is shipped, without the race detector, and the
+// tests run without it in make test: the times it takes are part of the promise.
 package failover

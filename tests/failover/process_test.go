@@ -49,7 +49,7 @@ func (r *rig) launch(name, brokerURL string) *process {
 		r.t.Fatalf("start %s: %v", name, err)
 	}
 	go func() {
-		c.code = exitCode(c.cmd.Wait())
+		c.code = brokertest.ExitCode(c.cmd.Wait())
 		close(c.exited)
 	}()
 	r.processes = append(r.processes, c)
@@ -60,18 +60,6 @@ func (r *rig) launch(name, brokerURL string) *process {
 	})
 	c.instance = c.status().Instance
 	return c
-}
-
-func exitCode(err error) int {
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &exit):
-		return exit.ExitCode()
-	default:
-		return -2
-	}
 }
 
 // inspect ends the process if it still runs and looks for what no coordinator may

@@ -48,9 +48,8 @@ func usageOf(id string) int {
 // the journal says, which is what agents got and told; and never is more used and reserved
 // than there is.
 func TestQuotasSurvive(t *testing.T) {
-	node := brokertest.Private(t, brokertest.Options{})
 	t.Run("it starts again", func(t *testing.T) {
-		quotasSurvive(t, node, func(r *rig, leader *process) *process {
+		quotasSurvive(t, func(r *rig, leader *process) *process {
 			leader.kill()
 			next := r.launch("the one that starts again", r.url)
 			next.awaitState("active")
@@ -59,7 +58,7 @@ func TestQuotasSurvive(t *testing.T) {
 	})
 	t.Run("a standby takes over", func(t *testing.T) {
 		var standby *process
-		quotasSurvive(t, node, func(r *rig, leader *process) *process {
+		quotasSurvive(t, func(r *rig, leader *process) *process {
 			next := standby
 			leader.kill()
 			next.awaitState("active")
@@ -75,8 +74,8 @@ func TestQuotasSurvive(t *testing.T) {
 
 // quotasSurvive plays one run: next kills the leader and gives the one after it; prepare
 // comes when the first leads.
-func quotasSurvive(t *testing.T, node *brokertest.Node, next func(*rig, *process) *process, prepare func(*rig)) {
-	r := newRig(t, node.NewVhost(t).URL)
+func quotasSurvive(t *testing.T, next func(*rig, *process) *process, prepare func(*rig)) {
+	r := newRig(t, brokertest.Vhost(t).URL)
 	r.configure(strings.Replace(strings.Replace(fleet, "keeper: {capabilities: [keeping], max_concurrent_tasks: 8", "keeper: {capabilities: [keeping], max_concurrent_tasks: 1300", 1),
 		"assignment_timeout_seconds: 5", "assignment_timeout_seconds: 300", 1))
 	if err := os.WriteFile(filepath.Join(filepath.Dir(r.config), "quotas.yaml"), []byte(quotas), 0o600); err != nil {

@@ -119,23 +119,11 @@ func (r *rig) run(s start) *process {
 		r.t.Fatalf("start %s: %v", c.name, err)
 	}
 	go func() {
-		c.code = exitCode(c.cmd.Wait())
+		c.code = brokertest.ExitCode(c.cmd.Wait())
 		close(c.exited)
 	}()
 	r.processes = append(r.processes, c)
 	return c
-}
-
-func exitCode(err error) int {
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &exit):
-		return exit.ExitCode()
-	default:
-		return -2
-	}
 }
 
 // watch looks every half second at what must hold at any moment.

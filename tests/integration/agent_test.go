@@ -49,7 +49,7 @@ func (r *rig) agentAt(brokerURL string, b *books, spec agentSpec) *agentProcess 
 		id:      spec.ID, read: make(chan struct{}),
 	}
 	a.cmd = exec.Command(self)
-	a.cmd.Env = []string{agentEnv + "=" + string(encoded), "RABBITMQ_URL=" + brokerURL, "GORACE=halt_on_error=0 exitcode=66"}
+	a.cmd.Env = []string{agentEnv + "=" + string(encoded), "RABBITMQ_URL=" + brokerURL, raceOptions}
 	a.cmd.Stderr = a.log
 	// A pipe of our own: that of the command would be closed by its end, perhaps
 	// before all of it has been read.

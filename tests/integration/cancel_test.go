@@ -11,6 +11,7 @@ import (
 
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
+	"taskbus/tests/brokertest"
 )
 
 // adminToken allows changes over HTTP.
@@ -24,11 +25,11 @@ const withToken = "TASKBUS_ADMIN_TOKEN=" + adminToken
 func (c *process) command(token string, args ...string) (stdout, stderr string, code int) {
 	c.t.Helper()
 	cmd := exec.Command(program, args...)
-	cmd.Env = []string{"TASKBUS_HTTP_URL=" + c.base, "TASKBUS_ADMIN_TOKEN=" + token, "PATH=" + os.Getenv("PATH")}
+	cmd.Env = []string{"TASKBUS_HTTP_URL=" + c.base, "TASKBUS_ADMIN_TOKEN=" + token, "PATH=" + os.Getenv("PATH"), raceOptions}
 	out := newLogBook()
 	cmd.Stderr = out
 	text, err := cmd.Output()
-	return string(text), out.String(), exitCode(err)
+	return string(text), out.String(), brokertest.ExitCode(err)
 }
 
 // change sends a request that changes something and decodes the answer, if it is

@@ -20,7 +20,7 @@ type diagnosis struct{ Check, State, Text, Advice string }
 func (r *rig) doctor(brokerURL, coordinator string) (code int, found []diagnosis) {
 	r.t.Helper()
 	cmd := exec.Command(program, "doctor", "--config", r.config, "--url", coordinator, "--listen", "1s", "-o", "json")
-	cmd.Env = []string{"RABBITMQ_URL=" + brokerURL, "PATH=" + os.Getenv("PATH"), "HOME=" + r.t.TempDir()}
+	cmd.Env = []string{"RABBITMQ_URL=" + brokerURL, "PATH=" + os.Getenv("PATH"), "HOME=" + r.t.TempDir(), raceOptions}
 	out, err := cmd.Output()
 	var ended *exec.ExitError
 	if err != nil && !errors.As(err, &ended) {

@@ -350,7 +350,7 @@ func (r *rig) refused(b brokertest.Broker, key string, msg amqp.Publishing) {
 func (r *rig) tool(args ...string) string {
 	r.t.Helper()
 	cmd := exec.Command(program, args...)
-	cmd.Env = []string{"RABBITMQ_URL=" + r.broker.URL, "PATH=" + os.Getenv("PATH")}
+	cmd.Env = []string{"RABBITMQ_URL=" + r.broker.URL, "PATH=" + os.Getenv("PATH"), raceOptions}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		r.t.Fatalf("taskbus %s: %v\n%s", strings.Join(args, " "), err, out)

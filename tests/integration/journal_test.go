@@ -19,7 +19,7 @@ import (
 func (r *rig) taskbus(args ...string) (code int, out string) {
 	r.t.Helper()
 	cmd := exec.Command(program, args...)
-	cmd.Env = []string{"RABBITMQ_URL=" + r.broker.URL, "PATH=" + os.Getenv("PATH"), "HOME=" + r.t.TempDir()}
+	cmd.Env = []string{"RABBITMQ_URL=" + r.broker.URL, "PATH=" + os.Getenv("PATH"), "HOME=" + r.t.TempDir(), raceOptions}
 	text, err := cmd.CombinedOutput()
 	var ended *exec.ExitError
 	if err != nil && !errors.As(err, &ended) {
@@ -59,7 +59,7 @@ func TestJournalForPeople(t *testing.T) {
 	r.finish(term("t-1", "t-2", "t-3"))
 	c := term("t-4")
 
-	code, out := r.taskbus("journal", "ls", "--since", "1h", "-o", "json")
+	code, out := r.taskbus("journal", "ls", "--since", "1h", "--limit", "10000", "-o", "json")
 	var list struct{ Lines []listed }
 	if err := json.Unmarshal([]byte(out), &list); err != nil || code != 0 {
 		t.Fatalf("journal ls: exit code %d, %v: %s", code, err, out)

@@ -58,7 +58,7 @@ func (r *rig) stream(l *ledger, name string, n int) <-chan struct{} {
 // and every copy is marked.
 func TestSIGKILLLosesNothing(t *testing.T) {
 	t.Parallel()
-	const tasks, kills = 20_000, 5
+	const tasks, kills = 12_000, 5
 	r := newRig(t, crowd)
 	c := r.start()
 	l := newLedger()
@@ -74,7 +74,7 @@ func TestSIGKILLLosesNothing(t *testing.T) {
 		c = r.start()
 	}
 	<-sent
-	l.drained(t, 60*time.Second)
+	l.drained(t, 2*time.Minute)
 	r.empty("agent.a1", "agent.a2", "agent.a3", "agent.a4")
 	r.finish(c)
 	duplicated, _ := r.balance(l)

@@ -16,6 +16,11 @@ var program string
 // time they wait for a broker, a process or a time-out.
 const atOnce = "6"
 
+// raceOptions are those of the race detector, where the program has it: what it finds is
+// reported, and told by the exit code, but the program goes on; and at its end it waits no
+// full second for more.
+const raceOptions = "GORACE=halt_on_error=0 exitcode=66 atexit_sleep_ms=100"
+
 // TestMain also is the main function of the agents' processes (see worker_test.go).
 func TestMain(m *testing.M) {
 	if spec := os.Getenv(agentEnv); spec != "" {

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -71,7 +70,7 @@ func (r *rig) run(brokerURL string, env ...string) *process {
 	c.cmd.Env = append([]string{
 		"RABBITMQ_URL=" + brokerURL,
 		"PATH=" + os.Getenv("PATH"), "HOME=" + r.t.TempDir(),
-		"GORACE=halt_on_error=0 exitcode=66",
+		raceOptions,
 	}, env...)
 	c.cmd.Stdout, c.cmd.Stderr = c.log, c.log
 	c.begin()
@@ -86,25 +85,13 @@ func (c *process) begin() {
 		c.t.Fatalf("start %s: %v", c.name, err)
 	}
 	go func() {
-		c.code = exitCode(c.cmd.Wait())
+		c.code = brokertest.ExitCode(c.cmd.Wait())
 		close(c.exited)
 	}()
 }
 
 // on is the same process for a part of the test: failures belong to that.
 func (c *process) on(t *testing.T) *process { return &process{t, c.running} }
-
-func exitCode(err error) int {
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &exit):
-		return exit.ExitCode()
-	default:
-		return -2
-	}
-}
 
 // inspect ends the process if it still runs and looks for what no coordinator may
 // ever write, whatever the test was about.
@@ -292,10 +279,10 @@ func (c *process) metric(name string) float64 {
 	return 0
 }
 
-// logBook keeps everything a process writes.
+// logBook keeps everything a process writes, and tells when there is more.
 type logBook struct {
+	brokertest.LogBook
 	mu   sync.Mutex
-	text bytes.Buffer
 	more chan struct{} // closed at the next write
 }
 
@@ -306,13 +293,7 @@ func (b *logBook) Write(p []byte) (int, error) {
 	defer b.mu.Unlock()
 	close(b.more)
 	b.more = make(chan struct{})
-	return b.text.Write(p)
-}
-
-func (b *logBook) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
+	return b.LogBook.Write(p)
 }
 
 func (b *logBook) tail(lines int) string {

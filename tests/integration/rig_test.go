@@ -16,7 +16,7 @@ import (
 
 // patience is how long anything may take that should happen at once: the machine
 // may be busy with other tests.
-const patience = 20 * time.Second
+const patience = 40 * time.Second
 
 // fleet is the agents.yaml of most tests: two writers of code that differ in rank
 // and slots, one of them with a GPU, and nobody who speaks French. Reports are

@@ -1,11 +1,8 @@
 package pulling
 
 import (
-	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -17,12 +14,7 @@ import (
 func (r *Report) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", r.Scenario, r.About)
-	fmt.Fprintf(&b, "%g s, measured from %g s on; ", r.Duration, r.WarmUp)
-	if n := len(r.Seeds); n > 1 {
-		fmt.Fprintf(&b, "mean of %d seeds ± 95 %% interval\n", n)
-	} else {
-		fmt.Fprintf(&b, "seed %d\n", r.Seeds[0])
-	}
+	fmt.Fprintf(&b, "%g s, measured from %g s on; %s\n", r.Duration, r.WarmUp, simulator.SeedsText(r.Seeds))
 	for i := range r.Loads {
 		load := &r.Loads[i]
 		fmt.Fprintf(&b, "\n%s (possible: %.4g items/s)\n\n", load.Label, load.Most)
@@ -64,32 +56,22 @@ func (r *Report) tableOfAgents(w io.Writer, load *Load) {
 }
 
 // WriteJSON writes the whole report.
-func (r *Report) WriteJSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(r)
-}
+func (r *Report) WriteJSON(w io.Writer) error { return simulator.WriteJSON(w, r) }
 
 // WriteCSV writes one line for each load, controller and value: scenario, load, mode,
 // label, metric, mean, half of the 95 % interval. Shares are from 0 to 1, times in
 // seconds.
 func (r *Report) WriteCSV(w io.Writer) error {
-	out := csv.NewWriter(w)
-	// Errors of single lines are kept by the writer until the end.
-	_ = out.Write([]string{"scenario", "load", "mode", "label", "metric", "mean", "interval95"})
+	out := simulator.NewLines(w, "scenario", "load", "mode", "label", "metric")
 	for i := range r.Loads {
 		for j := range r.Loads[i].Controllers {
 			p := &r.Loads[i].Controllers[j]
 			for _, m := range r.metrics(p) {
-				_ = out.Write([]string{r.Scenario, r.Loads[i].Label, string(p.Mode), p.Label, m.name, number(m.value.Mean), number(m.value.Interval)})
+				out.Value(m.value, r.Scenario, r.Loads[i].Label, string(p.Mode), p.Label, m.name)
 			}
 		}
 	}
-	out.Flush()
-	if err := out.Error(); err != nil {
-		return fmt.Errorf("write the report as CSV: %w", err)
-	}
-	return nil
+	return out.End()
 }
 
 // metric is one value under its name in CSV.
@@ -110,5 +92,3 @@ func (r *Report) metrics(p *Performance) []metric {
 	}
 	return list
 }
-
-func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }

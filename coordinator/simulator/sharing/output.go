@@ -1,11 +1,8 @@
 package sharing
 
 import (
-	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -17,12 +14,7 @@ import (
 func (r *Report) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", r.Scenario, r.About)
-	fmt.Fprintf(&b, "%d tenants share %d slots of a provider; ", len(r.Tenants), r.Slots)
-	if n := len(r.Seeds); n > 1 {
-		fmt.Fprintf(&b, "mean of %d seeds ± 95 %% interval\n\n", n)
-	} else {
-		fmt.Fprintf(&b, "seed %d\n\n", r.Seeds[0])
-	}
+	fmt.Fprintf(&b, "%d tenants share %d slots of a provider; %s\n\n", len(r.Tenants), r.Slots, simulator.SeedsText(r.Seeds))
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "TENANT\tCALLS\tFROM\tMEAN INPUT\tMEAN OUTPUT\tSLOTS NEEDED")
 	for i := range r.Tenants {
@@ -85,21 +77,15 @@ func (r *Report) tableOfPolicies(w io.Writer, c *Comparison) {
 }
 
 // WriteJSON writes the whole report.
-func (r *Report) WriteJSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(r)
-}
+func (r *Report) WriteJSON(w io.Writer) error { return simulator.WriteJSON(w, r) }
 
 // WriteCSV writes one line for each value: scenario, weights (empty for estimators), policy or
 // estimator, metric, mean, half of the 95 % interval. Times in seconds, gaps in cost.
 func (r *Report) WriteCSV(w io.Writer) error {
-	out := csv.NewWriter(w)
+	out := simulator.NewLines(w, "scenario", "weights", "policy", "metric")
 	line := func(weights, who, metric string, v simulator.Value) {
-		// Errors of single lines are kept by the writer until the end.
-		_ = out.Write([]string{r.Scenario, weights, who, metric, number(v.Mean), number(v.Interval)})
+		out.Value(v, r.Scenario, weights, who, metric)
 	}
-	_ = out.Write([]string{"scenario", "weights", "policy", "metric", "mean", "interval95"})
 	for i := range r.Estimators {
 		e := &r.Estimators[i]
 		for j, x := range e.Tenants {
@@ -123,11 +109,5 @@ func (r *Report) WriteCSV(w io.Writer) error {
 			}
 		}
 	}
-	out.Flush()
-	if err := out.Error(); err != nil {
-		return fmt.Errorf("write the report as CSV: %w", err)
-	}
-	return nil
+	return out.End()
 }
-
-func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }

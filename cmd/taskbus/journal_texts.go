@@ -1,0 +1,128 @@
+package main
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// What records say to people.
+
+// keyText is a key in 32 hexadecimal digits.
+func keyText(key coordinator.TaskKey) string {
+	return hex.EncodeToString(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, key[0]), key[1]))
+}
+
+func assignedText(r *coordinator.Assigned) string {
+	text := fmt.Sprintf("assigned by %s (%d of %d)", r.Strategy, r.Eligible, r.Fleet)
+	if r.Attempt > 1 {
+		text += fmt.Sprintf(", attempt %d", r.Attempt)
+	}
+	if r.Probe {
+		text += ", on trial"
+	}
+	if r.MaybeDuplicate {
+		text += ", maybe twice"
+	}
+	return text
+}
+
+func leaseText(r *coordinator.LeaseChanged) string {
+	var parts []string
+	if r.Withdrawn {
+		parts = append(parts, because("a cancel is asked for", r.Reason))
+	}
+	if r.Begun {
+		parts = append(parts, "its agent had begun")
+	}
+	if r.Returning {
+		parts = append(parts, "its agent gives it back")
+	}
+	return cmp.Or(strings.Join(parts, ", "), "as before")
+}
+
+func because(what, reason string) string {
+	if reason == "" {
+		return what
+	}
+	return what + ": " + reason
+}
+
+var fateTexts = [coordinator.NumFates]string{
+	coordinator.FateForgotten:  "given up before it had an end",
+	coordinator.FateFailed:     "failed, not assigned",
+	coordinator.FateOpen:       "open",
+	coordinator.FateUnsettled:  "perhaps dispatched",
+	coordinator.FateDispatched: "dispatched",
+	coordinator.FateLetGo:      "done, as far as heartbeats tell",
+	coordinator.FateSucceeded:  "succeeded",
+	coordinator.FateGaveUp:     "failed at its agent",
+	coordinator.FateTimedOut:   "no result in time",
+	coordinator.FateWithdrawn:  "cancelled before it came",
+	coordinator.FateCancelled:  "cancelled",
+	coordinator.FateLaned:      "moved to its lane",
+}
+
+func fateText(r *coordinator.Remembered) string {
+	return because(fateTexts[r.Fate], cmp.Or(r.Reason, r.Why.String()))
+}
+
+// agentText is about records that speak of an agent: whom, and what.
+func agentText(r coordinator.Record) (agent, text string) {
+	switch r := r.(type) {
+	case *coordinator.Learnt:
+		text := [coordinator.NumAttributions]string{"a success", "a failure", "a timeout"}[r.Attribution] + " with " + cmp.Or(r.Type, "tasks of no route")
+		if r.Duration > 0 {
+			text += " in " + r.Duration.Round(time.Millisecond).String()
+		}
+		return string(r.Agent), text
+	case *coordinator.Forgiven:
+		return string(r.Agent), "a failure with " + cmp.Or(r.Type, "tasks of no route") + " is forgiven"
+	case *coordinator.LearntBefore:
+		return string(r.Agent), "learnt before"
+	case *coordinator.BreakerChanged:
+		return string(r.Agent), breakerText(r)
+	case *coordinator.Ordered:
+		return string(r.Agent), "order of an operator: " + r.Order.String()
+	case *coordinator.Tracked:
+		return string(r.Agent), "tells the ends of its tasks"
+	case *coordinator.Consumed:
+		if r.Ever {
+			return string(r.Agent), "its queue has a consumer"
+		}
+		return string(r.Agent), "has said goodbye: it may come back without a consumer"
+	case *coordinator.Joined:
+		ids := make([]string, 0, len(r.Agents))
+		for i := range r.Agents {
+			ids = append(ids, string(r.Agents[i].ID))
+		}
+		return "", "have joined by themselves: " + cmp.Or(list(ids, 5), "none")
+	case *coordinator.AgentBefore:
+		return string(r.Agent), count(int(r.Assigned), "task") + " before"
+	case *coordinator.Calibrated:
+		return string(r.Agent), "its bids are judged by " + count(max(r.Timed, r.Judged), "outcome")
+	}
+	return "", ""
+}
+
+func breakerText(r *coordinator.BreakerChanged) string {
+	with := "with `" + r.Capability + "`"
+	if r.Capability == "" {
+		with = "with tasks that require nothing"
+	}
+	switch {
+	case r.Gone:
+		return "trusted " + with
+	case r.State == 1:
+		return "ejected, not trusted " + with
+	case r.State == 2:
+		return "on trial " + with
+	default:
+		return "trusted " + with + ", " + count(len(r.Faults), "failure") + " in a row"
+	}
+}

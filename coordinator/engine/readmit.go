@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// admitAgain judges tasks anew that waited under another policy. Without quotas they go by rank, as
+// they would have gone. With quotas they go by turn, and whose turn it is shows only when all of
+// them stand in line: what a reload adds would else go to the group whose tasks are the oldest.
+func (e *Engine) admitAgain(now time.Time, tasks []*openTask) {
+	sortByRank(tasks)
+	if !e.quotas.ledger.Installed() {
+		for _, t := range tasks {
+			e.admit(now, t)
+		}
+		return
+	}
+	e.rejudging = true
+	for _, t := range tasks {
+		e.lineUp(now, t)
+	}
+	e.serveQuotas(now)
+	e.rejudging = false
+	e.failBeyondRoom(now, tasks)
+}
+
+// lineUp has a task that has waited wait in its class, unless there is no hope for it. (It gathers
+// no others of its kind any more.)
+func (e *Engine) lineUp(now time.Time, t *openTask) {
+	reason, text := e.resolve(t)
+	switch {
+	case reason != coordinator.ReasonNone:
+		e.fail(now, t, reason, text, nil)
+	case e.failHopeless(now, t), e.exceedsQuota(now, t):
+	default:
+		e.wait(now, t)
+	}
+}
+
+// failBeyondRoom fails those of the tasks, in order of rank, for which the backlog has no room, the
+// last ones first.
+func (e *Engine) failBeyondRoom(now time.Time, tasks []*openTask) {
+	for i := len(tasks) - 1; i >= 0 && e.backlog() > e.policy.Settings.MaxQueueSize; i-- {
+		t := tasks[i]
+		if (t.state == stateWaiting || t.state == stateUnscored) && e.needsRoom(t) {
+			e.leavePending(t)
+			e.failFull(now, t)
+		}
+	}
+}

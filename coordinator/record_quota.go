@@ -1,0 +1,99 @@
+package coordinator
+
+import "time"
+
+// Records about quotas.
+
+// QuotaReserved says that quota is set aside for a call or task.
+type QuotaReserved struct {
+	Key             TaskKey // of the reservation's id
+	Group           string
+	Agent           AgentID
+	Provider, Model string
+	Amounts         Amounts
+	// Expect is what was charged to the group's turn for it (see fairshare.Shares).
+	Expect      int64
+	NoBorrowing bool
+	At, Until   time.Time // Until zero: it does not end by itself
+	// Before: it is part of a snapshot, and what follows is as it stood then.
+	Before bool
+	State  uint8 // 0 open, 1 expired, 2 ended and remembered
+	Loans  []QuotaLoan
+	// Served are the nodes whose rates served it, in the order of its rates.
+	Served []string
+	// Level is the priority of the task that was served by it, and Waiting has a bit for each
+	// priority of which a task could have been served instead, its own among them: whose turn
+	// it is among priorities depends on that (see fairshare.Shares.Served). 0: on nothing.
+	Level   Priority
+	Waiting uint8
+}
+
+// QuotaLoan is what one node's budget has borrowed of another's for a reservation; of
+// nobody in particular if From is empty.
+type QuotaLoan struct {
+	From, To  string
+	Dimension Dimension
+	Amount    int64
+}
+
+// QuotaExtended says that more is set aside, or for longer.
+type QuotaExtended struct {
+	Key       TaskKey
+	More      Amounts
+	At, Until time.Time // Until zero: as before
+}
+
+// QuotaEnd is how a reservation ended.
+type QuotaEnd uint8
+
+// The ends. The numbers are part of the journal and never change.
+const (
+	QuotaSettled  QuotaEnd = 0 // at what was used
+	QuotaReleased QuotaEnd = 1 // nothing was used
+	QuotaExpired  QuotaEnd = 2 // nobody told in time
+	NumQuotaEnds           = 3
+)
+
+// QuotaEnded says that a reservation has ended.
+type QuotaEnded struct {
+	Key  TaskKey
+	How  QuotaEnd
+	Used Amounts
+	At   time.Time
+	// Keep: it is remembered, because it may be told again.
+	Keep bool
+	// Type of the task from whose usage the estimator has learnt; empty: it has not.
+	Type string
+}
+
+// QuotaBefore is what snapshots say of one node's budget or rate in one dimension. The first
+// of them has no Node, and says as of when.
+type QuotaBefore struct {
+	Node      string
+	Dimension Dimension
+	Rate      bool
+	Start     int64   // of a budget's period, in ns since 1970
+	Values    []int64 // in the order of the ledger's own
+}
+
+// EstimateBefore is what snapshots say of what calls have taken: one row of the estimator's
+// (see fairshare.EstimatorRow). The First of them is without a row of its own.
+type EstimateBefore struct {
+	First         bool
+	Tenant, Model string
+	Level         uint8
+	Input         bool
+	Bucket        int
+	Sum           int64
+	Counts        []uint32
+}
+
+// ShareBefore is what snapshots say of whose turn it is: one group (see fairshare.Tags).
+type ShareBefore struct {
+	// First: forget what was said of shares before.
+	First         bool
+	Group, Parent string
+	// Own: of what stands for the tasks of an inner group itself.
+	Own    bool
+	Values []int64 // in the order of the shares' own
+}
