@@ -17,6 +17,9 @@ func (x *inspection) lanes(moving, inLine int) {
 		if s.byKey[l.key] != l || l.out.lane != l || l.sorted && !l.known {
 			x.note(coordinator.InvariantPendingOrder, "", "lane %s is not under its key, or has a kind (%v) and holds nothing", l.key, l.kind)
 		}
+		if waits, at := x.e.waitsInTurns(l), l.index >= 0; waits != at || at && !x.e.lanes.inBacklog(l) {
+			x.note(coordinator.InvariantPendingOrder, "", "lane %s holds %d tasks of kind %v, and is at %d of leaf %d among those that wait", l.key, l.ready, l.kind, l.index, l.leaf)
+		}
 		if l.known {
 			known++
 		}

@@ -55,7 +55,8 @@
 //	quotaqueue.go groups that wait for the same; quotaturn.go: whose turn it is of them
 //	quotaserve.go what is served when some is back; quotaseats.go: seats that are kept
 //	quotaview.go  quotas for people; quotaflow.go: how much was dispatched lately
-//	lanes.go     queues of tasks that make room for others; lanerows.go: who does
+//	lanes.go     queues of tasks that make room for others; lanekinds.go: who goes to which
+//	lanerows.go  who makes room
 //	lanemove.go, laneread.go  there and back; laneturn.go, lanelook.go: which is read next
 //	demand.go    how much each capability is asked for
 //	memory.go    task ids seen: duplicates and open decisions; blocks.go, idindex.go: kept small

@@ -174,7 +174,7 @@ func (e *Engine) waitingFor() map[string]int {
 	for key, n := range e.lanes.lines.rows { // order does not matter: these are sums
 		for level, count := range n.levels {
 			if count > 0 {
-				waiting[e.laneHas(kind{key.group, key.class, level}, key.group)] += count
+				waiting[e.lanes.laneHas(kind{e.policy.LaneOf(key.group), key.group, key.class, level})] += count
 			}
 		}
 	}

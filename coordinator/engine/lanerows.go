@@ -118,7 +118,7 @@ func (e *Engine) joinLine(now time.Time, t *openTask) {
 	} else {
 		party := k.group
 		if !e.quotas.ledger.Installed() {
-			party = e.policy.LaneOf(t.task.Group)
+			party = k.base
 		}
 		e.lanes.lines.join(t, party, rowKey{k.group, k.class})
 	}
@@ -135,7 +135,7 @@ func (e *Engine) leaveLine(t *openTask) {
 		e.considerReading(e.now, n.lane)
 	default:
 		e.lanes.lines.leave(t)
-		if l := e.lanes.kinds[kind{n.key.group, n.key.class, t.level}]; l != nil {
+		if l := e.lanes.kinds[e.kindOf(t)]; l != nil {
 			e.considerReading(e.now, l)
 		}
 	}
@@ -212,11 +212,6 @@ func (e *Engine) lanesUnder() {
 	for _, l := range slices.Clone(s.order) {
 		e.setReady(l, l.ready) // its group may be another leaf, or none
 		s.forget(l)
-	}
-	for k, l := range s.kinds { // order does not matter: each is looked at
-		if !e.mayGet(l, k) {
-			delete(s.kinds, k)
-		}
 	}
 }
 

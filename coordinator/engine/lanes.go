@@ -25,8 +25,8 @@ import (
 // agents could take. The first kind that a group's lane gets has it for itself until it is
 // empty; others go to lanes beside it, that come and go.
 //
-// This file is the lanes, and which of them a task is moved to; lanerows.go is who waits and
-// makes room, lanemove.go how a task gets there, laneread.go how it comes back, laneturn.go
+// This file is the lanes; lanekinds.go is which of them a task is moved to, lanerows.go who waits
+// and makes room, lanemove.go how a task gets there, laneread.go how it comes back, laneturn.go
 // which lane is read first, lanelook.go what is known of their queues.
 //
 // Only what has never been given to anybody is moved: a message of its producer's, without
@@ -98,18 +98,6 @@ type lanes struct {
 	next   int // where the next look at the lanes begins
 }
 
-// kind is what all tasks of a lane have in common, so that the order in which they came is
-// that in which they are to go.
-type kind struct {
-	group string // whose turn they wait for; without quotas their own
-	class string // who could take them
-	level int    // of priority; others: of any kind that is not worth a lane
-}
-
-// others is the level of the kind that stands for those which are not worth a lane of their own.
-// Its group is the lane beside which they go.
-const others = -1
-
 // lane is one of them: a queue, and the tasks that came out of it and wait here.
 type lane struct {
 	key string
@@ -174,110 +162,6 @@ func (s *lanes) forget(l *lane) {
 
 // held tells whether the lane is that of tasks which keep their place in the window.
 func (l *lane) held() bool { return l.key == coordinator.LaneHeld }
-
-// kindOf is the task's.
-func (e *Engine) kindOf(t *openTask) kind { return kind{e.turnOf(t), t.needs.class.key, t.level} }
-
-// turnOf is the group whose turn the task waits for, or without quotas its own.
-func (e *Engine) turnOf(t *openTask) string {
-	if e.quotas.ledger.Installed() {
-		return e.quotas.shares.Name(t.leaf)
-	}
-	return t.task.Group
-}
-
-// laneFor is the lane to which the task is moved if it makes room, and the kind that it stands
-// for: the lane of its kind; else that of its group if nothing is in it; else a new one beside
-// that, for its kind if much of it waits, for all of which there is little if not; and when
-// there are too many lanes that of its group, whoever is in it.
-func (e *Engine) laneFor(t *openTask) (*lane, kind) {
-	s, k := &e.lanes, e.kindOf(t)
-	if l := s.kinds[k]; l != nil {
-		return l, k
-	}
-	base := e.policy.LaneOf(t.task.Group)
-	l := s.lane(base)
-	if !l.known || l.sorted && l.kind == k {
-		return l, k
-	}
-	if !e.lanes.lines.crowds(k) {
-		k = kind{group: base, level: others}
-		if l := s.kinds[k]; l != nil {
-			return l, k
-		}
-	}
-	if s.known < maxLanes {
-		return s.beside(base), k
-	}
-	return l, k
-}
-
-// laneHas is the lane in which a task of the kind waits if it waits in one, as far as is known.
-func (e *Engine) laneHas(k kind, group string) string {
-	base := e.policy.LaneOf(group)
-	if l := e.lanes.kinds[k]; l != nil {
-		return l.key
-	}
-	if l := e.lanes.kinds[kind{group: base, level: others}]; l != nil {
-		return l.key
-	}
-	return base
-}
-
-// beside is the first lane beside another that holds nothing.
-func (s *lanes) beside(base string) *lane {
-	for n := 1; ; n++ {
-		key := coordinator.LaneBeside(base, n)
-		if l := s.byKey[key]; l == nil || !l.known && !l.asked {
-			return s.lane(key)
-		}
-	}
-}
-
-// sort notes that the lane has a task of the kind: it is that kind's, if it is nobody's yet.
-func (e *Engine) sort(l *lane, k kind) {
-	if l.held() {
-		return
-	}
-	if !l.sorted {
-		l.kind, l.sorted = k, true
-		e.setReady(l, l.ready)
-	}
-	if l.kind == k && e.lanes.kinds[k] == nil && e.mayGet(l, k) {
-		e.lanes.kinds[k] = l
-	}
-	l.mixed = l.mixed || k != l.kind || k.level == others
-}
-
-// mayGet tells whether the policy has tasks of the kind go to the lane, or beside it: an orphan gets
-// nothing any more.
-func (e *Engine) mayGet(l *lane, k kind) bool {
-	return coordinator.LaneBase(l.key) == e.policy.LaneOf(k.group)
-}
-
-// setReady notes how many tasks are in the lane's queue.
-func (e *Engine) setReady(l *lane, n int) {
-	b := e.lanes.backlog
-	l.ready = n
-	switch waits := n > 0 && l.sorted && l.kind.level != others && e.quotas.ledger.Installed(); {
-	case waits && l.index < 0:
-		l.leaf = e.leafOfLane(l)
-		b.Push(l.leaf, l.kind.level, l)
-	case !waits && l.index >= 0:
-		b.Remove(l.leaf, l.kind.level, l.index)
-	}
-}
-
-// leafOfLane is where the lane's tasks are charged, as far as is known.
-func (e *Engine) leafOfLane(l *lane) int { return e.quotas.shares.Leaf(l.group()) }
-
-// rebuildBacklog takes over another tree of groups.
-func (e *Engine) rebuildBacklog() {
-	e.lanes.backlog.Rebuild(func(l *lane) int {
-		l.leaf = e.leafOfLane(l)
-		return l.leaf
-	})
-}
 
 // know notes whether a lane may hold something.
 func (s *lanes) know(l *lane, known bool) {

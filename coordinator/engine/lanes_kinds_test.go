@@ -98,6 +98,18 @@ func TestOrphansGetNothing(t *testing.T) {
 	checkIndexes(t, r.Engine)
 }
 
+// TestLaneOfAGroupWithoutQuotas: a group that quotas.yaml does not have takes its turns with all
+// others of that sort, and still has its own lane, and the same ones beside it.
+func TestLaneOfAGroupWithoutQuotas(t *testing.T) {
+	r := kinds(t)
+	p := *r.policy
+	p.Lanes = []string{"mine", "team"}
+	r.apply(coordinator.PolicyChanged{Policy: &p})
+	want(t, r.crowds(14, job("n").group("mine")), times(10, "mine")...)
+	urgent := job("u").group("mine").prio(coordinator.PriorityCritical)
+	want(t, r.crowds(10, urgent), append(append(times(4, "mine"), times(4, "mine~1")...), times(2, "mine~2")...)...)
+}
+
 // TestKindOfALaneIsSeen: who takes over does not know what is in a lane until the first task comes
 // out; until then nothing else is moved there.
 func TestKindOfALaneIsSeen(t *testing.T) {

@@ -110,8 +110,43 @@ func (e *Engine) nothingHere(l *lane) bool {
 
 // group is whose turn the lane's tasks wait for, as far as is known.
 func (l *lane) group() string {
-	if l.sorted {
+	if l.sorted && l.kind.level != others {
 		return l.kind.group
 	}
 	return coordinator.LaneBase(l.key)
+}
+
+// setReady notes how many tasks are in the lane's queue.
+func (e *Engine) setReady(l *lane, n int) {
+	b := e.lanes.backlog
+	l.ready = n
+	switch waits := e.waitsInTurns(l); {
+	case waits && l.index < 0:
+		l.leaf = e.leafOfLane(l)
+		b.Push(l.leaf, l.kind.level, l)
+	case !waits && l.index >= 0:
+		b.Remove(l.leaf, l.kind.level, l.index)
+	}
+}
+
+// waitsInTurns tells whether the lane has something, so that its group waits for its turn.
+func (e *Engine) waitsInTurns(l *lane) bool {
+	return l.ready > 0 && l.sorted && l.kind.level != others && e.quotas.ledger.Installed()
+}
+
+// inBacklog tells whether the lane is there where it says.
+func (s *lanes) inBacklog(l *lane) bool {
+	x, ok := s.backlog.At(l.leaf, l.kind.level, l.index)
+	return ok && x == l
+}
+
+// leafOfLane is where the lane's tasks are charged, as far as is known.
+func (e *Engine) leafOfLane(l *lane) int { return e.quotas.shares.Leaf(l.group()) }
+
+// rebuildBacklog takes over another tree of groups.
+func (e *Engine) rebuildBacklog() {
+	e.lanes.backlog.Rebuild(func(l *lane) int {
+		l.leaf = e.leafOfLane(l)
+		return l.leaf
+	})
 }

@@ -63,7 +63,7 @@ func (e *Engine) Place(now time.Time, task *coordinator.Task) (p Place, ok bool)
 	p = Place{Quotas: e.quotas.ledger.Installed(), Priority: task.Priority}
 	key := ""
 	if e.policy.Lanes != nil {
-		key = e.laneHas(e.kindOf(t), task.Group)
+		key = e.lanes.laneHas(e.kindOf(t))
 	}
 	if l := e.lanes.byKey[key]; l != nil {
 		p.InLane = l.ready
