@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"taskbus/coordinator/bus"
@@ -33,18 +34,46 @@ func (w *worker) offer(l *link, m *messages.TaskAvailable) {
 	if w.cfg.Bidder == nil {
 		return // the coordinator waits for the window and no longer
 	}
-	now, dropped := time.Now(), 0
-	for _, o := range m.Offers {
-		select {
-		case w.offers <- offered{l, o, now.Add(time.Duration(o.BidWindowMS) * time.Millisecond)}:
-		default:
-			dropped++
-			w.metrics.answered(offerDropped, 1)
-		}
+	now := time.Now()
+	all := make([]offered, len(m.Offers))
+	for i, o := range m.Offers {
+		all[i] = offered{l, o, now.Add(time.Duration(o.BidWindowMS) * time.Millisecond)}
 	}
-	if dropped > 0 {
+	if dropped := w.offers.push(all); dropped > 0 {
+		w.metrics.answered(offerDropped, dropped)
 		w.log.Warn("the Bidder is too slow: offers are not answered", slog.Int("offers", dropped), slog.Int("waiting", maxOffers))
 	}
+}
+
+// offerQueue holds the offers that wait for the Bidder. What comes in one message is there
+// at once, so that it is answered together whenever the Bidder's goroutine looks.
+type offerQueue struct {
+	mu   sync.Mutex
+	list []offered
+	some chan struct{} // told when there are some
+}
+
+// push adds offers, and returns for how many there was no room.
+func (q *offerQueue) push(all []offered) (dropped int) {
+	q.mu.Lock()
+	n := min(len(all), maxOffers-len(q.list))
+	q.list = append(q.list, all[:n]...)
+	q.mu.Unlock()
+	signal(q.some)
+	return len(all) - n
+}
+
+// pop takes the oldest one. ok is false where there is none.
+func (q *offerQueue) pop() (o offered, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.list) == 0 {
+		return o, false
+	}
+	o = q.list[0]
+	q.list[0] = offered{}
+	q.list = q.list[1:]
+	return o, true
 }
 
 // answerOffers asks the Bidder until life has ended. A Bidder that hangs holds up
@@ -57,9 +86,11 @@ func (w *worker) answerOffers(life context.Context) {
 		}
 	}()
 	for {
-		select {
-		case o := <-w.offers:
+		for o, ok := w.offers.pop(); ok && life.Err() == nil; o, ok = w.offers.pop() {
 			w.answerTogether(o)
+		}
+		select {
+		case <-w.offers.some:
 		case <-life.Done():
 			returns = true
 			return
@@ -84,9 +115,8 @@ func (w *worker) answerTogether(o offered) {
 		if len(all.bids) == messages.MaxBids || len(all.bids) > 0 && time.Since(begun) >= bidPause {
 			return
 		}
-		select {
-		case o = <-w.offers:
-		default:
+		var more bool
+		if o, more = w.offers.pop(); !more {
 			return
 		}
 		if o.link != all.link {

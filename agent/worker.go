@@ -34,7 +34,7 @@ type worker struct {
 	farewell chan struct{} // capacity 1: a heartbeat has said so
 	changed  chan struct{} // capacity 1: something has ended
 	wake     chan struct{} // capacity 1: a heartbeat is wanted soon
-	offers   chan offered  // that wait for the Bidder; nil without one
+	offers   offerQueue    // that wait for the Bidder
 	begun    chan struct{} // capacity 1: a task has begun that no heartbeat lists
 
 	mu       sync.Mutex
@@ -137,7 +137,7 @@ func newWorker(ctx context.Context, cfg Config, handle Handler, handleBatch Batc
 		pulling:  pulling, metrics: metrics,
 	}
 	if cfg.Bidder != nil {
-		w.offers = make(chan offered, maxOffers)
+		w.offers.some = make(chan struct{}, 1)
 	}
 	return w, nil
 }

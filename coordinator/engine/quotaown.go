@@ -149,7 +149,9 @@ func (o *ownWaits) add(w *quotaWait) {
 }
 
 func (o *ownWaits) remove(w *quotaWait) {
-	o.all, o.try = minus(o.all, w), minus(o.try, w)
+	if o.all = minus(o.all, w); w.woken {
+		o.try, w.woken = minus(o.try, w), false
+	}
 	for _, node := range w.without.nodes {
 		if left := minus(o.behind[node], w); len(left) > 0 {
 			o.behind[node] = left
@@ -162,8 +164,8 @@ func (o *ownWaits) remove(w *quotaWait) {
 // wake has those try for whose agents something may have come back at the node.
 func (o *ownWaits) wake(node string) {
 	for _, w := range o.behind[node] {
-		if !slices.Contains(o.try, w) {
-			o.try = append(o.try, w)
+		if !w.woken {
+			o.try, w.woken = append(o.try, w), true
 		}
 	}
 }

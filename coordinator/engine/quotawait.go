@@ -20,6 +20,7 @@ type quotaWait struct {
 	path  fairshare.Path // of what was refused
 	// without are the agents for which it lacks; nil: it makes no difference who has it.
 	without  *lackers
+	woken    bool               // it is to try what its agents may have got back, see ownWaits
 	borrower fairshare.Borrower // who comes first of those who are to borrow
 	queue    *waitQueue
 	part     *waitPart
