@@ -15,9 +15,10 @@
 //
 // # Its parts
 //
-//	engine.go    the front door: one method per event
+//	engine.go    the front door: one method per event; install.go: another policy
 //	session.go   what a session brings with it, and what its end leaves
-//	task.go      the life of an open task: received, placed, waiting
+//	task.go      the life of an open task: received, resumed, waiting; admit.go: whether, and for how
+//	             long, it may wait or goes at once
 //	end.go       how tasks that are held end
 //	settle.go    dispatches, and what the broker says of them
 //	lease.go     dispatches that an agent has: deadlines, and their end
@@ -41,7 +42,7 @@
 //	             seen of its queue
 //	market.go    auctions; marketoffer.go: tasks are offered; bids.go: bids come in; award.go: who has
 //	             won; awardsale.go: its dispatch
-//	claim.go     work that agents claim
+//	claim.go     work that agents claim; claimgrant.go: what they are given
 //	discover.go  agents that join by themselves
 //	choose.go    the choice among eligible agents
 //	standing.go  how well the agents do with one kind of task

@@ -121,3 +121,41 @@ func (e *Engine) wantsLook(now time.Time, a *agent) bool {
 	}
 	return since >= idleLook
 }
+
+// askForQueue has the shell look for an agent's queue, and asks again for as long
+// as there is no answer.
+func (e *Engine) askForQueue(now time.Time, a *agent) {
+	a.askedAt = now
+	e.emit(coordinator.EnsureQueue{Agent: a.spec.ID, Queue: a.spec.Queue})
+	e.timers.schedule(&a.recheck, now.Add(queueRecheck))
+}
+
+// missesQueue takes note of a dispatch that was returned as unroutable. A queue
+// that was asked for a moment ago is not asked for again at once: where somebody
+// cannot tell that it is missing, every dispatch would come back.
+func (e *Engine) missesQueue(now time.Time, a *agent) {
+	if a.queueMissing || a.number < 0 {
+		return
+	}
+	a.queueMissing = true
+	if next := a.askedAt.Add(queueRecheck); !a.askedAt.IsZero() && next.After(now) {
+		e.timers.schedule(&a.recheck, next)
+		return
+	}
+	e.askForQueue(now, a)
+}
+
+// queueChecked hears whether an agent's queue exists.
+func (e *Engine) queueChecked(now time.Time, ev coordinator.QueueChecked) {
+	a := e.fleet.byID[ev.Agent]
+	if a == nil || !a.queueMissing {
+		return
+	}
+	if !ev.Exists {
+		return // it is asked for again in its time
+	}
+	a.queueMissing = false
+	e.timers.cancel(&a.recheck)
+	e.fleet.refresh(a)
+	e.wake(now, a)
+}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -218,14 +217,6 @@ func (e *Engine) resume(now time.Time, t, before *openTask) {
 	}
 }
 
-// noChoice is the decision for an agent that was the only one in question.
-func (e *Engine) noChoice(strategy string, a *agent) *coordinator.Decision {
-	return &coordinator.Decision{
-		Strategy: strategy, Agent: a.spec.ID, Fleet: len(e.fleet.agents), Eligible: 1,
-		Candidates: []coordinator.Candidate{{Agent: a.spec.ID, Load: a.load(), Free: a.free()}},
-	}
-}
-
 // decideUnanswered decides a task again whose dispatch was published and never
 // answered: the same way if that is possible, else as the next attempt; the first
 // copy, which may have arrived, then goes on counting.
@@ -252,93 +243,6 @@ func (t *openTask) late(now time.Time) bool {
 	return !t.task.Deadline.IsZero() && !now.Before(t.task.Deadline)
 }
 
-// admit judges a task from scratch: refused for good, placed, or made to wait.
-func (e *Engine) admit(now time.Time, t *openTask) {
-	if reason, text := e.resolve(t); reason != coordinator.ReasonNone {
-		e.fail(now, t, reason, text, nil)
-		return
-	}
-	if !e.gather(now, t) {
-		e.place(now, t)
-	}
-}
-
-// place gives the task to an agent, or lets it wait behind its equals: then, or when
-// it has failed, there is no agent.
-func (e *Engine) place(now time.Time, t *openTask) (*agent, *coordinator.Decision) {
-	if e.failHopeless(now, t) {
-		return nil, nil
-	}
-	if t.needs.class.first() != nil || e.waitsForQuota(t) {
-		if !e.exceedsQuota(now, t) {
-			e.waitOrAside(now, t)
-		}
-		return nil, nil
-	}
-	a, d := e.choose(t)
-	switch {
-	case a == nil:
-		e.waitOrAside(now, t)
-	case !t.asks():
-		return e.assignBest(now, t, a, d)
-	case !e.mayGive(t):
-		e.wait(now, t)
-	default:
-		e.give(now, t, a, d)
-	}
-	return nil, nil
-}
-
-// failHopeless fails a task that is too late, or that nobody can ever take.
-func (e *Engine) failHopeless(now time.Time, t *openTask) bool {
-	switch {
-	case t.late(now):
-		e.fail(now, t, coordinator.ReasonDeadlineExceeded, "the deadline has passed", nil)
-		return true
-	case t.needs.class.nobody:
-		d := e.explain(now, t)
-		reason, text := e.reasonOf(d, t)
-		if reason != coordinator.ReasonNoAgentsOnline { // else somebody may come who can
-			e.fail(now, t, reason, text, d)
-			return true
-		}
-	}
-	return false
-}
-
-// waitOrAside lets the task wait in line, or aside if its strategy makes nothing of those
-// who could have it.
-func (e *Engine) waitOrAside(now time.Time, t *openTask) {
-	if e.wait(now, t); t.state != stateWaiting || !e.unscored(t) {
-		return
-	}
-	if a, _ := e.choose(t); a == nil { // else others go first, or more is being sought than is free
-		e.setAside(now, t)
-	}
-}
-
-// choose finds the agent for a task that has been resolved; nil when there is none.
-func (e *Engine) choose(t *openTask) (*agent, *coordinator.Decision) {
-	return e.fleet.choose(e.question(t))
-}
-
-// question is what is asked of the fleet for a task that has been resolved. It is
-// valid until the next.
-func (e *Engine) question(t *openTask) *question {
-	n, q := &t.needs, &e.asking
-	q.Case = coordinator.Case{Task: t.task, Required: len(n.required), MaxCost: e.fleet.maxCost}
-	q.strategy, q.feasible, q.preferred, q.seed = n.strategy, n.class.usable, n.preferred, e.policy.Settings.Seed
-	q.standing, q.standings = coordinator.Standing{}, standings{}
-	if n.strategy.Learned {
-		q.standings = e.standings(t)
-		q.Reference = q.standings.reference()
-	}
-	if n.strategy.Prepare != nil {
-		n.strategy.Prepare(&q.Case)
-	}
-	return q
-}
-
 // wait makes the task pending until the assignment timeout, its own deadline, or
 // the end of the start-up grace, whichever applies.
 func (e *Engine) wait(now time.Time, t *openTask) {
@@ -362,43 +266,6 @@ func (e *Engine) wait(now time.Time, t *openTask) {
 	e.joinLine(now, t)
 }
 
-// needsRoom tells whether the task waits only if the backlog has room for it. What comes out of a
-// lane has it, and what may be moved to one makes it.
-func (e *Engine) needsRoom(t *openTask) bool { return t.from == "" && !e.mayMove(t) }
-
-// failFull fails a task for which the backlog has no room.
-func (e *Engine) failFull(now time.Time, t *openTask) {
-	e.fail(now, t, coordinator.ReasonBacklogFull, fmt.Sprintf("%d tasks are waiting already (max_queue_size)", e.backlog()), nil)
-}
-
-// pendingUntil is how long a task may be pending that begins to be so now. For one that
-// comes out of a lane the time there counts.
-func (e *Engine) pendingUntil(now time.Time, t *openTask) time.Time {
-	since := now
-	if t.from != "" {
-		since = t.task.AcceptedAt
-	}
-	until := since.Add(e.mayWait(t))
-	if until.Before(e.graceEnd) {
-		until = e.graceEnd
-	}
-	if d := t.task.Deadline; !d.IsZero() && d.Before(until) {
-		until = d
-	}
-	return until
-}
-
-// mayWait is the assignment timeout, as far as the task may be held for so long: what is
-// never moved to a lane is held all the time, and a broker closes the channel of a consumer
-// that holds a message for longer than an agent may hold one (see Settings.MaxTimeout).
-func (e *Engine) mayWait(t *openTask) time.Duration {
-	s := &e.policy.Settings
-	if s.MaxTimeout > 0 && !e.mayMove(t) {
-		return min(s.AssignmentTimeout, s.MaxTimeout)
-	}
-	return s.AssignmentTimeout
-}
-
 // leavePending ends a task's waiting or delay.
 func (e *Engine) leavePending(t *openTask) {
 	switch t.state {
@@ -418,25 +285,4 @@ func (e *Engine) leavePending(t *openTask) {
 	e.timers.cancel(&t.expire)
 	e.timers.cancel(&t.retry)
 	t.state = stateDeciding
-}
-
-// expired ends the waiting of a task that nobody could take in time, or the lease
-// of one whose agent has not said in time how it ended.
-func (e *Engine) expired(now time.Time, t *openTask) {
-	if t.state == stateLeased {
-		e.leaseExpired(now, t)
-		return
-	}
-	delayed := t.state == stateDelayed
-	e.leavePending(t)
-	switch {
-	case !delayed:
-		e.failWaiting(now, t)
-	case t.late(now):
-		e.fail(now, t, coordinator.ReasonDeadlineExceeded, "the deadline has passed", nil)
-	default:
-		e.fail(now, t, coordinator.ReasonRetriesExhausted, fmt.Sprintf(
-			"it came back from %s, and so much else came back that the retry budget did not allow another dispatch in time",
-			joinIDs(t.tried)), nil)
-	}
 }

@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// install replaces the policy. Every waiting task is judged again under the new
+// one: it may be served, go on waiting, or have become impossible.
+func (e *Engine) install(now time.Time, p *coordinator.Policy) {
+	var waiting []*openTask
+	e.quotas.waits.forget()
+	for _, c := range e.pending.active {
+		waiting = append(waiting, c.clear()...)
+	}
+	var offered []*openTask
+	for _, t := range e.inOrder() {
+		switch t.state {
+		case stateUnscored:
+			e.timers.cancel(&t.retry)
+			waiting = append(waiting, t)
+		case stateBidding:
+			offered = append(offered, t)
+		}
+	}
+	e.policy = p
+	e.quotas.under(now, p)
+	for _, t := range e.tasks.all {
+		if t != nil && t.quota != nil && !t.quota.open {
+			t.quota = nil // to be estimated anew
+		}
+	}
+	e.lanesUnder()
+	e.market.under(p)
+	e.batches.under(p)
+	e.routes = make(map[string]*requirements, len(p.Routes))
+	e.believe(p.Settings.Learning)
+	e.judgeBy(p.Settings.Breaker)
+	e.fleet.adopt(e.joining.fleet(p), p.Settings, &e.timers)
+	e.pending.classes, e.pending.active = make(map[string]*class), nil // those of the old fleet
+	e.renumbered()
+	e.claims.under(&e.fleet)
+	offered = slices.DeleteFunc(offered, func(t *openTask) bool { return e.stillOffered(t) })
+	for _, t := range offered { // before anything can decide them
+		e.abandon(now, t)
+	}
+	for _, id := range slices.Sorted(maps.Keys(e.fleet.left)) {
+		e.left(e.fleet.left[id])
+	}
+	for _, a := range e.fleet.agents {
+		if a.takenQueue != a.spec.Queue {
+			e.leaveQueue(a) // it has another now
+		}
+		e.obey(a)
+		e.fleet.refresh(a)
+		e.watch(now, a) // the threshold may be another
+		e.ramp(now, a)
+	}
+	for _, t := range waiting {
+		t.state = stateDeciding // one that is refused now must not pass for one that waits
+		e.pending.count[t.task.Priority]--
+		e.timers.cancel(&t.expire)
+		e.timers.cancel(&t.retry)
+	}
+	for _, t := range e.held { // one that is delayed or on its way may have to wait yet
+		t.rank = rankOf(t.task, p.Settings)
+	}
+	together := e.dissolve()
+	e.admitAgain(now, append(waiting, offered...))
+	for _, members := range together {
+		e.decideBatch(now, members)
+	}
+	e.claimsUnder(now)
+}
+
+// left sees to the work of an agent that the policy no longer lists. What it
+// may still tell about goes on being awaited; the rest is let go.
+func (e *Engine) left(a *agent) {
+	e.leaveQueue(a) // it may be anybody's by now
+	for i := 0; i < len(a.open); {
+		switch t := a.open[i]; {
+		case t.state == stateLeased && t.over:
+			e.fleet.remove(t)
+		case e.mayLetGo(t):
+			e.letGo(t)
+		default:
+			i++
+		}
+	}
+	if len(a.open) == 0 {
+		delete(e.fleet.left, a.spec.ID)
+	}
+}
