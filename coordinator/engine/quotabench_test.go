@@ -149,8 +149,11 @@ func benchQuotas(mode string, groups int) *coordinator.Quotas {
 	add := func(name string, parent int, weight int64) {
 		n := coordinator.QuotaNode{ID: q.Nodes[parent].ID + "/" + name, Kind: coordinator.QuotaGroup, Name: name, Parent: parent, Weight: weight}
 		limits(&n, coordinator.ByWeight)
-		if mode == "rate" {
+		switch mode {
+		case "rate":
 			n.Rates[coordinator.DimRequests] = nil
+		case "seats":
+			n.Seats = &coordinator.QuotaLimit{Nominal: coordinator.ByWeight}
 		}
 		q.Nodes = append(q.Nodes, n)
 	}
@@ -268,5 +271,12 @@ func (s *quotaSide) report(b *testing.B) {
 	per := func(x uint64) float64 { return float64(x) / float64(s.tasks) }
 	b.ReportMetric(per(uint64(s.took)), s.name+"-ns/task")
 	b.ReportMetric(per(s.allocs), s.name+"-allocs/task")
+	var refused uint64
+	for _, of := range s.e.quotas.flow.refused {
+		for _, n := range of {
+			refused += uint64(n)
+		}
+	}
+	b.ReportMetric(float64(refused)/float64(max(1, s.arrived)), s.name+"-refused/task")
 	b.ReportMetric(per(s.stored), s.name+"-journal-B/task")
 }

@@ -19,12 +19,7 @@ func (e *Engine) lacksQuota(now time.Time, t *openTask, v *fairshare.Verdict, wi
 	if e.wait(now, t); t.state != stateWaiting {
 		return
 	}
-	lacks := *v
-	for _, at := range [2]*time.Time{&lacks.RetryAt, &lacks.OwnAt} {
-		if !at.IsZero() && !at.After(now) {
-			*at = now.Add(time.Millisecond)
-		}
-	}
+	lacks := notAtOnce(now, *v)
 	w := &quotaWait{
 		class: t.needs.class, leaf: t.leaf, task: t, lacks: lacks, without: without,
 		path: e.quotas.ledger.PathOf(&t.quota.charge),
@@ -37,6 +32,16 @@ func (e *Engine) lacksQuota(now time.Time, t *openTask, v *fairshare.Verdict, wi
 	}
 	e.quotas.waits.park(w)
 	e.scheduleQuota()
+}
+
+// notAtOnce is a refusal that ends after now: what is refused is not asked again at once.
+func notAtOnce(now time.Time, v fairshare.Verdict) fairshare.Verdict {
+	for _, at := range [2]*time.Time{&v.RetryAt, &v.OwnAt} {
+		if !at.IsZero() && !at.After(now) {
+			*at = now.Add(time.Millisecond)
+		}
+	}
+	return v
 }
 
 // undivided tells whether it is a pool that has nothing left, or a model, and no part of it is

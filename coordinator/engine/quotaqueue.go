@@ -113,17 +113,25 @@ func (q *quotaWaits) enqueue(w *quotaWait) {
 	}
 	closes := w.closes()
 	switch {
-	case k.open && !closes:
-		w.try()
-		k.tried = append(k.tried, w)
 	case k.open:
-		q.close(k)
-		k.first = w
-		q.opensAt(k, w.lacks.RetryAt)
+		q.refusedInTurn(w)
 	case closes && (k.first == nil || w.lacks.RetryAt.Before(k.at)):
 		k.first = w
 		q.opensAt(k, w.lacks.RetryAt)
 	}
+}
+
+// refusedInTurn notes that it has had its turn while its queue is open.
+func (q *quotaWaits) refusedInTurn(w *quotaWait) {
+	k := w.queue
+	if !w.closes() {
+		w.try()
+		k.tried = append(k.tried, w)
+		return
+	}
+	q.close(k)
+	k.first = w
+	q.opensAt(k, w.lacks.RetryAt)
 }
 
 // dequeue takes it out.

@@ -116,14 +116,10 @@ func (q *quotaWaits) park(w *quotaWait) {
 	q.seq++
 	w.seq, w.place = q.seq, -1
 	q.of[waitKey{w.class, w.leaf}] = w
-	switch w.lacks.Limit {
-	case fairshare.LimitSeats:
+	if w.lacks.Limit == fairshare.LimitSeats {
 		q.sit(w)
-	case fairshare.LimitBudget:
-		w.at = w.lacks.RetryAt
-	case fairshare.LimitRate:
-		w.at = w.lacks.OwnAt
 	}
+	w.at = w.mayTryAt()
 	if w.mayOwn() {
 		q.refused[w.lacks.Node] = append(q.refused[w.lacks.Node], w)
 	}
@@ -136,6 +132,17 @@ func (q *quotaWaits) park(w *quotaWait) {
 		q.byTime.Push(w)
 	}
 	q.enqueue(w)
+}
+
+// mayTryAt is when it may try by itself, whatever comes back; zero: never.
+func (w *quotaWait) mayTryAt() time.Time {
+	switch w.lacks.Limit {
+	case fairshare.LimitBudget:
+		return w.lacks.RetryAt
+	case fairshare.LimitRate:
+		return w.lacks.OwnAt
+	}
+	return time.Time{}
 }
 
 // mayOwn tells whether it waits behind another node than the one that refused it, and could be
@@ -173,19 +180,16 @@ func (q *quotaWaits) unpark(w *quotaWait) {
 }
 
 // refusedAgain is parking one anew that waits for the same as before, and has had its turn.
-func (q *quotaWaits) refusedAgain(now time.Time, w *quotaWait, v fairshare.Verdict) {
+func (q *quotaWaits) refusedAgain(w *quotaWait, v fairshare.Verdict) {
 	q.seq++
 	if w.place >= 0 {
 		q.byTime.Remove(w.place)
 	}
-	if w.lacks, w.at = v, v.RetryAt; !w.at.IsZero() {
-		if !w.at.After(now) {
-			w.at = now.Add(time.Millisecond)
-		}
+	w.lacks = v
+	if w.at = w.mayTryAt(); !w.at.IsZero() {
 		q.byTime.Push(w)
 	}
-	w.try()
-	w.queue.tried = append(w.queue.tried, w)
+	q.refusedInTurn(w)
 }
 
 // minus takes one out of a list.
