@@ -26,6 +26,7 @@ type window struct {
 	seen    int     // deliveries so far
 	average float64 // of their sizes, exponentially weighted over about 64
 	sizes   []int   // prefetches of the consumers, the oldest first
+	more    int     // by how much it is to grow beside these, one consumer after the other
 }
 
 // Bounds of one consumer's prefetch and of the adaptation.
@@ -61,7 +62,8 @@ func (w *window) open() int {
 	return first
 }
 
-// observe learns one size and tells whether it is time to adapt.
+// observe learns one size and tells whether it is time to adapt: now and then, and as soon as what
+// was safe at first is full, so that nobody waits for more that cannot come.
 func (w *window) observe(size int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -70,7 +72,7 @@ func (w *window) observe(size int) bool {
 		w.average = float64(size)
 	}
 	w.average += (float64(size) - w.average) / windowSamples
-	return w.seen%windowSamples == 0
+	return w.seen%windowSamples == 0 || len(w.sizes) > 0 && w.seen == w.sizes[0]
 }
 
 // adapt answers with the prefetch of a consumer to add (positive), −1 to end the
@@ -84,6 +86,7 @@ func (w *window) adapt(heldBytes int64) int {
 	}
 	expected := min(float64(w.largest), max(1, sizeAllowance*w.average))
 	want := min(w.tasks, int(float64(w.bytes)/expected))
+	w.more = 0
 	switch {
 	case len(w.sizes) > 1 && (heldBytes > w.bytes || float64(want) < shrinkBelow*float64(have)):
 		w.sizes = w.sizes[:len(w.sizes)-1]
@@ -92,16 +95,17 @@ func (w *window) adapt(heldBytes int64) int {
 		return 0
 	case float64(want) >= growAtLeastTo*float64(have) || want == w.tasks && want > have:
 		grow := min(want-have, maxPrefetch)
-		w.sizes = append(w.sizes, grow)
+		w.sizes, w.more = append(w.sizes, grow), want-have-grow
 		return grow
 	}
 	return 0
 }
 
-// total is how many tasks all consumers hold at most.
+// total is how many tasks all consumers hold at most, those to come included.
 func (w *window) total() (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	n = w.more
 	for _, size := range w.sizes {
 		n += size
 	}
@@ -127,13 +131,14 @@ func (w *window) lane(lane string, most int) int {
 	return max(1, min(most, int(float64(w.bytes)/2/lanesReadAtOnce/expected)))
 }
 
-// openWindow begins to take tasks and keeps the window fit until the session ends.
+// openWindow begins to take tasks and keeps the window fit until the session ends. The engine hears
+// of the window when the sizes of some tasks are known: the first is small because nothing is, and
+// not full of what waits; to move that to lanes would make hundreds of queues at each start.
 func (r *session) openWindow(ctx context.Context) error {
 	first := r.window.open()
 	if err := r.consumeTasks(ctx, bus.QueueAssign, first); err != nil {
 		return err
 	}
-	r.s.loop.post(r.number, coordinator.IntakeChanged{Window: r.window.total()})
 	r.workers.Go(r.adaptWindow)
 	return nil
 }
@@ -141,7 +146,7 @@ func (r *session) openWindow(ctx context.Context) error {
 // adaptWindow adds or ends one consumer at a time, at most one for each look at
 // the sizes, until the session ends.
 func (r *session) adaptWindow() {
-	for {
+	for told := 0; ; {
 		select {
 		case <-r.bus.Done():
 			return
@@ -163,8 +168,9 @@ func (r *session) adaptWindow() {
 		if err != nil {
 			r.fault(err)
 		}
-		if change != 0 {
-			r.s.loop.post(r.number, coordinator.IntakeChanged{Window: r.window.total()})
+		if n := r.window.total(); n != told {
+			told = n
+			r.s.loop.post(r.number, coordinator.IntakeChanged{Window: n})
 		}
 	}
 }

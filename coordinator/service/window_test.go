@@ -27,6 +27,9 @@ func TestWindowBeginsSafeAndGrowsWithSmallTasks(t *testing.T) {
 		if got := w.adapt(0); got != want {
 			t.Fatalf("adapt gave %d, want %d (consumers %v)", got, want, w.sizes)
 		}
+		if n := w.total(); n != 4000 {
+			t.Errorf("it will hold %d, want all of 4,000", n)
+		}
 	}
 }
 
@@ -65,6 +68,17 @@ func TestSmallWindowIsOneConsumer(t *testing.T) {
 	w.observe(1)
 	if got := w.adapt(0); got != 0 {
 		t.Errorf("adapt gave %d, want 0", got)
+	}
+}
+
+// The first consumer's prefetch may be so small that no more than that ever comes.
+func TestWindowLooksWhenTheFirstIsFull(t *testing.T) {
+	w := newWindow(4000, 20*mib, mib)
+	w.open()
+	for i := 1; i <= windowSamples; i++ {
+		if got, want := w.observe(1000), i == 20 || i == windowSamples; got != want { // 20 MiB / 1 MiB
+			t.Errorf("after %d deliveries: %v", i, got)
+		}
 	}
 }
 

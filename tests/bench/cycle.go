@@ -52,13 +52,12 @@ func sdkFleet(ctx context.Context, url string, out io.Writer) error {
 	return errors.Join(faults...)
 }
 
-// startCycle runs the service and the fleet, of which agents.yaml allows each so many slots,
-// up to cycleSlots. env adds to the environment of the service.
-func (b *bench) startCycle(ctx context.Context, slots int, env ...string) (s *subject, agents *process, err error) {
+// startCycle runs the service with this agents.yaml, and the fleet. env adds to the environment of the service.
+func (b *bench) startCycle(ctx context.Context, fleet []byte, env ...string) (s *subject, agents *process, err error) {
 	if err := b.broker.clean(); err != nil {
 		return nil, nil, err
 	}
-	if s, err = launchTaskbus(ctx, b, fleetFile(slots, skills), env...); err != nil {
+	if s, err = launchTaskbus(ctx, b, fleet, env...); err != nil {
 		return nil, nil, err
 	}
 	if agents, err = s.with(ctx, b, "fleet"); err == nil {
@@ -74,7 +73,7 @@ func (b *bench) startCycle(ctx context.Context, slots int, env ...string) (s *su
 // cycle measures the whole way: a backlog of n tasks, and then, with the same
 // processes, a trickle of the given length.
 func (b *bench) cycle(ctx context.Context, n int, length time.Duration) (run cycleRun, err error) {
-	s, agents, err := b.startCycle(ctx, cycleSlots)
+	s, agents, err := b.startCycle(ctx, fleetFile(cycleSlots, skills))
 	if err != nil {
 		return run, err
 	}

@@ -16,7 +16,7 @@ func TestJudgeQuotas(t *testing.T) {
 		return engineRun{Name: "BenchmarkQuotas/" + mode + "/groups=1000-2", More: map[string]float64{
 			"quota-ns/task": quota, "plain-ns/task": plain, "quota-journal-B/task": 260, "plain-journal-B/task": 180}}
 	}
-	const inRoom, inWaiting, ofEngine = 0, 1, 3
+	const inRoom, forAgents, inWaiting, overflowing, ofEngine = 0, 1, 2, 3, 5
 	for _, c := range []struct {
 		name         string
 		results      results
@@ -28,8 +28,13 @@ func TestJudgeQuotas(t *testing.T) {
 		{"too slow", results{Quotas: room(10_000, 8900)}, inRoom, missed, "0.89", ""},
 		{"not measured", results{}, inRoom, notMeasured, "", ""},
 		{"waiting: 0.92 and, the other first, 0.96", results{QuotasWaiting: []quotaWaitRun{
-			waiting(withoutQuotas, 5000, 0), waiting(withQuotas, 4600, 0.8), waiting(withQuotas, 4800, 0.6), waiting(withoutQuotas, 5000, 0),
-		}}, inWaiting, passed, "0.94", "a task waits 0.70 times"},
+			waiting(withoutQuotas, 5000, 0), waiting(scarceQuota, 4600, 0.8), waiting(scarceQuota, 4800, 0.6), waiting(withoutQuotas, 5000, 0),
+		}}, inWaiting, passed, "0.94", "each refused 0.70 times"},
+		{"waiting for agents: 0.8", results{QuotasWaiting: []quotaWaitRun{
+			waiting(withoutQuotas, 5000, 0), waiting(withQuotas, 4000, 0), waiting(scarceQuota, 5000, 1),
+		}}, forAgents, missed, "0.80", "4000 and 5000 tasks/s"},
+		{"a small window: no target", results{QuotasWaiting: []quotaWaitRun{waiting(withoutQuotas, 5000, 0), waiting(smallWindow, 1000, 0)}},
+			overflowing, "", "0.20", "1000 and 5000 tasks/s"},
 		{"waiting, not measured", results{}, inWaiting, notMeasured, "", ""},
 		{"engine: medians of 12 and 9 µs", results{QuotasEngine: []engineRun{engine("rate", 11_000, 8000), engine("rate", 12_000, 9000), engine("rate", 90_000, 10_000)}},
 			ofEngine, "", "3.0 µs more", "1000: 12.0 and 9.0 µs, 0 and 0 allocations, journal 260 and 180 bytes"},
@@ -48,8 +53,8 @@ func TestJudgeQuotas(t *testing.T) {
 func TestScarceQuotas(t *testing.T) {
 	text := string(scarceQuotas())
 	for _, want := range []string{
-		"    concurrency: {amount: 800}\n", // 100 agents with 8 slots
-		"    requests: [{amount: 900000000000000, per: month}, {rate: 20000, per: second, burst: 20}]\n",
+		"    concurrency: {amount: 990}\n", // 100 agents with 10 slots, all but 10
+		"    requests: [{amount: 900000000000000, per: month}, {rate: 20000, per: second, burst: 100}]\n",
 		"    input_tokens: [{amount: 900000000000000, per: month}, {rate: 900000000000, per: second}]\n",
 	} {
 		if strings.Count(text, want) != 1 {
