@@ -120,6 +120,7 @@ func (e *Engine) relieve(now time.Time) {
 			e.endReading(l) // what is read there would displace what goes before it
 		}
 		t.line.moved[t.level]++
+		e.lanes.lines.latest = t.line
 		e.moveToLane(now, t, l, k)
 	}
 }

@@ -21,7 +21,8 @@ type lines struct {
 	parties heap.Heap[*party] // the largest first
 	byName  map[string]*party
 	rows    map[rowKey]*row
-	held    int // of them came out of LaneHeld
+	held    int  // of them came out of LaneHeld
+	latest  *row // that made room; nil: none did
 }
 
 // party is a group, as turns are counted; without quotas, where there are no turns and anybody may
@@ -233,6 +234,13 @@ func (n *row) clear() {
 	n.tasks.Items, n.levels = nil, [fairshare.Levels]int{}
 }
 
+// amongLargest tells whether it has two thirds of what the largest has, of its party and among
+// the parties. Then it makes room that did before: to go from one to the next for every task would
+// take a queue for each where all are about the same size.
+func (n *row) amongLargest(s *lines) bool {
+	return n != nil && n.place >= 0 && 3*n.tasks.Len() > 2*n.of.rows.Items[0].tasks.Len() && 3*n.of.waiting > 2*s.parties.Items[0].waiting
+}
+
 // crowd is the waiting task that makes room for others, and the lane to which it is moved; nil
 // when none may be moved now.
 func (e *Engine) crowd() (t *openTask, to *lane, k kind) {
@@ -241,6 +249,9 @@ func (e *Engine) crowd() (t *openTask, to *lane, k kind) {
 		return nil, nil, k
 	}
 	first := s.parties.Items[0].rows.Items[0]
+	if s.latest.amongLargest(s) {
+		first = s.latest
+	}
 	if to, k = e.laneFor(first.tasks.Items[0]); !to.rest.After(e.now) {
 		return first.tasks.Items[0], to, k
 	}

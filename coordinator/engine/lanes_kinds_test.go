@@ -141,6 +141,26 @@ func TestWhoFloodsMakesRoom(t *testing.T) {
 	want(t, r.crowds(2, job("little").group("else").prio(coordinator.PriorityLow)), "other", "other")
 }
 
+// TestEqualsMakeRoomOneAfterTheOther: where all groups have as much, the first goes on making room
+// until it has two thirds of what the others have: a queue for each task would cost more than it is.
+func TestEqualsMakeRoomOneAfterTheOther(t *testing.T) {
+	var groups []string
+	for i := range 10 {
+		groups = append(groups, fmt.Sprint("g", i))
+	}
+	r := busy(t, 300, groups...)
+	moved := make(map[string]int)
+	for i := range 330 {
+		for _, lane := range r.crowds(1, job("t").group(groups[i%10])) {
+			moved[lane]++
+		}
+	}
+	// 30 are moved of 10 groups that have 30 to 33 each: from 31 or more down to 20 or 21.
+	if n := moved["g0"] + moved["g1"] + moved["g2"]; n != 30 || len(moved) > 3 {
+		t.Errorf("%v, want 30 of the first three", moved)
+	}
+}
+
 // TestNoRoomAmongTheHeld: no more keep their place for long than may be held at a time; what is more
 // goes to its lane.
 func TestNoRoomAmongTheHeld(t *testing.T) {
