@@ -33,7 +33,8 @@ type waitQueue struct {
 	open     bool
 	again    bool // something came back during this round
 	tried    []*quotaWait
-	priority int // of those that are first among borrowers, see levelsOf
+	aside    []*quotaWait // were, at some time
+	priority int          // of those that are first among borrowers, see levelsOf
 	// first is who closed it, behind whom the others wait; nil: nobody, of budgets.
 	first *quotaWait
 	at    time.Time // when it opens by itself; zero: never
@@ -127,6 +128,9 @@ func (q *quotaWaits) refusedInTurn(w *quotaWait) {
 	if !w.closes() {
 		w.try()
 		k.tried = append(k.tried, w)
+		if w.lacks.Kept {
+			q.setAside(w)
+		}
 		return
 	}
 	q.close(k)
@@ -141,6 +145,7 @@ func (q *quotaWaits) dequeue(w *quotaWait) {
 		w.tried, p.whole = false, nil
 	} else {
 		w.untry()
+		q.takeBack(w)
 		p.leaves.Remove(w.leaf, w.task.level, w.index)
 	}
 	w.part = nil
@@ -186,7 +191,7 @@ func (w *quotaWait) try() {
 }
 
 func (w *quotaWait) untry() {
-	if w.tried && w.leaf >= 0 {
+	if w.tried && w.leaf >= 0 && !w.aside {
 		w.part.leaves.Unpark(w.leaf)
 	}
 	w.tried = false

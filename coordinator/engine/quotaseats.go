@@ -1,5 +1,7 @@
 package engine
 
+import "slices"
+
 // Seats that come free are kept for those who are below their part (fairshare.Ledger.Wait), as long
 // as they wait for seats and somebody is there who could take their tasks: else nobody would have
 // them.
@@ -56,4 +58,56 @@ func (e *Engine) claimSeats() {
 			}
 		}
 	}
+}
+
+// setAside has one wait that is not below its part, and was refused a seat because others are: until
+// something of its own comes back, or those who are have all tried. Else all who have their part
+// would be asked about every seat before it goes to the one for whom it is kept.
+func (q *quotaWaits) setAside(w *quotaWait) {
+	if w.aside || w.leaf < 0 {
+		return
+	}
+	w.aside = true
+	w.part.leaves.Park(w.leaf)
+	q.aside[w.leaf] = append(q.aside[w.leaf], w)
+	w.queue.aside = append(w.queue.aside, w)
+}
+
+// takeBack ends it.
+func (q *quotaWaits) takeBack(w *quotaWait) {
+	if !w.aside {
+		return
+	}
+	if w.aside = false; !w.tried {
+		w.part.leaves.Unpark(w.leaf)
+	}
+	if left := minus(q.aside[w.leaf], w); len(left) > 0 {
+		q.aside[w.leaf] = left
+	} else {
+		delete(q.aside, w.leaf)
+	}
+}
+
+// retrieve takes back those of a queue that are set aside and have not tried in this round, all
+// others having tried; or closes it if there is no seat for anybody. false: there are none.
+func (e *Engine) retrieve(k *waitQueue) bool {
+	q := &e.quotas
+	k.aside = slices.DeleteFunc(k.aside, func(w *quotaWait) bool { return !w.aside || w.queue != k })
+	i := slices.IndexFunc(k.aside, func(w *quotaWait) bool { return !w.tried })
+	if i < 0 {
+		return false
+	}
+	first := k.aside[i]
+	v := q.ledger.Check(e.now, &first.path, &first.task.quota.charge)
+	if !v.OK && !v.Kept && lackOf(&v) == k.key {
+		q.waits.close(k)
+		k.first = first
+		return true
+	}
+	for _, w := range k.aside {
+		if !w.tried {
+			q.waits.takeBack(w)
+		}
+	}
+	return true
 }

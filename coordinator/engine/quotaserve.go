@@ -181,6 +181,9 @@ func (e *Engine) mayTry(now time.Time) {
 			take(w.refused[node][0])
 		}
 		w.own.wake(q.ledger.GroupNode(node))
+		for leaf := q.shares.Leaf(q.ledger.GroupOf(n)); len(w.aside[leaf]) > 0; {
+			w.takeBack(w.aside[leaf][0]) // it may be below its part
+		}
 	})
 	for range min(len(w.own.try), mostRefused) {
 		take(w.own.next(q.shares))

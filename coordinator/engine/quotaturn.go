@@ -100,6 +100,9 @@ func (e *Engine) toTry() (levels uint8) {
 	for i := 0; i < len(q.opened); {
 		k := q.opened[i]
 		its, over := e.levelsOf(k)
+		if over && e.retrieve(k) {
+			continue // it may be closed now, or somebody may try
+		}
 		if over || its == 0 && k.again { // who cannot try now does not keep the others from it
 			again := k.again
 			if q.close(k); again {

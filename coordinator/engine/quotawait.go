@@ -26,6 +26,7 @@ type quotaWait struct {
 	part     *waitPart
 	index    int       // in its part
 	tried    bool      // in this round of its queue
+	aside    bool      // see setAside
 	at       time.Time // when it may try by itself, whatever comes back; zero: never
 	seq      uint64
 	place    int // among those that do, -1: it is not one
@@ -43,6 +44,7 @@ type quotaWaits struct {
 	refused map[string][]*quotaWait // by the node that refused them, who wait behind another
 	opened  []*waitQueue            // those that are open
 	seated  []*class                // in which somebody waits for seats
+	aside   map[int][]*quotaWait    // those that are set aside, by leaf
 	of      map[waitKey]*quotaWait
 	own     ownWaits
 	again   []*quotaWait // whose task has left
@@ -74,6 +76,7 @@ func newQuotaWaits(l *fairshare.Ledger, s *fairshare.Shares) quotaWaits {
 		queues:  make(map[lackKey]*waitQueue),
 		behind:  make(map[string][]*waitQueue),
 		refused: make(map[string][]*quotaWait),
+		aside:   make(map[int][]*quotaWait),
 		of:      make(map[waitKey]*quotaWait),
 		own:     ownWaits{behind: make(map[string][]*quotaWait)},
 	}

@@ -203,6 +203,17 @@ func (l *Ledger) KindOf(id string) coordinator.QuotaKind {
 	return coordinator.QuotaPool
 }
 
+// GroupOf is the group of a node, or of an agent's; "" for one above all groups.
+func (l *Ledger) GroupOf(n int32) string {
+	if l.nodes[n].spec.Kind == coordinator.QuotaAgent {
+		n = l.nodes[n].parent
+	}
+	if l.nodes[n].spec.Kind != coordinator.QuotaGroup {
+		return ""
+	}
+	return l.nodes[n].spec.Name
+}
+
 // GroupNode is the group's node of an agent's, and any other node itself, by their IDs.
 func (l *Ledger) GroupNode(id string) string {
 	if n, ok := l.byID[id]; ok && l.nodes[n].spec.Kind == coordinator.QuotaAgent {
