@@ -33,7 +33,7 @@ type waitQueue struct {
 	open     bool
 	again    bool // something came back during this round
 	tried    []*quotaWait
-	aside    []*quotaWait // were, at some time
+	aside    []*quotaWait // see setAside
 	priority int          // of those that are first among borrowers, see levelsOf
 	// first is who closed it, behind whom the others wait; nil: nobody, of budgets.
 	first *quotaWait
@@ -191,7 +191,7 @@ func (w *quotaWait) try() {
 }
 
 func (w *quotaWait) untry() {
-	if w.tried && w.leaf >= 0 && !w.aside {
+	if w.tried && w.leaf >= 0 && w.asidePlace == 0 {
 		w.part.leaves.Unpark(w.leaf)
 	}
 	w.tried = false

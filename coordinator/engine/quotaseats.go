@@ -1,7 +1,5 @@
 package engine
 
-import "slices"
-
 // Seats that come free are kept for those who are below their part (fairshare.Ledger.Wait), as long
 // as they wait for seats and somebody is there who could take their tasks: else nobody would have
 // them.
@@ -60,54 +58,63 @@ func (e *Engine) claimSeats() {
 	}
 }
 
-// setAside has one wait that is not below its part, and was refused a seat because others are: until
-// something of its own comes back, or those who are have all tried. Else all who have their part
-// would be asked about every seat before it goes to the one for whom it is kept.
+// setAside has one wait that is not below its part, and was refused a seat because others are: as
+// long as that is so, or until something of its own comes back (see retrieve, mayTry). Else all who
+// have their part would be asked about every seat before it goes to the one for whom it is kept.
 func (q *quotaWaits) setAside(w *quotaWait) {
-	if w.aside || w.leaf < 0 {
+	if w.asidePlace > 0 || w.leaf < 0 {
 		return
 	}
-	w.aside = true
 	w.part.leaves.Park(w.leaf)
 	q.aside[w.leaf] = append(q.aside[w.leaf], w)
 	w.queue.aside = append(w.queue.aside, w)
+	w.asidePlace = len(w.queue.aside)
 }
 
 // takeBack ends it.
 func (q *quotaWaits) takeBack(w *quotaWait) {
-	if !w.aside {
+	if w.asidePlace == 0 {
 		return
-	}
-	if w.aside = false; !w.tried {
-		w.part.leaves.Unpark(w.leaf)
 	}
 	if left := minus(q.aside[w.leaf], w); len(left) > 0 {
 		q.aside[w.leaf] = left
 	} else {
 		delete(q.aside, w.leaf)
 	}
+	all := w.queue.aside
+	last := all[len(all)-1]
+	all[w.asidePlace-1], last.asidePlace = last, w.asidePlace
+	all[len(all)-1] = nil
+	w.queue.aside, w.asidePlace = all[:len(all)-1], 0
+	if !w.tried {
+		w.part.leaves.Unpark(w.leaf)
+	}
 }
 
-// retrieve takes back those of a queue that are set aside and have not tried in this round, all
-// others having tried; or closes it if there is no seat for anybody. false: there are none.
-func (e *Engine) retrieve(k *waitQueue) bool {
-	q := &e.quotas
-	k.aside = slices.DeleteFunc(k.aside, func(w *quotaWait) bool { return !w.aside || w.queue != k })
-	i := slices.IndexFunc(k.aside, func(w *quotaWait) bool { return !w.tried })
-	if i < 0 {
-		return false
-	}
-	first := k.aside[i]
-	v := q.ledger.Check(e.now, &first.path, &first.task.quota.charge)
-	if !v.OK && !v.Kept && lackOf(&v) == k.key {
-		q.waits.close(k)
-		k.first = first
-		return true
-	}
-	for _, w := range k.aside {
-		if !w.tried {
-			q.waits.takeBack(w)
+// retrieve takes back all of a queue that are set aside if they are so for nobody's sake any more:
+// those who were below their part have got their seats, wait no longer, or have no agent. As a rule
+// what is true of one is true of all, because the seats are kept at the node behind which they wait.
+func (e *Engine) retrieve(k *waitQueue) {
+	if len(k.aside) > 0 && e.hasQuota(k.aside[0]) {
+		for len(k.aside) > 0 {
+			e.quotas.waits.takeBack(k.aside[len(k.aside)-1])
 		}
 	}
-	return true
+}
+
+// retrieveOne is for the exception, when all others have tried: where those who are below their part
+// are of the same branch. false: there is none that has not tried and may have a seat.
+func (e *Engine) retrieveOne(k *waitQueue) bool {
+	for _, w := range k.aside {
+		if !w.tried && e.hasQuota(w) {
+			e.quotas.waits.takeBack(w)
+			return true
+		}
+	}
+	return false
+}
+
+// hasQuota tells whether there is quota for one that waits.
+func (e *Engine) hasQuota(w *quotaWait) bool {
+	return e.quotas.ledger.Check(e.now, &w.path, &w.task.quota.charge).OK
 }

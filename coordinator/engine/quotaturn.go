@@ -99,9 +99,10 @@ func (e *Engine) toTry() (levels uint8) {
 	q := &e.quotas.waits
 	for i := 0; i < len(q.opened); {
 		k := q.opened[i]
+		e.retrieve(k)
 		its, over := e.levelsOf(k)
-		if over && e.retrieve(k) {
-			continue // it may be closed now, or somebody may try
+		if over && e.retrieveOne(k) {
+			continue
 		}
 		if over || its == 0 && k.again { // who cannot try now does not keep the others from it
 			again := k.again

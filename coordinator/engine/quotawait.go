@@ -19,17 +19,17 @@ type quotaWait struct {
 	lacks fairshare.Verdict
 	path  fairshare.Path // of what was refused
 	// without are the agents for which it lacks; nil: it makes no difference who has it.
-	without  *lackers
-	woken    bool               // it is to try what its agents may have got back, see ownWaits
-	borrower fairshare.Borrower // who comes first of those who are to borrow
-	queue    *waitQueue
-	part     *waitPart
-	index    int       // in its part
-	tried    bool      // in this round of its queue
-	aside    bool      // see setAside
-	at       time.Time // when it may try by itself, whatever comes back; zero: never
-	seq      uint64
-	place    int // among those that do, -1: it is not one
+	without    *lackers
+	woken      bool               // it is to try what its agents may have got back, see ownWaits
+	borrower   fairshare.Borrower // who comes first of those who are to borrow
+	queue      *waitQueue
+	part       *waitPart
+	index      int       // in its part
+	tried      bool      // in this round of its queue
+	asidePlace int       // among those of its queue that are set aside, from 1 on; 0: it is not
+	at         time.Time // when it may try by itself, whatever comes back; zero: never
+	seq        uint64
+	place      int // among those that do, -1: it is not one
 }
 
 // quotaWaits are all of them, by what they lack, and by when they may try by themselves.
