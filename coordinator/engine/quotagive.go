@@ -31,7 +31,13 @@ func (e *Engine) assignBest(now time.Time, t *openTask, a *agent, d *coordinator
 			q := e.question(t)
 			q.feasible = able
 			if a, d = e.fleet.choose(q); a != nil {
-				v = e.afford(now, t, a)
+				if v = e.afford(now, t, a); !v.OK { // it is to wait behind somebody
+					without.add(able)
+					without.behind(e.quotas.ledger, &v)
+					if lacks == nil || sooner(&v, lacks) {
+						lacks = &v
+					}
+				}
 			}
 		}
 		if !v.OK {

@@ -139,6 +139,7 @@ type ownWaits struct {
 	all    []*quotaWait
 	behind map[string][]*quotaWait // by their nodes (see lackers)
 	try    []*quotaWait            // those that are yet to try what was given back
+	unled  []lackKey               // queues that were without a first for a moment at least
 }
 
 func (o *ownWaits) add(w *quotaWait) {
@@ -168,6 +169,18 @@ func (o *ownWaits) wake(node string) {
 			o.try, w.woken = append(o.try, w), true
 		}
 	}
+}
+
+// wakeUnled has those try who may wait behind the first of a queue that has none any more: he was
+// served, has left, or lacks something else. false: nobody does.
+func (q *quotaWaits) wakeUnled() bool {
+	for _, key := range q.own.unled {
+		if k := q.queues[key]; k == nil || k.first == nil {
+			q.own.wake(q.ledger.GroupNode(key.node))
+		}
+	}
+	q.own.unled = q.own.unled[:0]
+	return len(q.own.try) > 0
 }
 
 // next is whose turn it is of those that are to try: of the highest priority first.

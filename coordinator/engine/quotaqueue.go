@@ -200,6 +200,9 @@ func (w *quotaWait) untry() {
 // open has those who wait in the queue try.
 func (q *quotaWaits) open(k *waitQueue) {
 	q.opensAt(k, time.Time{})
+	if k.first != nil && len(q.own.all) > 0 {
+		q.own.unled = append(q.own.unled, k.key)
+	}
 	k.first = nil
 	if k.open {
 		k.again = true

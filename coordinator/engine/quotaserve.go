@@ -71,7 +71,7 @@ func (e *Engine) serveQuotas(now time.Time) {
 		if refused < mostRefused {
 			tries = e.tryNext(now)
 		}
-		if !tries && !e.serveFirst(now, allLevels, 0) {
+		if !tries && !e.serveFirst(now, allLevels, 0) && !w.wakeUnled() {
 			break
 		}
 		if w.seq > seq {
