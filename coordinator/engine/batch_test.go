@@ -70,6 +70,19 @@ func TestBatchGoesToOneAgent(t *testing.T) {
 	}
 }
 
+// What may have been with an agent before goes alone, also when it comes out of a lane in which it
+// was meanwhile: as a new message, that says so.
+func TestBatchTakesNothingThatMayBeACopy(t *testing.T) {
+	r := ready(t, policyOf(worker("a").slots(8)).batched("any", 10))
+	r.assignAll(jobs("t1", "t2")...)
+	r.last++
+	old := job("old").Task
+	old.AcceptedAt = epoch
+	want(t, r.apply(coordinator.TaskReceived{Handle: r.last, Task: &old, Lane: "other", MaybeDuplicate: true}), "dispatch old.1 a again?")
+	r.pass(batchWait)
+	want(t, r.together(0), "old a", "t1 a (t1.1/2)", "t2 a (t1.1/2)")
+}
+
 // batchTimer is when the next batch closes.
 func (r *rig) batchTimer() (at time.Time, scheduled bool) {
 	for _, g := range r.batches.gathering {

@@ -177,7 +177,7 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 		e.decideUnanswered(now, t, before)
 		return
 	}
-	t.fresh = !ev.Redelivered
+	t.fresh = !t.maybeDuplicate
 	e.admit(now, t)
 	if c := t.needs.class; c != nil {
 		e.asked(now, c)
