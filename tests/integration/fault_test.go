@@ -142,11 +142,10 @@ func TestPermissionsRevokedAndRestored(t *testing.T) {
 	c := r.launch(mine.URL)
 	c.awaitReady()
 	r.online(c, "a1")
-	before := c.status().Broker.Sessions
+	before, begun := c.status().Broker.Sessions, time.Now()
 
 	r.broker.SetPermissions(t, user, "", "", "")
 	r.broker.CloseConnections(t) // the broker caches permissions for each channel
-	begun := time.Now()
 	r.client = connect(t, r.broker)
 	var detail string
 	eventually(t, patience, "/health says why", func() (bool, string) {

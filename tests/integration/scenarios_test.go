@@ -224,6 +224,8 @@ func TestPriorityAssignment(t *testing.T) {
 		if d := r.dispatches("a2", 1)[0]; string(d.TaskID) != want {
 			t.Errorf("got %s, want %s", d.TaskID, want)
 		}
+		// What the agent says before the coordinator has the broker's confirm says nothing of this task.
+		c.awaitStatus("the dispatch is confirmed", func(s httpapi.Status) bool { return s.Pending.Dispatching == 0 })
 	}
 
 	t.Log("priority_based: urgent work goes to the best rank, other work to the least loaded")
