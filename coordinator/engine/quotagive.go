@@ -64,11 +64,8 @@ func (e *Engine) whoLacks(now time.Time, t *openTask) (able bitset, lacks *fairs
 	if h == nil || h.open {
 		return nil, nil, nil
 	}
-	c := h.charge
-	c.Agent = ""
-	p := e.quotas.ledger.PathOf(&c)
-	v := e.quotas.ledger.Check(now, &p, &c)
-	if v.OK && len(e.quotas.byAgent[c.Group]) == 0 {
+	v := e.checkFor(now, h.charge, "")
+	if v.OK && len(e.quotas.byAgent[h.charge.Group]) == 0 {
 		return nil, nil, nil
 	}
 	return e.others(now, t, &v)
@@ -80,8 +77,13 @@ func (e *Engine) affordable(now time.Time, t *openTask, id coordinator.AgentID) 
 	if h == nil || h.open {
 		return true
 	}
-	c := h.charge
+	return e.checkFor(now, h.charge, id).OK
+}
+
+// checkFor tells whether there is quota for a charge if this agent makes it; "": one that has none
+// of its own.
+func (e *Engine) checkFor(now time.Time, c fairshare.Charge, id coordinator.AgentID) fairshare.Verdict {
 	c.Agent = id
 	p := e.quotas.ledger.PathOf(&c)
-	return e.quotas.ledger.Check(now, &p, &c).OK
+	return e.quotas.ledger.Check(now, &p, &c)
 }

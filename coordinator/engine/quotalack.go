@@ -103,10 +103,7 @@ func (e *Engine) exceedsQuota(now time.Time, t *openTask) bool {
 	if h == nil || h.open || i < 0 {
 		return false
 	}
-	c := h.charge
-	c.Agent = e.fleet.agents[i].spec.ID
-	p := e.quotas.ledger.PathOf(&c)
-	v := e.quotas.ledger.Check(now, &p, &c)
+	v := e.checkFor(now, h.charge, e.fleet.agents[i].spec.ID)
 	if !v.Permanent {
 		return false
 	}

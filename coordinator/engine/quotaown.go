@@ -80,9 +80,7 @@ func (e *Engine) others(now time.Time, t *openTask, refused *fairshare.Verdict) 
 	}
 	somebody := false // it may be a matter of waiting for an agent
 	ask := func(id coordinator.AgentID, these bitset) {
-		c.Agent = id
-		p := q.ledger.PathOf(&c)
-		v := q.ledger.Check(now, &p, &c)
+		v := e.checkFor(now, c, id)
 		if !v.OK {
 			without.add(these)
 			without.behind(q.ledger, &v)

@@ -16,7 +16,7 @@ func TestQuotaSeatsAskTheirOwn(t *testing.T) {
 	const groups, running, told = 20, 40, 200
 	q := quotasOf().pool(seats(running))
 	for i := range groups {
-		q.group(fmt.Sprint("g", i), 1, func(n *coordinator.QuotaNode) { n.Seats = &coordinator.QuotaLimit{Nominal: coordinator.ByWeight} })
+		q.group(fmt.Sprint("g", i), 1, seats(coordinator.ByWeight))
 	}
 	r := lendingRig(t, q)
 	for i := range running + told {
@@ -49,10 +49,7 @@ func TestQuotaSeatsAskTheirOwn(t *testing.T) {
 // Who was passed over for the sake of a group below its part has his turn when that has its seat and
 // wants no more. One seat: it is b's by its part, a and z borrow it by turns.
 func TestQuotaSeatsAfterTheirOwn(t *testing.T) {
-	part := func(n int64) func(*coordinator.QuotaNode) {
-		return func(q *coordinator.QuotaNode) { q.Seats = &coordinator.QuotaLimit{Nominal: n} }
-	}
-	r := lendingRig(t, quotasOf().pool(seats(1)).group("a", 1, part(0)).group("b", 1, part(1)).group("z", 1, part(0)))
+	r := lendingRig(t, quotasOf().pool(seats(1)).group("a", 1, seats(0)).group("b", 1, seats(1)).group("z", 1, seats(0)))
 	want(t, keepDispatches(r.assign(job("z1").of("z"))), "dispatch z1.1 x")
 	for _, id := range []coordinator.TaskID{"a1", "z2", "z3", "b1"} {
 		want(t, keepDispatches(r.assign(job(id).of(string(id[:1])))))
@@ -64,11 +61,8 @@ func TestQuotaSeatsAfterTheirOwn(t *testing.T) {
 // Nobody is passed over for the sake of one who has no agent: all seats are b's by its part, and its
 // agent can have one task.
 func TestQuotaSeatsForThoseWithAgents(t *testing.T) {
-	part := func(n int64) func(*coordinator.QuotaNode) {
-		return func(q *coordinator.QuotaNode) { q.Seats = &coordinator.QuotaLimit{Nominal: n} }
-	}
 	r := ready(t, patient(policyOf(worker("x").can("x").slots(1), worker("y").can("y").slots(9)).
-		quotas(quotasOf().pool(seats(4)).group("a", 1, part(0)).group("b", 1, part(4)).group("c", 1, part(0)))))
+		quotas(quotasOf().pool(seats(4)).group("a", 1, seats(0)).group("b", 1, seats(4)).group("c", 1, seats(0)))))
 	for _, id := range []coordinator.TaskID{"c1", "c2", "c3", "c4"} {
 		want(t, keepDispatches(r.assign(job(id).needs("y").of("c"))), "dispatch "+string(id)+".1 y")
 	}

@@ -13,14 +13,15 @@ import (
 )
 
 // What quotas cost where tasks wait. Agents of the SDK work off a backlog with all the slots they
-// have, all of it within the window. With quotas that have room for everything the tasks wait for agents, and go by turns of
-// their groups. With scarce ones they wait for quota: the pool's concurrency is a little less than
-// all slots, so that the groups' tasks wait for what every result gives back, and wake in turns, by
-// weight; and its rate of requests is above all that the fleet can do, but has a small burst: what
-// ends together does not begin again together. (Slots to spare would be another comparison: what
-// an agent has done would go on with another one, and not with itself at once.) At last the window
-// is the one there is without settings, which the backlog overflows: what crowds it is moved to
-// lanes, which takes each task that is moved another way through the broker.
+// have, all of it within the window. With quotas that have room for everything the tasks wait for
+// agents, and go by turns of their groups. With scarce ones they wait for quota: the pool's
+// concurrency is a little less than all slots, so that the groups' tasks wait for what every result
+// gives back, and wake in turns, by weight; and its rate of requests is above all that the fleet
+// can do, but has a small burst: what ends together does not begin again together. (Slots to spare
+// would be another comparison: what an agent has done would go on with another one, and not with
+// itself at once.) At last the window is the one there is without settings, which the backlog
+// overflows: what crowds it is moved to lanes, which takes each task that is moved another way
+// through the broker.
 
 const (
 	scarceQuota = "scarce"
