@@ -49,7 +49,7 @@
 //	unscored.go  a strategy that makes nothing of anybody
 //	explain.go   the reasons of a refusal, counted
 //	pending.go   tasks that wait, in classes of equal requirements
-//	line.go      who of all that wait goes next; place.go: at which place one is
+//	line.go      who of all that wait goes next; place.go, placequota.go: at which place one is
 //	quota.go     what is set aside for a task; quotagive.go: to whom it may go with it
 //	quotaend.go  how that ends; quotafold.go: of another's time
 //	quotalack.go  tasks that lack some; quotawait.go: groups that wait for it

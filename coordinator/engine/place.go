@@ -36,10 +36,13 @@ type Place struct {
 	Lacks     *fairshare.Verdict
 	LacksText string
 
-	// What is dispatched before it, in units of cost (see fairshare.Ledger.Weigh): at most;
-	// and, if every task costs what was thought, at most. Largest numbers stand for all
-	// that is larger. Counted from when its quota is back, where it waits for some.
+	// What is dispatched before it, in units of cost (see fairshare.Weigh), while no quota keeps
+	// it: at most; and, if every task costs what was thought, at most. Largest numbers stand for
+	// all that is larger.
 	Bound, Likely int64
+	// QuotaDelay is for how long quota may keep it besides, at most, if each takes what was
+	// thought, and those who come take no more for their cost than those who wait.
+	QuotaDelay time.Duration
 	// Rate is the cost that is dispatched in a second, of late; 0: nothing was.
 	Rate float64
 	// Unbounded is the rule because of which nobody can tell when it starts; empty: Bound
@@ -54,7 +57,7 @@ type Place struct {
 const mostPreceding = 10_000
 
 // Place tells where a task stands; false when it does not wait in its class or lane. It takes
-// O(classes + leaves that wait + tasks that go before it, at most mostPreceding + groups).
+// O(classes + groups), and with quotas O(tasks that wait + nodes of the quota trees).
 func (e *Engine) Place(now time.Time, task *coordinator.Task) (p Place, ok bool) {
 	t, laned := e.waiter(task)
 	if t == nil {
@@ -146,14 +149,15 @@ func (e *Engine) among(t *openTask, p *Place) (levels uint8) {
 }
 
 // bound works out what may be dispatched before the task. Every task is taken to cost no
-// more than the dearest of late, or than this one; and no more of them are open at a time
+// more than the dearest of late, and of those who wait; and no more of them are open at a time
 // than the agents online have slots. (Where as many calls of the dearest cost more than a
 // group may owe, some debts are forgiven, and others may go before it for these, too.)
 func (e *Engine) bound(now time.Time, t *openTask, levels uint8, p *Place) {
 	q := &e.quotas
-	cost := max(e.quotaDemand(t).charge.Expect, 1)
+	its := e.chargedBefore(t, p.InLane)
+	cost := max(e.demandOf(t).Expect, 1)
 	least, most := q.flow.bounds()
-	p.Dearest, p.Rate = max(most, cost), q.flow.rate(now)
+	p.Dearest, p.Rate = max(most, its.dearest), q.flow.rate(now)
 	position := p.Ahead
 	switch {
 	case p.Lane != "":
@@ -168,8 +172,6 @@ func (e *Engine) bound(now time.Time, t *openTask, levels uint8, p *Place) {
 	likely, _ := q.shares.Ahead(t.leaf, position, p.Dearest, p.Dearest, 0)
 	p.Every = every
 	switch {
-	case p.Lacks != nil && p.Lacks.RetryAt.IsZero():
-		p.Unbounded = "nobody can tell when its quota is back: when something ends that has it now"
 	case !weighed:
 		p.Unbounded = fmt.Sprintf("group %s, or one that it is part of, has weight 0: it is served when no group beside it with weight waits", p.Group)
 	case !turns:
@@ -179,6 +181,7 @@ func (e *Engine) bound(now time.Time, t *openTask, levels uint8, p *Place) {
 	default:
 		p.Bound = levelsToo(service, every, min(least, cost), p.Dearest)
 		p.Likely = levelsToo(likely, every, min(least, cost), p.Dearest)
+		e.byQuota(now, t, its, p)
 	}
 }
 

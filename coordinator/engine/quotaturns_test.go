@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"taskbus/coordinator"
 )
@@ -55,5 +56,28 @@ func TestQuotaTurnsOutlastATakeOver(t *testing.T) {
 				t.Errorf("taken over %s after dispatch %d, %v were low, want %v", how, after, low, want)
 			}
 		}
+	}
+}
+
+// Of 60 tokens a second each of two groups may have all: together they are kept to them by the pool. Who
+// needs 60 at once has them after a second, though somebody of the other group comes every tenth of a
+// second who needs the 6 that are there by then.
+func TestQuotaCapIsNotOvertaken(t *testing.T) {
+	sixty := func(n *coordinator.QuotaNode) {
+		n.Rates[coordinator.DimTotalTokens] = &coordinator.QuotaLimit{Nominal: 60, Per: time.Second, Burst: 60}
+		n.Borrowing.Rule = coordinator.BorrowNever
+	}
+	r := lendingRig(t, quotasOf().pool(sixty).group("much", 1, sixty).group("little", 1, sixty))
+	r.give(job("first").of("little").tokens(30, 30))
+	big := job("big").of("much").tokens(30, 30)
+	want(t, r.assign(big))
+	for i := range 9 {
+		if got := r.goesOut(100 * time.Millisecond); len(got) > 0 {
+			t.Fatalf("after %d00 ms: %v", i+1, got)
+		}
+		r.assign(job(coordinator.TaskID(fmt.Sprint("small", i))).of("little").tokens(3, 3))
+	}
+	if got := r.goesOut(100 * time.Millisecond); got["much"] != 1 || got["little"] != 0 {
+		t.Errorf("after a second: %v", got)
 	}
 }

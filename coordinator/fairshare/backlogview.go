@@ -29,3 +29,15 @@ func (b *Backlog[T]) Preceding(leaf, level int, x T, most int) (n int) {
 	}
 	return n
 }
+
+// Each tells of every item that waits, with its leaf and level, in no particular order.
+func (b *Backlog[T]) Each(visit func(leaf, level int, x T)) {
+	for key, f := range b.flows { // order does not matter: see above
+		if f.queue < 0 {
+			continue
+		}
+		for _, x := range b.queues[f.queue].Items {
+			visit(int(key.group), int(key.level), x)
+		}
+	}
+}

@@ -300,10 +300,10 @@ func (l *Ledger) Check(now time.Time, p *Path, c *Charge) Verdict {
 	return l.finish(&v)
 }
 
-// ServedBy visits the rates out of which a charge would be served now: each is that of the nearest
-// node in its dimension, or of one above it that leaves it some. Nothing is charged, and nobody
-// visited where it would be refused.
-func (l *Ledger) ServedBy(now time.Time, c *Charge, visit func(node string, d coordinator.Dimension)) {
+// ServedBy visits the rates that a charge would be served by now: those out of which it comes, each that
+// of the nearest node in its dimension, or of one above it that leaves it some; and, as caps, those that
+// must let it through besides. Nothing is charged, and nobody visited where it would be refused.
+func (l *Ledger) ServedBy(now time.Time, c *Charge, visit func(node string, d coordinator.Dimension, cap bool)) {
 	l.advance(now.UnixNano())
 	p, asked := l.PathOf(c), *c
 	tidy(&asked.Amounts)
@@ -313,6 +313,13 @@ func (l *Ledger) ServedBy(now time.Time, c *Charge, visit func(node string, d co
 		return
 	}
 	for _, u := range uses {
-		visit(l.nodes[u.by.node].spec.ID, u.dim)
+		for s := u.leaf; s != nil; s = s.up {
+			switch {
+			case s == u.by:
+				visit(s.id, u.dim, false)
+			case s.hard || s.ceiling.amount > 0:
+				visit(s.id, u.dim, true)
+			}
+		}
 	}
 }

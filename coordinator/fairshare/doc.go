@@ -35,7 +35,7 @@
 //
 //	shares.go       virtual times of the groups; sharetree.go, shareimage.go
 //	levels.go       priorities
-//	ahead.go        how much may go before
+//	ahead.go        how much may go before; delay.go: how long quota takes for that
 //	backlog.go      what waits, in that order; backlogflow.go, flow.go, backlogaudit.go
 //
 // And the arithmetic of all three.

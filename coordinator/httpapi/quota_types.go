@@ -223,11 +223,13 @@ type Queued struct {
 	// Quota that it waits for; absent: for none.
 	Quota *QuotaLack `json:"quota,omitempty"`
 	// CostBefore is the cost that is dispatched before it starts, at most; CostLikely at
-	// most, if tasks cost what is thought. StartsWithin and StartsLikely are the same in
+	// most, if tasks cost what is thought; both while no quota keeps it. QuotaDelay is for how
+	// many seconds quota may keep it besides. StartsWithin and StartsLikely are both together in
 	// seconds, at the rate of the last minute or two; all are absent where they are not
 	// known or there is no bound.
 	CostBefore   int64   `json:"cost_before,omitempty"`
 	CostLikely   int64   `json:"cost_likely,omitempty"`
+	QuotaDelay   float64 `json:"quota_delay_seconds,omitempty"`
 	StartsWithin float64 `json:"starts_within_seconds,omitempty"`
 	StartsLikely float64 `json:"starts_likely_within_seconds,omitempty"`
 	// Unbounded is the rule because of which nobody can tell when it starts.

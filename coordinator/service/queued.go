@@ -18,9 +18,10 @@ func queued(p *engine.Place) *httpapi.Queued {
 		q.Quota = &httpapi.QuotaLack{Node: v.Node, Dimension: v.Dimension.String(), Limit: v.Limit.String(), RetryAt: v.RetryAt}
 	}
 	if p.Quotas && p.Unbounded == "" && p.Bound < math.MaxInt64 {
-		q.CostBefore, q.CostLikely = p.Bound, p.Likely
+		q.CostBefore, q.CostLikely, q.QuotaDelay = p.Bound, p.Likely, p.QuotaDelay.Seconds()
 		if p.Rate > 0 {
-			q.StartsWithin, q.StartsLikely = finite(float64(p.Bound)/p.Rate), finite(float64(p.Likely)/p.Rate)
+			q.StartsWithin = finite(float64(p.Bound)/p.Rate + p.QuotaDelay.Seconds())
+			q.StartsLikely = finite(float64(p.Likely)/p.Rate + p.QuotaDelay.Seconds())
 		}
 	}
 	q.Text, q.Start = placeText(p), startText(p, q)
@@ -67,18 +68,21 @@ func startText(p *engine.Place, q *httpapi.Queued) string {
 	case p.Unbounded != "":
 		return "there is no bound: " + p.Unbounded
 	}
-	from := ""
-	if p.Lacks != nil {
-		from = ", counted from when its quota is back"
+	quota := ""
+	if p.QuotaDelay > 0 {
+		quota = fmt.Sprintf(", for %s of which quota may keep it", coordinator.Roughly(inSeconds(q.QuotaDelay)))
 	}
 	switch {
 	case p.Bound == math.MaxInt64:
 		return "the bound is beyond all numbers"
+	case p.Rate <= 0 && quota != "":
+		return fmt.Sprintf("after at most %d units of cost, and %s for which quota may keep it; nothing was dispatched of late, so that nobody can tell how long the first takes",
+			p.Bound, coordinator.Roughly(inSeconds(q.QuotaDelay)))
 	case p.Rate <= 0:
-		return fmt.Sprintf("after at most %d units of cost%s; nothing was dispatched of late, so that nobody can tell how long that takes", p.Bound, from)
+		return fmt.Sprintf("after at most %d units of cost; nothing was dispatched of late, so that nobody can tell how long that takes", p.Bound)
 	default:
-		return fmt.Sprintf("within %s, probably within %s%s: at the rate of the last minute, by these weights",
-			coordinator.Roughly(inSeconds(q.StartsWithin)), coordinator.Roughly(inSeconds(q.StartsLikely)), from)
+		return fmt.Sprintf("within %s%s, probably within %s: at the rate of the last minute, by these weights",
+			coordinator.Roughly(inSeconds(q.StartsWithin)), quota, coordinator.Roughly(inSeconds(q.StartsLikely)))
 	}
 }
 
