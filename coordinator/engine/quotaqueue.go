@@ -46,6 +46,7 @@ type waitPart struct {
 	class    *class
 	priority int
 	leaves   *fairshare.Backlog[*quotaWait] // in the order of turns
+	aside    *fairshare.Backlog[*quotaWait] // those of them that are set aside; nil: none ever was
 	// ranked are, of budgets, those that are to try in this round, by level and by their credits.
 	ranked [fairshare.Levels][]*quotaWait
 	whole  *quotaWait // the class itself waits; nil: it does not
@@ -178,10 +179,12 @@ func (k *waitQueue) part(s *fairshare.Shares, w *quotaWait) *waitPart {
 		}
 	}
 	p := &waitPart{class: w.class, priority: w.borrower.Priority()}
-	p.leaves = fairshare.NewBacklog(s, func(a, b *quotaWait) bool { return a.seq < b.seq }, func(w *quotaWait, i int) { w.index = i })
+	p.leaves = fairshare.NewBacklog(s, waitsBefore, func(w *quotaWait, i int) { w.index = i })
 	k.parts = append(k.parts, p)
 	return p
 }
+
+func waitsBefore(a, b *quotaWait) bool { return a.seq < b.seq }
 
 // try and untry say whether it has had its turn in this round.
 func (w *quotaWait) try() {

@@ -1,5 +1,10 @@
 package engine
 
+import (
+	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare"
+)
+
 // Seats that come free are kept for those who are below their part (fairshare.Ledger.Wait), as long
 // as they wait for seats and somebody is there who could take their tasks: else nobody would have
 // them.
@@ -66,6 +71,10 @@ func (q *quotaWaits) setAside(w *quotaWait) {
 		return
 	}
 	w.part.leaves.Park(w.leaf)
+	if w.part.aside == nil {
+		w.part.aside = fairshare.NewBacklog(q.shares, waitsBefore, func(w *quotaWait, i int) { w.asideIndex = i })
+	}
+	w.part.aside.Push(w.leaf, w.task.level, w)
 	q.aside[w.leaf] = append(q.aside[w.leaf], w)
 	w.queue.aside = append(w.queue.aside, w)
 	w.asidePlace = len(w.queue.aside)
@@ -81,6 +90,7 @@ func (q *quotaWaits) takeBack(w *quotaWait) {
 	} else {
 		delete(q.aside, w.leaf)
 	}
+	w.part.aside.Remove(w.leaf, w.task.level, w.asideIndex)
 	all := w.queue.aside
 	last := all[len(all)-1]
 	all[w.asidePlace-1], last.asidePlace = last, w.asidePlace
@@ -91,13 +101,31 @@ func (q *quotaWaits) takeBack(w *quotaWait) {
 	}
 }
 
-// retrieve takes back all of a queue that are set aside if they are so for nobody's sake any more:
-// those who were below their part have got their seats, wait no longer, or have no agent. As a rule
-// what is true of one is true of all, because the seats are kept at the node behind which they wait.
+// retrieve takes back those of a queue that are set aside whose turn it would be, if they are so for
+// nobody's sake any more: those who were below their part have got their seats, wait no longer, or have
+// no agent. As a rule what is true of one is true of all, because the seats are kept at the node behind
+// which they wait. The others stay: the seat may be gone, or kept again, before it is their turn.
 func (e *Engine) retrieve(k *waitQueue) {
-	if len(k.aside) > 0 && e.hasQuota(k.aside[0]) {
-		for len(k.aside) > 0 {
-			e.quotas.waits.takeBack(k.aside[len(k.aside)-1])
+	if len(k.aside) == 0 || !e.hasSeat(k.aside[0]) {
+		return
+	}
+	for level := range fairshare.Levels {
+		var first *quotaWait
+		for _, p := range k.parts {
+			if p.aside == nil || !e.served(p.class) {
+				continue
+			}
+			h, ok := p.aside.FirstAt(level)
+			switch {
+			case !ok:
+			case first == nil || p.priority > first.part.priority:
+				first = h.Item
+			case p.priority == first.part.priority && e.ranksBefore(candidate{h.Item, level, h.Leaf}, candidate{first, level, first.leaf}):
+				first = h.Item
+			}
+		}
+		if first != nil {
+			e.quotas.waits.takeBack(first)
 		}
 	}
 }
@@ -106,7 +134,7 @@ func (e *Engine) retrieve(k *waitQueue) {
 // are of the same branch. false: there is none that has not tried and may have a seat.
 func (e *Engine) retrieveOne(k *waitQueue) bool {
 	for _, w := range k.aside {
-		if !w.tried && e.hasQuota(w) {
+		if !w.tried && e.hasSeat(w) {
 			e.quotas.waits.takeBack(w)
 			return true
 		}
@@ -114,7 +142,7 @@ func (e *Engine) retrieveOne(k *waitQueue) bool {
 	return false
 }
 
-// hasQuota tells whether there is quota for one that waits.
-func (e *Engine) hasQuota(w *quotaWait) bool {
-	return e.quotas.ledger.Check(e.now, &w.path, &w.task.quota.charge).OK
+// hasSeat tells whether one that waits may have a seat now.
+func (e *Engine) hasSeat(w *quotaWait) bool {
+	return e.quotas.ledger.HasSeat(&w.path, w.task.quota.charge.Amounts[coordinator.DimConcurrency])
 }

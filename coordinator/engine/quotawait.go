@@ -27,6 +27,7 @@ type quotaWait struct {
 	index      int       // in its part
 	tried      bool      // in this round of its queue
 	asidePlace int       // among those of its queue that are set aside, from 1 on; 0: it is not
+	asideIndex int       // the same in its part
 	at         time.Time // when it may try by itself, whatever comes back; zero: never
 	seq        uint64
 	place      int // among those that do, -1: it is not one

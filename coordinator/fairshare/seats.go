@@ -108,6 +108,25 @@ func (s *seats) check(n int64) (ok bool, at, behind *seats) {
 	return true, nil, nil
 }
 
+// HasSeat tells whether so many seats may be taken now on a path, in every tree.
+func (l *Ledger) HasSeat(p *Path, n int64) bool {
+	sat := false // the nearest ask those above
+	for _, at := range p.list() {
+		nd := &l.nodes[at]
+		if nd.seats != nil && !sat {
+			if sat = true; n > 0 {
+				if ok, _, _ := nd.seats.check(n); !ok {
+					return false
+				}
+			}
+		}
+		if nd.parent < 0 {
+			sat = false
+		}
+	}
+	return true
+}
+
 // add takes n seats, or gives them back (n < 0).
 func (s *seats) add(n int64) {
 	for x, v := s, n; x != nil; x = x.up {
