@@ -13,6 +13,9 @@ import (
 // quotaGroups are those that random tasks belong to; the last is in no configuration.
 var quotaGroups = []string{"", "g1", "g2", "g3", "g4", "stranger"}
 
+// quotaModels are those that a random provider may list.
+var quotaModels = []string{"x1", "x2"}
+
 // crowd is how many groups there are besides, now and then.
 const crowd = 30
 
@@ -25,7 +28,8 @@ func drawGroup(t *rapid.T, q *coordinator.Quotas) string {
 }
 
 // drawQuotas draws a quotas.yaml: groups that may be nested, with budgets, rates and seats
-// so small that they bind, agents of their own, and a provider that is divided among some.
+// so small that they bind, agents of their own, and a provider, or its models, that are divided among
+// some.
 // Now and then there is none.
 func drawQuotas(t *rapid.T) *coordinator.Quotas {
 	if rapid.IntRange(0, 7).Draw(t, "no quotas at 0") == 0 {
@@ -52,7 +56,7 @@ func drawQuotas(t *rapid.T) *coordinator.Quotas {
 		parent := rapid.SampledFrom(places).Draw(t, "parent")
 		at := add(coordinator.QuotaNode{
 			Kind: coordinator.QuotaGroup, Name: fmt.Sprint("g", i), Parent: parent, Provider: provider,
-			Weight: rapid.Int64Range(0, 3).Draw(t, "weight"), Borrowing: drawBorrowing(t),
+			Model: rapid.SampledFrom([]string{"", "", quotaModels[0]}).Draw(t, "default model"), Weight: rapid.Int64Range(0, 3).Draw(t, "weight"), Borrowing: drawBorrowing(t),
 		})
 		places = append(places, at)
 	}
@@ -76,14 +80,41 @@ func drawQuotas(t *rapid.T) *coordinator.Quotas {
 		}
 	}
 	if rapid.Bool().Draw(t, "a provider") {
-		top := add(coordinator.QuotaNode{Kind: coordinator.QuotaPool, Name: "p", Provider: "p", Parent: -1, Weight: 1})
+		drawProvider(t, q, add)
+	}
+	return q
+}
+
+// drawProvider draws a provider that some groups have parts of, with parts of that for some of their
+// agents; or, if it lists models, each of these.
+func drawProvider(t *rapid.T, q *coordinator.Quotas, add func(coordinator.QuotaNode) int) {
+	top := add(coordinator.QuotaNode{Kind: coordinator.QuotaPool, Name: "p", Provider: "p", Parent: -1, Weight: 1})
+	shared := []int{top}
+	if n := rapid.IntRange(0, len(quotaModels)).Draw(t, "models"); n > 0 {
+		shared = nil
+		for _, model := range quotaModels[:n] {
+			shared = append(shared, add(coordinator.QuotaNode{Kind: coordinator.QuotaModel, Name: model, Provider: "p", Model: model, Parent: top, Weight: 1}))
+		}
+	}
+	agents := slices.DeleteFunc(slices.Clone(q.Nodes), func(n coordinator.QuotaNode) bool { return n.Kind != coordinator.QuotaAgent })
+	for _, at := range shared {
 		for _, name := range quotaGroups[1:3] {
-			if rapid.Bool().Draw(t, "part") {
-				add(coordinator.QuotaNode{Kind: coordinator.QuotaGroup, Name: name, Provider: "p", Parent: top, Weight: rapid.Int64Range(0, 3).Draw(t, "weight"), Borrowing: drawBorrowing(t)})
+			if !rapid.Bool().Draw(t, "part") {
+				continue
+			}
+			part := coordinator.QuotaNode{
+				Kind: coordinator.QuotaGroup, Name: name, Provider: "p", Model: q.Nodes[at].Model, Parent: at,
+				Weight: rapid.Int64Range(0, 3).Draw(t, "weight"), Borrowing: drawBorrowing(t),
+			}
+			under := add(part)
+			for _, a := range agents {
+				if q.Nodes[a.Parent].Name == name && rapid.Bool().Draw(t, "its agent's") {
+					part.Kind, part.Name, part.Parent, part.Weight, part.Borrowing = a.Kind, a.Name, under, 1, drawBorrowing(t)
+					add(part)
+				}
 			}
 		}
 	}
-	return q
 }
 
 func drawBorrowing(t *rapid.T) coordinator.Borrowing {
@@ -96,6 +127,7 @@ func drawBorrowing(t *rapid.T) coordinator.Borrowing {
 // drawLimits draws what a node may use: a part by weight of what those above it may, or an
 // eighth of it at most, as the loader sees to.
 func drawLimits(t *rapid.T, n *coordinator.QuotaNode, above []coordinator.QuotaNode) {
+	model := n.Kind == coordinator.QuotaModel
 	limit := func(get func(*coordinator.QuotaNode) *coordinator.QuotaLimit, most int64) *coordinator.QuotaLimit {
 		var up *coordinator.QuotaLimit
 		for p := n.Parent; p >= 0 && up == nil; p = above[p].Parent {
@@ -108,16 +140,19 @@ func drawLimits(t *rapid.T, n *coordinator.QuotaNode, above []coordinator.QuotaN
 		switch {
 		case up == nil:
 			l.Nominal = rapid.Int64Range(0, most).Draw(t, "nominal")
-		case up.Nominal != coordinator.ByWeight && rapid.Bool().Draw(t, "its own"):
+		case model || up.Nominal != coordinator.ByWeight && rapid.Bool().Draw(t, "its own"):
 			l.Nominal = rapid.Int64Range(0, up.Nominal/8).Draw(t, "nominal")
 		}
 		if up != nil {
 			l.Period, l.Per = up.Period, up.Per
 		}
+		if model && rapid.IntRange(0, 3).Draw(t, "the file says at 0") > 0 { // else it is its provider's word
+			l.Borrow, l.Lend = coordinator.Bound{Kind: coordinator.BoundAmount}, coordinator.Bound{Kind: coordinator.BoundAmount}
+		}
 		return l
 	}
-	for _, d := range []coordinator.Dimension{coordinator.DimRequests, coordinator.DimTotalTokens} {
-		n.Budgets[d] = limit(func(x *coordinator.QuotaNode) *coordinator.QuotaLimit { return x.Budgets[d] }, []int64{8, 400}[d/coordinator.DimTotalTokens])
+	for _, d := range []coordinator.Dimension{coordinator.DimRequests, coordinator.DimOutputTokens, coordinator.DimTotalTokens} {
+		n.Budgets[d] = limit(func(x *coordinator.QuotaNode) *coordinator.QuotaLimit { return x.Budgets[d] }, [...]int64{8, 0, 150, 400}[d])
 		if b := n.Budgets[d]; b != nil && b.Period == (coordinator.Period{}) {
 			b.Period = coordinator.Period{Unit: rapid.SampledFrom([]coordinator.PeriodUnit{coordinator.PerMinute, coordinator.PerHour}).Draw(t, "period")}
 		}
@@ -139,7 +174,7 @@ func drawUsage(t *rapid.T) *coordinator.Usage {
 	}
 	u := &coordinator.Usage{InputTokens: float64(rapid.SampledFrom([]int{0, 10, 100}).Draw(t, "in")), OutputTokens: float64(rapid.SampledFrom([]int{0, 1, 30, 100}).Draw(t, "out"))}
 	if rapid.IntRange(0, 3).Draw(t, "of a provider at 0") == 0 {
-		u.Provider = "p"
+		u.Provider, u.Model = "p", rapid.SampledFrom([]string{"", quotaModels[0], quotaModels[1], "unlisted"}).Draw(t, "model")
 	}
 	return u
 }

@@ -15,7 +15,7 @@ func (e *Engine) settleQuota(now time.Time, t *openTask, r *coordinator.Result) 
 	}
 	switch {
 	case r.Usage != nil:
-		used := q.ledger.Used(h.charge.Group, t.task.Type, r.Usage)
+		used := q.ledger.Used(&h.charge, t.task.Type, r.Usage)
 		q.flow.settled(now, &h.charge.Amounts, &used)
 		e.endQuota(now, t, coordinator.QuotaSettled, used, t.task.Type)
 	case r.Outcome == coordinator.OutcomeCancelled && !t.begun, r.Outcome == coordinator.OutcomeRejected && !r.Attempted:
@@ -113,7 +113,7 @@ func (e *Engine) settleLate(now time.Time, r *coordinator.Result, attempt int) {
 	if !known || open || c.Agent != r.Agent {
 		return
 	}
-	used := q.ledger.Used(c.Group, "", r.Usage)
+	used := q.ledger.Used(&c, "", r.Usage)
 	settled := q.ledger.Settle(now, key, used, true)
 	if !settled.Late {
 		return

@@ -76,8 +76,8 @@ func checkHolds(t failer, e *Engine) {
 	}
 }
 
-// checkCaps: what was admitted in this moment is within what every pool that it is charged
-// to has.
+// checkCaps: what was admitted in this moment is within what every pool and model that it is
+// charged to has.
 func (h *history) checkCaps() {
 	h.t.Helper()
 	l := h.e.quotas.ledger
@@ -93,7 +93,8 @@ func (h *history) checkCaps() {
 	for id, amounts := range charged {
 		n, _ := l.Node(h.now, id)
 		for _, b := range n.Budgets {
-			if over := b.Used + b.Reserved - b.Cap; n.Parent == "" && amounts[b.Dimension] > 0 && over > 0 {
+			pool := n.Parent == "" || n.Kind == coordinator.QuotaModel
+			if over := b.Used + b.Reserved - b.Cap; pool && amounts[b.Dimension] > 0 && over > 0 {
 				h.t.Fatalf("%s has %d more of %s used and set aside than there is: %+v", id, over, b.Dimension, b)
 			}
 		}

@@ -3,6 +3,7 @@ package engine
 import (
 	"maps"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -148,4 +149,79 @@ func TestQuotaOfALostDispatch(t *testing.T) {
 	}
 	heir.redeliver(job("t").of("x").tokens(600, 300))
 	heir.used("pool/x", 0, 900)
+}
+
+// TestQuotaAfterAClockThatIsBehind: at 00:05 somebody takes over whose clock says 23:55. What is used
+// is what it was: the day that has begun does not begin again with the second midnight, and what was
+// set aside on the day before is settled there. Whoever waits is served when what he waits for is
+// there: at once when something comes back; of a budget when its day ends by the new clock; of a rate
+// when that clock has come to where the old one stood, and the rate from there.
+func TestQuotaAfterAClockThatIsBehind(t *testing.T) {
+	midnight := time.Date(2030, 1, 2, 0, 0, 0, 0, time.UTC)
+	a := worker("a").slots(30)
+	a.Timeout = time.Hour
+	r := leads(t, patient(policyOf(a).quotas(quotasOf().group("x", 1, daily(1000)).group("y", 1, requests(1, 1)).group("z", 1, seats(1)))))
+	r.pass(midnight.Add(-2 * time.Minute).Sub(r.now))
+	r.give(job("x1").of("x").tokens(300, 100))
+	r.tell(says("a", "x1").used(300, 100))
+	r.give(job("old").of("x").tokens(90, 10)) // open across midnight
+	r.pass(7 * time.Minute)
+	r.give(job("x2").of("x").tokens(200, 50))
+	r.tell(says("a", "x2").used(200, 50))
+	r.give(job("x3").of("x").tokens(200, 100))
+	r.give(job("y1").of("y"))
+	r.give(job("z1").of("z"))
+	known := r.books()
+	for how, journal := range map[string][]coordinator.Record{"by its records": r.Records(nil), "by a snapshot": r.imaged()} {
+		t.Run(how, func(t *testing.T) {
+			heir := r.heirOf(midnight.Add(-5*time.Minute), journal)
+			heir.t = t
+			heir.Record(true)
+			today := func(used, reserved, before, open int64) {
+				t.Helper()
+				n, _ := heir.quotas.ledger.Node(heir.now, "pool/x")
+				if b := n.Budgets[0]; !b.Start.Equal(midnight) || b.Used != used || b.Reserved != reserved || b.UsedBefore != before || b.ReservedBefore != open {
+					t.Errorf("at %s: %+v, want %d used and %d set aside, %d and %d of the day before", heir.now.Format(time.TimeOnly), b, used, reserved, before, open)
+				}
+			}
+			if got := heir.books(); !reflect.DeepEqual(got, known) {
+				t.Errorf("it knows\n  %+v, want\n  %+v", got, known)
+			}
+			today(250, 300, 400, 100)
+			heir.hear(beat("a").running("old", "x3", "y1", "z1"))
+			heir.tell(says("a", "old").of("old.1").used(50, 10)) // of yesterday: 400 + 60
+			today(250, 300, 460, 0)
+			heir.give(job("x4").of("x").tokens(9, 1))
+			today(250, 310, 460, 0)
+			// Whoever takes over from this one reads records that are older by their time than those before.
+			for _, journal := range [][]coordinator.Record{append(slices.Clone(journal), heir.Records(nil)...), heir.imaged()} {
+				next := heir.heirOf(heir.now, journal)
+				if got, want := next.books(), heir.books(); !reflect.DeepEqual(got, want) {
+					t.Errorf("the next knows\n  %+v, want\n  %+v", got, want)
+				}
+			}
+
+			want(t, heir.assign(job("x5").of("x").tokens(400, 50))) // 560 + 450 > 1000
+			want(t, heir.assign(job("y2").of("y")))
+			want(t, heir.assign(job("z2").of("z")))
+			want(t, heir.pass(5*time.Minute-time.Millisecond))
+			want(t, heir.pass(2*time.Minute)) // over the second midnight
+			today(250, 310, 460, 0)
+			want(t, heir.tell(says("a", "z1").of("z1.1")), "completed z1.1 a succeeded", "dispatch z2.1 a")
+			want(t, keepDispatches(heir.tell(says("a", "x3").of("x3.1").used(200, 90))), "dispatch x5.1 a") // 550 + 450
+			today(540, 460, 460, 0)
+			want(t, heir.pass(midnight.Add(5*time.Minute+time.Second-time.Millisecond).Sub(heir.now)))
+			want(t, heir.pass(time.Millisecond), "dispatch y2.1 a") // y1 was at 00:05, 1 a second
+
+			want(t, heir.assign(job("x6").of("x").tokens(1, 1)))
+			for _, id := range []coordinator.TaskID{"x4", "x5", "y1", "y2", "z2"} {
+				heir.tell(says("a", id).of(string(id)+".1").used(1000, 0))
+			}
+			want(t, heir.pass(midnight.Add(24*time.Hour-time.Millisecond).Sub(heir.now)))
+			want(t, heir.pass(time.Millisecond), "dispatch x6.1 a")
+			if v := heir.Audit(heir.now); v != nil {
+				t.Errorf("the auditor finds %+v", v)
+			}
+		})
+	}
 }

@@ -13,26 +13,35 @@ import (
 // and know every agent as idle.
 func heirs(r *rig) map[string]*rig {
 	r.t.Helper()
-	records := r.Records(nil)
-	var snapshot []coordinator.Record
-	r.Image(r.now).Records(func(rec coordinator.Record) bool { snapshot = append(snapshot, copied(rec)); return true })
 	all := make(map[string]*rig)
-	for name, journal := range map[string][]coordinator.Record{"by its records": records, "by a snapshot": snapshot} {
-		heir := &rig{Engine: New(), t: r.t, now: r.now, last: r.last}
-		heir.apply(coordinator.PolicyChanged{Policy: r.policy})
-		heir.Follow()
-		for _, rec := range journal {
-			heir.Fold(r.now, rec)
-		}
-		for _, a := range r.policy.Agents {
-			heir.hear(beat(a.ID).running())
-		}
-		heir.Succeed(r.now, time.Second)
-		heir.Lead()
-		heir.apply(coordinator.SessionOpened{})
-		all[name] = heir
+	for name, journal := range map[string][]coordinator.Record{"by its records": r.Records(nil), "by a snapshot": r.imaged()} {
+		all[name] = r.heirOf(r.now, journal)
 	}
 	return all
+}
+
+// imaged is a snapshot of what it knows.
+func (r *rig) imaged() (snapshot []coordinator.Record) {
+	r.Image(r.now).Records(func(rec coordinator.Record) bool { snapshot = append(snapshot, copied(rec)); return true })
+	return snapshot
+}
+
+// heirOf is whoever knows these records of r's, and takes over when its own clock says now.
+func (r *rig) heirOf(now time.Time, journal []coordinator.Record) *rig {
+	r.t.Helper()
+	heir := &rig{Engine: New(), t: r.t, now: now, last: r.last}
+	heir.apply(coordinator.PolicyChanged{Policy: r.policy})
+	heir.Follow()
+	for _, rec := range journal {
+		heir.Fold(r.now, rec)
+	}
+	for _, a := range r.policy.Agents {
+		heir.hear(beat(a.ID).running())
+	}
+	heir.Succeed(r.now, time.Second)
+	heir.Lead()
+	heir.apply(coordinator.SessionOpened{})
+	return heir
 }
 
 // leader is a rig that records, with two agents that say exactly what they run.

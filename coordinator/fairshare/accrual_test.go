@@ -1,6 +1,7 @@
 package fairshare
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -23,6 +24,10 @@ func TestOwnerReturns(t *testing.T) {
 				break
 			}
 		}
+		w.agents = slices.DeleteFunc(w.agents, func(a coordinator.AgentID) bool { // nor what its own do
+			n, known := w.l.routes.agents[a]
+			return known && w.l.nodes[w.l.nodes[n].parent].spec.Name == owner
+		})
 		for range rapid.IntRange(1, 50).Draw(t, "steps") {
 			w.step()
 		}

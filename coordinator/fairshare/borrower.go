@@ -43,9 +43,11 @@ func (b Borrower) Priority() int { return b.priority }
 // In a tree it is asked where the ways of the two from the root part: a member of a group that
 // has lent comes before one of a group that has borrowed, whatever they have done within their
 // groups. [Shares.Before] asks at the same place, so the two together, this one first, put those
-// who wait behind the same node for the same limit and dimension into one order. This one alone
-// does not: x of one group may come before its sister y, and neither before z of another group
-// that has as many credits as theirs.
+// who wait behind the same node for the same limit and dimension into one order, if what they wait
+// with is of one model. This one alone does not: x of one group may come before its sister y, and
+// neither before z of another group that has as many credits as theirs. Nor do the two where the
+// groups have parts of several models of a provider: turns know of no models, so that x may come
+// before y of the same model by its credits, y before z of another model by its turn, and z before x.
 func (b Borrower) Compare(c Borrower) int {
 	if b.priority != c.priority {
 		return cmp.Compare(c.priority, b.priority)

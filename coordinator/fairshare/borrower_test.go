@@ -161,8 +161,8 @@ func TestBorrowersTakeTurns(t *testing.T) {
 	}
 }
 
-// TestBorrowersAreInOneOrder: of whoever borrows in a family, after any loans in it, and any turns:
-// if x comes before y and y before z, so does x before z, and ties are ties with the same others.
+// TestBorrowersAreInOneOrder: of whoever borrows in a family for calls of one model, after any loans
+// in it, and any turns: if x comes before y and y before z, so does x before z, and ties are ties with the same others.
 // And what a node has lent across its boundary is what its own share and its children have.
 func TestBorrowersAreInOneOrder(t *testing.T) {
 	type waiter struct {
@@ -208,9 +208,10 @@ func TestBorrowersAreInOneOrder(t *testing.T) {
 				}
 			}
 			var all []waiter
+			model := rapid.SampledFrom(append(randomModels, "unlisted")).Draw(t, "model")
 			for _, g := range groups {
 				s.Charge(s.Leaf(g.Name), rapid.Int64Range(1, 3).Draw(t, "cost"))
-				c := &Charge{Group: g.Name, Provider: rapid.SampledFrom([]string{"", "p"}).Draw(t, "provider")}
+				c := &Charge{Group: g.Name, Provider: "p", Model: model}
 				p := l.PathOf(c)
 				b := l.Borrower(g.Name, &p, &Verdict{Limit: LimitBudget, Dimension: f.dim, Behind: l.nodes[f.node].spec.ID})
 				if b.share != nil {

@@ -98,9 +98,11 @@ func (l *Ledger) ever(p *Path, d coordinator.Dimension) int64 {
 	return most
 }
 
-// Used is what a task, or call, has taken by the word of who ran it.
-func (l *Ledger) Used(group, taskType string, u *coordinator.Usage) coordinator.Amounts {
-	a, _ := l.prices.amountsOf(u, l.serviceOf(group, taskType, u), 0)
+// Used is what a task, or call, that was charged so has taken by the word of who ran it, at the
+// prices of now. Of which model it was, if it does not say, the charge does: else whoever names the
+// model in the task alone would pay nothing.
+func (l *Ledger) Used(c *Charge, taskType string, u *coordinator.Usage) coordinator.Amounts {
+	a, _ := l.prices.amountsOf(u, service{c.Provider, c.Model, taskType}, 0)
 	return a
 }
 

@@ -2,6 +2,8 @@ package fairshare
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"pgregory.net/rapid"
@@ -15,8 +17,12 @@ var (
 	randomPeriods = []coordinator.Period{{Unit: coordinator.PerMinute}, {Unit: coordinator.PerHour}, {Unit: coordinator.PerDay}, {Unit: coordinator.PerInterval, Interval: 90 * time.Second}}
 )
 
-// drawQuotas draws a tree of groups up to five levels deep below the pool, and one of a provider
-// that has parts for some of them. wild: rates, seats and the simple rule, too.
+// randomModels are those that random trees may list.
+var randomModels = []string{"m1", "m2"}
+
+// drawQuotas draws a tree of groups up to five levels deep below the pool, some with agents, and one
+// of a provider, or of its models, that has parts for some of them. wild: rates, seats and the simple
+// rule, too.
 func drawQuotas(t *rapid.T, wild bool) *coordinator.Quotas {
 	q := &coordinator.Quotas{RepayPercent: rapid.SampledFrom([]int64{0, 20, 100}).Draw(t, "repay"), TombstoneTTL: 5 * time.Minute}
 	level := []int{0}
@@ -35,18 +41,49 @@ func drawQuotas(t *rapid.T, wild bool) *coordinator.Quotas {
 		parent := rapid.IntRange(0, i-1).Filter(func(p int) bool { return level[p] < 4 }).Draw(t, "parent")
 		level = append(level, level[parent]+1)
 		add(coordinator.QuotaNode{
-			Kind: coordinator.QuotaGroup, Name: fmt.Sprint("g", i), Parent: parent, Provider: "p",
+			Kind: coordinator.QuotaGroup, Name: fmt.Sprint("g", i), Parent: parent,
+			Provider: "p", Model: rapid.SampledFrom([]string{"", "", randomModels[0]}).Draw(t, "model"),
 			Weight: rapid.Int64Range(0, 3).Draw(t, "weight"), Borrowing: drawBorrowing(t, wild),
 		})
 	}
-	if top := len(q.Nodes); rapid.Bool().Draw(t, "provider") {
-		add(coordinator.QuotaNode{Kind: coordinator.QuotaPool, Name: "p", Provider: "p", Parent: -1, Weight: 1})
+	group := make(map[string]int) // of every agent
+	for i := range rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(t, "agents") {
+		name := fmt.Sprint("a", i+1)
+		group[name] = rapid.IntRange(1, n).Draw(t, "its group")
+		add(coordinator.QuotaNode{
+			Kind: coordinator.QuotaAgent, Name: name, Parent: group[name], Weight: rapid.Int64Range(0, 3).Draw(t, "weight"), Borrowing: drawBorrowing(t, wild),
+		})
+	}
+	if !rapid.Bool().Draw(t, "provider") {
+		return q
+	}
+	shared := []int{len(q.Nodes)} // among those of the first level
+	add(coordinator.QuotaNode{Kind: coordinator.QuotaPool, Name: "p", Provider: "p", Parent: -1, Weight: 1})
+	if models := rapid.IntRange(0, len(randomModels)).Draw(t, "models"); models > 0 { // which are shared instead of it
+		top := shared[0]
+		shared = shared[1:]
+		for _, model := range randomModels[:models] {
+			shared = append(shared, len(q.Nodes))
+			add(coordinator.QuotaNode{Kind: coordinator.QuotaModel, Name: model, Provider: "p", Model: model, Parent: top, Weight: 1})
+		}
+	}
+	for _, at := range shared {
+		part := func(kind coordinator.QuotaKind, name string, under int) int {
+			add(coordinator.QuotaNode{
+				Kind: kind, Name: name, Provider: "p", Model: q.Nodes[at].Model, Parent: under, Weight: rapid.Int64Range(0, 3).Draw(t, "weight"),
+				Borrowing: drawBorrowing(t, wild),
+			})
+			return len(q.Nodes) - 1
+		}
 		for i := 1; i <= n; i++ {
-			if level[i] == 1 && rapid.Bool().Draw(t, "part") {
-				add(coordinator.QuotaNode{
-					Kind: coordinator.QuotaGroup, Name: fmt.Sprint("g", i), Parent: top, Weight: rapid.Int64Range(0, 3).Draw(t, "weight"),
-					Borrowing: drawBorrowing(t, wild),
-				})
+			if level[i] != 1 || !rapid.Bool().Draw(t, "part") {
+				continue
+			}
+			under := part(coordinator.QuotaGroup, fmt.Sprint("g", i), at)
+			for _, name := range slices.Sorted(maps.Keys(group)) {
+				if group[name] == i && rapid.Bool().Draw(t, "its agent's") {
+					part(coordinator.QuotaAgent, name, under)
+				}
 			}
 		}
 	}
@@ -71,8 +108,15 @@ func drawBound(t *rapid.T) coordinator.Bound {
 // drawLimits draws a node's limits. As the loader sees to, what is given to those below a node
 // is no more than it has: amounts of their own are at most an eighth of it.
 func drawLimits(t *rapid.T, n *coordinator.QuotaNode, above []coordinator.QuotaNode, wild bool) {
+	model := n.Kind == coordinator.QuotaModel
+	bound := func() coordinator.Bound {
+		if model && rapid.IntRange(0, 3).Draw(t, "the file says at 0") > 0 {
+			return coordinator.Bound{Kind: coordinator.BoundAmount} // its provider's word
+		}
+		return drawBound(t)
+	}
 	nominal := func(up *coordinator.QuotaLimit, whole int64) int64 {
-		if up != nil && (up.Nominal == coordinator.ByWeight || rapid.Bool().Draw(t, "by weight")) {
+		if up != nil && !model && (up.Nominal == coordinator.ByWeight || rapid.Bool().Draw(t, "by weight")) {
 			return coordinator.ByWeight
 		}
 		if up != nil {
@@ -95,7 +139,7 @@ func drawLimits(t *rapid.T, n *coordinator.QuotaNode, above []coordinator.QuotaN
 			if up != nil && rapid.IntRange(0, 4).Draw(t, "other period") > 0 {
 				period = up.Period
 			}
-			l := &coordinator.QuotaLimit{Nominal: nominal(up, 1000), Period: period, Borrow: drawBound(t), Lend: drawBound(t)}
+			l := &coordinator.QuotaLimit{Nominal: nominal(up, 1000), Period: period, Borrow: bound(), Lend: bound()}
 			if l.Nominal == coordinator.ByWeight {
 				l.Period = up.Period
 			}
@@ -107,10 +151,10 @@ func drawLimits(t *rapid.T, n *coordinator.QuotaNode, above []coordinator.QuotaN
 	}
 	if d := coordinator.DimRequests; rapid.Bool().Draw(t, "rate") {
 		up := of(func(x *coordinator.QuotaNode) *coordinator.QuotaLimit { return x.Rates[d] })
-		n.Rates[d] = &coordinator.QuotaLimit{Nominal: nominal(up, 100), Per: time.Second, Burst: rapid.Int64Range(0, 50).Draw(t, "burst"), Borrow: drawBound(t)}
+		n.Rates[d] = &coordinator.QuotaLimit{Nominal: nominal(up, 100), Per: time.Second, Burst: rapid.Int64Range(0, 50).Draw(t, "burst"), Borrow: bound()}
 	}
 	if rapid.Bool().Draw(t, "seats") {
 		up := of(func(x *coordinator.QuotaNode) *coordinator.QuotaLimit { return x.Seats })
-		n.Seats = &coordinator.QuotaLimit{Nominal: nominal(up, 40), Borrow: drawBound(t), Lend: drawBound(t)}
+		n.Seats = &coordinator.QuotaLimit{Nominal: nominal(up, 40), Borrow: bound(), Lend: bound()}
 	}
 }

@@ -17,6 +17,7 @@ type world struct {
 	l       *Ledger
 	now     time.Time
 	groups  []string
+	agents  []coordinator.AgentID
 	keys    []coordinator.TaskKey
 	records []coordinator.Record
 	// overdraws: settlements may tell of more than was reserved. reinstalled: limits have
@@ -25,10 +26,13 @@ type world struct {
 }
 
 func newWorld(t *rapid.T, q *coordinator.Quotas) *world {
-	w := &world{t: t, l: NewLedger(), now: epoch, groups: []string{"", "unknown"}}
+	w := &world{t: t, l: NewLedger(), now: epoch, groups: []string{"", "unknown"}, agents: []coordinator.AgentID{"", "unknown"}}
 	for i := range q.Nodes {
-		if n := &q.Nodes[i]; n.Kind == coordinator.QuotaGroup && !slices.Contains(w.groups, n.Name) {
+		switch n := &q.Nodes[i]; {
+		case n.Kind == coordinator.QuotaGroup && !slices.Contains(w.groups, n.Name):
 			w.groups = append(w.groups, n.Name)
+		case n.Kind == coordinator.QuotaAgent && !slices.Contains(w.agents, coordinator.AgentID(n.Name)):
+			w.agents = append(w.agents, coordinator.AgentID(n.Name))
 		}
 	}
 	w.l.Install(epoch, q)
@@ -45,7 +49,8 @@ func (w *world) drawAmounts(most int64) (a coordinator.Amounts) {
 
 func (w *world) drawCharge() *Charge {
 	return &Charge{
-		Group: rapid.SampledFrom(w.groups).Draw(w.t, "group"), Provider: rapid.SampledFrom([]string{"", "p"}).Draw(w.t, "provider"),
+		Group: rapid.SampledFrom(w.groups).Draw(w.t, "group"), Agent: rapid.SampledFrom(w.agents).Draw(w.t, "agent"),
+		Provider: rapid.SampledFrom([]string{"", "p"}).Draw(w.t, "provider"), Model: rapid.SampledFrom([]string{"", "m1", "m2", "unlisted"}).Draw(w.t, "model"),
 		Amounts: w.drawAmounts(rapid.SampledFrom([]int64{5, 60, 400}).Draw(w.t, "most")), NoBorrowing: rapid.IntRange(0, 5).Draw(w.t, "own") == 0,
 	}
 }
@@ -105,7 +110,7 @@ func (w *world) reserve(key coordinator.TaskKey, c *Charge) Verdict {
 		return v
 	}
 	w.keys = append(w.keys, key)
-	w.record(&coordinator.QuotaReserved{Key: key, Group: c.Group, Provider: c.Provider, Amounts: c.Amounts, NoBorrowing: c.NoBorrowing, At: w.l.Now(), Until: until})
+	w.record(&coordinator.QuotaReserved{Key: key, Group: c.Group, Agent: c.Agent, Provider: c.Provider, Model: c.Model, Amounts: c.Amounts, NoBorrowing: c.NoBorrowing, At: w.l.Now(), Until: until})
 	p := w.l.PathOf(c)
 	for _, n := range p.list() {
 		for d, b := range w.l.nodes[n].budgets {

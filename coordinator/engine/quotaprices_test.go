@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// priced is a group with that many dollars a day, and what a million tokens of openai's model big
+// cost: so much sent, twice as much received.
+func priced(dollars string, input int) string {
+	return fmt.Sprintf(`
+groups: [{id: team, limits: {cost_usd: {amount: %s, per: day}}}]
+prices:
+  - {provider: openai, model: big, input_per_million_tokens: %d, output_per_million_tokens: %d}
+`, dollars, input, 2*input)
+}
+
+// reprice installs quotas in which only the price is another.
+func (r *rig) reprice(dollars string, input int) []string {
+	r.t.Helper()
+	p := *r.policy
+	p.Version += "'"
+	return r.apply(coordinator.PolicyChanged{Policy: &(&policyBuilder{p}).under(r.t, priced(dollars, input)).Policy})
+}
+
+// What is set aside is priced when it is, and what was used when that is told: after a reload at the
+// double price a task like one before has the double set aside, the one that is open keeps what it
+// has, and settles at the price that there is when its agent tells what it took.
+func TestQuotaReloadOfPrices(t *testing.T) {
+	const cost = coordinator.DimCost
+	for name, c := range map[string]struct {
+		end  func(r *rig)
+		used int64
+	}{
+		"it says how many tokens": {func(r *rig) { r.tell(says("a", "t1").used(40, 20)) }, 16_000}, // 40·200 + 20·400
+		"and of which model": {func(r *rig) {
+			b := says("a", "t1").used(40, 20)
+			b.Usage.Provider, b.Usage.Model = "openai", "big"
+			r.tell(b)
+		}, 16_000},
+		"of a model without a price": {func(r *rig) {
+			b := says("a", "t1").used(40, 20)
+			b.Usage.Model = "new"
+			r.tell(b)
+		}, 0},
+		"it says what that cost": {func(r *rig) {
+			b := says("a", "t1").used(40, 20)
+			b.Usage.CostUSD = 0.007
+			r.tell(b)
+		}, 7000},
+		"it says nothing: what was thought then": {func(r *rig) { r.tell(says("a", "t1")) }, 10_000},
+		"it says so late": {func(r *rig) {
+			r.track(r.fleet.byID["a"])
+			r.pass(6 * time.Minute) // overdue: nothing is set aside any more
+			r.tell(says("a", "t1").of("t1.1").used(40, 20))
+		}, 16_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := ready(t, patient(policyOf(worker("a").slots(10)).under(t, priced("1", 100))))
+			r.give(job("t1").of("team").tokens(50, 25).with("big"))
+			r.holds("pool/team", cost, 0, 10_000) // 50·100 + 25·200 µ$
+			want(t, r.reprice("1", 200))
+			r.holds("pool/team", cost, 0, 10_000)
+			r.give(job("t2").of("team").tokens(50, 25).with("big"))
+			r.holds("pool/team", cost, 0, 10_000+20_000) // 50·200 + 25·400
+			c.end(r)
+			n, _ := r.quotas.ledger.Node(r.now, "pool/team")
+			if got := n.Budgets[0].Used; got != c.used {
+				t.Errorf("%d µ$ are used, want %d", got, c.used)
+			}
+		})
+	}
+}
+
+// A task that waits is priced anew by a reload: of $0.025 two that are open have $0.02; a third, of
+// as much, waits. At half the price it takes $0.005, and goes.
+func TestQuotaReloadOfPricesWakes(t *testing.T) {
+	r := ready(t, patient(policyOf(worker("a").slots(10)).under(t, priced("0.025", 100))))
+	for _, id := range []coordinator.TaskID{"t1", "t2"} {
+		r.give(job(id).of("team").tokens(50, 25).with("big"))
+	}
+	want(t, r.assign(job("t3").of("team").tokens(50, 25).with("big")))
+	want(t, keepDispatches(r.reprice("0.025", 50)), "dispatch t3.1 a")
+	r.holds("pool/team", coordinator.DimCost, 0, 25_000)
+}
