@@ -20,13 +20,14 @@ type world struct {
 	agents  []coordinator.AgentID
 	keys    []coordinator.TaskKey
 	records []coordinator.Record
+	rates   map[*shaper]*rateLog
 	// overdraws: settlements may tell of more than was reserved. reinstalled: limits have
 	// changed under what was used.
 	overdraws, reinstalled bool
 }
 
 func newWorld(t *rapid.T, q *coordinator.Quotas) *world {
-	w := &world{t: t, l: NewLedger(), now: epoch, groups: []string{"", "unknown"}, agents: []coordinator.AgentID{"", "unknown"}}
+	w := &world{t: t, l: NewLedger(), now: epoch, groups: []string{"", "unknown"}, agents: []coordinator.AgentID{"", "unknown"}, rates: map[*shaper]*rateLog{}}
 	for i := range q.Nodes {
 		switch n := &q.Nodes[i]; {
 		case n.Kind == coordinator.QuotaGroup && !slices.Contains(w.groups, n.Name):
@@ -110,6 +111,7 @@ func (w *world) reserve(key coordinator.TaskKey, c *Charge) Verdict {
 		return v
 	}
 	w.keys = append(w.keys, key)
+	w.pass(w.l.open[key].uses, &c.Amounts, 1)
 	w.record(&coordinator.QuotaReserved{Key: key, Group: c.Group, Agent: c.Agent, Provider: c.Provider, Model: c.Model, Amounts: c.Amounts, NoBorrowing: c.NoBorrowing, At: w.l.Now(), Until: until})
 	p := w.l.PathOf(c)
 	for _, n := range p.list() {
@@ -129,8 +131,9 @@ func (w *world) end(key coordinator.TaskKey, what int) {
 	keep := rapid.Bool().Draw(w.t, "keep")
 	switch what {
 	case 8:
-		more := w.drawAmounts(40)
+		more, parts := w.drawAmounts(40), w.partsOf(key)
 		if v := w.l.Extend(w.now, key, more, time.Time{}); v.OK {
+			w.passMore(key, parts)
 			w.record(&coordinator.QuotaExtended{Key: key, More: more, At: w.l.Now()})
 		} else {
 			w.unchanged("a refused extension", before)
@@ -145,12 +148,14 @@ func (w *world) end(key coordinator.TaskKey, what int) {
 		if !w.overdraws && w.l.open[key] != nil && w.l.open[key].state == resExpired {
 			return // late, and nothing is reserved any more
 		}
+		w.giveBack(key, used)
 		if e := w.l.Settle(w.now, key, used, keep); e.Known && !e.Again {
 			w.record(&coordinator.QuotaEnded{Key: key, How: coordinator.QuotaSettled, Used: used, Keep: keep, At: w.l.Now()})
 		} else {
 			w.unchanged("a second settlement", before)
 		}
 	case 10:
+		w.giveBack(key, coordinator.Amounts{})
 		if e := w.l.Release(w.now, key, keep); e.Known && !e.Again {
 			w.record(&coordinator.QuotaEnded{Key: key, How: coordinator.QuotaReleased, Keep: keep, At: w.l.Now()})
 		} else {
@@ -162,6 +167,7 @@ func (w *world) end(key coordinator.TaskKey, what int) {
 			if !due {
 				break
 			}
+			w.giveBack(key, coordinator.Amounts{})
 			w.l.Expire(w.now, key)
 			w.record(&coordinator.QuotaEnded{Key: key, How: coordinator.QuotaExpired, Keep: true, At: w.l.Now()})
 		}
@@ -204,8 +210,9 @@ func differences(a, b []coordinator.Record) (all string) {
 	return all
 }
 
-// judge looks at every node: its sums, and that no cap is exceeded.
+// judge looks at every node: its sums, and that no cap and no rate is exceeded.
 func (w *world) judge() {
+	w.judgeRates()
 	t, l := w.t, w.l
 	reserved, seated := w.openSums()
 	for i := range l.nodes {
