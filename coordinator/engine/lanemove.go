@@ -63,7 +63,12 @@ func (e *Engine) wayOn(now time.Time, t *openTask) (*lane, kind) {
 	case t.from != "" && !overdue:
 		return nil, kind{}
 	}
-	if l := e.lanes.lane(coordinator.LaneHeld); e.lanes.lines.held+l.ready+l.moving < e.heldWindow() {
+	l := e.lanes.lane(coordinator.LaneHeld)
+	others := e.lanes.lines.held + l.ready + l.moving
+	if t.from == coordinator.LaneHeld { // it is one of them
+		others--
+	}
+	if others < e.heldWindow() {
 		return l, kind{}
 	}
 	return e.laneFor(t) // there are too many
@@ -127,6 +132,9 @@ func (e *Engine) relieve(now time.Time) {
 
 // moveToLane begins to move a task that waits to a lane for tasks of that kind.
 func (e *Engine) moveToLane(now time.Time, t *openTask, l *lane, k kind) {
+	if out := t.line.lane; out != nil && l.held() && e.fills(out) {
+		e.endReading(out) // what comes in for it would displace it when it is back
+	}
 	e.leavePending(t)
 	e.knowLane(l)
 	e.sort(l, k)

@@ -70,7 +70,7 @@ func (e *Engine) considerReading(now time.Time, l *lane) {
 }
 
 // wantsMore tells whether less than half of its window is held out of the lane, and there is
-// room, or nothing else of its kind waits here, or what does goes after what is in it.
+// room, or nothing else of its kind waits here, or what makes room for it goes after what is in it.
 func (e *Engine) wantsMore(l *lane) bool {
 	if l.held() {
 		return true
@@ -79,10 +79,41 @@ func (e *Engine) wantsMore(l *lane) bool {
 	if held := l.out.tasks.Len(); held > 0 && held >= window/2 {
 		return false
 	}
-	if most, bounded := e.room(); !bounded || e.backlog()+window <= most || e.lanes.lines.waiting(l.kind) == 0 {
+	most, bounded := e.room()
+	if !bounded || e.keepPlaces()+window <= most || e.lanes.lines.waiting(l.kind) == 0 {
 		return true
 	}
-	return l.precedes(e.lanes.lines.rows[rowKey{l.kind.group, l.kind.class}].tasks.Items[0])
+	n := e.lanes.lines.rows[rowKey{l.kind.group, l.kind.class}]
+	return l.precedes(n.tasks.Items[0]) && (l.mixed || e.lanes.lines.next() != n || e.afterLane(l, n, most))
+}
+
+// keepPlaces is how many tasks wait here, with those that keep their place while their message is
+// made new: who comes in meanwhile would displace them when they are back.
+func (e *Engine) keepPlaces() int {
+	n := e.backlog()
+	if l := e.lanes.byKey[coordinator.LaneHeld]; l != nil {
+		n += l.ready + l.moving
+	}
+	return n
+}
+
+// fills tells whether there is no room for more of a lane that is read.
+func (e *Engine) fills(l *lane) bool {
+	most, bounded := e.room()
+	return bounded && e.keepPlaces()+l.window > most
+}
+
+// afterLane tells whether all that makes room for what would come out of the lane goes after that:
+// what does not would get behind everything there. n makes room, of most that may wait. While too
+// many do these are moved first, and it is true only if all of the lane's kind go after it.
+func (e *Engine) afterLane(l *lane, n *row, most int) bool {
+	last := n.tasks.Items[0]
+	if over := e.keepPlaces() - most; over <= 0 {
+		over += min(e.laneWindow(), l.ready+l.moving)
+		return n.after(l, 0, over) >= over
+	}
+	first, waits := last.needs.class.waiting.At(last.leaf, l.kind.level, 0)
+	return !waits || l.precedes(first)
 }
 
 // precedes tells whether what is first in the lane may go before the task.

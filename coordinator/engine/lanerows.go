@@ -241,16 +241,34 @@ func (n *row) amongLargest(s *lines) bool {
 	return n != nil && n.place >= 0 && 3*n.tasks.Len() > 2*n.of.rows.Items[0].tasks.Len() && 3*n.of.waiting > 2*s.parties.Items[0].waiting
 }
 
+// next is the row that makes room; nil: nobody can.
+func (s *lines) next() *row {
+	switch {
+	case len(s.parties.Items) == 0:
+		return nil
+	case s.latest.amongLargest(s):
+		return s.latest
+	}
+	return s.parties.Items[0].rows.Items[0]
+}
+
+// after counts the tasks of the row that go after what is first in the lane, most at most, from
+// its place i in the heap on (0: of all): what does not has nobody below it that does.
+func (n *row) after(l *lane, i, most int) int {
+	if most <= 0 || i >= n.tasks.Len() || !l.precedes(n.tasks.Items[i]) {
+		return 0
+	}
+	left := 1 + n.after(l, 2*i+1, most-1)
+	return left + n.after(l, 2*i+2, most-left)
+}
+
 // crowd is the waiting task that makes room for others, and the lane to which it is moved; nil
 // when none may be moved now.
 func (e *Engine) crowd() (t *openTask, to *lane, k kind) {
 	s := &e.lanes.lines
-	if len(s.parties.Items) == 0 {
+	first := s.next()
+	if first == nil {
 		return nil, nil, k
-	}
-	first := s.parties.Items[0].rows.Items[0]
-	if s.latest.amongLargest(s) {
-		first = s.latest
 	}
 	if to, k = e.laneFor(first.tasks.Items[0]); !to.rest.After(e.now) {
 		return first.tasks.Items[0], to, k

@@ -11,16 +11,22 @@ import (
 // What a flood of 100,000 tasks does to others, of its own group and of another with which it
 // shares the fleet: ten slots, which a task takes for a second, and the default window. Every task
 // takes 50 + 2·25 tokens, so it costs 100, as was thought.
-const floodCost = 50 + 2*25
+const (
+	floodTokens = 50 + 25
+	floodCost   = 50 + 2*25
+)
 
 // whoseLanes are the ways in which two groups may have lanes: each its own, or one for both.
 var whoseLanes = map[string][]string{"lanes of their own": {"flood", "other"}, "one lane for all": {}}
 
-func sharedFleet(lanes []string) *policyBuilder {
+func sharedFleet(lanes []string) *policyBuilder { return limitedFleet(lanes, nil) }
+
+// limitedFleet is the same with limits of the flood's group; nil: it has none.
+func limitedFleet(lanes []string, limits func(*coordinator.QuotaNode)) *policyBuilder {
 	a := worker("a").slots(10)
 	a.Timeout = 240 * time.Hour
 	return policyOf(a, worker("absent").can("gpu")).route("gpu", "gpu").
-		quotas(quotasOf().group("flood", 1, nil).group("other", 1, nil)).lanes(depotWindow/2, lanes...)
+		quotas(quotasOf().group("flood", 1, limits).group("other", 1, nil)).lanes(depotWindow/2, lanes...)
 }
 
 func from(group string) *taskBuilder {
@@ -40,22 +46,28 @@ func from(group string) *taskBuilder {
 //
 // So it begins within 982 ms + 1 s, after the ten that filled the slots, ten more while it is not
 // seen, and one. A flood that nobody can take now takes no slot: then it begins when it is seen.
+// Nor does one that has no quota, but for what its limit has left: of a daily budget that five
+// tasks use up these five, with seats for five as many, of a rate of one in a second the first.
 func TestFloodDelaysNobodysFirst(t *testing.T) {
 	const seen = 982 * time.Millisecond
 	floods := []struct {
 		name   string
 		task   *taskBuilder
+		limits func(*coordinator.QuotaNode) // of its group; nil: it has none
 		ahead  int
 		within time.Duration
 	}{
-		{"as urgent as the other", from("flood"), 21, seen + time.Second},
-		{"of low priority", from("flood").prio(coordinator.PriorityLow), 21, seen + time.Second},
-		{"that nobody can take now", from("flood").kind("gpu"), 0, seen},
+		{"as urgent as the other", from("flood"), nil, 21, seen + time.Second},
+		{"of low priority", from("flood").prio(coordinator.PriorityLow), nil, 21, seen + time.Second},
+		{"that nobody can take now", from("flood").kind("gpu"), nil, 0, seen},
+		{"that has used up its budget", from("flood"), daily(5 * floodTokens), 5, seen},
+		{"at a slow rate", from("flood"), requests(1, 1), 1, seen},
+		{"with few seats", from("flood"), seats(5), 5, seen},
 	}
 	for _, flood := range floods {
 		for name, lanes := range whoseLanes {
 			t.Run(flood.name+", "+name, func(t *testing.T) {
-				d := newDepot(t, sharedFleet(lanes))
+				d := newDepot(t, limitedFleet(lanes, flood.limits))
 				d.send(50_000, flood.task)
 				d.send(1, from("other"))
 				d.send(50_000, flood.task)

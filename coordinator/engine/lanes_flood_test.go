@@ -98,6 +98,21 @@ func newDepot(t testing.TB, p *policyBuilder) *depot {
 	return d
 }
 
+// narrow has a window of only so many.
+func (d *depot) narrow(window int) {
+	d.queue("").most = window
+	d.apply(coordinator.IntakeChanged{Window: window})
+}
+
+// inTurn sends so many, a millisecond after one another: or which of two is first would be
+// anybody's guess.
+func (d *depot) inTurn(n int, b *taskBuilder) {
+	for range n {
+		d.send(1, b)
+		d.now = d.now.Add(time.Millisecond)
+	}
+}
+
 // send puts tasks into task.assign.
 func (d *depot) send(n int, b *taskBuilder) {
 	for range n {

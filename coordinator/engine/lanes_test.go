@@ -79,6 +79,21 @@ func TestHeldForLong(t *testing.T) {
 	checkIndexes(t, r.Engine)
 }
 
+// TestAllThatHaveRoomAreHeld: where as many keep their place as have room, each of them does so once
+// more: it is one of them.
+func TestAllThatHaveRoomAreHeld(t *testing.T) {
+	r := busy(t, 2)
+	r.assign(job("t1"))
+	r.assign(job("t2"))
+	want(t, r.beats(heldLong), "move t1 to ~held", "move t2 to ~held")
+	want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2", "read ~held: 2")
+	want(t, r.moved(3, coordinator.PublishConfirmed), "ack 3")
+	want(t, r.comes(coordinator.LaneHeld, job("t1"), false))
+	want(t, r.comes(coordinator.LaneHeld, job("t2"), false))
+	want(t, r.beats(heldMost), "move t1 to ~held", "move t2 to ~held")
+	checkIndexes(t, r.Engine)
+}
+
 // TestWithoutLanes: nothing is moved where the policy has no lanes.
 func TestWithoutLanes(t *testing.T) {
 	r := busy(t, 1)

@@ -171,6 +171,23 @@ func TestQuotaUsedUp(t *testing.T) {
 		if last := r.in(bus.QueueFailed); last[len(last)-1].text("reason_code") != "exceeds_quota" || last[len(last)-1].fields["retry_at"] != nil {
 			t.Errorf("what never fits: %v", last[len(last)-1].fields)
 		}
+
+		r.tenSlots()
+		r.task("t-5", "build", usage(80, 10, "poor")) // 910 + 90 are exactly the 1,000
+		told = r.events(schemas.QuotaReached)
+		if len(told) != 6 { // one more of both
+			t.Fatalf("told: %v", told)
+		}
+		for i, node := range []string{"pool/poor/a1", "pool/poor"} {
+			m := told[4+i]
+			if m.text("node") != node || m.RoutingKey != "quota.reached.100" || m.fields["percent"] != 100. || m.fields["used"] != 1000. || m.fields["limit"] != 1000. ||
+				m.text("dimension") != "total_tokens" || m.text("resets_at") != tomorrow.Format("2006-01-02T15:04:05.000000Z") {
+				t.Errorf("told of %s: %s %v", node, m.RoutingKey, m.fields)
+			}
+			if err := set.Validate(schemas.QuotaReached, any(m.fields)); err != nil {
+				t.Errorf("%v\n%s", err, m.Body)
+			}
+		}
 	})
 }
 
@@ -285,55 +302,6 @@ func TestQuotaExcessiveUsage(t *testing.T) {
 			if !strings.Contains(lines[0], want) {
 				t.Errorf("%s is not in %s", want, lines[0])
 			}
-		}
-	})
-}
-
-func TestQuotaMetrics(t *testing.T) {
-	inQuotaRig(t, func(r *rig) {
-		r.task("t-1", "build", usage(700, 210, "poor"))
-		r.task("t-2", "build", usage(50, 50, "poor"))
-		r.result("a1", "t-1", "succeeded", `,"usage":{"requests":1,"input_tokens":355,"output_tokens":100}`) // 455; and t-2's 100 go out
-		r.task("t-3", "build", usage(1000, 1000, "rich"))
-		r.task("t-4", "build", usage(400, 400, "poor")) // 455 + 100 + 800
-		families, err := r.service.options.Registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := make(map[string]float64)
-		for _, f := range families {
-			if !strings.HasPrefix(f.GetName(), "taskbus_quota_") {
-				continue
-			}
-			for _, m := range f.GetMetric() {
-				key := f.GetName()
-				for _, l := range m.GetLabel() {
-					key += " " + l.GetValue()
-				}
-				got[key] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
-			}
-		}
-		for key, want := range map[string]float64{ // labels in the order of their names
-			"taskbus_quota_used total_tokens pool/poor":      455,
-			"taskbus_quota_reserved total_tokens pool/poor":  100,
-			"taskbus_quota_limit total_tokens pool/poor":     1000,
-			"taskbus_quota_reserved cost_usd pool/rich":      0.5,
-			"taskbus_quota_bucket_remaining requests openai": 1, // of 2
-			"taskbus_quota_waiting poor":                     1,
-			"taskbus_quota_waiting_for_quota poor":           1,
-			"taskbus_quota_waiting other":                    0,
-			"taskbus_quota_refusals_total total_tokens":      0,
-			"taskbus_quota_estimate_error":                   1, // 910 for 455: twice as much
-			"taskbus_quota_series_dropped":                   0,
-			"taskbus_quota_alerts_total 80":                  2, // of the group, and of its agent's part
-			"taskbus_quota_alerts_total 90":                  2,
-		} {
-			if v, known := got[key]; v != want || !known && want != 0 {
-				t.Errorf("%s is %v, want %v", key, v, want)
-			}
-		}
-		if n := got["taskbus_quota_refusals_total total_tokens budget"]; n < 2 {
-			t.Errorf("%v refusals, want those of t-2 and t-4", n)
 		}
 	})
 }

@@ -82,7 +82,7 @@ func (b *bench) collectQuotas(ctx context.Context, r *results) error {
 
 // judgeAllQuotas makes the verdicts about quotas.
 func (r *results) judgeAllQuotas() []verdict {
-	return slices.Concat([]verdict{r.judgeQuotas()}, r.judgeQuotasWaiting(), r.quotasOfEngine())
+	return slices.Concat([]verdict{r.judgeQuotas()}, r.judgeQuotasWaiting(), r.quotasOfEngine(), []verdict{r.judgeCheck()})
 }
 
 // collectQuotasRoom measures the service in pairs where no task waits.

@@ -8,7 +8,8 @@ import (
 )
 
 // What quotas cost the engine alone, by its own benchmark: that does the same work with quotas
-// and without, in turns.
+// and without, in turns. And what it costs to ask whether there is room for one call, by that of
+// the package that answers.
 
 const quotasBenchmark = "BenchmarkQuotas"
 
@@ -22,14 +23,36 @@ var quotaGroups = [...]int{10, 1000, 10_000}
 
 const quotaGroupsShown = 1000
 
+const (
+	fairsharePackage = "./coordinator/fairshare"
+	checkBenchmark   = "BenchmarkCheck"
+	targetCheck      = 1_000.0 // ns
+)
+
 func (b *bench) collectQuotasEngine(ctx context.Context, r *results) (err error) {
 	tasks, times := 50_000, 3
 	if b.options.quick {
 		tasks, times = 5_000, 1
 	}
 	b.say("engine: go test -bench %s %s", quotasBenchmark, enginePackage)
-	r.QuotasEngine, err = goBenchFor(ctx, enginePackage, quotasBenchmark, fmt.Sprintf("%dx", tasks), times)
+	if r.QuotasEngine, err = goBenchFor(ctx, enginePackage, quotasBenchmark, fmt.Sprintf("%dx", tasks), times); err != nil {
+		return err
+	}
+	b.say("quotas: go test -bench %s %s", checkBenchmark, fairsharePackage)
+	r.QuotasCheck, err = goBench(ctx, fairsharePackage, "^"+checkBenchmark+"$", times)
 	return err
+}
+
+// judgeCheck is the time of one check where there is room. It is done for every task, and again
+// whenever one may have got its quota, so that it may not allocate either.
+func (r *results) judgeCheck() verdict {
+	v := verdict{What: "check, 3 levels, 4 dimensions, 10000 tenants", Target: fmt.Sprintf("≤ %.0f µs", targetCheck/1000), Word: notMeasured}
+	e, ok := medianOf(r.QuotasCheck, func(e engineRun) bool { return strings.HasPrefix(e.Name+"-", checkBenchmark+"-") })
+	if !ok {
+		return v
+	}
+	return v.measured(e.NanosPerOp <= targetCheck && e.AllocsPerOp == 0, fmt.Sprintf("%.2f µs", e.NanosPerOp/1000),
+		fmt.Sprintf("%.0f allocations (0 is the target); a budget and a rate in each dimension at each level", e.AllocsPerOp))
 }
 
 // quotasOfEngine tells what a task takes more.

@@ -16,7 +16,10 @@ func TestJudgeQuotas(t *testing.T) {
 		return engineRun{Name: "BenchmarkQuotas/" + mode + "/groups=1000-2", More: map[string]float64{
 			"quota-ns/task": quota, "plain-ns/task": plain, "quota-journal-B/task": 260, "plain-journal-B/task": 180}}
 	}
-	const inRoom, forAgents, inWaiting, overflowing, ofEngine = 0, 1, 2, 3, 5
+	check := func(nanos, allocs float64) engineRun {
+		return engineRun{Name: "BenchmarkCheck-2", NanosPerOp: nanos, DecisionsPerSec: 1e9 / nanos, AllocsPerOp: allocs}
+	}
+	const inRoom, forAgents, inWaiting, overflowing, ofEngine, oneCheck = 0, 1, 2, 3, 5, 7
 	for _, c := range []struct {
 		name         string
 		results      results
@@ -39,6 +42,11 @@ func TestJudgeQuotas(t *testing.T) {
 		{"engine: medians of 12 and 9 µs", results{QuotasEngine: []engineRun{engine("rate", 11_000, 8000), engine("rate", 12_000, 9000), engine("rate", 90_000, 10_000)}},
 			ofEngine, "", "3.0 µs more", "1000: 12.0 and 9.0 µs, 0 and 0 allocations, journal 260 and 180 bytes"},
 		{"engine, another part", results{QuotasEngine: []engineRun{engine("seats", 1, 1)}}, ofEngine, notMeasured, "", ""},
+		{"check, just right: the median of 300, 1,000 and 9,000 ns", results{QuotasCheck: []engineRun{check(9000, 0), check(300, 0), check(1000, 0)}},
+			oneCheck, passed, "1.00 µs", "0 allocations"},
+		{"check, too slow", results{QuotasCheck: []engineRun{check(1001, 0)}}, oneCheck, missed, "1.00 µs", ""},
+		{"check, fast, but it allocates", results{QuotasCheck: []engineRun{check(300, 1)}}, oneCheck, missed, "0.30 µs", "1 allocations"},
+		{"check, another benchmark", results{QuotasCheck: []engineRun{{Name: "BenchmarkCheckAll-2", NanosPerOp: 1}}}, oneCheck, notMeasured, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := c.results.judgeAllQuotas()[c.which]

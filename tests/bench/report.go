@@ -44,9 +44,11 @@ type results struct {
 	Market     marketResult    `json:"market"`
 	Pull       []pullRun       `json:"pull"`
 	Quotas     []throughputRun `json:"quotas"`
-	// QuotasWaiting is likewise where tasks wait, QuotasEngine of the engine alone.
+	// QuotasWaiting is likewise where tasks wait, QuotasEngine of the engine alone, QuotasCheck
+	// of one check of all limits.
 	QuotasWaiting []quotaWaitRun  `json:"quotas_waiting"`
 	QuotasEngine  []engineRun     `json:"quotas_engine"`
+	QuotasCheck   []engineRun     `json:"quotas_check"`
 	Beside        besideResult    `json:"beside"`
 	Detection     detectionResult `json:"detection"`
 	Standby       standbyResult   `json:"standby"`

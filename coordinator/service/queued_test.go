@@ -1,0 +1,71 @@
+package service
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"taskbus/config"
+	"taskbus/coordinator/engine"
+)
+
+// What people read of a task in its lane: of eight tasks one is with its agent, three wait, and the
+// last four are in the lane, of which t5 is the second: at most 3 + 4 - 1 go before it.
+func TestQueuedInALane(t *testing.T) {
+	for name, c := range map[string]struct{ quotas, whom, start string }{
+		"in the order of ranks": {"", "that the same agents could take", "nobody who was accepted more than "},
+		"by turns":              {"groups: [{id: research}, {id: other-team}]", "of group research with priority normal", "within "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, laned)
+				if c.quotas != "" {
+					q, err := config.ParseQuotas([]byte(c.quotas), "quotas.yaml")
+					if err != nil {
+						t.Fatal(err)
+					}
+					r.service.config.Store(r.service.config.Load().WithQuotas(q))
+				}
+				r.start()
+				defer r.close()
+				w := r.worker("a1", false)
+				r.floods(8)
+				if n := len(r.broker.Messages("task.lane.research")); n != 4 {
+					t.Fatalf("%d tasks in the lane, want 4", n)
+				}
+				x := r.explained("t5")
+				text := "it is in lane research, which holds 4 tasks: at most 6 tasks " + c.whom + " go before it"
+				if q := x.Queued; q == nil || q.Lane != "research" || q.Ahead != 6 || q.AheadAtLeast || q.Text != text || !strings.HasPrefix(q.Start, c.start) {
+					t.Errorf("t5: %+v, want %q", q, text)
+				}
+				if q := r.explained("t1").Queued; q == nil || q.Lane != "" || q.Ahead != 0 || strings.Contains(q.Text, "lane") {
+					t.Errorf("t1: %+v", q)
+				}
+				if done := w.worksOff(); len(done) != 8 {
+					t.Errorf("done: %v", done)
+				}
+				if q := r.explained("t5").Queued; q != nil {
+					t.Errorf("t5 is done: %+v", q)
+				}
+			})
+		})
+	}
+}
+
+// One task is one task; one that is on its way into its lane is all that this holds.
+func TestQueuedInALaneWords(t *testing.T) {
+	for _, c := range []struct {
+		place engine.Place
+		want  string
+	}{
+		{engine.Place{Lane: "team"}, "it is in lane team, which holds 1 task: at most 0 tasks that the same agents could take go before it"},
+		{engine.Place{Lane: "team~2", InLane: 9, Ahead: 12, Others: 1, Higher: 2, Quotas: true, Group: "team"},
+			"it is in lane team~2, which holds 9 tasks: at most 12 tasks of group team with priority low go before it" +
+				"; by weight it takes turns with 1 task of other groups; 2 tasks of higher priority wait, too"},
+	} {
+		if got := queued(&c.place); got.Text != c.want || got.Lane != c.place.Lane || got.Ahead != c.place.Ahead {
+			t.Errorf("%s\ngot %s", c.want, fmt.Sprint(got))
+		}
+	}
+}
