@@ -57,7 +57,7 @@
 //	quotaserve.go what is served when some is back; quotaseats.go: seats that are kept
 //	quotaview.go  quotas for people; quotaflow.go: how much was dispatched lately
 //	lanes.go     queues of tasks that make room for others; lanekinds.go: who goes to which
-//	lanerows.go  who makes room
+//	lanerows.go  who could make room; lanecrowd.go: who does
 //	lanemove.go, laneread.go  there and back; laneturn.go, lanelook.go: which is read next
 //	demand.go    how much each capability is asked for
 //	memory.go    task ids seen: duplicates and open decisions; blocks.go, idindex.go: kept small
