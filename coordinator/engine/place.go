@@ -41,8 +41,10 @@ type Place struct {
 	// all that is larger.
 	Bound, Likely int64
 	// QuotaDelay is for how long quota may keep it besides, at most, if each takes what was
-	// thought, and those who come take no more for their cost than those who wait.
-	QuotaDelay time.Duration
+	// thought, and those who come take no more for their cost than those who wait. QuotaLikely
+	// is how long it takes if others take nothing more than that while it waits for something
+	// else, either.
+	QuotaDelay, QuotaLikely time.Duration
 	// Rate is the cost that is dispatched in a second, of late; 0: nothing was.
 	Rate float64
 	// Unbounded is the rule because of which nobody can tell when it starts; empty: Bound

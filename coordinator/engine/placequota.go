@@ -17,7 +17,10 @@ func (e *Engine) byQuota(now time.Time, t *openTask, its *precedence, p *Place) 
 	p.QuotaDelay, short = e.quotaDelay(now, t, &before)
 	if short != nil {
 		p.Unbounded, p.Bound, p.Likely, p.QuotaDelay = describeShortage(short), 0, 0, 0
+		return
 	}
+	before.Kept = true
+	p.QuotaLikely, _ = e.quotaDelay(now, t, &before)
 }
 
 // quotaDelay is how long quota keeps it with whichever of its agents it keeps it shortest: what goes
@@ -75,7 +78,7 @@ func (e *Engine) demandOf(t *openTask) fairshare.Charge {
 // cost, at most: by that it is known what others may take.
 type precedence struct {
 	fairshare.Before
-	cost    int64 // of its own group's
+	cost    int64 // of those of its own group and priority
 	dearest int64 // of all that waits
 	perCost [coordinator.NumDimensions]float64
 }
@@ -105,19 +108,25 @@ func (e *Engine) chargedBefore(t *openTask, inLane int) *precedence {
 			b.Own[d] = plus(b.Own[d], float64(amount)*float64(times))
 		}
 	}
-	its := e.demandOf(t)
+	its, agents := e.demandOf(t), len(e.quotas.byAgent[t.task.Group]) > 0
 	note(&its)
 	largest(&its)
 	for _, c := range e.pending.active {
 		c.waiting.Each(func(leaf, level int, x *openTask) {
 			charge := e.demandOf(x)
 			note(&charge)
-			if leaf != t.leaf || x == t || level == t.level && !before(x, t) {
+			switch {
+			case leaf != t.leaf:
+				if !agents || x.task.Group != "" { // else it may be charged to its agent's group
+					return
+				}
+			case x == t || level == t.level && !before(x, t):
 				return
+			case level == t.level:
+				b.cost += charge.Expect
 			}
 			largest(&charge)
 			add(&charge.Amounts, 1)
-			b.cost += charge.Expect
 		})
 	}
 	add(&b.Most, int64(inLane))

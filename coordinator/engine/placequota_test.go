@@ -57,6 +57,33 @@ func TestPlaceBehindABudget(t *testing.T) {
 	}
 }
 
+// A rate and a budget: at 40 requests an hour what is left of 200 tokens for today lapses. Of 150 tasks
+// of two tokens, an hour before midnight, 40 go today, 100 tomorrow, and the last 10 on the day after.
+func TestPlaceWhereABudgetLapses(t *testing.T) {
+	q := quotasOf().group("team", 1, func(n *coordinator.QuotaNode) {
+		daily(200)(n)
+		requests(40, 1)(n)
+		n.Rates[coordinator.DimRequests].Per = time.Hour
+	})
+	q.RepayPercent = 0
+	r := ready(t, patient(policyOf(worker("x").slots(1000)).quotas(q)).set(func(s *coordinator.Settings) { s.AssignmentTimeout = 1000 * time.Hour }))
+	r.hear(beat("x").available(1000))
+	midnight := epoch.Truncate(24 * time.Hour).Add(24 * time.Hour)
+	r.pass(midnight.Add(-time.Hour).Sub(r.now))
+	r.flood(150, 1, 1, "team") // one goes at once
+	last := job("last").of("team").tokens(1, 1)
+	r.assign(last)
+	p := r.place(last)
+	r.pass(25*time.Hour - time.Nanosecond)
+	if r.latest().Task.ID == last.ID {
+		t.Fatal("it went before the budget of the third day")
+	}
+	r.pass(24 * time.Hour)
+	if at := r.latest().Task.ID; at != last.ID || p.Unbounded != "" || p.QuotaDelay < 25*time.Hour || p.QuotaLikely > p.QuotaDelay || p.QuotaLikely <= 0 {
+		t.Errorf("%s; %+v", at, p)
+	}
+}
+
 // Where nobody can tell it says which limit is to blame.
 func TestPlaceWithoutBoundForQuota(t *testing.T) {
 	part := func(n *coordinator.QuotaNode) { daily(coordinator.ByWeight)(n) }
@@ -99,10 +126,12 @@ func noneOf(rate func(*coordinator.QuotaNode)) func(*coordinator.QuotaNode) {
 func drawCaps(t *rapid.T, what string, pool *coordinator.QuotaNode) func(*coordinator.QuotaNode) {
 	kind := rapid.SampledFrom([]string{"none", "requests", "tokens", "budget", "requests and budget", "both rates"}).Draw(t, what)
 	n, m := rapid.Int64Range(1, 5).Draw(t, what+" requests"), rapid.Int64Range(3000, 9000).Draw(t, what+" tokens")
+	per := rapid.SampledFrom([]time.Duration{time.Second, 20 * time.Second, 3 * time.Minute}).Draw(t, what+" for every")
 	return func(node *coordinator.QuotaNode) {
 		node.Borrowing.Rule = coordinator.BorrowNever
 		if strings.Contains(kind, "requests") || kind == "both rates" {
 			requests(n, n)(node)
+			node.Rates[coordinator.DimRequests].Per = per
 		}
 		if kind == "tokens" || kind == "both rates" {
 			node.Rates[coordinator.DimTotalTokens] = &coordinator.QuotaLimit{Nominal: m, Per: time.Minute, Burst: m}

@@ -86,3 +86,17 @@ func TestQuotaReloadOfPricesWakes(t *testing.T) {
 	want(t, keepDispatches(r.reprice("0.025", 50)), "dispatch t3.1 a")
 	r.holds("pool/team", coordinator.DimCost, 0, 25_000)
 }
+
+// A task without a group is charged to its agent's, and its tokens cost what they do of the model of
+// that group.
+func TestQuotaPriceOfATaskWithoutGroup(t *testing.T) {
+	r := ready(t, policyOf(worker("a")).under(t, `
+groups: [{id: team, provider: openai, model: big, limits: {cost_usd: {amount: 1, per: day}}}]
+agents: [{id: a, group_id: team}]
+prices:
+  - {provider: openai, model: big, input_per_million_tokens: 100, output_per_million_tokens: 200}
+`))
+	r.give(job("t1").tokens(50, 25))
+	r.tell(says("a", "t1").used(40, 20))
+	r.holds("pool/team", coordinator.DimCost, 40*100+20*200, 0)
+}

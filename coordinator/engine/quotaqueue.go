@@ -33,8 +33,9 @@ type waitQueue struct {
 	open     bool
 	again    bool // something came back during this round
 	tried    []*quotaWait
-	aside    []*quotaWait // see setAside
-	priority int          // of those that are first among borrowers, see levelsOf
+	aside    []*quotaWait                 // see setAside
+	back     [fairshare.Levels]*quotaWait // of those whose turn it was when they were taken back last
+	priority int                          // of those that are first among borrowers, see levelsOf
 	// first is who closed it, behind whom the others wait; nil: nobody, of budgets.
 	first *quotaWait
 	at    time.Time // when it opens by itself; zero: never

@@ -110,6 +110,9 @@ func (e *Engine) retrieve(k *waitQueue) {
 		return
 	}
 	for level := range fairshare.Levels {
+		if e.toTryYet(k.back[level]) {
+			continue
+		}
 		var first *quotaWait
 		for _, p := range k.parts {
 			if p.aside == nil || !e.served(p.class) {
@@ -124,10 +127,15 @@ func (e *Engine) retrieve(k *waitQueue) {
 				first = h.Item
 			}
 		}
-		if first != nil {
+		if k.back[level] = first; first != nil {
 			e.quotas.waits.takeBack(first)
 		}
 	}
+}
+
+// toTryYet tells whether one that was taken back waits for its turn still.
+func (e *Engine) toTryYet(w *quotaWait) bool {
+	return w != nil && e.quotas.waits.of[waitKey{w.class, w.leaf}] == w && !w.tried && w.asidePlace == 0 && e.served(w.class)
 }
 
 // retrieveOne is for the exception, when all others have tried: where those who are below their part

@@ -67,15 +67,16 @@ type budget struct {
 	knew known // what it could borrow when it was refused last
 
 	// Of the family's root: what has been given back in it, ever; how many shares there are, whether
-	// one gives up something in this period, the latest walk that has met them (see Ledger.first),
+	// one may use what is others' without regard to them (group_remaining), whether one gives up something in this period, the latest walk that has met them (see Ledger.first),
 	// what the share that it met lacks and nobody lends, and whether what is in its books began with
 	// another period (see restorePeriod).
-	given   int64
-	shares  int64
-	repays  bool
-	walked  uint64
-	lacking int64
-	moved   bool
+	given    int64
+	shares   int64
+	anybodys bool
+	repays   bool
+	walked   uint64
+	lacking  int64
+	moved    bool
 }
 
 // past is what became of the period before.
@@ -145,6 +146,7 @@ func (l *Ledger) newBudget(n int32, d coordinator.Dimension, q *coordinator.Quot
 		l.roots = append(l.roots, b)
 	}
 	b.family.shares++
+	b.family.anybodys = b.family.anybodys || b.rule.Rule == coordinator.BorrowGroupRemaining
 	return b
 }
 

@@ -100,9 +100,13 @@ func (l *Ledger) ever(p *Path, d coordinator.Dimension) int64 {
 
 // Used is what a task, or call, that was charged so has taken by the word of who ran it, at the
 // prices of now. Of which model it was, if it does not say, the charge does: else whoever names the
-// model in the task alone would pay nothing.
+// model in the task alone would pay nothing. Of a charge without a group it is that of its agent's.
 func (l *Ledger) Used(c *Charge, taskType string, u *coordinator.Usage) coordinator.Amounts {
-	a, _ := l.prices.amountsOf(u, service{c.Provider, c.Model, taskType}, 0)
+	s := service{c.Provider, c.Model, taskType}
+	if at, known := l.routes.agents[c.Agent]; known && c.Group == "" {
+		s.provider, s.model = l.defaults(l.nodes[at].parent, s.provider, s.model)
+	}
+	a, _ := l.prices.amountsOf(u, s, 0)
 	return a
 }
 

@@ -9,12 +9,16 @@ import (
 
 // Before is what may be charged to quotas before a charge, at most.
 type Before struct {
-	// Own is by its own group: Calls of them. All is by everybody, its own group among them.
+	// Own is by its own group, or by its agents for nobody in particular: Calls of them. All is by
+	// everybody, these among them.
 	Own, All coordinator.Amounts
 	Calls    int64
 	// Most is what one call takes at most, of those before and the charge itself, Any what one
 	// of anybody's does that waits.
 	Most, Any coordinator.Amounts
+	// Kept: what is there of a limit is not used by others, and does not lapse, while a call
+	// waits for another limit. As a rule that is so, but nobody promises it.
+	Kept bool
 }
 
 // Shortage is a limit because of which nobody can tell when there is room for a charge: seats, which
@@ -28,9 +32,9 @@ type Shortage struct {
 
 // Delay tells for how long, at most, the limits on a path keep a charge waiting if as much is charged
 // before it, one call after the other, and each takes what was asked for it. Whoever else comes counts
-// by b.All; where a node has an amount of its own by its own configuration, and no other group is
+// by b.All; where a node has an amount of its own by its own configuration, and nobody but its group is
 // charged to it, nobody else can take that, and b.Own is enough. Nothing is charged. It takes
-// O(nodes + path · dimensions).
+// O(path · dimensions).
 //
 // # Why it holds
 //
@@ -38,19 +42,23 @@ type Shortage struct {
 // and what flows in is not lost: it cannot refuse for longer than the time in which all that is charged
 // meanwhile flows in, beyond what there is. While it is a budget, every period that begins and ends so
 // has room for its amount, less what the next one did not fit into. Every limit may be the one that is
-// waited for while the others fill up for nothing, or are used up by others where they are not its own,
-// once for each call: so the times are added, and what is there now counts only of what is its own, or
-// of the only limit. Where others wait for the same rate it may first stand behind one whose turn comes
-// later, until there is enough for that one. What is borrowed makes it shorter.
+// waited for while others fill up, or begin anew, for nothing; and while what is not its own is used up
+// by others, once for each call: so the times are added, and what is there now counts only of the only
+// limit, and of rates that are its own. Where others wait for the same rate it may first stand behind one
+// whose turn comes later, until there is enough for that one. What is borrowed makes it shorter.
 //
 // Left out is what others borrow of its budgets while something else keeps it waiting, another limit or
-// want of an agent: no more than what accrues to it in that time, and what has accrued until now.
+// want of an agent: no more than what accrues to it in that time, and what has accrued until now. And that
+// others may take seats that are free.
 func (l *Ledger) Delay(now time.Time, p *Path, c *Charge, b *Before) (time.Duration, *Shortage) {
 	l.advance(now.UnixNano())
 	asked := *c
 	tidy(&asked.Amounts)
-	q := delays{l: l, charge: &asked, before: b, leafGroup: l.isLeafGroup(asked.Group)}
-	q.alone = l.limits(p, &asked, func(*budget, *shaper, *seats, coordinator.Dimension, bool) {}) == 1
+	q := delays{l: l, charge: &asked, before: b}
+	if n, known := l.routes.groups[asked.Group]; known && asked.Group != "" {
+		q.leafGroup = !l.nodes[n].inner
+	}
+	q.alone = b.Kept || l.limits(p, &asked, func(*budget, *shaper, *seats, coordinator.Dimension, bool) {}) == 1
 	l.limits(p, &asked, func(b *budget, s *shaper, t *seats, d coordinator.Dimension, nearest bool) {
 		switch {
 		case b != nil:
@@ -98,27 +106,13 @@ func (l *Ledger) limits(p *Path, c *Charge, visit func(b *budget, s *shaper, t *
 	return n
 }
 
-// isLeafGroup tells whether no group is part of this one: all that is charged to its nodes is its own.
-func (l *Ledger) isLeafGroup(name string) bool {
-	at, known := l.routes.groups[name]
-	if !known || name == "" {
-		return false
-	}
-	for i := range l.nodes {
-		if l.nodes[i].parent == at && l.nodes[i].spec.Kind == coordinator.QuotaGroup {
-			return false
-		}
-	}
-	return true
-}
-
 // delays adds up for how long the limits of a path keep a charge waiting.
 type delays struct {
 	l         *Ledger
 	charge    *Charge
 	before    *Before
-	leafGroup bool
-	alone     bool  // there is no other limit than the one that is looked at
+	leafGroup bool  // nothing is charged to its group but what that does itself
+	alone     bool  // there is no other limit than the one that is looked at, or none that matters
 	sum       int64 // ns
 	short     *Shortage
 }
@@ -149,6 +143,10 @@ func (q *delays) rate(s *shaper, d coordinator.Dimension, nearest bool) {
 	}
 	own := q.isOwn(s.node)
 	before, asked, full := q.at(s.node, d), q.charge.Amounts[d], q.alone || own
+	if s.hard && asked > s.burst || s.ceiling.amount > 0 && asked > s.ceiling.burst {
+		q.shortage(s.node, d, LimitRate) // it never passes
+		return
+	}
 	switch calls := saturate(q.before.Calls, 1); {
 	case own:
 	case q.alone:
@@ -187,63 +185,50 @@ func (r *rate) passes(now, before, cost int64, kept bool) int64 {
 
 // budget adds for how many periods a share makes it wait: the one out of which the charge comes.
 func (q *delays) budget(b *budget) {
-	left, share, node := b.room(), b.baseShare, b.node
-	if q.anyoneTakes(b) { // what is a member's own is anybody's
-		left, share, node = b.family.left(), b.family.base, b.family.node
+	left, share := b.room(), b.baseShare
+	if b.rule.Rule == coordinator.BorrowGroupRemaining {
+		left, share = saturate(b.left(), b.borrowMax-b.borrowedIn), b.most
+	} else {
+		for x := b; x != nil; x = x.up {
+			left = min(left, x.left())
+		}
 	}
-	for x := b; x != nil; x = x.up {
-		left = min(left, x.left())
+	q.share(b, b.node, left, share)
+	if b.family.anybodys { // what is a member's own is anybody's
+		q.share(b, b.family.node, b.family.left(), b.family.base)
 	}
-	own := q.isOwn(node)
-	if !own && !q.alone {
-		left = 0 // others may have it first
-	}
-	lacks := saturate(q.at(node, b.dim), q.charge.Amounts[b.dim]) - max(0, left)
-	if lacks <= 0 {
-		return
-	}
+}
+
+// share is budget for what a node may use in each period, of which so much is left in this one.
+func (q *delays) share(b *budget, node int32, left, share int64) {
+	own, asked := q.isOwn(node), q.charge.Amounts[b.dim]
+	all := saturate(q.at(node, b.dim), asked)
 	share -= mulDivUp(share, q.l.repay, 100) // what is repaid for the period before
-	most := max(q.before.Most[b.dim], q.charge.Amounts[b.dim])
-	if most > share {
+	most := max(q.before.Most[b.dim], asked)
+	switch {
+	case (q.alone || own) && all <= min(left, share) || q.alone && all <= left:
+		return
+	case most > share:
 		q.shortage(b.node, b.dim, LimitBudget)
 		return
 	}
+	if !q.alone {
+		left = 0 // it may lapse, or others have it first
+	}
 	// A period serves its share but for less than what the next one needs.
-	periods, calls := mulDivUp(lacks, 1, share-most+1), saturate(q.before.Calls, 1)
-	switch {
-	case own: // and at least one of them
+	periods, calls := mulDivUp(all-max(0, left), 1, share-most+1), saturate(q.before.Calls, 1)
+	if own { // and at least one of them
 		periods = min(periods, calls)
-	case !q.alone: // others use it up while a call waits for something else
+	}
+	switch {
+	case q.alone:
+	case own: // of this period some may have been used before
+		periods = saturate(periods, 1)
+	default: // others use it up while a call waits for something else
 		periods = saturate(periods, calls)
 	}
 	q.sum = saturate(q.sum, b.family.span.end-q.l.now)
 	q.sum = saturate(q.sum, mulDiv(periods-1, int64(longestOf(b.family.period)), 1))
-}
-
-// anyoneTakes tells whether a member of the budget's family may take what is others' without regard to
-// what they will need.
-func (q *delays) anyoneTakes(b *budget) bool {
-	if b.rule.Rule == coordinator.BorrowGroupRemaining {
-		return true
-	}
-	for _, kid := range b.family.kids {
-		if kid.takesAny() {
-			return true
-		}
-	}
-	return false
-}
-
-func (b *budget) takesAny() bool {
-	if b.rule.Rule == coordinator.BorrowGroupRemaining {
-		return true
-	}
-	for _, kid := range b.kids {
-		if kid.takesAny() {
-			return true
-		}
-	}
-	return false
 }
 
 // longestOf is how long a period may be.
@@ -270,7 +255,7 @@ func longestOf(p coordinator.Period) time.Duration {
 // seats are enough, or nobody can tell when they come back.
 func (q *delays) seats(s *seats) {
 	n := q.charge.Amounts[coordinator.DimConcurrency]
-	if s.available() < saturate(q.before.Own[coordinator.DimConcurrency], n) {
+	if ok, _, _ := s.check(n); !ok || s.available() < saturate(q.before.Own[coordinator.DimConcurrency], n) {
 		q.shortage(s.node, coordinator.DimConcurrency, LimitSeats)
 	}
 }

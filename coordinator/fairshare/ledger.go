@@ -48,6 +48,7 @@ type node struct {
 	seats   *seats
 	// limited has a bit for each dimension in which there is a budget or a rate.
 	limited uint8
+	inner   bool // there are groups below it
 	freed   bool
 }
 
@@ -118,6 +119,9 @@ func (l *Ledger) build(q *coordinator.Quotas) {
 		spec, n := &q.Nodes[i], int32(i)
 		l.nodes[i] = node{spec: spec, parent: int32(spec.Parent)}
 		l.byID[spec.ID] = n
+		if spec.Kind == coordinator.QuotaGroup { // parents come first
+			l.nodes[spec.Parent].inner = true
+		}
 		r.add(l.nodes, n)
 	}
 	for i := range l.nodes { // parents before children

@@ -21,7 +21,7 @@ func queued(p *engine.Place) *httpapi.Queued {
 		q.CostBefore, q.CostLikely, q.QuotaDelay = p.Bound, p.Likely, p.QuotaDelay.Seconds()
 		if p.Rate > 0 {
 			q.StartsWithin = finite(float64(p.Bound)/p.Rate + p.QuotaDelay.Seconds())
-			q.StartsLikely = finite(float64(p.Likely)/p.Rate + p.QuotaDelay.Seconds())
+			q.StartsLikely = finite(float64(p.Likely)/p.Rate + p.QuotaLikely.Seconds())
 		}
 	}
 	q.Text, q.Start = placeText(p), startText(p, q)
