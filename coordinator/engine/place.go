@@ -129,10 +129,8 @@ func (e *Engine) waiter(task *coordinator.Task) (t *openTask, laned bool) {
 // for each.
 func (e *Engine) among(t *openTask, p *Place) (levels uint8) {
 	for _, c := range e.pending.active {
-		c.waiting.Leaves(func(leaf, level, n int, parked bool) {
-			if !parked && c.lacks == nil {
-				levels |= 1 << level
-			}
+		c.waiting.Leaves(func(leaf, level, n int, _ bool) {
+			levels |= 1 << level // also of those who wait for quota: they may have it sooner
 			switch {
 			case level > t.level:
 				p.Higher += n

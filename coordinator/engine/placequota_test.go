@@ -166,7 +166,11 @@ func TestPlaceHoldsForQuota(t *testing.T) {
 			if !same {
 				in, out = float64(rapid.IntRange(1, 2000).Draw(rt, "in")), float64(rapid.IntRange(1, 1000).Draw(rt, "out"))
 			}
-			return job(coordinator.TaskID(fmt.Sprint("t", n))).of(rapid.SampledFrom(groups).Draw(rt, "group")).tokens(in, out)
+			b := job(coordinator.TaskID(fmt.Sprint("t", n))).of(rapid.SampledFrom(groups).Draw(rt, "group")).tokens(in, out)
+			if !same {
+				b.prio(coordinator.Priority(rapid.IntRange(0, 2).Draw(rt, "priority")))
+			}
+			return b
 		}
 		type promise struct {
 			Place
