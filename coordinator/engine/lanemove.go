@@ -132,7 +132,7 @@ func (e *Engine) relieve(now time.Time) {
 
 // moveToLane begins to move a task that waits to a lane for tasks of that kind.
 func (e *Engine) moveToLane(now time.Time, t *openTask, l *lane, k kind) {
-	if out := t.line.lane; out != nil && l.held() && e.fills(out) {
+	if out := t.line.lane; out != nil && l.held() && !e.fits(out.window) {
 		e.endReading(out) // what comes in for it would displace it when it is back
 	}
 	e.leavePending(t)

@@ -79,12 +79,11 @@ func (e *Engine) wantsMore(l *lane) bool {
 	if held := l.out.tasks.Len(); held > 0 && held >= window/2 {
 		return false
 	}
-	most, bounded := e.room()
-	if !bounded || e.keepPlaces()+window <= most || e.lanes.lines.waiting(l.kind) == 0 {
+	if e.fits(window) || e.lanes.lines.waiting(l.kind) == 0 {
 		return true
 	}
 	n := e.lanes.lines.rows[rowKey{l.kind.group, l.kind.class}]
-	return l.precedes(n.tasks.Items[0]) && (l.mixed || e.lanes.lines.next() != n || e.afterLane(l, n, most))
+	return l.precedes(n.tasks.Items[0]) && (l.mixed || e.lanes.lines.next() != n || e.afterLane(l, n))
 }
 
 // keepPlaces is how many tasks wait here, with those that keep their place while their message is
@@ -97,16 +96,17 @@ func (e *Engine) keepPlaces() int {
 	return n
 }
 
-// fills tells whether there is no room for more of a lane that is read.
-func (e *Engine) fills(l *lane) bool {
+// fits tells whether there is room for so many more of a lane.
+func (e *Engine) fits(window int) bool {
 	most, bounded := e.room()
-	return bounded && e.keepPlaces()+l.window > most
+	return !bounded || e.keepPlaces()+window <= most
 }
 
 // afterLane tells whether all that makes room for what would come out of the lane goes after that:
-// what does not would get behind everything there. n makes room, of most that may wait. While too
-// many do these are moved first, and it is true only if all of the lane's kind go after it.
-func (e *Engine) afterLane(l *lane, n *row, most int) bool {
+// what does not would get behind everything there. n makes room. While too many wait these are moved
+// first, and it is true only if all of the lane's kind go after it.
+func (e *Engine) afterLane(l *lane, n *row) bool {
+	most, _ := e.room()
 	last := n.tasks.Items[0]
 	if over := e.keepPlaces() - most; over <= 0 {
 		over += min(e.laneWindow(), l.ready+l.moving)

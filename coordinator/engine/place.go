@@ -59,7 +59,7 @@ type Place struct {
 const mostPreceding = 10_000
 
 // Place tells where a task stands; false when it does not wait in its class or lane. It takes
-// O(classes + groups), and with quotas O(tasks that wait + nodes of the quota trees).
+// O(classes + groups), and with quotas O(tasks that wait + agents) besides.
 func (e *Engine) Place(now time.Time, task *coordinator.Task) (p Place, ok bool) {
 	t, laned := e.waiter(task)
 	if t == nil {
@@ -208,11 +208,17 @@ func (e *Engine) slotsOnline(t *openTask) (slots int64, capable int) {
 			continue
 		}
 		slots += int64(a.room())
-		if t.needs.class.usable.has(i) && !a.cordoned {
+		if e.takesWork(t, i) {
 			capable++
 		}
 	}
 	return slots, capable
+}
+
+// takesWork tells whether the agent of that number may have the task, is online and takes work.
+func (e *Engine) takesWork(t *openTask, number int) bool {
+	a := e.fleet.agents[number]
+	return t.needs.class.usable.has(number) && a.state == coordinator.AgentOnline && !a.cordoned
 }
 
 // LacksQuota tells for people what quota a waiting task waits for; false: for none.

@@ -43,20 +43,16 @@ func (e *Engine) quotaDelay(now time.Time, t *openTask, before *fairshare.Before
 	shortest = math.MaxInt64
 	strangers := false
 	for i, a := range e.fleet.agents {
-		id := a.spec.ID
-		switch {
-		case !t.needs.class.usable.has(i) || a.state != coordinator.AgentOnline || a.cordoned:
+		stranger := !owns[a.spec.ID]
+		if !e.takesWork(t, i) || stranger && strangers { // one of these is as good as another
 			continue
-		case !owns[id] && strangers:
-			continue // one is as good as another
 		}
-		strangers = strangers || !owns[id]
-		d, lacks := ask(id)
-		if lacks != nil && short == nil {
-			short = lacks
-		}
-		if lacks == nil {
+		strangers = strangers || stranger
+		switch d, lacks := ask(a.spec.ID); {
+		case lacks == nil:
 			shortest = min(shortest, d)
+		case short == nil:
+			short = lacks
 		}
 	}
 	if shortest < math.MaxInt64 || short == nil {

@@ -110,14 +110,16 @@ func (s *seats) check(n int64) (ok bool, at, behind *seats) {
 
 // HasSeat tells whether so many seats may be taken now on a path, in every tree.
 func (l *Ledger) HasSeat(p *Path, n int64) bool {
+	if n <= 0 {
+		return true
+	}
 	sat := false // the nearest ask those above
 	for _, at := range p.list() {
 		nd := &l.nodes[at]
 		if nd.seats != nil && !sat {
-			if sat = true; n > 0 {
-				if ok, _, _ := nd.seats.check(n); !ok {
-					return false
-				}
+			sat = true
+			if ok, _, _ := nd.seats.check(n); !ok {
+				return false
 			}
 		}
 		if nd.parent < 0 {
