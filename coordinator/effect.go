@@ -247,3 +247,4 @@ func (UsageExcessive) effect()  {}
 func (MoveToLane) effect()      {}
 func (ReadLane) effect()        {}
 func (DropLane) effect()        {}
+func (*CallAnswered) effect()   {}

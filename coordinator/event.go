@@ -269,3 +269,5 @@ type Failure struct {
 	// RetryAt is from when on it may succeed, as far as is known; zero: not known.
 	RetryAt time.Time
 }
+
+func (CallAsked) event() {}

@@ -26,6 +26,11 @@ type QuotaReserved struct {
 	// it is among priorities depends on that (see fairshare.Shares.Served). 0: on nothing.
 	Level   Priority
 	Waiting uint8
+	// Call: it is not for a task. Operation is then what sort of call it is, and Untold says that
+	// it is charged, and not given back, if nobody tells how it ended.
+	Call      bool
+	Operation string
+	Untold    bool
 }
 
 // QuotaLoan is what one node's budget has borrowed of another's for a reservation; of

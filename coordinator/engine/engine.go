@@ -132,6 +132,8 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 		e.offerUnheard(now, ev)
 	case coordinator.ClaimReceived:
 		e.claimReceived(now, ev)
+	case coordinator.CallAsked:
+		e.callAsked(now, &ev)
 	case coordinator.FailureTold:
 		e.paid(ev.Task)
 	case coordinator.LaneMoved:

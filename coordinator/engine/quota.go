@@ -109,7 +109,7 @@ func (e *Engine) afford(now time.Time, t *openTask, a *agent) fairshare.Verdict 
 	}
 	h.charge.Agent = a.spec.ID
 	level := e.levelOf(t)
-	if k := q.waits.ahead(now, t, level); k != nil {
+	if k := q.waits.ahead(now, &h.charge, level); k != nil {
 		return k.refusal(q.ledger)
 	}
 	h.key = coordinator.KeyOf(coordinator.TaskID(coordinator.DispatchID(t.task.ID, t.attempt)))

@@ -16,6 +16,8 @@ func (e *Engine) foldQuota(r coordinator.Record) {
 		q.ledger.Fold(r)
 		if !r.Before {
 			e.recallQuotas()
+		}
+		if !r.Before && !r.Call {
 			q.dispatched(r.At, r.Group, r.Expect)
 			if r.Waiting != 0 { // an earlier version has not said
 				q.shares.Served(int(r.Level), r.Waiting)
@@ -29,12 +31,15 @@ func (e *Engine) foldQuota(r coordinator.Record) {
 		if !known {
 			return
 		}
+		q.observe(&c, r)
+		if c.Call {
+			return
+		}
 		expected := c.Expect
 		if r.Keep {
 			expected = 0 // it was late, and had been put right before
 		}
 		e.turnKnown(&c, expected, r)
-		q.observe(&c, r)
 	case *coordinator.QuotaExtended, *coordinator.QuotaBefore:
 		q.ledger.Fold(r)
 	case *coordinator.EstimateBefore:

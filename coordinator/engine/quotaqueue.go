@@ -250,11 +250,11 @@ func (q *quotaWaits) opensAt(k *waitQueue, at time.Time) {
 // once; nil: there is none. Else those who need little, and come one by one, would keep him
 // waiting for ever who needs much. At a cap only those count to whom the rate itself is assured:
 // who is to borrow waits for what these leave.
-func (q *quotaWaits) ahead(now time.Time, t *openTask, level int) (found *waitQueue) {
+func (q *quotaWaits) ahead(now time.Time, c *fairshare.Charge, level int) (found *waitQueue) {
 	if q.rates == 0 {
 		return nil
 	}
-	q.ledger.ServedBy(now, &t.quota.charge, func(node string, d coordinator.Dimension, cap bool) {
+	q.ledger.ServedBy(now, c, func(node string, d coordinator.Dimension, cap bool) {
 		for _, k := range q.behind[node] {
 			if k.key.limit == fairshare.LimitRate && k.key.dim == d && (k.key.owns || !cap) && k.first != nil && k.first.task.level >= level {
 				found = k

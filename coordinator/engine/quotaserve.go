@@ -42,6 +42,10 @@ func (e *Engine) quotaDue(now time.Time) {
 	q := &e.quotas
 	for key, due := q.ledger.Due(now); due; key, due = q.ledger.Due(now) {
 		c, _, _ := q.ledger.Find(key)
+		if c.Call {
+			e.expireCall(now, key, &c)
+			continue
+		}
 		ended := &coordinator.QuotaEnded{Key: key, How: coordinator.QuotaExpired, At: now}
 		q.ledger.Expire(now, key)
 		e.turnKnown(&c, c.Expect, ended)

@@ -33,7 +33,16 @@ func (l *Ledger) Expire(now time.Time, key coordinator.TaskKey) bool {
 	return true
 }
 
-// NextDue is when the next reservation expires, or is forgotten; false: none does.
+// MostTold is how many calls that have ended are remembered, and ToldFor for how long: so that
+// the end of one may be told again by who did not hear the answer. Of more the oldest are
+// forgotten. At 400 bytes each that is 26 MB.
+const (
+	MostTold = 1 << 16
+	ToldFor  = time.Minute
+)
+
+// NextDue is when the next reservation expires, or is forgotten; false: none does. (Calls that
+// have ended are forgotten in passing.)
 func (l *Ledger) NextDue() (time.Time, bool) {
 	if l.ending.Len() == 0 {
 		return time.Time{}, false
@@ -45,6 +54,7 @@ func (l *Ledger) NextDue() (time.Time, bool) {
 // reservation that is to expire now; false: none is.
 func (l *Ledger) Due(now time.Time) (coordinator.TaskKey, bool) {
 	l.advance(now.UnixNano())
+	l.forgetTold()
 	for l.ending.Len() > 0 {
 		r := l.ending.Items[0]
 		switch {
@@ -58,6 +68,13 @@ func (l *Ledger) Due(now time.Time) (coordinator.TaskKey, bool) {
 	return coordinator.TaskKey{}, false
 }
 
+// forgetTold forgets calls that have ended, and those beyond as many as are remembered.
+func (l *Ledger) forgetTold() {
+	for l.told.Len() > 0 && (l.told.Items[0].until <= l.now || l.told.Len() > MostTold) {
+		l.forget(l.told.Items[0])
+	}
+}
+
 // end notes that a reservation has ended.
 func (l *Ledger) end(r *reservation, state resState, keep bool) {
 	if !keep {
@@ -65,8 +82,16 @@ func (l *Ledger) end(r *reservation, state resState, keep bool) {
 		return
 	}
 	r.state = state
+	if l.isTold(r) {
+		l.endAt(r, time.Unix(0, l.now).Add(min(ToldFor, l.tombstone())))
+		l.forgetTold()
+		return
+	}
 	l.endAt(r, time.Unix(0, l.now).Add(l.tombstone()))
 }
+
+// isTold tells whether it is a call whose end is known.
+func (l *Ledger) isTold(r *reservation) bool { return r.charge.Call && r.state == resEnded }
 
 func (l *Ledger) tombstone() time.Duration {
 	if l.quotas == nil {
@@ -77,19 +102,31 @@ func (l *Ledger) tombstone() time.Duration {
 
 // endAt sets when a reservation ends, or is forgotten; zero: not by itself.
 func (l *Ledger) endAt(r *reservation, at time.Time) {
-	if r.place >= 0 {
-		l.ending.Remove(r.place)
+	l.unfile(r)
+	if r.until = 0; at.IsZero() {
+		return
 	}
-	if r.until = 0; !at.IsZero() {
-		r.until = at.UnixNano()
+	r.until = at.UnixNano()
+	if r.told = l.isTold(r); r.told {
+		l.told.Push(r)
+	} else {
 		l.ending.Push(r)
 	}
 }
 
-func (l *Ledger) forget(r *reservation) {
-	if r.place >= 0 {
+// unfile takes it out of those that end by themselves.
+func (l *Ledger) unfile(r *reservation) {
+	switch {
+	case r.place < 0:
+	case r.told:
+		l.told.Remove(r.place)
+	default:
 		l.ending.Remove(r.place)
 	}
+}
+
+func (l *Ledger) forget(r *reservation) {
+	l.unfile(r)
 	delete(l.open, r.key)
 	for part := r; part != nil; {
 		later := part.later

@@ -31,6 +31,7 @@ type Ledger struct {
 
 	open   map[coordinator.TaskKey]*reservation
 	ending heap.Heap[*reservation] // those that end by themselves, the first first
+	told   heap.Heap[*reservation] // calls that have ended and are remembered, likewise
 	spare  []*reservation
 	loans  []loan    // of the check at hand
 	ripens int64     // when there may be more to borrow than the latest try has found
@@ -79,6 +80,11 @@ type Charge struct {
 	// NoBorrowing: it is to stay within budgets of its own. (Rates and seats that others
 	// leave it may have: nothing of them is missing later.)
 	NoBorrowing bool
+	// Call: it is not for a task, and has no turn. Operation is what sort of call it is; Untold:
+	// it is charged as reserved, not given back, if nobody tells how it ended.
+	Call      bool
+	Operation string
+	Untold    bool
 }
 
 // routes finds the nodes of a charge.
@@ -100,7 +106,7 @@ type shareKey struct {
 
 // NewLedger makes a ledger without quotas: everything is admitted.
 func NewLedger() *Ledger {
-	return &Ledger{open: make(map[coordinator.TaskKey]*reservation), prices: newPrices(nil), ending: newEnding(), fresh: true}
+	return &Ledger{open: make(map[coordinator.TaskKey]*reservation), prices: newPrices(nil), ending: newEnding(), told: newEnding(), fresh: true}
 }
 
 // Installed tells whether there are any quotas.

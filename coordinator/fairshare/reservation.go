@@ -20,7 +20,8 @@ type reservation struct {
 	state resState
 	loans []loan
 	uses  []rateUse
-	place int
+	place int  // among those that end by themselves, or
+	told  bool // among the calls that have ended
 	// later is what it was extended by where that belongs to another period, or is served by
 	// other rates: of that only charge, path, at, loans, uses and later count.
 	later *reservation
@@ -52,6 +53,22 @@ func (l *Ledger) Reserve(now time.Time, key coordinator.TaskKey, c *Charge, unti
 	asked := *c
 	tidy(&asked.Amounts)
 	return l.reserve(key, &asked, &p, until, false)
+}
+
+// Charge reserves what has been used already, whatever the limits: what is beyond a share is a
+// debt. It is to be settled at once.
+func (l *Ledger) Charge(now time.Time, key coordinator.TaskKey, c *Charge) Verdict {
+	l.advance(now.UnixNano())
+	if r := l.find(key); r != nil {
+		return Verdict{OK: r.state == resOpen, Known: true}
+	}
+	p := l.PathOf(c)
+	if p.Empty() {
+		return Verdict{OK: true}
+	}
+	asked := *c
+	tidy(&asked.Amounts)
+	return l.reserve(key, &asked, &p, time.Time{}, true)
 }
 
 // find looks up a reservation; one that has been remembered for long enough is forgotten.

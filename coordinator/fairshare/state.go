@@ -72,6 +72,7 @@ func (part *reservation) export(l *Ledger, r *reservation) *coordinator.QuotaRes
 	q := &coordinator.QuotaReserved{
 		Key: r.key, Group: r.charge.Group, Agent: r.charge.Agent, Provider: r.charge.Provider, Model: r.charge.Model,
 		Amounts: part.charge.Amounts, Expect: r.charge.Expect, NoBorrowing: r.charge.NoBorrowing, At: time.Unix(0, part.at).UTC(), Before: true, State: uint8(r.state),
+		Call: r.charge.Call, Operation: r.charge.Operation, Untold: r.charge.Untold,
 	}
 	if r.until != 0 {
 		q.Until = time.Unix(0, r.until).UTC()
@@ -140,7 +141,10 @@ func (l *Ledger) at(at time.Time) {
 }
 
 func (l *Ledger) foldReserved(r *coordinator.QuotaReserved) {
-	c := Charge{Group: r.Group, Agent: r.Agent, Provider: r.Provider, Model: r.Model, Amounts: r.Amounts, Expect: r.Expect, NoBorrowing: r.NoBorrowing}
+	c := Charge{
+		Group: r.Group, Agent: r.Agent, Provider: r.Provider, Model: r.Model, Amounts: r.Amounts, Expect: r.Expect, NoBorrowing: r.NoBorrowing,
+		Call: r.Call, Operation: r.Operation, Untold: r.Untold,
+	}
 	tidy(&c.Amounts)
 	if r.Before {
 		l.restore(r, &c)

@@ -22,6 +22,7 @@ var closedSets = map[reflect.Type]uint8{
 	reflect.TypeFor[coordinator.Order]():       uint8(coordinator.OrderUncordon) + 1,
 	reflect.TypeFor[coordinator.Dimension]():   coordinator.NumDimensions,
 	reflect.TypeFor[coordinator.QuotaEnd]():    coordinator.NumQuotaEnds,
+	reflect.TypeFor[coordinator.CallOp]():      coordinator.NumCallOps,
 
 	reflect.TypeFor[coordinator.AgentStatus]():    uint8(coordinator.StatusOffline) + 1,
 	reflect.TypeFor[coordinator.ReturnCause]():    coordinator.NumReturnCauses,
@@ -29,8 +30,10 @@ var closedSets = map[reflect.Type]uint8{
 	reflect.TypeFor[coordinator.Outcome]():        coordinator.NumOutcomes,
 }
 
+const priorities = uint8(coordinator.PriorityCritical) + 1
+
 // closedFields are fields of a plain type that are closed sets nevertheless.
-var closedFields = map[string]uint8{"BreakerChanged.State": breakerStates, "BreakerChanged.Cause": breakerCauses}
+var closedFields = map[string]uint8{"BreakerChanged.State": breakerStates, "BreakerChanged.Cause": breakerCauses, "Call.Priority": priorities}
 
 var someTexts = []string{"", "a", "agent-7", "gpu", "load_balanced", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
 	"ünï\x00code\xff", strings.Repeat("long ", 60)}

@@ -62,7 +62,7 @@ func goldenRecords() []coordinator.Record {
 		&coordinator.QuotaReserved{Key: key, Group: "alpha", Agent: a, Provider: "openai", Model: "m-1", Amounts: coordinator.Amounts{1, 2000, 300, 2300, 45_000, 1},
 			Expect: 99, NoBorrowing: true, At: goldenAt, Until: goldenAt.Add(time.Hour), Before: true, State: 1,
 			Loans: []coordinator.QuotaLoan{{From: "pool/beta", To: "pool/alpha", Dimension: coordinator.DimCost, Amount: 5000}}, Served: []string{"pool"},
-			Level: coordinator.PriorityHigh, Waiting: 0b0111},
+			Level: coordinator.PriorityHigh, Waiting: 0b0111, Call: true, Operation: "chat", Untold: true},
 		&coordinator.QuotaExtended{Key: key, More: coordinator.Amounts{0, 0, 256, 256}, At: goldenAt, Until: goldenAt.Add(time.Minute)},
 		&coordinator.QuotaEnded{Key: key, How: coordinator.QuotaExpired, Used: coordinator.Amounts{1, 1900, 310, 2210, 44_000}, At: goldenAt, Keep: true, Type: "summarise"},
 		&coordinator.QuotaBefore{Node: "pool/alpha", Dimension: coordinator.DimTotalTokens, Rate: true, Start: 1_900_000_000_000_000_000, Values: []int64{1, -2, 3_000_000}},
@@ -144,7 +144,7 @@ func TestOlderReservationIsRead(t *testing.T) {
 	}
 	for _, r := range goldenRecords() {
 		if want, is := r.(*coordinator.QuotaReserved); is {
-			want.Level, want.Waiting = 0, 0
+			want.Level, want.Waiting, want.Call, want.Operation, want.Untold = 0, 0, false, "", false
 			if len(m.Records) != 1 || !reflect.DeepEqual(m.Records[0], r) {
 				t.Errorf("%+v, want %+v", m.Records[0], r)
 			}

@@ -30,6 +30,7 @@ var eventTypes = []coordinator.Event{
 	coordinator.QueueSeen{}, coordinator.TakeBackEnded{}, coordinator.FailureTold{}, coordinator.Tick{},
 	coordinator.BidReceived{}, coordinator.OfferUnheard{}, coordinator.ClaimReceived{},
 	coordinator.LaneMoved{}, coordinator.LaneSeen{}, coordinator.LaneEnded{}, coordinator.IntakeChanged{},
+	coordinator.CallAsked{},
 }
 
 // anyEvent is one of any type with anything in it, but for what is left out.
@@ -172,6 +173,11 @@ func goldenInputs() []Input {
 		coordinator.LaneMoved{Handle: 302, Outcome: coordinator.PublishUnroutable},
 		coordinator.LaneSeen{Lane: "research", Ready: 12, Missing: true},
 		coordinator.LaneEnded{Lane: "research"}, coordinator.IntakeChanged{Window: 4000},
+		coordinator.CallAsked{Token: 13, Calls: []coordinator.Call{{
+			Op: coordinator.CallReserve, Key: coordinator.TaskKey{1, 2}, Keep: true, Agent: a, Group: "alpha", OwnOnly: true, Operation: "summarise",
+			Usage: coordinator.Usage{InputTokens: 1200, Provider: "openai", Model: "gpt-4o"}, Exact: true, Seats: 1, NoBorrowing: true,
+			Priority: coordinator.PriorityHigh, TTL: time.Minute, ChargeUntold: true,
+		}}},
 	}
 	inputs := make([]Input, len(list))
 	for i, ev := range list {

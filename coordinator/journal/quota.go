@@ -13,7 +13,10 @@ const (
 	quotaBefore
 	quotaLoans
 	quotaServed
-	quotaTurn // at the end: earlier versions have not known it
+	quotaTurn // at the end, as all that follows: earlier versions have not known it
+	quotaCall
+	quotaOperation
+	quotaUntold
 )
 
 func (c *coder) quotaReserved(r *coordinator.QuotaReserved) {
@@ -25,7 +28,10 @@ func (c *coder) quotaReserved(r *coordinator.QuotaReserved) {
 		on(r.Before, quotaBefore) |
 		on(len(r.Loans) > 0, quotaLoans) |
 		on(len(r.Served) > 0, quotaServed) |
-		on(uint8(r.Level)|r.Waiting != 0, quotaTurn))
+		on(uint8(r.Level)|r.Waiting != 0, quotaTurn) |
+		on(r.Call, quotaCall) |
+		on(r.Operation != "", quotaOperation) |
+		on(r.Untold, quotaUntold))
 	c.key(&r.Key)
 	name(c, &r.Group)
 	if m&quotaAgent != 0 {
@@ -56,6 +62,11 @@ func (c *coder) quotaReserved(r *coordinator.QuotaReserved) {
 		member(c, &r.Level, int(coordinator.PriorityCritical)+1)
 		member(c, &r.Waiting, 256)
 	}
+	c.flag(&r.Call, m&quotaCall != 0)
+	if m&quotaOperation != 0 {
+		name(c, &r.Operation)
+	}
+	c.flag(&r.Untold, m&quotaUntold != 0)
 }
 
 // leastLoan is how many bytes a loan takes up at the very least.

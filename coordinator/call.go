@@ -1,0 +1,124 @@
+package coordinator
+
+import "time"
+
+// CallOp is what is asked, or told, about one LLM call that is no task's.
+type CallOp uint8
+
+// The operations. The numbers are part of recordings and never change.
+const (
+	// CallReserve sets quota aside until the call's end is told, or its time is over.
+	CallReserve CallOp = 0
+	// CallExtend sets more aside, or for longer.
+	CallExtend CallOp = 1
+	// CallSettle tells what was used, CallRelease that nothing was.
+	CallSettle  CallOp = 2
+	CallRelease CallOp = 3
+	// CallCheck asks whether a call would be admitted now. Nothing changes.
+	CallCheck CallOp = 4
+	// CallConsume is CallReserve and CallSettle in one.
+	CallConsume CallOp = 5
+	// CallCharge tells of a call that has been made already: it is charged whatever the limits.
+	CallCharge CallOp = 6
+	NumCallOps        = 7
+)
+
+// Call is an LLM call, or several together, that somebody makes without a task: what is asked
+// about it. It is immutable.
+type Call struct {
+	Op CallOp
+	// Key of the reservation. It is the caller's own: made of its name and of the id that it has
+	// given, so that nobody can name another's.
+	Key TaskKey
+	// Keep: its end is remembered for a while, because the caller may tell it again.
+	Keep bool
+	// Agent that makes it; empty: nobody in particular. Group that it is charged to; empty: the
+	// agent's.
+	Agent AgentID
+	Group string
+	// OwnOnly: who asks speaks for Agent and nobody else. The group must be the agent's.
+	OwnOnly bool
+	// Operation by which prices and estimates may differ, as the type of a task; may be empty.
+	Operation string
+	// Usage that is expected (CallExtend: besides; CallSettle: that there was). What it leaves out
+	// is estimated, unless Exact.
+	Usage Usage
+	Exact bool
+	// Seats, at least 0, that it takes while it runs.
+	Seats       int64
+	NoBorrowing bool
+	// Priority decides for which waiting tasks it stands back.
+	Priority Priority
+	// TTL is how long the reservation stands; 0: as long as quotas.yaml says. Of CallExtend from
+	// now on, 0: as before.
+	TTL time.Duration
+	// ChargeUntold: if nobody tells how it ended, it is charged as reserved, and not given back.
+	ChargeUntold bool
+}
+
+// CallAsked asks about calls, all of them or none: if one is refused nothing is set aside for
+// any. CallAnswered follows.
+type CallAsked struct {
+	Token uint64
+	Calls []Call
+}
+
+// CallState is what has become of what was asked about a call.
+type CallState uint8
+
+// The states.
+const (
+	// CallGranted: it is done.
+	CallGranted CallState = iota
+	// CallRefused: a limit has no room for it; CallNever: nor will it ever have.
+	CallRefused
+	CallNever
+	// CallUnknown: there is no such reservation (any more).
+	CallUnknown
+	// CallEnded: the reservation had ended before, and nothing has changed.
+	CallEnded
+	// CallForeign: the group is not the agent's.
+	CallForeign
+	// CallPutBy: there is room for it, but not for another one that was asked about with it.
+	CallPutBy
+)
+
+// CallAnswer is the answer about one call.
+type CallAnswer struct {
+	State CallState
+	// Standing: the reservation was there already, as it is answered.
+	Standing bool
+	// Agent, Group, Provider and Model that it is charged to, as far as they are known, and the
+	// node of the provider or model.
+	Agent           AgentID
+	Group           string
+	Provider, Model string
+	Pool            string
+	// Amounts set aside, or charged.
+	Amounts Amounts
+	// Until when it stands; zero: it does not, or nothing is set aside because no quota concerns it.
+	Until time.Time
+	// Borrowed: some of it belongs to others, who leave it.
+	Borrowed bool
+	// Lacks is why it is refused; nil: it is not.
+	Lacks *QuotaLack
+	// Budget and Rate are the limits of which the smallest part is left; nil: none.
+	Budget, Rate *QuotaLeft
+}
+
+// QuotaLeft is what is left of one limit.
+type QuotaLeft struct {
+	Node      string
+	Dimension Dimension
+	// Quota for every Window, of which Left may be used until it is whole again after Reset.
+	Quota, Left   int64
+	Window, Reset time.Duration
+}
+
+// CallAnswered answers CallAsked.
+type CallAnswered struct {
+	Token   uint64
+	Answers []CallAnswer
+	// Changed: the answers follow from what has just been journalled.
+	Changed bool
+}
