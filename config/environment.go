@@ -84,7 +84,7 @@ func ReadEnvironment(getenv func(string) string) (Environment, error) {
 	v.read(envLogLevel, env.setLogLevel)
 	v.read(envLogFormat, env.setLogFormat)
 	v.read(envStrategy, env.setStrategy)
-	v.readAdminToken(&env.AdminToken)
+	v.readSecret(&env.AdminToken, envToken, envTokenFile, "token")
 	if err := faultsOrNil(v.faults); err != nil {
 		return Environment{}, err
 	}

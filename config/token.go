@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"strings"
 )
 
 // minToken is how many characters an admin token has at least: 32 random bytes
@@ -16,28 +15,7 @@ const minToken = 32
 // nothing if neither variable is set. The error is a *Faults and never holds a
 // part of the token.
 func ReadAdminToken(getenv func(string) string) (Secret, error) {
-	v := variableReader{getenv: getenv}
-	var token Secret
-	v.readAdminToken(&token)
-	if err := faultsOrNil(v.faults); err != nil {
-		return Secret{}, err
-	}
-	return token, nil
-}
-
-func (v *variableReader) readAdminToken(into *Secret) {
-	v.read(envToken, func(value string) error { return setToken(into, value) })
-	v.readFile(envTokenFile, envToken, func(path string) error {
-		text, err := readSecretFile(path, "token")
-		if err != nil {
-			return err
-		}
-		text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
-		if err := setToken(into, text); err != nil {
-			return errors.New("the token in the file " + err.Error())
-		}
-		return nil
-	})
+	return readSecret(getenv, envToken, envTokenFile, "token")
 }
 
 // setToken checks a token: it must be long, and travel in an HTTP header as it is.

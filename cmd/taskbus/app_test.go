@@ -180,6 +180,10 @@ func (s fixedSource) ExplainQuota(context.Context, httpapi.QuotaQuestion) (httpa
 	return s.quotaAnswer, s.quotasErr
 }
 
+func (s fixedSource) AskCalls(context.Context, []coordinator.Call) ([]coordinator.CallAnswer, error) {
+	return nil, errors.New("nobody is asked here")
+}
+
 func (fixedSource) ReportCapacity(context.Context, string, httpapi.CapacityReport) error { return nil }
 
 func (s fixedSource) Cancel(_ context.Context, id, _ string) (httpapi.Cancellation, error) {

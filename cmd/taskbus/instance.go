@@ -23,6 +23,8 @@ type parts struct {
 	env   config.Environment
 	// agentSecret is what agents' tokens are derived from; empty: none may report.
 	agentSecret config.Secret
+	// gatewayToken is that of gateways; empty: there are none.
+	gatewayToken config.Secret
 
 	files    configFiles
 	cfg      *config.Config
@@ -66,6 +68,7 @@ func (a *app) newInstance(p parts) (*instance, error) {
 		LoopbackHosts: loopback(p.listener),
 		AdminToken:    []byte(p.env.AdminToken.Reveal()),
 		AgentSecret:   []byte(p.agentSecret.Reveal()),
+		GatewayToken:  []byte(p.gatewayToken.Reveal()),
 		MaxTaskBytes:  p.cfg.MaxMessageBytes,
 		Changed: func(c httpapi.Change) {
 			p.logger.Info().Str("method", c.Method).Str("path", c.Path).Str("remote", c.Remote).Int("status", c.Status).

@@ -44,8 +44,10 @@ COORDINATOR_PORT (8551); TASKBUS_HTTP_BIND replaces the former, --http both.
 Whoever reaches it may read. To change something (cancel a task; cordon or drain an
 agent) takes the admin token of TASKBUS_ADMIN_TOKEN_FILE (a file's name) or
 TASKBUS_ADMIN_TOKEN, read once at the start; without one nothing can be changed. For
-agents to report their capacity over HTTP takes the secret of
-TASKBUS_AGENT_SECRET_FILE or TASKBUS_AGENT_SECRET (see taskbus agents token).
+agents to report their capacity, or ask for quota, over HTTP takes the secret of
+TASKBUS_AGENT_SECRET_FILE or TASKBUS_AGENT_SECRET (see taskbus agents token); for
+gateways that ask for quota on behalf of agents the token of
+TASKBUS_GATEWAY_TOKEN_FILE or TASKBUS_GATEWAY_TOKEN.
 
 Exit codes: 0 after a signal, 1 when it cannot run (the HTTP port is taken, the
 journal is damaged or of a newer version), 78
@@ -92,6 +94,10 @@ func (a *app) serve(ctx context.Context, flags serveFlags) (err error) {
 	if err != nil {
 		return configError(err)
 	}
+	gatewayToken, err := config.ReadGatewayToken(a.getenv)
+	if err != nil {
+		return configError(err)
+	}
 	// Taken over before anything runs: a signal must never hit a half-built one.
 	signals := a.notify()
 	listener, err := net.Listen("tcp", address)
@@ -105,7 +111,7 @@ func (a *app) serve(ctx context.Context, flags serveFlags) (err error) {
 			err = fmt.Errorf("write the log: %w", closeErr)
 		}
 	}()
-	i, err := a.newInstance(parts{flags, env, agentSecret, files, cfg, listener, logger})
+	i, err := a.newInstance(parts{flags, env, agentSecret, gatewayToken, files, cfg, listener, logger})
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -113,7 +119,7 @@ func (a *app) serve(ctx context.Context, flags serveFlags) (err error) {
 		Str("version", i.build.Version).Str("config", files.agents).Str("quotas", files.quotasName()).Str("config_version", cfg.Policy().Version).
 		Int("agents", len(cfg.Policy().Agents)).Str("strategy", cfg.Policy().Strategy).
 		Str("broker", brokerAddress(env.RabbitMQURL)).Str("http", "http://"+listener.Addr().String()).
-		Bool("http_changes", env.AdminToken.Reveal() != "").Bool("http_reports", agentSecret.Reveal() != "").
+		Bool("http_changes", env.AdminToken.Reveal() != "").Bool("http_reports", agentSecret.Reveal() != "").Bool("http_gateways", gatewayToken.Reveal() != "").
 		Msg("taskbus is starting")
 	return i.run(ctx, signals)
 }

@@ -2,9 +2,11 @@ package httpapi
 
 import (
 	"context"
+	"crypto/rand"
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"taskbus/coordinator"
@@ -30,6 +32,11 @@ type Options struct {
 	// AgentSecret is what the tokens are derived from by which agents report their
 	// capacity (see AgentToken). Without one nobody can.
 	AgentSecret []byte
+	// GatewayToken is the secret of gateways, which may ask for quota on behalf of every agent; no
+	// white space in it. New keeps its hash only. GatewayNames are the common names of
+	// certificates whose holders may do the same.
+	GatewayToken []byte
+	GatewayNames []string
 	// MaxTaskBytes bounds the task of /whatif; 0 means 1 MiB.
 	MaxTaskBytes int
 	// Changed is told of every request that the token has let through to an
@@ -46,8 +53,13 @@ type api struct {
 	src        Source
 	permission *permission
 	identity   identity
+	callers    *callers
 	maxTask    int64
-	changed    func(Change)
+	// calls numbers the reservations that this process gives an id to; prefix tells them from those
+	// of others.
+	numbered atomic.Uint64
+	prefix   string
+	changed  func(Change)
 }
 
 // endpoint is one path, and one line of the list that / prints.
@@ -90,8 +102,9 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func New(src Source, metrics http.Handler, opts Options) http.Handler {
 	a := &api{
 		src: src, permission: newPermission(opts.AdminToken), identity: identity{slices.Clone(opts.AgentSecret)},
-		maxTask: defaultMaxTask, changed: opts.Changed,
+		maxTask: defaultMaxTask, changed: opts.Changed, prefix: "r-" + strings.ToLower(rand.Text()[:13]) + "-",
 	}
+	a.callers = newCallers(a.identity, opts.GatewayToken, opts.GatewayNames)
 	if opts.MaxTaskBytes > 0 {
 		a.maxTask = int64(opts.MaxTaskBytes)
 	}
@@ -118,6 +131,9 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 	order := func(o coordinator.Order, about string) endpoint {
 		return endpoint{path: "/agents/{id}/" + o.String(), about: about, method: http.MethodPost, change: a.changing(a.order(o))}
 	}
+	told := func(name string, op coordinator.CallOp, about string) endpoint {
+		return endpoint{path: "/v1/quota/" + name, about: "*** POST: " + about, method: http.MethodPost, change: a.calls(op)}
+	}
 	return []endpoint{
 		read("/health", "healthy or degraded (200), critical (503), and the checks behind the word", a.health),
 		read("/livez", "200 while the process runs, whatever the broker does", a.livez),
@@ -141,6 +157,12 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 		read("/v1/quota/agents/{id}", "an agent's own quota, and its group's", a.quotaAgent()),
 		read("/v1/quota/providers/{id}", "all nodes of a provider's tree", a.quotaProvider()),
 		asked("/v1/quota/explain", "whether there is quota now, and which limit binds: ?group=&agent=&provider=&model=&task_type=&requests=&input_tokens=&output_tokens=&cost_usd=&allow_borrowing=", a.explainQuota),
+		told("reserve", coordinator.CallReserve, "sets quota aside for an LLM call"),
+		told("extend", coordinator.CallExtend, "sets more aside for it, or for longer"),
+		told("settle", coordinator.CallSettle, "tells what it has used"),
+		told("release", coordinator.CallRelease, "tells that it has used nothing"),
+		told("consume", coordinator.CallConsume, "reserve and settle in one"),
+		told("check", coordinator.CallCheck, "whether there would be quota now"),
 		read("/agents/stats", "capacity, pending work, health and success of every agent and of the whole", a.agentStats),
 		{
 			path: "/agents/{id}/capacity", method: http.MethodPut, change: http.HandlerFunc(a.capacity),
@@ -156,17 +178,18 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 // whether agents can report here.
 func index(endpoints []endpoint, changes, reports bool) http.Handler {
 	var b strings.Builder
-	b.WriteString("Taskbus coordinator. Everything here only reads, but for what is marked with * or **.\n")
+	b.WriteString("Taskbus coordinator. Everything here only reads, but for what is marked with *, ** or ***.\n")
 	if changes {
 		b.WriteString("* changes something and needs Authorization: Bearer with the admin token.\n")
 	} else {
 		b.WriteString("* changes something and is off: no admin token is set (TASKBUS_ADMIN_TOKEN_FILE).\n")
 	}
 	if reports {
-		b.WriteString("** needs Authorization: Bearer with the agent's own token.\n\n")
+		b.WriteString("** needs Authorization: Bearer with the agent's own token.\n")
 	} else {
-		b.WriteString("** is off: no secret to know agents by is set (TASKBUS_AGENT_SECRET_FILE).\n\n")
+		b.WriteString("** is off: no secret to know agents by is set (TASKBUS_AGENT_SECRET_FILE).\n")
 	}
+	b.WriteString("*** needs the agent's own token or certificate, or a gateway's (TASKBUS_GATEWAY_TOKEN_FILE).\n\n")
 	widest := 0
 	for _, e := range endpoints {
 		widest = max(widest, len(e.path))

@@ -33,6 +33,10 @@ type fakeSource struct {
 	cancel  Cancellation
 	agent   Agent
 
+	calls       []coordinator.Call // that were asked about
+	callAnswers []coordinator.CallAnswer
+	callErr     error
+
 	explained    map[string]TaskExplanation
 	prospect     Prospect
 	prospectErr  error
@@ -450,4 +454,9 @@ func TestTaskStatesBelongToTheCaller(t *testing.T) {
 	if !slices.Contains(TaskStates(), "pending") {
 		t.Error("a caller changed the list for everybody")
 	}
+}
+
+func (s *fakeSource) AskCalls(_ context.Context, calls []coordinator.Call) ([]coordinator.CallAnswer, error) {
+	s.calls = append(s.calls, calls...)
+	return s.callAnswers, s.callErr
 }

@@ -99,7 +99,9 @@ func (c *commits) take(e *engine.Engine, effects []coordinator.Effect) {
 // offered anew. The winner hears of it with its dispatch, and who claims with those that
 // it is granted.
 func isFree(f coordinator.Effect) bool {
-	switch f.(type) {
+	switch f := f.(type) {
+	case *coordinator.CallAnswered:
+		return !f.Changed
 	case *coordinator.Offer, coordinator.RejectBid, coordinator.ClaimsForgotten:
 		return true
 	}
@@ -111,7 +113,7 @@ func isFree(f coordinator.Effect) bool {
 func isUrgent(f coordinator.Effect) bool {
 	switch f.(type) {
 	case *coordinator.Dispatch, *coordinator.Fail, *coordinator.Completed, coordinator.CancelAnswered, coordinator.OrderStands, coordinator.Withdraw,
-		coordinator.Award, coordinator.ClaimAnswered:
+		coordinator.Award, coordinator.ClaimAnswered, *coordinator.CallAnswered:
 		return true
 	}
 	return false

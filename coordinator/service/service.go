@@ -56,6 +56,7 @@ type Service struct {
 	sessions atomic.Uint64
 	current  atomic.Pointer[session]
 	callers  callers
+	calls    *calls
 	judging  chan struct{} // capacity 1: somebody asks for an explanation
 	relays   relayTimes
 	lately   lately
@@ -85,7 +86,7 @@ func New(o Options) (*Service, error) {
 	s := &Service{
 		options: o, log: o.Logger, now: o.Now, started: o.Now(),
 		decoder: messages.NewDecoder(set, messages.Limits{MaxBytes: o.Config.MaxMessageBytes}),
-		history: newHistory(historySize), judging: make(chan struct{}, 1), resultsNext: -1,
+		history: newHistory(historySize), judging: make(chan struct{}, 1), resultsNext: -1, calls: newCalls(),
 	}
 	s.loop = newLoop(o.Now, writeDown{s})
 	s.count.recent.now = o.Now

@@ -101,6 +101,7 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 		s.loop.end(r.number, func() {
 			r.held.close()
 			s.callers.voidAll()
+			s.calls.void(r.number)
 		})
 	}()
 	s.observe.sessionOpened(r.bus.Findings())
@@ -198,6 +199,8 @@ func (r *session) performMore(effect coordinator.Effect) {
 		r.cancelAnswered(f)
 	case coordinator.OrderStands:
 		r.s.callers.answer(coordinator.CancelAnswered{Token: f.Token})
+	case *coordinator.CallAnswered:
+		r.s.calls.answer(f)
 	case coordinator.TakeBack:
 		r.takeBacks.order(takeBackOrder{what: takeBackBegins, agent: f.Agent, queue: f.Queue})
 	case coordinator.MoveToLane, coordinator.ReadLane, coordinator.DropLane:

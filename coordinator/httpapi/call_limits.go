@@ -1,0 +1,125 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// QuotaExceededType is the problem type of a call that a limit refuses
+// (draft-ietf-httpapi-ratelimit-headers-10, "quota-exceeded").
+const QuotaExceededType = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+
+// QuotaProblem is the body of a refusal (RFC 9457).
+type QuotaProblem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	// ViolatedPolicies are those of RateLimit-Policy by which it is refused.
+	ViolatedPolicies []string `json:"violated-policies"`
+	ReservationID    string   `json:"reservation_id,omitempty"`
+	// Node, Dimension and Limit (budget, rate, seats) that refuse.
+	Node      string `json:"node"`
+	Dimension string `json:"dimension"`
+	Limit     string `json:"limit"`
+	// RetryAt is when there may be room; missing: when something that has it ends.
+	RetryAt time.Time `json:"retry_at,omitzero"`
+	// Permanent: no limit ever has room for so much at once.
+	Permanent bool `json:"permanent,omitempty"`
+}
+
+// quotaExceeded answers what a limit refuses.
+func quotaExceeded(w http.ResponseWriter, status int, id string, x *coordinator.CallAnswer) {
+	lacks := x.Lacks
+	if lacks == nil { // there was room for it, but not for what was asked about with it
+		lacks = &coordinator.QuotaLack{Text: "another call of the same question is refused"}
+	}
+	p := QuotaProblem{
+		Type: QuotaExceededType, Title: "Quota exceeded", Status: status, Detail: "No quota for this call: " + lacks.Text + ".", ReservationID: id,
+		ViolatedPolicies: []string{policyName(lacks.Node, lacks.Dimension.String(), lacks.Limit)},
+		Node:             lacks.Node, Dimension: lacks.Dimension.String(), Limit: lacks.Limit, RetryAt: lacks.RetryAt, Permanent: x.State == coordinator.CallNever,
+	}
+	if p.Permanent {
+		p.Status = http.StatusUnprocessableEntity
+		if status == http.StatusTooManyRequests {
+			status = p.Status
+		}
+	} else {
+		w.Header().Set("Retry-After", strconv.FormatInt(retryAfter(x), 10))
+	}
+	rateLimits(w.Header(), x)
+	body, err := json.Marshal(p)
+	if err != nil { // plain fields: cannot happen, and must not be silent if it does
+		http.Error(w, p.Title, status)
+		return
+	}
+	send(w, status, "application/problem+json", body)
+}
+
+// retryAfter is after how many seconds who was refused may ask again, at least 1: never sooner
+// than what refused it has more.
+func retryAfter(x *coordinator.CallAnswer) int64 {
+	most := int64(1)
+	for _, l := range []*coordinator.QuotaLeft{x.Budget, x.Rate} {
+		if l != nil {
+			most = max(most, wholeSeconds(l.Reset))
+		}
+	}
+	return most
+}
+
+func wholeSeconds(d time.Duration) int64 { return int64(math.Ceil(max(0, d).Seconds())) }
+
+// rateLimits sets the headers of the IETF's draft (draft-ietf-httpapi-ratelimit-headers-10): the
+// limits that are nearest to being used up, the first of them the one that refuses.
+func rateLimits(h http.Header, x *coordinator.CallAnswer) {
+	var policy, left []byte
+	for i, l := range []*coordinator.QuotaLeft{x.Budget, x.Rate} {
+		if l == nil {
+			continue
+		}
+		if policy != nil {
+			policy, left = append(policy, ", "...), append(left, ", "...)
+		}
+		name := policyName(l.Node, l.Dimension.String(), [...]string{budgetWord, rateWord}[i])
+		policy = appendPolicy(policy, name, l)
+		left = append(append(append(left, '"'), name...), '"')
+		left = appendParameter(left, "r", l.Left)
+		left = appendParameter(left, "t", wholeSeconds(l.Reset))
+	}
+	if policy != nil {
+		h["Ratelimit-Policy"], h["Ratelimit"] = []string{string(policy)}, []string{string(left)}
+	}
+}
+
+func appendPolicy(b []byte, name string, l *coordinator.QuotaLeft) []byte {
+	b = append(append(append(b, '"'), name...), '"')
+	b = appendParameter(b, "q", l.Quota)
+	b = appendParameter(b, "w", max(1, wholeSeconds(l.Window)))
+	switch l.Dimension {
+	case coordinator.DimRequests: // the default
+	case coordinator.DimCost:
+		b = append(b, `;qu="micro-usd"`...)
+	case coordinator.DimConcurrency:
+		b = append(b, `;qu="concurrent-requests"`...)
+	default:
+		b = append(b, `;qu="tokens"`...)
+	}
+	return b
+}
+
+// mostSF is the largest integer of a structured field (RFC 9651, 3.3.1).
+const mostSF = 999_999_999_999_999
+
+func appendParameter(b []byte, name string, v int64) []byte {
+	return strconv.AppendInt(append(append(append(b, ';'), name...), '='), min(max(v, 0), mostSF), 10)
+}
+
+// policyName names a limit. Nodes have no character that a string of a structured field could
+// not hold.
+func policyName(node, dimension, kind string) string { return node + ":" + dimension + ":" + kind }

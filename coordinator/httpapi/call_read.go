@@ -1,0 +1,180 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/messages"
+)
+
+// saidCall is what a request says of a call.
+type saidCall struct {
+	id, agent, group, operation string
+	usage                       coordinator.Usage
+	exact                       bool // nothing of the usage is to be estimated
+	seats                       int64
+	noBorrowing, chargeUntold   bool
+	priority                    coordinator.Priority
+	ttl                         time.Duration
+}
+
+// The bounds of what is said.
+const (
+	maxTTL    = 24 * time.Hour
+	maxAmount = 1_000_000_000_000 // tokens or requests of one call
+	maxCost   = 1_000_000         // US dollars
+	maxSeats  = 1_000_000
+	maxName   = 128 // bytes of the name of a provider or model
+)
+
+// saidFields are the fields as they are read.
+type saidFields struct {
+	id, agent, group, provider, model, operation, untold       *string
+	requests, input, output, total, cost, seats, ttl, priority *float64
+	borrow                                                     *bool
+}
+
+func amountMember(name string, into **float64) member {
+	return numberMember(name, into, true, func(x float64) bool { return x >= 0 && x <= maxAmount }, "a whole number from 0 to 1000000000000")
+}
+
+// truthMember is true or false; *into stays nil when it is not given.
+func truthMember(name string, into **bool) member {
+	return member{name, func(value json.RawMessage) string {
+		if err := json.Unmarshal(value, into); err != nil {
+			return "is " + kindOf(value) + ": it must be true or false"
+		}
+		return ""
+	}}
+}
+
+// members are what may be said for an operation.
+func (f *saidFields) members(op coordinator.CallOp) []member {
+	all := []member{textMember("reservation_id", &f.id), textMember("agent_id", &f.agent)}
+	ttl := numberMember("ttl_seconds", &f.ttl, false, func(x float64) bool { return x >= 1 && x <= maxTTL.Seconds() }, "a number from 1 to 86400")
+	seats := numberMember("concurrency", &f.seats, true, func(x float64) bool { return x >= 0 && x <= maxSeats }, "a whole number from 0 to 1000000")
+	usage := []member{
+		amountMember("requests", &f.requests), amountMember("input_tokens", &f.input), amountMember("output_tokens", &f.output), amountMember("tokens_needed", &f.total),
+		numberMember("cost_usd", &f.cost, false, func(x float64) bool { return x >= 0 && x <= maxCost }, "a number of US dollars from 0 to 1000000"),
+	}
+	service := []member{textMember("provider", &f.provider), textMember("model", &f.model)}
+	switch op {
+	case coordinator.CallRelease:
+		return all
+	case coordinator.CallSettle:
+		return append(append(all, usage...), service...)
+	case coordinator.CallExtend:
+		return append(append(all, usage...), ttl, seats)
+	}
+	all = append(append(append(all, usage...), service...), textMember("group_id", &f.group), textMember("operation", &f.operation),
+		truthMember("allow_borrowing", &f.borrow),
+		numberMember("priority", &f.priority, true, func(x float64) bool { return x >= 0 && x <= float64(coordinator.PriorityCritical) }, "a whole number from 0 to 3"))
+	if op == coordinator.CallReserve || op == coordinator.CallCheck {
+		all = append(all, ttl, seats, textMember("if_untold", &f.untold))
+	}
+	return all
+}
+
+// read reads the body, or answers the request.
+func (s *saidCall) read(w http.ResponseWriter, r *http.Request, op coordinator.CallOp) bool {
+	var f saidFields
+	want := callExample(op)
+	if !readBody(w, r, want, f.members(op)...) {
+		return false
+	}
+	if fault := s.take(&f, op); fault != "" {
+		badBody(w, want+"; "+fault)
+		return false
+	}
+	return true
+}
+
+// callExample is what the body of a request may be, for people.
+func callExample(op coordinator.CallOp) string {
+	switch op {
+	case coordinator.CallRelease:
+		return `such as {"reservation_id": "r-1"}`
+	case coordinator.CallSettle:
+		return `such as {"reservation_id": "r-1", "input_tokens": 1200, "output_tokens": 340}`
+	case coordinator.CallExtend:
+		return `such as {"reservation_id": "r-1", "output_tokens": 500, "ttl_seconds": 120}`
+	default:
+		return `such as {"agent_id": "agent-1", "model": "gpt-4o", "input_tokens": 1200}`
+	}
+}
+
+// take takes over what was read; fault says what is wrong with it.
+func (s *saidCall) take(f *saidFields, op coordinator.CallOp) (fault string) {
+	s.id, s.agent, s.group, s.operation = text(f.id), text(f.agent), text(f.group), text(f.operation)
+	existing := op == coordinator.CallExtend || op == coordinator.CallSettle || op == coordinator.CallRelease
+	switch {
+	case existing && s.id == "":
+		return "reservation_id is missing"
+	case s.id != "" && !messages.ValidID(s.id):
+		return "reservation_id must be 1 to 128 letters, digits and . _ : -, beginning with a letter or digit"
+	case s.agent != "" && !messages.ValidID(s.agent):
+		return "agent_id is no id of an agent"
+	case s.group != "" && !messages.ValidID(s.group):
+		return "group_id is no id of a group"
+	case s.operation != "" && !messages.ValidID(s.operation):
+		return "operation must be 1 to 128 letters, digits and . _ : -, beginning with a letter or digit"
+	case f.total != nil && (f.input != nil || f.output != nil):
+		return "tokens_needed stands for input_tokens and output_tokens; give it, or these"
+	case f.untold != nil && *f.untold != "release" && *f.untold != "charge":
+		return "if_untold must be release or charge"
+	}
+	s.usage = coordinator.Usage{
+		Requests: number(f.requests), InputTokens: number(f.input), OutputTokens: number(f.output), CostUSD: number(f.cost),
+		Provider: text(f.provider), Model: text(f.model),
+	}
+	if !validService(s.usage.Provider) || !validService(s.usage.Model) {
+		return "provider and model are names of 1 to 128 letters, digits and . _ : @ / + -"
+	}
+	if s.exact = f.input != nil && f.output != nil; f.total != nil {
+		s.usage.InputTokens, s.exact = *f.total, true
+	}
+	if op == coordinator.CallSettle { // what is not said was not used, if anything is said
+		s.exact = f.total != nil || f.input != nil || f.output != nil || f.cost != nil || f.requests != nil
+	}
+	s.seats, s.ttl = int64(number(f.seats)), time.Duration(number(f.ttl)*float64(time.Second))
+	if f.seats == nil && (op == coordinator.CallReserve || op == coordinator.CallCheck) {
+		s.seats = 1
+	}
+	s.noBorrowing = f.borrow != nil && !*f.borrow
+	s.chargeUntold = f.untold != nil && *f.untold == "charge"
+	if s.priority = coordinator.PriorityNormal; f.priority != nil {
+		s.priority = coordinator.Priority(*f.priority)
+	}
+	return ""
+}
+
+func text(p *string) string {
+	if p == nil {
+		return ""
+	}
+	return *p
+}
+
+func number(p *float64) float64 {
+	if p == nil {
+		return 0
+	}
+	return math.Max(0, *p)
+}
+
+// validService tells whether a text may be the name of a provider or model; empty: none is named.
+func validService(name string) bool {
+	return name == "" || len(name) <= maxName && nodePattern.MatchString(name)
+}
+
+// isJSON tells whether a request says that its body is JSON, or says nothing.
+func isJSON(r *http.Request) bool {
+	kind := r.Header.Get("Content-Type")
+	kind, _, _ = strings.Cut(kind, ";")
+	kind = strings.TrimSpace(kind)
+	return kind == "" || strings.EqualFold(kind, "application/json")
+}

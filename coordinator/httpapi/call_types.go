@@ -1,0 +1,109 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// CallAnswer is the answer about a call that was granted, or told of.
+type CallAnswer struct {
+	ReservationID string `json:"reservation_id"`
+	// Granted is always true: what is refused is a Problem.
+	Granted bool `json:"granted"`
+	// Standing: it had been done before, and is answered again.
+	Standing bool   `json:"standing,omitempty"`
+	Agent    string `json:"agent_id,omitempty"`
+	Group    string `json:"group_id,omitempty"`
+	Provider string `json:"provider,omitempty"`
+	Model    string `json:"model,omitempty"`
+	// Pool is the node of the provider or model that it is charged to.
+	Pool string `json:"pool,omitempty"`
+	// Reserved is what is set aside, Charged what was charged for good.
+	Reserved *CallAmounts `json:"reserved,omitempty"`
+	Charged  *CallAmounts `json:"charged,omitempty"`
+	// ExpiresAt is when it ends by itself.
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	// Borrowed: some of it belongs to others, who leave it.
+	Borrowed bool `json:"borrowed,omitempty"`
+	// Limits that are nearest to being used up: a budget, a rate.
+	Limits []CallLimit `json:"limits,omitempty"`
+}
+
+// CallAmounts is how much of each dimension; costs in US dollars.
+type CallAmounts struct {
+	Requests     int64   `json:"requests"`
+	InputTokens  int64   `json:"input_tokens"`
+	OutputTokens int64   `json:"output_tokens"`
+	TotalTokens  int64   `json:"total_tokens"`
+	CostUSD      float64 `json:"cost_usd"`
+	Concurrency  int64   `json:"concurrency,omitempty"`
+}
+
+// CallLimit is what is left of a limit.
+type CallLimit struct {
+	Policy        string  `json:"policy"` // as in the RateLimit header
+	Limit         float64 `json:"limit"`
+	Remaining     float64 `json:"remaining"`
+	WindowSeconds float64 `json:"window_seconds"`
+	ResetSeconds  float64 `json:"reset_seconds"`
+}
+
+func callAnswerOf(id string, op coordinator.CallOp, x *coordinator.CallAnswer) *CallAnswer {
+	a := &CallAnswer{
+		ReservationID: id, Granted: true, Standing: x.Standing, Agent: string(x.Agent), Group: x.Group,
+		Provider: x.Provider, Model: x.Model, Pool: x.Pool, ExpiresAt: x.Until, Borrowed: x.Borrowed,
+	}
+	switch op {
+	case coordinator.CallReserve, coordinator.CallExtend, coordinator.CallCheck:
+		a.Reserved = amountsOf(&x.Amounts)
+	default:
+		a.Charged = amountsOf(&x.Amounts)
+	}
+	if x.Budget != nil {
+		a.Limits = append(a.Limits, callLimit(x.Budget, budgetWord))
+	}
+	if x.Rate != nil {
+		a.Limits = append(a.Limits, callLimit(x.Rate, rateWord))
+	}
+	return a
+}
+
+func amountsOf(a *coordinator.Amounts) *CallAmounts {
+	return &CallAmounts{
+		Requests: a[coordinator.DimRequests], InputTokens: a[coordinator.DimInputTokens], OutputTokens: a[coordinator.DimOutputTokens],
+		TotalTokens: a[coordinator.DimTotalTokens], CostUSD: float64(a[coordinator.DimCost]) / 1e6, Concurrency: a[coordinator.DimConcurrency],
+	}
+}
+
+func callLimit(l *coordinator.QuotaLeft, kind string) CallLimit {
+	in := func(amount int64) float64 {
+		if l.Dimension == coordinator.DimCost {
+			return float64(amount) / 1e6
+		}
+		return float64(amount)
+	}
+	return CallLimit{
+		Policy: policyName(l.Node, l.Dimension.String(), kind), Limit: in(l.Quota), Remaining: in(l.Left),
+		WindowSeconds: l.Window.Seconds(), ResetSeconds: l.Reset.Seconds(),
+	}
+}
+
+// The words for kinds of limits.
+const (
+	budgetWord = "budget"
+	rateWord   = "rate"
+)
+
+// answerCompactly writes v as JSON for programs that ask often.
+func answerCompactly(w http.ResponseWriter, status int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		problem(w, http.StatusInternalServerError, "Answer cannot be encoded",
+			"Encoding the answer: "+err.Error()+". This is a fault of Taskbus; please report it.")
+		return
+	}
+	send(w, status, "application/json", body)
+}

@@ -1,0 +1,85 @@
+package httpapi
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"slices"
+	"strings"
+
+	"taskbus/coordinator"
+	"taskbus/messages"
+)
+
+// caller is who asks for quota: one agent, which speaks for itself alone, or (empty) a gateway,
+// which speaks for all of them, because it has found out itself who they are.
+type caller struct{ agent coordinator.AgentID }
+
+// agentHeader is where a caller says which agent it is, if the body does not.
+const agentHeader = "X-Quota-Agent"
+
+// callers decides who speaks for whom.
+type callers struct {
+	identity identity
+	// gateway is the hash of the gateways' token; on is false when there is none.
+	gateway [sha256.Size]byte
+	on      bool
+	// names of certificates whose holders are gateways.
+	names []string
+}
+
+func newCallers(i identity, token []byte, names []string) *callers {
+	return &callers{identity: i, gateway: sha256.Sum256(token), on: len(token) > 0, names: slices.Clone(names)}
+}
+
+// of tells who asks, or answers the request. An agent shows its certificate, whose common name is
+// its id, or sends its own token and says which agent it is: in X-Quota-Agent, or else named, as
+// its request does. A gateway shows its certificate, or sends the gateways' token. Every refusal
+// of a token is the same: it does not say whether there is such an agent.
+func (c *callers) of(w http.ResponseWriter, r *http.Request, named string) (caller, bool) {
+	if who, ok := c.shown(r, named); ok {
+		return who, true
+	}
+	if !c.on && len(c.identity.secret) == 0 && r.TLS == nil {
+		problem(w, http.StatusForbidden, "Calls are off",
+			"This coordinator knows nobody who may ask for quota: set TASKBUS_AGENT_SECRET_FILE (each agent has a token then, `taskbus agents token ID`), "+
+				"TASKBUS_GATEWAY_TOKEN_FILE for gateways, or certificates; docs/quotas.md says how.")
+		return caller{}, false
+	}
+	w.Header().Set("WWW-Authenticate", `Bearer realm="taskbus quota"`)
+	problem(w, http.StatusUnauthorized, "Not authorised",
+		"Send one header Authorization: Bearer with the agent's own token (`taskbus agents token ID`) and its id in agent_id or X-Quota-Agent, or the gateways' token, or a certificate with the agent's id as its common name.")
+	return caller{}, false
+}
+
+// shown finds out who asks.
+func (c *callers) shown(r *http.Request, named string) (caller, bool) {
+	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		name := r.TLS.VerifiedChains[0][0].Subject.CommonName
+		if slices.Contains(c.names, name) {
+			return caller{}, true
+		}
+		return caller{coordinator.AgentID(name)}, messages.ValidID(name)
+	}
+	values := r.Header["Authorization"]
+	if len(values) != 1 {
+		return caller{}, false
+	}
+	scheme, given, _ := strings.Cut(values[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return caller{}, false
+	}
+	given = strings.TrimLeft(given, " ")
+	if hash := sha256.Sum256([]byte(given)); c.on && subtle.ConstantTimeCompare(hash[:], c.gateway[:]) == 1 {
+		return caller{}, true
+	}
+	agent := r.Header.Get(agentHeader)
+	if agent == "" {
+		agent = named
+	}
+	if len(c.identity.secret) == 0 || !messages.ValidID(agent) || !hmac.Equal([]byte(given), []byte(AgentToken(c.identity.secret, agent))) {
+		return caller{}, false
+	}
+	return caller{coordinator.AgentID(agent)}, true
+}

@@ -1,0 +1,139 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/messages"
+)
+
+// callTimeout bounds the wait for an answer about a call: until it is in the journal.
+const callTimeout = 5 * time.Second
+
+// maxCallBody bounds what is said about one call.
+const maxCallBody = 8 << 10
+
+// ErrCallsBusy says that too many questions about calls wait for their answers already.
+var ErrCallsBusy = errors.New("too many calls wait for their answers")
+
+// calls answers POST /v1/quota/reserve and its siblings.
+func (a *api) calls(op coordinator.CallOp) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := a.permission.browsers.Check(r); err != nil {
+			crossOrigin(w)
+			return
+		}
+		if !isJSON(r) {
+			problem(w, http.StatusUnsupportedMediaType, "Not JSON", "Send the body as Content-Type: application/json.")
+			return
+		}
+		if !unasked(w, r) {
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxCallBody)
+		var said saidCall
+		if !said.read(w, r, op) {
+			return
+		}
+		who, ok := a.callers.of(w, r, said.agent)
+		if !ok {
+			return
+		}
+		call, id, ok := a.callOf(w, who, op, &said)
+		if !ok {
+			return
+		}
+		a.ask(w, r, call, id, callAnswers{})
+	})
+}
+
+// answering is how what was asked about a call is answered, by the contract of who asks.
+type answering interface {
+	granted(w http.ResponseWriter, id string, op coordinator.CallOp, x *coordinator.CallAnswer)
+	refused(w http.ResponseWriter, id string, x *coordinator.CallAnswer)
+	problem(w http.ResponseWriter, status int, title, detail string)
+}
+
+// ask has the service answer about a call.
+func (a *api) ask(w http.ResponseWriter, r *http.Request, call coordinator.Call, id string, how answering) {
+	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
+	defer cancel()
+	answers, err := a.src.AskCalls(ctx, []coordinator.Call{call})
+	switch {
+	case errors.Is(err, ErrCallsBusy):
+		w.Header().Set("Retry-After", "1")
+		how.problem(w, http.StatusServiceUnavailable, "Busy", "Nothing was done: "+err.Error()+"; try again in a second.")
+		return
+	case err != nil:
+		w.Header().Set("Retry-After", "1")
+		how.problem(w, http.StatusServiceUnavailable, "Not answered",
+			messages.Clean(err.Error(), messages.MaxText)+". Ask again with the same reservation_id: what was done already is not done twice.")
+		return
+	}
+	x := &answers[0]
+	switch x.State {
+	case coordinator.CallGranted:
+		how.granted(w, id, call.Op, x)
+	case coordinator.CallUnknown:
+		how.problem(w, http.StatusNotFound, "Unknown reservation", "There is no reservation "+id+" of this agent (any more): it was never made, or ended more than a minute ago, or no quota concerned it.")
+	case coordinator.CallEnded:
+		how.problem(w, http.StatusConflict, "Reservation has ended", "The reservation "+id+" has been settled, released or has expired before; nothing has changed.")
+	case coordinator.CallForeign:
+		how.problem(w, http.StatusForbidden, "Not its group", "Agent "+string(x.Agent)+" does not belong to the group that it names; leave group_id out, or list the agent in quotas.yaml.")
+	default:
+		how.refused(w, id, x)
+	}
+}
+
+// callAnswers answers those who ask with POST.
+type callAnswers struct{}
+
+func (callAnswers) problem(w http.ResponseWriter, status int, title, detail string) {
+	problem(w, status, title, detail)
+}
+
+func (callAnswers) granted(w http.ResponseWriter, id string, op coordinator.CallOp, x *coordinator.CallAnswer) {
+	rateLimits(w.Header(), x)
+	answerCompactly(w, http.StatusOK, callAnswerOf(id, op, x))
+}
+
+func (callAnswers) refused(w http.ResponseWriter, id string, x *coordinator.CallAnswer) {
+	quotaExceeded(w, http.StatusTooManyRequests, id, x)
+}
+
+// callOf makes of what was said about a call what the engine is asked.
+func (a *api) callOf(w http.ResponseWriter, who caller, op coordinator.CallOp, said *saidCall) (coordinator.Call, string, bool) {
+	agent := coordinator.AgentID(said.agent)
+	switch { // what is said counts for gateways
+	case who.agent != "" && agent != "" && agent != who.agent:
+		problem(w, http.StatusForbidden, "Another agent", "The token is that of agent "+string(who.agent)+"; nobody uses the quota of another.")
+		return coordinator.Call{}, "", false
+	case who.agent != "":
+		agent = who.agent
+	}
+	id, keep := said.id, true
+	if id == "" {
+		id, keep = a.newReservation(), false
+	}
+	call := coordinator.Call{
+		Op: op, Key: CallKey(agent, id), Keep: keep || op == coordinator.CallReserve, Agent: agent, Group: said.group, OwnOnly: who.agent != "",
+		Operation: said.operation, Usage: said.usage, Exact: said.exact, Seats: said.seats, NoBorrowing: said.noBorrowing,
+		Priority: said.priority, TTL: said.ttl, ChargeUntold: said.chargeUntold,
+	}
+	return call, id, true
+}
+
+// CallKey names the reservation of an id that an agent (empty: a gateway, for nobody in
+// particular) has given, or was given. Ids of different agents have nothing to do with each other.
+func CallKey(agent coordinator.AgentID, id string) coordinator.TaskKey {
+	return coordinator.KeyOf(coordinator.TaskID("call:" + string(agent) + ":" + id))
+}
+
+// newReservation is an id that nobody has given before.
+func (a *api) newReservation() string {
+	return a.prefix + strconv.FormatUint(a.numbered.Add(1), 10)
+}

@@ -1,0 +1,108 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/httpapi"
+)
+
+// maxCalls bounds the questions about calls that wait for their answers at one time: what they
+// hold in memory, and for how long the last of them waits.
+const maxCalls = 8192
+
+// calls are those who have asked about calls that no task stands for, by token.
+type calls struct {
+	next    atomic.Uint64
+	mu      sync.Mutex
+	waiting map[uint64]*asker
+}
+
+// asker waits for one answer, which comes at most once: nil when the session has ended before.
+type asker struct {
+	session  uint64
+	answered chan []coordinator.CallAnswer // capacity 1
+}
+
+var askers = sync.Pool{New: func() any { return &asker{answered: make(chan []coordinator.CallAnswer, 1)} }}
+
+func newCalls() *calls { return &calls{waiting: make(map[uint64]*asker)} }
+
+// add admits somebody who asks in a session; false when too many wait.
+func (c *calls) add(session uint64) (token uint64, a *asker, ok bool) {
+	token = c.next.Add(1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.waiting) >= maxCalls {
+		return 0, nil, false
+	}
+	a = askers.Get().(*asker)
+	a.session = session
+	c.waiting[token] = a
+	return token, a, true
+}
+
+// take removes who waits under a token; nil: nobody does (any more).
+func (c *calls) take(token uint64) *asker {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := c.waiting[token]
+	delete(c.waiting, token)
+	return a
+}
+
+// answer passes the engine's answer on.
+func (c *calls) answer(f *coordinator.CallAnswered) {
+	if a := c.take(f.Token); a != nil {
+		a.answered <- f.Answers
+	}
+}
+
+// void says to those of a session who have no answer that none will come.
+func (c *calls) void(session uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for token, a := range c.waiting {
+		if a.session == session {
+			delete(c.waiting, token)
+			a.answered <- nil
+		}
+	}
+}
+
+// AskCalls asks the engine about calls (see httpapi.Source). Only a coordinator that leads
+// answers.
+func (s *Service) AskCalls(ctx context.Context, asked []coordinator.Call) ([]coordinator.CallAnswer, error) {
+	r, err := s.leading()
+	if err != nil {
+		return nil, fmt.Errorf("ask for quota: %w", err)
+	}
+	token, a, ok := s.calls.add(r.number)
+	if !ok {
+		return nil, httpapi.ErrCallsBusy
+	}
+	// A session ends by ceasing to be the current one and then voiding who waits in it: whoever
+	// waits while it is still the current one is told.
+	if s.current.Load() != r {
+		s.calls.take(token)
+		return nil, fmt.Errorf("ask for quota: %w", errSessionEnded)
+	}
+	s.loop.post(r.number, coordinator.CallAsked{Token: token, Calls: asked})
+	select {
+	case answers := <-a.answered:
+		askers.Put(a)
+		if answers == nil {
+			return nil, fmt.Errorf("ask for quota: %w", errSessionEnded)
+		}
+		return answers, nil
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-s.loop.stopped:
+		err = errStopped
+	}
+	s.calls.take(token) // should the answer be on its way, nobody reads it
+	return nil, fmt.Errorf("ask for quota: %w", err)
+}
