@@ -381,6 +381,15 @@ func describe(f coordinator.Effect) string {
 		return fmt.Sprintf("claims of %s forgotten", f.Agent)
 	case coordinator.QuotaReached:
 		return fmt.Sprintf("quota %s %s %d%%", f.Node, f.Dimension, f.Percent)
+	case *coordinator.CallAnswered:
+		s := "calls"
+		for _, a := range f.Answers {
+			s += " " + [...]string{"granted", "refused", "never", "unknown", "ended", "foreign", "put by"}[a.State]
+			if a.Standing {
+				s += " again"
+			}
+		}
+		return s
 	case coordinator.UsageExcessive:
 		return fmt.Sprintf("%s says that %s of %q took %d of %s, estimated %d", f.Agent, f.Task, f.Group, f.Reported, f.Dimension, f.Estimated)
 	case coordinator.MoveToLane:

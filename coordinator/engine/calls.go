@@ -12,25 +12,27 @@ import (
 // they wait for no agent; but where tasks wait for a rate they stand back behind these.
 func (e *Engine) callAsked(now time.Time, ev *coordinator.CallAsked) {
 	answered := &coordinator.CallAnswered{Token: ev.Token, Answers: make([]coordinator.CallAnswer, len(ev.Calls))}
-	records, all := len(e.recorder.records), true
+	l, all := e.quotas.ledger, true
+	l.Due(now) // what has been remembered for long enough is forgotten; what has expired has ended
+	l.Tentatively(len(ev.Calls) > 1)
 	for i := range ev.Calls {
 		a := &answered.Answers[i]
-		e.call(now, &ev.Calls[i], a)
+		answered.Changed = e.call(now, &ev.Calls[i], a) || answered.Changed
 		all = all && a.State == coordinator.CallGranted
 	}
+	l.Tentatively(false)
 	for i := range ev.Calls {
 		c, a := &ev.Calls[i], &answered.Answers[i]
 		switch {
 		case !setsAside(c.Op) || a.State != coordinator.CallGranted || a.Standing:
 		case all:
-			e.callStands(now, c, a)
+			answered.Changed = e.callStands(now, c, a) || answered.Changed
 		default:
-			e.quotas.ledger.Release(now, c.Key, false)
+			l.Release(now, c.Key, false)
 			a.State, a.Until = coordinator.CallPutBy, time.Time{}
 		}
 	}
 	e.quotaAlerts()
-	answered.Changed = len(e.recorder.records) > records
 	e.emit(answered)
 }
 
@@ -39,15 +41,16 @@ func setsAside(op coordinator.CallOp) bool {
 	return op == coordinator.CallReserve || op == coordinator.CallConsume || op == coordinator.CallCharge
 }
 
-// call answers about one call. What it sets aside is not recorded yet.
-func (e *Engine) call(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer) {
+// call answers about one call, and tells whether that is recorded. What it sets aside is not yet.
+func (e *Engine) call(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer) (recorded bool) {
 	switch c.Op {
 	case coordinator.CallExtend:
-		e.extendCall(now, c, a)
+		return e.extendCall(now, c, a)
 	case coordinator.CallSettle, coordinator.CallRelease:
-		e.endCall(now, c, a)
+		return e.endCall(now, c, a)
 	default:
 		e.admitCall(now, c, a)
+		return false
 	}
 }
 
@@ -60,26 +63,25 @@ func (e *Engine) admitCall(now time.Time, c *coordinator.Call, a *coordinator.Ca
 		a.State = coordinator.CallForeign
 		return
 	}
+	if c.Op != coordinator.CallCheck && q.ledger.Knows(c.Key) {
+		e.standingCall(c, a)
+		return
+	}
 	path := q.ledger.PathOf(&charge)
 	if !q.ledger.Installed() || path.Empty() {
 		return // no quota concerns it
 	}
 	var v fairshare.Verdict
-	if k := q.waits.ahead(now, &charge, int(c.Priority)); k != nil && c.Op != coordinator.CallCharge && !q.ledger.Knows(c.Key) {
+	if k := q.waits.ahead(now, &charge, int(c.Priority)); k != nil && c.Op != coordinator.CallCharge {
 		v = k.refusal(q.ledger)
 	} else {
 		v = e.askLedger(now, c, &charge, &path)
 	}
-	a.Borrowed = v.Borrowed
-	switch {
-	case v.Known:
-		e.standingCall(c, a)
-	case v.OK:
-		if c.Op == coordinator.CallReserve {
-			a.Until = e.callEnds(now, c)
-		}
-	default:
+	switch a.Borrowed = v.Borrowed; {
+	case !v.OK:
 		e.refuseCall(a, &v)
+	case c.Op == coordinator.CallReserve:
+		a.Until = e.callEnds(now, c)
 	}
 	a.Budget, a.Rate = q.ledger.Tightest(now, &path, &charge.Amounts)
 }
@@ -161,13 +163,14 @@ func (e *Engine) refuseCall(a *coordinator.CallAnswer, v *fairshare.Verdict) {
 }
 
 // callStands records what has been set aside for a call, and charges it at once if its end is
-// known.
-func (e *Engine) callStands(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer) {
-	q := &e.quotas
-	charge, open, _ := q.ledger.Find(c.Key)
+// known. false: no quota concerns it.
+func (e *Engine) callStands(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer) (recorded bool) {
+	l := e.quotas.ledger
+	charge, open, _ := l.Find(c.Key)
 	if !open {
-		return // no quota concerns it
+		return false
 	}
+	l.Stands(c.Key)
 	if e.recorder.on {
 		e.record(&coordinator.QuotaReserved{
 			Key: c.Key, Group: charge.Group, Agent: charge.Agent, Provider: charge.Provider, Model: charge.Model,
@@ -178,15 +181,16 @@ func (e *Engine) callStands(now time.Time, c *coordinator.Call, a *coordinator.C
 	if c.Op != coordinator.CallReserve {
 		e.settleCall(now, c.Key, &charge, charge.Amounts, c.Keep, c.Op == coordinator.CallCharge)
 	}
+	return true
 }
 
 // extendCall sets more aside, or for longer.
-func (e *Engine) extendCall(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer) {
+func (e *Engine) extendCall(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer) (recorded bool) {
 	q := &e.quotas
 	charge, open, known := q.ledger.Find(c.Key)
 	if !open {
 		a.State = endedOrUnknown(known)
-		return
+		return false
 	}
 	var more coordinator.Amounts
 	if c.Usage != (coordinator.Usage{}) {
@@ -203,15 +207,16 @@ func (e *Engine) extendCall(now time.Time, c *coordinator.Call, a *coordinator.C
 		e.callOf(a, &whole)
 		a.Until, a.Borrowed = q.ledger.EndOf(c.Key), v.Borrowed
 		e.record(&coordinator.QuotaExtended{Key: c.Key, More: more, At: now, Until: until})
-		return
+		return true
 	}
 	e.callOf(a, &charge)
 	a.Until = q.ledger.EndOf(c.Key)
 	e.refuseCall(a, &v)
+	return false
 }
 
 // endCall ends a reservation by its caller's word.
-func (e *Engine) endCall(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer) {
+func (e *Engine) endCall(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer) (recorded bool) {
 	q := &e.quotas
 	charge, open, known := q.ledger.Find(c.Key)
 	e.callOf(a, &charge)
@@ -233,6 +238,7 @@ func (e *Engine) endCall(now time.Time, c *coordinator.Call, a *coordinator.Call
 			a.State = coordinator.CallEnded
 		}
 	}
+	return a.State == coordinator.CallGranted
 }
 
 // settleCall charges what was used; false: that has been done before. measured: it is known, and

@@ -413,6 +413,8 @@ func (h *history) pass(t *rapid.T) {
 // showEvent renders an event for the history that is printed when a run fails.
 func showEvent(ev coordinator.Event) string {
 	switch ev := ev.(type) {
+	case coordinator.CallAsked:
+		return showCalls(ev)
 	case coordinator.PolicyChanged:
 		s := fmt.Sprintf("policy %s %+v", ev.Policy.Strategy, ev.Policy.Settings)
 		for _, a := range ev.Policy.Agents {

@@ -19,7 +19,7 @@ func TestQuotaHistories(t *testing.T) {
 	histories(t, func(h *history) map[string]func(*rapid.T) {
 		h.limited = true
 		return map[string]func(*rapid.T){
-			"task": h.sendTask, "burst": h.sendBurst, "result": h.sendResult, "return": h.returnOne,
+			"task": h.sendTask, "burst": h.sendBurst, "result": h.sendResult, "return": h.returnOne, "calls": h.askCalls, "a call": h.askCalls,
 		}
 	})
 }
@@ -40,7 +40,7 @@ func (h *history) checkQuotas() {
 func openReservations(l *fairshare.Ledger, e *Engine) map[coordinator.TaskKey]bool {
 	open := make(map[coordinator.TaskKey]bool)
 	for _, r := range l.Export(e.now) {
-		if q, is := r.(*coordinator.QuotaReserved); is && q.State == 0 {
+		if q, is := r.(*coordinator.QuotaReserved); is && q.State == 0 && !q.Call {
 			open[q.Key] = true
 		}
 	}

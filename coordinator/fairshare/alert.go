@@ -22,7 +22,7 @@ var thresholds = [...]int64{80, 90, 100}
 // watch notes that a budget's use has reached a threshold for the first time in its period.
 func (l *Ledger) watch(b *budget) {
 	use, all := b.used+b.reserved, b.cap()
-	if all <= 0 || use < all/5*4 {
+	if l.tentative || all <= 0 || use < all/5*4 {
 		return
 	}
 	for _, percent := range thresholds {
@@ -52,4 +52,16 @@ func (l *Ledger) Alerts(dst []Alert) []Alert {
 	dst = append(dst, l.alerts...)
 	l.alerts = l.alerts[:0]
 	return dst
+}
+
+// Tentatively has what is reserved from now on raise no alert, because it may be released at once;
+// with false those that are reserved from then on do again. Stands raises those of one that was
+// not released.
+func (l *Ledger) Tentatively(on bool) { l.tentative = on }
+
+// Stands raises the alerts of a reservation that was made tentatively.
+func (l *Ledger) Stands(key coordinator.TaskKey) {
+	if r := l.open[key]; r != nil {
+		l.watchAll(&r.path, dimensionsOf(&r.charge.Amounts))
+	}
 }

@@ -86,6 +86,17 @@ func (l *Ledger) keepKnown(p *Path) func() {
 	}
 }
 
+// forgetKnown forgets what is known of refusals on a path.
+func (l *Ledger) forgetKnown(p *Path) {
+	for _, n := range p.list() {
+		for _, b := range l.nodes[n].budgets {
+			if b != nil {
+				b.knew = known{}
+			}
+		}
+	}
+}
+
 // explainBudget looks at one budget. What could be lent to a share is tried out, and undone.
 func (l *Ledger) explainBudget(b *budget, p *Path, c *Charge) LimitView {
 	v := LimitView{

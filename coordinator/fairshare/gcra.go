@@ -93,6 +93,14 @@ func (r *rate) correct(now, reserved, actual, cap int64) {
 	r.tat = max(r.tat, min(max(now, r.tat)+more, limit, latestTAT))
 }
 
+// since is TAT, or 0 while it is full: for how long it has been makes no difference.
+func (r *rate) since(now int64) int64 {
+	if r.tat <= now {
+		return 0
+	}
+	return r.tat
+}
+
 // remaining is how much may pass now, in one piece: 0 to the burst.
 func (r *rate) remaining(now int64) int64 {
 	left := now + r.tau - max(now, r.tat)

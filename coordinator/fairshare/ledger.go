@@ -38,6 +38,8 @@ type Ledger struct {
 	uses   []rateUse // of one that leaves nothing behind
 	freed  []int32   // nodes that have got something back, each once
 	alerts []Alert
+	// tentative: what is reserved may be released at once, and raises no alert yet.
+	tentative bool
 }
 
 // node is one node of a quota tree.

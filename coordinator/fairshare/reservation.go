@@ -92,6 +92,9 @@ func (l *Ledger) Forget(key coordinator.TaskKey) {
 // reserve checks and charges; force charges in any case.
 func (l *Ledger) reserve(key coordinator.TaskKey, c *Charge, p *Path, until time.Time, force bool) Verdict {
 	r := l.make()
+	if force { // it borrows what there is: whoever was refused before, and by whomever it is done again
+		l.forgetKnown(p)
+	}
 	var v Verdict
 	v, r.uses = l.check(p, c, r.uses)
 	if !v.OK && !force {

@@ -16,7 +16,7 @@ func (l *Ledger) Export(now time.Time) []coordinator.Record {
 	// A node without an ID stands for the ledger itself: its time.
 	all := []coordinator.Record{&coordinator.QuotaBefore{Start: l.now}}
 	for i := range l.nodes {
-		all = l.nodes[i].export(all)
+		all = l.nodes[i].export(all, l.now)
 	}
 	open := make([]*reservation, 0, len(l.open))
 	for _, r := range l.open { // order does not matter: they are sorted
@@ -35,7 +35,7 @@ func (l *Ledger) Export(now time.Time) []coordinator.Record {
 	return all
 }
 
-func (nd *node) export(all []coordinator.Record) []coordinator.Record {
+func (nd *node) export(all []coordinator.Record, now int64) []coordinator.Record {
 	id := nd.spec.ID
 	for _, b := range nd.budgets {
 		if b != nil && (!b.blank() || b.up == nil) { // of a root at least of which period its family's books are
@@ -43,9 +43,13 @@ func (nd *node) export(all []coordinator.Record) []coordinator.Record {
 		}
 	}
 	for d, s := range nd.rates {
-		if s != nil && (s.assured.tat != 0 || s.ceiling.tat != 0) {
+		if s == nil {
+			continue
+		}
+		assured, ceiling := s.assured.since(now), s.ceiling.since(now)
+		if assured != 0 || ceiling != 0 {
 			all = append(all, &coordinator.QuotaBefore{
-				Node: id, Dimension: coordinator.Dimension(d), Rate: true, Values: []int64{s.assured.tat, s.ceiling.tat},
+				Node: id, Dimension: coordinator.Dimension(d), Rate: true, Values: []int64{assured, ceiling},
 			})
 		}
 	}
@@ -237,7 +241,7 @@ func (l *Ledger) restore(q *coordinator.QuotaReserved, c *Charge) {
 // add appends a part unless it is there already.
 func (r *reservation) add(part *reservation) bool {
 	for ; ; r = r.later {
-		if r.at == part.at && slices.Equal(r.uses, part.uses) {
+		if r.at == part.at && r.charge.Amounts == part.charge.Amounts && slices.Equal(r.uses, part.uses) {
 			return false
 		}
 		if r.later == nil {

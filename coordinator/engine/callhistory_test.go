@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"fmt"
+
+	"pgregory.net/rapid"
+
+	"taskbus/coordinator"
+)
+
+// callIDs are few, so that what is asked about has often been asked about before.
+var callIDs = []string{"c1", "c2", "c3", "c4", "c5"}
+
+func drawCall(t *rapid.T) coordinator.Call {
+	return coordinator.Call{
+		Op:           coordinator.CallOp(rapid.IntRange(0, coordinator.NumCallOps-1).Draw(t, "operation")),
+		Key:          coordinator.KeyOf(coordinator.TaskID("call:" + rapid.SampledFrom(callIDs).Draw(t, "call"))),
+		Keep:         rapid.Bool().Draw(t, "keep"),
+		Agent:        rapid.SampledFrom(agentIDs).Draw(t, "agent"),
+		Group:        rapid.SampledFrom(quotaGroups).Draw(t, "group"),
+		OwnOnly:      rapid.Bool().Draw(t, "for itself"),
+		Operation:    rapid.SampledFrom([]string{"", "chat"}).Draw(t, "operation's name"),
+		Exact:        rapid.Bool().Draw(t, "exact"),
+		Seats:        rapid.Int64Range(0, 2).Draw(t, "seats"),
+		NoBorrowing:  rapid.Bool().Draw(t, "no borrowing"),
+		Priority:     coordinator.Priority(rapid.IntRange(0, 3).Draw(t, "priority")),
+		TTL:          seconds(t, "ttl", 0, 1, 20, 600),
+		ChargeUntold: rapid.Bool().Draw(t, "charge untold"),
+		Usage: coordinator.Usage{
+			InputTokens: float64(rapid.IntRange(0, 60).Draw(t, "input")), OutputTokens: float64(rapid.IntRange(0, 60).Draw(t, "output")),
+			Provider: rapid.SampledFrom([]string{"", "p"}).Draw(t, "provider"),
+		},
+	}
+}
+
+// askCalls asks about one call, or several of them, and holds the answers against what they
+// promise.
+func (h *history) askCalls(t *rapid.T) {
+	h.needSession(t)
+	ev := coordinator.CallAsked{Token: 7}
+	seen := make(map[coordinator.TaskKey]bool)
+	for range rapid.SampledFrom([]int{1, 1, 2, 3}).Draw(t, "calls") {
+		if c := drawCall(t); !seen[c.Key] { // what is asked about the same twice at once is the asker's fault
+			seen[c.Key] = true
+			ev.Calls = append(ev.Calls, c)
+		}
+	}
+	was := make([]bool, len(ev.Calls))
+	for i, c := range ev.Calls {
+		was[i] = h.e.quotas.ledger.IsOpen(c.Key)
+	}
+	h.do(ev)
+	h.checkCalls(ev, was)
+}
+
+// checkCalls: what was granted stands, or is settled; where one of several was refused nothing was
+// set aside for any.
+func (h *history) checkCalls(ev coordinator.CallAsked, was []bool) {
+	h.t.Helper()
+	var answered *coordinator.CallAnswered
+	for _, f := range h.steps[len(h.steps)-1].effects {
+		if a, is := f.(*coordinator.CallAnswered); is {
+			answered = a
+		}
+	}
+	if answered == nil || answered.Token != ev.Token || len(answered.Answers) != len(ev.Calls) {
+		h.t.Fatalf("what was asked about %d calls is answered by %+v", len(ev.Calls), answered)
+	}
+	l, all := h.e.quotas.ledger, true
+	for _, a := range answered.Answers {
+		all = all && a.State == coordinator.CallGranted
+	}
+	for i, c := range ev.Calls {
+		a := answered.Answers[i]
+		open := l.IsOpen(c.Key)
+		switch {
+		case c.Op == coordinator.CallCheck, c.Op == coordinator.CallExtend, a.Standing:
+			if open != was[i] {
+				h.t.Fatalf("%+v: it stood %v, and stands %v: %+v", c, was[i], open, a)
+			}
+		case c.Op == coordinator.CallSettle, c.Op == coordinator.CallRelease:
+			if open || a.State == coordinator.CallGranted && c.Op == coordinator.CallRelease && !was[i] {
+				h.t.Fatalf("%+v: it stands, or ended twice: %+v", c, a)
+			}
+		case !all || c.Op != coordinator.CallReserve:
+			if open != was[i] {
+				h.t.Fatalf("%+v: it stood %v, and stands %v, all granted: %v: %+v", c, was[i], open, all, a)
+			}
+		case a.State == coordinator.CallGranted && open == a.Until.IsZero():
+			h.t.Fatalf("%+v: open %v, until %v", c, open, a.Until)
+		}
+		if a.State == coordinator.CallRefused && a.Lacks == nil {
+			h.t.Fatalf("%+v is refused without a reason", c)
+		}
+	}
+}
+
+func showCalls(ev coordinator.CallAsked) string {
+	s := "calls"
+	for _, c := range ev.Calls {
+		s += fmt.Sprintf(" {%d %x %s of %q %v+%v exact %v seats %d ttl %v}", c.Op, c.Key[0]>>48, c.Agent, c.Group, c.Usage.InputTokens, c.Usage.OutputTokens, c.Exact, c.Seats, c.TTL.Seconds())
+	}
+	return s
+}
