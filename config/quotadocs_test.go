@@ -74,8 +74,9 @@ func TestQuotasReference(t *testing.T) {
 	add("providers[].groups[].", root.Definitions["part"])
 	add("prices[].", root.Definitions["price"])
 	add("pool.", root.Properties["pool"])
+	add("routing.", root.Properties["routing"])
 	want["currencies.<code>"] = "–"
-	for _, section := range []string{"groups", "agents", "providers", "prices", "pool", "currencies"} {
+	for _, section := range []string{"groups", "agents", "providers", "prices", "pool", "currencies", "routing"} {
 		if _, ok := root.Properties[section]; !ok {
 			t.Errorf("the schema has no section %s", section)
 		}

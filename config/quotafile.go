@@ -75,6 +75,7 @@ func defaultQuotas() *coordinator.Quotas {
 	return &coordinator.Quotas{
 		Location: time.UTC, RepayPercent: 20, LowPercent: 5,
 		ReservationTTL: 900 * time.Second, TombstoneTTL: 3600 * time.Second, DefaultOutput: 512,
+		Routing: coordinator.RouteTerms{Remaining: 1, Price: 1, Latency: 1, Success: 1},
 	}
 }
 
@@ -88,6 +89,7 @@ func (d *decoder) quotaRoot(f *quotaFile) reader {
 			"prices":                  d.prices(f),
 			"repay_percent":           whole(d, &q.RepayPercent, 0, 100),
 			"low_priority_percent":    whole(d, &q.LowPercent, 0, 50),
+			"routing":                 d.routing(&q.Routing),
 			"reservation_ttl_seconds": d.seconds(&q.ReservationTTL, 1, 7*day),
 			"tombstone_ttl_seconds":   d.seconds(&q.TombstoneTTL, 1, 31*day),
 			"default_output_tokens":   whole(d, &q.DefaultOutput, 1, 10_000_000),
@@ -95,6 +97,16 @@ func (d *decoder) quotaRoot(f *quotaFile) reader {
 			"providers":               d.providers(f),
 			"groups":                  d.groups(f),
 			"agents":                  d.quotaAgents(f),
+		})
+	}
+}
+
+// routing reads by which weights calls choose among models.
+func (d *decoder) routing(into *coordinator.RouteTerms) reader {
+	return func(p place) {
+		d.object(p, readers{
+			"remaining": d.number(&into.Remaining, 0, 1000), "price": d.number(&into.Price, 0, 1000),
+			"latency": d.number(&into.Latency, 0, 1000), "success": d.number(&into.Success, 0, 1000),
 		})
 	}
 }

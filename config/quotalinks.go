@@ -110,7 +110,7 @@ func (d *decoder) service(f *quotaFile, group *listedGroup) {
 func (f *quotaFile) providersKnown() []string {
 	var known []string
 	for _, p := range f.providers {
-		known = append(known, p.name)
+		known = append(known, p.name, coordinator.ProviderOfPool(p.name))
 	}
 	for i := range f.prices {
 		known = append(known, f.prices[i].Provider)
@@ -124,7 +124,7 @@ func (f *quotaFile) modelsKnown(provider string) []string {
 	var known []string
 	for _, p := range f.providers {
 		for _, m := range p.models {
-			if p.name == provider {
+			if p.name == provider || coordinator.ProviderOfPool(p.name) == provider {
 				known = append(known, m.name)
 			}
 		}
@@ -132,7 +132,7 @@ func (f *quotaFile) modelsKnown(provider string) []string {
 	open := len(known) == 0
 	for i := range f.prices {
 		switch p := &f.prices[i].Price; {
-		case p.Provider != provider:
+		case p.Provider != coordinator.ProviderOfPool(provider):
 		case p.Model != "":
 			known = append(known, p.Model)
 		case open:

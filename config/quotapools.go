@@ -1,5 +1,7 @@
 package config
 
+import "taskbus/coordinator"
+
 // listedPool is the pool, a provider or a model, and how it is shared.
 type listedPool struct {
 	name   string
@@ -37,14 +39,22 @@ func (d *decoder) providers(f *quotaFile) reader {
 		d.items(p, "providers", func(item place) {
 			one := &listedPool{}
 			known := d.shares(one)
+			var key string
+			var keyAt place
 			known["provider"] = d.name(&one.name, &one.at, idPattern, idRule)
+			known["key"] = d.name(&key, &keyAt, idPattern, idRule)
 			known["limits"] = d.limits(&one.limits, bearsPool)
 			known["borrowing"], known["lending"] = d.borrowing(&one.terms), d.lending(&one.terms)
 			known["models"] = d.models(one)
 			d.object(item, known)
 			if one.name == poolName {
 				d.fault(one.at, "pool is the name of what belongs to no provider; choose another")
-			} else if d.named(named, item, "provider", one.name, one.at) {
+				return
+			}
+			if key != "" {
+				one.name = coordinator.PoolOfKey(one.name, key)
+			}
+			if d.named(named, item, "provider", one.name, one.at) {
 				f.providers = append(f.providers, one)
 			}
 			if len(one.models) > 0 && one.share.node != nil {

@@ -130,7 +130,7 @@ func appendQuotas(text []byte, q *coordinator.Quotas) []byte {
 	if zone == nil {
 		zone = time.UTC
 	}
-	text = fmt.Appendf(text, " %q %d %d %d %d %d %#v", zone, q.RepayPercent, q.LowPercent, q.ReservationTTL, q.TombstoneTTL, q.DefaultOutput, q.Prices)
+	text = fmt.Appendf(text, " %q %d %d %d %d %d %#v %v", zone, q.RepayPercent, q.LowPercent, q.ReservationTTL, q.TombstoneTTL, q.DefaultOutput, q.Prices, q.Routing)
 	for i := range q.Nodes {
 		n := &q.Nodes[i]
 		text = fmt.Appendf(text, " %q %d %d %q %q %d %#v", n.ID, n.Kind, n.Parent, n.Provider, n.Model, n.Weight, n.Borrowing)

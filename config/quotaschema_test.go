@@ -276,7 +276,7 @@ func TestQuotasSchemaWordsAreTheLoaders(t *testing.T) {
 func TestQuotasSchemaPatternsAreTheLoaders(t *testing.T) {
 	patterns := map[string]string{
 		"id": idPattern.String(), "group_id": idPattern.String(), "parent": idPattern.String(), "group": idPattern.String(), "provider": idPattern.String(),
-		"model": modelPattern.String(), "operation": wordPattern.String(), "currency": currencyPattern.String(), "timezone": zonePattern.String(),
+		"model": modelPattern.String(), "key": idPattern.String(), "operation": wordPattern.String(), "currency": currencyPattern.String(), "timezone": zonePattern.String(),
 	}
 	found := make(map[string]bool)
 	eachQuotaSetting(t, func(at where, node map[string]any) {

@@ -52,6 +52,11 @@ type Call struct {
 	// TTL is how long the reservation stands; 0: as long as quotas.yaml says. Of CallExtend from
 	// now on, 0: as before.
 	TTL time.Duration
+	// Routes are the models that it may go to, in the order of preference, instead of the one that
+	// Usage names; empty: only that one.
+	Routes []Service
+	// Heard is what the provider has answered, with CallSettle and CallRelease; nil: not told.
+	Heard *ProviderWord
 	// ChargeUntold: if nobody tells how it ended, it is charged as reserved, and not given back.
 	ChargeUntold bool
 }
@@ -102,6 +107,9 @@ type CallAnswer struct {
 	Borrowed bool
 	// Lacks is why it is refused; nil: it is not.
 	Lacks *QuotaLack
+	// Routes are the models that it might have gone to, if there were several, in the order in which
+	// they were asked for.
+	Routes []RouteScore
 	// Budget and Rate are the limits of which the smallest part is left; nil: none.
 	Budget, Rate *QuotaLeft
 }

@@ -46,6 +46,8 @@ type Quotas struct {
 	ReservationTTL, TombstoneTTL time.Duration
 	// DefaultOutput is how many output tokens are assumed where nothing is known.
 	DefaultOutput int64
+	// Routing has the weights, at least 0, by which calls choose among models.
+	Routing RouteTerms
 	// Source is the text of quotas.yaml without its comments, as Policy.Source; empty where
 	// there is none.
 	Source string

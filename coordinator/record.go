@@ -284,3 +284,4 @@ func (*QuotaBefore) record()    {}
 func (*EstimateBefore) record() {}
 func (*ShareBefore) record()    {}
 func (*LaneKnown) record()      {}
+func (*PoolHeard) record()      {}

@@ -67,6 +67,10 @@ type QuotaEnded struct {
 	At   time.Time
 	// Keep: it is remembered, because it may be told again.
 	Keep bool
+	// Heard: the provider's answer to the call was told with it. Failed: it was none; Latency to it,
+	// 0: not measured.
+	Heard, Failed bool
+	Latency       time.Duration
 	// Type of the task from whose usage the estimator has learnt; empty: it has not.
 	Type string
 }

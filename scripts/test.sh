@@ -22,6 +22,7 @@ one_goroutine=(
 	coordinator/capacity
 	coordinator/engine
 	coordinator/fairshare
+	coordinator/heard
 	coordinator/journal
 	coordinator/learning
 	coordinator/pull

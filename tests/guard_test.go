@@ -89,7 +89,8 @@ var table = map[string]rule{
 	"coordinator/bus/amqpbus":       {may: []string{"coordinator/bus", modAmqp091, modZerolog}},
 	"coordinator/journal":           {may: []string{"coordinator", "coordinator/bus"}},
 	"coordinator/failpoint":         {},
-	"coordinator/httpapi":           {may: []string{"coordinator", "messages", modPrometheus + "/..."}},
+	"coordinator/heard":             {may: []string{"coordinator"}},
+	"coordinator/httpapi":           {may: []string{"coordinator", "coordinator/heard", "messages", modPrometheus + "/..."}},
 	"coordinator/service": {may: []string{
 		"config", "messages", "schemas",
 		"coordinator", "coordinator/strategy", "coordinator/auction", "coordinator/fairshare", "coordinator/engine",
@@ -105,7 +106,7 @@ var table = map[string]rule{
 }
 
 // clockless packages may use the time package for its types only.
-var clockless = []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/engine", "coordinator/simulator", "coordinator/simulator/pulling", "coordinator/simulator/sharing", "coordinator/journal", "coordinator/replay", "agent/balance"}
+var clockless = []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/engine", "coordinator/simulator", "coordinator/simulator/pulling", "coordinator/simulator/sharing", "coordinator/journal", "coordinator/replay", "coordinator/heard", "agent/balance"}
 
 var clockFuncs = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
 

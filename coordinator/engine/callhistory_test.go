@@ -12,7 +12,20 @@ import (
 var callIDs = []string{"c1", "c2", "c3", "c4", "c5"}
 
 func drawCall(t *rapid.T) coordinator.Call {
+	var heard *coordinator.ProviderWord
+	if rapid.Bool().Draw(t, "heard") {
+		heard = &coordinator.ProviderWord{
+			Status: rapid.SampledFrom([]int{0, 200, 200, 429, 429, 503}).Draw(t, "status"), RetryAfter: seconds(t, "retry after", 0, 0, 5, 90),
+			Told: uint8(rapid.IntRange(0, 15).Draw(t, "told")), Remains: coordinator.Amounts{rapid.Int64Range(0, 5).Draw(t, "remains"), 3, 3, 3},
+			Latency: seconds(t, "latency", 0, 1, 7),
+		}
+	}
+	var routes []coordinator.Service
+	for range rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(t, "routes") {
+		routes = append(routes, coordinator.Service{Provider: "p", Model: rapid.SampledFrom([]string{"", "x1", "x2"}).Draw(t, "route")})
+	}
 	return coordinator.Call{
+		Heard: heard, Routes: routes,
 		Op:           coordinator.CallOp(rapid.IntRange(0, coordinator.NumCallOps-1).Draw(t, "operation")),
 		Key:          coordinator.KeyOf(coordinator.TaskID("call:" + rapid.SampledFrom(callIDs).Draw(t, "call"))),
 		Keep:         rapid.Bool().Draw(t, "keep"),
@@ -67,8 +80,8 @@ func (h *history) checkCalls(ev coordinator.CallAsked, was []bool) {
 		h.t.Fatalf("what was asked about %d calls is answered by %+v", len(ev.Calls), answered)
 	}
 	l, all := h.e.quotas.ledger, true
-	for _, a := range answered.Answers {
-		all = all && a.State == coordinator.CallGranted
+	for i, a := range answered.Answers {
+		all = all && (a.State == coordinator.CallGranted || !asks(ev.Calls[i].Op))
 	}
 	for i, c := range ev.Calls {
 		a := answered.Answers[i]
@@ -81,6 +94,10 @@ func (h *history) checkCalls(ev coordinator.CallAsked, was []bool) {
 		case c.Op == coordinator.CallSettle, c.Op == coordinator.CallRelease:
 			if open || a.State == coordinator.CallGranted && c.Op == coordinator.CallRelease && !was[i] {
 				h.t.Fatalf("%+v: it stands, or ended twice: %+v", c, a)
+			}
+		case c.Op == coordinator.CallCharge:
+			if open != was[i] && !a.Standing {
+				h.t.Fatalf("%+v: it stood %v, and stands %v: %+v", c, was[i], open, a)
 			}
 		case !all || c.Op != coordinator.CallReserve:
 			if open != was[i] {

@@ -8,23 +8,25 @@ import (
 )
 
 // callAsked answers what is asked about calls that no task stands for: what is to be set aside for
-// them is, or nothing of it. They are charged to the same quotas as tasks. They have no turn, for
-// they wait for no agent; but where tasks wait for a rate they stand back behind these.
+// them is, or nothing of it. Then comes what is told about others. They are charged to the same
+// quotas as tasks. They have no turn, for they wait for no agent; but where tasks wait for a rate
+// they stand back behind these.
 func (e *Engine) callAsked(now time.Time, ev *coordinator.CallAsked) {
 	answered := &coordinator.CallAnswered{Token: ev.Token, Answers: make([]coordinator.CallAnswer, len(ev.Calls))}
 	l, all := e.quotas.ledger, true
 	l.Due(now) // what has been remembered for long enough is forgotten; what has expired has ended
 	l.Tentatively(len(ev.Calls) > 1)
 	for i := range ev.Calls {
-		a := &answered.Answers[i]
-		answered.Changed = e.call(now, &ev.Calls[i], a) || answered.Changed
-		all = all && a.State == coordinator.CallGranted
+		if c, a := &ev.Calls[i], &answered.Answers[i]; asks(c.Op) {
+			e.admitCall(now, c, a)
+			all = all && a.State == coordinator.CallGranted
+		}
 	}
 	l.Tentatively(false)
 	for i := range ev.Calls {
 		c, a := &ev.Calls[i], &answered.Answers[i]
 		switch {
-		case !setsAside(c.Op) || a.State != coordinator.CallGranted || a.Standing:
+		case !asks(c.Op) || c.Op == coordinator.CallCheck || a.State != coordinator.CallGranted || a.Standing:
 		case all:
 			answered.Changed = e.callStands(now, c, a) || answered.Changed
 		default:
@@ -32,51 +34,56 @@ func (e *Engine) callAsked(now time.Time, ev *coordinator.CallAsked) {
 			a.State, a.Until = coordinator.CallPutBy, time.Time{}
 		}
 	}
+	for i := range ev.Calls {
+		if c := &ev.Calls[i]; !asks(c.Op) {
+			answered.Changed = e.callTold(now, c, &answered.Answers[i]) || answered.Changed
+		}
+	}
 	e.quotaAlerts()
 	e.emit(answered)
 }
 
-// setsAside tells whether something is set aside by an operation, if only for a moment.
-func setsAside(op coordinator.CallOp) bool {
-	return op == coordinator.CallReserve || op == coordinator.CallConsume || op == coordinator.CallCharge
+// asks tells whether an operation asks for room, or about it; else it tells of what was used.
+func asks(op coordinator.CallOp) bool {
+	return op == coordinator.CallReserve || op == coordinator.CallConsume || op == coordinator.CallCheck
 }
 
-// call answers about one call, and tells whether that is recorded. What it sets aside is not yet.
-func (e *Engine) call(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer) (recorded bool) {
+// callTold takes over what is told of a call, and tells whether that is recorded.
+func (e *Engine) callTold(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer) (recorded bool) {
 	switch c.Op {
 	case coordinator.CallExtend:
 		return e.extendCall(now, c, a)
-	case coordinator.CallSettle, coordinator.CallRelease:
-		return e.endCall(now, c, a)
-	default:
+	case coordinator.CallCharge:
 		e.admitCall(now, c, a)
-		return false
+		return a.State == coordinator.CallGranted && !a.Standing && e.callStands(now, c, a)
+	default:
+		return e.endCall(now, c, a)
 	}
 }
 
-// admitCall sets aside what a call asks for, or tells whether it could be.
+// admitCall sets aside what a call asks for, or tells whether it could be. It is not recorded yet.
 func (e *Engine) admitCall(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer) {
 	q := &e.quotas
+	if c.Op != coordinator.CallCheck && q.ledger.Knows(c.Key) {
+		e.standingCall(c, a)
+		return
+	}
+	if len(c.Routes) > 0 && q.ledger.Installed() {
+		one, to := *c, e.chooseRoute(now, c, a)
+		one.Usage.Provider, one.Usage.Model = to.Provider, to.Model
+		c = &one
+	}
 	charge, ok := e.callCharge(c)
 	e.callOf(a, &charge)
 	if !ok {
 		a.State = coordinator.CallForeign
 		return
 	}
-	if c.Op != coordinator.CallCheck && q.ledger.Knows(c.Key) {
-		e.standingCall(c, a)
-		return
-	}
 	path := q.ledger.PathOf(&charge)
 	if !q.ledger.Installed() || path.Empty() {
 		return // no quota concerns it
 	}
-	var v fairshare.Verdict
-	if k := q.waits.ahead(now, &charge, int(c.Priority)); k != nil && c.Op != coordinator.CallCharge {
-		v = k.refusal(q.ledger)
-	} else {
-		v = e.askLedger(now, c, &charge, &path)
-	}
+	v := e.askLedger(now, c, &charge, &path)
 	switch a.Borrowed = v.Borrowed; {
 	case !v.OK:
 		e.refuseCall(a, &v)
@@ -86,14 +93,27 @@ func (e *Engine) admitCall(now time.Time, c *coordinator.Call, a *coordinator.Ca
 	a.Budget, a.Rate = q.ledger.Tightest(now, &path, &charge.Amounts)
 }
 
+// checkCall tells whether there is room for a call, and nobody before whom it stands back.
+func (e *Engine) checkCall(now time.Time, c *coordinator.Call, charge *fairshare.Charge, path *fairshare.Path) fairshare.Verdict {
+	if k := e.quotas.waits.ahead(now, charge, int(c.Priority)); k != nil {
+		return k.refusal(e.quotas.ledger)
+	}
+	return e.quotas.ledger.Check(now, path, charge)
+}
+
 // askLedger has the ledger set aside what is asked for.
 func (e *Engine) askLedger(now time.Time, c *coordinator.Call, charge *fairshare.Charge, path *fairshare.Path) fairshare.Verdict {
 	l := e.quotas.ledger
 	switch c.Op {
 	case coordinator.CallCheck:
-		return l.Check(now, path, charge)
+		return e.checkCall(now, c, charge, path)
 	case coordinator.CallCharge:
 		return l.Charge(now, c.Key, charge)
+	}
+	if k := e.quotas.waits.ahead(now, charge, int(c.Priority)); k != nil {
+		return k.refusal(l)
+	}
+	switch c.Op {
 	case coordinator.CallConsume:
 		return l.Reserve(now, c.Key, charge, time.Time{}) // for this moment
 	default:
@@ -157,9 +177,7 @@ func (e *Engine) refuseCall(a *coordinator.CallAnswer, v *fairshare.Verdict) {
 	if a.State = coordinator.CallRefused; v.Permanent {
 		a.State = coordinator.CallNever
 	}
-	a.Lacks = &coordinator.QuotaLack{
-		Node: v.Node, Dimension: v.Dimension, Limit: v.Limit.String(), RetryAt: v.RetryAt, Text: describeLack(v),
-	}
+	a.Lacks = lackFor(v)
 }
 
 // callStands records what has been set aside for a call, and charges it at once if its end is
@@ -179,7 +197,7 @@ func (e *Engine) callStands(now time.Time, c *coordinator.Call, a *coordinator.C
 		})
 	}
 	if c.Op != coordinator.CallReserve {
-		e.settleCall(now, c.Key, &charge, charge.Amounts, c.Keep, c.Op == coordinator.CallCharge)
+		e.settleCall(now, c, &charge, charge.Amounts, c.Op == coordinator.CallCharge)
 	}
 	return true
 }
@@ -213,74 +231,4 @@ func (e *Engine) extendCall(now time.Time, c *coordinator.Call, a *coordinator.C
 	a.Until = q.ledger.EndOf(c.Key)
 	e.refuseCall(a, &v)
 	return false
-}
-
-// endCall ends a reservation by its caller's word.
-func (e *Engine) endCall(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer) (recorded bool) {
-	q := &e.quotas
-	charge, open, known := q.ledger.Find(c.Key)
-	e.callOf(a, &charge)
-	switch {
-	case !known:
-		a.State = coordinator.CallUnknown
-	case c.Op == coordinator.CallRelease && !open:
-		a.State = coordinator.CallEnded
-	case c.Op == coordinator.CallRelease:
-		q.ledger.Release(now, c.Key, c.Keep)
-		a.Amounts = coordinator.Amounts{}
-		e.record(&coordinator.QuotaEnded{Key: c.Key, How: coordinator.QuotaReleased, At: now, Keep: c.Keep})
-	default:
-		used := charge.Amounts
-		if used[coordinator.DimConcurrency] = 0; c.Exact {
-			used = q.ledger.Used(&charge, charge.Operation, &c.Usage)
-		}
-		if a.Amounts = used; !e.settleCall(now, c.Key, &charge, used, c.Keep, c.Exact) {
-			a.State = coordinator.CallEnded
-		}
-	}
-	return a.State == coordinator.CallGranted
-}
-
-// settleCall charges what was used; false: that has been done before. measured: it is known, and
-// not estimated.
-func (e *Engine) settleCall(now time.Time, key coordinator.TaskKey, charge *fairshare.Charge, used coordinator.Amounts, keep, measured bool) bool {
-	q := &e.quotas
-	ended := q.ledger.Settle(now, key, used, keep)
-	if !ended.Known || ended.Again {
-		return false
-	}
-	record := &coordinator.QuotaEnded{Key: key, How: coordinator.QuotaSettled, Used: used, At: now, Keep: keep}
-	if measured {
-		record.Type = charge.Operation
-		if record.Type == "" {
-			record.Type = unnamedCall
-		}
-		e.excessive("", charge, ended.Excess)
-	}
-	q.observe(charge, record)
-	e.record(record)
-	return true
-}
-
-// unnamedCall is what calls are learnt as of which nobody says of what sort they are, nor of which
-// model.
-const unnamedCall = "call"
-
-func endedOrUnknown(known bool) coordinator.CallState {
-	if known {
-		return coordinator.CallEnded
-	}
-	return coordinator.CallUnknown
-}
-
-// expireCall ends a reservation of which nobody told how it went.
-func (e *Engine) expireCall(now time.Time, key coordinator.TaskKey, charge *fairshare.Charge) {
-	if charge.Untold {
-		used := charge.Amounts
-		used[coordinator.DimConcurrency] = 0
-		e.settleCall(now, key, charge, used, true, false)
-		return
-	}
-	e.quotas.ledger.Expire(now, key)
-	e.record(&coordinator.QuotaEnded{Key: key, How: coordinator.QuotaExpired, At: now})
 }

@@ -51,6 +51,8 @@ func (e *Engine) Fold(at time.Time, r coordinator.Record) {
 	case *coordinator.QuotaReserved, *coordinator.QuotaExtended, *coordinator.QuotaEnded, *coordinator.QuotaBefore,
 		*coordinator.EstimateBefore, *coordinator.ShareBefore:
 		e.foldQuota(r)
+	case *coordinator.PoolHeard:
+		e.quotas.ledger.Fold(r)
 	case *coordinator.LaneKnown:
 		e.foldLane(r)
 	default:

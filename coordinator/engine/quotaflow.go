@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare"
 )
 
 // quotaFlow is what has been dispatched and refused of late, for people: nothing is decided
@@ -23,7 +24,7 @@ type quotaFlow struct {
 
 // QuotaRefusals counts tasks that had to wait, or failed, for want of quota: by
 // fairshare.Limit and dimension.
-type QuotaRefusals [4][coordinator.NumDimensions]uint64
+type QuotaRefusals [fairshare.NumLimits][coordinator.NumDimensions]uint64
 
 // flowCount is a sum in the present window and the one before.
 type flowCount struct{ now, before int64 }

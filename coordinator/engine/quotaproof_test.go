@@ -164,6 +164,8 @@ func (h *history) quotaFacts(e *Engine, f *facts) {
 		switch r := r.(type) {
 		case *coordinator.QuotaBefore:
 			f.words[fmt.Sprint("used ", r.Node, r.Dimension, r.Rate)] = fmt.Sprint(r.Start, r.Values)
+		case *coordinator.PoolHeard:
+			f.words["heard of "+r.Node] = fmt.Sprint(r.BlockedUntil, r.PerMille, r.CutAt, r.Refusals, r.Calls, r.Success, r.Latency)
 		case *coordinator.QuotaReserved:
 			key := fmt.Sprint("reserved ", r.Key)
 			f.words[key] += fmt.Sprintf("%+v %+v;", *r, r.Loans)

@@ -93,7 +93,7 @@ func (k *waitQueue) alone() *quotaWait {
 
 // closes tells whether its refusal is everybody's in its queue.
 func (w *quotaWait) closes() bool {
-	return w.lacks.Limit == fairshare.LimitRate || w.lacks.Limit == fairshare.LimitSeats && !w.lacks.Kept
+	return w.lacks.Limit == fairshare.LimitRate || w.lacks.Limit == fairshare.LimitProvider || w.lacks.Limit == fairshare.LimitSeats && !w.lacks.Kept
 }
 
 // enqueue files a wait by what it lacks.

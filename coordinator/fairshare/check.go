@@ -17,10 +17,12 @@ const (
 	LimitBudget
 	LimitRate
 	LimitSeats
+	LimitProvider // what its provider itself says
+	NumLimits     = int(LimitProvider) + 1
 )
 
 // String is the word used in answers and metrics.
-func (k Limit) String() string { return [...]string{"", "budget", "rate", "seats"}[k] }
+func (k Limit) String() string { return [...]string{"", "budget", "rate", "seats", "provider"}[k] }
 
 // Verdict is the answer to a charge.
 type Verdict struct {
@@ -114,6 +116,9 @@ func (l *Ledger) check(p *Path, c *Charge, uses []rateUse) (Verdict, []rateUse) 
 	l.walk()
 	for _, n := range p.list() {
 		nd := &l.nodes[n]
+		if nd.health.blocked > l.now {
+			v.refuse(n, coordinator.DimRequests, LimitProvider, nd.health.blocked)
+		}
 		for m := nd.limited & asked; m != 0; m &= m - 1 {
 			d := coordinator.Dimension(bits.TrailingZeros8(m))
 			amount := c.Amounts[d]

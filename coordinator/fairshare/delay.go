@@ -58,6 +58,9 @@ func (l *Ledger) Delay(now time.Time, p *Path, c *Charge, b *Before) (time.Durat
 	if n, known := l.routes.groups[asked.Group]; known && asked.Group != "" {
 		q.leafGroup = !l.nodes[n].inner
 	}
+	for _, n := range p.list() { // by its provider's word nothing passes before that
+		q.sum = saturate(q.sum, max(0, l.nodes[n].health.blocked-l.now))
+	}
 	q.alone = b.Kept || l.limits(p, &asked, func(*budget, *shaper, *seats, coordinator.Dimension, bool) {}) == 1
 	l.limits(p, &asked, func(b *budget, s *shaper, t *seats, d coordinator.Dimension, nearest bool) {
 		switch {

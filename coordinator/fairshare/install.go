@@ -30,6 +30,13 @@ func (l *Ledger) Install(now time.Time, q *coordinator.Quotas) {
 			l.nodes[j].inherit(&old[i], l.now)
 		}
 	}
+	l.ailing = l.ailing[:0]
+	for i := range l.nodes {
+		if l.nodes[i].health.rises != 0 {
+			l.ailing = append(l.ailing, int32(i))
+		}
+	}
+	l.nextRise()
 	successor := func(b *budget) *budget { return l.budgetOf(old[b.node].spec.ID, b.dim) }
 	kept := make(map[*budget]bool, len(families))
 	for _, f := range families {
@@ -67,6 +74,9 @@ func (nd *node) inherit(old *node, now int64) {
 			s.assured.follow(now, &o.assured)
 			s.ceiling.follow(now, &o.ceiling)
 		}
+	}
+	if nd.health = old.health; nd.health.rises != 0 {
+		nd.scale(now)
 	}
 }
 

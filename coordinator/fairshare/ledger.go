@@ -38,6 +38,9 @@ type Ledger struct {
 	uses   []rateUse // of one that leaves nothing behind
 	freed  []int32   // nodes that have got something back, each once
 	alerts []Alert
+	// ailing are the pools that were cut back and get more with time, the next one at rising.
+	ailing []int32
+	rising int64
 	// tentative: what is reserved may be released at once, and raises no alert yet.
 	tentative bool
 }
@@ -53,6 +56,7 @@ type node struct {
 	limited uint8
 	inner   bool // there are groups below it
 	freed   bool
+	health  health // of a provider's pool or model
 }
 
 // Path is the nodes that something is charged to: the chain of one tree after that of
@@ -95,7 +99,8 @@ type routes struct {
 	agents map[coordinator.AgentID]int32
 	pools  map[string]int32 // by provider
 	models map[modelKey]int32
-	shares map[shareKey]int32 // of groups and agents in providers' pools
+	keys   map[string][]string // the pools of a provider with keys
+	shares map[shareKey]int32  // of groups and agents in providers' pools
 }
 
 type modelKey struct{ provider, model string }
@@ -108,7 +113,7 @@ type shareKey struct {
 
 // NewLedger makes a ledger without quotas: everything is admitted.
 func NewLedger() *Ledger {
-	return &Ledger{open: make(map[coordinator.TaskKey]*reservation), prices: newPrices(nil), ending: newEnding(), told: newEnding(), fresh: true}
+	return &Ledger{open: make(map[coordinator.TaskKey]*reservation), prices: newPrices(nil), ending: newEnding(), told: newEnding(), rising: forever, fresh: true}
 }
 
 // Installed tells whether there are any quotas.
@@ -123,6 +128,7 @@ func (l *Ledger) build(q *coordinator.Quotas) {
 	r := &l.routes
 	r.groups, r.agents = make(map[string]int32), make(map[coordinator.AgentID]int32)
 	r.pools, r.models, r.shares = make(map[string]int32), make(map[modelKey]int32), make(map[shareKey]int32)
+	r.keys = make(map[string][]string)
 	for i := range q.Nodes {
 		spec, n := &q.Nodes[i], int32(i)
 		l.nodes[i] = node{spec: spec, parent: int32(spec.Parent)}
@@ -167,8 +173,16 @@ func (r *routes) add(nodes []node, n int32) {
 		r.groups[""] = n
 	case spec.Kind == coordinator.QuotaPool:
 		r.pools[provider] = n
+		if base := coordinator.ProviderOfPool(provider); base != provider { // without a key it is the first one's
+			if r.keys[base] = append(r.keys[base], provider); len(r.keys[base]) == 1 {
+				r.pools[base] = n
+			}
+		}
 	case spec.Kind == coordinator.QuotaModel:
 		r.models[modelKey{provider, spec.Name}] = n
+		if base := coordinator.ProviderOfPool(provider); base != provider && r.pools[base] == top {
+			r.models[modelKey{base, spec.Name}] = n
+		}
 	case provider == "" && spec.Kind == coordinator.QuotaGroup:
 		r.groups[spec.Name] = n
 	case provider == "":
@@ -260,7 +274,10 @@ func (l *Ledger) climb(p *Path, from int32) {
 
 // advance moves the ledger's clock, and begins the periods that have begun.
 func (l *Ledger) advance(now int64) {
-	if l.now = max(l.now, now); l.now < l.nextPeriod {
+	if l.now = max(l.now, now); l.rising <= l.now {
+		l.rise()
+	}
+	if l.now < l.nextPeriod {
 		return
 	}
 	l.nextPeriod = forever

@@ -99,3 +99,23 @@ func (l *Ledger) EndOf(key coordinator.TaskKey) time.Time {
 	}
 	return time.Time{}
 }
+
+// BegunAt is when a reservation was made; the ledger's time if it is not known.
+func (l *Ledger) BegunAt(key coordinator.TaskKey) time.Time {
+	if r := l.find(key); r != nil {
+		return timeOf(r.at)
+	}
+	return l.Now()
+}
+
+// Keys are the pools of a provider of which quotas.yaml lists several keys, in its order; nil: it
+// lists one without a key, or none.
+func (l *Ledger) Keys(provider string) []string { return l.routes.keys[provider] }
+
+// RouteWeights are those by which calls choose among models.
+func (l *Ledger) RouteWeights() coordinator.RouteTerms {
+	if l.quotas == nil {
+		return coordinator.RouteTerms{}
+	}
+	return l.quotas.Routing
+}

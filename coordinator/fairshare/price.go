@@ -37,8 +37,9 @@ func newPrices(list []coordinator.Price) *prices {
 }
 
 // find gives the most specific price there is. A model's own goes before an operation's: a
-// model without a price for the operation still has one.
+// model without a price for the operation still has one. All keys of a provider cost the same.
 func (p *prices) find(s service) (tariff, bool) {
+	s.provider = coordinator.ProviderOfPool(s.provider)
 	for _, key := range [...]service{
 		s,
 		{s.provider, s.model, ""},

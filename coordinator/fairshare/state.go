@@ -15,6 +15,11 @@ func (l *Ledger) Export(now time.Time) []coordinator.Record {
 	l.advance(now.UnixNano())
 	// A node without an ID stands for the ledger itself: its time.
 	all := []coordinator.Record{&coordinator.QuotaBefore{Start: l.now}}
+	for i := range l.nodes { // before the rates that depend on it
+		if nd := &l.nodes[i]; !nd.health.well(l.now) {
+			all = append(all, nd.healthBefore(l.now))
+		}
+	}
 	for i := range l.nodes {
 		all = l.nodes[i].export(all, l.now)
 	}
@@ -111,6 +116,9 @@ func (l *Ledger) Fold(r coordinator.Record) {
 		}
 	case *coordinator.QuotaEnded:
 		l.at(r.At)
+		if q := l.find(r.Key); q != nil && r.Heard {
+			l.Observe(&q.charge, r.Failed, r.Latency)
+		}
 		switch r.How {
 		case coordinator.QuotaExpired:
 			l.Expire(r.At, r.Key)
@@ -120,6 +128,13 @@ func (l *Ledger) Fold(r coordinator.Record) {
 			l.Settle(r.At, r.Key, r.Used, r.Keep)
 		}
 		l.Freed(func(int32) {})
+	case *coordinator.PoolHeard:
+		if !r.Before {
+			l.at(r.At)
+		}
+		if n, ok := l.byID[r.Node]; ok {
+			l.takeHeard(n, r)
+		}
 	case *coordinator.QuotaBefore:
 		if i, ok := l.byID[r.Node]; ok {
 			l.nodes[i].restore(r)

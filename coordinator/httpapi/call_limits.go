@@ -29,6 +29,8 @@ type QuotaProblem struct {
 	Limit     string `json:"limit"`
 	// RetryAt is when there may be room; missing: when something that has it ends.
 	RetryAt time.Time `json:"retry_at,omitzero"`
+	// Routes are the alternatives as they were judged.
+	Routes []CallRoute `json:"routes,omitempty"`
 	// Permanent: no limit ever has room for so much at once.
 	Permanent bool `json:"permanent,omitempty"`
 }
@@ -43,6 +45,7 @@ func quotaExceeded(w http.ResponseWriter, status int, id string, x *coordinator.
 		Type: QuotaExceededType, Title: "Quota exceeded", Status: status, Detail: "No quota for this call: " + lacks.Text + ".", ReservationID: id,
 		ViolatedPolicies: []string{policyName(lacks.Node, lacks.Dimension.String(), lacks.Limit)},
 		Node:             lacks.Node, Dimension: lacks.Dimension.String(), Limit: lacks.Limit, RetryAt: lacks.RetryAt, Permanent: x.State == coordinator.CallNever,
+		Routes: callRoutes(x),
 	}
 	if p.Permanent {
 		p.Status = http.StatusUnprocessableEntity

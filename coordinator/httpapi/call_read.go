@@ -20,6 +20,8 @@ type saidCall struct {
 	noBorrowing, chargeUntold   bool
 	priority                    coordinator.Priority
 	ttl                         time.Duration
+	routes                      []coordinator.Service
+	heard                       *coordinator.ProviderWord
 }
 
 // The bounds of what is said.
@@ -36,6 +38,8 @@ type saidFields struct {
 	id, agent, group, provider, model, operation, untold       *string
 	requests, input, output, total, cost, seats, ttl, priority *float64
 	borrow                                                     *bool
+	routes                                                     []coordinator.Service
+	heard                                                      *coordinator.ProviderWord
 }
 
 func amountMember(name string, into **float64) member {
@@ -64,14 +68,14 @@ func (f *saidFields) members(op coordinator.CallOp) []member {
 	service := []member{textMember("provider", &f.provider), textMember("model", &f.model)}
 	switch op {
 	case coordinator.CallRelease:
-		return all
+		return append(all, responseMember(&f.heard))
 	case coordinator.CallSettle:
-		return append(append(all, usage...), service...)
+		return append(append(append(all, usage...), service...), responseMember(&f.heard))
 	case coordinator.CallExtend:
 		return append(append(all, usage...), ttl, seats)
 	}
 	all = append(append(append(all, usage...), service...), textMember("group_id", &f.group), textMember("operation", &f.operation),
-		truthMember("allow_borrowing", &f.borrow),
+		truthMember("allow_borrowing", &f.borrow), alternativesMember(&f.routes),
 		numberMember("priority", &f.priority, true, func(x float64) bool { return x >= 0 && x <= float64(coordinator.PriorityCritical) }, "a whole number from 0 to 3"))
 	if op == coordinator.CallReserve || op == coordinator.CallCheck {
 		all = append(all, ttl, seats, textMember("if_untold", &f.untold))
@@ -144,6 +148,10 @@ func (s *saidCall) take(f *saidFields, op coordinator.CallOp) (fault string) {
 	if f.seats == nil && (op == coordinator.CallReserve || op == coordinator.CallCheck) {
 		s.seats = 1
 	}
+	if len(f.routes) > 0 && (f.provider != nil || f.model != nil) {
+		return "alternatives stand for provider and model; give them, or these"
+	}
+	s.routes, s.heard = f.routes, f.heard
 	s.noBorrowing = f.borrow != nil && !*f.borrow
 	s.chargeUntold = f.untold != nil && *f.untold == "charge"
 	if s.priority = coordinator.PriorityNormal; f.priority != nil {

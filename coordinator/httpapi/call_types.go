@@ -28,8 +28,30 @@ type CallAnswer struct {
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	// Borrowed: some of it belongs to others, who leave it.
 	Borrowed bool `json:"borrowed,omitempty"`
-	// Limits that are nearest to being used up: a budget, a rate.
-	Limits []CallLimit `json:"limits,omitempty"`
+	// Routes are the alternatives as they were judged.
+	Routes []CallRoute `json:"routes,omitempty"`
+}
+
+// CallRoute is how one of the models that a call might have gone to was judged.
+type CallRoute struct {
+	Provider string `json:"provider"`
+	Model    string `json:"model,omitempty"`
+	Pool     string `json:"pool,omitempty"`
+	Chosen   bool   `json:"chosen,omitempty"`
+	// Score is the mean of the terms by the weights of quotas.yaml; each is 0 to 1.
+	Score float64        `json:"score"`
+	Terms CallRouteTerms `json:"terms"`
+	// Refusal is why it cannot go there now; empty: it could.
+	Refusal string    `json:"refusal,omitempty"`
+	RetryAt time.Time `json:"retry_at,omitzero"`
+}
+
+// CallRouteTerms are what a route is judged by.
+type CallRouteTerms struct {
+	Remaining float64 `json:"remaining"`
+	Price     float64 `json:"price"`
+	Latency   float64 `json:"latency"`
+	Success   float64 `json:"success"`
 }
 
 // CallAmounts is how much of each dimension; costs in US dollars.
@@ -40,15 +62,6 @@ type CallAmounts struct {
 	TotalTokens  int64   `json:"total_tokens"`
 	CostUSD      float64 `json:"cost_usd"`
 	Concurrency  int64   `json:"concurrency,omitempty"`
-}
-
-// CallLimit is what is left of a limit.
-type CallLimit struct {
-	Policy        string  `json:"policy"` // as in the RateLimit header
-	Limit         float64 `json:"limit"`
-	Remaining     float64 `json:"remaining"`
-	WindowSeconds float64 `json:"window_seconds"`
-	ResetSeconds  float64 `json:"reset_seconds"`
 }
 
 func callAnswerOf(id string, op coordinator.CallOp, x *coordinator.CallAnswer) *CallAnswer {
@@ -62,32 +75,25 @@ func callAnswerOf(id string, op coordinator.CallOp, x *coordinator.CallAnswer) *
 	default:
 		a.Charged = amountsOf(&x.Amounts)
 	}
-	if x.Budget != nil {
-		a.Limits = append(a.Limits, callLimit(x.Budget, budgetWord))
-	}
-	if x.Rate != nil {
-		a.Limits = append(a.Limits, callLimit(x.Rate, rateWord))
-	}
+	a.Routes = callRoutes(x)
 	return a
+}
+
+func callRoutes(x *coordinator.CallAnswer) (all []CallRoute) {
+	for _, r := range x.Routes {
+		one := CallRoute{Provider: r.Provider, Model: r.Model, Pool: r.Pool, Chosen: r.Chosen, Score: r.Score, Terms: CallRouteTerms(r.Terms)}
+		if r.Lacks != nil {
+			one.Refusal, one.RetryAt = r.Lacks.Text, r.Lacks.RetryAt
+		}
+		all = append(all, one)
+	}
+	return all
 }
 
 func amountsOf(a *coordinator.Amounts) *CallAmounts {
 	return &CallAmounts{
 		Requests: a[coordinator.DimRequests], InputTokens: a[coordinator.DimInputTokens], OutputTokens: a[coordinator.DimOutputTokens],
 		TotalTokens: a[coordinator.DimTotalTokens], CostUSD: float64(a[coordinator.DimCost]) / 1e6, Concurrency: a[coordinator.DimConcurrency],
-	}
-}
-
-func callLimit(l *coordinator.QuotaLeft, kind string) CallLimit {
-	in := func(amount int64) float64 {
-		if l.Dimension == coordinator.DimCost {
-			return float64(amount) / 1e6
-		}
-		return float64(amount)
-	}
-	return CallLimit{
-		Policy: policyName(l.Node, l.Dimension.String(), kind), Limit: in(l.Quota), Remaining: in(l.Left),
-		WindowSeconds: l.Window.Seconds(), ResetSeconds: l.Reset.Seconds(),
 	}
 }
 

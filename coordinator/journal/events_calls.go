@@ -9,6 +9,8 @@ const (
 	callNoBorrowing
 	callChargeUntold
 	callUsage
+	callRoutes
+	callHeard
 )
 
 // leastCall is how many bytes a call takes up at the very least.
@@ -25,7 +27,9 @@ func (c *coder) call(call *coordinator.Call) {
 		on(call.Exact, callExact) |
 		on(call.NoBorrowing, callNoBorrowing) |
 		on(call.ChargeUntold, callChargeUntold) |
-		on(call.Usage != (coordinator.Usage{}), callUsage))
+		on(call.Usage != (coordinator.Usage{}), callUsage) |
+		on(len(call.Routes) > 0, callRoutes) |
+		on(call.Heard != nil, callHeard))
 	member(c, &call.Op, coordinator.NumCallOps)
 	c.key(&call.Key)
 	c.flag(&call.Keep, m&callKeep != 0)
@@ -45,4 +49,25 @@ func (c *coder) call(call *coordinator.Call) {
 			call.Usage = *usage
 		}
 	}
+	if m&callRoutes != 0 {
+		list(c, &call.Routes, 2, func(c *coder, s *coordinator.Service) {
+			name(c, &s.Provider)
+			name(c, &s.Model)
+		})
+	}
+	if m&callHeard != 0 {
+		c.providerWord(&call.Heard)
+	}
+}
+
+func (c *coder) providerWord(p **coordinator.ProviderWord) {
+	if !c.writing {
+		*p = new(coordinator.ProviderWord)
+	}
+	w := *p
+	integer(c, &w.Status)
+	integer(c, &w.RetryAfter)
+	member(c, &w.Told, 256)
+	c.amounts(&w.Remains)
+	integer(c, &w.Latency)
 }

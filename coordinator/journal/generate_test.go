@@ -131,7 +131,7 @@ var recordTypes = []coordinator.Record{
 	&coordinator.Owed{}, &coordinator.Paid{},
 	&coordinator.QuotaReserved{}, &coordinator.QuotaExtended{}, &coordinator.QuotaEnded{}, &coordinator.QuotaBefore{},
 	&coordinator.EstimateBefore{}, &coordinator.ShareBefore{},
-	&coordinator.LaneKnown{},
+	&coordinator.LaneKnown{}, &coordinator.PoolHeard{},
 }
 
 // anyRecord is one of any type with anything in it.

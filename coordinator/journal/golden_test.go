@@ -64,11 +64,13 @@ func goldenRecords() []coordinator.Record {
 			Loans: []coordinator.QuotaLoan{{From: "pool/beta", To: "pool/alpha", Dimension: coordinator.DimCost, Amount: 5000}}, Served: []string{"pool"},
 			Level: coordinator.PriorityHigh, Waiting: 0b0111, Call: true, Operation: "chat", Untold: true},
 		&coordinator.QuotaExtended{Key: key, More: coordinator.Amounts{0, 0, 256, 256}, At: goldenAt, Until: goldenAt.Add(time.Minute)},
-		&coordinator.QuotaEnded{Key: key, How: coordinator.QuotaExpired, Used: coordinator.Amounts{1, 1900, 310, 2210, 44_000}, At: goldenAt, Keep: true, Type: "summarise"},
+		&coordinator.QuotaEnded{Key: key, How: coordinator.QuotaExpired, Used: coordinator.Amounts{1, 1900, 310, 2210, 44_000}, At: goldenAt, Keep: true, Type: "summarise", Heard: true, Failed: true, Latency: 2 * time.Second},
 		&coordinator.QuotaBefore{Node: "pool/alpha", Dimension: coordinator.DimTotalTokens, Rate: true, Start: 1_900_000_000_000_000_000, Values: []int64{1, -2, 3_000_000}},
 		&coordinator.EstimateBefore{First: true, Tenant: "alpha", Model: "m-1", Level: 2, Input: true, Bucket: 11, Sum: 123_456, Counts: []uint32{3, 10, 4, 70_000}},
 		&coordinator.ShareBefore{First: true, Group: "alpha", Parent: "org", Own: true, Values: []int64{7, 8, -9}},
 		&coordinator.LaneKnown{Lane: "research", Known: true},
+		&coordinator.PoolHeard{Node: "openai/m-1", At: goldenAt, BlockedUntil: goldenAt.Add(time.Second), PerMille: 700, CutAt: goldenAt, Refusals: 2,
+			Taken: coordinator.Amounts{0, 5000}, Before: true, Calls: 16, Success: 937_500, Latency: 800 * time.Millisecond},
 	}
 }
 

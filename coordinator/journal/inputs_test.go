@@ -177,6 +177,8 @@ func goldenInputs() []Input {
 			Op: coordinator.CallReserve, Key: coordinator.TaskKey{1, 2}, Keep: true, Agent: a, Group: "alpha", OwnOnly: true, Operation: "summarise",
 			Usage: coordinator.Usage{InputTokens: 1200, Provider: "openai", Model: "gpt-4o"}, Exact: true, Seats: 1, NoBorrowing: true,
 			Priority: coordinator.PriorityHigh, TTL: time.Minute, ChargeUntold: true,
+			Routes: []coordinator.Service{{Provider: "openai", Model: "gpt-4o"}, {Provider: "lab"}},
+			Heard:  &coordinator.ProviderWord{Status: 429, RetryAfter: 20 * time.Second, Told: 2, Remains: coordinator.Amounts{0, 5}, Latency: time.Second},
 		}}},
 	}
 	inputs := make([]Input, len(list))

@@ -110,10 +110,13 @@ func (c *coder) quotaExtended(r *coordinator.QuotaExtended) {
 const (
 	endedKeep = 1 << iota
 	endedType
+	endedHeard
+	endedFailed
+	endedLatency
 )
 
 func (c *coder) quotaEnded(r *coordinator.QuotaEnded) {
-	m := c.mask(on(r.Keep, endedKeep) | on(r.Type != "", endedType))
+	m := c.mask(on(r.Keep, endedKeep) | on(r.Type != "", endedType) | on(r.Heard, endedHeard) | on(r.Failed, endedFailed) | on(r.Latency != 0, endedLatency))
 	c.key(&r.Key)
 	member(c, &r.How, coordinator.NumQuotaEnds)
 	c.amounts(&r.Used)
@@ -121,6 +124,39 @@ func (c *coder) quotaEnded(r *coordinator.QuotaEnded) {
 	c.flag(&r.Keep, m&endedKeep != 0)
 	if m&endedType != 0 {
 		name(c, &r.Type)
+	}
+	c.flag(&r.Heard, m&endedHeard != 0)
+	c.flag(&r.Failed, m&endedFailed != 0)
+	if m&endedLatency != 0 {
+		integer(c, &r.Latency)
+	}
+}
+
+const (
+	heardBlocked = 1 << iota
+	heardCut
+	heardBefore
+	heardCalls
+)
+
+func (c *coder) poolHeard(r *coordinator.PoolHeard) {
+	m := c.mask(on(!r.BlockedUntil.IsZero(), heardBlocked) | on(!r.CutAt.IsZero(), heardCut) | on(r.Before, heardBefore) |
+		on(r.Calls != 0 || r.Success != 0 || r.Latency != 0, heardCalls))
+	name(c, &r.Node)
+	c.time(&r.At)
+	if m&heardBlocked != 0 {
+		c.time(&r.BlockedUntil)
+	}
+	integer(c, &r.PerMille)
+	if m&heardCut != 0 {
+		c.time(&r.CutAt)
+	}
+	integer(c, &r.Refusals)
+	c.amounts(&r.Taken)
+	if c.flag(&r.Before, m&heardBefore != 0); m&heardCalls != 0 {
+		integer(c, &r.Calls)
+		integer(c, &r.Success)
+		integer(c, &r.Latency)
 	}
 }
 

@@ -33,7 +33,8 @@ const (
 	kindEstimateBefore = 22
 	kindShareBefore    = 23
 	kindLaneKnown      = 24
-	lastRecordKind     = kindLaneKnown
+	kindPoolHeard      = 25
+	lastRecordKind     = kindPoolHeard
 )
 
 // record writes one record to out.
@@ -102,6 +103,9 @@ func (c *coder) record(r coordinator.Record) {
 	case *coordinator.ShareBefore:
 		c.shareBefore(r)
 		c.finish(kindShareBefore)
+	case *coordinator.PoolHeard:
+		c.poolHeard(r)
+		c.finish(kindPoolHeard)
 	case *coordinator.Owed:
 		c.owed(r)
 		c.finish(kindOwed)
@@ -212,6 +216,10 @@ func (c *coder) readRecord(kind byte, slabs *slabs, rest int) coordinator.Record
 	case kindPaid:
 		r := new(coordinator.Paid)
 		c.key(&r.Key)
+		return r
+	case kindPoolHeard:
+		r := new(coordinator.PoolHeard)
+		c.poolHeard(r)
 		return r
 	case kindLaneKnown:
 		r := new(coordinator.LaneKnown)

@@ -1,0 +1,112 @@
+package engine
+
+import (
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare"
+)
+
+// endCall ends a reservation by its caller's word.
+func (e *Engine) endCall(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer) (recorded bool) {
+	l := e.quotas.ledger
+	charge, open, known := l.Find(c.Key)
+	e.callOf(a, &charge)
+	begun := l.BegunAt(c.Key)
+	switch {
+	case !known:
+		a.State = coordinator.CallUnknown
+		return false
+	case c.Op == coordinator.CallRelease && !open:
+		a.State = coordinator.CallEnded
+		return false
+	case c.Op == coordinator.CallRelease:
+		l.Release(now, c.Key, c.Keep)
+		a.Amounts = coordinator.Amounts{}
+		e.record(e.answeredCall(c, &charge, &coordinator.QuotaEnded{Key: c.Key, How: coordinator.QuotaReleased, At: now, Keep: c.Keep}))
+	default:
+		used := charge.Amounts
+		if used[coordinator.DimConcurrency] = 0; c.Exact {
+			used = l.Used(&charge, charge.Operation, &c.Usage)
+		}
+		a.Amounts = used
+		if !e.settleCall(now, c, &charge, used, c.Exact) {
+			a.State = coordinator.CallEnded
+			return false
+		}
+	}
+	e.hear(now, begun, c, &charge)
+	return true
+}
+
+// settleCall charges what was used; false: that has been done before. measured: it is known, and
+// not estimated.
+func (e *Engine) settleCall(now time.Time, c *coordinator.Call, charge *fairshare.Charge, used coordinator.Amounts, measured bool) bool {
+	q := &e.quotas
+	ended := q.ledger.Settle(now, c.Key, used, c.Keep)
+	if !ended.Known || ended.Again {
+		return false
+	}
+	record := &coordinator.QuotaEnded{Key: c.Key, How: coordinator.QuotaSettled, Used: used, At: now, Keep: c.Keep}
+	if measured {
+		record.Type = charge.Operation
+		if record.Type == "" {
+			record.Type = unnamedCall
+		}
+		e.excessive("", charge, ended.Excess)
+	}
+	q.observe(charge, record)
+	e.record(e.answeredCall(c, charge, record))
+	return true
+}
+
+// unnamedCall is what calls are learnt as of which nobody says of what sort they are, nor of which
+// model.
+const unnamedCall = "call"
+
+func endedOrUnknown(known bool) coordinator.CallState {
+	if known {
+		return coordinator.CallEnded
+	}
+	return coordinator.CallUnknown
+}
+
+// expireCall ends a reservation of which nobody told how it went.
+func (e *Engine) expireCall(now time.Time, key coordinator.TaskKey, charge *fairshare.Charge) {
+	if charge.Untold {
+		used := charge.Amounts
+		used[coordinator.DimConcurrency] = 0
+		e.settleCall(now, &coordinator.Call{Key: key, Keep: true}, charge, used, false)
+		return
+	}
+	e.quotas.ledger.Expire(now, key)
+	e.record(&coordinator.QuotaEnded{Key: key, How: coordinator.QuotaExpired, At: now})
+}
+
+// answeredCall adds to the record of a call's end how its provider has answered. A refusal because
+// of the provider's limits is none of its answers: it says nothing about how it does its work.
+func (e *Engine) answeredCall(c *coordinator.Call, charge *fairshare.Charge, r *coordinator.QuotaEnded) *coordinator.QuotaEnded {
+	if w := c.Heard; w != nil && !w.Throttled() {
+		r.Heard, r.Failed, r.Latency = true, w.Failed(), w.Latency
+		e.quotas.ledger.Observe(charge, r.Failed, r.Latency)
+	}
+	return r
+}
+
+// agentsBlock bounds for how long the word of an agent keeps a pool closed that others use, too: it
+// may be mistaken, or lie. What a gateway says has been said by the provider.
+const agentsBlock = time.Minute
+
+// hear takes over what the provider has said of its limits.
+func (e *Engine) hear(now, begun time.Time, c *coordinator.Call, charge *fairshare.Charge) {
+	if c.Heard == nil {
+		return
+	}
+	w := *c.Heard
+	if c.OwnOnly {
+		w.RetryAfter = min(w.RetryAfter, agentsBlock)
+	}
+	if r := e.quotas.ledger.Hear(now, begun, charge, &w); r != nil {
+		e.record(r)
+	}
+}

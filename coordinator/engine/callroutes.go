@@ -1,0 +1,135 @@
+package engine
+
+import (
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare"
+)
+
+// Where nothing is known of a pool yet it counts as answering as fast as the fastest, and always:
+// else it would never be tried.
+
+// chooseRoute finds to which of several models a call goes: the best by its score of those that
+// have quota for it now, the earlier one of equals; else the first of those that it may ask again.
+// Scores compare what is left, prices, latency and success of these few with each other.
+func (e *Engine) chooseRoute(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer) coordinator.Service {
+	routes := e.expand(c.Routes)
+	a.Routes = make([]coordinator.RouteScore, len(routes))
+	facts := make([]routeFacts, len(routes))
+	for i, s := range routes {
+		facts[i] = e.lookAlong(now, c, s, &a.Routes[i])
+	}
+	score(facts, a.Routes, e.quotas.ledger.RouteWeights())
+	best := 0
+	for i := range a.Routes {
+		if better(&a.Routes[i], &a.Routes[best]) {
+			best = i
+		}
+	}
+	a.Routes[best].Chosen = a.Routes[best].Lacks == nil
+	return routes[best]
+}
+
+// better tells whether one route goes before an earlier one.
+func better(x, than *coordinator.RouteScore) bool {
+	switch {
+	case (x.Lacks == nil) != (than.Lacks == nil):
+		return x.Lacks == nil
+	case x.Lacks == nil:
+		return x.Score > than.Score
+	case than.Lacks.RetryAt.IsZero():
+		return !x.Lacks.RetryAt.IsZero()
+	default:
+		return !x.Lacks.RetryAt.IsZero() && x.Lacks.RetryAt.Before(than.Lacks.RetryAt)
+	}
+}
+
+// expand puts the keys of a provider, each a pool of its own, in the place of its name.
+func (e *Engine) expand(routes []coordinator.Service) (all []coordinator.Service) {
+	for _, s := range routes {
+		keys := e.quotas.ledger.Keys(s.Provider)
+		if len(keys) == 0 {
+			all = append(all, s)
+		}
+		for _, key := range keys {
+			all = append(all, coordinator.Service{Provider: key, Model: s.Model})
+		}
+	}
+	return all
+}
+
+// routeFacts are what a route is judged by.
+type routeFacts struct {
+	left          float64 // 0 to 1
+	cost, latency int64   // micro-USD, ns; 0: not known
+	success       float64
+}
+
+// lookAlong judges one route, without setting anything aside.
+func (e *Engine) lookAlong(now time.Time, c *coordinator.Call, s coordinator.Service, r *coordinator.RouteScore) routeFacts {
+	q := &e.quotas
+	one := *c
+	one.Usage.Provider, one.Usage.Model = s.Provider, s.Model
+	charge, _ := e.callCharge(&one)
+	path := q.ledger.PathOf(&charge)
+	r.Service, r.Pool = s, q.ledger.PoolOf(&charge)
+	f := routeFacts{left: 1, cost: charge.Amounts[coordinator.DimCost], success: 1}
+	if v := e.checkCall(now, &one, &charge, &path); !v.OK {
+		r.Lacks = lackFor(&v)
+	}
+	for _, l := range tightest(q.ledger.Tightest(now, &path, &charge.Amounts)) {
+		f.left = min(f.left, float64(l.Left)/float64(max(1, l.Quota)))
+	}
+	if h := q.ledger.HealthOf(&charge); h.Calls > 0 {
+		f.success, f.latency = float64(h.Success)/1e6, int64(h.Latency)
+		f.left *= float64(h.PerMille) / 1000
+	}
+	return f
+}
+
+func tightest(budget, rate *coordinator.QuotaLeft) (some []*coordinator.QuotaLeft) {
+	for _, l := range [2]*coordinator.QuotaLeft{budget, rate} {
+		if l != nil {
+			some = append(some, l)
+		}
+	}
+	return some
+}
+
+// score compares routes.
+func score(facts []routeFacts, routes []coordinator.RouteScore, w coordinator.RouteTerms) {
+	cheapest, fastest := int64(0), int64(0)
+	for _, f := range facts {
+		cheapest, fastest = leastKnown(cheapest, f.cost), leastKnown(fastest, f.latency)
+	}
+	all := w.Remaining + w.Price + w.Latency + w.Success
+	for i, f := range facts {
+		t := &routes[i].Terms
+		t.Remaining, t.Price, t.Latency, t.Success = min(1, f.left), compared(cheapest, f.cost), compared(fastest, f.latency), f.success
+		if all > 0 {
+			routes[i].Score = (w.Remaining*t.Remaining + w.Price*t.Price + w.Latency*t.Latency + w.Success*t.Success) / all
+		}
+	}
+}
+
+// leastKnown is the smaller of two numbers above 0.
+func leastKnown(a, b int64) int64 {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// compared is how x compares with the least one; 1: it is that, or not known.
+func compared(least, x int64) float64 {
+	if x <= 0 {
+		return 1
+	}
+	return float64(least) / float64(x)
+}
+
+// lackFor is a refusal for people.
+func lackFor(v *fairshare.Verdict) *coordinator.QuotaLack {
+	return &coordinator.QuotaLack{Node: v.Node, Dimension: v.Dimension, Limit: v.Limit.String(), RetryAt: v.RetryAt, Text: describeLack(v)}
+}

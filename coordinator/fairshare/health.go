@@ -1,0 +1,266 @@
+package fairshare
+
+import (
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// How a pool is used less after its provider has refused a call (429), and more again: additive
+// increase, multiplicative decrease. Where the provider does not say for how long, it is left alone
+// for a second, twice as long with each refusal that follows, and no longer than a minute.
+const (
+	wholeRate    = 1000 // per mille
+	cutPercent   = 70
+	cutLeast     = 20 // per mille
+	risePerMille = 50
+	riseEvery    = time.Minute
+	pauseLeast   = time.Second
+	pauseMost    = time.Minute
+	// longestBlock bounds for how long a provider's word keeps a pool closed.
+	longestBlock = 24 * time.Hour
+)
+
+// health is how a pool, or model, stands by its provider's word. The zero value: well.
+type health struct {
+	blocked int64 // until then
+	part    int64 // per mille of its rates; 0: all
+	cutAt   int64
+	rises   int64 // when it gets more; 0: it has all
+	refused int64 // in a row, without a word for how long
+	// Of its answers of late: how many there were, up to manyCalls, how many in a million succeeded,
+	// and their mean latency in ns, of timed of them.
+	calls, success, timed, latency int64
+}
+
+// manyCalls is after how many calls an older one counts for less than the latest.
+const manyCalls = 16
+
+// well tells whether there is nothing to say of it.
+func (h *health) well(now int64) bool {
+	return h.blocked <= now && h.rises == 0 && h.refused == 0 && h.calls == 0
+}
+
+// Observe counts how a call went that was charged so.
+func (l *Ledger) Observe(c *Charge, failed bool, latency time.Duration) {
+	n, ok := l.serviceNode(c.Provider, c.Model)
+	if !ok {
+		return
+	}
+	h := &l.nodes[n].health
+	h.calls = min(h.calls+1, manyCalls)
+	won := int64(1_000_000)
+	if failed {
+		won = 0
+	}
+	h.success += (won - h.success) / h.calls
+	if latency > 0 && !failed {
+		h.timed = min(h.timed+1, manyCalls)
+		h.latency += (int64(latency) - h.latency) / h.timed
+	}
+}
+
+// healthBefore is the record of it in a snapshot.
+func (nd *node) healthBefore(now int64) *coordinator.PoolHeard {
+	r, h := nd.heard(now, coordinator.Amounts{}), &nd.health
+	r.Before, r.Calls, r.Success, r.Latency = true, h.calls, h.success, time.Duration(h.latency)
+	return r
+}
+
+// Hear takes over what a provider has said in answer to a call that was charged so and began at
+// begun. It gives the record of what that has changed; nil: nothing.
+//
+// Calls that were on their way already when the pool was cut back are no reason to cut it again: of
+// a hundred calls that are refused together the first one counts.
+func (l *Ledger) Hear(now, begun time.Time, c *Charge, w *coordinator.ProviderWord) *coordinator.PoolHeard {
+	l.advance(now.UnixNano())
+	n, ok := l.serviceNode(c.Provider, c.Model)
+	if !ok {
+		return nil
+	}
+	nd := &l.nodes[n]
+	before, taken := nd.health, coordinator.Amounts{}
+	switch h := &nd.health; {
+	case w.Throttled():
+		l.refusedBy(h, begun.UnixNano(), w.RetryAfter)
+	case w.Status >= 200 && w.Status < 300:
+		h.refused = 0
+	}
+	for d, s := range nd.rates {
+		if s != nil && w.Told&(1<<d) != 0 {
+			taken[d] = s.excessOver(l.now, w.Remains[d])
+		}
+	}
+	if nd.health == before && taken == (coordinator.Amounts{}) {
+		return nil
+	}
+	r := nd.heard(l.now, taken)
+	l.takeHeard(n, r)
+	return r
+}
+
+// refusedBy notes a refusal.
+func (l *Ledger) refusedBy(h *health, begun int64, retryAfter time.Duration) {
+	pause := min(retryAfter, longestBlock)
+	if retryAfter <= 0 {
+		pause = min(pauseLeast<<min(h.refused, 6), pauseMost)
+	}
+	again := h.blocked > l.now && retryAfter <= 0 // it is being left alone already
+	if !again {
+		h.blocked = max(h.blocked, l.now+int64(pause))
+	}
+	if begun <= h.cutAt {
+		return
+	}
+	if retryAfter <= 0 {
+		h.refused = min(h.refused+1, 7)
+	}
+	h.part = max(cutLeast, h.share()*cutPercent/100)
+	h.cutAt, h.rises = l.now, l.now+int64(riseEvery)
+}
+
+// share is the part of its rates that is used, per mille.
+func (h *health) share() int64 {
+	if h.part == 0 {
+		return wholeRate
+	}
+	return h.part
+}
+
+// excessOver is how much more there seems to be of a rate than its provider says. A twentieth of
+// the rate is no difference: what is on its way the provider has counted, or has not.
+func (s *shaper) excessOver(now, remains int64) int64 {
+	if more := s.level(now) - max(0, remains); more > max(1, s.amount/20) {
+		return more
+	}
+	return 0
+}
+
+func (nd *node) heard(now int64, taken coordinator.Amounts) *coordinator.PoolHeard {
+	h := &nd.health
+	r := &coordinator.PoolHeard{Node: nd.spec.ID, At: timeOf(now), PerMille: h.share(), Refusals: h.refused, Taken: taken}
+	if h.blocked > now {
+		r.BlockedUntil = timeOf(h.blocked)
+	}
+	if h.rises != 0 {
+		r.CutAt = timeOf(h.cutAt)
+	}
+	return r
+}
+
+// takeHeard sets a node to what a record says of it.
+func (l *Ledger) takeHeard(n int32, r *coordinator.PoolHeard) {
+	nd := &l.nodes[n]
+	h := &nd.health
+	h.part, h.refused, h.blocked, h.cutAt, h.rises = r.PerMille, r.Refusals, 0, 0, 0
+	if r.Before {
+		h.calls, h.success, h.latency = r.Calls, r.Success, int64(r.Latency)
+		if h.latency > 0 {
+			h.timed = h.calls
+		}
+	}
+	if !r.BlockedUntil.IsZero() {
+		nd.health.blocked = r.BlockedUntil.UnixNano()
+	}
+	if !r.CutAt.IsZero() {
+		cut := r.CutAt.UnixNano()
+		nd.health.cutAt = cut
+		if nd.health.share() < wholeRate {
+			nd.health.rises = cut + ((l.now-cut)/int64(riseEvery)+1)*int64(riseEvery)
+		}
+	}
+	nd.scale(l.now)
+	for d, s := range nd.rates {
+		if s != nil && r.Taken[d] > 0 {
+			s.assured.take(l.now, r.Taken[d])
+		}
+	}
+	l.ail(n)
+}
+
+// ail notes that a node's part of its rates rises again with time.
+func (l *Ledger) ail(n int32) {
+	for _, x := range l.ailing {
+		if x == n {
+			return
+		}
+	}
+	if l.nodes[n].health.rises != 0 {
+		l.ailing = append(l.ailing, n)
+		l.nextRise()
+	}
+}
+
+// scale has a node's rates flow at its part. Their bursts stay: what no burst holds would never
+// pass.
+func (nd *node) scale(now int64) {
+	for _, s := range nd.rates {
+		if s != nil && s.amount > 0 {
+			s.assured.resize(now, max(1, mulDiv(s.amount, nd.health.share(), wholeRate)), s.per, s.burst)
+		}
+	}
+}
+
+// rise gives back to those that were cut what they get with time, each at its moment, whenever
+// it is asked for.
+func (l *Ledger) rise() {
+	for l.rising <= l.now {
+		at := l.rising
+		left := l.ailing[:0]
+		for _, n := range l.ailing {
+			nd := &l.nodes[n]
+			if h := &nd.health; h.rises <= at {
+				if h.part = min(wholeRate, h.share()+risePerMille); h.part == wholeRate {
+					h.rises, h.cutAt = 0, 0
+				} else {
+					h.rises += int64(riseEvery)
+				}
+				nd.scale(at)
+				l.freeNode(n)
+			}
+			if nd.health.rises != 0 {
+				left = append(left, n)
+			}
+		}
+		l.ailing = left
+		l.nextRise()
+	}
+}
+
+// nextRise notes when the next one gets more.
+func (l *Ledger) nextRise() {
+	l.rising = forever
+	for _, n := range l.ailing {
+		l.rising = min(l.rising, l.nodes[n].health.rises)
+	}
+}
+
+// Health is how a pool or model stands by its provider's word, for people.
+type Health struct {
+	// BlockedUntil it is left alone; zero: it is not.
+	BlockedUntil time.Time
+	// PerMille of its rates that are used.
+	PerMille int64
+	// Calls whose answers were told, up to a bound; Success is how many in a million of them went
+	// well, and Latency what they took in the mean; 0: not known.
+	Calls, Success int64
+	Latency        time.Duration
+}
+
+// HealthOf is that of what something is charged to.
+func (l *Ledger) HealthOf(c *Charge) Health {
+	n, ok := l.serviceNode(c.Provider, c.Model)
+	if !ok {
+		return Health{PerMille: wholeRate}
+	}
+	return l.nodes[n].healthView(l.now)
+}
+
+func (nd *node) healthView(now int64) Health {
+	h := &nd.health
+	v := Health{PerMille: h.share(), Calls: h.calls, Success: h.success, Latency: time.Duration(h.latency)}
+	if nd.health.blocked > now {
+		v.BlockedUntil = timeOf(nd.health.blocked)
+	}
+	return v
+}

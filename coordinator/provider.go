@@ -1,0 +1,80 @@
+package coordinator
+
+import (
+	"strings"
+	"time"
+)
+
+// Service is a model of a provider that a call may go to. Provider may name one of its keys as
+// "provider@key".
+type Service struct{ Provider, Model string }
+
+// ProviderWord is what a provider has said of its own limits when it answered a call, or refused
+// it. The zero value says nothing.
+type ProviderWord struct {
+	// Status of its answer (HTTP); 0: there was none.
+	Status int
+	// RetryAfter is for how long it wants to be left alone; 0: it has not said.
+	RetryAfter time.Duration
+	// Told has a bit for each dimension of which it has said how much Remains in the window at hand.
+	Told    uint8
+	Remains Amounts
+	// Latency from the call to its answer, or to its first token; 0: not measured.
+	Latency time.Duration
+}
+
+// Throttled tells whether it has refused a call because of a limit of its own.
+func (w *ProviderWord) Throttled() bool { return w.Status == 429 || w.Status == 529 }
+
+// Failed tells whether there was no answer, or none that helps: an error of the provider's own.
+func (w *ProviderWord) Failed() bool { return w.Status == 0 || w.Status >= 500 }
+
+// PoolHeard says how a provider's pool or model stands by its provider's own word: for how long it
+// wants no call, and at what part of its rates it is used.
+type PoolHeard struct {
+	// Node of the pool or model.
+	Node string
+	At   time.Time
+	// BlockedUntil it is left alone; zero: it is not.
+	BlockedUntil time.Time
+	// PerMille of its rates that are used: 1000, less after it has refused a call. CutAt is when it
+	// was reduced last, and Refusals how often in a row it has refused a call without saying for
+	// how long.
+	PerMille int64
+	CutAt    time.Time
+	Refusals int64
+	// Taken is what was taken off its rates because less remains by its word than was thought.
+	Taken Amounts
+	// Before: it is part of a snapshot. Calls of which the answer was told are counted then, up to
+	// a bound, with how many in a million succeeded of late, and their mean latency.
+	Before         bool
+	Calls, Success int64
+	Latency        time.Duration
+}
+
+// RouteScore is how a model that a call might go to was judged.
+type RouteScore struct {
+	Service
+	// Pool is its node; empty: no quota concerns it.
+	Pool string
+	// Chosen: the call goes there. Lacks is why it cannot; nil: it could.
+	Chosen bool
+	Lacks  *QuotaLack
+	// Score is the mean of the terms by their weights; each is 0 to 1, 1 the best.
+	Score float64
+	Terms RouteTerms
+}
+
+// RouteTerms are what a route is judged by: how much of its quota remains, how it compares with the
+// cheapest and with the fastest, and how often it has answered of late.
+type RouteTerms struct{ Remaining, Price, Latency, Success float64 }
+
+// PoolOfKey names the pool of one of a provider's keys, and ProviderOfPool the provider of a pool,
+// with a key or without.
+func PoolOfKey(provider, key string) string { return provider + "@" + key }
+
+// ProviderOfPool is the provider of a pool (see PoolOfKey).
+func ProviderOfPool(pool string) string {
+	provider, _, _ := strings.Cut(pool, "@")
+	return provider
+}
