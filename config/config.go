@@ -55,6 +55,9 @@ type Config struct {
 	Auth     Auth
 	Topology Topology
 	Queues   Queues
+	// AdvertiseURL is where other coordinators reach the HTTP server of this one; empty: by the
+	// address that it listens on.
+	AdvertiseURL string
 	// HTTPBind is the address the HTTP server listens on: an IP address or
 	// "localhost", without a port.
 	HTTPBind string

@@ -22,6 +22,7 @@ const (
 	envLogLevel  = "LOG_LEVEL"
 	envLogFormat = "LOG_FORMAT"
 	envStrategy  = "ASSIGNMENT_STRATEGY"
+	envAdvertise = "TASKBUS_ADVERTISE_URL"
 	envConfig    = "TASKBUS_CONFIG"
 	envQuotas    = "TASKBUS_QUOTAS"
 	envToken     = "TASKBUS_ADMIN_TOKEN"
@@ -63,6 +64,8 @@ type Environment struct {
 	// Strategy is ASSIGNMENT_STRATEGY, the name of a strategy that exists; empty
 	// if not set. Whether agents.yaml enables it is for [Load] to say.
 	Strategy string
+	// AdvertiseURL is TASKBUS_ADVERTISE_URL; empty if not set.
+	AdvertiseURL string
 	// AdminToken is what [ReadAdminToken] gives.
 	AdminToken Secret
 }
@@ -84,6 +87,13 @@ func ReadEnvironment(getenv func(string) string) (Environment, error) {
 	v.read(envLogLevel, env.setLogLevel)
 	v.read(envLogFormat, env.setLogFormat)
 	v.read(envStrategy, env.setStrategy)
+	v.read(envAdvertise, func(value string) error {
+		if fault := badURL(value); fault != "" {
+			return errors.New("must be the URL at which the other coordinators reach this one, such as http://taskbus-1:8551: " + fault)
+		}
+		env.AdvertiseURL = value
+		return nil
+	})
 	v.readSecret(&env.AdminToken, envToken, envTokenFile, "token")
 	if err := faultsOrNil(v.faults); err != nil {
 		return Environment{}, err

@@ -14,6 +14,73 @@ type listedPool struct {
 	shared bool
 	parts  []*listedPart
 	share  place
+	loss   listedLoss // of the pool, or a provider
+}
+
+// listedLoss is what is admitted to a pool while no leader can be asked.
+type listedLoss struct {
+	word     string
+	at, safe place
+	limits   limits
+}
+
+// The words of on_loss.
+const (
+	lossDeny  = "deny"
+	lossAllow = "allow"
+	lossSafe  = "safe"
+)
+
+// loss reads on_loss and safe_limits.
+func (d *decoder) loss(into *listedLoss, known readers) readers {
+	into.word = lossDeny
+	known["on_loss"] = func(p place) {
+		into.at = p
+		oneOf(d, &into.word, lossDeny, lossAllow, lossSafe)(p)
+	}
+	known["safe_limits"] = func(p place) {
+		into.safe = p
+		d.limits(&into.limits, bearsPool)(p)
+	}
+	return known
+}
+
+// checkLoss holds the two against each other.
+func (d *decoder) checkLoss(l *listedLoss) {
+	switch {
+	case l.word == lossSafe && l.safe.node == nil:
+		d.fault(l.at, "safe needs safe_limits: what each coordinator may admit by itself, such as {requests: {rate: 10, per: second}}")
+	case l.word != lossSafe && l.safe.node != nil:
+		d.fault(l.safe, "is what on_loss: safe admits; add that, or remove this")
+	}
+}
+
+// lost makes the nodes of pools to which something is admitted while no leader can be asked.
+func (f *quotaFile) lost() (nodes []coordinator.QuotaNode) {
+	add := func(name, provider string, l *listedLoss) {
+		if l.word != lossAllow && l.word != lossSafe {
+			return
+		}
+		n := coordinator.QuotaNode{ID: name, Kind: coordinator.QuotaPool, Name: name, Parent: -1, Provider: provider, Weight: 1}
+		for dim := range n.Rates {
+			n.Budgets[dim], n.Rates[dim] = literal(l.limits.budgets[dim]), literal(l.limits.rates[dim])
+		}
+		n.Seats = literal(l.limits.seats)
+		nodes = append(nodes, n)
+	}
+	add(poolName, "", &f.pool.loss)
+	for _, p := range f.providers { // by name
+		add(p.name, p.name, &p.loss)
+	}
+	return nodes
+}
+
+// literal is a limit of a pool, which depends on nothing.
+func literal(l *ownLimit) *coordinator.QuotaLimit {
+	if l == nil {
+		return nil
+	}
+	return &l.QuotaLimit
 }
 
 // listedPart is what a pool says of the part of one group.
@@ -28,7 +95,8 @@ type listedPart struct {
 // pool reads the section `pool`.
 func (d *decoder) pool(into *listedPool) reader {
 	return func(p place) {
-		d.object(p, readers{"limits": d.limits(&into.limits, bearsPool), "borrowing": d.borrowing(&into.terms), "lending": d.lending(&into.terms)})
+		d.object(p, d.loss(&into.loss, readers{"limits": d.limits(&into.limits, bearsPool), "borrowing": d.borrowing(&into.terms), "lending": d.lending(&into.terms)}))
+		d.checkLoss(&into.loss)
 	}
 }
 
@@ -46,7 +114,8 @@ func (d *decoder) providers(f *quotaFile) reader {
 			known["limits"] = d.limits(&one.limits, bearsPool)
 			known["borrowing"], known["lending"] = d.borrowing(&one.terms), d.lending(&one.terms)
 			known["models"] = d.models(one)
-			d.object(item, known)
+			d.object(item, d.loss(&one.loss, known))
+			d.checkLoss(&one.loss)
 			if one.name == poolName {
 				d.fault(one.at, "pool is the name of what belongs to no provider; choose another")
 				return

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"taskbus/coordinator"
@@ -35,7 +36,7 @@ func ParseQuotas(data []byte, source string) (*coordinator.Quotas, error) {
 		if len(d.faults) == 0 {
 			g.checkSums()
 		}
-		f.quotas.Nodes = g.nodes
+		f.quotas.Nodes, f.quotas.Loss = g.nodes, f.lost()
 	}
 	if err := faultsOrNil(d.faults); err != nil {
 		return nil, err
@@ -131,8 +132,7 @@ func appendQuotas(text []byte, q *coordinator.Quotas) []byte {
 		zone = time.UTC
 	}
 	text = fmt.Appendf(text, " %q %d %d %d %d %d %#v %v", zone, q.RepayPercent, q.LowPercent, q.ReservationTTL, q.TombstoneTTL, q.DefaultOutput, q.Prices, q.Routing)
-	for i := range q.Nodes {
-		n := &q.Nodes[i]
+	for _, n := range append(slices.Clone(q.Nodes), q.Loss...) {
 		text = fmt.Appendf(text, " %q %d %d %q %q %d %#v", n.ID, n.Kind, n.Parent, n.Provider, n.Model, n.Weight, n.Borrowing)
 		for dim := range n.Budgets {
 			text = appendLimit(appendLimit(text, n.Budgets[dim]), n.Rates[dim])

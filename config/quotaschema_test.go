@@ -267,8 +267,8 @@ func TestQuotasSchemaWordsAreTheLoaders(t *testing.T) {
 			}
 		}
 	})
-	if tried != 6 { // three rules of borrowing, two shares, reset_interval
-		t.Errorf("%d enumerations found, want 6", tried)
+	if tried != 8 { // three rules of borrowing, two shares, reset_interval, two of on_loss
+		t.Errorf("%d enumerations found, want 8", tried)
 	}
 }
 

@@ -429,6 +429,7 @@ func TestSchemaPatternsAreTheLoaders(t *testing.T) {
 			"assignment_strategies.weighted.session_label":  labelPattern.String(),
 			"discovery.capabilities":                        wordPattern.String(),
 			"discovery.queues":                              queueGlobPattern.String(),
+			"http.advertise_url":                            urlPattern.String(),
 			"task_routing.read.preferred_agents":            idPattern.String(),
 			"global_settings.lanes":                         idPattern.String(),
 		}[p.String()]

@@ -1,6 +1,10 @@
 package config
 
-import "net/netip"
+import (
+	"net/netip"
+	"net/url"
+	"regexp"
+)
 
 // The limits of global_settings that have a reason beyond good sense.
 const (
@@ -125,8 +129,29 @@ func (d *decoder) http(c *Config) reader {
 				return
 			}
 			c.HTTPBind = bind
+		}, "advertise_url": func(p place) {
+			if fault := badURL(p.node.Value); !isScalar(p.node) || fault != "" {
+				d.fault(p, "must be the URL at which the other coordinators reach this one, such as http://taskbus-1:8551: without user, query or path, not %s", found(p.node))
+				return
+			}
+			c.AdvertiseURL = p.node.Value
 		}})
 	}
+}
+
+// urlPattern is what the URL of a coordinator looks like. The JSON Schema holds the same pattern.
+var urlPattern = regexp.MustCompile(`^https?://[^/?#@]+$`)
+
+// badURL says what is wrong with the URL of a coordinator; empty: nothing.
+func badURL(text string) string {
+	u, err := url.Parse(text)
+	switch {
+	case !urlPattern.MatchString(text):
+		return "it must be http:// or https://, a host and a port"
+	case err != nil || u.Host == "":
+		return "it is no URL"
+	}
+	return ""
 }
 
 // events reads the section `events`.

@@ -23,6 +23,11 @@ const (
 	NumCallOps        = 7
 )
 
+// String is the word used in metrics, and the name of the endpoint.
+func (o CallOp) String() string {
+	return [NumCallOps]string{"reserve", "extend", "settle", "release", "check", "consume", "charge"}[o]
+}
+
 // Call is an LLM call, or several together, that somebody makes without a task: what is asked
 // about it. It is immutable.
 type Call struct {
@@ -86,11 +91,19 @@ const (
 	CallForeign
 	// CallPutBy: there is room for it, but not for another one that was asked about with it.
 	CallPutBy
+	NumCallStates = iota
 )
+
+// String is the word used in metrics.
+func (s CallState) String() string {
+	return [NumCallStates]string{"granted", "refused", "never", "unknown", "ended", "foreign", "put_by"}[s]
+}
 
 // CallAnswer is the answer about one call.
 type CallAnswer struct {
 	State CallState
+	// Own: a coordinator has admitted it by itself, because it could ask no leader.
+	Own bool
 	// Standing: the reservation was there already, as it is answered.
 	Standing bool
 	// Agent, Group, Provider and Model that it is charged to, as far as they are known, and the

@@ -46,6 +46,9 @@ type Quotas struct {
 	ReservationTTL, TombstoneTTL time.Duration
 	// DefaultOutput is how many output tokens are assumed where nothing is known.
 	DefaultOutput int64
+	// Loss are the pools as each coordinator admits calls to them by itself while it can ask no
+	// leader: a tree of one node each. One that is not among them admits nothing then.
+	Loss []QuotaNode
 	// Routing has the weights, at least 0, by which calls choose among models.
 	Routing RouteTerms
 	// Source is the text of quotas.yaml without its comments, as Policy.Source; empty where

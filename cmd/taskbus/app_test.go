@@ -184,6 +184,10 @@ func (s fixedSource) AskCalls(context.Context, []coordinator.Call) ([]coordinato
 	return nil, errors.New("nobody is asked here")
 }
 
+func (s fixedSource) AskLeader(context.Context, []coordinator.Call) ([]coordinator.CallAnswer, error) {
+	return nil, errors.New("nobody is asked here")
+}
+
 func (fixedSource) ReportCapacity(context.Context, string, httpapi.CapacityReport) error { return nil }
 
 func (s fixedSource) Cancel(_ context.Context, id, _ string) (httpapi.Cancellation, error) {

@@ -59,7 +59,7 @@ func (a *app) newInstance(p parts) (*instance, error) {
 		Bus: a.openBus(p.env.RabbitMQURL.Reveal(), p.logger), Logger: p.logger, Registry: registry,
 		Instance:  fmt.Sprintf("taskbus@%s#%d", host, os.Getpid()),
 		BrokerURL: brokerAddress(p.env.RabbitMQURL), Version: i.build.Version,
-		Address: "http://" + p.listener.Addr().String(), SkipCorrupt: p.flags.skipCorrupt,
+		Address: p.advertised(), PeerToken: string(p.peerToken()), SkipCorrupt: p.flags.skipCorrupt,
 	})
 	if err != nil {
 		return nil, err
@@ -69,6 +69,7 @@ func (a *app) newInstance(p parts) (*instance, error) {
 		AdminToken:    []byte(p.env.AdminToken.Reveal()),
 		AgentSecret:   []byte(p.agentSecret.Reveal()),
 		GatewayToken:  []byte(p.gatewayToken.Reveal()),
+		PeerToken:     p.peerToken(),
 		MaxTaskBytes:  p.cfg.MaxMessageBytes,
 		Changed: func(c httpapi.Change) {
 			p.logger.Info().Str("method", c.Method).Str("path", c.Path).Str("remote", c.Remote).Int("status", c.Status).
@@ -84,6 +85,29 @@ func (a *app) newInstance(p parts) (*instance, error) {
 	i.handler = httpapi.New(i.service, metricsHandler(registry), options)
 	i.reload = newReloader(p.files, p.cfg, i.service.Reload)
 	return i, nil
+}
+
+// advertised is where other coordinators reach this one.
+func (p *parts) advertised() string {
+	switch {
+	case p.env.AdvertiseURL != "":
+		return p.env.AdvertiseURL
+	case p.cfg.AdvertiseURL != "":
+		return p.cfg.AdvertiseURL
+	default:
+		return "http://" + p.listener.Addr().String()
+	}
+}
+
+// peerToken is what coordinators know each other by: all of them have the same secret, or token, of
+// agents or gateways. Without either nobody may ask, and there is nothing to forward.
+func (p *parts) peerToken() []byte {
+	for _, secret := range []config.Secret{p.agentSecret, p.gatewayToken} {
+		if text := secret.Reveal(); text != "" {
+			return []byte(httpapi.PeerToken([]byte(text)))
+		}
+	}
+	return nil
 }
 
 // newRegistry has what every process tells: Go runtime, process, build.

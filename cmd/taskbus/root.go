@@ -37,11 +37,15 @@ Environment:
   TASKBUS_CONFIG            path of agents.yaml
   TASKBUS_QUOTAS            path of quotas.yaml
   TASKBUS_HTTP_BIND         address the HTTP server listens on, without a port
+  TASKBUS_ADVERTISE_URL     where other coordinators reach this one
   TASKBUS_HTTP_URL          where agents, tasks, explain, … find the coordinator
   TASKBUS_ADMIN_TOKEN       secret for changes over HTTP, 32 characters or more
   TASKBUS_ADMIN_TOKEN_FILE  a file that holds it; serve and the commands read either
   TASKBUS_AGENT_SECRET      secret behind the tokens of agents that report over HTTP
   TASKBUS_AGENT_SECRET_FILE a file that holds it
+  TASKBUS_GATEWAY_TOKEN     secret of gateways that ask for quota for agents
+  TASKBUS_GATEWAY_TOKEN_FILE
+                            a file that holds it
   NO_COLOR                  if set, console logs have no colours
 
 Exit codes:

@@ -14,11 +14,13 @@ type CallAnswer struct {
 	// Granted is always true: what is refused is a Problem.
 	Granted bool `json:"granted"`
 	// Standing: it had been done before, and is answered again.
-	Standing bool   `json:"standing,omitempty"`
-	Agent    string `json:"agent_id,omitempty"`
-	Group    string `json:"group_id,omitempty"`
-	Provider string `json:"provider,omitempty"`
-	Model    string `json:"model,omitempty"`
+	Standing bool `json:"standing,omitempty"`
+	// Unconfirmed: no leader could be asked; it is charged when one can be.
+	Unconfirmed bool   `json:"unconfirmed,omitempty"`
+	Agent       string `json:"agent_id,omitempty"`
+	Group       string `json:"group_id,omitempty"`
+	Provider    string `json:"provider,omitempty"`
+	Model       string `json:"model,omitempty"`
 	// Pool is the node of the provider or model that it is charged to.
 	Pool string `json:"pool,omitempty"`
 	// Reserved is what is set aside, Charged what was charged for good.
@@ -66,7 +68,7 @@ type CallAmounts struct {
 
 func callAnswerOf(id string, op coordinator.CallOp, x *coordinator.CallAnswer) *CallAnswer {
 	a := &CallAnswer{
-		ReservationID: id, Granted: true, Standing: x.Standing, Agent: string(x.Agent), Group: x.Group,
+		ReservationID: id, Granted: true, Standing: x.Standing, Unconfirmed: x.Own, Agent: string(x.Agent), Group: x.Group,
 		Provider: x.Provider, Model: x.Model, Pool: x.Pool, ExpiresAt: x.Until, Borrowed: x.Borrowed,
 	}
 	switch op {

@@ -37,6 +37,9 @@ type Options struct {
 	// certificates whose holders may do the same.
 	GatewayToken []byte
 	GatewayNames []string
+	// PeerToken is the secret by which coordinators know each other: one that stands by forwards
+	// to the leader what it is asked about calls. New keeps its hash only; without one nobody may.
+	PeerToken []byte
 	// MaxTaskBytes bounds the task of /whatif; 0 means 1 MiB.
 	MaxTaskBytes int
 	// Changed is told of every request that the token has let through to an
@@ -54,6 +57,7 @@ type api struct {
 	permission *permission
 	identity   identity
 	callers    *callers
+	peers      *permission
 	maxTask    int64
 	// calls numbers the reservations that this process gives an id to; prefix tells them from those
 	// of others.
@@ -104,6 +108,7 @@ func New(src Source, metrics http.Handler, opts Options) http.Handler {
 		src: src, permission: newPermission(opts.AdminToken), identity: identity{slices.Clone(opts.AgentSecret)},
 		maxTask: defaultMaxTask, changed: opts.Changed, prefix: "r-" + strings.ToLower(rand.Text()[:13]) + "-",
 	}
+	a.peers = newPermission(opts.PeerToken)
 	a.callers = newCallers(a.identity, opts.GatewayToken, opts.GatewayNames)
 	if opts.MaxTaskBytes > 0 {
 		a.maxTask = int64(opts.MaxTaskBytes)
@@ -163,6 +168,10 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 		told("release", coordinator.CallRelease, "tells that it has used nothing"),
 		told("consume", coordinator.CallConsume, "reserve and settle in one"),
 		told("check", coordinator.CallCheck, "whether there would be quota now"),
+		{
+			path: ForwardPath, about: "*** POST: for other coordinators, which forward what they are asked while this one leads",
+			method: http.MethodPost, change: http.HandlerFunc(a.forwarded),
+		},
 		read("/agents/stats", "capacity, pending work, health and success of every agent and of the whole", a.agentStats),
 		{
 			path: "/agents/{id}/capacity", method: http.MethodPut, change: http.HandlerFunc(a.capacity),

@@ -460,3 +460,7 @@ func (s *fakeSource) AskCalls(_ context.Context, calls []coordinator.Call) ([]co
 	s.calls = append(s.calls, calls...)
 	return s.callAnswers, s.callErr
 }
+
+func (s *fakeSource) AskLeader(ctx context.Context, calls []coordinator.Call) ([]coordinator.CallAnswer, error) {
+	return s.AskCalls(ctx, calls)
+}

@@ -40,10 +40,14 @@ type Source interface {
 	// ExplainQuota says whether there is quota for something now. ErrNoQuotas likewise.
 	ExplainQuota(ctx context.Context, q QuotaQuestion) (QuotaAnswer, error)
 
-	// AskCalls has the engine answer what is asked about calls that no task stands for, and gives
+	// AskCalls has the leader's engine answer what is asked about calls that no task stands for, and gives
 	// its answers in their order, once what they follow from is in the journal. ErrCallsBusy when
 	// too many wait already; after any other error it may have been done, and may be asked again.
 	AskCalls(ctx context.Context, calls []coordinator.Call) ([]coordinator.CallAnswer, error)
+
+	// AskLeader is AskCalls of the one that leads: it is not forwarded, and fails on one that
+	// stands by.
+	AskLeader(ctx context.Context, calls []coordinator.Call) ([]coordinator.CallAnswer, error)
 
 	// ReportCapacity publishes what an agent says of its capacity to every
 	// coordinator; nil when the broker has it. ErrNoAgent when the agent is not

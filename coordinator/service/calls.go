@@ -73,12 +73,12 @@ func (c *calls) void(session uint64) {
 	}
 }
 
-// AskCalls asks the engine about calls (see httpapi.Source). Only a coordinator that leads
+// AskLeader asks the engine about calls (see httpapi.Source). Only a coordinator that leads
 // answers.
-func (s *Service) AskCalls(ctx context.Context, asked []coordinator.Call) ([]coordinator.CallAnswer, error) {
+func (s *Service) AskLeader(ctx context.Context, asked []coordinator.Call) ([]coordinator.CallAnswer, error) {
 	r, err := s.leading()
 	if err != nil {
-		return nil, fmt.Errorf("ask for quota: %w", err)
+		return nil, fmt.Errorf("ask for quota: %w: %w", httpapi.ErrNotLeading, err)
 	}
 	token, a, ok := s.calls.add(r.number)
 	if !ok {
@@ -88,7 +88,7 @@ func (s *Service) AskCalls(ctx context.Context, asked []coordinator.Call) ([]coo
 	// waits while it is still the current one is told.
 	if s.current.Load() != r {
 		s.calls.take(token)
-		return nil, fmt.Errorf("ask for quota: %w", errSessionEnded)
+		return nil, fmt.Errorf("ask for quota: %w: %w", httpapi.ErrNotLeading, errSessionEnded)
 	}
 	s.loop.post(r.number, coordinator.CallAsked{Token: token, Calls: asked})
 	select {

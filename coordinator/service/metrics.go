@@ -20,6 +20,7 @@ type metrics struct {
 	s *Service
 	resultMetrics
 	marketMetrics
+	calls       callMetrics
 	quotaAlerts *prometheus.CounterVec
 
 	// counts are read off the service's own counters.
@@ -139,6 +140,8 @@ func newMetrics(s *Service) *metrics {
 	m.resultMetrics, collectors = newResultMetrics(&s.count)
 	m.counts = append(m.counts, collectors...)
 	m.marketMetrics, collectors = newMarketMetrics()
+	m.counts = append(m.counts, collectors...)
+	m.calls, collectors = newCallMetrics(s.lost.waiting)
 	m.counts = append(m.counts, collectors...)
 	for _, queue := range []string{bus.QueueAssign, bus.QueueAssignHigh, bus.QueueReassign, bus.QueueRequest, bus.StreamStatus, bus.StreamResult, queueLanes} {
 		m.received[queue] = m.receivedVec.WithLabelValues(queue)

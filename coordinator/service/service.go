@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,6 +36,8 @@ type Options struct {
 	Version   string
 	// Address of the HTTP server, by which other coordinators tell who leads.
 	Address string
+	// PeerToken is what coordinators show each other; empty: nothing is forwarded to the leader.
+	PeerToken string
 	// SkipCorrupt: what is damaged in the journal is passed over, once somebody has
 	// asked for that.
 	SkipCorrupt bool
@@ -57,10 +60,13 @@ type Service struct {
 	current  atomic.Pointer[session]
 	callers  callers
 	calls    *calls
-	judging  chan struct{} // capacity 1: somebody asks for an explanation
-	relays   relayTimes
-	lately   lately
-	queues   queueNames // of agents, whether agents.yaml lists them or not
+	lost     *onLoss
+	// forwarding asks the leader for one that stands by.
+	forwarding *http.Client
+	judging    chan struct{} // capacity 1: somebody asks for an explanation
+	relays     relayTimes
+	lately     lately
+	queues     queueNames // of agents, whether agents.yaml lists them or not
 	// resultsNext is where in task.result reading goes on where no journal says so; -1:
 	// not known. It belongs to the goroutine of Run.
 	resultsNext int64
@@ -86,7 +92,7 @@ func New(o Options) (*Service, error) {
 	s := &Service{
 		options: o, log: o.Logger, now: o.Now, started: o.Now(),
 		decoder: messages.NewDecoder(set, messages.Limits{MaxBytes: o.Config.MaxMessageBytes}),
-		history: newHistory(historySize), judging: make(chan struct{}, 1), resultsNext: -1, calls: newCalls(),
+		history: newHistory(historySize), judging: make(chan struct{}, 1), resultsNext: -1, calls: newCalls(), lost: newOnLoss(), forwarding: newForwarding(),
 	}
 	s.loop = newLoop(o.Now, writeDown{s})
 	s.count.recent.now = o.Now
@@ -97,6 +103,7 @@ func New(o Options) (*Service, error) {
 	s.observe = &observer{s: s, log: o.Logger}
 	s.state.set(stateConnecting, "")
 	s.config.Store(o.Config)
+	s.lost.under(o.Now(), o.Config.Policy().Quotas)
 	s.reloads.loaded(o.Now())
 	s.loop.post(0, coordinator.PolicyChanged{Policy: o.Config.Policy()})
 	return s, nil
@@ -119,6 +126,7 @@ func (s *Service) Run(ctx context.Context) error {
 	loopCtx, stopLoop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { s.loop.run(loopCtx) })
+	wg.Go(func() { s.tellOwed(ctx) })
 	defer wg.Wait()
 	defer stopLoop()
 
@@ -187,6 +195,7 @@ func (s *Service) Reload(c *config.Config, err error) {
 			Msg("the new configuration lacks what the one before had; was the file complete? (write it beside and rename it)")
 	}
 	s.declareNewQueues(old, c)
+	s.lost.under(now, c.Policy().Quotas)
 	s.loop.post(0, coordinator.PolicyChanged{Policy: c.Policy()})
 	s.log.Info().Str("version", c.Policy().Version).Int("agents", len(c.Policy().Agents)).
 		Str("strategy", c.Policy().Strategy).Msg("new configuration in force")

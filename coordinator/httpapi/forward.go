@@ -1,0 +1,111 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"taskbus/coordinator"
+)
+
+// ForwardPath is where a coordinator answers for others that stand by.
+const ForwardPath = "/v1/quota/forward"
+
+// maxForwarded bounds what is forwarded at one time, and what is answered.
+const (
+	maxForwarded = 1 << 20
+	mostCalls    = 1024
+)
+
+// ErrNotLeading says that a coordinator was asked, as the leader, that does not lead (any more).
+var ErrNotLeading = errors.New("it does not lead")
+
+// forwardedCalls and forwardedAnswers go between coordinators of perhaps different versions: a
+// field that one does not know counts as not given.
+type forwardedCalls struct {
+	Calls []coordinator.Call `json:"calls"`
+}
+
+type forwardedAnswers struct {
+	Answers []coordinator.CallAnswer `json:"answers"`
+}
+
+// PeerToken is the token by which coordinators with the same secret know each other.
+func PeerToken(secret []byte) string {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte("peer"))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// forwarded answers what another coordinator was asked. It has found out already who asks. It is
+// not forwarded again.
+func (a *api) forwarded(w http.ResponseWriter, r *http.Request) {
+	if !a.peers.on || a.peers.refuse(r.Header.Values("Authorization")) != "" {
+		problem(w, http.StatusUnauthorized, "Not authorised", "This is for other coordinators with the same secret of agents, or token of gateways.")
+		return
+	}
+	if !unasked(w, r) {
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxForwarded))
+	var asked forwardedCalls
+	if err != nil || json.Unmarshal(body, &asked) != nil || len(asked.Calls) == 0 || len(asked.Calls) > mostCalls {
+		badBody(w, "what a coordinator forwards")
+		return
+	}
+	for i := range asked.Calls {
+		if asked.Calls[i].Op >= coordinator.NumCallOps || asked.Calls[i].Priority > coordinator.PriorityCritical {
+			badBody(w, "what a coordinator of this version, or an earlier one, forwards")
+			return
+		}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
+	defer cancel()
+	answers, err := a.src.AskLeader(ctx, asked.Calls)
+	if err != nil {
+		notDone(w, err)
+		return
+	}
+	answerCompactly(w, http.StatusOK, forwardedAnswers{answers})
+}
+
+// Forward asks the coordinator at that address. ErrNotLeading (wrapped) when it does not lead; any
+// other error leaves open whether it was done.
+func Forward(ctx context.Context, client *http.Client, address, token string, calls []coordinator.Call) ([]coordinator.CallAnswer, error) {
+	text, err := json.Marshal(forwardedCalls{calls})
+	if err != nil {
+		return nil, fmt.Errorf("encode calls for the leader: %w", err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address+ForwardPath, bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("ask the leader at %s: %w", address, err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Authorization", "Bearer "+token)
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("ask the leader: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxForwarded))
+	var got forwardedAnswers
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the leader's answer: %w", err)
+	case response.StatusCode == http.StatusServiceUnavailable:
+		return nil, fmt.Errorf("ask the leader at %s: %w", address, ErrNotLeading)
+	case response.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("the leader at %s answers %d: see that all coordinators have the same TASKBUS_AGENT_SECRET, or TASKBUS_GATEWAY_TOKEN", address, response.StatusCode)
+	}
+	if err := json.Unmarshal(body, &got); err != nil || len(got.Answers) != len(calls) {
+		return nil, fmt.Errorf("the leader at %s gives no answers to %d calls", address, len(calls))
+	}
+	return got.Answers, nil
+}

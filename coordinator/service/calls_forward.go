@@ -1,0 +1,77 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/httpapi"
+)
+
+// forwardTimeout bounds how long a leader that has just died keeps those waiting who ask here.
+const forwardTimeout = 2 * time.Second
+
+// newForwarding is what a standby asks the leader with: connections are kept, redirects not
+// followed, because a token goes along.
+func newForwarding() *http.Client {
+	return &http.Client{
+		Timeout:       forwardTimeout,
+		Transport:     &http.Transport{MaxIdleConnsPerHost: 256, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: false},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// AskCalls asks the leader about calls (see httpapi.Source): this coordinator, or the one for which
+// it stands by. While neither answers, what quotas.yaml lets each coordinator admit by itself is
+// admitted (see onLoss), and charged when somebody leads again.
+func (s *Service) AskCalls(ctx context.Context, asked []coordinator.Call) ([]coordinator.CallAnswer, error) {
+	begun := s.now()
+	answers, err := s.askSomebody(ctx, asked)
+	if err == nil {
+		answers = s.lost.answered(s.now(), asked, answers)
+		s.metrics.calls.note(s.now().Sub(begun), asked, answers)
+		return answers, nil
+	}
+	if errors.Is(err, httpapi.ErrCallsBusy) || errors.Is(err, context.Canceled) {
+		return nil, err
+	}
+	if own, ok := s.lost.admit(s.now(), asked); ok {
+		s.metrics.calls.own.Add(float64(len(own)))
+		s.metrics.calls.note(s.now().Sub(begun), asked, own)
+		return own, nil
+	}
+	s.metrics.calls.unasked.Inc()
+	return nil, err
+}
+
+// askSomebody asks this coordinator if it leads, else the leader that the journal names.
+func (s *Service) askSomebody(ctx context.Context, asked []coordinator.Call) ([]coordinator.CallAnswer, error) {
+	answers, err := s.AskLeader(ctx, asked)
+	if !errors.Is(err, httpapi.ErrNotLeading) {
+		return answers, err
+	}
+	address := s.leaderElsewhere()
+	if address == "" || s.options.PeerToken == "" {
+		return nil, err
+	}
+	answers, err = httpapi.Forward(ctx, s.forwarding, address, s.options.PeerToken, asked)
+	if err != nil {
+		return nil, fmt.Errorf("ask for quota: %w", err)
+	}
+	return answers, nil
+}
+
+// leaderElsewhere is where the leader answers, if this coordinator stands by; empty: nobody knows.
+func (s *Service) leaderElsewhere() string {
+	r := s.current.Load()
+	if r == nil || r.ledger == nil || s.state.read().state != stateStandby {
+		return ""
+	}
+	if p := r.ledger.position(); p.leader.Address != s.options.Address {
+		return p.leader.Address
+	}
+	return ""
+}

@@ -1,0 +1,52 @@
+package service
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"taskbus/coordinator"
+)
+
+// callMetrics tell what is asked about calls that no task stands for, and how that is answered.
+type callMetrics struct {
+	answered [coordinator.NumCallOps][coordinator.NumCallStates]prometheus.Counter
+	unasked  prometheus.Counter // questions that nobody has answered
+	own      prometheus.Counter
+	duration prometheus.Observer
+}
+
+// newCallMetrics makes them, and the collectors to register. owed is how many calls were admitted
+// here and are not charged yet.
+func newCallMetrics(owed func() int) (m callMetrics, all []prometheus.Collector) {
+	answers := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "taskbus_calls_total", Help: "Questions about LLM calls that were answered, by operation and answer.",
+	}, []string{"operation", "answer"})
+	for op := range coordinator.CallOp(coordinator.NumCallOps) {
+		for state := range coordinator.CallState(coordinator.NumCallStates) {
+			m.answered[op][state] = answers.WithLabelValues(op.String(), state.String())
+		}
+	}
+	m.unasked = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "taskbus_calls_unanswered_total", Help: "Questions about LLM calls to which nobody had an answer: no leader could be asked.",
+	})
+	m.own = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "taskbus_calls_unconfirmed_total", Help: "Calls that this coordinator admitted by itself because no leader could be asked (on_loss).",
+	})
+	duration := prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "taskbus_call_duration_seconds", Help: "From a question about LLM calls to its answer.", Buckets: latencyBuckets,
+	})
+	m.duration = duration
+	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "taskbus_calls_owed", Help: "Calls that this coordinator admitted by itself and that are not charged yet.",
+	}, func() float64 { return float64(owed()) })
+	return m, []prometheus.Collector{answers, m.unasked, m.own, duration, waiting}
+}
+
+// note counts what was answered.
+func (m *callMetrics) note(took time.Duration, asked []coordinator.Call, answers []coordinator.CallAnswer) {
+	m.duration.Observe(took.Seconds())
+	for i := range answers {
+		m.answered[asked[i].Op][answers[i].State].Inc()
+	}
+}
