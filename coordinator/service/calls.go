@@ -19,6 +19,7 @@ type calls struct {
 	next    atomic.Uint64
 	mu      sync.Mutex
 	waiting map[uint64]*asker
+	spare   sync.Pool // of *asker that nobody is to answer any more
 }
 
 // asker waits for one answer, which comes at most once: nil when the session has ended before.
@@ -26,8 +27,6 @@ type asker struct {
 	session  uint64
 	answered chan []coordinator.CallAnswer // capacity 1
 }
-
-var askers = sync.Pool{New: func() any { return &asker{answered: make(chan []coordinator.CallAnswer, 1)} }}
 
 func newCalls() *calls { return &calls{waiting: make(map[uint64]*asker)} }
 
@@ -39,7 +38,9 @@ func (c *calls) add(session uint64) (token uint64, a *asker, ok bool) {
 	if len(c.waiting) >= maxCalls {
 		return 0, nil, false
 	}
-	a = askers.Get().(*asker)
+	if a, _ = c.spare.Get().(*asker); a == nil {
+		a = &asker{answered: make(chan []coordinator.CallAnswer, 1)}
+	}
 	a.session = session
 	c.waiting[token] = a
 	return token, a, true
@@ -93,7 +94,7 @@ func (s *Service) AskLeader(ctx context.Context, asked []coordinator.Call) ([]co
 	s.loop.post(r.number, coordinator.CallAsked{Token: token, Calls: asked})
 	select {
 	case answers := <-a.answered:
-		askers.Put(a)
+		s.calls.spare.Put(a)
 		if answers == nil {
 			return nil, fmt.Errorf("ask for quota: %w", errSessionEnded)
 		}
