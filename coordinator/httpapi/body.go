@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"taskbus/messages"
 )
@@ -27,9 +26,11 @@ type member struct {
 // textMember is a text; *into stays nil when it is not given.
 func textMember(name string, into **string) member {
 	return member{name, func(value json.RawMessage) string {
-		if err := json.Unmarshal(value, into); err != nil {
+		text, ok := stringOf(value)
+		if !ok {
 			return "is " + kindOf(value) + ": it must be text"
 		}
+		*into = &text
 		return ""
 	}}
 }
@@ -114,32 +115,21 @@ var errNoObject = errors.New("not a JSON object in UTF-8")
 // readMembers hands the values of an object to its members. The error says that it is
 // none; fault is what is wrong with the first member at fault.
 func readMembers(body []byte, members []member) (fault string, err error) {
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	if !utf8.Valid(body) || !json.Valid(body) {
+	all, ok := object(body)
+	if !ok {
 		return "", errNoObject
 	}
-	if begin, err := decoder.Token(); err != nil || begin != json.Delim('{') {
-		return "", errNoObject
-	}
-	seen := make(map[string]bool)
-	for decoder.More() {
-		key, err := decoder.Token()
-		if err != nil {
-			return "", err
-		}
-		var value json.RawMessage
-		if err := decoder.Decode(&value); err != nil {
-			return "", err
-		}
-		name, _ := key.(string) // it is the key of an object
+	seen := uint64(0) // a bit for each member: no object here has so many
+	for key, value := range all {
+		name, _ := stringOf(key)
 		i := slices.IndexFunc(members, func(m member) bool { return m.name == name })
 		switch {
 		case i < 0:
 			return unknownField(name, members), nil
-		case seen[name]:
+		case seen&(1<<i) != 0:
 			return name + " is given twice: give it once", nil
 		}
-		seen[name] = true
+		seen |= 1 << i
 		if string(value) == "null" {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"taskbus/coordinator"
@@ -83,14 +84,33 @@ func (f *saidFields) members(op coordinator.CallOp) []member {
 	return all
 }
 
+// callReader reads what is said of calls: the fields, and for each operation its members, which
+// read into them. It is used again and again, for one call at a time.
+type callReader struct {
+	saidFields
+	of [coordinator.NumCallOps][]member
+}
+
+var callReaders = sync.Pool{New: func() any {
+	r := new(callReader)
+	for op := range r.of {
+		r.of[op] = r.members(coordinator.CallOp(op))
+	}
+	return r
+}}
+
 // read reads the body, or answers the request.
 func (s *saidCall) read(w http.ResponseWriter, r *http.Request, op coordinator.CallOp) bool {
-	var f saidFields
+	c := callReaders.Get().(*callReader)
+	defer func() {
+		c.saidFields = saidFields{}
+		callReaders.Put(c)
+	}()
 	want := callExample(op)
-	if !readBody(w, r, want, f.members(op)...) {
+	if !readBody(w, r, want, c.of[op]...) {
 		return false
 	}
-	if fault := s.take(&f, op); fault != "" {
+	if fault := s.take(&c.saidFields, op); fault != "" {
 		badBody(w, want+"; "+fault)
 		return false
 	}

@@ -98,7 +98,7 @@ func (callAnswers) problem(w http.ResponseWriter, status int, title, detail stri
 
 func (callAnswers) granted(w http.ResponseWriter, id string, op coordinator.CallOp, x *coordinator.CallAnswer) {
 	rateLimits(w.Header(), x)
-	answerCompactly(w, http.StatusOK, callAnswerOf(id, op, x))
+	answerCall(w, http.StatusOK, callAnswerOf(id, op, x))
 }
 
 func (callAnswers) refused(w http.ResponseWriter, id string, x *coordinator.CallAnswer) {

@@ -14,20 +14,24 @@ const maxBody = 1 << 10
 
 // headers go with every answer. The interface is for programs and for people who
 // look at JSON: nothing in it may run, be framed, or be kept in a cache.
-var headers = [...][2]string{
-	{"Cache-Control", "no-store"},
-	{"Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"},
-	{"Cross-Origin-Resource-Policy", "same-origin"},
-	{"Referrer-Policy", "no-referrer"},
-	{"X-Content-Type-Options", "nosniff"},
+var headers = [...]struct {
+	name  string // in its canonical form
+	value []string
+}{
+	{"Cache-Control", []string{"no-store"}},
+	{"Content-Security-Policy", []string{"default-src 'none'; frame-ancestors 'none'"}},
+	{"Cross-Origin-Resource-Policy", []string{"same-origin"}},
+	{"Referrer-Policy", []string{"no-referrer"}},
+	{"X-Content-Type-Options", []string{"nosniff"}},
 }
 
 // guard is what every request passes before an endpoint sees it.
 func guard(next http.Handler, opts Options) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer recovered(w, r, opts.Report)
-		for _, h := range headers {
-			w.Header().Set(h[0], h[1])
+		given := w.Header()
+		for i := range headers {
+			given[headers[i].name] = headers[i].value // Set would make a list for each answer
 		}
 		if opts.LoopbackHosts && !loopbackHost(r.Host) {
 			problem(w, http.StatusMisdirectedRequest, "Host not allowed",
