@@ -178,6 +178,16 @@ main() {
 			die "a private RabbitMQ needs the program: install it first (Debian: sudo apt-get install rabbitmq-server)"
 		install rabbitmq-server
 		;;
+	# For the benchmark only: what calls are compared with.
+	--ensure-redis)
+		trap remove_policy EXIT
+		trap 'exit 130' INT
+		trap 'exit 143' TERM
+		command -v redis-server >/dev/null && return
+		command -v apt-get >/dev/null && may_be_root ||
+			die "the benchmark compares with Redis: install it first (Debian: sudo apt-get install redis-server)"
+		install redis-server
+		;;
 	# What this script may have started, and nothing else.
 	--stop)
 		"$scripts/broker.sh" stop
@@ -185,7 +195,7 @@ main() {
 			docker stop "$container" >/dev/null && say "stopped the container $container"
 		fi
 		;;
-	*) die "usage: scripts/find-broker.sh [--ensure-rabbitmq | --ensure-test-tools | --stop]" ;;
+	*) die "usage: scripts/find-broker.sh [--ensure-rabbitmq | --ensure-test-tools | --ensure-redis | --stop]" ;;
 	esac
 }
 

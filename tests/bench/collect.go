@@ -51,6 +51,8 @@ func (b *bench) collectPart(ctx context.Context, part string, r *results) (err e
 		return b.collectPull(ctx, r)
 	case partQuotas:
 		return b.collectQuotas(ctx, r)
+	case partCalls:
+		return b.collectCalls(ctx, r)
 	case partBeside:
 		r.Beside, err = b.beside(ctx)
 	case partDetection:

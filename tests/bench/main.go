@@ -42,6 +42,7 @@ const (
 	partMarket    = "market"
 	partPull      = "pull"
 	partQuotas    = "quotas"
+	partCalls     = "calls"
 	partBeside    = "beside"
 	partDetection = "detection"
 	partStandby   = "standby"
@@ -50,7 +51,7 @@ const (
 	partEngine    = "engine"
 )
 
-var parts = []string{partAssigning, partLatency, partResults, partCycle, partMarket, partPull, partQuotas, partBeside, partDetection, partStandby, partStart, partMemory, partEngine}
+var parts = []string{partAssigning, partLatency, partResults, partCycle, partMarket, partPull, partQuotas, partCalls, partBeside, partDetection, partStandby, partStart, partMemory, partEngine}
 
 // wants tells whether a part is to be measured.
 func (o *options) wants(part string) bool {
@@ -138,6 +139,10 @@ func serveRole(ctx context.Context, role string, args []string, url string) erro
 		return relay(ctx, url, os.Stdout)
 	case "fleet":
 		return sdkFleet(ctx, url, os.Stdout)
+	case "httpecho":
+		return httpEcho(ctx, arg, os.Stdout)
+	case "httpredis":
+		return httpRedis(ctx, arg, os.Stdout)
 	case "rescue", "holder":
 		return sdkAgent(ctx, url, role, arg, os.Stdout)
 	}

@@ -49,6 +49,7 @@ type results struct {
 	QuotasWaiting []quotaWaitRun  `json:"quotas_waiting"`
 	QuotasEngine  []engineRun     `json:"quotas_engine"`
 	QuotasCheck   []engineRun     `json:"quotas_check"`
+	Calls         []callRun       `json:"calls"`
 	Beside        besideResult    `json:"beside"`
 	Detection     detectionResult `json:"detection"`
 	Standby       standbyResult   `json:"standby"`
@@ -101,7 +102,7 @@ func (r *results) judge() {
 		r.judgeLatency("p50", func(l latencyRun) float64 { return l.P50Millis }),
 		r.judgeLatency("p99", func(l latencyRun) float64 { return l.P99Millis }),
 		r.judgeMemory(), r.judgeDecisions(), r.judgeGrowth(),
-	}, slices.Concat(r.judgeChoosing(), r.judgeLoop(), r.judgeMarket(), r.judgeAllQuotas(), r.judgeJournal())...)
+	}, slices.Concat(r.judgeChoosing(), r.judgeLoop(), r.judgeMarket(), r.judgeAllQuotas(), r.judgeCalls(), r.judgeJournal())...)
 }
 
 func (v verdict) measured(good bool, result, note string) verdict {
