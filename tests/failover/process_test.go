@@ -41,7 +41,7 @@ func (r *rig) launch(name, brokerURL string) *process {
 	c := &process{r: r, name: name, log: &brokertest.LogBook{}, exited: make(chan struct{})}
 	c.cmd = exec.Command(program, "serve", "--config", r.config, "--http", "127.0.0.1:0")
 	c.cmd.Env = []string{
-		"RABBITMQ_URL=" + brokerURL, "TASKBUS_ADMIN_TOKEN=" + adminToken,
+		"RABBITMQ_URL=" + brokerURL, "TASKBUS_ADMIN_TOKEN=" + adminToken, "TASKBUS_GATEWAY_TOKEN=" + gatewayToken,
 		"PATH=" + os.Getenv("PATH"), "HOME=" + r.t.TempDir(),
 	}
 	c.cmd.Stdout, c.cmd.Stderr = c.log, c.log
