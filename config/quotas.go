@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"gopkg.in/yaml.v3"
+
 	"taskbus/coordinator"
 )
 
@@ -23,25 +25,32 @@ func QuotasSchema() []byte { return bytes.Clone(quotasSchema) }
 // a *Faults.
 func ParseQuotas(data []byte, source string) (*coordinator.Quotas, error) {
 	d := &decoder{source: source, file: quotasFile}
-	f := &quotaFile{quotas: defaultQuotas(), byName: make(map[string]*listedGroup)}
 	root := d.parseTree(data)
+	var q *coordinator.Quotas
 	if root != nil {
-		d.quotaRoot(f)(place{node: root})
-		for _, check := range d.checks {
-			check()
-		}
-		d.link(f)
-		g := d.grow(f)
-		if len(d.faults) == 0 {
-			g.checkSums()
-		}
-		f.quotas.Nodes = g.nodes
+		q, _ = d.quotaTree(root)
 	}
 	if err := faultsOrNil(d.faults); err != nil {
 		return nil, err
 	}
-	f.quotas.Source = quotasSourceOf(root)
-	return f.quotas, nil
+	q.Source = quotasSourceOf(root)
+	return q, nil
+}
+
+// quotaTree reads the tree of a whole file. What it gives is of use if there are no faults.
+func (d *decoder) quotaTree(root *yaml.Node) (*coordinator.Quotas, *grower) {
+	f := &quotaFile{quotas: defaultQuotas(), byName: make(map[string]*listedGroup)}
+	d.quotaRoot(f)(place{node: root})
+	for _, check := range d.checks {
+		check()
+	}
+	d.link(f)
+	g := d.grow(f)
+	if len(d.faults) == 0 {
+		g.checkSums()
+	}
+	f.quotas.Nodes = g.nodes
+	return f.quotas, g
 }
 
 // LoadQuotas reads quotas.yaml from path. The error is a *Faults, or says why the file cannot

@@ -126,3 +126,20 @@ func breakerText(r *coordinator.BreakerChanged) string {
 		return "trusted " + with + ", " + count(len(r.Faults), "failure") + " in a row"
 	}
 }
+
+// controlledText says how the standing changes to quotas.yaml have changed.
+func controlledText(r *coordinator.QuotaControlled) string {
+	parts := make([]string, 0, len(r.Set)+len(r.Removed))
+	for i := range r.Set {
+		c := &r.Set[i]
+		what := c.Kind.String() + " " + c.Target
+		if c.Key != "" {
+			what += " " + c.Key + " " + c.Value
+		}
+		parts = append(parts, because(what, c.Reason))
+	}
+	for _, id := range r.Removed {
+		parts = append(parts, id+" ends")
+	}
+	return "quotas changed: " + cmp.Or(list(parts, 5), "nothing")
+}

@@ -43,6 +43,7 @@ type Engine struct {
 	market      market
 	claims      claims
 	quotas      quotas
+	controls    controls
 	lanes       lanes
 	owed        owed
 	recorder    recorder
@@ -75,6 +76,7 @@ func New() *Engine {
 	return &Engine{
 		pending:   newPending(q.shares),
 		quotas:    q,
+		controls:  newControls(),
 		memory:    newMemory(),
 		timers:    newTimers(),
 		retries:   newRetryQueue(),
@@ -120,6 +122,8 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 		e.cancel(now, ev)
 	case coordinator.AgentOrdered:
 		e.ordered(now, ev)
+	case coordinator.QuotaControlsRequested:
+		e.controlled(ev)
 	case coordinator.TakeBackEnded:
 		if a := e.fleet.byID[ev.Agent]; a != nil {
 			e.takeBackEnded(a)
@@ -218,6 +222,8 @@ func (e *Engine) runDue(now time.Time) {
 			}
 		case dutyQuota:
 			e.quotaDue(now)
+		case dutyControls:
+			e.controlsDue(now)
 		case dutyForget:
 			e.forgetJoined(now, t.agent)
 		case dutyJoin:

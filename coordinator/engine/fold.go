@@ -51,6 +51,8 @@ func (e *Engine) Fold(at time.Time, r coordinator.Record) {
 	case *coordinator.QuotaReserved, *coordinator.QuotaExtended, *coordinator.QuotaEnded, *coordinator.QuotaBefore,
 		*coordinator.EstimateBefore, *coordinator.ShareBefore:
 		e.foldQuota(r)
+	case *coordinator.QuotaControlled:
+		e.foldControls(r)
 	case *coordinator.LaneKnown:
 		e.foldLane(r)
 	default:
@@ -71,6 +73,7 @@ func (e *Engine) Lead() {
 	e.recollect()
 	e.holdQuotas()
 	e.following = false
+	e.scheduleControls()
 	for _, a := range e.fleet.agents {
 		a.heldByUs = true // the leader before may have taken its queue back, until it has been empty
 	}

@@ -32,7 +32,8 @@ const (
 	kindLaneSeen        = 21
 	kindLaneEnded       = 22
 	kindIntakeChanged   = 23
-	lastEventKind       = kindIntakeChanged
+	kindQuotaControls   = 24
+	lastEventKind       = kindQuotaControls
 )
 
 // input writes the fields of an input, and gives the kind of its event.
@@ -104,6 +105,9 @@ func (c *coder) input(in *Input) byte {
 	case coordinator.IntakeChanged:
 		integer(c, &ev.Window)
 		return kindIntakeChanged
+	case coordinator.QuotaControlsRequested:
+		c.quotaControlsRequested(&ev)
+		return kindQuotaControls
 	default:
 		// The set is closed, and a test holds this list against it.
 		panic(fmt.Sprintf("journal: %T has no place in the format", ev))
@@ -160,6 +164,8 @@ func (c *coder) readEvent(kind byte) coordinator.Event {
 		return readEvent(c, func(c *coder, ev *coordinator.LaneEnded) { name(c, &ev.Lane) })
 	case kindIntakeChanged:
 		return readEvent(c, func(c *coder, ev *coordinator.IntakeChanged) { integer(c, &ev.Window) })
+	case kindQuotaControls:
+		return readEvent(c, (*coder).quotaControlsRequested)
 	default:
 		return nil
 	}

@@ -69,6 +69,10 @@ func goldenRecords() []coordinator.Record {
 		&coordinator.EstimateBefore{First: true, Tenant: "alpha", Model: "m-1", Level: 2, Input: true, Bucket: 11, Sum: 123_456, Counts: []uint32{3, 10, 4, 70_000}},
 		&coordinator.ShareBefore{First: true, Group: "alpha", Parent: "org", Own: true, Values: []int64{7, 8, -9}},
 		&coordinator.LaneKnown{Lane: "research", Known: true},
+		&coordinator.QuotaControlled{First: true, Set: []coordinator.QuotaControl{{
+			ID: "boost-0a1b2c3d", Kind: coordinator.ControlBoost, Target: "pool/alpha", Key: "total_tokens.amount", Value: "+50%",
+			Until: goldenAt.Add(2 * time.Hour), At: goldenAt, By: "ann", Reason: "the report is due", Rule: "slow",
+		}}, Removed: []string{"set-11223344"}},
 	}
 }
 

@@ -30,6 +30,7 @@ var eventTypes = []coordinator.Event{
 	coordinator.QueueSeen{}, coordinator.TakeBackEnded{}, coordinator.FailureTold{}, coordinator.Tick{},
 	coordinator.BidReceived{}, coordinator.OfferUnheard{}, coordinator.ClaimReceived{},
 	coordinator.LaneMoved{}, coordinator.LaneSeen{}, coordinator.LaneEnded{}, coordinator.IntakeChanged{},
+	coordinator.QuotaControlsRequested{},
 }
 
 // anyEvent is one of any type with anything in it, but for what is left out.
@@ -172,6 +173,9 @@ func goldenInputs() []Input {
 		coordinator.LaneMoved{Handle: 302, Outcome: coordinator.PublishUnroutable},
 		coordinator.LaneSeen{Lane: "research", Ready: 12, Missing: true},
 		coordinator.LaneEnded{Lane: "research"}, coordinator.IntakeChanged{Window: 4000},
+		coordinator.QuotaControlsRequested{Set: []coordinator.QuotaControl{{
+			ID: "set-11223344", Target: "pool/alpha", Key: "weight", Value: "5", At: goldenAt, By: "ann", Reason: "it is short of tokens",
+		}}, Remove: []string{"boost-0a1b2c3d"}, Token: 13},
 	}
 	inputs := make([]Input, len(list))
 	for i, ev := range list {
