@@ -111,7 +111,7 @@ func isFree(f coordinator.Effect) bool {
 func isUrgent(f coordinator.Effect) bool {
 	switch f.(type) {
 	case *coordinator.Dispatch, *coordinator.Fail, *coordinator.Completed, coordinator.CancelAnswered, coordinator.OrderStands, coordinator.Withdraw,
-		coordinator.Award, coordinator.ClaimAnswered:
+		coordinator.Award, coordinator.ClaimAnswered, coordinator.QuotaControlsStand:
 		return true
 	}
 	return false

@@ -50,7 +50,8 @@ type Service struct {
 	started time.Time
 	decoder *messages.Decoder
 
-	config   atomic.Pointer[config.Config]
+	config   atomic.Pointer[config.Config] // in force: the files with the standing controls
+	controls controls
 	reloads  reloadState
 	loop     *loop
 	sessions atomic.Uint64
@@ -95,7 +96,8 @@ func New(o Options) (*Service, error) {
 	}
 	s.observe = &observer{s: s, log: o.Logger}
 	s.state.set(stateConnecting, "")
-	s.config.Store(o.Config)
+	s.controls.changing = make(chan struct{}, 1)
+	s.underFile(o.Config)
 	s.reloads.loaded(o.Now())
 	s.loop.post(0, coordinator.PolicyChanged{Policy: o.Config.Policy()})
 	return s, nil
@@ -170,7 +172,7 @@ func (s *Service) Reload(c *config.Config, err error) {
 		return
 	}
 	failpoint.Hit(failpoint.DuringReload)
-	old := s.config.Swap(c)
+	old, c := s.underFile(c)
 	s.reloads.loaded(now)
 	s.metrics.reloadOK.Set(1)
 	if old.Policy().Version == c.Policy().Version {
@@ -186,7 +188,9 @@ func (s *Service) Reload(c *config.Config, err error) {
 			Msg("the new configuration lacks what the one before had; was the file complete? (write it beside and rename it)")
 	}
 	s.declareNewQueues(old, c)
-	s.loop.post(0, coordinator.PolicyChanged{Policy: c.Policy()})
+	s.loop.enqueue(envelope{call: func(now time.Time) { // of then: somebody may change the quotas meanwhile
+		s.loop.apply(now, coordinator.PolicyChanged{Policy: s.config.Load().Policy()})
+	}})
 	s.log.Info().Str("version", c.Policy().Version).Int("agents", len(c.Policy().Agents)).
 		Str("strategy", c.Policy().Strategy).Msg("new configuration in force")
 }

@@ -1,0 +1,430 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"taskbus/config"
+	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/replay"
+)
+
+// setQuota changes settings of a node, given as key and value.
+func (r *rig) setQuota(node string, keysAndValues ...string) (httpapi.QuotaChanged, error) {
+	q := httpapi.QuotaChange{Node: node, By: "ann", Reason: "a test"}
+	for i := 0; i+1 < len(keysAndValues); i += 2 {
+		q.Values = append(q.Values, httpapi.QuotaValue{Key: keysAndValues[i], Value: keysAndValues[i+1]})
+	}
+	return r.control(q)
+}
+
+// control makes a change and lets it take effect.
+func (r *rig) control(q httpapi.QuotaChange) (httpapi.QuotaChanged, error) {
+	r.t.Helper()
+	changed, err := r.service.ControlQuota(context.Background(), q)
+	r.settle()
+	return changed, err
+}
+
+func (r *rig) mustSet(node string, keysAndValues ...string) httpapi.QuotaChanged {
+	r.t.Helper()
+	changed, err := r.setQuota(node, keysAndValues...)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return changed
+}
+
+// standing lists the controls by id, target, key and value; those that are suspended with an
+// exclamation mark.
+func (r *rig) standing() (list []string) {
+	r.t.Helper()
+	c, err := r.service.QuotaControls(context.Background())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, one := range c.Controls {
+		text := fmt.Sprintf("%s %s %s %s", one.Kind, one.Target, one.Key, one.Value)
+		if one.Suspended != "" {
+			text = "! " + text
+		}
+		list = append(list, text)
+	}
+	return list
+}
+
+func (r *rig) stands(want ...string) {
+	r.t.Helper()
+	if got := r.standing(); strings.Join(got, "\n") != strings.Join(want, "\n") {
+		r.t.Errorf("there stand\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// limitOf is the nominal budget of total tokens of a node.
+func (r *rig) limitOf(node string) float64 {
+	r.t.Helper()
+	for _, b := range r.quotas(httpapi.QuotaSelection{Node: node})[node].Budgets {
+		if b.Dimension == "total_tokens" {
+			return b.Limit
+		}
+	}
+	r.t.Fatalf("%s has no budget of total_tokens", node)
+	return 0
+}
+
+// A limit that is raised has acted when the answer is there: what waits for it has started.
+func TestQuotaSetActsAtOnce(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		r.task("t-1", "build", usage(700, 210, "poor")) // 910 of 1,000
+		r.task("t-2", "build", usage(200, 50, "poor"))  // 250 more wait
+		if n := len(r.in("agent.a1")); n != 1 {
+			t.Fatalf("%d tasks were given away, want 1", n)
+		}
+		changed := r.mustSet("pool/poor", "total_tokens.amount", "2000", "weight", "4")
+		if n := len(r.in("agent.a1")); n != 2 {
+			t.Errorf("%d tasks were given away after the change, want 2", n)
+		}
+		if len(changed.Controls) != 2 || len(changed.Nodes) != 1 || changed.Nodes[0].Weight != 4 || changed.Nodes[0].Budgets[0].Limit != 2000 {
+			t.Errorf("answered %+v", changed)
+		}
+		r.stands("set pool/poor total_tokens.amount 2000", "set pool/poor weight 4")
+		if text := r.log.String(); !strings.Contains(text, `"target":"pool/poor","key":"weight","value":"4","by":"ann","reason":"a test","message":"the quotas are changed"`) {
+			t.Errorf("not logged:\n%s", text)
+		}
+		// The same again is no other control, and says when it was said first.
+		first := changed.Controls[0].At
+		r.pass(time.Minute)
+		if again := r.mustSet("pool/poor", "total_tokens.amount", "2000"); !again.Controls[0].At.Equal(first) {
+			t.Errorf("made again at %v, and at %v before", again.Controls[0].At, first)
+		}
+		r.stands("set pool/poor total_tokens.amount 2000", "set pool/poor weight 4")
+		// And back: 1,160 are used of 1,000, and nothing more may be.
+		for _, c := range changed.Controls {
+			if _, err := r.service.UncontrolQuota(context.Background(), c.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.stands()
+		if got := r.limitOf("pool/poor"); got != 1000 {
+			t.Errorf("limit %v after all was taken back, want the file's 1000", got)
+		}
+	})
+}
+
+// What does not fit is refused, and nothing has changed: not the quotas, not the list, not the
+// journal.
+func TestQuotaSetThatDoesNotFit(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		for _, c := range []struct {
+			node, key, value, want string
+		}{
+			{"pool/nobody", "weight", "1", "no node of the quota trees is called pool/nobody"},
+			{"pool/poor", "weight", "-1", "must be a whole number from 0 to 1000000"},
+			{"pool/poor/a1", "total_tokens.amount", "1001", "less than those below it have of their own"},
+			{"openai", "requests.lend", "1", "nobody above a pool"},
+		} {
+			_, err := r.setQuota(c.node, c.key, c.value)
+			var bad *httpapi.BadControl
+			if !errors.As(err, &bad) || !strings.Contains(bad.Why, c.want) {
+				t.Errorf("%s %s=%s: %v, want %q", c.node, c.key, c.value, err, c.want)
+			}
+		}
+		// One of two that does not fit is both.
+		if _, err := r.setQuota("pool/poor", "total_tokens.amount", "2000", "weight", "x"); err == nil {
+			t.Error("half of a change was made")
+		}
+		r.stands()
+		if got := r.limitOf("pool/poor"); got != 1000 {
+			t.Errorf("limit %v, want 1000", got)
+		}
+		if _, err := r.control(httpapi.QuotaChange{Node: "pool", Until: time.Now().Add(-time.Second), Values: []httpapi.QuotaValue{{Key: "weight", Value: "1"}}}); err == nil || !strings.Contains(err.Error(), "would have ended") {
+			t.Errorf("one that is over: %v", err)
+		}
+		// What stands must go on fitting: poor/a1 has 900 of poor's 1,000.
+		r.mustSet("pool/poor/a1", "total_tokens.amount", "900")
+		_, err := r.setQuota("pool/poor", "total_tokens.amount", "800")
+		if err == nil || !strings.Contains(err.Error(), "less than those below it have of their own (a1 900)") {
+			t.Errorf("a limit below what is promised: %v", err)
+		}
+	})
+}
+
+// A boost ends by itself, at its time, and the log says so.
+func TestBoostEndsByItself(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		boost := httpapi.QuotaChange{Node: "pool/poor", Boost: true, For: 2 * time.Hour, Values: []httpapi.QuotaValue{{Key: "total_tokens", Value: "+50%"}}}
+		changed, err := r.control(boost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.limitOf("pool/poor"); got != 1500 {
+			t.Errorf("limit %v with a boost of half of 1000", got)
+		}
+		if got := time.Until(changed.Controls[0].Until); got < 2*time.Hour-time.Second || got > 2*time.Hour {
+			t.Errorf("it stands for %v", got)
+		}
+		r.pass(2*time.Hour - time.Minute)
+		if got := r.limitOf("pool/poor"); got != 1500 {
+			t.Errorf("limit %v before the boost is over", got)
+		}
+		r.pass(time.Minute)
+		if got := r.limitOf("pool/poor"); got != 1000 {
+			t.Errorf("limit %v after the boost, want 1000", got)
+		}
+		r.stands()
+		if line := r.lineOf("a change to the quotas has ended"); line["target"] != "pool/poor" || line["value"] != "+50%" {
+			t.Errorf("logged %v", line)
+		}
+	})
+}
+
+// Groups and agents come and go by the API; what is said about them goes with them.
+func TestRegisterGroupsAndAgents(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		ctx := context.Background()
+		put := func(agent bool, id, entry string) error {
+			_, err := r.service.RegisterQuota(ctx, httpapi.QuotaEntry{Agent: agent, ID: id, Entry: entry})
+			return err
+		}
+		r.task("t-1", "build", usage(10, 10, "new"))
+		if err := put(true, "a2", `{"group_id":"new"}`); err == nil || !strings.Contains(err.Error(), "no group is called new") {
+			t.Errorf("an agent of no group: %v", err)
+		}
+		for range 2 { // twice is once
+			if err := put(false, "new", `{"limits":{"total_tokens":{"amount":300,"per":"day"}}}`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := put(true, "a2", `{"group_id":"new","weight":0}`); err != nil {
+			t.Fatal(err)
+		}
+		r.mustSet("pool/new", "weight", "6")
+		r.task("t-2", "build", usage(200, 60, "new")) // 20 and 260 of 300: t-1 counts as well
+		r.task("t-3", "build", usage(11, 10, "new"))
+		if n := len(r.in("agent.a1")); n != 2 {
+			t.Errorf("%d tasks were given away, want 2: the third is beyond the limit", n)
+		}
+		if err := put(false, "rich", "{}"); err == nil || !strings.Contains(err.Error(), "quotas.yaml lists group rich itself") {
+			t.Errorf("a group of the file: %v", err)
+		}
+		if _, err := r.service.UnregisterQuota(ctx, false, "rich"); !errors.Is(err, httpapi.ErrOfFile) {
+			t.Errorf("removing a group of the file: %v", err)
+		}
+		if _, err := r.service.UnregisterQuota(ctx, true, "nobody"); !errors.Is(err, httpapi.ErrNoControl) {
+			t.Errorf("removing nobody: %v", err)
+		}
+		if _, err := r.service.UnregisterQuota(ctx, false, "new"); err == nil || !strings.Contains(err.Error(), "(agent a2) stands, and would not fit any more") {
+			t.Errorf("removing a group with agents: %v", err)
+		}
+		if _, err := r.service.UnregisterQuota(ctx, true, "a2"); err != nil {
+			t.Fatal(err)
+		}
+		gone, err := r.service.UnregisterQuota(ctx, false, "new")
+		if err != nil || len(gone.Removed) != 2 || gone.Removed[1].Key != "weight" {
+			t.Errorf("removed %+v, %v; want the group with its weight", gone.Removed, err)
+		}
+		r.settle()
+		r.stands()
+		if n := len(r.in("agent.a1")); n != 3 {
+			t.Errorf("%d tasks were given away, want 3: the group has no limit any more", n)
+		}
+	})
+}
+
+// limitedRig is a coordinator with quotas on a broker that another may have used.
+func limitedAfter(t *testing.T, before func(first *rig), test func(second *rig)) {
+	t.Helper()
+	after(t, quotaFleet, func(first *rig) {
+		first.service.Reload(withLimits(first, limited), nil)
+		first.settle()
+		first.tenSlots()
+		before(first)
+	}, func(second *rig) {
+		second.limit()
+		second.start()
+		second.tenSlots()
+		test(second)
+	})
+}
+
+// withLimits is the rig's own configuration with other quotas.
+func withLimits(r *rig, text string) *config.Config {
+	r.t.Helper()
+	q, err := config.ParseQuotas([]byte(text), "quotas.yaml")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return parseConfig(r.t, quotaFleet).WithQuotas(q)
+}
+
+// Whoever comes next has what stands, and what has been used under it: of a group that only a
+// control has made, too.
+func TestNextCoordinatorHasTheControls(t *testing.T) {
+	for _, snapshot := range []bool{false, true} {
+		t.Run(map[bool]string{true: "from a snapshot", false: "record by record"}[snapshot], func(t *testing.T) {
+			limitedAfter(t, func(first *rig) {
+				if _, err := first.service.RegisterQuota(context.Background(), httpapi.QuotaEntry{ID: "new", Entry: `{"limits":{"total_tokens":{"amount":1000,"per":"month"}}}`}); err != nil {
+					t.Fatal(err)
+				}
+				first.mustSet("pool/poor", "total_tokens.amount", "4000")
+				if _, err := first.control(httpapi.QuotaChange{Node: "pool/rich", Boost: true, For: 10 * time.Hour, Values: []httpapi.QuotaValue{{Key: "total_tokens", Value: "+10%"}}}); err != nil {
+					t.Fatal(err)
+				}
+				first.task("t-1", "build", usage(500, 200, "new")) // 700 of 1,000
+				first.result("a1", "t-1", "succeeded", `,"usage":{"input_tokens":500,"output_tokens":200}`)
+				if snapshot {
+					first.pass(snapshotEvery + 2*time.Second)
+				}
+			}, func(second *rig) {
+				second.stands(`group new  {"limits":{"total_tokens":{"amount":1000,"per":"month"}}}`,
+					"set pool/poor total_tokens.amount 4000", "boost pool/rich total_tokens +10%")
+				if got := second.limitOf("pool/poor"); got != 4000 {
+					t.Errorf("pool/poor has %v, want 4000", got)
+				}
+				if got := second.limitOf("pool/rich"); got != 11000 {
+					t.Errorf("pool/rich has %v, want 11000", got)
+				}
+				b := second.quotas(httpapi.QuotaSelection{Node: "pool/new"})["pool/new"].Budgets[0]
+				if b.Used+b.Reserved != 700 {
+					t.Errorf("pool/new has used %v and set aside %v, want 700 in all", b.Used, b.Reserved)
+				}
+				second.pass(10 * time.Hour) // the boost ends with the second, too
+				if got := second.limitOf("pool/rich"); got != 10000 {
+					t.Errorf("pool/rich has %v after the boost, want 10000", got)
+				}
+			})
+		})
+	}
+}
+
+// A session that is lost takes nothing with it.
+func TestControlsOutlastTheSession(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		r.mustSet("pool/poor", "total_tokens.amount", "4000")
+		r.broker.Cut()
+		r.pass(backoffMax)
+		r.connect()
+		r.stands("set pool/poor total_tokens.amount 4000")
+		if got := r.limitOf("pool/poor"); got != 4000 {
+			t.Errorf("pool/poor has %v, want 4000", got)
+		}
+	})
+}
+
+// A file under which a change no longer fits counts all the same: the change is suspended, says
+// why, and counts again when it fits again.
+func TestReloadSuspendsWhatNoLongerFits(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		r.mustSet("pool/rich", "weight", "9")
+		r.mustSet("pool/poor", "total_tokens.amount", "4000")
+		without := strings.Replace(strings.Replace(limited, "  - {id: poor, weight: 1, limits: {total_tokens: {amount: 1000, per: day}}}\n", "", 1), "agents:\n  - {id: a1, group_id: poor}\n", "", 1)
+		r.service.Reload(withLimits(r, without), nil)
+		r.settle()
+		r.stands("set pool/rich weight 9", "! set pool/poor total_tokens.amount 4000")
+		if line := r.lineOf("a change to the quotas does not fit quotas.yaml as it is, and does not count; end it (taskbus quota unset), or change the file"); !strings.Contains(fmt.Sprint(line["why"]), "pool/poor") {
+			t.Errorf("logged %v", line)
+		}
+		if got := r.quotas(httpapi.QuotaSelection{Node: "pool/rich"})["pool/rich"].Weight; got != 9 {
+			t.Errorf("the other change does not count: weight %d", got)
+		}
+		r.mustSet("pool/rich", "weight", "8") // others can be made meanwhile
+		r.service.Reload(withLimits(r, limited), nil)
+		r.settle()
+		r.stands("set pool/rich weight 8", "set pool/poor total_tokens.amount 4000")
+		if got := r.limitOf("pool/poor"); got != 4000 {
+			t.Errorf("pool/poor has %v, want 4000", got)
+		}
+	})
+}
+
+// Who does not lead changes nothing.
+func TestControlsWantALeader(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		r.broker.Cut()
+		if _, err := r.service.ControlQuota(context.Background(), httpapi.QuotaChange{Node: "pool/poor", Values: []httpapi.QuotaValue{{Key: "weight", Value: "2"}}}); err == nil {
+			t.Error("changed without a session")
+		}
+		r.pass(backoffMax)
+		r.connect()
+	})
+	inRig(t, quotaFleet, func(r *rig) {
+		if _, err := r.service.ControlQuota(context.Background(), httpapi.QuotaChange{Node: "pool"}); !errors.Is(err, httpapi.ErrNoQuotas) {
+			t.Errorf("without quotas.yaml: %v", err)
+		}
+	})
+	inRig(t, quotaFleet+"journal: {enabled: false}\n", func(r *rig) {
+		r.service.Reload(withLimits(r, limited), nil)
+		r.settle()
+		if _, err := r.setQuota("pool/poor", "weight", "2"); err == nil || !strings.Contains(err.Error(), "kept in the journal") {
+			t.Errorf("without a journal: %v", err)
+		}
+	})
+}
+
+// What was recorded of a term with changes decides the same once more.
+func TestRecordingWithControlsReplays(t *testing.T) {
+	recorded := quotaFleet + "journal: {record_inputs: true}\n"
+	inRig(t, recorded, func(r *rig) {
+		q, err := config.ParseQuotas([]byte(limited), "quotas.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.service.Reload(parseConfig(t, recorded).WithQuotas(q), nil)
+		r.settle()
+		r.tenSlots()
+		r.task("t-1", "build", usage(700, 210, "poor"))
+		r.task("t-2", "build", usage(200, 50, "poor"))
+		r.mustSet("pool/poor", "total_tokens.amount", "2000")
+		if _, err := r.control(httpapi.QuotaChange{Node: "pool/poor", Boost: true, For: 10 * time.Second, Values: []httpapi.QuotaValue{{Key: "total_tokens", Value: "+100%"}}}); err != nil {
+			t.Fatal(err)
+		}
+		r.pass(11 * time.Second)
+		r.tenSlots()
+		r.task("t-3", "build", usage(20, 5, "poor"))
+		r.pass(2 * time.Second)
+		r.broker.Cut()
+		r.pass(backoffMax)
+		r.connect()
+		r.tenSlots()
+		r.task("t-4", "build", usage(20, 5, "poor"))
+		r.pass(2 * time.Second)
+
+		var c replay.Collector
+		for _, d := range r.broker.Messages(bus.StreamJournal) {
+			if err := c.Take(d.Offset, d.Body); err != nil {
+				t.Fatal(err)
+			}
+		}
+		recordings, err := c.Recordings()
+		if err != nil || len(recordings) != 2 {
+			t.Fatalf("%d recordings, want one of each term: %v", len(recordings), err)
+		}
+		for i, rec := range recordings {
+			v, err := rec.Verify(func(p *coordinator.Policy) (*coordinator.Policy, error) {
+				c, err := config.ParseSource(p.Source, "recorded")
+				if err != nil {
+					return nil, err
+				}
+				if c.Policy().Version != p.Version {
+					return nil, fmt.Errorf("read again it has the version %s, and had %s", c.Policy().Version, p.Version)
+				}
+				return c.Policy(), nil
+			})
+			if err != nil {
+				t.Fatalf("term %d: %v", i+1, err)
+			}
+			if v.Difference != nil {
+				t.Errorf("term %d: %s", i+1, v.Difference)
+			}
+			if want := []int{3, 1}[i]; v.Decisions < want {
+				t.Errorf("term %d: %d decisions are identical, want at least %d", i+1, v.Decisions, want)
+			}
+		}
+	})
+}
