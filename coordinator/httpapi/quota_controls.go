@@ -1,9 +1,11 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -182,35 +184,33 @@ func whoAndWhy(by, reason *string, fault string) (who, why, wrong string) {
 func valuesMember(name string, into *[]QuotaValue) member {
 	const must = `: it must be an object such as {"weight": 5, "total_tokens.amount": 2000000}`
 	return member{name, func(value json.RawMessage) string {
-		var all map[string]json.RawMessage
-		if err := json.Unmarshal(value, &all); err != nil || len(all) == 0 {
+		d := json.NewDecoder(bytes.NewReader(value))
+		d.UseNumber() // 0.10 is taken as it is written
+		read, fault := entryValue(d, 1)
+		all, is := read.(map[string]any)
+		switch {
+		case fault != "":
+			return "cannot be taken: " + fault
+		case !is || len(all) == 0:
 			return "is " + kindOf(value) + must
-		}
-		if len(all) > maxControlValues {
+		case len(all) > maxControlValues:
 			return "has too many settings; send fewer at a time"
 		}
-		for key, raw := range all {
-			text := string(raw)
-			switch kindOf(raw) {
-			case "a number":
-			case "text":
-				if json.Unmarshal(raw, &text) != nil {
-					return "is no text" + must
-				}
+		for _, key := range slices.Sorted(maps.Keys(all)) {
+			var text string
+			switch v := all[key].(type) {
+			case string:
+				text = v
+			case json.Number:
+				text = v.String()
 			default:
-				return "has a value that is " + kindOf(raw) + must
+				return "has a value that is neither text nor a number" + must
 			}
 			if len(key) > maxControlText || len(text) > maxControlText || messages.Clean(key+text, 2*maxControlText) != key+text {
 				return "has a setting that is too long, or not plain text" + must
 			}
 			*into = append(*into, QuotaValue{key, text})
 		}
-		slices.SortFunc(*into, func(x, y QuotaValue) int {
-			if x.Key < y.Key {
-				return -1
-			}
-			return 1
-		})
 		return ""
 	}}
 }
