@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -81,7 +82,11 @@ func (e *controlEdit) boost(c *coordinator.QuotaControl) error {
 	}
 	switch c.Key {
 	case keyWeight:
-		return boostWeight(entry, &e.quotas.Nodes[i], b)
+		weight := e.quotas.Nodes[i].Weight
+		if own := lookUp(entry, keyWeight); own != nil { // another boost may have changed it
+			weight, _ = strconv.ParseInt(own.Value, 10, 64) // as it was read
+		}
+		return e.boostWeight(entry, c, weight, b)
 	case keyLimits:
 		return e.boostAll(entry, i, b)
 	}
@@ -101,13 +106,19 @@ func (e *controlEdit) boost(c *coordinator.QuotaControl) error {
 	return e.boostLimit(l, i, attribute, b)
 }
 
-// boostWeight changes a weight: to the nearest whole number.
-func boostWeight(entry *yaml.Node, n *coordinator.QuotaNode, b boost) error {
-	weight, err := b.of(fmt.Sprint(n.Weight), ratePlaces)
+// boostWeight changes a weight: to the nearest whole number. A rule takes no more than leaves the
+// least weight, also if the weight has been lowered since it took that.
+func (e *controlEdit) boostWeight(entry *yaml.Node, c *coordinator.QuotaControl, weight int64, b boost) error {
+	if r := e.quotas.Adjustment.Idle; c.Rule != "" && r != nil && !b.percent {
+		if least := big.NewRat(min(weight, r.MinWeight)-weight, 1); b.by.Cmp(least) < 0 {
+			b.by = least
+		}
+	}
+	text, err := b.of(strconv.FormatInt(weight, 10), ratePlaces)
 	if err != nil {
 		return err
 	}
-	exact, _ := new(big.Rat).SetString(weight)
+	exact, _ := new(big.Rat).SetString(text)
 	putKey(entry, keyWeight, scalar(exact.FloatString(0)))
 	return nil
 }

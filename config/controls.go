@@ -1,8 +1,6 @@
 package config
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,16 +14,6 @@ import (
 // Controls: what operators and rules have changed of quotas.yaml since it was written. They are
 // put into the tree of the file, which is then read as any file is: what no file may say no
 // control may either, and is refused with the same words.
-
-// MaxControls is how many controls may stand at one time.
-const MaxControls = 1000
-
-// ControlID is the id of the control that changes one thing: of a kind, at a target, for a key,
-// by a rule (empty: by a person). Another one for the same takes its place.
-func ControlID(c *coordinator.QuotaControl) string {
-	sum := sha256.Sum256([]byte(strings.Join([]string{c.Target, c.Key, c.Rule}, "\n")))
-	return c.Kind.String() + "-" + hex.EncodeToString(sum[:5])
-}
 
 // Suspended is a control that does not fit the file (any more), and why.
 type Suspended struct {

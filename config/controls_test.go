@@ -35,9 +35,7 @@ func set(target, key, value string) coordinator.QuotaControl {
 }
 
 func control(kind coordinator.QuotaControlKind, target, key, value string) coordinator.QuotaControl {
-	c := coordinator.QuotaControl{Kind: kind, Target: target, Key: key, Value: value}
-	c.ID = ControlID(&c)
-	return c
+	return coordinator.QuotaControl{Kind: kind, Target: target, Key: key, Value: value}.Named()
 }
 
 // nodeOf is the node of that id.
@@ -275,7 +273,7 @@ func TestAnyControlsGiveAValidFile(t *testing.T) {
 				c.Target, c.Key = rapid.SampledFrom([]string{"gamma", "alpha", "g1"}).Draw(t, "name"), ""
 				c.Value = rapid.SampledFrom([]string{`{}`, `{"weight": 2}`, `{"group_id": "alpha"}`, `{"group_id": "gamma", "initial_quota": 5}`, `{"parent": "alpha"}`, `{"limits": {"cost_usd": {"amount": 0.5, "per": "day"}}}`, `x`}).Draw(t, "entry")
 			}
-			c.ID = ControlID(&c)
+			c = c.Named()
 			if !slices.ContainsFunc(list, func(o coordinator.QuotaControl) bool { return o.ID == c.ID }) {
 				list = append(list, c)
 			}

@@ -140,6 +140,12 @@ func appendQuotas(text []byte, q *coordinator.Quotas) []byte {
 		zone = time.UTC
 	}
 	text = fmt.Appendf(text, " %q %d %d %d %d %d %#v", zone, q.RepayPercent, q.LowPercent, q.ReservationTTL, q.TombstoneTTL, q.DefaultOutput, q.Prices)
+	if q.Adjustment.Idle != nil {
+		text = fmt.Appendf(text, " %#v", *q.Adjustment.Idle)
+	}
+	if q.Adjustment.Slow != nil {
+		text = fmt.Appendf(text, " %#v", *q.Adjustment.Slow)
+	}
 	for i := range q.Nodes {
 		n := &q.Nodes[i]
 		text = fmt.Appendf(text, " %q %d %d %q %q %d %#v", n.ID, n.Kind, n.Parent, n.Provider, n.Model, n.Weight, n.Borrowing)

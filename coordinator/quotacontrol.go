@@ -1,6 +1,9 @@
 package coordinator
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // QuotaControlKind is what a control changes. The numbers are part of the journal and never
 // change.
@@ -49,6 +52,17 @@ type QuotaControl struct {
 	Rule   string
 }
 
+// MaxQuotaControls is how many may stand at one time: a file's worth of exceptions belongs into the
+// file.
+const MaxQuotaControls = 1000
+
+// Named is the control with its ID.
+func (c QuotaControl) Named() QuotaControl {
+	what := c.Target + "\n" + c.Key + "\n" + c.Rule
+	c.ID = fmt.Sprintf("%s-%010x", c.Kind, Hash(what, 0)>>24)
+	return c
+}
+
 // Expired tells whether it has ended by itself.
 func (c *QuotaControl) Expired(now time.Time) bool { return !c.Until.IsZero() && !now.Before(c.Until) }
 
@@ -82,4 +96,19 @@ type QuotaControlled struct {
 	First   bool
 	Set     []QuotaControl
 	Removed []string
+	// Day is the beginning of the day that is counted for the rules of quotas.yaml, Uses what has
+	// been used on it, by node. Another Day than before begins anew; zero: nothing is said of it.
+	Day  time.Time
+	Uses []QuotaUse
+}
+
+// QuotaUse is what a node of the pool has used on one day.
+type QuotaUse struct {
+	Node string
+	Used Amounts
+	// Answers that say how long they took, and Took in all.
+	Answers int64
+	Took    time.Duration
+	// Run is on how many days in a row before it has used less than the rule about that wants.
+	Run int
 }

@@ -64,6 +64,8 @@ type QuotaEnded struct {
 	Keep bool
 	// Type of the task from whose usage the estimator has learnt; empty: it has not.
 	Type string
+	// Took is how long its agent says that it worked; 0: not given.
+	Took time.Duration
 }
 
 // QuotaBefore is what snapshots say of one node's budget or rate in one dimension. The first

@@ -96,6 +96,9 @@ func (e *Engine) scheduleControls() {
 
 // controlsDue ends those whose time has come.
 func (e *Engine) controlsDue(now time.Time) {
+	if e.following {
+		return
+	}
 	var over []string
 	for i := range e.controls.standing {
 		if one := &e.controls.standing[i]; one.Expired(now) {
@@ -118,14 +121,17 @@ func (e *Engine) foldControls(r *coordinator.QuotaControlled) {
 	for i := range r.Set {
 		c.put(r.Set[i])
 	}
+	e.days.fold(r)
 }
 
 // imageControls comes before what has been used: that is counted by the quotas as they are with
 // them.
 func (e *Engine) imageControls(m *Image) {
-	if c := &e.controls; len(c.standing) > 0 {
+	days := e.days.records()
+	if c := &e.controls; len(c.standing)+len(days) > 0 {
 		m.others = append(m.others, &coordinator.QuotaControlled{First: true, Set: slices.Clone(c.standing)})
 	}
+	m.others = append(m.others, days...)
 }
 
 // FoldPolicy has an engine that follows another go on under a policy, as of when the record was

@@ -44,6 +44,7 @@ type Engine struct {
 	claims      claims
 	quotas      quotas
 	controls    controls
+	days        quotaDays
 	lanes       lanes
 	owed        owed
 	recorder    recorder
@@ -77,6 +78,7 @@ func New() *Engine {
 		pending:   newPending(q.shares),
 		quotas:    q,
 		controls:  newControls(),
+		days:      newQuotaDays(),
 		memory:    newMemory(),
 		timers:    newTimers(),
 		retries:   newRetryQueue(),
@@ -224,6 +226,8 @@ func (e *Engine) runDue(now time.Time) {
 			e.quotaDue(now)
 		case dutyControls:
 			e.controlsDue(now)
+		case dutyDay:
+			e.dayDue(now)
 		case dutyForget:
 			e.forgetJoined(now, t.agent)
 		case dutyJoin:

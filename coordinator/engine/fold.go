@@ -74,6 +74,7 @@ func (e *Engine) Lead() {
 	e.holdQuotas()
 	e.following = false
 	e.scheduleControls()
+	e.scheduleDay()
 	for _, a := range e.fleet.agents {
 		a.heldByUs = true // the leader before may have taken its queue back, until it has been empty
 	}

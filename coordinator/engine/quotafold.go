@@ -35,6 +35,7 @@ func (e *Engine) foldQuota(r coordinator.Record) {
 		}
 		e.turnKnown(&c, expected, r)
 		q.observe(&c, r)
+		e.countDay(&c, r)
 	case *coordinator.QuotaExtended, *coordinator.QuotaBefore:
 		q.ledger.Fold(r)
 	case *coordinator.EstimateBefore:

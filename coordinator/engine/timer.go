@@ -25,6 +25,7 @@ const (
 	dutyQuota                // quota may be back for which tasks wait, or reservations end
 	dutyLanes                // more tasks are to be moved than could be at once
 	dutyControls             // a change to the quotas ends
+	dutyDay                  // a day is over for the rules about quotas
 )
 
 // turn is when a duty is done among those that are due at one Apply. What ends

@@ -46,11 +46,33 @@ func (c *coder) quotaControl(q *coordinator.QuotaControl) {
 	})
 }
 
+const (
+	controlledFirst = 1 << iota
+	controlledDay
+)
+
 func (c *coder) quotaControlled(r *coordinator.QuotaControlled) {
-	m := c.mask(on(r.First, 1))
-	c.flag(&r.First, m&1 != 0)
+	m := c.mask(on(r.First, controlledFirst) | on(!r.Day.IsZero() || len(r.Uses) > 0, controlledDay))
+	c.flag(&r.First, m&controlledFirst != 0)
 	list(c, &r.Set, leastControl, (*coder).quotaControl)
 	texts(c, &r.Removed)
+	if m&controlledDay != 0 {
+		c.time(&r.Day)
+		list(c, &r.Uses, leastUse, (*coder).quotaUse)
+	}
+}
+
+// leastUse is how many bytes a use takes up at the very least: its length and one for each field.
+const leastUse = 6
+
+func (c *coder) quotaUse(u *coordinator.QuotaUse) {
+	c.part(func(c *coder) {
+		name(c, &u.Node)
+		c.amounts(&u.Used)
+		integer(c, &u.Answers)
+		integer(c, &u.Took)
+		integer(c, &u.Run)
+	})
 }
 
 func (c *coder) quotaControlsRequested(ev *coordinator.QuotaControlsRequested) {

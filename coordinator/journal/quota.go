@@ -99,10 +99,11 @@ func (c *coder) quotaExtended(r *coordinator.QuotaExtended) {
 const (
 	endedKeep = 1 << iota
 	endedType
+	endedTook // earlier versions have not known it
 )
 
 func (c *coder) quotaEnded(r *coordinator.QuotaEnded) {
-	m := c.mask(on(r.Keep, endedKeep) | on(r.Type != "", endedType))
+	m := c.mask(on(r.Keep, endedKeep) | on(r.Type != "", endedType) | on(r.Took != 0, endedTook))
 	c.key(&r.Key)
 	member(c, &r.How, coordinator.NumQuotaEnds)
 	c.amounts(&r.Used)
@@ -110,6 +111,9 @@ func (c *coder) quotaEnded(r *coordinator.QuotaEnded) {
 	c.flag(&r.Keep, m&endedKeep != 0)
 	if m&endedType != 0 {
 		name(c, &r.Type)
+	}
+	if m&endedTook != 0 {
+		integer(c, &r.Took)
 	}
 }
 

@@ -80,8 +80,8 @@ func (s *Service) changeControls(ctx context.Context, decide func(standing []coo
 // itself, or because something else that stands would not fit any more. What was said about
 // something that is removed goes with it.
 func (s *Service) fits(before controlledConfig, change *controlChange, after []coordinator.QuotaControl) (*preparedControls, error) {
-	if len(after) > config.MaxControls && len(after) > len(before.standing) {
-		return nil, &httpapi.BadControl{Why: fmt.Sprintf("%d changes stand already, which is the most; put some of them into quotas.yaml, and end them", config.MaxControls)}
+	if len(after) > coordinator.MaxQuotaControls && len(after) > len(before.standing) {
+		return nil, &httpapi.BadControl{Why: fmt.Sprintf("%d changes stand already, which is the most; put some of them into quotas.yaml, and end them", coordinator.MaxQuotaControls)}
 	}
 	for {
 		prepared := s.prepare(after)
@@ -139,8 +139,7 @@ func (s *Service) ControlQuota(ctx context.Context, q httpapi.QuotaChange) (http
 			if q.Boost {
 				one.Kind = coordinator.ControlBoost
 			}
-			one.ID = config.ControlID(&one)
-			c.set = append(c.set, one)
+			c.set = append(c.set, one.Named())
 		}
 		return c, nil
 	})
@@ -163,8 +162,7 @@ func (s *Service) RegisterQuota(ctx context.Context, q httpapi.QuotaEntry) (http
 	if s.config.Load().Policy().Quotas == nil {
 		return httpapi.QuotaChanged{}, httpapi.ErrNoQuotas
 	}
-	one := coordinator.QuotaControl{Kind: entryKind(q.Agent), Target: q.ID, Value: q.Entry, At: s.now(), By: q.By, Reason: q.Reason}
-	one.ID = config.ControlID(&one)
+	one := coordinator.QuotaControl{Kind: entryKind(q.Agent), Target: q.ID, Value: q.Entry, At: s.now(), By: q.By, Reason: q.Reason}.Named()
 	change, err := s.changeControls(ctx, func([]coordinator.QuotaControl) (controlChange, error) {
 		return controlChange{set: []coordinator.QuotaControl{one}}, nil
 	})
@@ -176,8 +174,8 @@ func (s *Service) RegisterQuota(ctx context.Context, q httpapi.QuotaEntry) (http
 
 // UnregisterQuota ends that (see httpapi.Source).
 func (s *Service) UnregisterQuota(ctx context.Context, agent bool, id string) (httpapi.QuotaChanged, error) {
-	one := coordinator.QuotaControl{Kind: entryKind(agent), Target: id}
-	removed, change, err := s.removeControl(ctx, config.ControlID(&one), func() error {
+	one := coordinator.QuotaControl{Kind: entryKind(agent), Target: id}.Named()
+	removed, change, err := s.removeControl(ctx, one.ID, func() error {
 		q := s.config.Load().Policy().Quotas
 		if q == nil {
 			return httpapi.ErrNoQuotas

@@ -109,7 +109,7 @@ func (s *Service) forgetControls() *coordinator.Policy { return s.underControls(
 // foldControls has an engine that follows go on under what the journal has just told. It runs on
 // the loop's goroutine.
 func (s *Service) foldControls(at time.Time, r coordinator.Record) {
-	if _, is := r.(*coordinator.QuotaControlled); is {
+	if c, is := r.(*coordinator.QuotaControlled); is && (c.First || len(c.Set)+len(c.Removed) > 0) {
 		e := s.loop.engine
 		e.FoldPolicy(at, s.underControls(e.QuotaControls(), nil).Policy())
 	}
