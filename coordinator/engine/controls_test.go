@@ -73,7 +73,9 @@ func TestControlledQuotasActInTheSameTurn(t *testing.T) {
 	want(t, r.reload(quotasOf().pool(seats(2)).group("x", 1, daily(2000)).group("y", 1, nil)), "dispatch x1.1 w")
 
 	// Of 24 more seats, by weights of 5:1 and not of 1:1, x has 20 and y 4.
-	tree := func(weight, n int64) *quotaTree { return quotasOf().pool(seats(n)).group("x", weight, nil).group("y", 1, nil) }
+	tree := func(weight, n int64) *quotaTree {
+		return quotasOf().pool(seats(n)).group("x", weight, nil).group("y", 1, nil)
+	}
 	r = ready(t, patient(policyOf(worker("w").slots(100)).quotas(tree(1, 2))))
 	for i := range 40 {
 		r.assign(job(coordinator.TaskID(fmt.Sprint("x", i))).of("x").tokens(10, 10))

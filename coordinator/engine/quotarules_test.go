@@ -110,7 +110,7 @@ func (r *serves) day(work func()) {
 func TestIdleRule(t *testing.T) {
 	r := ruledRig(t)
 	busy := func() { r.works("b", "x", 150, time.Second); r.works("a", "y", 500, time.Second) } // x has 150 of 1,000; b 150 of 250; a nothing of 750
-	r.day(busy)                                                                               // the day on which counting began says nothing
+	r.day(busy)                                                                                 // the day on which counting began says nothing
 	for range 2 {
 		r.day(busy)
 	}
