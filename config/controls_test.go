@@ -294,3 +294,30 @@ func TestAnyControlsGiveAValidFile(t *testing.T) {
 		}
 	})
 }
+
+// BenchmarkControlQuotas merges with a file of 100 groups of 100 agents each.
+func BenchmarkControlQuotas(b *testing.B) {
+	var text strings.Builder
+	text.WriteString("groups:\n")
+	for g := range 100 {
+		fmt.Fprintf(&text, "  - {id: g%d, limits: {total_tokens: {amount: 100000, per: month}}}\n", g)
+	}
+	text.WriteString("agents:\n")
+	for a := range 10_000 {
+		fmt.Fprintf(&text, "  - {id: a%d, group_id: g%d, weight: 5}\n", a, a%100)
+	}
+	base := mustParseQuotas(b, text.String())
+	for _, n := range []int{1, 1000} {
+		var list []coordinator.QuotaControl
+		for i := range n {
+			list = append(list, control(coordinator.ControlBoost, fmt.Sprintf("pool/g%d/a%d", i%100, i), "weight", "-1"))
+		}
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for b.Loop() {
+				if _, suspended := ControlQuotas(base, list); len(suspended) > 0 {
+					b.Fatal(suspended)
+				}
+			}
+		})
+	}
+}

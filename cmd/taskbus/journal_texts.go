@@ -141,5 +141,12 @@ func controlledText(r *coordinator.QuotaControlled) string {
 	for _, id := range r.Removed {
 		parts = append(parts, id+" ends")
 	}
-	return "quotas changed: " + cmp.Or(list(parts, 5), "nothing")
+	switch day := r.Day.UTC().Format(time.RFC3339); {
+	case len(parts) > 0:
+		return "quotas changed: " + list(parts, 5)
+	case r.Day.IsZero():
+		return "quotas are as quotas.yaml has them"
+	default:
+		return fmt.Sprintf("for the rules of quotas.yaml the day counts from %s, %s", day, count(len(r.Uses), "node"))
+	}
 }

@@ -124,12 +124,25 @@ func (e *Engine) foldControls(r *coordinator.QuotaControlled) {
 	e.days.fold(r)
 }
 
+// controlsBytes is about how much text one record of a snapshot has at most: a message of the
+// journal is not much larger.
+const controlsBytes = 64 << 10
+
 // imageControls comes before what has been used: that is counted by the quotas as they are with
 // them.
 func (e *Engine) imageControls(m *Image) {
-	days := e.days.records()
-	if c := &e.controls; len(c.standing)+len(days) > 0 {
-		m.others = append(m.others, &coordinator.QuotaControlled{First: true, Set: slices.Clone(c.standing)})
+	days, rest := e.days.records(), e.QuotaControls()
+	if len(days)+len(rest) == 0 {
+		return
+	}
+	for first := true; first || len(rest) > 0; first = false {
+		n, size := 0, 0
+		for n < len(rest) && size < controlsBytes {
+			size += len(rest[n].Value) + len(rest[n].Reason)
+			n++
+		}
+		m.others = append(m.others, &coordinator.QuotaControlled{First: first, Set: rest[:n:n]})
+		rest = rest[n:]
 	}
 	m.others = append(m.others, days...)
 }

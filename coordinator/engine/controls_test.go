@@ -89,6 +89,28 @@ func TestControlledQuotasActInTheSameTurn(t *testing.T) {
 	}
 }
 
+// A snapshot has them all, in their order, in records that a message can hold.
+func TestManyControlsInASnapshot(t *testing.T) {
+	r := leads(t, policyOf(worker("a")).quotas(quotasOf().group("x", 1, daily(1000))))
+	for i := range 60 {
+		r.asks([]coordinator.QuotaControl{control(coordinator.ControlGroup, fmt.Sprint("g", i), "", strings.Repeat("x", 8<<10))})
+	}
+	largest := 0
+	for _, rec := range r.imaged() {
+		if c, is := rec.(*coordinator.QuotaControlled); is {
+			size := 0
+			for _, one := range c.Set {
+				size += len(one.Value)
+			}
+			largest = max(largest, size)
+		}
+	}
+	if largest == 0 || largest > 80<<10 {
+		t.Errorf("a record of %d bytes", largest)
+	}
+	r.heirOf(r.now, r.imaged()).stands(r.standing()...)
+}
+
 // A control ends by itself, with whoever leads then; who follows waits for the record.
 func TestControlsEndInTime(t *testing.T) {
 	r := leads(t, policyOf(worker("a")).quotas(quotasOf().group("x", 1, daily(1000))))

@@ -101,6 +101,7 @@ func TestQuotaChangesThatAreRefused(t *testing.T) {
 		{"a query", request{"POST", "/v1/quota/controls?node=pool", `{}`, nil}, 400, "unknown parameter"},
 
 		{"an entry of 1 MB", request{"PUT", "/v1/quota/groups/beta", `{"id":"` + strings.Repeat("x", 1<<20) + `"}`, nil}, 413, "The body has more than 32768 bytes"},
+		{"an entry of 20 kB", request{"PUT", "/v1/quota/groups/beta", `{"provider":"` + strings.Repeat("x", 20_000) + `"}`, nil}, 400, "of at most 8192 bytes"},
 		{"an entry that is a list", request{"PUT", "/v1/quota/groups/beta", `[]`, nil}, 400, "must be an object"},
 		{"an entry with a key twice", request{"PUT", "/v1/quota/groups/beta", `{"limits":{"requests":{"amount":1,"amount":2}}}`, nil}, 400, "a key is given twice"},
 		{"an entry without a bottom", request{"PUT", "/v1/quota/groups/beta", strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat(`}`, 5000), nil}, 400, "nests too deep"},

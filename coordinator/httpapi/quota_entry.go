@@ -13,6 +13,9 @@ import (
 // maxEntryDepth bounds how deep the entry of a group or agent may nest: it needs five levels.
 const maxEntryDepth = 16
 
+// maxEntryText bounds the entry itself, in bytes: fifty limits are not as long.
+const maxEntryText = 8 << 10
+
 // readEntry reads the entry of a group or agent, or answers the request. Equal entries give equal
 // texts, however they are written. What may be in it the reader of quotas.yaml says.
 func readEntry(w http.ResponseWriter, r *http.Request) (string, bool) {
@@ -46,6 +49,10 @@ func readEntry(w http.ResponseWriter, r *http.Request) (string, bool) {
 	e.SetEscapeHTML(false)
 	if err := e.Encode(value); err != nil {
 		badBody(w, want)
+		return "", false
+	}
+	if text.Len() > maxEntryText {
+		badBody(w, fmt.Sprintf("%s, of at most %d bytes", want, maxEntryText))
 		return "", false
 	}
 	return string(bytes.TrimSpace(text.Bytes())), true

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"taskbus/config"
@@ -425,6 +426,48 @@ func TestRecordingWithControlsReplays(t *testing.T) {
 			if want := []int{3, 1}[i]; v.Decisions < want {
 				t.Errorf("term %d: %d decisions are identical, want at least %d", i+1, v.Decisions, want)
 			}
+		}
+	})
+}
+
+// At midnight the rules of the file are asked: who has not used his own on that day has a point of
+// weight less from then on, in the list and in the log; without the rule it is given back.
+func TestRulesAreAskedAtMidnight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // which begins at a midnight
+		r := newRig(t, quotaFleet)
+		ruled := strings.Replace(limited, "{id: poor, weight: 1,", "{id: poor, weight: 4,", 1) + "adjustment: {idle: {days: 1}}\n"
+		r.service.underFile(withLimits(r, ruled))
+		r.start()
+		defer r.close()
+		r.tenSlots()
+		r.task("t-1", "build", usage(2000, 500, "rich")) // of 10,000
+		r.result("a1", "t-1", "succeeded", `,"usage":{"requests":1,"input_tokens":2000,"output_tokens":500}`)
+		weight := func() int64 { return r.quotas(httpapi.QuotaSelection{Node: "pool/poor"})["pool/poor"].Weight }
+		r.pass(23 * time.Hour)
+		r.stands()
+		r.pass(time.Hour + time.Second)
+		r.stands("boost pool/poor weight -1") // a1 has weight 1, and keeps it
+		if weight() != 3 {
+			t.Errorf("poor has the weight %d, want 3", weight())
+		}
+		if text := r.log.String(); !strings.Contains(text, `"rule":"idle","by":"rule idle","reason":"under 10 % of its own used on one day (0 of 1000 on the last): weight 3 instead of 4","message":"the quotas are changed"`) {
+			t.Errorf("not logged:\n%s", text)
+		}
+		r.broker.Cut() // whoever leads next knows it, and goes on counting
+		r.pass(backoffMax)
+		r.connect()
+		r.stands("boost pool/poor weight -1")
+		if weight() != 3 {
+			t.Errorf("poor has the weight %d in the next session, want 3", weight())
+		}
+		r.pass(24 * time.Hour)
+		r.stands("boost pool/poor weight -2", "boost pool/rich weight -1")
+		r.service.Reload(withLimits(r, strings.Replace(ruled, "adjustment: {idle: {days: 1}}", "", 1)), nil)
+		r.settle()
+		r.pass(time.Second)
+		r.stands()
+		if weight() != 4 {
+			t.Errorf("poor has the weight %d without the rule, want the file's 4", weight())
 		}
 	})
 }
