@@ -94,14 +94,14 @@ func (e *Engine) scheduleControls() {
 	}
 }
 
-// controlsDue ends those whose time has come.
-func (e *Engine) controlsDue(now time.Time) {
+// controlsDue ends those whose time has come: of several one after the other, however late.
+func (e *Engine) controlsDue() {
 	if e.following {
 		return
 	}
 	var over []string
 	for i := range e.controls.standing {
-		if one := &e.controls.standing[i]; one.Expired(now) {
+		if one := &e.controls.standing[i]; one.Expired(e.controls.due.at) {
 			over = append(over, one.ID)
 		}
 	}

@@ -225,7 +225,7 @@ func (e *Engine) runDue(now time.Time) {
 		case dutyQuota:
 			e.quotaDue(now)
 		case dutyControls:
-			e.controlsDue(now)
+			e.controlsDue()
 		case dutyDay:
 			e.dayDue(now)
 		case dutyForget:

@@ -53,13 +53,13 @@ func (e *Engine) dayDue(now time.Time) {
 	zone := zoneOf(q)
 	switch next := nextMidnight(d.start, zone); {
 	case d.start.IsZero():
-		d.begin(now, nil)
+		d.begin(d.due.at, nil)
 		e.takeBackRules(func(rule string) bool { return ruleOn(q, rule) })
 	case now.Before(next): // the days of another time zone
 	case !d.start.Equal(midnight(d.start, zone)) || !now.Before(nextMidnight(next, zone)):
 		d.begin(midnight(now, zone), nil)
 	default:
-		set, remove, runs := e.judgeDay(now, q, next.Sub(d.start))
+		set, remove, runs := e.judgeDay(next, q)
 		d.begin(midnight(now, zone), runs)
 		e.changeControls(set, remove, 0)
 	}
@@ -88,7 +88,7 @@ func (e *Engine) takeBackRules(stays func(rule string) bool) {
 // daysEnd is a day that is over, while the rules are asked about it.
 type daysEnd struct {
 	e      *Engine
-	now    time.Time
+	end    time.Time
 	quotas *coordinator.Quotas
 	day    time.Duration
 	views  []fairshare.NodeView // of the quotas' nodes, by their indexes
@@ -102,11 +102,11 @@ type daysEnd struct {
 	room   int // for more controls
 }
 
-// judgeDay asks the rules about every group and agent of the pool.
-func (e *Engine) judgeDay(now time.Time, q *coordinator.Quotas, day time.Duration) (set []coordinator.QuotaControl, remove []string, runs map[string]int) {
+// judgeDay asks the rules about every group and agent of the pool, at the end of the day.
+func (e *Engine) judgeDay(end time.Time, q *coordinator.Quotas) (set []coordinator.QuotaControl, remove []string, runs map[string]int) {
 	nodes := pooled(q)
 	x := &daysEnd{
-		e: e, now: now, quotas: q, day: day, views: e.quotas.ledger.View(now),
+		e: e, end: end, quotas: q, day: end.Sub(e.days.start), views: e.quotas.ledger.View(end),
 		used: make([]int64, len(nodes)), weights: make([]int64, len(nodes)), before: make(map[string]coordinator.QuotaControl),
 		runs: make(map[string]int), room: coordinator.MaxQuotaControls - len(e.controls.standing),
 	}
@@ -200,7 +200,7 @@ func (x *daysEnd) change(c coordinator.QuotaControl, before int64, v adjust.Verd
 		if before == 0 {
 			x.room--
 		}
-		c.Value, c.At, c.By, c.Reason = value, x.now, "rule "+c.Rule, v.Why
+		c.Value, c.At, c.By, c.Reason = value, x.end, "rule "+c.Rule, v.Why
 		x.set = append(x.set, c)
 	}
 }
