@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -331,6 +332,9 @@ func TestReloadSuspendsWhatNoLongerFits(t *testing.T) {
 		if line := r.lineOf("a change to the quotas does not fit quotas.yaml as it is, and does not count; end it (taskbus quota unset), or change the file"); !strings.Contains(fmt.Sprint(line["why"]), "pool/poor") {
 			t.Errorf("logged %v", line)
 		}
+		if m := r.quotaMetrics(); m["taskbus_quota_controls standing"] != 1 || m["taskbus_quota_controls suspended"] != 1 {
+			t.Errorf("by the metrics %v stand, %v are suspended", m["taskbus_quota_controls standing"], m["taskbus_quota_controls suspended"])
+		}
 		if got := r.quotas(httpapi.QuotaSelection{Node: "pool/rich"})["pool/rich"].Weight; got != 9 {
 			t.Errorf("the other change does not count: weight %d", got)
 		}
@@ -468,6 +472,39 @@ func TestRulesAreAskedAtMidnight(t *testing.T) {
 		r.stands()
 		if weight() != 4 {
 			t.Errorf("poor has the weight %d without the rule, want the file's 4", weight())
+		}
+	})
+}
+
+// Several who change something at one time do so one after the other: all of it stands, and what
+// does not fit together with what came first is refused.
+func TestControlsOneAfterTheOther(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		const all = 20
+		errs := make([]error, all)
+		var wg sync.WaitGroup
+		for i := range all {
+			wg.Go(func() {
+				// poor's 1,000 have room for three agents of 300; its a1, by weight, keeps 100.
+				_, errs[i] = r.service.RegisterQuota(context.Background(), httpapi.QuotaEntry{
+					Agent: true, ID: fmt.Sprint("b", i), Entry: `{"group_id":"poor","initial_quota":300}`,
+				})
+			})
+		}
+		wg.Wait()
+		r.settle()
+		done := 0
+		for _, err := range errs {
+			var bad *httpapi.BadControl
+			switch {
+			case err == nil:
+				done++
+			case !errors.As(err, &bad) || !strings.Contains(bad.Why, "pool/poor has 1000 of total_tokens"):
+				t.Errorf("refused for %v", err)
+			}
+		}
+		if done != 3 || len(r.standing()) != 3 {
+			t.Errorf("%d have been registered, %v stand; want 3", done, r.standing())
 		}
 	})
 }
