@@ -2,8 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/url"
 	"regexp"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -108,4 +111,52 @@ func settingOf(value string) any {
 	default:
 		return value
 	}
+}
+
+// entryOf makes the entry of a group or agent of KEY=VALUE, where limits.total_tokens.amount is
+// nested.
+func entryOf(args []string) (map[string]any, error) {
+	entry := make(map[string]any)
+	for _, arg := range args {
+		path, value, ok := strings.Cut(arg, "=")
+		keys := strings.Split(path, ".")
+		at := entry
+		for _, key := range keys[:len(keys)-1] {
+			below, is := at[key].(map[string]any)
+			if _, given := at[key]; given && !is {
+				return nil, usageError("%s is given twice, as a value and as a group of settings", oneLine(path))
+			}
+			if !is {
+				below = make(map[string]any)
+				at[key] = below
+			}
+			at = below
+		}
+		last := keys[len(keys)-1]
+		if _, twice := at[last]; !ok || path == "" || value == "" || twice {
+			return nil, usageError("%q must be KEY=VALUE such as weight=2 or limits.total_tokens.amount=5000, each key once", oneLine(arg))
+		}
+		at[last] = settingOf(value)
+	}
+	return entry, nil
+}
+
+// entryPath is where a group or agent is registered.
+func entryPath(agent bool, id, by, reason string) string {
+	kind := "groups"
+	if agent {
+		kind = "agents"
+	}
+	path := fmt.Sprintf("/v1/quota/%s/%s", kind, url.PathEscape(id))
+	query := url.Values{}
+	if by != "" {
+		query.Set("by", by)
+	}
+	if reason != "" {
+		query.Set("reason", reason)
+	}
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	return path
 }
