@@ -48,8 +48,9 @@ type division struct {
 	parts []int         // nodes
 }
 
-// checkSumsOf checks one kind of limit in one dimension, from the roots down.
-func (g *grower) checkSumsOf(kind limitKind, dim coordinator.Dimension) {
+// checkSumsOf checks one kind of limit in one dimension, from the roots down. It returns how
+// each is divided, by node.
+func (g *grower) checkSumsOf(kind limitKind, dim coordinator.Dimension) map[int]*division {
 	all := make(map[int]*division)
 	for i := range g.nodes {
 		n := &g.nodes[i]
@@ -67,6 +68,7 @@ func (g *grower) checkSumsOf(kind limitKind, dim coordinator.Dimension) {
 			g.checkDivision(i, kind, dim, d, all)
 		}
 	}
+	return all
 }
 
 // partOf is the nearest node above whose limit a node's limit is a part of; -1: none. A

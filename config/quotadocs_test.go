@@ -35,7 +35,7 @@ func TestShownQuotasAreValid(t *testing.T) {
 			t.Errorf("%s: an editor says %v", m[1], err)
 		}
 	}
-	if names := slices.Sorted(maps.Keys(shown)); !slices.Equal(names, []string{"fair-share", "limits", "prices"}) {
+	if names := slices.Sorted(maps.Keys(shown)); !slices.Equal(names, []string{"adjustment", "fair-share", "limits", "prices"}) {
 		t.Fatalf("the page shows %v", names)
 	}
 	if want := `pool pool, weight 1
@@ -75,8 +75,10 @@ func TestQuotasReference(t *testing.T) {
 	add("prices[].", root.Definitions["price"])
 	add("pool.", root.Properties["pool"])
 	add("routing.", root.Properties["routing"])
+	add("adjustment.idle.", root.Definitions["idle_rule"])
+	add("adjustment.slow.", root.Definitions["slow_rule"])
 	want["currencies.<code>"] = "–"
-	for _, section := range []string{"groups", "agents", "providers", "prices", "pool", "currencies", "routing"} {
+	for _, section := range []string{"groups", "agents", "providers", "prices", "pool", "currencies", "routing", "adjustment"} {
 		if _, ok := root.Properties[section]; !ok {
 			t.Errorf("the schema has no section %s", section)
 		}

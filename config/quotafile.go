@@ -93,6 +93,7 @@ func (d *decoder) quotaRoot(f *quotaFile) reader {
 			"reservation_ttl_seconds": d.seconds(&q.ReservationTTL, 1, 7*day),
 			"tombstone_ttl_seconds":   d.seconds(&q.TombstoneTTL, 1, 31*day),
 			"default_output_tokens":   whole(d, &q.DefaultOutput, 1, 10_000_000),
+			"adjustment":              d.adjustment(&q.Adjustment),
 			"pool":                    d.pool(&f.pool),
 			"providers":               d.providers(f),
 			"groups":                  d.groups(f),

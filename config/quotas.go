@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"gopkg.in/yaml.v3"
+
 	"taskbus/coordinator"
 )
 
@@ -24,25 +26,32 @@ func QuotasSchema() []byte { return bytes.Clone(quotasSchema) }
 // a *Faults.
 func ParseQuotas(data []byte, source string) (*coordinator.Quotas, error) {
 	d := &decoder{source: source, file: quotasFile}
-	f := &quotaFile{quotas: defaultQuotas(), byName: make(map[string]*listedGroup)}
 	root := d.parseTree(data)
+	var q *coordinator.Quotas
 	if root != nil {
-		d.quotaRoot(f)(place{node: root})
-		for _, check := range d.checks {
-			check()
-		}
-		d.link(f)
-		g := d.grow(f)
-		if len(d.faults) == 0 {
-			g.checkSums()
-		}
-		f.quotas.Nodes, f.quotas.Loss = g.nodes, f.lost()
+		q, _ = d.quotaTree(root)
 	}
 	if err := faultsOrNil(d.faults); err != nil {
 		return nil, err
 	}
-	f.quotas.Source = quotasSourceOf(root)
-	return f.quotas, nil
+	q.Source = quotasSourceOf(root)
+	return q, nil
+}
+
+// quotaTree reads the tree of a whole file. What it gives is of use if there are no faults.
+func (d *decoder) quotaTree(root *yaml.Node) (*coordinator.Quotas, *grower) {
+	f := &quotaFile{quotas: defaultQuotas(), byName: make(map[string]*listedGroup)}
+	d.quotaRoot(f)(place{node: root})
+	for _, check := range d.checks {
+		check()
+	}
+	d.link(f)
+	g := d.grow(f)
+	if len(d.faults) == 0 {
+		g.checkSums()
+	}
+	f.quotas.Nodes, f.quotas.Loss = g.nodes, f.lost()
+	return f.quotas, g
 }
 
 // LoadQuotas reads quotas.yaml from path. The error is a *Faults, or says why the file cannot
@@ -132,6 +141,12 @@ func appendQuotas(text []byte, q *coordinator.Quotas) []byte {
 		zone = time.UTC
 	}
 	text = fmt.Appendf(text, " %q %d %d %d %d %d %#v %v", zone, q.RepayPercent, q.LowPercent, q.ReservationTTL, q.TombstoneTTL, q.DefaultOutput, q.Prices, q.Routing)
+	if q.Adjustment.Idle != nil {
+		text = fmt.Appendf(text, " %#v", *q.Adjustment.Idle)
+	}
+	if q.Adjustment.Slow != nil {
+		text = fmt.Appendf(text, " %#v", *q.Adjustment.Slow)
+	}
 	for _, n := range append(slices.Clone(q.Nodes), q.Loss...) {
 		text = fmt.Appendf(text, " %q %d %d %q %q %d %#v", n.ID, n.Kind, n.Parent, n.Provider, n.Model, n.Weight, n.Borrowing)
 		for dim := range n.Budgets {

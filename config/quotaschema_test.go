@@ -80,6 +80,9 @@ func quotaSections(t *testing.T) map[string]quotaSection {
 	}
 	add(root)
 	add(root["properties"].(map[string]any)["pool"], "pool")
+	add(root["properties"].(map[string]any)["adjustment"], "adjustment")
+	add(definitions["idle_rule"], "adjustment", "idle")
+	add(definitions["slow_rule"], "adjustment", "slow")
 	limits("pool", "pool")
 	terms("pool")
 	add(definitions["provider"], "providers", 0)
@@ -95,7 +98,7 @@ func quotaSections(t *testing.T) map[string]quotaSection {
 	add(definitions["agent"], "agents", 0)
 	limits("member", "agents", 0)
 	add(definitions["price"], "prices", 0)
-	if n := 3 + len(definitions); len(definitions) != 20 || len(all) < n {
+	if n := 4 + len(definitions); len(definitions) != 22 || len(all) < n {
 		t.Fatalf("%d sections of %d definitions: this test does not know them any more", len(all), len(definitions))
 	}
 	return all
@@ -116,7 +119,7 @@ func quotasWith(t *testing.T, at where, value any) []byte {
 		return m{"requests": m{"amount": 0, "per": "day"}, "cost_usd": m{"amount": 0, "per": "day"}, "concurrency": m{"amount": 0}}
 	}
 	file := m{
-		"prices": []any{m{"provider": "p", "per_request": 1}}, "currencies": m{},
+		"prices": []any{m{"provider": "p", "per_request": 1}}, "currencies": m{}, "adjustment": m{"idle": m{}, "slow": m{"above_ms": 5}},
 		"pool": m{"limits": limits(), "borrowing": m{}, "lending": m{}},
 		"providers": []any{m{
 			"provider": "p", "limits": limits(), "borrowing": m{}, "lending": m{},

@@ -236,29 +236,30 @@ type IntakeChanged struct{ Window int }
 // Tick says that time has passed; Apply runs whatever is due at now.
 type Tick struct{}
 
-func (PolicyChanged) event()   {}
-func (SessionOpened) event()   {}
-func (SessionLost) event()     {}
-func (DrainBegan) event()      {}
-func (TaskReceived) event()    {}
-func (TaskReturned) event()    {}
-func (AgentReported) event()   {}
-func (DispatchSettled) event() {}
-func (QueueChecked) event()    {}
-func (ResultReported) event()  {}
-func (CancelRequested) event() {}
-func (AgentOrdered) event()    {}
-func (QueueSeen) event()       {}
-func (TakeBackEnded) event()   {}
-func (FailureTold) event()     {}
-func (Tick) event()            {}
-func (BidReceived) event()     {}
-func (OfferUnheard) event()    {}
-func (ClaimReceived) event()   {}
-func (LaneMoved) event()       {}
-func (LaneSeen) event()        {}
-func (LaneEnded) event()       {}
-func (IntakeChanged) event()   {}
+func (PolicyChanged) event()          {}
+func (SessionOpened) event()          {}
+func (SessionLost) event()            {}
+func (DrainBegan) event()             {}
+func (TaskReceived) event()           {}
+func (TaskReturned) event()           {}
+func (AgentReported) event()          {}
+func (DispatchSettled) event()        {}
+func (QueueChecked) event()           {}
+func (ResultReported) event()         {}
+func (CancelRequested) event()        {}
+func (AgentOrdered) event()           {}
+func (QueueSeen) event()              {}
+func (TakeBackEnded) event()          {}
+func (FailureTold) event()            {}
+func (Tick) event()                   {}
+func (BidReceived) event()            {}
+func (OfferUnheard) event()           {}
+func (ClaimReceived) event()          {}
+func (LaneMoved) event()              {}
+func (LaneSeen) event()               {}
+func (LaneEnded) event()              {}
+func (IntakeChanged) event()          {}
+func (QuotaControlsRequested) event() {}
 
 // Failure is everything assignment.failed says beyond the task itself.
 type Failure struct {

@@ -51,10 +51,42 @@ type Quotas struct {
 	Loss []QuotaNode
 	// Routing has the weights, at least 0, by which calls choose among models.
 	Routing RouteTerms
+	// Adjustment are the rules by which a day's use changes weights and limits.
+	Adjustment Adjustment
 	// Source is the text of quotas.yaml without its comments, as Policy.Source; empty where
 	// there is none.
 	Source string
 }
+
+// Adjustment are rules that change quotas day by day (see package adjust); nil: there is none.
+type Adjustment struct {
+	Idle *IdleRule
+	Slow *SlowRule
+}
+
+// On tells whether there is any rule.
+func (a *Adjustment) On() bool { return a.Idle != nil || a.Slow != nil }
+
+// IdleRule takes Step points of weight, as long as MinWeight are left, from who has used less than
+// BelowPercent of its own on so many Days in a row.
+type IdleRule struct {
+	BelowPercent    int64 // 1 to 100
+	Days            int   // at least 1
+	Step, MinWeight int64 // at least 1
+}
+
+// SlowRule raises the limits of who answers in more than Above on the average of a day: by Percent
+// a day, up to MaxPercent.
+type SlowRule struct {
+	Above               time.Duration
+	Percent, MaxPercent int64 // at least 1
+}
+
+// The names of the rules, as quotas.yaml has them.
+const (
+	RuleIdle = "idle"
+	RuleSlow = "slow"
+)
 
 // QuotaKind is what a node of a quota tree stands for.
 type QuotaKind uint8

@@ -67,12 +67,13 @@ type QuotaEnded struct {
 	At   time.Time
 	// Keep: it is remembered, because it may be told again.
 	Keep bool
-	// Heard: the provider's answer to the call was told with it. Failed: it was none; Latency to it,
-	// 0: not measured.
+	// Heard: the provider's answer to the call was told with it; Failed: it was none that helps.
 	Heard, Failed bool
-	Latency       time.Duration
 	// Type of the task from whose usage the estimator has learnt; empty: it has not.
 	Type string
+	// Took is how long its agent says that it worked, or the provider took to answer the call; 0:
+	// not given.
+	Took time.Duration
 }
 
 // QuotaBefore is what snapshots say of one node's budget or rate in one dimension. The first

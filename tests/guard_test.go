@@ -68,12 +68,13 @@ var table = map[string]rule{
 	"coordinator/strategy":          {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/capacity":          {std: stdPure},
 	"coordinator/learning":          {std: stdPure, may: []string{"coordinator", modGonum + "/mathext"}},
+	"coordinator/adjust":            {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/breaker":           {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/auction":           {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/pull":              {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/heap":              {std: stdPure},
 	"coordinator/fairshare":         {std: stdPure, may: []string{"coordinator", "coordinator/heap"}},
-	"coordinator/engine":            {std: stdPure, may: []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare"}},
+	"coordinator/engine":            {std: stdPure, may: []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/adjust"}},
 	"coordinator/replay":            {may: []string{"coordinator", "coordinator/strategy", "coordinator/engine", "coordinator/journal"}},
 	"coordinator/simulator":         {may: []string{modYaml, "coordinator", "coordinator/strategy", "coordinator/engine"}},
 	"coordinator/simulator/pulling": {may: []string{"coordinator", "coordinator/pull", "coordinator/simulator", "agent/balance"}},
@@ -106,7 +107,7 @@ var table = map[string]rule{
 }
 
 // clockless packages may use the time package for its types only.
-var clockless = []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/engine", "coordinator/simulator", "coordinator/simulator/pulling", "coordinator/simulator/sharing", "coordinator/journal", "coordinator/replay", "coordinator/heard", "agent/balance"}
+var clockless = []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/adjust", "coordinator/engine", "coordinator/simulator", "coordinator/simulator/pulling", "coordinator/simulator/sharing", "coordinator/journal", "coordinator/replay", "coordinator/heard", "agent/balance"}
 
 var clockFuncs = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
 

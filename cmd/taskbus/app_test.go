@@ -116,6 +116,7 @@ type fixedSource struct {
 	quotas       httpapi.Quotas
 	quotasErr    error
 	quotaAnswer  httpapi.QuotaAnswer
+	controls     httpapi.QuotaControls
 	// cancelled are the answers to a cancel, by task id; to any other it has none.
 	cancelled map[string]httpapi.Cancellation
 }
@@ -186,6 +187,48 @@ func (s fixedSource) AskCalls(context.Context, []coordinator.Call) ([]coordinato
 
 func (s fixedSource) AskLeader(context.Context, []coordinator.Call) ([]coordinator.CallAnswer, error) {
 	return nil, errors.New("nobody is asked here")
+}
+
+func (s fixedSource) QuotaControls(context.Context) (httpapi.QuotaControls, error) {
+	return s.controls, s.quotasErr
+}
+
+// ControlQuota answers with what was asked for.
+func (s fixedSource) ControlQuota(_ context.Context, q httpapi.QuotaChange) (httpapi.QuotaChanged, error) {
+	if q.Node == "pool/zeta" {
+		return httpapi.QuotaChanged{}, &httpapi.BadControl{Why: "no node of the quota trees is called pool/zeta"}
+	}
+	var changed httpapi.QuotaChanged
+	for _, v := range q.Values {
+		c := httpapi.QuotaControl{ID: "set-1", Kind: "set", Target: q.Node, Key: v.Key, Value: v.Value, At: noon, Until: q.Until, By: q.By, Reason: q.Reason}
+		if q.Boost {
+			c.ID, c.Kind = "boost-1", "boost"
+		}
+		if q.For > 0 {
+			c.Until = noon.Add(q.For)
+		}
+		changed.Controls = append(changed.Controls, c)
+	}
+	all, err := s.Quotas(context.Background(), httpapi.QuotaSelection{Node: q.Node})
+	changed.Nodes = all.Nodes
+	return changed, err
+}
+
+func (s fixedSource) UncontrolQuota(_ context.Context, id string) (httpapi.QuotaChanged, error) {
+	for _, c := range s.controls.Controls {
+		if c.ID == id {
+			return httpapi.QuotaChanged{Removed: []httpapi.QuotaControl{c}}, nil
+		}
+	}
+	return httpapi.QuotaChanged{}, httpapi.ErrNoControl
+}
+
+func (s fixedSource) RegisterQuota(_ context.Context, q httpapi.QuotaEntry) (httpapi.QuotaChanged, error) {
+	return httpapi.QuotaChanged{Controls: []httpapi.QuotaControl{{ID: "group-1", Kind: "group", Target: q.ID, Value: q.Entry, By: q.By, Reason: q.Reason}}}, nil
+}
+
+func (s fixedSource) UnregisterQuota(_ context.Context, _ bool, id string) (httpapi.QuotaChanged, error) {
+	return httpapi.QuotaChanged{}, httpapi.ErrOfFile
 }
 
 func (fixedSource) ReportCapacity(context.Context, string, httpapi.CapacityReport) error { return nil }

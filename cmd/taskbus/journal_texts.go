@@ -126,3 +126,27 @@ func breakerText(r *coordinator.BreakerChanged) string {
 		return "trusted " + with + ", " + count(len(r.Faults), "failure") + " in a row"
 	}
 }
+
+// controlledText says how the standing changes to quotas.yaml have changed.
+func controlledText(r *coordinator.QuotaControlled) string {
+	parts := make([]string, 0, len(r.Set)+len(r.Removed))
+	for i := range r.Set {
+		c := &r.Set[i]
+		what := c.Kind.String() + " " + c.Target
+		if c.Key != "" {
+			what += " " + c.Key + " " + c.Value
+		}
+		parts = append(parts, because(what, c.Reason))
+	}
+	for _, id := range r.Removed {
+		parts = append(parts, id+" ends")
+	}
+	switch day := r.Day.UTC().Format(time.RFC3339); {
+	case len(parts) > 0:
+		return "quotas changed: " + list(parts, 5)
+	case r.Day.IsZero():
+		return "quotas are as quotas.yaml has them"
+	default:
+		return fmt.Sprintf("for the rules of quotas.yaml the day counts from %s, %s", day, count(len(r.Uses), "node"))
+	}
+}

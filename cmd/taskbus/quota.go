@@ -17,18 +17,23 @@ import (
 func (a *app) quotaCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "quota",
-		Short: "Show the LLM quotas: what is used, borrowed and lent, who waits, and what binds",
+		Short: "Show and change the LLM quotas: what is used, borrowed and lent, who waits, what binds",
 		Long: `Shows the quotas of quotas.yaml as the coordinator counts them: what every provider,
 model, group and agent may use, has used and has set aside for what runs.
 
-Any coordinator answers; one that stands by tells what the journal has said so far.`,
+Any coordinator answers; one that stands by tells what the journal has said so far.
+The one that leads also changes them: weights and limits, for good or for a time, and
+who there is.`,
 		Example: `  taskbus quota ls
   taskbus quota show team-a
-  taskbus quota explain --group team-a --input-tokens 4000`,
+  taskbus quota explain --group team-a --input-tokens 4000
+  taskbus quota boost pool/team-a total_tokens +50% --for 2h`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.quotaListCommand(), a.quotaShowCommand(), a.quotaExplainCommand())
+	c.AddCommand(a.quotaListCommand(), a.quotaShowCommand(), a.quotaExplainCommand(),
+		a.quotaSetCommand(), a.quotaBoostCommand(), a.quotaUnsetCommand(), a.quotaControlsCommand(),
+		a.quotaAddGroupCommand(), a.quotaAddAgentCommand(), a.quotaRemoveGroupCommand(), a.quotaRemoveAgentCommand())
 	return c
 }
 
@@ -226,8 +231,8 @@ func until(now, then time.Time) string {
 	return "now"
 }
 
-// completeQuotas suggests the names of nodes of a kind; "" for the ids of all nodes, and the
-// names of groups and agents.
+// completeQuotas suggests the names of nodes of a kind; "nodes" for the ids of all nodes, "" for
+// these and the names of groups and agents.
 func (a *app) completeQuotas(base *string, kind string) cobra.CompletionFunc {
 	return a.completeBy(base, func(ctx context.Context, of *client) (words []cobra.Completion, err error) {
 		var q httpapi.Quotas
@@ -246,7 +251,7 @@ func (a *app) completeQuotas(base *string, kind string) cobra.CompletionFunc {
 			case kind == n.Kind, kind == "" && (n.Kind == "group" || n.Kind == "agent"):
 				add(n.Name, n.Kind)
 			}
-			if kind == "" {
+			if kind == "" || kind == "nodes" {
 				add(n.ID, n.Kind)
 			}
 		}

@@ -42,8 +42,8 @@ Signals:
 The HTTP server listens on http.bind of agents.yaml (127.0.0.1) and
 COORDINATOR_PORT (8551); TASKBUS_HTTP_BIND replaces the former, --http both.
 Whoever reaches it may read. To change something (cancel a task; cordon or drain an
-agent) takes the admin token of TASKBUS_ADMIN_TOKEN_FILE (a file's name) or
-TASKBUS_ADMIN_TOKEN, read once at the start; without one nothing can be changed. For
+agent; change quotas) takes the admin token of TASKBUS_ADMIN_TOKEN_FILE (a file's name)
+or TASKBUS_ADMIN_TOKEN, read once at the start; without one nothing can be changed. For
 agents to report their capacity, or ask for quota, over HTTP takes the secret of
 TASKBUS_AGENT_SECRET_FILE or TASKBUS_AGENT_SECRET (see taskbus agents token); for
 gateways that ask for quota on behalf of agents the token of

@@ -55,8 +55,10 @@ func (e *Engine) settleCall(now time.Time, c *coordinator.Call, charge *fairshar
 		}
 		e.excessive("", charge, ended.Excess)
 	}
+	e.answeredCall(c, charge, record)
 	q.observe(charge, record)
-	e.record(e.answeredCall(c, charge, record))
+	e.countDay(charge, record)
+	e.record(record)
 	return true
 }
 
@@ -87,8 +89,8 @@ func (e *Engine) expireCall(now time.Time, key coordinator.TaskKey, charge *fair
 // of the provider's limits is none of its answers: it says nothing about how it does its work.
 func (e *Engine) answeredCall(c *coordinator.Call, charge *fairshare.Charge, r *coordinator.QuotaEnded) *coordinator.QuotaEnded {
 	if w := c.Heard; w != nil && !w.Throttled() {
-		r.Heard, r.Failed, r.Latency = true, w.Failed(), w.Latency
-		e.quotas.ledger.Observe(charge, r.Failed, r.Latency)
+		r.Heard, r.Failed, r.Took = true, w.Failed(), w.Latency
+		e.quotas.ledger.Observe(charge, r.Failed, r.Took)
 	}
 	return r
 }

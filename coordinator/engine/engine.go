@@ -43,6 +43,8 @@ type Engine struct {
 	market      market
 	claims      claims
 	quotas      quotas
+	controls    controls
+	days        quotaDays
 	lanes       lanes
 	owed        owed
 	recorder    recorder
@@ -75,6 +77,8 @@ func New() *Engine {
 	return &Engine{
 		pending:   newPending(q.shares),
 		quotas:    q,
+		controls:  newControls(),
+		days:      newQuotaDays(),
 		memory:    newMemory(),
 		timers:    newTimers(),
 		retries:   newRetryQueue(),
@@ -120,6 +124,8 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 		e.cancel(now, ev)
 	case coordinator.AgentOrdered:
 		e.ordered(now, ev)
+	case coordinator.QuotaControlsRequested:
+		e.controlled(ev)
 	case coordinator.TakeBackEnded:
 		if a := e.fleet.byID[ev.Agent]; a != nil {
 			e.takeBackEnded(a)
@@ -220,6 +226,10 @@ func (e *Engine) runDue(now time.Time) {
 			}
 		case dutyQuota:
 			e.quotaDue(now)
+		case dutyControls:
+			e.controlsDue()
+		case dutyDay:
+			e.dayDue(now)
 		case dutyForget:
 			e.forgetJoined(now, t.agent)
 		case dutyJoin:

@@ -53,6 +53,8 @@ func (e *Engine) Fold(at time.Time, r coordinator.Record) {
 		e.foldQuota(r)
 	case *coordinator.PoolHeard:
 		e.quotas.ledger.Fold(r)
+	case *coordinator.QuotaControlled:
+		e.foldControls(r)
 	case *coordinator.LaneKnown:
 		e.foldLane(r)
 	default:
@@ -73,6 +75,8 @@ func (e *Engine) Lead() {
 	e.recollect()
 	e.holdQuotas()
 	e.following = false
+	e.scheduleControls()
+	e.scheduleDay()
 	for _, a := range e.fleet.agents {
 		a.heldByUs = true // the leader before may have taken its queue back, until it has been empty
 	}

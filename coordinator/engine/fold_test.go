@@ -91,6 +91,15 @@ func (h *history) durable(e *Engine) facts {
 		f.words[fmt.Sprint("owed ", i)] = fmt.Sprint(o.Task.ID, o.Failure)
 	}
 	h.quotaFacts(e, &f)
+	for i, c := range e.QuotaControls() {
+		f.words[fmt.Sprint("control ", i)] = fmt.Sprintf("%+v", c)
+	}
+	if !e.days.start.IsZero() {
+		f.words["day"] = fmt.Sprint(e.days.start.UTC())
+	}
+	for node, u := range valuesOf(e.days.uses) {
+		f.words["day of "+node] = fmt.Sprintf("%+v", u)
+	}
 	s := e.learner.Export(func(i int) coordinator.AgentID { return e.fleet.agents[i].spec.ID })
 	for _, a := range s.Agents { // shares do not depend on as of when they are read
 		f.numbers[string(a.Agent)] = a.Successes / a.Expected

@@ -280,6 +280,28 @@ func (h *history) order(t *rapid.T) {
 	})
 }
 
+// control changes the controls.
+func (h *history) control(t *rapid.T) {
+	if !h.limited {
+		t.Skip("there are no quotas")
+	}
+	ev := coordinator.QuotaControlsRequested{Token: uint64(rapid.IntRange(0, 1).Draw(t, "somebody waits"))}
+	for range rapid.IntRange(0, 2).Draw(t, "set") {
+		c := coordinator.QuotaControl{
+			Kind: coordinator.QuotaControlKind(rapid.IntRange(0, 3).Draw(t, "kind")), Target: rapid.SampledFrom([]string{"pool/g1", "pool/g2"}).Draw(t, "target"),
+			Key: "weight", Value: rapid.SampledFrom([]string{"1", "2"}).Draw(t, "value"), At: h.now, By: "ann",
+		}
+		if seconds := rapid.IntRange(-1, 60).Draw(t, "until"); seconds > 0 {
+			c.Until = h.now.Add(time.Duration(seconds) * time.Second)
+		}
+		ev.Set = append(ev.Set, c.Named())
+	}
+	if all := h.e.QuotaControls(); len(all) > 0 && rapid.Bool().Draw(t, "one ends") {
+		ev.Remove = append(ev.Remove, rapid.SampledFrom(all).Draw(t, "which").ID)
+	}
+	h.do(ev)
+}
+
 // look is what the broker says of a queue, of one that was asked for or any.
 func (h *history) look(t *rapid.T) {
 	h.needSession(t)

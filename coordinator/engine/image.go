@@ -42,6 +42,7 @@ func (e *Engine) Image(now time.Time) *Image {
 	e.imageOrders(m)
 	e.imageLearner(m)
 	e.imageBreakers(m)
+	e.imageControls(m)
 	e.imageQuotas(m)
 	e.imageLanes(m)
 	e.imageLeases(m)

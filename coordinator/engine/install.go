@@ -28,6 +28,7 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 	}
 	e.policy = p
 	e.quotas.under(now, p)
+	e.daysUnder()
 	for _, t := range e.tasks.all {
 		if t != nil && t.quota != nil && !t.quota.open {
 			t.quota = nil // to be estimated anew

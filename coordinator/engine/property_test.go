@@ -92,6 +92,7 @@ func histories(t *testing.T, often func(h *history) map[string]func(*rapid.T)) {
 			"queue":      h.answerQueue,
 			"cancel":     h.cancel,
 			"order":      h.order,
+			"control":    h.control,
 			"flap":       h.flap,
 			"muster":     h.muster,
 			"move":       h.settleMove,

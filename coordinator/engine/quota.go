@@ -58,6 +58,7 @@ type quotaHold struct {
 	usual  coordinator.Amounts // what such tasks take in the mean
 	key    coordinator.TaskKey // of the reservation
 	open   bool                // its turn has been charged, and quota may be set aside
+	took   time.Duration       // how long its agent says that it worked; 0: not given
 }
 
 // under takes over the quotas of a policy.

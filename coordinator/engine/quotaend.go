@@ -17,6 +17,7 @@ func (e *Engine) settleQuota(now time.Time, t *openTask, r *coordinator.Result) 
 	case r.Usage != nil:
 		used := q.ledger.Used(&h.charge, t.task.Type, r.Usage)
 		q.flow.settled(now, &h.charge.Amounts, &used)
+		h.took = r.Duration
 		e.endQuota(now, t, coordinator.QuotaSettled, used, t.task.Type)
 	case r.Outcome == coordinator.OutcomeCancelled && !t.begun, r.Outcome == coordinator.OutcomeRejected && !r.Attempted:
 		e.endQuota(now, t, coordinator.QuotaReleased, coordinator.Amounts{}, "")
@@ -63,8 +64,8 @@ func (e *Engine) unbegunQuota(now time.Time, t *openTask) {
 // given.
 func (e *Engine) endQuota(now time.Time, t *openTask, how coordinator.QuotaEnd, used coordinator.Amounts, taskType string) {
 	h, q := t.quota, &e.quotas
-	h.open = false
-	ended := &coordinator.QuotaEnded{Key: h.key, How: how, Used: used, At: now, Type: taskType}
+	ended := &coordinator.QuotaEnded{Key: h.key, How: how, Used: used, At: now, Type: taskType, Took: h.took}
+	h.open, h.took = false, 0
 	open := q.ledger.IsOpen(h.key)
 	e.turnKnown(&h.charge, h.charge.Expect, ended)
 	if !open { // nothing but its turn was charged
@@ -74,6 +75,7 @@ func (e *Engine) endQuota(now time.Time, t *openTask, how coordinator.QuotaEnd, 
 	case coordinator.QuotaSettled:
 		e.excessive(t.task.ID, &h.charge, q.ledger.Settle(now, h.key, used, false).Excess)
 		q.observe(&h.charge, ended)
+		e.countDay(&h.charge, ended)
 	case coordinator.QuotaReleased:
 		q.ledger.Release(now, h.key, false)
 	case coordinator.QuotaExpired:
@@ -121,6 +123,7 @@ func (e *Engine) settleLate(now time.Time, r *coordinator.Result, attempt int) {
 	e.excessive(r.Task, &c, settled.Excess)
 	ended := &coordinator.QuotaEnded{Key: key, How: coordinator.QuotaSettled, Used: used, At: now, Keep: true}
 	e.turnKnown(&c, 0, ended)
+	e.countDay(&c, ended)
 	e.record(ended)
 	e.quotaAlerts()
 }

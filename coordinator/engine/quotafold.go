@@ -32,6 +32,7 @@ func (e *Engine) foldQuota(r coordinator.Record) {
 			return
 		}
 		q.observe(&c, r)
+		e.countDay(&c, r)
 		if c.Call {
 			return
 		}

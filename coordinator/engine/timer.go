@@ -10,20 +10,22 @@ import (
 type duty uint8
 
 const (
-	dutyStale   duty = iota // an agent may have been silent for too long
-	dutyExpire              // a pending task's assignment timeout or deadline
-	dutyRetry               // a returned task's back-off is over, or a batch has been waited for
-	dutyBudget              // the retry budget may afford the next retry
-	dutyRecheck             // look again whether an agent's queue exists
-	dutyCool                // an agent's full queue may have room again
-	dutyTrust               // an ejected agent may be tried again
-	dutyRamp                // a new agent may have more tasks at once
-	dutySteady              // an agent that came and went has been steady
-	dutyForget              // an agent that had joined has been gone for long
-	dutyClaim               // a claim has waited for work as long as it may
-	dutyJoin                // agents that announced themselves join
-	dutyQuota               // quota may be back for which tasks wait, or reservations end
-	dutyLanes               // more tasks are to be moved than could be at once
+	dutyStale    duty = iota // an agent may have been silent for too long
+	dutyExpire               // a pending task's assignment timeout or deadline
+	dutyRetry                // a returned task's back-off is over, or a batch has been waited for
+	dutyBudget               // the retry budget may afford the next retry
+	dutyRecheck              // look again whether an agent's queue exists
+	dutyCool                 // an agent's full queue may have room again
+	dutyTrust                // an ejected agent may be tried again
+	dutyRamp                 // a new agent may have more tasks at once
+	dutySteady               // an agent that came and went has been steady
+	dutyForget               // an agent that had joined has been gone for long
+	dutyClaim                // a claim has waited for work as long as it may
+	dutyJoin                 // agents that announced themselves join
+	dutyQuota                // quota may be back for which tasks wait, or reservations end
+	dutyLanes                // more tasks are to be moved than could be at once
+	dutyControls             // a change to the quotas ends
+	dutyDay                  // a day is over for the rules about quotas
 )
 
 // turn is when a duty is done among those that are due at one Apply. What ends

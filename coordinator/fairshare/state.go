@@ -117,7 +117,7 @@ func (l *Ledger) Fold(r coordinator.Record) {
 	case *coordinator.QuotaEnded:
 		l.at(r.At)
 		if q := l.find(r.Key); q != nil && r.Heard {
-			l.Observe(&q.charge, r.Failed, r.Latency)
+			l.Observe(&q.charge, r.Failed, r.Took)
 		}
 		switch r.How {
 		case coordinator.QuotaExpired:

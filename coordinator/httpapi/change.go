@@ -98,15 +98,22 @@ func (p *permission) refuse(values []string) string {
 }
 
 // changing puts the permission, the limits and the record before an endpoint that
-// changes something.
+// changes something of an id.
 func (a *api) changing(change func(w http.ResponseWriter, r *http.Request, id string)) http.Handler {
+	named := a.admin(func(w http.ResponseWriter, r *http.Request) { change(w, r, r.PathValue("id")) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if id := r.PathValue("id"); messages.ValidID(id) {
+			named.ServeHTTP(w, r)
+		} else if a.permission.granted(w, r) {
+			badID(w)
+		}
+	})
+}
+
+// admin is changing for an endpoint that has no id in its path.
+func (a *api) admin(change http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !a.permission.granted(w, r) {
-			return
-		}
-		id := r.PathValue("id")
-		if !messages.ValidID(id) {
-			badID(w)
 			return
 		}
 		seen := &statusWriter{w, http.StatusInternalServerError} // until it has answered
@@ -116,7 +123,7 @@ func (a *api) changing(change func(w http.ResponseWriter, r *http.Request, id st
 		ctx, cancel := context.WithTimeout(r.Context(), changeTimeout)
 		defer cancel()
 		r.Body = http.MaxBytesReader(w, r.Body, maxChangeBody)
-		change(seen, r.WithContext(ctx), id)
+		change(seen, r.WithContext(ctx))
 	})
 }
 

@@ -75,6 +75,8 @@ type endpoint struct {
 	// there is none.
 	method string
 	change http.Handler
+	// remove answers DELETE where there is another change; nil when there is none.
+	remove http.Handler
 }
 
 // allow lists the methods of the path.
@@ -84,6 +86,8 @@ func (e *endpoint) allow() string {
 		return readMethods
 	case e.read == nil:
 		return e.method
+	case e.remove != nil:
+		return readMethods + ", " + e.method + ", " + http.MethodDelete
 	default:
 		return readMethods + ", " + e.method
 	}
@@ -93,6 +97,8 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case e.change != nil && r.Method == e.method:
 		e.change.ServeHTTP(w, r)
+	case e.remove != nil && r.Method == http.MethodDelete:
+		e.remove.ServeHTTP(w, r)
 	case e.read != nil && reads(r):
 		reading(e.read).ServeHTTP(w, r)
 	default:
@@ -158,8 +164,22 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 		read("/capabilities", "demand, supply and bus factor of every capability", a.capabilities),
 		asked("/v1/quota", "all LLM quotas: limits, what is used, borrowed and lent; who waits: ?limit=1…100000", a.quotas),
 		read("/v1/quota/nodes/{id...}", "one node of the quota trees, such as pool/team-a", a.quotaNode()),
-		read("/v1/quota/groups/{id}", "a group with its agents, in every tree", a.quotaGroup()),
-		read("/v1/quota/agents/{id}", "an agent's own quota, and its group's", a.quotaAgent()),
+		{
+			path: "/v1/quota/groups/{id}", about: "a group with its agents, in every tree; * PUT registers one with the keys of groups[] in quotas.yaml, DELETE removes it: ?by=&reason=",
+			read: plain(a.quotaGroup()), method: http.MethodPut, change: a.changing(a.register(false)), remove: a.changing(a.unregister(false)),
+		},
+		{
+			path: "/v1/quota/agents/{id}", about: "an agent's own quota, and its group's; * PUT registers one with the keys of agents[], DELETE removes it: ?by=&reason=",
+			read: plain(a.quotaAgent()), method: http.MethodPut, change: a.changing(a.register(true)), remove: a.changing(a.unregister(true)),
+		},
+		{
+			path: "/v1/quota/controls", about: `standing changes to quotas.yaml; * POST makes some: {"node": "pool/team-a", "set": {"weight": 5}}`,
+			read: plain(a.controls), method: http.MethodPost, change: a.admin(a.control),
+		},
+		{
+			path: "/v1/quota/controls/{id}", about: "* DELETE ends a standing change",
+			method: http.MethodDelete, change: a.changing(a.uncontrol),
+		},
 		read("/v1/quota/providers/{id}", "all nodes of a provider's tree", a.quotaProvider()),
 		asked("/v1/quota/explain", "whether there is quota now, and which limit binds: ?group=&agent=&provider=&model=&task_type=&requests=&input_tokens=&output_tokens=&cost_usd=&allow_borrowing=", a.explainQuota),
 		told("reserve", coordinator.CallReserve, "sets quota aside for an LLM call"),

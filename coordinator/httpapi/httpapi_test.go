@@ -49,6 +49,35 @@ type fakeSource struct {
 	selected     QuotaSelection
 	quotaAnswer  QuotaAnswer
 	quotaAsked   QuotaQuestion
+	controls     QuotaControls
+	changed      QuotaChanged
+	quotaChange  QuotaChange
+	quotaEntry   QuotaEntry
+}
+
+func (f *fakeSource) QuotaControls(ctx context.Context) (QuotaControls, error) {
+	if _, bounded := ctx.Deadline(); !bounded {
+		return QuotaControls{}, errors.New("asked without a deadline")
+	}
+	return f.controls, f.quotasErr
+}
+
+func (f *fakeSource) ControlQuota(ctx context.Context, q QuotaChange) (QuotaChanged, error) {
+	f.quotaChange = q
+	return f.changed, f.change(ctx, "control "+q.Node)
+}
+
+func (f *fakeSource) UncontrolQuota(ctx context.Context, id string) (QuotaChanged, error) {
+	return f.changed, f.change(ctx, "uncontrol "+id)
+}
+
+func (f *fakeSource) RegisterQuota(ctx context.Context, q QuotaEntry) (QuotaChanged, error) {
+	f.quotaEntry = q
+	return f.changed, f.change(ctx, "register "+q.ID)
+}
+
+func (f *fakeSource) UnregisterQuota(ctx context.Context, agent bool, id string) (QuotaChanged, error) {
+	return f.changed, f.change(ctx, "unregister "+entryName(agent)+" "+id)
 }
 
 func (f *fakeSource) Quotas(ctx context.Context, of QuotaSelection) (Quotas, error) {

@@ -48,6 +48,19 @@ type Source interface {
 	// AskLeader is AskCalls of the one that leads: it is not forwarded, and fails on one that
 	// stands by.
 	AskLeader(ctx context.Context, calls []coordinator.Call) ([]coordinator.CallAnswer, error)
+	// QuotaControls lists the standing changes to quotas.yaml.
+	QuotaControls(ctx context.Context) (QuotaControls, error)
+	// ControlQuota sets or boosts settings of a node, all of them or none: *BadControl if the
+	// quotas would not be in order with them. Like all changes to quotas it has happened, and
+	// will survive, when it returns: what waits has been served under the new quotas.
+	ControlQuota(ctx context.Context, q QuotaChange) (QuotaChanged, error)
+	// UncontrolQuota ends a standing change; ErrNoControl.
+	UncontrolQuota(ctx context.Context, id string) (QuotaChanged, error)
+	// RegisterQuota registers a group or agent beside those of quotas.yaml, or changes the entry
+	// of one that has been; *BadControl. UnregisterQuota ends that, and all standing changes of
+	// its nodes: ErrOfFile if quotas.yaml lists it, ErrNoControl if nobody does.
+	RegisterQuota(ctx context.Context, q QuotaEntry) (QuotaChanged, error)
+	UnregisterQuota(ctx context.Context, agent bool, id string) (QuotaChanged, error)
 
 	// ReportCapacity publishes what an agent says of its capacity to every
 	// coordinator; nil when the broker has it. ErrNoAgent when the agent is not

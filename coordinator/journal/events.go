@@ -33,7 +33,8 @@ const (
 	kindLaneEnded       = 22
 	kindIntakeChanged   = 23
 	kindCallAsked       = 24
-	lastEventKind       = kindCallAsked
+	kindQuotaControls   = 25
+	lastEventKind       = kindQuotaControls
 )
 
 // input writes the fields of an input, and gives the kind of its event.
@@ -108,6 +109,9 @@ func (c *coder) input(in *Input) byte {
 	case coordinator.CallAsked:
 		c.callAsked(&ev)
 		return kindCallAsked
+	case coordinator.QuotaControlsRequested:
+		c.quotaControlsRequested(&ev)
+		return kindQuotaControls
 	default:
 		// The set is closed, and a test holds this list against it.
 		panic(fmt.Sprintf("journal: %T has no place in the format", ev))
@@ -166,6 +170,8 @@ func (c *coder) readEvent(kind byte) coordinator.Event {
 		return readEvent(c, func(c *coder, ev *coordinator.IntakeChanged) { integer(c, &ev.Window) })
 	case kindCallAsked:
 		return readEvent(c, (*coder).callAsked)
+	case kindQuotaControls:
+		return readEvent(c, (*coder).quotaControlsRequested)
 	default:
 		return nil
 	}

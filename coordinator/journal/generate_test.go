@@ -15,14 +15,15 @@ import (
 
 // closedSets are the types with so many legal values, from 0.
 var closedSets = map[reflect.Type]uint8{
-	reflect.TypeFor[coordinator.Priority]():    uint8(coordinator.PriorityCritical) + 1,
-	reflect.TypeFor[coordinator.Fate]():        coordinator.NumFates,
-	reflect.TypeFor[coordinator.Reason]():      uint8(numReasons),
-	reflect.TypeFor[coordinator.Attribution](): coordinator.NumAttributions,
-	reflect.TypeFor[coordinator.Order]():       uint8(coordinator.OrderUncordon) + 1,
-	reflect.TypeFor[coordinator.Dimension]():   coordinator.NumDimensions,
-	reflect.TypeFor[coordinator.QuotaEnd]():    coordinator.NumQuotaEnds,
-	reflect.TypeFor[coordinator.CallOp]():      coordinator.NumCallOps,
+	reflect.TypeFor[coordinator.Priority]():         uint8(coordinator.PriorityCritical) + 1,
+	reflect.TypeFor[coordinator.Fate]():             coordinator.NumFates,
+	reflect.TypeFor[coordinator.Reason]():           uint8(numReasons),
+	reflect.TypeFor[coordinator.Attribution]():      coordinator.NumAttributions,
+	reflect.TypeFor[coordinator.Order]():            uint8(coordinator.OrderUncordon) + 1,
+	reflect.TypeFor[coordinator.Dimension]():        coordinator.NumDimensions,
+	reflect.TypeFor[coordinator.QuotaEnd]():         coordinator.NumQuotaEnds,
+	reflect.TypeFor[coordinator.QuotaControlKind](): coordinator.NumQuotaControlKinds,
+	reflect.TypeFor[coordinator.CallOp]():           coordinator.NumCallOps,
 
 	reflect.TypeFor[coordinator.AgentStatus]():    uint8(coordinator.StatusOffline) + 1,
 	reflect.TypeFor[coordinator.ReturnCause]():    coordinator.NumReturnCauses,
@@ -131,7 +132,7 @@ var recordTypes = []coordinator.Record{
 	&coordinator.Owed{}, &coordinator.Paid{},
 	&coordinator.QuotaReserved{}, &coordinator.QuotaExtended{}, &coordinator.QuotaEnded{}, &coordinator.QuotaBefore{},
 	&coordinator.EstimateBefore{}, &coordinator.ShareBefore{},
-	&coordinator.LaneKnown{}, &coordinator.PoolHeard{},
+	&coordinator.LaneKnown{}, &coordinator.PoolHeard{}, &coordinator.QuotaControlled{},
 }
 
 // anyRecord is one of any type with anything in it.

@@ -64,13 +64,19 @@ func goldenRecords() []coordinator.Record {
 			Loans: []coordinator.QuotaLoan{{From: "pool/beta", To: "pool/alpha", Dimension: coordinator.DimCost, Amount: 5000}}, Served: []string{"pool"},
 			Level: coordinator.PriorityHigh, Waiting: 0b0111, Call: true, Operation: "chat", Untold: true},
 		&coordinator.QuotaExtended{Key: key, More: coordinator.Amounts{0, 0, 256, 256}, At: goldenAt, Until: goldenAt.Add(time.Minute)},
-		&coordinator.QuotaEnded{Key: key, How: coordinator.QuotaExpired, Used: coordinator.Amounts{1, 1900, 310, 2210, 44_000}, At: goldenAt, Keep: true, Type: "summarise", Heard: true, Failed: true, Latency: 2 * time.Second},
+		&coordinator.QuotaEnded{Key: key, How: coordinator.QuotaExpired, Used: coordinator.Amounts{1, 1900, 310, 2210, 44_000}, At: goldenAt, Keep: true, Type: "summarise", Heard: true, Failed: true, Took: 1500 * time.Millisecond},
 		&coordinator.QuotaBefore{Node: "pool/alpha", Dimension: coordinator.DimTotalTokens, Rate: true, Start: 1_900_000_000_000_000_000, Values: []int64{1, -2, 3_000_000}},
 		&coordinator.EstimateBefore{First: true, Tenant: "alpha", Model: "m-1", Level: 2, Input: true, Bucket: 11, Sum: 123_456, Counts: []uint32{3, 10, 4, 70_000}},
 		&coordinator.ShareBefore{First: true, Group: "alpha", Parent: "org", Own: true, Values: []int64{7, 8, -9}},
 		&coordinator.LaneKnown{Lane: "research", Known: true},
 		&coordinator.PoolHeard{Node: "openai/m-1", At: goldenAt, BlockedUntil: goldenAt.Add(time.Second), PerMille: 700, CutAt: goldenAt, Refusals: 2,
 			Taken: coordinator.Amounts{0, 5000}, Before: true, Calls: 16, Success: 937_500, Latency: 800 * time.Millisecond},
+		&coordinator.QuotaControlled{First: true, Set: []coordinator.QuotaControl{{
+			ID: "boost-0a1b2c3d", Kind: coordinator.ControlBoost, Target: "pool/alpha", Key: "total_tokens.amount", Value: "+50%",
+			Until: goldenAt.Add(2 * time.Hour), At: goldenAt, By: "ann", Reason: "the report is due", Rule: "slow",
+		}}, Removed: []string{"set-11223344"}, Day: goldenAt.Add(-12 * time.Hour), Uses: []coordinator.QuotaUse{
+			{Node: "pool/alpha", Used: coordinator.Amounts{3, 1900, 310, 2210, 44_000}, Answers: 3, Took: 4500 * time.Millisecond, Run: 2},
+		}},
 	}
 }
 
@@ -147,6 +153,29 @@ func TestOlderReservationIsRead(t *testing.T) {
 	for _, r := range goldenRecords() {
 		if want, is := r.(*coordinator.QuotaReserved); is {
 			want.Level, want.Waiting, want.Call, want.Operation, want.Untold = 0, 0, false, "", false
+			if len(m.Records) != 1 || !reflect.DeepEqual(m.Records[0], r) {
+				t.Errorf("%+v, want %+v", m.Records[0], r)
+			}
+		}
+	}
+}
+
+// TestOlderEndIsRead: before the end of a reservation said how long the work took, it ended with the
+// type of the task.
+func TestOlderEndIsRead(t *testing.T) {
+	const old = "54424a0aa50af0310101910007e907018280b4bdb6f6da98318927c901000973756d6d6172697365141f030807060504030201181716151413121102" +
+		"1f02d81dec04c422c0af050201"
+	body, err := hex.DecodeString(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := Decode(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range goldenRecords() {
+		if want, is := r.(*coordinator.QuotaEnded); is {
+			want.Took, want.Heard, want.Failed = 0, false, false
 			if len(m.Records) != 1 || !reflect.DeepEqual(m.Records[0], r) {
 				t.Errorf("%+v, want %+v", m.Records[0], r)
 			}

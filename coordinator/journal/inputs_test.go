@@ -31,6 +31,7 @@ var eventTypes = []coordinator.Event{
 	coordinator.BidReceived{}, coordinator.OfferUnheard{}, coordinator.ClaimReceived{},
 	coordinator.LaneMoved{}, coordinator.LaneSeen{}, coordinator.LaneEnded{}, coordinator.IntakeChanged{},
 	coordinator.CallAsked{},
+	coordinator.QuotaControlsRequested{},
 }
 
 // anyEvent is one of any type with anything in it, but for what is left out.
@@ -180,6 +181,9 @@ func goldenInputs() []Input {
 			Routes: []coordinator.Service{{Provider: "openai", Model: "gpt-4o"}, {Provider: "lab"}},
 			Heard:  &coordinator.ProviderWord{Status: 429, RetryAfter: 20 * time.Second, Told: 2, Remains: coordinator.Amounts{0, 5}, Latency: time.Second},
 		}}},
+		coordinator.QuotaControlsRequested{Set: []coordinator.QuotaControl{{
+			ID: "set-11223344", Target: "pool/alpha", Key: "weight", Value: "5", At: goldenAt, By: "ann", Reason: "it is short of tokens",
+		}}, Remove: []string{"boost-0a1b2c3d"}, Token: 13},
 	}
 	inputs := make([]Input, len(list))
 	for i, ev := range list {

@@ -110,13 +110,13 @@ func (c *coder) quotaExtended(r *coordinator.QuotaExtended) {
 const (
 	endedKeep = 1 << iota
 	endedType
+	endedTook // at the end, as what follows: earlier versions have not known it
 	endedHeard
 	endedFailed
-	endedLatency
 )
 
 func (c *coder) quotaEnded(r *coordinator.QuotaEnded) {
-	m := c.mask(on(r.Keep, endedKeep) | on(r.Type != "", endedType) | on(r.Heard, endedHeard) | on(r.Failed, endedFailed) | on(r.Latency != 0, endedLatency))
+	m := c.mask(on(r.Keep, endedKeep) | on(r.Type != "", endedType) | on(r.Took != 0, endedTook) | on(r.Heard, endedHeard) | on(r.Failed, endedFailed))
 	c.key(&r.Key)
 	member(c, &r.How, coordinator.NumQuotaEnds)
 	c.amounts(&r.Used)
@@ -127,8 +127,8 @@ func (c *coder) quotaEnded(r *coordinator.QuotaEnded) {
 	}
 	c.flag(&r.Heard, m&endedHeard != 0)
 	c.flag(&r.Failed, m&endedFailed != 0)
-	if m&endedLatency != 0 {
-		integer(c, &r.Latency)
+	if m&endedTook != 0 {
+		integer(c, &r.Took)
 	}
 }
 

@@ -9,32 +9,33 @@ import (
 // The kinds of records. The numbers are part of the format and never change; 0 is
 // defineString.
 const (
-	kindAssigned       = 1
-	kindSettled        = 2
-	kindLeaseChanged   = 3
-	kindRemembered     = 4
-	kindLearnt         = 5
-	kindForgiven       = 6
-	kindLearntBefore   = 7
-	kindBreakerChanged = 8
-	kindOrdered        = 9
-	kindTracked        = 10
-	kindJoined         = 11
-	kindAgentBefore    = 12
-	kindOwed           = 13
-	kindPaid           = 14
-	kindConsumed       = 15
-	kindDoubted        = 16
-	kindCalibrated     = 17
-	kindQuotaReserved  = 18
-	kindQuotaExtended  = 19
-	kindQuotaEnded     = 20
-	kindQuotaBefore    = 21
-	kindEstimateBefore = 22
-	kindShareBefore    = 23
-	kindLaneKnown      = 24
-	kindPoolHeard      = 25
-	lastRecordKind     = kindPoolHeard
+	kindAssigned        = 1
+	kindSettled         = 2
+	kindLeaseChanged    = 3
+	kindRemembered      = 4
+	kindLearnt          = 5
+	kindForgiven        = 6
+	kindLearntBefore    = 7
+	kindBreakerChanged  = 8
+	kindOrdered         = 9
+	kindTracked         = 10
+	kindJoined          = 11
+	kindAgentBefore     = 12
+	kindOwed            = 13
+	kindPaid            = 14
+	kindConsumed        = 15
+	kindDoubted         = 16
+	kindCalibrated      = 17
+	kindQuotaReserved   = 18
+	kindQuotaExtended   = 19
+	kindQuotaEnded      = 20
+	kindQuotaBefore     = 21
+	kindEstimateBefore  = 22
+	kindShareBefore     = 23
+	kindLaneKnown       = 24
+	kindPoolHeard       = 25
+	kindQuotaControlled = 26
+	lastRecordKind      = kindQuotaControlled
 )
 
 // record writes one record to out.
@@ -115,6 +116,9 @@ func (c *coder) record(r coordinator.Record) {
 	case *coordinator.LaneKnown:
 		c.laneKnown(r)
 		c.finish(kindLaneKnown)
+	case *coordinator.QuotaControlled:
+		c.quotaControlled(r)
+		c.finish(kindQuotaControlled)
 	default:
 		// The set is closed, and a test holds this list against it.
 		panic(fmt.Sprintf("journal: %T has no place in the format", r))
@@ -224,6 +228,10 @@ func (c *coder) readRecord(kind byte, slabs *slabs, rest int) coordinator.Record
 	case kindLaneKnown:
 		r := new(coordinator.LaneKnown)
 		c.laneKnown(r)
+		return r
+	case kindQuotaControlled:
+		r := new(coordinator.QuotaControlled)
+		c.quotaControlled(r)
 		return r
 	default:
 		return nil

@@ -124,8 +124,7 @@ func TestCallsWhileNobodyLeads(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				r.service.config.Store(r.service.config.Load().WithQuotas(q))
-				r.service.lost.under(time.Now(), q)
+				r.service.underFile(r.service.config.Load().WithQuotas(q))
 				granted := 0
 				for _, id := range []string{"1", "2", "3", "4", "5"} {
 					a, err := r.ask(aCall(coordinator.CallReserve, id, 300))

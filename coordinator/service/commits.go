@@ -113,7 +113,7 @@ func isFree(f coordinator.Effect) bool {
 func isUrgent(f coordinator.Effect) bool {
 	switch f.(type) {
 	case *coordinator.Dispatch, *coordinator.Fail, *coordinator.Completed, coordinator.CancelAnswered, coordinator.OrderStands, coordinator.Withdraw,
-		coordinator.Award, coordinator.ClaimAnswered, *coordinator.CallAnswered:
+		coordinator.Award, coordinator.ClaimAnswered, coordinator.QuotaControlsStand, *coordinator.CallAnswered:
 		return true
 	}
 	return false

@@ -19,7 +19,7 @@ func (r *session) follow(ctx context.Context, c *config.Config) error {
 	if r.records() {
 		heard = make(latestReports)
 	}
-	r.s.loop.follow(r.number, func() *coordinator.Policy { return r.s.config.Load().Policy() }, heard)
+	r.s.loop.follow(r.number, r.s.forgetControls, heard)
 	r.workers.Go(r.publishAll)
 	r.workers.Go(r.watchDepths)
 	if r.ledger != nil {
@@ -130,6 +130,7 @@ func (r *session) lead(ctx context.Context) error {
 	r.workers.Go(r.carryOutTakeBacks)
 	r.workers.Go(r.carryOutLanes)
 	r.workers.Go(r.watchLanes)
+	r.workers.Go(func() { r.controls.carryOut(r.bus.Done(), r.renewQuotas) })
 	if err := r.readResults(ctx, from); err != nil {
 		return err
 	}

@@ -227,6 +227,7 @@ func (l *ledger) fold(at time.Time, records []coordinator.Record) {
 		e := l.r.s.loop.engine
 		for _, rec := range records {
 			e.Fold(at, rec)
+			l.r.s.foldControls(at, rec)
 		}
 		l.r.s.history.follow(records)
 	}})

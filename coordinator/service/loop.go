@@ -278,5 +278,7 @@ func (w writeDown) perform(effect coordinator.Effect) {
 		w.s.observe.quotaReached(f)
 	case coordinator.UsageExcessive:
 		w.s.observe.usageExcessive(f)
+	case coordinator.QuotaControlsStand:
+		w.s.observe.controlsStand(f)
 	}
 }

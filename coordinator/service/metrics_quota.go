@@ -35,6 +35,7 @@ var (
 	descQuotaTarget   = desc("quota_target_share", "Which part the weight of a group gives it among the groups that wait or had a part, 0 to 1.", "group")
 	descQuotaRefusals = desc("quota_refusals_total", "Tasks that had to wait, or failed, for want of quota, by the kind of limit (budget, rate, seats) and dimension.", "limit", "dimension")
 	descQuotaError    = desc("quota_estimate_error", "Tokens set aside over tokens used, less 1, of the tasks of the last minute or two that told what they used: 0 when estimates are exact, 1 when twice as much is set aside.")
+	descQuotaControls = desc("quota_controls", "Standing changes to quotas.yaml by people and rules: those that count (standing), and those that do not because they do not fit the file (suspended).", "state")
 	descQuotaDropped  = desc("quota_series_dropped", "Nodes of the quota trees that have no series because there are more than 1000.")
 )
 
@@ -48,7 +49,7 @@ type quotaCollector struct{ s *Service }
 func (c *quotaCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descQuotaUsed, descQuotaReserved, descQuotaLimit, descQuotaBorrowed, descQuotaLent, descQuotaDebt, descQuotaBucket,
-		descQuotaWaiting, descQuotaParked, descQuotaShare, descQuotaTarget, descQuotaRefusals, descQuotaError, descQuotaDropped,
+		descQuotaWaiting, descQuotaParked, descQuotaShare, descQuotaTarget, descQuotaRefusals, descQuotaError, descQuotaDropped, descQuotaControls,
 	} {
 		ch <- d
 	}
@@ -61,7 +62,11 @@ func (c *quotaCollector) Collect(ch chan<- prometheus.Metric) {
 	if err := c.s.loop.query(ctx, func(now time.Time, e *engine.Engine) { snap = quotasForMetrics(now, e) }); err != nil || !snap.Installed {
 		return // the process is stopping: a gap says so; or there are no quotas
 	}
-	collectQuotas(&snap, gaugesTo(ch, descQuotaRefusals))
+	emit := gaugesTo(ch, descQuotaRefusals)
+	collectQuotas(&snap, emit)
+	now := c.s.controlled()
+	emit(descQuotaControls, float64(len(now.standing)-len(now.suspended)), "standing")
+	emit(descQuotaControls, float64(len(now.suspended)), "suspended")
 }
 
 // quotasForMetrics gives all nodes or, where these are too many, those of the kinds that are

@@ -25,7 +25,7 @@ func TestQueuedInALane(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					r.service.config.Store(r.service.config.Load().WithQuotas(q))
+					r.service.underFile(r.service.config.Load().WithQuotas(q))
 				}
 				r.start()
 				defer r.close()

@@ -83,7 +83,7 @@ func TestQuotaMetricsOfLoans(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := newRig(t, quotaFleet)
-		r.service.config.Store(r.service.config.Load().WithQuotas(q))
+		r.service.underFile(r.service.config.Load().WithQuotas(q))
 		r.start()
 		defer r.close()
 		begin := time.Now().Truncate(time.Minute)

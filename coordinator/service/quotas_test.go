@@ -63,7 +63,7 @@ func (r *rig) limit() {
 	if err != nil {
 		r.t.Fatalf("quotas of the test: %v", err)
 	}
-	r.service.config.Store(r.service.config.Load().WithQuotas(q))
+	r.service.underFile(r.service.config.Load().WithQuotas(q))
 }
 
 // tenSlots reports a1 as idle.

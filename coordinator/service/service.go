@@ -53,7 +53,8 @@ type Service struct {
 	started time.Time
 	decoder *messages.Decoder
 
-	config   atomic.Pointer[config.Config]
+	config   atomic.Pointer[config.Config] // in force: the files with the standing controls
+	controls controls
 	reloads  reloadState
 	loop     *loop
 	sessions atomic.Uint64
@@ -102,8 +103,8 @@ func New(o Options) (*Service, error) {
 	}
 	s.observe = &observer{s: s, log: o.Logger}
 	s.state.set(stateConnecting, "")
-	s.config.Store(o.Config)
-	s.lost.under(o.Now(), o.Config.Policy().Quotas)
+	s.controls.changing = make(chan struct{}, 1)
+	s.underFile(o.Config)
 	s.reloads.loaded(o.Now())
 	s.loop.post(0, coordinator.PolicyChanged{Policy: o.Config.Policy()})
 	return s, nil
@@ -126,7 +127,7 @@ func (s *Service) Run(ctx context.Context) error {
 	loopCtx, stopLoop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { s.loop.run(loopCtx) })
-	wg.Go(func() { s.tellOwed(ctx) })
+	wg.Go(func() { s.tellOwed(loopCtx) })
 	defer wg.Wait()
 	defer stopLoop()
 
@@ -179,7 +180,7 @@ func (s *Service) Reload(c *config.Config, err error) {
 		return
 	}
 	failpoint.Hit(failpoint.DuringReload)
-	old := s.config.Swap(c)
+	old, c := s.underFile(c)
 	s.reloads.loaded(now)
 	s.metrics.reloadOK.Set(1)
 	if old.Policy().Version == c.Policy().Version {
@@ -195,8 +196,9 @@ func (s *Service) Reload(c *config.Config, err error) {
 			Msg("the new configuration lacks what the one before had; was the file complete? (write it beside and rename it)")
 	}
 	s.declareNewQueues(old, c)
-	s.lost.under(now, c.Policy().Quotas)
-	s.loop.post(0, coordinator.PolicyChanged{Policy: c.Policy()})
+	s.loop.enqueue(envelope{call: func(now time.Time) { // of then: somebody may change the quotas meanwhile
+		s.loop.apply(now, coordinator.PolicyChanged{Policy: s.config.Load().Policy()})
+	}})
 	s.log.Info().Str("version", c.Policy().Version).Int("agents", len(c.Policy().Agents)).
 		Str("strategy", c.Policy().Strategy).Msg("new configuration in force")
 }

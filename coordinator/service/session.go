@@ -40,6 +40,7 @@ type session struct {
 	takeBacks *takeBacks
 	lanes     *laneQueues
 	checks    chan coordinator.EnsureQueue
+	controls  orders[struct{}] // what the quotas are is to be worked out anew
 
 	statuses, results *fence              // where the past of agent.status and task.result ends
 	result            messages.TaskResult // decoded into again and again; onResult's own
@@ -66,7 +67,7 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 		window: newWindow(fixed.Window, fixed.WindowBytes, fixed.MaxMessageBytes), adapt: make(chan struct{}, 1),
 		held: newHeld(&s.count.books), outbox: newOutbox(), tickets: newTickets(),
 		requests: newRequests(), offers: newOffers(), takeBacks: newTakeBacks(), lanes: newLaneQueues(),
-		checks:   make(chan coordinator.EnsureQueue, 1024),
+		checks: make(chan coordinator.EnsureQueue, 1024), controls: newOrders[struct{}](),
 		statuses: newFence(bus.StreamStatus), results: newFence(bus.StreamResult),
 		faulted: make(chan error, 1),
 	}
@@ -201,6 +202,8 @@ func (r *session) performMore(effect coordinator.Effect) {
 		r.s.callers.answer(coordinator.CancelAnswered{Token: f.Token})
 	case *coordinator.CallAnswered:
 		r.s.calls.answer(f)
+	case coordinator.QuotaControlsStand:
+		r.controlsStand(f)
 	case coordinator.TakeBack:
 		r.takeBacks.order(takeBackOrder{what: takeBackBegins, agent: f.Agent, queue: f.Queue})
 	case coordinator.MoveToLane, coordinator.ReadLane, coordinator.DropLane:

@@ -1,0 +1,292 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"taskbus/coordinator/httpapi"
+)
+
+// quotaKeys explains the settings of a node.
+const quotaKeys = `  weight                    by which it shares with its siblings
+  DIMENSION.amount          a budget, or seats; .per or .interval_seconds is its period
+  DIMENSION.rate            a rate; .burst how much of it may be taken at once
+  DIMENSION.borrow, .lend   how much may be borrowed and lent
+
+DIMENSION is requests, input_tokens, output_tokens, total_tokens, cost_usd or
+concurrency. Values are those of quotas.yaml (docs/quotas.md); an amount or rate of
+"none" takes the limit away, "by_weight" makes it a part by weight.`
+
+// quotaActs ends the help of every command that changes quotas.
+const quotaActs = `
+
+The change acts at once, also on what already waits. It is kept in the journal: a
+restart, and whoever leads next, has it. What does not fit the other quotas is
+refused, and nothing changes.` + needsToken
+
+// changeFlags are those of every command that changes quotas.
+type changeFlags struct {
+	base       *string
+	by, reason string
+}
+
+func (a *app) changeFlags(c *cobra.Command) *changeFlags {
+	f := &changeFlags{base: urlFlag(c)}
+	c.Flags().StringVar(&f.by, "by", "", "who says so, for the list and the log (default $USER)")
+	c.Flags().StringVar(&f.reason, "reason", "", "why, for the list and the log")
+	return f
+}
+
+// byWhom is who makes the change.
+func (a *app) byWhom(f *changeFlags) string { return cmp.Or(f.by, a.getenv("USER")) }
+
+// lastingFlags say how long a change stands.
+type lastingFlags struct {
+	length time.Duration
+	until  string
+}
+
+func (f *lastingFlags) add(c *cobra.Command) {
+	c.Flags().DurationVar(&f.length, "for", 0, "how long it stands, e.g. 90m or 48h (default: until it is unset)")
+	c.Flags().StringVar(&f.until, "until", "", "until when it stands, e.g. 2026-12-01T18:00:00Z")
+}
+
+// put adds it to the body of a change.
+func (f *lastingFlags) put(body map[string]any) error {
+	switch {
+	case f.length != 0 && f.until != "":
+		return usageError("--for and --until both say how long; give one")
+	case f.length < 0 || f.length > 0 && f.length < time.Second:
+		return usageError("--for must be at least a second")
+	case f.length > 0:
+		body["for_seconds"] = int64(f.length / time.Second)
+	case f.until != "":
+		if _, err := time.Parse(time.RFC3339, f.until); err != nil {
+			return usageError("--until must be a time such as 2026-12-01T18:00:00Z, not %q", oneLine(f.until))
+		}
+		body["until"] = f.until
+	}
+	return nil
+}
+
+func (a *app) quotaSetCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "set NODE KEY=VALUE...",
+		Short: "Change weights and limits of a node, in place of what quotas.yaml says",
+		Long: `Changes settings of one node of the quota trees (taskbus quota ls names them) until
+they are unset, or for a time. All of one command are changed, or none.
+
+` + quotaKeys + quotaActs,
+		Example: `  taskbus quota set pool/team-a weight=5
+  taskbus quota set pool/team-a total_tokens.amount=2000000 --reason "the launch"
+  taskbus quota set openai/gpt-4o/team-b requests.rate=5 --for 24h`,
+		Args: cobra.MinimumNArgs(2),
+	}
+	flags, lasting := a.changeFlags(c), &lastingFlags{}
+	lasting.add(c)
+	c.ValidArgsFunction = a.completeNodes(flags.base, "weight=", "total_tokens.amount=", "requests.rate=", "cost_usd.amount=", "concurrency.amount=")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		values := make(map[string]string, len(args)-1)
+		for _, arg := range args[1:] {
+			key, value, ok := strings.Cut(arg, "=")
+			if _, twice := values[key]; !ok || key == "" || value == "" || twice {
+				return usageError("%q must be KEY=VALUE such as weight=5, each key once", oneLine(arg))
+			}
+			values[key] = value
+		}
+		return a.changeQuota(c.Context(), flags, lasting, args[0], "set", values)
+	}
+	return c
+}
+
+func (a *app) quotaBoostCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "boost NODE DIMENSION +N%|+N",
+		Short: "Raise a limit or weight of a node for a time",
+		Long: `Raises one limit of a node by a percentage or an amount of what it otherwise is, for a
+time; then it is as before, by itself. A budget is raised for the period at hand, a
+rate at once. A part by weight becomes an amount of the node's own meanwhile, which
+its siblings leave.
+
+DIMENSION is requests, input_tokens, output_tokens, total_tokens, cost_usd,
+concurrency or weight; total_tokens.amount or total_tokens.rate where there are both.
+After -- it may also be less: -25%.` + quotaActs,
+		Example: `  taskbus quota boost pool/team-a total_tokens +50% --for 2h --reason "the report is due"
+  taskbus quota boost pool/team-a/agent-1 requests +20 --until 2026-12-01T18:00:00Z
+  taskbus quota boost --for 8h pool/team-b weight -- -1`,
+		Args: cobra.ExactArgs(3),
+	}
+	flags, lasting := a.changeFlags(c), &lastingFlags{}
+	lasting.add(c)
+	c.ValidArgsFunction = a.completeNodes(flags.base, "total_tokens", "requests", "input_tokens", "output_tokens", "cost_usd", "concurrency", "weight")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if lasting.length == 0 && lasting.until == "" {
+			return usageError("a boost is for a time: say --for 2h or --until; `taskbus quota set` changes a limit for good")
+		}
+		return a.changeQuota(c.Context(), flags, lasting, args[0], "boost", map[string]string{args[1]: args[2]})
+	}
+	return c
+}
+
+// changeQuota sends a change and shows what came of it.
+func (a *app) changeQuota(ctx context.Context, flags *changeFlags, lasting *lastingFlags, node, what string, values map[string]string) error {
+	if !httpapi.ValidNodeID(node) {
+		return usageError("%q is not the id of a node; `taskbus quota ls` lists them", oneLine(node))
+	}
+	body := map[string]any{"node": node, what: values, "by": a.byWhom(flags), "reason": flags.reason}
+	if err := lasting.put(body); err != nil {
+		return err
+	}
+	return a.sendQuota(ctx, flags, http.MethodPost, "/v1/quota/controls", body)
+}
+
+func (a *app) sendQuota(ctx context.Context, flags *changeFlags, method, path string, body any) error {
+	client, err := a.newAdminClient(*flags.base)
+	if err != nil {
+		return err
+	}
+	var changed httpapi.QuotaChanged
+	if err := client.change(ctx, method, path, body, &changed); err != nil {
+		return err
+	}
+	if a.output == outputJSON {
+		return a.printJSON(changed)
+	}
+	return printChanged(a.out, changed, a.now())
+}
+
+// printChanged shows a change, and the nodes that it concerns as they are now.
+func printChanged(w io.Writer, q httpapi.QuotaChanged, now time.Time) error {
+	p := &page{w: w}
+	for i := range q.Controls {
+		p.line("stands: %s", controlLine(&q.Controls[i], now))
+	}
+	for i := range q.Removed {
+		p.line("ended: %s", controlLine(&q.Removed[i], now))
+	}
+	if len(q.Nodes) > 0 {
+		p.blank()
+		for i := range q.Nodes {
+			p.line("%s, weight %d", q.Nodes[i].ID, q.Nodes[i].Weight)
+		}
+		p.blank()
+		p.limits(q.Nodes, now)
+	}
+	return p.err
+}
+
+// controlLine says in a line what a change is: "set-1f… pool/team-a weight=5, ends in 2h".
+func controlLine(c *httpapi.QuotaControl, now time.Time) string {
+	text := c.ID + "  " + c.Target + " " + changeText(c)
+	if end := until(now, c.Until); end != "" {
+		text += ", ends " + end
+	}
+	return oneLine(text)
+}
+
+// changeText is what is changed, in short.
+func changeText(c *httpapi.QuotaControl) string {
+	switch c.Kind {
+	case "set":
+		return c.Key + "=" + c.Value
+	case "boost":
+		return c.Key + " " + c.Value
+	default:
+		return c.Kind + " " + c.Value
+	}
+}
+
+func (a *app) quotaUnsetCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "unset ID",
+		Short: "End a standing change: what quotas.yaml says counts again",
+		Long: `Ends one standing change of "taskbus quota set" or "boost", or of a rule, by its id
+(taskbus quota controls lists them). What quotas.yaml says counts again at once.` + needsToken,
+		Example: `  taskbus quota controls
+  taskbus quota unset boost-1353ed6f47`,
+		Args: cobra.ExactArgs(1),
+	}
+	flags := &changeFlags{base: urlFlag(c)}
+	c.ValidArgsFunction = a.completeBy(flags.base, func(ctx context.Context, of *client) (words []cobra.Completion, err error) {
+		var q httpapi.QuotaControls
+		if err := of.get(ctx, "/v1/quota/controls", &q); err != nil {
+			return nil, err
+		}
+		for i := range q.Controls {
+			words = append(words, cobra.CompletionWithDesc(q.Controls[i].ID, oneLine(q.Controls[i].Target+" "+changeText(&q.Controls[i]))))
+		}
+		return words, nil
+	})
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := checkID("a change's", args[0]); err != nil {
+			return err
+		}
+		return a.sendQuota(c.Context(), flags, http.MethodDelete, "/v1/quota/controls/"+url.PathEscape(args[0]), struct{}{})
+	}
+	return c
+}
+
+func (a *app) quotaControlsCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "controls",
+		Short: "List the standing changes to quotas.yaml: what, until when, by whom and why",
+		Long: `Lists what has been changed of quotas.yaml since it was written, by people or by its
+own rules (adjustment), in the order in which it was changed.
+
+  ENDS    when a change ends by itself
+  BY      who has made it; a rule by its name
+
+A change that is suspended does not fit quotas.yaml as it is now, for the reason below
+the table. It counts again as soon as it does.`,
+		Example: `  taskbus quota controls
+  taskbus quota controls -o json`,
+		Args: cobra.NoArgs,
+	}
+	shows(a, c, "/v1/quota/controls", func(q httpapi.QuotaControls) error { return printControls(a.out, q, a.now()) })
+	return c
+}
+
+func printControls(w io.Writer, q httpapi.QuotaControls, now time.Time) error {
+	p := &page{w: w}
+	if len(q.Controls) == 0 {
+		p.line("quotas.yaml counts as it is written: nothing has been changed")
+		return p.err
+	}
+	t := newTable("ID", "TARGET", "CHANGE", "MADE", "ENDS", "BY", "REASON")
+	for i := range q.Controls {
+		c := &q.Controls[i]
+		by, change := c.By, changeText(c)
+		if c.Rule != "" {
+			by = "rule " + c.Rule
+		}
+		if c.Suspended != "" {
+			change += " (suspended)"
+		}
+		t.row(c.ID, c.Target, change, ago(now, c.At), until(now, c.Until), by, c.Reason)
+	}
+	p.table(t)
+	for i := range q.Controls {
+		if c := &q.Controls[i]; c.Suspended != "" {
+			p.line("%s is suspended: %s", c.ID, oneLine(c.Suspended))
+		}
+	}
+	return p.err
+}
+
+// completeNodes suggests nodes for the first argument, and words for those behind it.
+func (a *app) completeNodes(base *string, words ...string) cobra.CompletionFunc {
+	nodes := a.completeQuotas(base, "nodes")
+	return func(c *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return nodes(c, args, typed)
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+}

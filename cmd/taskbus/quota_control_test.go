@@ -1,0 +1,105 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"taskbus/coordinator/httpapi"
+)
+
+// controlledFleet is limitedFleet with a few changes.
+func controlledFleet() fixedSource {
+	s := limitedFleet()
+	s.controls = httpapi.QuotaControls{Configured: true, Controls: []httpapi.QuotaControl{
+		{ID: "set-1f", Kind: "set", Target: "pool/alpha", Key: "weight", Value: "5", At: noon.Add(-48 * time.Hour), By: "ann", Reason: "it does the core work"},
+		{ID: "boost-2e", Kind: "boost", Target: "pool/alpha", Key: "total_tokens", Value: "+50%", At: noon.Add(-time.Hour), Until: noon.Add(time.Hour), By: "ben", Reason: "the report is due"},
+		{ID: "boost-3d", Kind: "boost", Target: "pool/alpha/agent_2", Key: "weight", Value: "-1", At: noon.Add(-3 * time.Hour), Rule: "idle", Reason: "under 10 % on 3 days"},
+		{ID: "set-4c", Kind: "set", Target: "pool/gone", Key: "weight", Value: "2", At: noon.Add(-time.Minute), By: "ann", Suspended: "no node of the quota trees is called pool/gone"},
+	}}
+	return s
+}
+
+func TestChangingQuotas(t *testing.T) {
+	for _, tc := range []struct {
+		args string
+		code int
+		out  string // lines that standard output must have; ¶ parts them
+		err  string // part of standard error
+	}{
+		{"quota set pool/alpha weight=5 total_tokens.amount=2000000 --by ann --reason core", exitOK,
+			"stands: set-1  pool/alpha total_tokens.amount=2000000¶stands: set-1  pool/alpha weight=5¶pool/alpha, weight 2¶pool/alpha  total_tokens  235k  30k       500k  53%", ""},
+		{"quota set pool/alpha weight=5 --for 2h", exitOK, "stands: set-1  pool/alpha weight=5, ends in 2h", ""},
+		{"quota set pool/alpha weight=5 -o json", exitOK, `      "key": "weight",¶      "value": "5",¶      "by": "cora"`, ""},
+		{"quota boost pool/alpha total_tokens +50% --for 2h", exitOK, "stands: boost-1  pool/alpha total_tokens +50%, ends in 2h", ""},
+		{"quota boost --until 2126-03-01T14:00:00Z pool/alpha weight -- -1", exitOK, "stands: boost-1  pool/alpha weight -1, ends in 36524d", ""},
+		{"quota unset boost-2e", exitOK, "ended: boost-2e  pool/alpha total_tokens +50%, ends in 1h", ""},
+		{"quota add-group team-c weight=2 limits.cost_usd.amount=5.5 limits.cost_usd.per=day", exitOK,
+			`stands: group-1  team-c group {"limits":{"cost_usd":{"amount":5.5,"per":"day"}},"weight":2}`, ""},
+		{"quota add-agent a-7 group_id=team-c", exitOK, `stands: group-1  a-7 group {"group_id":"team-c"}`, ""},
+
+		{"quota set pool/zeta weight=5", exitFailed, "", "Does not fit: Nothing was changed: no node of the quota trees is called pool/zeta."},
+		{"quota unset set-9", exitFailed, "", "Unknown change: Nothing was changed"},
+		{"quota remove-group alpha", exitFailed, "", "Listed in quotas.yaml: Nothing was changed: group alpha is listed in quotas.yaml"},
+		{"quota set pool/alpha weight", exitUsage, "", "must be KEY=VALUE such as weight=5"},
+		{"quota set pool/alpha weight=1 weight=2", exitUsage, "", "each key once"},
+		{"quota set ../x weight=1", exitUsage, "", "is not the id of a node"},
+		{"quota boost pool/alpha total_tokens +50%", exitUsage, "", "a boost is for a time"},
+		{"quota boost pool/alpha total_tokens +50% --for 1h --until 2126-03-01T14:00:00Z", exitUsage, "", "give one"},
+		{"quota boost pool/alpha total_tokens +50% --until tomorrow", exitUsage, "", "--until must be a time"},
+		{"quota boost pool/alpha total_tokens +50% --for 1ms", exitUsage, "", "at least a second"},
+		{"quota boost pool/alpha total_tokens 50% --for 1h", exitOK, "total_tokens 50%", ""}, // the coordinator knows what it takes
+		{"quota add-group team-c limits=1 limits.cost_usd.amount=5", exitUsage, "", "given twice"},
+		{"quota add-group team-c weight=", exitUsage, "", "must be KEY=VALUE"},
+		{"quota add-group ../c", exitUsage, "", "is not a group's id"},
+	} {
+		t.Run(tc.args, func(t *testing.T) {
+			r := newRig()
+			r.startCoordinator(t, controlledFleet())
+			r.env["TASKBUS_ADMIN_TOKEN"], r.env["USER"] = adminToken, "cora"
+			if code := r.run(t, strings.Fields(tc.args)...); code != tc.code {
+				t.Errorf("exit code %d, want %d", code, tc.code)
+			}
+			for _, want := range strings.Split(tc.out, "¶") {
+				if !strings.Contains(r.out.String(), want) {
+					t.Errorf("stdout lacks %q:\n%s", want, r.out.String())
+				}
+			}
+			if got := r.err.String(); !strings.Contains(got, tc.err) || (got == "") != (tc.err == "") {
+				t.Errorf("stderr %q, want %q", got, tc.err)
+			}
+		})
+	}
+}
+
+func TestListOfQuotaChanges(t *testing.T) {
+	r := newRig()
+	r.startCoordinator(t, controlledFleet())
+	if code := r.run(t, "quota", "controls"); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, r.err.String())
+	}
+	golden(t, "quota-controls.txt", r.out.String())
+	r = newRig()
+	r.startCoordinator(t, limitedFleet())
+	if r.run(t, "quota", "controls"); !strings.Contains(r.out.String(), "nothing has been changed") {
+		t.Errorf("without any: %s", r.out.String())
+	}
+}
+
+// What the shell suggests: nodes, then settings; ids of what stands.
+func TestQuotaChangeCompletion(t *testing.T) {
+	for args, want := range map[string]string{
+		"quota set p":              "pool/alpha/agent_1\tagent",
+		"quota set pool/alpha ":    "weight=",
+		"quota boost pool/alpha ":  "total_tokens",
+		"quota unset s":            "set-1f\tpool/alpha weight=5",
+		"quota remove-group a":     "alpha\tgroup",
+		"quota add-agent agent-7 ": "group_id=",
+	} {
+		r := newRig()
+		r.startCoordinator(t, controlledFleet())
+		if code := r.run(t, append([]string{"__complete"}, strings.Split(args, " ")...)...); code != exitOK || !strings.Contains(r.out.String(), want) {
+			t.Errorf("%q: lacks %q:\n%s", args, want, r.out.String())
+		}
+	}
+}

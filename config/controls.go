@@ -1,0 +1,190 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"taskbus/coordinator"
+)
+
+// Controls: what operators and rules have changed of quotas.yaml since it was written. They are
+// put into the tree of the file, which is then read as any file is: what no file may say no
+// control may either, and is refused with the same words.
+
+// Suspended is a control that does not fit the file (any more), and why.
+type Suspended struct {
+	ID  string
+	Why string
+}
+
+// ControlQuotas is what quotas become with standing controls. Those that do not fit are left
+// out, and told: the later of two that do not fit together. base is never changed; it is the
+// result where no control changes anything.
+func ControlQuotas(base *coordinator.Quotas, controls []coordinator.QuotaControl) (*coordinator.Quotas, []Suspended) {
+	if base == nil || len(controls) == 0 {
+		return base, without(controls, "there is no quotas.yaml")
+	}
+	root := (&decoder{file: quotasFile}).parseTree([]byte(base.Source))
+	if root == nil {
+		return base, without(controls, "the text of quotas.yaml cannot be written down; write it more simply")
+	}
+	ordered := slices.Clone(controls)
+	slices.SortStableFunc(ordered, func(a, b coordinator.QuotaControl) int { return controlTurn(&a) - controlTurn(&b) })
+	var suspended []Suspended
+	for len(ordered) > 0 {
+		q, bad, why := controlled(base, root, ordered)
+		if why == nil {
+			return q, suspended
+		}
+		if bad < 0 {
+			bad, why = firstUnfit(base, root, ordered, why)
+		}
+		suspended = append(suspended, Suspended{ordered[bad].ID, why.Error()})
+		ordered = slices.Delete(ordered, bad, bad+1)
+	}
+	return base, suspended
+}
+
+// without says of all that they do not count.
+func without(controls []coordinator.QuotaControl, why string) []Suspended {
+	var suspended []Suspended
+	for i := range controls {
+		suspended = append(suspended, Suspended{controls[i].ID, why})
+	}
+	return suspended
+}
+
+// controlTurn is when a control is put into the tree: groups before the agents in them, both
+// before what changes them, and what is relative last.
+func controlTurn(c *coordinator.QuotaControl) int {
+	return [coordinator.NumQuotaControlKinds]int{
+		coordinator.ControlGroup: 0, coordinator.ControlAgent: 1, coordinator.ControlSet: 2, coordinator.ControlBoost: 3,
+	}[c.Kind]
+}
+
+// firstUnfit finds the first of some controls that do not fit together with which those before it
+// do not either. There are few: each look reads the whole file.
+func firstUnfit(base *coordinator.Quotas, root *yaml.Node, ordered []coordinator.QuotaControl, why error) (int, error) {
+	lo, hi := 0, len(ordered)-1 // [:lo] fit, [:hi+1] do not
+	for lo < hi {
+		middle := (lo + hi) / 2
+		if _, _, err := controlled(base, root, ordered[:middle+1]); err != nil {
+			hi, why = middle, err
+		} else {
+			lo = middle + 1
+		}
+	}
+	return hi, why
+}
+
+// controlled reads the file with all of some controls. If they do not fit, bad is the one to
+// blame, or -1 where that is not known.
+func controlled(base *coordinator.Quotas, root *yaml.Node, ordered []coordinator.QuotaControl) (q *coordinator.Quotas, bad int, why error) {
+	e := &controlEdit{root: withoutComments(root), quotas: base}
+	for i := range ordered {
+		c := &ordered[i]
+		first := i == 0 || controlTurn(c) != controlTurn(&ordered[i-1])
+		if first && (i > 0 || c.Kind == coordinator.ControlBoost) { // what boosts are relative to is as it is before all of them
+			if why := e.read(); why != nil {
+				return nil, -1, why
+			}
+		}
+		if err := e.put(c); err != nil {
+			return nil, i, err
+		}
+	}
+	if why := e.read(); why != nil {
+		return nil, -1, why
+	}
+	e.quotas.Source = quotasSourceOf(e.root)
+	return e.quotas, -1, nil
+}
+
+// controlEdit is the tree of a quotas.yaml into which controls are put.
+type controlEdit struct {
+	root *yaml.Node
+	// quotas are what the tree gave when it was read last, grown with how its limits are
+	// divided; nil: it has not been read.
+	quotas *coordinator.Quotas
+	grown  *grower
+	byID   map[string]int // nodes of quotas
+}
+
+// read reads the tree as it is now.
+func (e *controlEdit) read() error {
+	d := &decoder{file: quotasFile}
+	q, g := d.quotaTree(e.root)
+	if len(d.faults) > 0 {
+		return unplaced(d.faults)
+	}
+	e.quotas, e.grown, e.byID = q, g, nil
+	return nil
+}
+
+// unplaced makes an error of faults in a tree that no longer stands anywhere: without lines.
+func unplaced(faults []Fault) error {
+	const most = 3
+	var texts []string
+	for i := range faults {
+		if i == most {
+			texts = append(texts, fmt.Sprintf("and %d more faults", len(faults)-most))
+			break
+		}
+		text := faults[i].Text
+		if faults[i].Path != "" {
+			text = faults[i].Path + ": " + text
+		}
+		texts = append(texts, text)
+	}
+	return errors.New(strings.Join(texts, "; "))
+}
+
+// put puts one control into the tree.
+func (e *controlEdit) put(c *coordinator.QuotaControl) error {
+	switch c.Kind {
+	case coordinator.ControlGroup:
+		return e.register("groups", c)
+	case coordinator.ControlAgent:
+		return e.register("agents", c)
+	case coordinator.ControlSet:
+		return e.set(c)
+	default:
+		return e.boost(c)
+	}
+}
+
+// register adds an entry to one of the lists of the file.
+func (e *controlEdit) register(list string, c *coordinator.QuotaControl) error {
+	d := &decoder{file: quotasFile}
+	entry := d.parseTree([]byte(c.Value))
+	if entry == nil {
+		return unplaced(d.faults)
+	}
+	if entry.Kind != yaml.MappingNode {
+		return fmt.Errorf("the entry of %s %s must be an object with the keys of %s[] in quotas.yaml", c.Kind, c.Target, list)
+	}
+	entry = withoutComments(entry)
+	unplace(entry)
+	if id := lookUp(entry, "id"); id != nil {
+		return fmt.Errorf("the id of %s %s is said already; leave id out", c.Kind, c.Target)
+	}
+	all := section(e.root, list, yaml.SequenceNode)
+	if findEntry(all, "id", c.Target) != nil {
+		return fmt.Errorf("quotas.yaml lists %s %s itself; change it there, or by a control of its node", c.Kind, c.Target)
+	}
+	putKey(entry, "id", scalar(c.Target))
+	all.Content = append(all.Content, entry)
+	return nil
+}
+
+// unplace takes the lines of another text from a tree.
+func unplace(n *yaml.Node) {
+	n.Line, n.Column = 0, 0
+	for _, child := range n.Content {
+		unplace(child)
+	}
+}

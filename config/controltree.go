@@ -1,0 +1,134 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+
+	"gopkg.in/yaml.v3"
+
+	"taskbus/coordinator"
+)
+
+// Where things stand in the tree of a quotas.yaml, for what changes it.
+
+// lookUp is the value of a key of a mapping; nil: it is not given.
+func lookUp(n *yaml.Node, key string) *yaml.Node { return child(place{node: n}, key, place{}).node }
+
+// putKey gives a key of a mapping a value, in the place of the one that it has.
+func putKey(n *yaml.Node, key string, value *yaml.Node) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			n.Content[i+1] = value
+			return
+		}
+	}
+	n.Content = append(n.Content, word(key), value)
+}
+
+// dropKey takes a key out of a mapping.
+func dropKey(n *yaml.Node, key string) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			n.Content = append(n.Content[:i:i], n.Content[i+2:]...)
+			return
+		}
+	}
+}
+
+// section is the mapping or list under a key, made if there is none. The file has been read
+// without a fault: what stands there is of that kind, or nothing.
+func section(n *yaml.Node, key string, kind yaml.Kind) *yaml.Node {
+	if isNull(n) { // a section with nothing under it
+		*n = yaml.Node{Kind: yaml.MappingNode}
+	}
+	s := lookUp(n, key)
+	if s == nil || isNull(s) {
+		s = &yaml.Node{Kind: kind}
+		putKey(n, key, s)
+	}
+	if len(s.Content) == 0 {
+		s.Style = 0 // {} and [] are written in one line
+	}
+	return s
+}
+
+// findEntry is the entry of a list whose key has that value; nil: there is none.
+func findEntry(list *yaml.Node, key, value string) *yaml.Node {
+	for _, item := range list.Content {
+		if name := lookUp(item, key); name != nil && name.Value == value {
+			return item
+		}
+	}
+	return nil
+}
+
+var wholeText = regexp.MustCompile(`^[0-9]+$`)
+
+// scalar is a value as it is written in the file: a number, if it looks like one.
+func scalar(text string) *yaml.Node {
+	tag := "!!str"
+	switch {
+	case plainDecimal.MatchString(text) && wholeText.MatchString(text):
+		tag = "!!int"
+	case plainDecimal.MatchString(text):
+		tag = "!!float"
+	}
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: text}
+}
+
+// node finds a node of the trees by its id.
+func (e *controlEdit) node(id string) (int, error) {
+	if e.byID == nil {
+		e.byID = make(map[string]int, len(e.quotas.Nodes))
+		for i := range e.quotas.Nodes {
+			e.byID[e.quotas.Nodes[i].ID] = i
+		}
+	}
+	i, ok := e.byID[id]
+	if !ok {
+		return 0, fmt.Errorf("no node of the quota trees is called %s; `taskbus quota ls` lists them", short(id))
+	}
+	return i, nil
+}
+
+// entry is where a node's own settings stand in the file; it is made where the node has none.
+func (e *controlEdit) entry(i int) (*yaml.Node, error) {
+	n := &e.quotas.Nodes[i]
+	var provider, model *coordinator.QuotaNode
+	for up := i; up >= 0; up = e.quotas.Nodes[up].Parent {
+		switch x := &e.quotas.Nodes[up]; {
+		case x.Kind == coordinator.QuotaModel:
+			model = x
+		case x.Kind == coordinator.QuotaPool && x.Provider != "":
+			provider = x
+		}
+	}
+	if provider == nil {
+		switch n.Kind {
+		case coordinator.QuotaGroup:
+			return findEntry(section(e.root, "groups", yaml.SequenceNode), "id", n.Name), nil
+		case coordinator.QuotaAgent:
+			return findEntry(section(e.root, "agents", yaml.SequenceNode), "id", n.Name), nil
+		default:
+			return section(e.root, "pool", yaml.MappingNode), nil
+		}
+	}
+	pool := findEntry(section(e.root, "providers", yaml.SequenceNode), "provider", provider.Name)
+	if model != nil {
+		pool = findEntry(section(pool, "models", yaml.SequenceNode), "model", model.Name)
+	}
+	switch n.Kind {
+	case coordinator.QuotaGroup:
+		parts := section(pool, "groups", yaml.SequenceNode)
+		part := findEntry(parts, "group", n.Name)
+		if part == nil {
+			part = &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{word("group"), scalar(n.Name)}}
+			parts.Content = append(parts.Content, part)
+		}
+		return part, nil
+	case coordinator.QuotaAgent:
+		return nil, fmt.Errorf("%s has nothing of its own in the tree of a provider: agents share there by the weight that they have in their group; change the agent's node below pool, or its group's here", short(n.ID))
+	default:
+		return pool, nil
+	}
+}

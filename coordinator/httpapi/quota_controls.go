@@ -1,0 +1,287 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"taskbus/messages"
+)
+
+// Errors of changes to quotas.
+var (
+	// ErrNoControl says that no change of this id stands.
+	ErrNoControl = errors.New("no such change")
+	// ErrOfFile says that a group or agent is listed in quotas.yaml, and goes with that alone.
+	ErrOfFile = errors.New("it is listed in quotas.yaml")
+)
+
+// BadControl is a change that does not fit.
+type BadControl struct {
+	// Why says what is wrong, in a sentence without its end.
+	Why string
+}
+
+func (b *BadControl) Error() string { return b.Why }
+
+// QuotaControl is a standing change to quotas.yaml.
+type QuotaControl struct {
+	ID string `json:"id"`
+	// Kind is set, boost, group or agent. Target is the id of a node; of a group or agent that
+	// is registered its own id.
+	Kind   string `json:"kind"`
+	Target string `json:"target"`
+	// Key and Value of set and boost; of a group or agent Value is its entry, as JSON.
+	Key   string    `json:"key,omitempty"`
+	Value string    `json:"value"`
+	Until time.Time `json:"until,omitzero"`
+	At    time.Time `json:"at"`
+	By    string    `json:"by,omitempty"`
+	// Reason for people. Rule is the name of the rule that has made it; empty: a person has.
+	Reason string `json:"reason,omitempty"`
+	Rule   string `json:"rule,omitempty"`
+	// Suspended says why it does not count at the moment; empty: it does.
+	Suspended string `json:"suspended,omitempty"`
+}
+
+// QuotaControls is the answer of /v1/quota/controls, in the order in which they were made.
+type QuotaControls struct {
+	Configured bool           `json:"configured"`
+	Controls   []QuotaControl `json:"controls"`
+}
+
+// QuotaChange sets settings of a node, or boosts them.
+type QuotaChange struct {
+	Node string
+	// Values by their keys, sorted; Boost: they are relative.
+	Values []QuotaValue
+	Boost  bool
+	// Until it ends, or For how long it stands; both zero: until somebody ends it.
+	Until      time.Time
+	For        time.Duration
+	By, Reason string
+}
+
+// QuotaValue is one setting of a node, as quotas.yaml would say it.
+type QuotaValue struct{ Key, Value string }
+
+// QuotaEntry registers a group, or an Agent. Entry is a JSON object with the keys of groups[] or
+// agents[] in quotas.yaml, without id.
+type QuotaEntry struct {
+	Agent      bool
+	ID         string
+	Entry      string
+	By, Reason string
+}
+
+// QuotaChanged answers a change.
+type QuotaChanged struct {
+	// Controls that were asked for, as they stand; Removed do not any more.
+	Controls []QuotaControl `json:"controls"`
+	Removed  []QuotaControl `json:"removed"`
+	// Nodes concerned, as they are now.
+	Nodes []QuotaNode `json:"nodes"`
+}
+
+// The bounds of a change, in bytes but for MaxReason.
+const (
+	maxControlValues = 32
+	maxControlText   = 128
+	maxControlFor    = 366 * 24 * time.Hour
+)
+
+// controls answers GET /v1/quota/controls.
+func (a *api) controls(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), statusTimeout)
+	defer cancel()
+	c, err := a.src.QuotaControls(ctx)
+	if err != nil {
+		notAvailable(w, "Changes not available", "Reading the changes to the quotas", err)
+		return
+	}
+	c.Controls = present(c.Controls)
+	answer(w, http.StatusOK, c)
+}
+
+// control answers POST /v1/quota/controls.
+func (a *api) control(w http.ResponseWriter, r *http.Request) {
+	if !unasked(w, r) {
+		return
+	}
+	q, ok := readChange(w, r)
+	if !ok {
+		return
+	}
+	changed, err := a.src.ControlQuota(r.Context(), q)
+	quotaChanged(w, "node "+q.Node, changed, err)
+}
+
+// readChange reads the body, or answers the request.
+func readChange(w http.ResponseWriter, r *http.Request) (q QuotaChange, ok bool) {
+	const want = `such as {"node": "pool/team-a", "set": {"weight": 5}, "reason": "..."}, or {"node": "pool/team-a", "boost": {"total_tokens": "+50%"}, "for_seconds": 7200}`
+	var node, until, by, reason *string
+	var set, boost []QuotaValue
+	var seconds *float64
+	if !readBody(w, r, want,
+		textMember("node", &node), valuesMember("set", &set), valuesMember("boost", &boost),
+		textMember("until", &until), textMember("by", &by), textMember("reason", &reason),
+		numberMember("for_seconds", &seconds, true, func(n float64) bool { return n >= 1 && n <= maxControlFor.Seconds() }, "a whole number of seconds, from 1 to 31622400")) {
+		return q, false
+	}
+	fault := ""
+	switch {
+	case node == nil:
+		fault = "node is missing"
+	case !ValidNodeID(*node):
+		fault = "node is not the id of a node; GET /v1/quota lists them"
+	case (len(set) > 0) == (len(boost) > 0):
+		fault = "one of set and boost must say what is to change"
+	case until != nil && seconds != nil:
+		fault = "until and for_seconds both say how long; give one"
+	}
+	if fault == "" {
+		q = QuotaChange{Node: *node, Values: set}
+		if len(boost) > 0 {
+			q.Values, q.Boost = boost, true
+		}
+		if seconds != nil {
+			q.For = time.Duration(*seconds) * time.Second
+		}
+		if until != nil {
+			var err error
+			if q.Until, err = time.Parse(time.RFC3339, *until); err != nil {
+				fault = "until must be a time such as 2026-12-01T18:00:00Z"
+			}
+		}
+		q.By, q.Reason, fault = whoAndWhy(by, reason, fault)
+	}
+	if fault != "" {
+		badBody(w, want+"; "+fault)
+		return q, false
+	}
+	return q, true
+}
+
+// whoAndWhy bounds what people say of a change.
+func whoAndWhy(by, reason *string, fault string) (who, why, wrong string) {
+	if by != nil {
+		who = messages.Clean(*by, maxControlText)
+	}
+	if reason != nil {
+		if why = messages.Clean(*reason, MaxReason*4); len(why) > MaxReason*4 || len([]rune(why)) > MaxReason {
+			return who, "", "reason is too long"
+		}
+	}
+	return who, why, fault
+}
+
+// valuesMember is an object of settings: texts and numbers, which are taken as they are written.
+func valuesMember(name string, into *[]QuotaValue) member {
+	const must = `: it must be an object such as {"weight": 5, "total_tokens.amount": 2000000}`
+	return member{name, func(value json.RawMessage) string {
+		d := json.NewDecoder(bytes.NewReader(value))
+		d.UseNumber() // 0.10 is taken as it is written
+		read, fault := entryValue(d, 1)
+		all, is := read.(map[string]any)
+		switch {
+		case fault != "":
+			return "cannot be taken: " + fault
+		case !is || len(all) == 0:
+			return "is " + kindOf(value) + must
+		case len(all) > maxControlValues:
+			return "has too many settings; send fewer at a time"
+		}
+		for _, key := range slices.Sorted(maps.Keys(all)) {
+			var text string
+			switch v := all[key].(type) {
+			case string:
+				text = v
+			case json.Number:
+				text = v.String()
+			default:
+				return "has a value that is neither text nor a number" + must
+			}
+			if len(key) > maxControlText || len(text) > maxControlText || messages.Clean(key+text, 2*maxControlText) != key+text {
+				return "has a setting that is too long, or not plain text" + must
+			}
+			*into = append(*into, QuotaValue{key, text})
+		}
+		return ""
+	}}
+}
+
+// uncontrol answers DELETE /v1/quota/controls/{id}.
+func (a *api) uncontrol(w http.ResponseWriter, r *http.Request, id string) {
+	if !unasked(w, r) || !readBody(w, r, "nothing or {}") {
+		return
+	}
+	changed, err := a.src.UncontrolQuota(r.Context(), id)
+	quotaChanged(w, "change "+id, changed, err)
+}
+
+// register answers PUT /v1/quota/groups/{id} and agents/{id}.
+func (a *api) register(agent bool) func(http.ResponseWriter, *http.Request, string) {
+	return func(w http.ResponseWriter, r *http.Request, id string) {
+		given, err := parameters(r.URL.RawQuery, "by", "reason")
+		if err != nil {
+			badQuery(w, err)
+			return
+		}
+		by, reason := given["by"], given["reason"]
+		q := QuotaEntry{Agent: agent, ID: id}
+		var fault string
+		if q.By, q.Reason, fault = whoAndWhy(&by, &reason, ""); fault != "" {
+			badQuery(w, errors.New(fault))
+			return
+		}
+		var ok bool
+		if q.Entry, ok = readEntry(w, r); !ok {
+			return
+		}
+		changed, err := a.src.RegisterQuota(r.Context(), q)
+		quotaChanged(w, entryName(agent)+" "+id, changed, err)
+	}
+}
+
+// unregister answers DELETE of the same.
+func (a *api) unregister(agent bool) func(http.ResponseWriter, *http.Request, string) {
+	return func(w http.ResponseWriter, r *http.Request, id string) {
+		if !unasked(w, r) || !readBody(w, r, "nothing or {}") {
+			return
+		}
+		changed, err := a.src.UnregisterQuota(r.Context(), agent, id)
+		quotaChanged(w, entryName(agent)+" "+id, changed, err)
+	}
+}
+
+func entryName(agent bool) string {
+	if agent {
+		return kindAgent
+	}
+	return kindGroup
+}
+
+// quotaChanged answers a change of what.
+func quotaChanged(w http.ResponseWriter, what string, changed QuotaChanged, err error) {
+	var bad *BadControl
+	switch {
+	case err == nil:
+		changed.Controls, changed.Removed, changed.Nodes = present(changed.Controls), present(changed.Removed), present(changed.Nodes)
+		answer(w, http.StatusOK, changed)
+	case errors.As(err, &bad):
+		problem(w, http.StatusUnprocessableEntity, "Does not fit", "Nothing was changed: "+messages.Clean(bad.Why, messages.MaxText)+".")
+	case errors.Is(err, ErrOfFile):
+		problem(w, http.StatusConflict, "Listed in quotas.yaml", "Nothing was changed: "+what+" is listed in quotas.yaml, and can only be removed there.")
+	case errors.Is(err, ErrNoControl):
+		problem(w, http.StatusNotFound, "Unknown change", "Nothing was changed: nothing stands that has set up "+what+". GET /v1/quota/controls lists what does.")
+	case errors.Is(err, ErrNoQuotas):
+		quotaProblem(w, what, err)
+	default:
+		notDone(w, err)
+	}
+}

@@ -1,0 +1,114 @@
+package coordinator
+
+import (
+	"fmt"
+	"time"
+)
+
+// QuotaControlKind is what a control changes. The numbers are part of the journal and never
+// change.
+type QuotaControlKind uint8
+
+// The kinds of controls.
+const (
+	// ControlSet puts one setting of a node to a value.
+	ControlSet QuotaControlKind = 0
+	// ControlBoost raises, or lowers, one setting by an amount or a percentage of what it
+	// otherwise is.
+	ControlBoost QuotaControlKind = 1
+	// ControlGroup and ControlAgent register what quotas.yaml does not list.
+	ControlGroup         QuotaControlKind = 2
+	ControlAgent         QuotaControlKind = 3
+	NumQuotaControlKinds                  = 4
+)
+
+// String is the word used in answers and logs.
+func (k QuotaControlKind) String() string { return [...]string{"set", "boost", "group", "agent"}[k] }
+
+// QuotaControl is one standing change to quotas.yaml: what an operator has said over the API, or
+// a rule has decided. Package config merges it with the file. Whatever it may say is bounded in
+// length there.
+type QuotaControl struct {
+	// ID follows from what it changes: there is one control for each thing that can be
+	// changed, and one of the same ID takes the place of the one before.
+	ID   string
+	Kind QuotaControlKind
+	// Target is the id of a node of the quota trees; of a group or agent that is registered its
+	// own id.
+	Target string
+	// Key names the setting of the node, as weight or total_tokens.amount; of ControlGroup and
+	// ControlAgent it is empty.
+	Key string
+	// Value of the setting; of ControlBoost with its sign, as +50% or -1; of a group or agent
+	// its entry in quotas.yaml, as JSON without the id.
+	Value string
+	// Until is when it ends by itself; zero: never.
+	Until time.Time
+	// At is when it was made, By whom, and why, for people. Of those that a rule has made
+	// Rule is its name in quotas.yaml.
+	At     time.Time
+	By     string
+	Reason string
+	Rule   string
+}
+
+// MaxQuotaControls is how many may stand at one time: a file's worth of exceptions belongs into the
+// file.
+const MaxQuotaControls = 1000
+
+// Named is the control with its ID.
+func (c QuotaControl) Named() QuotaControl {
+	what := c.Target + "\n" + c.Key + "\n" + c.Rule
+	c.ID = fmt.Sprintf("%s-%010x", c.Kind, Hash(what, 0)>>24)
+	return c
+}
+
+// Expired tells whether it has ended by itself.
+func (c *QuotaControl) Expired(now time.Time) bool { return !c.Until.IsZero() && !now.Before(c.Until) }
+
+// Same tells whether two controls change the same to the same, whoever said so and why.
+func (c *QuotaControl) Same(o *QuotaControl) bool {
+	return c.ID == o.ID && c.Kind == o.Kind && c.Target == o.Target && c.Key == o.Key && c.Value == o.Value && c.Until.Equal(o.Until)
+}
+
+// QuotaControlsRequested changes the standing controls: those of Set stand from now on, in the
+// place of those of the same ID, those of Remove do not. The shell has made sure that the quotas
+// with them are in order, and says what these are with PolicyChanged, which comes next.
+// QuotaControlsStand follows, with the same token, unless that is 0.
+type QuotaControlsRequested struct {
+	Set    []QuotaControl
+	Remove []string // ids; one that does not stand is passed over
+	Token  uint64
+}
+
+// QuotaControlsStand tells that the standing controls have changed, once the journal has that:
+// by a request (Token is not 0), or by the engine itself, because some have ended or a rule has
+// decided so. In that case the shell answers with PolicyChanged.
+type QuotaControlsStand struct {
+	Token   uint64
+	Set     []QuotaControl
+	Removed []QuotaControl
+}
+
+// QuotaControlled says how the standing controls have changed.
+type QuotaControlled struct {
+	// First: those before are forgotten. It is part of snapshots.
+	First   bool
+	Set     []QuotaControl
+	Removed []string
+	// Day is the beginning of the day that is counted for the rules of quotas.yaml, Uses what has
+	// been used on it, by node. Another Day than before begins anew; zero: nothing is said of it.
+	Day  time.Time
+	Uses []QuotaUse
+}
+
+// QuotaUse is what a node of the pool has used on one day.
+type QuotaUse struct {
+	Node string
+	Used Amounts
+	// Answers that say how long they took, and Took in all.
+	Answers int64
+	Took    time.Duration
+	// Run is on how many days in a row before it has used less than the rule about that wants.
+	Run int
+}

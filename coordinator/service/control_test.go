@@ -1,0 +1,321 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"taskbus/coordinator/httpapi"
+)
+
+// setQuota changes settings of a node, given as key and value.
+func (r *rig) setQuota(node string, keysAndValues ...string) (httpapi.QuotaChanged, error) {
+	q := httpapi.QuotaChange{Node: node, By: "ann", Reason: "a test"}
+	for i := 0; i+1 < len(keysAndValues); i += 2 {
+		q.Values = append(q.Values, httpapi.QuotaValue{Key: keysAndValues[i], Value: keysAndValues[i+1]})
+	}
+	return r.control(q)
+}
+
+// control makes a change and lets it take effect.
+func (r *rig) control(q httpapi.QuotaChange) (httpapi.QuotaChanged, error) {
+	r.t.Helper()
+	changed, err := r.service.ControlQuota(context.Background(), q)
+	r.settle()
+	return changed, err
+}
+
+func (r *rig) mustSet(node string, keysAndValues ...string) httpapi.QuotaChanged {
+	r.t.Helper()
+	changed, err := r.setQuota(node, keysAndValues...)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return changed
+}
+
+// standing lists the controls by id, target, key and value; those that are suspended with an
+// exclamation mark.
+func (r *rig) standing() (list []string) {
+	r.t.Helper()
+	c, err := r.service.QuotaControls(context.Background())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, one := range c.Controls {
+		text := fmt.Sprintf("%s %s %s %s", one.Kind, one.Target, one.Key, one.Value)
+		if one.Suspended != "" {
+			text = "! " + text
+		}
+		list = append(list, text)
+	}
+	return list
+}
+
+func (r *rig) stands(want ...string) {
+	r.t.Helper()
+	if got := r.standing(); strings.Join(got, "\n") != strings.Join(want, "\n") {
+		r.t.Errorf("there stand\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// limitOf is the nominal budget of total tokens of a node.
+func (r *rig) limitOf(node string) float64 {
+	r.t.Helper()
+	for _, b := range r.quotas(httpapi.QuotaSelection{Node: node})[node].Budgets {
+		if b.Dimension == "total_tokens" {
+			return b.Limit
+		}
+	}
+	r.t.Fatalf("%s has no budget of total_tokens", node)
+	return 0
+}
+
+// A limit that is raised has acted when the answer is there: what waits for it has started.
+func TestQuotaSetActsAtOnce(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		r.task("t-1", "build", usage(700, 210, "poor")) // 910 of 1,000
+		r.task("t-2", "build", usage(200, 50, "poor"))  // 250 more wait
+		if n := len(r.in("agent.a1")); n != 1 {
+			t.Fatalf("%d tasks were given away, want 1", n)
+		}
+		changed := r.mustSet("pool/poor", "total_tokens.amount", "2000", "weight", "4")
+		if n := len(r.in("agent.a1")); n != 2 {
+			t.Errorf("%d tasks were given away after the change, want 2", n)
+		}
+		if len(changed.Controls) != 2 || len(changed.Nodes) != 1 || changed.Nodes[0].Weight != 4 || changed.Nodes[0].Budgets[0].Limit != 2000 {
+			t.Errorf("answered %+v", changed)
+		}
+		r.stands("set pool/poor total_tokens.amount 2000", "set pool/poor weight 4")
+		if text := r.log.String(); !strings.Contains(text, `"target":"pool/poor","key":"weight","value":"4","by":"ann","reason":"a test","message":"the quotas are changed"`) {
+			t.Errorf("not logged:\n%s", text)
+		}
+		// The same again is no other control, and says when it was said first.
+		first := changed.Controls[0].At
+		r.pass(time.Minute)
+		if again := r.mustSet("pool/poor", "total_tokens.amount", "2000"); !again.Controls[0].At.Equal(first) {
+			t.Errorf("made again at %v, and at %v before", again.Controls[0].At, first)
+		}
+		r.stands("set pool/poor total_tokens.amount 2000", "set pool/poor weight 4")
+		// And back: 1,160 are used of 1,000, and nothing more may be.
+		for _, c := range changed.Controls {
+			if _, err := r.service.UncontrolQuota(context.Background(), c.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.stands()
+		if got := r.limitOf("pool/poor"); got != 1000 {
+			t.Errorf("limit %v after all was taken back, want the file's 1000", got)
+		}
+	})
+}
+
+// What does not fit is refused, and nothing has changed: not the quotas, not the list, not the
+// journal.
+func TestQuotaSetThatDoesNotFit(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		for _, c := range []struct {
+			node, key, value, want string
+		}{
+			{"pool/nobody", "weight", "1", "no node of the quota trees is called pool/nobody"},
+			{"pool/poor", "weight", "-1", "must be a whole number from 0 to 1000000"},
+			{"pool/poor/a1", "total_tokens.amount", "1001", "less than those below it have of their own"},
+			{"openai", "requests.lend", "1", "nobody above a pool"},
+		} {
+			_, err := r.setQuota(c.node, c.key, c.value)
+			var bad *httpapi.BadControl
+			if !errors.As(err, &bad) || !strings.Contains(bad.Why, c.want) {
+				t.Errorf("%s %s=%s: %v, want %q", c.node, c.key, c.value, err, c.want)
+			}
+		}
+		// One of two that does not fit is both.
+		if _, err := r.setQuota("pool/poor", "total_tokens.amount", "2000", "weight", "x"); err == nil {
+			t.Error("half of a change was made")
+		}
+		r.stands()
+		if got := r.limitOf("pool/poor"); got != 1000 {
+			t.Errorf("limit %v, want 1000", got)
+		}
+		if _, err := r.control(httpapi.QuotaChange{Node: "pool", Until: time.Now().Add(-time.Second), Values: []httpapi.QuotaValue{{Key: "weight", Value: "1"}}}); err == nil || !strings.Contains(err.Error(), "would have ended") {
+			t.Errorf("one that is over: %v", err)
+		}
+		// What stands must go on fitting: poor/a1 has 900 of poor's 1,000.
+		r.mustSet("pool/poor/a1", "total_tokens.amount", "900")
+		_, err := r.setQuota("pool/poor", "total_tokens.amount", "800")
+		if err == nil || !strings.Contains(err.Error(), "less than those below it have of their own (a1 900)") {
+			t.Errorf("a limit below what is promised: %v", err)
+		}
+	})
+}
+
+// A boost ends by itself, at its time, and the log says so.
+func TestBoostEndsByItself(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		boost := httpapi.QuotaChange{Node: "pool/poor", Boost: true, For: 2 * time.Hour, Values: []httpapi.QuotaValue{{Key: "total_tokens", Value: "+50%"}}}
+		changed, err := r.control(boost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.limitOf("pool/poor"); got != 1500 {
+			t.Errorf("limit %v with a boost of half of 1000", got)
+		}
+		if got := time.Until(changed.Controls[0].Until); got < 2*time.Hour-time.Second || got > 2*time.Hour {
+			t.Errorf("it stands for %v", got)
+		}
+		r.pass(2*time.Hour - time.Minute)
+		if got := r.limitOf("pool/poor"); got != 1500 {
+			t.Errorf("limit %v before the boost is over", got)
+		}
+		r.pass(time.Minute)
+		if got := r.limitOf("pool/poor"); got != 1000 {
+			t.Errorf("limit %v after the boost, want 1000", got)
+		}
+		r.stands()
+		if line := r.lineOf("a change to the quotas has ended"); line["target"] != "pool/poor" || line["value"] != "+50%" {
+			t.Errorf("logged %v", line)
+		}
+	})
+}
+
+// Groups and agents come and go by the API; what is said about them goes with them.
+func TestRegisterGroupsAndAgents(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		ctx := context.Background()
+		put := func(agent bool, id, entry string) error {
+			_, err := r.service.RegisterQuota(ctx, httpapi.QuotaEntry{Agent: agent, ID: id, Entry: entry})
+			return err
+		}
+		r.task("t-1", "build", usage(10, 10, "new"))
+		if err := put(true, "a2", `{"group_id":"new"}`); err == nil || !strings.Contains(err.Error(), "no group is called new") {
+			t.Errorf("an agent of no group: %v", err)
+		}
+		for range 2 { // twice is once
+			if err := put(false, "new", `{"limits":{"total_tokens":{"amount":300,"per":"day"}}}`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := put(true, "a2", `{"group_id":"new","weight":0}`); err != nil {
+			t.Fatal(err)
+		}
+		r.mustSet("pool/new", "weight", "6")
+		r.task("t-2", "build", usage(200, 60, "new")) // 20 and 260 of 300: t-1 counts as well
+		r.task("t-3", "build", usage(11, 10, "new"))
+		if n := len(r.in("agent.a1")); n != 2 {
+			t.Errorf("%d tasks were given away, want 2: the third is beyond the limit", n)
+		}
+		if err := put(false, "rich", "{}"); err == nil || !strings.Contains(err.Error(), "quotas.yaml lists group rich itself") {
+			t.Errorf("a group of the file: %v", err)
+		}
+		if _, err := r.service.UnregisterQuota(ctx, false, "rich"); !errors.Is(err, httpapi.ErrOfFile) {
+			t.Errorf("removing a group of the file: %v", err)
+		}
+		if _, err := r.service.UnregisterQuota(ctx, true, "nobody"); !errors.Is(err, httpapi.ErrNoControl) {
+			t.Errorf("removing nobody: %v", err)
+		}
+		if _, err := r.service.UnregisterQuota(ctx, false, "new"); err == nil || !strings.Contains(err.Error(), "(agent a2) stands, and would not fit any more") {
+			t.Errorf("removing a group with agents: %v", err)
+		}
+		if _, err := r.service.UnregisterQuota(ctx, true, "a2"); err != nil {
+			t.Fatal(err)
+		}
+		gone, err := r.service.UnregisterQuota(ctx, false, "new")
+		if err != nil || len(gone.Removed) != 2 || gone.Removed[1].Key != "weight" {
+			t.Errorf("removed %+v, %v; want the group with its weight", gone.Removed, err)
+		}
+		r.settle()
+		r.stands()
+		if n := len(r.in("agent.a1")); n != 3 {
+			t.Errorf("%d tasks were given away, want 3: the group has no limit any more", n)
+		}
+	})
+}
+
+// A file under which a change no longer fits counts all the same: the change is suspended, says
+// why, and counts again when it fits again.
+func TestReloadSuspendsWhatNoLongerFits(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		r.mustSet("pool/rich", "weight", "9")
+		r.mustSet("pool/poor", "total_tokens.amount", "4000")
+		without := strings.Replace(strings.Replace(limited, "  - {id: poor, weight: 1, limits: {total_tokens: {amount: 1000, per: day}}}\n", "", 1), "agents:\n  - {id: a1, group_id: poor}\n", "", 1)
+		r.service.Reload(withLimits(r, without), nil)
+		r.settle()
+		r.stands("set pool/rich weight 9", "! set pool/poor total_tokens.amount 4000")
+		if line := r.lineOf("a change to the quotas does not fit quotas.yaml as it is, and does not count; end it (taskbus quota unset), or change the file"); !strings.Contains(fmt.Sprint(line["why"]), "pool/poor") {
+			t.Errorf("logged %v", line)
+		}
+		if m := r.quotaMetrics(); m["taskbus_quota_controls standing"] != 1 || m["taskbus_quota_controls suspended"] != 1 {
+			t.Errorf("by the metrics %v stand, %v are suspended", m["taskbus_quota_controls standing"], m["taskbus_quota_controls suspended"])
+		}
+		if got := r.quotas(httpapi.QuotaSelection{Node: "pool/rich"})["pool/rich"].Weight; got != 9 {
+			t.Errorf("the other change does not count: weight %d", got)
+		}
+		r.mustSet("pool/rich", "weight", "8") // others can be made meanwhile
+		r.service.Reload(withLimits(r, limited), nil)
+		r.settle()
+		r.stands("set pool/rich weight 8", "set pool/poor total_tokens.amount 4000")
+		if got := r.limitOf("pool/poor"); got != 4000 {
+			t.Errorf("pool/poor has %v, want 4000", got)
+		}
+	})
+}
+
+// Who does not lead changes nothing.
+func TestControlsWantALeader(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		r.broker.Cut()
+		if _, err := r.service.ControlQuota(context.Background(), httpapi.QuotaChange{Node: "pool/poor", Values: []httpapi.QuotaValue{{Key: "weight", Value: "2"}}}); err == nil {
+			t.Error("changed without a session")
+		}
+		r.pass(backoffMax)
+		r.connect()
+	})
+	inRig(t, quotaFleet, func(r *rig) {
+		if _, err := r.service.ControlQuota(context.Background(), httpapi.QuotaChange{Node: "pool"}); !errors.Is(err, httpapi.ErrNoQuotas) {
+			t.Errorf("without quotas.yaml: %v", err)
+		}
+	})
+	inRig(t, quotaFleet+"journal: {enabled: false}\n", func(r *rig) {
+		r.service.Reload(withLimits(r, limited), nil)
+		r.settle()
+		if _, err := r.setQuota("pool/poor", "weight", "2"); err == nil || !strings.Contains(err.Error(), "kept in the journal") {
+			t.Errorf("without a journal: %v", err)
+		}
+	})
+}
+
+// Several who change something at one time do so one after the other: all of it stands, and what
+// does not fit together with what came first is refused.
+func TestControlsOneAfterTheOther(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		const all = 20
+		errs := make([]error, all)
+		var wg sync.WaitGroup
+		for i := range all {
+			wg.Go(func() {
+				// poor's 1,000 have room for three agents of 300; its a1, by weight, keeps 100.
+				_, errs[i] = r.service.RegisterQuota(context.Background(), httpapi.QuotaEntry{
+					Agent: true, ID: fmt.Sprint("b", i), Entry: `{"group_id":"poor","initial_quota":300}`,
+				})
+			})
+		}
+		wg.Wait()
+		r.settle()
+		done := 0
+		for _, err := range errs {
+			var bad *httpapi.BadControl
+			switch {
+			case err == nil:
+				done++
+			case !errors.As(err, &bad) || !strings.Contains(bad.Why, "pool/poor has 1000 of total_tokens"):
+				t.Errorf("refused for %v", err)
+			}
+		}
+		if done != 3 || len(r.standing()) != 3 {
+			t.Errorf("%d have been registered, %v stand; want 3", done, r.standing())
+		}
+	})
+}

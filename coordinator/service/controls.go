@@ -1,0 +1,152 @@
+package service
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"taskbus/config"
+	"taskbus/coordinator"
+)
+
+// controls are the standing changes to quotas.yaml as this process knows them, and what the
+// configuration is with them. The engine has the list, which is in the journal; here it is merged
+// with the files, because the engine reads none.
+type controls struct {
+	changing chan struct{} // capacity 1: one change at a time, from the check to the journal
+
+	mu   sync.Mutex // never held while anything is waited for
+	file *config.Config
+	controlledConfig
+}
+
+// controlledConfig is a configuration with controls.
+type controlledConfig struct {
+	standing  []coordinator.QuotaControl
+	suspended []config.Suspended
+	config    *config.Config
+}
+
+// withControls is what a configuration becomes with standing controls.
+func withControls(file *config.Config, standing []coordinator.QuotaControl) controlledConfig {
+	own := file.Policy().Quotas
+	q, suspended := config.ControlQuotas(own, standing)
+	c := controlledConfig{standing, suspended, file}
+	if q != own {
+		c.config = file.WithQuotas(q)
+	}
+	return c
+}
+
+// underFile puts a configuration that was read in force, with what stands. It returns the one
+// that was in force before, and the one that is now.
+func (s *Service) underFile(file *config.Config) (before, now *config.Config) {
+	c := &s.controls
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.file = file
+	return s.inForce(withControls(file, c.standing))
+}
+
+// underControls puts the files in force with other controls. prepared, if given, is what was
+// worked out before; it counts if nothing has changed since.
+func (s *Service) underControls(standing []coordinator.QuotaControl, prepared *preparedControls) *config.Config {
+	c := &s.controls
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var next controlledConfig
+	if prepared != nil && prepared.file == c.file && sameControls(prepared.standing, standing) {
+		next = prepared.controlledConfig
+	} else {
+		next = withControls(c.file, standing)
+	}
+	_, now := s.inForce(next)
+	return now
+}
+
+// inForce notes what counts from now on. c.mu is held.
+func (s *Service) inForce(next controlledConfig) (before, now *config.Config) {
+	c := &s.controls
+	for _, one := range next.suspended {
+		if !slices.Contains(c.suspended, one) {
+			s.observe.controlSuspended(one)
+		}
+	}
+	c.controlledConfig = next
+	s.lost.under(s.now(), next.config.Policy().Quotas)
+	return s.config.Swap(next.config), next.config
+}
+
+// preparedControls is a configuration with controls that are to stand.
+type preparedControls struct {
+	file *config.Config
+	controlledConfig
+}
+
+// prepare works out what the configuration would be with other controls. Nothing changes.
+func (s *Service) prepare(standing []coordinator.QuotaControl) *preparedControls {
+	s.controls.mu.Lock()
+	file := s.controls.file
+	s.controls.mu.Unlock()
+	return &preparedControls{file, withControls(file, standing)}
+}
+
+// controlled is what is in force.
+func (s *Service) controlled() controlledConfig {
+	s.controls.mu.Lock()
+	defer s.controls.mu.Unlock()
+	return s.controls.controlledConfig
+}
+
+// sameControls tells whether two lists change the same in the same order.
+func sameControls(a, b []coordinator.QuotaControl) bool {
+	return slices.EqualFunc(a, b, func(x, y coordinator.QuotaControl) bool { return x.Same(&y) })
+}
+
+// forgetControls goes back to the files alone, for an engine that knows nothing yet: the journal
+// tells what stands.
+func (s *Service) forgetControls() *coordinator.Policy { return s.underControls(nil, nil).Policy() }
+
+// foldControls has an engine that follows go on under what the journal has just told. It runs on
+// the loop's goroutine.
+func (s *Service) foldControls(at time.Time, r coordinator.Record) {
+	if c, is := r.(*coordinator.QuotaControlled); is && (c.First || len(c.Set)+len(c.Removed) > 0) {
+		e := s.loop.engine
+		e.FoldPolicy(at, s.underControls(e.QuotaControls(), nil).Policy())
+	}
+}
+
+// install has the engine go on under the controls that it has. It runs on the loop's goroutine,
+// in the turn in which they have changed.
+func (s *Service) install(now time.Time, prepared *preparedControls) {
+	l := s.loop
+	l.apply(now, coordinator.PolicyChanged{Policy: s.underControls(l.engine.QuotaControls(), prepared).Policy()})
+}
+
+// controlsStand hears that controls have changed and that the journal has it.
+func (r *session) controlsStand(f coordinator.QuotaControlsStand) {
+	r.s.observe.controlsStand(f)
+	if f.Token != 0 {
+		r.s.callers.answer(coordinator.CancelAnswered{Token: f.Token})
+		return
+	}
+	r.controls.order(struct{}{}) // some have ended: what the quotas are now is not worked out here
+}
+
+// renewQuotas puts in force what the quotas are after the engine has changed controls by itself.
+func (r *session) renewQuotas(struct{}) {
+	s := r.s
+	var standing []coordinator.QuotaControl
+	got := make(chan struct{})
+	s.loop.enqueue(envelope{call: func(time.Time) {
+		standing = s.loop.engine.QuotaControls()
+		close(got)
+	}})
+	select {
+	case <-got:
+	case <-s.loop.stopped:
+		return
+	}
+	prepared := s.prepare(standing)
+	s.loop.within(r.number, func(now time.Time) { s.install(now, prepared) })
+}
