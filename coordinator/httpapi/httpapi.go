@@ -134,6 +134,9 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 	told := func(name string, op coordinator.CallOp, about string) endpoint {
 		return endpoint{path: "/v1/quota/" + name, about: "*** POST: " + about, method: http.MethodPost, change: a.calls(op)}
 	}
+	gateway := func(name, about string, change http.Handler) endpoint {
+		return endpoint{path: "/v1/quota/" + name, about: about, method: http.MethodGet, change: change}
+	}
 	return []endpoint{
 		read("/health", "healthy or degraded (200), critical (503), and the checks behind the word", a.health),
 		read("/livez", "200 while the process runs, whatever the broker does", a.livez),
@@ -163,6 +166,8 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 		told("release", coordinator.CallRelease, "tells that it has used nothing"),
 		told("consume", coordinator.CallConsume, "reserve and settle in one"),
 		told("check", coordinator.CallCheck, "whether there would be quota now"),
+		gateway("auth", "*** for nginx's auth_request: sets quota aside by the headers X-Quota-*, or says no with 403", a.authenticate()),
+		gateway("auth/settle", "*** for nginx's post_action: tells what the call has used", a.authSettled()),
 		read("/agents/stats", "capacity, pending work, health and success of every agent and of the whole", a.agentStats),
 		{
 			path: "/agents/{id}/capacity", method: http.MethodPut, change: http.HandlerFunc(a.capacity),
