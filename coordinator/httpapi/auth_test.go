@@ -176,3 +176,34 @@ func TestAuthAnswersAnything(t *testing.T) {
 		}
 	})
 }
+
+// Who is refused waits for the limit that refuses, and for no other.
+func TestRetryAfter(t *testing.T) {
+	left := func(d coordinator.Dimension, reset time.Duration) *coordinator.QuotaLeft {
+		return &coordinator.QuotaLeft{Node: "pool/a", Dimension: d, Quota: 5, Reset: reset}
+	}
+	lack := func(d coordinator.Dimension, limit string, in time.Duration) *coordinator.QuotaLack {
+		l := &coordinator.QuotaLack{Node: "pool/a", Dimension: d, Limit: limit}
+		if in > 0 {
+			l.RetryAt = time.Now().Add(in)
+		}
+		return l
+	}
+	const tokens, calls = coordinator.DimTotalTokens, coordinator.DimRequests
+	month, moment := left(tokens, 200*time.Hour), left(calls, 2500*time.Millisecond)
+	for _, tc := range []struct {
+		name string
+		lack *coordinator.QuotaLack
+		want int64
+	}{
+		{"the rate: whole again in 2.5 s", lack(calls, "rate", 0), 3},
+		{"the budget: 200 hours", lack(tokens, "budget", 0), 720_000},
+		{"seats: nobody knows", lack(coordinator.DimConcurrency, "seats", 0), 1},
+		{"another rate, room in 59.5 s", lack(coordinator.DimInputTokens, "rate", 59500*time.Millisecond), 60},
+		{"not refused by itself", nil, 1},
+	} {
+		if got := retryAfter(&coordinator.CallAnswer{Lacks: tc.lack, Budget: month, Rate: moment}); got != tc.want {
+			t.Errorf("%s: after %d s, want %d", tc.name, got, tc.want)
+		}
+	}
+}

@@ -61,17 +61,27 @@ func quotaExceeded(w http.ResponseWriter, status int, id string, x *coordinator.
 	send(w, status, "application/problem+json", body)
 }
 
-// retryAfter is after how many seconds who was refused may ask again, at least 1: never sooner
-// than what refused it has more.
+// retryAfter is after how many seconds who was refused may ask again, at least 1: when there may be
+// room, and never sooner than the RateLimit header says of the limit that refuses. What another
+// limit says does not count: the budget of a month is no reason to wait where a rate refuses.
 func retryAfter(x *coordinator.CallAnswer) int64 {
+	if x.Lacks == nil {
+		return 1
+	}
 	most := int64(1)
-	for _, l := range []*coordinator.QuotaLeft{x.Budget, x.Rate} {
-		if l != nil {
+	if at := x.Lacks.RetryAt; !at.IsZero() {
+		most = max(most, wholeSeconds(time.Until(at)))
+	}
+	for i, l := range []*coordinator.QuotaLeft{x.Budget, x.Rate} {
+		if l != nil && l.Node == x.Lacks.Node && l.Dimension == x.Lacks.Dimension && x.Lacks.Limit == limitWords[i] {
 			most = max(most, wholeSeconds(l.Reset))
 		}
 	}
 	return most
 }
+
+// limitWords are those of CallAnswer's Budget and Rate.
+var limitWords = [...]string{budgetWord, rateWord}
 
 func wholeSeconds(d time.Duration) int64 { return int64(math.Ceil(max(0, d).Seconds())) }
 
@@ -86,7 +96,7 @@ func rateLimits(h http.Header, x *coordinator.CallAnswer) {
 		if policy != nil {
 			policy, left = append(policy, ", "...), append(left, ", "...)
 		}
-		name := policyName(l.Node, l.Dimension.String(), [...]string{budgetWord, rateWord}[i])
+		name := policyName(l.Node, l.Dimension.String(), limitWords[i])
 		policy = appendPolicy(policy, name, l)
 		left = append(append(append(left, '"'), name...), '"')
 		left = appendParameter(left, "r", l.Left)
