@@ -44,6 +44,9 @@ type Call struct {
 	// is estimated, unless Exact.
 	Usage Usage
 	Exact bool
+	// NoRequest: it is no request of its own, but a part of one that has been counted already. What
+	// is charged is what Usage states and nothing else, and nothing is learnt from it.
+	NoRequest bool
 	// Seats, at least 0, that it takes while it runs.
 	Seats       int64
 	NoBorrowing bool

@@ -23,8 +23,7 @@ type parts struct {
 	env   config.Environment
 	// agentSecret is what agents' tokens are derived from; empty: none may report.
 	agentSecret config.Secret
-	// gatewayToken is that of gateways; empty: there are none.
-	gatewayToken config.Secret
+	gateways    *gateways
 
 	files    configFiles
 	cfg      *config.Config
@@ -59,7 +58,7 @@ func (a *app) newInstance(p parts) (*instance, error) {
 		Bus: a.openBus(p.env.RabbitMQURL.Reveal(), p.logger), Logger: p.logger, Registry: registry,
 		Instance:  fmt.Sprintf("taskbus@%s#%d", host, os.Getpid()),
 		BrokerURL: brokerAddress(p.env.RabbitMQURL), Version: i.build.Version,
-		Address: "http://" + p.listener.Addr().String(), SkipCorrupt: p.flags.skipCorrupt,
+		Address: p.gateways.scheme() + p.listener.Addr().String(), SkipCorrupt: p.flags.skipCorrupt,
 	})
 	if err != nil {
 		return nil, err
@@ -68,7 +67,8 @@ func (a *app) newInstance(p parts) (*instance, error) {
 		LoopbackHosts: loopback(p.listener),
 		AdminToken:    []byte(p.env.AdminToken.Reveal()),
 		AgentSecret:   []byte(p.agentSecret.Reveal()),
-		GatewayToken:  []byte(p.gatewayToken.Reveal()),
+		GatewayToken:  []byte(p.gateways.token.Reveal()),
+		GatewayNames:  p.gateways.names,
 		MaxTaskBytes:  p.cfg.MaxMessageBytes,
 		Changed: func(c httpapi.Change) {
 			p.logger.Info().Str("method", c.Method).Str("path", c.Path).Str("remote", c.Remote).Int("status", c.Status).

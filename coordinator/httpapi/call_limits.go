@@ -83,6 +83,30 @@ func retryAfter(x *coordinator.CallAnswer) int64 {
 // limitWords are those of CallAnswer's Budget and Rate.
 var limitWords = [...]string{budgetWord, rateWord}
 
+// SetLimits sets the headers RateLimit and RateLimit-Policy, and of what is refused Retry-After, for
+// a gateway that hands them on.
+func SetLimits(h http.Header, x *coordinator.CallAnswer) {
+	rateLimits(h, x)
+	if x.State == coordinator.CallRefused {
+		h.Set("Retry-After", strconv.FormatInt(retryAfter(x), 10))
+	}
+}
+
+// Refusing is the limit that refuses a call if the answer has it, else one that is nearest to being
+// used up, with its name in RateLimit-Policy; nil: there is none.
+func Refusing(x *coordinator.CallAnswer) (limit *coordinator.QuotaLeft, name string) {
+	for i, l := range []*coordinator.QuotaLeft{x.Rate, x.Budget} {
+		word := limitWords[len(limitWords)-1-i]
+		if l == nil {
+			continue
+		}
+		if limit == nil || x.Lacks != nil && x.Lacks.Limit == word {
+			limit, name = l, policyName(l.Node, l.Dimension.String(), word)
+		}
+	}
+	return limit, name
+}
+
 func wholeSeconds(d time.Duration) int64 { return int64(math.Ceil(max(0, d).Seconds())) }
 
 // rateLimits sets the headers of the IETF's draft (draft-ietf-httpapi-ratelimit-headers-10): the
