@@ -92,7 +92,7 @@ var table = map[string]rule{
 	"coordinator/bus/amqpbus":       {may: []string{"coordinator/bus", modAmqp091, modZerolog}},
 	"coordinator/journal":           {may: []string{"coordinator", "coordinator/bus"}},
 	"coordinator/failpoint":         {},
-	"coordinator/httpapi":           {may: []string{"coordinator", "messages", modPrometheus + "/..."}},
+	"coordinator/httpapi":           {may: []string{"coordinator", "messages", "schemas", modPrometheus + "/..."}},
 	"coordinator/rls":               {may: []string{"coordinator", "messages", "coordinator/httpapi", modGrpc + "/...", modEnvoy + "/...", modProtobuf + "/..."}},
 	"coordinator/service": {may: []string{
 		"config", "messages", "schemas",

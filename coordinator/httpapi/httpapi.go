@@ -138,6 +138,7 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 		return endpoint{path: "/v1/quota/" + name, about: about, method: http.MethodGet, change: change}
 	}
 	return []endpoint{
+		read("/openapi.yaml", "this interface as an OpenAPI 3.1 document", openAPI),
 		read("/health", "healthy or degraded (200), critical (503), and the checks behind the word", a.health),
 		read("/livez", "200 while the process runs, whatever the broker does", a.livez),
 		read("/readyz", "200 while tasks are being taken, else 503 and the state", a.readyz),
