@@ -20,7 +20,8 @@ const (
 	CallConsume CallOp = 5
 	// CallCharge tells of a call that has been made already: it is charged whatever the limits.
 	CallCharge CallOp = 6
-	NumCallOps        = 7
+
+	NumCallOps = 7
 )
 
 // Call is an LLM call, or several together, that somebody makes without a task: what is asked

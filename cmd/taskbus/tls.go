@@ -25,6 +25,7 @@ type certificates struct {
 	looked  time.Time
 	stamp   string // of the files as they were read
 	current *tls.Config
+	broken  string // what has been wrong with them since; empty: nothing is
 }
 
 // readCertificates reads them. clientCA, if not empty, has the authorities by whose certificates
@@ -80,10 +81,13 @@ func (c *certificates) look() {
 		next, err = c.read()
 	}
 	if err != nil {
-		c.logger.Warn().Err(err).Msg("the certificates have changed and cannot be used; those before stay in force")
+		if broken := err.Error(); broken != c.broken { // told once
+			c.broken = broken
+			c.logger.Warn().Err(err).Msg("the certificates have changed and cannot be used; those before stay in force")
+		}
 		return
 	}
-	c.current, c.stamp = next, stamp
+	c.current, c.stamp, c.broken = next, stamp, ""
 	c.logger.Info().Msg("the certificates were read again")
 }
 

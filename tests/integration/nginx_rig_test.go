@@ -80,6 +80,13 @@ func (p *provider) answers(status int, header http.Header) {
 	p.status, p.header = status, header
 }
 
+// streams has each stream wait with its second piece from now on; nil: not any more.
+func (p *provider) streams(goOn chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.goOn = goOn
+}
+
 // seen are the requests that have reached it.
 func (p *provider) seen() []*http.Request {
 	p.mu.Lock()

@@ -72,7 +72,8 @@ func TestNginxAsksForQuota(t *testing.T) {
 	n := startNginx(t, taskbus.URL, llm.URL, nil)
 
 	t.Run("a stream passes piece by piece, holding its reservation", func(t *testing.T) {
-		llm.goOn = make(chan struct{})
+		goOn := make(chan struct{})
+		llm.streams(goOn)
 		resp := n.call("rich", "")
 		lines := bufio.NewReader(resp.Body)
 		first, err := lines.ReadString('\n')
@@ -86,11 +87,11 @@ func TestNginxAsksForQuota(t *testing.T) {
 		if got := resp.Header.Get("RateLimit-Policy"); !strings.Contains(got, `"pool/team/rich:total_tokens:budget";q=1000`) {
 			t.Errorf("RateLimit-Policy %s does not name the agent's budget", got)
 		}
-		close(llm.goOn)
+		close(goOn)
 		if rest, err := io.ReadAll(lines); err != nil || !strings.Contains(string(rest), "[DONE]") {
 			t.Errorf("the rest of the stream: %q, %v", rest, err)
 		}
-		llm.goOn = nil
+		llm.streams(nil)
 		// The two pieces have 50 and 14 bytes, 16 tokens; what came in, with its headers, is the
 		// request's whole length, which net/http decides on.
 		eventually(t, patience, "the call is settled", func() (bool, string) {
@@ -121,6 +122,26 @@ func TestNginxAsksForQuota(t *testing.T) {
 			return used == before+100 && reserved == 0 && taskbus.settled.Load() == 3, fmt.Sprintf("%v used, %v reserved, %d settled", used, reserved, taskbus.settled.Load())
 		})
 		llm.answers(0, nil)
+	})
+
+	t.Run("a client that hangs up", func(t *testing.T) {
+		before, _ := c.used("rich")
+		goOn := make(chan struct{})
+		llm.streams(goOn)
+		defer llm.streams(nil)
+		resp := n.call("rich", "")
+		if _, err := bufio.NewReader(resp.Body).ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		if _, reserved := c.used("rich"); reserved == 0 {
+			t.Error("nothing is reserved while it streams")
+		}
+		resp.Body.Close()
+		// What was sent until then is charged; the provider has not said how it ended.
+		eventually(t, patience, "the call is settled", func() (bool, string) {
+			used, reserved := c.used("rich")
+			return used > before && reserved == 0, fmt.Sprintf("%v used of which %v before, %v reserved", used, before, reserved)
+		})
 	})
 
 	t.Run("401", func(t *testing.T) {
@@ -162,8 +183,12 @@ func TestNginxAsksForQuota(t *testing.T) {
 		} else {
 			t.Logf("%d refused calls made %d questions in %v", hammered, questions, time.Since(begun))
 		}
+		// What is remembered is for who was refused: not for another agent, nor another's token.
 		if resp := n.call("rich", ""); resp.StatusCode != 200 {
 			t.Errorf("another agent, meanwhile: %d, want 200", resp.StatusCode)
+		}
+		if resp := n.call("rare", "a-token-of-nobody"); resp.StatusCode != 401 {
+			t.Errorf("the same agent with a token of nobody, meanwhile: %d, want 401", resp.StatusCode)
 		}
 	})
 }
