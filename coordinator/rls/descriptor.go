@@ -2,6 +2,7 @@ package rls
 
 import (
 	"regexp"
+	"slices"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 
@@ -9,18 +10,26 @@ import (
 	"taskbus/messages"
 )
 
-// The keys of a descriptor's entries. All others are passed over: they are another service's.
+// What the entries of a descriptor may say, and their keys. All other keys are passed over: they are
+// another service's.
 const (
-	keyAgent     = "agent"
-	keyGroup     = "group"
-	keyProvider  = "provider"
-	keyModel     = "model"
-	keyOperation = "operation"
-	// keyUnit is what the hits are, one of units; requests if it is not there.
-	keyUnit = "unit"
-	// keyMode is how they count, one of modes; consume if it is not there.
-	keyMode = "mode"
+	agent = iota
+	group
+	provider
+	model
+	operation
+	unit // what the hits are, one of units; requests if it is not there
+	mode // how they count, one of modes; consume if it is not there
+	numKeys
 )
+
+var keys = [numKeys]string{"agent", "group", "provider", "model", "operation", "unit", "mode"}
+
+// words are what a descriptor says.
+type words struct {
+	value [numKeys]string
+	is    [numKeys]bool
+}
 
 // units say what so many hits use. Hits of cost_usd are millionths of a US dollar.
 var units = map[string]func(u *coordinator.Usage, hits float64){
@@ -57,29 +66,30 @@ func read(d *ratelimit.RateLimitDescriptor, hits uint32) demand {
 	if len(entries) > maxEntries {
 		return demand{fault: "it has more entries than are read"}
 	}
-	said := make(map[string]string, len(entries))
+	var said words
 	for _, e := range entries {
-		switch e.GetKey() {
-		case keyAgent, keyGroup, keyProvider, keyModel, keyOperation, keyUnit, keyMode:
-			if _, twice := said[e.GetKey()]; twice {
-				return demand{fault: e.GetKey() + " is there twice"}
-			}
-			said[e.GetKey()] = e.GetValue()
+		i := slices.Index(keys[:], e.GetKey())
+		switch {
+		case i < 0: // another service's
+		case said.is[i]:
+			return demand{fault: e.GetKey() + " is there twice"}
+		default:
+			said.is[i], said.value[i] = true, e.GetValue()
 		}
 	}
-	if !names(said) {
+	if !said.is[agent] && !said.is[group] && !said.is[provider] && !said.is[model] {
 		return demand{} // not about a quota
 	}
-	if fault := wrong(said); fault != "" {
+	if fault := said.wrong(); fault != "" {
 		return demand{fault: fault}
 	}
 	n := uint64(max(hits, 1))
 	if own := d.GetHitsAddend(); own != nil {
 		n = own.GetValue()
 	}
-	op, known := modes[said[keyMode]]
-	if !known {
-		op = coordinator.CallConsume
+	op := coordinator.CallConsume
+	if said.is[mode] {
+		op = modes[said.value[mode]]
 	}
 	switch {
 	case n > maxHits:
@@ -90,50 +100,38 @@ func read(d *ratelimit.RateLimitDescriptor, hits uint32) demand {
 		n, op = 1, coordinator.CallCheck
 	}
 	call := coordinator.Call{
-		Op: op, Agent: coordinator.AgentID(said[keyAgent]), Group: said[keyGroup], Operation: said[keyOperation],
+		Op: op, Agent: coordinator.AgentID(said.value[agent]), Group: said.value[group], Operation: said.value[operation],
 		NoRequest: true, Priority: coordinator.PriorityNormal,
-		Usage: coordinator.Usage{Provider: said[keyProvider], Model: said[keyModel]},
+		Usage: coordinator.Usage{Provider: said.value[provider], Model: said.value[model]},
 	}
-	unit := said[keyUnit]
-	if unit == "" {
-		unit = "requests"
+	counts := units["requests"]
+	if said.is[unit] {
+		counts = units[said.value[unit]]
 	}
-	units[unit](&call.Usage, float64(n))
+	counts(&call.Usage, float64(n))
 	return demand{call: call, asks: true}
 }
 
-// names tells whether a descriptor says whose quota is meant, or which provider's.
-func names(said map[string]string) bool {
-	for _, key := range [...]string{keyAgent, keyGroup, keyProvider, keyModel} {
-		if _, is := said[key]; is {
-			return true
-		}
-	}
-	return false
-}
-
 // wrong is what is wrong with what a descriptor says; empty: nothing is.
-func wrong(said map[string]string) string {
-	for _, key := range [...]string{keyAgent, keyGroup, keyOperation} {
-		if value, is := said[key]; is && !messages.ValidID(value) {
-			return key + " is no id"
+func (w *words) wrong() string {
+	for _, key := range [...]int{agent, group, operation} {
+		if w.is[key] && !messages.ValidID(w.value[key]) {
+			return keys[key] + " is no id"
 		}
 	}
-	for _, key := range [...]string{keyProvider, keyModel} {
-		if value, is := said[key]; is && !service.MatchString(value) {
-			return key + " is no name of one"
+	for _, key := range [...]int{provider, model} {
+		if w.is[key] && !service.MatchString(w.value[key]) {
+			return keys[key] + " is no name of one"
 		}
 	}
-	if unit, is := said[keyUnit]; is && units[unit] == nil {
+	if w.is[unit] && units[w.value[unit]] == nil {
 		return "unit must be requests, tokens, input_tokens, output_tokens or cost_usd"
 	}
-	if mode, is := said[keyMode]; is {
-		if _, known := modes[mode]; !known {
-			return "mode must be consume, charge or check"
-		}
+	if _, known := modes[w.value[mode]]; w.is[mode] && !known {
+		return "mode must be consume, charge or check"
 	}
 	return ""
 }
 
 // service is the name of a provider or model.
-var service = regexp.MustCompile(`^[A-Za-z0-9._:@/+-]{1,128}$`)
+var service = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,127}$`)

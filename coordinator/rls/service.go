@@ -94,6 +94,15 @@ func (l *limiter) newKey() coordinator.TaskKey {
 func (l *limiter) ask(ctx context.Context, calls []coordinator.Call) ([]coordinator.CallAnswer, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
+	charges := 0
+	for i := range calls {
+		if calls[i].Op == coordinator.CallCharge {
+			charges++
+		}
+	}
+	if charges == 0 || charges == len(calls) {
+		return l.together(ctx, calls)
+	}
 	answers := make([]coordinator.CallAnswer, len(calls))
 	for _, told := range [...]bool{true, false} {
 		var some []coordinator.Call
@@ -103,16 +112,24 @@ func (l *limiter) ask(ctx context.Context, calls []coordinator.Call) ([]coordina
 				some, at = append(some, calls[i]), append(at, i)
 			}
 		}
-		if len(some) == 0 {
-			continue
-		}
-		got, err := l.src.AskCalls(ctx, some)
+		got, err := l.together(ctx, some)
 		if err != nil {
-			return nil, status.Error(codes.Unavailable, messages.Clean(err.Error(), messages.MaxText))
+			return nil, err
 		}
 		for i := range got {
 			answers[at[i]] = got[i]
 		}
+	}
+	return answers, nil
+}
+
+func (l *limiter) together(ctx context.Context, calls []coordinator.Call) ([]coordinator.CallAnswer, error) {
+	if len(calls) == 0 {
+		return nil, nil
+	}
+	answers, err := l.src.AskCalls(ctx, calls)
+	if err != nil {
+		return nil, status.Error(codes.Unavailable, messages.Clean(err.Error(), messages.MaxText))
 	}
 	return answers, nil
 }
