@@ -61,6 +61,9 @@ func (d *Document) resolve(node any, where string) error {
 			}
 		}
 		for key, child := range n {
+			if child == nil {
+				return fmt.Errorf("%s: %q has no value; is it a part of a text with a comma that is not quoted?", where, key)
+			}
 			if err := d.resolve(child, where+"/"+escape(key)); err != nil {
 				return err
 			}
