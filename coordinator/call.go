@@ -20,7 +20,8 @@ const (
 	CallConsume CallOp = 5
 	// CallCharge tells of a call that has been made already: it is charged whatever the limits.
 	CallCharge CallOp = 6
-	NumCallOps        = 7
+
+	NumCallOps = 7
 )
 
 // String is the word used in metrics, and the name of the endpoint.
@@ -49,6 +50,9 @@ type Call struct {
 	// is estimated, unless Exact.
 	Usage Usage
 	Exact bool
+	// NoRequest: it is no request of its own, but a part of one that has been counted already. What
+	// is charged is what Usage states and nothing else, and nothing is learnt from it.
+	NoRequest bool
 	// Seats, at least 0, that it takes while it runs.
 	Seats       int64
 	NoBorrowing bool

@@ -3,7 +3,7 @@
 //
 // There is one file for each message type, in the draft-07 subset of JSON
 // Schema, embedded in the binary; asyncapi.yaml describes the channels and
-// refers to the same files. Each property's description is written as what is
+// refers to the same files, openapi.yaml the HTTP interface. Each property's description is written as what is
 // expected of the value, because a refusal quotes it.
 //
 // The schemas are flat and without $ref: validation stays cheap, and the place

@@ -43,7 +43,7 @@ const (
 	TriedHeader = "x-taskbus-tried"
 )
 
-//go:embed *.json asyncapi.yaml
+//go:embed *.json asyncapi.yaml openapi.yaml
 var files embed.FS
 
 // base is the address the files are compiled under; nothing is ever fetched.
@@ -62,7 +62,7 @@ func Names() []string {
 }
 
 // File returns the text of an embedded file, such as "task.assign.json" or
-// "asyncapi.yaml". The caller owns the copy.
+// "asyncapi.yaml" or "openapi.yaml". The caller owns the copy.
 func File(name string) ([]byte, error) { return files.ReadFile(name) }
 
 // Set is every schema, compiled. It is immutable and safe for concurrent use.

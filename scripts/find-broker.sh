@@ -117,7 +117,7 @@ install() {
 		printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
 		as_root chmod 755 "$policy"
 	fi
-	# The service must not start at the next boot either.
+	# No service may start at the next boot either.
 	local log=$run_dir/apt.log ok=yes
 	mkdir -p "$run_dir"
 	{
@@ -129,7 +129,10 @@ install() {
 		tail -n 5 "$log" >&2
 		die "apt could not install $* (all it said: $log); install it by hand"
 	fi
-	if [ "$1" = rabbitmq-server ] && command -v systemctl >/dev/null; then as_root systemctl disable --quiet rabbitmq-server >/dev/null 2>&1 || true; fi
+	local service
+	for service in rabbitmq-server nginx; do
+		if [[ " $* " = *" $service "* ]] && command -v systemctl >/dev/null; then as_root systemctl disable --quiet "$service" >/dev/null 2>&1 || true; fi
+	done
 	say "installed"
 }
 
@@ -154,8 +157,8 @@ main() {
 		from_environment || from_docker || from_private_node
 		;;
 	# For `make test`, which runs a node of its own and only needs the programs:
-	# besides RabbitMQ a C compiler, for the race detector, and pika, for the
-	# clients written in Python.
+	# besides RabbitMQ a C compiler, for the race detector, pika, for the clients
+	# written in Python, and nginx, for the gateway of the examples.
 	--ensure-test-tools)
 		trap remove_policy EXIT
 		trap 'exit 130' INT
@@ -164,9 +167,10 @@ main() {
 		have_rabbitmq || missing+=(rabbitmq-server)
 		command -v "$(go env CC)" >/dev/null || missing+=(gcc libc6-dev)
 		[ "${TASKBUS_TEST_NO_PIKA:-}" = 1 ] || /usr/bin/python3 -c 'import pika' 2>/dev/null || missing+=(python3-pika)
+		[ "${TASKBUS_TEST_NO_NGINX:-}" = 1 ] || [ -x /usr/sbin/nginx ] || command -v nginx >/dev/null || missing+=(nginx)
 		[ "${#missing[@]}" -gt 0 ] || return 0
 		command -v apt-get >/dev/null && may_be_root ||
-			die "the tests need ${missing[*]}: install them first (Debian: sudo apt-get install ${missing[*]}), or do without the Python clients: TASKBUS_TEST_NO_PIKA=1"
+			die "the tests need ${missing[*]}: install them first (Debian: sudo apt-get install ${missing[*]}), or do without the Python clients (TASKBUS_TEST_NO_PIKA=1) and nginx (TASKBUS_TEST_NO_NGINX=1)"
 		install "${missing[@]}"
 		;;
 	--ensure-rabbitmq)

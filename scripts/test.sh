@@ -35,6 +35,8 @@ one_goroutine=(
 	coordinator/strategy
 	messages
 	schemas
+	tests/gateways
+	tests/openapi
 )
 # Long tests in which nothing is concurrent, of packages in which something is.
 one_goroutine_tests=(

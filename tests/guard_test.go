@@ -27,12 +27,15 @@ const module = "taskbus/"
 const (
 	modAmqp091    = "github.com/rabbitmq/amqp091-go"
 	modCel        = "github.com/google/cel-go"
+	modEnvoy      = "github.com/envoyproxy/go-control-plane/envoy"
 	modFsnotify   = "github.com/fsnotify/fsnotify"
 	modGoleak     = "go.uber.org/goleak"
 	modGonum      = "gonum.org/v1/gonum"
 	modGonumPlot  = "gonum.org/v1/plot"
+	modGrpc       = "google.golang.org/grpc"
 	modJsonschema = "github.com/santhosh-tekuri/jsonschema/v5"
 	modPrometheus = "github.com/prometheus/client_golang/prometheus"
+	modProtobuf   = "google.golang.org/protobuf"
 	modXsync      = "golang.org/x/sync"
 	modXxhash     = "github.com/cespare/xxhash/v2"
 	modYaml       = "gopkg.in/yaml.v3"
@@ -91,7 +94,8 @@ var table = map[string]rule{
 	"coordinator/journal":           {may: []string{"coordinator", "coordinator/bus"}},
 	"coordinator/failpoint":         {},
 	"coordinator/heard":             {may: []string{"coordinator"}},
-	"coordinator/httpapi":           {may: []string{"coordinator", "coordinator/heard", "messages", modPrometheus + "/..."}},
+	"coordinator/httpapi":           {may: []string{"coordinator", "coordinator/heard", "messages", "schemas", modPrometheus + "/..."}},
+	"coordinator/rls":               {may: []string{"coordinator", "messages", "coordinator/httpapi", modGrpc + "/...", modEnvoy + "/...", modProtobuf + "/..."}},
 	"coordinator/service": {may: []string{
 		"config", "messages", "schemas",
 		"coordinator", "coordinator/strategy", "coordinator/auction", "coordinator/fairshare", "coordinator/engine",

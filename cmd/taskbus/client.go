@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,7 +58,25 @@ func (a *app) newClient(flag string) (*client, error) {
 		// Not quoted: somebody may have put a password into it.
 		return nil, usageError("%s is not the URL of a coordinator; write http://host:8551, without user and password", by)
 	}
-	return &client{base: strings.TrimRight(base, "/"), http: &http.Client{Timeout: clientTimeout}}, nil
+	c := &client{base: strings.TrimRight(base, "/"), http: &http.Client{Timeout: clientTimeout}}
+	if c.http.Transport, err = a.trusting(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// trusting is for coordinators whose certificates are of the authority in the file of TASKBUS_CA;
+// nil, which stands for the usual one, if the variable is not set.
+func (a *app) trusting() (http.RoundTripper, error) {
+	path := a.getenv("TASKBUS_CA")
+	if path == "" {
+		return nil, nil
+	}
+	authorities, err := readAuthorities(path)
+	if err != nil {
+		return nil, configError(fmt.Errorf("TASKBUS_CA: %w", err))
+	}
+	return &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities}}, nil
 }
 
 // newAdminClient is newClient with the admin token of the environment, for what

@@ -23,8 +23,7 @@ type parts struct {
 	env   config.Environment
 	// agentSecret is what agents' tokens are derived from; empty: none may report.
 	agentSecret config.Secret
-	// gatewayToken is that of gateways; empty: there are none.
-	gatewayToken config.Secret
+	gateways    *gateways
 
 	files    configFiles
 	cfg      *config.Config
@@ -68,7 +67,8 @@ func (a *app) newInstance(p parts) (*instance, error) {
 		LoopbackHosts: loopback(p.listener),
 		AdminToken:    []byte(p.env.AdminToken.Reveal()),
 		AgentSecret:   []byte(p.agentSecret.Reveal()),
-		GatewayToken:  []byte(p.gatewayToken.Reveal()),
+		GatewayToken:  []byte(p.gateways.token.Reveal()),
+		GatewayNames:  p.gateways.names,
 		PeerToken:     p.peerToken(),
 		MaxTaskBytes:  p.cfg.MaxMessageBytes,
 		Changed: func(c httpapi.Change) {
@@ -95,14 +95,14 @@ func (p *parts) advertised() string {
 	case p.cfg.AdvertiseURL != "":
 		return p.cfg.AdvertiseURL
 	default:
-		return "http://" + p.listener.Addr().String()
+		return p.gateways.scheme() + p.listener.Addr().String()
 	}
 }
 
 // peerToken is what coordinators know each other by: all of them have the same secret, or token, of
 // agents or gateways. Without either nobody may ask, and there is nothing to forward.
 func (p *parts) peerToken() []byte {
-	for _, secret := range []config.Secret{p.agentSecret, p.gatewayToken} {
+	for _, secret := range []config.Secret{p.agentSecret, p.gateways.token} {
 		if text := secret.Reveal(); text != "" {
 			return []byte(httpapi.PeerToken([]byte(text)))
 		}

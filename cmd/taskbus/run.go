@@ -30,7 +30,7 @@ func (i *instance) run(ctx context.Context, signals <-chan os.Signal) error {
 
 	served, answered := make(chan error, 1), make(chan error, 1)
 	go func() { served <- i.service.Run(serving) }()
-	go func() { answered <- httpapi.Serve(answering, i.listener, i.handler) }()
+	go func() { answered <- i.answer(answering) }()
 	go i.watch(serving, i.files.agents)
 	go i.watch(serving, i.files.quotas)
 
@@ -76,6 +76,20 @@ func (i *instance) run(ctx context.Context, signals <-chan os.Signal) error {
 			}
 		}
 	}
+}
+
+// answer serves HTTP, and gateways over gRPC, until ctx ends or one of the two cannot go on.
+func (i *instance) answer(ctx context.Context) error {
+	both, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		defer cancel()
+		ended <- i.gateways.serve(both, i.service, i.logger)
+	}()
+	err := httpapi.Serve(both, i.gateways.wrap(i.listener), i.handler)
+	cancel()
+	return errors.Join(err, <-ended)
 }
 
 // watch follows one of the configuration files until ctx ends. Whichever changes, both are

@@ -17,6 +17,7 @@ type serveFlags struct {
 	http           string
 	pprof          bool
 	skipCorrupt    bool
+	listen         listenFlags
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -47,7 +48,13 @@ or TASKBUS_ADMIN_TOKEN, read once at the start; without one nothing can be chang
 agents to report their capacity, or ask for quota, over HTTP takes the secret of
 TASKBUS_AGENT_SECRET_FILE or TASKBUS_AGENT_SECRET (see taskbus agents token); for
 gateways that ask for quota on behalf of agents the token of
-TASKBUS_GATEWAY_TOKEN_FILE or TASKBUS_GATEWAY_TOKEN.
+TASKBUS_GATEWAY_TOKEN_FILE or TASKBUS_GATEWAY_TOKEN. Envoy asks over gRPC, on the
+address of --rls or TASKBUS_RLS.
+
+With a certificate (--tls-cert, --tls-key) both servers speak TLS alone. With
+--client-ca clients may show certificates of this authority instead of tokens: the
+common name is the agent's id, or one of TASKBUS_GATEWAY_NAMES (divided by commas) for
+a gateway. Changed files are read again within seconds; broken ones change nothing.
 
 Exit codes: 0 after a signal, 1 when it cannot run (the HTTP port is taken, the
 journal is damaged or of a newer version), 78
@@ -61,6 +68,7 @@ when agents.yaml, quotas.yaml or the environment is wrong.`,
 	configFlag(c.Flags(), &flags.config)
 	c.Flags().StringVar(&flags.quotas, "quotas", "", "path of quotas.yaml (default $TASKBUS_QUOTAS, else quotas.yaml beside agents.yaml, if there is one)")
 	c.Flags().StringVar(&flags.http, "http", "", "address of the HTTP server as host:port; port 0 takes any free one")
+	flags.listen.add(c.Flags())
 	c.Flags().BoolVar(&flags.pprof, "pprof", false, "serve profiles below /debug/pprof/; only on a loopback address")
 	c.Flags().BoolVar(&flags.skipCorrupt, "journal-skip-corrupt", false, "pass over what is damaged in the journal, each told in the log; what it said is lost")
 	return c
@@ -94,16 +102,6 @@ func (a *app) serve(ctx context.Context, flags serveFlags) (err error) {
 	if err != nil {
 		return configError(err)
 	}
-	gatewayToken, err := config.ReadGatewayToken(a.getenv)
-	if err != nil {
-		return configError(err)
-	}
-	// Taken over before anything runs: a signal must never hit a half-built one.
-	signals := a.notify()
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return fmt.Errorf("listen for HTTP: %w; choose another address with --http or COORDINATOR_PORT", err)
-	}
 	logger, buffer := newLogger(env.LogLevel, env.LogFormat, colourful(a.err, a.getenv), a.err)
 	defer func() {
 		// Whatever happens, no line is left behind.
@@ -111,15 +109,28 @@ func (a *app) serve(ctx context.Context, flags serveFlags) (err error) {
 			err = fmt.Errorf("write the log: %w", closeErr)
 		}
 	}()
-	i, err := a.newInstance(parts{flags, env, agentSecret, gatewayToken, files, cfg, listener, logger})
+	gateways, err := a.readGateways(flags.listen, logger)
 	if err != nil {
+		return err
+	}
+	// Taken over before anything runs: a signal must never hit a half-built one.
+	signals := a.notify()
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("listen for HTTP: %w; choose another address with --http or COORDINATOR_PORT", err)
+	}
+	if err := gateways.listen(); err != nil {
 		return errors.Join(err, listener.Close())
+	}
+	i, err := a.newInstance(parts{flags, env, agentSecret, gateways, files, cfg, listener, logger})
+	if err != nil {
+		return errors.Join(err, listener.Close(), gateways.close())
 	}
 	logger.Info().
 		Str("version", i.build.Version).Str("config", files.agents).Str("quotas", files.quotasName()).Str("config_version", cfg.Policy().Version).
 		Int("agents", len(cfg.Policy().Agents)).Str("strategy", cfg.Policy().Strategy).
-		Str("broker", brokerAddress(env.RabbitMQURL)).Str("http", "http://"+listener.Addr().String()).
-		Bool("http_changes", env.AdminToken.Reveal() != "").Bool("http_reports", agentSecret.Reveal() != "").Bool("http_gateways", gatewayToken.Reveal() != "").
+		Str("broker", brokerAddress(env.RabbitMQURL)).Str("http", gateways.scheme()+listener.Addr().String()).Str("rls", gateways.address()).
+		Bool("http_changes", env.AdminToken.Reveal() != "").Bool("http_reports", agentSecret.Reveal() != "").Bool("http_gateways", gateways.token.Reveal() != "" || len(gateways.names) > 0).
 		Msg("taskbus is starting")
 	return i.run(ctx, signals)
 }

@@ -27,7 +27,7 @@ type serving struct {
 	exit chan int
 }
 
-var listens = regexp.MustCompile(`"http":"(http://[^"]+)"`)
+var listens = regexp.MustCompile(`"http":"(https?://[^"]+)"`)
 
 func startServe(t *testing.T, r *rig, args ...string) *serving {
 	t.Helper()

@@ -140,9 +140,12 @@ func (e *Engine) callCharge(c *coordinator.Call) (charge fairshare.Charge, ok bo
 			group = its
 		}
 	}
-	if c.Exact {
+	switch {
+	case c.NoRequest:
+		charge = q.ledger.Part(group, c.Operation, &c.Usage)
+	case c.Exact:
 		charge = q.ledger.Exactly(group, c.Operation, &c.Usage)
-	} else {
+	default:
 		charge, _ = q.ledger.Demand(group, c.Operation, &c.Usage, q.estimator)
 	}
 	charge.Agent, charge.NoBorrowing = c.Agent, c.NoBorrowing
@@ -197,7 +200,7 @@ func (e *Engine) callStands(now time.Time, c *coordinator.Call, a *coordinator.C
 		})
 	}
 	if c.Op != coordinator.CallReserve {
-		e.settleCall(now, c, &charge, charge.Amounts, c.Op == coordinator.CallCharge)
+		e.settleCall(now, c, &charge, charge.Amounts, c.Op == coordinator.CallCharge && !c.NoRequest)
 	}
 	return true
 }

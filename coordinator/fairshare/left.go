@@ -89,6 +89,15 @@ func (l *Ledger) Exactly(group, operation string, u *coordinator.Usage) (c Charg
 	return c
 }
 
+// Part is the charge for a part of a call that has been counted already: exactly what is stated,
+// and no request unless some are.
+func (l *Ledger) Part(group, operation string, u *coordinator.Usage) (c Charge) {
+	s := l.serviceOf(group, operation, u)
+	c = Charge{Group: group, Provider: s.provider, Model: s.model}
+	c.Amounts, _ = l.prices.count(u, s, 0, 0)
+	return c
+}
+
 // Knows tells whether a reservation of that key stands, or is remembered.
 func (l *Ledger) Knows(key coordinator.TaskKey) bool { return l.find(key) != nil }
 

@@ -101,11 +101,16 @@ func (s service) of(u *coordinator.Usage) service {
 // The cost is the one stated, if above 0, or else that of the price list; priced is false
 // where there is neither, so that a budget in dollars does not bind.
 func (p *prices) amountsOf(u *coordinator.Usage, s service, concurrency int64) (a coordinator.Amounts, priced bool) {
+	return p.count(u, s, concurrency, 1)
+}
+
+// count is amountsOf for what counts as that many requests at least.
+func (p *prices) count(u *coordinator.Usage, s service, concurrency, requests int64) (a coordinator.Amounts, priced bool) {
 	s = s.of(u)
-	a[coordinator.DimRequests] = 1
+	a[coordinator.DimRequests] = requests
 	a[coordinator.DimConcurrency] = max(concurrency, 0)
 	if u != nil {
-		a[coordinator.DimRequests] = max(wholeUp(u.Requests), 1)
+		a[coordinator.DimRequests] = max(wholeUp(u.Requests), requests)
 		a[coordinator.DimInputTokens] = wholeUp(u.InputTokens)
 		a[coordinator.DimOutputTokens] = wholeUp(u.OutputTokens)
 		a[coordinator.DimTotalTokens] = saturate(a[coordinator.DimInputTokens], a[coordinator.DimOutputTokens])

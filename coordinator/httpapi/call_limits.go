@@ -64,16 +64,50 @@ func quotaExceeded(w http.ResponseWriter, status int, id string, x *coordinator.
 	send(w, status, "application/problem+json", body)
 }
 
-// retryAfter is after how many seconds who was refused may ask again, at least 1: never sooner
-// than what refused it has more.
+// retryAfter is after how many seconds who was refused may ask again, at least 1: when there may be
+// room, and never sooner than the RateLimit header says of the limit that refuses. What another
+// limit says does not count: the budget of a month is no reason to wait where a rate refuses.
 func retryAfter(x *coordinator.CallAnswer) int64 {
+	if x.Lacks == nil {
+		return 1
+	}
 	most := int64(1)
-	for _, l := range []*coordinator.QuotaLeft{x.Budget, x.Rate} {
-		if l != nil {
+	if at := x.Lacks.RetryAt; !at.IsZero() {
+		most = max(most, wholeSeconds(time.Until(at)))
+	}
+	for i, l := range []*coordinator.QuotaLeft{x.Budget, x.Rate} {
+		if l != nil && l.Node == x.Lacks.Node && l.Dimension == x.Lacks.Dimension && x.Lacks.Limit == limitWords[i] {
 			most = max(most, wholeSeconds(l.Reset))
 		}
 	}
 	return most
+}
+
+// limitWords are those of CallAnswer's Budget and Rate.
+var limitWords = [...]string{budgetWord, rateWord}
+
+// SetLimits sets the headers RateLimit and RateLimit-Policy, and of what is refused Retry-After, for
+// a gateway that hands them on.
+func SetLimits(h http.Header, x *coordinator.CallAnswer) {
+	rateLimits(h, x)
+	if x.State == coordinator.CallRefused {
+		h.Set("Retry-After", strconv.FormatInt(retryAfter(x), 10))
+	}
+}
+
+// Refusing is the limit that refuses a call if the answer has it, else one that is nearest to being
+// used up, with its name in RateLimit-Policy; nil: there is none.
+func Refusing(x *coordinator.CallAnswer) (limit *coordinator.QuotaLeft, name string) {
+	for i, l := range []*coordinator.QuotaLeft{x.Rate, x.Budget} {
+		word := limitWords[len(limitWords)-1-i]
+		if l == nil {
+			continue
+		}
+		if limit == nil || x.Lacks != nil && x.Lacks.Limit == word {
+			limit, name = l, policyName(l.Node, l.Dimension.String(), word)
+		}
+	}
+	return limit, name
 }
 
 func wholeSeconds(d time.Duration) int64 { return int64(math.Ceil(max(0, d).Seconds())) }
@@ -89,7 +123,7 @@ func rateLimits(h http.Header, x *coordinator.CallAnswer) {
 		if policy != nil {
 			policy, left = append(policy, ", "...), append(left, ", "...)
 		}
-		name := policyName(l.Node, l.Dimension.String(), [...]string{budgetWord, rateWord}[i])
+		name := policyName(l.Node, l.Dimension.String(), limitWords[i])
 		policy = appendPolicy(policy, name, l)
 		left = append(append(append(left, '"'), name...), '"')
 		left = appendParameter(left, "r", l.Left)

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"crypto/tls"
 	"net/http"
 	"slices"
 	"strings"
@@ -20,14 +21,60 @@ type caller struct{ agent coordinator.AgentID }
 // agentHeader is where a caller says which agent it is, if the body does not.
 const agentHeader = "X-Quota-Agent"
 
+// Gateways decides who is a gateway.
+type Gateways struct {
+	// token is the hash of theirs; on is false when there is none.
+	token [sha256.Size]byte
+	on    bool
+	// names of certificates whose holders are gateways.
+	names []string
+}
+
+// NewGateways knows gateways by a token, of which it keeps the hash only (empty: there is none), and
+// by the common names of their certificates.
+func NewGateways(token []byte, names []string) *Gateways {
+	return &Gateways{token: sha256.Sum256(token), on: len(token) > 0, names: slices.Clone(names)}
+}
+
+// Known tells whether there can be any gateway.
+func (g *Gateways) Known() bool { return g.on || len(g.names) > 0 }
+
+// Shown tells whether a request comes from a gateway: by its verified certificate if it has one (nil:
+// no TLS), else by the one value of its header Authorization. It takes as long for any token.
+func (g *Gateways) Shown(authorization []string, connection *tls.ConnectionState) bool {
+	if name, ok := certified(connection); ok {
+		return slices.Contains(g.names, name)
+	}
+	given, ok := bearerOf(authorization)
+	return ok && g.holds(given)
+}
+
+func (g *Gateways) holds(given string) bool {
+	hash := sha256.Sum256([]byte(given))
+	return g.on && subtle.ConstantTimeCompare(hash[:], g.token[:]) == 1
+}
+
+// certified is the common name of a certificate that was shown and verified.
+func certified(c *tls.ConnectionState) (name string, ok bool) {
+	if c == nil || len(c.VerifiedChains) == 0 {
+		return "", false
+	}
+	return c.VerifiedChains[0][0].Subject.CommonName, true
+}
+
+// bearerOf is the token of a header that is there once.
+func bearerOf(authorization []string) (token string, ok bool) {
+	if len(authorization) != 1 {
+		return "", false
+	}
+	scheme, given, _ := strings.Cut(authorization[0], " ")
+	return strings.TrimLeft(given, " "), strings.EqualFold(scheme, "Bearer")
+}
+
 // callers decides who speaks for whom.
 type callers struct {
 	identity identity
-	// gateway is the hash of the gateways' token; on is false when there is none.
-	gateway [sha256.Size]byte
-	on      bool
-	// names of certificates whose holders are gateways.
-	names []string
+	gateways *Gateways
 	// tokens are those of agents that have shown theirs: to make one takes longer than all else
 	// about a call.
 	tokens sync.Map // agent → token
@@ -56,7 +103,7 @@ func (c *callers) keep(agent, token string) {
 }
 
 func newCallers(i identity, token []byte, names []string) *callers {
-	return &callers{identity: i, gateway: sha256.Sum256(token), on: len(token) > 0, names: slices.Clone(names)}
+	return &callers{identity: i, gateways: NewGateways(token, names)}
 }
 
 // of tells who asks, or answers the request. An agent shows its certificate, whose common name is
@@ -67,7 +114,7 @@ func (c *callers) of(w http.ResponseWriter, r *http.Request, named string) (call
 	if who, ok := c.shown(r, named); ok {
 		return who, true
 	}
-	if !c.on && len(c.identity.secret) == 0 && r.TLS == nil {
+	if !c.gateways.on && len(c.identity.secret) == 0 && r.TLS == nil {
 		problem(w, http.StatusForbidden, "Calls are off",
 			"This coordinator knows nobody who may ask for quota: set TASKBUS_AGENT_SECRET_FILE (each agent has a token then, `taskbus agents token ID`), "+
 				"TASKBUS_GATEWAY_TOKEN_FILE for gateways, or certificates; docs/quotas.md says how.")
@@ -81,30 +128,18 @@ func (c *callers) of(w http.ResponseWriter, r *http.Request, named string) (call
 
 // shown finds out who asks.
 func (c *callers) shown(r *http.Request, named string) (caller, bool) {
-	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-		name := r.TLS.VerifiedChains[0][0].Subject.CommonName
-		if slices.Contains(c.names, name) {
-			return caller{}, true
-		}
-		return caller{coordinator.AgentID(name)}, messages.ValidID(name)
-	}
-	values := r.Header["Authorization"]
-	if len(values) != 1 {
-		return caller{}, false
-	}
-	scheme, given, _ := strings.Cut(values[0], " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return caller{}, false
-	}
-	given = strings.TrimLeft(given, " ")
-	if hash := sha256.Sum256([]byte(given)); c.on && subtle.ConstantTimeCompare(hash[:], c.gateway[:]) == 1 {
+	if c.gateways.Shown(r.Header["Authorization"], r.TLS) {
 		return caller{}, true
 	}
+	if name, ok := certified(r.TLS); ok {
+		return caller{coordinator.AgentID(name)}, messages.ValidID(name)
+	}
+	given, ok := bearerOf(r.Header["Authorization"])
 	agent := r.Header.Get(agentHeader)
 	if agent == "" {
 		agent = named
 	}
-	if len(c.identity.secret) == 0 || !messages.ValidID(agent) {
+	if !ok || len(c.identity.secret) == 0 || !messages.ValidID(agent) {
 		return caller{}, false
 	}
 	token := c.tokenOf(agent)

@@ -145,7 +145,11 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 	told := func(name string, op coordinator.CallOp, about string) endpoint {
 		return endpoint{path: "/v1/quota/" + name, about: "*** POST: " + about, method: http.MethodPost, change: a.calls(op)}
 	}
+	gateway := func(name, about string, change http.Handler) endpoint {
+		return endpoint{path: "/v1/quota/" + name, about: about, method: http.MethodGet, change: change}
+	}
 	return []endpoint{
+		read("/openapi.yaml", "this interface as an OpenAPI 3.1 document", openAPI),
 		read("/health", "healthy or degraded (200), critical (503), and the checks behind the word", a.health),
 		read("/livez", "200 while the process runs, whatever the broker does", a.livez),
 		read("/readyz", "200 while tasks are being taken, else 503 and the state", a.readyz),
@@ -192,6 +196,8 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 			path: ForwardPath, about: "*** POST: for other coordinators, which forward what they are asked while this one leads",
 			method: http.MethodPost, change: http.HandlerFunc(a.forwarded),
 		},
+		gateway("auth", "*** for nginx's auth_request: sets quota aside by the headers X-Quota-*, or says no with 403", a.authenticate()),
+		gateway("auth/settle", "*** for nginx's post_action: tells what the call has used", a.authSettled()),
 		read("/agents/stats", "capacity, pending work, health and success of every agent and of the whole", a.agentStats),
 		{
 			path: "/agents/{id}/capacity", method: http.MethodPut, change: http.HandlerFunc(a.capacity),

@@ -11,6 +11,7 @@ const (
 	callUsage
 	callRoutes
 	callHeard
+	callNoRequest
 )
 
 // leastCall is how many bytes a call takes up at the very least.
@@ -29,7 +30,8 @@ func (c *coder) call(call *coordinator.Call) {
 		on(call.ChargeUntold, callChargeUntold) |
 		on(call.Usage != (coordinator.Usage{}), callUsage) |
 		on(len(call.Routes) > 0, callRoutes) |
-		on(call.Heard != nil, callHeard))
+		on(call.Heard != nil, callHeard) |
+		on(call.NoRequest, callNoRequest))
 	member(c, &call.Op, coordinator.NumCallOps)
 	c.key(&call.Key)
 	c.flag(&call.Keep, m&callKeep != 0)
@@ -38,6 +40,7 @@ func (c *coder) call(call *coordinator.Call) {
 	c.flag(&call.OwnOnly, m&callOwnOnly != 0)
 	name(c, &call.Operation)
 	c.flag(&call.Exact, m&callExact != 0)
+	c.flag(&call.NoRequest, m&callNoRequest != 0)
 	integer(c, &call.Seats)
 	c.flag(&call.NoBorrowing, m&callNoBorrowing != 0)
 	member(c, &call.Priority, int(coordinator.PriorityCritical)+1)

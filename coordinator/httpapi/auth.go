@@ -1,0 +1,98 @@
+package httpapi
+
+import (
+	"net/http"
+	"strconv"
+
+	"taskbus/coordinator"
+)
+
+// StatusHeader is where the answer to a gateway that understands 200, 401 and 403 alone has the
+// status that it would have otherwise.
+const StatusHeader = "X-Quota-Status"
+
+// reservationHeader names the reservation, in the question and in the answer.
+const reservationHeader = "X-Quota-Reservation"
+
+// authenticate answers GET /v1/quota/auth: nginx's auth_request, which asks with headers alone
+// and lets a call through with 200. It is asked with GET and changes something all the same:
+// nginx cannot ask otherwise.
+func (a *api) authenticate() http.Handler {
+	return a.byHeaders(func(r *http.Request, said *saidCall) (coordinator.CallOp, string) {
+		return readAuth(r.Header, said)
+	})
+}
+
+// authSettled answers GET /v1/quota/auth/settle: what a call that authenticate has reserved quota
+// for has used, from nginx's post_action.
+func (a *api) authSettled() http.Handler {
+	return a.byHeaders(func(r *http.Request, said *saidCall) (coordinator.CallOp, string) {
+		return readAuthSettled(r.Header, said)
+	})
+}
+
+// byHeaders is calls for those who ask with headers and understand three answers.
+func (a *api) byHeaders(read func(*http.Request, *saidCall) (op coordinator.CallOp, fault string)) http.Handler {
+	return http.HandlerFunc(func(plain http.ResponseWriter, r *http.Request) {
+		w := authWriter{plain}
+		// What a page of another origin makes a browser send is looked at as if it were a POST,
+		// for it changes as much as one.
+		unsafe := *r
+		unsafe.Method = http.MethodPost
+		if err := a.permission.browsers.Check(&unsafe); err != nil {
+			crossOrigin(w)
+			return
+		}
+		if !unasked(w, r) {
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		var said saidCall
+		op, fault := read(r, &said)
+		if fault != "" {
+			problem(w, http.StatusBadRequest, "Bad headers", "Nothing was done: "+fault+".")
+			return
+		}
+		who, ok := a.callers.of(w, r, said.agent)
+		if !ok {
+			return
+		}
+		if call, id, ok := a.callOf(w, who, op, &said); ok {
+			a.ask(w, r, call, id, authAnswers{})
+		}
+	})
+}
+
+// authWriter answers with one of the three statuses that nginx's auth_request understands, and
+// says in a header what it would have been. Any other answer would be an error to nginx, and
+// fail the client's request with 500.
+type authWriter struct{ http.ResponseWriter }
+
+func (w authWriter) WriteHeader(status int) {
+	h := w.Header()
+	h.Set(StatusHeader, strconv.Itoa(status))
+	switch status {
+	case http.StatusOK, http.StatusUnauthorized:
+		w.ResponseWriter.WriteHeader(status)
+		return
+	case http.StatusTooManyRequests:
+		// A refusal may be kept for a second, so that who does not wait costs the gateway a look
+		// into its memory, and not a question. Nothing else ever may.
+		h.Set("Cache-Control", "max-age="+strconv.Itoa(refusalKept))
+		h.Set("Vary", "Authorization, X-Quota-Agent, X-Quota-Group, X-Quota-Provider, X-Quota-Model")
+	}
+	w.ResponseWriter.WriteHeader(http.StatusForbidden)
+}
+
+// refusalKept is for how many seconds a gateway may repeat a refusal by itself: no longer than
+// every Retry-After at least is.
+const refusalKept = 1
+
+// authAnswers answers nginx's auth_request.
+type authAnswers struct{ callAnswers }
+
+func (authAnswers) granted(w http.ResponseWriter, id string, _ coordinator.CallOp, x *coordinator.CallAnswer) {
+	rateLimits(w.Header(), x)
+	w.Header().Set(reservationHeader, id)
+	w.WriteHeader(http.StatusOK)
+}

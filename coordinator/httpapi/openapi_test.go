@@ -1,0 +1,281 @@
+package httpapi
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	gotoken "go/token"
+	"net/http"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/tests/openapi"
+)
+
+var update = flag.Bool("update", false, "write the schemas of answers in schemas/openapi.yaml anew")
+
+func document(t *testing.T) *openapi.Document {
+	t.Helper()
+	d, err := openapi.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Every path and method of the server is in the document, and the other way round.
+func TestOpenAPIHasEveryEndpoint(t *testing.T) {
+	want := []string{"GET /"}
+	a := &api{permission: newPermission(nil), callers: newCallers(identity{}, nil, nil)}
+	for _, e := range a.endpoints(nil) {
+		path := strings.ReplaceAll(e.path, "{id...}", "{id}")
+		if e.read != nil {
+			want = append(want, "GET "+path)
+		}
+		if e.change != nil {
+			want = append(want, e.method+" "+path)
+		}
+	}
+	slices.Sort(want)
+	if got := document(t).Operations(); !slices.Equal(got, want) {
+		t.Errorf("the document has\n%s\nthe server has\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// answers are the types of what is answered; those inside them come along.
+var answers = []any{
+	Problem{}, QuotaProblem{}, CallAnswer{}, Health{}, Readiness{}, Status{}, TaskList{}, TaskExplanation{}, Prospect{}, Cancellation{}, CapabilityList{}, AgentStats{},
+	Quotas{}, QuotaGroup{}, QuotaAgent{}, QuotaProvider{}, QuotaAnswer{},
+}
+
+// The schemas of answers are those of the Go types.
+func TestOpenAPISchemasAreTheTypes(t *testing.T) {
+	const file, mark = "../../schemas/openapi.yaml", "-run OpenAPI -update\n"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, got, found := strings.Cut(string(text), mark)
+	if !found {
+		t.Fatalf("%s does not say where the schemas of answers begin", file)
+	}
+	s := schemaWriter{comments: commentsOf(t), seen: make(map[string]bool)}
+	for _, v := range answers {
+		s.add(reflect.TypeOf(v))
+	}
+	slices.Sort(s.done)
+	want := strings.Join(s.done, "")
+	if *update {
+		if err := os.WriteFile(file, []byte(head+mark+want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		t.Skip("written; run the test again without -update")
+	}
+	if got != want {
+		t.Errorf("%s is not what the types of this package say; write it with: go test ./coordinator/httpapi -run OpenAPI -update", file)
+	}
+}
+
+// schemaWriter makes schemas of types.
+type schemaWriter struct {
+	comments map[string]string // of Type and Type.Field
+	seen     map[string]bool
+	done     []string
+}
+
+func (s *schemaWriter) add(t reflect.Type) {
+	if s.seen[t.Name()] {
+		return
+	}
+	s.seen[t.Name()] = true
+	var b strings.Builder
+	var required []string
+	fmt.Fprintf(&b, "    %s:\n      type: object\n", t.Name())
+	if about := s.comments[t.Name()]; about != "" {
+		fmt.Fprintf(&b, "      description: %s\n", strconv.Quote(about))
+	}
+	var fields strings.Builder
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if options == "" {
+			required = append(required, name)
+		}
+		schema := s.of(f.Type, options != "")
+		if about := s.comments[t.Name()+"."+f.Name]; about != "" {
+			schema += ", description: " + strconv.Quote(about)
+		}
+		fmt.Fprintf(&fields, "        %s: {%s}\n", name, schema)
+	}
+	if len(required) > 0 {
+		fmt.Fprintf(&b, "      required: [%s]\n", strings.Join(required, ", "))
+	}
+	b.WriteString("      properties:\n" + fields.String())
+	s.done = append(s.done, b.String())
+}
+
+// of is the schema of a type, without braces. What is optional is never null: it is left out.
+func (s *schemaWriter) of(t reflect.Type, optional bool) string {
+	switch t {
+	case reflect.TypeFor[time.Time]():
+		return "type: string, format: date-time"
+	case reflect.TypeFor[Number]():
+		return "type: [number, 'null']"
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		if optional {
+			return s.of(t.Elem(), false)
+		}
+		return "anyOf: [{" + s.of(t.Elem(), false) + "}, {type: 'null'}]"
+	case reflect.Slice:
+		return "type: array, items: {" + s.of(t.Elem(), false) + "}"
+	case reflect.Map:
+		return "type: object, additionalProperties: {" + s.of(t.Elem(), false) + "}"
+	case reflect.Struct:
+		s.add(t)
+		return `$ref: "#/components/schemas/` + t.Name() + `"`
+	case reflect.String:
+		return "type: string"
+	case reflect.Bool:
+		return "type: boolean"
+	case reflect.Float64:
+		return "type: number"
+	default:
+		return "type: integer"
+	}
+}
+
+var manySpaces = regexp.MustCompile(`\s+`)
+
+// commentsOf are what the sources say of types and their fields.
+func commentsOf(t *testing.T) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	keep := func(name string, groups ...*ast.CommentGroup) {
+		for _, g := range groups {
+			if text := strings.TrimSpace(manySpaces.ReplaceAllString(g.Text(), " ")); text != "" && all[name] == "" {
+				all[name] = text
+			}
+		}
+	}
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
+			continue
+		}
+		tree, err := parser.ParseFile(gotoken.NewFileSet(), e.Name(), nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range tree.Decls {
+			g, ok := d.(*ast.GenDecl)
+			if !ok {
+				continue
+			}
+			for _, spec := range g.Specs {
+				typed, ok := spec.(*ast.TypeSpec)
+				if !ok {
+					continue
+				}
+				keep(typed.Name.Name, typed.Doc, g.Doc)
+				fields, ok := typed.Type.(*ast.StructType)
+				if !ok {
+					continue
+				}
+				for _, f := range fields.Fields.List {
+					for _, name := range f.Names {
+						keep(typed.Name.Name+"."+name.Name, f.Doc, f.Comment)
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// What the quota endpoints really answer, well or ill, is what the document says.
+func TestOpenAPIAnswersOfQuotas(t *testing.T) {
+	d := document(t)
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	full := &fakeSource{callAnswers: []coordinator.CallAnswer{{
+		Standing: true, Agent: "a", Group: "g", Provider: "openai", Model: "gpt-4o", Pool: "openai", Amounts: coordinator.Amounts{1, 2, 3, 5, 7, 1}, Until: at, Borrowed: true,
+		Budget: &coordinator.QuotaLeft{Node: "pool/a", Dimension: coordinator.DimCost, Quota: 5, Left: 4, Window: time.Hour, Reset: time.Minute},
+		Rate:   &coordinator.QuotaLeft{Node: "pool/a", Dimension: coordinator.DimRequests, Quota: 5, Left: 4, Window: time.Second, Reset: time.Second},
+	}}}
+	down := granted()
+	down.callErr = ErrCallsBusy
+	number := func(n float64) *float64 { return &n }
+	node := QuotaNode{ID: "pool/g", Kind: "group", Name: "g", Parent: "pool", Weight: 1, Concurrency: &QuotaConcurrency{Limit: 3, Running: 1, Available: 2},
+		Budgets: []QuotaBudget{{Dimension: "total_tokens", Limit: *number(5), Period: "2026-03", PeriodFrom: at, ResetTime: at}}, Rates: []QuotaRate{{Dimension: "requests", Amount: 5, PerSeconds: 1, Burst: 5, Ceiling: 9}}}
+	agent := node
+	agent.ID, agent.Kind, agent.Name, agent.Parent = "pool/g/a", "agent", "a", "pool/g"
+	provider := QuotaNode{ID: "openai", Kind: "pool", Name: "openai", Weight: 1, Budgets: []QuotaBudget{}, Rates: []QuotaRate{}}
+	trees := &fakeSource{quotas: Quotas{Configured: true, Nodes: []QuotaNode{node, agent, provider}, TotalNodes: 3, Groups: []QuotaTurns{{Group: "g", Waiting: 1}}},
+		quotaAnswer: QuotaAnswer{Group: "g", GroupKnown: true, Amounts: map[string]float64{"requests": 1}, Node: "pool/g", Dimension: "requests", Limit: "rate", RetryAt: at,
+			Nodes: []string{"pool/g"}, Limits: []QuotaLimit{{Node: "pool/g", Dimension: "requests", Limit: "rate", Refuses: true, Binds: true, Renews: at}}}}
+	none := &fakeSource{quotasErr: ErrNoQuotas}
+	checked := make(map[string]map[int]bool)
+	check := func(src *fakeSource, template string, req request) {
+		t.Helper()
+		resp := changeWith(src, callOptions, req)
+		if err := d.Check(req.method, template, resp.StatusCode, resp.Header.Get("Content-Type"), []byte(body(t, resp))); err != nil {
+			t.Error(err)
+		}
+		if checked[template] == nil {
+			checked[template] = make(map[int]bool)
+		}
+		checked[template][resp.StatusCode] = true
+	}
+	for _, op := range []string{"reserve", "extend", "settle", "release", "check", "consume"} {
+		path := "/v1/quota/" + op
+		for _, src := range []*fakeSource{granted(), full, refusedBy(coordinator.CallRefused), refusedBy(coordinator.CallNever), refusedBy(coordinator.CallUnknown),
+			refusedBy(coordinator.CallEnded), refusedBy(coordinator.CallForeign), down} {
+			check(src, path, request{http.MethodPost, path, `{"reservation_id": "r-1"}`, [][2]string{asGateway}})
+		}
+		check(granted(), path, request{http.MethodPost, path, `{"reservation_id": "r-1"}`, nil})
+		check(granted(), path, request{http.MethodPost, path, `[]`, [][2]string{asGateway}})
+		check(granted(), path, request{http.MethodPost, path, `{}`, [][2]string{asGateway, {"Content-Type", "text/xml"}}})
+		check(granted(), path, request{http.MethodPost, path, strings.Repeat(" ", maxCallBody+1), [][2]string{asGateway}})
+	}
+	for _, path := range []string{"/v1/quota/auth", "/v1/quota/auth/settle"} {
+		for _, src := range []*fakeSource{granted(), full, refusedBy(coordinator.CallRefused), refusedBy(coordinator.CallNever), refusedBy(coordinator.CallForeign), down} {
+			check(src, path, request{http.MethodGet, path, "", [][2]string{asGateway, {"X-Quota-Reservation", "r-1"}}})
+		}
+		check(granted(), path, request{http.MethodGet, path, "", nil})
+	}
+	for _, p := range [][2]string{
+		{"/v1/quota", "/v1/quota"}, {"/v1/quota/nodes/{id}", "/v1/quota/nodes/pool/g"}, {"/v1/quota/groups/{id}", "/v1/quota/groups/g"},
+		{"/v1/quota/agents/{id}", "/v1/quota/agents/a"}, {"/v1/quota/providers/{id}", "/v1/quota/providers/openai"}, {"/v1/quota/explain", "/v1/quota/explain"},
+	} {
+		check(trees, p[0], request{http.MethodGet, p[1], "", nil})
+		check(none, p[0], request{http.MethodGet, p[1], "", nil})
+		check(none, p[0], request{http.MethodGet, p[1] + "?what=1", "", nil})
+	}
+	check(&fakeSource{}, "/openapi.yaml", request{http.MethodGet, "/openapi.yaml", "", nil})
+	// The test itself: it has seen what it says it has.
+	for template, statuses := range map[string][]int{
+		"/v1/quota/reserve": {200, 400, 401, 403, 404, 409, 413, 415, 422, 429, 503}, "/v1/quota/auth": {200, 401, 403}, "/v1/quota/agents/{id}": {200, 400, 404},
+		"/v1/quota/explain": {200, 400, 404}, "/v1/quota/providers/{id}": {200, 404},
+	} {
+		for _, s := range statuses {
+			if !checked[template][s] {
+				t.Errorf("no answer %d of %s was held to the document", s, template)
+			}
+		}
+	}
+	if err := d.Check("POST", "/v1/quota/reserve", 200, "application/json", []byte(`{"reservation_id": "r", "granted": true, "new": 1}`)); err == nil {
+		t.Error("a member that the document does not know was not noticed")
+	}
+}

@@ -1,0 +1,151 @@
+package rls
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"slices"
+	"time"
+
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/httpapi"
+)
+
+// respond makes one answer of what was answered to the demands that ask. The headers are those of
+// the first that is refused, or else of the first that a limit concerns.
+func respond(demands []demand, answers []coordinator.CallAnswer) *pb.RateLimitResponse {
+	r := &pb.RateLimitResponse{OverallCode: pb.RateLimitResponse_OK, Statuses: make([]*pb.RateLimitResponse_DescriptorStatus, len(demands))}
+	var told *coordinator.CallAnswer
+	why := ""
+	for i := range demands {
+		d := &demands[i]
+		s := &pb.RateLimitResponse_DescriptorStatus{Code: pb.RateLimitResponse_OK}
+		r.Statuses[i] = s
+		if d.fault != "" {
+			s.Code = pb.RateLimitResponse_OVER_LIMIT
+			why = first(why, "A descriptor of the gateway is refused: "+d.fault)
+		}
+		if d.asks {
+			x := &answers[0]
+			answers = answers[1:]
+			describe(s, x)
+			if s.Code == pb.RateLimitResponse_OVER_LIMIT {
+				why = first(why, reason(x))
+			}
+			if limit, _ := httpapi.Refusing(x); told == nil && limit != nil || s.Code != pb.RateLimitResponse_OK && r.OverallCode == pb.RateLimitResponse_OK {
+				told = x
+			}
+		}
+		if s.Code == pb.RateLimitResponse_OVER_LIMIT {
+			r.OverallCode = pb.RateLimitResponse_OVER_LIMIT
+		}
+	}
+	h := http.Header{}
+	if told != nil {
+		httpapi.SetLimits(h, told)
+	}
+	if r.OverallCode == pb.RateLimitResponse_OVER_LIMIT {
+		h.Set("Content-Type", "application/problem+json")
+		r.RawBody = problem(why)
+	}
+	r.ResponseHeadersToAdd = headers(h)
+	return r
+}
+
+func first(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// describe fills in the status of a descriptor. One for which there is room is not over its limit,
+// also if another is.
+func describe(s *pb.RateLimitResponse_DescriptorStatus, x *coordinator.CallAnswer) {
+	if x.State != coordinator.CallGranted && x.State != coordinator.CallPutBy {
+		s.Code = pb.RateLimitResponse_OVER_LIMIT
+	}
+	limit, name := httpapi.Refusing(x)
+	if limit == nil {
+		return
+	}
+	unit, times := periodOf(limit.Window)
+	s.CurrentLimit = &pb.RateLimitResponse_RateLimit{Name: name, RequestsPerUnit: small(limit.Quota), Unit: unit}
+	if times > 1 {
+		s.CurrentLimit.UnitMultiplier = wrapperspb.UInt32(times)
+	}
+	s.LimitRemaining = small(limit.Left)
+	s.DurationUntilReset = durationpb.New(limit.Reset)
+}
+
+// small is as much as the protocol can tell.
+func small(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
+
+// The lengths that a calendar's periods may have: clocks that change make a day shorter or longer.
+const (
+	hour, day, week = time.Hour, 24 * time.Hour, 7 * 24 * time.Hour
+	shift           = 2 * time.Hour
+)
+
+// periodOf is a window in the protocol's units.
+func periodOf(window time.Duration) (unit pb.RateLimitResponse_RateLimit_Unit, times uint32) {
+	near := func(from, to time.Duration) bool { return window >= from-shift && window <= to+shift }
+	switch {
+	case near(365*day, 366*day):
+		return pb.RateLimitResponse_RateLimit_YEAR, 1
+	case near(28*day, 31*day):
+		return pb.RateLimitResponse_RateLimit_MONTH, 1
+	case near(week, week):
+		return pb.RateLimitResponse_RateLimit_WEEK, 1
+	case near(day, day):
+		return pb.RateLimitResponse_RateLimit_DAY, 1
+	case window > 0 && window%hour == 0:
+		return pb.RateLimitResponse_RateLimit_HOUR, small(int64(window / hour))
+	case window > 0 && window%time.Minute == 0:
+		return pb.RateLimitResponse_RateLimit_MINUTE, small(int64(window / time.Minute))
+	}
+	return pb.RateLimitResponse_RateLimit_SECOND, max(1, small(int64(math.Ceil(window.Seconds()))))
+}
+
+// reason is why a call is refused, for people.
+func reason(x *coordinator.CallAnswer) string {
+	switch {
+	case x.Lacks != nil:
+		return "No quota for this call: " + x.Lacks.Text
+	case x.State == coordinator.CallForeign:
+		return "Agent " + string(x.Agent) + " does not belong to the group that is named"
+	default:
+		return "No quota for this call"
+	}
+}
+
+// problem is the body that the gateway's client gets (RFC 9457).
+func problem(detail string) []byte {
+	body, err := json.Marshal(httpapi.Problem{Title: "Quota exceeded", Status: http.StatusTooManyRequests, Detail: detail + "."})
+	if err != nil { // three plain fields: it cannot happen, and the answer counts without it
+		return nil
+	}
+	return body
+}
+
+// headers are in the order of their names, so that equal answers are equal.
+func headers(h http.Header) []*core.HeaderValue {
+	var all []*core.HeaderValue
+	for name, values := range h {
+		for _, v := range values {
+			all = append(all, &core.HeaderValue{Key: name, Value: v})
+		}
+	}
+	slices.SortFunc(all, func(a, b *core.HeaderValue) int {
+		if a.Key < b.Key {
+			return -1
+		}
+		return 1
+	})
+	return all
+}
