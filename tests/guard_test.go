@@ -32,7 +32,9 @@ const (
 	modGonum      = "gonum.org/v1/gonum"
 	modGonumPlot  = "gonum.org/v1/plot"
 	modJsonschema = "github.com/santhosh-tekuri/jsonschema/v5"
+	modPgx        = "github.com/jackc/pgx/v5"
 	modPrometheus = "github.com/prometheus/client_golang/prometheus"
+	modSQLite     = "modernc.org/sqlite"
 	modXsync      = "golang.org/x/sync"
 	modXxhash     = "github.com/cespare/xxhash/v2"
 	modYaml       = "gopkg.in/yaml.v3"
@@ -64,32 +66,36 @@ type rule struct {
 // table has one row for each package, by its path in the module; a row that ends
 // in "/..." is for everything below that has no row of its own.
 var table = map[string]rule{
-	"coordinator":                   {std: stdPure},
-	"coordinator/strategy":          {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/capacity":          {std: stdPure},
-	"coordinator/learning":          {std: stdPure, may: []string{"coordinator", modGonum + "/mathext"}},
-	"coordinator/breaker":           {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/auction":           {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/pull":              {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/heap":              {std: stdPure},
-	"coordinator/fairshare":         {std: stdPure, may: []string{"coordinator", "coordinator/heap"}},
-	"coordinator/engine":            {std: stdPure, may: []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare"}},
-	"coordinator/replay":            {may: []string{"coordinator", "coordinator/strategy", "coordinator/engine", "coordinator/journal"}},
-	"coordinator/simulator":         {may: []string{modYaml, "coordinator", "coordinator/strategy", "coordinator/engine"}},
-	"coordinator/simulator/pulling": {may: []string{"coordinator", "coordinator/pull", "coordinator/simulator", "agent/balance"}},
-	"coordinator/simulator/sharing": {may: []string{"coordinator/heap", "coordinator/fairshare", "coordinator/simulator"}},
-	"coordinator/simulator/chart":   {may: []string{modGonumPlot + "/...", "coordinator/simulator", "coordinator/simulator/pulling"}},
-	"messages":                      {may: []string{"schemas", "coordinator"}},
-	"schemas":                       {may: []string{modJsonschema}},
-	"config":                        {may: []string{modYaml, modFsnotify, "config/formula", "coordinator", "coordinator/strategy", "coordinator/fairshare"}},
-	"config/formula":                {may: []string{modCel + "/...", "coordinator", "coordinator/strategy"}},
-	"coordinator/bus":               {},
-	"coordinator/bus/membus":        {may: []string{"coordinator/bus"}},
-	"coordinator/bus/bustest":       {may: []string{"coordinator/bus", modGoleak}},
-	"coordinator/bus/amqpbus":       {may: []string{"coordinator/bus", modAmqp091, modZerolog}},
-	"coordinator/journal":           {may: []string{"coordinator", "coordinator/bus"}},
-	"coordinator/failpoint":         {},
-	"coordinator/httpapi":           {may: []string{"coordinator", "messages", modPrometheus + "/..."}},
+	"coordinator":                       {std: stdPure},
+	"coordinator/strategy":              {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/capacity":              {std: stdPure},
+	"coordinator/learning":              {std: stdPure, may: []string{"coordinator", modGonum + "/mathext"}},
+	"coordinator/breaker":               {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/auction":               {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/pull":                  {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/heap":                  {std: stdPure},
+	"coordinator/fairshare":             {std: stdPure, may: []string{"coordinator", "coordinator/heap"}},
+	"coordinator/engine":                {std: stdPure, may: []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare"}},
+	"coordinator/replay":                {may: []string{"coordinator", "coordinator/strategy", "coordinator/engine", "coordinator/journal"}},
+	"coordinator/simulator":             {may: []string{modYaml, "coordinator", "coordinator/strategy", "coordinator/engine"}},
+	"coordinator/simulator/pulling":     {may: []string{"coordinator", "coordinator/pull", "coordinator/simulator", "agent/balance"}},
+	"coordinator/simulator/sharing":     {may: []string{"coordinator/heap", "coordinator/fairshare", "coordinator/simulator"}},
+	"coordinator/simulator/chart":       {may: []string{modGonumPlot + "/...", "coordinator/simulator", "coordinator/simulator/pulling"}},
+	"messages":                          {may: []string{"schemas", "coordinator"}},
+	"schemas":                           {may: []string{modJsonschema}},
+	"config":                            {may: []string{modYaml, modFsnotify, "config/formula", "coordinator", "coordinator/strategy", "coordinator/fairshare"}},
+	"config/formula":                    {may: []string{modCel + "/...", "coordinator", "coordinator/strategy"}},
+	"coordinator/bus":                   {},
+	"coordinator/bus/membus":            {may: []string{"coordinator/bus"}},
+	"coordinator/bus/bustest":           {may: []string{"coordinator/bus", modGoleak}},
+	"coordinator/bus/amqpbus":           {may: []string{"coordinator/bus", modAmqp091, modZerolog}},
+	"coordinator/journal":               {may: []string{"coordinator", "coordinator/bus"}},
+	"coordinator/failpoint":             {},
+	"coordinator/usage":                 {std: stdPure, may: []string{"coordinator", "coordinator/journal"}},
+	"coordinator/usage/store":           {may: []string{"coordinator", "coordinator/usage", modPgx + "/...", modSQLite}},
+	"coordinator/usage/store/storetest": {may: []string{"coordinator", "coordinator/usage", "coordinator/usage/store"}},
+	"coordinator/usage/history":         {may: []string{"coordinator/bus", "coordinator/journal", "coordinator/usage", "coordinator/usage/store", modZerolog}},
+	"coordinator/httpapi":               {may: []string{"coordinator", "coordinator/usage", "messages", modPrometheus + "/..."}},
 	"coordinator/service": {may: []string{
 		"config", "messages", "schemas",
 		"coordinator", "coordinator/strategy", "coordinator/auction", "coordinator/fairshare", "coordinator/engine",
@@ -105,7 +111,7 @@ var table = map[string]rule{
 }
 
 // clockless packages may use the time package for its types only.
-var clockless = []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/engine", "coordinator/simulator", "coordinator/simulator/pulling", "coordinator/simulator/sharing", "coordinator/journal", "coordinator/replay", "agent/balance"}
+var clockless = []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/engine", "coordinator/simulator", "coordinator/simulator/pulling", "coordinator/simulator/sharing", "coordinator/journal", "coordinator/replay", "coordinator/usage", "agent/balance"}
 
 var clockFuncs = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
 

@@ -31,6 +31,18 @@ func (i *instance) run(ctx context.Context, signals <-chan os.Signal) error {
 	served, answered := make(chan error, 1), make(chan error, 1)
 	go func() { served <- i.service.Run(serving) }()
 	go func() { answered <- httpapi.Serve(answering, i.listener, i.handler) }()
+	// It is ended last, so that the ends of this drain are in it.
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		if i.history != nil {
+			i.history.Run(answering)
+		}
+	}()
+	defer func() {
+		stopAnswering()
+		<-kept
+	}()
 	go i.watch(serving, i.files.agents)
 	go i.watch(serving, i.files.quotas)
 

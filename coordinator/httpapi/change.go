@@ -105,7 +105,7 @@ func (a *api) changing(change func(w http.ResponseWriter, r *http.Request, id st
 			return
 		}
 		id := r.PathValue("id")
-		if !messages.ValidID(id) {
+		if !messages.ValidID(id) && strings.Contains(r.Pattern, "{id}") {
 			badID(w)
 			return
 		}

@@ -30,6 +30,8 @@ type Options struct {
 	// AgentSecret is what the tokens are derived from by which agents report their
 	// capacity (see AgentToken). Without one nobody can.
 	AgentSecret []byte
+	// History of usage; nil: none is kept.
+	History History
 	// MaxTaskBytes bounds the task of /whatif; 0 means 1 MiB.
 	MaxTaskBytes int
 	// Changed is told of every request that the token has let through to an
@@ -48,6 +50,7 @@ type api struct {
 	identity   identity
 	maxTask    int64
 	changed    func(Change)
+	history    History
 }
 
 // endpoint is one path, and one line of the list that / prints.
@@ -90,7 +93,10 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func New(src Source, metrics http.Handler, opts Options) http.Handler {
 	a := &api{
 		src: src, permission: newPermission(opts.AdminToken), identity: identity{slices.Clone(opts.AgentSecret)},
-		maxTask: defaultMaxTask, changed: opts.Changed,
+		maxTask: defaultMaxTask, changed: opts.Changed, history: opts.History,
+	}
+	if a.history == nil {
+		a.history = noHistory{}
 	}
 	if opts.MaxTaskBytes > 0 {
 		a.maxTask = int64(opts.MaxTaskBytes)
@@ -141,6 +147,11 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 		read("/v1/quota/agents/{id}", "an agent's own quota, and its group's", a.quotaAgent()),
 		read("/v1/quota/providers/{id}", "all nodes of a provider's tree", a.quotaProvider()),
 		asked("/v1/quota/explain", "whether there is quota now, and which limit binds: ?group=&agent=&provider=&model=&task_type=&requests=&input_tokens=&output_tokens=&cost_usd=&allow_borrowing=", a.explainQuota),
+		asked("/v1/quota/history", "what was used by day, group, agent and model: ?group=&agent=&provider=&model=&from=&to=&by=day|month|total&limit=1…100000", a.usageHistory),
+		{
+			path: "/v1/quota/history/rebuild", about: "* POST: the history is made anew from the journal, as far as that reaches back",
+			method: http.MethodPost, change: a.changing(a.rebuildHistory),
+		},
 		read("/agents/stats", "capacity, pending work, health and success of every agent and of the whole", a.agentStats),
 		{
 			path: "/agents/{id}/capacity", method: http.MethodPut, change: http.HandlerFunc(a.capacity),
