@@ -91,6 +91,7 @@ from_docker() {
 
 # --- a private node ------------------------------------------------------------------
 
+have_postgres() { ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null; }
 have_rabbitmq() { [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || PATH="$PATH:/usr/sbin" command -v rabbitmq-server >/dev/null; }
 
 # as_root CMD...: run it as root without asking for a password, or fail.
@@ -129,7 +130,12 @@ install() {
 		tail -n 5 "$log" >&2
 		die "apt could not install $* (all it said: $log); install it by hand"
 	fi
-	if [ "$1" = rabbitmq-server ] && command -v systemctl >/dev/null; then as_root systemctl disable --quiet rabbitmq-server >/dev/null 2>&1 || true; fi
+	local service
+	for service in "$@"; do
+		case $service in rabbitmq-server | postgresql)
+			if command -v systemctl >/dev/null; then as_root systemctl disable --quiet "$service" >/dev/null 2>&1 || true; fi ;;
+		esac
+	done
 	say "installed"
 }
 
@@ -154,8 +160,8 @@ main() {
 		from_environment || from_docker || from_private_node
 		;;
 	# For `make test`, which runs a node of its own and only needs the programs:
-	# besides RabbitMQ a C compiler, for the race detector, and pika, for the
-	# clients written in Python.
+	# besides RabbitMQ a C compiler, for the race detector, pika, for the clients
+	# written in Python, and PostgreSQL, for the history of usage.
 	--ensure-test-tools)
 		trap remove_policy EXIT
 		trap 'exit 130' INT
@@ -164,6 +170,7 @@ main() {
 		have_rabbitmq || missing+=(rabbitmq-server)
 		command -v "$(go env CC)" >/dev/null || missing+=(gcc libc6-dev)
 		[ "${TASKBUS_TEST_NO_PIKA:-}" = 1 ] || /usr/bin/python3 -c 'import pika' 2>/dev/null || missing+=(python3-pika)
+		have_postgres || missing+=(postgresql)
 		[ "${#missing[@]}" -gt 0 ] || return 0
 		command -v apt-get >/dev/null && may_be_root ||
 			die "the tests need ${missing[*]}: install them first (Debian: sudo apt-get install ${missing[*]}), or do without the Python clients: TASKBUS_TEST_NO_PIKA=1"

@@ -95,7 +95,7 @@ func (p *Projection) Take(offset int64, body []byte) error {
 	if !began {
 		p.look(body)
 	}
-	records, err := p.reader.Take(offset, body)
+	records, err := p.takeNext(offset, body)
 	var gap *journal.GapError
 	if errors.As(err, &gap) {
 		// What follows is only understood from the next snapshot on, or from the beginning of
@@ -121,6 +121,21 @@ func (p *Projection) Take(offset int64, body []byte) error {
 		p.mark.At = at
 	}
 	return nil
+}
+
+// takeNext has the reader take a message. A Reader that has begun passes over snapshots; one that
+// begins behind a gap would be passed over with the only state there is to go on from.
+func (p *Projection) takeNext(offset int64, body []byte) ([]coordinator.Record, error) {
+	if p.reader.Began() {
+		h, chunk, part, err := journal.DecodeChunk(body)
+		if err == nil && part && chunk.Number == 0 && h.Epoch >= p.reader.Epoch() && h.First > p.reader.Next() {
+			return nil, &journal.GapError{
+				Offset: offset, Want: p.reader.Next(), Got: h.First,
+				Reason: fmt.Sprintf("records %d to %d are missing before it", p.reader.Next(), h.First-1),
+			}
+		}
+	}
+	return p.reader.Take(offset, body)
 }
 
 // look notes since when there will be a state to begin with.

@@ -143,8 +143,20 @@ type process struct {
 	exited chan struct{}
 }
 
-// start runs a coordinator that keeps its history there.
+// start runs a coordinator that keeps its history there, and waits until it leads.
 func (r *rig) start(history string) *process {
+	r.t.Helper()
+	p := r.launch(history)
+	r.eventually("it leads", func() (bool, string) {
+		var ready httpapi.Readiness
+		p.read(http.MethodGet, "/readyz", "", &ready)
+		return ready.State == "active", ready.State
+	})
+	return p
+}
+
+// launch is start for one that need not lead.
+func (r *rig) launch(history string) *process {
 	r.t.Helper()
 	p := &process{r: r, log: &brokertest.LogBook{}, exited: make(chan struct{})}
 	p.cmd = exec.Command(program, "serve", "--config", filepath.Join(r.dir, "agents.yaml"), "--http", "127.0.0.1:0")
@@ -171,11 +183,6 @@ func (r *rig) start(history string) *process {
 	r.eventually("it answers", func() (bool, string) {
 		p.base = p.log.Field("taskbus is starting", "http")
 		return p.base != "", p.log.Tail(5)
-	})
-	r.eventually("it leads", func() (bool, string) {
-		var ready httpapi.Readiness
-		p.read(http.MethodGet, "/readyz", "", &ready)
-		return ready.State == "active", ready.State
 	})
 	return p
 }

@@ -4,8 +4,10 @@ import (
 	"net/http"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"taskbus/coordinator/httpapi"
+	"taskbus/tests/postgrestest"
 )
 
 // Tasks that use tokens, a coordinator that is killed in the middle of them, twice: the history
@@ -48,4 +50,55 @@ func TestHistoryIsWhatWasTold(t *testing.T) {
 	r.offer(50)
 	r.done()
 	p.agrees()
+}
+
+// The database is killed in the middle: tasks go on as ever, and when it is back the history
+// catches up exactly.
+func TestHistoryWhileTheDatabaseIsAway(t *testing.T) {
+	server := postgrestest.Start(t)
+	r := newRig(t)
+	p := r.start(server.Database(t))
+	r.work()
+	r.offer(200)
+	r.done()
+	p.agrees()
+
+	server.Kill(t)
+	began := time.Now()
+	r.offer(500)
+	r.done()
+	t.Logf("500 tasks without the database took %v", time.Since(began))
+	if status := p.read(http.MethodGet, "/v1/quota/history", "", nil); status != http.StatusServiceUnavailable {
+		t.Errorf("asked for the history it answers %d", status)
+	}
+	var ready httpapi.Readiness
+	if status := p.read(http.MethodGet, "/readyz", "", &ready); status != http.StatusOK {
+		t.Errorf("/readyz is %d: %+v", status, ready)
+	}
+
+	server.Start(t)
+	l := p.agrees()
+	if len(l.Projection.Gaps) > 0 {
+		t.Errorf("the projection is %+v", l.Projection)
+	}
+}
+
+// Two coordinators, one of which leads, write to one database; the leader is killed in the middle.
+// Everything is in it once.
+func TestHistoryOfTwoCoordinators(t *testing.T) {
+	server := postgrestest.Start(t)
+	r := newRig(t)
+	database := server.Database(t)
+	leader, other := r.start(database), r.launch(database)
+	r.work()
+	r.offer(300)
+	r.eventually("some are done", func() (bool, string) {
+		r.bill.mu.Lock()
+		defer r.bill.mu.Unlock()
+		return len(r.bill.calls) > 150, "too few"
+	})
+	leader.kill()
+	r.offer(100)
+	r.done()
+	other.agrees()
 }
