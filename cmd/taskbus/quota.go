@@ -28,7 +28,7 @@ Any coordinator answers; one that stands by tells what the journal has said so f
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.quotaListCommand(), a.quotaShowCommand(), a.quotaExplainCommand(), a.quotaHistoryCommand())
+	c.AddCommand(a.quotaListCommand(), a.quotaShowCommand(), a.quotaExplainCommand(), a.quotaHistoryCommand(), a.quotaCostCommand(), a.quotaForecastCommand(), a.quotaReconcileCommand())
 	return c
 }
 

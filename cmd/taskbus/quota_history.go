@@ -118,6 +118,7 @@ func (a *app) rebuildHistory(ctx context.Context, base string) error {
 	if err != nil {
 		return err
 	}
+	client.http.Timeout = reconcileTimeout
 	var made httpapi.Rebuilt
 	if err := client.change(ctx, http.MethodPost, "/v1/quota/history/rebuild", struct{}{}, &made); err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"taskbus/coordinator/usage"
@@ -45,15 +44,11 @@ func historyProblem(w http.ResponseWriter, err error) {
 // usageHistory answers /v1/quota/history.
 func (a *api) usageHistory(w http.ResponseWriter, r *http.Request) {
 	given, err := parameters(r.URL.RawQuery, "group", "agent", "provider", "model", "from", "to", "by", "limit")
-	q := usage.Query{By: usage.ByDay, Limit: DefaultHistoryLimit}
+	q := usage.Query{By: usage.ByDay}
 	if err == nil {
 		err = historyQuery(given, &q)
 	}
-	if text, ok := given["limit"]; err == nil && ok {
-		if q.Limit, err = strconv.Atoi(text); err != nil || q.Limit < 1 || q.Limit > MaxHistoryLimit {
-			err = fmt.Errorf("limit must be a whole number from 1 to %d", MaxHistoryLimit)
-		}
-	}
+	q.Limit, err = historyLimit(given, err)
 	if by, ok := given["by"]; err == nil && ok {
 		switch q.By = usage.By(by); q.By {
 		case usage.ByDay, usage.ByMonth, usage.ByTotal:

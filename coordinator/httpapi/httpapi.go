@@ -51,6 +51,9 @@ type api struct {
 	maxTask    int64
 	changed    func(Change)
 	history    History
+	now        func() time.Time
+	// bills are those that are on their way here, reconciling those that are being compared.
+	bills, reconciling chan struct{}
 }
 
 // endpoint is one path, and one line of the list that / prints.
@@ -94,6 +97,7 @@ func New(src Source, metrics http.Handler, opts Options) http.Handler {
 	a := &api{
 		src: src, permission: newPermission(opts.AdminToken), identity: identity{slices.Clone(opts.AgentSecret)},
 		maxTask: defaultMaxTask, changed: opts.Changed, history: opts.History,
+		bills: make(chan struct{}, mostBills), reconciling: make(chan struct{}, mostReconciling), now: time.Now,
 	}
 	if a.history == nil {
 		a.history = noHistory{}
@@ -148,6 +152,12 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 		read("/v1/quota/providers/{id}", "all nodes of a provider's tree", a.quotaProvider()),
 		asked("/v1/quota/explain", "whether there is quota now, and which limit binds: ?group=&agent=&provider=&model=&task_type=&requests=&input_tokens=&output_tokens=&cost_usd=&allow_borrowing=", a.explainQuota),
 		asked("/v1/quota/history", "what was used by day, group, agent and model: ?group=&agent=&provider=&model=&from=&to=&by=day|month|total&limit=1…100000", a.usageHistory),
+		asked("/v1/quota/cost", "what it has cost, by group, agent and model: the parameters of /v1/quota/history, but for by", a.cost),
+		asked("/v1/quota/forecast", "what will be used of every budget by the end of its period, and whether and when it overruns: ?node=&limit=", a.forecast),
+		{
+			path: "/v1/quota/reconcile", method: http.MethodPost, change: http.HandlerFunc(a.reconcile),
+			about: "POST a provider's bill as CSV: where it differs from the history; nothing is kept: ?by=day|month|total&from=&to=&provider=&columns=&models=&agents=&groups=&tolerance_percent=&tolerance_tokens=&tolerance_requests=&tolerance_usd=",
+		},
 		{
 			path: "/v1/quota/history/rebuild", about: "* POST: the history is made anew from the journal, as far as that reaches back",
 			method: http.MethodPost, change: a.changing(a.rebuildHistory),
