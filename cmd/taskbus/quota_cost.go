@@ -72,7 +72,7 @@ func printCosts(w io.Writer, r httpapi.CostReport, now time.Time) error {
 		return l.Group
 	})
 	p.costs("AGENT", r.Agents, func(l *httpapi.CostLine) string { return strings.Trim(l.Group+"/"+l.Agent, "/") })
-	p.costs("MODEL", r.Models, func(l *httpapi.CostLine) string { return strings.Trim(l.Provider+"/"+l.Model, "/") })
+	p.costs("MODEL", r.Models, func(l *httpapi.CostLine) string { return modelOf(l.Provider, l.Model) })
 	if r.More {
 		p.line("… and more (--limit)")
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -128,7 +129,8 @@ func (a *app) rebuildHistory(ctx context.Context, base string) error {
 	}
 	p := &page{w: a.out}
 	if made.State == "done" {
-		p.line("%s; %s", count(made.Rows, "row"), made.Detail)
+		p.line("%s made anew", count(made.Rows, "row"))
+		p.line("%s", oneLine(made.Detail))
 		return p.err
 	}
 	ctx, cancel := context.WithTimeout(ctx, rebuildWait)
@@ -158,10 +160,13 @@ func owner(r *httpapi.HistoryRow) string {
 	return r.Group
 }
 
+// modelOf names a model with its provider, as far as these are known.
+func modelOf(provider, model string) string { return strings.Trim(provider+"/"+model, "/") }
+
 func printHistory(w io.Writer, l httpapi.HistoryList, now time.Time) error {
 	p := &page{w: w}
 	head := map[string]string{"day": "DAY", "month": "MONTH", "total": "TIME"}[l.By]
-	t := newTable(head, "GROUP", "AGENT", "PROVIDER", "MODEL", "CALLS", "UNUSED", "REQUESTS", "INPUT", "OUTPUT", "TOTAL", "COST")
+	t := newTable(head, "GROUP", "AGENT", "MODEL", "CALLS", "UNUSED", "REQUESTS", "INPUT", "OUTPUT", "COST")
 	tokens := func(n int64) string { return quantity("total_tokens", float64(n)) }
 	for i := range l.Rows {
 		r := &l.Rows[i]
@@ -169,8 +174,8 @@ func printHistory(w io.Writer, l httpapi.HistoryList, now time.Time) error {
 		if l.By == "total" {
 			day = "all"
 		}
-		t.row(day, owner(r), r.Agent, r.Provider, r.Model, r.Calls, r.Released+r.Expired, r.Requests,
-			tokens(r.InputTokens), tokens(r.OutputTokens), tokens(r.TotalTokens), quantity("cost_usd", r.CostUSD))
+		t.row(day, owner(r), r.Agent, modelOf(r.Provider, r.Model), r.Calls, r.Released+r.Expired, r.Requests,
+			tokens(r.InputTokens), tokens(r.OutputTokens), quantity("cost_usd", r.CostUSD))
 	}
 	if len(l.Rows) == 0 {
 		p.line("nothing was used")
@@ -198,10 +203,10 @@ func (p *page) projection(j *httpapi.Projection, now time.Time) {
 		p.line("it is %s: %s", j.State, oneLine(j.Detail))
 	}
 	for _, g := range j.Gaps {
-		lost := ""
+		p.line("missing: %s to %s", g.From.UTC().Format(time.RFC3339), g.To.UTC().Format(time.RFC3339))
+		p.line("  %s", oneLine(g.Reason))
 		if g.Lost > 0 {
-			lost = fmt.Sprintf("; of %s it is not known what was used", count(int(g.Lost), "reservation"))
+			p.line("  of %s it is not known what was used", count(int(g.Lost), "reservation"))
 		}
-		p.line("missing: %s to %s: %s%s", g.From.UTC().Format(time.RFC3339), g.To.UTC().Format(time.RFC3339), oneLine(g.Reason), lost)
 	}
 }

@@ -122,14 +122,17 @@ func printReconciled(w io.Writer, r httpapi.Reconciled, now time.Time) error {
 	p := &page{w: w}
 	if len(r.Differences) > 0 {
 		head := map[string]string{"day": "DAY", "month": "MONTH", "total": "TIME"}[r.By]
-		t := newTable(head, "PROVIDER", "MODEL", "GROUP", "AGENT", "MEASURE", "HISTORY", "BILL", "DIFFERENCE", "%", "")
+		t := newTable(head, "MODEL", "GROUP", "AGENT", "MEASURE", "HISTORY", "BILL", "DIFFERENCE", "%")
 		for i := range r.Differences {
 			d := &r.Differences[i]
-			only := ""
-			if d.Only != "" {
-				only = "only in the " + d.Only
+			part := relative(d.Relative)
+			switch d.Only {
+			case "history":
+				part = "not billed"
+			case "bill":
+				part = "only billed"
 			}
-			t.row(d.Day, d.Provider, d.Model, d.Group, d.Agent, d.Measure, exact(d.Measure, d.History), exact(d.Measure, d.Bill), signed(d.Measure, d.Difference), relative(d.Relative), only)
+			t.row(d.Day, modelOf(d.Provider, d.Model), d.Group, d.Agent, d.Measure, exact(d.Measure, d.History), exact(d.Measure, d.Bill), signed(d.Measure, d.Difference), part)
 		}
 		if p.err = t.print(w); p.err != nil {
 			return p.err

@@ -93,14 +93,14 @@ func (c *Course) rate(loc *time.Location) (func(time.Weekday) float64, string) {
 			return func(time.Weekday) float64 { return 0 }, "the period has just begun"
 		}
 		pace := c.Used / float64(so) * float64(day)
-		return func(time.Weekday) float64 { return pace }, "as fast as in the period so far"
+		return func(time.Weekday) float64 { return pace }, "pace of the period"
 	case len(days) < WeekdaysFrom:
 		sum := 0.0
 		for _, v := range days {
 			sum += v
 		}
 		mean := sum / float64(len(days))
-		return func(time.Weekday) float64 { return mean }, fmt.Sprintf("the mean of %d days", len(days))
+		return func(time.Weekday) float64 { return mean }, fmt.Sprintf("mean of %d days", len(days))
 	}
 	var sum, n [7]float64
 	today := c.Now.In(loc).Weekday()
@@ -109,7 +109,7 @@ func (c *Course) rate(loc *time.Location) (func(time.Weekday) float64, string) {
 		sum[w] += v
 		n[w]++
 	}
-	return func(w time.Weekday) float64 { return sum[w] / n[w] }, fmt.Sprintf("each day of the week as in the last %d days", len(days))
+	return func(w time.Weekday) float64 { return sum[w] / n[w] }, fmt.Sprintf("weekdays of %d days", len(days))
 }
 
 // Series is what was used on each day from one up to another, both included, of what there is by

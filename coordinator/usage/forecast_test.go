@@ -30,27 +30,27 @@ func TestForecast(t *testing.T) {
 		at       time.Time
 	}{
 		// 8 and a half days are left of November: 500 + 8.5 · 10.
-		{"the mean of the days", Course{Used: 500, Cap: 1000, Begin: day(1, 0), End: day(31, 0), Now: day(22, 12), Days: repeat(5, 5, 15)}, 585, "the mean of 10 days", false, time.Time{}},
+		{"the mean of the days", Course{Used: 500, Cap: 1000, Begin: day(1, 0), End: day(31, 0), Now: day(22, 12), Days: repeat(5, 5, 15)}, 585, "mean of 10 days", false, time.Time{}},
 		// The 22nd is a Sunday. Days before: 14, ending with Saturday the 21st: two weeks of Sunday to
 		// Saturday with 0 at the week's ends and 20 on the five days between. Left are half the Sunday
 		// (0), Monday to Friday (5 · 20), Saturday and Sunday (0), and Monday the 30th (20): 120.
-		{"days of the week", Course{Used: 500, Cap: 1000, Begin: day(1, 0), End: day(31, 0), Now: day(22, 12), Days: repeat(2, 0, 20, 20, 20, 20, 20, 0)}, 620, "each day of the week as in the last 14 days", false, time.Time{}},
+		{"days of the week", Course{Used: 500, Cap: 1000, Begin: day(1, 0), End: day(31, 0), Now: day(22, 12), Days: repeat(2, 0, 20, 20, 20, 20, 20, 0)}, 620, "weekdays of 14 days", false, time.Time{}},
 		// 5 are used on Sunday afternoon (10 · 0.5), 10 on Monday; of the 20 that are left 5 remain for
 		// Tuesday, half of it.
-		{"overruns", Course{Used: 80, Cap: 100, Begin: day(1, 0), End: day(31, 0), Now: day(22, 12), Days: repeat(3, 10)}, 165, "the mean of 3 days", true, day(24, 12)},
-		{"has overrun", Course{Used: 101, Cap: 100, Begin: day(1, 0), End: day(31, 0), Now: day(30, 12), Days: repeat(3, 10)}, 106, "the mean of 3 days", true, day(30, 12)},
-		{"exactly used up is no overrun", Course{Used: 100, Cap: 100, Begin: day(1, 0), End: day(31, 0), Now: day(30, 12), Days: repeat(3, 0)}, 100, "the mean of 3 days", false, time.Time{}},
+		{"overruns", Course{Used: 80, Cap: 100, Begin: day(1, 0), End: day(31, 0), Now: day(22, 12), Days: repeat(3, 10)}, 165, "mean of 3 days", true, day(24, 12)},
+		{"has overrun", Course{Used: 101, Cap: 100, Begin: day(1, 0), End: day(31, 0), Now: day(30, 12), Days: repeat(3, 10)}, 106, "mean of 3 days", true, day(30, 12)},
+		{"exactly used up is no overrun", Course{Used: 100, Cap: 100, Begin: day(1, 0), End: day(31, 0), Now: day(30, 12), Days: repeat(3, 0)}, 100, "mean of 3 days", false, time.Time{}},
 		// 10 in 6 hours are 40 in 24.
-		{"no whole day yet", Course{Used: 10, Cap: 30, Begin: day(22, 0), End: day(23, 0), Now: day(22, 6)}, 40, "as fast as in the period so far", true, day(22, 18)},
+		{"no whole day yet", Course{Used: 10, Cap: 30, Begin: day(22, 0), End: day(23, 0), Now: day(22, 6)}, 40, "pace of the period", true, day(22, 18)},
 		// Of an hour's budget the days say nothing: 10 in 15 minutes are 40 in 60.
-		{"an hour", Course{Used: 10, Cap: 50, Begin: day(22, 12), End: day(22, 13), Now: day(22, 12).Add(15 * time.Minute), Days: repeat(20, 1)}, 40, "as fast as in the period so far", false, time.Time{}},
+		{"an hour", Course{Used: 10, Cap: 50, Begin: day(22, 12), End: day(22, 13), Now: day(22, 12).Add(15 * time.Minute), Days: repeat(20, 1)}, 40, "pace of the period", false, time.Time{}},
 		{"it begins", Course{Cap: 50, Begin: day(22, 12), End: day(22, 13), Now: day(22, 12)}, 0, "the period has just begun", false, time.Time{}},
-		{"it ends", Course{Used: 7, Cap: 50, Begin: day(1, 0), End: day(22, 0), Now: day(22, 0), Days: repeat(5, 9)}, 7, "the mean of 5 days", false, time.Time{}},
+		{"it ends", Course{Used: 7, Cap: 50, Begin: day(1, 0), End: day(22, 0), Now: day(22, 0), Days: repeat(5, 9)}, 7, "mean of 5 days", false, time.Time{}},
 		// On 29 March 2026 Berlin has 23 hours; 11 and a half of them are half that day.
 		{"a short day", Course{
 			Used: 0, Cap: 100, Begin: time.Date(2026, 3, 29, 0, 0, 0, 0, berlin), End: time.Date(2026, 3, 30, 0, 0, 0, 0, berlin),
 			Now: time.Date(2026, 3, 29, 0, 0, 0, 0, berlin).Add(11*time.Hour + 30*time.Minute), Days: repeat(3, 46), Location: berlin,
-		}, 23, "the mean of 3 days", false, time.Time{}},
+		}, 23, "mean of 3 days", false, time.Time{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := Forecast(&c.course)
