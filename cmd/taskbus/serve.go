@@ -47,6 +47,10 @@ TASKBUS_ADMIN_TOKEN, read once at the start; without one nothing can be changed.
 agents to report their capacity over HTTP takes the secret of
 TASKBUS_AGENT_SECRET_FILE or TASKBUS_AGENT_SECRET (see taskbus agents token).
 
+Where there are quotas, a history of what was used is kept (taskbus quota history): in
+TASKBUS_HISTORY (a file, postgres://..., or off), else in history.db of STATE_DIRECTORY
+or below ~/.local/state/taskbus. Without it tasks are assigned all the same.
+
 Exit codes: 0 after a signal, 1 when it cannot run (the HTTP port is taken, the
 journal is damaged or of a newer version), 78
 when agents.yaml, quotas.yaml or the environment is wrong.`,

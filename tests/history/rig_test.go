@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -172,8 +173,8 @@ func (r *rig) launch(history string) *process {
 		close(p.exited)
 	}()
 	r.t.Cleanup(func() {
-		p.signal(syscall.SIGTERM)
-		if strings.Contains(p.log.String(), "panic:") || strings.Contains(p.log.String(), "postgres:secret") {
+		p.stop()
+		if strings.Contains(p.log.String(), "panic:") || passwordIn(p.log.String(), history) {
 			r.t.Error("the log has a panic or a password")
 		}
 		if r.t.Failed() {
@@ -203,6 +204,9 @@ func (p *process) signal(s os.Signal) {
 		p.r.t.Errorf("the coordinator did not end by %v", s)
 	}
 }
+
+// stop ends it in order.
+func (p *process) stop() { p.r.t.Helper(); p.signal(syscall.SIGTERM) }
 
 func (p *process) kill() { p.r.t.Helper(); p.signal(syscall.SIGKILL) }
 
@@ -280,6 +284,10 @@ func (p *process) history() (httpapi.HistoryList, sums, int) {
 	p.r.t.Helper()
 	var l httpapi.HistoryList
 	status := p.read(http.MethodGet, "/v1/quota/history?by=total", "", &l)
+	return l, sumsOf(l), status
+}
+
+func sumsOf(l httpapi.HistoryList) sums {
 	all := sums{}
 	for _, row := range l.Rows {
 		k := [2]string{row.Group, row.Agent}
@@ -290,7 +298,7 @@ func (p *process) history() (httpapi.HistoryList, sums, int) {
 		n.TotalTokens += row.TotalTokens
 		all[k] = n
 	}
-	return l, all, status
+	return all
 }
 
 // agrees waits until the history says exactly what the agents have told.
@@ -305,4 +313,14 @@ func (p *process) agrees() httpapi.HistoryList {
 		return fmt.Sprint(got) == want, fmt.Sprintf("%d %v, %+v; want %s", status, got, l.Projection, want)
 	})
 	return l
+}
+
+// passwordIn tells whether a text has the password of a URL.
+func passwordIn(text, place string) bool {
+	u, err := url.Parse(place)
+	if err != nil || u.User == nil {
+		return false
+	}
+	password, _ := u.User.Password()
+	return strings.Contains(text, password)
 }

@@ -30,12 +30,12 @@ const (
 
 // follower is one time of following.
 type follower struct {
-	h          *History
-	store      *store.Store
-	projection *usage.Projection
-	began      time.Time
-	heard      bool // a message has come
-	written    time.Time
+	h           *History
+	store       *store.Store
+	projection  *usage.Projection
+	began       time.Time
+	told, heard bool // that it reads; a message has come
+	written     time.Time
 }
 
 // follow reads on from where the database is, until something is wrong.
@@ -51,7 +51,6 @@ func (h *History) follow(ctx context.Context, s *store.Store) error {
 	if state.Mark.Offset >= 0 {
 		from = bus.At(state.Mark.Offset)
 	}
-	h.set(Following, "")
 	err = read(ctx, h.o.Bus, h.o.Session, from,
 		func(d bus.Delivery) error { return f.take(ctx, d) },
 		func() (time.Duration, error) { return f.idle(ctx) })
@@ -93,6 +92,10 @@ func take(p *usage.Projection, d bus.Delivery) error {
 
 // idle writes what is due, and says when to come again.
 func (f *follower) idle(ctx context.Context) (time.Duration, error) {
+	if !f.told { // the broker lets it read
+		f.told = true
+		f.h.set(Following, "")
+	}
 	select {
 	case order := <-f.h.rebuilds:
 		return 0, order

@@ -67,11 +67,19 @@ func open(place string) (*Store, error) {
 	if err := os.MkdirAll(filepath.Dir(place), 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of the history: %w", err)
 	}
+	// It says who uses what: nobody's business but its owner's.
+	file, err := os.OpenFile(place, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the history: %w", err)
+	}
+	if err := file.Close(); err != nil {
+		return nil, fmt.Errorf("open the history: %w", err)
+	}
 	// Who only reads is not kept waiting by who writes; what a power failure takes off the end is
 	// read from the journal again, for the mark goes with it.
 	query := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(NORMAL)"}}
-	file := url.URL{Scheme: "file", Opaque: (&url.URL{Path: place}).EscapedPath(), RawQuery: query.Encode()}
-	db, err := sql.Open("sqlite", file.String())
+	name := url.URL{Scheme: "file", Opaque: (&url.URL{Path: place}).EscapedPath(), RawQuery: query.Encode()}
+	db, err := sql.Open("sqlite", name.String())
 	if err != nil {
 		return nil, fmt.Errorf("open the history in %s: %w", place, err)
 	}
