@@ -31,7 +31,8 @@ func (i *instance) run(ctx context.Context, signals <-chan os.Signal) error {
 	served, answered := make(chan error, 1), make(chan error, 1)
 	go func() { served <- i.service.Run(serving) }()
 	go func() { answered <- httpapi.Serve(answering, i.listener, i.handler) }()
-	// It is ended last, so that the ends of this drain are in it.
+	// It is ended last, so that it sees how this drain ends; what it has not written by then it
+	// reads from the journal the next time.
 	kept := make(chan struct{})
 	go func() {
 		defer close(kept)

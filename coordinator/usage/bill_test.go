@@ -208,3 +208,30 @@ func pad(n int64) string {
 	}
 	return string(digits)
 }
+
+// Bills come from outside: whatever they are, they are read or refused, and what is read is
+// within bounds.
+func FuzzReadBill(f *testing.F) {
+	f.Add([]byte("date,provider,model,agent,input_tokens,output_tokens,requests,cost_usd\n2026-11-22,openai,gpt-4o,a,1,2,3,0.5\n"))
+	f.Add([]byte("\ufeffUsage Date;Cost (USD)\n\"2026-11-22T00:00:00Z\";-$1.000000001\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		b, err := ReadBill(text, BillOptions{})
+		if (b == nil) == (err == nil) {
+			t.Fatalf("%v, %v", b, err)
+		}
+		if b == nil {
+			return
+		}
+		if b.Lines == 0 || b.From > b.To || len(b.From) != len("2026-11-22") {
+			t.Fatalf("%+v", b)
+		}
+		for k, v := range b.rows {
+			for _, n := range v.measures {
+				if n < 0 || n > Most {
+					t.Fatalf("%+v: %d", k, n)
+				}
+			}
+		}
+		Reconcile(nil, b, ByDay, "", "", Tolerance{})
+	})
+}

@@ -117,13 +117,20 @@ func (p *Projection) count(k Key, c *Counts) {
 }
 
 func (p *Projection) put(r Reservation) {
+	if _, already := p.changed[r.ID]; !already {
+		_, stored := p.known[r.ID]
+		p.changed[r.ID] = stored
+	}
 	p.known[r.ID] = r
-	p.changed[r.ID] = true
 	p.remember(&r)
 }
 
 func (p *Projection) drop(id coordinator.TaskKey) {
 	delete(p.known, id)
+	if stored, already := p.changed[id]; already && !stored {
+		delete(p.changed, id) // it has come and gone since the last batch
+		return
+	}
 	p.changed[id] = true
 }
 

@@ -21,7 +21,7 @@ type Projection struct {
 	known      map[coordinator.TaskKey]Reservation
 	due        time.Time // when one of them is to be forgotten; zero: none is
 
-	// What has changed since the last batch.
+	// What has changed since the last batch; of reservations, whether they were there by then.
 	rows    map[Key]*Counts
 	changed map[coordinator.TaskKey]bool
 	gaps    []Gap

@@ -466,3 +466,23 @@ func drawBook(t *rapid.T) (*book, Counts) {
 	}
 	return b, total
 }
+
+// What has come and gone between two batches is in none.
+func TestBatchesHoldNothingInVain(t *testing.T) {
+	b := newBook()
+	b.write(reserved(1, noon, "g", "a"), settled(1, noon, 1, 0), reserved(2, noon, "g", "a"))
+	b.write(settled(2, noon, 1, 0))
+	p := New(State{Mark: NoMark()}, nil)
+	take(t, p, b.messages[:2], 0)
+	batch, _ := p.Batch()
+	if len(batch.Put) != 1 || batch.Put[0].ID != key(2) || len(batch.Drop) != 0 {
+		t.Errorf("the first puts %+v and drops %+v", batch.Put, batch.Drop)
+	}
+	take(t, p, b.messages, 2)
+	if batch, _ = p.Batch(); len(batch.Put) != 0 || len(batch.Drop) != 1 || batch.Drop[0] != key(2) {
+		t.Errorf("the second puts %+v and drops %+v", batch.Put, batch.Drop)
+	}
+	if _, ok := p.Batch(); ok {
+		t.Error("there is a batch of nothing")
+	}
+}

@@ -20,6 +20,8 @@ const (
 	markEvery = 10 * time.Second
 	// storeTimeout bounds one transaction.
 	storeTimeout = 30 * time.Second
+	// lastWrite is how long writing may take when the coordinator ends.
+	lastWrite = time.Second
 	// journalSilent is how long the journal may take to give the message that it has given before.
 	journalSilent = 20 * time.Second
 	// besideEvery is how often one that does not write looks whether another one does, and
@@ -55,11 +57,17 @@ func (h *History) follow(ctx context.Context, s *store.Store) error {
 		func(d bus.Delivery) error { return f.take(ctx, d) },
 		func() (time.Duration, error) { return f.idle(ctx) })
 	var order *rebuild
-	if errors.As(err, &order) {
+	switch {
+	case errors.As(err, &order):
 		h.rebuild(ctx, order)
 		return nil
+	case ctx.Err() != nil:
+		// What is not written now is read again by whoever comes next.
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
+		defer cancel()
+		_ = f.write(last)
 	}
-	return err // what was taken and not written is read again by whoever comes next
+	return err
 }
 
 func loadState(ctx context.Context, s *store.Store) (usage.State, error) {
