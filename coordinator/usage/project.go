@@ -26,6 +26,9 @@ type Projection struct {
 	changed map[coordinator.TaskKey]bool
 	gaps    []Gap
 
+	// resumed: it goes on from a mark, and nothing has come yet.
+	resumed bool
+
 	// While a state to begin with is being looked for: when the first message and the newest
 	// snapshot's first part were written; found are the reservations that this has.
 	first, snapshot time.Time
@@ -50,6 +53,7 @@ func New(s State, loc *time.Location) *Projection {
 		p.begin()
 	} else {
 		p.read(journal.Resume(s.Mark.Epoch, s.Mark.Next, s.Mark.Doubts))
+		p.resumed = true
 	}
 	return p
 }
@@ -88,8 +92,13 @@ func (p *Projection) Take(offset int64, body []byte) error {
 	if offset == p.mark.Offset && checkOf(body) != p.mark.Check {
 		return ErrOtherJournal
 	}
+	resumed := p.resumed
+	p.resumed = false
 	if offset <= p.mark.Offset {
 		return nil
+	}
+	if resumed && p.precedes(body) {
+		return ErrOtherJournal
 	}
 	began := p.reader.Began()
 	if !began {
@@ -121,6 +130,13 @@ func (p *Projection) Take(offset int64, body []byte) error {
 		p.mark.At = at
 	}
 	return nil
+}
+
+// precedes tells of the first message behind the mark, where the mark's own is not there any more,
+// that it was written before that, by what it says: it is no message of this journal.
+func (p *Projection) precedes(body []byte) bool {
+	h, err := journal.DecodeHeader(body)
+	return err == nil && (h.Epoch < p.mark.Epoch || h.Kind == journal.KindBatch && h.First < p.mark.Next)
 }
 
 // takeNext has the reader take a message. A Reader that has begun passes over snapshots; one that

@@ -272,6 +272,30 @@ func TestAnotherJournal(t *testing.T) {
 	if err := p.Take(1, b.messages[1]); err != nil {
 		t.Errorf("the same message again gives %v", err)
 	}
+
+	// The one that was followed had come to epoch 2 and record 3; that at the offset of the mark is
+	// gone, or never was.
+	b.lead()
+	b.write(settled(1, noon, 1, 0))
+	take(t, p, b.messages, 2)
+	batch, _ := p.Batch()
+	other.write(settled(2, noon, 5, 0))
+	leads := newBook()
+	leads.epoch = 6
+	leads.lead()
+	leads.write(reserved(3, noon, "g", "a"))
+	for name, message := range map[string][]byte{"an epoch of before": other.messages[2], "records of before": leads.messages[2]} {
+		p := New(State{Mark: batch.To, Open: batch.Put}, nil)
+		if err := p.Take(9, message); !errors.Is(err, ErrOtherJournal) {
+			t.Errorf("%s behind the mark gives %v", name, err)
+		}
+	}
+	// What is void behind the mark itself is void, as ever.
+	p = New(State{Mark: batch.To, Open: batch.Put}, nil)
+	take(t, p, b.messages, 3)
+	if err := p.Take(9, other.messages[2]); err != nil {
+		t.Errorf("a void message gives %v", err)
+	}
 }
 
 // Whatever names the journal has, they are fit for a database.

@@ -72,6 +72,8 @@ type call struct {
 }
 
 func newRig(t *testing.T) *rig {
+	t.Helper()
+	brokertest.DependOnProgram(t)
 	r := &rig{t: t, broker: brokertest.Vhost(t), dir: t.TempDir(), bill: &bill{calls: make(map[string]call)}}
 	r.write("agents.yaml", agents)
 	r.write("quotas.yaml", quotas)
