@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -27,6 +28,9 @@ const (
 	envQuotas    = "TASKBUS_QUOTAS"
 	envToken     = "TASKBUS_ADMIN_TOKEN"
 	envTokenFile = "TASKBUS_ADMIN_TOKEN_FILE"
+
+	envHistory     = "TASKBUS_HISTORY"
+	envHistoryFile = "TASKBUS_HISTORY_FILE"
 )
 
 // LogLevel is the least severe level that is logged.
@@ -68,7 +72,14 @@ type Environment struct {
 	AdvertiseURL string
 	// AdminToken is what [ReadAdminToken] gives.
 	AdminToken Secret
+	// History is TASKBUS_HISTORY, or the content of the file TASKBUS_HISTORY_FILE names: where
+	// the history of usage is kept, as [HistoryOff], an absolute path, or the URL of a PostgreSQL
+	// database. Empty if neither is set.
+	History Secret
 }
+
+// HistoryOff says that no history of usage is kept.
+const HistoryOff = "off"
 
 // ReadEnvironment reads and checks all variables but TASKBUS_CONFIG, which is
 // [Search]'s, and TASKBUS_QUOTAS, which is [SearchQuotas]'s. The error is a *Faults with every one that is wrong; it never
@@ -95,6 +106,8 @@ func ReadEnvironment(getenv func(string) string) (Environment, error) {
 		return nil
 	})
 	v.readSecret(&env.AdminToken, envToken, envTokenFile, "token")
+	v.read(envHistory, env.setHistory)
+	v.readFile(envHistoryFile, envHistory, env.setHistoryFromFile)
 	if err := faultsOrNil(v.faults); err != nil {
 		return Environment{}, err
 	}
@@ -148,6 +161,37 @@ func (e *Environment) setURL(value string) error {
 		}
 	}
 	e.RabbitMQURL = NewSecret(value)
+	return nil
+}
+
+// setHistory checks where the history is to be kept. The value is not repeated: it may hold a
+// password.
+func (e *Environment) setHistory(value string) error {
+	const want = "; write off, the absolute path of a file such as /var/lib/taskbus/history.db, or postgres://user:password@host:5432/database"
+	if strings.Contains(value, "://") {
+		u, err := url.Parse(value)
+		switch {
+		case err != nil:
+			return errors.New("is not a URL" + want)
+		case u.Scheme != "postgres" && u.Scheme != "postgresql":
+			return errors.New("is a URL, but of no PostgreSQL database" + want)
+		}
+	} else if value != HistoryOff && !filepath.IsAbs(value) {
+		return errors.New("is neither off, nor an absolute path, nor a URL" + want)
+	}
+	e.History = NewSecret(value)
+	return nil
+}
+
+// setHistoryFromFile takes it from a file, as secret stores mount it.
+func (e *Environment) setHistoryFromFile(path string) error {
+	text, err := readSecretFile(path, "URL")
+	if err != nil {
+		return err
+	}
+	if err := e.setHistory(strings.TrimSpace(text)); err != nil {
+		return errors.New("the text in the file " + err.Error())
+	}
 	return nil
 }
 

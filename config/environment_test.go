@@ -133,3 +133,34 @@ func TestURLFromFile(t *testing.T) {
 		t.Errorf("an empty file gives %v", err)
 	}
 }
+
+// Where the history is kept: off, a path or a database. What is wrong is told without a part of it.
+func TestHistoryPlace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "history")
+	if err := os.WriteFile(file, []byte("postgres://u:p@host/db\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ name, value, file, want, wantErr string }{
+		{"nothing said", "", "", "", ""},
+		{"off", "off", "", "off", ""},
+		{"a file", "/var/lib/taskbus/history.db", "", "/var/lib/taskbus/history.db", ""},
+		{"a database", "postgresql://u:p@host:5432/db?sslmode=disable", "", "postgresql://u:p@host:5432/db?sslmode=disable", ""},
+		{"in a file", "", file, "postgres://u:p@host/db", ""},
+		{"twice", "off", file, "", "TASKBUS_HISTORY is set too"},
+		{"a relative path", canary + ".db", "", "", "is neither off, nor an absolute path, nor a URL"},
+		{"another database", "mysql://u:" + canary + "@host/db", "", "", "is a URL, but of no PostgreSQL database"},
+		{"no URL", "postgres://u:" + canary + "%zz@host/db", "", "", "is not a URL"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			env, err := ReadEnvironment(variables(map[string]string{"TASKBUS_HISTORY": test.value, "TASKBUS_HISTORY_FILE": test.file}))
+			switch {
+			case test.wantErr != "":
+				if err == nil || !strings.Contains(err.Error(), test.wantErr) || leaks(err.Error()) {
+					t.Errorf("got %v, want %s", err, test.wantErr)
+				}
+			case err != nil || env.History.Reveal() != test.want:
+				t.Errorf("got %s, %v", env.History.Reveal(), err)
+			}
+		})
+	}
+}

@@ -91,6 +91,7 @@ from_docker() {
 
 # --- a private node ------------------------------------------------------------------
 
+have_postgres() { ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null; }
 have_rabbitmq() { [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || PATH="$PATH:/usr/sbin" command -v rabbitmq-server >/dev/null; }
 
 # as_root CMD...: run it as root without asking for a password, or fail.
@@ -130,8 +131,10 @@ install() {
 		die "apt could not install $* (all it said: $log); install it by hand"
 	fi
 	local service
-	for service in rabbitmq-server nginx; do
-		if [[ " $* " = *" $service "* ]] && command -v systemctl >/dev/null; then as_root systemctl disable --quiet "$service" >/dev/null 2>&1 || true; fi
+	for service in "$@"; do
+		case $service in rabbitmq-server | postgresql | nginx | redis-server)
+			if command -v systemctl >/dev/null; then as_root systemctl disable --quiet "$service" >/dev/null 2>&1 || true; fi ;;
+		esac
 	done
 	say "installed"
 }
@@ -158,7 +161,7 @@ main() {
 		;;
 	# For `make test`, which runs a node of its own and only needs the programs:
 	# besides RabbitMQ a C compiler, for the race detector, pika, for the clients
-	# written in Python, and nginx, for the gateway of the examples.
+	# written in Python, nginx for the gateway of the examples, and PostgreSQL for the history.
 	--ensure-test-tools)
 		trap remove_policy EXIT
 		trap 'exit 130' INT
@@ -168,6 +171,7 @@ main() {
 		command -v "$(go env CC)" >/dev/null || missing+=(gcc libc6-dev)
 		[ "${TASKBUS_TEST_NO_PIKA:-}" = 1 ] || /usr/bin/python3 -c 'import pika' 2>/dev/null || missing+=(python3-pika)
 		[ "${TASKBUS_TEST_NO_NGINX:-}" = 1 ] || [ -x /usr/sbin/nginx ] || command -v nginx >/dev/null || missing+=(nginx)
+		have_postgres || missing+=(postgresql)
 		[ "${#missing[@]}" -gt 0 ] || return 0
 		command -v apt-get >/dev/null && may_be_root ||
 			die "the tests need ${missing[*]}: install them first (Debian: sudo apt-get install ${missing[*]}), or do without the Python clients (TASKBUS_TEST_NO_PIKA=1) and nginx (TASKBUS_TEST_NO_NGINX=1)"

@@ -33,6 +33,7 @@ one_goroutine=(
 	coordinator/simulator/pulling
 	coordinator/simulator/sharing
 	coordinator/strategy
+	coordinator/usage
 	messages
 	schemas
 	tests/gateways

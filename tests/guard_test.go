@@ -34,8 +34,10 @@ const (
 	modGonumPlot  = "gonum.org/v1/plot"
 	modGrpc       = "google.golang.org/grpc"
 	modJsonschema = "github.com/santhosh-tekuri/jsonschema/v5"
+	modPgx        = "github.com/jackc/pgx/v5"
 	modPrometheus = "github.com/prometheus/client_golang/prometheus"
 	modProtobuf   = "google.golang.org/protobuf"
+	modSQLite     = "modernc.org/sqlite"
 	modXsync      = "golang.org/x/sync"
 	modXxhash     = "github.com/cespare/xxhash/v2"
 	modYaml       = "gopkg.in/yaml.v3"
@@ -67,35 +69,39 @@ type rule struct {
 // table has one row for each package, by its path in the module; a row that ends
 // in "/..." is for everything below that has no row of its own.
 var table = map[string]rule{
-	"coordinator":                   {std: stdPure},
-	"coordinator/strategy":          {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/capacity":          {std: stdPure},
-	"coordinator/learning":          {std: stdPure, may: []string{"coordinator", modGonum + "/mathext"}},
-	"coordinator/adjust":            {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/breaker":           {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/auction":           {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/pull":              {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/heap":              {std: stdPure},
-	"coordinator/fairshare":         {std: stdPure, may: []string{"coordinator", "coordinator/heap"}},
-	"coordinator/engine":            {std: stdPure, may: []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/adjust"}},
-	"coordinator/replay":            {may: []string{"coordinator", "coordinator/strategy", "coordinator/engine", "coordinator/journal"}},
-	"coordinator/simulator":         {may: []string{modYaml, "coordinator", "coordinator/strategy", "coordinator/engine"}},
-	"coordinator/simulator/pulling": {may: []string{"coordinator", "coordinator/pull", "coordinator/simulator", "agent/balance"}},
-	"coordinator/simulator/sharing": {may: []string{"coordinator/heap", "coordinator/fairshare", "coordinator/simulator"}},
-	"coordinator/simulator/chart":   {may: []string{modGonumPlot + "/...", "coordinator/simulator", "coordinator/simulator/pulling"}},
-	"messages":                      {may: []string{"schemas", "coordinator"}},
-	"schemas":                       {may: []string{modJsonschema}},
-	"config":                        {may: []string{modYaml, modFsnotify, "config/formula", "coordinator", "coordinator/strategy", "coordinator/fairshare"}},
-	"config/formula":                {may: []string{modCel + "/...", "coordinator", "coordinator/strategy"}},
-	"coordinator/bus":               {},
-	"coordinator/bus/membus":        {may: []string{"coordinator/bus"}},
-	"coordinator/bus/bustest":       {may: []string{"coordinator/bus", modGoleak}},
-	"coordinator/bus/amqpbus":       {may: []string{"coordinator/bus", modAmqp091, modZerolog}},
-	"coordinator/journal":           {may: []string{"coordinator", "coordinator/bus"}},
-	"coordinator/failpoint":         {},
-	"coordinator/heard":             {may: []string{"coordinator"}},
-	"coordinator/httpapi":           {may: []string{"coordinator", "coordinator/heard", "messages", "schemas", modPrometheus + "/..."}},
-	"coordinator/rls":               {may: []string{"coordinator", "messages", "coordinator/httpapi", modGrpc + "/...", modEnvoy + "/...", modProtobuf + "/..."}},
+	"coordinator":                       {std: stdPure},
+	"coordinator/strategy":              {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/capacity":              {std: stdPure},
+	"coordinator/learning":              {std: stdPure, may: []string{"coordinator", modGonum + "/mathext"}},
+	"coordinator/adjust":                {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/breaker":               {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/auction":               {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/pull":                  {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/heap":                  {std: stdPure},
+	"coordinator/fairshare":             {std: stdPure, may: []string{"coordinator", "coordinator/heap"}},
+	"coordinator/engine":                {std: stdPure, may: []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/adjust"}},
+	"coordinator/replay":                {may: []string{"coordinator", "coordinator/strategy", "coordinator/engine", "coordinator/journal"}},
+	"coordinator/simulator":             {may: []string{modYaml, "coordinator", "coordinator/strategy", "coordinator/engine"}},
+	"coordinator/simulator/pulling":     {may: []string{"coordinator", "coordinator/pull", "coordinator/simulator", "agent/balance"}},
+	"coordinator/simulator/sharing":     {may: []string{"coordinator/heap", "coordinator/fairshare", "coordinator/simulator"}},
+	"coordinator/simulator/chart":       {may: []string{modGonumPlot + "/...", "coordinator/simulator", "coordinator/simulator/pulling"}},
+	"messages":                          {may: []string{"schemas", "coordinator"}},
+	"schemas":                           {may: []string{modJsonschema}},
+	"config":                            {may: []string{modYaml, modFsnotify, "config/formula", "coordinator", "coordinator/strategy", "coordinator/fairshare"}},
+	"config/formula":                    {may: []string{modCel + "/...", "coordinator", "coordinator/strategy"}},
+	"coordinator/bus":                   {},
+	"coordinator/bus/membus":            {may: []string{"coordinator/bus"}},
+	"coordinator/bus/bustest":           {may: []string{"coordinator/bus", modGoleak}},
+	"coordinator/bus/amqpbus":           {may: []string{"coordinator/bus", modAmqp091, modZerolog}},
+	"coordinator/journal":               {may: []string{"coordinator", "coordinator/bus"}},
+	"coordinator/failpoint":             {},
+	"coordinator/heard":                 {may: []string{"coordinator"}},
+	"coordinator/usage":                 {std: stdPure, may: []string{"coordinator", "coordinator/journal"}},
+	"coordinator/usage/store":           {may: []string{"coordinator", "coordinator/usage", modPgx + "/...", modSQLite}},
+	"coordinator/usage/store/storetest": {may: []string{"coordinator", "coordinator/usage", "coordinator/usage/store"}},
+	"coordinator/usage/history":         {may: []string{"coordinator/bus", "coordinator/journal", "coordinator/usage", "coordinator/usage/store", modZerolog}},
+	"coordinator/httpapi":               {may: []string{"coordinator", "coordinator/heard", "coordinator/usage", "messages", "schemas", modPrometheus + "/..."}},
+	"coordinator/rls":                   {may: []string{"coordinator", "messages", "coordinator/httpapi", modGrpc + "/...", modEnvoy + "/...", modProtobuf + "/..."}},
 	"coordinator/service": {may: []string{
 		"config", "messages", "schemas",
 		"coordinator", "coordinator/strategy", "coordinator/auction", "coordinator/fairshare", "coordinator/engine",
@@ -111,7 +117,7 @@ var table = map[string]rule{
 }
 
 // clockless packages may use the time package for its types only.
-var clockless = []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/adjust", "coordinator/engine", "coordinator/simulator", "coordinator/simulator/pulling", "coordinator/simulator/sharing", "coordinator/journal", "coordinator/replay", "coordinator/heard", "agent/balance"}
+var clockless = []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/adjust", "coordinator/engine", "coordinator/simulator", "coordinator/simulator/pulling", "coordinator/simulator/sharing", "coordinator/journal", "coordinator/replay", "coordinator/heard", "coordinator/usage", "agent/balance"}
 
 var clockFuncs = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
 

@@ -15,6 +15,7 @@ const (
 	exitOK     = 0
 	exitFailed = 1  // what was asked for did not succeed
 	exitUsage  = 2  // the command line is wrong
+	exitDiffer = 3  // a bill differs from the history by more than the tolerance
 	exitConfig = 78 // EX_CONFIG: the configuration or the environment is wrong; starting again does not help
 )
 
@@ -47,6 +48,9 @@ const maxUsageError = 400
 // errReported ends a command with exit code 1 whose output has said everything.
 var errReported = errors.New("reported already")
 
+// errDiffers is that with exit code 3.
+var errDiffers = errors.New("the bill differs")
+
 // exit prints err, if there is one, and gives the exit code.
 func (a *app) exit(command *cobra.Command, err error) int {
 	code := exitOK
@@ -56,6 +60,8 @@ func (a *app) exit(command *cobra.Command, err error) int {
 		return exitOK
 	case errors.Is(err, errReported):
 		return exitFailed
+	case errors.Is(err, errDiffers):
+		return exitDiffer
 	case errors.As(err, &own):
 		code = own.code
 	case a.began:

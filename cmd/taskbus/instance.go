@@ -15,6 +15,7 @@ import (
 	"taskbus/config"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/service"
+	"taskbus/coordinator/usage/history"
 )
 
 // parts are what serve has made ready.
@@ -38,6 +39,7 @@ type instance struct {
 	service *service.Service
 	handler http.Handler
 	reload  *reloader
+	history *history.History // nil: none is kept
 }
 
 func (a *app) newInstance(p parts) (*instance, error) {
@@ -82,8 +84,14 @@ func (a *app) newInstance(p parts) (*instance, error) {
 	if p.flags.pprof {
 		options.Profiles = profiles()
 	}
-	i.handler = httpapi.New(i.service, metricsHandler(registry), options)
 	i.reload = newReloader(p.files, p.cfg, i.service.Reload)
+	if err := i.keepHistory(a); err != nil {
+		return nil, err
+	}
+	if i.history != nil {
+		options.History = historySource{i.history, i.reload}
+	}
+	i.handler = httpapi.New(i.service, metricsHandler(registry), options)
 	return i, nil
 }
 

@@ -56,6 +56,10 @@ With a certificate (--tls-cert, --tls-key) both servers speak TLS alone. With
 common name is the agent's id, or one of TASKBUS_GATEWAY_NAMES (divided by commas) for
 a gateway. Changed files are read again within seconds; broken ones change nothing.
 
+Where there are quotas, a history of what was used is kept (taskbus quota history): in
+TASKBUS_HISTORY (a file, postgres://..., or off), else in history.db of STATE_DIRECTORY
+or below ~/.local/state/taskbus. Without it tasks are assigned all the same.
+
 Exit codes: 0 after a signal, 1 when it cannot run (the HTTP port is taken, the
 journal is damaged or of a newer version), 78
 when agents.yaml, quotas.yaml or the environment is wrong.`,

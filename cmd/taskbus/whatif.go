@@ -58,21 +58,27 @@ Exit code 1 if no agent would get it now: there is none, or it would wait for qu
 
 // readTask reads the whole file, or standard input.
 func (a *app) readTask(path string) ([]byte, error) {
+	return a.readInput("the task", path, maxLine, "it is longer than %d bytes, and no coordinator would take it")
+}
+
+// readInput reads the whole file, or standard input for "-"; tooLong says what is wrong with more
+// than so many bytes.
+func (a *app) readInput(what, path string, most int, tooLong string) ([]byte, error) {
 	input := a.in
 	if path != "-" {
 		file, err := os.Open(path)
 		if err != nil {
-			return nil, fmt.Errorf("read the task: %w", err)
+			return nil, fmt.Errorf("read %s: %w", what, err)
 		}
 		defer file.Close() // only read from: nothing can be lost by closing it
 		input = file
 	}
-	body, err := io.ReadAll(io.LimitReader(input, maxLine+1))
+	body, err := io.ReadAll(io.LimitReader(input, int64(most)+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("read the task: %w", err)
-	case len(body) > maxLine:
-		return nil, fmt.Errorf("read the task: it is longer than %d bytes, and no coordinator would take it", maxLine)
+		return nil, fmt.Errorf("read %s: %w", what, err)
+	case len(body) > most:
+		return nil, fmt.Errorf("read %s: "+tooLong, what, most)
 	}
 	return body, nil
 }

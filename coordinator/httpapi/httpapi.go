@@ -40,6 +40,8 @@ type Options struct {
 	// PeerToken is the secret by which coordinators know each other: one that stands by forwards
 	// to the leader what it is asked about calls. New keeps its hash only; without one nobody may.
 	PeerToken []byte
+	// History of usage; nil: none is kept.
+	History History
 	// MaxTaskBytes bounds the task of /whatif; 0 means 1 MiB.
 	MaxTaskBytes int
 	// Changed is told of every request that the token has let through to an
@@ -64,6 +66,10 @@ type api struct {
 	numbered atomic.Uint64
 	prefix   string
 	changed  func(Change)
+	history  History
+	now      func() time.Time
+	// bills are those that are on their way here, reconciling those that are being compared.
+	bills, reconciling chan struct{}
 }
 
 // endpoint is one path, and one line of the list that / prints.
@@ -112,7 +118,11 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func New(src Source, metrics http.Handler, opts Options) http.Handler {
 	a := &api{
 		src: src, permission: newPermission(opts.AdminToken), identity: identity{slices.Clone(opts.AgentSecret)},
-		maxTask: defaultMaxTask, changed: opts.Changed, prefix: "r-" + strings.ToLower(rand.Text()[:13]) + "-",
+		maxTask: defaultMaxTask, changed: opts.Changed, prefix: "r-" + strings.ToLower(rand.Text()[:13]) + "-", history: opts.History,
+		bills: make(chan struct{}, mostBills), reconciling: make(chan struct{}, mostReconciling), now: time.Now,
+	}
+	if a.history == nil {
+		a.history = noHistory{}
 	}
 	a.peers = newPermission(opts.PeerToken)
 	a.callers = newCallers(a.identity, opts.GatewayToken, opts.GatewayNames)
@@ -198,6 +208,17 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 		},
 		gateway("auth", "*** for nginx's auth_request: sets quota aside by the headers X-Quota-*, or says no with 403", a.authenticate()),
 		gateway("auth/settle", "*** for nginx's post_action: tells what the call has used", a.authSettled()),
+		asked("/v1/quota/history", "what was used by day, group, agent and model: ?group=&agent=&provider=&model=&from=&to=&by=day|month|total&limit=1…100000", a.usageHistory),
+		asked("/v1/quota/cost", "what it has cost, by group, agent and model: the parameters of /v1/quota/history, but for by", a.cost),
+		asked("/v1/quota/forecast", "what will be used of every budget by the end of its period, and whether and when it overruns: ?node=&limit=", a.forecast),
+		{
+			path: "/v1/quota/reconcile", method: http.MethodPost, change: http.HandlerFunc(a.reconcile),
+			about: "POST a provider's bill as CSV: where it differs from the history; nothing is kept: ?by=day|month|total&from=&to=&provider=&columns=&models=&agents=&groups=&tolerance_percent=&tolerance_tokens=&tolerance_requests=&tolerance_usd=",
+		},
+		{
+			path: "/v1/quota/history/rebuild", about: "* POST: the history is made anew from the journal, as far as that reaches back",
+			method: http.MethodPost, change: a.admin(a.rebuildHistory),
+		},
 		read("/agents/stats", "capacity, pending work, health and success of every agent and of the whole", a.agentStats),
 		{
 			path: "/agents/{id}/capacity", method: http.MethodPut, change: http.HandlerFunc(a.capacity),

@@ -58,6 +58,21 @@ type opening struct {
 // NewReader returns one that has read nothing.
 func NewReader() *Reader { return &Reader{next: 1, result: -1, snapshot: -1} }
 
+// Resume returns one that goes on where another has stopped: what it is given next is the
+// message behind, or earlier ones again, whose records are dropped. epoch and next are what
+// that one's Epoch and Next gave. doubt says that records may be missing there, because a
+// message was passed over (see Doubts).
+func Resume(epoch, next uint64, doubt bool) *Reader {
+	return &Reader{next: next, epoch: epoch, begun: true, result: -1, snapshot: -1, doubt: doubt}
+}
+
+// Began tells whether a state to begin with was found: from then on Epoch, Next and Doubts
+// say all that Resume needs.
+func (r *Reader) Began() bool { return r.begun }
+
+// Doubts tells whether a damaged message was passed over since the last batch.
+func (r *Reader) Doubts() bool { return r.doubt }
+
 // Knows tells a new Reader what the header of the journal's last message says of the
 // newest complete snapshot, before it comes to messages that know as much.
 func (r *Reader) Knows(last Header) { r.snapshot = max(r.snapshot, last.SnapshotOffset) }

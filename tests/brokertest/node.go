@@ -124,7 +124,7 @@ func script(t testing.TB, dir, verb string, args ...string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), nodeTimeout)
 	defer cancel()
 	all := append([]string{verb, "--dir", dir}, args...)
-	cmd := exec.CommandContext(ctx, filepath.Join(moduleRoot(t), "scripts", "broker.sh"), all...)
+	cmd := exec.CommandContext(ctx, filepath.Join(ModuleRoot(t), "scripts", "broker.sh"), all...)
 	// The node inherits no pipe of ours, but if it did, waiting for its end of
 	// file would hang the test.
 	cmd.WaitDelay = 5 * time.Second
@@ -136,8 +136,8 @@ func script(t testing.TB, dir, verb string, args ...string) string {
 	return stdout.String()
 }
 
-// moduleRoot is the directory of go.mod: tests run in their package's folder.
-func moduleRoot(t testing.TB) string {
+// ModuleRoot is the directory of go.mod: tests run in their package's folder.
+func ModuleRoot(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
 	for err == nil {

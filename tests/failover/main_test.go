@@ -3,7 +3,6 @@ package failover
 import (
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,21 +38,4 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	return m.Run()
-}
-
-// dependOnProgram opens the folders of all that the program is made of. `go test` would
-// otherwise give an earlier result for another program, because nothing here imports
-// it: what a test opens counts, with the sizes and times of the files in it.
-func dependOnProgram(t *testing.T) {
-	t.Helper()
-	root := filepath.Join("..", "..")
-	for _, top := range []string{"cmd", "config", "coordinator", "messages", "schemas", "scripts"} {
-		err := filepath.WalkDir(filepath.Join(root, top), func(_ string, _ fs.DirEntry, err error) error { return err })
-		if err != nil {
-			t.Fatalf("look at the sources of the program: %v", err)
-		}
-	}
-	if _, err := os.Stat(filepath.Join(root, "go.sum")); err != nil {
-		t.Fatalf("look at the sources of the program: %v", err)
-	}
 }

@@ -13,6 +13,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"taskbus/coordinator/bus"
+	"taskbus/tests/brokertest"
 )
 
 // patience is how long anything may take that should happen at once: the machine may
@@ -59,7 +60,7 @@ type rig struct {
 // these to declare their queues.
 func newRig(t *testing.T, url string) *rig {
 	t.Helper()
-	dependOnProgram(t)
+	brokertest.DependOnProgram(t)
 	r := &rig{t: t, url: url, config: filepath.Join(t.TempDir(), "agents.yaml"), book: newBook(), agentsLived: true}
 	r.configure(fleet)
 	var end context.CancelFunc

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"taskbus/coordinator/httpapi"
+)
+
+func (a *app) quotaCostCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "cost",
+		Short: "Show what LLM calls have cost, by group, agent and model",
+		Long: `Shows what was used in a time (all there is, if you do not say), and who of it has cost
+how much, the dearest first. Costs are those that tasks state, or follow from the prices
+of quotas.yaml; "no price" stands by what has used tokens and cost nothing.`,
+		Example: `  taskbus quota cost --from 2026-11-01 --to 2026-11-30
+  taskbus quota cost --group team-a -o json`,
+		Args: cobra.NoArgs,
+	}
+	f := newHistoryFlags(a, c)
+	limit := c.Flags().Int("limit", 20, fmt.Sprintf("at most so many groups, agents and models each, 1 to %d", httpapi.MaxHistoryLimit))
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if *limit < 1 || *limit > httpapi.MaxHistoryLimit {
+			return usageError("--limit must be 1 to %d, not %d", httpapi.MaxHistoryLimit, *limit)
+		}
+		query, err := f.query()
+		if err != nil {
+			return err
+		}
+		query.Set("limit", strconv.Itoa(*limit))
+		client, err := a.newClient(*f.base)
+		if err != nil {
+			return err
+		}
+		var r httpapi.CostReport
+		if err := client.get(c.Context(), "/v1/quota/cost?"+query.Encode(), &r); err != nil {
+			return err
+		}
+		if a.output == outputJSON {
+			return a.printJSON(r)
+		}
+		return printCosts(a.out, r, a.now())
+	}
+	return c
+}
+
+func printCosts(w io.Writer, r httpapi.CostReport, now time.Time) error {
+	p := &page{w: w}
+	span := "in all"
+	switch {
+	case r.From != "" && r.To != "":
+		span = "from " + r.From + " to " + r.To
+	case r.From != "":
+		span = "since " + r.From
+	case r.To != "":
+		span = "up to " + r.To
+	}
+	p.line("%s: %s, %s tokens (%s in, %s out), %s", span, quantity("cost_usd", r.Total.CostUSD),
+		quantity("", float64(r.Total.TotalTokens)), quantity("", float64(r.Total.InputTokens)), quantity("", float64(r.Total.OutputTokens)), count(int(r.Total.Calls), "call"))
+	p.blank()
+	p.costs("GROUP", r.Groups, func(l *httpapi.CostLine) string {
+		if l.Group == "" {
+			return "(none)"
+		}
+		return l.Group
+	})
+	p.costs("AGENT", r.Agents, func(l *httpapi.CostLine) string { return strings.Trim(l.Group+"/"+l.Agent, "/") })
+	p.costs("MODEL", r.Models, func(l *httpapi.CostLine) string { return modelOf(l.Provider, l.Model) })
+	if r.More {
+		p.line("… and more (--limit)")
+	}
+	p.projection(&r.Projection, now)
+	return p.err
+}
+
+func (p *page) costs(head string, lines []httpapi.CostLine, name func(*httpapi.CostLine) string) {
+	if len(lines) == 0 || p.err != nil {
+		return
+	}
+	t := newTable(head, "COST", "SHARE", "CALLS", "INPUT", "OUTPUT", "TOTAL")
+	for i := range lines {
+		l := &lines[i]
+		cost := quantity("cost_usd", l.CostUSD)
+		if l.Unpriced {
+			cost = "no price"
+		}
+		t.row(name(l), cost, percent(l.Share, 1), l.Calls, quantity("", float64(l.InputTokens)), quantity("", float64(l.OutputTokens)), quantity("", float64(l.TotalTokens)))
+	}
+	if p.err = t.print(p.w); p.err == nil {
+		p.blank()
+	}
+}
+
+func (a *app) quotaForecastCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "forecast [NODE]",
+		Short: "Show what will be used of every budget by the end of its period",
+		Long: `Shows for every budget (or those of one node) what is used so far, and what will be by
+the end of its period: for every day that is left, or part of one, what such a day uses.
+With two weeks of history that is the mean of the same days of the week, before the mean
+of all days; without a whole day of history, and for periods of less than a day, it is
+as fast as in the period so far.
+
+  EXPECTED   by the end of the period, and % of the cap
+  OVERRUNS   when the cap will be exceeded, if that goes on
+
+Exit code 0 also where budgets will overrun; -o json has "overruns" for scripts.`,
+		Example: `  taskbus quota forecast
+  taskbus quota forecast pool/team-a -o json`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	base := urlFlag(c)
+	limit := c.Flags().Int("limit", httpapi.DefaultHistoryLimit, fmt.Sprintf("at most so many budgets, 1 to %d", httpapi.MaxHistoryLimit))
+	c.ValidArgsFunction = a.completeQuotas(base, "")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		query := url.Values{"limit": {strconv.Itoa(*limit)}}
+		if *limit < 1 || *limit > httpapi.MaxHistoryLimit {
+			return usageError("--limit must be 1 to %d, not %d", httpapi.MaxHistoryLimit, *limit)
+		}
+		if len(args) > 0 {
+			if !httpapi.ValidNodeID(args[0]) {
+				return usageError("%q is not the id of a node of quotas.yaml, such as pool/team-a", oneLine(args[0]))
+			}
+			query.Set("node", args[0])
+		}
+		client, err := a.newClient(*base)
+		if err != nil {
+			return err
+		}
+		var f httpapi.Forecasts
+		if err := client.get(c.Context(), "/v1/quota/forecast?"+query.Encode(), &f); err != nil {
+			return err
+		}
+		if a.output == outputJSON {
+			return a.printJSON(f)
+		}
+		return printForecasts(a.out, f, a.now())
+	}
+	return c
+}
+
+func printForecasts(w io.Writer, f httpapi.Forecasts, now time.Time) error {
+	p := &page{w: w}
+	if !f.Configured {
+		p.line("no quotas are configured: this coordinator has no quotas.yaml, so that nothing is limited")
+		return p.err
+	}
+	if len(f.Budgets) == 0 {
+		p.line("there are no budgets to forecast")
+		return p.err
+	}
+	t := newTable("NODE", "DIMENSION", "USED", "OF", "EXPECTED", "%", "OVERRUNS", "RESETS", "BASIS")
+	for i := range f.Budgets {
+		b := &f.Budgets[i]
+		in := func(v float64) string { return quantity(b.Dimension, v) }
+		over := ""
+		if b.Overruns {
+			over = until(now, b.OverrunAt)
+		}
+		t.row(b.Node, b.Dimension, in(b.Used), in(b.Cap), in(float64(int64(b.Expected*1e6))/1e6), percent(b.Expected, b.Cap), over, until(now, b.ResetTime), b.Basis)
+	}
+	if err := t.print(w); err != nil {
+		return err
+	}
+	p.blank()
+	if more := f.TotalBudgets - len(f.Budgets); more > 0 {
+		p.line("… and %d more budgets (--limit)", more)
+	}
+	p.line("%s, %d will overrun", count(f.TotalBudgets, "budget"), f.Overruns)
+	p.projection(&f.Projection, now)
+	return p.err
+}

@@ -1,0 +1,148 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"taskbus/coordinator/usage"
+	"taskbus/messages"
+)
+
+// The limits of /v1/quota/history.
+const (
+	DefaultHistoryLimit = 1000
+	MaxHistoryLimit     = 100_000
+)
+
+// historyTimeout bounds a question to the database.
+const historyTimeout = 8 * time.Second
+
+// noHistory is that of a coordinator that keeps none.
+type noHistory struct{}
+
+func (noHistory) Usage(context.Context, usage.Query) ([]usage.Row, bool, error) {
+	return nil, false, nil
+}
+
+func (noHistory) Projection(context.Context) (Projection, error) {
+	return Projection{State: "off", Detail: "this coordinator keeps no history of usage: TASKBUS_HISTORY is off, or there is no place for it; docs/quotas.md says how to have one", Offset: -1}, nil
+}
+
+func (noHistory) Zone() *time.Location { return nil }
+
+func (noHistory) Rebuild(context.Context) (Rebuilt, error) {
+	return Rebuilt{}, errors.New("this coordinator keeps no history of usage")
+}
+
+func historyProblem(w http.ResponseWriter, err error) {
+	notAvailable(w, "History not available", "Asking the history of usage", err)
+}
+
+// usageHistory answers /v1/quota/history.
+func (a *api) usageHistory(w http.ResponseWriter, r *http.Request) {
+	given, err := parameters(r.URL.RawQuery, "group", "agent", "provider", "model", "from", "to", "by", "limit")
+	q := usage.Query{By: usage.ByDay}
+	if err == nil {
+		err = historyQuery(given, &q)
+	}
+	q.Limit, err = historyLimit(given, err)
+	if by, ok := given["by"]; err == nil && ok {
+		switch q.By = usage.By(by); q.By {
+		case usage.ByDay, usage.ByMonth, usage.ByTotal:
+		default:
+			err = errors.New("by must be day, month or total")
+		}
+	}
+	if err != nil {
+		badQuery(w, err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), historyTimeout)
+	defer cancel()
+	l := HistoryList{By: string(q.By), Rows: []HistoryRow{}}
+	rows, more, err := a.history.Usage(ctx, q)
+	if err == nil {
+		l.Projection, err = a.projection(ctx)
+	}
+	if err != nil {
+		historyProblem(w, err)
+		return
+	}
+	for i := range rows {
+		l.Rows = append(l.Rows, historyRow(&rows[i]))
+	}
+	l.More = more
+	answer(w, http.StatusOK, l)
+}
+
+func (a *api) projection(ctx context.Context) (Projection, error) {
+	p, err := a.history.Projection(ctx)
+	p.Gaps = present(p.Gaps)
+	return p, err
+}
+
+// historyQuery reads the parameters that narrow a question.
+func historyQuery(given map[string]string, q *usage.Query) error {
+	for _, word := range []struct {
+		name  string
+		into  *string
+		valid func(string) bool
+	}{
+		{"group", &q.Group, messages.ValidID}, {"agent", &q.Agent, messages.ValidID}, {"provider", &q.Provider, messages.ValidID},
+		{"model", &q.Model, modelPattern.MatchString},
+	} {
+		text := given[word.name]
+		if text != "" && !word.valid(text) {
+			return fmt.Errorf("%s is not a name of quotas.yaml: 1 to 128 letters, digits and . _ : -, beginning with a letter or a digit", word.name)
+		}
+		*word.into = text
+	}
+	for name, into := range map[string]*string{"from": &q.From, "to": &q.To} {
+		text := given[name]
+		if text == "" {
+			continue
+		}
+		if _, err := time.Parse(time.DateOnly, text); err != nil {
+			return fmt.Errorf("%s must be a day such as 2026-11-22", name)
+		}
+		*into = text
+	}
+	if q.From != "" && q.To != "" && q.To < q.From {
+		return errors.New("to is before from")
+	}
+	return nil
+}
+
+func historyRow(r *usage.Row) HistoryRow {
+	return HistoryRow{Day: r.Day, Group: r.Group, Agent: r.Agent, Provider: r.Provider, Model: r.Model, Source: r.Source, HistoryCounts: historyCounts(&r.Counts)}
+}
+
+func historyCounts(c *usage.Counts) HistoryCounts {
+	return HistoryCounts{
+		Requests: c.Requests, InputTokens: c.InputTokens, OutputTokens: c.OutputTokens, TotalTokens: c.TotalTokens, CostUSD: dollars(c.Cost),
+		Calls: c.Calls(), Settled: c.Settled, Released: c.Released, Expired: c.Expired, Late: c.Late,
+	}
+}
+
+// dollars are micro-USD as US dollars.
+func dollars(micro int64) float64 { return float64(micro) / 1e6 }
+
+// rebuildHistory answers POST /v1/quota/history/rebuild.
+func (a *api) rebuildHistory(w http.ResponseWriter, r *http.Request) {
+	if !unasked(w, r) || !readBody(w, r, "nothing or {}") {
+		return
+	}
+	made, err := a.history.Rebuild(r.Context())
+	switch {
+	case errors.Is(err, ErrRebuilding):
+		answer(w, http.StatusAccepted, Rebuilt{State: "rebuilding", Detail: "It goes on; GET /v1/quota/history says in projection when it is done."})
+	case err != nil:
+		problem(w, http.StatusServiceUnavailable, "Not done", "The history is as it was: "+messages.Clean(err.Error(), messages.MaxText)+".")
+	default:
+		made.State = "done"
+		answer(w, http.StatusOK, made)
+	}
+}

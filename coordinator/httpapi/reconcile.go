@@ -1,0 +1,258 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"regexp"
+	"strconv"
+	"time"
+
+	"taskbus/coordinator/usage"
+	"taskbus/messages"
+)
+
+const (
+	// MaxBill is the largest bill, in bytes.
+	MaxBill = 10 << 20
+	// mostBills is how many may be on their way here at one time, and how many are reconciled; so
+	// that nobody fills the memory. How long one may be on its way is for Serve to say.
+	mostBills       = 8
+	mostReconciling = 2
+	billTimeout     = 20 * time.Second
+	// maxDifferences is how many differences are told, mostBillRows how much of the history is read.
+	maxDifferences = 1000
+	mostBillRows   = 500_000
+)
+
+// Reconciled is the answer of /v1/quota/reconcile.
+type Reconciled struct {
+	// From, To are the days that were compared, By which time: day, month, total.
+	From string `json:"from"`
+	To   string `json:"to"`
+	By   string `json:"by"`
+	// Columns of the bill that are understood, Ignored the others, Lines how many it has.
+	Columns []string `json:"columns"`
+	Ignored []string `json:"ignored_columns"`
+	Lines   int      `json:"lines"`
+	// Agrees: there are no differences beyond the tolerance. Compared is how many days (by
+	// provider, model, …) were compared, Differ how many of these do not agree.
+	Agrees   bool `json:"agrees"`
+	Compared int  `json:"compared"`
+	Differ   int  `json:"differ"`
+	// Totals of all days; Differences at most 1,000, More if there are more.
+	Totals      []BillTotal      `json:"totals"`
+	Differences []BillDifference `json:"differences"`
+	More        bool             `json:"more"`
+	// Lost is what was used by somebody whom the journal did not know any more: it may be part of
+	// what the bill has more.
+	Lost       HistoryCounts `json:"lost"`
+	Projection Projection    `json:"projection"`
+}
+
+// BillTotal is one measure in all. Amounts of cost_usd are US dollars.
+type BillTotal struct {
+	Measure    string   `json:"measure"`
+	History    float64  `json:"history"`
+	Bill       float64  `json:"bill"`
+	Difference float64  `json:"difference"` // history - bill
+	Relative   *float64 `json:"relative"`   // of the bill; null where that is 0
+}
+
+// BillDifference is one measure in which a day (by provider, model, …) differs.
+type BillDifference struct {
+	Day      string `json:"day,omitempty"`
+	Provider string `json:"provider,omitempty"`
+	Model    string `json:"model,omitempty"`
+	Group    string `json:"group,omitempty"`
+	Agent    string `json:"agent,omitempty"`
+	// Only is history or bill where the other has nothing of it; else empty.
+	Only string `json:"only,omitempty"`
+	BillTotal
+}
+
+// reconcile answers POST /v1/quota/reconcile. It changes nothing, so that it needs no token; but
+// a page in somebody's browser has no business here.
+func (a *api) reconcile(w http.ResponseWriter, r *http.Request) {
+	if err := a.permission.browsers.Check(r); err != nil {
+		crossOrigin(w)
+		return
+	}
+	q, err := billQuery(r.URL.RawQuery)
+	if err != nil {
+		badQuery(w, err)
+		return
+	}
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "text/csv" {
+		problem(w, http.StatusUnsupportedMediaType, "Not CSV", "The body must be the bill as CSV, and its Content-Type text/csv.")
+		return
+	}
+	select {
+	case a.bills <- struct{}{}:
+		defer func() { <-a.bills }()
+	default:
+		w.Header().Set("Retry-After", "5")
+		problem(w, http.StatusServiceUnavailable, "Busy", fmt.Sprintf("%d bills are on their way here; send this one again in a moment.", mostBills))
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBill))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		problem(w, http.StatusRequestEntityTooLarge, "Bill too large", fmt.Sprintf("The bill has more than %d bytes: reconcile a shorter time.", MaxBill))
+		return
+	case err != nil:
+		problem(w, http.StatusBadRequest, "Body not readable", "The body did not arrive as a whole; send the request again.")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), billTimeout)
+	defer cancel()
+	select {
+	case a.reconciling <- struct{}{}:
+		defer func() { <-a.reconciling }()
+	case <-ctx.Done():
+		notAvailable(w, "Busy", "Waiting for other bills", ctx.Err())
+		return
+	}
+	bill, err := usage.ReadBill(body, q.options)
+	if err != nil {
+		problem(w, http.StatusBadRequest, "Not a bill", "The bill cannot be read: "+messages.Clean(err.Error(), 2*messages.MaxText)+". docs/quotas.md says which columns it may have.")
+		return
+	}
+	a.compared(ctx, w, bill, q)
+}
+
+// compared answers with what comparing has shown.
+func (a *api) compared(ctx context.Context, w http.ResponseWriter, bill *usage.Bill, q *billQuestion) {
+	if q.from == "" {
+		q.from = bill.From
+	}
+	if q.to == "" {
+		q.to = bill.To
+	}
+	rows, more, err := a.history.Usage(ctx, usage.Query{By: usage.ByDay, From: q.from, To: q.to, Limit: mostBillRows})
+	if err == nil && more {
+		problem(w, http.StatusBadRequest, "Too much", fmt.Sprintf("The history has more than %d rows from %s to %s: reconcile a shorter time.", mostBillRows, q.from, q.to))
+		return
+	}
+	var projection Projection
+	if err == nil {
+		projection, err = a.projection(ctx)
+	}
+	if err != nil {
+		historyProblem(w, err)
+		return
+	}
+	result := usage.Reconcile(rows, bill, q.by, q.from, q.to, q.tolerance)
+	d := Reconciled{
+		From: result.From, To: result.To, By: string(q.by), Columns: result.Columns, Ignored: present(bill.Ignored), Lines: bill.Lines,
+		Agrees: result.Differ == 0, Compared: result.Keys, Differ: result.Differ, More: len(result.Differences) > maxDifferences,
+		Totals: []BillTotal{}, Differences: []BillDifference{}, Lost: historyCounts(&result.Lost), Projection: projection,
+	}
+	for _, t := range result.Totals {
+		d.Totals = append(d.Totals, billTotal(&usage.Difference{Measure: t.Measure, Ours: t.Ours, Bill: t.Bill}))
+	}
+	for i := range result.Differences[:min(maxDifferences, len(result.Differences))] {
+		x := &result.Differences[i]
+		b := BillDifference{Day: x.Day, Provider: x.Provider, Model: x.Model, Group: x.Group, Agent: x.Agent, BillTotal: billTotal(x)}
+		switch {
+		case x.OnlyOurs:
+			b.Only = "history"
+		case x.OnlyBill:
+			b.Only = "bill"
+		}
+		d.Differences = append(d.Differences, b)
+	}
+	answer(w, http.StatusOK, d)
+}
+
+func billTotal(d *usage.Difference) BillTotal {
+	in := func(v int64) float64 {
+		if d.Measure == "cost_usd" {
+			return dollars(v)
+		}
+		return float64(v)
+	}
+	t := BillTotal{Measure: d.Measure, History: in(d.Ours), Bill: in(d.Bill), Difference: in(d.Absolute())}
+	if d.Bill != 0 {
+		relative := d.Relative()
+		t.Relative = &relative
+	}
+	return t
+}
+
+// billQuestion is what the parameters of /v1/quota/reconcile say.
+type billQuestion struct {
+	by        usage.By
+	from, to  string
+	options   usage.BillOptions
+	tolerance usage.Tolerance
+}
+
+// DefaultTolerance is by how much a bill may differ if nothing else is said: 1 percent, and a
+// cent.
+var DefaultTolerance = usage.Tolerance{Percent: 1, Cost: 10_000}
+
+var dollarTolerance = regexp.MustCompile(`^[0-9]{1,6}(\.[0-9]{1,6})?$`)
+
+func billQuery(query string) (*billQuestion, error) {
+	given, err := parameters(query, "by", "from", "to", "provider", "columns", "models", "agents", "groups",
+		"tolerance_percent", "tolerance_tokens", "tolerance_requests", "tolerance_usd")
+	if err != nil {
+		return nil, err
+	}
+	q := &billQuestion{by: usage.ByDay, tolerance: DefaultTolerance}
+	if by, ok := given["by"]; ok {
+		switch q.by = usage.By(by); q.by {
+		case usage.ByDay, usage.ByMonth, usage.ByTotal:
+		default:
+			return nil, errors.New("by must be day, month or total")
+		}
+	}
+	narrow := usage.Query{}
+	if err := historyQuery(map[string]string{"from": given["from"], "to": given["to"], "provider": given["provider"]}, &narrow); err != nil {
+		return nil, err
+	}
+	q.from, q.to, q.options.Provider = narrow.From, narrow.To, narrow.Provider
+	for name, into := range map[string]*map[string]string{"columns": &q.options.Columns, "models": &q.options.Models, "agents": &q.options.Agents, "groups": &q.options.Groups} {
+		if *into, err = pairs(name, given[name]); err != nil {
+			return nil, err
+		}
+	}
+	for column := range q.options.Columns { // order does not matter: any one is told
+		if !usage.KnownColumn(column) {
+			return nil, errors.New("columns names a column that there is not; known are date, provider, model, group, agent, requests, input_tokens, output_tokens, total_tokens and cost_usd")
+		}
+	}
+	return q, q.tolerate(given)
+}
+
+func (q *billQuestion) tolerate(given map[string]string) error {
+	if text, ok := given["tolerance_percent"]; ok {
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(v >= 0 && v <= 100) {
+			return errors.New("tolerance_percent must be a number from 0 to 100")
+		}
+		q.tolerance.Percent = v
+	}
+	for name, into := range map[string]*int64{"tolerance_tokens": &q.tolerance.Tokens, "tolerance_requests": &q.tolerance.Requests} {
+		if text, ok := given[name]; ok {
+			v, err := strconv.ParseInt(text, 10, 64)
+			if err != nil || v < 0 || v > usage.Most {
+				return fmt.Errorf("%s must be a whole number from 0 to %d", name, usage.Most)
+			}
+			*into = v
+		}
+	}
+	if text, ok := given["tolerance_usd"]; ok {
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || !dollarTolerance.MatchString(text) {
+			return errors.New("tolerance_usd must be US dollars such as 0.05, below 1,000,000")
+		}
+		q.tolerance.Cost = int64(v*1e6 + 0.5)
+	}
+	return nil
+}

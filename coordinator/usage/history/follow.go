@@ -1,0 +1,163 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/journal"
+	"taskbus/coordinator/usage"
+	"taskbus/coordinator/usage/store"
+)
+
+const (
+	// writeEvery is how late a change is at most, writeSize how many make one transaction.
+	writeEvery = time.Second
+	writeSize  = 1000
+	// markEvery is how often the mark alone is written, where nothing was used.
+	markEvery = 10 * time.Second
+	// storeTimeout bounds one transaction.
+	storeTimeout = 30 * time.Second
+	// lastWrite is how long writing may take when the coordinator ends.
+	lastWrite = time.Second
+	// journalSilent is how long the journal may take to give the message that it has given before.
+	journalSilent = 20 * time.Second
+	// besideEvery is how often one that does not write looks whether another one does, and
+	// besideFor how long that may write nothing before it writes itself.
+	besideEvery = 2 * time.Second
+	besideFor   = 15 * time.Second
+)
+
+// follower is one time of following.
+type follower struct {
+	h           *History
+	store       *store.Store
+	projection  *usage.Projection
+	began       time.Time
+	told, heard bool // that it reads; a message has come
+	written     time.Time
+}
+
+// follow reads on from where the database is, until something is wrong.
+func (h *History) follow(ctx context.Context, s *store.Store) error {
+	state, err := loadState(ctx, s)
+	if err != nil {
+		return err
+	}
+	zone, _ := h.o.Zone()
+	now := time.Now()
+	f := &follower{h: h, store: s, projection: usage.New(state, zone), began: now, written: now}
+	from := bus.First()
+	if state.Mark.Offset >= 0 {
+		from = bus.At(state.Mark.Offset)
+	}
+	err = read(ctx, h.o.Bus, h.o.Session, from,
+		func(d bus.Delivery) error { return f.take(ctx, d) },
+		func() (time.Duration, error) { return f.idle(ctx) })
+	var order *rebuild
+	switch {
+	case errors.As(err, &order):
+		h.rebuild(ctx, order)
+		return nil
+	case ctx.Err() != nil:
+		// What is not written now is read again by whoever comes next.
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
+		defer cancel()
+		_ = f.write(last)
+	}
+	return err
+}
+
+func loadState(ctx context.Context, s *store.Store) (usage.State, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return s.State(ctx)
+}
+
+func (f *follower) take(ctx context.Context, d bus.Delivery) error {
+	f.heard = true
+	zone, _ := f.h.o.Zone()
+	f.projection.SetLocation(zone)
+	if err := take(f.projection, d); err != nil {
+		return err
+	}
+	if f.projection.Size() >= writeSize {
+		return f.write(ctx)
+	}
+	return nil
+}
+
+func take(p *usage.Projection, d bus.Delivery) error {
+	err := p.Take(d.Offset, d.Body)
+	var newer *journal.NewerError
+	if errors.As(err, &newer) {
+		return fmt.Errorf("the history of usage cannot go on: %w", err)
+	}
+	return err
+}
+
+// idle writes what is due, and says when to come again.
+func (f *follower) idle(ctx context.Context) (time.Duration, error) {
+	if !f.told { // the broker lets it read
+		f.told = true
+		f.h.set(Following, "")
+	}
+	select {
+	case order := <-f.h.rebuilds:
+		return 0, order
+	default:
+	}
+	since := time.Since(f.written)
+	if f.projection.Size() > 0 && since >= writeEvery || since >= markEvery {
+		if err := f.write(ctx); err != nil {
+			return 0, err
+		}
+	}
+	if !f.heard && f.projection.Mark().Offset >= 0 && time.Since(f.began) > journalSilent {
+		return 0, fmt.Errorf("the journal does not reach offset %d, up to which it is in the history: %w", f.projection.Mark().Offset, usage.ErrOtherJournal)
+	}
+	return writeEvery / 4, nil
+}
+
+func (f *follower) write(ctx context.Context) error {
+	b, ok := f.projection.Batch()
+	f.written = time.Now()
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return f.store.Apply(ctx, &b)
+}
+
+// beside looks on while another coordinator writes to the same database.
+func (h *History) beside(ctx context.Context, s *store.Store) error {
+	var last usage.Mark
+	changed := time.Now()
+	for time.Since(changed) < besideFor {
+		m, err := mark(ctx, s)
+		if err != nil {
+			return err
+		}
+		if m != last {
+			last, changed = m, time.Now()
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case order := <-h.rebuilds:
+			h.rebuild(ctx, order)
+			return nil
+		case <-time.After(besideEvery):
+		}
+	}
+	return nil
+}
+
+func mark(ctx context.Context, s *store.Store) (usage.Mark, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return s.Mark(ctx)
+}

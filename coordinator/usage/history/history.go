@@ -1,0 +1,195 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/usage"
+	"taskbus/coordinator/usage/store"
+)
+
+// Options are what a History is made of.
+type Options struct {
+	Bus bus.Bus
+	// Session is how its connections appear in the broker's list.
+	Session string
+	// Place is a SQLite file or the URL of a PostgreSQL database. ByDefault: nobody has asked for
+	// it; if it cannot be opened, the coordinator goes without.
+	Place     string
+	ByDefault bool
+	// Zone gives the time zone of the quotas in force, nil for UTC; false while there are none.
+	// It is called from a goroutine of its own, again and again.
+	Zone   func() (*time.Location, bool)
+	Logger zerolog.Logger
+}
+
+// The states of a History.
+const (
+	Waiting    = "waiting"    // there are no quotas, or no journal yet
+	Following  = "following"  // what the journal says is written within seconds
+	Beside     = "beside"     // another coordinator writes to the same database
+	Rebuilding = "rebuilding" // the rows are being made anew
+	Failing    = "failing"    // it tries again; the detail says why
+	Stopped    = "stopped"    // it does without; the detail says why
+)
+
+// History keeps a database up to date. Its methods are safe for concurrent use.
+type History struct {
+	o        Options
+	rebuilds chan *rebuild
+
+	mu     sync.Mutex
+	store  *store.Store
+	state  string
+	detail string
+	told   string // what was logged last
+}
+
+// New makes one that does nothing until it runs.
+func New(o Options) *History {
+	return &History{o: o, rebuilds: make(chan *rebuild), state: Waiting, detail: "no quotas are configured"}
+}
+
+// How long it waits before it tries again.
+const (
+	retryFirst = time.Second
+	retryMost  = 30 * time.Second
+)
+
+// errMoved: somebody else writes.
+var errMoved = store.ErrMoved
+
+// Run follows the journal until ctx ends. It never fails: what is wrong is told in the log,
+// once, and by State.
+func (h *History) Run(ctx context.Context) {
+	defer h.close()
+	pause := retryFirst
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := h.once(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, errStop):
+			return
+		case err == nil:
+			pause = 0
+		case time.Since(began) > retryMost:
+			pause = retryFirst
+		default:
+			pause = min(max(retryFirst, 2*pause), retryMost)
+		}
+		h.fail(err)
+		// Someone who wants it made anew need not wait.
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		case r := <-h.rebuilds:
+			h.rebuild(ctx, r)
+		}
+	}
+}
+
+// once follows for as long as it goes well.
+func (h *History) once(ctx context.Context) error {
+	for _, there := h.o.Zone(); !there; _, there = h.o.Zone() {
+		h.set(Waiting, "no quotas are configured")
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(retryFirst):
+		}
+	}
+	s, err := h.opened(ctx)
+	if err != nil {
+		if h.o.ByDefault && ctx.Err() == nil {
+			h.set(Stopped, err.Error())
+			h.o.Logger.Warn().Err(err).Msg("no history of usage is kept: name a file or a PostgreSQL database in TASKBUS_HISTORY, or set it to off")
+			return errStop
+		}
+		return err
+	}
+	err = h.follow(ctx, s)
+	if errors.Is(err, errMoved) {
+		h.set(Beside, "another coordinator writes to "+s.Name())
+		return h.beside(ctx, s)
+	}
+	return err
+}
+
+// opened is the database, opened if it was not.
+func (h *History) opened(ctx context.Context) (*store.Store, error) {
+	h.mu.Lock()
+	s := h.store
+	h.mu.Unlock()
+	if s != nil {
+		return s, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	s, err := store.Open(ctx, h.o.Place)
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	h.store = s
+	h.mu.Unlock()
+	h.o.Logger.Info().Str("place", s.Name()).Msg("the history of usage is kept here")
+	return s, nil
+}
+
+func (h *History) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.state != Stopped {
+		h.state, h.detail = Stopped, "the coordinator is ending"
+	}
+	if h.store != nil {
+		_ = h.store.Close() // every change in it was committed
+		h.store = nil
+	}
+}
+
+func (h *History) set(state, detail string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if state == Following && h.told != "" {
+		h.told = ""
+		h.o.Logger.Info().Msg("the history of usage follows the journal again")
+	}
+	h.state, h.detail = state, detail
+}
+
+// fail tells why it does not follow; in the log once for each reason.
+func (h *History) fail(err error) {
+	if err == nil {
+		return
+	}
+	text := err.Error()
+	h.mu.Lock()
+	again := h.told == text
+	h.state, h.detail = Failing, text
+	if errors.Is(err, bus.ErrNoQueue) {
+		h.state, h.detail, again = Waiting, "there is no journal yet: "+text, true
+	} else {
+		h.told = text
+	}
+	h.mu.Unlock()
+	if !again {
+		h.o.Logger.Warn().Err(err).Msg("the history of usage does not follow the journal; it tries again, and the coordinator goes on without")
+	}
+}
+
+// Status is how it is.
+type Status struct {
+	State, Detail string
+	// Place of the database, for people; empty until it is open.
+	Place string
+	Mark  usage.Mark
+	Gaps  []usage.Gap
+}

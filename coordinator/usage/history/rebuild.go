@@ -1,0 +1,144 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/usage"
+)
+
+// rebuildQuiet without a message: that was the end of the journal. Should it not have been, what
+// follows is read as ever.
+const rebuildQuiet = 3 * time.Second
+
+// rebuild is an order to make the rows anew. It is an error to end the reading with.
+type rebuild struct {
+	done chan struct{}
+	made Rebuilt
+	err  error
+}
+
+func (*rebuild) Error() string { return "the history is to be made anew" }
+
+// Rebuilt is what came of making the rows anew.
+type Rebuilt struct {
+	// Since is from when on the journal has what the rows are made of.
+	Since time.Time
+	// From is the first day that was made anew, empty: all were. Kept: rows of before stay, for
+	// the journal holds nothing of their time any more.
+	From string
+	Kept bool
+	// Rows that were made, up to the journal's offset.
+	Rows   int
+	Offset int64
+}
+
+// Rebuild makes the rows anew, as far as the journal reaches back, and waits for that until
+// ctx ends; it goes on all the same.
+func (h *History) Rebuild(ctx context.Context) (Rebuilt, error) {
+	order := &rebuild{done: make(chan struct{})}
+	select {
+	case h.rebuilds <- order:
+	case <-ctx.Done():
+		return Rebuilt{}, fmt.Errorf("the history cannot be made anew now: %s", h.why())
+	}
+	select {
+	case <-order.done:
+		return order.made, order.err
+	case <-ctx.Done():
+		return Rebuilt{}, ErrGoesOn
+	}
+}
+
+// ErrGoesOn says that what was ordered is being done.
+var ErrGoesOn = errors.New("the history is being made anew")
+
+func (h *History) why() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.detail != "" {
+		return h.detail
+	}
+	return "it is " + h.state
+}
+
+// rebuild does it, and tells whoever has ordered it.
+func (h *History) rebuild(ctx context.Context, order *rebuild) {
+	defer close(order.done)
+	s, err := h.opened(ctx)
+	if err == nil {
+		h.set(Rebuilding, "")
+		order.made, err = h.anew(ctx)
+	}
+	if order.err = err; err != nil {
+		h.o.Logger.Warn().Err(err).Msg("the history of usage was not made anew; it is as it was")
+		return
+	}
+	m := &order.made
+	h.o.Logger.Info().Str("place", s.Name()).Time("since", m.Since).Str("from", m.From).Bool("kept", m.Kept).Int("rows", m.Rows).Int64("offset", m.Offset).
+		Msg("the history of usage was made anew from the journal")
+}
+
+// anew reads the journal from its beginning, and puts what that makes in place of what there is.
+func (h *History) anew(ctx context.Context) (made Rebuilt, err error) {
+	s, err := h.opened(ctx)
+	if err != nil {
+		return made, err
+	}
+	old, err := mark(ctx, s)
+	if err != nil {
+		return made, err
+	}
+	zone, _ := h.o.Zone()
+	p := usage.New(usage.State{Mark: usage.NoMark()}, zone)
+	// At least until it is where the rows are: what is behind that comes by following.
+	last := time.Now()
+	err = read(ctx, h.o.Bus, h.o.Session, bus.First(), func(d bus.Delivery) error {
+		last = time.Now()
+		if err := take(p, d); err != nil {
+			return err
+		}
+		if p.Whole() && old.Offset >= 0 && d.Offset >= old.Offset {
+			return errStop
+		}
+		return nil
+	}, func() (time.Duration, error) {
+		if time.Since(last) >= rebuildQuiet {
+			return 0, errStop
+		}
+		return rebuildQuiet, nil
+	})
+	if !errors.Is(err, errStop) {
+		return made, err
+	}
+	b, ok := p.Batch()
+	if !ok {
+		return made, errors.New("the journal holds neither its beginning nor a complete snapshot, so that nothing can be made of it; the history is as it was")
+	}
+	if b.To.Offset < old.Offset && !b.To.Since.After(old.At) {
+		return made, fmt.Errorf("the journal was read up to offset %d only, and the history is up to %d: order it again; the history is as it was", b.To.Offset, old.Offset)
+	}
+	made = Rebuilt{Since: b.To.Since, Offset: b.To.Offset, Rows: len(b.Rows)}
+	switch {
+	case old.Offset < 0:
+	case b.To.Since.After(old.At): // nothing of what the rows are made of is in it any more
+		made.Kept = true
+	case old.Since.Before(b.To.Since): // the day on which it begins is only in part in it
+		made.From, made.Kept = firstWhole(b.To.Since, zone), true
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*storeTimeout)
+	defer cancel()
+	return made, s.Replace(ctx, &b, made.From, made.Kept && made.From == "")
+}
+
+// firstWhole is the first day that begins after a time.
+func firstWhole(t time.Time, zone *time.Location) string {
+	if zone == nil {
+		zone = time.UTC
+	}
+	y, m, d := t.In(zone).Date()
+	return time.Date(y, m, d+1, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)
+}

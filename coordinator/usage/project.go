@@ -1,0 +1,233 @@
+package usage
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/journal"
+)
+
+// Projection turns the messages of the journal, in the order of their offsets, into batches.
+// It is not safe for concurrent use.
+type Projection struct {
+	loc    *time.Location
+	reader *journal.Reader
+	// from is the mark of the last batch, mark that of the last message.
+	from, mark Mark
+	known      map[coordinator.TaskKey]Reservation
+	due        time.Time // when one of them is to be forgotten; zero: none is
+
+	// What has changed since the last batch; of reservations, whether they were there by then.
+	rows    map[Key]*Counts
+	changed map[coordinator.TaskKey]bool
+	gaps    []Gap
+
+	// resumed: it goes on from a mark, and nothing has come yet.
+	resumed bool
+
+	// While a state to begin with is being looked for: when the first message and the newest
+	// snapshot's first part were written; found are the reservations that this has.
+	first, snapshot time.Time
+	found           map[coordinator.TaskKey]bool
+	// hole: there are rows of before, and what lies between is missing.
+	hole bool
+}
+
+// New returns one that goes on from a state: the journal is to be given from its mark on, which
+// is from the beginning if there is none. loc is the quotas' time zone; nil: UTC.
+func New(s State, loc *time.Location) *Projection {
+	if loc == nil {
+		loc = time.UTC
+	}
+	p := &Projection{loc: loc, from: s.Mark, mark: s.Mark, known: make(map[coordinator.TaskKey]Reservation, len(s.Open))}
+	for _, r := range s.Open {
+		p.known[r.ID] = r
+		p.remember(&r)
+	}
+	p.clear()
+	if s.Mark.Offset < 0 {
+		p.begin()
+	} else {
+		p.read(journal.Resume(s.Mark.Epoch, s.Mark.Next, s.Mark.Doubts))
+		p.resumed = true
+	}
+	return p
+}
+
+func (p *Projection) clear() {
+	p.rows, p.changed, p.gaps = make(map[Key]*Counts), make(map[coordinator.TaskKey]bool), nil
+}
+
+func (p *Projection) read(r *journal.Reader) {
+	r.SkipCorrupt(func(offset int64, err error) {
+		p.gaps = append(p.gaps, Gap{From: p.mark.At, To: p.mark.At, Offset: offset, Reason: fmt.Sprintf("the message at offset %d of the journal is damaged, and was passed over", offset)})
+	})
+	p.reader = r
+}
+
+// begin looks for a state to begin with.
+func (p *Projection) begin() {
+	p.read(journal.NewReader())
+	p.first, p.snapshot, p.found = time.Time{}, time.Time{}, make(map[coordinator.TaskKey]bool)
+}
+
+// SetLocation has what is reserved from now on counted by the days of another time zone.
+func (p *Projection) SetLocation(loc *time.Location) {
+	if loc == nil {
+		loc = time.UTC
+	}
+	p.loc = loc
+}
+
+// Mark is up to where the journal was taken.
+func (p *Projection) Mark() Mark { return p.mark }
+
+// Take takes the message at an offset. One that was taken before changes nothing. Errors:
+// ErrOtherJournal; *journal.NewerError, behind which nothing can be taken.
+func (p *Projection) Take(offset int64, body []byte) error {
+	if offset == p.mark.Offset && checkOf(body) != p.mark.Check {
+		return ErrOtherJournal
+	}
+	resumed := p.resumed
+	p.resumed = false
+	if offset <= p.mark.Offset {
+		return nil
+	}
+	if resumed && p.precedes(body) {
+		return ErrOtherJournal
+	}
+	began := p.reader.Began()
+	if !began {
+		p.look(body)
+	}
+	records, err := p.takeNext(offset, body)
+	var gap *journal.GapError
+	if errors.As(err, &gap) {
+		// What follows is only understood from the next snapshot on, or from the beginning of
+		// another numbering; this message may be either's first.
+		p.note(offset, gap.Reason)
+		p.begin()
+		began = false
+		p.look(body)
+		records, err = p.reader.Take(offset, body)
+	}
+	if err != nil {
+		return err
+	}
+	for _, r := range records {
+		p.fold(r)
+	}
+	if !began && p.reader.Began() {
+		p.began()
+	}
+	p.mark.Offset, p.mark.Check = offset, checkOf(body)
+	p.mark.Epoch, p.mark.Next, p.mark.Doubts = p.reader.Epoch(), p.reader.Next(), p.reader.Doubts()
+	if at := p.reader.LastAt(); at.After(p.mark.At) {
+		p.mark.At = at
+	}
+	return nil
+}
+
+// precedes tells of the first message behind the mark, where the mark's own is not there any more,
+// that it was written before that, by what it says: it is no message of this journal.
+func (p *Projection) precedes(body []byte) bool {
+	h, err := journal.DecodeHeader(body)
+	return err == nil && (h.Epoch < p.mark.Epoch || h.Kind == journal.KindBatch && h.First < p.mark.Next)
+}
+
+// takeNext has the reader take a message. A Reader that has begun passes over snapshots; one that
+// begins behind a gap would be passed over with the only state there is to go on from.
+func (p *Projection) takeNext(offset int64, body []byte) ([]coordinator.Record, error) {
+	if p.reader.Began() {
+		h, chunk, part, err := journal.DecodeChunk(body)
+		if err == nil && part && chunk.Number == 0 && h.Epoch >= p.reader.Epoch() && h.First > p.reader.Next() {
+			return nil, &journal.GapError{
+				Offset: offset, Want: p.reader.Next(), Got: h.First,
+				Reason: fmt.Sprintf("records %d to %d are missing before it", p.reader.Next(), h.First-1),
+			}
+		}
+	}
+	return p.reader.Take(offset, body)
+}
+
+// look notes since when there will be a state to begin with.
+func (p *Projection) look(body []byte) {
+	h, chunk, part, err := journal.DecodeChunk(body)
+	if err != nil {
+		return
+	}
+	if p.first.IsZero() {
+		p.first = h.At
+	}
+	if part && chunk.Number == 0 {
+		p.snapshot = h.At
+	}
+}
+
+// note tells of a gap that begins where the last message was.
+func (p *Projection) note(offset int64, reason string) {
+	if p.mark.Since.IsZero() || p.hole { // nothing is counted yet, or it is the same gap
+		return
+	}
+	p.hole = true
+	p.gaps = append(p.gaps, Gap{From: p.mark.At, Offset: offset, Reason: reason})
+}
+
+// began: a state to begin with was found.
+func (p *Projection) began() {
+	since := p.snapshot
+	if since.IsZero() {
+		since = p.first
+	}
+	if p.mark.Since.IsZero() {
+		p.mark.Since = since
+	}
+	lost := int64(0)
+	for id, r := range p.known { // order does not matter: they are counted, and dropped
+		if r.State == stateOpen && !p.found[id] {
+			p.drop(id)
+			lost++
+		}
+	}
+	if p.hole {
+		g := &p.gaps[len(p.gaps)-1]
+		g.To, g.Lost = since, lost
+	}
+	p.hole, p.found = false, nil
+}
+
+// Whole tells whether there can be a batch now: not while a state to begin with is looked for.
+func (p *Projection) Whole() bool { return p.reader.Began() }
+
+// Size is how many rows and reservations the next batch changes.
+func (p *Projection) Size() int { return len(p.rows) + len(p.changed) }
+
+// Batch gives what has changed since the last one; false while it is not whole, or when there
+// is nothing new.
+func (p *Projection) Batch() (Batch, bool) {
+	if !p.Whole() || p.mark == p.from && len(p.gaps) == 0 {
+		return Batch{}, false
+	}
+	p.forget()
+	b := Batch{From: p.from, To: p.mark, Rows: sorted(p.rows), Gaps: p.gaps}
+	for id := range p.changed { // order does not matter: they are sorted
+		if r, ok := p.known[id]; ok {
+			b.Put = append(b.Put, r)
+		} else {
+			b.Drop = append(b.Drop, id)
+		}
+	}
+	slices.SortFunc(b.Put, func(a, b Reservation) int { return compareIDs(a.ID, b.ID) })
+	slices.SortFunc(b.Drop, compareIDs)
+	p.from = p.mark
+	p.clear()
+	return b, true
+}
+
+func compareIDs(a, b coordinator.TaskKey) int {
+	return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
+}

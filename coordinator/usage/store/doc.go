@@ -1,0 +1,14 @@
+// Package store answers: where are the rows of package usage kept, and what do they say of a
+// time, group, agent, provider or model?
+//
+// A [Store] is a SQLite file or a PostgreSQL database: the same statements, the same tables
+// (migrations/). Its rows and the mark up to where the journal is in them are changed in one
+// transaction, and only if the mark is the one that the change begins at ([ErrMoved]). So a
+// change that comes twice changes nothing, a crash loses nothing, and several coordinators may
+// share one database. The conformance suite is storetest.
+//
+// # What it must never do
+//
+// It decides nothing about what counts; it starts no goroutine of its own; no password of a
+// database is in its errors.
+package store

@@ -1,0 +1,121 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+)
+
+// Store keeps rows of usage. It is safe for concurrent use.
+type Store struct {
+	db *sql.DB
+	// marks is what parameters are called: "$1" or "?1".
+	mark string
+	name string
+}
+
+// ErrMoved says that the rows are not at the mark that a change begins at: somebody else has
+// changed them. Nothing was changed; State says where they are now.
+var ErrMoved = errors.New("the history has moved on: another coordinator writes to it, too")
+
+// Postgres tells whether a place is the URL of a PostgreSQL database.
+func Postgres(place string) bool {
+	return strings.HasPrefix(place, "postgres://") || strings.HasPrefix(place, "postgresql://")
+}
+
+// CheckURL says what is wrong with the URL of a PostgreSQL database, without repeating any of it.
+func CheckURL(place string) error {
+	if _, err := pgx.ParseConfig(place); err != nil {
+		return errors.New("is not the URL of a PostgreSQL database; write postgres://user:password@host:5432/database?sslmode=verify-full, with special characters in user and password percent-encoded")
+	}
+	return nil
+}
+
+// Open opens the database at a place, a SQLite file or the URL of a PostgreSQL database, and
+// brings its tables up to date; the file and its directory are made where they are missing.
+// Whoever opened it closes it.
+func Open(ctx context.Context, place string) (*Store, error) {
+	s, err := open(place)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.migrate(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the history in %s: %w", s.name, err), s.Close())
+	}
+	return s, nil
+}
+
+func open(place string) (*Store, error) {
+	if Postgres(place) {
+		cfg, err := pgx.ParseConfig(place)
+		if err != nil {
+			return nil, fmt.Errorf("open the history: the URL %w", CheckURL(place))
+		}
+		db := stdlib.OpenDB(*cfg)
+		db.SetMaxOpenConns(4)
+		return &Store{db: db, mark: "$", name: fmt.Sprintf("PostgreSQL, database %s at %s:%d", cfg.Database, cfg.Host, cfg.Port)}, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(place), 0o700); err != nil {
+		return nil, fmt.Errorf("make the directory of the history: %w", err)
+	}
+	// It says who uses what: nobody's business but its owner's.
+	file, err := os.OpenFile(place, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the history: %w", err)
+	}
+	if err := file.Close(); err != nil {
+		return nil, fmt.Errorf("open the history: %w", err)
+	}
+	// Who only reads is not kept waiting by who writes; what a power failure takes off the end is
+	// read from the journal again, for the mark goes with it.
+	query := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(NORMAL)"}}
+	name := url.URL{Scheme: "file", Opaque: (&url.URL{Path: place}).EscapedPath(), RawQuery: query.Encode()}
+	db, err := sql.Open("sqlite", name.String())
+	if err != nil {
+		return nil, fmt.Errorf("open the history in %s: %w", place, err)
+	}
+	db.SetMaxOpenConns(4)
+	return &Store{db: db, mark: "?", name: place}, nil
+}
+
+// Name of the place for people, without a secret.
+func (s *Store) Name() string { return s.name }
+
+// Close closes the database.
+func (s *Store) Close() error { return s.db.Close() }
+
+// Exec runs a statement by itself, for tests that meddle with the tables.
+func (s *Store) Exec(ctx context.Context, statement string) error {
+	_, err := s.db.ExecContext(ctx, statement)
+	return err
+}
+
+// text is a statement in the words of the database.
+func (s *Store) text(query string) string {
+	if s.mark == "$" {
+		return query
+	}
+	return strings.ReplaceAll(query, "$", s.mark)
+}
+
+// within runs f in a transaction, all of which is done or nothing.
+func (s *Store) within(ctx context.Context, f func(*sql.Tx) error) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := f(tx); err != nil {
+		_ = tx.Rollback() // what matters is why
+		return err
+	}
+	return tx.Commit()
+}

@@ -1,0 +1,32 @@
+package history
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// program is the built taskbus.
+var program string
+
+func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+
+// buildAndRun builds the program once for all tests.
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "taskbus-history-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "make a directory for the program:", err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	program = filepath.Join(dir, "taskbus")
+	build := exec.Command("go", "build", "-o", program, "taskbus/cmd/taskbus")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is released
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build the program: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}

@@ -1,0 +1,87 @@
+// Package postgrestest answers: where is a real PostgreSQL for a test? It starts one with
+// scripts/postgres.sh, and ends it with the test.
+//
+// It must never use one that it did not start, nor skip a test silently: without PostgreSQL the
+// test fails and says what to install.
+package postgrestest
+
+import (
+	"bytes"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"taskbus/tests/brokertest"
+)
+
+// Server is a private PostgreSQL.
+type Server struct {
+	dir       string
+	databases atomic.Int64
+}
+
+// Start starts one, which ends with the test.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	// Not below t.TempDir: as root the server is another user, who must be able to get there.
+	dir, err := os.MkdirTemp("", "taskbus-postgres-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{dir: dir}
+	t.Cleanup(func() {
+		s.Stop(t)
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	s.Start(t)
+	return s
+}
+
+// Start starts it again, Stop ends it in order, Kill as a crash would.
+func (s *Server) Start(t testing.TB) {
+	t.Helper()
+	s.script(t, "start", "--until-gone", strconv.Itoa(os.Getpid()))
+}
+func (s *Server) Stop(t testing.TB) { t.Helper(); s.script(t, "stop") }
+func (s *Server) Kill(t testing.TB) { t.Helper(); s.script(t, "kill") }
+
+// Database makes an empty database and gives its URL.
+func (s *Server) Database(t testing.TB) string {
+	t.Helper()
+	u, err := url.Parse(s.script(t, "url"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := pgx.Connect(t.Context(), u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	name := fmt.Sprintf("test_%d", s.databases.Add(1))
+	if _, err := c.Exec(t.Context(), "CREATE DATABASE "+name); err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+func (s *Server) script(t testing.TB, verb string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(brokertest.ModuleRoot(t), "scripts", "postgres.sh"), append([]string{verb, "--dir", s.dir}, args...)...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("scripts/postgres.sh %s: %v: %s", verb, err, strings.TrimSpace(errs.String()))
+	}
+	return strings.TrimSpace(out.String())
+}
