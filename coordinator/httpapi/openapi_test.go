@@ -43,6 +43,9 @@ func TestOpenAPIHasEveryEndpoint(t *testing.T) {
 		if e.change != nil {
 			want = append(want, e.method+" "+path)
 		}
+		if e.remove != nil {
+			want = append(want, "DELETE "+path)
+		}
 	}
 	slices.Sort(want)
 	if got := document(t).Operations(); !slices.Equal(got, want) {
@@ -53,7 +56,8 @@ func TestOpenAPIHasEveryEndpoint(t *testing.T) {
 // answers are the types of what is answered; those inside them come along.
 var answers = []any{
 	Problem{}, QuotaProblem{}, CallAnswer{}, Health{}, Readiness{}, Status{}, TaskList{}, TaskExplanation{}, Prospect{}, Cancellation{}, CapabilityList{}, AgentStats{},
-	Quotas{}, QuotaGroup{}, QuotaAgent{}, QuotaProvider{}, QuotaAnswer{},
+	Quotas{}, QuotaGroup{}, QuotaAgent{}, QuotaProvider{}, QuotaAnswer{}, QuotaControls{}, QuotaChanged{},
+	HistoryList{}, CostReport{}, Forecasts{}, Reconciled{}, Rebuilt{},
 }
 
 // The schemas of answers are those of the Go types.
@@ -103,14 +107,20 @@ func (s *schemaWriter) add(t reflect.Type) {
 		fmt.Fprintf(&b, "      description: %s\n", strconv.Quote(about))
 	}
 	var fields strings.Builder
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for _, f := range reflect.VisibleFields(t) {
+		if f.Anonymous { // its fields come by themselves
+			continue
+		}
+		owner := t
+		if len(f.Index) > 1 {
+			owner = t.FieldByIndex(f.Index[:len(f.Index)-1]).Type
+		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if options == "" {
 			required = append(required, name)
 		}
 		schema := s.of(f.Type, options != "")
-		if about := s.comments[t.Name()+"."+f.Name]; about != "" {
+		if about := s.comments[owner.Name()+"."+f.Name]; about != "" {
 			schema += ", description: " + strconv.Quote(about)
 		}
 		fmt.Fprintf(&fields, "        %s: {%s}\n", name, schema)

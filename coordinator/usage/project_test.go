@@ -113,7 +113,7 @@ func mine(group, agent, source string, c Counts) Row {
 func TestEndsAreCounted(t *testing.T) {
 	b := newBook()
 	call := reserved(4, noon, "g", "a")
-	call.Until = noon.Add(time.Minute) // only what is set aside for a call ends by itself
+	call.Call = true
 	b.write(reserved(1, noon, "g", "a"), reserved(2, noon, "g", "a"), reserved(3, noon, "g", "b"), call, reserved(5, noon, "g", "b"))
 	b.write(settled(1, noon, 100, 20), ended(2, noon, coordinator.QuotaReleased), ended(3, noon, coordinator.QuotaExpired), settled(4, noon, 7, 0))
 	// 3 had expired: its agent tells yet. 5 is open.
