@@ -112,6 +112,8 @@ func (b *bench) callContenders(quotas, redis string) []callContender {
 	return []callContender{
 		{callEcho, func(ctx context.Context) (server, error) { return b.startCallRole(ctx, "httpecho", "") }, loadHTTP},
 		{callTaskbus, taskbus, loadHTTP},
+		{rpcEcho, func(ctx context.Context) (server, error) { return b.startCallRole(ctx, "grpcecho", "") }, loadRPC},
+		{rpcTaskbus, func(ctx context.Context) (server, error) { return b.startRPCTaskbus(ctx, quotas) }, loadRPC},
 		{callRedis, func(ctx context.Context) (server, error) { return b.startCallRole(ctx, "httpredis", redis) }, loadHTTP},
 	}
 }

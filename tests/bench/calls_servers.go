@@ -26,6 +26,19 @@ func (b *bench) startCallTaskbus(ctx context.Context, quotas string) (server, er
 	return server{s.http, s.stop}, nil
 }
 
+// startRPCTaskbus is likewise with Envoy's service, whose address it gives.
+func (b *bench) startRPCTaskbus(ctx context.Context, quotas string) (server, error) {
+	address, err := freeAddress()
+	if err != nil {
+		return server{}, err
+	}
+	s, err := startTaskbus(ctx, b, fleetFile(100, skills), unlimited(0), quotaEnv+"="+quotas, "TASKBUS_GATEWAY_TOKEN="+callGateway, "TASKBUS_RLS="+address)
+	if err != nil {
+		return server{}, err
+	}
+	return server{address, s.stop}, nil
+}
+
 // startCallRole runs this program as one of the servers below.
 func (b *bench) startCallRole(ctx context.Context, role, arg string) (server, error) {
 	address, err := freeAddress()
@@ -36,7 +49,10 @@ func (b *bench) startCallRole(ctx context.Context, role, arg string) (server, er
 	if err != nil {
 		return server{}, err
 	}
-	return server{"http://" + address, p.stop}, nil
+	if role != "grpcecho" {
+		address = "http://" + address
+	}
+	return server{address, p.stop}, nil
 }
 
 // freeAddress is one on which nobody listens at the moment.

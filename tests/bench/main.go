@@ -141,6 +141,8 @@ func serveRole(ctx context.Context, role string, args []string, url string) erro
 		return sdkFleet(ctx, url, os.Stdout)
 	case "httpecho":
 		return httpEcho(ctx, arg, os.Stdout)
+	case "grpcecho":
+		return grpcEcho(ctx, arg, os.Stdout)
 	case "httpredis":
 		return httpRedis(ctx, arg, os.Stdout)
 	case "rescue", "holder":
