@@ -77,7 +77,7 @@ func described(r *http.Request, body []byte, size int64) (Call, bool) {
 	case last == "embeddings":
 		c.OutputTokens = new(int64(0))
 	case a.most > 0:
-		c.OutputTokens = new(bounded(a.most) * min(max(a.n, 1), 1024))
+		c.OutputTokens = new(bounded(bounded(a.most) * min(max(a.n, 1), 1024)))
 	}
 	return c, true
 }

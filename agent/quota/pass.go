@@ -76,10 +76,10 @@ func (s sort) call(n int64, each expected) *Call {
 	}
 	all := each.times(n)
 	if each.inKnown {
-		c.InputTokens = new(all.in)
+		c.InputTokens = new(bounded(all.in))
 	}
 	if each.outKnown {
-		c.OutputTokens = new(all.out)
+		c.OutputTokens = new(bounded(all.out))
 	}
 	if s.priority >= 0 {
 		c.Priority = new(s.priority)
