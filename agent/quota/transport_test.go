@@ -265,13 +265,13 @@ func TestStreamsAreNotDelayed(t *testing.T) {
 func TestErrorsTellNoSecrets(t *testing.T) {
 	inRig(t, pool(10, ""), func(r *rig) {
 		client := r.client("x", func(o *quota.Options) { o.Patience = -1 })
-		tr := &quota.Transport{Client: client, Errors: true}
+		tr := &quota.Transport{Client: client, Errors: true, Base: answers(500, "text/plain", "")}
 		for _, lost := range []bool{false, true} {
 			if lost {
 				r.kill("one")
 			}
-			_, err := (&http.Client{Transport: tr}).Post(chat, "application/json", strings.NewReader(`{"model":"m","messages":["a prompt"]}`))
-			if err == nil || strings.Contains(err.Error(), "prompt") || strings.Contains(err.Error(), "Bearer") {
+			_, err := (&http.Client{Transport: tr}).Post(chat, "application/json", strings.NewReader(`{"model":"m","max_tokens":9,"messages":["a prompt"]}`))
+			if err == nil || !strings.Contains(err.Error(), "quota") || strings.Contains(err.Error(), "prompt") || strings.Contains(err.Error(), "Bearer") {
 				t.Errorf("%v", err)
 			}
 		}
