@@ -192,3 +192,23 @@ func TestManyCallsAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// A lease is of no use when its time is over by the client's own clock, less a tenth: 9 s of 10.
+func TestLeaseEndsByItsTime(t *testing.T) {
+	inRig(t, pool(100_000, ""), func(r *rig) {
+		c := r.client("x", func(o *quota.Options) { o.Patience = -1 })
+		admit(t, c, 100).Settle(nil, nil)
+		r.set("one", func(c *coordinator) { c.deaf = true })
+		time.Sleep(8900 * time.Millisecond)
+		admit(t, c, 100).Settle(nil, nil)
+		time.Sleep(100 * time.Millisecond)
+		var none *quota.Unavailable
+		if _, err := c.Admit(context.Background(), taking(50, 50)); !errors.As(err, &none) {
+			t.Errorf("after 9 s: %v", err)
+		}
+		r.set("one", func(c *coordinator) { c.deaf = false })
+		time.Sleep(20 * time.Second)
+		r.stands("one", 200, 0) // it was told late, and is charged all the same
+		r.close(c)
+	})
+}
