@@ -45,7 +45,7 @@ type watched struct {
 func (w *watched) Close() error { w.closed = true; return nil }
 
 const (
-	chat = "https://api.openai.com/v1/chat/completions"
+	chat     = "https://api.openai.com/v1/chat/completions"
 	chatBody = `{"model":"gpt-4o","max_tokens":100,"messages":[{"role":"user","content":"Hello"}]}`
 )
 
