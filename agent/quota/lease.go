@@ -17,6 +17,8 @@ type lease struct {
 	p   *pool
 	id  string
 	ttl time.Duration
+	// begun is when it was asked for.
+	begun time.Time
 
 	calls   int64    // left
 	left    estimate // tokens left
@@ -42,7 +44,7 @@ func margin(ttl time.Duration) time.Duration { return ttl / 10 }
 
 // newLease makes a lease of what was granted for n calls, which was asked for at begun.
 func (p *pool) newLease(a *Answer, n int64, each estimate, ttl time.Duration, begun time.Time) *lease {
-	l := &lease{p: p, id: a.ReservationID, ttl: ttl, calls: n, left: each.times(n), until: begun.Add(ttl - margin(ttl)), free: a.ExpiresAt.IsZero(), last: begun}
+	l := &lease{p: p, id: a.ReservationID, ttl: ttl, begun: begun, calls: n, left: each.times(n), until: begun.Add(ttl - margin(ttl)), free: a.ExpiresAt.IsZero(), last: begun}
 	l.timer = time.AfterFunc(ttl/3, l.look)
 	return l
 }
@@ -97,6 +99,7 @@ func (l *lease) hear(r *Response) {
 	}
 	l.heard = r
 	if r.throttled() {
+		l.p.throttled = time.Now()
 		for _, other := range slices.Clone(l.p.leases) {
 			other.closed = true
 			other.settle()

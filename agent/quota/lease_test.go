@@ -3,6 +3,7 @@ package quota_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -141,21 +142,37 @@ func TestLongCallsKeepTheirReservation(t *testing.T) {
 	})
 }
 
-// A provider that wants to be left alone is: no call is admitted any more without a question, and
-// the coordinator is told.
-func TestThrottledProviderEndsTheLease(t *testing.T) {
-	inRig(t, "providers: [{provider: openai, limits: {requests: {rate: 100, per: second}}}]", func(r *rig) {
-		c := r.client("x")
-		defer r.close(c)
-		one, two := admit(t, c, 100), admit(t, c, 100)
-		one.Release(quota.Heard(429, 10*time.Millisecond, map[string][]string{"Retry-After": {"20"}, "Set-Cookie": {"secret"}}))
-		two.Settle(nil, quota.Heard(200, time.Second, nil))
-		synctest.Wait()
-		var refused *quota.Refused
-		if _, err := c.Admit(context.Background(), taking(50, 50)); !errors.As(err, &refused) || refused.Limit != "provider" || refused.RetryAfter < 19*time.Second {
-			t.Errorf("%v (after %v, %q), want it refused for what the provider has said", err, refused.RetryAfter, refused.Limit)
-		}
-	})
+// A provider that wants to be left alone is: no call is admitted any more without a question,
+// neither by a lease that stands nor by one that was asked for before, and the coordinator is told.
+func TestThrottledProviderEndsTheLeases(t *testing.T) {
+	for name, c := range map[string]struct {
+		arrives time.Duration // of the second lease
+		want    []string
+	}{
+		"a lease that stands":    {time.Second, []string{"reserve", "reserve", "release", "settle", "reserve"}},
+		"one that is on its way": {0, []string{"reserve", "reserve", "settle", "release", "reserve"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, "providers: [{provider: openai, limits: {requests: {rate: 100, per: second}}}]", func(r *rig) {
+				client := r.client("x", leases(2))
+				defer r.close(client)
+				one, two := admit(t, client, 100), admit(t, client, 100)
+				time.Sleep(c.arrives)
+				one.Release(quota.Heard(429, 10*time.Millisecond, map[string][]string{"Retry-After": {"20"}, "Set-Cookie": {"secret"}}))
+				synctest.Wait()
+				two.Settle(nil, quota.Heard(200, time.Second, nil))
+				time.Sleep(10 * time.Millisecond)
+				_, err := client.Admit(context.Background(), taking(50, 50))
+				var refused *quota.Refused
+				if !errors.As(err, &refused) {
+					t.Fatalf("%v after %v, want it refused", err, r.asked)
+				}
+				if refused.Limit != "provider" || refused.RetryAfter < 19*time.Second || !slices.Equal(r.asked[:5], c.want) {
+					t.Errorf("%v (after %v, %q) after %v, want it refused for what the provider has said", err, refused.RetryAfter, refused.Limit, r.asked)
+				}
+			})
+		})
+	}
 }
 
 // Many at once get their leases side by side, not one after the other, and none of more calls than

@@ -71,6 +71,7 @@ type pool struct {
 	// expected of them.
 	usual, size   estimate
 	knows, knowsS bool
+	throttled     time.Time // when the provider has last refused a call
 	safe          time.Time // when the next call may pass if all keep their pace (see safely)
 	later         []func()  // what is to be done when mu is free
 }
@@ -230,7 +231,7 @@ func (p *pool) arrived(l *lease, n int64, err error) {
 	p.coming -= n
 	if l != nil {
 		p.leases = append(p.leases, l)
-		if p.c.isClosed() {
+		if p.c.isClosed() || !l.begun.After(p.throttled) {
 			l.closed = true
 			l.settle()
 		}
