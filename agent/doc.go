@@ -88,6 +88,11 @@
 // has [Config.Pull]: it claims as many tasks as package balance says, one claim at a time.
 // Either way the task comes as a dispatch, and what is said above holds for it.
 //
+// # Calls of LLM providers
+//
+// What a handler calls within a task is charged to the task by [Result].Usage. An agent that calls
+// providers besides, or has no tasks at all, asks for quota itself: package agent/quota.
+//
 // # Sessions
 //
 // A broker that is away, or that no coordinator has prepared yet (there is no

@@ -110,9 +110,10 @@ var table = map[string]rule{
 	}},
 	"agent":         {may: []string{"agent/balance", "messages", "coordinator/bus", "coordinator/bus/amqpbus", modPrometheus}},
 	"agent/balance": {may: []string{"coordinator", "coordinator/capacity"}},
+	"agent/quota":   {},
 	"cmd/...":       {all: true},
 	// Examples are what a stranger writes: with the SDK, or knowing the bus alone.
-	"examples/...": {may: []string{modAmqp091, "agent", "messages"}},
+	"examples/...": {may: []string{modAmqp091, "agent", "agent/quota", "messages"}},
 	"tests/...":    {all: true},
 }
 

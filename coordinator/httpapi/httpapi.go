@@ -201,6 +201,7 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 		told("settle", coordinator.CallSettle, "tells what it has used"),
 		told("release", coordinator.CallRelease, "tells that it has used nothing"),
 		told("consume", coordinator.CallConsume, "reserve and settle in one"),
+		told("charge", coordinator.CallCharge, "tells of a call that was made without asking: it is charged whatever the limits"),
 		told("check", coordinator.CallCheck, "whether there would be quota now"),
 		{
 			path: ForwardPath, about: "*** POST: for other coordinators, which forward what they are asked while this one leads",
