@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"maps"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -147,5 +148,71 @@ func TestUnknownSeries(t *testing.T) {
 		if got := unknownSeries(expr, known); len(got) != want {
 			t.Errorf("%s: unknown %q, want %d", expr, got, want)
 		}
+	}
+}
+
+// The example for Alertmanager hears of labels that the alerts have, and sends to receivers that
+// it has, with no password in it. It can be checked in full with amtool.
+func TestAlertmanagerExample(t *testing.T) {
+	type route struct {
+		Receiver string
+		Matchers []string
+		Routes   []route
+	}
+	var file struct {
+		Route   route
+		Inhibit []struct {
+			Source []string `yaml:"source_matchers"`
+			Target []string `yaml:"target_matchers"`
+			Equal  []string
+		} `yaml:"inhibit_rules"`
+		Receivers []struct{ Name string }
+	}
+	text := projectFile(t, "deploy/prometheus/alertmanager.yaml")
+	if err := yaml.Unmarshal([]byte(text), &file); err != nil {
+		t.Fatal(err)
+	}
+	var receivers []string
+	for _, r := range file.Receivers {
+		receivers = append(receivers, r.Name)
+	}
+	names, percents := make(map[string]bool), make(map[string]bool)
+	for _, r := range alertRules(t) {
+		names[r.Alert], percents[r.Labels["percent"]] = true, true
+	}
+	matched := 0
+	matches := func(matchers []string) {
+		for _, m := range matchers {
+			parts := regexp.MustCompile(`^(alertname|node|severity|percent)(=~?)"(.+)"$`).FindStringSubmatch(m)
+			if parts == nil {
+				t.Errorf("matcher %q is on no label that alerts of Taskbus have", m)
+				continue
+			}
+			known := map[string]map[string]bool{"alertname": names, "percent": percents, "severity": {"critical": true, "warning": true}}[parts[1]]
+			whole := regexp.MustCompile("^(?:" + parts[3] + ")$")
+			if parts[2] == "=" {
+				whole = regexp.MustCompile("^" + regexp.QuoteMeta(parts[3]) + "$")
+			}
+			matched++
+			if known != nil && !slices.ContainsFunc(slices.Collect(maps.Keys(known)), whole.MatchString) {
+				t.Errorf("no alert has what %s asks for", m)
+			}
+		}
+	}
+	for _, r := range append(file.Route.Routes, file.Route) {
+		if !slices.Contains(receivers, r.Receiver) {
+			t.Errorf("receiver %q is not there", r.Receiver)
+		}
+		matches(r.Matchers)
+	}
+	for _, i := range file.Inhibit {
+		matches(i.Source)
+		matches(i.Target)
+		if !slices.Equal(i.Equal, []string{"node", "dimension"}) {
+			t.Errorf("%v quiets %v of other budgets", i.Source, i.Target)
+		}
+	}
+	if matched < 8 || strings.Contains(text, "password:") {
+		t.Errorf("%d matchers, want 8 or more; or there is a password in the file", matched)
 	}
 }
