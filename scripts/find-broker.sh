@@ -132,7 +132,7 @@ install() {
 	fi
 	local service
 	for service in "$@"; do
-		case $service in rabbitmq-server | postgresql | nginx | redis-server)
+		case $service in rabbitmq-server | postgresql | nginx | redis-server | prometheus)
 			if command -v systemctl >/dev/null; then as_root systemctl disable --quiet "$service" >/dev/null 2>&1 || true; fi ;;
 		esac
 	done
@@ -161,7 +161,8 @@ main() {
 		;;
 	# For `make test`, which runs a node of its own and only needs the programs:
 	# besides RabbitMQ a C compiler, for the race detector, pika, for the clients
-	# written in Python, nginx for the gateway of the examples, and PostgreSQL for the history.
+	# written in Python, nginx for the gateway of the examples, PostgreSQL for the history, and
+	# promtool, which is in prometheus, for the alerts and the dashboard.
 	--ensure-test-tools)
 		trap remove_policy EXIT
 		trap 'exit 130' INT
@@ -172,6 +173,7 @@ main() {
 		[ "${TASKBUS_TEST_NO_PIKA:-}" = 1 ] || /usr/bin/python3 -c 'import pika' 2>/dev/null || missing+=(python3-pika)
 		[ "${TASKBUS_TEST_NO_NGINX:-}" = 1 ] || [ -x /usr/sbin/nginx ] || command -v nginx >/dev/null || missing+=(nginx)
 		have_postgres || missing+=(postgresql)
+		command -v promtool >/dev/null || missing+=(prometheus)
 		[ "${#missing[@]}" -gt 0 ] || return 0
 		command -v apt-get >/dev/null && may_be_root ||
 			die "the tests need ${missing[*]}: install them first (Debian: sudo apt-get install ${missing[*]}), or do without the Python clients (TASKBUS_TEST_NO_PIKA=1) and nginx (TASKBUS_TEST_NO_NGINX=1)"

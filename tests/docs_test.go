@@ -167,6 +167,22 @@ func defaultCell(t *testing.T, p schemaNode, required bool) string {
 }
 
 func TestMetricsReference(t *testing.T) {
+	sameNames(t, "docs/operations.md", rows(t, "docs/operations.md", `taskbus_[a-z_]+`), metricNames(t))
+}
+
+// metricNames are all metrics that the program may export.
+func metricNames(t *testing.T) []string {
+	t.Helper()
+	names := []string{"taskbus_build_info"} // the program's own
+	for _, d := range metricDescs(t) {
+		names = append(names, regexp.MustCompile(`fqName: "([^"]+)"`).FindStringSubmatch(d.String())[1])
+	}
+	return names
+}
+
+// metricDescs describes all metrics of the service.
+func metricDescs(t *testing.T) (all []*prometheus.Desc) {
+	t.Helper()
 	cfg, err := config.Parse([]byte("agents: {}"), "test")
 	if err != nil {
 		t.Fatal(err)
@@ -175,13 +191,12 @@ func TestMetricsReference(t *testing.T) {
 	if _, err := service.New(service.Options{Config: cfg, Bus: membus.New(), Logger: zerolog.Nop(), Registry: registry}); err != nil {
 		t.Fatal(err)
 	}
-	names := []string{"taskbus_build_info"} // the program's own
 	described := make(chan *prometheus.Desc)
 	go func() { registry.Describe(described); close(described) }()
 	for d := range described {
-		names = append(names, regexp.MustCompile(`fqName: "([^"]+)"`).FindStringSubmatch(d.String())[1])
+		all = append(all, d)
 	}
-	sameNames(t, "docs/operations.md", rows(t, "docs/operations.md", `taskbus_[a-z_]+`), names)
+	return all
 }
 
 func TestEndpointReference(t *testing.T) {
