@@ -47,8 +47,8 @@ func TestOnlyWhatIsWanted(t *testing.T) {
 		args string
 		want string
 	}{
-		{"", "assigning latency results cycle market pull quotas beside detection standby start memory engine"},
-		{"--quick", "assigning latency results cycle market pull quotas beside detection standby start memory"},
+		{"", "assigning latency results cycle market pull quotas calls beside detection standby start memory engine"},
+		{"--quick", "assigning latency results cycle market pull quotas calls beside detection standby start memory"},
 		{"--only cycle", "cycle"},
 		{"--quick --only engine", "engine"},
 	} {

@@ -225,16 +225,19 @@ func TestNginxWithoutCoordinator(t *testing.T) {
 	}
 }
 
-// One that stands by cannot answer either, and says so: 503, not 500.
+// One that stands by asks the leader: the call passes, and is charged there.
 func TestNginxBeforeAStandby(t *testing.T) {
 	t.Parallel()
-	r, _ := gatewayRig(t, gatewayQuotas)
+	r, leader := gatewayRig(t, gatewayQuotas)
 	second := r.launch(r.broker.URL, "TASKBUS_AGENT_SECRET="+agentSecret)
 	second.awaitState("standby")
 	llm := newProvider(t)
 	n := startNginx(t, second.base, llm.URL, nil)
-	if resp := n.call("rich", ""); resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" || len(llm.seen()) != 0 {
-		t.Errorf("%d, Retry-After %q, %d calls at the provider; want 503 and none", resp.StatusCode, resp.Header.Get("Retry-After"), len(llm.seen()))
+	if resp := n.call("rich", ""); resp.StatusCode != 200 || !strings.Contains(ended(t, resp), "[DONE]") || len(llm.seen()) != 1 {
+		t.Errorf("%d, %d calls at the provider; want 200 and one", resp.StatusCode, len(llm.seen()))
+	}
+	if used, reserved := leader.used("rich"); used+reserved == 0 {
+		t.Error("nothing is charged at the leader")
 	}
 }
 

@@ -128,8 +128,10 @@ func TestEnvoyAsksForQuota(t *testing.T) {
 	second := r.launch(r.broker.URL, append(env, "TASKBUS_AGENT_SECRET="+agentSecret)...)
 	second.awaitState("standby")
 	standby := newEnvoy(t, second)
-	if _, err := standby.ask(t.Context(), begins("rich")...); status.Code(err) != codes.Unavailable {
-		t.Errorf("one that stands by: %v, want Unavailable", err)
+	standby.want(false, begins("rich")...) // it asks the one that leads
+	standby.want(true, descriptor("agent=rare unit=tokens", 1))
+	if used, _ := c.used("rare"); used != before+1 {
+		t.Errorf("%v tokens of rare are used at the leader after one more was asked of the standby, %v were before", used, before)
 	}
 	c.kill()
 	second.awaitReady()
