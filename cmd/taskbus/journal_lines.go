@@ -165,6 +165,8 @@ func (t *journalTeller) record(line *journalLine, r coordinator.Record) {
 		t.byKey(line, r.Key)
 		line.Text = "its failure has been told"
 		t.end(line, r.Key)
+	case *coordinator.PoolHeard:
+		line.Text = heardText(r)
 	case *coordinator.QuotaControlled:
 		line.Text = controlledText(r)
 	case *coordinator.LaneKnown:

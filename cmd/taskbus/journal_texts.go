@@ -127,6 +127,18 @@ func breakerText(r *coordinator.BreakerChanged) string {
 	}
 }
 
+// heardText says what a provider has said of its limits.
+func heardText(r *coordinator.PoolHeard) string {
+	text := fmt.Sprintf("provider's pool %s is used at %g%% of its rates", r.Node, float64(r.PerMille)/10)
+	if !r.BlockedUntil.IsZero() {
+		text += ", and left alone until " + r.BlockedUntil.UTC().Format(time.RFC3339)
+	}
+	if r.Taken != (coordinator.Amounts{}) {
+		text += "; less remains of it than was thought"
+	}
+	return text
+}
+
 // controlledText says how the standing changes to quotas.yaml have changed.
 func controlledText(r *coordinator.QuotaControlled) string {
 	parts := make([]string, 0, len(r.Set)+len(r.Removed))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -141,9 +142,29 @@ func printQuotaAgent(w io.Writer, g httpapi.QuotaAgent, now time.Time) error {
 func printQuotaNodes(w io.Writer, what string, nodes []httpapi.QuotaNode, now time.Time) error {
 	p := &page{w: w}
 	p.line("%s", what)
+	for i := range nodes {
+		if h := nodes[i].Provider; h != nil {
+			p.line("%s: %s", nodes[i].ID, providerText(h, now))
+		}
+	}
 	p.blank()
 	p.limits(nodes, now)
 	return p.err
+}
+
+// providerText says how a provider's pool stands.
+func providerText(h *httpapi.ProviderHealth, now time.Time) string {
+	var parts []string
+	if !h.BlockedUntil.IsZero() {
+		parts = append(parts, fmt.Sprintf("left alone until %s (%s), because it refuses calls", h.BlockedUntil.UTC().Format(time.RFC3339), until(now, h.BlockedUntil)))
+	}
+	if h.RatePercent < 100 {
+		parts = append(parts, fmt.Sprintf("used at %g%% of its rates", h.RatePercent))
+	}
+	if h.Calls > 0 {
+		parts = append(parts, fmt.Sprintf("%g%% of the latest calls succeeded, after %.0f ms", h.SuccessPercent, h.LatencyMS))
+	}
+	return cmp.Or(strings.Join(parts, "; "), "it has answered again")
 }
 
 // budgetText is FAIR-SHARE's numbers in a sentence. Nil numbers are not known.

@@ -16,6 +16,8 @@ type NodeView struct {
 	Budgets []BudgetView
 	Rates   []RateView
 	Seats   *SeatsView // nil: no limit
+	// Health is how its provider says that it stands; nil: nothing has been heard of it.
+	Health *Health
 }
 
 // BudgetView is a budget in its period.
@@ -94,6 +96,10 @@ func (l *Ledger) view(nd *node) NodeView {
 	}
 	if s := nd.seats; s != nil {
 		v.Seats = &SeatsView{Nominal: s.nominal, Running: s.running, Waiting: s.waiting, Available: max(0, s.available())}
+	}
+	if !nd.health.well(l.now) {
+		h := nd.healthView(l.now)
+		v.Health = &h
 	}
 	return v
 }

@@ -43,6 +43,22 @@ type QuotaNode struct {
 	Budgets     []QuotaBudget     `json:"budgets"`
 	Rates       []QuotaRate       `json:"rates"`
 	Concurrency *QuotaConcurrency `json:"concurrency,omitempty"`
+	// Provider is how a provider's pool, or model, stands by what calls have told of its answers;
+	// nil while they have told nothing.
+	Provider *ProviderHealth `json:"provider_health,omitempty"`
+}
+
+// ProviderHealth is how a provider's pool, or model, stands.
+type ProviderHealth struct {
+	// BlockedUntil it is left alone, because it has refused calls.
+	BlockedUntil time.Time `json:"blocked_until,omitzero"`
+	// RatePercent of its rates that is used: less than 100 after it has refused calls.
+	RatePercent float64 `json:"rate_percent"`
+	// Calls whose answers were told of late, at most 16; SuccessPercent of them, and their mean
+	// latency.
+	Calls          int64   `json:"calls"`
+	SuccessPercent float64 `json:"success_percent"`
+	LatencyMS      float64 `json:"latency_ms"`
 }
 
 // QuotaBudget is how much may be used in a period.

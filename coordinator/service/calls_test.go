@@ -204,3 +204,24 @@ func TestStandbyForwardsCalls(t *testing.T) {
 		standby.close()
 	})
 }
+
+// How a provider stands by what calls have told is to be seen: after a refusal it is left alone, and
+// its rates are used at 70 %.
+func TestProviderHealthIsShown(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		of := func(op coordinator.CallOp, id string, w *coordinator.ProviderWord) coordinator.Call {
+			c := aCall(op, id, 10)
+			c.Usage.Provider, c.Heard = "openai", w
+			return c
+		}
+		r.asked(of(coordinator.CallReserve, "1", nil), coordinator.CallGranted)
+		r.asked(of(coordinator.CallReserve, "2", nil), coordinator.CallGranted)
+		r.asked(of(coordinator.CallSettle, "1", &coordinator.ProviderWord{Status: 200, Latency: 200 * time.Millisecond}), coordinator.CallGranted)
+		at := time.Now()
+		r.asked(of(coordinator.CallRelease, "2", &coordinator.ProviderWord{Status: 429, RetryAfter: 20 * time.Second}), coordinator.CallGranted)
+		h := r.quotas(httpapi.QuotaSelection{})["openai"].Provider
+		if h == nil || h.RatePercent != 70 || h.Calls != 1 || h.SuccessPercent != 100 || h.LatencyMS != 200 || h.BlockedUntil.Sub(at) < 20*time.Second {
+			t.Errorf("%+v", h)
+		}
+	})
+}

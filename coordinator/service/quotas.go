@@ -47,7 +47,9 @@ func wantedNodes(of httpapi.QuotaSelection) func(*coordinator.QuotaNode, string)
 	case of.Node != "":
 		return func(n *coordinator.QuotaNode, _ string) bool { return n.ID == of.Node }
 	case of.Provider != "":
-		return func(_ *coordinator.QuotaNode, provider string) bool { return provider == of.Provider }
+		return func(_ *coordinator.QuotaNode, provider string) bool { // with all of its keys
+			return provider != "" && coordinator.ProviderOfPool(provider) == of.Provider
+		}
 	case of.Group != "":
 		return func(n *coordinator.QuotaNode, _ string) bool {
 			return n.Kind == coordinator.QuotaGroup && n.Name == of.Group
@@ -92,6 +94,12 @@ func quotaNode(v *fairshare.NodeView) httpapi.QuotaNode {
 	}
 	if c := v.Seats; c != nil {
 		n.Concurrency = &httpapi.QuotaConcurrency{Limit: c.Nominal, Running: c.Running, Available: c.Available}
+	}
+	if h := v.Health; h != nil {
+		n.Provider = &httpapi.ProviderHealth{
+			BlockedUntil: h.BlockedUntil, RatePercent: float64(h.PerMille) / 10,
+			Calls: h.Calls, SuccessPercent: float64(h.Success) / 1e4, LatencyMS: float64(h.Latency) / float64(time.Millisecond),
+		}
 	}
 	return n
 }
