@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"taskbus/agent/quota"
+	"taskbus/tests/brokertest"
 )
 
 // Deny, Allow and Safe, of three providers, when nobody can be asked.
 func TestLoss(t *testing.T) {
 	inRig(t, pool(1000, ""), func(r *rig) {
-		var log logged
+		var log brokertest.LogBook
 		c := r.client("x", leases(1), func(o *quota.Options) {
 			o.OnLossOf = map[string]quota.Loss{"anthropic": quota.Allow(), "gemini/flash": quota.Safe(60)}
 			o.Patience, o.Logger = -1, slog.New(slog.NewTextHandler(&log, nil))
@@ -70,7 +71,7 @@ func TestLoss(t *testing.T) {
 // What cannot be told until Close has no more time is counted, and said once.
 func TestWhatCannotBeToldIsCounted(t *testing.T) {
 	inRig(t, pool(1000, ""), func(r *rig) {
-		var log logged
+		var log brokertest.LogBook
 		c := r.client("x", leases(1), func(o *quota.Options) {
 			o.Logger, o.Queue, o.Patience = slog.New(slog.NewTextHandler(&log, nil)), 1, -1
 		})

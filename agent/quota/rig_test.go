@@ -220,21 +220,3 @@ func taking(in, out int64) quota.Call {
 }
 
 func used(in, out int64) *quota.Usage { return &quota.Usage{InputTokens: in, OutputTokens: out} }
-
-// logged collects what a client logs.
-type logged struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}

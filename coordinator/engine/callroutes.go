@@ -72,10 +72,11 @@ func (e *Engine) lookAlong(now time.Time, c *coordinator.Call, s coordinator.Ser
 	one := *c
 	one.Usage.Provider, one.Usage.Model = s.Provider, s.Model
 	charge, _ := e.callCharge(&one)
+	one.Op = coordinator.CallCheck // what it would be charged has been found out
 	path := q.ledger.PathOf(&charge)
 	r.Service, r.Pool = s, q.ledger.PoolOf(&charge)
 	f := routeFacts{left: 1, cost: charge.Amounts[coordinator.DimCost], success: 1}
-	if v := e.checkCall(now, &one, &charge, &path); !v.OK {
+	if v := e.askLedger(now, &one, &charge, &path); !v.OK {
 		r.Lacks = lackFor(&v)
 	}
 	for _, l := range tightest(q.ledger.Tightest(now, &path, &charge.Amounts)) {

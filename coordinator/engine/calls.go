@@ -93,27 +93,19 @@ func (e *Engine) admitCall(now time.Time, c *coordinator.Call, a *coordinator.Ca
 	a.Budget, a.Rate = q.ledger.Tightest(now, &path, &charge.Amounts)
 }
 
-// checkCall tells whether there is room for a call, and nobody before whom it stands back.
-func (e *Engine) checkCall(now time.Time, c *coordinator.Call, charge *fairshare.Charge, path *fairshare.Path) fairshare.Verdict {
-	if k := e.quotas.waits.ahead(now, charge, int(c.Priority)); k != nil {
-		return k.refusal(e.quotas.ledger)
-	}
-	return e.quotas.ledger.Check(now, path, charge)
-}
-
-// askLedger has the ledger set aside what is asked for.
+// askLedger has the ledger set aside what is asked for, or tells whether it could. But for what has
+// been used already, a call stands back behind who waits for the same.
 func (e *Engine) askLedger(now time.Time, c *coordinator.Call, charge *fairshare.Charge, path *fairshare.Path) fairshare.Verdict {
 	l := e.quotas.ledger
-	switch c.Op {
-	case coordinator.CallCheck:
-		return e.checkCall(now, c, charge, path)
-	case coordinator.CallCharge:
+	if c.Op == coordinator.CallCharge {
 		return l.Charge(now, c.Key, charge)
 	}
 	if k := e.quotas.waits.ahead(now, charge, int(c.Priority)); k != nil {
 		return k.refusal(l)
 	}
 	switch c.Op {
+	case coordinator.CallCheck:
+		return l.Check(now, path, charge)
 	case coordinator.CallConsume:
 		return l.Reserve(now, c.Key, charge, time.Time{}) // for this moment
 	default:
@@ -193,11 +185,9 @@ func (e *Engine) callStands(now time.Time, c *coordinator.Call, a *coordinator.C
 	}
 	l.Stands(c.Key)
 	if e.recorder.on {
-		e.record(&coordinator.QuotaReserved{
-			Key: c.Key, Group: charge.Group, Agent: charge.Agent, Provider: charge.Provider, Model: charge.Model,
-			Amounts: charge.Amounts, NoBorrowing: charge.NoBorrowing, At: now, Until: a.Until,
-			Call: true, Operation: charge.Operation, Untold: charge.Untold,
-		})
+		r := charge.Reserved(c.Key, now)
+		r.Until = a.Until
+		e.record(r)
 	}
 	if c.Op != coordinator.CallReserve {
 		e.settleCall(now, c, &charge, charge.Amounts, c.Op == coordinator.CallCharge && !c.NoRequest)

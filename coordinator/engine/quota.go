@@ -138,11 +138,9 @@ func (e *Engine) recordReserved(now time.Time, h *quotaHold, level coordinator.P
 	if !e.recorder.on {
 		return
 	}
-	c := &h.charge
-	e.record(&coordinator.QuotaReserved{
-		Key: h.key, Group: c.Group, Agent: c.Agent, Provider: c.Provider, Model: c.Model,
-		Amounts: c.Amounts, Expect: c.Expect, NoBorrowing: c.NoBorrowing, At: now, Level: level, Waiting: waiting,
-	})
+	r := h.charge.Reserved(h.key, now)
+	r.Level, r.Waiting = level, waiting
+	e.record(r)
 }
 
 // describeLack says for people what quota a task waits for.

@@ -70,17 +70,6 @@ func (l *Ledger) GroupOfAgent(id coordinator.AgentID) (string, bool) {
 	return l.GroupOf(n), true
 }
 
-// Within tells whether a group is the other one, or below it.
-func (l *Ledger) Within(group, other string) bool {
-	n, ok := l.routes.groups[group]
-	for ; ok && n >= 0; n = l.nodes[n].parent {
-		if spec := l.nodes[n].spec; spec.Kind == coordinator.QuotaGroup && spec.Name == other {
-			return true
-		}
-	}
-	return false
-}
-
 // Exactly is the charge for a call of a group of which the usage is known.
 func (l *Ledger) Exactly(group, operation string, u *coordinator.Usage) (c Charge) {
 	s := l.serviceOf(group, operation, u)

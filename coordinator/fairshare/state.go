@@ -78,11 +78,8 @@ func (b *budget) blank() bool {
 
 // export is the record of a reservation, or of one of its later parts, as it stands.
 func (part *reservation) export(l *Ledger, r *reservation) *coordinator.QuotaReserved {
-	q := &coordinator.QuotaReserved{
-		Key: r.key, Group: r.charge.Group, Agent: r.charge.Agent, Provider: r.charge.Provider, Model: r.charge.Model,
-		Amounts: part.charge.Amounts, Expect: r.charge.Expect, NoBorrowing: r.charge.NoBorrowing, At: time.Unix(0, part.at).UTC(), Before: true, State: uint8(r.state),
-		Call: r.charge.Call, Operation: r.charge.Operation, Untold: r.charge.Untold,
-	}
+	q := r.charge.Reserved(r.key, time.Unix(0, part.at).UTC())
+	q.Amounts, q.Before, q.State = part.charge.Amounts, true, uint8(r.state)
 	if r.until != 0 {
 		q.Until = time.Unix(0, r.until).UTC()
 	}
@@ -157,6 +154,15 @@ func (l *Ledger) at(at time.Time) {
 	}
 	l.fresh = false
 	l.advance(now)
+}
+
+// Reserved is the record of a reservation that a charge was made for.
+func (c *Charge) Reserved(key coordinator.TaskKey, at time.Time) *coordinator.QuotaReserved {
+	return &coordinator.QuotaReserved{
+		Key: key, Group: c.Group, Agent: c.Agent, Provider: c.Provider, Model: c.Model,
+		Amounts: c.Amounts, Expect: c.Expect, NoBorrowing: c.NoBorrowing, At: at,
+		Call: c.Call, Operation: c.Operation, Untold: c.Untold,
+	}
 }
 
 func (l *Ledger) foldReserved(r *coordinator.QuotaReserved) {

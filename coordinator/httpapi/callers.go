@@ -1,12 +1,10 @@
 package httpapi
 
 import (
-	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/tls"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -23,9 +21,7 @@ const agentHeader = "X-Quota-Agent"
 
 // Gateways decides who is a gateway.
 type Gateways struct {
-	// token is the hash of theirs; on is false when there is none.
-	token [sha256.Size]byte
-	on    bool
+	token hashedToken
 	// names of certificates whose holders are gateways.
 	names []string
 }
@@ -33,11 +29,11 @@ type Gateways struct {
 // NewGateways knows gateways by a token, of which it keeps the hash only (empty: there is none), and
 // by the common names of their certificates.
 func NewGateways(token []byte, names []string) *Gateways {
-	return &Gateways{token: sha256.Sum256(token), on: len(token) > 0, names: slices.Clone(names)}
+	return &Gateways{token: hashToken(token), names: slices.Clone(names)}
 }
 
 // Known tells whether there can be any gateway.
-func (g *Gateways) Known() bool { return g.on || len(g.names) > 0 }
+func (g *Gateways) Known() bool { return g.token.on || len(g.names) > 0 }
 
 // Shown tells whether a request comes from a gateway: by its verified certificate if it has one (nil:
 // no TLS), else by the one value of its header Authorization. It takes as long for any token.
@@ -46,12 +42,7 @@ func (g *Gateways) Shown(authorization []string, connection *tls.ConnectionState
 		return slices.Contains(g.names, name)
 	}
 	given, ok := bearerOf(authorization)
-	return ok && g.holds(given)
-}
-
-func (g *Gateways) holds(given string) bool {
-	hash := sha256.Sum256([]byte(given))
-	return g.on && subtle.ConstantTimeCompare(hash[:], g.token[:]) == 1
+	return ok && g.token.is(given)
 }
 
 // certified is the common name of a certificate that was shown and verified.
@@ -60,15 +51,6 @@ func certified(c *tls.ConnectionState) (name string, ok bool) {
 		return "", false
 	}
 	return c.VerifiedChains[0][0].Subject.CommonName, true
-}
-
-// bearerOf is the token of a header that is there once.
-func bearerOf(authorization []string) (token string, ok bool) {
-	if len(authorization) != 1 {
-		return "", false
-	}
-	scheme, given, _ := strings.Cut(authorization[0], " ")
-	return strings.TrimLeft(given, " "), strings.EqualFold(scheme, "Bearer")
 }
 
 // callers decides who speaks for whom.
@@ -114,7 +96,7 @@ func (c *callers) of(w http.ResponseWriter, r *http.Request, named string) (call
 	if who, ok := c.shown(r, named); ok {
 		return who, true
 	}
-	if !c.gateways.on && len(c.identity.secret) == 0 && r.TLS == nil {
+	if !c.gateways.token.on && len(c.identity.secret) == 0 && r.TLS == nil {
 		problem(w, http.StatusForbidden, "Calls are off",
 			"This coordinator knows nobody who may ask for quota: set TASKBUS_AGENT_SECRET_FILE (each agent has a token then, `taskbus agents token ID`), "+
 				"TASKBUS_GATEWAY_TOKEN_FILE for gateways, or certificates; docs/quotas.md says how.")

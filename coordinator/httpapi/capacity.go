@@ -62,13 +62,9 @@ func (i *identity) shown(w http.ResponseWriter, r *http.Request, agent string) b
 				"Over RabbitMQ agents report with agent.status, which needs none of it.")
 		return false
 	}
-	values := r.Header.Values("Authorization")
-	if len(values) == 1 {
-		scheme, given, _ := strings.Cut(values[0], " ")
-		want := AgentToken(i.secret, agent)
-		if strings.EqualFold(scheme, "Bearer") && hmac.Equal([]byte(strings.TrimLeft(given, " ")), []byte(want)) {
-			return true
-		}
+	given, ok := bearerOf(r.Header.Values("Authorization"))
+	if ok && hmac.Equal([]byte(given), []byte(AgentToken(i.secret, agent))) {
+		return true
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="taskbus agents"`)
 	problem(w, http.StatusUnauthorized, "Not authorised",

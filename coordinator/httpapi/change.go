@@ -2,12 +2,9 @@ package httpapi
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -39,16 +36,14 @@ type Change struct {
 
 // permission decides who may change something.
 type permission struct {
-	// token is the hash of the admin token; on is false when there is none.
-	token [sha256.Size]byte
-	on    bool
+	token hashedToken // the admin token
 	// browsers refuses what a page of another origin makes a browser send. The
 	// token would not be sent along, but that is for two locks to say, not for one.
 	browsers *http.CrossOriginProtection
 }
 
 func newPermission(token []byte) *permission {
-	return &permission{token: sha256.Sum256(token), on: len(token) > 0, browsers: http.NewCrossOriginProtection()}
+	return &permission{token: hashToken(token), browsers: http.NewCrossOriginProtection()}
 }
 
 // granted tells whether the request may change something, or answers it.
@@ -57,7 +52,7 @@ func (p *permission) granted(w http.ResponseWriter, r *http.Request) bool {
 		crossOrigin(w)
 		return false
 	}
-	if !p.on {
+	if !p.token.on {
 		problem(w, http.StatusForbidden, "Changes are off",
 			"This coordinator has no admin token. Put one of at least 32 characters into a file, name the file in TASKBUS_ADMIN_TOKEN_FILE "+
 				"(or put the token into TASKBUS_ADMIN_TOKEN), start the coordinator again, and send Authorization: Bearer with the token.")
@@ -81,17 +76,11 @@ func crossOrigin(w http.ResponseWriter) {
 // when one of them is the token and there is no other.
 func (p *permission) refuse(values []string) string {
 	const want = "Send one header Authorization: Bearer with the coordinator's admin token (TASKBUS_ADMIN_TOKEN)."
-	if len(values) != 1 {
+	given, ok := bearerOf(values)
+	if !ok {
 		return want
 	}
-	scheme, given, _ := strings.Cut(values[0], " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return want
-	}
-	// Both are hashed first: the time that the comparison takes then tells neither
-	// where a guess goes wrong nor how long the token is.
-	sum := sha256.Sum256([]byte(strings.TrimLeft(given, " ")))
-	if subtle.ConstantTimeCompare(sum[:], p.token[:]) != 1 {
+	if !p.token.is(given) {
 		return "The token is not the coordinator's admin token (TASKBUS_ADMIN_TOKEN); it is read when the coordinator starts."
 	}
 	return ""

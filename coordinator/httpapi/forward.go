@@ -47,7 +47,7 @@ func PeerToken(secret []byte) string {
 // forwarded answers what another coordinator was asked. It has found out already who asks. It is
 // not forwarded again.
 func (a *api) forwarded(w http.ResponseWriter, r *http.Request) {
-	if !a.peers.on || a.peers.refuse(r.Header.Values("Authorization")) != "" {
+	if token, ok := bearerOf(r.Header.Values("Authorization")); !ok || !a.peers.is(token) {
 		problem(w, http.StatusUnauthorized, "Not authorised", "This is for other coordinators with the same secret of agents, or token of gateways.")
 		return
 	}

@@ -59,7 +59,7 @@ type api struct {
 	permission *permission
 	identity   identity
 	callers    *callers
-	peers      *permission
+	peers      hashedToken // of other coordinators
 	maxTask    int64
 	// calls numbers the reservations that this process gives an id to; prefix tells them from those
 	// of others.
@@ -124,7 +124,7 @@ func New(src Source, metrics http.Handler, opts Options) http.Handler {
 	if a.history == nil {
 		a.history = noHistory{}
 	}
-	a.peers = newPermission(opts.PeerToken)
+	a.peers = hashToken(opts.PeerToken)
 	a.callers = newCallers(a.identity, opts.GatewayToken, opts.GatewayNames)
 	if opts.MaxTaskBytes > 0 {
 		a.maxTask = int64(opts.MaxTaskBytes)
@@ -134,7 +134,7 @@ func New(src Source, metrics http.Handler, opts Options) http.Handler {
 	for i := range endpoints {
 		mux.Handle(endpoints[i].path, &endpoints[i])
 	}
-	mux.Handle("/{$}", reading(index(endpoints, a.permission.on, len(a.identity.secret) > 0)))
+	mux.Handle("/{$}", reading(index(endpoints, a.permission.token.on, len(a.identity.secret) > 0)))
 	mux.Handle("/", http.HandlerFunc(elsewhere))
 	if opts.Profiles != nil {
 		mux.Handle("/debug/pprof/", reading(opts.Profiles))

@@ -142,14 +142,7 @@ func TestOlderReservationIsRead(t *testing.T) {
 	const old = "54424a0af49363130101910007e907018280b4bdb6f6da98318927c9010005616c70686100076167656e742d3100066f70656e61690003" +
 		"6d2d310009706f6f6c2f62657461000a706f6f6c2f616c7068610004706f6f6c1235ff0108070605040302011817161514131211010203" +
 		"043f02a01fd804f82390bf0502c601028280c58bc6d1010101050604904e0107"
-	body, err := hex.DecodeString(old)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := Decode(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := decodeHex(t, old)
 	for _, r := range goldenRecords() {
 		if want, is := r.(*coordinator.QuotaReserved); is {
 			want.Level, want.Waiting, want.Call, want.Operation, want.Untold = 0, 0, false, "", false
@@ -160,12 +153,10 @@ func TestOlderReservationIsRead(t *testing.T) {
 	}
 }
 
-// TestOlderEndIsRead: before the end of a reservation said how long the work took, it ended with the
-// type of the task.
-func TestOlderEndIsRead(t *testing.T) {
-	const old = "54424a0aa50af0310101910007e907018280b4bdb6f6da98318927c901000973756d6d6172697365141f030807060504030201181716151413121102" +
-		"1f02d81dec04c422c0af050201"
-	body, err := hex.DecodeString(old)
+// decodeHex reads a message as an earlier version has written it.
+func decodeHex(t *testing.T, text string) *Message {
+	t.Helper()
+	body, err := hex.DecodeString(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,6 +164,15 @@ func TestOlderEndIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return m
+}
+
+// TestOlderEndIsRead: before the end of a reservation said how long the work took, it ended with the
+// type of the task.
+func TestOlderEndIsRead(t *testing.T) {
+	const old = "54424a0aa50af0310101910007e907018280b4bdb6f6da98318927c901000973756d6d6172697365141f030807060504030201181716151413121102" +
+		"1f02d81dec04c422c0af050201"
+	m := decodeHex(t, old)
 	for _, r := range goldenRecords() {
 		if want, is := r.(*coordinator.QuotaEnded); is {
 			want.Took, want.Heard, want.Failed = 0, false, false

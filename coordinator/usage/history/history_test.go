@@ -1,7 +1,6 @@
 package history
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"taskbus/coordinator/bus/membus"
 	"taskbus/coordinator/journal"
 	"taskbus/coordinator/usage"
+	"taskbus/tests/brokertest"
 )
 
 // patience is how long anything may take that should happen at once.
@@ -32,29 +32,12 @@ type rig struct {
 	next    uint64
 	at      time.Time
 	file    string
-	log     *lockedBuffer
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
+	log     *brokertest.LogBook
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{t: t, broker: membus.New(), next: 1, at: noon, file: filepath.Join(t.TempDir(), "history.db"), log: &lockedBuffer{}}
+	r := &rig{t: t, broker: membus.New(), next: 1, at: noon, file: filepath.Join(t.TempDir(), "history.db"), log: &brokertest.LogBook{}}
 	var err error
 	r.session, err = r.broker.Open(t.Context(), bus.SessionSpec{
 		Name: "leader", OnSettled: func(uint64, bus.Outcome) {},
