@@ -74,6 +74,18 @@ type QuotaEnded struct {
 	// Took is how long its agent says that it worked, or the provider took to answer the call; 0:
 	// not given.
 	Took time.Duration
+	// Late says of one that had expired before it was settled whose it was, nil of all others:
+	// whoever adds up what the journal says need not remember what has expired.
+	Late *QuotaOwner
+}
+
+// QuotaOwner says for whom quota was set aside, and when.
+type QuotaOwner struct {
+	Group           string
+	Agent           AgentID
+	Provider, Model string
+	Call            bool // and not a task
+	At              time.Time
 }
 
 // QuotaBefore is what snapshots say of one node's budget or rate in one dimension. The first

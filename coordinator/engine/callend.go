@@ -47,7 +47,7 @@ func (e *Engine) settleCall(now time.Time, c *coordinator.Call, charge *fairshar
 	if !ended.Known || ended.Again {
 		return false
 	}
-	record := &coordinator.QuotaEnded{Key: c.Key, How: coordinator.QuotaSettled, Used: used, At: now, Keep: c.Keep}
+	record := &coordinator.QuotaEnded{Key: c.Key, How: coordinator.QuotaSettled, Used: used, At: now, Keep: c.Keep, Late: lateOwner(charge, ended)}
 	if measured {
 		record.Type = charge.Operation
 		if record.Type == "" {

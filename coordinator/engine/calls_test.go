@@ -156,7 +156,13 @@ func TestCallExpires(t *testing.T) {
 	r.holds(teamAgent, coordinator.DimTotalTokens, 0, 270)
 	r.pass(time.Second)
 	r.holds(teamAgent, coordinator.DimTotalTokens, 70, 0)
-	r.state(tokens(coordinator.CallSettle, "1", 100, 10), coordinator.CallGranted) // late
+	r.Record(true)
+	begun := r.now.Add(-time.Minute)
+	r.state(tokens(coordinator.CallSettle, "1", 100, 10), coordinator.CallGranted) // late: the journal says whose it was
+	want := &coordinator.QuotaOwner{Group: "team", Agent: "x", Call: true, At: begun}
+	if recs := r.Records(nil); len(recs) != 1 || !reflect.DeepEqual(recs[0].(*coordinator.QuotaEnded).Late, want) {
+		t.Errorf("it records %+v, want one that was %+v", recs, want)
+	}
 	r.holds(teamAgent, coordinator.DimTotalTokens, 180, 0)
 	r.state(tokens(coordinator.CallSettle, "2", 100, 10), coordinator.CallEnded)
 	r.holds(teamAgent, coordinator.DimTotalTokens, 180, 0)

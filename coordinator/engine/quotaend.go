@@ -121,11 +121,19 @@ func (e *Engine) settleLate(now time.Time, r *coordinator.Result, attempt int) {
 		return
 	}
 	e.excessive(r.Task, &c, settled.Excess)
-	ended := &coordinator.QuotaEnded{Key: key, How: coordinator.QuotaSettled, Used: used, At: now, Keep: true}
+	ended := &coordinator.QuotaEnded{Key: key, How: coordinator.QuotaSettled, Used: used, At: now, Keep: true, Late: lateOwner(&c, settled)}
 	e.turnKnown(&c, 0, ended)
 	e.countDay(&c, ended)
 	e.record(ended)
 	e.quotaAlerts()
+}
+
+// lateOwner says whose quota it was that is settled after it has expired; nil: it had not.
+func lateOwner(c *fairshare.Charge, s fairshare.Ended) *coordinator.QuotaOwner {
+	if !s.Late {
+		return nil
+	}
+	return &coordinator.QuotaOwner{Group: c.Group, Agent: c.Agent, Provider: c.Provider, Model: c.Model, Call: c.Call, At: s.Begun}
 }
 
 // excessive tells people of usage that is beyond belief, once for each dispatch.

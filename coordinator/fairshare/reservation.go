@@ -198,6 +198,8 @@ type Ended struct {
 	// Again: it had ended before, and nothing has changed. Late: it had expired; what was
 	// used is charged all the same.
 	Again, Late bool
+	// Begun is when it was made.
+	Begun time.Time
 	// Excess, if any, of what was used over what was reserved.
 	Excess Excess
 }
@@ -218,8 +220,9 @@ func (l *Ledger) Settle(now time.Time, key coordinator.TaskKey, used coordinator
 	tidy(&used)
 	reserved := r.whole().Amounts
 	l.settle(r, used)
+	begun := timeOf(r.at)
 	l.end(r, resEnded, keep)
-	return Ended{Known: true, Late: late, Excess: excessOf(&reserved, &used)}
+	return Ended{Known: true, Late: late, Begun: begun, Excess: excessOf(&reserved, &used)}
 }
 
 // Release ends a reservation of which nothing was used.

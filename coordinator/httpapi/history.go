@@ -123,7 +123,7 @@ func historyRow(r *usage.Row) HistoryRow {
 func historyCounts(c *usage.Counts) HistoryCounts {
 	return HistoryCounts{
 		Requests: c.Requests, InputTokens: c.InputTokens, OutputTokens: c.OutputTokens, TotalTokens: c.TotalTokens, CostUSD: dollars(c.Cost),
-		Calls: c.Calls(), Settled: c.Settled, Released: c.Released, Expired: c.Expired, Late: c.Late,
+		Calls: c.Calls(), Settled: c.Settled, Released: c.Released, Expired: c.Untold(), Late: c.Late,
 	}
 }
 

@@ -113,10 +113,11 @@ const (
 	endedTook // at the end, as what follows: earlier versions have not known it
 	endedHeard
 	endedFailed
+	endedLate
 )
 
 func (c *coder) quotaEnded(r *coordinator.QuotaEnded) {
-	m := c.mask(on(r.Keep, endedKeep) | on(r.Type != "", endedType) | on(r.Took != 0, endedTook) | on(r.Heard, endedHeard) | on(r.Failed, endedFailed))
+	m := c.mask(on(r.Keep, endedKeep) | on(r.Type != "", endedType) | on(r.Took != 0, endedTook) | on(r.Heard, endedHeard) | on(r.Failed, endedFailed) | on(r.Late != nil, endedLate))
 	c.key(&r.Key)
 	member(c, &r.How, coordinator.NumQuotaEnds)
 	c.amounts(&r.Used)
@@ -130,6 +131,22 @@ func (c *coder) quotaEnded(r *coordinator.QuotaEnded) {
 	if m&endedTook != 0 {
 		integer(c, &r.Took)
 	}
+	if m&endedLate != 0 {
+		if !c.writing {
+			r.Late = new(coordinator.QuotaOwner)
+		}
+		c.quotaOwner(r.Late)
+	}
+}
+
+func (c *coder) quotaOwner(o *coordinator.QuotaOwner) {
+	m := c.mask(on(o.Call, 1))
+	name(c, &o.Group)
+	name(c, &o.Agent)
+	name(c, &o.Provider)
+	name(c, &o.Model)
+	c.flag(&o.Call, m&1 != 0)
+	c.time(&o.At)
 }
 
 const (

@@ -11,7 +11,8 @@
 // A reservation counts when it ends, for the day on which it was made, in the time zone of
 // the quotas: the day whose budgets it was charged to. What it has used is what it was
 // settled at. One whose making the journal no longer holds counts for the day it ended on, and
-// for nobody in particular: group, agent, provider and model are empty.
+// for nobody in particular: group, agent, provider and model are empty. One that has expired
+// counts as such; should it be settled yet, the record of that says whose it was.
 //
 // # What it must never do
 //

@@ -19,40 +19,33 @@ func (p *Projection) fold(r coordinator.Record) {
 
 // reserved takes a reservation.
 func (p *Projection) reserved(r *coordinator.QuotaReserved) {
-	if r.Before {
-		p.reservedBefore(r)
+	old, known := p.known[r.Key]
+	switch {
+	case !r.Before && known:
+		p.count(*old.key, &Counts{Expired: 1}) // nobody will tell of it any more
+	case r.Before && r.State > 0: // it has expired, or ended
+		if known && r.State == 1 { // in a gap
+			p.count(*old.key, &Counts{Expired: 1})
+			p.drop(r.Key)
+		}
 		return
+	case r.Before:
+		// It says how one stands of before a gap, or of which the snapshot has said the first part.
+		if p.found[r.Key] = true; known {
+			return
+		}
 	}
-	if old, known := p.known[r.Key]; known && old.State == stateOpen {
-		p.count(old.Key, &Counts{Expired: 1}) // nobody will tell of it any more
-	}
-	n := p.reservation(r)
-	if n.Source = SourceTask; r.Call {
-		n.Source = SourceCall
-	}
-	p.put(n)
+	k := p.keyOf(&coordinator.QuotaOwner{Group: r.Group, Agent: r.Agent, Provider: r.Provider, Model: r.Model, Call: r.Call, At: r.At})
+	p.hold(r.Key, &k)
 }
 
-// reservedBefore takes one of a snapshot: it says how it stands, and may come in parts.
-func (p *Projection) reservedBefore(r *coordinator.QuotaReserved) {
-	if r.State > stateExpired {
-		return // it has ended
+// keyOf is the row in which a reservation counts.
+func (p *Projection) keyOf(o *coordinator.QuotaOwner) Key {
+	k := Key{Day: p.day(o.At), Group: word(o.Group), Agent: word(string(o.Agent)), Provider: word(o.Provider), Model: word(o.Model), Source: SourceTask}
+	if o.Call {
+		k.Source = SourceCall
 	}
-	p.found[r.Key] = true
-	if _, known := p.known[r.Key]; known {
-		return // from before a gap, or by its first part
-	}
-	n := p.reservation(r)
-	if r.State == stateExpired {
-		n.State, n.Until = stateExpiredBefore, r.At.Add(remembered)
-	} else if n.Source = SourceTask; r.Call {
-		n.Source = SourceCall
-	}
-	p.put(n)
-}
-
-func (p *Projection) reservation(r *coordinator.QuotaReserved) Reservation {
-	return Reservation{ID: r.Key, Key: Key{Day: p.day(r.At), Group: word(r.Group), Agent: word(string(r.Agent)), Provider: word(r.Provider), Model: word(r.Model)}}
+	return k
 }
 
 // longest is how long a name may be in a row, in bytes: longer than any that is valid.
@@ -80,78 +73,29 @@ func (p *Projection) ended(e *coordinator.QuotaEnded) {
 	default:
 		c.Expired = 1
 	}
-	r, known := p.known[e.Key]
-	switch {
-	case !known || r.gone(e.At):
-		p.count(Key{Day: p.day(e.At)}, &c)
-		return
-	case r.State != stateOpen && e.How != coordinator.QuotaSettled:
-		return // told again
-	case r.State == stateExpired:
-		c.Expired = -1
-		fallthrough
-	case r.State == stateExpiredBefore:
+	switch h, known := p.known[e.Key]; {
+	case e.Late != nil:
 		c.Late = 1
-	}
-	p.count(r.Key, &c)
-	if e.How != coordinator.QuotaExpired {
+		p.count(p.keyOf(e.Late), &c)
+	case known:
+		p.count(*h.key, &c)
 		p.drop(e.Key)
-		return
+	default:
+		p.count(Key{Day: p.day(e.At)}, &c)
 	}
-	r.State, r.Until = stateExpired, e.At.Add(remembered)
-	p.put(r)
 }
-
-// gone tells that it is not remembered at a time.
-func (r *Reservation) gone(at time.Time) bool { return !r.Until.IsZero() && r.Until.Before(at) }
 
 func (p *Projection) day(at time.Time) string { return at.In(p.loc).Format(time.DateOnly) }
 
+// count adds to a row, unless the message is among those that are in the rows already.
 func (p *Projection) count(k Key, c *Counts) {
+	if p.again {
+		return
+	}
 	sum := p.rows[k]
 	if sum == nil {
 		sum = new(Counts)
 		p.rows[k] = sum
 	}
 	sum.Add(c)
-}
-
-func (p *Projection) put(r Reservation) {
-	if _, already := p.changed[r.ID]; !already {
-		_, stored := p.known[r.ID]
-		p.changed[r.ID] = stored
-	}
-	p.known[r.ID] = r
-	p.remember(&r)
-}
-
-func (p *Projection) drop(id coordinator.TaskKey) {
-	delete(p.known, id)
-	if stored, already := p.changed[id]; already && !stored {
-		delete(p.changed, id) // it has come and gone since the last batch
-		return
-	}
-	p.changed[id] = true
-}
-
-// remember sees to it that forget is called in time.
-func (p *Projection) remember(r *Reservation) {
-	if !r.Until.IsZero() && (p.due.IsZero() || r.Until.Before(p.due)) {
-		p.due = r.Until
-	}
-}
-
-// forget drops what has been remembered for long enough.
-func (p *Projection) forget() {
-	if p.due.IsZero() || !p.due.Before(p.mark.At) {
-		return
-	}
-	p.due = time.Time{}
-	for id, r := range p.known { // order does not matter: they are dropped one by one
-		if r.gone(p.mark.At) {
-			p.drop(id)
-		} else {
-			p.remember(&r)
-		}
-	}
 }

@@ -15,9 +15,11 @@ type Mark struct {
 	// the journal is known again.
 	Offset int64
 	Check  uint32
-	// Epoch, Next and Doubts are what journal.Resume needs.
+	// Epoch and Next are what the journal.Reader had come to.
 	Epoch, Next uint64
-	Doubts      bool
+	// Again is from where the journal is to be read again by whoever goes on from here: up to the
+	// mark only for which reservations are open that are not stored.
+	Again From
 	// Since is from when on everything is in the rows, but for the gaps; At when the last
 	// message was written. Zero: nothing is.
 	Since, At time.Time
@@ -26,28 +28,17 @@ type Mark struct {
 }
 
 // NoMark is the mark of rows that hold nothing.
-func NoMark() Mark { return Mark{Offset: -1, Next: 1} }
+func NoMark() Mark { return Mark{Offset: -1, Next: 1, Again: From{Next: 1}} }
 
-// States of a reservation. One that has ended otherwise is told once, and not remembered.
-const (
-	stateOpen    = 0
-	stateExpired = 1 // it may yet be settled
-	// It had expired before what the rows hold, so that it is not among their expired ones.
-	stateExpiredBefore = 2
-)
+// Start is from where the journal is to be given: from the mark itself at the latest, by which it
+// is known again.
+func (m *Mark) Start() int64 { return max(0, min(m.Offset, m.Again.Offset)) }
 
-// remembered is for how long one that has expired is known: longer than
-// tombstone_ttl_seconds may be.
-const remembered = 32 * 24 * time.Hour
-
-// Reservation is one that is open, or has expired and may yet be settled.
+// Reservation is one that is open.
 type Reservation struct {
 	ID coordinator.TaskKey
 	// Key is whose row it counts in, on the day on which it was made.
 	Key
-	State int
-	// Until it is remembered; zero of one that is open.
-	Until time.Time
 }
 
 // Gap is a part of the journal that is not in the rows.
@@ -72,10 +63,10 @@ type State struct {
 // nothing.
 type Batch struct {
 	From, To Mark
-	// Rows are to be added to those that are there; Expired may be below 0.
+	// Rows are to be added to those that are there.
 	Rows []Row
-	// Put are reservations as they are now, Drop those that are not needed any more. Both in the
-	// order of their ids.
+	// Put are open reservations to be stored, Drop those stored that have ended. Both in the order
+	// of their ids.
 	Put  []Reservation
 	Drop []coordinator.TaskKey
 	Gaps []Gap

@@ -18,16 +18,20 @@ type Projection struct {
 	reader *journal.Reader
 	// from is the mark of the last batch, mark that of the last message.
 	from, mark Mark
-	known      map[coordinator.TaskKey]Reservation
-	due        time.Time // when one of them is to be forgotten; zero: none is
+	// again: what comes is in the rows already, and is read for what is open.
+	again bool
 
-	// What has changed since the last batch; of reservations, whether they were there by then.
+	// What is open; the messages that have made what of it is not stored, oldest first, and the
+	// one that is being taken if it may be begun with again, else nil.
+	known    map[coordinator.TaskKey]held
+	messages []*message
+	making   *message
+	keys     map[Key]*Key
+
+	// What has changed since the last batch; of reservations those that are, or were, stored.
 	rows    map[Key]*Counts
 	changed map[coordinator.TaskKey]bool
 	gaps    []Gap
-
-	// resumed: it goes on from a mark, and nothing has come yet.
-	resumed bool
 
 	// While a state to begin with is being looked for: when the first message and the newest
 	// snapshot's first part were written; found are the reservations that this has.
@@ -37,33 +41,35 @@ type Projection struct {
 	hole bool
 }
 
-// New returns one that goes on from a state: the journal is to be given from its mark on, which
-// is from the beginning if there is none. loc is the quotas' time zone; nil: UTC.
+// New returns one that goes on from a state: the journal is to be given from Start of its mark on.
+// loc is the quotas' time zone; nil: UTC.
 func New(s State, loc *time.Location) *Projection {
 	if loc == nil {
 		loc = time.UTC
 	}
-	p := &Projection{loc: loc, from: s.Mark, mark: s.Mark, known: make(map[coordinator.TaskKey]Reservation, len(s.Open))}
-	for _, r := range s.Open {
-		p.known[r.ID] = r
-		p.remember(&r)
-	}
+	p := &Projection{loc: loc, from: s.Mark, mark: s.Mark, known: make(map[coordinator.TaskKey]held, len(s.Open))}
 	p.clear()
+	for i := range s.Open {
+		p.known[s.Open[i].ID] = held{key: p.same(&s.Open[i].Key)}
+	}
 	if s.Mark.Offset < 0 {
 		p.begin()
 	} else {
-		p.read(journal.Resume(s.Mark.Epoch, s.Mark.Next, s.Mark.Doubts))
-		p.resumed = true
+		p.read(journal.Resume(s.Mark.Again.Epoch, s.Mark.Again.Next, s.Mark.Again.Doubts))
+		p.again = true
 	}
 	return p
 }
 
 func (p *Projection) clear() {
-	p.rows, p.changed, p.gaps = make(map[Key]*Counts), make(map[coordinator.TaskKey]bool), nil
+	p.rows, p.changed, p.keys, p.gaps = make(map[Key]*Counts), make(map[coordinator.TaskKey]bool), make(map[Key]*Key), nil
 }
 
 func (p *Projection) read(r *journal.Reader) {
 	r.SkipCorrupt(func(offset int64, err error) {
+		if p.again {
+			return // it was told
+		}
 		p.gaps = append(p.gaps, Gap{From: p.mark.At, To: p.mark.At, Offset: offset, Reason: fmt.Sprintf("the message at offset %d of the journal is damaged, and was passed over", offset)})
 	})
 	p.reader = r
@@ -72,6 +78,7 @@ func (p *Projection) read(r *journal.Reader) {
 // begin looks for a state to begin with.
 func (p *Projection) begin() {
 	p.read(journal.NewReader())
+	p.making = nil
 	p.first, p.snapshot, p.found = time.Time{}, time.Time{}, make(map[coordinator.TaskKey]bool)
 }
 
@@ -89,18 +96,38 @@ func (p *Projection) Mark() Mark { return p.mark }
 // Take takes the message at an offset. One that was taken before changes nothing. Errors:
 // ErrOtherJournal; *journal.NewerError, behind which nothing can be taken.
 func (p *Projection) Take(offset int64, body []byte) error {
-	if offset == p.mark.Offset && checkOf(body) != p.mark.Check {
+	switch {
+	case offset == p.mark.Offset && checkOf(body) != p.mark.Check:
 		return ErrOtherJournal
+	case offset <= p.mark.Offset && (!p.again || offset < p.mark.Again.Offset):
+		p.again = p.again && offset < p.mark.Offset
+		return nil
+	case offset > p.mark.Offset && p.again && p.precedes(body): // the mark's own is not there any more
+		return ErrOtherJournal
+	case offset > p.mark.Offset:
+		p.again = false
 	}
-	resumed := p.resumed
-	p.resumed = false
-	if offset <= p.mark.Offset {
+	if err := p.take(offset, body); err != nil {
+		return err
+	}
+	if p.again {
+		p.again = offset < p.mark.Offset
 		return nil
 	}
-	if resumed && p.precedes(body) {
-		return ErrOtherJournal
+	p.mark.Offset, p.mark.Check = offset, checkOf(body)
+	p.mark.Epoch, p.mark.Next = p.reader.Epoch(), p.reader.Next()
+	if at := p.reader.LastAt(); at.After(p.mark.At) {
+		p.mark.At = at
 	}
+	return nil
+}
+
+// take folds what a message says.
+func (p *Projection) take(offset int64, body []byte) error {
 	began := p.reader.Began()
+	if began {
+		p.making = &message{From: here(p.reader, offset)}
+	}
 	if !began {
 		p.look(body)
 	}
@@ -124,11 +151,11 @@ func (p *Projection) Take(offset int64, body []byte) error {
 	if !began && p.reader.Began() {
 		p.began()
 	}
-	p.mark.Offset, p.mark.Check = offset, checkOf(body)
-	p.mark.Epoch, p.mark.Next, p.mark.Doubts = p.reader.Epoch(), p.reader.Next(), p.reader.Doubts()
-	if at := p.reader.LastAt(); at.After(p.mark.At) {
-		p.mark.At = at
+	if m := p.making; m != nil && len(m.ids) > 0 {
+		m.at = p.reader.LastAt()
+		p.messages = append(p.messages, m)
 	}
+	p.making = nil
 	return nil
 }
 
@@ -187,8 +214,8 @@ func (p *Projection) began() {
 		p.mark.Since = since
 	}
 	lost := int64(0)
-	for id, r := range p.known { // order does not matter: they are counted, and dropped
-		if r.State == stateOpen && !p.found[id] {
+	for id := range p.known { // order does not matter: they are counted, and dropped
+		if !p.found[id] {
 			p.drop(id)
 			lost++
 		}
@@ -198,10 +225,12 @@ func (p *Projection) began() {
 		g.To, g.Lost = since, lost
 	}
 	p.hole, p.found = false, nil
+	p.age(p.reader.LastAt()) // nothing is to be begun with again in front of a gap
 }
 
-// Whole tells whether there can be a batch now: not while a state to begin with is looked for.
-func (p *Projection) Whole() bool { return p.reader.Began() }
+// Whole tells whether there can be a batch now: not while a state to begin with is looked for, nor
+// while what is in the rows is read again.
+func (p *Projection) Whole() bool { return p.reader.Began() && !p.again }
 
 // Size is how many rows and reservations the next batch changes.
 func (p *Projection) Size() int { return len(p.rows) + len(p.changed) }
@@ -209,14 +238,16 @@ func (p *Projection) Size() int { return len(p.rows) + len(p.changed) }
 // Batch gives what has changed since the last one; false while it is not whole, or when there
 // is nothing new.
 func (p *Projection) Batch() (Batch, bool) {
-	if !p.Whole() || p.mark == p.from && len(p.gaps) == 0 {
+	if !p.Whole() {
 		return Batch{}, false
 	}
-	p.forget()
+	if p.age(p.mark.At.Add(-storeAfter)); p.mark == p.from && len(p.gaps) == 0 {
+		return Batch{}, false
+	}
 	b := Batch{From: p.from, To: p.mark, Rows: sorted(p.rows), Gaps: p.gaps}
 	for id := range p.changed { // order does not matter: they are sorted
-		if r, ok := p.known[id]; ok {
-			b.Put = append(b.Put, r)
+		if h, open := p.known[id]; open && h.by == nil {
+			b.Put = append(b.Put, Reservation{ID: id, Key: *h.key})
 		} else {
 			b.Drop = append(b.Drop, id)
 		}

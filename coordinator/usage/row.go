@@ -36,12 +36,15 @@ type Counts struct {
 	Requests, InputTokens, OutputTokens, TotalTokens int64
 	Cost                                             int64 // micro-USD
 	// Settled at what was used, Released unused, Expired because nobody told in time. Late is
-	// how many of Settled had expired before.
+	// how many of Settled had expired before, and are among Expired, too.
 	Settled, Released, Expired, Late int64
 }
 
 // Calls is how many reservations have ended.
-func (c *Counts) Calls() int64 { return c.Settled + c.Released + c.Expired }
+func (c *Counts) Calls() int64 { return c.Settled + c.Released + c.Untold() }
+
+// Untold is how many have expired, and were not told later either.
+func (c *Counts) Untold() int64 { return max(0, c.Expired-c.Late) }
 
 // Zero tells that there is nothing to add.
 func (c *Counts) Zero() bool { return *c == Counts{} }

@@ -3,7 +3,8 @@
 //
 // A [History] follows the journal with a session of its own, beside the coordinator and with
 // nothing in common with it: when its database is slow or away, it is late, and nobody else
-// notices. What it had not written when it was stopped it reads again from the journal.
+// notices. What it had not written when it was stopped it reads again from the journal, as well
+// as which reservations are open: only those that are so for longer than a minute are stored.
 //
 // # Its parts
 //

@@ -36,7 +36,7 @@ type follower struct {
 	store       *store.Store
 	projection  *usage.Projection
 	began       time.Time
-	told, heard bool // that it reads; a message has come
+	told, heard bool // that it reads; the journal reaches up to the mark
 	written     time.Time
 }
 
@@ -51,7 +51,7 @@ func (h *History) follow(ctx context.Context, s *store.Store) error {
 	f := &follower{h: h, store: s, projection: usage.New(state, zone), began: now, written: now}
 	from := bus.First()
 	if state.Mark.Offset >= 0 {
-		from = bus.At(state.Mark.Offset)
+		from = bus.At(state.Mark.Start())
 	}
 	err = read(ctx, h.o.Bus, h.o.Session, from,
 		func(d bus.Delivery) error { return f.take(ctx, d) },
@@ -77,7 +77,7 @@ func loadState(ctx context.Context, s *store.Store) (usage.State, error) {
 }
 
 func (f *follower) take(ctx context.Context, d bus.Delivery) error {
-	f.heard = true
+	f.heard = f.heard || d.Offset >= f.projection.Mark().Offset
 	zone, _ := f.h.o.Zone()
 	f.projection.SetLocation(zone)
 	if err := take(f.projection, d); err != nil {

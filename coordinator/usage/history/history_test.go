@@ -70,13 +70,17 @@ func (r *rig) publish(body []byte) {
 // use writes one call of an agent, begun and ended.
 func (r *rig) use(agent string, tokens int64) {
 	r.t.Helper()
-	h := r.header()
-	key := coordinator.TaskKey{r.next, 1}
-	r.publish(journal.AppendBatch(nil, h, []coordinator.Record{
-		&coordinator.QuotaReserved{Key: key, Group: "g", Agent: coordinator.AgentID(agent), At: h.At},
-		&coordinator.QuotaEnded{Key: key, At: h.At, Used: coordinator.Amounts{coordinator.DimRequests: 1, coordinator.DimTotalTokens: tokens}},
-	}))
-	r.next += 2
+	key, at := coordinator.TaskKey{r.next, 1}, r.at.Add(time.Minute)
+	r.write(
+		&coordinator.QuotaReserved{Key: key, Group: "g", Agent: coordinator.AgentID(agent), At: at},
+		&coordinator.QuotaEnded{Key: key, At: at, Used: coordinator.Amounts{coordinator.DimRequests: 1, coordinator.DimTotalTokens: tokens}})
+}
+
+// write writes records, a minute after those before.
+func (r *rig) write(records ...coordinator.Record) {
+	r.t.Helper()
+	r.publish(journal.AppendBatch(nil, r.header(), records))
+	r.next += uint64(len(records))
 }
 
 // snapshot writes a snapshot in which nothing is open.
@@ -150,6 +154,20 @@ func TestFollowsAndGoesOn(t *testing.T) {
 	if err != nil || s.State != Following || s.Mark.Offset != 3 || !s.Mark.Since.Equal(noon.Add(time.Minute)) || s.Place != r.file {
 		t.Errorf("got %+v, %v", s, err)
 	}
+}
+
+// A call is open while the history is stopped, and the next one is told of its end alone.
+func TestGoesOnWithWhatIsOpen(t *testing.T) {
+	r := newRig(t)
+	key := coordinator.TaskKey{9, 9}
+	r.write(&coordinator.QuotaReserved{Key: key, Group: "g", Agent: "a", At: noon})
+	r.use("b", 1)
+	h, stop := r.follow()
+	r.is(h, "20 b 1")
+	stop()
+	r.write(&coordinator.QuotaEnded{Key: key, At: noon, Used: coordinator.Amounts{coordinator.DimTotalTokens: 20}})
+	h, _ = r.follow()
+	r.is(h, "20 a 20, 20 b 1")
 }
 
 // The broker's retention has dropped the first days: what is made anew is what is left; the day

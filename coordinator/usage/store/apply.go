@@ -31,12 +31,14 @@ func (s *Store) Apply(ctx context.Context, b *usage.Batch) error {
 // move puts the mark from where it must be to where it is to be.
 func (s *Store) move(ctx context.Context, tx *sql.Tx, from, to usage.Mark) error {
 	doubts := 0
-	if to.Doubts {
+	if to.Again.Doubts {
 		doubts = 1
 	}
-	r, err := tx.ExecContext(ctx, s.text(`UPDATE usage_mark SET journal_offset = $1, checksum = $2, epoch = $3, next_record = $4, doubts = $5,
-		since_ns = $6, at_ns = $7, generation = $8 WHERE journal_offset = $9 AND generation = $10 AND checksum = $11`),
-		to.Offset, int64(to.Check), int64(to.Epoch), int64(to.Next), doubts, nsOf(to.Since), nsOf(to.At), to.Generation, from.Offset, from.Generation, int64(from.Check))
+	r, err := tx.ExecContext(ctx, s.text(`UPDATE usage_mark SET journal_offset = $1, checksum = $2, epoch = $3, next_record = $4,
+		again_offset = $5, again_epoch = $6, again_next = $7, again_doubts = $8, since_ns = $9, at_ns = $10, generation = $11
+		WHERE journal_offset = $12 AND generation = $13 AND checksum = $14`),
+		to.Offset, int64(to.Check), int64(to.Epoch), int64(to.Next), to.Again.Offset, int64(to.Again.Epoch), int64(to.Again.Next), doubts,
+		nsOf(to.Since), nsOf(to.At), to.Generation, from.Offset, from.Generation, int64(from.Check))
 	if err != nil {
 		return err
 	}
@@ -54,11 +56,11 @@ func (s *Store) change(ctx context.Context, tx *sql.Tx, b *usage.Batch) error {
 	put := make([][]any, len(b.Put))
 	for i := range b.Put {
 		r := &b.Put[i]
-		put[i] = []any{idOf(r.ID), r.Day, r.Group, r.Agent, r.Provider, r.Model, r.Source, r.State, nsOf(r.Until)}
+		put[i] = []any{idOf(r.ID), r.Day, r.Group, r.Agent, r.Provider, r.Model, r.Source}
 	}
-	err := s.insert(ctx, tx, "INSERT INTO usage_open (id, day, group_id, agent_id, provider, model, source, state, until_ns)",
+	err := s.insert(ctx, tx, "INSERT INTO usage_open (id, day, group_id, agent_id, provider, model, source)",
 		`ON CONFLICT (id) DO UPDATE SET day = excluded.day, group_id = excluded.group_id, agent_id = excluded.agent_id,
-		provider = excluded.provider, model = excluded.model, source = excluded.source, state = excluded.state, until_ns = excluded.until_ns`, put)
+		provider = excluded.provider, model = excluded.model, source = excluded.source`, put)
 	if err != nil {
 		return err
 	}

@@ -49,16 +49,18 @@ type rower interface {
 
 func readMark(ctx context.Context, from rower) (usage.Mark, error) {
 	var m usage.Mark
-	var check, epoch, next, doubts, since, at int64
-	err := from.QueryRowContext(ctx, "SELECT journal_offset, checksum, epoch, next_record, doubts, since_ns, at_ns, generation FROM usage_mark").
-		Scan(&m.Offset, &check, &epoch, &next, &doubts, &since, &at, &m.Generation)
-	m.Check, m.Epoch, m.Next, m.Doubts = uint32(check), uint64(epoch), uint64(next), doubts != 0
+	var check, epoch, next, since, at, againEpoch, againNext, doubts int64
+	err := from.QueryRowContext(ctx, `SELECT journal_offset, checksum, epoch, next_record, again_offset, again_epoch, again_next, again_doubts,
+		since_ns, at_ns, generation FROM usage_mark`).
+		Scan(&m.Offset, &check, &epoch, &next, &m.Again.Offset, &againEpoch, &againNext, &doubts, &since, &at, &m.Generation)
+	m.Check, m.Epoch, m.Next = uint32(check), uint64(epoch), uint64(next)
+	m.Again.Epoch, m.Again.Next, m.Again.Doubts = uint64(againEpoch), uint64(againNext), doubts != 0
 	m.Since, m.At = timeOf(since), timeOf(at)
 	return m, err
 }
 
 func readOpen(ctx context.Context, tx *sql.Tx) ([]usage.Reservation, error) {
-	rows, err := tx.QueryContext(ctx, "SELECT id, day, group_id, agent_id, provider, model, source, state, until_ns FROM usage_open")
+	rows, err := tx.QueryContext(ctx, "SELECT id, day, group_id, agent_id, provider, model, source FROM usage_open")
 	if err != nil {
 		return nil, err
 	}
@@ -67,14 +69,12 @@ func readOpen(ctx context.Context, tx *sql.Tx) ([]usage.Reservation, error) {
 	for rows.Next() {
 		var r usage.Reservation
 		var id string
-		var until int64
-		if err := rows.Scan(&id, &r.Day, &r.Group, &r.Agent, &r.Provider, &r.Model, &r.Source, &r.State, &until); err != nil {
+		if err := rows.Scan(&id, &r.Day, &r.Group, &r.Agent, &r.Provider, &r.Model, &r.Source); err != nil {
 			return nil, err
 		}
 		if r.ID, err = keyOf(id); err != nil {
 			return nil, err
 		}
-		r.Until = timeOf(until)
 		open = append(open, r)
 	}
 	return open, rows.Err()

@@ -62,7 +62,8 @@ func mark(offset int64) usage.Mark {
 		return usage.NoMark()
 	}
 	return usage.Mark{
-		Offset: offset, Check: uint32(offset) + 0xfffffff0, Epoch: 7, Next: uint64(offset) + 1, Doubts: offset%2 == 1,
+		Offset: offset, Check: uint32(offset) + 0xfffffff0, Epoch: 7, Next: uint64(offset) + 1,
+		Again: usage.From{Offset: offset - 2, Epoch: 6, Next: uint64(offset), Doubts: offset%2 == 1},
 		Since: noon, At: noon.Add(time.Duration(offset) * time.Second),
 	}
 }
@@ -114,18 +115,18 @@ func testEmpty(t *testing.T, place string) {
 func testApply(t *testing.T, place string) {
 	s := Open(t, place)
 	open := usage.Reservation{ID: coordinator.TaskKey{1, 1 << 63}, Key: row("2026-11-22", "g", "a", 0).Key}
-	expired := usage.Reservation{ID: coordinator.TaskKey{0, 2}, Key: open.Key, State: 1, Until: noon}
+	ends := usage.Reservation{ID: coordinator.TaskKey{0, 2}, Key: open.Key}
 	gap := usage.Gap{From: noon, To: noon.Add(time.Hour), Offset: 3, Lost: 2, Reason: "records 4 to 9 are missing before it"}
 	b := batch(-1, 5, row("2026-11-22", "g", "a", 100))
-	b.Put, b.Gaps = []usage.Reservation{expired, open}, []usage.Gap{gap}
+	b.Put, b.Gaps = []usage.Reservation{ends, open}, []usage.Gap{gap}
 	apply(t, s, b)
-	// 100 + 23 tokens of 2 calls; the expired reservation is settled.
+	// 100 + 23 tokens of 2 calls, of which one had expired.
 	b = batch(5, 6, row("2026-11-22", "g", "a", 23))
-	b.Rows[0].Expired, b.Rows[0].Late = -1, 1
-	b.Drop = []coordinator.TaskKey{expired.ID}
+	b.Rows[0].Expired, b.Rows[0].Late = 1, 1
+	b.Drop = []coordinator.TaskKey{ends.ID}
 	apply(t, s, b)
 	want := row("2026-11-22", "g", "a", 123)
-	want.Requests, want.Settled, want.Expired, want.Late = 2, 2, -1, 1
+	want.Requests, want.Settled, want.Expired, want.Late = 2, 2, 1, 1
 	expect(t, s, byDay, want)
 	state, err := s.State(t.Context())
 	if err != nil || state.Mark != mark(6) || !reflect.DeepEqual(state.Open, []usage.Reservation{open}) {
