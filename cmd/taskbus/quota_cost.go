@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"net/url"
 	"strconv"
 	"strings"
@@ -160,11 +161,14 @@ func printForecasts(w io.Writer, f httpapi.Forecasts, now time.Time) error {
 	for i := range f.Budgets {
 		b := &f.Budgets[i]
 		in := func(v float64) string { return quantity(b.Dimension, v) }
-		over := ""
+		over, expected := "", b.Expected
+		if b.Dimension != "cost_usd" { // half a token is none
+			expected = math.Round(expected)
+		}
 		if b.Overruns {
 			over = until(now, b.OverrunAt)
 		}
-		t.row(b.Node, b.Dimension, in(b.Used), in(b.Cap), in(float64(int64(b.Expected*1e6))/1e6), percent(b.Expected, b.Cap), over, until(now, b.ResetTime), b.Basis)
+		t.row(b.Node, b.Dimension, in(b.Used), in(b.Cap), in(expected), percent(b.Expected, b.Cap), over, until(now, b.ResetTime), b.Basis)
 	}
 	if err := t.print(w); err != nil {
 		return err

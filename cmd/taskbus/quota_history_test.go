@@ -76,7 +76,7 @@ func november() *answers {
 			Models: []httpapi.CostLine{{Provider: "openai", Model: "gpt-4o", Share: 1, HistoryCounts: counts(120, 1_234_567, 45_678, 12.345678)}, {Provider: "lab", Unpriced: true, HistoryCounts: counts(7, 900, 80, 0)}},
 		},
 		"/v1/quota/forecast": httpapi.Forecasts{Configured: true, At: noon, TotalBudgets: 3, Overruns: 1, Projection: projection, Budgets: []httpapi.BudgetForecast{
-			{Node: "pool/alpha", Kind: "group", Dimension: "total_tokens", Used: 300_000, Cap: 500_000, Expected: 585_000, Percent: &percents, Basis: "weekdays of 21 days", Overruns: true,
+			{Node: "pool/alpha", Kind: "group", Dimension: "total_tokens", Used: 300_000, Cap: 500_000, Expected: 585_000.25, Percent: &percents, Basis: "weekdays of 21 days", Overruns: true,
 				OverrunAt: noon.AddDate(0, 0, 5), ResetTime: noon.AddDate(0, 0, 9)},
 			{Node: "openai", Kind: "pool", Dimension: "cost_usd", Used: 12.34, Cap: 100, Expected: 45.6789012, Basis: "mean of 3 days", ResetTime: noon.AddDate(0, 0, 9)},
 		}},
