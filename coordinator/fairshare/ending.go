@@ -34,11 +34,13 @@ func (l *Ledger) Expire(now time.Time, key coordinator.TaskKey) bool {
 }
 
 // MostTold is how many calls that have ended are remembered, and ToldFor for how long: so that
-// the end of one may be told again by who did not hear the answer. Of more the oldest are
-// forgotten. At 400 bytes each that is 26 MB.
+// the end of one may be told again by who did not hear the answer. MostLapsed is how many that have
+// expired are, so that what they have used may be told yet. Of more the oldest are forgotten: else
+// whoever reserves and never tells would fill the memory. At 600 bytes each that is 80 MB.
 const (
-	MostTold = 1 << 16
-	ToldFor  = time.Minute
+	MostTold   = 1 << 16
+	MostLapsed = 1 << 16
+	ToldFor    = time.Minute
 )
 
 // NextDue is when the next reservation expires, or is forgotten; false: none does. (Calls that
@@ -54,7 +56,7 @@ func (l *Ledger) NextDue() (time.Time, bool) {
 // reservation that is to expire now; false: none is.
 func (l *Ledger) Due(now time.Time) (coordinator.TaskKey, bool) {
 	l.advance(now.UnixNano())
-	l.forgetTold()
+	l.forgetCalls()
 	for l.ending.Len() > 0 {
 		r := l.ending.Items[0]
 		switch {
@@ -68,10 +70,15 @@ func (l *Ledger) Due(now time.Time) (coordinator.TaskKey, bool) {
 	return coordinator.TaskKey{}, false
 }
 
-// forgetTold forgets calls that have ended, and those beyond as many as are remembered.
-func (l *Ledger) forgetTold() {
-	for l.told.Len() > 0 && (l.told.Items[0].until <= l.now || l.told.Len() > MostTold) {
-		l.forget(l.told.Items[0])
+// forgetCalls forgets calls whose time is over, and those beyond as many as are remembered.
+func (l *Ledger) forgetCalls() {
+	l.forgetOf(&l.told, MostTold)
+	l.forgetOf(&l.lapsed, MostLapsed)
+}
+
+func (l *Ledger) forgetOf(calls *heap.Heap[*reservation], most int) {
+	for calls.Len() > 0 && (calls.Items[0].until <= l.now || calls.Len() > most) {
+		l.forget(calls.Items[0])
 	}
 }
 
@@ -82,16 +89,25 @@ func (l *Ledger) end(r *reservation, state resState, keep bool) {
 		return
 	}
 	r.state = state
-	if l.isTold(r) {
-		l.endAt(r, time.Unix(0, l.now).Add(min(ToldFor, l.tombstone())))
-		l.forgetTold()
-		return
+	remembered := l.tombstone()
+	if l.fileOf(r) == &l.told {
+		remembered = min(ToldFor, remembered)
 	}
-	l.endAt(r, time.Unix(0, l.now).Add(l.tombstone()))
+	l.endAt(r, time.Unix(0, l.now).Add(remembered))
+	l.forgetCalls()
 }
 
-// isTold tells whether it is a call whose end is known.
-func (l *Ledger) isTold(r *reservation) bool { return r.charge.Call && r.state == resEnded }
+// fileOf is where a reservation is filed by when it ends, or is forgotten.
+func (l *Ledger) fileOf(r *reservation) *heap.Heap[*reservation] {
+	switch {
+	case !r.charge.Call || r.state == resOpen:
+		return &l.ending
+	case r.state == resEnded:
+		return &l.told
+	default:
+		return &l.lapsed
+	}
+}
 
 func (l *Ledger) tombstone() time.Duration {
 	if l.quotas == nil {
@@ -107,21 +123,14 @@ func (l *Ledger) endAt(r *reservation, at time.Time) {
 		return
 	}
 	r.until = at.UnixNano()
-	if r.told = l.isTold(r); r.told {
-		l.told.Push(r)
-	} else {
-		l.ending.Push(r)
-	}
+	r.file = l.fileOf(r)
+	r.file.Push(r)
 }
 
 // unfile takes it out of those that end by themselves.
 func (l *Ledger) unfile(r *reservation) {
-	switch {
-	case r.place < 0:
-	case r.told:
-		l.told.Remove(r.place)
-	default:
-		l.ending.Remove(r.place)
+	if r.place >= 0 {
+		r.file.Remove(r.place)
 	}
 }
 

@@ -32,6 +32,7 @@ type Ledger struct {
 	open   map[coordinator.TaskKey]*reservation
 	ending heap.Heap[*reservation] // those that end by themselves, the first first
 	told   heap.Heap[*reservation] // calls that have ended and are remembered, likewise
+	lapsed heap.Heap[*reservation] // calls that have expired, likewise
 	spare  []*reservation
 	loans  []loan    // of the check at hand
 	ripens int64     // when there may be more to borrow than the latest try has found
@@ -113,7 +114,7 @@ type shareKey struct {
 
 // NewLedger makes a ledger without quotas: everything is admitted.
 func NewLedger() *Ledger {
-	return &Ledger{open: make(map[coordinator.TaskKey]*reservation), prices: newPrices(nil), ending: newEnding(), told: newEnding(), rising: forever, fresh: true}
+	return &Ledger{open: make(map[coordinator.TaskKey]*reservation), prices: newPrices(nil), ending: newEnding(), told: newEnding(), lapsed: newEnding(), rising: forever, fresh: true}
 }
 
 // Installed tells whether there are any quotas.

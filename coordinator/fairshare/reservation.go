@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/heap"
 )
 
 // reservation is what is set aside for one call or task. It ends once: settled at what was
@@ -20,8 +21,8 @@ type reservation struct {
 	state resState
 	loans []loan
 	uses  []rateUse
-	place int  // among those that end by themselves, or
-	told  bool // among the calls that have ended
+	file  *heap.Heap[*reservation] // where it is, unless place is below 0
+	place int
 	// later is what it was extended by where that belongs to another period, or is served by
 	// other rates: of that only charge, path, at, loans, uses and later count.
 	later *reservation
