@@ -33,8 +33,7 @@ func (o CallOp) String() string {
 // about it. It is immutable.
 type Call struct {
 	Op CallOp
-	// Key of the reservation. It is the caller's own: made of its name and of the id that it has
-	// given, so that nobody can name another's.
+	// Key of the reservation, made of its agent's name and of the id that it was given.
 	Key TaskKey
 	// Keep: its end is remembered for a while, because the caller may tell it again.
 	Keep bool
@@ -42,7 +41,8 @@ type Call struct {
 	// agent's.
 	Agent AgentID
 	Group string
-	// OwnOnly: who asks speaks for Agent and nobody else. The group must be the agent's.
+	// OwnOnly: who asks speaks for Agent and nobody else. The group must be the agent's, and so must
+	// the reservation be.
 	OwnOnly bool
 	// Operation by which prices and estimates may differ, as the type of a task; may be empty.
 	Operation string
@@ -95,12 +95,17 @@ const (
 	CallForeign
 	// CallPutBy: there is room for it, but not for another one that was asked about with it.
 	CallPutBy
+	// CallTaken: its key stands for a reservation that it is not: nothing has changed.
+	CallTaken
+	// CallDoubted: its agent, speaking for itself, says that it has used more than it can be
+	// believed; Lacks says how much that is. Nothing has changed.
+	CallDoubted
 	NumCallStates = iota
 )
 
 // String is the word used in metrics.
 func (s CallState) String() string {
-	return [NumCallStates]string{"granted", "refused", "never", "unknown", "ended", "foreign", "put_by"}[s]
+	return [NumCallStates]string{"granted", "refused", "never", "unknown", "ended", "foreign", "put_by", "taken", "doubted"}[s]
 }
 
 // CallAnswer is the answer about one call.
@@ -138,6 +143,8 @@ type QuotaLeft struct {
 	// Quota for every Window, of which Left may be used until it is whole again after Reset.
 	Quota, Left   int64
 	Window, Reset time.Duration
+	// Most is how much may be left at one time: a rate's burst, all of a budget.
+	Most int64
 }
 
 // CallAnswered answers CallAsked.

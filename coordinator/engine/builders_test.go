@@ -384,7 +384,7 @@ func describe(f coordinator.Effect) string {
 	case *coordinator.CallAnswered:
 		s := "calls"
 		for _, a := range f.Answers {
-			s += " " + [...]string{"granted", "refused", "never", "unknown", "ended", "foreign", "put by"}[a.State]
+			s += " " + a.State.String()
 			if a.Standing {
 				s += " again"
 			}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"time"
 
 	"taskbus/coordinator"
@@ -11,12 +12,13 @@ import (
 func (e *Engine) endCall(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer) (recorded bool) {
 	l := e.quotas.ledger
 	charge, open, known := l.Find(c.Key)
+	if !known || foreign(c, &charge) {
+		a.State = coordinator.CallUnknown
+		return false
+	}
 	e.callOf(a, &charge)
 	begun := l.BegunAt(c.Key)
 	switch {
-	case !known:
-		a.State = coordinator.CallUnknown
-		return false
 	case c.Op == coordinator.CallRelease && !open:
 		a.State = coordinator.CallEnded
 		return false
@@ -29,6 +31,9 @@ func (e *Engine) endCall(now time.Time, c *coordinator.Call, a *coordinator.Call
 		if used[coordinator.DimConcurrency] = 0; c.Exact {
 			used = l.Used(&charge, charge.Operation, &c.Usage)
 		}
+		if e.doubtCall(c, a, &charge, &used) {
+			return false
+		}
 		a.Amounts = used
 		if !e.settleCall(now, c, &charge, used, c.Exact) {
 			a.State = coordinator.CallEnded
@@ -37,6 +42,31 @@ func (e *Engine) endCall(now time.Time, c *coordinator.Call, a *coordinator.Call
 	}
 	e.hear(now, begun, c, &charge)
 	return true
+}
+
+// doubtCall tells whether what an agent says of itself is not to be believed.
+func (e *Engine) doubtCall(c *coordinator.Call, a *coordinator.CallAnswer, charge *fairshare.Charge, used *coordinator.Amounts) bool {
+	if !c.OwnOnly {
+		return false
+	}
+	d := e.quotas.ledger.Doubted(charge, used)
+	if d == nil {
+		return false
+	}
+	a.State = coordinator.CallDoubted
+	a.Lacks = &coordinator.QuotaLack{
+		Node: d.Node, Dimension: d.Dimension, Limit: fairshare.LimitBudget.String(),
+		Text: fmt.Sprintf("it says %s, and an agent is believed up to %s for this call, by what was reserved and by the budget of %s",
+			describeAmount(d.Dimension, d.Told), describeAmount(d.Dimension, d.Most), d.Node),
+	}
+	return true
+}
+
+func describeAmount(d coordinator.Dimension, n int64) string {
+	if d == coordinator.DimCost {
+		return fmt.Sprintf("$%.2f", float64(n)/1e6)
+	}
+	return fmt.Sprintf("%d %s", n, d)
 }
 
 // settleCall charges what was used; false: that has been done before. measured: it is known, and

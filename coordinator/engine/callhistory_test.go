@@ -92,7 +92,7 @@ func (h *history) checkCalls(ev coordinator.CallAsked, was []bool) {
 				h.t.Fatalf("%+v: it stood %v, and stands %v: %+v", c, was[i], open, a)
 			}
 		case c.Op == coordinator.CallSettle, c.Op == coordinator.CallRelease:
-			if open || a.State == coordinator.CallGranted && c.Op == coordinator.CallRelease && !was[i] {
+			if left := a.State == coordinator.CallDoubted || a.State == coordinator.CallUnknown; left && open != was[i] || !left && open || a.State == coordinator.CallGranted && c.Op == coordinator.CallRelease && !was[i] {
 				h.t.Fatalf("%+v: it stands, or ended twice: %+v", c, a)
 			}
 		case c.Op == coordinator.CallCharge:

@@ -80,11 +80,11 @@ func (e *Engine) lookAlong(now time.Time, c *coordinator.Call, s coordinator.Ser
 		r.Lacks = lackFor(&v)
 	}
 	for _, l := range tightest(q.ledger.Tightest(now, &path, &charge.Amounts)) {
-		f.left = min(f.left, float64(l.Left)/float64(max(1, l.Quota)))
+		f.left = min(f.left, float64(l.Left)/float64(max(1, l.Most)))
 	}
-	if h := q.ledger.HealthOf(&charge); h.Calls > 0 {
+	h := q.ledger.HealthOf(&charge)
+	if f.left *= float64(h.PerMille) / 1000; h.Calls > 0 {
 		f.success, f.latency = float64(h.Success)/1e6, int64(h.Latency)
-		f.left *= float64(h.PerMille) / 1000
 	}
 	return f
 }

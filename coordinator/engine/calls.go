@@ -83,6 +83,13 @@ func (e *Engine) admitCall(now time.Time, c *coordinator.Call, a *coordinator.Ca
 	if !q.ledger.Installed() || path.Empty() {
 		return // no quota concerns it
 	}
+	if c.Op == coordinator.CallCharge {
+		told := charge
+		told.Amounts = coordinator.Amounts{}
+		if e.doubtCall(c, a, &told, &charge.Amounts) {
+			return
+		}
+	}
 	v := e.askLedger(now, c, &charge, &path)
 	switch a.Borrowed = v.Borrowed; {
 	case !v.OK:
@@ -158,6 +165,10 @@ func (e *Engine) callOf(a *coordinator.CallAnswer, c *fairshare.Charge) {
 func (e *Engine) standingCall(c *coordinator.Call, a *coordinator.CallAnswer) {
 	l := e.quotas.ledger
 	charge, open, _ := l.Find(c.Key)
+	if foreign(c, &charge) || open && c.Op != coordinator.CallReserve {
+		a.State = coordinator.CallTaken
+		return
+	}
 	e.callOf(a, &charge)
 	a.Standing = true
 	switch {
@@ -166,6 +177,11 @@ func (e *Engine) standingCall(c *coordinator.Call, a *coordinator.CallAnswer) {
 	case c.Op == coordinator.CallReserve:
 		a.State = coordinator.CallEnded
 	}
+}
+
+// foreign tells whether a reservation is another agent's than the one that who asks speaks for.
+func foreign(c *coordinator.Call, charge *fairshare.Charge) bool {
+	return c.OwnOnly && charge.Agent != c.Agent
 }
 
 func (e *Engine) refuseCall(a *coordinator.CallAnswer, v *fairshare.Verdict) {
@@ -199,8 +215,8 @@ func (e *Engine) callStands(now time.Time, c *coordinator.Call, a *coordinator.C
 func (e *Engine) extendCall(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer) (recorded bool) {
 	q := &e.quotas
 	charge, open, known := q.ledger.Find(c.Key)
-	if !open {
-		a.State = endedOrUnknown(known)
+	if foreign(c, &charge) || !open {
+		a.State = endedOrUnknown(known && !foreign(c, &charge))
 		return false
 	}
 	var more coordinator.Amounts

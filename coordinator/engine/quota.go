@@ -146,7 +146,11 @@ func (e *Engine) recordReserved(now time.Time, h *quotaHold, level coordinator.P
 // describeLack says for people what quota a task waits for.
 func describeLack(v *fairshare.Verdict) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "the %s of %s in %s is used up", v.Limit, v.Node, v.Dimension)
+	is := "is"
+	if v.Limit == fairshare.LimitSeats {
+		is = "are"
+	}
+	fmt.Fprintf(&b, "the %s of %s in %s %s used up", v.Limit, v.Node, v.Dimension, is)
 	switch {
 	case v.Permanent:
 		b.Reset()

@@ -67,15 +67,23 @@ func (l *Ledger) Demand(group, taskType string, u *coordinator.Usage, e *Estimat
 	c.Amounts, _ = l.prices.amountsOf(&stated, s, 1)
 	usual, _ = l.prices.amountsOf(&expected, s, 1)
 	if any {
-		p := l.PathOf(&c)
+		p, sure := l.PathOf(&c), l.sure(u, s)
 		for d := range c.Amounts {
 			if guessed[d] {
-				c.Amounts[d] = min(c.Amounts[d], max(1, l.ever(&p, coordinator.Dimension(d))))
+				c.Amounts[d] = max(sure[d], min(c.Amounts[d], max(1, l.ever(&p, coordinator.Dimension(d)))))
 			}
 		}
 	}
 	c.Expect = Weigh(&usual)
 	return c, usual
+}
+
+// sure is what a call takes at the least, by what its producer states.
+func (l *Ledger) sure(u *coordinator.Usage, s service) (a coordinator.Amounts) {
+	if u != nil {
+		a, _ = l.prices.amountsOf(u, s, 1)
+	}
+	return a
 }
 
 // ever is how much of a dimension the path allows at one time, at most.

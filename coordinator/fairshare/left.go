@@ -33,9 +33,9 @@ func tighter(a *coordinator.QuotaLeft, b coordinator.QuotaLeft) *coordinator.Quo
 	if a == nil {
 		return &b
 	}
-	// b.Left/b.Quota < a.Left/a.Quota, where 0 of 0 is all used up
-	bh, bl := bits.Mul64(uint64(b.Left), uint64(max(1, a.Quota)))
-	ah, al := bits.Mul64(uint64(a.Left), uint64(max(1, b.Quota)))
+	// b.Left/b.Most < a.Left/a.Most, where 0 of 0 is all used up
+	bh, bl := bits.Mul64(uint64(b.Left), uint64(max(1, a.Most)))
+	ah, al := bits.Mul64(uint64(a.Left), uint64(max(1, b.Most)))
 	if bh < ah || bh == ah && bl < al {
 		*a = b
 	}
@@ -49,14 +49,14 @@ func (b *budget) leftNow(l *Ledger) coordinator.QuotaLeft {
 	}
 	s := b.family.span
 	return coordinator.QuotaLeft{
-		Node: l.nodes[b.node].spec.ID, Dimension: b.dim, Quota: b.nominal, Left: max(0, left),
+		Node: l.nodes[b.node].spec.ID, Dimension: b.dim, Quota: b.nominal, Left: max(0, left), Most: b.nominal,
 		Window: time.Duration(s.end - s.start), Reset: time.Duration(s.end - l.now),
 	}
 }
 
 func (s *shaper) leftNow(now int64, d coordinator.Dimension) coordinator.QuotaLeft {
 	return coordinator.QuotaLeft{
-		Node: s.id, Dimension: d, Quota: s.amount, Left: max(0, s.level(now)),
+		Node: s.id, Dimension: d, Quota: s.amount, Left: max(0, s.level(now)), Most: s.burst,
 		Window: s.per, Reset: time.Duration(max(0, s.assured.tat-now)),
 	}
 }

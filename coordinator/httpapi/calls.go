@@ -82,6 +82,10 @@ func (a *api) ask(w http.ResponseWriter, r *http.Request, call coordinator.Call,
 		how.problem(w, http.StatusNotFound, "Unknown reservation", "There is no reservation "+id+" of this agent (any more): it was never made, or ended more than a minute ago, or no quota concerned it.")
 	case coordinator.CallEnded:
 		how.problem(w, http.StatusConflict, "Reservation has ended", "The reservation "+id+" has been settled, released or has expired before; nothing has changed.")
+	case coordinator.CallDoubted:
+		how.problem(w, http.StatusUnprocessableEntity, "Beyond belief", "Nothing was charged: "+x.Lacks.Text+". A gateway, or whoever has its token, may tell of more.")
+	case coordinator.CallTaken:
+		how.problem(w, http.StatusConflict, "Id is taken", "The reservation "+id+" stands, and nothing has changed: settle or release it, or give this call an id of its own.")
 	case coordinator.CallForeign:
 		how.problem(w, http.StatusForbidden, "Not its group", "Agent "+string(x.Agent)+" does not belong to the group that it names; leave group_id out, or list the agent in quotas.yaml.")
 	default:
@@ -131,7 +135,8 @@ func (a *api) callOf(w http.ResponseWriter, who caller, op coordinator.CallOp, s
 // CallKey names the reservation of an id that an agent (empty: a gateway, for nobody in
 // particular) has given, or was given. Ids of different agents have nothing to do with each other.
 func CallKey(agent coordinator.AgentID, id string) coordinator.TaskKey {
-	return coordinator.KeyOf(coordinator.TaskID("call:" + string(agent) + ":" + id))
+	// Both may hold any of the signs that might stand between them.
+	return coordinator.KeyOf(coordinator.TaskID("call:" + strconv.Itoa(len(agent)) + ":" + string(agent) + ":" + id))
 }
 
 // newReservation is an id that nobody has given before.

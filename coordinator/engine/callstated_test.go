@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"testing"
+
+	"taskbus/coordinator"
+)
+
+// What is stated counts in full, also where the rest is estimated: who does not say its output must
+// not have its input counted for less.
+func TestStatedTokensAreCountedInFull(t *testing.T) {
+	r := calls(t, `
+groups: [{id: team}]
+providers: [{provider: lab, limits: {total_tokens: {rate: 1000, per: minute}}}]
+`)
+	c := tokens(coordinator.CallConsume, "1", 100_000, 0) // 100 minutes' worth; output is not told
+	c.Exact, c.Group, c.Usage.Provider = false, "team", "lab"
+	a := r.state(c, coordinator.CallNever)
+	if in, all := a.Amounts[coordinator.DimInputTokens], a.Amounts[coordinator.DimTotalTokens]; all < in {
+		t.Errorf("%d input tokens are charged as %d in total", in, all)
+	}
+}
+
+// A full bucket of a small burst has more left than a large one that is four fifths used.
+func TestWhatIsLeftIsOfTheBurst(t *testing.T) {
+	r := calls(t, `
+groups: [{id: team}]
+providers:
+  - {provider: lab, limits: {requests: {rate: 100, per: minute, burst: 10}}}
+  - {provider: big, limits: {requests: {rate: 100, per: minute, burst: 100}}}
+`)
+	for i := range 80 {
+		r.state(routed(coordinator.CallConsume, string(rune('A'+i)), "big"), coordinator.CallGranted)
+	}
+	a := r.state(routed(coordinator.CallCheck, "x", "lab", "big"), coordinator.CallGranted)
+	if a.Provider != "lab" { // 10 of 10 against 20 of 100
+		t.Errorf("%s is taken: %+v", a.Provider, a.Routes)
+	}
+}
+
+// A pool that has done nothing but refuse has no more left than the part of its rates that is used.
+func TestRefusedPoolIsJudgedByIt(t *testing.T) {
+	r := calls(t, twoProviders)
+	before := r.state(routed(coordinator.CallCheck, "z", "lab"), coordinator.CallGranted).Routes[0].Terms
+	r.state(routed(coordinator.CallReserve, "1", "lab"), coordinator.CallGranted)
+	r.now = r.now.Add(1)
+	r.state(answered(coordinator.CallRelease, "1", coordinator.ProviderWord{Status: 429}), coordinator.CallGranted)
+	r.pass(5e9) // open again, at 70 % of its rates; its bucket is full again
+	after := r.state(routed(coordinator.CallCheck, "z", "lab"), coordinator.CallGranted).Routes[0].Terms
+	if want := before.Remaining * 0.7; after.Remaining > want {
+		t.Errorf("remaining %v after a refusal, %v before; want %v: times the part of its rates that is used", after.Remaining, before.Remaining, want)
+	}
+}
+
+// Of what an agent says of itself nothing is charged that cannot be true; a gateway is believed.
+func TestDoubtedUsage(t *testing.T) {
+	r := calls(t, oneTeam)
+	own := func(op coordinator.CallOp, id string, in float64) *coordinator.Call {
+		c := tokens(op, id, in, 0)
+		c.OwnOnly = true
+		return c
+	}
+	r.state(own(coordinator.CallReserve, "1", 100), coordinator.CallGranted)
+	// 500 of the group's 1000 are the agent's: it is believed up to 10 · 100 or 2 · 500.
+	r.state(own(coordinator.CallSettle, "1", 1001), coordinator.CallDoubted)
+	r.state(own(coordinator.CallCharge, "2", 1001), coordinator.CallDoubted)
+	r.holds("pool/team", coordinator.DimTotalTokens, 0, 100)
+	r.state(own(coordinator.CallSettle, "1", 1000), coordinator.CallGranted)
+	r.state(own(coordinator.CallCharge, "2", 1), coordinator.CallDoubted) // its own is used up twice
+	r.state(tokens(coordinator.CallCharge, "3", 7000, 0), coordinator.CallGranted)
+	r.holds("pool/team", coordinator.DimTotalTokens, 8000, 0)
+}
+
+// Nobody ends, extends or repeats the reservation of another agent, whatever its key.
+func TestReservationOfAnother(t *testing.T) {
+	r := calls(t, oneTeam)
+	r.state(tokens(coordinator.CallReserve, "1", 100, 0), coordinator.CallGranted)
+	for op, want := range map[coordinator.CallOp]coordinator.CallState{
+		coordinator.CallSettle: coordinator.CallUnknown, coordinator.CallRelease: coordinator.CallUnknown, coordinator.CallExtend: coordinator.CallUnknown,
+		coordinator.CallReserve: coordinator.CallTaken, coordinator.CallConsume: coordinator.CallTaken, coordinator.CallCharge: coordinator.CallTaken,
+	} {
+		c := tokens(op, "1", 50, 0)
+		c.Agent, c.OwnOnly = "y", true
+		r.state(c, want)
+	}
+	r.state(tokens(coordinator.CallConsume, "1", 50, 0), coordinator.CallTaken) // nor does it stand for two sorts of calls
+	r.holds("pool/team", coordinator.DimTotalTokens, 0, 100)
+}
