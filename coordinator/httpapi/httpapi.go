@@ -40,6 +40,8 @@ type Options struct {
 	// PeerToken is the secret by which coordinators know each other: one that stands by forwards
 	// to the leader what it is asked about calls. New keeps its hash only; without one nobody may.
 	PeerToken []byte
+	// LegacyLimitHeaders: answers about calls have RateLimit-Limit, -Remaining and -Reset as well.
+	LegacyLimitHeaders bool
 	// History of usage; nil: none is kept.
 	History History
 	// MaxTaskBytes bounds the task of /whatif; 0 means 1 MiB.
@@ -68,6 +70,7 @@ type api struct {
 	changed  func(Change)
 	history  History
 	now      func() time.Time
+	answers  callAnswers
 	// bills are those that are on their way here, reconciling those that are being compared.
 	bills, reconciling chan struct{}
 }
@@ -125,6 +128,7 @@ func New(src Source, metrics http.Handler, opts Options) http.Handler {
 		a.history = noHistory{}
 	}
 	a.peers = hashToken(opts.PeerToken)
+	a.answers.legacy = opts.LegacyLimitHeaders
 	a.callers = newCallers(a.identity, opts.GatewayToken, opts.GatewayNames)
 	if opts.MaxTaskBytes > 0 {
 		a.maxTask = int64(opts.MaxTaskBytes)

@@ -187,7 +187,7 @@ func (s *Service) Reload(c *config.Config, err error) {
 		s.log.Info().Str("version", c.Policy().Version).Msg("configuration read again: nothing has changed")
 		return
 	}
-	if f := s.options.Config; f.Topology != c.Topology || f.Queues != c.Queues || f.HTTPBind != c.HTTPBind ||
+	if f := s.options.Config; f.Topology != c.Topology || f.Queues != c.Queues || f.HTTPBind != c.HTTPBind || f.LegacyRateLimitHeaders != c.LegacyRateLimitHeaders ||
 		f.Window != c.Window || f.WindowBytes != c.WindowBytes || f.MaxMessageBytes != c.MaxMessageBytes {
 		s.log.Warn().Msg("changes to topology, queues, http, window, window_bytes and max_message_bytes count from the next start")
 	}
