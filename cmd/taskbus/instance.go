@@ -91,7 +91,9 @@ func (a *app) newInstance(p parts) (*instance, error) {
 		return nil, err
 	}
 	if i.history != nil {
-		options.History = historySource{i.history, i.reload}
+		source := historySource{i.history, i.reload}
+		options.History = source
+		i.service.ReportHistory(source.standing)
 	}
 	i.handler = httpapi.New(i.service, metricsHandler(registry), options)
 	return i, nil

@@ -78,7 +78,9 @@ type Service struct {
 	audited auditor
 	history *history
 	metrics *metrics
-	observe *observer
+	// standing tells how the history of usage stands; nil: none is kept.
+	standing atomic.Pointer[func(context.Context) (HistoryStanding, error)]
+	observe  *observer
 }
 
 // New makes a service; it does nothing until Run.

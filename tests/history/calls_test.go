@@ -3,6 +3,7 @@ package history
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"path/filepath"
@@ -154,6 +155,10 @@ func TestCallsOverHTTPAreInTheHistory(t *testing.T) {
 		t.Fatalf("the rebuild answers %d, %+v", status, made)
 	}
 	says("made anew")
+	r.eventually("the metrics say that nothing of the journal is missing", func() (bool, string) {
+		state, lag := p.metric(`taskbus_history_state{state="following"}`), p.metric("taskbus_history_lag_records")
+		return state == "1" && lag == "0", fmt.Sprintf("following %s, lag %s", state, lag)
+	})
 	p.costs(t)
 
 	// What was open all the time ends now, and counts then.
@@ -220,6 +225,26 @@ func (p *process) says(t *testing.T, command, args string, into any) {
 	if err := json.Unmarshal([]byte(out), into); code != 0 || err != nil {
 		t.Fatalf("taskbus %v ends with %d, %v:\n%s", all, code, err, out)
 	}
+}
+
+// metric is one sample of /metrics; empty: it is not there.
+func (p *process) metric(sample string) string {
+	p.r.t.Helper()
+	resp, err := http.Get(p.base + "/metrics")
+	if err != nil {
+		p.r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		p.r.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, sample+" "); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
 }
 
 func plus(a, b httpapi.HistoryCounts) httpapi.HistoryCounts {
