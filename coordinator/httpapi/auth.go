@@ -58,7 +58,7 @@ func (a *api) byHeaders(read func(*http.Request, *saidCall) (op coordinator.Call
 			return
 		}
 		if call, id, ok := a.callOf(w, who, op, &said); ok {
-			a.ask(w, r, call, id, authAnswers{a.answers})
+			a.ask(w, r, call, id, a.nginxAnswers)
 		}
 	})
 }

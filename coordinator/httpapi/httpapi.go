@@ -70,7 +70,8 @@ type api struct {
 	changed  func(Change)
 	history  History
 	now      func() time.Time
-	answers  callAnswers
+	// answers are for those who ask about calls with POST, nginxAnswers for those with headers alone.
+	answers, nginxAnswers answering
 	// bills are those that are on their way here, reconciling those that are being compared.
 	bills, reconciling chan struct{}
 }
@@ -128,7 +129,8 @@ func New(src Source, metrics http.Handler, opts Options) http.Handler {
 		a.history = noHistory{}
 	}
 	a.peers = hashToken(opts.PeerToken)
-	a.answers.legacy = opts.LegacyLimitHeaders
+	plain := callAnswers{legacy: opts.LegacyLimitHeaders}
+	a.answers, a.nginxAnswers = plain, authAnswers{plain}
 	a.callers = newCallers(a.identity, opts.GatewayToken, opts.GatewayNames)
 	if opts.MaxTaskBytes > 0 {
 		a.maxTask = int64(opts.MaxTaskBytes)
