@@ -61,6 +61,9 @@ type Config struct {
 	// HTTPBind is the address the HTTP server listens on: an IP address or
 	// "localhost", without a port.
 	HTTPBind string
+	// LegacyRateLimitHeaders: answers about LLM calls also have RateLimit-Limit, -Remaining and
+	// -Reset, for clients that do not read RateLimit.
+	LegacyRateLimitHeaders bool
 	// TaskDispatchedEvents: announce every dispatch on taskbus.events, at the
 	// cost of one more publication for each task.
 	TaskDispatchedEvents bool

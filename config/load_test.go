@@ -157,7 +157,7 @@ func TestParseEverything(t *testing.T) {
 				},
 			},
 		},
-		Auth: AuthStrict, Topology: TopologyVerify, Queues: QueuesClassic, HTTPBind: "::",
+		Auth: AuthStrict, Topology: TopologyVerify, Queues: QueuesClassic, HTTPBind: "::", LegacyRateLimitHeaders: true,
 		TaskDispatchedEvents: true, Journal: true, RecordInputs: true, RecordInputsBytes: 64 << 20, MaxMessageBytes: 2 << 20, Window: 1000, WindowBytes: 8 << 20,
 		BrokerConsumerTimeout: time.Hour, ShutdownGrace: 30 * time.Second,
 	}

@@ -135,7 +135,7 @@ func (d *decoder) http(c *Config) reader {
 				return
 			}
 			c.AdvertiseURL = p.node.Value
-		}})
+		}, "legacy_ratelimit_headers": d.boolean(&c.LegacyRateLimitHeaders)})
 	}
 }
 

@@ -44,7 +44,8 @@ func newAsker(o *Options, urls []string) *asker {
 	a := &asker{urls: urls, http: o.HTTP, agent: o.Agent, token: o.Token, timeout: o.Timeout}
 	if a.http == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
-		t.TLSClientConfig, t.MaxIdleConnsPerHost = o.TLS, 64
+		// A transport writes into its configuration, and the caller may have others with the same.
+		t.TLSClientConfig, t.MaxIdleConnsPerHost = o.TLS.Clone(), 64
 		// A coordinator does not send elsewhere; the token goes to nobody else.
 		a.http = &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}

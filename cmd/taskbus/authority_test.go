@@ -73,10 +73,21 @@ func (a *authority) file(name string) string { return filepath.Join(a.dir, name)
 // name.key.
 func (a *authority) issue(name string) tls.Certificate {
 	a.t.Helper()
+	return a.until(time.Now().Add(time.Hour), name)
+}
+
+// outdated is issue for one whose time was over a minute ago.
+func (a *authority) outdated(name string) tls.Certificate {
+	a.t.Helper()
+	return a.until(time.Now().Add(-time.Minute), name)
+}
+
+func (a *authority) until(end time.Time, name string) tls.Certificate {
+	a.t.Helper()
 	a.made++
 	key := a.newKey()
 	cert := a.sign(&x509.Certificate{
-		SerialNumber: big.NewInt(1 + a.made), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(1 + a.made), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: end,
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}, a.cert, key, a.key)

@@ -10,6 +10,7 @@ import (
 
 	"taskbus/config"
 	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service"
 	"taskbus/coordinator/usage"
 	"taskbus/coordinator/usage/history"
 	"taskbus/coordinator/usage/store"
@@ -100,6 +101,12 @@ func (h historySource) Projection(ctx context.Context) (httpapi.Projection, erro
 		p.Gaps = append(p.Gaps, httpapi.HistoryGap{From: g.From, To: g.To, Offset: g.Offset, Lost: g.Lost, Reason: g.Reason})
 	}
 	return p, err
+}
+
+// standing is how it stands, for metrics.
+func (h historySource) standing(ctx context.Context) (service.HistoryStanding, error) {
+	s, err := h.history.Status(ctx)
+	return service.HistoryStanding{State: s.State, Next: s.Mark.Next}, err
 }
 
 func (h historySource) Rebuild(ctx context.Context) (httpapi.Rebuilt, error) {

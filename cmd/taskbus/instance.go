@@ -73,6 +73,8 @@ func (a *app) newInstance(p parts) (*instance, error) {
 		GatewayNames:  p.gateways.names,
 		PeerToken:     p.peerToken(),
 		MaxTaskBytes:  p.cfg.MaxMessageBytes,
+
+		LegacyLimitHeaders: p.cfg.LegacyRateLimitHeaders,
 		Changed: func(c httpapi.Change) {
 			p.logger.Info().Str("method", c.Method).Str("path", c.Path).Str("remote", c.Remote).Int("status", c.Status).
 				Msg("an order over HTTP")
@@ -89,7 +91,9 @@ func (a *app) newInstance(p parts) (*instance, error) {
 		return nil, err
 	}
 	if i.history != nil {
-		options.History = historySource{i.history, i.reload}
+		source := historySource{i.history, i.reload}
+		options.History = source
+		i.service.ReportHistory(source.standing)
 	}
 	i.handler = httpapi.New(i.service, metricsHandler(registry), options)
 	return i, nil

@@ -128,12 +128,12 @@ func (g *gateways) address() string {
 }
 
 // serve answers gateways over gRPC until ctx ends.
-func (g *gateways) serve(ctx context.Context, src rls.Source, logger zerolog.Logger) error {
+func (g *gateways) serve(ctx context.Context, src rls.Source, legacyHeaders bool, logger zerolog.Logger) error {
 	if g.listener == nil {
 		<-ctx.Done()
 		return nil
 	}
-	opts := rls.Options{Report: func(cause any, stack []byte) {
+	opts := rls.Options{LegacyLimitHeaders: legacyHeaders, Report: func(cause any, stack []byte) {
 		logger.Error().Str("cause", oneLine(fmt.Sprint(cause))).Bytes("stack", stack).Msg("the rate-limit service failed to answer")
 	}}
 	if g.certs != nil {

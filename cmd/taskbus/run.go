@@ -98,7 +98,7 @@ func (i *instance) answer(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() {
 		defer cancel()
-		ended <- i.gateways.serve(both, i.service, i.logger)
+		ended <- i.gateways.serve(both, i.service, i.cfg.LegacyRateLimitHeaders, i.logger)
 	}()
 	err := httpapi.Serve(both, i.gateways.wrap(i.listener), i.handler)
 	cancel()

@@ -11,6 +11,7 @@ type NodeView struct {
 	ID, Name string
 	Kind     coordinator.QuotaKind
 	Parent   string // its id; empty: it is a root
+	Provider string // in whose tree it is; empty: in the pool of no provider in particular
 	Weight   int64
 	// By dimension, of those in which there is a limit, in their order.
 	Budgets []BudgetView
@@ -82,7 +83,7 @@ func (l *Ledger) Node(now time.Time, id string) (NodeView, bool) {
 }
 
 func (l *Ledger) view(nd *node) NodeView {
-	v := NodeView{ID: nd.spec.ID, Name: nd.spec.Name, Kind: nd.spec.Kind, Weight: nd.spec.Weight}
+	v := NodeView{ID: nd.spec.ID, Name: nd.spec.Name, Kind: nd.spec.Kind, Provider: nd.spec.Provider, Weight: nd.spec.Weight}
 	if nd.parent >= 0 {
 		v.Parent = l.nodes[nd.parent].spec.ID
 	}

@@ -58,7 +58,7 @@ func (a *api) byHeaders(read func(*http.Request, *saidCall) (op coordinator.Call
 			return
 		}
 		if call, id, ok := a.callOf(w, who, op, &said); ok {
-			a.ask(w, r, call, id, authAnswers{})
+			a.ask(w, r, call, id, a.nginxAnswers)
 		}
 	})
 }
@@ -91,8 +91,8 @@ const refusalKept = 1
 // authAnswers answers nginx's auth_request.
 type authAnswers struct{ callAnswers }
 
-func (authAnswers) granted(w http.ResponseWriter, id string, _ coordinator.CallOp, x *coordinator.CallAnswer) {
-	rateLimits(w.Header(), x)
+func (c authAnswers) granted(w http.ResponseWriter, id string, _ coordinator.CallOp, x *coordinator.CallAnswer) {
+	rateLimits(w.Header(), x, c.legacy)
 	w.Header().Set(reservationHeader, id)
 	w.WriteHeader(http.StatusOK)
 }

@@ -55,7 +55,6 @@ func quotaExceeded(w http.ResponseWriter, status int, id string, x *coordinator.
 	} else {
 		w.Header().Set("Retry-After", strconv.FormatInt(retryAfter(x), 10))
 	}
-	rateLimits(w.Header(), x)
 	body, err := json.Marshal(p)
 	if err != nil { // plain fields: cannot happen, and must not be silent if it does
 		http.Error(w, p.Title, status)
@@ -87,9 +86,9 @@ func retryAfter(x *coordinator.CallAnswer) int64 {
 var limitWords = [...]string{budgetWord, rateWord}
 
 // SetLimits sets the headers RateLimit and RateLimit-Policy, and of what is refused Retry-After, for
-// a gateway that hands them on.
-func SetLimits(h http.Header, x *coordinator.CallAnswer) {
-	rateLimits(h, x)
+// a gateway that hands them on; legacy: those of the older draft as well.
+func SetLimits(h http.Header, x *coordinator.CallAnswer, legacy bool) {
+	rateLimits(h, x, legacy)
 	if x.State == coordinator.CallRefused {
 		h.Set("Retry-After", strconv.FormatInt(retryAfter(x), 10))
 	}
@@ -113,8 +112,12 @@ func Refusing(x *coordinator.CallAnswer) (limit *coordinator.QuotaLeft, name str
 func wholeSeconds(d time.Duration) int64 { return int64(math.Ceil(max(0, d).Seconds())) }
 
 // rateLimits sets the headers of the IETF's draft (draft-ietf-httpapi-ratelimit-headers-10): the
-// limits that are nearest to being used up, the first of them the one that refuses.
-func rateLimits(h http.Header, x *coordinator.CallAnswer) {
+// limits that are nearest to being used up, the first of them the one that refuses. legacy: and
+// those of the older one.
+func rateLimits(h http.Header, x *coordinator.CallAnswer, legacy bool) {
+	if legacy {
+		legacyLimits(h, x)
+	}
 	var policy, left []byte
 	for i, l := range []*coordinator.QuotaLeft{x.Budget, x.Rate} {
 		if l == nil {
@@ -132,6 +135,20 @@ func rateLimits(h http.Header, x *coordinator.CallAnswer) {
 	if policy != nil {
 		h["Ratelimit-Policy"], h["Ratelimit"] = []string{string(policy)}, []string{string(left)}
 	}
+}
+
+// legacyLimits sets the three headers that the draft had up to its version 06
+// (draft-ietf-httpapi-ratelimit-headers-06), with plain numbers as gateways send them. They have room
+// for one limit and no name: it is the one that refuses, and if the answer does not have that they
+// are not sent, because a client would take what another one has left for what it may use.
+func legacyLimits(h http.Header, x *coordinator.CallAnswer) {
+	limit, name := Refusing(x)
+	if limit == nil || x.Lacks != nil && name != policyName(x.Lacks.Node, x.Lacks.Dimension.String(), x.Lacks.Limit) {
+		return
+	}
+	h["Ratelimit-Limit"] = []string{strconv.FormatInt(limit.Quota, 10)}
+	h["Ratelimit-Remaining"] = []string{strconv.FormatInt(max(0, limit.Left), 10)}
+	h["Ratelimit-Reset"] = []string{strconv.FormatInt(wholeSeconds(limit.Reset), 10)}
 }
 
 func appendPolicy(b []byte, name string, l *coordinator.QuotaLeft) []byte {

@@ -47,7 +47,7 @@ func (a *api) calls(op coordinator.CallOp) http.Handler {
 		if !ok {
 			return
 		}
-		a.ask(w, r, call, id, callAnswers{})
+		a.ask(w, r, call, id, a.answers)
 	})
 }
 
@@ -94,18 +94,21 @@ func (a *api) ask(w http.ResponseWriter, r *http.Request, call coordinator.Call,
 }
 
 // callAnswers answers those who ask with POST.
-type callAnswers struct{}
+type callAnswers struct {
+	legacy bool // limits are told with the headers of the older draft as well
+}
 
 func (callAnswers) problem(w http.ResponseWriter, status int, title, detail string) {
 	problem(w, status, title, detail)
 }
 
-func (callAnswers) granted(w http.ResponseWriter, id string, op coordinator.CallOp, x *coordinator.CallAnswer) {
-	rateLimits(w.Header(), x)
+func (c callAnswers) granted(w http.ResponseWriter, id string, op coordinator.CallOp, x *coordinator.CallAnswer) {
+	rateLimits(w.Header(), x, c.legacy)
 	answerCall(w, http.StatusOK, callAnswerOf(id, op, x))
 }
 
-func (callAnswers) refused(w http.ResponseWriter, id string, x *coordinator.CallAnswer) {
+func (c callAnswers) refused(w http.ResponseWriter, id string, x *coordinator.CallAnswer) {
+	rateLimits(w.Header(), x, c.legacy)
 	quotaExceeded(w, http.StatusTooManyRequests, id, x)
 }
 

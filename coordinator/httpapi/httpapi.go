@@ -40,6 +40,8 @@ type Options struct {
 	// PeerToken is the secret by which coordinators know each other: one that stands by forwards
 	// to the leader what it is asked about calls. New keeps its hash only; without one nobody may.
 	PeerToken []byte
+	// LegacyLimitHeaders: answers about calls have RateLimit-Limit, -Remaining and -Reset as well.
+	LegacyLimitHeaders bool
 	// History of usage; nil: none is kept.
 	History History
 	// MaxTaskBytes bounds the task of /whatif; 0 means 1 MiB.
@@ -68,6 +70,8 @@ type api struct {
 	changed  func(Change)
 	history  History
 	now      func() time.Time
+	// answers are for those who ask about calls with POST, nginxAnswers for those with headers alone.
+	answers, nginxAnswers answering
 	// bills are those that are on their way here, reconciling those that are being compared.
 	bills, reconciling chan struct{}
 }
@@ -125,6 +129,8 @@ func New(src Source, metrics http.Handler, opts Options) http.Handler {
 		a.history = noHistory{}
 	}
 	a.peers = hashToken(opts.PeerToken)
+	plain := callAnswers{legacy: opts.LegacyLimitHeaders}
+	a.answers, a.nginxAnswers = plain, authAnswers{plain}
 	a.callers = newCallers(a.identity, opts.GatewayToken, opts.GatewayNames)
 	if opts.MaxTaskBytes > 0 {
 		a.maxTask = int64(opts.MaxTaskBytes)

@@ -17,8 +17,9 @@ import (
 )
 
 // respond makes one answer of what was answered to the demands that ask. The headers are those of
-// the first that is refused, or else of the first that a limit concerns.
-func respond(demands []demand, answers []coordinator.CallAnswer) *pb.RateLimitResponse {
+// the first that is refused, or else of the first that a limit concerns; legacy: as well those of
+// the older draft.
+func respond(demands []demand, answers []coordinator.CallAnswer, legacy bool) *pb.RateLimitResponse {
 	r := &pb.RateLimitResponse{OverallCode: pb.RateLimitResponse_OK, Statuses: make([]*pb.RateLimitResponse_DescriptorStatus, len(demands))}
 	var told *coordinator.CallAnswer
 	why := ""
@@ -47,7 +48,7 @@ func respond(demands []demand, answers []coordinator.CallAnswer) *pb.RateLimitRe
 	}
 	h := http.Header{}
 	if told != nil {
-		httpapi.SetLimits(h, told)
+		httpapi.SetLimits(h, told, legacy)
 	}
 	if r.OverallCode == pb.RateLimitResponse_OVER_LIMIT {
 		h.Set("Content-Type", "application/problem+json")

@@ -32,7 +32,7 @@ func BenchmarkShouldRateLimit(b *testing.B) {
 	for name, register := range map[string]func(*grpc.Server){
 		"echo": func(s *grpc.Server) { pb.RegisterRateLimitServiceServer(s, echo{}) },
 		"taskbus": func(s *grpc.Server) {
-			pb.RegisterRateLimitServiceServer(s, newLimiter(src, httpapi.NewGateways([]byte(token), nil)))
+			pb.RegisterRateLimitServiceServer(s, newLimiter(src, httpapi.NewGateways([]byte(token), nil), Options{}))
 		},
 	} {
 		b.Run(name, func(b *testing.B) {

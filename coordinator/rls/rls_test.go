@@ -50,13 +50,18 @@ func (f *fake) AskCalls(_ context.Context, calls []coordinator.Call) ([]coordina
 // served is a client of the service over a connection of this machine.
 func served(t *testing.T, src Source) pb.RateLimitServiceClient {
 	t.Helper()
+	return servedWith(t, src, Options{})
+}
+
+func servedWith(t *testing.T, src Source, opts Options) pb.RateLimitServiceClient {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- Serve(ctx, listener, src, httpapi.NewGateways([]byte(token), nil), Options{}) }()
+	go func() { ended <- Serve(ctx, listener, src, httpapi.NewGateways([]byte(token), nil), opts) }()
 	conn, err := grpc.NewClient("passthrough:///"+listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -216,6 +221,29 @@ func TestAnswers(t *testing.T) {
 	if got["Retry-After"] != "90" || !strings.Contains(got["Ratelimit"], `"pool/b:total_tokens:budget";r=0;t=90`) || !strings.Contains(got["Ratelimit-Policy"], "pool/b:total_tokens:budget") ||
 		got["Content-Type"] != "application/problem+json" || !strings.Contains(string(answer.GetRawBody()), "it is used up") {
 		t.Errorf("headers %v, body %s", got, answer.GetRawBody())
+	}
+}
+
+// The headers of the older draft go to Envoy's client as well, where they are asked for.
+func TestLegacyLimitHeaders(t *testing.T) {
+	src := &fake{answer: func(coordinator.Call) coordinator.CallAnswer {
+		return coordinator.CallAnswer{Rate: &coordinator.QuotaLeft{Node: "pool/a", Dimension: coordinator.DimRequests, Quota: 50, Left: 7, Window: 10 * time.Second, Reset: 1500 * time.Millisecond}}
+	}}
+	for _, on := range []bool{false, true} {
+		answer, err := servedWith(t, src, Options{LegacyLimitHeaders: on}).ShouldRateLimit(as(t.Context(), token), &pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{saying("agent", "a")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, h := range answer.GetResponseHeadersToAdd() {
+			if strings.HasPrefix(h.GetKey(), "Ratelimit-") && h.GetKey() != "Ratelimit-Policy" {
+				got = append(got, h.GetKey()+": "+h.GetValue())
+			}
+		}
+		want := map[bool]string{true: "Ratelimit-Limit: 50, Ratelimit-Remaining: 7, Ratelimit-Reset: 2"}[on] // 1.5 s, rounded up
+		if all := strings.Join(got, ", "); all != want {
+			t.Errorf("switched on: %v: headers %q, want %q", on, all, want)
+		}
 	}
 }
 

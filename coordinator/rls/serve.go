@@ -32,6 +32,8 @@ const (
 type Options struct {
 	// TLS makes the port one of TLS; nil: it is plain.
 	TLS *tls.Config
+	// LegacyLimitHeaders: answers have RateLimit-Limit, -Remaining and -Reset as well.
+	LegacyLimitHeaders bool
 	// Report is told of a panic, with the stack, from the question's goroutine; nil: nobody is told.
 	Report func(cause any, stack []byte)
 }
@@ -41,7 +43,7 @@ type Options struct {
 // in every case. Only gateways are answered.
 func Serve(ctx context.Context, listener net.Listener, src Source, gateways *httpapi.Gateways, opts Options) error {
 	server := grpc.NewServer(options(opts)...)
-	pb.RegisterRateLimitServiceServer(server, newLimiter(src, gateways))
+	pb.RegisterRateLimitServiceServer(server, newLimiter(src, gateways, opts))
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	select {

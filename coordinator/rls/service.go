@@ -41,13 +41,14 @@ type limiter struct {
 	pb.UnimplementedRateLimitServiceServer
 	src      Source
 	gateways *httpapi.Gateways
+	legacy   bool // headers of limits as well
 	// prefix and numbered make an id for every call.
 	prefix   string
 	numbered atomic.Uint64
 }
 
-func newLimiter(src Source, gateways *httpapi.Gateways) *limiter {
-	return &limiter{src: src, gateways: gateways, prefix: "rls-" + strings.ToLower(rand.Text()[:13]) + "-"}
+func newLimiter(src Source, gateways *httpapi.Gateways, opts Options) *limiter {
+	return &limiter{src: src, gateways: gateways, legacy: opts.LegacyLimitHeaders, prefix: "rls-" + strings.ToLower(rand.Text()[:13]) + "-"}
 }
 
 // ShouldRateLimit asks the engine about all descriptors at once.
@@ -82,7 +83,7 @@ func (l *limiter) ShouldRateLimit(ctx context.Context, q *pb.RateLimitRequest) (
 	if err != nil {
 		return nil, err
 	}
-	return respond(demands, answers), nil
+	return respond(demands, answers, l.legacy), nil
 }
 
 func (l *limiter) newKey() coordinator.TaskKey {

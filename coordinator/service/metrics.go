@@ -167,7 +167,7 @@ func (m *metrics) register(r *prometheus.Registry) error {
 		m.receivedVec, m.assignments, m.duration, m.score, m.queueWait, m.confirm, m.publishVec, m.invalid,
 		m.statusRefused, m.authRejections, m.sessions, m.duplicates, m.eventsDropped, m.connected, m.blocked, m.reloadOK,
 		m.leading, m.journalRecords, m.journalBytes, m.journalConfirm,
-		m.quotaAlerts, &fleetCollector{s: m.s}, &quotaCollector{s: m.s},
+		m.quotaAlerts, &fleetCollector{s: m.s}, &quotaCollector{s: m.s}, &historyCollector{s: m.s},
 	} {
 		all = errors.Join(all, r.Register(c))
 	}

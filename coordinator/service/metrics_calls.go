@@ -14,6 +14,8 @@ type callMetrics struct {
 	unasked  prometheus.Counter // questions that nobody has answered
 	own      prometheus.Counter
 	duration prometheus.Observer
+	// poolRefusals of providers, by the node of the pool or model.
+	poolRefusals *prometheus.CounterVec
 }
 
 // newCallMetrics makes them, and the collectors to register. owed is how many calls were admitted
@@ -40,7 +42,8 @@ func newCallMetrics(owed func() int) (m callMetrics, all []prometheus.Collector)
 	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "taskbus_calls_owed", Help: "Calls that this coordinator admitted by itself and that are not charged yet.",
 	}, func() float64 { return float64(owed()) })
-	return m, []prometheus.Collector{answers, m.unasked, m.own, duration, waiting}
+	m.poolRefusals = newPoolRefusals()
+	return m, []prometheus.Collector{answers, m.unasked, m.own, duration, waiting, m.poolRefusals}
 }
 
 // note counts what was answered.
@@ -48,5 +51,6 @@ func (m *callMetrics) note(took time.Duration, asked []coordinator.Call, answers
 	m.duration.Observe(took.Seconds())
 	for i := range answers {
 		m.answered[asked[i].Op][answers[i].State].Inc()
+		m.heard(&asked[i], &answers[i])
 	}
 }

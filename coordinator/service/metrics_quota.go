@@ -50,6 +50,7 @@ func (c *quotaCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descQuotaUsed, descQuotaReserved, descQuotaLimit, descQuotaBorrowed, descQuotaLent, descQuotaDebt, descQuotaBucket,
 		descQuotaWaiting, descQuotaParked, descQuotaShare, descQuotaTarget, descQuotaRefusals, descQuotaError, descQuotaDropped, descQuotaControls,
+		descPoolBlocked, descPoolRate, descPoolLatency, descPoolSuccess,
 	} {
 		ch <- d
 	}
@@ -59,11 +60,15 @@ func (c *quotaCollector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	var snap engine.QuotaSnapshot
-	if err := c.s.loop.query(ctx, func(now time.Time, e *engine.Engine) { snap = quotasForMetrics(now, e) }); err != nil || !snap.Installed {
+	var at time.Time
+	if err := c.s.loop.query(ctx, func(now time.Time, e *engine.Engine) { snap, at = quotasForMetrics(now, e), now }); err != nil || !snap.Installed {
 		return // the process is stopping: a gap says so; or there are no quotas
 	}
 	emit := gaugesTo(ch, descQuotaRefusals)
 	collectQuotas(&snap, emit)
+	for i := range snap.Nodes {
+		collectPool(&snap.Nodes[i], at, emit)
+	}
 	now := c.s.controlled()
 	emit(descQuotaControls, float64(len(now.standing)-len(now.suspended)), "standing")
 	emit(descQuotaControls, float64(len(now.suspended)), "suspended")

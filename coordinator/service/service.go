@@ -78,7 +78,9 @@ type Service struct {
 	audited auditor
 	history *history
 	metrics *metrics
-	observe *observer
+	// standing tells how the history of usage stands; nil: none is kept.
+	standing atomic.Pointer[func(context.Context) (HistoryStanding, error)]
+	observe  *observer
 }
 
 // New makes a service; it does nothing until Run.
@@ -187,7 +189,7 @@ func (s *Service) Reload(c *config.Config, err error) {
 		s.log.Info().Str("version", c.Policy().Version).Msg("configuration read again: nothing has changed")
 		return
 	}
-	if f := s.options.Config; f.Topology != c.Topology || f.Queues != c.Queues || f.HTTPBind != c.HTTPBind ||
+	if f := s.options.Config; f.Topology != c.Topology || f.Queues != c.Queues || f.HTTPBind != c.HTTPBind || f.LegacyRateLimitHeaders != c.LegacyRateLimitHeaders ||
 		f.Window != c.Window || f.WindowBytes != c.WindowBytes || f.MaxMessageBytes != c.MaxMessageBytes {
 		s.log.Warn().Msg("changes to topology, queues, http, window, window_bytes and max_message_bytes count from the next start")
 	}

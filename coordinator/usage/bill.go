@@ -27,14 +27,28 @@ var aliases = map[string]string{
 	"day": ColumnDate, "usage_date": ColumnDate, "usage_date_utc": ColumnDate, "start_time": ColumnDate, "timestamp": ColumnDate,
 	"vendor":     ColumnProvider,
 	"model_name": ColumnModel, "model_version": ColumnModel, "model_id": ColumnModel,
-	"group_id": ColumnGroup, "project": ColumnGroup, "project_name": ColumnGroup, "project_id": ColumnGroup, "workspace": ColumnGroup, "workspace_name": ColumnGroup,
+	"group_id": ColumnGroup, "project": ColumnGroup, "project_name": ColumnGroup, "project_id": ColumnGroup, "workspace": ColumnGroup, "workspace_name": ColumnGroup, "workspace_id": ColumnGroup,
 	"agent_id": ColumnAgent, "api_key": ColumnAgent, "api_key_name": ColumnAgent, "api_key_id": ColumnAgent,
 	"num_requests": "requests", "num_model_requests": "requests", "request_count": "requests", "n_requests": "requests",
 	"prompt_tokens": "input_tokens", "n_context_tokens_total": "input_tokens", "usage_input_tokens": "input_tokens",
 	"completion_tokens": "output_tokens", "n_generated_tokens_total": "output_tokens", "usage_output_tokens": "output_tokens",
 	"tokens": "total_tokens",
 	"cost":   "cost_usd", "amount": "cost_usd", "amount_usd": "cost_usd", "amount_value": "cost_usd", "total_cost": "cost_usd", "cost_in_usd": "cost_usd",
+	"amount_currency": columnCurrency, "cost_currency": columnCurrency,
 }
+
+// second are names that stand back where another column has the same meaning: exports have an id
+// beside a name, and the name is what people write.
+var second = []string{"project_id", "workspace_id", "api_key_id", "group_id", "agent_id"}
+
+// parts are columns that are added up, because the history does not tell them apart.
+var parts = map[string]string{
+	"usage_input_tokens_no_cache": "input_tokens", "usage_input_tokens_cache_read": "input_tokens", "usage_input_tokens_cache_write": "input_tokens",
+	"usage_input_tokens_cache_write_5m": "input_tokens", "usage_input_tokens_cache_write_1h": "input_tokens",
+}
+
+// columnCurrency is no column to compare: what it says must be US dollars.
+const columnCurrency = "currency"
 
 // The limits of a bill.
 const (
@@ -56,7 +70,8 @@ type BillOptions struct {
 
 // Bill is a provider's bill: what it counts, by whatever it tells apart.
 type Bill struct {
-	// Has are the columns that it has, in the order of this package.
+	// Has are the columns that it has, in the order of this package, but for those of a provider,
+	// model, group or agent that are empty in every line.
 	Has []string
 	// Ignored are its other columns, as it names them.
 	Ignored []string
@@ -120,34 +135,33 @@ func plain(name string) string {
 	return name
 }
 
-// layout says in which field of a line each column is.
-func layout(names []string, o *BillOptions, faults *BillFaults) (at map[string]int, ignored []string) {
-	at = make(map[string]int)
+// layout says in which field of a line each column is; several fields are parts of it.
+func layout(names []string, o *BillOptions, faults *BillFaults) (at map[string][]int, ignored []string) {
+	at = make(map[string][]int)
 	wanted := make(map[string]string, len(o.Columns)) // by the name in the bill
 	for column, name := range o.Columns {
 		wanted[plain(name)] = column
 	}
 	for i, name := range names {
-		column := plain(name)
-		if c, ok := wanted[column]; ok {
-			column = c
-		} else if c, ok := aliases[column]; ok {
-			column = c
-			if _, elsewhere := o.Columns[c]; elsewhere {
-				column = "" // another one was named for it
-			}
-		} else if _, elsewhere := o.Columns[column]; elsewhere {
-			column = ""
-		}
-		if !slices.Contains(known(), column) {
+		column := meaning(name, wanted, o)
+		if column == "" {
 			ignored = append(ignored, short(name))
 			continue
 		}
-		if j, twice := at[column]; twice {
-			faults.add(1, "the columns %q and %q both mean %s; say which it is", short(names[j]), short(name), column)
-			continue
+		before, twice := at[column]
+		switch {
+		case !twice:
+			at[column] = []int{i}
+		case parts[plain(name)] == column && parts[plain(names[before[0]])] == column:
+			at[column] = append(before, i)
+		case slices.Contains(second, plain(name)):
+			ignored = append(ignored, short(name))
+		case slices.Contains(second, plain(names[before[0]])):
+			ignored = append(ignored, short(names[before[0]]))
+			at[column] = []int{i}
+		default:
+			faults.add(1, "the columns %q and %q both mean %s; say which it is", short(names[before[0]]), short(name), column)
 		}
-		at[column] = i
 	}
 	for _, column := range known() {
 		if name, ok := o.Columns[column]; ok {
@@ -165,6 +179,27 @@ func layout(names []string, o *BillOptions, faults *BillFaults) (at map[string]i
 	return at, ignored
 }
 
+// meaning is which column a name of the bill stands for; empty: none. wanted are those that were
+// said, by their names in the bill.
+func meaning(name string, wanted map[string]string, o *BillOptions) string {
+	column := plain(name)
+	if c, ok := wanted[column]; ok {
+		return c
+	}
+	if c, ok := aliases[column]; ok {
+		column = c
+	} else if c, ok := parts[column]; ok {
+		column = c
+	}
+	if _, elsewhere := o.Columns[column]; elsewhere { // another one was named for it
+		return ""
+	}
+	if column != columnCurrency && !KnownColumn(column) {
+		return ""
+	}
+	return column
+}
+
 // short is a text of the bill as it may be repeated.
 func short(s string) string {
 	s = word(strings.TrimPrefix(s, "\ufeff"))
@@ -176,7 +211,7 @@ func short(s string) string {
 
 var (
 	wholeNumber  = regexp.MustCompile(`^[0-9]{1,15}(\.0{1,9})?$`)
-	dollarNumber = regexp.MustCompile(`^-?\$?([0-9]{1,9})(\.([0-9]{0,18}))?$`)
+	dollarNumber = regexp.MustCompile(`^-?\$?([0-9]{1,9})(\.([0-9]{0,60}))?$`)
 	unixSeconds  = regexp.MustCompile(`^[0-9]{9,11}$`)
 )
 

@@ -64,17 +64,35 @@ func ReadBill(text []byte, o BillOptions) (*Bill, error) {
 	if len(faults.List) > 0 {
 		return nil, faults
 	}
+	b.dropEmpty(names, at)
 	return b, nil
 }
 
+// dropEmpty forgets the columns in which no line says whose it is: exports have them also where
+// nothing was to be told apart.
+func (b *Bill) dropEmpty(names []string, at map[string][]int) {
+	said := make(map[string]bool)
+	for k := range b.rows { // order does not matter
+		said[ColumnProvider] = said[ColumnProvider] || k.Provider != ""
+		said[ColumnModel] = said[ColumnModel] || k.Model != ""
+		said[ColumnGroup] = said[ColumnGroup] || k.Group != ""
+		said[ColumnAgent] = said[ColumnAgent] || k.Agent != ""
+	}
+	for _, c := range []string{ColumnProvider, ColumnModel, ColumnGroup, ColumnAgent} {
+		if fields, ok := at[c]; ok && !said[c] {
+			b.Has = slices.DeleteFunc(b.Has, func(has string) bool { return has == c })
+			b.Ignored = append(b.Ignored, short(names[fields[0]]))
+		}
+	}
+}
+
 // line takes one line.
-func (b *Bill) line(line int, fields []string, at map[string]int, o *BillOptions, faults *BillFaults) {
+func (b *Bill) line(line int, fields []string, at map[string][]int, o *BillOptions, faults *BillFaults) {
 	cell := func(column string) string {
-		i, ok := at[column]
-		if !ok {
+		if len(at[column]) == 0 {
 			return ""
 		}
-		return strings.TrimSpace(fields[i])
+		return strings.TrimSpace(fields[at[column][0]])
 	}
 	for i, f := range fields {
 		if len(f) > maxBillCell && slices.Contains(indexes(at), i) {
@@ -94,25 +112,26 @@ func (b *Bill) line(line int, fields []string, at map[string]int, o *BillOptions
 	if o.Provider != "" {
 		k.Provider = o.Provider
 	}
+	if c := cell(columnCurrency); c != "" && !strings.EqualFold(c, "usd") && cell("cost_usd") != "" {
+		faults.add(line, "the cost is in %s: it must be in US dollars; convert it, and leave the currency out", short(c))
+		return
+	}
 	var adds billed
 	for i, m := range Measures {
-		text := cell(m)
-		if text == "" {
-			continue
-		}
-		var v int64
-		if m == "cost_usd" {
-			v, ok = nanoOf(text)
-			adds.nano = v
-		} else {
-			if ok = wholeNumber.MatchString(text); ok {
-				v = digits(text)
+		for _, field := range at[m] {
+			text := strings.TrimSpace(fields[field])
+			if text == "" {
+				continue
 			}
-			adds.measures[i] = v
-		}
-		if !ok {
-			faults.add(line, "%s is %q: it must be a number such as %s", m, short(text), map[bool]string{true: "0.0125, in US dollars", false: "1250"}[m == "cost_usd"])
-			return
+			if m == "cost_usd" {
+				adds.nano, ok = nanoOf(text)
+			} else if ok = wholeNumber.MatchString(text); ok {
+				adds.measures[i] += digits(text)
+			}
+			if !ok {
+				faults.add(line, "%s is %q: it must be a number such as %s", m, short(text), map[bool]string{true: "0.0125, in US dollars", false: "1250"}[m == "cost_usd"])
+				return
+			}
 		}
 	}
 	if b.From == "" || day < b.From {
@@ -143,9 +162,9 @@ func (b *Bill) add(k Key, adds *billed) error {
 	return nil
 }
 
-func indexes(at map[string]int) (all []int) {
-	for _, i := range at { // order does not matter
-		all = append(all, i)
+func indexes(at map[string][]int) (all []int) {
+	for _, fields := range at { // order does not matter
+		all = append(all, fields...)
 	}
 	return all
 }

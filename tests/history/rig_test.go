@@ -49,7 +49,11 @@ prices:
   - {provider: anthropic, input_per_million_tokens: 2}
 `
 
-const token = "0123456789abcdef0123456789abcdef"
+// The tokens of the admin, and of a gateway.
+const (
+	token        = "0123456789abcdef0123456789abcdef"
+	gatewayToken = "fedcba9876543210fedcba9876543210"
+)
 
 // rig is a virtual host of a real broker with agents that use tokens.
 type rig struct {
@@ -164,7 +168,7 @@ func (r *rig) launch(history string) *process {
 	p := &process{r: r, log: &brokertest.LogBook{}, exited: make(chan struct{})}
 	p.cmd = exec.Command(program, "serve", "--config", filepath.Join(r.dir, "agents.yaml"), "--http", "127.0.0.1:0")
 	p.cmd.Env = []string{
-		"RABBITMQ_URL=" + r.broker.URL, "PATH=" + os.Getenv("PATH"), "HOME=" + r.dir, "TASKBUS_ADMIN_TOKEN=" + token, "TASKBUS_HISTORY=" + history,
+		"RABBITMQ_URL=" + r.broker.URL, "PATH=" + os.Getenv("PATH"), "HOME=" + r.dir, "TASKBUS_ADMIN_TOKEN=" + token, "TASKBUS_GATEWAY_TOKEN=" + gatewayToken, "TASKBUS_HISTORY=" + history,
 	}
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	if err := p.cmd.Start(); err != nil {

@@ -1,0 +1,72 @@
+package httpapi
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// The three headers of the older draft, where they are asked for: over POST and to nginx, of what is
+// granted and of what is refused. Without the switch there are none, and RateLimit is always there.
+func TestLegacyLimitHeaders(t *testing.T) {
+	seats := refusedBy(coordinator.CallRefused)
+	seats.callAnswers[0].Lacks = &coordinator.QuotaLack{Node: "pool/a", Dimension: coordinator.DimConcurrency, Limit: "seats", Text: "all are taken"}
+	both := granted()
+	both.callAnswers[0].Budget = &coordinator.QuotaLeft{Node: "pool", Dimension: coordinator.DimTotalTokens, Quota: 1000, Left: 10, Window: time.Hour, Reset: time.Minute}
+	budget := &fakeSource{callAnswers: []coordinator.CallAnswer{{Budget: both.callAnswers[0].Budget}}}
+	exhausted := refusedBy(coordinator.CallRefused)
+	exhausted.callAnswers[0].Budget = &coordinator.QuotaLeft{Node: "pool", Dimension: coordinator.DimTotalTokens, Quota: 1000, Left: 3, Window: time.Hour, Reset: 90 * time.Second}
+	exhausted.callAnswers[0].Lacks = &coordinator.QuotaLack{Node: "pool", Dimension: coordinator.DimTotalTokens, Limit: "budget", Text: "it is used up"}
+
+	type limit struct{ limit, remaining, reset string }
+	for _, tc := range []struct {
+		name   string
+		src    *fakeSource
+		posted int // the status over POST; nginx has 200 or 403 instead
+		want   limit
+	}{
+		{"granted, of 5 a second 4 are left", granted(), 200, limit{"5", "4", "1"}},
+		{"granted, of two limits the rate", both, 200, limit{"5", "4", "1"}},
+		{"granted, there is a budget alone", budget, 200, limit{"1000", "10", "60"}},
+		{"granted, no limit concerns it", &fakeSource{callAnswers: []coordinator.CallAnswer{{}}}, 200, limit{}},
+		{"refused by a rate that is whole in 2.5 s", refusedBy(coordinator.CallRefused), 429, limit{"5", "0", "3"}},
+		{"refused by the budget, too much for what is left", exhausted, 429, limit{"1000", "3", "90"}},
+		{"refused for ever by the rate", refusedBy(coordinator.CallNever), 422, limit{"5", "0", "3"}},
+		{"refused by seats: the rate's 0 of 5 is not why", seats, 429, limit{}},
+		{"no such reservation", refusedBy(coordinator.CallUnknown), 404, limit{}},
+	} {
+		for _, on := range []bool{false, true} {
+			opts, want := callOptions, limit{}
+			if opts.LegacyLimitHeaders = on; on {
+				want = tc.want
+			}
+			behind := 403
+			if tc.posted == 200 {
+				behind = 200
+			}
+			for _, ask := range []struct {
+				by     request
+				status int
+			}{
+				{request{http.MethodPost, "/v1/quota/consume", `{"agent_id":"a"}`, [][2]string{asGateway, {"Content-Type", "application/json"}}}, tc.posted},
+				{request{http.MethodGet, "/v1/quota/auth", "", [][2]string{asGateway, {"X-Quota-Agent", "a"}}}, behind},
+			} {
+				resp := changeWith(tc.src, opts, ask.by)
+				h := resp.Header
+				got := limit{h.Get("RateLimit-Limit"), h.Get("RateLimit-Remaining"), h.Get("RateLimit-Reset")}
+				if resp.StatusCode != ask.status || got != want {
+					t.Errorf("%s, %s %s, switched on: %v: %d with %q, want %d with %q", tc.name, ask.by.method, ask.by.target, on, resp.StatusCode, got, ask.status, want)
+				}
+				if limited := tc.src.callAnswers[0].Rate != nil || tc.src.callAnswers[0].Budget != nil; limited && tc.posted != 404 && h.Get("RateLimit") == "" {
+					t.Errorf("%s, %s, switched on: %v: no RateLimit", tc.name, ask.by.method, on)
+				}
+				// Who waits as long as Retry-After says does not come before the reset.
+				if wait := h.Get("Retry-After"); got.reset != "" && wait != "" && wait != got.reset {
+					t.Errorf("%s: Retry-After %s, RateLimit-Reset %s", tc.name, wait, got.reset)
+				}
+			}
+		}
+	}
+}
