@@ -43,6 +43,11 @@ type PoolHeard struct {
 	PerMille int64
 	CutAt    time.Time
 	Refusals int64
+	// By is the agent by whose own word it stands so; empty: by a gateway's, or nobody's. Its word
+	// alone does not close it again before RestUntil, nor take anything off its rates before
+	// TakesAfter.
+	By                    AgentID
+	RestUntil, TakesAfter time.Time
 	// Taken is what was taken off its rates because less remains by its word than was thought.
 	Taken Amounts
 	// Before: it is part of a snapshot. Calls of which the answer was told are counted then, up to

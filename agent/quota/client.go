@@ -70,7 +70,7 @@ func mayBeDone(err error) bool {
 	return errors.As(err, &none) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Consume is Reserve and Settle in one. It is not made again when the same ID is asked for within a minute.
+// Consume is Reserve and Settle in one. It is not made again when the same ID is asked for within an hour (tombstone_ttl_seconds).
 func (c *Client) Consume(ctx context.Context, call Call) (*Answer, error) {
 	if call.ID == "" {
 		call.ID = c.newID() // so that attempts count once

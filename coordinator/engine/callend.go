@@ -125,20 +125,16 @@ func (e *Engine) answeredCall(c *coordinator.Call, charge *fairshare.Charge, r *
 	return r
 }
 
-// agentsBlock bounds for how long the word of an agent keeps a pool closed that others use, too: it
-// may be mistaken, or lie. What a gateway says has been said by the provider.
-const agentsBlock = time.Minute
-
 // hear takes over what the provider has said of its limits.
 func (e *Engine) hear(now, begun time.Time, c *coordinator.Call, charge *fairshare.Charge) {
 	if c.Heard == nil {
 		return
 	}
-	w := *c.Heard
+	by := coordinator.AgentID("")
 	if c.OwnOnly {
-		w.RetryAfter = min(w.RetryAfter, agentsBlock)
+		by = c.Agent
 	}
-	if r := e.quotas.ledger.Hear(now, begun, charge, &w); r != nil {
+	if r := e.quotas.ledger.Hear(now, begun, charge, c.Heard, by); r != nil {
 		e.record(r)
 	}
 }

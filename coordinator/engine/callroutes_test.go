@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare"
 )
 
 const twoProviders = `
@@ -179,6 +181,45 @@ providers: [{provider: lab, limits: {requests: {rate: 60, per: minute, burst: 60
 	more := coordinator.ProviderWord{Status: 200, Told: 1 << coordinator.DimRequests, Remains: coordinator.Amounts{50}}
 	r.state(answered(coordinator.CallSettle, "7", more), coordinator.CallGranted)
 	r.state(routed(coordinator.CallConsume, "8", "lab"), coordinator.CallRefused) // others use it too: what we know counts
+}
+
+// By the word of one agent alone a pool is open for as long as it was closed, and cut to half of its
+// rates; by that of a second one as by a gateway's.
+func TestProviderByOneAgentAlone(t *testing.T) {
+	r := calls(t, twoProviders)
+	n := 0
+	refused := func(agent coordinator.AgentID) {
+		t.Helper()
+		n++
+		c := routed(coordinator.CallReserve, fmt.Sprint(n), "lab")
+		c.Agent = agent
+		r.state(c, coordinator.CallGranted)
+		r.now = r.now.Add(time.Millisecond)
+		c = answered(coordinator.CallRelease, fmt.Sprint(n), coordinator.ProviderWord{Status: 429, RetryAfter: 10 * time.Second})
+		c.Agent, c.OwnOnly = agent, true
+		r.state(c, coordinator.CallGranted)
+	}
+	health := func() fairshare.Health { return r.quotas.ledger.HealthOf(&fairshare.Charge{Provider: "lab"}) }
+	refused("x") // closed for 10 s, and not again in the 10 s after that
+	r.state(routed(coordinator.CallCheck, "z", "lab"), coordinator.CallRefused)
+	r.pass(11 * time.Second)
+	refused("x")
+	r.state(routed(coordinator.CallCheck, "z", "lab"), coordinator.CallGranted)
+	for range 5 {
+		refused("x")
+	}
+	if got := health().PerMille; got != 500 { // 700, 490 and so on without the bound
+		t.Errorf("one agent cuts it to %d per mille, want 500", got)
+	}
+	refused("y") // 0.7 · 500
+	if h := health(); h.PerMille != 350 || h.BlockedUntil.Sub(r.now) != 10*time.Second {
+		t.Errorf("a second agent: %+v", h)
+	}
+	r.pass(21 * time.Second) // it has rested
+	refused("y")
+	if h := health(); h.PerMille != 350 || h.BlockedUntil.IsZero() {
+		t.Errorf("the second one alone: %+v", h)
+	}
 }
 
 // The word of an agent, which may lie, closes a pool for a minute at most; that of a gateway for as

@@ -37,7 +37,7 @@ agents: [{id: a, group_id: own}]
 		{"what uses its budget up twice: 2·1000 − 0", "own", 10, 2000, -1, ""},
 		{"one more", "own", 10, 2001, 2000, "pool/own"},
 		{"of nothing reserved: what was made without asking", "own", 0, 2001, 2000, "pool/own"},
-		{"without a budget of its own: the pool's, 2·1000000", "none", 1, 2_000_001, 2_000_000, "pool"},
+		{"its part of what the pool has left: 2·(1000000 − 1000)", "none", 1, 1_998_001, 1_998_000, "pool/none"},
 		{"a budget of nothing is none of its own", "lends", 1, 2_000_001, 2_000_000, "pool"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -34,9 +34,11 @@ func (l *Ledger) Expire(now time.Time, key coordinator.TaskKey) bool {
 }
 
 // MostTold is how many calls that have ended are remembered, and ToldFor for how long: so that
-// the end of one may be told again by who did not hear the answer. MostLapsed is how many that have
-// expired are, so that what they have used may be told yet. Of more the oldest are forgotten: else
-// whoever reserves and never tells would fill the memory. At 600 bytes each that is 80 MB.
+// the end of one may be told again by who did not hear the answer. MostLapsed is how many others
+// are, for the time of a tombstone: those that have expired, so that what they have used may be
+// told yet, and those that were told in one word, which who could ask nobody tells again for long.
+// Of more the oldest are forgotten: else whoever reserves and never tells would fill the memory. At
+// 600 bytes each that is 80 MB.
 const (
 	MostTold   = 1 << 16
 	MostLapsed = 1 << 16
@@ -102,7 +104,7 @@ func (l *Ledger) fileOf(r *reservation) *heap.Heap[*reservation] {
 	switch {
 	case !r.charge.Call || r.state == resOpen:
 		return &l.ending
-	case r.state == resEnded:
+	case r.state == resEnded && !r.instant:
 		return &l.told
 	default:
 		return &l.lapsed

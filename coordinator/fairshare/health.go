@@ -21,6 +21,16 @@ const (
 	longestBlock = 24 * time.Hour
 )
 
+// An agent that speaks for itself may be mistaken about a pool that others use, too, or lie: by its
+// word alone a pool is closed for a minute at most, and open for as long before it is closed again;
+// it is cut back to half of its rates at most, and less is left of them than was thought once a
+// minute. What a second agent says as well, or a gateway, counts in full.
+const (
+	ownBlock    = time.Minute
+	ownCutLeast = 500 // per mille
+	ownTakes    = time.Minute
+)
+
 // health is how a pool, or model, stands by its provider's word. The zero value: well.
 type health struct {
 	blocked int64 // until then
@@ -28,6 +38,10 @@ type health struct {
 	cutAt   int64
 	rises   int64 // when it gets more; 0: it has all
 	refused int64 // in a row, without a word for how long
+	// By whose own word alone it stands so; empty: a gateway's. Until rest its word alone does not
+	// close it again, until takes it takes nothing off its rates.
+	by          coordinator.AgentID
+	rest, takes int64
 	// Of its answers of late: how many there were, up to manyCalls, how many in a million succeeded,
 	// and their mean latency in ns, of timed of them.
 	calls, success, timed, latency int64
@@ -38,7 +52,7 @@ const manyCalls = 16
 
 // well tells whether there is nothing to say of it.
 func (h *health) well(now int64) bool {
-	return h.blocked <= now && h.rises == 0 && h.refused == 0 && h.calls == 0
+	return h.blocked <= now && h.rises == 0 && h.refused == 0 && h.calls == 0 && h.rest <= now && h.takes <= now
 }
 
 // Observe counts how a call went that was charged so.
@@ -71,8 +85,9 @@ func (nd *node) healthBefore(now int64) *coordinator.PoolHeard {
 // begun. It gives the record of what that has changed; nil: nothing.
 //
 // Calls that were on their way already when the pool was cut back are no reason to cut it again: of
-// a hundred calls that are refused together the first one counts.
-func (l *Ledger) Hear(now, begun time.Time, c *Charge, w *coordinator.ProviderWord) *coordinator.PoolHeard {
+// a hundred calls that are refused together the first one counts. by is the agent that tells of it
+// if it speaks for itself; empty: a gateway does.
+func (l *Ledger) Hear(now, begun time.Time, c *Charge, w *coordinator.ProviderWord, by coordinator.AgentID) *coordinator.PoolHeard {
 	l.advance(now.UnixNano())
 	n, ok := l.serviceNode(c.Provider, c.Model)
 	if !ok {
@@ -82,14 +97,19 @@ func (l *Ledger) Hear(now, begun time.Time, c *Charge, w *coordinator.ProviderWo
 	before, taken := nd.health, coordinator.Amounts{}
 	switch h := &nd.health; {
 	case w.Throttled():
-		l.refusedBy(h, begun.UnixNano(), w.RetryAfter)
+		l.refusedBy(h, begun.UnixNano(), w.RetryAfter, by)
 	case w.Status >= 200 && w.Status < 300:
 		h.refused = 0
 	}
-	for d, s := range nd.rates {
-		if s != nil && w.Told&(1<<d) != 0 {
-			taken[d] = s.excessOver(l.now, w.Remains[d])
+	if h := &nd.health; !h.alone(by) || h.takes <= l.now {
+		for d, s := range nd.rates {
+			if s != nil && w.Told&(1<<d) != 0 {
+				taken[d] = s.excessOver(l.now, w.Remains[d])
+			}
 		}
+	}
+	if h := &nd.health; taken != (coordinator.Amounts{}) && by != "" {
+		h.by, h.takes = by, l.now+int64(ownTakes)
 	}
 	if nd.health == before && taken == (coordinator.Amounts{}) {
 		return nil
@@ -100,14 +120,23 @@ func (l *Ledger) Hear(now, begun time.Time, c *Charge, w *coordinator.ProviderWo
 }
 
 // refusedBy notes a refusal.
-func (l *Ledger) refusedBy(h *health, begun int64, retryAfter time.Duration) {
-	pause := min(retryAfter, longestBlock)
+func (l *Ledger) refusedBy(h *health, begun int64, retryAfter time.Duration, by coordinator.AgentID) {
+	pause, least := min(retryAfter, longestBlock), int64(cutLeast)
 	if retryAfter <= 0 {
 		pause = min(pauseLeast<<min(h.refused, 6), pauseMost)
 	}
+	if by != "" {
+		pause = min(pause, ownBlock)
+	}
+	if by != "" && (h.by == "" || h.by == by) {
+		least = min(ownCutLeast, h.share())
+	}
 	again := h.blocked > l.now && retryAfter <= 0 // it is being left alone already
-	if !again {
-		h.blocked = max(h.blocked, l.now+int64(pause))
+	if until := l.now + int64(pause); !again && until > h.blocked && (!h.alone(by) || h.rest <= l.now) {
+		h.blocked, h.by, h.rest = until, by, 0
+		if by != "" {
+			h.rest = until + int64(pause)
+		}
 	}
 	if begun <= h.cutAt {
 		return
@@ -115,9 +144,15 @@ func (l *Ledger) refusedBy(h *health, begun int64, retryAfter time.Duration) {
 	if retryAfter <= 0 {
 		h.refused = min(h.refused+1, 7)
 	}
-	h.part = max(cutLeast, h.share()*cutPercent/100)
+	h.part = max(least, h.share()*cutPercent/100)
 	h.cutAt, h.rises = l.now, l.now+int64(riseEvery)
+	if h.by == "" {
+		h.by = by
+	}
 }
+
+// alone tells whether who says something of it is the agent by whose own word it stands as it does.
+func (h *health) alone(by coordinator.AgentID) bool { return by != "" && h.by == by }
 
 // share is the part of its rates that is used, per mille.
 func (h *health) share() int64 {
@@ -145,6 +180,12 @@ func (nd *node) heard(now int64, taken coordinator.Amounts) *coordinator.PoolHea
 	if h.rises != 0 {
 		r.CutAt = timeOf(h.cutAt)
 	}
+	if r.By = h.by; h.rest != 0 {
+		r.RestUntil = timeOf(h.rest)
+	}
+	if h.takes != 0 {
+		r.TakesAfter = timeOf(h.takes)
+	}
 	return r
 }
 
@@ -153,6 +194,12 @@ func (l *Ledger) takeHeard(n int32, r *coordinator.PoolHeard) {
 	nd := &l.nodes[n]
 	h := &nd.health
 	h.part, h.refused, h.blocked, h.cutAt, h.rises = r.PerMille, r.Refusals, 0, 0, 0
+	if h.by, h.rest, h.takes = r.By, 0, 0; !r.RestUntil.IsZero() {
+		h.rest = r.RestUntil.UnixNano()
+	}
+	if !r.TakesAfter.IsZero() {
+		h.takes = r.TakesAfter.UnixNano()
+	}
 	if r.Before {
 		h.calls, h.success, h.latency = r.Calls, r.Success, int64(r.Latency)
 		if h.latency > 0 {

@@ -19,10 +19,12 @@ type reservation struct {
 	at    int64
 	until int64 // 0: it does not end by itself
 	state resState
-	loans []loan
-	uses  []rateUse
-	file  *heap.Heap[*reservation] // where it is, unless place is below 0
-	place int
+	// instant: a call that is settled in the same word.
+	instant bool
+	loans   []loan
+	uses    []rateUse
+	file    *heap.Heap[*reservation] // where it is, unless place is below 0
+	place   int
 	// later is what it was extended by where that belongs to another period, or is served by
 	// other rates: of that only charge, path, at, loans, uses and later count.
 	later *reservation
@@ -105,7 +107,7 @@ func (l *Ledger) reserve(key coordinator.TaskKey, c *Charge, p *Path, until time
 	}
 	l.commit(p, &c.Amounts, r.uses)
 	l.fresh = false
-	r.key, r.charge, r.path, r.at = key, *c, *p, l.now
+	r.key, r.charge, r.path, r.at, r.instant = key, *c, *p, l.now, c.Call && until.IsZero()
 	r.loans = append(r.loans, l.loans...)
 	l.loans = l.loans[:0]
 	l.open[key] = r

@@ -70,7 +70,7 @@ func goldenRecords() []coordinator.Record {
 		&coordinator.EstimateBefore{First: true, Tenant: "alpha", Model: "m-1", Level: 2, Input: true, Bucket: 11, Sum: 123_456, Counts: []uint32{3, 10, 4, 70_000}},
 		&coordinator.ShareBefore{First: true, Group: "alpha", Parent: "org", Own: true, Values: []int64{7, 8, -9}},
 		&coordinator.LaneKnown{Lane: "research", Known: true},
-		&coordinator.PoolHeard{Node: "openai/m-1", At: goldenAt, BlockedUntil: goldenAt.Add(time.Second), PerMille: 700, CutAt: goldenAt, Refusals: 2,
+		&coordinator.PoolHeard{Node: "openai/m-1", At: goldenAt, BlockedUntil: goldenAt.Add(time.Second), PerMille: 700, CutAt: goldenAt, Refusals: 2, By: "agent-7", RestUntil: goldenAt.Add(2 * time.Second), TakesAfter: goldenAt.Add(time.Minute),
 			Taken: coordinator.Amounts{0, 5000}, Before: true, Calls: 16, Success: 937_500, Latency: 800 * time.Millisecond},
 		&coordinator.QuotaControlled{First: true, Set: []coordinator.QuotaControl{{
 			ID: "boost-0a1b2c3d", Kind: coordinator.ControlBoost, Target: "pool/alpha", Key: "total_tokens.amount", Value: "+50%",

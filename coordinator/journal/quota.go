@@ -154,11 +154,14 @@ const (
 	heardCut
 	heardBefore
 	heardCalls
+	heardBy
+	heardRest
+	heardTakes
 )
 
 func (c *coder) poolHeard(r *coordinator.PoolHeard) {
 	m := c.mask(on(!r.BlockedUntil.IsZero(), heardBlocked) | on(!r.CutAt.IsZero(), heardCut) | on(r.Before, heardBefore) |
-		on(r.Calls != 0 || r.Success != 0 || r.Latency != 0, heardCalls))
+		on(r.Calls != 0 || r.Success != 0 || r.Latency != 0, heardCalls) | on(r.By != "", heardBy) | on(!r.RestUntil.IsZero(), heardRest) | on(!r.TakesAfter.IsZero(), heardTakes))
 	name(c, &r.Node)
 	c.time(&r.At)
 	if m&heardBlocked != 0 {
@@ -174,6 +177,15 @@ func (c *coder) poolHeard(r *coordinator.PoolHeard) {
 		integer(c, &r.Calls)
 		integer(c, &r.Success)
 		integer(c, &r.Latency)
+	}
+	if m&heardBy != 0 {
+		name(c, &r.By)
+	}
+	if m&heardRest != 0 {
+		c.time(&r.RestUntil)
+	}
+	if m&heardTakes != 0 {
+		c.time(&r.TakesAfter)
 	}
 }
 
