@@ -105,7 +105,7 @@ var table = map[string]rule{
 	"coordinator/service": {may: []string{
 		"config", "messages", "schemas",
 		"coordinator", "coordinator/strategy", "coordinator/auction", "coordinator/fairshare", "coordinator/engine",
-		"coordinator/bus", "coordinator/journal", "coordinator/failpoint", "coordinator/httpapi",
+		"coordinator/bus", "coordinator/journal", "coordinator/failpoint", "coordinator/httpapi", "coordinator/usage",
 		modPrometheus + "/...", modZerolog, modXxhash, modXsync + "/...",
 	}},
 	"agent":         {may: []string{"agent/balance", "messages", "coordinator/bus", "coordinator/bus/amqpbus", modPrometheus}},

@@ -55,12 +55,21 @@ func (a *app) newInstance(p parts) (*instance, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the name of this machine: %w", err)
 	}
+	i.reload = newReloader(p.files, p.cfg, func(c *config.Config, err error) { i.service.Reload(c, err) })
+	if err := i.keepHistory(a); err != nil {
+		return nil, err
+	}
+	var kept httpapi.History
+	if i.history != nil {
+		kept = historySource{i.history, i.reload}
+	}
 	i.service, err = service.New(service.Options{
 		Config: p.cfg, ConfigPath: p.files.agents,
 		Bus: a.openBus(p.env.RabbitMQURL.Reveal(), p.logger), Logger: p.logger, Registry: registry,
 		Instance:  fmt.Sprintf("taskbus@%s#%d", host, os.Getpid()),
 		BrokerURL: brokerAddress(p.env.RabbitMQURL), Version: i.build.Version,
 		Address: p.advertised(), PeerToken: string(p.peerToken()), SkipCorrupt: p.flags.skipCorrupt,
+		History: kept,
 	})
 	if err != nil {
 		return nil, err
@@ -73,6 +82,7 @@ func (a *app) newInstance(p parts) (*instance, error) {
 		GatewayNames:  p.gateways.names,
 		PeerToken:     p.peerToken(),
 		MaxTaskBytes:  p.cfg.MaxMessageBytes,
+		History:       kept,
 		Changed: func(c httpapi.Change) {
 			p.logger.Info().Str("method", c.Method).Str("path", c.Path).Str("remote", c.Remote).Int("status", c.Status).
 				Msg("an order over HTTP")
@@ -83,13 +93,6 @@ func (a *app) newInstance(p parts) (*instance, error) {
 	}
 	if p.flags.pprof {
 		options.Profiles = profiles()
-	}
-	i.reload = newReloader(p.files, p.cfg, i.service.Reload)
-	if err := i.keepHistory(a); err != nil {
-		return nil, err
-	}
-	if i.history != nil {
-		options.History = historySource{i.history, i.reload}
 	}
 	i.handler = httpapi.New(i.service, metricsHandler(registry), options)
 	return i, nil

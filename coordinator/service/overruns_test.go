@@ -1,0 +1,202 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"taskbus/coordinator/httpapi"
+	forecast "taskbus/coordinator/usage"
+	"taskbus/schemas"
+)
+
+// heardAlerts keeps what a coordinator says to whoever passes alerts on.
+type heardAlerts struct {
+	mu  sync.Mutex
+	all []Alert
+}
+
+func (h *heardAlerts) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var b strings.Builder
+	for _, a := range h.all {
+		b.WriteString("\n" + a.ID + " " + a.Text)
+	}
+	return b.String()
+}
+
+func (h *heardAlerts) hear(a Alert) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, a)
+}
+
+// forecasting is a coordinator with quotas, whose alerts are heard. It has not begun.
+func forecasting(t *testing.T, history httpapi.History) (*rig, *heardAlerts) {
+	r, heard := newRig(t, quotaFleet), new(heardAlerts)
+	r.limit()
+	r.service.options.History, r.service.options.Alerted = history, heard.hear
+	return r, heard
+}
+
+// uses has a task of the group poor use so many tokens.
+func (r *rig) uses(id string, tokens int) {
+	r.t.Helper()
+	r.tenSlots()
+	r.task(id, "build", usage(tokens-1, 1, "poor"))
+	r.result("a1", id, "succeeded", `,"usage":{"requests":1,"input_tokens":`+strconv.Itoa(tokens-1)+`,"output_tokens":1}`)
+}
+
+// Of 1,000 tokens a day 300 are used in the first minutes: that is nothing to go by, until a tenth
+// of the day is over. Then people are told once, and the next day again.
+func TestOverrunIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, heard := forecasting(t, nil)
+		r.start()
+		defer r.close()
+		set, err := schemas.Compile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		bindAll(r)
+		r.uses("t-1", 300)
+		midnight := time.Now().UTC().Truncate(24 * time.Hour)
+		at := func(since time.Duration) { t.Helper(); r.pass(time.Until(midnight.Add(since))) }
+		at(2*time.Hour + 23*time.Minute)
+		if told := r.events(schemas.QuotaOverrun); len(told) != 0 {
+			t.Fatalf("told after 2 h 23 min: %v", told)
+		}
+		at(2*time.Hour + 26*time.Minute) // 2 h 24 min are a tenth, and a look comes every minute
+		told := r.events(schemas.QuotaOverrun)
+		if len(told) != 2 { // of the group, and of its agent's part, which is all of it
+			t.Fatalf("told: %v", told)
+		}
+		m := told[0]
+		// 300 in 2.4 hours and some seconds are 3,000 in 24, less some; 1,000 after 8 hours and some.
+		begins, meets := midnight.Format(time.RFC3339), midnight.Add(8*time.Hour)
+		overrun, err := time.Parse(time.RFC3339, m.text("overrun_at"))
+		if m.text("node") != "pool/poor" || m.text("kind") != "group" || m.text("dimension") != "total_tokens" || m.fields["used"] != 300. || m.fields["limit"] != 1000. ||
+			m.fields["expected"].(float64) > 3000 || m.fields["expected"].(float64) < 2970 || m.text("basis") != "pace of the period" || !strings.HasPrefix(m.text("period_start"), begins[:19]) ||
+			err != nil || overrun.Before(meets) || overrun.After(meets.Add(10*time.Minute)) || m.RoutingKey != "quota.overrun" || told[1].text("node") != "pool/poor/a1" {
+			t.Errorf("told: %v, %v", m.fields, err)
+		}
+		for i, m := range told {
+			if err := set.Validate(schemas.QuotaOverrun, any(m.fields)); err != nil {
+				t.Errorf("%v\n%s", err, m.Body)
+			}
+			if a := heard.all[i]; a.ID != m.Properties.MessageID || a.Type != "quota.overrun" || string(a.Body) != string(m.Body) || !strings.HasPrefix(a.ID, "quota-") {
+				t.Errorf("heard %s %s, published %s as %s", a.ID, a.Body, m.Body, m.Properties.MessageID)
+			}
+		}
+		if want := "The budget of pool/poor in total_tokens will not last until 2000-01-02 00:00 UTC: "; !strings.HasPrefix(heard.all[0].Text, want) {
+			t.Errorf("it says %q", heard.all[0].Text)
+		}
+		if n := strings.Count(r.log.String(), "a quota will not last until its period ends"); n != 2 {
+			t.Errorf("%d lines of it in the log", n)
+		}
+		at(23 * time.Hour)
+		if told := r.events(schemas.QuotaOverrun); len(told) != 2 {
+			t.Errorf("told again: %v", told)
+		}
+		at(25 * time.Hour)
+		r.uses("t-2", 300)
+		at(27 * time.Hour)
+		again := r.events(schemas.QuotaOverrun)
+		if len(again) != 4 || again[2].Properties.MessageID == m.Properties.MessageID {
+			t.Errorf("told the next day: %v", again)
+		}
+		if got := r.quotaMetrics()["taskbus_quota_overruns_total"]; got != 4 {
+			t.Errorf("%v are counted", got)
+		}
+	})
+}
+
+// Who takes over cannot know what was told, and tells it again under the same id.
+func TestOverrunToldAgainHasTheSameID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, heard := forecasting(t, nil)
+		first.start()
+		first.uses("t-1", 300)
+		first.pass(3 * time.Hour)
+		first.close()
+		second, again := forecasting(t, nil)
+		second.broker = first.broker
+		second.service.options.Bus = first.broker
+		second.start()
+		second.pass(2 * overrunsPeriod)
+		second.close()
+		if len(heard.all) != 2 || len(again.all) != 2 || heard.all[0].ID != again.all[0].ID || heard.all[1].ID != again.all[1].ID || heard.all[0].ID == heard.all[1].ID {
+			t.Errorf("first %s\nthen %s", heard, again)
+		}
+	})
+}
+
+// pastOf is a history of whole days.
+type pastOf struct {
+	httpapi.History
+	rows  []forecast.Row
+	state string
+	err   error
+}
+
+func (h *pastOf) Usage(context.Context, forecast.Query) ([]forecast.Row, bool, error) {
+	return h.rows, false, h.err
+}
+
+func (h *pastOf) Projection(context.Context) (httpapi.Projection, error) {
+	return httpapi.Projection{State: h.state, Since: time.Date(1999, 12, 28, 12, 0, 0, 0, time.UTC)}, nil
+}
+
+// Three days of 2,000 tokens each say enough of a day that has just begun. A history that cannot
+// say it just now is waited for; people are told once it does.
+func TestOverrunByHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &pastOf{state: "following"}
+		for _, day := range []string{"1999-12-29", "1999-12-30", "1999-12-31"} {
+			h.rows = append(h.rows, forecast.Row{Key: forecast.Key{Day: day, Group: "poor"}, Counts: forecast.Counts{TotalTokens: 2000}})
+		}
+		r, heard := forecasting(t, h)
+		h.err = errors.New("the database is away")
+		r.start()
+		defer r.close()
+		r.pass(overrunsFirst + overrunsPeriod)
+		h.err, h.state = nil, "rebuilding"
+		r.pass(overrunsPeriod)
+		if len(heard.all) != 0 {
+			t.Fatalf("told without its history: %s", heard)
+		}
+		h.state = "following"
+		r.pass(overrunsPeriod)
+		if len(heard.all) != 1 || !strings.Contains(heard.all[0].Text, "pool/poor in total_tokens") || !strings.Contains(heard.all[0].Text, "(mean of 3 days)") {
+			t.Errorf("told: %s", heard)
+		}
+	})
+}
+
+// A standby tells nothing.
+func TestStandbyTellsNoOverrun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, told := forecasting(t, nil)
+		second, heard := forecasting(t, nil)
+		second.broker = first.broker
+		second.service.options.Bus, second.service.options.Instance = first.broker, "taskbus@second"
+		first.start()
+		second.start()
+		first.uses("t-1", 850) // of 1,000: 80 %
+		first.pass(3 * time.Hour)
+		if len(told.all) != 4 || told.all[0].Type != schemas.QuotaReached || told.all[2].Type != schemas.QuotaOverrun || len(heard.all) != 0 {
+			t.Errorf("the leader tells %s\nthe standby %s", told, heard)
+		}
+		if want := "80 % of the budget of pool/poor in total_tokens is used or set aside: 850 of 1000. It begins anew at 2000-01-02 00:00 UTC."; told.all[1].Text != want {
+			t.Errorf("it says %q", told.all[1].Text)
+		}
+		first.close()
+		second.close()
+	})
+}
