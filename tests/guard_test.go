@@ -101,6 +101,7 @@ var table = map[string]rule{
 	"coordinator/usage/store/storetest": {may: []string{"coordinator", "coordinator/usage", "coordinator/usage/store"}},
 	"coordinator/usage/history":         {may: []string{"coordinator/bus", "coordinator/journal", "coordinator/usage", "coordinator/usage/store", modZerolog}},
 	"coordinator/httpapi":               {may: []string{"coordinator", "coordinator/heard", "coordinator/usage", "messages", "schemas", modPrometheus + "/..."}},
+	"coordinator/webhook":               {may: []string{"coordinator/heard", modPrometheus, modZerolog}},
 	"coordinator/rls":                   {may: []string{"coordinator", "messages", "coordinator/httpapi", modGrpc + "/...", modEnvoy + "/...", modProtobuf + "/..."}},
 	"coordinator/service": {may: []string{
 		"config", "messages", "schemas",

@@ -16,6 +16,7 @@ import (
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/service"
 	"taskbus/coordinator/usage/history"
+	"taskbus/coordinator/webhook"
 )
 
 // parts are what serve has made ready.
@@ -25,6 +26,7 @@ type parts struct {
 	// agentSecret is what agents' tokens are derived from; empty: none may report.
 	agentSecret config.Secret
 	gateways    *gateways
+	webhook     config.Webhook
 
 	files    configFiles
 	cfg      *config.Config
@@ -40,6 +42,7 @@ type instance struct {
 	handler http.Handler
 	reload  *reloader
 	history *history.History // nil: none is kept
+	alerts  *webhook.Sender  // nil: nobody is told
 }
 
 func (a *app) newInstance(p parts) (*instance, error) {
@@ -63,13 +66,16 @@ func (a *app) newInstance(p parts) (*instance, error) {
 	if i.history != nil {
 		kept = historySource{i.history, i.reload}
 	}
+	if i.alerts, err = p.keepTelling(registry); err != nil {
+		return nil, err
+	}
 	i.service, err = service.New(service.Options{
 		Config: p.cfg, ConfigPath: p.files.agents,
 		Bus: a.openBus(p.env.RabbitMQURL.Reveal(), p.logger), Logger: p.logger, Registry: registry,
 		Instance:  fmt.Sprintf("taskbus@%s#%d", host, os.Getpid()),
 		BrokerURL: brokerAddress(p.env.RabbitMQURL), Version: i.build.Version,
 		Address: p.advertised(), PeerToken: string(p.peerToken()), SkipCorrupt: p.flags.skipCorrupt,
-		History: kept,
+		History: kept, Alerted: alerted(i.alerts),
 	})
 	if err != nil {
 		return nil, err

@@ -31,19 +31,17 @@ func (i *instance) run(ctx context.Context, signals <-chan os.Signal) error {
 	served, answered := make(chan error, 1), make(chan error, 1)
 	go func() { served <- i.service.Run(serving) }()
 	go func() { answered <- i.answer(answering) }()
-	// It is ended last, so that it sees how this drain ends; what it has not written by then it
-	// reads from the journal the next time.
-	kept := make(chan struct{})
-	go func() {
-		defer close(kept)
-		if i.history != nil {
-			i.history.Run(answering)
-		}
-	}()
-	defer func() {
-		stopAnswering()
-		<-kept
-	}()
+	// These are ended last, so that they see how this drain ends. What the history has not written
+	// by then it reads from the journal the next time.
+	var last sync.WaitGroup
+	if i.history != nil {
+		last.Go(func() { i.history.Run(answering) })
+	}
+	if i.alerts != nil {
+		last.Go(func() { i.alerts.Run(answering) })
+	}
+	defer last.Wait()
+	defer stopAnswering()
 	go i.watch(serving, i.files.agents)
 	go i.watch(serving, i.files.quotas)
 
