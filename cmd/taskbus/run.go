@@ -33,15 +33,21 @@ func (i *instance) run(ctx context.Context, signals <-chan os.Signal) error {
 	go func() { answered <- i.answer(answering) }()
 	// These are ended last, so that they see how this drain ends. What the history has not written
 	// by then it reads from the journal the next time.
-	var last sync.WaitGroup
+	var kept, told sync.WaitGroup
 	if i.history != nil {
-		last.Go(func() { i.history.Run(answering) })
+		kept.Go(func() { i.history.Run(answering) })
 	}
 	if i.alerts != nil {
-		last.Go(func() { i.alerts.Run(answering) })
+		told.Go(func() { i.alerts.Run(answering) })
 	}
-	defer last.Wait()
-	defer stopAnswering()
+	atOnce := false // nobody waits for what is still to be told
+	defer func() {
+		stopAnswering()
+		kept.Wait()
+		if !atOnce {
+			told.Wait()
+		}
+	}()
 	go i.watch(serving, i.files.agents)
 	go i.watch(serving, i.files.quotas)
 
@@ -80,6 +86,7 @@ func (i *instance) run(ctx context.Context, signals <-chan os.Signal) error {
 				// On its own: it may wait for the broker, and SIGTERM must not.
 				go i.reload.now(true)
 			case late != nil:
+				atOnce = true
 				return errSecondSignal
 			default:
 				i.logger.Info().Str("signal", s.String()).Dur("grace_ms", i.reload.grace()).Msg("draining; a second signal ends at once")

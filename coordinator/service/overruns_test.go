@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"taskbus/config"
 	"taskbus/coordinator/httpapi"
 	forecast "taskbus/coordinator/usage"
 	"taskbus/schemas"
@@ -37,10 +38,15 @@ func (h *heardAlerts) hear(a Alert) {
 	h.all = append(h.all, a)
 }
 
-// forecasting is a coordinator with quotas, whose alerts are heard. It has not begun.
-func forecasting(t *testing.T, history httpapi.History) (*rig, *heardAlerts) {
+// forecasting is a coordinator with quotas for each day, or hour, whose alerts are heard. It has not
+// begun.
+func forecasting(t *testing.T, per string, history httpapi.History) (*rig, *heardAlerts) {
 	r, heard := newRig(t, quotaFleet), new(heardAlerts)
-	r.limit()
+	q, err := config.ParseQuotas([]byte(strings.ReplaceAll(limited, "per: day", "per: "+per)), "quotas.yaml")
+	if err != nil {
+		t.Fatalf("quotas of the test: %v", err)
+	}
+	r.service.underFile(r.service.config.Load().WithQuotas(q))
 	r.service.options.History, r.service.options.Alerted = history, heard.hear
 	return r, heard
 }
@@ -53,11 +59,11 @@ func (r *rig) uses(id string, tokens int) {
 	r.result("a1", id, "succeeded", `,"usage":{"requests":1,"input_tokens":`+strconv.Itoa(tokens-1)+`,"output_tokens":1}`)
 }
 
-// Of 1,000 tokens a day 300 are used in the first minutes: that is nothing to go by, until a tenth
-// of the day is over. Then people are told once, and the next day again.
+// Of 1,000 tokens an hour 300 are used in the first seconds: that is nothing to go by, until a tenth
+// of the hour is over. Then people are told once, and in the next hour again.
 func TestOverrunIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, heard := forecasting(t, nil)
+		r, heard := forecasting(t, "hour", nil)
 		r.start()
 		defer r.close()
 		set, err := schemas.Compile()
@@ -66,24 +72,24 @@ func TestOverrunIsToldOnce(t *testing.T) {
 		}
 		bindAll(r)
 		r.uses("t-1", 300)
-		midnight := time.Now().UTC().Truncate(24 * time.Hour)
-		at := func(since time.Duration) { t.Helper(); r.pass(time.Until(midnight.Add(since))) }
-		at(2*time.Hour + 23*time.Minute)
+		begins := time.Now().UTC().Truncate(time.Hour)
+		at := func(since time.Duration) { t.Helper(); r.pass(time.Until(begins.Add(since))) }
+		at(5*time.Minute + 59*time.Second)
 		if told := r.events(schemas.QuotaOverrun); len(told) != 0 {
-			t.Fatalf("told after 2 h 23 min: %v", told)
+			t.Fatalf("told after 5 min 59 s: %v", told)
 		}
-		at(2*time.Hour + 26*time.Minute) // 2 h 24 min are a tenth, and a look comes every minute
+		at(6*time.Minute + 11*time.Second) // the looks are 10 s after each minute
 		told := r.events(schemas.QuotaOverrun)
 		if len(told) != 2 { // of the group, and of its agent's part, which is all of it
 			t.Fatalf("told: %v", told)
 		}
 		m := told[0]
-		// 300 in 2.4 hours and some seconds are 3,000 in 24, less some; 1,000 after 8 hours and some.
-		begins, meets := midnight.Format(time.RFC3339), midnight.Add(8*time.Hour)
+		// 300 in 370 s are 2,919 in 3,600; 1,000 are used after 1,233 s.
+		meets := begins.Add(1233 * time.Second)
 		overrun, err := time.Parse(time.RFC3339, m.text("overrun_at"))
 		if m.text("node") != "pool/poor" || m.text("kind") != "group" || m.text("dimension") != "total_tokens" || m.fields["used"] != 300. || m.fields["limit"] != 1000. ||
-			m.fields["expected"].(float64) > 3000 || m.fields["expected"].(float64) < 2970 || m.text("basis") != "pace of the period" || !strings.HasPrefix(m.text("period_start"), begins[:19]) ||
-			err != nil || overrun.Before(meets) || overrun.After(meets.Add(10*time.Minute)) || m.RoutingKey != "quota.overrun" || told[1].text("node") != "pool/poor/a1" {
+			m.fields["expected"] != 2919. || m.text("basis") != "pace of the period" || !strings.HasPrefix(m.text("period_start"), begins.Format("2006-01-02T15:04:05")) ||
+			err != nil || overrun.Before(meets) || overrun.After(meets.Add(time.Second)) || m.RoutingKey != "quota.overrun" || told[1].text("node") != "pool/poor/a1" {
 			t.Errorf("told: %v, %v", m.fields, err)
 		}
 		for i, m := range told {
@@ -94,22 +100,22 @@ func TestOverrunIsToldOnce(t *testing.T) {
 				t.Errorf("heard %s %s, published %s as %s", a.ID, a.Body, m.Body, m.Properties.MessageID)
 			}
 		}
-		if want := "The budget of pool/poor in total_tokens will not last until 2000-01-02 00:00 UTC: "; !strings.HasPrefix(heard.all[0].Text, want) {
+		if want := "The budget of pool/poor in total_tokens will not last until 2000-01-01 01:00 UTC: 2919 of 1000 are expected (pace of the period), and it is used up at about 2000-01-01 00:20 UTC."; heard.all[0].Text != want {
 			t.Errorf("it says %q", heard.all[0].Text)
 		}
 		if n := strings.Count(r.log.String(), "a quota will not last until its period ends"); n != 2 {
 			t.Errorf("%d lines of it in the log", n)
 		}
-		at(23 * time.Hour)
+		at(59 * time.Minute)
 		if told := r.events(schemas.QuotaOverrun); len(told) != 2 {
 			t.Errorf("told again: %v", told)
 		}
-		at(25 * time.Hour)
+		at(65 * time.Minute)
 		r.uses("t-2", 300)
-		at(27 * time.Hour)
+		at(68 * time.Minute)
 		again := r.events(schemas.QuotaOverrun)
 		if len(again) != 4 || again[2].Properties.MessageID == m.Properties.MessageID {
-			t.Errorf("told the next day: %v", again)
+			t.Errorf("told in the next hour: %v", again)
 		}
 		if got := r.quotaMetrics()["taskbus_quota_overruns_total"]; got != 4 {
 			t.Errorf("%v are counted", got)
@@ -120,12 +126,12 @@ func TestOverrunIsToldOnce(t *testing.T) {
 // Who takes over cannot know what was told, and tells it again under the same id.
 func TestOverrunToldAgainHasTheSameID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		first, heard := forecasting(t, nil)
+		first, heard := forecasting(t, "hour", nil)
 		first.start()
 		first.uses("t-1", 300)
-		first.pass(3 * time.Hour)
+		first.pass(10 * time.Minute)
 		first.close()
-		second, again := forecasting(t, nil)
+		second, again := forecasting(t, "hour", nil)
 		second.broker = first.broker
 		second.service.options.Bus = first.broker
 		second.start()
@@ -140,16 +146,29 @@ func TestOverrunToldAgainHasTheSameID(t *testing.T) {
 // pastOf is a history of whole days.
 type pastOf struct {
 	httpapi.History
-	rows  []forecast.Row
+	rows []forecast.Row
+
+	mu    sync.Mutex
 	state string
 	err   error
 }
 
+// is has it be so from now on.
+func (h *pastOf) is(state string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.state, h.err = state, err
+}
+
 func (h *pastOf) Usage(context.Context, forecast.Query) ([]forecast.Row, bool, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	return h.rows, false, h.err
 }
 
 func (h *pastOf) Projection(context.Context) (httpapi.Projection, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	return httpapi.Projection{State: h.state, Since: time.Date(1999, 12, 28, 12, 0, 0, 0, time.UTC)}, nil
 }
 
@@ -157,21 +176,21 @@ func (h *pastOf) Projection(context.Context) (httpapi.Projection, error) {
 // say it just now is waited for; people are told once it does.
 func TestOverrunByHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &pastOf{state: "following"}
+		h := new(pastOf)
 		for _, day := range []string{"1999-12-29", "1999-12-30", "1999-12-31"} {
 			h.rows = append(h.rows, forecast.Row{Key: forecast.Key{Day: day, Group: "poor"}, Counts: forecast.Counts{TotalTokens: 2000}})
 		}
-		r, heard := forecasting(t, h)
-		h.err = errors.New("the database is away")
+		r, heard := forecasting(t, "day", h)
+		h.is("following", errors.New("the database is away"))
 		r.start()
 		defer r.close()
 		r.pass(overrunsFirst + overrunsPeriod)
-		h.err, h.state = nil, "rebuilding"
+		h.is("rebuilding", nil)
 		r.pass(overrunsPeriod)
 		if len(heard.all) != 0 {
 			t.Fatalf("told without its history: %s", heard)
 		}
-		h.state = "following"
+		h.is("following", nil)
 		r.pass(overrunsPeriod)
 		if len(heard.all) != 1 || !strings.Contains(heard.all[0].Text, "pool/poor in total_tokens") || !strings.Contains(heard.all[0].Text, "(mean of 3 days)") {
 			t.Errorf("told: %s", heard)
@@ -182,18 +201,18 @@ func TestOverrunByHistory(t *testing.T) {
 // A standby tells nothing.
 func TestStandbyTellsNoOverrun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		first, told := forecasting(t, nil)
-		second, heard := forecasting(t, nil)
+		first, told := forecasting(t, "hour", nil)
+		second, heard := forecasting(t, "hour", nil)
 		second.broker = first.broker
 		second.service.options.Bus, second.service.options.Instance = first.broker, "taskbus@second"
 		first.start()
 		second.start()
 		first.uses("t-1", 850) // of 1,000: 80 %
-		first.pass(3 * time.Hour)
+		first.pass(10 * time.Minute)
 		if len(told.all) != 4 || told.all[0].Type != schemas.QuotaReached || told.all[2].Type != schemas.QuotaOverrun || len(heard.all) != 0 {
 			t.Errorf("the leader tells %s\nthe standby %s", told, heard)
 		}
-		if want := "80 % of the budget of pool/poor in total_tokens is used or set aside: 850 of 1000. It begins anew at 2000-01-02 00:00 UTC."; told.all[1].Text != want {
+		if want := "80 % of the budget of pool/poor in total_tokens is used or set aside: 850 of 1000. It begins anew at 2000-01-01 01:00 UTC."; told.all[1].Text != want {
 			t.Errorf("it says %q", told.all[1].Text)
 		}
 		first.close()
