@@ -14,7 +14,8 @@ import (
 	"taskbus/coordinator/heard"
 )
 
-// mostAnswer is how much of an answer is read before its connection is closed, in bytes.
+// mostAnswer is how much of an answer, and of its headers, is read before its connection is closed,
+// in bytes.
 const mostAnswer = 64 << 10
 
 // try sends an event once, and sees to what follows.

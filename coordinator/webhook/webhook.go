@@ -77,7 +77,7 @@ func New(o Options) (*Sender, error) {
 		o: o, host: u.Host, signal: make(chan struct{}, 1),
 		client: &http.Client{
 			// Events are rare: no connection is kept for the next one.
-			Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true},
+			Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, MaxResponseHeaderBytes: mostAnswer},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
