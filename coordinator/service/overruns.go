@@ -139,7 +139,7 @@ func (s *Service) budgets(ctx context.Context) (all []forecast.Node, err error) 
 		err := s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
 			snap = e.Quotas(now, nodesAtOnce, func(*coordinator.QuotaNode, string) bool {
 				n++
-				return n > from && n <= from+nodesAtOnce
+				return n > from
 			})
 		})
 		if err != nil {

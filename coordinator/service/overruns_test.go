@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,8 +42,12 @@ func (h *heardAlerts) hear(a Alert) {
 // forecasting is a coordinator with quotas for each day, or hour, whose alerts are heard. It has not
 // begun.
 func forecasting(t *testing.T, per string, history httpapi.History) (*rig, *heardAlerts) {
+	return underQuotas(t, strings.ReplaceAll(limited, "per: day", "per: "+per), history)
+}
+
+func underQuotas(t *testing.T, quotas string, history httpapi.History) (*rig, *heardAlerts) {
 	r, heard := newRig(t, quotaFleet), new(heardAlerts)
-	q, err := config.ParseQuotas([]byte(strings.ReplaceAll(limited, "per: day", "per: "+per)), "quotas.yaml")
+	q, err := config.ParseQuotas([]byte(quotas), "quotas.yaml")
 	if err != nil {
 		t.Fatalf("quotas of the test: %v", err)
 	}
@@ -217,5 +222,57 @@ func TestStandbyTellsNoOverrun(t *testing.T) {
 		}
 		first.close()
 		second.close()
+	})
+}
+
+// A hundred and fifty groups that will not last, with more nodes than one turn of the loop copies: every
+// node is looked at once, and people hear of a hundred groups with one look, of the others with the next.
+func TestOverrunsOfManyNodes(t *testing.T) {
+	const groups, agents = 150, 40
+	var quotas strings.Builder
+	h := new(pastOf)
+	h.is("following", nil)
+	quotas.WriteString("groups:\n")
+	for g := range groups {
+		id := fmt.Sprintf("g%03d", g)
+		fmt.Fprintf(&quotas, "  - {id: %s, limits: {total_tokens: {amount: 1000, per: day}}}\n", id)
+		for _, day := range []string{"1999-12-29", "1999-12-30", "1999-12-31"} {
+			h.rows = append(h.rows, forecast.Row{Key: forecast.Key{Day: day, Group: id}, Counts: forecast.Counts{TotalTokens: 2000}})
+		}
+	}
+	quotas.WriteString("agents:\n")
+	for i := range groups * agents {
+		fmt.Fprintf(&quotas, "  - {id: a%d, group_id: g%03d}\n", i, i/agents)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		r, heard := underQuotas(t, quotas.String(), h)
+		r.start()
+		defer r.close()
+		nodes, err := r.service.budgets(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := make(map[string]bool)
+		for _, n := range nodes {
+			if seen[n.ID] || n.Parent != "" && !seen[n.Parent] {
+				t.Fatalf("%s comes twice, or before %q", n.ID, n.Parent)
+			}
+			seen[n.ID] = true
+		}
+		if want := 1 + groups*(1+agents); len(nodes) != want || want <= nodesAtOnce { // the pool, and groups with their agents
+			t.Errorf("%d nodes, want %d, which are more than %d", len(nodes), want, nodesAtOnce)
+		}
+		r.pass(overrunsFirst + time.Second)
+		if n := len(heard.all); n != overrunsAtOnce {
+			t.Errorf("the first look tells of %d", n)
+		}
+		r.pass(overrunsPeriod)
+		told := make(map[string]bool)
+		for _, a := range heard.all {
+			told[a.ID] = true
+		}
+		if len(heard.all) != groups || len(told) != groups {
+			t.Errorf("the second look has told of %d in all, %d of them different", len(heard.all), len(told))
+		}
 	})
 }
