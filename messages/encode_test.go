@@ -163,6 +163,20 @@ func TestEventsFit(t *testing.T) {
 			t.Errorf("%s: %s lacks %s", d, got, want)
 		}
 	}
+	for dimension, want := range map[string]string{ // dollars to the millionth, and whole numbers
+		"total_tokens": `"used":4000001,"limit":5000000,"expected":5333336,`,
+		"cost_usd":     `"used":4000001,"limit":5000000,"expected":5333335.51,`,
+	} {
+		q := &QuotaOverrun{
+			Node: "pool/team-a", Kind: "group", Dimension: dimension, Period: "2026-11", From: at, Until: at, Used: 4_000_001, Cap: 5_000_000,
+			Expected: 5_333_335.5100004, Basis: "pace of the period", At: at,
+		}
+		got := AppendQuotaOverrun(nil, q, at)
+		requireFits(t, set, schemas.QuotaOverrun, got)
+		if !strings.Contains(string(got), want) {
+			t.Errorf("%s: %s lacks %s", dimension, got, want)
+		}
+	}
 	for state, want := range map[coordinator.AgentState]string{
 		coordinator.AgentOnline:    schemas.AgentOnline,
 		coordinator.AgentOffline:   schemas.AgentOffline,

@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"math"
 	"strconv"
 	"time"
 
@@ -42,6 +43,47 @@ func AppendQuotaReached(dst []byte, q *coordinator.QuotaReached, at time.Time) [
 	if !q.Ends.IsZero() {
 		dst = appendTime(dst, "resets_at", q.Ends)
 	}
+	dst = appendTime(dst, "timestamp", at)
+	return append(dst, '}')
+}
+
+// QuotaOverrun says that a budget will not last until its period ends.
+type QuotaOverrun struct {
+	// Node of the quota trees, and what it stands for: pool, model, group or agent.
+	Node, Kind string
+	Dimension  string
+	// Period by name, such as 2026-11; from when on, and when the next begins.
+	Period      string
+	From, Until time.Time
+	// Used in it so far, of Cap; Expected by its end. Costs are in US dollars.
+	Used, Cap, Expected float64
+	// Basis says from what that follows. At is when the cap will be met.
+	Basis string
+	At    time.Time
+}
+
+// AppendQuotaOverrun appends the quota.overrun event.
+func AppendQuotaOverrun(dst []byte, q *QuotaOverrun, at time.Time) []byte {
+	dst = append(dst, '{')
+	dst = appendField(dst, "message_type", schemas.QuotaOverrun)
+	dst = appendField(dst, "node", q.Node)
+	dst = appendField(dst, "kind", q.Kind)
+	dst = appendField(dst, "dimension", q.Dimension)
+	dst = appendField(dst, "period", q.Period)
+	dst = appendTime(dst, "period_start", q.From)
+	dst = appendTime(dst, "resets_at", q.Until)
+	for _, a := range []struct {
+		name   string
+		amount float64
+	}{{"used", q.Used}, {"limit", q.Cap}, {"expected", q.Expected}} {
+		amount := math.Round(a.amount)
+		if q.Dimension == coordinator.DimCost.String() {
+			amount = math.Round(a.amount*1e6) / 1e6
+		}
+		dst = strconv.AppendFloat(appendName(dst, a.name), amount, 'f', -1, 64)
+	}
+	dst = appendField(dst, "basis", q.Basis)
+	dst = appendTime(dst, "overrun_at", q.At)
 	dst = appendTime(dst, "timestamp", at)
 	return append(dst, '}')
 }

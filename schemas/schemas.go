@@ -38,6 +38,7 @@ const (
 	TaskGranted   = "task.granted"
 	// Quotas.
 	QuotaReached = "quota.reached"
+	QuotaOverrun = "quota.overrun"
 	// The two headers by which a dispatch can be decided again when it returns.
 	TaskHeader  = "x-taskbus-task"
 	TriedHeader = "x-taskbus-tried"
@@ -56,7 +57,7 @@ func Names() []string {
 		TaskCompleted, TaskCancelRequested, TaskDuplicate, TaskDispatched,
 		AgentStatus, AgentOnline, AgentOffline, AssignmentFailed,
 		TaskAvailable, TaskBid, TaskBids, TaskAwarded, BidRejected, TaskClaim, TaskGranted,
-		QuotaReached,
+		QuotaReached, QuotaOverrun,
 		TaskHeader, TriedHeader,
 	}
 }

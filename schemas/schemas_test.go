@@ -281,7 +281,7 @@ func TestAsyncAPIChannels(t *testing.T) {
 		"queue task.dead", "queue task.reassign", "queue task.request", "queue task.result",
 		"taskbus agent.status.{agentId}", "taskbus task.assign", "taskbus task.assign.high", "taskbus task.request.{user}", "taskbus task.result.{agentId}",
 		"taskbus.control {agentId}",
-		"taskbus.events agent.offline.{agentId}", "taskbus.events agent.online.{agentId}", "taskbus.events assignment.failed.{reasonCode}", "taskbus.events quota.reached.{percent}",
+		"taskbus.events agent.offline.{agentId}", "taskbus.events agent.online.{agentId}", "taskbus.events assignment.failed.{reasonCode}", "taskbus.events quota.overrun", "taskbus.events quota.reached.{percent}",
 		"taskbus.events task.cancel_requested.{agentId}", "taskbus.events task.completed.{agentId}",
 		"taskbus.events task.dispatched.{agentId}", "taskbus.events task.duplicate",
 	}

@@ -23,6 +23,7 @@ import (
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/service"
 	"taskbus/coordinator/strategy"
+	"taskbus/coordinator/webhook"
 	"taskbus/schemas"
 )
 
@@ -180,7 +181,7 @@ func metricNames(t *testing.T) []string {
 	return names
 }
 
-// metricDescs describes all metrics of the service.
+// metricDescs describes all metrics of the service, and of the webhook.
 func metricDescs(t *testing.T) (all []*prometheus.Desc) {
 	t.Helper()
 	cfg, err := config.Parse([]byte("agents: {}"), "test")
@@ -189,6 +190,9 @@ func metricDescs(t *testing.T) (all []*prometheus.Desc) {
 	}
 	registry := prometheus.NewRegistry()
 	if _, err := service.New(service.Options{Config: cfg, Bus: membus.New(), Logger: zerolog.Nop(), Registry: registry}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := webhook.New(webhook.Options{URL: "http://localhost", Registry: registry}); err != nil {
 		t.Fatal(err)
 	}
 	described := make(chan *prometheus.Desc)

@@ -101,11 +101,12 @@ var table = map[string]rule{
 	"coordinator/usage/store/storetest": {may: []string{"coordinator", "coordinator/usage", "coordinator/usage/store"}},
 	"coordinator/usage/history":         {may: []string{"coordinator/bus", "coordinator/journal", "coordinator/usage", "coordinator/usage/store", modZerolog}},
 	"coordinator/httpapi":               {may: []string{"coordinator", "coordinator/heard", "coordinator/usage", "messages", "schemas", modPrometheus + "/..."}},
+	"coordinator/webhook":               {may: []string{"coordinator/heard", modPrometheus, modZerolog}},
 	"coordinator/rls":                   {may: []string{"coordinator", "messages", "coordinator/httpapi", modGrpc + "/...", modEnvoy + "/...", modProtobuf + "/..."}},
 	"coordinator/service": {may: []string{
 		"config", "messages", "schemas",
 		"coordinator", "coordinator/strategy", "coordinator/auction", "coordinator/fairshare", "coordinator/engine",
-		"coordinator/bus", "coordinator/journal", "coordinator/failpoint", "coordinator/httpapi",
+		"coordinator/bus", "coordinator/journal", "coordinator/failpoint", "coordinator/httpapi", "coordinator/usage",
 		modPrometheus + "/...", modZerolog, modXxhash, modXsync + "/...",
 	}},
 	"agent":         {may: []string{"agent/balance", "messages", "coordinator/bus", "coordinator/bus/amqpbus", modPrometheus}},

@@ -16,6 +16,7 @@ import (
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/service"
 	"taskbus/coordinator/usage/history"
+	"taskbus/coordinator/webhook"
 )
 
 // parts are what serve has made ready.
@@ -25,6 +26,7 @@ type parts struct {
 	// agentSecret is what agents' tokens are derived from; empty: none may report.
 	agentSecret config.Secret
 	gateways    *gateways
+	webhook     config.Webhook
 
 	files    configFiles
 	cfg      *config.Config
@@ -40,6 +42,7 @@ type instance struct {
 	handler http.Handler
 	reload  *reloader
 	history *history.History // nil: none is kept
+	alerts  *webhook.Sender  // nil: nobody is told
 }
 
 func (a *app) newInstance(p parts) (*instance, error) {
@@ -55,15 +58,31 @@ func (a *app) newInstance(p parts) (*instance, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the name of this machine: %w", err)
 	}
+	i.reload = newReloader(p.files, p.cfg, func(c *config.Config, err error) { i.service.Reload(c, err) })
+	if err := i.keepHistory(a); err != nil {
+		return nil, err
+	}
+	var kept httpapi.History
+	source := historySource{i.history, i.reload}
+	if i.history != nil {
+		kept = source
+	}
+	if i.alerts, err = p.keepTelling(registry); err != nil {
+		return nil, err
+	}
 	i.service, err = service.New(service.Options{
 		Config: p.cfg, ConfigPath: p.files.agents,
 		Bus: a.openBus(p.env.RabbitMQURL.Reveal(), p.logger), Logger: p.logger, Registry: registry,
 		Instance:  fmt.Sprintf("taskbus@%s#%d", host, os.Getpid()),
 		BrokerURL: brokerAddress(p.env.RabbitMQURL), Version: i.build.Version,
 		Address: p.advertised(), PeerToken: string(p.peerToken()), SkipCorrupt: p.flags.skipCorrupt,
+		History: kept, Alerted: alerted(i.alerts),
 	})
 	if err != nil {
 		return nil, err
+	}
+	if i.history != nil {
+		i.service.ReportHistory(source.standing)
 	}
 	options := httpapi.Options{
 		LoopbackHosts: loopback(p.listener),
@@ -73,6 +92,7 @@ func (a *app) newInstance(p parts) (*instance, error) {
 		GatewayNames:  p.gateways.names,
 		PeerToken:     p.peerToken(),
 		MaxTaskBytes:  p.cfg.MaxMessageBytes,
+		History:       kept,
 
 		LegacyLimitHeaders: p.cfg.LegacyRateLimitHeaders,
 		Changed: func(c httpapi.Change) {
@@ -85,15 +105,6 @@ func (a *app) newInstance(p parts) (*instance, error) {
 	}
 	if p.flags.pprof {
 		options.Profiles = profiles()
-	}
-	i.reload = newReloader(p.files, p.cfg, i.service.Reload)
-	if err := i.keepHistory(a); err != nil {
-		return nil, err
-	}
-	if i.history != nil {
-		source := historySource{i.history, i.reload}
-		options.History = source
-		i.service.ReportHistory(source.standing)
 	}
 	i.handler = httpapi.New(i.service, metricsHandler(registry), options)
 	return i, nil

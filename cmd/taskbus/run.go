@@ -31,18 +31,22 @@ func (i *instance) run(ctx context.Context, signals <-chan os.Signal) error {
 	served, answered := make(chan error, 1), make(chan error, 1)
 	go func() { served <- i.service.Run(serving) }()
 	go func() { answered <- i.answer(answering) }()
-	// It is ended last, so that it sees how this drain ends; what it has not written by then it
-	// reads from the journal the next time.
-	kept := make(chan struct{})
-	go func() {
-		defer close(kept)
-		if i.history != nil {
-			i.history.Run(answering)
-		}
-	}()
+	// These are ended last, so that they see how this drain ends. What the history has not written
+	// by then it reads from the journal the next time.
+	var kept, told sync.WaitGroup
+	if i.history != nil {
+		kept.Go(func() { i.history.Run(answering) })
+	}
+	if i.alerts != nil {
+		told.Go(func() { i.alerts.Run(answering) })
+	}
+	atOnce := false // nobody waits for what is still to be told
 	defer func() {
 		stopAnswering()
-		<-kept
+		kept.Wait()
+		if !atOnce {
+			told.Wait()
+		}
 	}()
 	go i.watch(serving, i.files.agents)
 	go i.watch(serving, i.files.quotas)
@@ -82,6 +86,7 @@ func (i *instance) run(ctx context.Context, signals <-chan os.Signal) error {
 				// On its own: it may wait for the broker, and SIGTERM must not.
 				go i.reload.now(true)
 			case late != nil:
+				atOnce = true
 				return errSecondSignal
 			default:
 				i.logger.Info().Str("signal", s.String()).Dur("grace_ms", i.reload.grace()).Msg("draining; a second signal ends at once")

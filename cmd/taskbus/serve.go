@@ -60,6 +60,11 @@ Where there are quotas, a history of what was used is kept (taskbus quota histor
 TASKBUS_HISTORY (a file, postgres://..., or off), else in history.db of STATE_DIRECTORY
 or below ~/.local/state/taskbus. Without it tasks are assigned all the same.
 
+Who leads tells of budgets that come to 80, 90 and 100 %, or will not last: events on
+taskbus.events and, if TASKBUS_WEBHOOK_URL (or _URL_FILE) names a receiver, over HTTP:
+signed with the secret of TASKBUS_WEBHOOK_SECRET (or _SECRET_FILE) as Standard Webhooks
+say, or as text for Slack with TASKBUS_WEBHOOK_FORMAT=slack.
+
 Exit codes: 0 after a signal, 1 when it cannot run (the HTTP port is taken, the
 journal is damaged or of a newer version), 78
 when agents.yaml, quotas.yaml or the environment is wrong.`,
@@ -106,6 +111,10 @@ func (a *app) serve(ctx context.Context, flags serveFlags) (err error) {
 	if err != nil {
 		return configError(err)
 	}
+	hook, err := config.ReadWebhook(a.getenv)
+	if err != nil {
+		return configError(err)
+	}
 	logger, buffer := newLogger(env.LogLevel, env.LogFormat, colourful(a.err, a.getenv), a.err)
 	defer func() {
 		// Whatever happens, no line is left behind.
@@ -126,7 +135,7 @@ func (a *app) serve(ctx context.Context, flags serveFlags) (err error) {
 	if err := gateways.listen(); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	i, err := a.newInstance(parts{flags, env, agentSecret, gateways, files, cfg, listener, logger})
+	i, err := a.newInstance(parts{flags, env, agentSecret, gateways, hook, files, cfg, listener, logger})
 	if err != nil {
 		return errors.Join(err, listener.Close(), gateways.close())
 	}

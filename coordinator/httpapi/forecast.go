@@ -6,13 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"taskbus/coordinator/usage"
 )
-
-// mostForecastRows bounds what a forecast reads of the history.
-const mostForecastRows = 200_000
 
 // forecast answers /v1/quota/forecast.
 func (a *api) forecast(w http.ResponseWriter, r *http.Request) {
@@ -71,47 +67,37 @@ func (q *Quotas) node(id string) *QuotaNode {
 
 // forecasts are those of all budgets, or of one node's.
 func (a *api) forecasts(ctx context.Context, q *Quotas, only string, f *Forecasts) ([]BudgetForecast, error) {
-	places, parents := placesOf(q.Nodes)
-	wanted := make(map[usage.Place]bool)
-	for i := range q.Nodes {
-		if n := &q.Nodes[i]; len(n.Budgets) > 0 && (only == "" || n.ID == only) {
-			wanted[places[n.ID]] = true
-		}
-	}
-	rows, from, to, err := a.wholeDays(ctx, f)
+	zone := a.history.Zone()
+	past, err := usage.ReadPast(f.At, f.Projection.Since, zone, func(q usage.Query) ([]usage.Row, bool, error) { return a.history.Usage(ctx, q) })
 	if err != nil {
 		return nil, err
 	}
-	used := usage.ByPlace(rows, parents, wanted)
 	var all []BudgetForecast
-	for i := range q.Nodes {
-		n := &q.Nodes[i]
-		if only != "" && n.ID != only {
-			continue
-		}
-		for j := range n.Budgets {
-			b := &n.Budgets[j]
-			days := make(map[string]float64)
-			for day, c := range used[places[n.ID]] { // order does not matter
-				days[day] = in(c, b.Dimension)
-			}
-			c := usage.Course{
-				Used: b.Used, Cap: b.Cap, Begin: b.PeriodFrom, End: b.ResetTime, Now: latest(b.PeriodFrom, earliest(f.At, b.ResetTime)),
-				Location: a.history.Zone(),
-			}
-			if from != "" {
-				c.Days = usage.Series(days, from, to)
-			}
-			all = append(all, budgetForecast(n, b, &c))
-		}
+	for _, o := range usage.Forecasts(q.ForForecasts(), only, f.At, zone, &past) {
+		all = append(all, budgetForecast(&o))
 	}
 	return all, nil
 }
 
-func budgetForecast(n *QuotaNode, b *QuotaBudget, c *usage.Course) BudgetForecast {
-	o := usage.Forecast(c)
+// ForForecasts are the nodes as [usage.Forecasts] wants them.
+func (q *Quotas) ForForecasts() []usage.Node {
+	all := make([]usage.Node, len(q.Nodes))
+	for i := range q.Nodes {
+		n := &q.Nodes[i]
+		all[i] = usage.Node{ID: n.ID, Kind: n.Kind, Name: n.Name, Parent: n.Parent}
+		for _, b := range n.Budgets {
+			all[i].Budgets = append(all[i].Budgets, usage.Budget{
+				Dimension: b.Dimension, Used: b.Used, Cap: b.Cap, Period: b.Period, From: b.PeriodFrom, Until: b.ResetTime,
+			})
+		}
+	}
+	return all
+}
+
+func budgetForecast(o *usage.BudgetForecast) BudgetForecast {
+	n, b := o.Node, o.Budget
 	f := BudgetForecast{
-		Node: n.ID, Kind: n.Kind, Dimension: b.Dimension, Period: b.Period, PeriodFrom: b.PeriodFrom, ResetTime: b.ResetTime,
+		Node: n.ID, Kind: n.Kind, Dimension: b.Dimension, Period: b.Period, PeriodFrom: b.From, ResetTime: b.Until,
 		Used: b.Used, Cap: b.Cap, Expected: o.Expected, Basis: o.Basis, Overruns: o.Overruns, OverrunAt: o.OverrunAt,
 	}
 	if b.Cap > 0 {
@@ -119,96 +105,6 @@ func budgetForecast(n *QuotaNode, b *QuotaBudget, c *usage.Course) BudgetForecas
 		f.Percent = &p
 	}
 	return f
-}
-
-// in is how much of a dimension was used, costs in US dollars.
-func in(c *usage.Counts, dimension string) float64 {
-	switch dimension {
-	case "requests":
-		return float64(c.Requests)
-	case "input_tokens":
-		return float64(c.InputTokens)
-	case "output_tokens":
-		return float64(c.OutputTokens)
-	case "total_tokens":
-		return float64(c.TotalTokens)
-	}
-	return dollars(c.Cost)
-}
-
-// wholeDays are the rows of the whole days that a forecast looks at, and the first and the last of
-// these; empty: there is none.
-func (a *api) wholeDays(ctx context.Context, f *Forecasts) (rows []usage.Row, from, to string, err error) {
-	zone := a.history.Zone()
-	if zone == nil {
-		zone = time.UTC
-	}
-	since := f.Projection.Since
-	if since.IsZero() {
-		return nil, "", "", nil
-	}
-	day := func(t time.Time, more int) string {
-		y, m, d := t.In(zone).Date()
-		return time.Date(y, m, d+more, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)
-	}
-	from, to = max(day(since, 1), day(f.At, -usage.MostDays)), day(f.At, -1)
-	if from > to {
-		return nil, "", "", nil
-	}
-	rows, more, err := a.history.Usage(ctx, usage.Query{By: usage.ByDay, From: from, To: to, Limit: mostForecastRows})
-	if err != nil || !more || len(rows) == 0 {
-		return rows, from, to, err
-	}
-	// Of the first day not all rows are there.
-	cut := rows[0].Day
-	if cut >= to {
-		return nil, "", "", fmt.Errorf("a single day has more than %d rows: ask for a node's history instead", mostForecastRows)
-	}
-	for len(rows) > 0 && rows[0].Day == cut {
-		rows = rows[1:]
-	}
-	at, err := time.Parse(time.DateOnly, cut)
-	return rows, at.AddDate(0, 0, 1).Format(time.DateOnly), to, err
-}
-
-// placesOf says for every node what counts for it, and which group is above which.
-func placesOf(nodes []QuotaNode) (places map[string]usage.Place, parents map[string]string) {
-	places, parents = make(map[string]usage.Place, len(nodes)), make(map[string]string)
-	for i := range nodes { // parents come before their children
-		n := &nodes[i]
-		p := places[n.Parent]
-		switch n.Kind {
-		case "pool":
-			if n.Name != "pool" {
-				p.Provider = n.Name
-			}
-		case "model":
-			p.Model = n.Name
-		case kindGroup:
-			if p.Group != "" {
-				parents[n.Name] = p.Group
-			}
-			p.Group = n.Name
-		case kindAgent:
-			p.Agent = n.Name
-		}
-		places[n.ID] = p
-	}
-	return places, parents
-}
-
-func earliest(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // pairs reads a parameter such as "a=b,c=d".

@@ -64,6 +64,12 @@ type HistoryList struct {
 	Projection Projection `json:"projection"`
 }
 
+// The states of a history that keep a forecast waiting; Projection.State lists all.
+const (
+	HistoryFailing    = "failing"
+	HistoryRebuilding = "rebuilding"
+)
+
 // Projection is how the history is, and up to where the journal is in it.
 type Projection struct {
 	// State is off, waiting, following, beside (another coordinator writes to the same database),

@@ -52,6 +52,7 @@
 //	park.go      what cannot be handled, on its way to task.dead
 //	settle.go    what the broker answered
 //	survive.go   a fault of the program that one message brings out
+//	alerts.go    events about quotas, for people; overruns.go: forecasts of budgets that will not last
 //	history.go   recent tasks, for people; history_follow.go: those of another leader
 //	attempts.go  their dispatches so far
 //	explain.go   why they were decided so, and how they would be now

@@ -130,6 +130,7 @@ func (r *session) lead(ctx context.Context) error {
 	r.workers.Go(r.carryOutTakeBacks)
 	r.workers.Go(r.carryOutLanes)
 	r.workers.Go(r.watchLanes)
+	r.workers.Go(r.watchOverruns)
 	r.workers.Go(func() { r.controls.carryOut(r.bus.Done(), r.renewQuotas) })
 	if err := r.readResults(ctx, from); err != nil {
 		return err

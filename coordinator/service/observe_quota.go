@@ -7,7 +7,6 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/messages"
-	"taskbus/schemas"
 )
 
 // quotaReached writes down that a budget is nearly, or quite, used up.
@@ -29,14 +28,10 @@ func (o *observer) usageExcessive(f coordinator.UsageExcessive) {
 		Msg("a task is said to have used over a thousand times what was estimated; its group is charged with it")
 }
 
-// maxMessageID is AMQP's bound of a short string, in bytes.
-const maxMessageID = 255
-
-// announceQuota tells the world of it.
-func (r *session) announceQuota(f *coordinator.QuotaReached) {
-	id := f.Node
-	if len(id) > maxMessageID {
-		id = ""
-	}
-	r.announce(schemas.QuotaReached+"."+strconv.Itoa(f.Percent), schemas.QuotaReached, id, "", messages.AppendQuotaReached(nil, f, r.s.now()))
+// quotaOverrun writes down that a budget will not last until its period ends.
+func (o *observer) quotaOverrun(q *messages.QuotaOverrun) {
+	o.s.metrics.quotaOverruns.Inc()
+	o.gated(noiseQuota, zerolog.WarnLevel).Str("node", q.Node).Str("dimension", q.Dimension).Float64("used", q.Used).Float64("limit", q.Cap).
+		Float64("expected", q.Expected).Str("basis", q.Basis).Time("overrun_at", q.At).Time("resets_at", q.Until).
+		Msg("a quota will not last until its period ends")
 }

@@ -17,11 +17,12 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/failpoint"
+	"taskbus/coordinator/httpapi"
 	"taskbus/messages"
 	"taskbus/schemas"
 )
 
-// Options are what a coordinator is made of. All but Now are required.
+// Options are what a coordinator is made of. All but History, Alerted and Now are required.
 type Options struct {
 	Config *config.Config
 	// ConfigPath is where it was read from, for /status.
@@ -41,6 +42,11 @@ type Options struct {
 	// SkipCorrupt: what is damaged in the journal is passed over, once somebody has
 	// asked for that.
 	SkipCorrupt bool
+	// History of usage, by which budgets are forecast; nil: none is kept.
+	History httpapi.History
+	// Alerted hears of every event about quotas that this coordinator publishes; nil: nobody does. It
+	// must not block, keeps what it is given, and may be called by several goroutines at once.
+	Alerted func(Alert)
 	// Now is the clock; nil means the time of day, steadied (see steadyClock).
 	Now func() time.Time
 }
@@ -71,6 +77,7 @@ type Service struct {
 	// resultsNext is where in task.result reading goes on where no journal says so; -1:
 	// not known. It belongs to the goroutine of Run.
 	resultsNext int64
+	overruns    overruns
 
 	state   lifecycle
 	count   counters
@@ -95,7 +102,7 @@ func New(o Options) (*Service, error) {
 	s := &Service{
 		options: o, log: o.Logger, now: o.Now, started: o.Now(),
 		decoder: messages.NewDecoder(set, messages.Limits{MaxBytes: o.Config.MaxMessageBytes}),
-		history: newHistory(historySize), judging: make(chan struct{}, 1), resultsNext: -1, calls: newCalls(), lost: newOnLoss(), forwarding: newForwarding(),
+		history: newHistory(historySize), judging: make(chan struct{}, 1), resultsNext: -1, overruns: make(overruns), calls: newCalls(), lost: newOnLoss(), forwarding: newForwarding(),
 	}
 	s.loop = newLoop(o.Now, writeDown{s})
 	s.count.recent.now = o.Now

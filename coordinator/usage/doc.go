@@ -4,7 +4,8 @@
 // It is a projection of the journal. [Projection] folds the journal's messages into changes
 // of rows ([Row]: a day, group, agent, provider and model), in batches that begin where the
 // one before has ended, so that they can be stored exactly once (package store). [Forecast],
-// [Costs] and [Reconcile] are arithmetic over rows.
+// [Costs] and [Reconcile] are arithmetic over rows; [Forecasts] are those of all budgets of the
+// quota trees, and [BudgetForecast.Alarming] says which of them people should hear of.
 //
 // # What is counted, and when
 //

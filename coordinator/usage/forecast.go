@@ -32,8 +32,10 @@ type Outlook struct {
 	// Expected is how much will be used by the end of the period: what is used, and for every day
 	// that is left of it, or part of a day, what such a day uses.
 	Expected float64
-	// Basis says in words what a day is expected to use, and from what.
+	// Basis says in words what a day is expected to use, and from what. Days is how many whole
+	// days that rests on; 0: the period so far.
 	Basis string
+	Days  int
 	// Overruns tells whether that is more than Cap, and OverrunAt when it will be; Now if it is
 	// already. It is zero otherwise.
 	Overruns  bool
@@ -52,8 +54,8 @@ func Forecast(c *Course) Outlook {
 	if loc == nil {
 		loc = time.UTC
 	}
-	rate, basis := c.rate(loc)
-	o := Outlook{Expected: c.Used, Basis: basis}
+	rate, basis, days := c.rate(loc)
+	o := Outlook{Expected: c.Used, Basis: basis, Days: days}
 	if c.Used > c.Cap {
 		o.Overruns, o.OverrunAt = true, c.Now
 	}
@@ -82,25 +84,26 @@ func Forecast(c *Course) Outlook {
 	return o
 }
 
-// rate is what a day of the week is expected to use, and from what that follows.
-func (c *Course) rate(loc *time.Location) (func(time.Weekday) float64, string) {
+// rate is what a day of the week is expected to use, and from what that follows: in words, and how
+// many days.
+func (c *Course) rate(loc *time.Location) (func(time.Weekday) float64, string, int) {
 	days := c.Days[max(0, len(c.Days)-MostDays):]
 	const day = 24 * time.Hour
 	switch {
 	case len(days) == 0 || c.End.Sub(c.Begin) < day-2*time.Hour: // a day on which clocks change is one
 		so := c.Now.Sub(c.Begin)
 		if so <= 0 {
-			return func(time.Weekday) float64 { return 0 }, "the period has just begun"
+			return func(time.Weekday) float64 { return 0 }, "the period has just begun", 0
 		}
 		pace := c.Used / float64(so) * float64(day)
-		return func(time.Weekday) float64 { return pace }, "pace of the period"
+		return func(time.Weekday) float64 { return pace }, "pace of the period", 0
 	case len(days) < WeekdaysFrom:
 		sum := 0.0
 		for _, v := range days {
 			sum += v
 		}
 		mean := sum / float64(len(days))
-		return func(time.Weekday) float64 { return mean }, fmt.Sprintf("mean of %d days", len(days))
+		return func(time.Weekday) float64 { return mean }, fmt.Sprintf("mean of %d days", len(days)), len(days)
 	}
 	var sum, n [7]float64
 	today := c.Now.In(loc).Weekday()
@@ -109,7 +112,7 @@ func (c *Course) rate(loc *time.Location) (func(time.Weekday) float64, string) {
 		sum[w] += v
 		n[w]++
 	}
-	return func(w time.Weekday) float64 { return sum[w] / n[w] }, fmt.Sprintf("weekdays of %d days", len(days))
+	return func(w time.Weekday) float64 { return sum[w] / n[w] }, fmt.Sprintf("weekdays of %d days", len(days)), len(days)
 }
 
 // Series is what was used on each day from one up to another, both included, of what there is by

@@ -61,6 +61,7 @@ type rig struct {
 	broker brokertest.Broker
 	dir    string
 	bill   *bill
+	env    []string // of coordinators, besides what all have
 	sent   int
 }
 
@@ -170,6 +171,7 @@ func (r *rig) launch(history string) *process {
 	p.cmd.Env = []string{
 		"RABBITMQ_URL=" + r.broker.URL, "PATH=" + os.Getenv("PATH"), "HOME=" + r.dir, "TASKBUS_ADMIN_TOKEN=" + token, "TASKBUS_GATEWAY_TOKEN=" + gatewayToken, "TASKBUS_HISTORY=" + history,
 	}
+	p.cmd.Env = append(p.cmd.Env, r.env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	if err := p.cmd.Start(); err != nil {
 		r.t.Fatal(err)

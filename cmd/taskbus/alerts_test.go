@@ -1,0 +1,45 @@
+package main
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A webhook that would never work is refused before anything runs, without its URL.
+func TestServeRefusesAWebhook(t *testing.T) {
+	for name, c := range map[string]struct {
+		env  map[string]string
+		want string
+	}{
+		"unsigned":   {map[string]string{"TASKBUS_WEBHOOK_URL": "https://hooks.example/hidden"}, "TASKBUS_WEBHOOK_SECRET: is missing"},
+		"no URL":     {map[string]string{"TASKBUS_WEBHOOK_URL": "hidden", "TASKBUS_WEBHOOK_FORMAT": "slack"}, "TASKBUS_WEBHOOK_URL: must be an http:// or https:// URL"},
+		"no secret":  {map[string]string{"TASKBUS_WEBHOOK_URL": "https://hooks.example/hidden", "TASKBUS_WEBHOOK_SECRET": "hidden"}, "does not begin with whsec_"},
+		"for nobody": {map[string]string{"TASKBUS_WEBHOOK_FORMAT": "slack"}, "TASKBUS_WEBHOOK_FORMAT: is set, but nothing is sent"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig()
+			for k, v := range c.env {
+				r.env[k] = v
+			}
+			code := r.run(t, "serve", "--config", "testdata/agents.yaml", "--http", "127.0.0.1:0")
+			if said := r.err.String(); code != exitConfig || !strings.Contains(said, c.want) || strings.Contains(said, "hidden") {
+				t.Errorf("exit code %d: %s", code, said)
+			}
+		})
+	}
+}
+
+// With one that is in order it starts, and says to whom it tells.
+func TestServeWithAWebhook(t *testing.T) {
+	r := newRig()
+	r.env["TASKBUS_WEBHOOK_URL"], r.env["TASKBUS_WEBHOOK_FORMAT"] = "https://hooks.example/hidden", "slack"
+	s := startServe(t, r)
+	s.until(t, "the line of the webhook", func() bool {
+		return strings.Contains(s.err.String(), `"host":"hooks.example","slack":true,"keys":0`)
+	})
+	s.signals <- syscall.SIGTERM
+	if code := <-s.exit; code != exitOK || strings.Contains(s.err.String(), "hidden") {
+		t.Errorf("exit code %d; log:\n%s", code, s.err.String())
+	}
+}

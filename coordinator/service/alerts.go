@@ -1,0 +1,67 @@
+package service
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/messages"
+	"taskbus/schemas"
+)
+
+// Alert is an event that people are to hear of, as it is published.
+type Alert struct {
+	// ID is the same for the same event, whoever tells it and however often.
+	ID string
+	// Type is quota.reached or quota.overrun; Body the event in JSON; Text says it in a sentence.
+	Type string
+	Body []byte
+	Text string
+}
+
+// alertID names what is told once: by what is told, of which budget, in which period.
+func alertID(kind, node, dimension string, until time.Time) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%d", kind, node, dimension, until.UnixNano()))
+	return "quota-" + hex.EncodeToString(sum[:16])
+}
+
+// alert publishes an event about quotas and tells whoever passes them on.
+func (r *session) alert(key string, a Alert) {
+	r.announce(key, a.Type, a.ID, "", a.Body)
+	if tell := r.s.options.Alerted; tell != nil {
+		tell(a)
+	}
+}
+
+// announceQuota tells the world that a budget is nearly, or quite, used up.
+func (r *session) announceQuota(f *coordinator.QuotaReached) {
+	key := schemas.QuotaReached + "." + strconv.Itoa(f.Percent)
+	d := f.Dimension.String()
+	r.alert(key, Alert{
+		ID: alertID(key, f.Node, d, f.Ends), Type: schemas.QuotaReached, Body: messages.AppendQuotaReached(nil, f, r.s.now()),
+		Text: fmt.Sprintf("%d %% of the budget of %s in %s is used or set aside: %s of %s. It begins anew at %s.",
+			f.Percent, f.Node, d, amountText(d, shown(f.Dimension, f.Used)), amountText(d, shown(f.Dimension, f.Cap)), timeText(f.Ends)),
+	})
+}
+
+// announceOverrun tells the world that a budget will not last until its period ends.
+func (r *session) announceOverrun(q *messages.QuotaOverrun) {
+	r.alert(schemas.QuotaOverrun, Alert{
+		ID: alertID(schemas.QuotaOverrun, q.Node, q.Dimension, q.Until), Type: schemas.QuotaOverrun, Body: messages.AppendQuotaOverrun(nil, q, r.s.now()),
+		Text: fmt.Sprintf("The budget of %s in %s will not last until %s: %s of %s are expected (%s), and it is used up at about %s.",
+			q.Node, q.Dimension, timeText(q.Until), amountText(q.Dimension, q.Expected), amountText(q.Dimension, q.Cap), q.Basis, timeText(q.At)),
+	})
+}
+
+func timeText(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
+
+// amountText is an amount for people.
+func amountText(dimension string, amount float64) string {
+	if dimension == coordinator.DimCost.String() {
+		return "$" + strconv.FormatFloat(amount, 'f', 2, 64)
+	}
+	return strconv.FormatFloat(amount, 'f', 0, 64)
+}

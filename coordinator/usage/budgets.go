@@ -1,0 +1,170 @@
+package usage
+
+import (
+	"fmt"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// Node is a node of the quota trees with its budgets.
+type Node struct {
+	// ID of the node, its Name in quotas.yaml, and the ID of the node above; empty: it is the root
+	// of its tree. Kind is pool, model, group or agent.
+	ID, Kind, Name, Parent string
+	Budgets                []Budget
+}
+
+// Budget is how one budget stands. Amounts of cost_usd are US dollars, of everything else whole
+// numbers.
+type Budget struct {
+	Dimension string // as coordinator.Dimension writes it
+	Used, Cap float64
+	// Period by name, such as 2026-11; from when on, and when the next begins.
+	Period      string
+	From, Until time.Time
+}
+
+// BudgetForecast is what will become of one budget.
+type BudgetForecast struct {
+	Node   *Node
+	Budget *Budget
+	Outlook
+	at time.Time
+}
+
+// Past is what was used on the whole days before today that forecasts rest on.
+type Past struct {
+	Rows []Row
+	// The first and the last of the days; empty: there is none.
+	From, To string
+}
+
+// mostPastRows bounds what forecasts read of the history.
+const mostPastRows = 200_000
+
+// ReadPast asks for the past as of at, of a history that is complete since then; zero: there is
+// none. Days begin in the zone; nil: UTC. An error is that of ask, or says that there is too much.
+func ReadPast(at, since time.Time, zone *time.Location, ask func(Query) (rows []Row, more bool, err error)) (Past, error) {
+	if since.IsZero() {
+		return Past{}, nil
+	}
+	if zone == nil {
+		zone = time.UTC
+	}
+	day := func(t time.Time, more int) string {
+		y, m, d := t.In(zone).Date()
+		return time.Date(y, m, d+more, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)
+	}
+	p := Past{From: max(day(since, 1), day(at, -MostDays)), To: day(at, -1)}
+	if p.From > p.To {
+		return Past{}, nil
+	}
+	var more bool
+	var err error
+	if p.Rows, more, err = ask(Query{By: ByDay, From: p.From, To: p.To, Limit: mostPastRows}); err != nil {
+		return Past{}, err
+	}
+	if !more || len(p.Rows) == 0 {
+		return p, nil
+	}
+	// Of the first day not all rows are there.
+	cut := p.Rows[0].Day
+	if cut >= p.To {
+		return Past{}, fmt.Errorf("a single day has more than %d rows: ask for a node's history instead", mostPastRows)
+	}
+	for len(p.Rows) > 0 && p.Rows[0].Day == cut {
+		p.Rows = p.Rows[1:]
+	}
+	first, err := time.Parse(time.DateOnly, cut)
+	if err != nil {
+		return Past{}, fmt.Errorf("the history has a row of the day %q, which is none", cut)
+	}
+	p.From = first.AddDate(0, 0, 1).Format(time.DateOnly)
+	return p, nil
+}
+
+// Forecasts are those of all budgets, or of one node's, in the order of the nodes, whose parents
+// come before them. They point into nodes.
+func Forecasts(nodes []Node, only string, at time.Time, zone *time.Location, past *Past) []BudgetForecast {
+	places, parents := placesOf(nodes)
+	wanted := make(map[Place]bool)
+	for i := range nodes {
+		if n := &nodes[i]; len(n.Budgets) > 0 && (only == "" || n.ID == only) {
+			wanted[places[n.ID]] = true
+		}
+	}
+	used := ByPlace(past.Rows, parents, wanted)
+	var all []BudgetForecast
+	for i := range nodes {
+		n := &nodes[i]
+		if only != "" && n.ID != only {
+			continue
+		}
+		for j := range n.Budgets {
+			b := &n.Budgets[j]
+			c := Course{Used: b.Used, Cap: b.Cap, Begin: b.From, End: b.Until, Now: within(at, b.From, b.Until), Location: zone}
+			if past.From != "" {
+				days := make(map[string]float64)
+				for day, counts := range used[places[n.ID]] { // order does not matter
+					days[day] = counts.of(b.Dimension)
+				}
+				c.Days = Series(days, past.From, past.To)
+			}
+			all = append(all, BudgetForecast{n, b, Forecast(&c), c.Now})
+		}
+	}
+	return all
+}
+
+// within is the time, or that end of a period that is next to it.
+func within(at, from, until time.Time) time.Time {
+	if at.After(until) {
+		at = until
+	}
+	if at.Before(from) {
+		return from
+	}
+	return at
+}
+
+// of is how much of a dimension was used, costs in US dollars.
+func (c *Counts) of(dimension string) float64 {
+	switch dimension {
+	case coordinator.DimRequests.String():
+		return float64(c.Requests)
+	case coordinator.DimInputTokens.String():
+		return float64(c.InputTokens)
+	case coordinator.DimOutputTokens.String():
+		return float64(c.OutputTokens)
+	case coordinator.DimTotalTokens.String():
+		return float64(c.TotalTokens)
+	}
+	return float64(c.Cost) / 1e6
+}
+
+// placesOf says for every node what counts for it, and which group is above which.
+func placesOf(nodes []Node) (places map[string]Place, parents map[string]string) {
+	places, parents = make(map[string]Place, len(nodes)), make(map[string]string)
+	for i := range nodes { // parents come before their children
+		n := &nodes[i]
+		p := places[n.Parent]
+		switch n.Kind {
+		case coordinator.QuotaPool.String():
+			if n.Name != "pool" {
+				p.Provider = n.Name
+			}
+		case coordinator.QuotaModel.String():
+			p.Model = n.Name
+		case coordinator.QuotaGroup.String():
+			if p.Group != "" {
+				parents[n.Name] = p.Group
+			}
+			p.Group = n.Name
+		case coordinator.QuotaAgent.String():
+			p.Agent = n.Name
+		}
+		places[n.ID] = p
+	}
+	return places, parents
+}
