@@ -17,7 +17,7 @@ type QuotaReserved struct {
 	At, Until   time.Time // Until zero: it does not end by itself
 	// Before: it is part of a snapshot, and what follows is as it stood then.
 	Before bool
-	State  uint8 // 0 open, 1 expired, 2 ended and remembered
+	State  uint8 // 0 open, 1 expired, 2 ended and remembered, 3 likewise: charged in one word
 	Loans  []QuotaLoan
 	// Served are the nodes whose rates served it, in the order of its rates.
 	Served []string

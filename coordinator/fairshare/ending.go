@@ -86,11 +86,11 @@ func (l *Ledger) forgetOf(calls *heap.Heap[*reservation], most int) {
 
 // end notes that a reservation has ended.
 func (l *Ledger) end(r *reservation, state resState, keep bool) {
-	if !keep {
+	l.countOpen(r, -1)
+	if r.state = state; !keep {
 		l.forget(r)
 		return
 	}
-	r.state = state
 	remembered := l.tombstone()
 	if l.fileOf(r) == &l.told {
 		remembered = min(ToldFor, remembered)
@@ -99,12 +99,42 @@ func (l *Ledger) end(r *reservation, state resState, keep bool) {
 	l.forgetCalls()
 }
 
+// MostOpen is how many calls may be open, MostOpenOf how many of one agent's: far more than can
+// run, so that whoever reserves and never tells does not fill the memory.
+const (
+	MostOpen   = 1 << 18
+	MostOpenOf = 1 << 16
+)
+
+// Crowded tells whether an agent, or all of them, have as many calls open as may be. of is how many
+// that is.
+func (l *Ledger) Crowded(agent coordinator.AgentID) (of int, crowded bool) {
+	switch {
+	case l.opened[agent] >= MostOpenOf:
+		return MostOpenOf, true
+	case l.openCalls >= MostOpen:
+		return MostOpen, true
+	}
+	return 0, false
+}
+
+// countOpen counts a reservation that is open, if it is a call's.
+func (l *Ledger) countOpen(r *reservation, by int) {
+	if !r.charge.Call || r.state != resOpen {
+		return
+	}
+	l.openCalls += by
+	if l.opened[r.charge.Agent] += by; l.opened[r.charge.Agent] == 0 {
+		delete(l.opened, r.charge.Agent)
+	}
+}
+
 // fileOf is where a reservation is filed by when it ends, or is forgotten.
 func (l *Ledger) fileOf(r *reservation) *heap.Heap[*reservation] {
 	switch {
 	case !r.charge.Call || r.state == resOpen:
 		return &l.ending
-	case r.state == resEnded && !r.instant:
+	case r.state == resEnded:
 		return &l.told
 	default:
 		return &l.lapsed

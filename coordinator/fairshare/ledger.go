@@ -33,12 +33,15 @@ type Ledger struct {
 	ending heap.Heap[*reservation] // those that end by themselves, the first first
 	told   heap.Heap[*reservation] // calls that have ended and are remembered, likewise
 	lapsed heap.Heap[*reservation] // calls that have expired, likewise
-	spare  []*reservation
-	loans  []loan    // of the check at hand
-	ripens int64     // when there may be more to borrow than the latest try has found
-	uses   []rateUse // of one that leaves nothing behind
-	freed  []int32   // nodes that have got something back, each once
-	alerts []Alert
+	// Of calls how many are open, in all and of each agent's.
+	openCalls int
+	opened    map[coordinator.AgentID]int
+	spare     []*reservation
+	loans     []loan    // of the check at hand
+	ripens    int64     // when there may be more to borrow than the latest try has found
+	uses      []rateUse // of one that leaves nothing behind
+	freed     []int32   // nodes that have got something back, each once
+	alerts    []Alert
 	// ailing are the pools that were cut back and get more with time, the next one at rising.
 	ailing []int32
 	rising int64
@@ -114,7 +117,7 @@ type shareKey struct {
 
 // NewLedger makes a ledger without quotas: everything is admitted.
 func NewLedger() *Ledger {
-	return &Ledger{open: make(map[coordinator.TaskKey]*reservation), prices: newPrices(nil), ending: newEnding(), told: newEnding(), lapsed: newEnding(), rising: forever, fresh: true}
+	return &Ledger{open: make(map[coordinator.TaskKey]*reservation), opened: make(map[coordinator.AgentID]int), prices: newPrices(nil), ending: newEnding(), told: newEnding(), lapsed: newEnding(), rising: forever, fresh: true}
 }
 
 // Installed tells whether there are any quotas.

@@ -19,12 +19,10 @@ type reservation struct {
 	at    int64
 	until int64 // 0: it does not end by itself
 	state resState
-	// instant: a call that is settled in the same word.
-	instant bool
-	loans   []loan
-	uses    []rateUse
-	file    *heap.Heap[*reservation] // where it is, unless place is below 0
-	place   int
+	loans []loan
+	uses  []rateUse
+	file  *heap.Heap[*reservation] // where it is, unless place is below 0
+	place int
 	// later is what it was extended by where that belongs to another period, or is served by
 	// other rates: of that only charge, path, at, loans, uses and later count.
 	later *reservation
@@ -36,6 +34,7 @@ const (
 	resOpen    resState = iota
 	resExpired          // what was used may still be told
 	resEnded
+	resCounted // a call that was charged in the same word in which it was told of
 )
 
 // KeyOf gives the key of a reservation's id.
@@ -107,10 +106,11 @@ func (l *Ledger) reserve(key coordinator.TaskKey, c *Charge, p *Path, until time
 	}
 	l.commit(p, &c.Amounts, r.uses)
 	l.fresh = false
-	r.key, r.charge, r.path, r.at, r.instant = key, *c, *p, l.now, c.Call && until.IsZero()
+	r.key, r.charge, r.path, r.at = key, *c, *p, l.now
 	r.loans = append(r.loans, l.loans...)
 	l.loans = l.loans[:0]
 	l.open[key] = r
+	l.countOpen(r, 1)
 	l.endAt(r, until)
 	v.OK, v.Charged = true, true
 	return v
@@ -216,16 +216,25 @@ func (l *Ledger) Settle(now time.Time, key coordinator.TaskKey, used coordinator
 	switch {
 	case r == nil:
 		return Ended{}
-	case r.state == resEnded:
+	case r.state >= resEnded:
 		return Ended{Known: true, Again: true}
 	}
-	late := r.state == resExpired
+	late, ends := r.state == resExpired, resEnded
+	if r.charge.Call && !late && r.until == 0 {
+		ends = resCounted
+	}
 	tidy(&used)
 	reserved := r.whole().Amounts
 	l.settle(r, used)
 	begun := timeOf(r.at)
-	l.end(r, resEnded, keep)
+	l.end(r, ends, keep)
 	return Ended{Known: true, Late: late, Begun: begun, Excess: excessOf(&reserved, &used)}
+}
+
+// Counted tells whether a call of that key was charged in the same word in which it was told of.
+func (l *Ledger) Counted(key coordinator.TaskKey) bool {
+	r := l.find(key)
+	return r != nil && r.state == resCounted
 }
 
 // Release ends a reservation of which nothing was used.

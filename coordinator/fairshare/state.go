@@ -249,6 +249,7 @@ func (l *Ledger) restore(q *coordinator.QuotaReserved, c *Charge) {
 	}
 	if r := l.open[q.Key]; r == nil {
 		l.open[q.Key] = part
+		l.countOpen(part, 1)
 		l.endAt(part, q.Until)
 	} else if !r.add(part) {
 		l.drop(part)
