@@ -38,12 +38,13 @@ func (s *Service) AskCalls(ctx context.Context, asked []coordinator.Call) ([]coo
 	if errors.Is(err, httpapi.ErrCallsBusy) || errors.Is(err, context.Canceled) {
 		return nil, err
 	}
-	if own, ok := s.lost.admit(s.now(), asked); ok {
-		s.metrics.calls.own.Add(float64(len(own)))
+	if own, admitted, ok := s.lost.admit(s.now(), asked); ok {
+		s.metrics.calls.own.Add(float64(admitted))
 		s.metrics.calls.note(s.now().Sub(begun), asked, own)
 		return own, nil
 	}
 	s.metrics.calls.unasked.Inc()
+	s.observe.callUnasked(err)
 	return nil, err
 }
 

@@ -13,7 +13,9 @@ type callMetrics struct {
 	answered [coordinator.NumCallOps][coordinator.NumCallStates]prometheus.Counter
 	unasked  prometheus.Counter // questions that nobody has answered
 	own      prometheus.Counter
-	duration prometheus.Observer
+	// uncharged: admitted here, and refused by the leader when it was told.
+	uncharged prometheus.Counter
+	duration  prometheus.Observer
 }
 
 // newCallMetrics makes them, and the collectors to register. owed is how many calls were admitted
@@ -33,6 +35,9 @@ func newCallMetrics(owed func() int) (m callMetrics, all []prometheus.Collector)
 	m.own = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "taskbus_calls_unconfirmed_total", Help: "Calls that this coordinator admitted by itself because no leader could be asked (on_loss).",
 	})
+	m.uncharged = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "taskbus_calls_uncharged_total", Help: "Calls that this coordinator admitted by itself and that the leader, when it was told of them, did not charge.",
+	})
 	duration := prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "taskbus_call_duration_seconds", Help: "From a question about LLM calls to its answer.", Buckets: latencyBuckets,
 	})
@@ -40,7 +45,7 @@ func newCallMetrics(owed func() int) (m callMetrics, all []prometheus.Collector)
 	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "taskbus_calls_owed", Help: "Calls that this coordinator admitted by itself and that are not charged yet.",
 	}, func() float64 { return float64(owed()) })
-	return m, []prometheus.Collector{answers, m.unasked, m.own, duration, waiting}
+	return m, []prometheus.Collector{answers, m.unasked, m.own, m.uncharged, duration, waiting}
 }
 
 // note counts what was answered.
