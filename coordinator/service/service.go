@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -21,7 +22,7 @@ import (
 	"taskbus/schemas"
 )
 
-// Options are what a coordinator is made of. All but Now are required.
+// Options are what a coordinator is made of. All but Now and PeerAuthorities are required.
 type Options struct {
 	Config *config.Config
 	// ConfigPath is where it was read from, for /status.
@@ -38,6 +39,8 @@ type Options struct {
 	Address string
 	// PeerToken is what coordinators show each other; empty: nothing is forwarded to the leader.
 	PeerToken string
+	// PeerAuthorities sign the certificates of the other coordinators; nil: those of the system do.
+	PeerAuthorities *x509.CertPool
 	// SkipCorrupt: what is damaged in the journal is passed over, once somebody has
 	// asked for that.
 	SkipCorrupt bool
@@ -93,7 +96,7 @@ func New(o Options) (*Service, error) {
 	s := &Service{
 		options: o, log: o.Logger, now: o.Now, started: o.Now(),
 		decoder: messages.NewDecoder(set, messages.Limits{MaxBytes: o.Config.MaxMessageBytes}),
-		history: newHistory(historySize), judging: make(chan struct{}, 1), resultsNext: -1, calls: newCalls(), lost: newOnLoss(), forwarding: newForwarding(),
+		history: newHistory(historySize), judging: make(chan struct{}, 1), resultsNext: -1, calls: newCalls(), lost: newOnLoss(), forwarding: newForwarding(o.PeerAuthorities),
 	}
 	s.loop = newLoop(o.Now, writeDown{s})
 	s.count.recent.now = o.Now
