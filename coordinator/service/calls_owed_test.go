@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -14,12 +15,15 @@ import (
 	"taskbus/coordinator/httpapi"
 )
 
-// elsewhere is a leader that another coordinator forwards to: it answers each call by its group, nil:
-// not at all.
-type elsewhere map[string]coordinator.CallState
+// elsewhere is a leader that another coordinator forwards to: it answers each call by its group, once it
+// can be reached.
+type elsewhere struct {
+	reached atomic.Bool
+	states  map[string]coordinator.CallState
+}
 
-func (e elsewhere) RoundTrip(r *http.Request) (*http.Response, error) {
-	if e == nil {
+func (e *elsewhere) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !e.reached.Load() {
 		return nil, errors.New("dial tcp 192.0.2.7:8551: connection refused")
 	}
 	var asked struct{ Calls []coordinator.Call }
@@ -30,7 +34,7 @@ func (e elsewhere) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	for _, c := range asked.Calls {
-		answers.Answers = append(answers.Answers, coordinator.CallAnswer{State: e[c.Group]})
+		answers.Answers = append(answers.Answers, coordinator.CallAnswer{State: e.states[c.Group]})
 	}
 	w := httptest.NewRecorder()
 	if err := json.NewEncoder(w).Encode(answers); err != nil {
@@ -53,7 +57,8 @@ func TestWhatIsNotChargedIsTold(t *testing.T) {
 		standby.service.underFile(standby.service.config.Load().WithQuotas(q))
 		standby.broker, standby.service.options.Bus = leader.broker, leader.broker
 		standby.service.options.Address, standby.service.options.PeerToken = "http://standby.example:8551", "a token"
-		standby.service.forwarding.Transport = elsewhere(nil)
+		far := &elsewhere{states: map[string]coordinator.CallState{"poor": coordinator.CallGranted, "moved": coordinator.CallForeign}}
+		standby.service.forwarding.Transport = far
 		standby.start()
 		defer standby.close()
 		standby.pass(tellEvery)
@@ -66,7 +71,7 @@ func TestWhatIsNotChargedIsTold(t *testing.T) {
 		if n := standby.service.lost.waiting(); n != 3 {
 			t.Fatalf("%d calls wait for a leader that answers, want 3", n)
 		}
-		standby.service.forwarding.Transport = elsewhere{"poor": coordinator.CallGranted, "moved": coordinator.CallForeign}
+		far.reached.Store(true)
 		standby.pass(2 * tellEvery)
 		if n := standby.service.lost.waiting(); n != 0 {
 			t.Errorf("%d calls wait still", n)
