@@ -3,6 +3,7 @@ package service
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -173,6 +174,38 @@ func TestLossAnswersWhatIsCharged(t *testing.T) {
 	})
 }
 
+// The same is charged also if quotas.yaml has changed meanwhile: by then the agent is in another group,
+// that group calls another provider, and more is assumed of what is not stated.
+func TestLossAnswerOutlastsAReload(t *testing.T) {
+	const before = `
+pool: {on_loss: allow}
+default_output_tokens: 40
+groups: [{id: poor, provider: mill, limits: {total_tokens: {amount: 1000, per: day}}}, {id: rich, limits: {total_tokens: {amount: 1000, per: day}}}]
+agents: [{id: a1, group_id: poor}]
+providers: [{provider: mill, on_loss: allow, limits: {requests: {amount: 9, per: day}}}, {provider: lab, limits: {requests: {amount: 9, per: day}}}]
+`
+	inLossRig(t, before, func(r *rig) {
+		c := aCall(coordinator.CallConsume, "1", 10) // 10 in and the assumed 40 out
+		c.Exact, c.OwnOnly = false, true
+		if a := r.asked(c, coordinator.CallGranted); a.Group != "poor" || a.Pool != "mill" || a.Amounts[coordinator.DimTotalTokens] != 50 {
+			t.Errorf("%+v", a)
+		}
+		after := strings.NewReplacer("group_id: poor", "group_id: rich", "provider: mill, limits: {total", "provider: lab, limits: {total", "tokens: 40", "tokens: 400")
+		q, err := config.ParseQuotas([]byte(after.Replace(before)), "quotas.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.service.Reload(r.service.config.Load().WithQuotas(q), nil)
+		r.start()
+		defer r.close()
+		r.pass(2 * tellEvery)
+		used := func(node string) float64 { return r.quotas(httpapi.QuotaSelection{})[node].Budgets[0].Used }
+		if used("pool/poor") != 50 || used("pool/rich") != 0 || used("mill") != 1 || used("lab") != 0 {
+			t.Errorf("poor %v, rich %v tokens; mill %v, lab %v requests; want 50, 0, 1, 0", used("pool/poor"), used("pool/rich"), used("mill"), used("lab"))
+		}
+	})
+}
+
 // Of calls that are asked about together all are admitted or none, and none of those is charged.
 func TestLossOfCallsTogether(t *testing.T) {
 	inLossRig(t, limited+"pool: {on_loss: safe, safe_limits: {total_tokens: {rate: 1, per: minute, burst: 700}, concurrency: {amount: 2}}}", func(r *rig) {
@@ -207,6 +240,9 @@ func TestLossFreesSeats(t *testing.T) {
 			return c
 		}
 		r.asked(seated(coordinator.CallConsume, "1"), coordinator.CallGranted)
+		if r.service.lost.ledger.IsOpen(httpapi.CallKey("a1", "1")) {
+			t.Error("what is consumed is still set aside")
+		}
 		r.asked(seated(coordinator.CallReserve, "2"), coordinator.CallGranted)
 		r.unanswered(seated(coordinator.CallReserve, "3"))
 		r.asked(seated(coordinator.CallSettle, "2"), coordinator.CallGranted)
