@@ -141,9 +141,10 @@ func (o *onLoss) one(now time.Time, c *coordinator.Call, a *coordinator.CallAnsw
 		return false, false
 	}
 	o.of(a, &charge)
-	if !own {
+	if !own { // an agent that is not known here may have been registered: the journal knows
 		a.State = coordinator.CallForeign
-		return true, false
+		_, known := o.names.GroupOfAgent(c.Agent)
+		return known, false
 	}
 	counted := fairshare.Charge{Provider: pool, Amounts: charge.Amounts, Call: true}
 	o.ledger.Bound(&counted, guessed)
