@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,15 +69,24 @@ func (a *app) newClient(flag string) (*client, error) {
 // trusting is for coordinators whose certificates are of the authority in the file of TASKBUS_CA;
 // nil, which stands for the usual one, if the variable is not set.
 func (a *app) trusting() (http.RoundTripper, error) {
+	authorities, err := a.authorities()
+	if authorities == nil || err != nil {
+		return nil, err
+	}
+	return &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities}}, nil
+}
+
+// authorities are those of the file of TASKBUS_CA; nil: the variable is not set, and the system's count.
+func (a *app) authorities() (*x509.CertPool, error) {
 	path := a.getenv("TASKBUS_CA")
 	if path == "" {
 		return nil, nil
 	}
-	authorities, err := readAuthorities(path)
+	pool, err := readAuthorities(path)
 	if err != nil {
 		return nil, configError(fmt.Errorf("TASKBUS_CA: %w", err))
 	}
-	return &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities}}, nil
+	return pool, nil
 }
 
 // newAdminClient is newClient with the admin token of the environment, for what

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/x509"
 	"fmt"
 	"net"
 	"net/http"
@@ -27,6 +28,8 @@ type parts struct {
 	agentSecret config.Secret
 	gateways    *gateways
 	webhook     config.Webhook
+	// authorities of the other coordinators' certificates; nil: those of the system.
+	authorities *x509.CertPool
 
 	files    configFiles
 	cfg      *config.Config
@@ -75,7 +78,7 @@ func (a *app) newInstance(p parts) (*instance, error) {
 		Bus: a.openBus(p.env.RabbitMQURL.Reveal(), p.logger), Logger: p.logger, Registry: registry,
 		Instance:  fmt.Sprintf("taskbus@%s#%d", host, os.Getpid()),
 		BrokerURL: brokerAddress(p.env.RabbitMQURL), Version: i.build.Version,
-		Address: p.advertised(), PeerToken: string(p.peerToken()), SkipCorrupt: p.flags.skipCorrupt,
+		Address: p.advertised(), PeerToken: string(p.peerToken()), PeerAuthorities: p.authorities, SkipCorrupt: p.flags.skipCorrupt,
 		History: kept, Alerted: alerted(i.alerts),
 	})
 	if err != nil {

@@ -126,6 +126,10 @@ func (a *app) serve(ctx context.Context, flags serveFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	authorities, err := a.authorities()
+	if err != nil {
+		return err
+	}
 	// Taken over before anything runs: a signal must never hit a half-built one.
 	signals := a.notify()
 	listener, err := net.Listen("tcp", address)
@@ -135,7 +139,7 @@ func (a *app) serve(ctx context.Context, flags serveFlags) (err error) {
 	if err := gateways.listen(); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	i, err := a.newInstance(parts{flags, env, agentSecret, gateways, hook, files, cfg, listener, logger})
+	i, err := a.newInstance(parts{flags, env, agentSecret, gateways, hook, authorities, files, cfg, listener, logger})
 	if err != nil {
 		return errors.Join(err, listener.Close(), gateways.close())
 	}

@@ -237,6 +237,7 @@ func TestListenFaults(t *testing.T) {
 		{"an authority that is none", []string{"--tls-cert", cert, "--tls-key", key, "--client-ca", key}, nil, exitConfig, "no certificate"},
 		{"gateways' names without authority", nil, map[string]string{"TASKBUS_GATEWAY_NAMES": "edge"}, exitConfig, "no certificate counts"},
 		{"an empty name", []string{"--tls-cert", cert, "--tls-key", key, "--client-ca", ca}, map[string]string{"TASKBUS_GATEWAY_NAMES": "edge,"}, exitConfig, "common names"},
+		{"an authority of coordinators that is none", nil, map[string]string{"TASKBUS_CA": key}, exitConfig, "TASKBUS_CA"},
 		{"a rate-limit service for nobody", []string{"--rls", "127.0.0.1:0"}, nil, exitConfig, "nobody could ask"},
 		{"no port", []string{"--rls", "localhost"}, map[string]string{"TASKBUS_GATEWAY_TOKEN": token}, exitUsage, "--rls"},
 		{"a port that cannot be", nil, map[string]string{"TASKBUS_RLS": "127.0.0.1:99999", "TASKBUS_GATEWAY_TOKEN": token}, exitFailed, "rate-limit service"},

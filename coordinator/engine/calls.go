@@ -132,27 +132,9 @@ func (e *Engine) callEnds(now time.Time, c *coordinator.Call) time.Time {
 // callCharge is what a call is charged for; false: its agent has no right to the group.
 func (e *Engine) callCharge(c *coordinator.Call) (charge fairshare.Charge, ok bool) {
 	q := &e.quotas
-	group, own := c.Group, true
-	if c.OwnOnly || group == "" {
-		its, listed := q.ledger.GroupOfAgent(c.Agent)
-		if own = group == "" || listed && group == its; own {
-			group = its
-		}
-	}
-	switch {
-	case c.NoRequest:
-		charge = q.ledger.Part(group, c.Operation, &c.Usage)
-	case c.Exact:
-		charge = q.ledger.Exactly(group, c.Operation, &c.Usage)
-	default:
-		charge, _ = q.ledger.Demand(group, c.Operation, &c.Usage, q.estimator)
-	}
-	charge.Agent, charge.NoBorrowing = c.Agent, c.NoBorrowing
-	charge.Call, charge.Operation, charge.Untold, charge.Expect = true, c.Operation, c.ChargeUntold, 0
-	if charge.Amounts[coordinator.DimConcurrency] = c.Seats; c.Op == coordinator.CallConsume || c.Op == coordinator.CallCharge {
-		charge.Amounts[coordinator.DimConcurrency] = 0
-	}
-	return charge, own
+	charge, guessed, ok := q.ledger.ForCall(c, q.estimator)
+	q.ledger.Bound(&charge, guessed)
+	return charge, ok
 }
 
 // callOf fills in what an answer says of a charge.

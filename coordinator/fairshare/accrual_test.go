@@ -25,7 +25,7 @@ func TestOwnerReturns(t *testing.T) {
 			}
 		}
 		w.agents = slices.DeleteFunc(w.agents, func(a coordinator.AgentID) bool { // nor what its own do
-			n, known := w.l.routes.agents[a]
+			n, known := w.l.agents[a]
 			return known && w.l.nodes[w.l.nodes[n].parent].spec.Name == owner
 		})
 		for range rapid.IntRange(1, 50).Draw(t, "steps") {

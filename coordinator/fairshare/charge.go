@@ -1,89 +1,37 @@
 package fairshare
 
 import (
+	"math/bits"
+
 	"taskbus/coordinator"
 )
-
-// unknownService begins the name under which a task type's calls are learnt of whose model
-// nobody says anything.
-const unknownService = "task:"
 
 // least is what a call counts for of which nothing is known but that it is one.
 const least = 1000
 
-// serviceOf is what a group's calls of a task type are for, as far as usage and
-// configuration say.
-func (l *Ledger) serviceOf(group, taskType string, u *coordinator.Usage) service {
-	s := service{operation: taskType}
-	if u != nil {
-		s.provider, s.model = u.Provider, u.Model
-	}
-	if s.provider != "" && s.model != "" { // no default is asked for
-		return s
-	}
-	if n, known := l.routes.groups[group]; known {
-		s.provider, s.model = l.defaults(n, s.provider, s.model)
-	}
-	return s
-}
-
-// learntAs is the name under which an estimator keeps what is learnt of a service.
-func (s service) learntAs() string {
-	if s.model == "" {
-		return unknownService + s.operation
-	}
-	return s.model
-}
-
 // Demand is the charge for a task of a group before it has run: what its producer states, and
 // for what it does not state, what such tasks have taken so far. The amounts to be reserved
-// are 90th percentiles, but no more than any limit allows at one time: what is only estimated
-// must not keep a task out for good. usual is by the means, and Expect what that counts for.
+// are 90th percentiles, but no more than any limit allows at one time (see Bound). usual is by the
+// means, and Expect what that counts for.
 func (l *Ledger) Demand(group, taskType string, u *coordinator.Usage, e *Estimator) (c Charge, usual coordinator.Amounts) {
-	s := l.serviceOf(group, taskType, u)
-	c = Charge{Group: group, Provider: s.provider, Model: s.model}
-	var stated coordinator.Usage
-	if u != nil {
-		stated = *u
-	}
-	expected := stated
-	name := s.learntAs()
-	var guessed [coordinator.NumDimensions]bool
-	input := int64(0) // as far as it is stated: a guess would choose the wrong bucket
-	if stated.InputTokens > 0 {
-		input = wholeUp(stated.InputTokens)
-	} else {
-		in := e.EstimateInput(group, name)
-		stated.InputTokens, expected.InputTokens = float64(in.Reserve), float64(in.Expect)
-		guessed[coordinator.DimInputTokens] = true
-	}
-	if stated.OutputTokens <= 0 {
-		out := e.Estimate(group, name, input, 0)
-		stated.OutputTokens, expected.OutputTokens = float64(out.Reserve), float64(out.Expect)
-		guessed[coordinator.DimOutputTokens] = true
-	}
-	any := guessed[coordinator.DimInputTokens] || guessed[coordinator.DimOutputTokens]
-	guessed[coordinator.DimTotalTokens], guessed[coordinator.DimCost] = any, any && stated.CostUSD <= 0
-	c.Amounts, _ = l.prices.amountsOf(&stated, s, 1)
-	usual, _ = l.prices.amountsOf(&expected, s, 1)
-	if any {
-		p, sure := l.PathOf(&c), l.sure(u, s)
-		for d := range c.Amounts {
-			if guessed[d] {
-				c.Amounts[d] = max(sure[d], min(c.Amounts[d], max(1, l.ever(&p, coordinator.Dimension(d)))))
-			}
-		}
-	}
-	c.Expect = Weigh(&usual)
+	c, usual, guessed := l.demand(group, taskType, u, e)
+	l.Bound(&c, guessed)
 	return c, usual
 }
 
-// sure is what a call takes at the least, by what its producer states.
-func (l *Ledger) sure(u *coordinator.Usage, s service) (a coordinator.Amounts) {
-	if u != nil {
-		a, _ = l.prices.amountsOf(u, s, 1)
+// Bound takes down what is only estimated to what the limits of the group, and those above it, allow
+// at one time: a guess must not keep anything out for good, and must not take down what is stated either.
+func (l *Ledger) Bound(c *Charge, guessed Guessed) {
+	if guessed.of == 0 {
+		return
 	}
-	return a
+	of := *c
+	of.Agent = "" // of a task nobody knows yet which agent will have it
+	p := l.PathOf(&of)
+	for m := guessed.of; m != 0; m &= m - 1 {
+		d := bits.TrailingZeros8(m)
+		c.Amounts[d] = max(guessed.sure[d], min(c.Amounts[d], max(1, l.ever(&p, coordinator.Dimension(d)))))
+	}
 }
 
 // ever is how much of a dimension the path allows at one time, at most.
@@ -104,18 +52,6 @@ func (l *Ledger) ever(p *Path, d coordinator.Dimension) int64 {
 		}
 	}
 	return most
-}
-
-// Used is what a task, or call, that was charged so has taken by the word of who ran it, at the
-// prices of now. Of which model it was, if it does not say, the charge does: else whoever names the
-// model in the task alone would pay nothing. Of a charge without a group it is that of its agent's.
-func (l *Ledger) Used(c *Charge, taskType string, u *coordinator.Usage) coordinator.Amounts {
-	s := service{c.Provider, c.Model, taskType}
-	if at, known := l.routes.agents[c.Agent]; known && c.Group == "" {
-		s.provider, s.model = l.defaults(l.nodes[at].parent, s.provider, s.model)
-	}
-	a, _ := l.prices.amountsOf(u, s, 0)
-	return a
 }
 
 // Observe teaches the estimator what a call has taken that was charged so.
@@ -169,27 +105,6 @@ func GroupsOf(q *coordinator.Quotas) []ShareNode {
 	return nodes
 }
 
-// PoolOf names the provider's or model's node that something is charged to, by its ID; empty:
-// none.
-func (l *Ledger) PoolOf(c *Charge) string {
-	if n, ok := l.serviceNode(c.Provider, c.Model); ok {
-		return l.nodes[n].spec.ID
-	}
-	return ""
-}
-
-// serviceNode is the node of the model, else of its provider.
-func (l *Ledger) serviceNode(provider, model string) (int32, bool) {
-	if provider == "" {
-		return 0, false
-	}
-	if n, ok := l.routes.models[modelKey{provider, model}]; ok {
-		return n, true
-	}
-	n, ok := l.routes.pools[provider]
-	return n, ok
-}
-
 // Find gives what a reservation that is open or remembered was charged for; false: there is
 // none of that key.
 func (l *Ledger) Find(key coordinator.TaskKey) (c Charge, open, known bool) {
@@ -218,15 +133,7 @@ func (l *Ledger) KindOf(id string) coordinator.QuotaKind {
 }
 
 // GroupOf is the group of a node, or of an agent's; "" for one above all groups.
-func (l *Ledger) GroupOf(n int32) string {
-	if l.nodes[n].spec.Kind == coordinator.QuotaAgent {
-		n = l.nodes[n].parent
-	}
-	if l.nodes[n].spec.Kind != coordinator.QuotaGroup {
-		return ""
-	}
-	return l.nodes[n].spec.Name
-}
+func (l *Ledger) GroupOf(n int32) string { return l.groupOf(n) }
 
 // GroupNode is the group's node of an agent's, and any other node itself, by their IDs.
 func (l *Ledger) GroupNode(id string) string {
@@ -239,7 +146,7 @@ func (l *Ledger) GroupNode(id string) string {
 // BorrowPriority is the group's place, higher first, among those that wait for something to
 // borrow.
 func (l *Ledger) BorrowPriority(group string) int {
-	if n, ok := l.routes.groups[group]; ok {
+	if n, ok := l.groups[group]; ok {
 		return l.nodes[n].spec.Borrowing.Priority
 	}
 	return 0

@@ -55,7 +55,7 @@ func (l *Ledger) Delay(now time.Time, p *Path, c *Charge, b *Before) (time.Durat
 	asked := *c
 	tidy(&asked.Amounts)
 	q := delays{l: l, charge: &asked, before: b}
-	if n, known := l.routes.groups[asked.Group]; known && asked.Group != "" {
+	if n, known := l.groups[asked.Group]; known && asked.Group != "" {
 		q.leafGroup = !l.nodes[n].inner
 	}
 	for _, n := range p.list() { // by its provider's word nothing passes before that

@@ -9,7 +9,8 @@
 //
 // The ledger: what may be used, and what is.
 //
-//	ledger.go       the quota trees, and what is charged to which of their nodes
+//	directory.go    which nodes something is charged to, by names; directorycharge.go: what it takes
+//	ledger.go       the quota trees, and what is used of them
 //	install.go      other quotas while reservations are open
 //	check.go        whether there is room for a charge; explain.go: why not, for people
 //	reservation.go  what is set aside, extended, and how it ends; settle.go, ending.go
@@ -23,7 +24,7 @@
 //	alert.go        budgets that are nearly used up
 //	state.go        all of it as records, and from records
 //	view.go         all of it for people
-//	charge.go       what a task is charged
+//	charge.go       what a task is charged, within the limits
 //
 // What calls take and cost.
 //

@@ -19,10 +19,10 @@ import (
 func (l *Ledger) Install(now time.Time, q *coordinator.Quotas) {
 	l.advance(now.UnixNano())
 	old, families := l.nodes, l.roots
-	l.quotas, l.prices = q, newPrices(nil)
-	l.nodes, l.byID, l.roots, l.routes = nil, nil, nil, routes{}
+	l.Directory = NewDirectory(q)
+	l.nodes, l.byID, l.roots = nil, nil, nil
 	if q != nil {
-		l.prices, l.repay = newPrices(q.Prices), q.RepayPercent
+		l.repay = q.RepayPercent
 		l.build(q)
 	}
 	for i := range old {

@@ -61,32 +61,6 @@ func (s *shaper) leftNow(now int64, d coordinator.Dimension) coordinator.QuotaLe
 	}
 }
 
-// GroupOfAgent is the group of an agent of quotas.yaml; false: it lists none of that id.
-func (l *Ledger) GroupOfAgent(id coordinator.AgentID) (string, bool) {
-	n, ok := l.routes.agents[id]
-	if !ok {
-		return "", false
-	}
-	return l.GroupOf(n), true
-}
-
-// Exactly is the charge for a call of a group of which the usage is known.
-func (l *Ledger) Exactly(group, operation string, u *coordinator.Usage) (c Charge) {
-	s := l.serviceOf(group, operation, u)
-	c = Charge{Group: group, Provider: s.provider, Model: s.model}
-	c.Amounts, _ = l.prices.amountsOf(u, s, 0)
-	return c
-}
-
-// Part is the charge for a part of a call that has been counted already: exactly what is stated,
-// and no request unless some are.
-func (l *Ledger) Part(group, operation string, u *coordinator.Usage) (c Charge) {
-	s := l.serviceOf(group, operation, u)
-	c = Charge{Group: group, Provider: s.provider, Model: s.model}
-	c.Amounts, _ = l.prices.count(u, s, 0, 0)
-	return c
-}
-
 // Knows tells whether a reservation of that key stands, or is remembered.
 func (l *Ledger) Knows(key coordinator.TaskKey) bool { return l.find(key) != nil }
 
@@ -105,10 +79,6 @@ func (l *Ledger) BegunAt(key coordinator.TaskKey) time.Time {
 	}
 	return l.Now()
 }
-
-// Keys are the pools of a provider of which quotas.yaml lists several keys, in its order; nil: it
-// lists one without a key, or none.
-func (l *Ledger) Keys(provider string) []string { return l.routes.keys[provider] }
 
 // RouteWeights are those by which calls choose among models.
 func (l *Ledger) RouteWeights() coordinator.RouteTerms {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/messages"
 )
 
 // callTimeout bounds the wait for an answer about a call: until it is in the journal.
@@ -19,6 +18,21 @@ const maxCallBody = 8 << 10
 
 // ErrCallsBusy says that too many questions about calls wait for their answers already.
 var ErrCallsBusy = errors.New("too many calls wait for their answers")
+
+// WhyUnanswered says to who asked about a call why nobody has answered, by an error of AskCalls. It names
+// no address and no fault of the network: these are for the log, and no agent's business.
+func WhyUnanswered(err error) string {
+	switch {
+	case errors.Is(err, ErrCallsBusy):
+		return "Too many calls wait for their answers"
+	case errors.Is(err, ErrNotLeading):
+		return "No coordinator leads at the moment"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "The coordinator that leads has not answered in time"
+	default:
+		return "The coordinator that leads cannot be asked at the moment"
+	}
+}
 
 // calls answers POST /v1/quota/reserve and its siblings.
 func (a *api) calls(op coordinator.CallOp) http.Handler {
@@ -71,7 +85,7 @@ func (a *api) ask(w http.ResponseWriter, r *http.Request, call coordinator.Call,
 	case err != nil:
 		w.Header().Set("Retry-After", "1")
 		how.problem(w, http.StatusServiceUnavailable, "Not answered",
-			messages.Clean(err.Error(), messages.MaxText)+". Ask again with the same reservation_id: what was done already is not done twice.")
+			WhyUnanswered(err)+". Ask again with the same reservation_id: what was done already is not done twice.")
 		return
 	}
 	x := &answers[0]

@@ -275,12 +275,15 @@ func TestWhoIsNotAnswered(t *testing.T) {
 		{"65 descriptors", func(c context.Context) context.Context { return as(c, token) }, many(65), nil, codes.InvalidArgument},
 		{"something back", func(c context.Context) context.Context { return as(c, token) }, &pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{refund}}, nil, codes.InvalidArgument},
 		{"64 KiB", func(c context.Context) context.Context { return as(c, token) }, &pb.RateLimitRequest{Domain: strings.Repeat("d", 64<<10)}, nil, codes.ResourceExhausted},
-		{"nobody leads", func(c context.Context) context.Context { return as(c, token) }, ok, errors.New("this instance stands by"), codes.Unavailable},
+		{"nobody leads", func(c context.Context) context.Context { return as(c, token) }, ok, errors.New("dial tcp 10.1.2.3:8551: connection refused"), codes.Unavailable},
 	} {
 		src := &fake{err: tc.err}
 		_, err := served(t, src).ShouldRateLimit(tc.ctx(t.Context()), tc.q)
 		if status.Code(err) != tc.want {
 			t.Errorf("%s: %v, want %v", tc.name, err, tc.want)
+		}
+		if strings.Contains(status.Convert(err).Message(), "10.1.2.3") {
+			t.Errorf("%s: the gateway hears where the leader is: %v", tc.name, err)
 		}
 		if asked := len(src.asked) > 0; asked != (tc.want == codes.OK || tc.want == codes.Unavailable) {
 			t.Errorf("%s: the engine was asked: %t", tc.name, asked)

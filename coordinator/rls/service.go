@@ -17,7 +17,6 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
-	"taskbus/messages"
 )
 
 // Source is what the service asks of the coordinator; httpapi.Source says how it answers.
@@ -130,7 +129,7 @@ func (l *limiter) together(ctx context.Context, calls []coordinator.Call) ([]coo
 	}
 	answers, err := l.src.AskCalls(ctx, calls)
 	if err != nil {
-		return nil, status.Error(codes.Unavailable, messages.Clean(err.Error(), messages.MaxText))
+		return nil, status.Error(codes.Unavailable, httpapi.WhyUnanswered(err))
 	}
 	return answers, nil
 }

@@ -2,6 +2,8 @@ package service
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,12 +16,16 @@ import (
 // forwardTimeout bounds how long a leader that has just died keeps those waiting who ask here.
 const forwardTimeout = 2 * time.Second
 
-// newForwarding is what a standby asks the leader with: connections are kept, redirects not
-// followed, because a token goes along.
-func newForwarding() *http.Client {
+// newForwarding is what a standby asks the leader with, whose certificate these authorities have
+// signed (nil: those of the system): connections are kept, redirects not followed, because a token
+// goes along.
+func newForwarding(authorities *x509.CertPool) *http.Client {
 	return &http.Client{
-		Timeout:       forwardTimeout,
-		Transport:     &http.Transport{MaxIdleConnsPerHost: 256, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: false},
+		Timeout: forwardTimeout,
+		Transport: &http.Transport{
+			MaxIdleConnsPerHost: 256, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: false,
+			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities},
+		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
@@ -38,12 +44,13 @@ func (s *Service) AskCalls(ctx context.Context, asked []coordinator.Call) ([]coo
 	if errors.Is(err, httpapi.ErrCallsBusy) || errors.Is(err, context.Canceled) {
 		return nil, err
 	}
-	if own, ok := s.lost.admit(s.now(), asked); ok {
-		s.metrics.calls.own.Add(float64(len(own)))
+	if own, admitted, ok := s.lost.admit(s.now(), asked); ok {
+		s.metrics.calls.own.Add(float64(admitted))
 		s.metrics.calls.note(s.now().Sub(begun), asked, own)
 		return own, nil
 	}
 	s.metrics.calls.unasked.Inc()
+	s.observe.callUnasked(err)
 	return nil, err
 }
 

@@ -1,8 +1,8 @@
 package service
 
 import (
-	"context"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -15,13 +15,16 @@ import (
 // been told: that is charged then, whatever the limits. What it holds it holds in memory: if the
 // process ends before, calls have been made that nobody has charged.
 //
-// A call concerns the pool of its provider, if that is listed, else the one without a provider. What
-// it may use is counted in a ledger of its own, which knows these pools alone.
+// Whose quota a call takes, at which provider, and whether it may, is found by names as the leader
+// finds it. One pool decides then: that of the call's provider if it is listed, else the one without a
+// provider. What it may use is counted in a ledger of its own, which knows these pools alone.
 type onLoss struct {
-	mu     sync.Mutex
-	quotas *coordinator.Quotas
-	ledger *fairshare.Ledger
-	owed   map[coordinator.TaskKey]*owedCall
+	mu        sync.Mutex
+	names     *fairshare.Directory
+	estimator *fairshare.Estimator // has learnt nothing: what is not stated counts as quotas.yaml assumes
+	pools     map[string]string    // those that admit something, by provider: what ledger calls them
+	ledger    *fairshare.Ledger
+	owed      map[coordinator.TaskKey]*owedCall
 }
 
 // owedCall is a call that was admitted here.
@@ -38,109 +41,178 @@ const maxOwed = 1 << 16
 const lossTTL = 2 * time.Minute
 
 func newOnLoss() *onLoss {
-	return &onLoss{ledger: fairshare.NewLedger(), owed: make(map[coordinator.TaskKey]*owedCall)}
+	return &onLoss{
+		names: fairshare.NewDirectory(nil), estimator: fairshare.NewEstimator(),
+		ledger: fairshare.NewLedger(), owed: make(map[coordinator.TaskKey]*owedCall),
+	}
 }
 
-// under takes over the pools of a policy.
+// under takes over the pools of a policy. What they have let pass stays counted.
 func (o *onLoss) under(now time.Time, q *coordinator.Quotas) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.quotas = q; q == nil {
+	if q == nil || len(q.Loss) == 0 {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.pools = nil
 		o.ledger.Install(now, nil)
 		return
 	}
-	o.ledger.Install(now, &coordinator.Quotas{Nodes: q.Loss, Prices: q.Prices, Location: q.Location, TombstoneTTL: lossTTL, ReservationTTL: lossTTL})
-}
-
-// poolOf is the pool that decides about a call; false: nothing is admitted to it.
-func (o *onLoss) poolOf(c *coordinator.Call) (provider string, ok bool) {
-	provider = c.Usage.Provider
-	for i := range o.quotas.Nodes { // the group's own, if the call names none
-		if n := &o.quotas.Nodes[i]; provider == "" && n.Kind == coordinator.QuotaGroup && n.Name == c.Group {
-			provider = n.Provider
-		}
+	names, nodes, pools := fairshare.NewDirectory(q), slices.Clone(q.Loss), make(map[string]string, len(q.Loss))
+	for i := range nodes { // each by a name of its own, so that no other is charged with it
+		name := strconv.Itoa(i)
+		pools[nodes[i].Provider], nodes[i].Provider = name, name
 	}
-	listed := func(nodes []coordinator.QuotaNode, provider string) bool {
-		return slices.ContainsFunc(nodes, func(n coordinator.QuotaNode) bool {
-			return n.Kind == coordinator.QuotaPool && n.Parent < 0 && (n.Provider == provider || coordinator.ProviderOfPool(n.Provider) == provider)
-		})
-	}
-	if provider != "" && listed(o.quotas.Nodes, provider) {
-		return provider, listed(o.quotas.Loss, provider)
-	}
-	return "", listed(o.quotas.Loss, "")
-}
-
-// admit answers calls as far as that may be done here; false: somebody else must.
-func (o *onLoss) admit(now time.Time, asked []coordinator.Call) ([]coordinator.CallAnswer, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.quotas == nil || len(o.quotas.Loss) == 0 {
-		return nil, false
-	}
-	answers := make([]coordinator.CallAnswer, len(asked))
-	for i := range asked {
-		if !o.one(now, &asked[i], &answers[i]) {
-			return nil, false
-		}
-	}
-	return answers, true
+	o.names, o.pools = names, pools
+	o.estimator.SetDefaultOutput(q.DefaultOutput)
+	o.ledger.Install(now, &coordinator.Quotas{Nodes: nodes, Location: q.Location, TombstoneTTL: lossTTL, ReservationTTL: lossTTL})
 }
 
-// one answers one call. Whatever has been admitted stays so, also where another one is not: it is
-// safe to ask again.
-func (o *onLoss) one(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer) bool {
-	a.Agent, a.Group, a.Provider, a.Model, a.Own = c.Agent, c.Group, c.Usage.Provider, c.Usage.Model, true
+// admit answers calls as far as that may be done here, and counts those that were admitted; false:
+// somebody else must answer, and nothing has been admitted. As with a leader, if one of those that
+// were asked about together is refused, none is admitted.
+func (o *onLoss) admit(now time.Time, asked []coordinator.Call) (answers []coordinator.CallAnswer, admitted int, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.pools) == 0 && len(o.owed) == 0 {
+		return nil, 0, false
+	}
+	answers = make([]coordinator.CallAnswer, len(asked))
+	var made []int
+	all := true
+	for i := range asked {
+		answered, admitted := o.one(now, &asked[i], &answers[i])
+		if admitted {
+			made = append(made, i)
+		}
+		if !answered {
+			o.undo(now, asked, made)
+			return nil, 0, false
+		}
+		all = all && answers[i].State == coordinator.CallGranted
+	}
+	if !all {
+		o.undo(now, asked, made)
+		for _, i := range made {
+			answers[i].State, answers[i].Until = coordinator.CallPutBy, time.Time{}
+		}
+		return answers, 0, true
+	}
+	for _, i := range made {
+		if asked[i].Op == coordinator.CallConsume {
+			o.count(now, asked[i].Key, nil) // its end is known
+		}
+	}
+	return answers, len(made), true
+}
+
+// undo takes back calls that were admitted a moment ago.
+func (o *onLoss) undo(now time.Time, asked []coordinator.Call, made []int) {
+	for _, i := range made {
+		o.ledger.Release(now, asked[i].Key, false)
+		delete(o.owed, asked[i].Key)
+	}
+}
+
+// one answers one call; answered is false if that may not be done here.
+func (o *onLoss) one(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer) (answered, admitted bool) {
 	held := o.owed[c.Key]
 	switch c.Op {
 	case coordinator.CallSettle, coordinator.CallRelease:
 		if held == nil || held.until.IsZero() {
-			return false
+			return false, false
 		}
-		o.end(now, held, c)
-		return true
+		o.end(now, held, c, a)
+		return true, false
 	case coordinator.CallReserve, coordinator.CallConsume, coordinator.CallCheck:
 	default:
-		return false
+		return false, false
 	}
 	if held != nil && c.Op != coordinator.CallCheck {
-		a.Standing, a.Until = true, held.until
-		return true
+		o.standing(held, c, a)
+		return true, false
 	}
-	provider, ok := o.poolOf(c)
-	if !ok || len(o.owed) >= maxOwed || len(c.Routes) > 0 {
-		return false
+	if len(c.Routes) > 0 {
+		return false, false
 	}
-	charge := o.ledger.Exactly("", c.Operation, &c.Usage)
-	charge.Provider, charge.Model, charge.Call = provider, "", true
-	charge.Amounts[coordinator.DimConcurrency] = c.Seats
+	charge, guessed, own := o.names.ForCall(c, o.estimator)
+	pool, listed := o.pools[o.names.ProviderOf(&charge)]
+	if !listed {
+		return false, false
+	}
+	o.of(a, &charge)
+	if !own { // an agent that is not known here may have been registered: the journal knows
+		a.State = coordinator.CallForeign
+		_, known := o.names.GroupOfAgent(c.Agent)
+		return known, false
+	}
+	counted := fairshare.Charge{Provider: pool, Amounts: charge.Amounts, Call: true}
+	o.ledger.Bound(&counted, guessed)
 	if c.Op == coordinator.CallCheck {
-		path := o.ledger.PathOf(&charge)
-		return o.ledger.Check(now, &path, &charge).OK
+		path := o.ledger.PathOf(&counted)
+		return o.ledger.Check(now, &path, &counted).OK, false
 	}
-	if v := o.ledger.Reserve(now, c.Key, &charge, now.Add(lossTTL)); !v.OK {
-		return false
+	if len(o.owed) >= maxOwed || !o.ledger.Reserve(now, c.Key, &counted, now.Add(lossTTL)).OK {
+		return false, false
 	}
-	held = &owedCall{call: *c}
-	held.call.Op, held.call.Keep, held.call.Seats, held.call.TTL = coordinator.CallCharge, true, 0, 0
+	held = &owedCall{call: o.asCharge(c, &charge)}
 	if c.Op == coordinator.CallReserve {
 		held.until = now.Add(lossTTL)
 		a.Until = held.until
 	}
 	o.owed[c.Key] = held
-	return true
+	return true, true
+}
+
+// asCharge is how the leader is told of a call: by all the names and amounts that were answered, so
+// that these are charged, whatever the defaults and estimates are by then.
+func (o *onLoss) asCharge(c *coordinator.Call, charge *fairshare.Charge) coordinator.Call {
+	told := *c
+	told.Op, told.Keep, told.Seats, told.TTL = coordinator.CallCharge, true, 0, 0
+	told.Group, told.OwnOnly = charge.Group, false // it has been seen to that the group is the agent's
+	if told.Usage.Model = charge.Model; charge.Provider != "" {
+		if told.Usage.Provider = o.names.ProviderOf(charge); told.Usage.Provider == "" {
+			told.Usage.Provider = charge.Provider
+		}
+	}
+	if !c.Exact && !c.NoRequest {
+		told.Usage.InputTokens = float64(charge.Amounts[coordinator.DimInputTokens])
+		told.Usage.OutputTokens = float64(charge.Amounts[coordinator.DimOutputTokens])
+	}
+	return told
+}
+
+// of fills in what an answer says of a charge.
+func (o *onLoss) of(a *coordinator.CallAnswer, c *fairshare.Charge) {
+	a.Agent, a.Group, a.Provider, a.Model, a.Amounts, a.Own = c.Agent, c.Group, c.Provider, c.Model, c.Amounts, true
+	a.Pool = o.names.PoolOf(c)
+}
+
+// ofHeld fills in what an answer says of a call that was admitted here: what will be charged.
+func (o *onLoss) ofHeld(a *coordinator.CallAnswer, held *owedCall) *fairshare.Charge {
+	charge, _, _ := o.names.ForCall(&held.call, o.estimator)
+	o.of(a, &charge)
+	return &charge
+}
+
+// standing answers who asks again for what was admitted here.
+func (o *onLoss) standing(held *owedCall, c *coordinator.Call, a *coordinator.CallAnswer) {
+	o.ofHeld(a, held)
+	a.Standing, a.Until = true, held.until
+	if held.until.IsZero() && c.Op == coordinator.CallReserve {
+		a.State = coordinator.CallEnded
+	}
 }
 
 // end takes over how a call has ended that was admitted here.
-func (o *onLoss) end(now time.Time, held *owedCall, c *coordinator.Call) {
+func (o *onLoss) end(now time.Time, held *owedCall, c *coordinator.Call, a *coordinator.CallAnswer) {
 	if c.Op == coordinator.CallRelease {
+		o.ofHeld(a, held)
+		a.Amounts = coordinator.Amounts{}
 		o.ledger.Release(now, c.Key, false)
 		delete(o.owed, c.Key)
 		return
 	}
-	charge, _, _ := o.ledger.Find(c.Key)
-	charge.Amounts[coordinator.DimConcurrency] = 0 // its seat is free
-	o.ledger.Settle(now, c.Key, charge.Amounts, false)
 	held.until = time.Time{}
 	if c.Exact {
 		provider, model := held.call.Usage.Provider, held.call.Usage.Model
@@ -149,6 +221,17 @@ func (o *onLoss) end(now time.Time, held *owedCall, c *coordinator.Call) {
 			held.call.Usage.Provider, held.call.Usage.Model = provider, model
 		}
 	}
+	o.count(now, c.Key, &o.ofHeld(a, held).Amounts)
+}
+
+// count ends what is set aside here for a call: at what it has used, nil: at what it was let pass for.
+func (o *onLoss) count(now time.Time, key coordinator.TaskKey, used *coordinator.Amounts) {
+	charge, _, _ := o.ledger.Find(key)
+	if used != nil {
+		charge.Amounts = *used
+	}
+	charge.Amounts[coordinator.DimConcurrency] = 0 // its seat is free
+	o.ledger.Settle(now, key, charge.Amounts, false)
 }
 
 // answered puts the ends of calls that were admitted here in the place of the leader's answer, who
@@ -161,8 +244,8 @@ func (o *onLoss) answered(now time.Time, asked []coordinator.Call, answers []coo
 		c := &asked[i]
 		o.mu.Lock()
 		if held := o.owed[c.Key]; held != nil && !held.until.IsZero() && (c.Op == coordinator.CallSettle || c.Op == coordinator.CallRelease) {
-			o.end(now, held, c)
-			answers[i] = coordinator.CallAnswer{Agent: c.Agent, Group: c.Group, Own: true}
+			answers[i] = coordinator.CallAnswer{}
+			o.end(now, held, c, &answers[i])
 		}
 		o.mu.Unlock()
 	}
@@ -173,9 +256,14 @@ func (o *onLoss) answered(now time.Time, asked []coordinator.Call, answers []coo
 func (o *onLoss) due(now time.Time, n int) (calls []coordinator.Call) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.ledger.Due(now)
+	for key, ends := o.ledger.Due(now); ends; key, ends = o.ledger.Due(now) {
+		o.count(now, key, nil)
+	}
 	for _, held := range o.owed { // in any order: they are charged whatever the limits
-		if len(calls) < n && !held.until.After(now) {
+		if len(calls) == n {
+			break
+		}
+		if !held.until.After(now) {
 			calls = append(calls, held.call)
 		}
 	}
@@ -196,32 +284,4 @@ func (o *onLoss) waiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.owed)
-}
-
-const (
-	tellEvery = time.Second
-	tellAtOne = 256
-)
-
-// tellOwed tells the leader of calls that were admitted here, until ctx ends.
-func (s *Service) tellOwed(ctx context.Context) {
-	ticker := time.NewTicker(tellEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		for calls := s.lost.due(s.now(), tellAtOne); len(calls) > 0; calls = s.lost.due(s.now(), tellAtOne) {
-			asking, cancel := context.WithTimeout(ctx, forwardTimeout)
-			_, err := s.askSomebody(asking, calls)
-			cancel()
-			if err != nil {
-				break // they are told of later
-			}
-			s.lost.told(calls)
-			s.log.Info().Int("calls", len(calls)).Msg("charged calls that were admitted while no leader could be asked")
-		}
-	}
 }

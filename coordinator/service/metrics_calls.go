@@ -13,7 +13,9 @@ type callMetrics struct {
 	answered [coordinator.NumCallOps][coordinator.NumCallStates]prometheus.Counter
 	unasked  prometheus.Counter // questions that nobody has answered
 	own      prometheus.Counter
-	duration prometheus.Observer
+	// uncharged: admitted here, and refused by the leader when it was told.
+	uncharged prometheus.Counter
+	duration  prometheus.Observer
 	// poolRefusals of providers, by the node of the pool or model.
 	poolRefusals *prometheus.CounterVec
 }
@@ -35,6 +37,9 @@ func newCallMetrics(owed func() int) (m callMetrics, all []prometheus.Collector)
 	m.own = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "taskbus_calls_unconfirmed_total", Help: "Calls that this coordinator admitted by itself because no leader could be asked (on_loss).",
 	})
+	m.uncharged = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "taskbus_calls_uncharged_total", Help: "Calls that this coordinator admitted by itself and that the leader, when it was told of them, did not charge.",
+	})
 	duration := prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "taskbus_call_duration_seconds", Help: "From a question about LLM calls to its answer.", Buckets: latencyBuckets,
 	})
@@ -43,7 +48,7 @@ func newCallMetrics(owed func() int) (m callMetrics, all []prometheus.Collector)
 		Name: "taskbus_calls_owed", Help: "Calls that this coordinator admitted by itself and that are not charged yet.",
 	}, func() float64 { return float64(owed()) })
 	m.poolRefusals = newPoolRefusals()
-	return m, []prometheus.Collector{answers, m.unasked, m.own, duration, waiting, m.poolRefusals}
+	return m, []prometheus.Collector{answers, m.unasked, m.own, m.uncharged, duration, waiting, m.poolRefusals}
 }
 
 // note counts what was answered.

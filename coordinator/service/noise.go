@@ -29,6 +29,8 @@ const (
 	noiseAuction
 	noiseQuota
 	noiseUsage
+	noiseUncharged
+	noiseUnasked
 	noiseFault
 	numNoises = iota
 )

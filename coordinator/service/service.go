@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -22,7 +23,7 @@ import (
 	"taskbus/schemas"
 )
 
-// Options are what a coordinator is made of. All but History, Alerted and Now are required.
+// Options are what a coordinator is made of. All but History, Alerted, PeerAuthorities and Now are required.
 type Options struct {
 	Config *config.Config
 	// ConfigPath is where it was read from, for /status.
@@ -39,6 +40,8 @@ type Options struct {
 	Address string
 	// PeerToken is what coordinators show each other; empty: nothing is forwarded to the leader.
 	PeerToken string
+	// PeerAuthorities sign the certificates of the other coordinators; nil: those of the system do.
+	PeerAuthorities *x509.CertPool
 	// SkipCorrupt: what is damaged in the journal is passed over, once somebody has
 	// asked for that.
 	SkipCorrupt bool
@@ -102,7 +105,7 @@ func New(o Options) (*Service, error) {
 	s := &Service{
 		options: o, log: o.Logger, now: o.Now, started: o.Now(),
 		decoder: messages.NewDecoder(set, messages.Limits{MaxBytes: o.Config.MaxMessageBytes}),
-		history: newHistory(historySize), judging: make(chan struct{}, 1), resultsNext: -1, overruns: make(overruns), calls: newCalls(), lost: newOnLoss(), forwarding: newForwarding(),
+		history: newHistory(historySize), judging: make(chan struct{}, 1), resultsNext: -1, overruns: make(overruns), calls: newCalls(), lost: newOnLoss(), forwarding: newForwarding(o.PeerAuthorities),
 	}
 	s.loop = newLoop(o.Now, writeDown{s})
 	s.count.recent.now = o.Now

@@ -1,0 +1,230 @@
+package fairshare
+
+import "taskbus/coordinator"
+
+// Directory finds, by the names of a charge, the nodes of the quota trees that it concerns, with the
+// defaults that quotas.yaml gives for what it does not name, and what it takes there. It knows nothing
+// of what is used. It is immutable: several may read it at one time.
+type Directory struct {
+	quotas *coordinator.Quotas
+	prices *prices
+	above  []int32 // of each node, the one above it; -1 of a root
+
+	groups map[string]int32 // nodes of the pool without a provider; "" is its root
+	agents map[coordinator.AgentID]int32
+	pools  map[string]int32 // by provider
+	models map[modelKey]int32
+	keys   map[string][]string // the pools of a provider with keys
+	shares map[shareKey]int32  // of groups and agents in providers' pools
+}
+
+type modelKey struct{ provider, model string }
+
+// shareKey names a group's part of a pool or model, or an agent's of the group's.
+type shareKey struct {
+	under int32
+	name  string
+}
+
+// Path is the nodes that something is charged to: the chain of one tree after that of
+// the other, each from its leaf to its root.
+type Path struct {
+	nodes [maxPath]int32
+	n     uint8
+}
+
+// maxPath bounds the nodes of a path: the loader allows trees of 8 levels, and there are
+// at most two chains.
+const maxPath = 18
+
+// Empty tells that no quota concerns it.
+func (p *Path) Empty() bool { return p.n == 0 }
+
+func (p *Path) list() []int32 { return p.nodes[:p.n] }
+
+// NewDirectory makes that of quotas, nil for none. It takes O(nodes).
+func NewDirectory(q *coordinator.Quotas) *Directory {
+	if q == nil {
+		return &Directory{prices: newPrices(nil)}
+	}
+	d := &Directory{
+		quotas: q, prices: newPrices(q.Prices), above: make([]int32, len(q.Nodes)),
+		groups: make(map[string]int32), agents: make(map[coordinator.AgentID]int32),
+		pools: make(map[string]int32), models: make(map[modelKey]int32), shares: make(map[shareKey]int32),
+		keys: make(map[string][]string),
+	}
+	for i := range q.Nodes { // parents come first
+		d.above[i] = int32(q.Nodes[i].Parent)
+		d.add(int32(i))
+	}
+	return d
+}
+
+// add files a node under the names by which it is found.
+func (d *Directory) add(n int32) {
+	spec, top := &d.quotas.Nodes[n], d.rootOf(n)
+	provider := d.quotas.Nodes[top].Provider
+	switch {
+	case spec.Kind == coordinator.QuotaPool && provider == "":
+		d.groups[""] = n
+	case spec.Kind == coordinator.QuotaPool:
+		d.pools[provider] = n
+		if base := coordinator.ProviderOfPool(provider); base != provider { // without a key it is the first one's
+			if d.keys[base] = append(d.keys[base], provider); len(d.keys[base]) == 1 {
+				d.pools[base] = n
+			}
+		}
+	case spec.Kind == coordinator.QuotaModel:
+		d.models[modelKey{provider, spec.Name}] = n
+		if base := coordinator.ProviderOfPool(provider); base != provider && d.pools[base] == top {
+			d.models[modelKey{base, spec.Name}] = n
+		}
+	case provider == "" && spec.Kind == coordinator.QuotaGroup:
+		d.groups[spec.Name] = n
+	case provider == "":
+		d.agents[coordinator.AgentID(spec.Name)] = n
+	default: // a group's part is found under the pool or model, an agent's under the group's
+		under := d.above[n]
+		for spec.Kind == coordinator.QuotaGroup && d.kindOf(under) == coordinator.QuotaGroup {
+			under = d.above[under]
+		}
+		d.shares[shareKey{under, spec.Name}] = n
+	}
+}
+
+func (d *Directory) kindOf(n int32) coordinator.QuotaKind { return d.quotas.Nodes[n].Kind }
+
+// groupOf is the group of a node, or of an agent's; "" for one above all groups.
+func (d *Directory) groupOf(n int32) string {
+	if d.kindOf(n) == coordinator.QuotaAgent {
+		n = d.above[n]
+	}
+	if d.kindOf(n) != coordinator.QuotaGroup {
+		return ""
+	}
+	return d.quotas.Nodes[n].Name
+}
+
+func (d *Directory) rootOf(n int32) int32 {
+	for d.above[n] >= 0 {
+		n = d.above[n]
+	}
+	return n
+}
+
+// PathOf finds the nodes that a charge concerns: in the pool without a provider the agent
+// (if it is one of the group's), the group and those above it; in the provider's pool the
+// nearest part of the group, the model and the provider. A group that is not known is
+// charged to the pools alone.
+func (d *Directory) PathOf(c *Charge) Path {
+	var p Path
+	if d.quotas == nil {
+		return p
+	}
+	group, known := d.groups[c.Group]
+	leaf, any := group, known
+	if a, ok := d.agents[c.Agent]; ok && (c.Group == "" || known && d.above[a] == group) {
+		leaf, any = a, true // an agent that works for nobody in particular works for its own group
+		group, known = d.above[a], true
+	} else if !known {
+		leaf, any = d.groups[""]
+	}
+	if any {
+		d.climb(&p, leaf)
+	}
+	provider, model := c.Provider, c.Model
+	if known {
+		provider, model = d.defaults(group, provider, model)
+	}
+	if at, ok := d.serviceNode(provider, model); ok {
+		d.climb(&p, d.shareOf(at, group, known, c.Agent))
+	}
+	return p
+}
+
+// shareOf finds the nearest part of the group in a pool or model, and the agent's in that;
+// the pool or model itself when it is not divided.
+func (d *Directory) shareOf(at, group int32, known bool, agent coordinator.AgentID) int32 {
+	if !known || len(d.shares) == 0 {
+		return at
+	}
+	for g := group; g >= 0 && d.kindOf(g) == coordinator.QuotaGroup; g = d.above[g] {
+		if share, ok := d.shares[shareKey{at, d.quotas.Nodes[g].Name}]; ok {
+			if a, ok := d.shares[shareKey{share, string(agent)}]; ok {
+				return a
+			}
+			return share
+		}
+	}
+	return at
+}
+
+// defaults fills in the provider and model that a group's calls go to unless they say.
+func (d *Directory) defaults(group int32, provider, model string) (string, string) {
+	for g := group; g >= 0 && (provider == "" || model == ""); g = d.above[g] {
+		spec := &d.quotas.Nodes[g]
+		if spec.Kind != coordinator.QuotaGroup {
+			break
+		}
+		if provider == "" && spec.Provider != "" {
+			provider = spec.Provider
+			if model == "" {
+				model = spec.Model
+			}
+		}
+		if model == "" && spec.Provider == provider {
+			model = spec.Model
+		}
+	}
+	return provider, model
+}
+
+func (d *Directory) climb(p *Path, from int32) {
+	for n := from; n >= 0 && int(p.n) < maxPath; n = d.above[n] {
+		p.nodes[p.n] = n
+		p.n++
+	}
+}
+
+// serviceNode is the node of the model, else of its provider.
+func (d *Directory) serviceNode(provider, model string) (int32, bool) {
+	if provider == "" {
+		return 0, false
+	}
+	if n, ok := d.models[modelKey{provider, model}]; ok {
+		return n, true
+	}
+	n, ok := d.pools[provider]
+	return n, ok
+}
+
+// PoolOf names the provider's or model's node that something is charged to, by its ID; empty:
+// none.
+func (d *Directory) PoolOf(c *Charge) string {
+	if n, ok := d.serviceNode(c.Provider, c.Model); ok {
+		return d.quotas.Nodes[n].ID
+	}
+	return ""
+}
+
+// ProviderOf names the provider, with its key, to whose pool something is charged that names
+// provider and model; empty: none that quotas.yaml lists.
+func (d *Directory) ProviderOf(c *Charge) string {
+	if n, ok := d.serviceNode(c.Provider, c.Model); ok {
+		return d.quotas.Nodes[d.rootOf(n)].Provider
+	}
+	return ""
+}
+
+// Keys are the pools of a provider of which quotas.yaml lists several keys, in its order; nil: it
+// lists one without a key, or none.
+func (d *Directory) Keys(provider string) []string { return d.keys[provider] }
+
+// GroupOfAgent is the group of an agent of quotas.yaml; false: it lists none of that id.
+func (d *Directory) GroupOfAgent(id coordinator.AgentID) (string, bool) {
+	n, ok := d.agents[id]
+	if !ok {
+		return "", false
+	}
+	return d.groupOf(n), true
+}

@@ -1,0 +1,131 @@
+package fairshare
+
+import "taskbus/coordinator"
+
+// unknownService begins the name under which a task type's calls are learnt of whose model
+// nobody says anything.
+const unknownService = "task:"
+
+// serviceOf is what a group's calls of a task type are for, as far as usage and
+// configuration say.
+func (d *Directory) serviceOf(group, taskType string, u *coordinator.Usage) service {
+	s := service{operation: taskType}
+	if u != nil {
+		s.provider, s.model = u.Provider, u.Model
+	}
+	if s.provider != "" && s.model != "" { // no default is asked for
+		return s
+	}
+	if n, known := d.groups[group]; known {
+		s.provider, s.model = d.defaults(n, s.provider, s.model)
+	}
+	return s
+}
+
+// learntAs is the name under which an estimator keeps what is learnt of a service.
+func (s service) learntAs() string {
+	if s.model == "" {
+		return unknownService + s.operation
+	}
+	return s.model
+}
+
+// Guessed says what of a charge nobody has stated: of has a bit, 1 << Dimension, for each amount, and
+// sure is how much it is at the least by what was stated.
+type Guessed struct {
+	of   uint8
+	sure coordinator.Amounts
+}
+
+// demand is the charge for a task of a group before it has run, whatever the limits: what is stated,
+// and for what is not, what e has learnt of such tasks (see Ledger.Demand).
+func (d *Directory) demand(group, taskType string, u *coordinator.Usage, e *Estimator) (c Charge, usual coordinator.Amounts, guessed Guessed) {
+	s := d.serviceOf(group, taskType, u)
+	c = Charge{Group: group, Provider: s.provider, Model: s.model}
+	var stated coordinator.Usage
+	if u != nil {
+		stated = *u
+	}
+	expected := stated
+	name := s.learntAs()
+	input := int64(0) // as far as it is stated: a guess would choose the wrong bucket
+	if stated.InputTokens > 0 {
+		input = wholeUp(stated.InputTokens)
+	} else {
+		in := e.EstimateInput(group, name)
+		stated.InputTokens, expected.InputTokens = float64(in.Reserve), float64(in.Expect)
+		guessed.of |= 1 << coordinator.DimInputTokens
+	}
+	if stated.OutputTokens <= 0 {
+		out := e.Estimate(group, name, input, 0)
+		stated.OutputTokens, expected.OutputTokens = float64(out.Reserve), float64(out.Expect)
+		guessed.of |= 1 << coordinator.DimOutputTokens
+	}
+	if guessed.of != 0 {
+		if guessed.of |= 1 << coordinator.DimTotalTokens; stated.CostUSD <= 0 {
+			guessed.of |= 1 << coordinator.DimCost
+		}
+		if u != nil {
+			guessed.sure, _ = d.prices.amountsOf(u, s, 1)
+		}
+	}
+	c.Amounts, _ = d.prices.amountsOf(&stated, s, 1)
+	usual, _ = d.prices.amountsOf(&expected, s, 1)
+	c.Expect = Weigh(&usual)
+	return c, usual, guessed
+}
+
+// Exactly is the charge for a call of a group of which the usage is known.
+func (d *Directory) Exactly(group, operation string, u *coordinator.Usage) (c Charge) {
+	s := d.serviceOf(group, operation, u)
+	c = Charge{Group: group, Provider: s.provider, Model: s.model}
+	c.Amounts, _ = d.prices.amountsOf(u, s, 0)
+	return c
+}
+
+// Part is the charge for a part of a call that has been counted already: exactly what is stated,
+// and no request unless some are.
+func (d *Directory) Part(group, operation string, u *coordinator.Usage) (c Charge) {
+	s := d.serviceOf(group, operation, u)
+	c = Charge{Group: group, Provider: s.provider, Model: s.model}
+	c.Amounts, _ = d.prices.count(u, s, 0, 0)
+	return c
+}
+
+// ForCall is what a call is charged for, whatever the limits, and what of that e has estimated; own is
+// false if its agent has no right to the group that it names.
+func (d *Directory) ForCall(c *coordinator.Call, e *Estimator) (charge Charge, guessed Guessed, own bool) {
+	group, own := c.Group, true
+	if c.OwnOnly || group == "" {
+		its, listed := d.GroupOfAgent(c.Agent)
+		if own = group == "" || listed && group == its; own {
+			group = its
+		}
+	}
+	switch {
+	case c.NoRequest:
+		charge = d.Part(group, c.Operation, &c.Usage)
+	case c.Exact:
+		charge = d.Exactly(group, c.Operation, &c.Usage)
+	default:
+		charge, _, guessed = d.demand(group, c.Operation, &c.Usage, e)
+	}
+	charge.Agent, charge.NoBorrowing = c.Agent, c.NoBorrowing
+	charge.Call, charge.Operation, charge.Untold, charge.Expect = true, c.Operation, c.ChargeUntold, 0
+	if charge.Amounts[coordinator.DimConcurrency] = c.Seats; c.Op == coordinator.CallConsume || c.Op == coordinator.CallCharge {
+		charge.Amounts[coordinator.DimConcurrency] = 0
+	}
+	return charge, guessed, own
+}
+
+// Used is what a task, or call, that was charged so has taken by the word of who ran it, at the
+// prices of now. Of which model it was, if it does not say, the charge does: else whoever names the
+// model in the task alone would pay nothing. Of a charge without a group it is that of its agent's.
+func (d *Directory) Used(c *Charge, taskType string, u *coordinator.Usage) coordinator.Amounts {
+	s := service{c.Provider, c.Model, taskType}
+	if at, known := d.agents[c.Agent]; known && c.Group == "" {
+		s.provider, s.model = d.defaults(d.above[at], s.provider, s.model)
+	}
+	a, _ := d.prices.amountsOf(u, s, 0)
+	return a
+}
