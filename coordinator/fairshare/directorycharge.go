@@ -90,16 +90,22 @@ func (d *Directory) Part(group, operation string, u *coordinator.Usage) (c Charg
 	return c
 }
 
+// GroupOfCall is the group that a call is charged to; false: its agent has no right to it.
+func (d *Directory) GroupOfCall(c *coordinator.Call) (group string, own bool) {
+	if !c.OwnOnly && c.Group != "" {
+		return c.Group, true
+	}
+	its, listed := d.GroupOfAgent(c.Agent)
+	if c.Group == "" || listed && c.Group == its {
+		return its, true
+	}
+	return c.Group, false
+}
+
 // ForCall is what a call is charged for, whatever the limits, and what of that e has estimated; own is
 // false if its agent has no right to the group that it names.
 func (d *Directory) ForCall(c *coordinator.Call, e *Estimator) (charge Charge, guessed Guessed, own bool) {
-	group, own := c.Group, true
-	if c.OwnOnly || group == "" {
-		its, listed := d.GroupOfAgent(c.Agent)
-		if own = group == "" || listed && group == its; own {
-			group = its
-		}
-	}
+	group, own := d.GroupOfCall(c)
 	switch {
 	case c.NoRequest:
 		charge = d.Part(group, c.Operation, &c.Usage)

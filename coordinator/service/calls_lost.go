@@ -135,8 +135,8 @@ func (o *onLoss) one(now time.Time, c *coordinator.Call, a *coordinator.CallAnsw
 	if len(c.Routes) > 0 {
 		return false, false
 	}
-	charge, _, _ := o.names.ForCall(c, o.estimator)
-	to := o.names.ServiceOf(charge.Group, &c.Usage)
+	group, _ := o.names.GroupOfCall(c)
+	to := o.names.ServiceOf(group, &c.Usage)
 	keys := o.names.Keys(to.Provider)
 	if len(keys) == 0 {
 		return o.at(now, c, a)
