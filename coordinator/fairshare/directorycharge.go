@@ -6,20 +6,25 @@ import "taskbus/coordinator"
 // nobody says anything.
 const unknownService = "task:"
 
-// serviceOf is what a group's calls of a task type are for, as far as usage and
-// configuration say.
-func (d *Directory) serviceOf(group, taskType string, u *coordinator.Usage) service {
-	s := service{operation: taskType}
+// ServiceOf is the provider and model that a group's calls go to, as far as usage and
+// configuration say: a provider with several keys by its own name, unless a key was named.
+func (d *Directory) ServiceOf(group string, u *coordinator.Usage) (s coordinator.Service) {
 	if u != nil {
-		s.provider, s.model = u.Provider, u.Model
+		s.Provider, s.Model = u.Provider, u.Model
 	}
-	if s.provider != "" && s.model != "" { // no default is asked for
+	if s.Provider != "" && s.Model != "" { // no default is asked for
 		return s
 	}
 	if n, known := d.groups[group]; known {
-		s.provider, s.model = d.defaults(n, s.provider, s.model)
+		s.Provider, s.Model = d.defaults(n, s.Provider, s.Model)
 	}
 	return s
+}
+
+// serviceOf is what a group's calls of a task type are for.
+func (d *Directory) serviceOf(group, taskType string, u *coordinator.Usage) service {
+	s := d.ServiceOf(group, u)
+	return service{s.Provider, s.Model, taskType}
 }
 
 // learntAs is the name under which an estimator keeps what is learnt of a service.
@@ -92,16 +97,22 @@ func (d *Directory) Part(group, operation string, u *coordinator.Usage) (c Charg
 	return c
 }
 
+// GroupOfCall is the group that a call is charged to; false: its agent has no right to it.
+func (d *Directory) GroupOfCall(c *coordinator.Call) (group string, own bool) {
+	if !c.OwnOnly && c.Group != "" {
+		return c.Group, true
+	}
+	its, listed := d.GroupOfAgent(c.Agent)
+	if c.Group == "" || listed && c.Group == its {
+		return its, true
+	}
+	return c.Group, false
+}
+
 // ForCall is what a call is charged for, whatever the limits, and what of that e has estimated; own is
 // false if its agent has no right to the group that it names.
 func (d *Directory) ForCall(c *coordinator.Call, e *Estimator) (charge Charge, guessed Guessed, own bool) {
-	group, own := c.Group, true
-	if c.OwnOnly || group == "" {
-		its, listed := d.GroupOfAgent(c.Agent)
-		if own = group == "" || listed && group == its; own {
-			group = its
-		}
-	}
+	group, own := d.GroupOfCall(c)
 	switch {
 	case c.NoRequest:
 		charge = d.Part(group, c.Operation, &c.Usage)

@@ -135,6 +135,24 @@ func (o *onLoss) one(now time.Time, c *coordinator.Call, a *coordinator.CallAnsw
 	if len(c.Routes) > 0 {
 		return false, false
 	}
+	group, _ := o.names.GroupOfCall(c)
+	to := o.names.ServiceOf(group, &c.Usage)
+	keys := o.names.Keys(to.Provider)
+	if len(keys) == 0 {
+		return o.at(now, c, a)
+	}
+	for _, key := range keys { // the first that lets it pass
+		one := *c
+		one.Usage.Provider, one.Usage.Model = key, to.Model
+		if answered, admitted = o.at(now, &one, a); answered {
+			break
+		}
+	}
+	return answered, admitted
+}
+
+// at answers a call by the pool of the one provider, with its key, that it names or its group does.
+func (o *onLoss) at(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer) (answered, admitted bool) {
 	charge, guessed, own := o.names.ForCall(c, o.estimator)
 	pool, listed := o.pools[o.names.ProviderOf(&charge)]
 	if !listed {
@@ -155,7 +173,7 @@ func (o *onLoss) one(now time.Time, c *coordinator.Call, a *coordinator.CallAnsw
 	if len(o.owed) >= maxOwed || !o.ledger.Reserve(now, c.Key, &counted, now.Add(lossTTL)).OK {
 		return false, false
 	}
-	held = &owedCall{call: o.asCharge(c, &charge)}
+	held := &owedCall{call: o.asCharge(c, &charge)}
 	if c.Op == coordinator.CallReserve {
 		held.until = now.Add(lossTTL)
 		a.Until = held.until

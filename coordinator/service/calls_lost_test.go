@@ -67,17 +67,30 @@ providers:
 	})
 }
 
-// Whose key is not said is the first one's, as with a leader; each key has its own word.
+// Each key has its own word; whose key is not said is the first one's that lets the call pass.
 func TestLossOfKeys(t *testing.T) {
 	inLossRig(t, `
 providers:
   - {provider: lab, key: a, limits: {requests: {rate: 1000, per: minute}}}
-  - {provider: lab, key: b, on_loss: allow, limits: {requests: {rate: 1000, per: minute}}}
+  - {provider: lab, key: b, on_loss: safe, safe_limits: {requests: {rate: 1, per: minute, burst: 1}}}
+  - {provider: lab, key: c, on_loss: allow, limits: {requests: {amount: 9, per: day}}}
+groups: [{id: alpha, provider: lab}]
+agents: [{id: a1, group_id: alpha}]
 `, func(r *rig) {
-		r.unanswered(of("lab", aCall(coordinator.CallReserve, "1", 10)))
-		r.unanswered(of("lab@a", aCall(coordinator.CallReserve, "2", 10)))
-		if a := r.asked(of("lab@b", aCall(coordinator.CallReserve, "3", 10)), coordinator.CallGranted); a.Pool != "lab@b" {
+		r.unanswered(of("lab@a", aCall(coordinator.CallReserve, "1", 10)))
+		byGroup := aCall(coordinator.CallReserve, "2", 10)
+		if a := r.asked(byGroup, coordinator.CallGranted); a.Pool != "lab@b" || a.Provider != "lab@b" {
 			t.Errorf("%+v", a)
+		}
+		r.unanswered(of("lab@b", aCall(coordinator.CallReserve, "3", 10))) // its one of the minute is used
+		if a := r.asked(of("lab", aCall(coordinator.CallConsume, "4", 10)), coordinator.CallGranted); a.Pool != "lab@c" {
+			t.Errorf("%+v", a)
+		}
+		r.start()
+		defer r.close()
+		r.pass(2 * tellEvery)
+		if b := r.quotas(httpapi.QuotaSelection{})["lab@c"].Budgets[0]; b.Used != 1 {
+			t.Errorf("lab@c is charged with %v requests, want the one that was answered so", b.Used)
 		}
 	})
 }
