@@ -120,8 +120,9 @@ func (d *decoder) providers(f *quotaFile) reader {
 				d.fault(one.at, "pool is the name of what belongs to no provider; choose another")
 				return
 			}
-			if key != "" {
-				one.name = coordinator.PoolOfKey(one.name, key)
+			provider := one.name
+			if provider != "" { // else what stands there is faulted
+				one.name = coordinator.PoolOfKey(provider, key)
 			}
 			if d.named(named, item, "provider", one.name, one.at) {
 				f.providers = append(f.providers, one)
@@ -130,6 +131,23 @@ func (d *decoder) providers(f *quotaFile) reader {
 				d.fault(one.share, "a provider that lists models is shared by its models; move this to them")
 			}
 		})
+		d.keyedOrNot(f.providers)
+	}
+}
+
+// keyedOrNot refuses a provider that is listed both with keys and without: its name would stand for
+// all of them and for one of them.
+func (d *decoder) keyedOrNot(providers []*listedPool) {
+	keyed := make(map[string]bool)
+	for _, p := range providers {
+		if provider, key := coordinator.CutPool(p.name); key != "" {
+			keyed[provider] = true
+		}
+	}
+	for _, p := range providers {
+		if keyed[p.name] {
+			d.fault(p.at, "%s is listed with keys as well; give this entry a key, too: the name of the provider alone stands for all of them", clip(p.name))
+		}
 	}
 }
 
