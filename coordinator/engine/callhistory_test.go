@@ -22,7 +22,7 @@ func drawCall(t *rapid.T) coordinator.Call {
 	}
 	var routes []coordinator.Service
 	for range rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(t, "routes") {
-		routes = append(routes, coordinator.Service{Provider: "p", Model: rapid.SampledFrom([]string{"", "x1", "x2"}).Draw(t, "route")})
+		routes = append(routes, coordinator.Service{Provider: rapid.SampledFrom(quotaProviders).Draw(t, "to"), Model: rapid.SampledFrom([]string{"", "x1", "x2"}).Draw(t, "route")})
 	}
 	return coordinator.Call{
 		Heard: heard, Routes: routes,
@@ -41,7 +41,7 @@ func drawCall(t *rapid.T) coordinator.Call {
 		ChargeUntold: rapid.Bool().Draw(t, "charge untold"),
 		Usage: coordinator.Usage{
 			InputTokens: float64(rapid.IntRange(0, 60).Draw(t, "input")), OutputTokens: float64(rapid.IntRange(0, 60).Draw(t, "output")),
-			Provider: rapid.SampledFrom([]string{"", "p"}).Draw(t, "provider"),
+			Provider: rapid.SampledFrom(append(quotaProviders, "")).Draw(t, "provider"),
 		},
 	}
 }

@@ -17,9 +17,9 @@ func (e *Engine) callAsked(now time.Time, ev *coordinator.CallAsked) {
 	l.Due(now) // what has been remembered for long enough is forgotten; what has expired has ended
 	l.Tentatively(len(ev.Calls) > 1)
 	for i := range ev.Calls {
-		if c, a := &ev.Calls[i], &answered.Answers[i]; asks(c.Op) {
-			e.admitCall(now, c, a)
-			all = all && a.State == coordinator.CallGranted
+		if asks(ev.Calls[i].Op) {
+			e.admitCall(now, ev.Calls, answered.Answers, i)
+			all = all && answered.Answers[i].State == coordinator.CallGranted
 		}
 	}
 	l.Tentatively(false)
@@ -35,8 +35,8 @@ func (e *Engine) callAsked(now time.Time, ev *coordinator.CallAsked) {
 		}
 	}
 	for i := range ev.Calls {
-		if c := &ev.Calls[i]; !asks(c.Op) {
-			answered.Changed = e.callTold(now, c, &answered.Answers[i]) || answered.Changed
+		if !asks(ev.Calls[i].Op) {
+			answered.Changed = e.callTold(now, ev.Calls, answered.Answers, i) || answered.Changed
 		}
 	}
 	e.quotaAlerts()
@@ -48,29 +48,29 @@ func asks(op coordinator.CallOp) bool {
 	return op == coordinator.CallReserve || op == coordinator.CallConsume || op == coordinator.CallCheck
 }
 
-// callTold takes over what is told of a call, and tells whether that is recorded.
-func (e *Engine) callTold(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer) (recorded bool) {
-	switch c.Op {
+// callTold takes over what is told of the i-th call, and tells whether that is recorded.
+func (e *Engine) callTold(now time.Time, calls []coordinator.Call, answers []coordinator.CallAnswer, i int) (recorded bool) {
+	switch c, a := &calls[i], &answers[i]; c.Op {
 	case coordinator.CallExtend:
 		return e.extendCall(now, c, a)
 	case coordinator.CallCharge:
-		e.admitCall(now, c, a)
+		e.admitCall(now, calls, answers, i)
 		return a.State == coordinator.CallGranted && !a.Standing && e.callStands(now, c, a)
 	default:
 		return e.endCall(now, c, a)
 	}
 }
 
-// admitCall sets aside what a call asks for, or tells whether it could be. It is not recorded yet.
-func (e *Engine) admitCall(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer) {
-	q := &e.quotas
+// admitCall sets aside what the i-th call asks for, or tells whether it could be. It is not recorded
+// yet.
+func (e *Engine) admitCall(now time.Time, calls []coordinator.Call, answers []coordinator.CallAnswer, i int) {
+	q, c, a := &e.quotas, &calls[i], &answers[i]
 	if c.Op != coordinator.CallCheck && q.ledger.Knows(c.Key) {
 		e.standingCall(c, a)
 		return
 	}
-	if len(c.Routes) > 0 && q.ledger.Installed() {
-		one, to := *c, e.chooseRoute(now, c, a)
-		one.Usage.Provider, one.Usage.Model = to.Provider, to.Model
+	if to, chosen := e.route(now, calls, answers, i); chosen {
+		one := sentTo(c, to)
 		c = &one
 	}
 	charge, ok := e.callCharge(c)
@@ -125,13 +125,7 @@ func (e *Engine) callEnds(now time.Time, c *coordinator.Call) time.Time {
 // callCharge is what a call is charged for; false: its agent has no right to the group.
 func (e *Engine) callCharge(c *coordinator.Call) (charge fairshare.Charge, ok bool) {
 	q := &e.quotas
-	group, own := c.Group, true
-	if c.OwnOnly || group == "" {
-		its, listed := q.ledger.GroupOfAgent(c.Agent)
-		if own = group == "" || listed && group == its; own {
-			group = its
-		}
-	}
+	group, own := e.groupOfCall(c)
 	switch {
 	case c.NoRequest:
 		charge = q.ledger.Part(group, c.Operation, &c.Usage)
@@ -146,6 +140,18 @@ func (e *Engine) callCharge(c *coordinator.Call) (charge fairshare.Charge, ok bo
 		charge.Amounts[coordinator.DimConcurrency] = 0
 	}
 	return charge, own
+}
+
+// groupOfCall is the group that a call is charged to; false: its agent has no right to it.
+func (e *Engine) groupOfCall(c *coordinator.Call) (group string, own bool) {
+	if !c.OwnOnly && c.Group != "" {
+		return c.Group, true
+	}
+	its, listed := e.quotas.ledger.GroupOfAgent(c.Agent)
+	if c.Group == "" || listed && c.Group == its {
+		return its, true
+	}
+	return c.Group, false
 }
 
 // callOf fills in what an answer says of a charge.

@@ -11,20 +11,29 @@ const unknownService = "task:"
 // least is what a call counts for of which nothing is known but that it is one.
 const least = 1000
 
-// serviceOf is what a group's calls of a task type are for, as far as usage and
-// configuration say.
-func (l *Ledger) serviceOf(group, taskType string, u *coordinator.Usage) service {
-	s := service{operation: taskType}
+// ServiceOf is the provider and model that a group's calls go to, as far as usage and
+// configuration say: a provider with several keys by its own name, unless a key was named.
+func (l *Ledger) ServiceOf(group string, u *coordinator.Usage) (s coordinator.Service) {
 	if u != nil {
-		s.provider, s.model = u.Provider, u.Model
+		s.Provider, s.Model = u.Provider, u.Model
 	}
-	if s.provider != "" && s.model != "" { // no default is asked for
+	if s.Provider != "" && s.Model != "" { // no default is asked for
 		return s
 	}
 	if n, known := l.routes.groups[group]; known {
-		s.provider, s.model = l.defaults(n, s.provider, s.model)
+		s.Provider, s.Model = l.defaults(n, s.Provider, s.Model)
 	}
 	return s
+}
+
+// serviceOf is what a group's calls of a task type are for. Of a provider with keys it names the
+// pool: the first key if none was chosen. So what is charged says for good where it was.
+func (l *Ledger) serviceOf(group, taskType string, u *coordinator.Usage) service {
+	s := l.ServiceOf(group, u)
+	if keys := l.Keys(s.Provider); len(keys) > 0 {
+		s.Provider = keys[0]
+	}
+	return service{s.Provider, s.Model, taskType}
 }
 
 // learntAs is the name under which an estimator keeps what is learnt of a service.

@@ -98,7 +98,7 @@ type Charge struct {
 type routes struct {
 	groups map[string]int32 // nodes of the pool without a provider; "" is its root
 	agents map[coordinator.AgentID]int32
-	pools  map[string]int32 // by provider
+	pools  map[string]int32 // by provider; the first key's also by the name of the provider alone
 	models map[modelKey]int32
 	keys   map[string][]string // the pools of a provider with keys
 	shares map[shareKey]int32  // of groups and agents in providers' pools
@@ -259,7 +259,7 @@ func (l *Ledger) defaults(group int32, provider, model string) (string, string) 
 				model = spec.Model
 			}
 		}
-		if model == "" && spec.Provider == provider {
+		if model == "" && coordinator.StandsFor(spec.Provider, provider) {
 			model = spec.Model
 		}
 	}

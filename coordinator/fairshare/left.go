@@ -106,8 +106,8 @@ func (l *Ledger) BegunAt(key coordinator.TaskKey) time.Time {
 	return l.Now()
 }
 
-// Keys are the pools of a provider of which quotas.yaml lists several keys, in its order; nil: it
-// lists one without a key, or none.
+// Keys are the pools of a provider of which quotas.yaml lists keys, in the order of their names; nil:
+// it lists one without a key, or none.
 func (l *Ledger) Keys(provider string) []string { return l.routes.keys[provider] }
 
 // RouteWeights are those by which calls choose among models.
