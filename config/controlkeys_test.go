@@ -76,8 +76,16 @@ func TestControlsOfNoKey(t *testing.T) {
 	}
 }
 
-// With and without keys at a time a provider's name would have two meanings.
+// With and without keys at a time a provider's name would have two meanings; and what has too long a
+// name could not be named by a call.
 func TestProviderWithKeysAndWithout(t *testing.T) {
+	long := strings.Repeat("k", 128-len("openai@"))
+	if _, err := ParseQuotas([]byte("providers: [{provider: openai, key: "+long+"}]"), "quotas.yaml"); err != nil {
+		t.Error(err)
+	}
+	if _, err := ParseQuotas([]byte("providers: [{provider: openai, key: k"+long+"}]"), "quotas.yaml"); err == nil || !strings.Contains(err.Error(), "at most 127 bytes together") {
+		t.Errorf("no call could name it: %v", err)
+	}
 	_, err := ParseQuotas([]byte("providers:\n  - {provider: openai, key: b}\n  - {provider: openai}\n"), "quotas.yaml")
 	if err == nil || !strings.Contains(err.Error(), "quotas.yaml:3:") || !strings.Contains(err.Error(), "give this entry a key, too") {
 		t.Errorf("%v", err)

@@ -17,6 +17,10 @@ type listedPool struct {
 	loss   listedLoss // of the pool, or a provider
 }
 
+// maxPoolName bounds the name of a key's pool, in bytes: calls name it, and no name that they give is
+// longer.
+const maxPoolName = 128
+
 // listedLoss is what is admitted to a pool while no leader can be asked.
 type listedLoss struct {
 	word     string
@@ -120,9 +124,12 @@ func (d *decoder) providers(f *quotaFile) reader {
 				d.fault(one.at, "pool is the name of what belongs to no provider; choose another")
 				return
 			}
-			provider := one.name
-			if provider != "" { // else what stands there is faulted
-				one.name = coordinator.PoolOfKey(provider, key)
+			if one.name != "" { // else what stands there is faulted
+				one.name = coordinator.PoolOfKey(one.name, key)
+			}
+			if len(one.name) > maxPoolName {
+				d.fault(keyAt, "makes %s: provider and key have at most %d bytes together", short(one.name), maxPoolName-1)
+				return
 			}
 			if d.named(named, item, "provider", one.name, one.at) {
 				f.providers = append(f.providers, one)

@@ -97,4 +97,13 @@ func ProviderOfPool(pool string) string {
 // of its provider, which stands for all of its keys.
 func StandsFor(name, pool string) bool { return name == pool || name == ProviderOfPool(pool) }
 
+// PoolsOfKeys is what the names of all pools begin with that name stands for beside the one that is
+// called so; empty: there can be none.
+func PoolsOfKeys(name string) string {
+	if name == "" || name != ProviderOfPool(name) {
+		return ""
+	}
+	return name + keyMark
+}
+
 const keyMark = "@"

@@ -49,6 +49,8 @@ func (e *Engine) routesOf(c *coordinator.Call) (named coordinator.Service, route
 		return named, nil
 	case len(c.Routes) > 0:
 		return named, e.expand(c.Routes)
+	case !l.AnyKeys():
+		return named, nil
 	default:
 		if named = e.serviceOfCall(c); len(l.Keys(named.Provider)) < 2 {
 			return named, nil

@@ -101,7 +101,9 @@ type routes struct {
 	pools  map[string]int32 // by provider; the first key's also by the name of the provider alone
 	models map[modelKey]int32
 	keys   map[string][]string // the pools of a provider with keys
-	shares map[shareKey]int32  // of groups and agents in providers' pools
+	// severalKeys: one of them has more than one.
+	severalKeys bool
+	shares      map[shareKey]int32 // of groups and agents in providers' pools
 }
 
 type modelKey struct{ provider, model string }
@@ -177,6 +179,8 @@ func (r *routes) add(nodes []node, n int32) {
 		if base := coordinator.ProviderOfPool(provider); base != provider { // without a key it is the first one's
 			if r.keys[base] = append(r.keys[base], provider); len(r.keys[base]) == 1 {
 				r.pools[base] = n
+			} else {
+				r.severalKeys = true
 			}
 		}
 	case spec.Kind == coordinator.QuotaModel:

@@ -110,6 +110,9 @@ func (l *Ledger) BegunAt(key coordinator.TaskKey) time.Time {
 // it lists one without a key, or none.
 func (l *Ledger) Keys(provider string) []string { return l.routes.keys[provider] }
 
+// AnyKeys tells whether any provider has several.
+func (l *Ledger) AnyKeys() bool { return l.routes.severalKeys }
+
 // RouteWeights are those by which calls choose among models.
 func (l *Ledger) RouteWeights() coordinator.RouteTerms {
 	if l.quotas == nil {
