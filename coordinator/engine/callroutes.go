@@ -71,14 +71,14 @@ func (e *Engine) chooseRoute(now time.Time, c *coordinator.Call, beside []*coord
 		facts[i] = e.lookAlong(now, c, s, r)
 		for _, o := range beside {
 			if r.Lacks == nil {
-				r.Lacks = e.lacksAlong(now, o, s.Provider)
+				r.Lacks, facts[i].never = e.lacksAlong(now, o, s.Provider)
 			}
 		}
 	}
 	score(facts, a.Routes, e.quotas.ledger.RouteWeights())
 	best := 0
 	for i := range a.Routes {
-		if better(&a.Routes[i], &a.Routes[best]) {
+		if better(&a.Routes[i], &a.Routes[best], facts[i].never, facts[best].never) {
 			best = i
 		}
 	}
@@ -86,13 +86,15 @@ func (e *Engine) chooseRoute(now time.Time, c *coordinator.Call, beside []*coord
 	return routes[best]
 }
 
-// better tells whether one route goes before an earlier one.
-func better(x, than *coordinator.RouteScore) bool {
+// better tells whether one route goes before an earlier one. never: it lacks what it will never have.
+func better(x, than *coordinator.RouteScore, never, thanNever bool) bool {
 	switch {
 	case (x.Lacks == nil) != (than.Lacks == nil):
 		return x.Lacks == nil
 	case x.Lacks == nil:
 		return x.Score > than.Score
+	case never || thanNever:
+		return !never
 	case than.Lacks.RetryAt.IsZero():
 		return !x.Lacks.RetryAt.IsZero()
 	default:
@@ -119,6 +121,7 @@ type routeFacts struct {
 	left          float64 // 0 to 1
 	cost, latency int64   // micro-USD, ns; 0: not known
 	success       float64
+	never         bool // there is no room for it, and never will be
 }
 
 // lookAlong judges one route, without setting anything aside.
@@ -128,7 +131,7 @@ func (e *Engine) lookAlong(now time.Time, c *coordinator.Call, s coordinator.Ser
 	r.Service, r.Pool = s, q.ledger.PoolOf(&charge)
 	f := routeFacts{left: 1, cost: charge.Amounts[coordinator.DimCost], success: 1}
 	if !v.OK {
-		r.Lacks = lackFor(&v)
+		r.Lacks, f.never = lackFor(&v), v.Permanent
 	}
 	for _, l := range tightest(q.ledger.Tightest(now, &path, &charge.Amounts)) {
 		f.left = min(f.left, float64(l.Left)/float64(max(1, l.Quota)))
@@ -149,13 +152,13 @@ func (e *Engine) checkAlong(now time.Time, c *coordinator.Call, s coordinator.Se
 	return charge, path, e.askLedger(now, &one, &charge, &path)
 }
 
-// lacksAlong is why a part of a call cannot go to the same provider now; nil: it could.
-func (e *Engine) lacksAlong(now time.Time, c *coordinator.Call, provider string) *coordinator.QuotaLack {
+// lacksAlong is why a part of a call cannot go to the same provider now, or never; nil: it could.
+func (e *Engine) lacksAlong(now time.Time, c *coordinator.Call, provider string) (lacks *coordinator.QuotaLack, never bool) {
 	s := coordinator.Service{Provider: provider, Model: e.serviceOfCall(c).Model}
 	if _, _, v := e.checkAlong(now, c, s); !v.OK {
-		return lackFor(&v)
+		return lackFor(&v), v.Permanent
 	}
-	return nil
+	return nil, false
 }
 
 // sentTo is a call that goes to that model.
