@@ -62,6 +62,22 @@ func findEntry(list *yaml.Node, key, value string) *yaml.Node {
 	return nil
 }
 
+// findPool is the entry of a provider, or of one of its keys, by the name of its pool; nil: there is
+// none.
+func findPool(providers *yaml.Node, pool string) *yaml.Node {
+	provider, key := coordinator.CutPool(pool)
+	for _, item := range providers.Content {
+		its := ""
+		if own := lookUp(item, "key"); own != nil && !isNull(own) {
+			its = own.Value
+		}
+		if name := lookUp(item, "provider"); name != nil && name.Value == provider && its == key {
+			return item
+		}
+	}
+	return nil
+}
+
 var wholeText = regexp.MustCompile(`^[0-9]+$`)
 
 // scalar is a value as it is written in the file: a number, if it looks like one.
@@ -94,7 +110,25 @@ func (e *controlEdit) node(id string) (int, error) {
 // entry is where a node's own settings stand in the file; it is made where the node has none.
 func (e *controlEdit) entry(i int) (*yaml.Node, error) {
 	n := &e.quotas.Nodes[i]
-	var provider, model *coordinator.QuotaNode
+	var own *yaml.Node
+	switch provider, model := e.poolOf(i); {
+	case provider != nil:
+		return e.entryIn(n, provider, model)
+	case n.Kind == coordinator.QuotaGroup:
+		own = findEntry(section(e.root, "groups", yaml.SequenceNode), "id", n.Name)
+	case n.Kind == coordinator.QuotaAgent:
+		own = findEntry(section(e.root, "agents", yaml.SequenceNode), "id", n.Name)
+	default:
+		own = section(e.root, "pool", yaml.MappingNode)
+	}
+	if own == nil {
+		return nil, unlisted(n)
+	}
+	return own, nil
+}
+
+// poolOf finds the provider, and the model, in whose tree a node is; nil: in none.
+func (e *controlEdit) poolOf(i int) (provider, model *coordinator.QuotaNode) {
 	for up := i; up >= 0; up = e.quotas.Nodes[up].Parent {
 		switch x := &e.quotas.Nodes[up]; {
 		case x.Kind == coordinator.QuotaModel:
@@ -103,22 +137,19 @@ func (e *controlEdit) entry(i int) (*yaml.Node, error) {
 			provider = x
 		}
 	}
-	if provider == nil {
-		switch n.Kind {
-		case coordinator.QuotaGroup:
-			return findEntry(section(e.root, "groups", yaml.SequenceNode), "id", n.Name), nil
-		case coordinator.QuotaAgent:
-			return findEntry(section(e.root, "agents", yaml.SequenceNode), "id", n.Name), nil
-		default:
-			return section(e.root, "pool", yaml.MappingNode), nil
-		}
-	}
-	pool := findEntry(section(e.root, "providers", yaml.SequenceNode), "provider", provider.Name)
-	if model != nil {
+	return provider, model
+}
+
+// entryIn is entry for a node in the tree of a provider's pool.
+func (e *controlEdit) entryIn(n, provider, model *coordinator.QuotaNode) (*yaml.Node, error) {
+	pool := findPool(section(e.root, "providers", yaml.SequenceNode), provider.Name)
+	if pool != nil && model != nil {
 		pool = findEntry(section(pool, "models", yaml.SequenceNode), "model", model.Name)
 	}
-	switch n.Kind {
-	case coordinator.QuotaGroup:
+	switch {
+	case pool == nil:
+		return nil, unlisted(n)
+	case n.Kind == coordinator.QuotaGroup:
 		parts := section(pool, "groups", yaml.SequenceNode)
 		part := findEntry(parts, "group", n.Name)
 		if part == nil {
@@ -126,9 +157,15 @@ func (e *controlEdit) entry(i int) (*yaml.Node, error) {
 			parts.Content = append(parts.Content, part)
 		}
 		return part, nil
-	case coordinator.QuotaAgent:
+	case n.Kind == coordinator.QuotaAgent:
 		return nil, fmt.Errorf("%s has nothing of its own in the tree of a provider: agents share there by the weight that they have in their group; change the agent's node below pool, or its group's here", short(n.ID))
 	default:
 		return pool, nil
 	}
+}
+
+// unlisted says that there is no place for the settings of a node. Every node comes of an entry, so
+// that it should not be said; but a control that has no place must be refused, and nothing more.
+func unlisted(n *coordinator.QuotaNode) error {
+	return fmt.Errorf("no entry of quotas.yaml is that of %s, so that nothing of it can be changed; change the file, and report this as a fault of Taskbus", short(n.ID))
 }

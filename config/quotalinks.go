@@ -110,7 +110,7 @@ func (d *decoder) service(f *quotaFile, group *listedGroup) {
 func (f *quotaFile) providersKnown() []string {
 	var known []string
 	for _, p := range f.providers {
-		known = append(known, p.name, coordinator.ProviderOfPool(p.name))
+		known = append(known, coordinator.ProviderOfPool(p.name)) // not its keys: a group is of the provider
 	}
 	for i := range f.prices {
 		known = append(known, f.prices[i].Provider)
@@ -124,7 +124,7 @@ func (f *quotaFile) modelsKnown(provider string) []string {
 	var known []string
 	for _, p := range f.providers {
 		for _, m := range p.models {
-			if p.name == provider || coordinator.ProviderOfPool(p.name) == provider {
+			if coordinator.StandsFor(provider, p.name) {
 				known = append(known, m.name)
 			}
 		}

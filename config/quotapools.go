@@ -17,6 +17,10 @@ type listedPool struct {
 	loss   listedLoss // of the pool, or a provider
 }
 
+// maxPoolName bounds the name of a key's pool, in bytes: calls name it, and no name that they give is
+// longer.
+const maxPoolName = 128
+
 // listedLoss is what is admitted to a pool while no leader can be asked.
 type listedLoss struct {
 	word     string
@@ -120,8 +124,12 @@ func (d *decoder) providers(f *quotaFile) reader {
 				d.fault(one.at, "pool is the name of what belongs to no provider; choose another")
 				return
 			}
-			if key != "" {
+			if one.name != "" { // else what stands there is faulted
 				one.name = coordinator.PoolOfKey(one.name, key)
+			}
+			if len(one.name) > maxPoolName {
+				d.fault(keyAt, "makes %s: provider and key have at most %d bytes together", short(one.name), maxPoolName-1)
+				return
 			}
 			if d.named(named, item, "provider", one.name, one.at) {
 				f.providers = append(f.providers, one)
@@ -130,6 +138,23 @@ func (d *decoder) providers(f *quotaFile) reader {
 				d.fault(one.share, "a provider that lists models is shared by its models; move this to them")
 			}
 		})
+		d.keyedOrNot(f.providers)
+	}
+}
+
+// keyedOrNot refuses a provider that is listed both with keys and without: its name would stand for
+// all of them and for one of them.
+func (d *decoder) keyedOrNot(providers []*listedPool) {
+	keyed := make(map[string]bool)
+	for _, p := range providers {
+		if provider, key := coordinator.CutPool(p.name); key != "" {
+			keyed[provider] = true
+		}
+	}
+	for _, p := range providers {
+		if keyed[p.name] {
+			d.fault(p.at, "%s is listed with keys as well; give this entry a key, too: the name of the provider alone stands for all of them", clip(p.name))
+		}
 	}
 }
 

@@ -74,12 +74,41 @@ type RouteScore struct {
 // cheapest and with the fastest, and how often it has answered of late.
 type RouteTerms struct{ Remaining, Price, Latency, Success float64 }
 
-// PoolOfKey names the pool of one of a provider's keys, and ProviderOfPool the provider of a pool,
-// with a key or without.
-func PoolOfKey(provider, key string) string { return provider + "@" + key }
+// A provider of which quotas.yaml lists several keys has a pool for each of them, "provider@key";
+// any other is itself a pool. What follows is all there is to how names of pools and of providers
+// go together. Neither names of providers nor keys hold an @.
 
-// ProviderOfPool is the provider of a pool (see PoolOfKey).
+// PoolOfKey names the pool of one of a provider's keys; without a key that of the provider.
+func PoolOfKey(provider, key string) string {
+	if key == "" {
+		return provider
+	}
+	return provider + keyMark + key
+}
+
+// CutPool gives the provider of a pool, and its key; empty: it has none.
+func CutPool(pool string) (provider, key string) {
+	provider, key, _ = strings.Cut(pool, keyMark)
+	return provider, key
+}
+
+// ProviderOfPool is the provider of a pool, who bills what is used of it.
 func ProviderOfPool(pool string) string {
-	provider, _, _ := strings.Cut(pool, "@")
+	provider, _ := CutPool(pool)
 	return provider
 }
+
+// StandsFor tells whether who says name means the pool as well: it is the pool's own name, or that
+// of its provider, which stands for all of its keys.
+func StandsFor(name, pool string) bool { return name == pool || name == ProviderOfPool(pool) }
+
+// PoolsOfKeys is what the names of all pools begin with that name stands for beside the one that is
+// called so; empty: there can be none.
+func PoolsOfKeys(name string) string {
+	if name == "" || name != ProviderOfPool(name) {
+		return ""
+	}
+	return name + keyMark
+}
+
+const keyMark = "@"

@@ -77,12 +77,13 @@ func (f *checkedFile) checkQuotas() error {
 	}
 	f.OK = true
 	c := &checkedQuotas{Timezone: q.Location.String(), Prices: len(q.Prices), Nodes: []checkedNode{}}
-	priceless := false
+	priceless, providers := false, make(map[string]bool)
 	for i := range q.Nodes {
 		n := &q.Nodes[i]
 		switch n.Kind {
 		case coordinator.QuotaPool:
-			if n.Provider != "" {
+			if provider := coordinator.ProviderOfPool(n.Provider); provider != "" && !providers[provider] { // keys are one's
+				providers[provider] = true
 				c.Providers++
 			}
 		case coordinator.QuotaModel:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
 )
 
@@ -21,7 +22,8 @@ func (a *app) quotaShowCommand() *cobra.Command {
 		Short: "Show the quota of one group, agent, provider or node of the trees",
 		Long: `Shows everything about one quota: of a group its budget, whose turn it is, and all
 nodes that stand for it and its agents; of an agent its own and its group's; of a
-provider its whole tree; of a node (its id has a slash, or is pool) its limits.
+provider its whole tree, with all of its keys, or that of one of them (openai@main); of
+a node (its id has a slash, or is pool) its limits.
 
 A name is looked for among the groups, then the agents, then the providers.
 
@@ -56,8 +58,11 @@ var quotaKinds = []string{"groups", "agents", "providers", "nodes"}
 // findQuota asks for a name in all places until one knows it.
 func findQuota(ctx context.Context, client *client, name string) (kind string, body json.RawMessage, err error) {
 	kinds := quotaKinds
-	if strings.Contains(name, "/") {
+	switch _, key := coordinator.CutPool(name); {
+	case strings.Contains(name, "/"):
 		kinds = []string{"nodes"}
+	case key != "": // no group and no agent is called so
+		kinds = []string{"providers"}
 	}
 	var first error
 	for _, kind := range kinds {

@@ -22,7 +22,7 @@ func drawCall(t *rapid.T) coordinator.Call {
 	}
 	var routes []coordinator.Service
 	for range rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(t, "routes") {
-		routes = append(routes, coordinator.Service{Provider: "p", Model: rapid.SampledFrom([]string{"", "x1", "x2"}).Draw(t, "route")})
+		routes = append(routes, coordinator.Service{Provider: rapid.SampledFrom(quotaProviders).Draw(t, "to"), Model: rapid.SampledFrom([]string{"", "x1", "x2"}).Draw(t, "route")})
 	}
 	return coordinator.Call{
 		Heard: heard, Routes: routes,
@@ -34,6 +34,7 @@ func drawCall(t *rapid.T) coordinator.Call {
 		OwnOnly:      rapid.Bool().Draw(t, "for itself"),
 		Operation:    rapid.SampledFrom([]string{"", "chat"}).Draw(t, "operation's name"),
 		Exact:        rapid.Bool().Draw(t, "exact"),
+		NoRequest:    rapid.IntRange(0, 3).Draw(t, "a part at 0") == 0,
 		Seats:        rapid.Int64Range(0, 2).Draw(t, "seats"),
 		NoBorrowing:  rapid.Bool().Draw(t, "no borrowing"),
 		Priority:     coordinator.Priority(rapid.IntRange(0, 3).Draw(t, "priority")),
@@ -41,7 +42,7 @@ func drawCall(t *rapid.T) coordinator.Call {
 		ChargeUntold: rapid.Bool().Draw(t, "charge untold"),
 		Usage: coordinator.Usage{
 			InputTokens: float64(rapid.IntRange(0, 60).Draw(t, "input")), OutputTokens: float64(rapid.IntRange(0, 60).Draw(t, "output")),
-			Provider: rapid.SampledFrom([]string{"", "p"}).Draw(t, "provider"),
+			Provider: rapid.SampledFrom(append(quotaProviders, "")).Draw(t, "provider"),
 		},
 	}
 }
@@ -108,6 +109,25 @@ func (h *history) checkCalls(ev coordinator.CallAsked, was []bool) {
 		}
 		if a.State == coordinator.CallRefused && a.Lacks == nil {
 			h.t.Fatalf("%+v is refused without a reason", c)
+		}
+		h.checkRoutes(&c, &a)
+	}
+}
+
+// checkRoutes: a call that has a choice is refused only where all of it refuses, and stands in the
+// pool that was chosen; no pool of a provider with keys is called by the provider's name alone.
+func (h *history) checkRoutes(c *coordinator.Call, a *coordinator.CallAnswer) {
+	h.t.Helper()
+	l := h.e.quotas.ledger
+	if len(l.Keys(a.Provider)) > 0 && !a.Standing && asks(c.Op) {
+		h.t.Fatalf("%+v goes to %s, which is no key", c, a.Provider)
+	}
+	for _, r := range a.Routes {
+		if a.State == coordinator.CallRefused && r.Lacks == nil {
+			h.t.Fatalf("%+v is refused, and could go to %s: %+v", c, r.Pool, a)
+		}
+		if charge, open, _ := l.Find(c.Key); open && r.Chosen && charge.Provider != r.Provider {
+			h.t.Fatalf("%+v is to go to %s, and stands in %s", c, r.Provider, charge.Provider)
 		}
 	}
 }

@@ -10,20 +10,75 @@ import (
 // Where nothing is known of a pool yet it counts as answering as fast as the fastest, and always:
 // else it would never be tried.
 
-// chooseRoute finds to which of several models a call goes: the best by its score of those that
-// have quota for it now, the earlier one of equals; else the first of those that it may ask again.
-// Scores compare what is left, prices, latency and success of these few with each other.
-func (e *Engine) chooseRoute(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer) coordinator.Service {
-	routes := e.expand(c.Routes)
+// route finds where the i-th call goes that is asked about; false: it has no choice. Parts that are
+// asked about together are parts of one call, which is made with one key: they go where the first of
+// them went that is for this provider.
+func (e *Engine) route(now time.Time, calls []coordinator.Call, answers []coordinator.CallAnswer, i int) (to coordinator.Service, chosen bool) {
+	c := &calls[i]
+	named, routes := e.routesOf(c)
+	if len(routes) == 0 {
+		return to, false
+	}
+	var beside []*coordinator.Call
+	for j := range calls {
+		o, a := &calls[j], &answers[j]
+		if j == i || !c.NoRequest || !o.NoRequest || len(c.Routes) > 0 {
+			continue
+		}
+		if a.Pool != "" && coordinator.StandsFor(named.Provider, a.Provider) {
+			return coordinator.Service{Provider: a.Provider, Model: named.Model}, true
+		}
+		if asks(o.Op) && a.Pool == "" && e.serviceOfCall(o).Provider == named.Provider {
+			beside = append(beside, o)
+		}
+	}
+	return e.chooseRoute(now, c, beside, routes, &answers[i]), true
+}
+
+// serviceOfCall is the provider and model that a call names, or that its group's calls go to.
+func (e *Engine) serviceOfCall(c *coordinator.Call) coordinator.Service {
+	group, _ := e.quotas.ledger.GroupOfCall(c)
+	return e.quotas.ledger.ServiceOf(group, &c.Usage)
+}
+
+// routesOf are the models that a call may go to, each in one pool: those of its list, or the model
+// that it names with each of the keys that its provider has; nil: there is one alone.
+func (e *Engine) routesOf(c *coordinator.Call) (named coordinator.Service, routes []coordinator.Service) {
+	switch l := e.quotas.ledger; {
+	case !l.Installed():
+		return named, nil
+	case len(c.Routes) > 0:
+		return named, e.expand(c.Routes)
+	case !l.AnyKeys():
+		return named, nil
+	default:
+		if named = e.serviceOfCall(c); len(l.Keys(named.Provider)) < 2 {
+			return named, nil
+		}
+		return named, e.expand([]coordinator.Service{named})
+	}
+}
+
+// chooseRoute finds to which of several models a call goes, with its parts beside it: the best by its
+// score of those that have quota for it now, the earlier one of equals; else the first of those that
+// it may ask again. Scores compare what is left, prices, latency and success of these few with each
+// other.
+func (e *Engine) chooseRoute(now time.Time, c *coordinator.Call, beside []*coordinator.Call, routes []coordinator.Service, a *coordinator.CallAnswer) coordinator.Service {
 	a.Routes = make([]coordinator.RouteScore, len(routes))
 	facts := make([]routeFacts, len(routes))
 	for i, s := range routes {
-		facts[i] = e.lookAlong(now, c, s, &a.Routes[i])
+		r := &a.Routes[i]
+		facts[i] = e.lookAlong(now, c, s, r)
+		for _, o := range beside {
+			if r.Lacks == nil {
+				r.Lacks, facts[i].never = e.lacksAlong(now, o, s.Provider)
+			}
+		}
 	}
 	score(facts, a.Routes, e.quotas.ledger.RouteWeights())
 	best := 0
 	for i := range a.Routes {
-		if better(&a.Routes[i], &a.Routes[best]) {
+		if better(&a.Routes[i], &a.Routes[best], facts[i].never, facts[best].never) {
 			best = i
 		}
 	}
@@ -31,13 +86,15 @@ func (e *Engine) chooseRoute(now time.Time, c *coordinator.Call, a *coordinator.
 	return routes[best]
 }
 
-// better tells whether one route goes before an earlier one.
-func better(x, than *coordinator.RouteScore) bool {
+// better tells whether one route goes before an earlier one. never: it lacks what it will never have.
+func better(x, than *coordinator.RouteScore, never, thanNever bool) bool {
 	switch {
 	case (x.Lacks == nil) != (than.Lacks == nil):
 		return x.Lacks == nil
 	case x.Lacks == nil:
 		return x.Score > than.Score
+	case never || thanNever:
+		return !never
 	case than.Lacks.RetryAt.IsZero():
 		return !x.Lacks.RetryAt.IsZero()
 	default:
@@ -64,20 +121,17 @@ type routeFacts struct {
 	left          float64 // 0 to 1
 	cost, latency int64   // micro-USD, ns; 0: not known
 	success       float64
+	never         bool // there is no room for it, and never will be
 }
 
 // lookAlong judges one route, without setting anything aside.
 func (e *Engine) lookAlong(now time.Time, c *coordinator.Call, s coordinator.Service, r *coordinator.RouteScore) routeFacts {
 	q := &e.quotas
-	one := *c
-	one.Usage.Provider, one.Usage.Model = s.Provider, s.Model
-	charge, _ := e.callCharge(&one)
-	one.Op = coordinator.CallCheck // what it would be charged has been found out
-	path := q.ledger.PathOf(&charge)
+	charge, path, v := e.checkAlong(now, c, s)
 	r.Service, r.Pool = s, q.ledger.PoolOf(&charge)
 	f := routeFacts{left: 1, cost: charge.Amounts[coordinator.DimCost], success: 1}
-	if v := e.askLedger(now, &one, &charge, &path); !v.OK {
-		r.Lacks = lackFor(&v)
+	if !v.OK {
+		r.Lacks, f.never = lackFor(&v), v.Permanent
 	}
 	for _, l := range tightest(q.ledger.Tightest(now, &path, &charge.Amounts)) {
 		f.left = min(f.left, float64(l.Left)/float64(max(1, l.Most)))
@@ -87,6 +141,31 @@ func (e *Engine) lookAlong(now time.Time, c *coordinator.Call, s coordinator.Ser
 		f.success, f.latency = float64(h.Success)/1e6, int64(h.Latency)
 	}
 	return f
+}
+
+// checkAlong tells what a call would be charged if it went there, and whether there is room for it.
+func (e *Engine) checkAlong(now time.Time, c *coordinator.Call, s coordinator.Service) (fairshare.Charge, fairshare.Path, fairshare.Verdict) {
+	one := sentTo(c, s)
+	charge, _ := e.callCharge(&one)
+	one.Op = coordinator.CallCheck // what it would be charged has been found out
+	path := e.quotas.ledger.PathOf(&charge)
+	return charge, path, e.askLedger(now, &one, &charge, &path)
+}
+
+// lacksAlong is why a part of a call cannot go to the same provider now, or never; nil: it could.
+func (e *Engine) lacksAlong(now time.Time, c *coordinator.Call, provider string) (lacks *coordinator.QuotaLack, never bool) {
+	s := coordinator.Service{Provider: provider, Model: e.serviceOfCall(c).Model}
+	if _, _, v := e.checkAlong(now, c, s); !v.OK {
+		return lackFor(&v), v.Permanent
+	}
+	return nil, false
+}
+
+// sentTo is a call that goes to that model.
+func sentTo(c *coordinator.Call, s coordinator.Service) coordinator.Call {
+	one := *c
+	one.Usage.Provider, one.Usage.Model = s.Provider, s.Model
+	return one
 }
 
 func tightest(budget, rate *coordinator.QuotaLeft) (some []*coordinator.QuotaLeft) {

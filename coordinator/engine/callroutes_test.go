@@ -60,8 +60,8 @@ func TestCallChoosesAmongKeys(t *testing.T) {
 	}
 	plain := tokens(coordinator.CallReserve, "4", 1, 1)
 	plain.Group, plain.Usage.Provider, plain.Usage.Model = "team", "openai", "big"
-	if a := r.state(plain, coordinator.CallGranted); a.Pool != "openai@main/big" {
-		t.Errorf("without a choice it is the first: %+v", a)
+	if a := r.state(plain, coordinator.CallGranted); a.Pool != "openai@spare/big" || len(a.Routes) != 2 { // 8 of 10 are left of main's burst, 9 of spare's
+		t.Errorf("who names the provider alone has the same choice: %+v", a)
 	}
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"time"
 
 	"taskbus/coordinator"
@@ -17,9 +18,9 @@ func (e *Engine) callAsked(now time.Time, ev *coordinator.CallAsked) {
 	l.Due(now) // what has been remembered for long enough is forgotten; what has expired has ended
 	l.Tentatively(len(ev.Calls) > 1)
 	for i := range ev.Calls {
-		if c, a := &ev.Calls[i], &answered.Answers[i]; asks(c.Op) {
-			e.admitCall(now, c, a)
-			all = all && a.State == coordinator.CallGranted
+		if asks(ev.Calls[i].Op) {
+			e.admitCall(now, ev.Calls, answered.Answers, i)
+			all = all && answered.Answers[i].State == coordinator.CallGranted
 		}
 	}
 	l.Tentatively(false)
@@ -35,8 +36,8 @@ func (e *Engine) callAsked(now time.Time, ev *coordinator.CallAsked) {
 		}
 	}
 	for i := range ev.Calls {
-		if c := &ev.Calls[i]; !asks(c.Op) {
-			answered.Changed = e.callTold(now, c, &answered.Answers[i]) || answered.Changed
+		if !asks(ev.Calls[i].Op) {
+			answered.Changed = e.callTold(now, ev.Calls, answered.Answers, i) || answered.Changed
 		}
 	}
 	e.quotaAlerts()
@@ -48,29 +49,29 @@ func asks(op coordinator.CallOp) bool {
 	return op == coordinator.CallReserve || op == coordinator.CallConsume || op == coordinator.CallCheck
 }
 
-// callTold takes over what is told of a call, and tells whether that is recorded.
-func (e *Engine) callTold(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer) (recorded bool) {
-	switch c.Op {
+// callTold takes over what is told of the i-th call, and tells whether that is recorded.
+func (e *Engine) callTold(now time.Time, calls []coordinator.Call, answers []coordinator.CallAnswer, i int) (recorded bool) {
+	switch c, a := &calls[i], &answers[i]; c.Op {
 	case coordinator.CallExtend:
 		return e.extendCall(now, c, a)
 	case coordinator.CallCharge:
-		e.admitCall(now, c, a)
+		e.admitCall(now, calls, answers, i)
 		return a.State == coordinator.CallGranted && !a.Standing && e.callStands(now, c, a)
 	default:
 		return e.endCall(now, c, a)
 	}
 }
 
-// admitCall sets aside what a call asks for, or tells whether it could be. It is not recorded yet.
-func (e *Engine) admitCall(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer) {
-	q := &e.quotas
+// admitCall sets aside what the i-th call asks for, or tells whether it could be. It is not recorded
+// yet.
+func (e *Engine) admitCall(now time.Time, calls []coordinator.Call, answers []coordinator.CallAnswer, i int) {
+	q, c, a := &e.quotas, &calls[i], &answers[i]
 	if c.Op != coordinator.CallCheck && q.ledger.Knows(c.Key) {
 		e.standingCall(c, a)
 		return
 	}
-	if len(c.Routes) > 0 && q.ledger.Installed() {
-		one, to := *c, e.chooseRoute(now, c, a)
-		one.Usage.Provider, one.Usage.Model = to.Provider, to.Model
+	if to, chosen := e.route(now, calls, answers, i); chosen {
+		one := sentTo(c, to)
 		c = &one
 	}
 	charge, ok := e.callCharge(c)
@@ -89,6 +90,14 @@ func (e *Engine) admitCall(now time.Time, c *coordinator.Call, a *coordinator.Ca
 		if e.doubtCall(c, a, &told, &charge.Amounts) {
 			return
 		}
+	}
+	if of, crowded := q.ledger.Crowded(c.Agent); crowded && c.Op == coordinator.CallReserve {
+		a.State = coordinator.CallRefused
+		a.Lacks = &coordinator.QuotaLack{
+			Node: "calls", Dimension: coordinator.DimConcurrency, Limit: "open",
+			Text: fmt.Sprintf("%d calls are open that nobody has settled or released, and no more may be", of),
+		}
+		return
 	}
 	v := e.askLedger(now, c, &charge, &path)
 	switch a.Borrowed = v.Borrowed; {
@@ -156,7 +165,7 @@ func (e *Engine) standingCall(c *coordinator.Call, a *coordinator.CallAnswer) {
 	switch {
 	case open:
 		a.Until = l.EndOf(c.Key)
-	case c.Op == coordinator.CallReserve:
+	case c.Op == coordinator.CallReserve || !l.Counted(c.Key): // what has ended was another sort of call
 		a.State = coordinator.CallEnded
 	}
 }
@@ -188,7 +197,9 @@ func (e *Engine) callStands(now time.Time, c *coordinator.Call, a *coordinator.C
 		e.record(r)
 	}
 	if c.Op != coordinator.CallReserve {
-		e.settleCall(now, c, &charge, charge.Amounts, c.Op == coordinator.CallCharge && !c.NoRequest)
+		// What an agent says of itself without having asked is charged, but nobody's estimates learn
+		// from it: it may say anything.
+		e.settleCall(now, c, &charge, charge.Amounts, c.Op == coordinator.CallCharge && !c.NoRequest && !c.OwnOnly)
 	}
 	return true
 }

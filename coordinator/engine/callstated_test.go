@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"taskbus/coordinator"
 )
@@ -45,7 +47,7 @@ func TestRefusedPoolIsJudgedByIt(t *testing.T) {
 	r.state(routed(coordinator.CallReserve, "1", "lab"), coordinator.CallGranted)
 	r.now = r.now.Add(1)
 	r.state(answered(coordinator.CallRelease, "1", coordinator.ProviderWord{Status: 429}), coordinator.CallGranted)
-	r.pass(5e9) // open again, at 70 % of its rates; its bucket is full again
+	r.pass(5 * time.Second) // open again, at 70 % of its rates; its bucket is full again
 	after := r.state(routed(coordinator.CallCheck, "z", "lab"), coordinator.CallGranted).Routes[0].Terms
 	if want := before.Remaining * 0.7; after.Remaining > want {
 		t.Errorf("remaining %v after a refusal, %v before; want %v: times the part of its rates that is used", after.Remaining, before.Remaining, want)
@@ -85,4 +87,42 @@ func TestReservationOfAnother(t *testing.T) {
 	}
 	r.state(tokens(coordinator.CallConsume, "1", 50, 0), coordinator.CallTaken) // nor does it stand for two sorts of calls
 	r.holds("pool/team", coordinator.DimTotalTokens, 0, 100)
+}
+
+// What has ended is not consumed or charged once more under its id, nor said to be: it is answered
+// as what it was.
+func TestSpentIDs(t *testing.T) {
+	r := calls(t, oneTeam)
+	r.state(tokens(coordinator.CallConsume, "told", 10, 0), coordinator.CallGranted)
+	if a := r.state(tokens(coordinator.CallConsume, "told", 10, 0), coordinator.CallGranted); !a.Standing {
+		t.Errorf("told again: %+v", a)
+	}
+	r.state(tokens(coordinator.CallReserve, "expired", 100, 0), coordinator.CallGranted)
+	r.pass(time.Minute)
+	r.state(tokens(coordinator.CallReserve, "released", 100, 0), coordinator.CallGranted)
+	r.state(callOf(coordinator.CallRelease, "released"), coordinator.CallGranted)
+	for _, id := range []string{"released", "expired"} {
+		r.state(tokens(coordinator.CallConsume, id, 10, 0), coordinator.CallEnded)
+		r.state(tokens(coordinator.CallCharge, id, 10, 0), coordinator.CallEnded)
+	}
+	r.holds("pool/team", coordinator.DimTotalTokens, 10, 0)
+}
+
+// What an agent tells of itself teaches nobody's estimates.
+func TestChargesTeachNobody(t *testing.T) {
+	r := calls(t, "pool: {limits: {total_tokens: {amount: 1000000000, per: month}}}\ngroups: [{id: team}]\nagents: [{id: x, group_id: team}]\n")
+	asked := func() int64 {
+		c := callOf(coordinator.CallCheck, "z")
+		c.Usage.Model = "m"
+		return r.state(c, coordinator.CallGranted).Amounts[coordinator.DimOutputTokens]
+	}
+	before := asked()
+	for i := range 40 {
+		c := tokens(coordinator.CallCharge, fmt.Sprint(i), 10, 400_000)
+		c.OwnOnly, c.Usage.Model = true, "m"
+		r.state(c, coordinator.CallGranted)
+	}
+	if after := asked(); after != before {
+		t.Errorf("an output of %d tokens is expected, %d before", after, before)
+	}
 }

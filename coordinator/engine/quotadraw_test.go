@@ -16,6 +16,10 @@ var quotaGroups = []string{"", "g1", "g2", "g3", "g4", "stranger"}
 // quotaModels are those that a random provider may list.
 var quotaModels = []string{"x1", "x2"}
 
+// quotaProviders are what calls and tasks name: the random provider, which may have keys, by its name,
+// and one of its keys.
+var quotaProviders = []string{"p", "p", "p@b"}
+
 // crowd is how many groups there are besides, now and then.
 const crowd = 30
 
@@ -80,20 +84,22 @@ func drawQuotas(t *rapid.T) *coordinator.Quotas {
 		}
 	}
 	if rapid.Bool().Draw(t, "a provider") {
-		drawProvider(t, q, add)
+		for _, pool := range rapid.SampledFrom([][]string{{"p"}, {"p"}, {"p@a", "p@b"}, {"p@b"}}).Draw(t, "its pools") {
+			drawProvider(t, q, pool, add)
+		}
 	}
 	return q
 }
 
-// drawProvider draws a provider that some groups have parts of, with parts of that for some of their
-// agents; or, if it lists models, each of these.
-func drawProvider(t *rapid.T, q *coordinator.Quotas, add func(coordinator.QuotaNode) int) {
-	top := add(coordinator.QuotaNode{Kind: coordinator.QuotaPool, Name: "p", Provider: "p", Parent: -1, Weight: 1})
+// drawProvider draws a provider's pool that some groups have parts of, with parts of that for some of
+// their agents; or, if it lists models, each of these.
+func drawProvider(t *rapid.T, q *coordinator.Quotas, pool string, add func(coordinator.QuotaNode) int) {
+	top := add(coordinator.QuotaNode{Kind: coordinator.QuotaPool, Name: pool, Provider: pool, Parent: -1, Weight: 1})
 	shared := []int{top}
 	if n := rapid.IntRange(0, len(quotaModels)).Draw(t, "models"); n > 0 {
 		shared = nil
 		for _, model := range quotaModels[:n] {
-			shared = append(shared, add(coordinator.QuotaNode{Kind: coordinator.QuotaModel, Name: model, Provider: "p", Model: model, Parent: top, Weight: 1}))
+			shared = append(shared, add(coordinator.QuotaNode{Kind: coordinator.QuotaModel, Name: model, Provider: pool, Model: model, Parent: top, Weight: 1}))
 		}
 	}
 	agents := slices.DeleteFunc(slices.Clone(q.Nodes), func(n coordinator.QuotaNode) bool { return n.Kind != coordinator.QuotaAgent })
@@ -103,7 +109,7 @@ func drawProvider(t *rapid.T, q *coordinator.Quotas, add func(coordinator.QuotaN
 				continue
 			}
 			part := coordinator.QuotaNode{
-				Kind: coordinator.QuotaGroup, Name: name, Provider: "p", Model: q.Nodes[at].Model, Parent: at,
+				Kind: coordinator.QuotaGroup, Name: name, Provider: pool, Model: q.Nodes[at].Model, Parent: at,
 				Weight: rapid.Int64Range(0, 3).Draw(t, "weight"), Borrowing: drawBorrowing(t),
 			}
 			under := add(part)
@@ -174,7 +180,7 @@ func drawUsage(t *rapid.T) *coordinator.Usage {
 	}
 	u := &coordinator.Usage{InputTokens: float64(rapid.SampledFrom([]int{0, 10, 100}).Draw(t, "in")), OutputTokens: float64(rapid.SampledFrom([]int{0, 1, 30, 100}).Draw(t, "out"))}
 	if rapid.IntRange(0, 3).Draw(t, "of a provider at 0") == 0 {
-		u.Provider, u.Model = "p", rapid.SampledFrom([]string{"", quotaModels[0], quotaModels[1], "unlisted"}).Draw(t, "model")
+		u.Provider, u.Model = rapid.SampledFrom(quotaProviders).Draw(t, "provider"), rapid.SampledFrom([]string{"", quotaModels[0], quotaModels[1], "unlisted"}).Draw(t, "model")
 	}
 	return u
 }

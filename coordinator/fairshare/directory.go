@@ -12,10 +12,12 @@ type Directory struct {
 
 	groups map[string]int32 // nodes of the pool without a provider; "" is its root
 	agents map[coordinator.AgentID]int32
-	pools  map[string]int32 // by provider
+	pools  map[string]int32 // by provider; the first key's also by the name of the provider alone
 	models map[modelKey]int32
 	keys   map[string][]string // the pools of a provider with keys
-	shares map[shareKey]int32  // of groups and agents in providers' pools
+	// severalKeys: one of them has more than one.
+	severalKeys bool
+	shares      map[shareKey]int32 // of groups and agents in providers' pools
 }
 
 type modelKey struct{ provider, model string }
@@ -72,6 +74,8 @@ func (d *Directory) add(n int32) {
 		if base := coordinator.ProviderOfPool(provider); base != provider { // without a key it is the first one's
 			if d.keys[base] = append(d.keys[base], provider); len(d.keys[base]) == 1 {
 				d.pools[base] = n
+			} else {
+				d.severalKeys = true
 			}
 		}
 	case spec.Kind == coordinator.QuotaModel:
@@ -172,7 +176,7 @@ func (d *Directory) defaults(group int32, provider, model string) (string, strin
 				model = spec.Model
 			}
 		}
-		if model == "" && spec.Provider == provider {
+		if model == "" && coordinator.StandsFor(spec.Provider, provider) {
 			model = spec.Model
 		}
 	}
@@ -216,9 +220,12 @@ func (d *Directory) ProviderOf(c *Charge) string {
 	return ""
 }
 
-// Keys are the pools of a provider of which quotas.yaml lists several keys, in its order; nil: it
-// lists one without a key, or none.
+// Keys are the pools of a provider of which quotas.yaml lists keys, in the order of their names; nil:
+// it lists one without a key, or none.
 func (d *Directory) Keys(provider string) []string { return d.keys[provider] }
+
+// AnyKeys tells whether any provider has several.
+func (d *Directory) AnyKeys() bool { return d.severalKeys }
 
 // GroupOfAgent is the group of an agent of quotas.yaml; false: it lists none of that id.
 func (d *Directory) GroupOfAgent(id coordinator.AgentID) (string, bool) {

@@ -21,9 +21,13 @@ func (d *Directory) ServiceOf(group string, u *coordinator.Usage) (s coordinator
 	return s
 }
 
-// serviceOf is what a group's calls of a task type are for.
+// serviceOf is what a group's calls of a task type are for. Of a provider with keys it names the
+// pool: the first key if none was chosen. So what is charged says for good where it was.
 func (d *Directory) serviceOf(group, taskType string, u *coordinator.Usage) service {
 	s := d.ServiceOf(group, u)
+	if keys := d.Keys(s.Provider); len(keys) > 0 {
+		s.Provider = keys[0]
+	}
 	return service{s.Provider, s.Model, taskType}
 }
 

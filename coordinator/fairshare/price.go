@@ -77,12 +77,13 @@ func (p *prices) cost(provider, model, operation string, requests, in, out int64
 }
 
 // of is what u was, or will be, paid for: what u does not say is taken from the other, which
-// is what the task's group uses. A model is only taken together with its provider.
+// is what the task's group uses. A model is only taken together with its provider,
+// of which it makes no difference whether a key is named with it.
 func (s service) of(u *coordinator.Usage) service {
 	if u == nil {
 		return s
 	}
-	if u.Provider != "" && u.Provider != s.provider {
+	if u.Provider != "" && coordinator.ProviderOfPool(u.Provider) != coordinator.ProviderOfPool(s.provider) {
 		s.provider, s.model = u.Provider, ""
 	}
 	if u.Model != "" {

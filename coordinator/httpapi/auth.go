@@ -14,6 +14,10 @@ const StatusHeader = "X-Quota-Status"
 // reservationHeader names the reservation, in the question and in the answer.
 const reservationHeader = "X-Quota-Reservation"
 
+// ProviderHeader names the provider in the question, and in the answer the pool that is charged: of a
+// provider with keys "provider@key", which is the key to use.
+const ProviderHeader = "X-Quota-Provider"
+
 // authenticate answers GET /v1/quota/auth: nginx's auth_request, which asks with headers alone
 // and lets a call through with 200. It is asked with GET and changes something all the same:
 // nginx cannot ask otherwise.
@@ -94,5 +98,8 @@ type authAnswers struct{ callAnswers }
 func (c authAnswers) granted(w http.ResponseWriter, id string, _ coordinator.CallOp, x *coordinator.CallAnswer) {
 	rateLimits(w.Header(), x, c.legacy)
 	w.Header().Set(reservationHeader, id)
+	if x.Provider != "" {
+		w.Header().Set(ProviderHeader, x.Provider)
+	}
 	w.WriteHeader(http.StatusOK)
 }

@@ -80,9 +80,13 @@ func TestAuthReadsHeaders(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			src := granted()
+			src.callAnswers[0].Provider = "openai@b" // the key that was chosen
 			resp := changeWith(src, callOptions, request{http.MethodGet, tc.target, "", append(tc.headers, asGateway)})
 			if resp.StatusCode != 200 || resp.Header.Get("X-Quota-Status") != "200" || len(src.calls) != 1 {
 				t.Fatalf("%d %s, %d calls; want 200 and one", resp.StatusCode, body(t, resp), len(src.calls))
+			}
+			if got := resp.Header.Get("X-Quota-Provider"); got != "openai@b" {
+				t.Errorf("it is charged to %q", got)
 			}
 			id := resp.Header.Get("X-Quota-Reservation")
 			tc.want.Key, tc.want.Priority = CallKey("a", id), coordinator.PriorityNormal

@@ -59,7 +59,7 @@ func (a *api) cost(w http.ResponseWriter, r *http.Request) {
 		historyProblem(w, err)
 		return
 	}
-	report := usage.Costs(rows)
+	report := usage.Costs(rows, q.Provider)
 	c.Total = historyCounts(&report.Total)
 	c.Groups, c.Agents, c.Models = costLines(report.Groups, limit), costLines(report.Agents, limit), costLines(report.Models, limit)
 	c.More = max(len(report.Groups), len(report.Agents), len(report.Models)) > limit

@@ -91,7 +91,7 @@ func historyQuery(given map[string]string, q *usage.Query) error {
 		into  *string
 		valid func(string) bool
 	}{
-		{"group", &q.Group, messages.ValidID}, {"agent", &q.Agent, messages.ValidID}, {"provider", &q.Provider, messages.ValidID},
+		{"group", &q.Group, messages.ValidID}, {"agent", &q.Agent, messages.ValidID}, {"provider", &q.Provider, validProvider},
 		{"model", &q.Model, modelPattern.MatchString},
 	} {
 		text := given[word.name]

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +56,8 @@ func pressed(text string) string { return strings.Join(strings.Fields(text), "")
 
 func TestHistoryEndpoints(t *testing.T) {
 	rows := []usage.Row{used("2026-11-21", "g", "a", "gpt-4o", 100, 250_000), used("2026-11-22", "g", "b", "gpt-4o", 300, 750_000)}
+	keyed := slices.Clone(rows)
+	keyed[0].Provider, keyed[1].Provider = "openai@a", "openai@b"
 	since := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	state := Projection{State: "following", Since: since, UpTo: since.Add(time.Hour), Offset: 7, Gaps: []HistoryGap{{Lost: 3, Reason: "records 4 to 9 are missing before it"}}}
 	for _, c := range []struct {
@@ -68,6 +71,10 @@ func TestHistoryEndpoints(t *testing.T) {
 			`{"by":"day", "day":"2026-11-21" "group":"g" "total_tokens":100, "cost_usd":0.25, "calls":1, "more":false "state":"following" "lost":3 "since":"2026-11-20T08:00:00Z"`},
 		{"narrowed", "/v1/quota/history?group=g&agent=a&provider=openai&model=x/y&from=2026-11-01&to=2026-11-30&by=month&limit=5", fakeHistory{}, 200,
 			usage.Query{By: "month", Group: "g", Agent: "a", Provider: "openai", Model: "x/y", From: "2026-11-01", To: "2026-11-30", Limit: 5}, `"rows":[]`},
+		{"of a key", "/v1/quota/history?provider=openai@b", fakeHistory{}, 200, usage.Query{By: "day", Provider: "openai@b", Limit: 1000}, `"rows":[]`},
+		{"of no key", "/v1/quota/cost?provider=openai@", fakeHistory{}, 400, usage.Query{}, `providerisnotaname`},
+		{"cost of all keys", "/v1/quota/cost?provider=openai", fakeHistory{rows: keyed}, 200, usage.Query{By: "total", Provider: "openai"}, `"models":[{"provider":"openai","model":"gpt-4o","share":1,"requests" "cost_usd":1,`},
+		{"cost of one", "/v1/quota/cost?provider=openai@b", fakeHistory{rows: keyed[1:]}, 200, usage.Query{By: "total", Provider: "openai@b"}, `"provider":"openai@b" "cost_usd":0.75,`},
 		{"not all", "/v1/quota/history?limit=1", fakeHistory{rows: rows}, 200, usage.Query{By: "day", Limit: 1}, `"more":true 2026-11-22`},
 		{"by week", "/v1/quota/history?by=week", fakeHistory{}, 400, usage.Query{}, `bymustbeday,monthortotal`},
 		{"no day", "/v1/quota/history?from=2026-02-30", fakeHistory{}, 400, usage.Query{}, `frommustbeadaysuchas2026-11-22`},
@@ -213,6 +220,8 @@ func TestForecastEndpoint(t *testing.T) {
 }
 
 func TestReconcileEndpoint(t *testing.T) {
+	keyed := []usage.Row{used("2026-11-21", "g", "a", "gpt-4o", 100, 250_000), used("2026-11-22", "g", "b", "gpt-4o", 300, 750_000)}
+	keyed[0].Provider, keyed[1].Provider = "openai@a", "openai@b"
 	const bill = "date,model,input_tokens,cost_usd\n2026-11-21,gpt-4o,100,0.25\n2026-11-22,gpt-4o-0806,303,0.70\n"
 	rows := []usage.Row{used("2026-11-21", "g", "a", "gpt-4o", 100, 250_000), used("2026-11-22", "g", "b", "gpt-4o", 300, 750_000)}
 	for _, c := range []struct {
@@ -226,6 +235,8 @@ func TestReconcileEndpoint(t *testing.T) {
 			`"agrees":false "compared":2 "differ":1 {"day":"2026-11-22","provider":"openai","model":"gpt-4o","measure":"cost_usd","history":0.75,"bill":0.7,"difference":0.05,"relative":0.07142857142857142} "columns":["date","provider","model","input_tokens","cost_usd"]`},
 		{"agrees", "models=gpt-4o-0806=gpt-4o&tolerance_usd=0.05", "text/csv", bill, fakeHistory{rows: rows}, 200, `"agrees":true "differences":[] "lines":2`},
 		{"in all", "by=total&tolerance_percent=10&models=gpt-4o-0806=gpt-4o", "text/csv", bill, fakeHistory{rows: rows}, 200, `"agrees":true "compared":1`},
+		{"of two keys", "by=total&tolerance_percent=10&models=gpt-4o-0806=gpt-4o&provider=openai", "text/csv", bill, fakeHistory{rows: keyed}, 200, `"agrees":true "compared":1 "history":1,`},
+		{"of one of them", "by=total&models=gpt-4o-0806=gpt-4o&provider=openai@b", "text/csv", bill, fakeHistory{rows: keyed}, 200, `"agrees":false "provider":"openai@b" "history":0.75,"bill":0.95`},
 		{"only there", "", "text/csv", bill, fakeHistory{rows: rows[:1]}, 200, `"only":"bill" "relative":-1`},
 		{"only here", "to=2026-11-21", "text/csv", "date,model,input_tokens\n2026-11-21,other,0\n", fakeHistory{rows: rows}, 200, `"only":"history" "relative":null`},
 		{"another name", "columns=input_tokens=in,cost_usd=price", "text/csv", "date,in,price,x\n2026-11-21,100,0.25,?\n", fakeHistory{rows: rows}, 200, `"agrees":true "ignored_columns":["x"]`},

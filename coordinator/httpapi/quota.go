@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 
+	"taskbus/coordinator"
 	"taskbus/messages"
 )
 
@@ -31,6 +32,12 @@ const maxNodeID = 8*128 + 7
 
 // ValidNodeID tells whether the text may be the id of a node.
 func ValidNodeID(id string) bool { return len(id) <= maxNodeID && nodePattern.MatchString(id) }
+
+// validProvider tells whether the text may be the name of a provider, or of one of its keys.
+func validProvider(name string) bool {
+	provider, key := coordinator.CutPool(name)
+	return messages.ValidID(provider) && (provider == name || messages.ValidID(key))
+}
 
 // quotas answers /v1/quota.
 func (a *api) quotas(w http.ResponseWriter, r *http.Request) {
@@ -106,7 +113,7 @@ func (a *api) quotaNode() http.HandlerFunc {
 }
 
 func (a *api) quotaProvider() http.HandlerFunc {
-	return a.quotaOf("a provider", messages.ValidID,
+	return a.quotaOf("a provider", validProvider,
 		func(id string) QuotaSelection { return QuotaSelection{Provider: id} },
 		func(id string, q *Quotas) (any, bool) { return QuotaProvider{ID: id, Nodes: q.Nodes}, len(q.Nodes) > 0 })
 }

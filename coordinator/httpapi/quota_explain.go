@@ -45,7 +45,7 @@ func ParseQuotaQuestion(query string) (q QuotaQuestion, err error) {
 		into  *string
 		valid func(string) bool
 	}{
-		{"group", &q.Group, messages.ValidID}, {"agent", &q.Agent, messages.ValidID}, {"provider", &q.Provider, messages.ValidID},
+		{"group", &q.Group, messages.ValidID}, {"agent", &q.Agent, messages.ValidID}, {"provider", &q.Provider, validProvider},
 		{"model", &q.Model, modelPattern.MatchString}, {"task_type", &q.TaskType, messages.ValidID},
 	} {
 		text := given[word.name]

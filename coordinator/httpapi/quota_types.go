@@ -154,7 +154,8 @@ type QuotaBucket struct {
 	Current  float64 `json:"current_tokens"`
 }
 
-// QuotaProvider is the answer of /v1/quota/providers/{id}: all nodes of its tree.
+// QuotaProvider is the answer of /v1/quota/providers/{id}: all nodes of its tree; of a provider with
+// keys those of all of them.
 type QuotaProvider struct {
 	ID    string      `json:"provider"`
 	Nodes []QuotaNode `json:"nodes"`

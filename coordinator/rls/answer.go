@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -18,11 +19,12 @@ import (
 
 // respond makes one answer of what was answered to the demands that ask. The headers are those of
 // the first that is refused, or else of the first that a limit concerns; legacy: as well those of
-// the older draft.
+// the older draft. A request that may pass is told with which of its provider's keys, if it has
+// several.
 func respond(demands []demand, answers []coordinator.CallAnswer, legacy bool) *pb.RateLimitResponse {
 	r := &pb.RateLimitResponse{OverallCode: pb.RateLimitResponse_OK, Statuses: make([]*pb.RateLimitResponse_DescriptorStatus, len(demands))}
 	var told *coordinator.CallAnswer
-	why := ""
+	why, left := "", answers
 	for i := range demands {
 		d := &demands[i]
 		s := &pb.RateLimitResponse_DescriptorStatus{Code: pb.RateLimitResponse_OK}
@@ -32,8 +34,8 @@ func respond(demands []demand, answers []coordinator.CallAnswer, legacy bool) *p
 			why = first(why, "A descriptor of the gateway is refused: "+d.fault)
 		}
 		if d.asks {
-			x := &answers[0]
-			answers = answers[1:]
+			x := &left[0]
+			left = left[1:]
 			describe(s, x)
 			if s.Code == pb.RateLimitResponse_OVER_LIMIT {
 				why = first(why, reason(x))
@@ -46,6 +48,9 @@ func respond(demands []demand, answers []coordinator.CallAnswer, legacy bool) *p
 			r.OverallCode = pb.RateLimitResponse_OVER_LIMIT
 		}
 	}
+	if key := keyOf(answers); key != "" && r.OverallCode == pb.RateLimitResponse_OK {
+		r.RequestHeadersToAdd = []*core.HeaderValue{{Key: strings.ToLower(httpapi.ProviderHeader), Value: key}}
+	}
 	h := http.Header{}
 	if told != nil {
 		httpapi.SetLimits(h, told, legacy)
@@ -56,6 +61,16 @@ func respond(demands []demand, answers []coordinator.CallAnswer, legacy bool) *p
 	}
 	r.ResponseHeadersToAdd = headers(h)
 	return r
+}
+
+// keyOf is the pool of the first answer that is of one of a provider's keys; empty: none is.
+func keyOf(answers []coordinator.CallAnswer) string {
+	for i := range answers {
+		if _, key := coordinator.CutPool(answers[i].Provider); key != "" {
+			return answers[i].Provider
+		}
+	}
+	return ""
 }
 
 func first(a, b string) string {

@@ -247,6 +247,42 @@ func TestLegacyLimitHeaders(t *testing.T) {
 	}
 }
 
+// A request that may pass is told which of its provider's keys it is charged to; one of a provider
+// without keys, or that may not pass, is told nothing.
+func TestRequestIsToldItsKey(t *testing.T) {
+	src := &fake{answer: func(c coordinator.Call) coordinator.CallAnswer {
+		a := coordinator.CallAnswer{Provider: c.Usage.Provider, Pool: c.Usage.Provider}
+		switch c.Agent {
+		case "keyed":
+			a.Provider, a.Pool = "openai@b", "openai@b/gpt-4o"
+		case "over":
+			a.State, a.Lacks = coordinator.CallRefused, &coordinator.QuotaLack{Node: "pool", Limit: "budget", Text: "it is used up"}
+		}
+		return a
+	}}
+	client := served(t, src)
+	for _, c := range []struct {
+		want        string
+		descriptors []*common.RateLimitDescriptor
+	}{
+		{"x-quota-provider: openai@b", []*common.RateLimitDescriptor{saying("group", "g"), saying("agent", "keyed", "provider", "openai"), saying("agent", "keyed", "provider", "openai", "unit", "tokens")}},
+		{"", []*common.RateLimitDescriptor{saying("agent", "plain", "provider", "lab")}},
+		{"", []*common.RateLimitDescriptor{saying("agent", "keyed", "provider", "openai"), saying("agent", "over")}},
+	} {
+		answer, err := client.ShouldRateLimit(as(t.Context(), token), &pb.RateLimitRequest{Descriptors: c.descriptors})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, h := range answer.GetRequestHeadersToAdd() {
+			got += h.GetKey() + ": " + h.GetValue()
+		}
+		if got != c.want {
+			t.Errorf("the request gets %q, want %q", got, c.want)
+		}
+	}
+}
+
 // Only gateways are answered, within bounds; and what cannot be answered is an error.
 func TestWhoIsNotAnswered(t *testing.T) {
 	ok := &pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{saying("agent", "a")}}

@@ -47,9 +47,7 @@ func wantedNodes(of httpapi.QuotaSelection) func(*coordinator.QuotaNode, string)
 	case of.Node != "":
 		return func(n *coordinator.QuotaNode, _ string) bool { return n.ID == of.Node }
 	case of.Provider != "":
-		return func(_ *coordinator.QuotaNode, provider string) bool { // with all of its keys
-			return provider != "" && coordinator.ProviderOfPool(provider) == of.Provider
-		}
+		return func(_ *coordinator.QuotaNode, pool string) bool { return coordinator.StandsFor(of.Provider, pool) }
 	case of.Group != "":
 		return func(n *coordinator.QuotaNode, _ string) bool {
 			return n.Kind == coordinator.QuotaGroup && n.Name == of.Group

@@ -23,8 +23,9 @@ type CostReport struct {
 	Groups, Agents, Models []CostLine
 }
 
-// Costs adds up rows.
-func Costs(rows []Row) CostReport {
+// Costs adds up rows. Models are those of providers, whichever of their keys was used, unless the
+// rows are those of one key, which is the provider that was asked for.
+func Costs(rows []Row, provider string) CostReport {
 	var r CostReport
 	groups, agents, models := map[Key]*Counts{}, map[Key]*Counts{}, map[Key]*Counts{}
 	for i := range rows {
@@ -32,7 +33,7 @@ func Costs(rows []Row) CostReport {
 		r.Total.Add(&c.Counts)
 		add(groups, Key{Group: c.Group}, &c.Counts)
 		add(agents, Key{Group: c.Group, Agent: c.Agent}, &c.Counts)
-		add(models, Key{Provider: c.Provider, Model: c.Model}, &c.Counts)
+		add(models, Key{Provider: BilledAs(c.Provider, provider), Model: c.Model}, &c.Counts)
 	}
 	r.Groups, r.Agents, r.Models = lines(groups, r.Total.Cost), lines(agents, r.Total.Cost), lines(models, r.Total.Cost)
 	return r

@@ -103,7 +103,7 @@ func TestCosts(t *testing.T) {
 	row := func(group, agent, model string, tokens, cost int64) Row {
 		return Row{Key{Group: group, Agent: agent, Provider: "openai", Model: model}, Counts{TotalTokens: tokens, Cost: cost, Settled: 1}}
 	}
-	r := Costs([]Row{row("g", "a", "small", 10, 25), row("g", "b", "small", 10, 25), row("h", "a", "large", 5, 150), row("h", "a", "free", 7, 0)})
+	r := Costs([]Row{row("g", "a", "small", 10, 25), row("g", "b", "small", 10, 25), row("h", "a", "large", 5, 150), row("h", "a", "free", 7, 0)}, "")
 	if r.Total.Cost != 200 || r.Total.TotalTokens != 32 || r.Total.Settled != 4 {
 		t.Errorf("in all %+v", r.Total)
 	}
@@ -117,7 +117,7 @@ func TestCosts(t *testing.T) {
 	if m := r.Models; len(m) != 3 || m[0].Model != "large" || m[1].Cost != 50 || m[2].Model != "free" || !m[2].Unpriced || m[0].Unpriced {
 		t.Errorf("models %+v", m)
 	}
-	if empty := Costs(nil); len(empty.Groups) != 0 {
+	if empty := Costs(nil, ""); len(empty.Groups) != 0 {
 		t.Errorf("of nothing %+v", empty)
 	}
 }

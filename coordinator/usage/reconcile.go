@@ -3,6 +3,8 @@ package usage
 import (
 	"math"
 	"slices"
+
+	"taskbus/coordinator"
 )
 
 // Tolerance is by how much the history and a bill may differ.
@@ -59,7 +61,8 @@ type Reconciliation struct {
 
 // Reconcile compares rows of the history, by day, with a bill: by the days (by: or months, or in
 // all), and by provider, model, group and agent as far as the bill tells them apart. Rows of days
-// outside the bill's and of other providers do not count; from and to widen or narrow the days.
+// outside the bill's and of other providers do not count; from and to widen or narrow the days. What
+// was used with any of a provider's keys is on the provider's bill, unless the bill names that key.
 func Reconcile(rows []Row, b *Bill, by By, from, to string, t Tolerance) Reconciliation {
 	if from == "" {
 		from = b.From
@@ -95,13 +98,17 @@ func Reconcile(rows []Row, b *Bill, by By, from, to string, t Tolerance) Reconci
 	ours := make(map[Key]*Counts)
 	for i := range rows {
 		row := &rows[i]
+		key := row.Key
+		if !providers[key.Provider] {
+			key.Provider = coordinator.ProviderOfPool(key.Provider)
+		}
 		switch {
 		case row.Day < from || row.Day > to:
 		case row.Group == "" && row.Agent == "" && row.Provider == "" && row.Source == SourceUnknown:
 			r.Lost.Add(&row.Counts)
-		case has(ColumnProvider) && !providers[row.Provider]:
+		case has(ColumnProvider) && !providers[key.Provider]:
 		default:
-			add(ours, shape(row.Key), &row.Counts)
+			add(ours, shape(key), &row.Counts)
 		}
 	}
 	r.compare(ours, theirs, b.measures(), t)

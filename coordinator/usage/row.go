@@ -14,7 +14,7 @@ const (
 )
 
 // Key says whose usage a row is. Empty: nobody's in particular; the day is never empty where
-// rows are of days.
+// rows are of days. Provider is the pool that was charged: of a provider with keys "provider@key".
 type Key struct {
 	Day                           string // 2006-01-02, in the quotas' time zone
 	Group, Agent, Provider, Model string

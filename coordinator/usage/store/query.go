@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
+	"taskbus/coordinator"
 	"taskbus/coordinator/usage"
 )
 
@@ -35,7 +37,13 @@ func (s *Store) usage(ctx context.Context, q *usage.Query) ([]usage.Row, error) 
 	}
 	is("group_id =", q.Group)
 	is("agent_id =", q.Agent)
-	is("provider =", q.Provider)
+	if keys := coordinator.PoolsOfKeys(q.Provider); keys == "" {
+		is("provider =", q.Provider)
+	} else { // it, and all of its keys
+		args = append(args, q.Provider, keys)
+		n := len(args)
+		where = append(where, fmt.Sprintf("(provider = $%d OR substr(provider, 1, %d) = $%d)", n-1, utf8.RuneCountInString(keys), n))
+	}
 	is("model =", q.Model)
 	is("day >=", q.From)
 	is("day <=", q.To)

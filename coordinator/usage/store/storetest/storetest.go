@@ -27,6 +27,7 @@ func Run(t *testing.T, fresh func(t *testing.T) string) {
 		"all or nothing":                     testNothing,
 		"a count ends at the most":           testMost,
 		"questions":                          testQuestions,
+		"a provider is all of its keys":      testKeys,
 		"opened again":                       testAgain,
 		"two writers, each batch once":       testTwoWriters,
 		"replaced from a day on":             testReplace,
@@ -190,6 +191,7 @@ func testQuestions(t *testing.T, place string) {
 	expect(t, s, usage.Query{By: usage.ByDay, Provider: "anthropic", Model: "claude"}, other)
 	expect(t, s, usage.Query{By: usage.ByDay, Provider: "anthropic", Model: "gpt-4o"})
 	expect(t, s, usage.Query{By: usage.ByDay, Group: "' OR 1=1 --"})
+	expect(t, s, usage.Query{By: usage.ByDay, Provider: "' OR 1=1 --"})
 
 	month := row("2026-11", "g", "a", 4020) // 20 + 4000
 	month.Requests, month.Settled = 2, 2
@@ -204,6 +206,23 @@ func testQuestions(t *testing.T, place string) {
 	got, more, err := s.Usage(t.Context(), usage.Query{By: usage.ByDay, Limit: 2})
 	if err != nil || !more || !reflect.DeepEqual(got, []usage.Row{other, late}) {
 		t.Errorf("got %+v, more %v, %v", got, more, err)
+	}
+}
+
+// A provider's name stands for its keys, too, and for nobody whose name begins alike; a key for itself.
+func testKeys(t *testing.T, place string) {
+	s := Open(t, place)
+	var all []usage.Row
+	for _, provider := range []string{"op", "op@a", "op@b", "opX@a", "op_", "öp@a", "öp@b"} {
+		r := row("2026-11-22", "g", "a", 7)
+		r.Provider = provider
+		all = append(all, r)
+	}
+	apply(t, s, batch(-1, 0, all...))
+	for provider, want := range map[string][]usage.Row{
+		"op": all[0:3], "op@b": all[2:3], "opX": all[3:4], "op_": all[4:5], "op%": nil, "öp": all[5:7], "op@": nil, "": all,
+	} {
+		expect(t, s, usage.Query{By: usage.ByDay, Provider: provider}, want...)
 	}
 }
 
