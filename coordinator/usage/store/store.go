@@ -55,6 +55,9 @@ func Open(ctx context.Context, place string) (*Store, error) {
 		// Who only reads is not kept waiting by who writes. It stays in the file: not before that is ours.
 		_, err = s.db.ExecContext(ctx, "PRAGMA journal_mode = WAL")
 	}
+	if s.Gone() != nil {
+		err = ErrGone
+	}
 	if err != nil {
 		return nil, errors.Join(s.wrong("open the history", err), s.Close())
 	}
