@@ -94,6 +94,10 @@ func (d *decoder) limit(into *limits, of bearer, dim coordinator.Dimension, p pl
 		known["rate"], known["per"], known["interval_seconds"], known["burst"] = w.rate.here, w.per.here, w.interval.here, w.burst.here
 	}
 	before := len(d.faults)
+	if dim == coordinator.DimConcurrency && has(p.node, "rate") {
+		d.fault(p, "is no rate: it says how much may run at one time; write e.g. %s", example)
+		return
+	}
 	if isNull(p.node) || p.node.Kind == yaml.SequenceNode && len(p.node.Content) == 0 {
 		d.fault(p, "no limit is given; write e.g. %s, or remove the key", example)
 		return

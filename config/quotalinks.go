@@ -81,7 +81,8 @@ func (d *decoder) service(f *quotaFile, group *listedGroup) {
 	provider, ok := "", true
 	if group.provider.node != nil {
 		provider, ok = d.text(group.provider, idPattern, idRule)
-		if known := f.providersKnown(); ok && len(known) > 0 && !slices.Contains(known, provider) {
+		// Nothing would be charged to one that is neither limited nor priced: it is misspelt.
+		if known := f.providersKnown(); ok && !slices.Contains(known, provider) {
 			d.fault(group.provider, "no provider is called %s%s", provider, d.suggest(provider, func() []string { return known }))
 			ok = false
 		}

@@ -206,11 +206,11 @@ type QuotaReached struct {
 	Ends      time.Time // of the period
 }
 
-// UsageExcessive tells that a task is said to have taken far more than was set aside for it,
+// UsageExcessive tells that a task, or a call, is said to have taken far more than was set aside for it,
 // beyond what an estimate may be wrong by (see fairshare.Excess). Its group is charged with it all
 // the same.
 type UsageExcessive struct {
-	Task      TaskID
+	Task      TaskID  // empty: a call
 	Agent     AgentID // who says so
 	Group     string
 	Dimension Dimension

@@ -86,9 +86,23 @@ func (a *app) quotaListCommand() *cobra.Command {
 		if a.output == outputJSON {
 			return a.printJSON(q)
 		}
-		return printQuotas(a.out, q, a.now())
+		if err := printQuotas(a.out, q, a.now()); err != nil || !q.Configured {
+			return err
+		}
+		return a.printUnread(c.Context(), client)
 	}
 	return c
+}
+
+// printUnread says of a coordinator without a session that it knows nothing of the journal: all
+// that is used reads as 0 then.
+func (a *app) printUnread(ctx context.Context, client *client) error {
+	s, err := client.status(ctx)
+	if err != nil || s.Readiness.State != "connecting" { // it has answered before: an error here is no reason to fail
+		return nil
+	}
+	_, err = fmt.Fprintf(a.out, "\nthis coordinator is not connected to the broker (%s) and has not read the journal: what is used may be more than is shown\n", s.Readiness.Detail)
+	return err
 }
 
 func (a *app) showGroup(ctx context.Context, client *client, group string) error {

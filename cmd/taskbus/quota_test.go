@@ -80,6 +80,8 @@ func TestLookingAtQuotas(t *testing.T) {
 
 func TestQuotaOddities(t *testing.T) {
 	admitted := fixedSource{quotaAnswer: httpapi.QuotaAnswer{Admitted: true, Reason: "there is quota", Group: "nobody", Amounts: map[string]float64{"requests": 1}}}
+	unread := limitedFleet()
+	unread.readiness = httpapi.Readiness{State: "connecting", Detail: "connection refused"}
 	for _, tc := range []struct {
 		name, args string
 		source     fixedSource
@@ -87,6 +89,7 @@ func TestQuotaOddities(t *testing.T) {
 		out, err   string // each is part of the output
 	}{
 		{"no quotas", "quota ls", fixedSource{quotasErr: httpapi.ErrNoQuotas}, exitOK, "no quotas.yaml, so that nothing is limited", ""},
+		{"a journal that was never read", "quota ls", unread, exitOK, "not connected to the broker (connection refused) and has not read the journal", ""},
 		{"no quotas to show", "quota show alpha", fixedSource{quotasErr: httpapi.ErrNoQuotas}, exitFailed, "", "No quotas: This coordinator has no quotas.yaml"},
 		{"no quotas to ask about", "quota explain", fixedSource{quotasErr: httpapi.ErrNoQuotas}, exitFailed, "", "No quotas"},
 		{"an unknown group", "quota ls --group zeta", limitedFleet(), exitFailed, "", "There is no quota of a group zeta"},

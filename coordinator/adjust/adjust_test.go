@@ -52,13 +52,14 @@ func TestSlowDays(t *testing.T) {
 		raised  int64
 		why     string
 	}{
-		{4, 8 * time.Second, 0, ""}, // 2 s are not more than 2 s
-		{4, 12 * time.Second, 10, "answers took 3s on average, more than 2s: its limits are raised by 10 % instead of 0 %"},
-		{1, 3 * time.Second, 20, "raised by 20 % instead of 10 %"},
-		{1, 3 * time.Second, 25, "raised by 25 %"}, {1, time.Hour, 25, ""},
-		{0, 0, 25, ""}, // a day without an answer says nothing
-		{2, 2 * time.Second, 15, "no more than 2s: its limits are raised by 15 % instead of 25 %"},
-		{1, 0, 5, "raised by 5 %"}, {1, 0, 0, "raised by 0 % instead of 5 %"}, {1, 0, 0, ""},
+		{10, 20 * time.Second, 0, ""}, // 2 s are not more than 2 s
+		{9, time.Hour, 0, ""},         // of fewer than ten answers the mean says nothing
+		{10, 30 * time.Second, 10, "answers took 3s on average, more than 2s: its limits are raised by 10 % instead of 0 %"},
+		{100, 300 * time.Second, 20, "raised by 20 % instead of 10 %"},
+		{10, 30 * time.Second, 25, "raised by 25 %"}, {10, time.Hour, 25, ""},
+		{0, 0, 25, ""}, {9, 9 * time.Second, 25, ""}, // nor do fast ones, or none
+		{10, 20 * time.Second, 15, "no more than 2s: its limits are raised by 15 % instead of 25 %"},
+		{10, 0, 5, "raised by 5 %"}, {10, 0, 0, "raised by 0 % instead of 5 %"}, {10, 0, 0, ""},
 	} {
 		n.Answers, n.Took = c.answers, c.took
 		v := JudgeSlow(r, n)
@@ -110,15 +111,15 @@ func TestSlowNeverLeavesItsBounds(t *testing.T) {
 		}
 		var n Slow
 		for range rapid.IntRange(0, 100).Draw(t, "days") {
-			n.Answers = rapid.Int64Range(0, 3).Draw(t, "answers")
-			n.Took = time.Duration(rapid.Int64Range(0, int64(6*time.Second)).Draw(t, "took"))
+			n.Answers = rapid.Int64Range(0, 30).Draw(t, "answers")
+			n.Took = time.Duration(rapid.Int64Range(0, int64(60*time.Second)).Draw(t, "took"))
 			v := JudgeSlow(r, n)
-			if change := v.Taken - n.Raised; change > r.Percent || change < -r.Percent || (change == 0) != (v.Why == "") || v.Taken < 0 || v.Taken > r.MaxPercent {
+			if change := v.Taken - n.Raised; change > r.Percent || change < -r.Percent || (change == 0) != (v.Why == "") || v.Taken < 0 || v.Taken > r.MaxPercent || n.Answers < LeastAnswers && change != 0 {
 				t.Fatalf("%+v: %+v", n, v)
 			}
 			n.Raised = v.Taken
 		}
-		n.Answers, n.Took = 1, 0
+		n.Answers, n.Took = LeastAnswers, 0
 		for range 1 + n.Raised/r.Percent {
 			n.Raised = JudgeSlow(r, n).Taken
 		}
@@ -132,7 +133,7 @@ func TestSlowNeverLeavesItsBounds(t *testing.T) {
 // the answers are fast.
 func TestSlowUnderALowerBound(t *testing.T) {
 	r := &coordinator.SlowRule{Above: time.Second, Percent: 10, MaxPercent: 20}
-	if v := JudgeSlow(r, Slow{Answers: 1, Took: time.Minute, Raised: 50}); v.Taken > 50 {
+	if v := JudgeSlow(r, Slow{Answers: 10, Took: time.Minute, Raised: 50}); v.Taken > 50 {
 		t.Errorf("%+v", v)
 	}
 }

@@ -7,6 +7,10 @@ import (
 	"taskbus/coordinator"
 )
 
+// LeastAnswers is how many answers a day must have before their mean says anything: one call that
+// hung changes no limits.
+const LeastAnswers = 10
+
 // Slow is what the rule about answers knows of one group or agent at the end of a day.
 type Slow struct {
 	// Answers on this day that say how long they took, at least 0, and Took in all.
@@ -16,11 +20,11 @@ type Slow struct {
 	Raised int64
 }
 
-// JudgeSlow says by how many percent its limits are raised from now on. A day without an answer
-// says nothing.
+// JudgeSlow says by how many percent its limits are raised from now on. A day with fewer
+// than LeastAnswers says nothing.
 func JudgeSlow(r *coordinator.SlowRule, n Slow) Verdict {
 	v := Verdict{Taken: n.Raised}
-	if n.Answers <= 0 {
+	if n.Answers < LeastAnswers {
 		return v
 	}
 	switch mean := n.Took / time.Duration(n.Answers); {

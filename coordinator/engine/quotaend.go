@@ -13,11 +13,11 @@ func (e *Engine) settleQuota(now time.Time, t *openTask, r *coordinator.Result) 
 	if h == nil || !h.open {
 		return
 	}
+	h.took = r.Duration
 	switch {
 	case r.Usage != nil:
 		used := q.ledger.Used(&h.charge, t.task.Type, r.Usage)
 		q.flow.settled(now, &h.charge.Amounts, &used)
-		h.took = r.Duration
 		e.endQuota(now, t, coordinator.QuotaSettled, used, t.task.Type)
 	case r.Outcome == coordinator.OutcomeCancelled && !t.begun, r.Outcome == coordinator.OutcomeRejected && !r.Attempted:
 		e.endQuota(now, t, coordinator.QuotaReleased, coordinator.Amounts{}, "")
@@ -121,7 +121,7 @@ func (e *Engine) settleLate(now time.Time, r *coordinator.Result, attempt int) {
 		return
 	}
 	e.excessive(r.Task, &c, settled.Excess)
-	ended := &coordinator.QuotaEnded{Key: key, How: coordinator.QuotaSettled, Used: used, At: now, Keep: true, Late: lateOwner(&c, settled)}
+	ended := &coordinator.QuotaEnded{Key: key, How: coordinator.QuotaSettled, Used: used, At: now, Keep: true, Took: r.Duration, Late: lateOwner(&c, settled)}
 	e.turnKnown(&c, 0, ended)
 	e.countDay(&c, ended)
 	e.record(ended)

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/adjust"
 )
 
 // ruled are quotas with both rules: x with 1,000 tokens a day and the agents a and b in it, that
@@ -97,6 +98,17 @@ func (r *serves) works(agent coordinator.AgentID, group string, tokens float64, 
 	r.hear(beat(agent).running())
 }
 
+// often is how many answers a day has whose mean counts.
+const often = adjust.LeastAnswers
+
+// worksOften has it do as many tasks as it takes for their mean to count.
+func (r *serves) worksOften(agent coordinator.AgentID, group string, tokens float64, took time.Duration) {
+	r.t.Helper()
+	for range often {
+		r.works(agent, group, tokens/often, took)
+	}
+}
+
 // day lets the day end after some work.
 func (r *serves) day(work func()) {
 	r.t.Helper()
@@ -176,37 +188,12 @@ func TestIdleShare(t *testing.T) {
 	r.stands("pool/y weight -1") // 1 of 200 · 2/3 = 133
 }
 
-// Slow answers raise what is a node's own, up to the bound, and fast ones lower it again.
-func TestSlowRule(t *testing.T) {
-	r := ruledRig(t)
-	q := ruled()
-	q.Adjustment.Idle = nil
-	r.reload(q)
-	slow := func() { r.works("b", "x", 10, 3*time.Second); r.works("a", "x", 10, time.Second) } // b 3 s; x 2 s, which is not slow yet
-	r.day(slow)
-	r.day(slow)
-	r.stands("pool/x/b limits +10%")
-	if c := r.QuotaControls()[0]; !strings.Contains(c.Reason, "answers took 3s on average, more than 2s") {
-		t.Errorf("%+v", c)
-	}
-	for range 3 {
-		r.day(slow)
-	}
-	r.stands("pool/x/b limits +25%")
-	r.day(func() {}) // no answer says nothing
-	r.stands("pool/x/b limits +25%")
-	for range 3 {
-		r.day(func() { r.works("b", "x", 10, time.Second) })
-	}
-	r.stands()
-}
-
 // What rules have changed goes with the rules; what people have said stays.
 func TestRulesThatAreTakenOut(t *testing.T) {
 	r := ruledRig(t)
 	r.asks([]coordinator.QuotaControl{control(coordinator.ControlSet, "pool/y", "weight", "4")})
 	for range 4 {
-		r.day(func() { r.works("b", "x", 150, 3*time.Second) })
+		r.day(func() { r.worksOften("b", "x", 150, 3*time.Second) })
 	}
 	r.stands("pool/y weight 4", "pool/x limits +25%", "pool/x/b limits +25%", "pool/x/a weight -1") // x's answers are b's
 	q := ruled()
@@ -253,8 +240,11 @@ func TestRulesOutlastTakeOvers(t *testing.T) {
 			for range rapid.IntRange(0, 3).Draw(rt, "tasks") {
 				agent := rapid.SampledFrom([]coordinator.AgentID{"a", "b"}).Draw(rt, "agent")
 				group := rapid.SampledFrom([]string{"x", "y"}).Draw(rt, "group")
-				if r.mayWork(agent, group) {
-					r.works(agent, group, float64(rapid.IntRange(1, 60).Draw(rt, "tokens")), time.Duration(rapid.IntRange(0, 4).Draw(rt, "seconds"))*time.Second)
+				tokens, took := rapid.IntRange(1, 60).Draw(rt, "tokens"), time.Duration(rapid.IntRange(0, 4).Draw(rt, "seconds"))*time.Second
+				for range rapid.SampledFrom([]int{1, often}).Draw(rt, "times") {
+					if r.mayWork(agent, group) {
+						r.works(agent, group, float64(tokens), took)
+					}
 				}
 				r.pass(time.Minute)
 			}

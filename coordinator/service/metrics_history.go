@@ -15,7 +15,8 @@ type HistoryStanding struct {
 	Next uint64
 }
 
-// historyStates are the words of HistoryStanding.State.
+// historyStates are the words of HistoryStanding.State: those of usage/history, which knows databases
+// and is therefore not imported here; a test binds them.
 var historyStates = []string{"waiting", "following", "beside", "rebuilding", "failing", "stopped"}
 
 // The metrics of the history of usage. There are none where none is kept.

@@ -21,11 +21,15 @@ func (o *observer) quotaReached(f coordinator.QuotaReached) {
 		Msg("a quota has come to this part of its limit")
 }
 
-// usageExcessive writes down that a task is said to have taken what nobody can believe.
+// usageExcessive writes down that a task, or a call, is said to have taken what nobody can believe.
 func (o *observer) usageExcessive(f coordinator.UsageExcessive) {
-	o.gated(noiseUsage, zerolog.WarnLevel).Str("task_id", string(f.Task)).Str("agent_id", string(f.Agent)).Str("group", f.Group).
+	what, line := "call", o.gated(noiseUsage, zerolog.WarnLevel)
+	if f.Task != "" {
+		what, line = "task", line.Str("task_id", string(f.Task))
+	}
+	line.Str("agent_id", string(f.Agent)).Str("group", f.Group).
 		Stringer("dimension", f.Dimension).Float64("estimated", shown(f.Dimension, f.Estimated)).Float64("reported", shown(f.Dimension, f.Reported)).
-		Msg("a task is said to have used over a thousand times what was estimated; its group is charged with it")
+		Msg("a " + what + " is said to have used over a thousand times what was estimated; its group is charged with it")
 }
 
 // quotaOverrun writes down that a budget will not last until its period ends.

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"taskbus/config"
+	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/engine"
 	"taskbus/coordinator/fairshare"
@@ -302,6 +303,12 @@ func TestQuotaExcessiveUsage(t *testing.T) {
 			if !strings.Contains(lines[0], want) {
 				t.Errorf("%s is not in %s", want, lines[0])
 			}
+		}
+		// A call is none of a task.
+		before := len(r.log.String())
+		r.service.observe.usageExcessive(coordinator.UsageExcessive{Agent: "a1", Group: "poor", Reported: 5000, Estimated: 1})
+		if text := r.log.String()[before:]; !strings.Contains(text, strings.Replace(line, "a task", "a call", 1)) || strings.Contains(text, "task_id") {
+			t.Errorf("of a call it says %s", text)
 		}
 	})
 }

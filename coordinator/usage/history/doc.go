@@ -9,6 +9,7 @@
 // # Its parts
 //
 //	history.go   what it is made of, and its life
+//	states.go    what it may be doing
 //	follow.go    reading on from where the database is
 //	rebuild.go   making the rows anew, as far as the journal reaches back
 //	stream.go    the journal's messages, one after the other

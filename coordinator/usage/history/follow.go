@@ -122,6 +122,9 @@ func (f *follower) idle(ctx context.Context) (time.Duration, error) {
 }
 
 func (f *follower) write(ctx context.Context) error {
+	if err := f.store.Gone(); err != nil {
+		return err
+	}
 	b, ok := f.projection.Batch()
 	f.written = time.Now()
 	if !ok {
@@ -159,5 +162,8 @@ func (h *History) beside(ctx context.Context, s *store.Store) error {
 func mark(ctx context.Context, s *store.Store) (usage.Mark, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
+	if err := s.Gone(); err != nil {
+		return usage.Mark{}, err
+	}
 	return s.Mark(ctx)
 }

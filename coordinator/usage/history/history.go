@@ -28,20 +28,12 @@ type Options struct {
 	Logger zerolog.Logger
 }
 
-// The states of a History.
-const (
-	Waiting    = "waiting"    // there are no quotas, or no journal yet
-	Following  = "following"  // what the journal says is written within seconds
-	Beside     = "beside"     // another coordinator writes to the same database
-	Rebuilding = "rebuilding" // the rows are being made anew
-	Failing    = "failing"    // it tries again; the detail says why
-	Stopped    = "stopped"    // it does without; the detail says why
-)
-
 // History keeps a database up to date. Its methods are safe for concurrent use.
 type History struct {
 	o        Options
 	rebuilds chan *rebuild
+	// found: there is a place for it, even if something is wrong there. Run's own.
+	found bool
 
 	mu     sync.Mutex
 	store  *store.Store
@@ -59,6 +51,8 @@ func New(o Options) *History {
 const (
 	retryFirst = time.Second
 	retryMost  = 30 * time.Second
+	// retrySeldom is for what does not go away by itself.
+	retrySeldom = 5 * time.Minute
 )
 
 // errMoved: somebody else writes.
@@ -72,6 +66,7 @@ func (h *History) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := h.once(ctx)
+		var unusable *store.UnusableError
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -79,18 +74,32 @@ func (h *History) Run(ctx context.Context) {
 			return
 		case err == nil:
 			pause = 0
+		case errors.As(err, &unusable):
+			pause = retrySeldom
 		case time.Since(began) > retryMost:
 			pause = retryFirst
 		default:
 			pause = min(max(retryFirst, 2*pause), retryMost)
 		}
 		h.fail(err)
-		// Someone who wants it made anew need not wait.
+		h.rest(ctx, pause)
+	}
+}
+
+// rest waits before the next try; someone who wants it made anew need not wait.
+func (h *History) rest(ctx context.Context, pause time.Duration) {
+	over := time.After(pause)
+	for {
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause):
+			return
+		case <-over:
+			return
 		case r := <-h.rebuilds:
-			h.rebuild(ctx, r)
+			if h.rebuild(ctx, r); r.err == nil {
+				return
+			}
+			h.set(Failing, r.err.Error())
 		}
 	}
 }
@@ -107,13 +116,17 @@ func (h *History) once(ctx context.Context) error {
 	}
 	s, err := h.opened(ctx)
 	if err != nil {
-		if h.o.ByDefault && ctx.Err() == nil {
+		// What can be mended is told until it is, also if nobody has asked for it.
+		var unusable *store.UnusableError
+		h.found = h.found || errors.As(err, &unusable)
+		if h.o.ByDefault && ctx.Err() == nil && !h.found {
 			h.set(Stopped, err.Error())
 			h.o.Logger.Warn().Err(err).Msg("no history of usage is kept: name a file or a PostgreSQL database in TASKBUS_HISTORY, or set it to off")
 			return errStop
 		}
 		return err
 	}
+	h.found = true
 	err = h.follow(ctx, s)
 	if errors.Is(err, errMoved) {
 		h.set(Beside, "another coordinator writes to "+s.Name())
@@ -122,13 +135,21 @@ func (h *History) once(ctx context.Context) error {
 	return err
 }
 
-// opened is the database, opened if it was not.
+// opened is the database, opened if it was not, or if its file is not there any more.
 func (h *History) opened(ctx context.Context) (*store.Store, error) {
 	h.mu.Lock()
 	s := h.store
 	h.mu.Unlock()
 	if s != nil {
-		return s, nil
+		gone := s.Gone()
+		if gone == nil {
+			return s, nil
+		}
+		h.o.Logger.Warn().Err(gone).Msg("the history of usage is opened anew; what was in the file it makes anew from the journal, as far as that reaches back")
+		h.mu.Lock()
+		h.store = nil
+		h.mu.Unlock()
+		_ = s.Close() // nobody will find what is in it
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()

@@ -74,7 +74,7 @@ func (h *History) rebuild(ctx context.Context, order *rebuild) {
 		order.made, err = h.anew(ctx)
 	}
 	if order.err = err; err != nil {
-		h.o.Logger.Warn().Err(err).Msg("the history of usage was not made anew; it is as it was")
+		h.o.Logger.Warn().Err(err).Msg("the history of usage was not made anew")
 		return
 	}
 	m := &order.made
@@ -131,7 +131,10 @@ func (h *History) anew(ctx context.Context) (made Rebuilt, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*storeTimeout)
 	defer cancel()
-	return made, s.Replace(ctx, &b, made.From, made.Kept && made.From == "")
+	if err := s.Replace(ctx, &b, made.From, made.Kept && made.From == ""); err != nil {
+		return made, err
+	}
+	return made, s.Gone() // what nobody can find was not made
 }
 
 // firstWhole is the first day that begins after a time.

@@ -23,7 +23,7 @@ func (s *Store) Apply(ctx context.Context, b *usage.Batch) error {
 		return s.change(ctx, tx, b)
 	})
 	if err != nil && !errors.Is(err, ErrMoved) {
-		return fmt.Errorf("write to the history in %s: %w", s.name, err)
+		return s.wrong("write to the history", err)
 	}
 	return err
 }
@@ -141,7 +141,7 @@ func (s *Store) Replace(ctx context.Context, b *usage.Batch, from string, keep b
 		return s.change(ctx, tx, &next)
 	})
 	if err != nil && !errors.Is(err, ErrMoved) {
-		return fmt.Errorf("write to the history in %s: %w", s.name, err)
+		return s.wrong("write to the history", err)
 	}
 	return err
 }

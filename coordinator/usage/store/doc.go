@@ -5,7 +5,8 @@
 // (migrations/). Its rows and the mark up to where the journal is in them are changed in one
 // transaction, and only if the mark is the one that the change begins at ([ErrMoved]). So a
 // change that comes twice changes nothing, a crash loses nothing, and several coordinators may
-// share one database. The conformance suite is storetest.
+// share one database. What another program has made is refused before anything is changed in it,
+// and what nobody but a person can mend says so ([UnusableError]). The conformance suite is storetest.
 //
 // # What it must never do
 //

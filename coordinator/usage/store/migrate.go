@@ -22,8 +22,8 @@ func (s *Store) tables(text string) string {
 	return text
 }
 
-// migrate runs the migrations that have not run yet, in the order of their names, each in a
-// transaction. Several programs may do so at once.
+// migrate runs the migrations that have not run yet, in the order of their names, in one
+// transaction; in a database that is not ours it changes nothing. Several programs may do so at once.
 func (s *Store) migrate(ctx context.Context) error {
 	names, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
@@ -35,6 +35,9 @@ func (s *Store) migrate(ctx context.Context) error {
 			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(7234017283807667301)"); err != nil {
 				return err
 			}
+		}
+		if err := s.own(ctx, tx); err != nil {
+			return err
 		}
 		if _, err := tx.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS usage_schema (version BIGINT NOT NULL)"); err != nil {
 			return err
@@ -58,6 +61,6 @@ func (s *Store) migrate(ctx context.Context) error {
 				return err
 			}
 		}
-		return nil
+		return s.complete(ctx, tx)
 	})
 }

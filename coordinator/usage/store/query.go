@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -17,7 +16,7 @@ import (
 func (s *Store) Usage(ctx context.Context, q usage.Query) (rows []usage.Row, more bool, err error) {
 	rows, err = s.usage(ctx, &q)
 	if err != nil {
-		return nil, false, fmt.Errorf("read the history in %s: %w", s.name, err)
+		return nil, false, s.wrong("read the history", err)
 	}
 	if q.Limit > 0 && len(rows) > q.Limit {
 		rows, more = rows[:q.Limit], true
@@ -93,7 +92,7 @@ const mostGaps = 100
 func (s *Store) Gaps(ctx context.Context) ([]usage.Gap, error) {
 	found, err := s.db.QueryContext(ctx, s.text("SELECT from_ns, to_ns, journal_offset, lost, reason FROM usage_gaps ORDER BY journal_offset DESC, from_ns DESC, reason LIMIT $1"), mostGaps)
 	if err != nil {
-		return nil, fmt.Errorf("read the gaps of the history in %s: %w", s.name, err)
+		return nil, s.wrong("read the gaps of the history", err)
 	}
 	defer found.Close()
 	var gaps []usage.Gap
@@ -101,7 +100,7 @@ func (s *Store) Gaps(ctx context.Context) ([]usage.Gap, error) {
 		var g usage.Gap
 		var from, to int64
 		if err := found.Scan(&from, &to, &g.Offset, &g.Lost, &g.Reason); err != nil {
-			return nil, fmt.Errorf("read the gaps of the history in %s: %w", s.name, err)
+			return nil, s.wrong("read the gaps of the history", err)
 		}
 		g.From, g.To = timeOf(from), timeOf(to)
 		gaps = append(gaps, g)

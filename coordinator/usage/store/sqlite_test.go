@@ -2,9 +2,7 @@ package store_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"taskbus/coordinator"
@@ -19,26 +17,6 @@ func TestSQLite(t *testing.T) {
 		// A directory that is not there yet, and letters that mean something in URLs.
 		return filepath.Join(t.TempDir(), "taskbus state", "50%?#ä", "history.db")
 	})
-}
-
-// A file that is no database is left as it is.
-func TestSQLiteRefusesAnotherFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "notes.txt")
-	const notes = "this is no database, but somebody's notes, and they are longer than a header of one hundred bytes, which they must be"
-	if err := os.WriteFile(path, []byte(notes), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s, err := store.Open(t.Context(), path)
-	if err == nil {
-		s.Close()
-		t.Fatal("it is opened")
-	}
-	if !strings.Contains(err.Error(), path) {
-		t.Errorf("the error names no file: %v", err)
-	}
-	if text, err := os.ReadFile(path); err != nil || string(text) != notes {
-		t.Errorf("the file is %q now, %v", text, err)
-	}
 }
 
 func BenchmarkSQLite(b *testing.B) {

@@ -29,7 +29,7 @@ func (s *Store) State(ctx context.Context) (usage.State, error) {
 		return err
 	})
 	if err != nil {
-		return state, fmt.Errorf("read the state of the history in %s: %w", s.name, err)
+		return state, s.wrong("read the state of the history", err)
 	}
 	return state, nil
 }
@@ -38,7 +38,7 @@ func (s *Store) State(ctx context.Context) (usage.State, error) {
 func (s *Store) Mark(ctx context.Context) (usage.Mark, error) {
 	m, err := readMark(ctx, s.db)
 	if err != nil {
-		return m, fmt.Errorf("read the state of the history in %s: %w", s.name, err)
+		return m, s.wrong("read the state of the history", err)
 	}
 	return m, nil
 }

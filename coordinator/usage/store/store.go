@@ -21,6 +21,8 @@ type Store struct {
 	// marks is what parameters are called: "$1" or "?1".
 	mark string
 	name string
+	// file is what was opened; nil if it is no file.
+	file os.FileInfo
 }
 
 // ErrMoved says that the rows are not at the mark that a change begins at: somebody else has
@@ -41,15 +43,23 @@ func CheckURL(place string) error {
 }
 
 // Open opens the database at a place, a SQLite file or the URL of a PostgreSQL database, and
-// brings its tables up to date; the file and its directory are made where they are missing.
-// Whoever opened it closes it.
+// brings its tables up to date; the file and its directory are made where they are missing, for
+// their owner alone. UnusableError: it is another program's, or broken. Whoever opened it closes it.
 func Open(ctx context.Context, place string) (*Store, error) {
 	s, err := open(place)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.migrate(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("open the history in %s: %w", s.name, err), s.Close())
+	err = s.migrate(ctx)
+	if err == nil && s.file != nil {
+		// Who only reads is not kept waiting by who writes. It stays in the file: not before that is ours.
+		_, err = s.db.ExecContext(ctx, "PRAGMA journal_mode = WAL")
+	}
+	if s.Gone() != nil {
+		err = ErrGone
+	}
+	if err != nil {
+		return nil, errors.Join(s.wrong("open the history", err), s.Close())
 	}
 	return s, nil
 }
@@ -72,19 +82,21 @@ func open(place string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the history: %w", err)
 	}
-	if err := file.Close(); err != nil {
+	info, err := file.Stat()
+	if err := errors.Join(err, file.Close()); err != nil {
 		return nil, fmt.Errorf("open the history: %w", err)
 	}
-	// Who only reads is not kept waiting by who writes; what a power failure takes off the end is
-	// read from the journal again, for the mark goes with it.
-	query := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(NORMAL)"}}
+	// What a power failure takes off the end is read from the journal again, for the mark goes with
+	// it. SQLite makes no file of its own (rw) but those beside this one, which get its mode: one that
+	// it made for a later connection, after ours was deleted, would be anybody's to read.
+	query := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(10000)", "synchronous(NORMAL)"}, "mode": {"rw"}}
 	name := url.URL{Scheme: "file", Opaque: (&url.URL{Path: place}).EscapedPath(), RawQuery: query.Encode()}
 	db, err := sql.Open("sqlite", name.String())
 	if err != nil {
 		return nil, fmt.Errorf("open the history in %s: %w", place, err)
 	}
 	db.SetMaxOpenConns(4)
-	return &Store{db: db, mark: "?", name: place}, nil
+	return &Store{db: db, mark: "?", name: place, file: info}, nil
 }
 
 // Name of the place for people, without a secret.

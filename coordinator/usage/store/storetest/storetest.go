@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -33,6 +34,7 @@ func Run(t *testing.T, fresh func(t *testing.T) string) {
 		"replaced from a day on":             testReplace,
 		"replaced by another journal's":      testReplaceKeeps,
 		"a newer version's tables are left":  testNewer,
+		"tables of another make are refused": testOtherMake,
 		"names are compared byte by byte":    testOrder,
 		"many rows and reservations at once": testMany,
 	} {
@@ -341,6 +343,37 @@ func testNewer(t *testing.T, place string) {
 		again.Close()
 		t.Error("tables of version 999 are opened")
 	}
+}
+
+// Tables that only have the names of ours are left as they are; others beside ours are fine.
+func testOtherMake(t *testing.T, place string) {
+	s := Open(t, place)
+	exec := func(statement string) {
+		t.Helper()
+		if err := s.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := func(what, table string) {
+		t.Helper()
+		again, err := store.Open(t.Context(), place)
+		var unusable *store.UnusableError
+		switch {
+		case err == nil:
+			again.Close()
+			t.Errorf("%s: it is opened", what)
+		case !errors.As(err, &unusable) || !strings.Contains(err.Error(), "there is a table "+table+" that taskbus has not made"):
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	exec("CREATE TABLE customers (name TEXT)")
+	Open(t, place)
+	exec("ALTER TABLE usage_rows DROP COLUMN late")
+	refused("a column is missing", "usage_rows")
+	exec("DROP TABLE usage_schema")
+	refused("nothing says that these are ours", "usage_gaps")
+	exec("CREATE TABLE usage_schema (name TEXT)")
+	refused("one that says something else", "usage_schema")
 }
 
 // "B" < "a" < "ä", as bytes: the same in every database, whatever its language.
