@@ -147,19 +147,28 @@ func appendQuotas(text []byte, q *coordinator.Quotas) []byte {
 	if q.Adjustment.Slow != nil {
 		text = fmt.Appendf(text, " %#v", *q.Adjustment.Slow)
 	}
+	written := make(limitTexts)
 	for _, n := range append(slices.Clone(q.Nodes), q.Loss...) {
 		text = fmt.Appendf(text, " %q %d %d %q %q %d %#v", n.ID, n.Kind, n.Parent, n.Provider, n.Model, n.Weight, n.Borrowing)
 		for dim := range n.Budgets {
-			text = appendLimit(appendLimit(text, n.Budgets[dim]), n.Rates[dim])
+			text = written.append(written.append(text, n.Budgets[dim]), n.Rates[dim])
 		}
-		text = appendLimit(text, n.Seats)
+		text = written.append(text, n.Seats)
 	}
 	return text
 }
 
-func appendLimit(text []byte, l *coordinator.QuotaLimit) []byte {
+// limitTexts are limits as they are written down: thousands of agents have the same.
+type limitTexts map[coordinator.QuotaLimit]string
+
+func (t limitTexts) append(text []byte, l *coordinator.QuotaLimit) []byte {
 	if l == nil {
 		return append(text, " -"...)
 	}
-	return fmt.Appendf(text, " %#v", *l)
+	written, known := t[*l]
+	if !known {
+		written = fmt.Sprintf(" %#v", *l)
+		t[*l] = written
+	}
+	return append(text, written...)
 }
