@@ -77,7 +77,7 @@ var wholeText = regexp.MustCompile(`^[0-9]+$`)
 func scalar(text string) *yaml.Node {
 	tag := "!!str"
 	switch {
-	case plainDecimal.MatchString(text) && wholeText.MatchString(text):
+	case plainDecimal.MatchString(text) && wholeText.MatchString(text), decimal.MatchString(text): // a negative one is refused as one
 		tag = "!!int"
 	case plainDecimal.MatchString(text):
 		tag = "!!float"
