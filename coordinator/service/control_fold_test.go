@@ -196,3 +196,26 @@ func BenchmarkFoldRegistrations(b *testing.B) {
 		})
 	}
 }
+
+// What /readyz says while the journal is read: its messages have offsets, from that of the snapshot on.
+func TestReadingTellsHowFar(t *testing.T) {
+	var p readProgress
+	p.from.Store(-1)
+	for _, step := range []struct {
+		from, at, until int64
+		want            string
+	}{
+		{-1, 0, -1, ""},
+		{-1, 0, 1099, "begins to read the journal"},
+		{100, 0, 1099, "reads the journal: 0 of 1000 messages"},
+		{100, 350, 1099, "reads the journal: 250 of 1000 messages"},
+		{100, 1099, -1, ""},
+	} {
+		p.from.Store(step.from)
+		p.at.Store(step.at)
+		p.until.Store(step.until)
+		if got := p.String(); got != step.want {
+			t.Errorf("from %d at %d until %d: %q, want %q", step.from, step.at, step.until, got, step.want)
+		}
+	}
+}
