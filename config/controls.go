@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"gopkg.in/yaml.v3"
 
@@ -21,32 +22,91 @@ type Suspended struct {
 	Why string
 }
 
-// ControlQuotas is what quotas become with standing controls. Those that do not fit are left
-// out, and told: the later of two that do not fit together. base is never changed; it is the
-// result where no control changes anything.
-func ControlQuotas(base *coordinator.Quotas, controls []coordinator.QuotaControl) (*coordinator.Quotas, []Suspended) {
-	if base == nil || len(controls) == 0 {
-		return base, without(controls, "there is no quotas.yaml")
+// ControlledFile is a quotas.yaml that controls are put into: again and again, as they change. It is
+// safe for concurrent use.
+type ControlledFile struct {
+	base *coordinator.Quotas
+	tree func() *yaml.Node // of base: read when it is first needed, and never changed; nil: it cannot be written down
+
+	mu sync.Mutex
+	// entries are what the texts of those that were registered last are as trees, which do not
+	// change either: they are mostly the same the next time.
+	entries map[string]*yaml.Node
+}
+
+// NewControlledFile is for the quotas of one file; nil: there is none.
+func NewControlledFile(base *coordinator.Quotas) *ControlledFile {
+	return &ControlledFile{base: base, tree: sync.OnceValue(func() *yaml.Node {
+		return (&decoder{file: quotasFile}).parseTree([]byte(base.Source))
+	})}
+}
+
+// Base is what the file itself says; nil: there is none.
+func (f *ControlledFile) Base() *coordinator.Quotas { return f.base }
+
+// With is what the file's quotas become with standing controls. Those that do not fit are left
+// out, and told: the later of two that do not fit together. It is the file's own quotas, and no
+// copy, where no control changes anything. Source is written only if it is asked for: that takes
+// as long as all else together.
+func (f *ControlledFile) With(controls []coordinator.QuotaControl, source bool) (*coordinator.Quotas, []Suspended) {
+	if f.base == nil || len(controls) == 0 {
+		return f.base, without(controls, "there is no quotas.yaml")
 	}
-	root := (&decoder{file: quotasFile}).parseTree([]byte(base.Source))
+	root := f.tree()
 	if root == nil {
-		return base, without(controls, "the text of quotas.yaml cannot be written down; write it more simply")
+		return f.base, without(controls, "the text of quotas.yaml cannot be written down; write it more simply")
 	}
 	ordered := slices.Clone(controls)
 	slices.SortStableFunc(ordered, func(a, b coordinator.QuotaControl) int { return controlTurn(&a) - controlTurn(&b) })
 	var suspended []Suspended
+	known := f.trees(ordered)
 	for len(ordered) > 0 {
-		q, bad, why := controlled(base, root, ordered)
+		e, bad, why := controlled(f.base, root, ordered, known)
 		if why == nil {
-			return q, suspended
+			if e.quotas.Source = ""; source {
+				e.quotas.Source = quotasSourceOf(e.root)
+			}
+			return e.quotas, suspended
 		}
 		if bad < 0 {
-			bad, why = firstUnfit(base, root, ordered, why)
+			bad, why = firstUnfit(f.base, root, ordered, known, why)
 		}
 		suspended = append(suspended, Suspended{ordered[bad].ID, why.Error()})
 		ordered = slices.Delete(ordered, bad, bad+1)
 	}
-	return base, suspended
+	return f.base, suspended
+}
+
+// ControlQuotas is what quotas become with standing controls, with their source (see
+// [ControlledFile.With]). base is never changed.
+func ControlQuotas(base *coordinator.Quotas, controls []coordinator.QuotaControl) (*coordinator.Quotas, []Suspended) {
+	return NewControlledFile(base).With(controls, true)
+}
+
+// trees are those of the entries of all that are registered, by their text; of one that cannot be
+// read there is none.
+func (f *ControlledFile) trees(controls []coordinator.QuotaControl) map[string]*yaml.Node {
+	f.mu.Lock()
+	before := f.entries
+	f.mu.Unlock()
+	known := make(map[string]*yaml.Node, len(controls))
+	for i := range controls {
+		c := &controls[i]
+		if c.Kind != coordinator.ControlGroup && c.Kind != coordinator.ControlAgent || known[c.Value] != nil {
+			continue
+		}
+		tree := before[c.Value]
+		if tree == nil {
+			tree = (&decoder{file: quotasFile}).parseTree([]byte(c.Value))
+		}
+		if tree != nil {
+			known[c.Value] = tree
+		}
+	}
+	f.mu.Lock()
+	f.entries = known
+	f.mu.Unlock()
+	return known
 }
 
 // without says of all that they do not count.
@@ -68,11 +128,11 @@ func controlTurn(c *coordinator.QuotaControl) int {
 
 // firstUnfit finds the first of some controls that do not fit together with which those before it
 // do not either. There are few: each look reads the whole file.
-func firstUnfit(base *coordinator.Quotas, root *yaml.Node, ordered []coordinator.QuotaControl, why error) (int, error) {
+func firstUnfit(base *coordinator.Quotas, root *yaml.Node, ordered []coordinator.QuotaControl, known map[string]*yaml.Node, why error) (int, error) {
 	lo, hi := 0, len(ordered)-1 // [:lo] fit, [:hi+1] do not
 	for lo < hi {
 		middle := (lo + hi) / 2
-		if _, _, err := controlled(base, root, ordered[:middle+1]); err != nil {
+		if _, _, err := controlled(base, root, ordered[:middle+1], known); err != nil {
 			hi, why = middle, err
 		} else {
 			lo = middle + 1
@@ -83,12 +143,14 @@ func firstUnfit(base *coordinator.Quotas, root *yaml.Node, ordered []coordinator
 
 // controlled reads the file with all of some controls. If they do not fit, bad is the one to
 // blame, or -1 where that is not known.
-func controlled(base *coordinator.Quotas, root *yaml.Node, ordered []coordinator.QuotaControl) (q *coordinator.Quotas, bad int, why error) {
-	e := &controlEdit{root: withoutComments(root), quotas: base}
+func controlled(base *coordinator.Quotas, root *yaml.Node, ordered []coordinator.QuotaControl, known map[string]*yaml.Node) (e *controlEdit, bad int, why error) {
+	e = &controlEdit{root: withoutComments(root), quotas: base, known: known, listed: make(map[string]map[string]bool)}
 	for i := range ordered {
 		c := &ordered[i]
+		// What is set is a node's, which may have been registered; what boosts are relative to is as
+		// it is before all of them. Who is registered needs neither.
 		first := i == 0 || controlTurn(c) != controlTurn(&ordered[i-1])
-		if first && (i > 0 || c.Kind == coordinator.ControlBoost) { // what boosts are relative to is as it is before all of them
+		if first && (i > 0 && c.Kind == coordinator.ControlSet || c.Kind == coordinator.ControlBoost) {
 			if why := e.read(); why != nil {
 				return nil, -1, why
 			}
@@ -100,8 +162,7 @@ func controlled(base *coordinator.Quotas, root *yaml.Node, ordered []coordinator
 	if why := e.read(); why != nil {
 		return nil, -1, why
 	}
-	e.quotas.Source = quotasSourceOf(e.root)
-	return e.quotas, -1, nil
+	return e, -1, nil
 }
 
 // controlEdit is the tree of a quotas.yaml into which controls are put.
@@ -111,7 +172,10 @@ type controlEdit struct {
 	// divided; nil: it has not been read.
 	quotas *coordinator.Quotas
 	grown  *grower
-	byID   map[string]int // nodes of quotas
+	byID   map[string]int        // nodes of quotas
+	known  map[string]*yaml.Node // trees of the entries of those that are registered, by their text
+	// listed are the ids in the lists of the file, by list, for those of them that were asked for.
+	listed map[string]map[string]bool
 }
 
 // read reads the tree as it is now.
@@ -159,9 +223,10 @@ func (e *controlEdit) put(c *coordinator.QuotaControl) error {
 
 // register adds an entry to one of the lists of the file.
 func (e *controlEdit) register(list string, c *coordinator.QuotaControl) error {
-	d := &decoder{file: quotasFile}
-	entry := d.parseTree([]byte(c.Value))
+	entry := e.known[c.Value]
 	if entry == nil {
+		d := &decoder{file: quotasFile}
+		d.parseTree([]byte(c.Value))
 		return unplaced(d.faults)
 	}
 	if entry.Kind != yaml.MappingNode {
@@ -173,12 +238,28 @@ func (e *controlEdit) register(list string, c *coordinator.QuotaControl) error {
 		return fmt.Errorf("the id of %s %s is said already; leave id out", c.Kind, c.Target)
 	}
 	all := section(e.root, list, yaml.SequenceNode)
-	if findEntry(all, "id", c.Target) != nil {
+	ids := e.ids(list, all)
+	if ids[c.Target] {
 		return fmt.Errorf("quotas.yaml lists %s %s itself; change it there, or by a control of its node", c.Kind, c.Target)
 	}
 	putKey(entry, "id", scalar(c.Target))
-	all.Content = append(all.Content, entry)
+	all.Content, ids[c.Target] = append(all.Content, entry), true
 	return nil
+}
+
+// ids are those of the entries of a list.
+func (e *controlEdit) ids(list string, all *yaml.Node) map[string]bool {
+	ids := e.listed[list]
+	if ids == nil {
+		ids = make(map[string]bool, len(all.Content))
+		for _, item := range all.Content {
+			if id := lookUp(item, "id"); id != nil {
+				ids[id.Value] = true
+			}
+		}
+		e.listed[list] = ids
+	}
+	return ids
 }
 
 // unplace takes the lines of another text from a tree.

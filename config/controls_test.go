@@ -165,7 +165,7 @@ func TestControlsThatDoNotFit(t *testing.T) {
 		{"nothing said of the limit", set("pool/alpha", "total_tokens", "1"), "total_tokens does not say what of the limit; write total_tokens.amount"},
 		{"a value out of range", set("pool/alpha", "weight", "1000001"), "groups[0].weight: must be a whole number from 0 to 1000000, not 1000001"},
 		{"a word for a number", set("pool/alpha", "weight", "many"), `groups[0].weight: must be a whole number from 0 to 1000000, not "many"`},
-		{"a negative one", set("pool/alpha", "weight", "-1"), `groups[0].weight: must be a whole number`},
+		{"a negative one", set("pool/alpha", "weight", "-1"), `groups[0].weight: must be a whole number from 0 to 1000000, not -1`},
 		{"the pool has no weight", set("pool", "weight", "3"), "pool.weight: unknown key"},
 		{"a limit without a period", set("pool/alpha", "cost_usd.amount", "3"), "does not say for how long; add per"},
 		{"a provider has nobody to lend to", set("lab", "concurrency.lend", "3"), "there is nobody above a pool"},

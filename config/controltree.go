@@ -12,7 +12,16 @@ import (
 // Where things stand in the tree of a quotas.yaml, for what changes it.
 
 // lookUp is the value of a key of a mapping; nil: it is not given.
-func lookUp(n *yaml.Node, key string) *yaml.Node { return child(place{node: n}, key, place{}).node }
+func lookUp(n *yaml.Node, key string) *yaml.Node {
+	if n.Kind == yaml.MappingNode {
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == key {
+				return n.Content[i+1]
+			}
+		}
+	}
+	return nil
+}
 
 // putKey gives a key of a mapping a value, in the place of the one that it has.
 func putKey(n *yaml.Node, key string, value *yaml.Node) {
@@ -84,7 +93,7 @@ var wholeText = regexp.MustCompile(`^[0-9]+$`)
 func scalar(text string) *yaml.Node {
 	tag := "!!str"
 	switch {
-	case plainDecimal.MatchString(text) && wholeText.MatchString(text):
+	case plainDecimal.MatchString(text) && wholeText.MatchString(text), decimal.MatchString(text): // a negative one is refused as one
 		tag = "!!int"
 	case plainDecimal.MatchString(text):
 		tag = "!!float"

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -147,19 +148,37 @@ func appendQuotas(text []byte, q *coordinator.Quotas) []byte {
 	if q.Adjustment.Slow != nil {
 		text = fmt.Appendf(text, " %#v", *q.Adjustment.Slow)
 	}
+	written, borrowing := make(limitTexts), make(map[coordinator.Borrowing]string) // thousands of agents have the same
 	for _, n := range append(slices.Clone(q.Nodes), q.Loss...) {
-		text = fmt.Appendf(text, " %q %d %d %q %q %d %#v", n.ID, n.Kind, n.Parent, n.Provider, n.Model, n.Weight, n.Borrowing)
-		for dim := range n.Budgets {
-			text = appendLimit(appendLimit(text, n.Budgets[dim]), n.Rates[dim])
+		text = strconv.AppendQuote(append(text, ' '), n.ID)
+		text = strconv.AppendInt(append(text, ' '), int64(n.Kind), 10)
+		text = strconv.AppendInt(append(text, ' '), int64(n.Parent), 10)
+		text = strconv.AppendQuote(append(text, ' '), n.Provider)
+		text = strconv.AppendQuote(append(text, ' '), n.Model)
+		text = strconv.AppendInt(append(text, ' '), n.Weight, 10)
+		if borrowing[n.Borrowing] == "" {
+			borrowing[n.Borrowing] = fmt.Sprintf(" %#v", n.Borrowing)
 		}
-		text = appendLimit(text, n.Seats)
+		text = append(text, borrowing[n.Borrowing]...)
+		for dim := range n.Budgets {
+			text = written.append(written.append(text, n.Budgets[dim]), n.Rates[dim])
+		}
+		text = written.append(text, n.Seats)
 	}
 	return text
 }
 
-func appendLimit(text []byte, l *coordinator.QuotaLimit) []byte {
+// limitTexts are limits as they are written down.
+type limitTexts map[coordinator.QuotaLimit]string
+
+func (t limitTexts) append(text []byte, l *coordinator.QuotaLimit) []byte {
 	if l == nil {
 		return append(text, " -"...)
 	}
-	return fmt.Appendf(text, " %#v", *l)
+	written, known := t[*l]
+	if !known {
+		written = fmt.Sprintf(" %#v", *l)
+		t[*l] = written
+	}
+	return append(text, written...)
 }

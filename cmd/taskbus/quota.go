@@ -240,7 +240,14 @@ func until(now, then time.Time) string {
 	if then.IsZero() {
 		return ""
 	}
-	if d := then.Sub(now); d >= time.Second {
+	d := then.Sub(now)
+	if d >= time.Second { // what was to be two hours a moment ago is not one
+		d = d.Round(time.Second)
+	}
+	if d > time.Hour {
+		d = d.Round(time.Minute)
+	}
+	if d >= time.Second {
 		return "in " + inUnit(d)
 	}
 	return "now"

@@ -53,8 +53,9 @@ type lastingFlags struct {
 	until  string
 }
 
-func (f *lastingFlags) add(c *cobra.Command) {
-	c.Flags().DurationVar(&f.length, "for", 0, "how long it stands, e.g. 90m or 48h (default: until it is unset)")
+// add declares them; unless is what counts without them.
+func (f *lastingFlags) add(c *cobra.Command, unless string) {
+	c.Flags().DurationVar(&f.length, "for", 0, "how long it stands, e.g. 90m or 48h ("+unless+")")
 	c.Flags().StringVar(&f.until, "until", "", "until when it stands, e.g. 2026-12-01T18:00:00Z")
 }
 
@@ -90,7 +91,7 @@ they are unset, or for a time. All of one command are changed, or none.
 		Args: cobra.MinimumNArgs(2),
 	}
 	flags, lasting := a.changeFlags(c), &lastingFlags{}
-	lasting.add(c)
+	lasting.add(c, "default: until it is unset")
 	c.ValidArgsFunction = a.completeNodes(flags.base, "weight=", "total_tokens.amount=", "requests.rate=", "cost_usd.amount=", "concurrency.amount=")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		values := make(map[string]string, len(args)-1)
@@ -124,7 +125,7 @@ After -- it may also be less: -25%.` + quotaActs,
 		Args: cobra.ExactArgs(3),
 	}
 	flags, lasting := a.changeFlags(c), &lastingFlags{}
-	lasting.add(c)
+	lasting.add(c, "a boost needs this or --until")
 	c.ValidArgsFunction = a.completeNodes(flags.base, "total_tokens", "requests", "input_tokens", "output_tokens", "cost_usd", "concurrency", "weight")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if lasting.length == 0 && lasting.until == "" {

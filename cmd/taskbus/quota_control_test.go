@@ -103,3 +103,22 @@ func TestQuotaChangeCompletion(t *testing.T) {
 		}
 	}
 }
+
+// What was to last two hours a moment ago does not end in one, and what is an hour and a half does.
+func TestUntilIsRounded(t *testing.T) {
+	now := time.Date(2026, 11, 2, 8, 0, 0, 0, time.UTC)
+	for length, want := range map[time.Duration]string{
+		2*time.Hour - 30*time.Millisecond: "in 2h",
+		2*time.Hour - 5*time.Second:       "in 2h", // to the minute
+		90 * time.Minute:                  "in 1h",
+		48*time.Hour - time.Second:        "in 2d",
+		time.Minute - time.Millisecond:    "in 1m",
+		1400 * time.Millisecond:           "in 1s",
+		900 * time.Millisecond:            "now",
+		-time.Hour:                        "now",
+	} {
+		if got := until(now, now.Add(length)); got != want {
+			t.Errorf("%v ahead is %q, want %q", length, got, want)
+		}
+	}
+}

@@ -13,6 +13,15 @@ import (
 type controls struct {
 	standing []coordinator.QuotaControl // in the order in which they were made
 	due      timer
+	behind   *behind // nil: the policy is that of all that has been folded
+}
+
+// behind is how an engine that follows has taken controls over since its policy was installed.
+type behind struct {
+	since, last time.Time
+	ids         map[string]bool
+	agents      bool // only agents have been registered that were not before, or only such removed
+	removing    bool
 }
 
 func newControls() controls { return controls{due: newTimer(dutyControls, nil, nil)} }
@@ -51,9 +60,14 @@ func (e *Engine) changeControls(set []coordinator.QuotaControl, remove []string,
 	e.emit(stand)
 }
 
+// find is the place of one in the list; -1: it does not stand.
+func (c *controls) find(id string) int {
+	return slices.IndexFunc(c.standing, func(q coordinator.QuotaControl) bool { return q.ID == id })
+}
+
 // put adds one, in the place of the one of the same ID; false: that says the same already.
 func (c *controls) put(one coordinator.QuotaControl) bool {
-	i := slices.IndexFunc(c.standing, func(q coordinator.QuotaControl) bool { return q.ID == one.ID })
+	i := c.find(one.ID)
 	if i < 0 {
 		c.standing = append(c.standing, one)
 		return true
@@ -67,7 +81,7 @@ func (c *controls) put(one coordinator.QuotaControl) bool {
 
 // remove takes one out.
 func (c *controls) remove(id string) (one coordinator.QuotaControl, stood bool) {
-	i := slices.IndexFunc(c.standing, func(q coordinator.QuotaControl) bool { return q.ID == id })
+	i := c.find(id)
 	if i < 0 {
 		return one, false
 	}
@@ -110,8 +124,20 @@ func (e *Engine) controlsDue() {
 }
 
 // foldControls takes over how they have changed.
-func (e *Engine) foldControls(r *coordinator.QuotaControlled) {
+func (e *Engine) foldControls(at time.Time, r *coordinator.QuotaControlled) {
 	c := &e.controls
+	if c.behind == nil && changesControls(r) {
+		c.behind = &behind{since: at, ids: make(map[string]bool), agents: true, removing: len(r.Removed) > 0}
+	}
+	if b := c.behind; b != nil && changesControls(r) {
+		b.last, b.agents = at, b.agents && c.agentsAlone(r, b.removing)
+		for i := range r.Set {
+			b.ids[r.Set[i].ID] = true
+		}
+		for _, id := range r.Removed {
+			b.ids[id] = true
+		}
+	}
 	if r.First {
 		c.standing = nil
 	}
@@ -122,6 +148,69 @@ func (e *Engine) foldControls(r *coordinator.QuotaControlled) {
 		c.put(r.Set[i])
 	}
 	e.days.fold(r)
+}
+
+func changesControls(r *coordinator.QuotaControlled) bool {
+	return r.First || len(r.Set)+len(r.Removed) > 0
+}
+
+// agentsAlone tells whether all that a record changes is that agents are registered that were not
+// before or, when removing, that such are removed.
+func (c *controls) agentsAlone(r *coordinator.QuotaControlled, removing bool) bool {
+	if r.First || removing && len(r.Set) > 0 || !removing && len(r.Removed) > 0 {
+		return false
+	}
+	agent := func(one *coordinator.QuotaControl) bool { return one.Kind == coordinator.ControlAgent }
+	for _, id := range r.Removed {
+		if i := c.find(id); i < 0 || !agent(&c.standing[i]) {
+			return false
+		}
+	}
+	for i := range r.Set {
+		if !agent(&r.Set[i]) || c.find(r.Set[i].ID) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// PolicyDue tells whether an engine that follows must be told what the policy is with the controls
+// that it has folded (FoldPolicy) before it folds the next record, written at that time. next may be
+// nil: then whether it must be even if nothing follows. To work a policy out takes
+// a look at every group and agent, and a thousand who were registered would be a million; so it may
+// wait as long as the books come out the same (fairshare.Ledger.AtRest), and no longer.
+func (e *Engine) PolicyDue(at time.Time, next coordinator.Record) bool {
+	b, l := e.controls.behind, e.quotas.ledger
+	if b == nil {
+		return false
+	}
+	r, more := next.(*coordinator.QuotaControlled)
+	switch {
+	case next != nil && !more:
+		return true
+	case l.Fresh() && len(e.lanes.order) == 0: // as where a journal begins, or a snapshot
+		return false
+	case next == nil:
+		return !b.agents || !l.AtRest(b.since, b.last)
+	case !changesControls(r):
+		return false // the day is counted by the names of nodes
+	}
+	return !b.agents || b.touches(r) || !e.controls.agentsAlone(r, b.removing) || !l.AtRest(b.since, at)
+}
+
+// touches tells whether a record changes what was changed before.
+func (b *behind) touches(r *coordinator.QuotaControlled) bool {
+	return slices.ContainsFunc(r.Removed, func(id string) bool { return b.ids[id] }) ||
+		slices.ContainsFunc(r.Set, func(one coordinator.QuotaControl) bool { return b.ids[one.ID] })
+}
+
+// PolicyBehind tells whether controls were folded since the policy was installed, and when the latest
+// of them was written: as of when FoldPolicy is to install it.
+func (e *Engine) PolicyBehind() (at time.Time, behind bool) {
+	if e.controls.behind == nil {
+		return at, false
+	}
+	return e.controls.behind.last, true
 }
 
 // controlsBytes is about how much text one record of a snapshot has at most: a message of the
@@ -150,7 +239,7 @@ func (e *Engine) imageControls(m *Image) {
 // FoldPolicy has an engine that follows another go on under a policy, as of when the record was
 // written that changed it.
 func (e *Engine) FoldPolicy(at time.Time, p *coordinator.Policy) {
-	e.now = at
+	e.now, e.controls.behind = at, nil
 	e.joining.under(p)
 	e.install(at, p)
 	e.out = nil // the world has heard of it

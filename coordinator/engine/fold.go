@@ -54,7 +54,7 @@ func (e *Engine) Fold(at time.Time, r coordinator.Record) {
 	case *coordinator.PoolHeard:
 		e.quotas.ledger.Fold(r)
 	case *coordinator.QuotaControlled:
-		e.foldControls(r)
+		e.foldControls(at, r)
 	case *coordinator.LaneKnown:
 		e.foldLane(r)
 	default:
@@ -74,7 +74,7 @@ func (e *Engine) Succeed(at time.Time, lasted time.Duration) {
 func (e *Engine) Lead() {
 	e.recollect()
 	e.holdQuotas()
-	e.following = false
+	e.following, e.controls.behind = false, nil // it has been told of the policy
 	e.scheduleControls()
 	e.scheduleDay()
 	for _, a := range e.fleet.agents {

@@ -191,7 +191,9 @@ func valuesMember(name string, into *[]QuotaValue) member {
 		switch {
 		case fault != "":
 			return "cannot be taken: " + fault
-		case !is || len(all) == 0:
+		case is && len(all) == 0:
+			return `is empty: give at least one setting, such as {"weight": 5}`
+		case !is:
 			return "is " + kindOf(value) + must
 		case len(all) > maxControlValues:
 			return "has too many settings; send fewer at a time"

@@ -81,7 +81,7 @@ func TestQuotaChangesThatAreRefused(t *testing.T) {
 		{"a node too long", post(`{"node":"` + strings.Repeat("a", maxNodeID+1) + `","set":{"weight":1}}`), 400, "node is not the id of a node"},
 		{"nothing to change", post(`{"node":"pool"}`), 400, "one of set and boost"},
 		{"both", post(`{"node":"pool","set":{"weight":1},"boost":{"weight":"+1"}}`), 400, "one of set and boost"},
-		{"an empty set", post(`{"node":"pool","set":{}}`), 400, "it must be an object such as"},
+		{"an empty set", post(`{"node":"pool","set":{}}`), 400, "set is empty: give at least one setting"},
 		{"a set that is a list", post(`{"node":"pool","set":["weight"]}`), 400, "set is a list"},
 		{"a value that is an object", post(`{"node":"pool","set":{"weight":{"a":1}}}`), 400, "neither text nor a number"},
 		{"a value of null", post(`{"node":"pool","set":{"weight":null}}`), 400, "neither text nor a number"},

@@ -69,7 +69,7 @@ func unknownTask(w http.ResponseWriter, id string) {
 
 func badID(w http.ResponseWriter) {
 	problem(w, http.StatusBadRequest, "Not an id",
-		"The id of a task or an agent is 1 to 128 letters, digits, dots, underscores, colons and dashes, and begins with a letter or a digit.")
+		"The id of a task, an agent or a group is 1 to 128 letters, digits, dots, underscores, colons and dashes, and begins with a letter or a digit.")
 }
 
 // parseFilter reads the query of /tasks. An empty value counts as absent.

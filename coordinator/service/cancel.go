@@ -148,6 +148,9 @@ func (s *Service) Cancel(ctx context.Context, id, reason string) (httpapi.Cancel
 func (s *Service) leading() (*session, error) {
 	r, state := s.current.Load(), s.state.read().state
 	if r == nil || state != stateActive && state != stateBlocked {
+		if reads := s.reads(); reads != "" {
+			return nil, fmt.Errorf("this coordinator is %s (it %s) and takes no tasks yet; ask the one that leads, or try again", state, reads)
+		}
 		return nil, fmt.Errorf("this coordinator is %s and takes no tasks; ask the one that leads, or try again", state)
 	}
 	return r, nil

@@ -95,7 +95,11 @@ func (s *Service) fits(before controlledConfig, change *controlChange, after []c
 				i := slices.IndexFunc(after, func(c coordinator.QuotaControl) bool { return c.ID == one.ID })
 				other := &after[i]
 				if len(change.remove) == 0 || other.Kind == coordinator.ControlGroup || other.Kind == coordinator.ControlAgent || !strings.HasPrefix(one.Why, "no node of") {
-					return nil, &httpapi.BadControl{Why: fmt.Sprintf("%s %s stands, and would not fit any more: %s", other.ID, describeControl(other), one.Why)}
+					why := fmt.Sprintf("%s %s stands, and would not fit any more: %s", other.ID, describeControl(other), one.Why)
+					if len(change.remove) > 0 && (other.Kind == coordinator.ControlGroup || other.Kind == coordinator.ControlAgent) {
+						why += "; remove the agents and groups that belong to a group before the group itself"
+					}
+					return nil, &httpapi.BadControl{Why: why}
 				}
 				change.remove = append(change.remove, other.ID)
 				again = true

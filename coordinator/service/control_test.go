@@ -122,7 +122,7 @@ func TestQuotaSetThatDoesNotFit(t *testing.T) {
 			node, key, value, want string
 		}{
 			{"pool/nobody", "weight", "1", "no node of the quota trees is called pool/nobody"},
-			{"pool/poor", "weight", "-1", "must be a whole number from 0 to 1000000"},
+			{"pool/poor", "weight", "-1", "must be a whole number from 0 to 1000000, not -1"},
 			{"pool/poor/a1", "total_tokens.amount", "1001", "less than those below it have of their own"},
 			{"openai", "requests.lend", "1", "nobody above a pool"},
 		} {
@@ -216,7 +216,7 @@ func TestRegisterGroupsAndAgents(t *testing.T) {
 		if _, err := r.service.UnregisterQuota(ctx, true, "nobody"); !errors.Is(err, httpapi.ErrNoControl) {
 			t.Errorf("removing nobody: %v", err)
 		}
-		if _, err := r.service.UnregisterQuota(ctx, false, "new"); err == nil || !strings.Contains(err.Error(), "(agent a2) stands, and would not fit any more") {
+		if _, err := r.service.UnregisterQuota(ctx, false, "new"); err == nil || !strings.Contains(err.Error(), "(agent a2) stands, and would not fit any more") || !strings.Contains(err.Error(), "remove the agents and groups that belong to a group before") {
 			t.Errorf("removing a group with agents: %v", err)
 		}
 		if _, err := r.service.UnregisterQuota(ctx, true, "a2"); err != nil {

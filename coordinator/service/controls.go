@@ -3,6 +3,7 @@ package service
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"taskbus/config"
@@ -16,8 +17,15 @@ type controls struct {
 	changing chan struct{} // capacity 1: one change at a time, from the check to the journal
 
 	mu   sync.Mutex // never held while anything is waited for
-	file *config.Config
+	file *controlledFile
 	controlledConfig
+	workedOut atomic.Uint64 // how many times, for tests
+}
+
+// controlledFile is a configuration as it was read, for controls to be put into.
+type controlledFile struct {
+	config *config.Config
+	quotas *config.ControlledFile
 }
 
 // controlledConfig is a configuration with controls.
@@ -28,12 +36,13 @@ type controlledConfig struct {
 }
 
 // withControls is what a configuration becomes with standing controls.
-func withControls(file *config.Config, standing []coordinator.QuotaControl) controlledConfig {
-	own := file.Policy().Quotas
-	q, suspended := config.ControlQuotas(own, standing)
-	c := controlledConfig{standing, suspended, file}
-	if q != own {
-		c.config = file.WithQuotas(q)
+func (s *Service) withControls(file *controlledFile, standing []coordinator.QuotaControl) controlledConfig {
+	s.controls.workedOut.Add(1)
+	fixed := s.options.Config
+	q, suspended := file.quotas.With(standing, fixed.Journal && fixed.RecordInputs) // only recordings have their text
+	c := controlledConfig{standing, suspended, file.config}
+	if q != file.quotas.Base() {
+		c.config = file.config.WithQuotas(q)
 	}
 	return c
 }
@@ -44,8 +53,8 @@ func (s *Service) underFile(file *config.Config) (before, now *config.Config) {
 	c := &s.controls
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.file = file
-	return s.inForce(withControls(file, c.standing))
+	c.file = &controlledFile{file, config.NewControlledFile(file.Policy().Quotas)}
+	return s.inForce(s.withControls(c.file, c.standing))
 }
 
 // underControls puts the files in force with other controls. prepared, if given, is what was
@@ -58,7 +67,7 @@ func (s *Service) underControls(standing []coordinator.QuotaControl, prepared *p
 	if prepared != nil && prepared.file == c.file && sameControls(prepared.standing, standing) {
 		next = prepared.controlledConfig
 	} else {
-		next = withControls(c.file, standing)
+		next = s.withControls(c.file, standing)
 	}
 	_, now := s.inForce(next)
 	return now
@@ -79,7 +88,7 @@ func (s *Service) inForce(next controlledConfig) (before, now *config.Config) {
 
 // preparedControls is a configuration with controls that are to stand.
 type preparedControls struct {
-	file *config.Config
+	file *controlledFile
 	controlledConfig
 }
 
@@ -88,7 +97,7 @@ func (s *Service) prepare(standing []coordinator.QuotaControl) *preparedControls
 	s.controls.mu.Lock()
 	file := s.controls.file
 	s.controls.mu.Unlock()
-	return &preparedControls{file, withControls(file, standing)}
+	return &preparedControls{file, s.withControls(file, standing)}
 }
 
 // controlled is what is in force.
@@ -107,11 +116,24 @@ func sameControls(a, b []coordinator.QuotaControl) bool {
 // tells what stands.
 func (s *Service) forgetControls() *coordinator.Policy { return s.underControls(nil, nil).Policy() }
 
-// foldControls has an engine that follows go on under what the journal has just told. It runs on
-// the loop's goroutine.
-func (s *Service) foldControls(at time.Time, r coordinator.Record) {
-	if c, is := r.(*coordinator.QuotaControlled); is && (c.First || len(c.Set)+len(c.Removed) > 0) {
-		e := s.loop.engine
+// foldRecord has an engine that follows take over a record, under what the journal has told before.
+// It runs on the loop's goroutine, as what follows.
+func (s *Service) foldRecord(at time.Time, r coordinator.Record) {
+	e := s.loop.engine
+	if e.PolicyDue(at, r) {
+		s.foldControls()
+	}
+	e.Fold(at, r)
+	if e.PolicyDue(at, nil) {
+		s.foldControls()
+	}
+}
+
+// foldControls has an engine that follows go on under the controls that it has folded, if there are
+// any that it does not go by yet.
+func (s *Service) foldControls() {
+	e := s.loop.engine
+	if at, behind := e.PolicyBehind(); behind {
 		e.FoldPolicy(at, s.underControls(e.QuotaControls(), nil).Policy())
 	}
 }

@@ -119,11 +119,7 @@ func (r *session) lead(ctx context.Context) error {
 		r.workers.Go(r.ledger.writeJournal)
 		r.workers.Go(r.ledger.takeSnapshots)
 	}
-	begin := func(time.Time) { r.s.loop.engine.Lead() }
-	if r.records() {
-		begin = r.beginRecording
-	}
-	r.s.loop.lead(r.number, r, r.commits, r.told, begin)
+	r.s.loop.lead(r.number, r, r.commits, r.told, r.begin)
 	r.workers.Go(r.checkQueues)
 	r.workers.Go(r.auditBooks)
 	r.workers.Go(r.watchQueues)
@@ -145,6 +141,16 @@ func resultsPosition(from int64) bus.Position {
 		return bus.Ago(resultsPast)
 	}
 	return bus.At(from)
+}
+
+// begin has the engine that followed lead. It runs on the loop's goroutine.
+func (r *session) begin(now time.Time) {
+	r.s.foldControls()
+	if r.records() {
+		r.beginRecording(now)
+		return
+	}
+	r.s.loop.engine.Lead()
 }
 
 // readResults reads what agents have told, from that offset on. A stream that has been

@@ -29,6 +29,25 @@ const (
 	claimTimeout = 10 * time.Second
 )
 
+// readProgress is how far what the journal held when a session began to read it has been folded, as
+// offsets; it is read by others meanwhile.
+type readProgress struct{ from, at, until atomic.Int64 }
+
+// reads tells whether there is something left of that.
+func (p *readProgress) reads() bool { return p.until.Load() >= 0 }
+
+// String says it for people; empty: it has all been read.
+func (p *readProgress) String() string {
+	from, until := p.from.Load(), p.until.Load()
+	switch {
+	case until < 0:
+		return ""
+	case from < 0:
+		return "begins to read the journal"
+	}
+	return fmt.Sprintf("reads the journal: %d of %d messages", max(0, p.at.Load()-from), until-from+1)
+}
+
 // ledger is a session's hand on the journal: it folds what others write and, once the
 // session leads, writes.
 type ledger struct {
@@ -49,8 +68,9 @@ type ledger struct {
 	// leading: what is read back is our own.
 	leading atomic.Bool
 	// broken: the broker has refused a message, and nothing that follows counts.
-	broken  atomic.Bool
-	folding chan struct{} // a place for each message that is not folded yet
+	broken   atomic.Bool
+	folding  chan struct{} // a place for each message that is not folded yet
+	progress readProgress
 
 	// written is the number of the record that comes next, offset how far results had
 	// been dealt with, as of the latest commit; 0: this session does not lead.
@@ -64,6 +84,8 @@ type ledger struct {
 
 func newLedger(r *session) *ledger {
 	l := &ledger{r: r, reader: journal.NewReader(), nonce: randomID(), claimed: make(chan struct{}), void: make(chan struct{}, 1), until: -1, begun: make(chan struct{}), folding: make(chan struct{}, foldAhead)}
+	l.progress.until.Store(-1)
+	l.progress.from.Store(-1)
 	l.writer.queue, l.writer.inputs = make(chan written, roomInQueue), make(chan []byte, inputsAhead)
 	if r.s.options.SkipCorrupt {
 		l.reader.SkipCorrupt(r.s.observe.journalSkipped)
@@ -134,6 +156,7 @@ func (l *ledger) last(ctx context.Context) (journal.Header, error) {
 			return journal.Header{}, fmt.Errorf("read the end of the journal: %w", err)
 		}
 		l.until = d.Offset
+		l.progress.until.Store(d.Offset)
 		h, err := journal.DecodeHeader(d.Body)
 		if err != nil && l.r.s.options.SkipCorrupt {
 			return journal.Header{SnapshotOffset: -1}, nil // it is told when it is read again
@@ -186,14 +209,22 @@ func (l *ledger) onMessage(d bus.Delivery) {
 		l.r.fault(l.fatal(fmt.Errorf("read the journal: %w", err)))
 		return
 	}
-	l.taken++
+	if l.taken++; l.taken == 1 {
+		l.progress.from.Store(d.Offset)
+	}
 	leader, from := l.reader.Leader()
 	if len(records) > 0 {
-		l.fold(l.reader.LastAt(), records)
+		l.fold(l.reader.LastAt(), d.Offset, records)
 	}
 	if l.until >= 0 && d.Offset >= l.until {
 		l.until = -1
-		l.r.s.loop.enqueue(envelope{call: func(time.Time) { close(l.begun) }})
+		l.r.s.loop.enqueue(envelope{call: func(time.Time) {
+			if l.r.s.loop.session == l.r.number {
+				l.r.s.foldControls()
+			}
+			l.progress.until.Store(-1)
+			close(l.begun)
+		}})
 	}
 	switch ours := l.sent != nil && bytes.Equal(d.Body, l.sent); {
 	case leader.Nonce == l.nonce:
@@ -212,8 +243,8 @@ func (l *ledger) succeed(at time.Time, lasted time.Duration) {
 	l.r.s.loop.within(l.r.number, func(time.Time) { l.r.s.loop.engine.Succeed(at, lasted) })
 }
 
-// fold has the loop fold records, and waits while too many wait for that.
-func (l *ledger) fold(at time.Time, records []coordinator.Record) {
+// fold has the loop fold the records of a message, and waits while too many wait for that.
+func (l *ledger) fold(at time.Time, offset int64, records []coordinator.Record) {
 	select {
 	case l.folding <- struct{}{}:
 	case <-l.r.bus.Done():
@@ -224,12 +255,14 @@ func (l *ledger) fold(at time.Time, records []coordinator.Record) {
 		if l.r.s.loop.session != l.r.number {
 			return
 		}
-		e := l.r.s.loop.engine
 		for _, rec := range records {
-			e.Fold(at, rec)
-			l.r.s.foldControls(at, rec)
+			l.r.s.foldRecord(at, rec)
 		}
 		l.r.s.history.follow(records)
+		l.progress.at.Store(offset)
+		if !l.progress.reads() && len(l.folding) == 1 { // whoever asks now is to see it
+			l.r.s.foldControls()
+		}
 	}})
 }
 

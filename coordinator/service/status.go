@@ -67,6 +67,9 @@ func (s *Service) checkBroker() httpapi.Check {
 		return httpapi.Check{Status: httpapi.Degraded, Detail: v.detail}
 	}
 	detail := "no session with the broker"
+	if reads := s.reads(); reads != "" {
+		return httpapi.Check{Status: httpapi.Critical, Detail: "connected; " + reads}
+	}
 	if v.lastError != "" {
 		detail += ": " + v.lastError
 	}
@@ -128,7 +131,20 @@ func (s *Service) checkConfig() httpapi.Check {
 // Ready tells whether tasks are being taken.
 func (s *Service) Ready(context.Context) httpapi.Readiness {
 	v := s.state.read()
+	if reads := s.reads(); reads != "" {
+		v.detail = reads
+	}
 	return httpapi.Readiness{Ready: v.state == stateActive, State: v.state, Detail: v.detail}
+}
+
+// reads says how far the journal has been read by one that is only connecting; empty: nothing is to
+// be said of that.
+func (s *Service) reads() string {
+	r := s.current.Load()
+	if r == nil || r.ledger == nil || s.state.read().state != stateConnecting {
+		return ""
+	}
+	return r.ledger.progress.String()
 }
 
 // Status gathers everything an operator asks first.
