@@ -10,7 +10,7 @@
 // The ledger: what may be used, and what is.
 //
 //	ledger.go       the quota trees, and what is charged to which of their nodes
-//	install.go      other quotas while reservations are open
+//	install.go      other quotas while reservations are open; former.go: what is not listed any more
 //	check.go        whether there is room for a charge; explain.go: why not, for people
 //	reservation.go  what is set aside, extended, and how it ends; settle.go, ending.go
 //	excess.go       what is told of that nobody can have used
@@ -21,7 +21,7 @@
 //	seats.go        how much runs at one time
 //	waiting.go      who waits, and what has been given back
 //	alert.go        budgets that are nearly used up
-//	state.go        all of it as records, and from records
+//	state.go        all of it as records, and from records; before.go: the rows of budgets and rates
 //	view.go         all of it for people
 //	charge.go       what a task is charged
 //

@@ -28,6 +28,8 @@ type Ledger struct {
 	nextPeriod int64 // when a budget begins anew
 	walks      uint64
 	fresh      bool // nothing has been charged yet: its time may still be any
+	charged    bool // anything ever was, as far as is known
+	former     former
 
 	open   map[coordinator.TaskKey]*reservation
 	ending heap.Heap[*reservation] // those that end by themselves, the first first
