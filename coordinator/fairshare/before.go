@@ -53,7 +53,7 @@ func (b *budget) unused() bool {
 func (l *Ledger) foldBefore(r *coordinator.QuotaBefore) {
 	if r.Node == "" {
 		l.at(time.Unix(0, r.Start))
-		l.charged = l.charged || len(r.Values) > 0 && r.Values[0] != 0
+		l.spent = l.spent || len(r.Values) > 0 && r.Values[0] != 0
 		l.countFrom(l.now) // a budget of which the snapshot says nothing is new
 		return
 	}

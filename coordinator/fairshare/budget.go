@@ -98,12 +98,12 @@ func (b *budget) succeeds(o *budget) bool {
 	return b != nil && o != nil && b.family.period == o.family.period && b.family.span.meets(o.family.span)
 }
 
-// countFrom notes of all budgets that what is charged from this moment on counts, if anything may
-// have been charged before.
+// countFrom notes of all budgets that what is charged from this moment on counts, if anything was
+// ever used: what is open is charged to where it belongs now.
 func (l *Ledger) countFrom(at int64) {
 	for i := range l.nodes {
 		for _, b := range l.nodes[i].budgets {
-			if b != nil && l.charged {
+			if b != nil && l.spent {
 				b.countedFrom(at)
 			}
 		}

@@ -43,7 +43,8 @@ func (f *former) keep(now int64, old, heir *node) {
 
 func (f *former) add(r *coordinator.QuotaBefore) {
 	if *f = append(*f, r); len(*f) > maxFormer {
-		*f = slices.Delete(*f, 0, len(*f)-maxFormer)
+		(*f)[0] = nil // its place goes when more room is made
+		*f = (*f)[1:]
 	}
 }
 

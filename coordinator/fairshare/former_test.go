@@ -343,3 +343,19 @@ func (w *world) reload(whole *coordinator.Quotas) {
 	w.record(installed{at: w.l.Now(), q: q})
 	w.quotas, w.reinstalled = q, true
 }
+
+// BenchmarkInstallBesideFormer is a reload of a small file beside as many books as are kept.
+func BenchmarkInstallBesideFormer(b *testing.B) {
+	const d = coordinator.DimTotalTokens
+	q := &newTree(monthly(d, 1000)).group("a", "pool", monthly(d, 10)).Quotas
+	l := NewLedger()
+	l.Install(epoch, q)
+	for i := range maxFormer {
+		r := l.nodes[0].budgets[d].export("pool/gone" + time.Duration(i).String())
+		r.Values[0] = 1
+		l.former.add(r)
+	}
+	for b.Loop() {
+		l.Install(epoch, q)
+	}
+}

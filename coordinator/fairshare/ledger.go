@@ -28,7 +28,7 @@ type Ledger struct {
 	nextPeriod int64 // when a budget begins anew
 	walks      uint64
 	fresh      bool // nothing has been charged yet: its time may still be any
-	charged    bool // anything ever was, as far as is known
+	spent      bool // anything was ever used, as far as is known
 	former     former
 
 	open   map[coordinator.TaskKey]*reservation

@@ -104,7 +104,7 @@ func (l *Ledger) reserve(key coordinator.TaskKey, c *Charge, p *Path, until time
 		return l.finish(&v)
 	}
 	l.commit(p, &c.Amounts, r.uses)
-	l.fresh, l.charged = false, true
+	l.fresh = false
 	r.key, r.charge, r.path, r.at = key, *c, *p, l.now
 	r.loans = append(r.loans, l.loans...)
 	l.loans = l.loans[:0]

@@ -14,9 +14,9 @@ import (
 func (l *Ledger) Export(now time.Time) []coordinator.Record {
 	l.advance(now.UnixNano())
 	l.former.forget(l.now)
-	// A node without an ID stands for the ledger itself: its time, and whether anything was charged.
+	// A node without an ID stands for the ledger itself: its time, and whether anything was ever used.
 	clock := &coordinator.QuotaBefore{Start: l.now}
-	if l.charged {
+	if l.spent {
 		clock.Values = []int64{1}
 	}
 	all := []coordinator.Record{clock}
@@ -158,7 +158,7 @@ func (l *Ledger) foldReserved(r *coordinator.QuotaReserved) {
 // node now may concern one again, as long as it is open.
 func (l *Ledger) restore(q *coordinator.QuotaReserved, c *Charge) {
 	path := l.PathOf(c)
-	l.fresh, l.charged = false, true
+	l.fresh = false
 	part := l.make()
 	part.key, part.charge, part.path, part.at, part.state = q.Key, *c, path, q.At.UnixNano(), resState(q.State)
 	part.loans = l.loansOf(q, part.loans)
