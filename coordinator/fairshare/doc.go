@@ -11,10 +11,10 @@
 //
 //	directory.go    which nodes something is charged to, by names; directorycharge.go: what it takes
 //	ledger.go       the quota trees, and what is used of them
-//	install.go      other quotas while reservations are open
+//	install.go      other quotas while reservations are open; former.go: what is not listed any more; rest.go: when many may be installed as one
 //	check.go        whether there is room for a charge; explain.go: why not, for people
 //	reservation.go  what is set aside, extended, and how it ends; settle.go, ending.go
-//	excess.go       what is told of that nobody can have used
+//	excess.go       what is told of that nobody can have used; belief.go: what an agent is not believed
 //	book.go         used and reserved, in the period that they belong to
 //	budget.go       amounts for calendar periods; lending.go, repay.go: of others, and back
 //	borrower.go     who of several borrows first
@@ -22,7 +22,7 @@
 //	seats.go        how much runs at one time
 //	waiting.go      who waits, and what has been given back
 //	alert.go        budgets that are nearly used up
-//	state.go        all of it as records, and from records
+//	state.go        all of it as records, and from records; before.go: the rows of budgets and rates
 //	view.go         all of it for people
 //	charge.go       what a task is charged, within the limits
 //

@@ -36,35 +36,44 @@ func TestOverdrafts(t *testing.T) {
 	})
 }
 
-// TestTwins: who is told of a history by records knows what its ledger knows, and answers
-// alike; so does who is given the ledger's state at some moment, and the records after it.
+// TestTwins: who is told of a history by records, and of the quotas that were installed in between,
+// knows what its ledger knows, and answers alike; so does who is given the ledger's state at some
+// moment, and the records after it.
 func TestTwins(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := drawQuotas(t, true)
 		w := newWorld(t, q)
 		w.overdraws = true
+		step := w.step
+		if rapid.Bool().Draw(t, "reloads") {
+			step = func() {
+				if rapid.IntRange(0, 9).Draw(t, "now") == 0 {
+					w.reload(q)
+				} else {
+					w.step()
+				}
+			}
+		}
 		for range rapid.IntRange(0, 40).Draw(t, "steps before") {
-			w.step()
+			step()
 		}
-		image, after := w.l.Export(w.now), len(w.records)
+		image, after, then := w.l.Export(w.now), len(w.records), w.quotas
 		for range rapid.IntRange(0, 40).Draw(t, "steps after") {
-			w.step()
+			step()
 		}
-		fold := func(records ...[]coordinator.Record) *Ledger {
+		told := func(q *coordinator.Quotas, records ...[]coordinator.Record) *Ledger {
 			l, at := NewLedger(), epoch
-			if len(records[0]) > 0 { // the first record tells the time
+			if len(records[0]) > 0 && !isInstalled(records[0][0]) { // the first record tells the time
 				at = at.Add(time.Duration(rapid.Int64Range(0, int64(100*time.Hour)).Draw(t, "installed")))
 			}
 			l.Install(at, q)
 			for _, some := range records {
-				for _, r := range some {
-					l.Fold(r)
-				}
+				fold(l, some)
 			}
 			return l
 		}
 		heirs := map[string]*Ledger{
-			"told from the beginning": fold(w.records), "told from the middle": fold(image, w.records[after:]), "told at last": fold(w.l.Export(w.now)),
+			"told from the beginning": told(q, w.records), "told from the middle": told(then, image, w.records[after:]), "told at last": told(w.quotas, w.l.Export(w.now)),
 		}
 		w.now = w.l.Now() // what has been asked, and left nothing behind, they know nothing of
 		want := w.picture()

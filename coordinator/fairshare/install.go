@@ -9,10 +9,11 @@ import (
 )
 
 // Install takes over other quotas, nil for none. What has been used stays with the nodes of
-// the same ID, for as long as their budgets have the same period. Reservations that are open
-// go on, charged to where they belong now. Families of budgets that are as they were keep
-// their loans; in others it is worked out anew who lends what to whom, and where one who had
-// to repay, or was repaid, is gone, repayment ends.
+// the same ID, for as long as their budgets have the same period, and also if they are not
+// listed for a while (see former). A budget that is new begins at nothing, at this moment.
+// Reservations that are open go on, charged to where they belong now. Families of budgets that
+// are as they were keep their loans; in others it is worked out anew who lends what to whom, and
+// where one who had to repay, or was repaid, is gone, repayment ends.
 //
 // To install the same again changes nothing, but puts right what does not fit together after
 // a snapshot from the time of other quotas was folded. Who waits (see Wait) is forgotten.
@@ -25,10 +26,16 @@ func (l *Ledger) Install(now time.Time, q *coordinator.Quotas) {
 		l.repay = q.RepayPercent
 		l.build(q)
 	}
+	l.countFrom(l.now)
+	l.former.forget(l.now)
+	l.resume() // before more are kept: of these nothing is listed
 	for i := range old {
+		var heir *node
 		if j, stays := l.byID[old[i].spec.ID]; stays {
-			l.nodes[j].inherit(&old[i], l.now)
+			heir = &l.nodes[j]
+			heir.inherit(&old[i], l.now)
 		}
+		l.former.keep(l.now, &old[i], heir)
 	}
 	l.ailing = l.ailing[:0]
 	for i := range l.nodes {
@@ -59,10 +66,11 @@ func (l *Ledger) Install(now time.Time, q *coordinator.Quotas) {
 // inherit takes over what has been used of a node that was configured otherwise.
 func (nd *node) inherit(old *node, now int64) {
 	for d, b := range nd.budgets {
-		if o := old.budgets[d]; b != nil && o != nil && b.family.period == o.family.period && b.family.span.meets(o.family.span) {
+		if o := old.budgets[d]; b.succeeds(o) {
 			b.used, b.spent, b.lent, b.borrowed = o.used, o.spent, o.lent, o.borrowed
 			b.lentOut, b.borrowedIn, b.credits, b.ownCredits, b.owes, b.alerted = o.lentOut, o.borrowedIn, o.credits, o.ownCredits, o.owes, o.alerted
 			b.before = o.before
+			b.countedFrom(o.since)
 			b.before.reserved = 0 // comes again with the reservations
 			b.nominal, b.share = b.base+o.nominal-o.base, b.baseShare+o.share-o.baseShare
 			b.family.repays = b.family.repays || o.family.repays

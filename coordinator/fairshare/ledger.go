@@ -26,6 +26,8 @@ type Ledger struct {
 	nextPeriod int64 // when a budget begins anew
 	walks      uint64
 	fresh      bool // nothing has been charged yet: its time may still be any
+	spent      bool // anything was ever used, as far as is known
+	former     former
 
 	open   map[coordinator.TaskKey]*reservation
 	ending heap.Heap[*reservation] // those that end by themselves, the first first

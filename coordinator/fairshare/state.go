@@ -13,8 +13,13 @@ import (
 // quotas (see Import) they give one that answers alike.
 func (l *Ledger) Export(now time.Time) []coordinator.Record {
 	l.advance(now.UnixNano())
-	// A node without an ID stands for the ledger itself: its time.
-	all := []coordinator.Record{&coordinator.QuotaBefore{Start: l.now}}
+	l.former.forget(l.now)
+	// A node without an ID stands for the ledger itself: its time, and whether anything was ever used.
+	clock := &coordinator.QuotaBefore{Start: l.now}
+	if l.spent {
+		clock.Values = []int64{1}
+	}
+	all := []coordinator.Record{clock}
 	for i := range l.nodes { // before the rates that depend on it
 		if nd := &l.nodes[i]; !nd.health.well(l.now) {
 			all = append(all, nd.healthBefore(l.now))
@@ -22,6 +27,9 @@ func (l *Ledger) Export(now time.Time) []coordinator.Record {
 	}
 	for i := range l.nodes {
 		all = l.nodes[i].export(all, l.now)
+	}
+	for _, r := range l.former {
+		all = append(all, r)
 	}
 	open := make([]*reservation, 0, len(l.open))
 	for _, r := range l.open { // order does not matter: they are sorted
@@ -38,42 +46,6 @@ func (l *Ledger) Export(now time.Time) []coordinator.Record {
 		}
 	}
 	return all
-}
-
-func (nd *node) export(all []coordinator.Record, now int64) []coordinator.Record {
-	id := nd.spec.ID
-	for _, b := range nd.budgets {
-		if b != nil && (!b.blank() || b.up == nil) { // of a root at least of which period its family's books are
-			all = append(all, b.export(id))
-		}
-	}
-	for d, s := range nd.rates {
-		if s == nil {
-			continue
-		}
-		assured, ceiling := s.assured.since(now), s.ceiling.since(now)
-		if assured != 0 || ceiling != 0 {
-			all = append(all, &coordinator.QuotaBefore{
-				Node: id, Dimension: coordinator.Dimension(d), Rate: true, Values: []int64{assured, ceiling},
-			})
-		}
-	}
-	return all
-}
-
-// export is the record of a budget. The last five values tell its period, with lengths instead of
-// instants, which take less room.
-func (b *budget) export(node string) *coordinator.QuotaBefore {
-	s, p := b.family.span, b.family.period
-	return &coordinator.QuotaBefore{Node: node, Dimension: b.dim, Start: s.start, Values: []int64{
-		b.used, b.spent, b.lent, b.borrowed, b.lentOut, b.borrowedIn, b.credits, b.nominal - b.base, b.share - b.baseShare, b.owes, b.alerted,
-		b.before.used, b.ownCredits, int64(p.Unit), int64(p.Interval), s.end - s.start, s.start - b.family.ended.start,
-	}}
-}
-
-// blank tells that there is nothing to say of it.
-func (b *budget) blank() bool {
-	return b.used|b.spent|b.lent|b.borrowed|b.lentOut|b.borrowedIn|b.credits|b.ownCredits|b.owes|b.alerted|b.before.used == 0 && b.nominal == b.base && b.share == b.baseShare
 }
 
 // export is the record of a reservation, or of one of its later parts, as it stands.
@@ -133,11 +105,7 @@ func (l *Ledger) Fold(r coordinator.Record) {
 			l.takeHeard(n, r)
 		}
 	case *coordinator.QuotaBefore:
-		if i, ok := l.byID[r.Node]; ok {
-			l.nodes[i].restore(r)
-		} else if r.Node == "" {
-			l.at(time.Unix(0, r.Start))
-		}
+		l.foldBefore(r)
 	}
 	l.alerts = l.alerts[:0]
 }
@@ -185,53 +153,11 @@ func (l *Ledger) foldReserved(r *coordinator.QuotaReserved) {
 	}
 }
 
-// restore sets what had been used of a node.
-func (nd *node) restore(r *coordinator.QuotaBefore) {
-	v := r.Values
-	if s := nd.rates[r.Dimension]; r.Rate && s != nil && len(v) >= 2 {
-		s.assured.tat, s.ceiling.tat = v[0], v[1]
-	}
-	b := nd.budgets[r.Dimension]
-	if r.Rate || b == nil || len(v) < 12 || !b.restorePeriod(r.Start, v[12:]) {
-		return
-	}
-	b.used, b.spent, b.lent, b.borrowed, b.lentOut, b.borrowedIn, b.credits = v[0], v[1], v[2], v[3], v[4], v[5], v[6]
-	b.nominal, b.share, b.owes, b.alerted = max(0, b.base+v[7]), max(0, b.baseShare+v[8]), v[9], v[10]
-	if b.before.used = v[11]; len(v) > 12 { // not in older ones
-		b.ownCredits = v[12]
-	}
-	b.family.repays = b.family.repays || b.owes > 0 || v[7] != 0
-	b.replace()
-	b.riper()
-}
-
-// restorePeriod tells whether what was used of a budget in a period that began then counts in the
-// present one; more is the values after the twelve that all versions write. By the rule of a reload
-// (see inherit) it does if the period is as long, and the two have something in common: elsewhere
-// days begin at other times, and what was used today stays used. Who lends what is worked out anew
-// then, at the next Install.
-func (b *budget) restorePeriod(start int64, more []int64) bool {
-	f := b.family
-	if len(more) < 5 { // from before these were written
-		return start == f.span.start
-	}
-	was := coordinator.Period{Unit: coordinator.PeriodUnit(more[1]), Interval: time.Duration(more[2])}
-	span := span{start, start + more[3]}
-	if was != f.period || !span.meets(f.span) {
-		return false
-	}
-	f.ended.start = start - more[4]
-	f.moved = f.moved || span != f.span
-	return true
-}
-
 // restore takes over a reservation of a snapshot, or a later part of one: what it has
-// borrowed, and the rates that it has taken from, are in the snapshot already.
+// borrowed, and the rates that it has taken from, are in the snapshot already. One that concerns no
+// node now may concern one again, as long as it is open.
 func (l *Ledger) restore(q *coordinator.QuotaReserved, c *Charge) {
 	path := l.PathOf(c)
-	if path.Empty() {
-		return
-	}
 	l.fresh = false
 	part := l.make()
 	part.key, part.charge, part.path, part.at, part.state = q.Key, *c, path, q.At.UnixNano(), resState(q.State)

@@ -20,6 +20,7 @@ type world struct {
 	agents  []coordinator.AgentID
 	keys    []coordinator.TaskKey
 	records []coordinator.Record
+	quotas  *coordinator.Quotas // that are installed now
 	rates   map[*shaper]*rateLog
 	// overdraws: settlements may tell of more than was reserved. reinstalled: limits have
 	// changed under what was used.
@@ -27,7 +28,7 @@ type world struct {
 }
 
 func newWorld(t *rapid.T, q *coordinator.Quotas) *world {
-	w := &world{t: t, l: NewLedger(), now: epoch, groups: []string{"", "unknown"}, agents: []coordinator.AgentID{"", "unknown"}, rates: map[*shaper]*rateLog{}}
+	w := &world{t: t, l: NewLedger(), now: epoch, groups: []string{"", "unknown"}, agents: []coordinator.AgentID{"", "unknown"}, quotas: q, rates: map[*shaper]*rateLog{}}
 	for i := range q.Nodes {
 		switch n := &q.Nodes[i]; {
 		case n.Kind == coordinator.QuotaGroup && !slices.Contains(w.groups, n.Name):

@@ -81,7 +81,8 @@ func (l *ledger) writeJournal() {
 
 func (l *ledger) writeCommit(one *commit) {
 	l.writer.Results(one.resultOffset)
-	l.writer.SnapshotAt(l.snapshot.complete.Load())
+	newest := l.snapshot.complete.Load()
+	l.writer.SnapshotAt(newest)
 	records := len(one.records)
 	bodies := l.writer.Batch(one.at, one.records)
 	l.written.Store(l.writer.Next())
@@ -97,6 +98,7 @@ func (l *ledger) writeCommit(one *commit) {
 		bytes += len(body)
 	}
 	l.snapshot.wrote(records, bytes)
+	l.snapshot.names(newest)
 	l.r.s.metrics.journalBytes.Add(float64(bytes))
 	l.r.s.metrics.journalRecords.Add(float64(records))
 	failpoint.Hit(failpoint.AfterJournalPublish)

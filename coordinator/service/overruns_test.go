@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -56,14 +55,6 @@ func underQuotas(t *testing.T, quotas string, history httpapi.History) (*rig, *h
 	return r, heard
 }
 
-// uses has a task of the group poor use so many tokens.
-func (r *rig) uses(id string, tokens int) {
-	r.t.Helper()
-	r.tenSlots()
-	r.task(id, "build", usage(tokens-1, 1, "poor"))
-	r.result("a1", id, "succeeded", `,"usage":{"requests":1,"input_tokens":`+strconv.Itoa(tokens-1)+`,"output_tokens":1}`)
-}
-
 // Of 1,000 tokens an hour 300 are used in the first seconds: that is nothing to go by, until a tenth
 // of the hour is over. Then people are told once, and in the next hour again.
 func TestOverrunIsToldOnce(t *testing.T) {
@@ -76,7 +67,7 @@ func TestOverrunIsToldOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		bindAll(r)
-		r.uses("t-1", 300)
+		r.uses("t-1", "poor", 300)
 		begins := time.Now().UTC().Truncate(time.Hour)
 		at := func(since time.Duration) { t.Helper(); r.pass(time.Until(begins.Add(since))) }
 		at(5*time.Minute + 59*time.Second)
@@ -116,7 +107,7 @@ func TestOverrunIsToldOnce(t *testing.T) {
 			t.Errorf("told again: %v", told)
 		}
 		at(65 * time.Minute)
-		r.uses("t-2", 300)
+		r.uses("t-2", "poor", 300)
 		at(68 * time.Minute)
 		again := r.events(schemas.QuotaOverrun)
 		if len(again) != 4 || again[2].Properties.MessageID == m.Properties.MessageID {
@@ -133,7 +124,7 @@ func TestOverrunToldAgainHasTheSameID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, heard := forecasting(t, "hour", nil)
 		first.start()
-		first.uses("t-1", 300)
+		first.uses("t-1", "poor", 300)
 		first.pass(10 * time.Minute)
 		first.close()
 		second, again := forecasting(t, "hour", nil)
@@ -212,7 +203,7 @@ func TestStandbyTellsNoOverrun(t *testing.T) {
 		second.service.options.Bus, second.service.options.Instance = first.broker, "taskbus@second"
 		first.start()
 		second.start()
-		first.uses("t-1", 850) // of 1,000: 80 %
+		first.uses("t-1", "poor", 850) // of 1,000: 80 %
 		first.pass(10 * time.Minute)
 		if len(told.all) != 4 || told.all[0].Type != schemas.QuotaReached || told.all[2].Type != schemas.QuotaOverrun || len(heard.all) != 0 {
 			t.Errorf("the leader tells %s\nthe standby %s", told, heard)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -208,8 +209,12 @@ func (s *Service) Reload(c *config.Config, err error) {
 			Msg("the new configuration lacks what the one before had; was the file complete? (write it beside and rename it)")
 	}
 	s.declareNewQueues(old, c)
+	other := !reflect.DeepEqual(old.Policy().Quotas, c.Policy().Quotas)
 	s.loop.enqueue(envelope{call: func(now time.Time) { // of then: somebody may change the quotas meanwhile
 		s.loop.apply(now, coordinator.PolicyChanged{Policy: s.config.Load().Policy()})
+		if other {
+			s.quotasChanged(now)
+		}
 	}})
 	s.log.Info().Str("version", c.Policy().Version).Int("agents", len(c.Policy().Agents)).
 		Str("strategy", c.Policy().Strategy).Msg("new configuration in force")

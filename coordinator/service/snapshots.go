@@ -18,12 +18,14 @@ type snapshotting struct {
 	complete atomic.Int64 // offset of the newest complete one; -1: none
 
 	mu      sync.Mutex
-	records int // written since the latest began
+	wanted  bool // out of turn, as soon as none is being written
+	records int  // written since the latest began
 	bytes   int
 	began   time.Time
 	name    string // of the one being written; empty: none
 	offset  int64  // of its first part, once that was read back
 	parts   int    // read back
+	named   int64  // where the newest begins, by the latest message of the journal that says so
 }
 
 // begin takes over what is known when the session begins to lead. If anything was
@@ -32,7 +34,7 @@ func (s *snapshotting) begin(now time.Time, complete int64, folded bool) {
 	s.complete.Store(complete)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.began = now
+	s.began, s.named = now, complete
 	if folded {
 		s.records, s.began = 1, now.Add(firstSnapshot-snapshotEvery)
 	}
@@ -50,7 +52,10 @@ func (s *snapshotting) due(now time.Time, name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.name != "", s.records == 0 && now.Sub(s.began) < snapshotAnyway:
+	case s.name != "":
+		return false
+	case s.wanted:
+	case s.records == 0 && now.Sub(s.began) < snapshotAnyway:
 		return false
 	case s.records < snapshotRecords && s.bytes < snapshotBytes && now.Sub(s.began) < snapshotEvery:
 		return false
@@ -59,7 +64,24 @@ func (s *snapshotting) due(now time.Time, name string) bool {
 	return true
 }
 
-// order begins one out of turn.
+// want begins one out of turn if none is being written; else it is due when that is.
+func (s *snapshotting) want(now time.Time, name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wanted = s.name != ""; !s.wanted {
+		s.start(now, name)
+	}
+	return !s.wanted
+}
+
+// later has one begin at the next look.
+func (s *snapshotting) later() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wanted = true
+}
+
+// order begins one out of turn, whatever is being written.
 func (s *snapshotting) order(now time.Time, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +90,7 @@ func (s *snapshotting) order(now time.Time, name string) {
 
 func (s *snapshotting) start(now time.Time, name string) {
 	s.name, s.offset, s.parts = name, -1, 0
-	s.records, s.bytes, s.began = 0, 0, now
+	s.records, s.bytes, s.began, s.wanted = 0, 0, now, false
 }
 
 // read notes a part that was read back.
@@ -88,6 +110,21 @@ func (s *snapshotting) read(offset int64, c *journal.Chunk) {
 	}
 }
 
+// names notes what a message says of where the newest complete one begins.
+func (s *snapshotting) names(offset int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.named = offset
+}
+
+// unnamed tells whether no message says yet where the newest complete one begins: whoever starts
+// would read the one before it.
+func (s *snapshotting) unnamed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.named != s.complete.Load()
+}
+
 // readBack looks at a message of the journal while this session leads: its own. One of
 // a later epoch is somebody else's, from which on ours are void: the lock can have two
 // holders while a cluster is torn apart, or where somebody has deleted it.
@@ -100,6 +137,7 @@ func (l *ledger) readBack(d *bus.Delivery) {
 		l.r.fault(fmt.Errorf("another coordinator leads since epoch %d; this one led in epoch %d", h.Epoch, l.epochClaimed()))
 	case part:
 		l.snapshot.read(d.Offset, &chunk)
+		l.nameSnapshot()
 	}
 }
 
@@ -114,6 +152,7 @@ func (l *ledger) epochClaimed() uint64 {
 func (l *ledger) takeSnapshots() {
 	l.r.every(snapshotLook, func() bool {
 		l.markOffset()
+		l.nameSnapshot()
 		if name := randomID(); !l.r.draining.Load() && l.snapshot.due(l.r.s.now(), name) {
 			l.r.s.loop.within(l.r.number, func(now time.Time) {
 				l.writer.queue <- written{image: l.imageOf(now), name: name}
@@ -123,9 +162,40 @@ func (l *ledger) takeSnapshots() {
 	})
 }
 
+// quotasChanged writes down how the books are now that the files say something else of quotas. Whoever
+// starts reads the files as they are then: without a snapshot of this moment it would charge by them
+// what was used before they were so. (Controls need none: the journal has them in their place among
+// what was used.) It runs on the loop's goroutine, in the turn in which the quotas have changed.
+func (s *Service) quotasChanged(now time.Time) {
+	r := s.current.Load()
+	if r == nil || r.number != s.loop.session || s.loop.commits == nil || r.draining.Load() {
+		return // it does not lead, or keeps no journal
+	}
+	if rec := s.loop.recording; rec != nil { // its beginning must be in the journal before another snapshot is
+		rec.flush()
+		r.ledger.snapshot.later()
+		return
+	}
+	if name := randomID(); r.ledger.snapshot.want(now, name) {
+		r.ledger.writer.queue <- written{image: r.ledger.imageOf(now), name: name}
+	}
+}
+
 // markOffset writes down how far results have been dealt with, if nothing else does.
 func (l *ledger) markOffset() {
 	l.r.s.loop.within(l.r.number, func(now time.Time) { l.r.journalled(now) })
+}
+
+// nameSnapshot has the journal say that a snapshot is complete, unless what is written anyway does.
+func (l *ledger) nameSnapshot() {
+	if !l.snapshot.unnamed() {
+		return
+	}
+	l.r.s.loop.within(l.r.number, func(now time.Time) {
+		if c := l.r.s.loop.commits; c != nil && l.snapshot.unnamed() {
+			c.mark(now)
+		}
+	})
 }
 
 // publishPart publishes one part of a snapshot.

@@ -178,6 +178,7 @@ func (c *process) post(path, token, body string) (status int, text string) {
 	if err != nil {
 		c.r.t.Fatal(err)
 	}
+	req.Header.Set("Content-Type", "application/json")
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}

@@ -1,0 +1,131 @@
+package fairshare
+
+import (
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// export adds what was used of a node.
+func (nd *node) export(all []coordinator.Record, now int64) []coordinator.Record {
+	id := nd.spec.ID
+	for _, b := range nd.budgets {
+		if b != nil && (!b.blank() || b.up == nil) { // of a root at least of which period its family's books are
+			all = append(all, b.export(id))
+		}
+	}
+	for d, s := range nd.rates {
+		if s == nil {
+			continue
+		}
+		assured, ceiling := s.assured.since(now), s.ceiling.since(now)
+		if assured != 0 || ceiling != 0 {
+			all = append(all, &coordinator.QuotaBefore{
+				Node: id, Dimension: coordinator.Dimension(d), Rate: true, Values: []int64{assured, ceiling},
+			})
+		}
+	}
+	return all
+}
+
+// export is the record of a budget. The five values at the end tell its period, with lengths instead
+// of instants, which take less room; if it came in the middle of that, one more tells when.
+func (b *budget) export(node string) *coordinator.QuotaBefore {
+	s, p := b.family.span, b.family.period
+	r := &coordinator.QuotaBefore{Node: node, Dimension: b.dim, Start: s.start, Values: []int64{
+		b.used, b.spent, b.lent, b.borrowed, b.lentOut, b.borrowedIn, b.credits, b.nominal - b.base, b.share - b.baseShare, b.owes, b.alerted,
+		b.before.used, b.ownCredits, int64(p.Unit), int64(p.Interval), s.end - s.start, s.start - b.family.ended.start,
+	}}
+	if b.since != 0 {
+		r.Values = append(r.Values, b.since-s.start)
+	}
+	return r
+}
+
+// blank tells that there is nothing to say of it, unused that nothing was used.
+func (b *budget) blank() bool { return b.unused() && b.since == 0 }
+
+func (b *budget) unused() bool {
+	return b.used|b.spent|b.lent|b.borrowed|b.lentOut|b.borrowedIn|b.credits|b.ownCredits|b.owes|b.alerted|b.before.used == 0 && b.nominal == b.base && b.share == b.baseShare
+}
+
+// foldBefore takes over a row of a snapshot. What is not listed now may be listed again.
+func (l *Ledger) foldBefore(r *coordinator.QuotaBefore) {
+	if r.Node == "" {
+		l.at(time.Unix(0, r.Start))
+		l.spent = l.spent || len(r.Values) > 0 && r.Values[0] != 0
+		l.countFrom(l.now) // a budget of which the snapshot says nothing is new
+		return
+	}
+	if i, listed := l.byID[r.Node]; listed && l.nodes[i].restore(l.now, r) {
+		return
+	}
+	if keepable(r) {
+		l.former.add(r)
+	}
+}
+
+// restore sets what had been used of a node; false: it has no such limit.
+func (nd *node) restore(now int64, r *coordinator.QuotaBefore) bool {
+	v := r.Values
+	if r.Rate {
+		s := nd.rates[r.Dimension]
+		switch {
+		case s == nil || len(v) < 2:
+			return false
+		case len(v) >= 8: // it was not listed then
+			s.resume(now, v)
+		default:
+			s.assured.tat, s.ceiling.tat = v[0], v[1]
+		}
+		return true
+	}
+	b := nd.budgets[r.Dimension]
+	if b == nil || !b.restore(r) {
+		return false
+	}
+	b.replace()
+	b.riper()
+	return true
+}
+
+// restore sets what had been used of a budget; false: that was in another period.
+func (b *budget) restore(r *coordinator.QuotaBefore) bool {
+	v := r.Values
+	if len(v) < 12 || !b.restorePeriod(r.Start, v[12:]) {
+		return false
+	}
+	b.used, b.spent, b.lent, b.borrowed, b.lentOut, b.borrowedIn, b.credits = v[0], v[1], v[2], v[3], v[4], v[5], v[6]
+	b.nominal, b.share, b.owes, b.alerted = max(0, b.base+v[7]), max(0, b.baseShare+v[8]), v[9], v[10]
+	if b.before.used = v[11]; len(v) > 12 { // not in older ones
+		b.ownCredits = v[12]
+	}
+	b.family.repays = b.family.repays || b.owes > 0 || v[7] != 0
+	if b.up == nil { // what is not told of those below it has not been used
+		b.each(func(x *budget) { x.since = 0 })
+	}
+	if b.since = 0; len(v) > 17 {
+		b.countedFrom(r.Start + v[17])
+	}
+	return true
+}
+
+// restorePeriod tells whether what was used of a budget in a period that began then counts in the
+// present one; more is the values after the twelve that all versions write. By the rule of a reload
+// (see inherit) it does if the period is as long, and the two have something in common: elsewhere
+// days begin at other times, and what was used today stays used. Who lends what is worked out anew
+// then, at the next Install.
+func (b *budget) restorePeriod(start int64, more []int64) bool {
+	f := b.family
+	if len(more) < 5 { // from before these were written
+		return start == f.span.start
+	}
+	was := coordinator.Period{Unit: coordinator.PeriodUnit(more[1]), Interval: time.Duration(more[2])}
+	span := span{start, start + more[3]}
+	if was != f.period || !span.meets(f.span) {
+		return false
+	}
+	f.ended.start = start - more[4]
+	f.moved = f.moved || span != f.span
+	return true
+}

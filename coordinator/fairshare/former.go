@@ -1,0 +1,114 @@
+package fairshare
+
+import (
+	"slices"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// maxFormer bounds the books that are kept of what quotas no longer list: about 300 bytes each.
+const maxFormer = 100_000
+
+// former are the books of budgets and rates that quotas no longer list: of a node that is gone, of a
+// dimension in which it has no limit any more, of a budget that has another period now. If it is
+// listed again (a file that was saved in two steps, a group that was removed by mistake) it goes on
+// from there. What was used meanwhile is in the books of those above it alone.
+//
+// They are what a snapshot says of them, in the order in which they went; beyond maxFormer the first
+// are forgotten. Of a budget they are kept until its period ends, of a rate until it is full. What is
+// listed is never among them.
+type former []*coordinator.QuotaBefore
+
+// keep adds what heir, the node of the same ID (nil: there is none), does not go on with.
+func (f *former) keep(now int64, old, heir *node) {
+	for d, o := range old.budgets {
+		if o != nil && !o.unused() && (heir == nil || !heir.budgets[d].succeeds(o)) {
+			f.add(o.export(old.spec.ID))
+		}
+	}
+	for d, o := range old.rates {
+		if o == nil || heir != nil && heir.rates[d] != nil {
+			continue
+		}
+		a, c := &o.assured, &o.ceiling
+		if assured, ceiling := a.since(now), c.since(now); assured|ceiling != 0 {
+			f.add(&coordinator.QuotaBefore{ // with what it was: it may come back as another
+				Node: old.spec.ID, Dimension: coordinator.Dimension(d), Rate: true,
+				Values: []int64{assured, ceiling, a.amount, a.per, a.burst, c.amount, c.per, c.burst},
+			})
+		}
+	}
+}
+
+func (f *former) add(r *coordinator.QuotaBefore) {
+	if *f = append(*f, r); len(*f) > maxFormer {
+		(*f)[0] = nil // its place goes when more room is made
+		*f = (*f)[1:]
+	}
+}
+
+// forget drops what would make no difference any more.
+func (f *former) forget(now int64) {
+	*f = slices.DeleteFunc(*f, func(r *coordinator.QuotaBefore) bool {
+		if r.Rate {
+			return max(r.Values[0], r.Values[1]) <= now
+		}
+		return r.Start+r.Values[15] <= now
+	})
+}
+
+// keepable tells whether the record is one of those that are kept: an earlier version has not said
+// when the period of a budget ends.
+func keepable(r *coordinator.QuotaBefore) bool {
+	v := r.Values
+	if r.Rate {
+		return len(v) >= 2
+	}
+	return len(v) >= 17 && slices.ContainsFunc(v[:13], func(x int64) bool { return x != 0 })
+}
+
+// resume gives the books back to what is listed again.
+func (l *Ledger) resume() {
+	l.former = slices.DeleteFunc(l.former, func(r *coordinator.QuotaBefore) bool {
+		i, listed := l.byID[r.Node]
+		return listed && l.nodes[i].resume(l.now, r)
+	})
+}
+
+// resume takes over the books of before; false: there is no such limit.
+func (nd *node) resume(now int64, r *coordinator.QuotaBefore) bool {
+	if r.Rate {
+		if s := nd.rates[r.Dimension]; s != nil {
+			s.resume(now, r.Values)
+			return true
+		}
+		return false
+	}
+	b := nd.budgets[r.Dimension]
+	if b == nil {
+		return false
+	}
+	f := b.family
+	ended, moved := f.ended, f.moved // the others of the family go on as they are
+	ok := b.restore(r)
+	f.ended, f.moved = ended, moved
+	return ok
+}
+
+// resume sets the level of a rate to what it was when it went. Where nobody has noted which rate it
+// was (in a snapshot from a time when it was listed) it is empty at the most: another rate would
+// take who knows how long to pay the debt of that one.
+func (s *shaper) resume(now int64, v []int64) {
+	for i, r := range []*rate{&s.assured, &s.ceiling} {
+		switch {
+		case r.amount == 0 || v[i] == 0:
+		case len(v) < 8:
+			r.tat = min(v[i], now+r.tau)
+		case v[2+3*i] > 0:
+			old := newRate(v[2+3*i], time.Duration(v[3+3*i]), v[4+3*i])
+			old.tat = v[i]
+			r.follow(now, &old)
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package service
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/journal"
+)
+
+// reloadQuotas takes over other quotas, as of a file that was saved.
+func (r *rig) reloadQuotas(text string) {
+	r.t.Helper()
+	r.service.Reload(withLimits(r, text), nil)
+	r.settle()
+}
+
+// uses has a1 do a task of the group that takes so many tokens.
+func (r *rig) uses(id, group string, tokens int) {
+	r.t.Helper()
+	r.tenSlots()
+	r.task(id, "build", usage(tokens/2, tokens/2, group))
+	r.result("a1", id, "succeeded", fmt.Sprintf(`,"usage":{"requests":1,"input_tokens":%d,"output_tokens":%d}`, tokens/2, tokens/2))
+}
+
+// snapshots counts the complete snapshots in the journal.
+func (r *rig) snapshots() (n int) {
+	r.t.Helper()
+	for _, d := range r.broker.Messages(bus.StreamJournal) {
+		_, chunk, part, err := journal.DecodeChunk(d.Body)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if part && chunk.Last {
+			n++
+		}
+	}
+	return n
+}
+
+// Whoever starts reads the file as it is by then, and knows none of those before it. What was used
+// under these counts as it did live, to the unit: of a group that was not in the file for a while, of
+// one that came later, of a limit that came later.
+func TestWhatWasUsedUnderOtherFilesStaysCounted(t *testing.T) {
+	noPoor := strings.Replace(strings.Replace(limited, "  - {id: poor, weight: 1, limits: {total_tokens: {amount: 1000, per: day}}}\n", "", 1),
+		"agents:\n  - {id: a1, group_id: poor}\n", "", 1)
+	noCost := strings.Replace(limited, ", cost_usd: {amount: 5, per: day}", "", 1)
+	for _, c := range []struct {
+		name   string
+		before func(r *rig)
+		node   string
+		limit  string
+		used   float64
+		since  time.Duration // after the first reload; 0: all of the day counts
+	}{
+		{"out of the file and into it again", func(r *rig) {
+			r.reloadQuotas(limited)
+			r.uses("t-1", "poor", 100)
+			r.reloadQuotas(noPoor)
+			r.uses("t-2", "poor", 600)
+			r.pass(time.Minute)
+			r.reloadQuotas(limited)
+		}, "pool/poor", "total_tokens", 100, 0},
+		{"a limit that comes later", func(r *rig) {
+			r.reloadQuotas(noCost)
+			r.uses("t-1", "rich", 2000) // 0.50 $
+			r.pass(time.Minute)
+			r.reloadQuotas(limited)
+			r.uses("t-2", "rich", 2000)
+		}, "pool/rich", "cost_usd", 0.5, time.Minute},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var live map[string]httpapi.QuotaNode
+			after(t, quotaFleet, func(first *rig) {
+				began := time.Now()
+				c.before(first)
+				live = first.quotas(httpapi.QuotaSelection{})
+				for _, b := range live[c.node].Budgets {
+					if since := b.CountedSince; b.Dimension == c.limit && (b.Used != c.used || since.IsZero() != (c.since == 0) || c.since != 0 && since.Sub(began).Round(time.Second) != c.since) {
+						t.Errorf("live it has %+v, want %v used, counted after %v", b, c.used, c.since)
+					}
+				}
+			}, func(second *rig) {
+				second.limit()
+				second.start()
+				if got := second.quotas(httpapi.QuotaSelection{}); !reflect.DeepEqual(budgets(got), budgets(live)) {
+					t.Errorf("after a restart\n  %+v, live\n  %+v", budgets(got), budgets(live))
+				}
+			})
+		})
+	}
+}
+
+// budgets are those of all nodes.
+func budgets(nodes map[string]httpapi.QuotaNode) map[string][]httpapi.QuotaBudget {
+	all := make(map[string][]httpapi.QuotaBudget)
+	for id, n := range nodes {
+		all[id] = n.Budgets
+	}
+	return all
+}
+
+// A change of the quotas is followed by a snapshot at once; a file without other quotas by none, nor
+// are controls, however many, which the journal has anyway.
+func TestOtherQuotasAreFollowedByASnapshot(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		r.pass(time.Minute)
+		r.uses("t-1", "rich", 1000)
+		before := r.snapshots()
+		more := strings.Replace(limited, "amount: 10000", "amount: 20000", 1)
+		r.reloadQuotas(more)
+		if n := r.snapshots() - before; n != 1 {
+			t.Fatalf("%d snapshots follow at once, want 1", n)
+		}
+		r.uses("t-2", "rich", 1000)
+		before = r.snapshots()
+		r.reloadQuotas(more + "# and no other quotas\n")
+		for i := range 5 {
+			r.mustSet("pool/rich", "total_tokens.amount", fmt.Sprint(30000+i))
+		}
+		r.pass(time.Minute)
+		if n := r.snapshots() - before; n != 0 {
+			t.Errorf("%d snapshots follow controls and what changes nothing, want none", n)
+		}
+	})
+}
+
+// While one is being written no other begins; however many changes come meanwhile, one more is due
+// when it is complete, and that one is of all of them.
+func TestSnapshotsOutOfTurnAreOneAtATime(t *testing.T) {
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	s := &snapshotting{}
+	s.begin(now, -1, false)
+	complete := func(name string, offset int64) {
+		s.read(offset, &journal.Chunk{Snapshot: name})
+		s.read(offset+1, &journal.Chunk{Snapshot: name, Number: 1, Last: true})
+	}
+	if !s.want(now, "first") {
+		t.Error("nothing is being written, and it does not begin")
+	}
+	for range 3 {
+		if s.want(now, "others") {
+			t.Error("one begins while another is being written")
+		}
+	}
+	if s.due(now, "too early") {
+		t.Error("one is due while another is being written")
+	}
+	complete("first", 10)
+	if !s.unnamed() {
+		t.Error("no message has named the one that begins at 10")
+	}
+	if s.names(10); s.unnamed() {
+		t.Error("a message has named it")
+	}
+	if !s.due(now, "second") {
+		t.Error("what came meanwhile is in no snapshot")
+	}
+	complete("second", 20)
+	if s.due(now, "third") {
+		t.Error("all are in the second one")
+	}
+	if got := s.complete.Load(); got != 20 {
+		t.Errorf("the newest begins at %d, want 20", got)
+	}
+}
