@@ -69,6 +69,9 @@ func (a *asker) ask(ctx context.Context, op string, body []byte, patience time.D
 			if !errors.As(err, &none) {
 				a.leader.Store(int32(at))
 				a.answers(true)
+				if answer != nil {
+					answer.from = a.urls[at]
+				}
 				return answer, err
 			}
 			last = none

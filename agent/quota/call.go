@@ -89,7 +89,7 @@ type Answer struct {
 	Standing bool `json:"standing"`
 	// Unconfirmed: the coordinators had no leader to ask, and on_loss of quotas.yaml has let it pass;
 	// it is charged when they have one. Tell its end within two minutes: else what was asked for is
-	// charged.
+	// charged. The coordinator that has granted it alone knows it until then: the client tells that one.
 	Unconfirmed bool `json:"unconfirmed"`
 	// AgentID, GroupID, Provider, Model and Pool that are charged.
 	AgentID  string `json:"agent_id"`
@@ -105,6 +105,8 @@ type Answer struct {
 	ExpiresAt time.Time `json:"expires_at"`
 	// Borrowed: some of it belongs to others, who leave it.
 	Borrowed bool `json:"borrowed"`
+
+	from string // URL of the coordinator that has answered
 }
 
 // Response is how a provider has answered a call, for the coordinator to learn its limits from.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Client asks the coordinators for quota, and tells them what was used. It is safe for concurrent
@@ -18,12 +19,13 @@ import (
 // docs/quotas.md, one question each. Admit is what most programs want: it takes calls out of
 // leases, and tells of them in the background; [Transport] uses it for HTTP.
 type Client struct {
-	o       Options
-	asker   *asker
-	teller  *teller
-	pools   *pools
-	prefix  string
-	numbers atomic.Uint64
+	o        Options
+	asker    *asker
+	teller   *teller
+	pools    *pools
+	granters granters
+	prefix   string
+	numbers  atomic.Uint64
 
 	// What runs in the background: until ctx ends, which Close makes it do.
 	ctx     context.Context
@@ -60,6 +62,9 @@ func (c *Client) Reserve(ctx context.Context, call Call) (*Answer, error) {
 	if made && mayBeDone(err) {
 		// Nobody else knows that it may stand.
 		c.teller.disown(call.ID, max(call.TTL, c.o.TTL))
+	}
+	if err == nil {
+		c.granters.note(call.ID, answer, time.Now())
 	}
 	return answer, err
 }
@@ -109,14 +114,16 @@ func (c *Client) Extend(ctx context.Context, id string, more More) (*Answer, err
 	return c.asker.ask(ctx, opExtend, body, c.o.Patience)
 }
 
-// Settle charges what was used; nil: as much as was set aside. heard may be nil. Errors: ErrUnknown,
-// ErrEnded, *Unavailable, *Problem.
+// Settle charges what was used; nil: as much as was set aside. heard may be nil. What this client has
+// reserved unconfirmed is told to the coordinator that has granted it, for a bit longer than two
+// minutes: of that one ErrUnknown and *Unavailable are returned after Patience, and may be different
+// later. Errors: ErrUnknown, ErrEnded, *Unavailable, *Problem.
 func (c *Client) Settle(ctx context.Context, id string, used *Usage, heard *Response) (*Answer, error) {
 	body, err := c.asker.tellingOf(opSettle, id, used, heard)
 	if err != nil {
 		return nil, err
 	}
-	return c.asker.ask(ctx, opSettle, body, c.o.Patience)
+	return c.tellOf(ctx, opSettle, id, body)
 }
 
 // Release ends a reservation of which nothing was used. heard may be nil. Errors as of Settle.
@@ -125,7 +132,7 @@ func (c *Client) Release(ctx context.Context, id string, heard *Response) (*Answ
 	if err != nil {
 		return nil, err
 	}
-	return c.asker.ask(ctx, opRelease, body, c.o.Patience)
+	return c.tellOf(ctx, opRelease, id, body)
 }
 
 // Admit admits a call, out of a lease if it can. Exactly one of the methods of the Pass must be
@@ -194,7 +201,7 @@ func (c *Client) Close(ctx context.Context) error {
 	c.running.Wait()
 	c.pools.close()
 	if n := c.teller.close(ctx); n > 0 {
-		return fmt.Errorf("quota client: of %d calls or leases the end could not be told, because no coordinator answered in time; their quota is back when their reservations expire", n)
+		return fmt.Errorf("quota client: of %d calls or leases the end could not be told in time; their quota is back when their reservations expire, but what was unconfirmed is charged as it was asked for, and what nobody was asked about is not charged", n)
 	}
 	return nil
 }

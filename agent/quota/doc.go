@@ -29,6 +29,14 @@
 // than half of the first is left, and those for calls that waited or run. Beyond that calls may
 // use more than was expected of them, as without leases.
 //
+// # What is unconfirmed
+//
+// While no leader can be asked a coordinator may grant by itself (on_loss of quotas.yaml). It alone
+// knows such a reservation until it has told a leader, which it does at its end, or after two
+// minutes. So the client tells the end to this coordinator and, for a bit longer than these two
+// minutes, to no other, and takes "unknown" for no answer. What nobody knows after that is counted as
+// lost (Stats): it is charged as it was asked for, or, if the coordinator has ended, not at all.
+//
 // # What it must never do
 //
 // It never changes a request or an answer, delays no stream, and keeps no goroutine after Close

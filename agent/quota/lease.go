@@ -30,6 +30,9 @@ type lease struct {
 	free bool
 	// gone: the coordinator has ended the reservation by itself.
 	gone bool
+	// granter is who has granted it without a leader, and is told of its end; nil: anybody is. It is
+	// not extended: it admits no longer than its end is waited for.
+	granter *granter
 
 	takes, looked int64 // calls admitted; as of the last look
 	last          time.Time
@@ -44,7 +47,11 @@ func margin(ttl time.Duration) time.Duration { return ttl / 10 }
 
 // newLease makes a lease of what was granted for n calls, which was asked for at begun.
 func (p *pool) newLease(a *Answer, n int64, each estimate, ttl time.Duration, begun time.Time) *lease {
-	l := &lease{p: p, id: a.ReservationID, ttl: ttl, begun: begun, calls: n, left: each.times(n), until: begun.Add(ttl - margin(ttl)), free: a.ExpiresAt.IsZero(), last: begun}
+	by := granterOf(a, time.Now())
+	if by != nil {
+		ttl = min(ttl, unconfirmedFor)
+	}
+	l := &lease{p: p, granter: by, id: a.ReservationID, ttl: ttl, begun: begun, calls: n, left: each.times(n), until: begun.Add(ttl - margin(ttl)), free: a.ExpiresAt.IsZero(), last: begun}
 	l.timer = time.AfterFunc(ttl/3, l.look)
 	return l
 }
@@ -126,9 +133,9 @@ func (l *lease) settle() {
 	case l.free:
 	case l.spends:
 		spent := l.spent
-		l.p.afterwards(func() { tell.settle(l.id, &spent, l.heard) })
+		l.p.afterwards(func() { tell.settle(l.id, l.granter, &spent, l.heard) })
 	default:
-		l.p.afterwards(func() { tell.release(l.id, l.heard) })
+		l.p.afterwards(func() { tell.release(l.id, l.granter, l.heard) })
 	}
 }
 
@@ -151,11 +158,13 @@ func (l *lease) look() {
 		l.p.drop(l)
 		l.p.unlock()
 		return
-	case l.free || !busy && l.running == 0:
-		// Nobody uses it: it ends in time.
+	case l.free || l.granter != nil || !busy && l.running == 0:
+		// Nobody uses it, or nobody can extend it: it ends in time.
 		if !now.Before(l.until) {
 			l.closed = true
-			l.settle()
+			if l.settle(); !l.ended {
+				l.timer.Reset(c.o.MaxCall) // of what runs the end may never be told
+			}
 		} else {
 			l.timer.Reset(l.until.Sub(now))
 		}

@@ -39,8 +39,8 @@ type Options struct {
 	// SettleFor is for how long it tries to tell what was used (1 h, as tombstone_ttl_seconds of
 	// quotas.yaml: after that the coordinator does not know the call any more).
 	SettleFor time.Duration
-	// Queue is how many ends of calls may wait to be told (4096). When it is full, who ends a call
-	// tells it, and waits.
+	// Queue is how many ends of calls may wait to be told (4096), and as many of what is unconfirmed
+	// besides. When it is full, who ends a call tells it, and waits.
 	Queue int
 	// Lease is what is reserved at once, see there.
 	Lease Lease

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +21,7 @@ import (
 
 	"taskbus/agent/quota"
 	"taskbus/config"
+	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/membus"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/service"
@@ -48,6 +50,20 @@ type coordinator struct {
 	ended   chan error
 	// deaf: nothing reaches it. mute: it hears, but no answer comes back.
 	deaf, mute bool
+	bus        *gate
+}
+
+// gate is the way of one coordinator to the broker.
+type gate struct {
+	bus.Bus
+	shut atomic.Bool
+}
+
+func (g *gate) Open(ctx context.Context, spec bus.SessionSpec) (bus.Session, error) {
+	if g.shut.Load() {
+		return nil, errors.New("connection refused")
+	}
+	return g.Bus.Open(ctx, spec)
 }
 
 // inRig runs a test with a coordinator "one" that leads.
@@ -76,14 +92,15 @@ func (r *rig) start(name string) {
 	if err != nil {
 		r.t.Fatalf("quotas of the test: %v", err)
 	}
+	way := &gate{Bus: r.broker}
 	s, err := service.New(service.Options{
-		Config: cfg.WithQuotas(quotas), ConfigPath: "agents.yaml", Bus: r.broker, Logger: zerolog.Nop(), Registry: prometheus.NewRegistry(),
+		Config: cfg.WithQuotas(quotas), ConfigPath: "agents.yaml", Bus: way, Logger: zerolog.Nop(), Registry: prometheus.NewRegistry(),
 		Instance: "taskbus@" + name, BrokerURL: "mem://", Version: "test",
 	})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	c := &coordinator{service: s, handler: httpapi.New(s, http.NotFoundHandler(), httpapi.Options{AgentSecret: []byte(secret)}), ended: make(chan error, 1)}
+	c := &coordinator{service: s, bus: way, handler: httpapi.New(s, http.NotFoundHandler(), httpapi.Options{AgentSecret: []byte(secret)}), ended: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
 	c.stop = cancel
 	go func() { c.ended <- s.Run(ctx) }()

@@ -23,6 +23,8 @@ type notice struct {
 	body  []byte
 	until time.Time // it makes no sense after that
 	quiet bool      // it does no harm if nobody hears it
+	// granter is who has granted it without a leader, and is told; nil: anybody is.
+	granter *granter
 }
 
 // teller tells the coordinators in the background what was used.
@@ -32,6 +34,7 @@ type teller struct {
 	newID func() string
 
 	queue  chan notice
+	apart  chan struct{} // one for each unconfirmed notice that is being told apart, at most Queue
 	owes   chan struct{} // capacity 1: there are debts
 	ctx    context.Context
 	stop   context.CancelFunc
@@ -46,12 +49,16 @@ type teller struct {
 }
 
 func newTeller(a *asker, o *Options, newID func() string) *teller {
-	t := &teller{asker: a, o: o, newID: newID, queue: make(chan notice, o.Queue), owes: make(chan struct{}, 1), debts: make(map[sort]*Usage)}
+	t := &teller{asker: a, o: o, newID: newID, queue: make(chan notice, o.Queue), apart: make(chan struct{}, o.Queue), owes: make(chan struct{}, 1), debts: make(map[sort]*Usage)}
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	for range tellers {
 		t.done.Go(func() {
 			for n := range t.queue {
-				t.deliver(t.ctx, n)
+				if n.granter != nil {
+					t.deliverApart(n)
+				} else {
+					t.deliver(t.ctx, n)
+				}
 			}
 		})
 	}
@@ -59,13 +66,13 @@ func newTeller(a *asker, o *Options, newID func() string) *teller {
 	return t
 }
 
-// settle and release tell how a reservation has ended.
-func (t *teller) settle(id string, used *Usage, heard *Response) {
-	t.tell(id, used, heard, notice{op: opSettle, until: time.Now().Add(t.o.SettleFor)})
+// settle and release tell how a reservation has ended; by is who has granted it without a leader.
+func (t *teller) settle(id string, by *granter, used *Usage, heard *Response) {
+	t.tell(id, used, heard, notice{op: opSettle, granter: by, until: time.Now().Add(t.o.SettleFor)})
 }
 
-func (t *teller) release(id string, heard *Response) {
-	t.tell(id, nil, heard, notice{op: opRelease, until: time.Now().Add(t.o.SettleFor)})
+func (t *teller) release(id string, by *granter, heard *Response) {
+	t.tell(id, nil, heard, notice{op: opRelease, granter: by, until: time.Now().Add(t.o.SettleFor)})
 }
 
 // disown gives back what nobody will use, if it stands; after ttl it does not.
@@ -76,7 +83,7 @@ func (t *teller) disown(id string, ttl time.Duration) {
 func (t *teller) tell(id string, used *Usage, heard *Response, n notice) {
 	var err error
 	if n.body, err = t.asker.tellingOf(n.op, id, used, heard); err != nil {
-		t.lose(n.op, err)
+		t.lose(n, err)
 		return
 	}
 	t.untold.Add(1)
@@ -102,11 +109,17 @@ func (t *teller) tell(id string, used *Usage, heard *Response, n notice) {
 // deliver tells one thing until somebody has heard it, ctx ends, or it makes no sense any more.
 func (t *teller) deliver(ctx context.Context, n notice) {
 	defer t.untold.Add(-1)
-	if err := t.insist(ctx, n); err != nil && !n.quiet {
-		t.lose(n.op, err)
+	insist := t.insist
+	if n.granter != nil {
+		insist = t.insistAt
+	}
+	if err := insist(ctx, n); err != nil && !n.quiet {
+		t.lose(n, err)
 	}
 }
 
+// insist tells one thing to whoever answers. Of what is unconfirmed the leader would know that it
+// has ended, if anybody had heard of it.
 func (t *teller) insist(ctx context.Context, n notice) error {
 	doubt := false
 	for pause := firstPause; ; pause = min(2*pause, tellPause) {
@@ -115,7 +128,7 @@ func (t *teller) insist(ctx context.Context, n notice) error {
 		switch {
 		case err == nil || errors.Is(err, ErrEnded):
 			return nil
-		case errors.Is(err, ErrUnknown) && (doubt || n.op == opRelease):
+		case errors.Is(err, ErrUnknown) && n.granter == nil && (doubt || n.op == opRelease):
 			return nil // it was heard, or there is nothing to give back
 		case !errors.As(err, &none) || ctx.Err() != nil || time.Now().Add(pause).After(n.until):
 			return err
@@ -128,13 +141,21 @@ func (t *teller) insist(ctx context.Context, n notice) error {
 }
 
 // lose notes what could not be told, with a line in the log every ten seconds at most.
-func (t *teller) lose(op string, err error) {
-	n := t.lost.Add(1)
+func (t *teller) lose(n notice, err error) {
+	lost := t.lost.Add(1)
 	now := time.Now().Unix()
 	if last := t.logged.Load(); t.o.Logger == nil || now-last < 10 || !t.logged.CompareAndSwap(last, now) {
 		return
 	}
-	t.o.Logger.Warn("the end of a call could not be told; its quota is back when its reservation expires", "operation", op, "error", err.Error(), "lost", n)
+	text, more := "the end of a call could not be told; its quota is back when its reservation expires", []any{"operation", n.op, "error", err.Error(), "lost", lost}
+	switch {
+	case n.granter != nil:
+		text = "the end of a call could not be told that a coordinator has admitted without a leader; that one charges what was asked for, or nothing if it was restarted before"
+		more = append(more, "coordinator", n.granter.url)
+	case n.op == opCharge:
+		text = "what calls have used could not be told that nobody was asked about; it is not charged"
+	}
+	t.o.Logger.Warn(text, more...)
 }
 
 func (t *teller) stats() (lost uint64, untold int) {
@@ -154,7 +175,7 @@ func (t *teller) owe(s sort, used Usage) {
 		return
 	case sum == nil && len(t.debts) >= maxDebts:
 		t.mu.Unlock()
-		t.lose(opCharge, errors.New("too many sorts of calls wait to be charged"))
+		t.lose(notice{op: opCharge}, errors.New("too many sorts of calls wait to be charged"))
 		return
 	case sum == nil:
 		sum = &Usage{}
@@ -172,7 +193,7 @@ func (t *teller) owe(s sort, used Usage) {
 func (t *teller) charge(ctx context.Context, s sort, sum *Usage, patience time.Duration) {
 	body, err := t.asker.askingOf(opCharge, s.charge(t.newID(), sum))
 	if err != nil {
-		t.lose(opCharge, err)
+		t.lose(notice{op: opCharge}, err)
 		return
 	}
 	t.untold.Add(1)
