@@ -125,7 +125,6 @@ func printQuotaGroup(w io.Writer, g httpapi.QuotaGroup, now time.Time) error {
 		p.line("%s waiting, %d for quota", count(t.Waiting, "task"), t.WaitingForQuota)
 		p.line("it had %s of the cost of the last minute or two; its weight gives it %s", percent(t.Share, 1), percent(t.TargetShare, 1))
 	}
-	p.since(g.Nodes)
 	p.blank()
 	p.limits(g.Nodes, now)
 	return p.err
@@ -140,7 +139,6 @@ func printQuotaAgent(w io.Writer, g httpapi.QuotaAgent, now time.Time) error {
 	if b := g.Bucket; b != nil {
 		p.line("%s of %s requests may be made at once now; %s come back in a second", quantity("", b.Current), quantity("", b.Capacity), quantity("", b.FillRate))
 	}
-	p.since(g.Nodes)
 	p.blank()
 	p.limits(g.Nodes, now)
 	return p.err
@@ -154,21 +152,9 @@ func printQuotaNodes(w io.Writer, what string, nodes []httpapi.QuotaNode, now ti
 			p.line("%s: %s", nodes[i].ID, providerText(h, now))
 		}
 	}
-	p.since(nodes)
 	p.blank()
 	p.limits(nodes, now)
 	return p.err
-}
-
-// since tells of limits that came in the middle of their period.
-func (p *page) since(nodes []httpapi.QuotaNode) {
-	for i := range nodes {
-		for _, b := range nodes[i].Budgets {
-			if !b.CountedSince.IsZero() {
-				p.line("%s of %s is new: what was used before %s does not count", b.Dimension, nodes[i].ID, b.CountedSince.UTC().Format(time.RFC3339))
-			}
-		}
-	}
 }
 
 // providerText says how a provider's pool stands.

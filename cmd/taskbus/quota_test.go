@@ -30,7 +30,7 @@ func limitedFleet() fixedSource {
 				{ID: "pool/alpha/agent_2", Kind: "agent", Name: "agent_2", Parent: "pool/alpha", Weight: 2, Budgets: []httpapi.QuotaBudget{borrowing},
 					Rates: []httpapi.QuotaRate{{Dimension: "requests", Amount: 5, PerSeconds: 2, Burst: 3, Remaining: 0}}},
 				{ID: "openai", Kind: "pool", Name: "openai", Weight: 1,
-					Budgets: []httpapi.QuotaBudget{{Dimension: "cost_usd", Limit: 50, Cap: 50, Used: 12.3456, Reserved: 0.25, Debt: 0.5, Remaining: 37.4044, ResetTime: noon.Add(90 * time.Minute), CountedSince: noon.Add(-time.Hour)}},
+					Budgets: []httpapi.QuotaBudget{{Dimension: "cost_usd", Limit: 50, Cap: 50, Used: 12.3456, Reserved: 0.25, Debt: 0.5, Remaining: 37.4044, ResetTime: noon.Add(90 * time.Minute)}},
 					Rates:   []httpapi.QuotaRate{{Dimension: "total_tokens", Amount: 2_000_000, PerSeconds: 60, Burst: 2_000_000, Remaining: 1_234_567}}, Concurrency: &httpapi.QuotaConcurrency{Limit: 20, Running: 7, Available: 13}},
 			},
 			Groups: []httpapi.QuotaTurns{

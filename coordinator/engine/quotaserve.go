@@ -61,7 +61,7 @@ func (e *Engine) serveQuotas(now time.Time) {
 	q := &e.quotas
 	w := &q.waits
 	if !q.ledger.Installed() {
-		e.timers.cancel(&q.due)
+		e.scheduleQuota() // what is open from the time of quotas ends all the same
 		return
 	}
 	q.rung, w.soon, w.claimed = false, time.Time{}, false

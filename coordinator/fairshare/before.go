@@ -10,7 +10,7 @@ import (
 func (nd *node) export(all []coordinator.Record, now int64) []coordinator.Record {
 	id := nd.spec.ID
 	for _, b := range nd.budgets {
-		if b != nil && (!b.blank() || b.up == nil) { // of a root at least of which period its family's books are
+		if b != nil && (!b.unused() || b.up == nil) { // of a root at least of which period its family's books are
 			all = append(all, b.export(id))
 		}
 	}
@@ -29,22 +29,16 @@ func (nd *node) export(all []coordinator.Record, now int64) []coordinator.Record
 }
 
 // export is the record of a budget. The five values at the end tell its period, with lengths instead
-// of instants, which take less room; if it came in the middle of that, one more tells when.
+// of instants, which take less room.
 func (b *budget) export(node string) *coordinator.QuotaBefore {
 	s, p := b.family.span, b.family.period
-	r := &coordinator.QuotaBefore{Node: node, Dimension: b.dim, Start: s.start, Values: []int64{
+	return &coordinator.QuotaBefore{Node: node, Dimension: b.dim, Start: s.start, Values: []int64{
 		b.used, b.spent, b.lent, b.borrowed, b.lentOut, b.borrowedIn, b.credits, b.nominal - b.base, b.share - b.baseShare, b.owes, b.alerted,
 		b.before.used, b.ownCredits, int64(p.Unit), int64(p.Interval), s.end - s.start, s.start - b.family.ended.start,
 	}}
-	if b.since != 0 {
-		r.Values = append(r.Values, b.since-s.start)
-	}
-	return r
 }
 
-// blank tells that there is nothing to say of it, unused that nothing was used.
-func (b *budget) blank() bool { return b.unused() && b.since == 0 }
-
+// unused tells that there is nothing to say of it.
 func (b *budget) unused() bool {
 	return b.used|b.spent|b.lent|b.borrowed|b.lentOut|b.borrowedIn|b.credits|b.ownCredits|b.owes|b.alerted|b.before.used == 0 && b.nominal == b.base && b.share == b.baseShare
 }
@@ -53,8 +47,6 @@ func (b *budget) unused() bool {
 func (l *Ledger) foldBefore(r *coordinator.QuotaBefore) {
 	if r.Node == "" {
 		l.at(time.Unix(0, r.Start))
-		l.spent = l.spent || len(r.Values) > 0 && r.Values[0] != 0
-		l.countFrom(l.now) // a budget of which the snapshot says nothing is new
 		return
 	}
 	if i, listed := l.byID[r.Node]; listed && l.nodes[i].restore(l.now, r) {
@@ -101,12 +93,6 @@ func (b *budget) restore(r *coordinator.QuotaBefore) bool {
 		b.ownCredits = v[12]
 	}
 	b.family.repays = b.family.repays || b.owes > 0 || v[7] != 0
-	if b.up == nil { // what is not told of those below it has not been used
-		b.each(func(x *budget) { x.since = 0 })
-	}
-	if b.since = 0; len(v) > 17 {
-		b.countedFrom(r.Start + v[17])
-	}
 	return true
 }
 

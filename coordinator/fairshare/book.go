@@ -60,7 +60,6 @@ func (l *Ledger) hold(p *Path, at int64, a *coordinator.Amounts, sign int64) {
 // of that moment. What was used longer ago than in the period before has no place in the books.
 func (l *Ledger) spend(p *Path, at int64, a, reserved *coordinator.Amounts) {
 	asked := dimensionsOf(a)
-	l.spent = l.spent || asked != 0
 	l.walk()
 	for _, n := range p.list() {
 		nd := &l.nodes[n]

@@ -48,7 +48,6 @@ type budget struct {
 	ownCredits          int64 // and by its own share
 	before              past
 	alerted             int64 // the highest threshold reached in this period, in percent
-	since               int64 // when it began to be counted, where that is not its period's start; 0: it is
 
 	span   span // of the family's root, like the one before, period and loc
 	ended  span
@@ -96,25 +95,6 @@ func (b *budget) left() int64 { return b.cap() - b.used - b.reserved }
 // succeeds tells whether what was used of another budget of the node counts for this one.
 func (b *budget) succeeds(o *budget) bool {
 	return b != nil && o != nil && b.family.period == o.family.period && b.family.span.meets(o.family.span)
-}
-
-// countFrom notes of all budgets that what is charged from this moment on counts, if anything was
-// ever used: what is open is charged to where it belongs now.
-func (l *Ledger) countFrom(at int64) {
-	for i := range l.nodes {
-		for _, b := range l.nodes[i].budgets {
-			if b != nil && l.spent {
-				b.countedFrom(at)
-			}
-		}
-	}
-}
-
-// countedFrom notes since when what is charged counts; from before its period: for all of it.
-func (b *budget) countedFrom(at int64) {
-	if b.since = at; at <= b.family.span.start {
-		b.since = 0
-	}
 }
 
 // bound turns an upper bound into an amount.

@@ -26,7 +26,6 @@ func (l *Ledger) Install(now time.Time, q *coordinator.Quotas) {
 		l.repay = q.RepayPercent
 		l.build(q)
 	}
-	l.countFrom(l.now)
 	l.former.forget(l.now)
 	l.resume() // before more are kept: of these nothing is listed
 	for i := range old {
@@ -70,7 +69,6 @@ func (nd *node) inherit(old *node, now int64) {
 			b.used, b.spent, b.lent, b.borrowed = o.used, o.spent, o.lent, o.borrowed
 			b.lentOut, b.borrowedIn, b.credits, b.ownCredits, b.owes, b.alerted = o.lentOut, o.borrowedIn, o.credits, o.ownCredits, o.owes, o.alerted
 			b.before = o.before
-			b.countedFrom(o.since)
 			b.before.reserved = 0 // comes again with the reservations
 			b.nominal, b.share = b.base+o.nominal-o.base, b.baseShare+o.share-o.baseShare
 			b.family.repays = b.family.repays || o.family.repays

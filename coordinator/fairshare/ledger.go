@@ -26,7 +26,6 @@ type Ledger struct {
 	nextPeriod int64 // when a budget begins anew
 	walks      uint64
 	fresh      bool // nothing has been charged yet: its time may still be any
-	spent      bool // anything was ever used, as far as is known
 	former     former
 
 	open   map[coordinator.TaskKey]*reservation

@@ -6,16 +6,15 @@ import "time"
 // those of now has left no trace.
 func (l *Ledger) Fresh() bool { return l.fresh && len(l.open) == 0 }
 
-// AtRest tells whether between two instants there is nothing in the books: nothing was ever used (else
-// a budget that is new says since when it counts), nothing is set aside, lent, borrowed or to be
-// repaid, all rates are full, no pool
+// AtRest tells whether between two instants there is nothing in the books: nothing is set aside, lent,
+// borrowed or to be repaid, nothing has been used in the periods at hand, all rates are full, no pool
 // is ailing, nothing is kept of what is not listed any more, and no period begins. If agents are registered one after the other in such a time, or
 // removed so, to install the quotas with all of them leaves the same books as to install those with each
 // of them in its turn. (Of what has been used that is not so: who lends what to whom when a share shrinks
 // below it depends on the time.)
 func (l *Ledger) AtRest(from, until time.Time) bool {
 	since := from.UnixNano()
-	if l.spent || len(l.ailing) > 0 || len(l.former) > 0 || l.nextPeriod <= until.UnixNano() {
+	if len(l.ailing) > 0 || len(l.former) > 0 || l.nextPeriod <= until.UnixNano() {
 		return false
 	}
 	for _, r := range l.open { // order does not matter
@@ -51,5 +50,5 @@ func (nd *node) atRest(since int64) bool {
 }
 
 func (b *budget) atRest() bool {
-	return b.blank() && b.reserved|b.held == 0 && !b.family.repays && !b.family.moved
+	return b.unused() && b.reserved|b.held == 0 && !b.family.repays && !b.family.moved
 }

@@ -14,12 +14,8 @@ import (
 func (l *Ledger) Export(now time.Time) []coordinator.Record {
 	l.advance(now.UnixNano())
 	l.former.forget(l.now)
-	// A node without an ID stands for the ledger itself: its time, and whether anything was ever used.
-	clock := &coordinator.QuotaBefore{Start: l.now}
-	if l.spent {
-		clock.Values = []int64{1}
-	}
-	all := []coordinator.Record{clock}
+	// A node without an ID stands for the ledger itself: its time.
+	all := []coordinator.Record{&coordinator.QuotaBefore{Start: l.now}}
 	for i := range l.nodes { // before the rates that depend on it
 		if nd := &l.nodes[i]; !nd.health.well(l.now) {
 			all = append(all, nd.healthBefore(l.now))

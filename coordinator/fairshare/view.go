@@ -37,9 +37,6 @@ type BudgetView struct {
 	// Period, its id for people, from Start to End (which does not belong to it).
 	Period     string
 	Start, End time.Time
-	// Since is when this limit came, if that was in the middle of the period: what was used
-	// before does not count. Zero: all of the period counts.
-	Since time.Time
 	// Used and still reserved of the period before.
 	UsedBefore, ReservedBefore int64
 }
@@ -114,15 +111,8 @@ func (b *budget) view() BudgetView {
 		Dimension: b.dim, Nominal: b.nominal, Share: b.share, Cap: b.cap(), Used: b.used, Reserved: b.reserved,
 		Borrowed: b.borrowedIn, Lent: b.lentOut, Debt: max(0, -b.room()) + b.owes,
 		Period: periodID(f.period, f.span, f.loc), Start: timeOf(f.span.start), End: timeOf(f.span.end),
-		Since: sinceTime(b.since), UsedBefore: b.before.used, ReservedBefore: b.before.reserved,
+		UsedBefore: b.before.used, ReservedBefore: b.before.reserved,
 	}
-}
-
-func sinceTime(ns int64) time.Time {
-	if ns == 0 {
-		return time.Time{}
-	}
-	return timeOf(ns)
 }
 
 func (s *shaper) view(now int64, d coordinator.Dimension) RateView {

@@ -228,7 +228,7 @@ func TestOpenAPIAnswersOfQuotas(t *testing.T) {
 	down.callErr = ErrCallsBusy
 	number := func(n float64) *float64 { return &n }
 	node := QuotaNode{ID: "pool/g", Kind: "group", Name: "g", Parent: "pool", Weight: 1, Concurrency: &QuotaConcurrency{Limit: 3, Running: 1, Available: 2},
-		Budgets: []QuotaBudget{{Dimension: "total_tokens", Limit: *number(5), Period: "2026-03", PeriodFrom: at, ResetTime: at, CountedSince: at}}, Rates: []QuotaRate{{Dimension: "requests", Amount: 5, PerSeconds: 1, Burst: 5, Ceiling: 9}}}
+		Budgets: []QuotaBudget{{Dimension: "total_tokens", Limit: *number(5), Period: "2026-03", PeriodFrom: at, ResetTime: at}}, Rates: []QuotaRate{{Dimension: "requests", Amount: 5, PerSeconds: 1, Burst: 5, Ceiling: 9}}}
 	agent := node
 	agent.ID, agent.Kind, agent.Name, agent.Parent = "pool/g/a", "agent", "a", "pool/g"
 	provider := QuotaNode{ID: "openai", Kind: "pool", Name: "openai", Weight: 1, Budgets: []QuotaBudget{}, Rates: []QuotaRate{}}

@@ -80,9 +80,6 @@ type QuotaBudget struct {
 	Period     string    `json:"period"`
 	PeriodFrom time.Time `json:"period_start"`
 	ResetTime  time.Time `json:"reset_time"`
-	// CountedSince is when this limit came, if that was after the period's start: Used is what was
-	// used from then on.
-	CountedSince time.Time `json:"counted_since,omitzero"`
 }
 
 // QuotaRate is how much may be used in a short time.

@@ -81,7 +81,7 @@ func quotaNode(v *fairshare.NodeView) httpapi.QuotaNode {
 		n.Budgets = append(n.Budgets, httpapi.QuotaBudget{
 			Dimension: b.Dimension.String(), Limit: in(b.Nominal), Cap: in(b.Cap), Used: in(b.Used), Reserved: in(b.Reserved),
 			Remaining: in(max(0, b.Cap-b.Used-b.Reserved)), Borrowed: in(b.Borrowed), Lent: in(b.Lent), Debt: in(b.Debt),
-			Period: b.Period, PeriodFrom: b.Start, ResetTime: b.End, CountedSince: b.Since,
+			Period: b.Period, PeriodFrom: b.Start, ResetTime: b.End,
 		})
 	}
 	for _, r := range v.Rates {
