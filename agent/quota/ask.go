@@ -78,7 +78,9 @@ func (a *asker) ask(ctx context.Context, op string, body []byte, patience time.D
 		}
 		wait := jitter(pause)
 		if !time.Now().Add(wait).Before(until) {
-			a.answers(false)
+			if op == opReserve { // who cannot tell an end now may be granted calls all the same (on_loss)
+				a.answers(false)
+			}
 			return nil, last
 		}
 		if err := sleep(ctx, wait); err != nil {

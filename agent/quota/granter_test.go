@@ -49,6 +49,26 @@ func TestUnconfirmedIsToldToWhoHasGrantedIt(t *testing.T) {
 	})
 }
 
+// While nobody leads the end of a confirmed call is not answered, again and again. That is no reason
+// not to ask for other calls, which on_loss grants.
+func TestUnansweredEndKeepsNobodyFromAsking(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.set(func() { f.leads = true })
+		c := f.client()
+		p := admit(t, c, 100)
+		f.set(func() { f.leads = false })
+		p.Settle(used(30, 40), nil)
+		for range 100 {
+			time.Sleep(200 * time.Millisecond)
+			admit(t, c, 100).Release(nil)
+		}
+		f.set(func() { f.leads = true })
+		if err := c.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // The same with real coordinators. Nobody leads, one admits a call, then two leads and has answered
 // last, and knows nothing of it. One, which cannot reach two, charges it when it leads itself.
 func TestUnconfirmedIsToldToARealCoordinator(t *testing.T) {
