@@ -165,6 +165,12 @@ func (t *journalTeller) record(line *journalLine, r coordinator.Record) {
 		t.byKey(line, r.Key)
 		line.Text = "its failure has been told"
 		t.end(line, r.Key)
+	case *coordinator.QuotaReserved:
+		line.Agent, line.Text = string(r.Agent), reservedText(r)
+	case *coordinator.QuotaExtended:
+		line.Text = "more quota is set aside: " + usedText(&r.More)
+	case *coordinator.QuotaEnded:
+		line.Text = endedText(r)
 	case *coordinator.PoolHeard:
 		line.Text = heardText(r)
 	case *coordinator.QuotaControlled:

@@ -127,6 +127,49 @@ func breakerText(r *coordinator.BreakerChanged) string {
 	}
 }
 
+// reservedText says for whom quota is set aside.
+func reservedText(r *coordinator.QuotaReserved) string {
+	text := "quota is set aside for a task"
+	if r.Call {
+		text = "quota is set aside for a call"
+	}
+	if r.Group != "" {
+		text += " of " + r.Group
+	}
+	if r.Provider != "" {
+		text += " at " + modelOf(r.Provider, r.Model)
+	}
+	return text + ": " + usedText(&r.Amounts)
+}
+
+// endedText says how a reservation has ended.
+func endedText(r *coordinator.QuotaEnded) string {
+	switch r.How {
+	case coordinator.QuotaReleased:
+		return "quota is given back: nothing was used"
+	case coordinator.QuotaExpired:
+		return "quota is given back: nobody has told how it ended"
+	default:
+		text := "used: " + usedText(&r.Used)
+		if r.Late != nil {
+			text += ", told after its time was over"
+		}
+		return text
+	}
+}
+
+// usedText is an amount of tokens, or of requests where there are none, with its cost.
+func usedText(a *coordinator.Amounts) string {
+	text := count(int(a[coordinator.DimTotalTokens]), "token")
+	if a[coordinator.DimTotalTokens] == 0 {
+		text = count(int(a[coordinator.DimRequests]), "request")
+	}
+	if cost := a[coordinator.DimCost]; cost != 0 {
+		text += ", " + quantity("cost_usd", float64(cost)/1e6)
+	}
+	return text
+}
+
 // heardText says what a provider has said of its limits.
 func heardText(r *coordinator.PoolHeard) string {
 	text := fmt.Sprintf("provider's pool %s is used at %g%% of its rates", r.Node, float64(r.PerMille)/10)
