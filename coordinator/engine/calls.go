@@ -208,8 +208,11 @@ func (e *Engine) callStands(now time.Time, c *coordinator.Call, a *coordinator.C
 func (e *Engine) extendCall(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer) (recorded bool) {
 	q := &e.quotas
 	charge, open, known := q.ledger.Find(c.Key)
-	if foreign(c, &charge) || !open {
-		a.State = endedOrUnknown(known && !foreign(c, &charge))
+	if foreign(c, &charge) {
+		open, known = false, false
+	}
+	if !open {
+		a.State = endedOrUnknown(known)
 		return false
 	}
 	var more coordinator.Amounts

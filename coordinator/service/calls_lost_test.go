@@ -18,11 +18,7 @@ func inLossRig(t *testing.T, quotas string, test func(r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, quotaFleet)
-		q, err := config.ParseQuotas([]byte(quotas), "quotas.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.service.underFile(r.service.config.Load().WithQuotas(q))
+		r.under(quotas)
 		test(r)
 	})
 }

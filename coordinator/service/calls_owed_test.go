@@ -10,7 +10,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
 )
@@ -50,11 +49,7 @@ func TestWhatIsNotChargedIsTold(t *testing.T) {
 		leader.service.options.Address = "http://leader.example:8551"
 		leader.start()
 		defer leader.close()
-		q, err := config.ParseQuotas([]byte(limited+"pool: {on_loss: allow}"), "quotas.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		standby.service.underFile(standby.service.config.Load().WithQuotas(q))
+		standby.under(limited + "pool: {on_loss: allow}")
 		standby.broker, standby.service.options.Bus = leader.broker, leader.broker
 		standby.service.options.Address, standby.service.options.PeerToken = "http://standby.example:8551", "a token"
 		far := &elsewhere{states: map[string]coordinator.CallState{"poor": coordinator.CallGranted, "moved": coordinator.CallForeign}}
@@ -100,11 +95,7 @@ func TestOwedReservationThatStandsIsSettled(t *testing.T) {
 		first.close()
 
 		second := newRig(t, quotaFleet)
-		q, err := config.ParseQuotas([]byte(limited+"pool: {on_loss: allow}"), "quotas.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		second.service.underFile(second.service.config.Load().WithQuotas(q))
+		second.under(limited + "pool: {on_loss: allow}")
 		second.broker, second.service.options.Bus = first.broker, first.broker
 		if a := second.asked(aCall(coordinator.CallReserve, "1", 300), coordinator.CallGranted); !a.Own {
 			t.Errorf("%+v", a)

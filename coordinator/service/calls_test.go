@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus/membus"
 	"taskbus/coordinator/httpapi"
@@ -120,11 +119,7 @@ func TestCallsWhileNobodyLeads(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, quotaFleet)
-				q, err := config.ParseQuotas([]byte(limited+c.pool), "quotas.yaml")
-				if err != nil {
-					t.Fatal(err)
-				}
-				r.service.underFile(r.service.config.Load().WithQuotas(q))
+				r.under(limited + c.pool)
 				granted := 0
 				for _, id := range []string{"1", "2", "3", "4", "5"} {
 					a, err := r.ask(aCall(coordinator.CallReserve, id, 300))

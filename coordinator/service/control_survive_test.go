@@ -34,11 +34,7 @@ func limitedAfter(t *testing.T, before func(first *rig), test func(second *rig))
 // withLimits is the rig's own configuration with other quotas.
 func withLimits(r *rig, text string) *config.Config {
 	r.t.Helper()
-	q, err := config.ParseQuotas([]byte(text), "quotas.yaml")
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return parseConfig(r.t, quotaFleet).WithQuotas(q)
+	return parseConfig(r.t, quotaFleet).WithQuotas(quotasIn(r.t, text))
 }
 
 // Whoever comes next has what stands, and what has been used under it: of a group that only a

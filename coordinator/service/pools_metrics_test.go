@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"taskbus/config"
 	"taskbus/coordinator"
 )
 
@@ -23,12 +22,8 @@ providers:
 // less; it is well again with time. What answered says how fast and how reliable it is.
 func TestPoolMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q, err := config.ParseQuotas([]byte(twoModels), "quotas.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
 		r := newRig(t, quotaFleet)
-		r.service.underFile(r.service.config.Load().WithQuotas(q))
+		r.under(twoModels)
 		r.start()
 		defer r.close()
 

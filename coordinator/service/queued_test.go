@@ -6,7 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"taskbus/config"
 	"taskbus/coordinator/engine"
 )
 
@@ -21,11 +20,7 @@ func TestQueuedInALane(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, laned)
 				if c.quotas != "" {
-					q, err := config.ParseQuotas([]byte(c.quotas), "quotas.yaml")
-					if err != nil {
-						t.Fatal(err)
-					}
-					r.service.underFile(r.service.config.Load().WithQuotas(q))
+					r.under(c.quotas)
 				}
 				r.start()
 				defer r.close()

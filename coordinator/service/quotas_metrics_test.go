@@ -5,8 +5,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"taskbus/config"
 )
 
 // quotaMetrics gathers those of quotas, by name and labels in the order of their names.
@@ -78,12 +76,8 @@ groups:
 // the borrower takes 300 beyond its own 1,000; then it uses 1,400, which are 100 more.
 func TestQuotaMetricsOfLoans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q, err := config.ParseQuotas([]byte(lending), "quotas.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
 		r := newRig(t, quotaFleet)
-		r.service.underFile(r.service.config.Load().WithQuotas(q))
+		r.under(lending)
 		r.start()
 		defer r.close()
 		begin := time.Now().Truncate(time.Minute)

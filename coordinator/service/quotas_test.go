@@ -60,11 +60,23 @@ func inQuotaRig(t *testing.T, test func(r *rig)) {
 // limit gives a coordinator that has not started the quotas.
 func (r *rig) limit() {
 	r.t.Helper()
-	q, err := config.ParseQuotas([]byte(limited), "quotas.yaml")
+	r.under(limited)
+}
+
+// under gives it other quotas, as before it starts.
+func (r *rig) under(text string) {
+	r.t.Helper()
+	r.service.underFile(r.service.config.Load().WithQuotas(quotasIn(r.t, text)))
+}
+
+// quotasIn reads a quotas.yaml.
+func quotasIn(t *testing.T, text string) *coordinator.Quotas {
+	t.Helper()
+	q, err := config.ParseQuotas([]byte(text), "quotas.yaml")
 	if err != nil {
-		r.t.Fatalf("quotas of the test: %v", err)
+		t.Fatalf("quotas of the test: %v", err)
 	}
-	r.service.underFile(r.service.config.Load().WithQuotas(q))
+	return q
 }
 
 // tenSlots reports a1 as idle.

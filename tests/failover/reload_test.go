@@ -32,14 +32,13 @@ pool:
 
 // TestUsageOutlastsOtherQuotas: the file changes, or a control does, and what was used before stays
 // as it was counted then. The only coordinator is killed and starts again, under the file as it is by
-// then: it knows of every budget what was known before, to the unit, and since when that counts.
+// then: it knows of every budget what was known before, to the unit.
 func TestUsageOutlastsOtherQuotas(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		file string
 		live func(o *onlyOne)
 		used map[string]float64 // by node and dimension, live
-		new  string             // the one that does not count all of its period
 	}{
 		{"a group leaves the file and comes back", withAlpha, func(o *onlyOne) {
 			o.consumes("alpha", 100)
@@ -47,12 +46,12 @@ func TestUsageOutlastsOtherQuotas(t *testing.T) {
 			o.consumes("alpha", 1000) // as nobody's
 			o.save(withAlpha, "pool/alpha", 5000)
 			o.consumes("alpha", 7)
-		}, map[string]float64{"pool/alpha total_tokens": 107, "pool total_tokens": 1107}, ""},
+		}, map[string]float64{"pool/alpha total_tokens": 107, "pool total_tokens": 1107}},
 		{"a limit is added", poolAlone, func(o *onlyOne) {
 			o.consumes("alpha", 3000)
 			o.save(withInputs, "pool", 100_000)
 			o.consumes("alpha", 1000) // of 2000 from here on
-		}, map[string]float64{"pool total_tokens": 4000, "pool input_tokens": 999}, "pool input_tokens"},
+		}, map[string]float64{"pool total_tokens": 4000, "pool input_tokens": 999}},
 		{"a group is removed by a control and comes back", poolAlone, func(o *onlyOne) {
 			o.alpha("add-group", "alpha", "limits.total_tokens.amount=5000", "limits.total_tokens.per=year")
 			o.consumes("alpha", 600)
@@ -60,7 +59,7 @@ func TestUsageOutlastsOtherQuotas(t *testing.T) {
 			o.consumes("alpha", 50) // as nobody's
 			o.alpha("add-group", "alpha", "limits.total_tokens.amount=5000", "limits.total_tokens.per=year")
 			o.consumes("alpha", 7)
-		}, map[string]float64{"pool/alpha total_tokens": 607, "pool total_tokens": 657}, ""},
+		}, map[string]float64{"pool/alpha total_tokens": 607, "pool total_tokens": 657}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, brokertest.Vhost(t).URL)
