@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,11 +23,16 @@ type heardAlerts struct {
 	all []Alert
 }
 
-func (h *heardAlerts) String() string {
+// told are the alerts heard so far. They come from a session's goroutine, also between two reads.
+func (h *heardAlerts) told() []Alert {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	return slices.Clone(h.all)
+}
+
+func (h *heardAlerts) String() string {
 	var b strings.Builder
-	for _, a := range h.all {
+	for _, a := range h.told() {
 		b.WriteString("\n" + a.ID + " " + a.Text)
 	}
 	return b.String()
@@ -92,12 +98,12 @@ func TestOverrunIsToldOnce(t *testing.T) {
 			if err := set.Validate(schemas.QuotaOverrun, any(m.fields)); err != nil {
 				t.Errorf("%v\n%s", err, m.Body)
 			}
-			if a := heard.all[i]; a.ID != m.Properties.MessageID || a.Type != "quota.overrun" || string(a.Body) != string(m.Body) || !strings.HasPrefix(a.ID, "quota-") {
+			if a := heard.told()[i]; a.ID != m.Properties.MessageID || a.Type != "quota.overrun" || string(a.Body) != string(m.Body) || !strings.HasPrefix(a.ID, "quota-") {
 				t.Errorf("heard %s %s, published %s as %s", a.ID, a.Body, m.Body, m.Properties.MessageID)
 			}
 		}
-		if want := "The budget of pool/poor in total_tokens will not last until 2000-01-01 01:00 UTC: 2919 of 1000 are expected (pace of the period), and it is used up at about 2000-01-01 00:20 UTC."; heard.all[0].Text != want {
-			t.Errorf("it says %q", heard.all[0].Text)
+		if want := "The budget of pool/poor in total_tokens will not last until 2000-01-01 01:00 UTC: 2919 of 1000 are expected (pace of the period), and it is used up at about 2000-01-01 00:20 UTC."; heard.told()[0].Text != want {
+			t.Errorf("it says %q", heard.told()[0].Text)
 		}
 		if n := strings.Count(r.log.String(), "a quota will not last until its period ends"); n != 2 {
 			t.Errorf("%d lines of it in the log", n)
@@ -133,7 +139,7 @@ func TestOverrunToldAgainHasTheSameID(t *testing.T) {
 		second.start()
 		second.pass(2 * overrunsPeriod)
 		second.close()
-		if len(heard.all) != 2 || len(again.all) != 2 || heard.all[0].ID != again.all[0].ID || heard.all[1].ID != again.all[1].ID || heard.all[0].ID == heard.all[1].ID {
+		if len(heard.told()) != 2 || len(again.told()) != 2 || heard.told()[0].ID != again.told()[0].ID || heard.told()[1].ID != again.told()[1].ID || heard.told()[0].ID == heard.told()[1].ID {
 			t.Errorf("first %s\nthen %s", heard, again)
 		}
 	})
@@ -183,12 +189,12 @@ func TestOverrunByHistory(t *testing.T) {
 		r.pass(overrunsFirst + overrunsPeriod)
 		h.is("rebuilding", nil)
 		r.pass(overrunsPeriod)
-		if len(heard.all) != 0 {
+		if len(heard.told()) != 0 {
 			t.Fatalf("told without its history: %s", heard)
 		}
 		h.is("following", nil)
 		r.pass(overrunsPeriod)
-		if len(heard.all) != 1 || !strings.Contains(heard.all[0].Text, "pool/poor in total_tokens") || !strings.Contains(heard.all[0].Text, "(mean of 3 days)") {
+		if len(heard.told()) != 1 || !strings.Contains(heard.told()[0].Text, "pool/poor in total_tokens") || !strings.Contains(heard.told()[0].Text, "(mean of 3 days)") {
 			t.Errorf("told: %s", heard)
 		}
 	})
@@ -205,11 +211,11 @@ func TestStandbyTellsNoOverrun(t *testing.T) {
 		second.start()
 		first.uses("t-1", "poor", 850) // of 1,000: 80 %
 		first.pass(10 * time.Minute)
-		if len(told.all) != 4 || told.all[0].Type != schemas.QuotaReached || told.all[2].Type != schemas.QuotaOverrun || len(heard.all) != 0 {
+		if len(told.told()) != 4 || told.told()[0].Type != schemas.QuotaReached || told.told()[2].Type != schemas.QuotaOverrun || len(heard.told()) != 0 {
 			t.Errorf("the leader tells %s\nthe standby %s", told, heard)
 		}
-		if want := "80 % of the budget of pool/poor in total_tokens is used or set aside: 850 of 1000. It begins anew at 2000-01-01 01:00 UTC."; told.all[1].Text != want {
-			t.Errorf("it says %q", told.all[1].Text)
+		if want := "80 % of the budget of pool/poor in total_tokens is used or set aside: 850 of 1000. It begins anew at 2000-01-01 01:00 UTC."; told.told()[1].Text != want {
+			t.Errorf("it says %q", told.told()[1].Text)
 		}
 		first.close()
 		second.close()
@@ -254,16 +260,16 @@ func TestOverrunsOfManyNodes(t *testing.T) {
 			t.Errorf("%d nodes, want %d, which are more than %d", len(nodes), want, nodesAtOnce)
 		}
 		r.pass(overrunsFirst + time.Second)
-		if n := len(heard.all); n != overrunsAtOnce {
+		if n := len(heard.told()); n != overrunsAtOnce {
 			t.Errorf("the first look tells of %d", n)
 		}
 		r.pass(overrunsPeriod)
 		told := make(map[string]bool)
-		for _, a := range heard.all {
+		for _, a := range heard.told() {
 			told[a.ID] = true
 		}
-		if len(heard.all) != groups || len(told) != groups {
-			t.Errorf("the second look has told of %d in all, %d of them different", len(heard.all), len(told))
+		if len(heard.told()) != groups || len(told) != groups {
+			t.Errorf("the second look has told of %d in all, %d of them different", len(heard.told()), len(told))
 		}
 	})
 }
