@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -35,26 +36,41 @@ type QuotaProblem struct {
 	Permanent bool `json:"permanent,omitempty"`
 }
 
-// quotaExceeded answers what a limit refuses.
-func quotaExceeded(w http.ResponseWriter, status int, id string, x *coordinator.CallAnswer) {
+// QuotaRefusal is what is said when limits refuse a call, or several that are granted together (Envoy's
+// descriptors): the words are of the first of refused, of which there is one at least, and the
+// violated policies of all, each once. status is what the caller's protocol has for it, id the
+// reservation that was asked for; empty: none was named.
+func QuotaRefusal(status int, id string, refused ...*coordinator.CallAnswer) QuotaProblem {
+	x := refused[0]
 	lacks := x.Lacks
 	if lacks == nil { // there was room for it, but not for what was asked about with it
 		lacks = &coordinator.QuotaLack{Text: "another call of the same question is refused"}
 	}
 	p := QuotaProblem{
 		Type: QuotaExceededType, Title: "Quota exceeded", Status: status, Detail: "No quota for this call: " + lacks.Text + ".", ReservationID: id,
-		ViolatedPolicies: []string{policyName(lacks.Node, lacks.Dimension.String(), lacks.Limit)},
+		ViolatedPolicies: []string{},
 		Node:             lacks.Node, Dimension: lacks.Dimension.String(), Limit: lacks.Limit, RetryAt: lacks.RetryAt, Permanent: x.State == coordinator.CallNever,
 		Routes: callRoutes(x),
 	}
-	if p.Permanent {
-		p.Status = http.StatusUnprocessableEntity
-		if status == http.StatusTooManyRequests {
-			status = p.Status
+	for _, x := range refused {
+		if l := x.Lacks; l != nil {
+			if name := policyName(l.Node, l.Dimension.String(), l.Limit); !slices.Contains(p.ViolatedPolicies, name) {
+				p.ViolatedPolicies = append(p.ViolatedPolicies, name)
+			}
 		}
+	}
+	return p
+}
+
+// quotaExceeded answers what a limit refuses: with 429, and what none ever has room for with 422.
+func quotaExceeded(w http.ResponseWriter, id string, x *coordinator.CallAnswer) {
+	status := http.StatusTooManyRequests
+	if x.State == coordinator.CallNever {
+		status = http.StatusUnprocessableEntity
 	} else {
 		w.Header().Set("Retry-After", strconv.FormatInt(retryAfter(x), 10))
 	}
+	p := QuotaRefusal(status, id, x)
 	body, err := json.Marshal(p)
 	if err != nil { // plain fields: cannot happen, and must not be silent if it does
 		http.Error(w, p.Title, status)

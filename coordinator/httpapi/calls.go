@@ -123,7 +123,7 @@ func (c callAnswers) granted(w http.ResponseWriter, id string, op coordinator.Ca
 
 func (c callAnswers) refused(w http.ResponseWriter, id string, x *coordinator.CallAnswer) {
 	rateLimits(w.Header(), x, c.legacy)
-	quotaExceeded(w, http.StatusTooManyRequests, id, x)
+	quotaExceeded(w, id, x)
 }
 
 // callOf makes of what was said about a call what the engine is asked.
