@@ -24,6 +24,7 @@ import (
 func respond(demands []demand, answers []coordinator.CallAnswer, legacy bool) *pb.RateLimitResponse {
 	r := &pb.RateLimitResponse{OverallCode: pb.RateLimitResponse_OK, Statuses: make([]*pb.RateLimitResponse_DescriptorStatus, len(demands))}
 	var told *coordinator.CallAnswer
+	key := keyOfFirst(demands)            // one request is told one wait of one limit, by whatever descriptor
 	var refused []*coordinator.CallAnswer // by limits
 	why, left := "", answers              // why the first is over its limit; empty: a limit refuses it
 	for i := range demands {
@@ -39,7 +40,7 @@ func respond(demands []demand, answers []coordinator.CallAnswer, legacy bool) *p
 		if d.asks {
 			x := &left[0]
 			left = left[1:]
-			describe(s, x)
+			describe(s, x, key)
 			switch {
 			case s.Code != pb.RateLimitResponse_OVER_LIMIT:
 			case x.State != coordinator.CallForeign:
@@ -60,7 +61,7 @@ func respond(demands []demand, answers []coordinator.CallAnswer, legacy bool) *p
 	}
 	h := http.Header{}
 	if told != nil {
-		httpapi.SetLimits(h, told, legacy)
+		httpapi.SetLimits(h, told, key, legacy)
 	}
 	if r.OverallCode == pb.RateLimitResponse_OVER_LIMIT {
 		h.Set("Content-Type", "application/problem+json")
@@ -68,6 +69,16 @@ func respond(demands []demand, answers []coordinator.CallAnswer, legacy bool) *p
 	}
 	r.ResponseHeadersToAdd = headers(h)
 	return r
+}
+
+// keyOfFirst is the key of the first call that is asked about; that of no call if there is none.
+func keyOfFirst(demands []demand) (none coordinator.TaskKey) {
+	for i := range demands {
+		if demands[i].asks {
+			return demands[i].call.Key
+		}
+	}
+	return none
 }
 
 // keyOf is the pool of the first answer that is of one of a provider's keys; empty: none is.
@@ -82,7 +93,7 @@ func keyOf(answers []coordinator.CallAnswer) string {
 
 // describe fills in the status of a descriptor. One for which there is room is not over its limit,
 // also if another is.
-func describe(s *pb.RateLimitResponse_DescriptorStatus, x *coordinator.CallAnswer) {
+func describe(s *pb.RateLimitResponse_DescriptorStatus, x *coordinator.CallAnswer, key coordinator.TaskKey) {
 	if x.State != coordinator.CallGranted && x.State != coordinator.CallPutBy {
 		s.Code = pb.RateLimitResponse_OVER_LIMIT
 	}
@@ -96,7 +107,7 @@ func describe(s *pb.RateLimitResponse_DescriptorStatus, x *coordinator.CallAnswe
 		s.CurrentLimit.UnitMultiplier = wrapperspb.UInt32(times)
 	}
 	s.LimitRemaining = small(limit.Left)
-	s.DurationUntilReset = durationpb.New(limit.Reset)
+	s.DurationUntilReset = durationpb.New(httpapi.Later(limit.Reset, key))
 }
 
 // small is as much as the protocol can tell.
