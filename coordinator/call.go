@@ -46,13 +46,9 @@ type Call struct {
 	OwnOnly bool
 	// Operation by which prices and estimates may differ, as the type of a task; may be empty.
 	Operation string
-	// Usage that is expected (CallExtend: besides; CallSettle: that there was). What it leaves out
-	// is estimated, unless Exact.
+	// Usage that is expected (CallExtend: besides; CallSettle: that there was), and how it is meant.
 	Usage Usage
-	Exact bool
-	// NoRequest: it is no request of its own, but a part of one that has been counted already. What
-	// is charged is what Usage states and nothing else, and nothing is learnt from it.
-	NoRequest bool
+	Meant UsageMeant
 	// Seats, at least 0, that it takes while it runs.
 	Seats       int64
 	NoBorrowing bool
@@ -69,6 +65,20 @@ type Call struct {
 	// ChargeUntold: if nobody tells how it ended, it is charged as reserved, and not given back.
 	ChargeUntold bool
 }
+
+// UsageMeant is how what is stated of a call's usage is meant.
+type UsageMeant uint8
+
+// The ways in which it may be.
+const (
+	// UsageEstimated: what is left out is estimated.
+	UsageEstimated UsageMeant = iota
+	// UsageExact: what is left out is none, but for the one request.
+	UsageExact
+	// UsagePart: it is no request of its own, but a part of one that has been counted already. What is
+	// stated is charged and nothing else, and nothing is learnt from it.
+	UsagePart
+)
 
 // CallAsked asks about calls, all of them or none: if one is refused nothing is set aside for
 // any. CallAnswered follows.

@@ -23,14 +23,14 @@ import (
 // calls_owed.go): who admits a call without a leader alone knows it until it has told the leader,
 // a second after its end, or two minutes after it was admitted.
 type fleet struct {
-	t *testing.T
+	t        *testing.T
+	arrivals // of OPERATION@HOST
 
 	mu      sync.Mutex
 	leads   bool
 	hosts   map[string]*member
 	stands  map[string]int64 // what the leader has set aside, by reservation
 	charged map[string]int64 // what it has charged
-	asked   []string         // OPERATION@HOST that arrived, in order
 	behind  string           // where http://vip leads to
 }
 
@@ -113,17 +113,6 @@ func (f *fleet) insist(c *quota.Client, tokens int64, reservations int, lost uin
 	}
 }
 
-func (f *fleet) count(what string) (n int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, a := range f.asked {
-		if a == what {
-			n++
-		}
-	}
-	return n
-}
-
 // RoundTrip is the network, and who is behind it.
 func (f *fleet) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
@@ -141,7 +130,7 @@ func (f *fleet) RoundTrip(r *http.Request) (*http.Response, error) {
 	if m.deaf {
 		return nil, errors.New("connection refused")
 	}
-	f.asked = append(f.asked, op+"@"+host)
+	f.arrived(op + "@" + host)
 	var q struct {
 		ID     string `json:"reservation_id"`
 		Input  int64  `json:"input_tokens"`

@@ -165,10 +165,10 @@ func TestThrottledProviderEndsTheLeases(t *testing.T) {
 				_, err := client.Admit(context.Background(), taking(50, 50))
 				var refused *quota.Refused
 				if !errors.As(err, &refused) {
-					t.Fatalf("%v after %v, want it refused", err, r.asked)
+					t.Fatalf("%v after %v, want it refused", err, r.list())
 				}
-				if refused.Limit != "provider" || refused.RetryAfter < 19*time.Second || !slices.Equal(r.asked[:5], c.want) {
-					t.Errorf("%v (after %v, %q) after %v, want it refused for what the provider has said", err, refused.RetryAfter, refused.Limit, r.asked)
+				if refused.Limit != "provider" || refused.RetryAfter < 19*time.Second || !slices.Equal(r.list()[:5], c.want) {
+					t.Errorf("%v (after %v, %q) after %v, want it refused for what the provider has said", err, refused.RetryAfter, refused.Limit, r.list())
 				}
 			})
 		})

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,9 +38,41 @@ type rig struct {
 	broker *membus.Broker
 	yaml   string
 
+	arrivals // of operations
+
 	mu    sync.Mutex
 	hosts map[string]*coordinator
-	asked []string // the operations that arrived, in order
+}
+
+// arrivals are what has arrived, in order. Any goroutine may use them.
+type arrivals struct {
+	lock sync.Mutex
+	all  []string
+}
+
+func (a *arrivals) arrived(what string) {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	a.all = append(a.all, what)
+}
+
+// list is all of it.
+func (a *arrivals) list() []string {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	return slices.Clone(a.all)
+}
+
+// count tells how often something has arrived so far.
+func (a *arrivals) count(what string) (n int) {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	for _, one := range a.all {
+		if one == what {
+			n++
+		}
+	}
+	return n
 }
 
 // coordinator is one of them, at http://NAME.
@@ -133,13 +166,11 @@ func (r *rig) RoundTrip(req *http.Request) (*http.Response, error) {
 	r.mu.Lock()
 	c := r.hosts[req.URL.Host]
 	deaf, mute := c == nil || c.deaf, c != nil && c.mute
-	if !deaf {
-		r.asked = append(r.asked, strings.TrimPrefix(req.URL.Path, "/v1/quota/"))
-	}
 	r.mu.Unlock()
 	if deaf {
 		return nil, errors.New("connection refused")
 	}
+	r.arrived(strings.TrimPrefix(req.URL.Path, "/v1/quota/"))
 	served := req.Clone(req.Context())
 	served.Body = io.NopCloser(bytes.NewReader(body))
 	w := httptest.NewRecorder()
@@ -158,18 +189,6 @@ func (r *rig) set(name string, change func(c *coordinator)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	change(r.hosts[name])
-}
-
-// count tells how often an operation has arrived so far.
-func (r *rig) count(op string) (n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, a := range r.asked {
-		if a == op {
-			n++
-		}
-	}
-	return n
 }
 
 // client is one for an agent, of coordinators one and two.

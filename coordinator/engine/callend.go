@@ -28,14 +28,14 @@ func (e *Engine) endCall(now time.Time, c *coordinator.Call, a *coordinator.Call
 		e.record(e.answeredCall(c, &charge, &coordinator.QuotaEnded{Key: c.Key, How: coordinator.QuotaReleased, At: now, Keep: c.Keep}))
 	default:
 		used := charge.Amounts
-		if used[coordinator.DimConcurrency] = 0; c.Exact {
+		if used[coordinator.DimConcurrency] = 0; c.Meant == coordinator.UsageExact {
 			used = l.Used(&charge, charge.Operation, &c.Usage)
 		}
 		if e.doubtCall(c, a, &charge, &used) {
 			return false
 		}
 		a.Amounts = used
-		if !e.settleCall(now, c, &charge, used, c.Exact) {
+		if !e.settleCall(now, c, &charge, used, c.Meant == coordinator.UsageExact) {
 			a.State = coordinator.CallEnded
 			return false
 		}

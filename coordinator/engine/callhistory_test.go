@@ -33,8 +33,7 @@ func drawCall(t *rapid.T) coordinator.Call {
 		Group:        rapid.SampledFrom(quotaGroups).Draw(t, "group"),
 		OwnOnly:      rapid.Bool().Draw(t, "for itself"),
 		Operation:    rapid.SampledFrom([]string{"", "chat"}).Draw(t, "operation's name"),
-		Exact:        rapid.Bool().Draw(t, "exact"),
-		NoRequest:    rapid.IntRange(0, 3).Draw(t, "a part at 0") == 0,
+		Meant:        rapid.SampledFrom([]coordinator.UsageMeant{coordinator.UsageEstimated, coordinator.UsageExact, coordinator.UsageEstimated, coordinator.UsagePart}).Draw(t, "meant"),
 		Seats:        rapid.Int64Range(0, 2).Draw(t, "seats"),
 		NoBorrowing:  rapid.Bool().Draw(t, "no borrowing"),
 		Priority:     coordinator.Priority(rapid.IntRange(0, 3).Draw(t, "priority")),
@@ -135,7 +134,7 @@ func (h *history) checkRoutes(c *coordinator.Call, a *coordinator.CallAnswer) {
 func showCalls(ev coordinator.CallAsked) string {
 	s := "calls"
 	for _, c := range ev.Calls {
-		s += fmt.Sprintf(" {%d %x %s of %q %v+%v exact %v seats %d ttl %v}", c.Op, c.Key[0]>>48, c.Agent, c.Group, c.Usage.InputTokens, c.Usage.OutputTokens, c.Exact, c.Seats, c.TTL.Seconds())
+		s += fmt.Sprintf(" {%d %x %s of %q %v+%v meant %d seats %d ttl %v}", c.Op, c.Key[0]>>48, c.Agent, c.Group, c.Usage.InputTokens, c.Usage.OutputTokens, c.Meant, c.Seats, c.TTL.Seconds())
 	}
 	return s
 }

@@ -115,7 +115,7 @@ providers:
 `)
 	part := func(id string, u coordinator.Usage) *coordinator.Call {
 		u.Provider = "openai"
-		return &coordinator.Call{Op: coordinator.CallConsume, Key: coordinator.KeyOf(coordinator.TaskID(id)), Group: "team", Usage: u, NoRequest: true}
+		return &coordinator.Call{Op: coordinator.CallConsume, Key: coordinator.KeyOf(coordinator.TaskID(id)), Group: "team", Usage: u, Meant: coordinator.UsagePart}
 	}
 	// 100 tokens are more than a has left; alone the request would go there.
 	both := r.ask(part("1", coordinator.Usage{Requests: 1}), part("2", coordinator.Usage{InputTokens: 100}))

@@ -22,7 +22,7 @@ func (e *Engine) route(now time.Time, calls []coordinator.Call, answers []coordi
 	var beside []*coordinator.Call
 	for j := range calls {
 		o, a := &calls[j], &answers[j]
-		if j == i || !c.NoRequest || !o.NoRequest || len(c.Routes) > 0 {
+		if j == i || c.Meant != coordinator.UsagePart || o.Meant != coordinator.UsagePart || len(c.Routes) > 0 {
 			continue
 		}
 		if a.Pool != "" && coordinator.StandsFor(named.Provider, a.Provider) {

@@ -199,7 +199,7 @@ func (e *Engine) callStands(now time.Time, c *coordinator.Call, a *coordinator.C
 	if c.Op != coordinator.CallReserve {
 		// What an agent says of itself without having asked is charged, but nobody's estimates learn
 		// from it: it may say anything.
-		e.settleCall(now, c, &charge, charge.Amounts, c.Op == coordinator.CallCharge && !c.NoRequest && !c.OwnOnly)
+		e.settleCall(now, c, &charge, charge.Amounts, c.Op == coordinator.CallCharge && c.Meant != coordinator.UsagePart && !c.OwnOnly)
 	}
 	return true
 }

@@ -22,7 +22,7 @@ func callOf(op coordinator.CallOp, id string) *coordinator.Call {
 // tokens is a call of which it is known what it takes.
 func tokens(op coordinator.CallOp, id string, in, out float64) *coordinator.Call {
 	c := callOf(op, id)
-	c.Usage, c.Exact = coordinator.Usage{InputTokens: in, OutputTokens: out}, true
+	c.Usage, c.Meant = coordinator.Usage{InputTokens: in, OutputTokens: out}, coordinator.UsageExact
 	return c
 }
 

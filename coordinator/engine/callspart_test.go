@@ -28,7 +28,7 @@ func TestPartOfACallIsNoRequest(t *testing.T) {
 		requests(1, 2)(n) // two at once, then one each second
 	})))
 	part := func(id string, op coordinator.CallOp, u coordinator.Usage) coordinator.Call {
-		return coordinator.Call{Op: op, Key: coordinator.KeyOf(coordinator.TaskID(id)), Group: "team", Usage: u, NoRequest: true}
+		return coordinator.Call{Op: op, Key: coordinator.KeyOf(coordinator.TaskID(id)), Group: "team", Usage: u, Meant: coordinator.UsagePart}
 	}
 	for i, tc := range []struct {
 		name string

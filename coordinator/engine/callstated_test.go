@@ -16,7 +16,7 @@ groups: [{id: team}]
 providers: [{provider: lab, limits: {total_tokens: {rate: 1000, per: minute}}}]
 `)
 	c := tokens(coordinator.CallConsume, "1", 100_000, 0) // 100 minutes' worth; output is not told
-	c.Exact, c.Group, c.Usage.Provider = false, "team", "lab"
+	c.Meant, c.Group, c.Usage.Provider = coordinator.UsageEstimated, "team", "lab"
 	a := r.state(c, coordinator.CallNever)
 	if in, all := a.Amounts[coordinator.DimInputTokens], a.Amounts[coordinator.DimTotalTokens]; all < in {
 		t.Errorf("%d input tokens are charged as %d in total", in, all)

@@ -65,7 +65,7 @@ func TestDirectoryMarksGuesses(t *testing.T) {
 	if want := (coordinator.Amounts{1, 100, DefaultOutput, 100 + DefaultOutput, 7, 2}); charge.Amounts != want || guessed.of != tokens {
 		t.Errorf("%v, guessed %06b; want %v, %06b", charge.Amounts, guessed, want, tokens)
 	}
-	charge, guessed, _ = d.ForCall(&coordinator.Call{Op: coordinator.CallConsume, Usage: u, Exact: true, Seats: 2}, NewEstimator())
+	charge, guessed, _ = d.ForCall(&coordinator.Call{Op: coordinator.CallConsume, Usage: u, Meant: coordinator.UsageExact, Seats: 2}, NewEstimator())
 	if want := (coordinator.Amounts{1, 100, 0, 100, 7, 0}); charge.Amounts != want || guessed.of != 0 {
 		t.Errorf("exactly: %v, guessed %06b; want %v", charge.Amounts, guessed, want)
 	}

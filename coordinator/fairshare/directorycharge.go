@@ -117,10 +117,10 @@ func (d *Directory) GroupOfCall(c *coordinator.Call) (group string, own bool) {
 // false if its agent has no right to the group that it names.
 func (d *Directory) ForCall(c *coordinator.Call, e *Estimator) (charge Charge, guessed Guessed, own bool) {
 	group, own := d.GroupOfCall(c)
-	switch {
-	case c.NoRequest:
+	switch c.Meant {
+	case coordinator.UsagePart:
 		charge = d.Part(group, c.Operation, &c.Usage)
-	case c.Exact:
+	case coordinator.UsageExact:
 		charge = d.Exactly(group, c.Operation, &c.Usage)
 	default:
 		charge, _, guessed = d.demand(group, c.Operation, &c.Usage, e)

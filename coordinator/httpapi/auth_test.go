@@ -62,7 +62,7 @@ func TestAuthReadsHeaders(t *testing.T) {
 	}{
 		{"no more than who asks", auth, with("Agent", "a"), coordinator.Call{Op: coordinator.CallConsume, Agent: "a"}},
 		{"everything", auth, with("Agent", "a", "Group", "g", "Provider", "openai", "Model", "meta/llama-3@8b", "Operation", "chat", "Input-Tokens", "100", "Output-Tokens", "50", "Reservation", "r1"),
-			coordinator.Call{Op: coordinator.CallConsume, Agent: "a", Group: "g", Operation: "chat", Usage: usage(100, 50), Exact: true, Keep: true}},
+			coordinator.Call{Op: coordinator.CallConsume, Agent: "a", Group: "g", Operation: "chat", Usage: usage(100, 50), Meant: coordinator.UsageExact, Keep: true}},
 		{"401 bytes are 101 tokens, and the output is estimated", auth, with("Agent", "a", "Provider", "openai", "Model", "meta/llama-3@8b", "Input-Bytes", "401"),
 			coordinator.Call{Op: coordinator.CallConsume, Agent: "a", Usage: usage(101, 0)}},
 		{"tokens are known better than bytes", auth, with("Agent", "a", "Input-Tokens", "7", "Input-Bytes", "401"),
@@ -70,13 +70,13 @@ func TestAuthReadsHeaders(t *testing.T) {
 		{"a reservation holds a seat, and is charged if nobody tells its end", auth, with("Agent", "a", "Mode", "reserve", "Reservation", "r1", "Ttl-Seconds", "60"),
 			coordinator.Call{Op: coordinator.CallReserve, Agent: "a", Seats: 1, ChargeUntold: true, TTL: time.Minute, Keep: true}},
 		{"settled by bytes", settle, with("Agent", "a", "Reservation", "r1", "Input-Bytes", "8", "Output-Bytes", "40"),
-			coordinator.Call{Op: coordinator.CallSettle, Agent: "a", Usage: coordinator.Usage{InputTokens: 2, OutputTokens: 10}, Exact: true, Keep: true}},
+			coordinator.Call{Op: coordinator.CallSettle, Agent: "a", Usage: coordinator.Usage{InputTokens: 2, OutputTokens: 10}, Meant: coordinator.UsageExact, Keep: true}},
 		{"settled without output: as reserved", settle, with("Agent", "a", "Reservation", "r1", "Input-Tokens", "8"),
 			coordinator.Call{Op: coordinator.CallSettle, Agent: "a", Keep: true}},
 		{"the provider answered", settle, with("Agent", "a", "Reservation", "r1", "Upstream-Status", "502, 200"),
 			coordinator.Call{Op: coordinator.CallSettle, Agent: "a", Keep: true}},
 		{"the provider refused: nothing was used", settle, with("Agent", "a", "Reservation", "r1", "Upstream-Status", "502, 429", "Output-Tokens", "9"),
-			coordinator.Call{Op: coordinator.CallRelease, Agent: "a", Usage: coordinator.Usage{OutputTokens: 9}, Exact: true, Keep: true}},
+			coordinator.Call{Op: coordinator.CallRelease, Agent: "a", Usage: coordinator.Usage{OutputTokens: 9}, Meant: coordinator.UsageExact, Keep: true}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			src := granted()

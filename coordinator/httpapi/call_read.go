@@ -25,6 +25,14 @@ type saidCall struct {
 	heard                       *coordinator.ProviderWord
 }
 
+// meant is how the usage is meant.
+func (s *saidCall) meant() coordinator.UsageMeant {
+	if s.exact {
+		return coordinator.UsageExact
+	}
+	return coordinator.UsageEstimated
+}
+
 // The bounds of what is said.
 const (
 	maxTTL    = 24 * time.Hour

@@ -142,7 +142,7 @@ func (a *api) callOf(w http.ResponseWriter, who caller, op coordinator.CallOp, s
 	}
 	call := coordinator.Call{
 		Op: op, Key: CallKey(agent, id), Keep: keep || op == coordinator.CallReserve, Agent: agent, Group: said.group, OwnOnly: who.agent != "",
-		Operation: said.operation, Usage: said.usage, Exact: said.exact, Seats: said.seats, NoBorrowing: said.noBorrowing,
+		Operation: said.operation, Usage: said.usage, Meant: said.meant(), Seats: said.seats, NoBorrowing: said.noBorrowing,
 		Priority: said.priority, TTL: said.ttl, ChargeUntold: said.chargeUntold,
 		Routes: said.routes, Heard: said.heard,
 	}

@@ -11,7 +11,7 @@ const (
 	callUsage
 	callRoutes
 	callHeard
-	callNoRequest
+	callPart
 )
 
 // leastCall is how many bytes a call takes up at the very least.
@@ -25,13 +25,13 @@ func (c *coder) callAsked(ev *coordinator.CallAsked) {
 func (c *coder) call(call *coordinator.Call) {
 	m := c.mask(on(call.Keep, callKeep) |
 		on(call.OwnOnly, callOwnOnly) |
-		on(call.Exact, callExact) |
+		on(call.Meant == coordinator.UsageExact, callExact) |
 		on(call.NoBorrowing, callNoBorrowing) |
 		on(call.ChargeUntold, callChargeUntold) |
 		on(call.Usage != (coordinator.Usage{}), callUsage) |
 		on(len(call.Routes) > 0, callRoutes) |
 		on(call.Heard != nil, callHeard) |
-		on(call.NoRequest, callNoRequest))
+		on(call.Meant == coordinator.UsagePart, callPart))
 	member(c, &call.Op, coordinator.NumCallOps)
 	c.key(&call.Key)
 	c.flag(&call.Keep, m&callKeep != 0)
@@ -39,8 +39,14 @@ func (c *coder) call(call *coordinator.Call) {
 	name(c, &call.Group)
 	c.flag(&call.OwnOnly, m&callOwnOnly != 0)
 	name(c, &call.Operation)
-	c.flag(&call.Exact, m&callExact != 0)
-	c.flag(&call.NoRequest, m&callNoRequest != 0)
+	if !c.writing {
+		switch {
+		case m&callPart != 0:
+			call.Meant = coordinator.UsagePart
+		case m&callExact != 0:
+			call.Meant = coordinator.UsageExact
+		}
+	}
 	integer(c, &call.Seats)
 	c.flag(&call.NoBorrowing, m&callNoBorrowing != 0)
 	member(c, &call.Priority, int(coordinator.PriorityCritical)+1)

@@ -176,7 +176,7 @@ func goldenInputs() []Input {
 		coordinator.LaneEnded{Lane: "research"}, coordinator.IntakeChanged{Window: 4000},
 		coordinator.CallAsked{Token: 13, Calls: []coordinator.Call{{
 			Op: coordinator.CallReserve, Key: coordinator.TaskKey{1, 2}, Keep: true, Agent: a, Group: "alpha", OwnOnly: true, Operation: "summarise",
-			Usage: coordinator.Usage{InputTokens: 1200, Provider: "openai", Model: "gpt-4o"}, Exact: true, Seats: 1, NoBorrowing: true, NoRequest: true,
+			Usage: coordinator.Usage{InputTokens: 1200, Provider: "openai", Model: "gpt-4o"}, Meant: coordinator.UsagePart, Seats: 1, NoBorrowing: true,
 			Priority: coordinator.PriorityHigh, TTL: time.Minute, ChargeUntold: true,
 			Routes: []coordinator.Service{{Provider: "openai", Model: "gpt-4o"}, {Provider: "lab"}},
 			Heard:  &coordinator.ProviderWord{Status: 429, RetryAfter: 20 * time.Second, Told: 2, Remains: coordinator.Amounts{0, 5}, Latency: time.Second},

@@ -101,7 +101,7 @@ func read(d *ratelimit.RateLimitDescriptor, hits uint32) demand {
 	}
 	call := coordinator.Call{
 		Op: op, Agent: coordinator.AgentID(said.value[agent]), Group: said.value[group], Operation: said.value[operation],
-		NoRequest: true, Priority: coordinator.PriorityNormal,
+		Meant: coordinator.UsagePart, Priority: coordinator.PriorityNormal,
 		Usage: coordinator.Usage{Provider: said.value[provider], Model: said.value[model]},
 	}
 	counts := units["requests"]

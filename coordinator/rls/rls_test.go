@@ -136,7 +136,7 @@ func TestDescriptorsAreCalls(t *testing.T) {
 				}
 				return
 			}
-			tc.want.NoRequest, tc.want.Priority = true, coordinator.PriorityNormal
+			tc.want.Meant, tc.want.Priority = coordinator.UsagePart, coordinator.PriorityNormal
 			if len(src.asked) != 1 || len(src.asked[0]) != 1 {
 				t.Fatalf("asked %+v, want once about one call", src.asked)
 			}
@@ -382,7 +382,7 @@ func TestReadAnything(t *testing.T) {
 			t.Fatalf("%+v asks and is at fault", got)
 		}
 		u := got.call.Usage
-		if sum := u.Requests + u.InputTokens + u.OutputTokens + u.CostUSD*1e6; got.asks && (sum < 0.5 || sum > maxHits+0.5 || !got.call.NoRequest) {
+		if sum := u.Requests + u.InputTokens + u.OutputTokens + u.CostUSD*1e6; got.asks && (sum < 0.5 || sum > maxHits+0.5 || got.call.Meant != coordinator.UsagePart) {
 			t.Fatalf("%+v of %v", got, d)
 		}
 	})

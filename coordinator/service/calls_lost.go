@@ -193,7 +193,7 @@ func (o *onLoss) asCharge(c *coordinator.Call, charge *fairshare.Charge) coordin
 			told.Usage.Provider = charge.Provider
 		}
 	}
-	if !c.Exact && !c.NoRequest {
+	if c.Meant == coordinator.UsageEstimated {
 		told.Usage.InputTokens = float64(charge.Amounts[coordinator.DimInputTokens])
 		told.Usage.OutputTokens = float64(charge.Amounts[coordinator.DimOutputTokens])
 	}
@@ -232,9 +232,9 @@ func (o *onLoss) end(now time.Time, held *owedCall, c *coordinator.Call, a *coor
 		return
 	}
 	held.until = time.Time{}
-	if c.Exact {
+	if c.Meant == coordinator.UsageExact {
 		provider, model := held.call.Usage.Provider, held.call.Usage.Model
-		held.call.Usage, held.call.Exact = c.Usage, true
+		held.call.Usage, held.call.Meant = c.Usage, c.Meant
 		if held.call.Usage.Provider == "" {
 			held.call.Usage.Provider, held.call.Usage.Model = provider, model
 		}

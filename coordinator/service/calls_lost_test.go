@@ -166,7 +166,7 @@ func TestLossAnswersWhatIsCharged(t *testing.T) {
 		r.asked(settled, coordinator.CallEnded)
 
 		guessed := aCall(coordinator.CallConsume, "3", 10) // 10 in and the assumed 40 out
-		guessed.Exact, guessed.Seats = false, 1
+		guessed.Meant, guessed.Seats = coordinator.UsageEstimated, 1
 		if a := r.asked(guessed, coordinator.CallGranted); a.Amounts != (coordinator.Amounts{1, 10, 40, 50, 0, 0}) {
 			t.Errorf("estimated: %+v", a)
 		}
@@ -195,7 +195,7 @@ providers: [{provider: mill, on_loss: allow, limits: {requests: {amount: 9, per:
 `
 	inLossRig(t, before, func(r *rig) {
 		c := aCall(coordinator.CallConsume, "1", 10) // 10 in and the assumed 40 out
-		c.Exact, c.OwnOnly = false, true
+		c.Meant, c.OwnOnly = coordinator.UsageEstimated, true
 		if a := r.asked(c, coordinator.CallGranted); a.Group != "poor" || a.Pool != "mill" || a.Amounts[coordinator.DimTotalTokens] != 50 {
 			t.Errorf("%+v", a)
 		}
@@ -267,7 +267,7 @@ func TestLossFreesSeats(t *testing.T) {
 func TestLossOfAGuess(t *testing.T) {
 	inLossRig(t, "pool: {on_loss: safe, safe_limits: {total_tokens: {rate: 1, per: minute, burst: 100}}}", func(r *rig) {
 		c := aCall(coordinator.CallConsume, "1", 0) // 2,048 and 512 are assumed
-		c.Exact = false
+		c.Meant = coordinator.UsageEstimated
 		r.asked(c, coordinator.CallGranted)
 		c.Key = httpapi.CallKey("a1", "2")
 		r.unanswered(c) // that has taken all 100

@@ -18,7 +18,7 @@ import (
 // aCall is one of agent a1, of which it is known what it takes.
 func aCall(op coordinator.CallOp, id string, tokens float64) coordinator.Call {
 	return coordinator.Call{
-		Op: op, Key: httpapi.CallKey("a1", id), Keep: true, Agent: "a1", Usage: coordinator.Usage{InputTokens: tokens}, Exact: true,
+		Op: op, Key: httpapi.CallKey("a1", id), Keep: true, Agent: "a1", Usage: coordinator.Usage{InputTokens: tokens}, Meant: coordinator.UsageExact,
 		Priority: coordinator.PriorityNormal,
 	}
 }

@@ -2,17 +2,13 @@ package service
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"taskbus/config"
-	"taskbus/coordinator"
-	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
-	"taskbus/coordinator/replay"
 )
 
 // limitedRig is a coordinator with quotas on a broker that another may have used.
@@ -119,37 +115,7 @@ func TestRecordingWithControlsReplays(t *testing.T) {
 		r.task("t-4", "build", usage(20, 5, "poor"))
 		r.pass(2 * time.Second)
 
-		var c replay.Collector
-		for _, d := range r.broker.Messages(bus.StreamJournal) {
-			if err := c.Take(d.Offset, d.Body); err != nil {
-				t.Fatal(err)
-			}
-		}
-		recordings, err := c.Recordings()
-		if err != nil || len(recordings) != 2 {
-			t.Fatalf("%d recordings, want one of each term: %v", len(recordings), err)
-		}
-		for i, rec := range recordings {
-			v, err := rec.Verify(func(p *coordinator.Policy) (*coordinator.Policy, error) {
-				c, err := config.ParseSource(p.Source, "recorded")
-				if err != nil {
-					return nil, err
-				}
-				if c.Policy().Version != p.Version {
-					return nil, fmt.Errorf("read again it has the version %s, and had %s", c.Policy().Version, p.Version)
-				}
-				return c.Policy(), nil
-			})
-			if err != nil {
-				t.Fatalf("term %d: %v", i+1, err)
-			}
-			if v.Difference != nil {
-				t.Errorf("term %d: %s", i+1, v.Difference)
-			}
-			if want := []int{3, 1}[i]; v.Decisions < want {
-				t.Errorf("term %d: %d decisions are identical, want at least %d", i+1, v.Decisions, want)
-			}
-		}
+		r.replays(3, 1)
 	})
 }
 

@@ -9,10 +9,8 @@ import (
 	"time"
 
 	"taskbus/config"
-	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/membus"
-	"taskbus/coordinator/replay"
 )
 
 // laned is a fleet of one agent with one slot and room for three waiting tasks.
@@ -199,25 +197,6 @@ func TestRecordingWithLanesReplays(t *testing.T) {
 		w.report(w.has()...)
 		w.worksOff()
 		r.pass(time.Minute)
-		var c replay.Collector
-		for _, d := range r.broker.Messages(bus.StreamJournal) {
-			if err := c.Take(d.Offset, d.Body); err != nil {
-				t.Fatal(err)
-			}
-		}
-		recordings, err := c.Recordings()
-		if err != nil || len(recordings) != 1 {
-			t.Fatalf("%d recordings, want one: %v", len(recordings), err)
-		}
-		v, err := recordings[0].Verify(func(p *coordinator.Policy) (*coordinator.Policy, error) {
-			c, err := config.Parse([]byte(p.Source), "recorded")
-			if err != nil {
-				return nil, err
-			}
-			return c.Policy(), nil
-		})
-		if err != nil || v.Difference != nil || v.Decisions < 14 {
-			t.Fatalf("%v: %+v", err, v)
-		}
+		r.replays(14)
 	})
 }

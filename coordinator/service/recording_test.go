@@ -41,33 +41,43 @@ func TestRecordingReplays(t *testing.T) {
 		r.task("t-20", "build", "")
 		r.pass(2 * time.Second)
 
-		var c replay.Collector
-		for _, d := range r.broker.Messages(bus.StreamJournal) {
-			if err := c.Take(d.Offset, d.Body); err != nil {
-				t.Fatal(err)
-			}
-		}
-		recordings, err := c.Recordings()
-		if err != nil || len(recordings) != 2 {
-			t.Fatalf("%d recordings, want one of each term: %v", len(recordings), err)
-		}
-		for i, rec := range recordings {
-			v, err := rec.Verify(func(p *coordinator.Policy) (*coordinator.Policy, error) {
-				c, err := config.Parse([]byte(p.Source), "recorded")
-				if err != nil {
-					return nil, err
-				}
-				return c.Policy(), nil
-			})
-			if err != nil {
-				t.Fatalf("term %d: %v", i+1, err)
-			}
-			if v.Difference != nil {
-				t.Errorf("term %d: %s", i+1, v.Difference)
-			}
-			if want := []int{8, 1}[i]; v.Decisions < want {
-				t.Errorf("term %d: %d decisions are identical, want at least %d", i+1, v.Decisions, want)
-			}
-		}
+		r.replays(8, 1)
 	})
+}
+
+// replays holds what the journal has recorded of each term against the program: it decides the same once
+// more, and at least so many times.
+func (r *rig) replays(least ...int) {
+	r.t.Helper()
+	var c replay.Collector
+	for _, d := range r.broker.Messages(bus.StreamJournal) {
+		if err := c.Take(d.Offset, d.Body); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	recordings, err := c.Recordings()
+	if err != nil || len(recordings) != len(least) {
+		r.t.Fatalf("recordings of %d terms, want %d: %v", len(recordings), len(least), err)
+	}
+	for i, rec := range recordings {
+		v, err := rec.Verify(func(p *coordinator.Policy) (*coordinator.Policy, error) {
+			c, err := config.ParseSource(p.Source, "recorded")
+			if err != nil {
+				return nil, err
+			}
+			if c.Policy().Version != p.Version {
+				return nil, fmt.Errorf("read again it has the version %s, and had %s", c.Policy().Version, p.Version)
+			}
+			return c.Policy(), nil
+		})
+		if err != nil {
+			r.t.Fatalf("term %d: %v", i+1, err)
+		}
+		if v.Difference != nil {
+			r.t.Errorf("term %d: %s", i+1, v.Difference)
+		}
+		if v.Decisions < least[i] {
+			r.t.Errorf("term %d: %d decisions are identical, want at least %d", i+1, v.Decisions, least[i])
+		}
+	}
 }
