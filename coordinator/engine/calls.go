@@ -106,7 +106,7 @@ func (e *Engine) admitCall(now time.Time, calls []coordinator.Call, answers []co
 	case c.Op == coordinator.CallReserve:
 		a.Until = e.callEnds(now, c)
 	}
-	a.Budget, a.Rate = q.ledger.Tightest(now, &path, &charge.Amounts)
+	a.Limits = q.ledger.Left(now, &path, &charge.Amounts, &v)
 }
 
 // askLedger has the ledger set aside what is asked for, or tells whether it could. But for what has
