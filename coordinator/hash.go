@@ -1,5 +1,10 @@
 package coordinator
 
+import (
+	"math/bits"
+	"time"
+)
+
 // Hash is FNV-1a over the text, finished with [Mix]: chance that repeats in a replay.
 // Different seeds give unrelated hashes.
 func Hash(text string, seed uint64) uint64 {
@@ -20,3 +25,11 @@ func Mix(h uint64) uint64 {
 
 // Unit makes a number strictly between 0 and 1 of a hash.
 func Unit(h uint64) float64 { return (float64(h>>11) + 0.5) * 0x1p-53 }
+
+// Spread is what is added to a wait of 0 or more that many are told, or keep, so that they do not all
+// come at the moment at which it is over: less than a tenth of it, and less than a minute, by the
+// chance of a hash. A longer wait is still the longer one with the same chance.
+func Spread(wait time.Duration, chance uint64) time.Duration {
+	more, _ := bits.Mul64(chance, uint64(min(wait/10, time.Minute)))
+	return time.Duration(more)
+}

@@ -125,7 +125,9 @@ func (e *Engine) answeredCall(c *coordinator.Call, charge *fairshare.Charge, r *
 	return r
 }
 
-// hear takes over what the provider has said of its limits.
+// hear takes over what the provider has said of its limits. A pool is left alone for a little longer
+// than it wants, by the chance of the call that was refused: whoever else uses the same account comes
+// back at the moment that the provider has named, and so would other pools of it.
 func (e *Engine) hear(now, begun time.Time, c *coordinator.Call, charge *fairshare.Charge) {
 	if c.Heard == nil {
 		return
@@ -134,7 +136,9 @@ func (e *Engine) hear(now, begun time.Time, c *coordinator.Call, charge *fairsha
 	if c.OwnOnly {
 		by = c.Agent
 	}
-	if r := e.quotas.ledger.Hear(now, begun, charge, c.Heard, by); r != nil {
+	said := *c.Heard
+	said.RetryAfter += coordinator.Spread(said.RetryAfter, coordinator.Mix(c.Key[0]^e.policy.Settings.Seed))
+	if r := e.quotas.ledger.Hear(now, begun, charge, &said, by); r != nil {
 		e.record(r)
 	}
 }

@@ -99,7 +99,8 @@ func TestProviderRefuses(t *testing.T) {
 	refused := coordinator.ProviderWord{Status: 429, RetryAfter: 20 * time.Second}
 	r.state(answered(coordinator.CallRelease, "1", refused), coordinator.CallGranted)
 	a := r.state(routed(coordinator.CallReserve, "3", "lab"), coordinator.CallRefused)
-	if a.Lacks.Limit != "provider" || !a.Lacks.RetryAt.Equal(r.now.Add(20*time.Second)) || a.Lacks.Node != "lab" {
+	closed := 20*time.Second + r.apart(20*time.Second, "1")
+	if a.Lacks.Limit != "provider" || !a.Lacks.RetryAt.Equal(r.now.Add(closed)) || a.Lacks.Node != "lab" {
 		t.Errorf("%+v", a.Lacks)
 	}
 	if a := r.state(routed(coordinator.CallCheck, "3", "lab", "openai/big"), coordinator.CallGranted); a.Provider != "openai@main" || a.Routes[0].Lacks == nil {
@@ -115,7 +116,7 @@ func TestProviderRefuses(t *testing.T) {
 	if got := health(); got != 700 {
 		t.Errorf("it is used at %d per mille, want 700", got)
 	}
-	r.pass(20 * time.Second)
+	r.pass(max(closed, 20*time.Second+r.apart(20*time.Second, "2")))
 	r.state(routed(coordinator.CallReserve, "4", "lab"), coordinator.CallGranted)
 	r.now = r.now.Add(time.Second)
 	r.state(answered(coordinator.CallSettle, "4", coordinator.ProviderWord{Status: 429, RetryAfter: time.Second}), coordinator.CallGranted)
@@ -131,6 +132,33 @@ func TestProviderRefuses(t *testing.T) {
 	r.state(callOf(coordinator.CallCheck, "x"), coordinator.CallGranted)
 	if got := health(); got != 1000 {
 		t.Errorf("it is used at %d per mille, want all", got)
+	}
+}
+
+// apart is what the chance of a call adds to the time for which its provider wants no other.
+func (r callRig) apart(wait time.Duration, id string) time.Duration {
+	return coordinator.Spread(wait, coordinator.Mix(callOf(coordinator.CallRelease, id).Key[0]^r.policy.Settings.Seed))
+}
+
+// A pool opens again after the moment that its provider has named, and less than a tenth and a minute
+// later: each at a moment of its own.
+func TestPoolsOpenApart(t *testing.T) {
+	for _, c := range []struct{ asked, most time.Duration }{{20 * time.Second, 22 * time.Second}, {time.Hour, time.Hour + time.Minute}} {
+		seen := make(map[time.Duration]bool)
+		for i := range 50 {
+			r, id := calls(t, twoProviders), fmt.Sprint("call-", i)
+			r.state(routed(coordinator.CallReserve, id, "lab"), coordinator.CallGranted)
+			r.now = r.now.Add(time.Second)
+			r.state(answered(coordinator.CallRelease, id, coordinator.ProviderWord{Status: 429, RetryAfter: c.asked}), coordinator.CallGranted)
+			closed := r.quotas.ledger.HealthOf(&fairshare.Charge{Provider: "lab"}).BlockedUntil.Sub(r.now)
+			if closed < c.asked || closed >= c.most {
+				t.Errorf("%s: it is closed for %v, want from %v to %v", id, closed, c.asked, c.most)
+			}
+			seen[closed] = true
+		}
+		if len(seen) < 45 {
+			t.Errorf("50 pools that are to be left alone for %v open at %d moments", c.asked, len(seen))
+		}
 	}
 }
 
@@ -212,10 +240,10 @@ func TestProviderByOneAgentAlone(t *testing.T) {
 		t.Errorf("one agent cuts it to %d per mille, want 500", got)
 	}
 	refused("y") // 0.7 · 500
-	if h := health(); h.PerMille != 350 || h.BlockedUntil.Sub(r.now) != 10*time.Second {
+	if h := health(); h.PerMille != 350 || h.BlockedUntil.Sub(r.now) != 10*time.Second+r.apart(10*time.Second, fmt.Sprint(n)) {
 		t.Errorf("a second agent: %+v", h)
 	}
-	r.pass(21 * time.Second) // it has rested
+	r.pass(22 * time.Second) // it has rested
 	refused("y")
 	if h := health(); h.PerMille != 350 || h.BlockedUntil.IsZero() {
 		t.Errorf("the second one alone: %+v", h)
@@ -223,10 +251,10 @@ func TestProviderByOneAgentAlone(t *testing.T) {
 }
 
 // The word of an agent, which may lie, closes a pool for a minute at most; that of a gateway for as
-// long as it says.
+// long as it says, and a little longer.
 func TestProviderByAnAgentsWord(t *testing.T) {
 	r := calls(t, twoProviders)
-	for id, want := range map[string]time.Duration{"agent": time.Minute, "gateway": time.Hour} {
+	for id, want := range map[string]time.Duration{"agent": time.Minute, "gateway": time.Hour + r.apart(time.Hour, "gateway")} {
 		r.state(routed(coordinator.CallReserve, id, "lab"), coordinator.CallGranted)
 		r.now = r.now.Add(time.Second)
 		c := answered(coordinator.CallRelease, id, coordinator.ProviderWord{Status: 429, RetryAfter: time.Hour})

@@ -151,6 +151,10 @@ func describeLack(v *fairshare.Verdict) string {
 		is = "are"
 	}
 	fmt.Fprintf(&b, "the %s of %s in %s %s used up", v.Limit, v.Node, v.Dimension, is)
+	if v.Limit == fairshare.LimitProvider {
+		b.Reset()
+		fmt.Fprintf(&b, "%s is left alone, because its provider has refused calls", v.Node)
+	}
 	switch {
 	case v.Permanent:
 		b.Reset()

@@ -95,8 +95,8 @@ const refusalKept = 1
 // authAnswers answers nginx's auth_request.
 type authAnswers struct{ callAnswers }
 
-func (c authAnswers) granted(w http.ResponseWriter, id string, _ coordinator.CallOp, x *coordinator.CallAnswer) {
-	rateLimits(w.Header(), x, c.legacy)
+func (c authAnswers) granted(w http.ResponseWriter, id string, call *coordinator.Call, x *coordinator.CallAnswer) {
+	rateLimits(w.Header(), x, call.Key, c.legacy)
 	w.Header().Set(reservationHeader, id)
 	if x.Provider != "" {
 		w.Header().Set(ProviderHeader, x.Provider)

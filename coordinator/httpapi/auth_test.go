@@ -207,7 +207,8 @@ func TestRetryAfter(t *testing.T) {
 		{"another rate, room in 59.5 s", lack(coordinator.DimInputTokens, "rate", 59500*time.Millisecond), 60},
 		{"not refused by itself", nil, 1},
 	} {
-		if got := retryAfter(&coordinator.CallAnswer{Lacks: tc.lack, Budget: month, Rate: moment}); got != tc.want {
+		// The key that adds nothing; call_later_test.go has the others.
+		if got := retryAfter(&coordinator.CallAnswer{Lacks: tc.lack, Budget: month, Rate: moment}, coordinator.TaskKey{}); got != tc.want {
 			t.Errorf("%s: after %d s, want %d", tc.name, got, tc.want)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -27,7 +28,8 @@ type QuotaProblem struct {
 	Node      string `json:"node"`
 	Dimension string `json:"dimension"`
 	Limit     string `json:"limit"`
-	// RetryAt is when there may be room; missing: when something that has it ends.
+	// RetryAt is when there may be room; missing: when something that has it ends. Retry-After is when
+	// to ask again: a little later, by the chance of the call.
 	RetryAt time.Time `json:"retry_at,omitzero"`
 	// Routes are the alternatives as they were judged.
 	Routes []CallRoute `json:"routes,omitempty"`
@@ -35,26 +37,41 @@ type QuotaProblem struct {
 	Permanent bool `json:"permanent,omitempty"`
 }
 
-// quotaExceeded answers what a limit refuses.
-func quotaExceeded(w http.ResponseWriter, status int, id string, x *coordinator.CallAnswer) {
+// QuotaRefusal is what is said when limits refuse a call, or several that are granted together (Envoy's
+// descriptors): the words are of the first of refused, of which there is one at least, and the
+// violated policies of all, each once. status is what the caller's protocol has for it, id the
+// reservation that was asked for; empty: none was named.
+func QuotaRefusal(status int, id string, refused ...*coordinator.CallAnswer) QuotaProblem {
+	x := refused[0]
 	lacks := x.Lacks
 	if lacks == nil { // there was room for it, but not for what was asked about with it
 		lacks = &coordinator.QuotaLack{Text: "another call of the same question is refused"}
 	}
 	p := QuotaProblem{
 		Type: QuotaExceededType, Title: "Quota exceeded", Status: status, Detail: "No quota for this call: " + lacks.Text + ".", ReservationID: id,
-		ViolatedPolicies: []string{policyName(lacks.Node, lacks.Dimension.String(), lacks.Limit)},
+		ViolatedPolicies: []string{},
 		Node:             lacks.Node, Dimension: lacks.Dimension.String(), Limit: lacks.Limit, RetryAt: lacks.RetryAt, Permanent: x.State == coordinator.CallNever,
 		Routes: callRoutes(x),
 	}
-	if p.Permanent {
-		p.Status = http.StatusUnprocessableEntity
-		if status == http.StatusTooManyRequests {
-			status = p.Status
+	for _, x := range refused {
+		if l := x.Lacks; l != nil {
+			if name := policyName(l.Node, l.Dimension.String(), l.Limit); !slices.Contains(p.ViolatedPolicies, name) {
+				p.ViolatedPolicies = append(p.ViolatedPolicies, name)
+			}
 		}
-	} else {
-		w.Header().Set("Retry-After", strconv.FormatInt(retryAfter(x), 10))
 	}
+	return p
+}
+
+// quotaExceeded answers what a limit refuses: with 429, and what none ever has room for with 422.
+func quotaExceeded(w http.ResponseWriter, id string, key coordinator.TaskKey, x *coordinator.CallAnswer) {
+	status := http.StatusTooManyRequests
+	if x.State == coordinator.CallNever {
+		status = http.StatusUnprocessableEntity
+	} else {
+		w.Header().Set("Retry-After", strconv.FormatInt(retryAfter(x, key), 10))
+	}
+	p := QuotaRefusal(status, id, x)
 	body, err := json.Marshal(p)
 	if err != nil { // plain fields: cannot happen, and must not be silent if it does
 		http.Error(w, p.Title, status)
@@ -66,31 +83,40 @@ func quotaExceeded(w http.ResponseWriter, status int, id string, x *coordinator.
 // retryAfter is after how many seconds who was refused may ask again, at least 1: when there may be
 // room, and never sooner than the RateLimit header says of the limit that refuses. What another
 // limit says does not count: the budget of a month is no reason to wait where a rate refuses.
-func retryAfter(x *coordinator.CallAnswer) int64 {
+func retryAfter(x *coordinator.CallAnswer, key coordinator.TaskKey) int64 {
 	if x.Lacks == nil {
 		return 1
 	}
-	most := int64(1)
+	most := time.Second
 	if at := x.Lacks.RetryAt; !at.IsZero() {
-		most = max(most, wholeSeconds(time.Until(at)))
+		most = max(most, time.Until(at))
 	}
 	for i, l := range []*coordinator.QuotaLeft{x.Budget, x.Rate} {
 		if l != nil && l.Node == x.Lacks.Node && l.Dimension == x.Lacks.Dimension && x.Lacks.Limit == limitWords[i] {
-			most = max(most, wholeSeconds(l.Reset))
+			most = max(most, l.Reset)
 		}
 	}
-	return most
+	return wholeSeconds(Later(most, key))
+}
+
+// Later is the wait that the caller of a call is told where there is room after wait: whole seconds
+// longer by the call's own chance, less than a tenth and a minute. Else all who are refused would
+// come together at the moment at which a budget begins anew, or a provider's pool opens. Waits of up
+// to ten seconds stay as they are: told in whole seconds, they end at different moments anyhow.
+func Later(wait time.Duration, key coordinator.TaskKey) time.Duration {
+	told := time.Duration(wholeSeconds(wait)) * time.Second
+	return wait + coordinator.Spread(told, key[0]).Truncate(time.Second)
 }
 
 // limitWords are those of CallAnswer's Budget and Rate.
 var limitWords = [...]string{budgetWord, rateWord}
 
 // SetLimits sets the headers RateLimit and RateLimit-Policy, and of what is refused Retry-After, for
-// a gateway that hands them on; legacy: those of the older draft as well.
-func SetLimits(h http.Header, x *coordinator.CallAnswer, legacy bool) {
-	rateLimits(h, x, legacy)
+// a gateway that hands them on; key is the call's, legacy: those of the older draft as well.
+func SetLimits(h http.Header, x *coordinator.CallAnswer, key coordinator.TaskKey, legacy bool) {
+	rateLimits(h, x, key, legacy)
 	if x.State == coordinator.CallRefused {
-		h.Set("Retry-After", strconv.FormatInt(retryAfter(x), 10))
+		h.Set("Retry-After", strconv.FormatInt(retryAfter(x, key), 10))
 	}
 }
 
@@ -113,10 +139,10 @@ func wholeSeconds(d time.Duration) int64 { return int64(math.Ceil(max(0, d).Seco
 
 // rateLimits sets the headers of the IETF's draft (draft-ietf-httpapi-ratelimit-headers-10): the
 // limits that are nearest to being used up, the first of them the one that refuses. legacy: and
-// those of the older one.
-func rateLimits(h http.Header, x *coordinator.CallAnswer, legacy bool) {
+// those of the older one. Who waits until a limit is whole again waits as [Later] says for the call's key.
+func rateLimits(h http.Header, x *coordinator.CallAnswer, key coordinator.TaskKey, legacy bool) {
 	if legacy {
-		legacyLimits(h, x)
+		legacyLimits(h, x, key)
 	}
 	var policy, left []byte
 	for i, l := range []*coordinator.QuotaLeft{x.Budget, x.Rate} {
@@ -130,7 +156,7 @@ func rateLimits(h http.Header, x *coordinator.CallAnswer, legacy bool) {
 		policy = appendPolicy(policy, name, l)
 		left = append(append(append(left, '"'), name...), '"')
 		left = appendParameter(left, "r", l.Left)
-		left = appendParameter(left, "t", wholeSeconds(l.Reset))
+		left = appendParameter(left, "t", wholeSeconds(Later(l.Reset, key)))
 	}
 	if policy != nil {
 		h["Ratelimit-Policy"], h["Ratelimit"] = []string{string(policy)}, []string{string(left)}
@@ -141,14 +167,14 @@ func rateLimits(h http.Header, x *coordinator.CallAnswer, legacy bool) {
 // (draft-ietf-httpapi-ratelimit-headers-06), with plain numbers as gateways send them. They have room
 // for one limit and no name: it is the one that refuses, and if the answer does not have that they
 // are not sent, because a client would take what another one has left for what it may use.
-func legacyLimits(h http.Header, x *coordinator.CallAnswer) {
+func legacyLimits(h http.Header, x *coordinator.CallAnswer, key coordinator.TaskKey) {
 	limit, name := Refusing(x)
 	if limit == nil || x.Lacks != nil && name != policyName(x.Lacks.Node, x.Lacks.Dimension.String(), x.Lacks.Limit) {
 		return
 	}
 	h["Ratelimit-Limit"] = []string{strconv.FormatInt(limit.Quota, 10)}
 	h["Ratelimit-Remaining"] = []string{strconv.FormatInt(max(0, limit.Left), 10)}
-	h["Ratelimit-Reset"] = []string{strconv.FormatInt(wholeSeconds(limit.Reset), 10)}
+	h["Ratelimit-Reset"] = []string{strconv.FormatInt(wholeSeconds(Later(limit.Reset, key)), 10)}
 }
 
 func appendPolicy(b []byte, name string, l *coordinator.QuotaLeft) []byte {

@@ -67,8 +67,8 @@ func (a *api) calls(op coordinator.CallOp) http.Handler {
 
 // answering is how what was asked about a call is answered, by the contract of who asks.
 type answering interface {
-	granted(w http.ResponseWriter, id string, op coordinator.CallOp, x *coordinator.CallAnswer)
-	refused(w http.ResponseWriter, id string, x *coordinator.CallAnswer)
+	granted(w http.ResponseWriter, id string, call *coordinator.Call, x *coordinator.CallAnswer)
+	refused(w http.ResponseWriter, id string, call *coordinator.Call, x *coordinator.CallAnswer)
 	problem(w http.ResponseWriter, status int, title, detail string)
 }
 
@@ -91,7 +91,7 @@ func (a *api) ask(w http.ResponseWriter, r *http.Request, call coordinator.Call,
 	x := &answers[0]
 	switch x.State {
 	case coordinator.CallGranted:
-		how.granted(w, id, call.Op, x)
+		how.granted(w, id, &call, x)
 	case coordinator.CallUnknown:
 		how.problem(w, http.StatusNotFound, "Unknown reservation", "There is no reservation "+id+" of this agent (any more): it was never made, or ended more than a minute ago, or no quota concerned it.")
 	case coordinator.CallEnded:
@@ -103,7 +103,7 @@ func (a *api) ask(w http.ResponseWriter, r *http.Request, call coordinator.Call,
 	case coordinator.CallForeign:
 		how.problem(w, http.StatusForbidden, "Not its group", "Agent "+string(x.Agent)+" does not belong to the group that it names; leave group_id out, or list the agent in quotas.yaml.")
 	default:
-		how.refused(w, id, x)
+		how.refused(w, id, &call, x)
 	}
 }
 
@@ -116,14 +116,14 @@ func (callAnswers) problem(w http.ResponseWriter, status int, title, detail stri
 	problem(w, status, title, detail)
 }
 
-func (c callAnswers) granted(w http.ResponseWriter, id string, op coordinator.CallOp, x *coordinator.CallAnswer) {
-	rateLimits(w.Header(), x, c.legacy)
-	answerCall(w, http.StatusOK, callAnswerOf(id, op, x))
+func (c callAnswers) granted(w http.ResponseWriter, id string, call *coordinator.Call, x *coordinator.CallAnswer) {
+	rateLimits(w.Header(), x, call.Key, c.legacy)
+	answerCall(w, http.StatusOK, callAnswerOf(id, call.Op, x))
 }
 
-func (c callAnswers) refused(w http.ResponseWriter, id string, x *coordinator.CallAnswer) {
-	rateLimits(w.Header(), x, c.legacy)
-	quotaExceeded(w, http.StatusTooManyRequests, id, x)
+func (c callAnswers) refused(w http.ResponseWriter, id string, call *coordinator.Call, x *coordinator.CallAnswer) {
+	rateLimits(w.Header(), x, call.Key, c.legacy)
+	quotaExceeded(w, id, call.Key, x)
 }
 
 // callOf makes of what was said about a call what the engine is asked.

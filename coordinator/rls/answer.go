@@ -24,21 +24,29 @@ import (
 func respond(demands []demand, answers []coordinator.CallAnswer, legacy bool) *pb.RateLimitResponse {
 	r := &pb.RateLimitResponse{OverallCode: pb.RateLimitResponse_OK, Statuses: make([]*pb.RateLimitResponse_DescriptorStatus, len(demands))}
 	var told *coordinator.CallAnswer
-	why, left := "", answers
+	key := keyOfFirst(demands)            // one request is told one wait of one limit, by whatever descriptor
+	var refused []*coordinator.CallAnswer // by limits
+	why, left := "", answers              // why the first is over its limit; empty: a limit refuses it
 	for i := range demands {
 		d := &demands[i]
 		s := &pb.RateLimitResponse_DescriptorStatus{Code: pb.RateLimitResponse_OK}
 		r.Statuses[i] = s
 		if d.fault != "" {
 			s.Code = pb.RateLimitResponse_OVER_LIMIT
-			why = first(why, "A descriptor of the gateway is refused: "+d.fault)
+			if r.OverallCode == pb.RateLimitResponse_OK {
+				why = "A descriptor of the gateway is refused: " + d.fault
+			}
 		}
 		if d.asks {
 			x := &left[0]
 			left = left[1:]
-			describe(s, x)
-			if s.Code == pb.RateLimitResponse_OVER_LIMIT {
-				why = first(why, reason(x))
+			describe(s, x, key)
+			switch {
+			case s.Code != pb.RateLimitResponse_OVER_LIMIT:
+			case x.State != coordinator.CallForeign:
+				refused = append(refused, x)
+			case r.OverallCode == pb.RateLimitResponse_OK:
+				why = "Agent " + string(x.Agent) + " does not belong to the group that is named"
 			}
 			if limit, _ := httpapi.Refusing(x); told == nil && limit != nil || s.Code != pb.RateLimitResponse_OK && r.OverallCode == pb.RateLimitResponse_OK {
 				told = x
@@ -53,14 +61,24 @@ func respond(demands []demand, answers []coordinator.CallAnswer, legacy bool) *p
 	}
 	h := http.Header{}
 	if told != nil {
-		httpapi.SetLimits(h, told, legacy)
+		httpapi.SetLimits(h, told, key, legacy)
 	}
 	if r.OverallCode == pb.RateLimitResponse_OVER_LIMIT {
 		h.Set("Content-Type", "application/problem+json")
-		r.RawBody = problem(why)
+		r.RawBody = problem(why, refused)
 	}
 	r.ResponseHeadersToAdd = headers(h)
 	return r
+}
+
+// keyOfFirst is the key of the first call that is asked about; that of no call if there is none.
+func keyOfFirst(demands []demand) (none coordinator.TaskKey) {
+	for i := range demands {
+		if demands[i].asks {
+			return demands[i].call.Key
+		}
+	}
+	return none
 }
 
 // keyOf is the pool of the first answer that is of one of a provider's keys; empty: none is.
@@ -73,16 +91,9 @@ func keyOf(answers []coordinator.CallAnswer) string {
 	return ""
 }
 
-func first(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
-
 // describe fills in the status of a descriptor. One for which there is room is not over its limit,
 // also if another is.
-func describe(s *pb.RateLimitResponse_DescriptorStatus, x *coordinator.CallAnswer) {
+func describe(s *pb.RateLimitResponse_DescriptorStatus, x *coordinator.CallAnswer, key coordinator.TaskKey) {
 	if x.State != coordinator.CallGranted && x.State != coordinator.CallPutBy {
 		s.Code = pb.RateLimitResponse_OVER_LIMIT
 	}
@@ -96,7 +107,7 @@ func describe(s *pb.RateLimitResponse_DescriptorStatus, x *coordinator.CallAnswe
 		s.CurrentLimit.UnitMultiplier = wrapperspb.UInt32(times)
 	}
 	s.LimitRemaining = small(limit.Left)
-	s.DurationUntilReset = durationpb.New(limit.Reset)
+	s.DurationUntilReset = durationpb.New(httpapi.Later(limit.Reset, key))
 }
 
 // small is as much as the protocol can tell.
@@ -128,22 +139,17 @@ func periodOf(window time.Duration) (unit pb.RateLimitResponse_RateLimit_Unit, t
 	return pb.RateLimitResponse_RateLimit_SECOND, max(1, small(int64(math.Ceil(window.Seconds()))))
 }
 
-// reason is why a call is refused, for people.
-func reason(x *coordinator.CallAnswer) string {
-	switch {
-	case x.Lacks != nil:
-		return "No quota for this call: " + x.Lacks.Text
-	case x.State == coordinator.CallForeign:
-		return "Agent " + string(x.Agent) + " does not belong to the group that is named"
-	default:
-		return "No quota for this call"
+// problem is the body that the gateway's client gets (RFC 9457). Where a limit refuses, it is what
+// who asks over HTTP gets, but that Envoy's status is 429 also for what no limit ever has room for.
+// why: what else is wrong with the first descriptor that is over its limit; empty: nothing.
+func problem(why string, refused []*coordinator.CallAnswer) []byte {
+	const status = http.StatusTooManyRequests
+	var p any = httpapi.Problem{Title: "Quota exceeded", Status: status, Detail: why + "."}
+	if why == "" {
+		p = httpapi.QuotaRefusal(status, "", refused...)
 	}
-}
-
-// problem is the body that the gateway's client gets (RFC 9457).
-func problem(detail string) []byte {
-	body, err := json.Marshal(httpapi.Problem{Title: "Quota exceeded", Status: http.StatusTooManyRequests, Detail: detail + "."})
-	if err != nil { // three plain fields: it cannot happen, and the answer counts without it
+	body, err := json.Marshal(p)
+	if err != nil { // plain fields: it cannot happen, and the answer counts without it
 		return nil
 	}
 	return body

@@ -92,8 +92,8 @@ func TestEnvoyAsksForQuota(t *testing.T) {
 	}
 	e.want(true, begins("rare")...)
 	answer = e.want(false, begins("rare")...)
-	if s := answer.GetStatuses(); s[0].GetCode() != pb.RateLimitResponse_OVER_LIMIT || s[1].GetCode() != pb.RateLimitResponse_OK || len(answer.GetRawBody()) == 0 {
-		t.Errorf("statuses %v; want that the requests are over the limit, and the tokens are not", s)
+	if s := answer.GetStatuses(); s[0].GetCode() != pb.RateLimitResponse_OVER_LIMIT || s[1].GetCode() != pb.RateLimitResponse_OK || !strings.Contains(string(answer.GetRawBody()), `"violated-policies":["pool/team/rare:requests:rate"]`) {
+		t.Errorf("statuses %v; want that the requests are over the limit, and the tokens are not; body %s", s, answer.GetRawBody())
 	}
 	if used, _ := c.used("rare"); used != 0 {
 		t.Errorf("%v tokens were charged by peeks", used)
