@@ -30,10 +30,16 @@ Shows every limit that it meets, from the leaf to the root of each tree:
   RENEWS      when more of it may be there by itself
   VERDICT     ok, or refuses; "binds" at the one that lasts longest
 
+With --alternatives it is a call that is asked about, which may go to one of several
+models. Shows each of them, those of a provider with several keys once for each key,
+with what they are judged by (1 is the best) and why it is chosen, or passed over;
+then the limits of the one that is chosen, or has quota again first.
+
 Exit code 1 if there is no quota for it.`,
 		Example: `  taskbus quota explain --group team-a --input-tokens 4000 --output-tokens 500
   taskbus quota explain --group team-a --agent agent-1 --no-borrowing
-  taskbus quota explain --provider openai --model gpt-4o -o json`,
+  taskbus quota explain --provider openai --model gpt-4o -o json
+  taskbus quota explain --group team-a --alternatives openai/gpt-4o,anthropic/claude-sonnet-4-5`,
 		Args: cobra.NoArgs,
 	}
 	base := urlFlag(c)
@@ -43,6 +49,8 @@ Exit code 1 if there is no quota for it.`,
 		"provider":  c.Flags().String("provider", "", "provider of the LLM; the group's if not given"),
 		"model":     c.Flags().String("model", "", "model; the group's if not given"),
 		"task_type": c.Flags().String("task-type", "", "task type, for prices and estimates"),
+		"alternatives": c.Flags().String("alternatives", "",
+			"models that a call may go to, PROVIDER or PROVIDER/MODEL divided by commas,\ninstead of --provider and --model"),
 	}
 	numbers := map[string]*float64{
 		"requests":      c.Flags().Float64("requests", 0, "calls of the LLM (1 if not given)"),
@@ -106,6 +114,7 @@ func printQuotaAnswer(w io.Writer, x httpapi.QuotaAnswer, now time.Time) error {
 		p.line("quotas.yaml does not list group %s: only the pools limit it", x.Group)
 	}
 	p.line("set aside for it: %s", amounts(x.Amounts))
+	printRoutes(p, &x)
 	if len(x.Limits) == 0 {
 		p.line("no limit concerns it")
 		return p.err
@@ -124,6 +133,35 @@ func printQuotaAnswer(w io.Writer, x httpapi.QuotaAnswer, now time.Time) error {
 	}
 	p.table(t)
 	return p.err
+}
+
+// printRoutes shows how the alternatives of a call were judged, if it has any.
+func printRoutes(p *page, x *httpapi.QuotaAnswer) {
+	if len(x.Routes) == 0 {
+		return
+	}
+	t := newTable("ALTERNATIVE", "REMAINING", "PRICE", "LATENCY", "SUCCESS", "SCORE")
+	part := func(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
+	for _, r := range x.Routes {
+		t.row(modelOf(r.Provider, r.Model), part(r.Terms.Remaining), part(r.Terms.Price), part(r.Terms.Latency), part(r.Terms.Success), part(r.Score))
+	}
+	p.table(t)
+	p.blank()
+	for _, r := range x.Routes {
+		verdict := "passed over"
+		if r.Chosen {
+			verdict = "chosen"
+		}
+		p.line("%s: %s", modelOf(r.Provider, r.Model), verdict)
+		p.line("  %s", r.Why)
+	}
+	if w := x.Routing; w != nil {
+		p.line("a score is the mean of the four by their weights: remaining %g, price %g, latency %g, success %g", w.Remaining, w.Price, w.Latency, w.Success)
+	}
+	if len(x.Limits) > 0 {
+		p.blank()
+		p.line("limits of %s:", modelOf(x.Provider, x.Model))
+	}
 }
 
 // amounts lists what is above 0, by dimension.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
 )
 
@@ -50,6 +51,27 @@ func limitedFleet() fixedSource {
 	}
 }
 
+// routedAnswer is about a call that may go to OpenAI, by either of two keys, or to a lab of one's own.
+func routedAnswer() httpapi.QuotaAnswer {
+	weights := coordinator.RouteTerms{Remaining: 1, Price: 2, Latency: 1, Success: 1}
+	april := noon.AddDate(0, 0, 31)
+	route := func(provider, model string, score float64, terms coordinator.RouteTerms) coordinator.RouteScore {
+		return coordinator.RouteScore{Service: coordinator.Service{Provider: provider, Model: model}, Pool: provider, Score: score, Terms: terms}
+	}
+	main := route("openai@main", "gpt-4o", 0.6, coordinator.RouteTerms{Price: 0.5, Latency: 1, Success: 1}) // (0 + 2·0.5 + 1 + 1)/5
+	main.Lacks = &coordinator.QuotaLack{Text: "the rate of openai@main in requests is used up; back at 2026-03-01T12:00:20Z", RetryAt: noon.Add(20 * time.Second)}
+	spare := route("openai@spare", "gpt-4o", 0.78, coordinator.RouteTerms{Remaining: 0.9, Price: 0.5, Latency: 1, Success: 1}) // (0.9 + 1 + 1 + 1)/5
+	lab := route("lab", "", 0.9, coordinator.RouteTerms{Remaining: 0.8, Price: 1, Latency: 0.8, Success: 0.9})                 // (0.8 + 2 + 0.8 + 0.9)/5
+	lab.Chosen = true
+	return httpapi.QuotaAnswer{
+		Admitted: true, Reason: "there is quota", Group: "alpha", GroupKnown: true, Provider: "lab",
+		Amounts: map[string]float64{"requests": 1, "input_tokens": 1000, "output_tokens": 500, "total_tokens": 1500, "concurrency": 1, "cost_usd": 0},
+		Nodes:   []string{"pool/alpha", "pool", "lab"},
+		Limits:  []httpapi.QuotaLimit{{Node: "pool/alpha", Dimension: "total_tokens", Limit: "budget", Asked: 1500, Left: 235_000, Renews: april}, {Node: "lab", Dimension: "requests", Limit: "rate", Asked: 1, Left: 8}},
+		Routes:  httpapi.QuotaRoutesOf([]coordinator.RouteScore{main, spare, lab}, weights), Routing: new(httpapi.CallRouteTerms(weights)),
+	}
+}
+
 func TestLookingAtQuotas(t *testing.T) {
 	for _, tc := range []struct {
 		golden, args string
@@ -66,10 +88,16 @@ func TestLookingAtQuotas(t *testing.T) {
 		{"quota-show-pool.txt", "quota show pool", exitOK},
 		{"quota-explain.txt", "quota explain --group alpha --agent agent_2 --input-tokens 4000 --output-tokens 500", exitFailed},
 		{"quota-explain.json", "quota explain --group alpha --agent agent_2 --input-tokens 4000 --output-tokens 500 -o json", exitFailed},
+		{"quota-explain-alternatives.txt", "quota explain --group alpha --alternatives openai/gpt-4o,lab --input-tokens 1000 --output-tokens 500", exitOK},
+		{"quota-explain-alternatives.json", "quota explain --group alpha --alternatives openai/gpt-4o,lab --input-tokens 1000 --output-tokens 500 -o json", exitOK},
 	} {
 		t.Run(tc.golden, func(t *testing.T) {
 			r := newRig()
-			r.startCoordinator(t, limitedFleet())
+			fleet := limitedFleet()
+			if strings.Contains(tc.args, "alternatives") {
+				fleet.quotaAnswer = routedAnswer()
+			}
+			r.startCoordinator(t, fleet)
 			if code := r.run(t, strings.Fields(tc.args)...); code != tc.code || r.err.String() != "" {
 				t.Errorf("exit code %d, want %d; stderr: %s", code, tc.code, r.err.String())
 			}
@@ -101,6 +129,8 @@ func TestQuotaOddities(t *testing.T) {
 		{"no limit", "quota ls --limit 0", limitedFleet(), exitUsage, "", "1 to 100000"},
 		{"less than nothing", "quota explain --input-tokens -1", limitedFleet(), exitUsage, "", "--input-tokens must be a number from 0"},
 		{"not a number", "quota explain --input-tokens many", limitedFleet(), exitUsage, "", "--input-tokens"},
+		{"no alternative", "quota explain --alternatives a,,b", limitedFleet(), exitUsage, "", "--alternatives must be PROVIDER or PROVIDER/MODEL"},
+		{"alternatives to one provider", "quota explain --provider a --alternatives b", limitedFleet(), exitUsage, "", "--alternatives stand for provider and model"},
 		{"a model of three words", "quota explain --model a,b", limitedFleet(), exitUsage, "", "--model is not a name"},
 		{"admitted", "quota explain --group nobody", admitted, exitOK, "admitted: there is quota\nquotas.yaml does not list group nobody: only the pools limit it\nset aside for it: 1 requests\nno limit concerns it\n", ""},
 		{"no command", "quota", limitedFleet(), exitOK, "explain", ""},

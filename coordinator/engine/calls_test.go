@@ -2,6 +2,7 @@ package engine
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -224,6 +225,11 @@ func TestCallStandsBackBehindTasks(t *testing.T) {
 	small.Group = "team"
 	if a := r.state(small, coordinator.CallRefused); a.Lacks.RetryAt.IsZero() {
 		t.Errorf("%+v", a.Lacks)
+	}
+	// Who asks why hears that it is not for want of quota.
+	a, _ := r.ExplainQuota(r.now, &QuotaQuestion{Group: "team", Usage: coordinator.Usage{InputTokens: 10, OutputTokens: 1}, Routes: []coordinator.Service{{Provider: "any"}}})
+	if a.Explanation.Verdict.OK || !strings.HasSuffix(a.Lack, "; tasks wait for it, and go first") || a.Explanation.Limits[0].Refuses || a.Routes[0].Lacks == nil {
+		t.Errorf("explained as %q: %+v", a.Lack, a)
 	}
 	small.Priority = coordinator.PriorityHigh
 	r.state(small, coordinator.CallGranted)

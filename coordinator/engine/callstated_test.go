@@ -126,3 +126,27 @@ func TestChargesTeachNobody(t *testing.T) {
 		t.Errorf("an output of %d tokens is expected, %d before", after, before)
 	}
 }
+
+// A call that needs no tokens is a call all the same: it passes where the tokens are used up, and is
+// counted, and refused, as a request.
+func TestCallWithoutTokens(t *testing.T) {
+	r := calls(t, `groups: [{id: team, limits: {total_tokens: {amount: 1000, per: day}, requests: {amount: 3, per: day}}}]`)
+	ask := func(op coordinator.CallOp, id string, in float64, want coordinator.CallState) coordinator.CallAnswer {
+		t.Helper()
+		c := tokens(op, id, in, 0)
+		c.Group = "team"
+		return r.state(c, want)
+	}
+	ask(coordinator.CallConsume, "1", 1000, coordinator.CallGranted)
+	ask(coordinator.CallConsume, "2", 1, coordinator.CallRefused)
+	for _, id := range []string{"3", "4"} {
+		if a := ask(coordinator.CallConsume, id, 0, coordinator.CallGranted); a.Amounts[coordinator.DimRequests] != 1 || a.Amounts[coordinator.DimTotalTokens] != 0 {
+			t.Errorf("%+v", a)
+		}
+	}
+	for _, op := range []coordinator.CallOp{coordinator.CallCheck, coordinator.CallConsume} {
+		if a := ask(op, "5", 0, coordinator.CallRefused); a.Lacks.Dimension != coordinator.DimRequests {
+			t.Errorf("%+v", a.Lacks)
+		}
+	}
+}

@@ -146,13 +146,14 @@ func (e *Engine) recordReserved(now time.Time, h *quotaHold, level coordinator.P
 // describeLack says for people what quota a task waits for.
 func describeLack(v *fairshare.Verdict) string {
 	var b strings.Builder
-	switch v.Limit {
-	case fairshare.LimitProvider:
-		fmt.Fprintf(&b, "the provider of %s has refused calls itself, and is left alone", v.Node)
-	case fairshare.LimitSeats:
-		fmt.Fprintf(&b, "the %s of %s in %s are used up", v.Limit, v.Node, v.Dimension)
-	default:
-		fmt.Fprintf(&b, "the %s of %s in %s is used up", v.Limit, v.Node, v.Dimension)
+	is := "is"
+	if v.Limit == fairshare.LimitSeats {
+		is = "are"
+	}
+	fmt.Fprintf(&b, "the %s of %s in %s %s used up", v.Limit, v.Node, v.Dimension, is)
+	if v.Limit == fairshare.LimitProvider {
+		b.Reset()
+		fmt.Fprintf(&b, "%s is left alone, because its provider has refused calls", v.Node)
 	}
 	switch {
 	case v.Permanent:

@@ -99,18 +99,26 @@ type QuotaQuestion struct {
 	// Usage as a producer states it; what it does not state is estimated.
 	Usage       coordinator.Usage
 	NoBorrowing bool
+	// Routes are the models that a call may go to, instead of the one that Usage names: then it is a
+	// call's question, as one with priority 1 asks it through a gateway, and not a task's.
+	Routes []coordinator.Service
 }
 
 // QuotaAnswer is what would become of it now.
 type QuotaAnswer struct {
 	// Known is false for a group that there is not: it is charged to the pools alone.
 	Known           bool
+	Group           string // that a call would be charged to
 	Provider, Model string // that it would be charged to; empty: none
 	Amounts         coordinator.Amounts
 	// Nodes that it would be charged to, of each tree from the leaf to the root.
 	Nodes       []string
 	Explanation fairshare.Explanation
 	Lack        string // for people; empty: there is quota
+	// Routes as they were judged, by these weights. What else is said is of the one that it would go
+	// to, or may be asked again first.
+	Routes  []coordinator.RouteScore
+	Weights coordinator.RouteTerms
 }
 
 // ExplainQuota tells whether there is quota for something now, and what is left of every
@@ -119,6 +127,9 @@ func (e *Engine) ExplainQuota(now time.Time, question *QuotaQuestion) (a QuotaAn
 	q := &e.quotas
 	if !q.ledger.Installed() {
 		return a, false
+	}
+	if len(question.Routes) > 0 {
+		return e.explainRoutes(e.quotaTime(now), question), true
 	}
 	c, _ := q.ledger.Demand(question.Group, question.Type, &question.Usage, q.estimator)
 	c.Agent, c.NoBorrowing = question.Agent, question.NoBorrowing

@@ -34,7 +34,7 @@ type LimitView struct {
 // Explain tells which limits a charge meets now. Nothing is charged, and nothing that was asked
 // makes a difference to what is told later: not even when somebody may try again.
 func (l *Ledger) Explain(now time.Time, p *Path, c *Charge) Explanation {
-	defer l.keepKnown(p)()
+	defer l.KeepKnown(p)()
 	asked := *c
 	tidy(&asked.Amounts)
 	e := Explanation{Verdict: l.Check(now, p, &asked)}
@@ -68,8 +68,9 @@ func (l *Ledger) Explain(now time.Time, p *Path, c *Charge) Explanation {
 	return e
 }
 
-// keepKnown returns what brings back what is known of refusals on a path.
-func (l *Ledger) keepKnown(p *Path) func() {
+// KeepKnown returns what brings back what is known of refusals on a path: whoever only asks a question
+// about it, by whatever the ledger is asked, calls that afterwards.
+func (l *Ledger) KeepKnown(p *Path) func() {
 	var budgets []*budget
 	var knew []known
 	for _, n := range p.list() {

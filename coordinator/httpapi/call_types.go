@@ -82,14 +82,18 @@ func callAnswerOf(id string, op coordinator.CallOp, x *coordinator.CallAnswer) *
 }
 
 func callRoutes(x *coordinator.CallAnswer) (all []CallRoute) {
-	for _, r := range x.Routes {
-		one := CallRoute{Provider: r.Provider, Model: r.Model, Pool: r.Pool, Chosen: r.Chosen, Score: r.Score, Terms: CallRouteTerms(r.Terms)}
-		if r.Lacks != nil {
-			one.Refusal, one.RetryAt = r.Lacks.Text, r.Lacks.RetryAt
-		}
-		all = append(all, one)
+	for i := range x.Routes {
+		all = append(all, callRoute(&x.Routes[i]))
 	}
 	return all
+}
+
+func callRoute(r *coordinator.RouteScore) CallRoute {
+	one := CallRoute{Provider: r.Provider, Model: r.Model, Pool: r.Pool, Chosen: r.Chosen, Score: r.Score, Terms: CallRouteTerms(r.Terms)}
+	if r.Lacks != nil {
+		one.Refusal, one.RetryAt = r.Lacks.Text, r.Lacks.RetryAt
+	}
+	return one
 }
 
 func amountsOf(a *coordinator.Amounts) *CallAmounts {

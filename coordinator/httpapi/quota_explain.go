@@ -36,7 +36,7 @@ func (a *api) explainQuota(w http.ResponseWriter, r *http.Request) {
 
 // ParseQuotaQuestion reads the parameters of /v1/quota/explain.
 func ParseQuotaQuestion(query string) (q QuotaQuestion, err error) {
-	given, err := parameters(query, "group", "agent", "provider", "model", "task_type", "requests", "input_tokens", "output_tokens", "cost_usd", "allow_borrowing")
+	given, err := parameters(query, "group", "agent", "provider", "model", "task_type", "requests", "input_tokens", "output_tokens", "cost_usd", "allow_borrowing", "alternatives")
 	if err != nil {
 		return q, err
 	}
@@ -71,6 +71,14 @@ func ParseQuotaQuestion(query string) (q QuotaQuestion, err error) {
 			return q, fmt.Errorf("allow_borrowing must be true or false")
 		}
 		q.NoBorrowing = text == "false"
+	}
+	if text, ok := given["alternatives"]; ok {
+		if q.Provider != "" || q.Model != "" {
+			return q, fmt.Errorf("alternatives stand for provider and model; give them, or these")
+		}
+		if q.Alternatives, err = ParseAlternatives(text); err != nil {
+			return q, err
+		}
 	}
 	return q, nil
 }

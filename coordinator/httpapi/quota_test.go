@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"taskbus/coordinator"
 )
 
 var renews = time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
@@ -91,7 +94,7 @@ func TestExplainQuota(t *testing.T) {
 	}{
 		"": {200, QuotaQuestion{}, `"admitted": false`},
 		"group=alpha&agent=a.1&provider=openai&model=o/m&task_type=t&requests=2&input_tokens=4000&output_tokens=5.5&cost_usd=0.01&allow_borrowing=false": {200,
-			QuotaQuestion{"alpha", "a.1", "openai", "o/m", "t", 2, 4000, 5.5, 0.01, true}, `"retry_at": "2026-12-01T00:00:00Z"`},
+			QuotaQuestion{"alpha", "a.1", "openai", "o/m", "t", 2, 4000, 5.5, 0.01, true, nil}, `"retry_at": "2026-12-01T00:00:00Z"`},
 		"provider=openai@b":    {200, QuotaQuestion{Provider: "openai@b"}, `"limits": []`},
 		"provider=openai@":     {400, QuotaQuestion{}, "provider is not a name"},
 		"allow_borrowing=true": {200, QuotaQuestion{}, `"limits": []`},
@@ -101,11 +104,18 @@ func TestExplainQuota(t *testing.T) {
 		"input_tokens=NaN":     {400, QuotaQuestion{}, "input_tokens must be a number from 0"},
 		"input_tokens=1e16":    {400, QuotaQuestion{}, "input_tokens must be a number from 0"},
 		"tokens=1":             {400, QuotaQuestion{}, "unknown parameter"},
+		"alternatives=openai@b/meta/llama-3@8b,lab": {200,
+			QuotaQuestion{Alternatives: []coordinator.Service{{Provider: "openai@b", Model: "meta/llama-3@8b"}, {Provider: "lab"}}}, `"limits": []`},
+		"alternatives=":                                  {400, QuotaQuestion{}, "alternatives must be PROVIDER or PROVIDER/MODEL"},
+		"alternatives=lab,":                              {400, QuotaQuestion{}, "alternatives must be PROVIDER or PROVIDER/MODEL"},
+		"alternatives=lab/":                              {400, QuotaQuestion{}, "alternatives must be PROVIDER or PROVIDER/MODEL"},
+		"alternatives=lab&model=m":                       {400, QuotaQuestion{}, "alternatives stand for provider and model"},
+		"alternatives=" + strings.Repeat("a,", 16) + "a": {400, QuotaQuestion{}, "at most 16"},
 	} {
 		src := &fakeSource{quotaAnswer: answer}
 		r := ask(New(src, metrics, Options{}), http.MethodGet, "/v1/quota/explain?"+query, "localhost")
 		text := body(t, r)
-		if r.StatusCode != want.status || src.quotaAsked != want.asked || !strings.Contains(text, want.says) || !json.Valid([]byte(text)) {
+		if r.StatusCode != want.status || !reflect.DeepEqual(src.quotaAsked, want.asked) || !strings.Contains(text, want.says) || !json.Valid([]byte(text)) {
 			t.Errorf("?%s: %d, asked %+v; want %d, %+v, %q in %s", query, r.StatusCode, src.quotaAsked, want.status, want.asked, want.says, text)
 		}
 	}

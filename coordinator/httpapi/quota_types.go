@@ -1,6 +1,10 @@
 package httpapi
 
-import "time"
+import (
+	"time"
+
+	"taskbus/coordinator"
+)
 
 // Quotas is the answer of /v1/quota. Amounts of cost_usd are US dollars, of everything else
 // whole numbers.
@@ -176,6 +180,8 @@ type QuotaQuestion struct {
 	Requests, InputTokens, OutputTokens     float64
 	CostUSD                                 float64
 	NoBorrowing                             bool
+	// Alternatives that a call may go to, instead of Provider and Model; empty: a task is asked about.
+	Alternatives []coordinator.Service
 }
 
 // QuotaAnswer is the answer of /v1/quota/explain.
@@ -202,6 +208,11 @@ type QuotaAnswer struct {
 	// Nodes it would be charged to, Limits all that it meets there.
 	Nodes  []string     `json:"nodes"`
 	Limits []QuotaLimit `json:"limits"`
+	// Routes are the alternatives as they were judged, those with several keys once for each; Routing
+	// are the weights of their terms. What else is said is of the one that is chosen; of none, of the
+	// one that may be asked again first.
+	Routes  []QuotaRoute    `json:"routes,omitempty"`
+	Routing *CallRouteTerms `json:"routing,omitempty"`
 }
 
 // QuotaLimit is one limit that a call meets.

@@ -114,7 +114,8 @@ func shown(d coordinator.Dimension, amount int64) float64 {
 func (s *Service) ExplainQuota(ctx context.Context, q httpapi.QuotaQuestion) (httpapi.QuotaAnswer, error) {
 	question := engine.QuotaQuestion{
 		Group: q.Group, Agent: coordinator.AgentID(q.Agent), Type: q.TaskType, NoBorrowing: q.NoBorrowing,
-		Usage: coordinator.Usage{Requests: q.Requests, InputTokens: q.InputTokens, OutputTokens: q.OutputTokens, CostUSD: q.CostUSD, Provider: q.Provider, Model: q.Model},
+		Usage:  coordinator.Usage{Requests: q.Requests, InputTokens: q.InputTokens, OutputTokens: q.OutputTokens, CostUSD: q.CostUSD, Provider: q.Provider, Model: q.Model},
+		Routes: q.Alternatives,
 	}
 	var a engine.QuotaAnswer
 	var ok bool
@@ -147,12 +148,19 @@ func quotaAnswer(q *httpapi.QuotaQuestion, a *engine.QuotaAnswer) httpapi.QuotaA
 			Left: shown(l.Dimension, l.Left), Borrowable: shown(l.Dimension, l.Borrowable), Refuses: l.Refuses, Binds: l.Binds, Renews: l.Renews,
 		})
 	}
+	if len(a.Routes) > 0 {
+		x.Group, x.Routes, x.Routing = a.Group, httpapi.QuotaRoutesOf(a.Routes, a.Weights), new(httpapi.CallRouteTerms(a.Weights))
+	}
 	return x
 }
 
 // quotaReason says in a sentence whether there is quota.
 func quotaReason(a *engine.QuotaAnswer) string {
 	switch {
+	case a.Lack != "" && len(a.Routes) > 1 && a.Explanation.Verdict.Permanent:
+		return "none of the alternatives ever has room for it: " + a.Lack
+	case a.Lack != "" && len(a.Routes) > 1:
+		return "none of the alternatives has quota now; of the first to have some again " + a.Lack
 	case a.Lack != "":
 		return a.Lack
 	case len(a.Nodes) == 0:

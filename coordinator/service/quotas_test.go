@@ -223,8 +223,21 @@ func TestExplainQuota(t *testing.T) {
 		if a.Admitted || !a.Permanent || a.Node != "pool/poor" || a.Dimension != "total_tokens" || a.Limit != "budget" || !strings.Contains(a.Reason, "more total_tokens at once") {
 			t.Errorf("%+v", a)
 		}
+		// A call may go to OpenAI or to a provider without limits: one is chosen, and it is said of both why.
+		a = ask(httpapi.QuotaQuestion{Agent: "a1", Group: "rich", InputTokens: 1, OutputTokens: 1, Alternatives: []coordinator.Service{{Provider: "openai"}, {Provider: "nobody"}}})
+		if !a.Admitted || a.Group != "rich" || len(a.Routes) != 2 || a.Routes[0].Why == "" || a.Routes[1].Why == "" || a.Routes[0].Chosen == a.Routes[1].Chosen || a.Routing == nil {
+			t.Errorf("%+v", a)
+		}
 		for range 2 {
 			r.task(fmt.Sprint("t-", time.Now().UnixNano()), "build", usage(1, 1, "rich"))
+		}
+		a = ask(httpapi.QuotaQuestion{Group: "rich", InputTokens: 1, OutputTokens: 1, Alternatives: []coordinator.Service{{Provider: "openai"}, {Provider: "nobody"}}})
+		if !a.Admitted || a.Provider != "nobody" || a.Routes[1].Why != "it alone has quota now" || !strings.HasPrefix(a.Routes[0].Why, "it has no quota: the rate of openai in requests") {
+			t.Errorf("%+v", a)
+		}
+		a = ask(httpapi.QuotaQuestion{Group: "poor", InputTokens: 500, OutputTokens: 501, Alternatives: []coordinator.Service{{Provider: "openai"}, {Provider: "nobody"}}})
+		if a.Admitted || !a.Permanent || !strings.HasPrefix(a.Reason, "none of the alternatives ever has room for it: it needs more total_tokens at once") {
+			t.Errorf("%+v", a)
 		}
 		a = ask(httpapi.QuotaQuestion{Group: "rich", InputTokens: 1, OutputTokens: 1}) // 2 a second: the next in half a second
 		if a.Admitted || a.Node != "openai" || a.Limit != "rate" || time.Until(a.RetryAt) <= 0 || time.Until(a.RetryAt) > 500*time.Millisecond {
