@@ -226,6 +226,8 @@ func (e *Engine) extendCall(now time.Time, c *coordinator.Call, a *coordinator.C
 		until = now.Add(c.TTL)
 	}
 	v := q.ledger.Extend(now, c.Key, more, until)
+	path := q.ledger.PathOf(&charge)
+	a.Limits = q.ledger.Left(now, &path, &more, &v)
 	if whole, _, _ := q.ledger.Find(c.Key); v.OK {
 		e.callOf(a, &whole)
 		a.Until, a.Borrowed = q.ledger.EndOf(c.Key), v.Borrowed

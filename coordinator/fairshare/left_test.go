@@ -16,34 +16,36 @@ func TestLeftBeginsWithWhatRefuses(t *testing.T) {
 	left := func(node string, d coordinator.Dimension, limit string, n int64) coordinator.QuotaLeft {
 		return coordinator.QuotaLeft{Node: node, Dimension: d, Limit: limit, Left: n}
 	}
-	pool := left("pool", d, "budget", 50) // of 1,000, by what b has used
+	pool := left("pool", d, "budget", 50) // of 1,000: a has used 270 of its 300, b 680 of its 700
 	for name, c := range map[string]struct {
-		used, requests, seats int64 // of a before
-		asks                  [3]int64
-		want                  []coordinator.QuotaLeft
-		reset                 time.Duration // of the first
+		requests, seats int64    // of a before
+		asks            [3]int64 // tokens, requests, seats
+		want            []coordinator.QuotaLeft
+		reset           time.Duration // of the first
 	}{
-		// a has 30 of 300 left, which is a tenth, the pool 50 of 1,000.
+		// Of a's own a tenth is left, of the pool half as much.
 		"by the budget of its own, while less is left of the pool": {
-			used: 270, asks: [3]int64{31, 0, 0}, want: []coordinator.QuotaLeft{left("pool/a", d, "budget", 30), pool}, reset: end.Sub(half),
+			asks: [3]int64{31, 0, 0}, want: []coordinator.QuotaLeft{left("pool/a", d, "budget", 30), pool}, reset: end.Sub(half),
 		},
-		"by none": {used: 270, asks: [3]int64{30, 1, 1}, want: []coordinator.QuotaLeft{pool, left("pool/a", coordinator.DimRequests, "rate", 20)}, reset: end.Sub(half)},
+		"by none": {asks: [3]int64{30, 1, 1}, want: []coordinator.QuotaLeft{pool, left("pool/a", coordinator.DimRequests, "rate", 20)}, reset: end.Sub(half)},
 		// 20 in a row, 10 a second: of 18 that are gone all are back in 1.8 s.
 		"by a rate that has 2 of 20": {
-			used: 1, requests: 18, asks: [3]int64{1, 3, 0}, want: []coordinator.QuotaLeft{left("pool/a", coordinator.DimRequests, "rate", 2), pool}, reset: 1800 * time.Millisecond,
+			requests: 18, asks: [3]int64{1, 3, 0}, want: []coordinator.QuotaLeft{left("pool/a", coordinator.DimRequests, "rate", 2), pool}, reset: 1800 * time.Millisecond,
 		},
 		"by seats": {
-			used: 1, seats: 3, asks: [3]int64{1, 0, 2}, want: []coordinator.QuotaLeft{left("pool/a", coordinator.DimConcurrency, "seats", 1), pool},
+			seats: 3, asks: [3]int64{1, 0, 2}, want: []coordinator.QuotaLeft{left("pool/a", coordinator.DimConcurrency, "seats", 1), pool},
 		},
 		"for ever": {
-			used: 1, asks: [3]int64{301, 0, 0}, want: []coordinator.QuotaLeft{left("pool/a", d, "budget", 299), pool}, reset: end.Sub(half),
+			asks: [3]int64{301, 0, 0}, want: []coordinator.QuotaLeft{left("pool/a", d, "budget", 30), pool}, reset: end.Sub(half),
 		},
 	} {
 		l := newTree(monthly(d, 1000)).
 			group("a", "pool", monthly(d, 300), rule(coordinator.BorrowNever), hardRate(10, 20), seatsOf(4)).
 			group("b", "pool", monthly(d, coordinator.ByWeight)).ledger()
-		l.Reserve(half, id(1), tokens("b", 950-c.used), time.Time{})
-		before := tokens("a", c.used)
+		if v := l.Reserve(half, id(1), tokens("b", 680), time.Time{}); !v.OK {
+			t.Fatalf("%s: what b uses is refused: %+v", name, v)
+		}
+		before := tokens("a", 270)
 		before.Amounts[coordinator.DimRequests], before.Amounts[coordinator.DimConcurrency] = c.requests, c.seats
 		if v := l.Reserve(half, id(2), before, time.Time{}); !v.OK {
 			t.Fatalf("%s: what is used before is refused: %+v", name, v)

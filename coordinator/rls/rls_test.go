@@ -230,6 +230,30 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// Seats have no window: they are told without a unit, and nobody knows when they are back.
+func TestSeatsHaveNoWindow(t *testing.T) {
+	src := &fake{answer: func(coordinator.Call) coordinator.CallAnswer {
+		return coordinator.CallAnswer{
+			State:  coordinator.CallRefused,
+			Lacks:  &coordinator.QuotaLack{Node: "pool/b", Dimension: coordinator.DimConcurrency, Limit: "seats", Text: "they are used up"},
+			Limits: []coordinator.QuotaLeft{{Node: "pool/b", Dimension: coordinator.DimConcurrency, Limit: "seats", Quota: 3}},
+		}
+	}}
+	answer, err := served(t, src).ShouldRateLimit(as(t.Context(), token), &pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{saying("agent", "a")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := answer.GetStatuses()[0]
+	if l := s.GetCurrentLimit(); l.GetName() != "pool/b:concurrency:seats" || l.GetRequestsPerUnit() != 3 || l.GetUnit() != pb.RateLimitResponse_RateLimit_UNKNOWN || s.GetDurationUntilReset() != nil || s.GetLimitRemaining() != 0 {
+		t.Errorf("%v", s)
+	}
+	for _, h := range answer.GetResponseHeadersToAdd() {
+		if h.GetKey() == "Ratelimit" && h.GetValue() != `"pool/b:concurrency:seats";r=0` || h.GetKey() == "Ratelimit-Policy" && h.GetValue() != `"pool/b:concurrency:seats";q=3;qu="concurrent-requests"` {
+			t.Errorf("%s: %s", h.GetKey(), h.GetValue())
+		}
+	}
+}
+
 // The headers of the older draft go to Envoy's client as well, where they are asked for.
 func TestLegacyLimitHeaders(t *testing.T) {
 	src := &fake{answer: func(coordinator.Call) coordinator.CallAnswer {
