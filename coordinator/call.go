@@ -142,15 +142,18 @@ type CallAnswer struct {
 	// Routes are the models that it might have gone to, if there were several, in the order in which
 	// they were asked for.
 	Routes []RouteScore
-	// Budget and Rate are the limits of which the smallest part is left; nil: none.
-	Budget, Rate *QuotaLeft
+	// Limits are what is left of limits that concern it: first of the one that refuses it, then, of the
+	// others, of the budget and the rate of which the smallest part is left, the smaller part first.
+	Limits []QuotaLeft
 }
 
 // QuotaLeft is what is left of one limit.
 type QuotaLeft struct {
 	Node      string
 	Dimension Dimension
-	// Quota for every Window, of which Left may be used until it is whole again after Reset.
+	Limit     string // budget, rate, seats, or provider: what that has said itself
+	// Quota for every Window, of which Left may be used until it is whole again after Reset. Seats have
+	// no window, and come back when something ends.
 	Quota, Left   int64
 	Window, Reset time.Duration
 	// Most is how much may be left at one time: a rate's burst, all of a budget.

@@ -110,6 +110,26 @@ func (h *history) checkCalls(ev coordinator.CallAsked, was []bool) {
 			h.t.Fatalf("%+v is refused without a reason", c)
 		}
 		h.checkRoutes(&c, &a)
+		h.checkLimits(&c, &a)
+	}
+}
+
+// checkLimits: who is refused is told first what is left of the limit that refuses, which is less than
+// what was asked; how many calls may be open is no limit of a quota.
+func (h *history) checkLimits(c *coordinator.Call, a *coordinator.CallAnswer) {
+	h.t.Helper()
+	if a.Lacks == nil || a.Lacks.Limit == "open" || a.State != coordinator.CallRefused && a.State != coordinator.CallNever {
+		return
+	}
+	if len(a.Limits) == 0 {
+		h.t.Fatalf("%+v is refused, and of no limit is told what is left: %+v", c, a.Lacks)
+	}
+	x := &a.Limits[0]
+	if x.Node != a.Lacks.Node || x.Dimension != a.Lacks.Dimension || x.Limit != a.Lacks.Limit {
+		h.t.Fatalf("%+v is refused by %+v, and told of %+v first", c, a.Lacks, x)
+	}
+	if asked := a.Amounts[x.Dimension]; x.Left < 0 || c.Op != coordinator.CallExtend && x.Left >= max(1, asked) {
+		h.t.Fatalf("%+v asks for %d, is refused, and %d are left: %+v", c, asked, x.Left, x)
 	}
 }
 

@@ -133,7 +133,7 @@ func (e *Engine) lookAlong(now time.Time, c *coordinator.Call, s coordinator.Ser
 	if !v.OK {
 		r.Lacks, f.never = lackFor(&v), v.Permanent
 	}
-	for _, l := range tightest(q.ledger.Tightest(now, &path, &charge.Amounts)) {
+	for _, l := range q.ledger.Left(now, &path, &charge.Amounts, &v) {
 		f.left = min(f.left, float64(l.Left)/float64(max(1, l.Most)))
 	}
 	h := q.ledger.HealthOf(&charge)
@@ -166,15 +166,6 @@ func sentTo(c *coordinator.Call, s coordinator.Service) coordinator.Call {
 	one := *c
 	one.Usage.Provider, one.Usage.Model = s.Provider, s.Model
 	return one
-}
-
-func tightest(budget, rate *coordinator.QuotaLeft) (some []*coordinator.QuotaLeft) {
-	for _, l := range [2]*coordinator.QuotaLeft{budget, rate} {
-		if l != nil {
-			some = append(some, l)
-		}
-	}
-	return some
 }
 
 // score compares routes.

@@ -106,7 +106,7 @@ func (e *Engine) admitCall(now time.Time, calls []coordinator.Call, answers []co
 	case c.Op == coordinator.CallReserve:
 		a.Until = e.callEnds(now, c)
 	}
-	a.Budget, a.Rate = q.ledger.Tightest(now, &path, &charge.Amounts)
+	a.Limits = q.ledger.Left(now, &path, &charge.Amounts, &v)
 }
 
 // askLedger has the ledger set aside what is asked for, or tells whether it could. But for what has
@@ -226,6 +226,8 @@ func (e *Engine) extendCall(now time.Time, c *coordinator.Call, a *coordinator.C
 		until = now.Add(c.TTL)
 	}
 	v := q.ledger.Extend(now, c.Key, more, until)
+	path := q.ledger.PathOf(&charge)
+	a.Limits = q.ledger.Left(now, &path, &more, &v)
 	if whole, _, _ := q.ledger.Find(c.Key); v.OK {
 		e.callOf(a, &whole)
 		a.Until, a.Borrowed = q.ledger.EndOf(c.Key), v.Borrowed

@@ -2,16 +2,19 @@ package fairshare
 
 import (
 	"math/bits"
+	"slices"
 	"time"
 
 	"taskbus/coordinator"
 )
 
-// Tightest finds, of the limits on a path in the dimensions of a charge, the budget and the rate
-// of which the smallest part is left; nil: there is none. A budget's Left is what is its own: what
-// others may lend besides is not counted on.
-func (l *Ledger) Tightest(now time.Time, p *Path, a *coordinator.Amounts) (budget, rate *coordinator.QuotaLeft) {
+// Left is what is left of limits that concern a charge, as who asks is told: first of the one that
+// refuses it (v), then, of the others on its path, of the budget and the rate of which the smallest
+// part is left, the smaller part first. A budget's Left is what is its own: what others may lend
+// besides is not counted on.
+func (l *Ledger) Left(now time.Time, p *Path, a *coordinator.Amounts, v *Verdict) []coordinator.QuotaLeft {
 	l.advance(now.UnixNano())
+	var tightest [2]coordinator.QuotaLeft // the budget and the rate; no Node: none
 	asked := dimensionsOf(a)
 	l.walk()
 	for _, n := range p.list() {
@@ -19,27 +22,80 @@ func (l *Ledger) Tightest(now time.Time, p *Path, a *coordinator.Amounts) (budge
 		for m := nd.limited & asked; m != 0; m &= m - 1 {
 			d := coordinator.Dimension(bits.TrailingZeros8(m))
 			if b := nd.budgets[d]; b != nil {
-				budget = tighter(budget, b.leftNow(l))
+				tighten(&tightest[0], b.leftNow(l))
 			}
 			if s := nd.rates[d]; s != nil && s.amount > 0 {
-				rate = tighter(rate, s.leftNow(l.now, d))
+				tighten(&tightest[1], s.leftNow(l.now, d))
 			}
 		}
 	}
-	return budget, rate
+	if tighter(&tightest[1], &tightest[0]) {
+		tightest[0], tightest[1] = tightest[1], tightest[0]
+	}
+	all := make([]coordinator.QuotaLeft, 0, 1+len(tightest))
+	if !v.OK {
+		if refuses, known := l.leftOf(v, a[v.Dimension]); known {
+			all = append(all, refuses)
+		}
+	}
+	refusing := all
+	for _, x := range tightest {
+		if x.Node != "" && !slices.ContainsFunc(refusing, func(r coordinator.QuotaLeft) bool { return sameLimit(&r, &x) }) {
+			all = append(all, x)
+		}
+	}
+	return all
 }
 
-func tighter(a *coordinator.QuotaLeft, b coordinator.QuotaLeft) *coordinator.QuotaLeft {
-	if a == nil {
-		return &b
+// leftOf is what is left of the limit that refuses so much: less than that, also where there is more and it
+// is kept for others who have waited for it.
+func (l *Ledger) leftOf(v *Verdict, asked int64) (x coordinator.QuotaLeft, known bool) {
+	n, listed := l.byID[v.Node]
+	if !listed {
+		return x, false
 	}
-	// b.Left/b.Most < a.Left/a.Most, where 0 of 0 is all used up
-	bh, bl := bits.Mul64(uint64(b.Left), uint64(max(1, a.Most)))
-	ah, al := bits.Mul64(uint64(a.Left), uint64(max(1, b.Most)))
-	if bh < ah || bh == ah && bl < al {
+	nd := &l.nodes[n]
+	switch b, s := nd.budgets[v.Dimension], nd.rates[v.Dimension]; {
+	case v.Limit == LimitBudget && b != nil:
+		l.walk()
+		x = b.leftNow(l)
+	case v.Limit == LimitRate && s != nil:
+		x = s.leftNow(l.now, v.Dimension)
+	case v.Limit == LimitSeats && nd.seats != nil:
+		x = coordinator.QuotaLeft{Node: v.Node, Dimension: v.Dimension, Quota: nd.seats.nominal, Left: nd.seats.available(), Most: nd.seats.nominal}
+	case v.Limit == LimitProvider: // for so long there is nothing
+		pause := time.Duration(nd.health.blocked - l.now)
+		x = coordinator.QuotaLeft{Node: v.Node, Dimension: v.Dimension, Window: pause, Reset: pause}
+	default:
+		return x, false
+	}
+	x.Limit, x.Left = v.Limit.String(), max(0, min(x.Left, asked-1))
+	if back := v.RetryAt.Sub(l.Now()); v.Limit == LimitRate && !v.RetryAt.IsZero() {
+		x.Reset = max(x.Reset, back) // what is its own may be whole, and what is above it not
+	}
+	return x, true
+}
+
+// tighten takes over b if a smaller part of it is left than of a, or a is none.
+func tighten(a *coordinator.QuotaLeft, b coordinator.QuotaLeft) {
+	if tighter(&b, a) {
 		*a = b
 	}
-	return a
+}
+
+// tighter tells whether a smaller part is left of a than of b. Of nothing all is left.
+func tighter(a, b *coordinator.QuotaLeft) bool {
+	if a.Node == "" || b.Node == "" {
+		return a.Node != ""
+	}
+	// a.Left/a.Most < b.Left/b.Most, where 0 of 0 is all used up
+	ah, al := bits.Mul64(uint64(a.Left), uint64(max(1, b.Most)))
+	bh, bl := bits.Mul64(uint64(b.Left), uint64(max(1, a.Most)))
+	return ah < bh || ah == bh && al < bl
+}
+
+func sameLimit(a, b *coordinator.QuotaLeft) bool {
+	return a.Node == b.Node && a.Dimension == b.Dimension && a.Limit == b.Limit
 }
 
 func (b *budget) leftNow(l *Ledger) coordinator.QuotaLeft {
@@ -49,14 +105,14 @@ func (b *budget) leftNow(l *Ledger) coordinator.QuotaLeft {
 	}
 	s := b.family.span
 	return coordinator.QuotaLeft{
-		Node: l.nodes[b.node].spec.ID, Dimension: b.dim, Quota: b.nominal, Left: max(0, left), Most: b.nominal,
+		Node: l.nodes[b.node].spec.ID, Dimension: b.dim, Limit: LimitBudget.String(), Quota: b.nominal, Left: max(0, left), Most: b.nominal,
 		Window: time.Duration(s.end - s.start), Reset: time.Duration(s.end - l.now),
 	}
 }
 
 func (s *shaper) leftNow(now int64, d coordinator.Dimension) coordinator.QuotaLeft {
 	return coordinator.QuotaLeft{
-		Node: s.id, Dimension: d, Quota: s.amount, Left: max(0, s.level(now)), Most: s.burst,
+		Node: s.id, Dimension: d, Limit: LimitRate.String(), Quota: s.amount, Left: max(0, s.level(now)), Most: s.burst,
 		Window: s.per, Reset: time.Duration(max(0, s.assured.tat-now)),
 	}
 }

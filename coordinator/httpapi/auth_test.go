@@ -30,16 +30,16 @@ var asGateway = [2]string{"Authorization", "Bearer " + gatewayToken}
 // granted is a source that grants whatever it is asked.
 func granted() *fakeSource {
 	return &fakeSource{callAnswers: []coordinator.CallAnswer{{
-		Rate: &coordinator.QuotaLeft{Node: "pool/a", Dimension: coordinator.DimRequests, Quota: 5, Left: 4, Window: time.Second, Reset: time.Second},
+		Limits: []coordinator.QuotaLeft{{Node: "pool/a", Dimension: coordinator.DimRequests, Limit: "rate", Quota: 5, Left: 4, Window: time.Second, Reset: time.Second}},
 	}}}
 }
 
 // refusedBy is a source whose limits refuse.
 func refusedBy(state coordinator.CallState) *fakeSource {
 	return &fakeSource{callAnswers: []coordinator.CallAnswer{{
-		State: state,
-		Lacks: &coordinator.QuotaLack{Node: "pool/a", Dimension: coordinator.DimRequests, Limit: "rate", Text: "it is used up"},
-		Rate:  &coordinator.QuotaLeft{Node: "pool/a", Dimension: coordinator.DimRequests, Quota: 5, Window: time.Second, Reset: 2500 * time.Millisecond},
+		State:  state,
+		Lacks:  &coordinator.QuotaLack{Node: "pool/a", Dimension: coordinator.DimRequests, Limit: "rate", Text: "it is used up"},
+		Limits: []coordinator.QuotaLeft{{Node: "pool/a", Dimension: coordinator.DimRequests, Limit: "rate", Quota: 5, Window: time.Second, Reset: 2500 * time.Millisecond}},
 	}}}
 }
 
@@ -184,8 +184,8 @@ func TestAuthAnswersAnything(t *testing.T) {
 
 // Who is refused waits for the limit that refuses, and for no other.
 func TestRetryAfter(t *testing.T) {
-	left := func(d coordinator.Dimension, reset time.Duration) *coordinator.QuotaLeft {
-		return &coordinator.QuotaLeft{Node: "pool/a", Dimension: d, Quota: 5, Reset: reset}
+	left := func(d coordinator.Dimension, limit string, reset time.Duration) coordinator.QuotaLeft {
+		return coordinator.QuotaLeft{Node: "pool/a", Dimension: d, Limit: limit, Quota: 5, Window: time.Hour, Reset: reset}
 	}
 	lack := func(d coordinator.Dimension, limit string, in time.Duration) *coordinator.QuotaLack {
 		l := &coordinator.QuotaLack{Node: "pool/a", Dimension: d, Limit: limit}
@@ -195,20 +195,21 @@ func TestRetryAfter(t *testing.T) {
 		return l
 	}
 	const tokens, calls = coordinator.DimTotalTokens, coordinator.DimRequests
-	month, moment := left(tokens, 200*time.Hour), left(calls, 2500*time.Millisecond)
+	month, moment := left(tokens, "budget", 200*time.Hour), left(calls, "rate", 2500*time.Millisecond)
 	for _, tc := range []struct {
-		name string
-		lack *coordinator.QuotaLack
-		want int64
+		name   string
+		lack   *coordinator.QuotaLack
+		limits []coordinator.QuotaLeft
+		want   int64
 	}{
-		{"the rate: whole again in 2.5 s", lack(calls, "rate", 0), 3},
-		{"the budget: 200 hours", lack(tokens, "budget", 0), 720_000},
-		{"seats: nobody knows", lack(coordinator.DimConcurrency, "seats", 0), 1},
-		{"another rate, room in 59.5 s", lack(coordinator.DimInputTokens, "rate", 59500*time.Millisecond), 60},
-		{"not refused by itself", nil, 1},
+		{"the rate: whole again in 2.5 s", lack(calls, "rate", 0), []coordinator.QuotaLeft{moment, month}, 3},
+		{"the budget: 200 hours", lack(tokens, "budget", 0), []coordinator.QuotaLeft{month, moment}, 720_000},
+		{"seats: nobody knows", lack(coordinator.DimConcurrency, "seats", 0), []coordinator.QuotaLeft{left(coordinator.DimConcurrency, "seats", 0), month}, 1},
+		{"one of which no numbers are known, room in 59.5 s", lack(coordinator.DimInputTokens, "rate", 59500*time.Millisecond), []coordinator.QuotaLeft{month, moment}, 60},
+		{"not refused by itself", nil, []coordinator.QuotaLeft{month, moment}, 1},
 	} {
 		// The key that adds nothing; call_later_test.go has the others.
-		if got := retryAfter(&coordinator.CallAnswer{Lacks: tc.lack, Budget: month, Rate: moment}, coordinator.TaskKey{}); got != tc.want {
+		if got := retryAfter(&coordinator.CallAnswer{Lacks: tc.lack, Limits: tc.limits}, coordinator.TaskKey{}); got != tc.want {
 			t.Errorf("%s: after %d s, want %d", tc.name, got, tc.want)
 		}
 	}

@@ -57,7 +57,7 @@ func TestLaterIsBounded(t *testing.T) {
 func TestRefusedCallsAreSpread(t *testing.T) {
 	x := &coordinator.CallAnswer{
 		Lacks:  &coordinator.QuotaLack{Node: "pool", Dimension: coordinator.DimTotalTokens, Limit: "budget"},
-		Budget: &coordinator.QuotaLeft{Node: "pool", Dimension: coordinator.DimTotalTokens, Reset: 100 * time.Second},
+		Limits: []coordinator.QuotaLeft{{Node: "pool", Dimension: coordinator.DimTotalTokens, Limit: "budget", Window: time.Hour, Reset: 100 * time.Second}},
 	}
 	const calls = 1000
 	in := make(map[int64]int)
@@ -80,7 +80,7 @@ func TestWaitsAgree(t *testing.T) {
 	room := time.Now().Add(80 * time.Second).UTC()
 	src := refusedBy(coordinator.CallRefused)
 	src.callAnswers[0].Lacks.RetryAt = room
-	src.callAnswers[0].Rate.Reset = 90 * time.Second
+	src.callAnswers[0].Limits[0].Reset = 90 * time.Second
 	opts := callOptions
 	opts.LegacyLimitHeaders = true
 	longer := 0

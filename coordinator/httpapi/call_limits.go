@@ -91,10 +91,8 @@ func retryAfter(x *coordinator.CallAnswer, key coordinator.TaskKey) int64 {
 	if at := x.Lacks.RetryAt; !at.IsZero() {
 		most = max(most, time.Until(at))
 	}
-	for i, l := range []*coordinator.QuotaLeft{x.Budget, x.Rate} {
-		if l != nil && l.Node == x.Lacks.Node && l.Dimension == x.Lacks.Dimension && x.Lacks.Limit == limitWords[i] {
-			most = max(most, l.Reset)
-		}
+	if l := refusing(x); l != nil {
+		most = max(most, l.Reset)
 	}
 	return wholeSeconds(Later(most, key))
 }
@@ -108,9 +106,6 @@ func Later(wait time.Duration, key coordinator.TaskKey) time.Duration {
 	return wait + coordinator.Spread(told, key[0]).Truncate(time.Second)
 }
 
-// limitWords are those of CallAnswer's Budget and Rate.
-var limitWords = [...]string{budgetWord, rateWord}
-
 // SetLimits sets the headers RateLimit and RateLimit-Policy, and of what is refused Retry-After, for
 // a gateway that hands them on; key is the call's, legacy: those of the older draft as well.
 func SetLimits(h http.Header, x *coordinator.CallAnswer, key coordinator.TaskKey, legacy bool) {
@@ -120,19 +115,25 @@ func SetLimits(h http.Header, x *coordinator.CallAnswer, key coordinator.TaskKey
 	}
 }
 
-// Refusing is the limit that refuses a call if the answer has it, else one that is nearest to being
+// Foremost is the limit that refuses a call if the answer has it, else the one that is nearest to being
 // used up, with its name in RateLimit-Policy; nil: there is none.
-func Refusing(x *coordinator.CallAnswer) (limit *coordinator.QuotaLeft, name string) {
-	for i, l := range []*coordinator.QuotaLeft{x.Rate, x.Budget} {
-		word := limitWords[len(limitWords)-1-i]
-		if l == nil {
-			continue
-		}
-		if limit == nil || x.Lacks != nil && x.Lacks.Limit == word {
-			limit, name = l, policyName(l.Node, l.Dimension.String(), word)
-		}
+func Foremost(x *coordinator.CallAnswer) (limit *coordinator.QuotaLeft, name string) {
+	if len(x.Limits) == 0 {
+		return nil, ""
 	}
-	return limit, name
+	return &x.Limits[0], nameOf(&x.Limits[0])
+}
+
+// refusing is the limit that refuses a call, if it does and the answer has it.
+func refusing(x *coordinator.CallAnswer) *coordinator.QuotaLeft {
+	if limit, name := Foremost(x); limit != nil && x.Lacks != nil && name == policyName(x.Lacks.Node, x.Lacks.Dimension.String(), x.Lacks.Limit) {
+		return limit
+	}
+	return nil
+}
+
+func nameOf(l *coordinator.QuotaLeft) string {
+	return policyName(l.Node, l.Dimension.String(), l.Limit)
 }
 
 func wholeSeconds(d time.Duration) int64 { return int64(math.Ceil(max(0, d).Seconds())) }
@@ -145,18 +146,18 @@ func rateLimits(h http.Header, x *coordinator.CallAnswer, key coordinator.TaskKe
 		legacyLimits(h, x, key)
 	}
 	var policy, left []byte
-	for i, l := range []*coordinator.QuotaLeft{x.Budget, x.Rate} {
-		if l == nil {
-			continue
-		}
+	for i := range x.Limits {
+		l := &x.Limits[i]
 		if policy != nil {
 			policy, left = append(policy, ", "...), append(left, ", "...)
 		}
-		name := policyName(l.Node, l.Dimension.String(), limitWords[i])
+		name := nameOf(l)
 		policy = appendPolicy(policy, name, l)
 		left = append(append(append(left, '"'), name...), '"')
 		left = appendParameter(left, "r", l.Left)
-		left = appendParameter(left, "t", wholeSeconds(Later(l.Reset, key)))
+		if l.Window > 0 {
+			left = appendParameter(left, "t", wholeSeconds(Later(l.Reset, key)))
+		}
 	}
 	if policy != nil {
 		h["Ratelimit-Policy"], h["Ratelimit"] = []string{string(policy)}, []string{string(left)}
@@ -165,11 +166,15 @@ func rateLimits(h http.Header, x *coordinator.CallAnswer, key coordinator.TaskKe
 
 // legacyLimits sets the three headers that the draft had up to its version 06
 // (draft-ietf-httpapi-ratelimit-headers-06), with plain numbers as gateways send them. They have room
-// for one limit and no name: it is the one that refuses, and if the answer does not have that they
-// are not sent, because a client would take what another one has left for what it may use.
+// for one limit and no name, and for none without a window: it is the one that refuses, and if the
+// answer does not have that, or it is seats, they are not sent, because a client would take what
+// another one has left for what it may use.
 func legacyLimits(h http.Header, x *coordinator.CallAnswer, key coordinator.TaskKey) {
-	limit, name := Refusing(x)
-	if limit == nil || x.Lacks != nil && name != policyName(x.Lacks.Node, x.Lacks.Dimension.String(), x.Lacks.Limit) {
+	limit, _ := Foremost(x)
+	if x.Lacks != nil {
+		limit = refusing(x)
+	}
+	if limit == nil || limit.Window == 0 {
 		return
 	}
 	h["Ratelimit-Limit"] = []string{strconv.FormatInt(limit.Quota, 10)}
@@ -180,7 +185,9 @@ func legacyLimits(h http.Header, x *coordinator.CallAnswer, key coordinator.Task
 func appendPolicy(b []byte, name string, l *coordinator.QuotaLeft) []byte {
 	b = append(append(append(b, '"'), name...), '"')
 	b = appendParameter(b, "q", l.Quota)
-	b = appendParameter(b, "w", max(1, wholeSeconds(l.Window)))
+	if l.Window > 0 {
+		b = appendParameter(b, "w", wholeSeconds(l.Window))
+	}
 	switch l.Dimension {
 	case coordinator.DimRequests: // the default
 	case coordinator.DimCost:

@@ -14,11 +14,17 @@ import (
 func TestLegacyLimitHeaders(t *testing.T) {
 	seats := refusedBy(coordinator.CallRefused)
 	seats.callAnswers[0].Lacks = &coordinator.QuotaLack{Node: "pool/a", Dimension: coordinator.DimConcurrency, Limit: "seats", Text: "all are taken"}
+	seats.callAnswers[0].Limits = append([]coordinator.QuotaLeft{{Node: "pool/a", Dimension: coordinator.DimConcurrency, Limit: "seats", Quota: 2}}, seats.callAnswers[0].Limits...)
+	month := coordinator.QuotaLeft{Node: "pool", Dimension: coordinator.DimTotalTokens, Limit: "budget", Quota: 1000, Left: 10, Window: time.Hour, Reset: time.Minute}
 	both := granted()
-	both.callAnswers[0].Budget = &coordinator.QuotaLeft{Node: "pool", Dimension: coordinator.DimTotalTokens, Quota: 1000, Left: 10, Window: time.Hour, Reset: time.Minute}
-	budget := &fakeSource{callAnswers: []coordinator.CallAnswer{{Budget: both.callAnswers[0].Budget}}}
+	both.callAnswers[0].Limits = append([]coordinator.QuotaLeft{month}, both.callAnswers[0].Limits...)
+	budget := &fakeSource{callAnswers: []coordinator.CallAnswer{{Limits: []coordinator.QuotaLeft{month}}}}
 	exhausted := refusedBy(coordinator.CallRefused)
-	exhausted.callAnswers[0].Budget = &coordinator.QuotaLeft{Node: "pool", Dimension: coordinator.DimTotalTokens, Quota: 1000, Left: 3, Window: time.Hour, Reset: 90 * time.Second}
+	month.Left, month.Reset = 3, 90*time.Second
+	exhausted.callAnswers[0].Limits = append([]coordinator.QuotaLeft{month}, exhausted.callAnswers[0].Limits...)
+	alone := refusedBy(coordinator.CallRefused)
+	alone.callAnswers[0].Lacks = &coordinator.QuotaLack{Node: "openai", Dimension: coordinator.DimRequests, Limit: "provider", Text: "it is left alone"}
+	alone.callAnswers[0].Limits = append([]coordinator.QuotaLeft{{Node: "openai", Dimension: coordinator.DimRequests, Limit: "provider", Window: 20 * time.Second, Reset: 20 * time.Second}}, alone.callAnswers[0].Limits...)
 	exhausted.callAnswers[0].Lacks = &coordinator.QuotaLack{Node: "pool", Dimension: coordinator.DimTotalTokens, Limit: "budget", Text: "it is used up"}
 
 	type limit struct{ limit, remaining, reset string }
@@ -29,13 +35,14 @@ func TestLegacyLimitHeaders(t *testing.T) {
 		want   limit
 	}{
 		{"granted, of 5 a second 4 are left", granted(), 200, limit{"5", "4", "1"}},
-		{"granted, of two limits the rate", both, 200, limit{"5", "4", "1"}},
+		{"granted, of two limits the one that is nearer to its end", both, 200, limit{"1000", "10", "60"}},
 		{"granted, there is a budget alone", budget, 200, limit{"1000", "10", "60"}},
 		{"granted, no limit concerns it", &fakeSource{callAnswers: []coordinator.CallAnswer{{}}}, 200, limit{}},
 		{"refused by a rate that is whole in 2.5 s", refusedBy(coordinator.CallRefused), 429, limit{"5", "0", "3"}},
 		{"refused by the budget, too much for what is left", exhausted, 429, limit{"1000", "3", "90"}},
 		{"refused for ever by the rate", refusedBy(coordinator.CallNever), 422, limit{"5", "0", "3"}},
 		{"refused by seats: the rate's 0 of 5 is not why", seats, 429, limit{}},
+		{"its provider is left alone for 20 s", alone, 429, limit{"0", "0", "20"}},
 		{"no such reservation", refusedBy(coordinator.CallUnknown), 404, limit{}},
 	} {
 		for _, on := range []bool{false, true} {
@@ -62,7 +69,7 @@ func TestLegacyLimitHeaders(t *testing.T) {
 				if resp.StatusCode != ask.status || got != want {
 					t.Errorf("%s, %s %s, switched on: %v: %d with %q, want %d with %q", tc.name, ask.by.method, ask.by.target, on, resp.StatusCode, got, ask.status, want)
 				}
-				if limited := tc.src.callAnswers[0].Rate != nil || tc.src.callAnswers[0].Budget != nil; limited && tc.posted != 404 && h.Get("RateLimit") == "" {
+				if limited := len(tc.src.callAnswers[0].Limits) > 0; limited && tc.posted != 404 && h.Get("RateLimit") == "" {
 					t.Errorf("%s, %s, switched on: %v: no RateLimit", tc.name, ask.by.method, on)
 				}
 				// Who waits as long as Retry-After says does not come before the reset.

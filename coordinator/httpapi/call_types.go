@@ -103,12 +103,6 @@ func amountsOf(a *coordinator.Amounts) *CallAmounts {
 	}
 }
 
-// The words for kinds of limits.
-const (
-	budgetWord = "budget"
-	rateWord   = "rate"
-)
-
 // answerCompactly writes v as JSON for programs that ask often.
 func answerCompactly(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)

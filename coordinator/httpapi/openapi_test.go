@@ -221,8 +221,10 @@ func TestOpenAPIAnswersOfQuotas(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	full := &fakeSource{callAnswers: []coordinator.CallAnswer{{
 		Standing: true, Agent: "a", Group: "g", Provider: "openai", Model: "gpt-4o", Pool: "openai", Amounts: coordinator.Amounts{1, 2, 3, 5, 7, 1}, Until: at, Borrowed: true,
-		Budget: &coordinator.QuotaLeft{Node: "pool/a", Dimension: coordinator.DimCost, Quota: 5, Left: 4, Window: time.Hour, Reset: time.Minute},
-		Rate:   &coordinator.QuotaLeft{Node: "pool/a", Dimension: coordinator.DimRequests, Quota: 5, Left: 4, Window: time.Second, Reset: time.Second},
+		Limits: []coordinator.QuotaLeft{
+			{Node: "pool/a", Dimension: coordinator.DimCost, Limit: "budget", Quota: 5, Left: 4, Window: time.Hour, Reset: time.Minute},
+			{Node: "pool/a", Dimension: coordinator.DimRequests, Limit: "rate", Quota: 5, Left: 4, Window: time.Second, Reset: time.Second},
+		},
 	}}}
 	down := granted()
 	down.callErr = ErrCallsBusy

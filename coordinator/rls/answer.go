@@ -48,7 +48,7 @@ func respond(demands []demand, answers []coordinator.CallAnswer, legacy bool) *p
 			case r.OverallCode == pb.RateLimitResponse_OK:
 				why = "Agent " + string(x.Agent) + " does not belong to the group that is named"
 			}
-			if limit, _ := httpapi.Refusing(x); told == nil && limit != nil || s.Code != pb.RateLimitResponse_OK && r.OverallCode == pb.RateLimitResponse_OK {
+			if limit, _ := httpapi.Foremost(x); told == nil && limit != nil || s.Code != pb.RateLimitResponse_OK && r.OverallCode == pb.RateLimitResponse_OK {
 				told = x
 			}
 		}
@@ -97,16 +97,18 @@ func describe(s *pb.RateLimitResponse_DescriptorStatus, x *coordinator.CallAnswe
 	if x.State != coordinator.CallGranted && x.State != coordinator.CallPutBy {
 		s.Code = pb.RateLimitResponse_OVER_LIMIT
 	}
-	limit, name := httpapi.Refusing(x)
+	limit, name := httpapi.Foremost(x)
 	if limit == nil {
 		return
 	}
+	s.CurrentLimit, s.LimitRemaining = &pb.RateLimitResponse_RateLimit{Name: name, RequestsPerUnit: small(limit.Quota)}, small(limit.Left)
+	if limit.Window == 0 { // seats: they come back when something ends
+		return
+	}
 	unit, times := periodOf(limit.Window)
-	s.CurrentLimit = &pb.RateLimitResponse_RateLimit{Name: name, RequestsPerUnit: small(limit.Quota), Unit: unit}
-	if times > 1 {
+	if s.CurrentLimit.Unit = unit; times > 1 {
 		s.CurrentLimit.UnitMultiplier = wrapperspb.UInt32(times)
 	}
-	s.LimitRemaining = small(limit.Left)
 	s.DurationUntilReset = durationpb.New(httpapi.Later(limit.Reset, key))
 }
 

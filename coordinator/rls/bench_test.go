@@ -27,8 +27,8 @@ func (echo) ShouldRateLimit(context.Context, *pb.RateLimitRequest) (*pb.RateLimi
 // BenchmarkShouldRateLimit is a question with two descriptors, 64 at a time: what this package takes
 // beside a bare echo, with a coordinator that answers at once.
 func BenchmarkShouldRateLimit(b *testing.B) {
-	left := &coordinator.QuotaLeft{Node: "pool/team/agent-1", Dimension: coordinator.DimRequests, Quota: 50, Left: 7, Window: time.Second, Reset: time.Second}
-	src := &fast{coordinator.CallAnswer{Rate: left, Budget: left}}
+	left := coordinator.QuotaLeft{Node: "pool/team/agent-1", Dimension: coordinator.DimRequests, Limit: "rate", Quota: 50, Left: 7, Window: time.Second, Reset: time.Second}
+	src := &fast{coordinator.CallAnswer{Limits: []coordinator.QuotaLeft{left, left}}}
 	for name, register := range map[string]func(*grpc.Server){
 		"echo": func(s *grpc.Server) { pb.RegisterRateLimitServiceServer(s, echo{}) },
 		"taskbus": func(s *grpc.Server) {

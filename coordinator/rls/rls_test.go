@@ -192,14 +192,16 @@ func TestAnswers(t *testing.T) {
 		switch c.Agent {
 		case "over":
 			return coordinator.CallAnswer{
-				State:  coordinator.CallRefused,
-				Lacks:  &coordinator.QuotaLack{Node: "pool/b", Dimension: coordinator.DimTotalTokens, Limit: "budget", Text: "it is used up"},
-				Budget: &coordinator.QuotaLeft{Node: "pool/b", Dimension: coordinator.DimTotalTokens, Quota: 1 << 40, Window: 31 * 24 * time.Hour, Reset: 90 * time.Second},
-				Rate:   &coordinator.QuotaLeft{Node: "pool/b", Dimension: coordinator.DimTotalTokens, Quota: 5, Left: 5, Window: time.Second},
+				State: coordinator.CallRefused,
+				Lacks: &coordinator.QuotaLack{Node: "pool/b", Dimension: coordinator.DimTotalTokens, Limit: "budget", Text: "it is used up"},
+				Limits: []coordinator.QuotaLeft{
+					{Node: "pool/b", Dimension: coordinator.DimTotalTokens, Limit: "budget", Quota: 1 << 40, Window: 31 * 24 * time.Hour, Reset: 90 * time.Second},
+					{Node: "pool/b", Dimension: coordinator.DimTotalTokens, Limit: "rate", Quota: 5, Left: 5, Window: time.Second},
+				},
 			}
 		default:
 			return coordinator.CallAnswer{State: coordinator.CallPutBy,
-				Rate: &coordinator.QuotaLeft{Node: "pool/a", Dimension: coordinator.DimRequests, Quota: 50, Left: 7, Window: 10 * time.Second, Reset: time.Second}}
+				Limits: []coordinator.QuotaLeft{{Node: "pool/a", Dimension: coordinator.DimRequests, Limit: "rate", Quota: 50, Left: 7, Window: 10 * time.Second, Reset: time.Second}}}
 		}
 	}}
 	answer, err := served(t, src).ShouldRateLimit(as(t.Context(), token), &pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{saying("agent", "under"), saying("agent", "over", "unit", "tokens")}})
@@ -228,10 +230,34 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// Seats have no window: they are told without a unit, and nobody knows when they are back.
+func TestSeatsHaveNoWindow(t *testing.T) {
+	src := &fake{answer: func(coordinator.Call) coordinator.CallAnswer {
+		return coordinator.CallAnswer{
+			State:  coordinator.CallRefused,
+			Lacks:  &coordinator.QuotaLack{Node: "pool/b", Dimension: coordinator.DimConcurrency, Limit: "seats", Text: "they are used up"},
+			Limits: []coordinator.QuotaLeft{{Node: "pool/b", Dimension: coordinator.DimConcurrency, Limit: "seats", Quota: 3}},
+		}
+	}}
+	answer, err := served(t, src).ShouldRateLimit(as(t.Context(), token), &pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{saying("agent", "a")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := answer.GetStatuses()[0]
+	if l := s.GetCurrentLimit(); l.GetName() != "pool/b:concurrency:seats" || l.GetRequestsPerUnit() != 3 || l.GetUnit() != pb.RateLimitResponse_RateLimit_UNKNOWN || s.GetDurationUntilReset() != nil || s.GetLimitRemaining() != 0 {
+		t.Errorf("%v", s)
+	}
+	for _, h := range answer.GetResponseHeadersToAdd() {
+		if h.GetKey() == "Ratelimit" && h.GetValue() != `"pool/b:concurrency:seats";r=0` || h.GetKey() == "Ratelimit-Policy" && h.GetValue() != `"pool/b:concurrency:seats";q=3;qu="concurrent-requests"` {
+			t.Errorf("%s: %s", h.GetKey(), h.GetValue())
+		}
+	}
+}
+
 // The headers of the older draft go to Envoy's client as well, where they are asked for.
 func TestLegacyLimitHeaders(t *testing.T) {
 	src := &fake{answer: func(coordinator.Call) coordinator.CallAnswer {
-		return coordinator.CallAnswer{Rate: &coordinator.QuotaLeft{Node: "pool/a", Dimension: coordinator.DimRequests, Quota: 50, Left: 7, Window: 10 * time.Second, Reset: 1500 * time.Millisecond}}
+		return coordinator.CallAnswer{Limits: []coordinator.QuotaLeft{{Node: "pool/a", Dimension: coordinator.DimRequests, Limit: "rate", Quota: 50, Left: 7, Window: 10 * time.Second, Reset: 1500 * time.Millisecond}}}
 	}}
 	for _, on := range []bool{false, true} {
 		answer, err := servedWith(t, src, Options{LegacyLimitHeaders: on}).ShouldRateLimit(as(t.Context(), token), &pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{saying("agent", "a")}})

@@ -178,7 +178,7 @@ func TestStandbyForwardsCalls(t *testing.T) {
 		standby.start()
 		standby.pass(time.Second)
 		a := standby.asked(aCall(coordinator.CallReserve, "1", 300), coordinator.CallGranted)
-		if a.Own || a.Group != "poor" || a.Budget == nil || a.Budget.Left != 700 {
+		if a.Own || a.Group != "poor" || len(a.Limits) == 0 || a.Limits[0].Limit != "budget" || a.Limits[0].Left != 700 {
 			t.Errorf("%+v", a)
 		}
 		if a := standby.asked(aCall(coordinator.CallReserve, "2", 701), coordinator.CallRefused); a.Lacks == nil || a.Lacks.Node != "pool/poor" {
