@@ -32,8 +32,8 @@ func TestTokensNeeded(t *testing.T) {
 				continue
 			}
 			for _, c := range src.calls {
-				if c.Usage != (coordinator.Usage{InputTokens: tc.input}) || !c.Exact {
-					t.Errorf("%s of %s: the engine is asked about %+v, exact: %v", op, tc.needed, c.Usage, c.Exact)
+				if c.Usage != (coordinator.Usage{InputTokens: tc.input}) || c.Meant != coordinator.UsageExact {
+					t.Errorf("%s of %s: the engine is asked about %+v, exact: %v", op, tc.needed, c.Usage, c.Meant == coordinator.UsageExact)
 				}
 			}
 		}
