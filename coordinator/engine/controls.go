@@ -241,6 +241,7 @@ func (e *Engine) imageControls(m *Image) {
 func (e *Engine) FoldPolicy(at time.Time, p *coordinator.Policy) {
 	e.now, e.controls.behind = at, nil
 	e.joining.under(p)
+	e.quotas.under(at, p) // the books are as far as the record, and those of a file that is read again are not
 	e.install(at, p)
 	e.out = nil // the world has heard of it
 }

@@ -75,6 +75,7 @@ func (e *Engine) Lead() {
 	e.recollect()
 	e.holdQuotas()
 	e.following, e.controls.behind = false, nil // it has been told of the policy
+	e.scheduleQuota()
 	e.scheduleControls()
 	e.scheduleDay()
 	for _, a := range e.fleet.agents {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"taskbus/coordinator"
 )
@@ -18,17 +19,22 @@ func (h *history) follow(ev coordinator.Event) {
 		return
 	}
 	if _, changed := ev.(coordinator.PolicyChanged); changed {
-		h.twin.Apply(h.now, ev, nil)
+		h.twin.FoldPolicy(h.now, h.e.policy)
+		h.past = append(h.past, written{at: h.now, policy: h.e.policy})
 	}
 	for _, r := range h.e.Records(nil) {
 		h.twin.Fold(h.now, r)
+		h.past = append(h.past, written{at: h.now, record: r})
 	}
 	h.twin.Apply(h.now, coordinator.Tick{}, nil)
 	want := h.durable(h.e)
 	if got := h.durable(h.twin); !alike(got, want) {
 		h.t.Fatalf("whoever follows knows\n%s\ninstead of\n%s", show(got, want), show(want, got))
 	}
-	if h.imaged++; h.imaged%16 != 0 {
+	if h.imaged++; h.imaged%64 == 0 {
+		h.followLate(want)
+	}
+	if h.imaged%16 != 0 {
 		return
 	}
 	fresh := New()
@@ -39,6 +45,32 @@ func (h *history) follow(ev coordinator.Event) {
 	fresh.recallQuotas()
 	if got := h.durable(fresh); !alike(got, want) {
 		h.t.Fatalf("an image gives\n%s\ninstead of\n%s", show(got, want), show(want, got))
+	}
+}
+
+// written is what whoever follows reads: a record, or the policy that was in force from there on.
+type written struct {
+	at     time.Time
+	record coordinator.Record
+	policy *coordinator.Policy
+}
+
+// followLate reads all of the past now, while the clock is ahead of it: one that starts, or whose
+// process stood still. It knows the same as who has read it as it was written.
+func (h *history) followLate(want facts) {
+	h.t.Helper()
+	late := New()
+	late.Follow()
+	for _, w := range h.past {
+		if w.policy != nil {
+			late.FoldPolicy(w.at, w.policy)
+		} else {
+			late.Fold(w.at, w.record)
+		}
+		late.Apply(h.now, coordinator.Tick{}, nil)
+	}
+	if got := h.durable(late); !alike(got, want) {
+		h.t.Fatalf("whoever follows late knows\n%s\ninstead of\n%s", show(got, want), show(want, got))
 	}
 }
 

@@ -38,6 +38,7 @@ type history struct {
 	owed     []coordinator.TaskID                  // failures without a delivery, not confirmed yet
 	outOf    int                                   // the message being delivered out of a lane; 0: none
 	twin     *Engine                               // follows what the engine records
+	past     []written                             // all that it has followed
 	imaged   int                                   // how often it was compared
 	limited  bool                                  // there are quotas
 	laned    bool                                  // and lanes with them

@@ -92,7 +92,6 @@ func (e *Engine) holdQuotas() {
 			q.lost = append(q.lost, r.Key)
 		}
 	}
-	e.scheduleQuota()
 }
 
 // endLost ends reservations of which the journal does not know the dispatch: its leader

@@ -14,8 +14,14 @@ const mostRefused = 64
 // roundPause is that moment.
 const roundPause = time.Millisecond
 
-// scheduleQuota sets the timer to when quota may be back, or a reservation ends.
+// scheduleQuota sets the timer to when quota may be back, or a reservation ends. Who follows has none: a
+// reservation whose time is over may have been extended, or have ended otherwise, in records that are
+// yet to be folded, and only the leader writes down how it ends.
 func (e *Engine) scheduleQuota() {
+	if e.following {
+		e.timers.cancel(&e.quotas.due)
+		return
+	}
 	at, ok := e.quotas.ledger.NextDue()
 	w := &e.quotas.waits
 	sooner := func(x time.Time) {

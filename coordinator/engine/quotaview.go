@@ -55,10 +55,10 @@ func (e *Engine) Quotas(now time.Time, most int, wanted func(n *coordinator.Quot
 	return s
 }
 
-// quotaTime is when the ledger is to be read: one that follows must not get ahead of what it
+// quotaTime is when the ledger is to be read, or goes on under other quotas: one that follows must not get ahead of what it
 // folds, or it would count it in another period than the leader does.
 func (e *Engine) quotaTime(now time.Time) time.Time {
-	if e.following {
+	if e.following && !e.quotas.ledger.Fresh() {
 		return e.quotas.ledger.Now()
 	}
 	return now
