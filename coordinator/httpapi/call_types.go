@@ -10,7 +10,8 @@ import (
 
 // CallAnswer is the answer about a call that was granted, or told of.
 type CallAnswer struct {
-	ReservationID string `json:"reservation_id"`
+	// ReservationID is empty of what was only checked: nothing was made.
+	ReservationID string `json:"reservation_id,omitempty"`
 	// Granted is always true: what is refused is a Problem.
 	Granted bool `json:"granted"`
 	// Standing: it had been done before, and is answered again.
