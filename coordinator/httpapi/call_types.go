@@ -82,6 +82,9 @@ func callAnswerOf(id string, op coordinator.CallOp, x *coordinator.CallAnswer) *
 	return a
 }
 
+// CallRoutes are the alternatives of an answer as they were judged, for programs.
+func CallRoutes(x *coordinator.CallAnswer) []CallRoute { return callRoutes(x) }
+
 func callRoutes(x *coordinator.CallAnswer) (all []CallRoute) {
 	for _, r := range x.Routes {
 		one := CallRoute{Provider: r.Provider, Model: r.Model, Pool: r.Pool, Chosen: r.Chosen, Score: r.Score, Terms: CallRouteTerms(r.Terms)}
