@@ -118,8 +118,9 @@ func TestForwardedChangesAreSigned(t *testing.T) {
 // What cannot be forwarded is refused with the leader's address and what to do; nothing goes in circles.
 func TestChangeThatCannotBeForwarded(t *testing.T) {
 	req := request{http.MethodPost, "/agents/a1/cordon", "", [][2]string{bearer}}
-	gone := httptest.NewServer(nil)
-	gone.Close()
+	// It ends every connection; a port that nobody listens on could be somebody's by then.
+	gone := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	defer gone.Close()
 	stranger := leaderAt(t, &fakeSource{}, Options{AdminToken: []byte("another token of thirty-two letters")})
 	closed := leaderAt(t, &fakeSource{}, Options{})
 	// It has begun to stand by, and thinks that the other one leads.
