@@ -24,6 +24,17 @@ const (
 // limitAttributes are the keys of a limit, as in quotas.yaml.
 var limitAttributes = []string{"amount", "rate", "per", "interval_seconds", "burst", "borrow", "lend"}
 
+// fairShareKeys are FAIR-SHARE's keys of groups and agents, and how what they stand for is named here:
+// a key of its own for the same limit would be a second setting of it.
+var fairShareKeys = map[string]string{
+	"total_quota_monthly_tokens": "total_tokens.amount",
+	"reset_interval":             "total_tokens.per, with day, week, month or year",
+	"reset_interval_seconds":     "total_tokens.interval_seconds",
+	"initial_quota":              "total_tokens.amount, with by_weight for 0",
+	"rate_limit_rps":             "requests.rate",
+	"burst_capacity":             "requests.burst",
+}
+
 // limitKey parts a key such as total_tokens.amount; the attribute may be missing.
 func limitKey(key string) (dim coordinator.Dimension, attribute string, err error) {
 	word, attribute, _ := strings.Cut(key, ".")
@@ -31,6 +42,9 @@ func limitKey(key string) (dim coordinator.Dimension, attribute string, err erro
 		if d.String() == word && (attribute == "" || slices.Contains(limitAttributes, attribute)) {
 			return d, attribute, nil
 		}
+	}
+	if ours := fairShareKeys[key]; ours != "" {
+		return 0, "", fmt.Errorf("%s is not changed by that name: write %s", key, ours)
 	}
 	known := []string{keyWeight}
 	for d := range coordinator.Dimension(coordinator.NumDimensions) {

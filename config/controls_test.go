@@ -236,6 +236,32 @@ func TestManyControlsThatDoNotFit(t *testing.T) {
 	}
 }
 
+// FAIR-SHARE's keys are no names of settings, and the refusal says which name is: what it says is one.
+func TestFairShareKeysAreNamedAsLimits(t *testing.T) {
+	base := mustParseQuotas(t, controlledFile)
+	for key, value := range map[string]string{
+		"total_quota_monthly_tokens": "310000", "reset_interval": "month", "reset_interval_seconds": "86400",
+		"initial_quota": "by_weight", "rate_limit_rps": "4", "burst_capacity": "20",
+	} {
+		target := "pool/alpha"
+		if key == "initial_quota" || key == "rate_limit_rps" || key == "burst_capacity" {
+			target = "pool/alpha/a1"
+		}
+		_, suspended := ControlQuotas(base, []coordinator.QuotaControl{set(target, key, value)})
+		if len(suspended) != 1 {
+			t.Fatalf("%s: %+v", key, suspended)
+		}
+		_, write, _ := strings.Cut(suspended[0].Why, key+" is not changed by that name: write ")
+		write, _, _ = strings.Cut(write, ", with ")
+		if _, suspended = ControlQuotas(base, []coordinator.QuotaControl{set(target, write, value)}); len(suspended) > 0 {
+			t.Errorf("%s is to be written %q, which is refused: %+v", key, write, suspended)
+		}
+	}
+	if len(fairShareKeys) != 6 {
+		t.Errorf("%d keys of FAIR-SHARE's are known, and 6 are tested", len(fairShareKeys))
+	}
+}
+
 func TestControlsWithoutAFile(t *testing.T) {
 	c := set("pool", "weight", "1")
 	q, suspended := ControlQuotas(nil, []coordinator.QuotaControl{c})

@@ -78,7 +78,27 @@ const (
 	// UsagePart: it is no request of its own, but a part of one that has been counted already. What is
 	// stated is charged and nothing else, and nothing is learnt from it.
 	UsagePart
+	// UsageOutput, of CallSettle: the tokens of the output are known alone, and those of the input are
+	// charged as reserved. UsageInput: the other way round. Nothing is learnt from what is half known.
+	UsageOutput
+	UsageInput
 )
+
+// Told is the usage that a settlement tells, of a call for which so many tokens of input and output
+// were reserved; false: it tells none, and all is charged as reserved.
+func (c *Call) Told(input, output float64) (Usage, bool) {
+	u := c.Usage
+	switch c.Meant {
+	case UsageExact:
+	case UsageOutput:
+		u.InputTokens = input
+	case UsageInput:
+		u.OutputTokens = output
+	default:
+		return u, false
+	}
+	return u, true
+}
 
 // CallAsked asks about calls, all of them or none: if one is refused nothing is set aside for
 // any. CallAnswered follows.

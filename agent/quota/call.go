@@ -84,6 +84,7 @@ type Amounts struct {
 
 // Answer is the coordinator's answer about a call that it has granted, or been told of.
 type Answer struct {
+	// ReservationID is empty of Check, which makes none.
 	ReservationID string `json:"reservation_id"`
 	// Standing: it had been done before.
 	Standing bool `json:"standing"`

@@ -94,8 +94,9 @@ func (a *app) newInstance(p parts) (*instance, error) {
 		GatewayToken:  []byte(p.gateways.token.Reveal()),
 		GatewayNames:  p.gateways.names,
 		PeerToken:     p.peerToken(),
-		MaxTaskBytes:  p.cfg.MaxMessageBytes,
-		History:       kept,
+		Leader:        i.service.LeaderElsewhere, PeerAuthorities: p.authorities,
+		MaxTaskBytes: p.cfg.MaxMessageBytes,
+		History:      kept,
 
 		LegacyLimitHeaders: p.cfg.LegacyRateLimitHeaders,
 		Changed: func(c httpapi.Change) {

@@ -38,6 +38,8 @@ type journalFilter struct {
 	limit       int
 	task, agent string
 	since       time.Duration
+	// call: of a call, too, whose reservation has the id of task.
+	call *callKeys
 }
 
 const (
@@ -56,7 +58,7 @@ func (a *app) journalListCommand() *cobra.Command {
   OFFSET  of the message in the stream, for "taskbus journal show OFFSET"
   RECORD  its number; records are numbered from 1, whoever leads
   TASK    its id; #… is the beginning of its key, where --since begins after its
-          id was written down
+          id was written down; of quota that of the reservation
   WHAT    "(3 of 6)": so many agents were eligible; "void: …": its writer did not
           lead any more
 
@@ -144,7 +146,7 @@ func (a *app) journalLines(ctx context.Context, f journalFilter) ([]journalLine,
 // passes tells whether a line is asked for. The broker begins to read somewhat
 // before the time that was asked for.
 func (f *journalFilter) passes(l *journalLine, since time.Time) bool {
-	return (f.task == "" || l.Task == f.task || l.TaskKey == keyText(coordinator.KeyOf(coordinator.TaskID(f.task)))) &&
+	return (f.task == "" || l.Task == f.task || l.TaskKey == keyText(coordinator.KeyOf(coordinator.TaskID(f.task))) || f.call.is(l)) &&
 		(f.agent == "" || l.Agent == f.agent) &&
 		(l.At.IsZero() || !l.At.Before(since))
 }

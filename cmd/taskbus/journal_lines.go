@@ -20,7 +20,8 @@ type journalLine struct {
 	Kind   string    `json:"kind"`
 	// Void: its writer did not lead any more.
 	Void bool `json:"void,omitempty"`
-	// Task is empty where nothing but its key is known.
+	// Task is empty where nothing but its key is known; for what is told of quotas TaskKey is that of
+	// the reservation.
 	Task    string `json:"task_id,omitempty"`
 	TaskKey string `json:"task_key,omitempty"`
 	Agent   string `json:"agent_id,omitempty"`
@@ -38,7 +39,8 @@ func (l *journalLine) task() string {
 }
 
 // journalTeller puts messages of the journal into words, in their order. It
-// remembers the ids of tasks that are open: most records have no more than a key.
+// remembers the ids of tasks that are open, and whose reservations are: most records have no more than a
+// key.
 type journalTeller struct {
 	epoch uint64
 	open  map[coordinator.TaskKey]journalTask
@@ -166,11 +168,19 @@ func (t *journalTeller) record(line *journalLine, r coordinator.Record) {
 		line.Text = "its failure has been told"
 		t.end(line, r.Key)
 	case *coordinator.QuotaReserved:
-		line.Agent, line.Text = string(r.Agent), reservedText(r)
+		if !line.Void {
+			t.open[r.Key] = journalTask{agent: r.Agent}
+		}
+		line.TaskKey, line.Agent, line.Text = keyText(r.Key), string(r.Agent), reservedText(r)
 	case *coordinator.QuotaExtended:
+		t.byKey(line, r.Key)
 		line.Text = "more quota is set aside: " + usedText(&r.More)
 	case *coordinator.QuotaEnded:
-		line.Text = endedText(r)
+		t.byKey(line, r.Key)
+		if line.Text = endedText(r); r.Late != nil {
+			line.Agent = string(r.Late.Agent)
+		}
+		t.end(line, r.Key)
 	case *coordinator.PoolHeard:
 		line.Text = heardText(r)
 	case *coordinator.QuotaControlled:

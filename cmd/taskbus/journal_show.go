@@ -17,15 +17,23 @@ import (
 func (a *app) journalShowCommand() *cobra.Command {
 	var limit int
 	var since time.Duration
+	var agent string
 	c := &cobra.Command{
-		Use:   "show OFFSET|TASK",
-		Short: "Show everything in one message, or everything about one task",
+		Use:   "show OFFSET|TASK|RESERVATION",
+		Short: "Show everything in one message, or about one task or one call's quota",
 		Long: `Shows the message of the journal at an offset, with its header and all fields of its
-records; or, of a task, every record that was written since then about it, with all
-fields. An argument that is a number is an offset; of a task whose id is a number
-there is "taskbus journal ls --task".`,
+records; or, of a task, or of the quota that was reserved for a call (by its
+reservation_id), every record that was written since then about it, with all fields.
+An argument that is a number is an offset; of a task whose id is a number there is
+"taskbus journal ls --task".
+
+Each agent has reservation ids of its own: without --agent those of this id of all
+agents are shown whose beginning was written since then. With --agent, which is the
+agent whose call it is ("" for a gateway's that names none), also what was written of
+one that began before.`,
 		Example: `  taskbus journal show 128400
-  taskbus journal show task-0042 --since 24h -o json`,
+  taskbus journal show task-0042 --since 24h -o json
+  taskbus journal show r-1 --agent gpu-1`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if limit < 1 || limit > maxJournalLimit {
@@ -40,10 +48,20 @@ there is "taskbus journal ls --task".`,
 			if err := checkID("a task", args[0]); err != nil {
 				return err
 			}
-			return a.journalShowTask(c.Context(), args[0], since, limit)
+			calls := newCallKeys(args[0])
+			if c.Flags().Changed("agent") {
+				if agent != "" {
+					if err := checkID("an agent", agent); err != nil {
+						return err
+					}
+				}
+				calls = callKeysOf(args[0], coordinator.AgentID(agent))
+			}
+			return a.journalShowTask(c.Context(), args[0], calls, since, limit)
 		},
 	}
 	c.Flags().IntVar(&limit, "limit", 200, fmt.Sprintf("at most so many records, 1 to %d: the first of a message, the newest of a task", maxJournalLimit))
+	c.Flags().StringVar(&agent, "agent", "", "the call of this agent")
 	sinceFlag(c, &since, time.Hour)
 	return c
 }
@@ -130,8 +148,9 @@ func offsetText(offset int64) string {
 	return strconv.FormatInt(offset, 10)
 }
 
-func (a *app) journalShowTask(ctx context.Context, id string, since time.Duration, limit int) error {
-	lines, err := a.journalLines(ctx, journalFilter{limit: limit, task: id, since: since})
+// journalShowTask shows what there is about a task, or about calls, of this id.
+func (a *app) journalShowTask(ctx context.Context, id string, calls *callKeys, since time.Duration, limit int) error {
+	lines, err := a.journalLines(ctx, journalFilter{limit: limit, task: id, call: calls, since: since})
 	if err != nil {
 		return err
 	}
@@ -150,6 +169,7 @@ func (a *app) journalShowTask(ctx context.Context, id string, since time.Duratio
 	p := &page{w: a.out}
 	if len(records) == 0 {
 		p.line("nothing about %s was journalled in the last %s; --since looks further back", id, shortDuration(since))
+		p.line("(the end of a call that began before is found by --agent)")
 		return p.err
 	}
 	for i := range records {

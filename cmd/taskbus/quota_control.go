@@ -22,7 +22,8 @@ const quotaKeys = `  weight                    by which it shares with its sibli
 
 DIMENSION is requests, input_tokens, output_tokens, total_tokens, cost_usd or
 concurrency. Values are those of quotas.yaml (docs/quotas.md); an amount or rate of
-"none" takes the limit away, "by_weight" makes it a part by weight.`
+"none" takes the limit away, "by_weight" makes it a part by weight. FAIR-SHARE's keys
+go by these names, too: total_quota_monthly_tokens is total_tokens.amount.`
 
 // quotaActs ends the help of every command that changes quotas.
 const quotaActs = `

@@ -16,6 +16,9 @@ import (
 
 type replayFlags struct {
 	strategy, config, output string
+	// call is the id of a reservation, agent whose (nil: anybody's).
+	call  string
+	agent *string
 }
 
 // whatIf tells whether another policy is asked for.
@@ -23,6 +26,7 @@ func (f *replayFlags) whatIf() bool { return f.strategy != "" || f.config != "" 
 
 func (a *app) replayCommand() *cobra.Command {
 	var flags replayFlags
+	var agent string
 	c := &cobra.Command{
 		Use:   "replay EXPORT",
 		Short: "Decide again what a coordinator has recorded, or decide otherwise",
@@ -40,18 +44,27 @@ world cannot be asked again, so a part of that is modelled; the output says whic
 and shows beside it what truly happened. The model is given the recorded policy as
 well: compare "before" with "after".
 
+With --call it shows what was answered about the call whose reservation has this id:
+where it went, and the scores of all that it might have gone to.
+
 No broker is needed, and no environment variable is looked at. docs/replay.md has
 more.`,
 		Example: `  taskbus journal export --all monday.tbj
   taskbus replay monday.tbj
   taskbus replay monday.tbj --strategy load_balanced
+  taskbus replay monday.tbj --call r-1 --agent gpu-1
   taskbus replay monday.tbj --config config/agents.new.yaml -o json`,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("agent") {
+				flags.agent = &agent
+			}
 			switch o := flags.output; {
 			case len(args) != 1:
 				return usageError("name one export of the journal")
 			case o != outputTable && o != outputJSON && o != outputCSV:
 				return usageError("-o must be table, json or csv, not %q", o)
+			case flags.call != "" && (flags.whatIf() || o == outputCSV), flags.agent != nil && flags.call == "":
+				return usageError("--call, with or without --agent, shows what was answered: without --strategy, --config and -o csv")
 			case o == outputCSV && !flags.whatIf():
 				return usageError("-o csv is for comparisons; add --strategy or --config")
 			case flags.strategy != "" && !strategy.Known(flags.strategy):
@@ -64,6 +77,8 @@ more.`,
 	f := c.Flags()
 	f.StringVar(&flags.strategy, "strategy", "", "what if: this strategy for every task that does not ask for one itself")
 	f.StringVar(&flags.config, "config", "", "what if: this agents.yaml instead of the recorded one, with the recorded quotas, and no reloads")
+	f.StringVar(&flags.call, "call", "", "show what was answered about the call with this reservation_id")
+	f.StringVar(&agent, "agent", "", "with --call: of this agent alone; empty for a gateway's that names none")
 	f.StringVarP(&flags.output, "output", "o", outputTable, "form of the output: table, json or csv")
 	return c
 }
@@ -81,6 +96,9 @@ func (a *app) replay(flags replayFlags, path string) error {
 	recordings, err := replay.Read(file)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
+	}
+	if flags.call != "" {
+		return a.replayCall(flags, recordings)
 	}
 	if flags.whatIf() {
 		return a.compare(flags.output, recordings, other)

@@ -28,8 +28,9 @@ func (e *Engine) endCall(now time.Time, c *coordinator.Call, a *coordinator.Call
 		e.record(e.answeredCall(c, &charge, &coordinator.QuotaEnded{Key: c.Key, How: coordinator.QuotaReleased, At: now, Keep: c.Keep}))
 	default:
 		used := charge.Amounts
-		if used[coordinator.DimConcurrency] = 0; c.Meant == coordinator.UsageExact {
-			used = l.Used(&charge, charge.Operation, &c.Usage)
+		used[coordinator.DimConcurrency] = 0
+		if u, told := c.Told(float64(used[coordinator.DimInputTokens]), float64(used[coordinator.DimOutputTokens])); told {
+			used = l.Used(&charge, charge.Operation, &u)
 		}
 		if e.doubtCall(c, a, &charge, &used) {
 			return false

@@ -59,6 +59,43 @@ agents: [{id: x, group_id: team}, {id: y, group_id: team}]
 reservation_ttl_seconds: 60
 `
 
+// What a settlement does not tell of the tokens is charged as it was reserved, and nothing is learnt
+// from such a half: 100 and 200 tokens were reserved.
+func TestSettledByHalf(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		meant   coordinator.UsageMeant
+		in, out float64
+		want    [2]int64 // input and output charged
+		learnt  bool
+	}{
+		{"both are told", coordinator.UsageExact, 70, 30, [2]int64{70, 30}, true},
+		{"output alone: the input is not free", coordinator.UsageOutput, 0, 30, [2]int64{100, 30}, false},
+		{"input alone", coordinator.UsageInput, 70, 0, [2]int64{70, 200}, false},
+		{"nothing", coordinator.UsageEstimated, 0, 0, [2]int64{100, 200}, false},
+	} {
+		r := calls(t, oneTeam)
+		r.Record(true)
+		r.state(tokens(coordinator.CallReserve, "1", 100, 200), coordinator.CallGranted)
+		end := tokens(coordinator.CallSettle, "1", tc.in, tc.out)
+		end.Meant = tc.meant
+		a := r.state(end, coordinator.CallGranted)
+		if got := [2]int64{a.Amounts[coordinator.DimInputTokens], a.Amounts[coordinator.DimOutputTokens]}; got != tc.want {
+			t.Errorf("%s: %v is charged, want %v", tc.name, got, tc.want)
+		}
+		r.holds(teamAgent, coordinator.DimTotalTokens, tc.want[0]+tc.want[1], 0)
+		learnt := false
+		for _, one := range r.Records(nil) {
+			if ended, is := one.(*coordinator.QuotaEnded); is {
+				learnt = ended.Type != ""
+			}
+		}
+		if learnt != tc.learnt {
+			t.Errorf("%s: learnt from: %t, want %t", tc.name, learnt, tc.learnt)
+		}
+	}
+}
+
 // team is the agent's own part: half of the team's 1,000 tokens, of which it borrows what the other
 // one has accrued; the tests begin at noon, when that is half of his.
 const teamAgent = "pool/team/x"

@@ -123,7 +123,7 @@ func readAuth(header http.Header, said *saidCall) (op coordinator.CallOp, fault 
 	h.about(said)
 	input, hasInput := h.tokens("Input")
 	output, hasOutput := h.tokens("Output")
-	said.usage.InputTokens, said.usage.OutputTokens, said.exact = input, output, hasInput && hasOutput
+	said.usage.InputTokens, said.usage.OutputTokens, said.meant = input, output, exactlyIf(hasInput && hasOutput)
 	if seconds, ok := h.amount("X-Quota-Ttl-Seconds", uint64(maxTTL/time.Second)); ok {
 		said.ttl = time.Duration(seconds) * time.Second
 	}
@@ -141,17 +141,23 @@ func readAuth(header http.Header, said *saidCall) (op coordinator.CallOp, fault 
 }
 
 // readAuthSettled reads what has become of a call. Of one that the provider has refused, or could
-// not answer, nothing was used. What was put out is to be told if anything is: without it the call
-// is charged as reserved.
+// not answer, nothing was used. What is not told is charged as reserved: who forgets a header must
+// not get its part for nothing.
 func readAuthSettled(header http.Header, said *saidCall) (op coordinator.CallOp, fault string) {
 	h := headerReader{header: header}
 	h.about(said)
 	// They are those of the reservation: who asked for it has said them, and they count.
 	said.usage.Provider, said.usage.Model = "", ""
-	input, _ := h.tokens("Input")
+	input, hasInput := h.tokens("Input")
 	output, hasOutput := h.tokens("Output")
-	if hasOutput {
-		said.usage.InputTokens, said.usage.OutputTokens, said.exact = input, output, true
+	said.usage.InputTokens, said.usage.OutputTokens = input, output
+	switch {
+	case hasInput && hasOutput:
+		said.meant = coordinator.UsageExact
+	case hasOutput:
+		said.meant = coordinator.UsageOutput
+	case hasInput:
+		said.meant = coordinator.UsageInput
 	}
 	if said.id == "" {
 		h.wrong(reservationHeader, "is missing")

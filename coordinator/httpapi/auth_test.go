@@ -71,12 +71,14 @@ func TestAuthReadsHeaders(t *testing.T) {
 			coordinator.Call{Op: coordinator.CallReserve, Agent: "a", Seats: 1, ChargeUntold: true, TTL: time.Minute, Keep: true}},
 		{"settled by bytes", settle, with("Agent", "a", "Reservation", "r1", "Input-Bytes", "8", "Output-Bytes", "40"),
 			coordinator.Call{Op: coordinator.CallSettle, Agent: "a", Usage: coordinator.Usage{InputTokens: 2, OutputTokens: 10}, Meant: coordinator.UsageExact, Keep: true}},
-		{"settled without output: as reserved", settle, with("Agent", "a", "Reservation", "r1", "Input-Tokens", "8"),
-			coordinator.Call{Op: coordinator.CallSettle, Agent: "a", Keep: true}},
+		{"settled without output: that is charged as reserved", settle, with("Agent", "a", "Reservation", "r1", "Input-Tokens", "8"),
+			coordinator.Call{Op: coordinator.CallSettle, Agent: "a", Usage: coordinator.Usage{InputTokens: 8}, Meant: coordinator.UsageInput, Keep: true}},
+		{"settled without input: that is charged as reserved", settle, with("Agent", "a", "Reservation", "r1", "Output-Bytes", "40"),
+			coordinator.Call{Op: coordinator.CallSettle, Agent: "a", Usage: coordinator.Usage{OutputTokens: 10}, Meant: coordinator.UsageOutput, Keep: true}},
 		{"the provider answered", settle, with("Agent", "a", "Reservation", "r1", "Upstream-Status", "502, 200"),
 			coordinator.Call{Op: coordinator.CallSettle, Agent: "a", Keep: true}},
 		{"the provider refused: nothing was used", settle, with("Agent", "a", "Reservation", "r1", "Upstream-Status", "502, 429", "Output-Tokens", "9"),
-			coordinator.Call{Op: coordinator.CallRelease, Agent: "a", Usage: coordinator.Usage{OutputTokens: 9}, Meant: coordinator.UsageExact, Keep: true}},
+			coordinator.Call{Op: coordinator.CallRelease, Agent: "a", Usage: coordinator.Usage{OutputTokens: 9}, Meant: coordinator.UsageOutput, Keep: true}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			src := granted()

@@ -10,9 +10,11 @@ import (
 // appendTo writes the answer as encoding/json would: it is given thousands of times a second, and
 // most of it are names that need no escape. A test holds the two against each other.
 func (a *CallAnswer) appendTo(b []byte) []byte {
-	b = append(b, `{"reservation_id":`...)
-	b = appendText(b, a.ReservationID)
-	b = append(b, `,"granted":`...)
+	b = append(b, '{')
+	if a.ReservationID != "" {
+		b = append(appendText(append(b, `"reservation_id":`...), a.ReservationID), ',')
+	}
+	b = append(b, `"granted":`...)
 	b = strconv.AppendBool(b, a.Granted)
 	b = appendTruth(b, `,"standing":true`, a.Standing)
 	b = appendTruth(b, `,"unconfirmed":true`, a.Unconfirmed)

@@ -51,7 +51,7 @@ func QuotaRefusal(status int, id string, refused ...*coordinator.CallAnswer) Quo
 		Type: QuotaExceededType, Title: "Quota exceeded", Status: status, Detail: "No quota for this call: " + lacks.Text + ".", ReservationID: id,
 		ViolatedPolicies: []string{},
 		Node:             lacks.Node, Dimension: lacks.Dimension.String(), Limit: lacks.Limit, RetryAt: lacks.RetryAt, Permanent: x.State == coordinator.CallNever,
-		Routes: callRoutes(x),
+		Routes: CallRoutes(x),
 	}
 	for _, x := range refused {
 		if l := x.Lacks; l != nil {

@@ -16,7 +16,7 @@ import (
 type saidCall struct {
 	id, agent, group, operation string
 	usage                       coordinator.Usage
-	exact                       bool // nothing of the usage is to be estimated
+	meant                       coordinator.UsageMeant
 	seats                       int64
 	noBorrowing, chargeUntold   bool
 	priority                    coordinator.Priority
@@ -25,9 +25,9 @@ type saidCall struct {
 	heard                       *coordinator.ProviderWord
 }
 
-// meant is how the usage is meant.
-func (s *saidCall) meant() coordinator.UsageMeant {
-	if s.exact {
+// exactlyIf is how usage is meant of which everything, or not, is told.
+func exactlyIf(told bool) coordinator.UsageMeant {
+	if told {
 		return coordinator.UsageExact
 	}
 	return coordinator.UsageEstimated
@@ -166,11 +166,11 @@ func (s *saidCall) take(f *saidFields, op coordinator.CallOp) (fault string) {
 	if !validService(s.usage.Provider) || !validService(s.usage.Model) {
 		return "provider and model are names of 1 to 128 letters, digits and . _ : @ / + -"
 	}
-	if s.exact = f.input != nil && f.output != nil; f.total != nil {
-		s.usage.InputTokens, s.exact = *f.total, true
+	if s.meant = exactlyIf(f.input != nil && f.output != nil); f.total != nil {
+		s.usage.InputTokens, s.meant = *f.total, coordinator.UsageExact
 	}
 	if op == coordinator.CallSettle { // what is not said was not used, if anything is said
-		s.exact = f.total != nil || f.input != nil || f.output != nil || f.cost != nil || f.requests != nil
+		s.meant = exactlyIf(f.total != nil || f.input != nil || f.output != nil || f.cost != nil || f.requests != nil)
 	}
 	s.seats, s.ttl = int64(number(f.seats)), time.Duration(number(f.ttl)*float64(time.Second))
 	if f.seats == nil && (op == coordinator.CallReserve || op == coordinator.CallCheck) {

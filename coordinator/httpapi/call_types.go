@@ -10,7 +10,8 @@ import (
 
 // CallAnswer is the answer about a call that was granted, or told of.
 type CallAnswer struct {
-	ReservationID string `json:"reservation_id"`
+	// ReservationID is empty of what was only checked: nothing was made.
+	ReservationID string `json:"reservation_id,omitempty"`
 	// Granted is always true: what is refused is a Problem.
 	Granted bool `json:"granted"`
 	// Standing: it had been done before, and is answered again.
@@ -77,11 +78,12 @@ func callAnswerOf(id string, op coordinator.CallOp, x *coordinator.CallAnswer) *
 	default:
 		a.Charged = amountsOf(&x.Amounts)
 	}
-	a.Routes = callRoutes(x)
+	a.Routes = CallRoutes(x)
 	return a
 }
 
-func callRoutes(x *coordinator.CallAnswer) (all []CallRoute) {
+// CallRoutes are the alternatives of an answer as they were judged, for programs.
+func CallRoutes(x *coordinator.CallAnswer) (all []CallRoute) {
 	for i := range x.Routes {
 		all = append(all, callRoute(&x.Routes[i]))
 	}

@@ -126,12 +126,13 @@ func (c callAnswers) refused(w http.ResponseWriter, id string, call *coordinator
 	quotaExceeded(w, id, call.Key, x)
 }
 
-// callOf makes of what was said about a call what the engine is asked.
+// callOf makes of what was said about a call what the engine is asked. The id is what it is answered
+// with, empty for a check.
 func (a *api) callOf(w http.ResponseWriter, who caller, op coordinator.CallOp, said *saidCall) (coordinator.Call, string, bool) {
 	agent := coordinator.AgentID(said.agent)
 	switch { // what is said counts for gateways
 	case who.agent != "" && agent != "" && agent != who.agent:
-		problem(w, http.StatusForbidden, "Another agent", "The token is that of agent "+string(who.agent)+"; nobody uses the quota of another.")
+		problem(w, http.StatusForbidden, "Another agent", "The token, or the certificate, is that of agent "+string(who.agent)+"; nobody uses the quota of another.")
 		return coordinator.Call{}, "", false
 	case who.agent != "":
 		agent = who.agent
@@ -142,9 +143,12 @@ func (a *api) callOf(w http.ResponseWriter, who caller, op coordinator.CallOp, s
 	}
 	call := coordinator.Call{
 		Op: op, Key: CallKey(agent, id), Keep: keep || op == coordinator.CallReserve, Agent: agent, Group: said.group, OwnOnly: who.agent != "",
-		Operation: said.operation, Usage: said.usage, Meant: said.meant(), Seats: said.seats, NoBorrowing: said.noBorrowing,
+		Operation: said.operation, Usage: said.usage, Meant: said.meant, Seats: said.seats, NoBorrowing: said.noBorrowing,
 		Priority: said.priority, TTL: said.ttl, ChargeUntold: said.chargeUntold,
 		Routes: said.routes, Heard: said.heard,
+	}
+	if op == coordinator.CallCheck {
+		id = "" // nothing is made under it
 	}
 	return call, id, true
 }

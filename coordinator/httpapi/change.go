@@ -40,10 +40,11 @@ type permission struct {
 	// browsers refuses what a page of another origin makes a browser send. The
 	// token would not be sent along, but that is for two locks to say, not for one.
 	browsers *http.CrossOriginProtection
+	now      func() time.Time
 }
 
 func newPermission(token []byte) *permission {
-	return &permission{token: hashToken(token), browsers: http.NewCrossOriginProtection()}
+	return &permission{token: hashToken(token), browsers: http.NewCrossOriginProtection(), now: time.Now}
 }
 
 // granted tells whether the request may change something, or answers it.
@@ -58,7 +59,12 @@ func (p *permission) granted(w http.ResponseWriter, r *http.Request) bool {
 				"(or put the token into TASKBUS_ADMIN_TOKEN), start the coordinator again, and send Authorization: Bearer with the token.")
 		return false
 	}
-	detail := p.refuse(r.Header.Values("Authorization"))
+	var detail string
+	if len(r.Header.Values(forwardedHeader)) == 0 {
+		detail = p.refuse(r.Header.Values("Authorization"))
+	} else if !p.signed(w, r, p.now()) {
+		detail = "What a coordinator forwards must be signed by the admin token that all of them share, less than a minute ago."
+	}
 	if detail == "" {
 		return true
 	}
@@ -87,9 +93,9 @@ func (p *permission) refuse(values []string) string {
 }
 
 // changing puts the permission, the limits and the record before an endpoint that
-// changes something of an id.
+// changes something of an id, which the coordinator that leads does.
 func (a *api) changing(change func(w http.ResponseWriter, r *http.Request, id string)) http.Handler {
-	named := a.admin(func(w http.ResponseWriter, r *http.Request) { change(w, r, r.PathValue("id")) })
+	named := a.admin(a.byLeader(func(w http.ResponseWriter, r *http.Request) { change(w, r, r.PathValue("id")) }))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if id := r.PathValue("id"); messages.ValidID(id) {
 			named.ServeHTTP(w, r)

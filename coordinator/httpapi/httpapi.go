@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"crypto/rand"
+	"crypto/x509"
 	"net/http"
 	"slices"
 	"strings"
@@ -40,6 +41,11 @@ type Options struct {
 	// PeerToken is the secret by which coordinators know each other: one that stands by forwards
 	// to the leader what it is asked about calls. New keeps its hash only; without one nobody may.
 	PeerToken []byte
+	// Leader is where the coordinator that leads answers, if this one stands by; empty: this one
+	// leads, or nobody knows. Changes are forwarded there, signed by the admin token; nil: none are.
+	Leader func() string
+	// PeerAuthorities are those of the other coordinators' certificates; nil: the system's.
+	PeerAuthorities *x509.CertPool
 	// LegacyLimitHeaders: answers about calls have RateLimit-Limit, -Remaining and -Reset as well.
 	LegacyLimitHeaders bool
 	// History of usage; nil: none is kept.
@@ -62,6 +68,8 @@ type api struct {
 	identity   identity
 	callers    *callers
 	peers      hashedToken // of other coordinators
+	leader     func() string
+	peer       *http.Client // for the leader
 	maxTask    int64
 	// calls numbers the reservations that this process gives an id to; prefix tells them from those
 	// of others.
@@ -129,6 +137,7 @@ func New(src Source, metrics http.Handler, opts Options) http.Handler {
 		a.history = noHistory{}
 	}
 	a.peers = hashToken(opts.PeerToken)
+	a.leader, a.peer = opts.Leader, NewPeers(opts.PeerAuthorities, 0)
 	plain := callAnswers{legacy: opts.LegacyLimitHeaders}
 	a.answers, a.nginxAnswers = plain, authAnswers{plain}
 	a.callers = newCallers(a.identity, opts.GatewayToken, opts.GatewayNames)
@@ -194,7 +203,7 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 		},
 		{
 			path: "/v1/quota/controls", about: `standing changes to quotas.yaml; * POST makes some: {"node": "pool/team-a", "set": {"weight": 5}}`,
-			read: plain(a.controls), method: http.MethodPost, change: a.admin(a.control),
+			read: plain(a.controls), method: http.MethodPost, change: a.admin(a.byLeader(a.control)),
 		},
 		{
 			path: "/v1/quota/controls/{id}", about: "* DELETE ends a standing change",

@@ -12,7 +12,17 @@ const (
 	callRoutes
 	callHeard
 	callPart
+	callOutput
+	callInput
 )
+
+// callMeant are the bits for how the usage is meant; none: it is estimated.
+var callMeant = [...]struct {
+	meant coordinator.UsageMeant
+	bit   uint64
+}{
+	{coordinator.UsageExact, callExact}, {coordinator.UsagePart, callPart}, {coordinator.UsageOutput, callOutput}, {coordinator.UsageInput, callInput},
+}
 
 // leastCall is how many bytes a call takes up at the very least.
 const leastCall = 8
@@ -25,13 +35,12 @@ func (c *coder) callAsked(ev *coordinator.CallAsked) {
 func (c *coder) call(call *coordinator.Call) {
 	m := c.mask(on(call.Keep, callKeep) |
 		on(call.OwnOnly, callOwnOnly) |
-		on(call.Meant == coordinator.UsageExact, callExact) |
+		meantBit(call.Meant) |
 		on(call.NoBorrowing, callNoBorrowing) |
 		on(call.ChargeUntold, callChargeUntold) |
 		on(call.Usage != (coordinator.Usage{}), callUsage) |
 		on(len(call.Routes) > 0, callRoutes) |
-		on(call.Heard != nil, callHeard) |
-		on(call.Meant == coordinator.UsagePart, callPart))
+		on(call.Heard != nil, callHeard))
 	member(c, &call.Op, coordinator.NumCallOps)
 	c.key(&call.Key)
 	c.flag(&call.Keep, m&callKeep != 0)
@@ -40,11 +49,10 @@ func (c *coder) call(call *coordinator.Call) {
 	c.flag(&call.OwnOnly, m&callOwnOnly != 0)
 	name(c, &call.Operation)
 	if !c.writing {
-		switch {
-		case m&callPart != 0:
-			call.Meant = coordinator.UsagePart
-		case m&callExact != 0:
-			call.Meant = coordinator.UsageExact
+		for _, one := range callMeant {
+			if m&one.bit != 0 {
+				call.Meant = one.meant
+			}
 		}
 	}
 	integer(c, &call.Seats)
@@ -67,6 +75,16 @@ func (c *coder) call(call *coordinator.Call) {
 	if m&callHeard != 0 {
 		c.providerWord(&call.Heard)
 	}
+}
+
+// meantBit says how the usage of a call is meant.
+func meantBit(meant coordinator.UsageMeant) uint64 {
+	for _, one := range callMeant {
+		if one.meant == meant {
+			return one.bit
+		}
+	}
+	return 0
 }
 
 func (c *coder) providerWord(p **coordinator.ProviderWord) {

@@ -24,7 +24,7 @@ var closedSets = map[reflect.Type]uint8{
 	reflect.TypeFor[coordinator.QuotaEnd]():         coordinator.NumQuotaEnds,
 	reflect.TypeFor[coordinator.QuotaControlKind](): coordinator.NumQuotaControlKinds,
 	reflect.TypeFor[coordinator.CallOp]():           coordinator.NumCallOps,
-	reflect.TypeFor[coordinator.UsageMeant]():       uint8(coordinator.UsagePart) + 1,
+	reflect.TypeFor[coordinator.UsageMeant]():       uint8(coordinator.UsageInput) + 1,
 
 	reflect.TypeFor[coordinator.AgentStatus]():    uint8(coordinator.StatusOffline) + 1,
 	reflect.TypeFor[coordinator.ReturnCause]():    coordinator.NumReturnCauses,

@@ -2,11 +2,8 @@ package service
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"taskbus/coordinator"
@@ -15,20 +12,6 @@ import (
 
 // forwardTimeout bounds how long a leader that has just died keeps those waiting who ask here.
 const forwardTimeout = 2 * time.Second
-
-// newForwarding is what a standby asks the leader with, whose certificate these authorities have
-// signed (nil: those of the system): connections are kept, redirects not followed, because a token
-// goes along.
-func newForwarding(authorities *x509.CertPool) *http.Client {
-	return &http.Client{
-		Timeout: forwardTimeout,
-		Transport: &http.Transport{
-			MaxIdleConnsPerHost: 256, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: false,
-			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities},
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-}
 
 // AskCalls asks the leader about calls (see httpapi.Source): this coordinator, or the one for which
 // it stands by. While neither answers, what quotas.yaml lets each coordinator admit by itself is
@@ -60,7 +43,7 @@ func (s *Service) askSomebody(ctx context.Context, asked []coordinator.Call) ([]
 	if !errors.Is(err, httpapi.ErrNotLeading) {
 		return answers, err
 	}
-	address := s.leaderElsewhere()
+	address := s.LeaderElsewhere()
 	if address == "" || s.options.PeerToken == "" {
 		return nil, err
 	}
@@ -71,8 +54,8 @@ func (s *Service) askSomebody(ctx context.Context, asked []coordinator.Call) ([]
 	return answers, nil
 }
 
-// leaderElsewhere is where the leader answers, if this coordinator stands by; empty: nobody knows.
-func (s *Service) leaderElsewhere() string {
+// LeaderElsewhere is where the leader answers, if this coordinator stands by; empty: nobody knows.
+func (s *Service) LeaderElsewhere() string {
 	r := s.current.Load()
 	if r == nil || r.ledger == nil || s.state.read().state != stateStandby {
 		return ""

@@ -232,9 +232,10 @@ func (o *onLoss) end(now time.Time, held *owedCall, c *coordinator.Call, a *coor
 		return
 	}
 	held.until = time.Time{}
-	if c.Meant == coordinator.UsageExact {
+	// What was admitted has its tokens written out (asCharge).
+	if used, told := c.Told(held.call.Usage.InputTokens, held.call.Usage.OutputTokens); told {
 		provider, model := held.call.Usage.Provider, held.call.Usage.Model
-		held.call.Usage, held.call.Meant = c.Usage, c.Meant
+		held.call.Usage, held.call.Meant = used, coordinator.UsageExact
 		if held.call.Usage.Provider == "" {
 			held.call.Usage.Provider, held.call.Usage.Model = provider, model
 		}

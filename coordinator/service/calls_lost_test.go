@@ -273,3 +273,33 @@ func TestLossOfAGuess(t *testing.T) {
 		r.unanswered(c) // that has taken all 100
 	})
 }
+
+// Of a call that was admitted without a leader and is settled by half the other half is charged as it
+// was answered: 10 tokens of input, and 512 of output, which nobody had stated.
+func TestLossSettledByHalf(t *testing.T) {
+	inLossRig(t, `
+pool: {on_loss: allow}
+groups: [{id: alpha, limits: {total_tokens: {amount: 10000, per: day}}}]
+agents: [{id: a1, group_id: alpha}]
+`, func(r *rig) {
+		settled := func(id string, meant coordinator.UsageMeant, in, out float64, want int64) {
+			c := aCall(coordinator.CallReserve, id, 10)
+			c.Meant = coordinator.UsageEstimated
+			r.asked(c, coordinator.CallGranted)
+			c.Op, c.Meant, c.Usage = coordinator.CallSettle, meant, coordinator.Usage{InputTokens: in, OutputTokens: out}
+			if a := r.asked(c, coordinator.CallGranted); a.Amounts[coordinator.DimTotalTokens] != want {
+				t.Errorf("%s: %v is to be charged, want %d tokens", id, a.Amounts, want)
+			}
+		}
+		settled("output", coordinator.UsageOutput, 0, 30, 10+30)
+		settled("input", coordinator.UsageInput, 7, 0, 7+512)
+		settled("both", coordinator.UsageExact, 7, 30, 37)
+		settled("none", coordinator.UsageEstimated, 0, 0, 522)
+		r.start()
+		defer r.close()
+		r.pass(lossTTL + 2*tellEvery)
+		if b := r.quotas(httpapi.QuotaSelection{})["pool/alpha"].Budgets[0]; b.Used != 40+519+37+522 {
+			t.Errorf("%v tokens are charged, want 1118", b.Used)
+		}
+	})
+}

@@ -149,11 +149,23 @@ func (s *Service) leading() (*session, error) {
 	r, state := s.current.Load(), s.state.read().state
 	if r == nil || state != stateActive && state != stateBlocked {
 		if reads := s.reads(); reads != "" {
-			return nil, fmt.Errorf("this coordinator is %s (it %s) and takes no tasks yet; ask the one that leads, or try again", state, reads)
+			return nil, fmt.Errorf("this coordinator is %s (it %s) and takes no tasks yet; ask the one that leads%s, or try again", state, reads, s.whereLeader())
 		}
-		return nil, fmt.Errorf("this coordinator is %s and takes no tasks; ask the one that leads, or try again", state)
+		return nil, fmt.Errorf("this coordinator is %s and takes no tasks; ask the one that leads%s, or try again", state, s.whereLeader())
 	}
 	return r, nil
+}
+
+// whereLeader says who leads and where, as far as the journal tells somebody who stands by.
+func (s *Service) whereLeader() string {
+	r := s.current.Load()
+	if r == nil || r.ledger == nil || s.state.read().state != stateStandby {
+		return ""
+	}
+	if l := r.ledger.position().leader; l.Instance != "" && l.Address != "" {
+		return fmt.Sprintf(" (%s, at %s)", l.Instance, l.Address)
+	}
+	return ""
 }
 
 // awaitEngine waits for the engine's answer to a cancel that was posted: until that is

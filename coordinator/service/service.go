@@ -106,7 +106,7 @@ func New(o Options) (*Service, error) {
 	s := &Service{
 		options: o, log: o.Logger, now: o.Now, started: o.Now(),
 		decoder: messages.NewDecoder(set, messages.Limits{MaxBytes: o.Config.MaxMessageBytes}),
-		history: newHistory(historySize), judging: make(chan struct{}, 1), resultsNext: -1, overruns: make(overruns), calls: newCalls(), lost: newOnLoss(), forwarding: newForwarding(o.PeerAuthorities),
+		history: newHistory(historySize), judging: make(chan struct{}, 1), resultsNext: -1, overruns: make(overruns), calls: newCalls(), lost: newOnLoss(), forwarding: httpapi.NewPeers(o.PeerAuthorities, forwardTimeout),
 	}
 	s.loop = newLoop(o.Now, writeDown{s})
 	s.count.recent.now = o.Now

@@ -7,6 +7,7 @@ import (
 	"log"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -62,6 +63,29 @@ agents:
   - {id: rare, group_id: team, limits: {total_tokens: {amount: 1000, per: day, borrow: 0}, requests: {rate: 2, per: hour, burst: 2, borrow: 0}}}
 default_output_tokens: 16
 `
+
+// The commands of the example's README work as they stand there, up to the one that would start it, which
+// differs from the one before only in that: it would need ports that somebody may have.
+func TestNginxByItsReadme(t *testing.T) {
+	t.Parallel()
+	nginxProgram(t)
+	readme, err := os.ReadFile("../../examples/gateways/nginx/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(readme), "```sh\n")
+	block, _, _ = strings.Cut(block, "```")
+	lines := strings.Split(strings.TrimSpace(block), "\n")
+	if len(lines) != 3 || strings.Replace(lines[1], " -t", " -g 'daemon off;'", 1) != lines[2] {
+		t.Fatalf("the README's commands are %q, want three: a folder, a look, the start", lines)
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", lines[0]+"\n"+lines[1])
+	cmd.Dir = "../.."
+	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
+	if said, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(said), "test is successful") {
+		t.Errorf("the README's commands: %v\n%s", err, said)
+	}
+}
 
 // Calls stream through nginx and are charged what they have used; who has no quota is answered
 // 429 with Retry-After, and the provider sees nothing of it.

@@ -13,13 +13,14 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
 
 	"taskbus/agent/quota"
 )
 
 func main() {
 	client, err := quota.New(quota.Options{
-		URLs:  strings.Fields(cmp.Or(os.Getenv("TASKBUS_URLS"), "http://127.0.0.1:8551")), // all coordinators
+		URLs:  urls(cmp.Or(os.Getenv("TASKBUS_URLS"), "http://127.0.0.1:8551")), // all coordinators
 		Agent: "agent_core_1",
 		Token: os.Getenv("TASKBUS_AGENT_TOKEN"), // taskbus agents token agent_core_1
 	})
@@ -40,6 +41,11 @@ func main() {
 		log.Print(err)
 	}
 	fmt.Printf("%d calls in %d leases, %d refused\n", client.Stats().Admitted, client.Stats().Leases, client.Stats().Refused)
+}
+
+// urls are those of a list, with commas or blanks between them.
+func urls(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 }
 
 func call(llm *http.Client, provider, question string) {

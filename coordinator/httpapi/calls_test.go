@@ -1,0 +1,48 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"taskbus/coordinator"
+)
+
+// What is reserved, consumed or charged is answered with its id, given or made; what is only checked
+// with none, because nobody could settle it.
+func TestACheckHasNoReservation(t *testing.T) {
+	for op := range coordinator.CallOp(coordinator.NumCallOps) {
+		for _, id := range []string{"", "mine"} {
+			if id == "" && (op == coordinator.CallExtend || op == coordinator.CallSettle || op == coordinator.CallRelease) {
+				continue // of an existing one
+			}
+			asked := map[string]string{"agent_id": "a"}
+			if id != "" {
+				asked["reservation_id"] = id
+			}
+			text, err := json.Marshal(asked)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp := changeWith(granted(), callOptions, request{http.MethodPost, "/v1/quota/" + op.String(), string(text), [][2]string{asGateway}})
+			var answer map[string]any
+			if err := json.Unmarshal([]byte(body(t, resp)), &answer); err != nil || resp.StatusCode != 200 {
+				t.Fatalf("%s: %d, %v", op, resp.StatusCode, err)
+			}
+			got, has := answer["reservation_id"].(string)
+			if has == (op == coordinator.CallCheck) || has && id != "" && got != id {
+				t.Errorf("%s of %q is answered with the reservation %q (%t)", op, id, got, has)
+			}
+		}
+	}
+}
+
+// Who names another agent than its own shows a token or a certificate: the answer speaks of both.
+func TestAnotherAgentIsRefused(t *testing.T) {
+	src := granted()
+	resp := changeWith(src, callOptions, request{http.MethodPost, "/v1/quota/consume", `{"agent_id": "b"}`, [][2]string{tokenOf("a"), {"X-Quota-Agent", "a"}}})
+	if said := body(t, resp); resp.StatusCode != 403 || !strings.Contains(said, "The token, or the certificate, is that of agent a;") || len(src.calls) > 0 {
+		t.Errorf("%d %s, and %d calls were asked about", resp.StatusCode, said, len(src.calls))
+	}
+}
