@@ -79,6 +79,7 @@ func (nd *node) inherit(old *node, now int64) {
 		if o := old.rates[d]; s != nil && o != nil {
 			s.assured.follow(now, &o.assured)
 			s.ceiling.follow(now, &o.ceiling)
+			s.forgive(now, false) // it may have become a hard one
 		}
 	}
 	if nd.health = old.health; nd.health.rises != 0 {
@@ -178,6 +179,10 @@ func (l *Ledger) successors(part *reservation) []rateUse {
 		u := &uses[i]
 		for _, was := range part.uses {
 			if was.dim != u.dim || was.leaf.id != u.leaf.id {
+				continue
+			}
+			if was.by == nil {
+				u.by = nil
 				continue
 			}
 			for x := u.leaf; x != nil; x = x.up {

@@ -62,7 +62,11 @@ func (part *reservation) export(l *Ledger, r *reservation) *coordinator.QuotaRes
 		q.Loans = append(q.Loans, loan)
 	}
 	for _, u := range part.uses {
-		q.Served = append(q.Served, l.nodes[u.by.node].spec.ID)
+		by := "" // none
+		if u.by != nil {
+			by = l.nodes[u.by.node].spec.ID
+		}
+		q.Served = append(q.Served, by)
 	}
 	return q
 }
@@ -163,7 +167,11 @@ func (l *Ledger) restore(q *coordinator.QuotaReserved, c *Charge) {
 		if i >= len(q.Served) {
 			break
 		}
-		for x, u := part.uses[i].leaf, &part.uses[i]; x != nil; x = x.up {
+		u := &part.uses[i]
+		if q.Served[i] == "" {
+			u.by = nil
+		}
+		for x := u.leaf; x != nil; x = x.up {
 			if l.nodes[x.node].spec.ID == q.Served[i] {
 				u.by = x
 			}
