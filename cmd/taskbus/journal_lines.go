@@ -173,6 +173,8 @@ func (t *journalTeller) record(line *journalLine, r coordinator.Record) {
 		line.Text = endedText(r)
 	case *coordinator.PoolHeard:
 		line.Text = heardText(r)
+	case *coordinator.QuotaTold:
+		line.Text = fmt.Sprintf("it is told that %d%% of %s of %s are used or set aside", r.Percent, r.Dimension, r.Node)
 	case *coordinator.QuotaControlled:
 		line.Text = controlledText(r)
 	case *coordinator.LaneKnown:

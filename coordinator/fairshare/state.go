@@ -73,8 +73,10 @@ func (part *reservation) export(l *Ledger, r *reservation) *coordinator.QuotaRes
 
 // Fold takes over what a record says, as it was decided then: nothing is refused. The first
 // one decides what time it is, so that quotas can be installed before the past is folded, at
-// whatever time.
+// whatever time. It raises no alert: which of them the world was told of is recorded, too.
 func (l *Ledger) Fold(r coordinator.Record) {
+	l.Tentatively(true)
+	defer l.Tentatively(false)
 	switch r := r.(type) {
 	case *coordinator.QuotaReserved:
 		l.foldReserved(r)
@@ -106,8 +108,12 @@ func (l *Ledger) Fold(r coordinator.Record) {
 		}
 	case *coordinator.QuotaBefore:
 		l.foldBefore(r)
+	case *coordinator.QuotaTold:
+		l.at(r.At)
+		if b := l.budgetOf(r.Node, r.Dimension); b != nil {
+			b.alerted = max(b.alerted, r.Percent)
+		}
 	}
-	l.alerts = l.alerts[:0]
 }
 
 // at sets the time to that of a record: back, too, while nothing has been charged.
