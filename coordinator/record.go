@@ -281,6 +281,7 @@ func (*QuotaReserved) record()   {}
 func (*QuotaExtended) record()   {}
 func (*QuotaEnded) record()      {}
 func (*QuotaBefore) record()     {}
+func (*QuotaTold) record()       {}
 func (*EstimateBefore) record()  {}
 func (*ShareBefore) record()     {}
 func (*LaneKnown) record()       {}

@@ -98,6 +98,15 @@ type QuotaBefore struct {
 	Values    []int64 // in the order of the ledger's own
 }
 
+// QuotaTold says that the world is told that so many percent of a node's budget are used or set
+// aside (see [QuotaReached]): nobody tells it again in that period, nor of less.
+type QuotaTold struct {
+	Node      string
+	Dimension Dimension
+	Percent   int64
+	At        time.Time
+}
+
 // EstimateBefore is what snapshots say of what calls have taken: one row of the estimator's
 // (see fairshare.EstimatorRow). The First of them is without a row of its own.
 type EstimateBefore struct {

@@ -183,6 +183,8 @@ func (t *journalTeller) record(line *journalLine, r coordinator.Record) {
 		t.end(line, r.Key)
 	case *coordinator.PoolHeard:
 		line.Text = heardText(r)
+	case *coordinator.QuotaTold:
+		line.Text = fmt.Sprintf("it is told that %d%% of %s of %s are used or set aside", r.Percent, r.Dimension, r.Node)
 	case *coordinator.QuotaControlled:
 		line.Text = controlledText(r)
 	case *coordinator.LaneKnown:

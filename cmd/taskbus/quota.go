@@ -155,7 +155,7 @@ func (p *page) limits(nodes []httpapi.QuotaNode, now time.Time) {
 			if r.Amount == 0 {
 				all, speed = 0, "what others leave"
 			}
-			t.row(n.ID, r.Dimension+"/"+per(r.PerSeconds), in(max(0, all-r.Remaining)), "", in(all), percent(max(0, all-r.Remaining), all), "", "", "", speed)
+			t.row(n.ID, r.Dimension+"/"+per(r.PerSeconds), in(max(0, all-r.Remaining)), "", in(all), percent(max(0, all-r.Remaining), all), "", "", some(in, r.Debt), speed)
 		}
 		if c := n.Concurrency; c != nil {
 			t.row(n.ID, "concurrency", c.Running, "", c.Limit, percent(float64(c.Running), float64(c.Limit)), "", "", "", "")

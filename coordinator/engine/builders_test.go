@@ -139,6 +139,7 @@ type rig struct {
 	failures   []coordinator.Fail
 	// auctions are the latest of each task.
 	auctions map[coordinator.TaskID]string
+	opened   []string // what followed from it when it took over, and its session opened
 }
 
 // boot starts an engine at epoch with this policy and an open session, and lets

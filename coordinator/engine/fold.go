@@ -48,7 +48,7 @@ func (e *Engine) Fold(at time.Time, r coordinator.Record) {
 		e.foldBreaker(at, r)
 	case *coordinator.Joined:
 		e.foldJoined(at, r)
-	case *coordinator.QuotaReserved, *coordinator.QuotaExtended, *coordinator.QuotaEnded, *coordinator.QuotaBefore,
+	case *coordinator.QuotaReserved, *coordinator.QuotaExtended, *coordinator.QuotaEnded, *coordinator.QuotaBefore, *coordinator.QuotaTold,
 		*coordinator.EstimateBefore, *coordinator.ShareBefore:
 		e.foldQuota(r)
 	case *coordinator.PoolHeard:

@@ -27,7 +27,9 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 		}
 	}
 	e.policy = p
-	e.quotas.under(e.quotaTime(now), p)
+	if e.quotas.under(e.quotaTime(now), p) {
+		e.reviewQuotas(now)
+	}
 	e.daysUnder()
 	for _, t := range e.tasks.all {
 		if t != nil && t.quota != nil && !t.quota.open {

@@ -61,10 +61,10 @@ type quotaHold struct {
 	took   time.Duration       // how long its agent says that it worked; 0: not given
 }
 
-// under takes over the quotas of a policy.
-func (q *quotas) under(now time.Time, p *coordinator.Policy) {
+// under takes over the quotas of a policy, and tells whether they are others.
+func (q *quotas) under(now time.Time, p *coordinator.Policy) (others bool) {
 	if p.Quotas == q.ledger.Quotas() { // the shares are of the same groups, too
-		return
+		return false
 	}
 	q.ledger.Install(now, p.Quotas)
 	q.byAgent = agentsOwn(p.Quotas)
@@ -77,6 +77,7 @@ func (q *quotas) under(now time.Time, p *coordinator.Policy) {
 	if err := q.shares.Install(groups, low); err != nil {
 		panic(err) // a policy has been validated
 	}
+	return true
 }
 
 // quotaDemand is what the task will probably take; nil where there are no quotas.

@@ -143,11 +143,22 @@ func (e *Engine) excessive(id coordinator.TaskID, c *fairshare.Charge, x fairsha
 	}
 }
 
+// reviewQuotas tells of budgets that have come to a threshold by no use: they are smaller now, or
+// whoever led before did not live to tell. Without a session nobody would hear: the next one does.
+func (e *Engine) reviewQuotas(now time.Time) {
+	if e.connected && !e.following {
+		e.quotas.ledger.Review(now)
+		e.quotaAlerts()
+	}
+}
+
 // quotaAlerts tells the world of budgets that are nearly, or quite, used up.
 func (e *Engine) quotaAlerts() {
 	q := &e.quotas
 	q.alerts = q.ledger.Alerts(q.alerts[:0])
-	for _, a := range q.alerts {
+	for i := range q.alerts {
+		a := &q.alerts[i]
+		e.record(a.Told(q.ledger.Now()))
 		e.emit(coordinator.QuotaReached{Node: a.Node, Dimension: a.Dimension, Percent: int(a.Percent), Used: a.Used, Cap: a.Cap, Ends: a.Ends})
 	}
 }

@@ -41,7 +41,7 @@ func (e *Engine) foldQuota(r coordinator.Record) {
 			expected = 0 // it was late, and had been put right before
 		}
 		e.turnKnown(&c, expected, r)
-	case *coordinator.QuotaExtended, *coordinator.QuotaBefore:
+	case *coordinator.QuotaExtended, *coordinator.QuotaBefore, *coordinator.QuotaTold:
 		q.ledger.Fold(r)
 	case *coordinator.EstimateBefore:
 		if r.First {

@@ -37,6 +37,7 @@ func (e *Engine) sessionOpened(now time.Time) {
 	e.withdrawAgain()
 	e.payOwed()
 	e.endLost(now)
+	e.reviewQuotas(now)
 	e.forgetClaims()
 	e.lanesOpened()
 	clear(e.retold)

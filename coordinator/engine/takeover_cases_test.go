@@ -40,7 +40,7 @@ func (r *rig) heirOf(now time.Time, journal []coordinator.Record) *rig {
 	}
 	heir.Succeed(r.now, time.Second)
 	heir.Lead()
-	heir.apply(coordinator.SessionOpened{})
+	heir.opened = heir.apply(coordinator.SessionOpened{})
 	return heir
 }
 

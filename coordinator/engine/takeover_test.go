@@ -35,6 +35,7 @@ type succession struct {
 	results []coordinator.ResultReported // of this leader's term, in the order of their stream
 	reading map[coordinator.TaskID]bool  // of which results are being read again
 	owed    []coordinator.TaskID         // failures without a delivery, not confirmed yet
+	reached map[string]bool              // what has been told of budgets, in all terms
 }
 
 // settings are drawn once for a run.
@@ -94,7 +95,7 @@ func takeOvers(t *rapid.T) {
 		p.lanes(rapid.SampledFrom([]int{0, 1, 2}).Draw(t, "room"))
 		p.Settings.AssignmentTimeout = 600 * time.Second
 	}
-	s := &succession{t: t, l: newLedger(), now: epoch, heard: make(map[string]bool), settings: settings{
+	s := &succession{t: t, l: newLedger(), now: epoch, heard: make(map[string]bool), reached: make(map[string]bool), settings: settings{
 		policy: &p.Policy, early: rapid.Bool().Draw(t, "results before the confirm"), snapshots: rapid.Bool().Draw(t, "snapshots in between"),
 	}}
 	if rapid.Bool().Draw(t, "quotas") {

@@ -274,6 +274,12 @@ func (s *succession) judge(f coordinator.Effect) error {
 		}
 	case coordinator.DropLane:
 		return l.judgeDrop(f)
+	case coordinator.QuotaReached:
+		told := fmt.Sprint(f.Node, f.Dimension, f.Percent, f.Ends)
+		if s.reached[told] {
+			return fmt.Errorf("it is told twice that %s has reached %d %% in %s", f.Node, f.Percent, f.Dimension)
+		}
+		s.reached[told] = true
 	case *coordinator.Fail:
 		return s.failed(f)
 	case *coordinator.Completed:

@@ -19,6 +19,11 @@ type Alert struct {
 // thresholds are the parts of a budget that are told of, in percent.
 var thresholds = [...]int64{80, 90, 100}
 
+// Told is the record of it.
+func (a *Alert) Told(at time.Time) *coordinator.QuotaTold {
+	return &coordinator.QuotaTold{Node: a.Node, Dimension: a.Dimension, Percent: a.Percent, At: at}
+}
+
 // watch notes that a budget's use has reached a threshold for the first time in its period.
 func (l *Ledger) watch(b *budget) {
 	use, all := b.used+b.reserved, b.cap()
@@ -41,6 +46,19 @@ func (l *Ledger) watchAll(p *Path, dims uint8) {
 		nd := &l.nodes[n]
 		for m := nd.limited & dims; m != 0; m &= m - 1 {
 			if b := nd.budgets[bits.TrailingZeros8(m)]; b != nil {
+				l.watch(b)
+			}
+		}
+	}
+}
+
+// Review notes what has reached a threshold by nothing that was used: because there is less of it
+// now, or because whoever was to tell of it did not. It takes O(nodes · dimensions).
+func (l *Ledger) Review(now time.Time) {
+	l.advance(now.UnixNano())
+	for i := range l.nodes {
+		for _, b := range l.nodes[i].budgets {
+			if b != nil {
 				l.watch(b)
 			}
 		}

@@ -6,7 +6,8 @@ import (
 	"taskbus/coordinator"
 )
 
-// export adds what was used of a node.
+// export adds what was used of a node. Of a rate the third value says that it owes no more than it
+// may (see shaper.correct): earlier versions charged what nobody had let pass without a bound.
 func (nd *node) export(all []coordinator.Record, now int64) []coordinator.Record {
 	id := nd.spec.ID
 	for _, b := range nd.budgets {
@@ -21,7 +22,7 @@ func (nd *node) export(all []coordinator.Record, now int64) []coordinator.Record
 		assured, ceiling := s.assured.since(now), s.ceiling.since(now)
 		if assured != 0 || ceiling != 0 {
 			all = append(all, &coordinator.QuotaBefore{
-				Node: id, Dimension: coordinator.Dimension(d), Rate: true, Values: []int64{assured, ceiling},
+				Node: id, Dimension: coordinator.Dimension(d), Rate: true, Values: []int64{assured, ceiling, 1},
 			})
 		}
 	}
@@ -69,6 +70,7 @@ func (nd *node) restore(now int64, r *coordinator.QuotaBefore) bool {
 			s.resume(now, v)
 		default:
 			s.assured.tat, s.ceiling.tat = v[0], v[1]
+			s.forgive(now, len(v) < 3)
 		}
 		return true
 	}

@@ -6,17 +6,17 @@ import (
 	"taskbus/coordinator"
 )
 
-// commit charges the path. The rates are those that the check found; a rate that none serves
-// (a charge that must be made whatever the check says) is charged as a debt of its own.
+// commit charges the path. The rates are those that the check found; one that none serves (a charge
+// that must be made whatever the check says) is in debt.
 func (l *Ledger) commit(p *Path, a *coordinator.Amounts, uses []rateUse) {
 	l.hold(p, l.now, a, 1)
 	l.watchAll(p, dimensionsOf(a))
 	for i := range uses {
-		u := &uses[i]
-		if u.by == nil {
-			u.by = u.leaf
+		if u := &uses[i]; u.by == nil {
+			u.leaf.owe(l.now, a[u.dim])
+		} else {
+			u.leaf.take(l.now, a[u.dim], u.by)
 		}
-		u.leaf.take(l.now, a[u.dim], u.by)
 	}
 }
 

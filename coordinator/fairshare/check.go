@@ -80,7 +80,8 @@ func (v *Verdict) refuseBehind(node, behind int32, d coordinator.Dimension, by L
 // unknown is the time of a refusal that ends when somebody gives something back.
 const unknown int64 = math.MaxInt64 - 1
 
-// rateUse is one rate that a reservation was charged to, and which of those above it serves.
+// rateUse is one rate that a reservation was charged to, and which of those from it up serves; nil:
+// none does, and it is owed.
 type rateUse struct {
 	leaf, by *shaper
 	dim      coordinator.Dimension

@@ -108,6 +108,7 @@ func (s *shaper) resume(now int64, v []int64) {
 		case v[2+3*i] > 0:
 			old := newRate(v[2+3*i], time.Duration(v[3+3*i]), v[4+3*i])
 			old.tat = v[i]
+			old.forgive(now) // it may be of an earlier version, see export
 			r.follow(now, &old)
 		}
 	}

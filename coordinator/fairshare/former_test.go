@@ -338,6 +338,10 @@ func (w *world) reload(whole *coordinator.Quotas) {
 	w.l.Install(w.now, q)
 	w.record(installed{at: w.l.Now(), q: q})
 	w.quotas, w.reinstalled = q, true
+	if rapid.Bool().Draw(w.t, "review") { // who leads does, others hear of it
+		w.l.Review(w.now)
+		w.tell()
+	}
 }
 
 // BenchmarkInstallBesideFormer is a reload of a small file beside as many books as are kept.

@@ -107,8 +107,24 @@ func (r *rate) remaining(now int64) int64 {
 	return min(mulDiv(left, r.amount, r.per), r.burst)
 }
 
+// forgive takes down a debt of more than a burst to one burst.
+func (r *rate) forgive(now int64) {
+	if r.amount > 0 {
+		r.tat = min(r.tat, now+r.tau+r.increment(r.burst))
+	}
+}
+
+// debt is what must flow in before anything remains, in whole amounts, to the nearest.
+func (r *rate) debt(now int64) int64 {
+	if r.amount == 0 {
+		return 0
+	}
+	return saturate(mulDiv(2*max(0, r.tat-now-r.tau), r.amount, r.per), 1) / 2
+}
+
 // resize makes it another rate, in which as much is left now as was before, in amounts: no
-// more than the new burst, and no less debt. By rounding it may lose up to 3 ns.
+// more than the new burst, and no less debt. But what was a debt of one burst at most is no more
+// than one of the new burst. By rounding it may lose up to 3 ns.
 func (r *rate) resize(now, amount int64, per time.Duration, burst int64) {
 	n := newRate(amount, per, burst)
 	full := n.increment(n.burst)
@@ -120,6 +136,9 @@ func (r *rate) resize(now, amount int64, per time.Duration, burst int64) {
 		n.tat = now + full - r.convert(left, &n) // before now, if it is more than the burst
 	default:
 		n.tat = min(now+full+r.convert(-left, &n)+3, latestTAT) // +3: debts are rounded up
+		if -left <= r.tau {
+			n.forgive(now)
+		}
 	}
 	*r = n
 }

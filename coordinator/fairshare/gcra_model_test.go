@@ -212,7 +212,7 @@ func TestRateRetryAfterAndRemaining(t *testing.T) {
 }
 
 // With another rate there is as much as before, up to the burst, but for what flows in in
-// the few ns that are rounded.
+// the few ns that are rounded; and what was a debt of a burst at most is none of more than that.
 func TestRateResizeKeepsTheLevel(t *testing.T) {
 	// level is how much there is, in amounts; below 0: debt.
 	level := func(r *rate) *big.Rat {
@@ -230,6 +230,10 @@ func TestRateResizeKeepsTheLevel(t *testing.T) {
 		}
 		// No debt lasts longer than 36 years.
 		want := greater(lesser(before, ratOf(n.burst)), new(big.Rat).Quo(ratOf(-longest), exactly(&n, 1)))
+		if old.tat <= rateNoon+old.tau+old.increment(old.burst) { // no debt, or of a burst at most
+			most := sumOf(exactly(&n, n.burst), ratOf(-n.tau-n.increment(n.burst)))
+			want = greater(want, most.Mul(most, new(big.Rat).SetFrac64(n.amount, n.per)))
+		}
 		after := level(&r)
 		// By which a burst is rounded: 1 ns of each rate; by which a level is: 3 ns of the new.
 		rounding := sumOf(new(big.Rat).SetFrac64(old.amount, old.per), new(big.Rat).SetFrac64(4*n.amount, n.per))

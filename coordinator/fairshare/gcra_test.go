@@ -226,7 +226,11 @@ func TestRateResize(t *testing.T) {
 		{"another unit of time", 90, 60, time.Hour, 100, 10, 0},
 		// A debt of 20, and then 1: 21 at 10/s.
 		{"debt", 120, 10, time.Second, 100, 0, 2100},
-		{"debt, and a smaller burst", 120, 1, time.Second, 5, 0, 21_000},
+		// No debt is for longer than a burst takes: here of 5, and then 1.
+		{"debt, and a smaller burst", 120, 1, time.Second, 5, 0, 6000},
+		{"debt of a burst, and a smaller burst", 200, 1, time.Second, 5, 0, 6000},
+		// More than a burst is owed only where it was let pass so, and is paid.
+		{"more than that, and a smaller burst", 250, 1, time.Second, 5, 0, 151_000},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

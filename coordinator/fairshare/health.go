@@ -219,7 +219,7 @@ func (l *Ledger) takeHeard(n int32, r *coordinator.PoolHeard) {
 	nd.scale(l.now)
 	for d, s := range nd.rates {
 		if s != nil && r.Taken[d] > 0 {
-			s.assured.take(l.now, r.Taken[d])
+			s.assured.correct(l.now, 0, r.Taken[d], s.burst) // no more than it had, but under other quotas
 		}
 	}
 	l.ail(n)

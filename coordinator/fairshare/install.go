@@ -15,6 +15,8 @@ import (
 // are as they were keep their loans; in others it is worked out anew who lends what to whom, and
 // where one who had to repay, or was repaid, is gone, repayment ends.
 //
+// A budget that is smaller now may have come to a threshold by that: Review tells.
+//
 // To install the same again changes nothing, but puts right what does not fit together after
 // a snapshot from the time of other quotas was folded. Who waits (see Wait) is forgotten.
 func (l *Ledger) Install(now time.Time, q *coordinator.Quotas) {
@@ -54,12 +56,11 @@ func (l *Ledger) Install(now time.Time, q *coordinator.Quotas) {
 	for _, f := range l.roots {
 		if f.lenders(); !kept[f] {
 			l.rebook(f, open)
-			f.each(l.watch)
 		}
 	}
 	l.nextPeriod = 0
 	l.advance(l.now)
-	l.alerts, l.freed = l.alerts[:0], l.freed[:0]
+	l.freed = l.freed[:0]
 }
 
 // inherit takes over what has been used of a node that was configured otherwise.
@@ -79,6 +80,7 @@ func (nd *node) inherit(old *node, now int64) {
 		if o := old.rates[d]; s != nil && o != nil {
 			s.assured.follow(now, &o.assured)
 			s.ceiling.follow(now, &o.ceiling)
+			s.forgive(now, false) // it may have become a hard one
 		}
 	}
 	if nd.health = old.health; nd.health.rises != 0 {
@@ -178,6 +180,10 @@ func (l *Ledger) successors(part *reservation) []rateUse {
 		u := &uses[i]
 		for _, was := range part.uses {
 			if was.dim != u.dim || was.leaf.id != u.leaf.id {
+				continue
+			}
+			if was.by == nil {
+				u.by = nil
 				continue
 			}
 			for x := u.leaf; x != nil; x = x.up {

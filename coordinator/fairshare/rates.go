@@ -164,8 +164,8 @@ func (s *shaper) capped(now, cost int64) (wait int64, at *shaper) {
 	return wait, at
 }
 
-// take charges the cost: to the assured rate of whoever serves it and of those above, and to
-// every ceiling.
+// take charges a cost that was let pass: to the assured rate of whoever serves it and of those
+// above, and to every ceiling.
 func (s *shaper) take(now, cost int64, by *shaper) {
 	serves := false
 	for x := s; x != nil; x = x.up {
@@ -179,9 +179,12 @@ func (s *shaper) take(now, cost int64, by *shaper) {
 	}
 }
 
+// owe charges what nobody has let pass: it has been used already. Who has used it pays.
+func (s *shaper) owe(now, cost int64) { s.correct(now, 0, cost, s) }
+
 // correct puts right what was charged for a reservation. What turns out to have been more
 // is a debt, of as much as the burst at most: so that nobody is shut out for longer than
-// burst / rate.
+// burst / rate, whatever anybody says that he has used.
 func (s *shaper) correct(now, reserved, actual int64, by *shaper) {
 	serves := false
 	for x := s; x != nil; x = x.up {
@@ -193,4 +196,13 @@ func (s *shaper) correct(now, reserved, actual int64, by *shaper) {
 			x.ceiling.correct(now, reserved, actual, x.ceiling.burst)
 		}
 	}
+}
+
+// forgive takes down a debt of more than the burst to that. Where what passes need not be there (see
+// check), such a debt may have been let pass, and is paid; all forgives that, too.
+func (s *shaper) forgive(now int64, all bool) {
+	if s.hard || all {
+		s.assured.forgive(now)
+	}
+	s.ceiling.forgive(now)
 }

@@ -53,7 +53,10 @@ func (l *Ledger) settlePart(part *reservation, used *coordinator.Amounts, expire
 		}
 	}
 	for _, u := range part.uses {
-		if x, y := reserved[u.dim], used[u.dim]; x != y {
+		switch x, y := reserved[u.dim], used[u.dim]; {
+		case u.by == nil: // what it owes stands, also if it has expired: nobody knows how much of it was charged
+			u.leaf.owe(l.now, max(0, y-part.charge.Amounts[u.dim]))
+		case x != y:
 			u.leaf.correct(l.now, x, y, u.by)
 		}
 	}

@@ -62,15 +62,21 @@ func (part *reservation) export(l *Ledger, r *reservation) *coordinator.QuotaRes
 		q.Loans = append(q.Loans, loan)
 	}
 	for _, u := range part.uses {
-		q.Served = append(q.Served, l.nodes[u.by.node].spec.ID)
+		by := "" // none
+		if u.by != nil {
+			by = l.nodes[u.by.node].spec.ID
+		}
+		q.Served = append(q.Served, by)
 	}
 	return q
 }
 
 // Fold takes over what a record says, as it was decided then: nothing is refused. The first
 // one decides what time it is, so that quotas can be installed before the past is folded, at
-// whatever time.
+// whatever time. It raises no alert: which of them the world was told of is recorded, too.
 func (l *Ledger) Fold(r coordinator.Record) {
+	l.Tentatively(true)
+	defer l.Tentatively(false)
 	switch r := r.(type) {
 	case *coordinator.QuotaReserved:
 		l.foldReserved(r)
@@ -102,8 +108,12 @@ func (l *Ledger) Fold(r coordinator.Record) {
 		}
 	case *coordinator.QuotaBefore:
 		l.foldBefore(r)
+	case *coordinator.QuotaTold:
+		l.at(r.At)
+		if b := l.budgetOf(r.Node, r.Dimension); b != nil {
+			b.alerted = max(b.alerted, r.Percent)
+		}
 	}
-	l.alerts = l.alerts[:0]
 }
 
 // at sets the time to that of a record: back, too, while nothing has been charged.
@@ -163,7 +173,11 @@ func (l *Ledger) restore(q *coordinator.QuotaReserved, c *Charge) {
 		if i >= len(q.Served) {
 			break
 		}
-		for x, u := part.uses[i].leaf, &part.uses[i]; x != nil; x = x.up {
+		u := &part.uses[i]
+		if q.Served[i] == "" {
+			u.by = nil
+		}
+		for x := u.leaf; x != nil; x = x.up {
 			if l.nodes[x.node].spec.ID == q.Served[i] {
 				u.by = x
 			}

@@ -51,6 +51,9 @@ type RateView struct {
 	Remaining int64 // of what is assured, now, in one piece
 	// Ceiling is the most that it may have for every Per; 0: as much as those above it.
 	Ceiling int64
+	// Debt is what was used and never let pass: so much must flow in of what is assured, or by its
+	// ceiling if there it is more, before anything passes by that.
+	Debt int64
 }
 
 // SeatsView is how much may run at one time.
@@ -116,5 +119,5 @@ func (b *budget) view() BudgetView {
 }
 
 func (s *shaper) view(now int64, d coordinator.Dimension) RateView {
-	return RateView{Dimension: d, Amount: s.amount, Per: s.per, Burst: s.burst, Remaining: s.level(now), Ceiling: s.ceiling.amount}
+	return RateView{Dimension: d, Amount: s.amount, Per: s.per, Burst: s.burst, Remaining: s.level(now), Ceiling: s.ceiling.amount, Debt: max(s.assured.debt(now), s.ceiling.debt(now))}
 }

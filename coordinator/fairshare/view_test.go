@@ -134,6 +134,87 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
+// TestAlertsOfAnotherBudget: 900 of 5,000 are used, 18 %. Of a budget of 1,000 that is 90 %: 80 and 90
+// are told when the change is looked at, and 100 with the 100 that are left. If nobody looks, they are
+// told with the next use; and a budget of less than has been used, out of which nothing can be used any
+// more, when it is looked at. Who restarts under the smaller budget tells of what nobody has told, and
+// of nothing that is recorded as told.
+func TestAlertsOfAnotherBudget(t *testing.T) {
+	const d = coordinator.DimTotalTokens
+	of := func(amount int64) *coordinator.Quotas { return &newTree(monthly(d, amount)).Quotas }
+	for _, c := range []struct {
+		name   string
+		amount int64
+		review bool // live, or by who takes over
+		uses   []int64
+		want   []int64
+	}{
+		{"looked at", 1000, true, nil, []int64{80, 90}},
+		{"and used", 1000, true, []int64{1, 99}, []int64{80, 90, 100}},
+		{"used alone", 1000, false, []int64{1, 99}, []int64{80, 90, 100}},
+		{"overdrawn by the change", 800, true, nil, []int64{80, 90, 100}},
+		{"raised", 10_000, true, []int64{1}, nil},
+	} {
+		for _, restart := range []bool{false, true} {
+			l := NewLedger()
+			l.Install(epoch, of(5000))
+			use(t, l, epoch, 1, "", 900)
+			if restart {
+				l = restarted(l, epoch, of(c.amount))
+			} else {
+				l.Install(epoch, of(c.amount))
+			}
+			if c.review {
+				l.Review(epoch)
+			}
+			for i, amount := range c.uses {
+				use(t, l, epoch, 2+i, "", amount)
+			}
+			var got []int64
+			heir := NewLedger()
+			heir.Install(epoch, of(c.amount))
+			for _, a := range l.Alerts(nil) {
+				got = append(got, a.Percent)
+				heir.Fold(a.Told(epoch))
+			}
+			if !reflect.DeepEqual(got, c.want) {
+				t.Errorf("%s, restarted %v: told of %v, want %v", c.name, restart, got, c.want)
+			}
+			// Whoever folds that they were told tells none of them again, whatever is used.
+			if heir.Charge(epoch, id(1), tokens("", 900)); len(got) > 0 {
+				for _, a := range heir.Alerts(nil) {
+					if a.Percent <= got[len(got)-1] {
+						t.Errorf("%s, restarted %v: %d %% is told again", c.name, restart, a.Percent)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestAlertsAreNotFolded: what another has reserved and used raises no alert; whether he told of it is
+// recorded, and if he did not, who takes over does.
+func TestAlertsAreNotFolded(t *testing.T) {
+	const d = coordinator.DimTotalTokens
+	for _, told := range []bool{true, false} {
+		l := newTree(monthly(d, 1000)).ledger()
+		l.Fold(tokens("", 900).Reserved(id(1), epoch))
+		if told {
+			l.Fold(&coordinator.QuotaTold{Node: "pool", Dimension: d, Percent: 80, At: epoch})
+			l.Fold(&coordinator.QuotaTold{Node: "pool", Dimension: d, Percent: 90, At: epoch})
+		}
+		l.Fold(&coordinator.QuotaTold{Node: "gone", Dimension: d, Percent: 90, At: epoch})
+		l.Fold(&coordinator.QuotaEnded{Key: id(1), How: coordinator.QuotaSettled, Used: tokens("", 900).Amounts, At: epoch})
+		if a := l.Alerts(nil); a != nil {
+			t.Errorf("told %v: folding raises %+v", told, a)
+		}
+		l.Review(epoch)
+		if got, want := len(l.Alerts(nil)), map[bool]int{true: 0, false: 2}[told]; got != want {
+			t.Errorf("told %v: who takes over tells of %d thresholds, want %d", told, got, want)
+		}
+	}
+}
+
 // TestFreed: each node that has got something back, once.
 func TestFreed(t *testing.T) {
 	l := newTree(seatsOf(10)).group("a", "pool").group("b", "pool").ledger()

@@ -22,13 +22,14 @@ type world struct {
 	records []coordinator.Record
 	quotas  *coordinator.Quotas // that are installed now
 	rates   map[*shaper]*rateLog
+	told    map[string]int64 // the highest threshold of each budget and period
 	// overdraws: settlements may tell of more than was reserved. reinstalled: limits have
 	// changed under what was used.
 	overdraws, reinstalled bool
 }
 
 func newWorld(t *rapid.T, q *coordinator.Quotas) *world {
-	w := &world{t: t, l: NewLedger(), now: epoch, groups: []string{"", "unknown"}, agents: []coordinator.AgentID{"", "unknown"}, quotas: q, rates: map[*shaper]*rateLog{}}
+	w := &world{t: t, l: NewLedger(), now: epoch, groups: []string{"", "unknown"}, agents: []coordinator.AgentID{"", "unknown"}, quotas: q, rates: map[*shaper]*rateLog{}, told: map[string]int64{}}
 	for i := range q.Nodes {
 		switch n := &q.Nodes[i]; {
 		case n.Kind == coordinator.QuotaGroup && !slices.Contains(w.groups, n.Name):
@@ -61,6 +62,7 @@ func (w *world) record(r coordinator.Record) { w.records = append(w.records, r) 
 
 // step does one random thing.
 func (w *world) step() {
+	defer w.tell()
 	t := w.t
 	switch what := rapid.IntRange(0, 11).Draw(t, "step"); {
 	case what <= 4:
@@ -78,6 +80,19 @@ func (w *world) step() {
 	case len(w.keys) == 0:
 	default:
 		w.end(rapid.SampledFrom(w.keys).Draw(t, "key"), what)
+	}
+}
+
+// tell takes what has reached a threshold, as an engine would: none of a budget is told twice in its
+// period, nor a lower one later, and each is one of what may be used now.
+func (w *world) tell() {
+	for _, a := range w.l.Alerts(nil) {
+		budget := fmt.Sprint(a.Node, a.Dimension, a.Ends)
+		if a.Percent <= w.told[budget] || a.Used < mulDivUp(a.Cap, a.Percent, 100) {
+			w.t.Fatalf("told of %+v after %d %%", a, w.told[budget])
+		}
+		w.told[budget] = a.Percent
+		w.record(a.Told(w.l.Now()))
 	}
 }
 

@@ -98,6 +98,8 @@ type QuotaRate struct {
 	// Ceiling is the most for every PerSeconds while others leave theirs; 0: there is none of
 	// its own.
 	Ceiling float64 `json:"ceiling,omitempty"`
+	// Debt is what was used beyond it: so much must flow in before anything passes by it.
+	Debt float64 `json:"debt"`
 }
 
 // QuotaConcurrency is how much may run at one time.

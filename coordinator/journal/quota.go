@@ -202,6 +202,14 @@ func (c *coder) quotaBefore(r *coordinator.QuotaBefore) {
 	list(c, &r.Values, 1, func(c *coder, v *int64) { integer(c, v) })
 }
 
+func (c *coder) quotaTold(r *coordinator.QuotaTold) {
+	c.mask(0)
+	name(c, &r.Node)
+	member(c, &r.Dimension, coordinator.NumDimensions)
+	integer(c, &r.Percent)
+	c.time(&r.At)
+}
+
 const (
 	estimateFirst = 1 << iota
 	estimateInput

@@ -35,7 +35,8 @@ const (
 	kindLaneKnown       = 24
 	kindPoolHeard       = 25
 	kindQuotaControlled = 26
-	lastRecordKind      = kindQuotaControlled
+	kindQuotaTold       = 27
+	lastRecordKind      = kindQuotaTold
 )
 
 // record writes one record to out.
@@ -98,6 +99,9 @@ func (c *coder) record(r coordinator.Record) {
 	case *coordinator.QuotaBefore:
 		c.quotaBefore(r)
 		c.finish(kindQuotaBefore)
+	case *coordinator.QuotaTold:
+		c.quotaTold(r)
+		c.finish(kindQuotaTold)
 	case *coordinator.EstimateBefore:
 		c.estimateBefore(r)
 		c.finish(kindEstimateBefore)
@@ -224,6 +228,10 @@ func (c *coder) readRecord(kind byte, slabs *slabs, rest int) coordinator.Record
 	case kindPoolHeard:
 		r := new(coordinator.PoolHeard)
 		c.poolHeard(r)
+		return r
+	case kindQuotaTold:
+		r := new(coordinator.QuotaTold)
+		c.quotaTold(r)
 		return r
 	case kindLaneKnown:
 		r := new(coordinator.LaneKnown)

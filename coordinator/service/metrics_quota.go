@@ -28,6 +28,7 @@ var (
 	descQuotaLent     = quotaDesc("quota_lent", "What others have borrowed of a budget in its period.")
 	descQuotaDebt     = quotaDesc("quota_debt", "What a budget is overdrawn by, and what it gives up for the period before.")
 	descQuotaBucket   = quotaDesc("quota_bucket_remaining", "What may be taken of a rate at this moment.")
+	descQuotaOwed     = quotaDesc("quota_bucket_debt", "What was used beyond a rate: so much must flow in before anything passes by it.")
 
 	descQuotaWaiting  = desc("quota_waiting", "Tasks of a group that wait for an agent or for quota.", "group")
 	descQuotaParked   = desc("quota_waiting_for_quota", "Tasks of a group that wait for quota.", "group")
@@ -48,7 +49,7 @@ type quotaCollector struct{ s *Service }
 
 func (c *quotaCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descQuotaUsed, descQuotaReserved, descQuotaLimit, descQuotaBorrowed, descQuotaLent, descQuotaDebt, descQuotaBucket,
+		descQuotaUsed, descQuotaReserved, descQuotaLimit, descQuotaBorrowed, descQuotaLent, descQuotaDebt, descQuotaBucket, descQuotaOwed,
 		descQuotaWaiting, descQuotaParked, descQuotaShare, descQuotaTarget, descQuotaRefusals, descQuotaError, descQuotaDropped, descQuotaControls,
 		descPoolBlocked, descPoolRate, descPoolLatency, descPoolSuccess,
 	} {
@@ -117,6 +118,7 @@ func collectQuotaNode(n *fairshare.NodeView, emit gauges) {
 	}
 	for _, r := range n.Rates {
 		emit(descQuotaBucket, shown(r.Dimension, r.Remaining), n.ID, r.Dimension.String())
+		emit(descQuotaOwed, shown(r.Dimension, r.Debt), n.ID, r.Dimension.String())
 	}
 	if c := n.Seats; c != nil {
 		labels := []string{n.ID, coordinator.DimConcurrency.String()}

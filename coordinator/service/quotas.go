@@ -88,6 +88,7 @@ func quotaNode(v *fairshare.NodeView) httpapi.QuotaNode {
 		n.Rates = append(n.Rates, httpapi.QuotaRate{
 			Dimension: r.Dimension.String(), Amount: shown(r.Dimension, r.Amount), PerSeconds: r.Per.Seconds(), Burst: shown(r.Dimension, r.Burst),
 			Remaining: shown(r.Dimension, r.Remaining), Ceiling: shown(r.Dimension, r.Ceiling),
+			Debt: shown(r.Dimension, r.Debt),
 		})
 	}
 	if c := v.Seats; c != nil {

@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"taskbus/coordinator"
+)
+
+// reached are the alerts among effects.
+func reached(effects []string) (alerts []string) {
+	for _, f := range effects {
+		if strings.HasPrefix(f, "quota ") {
+			alerts = append(alerts, f)
+		}
+	}
+	return alerts
+}
+
+// charges has somebody use so many tokens, and gives what is told of budgets.
+func (r *rig) charges(id string, tokens float64) []string {
+	return reached(r.apply(coordinator.CallAsked{Calls: []coordinator.Call{{
+		Op: coordinator.CallCharge, Key: coordinator.KeyOf(coordinator.TaskID(id)), Group: "a",
+		Usage: coordinator.Usage{InputTokens: tokens}, Meant: coordinator.UsagePart,
+	}}}))
+}
+
+// TestQuotaAlertsOfALoweredBudget: 1,000 of 5,000 tokens are used, 20 %. Of 1,100 that are 90 %: 80 and
+// 90 are told with the change, in that moment and once; 100 with the 100 that are left. Of 900 more than
+// all is used, and nothing can be used any more: all three are told with the change. Who takes over
+// tells nothing again that was told, by the same quotas or lower ones, and neither does an end of a
+// session; who takes over by lower quotas than the one before knew tells of what these bring.
+func TestQuotaAlertsOfALoweredBudget(t *testing.T) {
+	of := func(amount int64) *quotaTree { return quotasOf().group("a", 1, daily(amount)) }
+	told := func(percents ...string) (all []string) {
+		for _, p := range percents {
+			all = append(all, "quota pool/a total_tokens "+p+"%")
+		}
+		return all
+	}
+	check := func(what string, got, want []string) {
+		t.Helper()
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: told of %q, want %q", what, got, want)
+		}
+	}
+	for _, c := range []struct {
+		to        int64
+		at, after []string
+	}{{1100, told("80", "90"), told("100")}, {900, told("80", "90", "100"), nil}, {6000, nil, nil}} {
+		r := leads(t, policyOf(worker("x")).quotas(of(5000)))
+		check("20 %", r.charges("first", 1000), nil)
+		before := r.Records(nil)
+		check("lowered", reached(r.reload(of(c.to))), c.at)
+		check("lowered once more", reached(r.reload(of(c.to))), nil)
+		// A death just before the change was read, and one just after.
+		lower := *r.policy
+		for name, journal := range map[string][]coordinator.Record{
+			"by records": append(slices.Clone(before), r.Records(nil)...), "by a snapshot": r.imaged(),
+		} {
+			heir := r.heirOf(r.now, journal)
+			check(name, reached(heir.opened), nil)
+			check(name+", session lost and back", append(reached(heir.apply(coordinator.SessionLost{})), reached(heir.apply(coordinator.SessionOpened{}))...), nil)
+			check(name+", the next 100", heir.charges("next", 100), c.after)
+		}
+		r.policy = &lower
+		check("who takes over before it was told", reached(r.heirOf(r.now, before).opened), c.at)
+		check("the next 100", r.charges("next", 100), c.after)
+	}
+}
+
+// TestQuotaAlertsWithoutASession: what is lowered while nobody could hear of it is told with the next
+// session.
+func TestQuotaAlertsWithoutASession(t *testing.T) {
+	r := leads(t, policyOf(worker("x")).quotas(quotasOf().group("a", 1, daily(5000))))
+	r.charges("first", 1000)
+	r.apply(coordinator.SessionLost{})
+	if got := reached(r.reload(quotasOf().group("a", 1, daily(1100)))); got != nil {
+		t.Errorf("told without a session: %q", got)
+	}
+	if got := reached(r.apply(coordinator.SessionOpened{})); len(got) != 2 {
+		t.Errorf("told with the next one: %q, want 80 and 90 %%", got)
+	}
+}
