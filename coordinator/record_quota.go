@@ -77,7 +77,25 @@ type QuotaEnded struct {
 	// Late says of one that had expired before it was settled whose it was, nil of all others:
 	// whoever adds up what the journal says need not remember what has expired.
 	Late *QuotaOwner
+	// Word says by whose word it ended so.
+	Word QuotaWord
 }
+
+// QuotaWord is by whose word a reservation ended as it did. The numbers are part of the journal and
+// never change.
+type QuotaWord uint8
+
+// The sorts of words.
+const (
+	// WordBelieved: nothing is to be held against it. A gateway says so, or the result of a task.
+	WordBelieved QuotaWord = 0
+	// WordOwn: its own agent's. What it says beyond what was reserved is its word alone.
+	WordOwn QuotaWord = 1
+	// WordUnasked: likewise, of calls for which it had not asked: all of it is.
+	WordUnasked QuotaWord = 2
+
+	NumQuotaWords = 3
+)
 
 // QuotaOwner says for whom quota was set aside, and when.
 type QuotaOwner struct {

@@ -84,12 +84,8 @@ func (e *Engine) admitCall(now time.Time, calls []coordinator.Call, answers []co
 	if !q.ledger.Installed() || path.Empty() {
 		return // no quota concerns it
 	}
-	if c.Op == coordinator.CallCharge {
-		told := charge
-		told.Amounts = coordinator.Amounts{}
-		if e.doubtCall(c, a, &told, &charge.Amounts) {
-			return
-		}
+	if c.OwnOnly && e.doubtAsked(now, c, a, &charge) {
+		return
 	}
 	if of, crowded := q.ledger.Crowded(c.Agent); crowded && c.Op == coordinator.CallReserve {
 		a.State = coordinator.CallRefused
@@ -107,6 +103,15 @@ func (e *Engine) admitCall(now time.Time, calls []coordinator.Call, answers []co
 		a.Until = e.callEnds(now, c)
 	}
 	a.Budget, a.Rate = q.ledger.Tightest(now, &path, &charge.Amounts)
+}
+
+// doubtAsked tells whether what an agent asks for, or tells of without having asked, is not to be
+// believed.
+func (e *Engine) doubtAsked(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer, charge *fairshare.Charge) bool {
+	if c.Op == coordinator.CallCharge {
+		return doubtCall(a, e.quotas.ledger.DoubtedUnasked(now, charge))
+	}
+	return doubtCall(a, e.quotas.ledger.DoubtedPlan(charge))
 }
 
 // askLedger has the ledger set aside what is asked for, or tells whether it could. But for what has
@@ -224,6 +229,14 @@ func (e *Engine) extendCall(now time.Time, c *coordinator.Call, a *coordinator.C
 	until := time.Time{}
 	if c.TTL > 0 {
 		until = now.Add(c.TTL)
+	}
+	if all := charge; c.OwnOnly {
+		for d := range all.Amounts {
+			all.Amounts[d] += more[d]
+		}
+		if doubtCall(a, q.ledger.DoubtedPlan(&all)) {
+			return false
+		}
 	}
 	v := q.ledger.Extend(now, c.Key, more, until)
 	if whole, _, _ := q.ledger.Find(c.Key); v.OK {

@@ -90,7 +90,7 @@ func (l *Ledger) Fold(r coordinator.Record) {
 		case coordinator.QuotaReleased:
 			l.Release(r.At, r.Key, r.Keep)
 		default:
-			l.Settle(r.At, r.Key, r.Used, r.Keep)
+			l.SettleBy(r.At, r.Key, r.Used, r.Keep, r.Word)
 		}
 		l.Freed(func(int32) {})
 	case *coordinator.PoolHeard:

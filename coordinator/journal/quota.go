@@ -114,10 +114,11 @@ const (
 	endedHeard
 	endedFailed
 	endedLate
+	endedWord
 )
 
 func (c *coder) quotaEnded(r *coordinator.QuotaEnded) {
-	m := c.mask(on(r.Keep, endedKeep) | on(r.Type != "", endedType) | on(r.Took != 0, endedTook) | on(r.Heard, endedHeard) | on(r.Failed, endedFailed) | on(r.Late != nil, endedLate))
+	m := c.mask(on(r.Keep, endedKeep) | on(r.Type != "", endedType) | on(r.Took != 0, endedTook) | on(r.Heard, endedHeard) | on(r.Failed, endedFailed) | on(r.Late != nil, endedLate) | on(r.Word != 0, endedWord))
 	c.key(&r.Key)
 	member(c, &r.How, coordinator.NumQuotaEnds)
 	c.amounts(&r.Used)
@@ -136,6 +137,9 @@ func (c *coder) quotaEnded(r *coordinator.QuotaEnded) {
 			r.Late = new(coordinator.QuotaOwner)
 		}
 		c.quotaOwner(r.Late)
+	}
+	if m&endedWord != 0 {
+		member(c, &r.Word, coordinator.NumQuotaWords)
 	}
 }
 
