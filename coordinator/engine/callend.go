@@ -132,7 +132,7 @@ func (e *Engine) expireCall(now time.Time, key coordinator.TaskKey, charge *fair
 func (e *Engine) answeredCall(c *coordinator.Call, charge *fairshare.Charge, r *coordinator.QuotaEnded) *coordinator.QuotaEnded {
 	if w := c.Heard; w != nil && !w.Throttled() {
 		r.Heard, r.Failed, r.Took = true, w.Failed(), w.Latency
-		e.quotas.ledger.Observe(charge, r.Failed, r.Took)
+		e.quotas.ledger.Observe(charge, r.Failed, r.Took, speaker(c))
 	}
 	return r
 }
@@ -142,11 +142,15 @@ func (e *Engine) hear(now, begun time.Time, c *coordinator.Call, charge *fairsha
 	if c.Heard == nil {
 		return
 	}
-	by := coordinator.AgentID("")
-	if c.OwnOnly {
-		by = c.Agent
-	}
-	if r := e.quotas.ledger.Hear(now, begun, charge, c.Heard, by); r != nil {
+	if r := e.quotas.ledger.Hear(now, begun, charge, c.Heard, speaker(c)); r != nil {
 		e.record(r)
 	}
+}
+
+// speaker is the agent that tells of a call by its own word; empty: a gateway does.
+func speaker(c *coordinator.Call) coordinator.AgentID {
+	if c.OwnOnly {
+		return c.Agent
+	}
+	return ""
 }

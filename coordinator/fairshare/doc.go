@@ -19,6 +19,7 @@
 //	budget.go       amounts for calendar periods; lending.go, repay.go: of others, and back
 //	borrower.go     who of several borrows first
 //	rates.go        rates with what is assured to whom
+//	health.go       what a provider says of its limits; answers.go: how it answers
 //	seats.go        how much runs at one time
 //	waiting.go      who waits, and what has been given back
 //	alert.go        budgets that are nearly used up

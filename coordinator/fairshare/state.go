@@ -82,7 +82,11 @@ func (l *Ledger) Fold(r coordinator.Record) {
 	case *coordinator.QuotaEnded:
 		l.at(r.At)
 		if q := l.find(r.Key); q != nil && r.Heard {
-			l.Observe(&q.charge, r.Failed, r.Took)
+			by := coordinator.AgentID("")
+			if r.Word != coordinator.WordBelieved {
+				by = q.charge.Agent
+			}
+			l.Observe(&q.charge, r.Failed, r.Took, by)
 		}
 		switch r.How {
 		case coordinator.QuotaExpired:

@@ -71,7 +71,7 @@ func goldenRecords() []coordinator.Record {
 		&coordinator.ShareBefore{First: true, Group: "alpha", Parent: "org", Own: true, Values: []int64{7, 8, -9}},
 		&coordinator.LaneKnown{Lane: "research", Known: true},
 		&coordinator.PoolHeard{Node: "openai/m-1", At: goldenAt, BlockedUntil: goldenAt.Add(time.Second), PerMille: 700, CutAt: goldenAt, Refusals: 2, By: "agent-7", RestUntil: goldenAt.Add(2 * time.Second), TakesAfter: goldenAt.Add(time.Minute),
-			Taken: coordinator.Amounts{0, 5000}, Before: true, Calls: 16, Success: 937_500, Latency: 800 * time.Millisecond},
+			Taken: coordinator.Amounts{0, 5000}, Before: true, Calls: 16, Success: 937_500, Latency: 800 * time.Millisecond, Teller: "agent-7", BeganSuccess: 1_000_000, BeganLatency: time.Second},
 		&coordinator.QuotaControlled{First: true, Set: []coordinator.QuotaControl{{
 			ID: "boost-0a1b2c3d", Kind: coordinator.ControlBoost, Target: "pool/alpha", Key: "total_tokens.amount", Value: "+50%",
 			Until: goldenAt.Add(2 * time.Hour), At: goldenAt, By: "ann", Reason: "the report is due", Rule: "slow",

@@ -161,11 +161,13 @@ const (
 	heardBy
 	heardRest
 	heardTakes
+	heardTeller // at the end: earlier versions have not known it
 )
 
 func (c *coder) poolHeard(r *coordinator.PoolHeard) {
 	m := c.mask(on(!r.BlockedUntil.IsZero(), heardBlocked) | on(!r.CutAt.IsZero(), heardCut) | on(r.Before, heardBefore) |
-		on(r.Calls != 0 || r.Success != 0 || r.Latency != 0, heardCalls) | on(r.By != "", heardBy) | on(!r.RestUntil.IsZero(), heardRest) | on(!r.TakesAfter.IsZero(), heardTakes))
+		on(r.Calls != 0 || r.Success != 0 || r.Latency != 0, heardCalls) | on(r.By != "", heardBy) | on(!r.RestUntil.IsZero(), heardRest) | on(!r.TakesAfter.IsZero(), heardTakes) |
+		on(r.Teller != "" || r.BeganSuccess != 0 || r.BeganLatency != 0, heardTeller))
 	name(c, &r.Node)
 	c.time(&r.At)
 	if m&heardBlocked != 0 {
@@ -190,6 +192,11 @@ func (c *coder) poolHeard(r *coordinator.PoolHeard) {
 	}
 	if m&heardTakes != 0 {
 		c.time(&r.TakesAfter)
+	}
+	if m&heardTeller != 0 {
+		name(c, &r.Teller)
+		integer(c, &r.BeganSuccess)
+		integer(c, &r.BeganLatency)
 	}
 }
 
