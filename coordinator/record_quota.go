@@ -31,6 +31,7 @@ type QuotaReserved struct {
 	Call      bool
 	Operation string
 	Untold    bool
+	Known     NameKept
 }
 
 // QuotaLoan is what one node's budget has borrowed of another's for a reservation; of
@@ -104,7 +105,21 @@ type QuotaOwner struct {
 	Provider, Model string
 	Call            bool // and not a task
 	At              time.Time
+	Known           NameKept
 }
+
+// NameKept is by which names a call stands in the history: an agent may name whatever it likes, and
+// each name makes a row for good. The numbers are part of the journal and never change.
+type NameKept uint8
+
+// What is kept.
+const (
+	NamesKept    NameKept = 0 // provider and model
+	ProviderKept NameKept = 1 // the model is one of the others of its provider
+	NoNameKept   NameKept = 2 // it is one of the others
+
+	NumNamesKept = 3
+)
 
 // QuotaBefore is what snapshots say of one node's budget or rate in one dimension. The first
 // of them has no Node, and says as of when.

@@ -196,6 +196,8 @@ func (e *Engine) callStands(now time.Time, c *coordinator.Call, a *coordinator.C
 		return false
 	}
 	l.Stands(c.Key)
+	charge.Known = e.quotas.names.keep(now, l, &charge)
+	l.KeepNames(c.Key, charge.Known)
 	if e.recorder.on {
 		r := charge.Reserved(c.Key, now)
 		r.Until = a.Until

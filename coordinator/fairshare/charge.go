@@ -115,6 +115,13 @@ func (l *Ledger) Find(key coordinator.TaskKey) (c Charge, open, known bool) {
 	return r.whole(), r.state == resOpen, true
 }
 
+// KeepNames sets by which names a reservation stands in the history.
+func (l *Ledger) KeepNames(key coordinator.TaskKey, known coordinator.NameKept) {
+	if r := l.find(key); r != nil {
+		r.charge.Known = known
+	}
+}
+
 // IsOpen tells whether a reservation of that key stands.
 func (l *Ledger) IsOpen(key coordinator.TaskKey) bool {
 	r := l.find(key)

@@ -17,6 +17,7 @@ const (
 	quotaCall
 	quotaOperation
 	quotaUntold
+	quotaNames
 )
 
 func (c *coder) quotaReserved(r *coordinator.QuotaReserved) {
@@ -31,7 +32,8 @@ func (c *coder) quotaReserved(r *coordinator.QuotaReserved) {
 		on(uint8(r.Level)|r.Waiting != 0, quotaTurn) |
 		on(r.Call, quotaCall) |
 		on(r.Operation != "", quotaOperation) |
-		on(r.Untold, quotaUntold))
+		on(r.Untold, quotaUntold) |
+		on(r.Known != 0, quotaNames))
 	c.key(&r.Key)
 	name(c, &r.Group)
 	if m&quotaAgent != 0 {
@@ -67,6 +69,9 @@ func (c *coder) quotaReserved(r *coordinator.QuotaReserved) {
 		name(c, &r.Operation)
 	}
 	c.flag(&r.Untold, m&quotaUntold != 0)
+	if m&quotaNames != 0 {
+		member(c, &r.Known, coordinator.NumNamesKept)
+	}
 }
 
 // leastLoan is how many bytes a loan takes up at the very least.
@@ -143,14 +148,22 @@ func (c *coder) quotaEnded(r *coordinator.QuotaEnded) {
 	}
 }
 
+const (
+	ownerCall = 1 << iota
+	ownerNames
+)
+
 func (c *coder) quotaOwner(o *coordinator.QuotaOwner) {
-	m := c.mask(on(o.Call, 1))
+	m := c.mask(on(o.Call, ownerCall) | on(o.Known != 0, ownerNames))
 	name(c, &o.Group)
 	name(c, &o.Agent)
 	name(c, &o.Provider)
 	name(c, &o.Model)
-	c.flag(&o.Call, m&1 != 0)
+	c.flag(&o.Call, m&ownerCall != 0)
 	c.time(&o.At)
+	if m&ownerNames != 0 {
+		member(c, &o.Known, coordinator.NumNamesKept)
+	}
 }
 
 const (
