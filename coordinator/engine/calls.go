@@ -100,7 +100,7 @@ func (e *Engine) admitCall(now time.Time, calls []coordinator.Call, answers []co
 	case !v.OK:
 		e.refuseCall(a, &v)
 	case c.Op == coordinator.CallReserve:
-		a.Until = e.callEnds(now, c)
+		a.Until = e.callEnds(now, c, &charge)
 	}
 	a.Budget, a.Rate = q.ledger.Tightest(now, &path, &charge.Amounts)
 }
@@ -130,15 +130,17 @@ func (e *Engine) askLedger(now time.Time, c *coordinator.Call, charge *fairshare
 	case coordinator.CallConsume:
 		return l.Reserve(now, c.Key, charge, time.Time{}) // for this moment
 	default:
-		return l.Reserve(now, c.Key, charge, e.callEnds(now, c))
+		return l.Reserve(now, c.Key, charge, e.callEnds(now, c, charge))
 	}
 }
 
-// callEnds is when a reservation ends that is made, or extended, now.
-func (e *Engine) callEnds(now time.Time, c *coordinator.Call) time.Time {
-	ttl := c.TTL
-	if ttl <= 0 {
-		ttl = e.policy.Quotas.ReservationTTL
+// callEnds is when a reservation ends that is made, or extended, now. Seats that all share an agent
+// does not hold by its own token for longer than quotas.yaml says, unless it extends them again: else
+// one question would take all of them for a day.
+func (e *Engine) callEnds(now time.Time, c *coordinator.Call, charge *fairshare.Charge) time.Time {
+	ttl, usual := c.TTL, e.policy.Quotas.ReservationTTL
+	if ttl <= 0 || c.OwnOnly && ttl > usual && e.quotas.ledger.TakesSeats(charge) {
+		ttl = usual
 	}
 	return now.Add(ttl)
 }
@@ -228,17 +230,16 @@ func (e *Engine) extendCall(now time.Time, c *coordinator.Call, a *coordinator.C
 		more[coordinator.DimRequests] = int64(c.Usage.Requests) // it is the same call
 	}
 	more[coordinator.DimConcurrency] = c.Seats
+	all := charge
+	for d := range all.Amounts {
+		all.Amounts[d] += more[d]
+	}
+	if c.OwnOnly && doubtCall(a, q.ledger.DoubtedPlan(&all)) {
+		return false
+	}
 	until := time.Time{}
 	if c.TTL > 0 {
-		until = now.Add(c.TTL)
-	}
-	if all := charge; c.OwnOnly {
-		for d := range all.Amounts {
-			all.Amounts[d] += more[d]
-		}
-		if doubtCall(a, q.ledger.DoubtedPlan(&all)) {
-			return false
-		}
+		until = e.callEnds(now, c, &all)
 	}
 	v := q.ledger.Extend(now, c.Key, more, until)
 	if whole, _, _ := q.ledger.Find(c.Key); v.OK {
