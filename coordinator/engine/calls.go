@@ -240,6 +240,8 @@ func (e *Engine) extendCall(now time.Time, c *coordinator.Call, a *coordinator.C
 	until := time.Time{}
 	if c.TTL > 0 {
 		until = e.callEnds(now, c, &all)
+	} else if usual := e.callEnds(now, c, &all); c.OwnOnly && c.Seats > 0 && q.ledger.TakesSeats(&all) && q.ledger.EndOf(c.Key).After(usual) {
+		until = usual // it had none until now, and stands for as long as it likes
 	}
 	v := q.ledger.Extend(now, c.Key, more, until)
 	if whole, _, _ := q.ledger.Find(c.Key); v.OK {
