@@ -55,6 +55,12 @@ type PoolHeard struct {
 	Before         bool
 	Calls, Success int64
 	Latency        time.Duration
+	// Teller is the agent that told of the latest of them by its own word, empty: a gateway did; and
+	// what success and latency were when its words in a row began; of latency 0: it was not known, -1:
+	// by one agent alone.
+	Teller       AgentID
+	BeganSuccess int64
+	BeganLatency time.Duration
 }
 
 // RouteScore is how a model that a call might go to was judged.

@@ -31,6 +31,7 @@ type QuotaReserved struct {
 	Call      bool
 	Operation string
 	Untold    bool
+	Known     NameKept
 }
 
 // QuotaLoan is what one node's budget has borrowed of another's for a reservation; of
@@ -77,7 +78,25 @@ type QuotaEnded struct {
 	// Late says of one that had expired before it was settled whose it was, nil of all others:
 	// whoever adds up what the journal says need not remember what has expired.
 	Late *QuotaOwner
+	// Word says by whose word it ended so.
+	Word QuotaWord
 }
+
+// QuotaWord is by whose word a reservation ended as it did. The numbers are part of the journal and
+// never change.
+type QuotaWord uint8
+
+// The sorts of words.
+const (
+	// WordBelieved: nothing is to be held against it. A gateway says so, or the result of a task.
+	WordBelieved QuotaWord = 0
+	// WordOwn: its own agent's. What it says beyond what was reserved is its word alone.
+	WordOwn QuotaWord = 1
+	// WordUnasked: likewise, of calls for which it had not asked: all of it is.
+	WordUnasked QuotaWord = 2
+
+	NumQuotaWords = 3
+)
 
 // QuotaOwner says for whom quota was set aside, and when.
 type QuotaOwner struct {
@@ -86,7 +105,21 @@ type QuotaOwner struct {
 	Provider, Model string
 	Call            bool // and not a task
 	At              time.Time
+	Known           NameKept
 }
+
+// NameKept is by which names a call stands in the history: an agent may name whatever it likes, and
+// each name makes a row for good. The numbers are part of the journal and never change.
+type NameKept uint8
+
+// What is kept.
+const (
+	NamesKept    NameKept = 0 // provider and model
+	ProviderKept NameKept = 1 // the model is one of the others of its provider
+	NoNameKept   NameKept = 2 // it is one of the others
+
+	NumNamesKept = 3
+)
 
 // QuotaBefore is what snapshots say of one node's budget or rate in one dimension. The first
 // of them has no Node, and says as of when.

@@ -25,14 +25,14 @@ func (e *Engine) endCall(now time.Time, c *coordinator.Call, a *coordinator.Call
 	case c.Op == coordinator.CallRelease:
 		l.Release(now, c.Key, c.Keep)
 		a.Amounts = coordinator.Amounts{}
-		e.record(e.answeredCall(c, &charge, &coordinator.QuotaEnded{Key: c.Key, How: coordinator.QuotaReleased, At: now, Keep: c.Keep}))
+		e.record(e.answeredCall(c, &charge, &coordinator.QuotaEnded{Key: c.Key, How: coordinator.QuotaReleased, At: now, Keep: c.Keep, Word: wordOf(c)}))
 	default:
 		used := charge.Amounts
 		used[coordinator.DimConcurrency] = 0
 		if u, told := c.Told(float64(used[coordinator.DimInputTokens]), float64(used[coordinator.DimOutputTokens])); told {
 			used = l.Used(&charge, charge.Operation, &u)
 		}
-		if e.doubtCall(c, a, &charge, &used) {
+		if c.OwnOnly && doubtCall(a, l.Doubted(now, c.Key, &used)) {
 			return false
 		}
 		a.Amounts = used
@@ -45,22 +45,34 @@ func (e *Engine) endCall(now time.Time, c *coordinator.Call, a *coordinator.Call
 	return true
 }
 
-// doubtCall tells whether what an agent says of itself is not to be believed.
-func (e *Engine) doubtCall(c *coordinator.Call, a *coordinator.CallAnswer, charge *fairshare.Charge, used *coordinator.Amounts) bool {
-	if !c.OwnOnly {
-		return false
-	}
-	d := e.quotas.ledger.Doubted(charge, used)
+// doubtCall answers what an agent says of itself that is not to be believed; nil: it is.
+func doubtCall(a *coordinator.CallAnswer, d *fairshare.Doubt) bool {
 	if d == nil {
 		return false
 	}
+	by := "as much as one call may take where nothing limits it"
+	if d.Node != "" {
+		by = fmt.Sprintf("by what was reserved, by the %s of %s, and by what has been told beyond that before", d.Limit, d.Node)
+	}
 	a.State = coordinator.CallDoubted
 	a.Lacks = &coordinator.QuotaLack{
-		Node: d.Node, Dimension: d.Dimension, Limit: fairshare.LimitBudget.String(),
-		Text: fmt.Sprintf("it says %s, and an agent is believed up to %s for this call, by what was reserved and by the budget of %s",
-			describeAmount(d.Dimension, d.Told), describeAmount(d.Dimension, d.Most), d.Node),
+		Node: d.Node, Dimension: d.Dimension, Limit: d.Limit.String(),
+		Text: fmt.Sprintf("it says %s, and an agent is believed up to %s for this call: %s",
+			describeAmount(d.Dimension, d.Told), describeAmount(d.Dimension, d.Most), by),
 	}
 	return true
+}
+
+// wordOf is whose word a call's end is.
+func wordOf(c *coordinator.Call) coordinator.QuotaWord {
+	switch {
+	case !c.OwnOnly:
+		return coordinator.WordBelieved
+	case c.Op == coordinator.CallCharge:
+		return coordinator.WordUnasked
+	default:
+		return coordinator.WordOwn
+	}
 }
 
 func describeAmount(d coordinator.Dimension, n int64) string {
@@ -74,11 +86,11 @@ func describeAmount(d coordinator.Dimension, n int64) string {
 // not estimated.
 func (e *Engine) settleCall(now time.Time, c *coordinator.Call, charge *fairshare.Charge, used coordinator.Amounts, measured bool) bool {
 	q := &e.quotas
-	ended := q.ledger.Settle(now, c.Key, used, c.Keep)
+	ended := q.ledger.SettleBy(now, c.Key, used, c.Keep, wordOf(c))
 	if !ended.Known || ended.Again {
 		return false
 	}
-	record := &coordinator.QuotaEnded{Key: c.Key, How: coordinator.QuotaSettled, Used: used, At: now, Keep: c.Keep, Late: lateOwner(charge, ended)}
+	record := &coordinator.QuotaEnded{Key: c.Key, How: coordinator.QuotaSettled, Used: used, At: now, Keep: c.Keep, Late: lateOwner(charge, ended), Word: wordOf(c)}
 	if measured {
 		record.Type = charge.Operation
 		if record.Type == "" {
@@ -121,7 +133,7 @@ func (e *Engine) expireCall(now time.Time, key coordinator.TaskKey, charge *fair
 func (e *Engine) answeredCall(c *coordinator.Call, charge *fairshare.Charge, r *coordinator.QuotaEnded) *coordinator.QuotaEnded {
 	if w := c.Heard; w != nil && !w.Throttled() {
 		r.Heard, r.Failed, r.Took = true, w.Failed(), w.Latency
-		e.quotas.ledger.Observe(charge, r.Failed, r.Took)
+		e.quotas.ledger.Observe(charge, r.Failed, r.Took, speaker(c))
 	}
 	return r
 }
@@ -133,13 +145,17 @@ func (e *Engine) hear(now, begun time.Time, c *coordinator.Call, charge *fairsha
 	if c.Heard == nil {
 		return
 	}
-	by := coordinator.AgentID("")
-	if c.OwnOnly {
-		by = c.Agent
-	}
 	said := *c.Heard
 	said.RetryAfter += coordinator.Spread(said.RetryAfter, coordinator.Mix(c.Key[0]^e.policy.Settings.Seed))
-	if r := e.quotas.ledger.Hear(now, begun, charge, &said, by); r != nil {
+	if r := e.quotas.ledger.Hear(now, begun, charge, &said, speaker(c)); r != nil {
 		e.record(r)
 	}
+}
+
+// speaker is the agent that tells of a call by its own word; empty: a gateway does.
+func speaker(c *coordinator.Call) coordinator.AgentID {
+	if c.OwnOnly {
+		return c.Agent
+	}
+	return ""
 }

@@ -31,7 +31,7 @@ func (e *Engine) callAsked(now time.Time, ev *coordinator.CallAsked) {
 		case all:
 			answered.Changed = e.callStands(now, c, a) || answered.Changed
 		default:
-			l.Release(now, c.Key, false)
+			l.Withdraw(c.Key) // it is not recorded
 			a.State, a.Until = coordinator.CallPutBy, time.Time{}
 		}
 	}
@@ -84,12 +84,8 @@ func (e *Engine) admitCall(now time.Time, calls []coordinator.Call, answers []co
 	if !q.ledger.Installed() || path.Empty() {
 		return // no quota concerns it
 	}
-	if c.Op == coordinator.CallCharge {
-		told := charge
-		told.Amounts = coordinator.Amounts{}
-		if e.doubtCall(c, a, &told, &charge.Amounts) {
-			return
-		}
+	if c.OwnOnly && e.doubtAsked(now, c, a, &charge) {
+		return
 	}
 	if of, crowded := q.ledger.Crowded(c.Agent); crowded && c.Op == coordinator.CallReserve {
 		a.State = coordinator.CallRefused
@@ -104,9 +100,18 @@ func (e *Engine) admitCall(now time.Time, calls []coordinator.Call, answers []co
 	case !v.OK:
 		e.refuseCall(a, &v)
 	case c.Op == coordinator.CallReserve:
-		a.Until = e.callEnds(now, c)
+		a.Until = e.callEnds(now, c, &charge)
 	}
 	a.Limits = q.ledger.Left(now, &path, &charge.Amounts, &v)
+}
+
+// doubtAsked tells whether what an agent asks for, or tells of without having asked, is not to be
+// believed.
+func (e *Engine) doubtAsked(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer, charge *fairshare.Charge) bool {
+	if c.Op == coordinator.CallCharge {
+		return doubtCall(a, e.quotas.ledger.DoubtedUnasked(now, charge))
+	}
+	return doubtCall(a, e.quotas.ledger.DoubtedPlan(charge))
 }
 
 // askLedger has the ledger set aside what is asked for, or tells whether it could. But for what has
@@ -125,15 +130,17 @@ func (e *Engine) askLedger(now time.Time, c *coordinator.Call, charge *fairshare
 	case coordinator.CallConsume:
 		return l.Reserve(now, c.Key, charge, time.Time{}) // for this moment
 	default:
-		return l.Reserve(now, c.Key, charge, e.callEnds(now, c))
+		return l.Reserve(now, c.Key, charge, e.callEnds(now, c, charge))
 	}
 }
 
-// callEnds is when a reservation ends that is made, or extended, now.
-func (e *Engine) callEnds(now time.Time, c *coordinator.Call) time.Time {
-	ttl := c.TTL
-	if ttl <= 0 {
-		ttl = e.policy.Quotas.ReservationTTL
+// callEnds is when a reservation ends that is made, or extended, now. Seats that all share an agent
+// does not hold by its own token for longer than quotas.yaml says, unless it extends them again: else
+// one question would take all of them for a day.
+func (e *Engine) callEnds(now time.Time, c *coordinator.Call, charge *fairshare.Charge) time.Time {
+	ttl, usual := c.TTL, e.policy.Quotas.ReservationTTL
+	if ttl <= 0 || c.OwnOnly && ttl > usual && e.quotas.ledger.TakesSeats(charge) {
+		ttl = usual
 	}
 	return now.Add(ttl)
 }
@@ -191,6 +198,8 @@ func (e *Engine) callStands(now time.Time, c *coordinator.Call, a *coordinator.C
 		return false
 	}
 	l.Stands(c.Key)
+	charge.Known = e.quotas.names.keep(now, l, &charge)
+	l.KeepNames(c.Key, charge.Known)
 	if e.recorder.on {
 		r := charge.Reserved(c.Key, now)
 		r.Until = a.Until
@@ -221,9 +230,18 @@ func (e *Engine) extendCall(now time.Time, c *coordinator.Call, a *coordinator.C
 		more[coordinator.DimRequests] = int64(c.Usage.Requests) // it is the same call
 	}
 	more[coordinator.DimConcurrency] = c.Seats
+	all := charge
+	for d := range all.Amounts {
+		all.Amounts[d] += more[d]
+	}
+	if c.OwnOnly && doubtCall(a, q.ledger.DoubtedPlan(&all)) {
+		return false
+	}
 	until := time.Time{}
 	if c.TTL > 0 {
-		until = now.Add(c.TTL)
+		until = e.callEnds(now, c, &all)
+	} else if usual := e.callEnds(now, c, &all); c.OwnOnly && c.Seats > 0 && q.ledger.TakesSeats(&all) && q.ledger.EndOf(c.Key).After(usual) {
+		until = usual // it had none until now, and stands for as long as it likes
 	}
 	v := q.ledger.Extend(now, c.Key, more, until)
 	path := q.ledger.PathOf(&charge)

@@ -63,14 +63,23 @@ func TestDoubtedUsage(t *testing.T) {
 		return c
 	}
 	r.state(own(coordinator.CallReserve, "1", 100), coordinator.CallGranted)
-	// 500 of the group's 1000 are the agent's: it is believed up to 10 · 100 or 2 · 500.
-	r.state(own(coordinator.CallSettle, "1", 1001), coordinator.CallDoubted)
-	r.state(own(coordinator.CallCharge, "2", 1001), coordinator.CallDoubted)
+	// 500 of the group's 1000 are the agent's, and it is believed for a tenth of what the other one has.
+	r.state(own(coordinator.CallSettle, "1", 551), coordinator.CallDoubted)
+	r.state(own(coordinator.CallCharge, "2", 451), coordinator.CallDoubted) // beside the 100
 	r.holds("pool/team", coordinator.DimTotalTokens, 0, 100)
-	r.state(own(coordinator.CallSettle, "1", 1000), coordinator.CallGranted)
-	r.state(own(coordinator.CallCharge, "2", 1), coordinator.CallDoubted) // its own is used up twice
+	r.state(own(coordinator.CallSettle, "1", 550), coordinator.CallGranted)
+	r.state(own(coordinator.CallCharge, "2", 1), coordinator.CallDoubted)
 	r.state(tokens(coordinator.CallCharge, "3", 7000, 0), coordinator.CallGranted)
-	r.holds("pool/team", coordinator.DimTotalTokens, 8000, 0)
+	r.holds("pool/team", coordinator.DimTotalTokens, 7550, 0)
+	// Requests no limit concerns here: nobody makes a million by one call, asked for or not.
+	many := func(op coordinator.CallOp) *coordinator.Call {
+		c := own(op, "4", 0)
+		c.Usage.Requests = 1_000_000
+		return c
+	}
+	for _, op := range []coordinator.CallOp{coordinator.CallCharge, coordinator.CallConsume, coordinator.CallReserve, coordinator.CallCheck} {
+		r.state(many(op), coordinator.CallDoubted)
+	}
 }
 
 // Nobody ends, extends or repeats the reservation of another agent, whatever its key.

@@ -37,6 +37,7 @@ type quotas struct {
 	due     timer
 	rung    bool // it has been due in this Apply
 	flow    quotaFlow
+	names   quotaNames
 }
 
 func newQuotas() quotas {

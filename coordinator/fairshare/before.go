@@ -7,7 +7,8 @@ import (
 )
 
 // export adds what was used of a node. Of a rate the third value says that it owes no more than it
-// may (see shaper.correct): earlier versions charged what nobody had let pass without a bound.
+// may (see shaper.correct): earlier versions charged what nobody had let pass without a bound. A fourth
+// is what its agents said of themselves.
 func (nd *node) export(all []coordinator.Record, now int64) []coordinator.Record {
 	id := nd.spec.ID
 	for _, b := range nd.budgets {
@@ -19,29 +20,35 @@ func (nd *node) export(all []coordinator.Record, now int64) []coordinator.Record
 		if s == nil {
 			continue
 		}
-		assured, ceiling := s.assured.since(now), s.ceiling.since(now)
-		if assured != 0 || ceiling != 0 {
-			all = append(all, &coordinator.QuotaBefore{
-				Node: id, Dimension: coordinator.Dimension(d), Rate: true, Values: []int64{assured, ceiling, 1},
-			})
+		values := []int64{s.assured.since(now), s.ceiling.since(now), 1, s.words.since(now)}
+		if values[0]|values[1]|values[3] == 0 {
+			continue
 		}
+		if values[3] == 0 {
+			values = values[:3]
+		}
+		all = append(all, &coordinator.QuotaBefore{Node: id, Dimension: coordinator.Dimension(d), Rate: true, Values: values})
 	}
 	return all
 }
 
-// export is the record of a budget. The five values at the end tell its period, with lengths instead
-// of instants, which take less room.
+// export is the record of a budget. Five values tell its period, with lengths instead of instants,
+// which take less room; the two behind them, where there are any, what its agents said of themselves.
 func (b *budget) export(node string) *coordinator.QuotaBefore {
 	s, p := b.family.span, b.family.period
-	return &coordinator.QuotaBefore{Node: node, Dimension: b.dim, Start: s.start, Values: []int64{
+	r := &coordinator.QuotaBefore{Node: node, Dimension: b.dim, Start: s.start, Values: []int64{
 		b.used, b.spent, b.lent, b.borrowed, b.lentOut, b.borrowedIn, b.credits, b.nominal - b.base, b.share - b.baseShare, b.owes, b.alerted,
 		b.before.used, b.ownCredits, int64(p.Unit), int64(p.Interval), s.end - s.start, s.start - b.family.ended.start,
 	}}
+	if b.told|b.beyond != 0 {
+		r.Values = append(r.Values, b.told, b.beyond)
+	}
+	return r
 }
 
 // unused tells that there is nothing to say of it.
 func (b *budget) unused() bool {
-	return b.used|b.spent|b.lent|b.borrowed|b.lentOut|b.borrowedIn|b.credits|b.ownCredits|b.owes|b.alerted|b.before.used == 0 && b.nominal == b.base && b.share == b.baseShare
+	return b.used|b.spent|b.lent|b.borrowed|b.lentOut|b.borrowedIn|b.credits|b.ownCredits|b.owes|b.alerted|b.before.used|b.told|b.beyond == 0 && b.nominal == b.base && b.share == b.baseShare
 }
 
 // foldBefore takes over a row of a snapshot. What is not listed now may be listed again.
@@ -70,7 +77,9 @@ func (nd *node) restore(now int64, r *coordinator.QuotaBefore) bool {
 			s.resume(now, v)
 		default:
 			s.assured.tat, s.ceiling.tat = v[0], v[1]
-			s.forgive(now, len(v) < 3)
+			if s.forgive(now, len(v) < 3); len(v) >= 4 {
+				s.words.tat = v[3]
+			}
 		}
 		return true
 	}
@@ -93,6 +102,9 @@ func (b *budget) restore(r *coordinator.QuotaBefore) bool {
 	b.nominal, b.share, b.owes, b.alerted = max(0, b.base+v[7]), max(0, b.baseShare+v[8]), v[9], v[10]
 	if b.before.used = v[11]; len(v) > 12 { // not in older ones
 		b.ownCredits = v[12]
+	}
+	if len(v) >= 19 {
+		b.told, b.beyond = v[17], v[18]
 	}
 	b.family.repays = b.family.repays || b.owes > 0 || v[7] != 0
 	return true

@@ -1,47 +1,226 @@
 package fairshare
 
-import "taskbus/coordinator"
+import (
+	"time"
+
+	"taskbus/coordinator"
+)
 
 // What is spent is spent, also beyond what was reserved. But an agent that speaks for itself might
 // say that it has spent what all together have, and nobody else would get anything for the rest of
-// the period. So its word is believed up to believedTimes what was reserved, and beyond that until
-// the budget that is most its own has been used up believedCaps times.
+// the period. So what it says beyond what was reserved is its word alone, and that is believed
+//
+//   - of a budget as far as it has something of its own left, that is from nobody else; and beyond
+//     that, in a period altogether, up to that budget once more, or up to what those that it stands
+//     for have used in a way that was asked for, if that is more: who borrows much errs by much. In
+//     no case is it more than 1/othersKeep of what the others have, at any level of its tree.
+//   - of a rate as much again as it gives, believedBursts of its bursts at once.
+//   - where nothing limits it up to so much in one call that nobody takes it for true.
+//
+// Of every tree the budget and the rate count that are most its own: the lowest that are not of
+// nothing. No bound contains what a word has moved, be it used or borrowed, and all but the last
+// hold for the sum of what is said: else each word would make room for the next.
 const (
-	believedTimes = 10
-	believedCaps  = 2
+	othersKeep     = 10
+	believedBursts = 10
 )
 
-// Doubt is that an agent says it has used more than it can be believed: more than Most.
+// mostPlain is how much one call may take, by the word of an agent that speaks for itself, of what
+// no limit concerns: requests, tokens, micro-USD.
+var mostPlain = coordinator.Amounts{
+	coordinator.DimRequests:    10_000,
+	coordinator.DimInputTokens: 100_000_000, coordinator.DimOutputTokens: 100_000_000, coordinator.DimTotalTokens: 100_000_000,
+	coordinator.DimCost: 10_000_000_000,
+}
+
+// Doubt is that an agent says it has used more than it can be believed: more than Most. Node is whose
+// budget or rate bounds that; empty: none, and nobody would take it for true.
 type Doubt struct {
 	Node       string
+	Limit      Limit // LimitBudget or LimitRate
 	Dimension  coordinator.Dimension
 	Told, Most int64
 }
 
-// Doubted holds what an agent says it has used against what was reserved by the charge; nil: it
-// can be believed. Where there is no budget nothing is in doubt: a rate is in debt for no longer
-// than its burst takes.
-func (l *Ledger) Doubted(c *Charge, used *coordinator.Amounts) *Doubt {
+// word is what an agent tells by itself of a call.
+type word struct {
+	path Path
+	at   int64
+	// booked is what the books have of it as reserved, asked what of that was granted.
+	booked, asked, used coordinator.Amounts
+}
+
+// wordOn is what is told of a reservation.
+func (l *Ledger) wordOn(r *reservation, used *coordinator.Amounts, by coordinator.QuotaWord) *word {
+	w := &word{path: r.path, at: r.at, used: *used}
+	for part := r; part != nil; part = part.later { // what is told beyond it is charged to the last part
+		w.at = part.at
+	}
+	if r.state != resOpen {
+		return w
+	}
+	if w.booked = r.whole().Amounts; by != coordinator.WordUnasked {
+		w.asked = w.booked
+	}
+	return w
+}
+
+// Doubted holds what an agent says a call has used, of which a reservation was made under that key,
+// against what it can be believed; nil: it can.
+func (l *Ledger) Doubted(now time.Time, key coordinator.TaskKey, used *coordinator.Amounts) *Doubt {
+	l.advance(now.UnixNano())
+	r := l.find(key)
+	if r == nil {
+		return nil
+	}
+	return l.doubt(l.wordOn(r, used, coordinator.WordOwn))
+}
+
+// DoubtedUnasked is that for a call for which it had not asked, and of which it tells now.
+func (l *Ledger) DoubtedUnasked(now time.Time, c *Charge) *Doubt {
+	l.advance(now.UnixNano())
+	return l.doubt(&word{path: l.PathOf(c), at: l.now, used: c.Amounts})
+}
+
+// DoubtedPlan is that for what it asks for: nothing is in doubt but what no limit concerns.
+func (l *Ledger) DoubtedPlan(c *Charge) *Doubt {
 	p := l.PathOf(c)
 	for d := range coordinator.DimConcurrency {
-		if used[d] <= believedTimes*c.Amounts[d] {
-			continue
-		}
-		if b := l.ownBudget(&p, d); b != nil {
-			if most := max(believedTimes*c.Amounts[d], believedCaps*max(b.base, b.cap())-b.used, 0); used[d] > most {
-				return &Doubt{Node: l.nodes[b.node].spec.ID, Dimension: d, Told: used[d], Most: most}
-			}
+		if x := c.Amounts[d]; x > mostPlain[d] && !l.limitedOn(&p, d) {
+			return &Doubt{Dimension: d, Told: x, Most: mostPlain[d]}
 		}
 	}
 	return nil
 }
 
-// ownBudget is the lowest on a path that is not of nothing.
-func (l *Ledger) ownBudget(p *Path, d coordinator.Dimension) *budget {
+func (l *Ledger) doubt(w *word) (found *Doubt) {
+	for d := range coordinator.DimConcurrency {
+		told, asked := w.used[d], w.asked[d]
+		if told <= asked || found != nil {
+			continue
+		}
+		if most := max(asked, mostPlain[d]); told > most && !l.limitedOn(&w.path, d) {
+			return &Doubt{Dimension: d, Told: told, Most: most}
+		}
+		l.ownBudgets(&w.path, d, func(b *budget, whole bool) {
+			if left := max(0, b.believed(whole)-b.beyond); found == nil && b.notOwn(w, whole) > left {
+				most := asked + left
+				if whole && w.at >= b.family.span.start {
+					most = max(most, b.ownLeft(w)+left)
+				}
+				found = &Doubt{l.nodes[b.node].spec.ID, LimitBudget, d, told, most}
+			}
+		})
+		l.ownRates(&w.path, d, func(s *shaper) {
+			if ok, _ := s.words.check(l.now, told-asked); found == nil && !ok {
+				found = &Doubt{s.id, LimitRate, d, told, asked + s.words.remaining(l.now)}
+			}
+		})
+	}
+	return found
+}
+
+// countWord notes what an agent's own word adds to what was reserved. It is noted before that is
+// charged.
+func (l *Ledger) countWord(w *word) {
+	for d := range coordinator.DimConcurrency {
+		more := w.used[d] - w.asked[d]
+		if more <= 0 {
+			continue
+		}
+		l.ownBudgets(&w.path, d, func(b *budget, whole bool) {
+			b.beyond = min(b.beyond+b.notOwn(w, whole), mostUsed)
+			if w.at >= b.family.span.start {
+				b.told = min(b.told+more, mostUsed)
+			}
+		})
+		l.ownRates(&w.path, d, func(s *shaper) { s.words.take(l.now, more) })
+	}
+}
+
+// limitedOn tells whether any limit of a path is of the dimension, or, of tokens, of any tokens.
+func (l *Ledger) limitedOn(p *Path, d coordinator.Dimension) bool {
+	const tokens = 1<<coordinator.DimInputTokens | 1<<coordinator.DimOutputTokens | 1<<coordinator.DimTotalTokens
+	like := uint8(1) << d
+	if like&tokens != 0 {
+		like = tokens
+	}
 	for _, n := range p.list() {
-		if b := l.nodes[n].budgets[d]; b != nil && b.base > 0 {
-			return b
+		if l.nodes[n].limited&like != 0 {
+			return true
 		}
 	}
-	return nil
+	return false
+}
+
+// ownBudgets visits, of every family on a path, the lowest budget that is not of nothing. whole: it
+// is the one out of whose share a charge comes, so that its share is the charge's own.
+func (l *Ledger) ownBudgets(p *Path, d coordinator.Dimension, visit func(b *budget, whole bool)) {
+	var met, done [maxPath]*budget // families
+	n := 0
+	for _, at := range p.list() {
+		b := l.nodes[at].budgets[d]
+		if b == nil {
+			continue
+		}
+		i := 0
+		for i < n && met[i] != b.family {
+			i++
+		}
+		lowest := i == n
+		if lowest {
+			met[n] = b.family
+			n++
+		}
+		if b.base > 0 && done[i] == nil {
+			done[i] = b
+			visit(b, lowest)
+		}
+	}
+}
+
+// ownRates visits, of each tree on a path, the lowest rate that is not of nothing.
+func (l *Ledger) ownRates(p *Path, d coordinator.Dimension, visit func(*shaper)) {
+	done := false
+	for _, n := range p.list() {
+		if s := l.nodes[n].rates[d]; s != nil && s.amount > 0 && !done {
+			done = true
+			visit(s)
+		}
+		if l.nodes[n].parent < 0 {
+			done = false
+		}
+	}
+}
+
+// believed is how much may be taken beyond what is its own, in the period, by its agents' word
+// alone.
+func (b *budget) believed(whole bool) int64 {
+	most, own := max(b.base, b.used-b.told), int64(0)
+	if whole {
+		own = b.baseShare
+	}
+	for x := b; x != nil; x = x.up {
+		if others := x.base - own; others > 0 { // else there is nobody to take it from
+			most = min(most, others/othersKeep)
+		}
+		own = x.base
+	}
+	return most
+}
+
+// ownLeft is how much of its share's own is left to a word: what is lent others have.
+func (b *budget) ownLeft(w *word) int64 {
+	own := max(0, min(b.share, b.baseShare)-b.lent)
+	return own - b.spent - b.held + w.booked[b.dim]
+}
+
+// notOwn is how much of what a word adds to what was granted is not its own. What comes after the
+// period in which it was used is not its own any more.
+func (b *budget) notOwn(w *word, whole bool) int64 {
+	more := w.used[b.dim] - w.asked[b.dim]
+	if !whole || w.at < b.family.span.start {
+		return more
+	}
+	return max(0, min(more, w.used[b.dim]-b.ownLeft(w)))
 }

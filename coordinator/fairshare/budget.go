@@ -48,6 +48,7 @@ type budget struct {
 	ownCredits          int64 // and by its own share
 	before              past
 	alerted             int64 // the highest threshold reached in this period, in percent
+	told, beyond        int64 // by its agents' own word alone in this period: in all, and of that what is not its own (see belief.go)
 
 	span   span // of the family's root, like the one before, period and loc
 	ended  span

@@ -115,6 +115,27 @@ func (l *Ledger) Find(key coordinator.TaskKey) (c Charge, open, known bool) {
 	return r.whole(), r.state == resOpen, true
 }
 
+// TakesSeats tells whether a charge takes any seats of which there is a limit.
+func (l *Ledger) TakesSeats(c *Charge) bool {
+	if c.Amounts[coordinator.DimConcurrency] <= 0 {
+		return false
+	}
+	p := l.PathOf(c)
+	for _, n := range p.list() {
+		if l.nodes[n].seats != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// KeepNames sets by which names a reservation stands in the history.
+func (l *Ledger) KeepNames(key coordinator.TaskKey, known coordinator.NameKept) {
+	if r := l.find(key); r != nil {
+		r.charge.Known = known
+	}
+}
+
 // IsOpen tells whether a reservation of that key stands.
 func (l *Ledger) IsOpen(key coordinator.TaskKey) bool {
 	r := l.find(key)

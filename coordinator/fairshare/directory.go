@@ -15,6 +15,7 @@ type Directory struct {
 	pools  map[string]int32 // by provider; the first key's also by the name of the provider alone
 	models map[modelKey]int32
 	keys   map[string][]string // the pools of a provider with keys
+	named  map[modelKey]bool   // what anything in quotas.yaml names; without a model: the provider
 	// severalKeys: one of them has more than one.
 	severalKeys bool
 	shares      map[shareKey]int32 // of groups and agents in providers' pools
@@ -53,7 +54,10 @@ func NewDirectory(q *coordinator.Quotas) *Directory {
 		quotas: q, prices: newPrices(q.Prices), above: make([]int32, len(q.Nodes)),
 		groups: make(map[string]int32), agents: make(map[coordinator.AgentID]int32),
 		pools: make(map[string]int32), models: make(map[modelKey]int32), shares: make(map[shareKey]int32),
-		keys: make(map[string][]string),
+		keys: make(map[string][]string), named: make(map[modelKey]bool),
+	}
+	for _, p := range q.Prices {
+		d.name(p.Provider, p.Model)
 	}
 	for i := range q.Nodes { // parents come first
 		d.above[i] = int32(q.Nodes[i].Parent)
@@ -66,6 +70,10 @@ func NewDirectory(q *coordinator.Quotas) *Directory {
 func (d *Directory) add(n int32) {
 	spec, top := &d.quotas.Nodes[n], d.rootOf(n)
 	provider := d.quotas.Nodes[top].Provider
+	d.name(spec.Provider, spec.Model)
+	if d.name(provider, ""); spec.Kind == coordinator.QuotaModel {
+		d.name(provider, spec.Name)
+	}
 	switch {
 	case spec.Kind == coordinator.QuotaPool && provider == "":
 		d.groups[""] = n
@@ -93,6 +101,28 @@ func (d *Directory) add(n int32) {
 			under = d.above[under]
 		}
 		d.shares[shareKey{under, spec.Name}] = n
+	}
+}
+
+// name notes that quotas.yaml names a provider, with or without a key, and a model of it.
+func (d *Directory) name(provider, model string) {
+	if provider != "" {
+		provider = coordinator.ProviderOfPool(provider)
+		d.named[modelKey{provider, ""}], d.named[modelKey{provider, model}] = true, true
+	}
+}
+
+// Names tells what of a charge's provider and model quotas.yaml names anywhere: as a pool, with a
+// price, or as what a group's calls go to. What is left open counts as named.
+func (d *Directory) Names(c *Charge) coordinator.NameKept {
+	provider := coordinator.ProviderOfPool(c.Provider)
+	switch {
+	case d.named[modelKey{provider, c.Model}] || provider == "" && c.Model == "":
+		return coordinator.NamesKept
+	case d.named[modelKey{provider, ""}]:
+		return coordinator.ProviderKept
+	default:
+		return coordinator.NoNameKept
 	}
 }
 

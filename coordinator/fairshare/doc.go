@@ -14,11 +14,12 @@
 //	install.go      other quotas while reservations are open; former.go: what is not listed any more; rest.go: when many may be installed as one
 //	check.go        whether there is room for a charge; explain.go: why not, for people
 //	reservation.go  what is set aside, extended, and how it ends; settle.go, ending.go
-//	excess.go       what is told of that nobody can have used; belief.go: what an agent is not believed
+//	excess.go       what is told of that nobody can have used; belief.go: how far an agent's own word is believed
 //	book.go         used and reserved, in the period that they belong to
 //	budget.go       amounts for calendar periods; lending.go, repay.go: of others, and back
 //	borrower.go     who of several borrows first
 //	rates.go        rates with what is assured to whom
+//	health.go       what a provider says of its limits; answers.go: how it answers
 //	seats.go        how much runs at one time
 //	waiting.go      who waits, and what has been given back
 //	alert.go        budgets that are nearly used up

@@ -65,7 +65,7 @@ func keepable(r *coordinator.QuotaBefore) bool {
 	if r.Rate {
 		return len(v) >= 2
 	}
-	return len(v) >= 17 && slices.ContainsFunc(v[:13], func(x int64) bool { return x != 0 })
+	return len(v) >= 17 && (len(v) > 17 || slices.ContainsFunc(v[:13], func(x int64) bool { return x != 0 }))
 }
 
 // resume gives the books back to what is listed again.

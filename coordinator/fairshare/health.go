@@ -45,39 +45,23 @@ type health struct {
 	// Of its answers of late: how many there were, up to manyCalls, how many in a million succeeded,
 	// and their mean latency in ns, of timed of them.
 	calls, success, timed, latency int64
+	// Who told of the latest of them if it speaks for itself, empty: a gateway does; and what success
+	// and latency were when its words in a row began; of latency 0: it was not known, aloneSaid: by one
+	// agent alone, so that nothing is held against the second one.
+	teller                     coordinator.AgentID
+	beganSuccess, beganLatency int64
 }
-
-// manyCalls is after how many calls an older one counts for less than the latest.
-const manyCalls = 16
 
 // well tells whether there is nothing to say of it.
 func (h *health) well(now int64) bool {
 	return h.blocked <= now && h.rises == 0 && h.refused == 0 && h.calls == 0 && h.rest <= now && h.takes <= now
 }
 
-// Observe counts how a call went that was charged so.
-func (l *Ledger) Observe(c *Charge, failed bool, latency time.Duration) {
-	n, ok := l.serviceNode(c.Provider, c.Model)
-	if !ok {
-		return
-	}
-	h := &l.nodes[n].health
-	h.calls = min(h.calls+1, manyCalls)
-	won := int64(1_000_000)
-	if failed {
-		won = 0
-	}
-	h.success += (won - h.success) / h.calls
-	if latency > 0 && !failed {
-		h.timed = min(h.timed+1, manyCalls)
-		h.latency += (int64(latency) - h.latency) / h.timed
-	}
-}
-
 // healthBefore is the record of it in a snapshot.
 func (nd *node) healthBefore(now int64) *coordinator.PoolHeard {
 	r, h := nd.heard(now, coordinator.Amounts{}), &nd.health
 	r.Before, r.Calls, r.Success, r.Latency = true, h.calls, h.success, time.Duration(h.latency)
+	r.Teller, r.BeganSuccess, r.BeganLatency = h.teller, h.beganSuccess, time.Duration(h.beganLatency)
 	return r
 }
 
@@ -202,6 +186,7 @@ func (l *Ledger) takeHeard(n int32, r *coordinator.PoolHeard) {
 	}
 	if r.Before {
 		h.calls, h.success, h.latency = r.Calls, r.Success, int64(r.Latency)
+		h.teller, h.beganSuccess, h.beganLatency = r.Teller, r.BeganSuccess, int64(r.BeganLatency)
 		if h.latency > 0 {
 			h.timed = h.calls
 		}

@@ -69,7 +69,7 @@ func (nd *node) inherit(old *node, now int64) {
 		if o := old.budgets[d]; b.succeeds(o) {
 			b.used, b.spent, b.lent, b.borrowed = o.used, o.spent, o.lent, o.borrowed
 			b.lentOut, b.borrowedIn, b.credits, b.ownCredits, b.owes, b.alerted = o.lentOut, o.borrowedIn, o.credits, o.ownCredits, o.owes, o.alerted
-			b.before = o.before
+			b.told, b.beyond, b.before = o.told, o.beyond, o.before
 			b.before.reserved = 0 // comes again with the reservations
 			b.nominal, b.share = b.base+o.nominal-o.base, b.baseShare+o.share-o.baseShare
 			b.family.repays = b.family.repays || o.family.repays
@@ -81,6 +81,7 @@ func (nd *node) inherit(old *node, now int64) {
 			s.assured.follow(now, &o.assured)
 			s.ceiling.follow(now, &o.ceiling)
 			s.forgive(now, false) // it may have become a hard one
+			s.words.follow(now, &o.words)
 		}
 	}
 	if nd.health = old.health; nd.health.rises != 0 {

@@ -78,6 +78,8 @@ type Charge struct {
 	Call      bool
 	Operation string
 	Untold    bool
+	// Known is by which names it stands in the history.
+	Known coordinator.NameKept
 }
 
 // NewLedger makes a ledger without quotas: everything is admitted.

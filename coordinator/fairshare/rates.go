@@ -26,6 +26,7 @@ type shaper struct {
 	burst   int64
 	assured rate // not used while amount is 0: nothing is assured
 	ceiling rate // amount 0: none of its own
+	words   rate // what its agents' own word alone may take (see belief.go)
 	hard    bool // it may have no more than what is assured to it
 }
 
@@ -59,6 +60,7 @@ func (s *shaper) divide() {
 	if s.amount > 0 {
 		s.assured = newRate(s.amount, s.per, s.burst)
 		s.burst = s.assured.burst
+		s.words = newRate(s.amount, s.per, mulDiv(s.burst, believedBursts, 1))
 	}
 	if more := bound(s.spec.Borrow, s.amount); !s.hard && more != noBound && s.amount+more > 0 {
 		s.ceiling = newRate(s.amount+more, s.per, max(1, mulDiv(s.burst, s.amount+more, max(1, s.amount))))

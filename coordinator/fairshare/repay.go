@@ -97,7 +97,7 @@ func (b *budget) restart(adjacent bool) {
 	}
 	b.used, b.reserved, b.spent, b.held = 0, 0, 0, 0
 	b.lent, b.borrowed, b.lentOut, b.borrowedIn = 0, 0, 0, 0
-	b.alerted = 0
+	b.alerted, b.told, b.beyond = 0, 0, 0
 	for _, kid := range b.kids {
 		kid.restart(adjacent)
 	}

@@ -211,6 +211,12 @@ type Ended struct {
 // what is spent is spent, and what is beyond its share is a debt. keep: it is remembered
 // for a while, because the same may be told again.
 func (l *Ledger) Settle(now time.Time, key coordinator.TaskKey, used coordinator.Amounts, keep bool) Ended {
+	return l.SettleBy(now, key, used, keep, coordinator.WordBelieved)
+}
+
+// SettleBy is Settle by somebody's word: what an agent says of itself is counted for as long as it
+// may be held against it (see Doubted).
+func (l *Ledger) SettleBy(now time.Time, key coordinator.TaskKey, used coordinator.Amounts, keep bool, word coordinator.QuotaWord) Ended {
 	l.advance(now.UnixNano())
 	r := l.find(key)
 	switch {
@@ -225,6 +231,9 @@ func (l *Ledger) Settle(now time.Time, key coordinator.TaskKey, used coordinator
 	}
 	tidy(&used)
 	reserved := r.whole().Amounts
+	if word != coordinator.WordBelieved {
+		l.countWord(l.wordOn(r, &used, word))
+	}
 	l.settle(r, used)
 	begun := timeOf(r.at)
 	l.end(r, ends, keep)

@@ -90,3 +90,25 @@ func (l *Ledger) chargeUnasked(r *reservation, used *coordinator.Amounts) {
 		}
 	}
 }
+
+// Withdraw undoes a reservation that was made in this moment, and of which nobody has heard: the books are
+// then as if it had never been made. Release leaves what it has borrowed with who was in debt before.
+func (l *Ledger) Withdraw(key coordinator.TaskKey) {
+	r := l.open[key]
+	if r == nil || r.state != resOpen {
+		return
+	}
+	l.hold(&r.path, r.at, &r.charge.Amounts, -1)
+	for i := len(r.loans) - 1; i >= 0; i-- {
+		n := &r.loans[i]
+		n.giveBack(n.amount)
+		l.freeLender(n)
+		n.to.family.given += 2 * n.amount
+		n.amount = 0
+	}
+	for _, u := range r.uses {
+		u.leaf.correct(l.now, r.charge.Amounts[u.dim], 0, u.by)
+	}
+	l.free(&r.path)
+	l.end(r, resEnded, false)
+}

@@ -88,7 +88,11 @@ func (l *Ledger) Fold(r coordinator.Record) {
 	case *coordinator.QuotaEnded:
 		l.at(r.At)
 		if q := l.find(r.Key); q != nil && r.Heard {
-			l.Observe(&q.charge, r.Failed, r.Took)
+			by := coordinator.AgentID("")
+			if r.Word != coordinator.WordBelieved {
+				by = q.charge.Agent
+			}
+			l.Observe(&q.charge, r.Failed, r.Took, by)
 		}
 		switch r.How {
 		case coordinator.QuotaExpired:
@@ -96,7 +100,7 @@ func (l *Ledger) Fold(r coordinator.Record) {
 		case coordinator.QuotaReleased:
 			l.Release(r.At, r.Key, r.Keep)
 		default:
-			l.Settle(r.At, r.Key, r.Used, r.Keep)
+			l.SettleBy(r.At, r.Key, r.Used, r.Keep, r.Word)
 		}
 		l.Freed(func(int32) {})
 	case *coordinator.PoolHeard:
@@ -135,14 +139,14 @@ func (c *Charge) Reserved(key coordinator.TaskKey, at time.Time) *coordinator.Qu
 	return &coordinator.QuotaReserved{
 		Key: key, Group: c.Group, Agent: c.Agent, Provider: c.Provider, Model: c.Model,
 		Amounts: c.Amounts, Expect: c.Expect, NoBorrowing: c.NoBorrowing, At: at,
-		Call: c.Call, Operation: c.Operation, Untold: c.Untold,
+		Call: c.Call, Operation: c.Operation, Untold: c.Untold, Known: c.Known,
 	}
 }
 
 func (l *Ledger) foldReserved(r *coordinator.QuotaReserved) {
 	c := Charge{
 		Group: r.Group, Agent: r.Agent, Provider: r.Provider, Model: r.Model, Amounts: r.Amounts, Expect: r.Expect, NoBorrowing: r.NoBorrowing,
-		Call: r.Call, Operation: r.Operation, Untold: r.Untold,
+		Call: r.Call, Operation: r.Operation, Untold: r.Untold, Known: r.Known,
 	}
 	tidy(&c.Amounts)
 	if r.Before {

@@ -165,8 +165,9 @@ func (w *world) end(key coordinator.TaskKey, what int) {
 			return // late, and nothing is reserved any more
 		}
 		w.giveBack(key, used)
-		if e := w.l.Settle(w.now, key, used, keep); e.Known && !e.Again {
-			w.record(&coordinator.QuotaEnded{Key: key, How: coordinator.QuotaSettled, Used: used, Keep: keep, At: w.l.Now()})
+		word := coordinator.QuotaWord(rapid.IntRange(0, coordinator.NumQuotaWords-1).Draw(w.t, "by whose word"))
+		if e := w.l.SettleBy(w.now, key, used, keep, word); e.Known && !e.Again {
+			w.record(&coordinator.QuotaEnded{Key: key, How: coordinator.QuotaSettled, Used: used, Keep: keep, At: w.l.Now(), Word: word})
 		} else {
 			w.unchanged("a second settlement", before)
 		}

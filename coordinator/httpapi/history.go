@@ -95,7 +95,7 @@ func historyQuery(given map[string]string, q *usage.Query) error {
 		{"model", &q.Model, modelPattern.MatchString},
 	} {
 		text := given[word.name]
-		if text != "" && !word.valid(text) {
+		if text != "" && text != usage.Others && !word.valid(text) {
 			return fmt.Errorf("%s is not a name of quotas.yaml: 1 to 128 letters, digits and . _ : -, beginning with a letter or a digit", word.name)
 		}
 		*word.into = text

@@ -22,6 +22,8 @@ var closedSets = map[reflect.Type]uint8{
 	reflect.TypeFor[coordinator.Order]():            uint8(coordinator.OrderUncordon) + 1,
 	reflect.TypeFor[coordinator.Dimension]():        coordinator.NumDimensions,
 	reflect.TypeFor[coordinator.QuotaEnd]():         coordinator.NumQuotaEnds,
+	reflect.TypeFor[coordinator.QuotaWord]():        coordinator.NumQuotaWords,
+	reflect.TypeFor[coordinator.NameKept]():         coordinator.NumNamesKept,
 	reflect.TypeFor[coordinator.QuotaControlKind](): coordinator.NumQuotaControlKinds,
 	reflect.TypeFor[coordinator.CallOp]():           coordinator.NumCallOps,
 	reflect.TypeFor[coordinator.UsageMeant]():       uint8(coordinator.UsageInput) + 1,

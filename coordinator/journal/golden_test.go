@@ -62,16 +62,16 @@ func goldenRecords() []coordinator.Record {
 		&coordinator.QuotaReserved{Key: key, Group: "alpha", Agent: a, Provider: "openai", Model: "m-1", Amounts: coordinator.Amounts{1, 2000, 300, 2300, 45_000, 1},
 			Expect: 99, NoBorrowing: true, At: goldenAt, Until: goldenAt.Add(time.Hour), Before: true, State: 1,
 			Loans: []coordinator.QuotaLoan{{From: "pool/beta", To: "pool/alpha", Dimension: coordinator.DimCost, Amount: 5000}}, Served: []string{"pool"},
-			Level: coordinator.PriorityHigh, Waiting: 0b0111, Call: true, Operation: "chat", Untold: true},
+			Level: coordinator.PriorityHigh, Waiting: 0b0111, Call: true, Operation: "chat", Untold: true, Known: coordinator.ProviderKept},
 		&coordinator.QuotaExtended{Key: key, More: coordinator.Amounts{0, 0, 256, 256}, At: goldenAt, Until: goldenAt.Add(time.Minute)},
 		&coordinator.QuotaEnded{Key: key, How: coordinator.QuotaExpired, Used: coordinator.Amounts{1, 1900, 310, 2210, 44_000}, At: goldenAt, Keep: true, Type: "summarise", Heard: true, Failed: true, Took: 1500 * time.Millisecond,
-			Late: &coordinator.QuotaOwner{Group: "team-a", Agent: "agent-7", Provider: "openai", Model: "gpt-4o", Call: true, At: goldenAt.Add(-time.Hour)}},
+			Late: &coordinator.QuotaOwner{Group: "team-a", Agent: "agent-7", Provider: "openai", Model: "gpt-4o", Call: true, At: goldenAt.Add(-time.Hour), Known: coordinator.NoNameKept}, Word: coordinator.WordUnasked},
 		&coordinator.QuotaBefore{Node: "pool/alpha", Dimension: coordinator.DimTotalTokens, Rate: true, Start: 1_900_000_000_000_000_000, Values: []int64{1, -2, 3_000_000}},
 		&coordinator.EstimateBefore{First: true, Tenant: "alpha", Model: "m-1", Level: 2, Input: true, Bucket: 11, Sum: 123_456, Counts: []uint32{3, 10, 4, 70_000}},
 		&coordinator.ShareBefore{First: true, Group: "alpha", Parent: "org", Own: true, Values: []int64{7, 8, -9}},
 		&coordinator.LaneKnown{Lane: "research", Known: true},
 		&coordinator.PoolHeard{Node: "openai/m-1", At: goldenAt, BlockedUntil: goldenAt.Add(time.Second), PerMille: 700, CutAt: goldenAt, Refusals: 2, By: "agent-7", RestUntil: goldenAt.Add(2 * time.Second), TakesAfter: goldenAt.Add(time.Minute),
-			Taken: coordinator.Amounts{0, 5000}, Before: true, Calls: 16, Success: 937_500, Latency: 800 * time.Millisecond},
+			Taken: coordinator.Amounts{0, 5000}, Before: true, Calls: 16, Success: 937_500, Latency: 800 * time.Millisecond, Teller: "agent-7", BeganSuccess: 1_000_000, BeganLatency: time.Second},
 		&coordinator.QuotaTold{Node: "pool/alpha", Dimension: coordinator.DimCost, Percent: 90, At: goldenAt},
 		&coordinator.QuotaControlled{First: true, Set: []coordinator.QuotaControl{{
 			ID: "boost-0a1b2c3d", Kind: coordinator.ControlBoost, Target: "pool/alpha", Key: "total_tokens.amount", Value: "+50%",
@@ -147,7 +147,7 @@ func TestOlderReservationIsRead(t *testing.T) {
 	m := decodeHex(t, old)
 	for _, r := range goldenRecords() {
 		if want, is := r.(*coordinator.QuotaReserved); is {
-			want.Level, want.Waiting, want.Call, want.Operation, want.Untold = 0, 0, false, "", false
+			want.Level, want.Waiting, want.Call, want.Operation, want.Untold, want.Known = 0, 0, false, "", false, coordinator.NamesKept
 			if len(m.Records) != 1 || !reflect.DeepEqual(m.Records[0], r) {
 				t.Errorf("%+v, want %+v", m.Records[0], r)
 			}
@@ -177,7 +177,7 @@ func TestOlderEndIsRead(t *testing.T) {
 	m := decodeHex(t, old)
 	for _, r := range goldenRecords() {
 		if want, is := r.(*coordinator.QuotaEnded); is {
-			want.Took, want.Heard, want.Failed, want.Late = 0, false, false, nil
+			want.Took, want.Heard, want.Failed, want.Late, want.Word = 0, false, false, nil, coordinator.WordBelieved
 			if len(m.Records) != 1 || !reflect.DeepEqual(m.Records[0], r) {
 				t.Errorf("%+v, want %+v", m.Records[0], r)
 			}

@@ -17,6 +17,7 @@ const (
 	quotaCall
 	quotaOperation
 	quotaUntold
+	quotaNames
 )
 
 func (c *coder) quotaReserved(r *coordinator.QuotaReserved) {
@@ -31,7 +32,8 @@ func (c *coder) quotaReserved(r *coordinator.QuotaReserved) {
 		on(uint8(r.Level)|r.Waiting != 0, quotaTurn) |
 		on(r.Call, quotaCall) |
 		on(r.Operation != "", quotaOperation) |
-		on(r.Untold, quotaUntold))
+		on(r.Untold, quotaUntold) |
+		on(r.Known != 0, quotaNames))
 	c.key(&r.Key)
 	name(c, &r.Group)
 	if m&quotaAgent != 0 {
@@ -67,6 +69,9 @@ func (c *coder) quotaReserved(r *coordinator.QuotaReserved) {
 		name(c, &r.Operation)
 	}
 	c.flag(&r.Untold, m&quotaUntold != 0)
+	if m&quotaNames != 0 {
+		member(c, &r.Known, coordinator.NumNamesKept)
+	}
 }
 
 // leastLoan is how many bytes a loan takes up at the very least.
@@ -114,10 +119,11 @@ const (
 	endedHeard
 	endedFailed
 	endedLate
+	endedWord
 )
 
 func (c *coder) quotaEnded(r *coordinator.QuotaEnded) {
-	m := c.mask(on(r.Keep, endedKeep) | on(r.Type != "", endedType) | on(r.Took != 0, endedTook) | on(r.Heard, endedHeard) | on(r.Failed, endedFailed) | on(r.Late != nil, endedLate))
+	m := c.mask(on(r.Keep, endedKeep) | on(r.Type != "", endedType) | on(r.Took != 0, endedTook) | on(r.Heard, endedHeard) | on(r.Failed, endedFailed) | on(r.Late != nil, endedLate) | on(r.Word != 0, endedWord))
 	c.key(&r.Key)
 	member(c, &r.How, coordinator.NumQuotaEnds)
 	c.amounts(&r.Used)
@@ -137,16 +143,27 @@ func (c *coder) quotaEnded(r *coordinator.QuotaEnded) {
 		}
 		c.quotaOwner(r.Late)
 	}
+	if m&endedWord != 0 {
+		member(c, &r.Word, coordinator.NumQuotaWords)
+	}
 }
 
+const (
+	ownerCall = 1 << iota
+	ownerNames
+)
+
 func (c *coder) quotaOwner(o *coordinator.QuotaOwner) {
-	m := c.mask(on(o.Call, 1))
+	m := c.mask(on(o.Call, ownerCall) | on(o.Known != 0, ownerNames))
 	name(c, &o.Group)
 	name(c, &o.Agent)
 	name(c, &o.Provider)
 	name(c, &o.Model)
-	c.flag(&o.Call, m&1 != 0)
+	c.flag(&o.Call, m&ownerCall != 0)
 	c.time(&o.At)
+	if m&ownerNames != 0 {
+		member(c, &o.Known, coordinator.NumNamesKept)
+	}
 }
 
 const (
@@ -157,11 +174,13 @@ const (
 	heardBy
 	heardRest
 	heardTakes
+	heardTeller // at the end: earlier versions have not known it
 )
 
 func (c *coder) poolHeard(r *coordinator.PoolHeard) {
 	m := c.mask(on(!r.BlockedUntil.IsZero(), heardBlocked) | on(!r.CutAt.IsZero(), heardCut) | on(r.Before, heardBefore) |
-		on(r.Calls != 0 || r.Success != 0 || r.Latency != 0, heardCalls) | on(r.By != "", heardBy) | on(!r.RestUntil.IsZero(), heardRest) | on(!r.TakesAfter.IsZero(), heardTakes))
+		on(r.Calls != 0 || r.Success != 0 || r.Latency != 0, heardCalls) | on(r.By != "", heardBy) | on(!r.RestUntil.IsZero(), heardRest) | on(!r.TakesAfter.IsZero(), heardTakes) |
+		on(r.Teller != "" || r.BeganSuccess != 0 || r.BeganLatency != 0, heardTeller))
 	name(c, &r.Node)
 	c.time(&r.At)
 	if m&heardBlocked != 0 {
@@ -186,6 +205,11 @@ func (c *coder) poolHeard(r *coordinator.PoolHeard) {
 	}
 	if m&heardTakes != 0 {
 		c.time(&r.TakesAfter)
+	}
+	if m&heardTeller != 0 {
+		name(c, &r.Teller)
+		integer(c, &r.BeganSuccess)
+		integer(c, &r.BeganLatency)
 	}
 }
 

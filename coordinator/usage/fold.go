@@ -35,7 +35,7 @@ func (p *Projection) reserved(r *coordinator.QuotaReserved) {
 			return
 		}
 	}
-	k := p.keyOf(&coordinator.QuotaOwner{Group: r.Group, Agent: r.Agent, Provider: r.Provider, Model: r.Model, Call: r.Call, At: r.At})
+	k := p.keyOf(&coordinator.QuotaOwner{Group: r.Group, Agent: r.Agent, Provider: r.Provider, Model: r.Model, Call: r.Call, At: r.At, Known: r.Known})
 	p.hold(r.Key, &k)
 }
 
@@ -44,6 +44,12 @@ func (p *Projection) keyOf(o *coordinator.QuotaOwner) Key {
 	k := Key{Day: p.day(o.At), Group: word(o.Group), Agent: word(string(o.Agent)), Provider: word(o.Provider), Model: word(o.Model), Source: SourceTask}
 	if o.Call {
 		k.Source = SourceCall
+	}
+	if o.Known != coordinator.NamesKept {
+		k.Model = Others
+	}
+	if o.Known == coordinator.NoNameKept {
+		k.Provider = Others
 	}
 	return k
 }

@@ -139,6 +139,31 @@ func TestEndsAreCounted(t *testing.T) {
 	}
 }
 
+// What a record says has no row of its own by its name stands with others, also if it is told late.
+func TestOthersHaveOneRow(t *testing.T) {
+	b := newBook()
+	call := func(n int, provider, model string, known coordinator.NameKept) *coordinator.QuotaReserved {
+		r := reserved(n, noon, "g", "a")
+		r.Call, r.Provider, r.Model, r.Known = true, provider, model, known
+		return r
+	}
+	told := call(4, "p9", "m9", coordinator.NoNameKept)
+	b.write(call(1, "openai", "known", coordinator.NamesKept), call(2, "openai", "m1", coordinator.ProviderKept), call(3, "openai", "m2", coordinator.ProviderKept), told)
+	b.write(settled(1, noon, 1, 0), settled(2, noon, 10, 0), settled(3, noon, 20, 0), ended(4, noon, coordinator.QuotaExpired))
+	e := late(settled(4, noon, 100, 0), told)
+	e.Late.Known = told.Known
+	b.write(e)
+	rows, _ := rowsOf(t, b, 0)
+	row := func(provider, model string, c Counts) Row {
+		c.TotalTokens, c.Cost = c.InputTokens, 3*c.InputTokens
+		return Row{Key{Day: "2026-11-22", Group: "g", Agent: "a", Provider: provider, Model: model, Source: SourceCall}, c}
+	}
+	expectRows(t, rows,
+		row("(others)", "(others)", Counts{Requests: 1, InputTokens: 100, Settled: 1, Expired: 1, Late: 1}),
+		row("openai", "(others)", Counts{Requests: 2, InputTokens: 30, Settled: 2}),
+		row("openai", "known", Counts{Requests: 1, InputTokens: 1, Settled: 1}))
+}
+
 // A call counts for the day on which its quota was set aside, where the quotas say the day begins.
 func TestDaysAreThoseOfTheTimeZone(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")

@@ -21,6 +21,10 @@ type Key struct {
 	Source                        string
 }
 
+// Others is the name of providers and models that stand together in one row: those that an agent has
+// named beyond as many of a day as have rows of their own.
+const Others = "(others)"
+
 // Compare orders keys: by day, group, agent, provider, model and source.
 func (k Key) Compare(o Key) int {
 	return cmp.Or(cmp.Compare(k.Day, o.Day), cmp.Compare(k.Group, o.Group), cmp.Compare(k.Agent, o.Agent),

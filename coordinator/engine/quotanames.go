@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare"
+)
+
+// An agent may name whatever provider and model it likes, and each name makes a row of the history
+// for good. So of those that nothing in quotas.yaml names mostNames have rows of their own, of each
+// agent and day, and of mostNamers agents; what comes beyond that is counted as others. Which those
+// are is in the record of the reservation: whoever makes the history anew makes the same.
+//
+// What was named before the newest snapshot is not known to who starts from it: after a restart as
+// many more may have rows on that day.
+const (
+	mostNames  = 32
+	mostNamers = 1 << 16
+)
+
+// quotaNames are the names of the day at hand.
+type quotaNames struct {
+	ends time.Time
+	of   map[coordinator.AgentID]map[coordinator.Service]bool
+}
+
+// keep tells by which names a call stands in the history that is made now.
+func (n *quotaNames) keep(now time.Time, d *fairshare.Ledger, c *fairshare.Charge) coordinator.NameKept {
+	known := d.Names(c)
+	if known == coordinator.NamesKept || n.note(now, d, c) {
+		return coordinator.NamesKept
+	}
+	return known
+}
+
+// note notes a name that quotas.yaml does not have; false: there are too many.
+func (n *quotaNames) note(now time.Time, d *fairshare.Ledger, c *fairshare.Charge) bool {
+	if !now.Before(n.ends) {
+		n.ends, n.of = nextMidnight(now, zoneOf(d.Quotas())), make(map[coordinator.AgentID]map[coordinator.Service]bool)
+	}
+	names, name := n.of[c.Agent], coordinator.Service{Provider: c.Provider, Model: c.Model}
+	switch {
+	case names[name]:
+		return true
+	case len(names) >= mostNames, names == nil && len(n.of) >= mostNamers:
+		return false
+	case names == nil:
+		names = make(map[coordinator.Service]bool)
+		n.of[c.Agent] = names
+	}
+	names[name] = true
+	return true
+}
+
+// recall takes over from a record what the leader has kept.
+func (n *quotaNames) recall(d *fairshare.Ledger, r *coordinator.QuotaReserved) {
+	c := fairshare.Charge{Agent: r.Agent, Provider: r.Provider, Model: r.Model}
+	if r.Call && !r.Before && r.Known == coordinator.NamesKept && d.Names(&c) != coordinator.NamesKept {
+		n.note(r.At, d, &c)
+	}
+}
