@@ -159,8 +159,11 @@ func (e *Engine) taskOf(key coordinator.TaskKey) *openTask {
 }
 
 func alike(a, b facts) bool {
-	return maps.Equal(a.words, b.words) && maps.EqualFunc(a.numbers, b.numbers, func(x, y float64) bool { return math.Abs(x-y) < 1e-4 })
+	return maps.Equal(a.words, b.words) && maps.EqualFunc(a.numbers, b.numbers, near)
 }
+
+// near tells whether numbers differ by a ten-thousandth at most: of themselves, if they are above 1.
+func near(x, y float64) bool { return math.Abs(x-y) < 1e-4*max(1, x, y) }
 
 // show is what of a is not in b.
 func show(a, b facts) string {
@@ -171,7 +174,7 @@ func show(a, b facts) string {
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(a.numbers)) {
-		if math.Abs(a.numbers[k]-b.numbers[k]) >= 1e-4 {
+		if !near(a.numbers[k], b.numbers[k]) {
 			lines = append(lines, fmt.Sprint(k, ": ", a.numbers[k]))
 		}
 	}

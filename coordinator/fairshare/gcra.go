@@ -132,6 +132,7 @@ func (r *rate) resize(now, amount int64, per time.Duration, burst int64) {
 	switch {
 	case n.amount == r.amount && n.per == r.per && n.burst == r.burst:
 		n.tat = r.tat
+	case r.tat <= now && n.burst <= r.burst: // what is full stays full: rounding would take of it
 	case left >= 0:
 		n.tat = now + full - r.convert(left, &n) // before now, if it is more than the burst
 	default:
