@@ -44,22 +44,28 @@ func (e *Engine) endCall(now time.Time, c *coordinator.Call, a *coordinator.Call
 	return true
 }
 
-// doubtCall tells whether what an agent says of itself is not to be believed.
+// doubtCall tells whether what an agent says of itself is not to be believed. What a coordinator has
+// admitted by itself that one has judged, and its agent has been answered.
 func (e *Engine) doubtCall(c *coordinator.Call, a *coordinator.CallAnswer, charge *fairshare.Charge, used *coordinator.Amounts) bool {
-	if !c.OwnOnly {
+	if !c.OwnOnly || c.Admitted {
 		return false
 	}
 	d := e.quotas.ledger.Doubted(charge, used)
 	if d == nil {
 		return false
 	}
+	NotBelieved(a, d)
+	return true
+}
+
+// NotBelieved answers an agent whose own word is in doubt.
+func NotBelieved(a *coordinator.CallAnswer, d *fairshare.Doubt) {
 	a.State = coordinator.CallDoubted
 	a.Lacks = &coordinator.QuotaLack{
 		Node: d.Node, Dimension: d.Dimension, Limit: fairshare.LimitBudget.String(),
 		Text: fmt.Sprintf("it says %s, and an agent is believed up to %s for this call, by what was reserved and by the budget of %s",
 			describeAmount(d.Dimension, d.Told), describeAmount(d.Dimension, d.Most), d.Node),
 	}
-	return true
 }
 
 func describeAmount(d coordinator.Dimension, n int64) string {

@@ -12,6 +12,7 @@ const (
 	callRoutes
 	callHeard
 	callPart
+	callAdmitted // at the end: earlier versions have not known it
 )
 
 // leastCall is how many bytes a call takes up at the very least.
@@ -31,13 +32,15 @@ func (c *coder) call(call *coordinator.Call) {
 		on(call.Usage != (coordinator.Usage{}), callUsage) |
 		on(len(call.Routes) > 0, callRoutes) |
 		on(call.Heard != nil, callHeard) |
-		on(call.Meant == coordinator.UsagePart, callPart))
+		on(call.Meant == coordinator.UsagePart, callPart) |
+		on(call.Admitted, callAdmitted))
 	member(c, &call.Op, coordinator.NumCallOps)
 	c.key(&call.Key)
 	c.flag(&call.Keep, m&callKeep != 0)
 	name(c, &call.Agent)
 	name(c, &call.Group)
 	c.flag(&call.OwnOnly, m&callOwnOnly != 0)
+	c.flag(&call.Admitted, m&callAdmitted != 0)
 	name(c, &call.Operation)
 	if !c.writing {
 		switch {
