@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
 )
@@ -148,5 +150,37 @@ func TestLossOfAnotherSortOfCall(t *testing.T) {
 		defer r.close()
 		r.pass(2 * tellEvery)
 		r.used(301, 0)
+	})
+}
+
+// Whatever an agent says, in any order: of what is charged by its own word, or waits to be, no more is
+// than twice the 1,000 tokens of the budget that is most its own.
+func TestOwnWordNeverExceedsItsBound(t *testing.T) {
+	q := quotasIn(t, limited+"pool: {on_loss: allow, limits: {total_tokens: {amount: 1000000, per: day}}}")
+	rapid.Check(t, func(t *rapid.T) {
+		now := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
+		o := newOnLoss()
+		o.under(now, q)
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 60).Draw(t, "seconds")) * time.Second)
+			op := rapid.SampledFrom([]coordinator.CallOp{coordinator.CallReserve, coordinator.CallConsume, coordinator.CallSettle, coordinator.CallSettle, coordinator.CallRelease}).Draw(t, "op")
+			tokens := rapid.OneOf(rapid.Int64Range(0, 300), rapid.Int64Range(0, 2500), rapid.Int64Range(0, 1e12)).Draw(t, "tokens")
+			c := own(aCall(op, fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "id")), float64(tokens)))
+			if op == coordinator.CallSettle && tokens == 0 {
+				c.Meant = coordinator.UsageEstimated // as it was reserved
+			}
+			o.admit(now, []coordinator.Call{c})
+			o.due(now, 0) // whose time is over has ended
+			sum := int64(0)
+			for _, held := range o.owed {
+				if !held.call.OwnOnly || !held.call.Admitted {
+					t.Fatalf("the leader is not told that it is the agent's word, and admitted: %+v", held.call)
+				}
+				sum += int64(held.call.Usage.InputTokens)
+			}
+			if sum > 2000 {
+				t.Fatalf("%d tokens are charged by its word", sum)
+			}
+		}
 	})
 }
