@@ -44,6 +44,10 @@ type Call struct {
 	// OwnOnly: who asks speaks for Agent and nobody else. The group must be the agent's, and so must
 	// the reservation be.
 	OwnOnly bool
+	// Admitted, of CallCharge, and of CallSettle of the same: a coordinator has admitted it by itself,
+	// because it could ask no leader. It has seen to it that the agent may use the group, and judged what
+	// that says of itself (OwnOnly): it is charged as it was answered.
+	Admitted bool
 	// Operation by which prices and estimates may differ, as the type of a task; may be empty.
 	Operation string
 	// Usage that is expected (CallExtend: besides; CallSettle: that there was), and how it is meant.

@@ -32,7 +32,7 @@ func (e *Engine) endCall(now time.Time, c *coordinator.Call, a *coordinator.Call
 		if u, told := c.Told(float64(used[coordinator.DimInputTokens]), float64(used[coordinator.DimOutputTokens])); told {
 			used = l.Used(&charge, charge.Operation, &u)
 		}
-		if c.OwnOnly && doubtCall(a, l.Doubted(now, c.Key, &used)) {
+		if c.OwnOnly && !c.Admitted && doubtCall(a, l.Doubted(now, c.Key, &used)) {
 			return false
 		}
 		a.Amounts = used
@@ -50,6 +50,12 @@ func doubtCall(a *coordinator.CallAnswer, d *fairshare.Doubt) bool {
 	if d == nil {
 		return false
 	}
+	NotBelieved(a, d)
+	return true
+}
+
+// NotBelieved answers an agent whose own word is in doubt.
+func NotBelieved(a *coordinator.CallAnswer, d *fairshare.Doubt) {
 	by := "as much as one call may take where nothing limits it"
 	if d.Node != "" {
 		by = fmt.Sprintf("by what was reserved, by the %s of %s, and by what has been told beyond that before", d.Limit, d.Node)
@@ -60,7 +66,6 @@ func doubtCall(a *coordinator.CallAnswer, d *fairshare.Doubt) bool {
 		Text: fmt.Sprintf("it says %s, and an agent is believed up to %s for this call: %s",
 			describeAmount(d.Dimension, d.Told), describeAmount(d.Dimension, d.Most), by),
 	}
-	return true
 }
 
 // wordOf is whose word a call's end is.

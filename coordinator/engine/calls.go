@@ -84,7 +84,8 @@ func (e *Engine) admitCall(now time.Time, calls []coordinator.Call, answers []co
 	if !q.ledger.Installed() || path.Empty() {
 		return // no quota concerns it
 	}
-	if c.OwnOnly && e.doubtAsked(now, c, a, &charge) {
+	// What a coordinator has admitted by itself that one has judged, and its agent has been answered.
+	if c.OwnOnly && !c.Admitted && e.doubtAsked(now, c, a, &charge) {
 		return
 	}
 	if of, crowded := q.ledger.Crowded(c.Agent); crowded && c.Op == coordinator.CallReserve {

@@ -103,7 +103,7 @@ func (d *Directory) Part(group, operation string, u *coordinator.Usage) (c Charg
 
 // GroupOfCall is the group that a call is charged to; false: its agent has no right to it.
 func (d *Directory) GroupOfCall(c *coordinator.Call) (group string, own bool) {
-	if !c.OwnOnly && c.Group != "" {
+	if (!c.OwnOnly || c.Admitted) && c.Group != "" {
 		return c.Group, true
 	}
 	its, listed := d.GroupOfAgent(c.Agent)

@@ -117,17 +117,18 @@ func TestAuthAnswersWhatNginxUnderstands(t *testing.T) {
 		said, wait string // X-Quota-Status, Retry-After
 		kept       string // Cache-Control
 	}{
-		{"granted", granted(), "", [][2]string{asGateway}, 200, "200", "", "no-store"},
+		{"granted", granted(), "", [][2]string{asGateway, of("Provider", "openai")}, 200, "200", "", "no-store"},
 		{"no token", granted(), "", nil, 401, "401", "", "no-store"},
 		{"the token of another agent", granted(), "", [][2]string{of("Agent", "a"), tokenOf("b")}, 401, "401", "", "no-store"},
 		// The limit is whole again in 2.5 s: in 3 whole seconds.
-		{"a limit refuses", refusedBy(coordinator.CallRefused), "", [][2]string{asGateway}, 403, "429", "3", "max-age=1"},
-		{"it will never have room", refusedBy(coordinator.CallNever), "", [][2]string{asGateway}, 403, "422", "", "no-store"},
-		{"no leader", down, "", [][2]string{asGateway}, 403, "503", "1", "no-store"},
+		{"a limit refuses", refusedBy(coordinator.CallRefused), "", [][2]string{asGateway, of("Provider", "openai")}, 403, "429", "3", "max-age=1"},
+		{"it will never have room", refusedBy(coordinator.CallNever), "", [][2]string{asGateway, of("Provider", "openai")}, 403, "422", "", "no-store"},
+		{"no leader", down, "", [][2]string{asGateway, of("Provider", "openai")}, 403, "503", "1", "no-store"},
 		{"not its group", refusedBy(coordinator.CallForeign), "", [][2]string{of("Agent", "a"), of("Group", "z"), tokenOf("a")}, 403, "403", "", "no-store"},
 		{"unknown reservation", refusedBy(coordinator.CallUnknown), "/settle", [][2]string{asGateway, of("Reservation", "r")}, 403, "404", "", "no-store"},
 		{"settled before", refusedBy(coordinator.CallEnded), "/settle", [][2]string{asGateway, of("Reservation", "r")}, 403, "409", "", "no-store"},
 		{"no reservation named", granted(), "/settle", [][2]string{asGateway}, 403, "400", "", "no-store"},
+		{"a gateway for nobody", granted(), "", [][2]string{asGateway, of("Input-Tokens", "3")}, 403, "400", "", "no-store"},
 		{"a misspelt header", granted(), "", [][2]string{asGateway, of("Imput-Tokens", "3")}, 403, "400", "", "no-store"},
 		{"a header twice", granted(), "", [][2]string{asGateway, of("Agent", "a"), of("Agent", "b")}, 403, "400", "", "no-store"},
 		{"less than nothing", granted(), "", [][2]string{asGateway, of("Input-Tokens", "-1")}, 403, "400", "", "no-store"},

@@ -83,27 +83,33 @@ func kindOf(value json.RawMessage) string {
 // key that is given twice nobody knows which is meant. null counts as not given.
 // want says what the body must be. When it returns false it has answered.
 func readBody(w http.ResponseWriter, r *http.Request, want string, members ...member) bool {
+	_, ok := readSomeBody(w, r, want, members...)
+	return ok
+}
+
+// readSomeBody is readBody for who must know whether there was a body.
+func readSomeBody(w http.ResponseWriter, r *http.Request, want string, members ...member) (some, ok bool) {
 	body, err := io.ReadAll(r.Body)
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
 		problem(w, http.StatusRequestEntityTooLarge, "Body too large", fmt.Sprintf("The body has more than %d bytes; it must be %s.", tooLarge.Limit, want))
-		return false
+		return true, false
 	case err != nil:
 		problem(w, http.StatusBadRequest, "Body not readable", "The body did not arrive as a whole; send the request again.")
-		return false
+		return true, false
 	case len(body) == 0:
-		return true
+		return false, true
 	}
 	switch fault, err := readMembers(body, members); {
 	case err != nil:
 		badBody(w, want+", as JSON in UTF-8")
-		return false
+		return true, false
 	case fault != "":
 		badBody(w, want+"; "+fault)
-		return false
+		return true, false
 	}
-	return true
+	return true, true
 }
 
 func badBody(w http.ResponseWriter, must string) {

@@ -25,6 +25,11 @@ type saidCall struct {
 	heard                       *coordinator.ProviderWord
 }
 
+// concerns tells whether it says whose call it is, or of what.
+func (s *saidCall) concerns() bool {
+	return s.agent != "" || s.group != "" || s.usage.Provider != "" || s.usage.Model != "" || len(s.routes) > 0
+}
+
 // exactlyIf is how usage is meant of which everything, or not, is told.
 func exactlyIf(told bool) coordinator.UsageMeant {
 	if told {
@@ -115,7 +120,11 @@ func (s *saidCall) read(w http.ResponseWriter, r *http.Request, op coordinator.C
 		callReaders.Put(c)
 	}()
 	want := callExample(op)
-	if !readBody(w, r, want, c.of[op]...) {
+	switch some, ok := readSomeBody(w, r, want, c.of[op]...); {
+	case !ok:
+		return false
+	case !some: // a gateway that has lost it would not notice
+		badBody(w, want+"; it is empty")
 		return false
 	}
 	if fault := s.take(&c.saidFields, op); fault != "" {
@@ -139,12 +148,16 @@ func callExample(op coordinator.CallOp) string {
 	}
 }
 
+// existing tells whether an operation is about a reservation that was made before.
+func existing(op coordinator.CallOp) bool {
+	return op == coordinator.CallExtend || op == coordinator.CallSettle || op == coordinator.CallRelease
+}
+
 // take takes over what was read; fault says what is wrong with it.
 func (s *saidCall) take(f *saidFields, op coordinator.CallOp) (fault string) {
 	s.id, s.agent, s.group, s.operation = text(f.id), text(f.agent), text(f.group), text(f.operation)
-	existing := op == coordinator.CallExtend || op == coordinator.CallSettle || op == coordinator.CallRelease
 	switch {
-	case existing && s.id == "":
+	case existing(op) && s.id == "":
 		return "reservation_id is missing"
 	case s.id != "" && !messages.ValidID(s.id):
 		return "reservation_id must be 1 to 128 letters, digits and . _ : -, beginning with a letter or digit"

@@ -39,3 +39,36 @@ func TestTokensNeeded(t *testing.T) {
 		}
 	}
 }
+
+// A gateway that has lost its body, or what it fills it from, is told so: the question would set aside
+// what is estimated, of the pool and for nobody. An agent is known by its token.
+func TestQuestionsAboutNobody(t *testing.T) {
+	asAgent := [][2]string{tokenOf("a"), {"X-Quota-Agent", "a"}}
+	gateway := [][2]string{asGateway}
+	for _, tc := range []struct {
+		name, body string
+		headers    [][2]string
+		status     int
+		says       string
+	}{
+		{"no body", "", gateway, 400, `such as {\"agent_id\": \"agent-1\"`},
+		{"an empty object", "{}", gateway, 400, `such as {\"agent_id\": \"agent-1\"`},
+		{"tokens alone", `{"reservation_id":"r","input_tokens":5,"operation":"chat"}`, gateway, 400, "names no agent, group, provider or model"},
+		{"empty names", `{"agent_id":"","group_id":null}`, gateway, 400, "names no agent"},
+		{"an agent", `{"agent_id":"a"}`, gateway, 200, ""},
+		{"a group", `{"group_id":"g"}`, gateway, 200, ""},
+		{"a provider", `{"provider":"openai"}`, gateway, 200, ""},
+		{"a model", `{"model":"gpt-4o"}`, gateway, 200, ""},
+		{"alternatives", `{"alternatives":[{"provider":"openai"}]}`, gateway, 200, ""},
+		{"an agent, without a body", "", asAgent, 400, "it is empty"},
+		{"an agent that says nothing more", "{}", asAgent, 200, ""},
+	} {
+		for _, op := range []string{"check", "consume", "reserve", "charge"} {
+			src := granted()
+			resp := changeWith(src, callOptions, request{http.MethodPost, "/v1/quota/" + op, tc.body, append([][2]string{{"Content-Type", "application/json"}}, tc.headers...)})
+			if text := body(t, resp); resp.StatusCode != tc.status || !strings.Contains(text, tc.says) || (len(src.calls) == 1) != (tc.status == 200) {
+				t.Errorf("%s, %s: %d %s, %d questions; want %d %q", tc.name, op, resp.StatusCode, text, len(src.calls), tc.status, tc.says)
+			}
+		}
+	}
+}

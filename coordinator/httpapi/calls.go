@@ -136,6 +136,10 @@ func (a *api) callOf(w http.ResponseWriter, who caller, op coordinator.CallOp, s
 		return coordinator.Call{}, "", false
 	case who.agent != "":
 		agent = who.agent
+	case !existing(op) && !said.concerns(): // it would be the pool's, for nobody
+		problem(w, http.StatusBadRequest, "Nobody's call", "Nothing was done: the question names no agent, group, provider or model. "+
+			"Say whose call it is, or of what: by agent_id, group_id, provider, model or alternatives, "+callExample(op)+"; with headers by X-Quota-Agent, -Group, -Provider or -Model.")
+		return coordinator.Call{}, "", false
 	}
 	id, keep := said.id, true
 	if id == "" {

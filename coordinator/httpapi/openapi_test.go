@@ -254,7 +254,7 @@ func TestOpenAPIAnswersOfQuotas(t *testing.T) {
 		path := "/v1/quota/" + op
 		for _, src := range []*fakeSource{granted(), full, refusedBy(coordinator.CallRefused), refusedBy(coordinator.CallNever), refusedBy(coordinator.CallUnknown),
 			refusedBy(coordinator.CallEnded), refusedBy(coordinator.CallForeign), down} {
-			check(src, path, request{http.MethodPost, path, `{"reservation_id": "r-1"}`, [][2]string{asGateway}})
+			check(src, path, request{http.MethodPost, path, `{"reservation_id": "r-1", "agent_id": "a"}`, [][2]string{asGateway}})
 		}
 		check(granted(), path, request{http.MethodPost, path, `{"reservation_id": "r-1"}`, nil})
 		check(granted(), path, request{http.MethodPost, path, `[]`, [][2]string{asGateway}})
@@ -263,7 +263,7 @@ func TestOpenAPIAnswersOfQuotas(t *testing.T) {
 	}
 	for _, path := range []string{"/v1/quota/auth", "/v1/quota/auth/settle"} {
 		for _, src := range []*fakeSource{granted(), full, refusedBy(coordinator.CallRefused), refusedBy(coordinator.CallNever), refusedBy(coordinator.CallForeign), down} {
-			check(src, path, request{http.MethodGet, path, "", [][2]string{asGateway, {"X-Quota-Reservation", "r-1"}}})
+			check(src, path, request{http.MethodGet, path, "", [][2]string{asGateway, {"X-Quota-Reservation", "r-1"}, {"X-Quota-Agent", "a"}}})
 		}
 		check(granted(), path, request{http.MethodGet, path, "", nil})
 	}

@@ -14,6 +14,7 @@ const (
 	callPart
 	callOutput
 	callInput
+	callAdmitted // at the end: earlier versions have not known it
 )
 
 // callMeant are the bits for how the usage is meant; none: it is estimated.
@@ -40,13 +41,15 @@ func (c *coder) call(call *coordinator.Call) {
 		on(call.ChargeUntold, callChargeUntold) |
 		on(call.Usage != (coordinator.Usage{}), callUsage) |
 		on(len(call.Routes) > 0, callRoutes) |
-		on(call.Heard != nil, callHeard))
+		on(call.Heard != nil, callHeard) |
+		on(call.Admitted, callAdmitted))
 	member(c, &call.Op, coordinator.NumCallOps)
 	c.key(&call.Key)
 	c.flag(&call.Keep, m&callKeep != 0)
 	name(c, &call.Agent)
 	name(c, &call.Group)
 	c.flag(&call.OwnOnly, m&callOwnOnly != 0)
+	c.flag(&call.Admitted, m&callAdmitted != 0)
 	name(c, &call.Operation)
 	if !c.writing {
 		for _, one := range callMeant {

@@ -413,3 +413,25 @@ func TestReadAnything(t *testing.T) {
 		}
 	})
 }
+
+// What has been used already is charged in any case, also beside a descriptor that is at fault; what is
+// asked for is not.
+func TestChargesBesideAFault(t *testing.T) {
+	src := &fake{}
+	answer, err := served(t, src).ShouldRateLimit(as(t.Context(), token), &pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{
+		hitting(saying("agent", "used", "unit", "tokens", "mode", "charge"), 700), saying("agent", "asks"), saying("agent", "a", "unit", "pounds"),
+	}})
+	if err != nil || answer.GetOverallCode() != pb.RateLimitResponse_OVER_LIMIT {
+		t.Fatalf("%v, %v; want over the limit", answer, err)
+	}
+	ops := make(map[coordinator.AgentID]coordinator.CallOp)
+	for _, calls := range src.asked {
+		for _, c := range calls {
+			ops[c.Agent] = c.Op
+		}
+	}
+	want := map[coordinator.AgentID]coordinator.CallOp{"used": coordinator.CallCharge, "asks": coordinator.CallCheck}
+	if !reflect.DeepEqual(ops, want) {
+		t.Errorf("asked %v, want %v", ops, want)
+	}
+}

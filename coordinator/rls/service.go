@@ -73,9 +73,11 @@ func (l *limiter) ShouldRateLimit(ctx context.Context, q *pb.RateLimitRequest) (
 		}
 		faulty = faulty || demands[i].fault != ""
 	}
-	if faulty { // of the others nothing may be charged
+	if faulty { // of the others nothing may be charged, but what has been used already
 		for i := range calls {
-			calls[i].Op = coordinator.CallCheck
+			if calls[i].Op != coordinator.CallCharge {
+				calls[i].Op = coordinator.CallCheck
+			}
 		}
 	}
 	answers, err := l.ask(ctx, calls)

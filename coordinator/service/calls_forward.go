@@ -27,7 +27,11 @@ func (s *Service) AskCalls(ctx context.Context, asked []coordinator.Call) ([]coo
 	if errors.Is(err, httpapi.ErrCallsBusy) || errors.Is(err, context.Canceled) {
 		return nil, err
 	}
-	if own, admitted, ok := s.lost.admit(s.now(), asked); ok {
+	own, admitted, ok := s.lost.admit(s.now(), asked)
+	if first := s.alone.unanswered(s.now(), admitted); first {
+		s.observe.admittedAlone(err, s.LeaderElsewhere())
+	}
+	if ok {
 		s.metrics.calls.own.Add(float64(admitted))
 		s.metrics.calls.note(s.now().Sub(begun), asked, own)
 		return own, nil
@@ -39,6 +43,16 @@ func (s *Service) AskCalls(ctx context.Context, asked []coordinator.Call) ([]coo
 
 // askSomebody asks this coordinator if it leads, else the leader that the journal names.
 func (s *Service) askSomebody(ctx context.Context, asked []coordinator.Call) ([]coordinator.CallAnswer, error) {
+	answers, err := s.askWhoLeads(ctx, asked)
+	if err == nil {
+		if ended, since, admitted := s.alone.answered(); ended && admitted > 0 {
+			s.observe.aloneEnded(since, admitted)
+		}
+	}
+	return answers, err
+}
+
+func (s *Service) askWhoLeads(ctx context.Context, asked []coordinator.Call) ([]coordinator.CallAnswer, error) {
 	answers, err := s.AskLeader(ctx, asked)
 	if !errors.Is(err, httpapi.ErrNotLeading) {
 		return answers, err

@@ -1,12 +1,14 @@
 package service
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 	"taskbus/coordinator/fairshare"
 )
 
@@ -25,16 +27,25 @@ type onLoss struct {
 	pools     map[string]string    // those that admit something, by provider: what ledger calls them
 	ledger    *fairshare.Ledger
 	owed      map[coordinator.TaskKey]*owedCall
+	owedBy    map[coordinator.AgentID]int // how many of them are each agent's
+	words     ownWords
 }
 
 // owedCall is a call that was admitted here.
 type owedCall struct {
-	call  coordinator.Call // as the leader is to be told of it: CallCharge
-	until time.Time        // when its end is no longer waited for; zero: it has been told
+	call     coordinator.Call // as the leader is to be told of it: CallCharge
+	until    time.Time        // when its end is no longer waited for; zero: it has been told
+	consumed bool             // admitted and ended in one word
+	word     spoken
 }
 
-// maxOwed bounds what is held: about 400 bytes each. Beyond it nothing is admitted.
-const maxOwed = 1 << 16
+// maxOwed bounds what is held: about 400 bytes each. Beyond it nothing is admitted. Nor is more than
+// maxOwedBy of one agent, the part of it that a leader lets one have of all that may be open: else one
+// that reserves and never tells would keep all others out.
+const (
+	maxOwed   = 1 << 16
+	maxOwedBy = maxOwed / (fairshare.MostOpen / fairshare.MostOpenOf)
+)
 
 // lossTTL is for how long the end of a call is waited for that was admitted here: if it is not told
 // by then, the call is charged as it was estimated.
@@ -43,7 +54,8 @@ const lossTTL = 2 * time.Minute
 func newOnLoss() *onLoss {
 	return &onLoss{
 		names: fairshare.NewDirectory(nil), estimator: fairshare.NewEstimator(),
-		ledger: fairshare.NewLedger(), owed: make(map[coordinator.TaskKey]*owedCall),
+		ledger: fairshare.NewLedger(), owed: make(map[coordinator.TaskKey]*owedCall), owedBy: make(map[coordinator.AgentID]int),
+		words: newOwnWords(),
 	}
 }
 
@@ -64,6 +76,7 @@ func (o *onLoss) under(now time.Time, q *coordinator.Quotas) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.names, o.pools = names, pools
+	o.words.under(q)
 	o.estimator.SetDefaultOutput(q.DefaultOutput)
 	o.ledger.Install(now, &coordinator.Quotas{Nodes: nodes, Location: q.Location, TombstoneTTL: lossTTL, ReservationTTL: lossTTL})
 }
@@ -100,7 +113,7 @@ func (o *onLoss) admit(now time.Time, asked []coordinator.Call) (answers []coord
 	}
 	for _, i := range made {
 		if asked[i].Op == coordinator.CallConsume {
-			o.count(now, asked[i].Key, nil) // its end is known
+			o.lapse(now, o.owed[asked[i].Key]) // its end is known
 		}
 	}
 	return answers, len(made), true
@@ -110,7 +123,7 @@ func (o *onLoss) admit(now time.Time, asked []coordinator.Call) (answers []coord
 func (o *onLoss) undo(now time.Time, asked []coordinator.Call, made []int) {
 	for _, i := range made {
 		o.ledger.Release(now, asked[i].Key, false)
-		delete(o.owed, asked[i].Key)
+		o.drop(o.owed[asked[i].Key])
 	}
 }
 
@@ -164,22 +177,49 @@ func (o *onLoss) at(now time.Time, c *coordinator.Call, a *coordinator.CallAnswe
 		_, known := o.names.GroupOfAgent(c.Agent)
 		return known, false
 	}
+	word := spoken{own: c.OwnOnly}
+	if c.OwnOnly { // no limit of its own bounds what it asks for here: it is its word alone
+		var doubt *fairshare.Doubt
+		if word.amounts, doubt = o.words.asks(now, charge, guessed); doubt != nil {
+			engine.NotBelieved(a, doubt)
+			return true, false
+		}
+	}
 	counted := fairshare.Charge{Provider: pool, Amounts: charge.Amounts, Call: true}
 	o.ledger.Bound(&counted, guessed)
 	if c.Op == coordinator.CallCheck {
 		path := o.ledger.PathOf(&counted)
 		return o.ledger.Check(now, &path, &counted).OK, false
 	}
+	if c.Agent != "" && o.owedBy[c.Agent] >= maxOwedBy {
+		a.State = coordinator.CallRefused
+		a.Lacks = &coordinator.QuotaLack{
+			Node: "calls", Dimension: coordinator.DimConcurrency, Limit: "open",
+			Text: fmt.Sprintf("%d calls of this agent were admitted while no leader could be asked, and no more may be until some are charged", maxOwedBy),
+		}
+		return true, false
+	}
 	if len(o.owed) >= maxOwed || !o.ledger.Reserve(now, c.Key, &counted, now.Add(lossTTL)).OK {
 		return false, false
 	}
-	held := &owedCall{call: o.asCharge(c, &charge)}
+	held := &owedCall{call: o.asCharge(c, &charge), consumed: c.Op == coordinator.CallConsume, word: word}
 	if c.Op == coordinator.CallReserve {
 		held.until = now.Add(lossTTL)
 		a.Until = held.until
 	}
 	o.owed[c.Key] = held
+	o.owedBy[c.Agent]++
+	o.words.opens(c.Agent, &held.word)
 	return true, true
+}
+
+// drop forgets a call that was admitted here.
+func (o *onLoss) drop(held *owedCall) {
+	o.words.closes(held.call.Agent, &held.word)
+	delete(o.owed, held.call.Key)
+	if o.owedBy[held.call.Agent]--; o.owedBy[held.call.Agent] == 0 {
+		delete(o.owedBy, held.call.Agent)
+	}
 }
 
 // asCharge is how the leader is told of a call: by all the names and amounts that were answered, so
@@ -187,7 +227,7 @@ func (o *onLoss) at(now time.Time, c *coordinator.Call, a *coordinator.CallAnswe
 func (o *onLoss) asCharge(c *coordinator.Call, charge *fairshare.Charge) coordinator.Call {
 	told := *c
 	told.Op, told.Keep, told.Seats, told.TTL = coordinator.CallCharge, true, 0, 0
-	told.Group, told.OwnOnly = charge.Group, false // it has been seen to that the group is the agent's
+	told.Group, told.Admitted = charge.Group, true // it has been seen to that the group is the agent's
 	if told.Usage.Model = charge.Model; charge.Provider != "" {
 		if told.Usage.Provider = o.names.ProviderOf(charge); told.Usage.Provider == "" {
 			told.Usage.Provider = charge.Provider
@@ -211,96 +251,4 @@ func (o *onLoss) ofHeld(a *coordinator.CallAnswer, held *owedCall) *fairshare.Ch
 	charge, _, _ := o.names.ForCall(&held.call, o.estimator)
 	o.of(a, &charge)
 	return &charge
-}
-
-// standing answers who asks again for what was admitted here.
-func (o *onLoss) standing(held *owedCall, c *coordinator.Call, a *coordinator.CallAnswer) {
-	o.ofHeld(a, held)
-	a.Standing, a.Until = true, held.until
-	if held.until.IsZero() && c.Op == coordinator.CallReserve {
-		a.State = coordinator.CallEnded
-	}
-}
-
-// end takes over how a call has ended that was admitted here.
-func (o *onLoss) end(now time.Time, held *owedCall, c *coordinator.Call, a *coordinator.CallAnswer) {
-	if c.Op == coordinator.CallRelease {
-		o.ofHeld(a, held)
-		a.Amounts = coordinator.Amounts{}
-		o.ledger.Release(now, c.Key, false)
-		delete(o.owed, c.Key)
-		return
-	}
-	held.until = time.Time{}
-	// What was admitted has its tokens written out (asCharge).
-	if used, told := c.Told(held.call.Usage.InputTokens, held.call.Usage.OutputTokens); told {
-		provider, model := held.call.Usage.Provider, held.call.Usage.Model
-		held.call.Usage, held.call.Meant = used, coordinator.UsageExact
-		if held.call.Usage.Provider == "" {
-			held.call.Usage.Provider, held.call.Usage.Model = provider, model
-		}
-	}
-	o.count(now, c.Key, &o.ofHeld(a, held).Amounts)
-}
-
-// count ends what is set aside here for a call: at what it has used, nil: at what it was let pass for.
-func (o *onLoss) count(now time.Time, key coordinator.TaskKey, used *coordinator.Amounts) {
-	charge, _, _ := o.ledger.Find(key)
-	if used != nil {
-		charge.Amounts = *used
-	}
-	charge.Amounts[coordinator.DimConcurrency] = 0 // its seat is free
-	o.ledger.Settle(now, key, charge.Amounts, false)
-}
-
-// answered puts the ends of calls that were admitted here in the place of the leader's answer, who
-// knows nothing of them.
-func (o *onLoss) answered(now time.Time, asked []coordinator.Call, answers []coordinator.CallAnswer) []coordinator.CallAnswer {
-	for i := range answers {
-		if answers[i].State != coordinator.CallUnknown {
-			continue
-		}
-		c := &asked[i]
-		o.mu.Lock()
-		if held := o.owed[c.Key]; held != nil && !held.until.IsZero() && (c.Op == coordinator.CallSettle || c.Op == coordinator.CallRelease) {
-			answers[i] = coordinator.CallAnswer{}
-			o.end(now, held, c, &answers[i])
-		}
-		o.mu.Unlock()
-	}
-	return answers
-}
-
-// due are up to n calls that the leader is to be told of.
-func (o *onLoss) due(now time.Time, n int) (calls []coordinator.Call) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for key, ends := o.ledger.Due(now); ends; key, ends = o.ledger.Due(now) {
-		o.count(now, key, nil)
-	}
-	for _, held := range o.owed { // in any order: they are charged whatever the limits
-		if len(calls) == n {
-			break
-		}
-		if !held.until.After(now) {
-			calls = append(calls, held.call)
-		}
-	}
-	return calls
-}
-
-// told drops what the leader has been told of.
-func (o *onLoss) told(calls []coordinator.Call) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for i := range calls {
-		delete(o.owed, calls[i].Key)
-	}
-}
-
-// waiting is how many calls have been admitted here and not been told of.
-func (o *onLoss) waiting() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return len(o.owed)
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
@@ -66,8 +67,29 @@ func TestWhatIsNotChargedIsTold(t *testing.T) {
 		if n := standby.service.lost.waiting(); n != 3 {
 			t.Fatalf("%d calls wait for a leader that answers, want 3", n)
 		}
+		// Whoever looks sees it, and why; it is written down once.
+		const begun = "calls are admitted without the leader, as on_loss in quotas.yaml says, and charged when it can be asked; " +
+			"if this lasts longer than a takeover see that http.advertise_url (TASKBUS_ADVERTISE_URL) of the leader is where others reach it"
+		line := standby.lineOf(begun)
+		if cause, _ := line["error"].(string); line["level"] != "warn" || line["address"] != "http://leader.example:8551" || !strings.Contains(cause, "connection refused") {
+			t.Errorf("%v", line)
+		}
+		if n := strings.Count(standby.log.String(), "calls are admitted without the leader"); n != 1 {
+			t.Errorf("written %d times", n)
+		}
+		const shown = "3 were admitted by on_loss, and 3 are not charged yet"
+		st := standby.status()
+		if c := st.Health.Checks["calls"]; st.Health.Status != httpapi.Degraded || !strings.Contains(c.Detail, shown) || !strings.Contains(st.Readiness.Detail, shown) {
+			t.Errorf("%+v, %+v", st.Health, st.Readiness)
+		}
 		far.reached.Store(true)
 		standby.pass(2 * tellEvery)
+		if line := standby.lineOf("the leader can be asked about calls again; so many were admitted without it, and it is told of them"); line["calls"] != 3.0 {
+			t.Errorf("%v", line)
+		}
+		if st := standby.status(); st.Health.Status != httpapi.Healthy || strings.Contains(st.Readiness.Detail, "on_loss") {
+			t.Errorf("%+v, %+v", st.Health, st.Readiness)
+		}
 		if n := standby.service.lost.waiting(); n != 0 {
 			t.Errorf("%d calls wait still", n)
 		}
@@ -77,7 +99,7 @@ func TestWhatIsNotChargedIsTold(t *testing.T) {
 		if line := standby.lineOf("charged calls that were admitted while no leader could be asked"); line["calls"] != 2.0 {
 			t.Errorf("%v", line)
 		}
-		line := standby.lineOf("the leader does not charge a call that was admitted while it could not be asked; see that all coordinators have the same quotas.yaml")
+		line = standby.lineOf("the leader does not charge a call that was admitted while it could not be asked; see that all coordinators have the same quotas.yaml")
 		if line["level"] != "warn" || line["group"] != "moved" || line["agent_id"] != "a1" || line["answer"] != "foreign" {
 			t.Errorf("%v", line)
 		}
@@ -119,6 +141,13 @@ func TestUnansweredCallsAreLogged(t *testing.T) {
 			if _, err := r.ask(aCall(coordinator.CallReserve, "1", 300)); !errors.Is(err, httpapi.ErrNotLeading) {
 				t.Fatal(err)
 			}
+		}
+		if c := r.service.health(coordinator.Snapshot{}).Checks["calls"]; !strings.Contains(c.Detail, "0 were admitted by on_loss") {
+			t.Errorf("%+v", c)
+		}
+		time.Sleep(aloneShown + time.Second) // nobody asks any more
+		if c, said := r.service.health(coordinator.Snapshot{}).Checks["calls"]; said {
+			t.Errorf("%+v", c)
 		}
 		if n := strings.Count(r.log.String(), "nobody has answered about a call"); n != noiseLines {
 			t.Errorf("%d lines, want %d in a second", n, noiseLines)

@@ -31,6 +31,7 @@ const (
 	noiseUsage
 	noiseUncharged
 	noiseUnasked
+	noiseAlone
 	noiseFault
 	numNoises = iota
 )

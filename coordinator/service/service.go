@@ -72,6 +72,7 @@ type Service struct {
 	callers  callers
 	calls    *calls
 	lost     *onLoss
+	alone    alone
 	// forwarding asks the leader for one that stands by.
 	forwarding *http.Client
 	judging    chan struct{} // capacity 1: somebody asks for an explanation

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"taskbus/coordinator"
@@ -43,6 +44,9 @@ func (s *Service) health(snap coordinator.Snapshot) httpapi.Health {
 	if s.state.read().state != stateStandby { // who stands by knows no agents and assigns nothing
 		h.Checks["agents"] = checkAgents(snap)
 		h.Checks["assignments"] = s.checkAssignments(snap)
+	}
+	if c, said := s.alone.check(s.now(), s.lost.waiting()); said {
+		h.Checks["calls"] = c
 	}
 	for _, c := range h.Checks {
 		if worse(c.Status, h.Status) {
@@ -133,6 +137,9 @@ func (s *Service) Ready(context.Context) httpapi.Readiness {
 	v := s.state.read()
 	if reads := s.reads(); reads != "" {
 		v.detail = reads
+	}
+	if c, said := s.alone.check(s.now(), s.lost.waiting()); said {
+		v.detail = strings.TrimPrefix(v.detail+"; "+c.Detail, "; ")
 	}
 	return httpapi.Readiness{Ready: v.state == stateActive, State: v.state, Detail: v.detail}
 }

@@ -154,6 +154,9 @@ func (s *session) subscribeError(sub bus.Subscription, err error) error {
 		if sub.OnEnded != nil {
 			return fmt.Errorf("%s: %w", doing, bus.ErrNoQueue)
 		}
+		if s.topology.matches(sub.Queue) {
+			return s.topology.missing(sub.Queue)
+		}
 		return missing("queue", sub.Queue)
 	}
 	if reply := refusal(err, amqp.AccessRefused); reply != nil && !inUse(reply) {

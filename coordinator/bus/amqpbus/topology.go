@@ -109,7 +109,7 @@ func (t *topology) queues(ctx context.Context, want bus.Topology, temporary bool
 			return err
 		}
 		if !exists {
-			return missing("queue", q.Name)
+			return t.missing(q.Name)
 		}
 	}
 	if t.mode != bus.Declare && !temporary {
@@ -128,6 +128,16 @@ func (t *topology) queues(ctx context.Context, want bus.Topology, temporary bool
 
 func missing(what, name string) error {
 	return &bus.TopologyError{Object: name, Reason: "the " + what + " does not exist; create it with: " + applyCommand}
+}
+
+// missing is that the broker does not know a queue. One that it has been told to create it may not know
+// yet, or not any more: who creates it by hand changes nothing.
+func (t *topology) missing(queue string) error {
+	if t.mode == bus.Declare || t.matches(queue) {
+		return fmt.Errorf("queue %q: the broker does not know it, although it was to create it, or had it a moment ago: "+
+			"it may still be starting, and is asked again; if this goes on, see the broker's log", queue)
+	}
+	return missing("queue", queue)
 }
 
 func (t *topology) exchange(ctx context.Context, x bus.Exchange) error {

@@ -1,0 +1,82 @@
+package service
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"taskbus/coordinator/httpapi"
+)
+
+// alone is the time in which this coordinator can ask no leader about calls. A takeover makes it some
+// seconds; where it lasts something is set up wrongly, and as long as on_loss lets calls pass nobody who
+// asks notices it.
+type alone struct {
+	on       atomic.Bool // the rest counts: what is answered looks at this alone
+	mu       sync.Mutex
+	since    time.Time // of the first question that no leader has answered
+	last     time.Time // and of the latest
+	admitted int       // of those asked about
+}
+
+// aloneShown is for how long after the latest question that no leader has answered that is to be seen,
+// if no call is owed: nobody has asked since, and it may be over.
+const aloneShown = time.Minute
+
+// unanswered notes that no leader has answered, and what was admitted by this coordinator itself. first:
+// this was the first time that anything was.
+func (a *alone) unanswered(now time.Time, admitted int) (first bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.on.Load() {
+		a.since, a.admitted = now, 0
+		a.on.Store(true)
+	}
+	first = a.admitted == 0 && admitted > 0
+	a.last = now
+	a.admitted += admitted
+	return first
+}
+
+// answered notes that a leader has answered; ended: none had before, and so many calls were admitted
+// since that moment.
+func (a *alone) answered() (ended bool, since time.Time, admitted int) {
+	if !a.on.Load() {
+		return false, time.Time{}, 0
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.on.Swap(false), a.since, a.admitted
+}
+
+// check is what is to be said of it in /health; false: nothing.
+func (a *alone) check(now time.Time, owed int) (c httpapi.Check, said bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.on.Load() || owed == 0 && now.Sub(a.last) > aloneShown {
+		return c, false
+	}
+	return httpapi.Check{Status: httpapi.Degraded, Detail: fmt.Sprintf(
+		"no leader can be asked about calls since %s: %d were admitted by on_loss, and %d are not charged yet; the log says why",
+		a.since.Format(time.RFC3339), a.admitted, owed)}, true
+}
+
+// admittedAlone writes down that calls are admitted without a leader from now on, and why. address is
+// where it should answer; empty: nobody leads, or its address is not known.
+func (o *observer) admittedAlone(err error, address string) {
+	e := o.gated(noiseAlone, zerolog.WarnLevel).Err(err)
+	if address != "" {
+		e = e.Str("address", address)
+	}
+	e.Msg("calls are admitted without the leader, as on_loss in quotas.yaml says, and charged when it can be asked; " +
+		"if this lasts longer than a takeover see that http.advertise_url (TASKBUS_ADVERTISE_URL) of the leader is where others reach it")
+}
+
+// aloneEnded writes down that a leader answers again.
+func (o *observer) aloneEnded(since time.Time, admitted int) {
+	o.gated(noiseAlone, zerolog.InfoLevel).Time("since", since).Int("calls", admitted).
+		Msg("the leader can be asked about calls again; so many were admitted without it, and it is told of them")
+}

@@ -1,0 +1,145 @@
+package service
+
+import (
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
+	"taskbus/coordinator/fairshare"
+)
+
+// standing answers who asks again for what was admitted here, as a leader does: an id stands for one
+// sort of call.
+func (o *onLoss) standing(held *owedCall, c *coordinator.Call, a *coordinator.CallAnswer) {
+	open := !held.until.IsZero()
+	if open && c.Op != coordinator.CallReserve {
+		a.State = coordinator.CallTaken
+		return
+	}
+	o.ofHeld(a, held)
+	a.Standing, a.Until = true, held.until
+	if !open && (c.Op == coordinator.CallReserve || !held.consumed) {
+		a.State = coordinator.CallEnded
+	}
+}
+
+// end takes over how a call has ended that was admitted here.
+func (o *onLoss) end(now time.Time, held *owedCall, c *coordinator.Call, a *coordinator.CallAnswer) {
+	if c.Op == coordinator.CallRelease {
+		o.ofHeld(a, held)
+		a.Amounts = coordinator.Amounts{}
+		o.ledger.Release(now, c.Key, false)
+		o.drop(held)
+		return
+	}
+	ended := *held
+	ended.until = time.Time{}
+	// What was admitted has its tokens written out (asCharge).
+	used, exact := c.Told(held.call.Usage.InputTokens, held.call.Usage.OutputTokens)
+	if exact {
+		provider, model := held.call.Usage.Provider, held.call.Usage.Model
+		ended.call.Usage, ended.call.Meant, ended.call.OwnOnly = used, coordinator.UsageExact, c.OwnOnly
+		if ended.call.Usage.Provider == "" {
+			ended.call.Usage.Provider, ended.call.Usage.Model = provider, model
+		}
+	}
+	charge := o.ofHeld(a, &ended)
+	if c.OwnOnly && exact {
+		if doubt := o.doubted(now, held, charge); doubt != nil { // it stands
+			o.ofHeld(a, held)
+			engine.NotBelieved(a, doubt)
+			return
+		}
+	}
+	ended.word.own = c.OwnOnly
+	if *held = ended; exact {
+		o.words.book(now, c.Key, charge, &charge.Amounts, &held.word)
+	} else {
+		o.words.book(now, c.Key, charge, nil, &held.word)
+	}
+	o.count(now, c.Key, &charge.Amounts)
+}
+
+// doubted holds what an agent says it has used against what it may be believed; nil: it is. That it was
+// let pass by safe_limits makes it no more credible to others' budgets, but to these.
+func (o *onLoss) doubted(now time.Time, held *owedCall, used *fairshare.Charge) *fairshare.Doubt {
+	if doubt := o.ledger.Doubted(now, held.call.Key, &used.Amounts); doubt != nil {
+		return doubt
+	}
+	return o.words.says(now, used, &held.word)
+}
+
+// lapse ends a call whose end nobody has told: it counts as it was let pass for.
+func (o *onLoss) lapse(now time.Time, held *owedCall) {
+	charge, _, _ := o.names.ForCall(&held.call, o.estimator)
+	o.words.book(now, held.call.Key, &charge, nil, &held.word)
+	o.count(now, held.call.Key, nil)
+}
+
+// count ends what is set aside here for a call: at what it has used, nil: at what it was let pass for.
+func (o *onLoss) count(now time.Time, key coordinator.TaskKey, used *coordinator.Amounts) {
+	charge, _, _ := o.ledger.Find(key)
+	if used != nil {
+		charge.Amounts = *used
+	}
+	charge.Amounts[coordinator.DimConcurrency] = 0 // its seat is free
+	o.ledger.Settle(now, key, charge.Amounts, false)
+}
+
+// answered puts the ends of calls that were admitted here in the place of the leader's answer, who
+// knows nothing of them.
+func (o *onLoss) answered(now time.Time, asked []coordinator.Call, answers []coordinator.CallAnswer) []coordinator.CallAnswer {
+	for i := range answers {
+		if answers[i].State != coordinator.CallUnknown {
+			continue
+		}
+		c := &asked[i]
+		o.mu.Lock()
+		if held := o.owed[c.Key]; held != nil && !held.until.IsZero() && (c.Op == coordinator.CallSettle || c.Op == coordinator.CallRelease) {
+			answers[i] = coordinator.CallAnswer{}
+			o.end(now, held, c, &answers[i])
+		}
+		o.mu.Unlock()
+	}
+	return answers
+}
+
+// due are up to n calls that the leader is to be told of.
+func (o *onLoss) due(now time.Time, n int) (calls []coordinator.Call) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for key, ends := o.ledger.Due(now); ends; key, ends = o.ledger.Due(now) {
+		if held := o.owed[key]; held != nil {
+			o.lapse(now, held)
+		} else {
+			o.count(now, key, nil)
+		}
+	}
+	for _, held := range o.owed { // in any order: they are charged whatever the limits
+		if len(calls) == n {
+			break
+		}
+		if !held.until.After(now) {
+			calls = append(calls, held.call)
+		}
+	}
+	return calls
+}
+
+// told drops what the leader has been told of.
+func (o *onLoss) told(calls []coordinator.Call) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range calls {
+		if held := o.owed[calls[i].Key]; held != nil {
+			o.drop(held)
+		}
+	}
+}
+
+// waiting is how many calls have been admitted here and not been told of.
+func (o *onLoss) waiting() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.owed)
+}
