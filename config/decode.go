@@ -18,6 +18,8 @@ type decoder struct {
 	faults []Fault
 	// checks run after decoding: each compares one value with the whole file.
 	checks []func()
+	// read is what is known of entries of groups and agents; nil: nothing.
+	read *readEntries
 }
 
 // place is a node of the file and the path that leads to it.
