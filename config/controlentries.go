@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 
 	"gopkg.in/yaml.v3"
 
@@ -11,43 +12,56 @@ import (
 // One change of quotas leaves nearly all groups and agents as they are, and there may be thousands of
 // them: what their entries say is read once.
 
-// readEntries are the entries of groups and agents that were read, each while it goes by this tree: the
-// trees do not change. Whoever works out quotas looks into those of the time before, and leaves those
-// of his own to the next.
+// readEntries are the entries of groups and agents that were read, each by its tree, which does not
+// change. What two rounds in a row have not asked for is forgotten.
 type readEntries struct {
-	before, now *entryBook
+	round      int
+	registered map[string]*registration // by the ids of the controls
+	groups     map[*yaml.Node]*readGroup
+	agents     map[*yaml.Node]*readAgent
 	// own are trees that do change: nothing is kept of them.
 	own map[*yaml.Node]bool
 }
 
-type entryBook struct {
-	registered map[registration]*yaml.Node // with their ids
-	groups     map[*yaml.Node]*listedGroup
-	agents     map[*yaml.Node]*listedAgent
-}
-
-// registration is an entry as it was registered.
+// registration is an entry as it was registered, and its tree, with the id.
 type registration struct {
-	kind         coordinator.QuotaControlKind
 	target, text string
+	tree         *yaml.Node
+	round        int
 }
 
-func newEntryBook() *entryBook {
-	return &entryBook{
-		registered: make(map[registration]*yaml.Node), groups: make(map[*yaml.Node]*listedGroup), agents: make(map[*yaml.Node]*listedAgent),
-	}
+type readGroup struct {
+	listedGroup
+	round int
+}
+
+type readAgent struct {
+	listedAgent
+	round int
+}
+
+func newReadEntries() *readEntries {
+	return &readEntries{registered: make(map[string]*registration), groups: make(map[*yaml.Node]*readGroup), agents: make(map[*yaml.Node]*readAgent)}
+}
+
+// begin begins a round.
+func (r *readEntries) begin() { r.round++ }
+
+// forget drops what was not asked for in this round, nor in the one before: a change is worked out
+// before it is made, and what stands may be asked for in between.
+func (r *readEntries) forget() {
+	maps.DeleteFunc(r.registered, func(_ string, e *registration) bool { return e.round < r.round-1 })
+	maps.DeleteFunc(r.groups, func(_ *yaml.Node, g *readGroup) bool { return g.round < r.round-1 })
+	maps.DeleteFunc(r.agents, func(_ *yaml.Node, a *readAgent) bool { return a.round < r.round-1 })
 }
 
 // entry is the tree of what somebody has registered, with its id, as an item of the list.
 func (r *readEntries) entry(c *coordinator.QuotaControl, list string) (*yaml.Node, error) {
-	key := registration{c.Kind, c.Target, c.Value}
-	tree := r.now.registered[key]
-	if tree == nil {
-		tree = r.before.registered[key]
-	}
-	if tree == nil {
+	known := r.registered[c.ID]
+	if known == nil || known.target != c.Target || known.text != c.Value {
 		d := &decoder{file: quotasFile}
-		if tree = d.parseTree([]byte(c.Value)); tree == nil {
+		tree := d.parseTree([]byte(c.Value))
+		if tree == nil {
 			return nil, unplaced(d.faults)
 		}
 		if tree.Kind != yaml.MappingNode {
@@ -58,32 +72,35 @@ func (r *readEntries) entry(c *coordinator.QuotaControl, list string) (*yaml.Nod
 		}
 		tree = withoutComments(tree) // and the lines of another text
 		putKey(tree, "id", scalar(c.Target))
+		known = &registration{target: c.Target, text: c.Value, tree: tree}
+		r.registered[c.ID] = known
 	}
-	r.now.registered[key] = tree
-	return tree, nil
+	known.round = r.round
+	return known.tree, nil
 }
 
-// group is what was read of an entry, as a group of a file that is not linked yet; nil: nothing was.
+// group is what was read of an entry, as in a file that is not linked yet; nil: nothing was. It is good
+// until it is asked for again.
 func (r *readEntries) group(n *yaml.Node) *listedGroup {
 	if r == nil {
 		return nil
 	}
-	g := r.now.groups[n]
+	g := r.groups[n]
 	if g == nil {
-		if g = r.before.groups[n]; g == nil {
-			return nil
-		}
-		r.now.groups[n] = g
+		return nil
 	}
-	c := *g
-	return &c
+	g.round = r.round
+	g.above, g.below, g.agents = nil, g.below[:0], g.agents[:0]
+	return &g.listedGroup
 }
 
-func (r *readEntries) keepGroup(n *yaml.Node, g *listedGroup) {
-	if r != nil && !r.own[n] {
-		c := *g
-		r.now.groups[n] = &c
+// keepGroup has what was read of an entry be known, unless that changes.
+func (r *readEntries) keepGroup(n *yaml.Node, g *listedGroup) *listedGroup {
+	if r == nil || r.own[n] {
+		return g
 	}
+	r.groups[n] = &readGroup{*g, r.round}
+	return &r.groups[n].listedGroup
 }
 
 // agent is what was read of an entry; nil: nothing was. It does not change any more.
@@ -91,18 +108,17 @@ func (r *readEntries) agent(n *yaml.Node) *listedAgent {
 	if r == nil {
 		return nil
 	}
-	a := r.now.agents[n]
+	a := r.agents[n]
 	if a == nil {
-		if a = r.before.agents[n]; a != nil {
-			r.now.agents[n] = a
-		}
+		return nil
 	}
-	return a
+	a.round = r.round
+	return &a.listedAgent
 }
 
 func (r *readEntries) keepAgent(n *yaml.Node, a *listedAgent) {
 	if r != nil && !r.own[n] {
-		r.now.agents[n] = a
+		r.agents[n] = &readAgent{*a, r.round}
 	}
 }
 

@@ -28,13 +28,13 @@ type ControlledFile struct {
 	base *coordinator.Quotas
 	tree func() *yaml.Node // of base: read when it is first needed, and never changed; nil: it cannot be written down
 
-	mu   sync.Mutex
-	read *entryBook // what was read last
+	mu   sync.Mutex // held while quotas are worked out: some milliseconds
+	read *readEntries
 }
 
 // NewControlledFile is for the quotas of one file; nil: there is none.
 func NewControlledFile(base *coordinator.Quotas) *ControlledFile {
-	return &ControlledFile{base: base, read: newEntryBook(), tree: sync.OnceValue(func() *yaml.Node {
+	return &ControlledFile{base: base, read: newReadEntries(), tree: sync.OnceValue(func() *yaml.Node {
 		if root := (&decoder{file: quotasFile}).parseTree([]byte(base.Source)); root != nil {
 			return withoutComments(root)
 		}
@@ -61,16 +61,11 @@ func (f *ControlledFile) With(controls []coordinator.QuotaControl, source bool) 
 	slices.SortStableFunc(ordered, func(a, b coordinator.QuotaControl) int { return controlTurn(&a) - controlTurn(&b) })
 	var suspended []Suspended
 	f.mu.Lock()
-	before := f.read
-	f.mu.Unlock()
-	known := &readEntries{before: before, now: newEntryBook()}
-	defer func() {
-		f.mu.Lock()
-		f.read = known.now
-		f.mu.Unlock()
-	}()
+	defer f.mu.Unlock()
+	f.read.begin()
+	defer f.read.forget()
 	for len(ordered) > 0 {
-		e, bad, why := controlled(f.base, root, ordered, known)
+		e, bad, why := controlled(f.base, root, ordered, f.read)
 		if why == nil {
 			if e.quotas.Source = ""; source {
 				e.quotas.Source = quotasSourceOf(e.root)
@@ -78,7 +73,7 @@ func (f *ControlledFile) With(controls []coordinator.QuotaControl, source bool) 
 			return e.quotas, suspended
 		}
 		if bad < 0 {
-			bad, why = firstUnfit(f.base, root, ordered, known, why)
+			bad, why = firstUnfit(f.base, root, ordered, f.read, why)
 		}
 		suspended = append(suspended, Suspended{ordered[bad].ID, why.Error()})
 		ordered = slices.Delete(ordered, bad, bad+1)
@@ -111,11 +106,11 @@ func controlTurn(c *coordinator.QuotaControl) int {
 
 // firstUnfit finds the first of some controls that do not fit together with which those before it
 // do not either. There are few: each look reads the whole file.
-func firstUnfit(base *coordinator.Quotas, root *yaml.Node, ordered []coordinator.QuotaControl, known *readEntries, why error) (int, error) {
+func firstUnfit(base *coordinator.Quotas, root *yaml.Node, ordered []coordinator.QuotaControl, read *readEntries, why error) (int, error) {
 	lo, hi := 0, len(ordered)-1 // [:lo] fit, [:hi+1] do not
 	for lo < hi {
 		middle := (lo + hi) / 2
-		if _, _, err := controlled(base, root, ordered[:middle+1], known); err != nil {
+		if _, _, err := controlled(base, root, ordered[:middle+1], read); err != nil {
 			hi, why = middle, err
 		} else {
 			lo = middle + 1
@@ -126,9 +121,9 @@ func firstUnfit(base *coordinator.Quotas, root *yaml.Node, ordered []coordinator
 
 // controlled reads the file with all of some controls. If they do not fit, bad is the one to
 // blame, or -1 where that is not known.
-func controlled(base *coordinator.Quotas, root *yaml.Node, ordered []coordinator.QuotaControl, known *readEntries) (e *controlEdit, bad int, why error) {
-	e = &controlEdit{root: toEdit(root), quotas: base, read: known, listed: make(map[string]map[string]bool)}
-	known.own = make(map[*yaml.Node]bool)
+func controlled(base *coordinator.Quotas, root *yaml.Node, ordered []coordinator.QuotaControl, read *readEntries) (e *controlEdit, bad int, why error) {
+	e = &controlEdit{root: toEdit(root), quotas: base, read: read, listed: make(map[string]map[string]bool)}
+	read.own = make(map[*yaml.Node]bool)
 	for i := range ordered {
 		c := &ordered[i]
 		// What is set is a node's, which may have been registered; what boosts are relative to is as

@@ -164,10 +164,10 @@ func (d *decoder) group(item place) *listedGroup {
 		"reset_interval_seconds":     total.seconds.here,
 	})
 	d.fairShareTotal(&g.limits, &total)
-	if len(d.faults) == before {
-		d.read.keepGroup(item.node, g)
+	if len(d.faults) > before {
+		return g
 	}
-	return g
+	return d.read.keepGroup(item.node, g)
 }
 
 // quotaAgents reads the section `agents`.

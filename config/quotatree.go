@@ -49,7 +49,10 @@ type stem struct {
 // name. Siblings are in the order of their names, groups before agents, so that nothing
 // depends on the order of the file.
 func (d *decoder) grow(f *quotaFile) *grower {
-	g := &grower{d: d, f: f, taken: make(map[string]bool)}
+	most := 1 + len(f.groups) + len(f.agents) // but for what is shared
+	g := &grower{
+		d: d, f: f, taken: make(map[string]bool, most), nodes: make([]coordinator.QuotaNode, 0, most), origins: make([]origin, 0, most),
+	}
 	pool := g.add(-1, stem{kind: coordinator.QuotaPool, name: poolName, weight: 1, at: f.pool.at, limits: &f.pool.limits, changes: f.pool.terms})
 	for _, group := range f.tops() {
 		g.group(pool, group)
