@@ -136,13 +136,18 @@ func (b *budget) each(visit func(*budget)) {
 	}
 }
 
-// recharge takes the reservations that are remembered to where they belong in other trees,
-// and gives them in order of their time. successor finds a budget's place among those of now;
+// recharge takes the reservations that may still be settled to where they belong in other trees,
+// and gives them in order of their time. Of those that are only remembered, of which there may be
+// many more, nothing is charged any more. successor finds a budget's place among those of now;
 // nil: it has none.
 func (l *Ledger) recharge(successor func(*budget) *budget) []*reservation {
-	all := make([]*reservation, 0, len(l.open))
+	var all []*reservation
 	for _, r := range l.open { // order does not matter: they are sorted
-		all = append(all, r)
+		if r.state < resEnded {
+			all = append(all, r)
+		} else if r.path.n > 0 {
+			r.detach()
+		}
 	}
 	slices.SortFunc(all, func(a, b *reservation) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.key[0], b.key[0]), cmp.Compare(a.key[1], b.key[1]))
@@ -169,6 +174,13 @@ func (l *Ledger) recharge(successor func(*budget) *budget) []*reservation {
 		}
 	}
 	return all
+}
+
+// detach takes a reservation that has ended out of trees that are no more.
+func (r *reservation) detach() {
+	for part := r; part != nil; part = part.later {
+		part.path, part.loans, part.uses = Path{}, nil, nil
+	}
 }
 
 // successors finds the rates that stand for those that served a part of a reservation.
