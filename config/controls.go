@@ -223,7 +223,7 @@ func (e *controlEdit) register(list string, c *coordinator.QuotaControl) error {
 func (e *controlEdit) ids(list string, all *yaml.Node) map[string]bool {
 	ids := e.listed[list]
 	if ids == nil {
-		ids = make(map[string]bool, len(all.Content))
+		ids = make(map[string]bool, len(all.Content)+len(e.read.registered))
 		for _, item := range all.Content {
 			if id := lookUp(item, "id"); id != nil {
 				ids[id.Value] = true

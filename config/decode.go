@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -177,6 +178,6 @@ func (d *decoder) items(p place, what string, each func(item place)) {
 		return
 	}
 	for i, item := range p.node.Content {
-		each(place{item, fmt.Sprintf("%s[%d]", p.path, i)})
+		each(place{item, p.path + "[" + strconv.Itoa(i) + "]"})
 	}
 }

@@ -131,7 +131,8 @@ func (d *decoder) timezone(into **time.Location) reader {
 // groups reads the section `groups`.
 func (d *decoder) groups(f *quotaFile) reader {
 	return func(p place) {
-		named := make(names)
+		named := make(names, len(p.node.Content))
+		f.groups, f.byName = make([]*listedGroup, 0, len(p.node.Content)), make(map[string]*listedGroup, len(p.node.Content))
 		d.items(p, "groups", func(item place) {
 			g := d.group(item)
 			if g.name == otherName {
@@ -177,7 +178,7 @@ func (d *decoder) quotaAgents(f *quotaFile) reader {
 			d.fault(p, "must be a list of agents with id and group_id; a mapping of agents belongs into agents.yaml")
 			return
 		}
-		named := make(names)
+		named := make(names, len(p.node.Content))
 		d.items(p, "agents", func(item place) {
 			a := d.quotaAgent(item)
 			if d.named(named, item, "id", a.name, a.at) {

@@ -221,13 +221,16 @@ func (g *grower) limit(n *coordinator.QuotaNode, r *origin, member bool) {
 	n.Seats = g.one(n, r, coordinator.DimConcurrency, r.limits.seats, above.Seats, member, kindSeats)
 }
 
+// partByWeight is what who says nothing of a limit has of it.
+var partByWeight = ownLimit{QuotaLimit: coordinator.QuotaLimit{Nominal: coordinator.ByWeight}}
+
 // one gives a node one limit: its own, a part of what is above it, or nil.
 func (g *grower) one(n *coordinator.QuotaNode, r *origin, dim coordinator.Dimension, own *ownLimit, above *coordinator.QuotaLimit, member bool, kind limitKind) *coordinator.QuotaLimit {
 	if own == nil {
 		if above == nil || !member {
 			return nil
 		}
-		own = &ownLimit{QuotaLimit: coordinator.QuotaLimit{Nominal: coordinator.ByWeight}}
+		own = &partByWeight
 	}
 	l := own.QuotaLimit
 	if l.Nominal == coordinator.ByWeight {

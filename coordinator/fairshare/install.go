@@ -237,9 +237,9 @@ func (l *Ledger) ratesOf(p *Path, a *coordinator.Amounts, uses []rateUse) []rate
 // reservations first; what nobody can lend is overdrawn. It earns and costs no credits.
 func (l *Ledger) rebook(f *budget, open []*reservation) {
 	f.tidy()
-	credits := make(map[*budget][2]int64)
+	credits := make([][2]int64, 0, f.shares) // in the order of each
 	f.each(func(b *budget) {
-		credits[b] = [2]int64{b.credits, b.ownCredits}
+		credits = append(credits, [2]int64{b.credits, b.ownCredits})
 		b.lent, b.borrowed, b.lentOut, b.borrowedIn = 0, 0, 0, 0
 	})
 	for _, r := range open {
@@ -259,7 +259,10 @@ func (l *Ledger) rebook(f *budget, open []*reservation) {
 	}
 	f.each(func(b *budget) { l.cover(b, -b.room()) })
 	l.loans = l.loans[:0] // nobody gives those back
-	f.each(func(b *budget) { b.credits, b.ownCredits = credits[b][0], credits[b][1] })
+	f.each(func(b *budget) {
+		b.credits, b.ownCredits = credits[0][0], credits[0][1]
+		credits = credits[1:]
+	})
 	f.lenders()
 }
 
