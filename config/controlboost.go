@@ -209,7 +209,7 @@ func (l *entryLimit) having(attribute string) *yaml.Node {
 // ownPart writes a part by weight down as the amount that it is.
 func (e *controlEdit) ownPart(l *entryLimit, i int, attribute string) (*yaml.Node, error) {
 	if e.grown == nil {
-		if err := e.read(); err != nil {
+		if err := e.readAgain(); err != nil {
 			return nil, err
 		}
 		l.node = &e.quotas.Nodes[i]

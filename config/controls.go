@@ -28,16 +28,17 @@ type ControlledFile struct {
 	base *coordinator.Quotas
 	tree func() *yaml.Node // of base: read when it is first needed, and never changed; nil: it cannot be written down
 
-	mu sync.Mutex
-	// entries are what the texts of those that were registered last are as trees, which do not
-	// change either: they are mostly the same the next time.
-	entries map[string]*yaml.Node
+	mu   sync.Mutex // held while quotas are worked out: some milliseconds
+	read *readEntries
 }
 
 // NewControlledFile is for the quotas of one file; nil: there is none.
 func NewControlledFile(base *coordinator.Quotas) *ControlledFile {
-	return &ControlledFile{base: base, tree: sync.OnceValue(func() *yaml.Node {
-		return (&decoder{file: quotasFile}).parseTree([]byte(base.Source))
+	return &ControlledFile{base: base, read: newReadEntries(), tree: sync.OnceValue(func() *yaml.Node {
+		if root := (&decoder{file: quotasFile}).parseTree([]byte(base.Source)); root != nil {
+			return withoutComments(root)
+		}
+		return nil
 	})}
 }
 
@@ -59,9 +60,12 @@ func (f *ControlledFile) With(controls []coordinator.QuotaControl, source bool) 
 	ordered := slices.Clone(controls)
 	slices.SortStableFunc(ordered, func(a, b coordinator.QuotaControl) int { return controlTurn(&a) - controlTurn(&b) })
 	var suspended []Suspended
-	known := f.trees(ordered)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.read.begin()
+	defer f.read.forget()
 	for len(ordered) > 0 {
-		e, bad, why := controlled(f.base, root, ordered, known)
+		e, bad, why := controlled(f.base, root, ordered, f.read)
 		if why == nil {
 			if e.quotas.Source = ""; source {
 				e.quotas.Source = quotasSourceOf(e.root)
@@ -69,7 +73,7 @@ func (f *ControlledFile) With(controls []coordinator.QuotaControl, source bool) 
 			return e.quotas, suspended
 		}
 		if bad < 0 {
-			bad, why = firstUnfit(f.base, root, ordered, known, why)
+			bad, why = firstUnfit(f.base, root, ordered, f.read, why)
 		}
 		suspended = append(suspended, Suspended{ordered[bad].ID, why.Error()})
 		ordered = slices.Delete(ordered, bad, bad+1)
@@ -81,32 +85,6 @@ func (f *ControlledFile) With(controls []coordinator.QuotaControl, source bool) 
 // [ControlledFile.With]). base is never changed.
 func ControlQuotas(base *coordinator.Quotas, controls []coordinator.QuotaControl) (*coordinator.Quotas, []Suspended) {
 	return NewControlledFile(base).With(controls, true)
-}
-
-// trees are those of the entries of all that are registered, by their text; of one that cannot be
-// read there is none.
-func (f *ControlledFile) trees(controls []coordinator.QuotaControl) map[string]*yaml.Node {
-	f.mu.Lock()
-	before := f.entries
-	f.mu.Unlock()
-	known := make(map[string]*yaml.Node, len(controls))
-	for i := range controls {
-		c := &controls[i]
-		if c.Kind != coordinator.ControlGroup && c.Kind != coordinator.ControlAgent || known[c.Value] != nil {
-			continue
-		}
-		tree := before[c.Value]
-		if tree == nil {
-			tree = (&decoder{file: quotasFile}).parseTree([]byte(c.Value))
-		}
-		if tree != nil {
-			known[c.Value] = tree
-		}
-	}
-	f.mu.Lock()
-	f.entries = known
-	f.mu.Unlock()
-	return known
 }
 
 // without says of all that they do not count.
@@ -128,11 +106,11 @@ func controlTurn(c *coordinator.QuotaControl) int {
 
 // firstUnfit finds the first of some controls that do not fit together with which those before it
 // do not either. There are few: each look reads the whole file.
-func firstUnfit(base *coordinator.Quotas, root *yaml.Node, ordered []coordinator.QuotaControl, known map[string]*yaml.Node, why error) (int, error) {
+func firstUnfit(base *coordinator.Quotas, root *yaml.Node, ordered []coordinator.QuotaControl, read *readEntries, why error) (int, error) {
 	lo, hi := 0, len(ordered)-1 // [:lo] fit, [:hi+1] do not
 	for lo < hi {
 		middle := (lo + hi) / 2
-		if _, _, err := controlled(base, root, ordered[:middle+1], known); err != nil {
+		if _, _, err := controlled(base, root, ordered[:middle+1], read); err != nil {
 			hi, why = middle, err
 		} else {
 			lo = middle + 1
@@ -143,15 +121,16 @@ func firstUnfit(base *coordinator.Quotas, root *yaml.Node, ordered []coordinator
 
 // controlled reads the file with all of some controls. If they do not fit, bad is the one to
 // blame, or -1 where that is not known.
-func controlled(base *coordinator.Quotas, root *yaml.Node, ordered []coordinator.QuotaControl, known map[string]*yaml.Node) (e *controlEdit, bad int, why error) {
-	e = &controlEdit{root: withoutComments(root), quotas: base, known: known, listed: make(map[string]map[string]bool)}
+func controlled(base *coordinator.Quotas, root *yaml.Node, ordered []coordinator.QuotaControl, read *readEntries) (e *controlEdit, bad int, why error) {
+	e = &controlEdit{root: toEdit(root), quotas: base, read: read, listed: make(map[string]map[string]bool)}
+	read.own = make(map[*yaml.Node]bool)
 	for i := range ordered {
 		c := &ordered[i]
 		// What is set is a node's, which may have been registered; what boosts are relative to is as
 		// it is before all of them. Who is registered needs neither.
 		first := i == 0 || controlTurn(c) != controlTurn(&ordered[i-1])
 		if first && (i > 0 && c.Kind == coordinator.ControlSet || c.Kind == coordinator.ControlBoost) {
-			if why := e.read(); why != nil {
+			if why := e.readAgain(); why != nil {
 				return nil, -1, why
 			}
 		}
@@ -159,7 +138,7 @@ func controlled(base *coordinator.Quotas, root *yaml.Node, ordered []coordinator
 			return nil, i, err
 		}
 	}
-	if why := e.read(); why != nil {
+	if why := e.readAgain(); why != nil {
 		return nil, -1, why
 	}
 	return e, -1, nil
@@ -172,16 +151,20 @@ type controlEdit struct {
 	// divided; nil: it has not been read.
 	quotas *coordinator.Quotas
 	grown  *grower
-	byID   map[string]int        // nodes of quotas
-	known  map[string]*yaml.Node // trees of the entries of those that are registered, by their text
+	byID   map[string]int // nodes of quotas
+	read   *readEntries
 	// listed are the ids in the lists of the file, by list, for those of them that were asked for.
 	listed map[string]map[string]bool
 }
 
-// read reads the tree as it is now.
-func (e *controlEdit) read() error {
-	d := &decoder{file: quotasFile}
+// readAgain reads the tree as it is now.
+func (e *controlEdit) readAgain() error {
+	d := &decoder{file: quotasFile, read: e.read}
 	q, g := d.quotaTree(e.root)
+	if len(d.faults) > 0 { // what was read before may stand elsewhere now: a fault says where
+		d = &decoder{file: quotasFile}
+		q, g = d.quotaTree(e.root)
+	}
 	if len(d.faults) > 0 {
 		return unplaced(d.faults)
 	}
@@ -223,26 +206,15 @@ func (e *controlEdit) put(c *coordinator.QuotaControl) error {
 
 // register adds an entry to one of the lists of the file.
 func (e *controlEdit) register(list string, c *coordinator.QuotaControl) error {
-	entry := e.known[c.Value]
-	if entry == nil {
-		d := &decoder{file: quotasFile}
-		d.parseTree([]byte(c.Value))
-		return unplaced(d.faults)
-	}
-	if entry.Kind != yaml.MappingNode {
-		return fmt.Errorf("the entry of %s %s must be an object with the keys of %s[] in quotas.yaml", c.Kind, c.Target, list)
-	}
-	entry = withoutComments(entry)
-	unplace(entry)
-	if id := lookUp(entry, "id"); id != nil {
-		return fmt.Errorf("the id of %s %s is said already; leave id out", c.Kind, c.Target)
+	entry, err := e.read.entry(c, list)
+	if err != nil {
+		return err
 	}
 	all := section(e.root, list, yaml.SequenceNode)
 	ids := e.ids(list, all)
 	if ids[c.Target] {
 		return fmt.Errorf("quotas.yaml lists %s %s itself; change it there, or by a control of its node", c.Kind, c.Target)
 	}
-	putKey(entry, "id", scalar(c.Target))
 	all.Content, ids[c.Target] = append(all.Content, entry), true
 	return nil
 }
@@ -251,7 +223,7 @@ func (e *controlEdit) register(list string, c *coordinator.QuotaControl) error {
 func (e *controlEdit) ids(list string, all *yaml.Node) map[string]bool {
 	ids := e.listed[list]
 	if ids == nil {
-		ids = make(map[string]bool, len(all.Content))
+		ids = make(map[string]bool, len(all.Content)+len(e.read.registered))
 		for _, item := range all.Content {
 			if id := lookUp(item, "id"); id != nil {
 				ids[id.Value] = true
@@ -260,12 +232,4 @@ func (e *controlEdit) ids(list string, all *yaml.Node) map[string]bool {
 		e.listed[list] = ids
 	}
 	return ids
-}
-
-// unplace takes the lines of another text from a tree.
-func unplace(n *yaml.Node) {
-	n.Line, n.Column = 0, 0
-	for _, child := range n.Content {
-		unplace(child)
-	}
 }

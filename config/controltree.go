@@ -124,9 +124,9 @@ func (e *controlEdit) entry(i int) (*yaml.Node, error) {
 	case provider != nil:
 		return e.entryIn(n, provider, model)
 	case n.Kind == coordinator.QuotaGroup:
-		own = findEntry(section(e.root, "groups", yaml.SequenceNode), "id", n.Name)
+		own = e.ownEntry(section(e.root, "groups", yaml.SequenceNode), n.Name)
 	case n.Kind == coordinator.QuotaAgent:
-		own = findEntry(section(e.root, "agents", yaml.SequenceNode), "id", n.Name)
+		own = e.ownEntry(section(e.root, "agents", yaml.SequenceNode), n.Name)
 	default:
 		own = section(e.root, "pool", yaml.MappingNode)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -18,6 +19,8 @@ type decoder struct {
 	faults []Fault
 	// checks run after decoding: each compares one value with the whole file.
 	checks []func()
+	// read is what is known of entries of groups and agents; nil: nothing.
+	read *readEntries
 }
 
 // place is a node of the file and the path that leads to it.
@@ -175,6 +178,6 @@ func (d *decoder) items(p place, what string, each func(item place)) {
 		return
 	}
 	for i, item := range p.node.Content {
-		each(place{item, fmt.Sprintf("%s[%d]", p.path, i)})
+		each(place{item, p.path + "[" + strconv.Itoa(i) + "]"})
 	}
 }

@@ -49,9 +49,9 @@ type division struct {
 }
 
 // checkSumsOf checks one kind of limit in one dimension, from the roots down. It returns how
-// each is divided, by node.
-func (g *grower) checkSumsOf(kind limitKind, dim coordinator.Dimension) map[int]*division {
-	all := make(map[int]*division)
+// each is divided, by node; nil: it has none.
+func (g *grower) checkSumsOf(kind limitKind, dim coordinator.Dimension) []*division {
+	all := make([]*division, len(g.nodes))
 	for i := range g.nodes {
 		n := &g.nodes[i]
 		l := kind.of(n, dim)
@@ -85,7 +85,7 @@ func (g *grower) partOf(i int, kind limitKind, dim coordinator.Dimension) int {
 }
 
 // checkDivision divides the limit of node i among its parts.
-func (g *grower) checkDivision(i int, kind limitKind, dim coordinator.Dimension, d *division, all map[int]*division) {
+func (g *grower) checkDivision(i int, kind limitKind, dim coordinator.Dimension, d *division, all []*division) {
 	var promised big.Rat
 	var own []string
 	whole := coordinator.QuotaLimit{Nominal: d.whole, Per: d.per}

@@ -131,24 +131,10 @@ func (d *decoder) timezone(into **time.Location) reader {
 // groups reads the section `groups`.
 func (d *decoder) groups(f *quotaFile) reader {
 	return func(p place) {
-		named := make(names)
+		named := make(names, len(p.node.Content))
+		f.groups, f.byName = make([]*listedGroup, 0, len(p.node.Content)), make(map[string]*listedGroup, len(p.node.Content))
 		d.items(p, "groups", func(item place) {
-			g := &listedGroup{weight: 1}
-			var total fairShareTotal
-			d.object(item, readers{
-				"id":                         d.name(&g.name, &g.at, idPattern, idRule),
-				"parent":                     g.parent.here,
-				"weight":                     whole(d, &g.weight, 0, maxWeight),
-				"limits":                     d.limits(&g.limits, bearsMember),
-				"borrowing":                  d.borrowing(&g.terms),
-				"lending":                    d.lending(&g.terms),
-				"provider":                   g.provider.here,
-				"model":                      g.model.here,
-				"total_quota_monthly_tokens": total.amount.here,
-				"reset_interval":             total.interval.here,
-				"reset_interval_seconds":     total.seconds.here,
-			})
-			d.fairShareTotal(&g.limits, &total)
+			g := d.group(item)
 			if g.name == otherName {
 				d.fault(g.at, "other stands for the groups that are not listed; choose another id")
 			} else if d.named(named, item, "id", g.name, g.at) {
@@ -158,6 +144,33 @@ func (d *decoder) groups(f *quotaFile) reader {
 	}
 }
 
+// group reads one of them.
+func (d *decoder) group(item place) *listedGroup {
+	if g := d.read.group(item.node); g != nil {
+		return g
+	}
+	g, before := &listedGroup{weight: 1}, len(d.faults)
+	var total fairShareTotal
+	d.object(item, readers{
+		"id":                         d.name(&g.name, &g.at, idPattern, idRule),
+		"parent":                     g.parent.here,
+		"weight":                     whole(d, &g.weight, 0, maxWeight),
+		"limits":                     d.limits(&g.limits, bearsMember),
+		"borrowing":                  d.borrowing(&g.terms),
+		"lending":                    d.lending(&g.terms),
+		"provider":                   g.provider.here,
+		"model":                      g.model.here,
+		"total_quota_monthly_tokens": total.amount.here,
+		"reset_interval":             total.interval.here,
+		"reset_interval_seconds":     total.seconds.here,
+	})
+	d.fairShareTotal(&g.limits, &total)
+	if len(d.faults) > before {
+		return g
+	}
+	return d.read.keepGroup(item.node, g)
+}
+
 // quotaAgents reads the section `agents`.
 func (d *decoder) quotaAgents(f *quotaFile) reader {
 	return func(p place) {
@@ -165,20 +178,9 @@ func (d *decoder) quotaAgents(f *quotaFile) reader {
 			d.fault(p, "must be a list of agents with id and group_id; a mapping of agents belongs into agents.yaml")
 			return
 		}
-		named := make(names)
+		named := make(names, len(p.node.Content))
 		d.items(p, "agents", func(item place) {
-			a := &listedAgent{weight: 1}
-			var own fairShareAgent
-			d.object(item, readers{
-				"id":             d.name(&a.name, &a.at, idPattern, idRule),
-				"group_id":       a.group.here,
-				"weight":         whole(d, &a.weight, 0, maxWeight),
-				"limits":         d.limits(&a.limits, bearsMember),
-				"initial_quota":  own.quota.here,
-				"rate_limit_rps": own.rps.here,
-				"burst_capacity": own.burst.here,
-			})
-			d.fairShareAgent(&a.limits, &own)
+			a := d.quotaAgent(item)
 			if d.named(named, item, "id", a.name, a.at) {
 				f.agents = append(f.agents, a)
 			}
@@ -187,6 +189,29 @@ func (d *decoder) quotaAgents(f *quotaFile) reader {
 			}
 		})
 	}
+}
+
+// quotaAgent reads one of them.
+func (d *decoder) quotaAgent(item place) *listedAgent {
+	if a := d.read.agent(item.node); a != nil {
+		return a
+	}
+	a, before := &listedAgent{weight: 1}, len(d.faults)
+	var own fairShareAgent
+	d.object(item, readers{
+		"id":             d.name(&a.name, &a.at, idPattern, idRule),
+		"group_id":       a.group.here,
+		"weight":         whole(d, &a.weight, 0, maxWeight),
+		"limits":         d.limits(&a.limits, bearsMember),
+		"initial_quota":  own.quota.here,
+		"rate_limit_rps": own.rps.here,
+		"burst_capacity": own.burst.here,
+	})
+	d.fairShareAgent(&a.limits, &own)
+	if len(d.faults) == before {
+		d.read.keepAgent(item.node, a)
+	}
+	return a
 }
 
 // names are those of one list, with the lines they stand in.

@@ -148,37 +148,51 @@ func appendQuotas(text []byte, q *coordinator.Quotas) []byte {
 	if q.Adjustment.Slow != nil {
 		text = fmt.Appendf(text, " %#v", *q.Adjustment.Slow)
 	}
-	written, borrowing := make(limitTexts), make(map[coordinator.Borrowing]string) // thousands of agents have the same
-	for _, n := range append(slices.Clone(q.Nodes), q.Loss...) {
+	// Thousands of groups and agents have the same: = stands for what the one before has.
+	written, borrowing := limitTexts{written: make(map[coordinator.QuotaLimit]string)}, coordinator.Borrowing{}
+	text = slices.Grow(text, 128*len(q.Nodes))
+	nodes := slices.Concat(q.Nodes, q.Loss)
+	for i := range nodes {
+		n := &nodes[i]
 		text = strconv.AppendQuote(append(text, ' '), n.ID)
 		text = strconv.AppendInt(append(text, ' '), int64(n.Kind), 10)
 		text = strconv.AppendInt(append(text, ' '), int64(n.Parent), 10)
 		text = strconv.AppendQuote(append(text, ' '), n.Provider)
 		text = strconv.AppendQuote(append(text, ' '), n.Model)
 		text = strconv.AppendInt(append(text, ' '), n.Weight, 10)
-		if borrowing[n.Borrowing] == "" {
-			borrowing[n.Borrowing] = fmt.Sprintf(" %#v", n.Borrowing)
+		if n.Borrowing == borrowing {
+			text = append(text, " ="...)
+		} else {
+			borrowing = n.Borrowing
+			text = fmt.Appendf(text, " %#v", borrowing)
 		}
-		text = append(text, borrowing[n.Borrowing]...)
 		for dim := range n.Budgets {
-			text = written.append(written.append(text, n.Budgets[dim]), n.Rates[dim])
+			text = written.append(written.append(text, 2*dim, n.Budgets[dim]), 2*dim+1, n.Rates[dim])
 		}
-		text = written.append(text, n.Seats)
+		text = written.append(text, 2*len(n.Budgets), n.Seats)
 	}
 	return text
 }
 
 // limitTexts are limits as they are written down.
-type limitTexts map[coordinator.QuotaLimit]string
+type limitTexts struct {
+	written map[coordinator.QuotaLimit]string
+	before  [2*coordinator.NumDimensions + 1]*coordinator.QuotaLimit // the latest of each sort
+}
 
-func (t limitTexts) append(text []byte, l *coordinator.QuotaLimit) []byte {
-	if l == nil {
+func (t *limitTexts) append(text []byte, sort int, l *coordinator.QuotaLimit) []byte {
+	before := t.before[sort]
+	switch {
+	case l == nil:
 		return append(text, " -"...)
+	case before != nil && *before == *l:
+		return append(text, " ="...)
 	}
-	written, known := t[*l]
+	t.before[sort] = l
+	written, known := t.written[*l]
 	if !known {
 		written = fmt.Sprintf(" %#v", *l)
-		t[*l] = written
+		t.written[*l] = written
 	}
 	return append(text, written...)
 }

@@ -49,7 +49,10 @@ type stem struct {
 // name. Siblings are in the order of their names, groups before agents, so that nothing
 // depends on the order of the file.
 func (d *decoder) grow(f *quotaFile) *grower {
-	g := &grower{d: d, f: f, taken: make(map[string]bool)}
+	most := 1 + len(f.groups) + len(f.agents) // but for what is shared
+	g := &grower{
+		d: d, f: f, taken: make(map[string]bool, most), nodes: make([]coordinator.QuotaNode, 0, most), origins: make([]origin, 0, most),
+	}
 	pool := g.add(-1, stem{kind: coordinator.QuotaPool, name: poolName, weight: 1, at: f.pool.at, limits: &f.pool.limits, changes: f.pool.terms})
 	for _, group := range f.tops() {
 		g.group(pool, group)
@@ -218,13 +221,16 @@ func (g *grower) limit(n *coordinator.QuotaNode, r *origin, member bool) {
 	n.Seats = g.one(n, r, coordinator.DimConcurrency, r.limits.seats, above.Seats, member, kindSeats)
 }
 
+// partByWeight is what who says nothing of a limit has of it.
+var partByWeight = ownLimit{QuotaLimit: coordinator.QuotaLimit{Nominal: coordinator.ByWeight}}
+
 // one gives a node one limit: its own, a part of what is above it, or nil.
 func (g *grower) one(n *coordinator.QuotaNode, r *origin, dim coordinator.Dimension, own *ownLimit, above *coordinator.QuotaLimit, member bool, kind limitKind) *coordinator.QuotaLimit {
 	if own == nil {
 		if above == nil || !member {
 			return nil
 		}
-		own = &ownLimit{QuotaLimit: coordinator.QuotaLimit{Nominal: coordinator.ByWeight}}
+		own = &partByWeight
 	}
 	l := own.QuotaLimit
 	if l.Nominal == coordinator.ByWeight {

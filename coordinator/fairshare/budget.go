@@ -133,7 +133,8 @@ func (l *Ledger) limit(n int32) {
 // newBudget makes the budget of a node; nil where it is a part of nothing.
 func (l *Ledger) newBudget(n int32, d coordinator.Dimension, q *coordinator.QuotaLimit) *budget {
 	spec := l.nodes[n].spec
-	b := &budget{node: n, dim: d, spec: q, rule: spec.Borrowing, weight: spec.Weight, place: -1}
+	l.slab = append(l.slab, budget{node: n, dim: d, spec: q, rule: spec.Borrowing, weight: spec.Weight, place: -1})
+	b := &l.slab[len(l.slab)-1]
 	b.pool = spec.Kind == coordinator.QuotaPool || spec.Kind == coordinator.QuotaModel
 	for up := l.nodes[n].parent; up >= 0 && b.up == nil; up = l.nodes[up].parent {
 		if x := l.nodes[up].budgets[d]; x != nil && (q.Nominal == coordinator.ByWeight || x.family.period == q.Period) {

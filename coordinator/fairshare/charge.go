@@ -81,8 +81,8 @@ const (
 // GroupsOf gives the groups of the pool without a provider: by their weights the turns of
 // tasks are shared.
 func GroupsOf(q *coordinator.Quotas) []ShareNode {
-	var nodes []ShareNode
-	of := make(map[int]int)
+	nodes := make([]ShareNode, 0, len(q.Nodes))
+	of := make([]int, len(q.Nodes)) // one more than the index among nodes; 0: it is none of them
 	for i := range q.Nodes {
 		n := &q.Nodes[i]
 		if n.Kind != coordinator.QuotaGroup {
@@ -95,12 +95,8 @@ func GroupsOf(q *coordinator.Quotas) []ShareNode {
 		if q.Nodes[root].Provider != "" {
 			continue
 		}
-		parent := -1
-		if p, ok := of[n.Parent]; ok {
-			parent = p
-		}
+		nodes = append(nodes, ShareNode{Name: n.Name, Parent: of[n.Parent] - 1, Weight: n.Weight})
 		of[i] = len(nodes)
-		nodes = append(nodes, ShareNode{Name: n.Name, Parent: parent, Weight: n.Weight})
 	}
 	return nodes
 }

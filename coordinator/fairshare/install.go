@@ -139,13 +139,18 @@ func (b *budget) each(visit func(*budget)) {
 	}
 }
 
-// recharge takes the reservations that are remembered to where they belong in other trees,
-// and gives them in order of their time. successor finds a budget's place among those of now;
+// recharge takes the reservations that may still be settled to where they belong in other trees,
+// and gives them in order of their time. Of those that are only remembered, of which there may be
+// many more, nothing is charged any more. successor finds a budget's place among those of now;
 // nil: it has none.
 func (l *Ledger) recharge(successor func(*budget) *budget) []*reservation {
-	all := make([]*reservation, 0, len(l.open))
+	var all []*reservation
 	for _, r := range l.open { // order does not matter: they are sorted
-		all = append(all, r)
+		if r.state < resEnded {
+			all = append(all, r)
+		} else if r.path.n > 0 {
+			r.detach()
+		}
 	}
 	slices.SortFunc(all, func(a, b *reservation) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.key[0], b.key[0]), cmp.Compare(a.key[1], b.key[1]))
@@ -172,6 +177,13 @@ func (l *Ledger) recharge(successor func(*budget) *budget) []*reservation {
 		}
 	}
 	return all
+}
+
+// detach takes a reservation that has ended out of trees that are no more.
+func (r *reservation) detach() {
+	for part := r; part != nil; part = part.later {
+		part.path, part.loans, part.uses = Path{}, nil, nil
+	}
 }
 
 // successors finds the rates that stand for those that served a part of a reservation.
@@ -232,9 +244,9 @@ func (l *Ledger) ratesOf(p *Path, a *coordinator.Amounts, uses []rateUse) []rate
 // reservations first; what nobody can lend is overdrawn. It earns and costs no credits.
 func (l *Ledger) rebook(f *budget, open []*reservation) {
 	f.tidy()
-	credits := make(map[*budget][2]int64)
+	credits := make([][2]int64, 0, f.shares) // in the order of each
 	f.each(func(b *budget) {
-		credits[b] = [2]int64{b.credits, b.ownCredits}
+		credits = append(credits, [2]int64{b.credits, b.ownCredits})
 		b.lent, b.borrowed, b.lentOut, b.borrowedIn = 0, 0, 0, 0
 	})
 	for _, r := range open {
@@ -254,7 +266,10 @@ func (l *Ledger) rebook(f *budget, open []*reservation) {
 	}
 	f.each(func(b *budget) { l.cover(b, -b.room()) })
 	l.loans = l.loans[:0] // nobody gives those back
-	f.each(func(b *budget) { b.credits, b.ownCredits = credits[b][0], credits[b][1] })
+	f.each(func(b *budget) {
+		b.credits, b.ownCredits = credits[0][0], credits[0][1]
+		credits = credits[1:]
+	})
 	f.lenders()
 }
 

@@ -20,6 +20,7 @@ type Ledger struct {
 	nodes      []node
 	byID       map[string]int32
 	roots      []*budget // of every family of budgets
+	slab       []budget  // where they are made, all at once
 	now        int64
 	repay      int64 // percent
 
@@ -104,9 +105,11 @@ func (l *Ledger) build(q *coordinator.Quotas) {
 			l.nodes[spec.Parent].inner = true
 		}
 	}
-	for i := range l.nodes { // parents before children
+	l.slab = make([]budget, 0, budgetsOf(q)) // it must not grow: they are pointed at
+	for i := range l.nodes {                 // parents before children
 		l.limit(int32(i))
 	}
+	l.slab = nil
 	for i := range l.nodes {
 		l.nodes[i].divide()
 	}
@@ -120,10 +123,29 @@ func (l *Ledger) build(q *coordinator.Quotas) {
 			s.bounds()
 		}
 	}
+	begun := make(map[coordinator.Period]*budget)
 	for _, f := range l.roots {
 		f.bounds(0, 0)
-		f.set(l.now)
+		if other := begun[f.period]; other != nil { // all are of one place
+			f.span, f.ended = other.span, other.ended
+		} else {
+			f.find(l.now)
+			begun[f.period] = f
+		}
+		f.restart(false)
 	}
+}
+
+// budgetsOf is how many budgets quotas have at the most.
+func budgetsOf(q *coordinator.Quotas) (n int) {
+	for i := range q.Nodes {
+		for _, b := range q.Nodes[i].Budgets {
+			if b != nil {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // advance moves the ledger's clock, and begins the periods that have begun.

@@ -26,10 +26,15 @@ func (b *budget) begin(now, percent int64) {
 
 // set makes the family's period that in which now lies, for one without a past.
 func (b *budget) set(now int64) {
-	b.span = spanOf(b.period, now, b.loc)
-	b.ended = spanOf(b.period, b.span.start-1, b.loc)
+	b.find(now)
 	b.restart(false)
 	b.lenders()
+}
+
+// find finds the period in which now lies, and the one before it.
+func (b *budget) find(now int64) {
+	b.span = spanOf(b.period, now, b.loc)
+	b.ended = spanOf(b.period, b.span.start-1, b.loc)
 }
 
 // owe finds what is repaid by the share itself, and how much of what it and those below it

@@ -51,6 +51,9 @@ func (part *reservation) export(l *Ledger, r *reservation) *coordinator.QuotaRes
 	if r.until != 0 {
 		q.Until = time.Unix(0, r.until).UTC()
 	}
+	if r.state >= resEnded {
+		return q // what it was served by makes no difference any more
+	}
 	for _, n := range part.loans {
 		if n.amount == 0 || part.at < n.to.family.span.start {
 			continue // nothing can come back of it

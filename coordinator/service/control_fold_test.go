@@ -27,7 +27,13 @@ func crowded(t testing.TB) *Service {
 	for i := range 1000 {
 		fmt.Fprintf(&text, "  - {id: a%d, group_id: team}\n", i)
 	}
-	q, err := config.ParseQuotas([]byte(text.String()), "quotas.yaml")
+	return servedBy(t, text.String())
+}
+
+// servedBy is a coordinator that follows, with these quotas; it is not run, so that the test may fold.
+func servedBy(t testing.TB, quotas string) *Service {
+	t.Helper()
+	q, err := config.ParseQuotas([]byte(quotas), "quotas.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,6 +180,25 @@ func TestStandbyKnowsOfRegistrations(t *testing.T) {
 		second.close()
 		first.close()
 	})
+}
+
+// Whoever starts folds few changes of quotas: each counts as 500 records, so that the 400th of them, and
+// not the 200,000th, brings the next snapshot, of 200,000 records.
+func TestSnapshotsFollowChangesOfQuotas(t *testing.T) {
+	s := &snapshotting{}
+	s.begin(epoch, -1, false)
+	s.wrote(toFold([]coordinator.Record{registered(0, true), registered(0, false)}), 1000) // 2 of them
+	s.wrote(toFold([]coordinator.Record{&coordinator.QuotaControlled{Day: epoch}}), 100)   // changes nothing: 1 record
+	for i := range 397 {
+		s.wrote(toFold([]coordinator.Record{registered(i, true)}), 500)
+	}
+	if s.due(epoch.Add(time.Minute), "early") { // 399 · 500 + 1 = 199,501 records
+		t.Error("a snapshot is due after 399 changes, want none before the 400th")
+	}
+	s.wrote(toFold([]coordinator.Record{registered(400, true)}), 500)
+	if !s.due(epoch.Add(time.Minute), "due") {
+		t.Error("no snapshot is due after 400 changes")
+	}
 }
 
 // BenchmarkFoldRegistrations folds 1,000 registrations, while nothing is used and after something was.
