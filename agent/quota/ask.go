@@ -183,6 +183,8 @@ func problemOf(url, op string, resp *http.Response, text []byte) error {
 			r.Detail, r.body = "the coordinator has refused it without a reason", nil
 		}
 		return r
+	case status == http.StatusUnprocessableEntity && t.Title == "Beyond belief":
+		return fmt.Errorf("%w: %s", ErrNotBelieved, t.Detail)
 	case status == http.StatusConflict:
 		return ErrEnded
 	case status == http.StatusNotFound && strings.HasPrefix(t.Title, "Unknown reservation"):

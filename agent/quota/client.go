@@ -153,7 +153,8 @@ type Stats struct {
 	Admitted, Refused, Denied, Owed uint64
 	// Leases that were reserved.
 	Leases uint64
-	// Lost are ends of calls that could not be told, and Untold those that wait to be.
+	// Lost are ends of calls that could not be told, or were not believed, and Untold those that wait to be
+	// told.
 	Lost   uint64
 	Untold int
 }

@@ -1,9 +1,12 @@
 package quota_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -227,5 +230,36 @@ func TestLeaseEndsByItsTime(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		r.stands("one", 200, 0) // it was told late, and is charged all the same
 		r.close(c)
+	})
+}
+
+// The agent's own word is believed only so far beyond what was reserved: of 1,000 a day of its own, and others
+// with 99,000, up to its budget once more. What is told beyond that is charged as it was reserved, and not
+// given back when the reservation expires.
+func TestNotBelievedIsChargedAsReserved(t *testing.T) {
+	const small = `
+pool: {limits: {total_tokens: {amount: 100000, per: day}}}
+groups:
+  - {id: mine, limits: {total_tokens: {amount: 1000, per: day}}}
+  - {id: theirs, limits: {total_tokens: {amount: 99000, per: day}}}
+agents: [{id: x, group_id: mine}]`
+	inRig(t, small, func(r *rig) {
+		var log bytes.Buffer
+		client := r.client("x", leases(1), func(o *quota.Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		admit(t, client, 100).Settle(used(40_000, 40_000), nil)
+		time.Sleep(time.Second)
+		r.stands("one", 100, 0)
+		if s := client.Stats(); s.Lost != 1 {
+			t.Errorf("%d ends could not be told as they were, want one", s.Lost)
+		}
+		admit(t, client, 100).Settle(used(100, 100), nil) // what it has of its own is believed
+		time.Sleep(time.Second)
+		r.stands("one", 300, 0)
+		if err := client.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if text := log.String(); !strings.Contains(text, "as much as was reserved is charged") {
+			t.Errorf("it says %q", text)
+		}
 	})
 }

@@ -21,6 +21,7 @@ const (
 type notice struct {
 	op    string
 	body  []byte
+	least []byte    // what to tell if that is not believed; nil: nothing
 	until time.Time // it makes no sense after that
 	quiet bool      // it does no harm if nobody hears it
 	// granter is who has granted it without a leader, and is told; nil: anybody is.
@@ -86,6 +87,12 @@ func (t *teller) tell(id string, used *Usage, heard *Response, n notice) {
 		t.lose(n, err)
 		return
 	}
+	if used != nil { // as much as was reserved
+		if n.least, err = t.asker.tellingOf(n.op, id, nil, heard); err != nil {
+			t.lose(n, err)
+			return
+		}
+	}
 	t.untold.Add(1)
 	t.mu.Lock()
 	if !t.closed {
@@ -113,7 +120,15 @@ func (t *teller) deliver(ctx context.Context, n notice) {
 	if n.granter != nil {
 		insist = t.insistAt
 	}
-	if err := insist(ctx, n); err != nil && !n.quiet {
+	err := insist(ctx, n)
+	if n.least != nil && errors.Is(err, ErrNotBelieved) {
+		reserved := n
+		reserved.body = n.least
+		if again := insist(ctx, reserved); again != nil {
+			err = again
+		}
+	}
+	if err != nil && !n.quiet {
 		t.lose(n, err)
 	}
 }
@@ -149,6 +164,8 @@ func (t *teller) lose(n notice, err error) {
 	}
 	text, more := "the end of a call could not be told; its quota is back when its reservation expires", []any{"operation", n.op, "error", err.Error(), "lost", lost}
 	switch {
+	case errors.Is(err, ErrNotBelieved) && n.least != nil:
+		text = "what a call has used is not believed of the agent's own word; as much as was reserved is charged"
 	case n.granter != nil:
 		text = "the end of a call could not be told that a coordinator has admitted without a leader; that one charges what was asked for, or nothing if it was restarted before"
 		more = append(more, "coordinator", n.granter.url)
