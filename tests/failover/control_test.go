@@ -76,7 +76,8 @@ func TestControlsSurvive(t *testing.T) {
 		{leader, adminToken, `{"node":"pool/project_gamma","set":{"weight":5}}`, http.StatusUnprocessableEntity, "no node of the quota trees is called pool/project_gamma"},
 		{leader, adminToken, `{"node":"pool/project_alpha","set":{"total_tokens.amount":10001}}`, http.StatusUnprocessableEntity, "less than those below it have of their own"},
 		{leader, adminToken, `{"node":"pool/project_alpha","set":{"weight":"` + strings.Repeat("9", 1<<20) + `"}}`, http.StatusRequestEntityTooLarge, ""},
-		{standby, adminToken, `{"node":"pool/project_alpha","set":{"weight":5}}`, http.StatusServiceUnavailable, "this coordinator is standby"},
+		{standby, strings.Repeat("x", 40), `{"node":"pool/project_alpha","set":{"weight":5}}`, http.StatusUnauthorized, ""},
+		{standby, adminToken, `{"node":"pool/project_gamma","set":{"weight":5}}`, http.StatusUnprocessableEntity, "no node of the quota trees is called pool/project_gamma"},
 	} {
 		status, text := c.at.post("/v1/quota/controls", c.token, c.body)
 		if status != c.status || !strings.Contains(text, c.says) {
@@ -87,8 +88,8 @@ func TestControlsSurvive(t *testing.T) {
 		t.Fatalf("there stand %+v", c)
 	}
 
-	// The rest of alpha's tasks start when the limit is raised; beta's group is made.
-	r.cli(leader, "quota", "set", "pool/project_alpha", "total_tokens.amount=600", "--reason", "the launch")
+	// The rest of alpha's tasks start when the limit is raised, by whichever coordinator; beta's group is made.
+	r.cli(standby, "quota", "set", "pool/project_alpha", "total_tokens.amount=600", "--reason", "the launch")
 	holds(7)
 	r.cli(leader, "quota", "add-group", "project_beta", "weight=2", "limits.total_tokens.amount=200", "limits.total_tokens.per=year")
 	r.cli(leader, "quota", "boost", "pool/project_beta", "total_tokens", "+50%", "--for", "25s")
