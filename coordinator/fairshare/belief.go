@@ -84,9 +84,12 @@ func (l *Ledger) DoubtedUnasked(now time.Time, c *Charge) *Doubt {
 
 // DoubtedPlan is that for what it asks for: nothing is in doubt but what no limit concerns.
 func (l *Ledger) DoubtedPlan(c *Charge) *Doubt {
-	p := l.PathOf(c)
 	for d := range coordinator.DimConcurrency {
-		if x := c.Amounts[d]; x > mostPlain[d] && !l.limitedOn(&p, d) {
+		x := c.Amounts[d]
+		if x <= mostPlain[d] {
+			continue
+		}
+		if p := l.PathOf(c); !l.limitedOn(&p, d) {
 			return &Doubt{Dimension: d, Told: x, Most: mostPlain[d]}
 		}
 	}

@@ -46,10 +46,7 @@ func (l *Ledger) settlePart(part *reservation, used *coordinator.Amounts, expire
 			continue // of a period that has ended
 		}
 		if x := min(n.amount, n.to.room()); x > 0 {
-			n.giveBack(x)
-			l.freeLender(n)
-			n.amount -= x
-			n.to.family.given += 2 * x // who borrowed has more room to, who lent more to lend
+			l.giveBack(n, x)
 		}
 	}
 	for _, u := range part.uses {
@@ -60,6 +57,14 @@ func (l *Ledger) settlePart(part *reservation, used *coordinator.Amounts, expire
 			u.leaf.correct(l.now, x, y, u.by)
 		}
 	}
+}
+
+// giveBack takes back so much of a loan of a reservation.
+func (l *Ledger) giveBack(n *loan, x int64) {
+	n.giveBack(x)
+	l.freeLender(n)
+	n.amount -= x
+	n.to.family.given += 2 * x // who borrowed has more room to, who lent more to lend
 }
 
 // freeLender is for those who wait for what their share, or that of somebody below them, lent: they
@@ -100,11 +105,7 @@ func (l *Ledger) Withdraw(key coordinator.TaskKey) {
 	}
 	l.hold(&r.path, r.at, &r.charge.Amounts, -1)
 	for i := len(r.loans) - 1; i >= 0; i-- {
-		n := &r.loans[i]
-		n.giveBack(n.amount)
-		l.freeLender(n)
-		n.to.family.given += 2 * n.amount
-		n.amount = 0
+		l.giveBack(&r.loans[i], r.loans[i].amount)
 	}
 	for _, u := range r.uses {
 		u.leaf.correct(l.now, r.charge.Amounts[u.dim], 0, u.by)
