@@ -144,7 +144,7 @@ func (m *model) sameBatch(a, b *coordinator.Dispatch) bool {
 // agent has, or may have; follows: it went where another one of its batch went.
 func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed, follows, probe bool) error {
 	a := m.agents[d.Agent]
-	slot := &modelSlot{id: d.DispatchID, task: d.Task.ID}
+	slot := &modelSlot{id: d.DispatchID, task: d.Task.ID, message: d}
 	former := a.slot(d.DispatchID)
 	if former == nil {
 		former = m.returned
@@ -188,6 +188,7 @@ func (m *model) settled(now time.Time, d *coordinator.Dispatch, o coordinator.Pu
 	}
 	switch {
 	case s == nil || !s.settled.IsZero(): // it has ended already
+	case s.message != d: // it came back, and another copy of it is on its way
 	case o == coordinator.PublishConfirmed, o == coordinator.PublishUnknown, s.over:
 		if s.settled = now; s.over && a.away() {
 			a.drop(s)

@@ -49,7 +49,8 @@ type modelAgent struct {
 type modelSlot struct {
 	id      string
 	task    coordinator.TaskID
-	settled time.Time // zero: on its way
+	message *coordinator.Dispatch // the copy that the slot is taken for
+	settled time.Time             // zero: on its way
 	covered bool
 	over    bool // it has ended otherwise; only the agent's reports can free the slot
 }
