@@ -135,7 +135,7 @@ func (e *Engine) askLedger(now time.Time, c *coordinator.Call, charge *fairshare
 	}
 }
 
-// callEnds is when a reservation ends that is made, or extended, now. Seats that all share an agent
+// callEnds is when a reservation ends that is made, or extended, now, under quotas. Seats that all share an agent
 // does not hold by its own token for longer than quotas.yaml says, unless it extends them again: else
 // one question would take all of them for a day.
 func (e *Engine) callEnds(now time.Time, c *coordinator.Call, charge *fairshare.Charge) time.Time {
@@ -144,6 +144,24 @@ func (e *Engine) callEnds(now time.Time, c *coordinator.Call, charge *fairshare.
 		ttl = usual
 	}
 	return now.Add(ttl)
+}
+
+// extendedEnds is when a reservation ends that is extended now to the whole of a charge; zero: when it
+// would have. Under no quotas any more it stands for as long as is asked.
+func (e *Engine) extendedEnds(now time.Time, c *coordinator.Call, whole *fairshare.Charge) time.Time {
+	l := e.quotas.ledger
+	switch {
+	case !l.Installed() && c.TTL > 0:
+		return now.Add(c.TTL)
+	case !l.Installed():
+	case c.TTL > 0:
+		return e.callEnds(now, c, whole)
+	case c.OwnOnly && c.Seats > 0 && l.TakesSeats(whole): // it may have had none until now, and end when it likes
+		if usual := e.callEnds(now, c, whole); l.EndOf(c.Key).After(usual) {
+			return usual
+		}
+	}
+	return time.Time{}
 }
 
 // callCharge is what a call is charged for; false: its agent has no right to the group.
@@ -238,12 +256,7 @@ func (e *Engine) extendCall(now time.Time, c *coordinator.Call, a *coordinator.C
 	if c.OwnOnly && doubtCall(a, q.ledger.DoubtedPlan(&all)) {
 		return false
 	}
-	until := time.Time{}
-	if c.TTL > 0 {
-		until = e.callEnds(now, c, &all)
-	} else if usual := e.callEnds(now, c, &all); c.OwnOnly && c.Seats > 0 && q.ledger.TakesSeats(&all) && q.ledger.EndOf(c.Key).After(usual) {
-		until = usual // it had none until now, and stands for as long as it likes
-	}
+	until := e.extendedEnds(now, c, &all)
 	v := q.ledger.Extend(now, c.Key, more, until)
 	path := q.ledger.PathOf(&charge)
 	a.Limits = q.ledger.Left(now, &path, &more, &v)

@@ -67,3 +67,35 @@ reservation_ttl_seconds: 60
 		}
 	}
 }
+
+// When quotas.yaml goes, calls that are open are extended for as long as they ask, and ended, as
+// before.
+func TestCallsOutliveTheQuotas(t *testing.T) {
+	r := calls(t, `
+groups: [{id: team}]
+agents: [{id: x, group_id: team}]
+providers: [{provider: seated, limits: {concurrency: {amount: 4}}}]
+reservation_ttl_seconds: 60
+`)
+	made := r.now
+	ask := tokens(coordinator.CallReserve, "a", 1, 1)
+	ask.Usage.Provider, ask.OwnOnly, ask.Seats = "seated", true, 1
+	r.state(ask, coordinator.CallGranted)
+	r.install(policyOf(worker("a").slots(10)))
+	r.pass(10 * time.Second)
+	for _, c := range []struct {
+		ttl, want time.Duration
+	}{
+		{0, 60 * time.Second}, // as it was made
+		{time.Hour, 10*time.Second + time.Hour},
+	} {
+		more := tokens(coordinator.CallExtend, "a", 1, 1)
+		more.OwnOnly, more.Seats, more.TTL = true, 1, c.ttl
+		if a := r.state(more, coordinator.CallGranted); a.Until.Sub(made) != c.want {
+			t.Errorf("extended by %v, it stands until %v after it was made, want %v", c.ttl, a.Until.Sub(made), c.want)
+		}
+	}
+	r.state(tokens(coordinator.CallSettle, "a", 2, 2), coordinator.CallGranted)
+	r.state(tokens(coordinator.CallReserve, "b", 1, 1), coordinator.CallGranted)
+	r.state(tokens(coordinator.CallExtend, "b", 1, 1), coordinator.CallUnknown)
+}
