@@ -1,6 +1,9 @@
 package coordinator
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // Record is one fact of the engine's state that must survive the process: it is
 // journalled before anything that follows from it is done, and folded by whoever
@@ -18,6 +21,13 @@ type TaskKey [2]uint64
 // KeyOf gives the key of a task id.
 func KeyOf(id TaskID) TaskKey {
 	return TaskKey{Hash(string(id), 0), Hash(string(id), 0x9e3779b97f4a7c15)}
+}
+
+// CallKey names the reservation of an id that an agent (empty: a gateway, for nobody in
+// particular) has given, or was given. Ids of different agents have nothing to do with each other.
+func CallKey(agent AgentID, id string) TaskKey {
+	// Both may hold any of the signs that might stand between them.
+	return KeyOf(TaskID("call:" + strconv.Itoa(len(agent)) + ":" + string(agent) + ":" + id))
 }
 
 // Assigned says that a task is given to an agent: the decision, and all that is

@@ -21,8 +21,10 @@ one_goroutine=(
 	coordinator/auction
 	coordinator/breaker
 	coordinator/capacity
+	coordinator/credential
 	coordinator/engine
 	coordinator/fairshare
+	coordinator/gateway
 	coordinator/heard
 	coordinator/journal
 	coordinator/learning

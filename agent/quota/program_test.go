@@ -17,6 +17,7 @@ import (
 
 	"taskbus/config"
 	"taskbus/coordinator/bus/membus"
+	"taskbus/coordinator/credential"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/service"
 )
@@ -73,7 +74,7 @@ func TestExampleProgram(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program)
-	cmd.Env = append(os.Environ(), "TASKBUS_URLS=http://127.0.0.1:1,"+url, "TASKBUS_AGENT_TOKEN="+httpapi.AgentToken([]byte(secret), "agent_core_1"))
+	cmd.Env = append(os.Environ(), "TASKBUS_URLS=http://127.0.0.1:1,"+url, "TASKBUS_AGENT_TOKEN="+credential.AgentToken([]byte(secret), "agent_core_1"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

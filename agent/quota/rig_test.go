@@ -24,6 +24,7 @@ import (
 	"taskbus/config"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/membus"
+	"taskbus/coordinator/credential"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/service"
 )
@@ -195,7 +196,7 @@ func (r *rig) set(name string, change func(c *coordinator)) {
 func (r *rig) client(agent string, change ...func(o *quota.Options)) *quota.Client {
 	r.t.Helper()
 	o := quota.Options{
-		URLs: []string{"http://one", "http://two/"}, Agent: agent, Token: httpapi.AgentToken([]byte(secret), agent), HTTP: &http.Client{Transport: r},
+		URLs: []string{"http://one", "http://two/"}, Agent: agent, Token: credential.AgentToken([]byte(secret), agent), HTTP: &http.Client{Transport: r},
 	}
 	for _, f := range change {
 		f(&o)

@@ -19,6 +19,7 @@ import (
 
 	"taskbus/config"
 	"taskbus/coordinator"
+	"taskbus/coordinator/gateway"
 	"taskbus/coordinator/httpapi"
 )
 
@@ -176,7 +177,7 @@ func (c *client) unauthorised() error {
 }
 
 func refused(doing string, status int, body []byte) error {
-	var p httpapi.Problem
+	var p gateway.Problem
 	if err := json.Unmarshal(body, &p); err != nil || p.Title == "" {
 		return fmt.Errorf("%s: it answered %d without an explanation; is something else listening there?", doing, status)
 	}

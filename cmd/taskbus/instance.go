@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"taskbus/config"
+	"taskbus/coordinator/credential"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/service"
 	"taskbus/coordinator/usage/history"
@@ -131,7 +132,7 @@ func (p *parts) advertised() string {
 func (p *parts) peerToken() []byte {
 	for _, secret := range []config.Secret{p.agentSecret, p.gateways.token} {
 		if text := secret.Reveal(); text != "" {
-			return []byte(httpapi.PeerToken([]byte(text)))
+			return []byte(credential.PeerToken([]byte(text)))
 		}
 	}
 	return nil

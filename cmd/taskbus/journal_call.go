@@ -2,7 +2,6 @@ package main
 
 import (
 	"taskbus/coordinator"
-	"taskbus/coordinator/httpapi"
 )
 
 // callKeys are the keys under which the journal has the reservations of one id: it is kept with the
@@ -23,7 +22,7 @@ func newCallKeys(id string) *callKeys {
 
 // callKeysOf is for the reservation of one agent; empty: a gateway's that names none.
 func callKeysOf(id string, agent coordinator.AgentID) *callKeys {
-	return &callKeys{id: id, keys: map[string]bool{keyText(httpapi.CallKey(agent, id)): true}}
+	return &callKeys{id: id, keys: map[string]bool{keyText(coordinator.CallKey(agent, id)): true}}
 }
 
 // is tells whether a line is about such a reservation. Lines must come in their order.
@@ -40,7 +39,7 @@ func (c *callKeys) is(l *journalLine) bool {
 			agent = r.Late.Agent
 		}
 	}
-	if c.learning && agent != "" && keyText(httpapi.CallKey(agent, c.id)) == l.TaskKey {
+	if c.learning && agent != "" && keyText(coordinator.CallKey(agent, c.id)) == l.TaskKey {
 		c.keys[l.TaskKey] = true
 	}
 	return c.keys[l.TaskKey]

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/journal"
 )
 
@@ -17,13 +16,13 @@ func callBook(t *testing.T) [][]byte {
 	ago := func(d time.Duration) time.Time { return noon.Add(-d) }
 	reserved := func(agent coordinator.AgentID, id, provider string, tokens int64) *coordinator.QuotaReserved {
 		return &coordinator.QuotaReserved{
-			Key: httpapi.CallKey(agent, id), Agent: agent, Group: "alpha", Provider: provider, Model: "gpt-4o", Call: true,
+			Key: coordinator.CallKey(agent, id), Agent: agent, Group: "alpha", Provider: provider, Model: "gpt-4o", Call: true,
 			Amounts: coordinator.Amounts{coordinator.DimRequests: 1, coordinator.DimTotalTokens: tokens},
 			At:      ago(9 * time.Minute), Until: ago(-6 * time.Minute),
 		}
 	}
 	ended := func(agent coordinator.AgentID, id string, tokens int64) *coordinator.QuotaEnded {
-		return &coordinator.QuotaEnded{Key: httpapi.CallKey(agent, id), How: coordinator.QuotaSettled, Used: coordinator.Amounts{coordinator.DimRequests: 1, coordinator.DimTotalTokens: tokens}, At: ago(8 * time.Minute)}
+		return &coordinator.QuotaEnded{Key: coordinator.CallKey(agent, id), How: coordinator.QuotaSettled, Used: coordinator.Amounts{coordinator.DimRequests: 1, coordinator.DimTotalTokens: tokens}, At: ago(8 * time.Minute)}
 	}
 	r := journal.NewReader()
 	var bodies [][]byte
@@ -62,7 +61,7 @@ func TestJournalShowsACall(t *testing.T) {
 		{"journal show old", "nothing about old was journalled|--agent", "66"}, // nobody says whose end it is
 		{"journal show old --agent a3", "used: 66 tokens", "300"},
 		{"journal show r-1 --agent a1 -o json", `"provider": "openai@main"|"task_id": "r-1"`, "spare"},
-		{"journal ls --agent a1", "#" + keyText(httpapi.CallKey("a1", "r-1"))[:8] + "|quota is set aside for a call of alpha at openai@main|used: 250 tokens", "a2"},
+		{"journal ls --agent a1", "#" + keyText(coordinator.CallKey("a1", "r-1"))[:8] + "|quota is set aside for a call of alpha at openai@main|used: 250 tokens", "a2"},
 	} {
 		t.Run(tc.args, func(t *testing.T) {
 			runJournal(t, bodies, tc.args, func(r *rig, code int) {

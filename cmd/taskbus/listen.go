@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"taskbus/config"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/gateway"
 	"taskbus/coordinator/rls"
 )
 
@@ -139,5 +139,5 @@ func (g *gateways) serve(ctx context.Context, src rls.Source, legacyHeaders bool
 	if g.certs != nil {
 		opts.TLS = g.certs.config("h2")
 	}
-	return rls.Serve(ctx, g.listener, src, httpapi.NewGateways([]byte(g.token.Reveal()), g.names), opts)
+	return rls.Serve(ctx, g.listener, src, gateway.NewRoster([]byte(g.token.Reveal()), g.names), opts)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"taskbus/coordinator/credential"
 	"taskbus/coordinator/httpapi"
 )
 
@@ -317,7 +318,7 @@ func TestExtremes(t *testing.T) {
 
 func TestAgentToken(t *testing.T) {
 	const secret = "canary-agents-0123456789-abcdefg"
-	want := httpapi.AgentToken([]byte(secret), "gpu-1")
+	want := credential.AgentToken([]byte(secret), "gpu-1")
 	for _, tc := range []struct {
 		args string
 		env  map[string]string

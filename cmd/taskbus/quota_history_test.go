@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"taskbus/config"
+	"taskbus/coordinator/gateway"
 	"taskbus/coordinator/httpapi"
 )
 
@@ -33,7 +34,7 @@ func (a *answers) start(t *testing.T, r *rig) {
 		v, ok := a.of[q.URL.Path]
 		if !ok {
 			w.WriteHeader(http.StatusNotFound)
-			v = httpapi.Problem{Title: "No such endpoint", Status: 404}
+			v = gateway.Problem{Title: "No such endpoint", Status: 404}
 		}
 		if err := json.NewEncoder(w).Encode(v); err != nil {
 			t.Error(err)

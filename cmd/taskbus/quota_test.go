@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/gateway"
 	"taskbus/coordinator/httpapi"
 )
 
@@ -68,7 +69,7 @@ func routedAnswer() httpapi.QuotaAnswer {
 		Amounts: map[string]float64{"requests": 1, "input_tokens": 1000, "output_tokens": 500, "total_tokens": 1500, "concurrency": 1, "cost_usd": 0},
 		Nodes:   []string{"pool/alpha", "pool", "lab"},
 		Limits:  []httpapi.QuotaLimit{{Node: "pool/alpha", Dimension: "total_tokens", Limit: "budget", Asked: 1500, Left: 235_000, Renews: april}, {Node: "lab", Dimension: "requests", Limit: "rate", Asked: 1, Left: 8}},
-		Routes:  httpapi.QuotaRoutesOf([]coordinator.RouteScore{main, spare, lab}, weights), Routing: new(httpapi.CallRouteTerms(weights)),
+		Routes:  httpapi.QuotaRoutesOf([]coordinator.RouteScore{main, spare, lab}, weights), Routing: new(gateway.CallRouteTerms(weights)),
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/gateway"
 	"taskbus/coordinator/replay"
 )
 
@@ -21,7 +21,7 @@ type replayedCall struct {
 	Pool     string              `json:"pool,omitempty"`
 	Amounts  map[string]int64    `json:"amounts,omitempty"` // costs in millionths of a US dollar
 	Refusal  string              `json:"refusal,omitempty"`
-	Routes   []httpapi.CallRoute `json:"routes,omitempty"`
+	Routes   []gateway.CallRoute `json:"routes,omitempty"`
 
 	amounts coordinator.Amounts
 }
@@ -30,7 +30,7 @@ func newReplayedCall(c *replay.CallAnswer) replayedCall {
 	x := &c.Answer
 	r := replayedCall{
 		At: c.At.UTC(), Op: c.Call.Op.String(), State: x.State.String(), Agent: string(c.Call.Agent), Group: x.Group,
-		Provider: x.Provider, Model: x.Model, Pool: x.Pool, amounts: x.Amounts, Routes: httpapi.CallRoutes(x),
+		Provider: x.Provider, Model: x.Model, Pool: x.Pool, amounts: x.Amounts, Routes: gateway.CallRoutes(x),
 	}
 	for dim, n := range x.Amounts {
 		if n != 0 {
@@ -50,7 +50,7 @@ func newReplayedCall(c *replay.CallAnswer) replayedCall {
 // might have gone to.
 func (a *app) replayCall(flags replayFlags, recordings []*replay.Recording) error {
 	wanted := func(c *coordinator.Call) bool {
-		return (flags.agent == nil || *flags.agent == string(c.Agent)) && c.Key == httpapi.CallKey(c.Agent, flags.call)
+		return (flags.agent == nil || *flags.agent == string(c.Agent)) && c.Key == coordinator.CallKey(c.Agent, flags.call)
 	}
 	found := []replayedCall{} // a list in JSON, also without any
 	different := false

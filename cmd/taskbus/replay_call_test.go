@@ -11,7 +11,6 @@ import (
 	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
-	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/journal"
 )
 
@@ -61,7 +60,7 @@ func exportedCalls(t *testing.T) string {
 	apply(noon, coordinator.SessionOpened{})
 	for i, agent := range []coordinator.AgentID{"a1", "a2"} {
 		apply(noon.Add(time.Duration(i+1)*time.Minute), coordinator.CallAsked{Token: uint64(i + 1), Calls: []coordinator.Call{{
-			Op: coordinator.CallReserve, Key: httpapi.CallKey(agent, "r-1"), Keep: true, Agent: agent, Priority: coordinator.PriorityNormal,
+			Op: coordinator.CallReserve, Key: coordinator.CallKey(agent, "r-1"), Keep: true, Agent: agent, Priority: coordinator.PriorityNormal,
 			Usage: coordinator.Usage{InputTokens: 100, OutputTokens: 20}, Meant: coordinator.UsageExact,
 			Routes: []coordinator.Service{{Provider: "dear"}, {Provider: "cheap"}},
 		}}})

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"taskbus/config"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/credential"
 )
 
 func (a *app) agentsTokenCommand() *cobra.Command {
@@ -40,7 +40,7 @@ Agents that report over RabbitMQ (agent.status) need none.`,
 		case secret.Reveal() == "":
 			return configError(errors.New("there is no secret to derive the token from: set TASKBUS_AGENT_SECRET_FILE, or TASKBUS_AGENT_SECRET, to the one of the coordinator"))
 		}
-		token := httpapi.AgentToken([]byte(secret.Reveal()), args[0])
+		token := credential.AgentToken([]byte(secret.Reveal()), args[0])
 		if a.output == outputJSON {
 			return a.printJSON(struct {
 				Agent string `json:"agent_id"`

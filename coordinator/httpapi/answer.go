@@ -4,17 +4,9 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
-)
 
-// Problem is the body of every answer that is not what was asked for (RFC 9457,
-// application/problem+json).
-type Problem struct {
-	// Title names the kind of problem, Status repeats the status code, Detail says
-	// what is wrong and what to do.
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail,omitempty"`
-}
+	"taskbus/coordinator/gateway"
+)
 
 // answer writes v as JSON. It is encoded before anything is sent: a value that
 // cannot be encoded becomes an honest 500, not half an answer.
@@ -29,7 +21,7 @@ func answer(w http.ResponseWriter, status int, v any) {
 }
 
 func problem(w http.ResponseWriter, status int, title, detail string) {
-	body, err := json.Marshal(Problem{Title: title, Status: status, Detail: detail})
+	body, err := json.Marshal(gateway.Problem{Title: title, Status: status, Detail: detail})
 	if err != nil { // three plain fields: cannot happen, and must not be silent if it does
 		http.Error(w, title, status)
 		return

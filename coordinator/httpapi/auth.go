@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/gateway"
 )
 
 // StatusHeader is where the answer to a gateway that understands 200, 401 and 403 alone has the
@@ -13,10 +14,6 @@ const StatusHeader = "X-Quota-Status"
 
 // reservationHeader names the reservation, in the question and in the answer.
 const reservationHeader = "X-Quota-Reservation"
-
-// ProviderHeader names the provider in the question, and in the answer the pool that is charged: of a
-// provider with keys "provider@key", which is the key to use.
-const ProviderHeader = "X-Quota-Provider"
 
 // authenticate answers GET /v1/quota/auth: nginx's auth_request, which asks with headers alone
 // and lets a call through with 200. It is asked with GET and changes something all the same:
@@ -96,10 +93,10 @@ const refusalKept = 1
 type authAnswers struct{ callAnswers }
 
 func (c authAnswers) granted(w http.ResponseWriter, id string, call *coordinator.Call, x *coordinator.CallAnswer) {
-	rateLimits(w.Header(), x, call.Key, c.legacy)
+	gateway.RateLimits(w.Header(), x, call.Key, c.legacy)
 	w.Header().Set(reservationHeader, id)
 	if x.Provider != "" {
-		w.Header().Set(ProviderHeader, x.Provider)
+		w.Header().Set(gateway.ProviderHeader, x.Provider)
 	}
 	w.WriteHeader(http.StatusOK)
 }

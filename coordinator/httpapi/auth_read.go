@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/gateway"
 	"taskbus/messages"
 )
 
@@ -100,7 +101,7 @@ func (h *headerReader) only(known []string) {
 // The headers of a call, canonical as net/http keeps them.
 var (
 	authHeaders = []string{
-		agentHeader, "X-Quota-Group", ProviderHeader, "X-Quota-Model", "X-Quota-Operation", "X-Quota-Input-Tokens", "X-Quota-Output-Tokens",
+		agentHeader, "X-Quota-Group", gateway.ProviderHeader, "X-Quota-Model", "X-Quota-Operation", "X-Quota-Input-Tokens", "X-Quota-Output-Tokens",
 		"X-Quota-Input-Bytes", "X-Quota-Output-Bytes", reservationHeader, "X-Quota-Mode", "X-Quota-Ttl-Seconds",
 	}
 	settleHeaders = append(slices.Clone(authHeaders), upstreamStatus)
@@ -113,7 +114,7 @@ const upstreamStatus = "X-Quota-Upstream-Status"
 func (h *headerReader) about(said *saidCall) {
 	said.id, said.agent, said.group = h.id(reservationHeader), h.id(agentHeader), h.id("X-Quota-Group")
 	said.operation = h.id("X-Quota-Operation")
-	said.usage.Provider, said.usage.Model = h.service(ProviderHeader), h.service("X-Quota-Model")
+	said.usage.Provider, said.usage.Model = h.service(gateway.ProviderHeader), h.service("X-Quota-Model")
 	said.priority = coordinator.PriorityNormal
 }
 

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/credential"
 )
 
 // gatewayToken is that of the gateways of these tests, secretOfAgents what agents' tokens are made of.
@@ -22,7 +23,7 @@ const (
 var callOptions = Options{GatewayToken: []byte(gatewayToken), AgentSecret: []byte(secretOfAgents)}
 
 func tokenOf(agent string) [2]string {
-	return [2]string{"Authorization", "Bearer " + AgentToken([]byte(secretOfAgents), agent)}
+	return [2]string{"Authorization", "Bearer " + credential.AgentToken([]byte(secretOfAgents), agent)}
 }
 
 var asGateway = [2]string{"Authorization", "Bearer " + gatewayToken}
@@ -91,7 +92,7 @@ func TestAuthReadsHeaders(t *testing.T) {
 				t.Errorf("it is charged to %q", got)
 			}
 			id := resp.Header.Get("X-Quota-Reservation")
-			tc.want.Key, tc.want.Priority = CallKey("a", id), coordinator.PriorityNormal
+			tc.want.Key, tc.want.Priority = coordinator.CallKey("a", id), coordinator.PriorityNormal
 			if got := src.calls[0]; !reflect.DeepEqual(got, tc.want) || id == "" {
 				t.Errorf("asked  %+v\nwanted %+v, of the reservation %q", got, tc.want, id)
 			}
@@ -183,37 +184,4 @@ func TestAuthAnswersAnything(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Who is refused waits for the limit that refuses, and for no other.
-func TestRetryAfter(t *testing.T) {
-	left := func(d coordinator.Dimension, limit string, reset time.Duration) coordinator.QuotaLeft {
-		return coordinator.QuotaLeft{Node: "pool/a", Dimension: d, Limit: limit, Quota: 5, Window: time.Hour, Reset: reset}
-	}
-	lack := func(d coordinator.Dimension, limit string, in time.Duration) *coordinator.QuotaLack {
-		l := &coordinator.QuotaLack{Node: "pool/a", Dimension: d, Limit: limit}
-		if in > 0 {
-			l.RetryAt = time.Now().Add(in)
-		}
-		return l
-	}
-	const tokens, calls = coordinator.DimTotalTokens, coordinator.DimRequests
-	month, moment := left(tokens, "budget", 200*time.Hour), left(calls, "rate", 2500*time.Millisecond)
-	for _, tc := range []struct {
-		name   string
-		lack   *coordinator.QuotaLack
-		limits []coordinator.QuotaLeft
-		want   int64
-	}{
-		{"the rate: whole again in 2.5 s", lack(calls, "rate", 0), []coordinator.QuotaLeft{moment, month}, 3},
-		{"the budget: 200 hours", lack(tokens, "budget", 0), []coordinator.QuotaLeft{month, moment}, 720_000},
-		{"seats: nobody knows", lack(coordinator.DimConcurrency, "seats", 0), []coordinator.QuotaLeft{left(coordinator.DimConcurrency, "seats", 0), month}, 1},
-		{"one of which no numbers are known, room in 59.5 s", lack(coordinator.DimInputTokens, "rate", 59500*time.Millisecond), []coordinator.QuotaLeft{month, moment}, 60},
-		{"not refused by itself", nil, []coordinator.QuotaLeft{month, moment}, 1},
-	} {
-		// The key that adds nothing; call_later_test.go has the others.
-		if got := retryAfter(&coordinator.CallAnswer{Lacks: tc.lack, Limits: tc.limits}, coordinator.TaskKey{}); got != tc.want {
-			t.Errorf("%s: after %d s, want %d", tc.name, got, tc.want)
-		}
-	}
 }

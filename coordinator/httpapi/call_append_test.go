@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"taskbus/coordinator/gateway"
+
 	"pgregory.net/rapid"
 )
 
@@ -32,7 +34,7 @@ func TestCallAnswerIsWrittenAsJSON(t *testing.T) {
 			a.ExpiresAt = time.Unix(rapid.Int64Range(0, 1e10).Draw(t, "at"), rapid.Int64Range(0, 1e9).Draw(t, "ns")).UTC()
 		}
 		for range rapid.IntRange(0, 2).Draw(t, "routes") {
-			a.Routes = append(a.Routes, CallRoute{Provider: text.Draw(t, "route"), Score: rapid.Float64Range(0, 1).Draw(t, "score"), Refusal: text.Draw(t, "refusal")})
+			a.Routes = append(a.Routes, gateway.CallRoute{Provider: text.Draw(t, "route"), Score: rapid.Float64Range(0, 1).Draw(t, "score"), Refusal: text.Draw(t, "refusal")})
 		}
 		want, err := json.Marshal(a)
 		if err != nil {

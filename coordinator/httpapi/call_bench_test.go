@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/credential"
 )
 
 // BenchmarkReserve is what the interface itself costs for one call, beside a handler that gives
@@ -38,7 +39,7 @@ func BenchmarkReserve(b *testing.B) {
 			for range b.N {
 				r := httptest.NewRequest(http.MethodPost, "/v1/quota/reserve", bytes.NewReader(body))
 				r.Header.Set("Content-Type", "application/json")
-				r.Header.Set("Authorization", "Bearer "+AgentToken(secret, "agent_1"))
+				r.Header.Set("Authorization", "Bearer "+credential.AgentToken(secret, "agent_1"))
 				w := httptest.NewRecorder()
 				handler.ServeHTTP(w, r)
 				if w.Code != http.StatusOK {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/gateway"
 )
 
 // The three headers of the older draft, where they are asked for: over POST and to nginx, of what is
@@ -48,8 +49,8 @@ func TestLegacyLimitHeaders(t *testing.T) {
 		for _, on := range []bool{false, true} {
 			opts, want := callOptions, limit{}
 			if opts.LegacyLimitHeaders = on; on {
-				if want = tc.want; want.reset != "" { // what this call is told to wait longer is in call_later_test.go
-					want.reset = told(t, want.reset, CallKey("a", "r1"))
+				if want = tc.want; want.reset != "" { // what this call is told to wait longer is in call_waits_test.go
+					want.reset = told(t, want.reset, coordinator.CallKey("a", "r1"))
 				}
 			}
 			behind := 403
@@ -88,5 +89,5 @@ func told(t *testing.T, seconds string, key coordinator.TaskKey) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strconv.FormatInt(wholeSeconds(Later(time.Duration(n)*time.Second, key)), 10)
+	return strconv.Itoa(int(gateway.Later(time.Duration(n)*time.Second, key) / time.Second))
 }

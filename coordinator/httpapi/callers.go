@@ -2,13 +2,13 @@ package httpapi
 
 import (
 	"crypto/subtle"
-	"crypto/tls"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/credential"
+	"taskbus/coordinator/gateway"
 	"taskbus/messages"
 )
 
@@ -19,44 +19,10 @@ type caller struct{ agent coordinator.AgentID }
 // agentHeader is where a caller says which agent it is, if the body does not.
 const agentHeader = "X-Quota-Agent"
 
-// Gateways decides who is a gateway.
-type Gateways struct {
-	token hashedToken
-	// names of certificates whose holders are gateways.
-	names []string
-}
-
-// NewGateways knows gateways by a token, of which it keeps the hash only (empty: there is none), and
-// by the common names of their certificates.
-func NewGateways(token []byte, names []string) *Gateways {
-	return &Gateways{token: hashToken(token), names: slices.Clone(names)}
-}
-
-// Known tells whether there can be any gateway.
-func (g *Gateways) Known() bool { return g.token.on || len(g.names) > 0 }
-
-// Shown tells whether a request comes from a gateway: by its verified certificate if it has one (nil:
-// no TLS), else by the one value of its header Authorization. It takes as long for any token.
-func (g *Gateways) Shown(authorization []string, connection *tls.ConnectionState) bool {
-	if name, ok := certified(connection); ok {
-		return slices.Contains(g.names, name)
-	}
-	given, ok := bearerOf(authorization)
-	return ok && g.token.is(given)
-}
-
-// certified is the common name of a certificate that was shown and verified.
-func certified(c *tls.ConnectionState) (name string, ok bool) {
-	if c == nil || len(c.VerifiedChains) == 0 {
-		return "", false
-	}
-	return c.VerifiedChains[0][0].Subject.CommonName, true
-}
-
 // callers decides who speaks for whom.
 type callers struct {
 	identity identity
-	gateways *Gateways
+	gateways *gateway.Roster
 	// tokens are those of agents that have shown theirs: to make one takes longer than all else
 	// about a call.
 	tokens sync.Map // agent → token
@@ -71,7 +37,7 @@ func (c *callers) tokenOf(agent string) string {
 	if token, ok := c.tokens.Load(agent); ok {
 		return token.(string)
 	}
-	return AgentToken(c.identity.secret, agent)
+	return credential.AgentToken(c.identity.secret, agent)
 }
 
 // keep keeps the token of an agent that has shown it.
@@ -85,7 +51,7 @@ func (c *callers) keep(agent, token string) {
 }
 
 func newCallers(i identity, token []byte, names []string) *callers {
-	return &callers{identity: i, gateways: NewGateways(token, names)}
+	return &callers{identity: i, gateways: gateway.NewRoster(token, names)}
 }
 
 // of tells who asks, or answers the request. An agent shows its certificate, whose common name is
@@ -96,7 +62,7 @@ func (c *callers) of(w http.ResponseWriter, r *http.Request, named string) (call
 	if who, ok := c.shown(r, named); ok {
 		return who, true
 	}
-	if !c.gateways.token.on && len(c.identity.secret) == 0 && r.TLS == nil {
+	if !c.gateways.Known() && len(c.identity.secret) == 0 && r.TLS == nil {
 		problem(w, http.StatusForbidden, "Calls are off",
 			"This coordinator knows nobody who may ask for quota: set TASKBUS_AGENT_SECRET_FILE (each agent has a token then, `taskbus agents token ID`), "+
 				"TASKBUS_GATEWAY_TOKEN_FILE for gateways, or certificates; docs/quotas.md says how.")
@@ -113,10 +79,10 @@ func (c *callers) shown(r *http.Request, named string) (caller, bool) {
 	if c.gateways.Shown(r.Header["Authorization"], r.TLS) {
 		return caller{}, true
 	}
-	if name, ok := certified(r.TLS); ok {
+	if name, ok := credential.Certified(r.TLS); ok {
 		return caller{coordinator.AgentID(name)}, messages.ValidID(name)
 	}
-	given, ok := bearerOf(r.Header["Authorization"])
+	given, ok := credential.Bearer(r.Header["Authorization"])
 	agent := r.Header.Get(agentHeader)
 	if agent == "" {
 		agent = named

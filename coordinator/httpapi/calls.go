@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/gateway"
 )
 
 // callTimeout bounds the wait for an answer about a call: until it is in the journal.
@@ -15,24 +16,6 @@ const callTimeout = 5 * time.Second
 
 // maxCallBody bounds what is said about one call.
 const maxCallBody = 8 << 10
-
-// ErrCallsBusy says that too many questions about calls wait for their answers already.
-var ErrCallsBusy = errors.New("too many calls wait for their answers")
-
-// WhyUnanswered says to who asked about a call why nobody has answered, by an error of AskCalls. It names
-// no address and no fault of the network: these are for the log, and no agent's business.
-func WhyUnanswered(err error) string {
-	switch {
-	case errors.Is(err, ErrCallsBusy):
-		return "Too many calls wait for their answers"
-	case errors.Is(err, ErrNotLeading):
-		return "No coordinator leads at the moment"
-	case errors.Is(err, context.DeadlineExceeded):
-		return "The coordinator that leads has not answered in time"
-	default:
-		return "The coordinator that leads cannot be asked at the moment"
-	}
-}
 
 // calls answers POST /v1/quota/reserve and its siblings.
 func (a *api) calls(op coordinator.CallOp) http.Handler {
@@ -78,14 +61,14 @@ func (a *api) ask(w http.ResponseWriter, r *http.Request, call coordinator.Call,
 	defer cancel()
 	answers, err := a.src.AskCalls(ctx, []coordinator.Call{call})
 	switch {
-	case errors.Is(err, ErrCallsBusy):
+	case errors.Is(err, gateway.ErrCallsBusy):
 		w.Header().Set("Retry-After", "1")
 		how.problem(w, http.StatusServiceUnavailable, "Busy", "Nothing was done: "+err.Error()+"; try again in a second.")
 		return
 	case err != nil:
 		w.Header().Set("Retry-After", "1")
 		how.problem(w, http.StatusServiceUnavailable, "Not answered",
-			WhyUnanswered(err)+". Ask again with the same reservation_id: what was done already is not done twice.")
+			gateway.WhyUnanswered(err)+". Ask again with the same reservation_id: what was done already is not done twice.")
 		return
 	}
 	x := &answers[0]
@@ -117,12 +100,12 @@ func (callAnswers) problem(w http.ResponseWriter, status int, title, detail stri
 }
 
 func (c callAnswers) granted(w http.ResponseWriter, id string, call *coordinator.Call, x *coordinator.CallAnswer) {
-	rateLimits(w.Header(), x, call.Key, c.legacy)
+	gateway.RateLimits(w.Header(), x, call.Key, c.legacy)
 	answerCall(w, http.StatusOK, callAnswerOf(id, call.Op, x))
 }
 
 func (c callAnswers) refused(w http.ResponseWriter, id string, call *coordinator.Call, x *coordinator.CallAnswer) {
-	rateLimits(w.Header(), x, call.Key, c.legacy)
+	gateway.RateLimits(w.Header(), x, call.Key, c.legacy)
 	quotaExceeded(w, id, call.Key, x)
 }
 
@@ -146,7 +129,7 @@ func (a *api) callOf(w http.ResponseWriter, who caller, op coordinator.CallOp, s
 		id, keep = a.newReservation(), false
 	}
 	call := coordinator.Call{
-		Op: op, Key: CallKey(agent, id), Keep: keep || op == coordinator.CallReserve, Agent: agent, Group: said.group, OwnOnly: who.agent != "",
+		Op: op, Key: coordinator.CallKey(agent, id), Keep: keep || op == coordinator.CallReserve, Agent: agent, Group: said.group, OwnOnly: who.agent != "",
 		Operation: said.operation, Usage: said.usage, Meant: said.meant, Seats: said.seats, NoBorrowing: said.noBorrowing,
 		Priority: said.priority, TTL: said.ttl, ChargeUntold: said.chargeUntold,
 		Routes: said.routes, Heard: said.heard,
@@ -155,13 +138,6 @@ func (a *api) callOf(w http.ResponseWriter, who caller, op coordinator.CallOp, s
 		id = "" // nothing is made under it
 	}
 	return call, id, true
-}
-
-// CallKey names the reservation of an id that an agent (empty: a gateway, for nobody in
-// particular) has given, or was given. Ids of different agents have nothing to do with each other.
-func CallKey(agent coordinator.AgentID, id string) coordinator.TaskKey {
-	// Both may hold any of the signs that might stand between them.
-	return coordinator.KeyOf(coordinator.TaskID("call:" + strconv.Itoa(len(agent)) + ":" + string(agent) + ":" + id))
 }
 
 // newReservation is an id that nobody has given before.

@@ -3,8 +3,6 @@ package httpapi
 import (
 	"context"
 	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -14,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"taskbus/coordinator/credential"
 	"taskbus/messages"
 )
 
@@ -38,15 +37,6 @@ type TooSoon struct {
 
 func (t *TooSoon) Error() string { return fmt.Sprintf("reported a moment ago; wait %v", t.Wait) }
 
-// AgentToken is the bearer token by which an agent shows over HTTP who it is: the
-// HMAC-SHA256 of "agent:" and its id under the secret, in hexadecimal. Who has the
-// token of one agent learns nothing of the others'.
-func AgentToken(secret []byte, agent string) string {
-	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte("agent:" + agent))
-	return hex.EncodeToString(mac.Sum(nil))
-}
-
 // identity decides who speaks for an agent.
 type identity struct {
 	secret []byte // empty: nobody does
@@ -62,8 +52,8 @@ func (i *identity) shown(w http.ResponseWriter, r *http.Request, agent string) b
 				"Over RabbitMQ agents report with agent.status, which needs none of it.")
 		return false
 	}
-	given, ok := bearerOf(r.Header.Values("Authorization"))
-	if ok && hmac.Equal([]byte(given), []byte(AgentToken(i.secret, agent))) {
+	given, ok := credential.Bearer(r.Header.Values("Authorization"))
+	if ok && hmac.Equal([]byte(given), []byte(credential.AgentToken(i.secret, agent))) {
 		return true
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="taskbus agents"`)

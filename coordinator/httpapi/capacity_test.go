@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/credential"
 	"taskbus/messages"
 	"taskbus/schemas"
 )
@@ -29,7 +30,7 @@ const balancing = `{"capacity_items_per_second": 8.5, "pending_items": 12, "heal
 
 // as is the header by which an agent shows who it is.
 func as(agent string) [2]string {
-	return [2]string{"Authorization", "Bearer " + AgentToken([]byte(agentSecret), agent)}
+	return [2]string{"Authorization", "Bearer " + credential.AgentToken([]byte(agentSecret), agent)}
 }
 
 // put sends a report of an agent's capacity.
@@ -43,11 +44,11 @@ func TestAgentToken(t *testing.T) {
 	mac := hmac.New(sha256.New, []byte(agentSecret))
 	mac.Write([]byte("agent:gpu-1"))
 	want := hex.EncodeToString(mac.Sum(nil))
-	if got := AgentToken([]byte(agentSecret), "gpu-1"); got != want || len(got) != 64 {
+	if got := credential.AgentToken([]byte(agentSecret), "gpu-1"); got != want || len(got) != 64 {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	for _, other := range []string{"gpu-2", "gpu-", "gpu-11", ""} {
-		if AgentToken([]byte(agentSecret), other) == want {
+		if credential.AgentToken([]byte(agentSecret), other) == want {
 			t.Errorf("%q has the token of gpu-1", other)
 		}
 	}
@@ -89,7 +90,7 @@ func TestCapacityIsTheAgentsOwn(t *testing.T) {
 			if tc.status == 401 && r.Header.Get("WWW-Authenticate") == "" {
 				t.Error("a 401 says how to authenticate")
 			}
-			if strings.Contains(text, agentSecret[:8]) || strings.Contains(text, AgentToken([]byte(agentSecret), "gpu-1")[:8]) {
+			if strings.Contains(text, agentSecret[:8]) || strings.Contains(text, credential.AgentToken([]byte(agentSecret), "gpu-1")[:8]) {
 				t.Errorf("the answer gives a secret away: %s", text)
 			}
 		})
@@ -107,7 +108,7 @@ func TestRefusalsOfATokenAreTheSame(t *testing.T) {
 
 func TestReportsAreOffWithoutSecret(t *testing.T) {
 	src := &fakeSource{}
-	r := changeWith(src, Options{AdminToken: []byte(token)}, request{"PUT", "/agents/gpu-1/capacity", balancing, [][2]string{{"Authorization", "Bearer " + AgentToken(nil, "gpu-1")}}})
+	r := changeWith(src, Options{AdminToken: []byte(token)}, request{"PUT", "/agents/gpu-1/capacity", balancing, [][2]string{{"Authorization", "Bearer " + credential.AgentToken(nil, "gpu-1")}}})
 	if text := body(t, r); r.StatusCode != http.StatusForbidden || len(src.done) > 0 || !strings.Contains(text, "TASKBUS_AGENT_SECRET_FILE") {
 		t.Errorf("status %d, done %v, %s", r.StatusCode, src.done, text)
 	}

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/credential"
 	"taskbus/messages"
 )
 
@@ -36,7 +37,7 @@ type Change struct {
 
 // permission decides who may change something.
 type permission struct {
-	token hashedToken // the admin token
+	token credential.Hashed // the admin token
 	// browsers refuses what a page of another origin makes a browser send. The
 	// token would not be sent along, but that is for two locks to say, not for one.
 	browsers *http.CrossOriginProtection
@@ -44,7 +45,7 @@ type permission struct {
 }
 
 func newPermission(token []byte) *permission {
-	return &permission{token: hashToken(token), browsers: http.NewCrossOriginProtection(), now: time.Now}
+	return &permission{token: credential.Hash(token), browsers: http.NewCrossOriginProtection(), now: time.Now}
 }
 
 // granted tells whether the request may change something, or answers it.
@@ -53,7 +54,7 @@ func (p *permission) granted(w http.ResponseWriter, r *http.Request) bool {
 		crossOrigin(w)
 		return false
 	}
-	if !p.token.on {
+	if !p.token.Given() {
 		problem(w, http.StatusForbidden, "Changes are off",
 			"This coordinator has no admin token. Put one of at least 32 characters into a file, name the file in TASKBUS_ADMIN_TOKEN_FILE "+
 				"(or put the token into TASKBUS_ADMIN_TOKEN), start the coordinator again, and send Authorization: Bearer with the token.")
@@ -82,11 +83,11 @@ func crossOrigin(w http.ResponseWriter) {
 // when one of them is the token and there is no other.
 func (p *permission) refuse(values []string) string {
 	const want = "Send one header Authorization: Bearer with the coordinator's admin token (TASKBUS_ADMIN_TOKEN)."
-	given, ok := bearerOf(values)
+	given, ok := credential.Bearer(values)
 	if !ok {
 		return want
 	}
-	if !p.token.is(given) {
+	if !p.token.Is(given) {
 		return "The token is not the coordinator's admin token (TASKBUS_ADMIN_TOKEN); it is read when the coordinator starts."
 	}
 	return ""

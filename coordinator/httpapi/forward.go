@@ -3,16 +3,14 @@ package httpapi
 import (
 	"bytes"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/credential"
+	"taskbus/coordinator/gateway"
 )
 
 // ForwardPath is where a coordinator answers for others that stand by.
@@ -24,9 +22,6 @@ const (
 	mostCalls    = 1024
 )
 
-// ErrNotLeading says that a coordinator was asked, as the leader, that does not lead (any more).
-var ErrNotLeading = errors.New("it does not lead")
-
 // forwardedCalls and forwardedAnswers go between coordinators of perhaps different versions: a
 // field that one does not know counts as not given.
 type forwardedCalls struct {
@@ -37,17 +32,10 @@ type forwardedAnswers struct {
 	Answers []coordinator.CallAnswer `json:"answers"`
 }
 
-// PeerToken is the token by which coordinators with the same secret know each other.
-func PeerToken(secret []byte) string {
-	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte("peer"))
-	return hex.EncodeToString(mac.Sum(nil))
-}
-
 // forwarded answers what another coordinator was asked. It has found out already who asks. It is
 // not forwarded again.
 func (a *api) forwarded(w http.ResponseWriter, r *http.Request) {
-	if token, ok := bearerOf(r.Header.Values("Authorization")); !ok || !a.peers.is(token) {
+	if token, ok := credential.Bearer(r.Header.Values("Authorization")); !ok || !a.peers.Is(token) {
 		problem(w, http.StatusUnauthorized, "Not authorised", "This is for other coordinators with the same secret of agents, or token of gateways.")
 		return
 	}
@@ -76,7 +64,7 @@ func (a *api) forwarded(w http.ResponseWriter, r *http.Request) {
 	answerCompactly(w, http.StatusOK, forwardedAnswers{answers})
 }
 
-// Forward asks the coordinator at that address. ErrNotLeading (wrapped) when it does not lead; any
+// Forward asks the coordinator at that address. gateway.ErrNotLeading (wrapped) when it does not lead; any
 // other error leaves open whether it was done.
 func Forward(ctx context.Context, client *http.Client, address, token string, calls []coordinator.Call) ([]coordinator.CallAnswer, error) {
 	text, err := json.Marshal(forwardedCalls{calls})
@@ -100,7 +88,7 @@ func Forward(ctx context.Context, client *http.Client, address, token string, ca
 	case err != nil:
 		return nil, fmt.Errorf("read the leader's answer: %w", err)
 	case response.StatusCode == http.StatusServiceUnavailable:
-		return nil, fmt.Errorf("ask the leader at %s: %w", address, ErrNotLeading)
+		return nil, fmt.Errorf("ask the leader at %s: %w", address, gateway.ErrNotLeading)
 	case response.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("the leader at %s answers %d: see that all coordinators have the same TASKBUS_AGENT_SECRET, or TASKBUS_GATEWAY_TOKEN", address, response.StatusCode)
 	}

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"taskbus/coordinator/credential"
 )
 
 // A coordinator that stands by forwards changes to the one that leads, so that it does not matter which
@@ -46,11 +48,10 @@ func NewPeers(authorities *x509.CertPool, timeout time.Duration) *http.Client {
 }
 
 // sign signs a change by the hash of the admin token: the token itself is not kept.
-func (h *hashedToken) sign(method, uri string, body []byte, at int64) string {
+func sign(token *credential.Hashed, method, uri string, body []byte, at int64) string {
 	sum := sha256.Sum256(body)
-	mac := hmac.New(sha256.New, h.sum[:])
-	fmt.Fprintf(mac, "taskbus change\n%s\n%s\n%d\n%x", method, uri, at, sum)
-	return strconv.FormatInt(at, 10) + ":" + hex.EncodeToString(mac.Sum(nil))
+	mac := token.MAC(fmt.Appendf(nil, "taskbus change\n%s\n%s\n%d\n%x", method, uri, at, sum))
+	return strconv.FormatInt(at, 10) + ":" + hex.EncodeToString(mac)
 }
 
 // signed tells whether a forwarded request was signed by the admin token of late, and reads its body.
@@ -58,7 +59,7 @@ func (p *permission) signed(w http.ResponseWriter, r *http.Request, now time.Tim
 	given := r.Header.Values(forwardedHeader)
 	seconds, _, _ := strings.Cut(given[0], ":")
 	at, err := strconv.ParseInt(seconds, 10, 64)
-	if err != nil || len(given) != 1 || !p.token.on || now.Sub(time.Unix(at, 0)).Abs() > forwardedFor {
+	if err != nil || len(given) != 1 || !p.token.Given() || now.Sub(time.Unix(at, 0)).Abs() > forwardedFor {
 		return false
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxChangeBody))
@@ -66,7 +67,7 @@ func (p *permission) signed(w http.ResponseWriter, r *http.Request, now time.Tim
 		return false
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	return hmac.Equal([]byte(given[0]), []byte(p.token.sign(r.Method, r.URL.RequestURI(), body, at)))
+	return hmac.Equal([]byte(given[0]), []byte(sign(&p.token, r.Method, r.URL.RequestURI(), body, at)))
 }
 
 // byLeader is a change that the coordinator that leads makes: another one forwards it to that, once.
@@ -98,7 +99,7 @@ func (a *api) forwardChange(w http.ResponseWriter, r *http.Request, address stri
 		return
 	}
 	request.Header.Set("Content-Type", r.Header.Get("Content-Type"))
-	request.Header.Set(forwardedHeader, a.permission.token.sign(r.Method, uri, body, a.now().Unix()))
+	request.Header.Set(forwardedHeader, sign(&a.permission.token, r.Method, uri, body, a.now().Unix()))
 	response, err := a.peer.Do(request)
 	if err != nil {
 		var wrapped *url.Error

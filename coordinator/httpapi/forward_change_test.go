@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"taskbus/coordinator/credential"
 )
 
 // leaderAt is a coordinator that leads, behind a real listener, and what of it a standby is told.
@@ -76,8 +78,8 @@ func TestForwardedChangesAreSigned(t *testing.T) {
 		}
 	}
 	signature := caught.Header.Get(forwardedHeader)
-	key := hashToken([]byte(token))
-	other := hashToken([]byte("another token of thirty-two letters"))
+	key := credential.Hash([]byte(token))
+	other := credential.Hash([]byte("another token of thirty-two letters"))
 	now := time.Now().Unix()
 	for _, tc := range []struct {
 		name, method, target, body string
@@ -90,11 +92,11 @@ func TestForwardedChangesAreSigned(t *testing.T) {
 		{"for another query", http.MethodPost, target + "?x=1", text, []string{signature}, 401},
 		{"twice", http.MethodPost, target, text, []string{signature, signature}, 401},
 		{"no signature", http.MethodPost, target, text, []string{""}, 401},
-		{"by another token", http.MethodPost, target, text, []string{other.sign("POST", target, []byte(text), now)}, 401},
+		{"by another token", http.MethodPost, target, text, []string{sign(&other, "POST", target, []byte(text), now)}, 401},
 		{"with another time", http.MethodPost, target, text, []string{"1" + signature}, 401},
-		{"50 s old", http.MethodPost, target, text, []string{key.sign("POST", target, []byte(text), now-50)}, 200},
-		{"70 s old", http.MethodPost, target, text, []string{key.sign("POST", target, []byte(text), now-70)}, 401},
-		{"70 s ahead", http.MethodPost, target, text, []string{key.sign("POST", target, []byte(text), now+70)}, 401},
+		{"50 s old", http.MethodPost, target, text, []string{sign(&key, "POST", target, []byte(text), now-50)}, 200},
+		{"70 s old", http.MethodPost, target, text, []string{sign(&key, "POST", target, []byte(text), now-70)}, 401},
+		{"70 s ahead", http.MethodPost, target, text, []string{sign(&key, "POST", target, []byte(text), now+70)}, 401},
 	} {
 		var headers [][2]string
 		for _, s := range tc.signatures {

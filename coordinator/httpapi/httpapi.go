@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/credential"
 )
 
 // Options are what New can do without.
@@ -67,7 +68,7 @@ type api struct {
 	permission *permission
 	identity   identity
 	callers    *callers
-	peers      hashedToken // of other coordinators
+	peers      credential.Hashed // of other coordinators
 	leader     func() string
 	peer       *http.Client // for the leader
 	maxTask    int64
@@ -136,7 +137,7 @@ func New(src Source, metrics http.Handler, opts Options) http.Handler {
 	if a.history == nil {
 		a.history = noHistory{}
 	}
-	a.peers = hashToken(opts.PeerToken)
+	a.peers = credential.Hash(opts.PeerToken)
 	a.leader, a.peer = opts.Leader, NewPeers(opts.PeerAuthorities, 0)
 	plain := callAnswers{legacy: opts.LegacyLimitHeaders}
 	a.answers, a.nginxAnswers = plain, authAnswers{plain}
@@ -149,7 +150,7 @@ func New(src Source, metrics http.Handler, opts Options) http.Handler {
 	for i := range endpoints {
 		mux.Handle(endpoints[i].path, &endpoints[i])
 	}
-	mux.Handle("/{$}", reading(index(endpoints, a.permission.token.on, len(a.identity.secret) > 0)))
+	mux.Handle("/{$}", reading(index(endpoints, a.permission.token.Given(), len(a.identity.secret) > 0)))
 	mux.Handle("/", http.HandlerFunc(elsewhere))
 	if opts.Profiles != nil {
 		mux.Handle("/debug/pprof/", reading(opts.Profiles))

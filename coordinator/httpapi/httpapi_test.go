@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/gateway"
 )
 
 // fakeSource answers from fields; the tests set what they need.
@@ -303,7 +304,7 @@ func TestEndpoints(t *testing.T) {
 				t.Errorf("not JSON: %.300s", text)
 			}
 			if tc.typ == "application/problem+json" {
-				var p Problem
+				var p gateway.Problem
 				if err := json.Unmarshal([]byte(text), &p); err != nil || p.Status != tc.status || p.Title == "" || p.Detail == "" {
 					t.Errorf("incomplete problem %+v (%v)", p, err)
 				}

@@ -8,6 +8,7 @@ import (
 	gotoken "go/token"
 	"net/http"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/gateway"
 	"taskbus/tests/openapi"
 )
 
@@ -55,7 +57,7 @@ func TestOpenAPIHasEveryEndpoint(t *testing.T) {
 
 // answers are the types of what is answered; those inside them come along.
 var answers = []any{
-	Problem{}, QuotaProblem{}, CallAnswer{}, Health{}, Readiness{}, Status{}, TaskList{}, TaskExplanation{}, Prospect{}, Cancellation{}, CapabilityList{}, AgentStats{},
+	gateway.Problem{}, gateway.QuotaProblem{}, CallAnswer{}, Health{}, Readiness{}, Status{}, TaskList{}, TaskExplanation{}, Prospect{}, Cancellation{}, CapabilityList{}, AgentStats{},
 	Quotas{}, QuotaGroup{}, QuotaAgent{}, QuotaProvider{}, QuotaAnswer{}, QuotaControls{}, QuotaChanged{},
 	HistoryList{}, CostReport{}, Forecasts{}, Reconciled{}, Rebuilt{},
 }
@@ -177,15 +179,19 @@ func commentsOf(t *testing.T) map[string]string {
 			}
 		}
 	}
-	entries, err := os.ReadDir(".")
+	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
+	more, err := filepath.Glob("../gateway/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(files, more...) {
+		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		tree, err := parser.ParseFile(gotoken.NewFileSet(), e.Name(), nil, parser.ParseComments)
+		tree, err := parser.ParseFile(gotoken.NewFileSet(), name, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -227,7 +233,7 @@ func TestOpenAPIAnswersOfQuotas(t *testing.T) {
 		},
 	}}}
 	down := granted()
-	down.callErr = ErrCallsBusy
+	down.callErr = gateway.ErrCallsBusy
 	number := func(n float64) *float64 { return &n }
 	node := QuotaNode{ID: "pool/g", Kind: "group", Name: "g", Parent: "pool", Weight: 1, Concurrency: &QuotaConcurrency{Limit: 3, Running: 1, Available: 2},
 		Budgets: []QuotaBudget{{Dimension: "total_tokens", Limit: *number(5), Period: "2026-03", PeriodFrom: at, ResetTime: at}}, Rates: []QuotaRate{{Dimension: "requests", Amount: 5, PerSeconds: 1, Burst: 5, Ceiling: 9}}}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"taskbus/coordinator/gateway"
 )
 
 // What is asked for arrives as it was meant, and is answered with what stands.
@@ -126,7 +128,7 @@ func TestQuotaChangesThatAreRefused(t *testing.T) {
 			req.headers = [][2]string{bearer}
 			r := change(src, req)
 			text := body(t, r)
-			var p Problem
+			var p gateway.Problem
 			if err := json.Unmarshal([]byte(text), &p); err != nil || r.StatusCode != tc.status || !strings.Contains(p.Detail, tc.says) || r.Header.Get("Content-Type") != "application/problem+json" {
 				t.Errorf("%d %s; want %d with %q", r.StatusCode, text, tc.status, tc.says)
 			}

@@ -5,11 +5,12 @@ import (
 	"strings"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/gateway"
 )
 
 // QuotaRoute is how one of the alternatives of a call was judged, and why.
 type QuotaRoute struct {
-	CallRoute
+	gateway.CallRoute
 	// Why it is chosen, or passed over: one sentence for people.
 	Why string `json:"why"`
 }
@@ -29,7 +30,7 @@ func QuotaRoutesOf(routes []coordinator.RouteScore, weights coordinator.RouteTer
 	}
 	for i := range routes {
 		r := &routes[i]
-		x := QuotaRoute{CallRoute: callRoute(r)}
+		x := QuotaRoute{CallRoute: gateway.RouteOf(r)}
 		switch {
 		case r.Lacks != nil:
 			x.Why = "it has no quota: " + r.Lacks.Text

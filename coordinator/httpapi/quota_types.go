@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/gateway"
 )
 
 // Quotas is the answer of /v1/quota. Amounts of cost_usd are US dollars, of everything else
@@ -213,8 +214,8 @@ type QuotaAnswer struct {
 	// Routes are the alternatives as they were judged, those with several keys once for each; Routing
 	// are the weights of their terms. What else is said is of the one that is chosen; of none, of the
 	// one that may be asked again first.
-	Routes  []QuotaRoute    `json:"routes,omitempty"`
-	Routing *CallRouteTerms `json:"routing,omitempty"`
+	Routes  []QuotaRoute            `json:"routes,omitempty"`
+	Routing *gateway.CallRouteTerms `json:"routing,omitempty"`
 }
 
 // QuotaLimit is one limit that a call meets.

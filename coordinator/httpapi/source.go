@@ -41,7 +41,7 @@ type Source interface {
 	ExplainQuota(ctx context.Context, q QuotaQuestion) (QuotaAnswer, error)
 
 	// AskCalls has the leader's engine answer what is asked about calls that no task stands for, and gives
-	// its answers in their order, once what they follow from is in the journal. ErrCallsBusy when
+	// its answers in their order, once what they follow from is in the journal. gateway.ErrCallsBusy when
 	// too many wait already; after any other error it may have been done, and may be asked again.
 	AskCalls(ctx context.Context, calls []coordinator.Call) ([]coordinator.CallAnswer, error)
 

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"taskbus/coordinator/gateway"
 )
 
 // Who asks about a call hears in a word why nobody has answered. Where the leader is, and what its
@@ -21,13 +23,13 @@ func TestWhyUnansweredNamesNoAddress(t *testing.T) {
 		err  error
 		want string
 	}{
-		{"nobody leads", fmt.Errorf("ask the leader at %s: %w", address, ErrNotLeading), "No coordinator leads"},
+		{"nobody leads", fmt.Errorf("ask the leader at %s: %w", address, gateway.ErrNotLeading), "No coordinator leads"},
 		{"no connection", fmt.Errorf("ask the leader: %w", refused), "cannot be asked"},
 		{"another secret", fmt.Errorf("the leader at %s answers 401: see that all have the same TASKBUS_AGENT_SECRET", address), "cannot be asked"},
 		{"too slow", fmt.Errorf("ask the leader at %s: %w", address, context.DeadlineExceeded), "has not answered in time"},
-		{"too many", ErrCallsBusy, "Too many calls"},
+		{"too many", gateway.ErrCallsBusy, "Too many calls"},
 	} {
-		if got := WhyUnanswered(tc.err); !strings.Contains(got, tc.want) {
+		if got := gateway.WhyUnanswered(tc.err); !strings.Contains(got, tc.want) {
 			t.Errorf("%s: %q, want %q in it", tc.name, got, tc.want)
 		}
 		src := granted()

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/gateway"
 )
 
 // respond makes one answer of what was answered to the demands that ask. The headers are those of
@@ -48,7 +49,7 @@ func respond(demands []demand, answers []coordinator.CallAnswer, legacy bool) *p
 			case r.OverallCode == pb.RateLimitResponse_OK:
 				why = "Agent " + string(x.Agent) + " does not belong to the group that is named"
 			}
-			if limit, _ := httpapi.Foremost(x); told == nil && limit != nil || s.Code != pb.RateLimitResponse_OK && r.OverallCode == pb.RateLimitResponse_OK {
+			if limit, _ := gateway.Foremost(x); told == nil && limit != nil || s.Code != pb.RateLimitResponse_OK && r.OverallCode == pb.RateLimitResponse_OK {
 				told = x
 			}
 		}
@@ -57,11 +58,14 @@ func respond(demands []demand, answers []coordinator.CallAnswer, legacy bool) *p
 		}
 	}
 	if key := keyOf(answers); key != "" && r.OverallCode == pb.RateLimitResponse_OK {
-		r.RequestHeadersToAdd = []*core.HeaderValue{{Key: strings.ToLower(httpapi.ProviderHeader), Value: key}}
+		r.RequestHeadersToAdd = []*core.HeaderValue{{Key: strings.ToLower(gateway.ProviderHeader), Value: key}}
 	}
 	h := http.Header{}
 	if told != nil {
-		httpapi.SetLimits(h, told, key, legacy)
+		gateway.RateLimits(h, told, key, legacy)
+		if told.State == coordinator.CallRefused {
+			h.Set("Retry-After", strconv.FormatInt(gateway.RetryAfter(told, key), 10))
+		}
 	}
 	if r.OverallCode == pb.RateLimitResponse_OVER_LIMIT {
 		h.Set("Content-Type", "application/problem+json")
@@ -97,7 +101,7 @@ func describe(s *pb.RateLimitResponse_DescriptorStatus, x *coordinator.CallAnswe
 	if x.State != coordinator.CallGranted && x.State != coordinator.CallPutBy {
 		s.Code = pb.RateLimitResponse_OVER_LIMIT
 	}
-	limit, name := httpapi.Foremost(x)
+	limit, name := gateway.Foremost(x)
 	if limit == nil {
 		return
 	}
@@ -109,7 +113,7 @@ func describe(s *pb.RateLimitResponse_DescriptorStatus, x *coordinator.CallAnswe
 	if s.CurrentLimit.Unit = unit; times > 1 {
 		s.CurrentLimit.UnitMultiplier = wrapperspb.UInt32(times)
 	}
-	s.DurationUntilReset = durationpb.New(httpapi.Later(limit.Reset, key))
+	s.DurationUntilReset = durationpb.New(gateway.Later(limit.Reset, key))
 }
 
 // small is as much as the protocol can tell.
@@ -146,9 +150,9 @@ func periodOf(window time.Duration) (unit pb.RateLimitResponse_RateLimit_Unit, t
 // why: what else is wrong with the first descriptor that is over its limit; empty: nothing.
 func problem(why string, refused []*coordinator.CallAnswer) []byte {
 	const status = http.StatusTooManyRequests
-	var p any = httpapi.Problem{Title: "Quota exceeded", Status: status, Detail: why + "."}
+	var p any = gateway.Problem{Title: "Quota exceeded", Status: status, Detail: why + "."}
 	if why == "" {
-		p = httpapi.QuotaRefusal(status, "", refused...)
+		p = gateway.QuotaRefusal(status, "", refused...)
 	}
 	body, err := json.Marshal(p)
 	if err != nil { // plain fields: it cannot happen, and the answer counts without it

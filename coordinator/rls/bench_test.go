@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/gateway"
 )
 
 // echo answers every question at once and alike: what gRPC itself takes.
@@ -32,7 +32,7 @@ func BenchmarkShouldRateLimit(b *testing.B) {
 	for name, register := range map[string]func(*grpc.Server){
 		"echo": func(s *grpc.Server) { pb.RegisterRateLimitServiceServer(s, echo{}) },
 		"taskbus": func(s *grpc.Server) {
-			pb.RegisterRateLimitServiceServer(s, newLimiter(src, httpapi.NewGateways([]byte(token), nil), Options{}))
+			pb.RegisterRateLimitServiceServer(s, newLimiter(src, gateway.NewRoster([]byte(token), nil), Options{}))
 		},
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -14,6 +14,7 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/gateway"
 	"taskbus/coordinator/httpapi"
 )
 
@@ -113,7 +114,7 @@ func TestProblemOfSeveral(t *testing.T) {
 		}
 		p := problemIn(t, answer.GetRawBody())
 		got, _ := p["violated-policies"].([]any)
-		if detail, _ := p["detail"].(string); !strings.Contains(detail, tc.detail) || !slices.Equal(got, tc.policies) || (p["type"] == httpapi.QuotaExceededType) != (tc.policies != nil) {
+		if detail, _ := p["detail"].(string); !strings.Contains(detail, tc.detail) || !slices.Equal(got, tc.policies) || (p["type"] == gateway.QuotaExceededType) != (tc.policies != nil) {
 			t.Errorf("%s: %v, want %q, violated %v", tc.agents, p, tc.detail, tc.policies)
 		}
 	}

@@ -23,7 +23,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/gateway"
 )
 
 const token = "gateways-0123456789-abcdefghijklmn"
@@ -63,7 +63,7 @@ func servedWith(t *testing.T, src Source, opts Options) pb.RateLimitServiceClien
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- Serve(ctx, listener, src, httpapi.NewGateways([]byte(token), nil), opts) }()
+	go func() { ended <- Serve(ctx, listener, src, gateway.NewRoster([]byte(token), nil), opts) }()
 	conn, err := grpc.NewClient("passthrough:///"+listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)

@@ -8,14 +8,14 @@ import (
 	"runtime/debug"
 	"time"
 
+	"taskbus/coordinator/gateway"
+
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
-
-	"taskbus/coordinator/httpapi"
 )
 
 // The limits of one connection. They bound what a client costs that is slow, dead, or means harm.
@@ -41,7 +41,7 @@ type Options struct {
 // Serve answers on the listener until ctx ends, then stops accepting, lets the questions in progress
 // be answered for up to 3 s, and returns nil. Any other end is an error. Serve closes the listener
 // in every case. Only gateways are answered.
-func Serve(ctx context.Context, listener net.Listener, src Source, gateways *httpapi.Gateways, opts Options) error {
+func Serve(ctx context.Context, listener net.Listener, src Source, gateways *gateway.Roster, opts Options) error {
 	server := grpc.NewServer(options(opts)...)
 	pb.RegisterRateLimitServiceServer(server, newLimiter(src, gateways, opts))
 	ended := make(chan error, 1)

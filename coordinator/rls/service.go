@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/gateway"
 )
 
 // Source is what the service asks of the coordinator; httpapi.Source says how it answers.
@@ -39,14 +39,14 @@ const askTimeout = 5 * time.Second
 type limiter struct {
 	pb.UnimplementedRateLimitServiceServer
 	src      Source
-	gateways *httpapi.Gateways
+	gateways *gateway.Roster
 	legacy   bool // headers of limits as well
 	// prefix and numbered make an id for every call.
 	prefix   string
 	numbered atomic.Uint64
 }
 
-func newLimiter(src Source, gateways *httpapi.Gateways, opts Options) *limiter {
+func newLimiter(src Source, gateways *gateway.Roster, opts Options) *limiter {
 	return &limiter{src: src, gateways: gateways, legacy: opts.LegacyLimitHeaders, prefix: "rls-" + strings.ToLower(rand.Text()[:13]) + "-"}
 }
 
@@ -88,7 +88,7 @@ func (l *limiter) ShouldRateLimit(ctx context.Context, q *pb.RateLimitRequest) (
 }
 
 func (l *limiter) newKey() coordinator.TaskKey {
-	return httpapi.CallKey("", l.prefix+strconv.FormatUint(l.numbered.Add(1), 10))
+	return coordinator.CallKey("", l.prefix+strconv.FormatUint(l.numbered.Add(1), 10))
 }
 
 // ask has all calls answered together. What has been used already is charged apart from what is
@@ -131,7 +131,7 @@ func (l *limiter) together(ctx context.Context, calls []coordinator.Call) ([]coo
 	}
 	answers, err := l.src.AskCalls(ctx, calls)
 	if err != nil {
-		return nil, status.Error(codes.Unavailable, httpapi.WhyUnanswered(err))
+		return nil, status.Error(codes.Unavailable, gateway.WhyUnanswered(err))
 	}
 	return answers, nil
 }

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/gateway"
 )
 
 // maxCalls bounds the questions about calls that wait for their answers at one time: what they
@@ -79,17 +79,17 @@ func (c *calls) void(session uint64) {
 func (s *Service) AskLeader(ctx context.Context, asked []coordinator.Call) ([]coordinator.CallAnswer, error) {
 	r, err := s.leading()
 	if err != nil {
-		return nil, fmt.Errorf("ask for quota: %w: %w", httpapi.ErrNotLeading, err)
+		return nil, fmt.Errorf("ask for quota: %w: %w", gateway.ErrNotLeading, err)
 	}
 	token, a, ok := s.calls.add(r.number)
 	if !ok {
-		return nil, httpapi.ErrCallsBusy
+		return nil, gateway.ErrCallsBusy
 	}
 	// A session ends by ceasing to be the current one and then voiding who waits in it: whoever
 	// waits while it is still the current one is told.
 	if s.current.Load() != r {
 		s.calls.take(token)
-		return nil, fmt.Errorf("ask for quota: %w: %w", httpapi.ErrNotLeading, errSessionEnded)
+		return nil, fmt.Errorf("ask for quota: %w: %w", gateway.ErrNotLeading, errSessionEnded)
 	}
 	s.loop.post(r.number, coordinator.CallAsked{Token: token, Calls: asked})
 	select {

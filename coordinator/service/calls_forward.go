@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/gateway"
 	"taskbus/coordinator/httpapi"
 )
 
@@ -24,7 +25,7 @@ func (s *Service) AskCalls(ctx context.Context, asked []coordinator.Call) ([]coo
 		s.metrics.calls.note(s.now().Sub(begun), asked, answers)
 		return answers, nil
 	}
-	if errors.Is(err, httpapi.ErrCallsBusy) || errors.Is(err, context.Canceled) {
+	if errors.Is(err, gateway.ErrCallsBusy) || errors.Is(err, context.Canceled) {
 		return nil, err
 	}
 	own, admitted, ok := s.lost.admit(s.now(), asked)
@@ -54,7 +55,7 @@ func (s *Service) askSomebody(ctx context.Context, asked []coordinator.Call) ([]
 
 func (s *Service) askWhoLeads(ctx context.Context, asked []coordinator.Call) ([]coordinator.CallAnswer, error) {
 	answers, err := s.AskLeader(ctx, asked)
-	if !errors.Is(err, httpapi.ErrNotLeading) {
+	if !errors.Is(err, gateway.ErrNotLeading) {
 		return answers, err
 	}
 	address := s.LeaderElsewhere()

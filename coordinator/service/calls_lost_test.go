@@ -10,6 +10,7 @@ import (
 
 	"taskbus/config"
 	"taskbus/coordinator"
+	"taskbus/coordinator/gateway"
 	"taskbus/coordinator/httpapi"
 )
 
@@ -26,7 +27,7 @@ func inLossRig(t *testing.T, quotas string, test func(r *rig)) {
 // unanswered checks that a call is not let pass, because nobody leads.
 func (r *rig) unanswered(c coordinator.Call) {
 	r.t.Helper()
-	if a, err := r.ask(c); !errors.Is(err, httpapi.ErrNotLeading) {
+	if a, err := r.ask(c); !errors.Is(err, gateway.ErrNotLeading) {
 		r.t.Errorf("%s is answered: %+v, %v", c.Op, a, err)
 	}
 }
@@ -109,7 +110,7 @@ agents: [{id: a1, group_id: alpha}]
 		r.unanswered(c) // it may have been registered: who has read the journal knows
 		c.Agent, c.Group = "a1", "alpha"
 		r.asked(c, coordinator.CallGranted)
-		c.Group, c.OwnOnly, c.Key = "beta", false, httpapi.CallKey("", "2")
+		c.Group, c.OwnOnly, c.Key = "beta", false, coordinator.CallKey("", "2")
 		c.Op = coordinator.CallConsume
 		r.asked(c, coordinator.CallGranted)
 		if n := r.counter("taskbus_calls_unconfirmed_total"); n != 2 {
@@ -221,7 +222,7 @@ func TestLossOfCallsTogether(t *testing.T) {
 		ask := func(second coordinator.Call) ([]coordinator.CallAnswer, error) {
 			return r.service.AskCalls(t.Context(), []coordinator.Call{aCall(coordinator.CallConsume, "1", 400), second})
 		}
-		if _, err := ask(aCall(coordinator.CallConsume, "2", 400)); !errors.Is(err, httpapi.ErrNotLeading) { // 800 of 700
+		if _, err := ask(aCall(coordinator.CallConsume, "2", 400)); !errors.Is(err, gateway.ErrNotLeading) { // 800 of 700
 			t.Errorf("%v", err)
 		}
 		foreign := aCall(coordinator.CallConsume, "2", 10)
@@ -249,7 +250,7 @@ func TestLossFreesSeats(t *testing.T) {
 			return c
 		}
 		r.asked(seated(coordinator.CallConsume, "1"), coordinator.CallGranted)
-		if r.service.lost.ledger.IsOpen(httpapi.CallKey("a1", "1")) {
+		if r.service.lost.ledger.IsOpen(coordinator.CallKey("a1", "1")) {
 			t.Error("what is consumed is still set aside")
 		}
 		r.asked(seated(coordinator.CallReserve, "2"), coordinator.CallGranted)
@@ -269,7 +270,7 @@ func TestLossOfAGuess(t *testing.T) {
 		c := aCall(coordinator.CallConsume, "1", 0) // 2,048 and 512 are assumed
 		c.Meant = coordinator.UsageEstimated
 		r.asked(c, coordinator.CallGranted)
-		c.Key = httpapi.CallKey("a1", "2")
+		c.Key = coordinator.CallKey("a1", "2")
 		r.unanswered(c) // that has taken all 100
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/gateway"
 	"taskbus/coordinator/httpapi"
 )
 
@@ -138,7 +139,7 @@ func TestOwedReservationThatStandsIsSettled(t *testing.T) {
 func TestUnansweredCallsAreLogged(t *testing.T) {
 	inLossRig(t, limited, func(r *rig) {
 		for range 100 {
-			if _, err := r.ask(aCall(coordinator.CallReserve, "1", 300)); !errors.Is(err, httpapi.ErrNotLeading) {
+			if _, err := r.ask(aCall(coordinator.CallReserve, "1", 300)); !errors.Is(err, gateway.ErrNotLeading) {
 				t.Fatal(err)
 			}
 		}

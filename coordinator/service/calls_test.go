@@ -12,13 +12,15 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus/membus"
+	"taskbus/coordinator/credential"
+	"taskbus/coordinator/gateway"
 	"taskbus/coordinator/httpapi"
 )
 
 // aCall is one of agent a1, of which it is known what it takes.
 func aCall(op coordinator.CallOp, id string, tokens float64) coordinator.Call {
 	return coordinator.Call{
-		Op: op, Key: httpapi.CallKey("a1", id), Keep: true, Agent: "a1", Usage: coordinator.Usage{InputTokens: tokens}, Meant: coordinator.UsageExact,
+		Op: op, Key: coordinator.CallKey("a1", id), Keep: true, Agent: "a1", Usage: coordinator.Usage{InputTokens: tokens}, Meant: coordinator.UsageExact,
 		Priority: coordinator.PriorityNormal,
 	}
 }
@@ -126,7 +128,7 @@ func TestCallsWhileNobodyLeads(t *testing.T) {
 					switch {
 					case err == nil && a.State == coordinator.CallGranted && a.Own:
 						granted++
-					case !errors.Is(err, httpapi.ErrNotLeading):
+					case !errors.Is(err, gateway.ErrNotLeading):
 						t.Errorf("%+v, %v", a, err)
 					}
 				}
@@ -165,7 +167,7 @@ func (h handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // answers as it does. It shows a token that only coordinators have.
 func TestStandbyForwardsCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		token := httpapi.PeerToken([]byte("a secret that all of them have"))
+		token := credential.PeerToken([]byte("a secret that all of them have"))
 		leader := newRig(t, quotaFleet)
 		leader.limit()
 		leader.service.options.Address = "http://leader.example:8551"

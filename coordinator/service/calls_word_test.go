@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/httpapi"
 )
 
 // own is a call of which its agent speaks for itself.
@@ -127,7 +126,7 @@ func TestOneAgentHasNotAllOfWhatIsOwed(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 		other := one
-		other.Agent, other.Key = "a2", httpapi.CallKey("a2", "one more")
+		other.Agent, other.Key = "a2", coordinator.CallKey("a2", "one more")
 		r.asked(other, coordinator.CallGranted)
 		r.asked(aCall(coordinator.CallRelease, "0", 0), coordinator.CallGranted)
 		r.asked(one, coordinator.CallGranted)

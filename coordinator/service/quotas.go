@@ -9,6 +9,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/gateway"
 	"taskbus/coordinator/httpapi"
 )
 
@@ -150,7 +151,7 @@ func quotaAnswer(q *httpapi.QuotaQuestion, a *engine.QuotaAnswer) httpapi.QuotaA
 		})
 	}
 	if len(a.Routes) > 0 {
-		x.Group, x.Routes, x.Routing = a.Group, httpapi.QuotaRoutesOf(a.Routes, a.Weights), new(httpapi.CallRouteTerms(a.Weights))
+		x.Group, x.Routes, x.Routing = a.Group, httpapi.QuotaRoutesOf(a.Routes, a.Weights), new(gateway.CallRouteTerms(a.Weights))
 	}
 	return x
 }

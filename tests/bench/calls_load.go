@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/credential"
 )
 
 // callBody is what everybody is asked.
@@ -21,7 +21,7 @@ func loadHTTP(ctx context.Context, at string, length time.Duration) (callRun, er
 	transport := &http.Transport{MaxIdleConnsPerHost: callConnections, MaxConnsPerHost: callConnections, DisableCompression: true}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
-	token := "Bearer " + httpapi.AgentToken([]byte(callSecret), callAgent)
+	token := "Bearer " + credential.AgentToken([]byte(callSecret), callAgent)
 	return hammer(ctx, length, func(ctx context.Context) error {
 		r, err := http.NewRequestWithContext(ctx, http.MethodPost, at+"/v1/quota/reserve", bytes.NewReader(callBody))
 		if err != nil {

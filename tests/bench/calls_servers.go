@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"taskbus/coordinator/credential"
 	"taskbus/coordinator/httpapi"
 )
 
@@ -114,7 +115,7 @@ func httpRedis(ctx context.Context, arg string, out io.Writer) error {
 	if err := script.Load(ctx, client).Err(); err != nil {
 		return fmt.Errorf("load the script into Redis: %w", err)
 	}
-	token := httpapi.AgentToken([]byte(callSecret), callAgent)
+	token := credential.AgentToken([]byte(callSecret), callAgent)
 	return serveHTTP(ctx, address, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var asked struct {
 			Agent  string `json:"agent_id"`

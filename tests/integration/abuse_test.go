@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"taskbus/coordinator/credential"
 	"taskbus/coordinator/httpapi"
 	"taskbus/tests/openapi"
 )
@@ -24,7 +25,7 @@ type abuser struct {
 // does asks as an agent, with its own token, for what is below /v1/quota/.
 func (a *abuser) does(agent, what, body string) (status int, answer httpapi.CallAnswer, text string) {
 	a.t.Helper()
-	return a.asks(what, body, "Authorization", "Bearer "+httpapi.AgentToken([]byte(agentSecret), agent), "X-Quota-Agent", agent)
+	return a.asks(what, body, "Authorization", "Bearer "+credential.AgentToken([]byte(agentSecret), agent), "X-Quota-Agent", agent)
 }
 
 func (a *abuser) asks(what, body string, headers ...string) (status int, answer httpapi.CallAnswer, text string) {
@@ -120,7 +121,7 @@ func TestAbuseOfQuota(t *testing.T) {
 	// Nobody speaks for another, or in another group's name.
 	status, _, text = a.does("rare", "consume", `{"agent_id": "rich", "input_tokens": 10}`)
 	want("in the name of another", status, 403, text)
-	status, _, text = a.asks("consume", `{"agent_id": "rich"}`, "Authorization", "Bearer "+httpapi.AgentToken([]byte(agentSecret), "rare"))
+	status, _, text = a.asks("consume", `{"agent_id": "rich"}`, "Authorization", "Bearer "+credential.AgentToken([]byte(agentSecret), "rare"))
 	want("with the token of another", status, 401, text)
 	status, _, text = a.does("rare", "consume", `{"group_id": "rivals", "input_tokens": 10, "output_tokens": 1}`)
 	want("for another group", status, 403, text)
@@ -192,7 +193,7 @@ func TestSlowClientsHoldNobodyUp(t *testing.T) {
 			_, err = io.WriteString(conn, "POST /v1/quota/reserve HTTP/1.1\r\nHost: localhost\r\nX-")
 		case 1: // a body that does not come
 			_, err = fmt.Fprintf(conn, "POST /v1/quota/reserve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nX-Quota-Agent: rich\r\nContent-Length: 8000\r\n\r\n{",
-				httpapi.AgentToken([]byte(agentSecret), "rich"))
+				credential.AgentToken([]byte(agentSecret), "rich"))
 		default: // nothing at all
 		}
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/credential"
 	"taskbus/coordinator/httpapi"
 )
 
@@ -41,7 +42,7 @@ func (c *process) send(method, path, token, body string) (status int, answer str
 // put reports an agent's capacity with the agent's own token.
 func (c *process) put(agent string, capacity float64, pending int) (status int, answer string) {
 	c.t.Helper()
-	return c.send(http.MethodPut, "/agents/"+agent+"/capacity", httpapi.AgentToken([]byte(agentSecret), agent),
+	return c.send(http.MethodPut, "/agents/"+agent+"/capacity", credential.AgentToken([]byte(agentSecret), agent),
 		fmt.Sprintf(`{"capacity_items_per_second": %g, "pending_items": %d, "health": "BUSY"}`, capacity, pending))
 }
 
@@ -73,9 +74,9 @@ func TestCapacityReportedOverHTTP(t *testing.T) {
 		status                  int
 	}{
 		{"without a token", "/agents/a1/capacity", "", `{}`, http.StatusUnauthorized},
-		{"with another agent's", "/agents/a1/capacity", httpapi.AgentToken([]byte(agentSecret), "a2"), `{}`, http.StatusUnauthorized},
-		{"with a body that is none", "/agents/a1/capacity", httpapi.AgentToken([]byte(agentSecret), "a1"), `{"capacity_items_per_second": -1}`, http.StatusBadRequest},
-		{"for nobody of the fleet", "/agents/a9/capacity", httpapi.AgentToken([]byte(agentSecret), "a9"), `{"capacity_items_per_second": 1, "pending_items": 1}`, http.StatusNotFound},
+		{"with another agent's", "/agents/a1/capacity", credential.AgentToken([]byte(agentSecret), "a2"), `{}`, http.StatusUnauthorized},
+		{"with a body that is none", "/agents/a1/capacity", credential.AgentToken([]byte(agentSecret), "a1"), `{"capacity_items_per_second": -1}`, http.StatusBadRequest},
+		{"for nobody of the fleet", "/agents/a9/capacity", credential.AgentToken([]byte(agentSecret), "a9"), `{"capacity_items_per_second": 1, "pending_items": 1}`, http.StatusNotFound},
 	} {
 		if status, answer := first.send(http.MethodPut, tc.path, tc.token, tc.body); status != tc.status {
 			t.Errorf("%s: %d %s, want %d", tc.name, status, answer, tc.status)

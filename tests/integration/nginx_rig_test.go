@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/credential"
 	"taskbus/tests/brokertest"
 )
 
@@ -230,7 +230,7 @@ func (n *nginx) tryCall(agent, token string) (*http.Response, error) {
 		return nil, err
 	}
 	if token == "" {
-		token = httpapi.AgentToken([]byte(agentSecret), agent)
+		token = credential.AgentToken([]byte(agentSecret), agent)
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set("X-Quota-Agent", agent)

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/credential"
 )
 
 var quiet = log.New(io.Discard, "", 0)
@@ -170,7 +170,7 @@ func TestNginxAsksForQuota(t *testing.T) {
 
 	t.Run("401", func(t *testing.T) {
 		before := len(llm.seen())
-		resp := n.call("rich", httpapi.AgentToken([]byte(agentSecret), "rare"))
+		resp := n.call("rich", credential.AgentToken([]byte(agentSecret), "rare"))
 		if resp.StatusCode != 401 || !strings.Contains(resp.Header.Get("WWW-Authenticate"), "Bearer") || len(llm.seen()) != before {
 			t.Errorf("with the token of another agent: %d, WWW-Authenticate %q, %d more calls at the provider; want 401 and none",
 				resp.StatusCode, resp.Header.Get("WWW-Authenticate"), len(llm.seen())-before)

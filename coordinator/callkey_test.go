@@ -1,6 +1,8 @@
-package httpapi
+package coordinator
 
-import "testing"
+import (
+	"testing"
+)
 
 // Ids of agents and of reservations may both hold a colon: agent x, id "y:z", and agent x:y, id "z",
 // are two reservations.

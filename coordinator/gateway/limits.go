@@ -1,89 +1,22 @@
-package httpapi
+package gateway
 
 import (
-	"encoding/json"
 	"math"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
 	"taskbus/coordinator"
 )
 
-// QuotaExceededType is the problem type of a call that a limit refuses
-// (draft-ietf-httpapi-ratelimit-headers-10, "quota-exceeded").
-const QuotaExceededType = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+// ProviderHeader names the provider in the question, and in the answer the pool that is charged: of a
+// provider with keys "provider@key", which is the key to use.
+const ProviderHeader = "X-Quota-Provider"
 
-// QuotaProblem is the body of a refusal (RFC 9457).
-type QuotaProblem struct {
-	Type   string `json:"type"`
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail"`
-	// ViolatedPolicies are those of RateLimit-Policy by which it is refused.
-	ViolatedPolicies []string `json:"violated-policies"`
-	ReservationID    string   `json:"reservation_id,omitempty"`
-	// Node, Dimension and Limit (budget, rate, seats) that refuse.
-	Node      string `json:"node"`
-	Dimension string `json:"dimension"`
-	Limit     string `json:"limit"`
-	// RetryAt is when there may be room; missing: when something that has it ends. Retry-After is when
-	// to ask again: a little later, by the chance of the call.
-	RetryAt time.Time `json:"retry_at,omitzero"`
-	// Routes are the alternatives as they were judged.
-	Routes []CallRoute `json:"routes,omitempty"`
-	// Permanent: no limit ever has room for so much at once.
-	Permanent bool `json:"permanent,omitempty"`
-}
-
-// QuotaRefusal is what is said when limits refuse a call, or several that are granted together (Envoy's
-// descriptors): the words are of the first of refused, of which there is one at least, and the
-// violated policies of all, each once. status is what the caller's protocol has for it, id the
-// reservation that was asked for; empty: none was named.
-func QuotaRefusal(status int, id string, refused ...*coordinator.CallAnswer) QuotaProblem {
-	x := refused[0]
-	lacks := x.Lacks
-	if lacks == nil { // there was room for it, but not for what was asked about with it
-		lacks = &coordinator.QuotaLack{Text: "another call of the same question is refused"}
-	}
-	p := QuotaProblem{
-		Type: QuotaExceededType, Title: "Quota exceeded", Status: status, Detail: "No quota for this call: " + lacks.Text + ".", ReservationID: id,
-		ViolatedPolicies: []string{},
-		Node:             lacks.Node, Dimension: lacks.Dimension.String(), Limit: lacks.Limit, RetryAt: lacks.RetryAt, Permanent: x.State == coordinator.CallNever,
-		Routes: CallRoutes(x),
-	}
-	for _, x := range refused {
-		if l := x.Lacks; l != nil {
-			if name := policyName(l.Node, l.Dimension.String(), l.Limit); !slices.Contains(p.ViolatedPolicies, name) {
-				p.ViolatedPolicies = append(p.ViolatedPolicies, name)
-			}
-		}
-	}
-	return p
-}
-
-// quotaExceeded answers what a limit refuses: with 429, and what none ever has room for with 422.
-func quotaExceeded(w http.ResponseWriter, id string, key coordinator.TaskKey, x *coordinator.CallAnswer) {
-	status := http.StatusTooManyRequests
-	if x.State == coordinator.CallNever {
-		status = http.StatusUnprocessableEntity
-	} else {
-		w.Header().Set("Retry-After", strconv.FormatInt(retryAfter(x, key), 10))
-	}
-	p := QuotaRefusal(status, id, x)
-	body, err := json.Marshal(p)
-	if err != nil { // plain fields: cannot happen, and must not be silent if it does
-		http.Error(w, p.Title, status)
-		return
-	}
-	send(w, status, "application/problem+json", body)
-}
-
-// retryAfter is after how many seconds who was refused may ask again, at least 1: when there may be
+// RetryAfter is after how many seconds who was refused may ask again, at least 1: when there may be
 // room, and never sooner than the RateLimit header says of the limit that refuses. What another
 // limit says does not count: the budget of a month is no reason to wait where a rate refuses.
-func retryAfter(x *coordinator.CallAnswer, key coordinator.TaskKey) int64 {
+func RetryAfter(x *coordinator.CallAnswer, key coordinator.TaskKey) int64 {
 	if x.Lacks == nil {
 		return 1
 	}
@@ -104,15 +37,6 @@ func retryAfter(x *coordinator.CallAnswer, key coordinator.TaskKey) int64 {
 func Later(wait time.Duration, key coordinator.TaskKey) time.Duration {
 	told := time.Duration(wholeSeconds(wait)) * time.Second
 	return wait + coordinator.Spread(told, key[0]).Truncate(time.Second)
-}
-
-// SetLimits sets the headers RateLimit and RateLimit-Policy, and of what is refused Retry-After, for
-// a gateway that hands them on; key is the call's, legacy: those of the older draft as well.
-func SetLimits(h http.Header, x *coordinator.CallAnswer, key coordinator.TaskKey, legacy bool) {
-	rateLimits(h, x, key, legacy)
-	if x.State == coordinator.CallRefused {
-		h.Set("Retry-After", strconv.FormatInt(retryAfter(x, key), 10))
-	}
 }
 
 // Foremost is the limit that refuses a call if the answer has it, else the one that is nearest to being
@@ -138,10 +62,10 @@ func nameOf(l *coordinator.QuotaLeft) string {
 
 func wholeSeconds(d time.Duration) int64 { return int64(math.Ceil(max(0, d).Seconds())) }
 
-// rateLimits sets the headers of the IETF's draft (draft-ietf-httpapi-ratelimit-headers-10): the
+// RateLimits sets the headers of the IETF's draft (draft-ietf-httpapi-ratelimit-headers-10): the
 // limits that are nearest to being used up, the first of them the one that refuses. legacy: and
 // those of the older one. Who waits until a limit is whole again waits as [Later] says for the call's key.
-func rateLimits(h http.Header, x *coordinator.CallAnswer, key coordinator.TaskKey, legacy bool) {
+func RateLimits(h http.Header, x *coordinator.CallAnswer, key coordinator.TaskKey, legacy bool) {
 	if legacy {
 		legacyLimits(h, x, key)
 	}

@@ -1,12 +1,8 @@
-package httpapi
+package gateway
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
-	"net/http"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -62,7 +58,7 @@ func TestRefusedCallsAreSpread(t *testing.T) {
 	const calls = 1000
 	in := make(map[int64]int)
 	for i := range calls {
-		in[retryAfter(x, CallKey("a", fmt.Sprint("call-", i)))]++
+		in[RetryAfter(x, coordinator.CallKey("a", fmt.Sprint("call-", i)))]++
 	}
 	for second, n := range in {
 		if second < 100 || second > 109 || n > calls/6 {
@@ -74,38 +70,35 @@ func TestRefusedCallsAreSpread(t *testing.T) {
 	}
 }
 
-// Who asks over POST and who asks as nginx does is told the same of the same call, in every header;
-// when there may be room is told as it is.
-func TestWaitsAgree(t *testing.T) {
-	room := time.Now().Add(80 * time.Second).UTC()
-	src := refusedBy(coordinator.CallRefused)
-	src.callAnswers[0].Lacks.RetryAt = room
-	src.callAnswers[0].Limits[0].Reset = 90 * time.Second
-	opts := callOptions
-	opts.LegacyLimitHeaders = true
-	longer := 0
-	for i := range 20 {
-		id := fmt.Sprint("call-", i)
-		posted := changeWith(src, opts, request{http.MethodPost, "/v1/quota/consume", `{"agent_id":"a","reservation_id":"` + id + `"}`, [][2]string{asGateway, {"Content-Type", "application/json"}}})
-		asked := changeWith(src, opts, request{http.MethodGet, "/v1/quota/auth", "", [][2]string{asGateway, {"X-Quota-Agent", "a"}, {"X-Quota-Reservation", id}}})
-		wait := posted.Header.Get("Retry-After")
-		if n, err := strconv.Atoi(wait); err != nil || n < 90 || n > 98 {
-			t.Errorf("%s: Retry-After %q, want 90 s and less than a tenth more", id, wait)
-		} else if n > 90 {
-			longer++
-		}
-		for _, resp := range []*http.Response{posted, asked} {
-			h := resp.Header
-			if h.Get("Retry-After") != wait || !strings.HasSuffix(h.Get("RateLimit"), ";t="+wait) || h.Get("RateLimit-Reset") != wait {
-				t.Errorf("%s: Retry-After %s, RateLimit %s, RateLimit-Reset %s; want %s everywhere", id, h.Get("Retry-After"), h.Get("RateLimit"), h.Get("RateLimit-Reset"), wait)
-			}
-			var p QuotaProblem
-			if err := json.Unmarshal([]byte(body(t, resp)), &p); err != nil || !p.RetryAt.Equal(room) {
-				t.Errorf("%s: retry_at %v, %v; want %v", id, p.RetryAt, err, room)
-			}
-		}
+// Who is refused waits for the limit that refuses, and for no other.
+func TestRetryAfter(t *testing.T) {
+	left := func(d coordinator.Dimension, limit string, reset time.Duration) coordinator.QuotaLeft {
+		return coordinator.QuotaLeft{Node: "pool/a", Dimension: d, Limit: limit, Quota: 5, Window: time.Hour, Reset: reset}
 	}
-	if longer == 0 {
-		t.Error("nobody of 20 waits longer than he must")
+	lack := func(d coordinator.Dimension, limit string, in time.Duration) *coordinator.QuotaLack {
+		l := &coordinator.QuotaLack{Node: "pool/a", Dimension: d, Limit: limit}
+		if in > 0 {
+			l.RetryAt = time.Now().Add(in)
+		}
+		return l
+	}
+	const tokens, calls = coordinator.DimTotalTokens, coordinator.DimRequests
+	month, moment := left(tokens, "budget", 200*time.Hour), left(calls, "rate", 2500*time.Millisecond)
+	for _, tc := range []struct {
+		name   string
+		lack   *coordinator.QuotaLack
+		limits []coordinator.QuotaLeft
+		want   int64
+	}{
+		{"the rate: whole again in 2.5 s", lack(calls, "rate", 0), []coordinator.QuotaLeft{moment, month}, 3},
+		{"the budget: 200 hours", lack(tokens, "budget", 0), []coordinator.QuotaLeft{month, moment}, 720_000},
+		{"seats: nobody knows", lack(coordinator.DimConcurrency, "seats", 0), []coordinator.QuotaLeft{left(coordinator.DimConcurrency, "seats", 0), month}, 1},
+		{"one of which no numbers are known, room in 59.5 s", lack(coordinator.DimInputTokens, "rate", 59500*time.Millisecond), []coordinator.QuotaLeft{month, moment}, 60},
+		{"not refused by itself", nil, []coordinator.QuotaLeft{month, moment}, 1},
+	} {
+		// The key that adds nothing; the tests above have the others.
+		if got := RetryAfter(&coordinator.CallAnswer{Lacks: tc.lack, Limits: tc.limits}, coordinator.TaskKey{}); got != tc.want {
+			t.Errorf("%s: after %d s, want %d", tc.name, got, tc.want)
+		}
 	}
 }

@@ -1,0 +1,27 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/gateway"
+)
+
+// quotaExceeded answers what a limit refuses: with 429, and what none ever has room for with 422.
+func quotaExceeded(w http.ResponseWriter, id string, key coordinator.TaskKey, x *coordinator.CallAnswer) {
+	status := http.StatusTooManyRequests
+	if x.State == coordinator.CallNever {
+		status = http.StatusUnprocessableEntity
+	} else {
+		w.Header().Set("Retry-After", strconv.FormatInt(gateway.RetryAfter(x, key), 10))
+	}
+	p := gateway.QuotaRefusal(status, id, x)
+	body, err := json.Marshal(p)
+	if err != nil { // plain fields: cannot happen, and must not be silent if it does
+		http.Error(w, p.Title, status)
+		return
+	}
+	send(w, status, "application/problem+json", body)
+}

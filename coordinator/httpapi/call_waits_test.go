@@ -1,0 +1,50 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/gateway"
+)
+
+// Who asks over POST and who asks as nginx does is told the same of the same call, in every header;
+// when there may be room is told as it is.
+func TestWaitsAgree(t *testing.T) {
+	room := time.Now().Add(80 * time.Second).UTC()
+	src := refusedBy(coordinator.CallRefused)
+	src.callAnswers[0].Lacks.RetryAt = room
+	src.callAnswers[0].Limits[0].Reset = 90 * time.Second
+	opts := callOptions
+	opts.LegacyLimitHeaders = true
+	longer := 0
+	for i := range 20 {
+		id := fmt.Sprint("call-", i)
+		posted := changeWith(src, opts, request{http.MethodPost, "/v1/quota/consume", `{"agent_id":"a","reservation_id":"` + id + `"}`, [][2]string{asGateway, {"Content-Type", "application/json"}}})
+		asked := changeWith(src, opts, request{http.MethodGet, "/v1/quota/auth", "", [][2]string{asGateway, {"X-Quota-Agent", "a"}, {"X-Quota-Reservation", id}}})
+		wait := posted.Header.Get("Retry-After")
+		if n, err := strconv.Atoi(wait); err != nil || n < 90 || n > 98 {
+			t.Errorf("%s: Retry-After %q, want 90 s and less than a tenth more", id, wait)
+		} else if n > 90 {
+			longer++
+		}
+		for _, resp := range []*http.Response{posted, asked} {
+			h := resp.Header
+			if h.Get("Retry-After") != wait || !strings.HasSuffix(h.Get("RateLimit"), ";t="+wait) || h.Get("RateLimit-Reset") != wait {
+				t.Errorf("%s: Retry-After %s, RateLimit %s, RateLimit-Reset %s; want %s everywhere", id, h.Get("Retry-After"), h.Get("RateLimit"), h.Get("RateLimit-Reset"), wait)
+			}
+			var p gateway.QuotaProblem
+			if err := json.Unmarshal([]byte(body(t, resp)), &p); err != nil || !p.RetryAt.Equal(room) {
+				t.Errorf("%s: retry_at %v, %v; want %v", id, p.RetryAt, err, room)
+			}
+		}
+	}
+	if longer == 0 {
+		t.Error("nobody of 20 waits longer than he must")
+	}
+}
