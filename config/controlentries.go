@@ -17,8 +17,8 @@ import (
 type readEntries struct {
 	round      int
 	registered map[string]*registration // by the ids of the controls
-	groups     map[*yaml.Node]*readGroup
-	agents     map[*yaml.Node]*readAgent
+	groups     entries[listedGroup]
+	agents     entries[listedAgent]
 	// own are trees that do change: nothing is kept of them.
 	own map[*yaml.Node]bool
 }
@@ -30,18 +30,36 @@ type registration struct {
 	round        int
 }
 
-type readGroup struct {
-	listedGroup
+// entries are what was read, and in which round it was last asked for, by the tree that says it.
+type entries[T any] map[*yaml.Node]*entry[T]
+
+type entry[T any] struct {
+	said  T
 	round int
 }
 
-type readAgent struct {
-	listedAgent
-	round int
+// find gives what a tree says; nil: it is not known.
+func (m entries[T]) find(n *yaml.Node, round int) *T {
+	e := m[n]
+	if e == nil {
+		return nil
+	}
+	e.round = round
+	return &e.said
+}
+
+func (m entries[T]) keep(n *yaml.Node, said *T, round int) *T {
+	m[n] = &entry[T]{*said, round}
+	return &m[n].said
+}
+
+// forget drops what no round has asked for since that one.
+func (m entries[T]) forget(since int) {
+	maps.DeleteFunc(m, func(_ *yaml.Node, e *entry[T]) bool { return e.round < since })
 }
 
 func newReadEntries() *readEntries {
-	return &readEntries{registered: make(map[string]*registration), groups: make(map[*yaml.Node]*readGroup), agents: make(map[*yaml.Node]*readAgent)}
+	return &readEntries{registered: make(map[string]*registration), groups: make(entries[listedGroup]), agents: make(entries[listedAgent])}
 }
 
 // begin begins a round.
@@ -51,8 +69,8 @@ func (r *readEntries) begin() { r.round++ }
 // before it is made, and what stands may be asked for in between.
 func (r *readEntries) forget() {
 	maps.DeleteFunc(r.registered, func(_ string, e *registration) bool { return e.round < r.round-1 })
-	maps.DeleteFunc(r.groups, func(_ *yaml.Node, g *readGroup) bool { return g.round < r.round-1 })
-	maps.DeleteFunc(r.agents, func(_ *yaml.Node, a *readAgent) bool { return a.round < r.round-1 })
+	r.groups.forget(r.round - 1)
+	r.agents.forget(r.round - 1)
 }
 
 // entry is the tree of what somebody has registered, with its id, as an item of the list.
@@ -85,13 +103,11 @@ func (r *readEntries) group(n *yaml.Node) *listedGroup {
 	if r == nil {
 		return nil
 	}
-	g := r.groups[n]
-	if g == nil {
-		return nil
+	g := r.groups.find(n, r.round)
+	if g != nil {
+		g.above, g.below, g.agents = nil, g.below[:0], g.agents[:0]
 	}
-	g.round = r.round
-	g.above, g.below, g.agents = nil, g.below[:0], g.agents[:0]
-	return &g.listedGroup
+	return g
 }
 
 // keepGroup has what was read of an entry be known, unless that changes.
@@ -99,8 +115,7 @@ func (r *readEntries) keepGroup(n *yaml.Node, g *listedGroup) *listedGroup {
 	if r == nil || r.own[n] {
 		return g
 	}
-	r.groups[n] = &readGroup{*g, r.round}
-	return &r.groups[n].listedGroup
+	return r.groups.keep(n, g, r.round)
 }
 
 // agent is what was read of an entry; nil: nothing was. It does not change any more.
@@ -108,17 +123,12 @@ func (r *readEntries) agent(n *yaml.Node) *listedAgent {
 	if r == nil {
 		return nil
 	}
-	a := r.agents[n]
-	if a == nil {
-		return nil
-	}
-	a.round = r.round
-	return &a.listedAgent
+	return r.agents.find(n, r.round)
 }
 
 func (r *readEntries) keepAgent(n *yaml.Node, a *listedAgent) {
 	if r != nil && !r.own[n] {
-		r.agents[n] = &readAgent{*a, r.round}
+		r.agents.keep(n, a, r.round)
 	}
 }
 
