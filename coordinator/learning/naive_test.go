@@ -66,8 +66,8 @@ func (n *naive) typeSuccess(task string) float64 {
 
 func (n *naive) reference(task string) float64 {
 	timed := func(s seen) bool { return s.task == task && s.seconds > 0 }
-	if count := n.sum(n.all(), timed, one); count > forgotten {
-		return n.sum(n.all(), timed, seconds) / count
+	if count, sum := n.sum(n.all(), timed, one), n.sum(n.all(), timed, seconds); min(count, sum) > forgotten {
+		return sum / count
 	}
 	return 0
 }

@@ -15,7 +15,7 @@ func (l *Learner) settleType(t *Type) {
 	}
 	t.version = l.version
 	t.success = (l.scaledM*l.FleetSuccess() + t.fleet.Successes) / (l.scaledM + t.fleet.Outcomes)
-	if t.reference = 0; t.fleet.Timed*l.factor > forgotten {
+	if t.reference = 0; min(t.fleet.Timed, t.fleet.Seconds)*l.factor > forgotten { // short ones are forgotten first
 		t.reference = t.fleet.Seconds / t.fleet.Timed
 	}
 }
