@@ -107,7 +107,7 @@ func (q *quotas) observe(c *fairshare.Charge, ended *coordinator.QuotaEnded) {
 // settleLate charges what a dispatch has taken whose quota had expired.
 func (e *Engine) settleLate(now time.Time, r *coordinator.Result, attempt int) {
 	q := &e.quotas
-	if r.Usage == nil || attempt <= 0 || !q.ledger.Installed() {
+	if r.Usage == nil || attempt <= 0 {
 		return
 	}
 	key := coordinator.KeyOf(coordinator.TaskID(coordinator.DispatchID(r.Task, attempt)))

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -133,6 +134,33 @@ func TestQuotaOfADispatchSentTwice(t *testing.T) {
 	r.used("pool/team", 0, 0)
 	r.tell(says("a", "t1").of("t1.1").used(300, 20))
 	r.used("pool/team", 320, 0)
+}
+
+// What an overdue dispatch has used is recorded when it is told, for whoever adds up what was used, also by
+// one who leads without the quotas under which it began: as what is told in time is.
+func TestQuotaOfBeforeIsToldLate(t *testing.T) {
+	fleet := func() *policyBuilder {
+		return policyOf(worker("a").slots(10)).set(func(s *coordinator.Settings) { s.StaleAfter = time.Hour })
+	}
+	r := leads(t, fleet().quotas(quotasOf().group("team", 1, daily(1000))))
+	r.give(job("t1").of("team").tokens(50, 50))
+	r.give(job("t2").of("team").tokens(50, 50))
+	r.hear(beat("a").running("t1", "t2"))
+	r.install(fleet())
+	r.Records(nil)
+	told := make(map[int64]bool) // input tokens, and whether it was late
+	r.tell(says("a", "t1").of("t1.1").used(40, 9))
+	r.hear(beat("a").running("t2"))
+	r.pass(6 * time.Minute) // t2 is overdue
+	r.tell(says("a", "t2").of("t2.1").used(30, 9))
+	for _, rec := range r.Records(nil) {
+		if q, is := rec.(*coordinator.QuotaEnded); is && q.How == coordinator.QuotaSettled {
+			told[q.Used[coordinator.DimInputTokens]] = q.Late != nil && q.Late.Group == "team"
+		}
+	}
+	if want := map[int64]bool{40: false, 30: true}; !reflect.DeepEqual(told, want) {
+		t.Errorf("settled are %v, want %v", told, want)
+	}
 }
 
 // The bill of a task that is told too late moves its group behind the others as if it had been told

@@ -37,6 +37,12 @@ type QuotaGroup struct {
 	Share, Target float64
 }
 
+// QuotasMissing tells whether there are no quotas although those who led before had some, of which something
+// is still known.
+func (e *Engine) QuotasMissing() bool {
+	return !e.quotas.ledger.Installed() && e.quotas.ledger.Remembers()
+}
+
 // Quotas copies what readers want to see of quotas: at most most of the nodes that are
 // wanted (nil: all). Nothing changes but the time. It takes O(nodes + groups + leaves that
 // wait in all classes), whatever waits there. An engine that follows tells how it was when

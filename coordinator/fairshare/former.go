@@ -58,6 +58,13 @@ func (f *former) forget(now int64) {
 	})
 }
 
+// Remembers tells whether anything is known of what quotas have counted that are not installed now, or of
+// reservations.
+func (l *Ledger) Remembers() bool {
+	l.former.forget(l.now)
+	return len(l.former)+len(l.open) > 0
+}
+
 // keepable tells whether the record is one of those that are kept: an earlier version has not said
 // when the period of a budget ends.
 func keepable(r *coordinator.QuotaBefore) bool {

@@ -30,6 +30,33 @@ func restarted(l *Ledger, now time.Time, q *coordinator.Quotas) *Ledger {
 	return heir
 }
 
+// TestOpenUnderNoQuotas: whoever folds the journal of a leader with quotas and has none (a coordinator that
+// is started without the file, or stands by and has not got it yet) knows what is open all the same. With
+// the quotas 30 are set aside of alpha's 100, 5 more by then; 20 of them are used.
+func TestOpenUnderNoQuotas(t *testing.T) {
+	const d = coordinator.DimTotalTokens
+	q := &newTree(monthly(d, 1000)).group("alpha", "pool", monthly(d, 100)).Quotas
+	l := NewLedger()
+	l.Install(epoch, nil)
+	c := tokens("alpha", 30)
+	l.Fold(c.Reserved(id(1), epoch))
+	l.Fold(&coordinator.QuotaExtended{Key: id(1), More: tokens("", 5).Amounts, At: epoch})
+	if found, open, _ := l.Find(id(1)); !open || found.Amounts[d] != 35 {
+		t.Fatalf("under no quotas: open %v, %+v, want 35 set aside", open, found)
+	}
+	now := epoch.Add(time.Hour)
+	l.Install(now, q)
+	if b := budgetView(t, l, now, "pool/alpha"); b.Reserved != 35 {
+		t.Errorf("alpha has %+v, want 35 reserved", b)
+	}
+	if ended := l.Settle(now, id(1), tokens("", 20).Amounts, false); !ended.Known || ended.Again {
+		t.Errorf("settled: %+v", ended)
+	}
+	if b := budgetView(t, l, now, "pool/alpha"); b.Used != 20 || b.Reserved != 0 {
+		t.Errorf("alpha has %+v, want 20 used", b)
+	}
+}
+
 // TestRemovedAndAddedAgain: of its 1000 alpha uses 100, is taken out of the file, uses 600 as one whom
 // nobody knows, and is put back: it has used 100, the pool 700. So it is for whoever restarts while
 // it is away, and then it is put back; in the next month it begins at nothing, with or without that.

@@ -161,9 +161,8 @@ func (l *Ledger) foldReserved(r *coordinator.QuotaReserved) {
 	if l.open[r.Key] != nil {
 		return
 	}
-	if p := l.PathOf(&c); !p.Empty() {
-		l.reserve(r.Key, &c, &p, r.Until, true)
-	}
+	p := l.PathOf(&c) // of no node, where these quotas are not those of its time: see restore
+	l.reserve(r.Key, &c, &p, r.Until, true)
 }
 
 // restore takes over a reservation of a snapshot, or a later part of one: what it has

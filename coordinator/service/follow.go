@@ -146,6 +146,9 @@ func resultsPosition(from int64) bus.Position {
 // begin has the engine that followed lead. It runs on the loop's goroutine.
 func (r *session) begin(now time.Time) {
 	r.s.foldControls()
+	if r.s.loop.engine.QuotasMissing() {
+		r.s.observe.quotasMissing()
+	}
 	if r.records() {
 		r.beginRecording(now)
 		return

@@ -21,6 +21,14 @@ func (o *observer) quotaReached(f coordinator.QuotaReached) {
 		Msg("a quota has come to this part of its limit")
 }
 
+// quotasMissing tells that nothing is limited by a coordinator that begins to lead, although its journal has
+// books of quotas: who has lost the file would not notice, and what is used now nobody has counted when it
+// is back.
+func (o *observer) quotasMissing() {
+	o.log.Warn().Msg("nothing is limited: this coordinator has no quotas.yaml, but those that led before had one, as the journal says; " +
+		"put it back beside agents.yaml (or name it with --quotas), or write `{}` into it if there are to be no quotas")
+}
+
 // usageExcessive writes down that a task, or a call, is said to have taken what nobody can believe.
 func (o *observer) usageExcessive(f coordinator.UsageExcessive) {
 	what, line := "call", o.gated(noiseUsage, zerolog.WarnLevel)

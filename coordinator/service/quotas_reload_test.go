@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/journal"
@@ -91,6 +92,41 @@ func TestWhatWasUsedUnderOtherFilesStaysCounted(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A coordinator that is started without quotas.yaml limits nothing, and says so when the journal knows of
+// quotas. The calls that are open are settled all the same, and are their group's again when the file is
+// there: of poor's 1,000 the 40 that the third has set aside, and then used. (The 300 of the first are
+// settled while there are no quotas, and are nobody's.)
+func TestStartedWithoutTheQuotasOfBefore(t *testing.T) {
+	after(t, quotaFleet, func(first *rig) {
+		first.reloadQuotas(limited)
+		first.asked(aCall(coordinator.CallReserve, "1", 300), coordinator.CallGranted)
+		first.asked(aCall(coordinator.CallReserve, "2", 20), coordinator.CallGranted)
+		first.asked(aCall(coordinator.CallRelease, "2", 0), coordinator.CallGranted)
+		first.asked(aCall(coordinator.CallReserve, "3", 40), coordinator.CallGranted)
+	}, func(second *rig) {
+		second.start()
+		if !strings.Contains(second.log.String(), "nothing is limited: this coordinator has no quotas.yaml") {
+			t.Errorf("it does not say that the quotas are missing:\n%s", second.log)
+		}
+		second.asked(aCall(coordinator.CallSettle, "1", 300), coordinator.CallGranted)
+		second.asked(aCall(coordinator.CallSettle, "2", 20), coordinator.CallEnded)
+		second.reloadQuotas(limited)
+		second.used(0, 40)
+		second.asked(aCall(coordinator.CallSettle, "3", 40), coordinator.CallGranted)
+		second.used(40, 0)
+	})
+}
+
+// Where there never were any it says nothing.
+func TestStartedWithoutQuotas(t *testing.T) {
+	after(t, quotaFleet, func(first *rig) { first.uses("t-1", "poor", 100) }, func(second *rig) {
+		second.start()
+		if log := second.log.String(); !strings.Contains(log, "leading: taking tasks") || strings.Contains(log, "quotas.yaml") {
+			t.Errorf("log:\n%s", log)
+		}
+	})
 }
 
 // budgets are those of all nodes.

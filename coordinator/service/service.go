@@ -183,8 +183,8 @@ func (s *Service) profile() bus.Profile { return bus.Profile(s.options.Config.Qu
 
 // Reload puts a new configuration in force, or notes why the file cannot be
 // used (err non-nil): the configuration at hand then stays. What the process was
-// started with (topology, queues, http, window, window_bytes, max_message_bytes)
-// stays until the next start, and the log says so.
+// started with (topology, queues, http, journal, window, window_bytes,
+// max_message_bytes) stays until the next start, and the log says so.
 func (s *Service) Reload(c *config.Config, err error) {
 	now := s.now()
 	if err != nil {
@@ -201,9 +201,8 @@ func (s *Service) Reload(c *config.Config, err error) {
 		s.log.Info().Str("version", c.Policy().Version).Msg("configuration read again: nothing has changed")
 		return
 	}
-	if f := s.options.Config; f.Topology != c.Topology || f.Queues != c.Queues || f.HTTPBind != c.HTTPBind || f.LegacyRateLimitHeaders != c.LegacyRateLimitHeaders ||
-		f.Window != c.Window || f.WindowBytes != c.WindowBytes || f.MaxMessageBytes != c.MaxMessageBytes {
-		s.log.Warn().Msg("changes to topology, queues, http, window, window_bytes and max_message_bytes count from the next start")
+	if keys := fromNextStart(s.options.Config, c); len(keys) > 0 {
+		s.log.Warn().Strs("keys", keys).Msg("the file has other values of these keys than the coordinator was started with; they count from the next start")
 	}
 	if agents, routes := vanished(old.Policy(), c.Policy()); agents+routes > 0 {
 		s.log.Warn().Int("agents_removed", agents).Int("routes_removed", routes).
@@ -219,6 +218,28 @@ func (s *Service) Reload(c *config.Config, err error) {
 	}})
 	s.log.Info().Str("version", c.Policy().Version).Int("agents", len(c.Policy().Agents)).
 		Str("strategy", c.Policy().Strategy).Msg("new configuration in force")
+}
+
+// fromNextStart names the keys that a process takes from the configuration that it was started with, as
+// far as they are others in the one at hand.
+func fromNextStart(started, c *config.Config) (keys []string) {
+	for _, k := range []struct {
+		name  string
+		other bool
+	}{
+		{"topology", started.Topology != c.Topology},
+		{"queues", started.Queues != c.Queues},
+		{"http", started.HTTPBind != c.HTTPBind || started.AdvertiseURL != c.AdvertiseURL || started.LegacyRateLimitHeaders != c.LegacyRateLimitHeaders},
+		{"journal", started.Journal != c.Journal || started.RecordInputs != c.RecordInputs || started.RecordInputsBytes != c.RecordInputsBytes},
+		{"window", started.Window != c.Window},
+		{"window_bytes", started.WindowBytes != c.WindowBytes},
+		{"max_message_bytes", started.MaxMessageBytes != c.MaxMessageBytes},
+	} {
+		if k.other {
+			keys = append(keys, k.name)
+		}
+	}
+	return keys
 }
 
 // vanished counts the agents and routes that a new policy no longer has.

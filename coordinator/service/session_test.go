@@ -38,6 +38,26 @@ func TestReloadTakesEffectAndABrokenFileDoesNot(t *testing.T) {
 	})
 }
 
+// What a process takes from the file that it was started with is named when it is another, as long as it is.
+func TestReloadNamesWhatCountsFromTheNextStart(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		for more, want := range map[string]string{
+			"": "", "learning: {prior: 0.5}\n": "", // in force
+			"journal: {record_inputs: true}\n":              `["journal"]`,
+			"journal: {enabled: false}\ntopology: verify\n": `["topology","journal"]`,
+			"http: {advertise_url: 'http://c-1:8551'}\n":    `["http"]`,
+		} {
+			before := len(r.log.String())
+			r.service.Reload(parseConfig(t, fleet+more), nil)
+			synctest.Wait()
+			_, got, _ := strings.Cut(r.log.String()[before:], `"keys":`)
+			if got, _, _ = strings.Cut(got, ","+`"message"`); got != want {
+				t.Errorf("%q: names %s, want %s", more, got, want)
+			}
+		}
+	})
+}
+
 func TestAlarmHoldsUpAndLosesNothing(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.heartbeat("a1", 0)
