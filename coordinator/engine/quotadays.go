@@ -139,15 +139,16 @@ func (d *quotaDays) fold(r *coordinator.QuotaControlled) {
 	}
 }
 
-// midnight is when the day of t begins, nextMidnight when the next one does.
+// midnight is when the day of t begins, nextMidnight when the next one does, which is always after t:
+// there are places where clocks skip midnight on some days.
 func midnight(t time.Time, zone *time.Location) time.Time {
-	y, m, day := t.In(zone).Date()
-	return time.Date(y, m, day, 0, 0, 0, 0, zone)
+	start, _ := fairshare.DayOf(t, zone)
+	return start
 }
 
 func nextMidnight(t time.Time, zone *time.Location) time.Time {
-	y, m, day := t.In(zone).Date()
-	return time.Date(y, m, day+1, 0, 0, 0, 0, zone)
+	_, next := fairshare.DayOf(t, zone)
+	return next
 }
 
 // zoneOf is where the days of quotas begin.
