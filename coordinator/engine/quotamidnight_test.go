@@ -12,8 +12,8 @@ import (
 // once: one that ended before it was over would be due again and again, in one and the same moment.
 func TestDaysWithoutMidnight(t *testing.T) {
 	for place, begins := range map[string]time.Time{ // when the day without midnight begins
-		"America/Havana":   time.Date(2026, 3, 8, 5, 0, 0, 0, time.UTC),  // 00:00 CST, shown as 01:00 CDT
-		"America/Santiago": time.Date(2026, 9, 6, 4, 0, 0, 0, time.UTC),  // 00:00 -04, shown as 01:00 -03
+		"America/Havana":   time.Date(2026, 3, 8, 5, 0, 0, 0, time.UTC),   // 00:00 CST, shown as 01:00 CDT
+		"America/Santiago": time.Date(2026, 9, 6, 4, 0, 0, 0, time.UTC),   // 00:00 -04, shown as 01:00 -03
 		"Africa/Cairo":     time.Date(2026, 4, 23, 22, 0, 0, 0, time.UTC), // 00:00 EET, shown as 01:00 EEST
 		"Asia/Beirut":      time.Date(2026, 3, 28, 22, 0, 0, 0, time.UTC), // 00:00 EET, shown as 01:00 EEST
 	} {
