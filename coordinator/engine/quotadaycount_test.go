@@ -24,6 +24,27 @@ func TestDaysCountTasksOfNoGroup(t *testing.T) {
 	}
 }
 
+// While no rule is in force nothing is counted. Whoever takes over and finds rules again must not take the
+// day for a whole one of which the leader before has counted a part: b, which has worked all the time but
+// for the first hour, would pass for idle.
+func TestDaysThatWereNotCountedToTheirEnd(t *testing.T) {
+	r := ruledRig(t)
+	r.until(nextMidnight(r.now, time.UTC).Add(time.Hour))
+	off := ruled()
+	off.Adjustment = coordinator.Adjustment{}
+	r.reload(off)
+	r.pass(5 * time.Hour)
+	p := *r.policy // whoever takes over finds the rules in its file again
+	p.Quotas = &ruled().Quotas
+	r.policy = &p
+	for how, heir := range heirs(r.rig) {
+		heir.apply(coordinator.Tick{})
+		if !heir.days.start.Equal(r.now) {
+			t.Errorf("%s: the heir goes on with a day that began at %v, want %v", how, heir.days.start, r.now)
+		}
+	}
+}
+
 // What agents tell may be as much as their messages can say: 1,000,000,000,000,000 dollars, in
 // 1,000,000,000,000 ms, ten times a day. More than the numbers of a day can hold is as much as they can.
 func TestDaysHoldWhateverIsTold(t *testing.T) {
