@@ -54,11 +54,15 @@ type Usage struct {
 	CostUSD float64 `json:"cost_usd,omitempty"`
 }
 
+// add adds up what several calls have used, to no more than a coordinator takes of one reservation: more it
+// would refuse as a whole. What is below 0, or no number, counts as 0.
 func (u *Usage) add(o Usage) {
-	u.Requests += max(o.Requests, 1)
-	u.InputTokens += o.InputTokens
-	u.OutputTokens += o.OutputTokens
-	u.CostUSD += o.CostUSD
+	u.Requests = bounded(u.Requests + bounded(max(o.Requests, 1)))
+	u.InputTokens = bounded(u.InputTokens + bounded(o.InputTokens))
+	u.OutputTokens = bounded(u.OutputTokens + bounded(o.OutputTokens))
+	if o.CostUSD > 0 {
+		u.CostUSD = min(u.CostUSD+o.CostUSD, maxCost)
+	}
 }
 
 // More is what a reservation is to be extended by.

@@ -83,7 +83,7 @@ func (l *lease) used(e estimate, u *Usage, heard *Response) {
 	l.spent.add(*u)
 	l.spends = true
 	// What it used less than expected is there for others; what it used more they lack.
-	l.left.in, l.left.out = l.left.in+e.in-u.InputTokens, l.left.out+e.out-u.OutputTokens
+	l.left.in, l.left.out = l.left.in+e.in-bounded(u.InputTokens), l.left.out+e.out-bounded(u.OutputTokens)
 	l.p.learn(u)
 	l.hear(heard)
 	l.over()

@@ -94,7 +94,7 @@ func (p *pool) drop(l *lease) {
 
 // learn notes what a call has used.
 func (p *pool) learn(u *Usage) {
-	p.usual = p.usual.meanWith(estimate{u.InputTokens, u.OutputTokens}, p.knows)
+	p.usual = p.usual.meanWith(estimate{bounded(u.InputTokens), bounded(u.OutputTokens)}, p.knows)
 	p.knows = true
 }
 
@@ -109,10 +109,10 @@ func (e expected) known() bool { return e.inKnown && e.outKnown }
 func (p *pool) expect(c *Call) expected {
 	e := expected{p.usual, p.knows, p.knows}
 	if c.InputTokens != nil {
-		e.in, e.inKnown = max(*c.InputTokens, 0), true
+		e.in, e.inKnown = bounded(*c.InputTokens), true
 	}
 	if c.OutputTokens != nil {
-		e.out, e.outKnown = max(*c.OutputTokens, 0), true
+		e.out, e.outKnown = bounded(*c.OutputTokens), true
 	}
 	return e
 }

@@ -5,8 +5,12 @@ import (
 	"encoding/json"
 )
 
-// maxTokens bounds what is believed of a number of tokens; the coordinator refuses more.
-const maxTokens = 1_000_000_000_000
+// maxTokens bounds what is believed of a number of tokens, or requests, and maxCost of US dollars; the
+// coordinator refuses more.
+const (
+	maxTokens = 1_000_000_000_000
+	maxCost   = 1_000_000
+)
 
 // tokens are the usage fields of OpenAI (chat completions and embeddings; responses) and Anthropic.
 type tokens struct {

@@ -24,6 +24,11 @@ func drawCall(t *rapid.T) coordinator.Call {
 	for range rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(t, "routes") {
 		routes = append(routes, coordinator.Service{Provider: rapid.SampledFrom(quotaProviders).Draw(t, "to"), Model: rapid.SampledFrom([]string{"", "x1", "x2"}).Draw(t, "route")})
 	}
+	usage := coordinator.Usage{InputTokens: float64(rapid.IntRange(0, 60).Draw(t, "input")), OutputTokens: float64(rapid.IntRange(0, 60).Draw(t, "output"))}
+	if rapid.IntRange(0, 7).Draw(t, "as much as may be said at 0") == 0 {
+		usage = coordinator.Usage{Requests: 1e12, InputTokens: 1e12, OutputTokens: 1e12, CostUSD: 1e6}
+	}
+	usage.Provider = rapid.SampledFrom(append(quotaProviders, "")).Draw(t, "provider")
 	return coordinator.Call{
 		Heard: heard, Routes: routes,
 		Op:           coordinator.CallOp(rapid.IntRange(0, coordinator.NumCallOps-1).Draw(t, "operation")),
@@ -39,11 +44,20 @@ func drawCall(t *rapid.T) coordinator.Call {
 		Priority:     coordinator.Priority(rapid.IntRange(0, 3).Draw(t, "priority")),
 		TTL:          seconds(t, "ttl", 0, 1, 20, 600),
 		ChargeUntold: rapid.Bool().Draw(t, "charge untold"),
-		Usage: coordinator.Usage{
-			InputTokens: float64(rapid.IntRange(0, 60).Draw(t, "input")), OutputTokens: float64(rapid.IntRange(0, 60).Draw(t, "output")),
-			Provider: rapid.SampledFrom(append(quotaProviders, "")).Draw(t, "provider"),
-		},
+		Usage:        usage,
 	}
+}
+
+// quotasGo has quotas.yaml be taken away, and put back, as it was or otherwise, some time later: what was
+// set aside meanwhile stands.
+func (h *history) quotasGo(t *rapid.T) {
+	p := *h.e.policy
+	if p.Quotas != nil {
+		h.gone, p.Quotas = p.Quotas, nil
+	} else if p.Quotas = h.gone; p.Quotas == nil || rapid.Bool().Draw(t, "otherwise") {
+		p.Quotas = drawQuotas(t)
+	}
+	h.do(coordinator.PolicyChanged{Policy: &p})
 }
 
 // askCalls asks about one call, or several of them, and holds the answers against what they

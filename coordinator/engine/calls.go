@@ -249,10 +249,7 @@ func (e *Engine) extendCall(now time.Time, c *coordinator.Call, a *coordinator.C
 		more[coordinator.DimRequests] = int64(c.Usage.Requests) // it is the same call
 	}
 	more[coordinator.DimConcurrency] = c.Seats
-	all := charge
-	for d := range all.Amounts {
-		all.Amounts[d] += more[d]
-	}
+	all := charge.With(&more)
 	if c.OwnOnly && doubtCall(a, q.ledger.DoubtedPlan(&all)) {
 		return false
 	}

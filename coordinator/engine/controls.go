@@ -220,20 +220,25 @@ const controlsBytes = 64 << 10
 // imageControls comes before what has been used: that is counted by the quotas as they are with
 // them.
 func (e *Engine) imageControls(m *Image) {
-	days, rest := e.days.records(), e.QuotaControls()
-	if len(days)+len(rest) == 0 {
-		return
+	days := e.days.records()
+	if len(days)+len(e.controls.standing) > 0 {
+		m.others = append(append(m.others, e.controls.records()...), days...)
 	}
+}
+
+// records are all that stand. Whoever folds them forgets what it knew before, the day as well.
+func (c *controls) records() (list []coordinator.Record) {
+	rest := slices.Clone(c.standing)
 	for first := true; first || len(rest) > 0; first = false {
 		n, size := 0, 0
 		for n < len(rest) && size < controlsBytes {
 			size += len(rest[n].Value) + len(rest[n].Reason)
 			n++
 		}
-		m.others = append(m.others, &coordinator.QuotaControlled{First: first, Set: rest[:n:n]})
+		list = append(list, &coordinator.QuotaControlled{First: first, Set: rest[:n:n]})
 		rest = rest[n:]
 	}
-	m.others = append(m.others, days...)
+	return list
 }
 
 // FoldPolicy has an engine that follows another go on under a policy, as of when the record was

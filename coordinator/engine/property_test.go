@@ -41,6 +41,7 @@ type history struct {
 	past     []written                             // all that it has followed
 	imaged   int                                   // how often it was compared
 	limited  bool                                  // there are quotas
+	gone     *coordinator.Quotas                   // that were taken away last
 	laned    bool                                  // and lanes with them
 	waited   bool                                  // a task has
 }
@@ -393,7 +394,11 @@ func (h *history) finish() {
 		h.openSession(nil)
 	}
 	roomy := *h.e.policy
-	roomy.LaneRoom = 0 // else what comes out of lanes, whether they are read or not, goes back at once
+	roomy.LaneRoom = 0       // else what comes out of lanes, whether they are read or not, goes back at once
+	if roomy.Quotas != nil { // days go on for ever
+		q := *roomy.Quotas
+		q.Adjustment, roomy.Quotas = coordinator.Adjustment{}, &q
+	}
 	h.do(coordinator.PolicyChanged{Policy: &roomy})
 	for range 10_000 {
 		for len(h.lost) > 0 {

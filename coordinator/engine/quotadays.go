@@ -2,6 +2,7 @@ package engine
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -56,13 +57,18 @@ func pooled(q *coordinator.Quotas) []coordinator.QuotaNode {
 	return q.Nodes
 }
 
-// countDay counts what a task has used that has been settled and recorded.
+// countDay counts what a task, or call, has used that has been settled and recorded: for the group that
+// it names, or, as it takes the quota of that, for its agent's.
 func (e *Engine) countDay(c *fairshare.Charge, ended *coordinator.QuotaEnded) {
 	d := &e.days
 	if d.start.IsZero() || ended.How != coordinator.QuotaSettled {
 		return
 	}
-	chain := d.chains[c.Group]
+	group := c.Group
+	if group == "" {
+		group, _ = e.quotas.ledger.GroupOfAgent(c.Agent)
+	}
+	chain := d.chains[group]
 	if len(chain) == 0 {
 		return
 	}
@@ -86,13 +92,23 @@ func (d *quotaDays) use(node string) dayUse {
 	return dayUse{u}
 }
 
+// add counts what has ended. A day holds no more than its numbers can, whatever was told: below 0 it
+// would say the opposite.
 func (u dayUse) add(ended *coordinator.QuotaEnded) {
 	for dim := range u.Used {
-		u.Used[dim] += ended.Used[dim]
+		u.Used[dim] = sumUpTo(u.Used[dim], ended.Used[dim])
 	}
 	if ended.Took > 0 {
-		u.Answers, u.Took = u.Answers+1, u.Took+ended.Took
+		u.Answers, u.Took = u.Answers+1, sumUpTo(u.Took, ended.Took)
 	}
+}
+
+// sumUpTo is the sum of two numbers of at least 0, or the largest one there is.
+func sumUpTo[T ~int64](a, b T) T {
+	if b > math.MaxInt64-a {
+		return math.MaxInt64
+	}
+	return a + b
 }
 
 // begin counts a new day. Of the one before only the runs of idle days go on.
@@ -139,15 +155,16 @@ func (d *quotaDays) fold(r *coordinator.QuotaControlled) {
 	}
 }
 
-// midnight is when the day of t begins, nextMidnight when the next one does.
+// midnight is when the day of t begins, nextMidnight when the next one does, which is always after t:
+// there are places where clocks skip midnight on some days.
 func midnight(t time.Time, zone *time.Location) time.Time {
-	y, m, day := t.In(zone).Date()
-	return time.Date(y, m, day, 0, 0, 0, 0, zone)
+	start, _ := fairshare.DayOf(t, zone)
+	return start
 }
 
 func nextMidnight(t time.Time, zone *time.Location) time.Time {
-	y, m, day := t.In(zone).Date()
-	return time.Date(y, m, day+1, 0, 0, 0, 0, zone)
+	_, next := fairshare.DayOf(t, zone)
+	return next
 }
 
 // zoneOf is where the days of quotas begin.

@@ -51,6 +51,15 @@ func drawQuotas(t *rapid.T) *coordinator.Quotas {
 		q.Nodes = append(q.Nodes, n)
 		return len(q.Nodes) - 1
 	}
+	if rapid.IntRange(0, 3).Draw(t, "rules at 0") == 0 { // of days that end soon
+		q.Adjustment = coordinator.Adjustment{
+			Idle: &coordinator.IdleRule{BelowPercent: 50, Days: 1, Step: 1, MinWeight: 1}, Slow: &coordinator.SlowRule{Above: time.Second, Percent: 10, MaxPercent: 20},
+		}
+		q.Location = time.FixedZone("soon", int((12*time.Hour - seconds(t, "midnight", 1, 10, 60, 300)).Seconds()))
+	}
+	if rapid.IntRange(0, 3).Draw(t, "prices at 0") == 0 {
+		q.Prices = []coordinator.Price{{Provider: "p", PerRequest: rapid.SampledFrom([]int64{1, 1e12}).Draw(t, "price"), InputPerMillion: 1e6, OutputPerMillion: 1e12}}
+	}
 	places := []int{add(coordinator.QuotaNode{Kind: coordinator.QuotaPool, Name: "pool", Parent: -1, Weight: 1})}
 	provider := rapid.SampledFrom([]string{"", "", "p"}).Draw(t, "default provider")
 	for i := 1; i <= 4; i++ {
@@ -157,8 +166,8 @@ func drawLimits(t *rapid.T, n *coordinator.QuotaNode, above []coordinator.QuotaN
 		}
 		return l
 	}
-	for _, d := range []coordinator.Dimension{coordinator.DimRequests, coordinator.DimOutputTokens, coordinator.DimTotalTokens} {
-		n.Budgets[d] = limit(func(x *coordinator.QuotaNode) *coordinator.QuotaLimit { return x.Budgets[d] }, [...]int64{8, 0, 150, 400}[d])
+	for _, d := range []coordinator.Dimension{coordinator.DimRequests, coordinator.DimOutputTokens, coordinator.DimTotalTokens, coordinator.DimCost} {
+		n.Budgets[d] = limit(func(x *coordinator.QuotaNode) *coordinator.QuotaLimit { return x.Budgets[d] }, [...]int64{8, 0, 150, 400, 1e15}[d])
 		if b := n.Budgets[d]; b != nil && b.Period == (coordinator.Period{}) {
 			b.Period = coordinator.Period{Unit: rapid.SampledFrom([]coordinator.PeriodUnit{coordinator.PerMinute, coordinator.PerHour}).Draw(t, "period")}
 		}
@@ -177,6 +186,9 @@ func drawLimits(t *rapid.T, n *coordinator.QuotaNode, above []coordinator.QuotaN
 func drawUsage(t *rapid.T) *coordinator.Usage {
 	if rapid.Bool().Draw(t, "says nothing") {
 		return nil
+	}
+	if rapid.IntRange(0, 11).Draw(t, "as much as a message can say at 0") == 0 {
+		return &coordinator.Usage{Requests: 1e15, InputTokens: 1e15, OutputTokens: 1e15, CostUSD: 1e15}
 	}
 	u := &coordinator.Usage{InputTokens: float64(rapid.SampledFrom([]int{0, 10, 100}).Draw(t, "in")), OutputTokens: float64(rapid.SampledFrom([]int{0, 1, 30, 100}).Draw(t, "out"))}
 	if rapid.IntRange(0, 3).Draw(t, "of a provider at 0") == 0 {

@@ -46,8 +46,8 @@ func (e *Engine) dayDue(now time.Time) {
 		return
 	}
 	if q == nil || !q.Adjustment.On() {
-		d.start, d.uses = time.Time{}, nil
 		e.takeBackRules(func(string) bool { return false })
+		e.stopDays()
 		return
 	}
 	zone := zoneOf(q)
@@ -67,6 +67,19 @@ func (e *Engine) dayDue(now time.Time) {
 		e.record(r)
 	}
 	e.scheduleDay()
+}
+
+// stopDays stops counting. Whoever takes over is told: it would go on with a day of which it has seen
+// a part, and take that for the whole.
+func (e *Engine) stopDays() {
+	d := &e.days
+	if d.start.IsZero() {
+		return
+	}
+	d.start, d.uses = time.Time{}, nil
+	for _, r := range e.controls.records() {
+		e.record(r)
+	}
 }
 
 // ruleOn tells whether a rule is in the file.

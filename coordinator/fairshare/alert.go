@@ -26,7 +26,7 @@ func (a *Alert) Told(at time.Time) *coordinator.QuotaTold {
 
 // watch notes that a budget's use has reached a threshold for the first time in its period.
 func (l *Ledger) watch(b *budget) {
-	use, all := b.used+b.reserved, b.cap()
+	use, all := b.used+b.reserved.sum(), b.cap()
 	if l.tentative || all <= 0 || use < all/5*4 {
 		return
 	}

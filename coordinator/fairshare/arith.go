@@ -16,7 +16,31 @@ const noBound int64 = math.MaxInt64
 const (
 	most     int64 = 1 << 60
 	mostUsed int64 = 1 << 61
+	// mostGiven is how much of one reservation counts as given back: all that any limit can have.
+	mostGiven int64 = 1 << 51
 )
+
+// tally is a sum of amounts of which each is at most most, however many there are. It is low + high·2⁶².
+type tally struct{ low, high int64 }
+
+// add adds an amount, or takes it off (sign -1).
+func (t *tally) add(amount, sign int64) {
+	const carry = 1 << 62
+	switch t.low += sign * amount; {
+	case t.low >= carry:
+		t.low, t.high = t.low-carry, t.high+1
+	case t.low < 0 && t.high > 0:
+		t.low, t.high = t.low+carry, t.high-1
+	}
+}
+
+// sum is what it comes to, or mostUsed if that is less.
+func (t *tally) sum() int64 {
+	if t.high > 0 {
+		return mostUsed
+	}
+	return min(t.low, mostUsed)
+}
 
 // tidy brings amounts into their range.
 func tidy(a *coordinator.Amounts) {

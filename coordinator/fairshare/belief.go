@@ -215,7 +215,7 @@ func (b *budget) believed(whole bool) int64 {
 // ownLeft is how much of its share's own is left to a word: what is lent others have.
 func (b *budget) ownLeft(w *word) int64 {
 	own := max(0, min(b.share, b.baseShare)-b.lent)
-	return own - b.spent - b.held + w.booked[b.dim]
+	return own - b.spent - b.held.sum() + w.booked[b.dim]
 }
 
 // notOwn is how much of what a word adds to what was granted is not its own. What comes after the

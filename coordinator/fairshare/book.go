@@ -34,16 +34,16 @@ func (l *Ledger) hold(p *Path, at int64, a *coordinator.Amounts, sign int64) {
 			switch {
 			case b == nil:
 			case at >= b.family.span.start:
-				b.reserved += sign * a[d]
+				b.reserved.add(a[d], sign)
 				if l.first(b) {
-					b.held += sign * a[d]
+					b.held.add(a[d], sign)
 					if sign < 0 {
-						b.family.given += a[d]
+						b.family.given += min(a[d], mostGiven)
 						b.riper()
 					}
 				}
 			case at >= b.family.ended.start:
-				b.before.reserved += sign * a[d]
+				b.before.reserved.add(a[d], sign)
 			}
 		}
 		if s := nd.seats; s != nil && !sat && a[coordinator.DimConcurrency] > 0 {
@@ -72,7 +72,7 @@ func (l *Ledger) spend(p *Path, at int64, a, reserved *coordinator.Amounts) {
 				b.used = min(b.used+a[d], mostUsed)
 				if l.first(b) {
 					b.spent = min(b.spent+a[d], mostUsed)
-					b.family.given -= min(a[d], reserved[d])
+					b.family.given -= min(a[d], reserved[d], mostGiven)
 				}
 				l.watch(b)
 			case at >= b.family.ended.start:

@@ -40,8 +40,8 @@ type budget struct {
 	borrowMax, lendMax int64
 	most, reach        int64 // what one charge may be at most: of those below, of its own
 
-	used, reserved      int64 // by it and those below
-	spent, held         int64 // used and reserved by itself
+	used, spent         int64 // by it and those below; by itself
+	reserved, held      tally // likewise
 	lent, borrowed      int64 // by its share
 	lentOut, borrowedIn int64 // across its boundary, by it and those below
 	credits             int64 // lent less borrowed, ever, across its boundary
@@ -81,17 +81,20 @@ type budget struct {
 }
 
 // past is what became of the period before.
-type past struct{ used, reserved int64 }
+type past struct {
+	used     int64
+	reserved tally
+}
 
 // claim is what its share is burdened with.
-func (b *budget) claim() int64 { return b.spent + b.held + b.lent - b.borrowed }
+func (b *budget) claim() int64 { return b.spent + b.held.sum() + b.lent - b.borrowed }
 
 // room is what is left of its share; negative: it is in debt.
 func (b *budget) room() int64 { return b.share - b.claim() }
 
 // cap is what it and those below may use in all, left what of that is not used.
 func (b *budget) cap() int64  { return b.nominal + b.borrowedIn - b.lentOut }
-func (b *budget) left() int64 { return b.cap() - b.used - b.reserved }
+func (b *budget) left() int64 { return b.cap() - b.used - b.reserved.sum() }
 
 // succeeds tells whether what was used of another budget of the node counts for this one.
 func (b *budget) succeeds(o *budget) bool {

@@ -70,7 +70,7 @@ func (nd *node) inherit(old *node, now int64) {
 			b.used, b.spent, b.lent, b.borrowed = o.used, o.spent, o.lent, o.borrowed
 			b.lentOut, b.borrowedIn, b.credits, b.ownCredits, b.owes, b.alerted = o.lentOut, o.borrowedIn, o.credits, o.ownCredits, o.owes, o.alerted
 			b.told, b.beyond, b.before = o.told, o.beyond, o.before
-			b.before.reserved = 0 // comes again with the reservations
+			b.before.reserved = tally{} // comes again with the reservations
 			b.nominal, b.share = b.base+o.nominal-o.base, b.baseShare+o.share-o.baseShare
 			b.family.repays = b.family.repays || o.family.repays
 			b.family.ended = o.family.ended

@@ -7,7 +7,7 @@ import "taskbus/coordinator"
 // In no particular order, and without changing anything; it takes O(reservations · levels).
 func (l *Ledger) Audit(open func(key coordinator.TaskKey), wrong func(node string, d coordinator.Dimension, reserved, sum int64)) {
 	type sums struct {
-		budgets [coordinator.NumDimensions]int64
+		budgets [coordinator.NumDimensions]tally
 		running int64
 	}
 	all := make([]sums, len(l.nodes))
@@ -24,7 +24,7 @@ func (l *Ledger) Audit(open func(key coordinator.TaskKey), wrong func(node strin
 				nd := &l.nodes[n]
 				for d, b := range nd.budgets {
 					if b != nil && part.at >= b.family.span.start {
-						all[n].budgets[d] += part.charge.Amounts[d]
+						all[n].budgets[d].add(part.charge.Amounts[d], 1)
 					}
 				}
 				if sat = sat || nd.seats != nil; sat {
@@ -40,7 +40,7 @@ func (l *Ledger) Audit(open func(key coordinator.TaskKey), wrong func(node strin
 		nd := &l.nodes[i]
 		for d, b := range nd.budgets {
 			if b != nil && b.reserved != all[i].budgets[d] {
-				wrong(nd.spec.ID, coordinator.Dimension(d), b.reserved, all[i].budgets[d])
+				wrong(nd.spec.ID, coordinator.Dimension(d), b.reserved.sum(), all[i].budgets[d].sum())
 			}
 		}
 		if s := nd.seats; s != nil && s.running != all[i].running {

@@ -104,7 +104,7 @@ func (b *budget) accrued(now int64) int64 {
 
 // keeps is what its share cannot lend.
 func (b *budget) keeps() int64 {
-	return b.spent + b.held + b.lent + mulDiv(b.share, b.rule.HeadroomPercent, 100)
+	return b.spent + b.held.sum() + b.lent + mulDiv(b.share, b.rule.HeadroomPercent, 100)
 }
 
 // lendable is what the share could lend now.

@@ -51,6 +51,13 @@ func spanOf(p coordinator.Period, at int64, loc *time.Location) span {
 	return s
 }
 
+// DayOf is the day of that place (nil: UTC) that the instant is in, from its beginning up to that of the
+// next one, which is always later than the instant: days are those that budgets have.
+func DayOf(at time.Time, loc *time.Location) (start, next time.Time) {
+	s := spanOf(coordinator.Period{Unit: coordinator.PerDay}, at.UnixNano(), loc)
+	return timeOf(s.start), timeOf(s.end)
+}
+
 // tick is the hour or minute that the instant is in. Offsets from UTC that differ by whole
 // steps have their steps in common; where one with others comes, one ends and one begins.
 func tick(at, step int64, loc *time.Location) span {

@@ -272,3 +272,26 @@ func BenchmarkSpanOfMonth(b *testing.B) {
 		at += int64(time.Hour)
 	}
 }
+
+// Days begin where time.Date does not say: in Havana 8 March 2026 has 23 hours and no midnight.
+func TestDayOf(t *testing.T) {
+	havana, err := time.LoadLocation("America/Havana")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		at, start, next string
+		zone            *time.Location
+	}{
+		{"2026-03-08T04:59:59Z", "2026-03-07T05:00:00Z", "2026-03-08T05:00:00Z", havana}, // 23:59:59 of the day before
+		{"2026-03-08T05:00:00Z", "2026-03-08T05:00:00Z", "2026-03-09T04:00:00Z", havana}, // the clock shows 01:00
+		{"2026-03-09T03:59:59Z", "2026-03-08T05:00:00Z", "2026-03-09T04:00:00Z", havana},
+		{"2026-03-08T04:59:59Z", "2026-03-08T00:00:00Z", "2026-03-09T00:00:00Z", nil}, // UTC
+	} {
+		at, _ := time.Parse(time.RFC3339, c.at)
+		start, next := DayOf(at, c.zone)
+		if start.Format(time.RFC3339) != c.start || next.Format(time.RFC3339) != c.next {
+			t.Errorf("%s: from %s to %s, want %s to %s", c.at, start.Format(time.RFC3339), next.Format(time.RFC3339), c.start, c.next)
+		}
+	}
+}

@@ -100,7 +100,7 @@ func (b *budget) restart(adjacent bool) {
 	if adjacent {
 		b.before.used, b.before.reserved = b.used, b.reserved
 	}
-	b.used, b.reserved, b.spent, b.held = 0, 0, 0, 0
+	b.used, b.reserved, b.spent, b.held = 0, tally{}, 0, tally{}
 	b.lent, b.borrowed, b.lentOut, b.borrowedIn = 0, 0, 0, 0
 	b.alerted, b.told, b.beyond = 0, 0, 0
 	for _, kid := range b.kids {

@@ -129,9 +129,11 @@ func (l *Ledger) Extend(now time.Time, key coordinator.TaskKey, more coordinator
 
 // extend checks and charges; force charges in any case.
 func (l *Ledger) extend(r *reservation, more coordinator.Amounts, until time.Time, force bool) Verdict {
-	c := r.charge
-	c.Amounts = more
-	tidy(&c.Amounts)
+	c, whole := r.charge, r.whole()
+	bigger := whole.With(&more)
+	for d := range c.Amounts {
+		c.Amounts[d] = bigger.Amounts[d] - whole.Amounts[d]
+	}
 	v, uses := l.check(&r.path, &c, l.uses[:0])
 	l.uses = uses
 	if !v.OK && !force {
@@ -171,12 +173,23 @@ func (l *Ledger) partFor(r *reservation, uses []rateUse) *reservation {
 	return part
 }
 
+// With is the charge with so much more, each of its amounts up to the most that is counted of any.
+func (c Charge) With(more *coordinator.Amounts) Charge {
+	tidy(&c.Amounts)
+	by := *more
+	tidy(&by)
+	for d := range c.Amounts {
+		c.Amounts[d] = min(c.Amounts[d]+by[d], most)
+	}
+	return c
+}
+
 // whole is the charge with all that it was extended by.
 func (r *reservation) whole() Charge {
 	c := r.charge
 	for part := r.later; part != nil; part = part.later {
 		for d, amount := range part.charge.Amounts {
-			c.Amounts[d] += amount
+			c.Amounts[d] = min(c.Amounts[d]+amount, most)
 		}
 	}
 	return c

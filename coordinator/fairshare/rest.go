@@ -50,5 +50,5 @@ func (nd *node) atRest(since int64) bool {
 }
 
 func (b *budget) atRest() bool {
-	return b.unused() && b.reserved|b.held == 0 && !b.family.repays && !b.family.moved
+	return b.unused() && b.reserved == (tally{}) && b.held == (tally{}) && !b.family.repays && !b.family.moved
 }

@@ -111,10 +111,10 @@ func (l *Ledger) view(nd *node) NodeView {
 func (b *budget) view() BudgetView {
 	f := b.family
 	return BudgetView{
-		Dimension: b.dim, Nominal: b.nominal, Share: b.share, Cap: b.cap(), Used: b.used, Reserved: b.reserved,
+		Dimension: b.dim, Nominal: b.nominal, Share: b.share, Cap: b.cap(), Used: b.used, Reserved: b.reserved.sum(),
 		Borrowed: b.borrowedIn, Lent: b.lentOut, Debt: max(0, -b.room()) + b.owes,
 		Period: periodID(f.period, f.span, f.loc), Start: timeOf(f.span.start), End: timeOf(f.span.end),
-		UsedBefore: b.before.used, ReservedBefore: b.before.reserved,
+		UsedBefore: b.before.used, ReservedBefore: b.before.reserved.sum(),
 	}
 }
 

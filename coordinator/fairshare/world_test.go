@@ -239,18 +239,18 @@ func (w *world) judge() {
 			if b == nil {
 				continue
 			}
-			used, held, net := b.spent, b.held, b.lent-b.borrowed
+			used, held, net := b.spent, b.held.sum(), b.lent-b.borrowed
 			for _, kid := range b.kids {
-				used, held, net = used+kid.used, held+kid.reserved, net+kid.lentOut-kid.borrowedIn
+				used, held, net = used+kid.used, held+kid.reserved.sum(), net+kid.lentOut-kid.borrowedIn
 			}
-			if used != b.used || held != b.reserved || reserved[b] != b.reserved {
-				t.Fatalf("%s %s: used %d, own and below %d; reserved %d, own and below %d, open %d", name, b.dim, b.used, used, b.reserved, held, reserved[b])
+			if used != b.used || held != b.reserved.sum() || reserved[b] != b.reserved.sum() {
+				t.Fatalf("%s %s: used %d, own and below %d; reserved %d, own and below %d, open %d", name, b.dim, b.used, used, b.reserved.sum(), held, reserved[b])
 			}
 			backed := !hasRule(b.family, coordinator.BorrowGroupRemaining)
 			if backed && net != b.lentOut-b.borrowedIn || !backed && net > b.lentOut-b.borrowedIn {
 				t.Fatalf("%s %s: lent less borrowed %d across its boundary, %d within", name, b.dim, b.lentOut-b.borrowedIn, net)
 			}
-			if min(b.spent, b.held, b.lent, b.borrowed, b.lentOut, b.borrowedIn, b.share, b.nominal) < 0 {
+			if min(b.spent, b.held.sum(), b.lent, b.borrowed, b.lentOut, b.borrowedIn, b.share, b.nominal) < 0 {
 				t.Fatalf("%s %s: less than nothing: %+v", name, b.dim, b)
 			}
 			if w.reinstalled {
@@ -262,8 +262,8 @@ func (w *world) judge() {
 			if b.borrowedIn > b.borrowMax || b.lentOut > b.lendMax {
 				t.Fatalf("%s %s: borrowed %d of at most %d, lent %d of at most %d", name, b.dim, b.borrowedIn, b.borrowMax, b.lentOut, b.lendMax)
 			}
-			if !w.overdraws && (b.room() < 0 || b.left() < 0 || b.up == nil && b.used+b.reserved > b.base) {
-				t.Fatalf("%s %s: room %d, left %d, used and reserved %d of %d", name, b.dim, b.room(), b.left(), b.used+b.reserved, b.base)
+			if !w.overdraws && (b.room() < 0 || b.left() < 0 || b.up == nil && b.used+b.reserved.sum() > b.base) {
+				t.Fatalf("%s %s: room %d, left %d, used and reserved %d of %d", name, b.dim, b.room(), b.left(), b.used+b.reserved.sum(), b.base)
 			}
 		}
 		if s := nd.seats; s != nil {

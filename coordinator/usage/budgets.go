@@ -87,14 +87,14 @@ func ReadPast(at, since time.Time, zone *time.Location, ask func(Query) (rows []
 // Forecasts are those of all budgets, or of one node's, in the order of the nodes, whose parents
 // come before them. They point into nodes.
 func Forecasts(nodes []Node, only string, at time.Time, zone *time.Location, past *Past) []BudgetForecast {
-	places, parents := placesOf(nodes)
+	places, groups := placesOf(nodes)
 	wanted := make(map[Place]bool)
 	for i := range nodes {
 		if n := &nodes[i]; len(n.Budgets) > 0 && (only == "" || n.ID == only) {
 			wanted[places[n.ID]] = true
 		}
 	}
-	used := ByPlace(past.Rows, parents, wanted)
+	used := ByPlace(past.Rows, groups, wanted)
 	var all []BudgetForecast
 	for i := range nodes {
 		n := &nodes[i]
@@ -143,9 +143,9 @@ func (c *Counts) of(dimension string) float64 {
 	return float64(c.Cost) / 1e6
 }
 
-// placesOf says for every node what counts for it, and which group is above which.
-func placesOf(nodes []Node) (places map[string]Place, parents map[string]string) {
-	places, parents = make(map[string]Place, len(nodes)), make(map[string]string)
+// placesOf says for every node what counts for it, and who belongs to whom.
+func placesOf(nodes []Node) (places map[string]Place, groups *Groups) {
+	places, groups = make(map[string]Place, len(nodes)), &Groups{Above: make(map[string]string), Of: make(map[string]string)}
 	for i := range nodes { // parents come before their children
 		n := &nodes[i]
 		p := places[n.Parent]
@@ -158,13 +158,15 @@ func placesOf(nodes []Node) (places map[string]Place, parents map[string]string)
 			p.Model = n.Name
 		case coordinator.QuotaGroup.String():
 			if p.Group != "" {
-				parents[n.Name] = p.Group
+				groups.Above[n.Name] = p.Group
 			}
 			p.Group = n.Name
 		case coordinator.QuotaAgent.String():
-			p.Agent = n.Name
+			if p.Agent = n.Name; p.Provider == "" {
+				groups.Of[n.Name] = p.Group
+			}
 		}
 		places[n.ID] = p
 	}
-	return places, parents
+	return places, groups
 }

@@ -4,13 +4,19 @@ package usage
 // empty is all.
 type Place struct{ Provider, Model, Group, Agent string }
 
+// Groups is who belongs to whom.
+type Groups struct {
+	Above map[string]string // which group is above another
+	Of    map[string]string // which an agent belongs to
+}
+
 // ByPlace adds up rows of days for every place that is wanted. A group's usage counts for the
-// groups above it, too: parents says which group is above another.
-func ByPlace(rows []Row, parents map[string]string, wanted map[Place]bool) map[Place]map[string]*Counts {
+// groups above it, too, and what names no group for its agent's, whose quota it took.
+func ByPlace(rows []Row, groups *Groups, wanted map[Place]bool) map[Place]map[string]*Counts {
 	all := make(map[Place]map[string]*Counts, len(wanted))
 	for i := range rows {
 		r := &rows[i]
-		everywhere(r, parents, func(p Place) {
+		everywhere(r, groups, func(p Place) {
 			if !wanted[p] {
 				return
 			}
@@ -32,7 +38,11 @@ func ByPlace(rows []Row, parents map[string]string, wanted map[Place]bool) map[P
 const deepest = 8
 
 // everywhere calls count for each place that a row counts for.
-func everywhere(r *Row, parents map[string]string, count func(Place)) {
+func everywhere(r *Row, groups *Groups, count func(Place)) {
+	group := r.Group
+	if group == "" {
+		group = groups.Of[r.Agent]
+	}
 	pools := []Place{{}}
 	if r.Provider != "" {
 		pools = append(pools, Place{Provider: r.Provider})
@@ -42,17 +52,17 @@ func everywhere(r *Row, parents map[string]string, count func(Place)) {
 	}
 	for _, p := range pools {
 		count(p)
-		if r.Group == "" {
+		if group == "" {
 			continue
 		}
-		p.Group, p.Agent = r.Group, r.Agent
+		p.Group, p.Agent = group, r.Agent
 		if r.Agent != "" {
 			count(p)
 		}
 		p.Agent = ""
 		for range deepest {
 			count(p)
-			above, ok := parents[p.Group]
+			above, ok := groups.Above[p.Group]
 			if !ok {
 				break
 			}

@@ -37,8 +37,9 @@ type Projection struct {
 	// snapshot's first part were written; found are the reservations that this has.
 	first, snapshot time.Time
 	found           map[coordinator.TaskKey]bool
-	// hole: there are rows of before, and what lies between is missing.
-	hole bool
+	// hole: there are rows of before, and what lies between is missing: that is the gap of this index.
+	hole   bool
+	holeAt int
 }
 
 // New returns one that goes on from a state: the journal is to be given from Start of its mark on.
@@ -200,7 +201,7 @@ func (p *Projection) note(offset int64, reason string) {
 	if p.mark.Since.IsZero() || p.hole { // nothing is counted yet, or it is the same gap
 		return
 	}
-	p.hole = true
+	p.hole, p.holeAt = true, len(p.gaps)
 	p.gaps = append(p.gaps, Gap{From: p.mark.At, Offset: offset, Reason: reason})
 }
 
@@ -221,7 +222,7 @@ func (p *Projection) began() {
 		}
 	}
 	if p.hole {
-		g := &p.gaps[len(p.gaps)-1]
+		g := &p.gaps[p.holeAt]
 		g.To, g.Lost = since, lost
 	}
 	p.hole, p.found = false, nil

@@ -115,23 +115,32 @@ func Reconcile(rows []Row, b *Bill, by By, from, to string, t Tolerance) Reconci
 	return r
 }
 
+const million, billion = 1_000_000, 1_000_000_000
+
 // shaped is what the bill says of the days between, by other keys, in micro-USD.
 func (b *Bill) shaped(shape func(Key) Key, from, to string) map[Key]*Counts {
-	nano, all := make(map[Key]int64), make(map[Key]*Counts)
+	// In dollars and the rest: 200,000 lines of 100 million each are more than a number holds in billionths.
+	type cost struct{ dollars, nano int64 }
+	costs, all := make(map[Key]cost), make(map[Key]*Counts)
 	for k, v := range b.rows { // order does not matter: sums are the same
 		if k.Day < from || k.Day > to {
 			continue
 		}
 		s := shape(k)
 		add(all, s, &Counts{Requests: v.measures[0], InputTokens: v.measures[1], OutputTokens: v.measures[2], TotalTokens: v.measures[3]})
-		nano[s] += v.nano
+		sum := costs[s]
+		costs[s] = cost{sum.dollars + v.nano/billion, sum.nano + v.nano%billion}
 	}
-	for k, v := range nano { // order does not matter
+	for k, v := range costs { // order does not matter
+		dollars, nano := v.dollars+v.nano/billion, v.nano%billion
+		if dollars > Most/million || dollars < -Most/million {
+			dollars, nano = min(max(dollars, -Most/million), Most/million), 0
+		}
 		half := int64(500)
-		if v < 0 {
+		if v := dollars*billion + nano; v < 0 { // at most Most·1000
 			half = -half
 		}
-		all[k].Cost = (v + half) / 1000
+		all[k].Cost = (dollars*billion + nano + half) / 1000
 	}
 	return all
 }
