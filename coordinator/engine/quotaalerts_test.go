@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"taskbus/coordinator"
 )
@@ -81,5 +82,34 @@ func TestQuotaAlertsWithoutASession(t *testing.T) {
 	}
 	if got := reached(r.apply(coordinator.SessionOpened{})); len(got) != 2 {
 		t.Errorf("told with the next one: %q, want 80 and 90 %%", got)
+	}
+}
+
+// A call of which nobody tells how it ended is charged when its time is over: what its budget comes to by
+// then is told in that moment, and is in the journal. (460 of 1,000; of 500 that are 92 %, which has not
+// been told with the change, because there was no session.)
+func TestQuotaAlertsOfACallThatExpires(t *testing.T) {
+	of := func(amount int64) *quotaTree { return quotasOf().group("a", 1, daily(amount)) }
+	r := leads(t, policyOf(worker("x")).quotas(of(1000)))
+	r.apply(coordinator.CallAsked{Calls: []coordinator.Call{{
+		Op: coordinator.CallReserve, Key: coordinator.KeyOf("c"), Group: "a", TTL: time.Minute, ChargeUntold: true,
+		Usage: coordinator.Usage{InputTokens: 460}, Meant: coordinator.UsagePart,
+	}}})
+	r.apply(coordinator.SessionLost{})
+	if got := reached(r.reload(of(500))); got != nil {
+		t.Errorf("without a session %q are told", got)
+	}
+	r.Records(nil)
+	if got, want := reached(r.pass(time.Minute)), []string{"quota pool/a total_tokens 80%", "quota pool/a total_tokens 90%"}; !slices.Equal(got, want) {
+		t.Errorf("told of %q, want %q", got, want)
+	}
+	recorded := 0
+	for _, rec := range r.Records(nil) {
+		if _, is := rec.(*coordinator.QuotaTold); is {
+			recorded++
+		}
+	}
+	if recorded != 2 {
+		t.Errorf("%d are in the journal, want 2", recorded)
 	}
 }

@@ -57,6 +57,7 @@ func (e *Engine) quotaDue(now time.Time) {
 		e.turnKnown(&c, c.Expect, ended)
 		e.record(ended)
 	}
+	e.quotaAlerts() // a call of which nobody tells may be charged
 	q.rung = true
 }
 

@@ -62,7 +62,7 @@ func (f *former) forget(now int64) {
 // reservations.
 func (l *Ledger) Remembers() bool {
 	l.former.forget(l.now)
-	return len(l.former)+len(l.open) > 0
+	return len(l.former)+len(l.unlisted)+len(l.open) > 0
 }
 
 // keepable tells whether the record is one of those that are kept: an earlier version has not said

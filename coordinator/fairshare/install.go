@@ -37,6 +37,9 @@ func (l *Ledger) Install(now time.Time, q *coordinator.Quotas) {
 			heir.inherit(&old[i], l.now)
 		}
 		l.former.keep(l.now, &old[i], heir)
+		if heir == nil && !old[i].health.well(l.now) {
+			l.unlisted.keep(timeOf(l.now), old[i].healthBefore(l.now))
+		}
 	}
 	l.ailing = l.ailing[:0]
 	for i := range l.nodes {
@@ -45,6 +48,7 @@ func (l *Ledger) Install(now time.Time, q *coordinator.Quotas) {
 		}
 	}
 	l.nextRise()
+	l.resumeHealth()
 	successor := func(b *budget) *budget { return l.budgetOf(old[b.node].spec.ID, b.dim) }
 	kept := make(map[*budget]bool, len(families))
 	for _, f := range families {

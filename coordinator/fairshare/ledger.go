@@ -28,6 +28,7 @@ type Ledger struct {
 	walks      uint64
 	fresh      bool // nothing has been charged yet: its time may still be any
 	former     former
+	unlisted   unlisted
 
 	open   map[coordinator.TaskKey]*reservation
 	ending heap.Heap[*reservation] // those that end by themselves, the first first

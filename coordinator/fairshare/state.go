@@ -21,6 +21,9 @@ func (l *Ledger) Export(now time.Time) []coordinator.Record {
 			all = append(all, nd.healthBefore(l.now))
 		}
 	}
+	for _, r := range l.unlisted {
+		all = append(all, r)
+	}
 	for i := range l.nodes {
 		all = l.nodes[i].export(all, l.now)
 	}
@@ -112,6 +115,8 @@ func (l *Ledger) Fold(r coordinator.Record) {
 		}
 		if n, ok := l.byID[r.Node]; ok {
 			l.takeHeard(n, r)
+		} else {
+			l.unlisted.keep(timeOf(l.now), r)
 		}
 	case *coordinator.QuotaBefore:
 		l.foldBefore(r)
