@@ -119,11 +119,13 @@ func (o *onLoss) admit(now time.Time, asked []coordinator.Call) (answers []coord
 	return answers, len(made), true
 }
 
-// undo takes back calls that were admitted a moment ago.
+// undo takes back calls that were admitted a moment ago, and have not ended in the same question.
 func (o *onLoss) undo(now time.Time, asked []coordinator.Call, made []int) {
 	for _, i := range made {
-		o.ledger.Release(now, asked[i].Key, false)
-		o.drop(o.owed[asked[i].Key])
+		if held := o.owed[asked[i].Key]; held != nil {
+			o.ledger.Release(now, asked[i].Key, false)
+			o.drop(held)
+		}
 	}
 }
 
