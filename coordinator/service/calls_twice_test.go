@@ -25,3 +25,22 @@ groups: [{id: alpha}]
 		}
 	})
 }
+
+// What was let pass for a provider that quotas.yaml no longer lists is nobody else's: it does not take the
+// safe_limits of one that comes in its place.
+func TestLossOfAProviderThatIsTakenOut(t *testing.T) {
+	const stays = `
+groups: [{id: alpha}]
+providers:
+  - {provider: stays, on_loss: safe, safe_limits: {requests: {amount: 1, per: day}}, limits: {requests: {rate: 1000, per: minute}}}
+`
+	inLossRig(t, stays+`  - {provider: gone, on_loss: safe, safe_limits: {requests: {amount: 1, per: day}}, limits: {requests: {rate: 1000, per: minute}}}
+`, func(r *rig) {
+		r.asked(of("gone", aCall(coordinator.CallReserve, "1", 10)), coordinator.CallGranted)
+		r.under(stays)
+		r.asked(of("stays", aCall(coordinator.CallReserve, "2", 10)), coordinator.CallGranted)
+		r.unanswered(of("stays", aCall(coordinator.CallReserve, "3", 10))) // the one of its day is used
+		r.asked(of("gone", aCall(coordinator.CallSettle, "1", 10)), coordinator.CallGranted)
+		r.unanswered(of("stays", aCall(coordinator.CallReserve, "4", 10))) // still
+	})
+}
