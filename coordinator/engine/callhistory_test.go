@@ -2,6 +2,8 @@ package engine
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"pgregory.net/rapid"
 
@@ -45,6 +47,36 @@ func drawCall(t *rapid.T) coordinator.Call {
 		TTL:          seconds(t, "ttl", 0, 1, 20, 600),
 		ChargeUntold: rapid.Bool().Draw(t, "charge untold"),
 		Usage:        usage,
+	}
+}
+
+// question asks what only looks. That it changes nothing shows when the history is played again without it.
+func (h *history) question(t *rapid.T) {
+	h.do(coordinator.Tick{})
+	task := &coordinator.Task{
+		ID: "asked", Type: rapid.SampledFrom([]string{"any", "one", "none"}).Draw(t, "type"), AcceptedAt: h.now,
+		Priority: coordinator.Priority(rapid.IntRange(0, 3).Draw(t, "priority")),
+	}
+	h.charge(t, task)
+	h.e.Explain(h.now, task)
+	if len(h.e.held) > 0 {
+		held := h.e.held[rapid.SampledFrom(slices.Sorted(maps.Keys(h.e.held))).Draw(t, "of which")]
+		h.e.Explain(h.now, held.task)
+		h.e.Place(h.now, held.task)
+	}
+	c := drawCall(t)
+	q := &QuotaQuestion{Group: c.Group, Agent: c.Agent, Type: c.Operation, Usage: c.Usage, NoBorrowing: c.NoBorrowing, Routes: c.Routes}
+	a, ok := h.e.ExplainQuota(h.now, q)
+	all := h.e.Quotas(h.now, 1000, nil)
+	if quotas := h.e.policy.Quotas; ok != (quotas != nil) || all.Installed != ok || ok && len(all.Nodes) != len(quotas.Nodes) {
+		t.Fatalf("there are quotas: %v; %+v, %d nodes", ok, a, len(all.Nodes))
+	}
+	for _, n := range all.Nodes {
+		for _, b := range n.Budgets {
+			if min(b.Used, b.Reserved, b.Nominal) < 0 {
+				t.Fatalf("%s: less than nothing: %+v", n.ID, b)
+			}
+		}
 	}
 }
 

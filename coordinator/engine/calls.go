@@ -27,7 +27,8 @@ func (e *Engine) callAsked(now time.Time, ev *coordinator.CallAsked) {
 	for i := range ev.Calls {
 		c, a := &ev.Calls[i], &answered.Answers[i]
 		switch {
-		case !asks(c.Op) || c.Op == coordinator.CallCheck || a.State != coordinator.CallGranted || a.Standing:
+		case !asks(c.Op) || c.Op == coordinator.CallCheck || a.State != coordinator.CallGranted:
+		case a.Standing && (all || l.Knows(c.Key)):
 		case all:
 			answered.Changed = e.callStands(now, c, a) || answered.Changed
 		default:

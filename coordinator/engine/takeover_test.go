@@ -178,11 +178,16 @@ func (s *succession) crash(t *rapid.T) {
 		if s.dying != silent {
 			s.dying = rapid.SampledFrom([]agony{recorded, silent}).Draw(t, "agony")
 		}
-		deeds[rapid.SampledFrom([]string{"task", "settle", "result", "return", "redeliver", "cancel", "move", "lane"}).Draw(t, "event")](t)
+		deeds[rapid.SampledFrom([]string{"task", "settle", "result", "return", "redeliver", "cancel", "call", "move", "lane"}).Draw(t, "event")](t)
 	}
 	s.results = slices.Delete(s.results, 0, again)
 	s.loseDeliveries(t)
 	s.now = s.now.Add(time.Duration(rapid.IntRange(0, 5000).Draw(t, "ms without a leader")) * time.Millisecond)
+	if s.policy.Quotas != nil && rapid.IntRange(0, 3).Draw(t, "quotas.yaml has changed meanwhile at 0") == 0 {
+		p := *s.policy // what the journal has of other quotas is folded
+		p.Quotas = drawQuotas(t)
+		s.policy = &p
+	}
 	t.Logf("=== taken over, %d results are read again", len(s.results))
 	s.lead()
 }

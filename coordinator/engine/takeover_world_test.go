@@ -16,7 +16,7 @@ import (
 func (s *succession) deeds() map[string]func(*rapid.T) bool {
 	return map[string]func(*rapid.T) bool{
 		"task": s.sendTask, "settle": s.settleOne, "result": s.sendResult, "return": s.returnOne,
-		"redeliver": s.redeliver, "cancel": s.cancel, "time": s.pass, "move": s.settleMove, "lane": s.outOfLane,
+		"redeliver": s.redeliver, "cancel": s.cancel, "call": s.call, "time": s.pass, "move": s.settleMove, "lane": s.outOfLane,
 	}
 }
 
@@ -36,6 +36,15 @@ func (s *succession) sendTask(t *rapid.T) bool {
 		ID: id, Type: "any", AcceptedAt: s.now, ContentHash: 1, Priority: coordinator.PriorityNormal,
 		Group: rapid.SampledFrom(quotaGroups).Draw(t, "group"), EstimatedUsage: drawUsage(t),
 	}})
+	return true
+}
+
+// call asks about a call.
+func (s *succession) call(t *rapid.T) bool {
+	if s.policy.Quotas == nil || !s.led {
+		return false
+	}
+	s.do(coordinator.CallAsked{Token: 7, Calls: []coordinator.Call{drawCall(t)}})
 	return true
 }
 

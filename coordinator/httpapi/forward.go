@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/credential"
@@ -95,5 +96,22 @@ func Forward(ctx context.Context, client *http.Client, address, token string, ca
 	if err := json.Unmarshal(body, &got); err != nil || len(got.Answers) != len(calls) {
 		return nil, fmt.Errorf("the leader at %s gives no answers to %d calls", address, len(calls))
 	}
+	for i := range got.Answers {
+		if !understood(&got.Answers[i]) {
+			return nil, fmt.Errorf("the leader at %s gives an answer that this version does not know: run the same version of Taskbus everywhere", address)
+		}
+	}
 	return got.Answers, nil
+}
+
+// understood tells whether an answer says nothing that this version has no word for.
+func understood(a *coordinator.CallAnswer) bool {
+	knows := func(lacks *coordinator.QuotaLack) bool {
+		return lacks == nil || lacks.Dimension < coordinator.Dimension(coordinator.NumDimensions)
+	}
+	return a.State < coordinator.CallState(coordinator.NumCallStates) && knows(a.Lacks) && (a.Lacks != nil || a.State != coordinator.CallDoubted) &&
+		!slices.ContainsFunc(a.Routes, func(r coordinator.RouteScore) bool { return !knows(r.Lacks) }) &&
+		!slices.ContainsFunc(a.Limits, func(l coordinator.QuotaLeft) bool {
+			return l.Dimension >= coordinator.Dimension(coordinator.NumDimensions)
+		})
 }

@@ -3,7 +3,7 @@ package service
 import (
 	"fmt"
 	"slices"
-	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,8 +69,8 @@ func (o *onLoss) under(now time.Time, q *coordinator.Quotas) {
 		return
 	}
 	names, nodes, pools := fairshare.NewDirectory(q), slices.Clone(q.Loss), make(map[string]string, len(q.Loss))
-	for i := range nodes { // each by a name of its own, so that no other is charged with it
-		name := strconv.Itoa(i)
+	for i := range nodes {
+		name := lossName(nodes[i].Provider)
 		pools[nodes[i].Provider], nodes[i].Provider = name, name
 	}
 	o.mu.Lock()
@@ -80,6 +80,11 @@ func (o *onLoss) under(now time.Time, q *coordinator.Quotas) {
 	o.estimator.SetDefaultOutput(q.DefaultOutput)
 	o.ledger.Install(now, &coordinator.Quotas{Nodes: nodes, Location: q.Location, TombstoneTTL: lossTTL, ReservationTTL: lossTTL})
 }
+
+// lossName is what the ledger calls the pool of a provider, or of one of its keys; that without a
+// provider, too. It is nobody else's, as a key's would be the provider's as well, and stays the same when
+// others are listed.
+func lossName(provider string) string { return "/" + strings.Replace(provider, "@", "/", 1) }
 
 // admit answers calls as far as that may be done here, and counts those that were admitted; false:
 // somebody else must answer, and nothing has been admitted. As with a leader, if one of those that
@@ -119,11 +124,13 @@ func (o *onLoss) admit(now time.Time, asked []coordinator.Call) (answers []coord
 	return answers, len(made), true
 }
 
-// undo takes back calls that were admitted a moment ago.
+// undo takes back calls that were admitted a moment ago, and have not ended in the same question.
 func (o *onLoss) undo(now time.Time, asked []coordinator.Call, made []int) {
 	for _, i := range made {
-		o.ledger.Release(now, asked[i].Key, false)
-		o.drop(o.owed[asked[i].Key])
+		if held := o.owed[asked[i].Key]; held != nil {
+			o.ledger.Release(now, asked[i].Key, false)
+			o.drop(held)
+		}
 	}
 }
 
