@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -83,7 +84,11 @@ type historySource struct {
 }
 
 func (h historySource) Usage(ctx context.Context, q usage.Query) ([]usage.Row, bool, error) {
-	return h.history.Usage(ctx, q)
+	rows, more, err := h.history.Usage(ctx, q)
+	if _, quotas := h.reload.zone(); err != nil && !quotas {
+		err = fmt.Errorf("%w: %w", httpapi.ErrNoQuotas, err)
+	}
+	return rows, more, err
 }
 
 func (h historySource) Zone() *time.Location {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,8 @@ import (
 	"taskbus/config"
 	"taskbus/coordinator/gateway"
 	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/usage"
+	"taskbus/coordinator/usage/history"
 )
 
 // answers is a coordinator that says what it is to say, and notes what it was asked.
@@ -196,5 +199,24 @@ func TestHistoryFile(t *testing.T) {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
+	}
+}
+
+// Without quotas.yaml there is no history, which is no reason to try again; with it there is none yet.
+func TestHistoryWithoutQuotas(t *testing.T) {
+	fleet, err := config.Parse([]byte("agents: {}\n"), "agents.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	quotas, err := config.ParseQuotas([]byte("{}\n"), "quotas.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cfg := range []*config.Config{fleet, fleet.WithQuotas(quotas)} {
+		r := newReloader(configFiles{}, cfg, nil)
+		_, _, err := historySource{history.New(history.Options{Zone: r.zone}), r}.Usage(t.Context(), usage.Query{})
+		if without := cfg.Policy().Quotas == nil; err == nil || errors.Is(err, httpapi.ErrNoQuotas) != without {
+			t.Errorf("without quotas %v: %v", without, err)
+		}
 	}
 }

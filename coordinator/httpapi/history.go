@@ -37,7 +37,14 @@ func (noHistory) Rebuild(context.Context) (Rebuilt, error) {
 	return Rebuilt{}, errors.New("this coordinator keeps no history of usage")
 }
 
+// historyProblem answers who asks a history that cannot be asked: where there are no quotas it is of no use to
+// try again.
 func historyProblem(w http.ResponseWriter, err error) {
+	if errors.Is(err, ErrNoQuotas) {
+		problem(w, http.StatusNotFound, "No quotas",
+			"This coordinator has no quotas.yaml, and keeps and shows no history of usage without one. docs/quotas.md says how to write one.")
+		return
+	}
 	notAvailable(w, "History not available", "Asking the history of usage", err)
 }
 

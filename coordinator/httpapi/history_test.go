@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -86,6 +87,8 @@ func TestHistoryEndpoints(t *testing.T) {
 		{"cost", "/v1/quota/cost?group=g", fakeHistory{rows: rows}, 200, usage.Query{By: "total", Group: "g"},
 			`"cost_usd":1, "agents":[{"group":"g","agent":"b","share":0.75, "models":[{"provider":"openai","model":"gpt-4o","share":1,`},
 		{"the dearest", "/v1/quota/cost?limit=1", fakeHistory{rows: rows}, 200, usage.Query{By: "total"}, `"more":true`},
+		{"without quotas", "/v1/quota/history", fakeHistory{err: fmt.Errorf("%w: waiting", ErrNoQuotas)}, 404, usage.Query{By: "day", Limit: 1000}, `noquotas.yaml`},
+		{"cost without quotas", "/v1/quota/cost", fakeHistory{err: ErrNoQuotas}, 404, usage.Query{By: "total"}, `noquotas.yaml`},
 		{"cost away", "/v1/quota/cost", fakeHistory{err: errors.New("the database is away")}, 503, usage.Query{By: "total"}, ``},
 	} {
 		t.Run(c.name, func(t *testing.T) {

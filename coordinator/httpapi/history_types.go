@@ -12,7 +12,8 @@ import (
 // concurrent use.
 type History interface {
 	// Usage gives the rows of a question, in the order of their keys, and whether there are
-	// more than its limit. An error means that it cannot be asked now.
+	// more than its limit. An error means that it cannot be asked now;
+	// ErrNoQuotas: there is none, because there are no quotas.
 	Usage(ctx context.Context, q usage.Query) (rows []usage.Row, more bool, err error)
 	// Projection is how it is, and up to where it has come.
 	Projection(ctx context.Context) (Projection, error)
