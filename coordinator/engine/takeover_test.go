@@ -187,6 +187,7 @@ func (s *succession) crash(t *rapid.T) {
 		p := *s.policy // what the journal has of other quotas is folded
 		p.Quotas = drawQuotas(t)
 		s.policy = &p
+		clear(s.reached) // of other budgets
 	}
 	t.Logf("=== taken over, %d results are read again", len(s.results))
 	s.lead()

@@ -17,6 +17,7 @@ const (
 	riseEvery    = time.Minute
 	pauseLeast   = time.Second
 	pauseMost    = time.Minute
+	mostRefused  = 7 // are counted
 	// longestBlock bounds for how long a provider's word keeps a pool closed.
 	longestBlock = 24 * time.Hour
 )
@@ -126,7 +127,7 @@ func (l *Ledger) refusedBy(h *health, begun int64, retryAfter time.Duration, by 
 		return
 	}
 	if retryAfter <= 0 {
-		h.refused = min(h.refused+1, 7)
+		h.refused = min(h.refused+1, mostRefused)
 	}
 	h.part = max(least, h.share()*cutPercent/100)
 	h.cutAt, h.rises = l.now, l.now+int64(riseEvery)
@@ -173,11 +174,11 @@ func (nd *node) heard(now int64, taken coordinator.Amounts) *coordinator.PoolHea
 	return r
 }
 
-// takeHeard sets a node to what a record says of it.
+// takeHeard sets a node to what a record says of it, within its bounds.
 func (l *Ledger) takeHeard(n int32, r *coordinator.PoolHeard) {
 	nd := &l.nodes[n]
 	h := &nd.health
-	h.part, h.refused, h.blocked, h.cutAt, h.rises = r.PerMille, r.Refusals, 0, 0, 0
+	h.part, h.refused, h.blocked, h.cutAt, h.rises = min(max(r.PerMille, 0), wholeRate), min(max(r.Refusals, 0), mostRefused), 0, 0, 0
 	if h.by, h.rest, h.takes = r.By, 0, 0; !r.RestUntil.IsZero() {
 		h.rest = r.RestUntil.UnixNano()
 	}
@@ -185,7 +186,7 @@ func (l *Ledger) takeHeard(n int32, r *coordinator.PoolHeard) {
 		h.takes = r.TakesAfter.UnixNano()
 	}
 	if r.Before {
-		h.calls, h.success, h.latency = r.Calls, r.Success, int64(r.Latency)
+		h.calls, h.success, h.latency = min(max(r.Calls, 0), manyCalls), min(max(r.Success, 0), 1_000_000), max(int64(r.Latency), 0)
 		h.teller, h.beganSuccess, h.beganLatency = r.Teller, r.BeganSuccess, int64(r.BeganLatency)
 		if h.latency > 0 {
 			h.timed = h.calls

@@ -151,7 +151,7 @@ func budgetsOf(q *coordinator.Quotas) (n int) {
 
 // advance moves the ledger's clock, and begins the periods that have begun.
 func (l *Ledger) advance(now int64) {
-	if l.now = max(l.now, now); l.rising <= l.now {
+	if l.now = max(l.now, inTime(now)); l.rising <= l.now {
 		l.rise()
 	}
 	if l.now < l.nextPeriod {
@@ -165,6 +165,10 @@ func (l *Ledger) advance(now int64) {
 		l.nextPeriod = min(l.nextPeriod, f.span.end)
 	}
 }
+
+// inTime is an instant between 1970 and 2116: with others the sums and periods of this package are not right,
+// whatever clock, or journal, says them.
+func inTime(ns int64) int64 { return min(max(ns, 0), 1<<62) }
 
 // Now is the ledger's time: the latest that it was told. What is journalled of its doings
 // carries this time.

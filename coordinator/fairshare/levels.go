@@ -56,7 +56,7 @@ func (s *Shares) Served(level int, waiting uint8) {
 	t := &s.turns
 	waiting &= 1<<Levels - 1
 	top := bits.Len8(waiting) - 1
-	if t.passed[level] = 0; waiting == 1<<top {
+	if t.passed[level] = 0; top < 0 || waiting == 1<<top {
 		return
 	}
 	t.owed += t.low

@@ -130,7 +130,7 @@ func (l *Ledger) Fold(r coordinator.Record) {
 
 // at sets the time to that of a record: back, too, while nothing has been charged.
 func (l *Ledger) at(at time.Time) {
-	now := at.UnixNano()
+	now := inTime(at.UnixNano())
 	if l.fresh && now < l.now {
 		l.now = now
 		for _, f := range l.roots {
