@@ -118,8 +118,14 @@ func (q *quotaWaits) enqueue(w *quotaWait) {
 	switch {
 	case k.open:
 		q.refusedInTurn(w)
-	case closes && (k.first == nil || w.lacks.RetryAt.Before(k.at)):
+	case closes && k.first == nil:
 		k.first = w
+		q.opensAt(k, w.lacks.RetryAt)
+	case closes && w.lacks.RetryAt.Before(k.at):
+		// It tries sooner, but is first only if it goes before him who is: it may wait behind just him.
+		if w.task.level > k.first.task.level {
+			k.first = w
+		}
 		q.opensAt(k, w.lacks.RetryAt)
 	}
 }
