@@ -161,7 +161,7 @@ func (e *Engine) laneMoved(now time.Time, ev coordinator.LaneMoved) {
 			l.head = &first
 		}
 		l.usedAt = now
-		if early != nil {
+		if early != nil && e.connected { // else it goes back with everything that is held
 			e.received(now, *early)
 		}
 		e.considerReading(now, l)
@@ -175,7 +175,7 @@ func (e *Engine) laneMoved(now time.Time, ev coordinator.LaneMoved) {
 	default:
 		l.rest = now.Add(laneRest)
 	}
-	if early != nil { // a copy from before: the lane did not take this one
+	if early != nil && e.connected { // a copy from before: the lane did not take this one
 		e.emit(coordinator.Ack{Handle: early.Handle, Copy: true})
 	}
 	switch {

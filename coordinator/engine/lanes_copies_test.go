@@ -247,6 +247,12 @@ func TestComesOutOfItsLaneBeforeTheConfirm(t *testing.T) {
 		want(t, r.confirm(2), "ack 2")
 		checkIndexes(t, r.Engine)
 	})
+	t.Run("confirmed when nothing new is begun any more", func(t *testing.T) {
+		r := moving(t)
+		r.apply(coordinator.DrainBegan{}) // what came out of the lane goes back to it
+		want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2")
+		checkIndexes(t, r.Engine)
+	})
 	t.Run("cancelled meanwhile", func(t *testing.T) {
 		r := moving(t)
 		r.withdraw("t")
