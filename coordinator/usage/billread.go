@@ -14,6 +14,7 @@ import (
 // first line. The error is a *BillFaults with the lines that are wrong.
 func ReadBill(text []byte, o BillOptions) (*Bill, error) {
 	faults := &BillFaults{}
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // spreadsheets write it, also in front of a quote
 	lines := csv.NewReader(bytes.NewReader(text))
 	lines.ReuseRecord = true
 	lines.LazyQuotes = false

@@ -234,6 +234,31 @@ func TestRetentionWasFaster(t *testing.T) {
 	}
 }
 
+// A gap that is still in the journal is told once, however often the history is made anew.
+func TestGapIsToldOnce(t *testing.T) {
+	r := newRig(t)
+	r.use("a", 1)
+	r.at = noon.AddDate(0, 0, 1)
+	r.snapshot()
+	r.use("b", 20)
+	r.publish([]byte("no message of the journal")) // at offset 5
+	r.use("b", 1)
+	r.at = noon.AddDate(0, 0, 2)
+	r.use("c", 300)
+	h, _ := r.follow()
+	r.is(h, "20 a 1, 21 b 21, 22 c 300")
+	r.broker.Trim(bus.StreamJournal, 2) // the first day is the history's alone
+	for range 3 {
+		if made := r.rebuild(h); !made.Kept || made.From != "2026-11-22" {
+			t.Fatalf("made anew: %+v", made)
+		}
+	}
+	s, err := h.Status(t.Context())
+	if err != nil || len(s.Gaps) != 1 || s.Gaps[0].Offset != 5 {
+		t.Errorf("the gaps are %+v, %v", s.Gaps, err)
+	}
+}
+
 // The broker is away for a while: it is said once, and when it is back nothing is missing.
 func TestBrokerGoesAway(t *testing.T) {
 	r := newRig(t)
