@@ -1,9 +1,29 @@
 package main
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
+
+// Something that is no coordinator answers "OK" to everything, with an empty object: no change was made, and
+// nothing is known of quotas.
+func TestAnswerThatSaysNothing(t *testing.T) {
+	for _, body := range []string{"{}", "null", " {\n}"} {
+		for _, line := range []string{"agents drain a", "quota set pool weight=1", "quota ls", "quota show pool", "tasks"} {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
+			r := newRig()
+			r.env["TASKBUS_HTTP_URL"] = server.URL
+			code := r.run(t, strings.Fields(line)...)
+			server.Close()
+			if code != exitFailed || r.out.String() != "" || !strings.Contains(r.err.String(), "is something else listening there?") {
+				t.Errorf("%s, answered %s: exit code %d, stdout %q, stderr %q", line, body, code, r.out.String(), r.err.String())
+			}
+		}
+	}
+}
 
 // What projects and keys are called on a bill is for others to say: a comma is part of a name.
 func TestNamesOfBillsInOneLine(t *testing.T) {
