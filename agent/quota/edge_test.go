@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"taskbus/agent/quota"
 )
@@ -94,6 +95,37 @@ func TestBaseThatGivesNothing(t *testing.T) {
 		}
 		r.close(client)
 		r.stands("one", 0, 0)
+	})
+}
+
+// Who closes a client that is being closed waits for that: a program that ends when its second Close has
+// returned would else take what the first one was about to tell with it.
+func TestCloseTwice(t *testing.T) {
+	inRig(t, pool(1000, ""), func(r *rig) {
+		client := r.client("x", func(o *quota.Options) { o.Lease.Calls = 1 })
+		pass, err := client.Admit(context.Background(), taking(100, 10))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.set("one", func(c *coordinator) { c.deaf = true })
+		pass.Settle(used(100, 10), nil)
+		first, second := make(chan error, 1), make(chan error, 1)
+		go func() { first <- client.Close(context.Background()) }()
+		synctest.Wait()
+		go func() { second <- client.Close(context.Background()) }()
+		late, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := client.Close(late); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the third, which waits no longer: %v", err)
+		}
+		if len(first)+len(second) > 0 {
+			t.Error("closed before what was used is told")
+		}
+		r.set("one", func(c *coordinator) { c.deaf = false })
+		if err := errors.Join(<-first, <-second, client.Close(context.Background())); err != nil {
+			t.Error(err)
+		}
+		r.stands("one", 110, 0)
 	})
 }
 
