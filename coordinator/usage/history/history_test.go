@@ -293,3 +293,29 @@ func TestWithoutQuotas(t *testing.T) {
 		t.Errorf("got %+v, %v", s, err)
 	}
 }
+
+// The journal was deleted and begun anew, by a coordinator whose clock is behind: it is known by what is
+// in it, and not by its times. What is in the rows stays, and what is new is added, also of the same day.
+func TestAnotherJournalByAClockBehind(t *testing.T) {
+	r := newRig(t)
+	r.use("a", 1)
+	r.use("a", 2)
+	h, stop := r.follow()
+	r.is(h, "20 a 3")
+	stop()
+
+	other := newRig(t)
+	other.file, other.log = r.file, r.log
+	other.at = noon.Add(-time.Hour)
+	for range 5 { // it reaches beyond where the other one ended
+		other.use("b", 100)
+	}
+	h, _ = other.follow()
+	other.eventually(h, Failing, "is not the one that the history was made from")
+	if made := other.rebuild(h); !made.Kept || made.From != "" {
+		t.Errorf("made anew: %+v", made)
+	}
+	other.is(h, "20 a 3, 20 b 500")
+	other.use("b", 1)
+	other.is(h, "20 a 3, 20 b 501")
+}
