@@ -148,13 +148,22 @@ func (a *asker) attempt(ctx context.Context, url, op string, body []byte) (*Answ
 		return nil, &Unavailable{Op: op, RetryAfter: lostPause, Err: fmt.Errorf("%s: reading the answer: %w", url, err)}
 	}
 	if resp.StatusCode == http.StatusOK {
-		var answer Answer
+		var answer granted
 		if err := json.Unmarshal(text, &answer); err != nil {
 			return nil, &Unavailable{Op: op, RetryAfter: lostPause, Err: fmt.Errorf("%s: its answer is not a coordinator's: %w", url, err)}
 		}
-		return &answer, nil
+		if !answer.Granted { // nothing would be set aside, which is the answer where no quota concerns a call
+			return nil, &Unavailable{Op: op, RetryAfter: lostPause, Err: fmt.Errorf("%s: it answers 200, and not that anything is granted: is it a coordinator?", url)}
+		}
+		return &answer.Answer, nil
 	}
 	return nil, problemOf(url, op, resp, text)
+}
+
+// granted is the body of an answer that grants something, which says so.
+type granted struct {
+	Granted bool `json:"granted"`
+	Answer
 }
 
 // told is the body of an answer that grants nothing.

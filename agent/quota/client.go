@@ -32,6 +32,7 @@ type Client struct {
 	stop    context.CancelFunc
 	mu      sync.Mutex
 	closed  bool
+	ended   chan struct{} // closed when Close has told all it could
 	running sync.WaitGroup
 }
 
@@ -43,6 +44,7 @@ func New(o Options) (*Client, error) {
 	}
 	c := &Client{o: o, asker: newAsker(&o, urls), prefix: "c-" + strings.ToLower(rand.Text()[:13]) + "-"}
 	c.ctx, c.stop = context.WithCancel(context.Background())
+	c.ended = make(chan struct{})
 	c.teller = newTeller(c.asker, &c.o, c.newID)
 	c.pools = newPools(c)
 	return c, nil
@@ -189,15 +191,23 @@ func (c *Client) isClosed() bool {
 }
 
 // Close gives leases back and tells what was used, until ctx ends; an error says how much could not
-// be told. Calls that still run are told of when they end, by who ends them.
+// be told. Calls that still run are told of when they end, by who ends them. Who closes it once more
+// waits for the first to be done, who has the error, or for the end of ctx: a program that ends when it
+// has closed everything must not end in the middle of that.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	again := c.closed
 	c.closed = true
 	c.mu.Unlock()
 	if again {
-		return nil
+		select {
+		case <-c.ended:
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("quota client: it is being closed already: %w", ctx.Err())
+		}
 	}
+	defer close(c.ended)
 	c.stop()
 	c.running.Wait()
 	c.pools.close()

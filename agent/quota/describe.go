@@ -37,34 +37,42 @@ type asked struct {
 	n     int64 // answers
 }
 
-// described makes of a request what quota is asked for; false: it is no call of a model.
-//
-// It is one by its path: OpenAI's …/chat/completions, …/completions, …/responses and …/embeddings,
-// Anthropic's …/messages, Gemini's …/models/MODEL:generateContent and :streamGenerateContent.
-// The provider is that of the host, else the one whose path it is. body is the beginning of the
-// request's body, and size all of it, in bytes.
-func described(r *http.Request, body []byte, size int64) (Call, bool) {
+// calledBy tells by the path of a request whether it is a call of a model, and by whose it is one:
+// OpenAI's …/chat/completions, …/completions, …/responses and …/embeddings, Anthropic's …/messages,
+// Gemini's …/models/MODEL:generateContent and :streamGenerateContent.
+func calledBy(r *http.Request) (provider string, ok bool) {
 	if r.Method != http.MethodPost {
-		return Call{}, false
+		return "", false
 	}
-	provider, last := "", path.Base(r.URL.Path)
-	model, verb, gemini := strings.Cut(last, ":")
-	a := asked{n: 1}
-	switch {
-	case gemini && (verb == "generateContent" || verb == "streamGenerateContent"):
-		provider, a.model = "gemini", model
-		a.readGemini(body)
+	last := path.Base(r.URL.Path)
+	switch _, verb, _ := strings.Cut(last, ":"); {
+	case verb == "generateContent" || verb == "streamGenerateContent":
+		return "gemini", true
 	case last == "messages":
-		provider = "anthropic"
-		a.read(body)
+		return "anthropic", true
 	case last == "completions" || last == "responses" || last == "embeddings":
-		provider = "openai"
+		return "openai", true
+	}
+	return "", false
+}
+
+// described makes of a call of a model what quota is asked for. The provider is that of the host,
+// else the one whose path it is. body is the beginning of the request's body, and size all of it, in
+// bytes.
+func described(r *http.Request, provider string, body []byte, size int64) Call {
+	last := path.Base(r.URL.Path)
+	a := asked{n: 1}
+	switch provider {
+	case "gemini":
+		a.model, _, _ = strings.Cut(last, ":")
+		a.readGemini(body)
+	case "openai":
 		a.read(body)
 		if deployment := azureModel(r.URL.Path); a.model == "" && deployment != "" {
 			a.model = deployment
 		}
 	default:
-		return Call{}, false
+		a.read(body)
 	}
 	if p := providerOf(r.URL.Hostname()); p != "" {
 		provider = p
@@ -79,7 +87,7 @@ func described(r *http.Request, body []byte, size int64) (Call, bool) {
 	case a.most > 0:
 		c.OutputTokens = new(bounded(bounded(a.most) * min(max(a.n, 1), 1024)))
 	}
-	return c, true
+	return c
 }
 
 // modelName are names that quotas.yaml may have; others are charged to the provider.
@@ -154,19 +162,20 @@ func skip(d *json.Decoder) error {
 	return d.Decode(&value)
 }
 
-// begun is a request's body: what was read of it, its size, and all of it, to be sent.
+// begun is a request's body: what was read of it, its size, and, where that was taken from what is to
+// be sent, all of it anew; nil: it is as it was.
 type begun struct {
 	start []byte
 	size  int64
-	all   io.ReadCloser
+	rest  io.ReadCloser
 }
 
 // beginning reads the beginning of a request's body, and leaves what is sent as it was.
 func beginning(r *http.Request) (begun, error) {
 	if r.Body == nil || r.Body == http.NoBody {
-		return begun{all: r.Body}, nil
+		return begun{}, nil
 	}
-	b := begun{all: r.Body, size: r.ContentLength}
+	b := begun{size: r.ContentLength}
 	from := r.Body
 	if r.GetBody != nil {
 		copied, err := r.GetBody()
@@ -181,7 +190,7 @@ func beginning(r *http.Request) (begun, error) {
 		return b, err
 	}
 	if b.start = start; r.GetBody == nil {
-		b.all = struct {
+		b.rest = struct {
 			io.Reader
 			io.Closer
 		}{io.MultiReader(bytes.NewReader(start), r.Body), r.Body}

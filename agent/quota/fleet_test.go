@@ -153,7 +153,7 @@ func (f *fleet) answer(m *member, op, id string, tokens int64) (status int, text
 	_, charged := f.charged[id]
 	_, stands := f.stands[id]
 	held := m.owed[id]
-	granted := fmt.Sprintf(`{"reservation_id": %q, "expires_at": %q, "unconfirmed": %v}`, id, time.Now().Add(2*time.Minute).Format(time.RFC3339), !f.leads)
+	granted := fmt.Sprintf(`{"granted": true, "reservation_id": %q, "expires_at": %q, "unconfirmed": %v}`, id, time.Now().Add(2*time.Minute).Format(time.RFC3339), !f.leads)
 	switch ends := op == "settle" || op == "release"; {
 	case op == "reserve" && f.leads:
 		f.stands[id] = tokens

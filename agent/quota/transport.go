@@ -41,19 +41,23 @@ type Transport struct {
 
 // RoundTrip makes a call, if there is quota for it.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	body, err := beginning(r)
-	if err != nil {
-		closeBody(r)
-		return nil, fmt.Errorf("quota: reading the request's body: %w", err)
+	sent, call, ok := r, Call{}, false
+	if whose, is := calledBy(r); is { // of anything else the body is not touched
+		body, err := beginning(r)
+		if err != nil {
+			closeBody(r)
+			return nil, fmt.Errorf("quota: reading the request's body: %w", err)
+		}
+		call, ok = described(r, whose, body.start, body.size), true
+		if body.rest != nil {
+			sent = r.WithContext(r.Context()) // a copy: a RoundTripper leaves the request of its caller alone
+			sent.Body = body.rest
+		}
 	}
-	call, ok := described(r, body.start, body.size)
 	if t.Describe != nil {
 		ok = t.Describe(r, &call, ok)
 	}
-	if body.all != r.Body {
-		r = r.WithContext(r.Context()) // a copy: a RoundTripper leaves the request of its caller alone
-		r.Body = body.all
-	}
+	r = sent
 	if !ok {
 		return t.base().RoundTrip(r)
 	}
@@ -71,6 +75,10 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			pass.Release(&Response{})
 		}
 		return resp, err
+	}
+	if resp == nil { // against its contract; net/http says so
+		pass.Release(nil)
+		return nil, nil
 	}
 	heard := Heard(resp.StatusCode, time.Since(begun), resp.Header)
 	if resp.StatusCode < 200 || resp.StatusCode > 299 || resp.Body == nil {

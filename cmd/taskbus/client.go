@@ -162,10 +162,19 @@ func (c *client) do(request *http.Request, v any) error {
 	if v == nil {
 		return nil
 	}
+	if saysNothing(body) { // it would read as an answer in which all is zero: a change that was made, nothing that is limited
+		return fmt.Errorf("%s: the answer of %s says nothing; is something else listening there?", doing, request.URL.Path)
+	}
 	if err := json.Unmarshal(body, v); err != nil {
 		return fmt.Errorf("%s: the answer of %s is not the JSON expected (%w); is something else listening there?", doing, request.URL.Path, err)
 	}
 	return nil
+}
+
+// saysNothing tells whether an answer is null, or an object without a field: no coordinator's is.
+func saysNothing(body []byte) bool {
+	var members map[string]json.RawMessage
+	return json.Unmarshal(body, &members) == nil && len(members) == 0
 }
 
 // unauthorised says in terms of the command line what a 401 means.

@@ -59,13 +59,17 @@ func (a *app) journalExport(ctx context.Context, path string, all, force bool) e
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("write the export: %w", err)
 	}
+	place, _, err := replaceable(path)
+	if err != nil {
+		return fmt.Errorf("write the export: %w", err)
+	}
 	exported := journalExported{File: path, First: -1, Last: -1}
-	err := a.withJournal(ctx, func(ctx context.Context, s *journalStream) error {
+	err = a.withJournal(ctx, func(ctx context.Context, s *journalStream) error {
 		from, err := s.exportFrom(all)
 		if err != nil {
 			return err
 		}
-		return a.writeExport(ctx, s, from, &exported)
+		return a.writeExport(ctx, s, from, place, &exported)
 	})
 	if err != nil {
 		return err
@@ -98,8 +102,8 @@ func (s *journalStream) exportFrom(all bool) (bus.Position, error) {
 }
 
 // writeExport writes beside the file and puts it into its place when it is complete.
-func (a *app) writeExport(ctx context.Context, s *journalStream, from bus.Position, exported *journalExported) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(exported.File), "."+filepath.Base(exported.File)+".*")
+func (a *app) writeExport(ctx context.Context, s *journalStream, from bus.Position, place string, exported *journalExported) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(place), "."+filepath.Base(place)+".*")
 	if err != nil {
 		return fmt.Errorf("write the export: %w", err)
 	}
@@ -137,7 +141,7 @@ func (a *app) writeExport(ctx context.Context, s *journalStream, from bus.Positi
 	if err := file.Close(); err != nil {
 		return fmt.Errorf("write the export: %w", err)
 	}
-	if err := os.Rename(file.Name(), exported.File); err != nil {
+	if err := os.Rename(file.Name(), place); err != nil {
 		return fmt.Errorf("write the export: %w", err)
 	}
 	return nil

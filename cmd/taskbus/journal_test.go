@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -237,6 +240,28 @@ func TestJournalExport(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is put in the place of something else is put in that of a file: never of a device or a pipe, of
+// which there would be none any more, and of what a link leads to.
+func TestJournalExportReplacesFilesAlone(t *testing.T) {
+	bodies := logbook(t)
+	folder := t.TempDir()
+	pipe, file, link := filepath.Join(folder, "pipe"), filepath.Join(folder, "x.tbj"), filepath.Join(folder, "link")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(file, nil, 0o600), os.Symlink(file, link)); err != nil {
+		t.Fatal(err)
+	}
+	runJournal(t, bodies, "journal export --force "+pipe, func(r *rig, code int) {
+		if info, err := os.Lstat(pipe); err != nil || info.Mode().Type() != fs.ModeNamedPipe || code != exitFailed || !strings.Contains(r.err.String(), "is no regular file") {
+			t.Errorf("exit code %d, %s; there is %v, %v", code, r.err.String(), info, err)
+		}
+	})
+	runJournal(t, bodies, "journal export --force "+link, func(r *rig, code int) {
+		if info, err := os.Lstat(link); err != nil || info.Mode().Type() != fs.ModeSymlink || code != exitOK {
+			t.Errorf("exit code %d, %s; there is %v, %v", code, r.err.String(), info, err)
+		}
+	})
+	expectExport(t, file, bodies, 5)
 }
 
 func expectExport(t *testing.T, path string, bodies [][]byte, first int) {

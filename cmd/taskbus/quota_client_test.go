@@ -141,7 +141,7 @@ func TestClientShowsItsCertificateWhereItMust(t *testing.T) {
 		shown[r.TLS.PeerCertificates[0].Subject.CommonName+" at "+r.URL.Path]++
 		mu.Unlock()
 		w.Header().Set("Content-Type", "application/json")
-		if _, err := w.Write([]byte(`{"reservation_id":"r"}`)); err != nil {
+		if _, err := w.Write([]byte(`{"granted":true,"reservation_id":"r"}`)); err != nil {
 			t.Error(err)
 		}
 	}))

@@ -145,10 +145,14 @@ func (a *app) rebuildHistory(ctx context.Context, base string) error {
 		if err := client.get(ctx, "/v1/quota/history?limit=1", &l); err != nil {
 			return err
 		}
-		if l.Projection.State != "rebuilding" {
-			p.projection(&l.Projection, a.now())
-			return p.err
+		if l.Projection.State == "rebuilding" {
+			continue
 		}
+		p.projection(&l.Projection, a.now())
+		if p.err == nil && (l.Projection.State == "failing" || l.Projection.State == "stopped") {
+			return fmt.Errorf("the history was not made anew: it is %s; the coordinator's log says why", l.Projection.State)
+		}
+		return p.err
 	}
 }
 
@@ -190,6 +194,18 @@ func printHistory(w io.Writer, l httpapi.HistoryList, now time.Time) error {
 	return p.err
 }
 
+// gapText is from when to when something is missing, as far as that is known: in front of the first message
+// that could be read there is no time.
+func gapText(g *httpapi.HistoryGap) string {
+	at := func(t time.Time) string {
+		if t.IsZero() {
+			return "some time"
+		}
+		return t.UTC().Format(time.RFC3339)
+	}
+	return at(g.From) + " to " + at(g.To)
+}
+
 // projection says up to when the history is, and what is missing in it.
 func (p *page) projection(j *httpapi.Projection, now time.Time) {
 	switch {
@@ -203,7 +219,7 @@ func (p *page) projection(j *httpapi.Projection, now time.Time) {
 		p.line("it is %s: %s", j.State, oneLine(j.Detail))
 	}
 	for _, g := range j.Gaps {
-		p.line("missing: %s to %s", g.From.UTC().Format(time.RFC3339), g.To.UTC().Format(time.RFC3339))
+		p.line("missing: %s", gapText(&g))
 		p.line("  %s", oneLine(g.Reason))
 		if g.Lost > 0 {
 			p.line("  of %s it is not known what was used", count(int(g.Lost), "reservation"))

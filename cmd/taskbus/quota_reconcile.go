@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/csv"
 	"fmt"
 	"io"
 	"net/http"
@@ -80,7 +81,7 @@ Exit code 0 if they agree, 3 if they differ.`,
 		}
 		for name, values := range lists {
 			if len(*values) > 0 {
-				query.Set(name, strings.Join(*values, ","))
+				query.Set(name, inOneLine(*values))
 			}
 		}
 		body, err := a.readInput("the bill", args[0], httpapi.MaxBill, "it has more than %d bytes: reconcile a shorter time")
@@ -95,6 +96,15 @@ Exit code 0 if they agree, 3 if they differ.`,
 		return a.reconcile(c.Context(), client, query, body)
 	}
 	return c
+}
+
+// inOneLine writes pairs as the coordinator reads them: those with a comma, or a quote, quoted as in CSV.
+func inOneLine(pairs []string) string {
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	_ = w.Write(pairs) // into memory
+	w.Flush()
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 func (a *app) reconcile(ctx context.Context, client *client, query url.Values, body []byte) error {

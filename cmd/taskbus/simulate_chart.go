@@ -41,7 +41,7 @@ func newChartFile(path string) (*chartFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	path, mode, err := chartPlace(path)
+	path, mode, err := replaceable(path)
 	if err != nil {
 		return nil, fmt.Errorf("draw the chart: %w", err)
 	}
@@ -54,31 +54,6 @@ func newChartFile(path string) (*chartFile, error) {
 		return nil, fmt.Errorf("draw the chart: %w", err)
 	}
 	return &chartFile{path: path, format: format, draft: file}, nil
-}
-
-// chartPlace is where a chart of that name goes, and its permissions: those of the file
-// that is there, if it may be replaced. What a link leads to is replaced, not the link.
-func chartPlace(path string) (place string, mode fs.FileMode, err error) {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return path, 0o644, nil
-	case err != nil:
-		return "", 0, err
-	case info.IsDir():
-		return "", 0, fmt.Errorf("%s is a folder; name a file", path)
-	case !info.Mode().IsRegular():
-		return "", 0, fmt.Errorf("%s is no regular file; name another", path)
-	}
-	old, err := os.OpenFile(path, os.O_WRONLY, 0) // a file that is protected stays
-	if err != nil {
-		return "", 0, err
-	}
-	if err := old.Close(); err != nil {
-		return "", 0, err
-	}
-	place, err = filepath.EvalSymlinks(path)
-	return place, info.Mode().Perm(), err
 }
 
 // write draws the chart and puts it in its place.

@@ -74,6 +74,7 @@ func (c *certificates) latest() *tls.Config {
 func (c *certificates) look() {
 	stamp, err := c.stampOf()
 	if err == nil && stamp == c.stamp {
+		c.broken = "" // those that were away are back: the next fault is news
 		return
 	}
 	var next *tls.Config

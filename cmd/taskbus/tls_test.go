@@ -217,6 +217,36 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	}
 }
 
+// Files that go away and come back as they were are told of each time that they go: a mount that flaps
+// must not be silent from the second time on.
+func TestEveryLossOfCertificatesIsTold(t *testing.T) {
+	a := newAuthority(t)
+	var log strings.Builder
+	a.issue("server")
+	c, err := readCertificates(a.file("server.pem"), a.file("server.key"), a.file("ca.pem"), zerolog.New(&log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := func() {
+		c.looked = time.Time{} // long ago
+		c.latest()
+	}
+	for range 2 {
+		if err := os.Rename(a.file("ca.pem"), a.file("away.pem")); err != nil {
+			t.Fatal(err)
+		}
+		look()
+		look() // told once
+		if err := os.Rename(a.file("away.pem"), a.file("ca.pem")); err != nil {
+			t.Fatal(err)
+		}
+		look()
+	}
+	if n := strings.Count(log.String(), "cannot be used"); n != 2 {
+		t.Errorf("told %d times, want 2: %s", n, log.String())
+	}
+}
+
 // What cannot work is said at the start, and nothing listens.
 func TestListenFaults(t *testing.T) {
 	a := newAuthority(t)

@@ -3,9 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"strings"
 
 	"taskbus/coordinator/usage"
 )
@@ -105,23 +103,4 @@ func budgetForecast(o *usage.BudgetForecast) BudgetForecast {
 		f.Percent = &p
 	}
 	return f
-}
-
-// pairs reads a parameter such as "a=b,c=d".
-func pairs(name, text string) (map[string]string, error) {
-	if text == "" {
-		return nil, nil
-	}
-	all := make(map[string]string)
-	for pair := range strings.SplitSeq(text, ",") {
-		from, to, ok := strings.Cut(pair, "=")
-		if !ok || from == "" || to == "" {
-			return nil, fmt.Errorf("%s must be pairs such as a=b,c=d", name)
-		}
-		if _, twice := all[from]; twice {
-			return nil, fmt.Errorf("%s says twice what one is to be", name)
-		}
-		all[from] = to
-	}
-	return all, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -248,6 +249,10 @@ func TestReconcileEndpoint(t *testing.T) {
 		{"no kind", "", "", bill, fakeHistory{}, 415, ``},
 		{"too large", "", "text/csv", strings.Repeat("x", MaxBill+1), fakeHistory{}, 413, `10485760bytes`},
 		{"a column that there is not", "columns=tokens=x", "text/csv", bill, fakeHistory{}, 400, `acolumnthatthereisnot`},
+		// A name of the bill may have a comma, and "=": the last one divides.
+		{"any name", "groups=" + url.QueryEscape(`"Acme, Inc=g",x=1=h`) + "&models=" + url.QueryEscape(`"gpt ""4o""=gpt-4o"`), "text/csv",
+			"date,project,model,input_tokens\n2026-11-21,\"Acme, Inc\",\"gpt \"\"4o\"\"\",100\n2026-11-21,x=1,,0\n", fakeHistory{rows: rows[:1]}, 200, `"agrees":true "compared":2`},
+		{"other days than the bill's", "from=2027-01-01", "text/csv", bill, fakeHistory{}, 400, `From2027-01-01to2026-11-22neitherthebill,whichisof2026-11-21to2026-11-22,northehistory`},
 		{"no pair", "models=x", "text/csv", bill, fakeHistory{}, 400, `modelsmustbepairs`},
 		{"a model twice", "models=a=b,a=c", "text/csv", bill, fakeHistory{}, 400, ``},
 		{"percent of what", "tolerance_percent=NaN", "text/csv", bill, fakeHistory{}, 400, ``},

@@ -154,7 +154,8 @@ func readChange(w http.ResponseWriter, r *http.Request) (q QuotaChange, ok bool)
 		}
 		if until != nil {
 			var err error
-			if q.Until, err = time.Parse(time.RFC3339, *until); err != nil {
+			// A time that is zero would stand for none: what was to end would stand for ever.
+			if q.Until, err = time.Parse(time.RFC3339, *until); err != nil || q.Until.IsZero() {
 				fault = "until must be a time such as 2026-12-01T18:00:00Z"
 			}
 		}

@@ -96,6 +96,7 @@ func TestQuotaChangesThatAreRefused(t *testing.T) {
 		{"for and until", post(`{"node":"pool","set":{"weight":1},"for_seconds":5,"until":"2026-12-01T18:00:00Z"}`), 400, "both say how long"},
 		{"for half a second", post(`{"node":"pool","set":{"weight":1},"for_seconds":0.5}`), 400, "for_seconds is not a whole number"},
 		{"for ever and a day", post(`{"node":"pool","set":{"weight":1},"for_seconds":1e9}`), 400, "for_seconds is out of range"},
+		{"until a time that counts as none", post(`{"node":"pool","boost":{"weight":"+1"},"until":"0001-01-01T00:00:00Z"}`), 400, "until must be a time"},
 		{"until some day", post(`{"node":"pool","set":{"weight":1},"until":"tomorrow"}`), 400, "until must be a time"},
 		{"a novel for a reason", post(`{"node":"pool","set":{"weight":1},"reason":"` + strings.Repeat("x", MaxReason+1) + `"}`), 400, "reason is too long"},
 		{"a body of 1 MB", post(`{"node":"pool","reason":"` + strings.Repeat("x", 1<<20) + `"}`), 413, "The body has more than 32768 bytes"},

@@ -7,8 +7,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"regexp"
-	"strconv"
 	"time"
 
 	"taskbus/coordinator/usage"
@@ -147,6 +145,10 @@ func (a *api) compared(ctx context.Context, w http.ResponseWriter, bill *usage.B
 		return
 	}
 	result := usage.Reconcile(rows, bill, q.by, q.from, q.to, q.tolerance)
+	if result.Keys == 0 { // what compares nothing must not be taken for "they agree"
+		problem(w, http.StatusBadRequest, "Nothing to compare", fmt.Sprintf("From %s to %s neither the bill, which is of %s to %s, nor the history has anything; correct from and to.", q.from, q.to, bill.From, bill.To))
+		return
+	}
 	d := Reconciled{
 		From: result.From, To: result.To, By: string(q.by), Columns: result.Columns, Ignored: present(bill.Ignored), Lines: bill.Lines,
 		Agrees: result.Differ == 0, Compared: result.Keys, Differ: result.Differ, More: len(result.Differences) > maxDifferences,
@@ -182,77 +184,4 @@ func billTotal(d *usage.Difference) BillTotal {
 		t.Relative = &relative
 	}
 	return t
-}
-
-// billQuestion is what the parameters of /v1/quota/reconcile say.
-type billQuestion struct {
-	by        usage.By
-	from, to  string
-	options   usage.BillOptions
-	tolerance usage.Tolerance
-}
-
-// DefaultTolerance is by how much a bill may differ if nothing else is said: 1 percent, and a
-// cent.
-var DefaultTolerance = usage.Tolerance{Percent: 1, Cost: 10_000}
-
-var dollarTolerance = regexp.MustCompile(`^[0-9]{1,6}(\.[0-9]{1,6})?$`)
-
-func billQuery(query string) (*billQuestion, error) {
-	given, err := parameters(query, "by", "from", "to", "provider", "columns", "models", "agents", "groups",
-		"tolerance_percent", "tolerance_tokens", "tolerance_requests", "tolerance_usd")
-	if err != nil {
-		return nil, err
-	}
-	q := &billQuestion{by: usage.ByDay, tolerance: DefaultTolerance}
-	if by, ok := given["by"]; ok {
-		switch q.by = usage.By(by); q.by {
-		case usage.ByDay, usage.ByMonth, usage.ByTotal:
-		default:
-			return nil, errors.New("by must be day, month or total")
-		}
-	}
-	narrow := usage.Query{}
-	if err := historyQuery(map[string]string{"from": given["from"], "to": given["to"], "provider": given["provider"]}, &narrow); err != nil {
-		return nil, err
-	}
-	q.from, q.to, q.options.Provider = narrow.From, narrow.To, narrow.Provider
-	for name, into := range map[string]*map[string]string{"columns": &q.options.Columns, "models": &q.options.Models, "agents": &q.options.Agents, "groups": &q.options.Groups} {
-		if *into, err = pairs(name, given[name]); err != nil {
-			return nil, err
-		}
-	}
-	for column := range q.options.Columns { // order does not matter: any one is told
-		if !usage.KnownColumn(column) {
-			return nil, errors.New("columns names a column that there is not; known are date, provider, model, group, agent, requests, input_tokens, output_tokens, total_tokens and cost_usd")
-		}
-	}
-	return q, q.tolerate(given)
-}
-
-func (q *billQuestion) tolerate(given map[string]string) error {
-	if text, ok := given["tolerance_percent"]; ok {
-		v, err := strconv.ParseFloat(text, 64)
-		if err != nil || !(v >= 0 && v <= 100) {
-			return errors.New("tolerance_percent must be a number from 0 to 100")
-		}
-		q.tolerance.Percent = v
-	}
-	for name, into := range map[string]*int64{"tolerance_tokens": &q.tolerance.Tokens, "tolerance_requests": &q.tolerance.Requests} {
-		if text, ok := given[name]; ok {
-			v, err := strconv.ParseInt(text, 10, 64)
-			if err != nil || v < 0 || v > usage.Most {
-				return fmt.Errorf("%s must be a whole number from 0 to %d", name, usage.Most)
-			}
-			*into = v
-		}
-	}
-	if text, ok := given["tolerance_usd"]; ok {
-		v, err := strconv.ParseFloat(text, 64)
-		if err != nil || !dollarTolerance.MatchString(text) {
-			return errors.New("tolerance_usd must be US dollars such as 0.05, below 1,000,000")
-		}
-		q.tolerance.Cost = int64(v*1e6 + 0.5)
-	}
-	return nil
 }

@@ -122,7 +122,7 @@ func KnownColumn(name string) bool { return slices.Contains(known(), name) }
 
 // plain is how names of columns are compared.
 func plain(name string) string {
-	name = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff")))
+	name = strings.ToLower(strings.TrimSpace(name))
 	name = strings.Map(func(r rune) rune {
 		switch r {
 		case ' ', '-', '.':
@@ -202,7 +202,7 @@ func meaning(name string, wanted map[string]string, o *BillOptions) string {
 
 // short is a text of the bill as it may be repeated.
 func short(s string) string {
-	s = word(strings.TrimPrefix(s, "\ufeff"))
+	s = word(s)
 	if len(s) > 60 {
 		s = strings.ToValidUTF8(s[:60], "") + "…"
 	}

@@ -10,18 +10,16 @@ import (
 	"unicode/utf8"
 )
 
-// ReadBill reads a bill: CSV in UTF-8, with commas or semicolons, the names of the columns in the
+// ReadBill reads a bill: CSV in UTF-8, with commas, semicolons or tabs, the names of the columns in the
 // first line. The error is a *BillFaults with the lines that are wrong.
 func ReadBill(text []byte, o BillOptions) (*Bill, error) {
 	faults := &BillFaults{}
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // spreadsheets write it, also in front of a quote
 	lines := csv.NewReader(bytes.NewReader(text))
 	lines.ReuseRecord = true
 	lines.LazyQuotes = false
-	lines.TrimLeadingSpace = true
-	first, _, _ := bytes.Cut(text, []byte("\n"))
-	if !bytes.ContainsRune(first, ',') && bytes.ContainsRune(first, ';') {
-		lines.Comma = ';'
-	}
+	lines.Comma = separator(text)
+	lines.TrimLeadingSpace = lines.Comma != '\t' // it would take an empty field for a space
 	names, err := lines.Read()
 	if err != nil || !utf8.Valid(text) {
 		faults.add(1, "it is no CSV file in UTF-8 whose first line names its columns")
@@ -66,6 +64,31 @@ func ReadBill(text []byte, o BillOptions) (*Bill, error) {
 	}
 	b.dropEmpty(names, at)
 	return b, nil
+}
+
+// separator is what divides the names of the columns: of those that may, the one that is there most
+// often, and not within quotes.
+func separator(text []byte) rune {
+	var found [256]int
+	quoted := false
+	for _, c := range bytes.TrimLeft(text, "\r\n") {
+		if c == '"' {
+			quoted = !quoted
+		}
+		if c == '\n' && !quoted {
+			break
+		}
+		if !quoted {
+			found[c]++
+		}
+	}
+	most := ','
+	for _, c := range []rune{';', '\t'} {
+		if found[c] > found[most] {
+			most = c
+		}
+	}
+	return most
 }
 
 // dropEmpty forgets the columns in which no line says whose it is: exports have them also where

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/journal"
 )
 
 // Mark is up to where the journal is in the rows. The zero value of a Mark is not a start:
@@ -75,6 +76,17 @@ type Batch struct {
 // ErrOtherJournal says that the rows are not of this journal.
 var ErrOtherJournal = errors.New("the journal is not the one that the history was made from: it was deleted and begun anew, or belongs to another broker; " +
 	"`taskbus quota history --rebuild` takes this one over and keeps what is there, another TASKBUS_HISTORY begins a history of its own")
+
+// Other tells of the message at the mark, or of the first one behind it where that is not there any
+// more, that it is of another journal: by its checksum; or, because it was written before the mark's own,
+// by what it says.
+func (m *Mark) Other(offset int64, body []byte) bool {
+	if offset == m.Offset {
+		return checkOf(body) != m.Check
+	}
+	h, err := journal.DecodeHeader(body)
+	return err == nil && (h.Epoch < m.Epoch || h.Kind == journal.KindBatch && h.First < m.Next)
+}
 
 // checkOf is the checksum of a message of the journal: all its versions have it there.
 func checkOf(body []byte) uint32 {

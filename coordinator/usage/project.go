@@ -98,12 +98,12 @@ func (p *Projection) Mark() Mark { return p.mark }
 // ErrOtherJournal; *journal.NewerError, behind which nothing can be taken.
 func (p *Projection) Take(offset int64, body []byte) error {
 	switch {
-	case offset == p.mark.Offset && checkOf(body) != p.mark.Check:
+	case offset == p.mark.Offset && p.mark.Other(offset, body):
 		return ErrOtherJournal
 	case offset <= p.mark.Offset && (!p.again || offset < p.mark.Again.Offset):
 		p.again = p.again && offset < p.mark.Offset
 		return nil
-	case offset > p.mark.Offset && p.again && p.precedes(body): // the mark's own is not there any more
+	case offset > p.mark.Offset && p.again && p.mark.Other(offset, body): // the mark's own is not there any more
 		return ErrOtherJournal
 	case offset > p.mark.Offset:
 		p.again = false
@@ -158,13 +158,6 @@ func (p *Projection) take(offset int64, body []byte) error {
 	}
 	p.making = nil
 	return nil
-}
-
-// precedes tells of the first message behind the mark, where the mark's own is not there any more,
-// that it was written before that, by what it says: it is no message of this journal.
-func (p *Projection) precedes(body []byte) bool {
-	h, err := journal.DecodeHeader(body)
-	return err == nil && (h.Epoch < p.mark.Epoch || h.Kind == journal.KindBatch && h.First < p.mark.Next)
 }
 
 // takeNext has the reader take a message. A Reader that has begun passes over snapshots; one that

@@ -58,11 +58,11 @@ func (c *Counts) Fields() []*int64 {
 	return []*int64{&c.Requests, &c.InputTokens, &c.OutputTokens, &c.TotalTokens, &c.Cost, &c.Settled, &c.Released, &c.Expired, &c.Late}
 }
 
-// Add adds, up to Most.
+// Add adds, up to Most; costs, which credits of a bill make negative, down to -Most.
 func (c *Counts) Add(o *Counts) {
 	mine, others := c.Fields(), o.Fields()
 	for i := range mine {
-		*mine[i] = min(Most, *mine[i]+*others[i])
+		*mine[i] = min(Most, max(-Most, *mine[i]+*others[i]))
 	}
 }
 

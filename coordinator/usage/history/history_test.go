@@ -234,6 +234,31 @@ func TestRetentionWasFaster(t *testing.T) {
 	}
 }
 
+// A gap that is still in the journal is told once, however often the history is made anew.
+func TestGapIsToldOnce(t *testing.T) {
+	r := newRig(t)
+	r.use("a", 1)
+	r.at = noon.AddDate(0, 0, 1)
+	r.snapshot()
+	r.use("b", 20)
+	r.publish([]byte("no message of the journal")) // at offset 5
+	r.use("b", 1)
+	r.at = noon.AddDate(0, 0, 2)
+	r.use("c", 300)
+	h, _ := r.follow()
+	r.is(h, "20 a 1, 21 b 21, 22 c 300")
+	r.broker.Trim(bus.StreamJournal, 2) // the first day is the history's alone
+	for range 3 {
+		if made := r.rebuild(h); !made.Kept || made.From != "2026-11-22" {
+			t.Fatalf("made anew: %+v", made)
+		}
+	}
+	s, err := h.Status(t.Context())
+	if err != nil || len(s.Gaps) != 1 || s.Gaps[0].Offset != 5 {
+		t.Errorf("the gaps are %+v, %v", s.Gaps, err)
+	}
+}
+
 // The broker is away for a while: it is said once, and when it is back nothing is missing.
 func TestBrokerGoesAway(t *testing.T) {
 	r := newRig(t)
@@ -267,4 +292,30 @@ func TestWithoutQuotas(t *testing.T) {
 	if s, err := h.Status(t.Context()); err != nil || s.State != Waiting || s.Place != "" {
 		t.Errorf("got %+v, %v", s, err)
 	}
+}
+
+// The journal was deleted and begun anew, by a coordinator whose clock is behind: it is known by what is
+// in it, and not by its times. What is in the rows stays, and what is new is added, also of the same day.
+func TestAnotherJournalByAClockBehind(t *testing.T) {
+	r := newRig(t)
+	r.use("a", 1)
+	r.use("a", 2)
+	h, stop := r.follow()
+	r.is(h, "20 a 3")
+	stop()
+
+	other := newRig(t)
+	other.file, other.log = r.file, r.log
+	other.at = noon.Add(-time.Hour)
+	for range 5 { // it reaches beyond where the other one ended
+		other.use("b", 100)
+	}
+	h, _ = other.follow()
+	other.eventually(h, Failing, "is not the one that the history was made from")
+	if made := other.rebuild(h); !made.Kept || made.From != "" {
+		t.Errorf("made anew: %+v", made)
+	}
+	other.is(h, "20 a 3, 20 b 500")
+	other.use("b", 1)
+	other.is(h, "20 a 3, 20 b 501")
 }

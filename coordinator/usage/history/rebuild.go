@@ -96,8 +96,12 @@ func (h *History) anew(ctx context.Context) (made Rebuilt, err error) {
 	p := usage.New(usage.State{Mark: usage.NoMark()}, zone)
 	// At least until it is where the rows are: what is behind that comes by following.
 	last := time.Now()
+	other, compared := false, old.Offset < 0
 	err = read(ctx, h.o.Bus, h.o.Session, bus.First(), func(d bus.Delivery) error {
 		last = time.Now()
+		if !compared && d.Offset >= old.Offset {
+			other, compared = old.Other(d.Offset, d.Body), true
+		}
 		if err := take(p, d); err != nil {
 			return err
 		}
@@ -119,12 +123,12 @@ func (h *History) anew(ctx context.Context) (made Rebuilt, err error) {
 		return made, errors.New("the journal holds neither its beginning nor a complete snapshot, so that nothing can be made of it; the history is as it was")
 	}
 	if b.To.Offset < old.Offset && !b.To.Since.After(old.At) {
-		return made, fmt.Errorf("the journal was read up to offset %d only, and the history is up to %d: order it again; the history is as it was", b.To.Offset, old.Offset)
+		return made, fmt.Errorf("the journal was read up to offset %d only, and the history is up to %d: order it again, or, if it is another broker's, name another TASKBUS_HISTORY; the history is as it was", b.To.Offset, old.Offset)
 	}
 	made = Rebuilt{Since: b.To.Since, Offset: b.To.Offset, Rows: len(b.Rows)}
 	switch {
 	case old.Offset < 0:
-	case b.To.Since.After(old.At): // nothing of what the rows are made of is in it any more
+	case other, b.To.Since.After(old.At): // nothing of what the rows are made of is in it, or any more
 		made.Kept = true
 	case old.Since.Before(b.To.Since): // the day on which it begins is only in part in it
 		made.From, made.Kept = firstWhole(b.To.Since, zone), true

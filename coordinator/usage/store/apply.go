@@ -83,6 +83,21 @@ func (s *Store) change(ctx context.Context, tx *sql.Tx, b *usage.Batch) error {
 	return s.insert(ctx, tx, "INSERT INTO usage_gaps (from_ns, to_ns, journal_offset, lost, reason)", "", gaps)
 }
 
+// dropGaps takes out the gaps that are told anew, or all of them: what is before a day that was made
+// anew may be missing still.
+func (s *Store) dropGaps(ctx context.Context, tx *sql.Tx, anew []usage.Gap, all bool) error {
+	if all {
+		_, err := tx.ExecContext(ctx, "DELETE FROM usage_gaps")
+		return err
+	}
+	for _, g := range anew {
+		if _, err := tx.ExecContext(ctx, s.text("DELETE FROM usage_gaps WHERE journal_offset = $1 AND reason = $2"), g.Offset, g.Reason); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // addRows adds to the rows that are there. A count ends at usage.Most.
 func (s *Store) addRows(ctx context.Context, tx *sql.Tx, rows []usage.Row) error {
 	values := make([][]any, len(rows))
@@ -132,10 +147,8 @@ func (s *Store) Replace(ctx context.Context, b *usage.Batch, from string, keep b
 					next.Rows = append(next.Rows, r)
 				}
 			}
-			if from == "" {
-				if _, err := tx.ExecContext(ctx, "DELETE FROM usage_gaps"); err != nil {
-					return err
-				}
+			if err := s.dropGaps(ctx, tx, b.Gaps, from == ""); err != nil {
+				return err
 			}
 		}
 		return s.change(ctx, tx, &next)

@@ -33,6 +33,7 @@ func Run(t *testing.T, fresh func(t *testing.T) string) {
 		"two writers, each batch once":       testTwoWriters,
 		"replaced from a day on":             testReplace,
 		"replaced by another journal's":      testReplaceKeeps,
+		"a gap found again is the same":      testReplaceGaps,
 		"a newer version's tables are left":  testNewer,
 		"tables of another make are refused": testOtherMake,
 		"names are compared byte by byte":    testOrder,
@@ -319,6 +320,32 @@ func testReplace(t *testing.T, place string) {
 	expect(t, s, byDay, row("2026-11-20", "g", "a", 1), fresh)
 	if m, _ := s.Mark(t.Context()); m.Generation != 2 || !m.Since.Equal(noon.Add(time.Hour)) {
 		t.Errorf("mark %+v", m)
+	}
+}
+
+// A gap that is found again is the same one; what was missing before stays told, and so is what was missing
+// in another journal at the same offset.
+func testReplaceGaps(t *testing.T, place string) {
+	s := Open(t, place)
+	old, found := usage.Gap{To: noon, Offset: 2, Lost: 1, Reason: "records 1 to 7 are missing"}, usage.Gap{From: noon, To: noon, Offset: 4, Reason: "damaged"}
+	b := batch(-1, 5)
+	b.Gaps = []usage.Gap{old, found}
+	apply(t, s, b)
+	for _, c := range []struct {
+		from string
+		keep bool
+		want []usage.Gap // the newest first
+	}{
+		{"2026-11-22", false, []usage.Gap{found, old}},
+		{"", true, []usage.Gap{found, found, old}}, // another journal's
+		{"", false, []usage.Gap{found}},
+	} {
+		b = batch(-1, 5)
+		b.Gaps = []usage.Gap{found}
+		replace(t, s, b, c.from, c.keep)
+		if got, err := s.Gaps(t.Context()); err != nil || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("from %q, keep %v: got %+v, %v\nwant %+v", c.from, c.keep, got, err, c.want)
+		}
 	}
 }
 

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"taskbus/coordinator/httpapi"
+)
+
+// Something that is no coordinator answers "OK" to everything, with an empty object: no change was made, and
+// nothing is known of quotas.
+func TestAnswerThatSaysNothing(t *testing.T) {
+	for _, body := range []string{"{}", "null", " {\n}"} {
+		for _, line := range []string{"agents drain a", "quota set pool weight=1", "quota ls", "quota show pool", "tasks"} {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
+			r := newRig()
+			r.env["TASKBUS_HTTP_URL"] = server.URL
+			code := r.run(t, strings.Fields(line)...)
+			server.Close()
+			if code != exitFailed || r.out.String() != "" || !strings.Contains(r.err.String(), "is something else listening there?") {
+				t.Errorf("%s, answered %s: exit code %d, stdout %q, stderr %q", line, body, code, r.out.String(), r.err.String())
+			}
+		}
+	}
+}
+
+// A rebuild that goes on when the order has been answered can fail afterwards: that is no success.
+func TestRebuildThatFailsLater(t *testing.T) {
+	for state, code := range map[string]int{"following": exitOK, "failing": exitFailed, "stopped": exitFailed} {
+		r := newRig()
+		said := &answers{of: map[string]any{
+			"/v1/quota/history/rebuild": httpapi.Rebuilt{State: "rebuilding"},
+			"/v1/quota/history": httpapi.HistoryList{By: "day", Projection: httpapi.Projection{
+				State: state, Detail: "the disk is full", Gaps: []httpapi.HistoryGap{{To: noon, Reason: "damaged"}},
+			}},
+		}}
+		said.start(t, r)
+		r.env["TASKBUS_ADMIN_TOKEN"] = strings.Repeat("x", 32)
+		if got := r.run(t, "quota", "history", "--rebuild"); got != code || strings.Contains(r.err.String(), "was not made anew") != (code == exitFailed) {
+			t.Errorf("%s: exit code %d, want %d; stderr %q", state, got, code, r.err.String())
+		}
+		if want := "missing: some time to " + noon.UTC().Format(time.RFC3339); !strings.Contains(r.out.String(), want) {
+			t.Errorf("got %q, want %q in it", r.out.String(), want)
+		}
+	}
+}
+
+// What projects and keys are called on a bill is for others to say: a comma is part of a name.
+func TestNamesOfBillsInOneLine(t *testing.T) {
+	got := inOneLine([]string{"gpt-4o-2024-08-06=gpt-4o", "Acme, Inc=team-a", `5" model=m`})
+	if want := `gpt-4o-2024-08-06=gpt-4o,"Acme, Inc=team-a","5"" model=m"`; got != want || strings.Contains(got, "\n") {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
