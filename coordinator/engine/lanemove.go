@@ -225,6 +225,9 @@ func (e *Engine) inLane(now time.Time, t *openTask) {
 // forgetMoving gives up a task whose move was cut short: its lane may have it, and the
 // queue that it comes from has it again.
 func (e *Engine) forgetMoving(t *openTask) {
+	if t.ownMessage && t.attempt == 1 { // what comes out of its lane may end it before this message comes again
+		e.inDoubt.unanswered[t.key]++
+	}
 	e.forget(t)
 	if t.withdrawn { // neither copy may be assigned
 		if e.memory.record(t.key, t.record) != nil {

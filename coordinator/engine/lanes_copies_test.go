@@ -161,6 +161,22 @@ func TestMoveCutShort(t *testing.T) {
 	checkIndexes(t, r.Engine)
 }
 
+// TestMoveCutShortAndFailed: what came out of the lane has failed when the message of before is
+// handed out again. That is no new submission; what its producer sends anew is.
+func TestMoveCutShortAndFailed(t *testing.T) {
+	r := busy(t, 0)
+	r.assign(job("t"))
+	want(t, r.beats(heldLong), "move t to ~held")
+	r.apply(coordinator.SessionLost{})
+	r.apply(coordinator.SessionOpened{})
+	r.tell(says("a", "first"))
+	want(t, r.comes(coordinator.LaneHeld, job("t"), false), "dispatch t.1 a")
+	r.confirm(r.last)
+	want(t, r.tell(says("a", "t").but(coordinator.OutcomeFailed)), "completed t.1 a failed")
+	want(t, r.redeliver(job("t")), "ack 4")
+	want(t, r.assign(job("t")), "dispatch t.2 a")
+}
+
 // TestMovesEndBeforeADrain: what is on its way when a drain begins is seen to its end.
 func TestMovesEndBeforeADrain(t *testing.T) {
 	r := busy(t, 0)
