@@ -205,7 +205,7 @@ func (e *Engine) foldRemembered(at time.Time, r *coordinator.Remembered) {
 	}
 	e.memory.reasons.drop(r.Key)
 	rec.content, rec.fate, rec.ref = r.Content, r.Fate, e.fleet.serial(r.Agent)
-	rec.attempt, rec.flags = uint16(r.Attempt), recordFlags(r.Flags)&^replaced
+	rec.attempt, rec.flags = asRecorded(r.Attempt), recordFlags(r.Flags)&^replaced
 	if rec.isWithdrawn() {
 		e.memory.reasons.keep(r.Key, r.Reason)
 	}

@@ -1,10 +1,18 @@
 package engine
 
 import (
+	"math"
 	"time"
 
 	"taskbus/coordinator"
 )
+
+// mostAttempts is how many dispatches can be told apart that are made under one task id, while it
+// is remembered.
+const mostAttempts = math.MaxUint16
+
+// asRecorded is an attempt as a record has it. What came back may name one that nobody made.
+func asRecorded(attempt int) uint16 { return uint16(min(attempt, mostAttempts)) }
 
 // record is what is remembered of one task id. It holds no pointer, so that the
 // garbage collector need not look at any of the many.
@@ -194,6 +202,6 @@ func (e *Engine) expire(now, since time.Time, r *record) {
 // note changes the fate of the id of an open task.
 func (m *memory) note(t *openTask, f coordinator.Fate, ref uint32, attempt int) {
 	if r := m.record(t.key, t.record); r != nil {
-		r.fate, r.ref, r.attempt = f, ref, uint16(attempt)
+		r.fate, r.ref, r.attempt = f, ref, asRecorded(attempt)
 	}
 }
