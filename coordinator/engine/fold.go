@@ -18,6 +18,7 @@ func (e *Engine) Follow() { e.following = true }
 // their order, before the first session opens.
 func (e *Engine) Fold(at time.Time, r coordinator.Record) {
 	e.now = at
+	e.learner.NotAfter(at)
 	if row, ok := r.(*coordinator.LearntBefore); ok {
 		e.recallRow(row)
 		return
@@ -132,6 +133,7 @@ func (e *Engine) foldAssigned(r *coordinator.Assigned) {
 	e.tasks.add(t)
 	t.record = e.memory.remember(r.At, key, r.Task.ContentHash, coordinator.FateUnsettled, t.number)
 	e.memory.note(t, coordinator.FateUnsettled, t.number, t.attempt)
+	a.capacity.NotAfter(r.At)
 	if len(a.open) == 0 {
 		a.capacity.InHand(r.At, 1)
 	}

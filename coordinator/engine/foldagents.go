@@ -61,6 +61,7 @@ func (e *Engine) foldLearnt(r *coordinator.Learnt) {
 	switch r.Attribution {
 	case coordinator.AttributedSuccess:
 		o.Attribution = learning.Succeeded
+		a.capacity.NotAfter(r.At)
 		a.capacity.Done(r.At)
 	case coordinator.AttributedAgentFault:
 		o.Attribution = learning.AgentFault

@@ -143,13 +143,19 @@ const expireStep = 8
 func (e *Engine) recall(now time.Time, key coordinator.TaskKey) *record {
 	m, s := &e.memory, e.policy.Settings
 	since := now.Add(-s.DedupeWindow)
-	oldest := since.Sub(m.epoch)
+	oldest, today := since.Sub(m.epoch), later(now, e.now).Sub(m.epoch)
+expiring:
 	for range min(expireStep, m.size()) {
 		r, from := m.peek(m.first), since
-		if m.index.used >= s.DedupeMaxIDs {
+		switch {
+		case m.index.used >= s.DedupeMaxIDs:
 			from = now // there is no room for more
-		} else if r.seen > oldest {
-			break
+		case r.seen > today:
+			m.seenAhead(r, today)
+			m.dropFirst()
+			continue
+		case r.seen > oldest:
+			break expiring
 		}
 		e.expire(now, from, r)
 		m.dropFirst()
