@@ -18,7 +18,6 @@ func (e *Engine) Follow() { e.following = true }
 // their order, before the first session opens.
 func (e *Engine) Fold(at time.Time, r coordinator.Record) {
 	e.now = at
-	e.learner.NotAfter(at)
 	if row, ok := r.(*coordinator.LearntBefore); ok {
 		e.recallRow(row)
 		return

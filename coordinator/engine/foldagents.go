@@ -57,11 +57,12 @@ func (e *Engine) foldLearnt(r *coordinator.Learnt) {
 	if a == nil {
 		return
 	}
+	e.learner.NotAfter(r.At) // what is learnt in one term is in order
+	a.capacity.NotAfter(r.At)
 	o := learning.Outcome{Duration: r.Duration, CostUSD: r.CostUSD}
 	switch r.Attribution {
 	case coordinator.AttributedSuccess:
 		o.Attribution = learning.Succeeded
-		a.capacity.NotAfter(r.At)
 		a.capacity.Done(r.At)
 	case coordinator.AttributedAgentFault:
 		o.Attribution = learning.AgentFault
