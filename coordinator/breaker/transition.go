@@ -2,7 +2,10 @@ package breaker
 
 import (
 	"container/heap"
+	"slices"
 	"time"
+
+	"taskbus/coordinator"
 )
 
 // begin forgets the last list of changes and lets those half-open that are due.
@@ -60,6 +63,17 @@ func (s *Set) endProbe(b *breaker) {
 	was := s.allowed(b)
 	b.probe, b.probing = "", false
 	s.note(b, was, b.group.ignored(&s.settings))
+}
+
+// Probed lists the capabilities for which the task is the agent's probe, sorted.
+func (s *Set) Probed(agent int, task coordinator.TaskID) (capabilities []string) {
+	for c, g := range s.groups { // order does not matter: they are sorted
+		if b := g.breakers[agent]; b != nil && b.probing && b.probe == task {
+			capabilities = append(capabilities, c)
+		}
+	}
+	slices.Sort(capabilities)
+	return capabilities
 }
 
 // note lists what has changed: the one breaker, or all of its capability when

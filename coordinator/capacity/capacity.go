@@ -66,6 +66,14 @@ func (e *Estimator) Done(now time.Time) {
 	e.samples = min(e.samples+1, e.window())
 }
 
+// NotAfter tells that it is no later than now, whatever was said before: by a clock that was
+// ahead. Time counts from now on.
+func (e *Estimator) NotAfter(now time.Time) {
+	if e.since.After(now) {
+		e.since = now
+	}
+}
+
 // Estimate is the capacity in items per second, as of now: it falls while an item
 // takes longer than they used to. Always positive.
 func (e Estimator) Estimate(now time.Time) float64 {

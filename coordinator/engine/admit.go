@@ -9,6 +9,11 @@ import (
 
 // admit judges a task from scratch: refused for good, placed, or made to wait.
 func (e *Engine) admit(now time.Time, t *openTask) {
+	if t.attempt > mostAttempts {
+		e.fail(now, t, coordinator.ReasonRetriesExhausted, fmt.Sprintf(
+			"%d dispatches were made under this task_id, and no more can be told apart; submit it under another", mostAttempts), nil)
+		return
+	}
 	if reason, text := e.resolve(t); reason != coordinator.ReasonNone {
 		e.fail(now, t, reason, text, nil)
 		return

@@ -27,7 +27,13 @@ type pulling struct {
 	// with it.
 	others   int
 	claimEnd timer
+	// retried is the moment at which those were last looked at again for its claim who could have
+	// quota with it, though not with others.
+	retried turn
 }
+
+// turn is a moment within an Apply: so many events have come, and so much was given out.
+type turn struct{ applied, given uint64 }
 
 // claims are those that wait for work.
 type claims struct {
@@ -167,7 +173,12 @@ func (e *Engine) serveClaims(now time.Time) {
 	plans := make(map[string]*pull.Plan) // by the classes that an agent could serve
 	left := false
 	for _, a := range slices.Clone(c.waiting) {
-		e.retryOwn(a)
+		// Once as long as nothing is given out: if the claim gets nothing, they wait again as they
+		// did, and would be looked at for it for ever.
+		if at := (turn{e.applied, e.quotas.given}); a.retried != at {
+			a.retried = at
+			e.retryOwn(a)
+		}
 		if e.limit(a) != pull.LimitNone {
 			continue
 		}

@@ -192,3 +192,18 @@ func TestClaimWaitsWhileTheFleetGrows(t *testing.T) {
 	want(t, r.apply(coordinator.PolicyChanged{Policy: &policyOf(crew...).route("go", "go").Policy}))
 	want(t, r.assign(job("t2")), "dispatch t2.1 a00", "granted 1 to a00 ")
 }
+
+// TestClaimThatGetsNothingEnds: a task lacks quota of its own for the only agent that has it pushed.
+// One that pulls could have it and has asked, but has no slot. The task is looked at once for that
+// claim, and not for ever, again after each time that nobody can have it.
+func TestClaimThatGetsNothingEnds(t *testing.T) {
+	q := quotasOf().group("team", 1, nil).agent("a", "team", seats(1))
+	p := patient(policyOf(worker("a").slots(2), worker("b").pulls(coordinator.PullShared)).quotas(q))
+	r := ready(t, p)
+	r.hear(beat("b").active(1).available(0))
+	want(t, r.assign(job("t1").of("team")), "dispatch t1.1 a") // the seat of a
+	want(t, r.assign(job("t2").of("team")))
+	want(t, r.claim(claim("b", 1).waits(time.Minute))) // or it never returns
+	want(t, r.hear(beat("b")), "dispatch t2.1 b", "granted 1 to b ")
+	checkIndexes(t, r.Engine)
+}

@@ -142,7 +142,7 @@ func (e *Engine) adopt(now time.Time, ev coordinator.ResultReported, attempt int
 	r := &ev.Result
 	a := e.fleet.byID[r.Agent]
 	rec := e.memory.at(e.memory.remember(now, coordinator.KeyOf(r.Task), 0, fateOf(r.Outcome), a.serial))
-	rec.attempt, rec.flags = uint16(attempt), adopted
+	rec.attempt, rec.flags = asRecorded(attempt), adopted
 	e.noted(rec)
 	e.track(a)
 	e.finishedPast(now, a, r, attempt, false)

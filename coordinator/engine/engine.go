@@ -68,6 +68,7 @@ type Engine struct {
 	strangers map[stranger]bool
 	out       []coordinator.Effect // effects of the event being applied
 	now       time.Time            // when that is
+	applied   uint64               // how many there were
 	audited   auditPlaces          // where the next Audit goes on
 }
 
@@ -103,6 +104,7 @@ func New() *Engine {
 // equal effects. What was due before now happens first. now must not go back.
 func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Effect) []coordinator.Effect {
 	e.out, e.now = dst, now
+	e.applied++
 	e.runDue(now)
 	e.relieve(now)
 	e.trustAgain(now) // before the event: who waits goes before who comes

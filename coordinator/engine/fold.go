@@ -132,6 +132,7 @@ func (e *Engine) foldAssigned(r *coordinator.Assigned) {
 	e.tasks.add(t)
 	t.record = e.memory.remember(r.At, key, r.Task.ContentHash, coordinator.FateUnsettled, t.number)
 	e.memory.note(t, coordinator.FateUnsettled, t.number, t.attempt)
+	a.capacity.NotAfter(r.At)
 	if len(a.open) == 0 {
 		a.capacity.InHand(r.At, 1)
 	}
@@ -205,7 +206,7 @@ func (e *Engine) foldRemembered(at time.Time, r *coordinator.Remembered) {
 	}
 	e.memory.reasons.drop(r.Key)
 	rec.content, rec.fate, rec.ref = r.Content, r.Fate, e.fleet.serial(r.Agent)
-	rec.attempt, rec.flags = uint16(r.Attempt), recordFlags(r.Flags)&^replaced
+	rec.attempt, rec.flags = asRecorded(r.Attempt), recordFlags(r.Flags)&^replaced
 	if rec.isWithdrawn() {
 		e.memory.reasons.keep(r.Key, r.Reason)
 	}

@@ -57,6 +57,8 @@ func (e *Engine) foldLearnt(r *coordinator.Learnt) {
 	if a == nil {
 		return
 	}
+	e.learner.NotAfter(r.At) // what is learnt in one term is in order
+	a.capacity.NotAfter(r.At)
 	o := learning.Outcome{Duration: r.Duration, CostUSD: r.CostUSD}
 	switch r.Attribution {
 	case coordinator.AttributedSuccess:

@@ -66,7 +66,7 @@ func (e *Engine) imageLeases(m *Image) {
 	}
 	for _, t := range e.tasks.all {
 		if t != nil && t.state < stateDispatching && t.attempt > 1 {
-			m.last[t.key] = cameBackAs{e.lastAgent(t), uint16(t.attempt - 1)}
+			m.last[t.key] = cameBackAs{e.lastAgent(t), asRecorded(t.attempt - 1)}
 		}
 		switch {
 		case t == nil || t.state >= stateDispatching || t.attempt > 1:
@@ -135,7 +135,7 @@ func (e *Engine) imageEnd(m *Image, t *openTask) *coordinator.Remembered {
 	}
 	last, waits := m.last[t.key]
 	if !waits {
-		last = cameBackAs{t.agent.serial, uint16(t.attempt)}
+		last = cameBackAs{t.agent.serial, asRecorded(t.attempt)}
 	}
 	return &coordinator.Remembered{
 		Key: t.key, ID: t.task.ID, Content: t.task.ContentHash, Fate: coordinator.FateForgotten,

@@ -1,10 +1,18 @@
 package engine
 
 import (
+	"math"
 	"time"
 
 	"taskbus/coordinator"
 )
+
+// mostAttempts is how many dispatches can be told apart that are made under one task id, while it
+// is remembered.
+const mostAttempts = math.MaxUint16
+
+// asRecorded is an attempt as a record has it. What came back may name one that nobody made.
+func asRecorded(attempt int) uint16 { return uint16(min(attempt, mostAttempts)) }
 
 // record is what is remembered of one task id. It holds no pointer, so that the
 // garbage collector need not look at any of the many.
@@ -135,13 +143,19 @@ const expireStep = 8
 func (e *Engine) recall(now time.Time, key coordinator.TaskKey) *record {
 	m, s := &e.memory, e.policy.Settings
 	since := now.Add(-s.DedupeWindow)
-	oldest := since.Sub(m.epoch)
+	oldest, today := since.Sub(m.epoch), later(now, e.now).Sub(m.epoch)
+expiring:
 	for range min(expireStep, m.size()) {
 		r, from := m.peek(m.first), since
-		if m.index.used >= s.DedupeMaxIDs {
+		switch {
+		case m.index.used >= s.DedupeMaxIDs:
 			from = now // there is no room for more
-		} else if r.seen > oldest {
-			break
+		case r.seen > today:
+			m.seenAhead(r, today)
+			m.dropFirst()
+			continue
+		case r.seen > oldest:
+			break expiring
 		}
 		e.expire(now, from, r)
 		m.dropFirst()
@@ -194,6 +208,6 @@ func (e *Engine) expire(now, since time.Time, r *record) {
 // note changes the fate of the id of an open task.
 func (m *memory) note(t *openTask, f coordinator.Fate, ref uint32, attempt int) {
 	if r := m.record(t.key, t.record); r != nil {
-		r.fate, r.ref, r.attempt = f, ref, uint16(attempt)
+		r.fate, r.ref, r.attempt = f, ref, asRecorded(attempt)
 	}
 }

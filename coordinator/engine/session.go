@@ -18,6 +18,7 @@ import (
 // with its session.
 func (e *Engine) sessionOpened(now time.Time) {
 	e.connected, e.openedAt = true, now
+	e.notAfter(now)
 	var longest time.Duration
 	for _, a := range e.fleet.agents {
 		longest = max(longest, a.spec.HealthCheckInterval)

@@ -47,8 +47,10 @@ func (e *Engine) setAside(now time.Time, t *openTask) {
 	e.timers.schedule(&t.retry, now.Add(t.scoreIn))
 }
 
-// scoreAgain looks at it again.
+// scoreAgain looks at it again. Its class may have been forgotten, in which nobody stands: who is
+// ejected meanwhile would not be from that.
 func (e *Engine) scoreAgain(now time.Time, t *openTask) {
+	_, _ = e.resolve(t) // it could be served under this policy: nothing else has changed
 	a, d := e.choose(t)
 	behind := a != nil && e.waitsForQuota(t) // others of its group go first
 	if a != nil && !behind && e.mayGive(t) {

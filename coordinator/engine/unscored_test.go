@@ -94,3 +94,31 @@ func TestUnscoredIsLookedAtAgain(t *testing.T) {
 	}
 	checkIndexes(t, r.Engine)
 }
+
+// TestUnscoredOutlivesItsClass: classes in which nobody waits are forgotten when there are many,
+// and who stands aside waits in none. What is learnt of agents meanwhile counts for him as for
+// everybody: he is not given to one that has been ejected.
+func TestUnscoredOutlivesItsClass(t *testing.T) {
+	scored := false
+	p := policyOf(worker("a").can("go"), worker("b").can("go"), worker("c").can("go")).route("go", "go")
+	p.set(func(s *coordinator.Settings) { s.AssignmentTimeout, s.DedupeMaxIDs = time.Hour, 10_000 })
+	r := ready(t, p.expressed(t, func(*coordinator.Case, *coordinator.AgentView, *coordinator.Standing) (float64, error) {
+		if !scored {
+			return 0, errors.New("division by zero")
+		}
+		return 1, nil
+	}))
+	want(t, r.assign(job("aside").needs("go").not("c").prefers("a").by(strategy.ExpressionName)))
+	of := r.held[1].needs.class.key
+	for i := range maxIdleClasses + 2 { // each has a class of its own
+		d := r.give(job(numbered(5000 + i)).not(coordinator.AgentID("nobody" + string(numbered(i)))))
+		r.tell(says(d.Agent, d.Task.ID))
+	}
+	if r.pending.classes[of] != nil {
+		t.Fatal("its class is not forgotten: this shows nothing")
+	}
+	r.fails("a", "go", 5)
+	scored = true
+	want(t, r.pass(10*time.Second), "dispatch aside.1 b") // it prefers a, which is ejected from go
+	checkIndexes(t, r.Engine)
+}

@@ -173,6 +173,16 @@ func (l *Learner) Advance(now time.Time) {
 	l.setFactor(math.Exp2(-age))
 }
 
+// NotAfter tells that it is no later than now, whatever was said before: by a clock that was
+// ahead. What was learnt by that is as old as it was, and what is learnt from now on counts in full.
+func (l *Learner) NotAfter(now time.Time) {
+	if !l.started || !l.asOf.After(now) {
+		return
+	}
+	l.landmark = now.Add(-l.asOf.Sub(l.landmark))
+	l.asOf = now
+}
+
 // setFactor changes the time as of which the sums are read. (m·p + S·f)/(m + N·f)
 // is read as (m/f·p + S)/(m/f + N).
 func (l *Learner) setFactor(f float64) {

@@ -145,6 +145,9 @@ func (r *session) takeReturn(d bus.Delivery, cause coordinator.ReturnCause) {
 	task := m.Task
 	task.TraceParent = textHeader(d.Headers, headerTraceParent)
 	task.TraceState = textHeader(d.Headers, headerTraceState)
+	if task.AcceptedAt.After(h.arrived) { // by another's clock: everybody would go before it
+		task.AcceptedAt = h.arrived
+	}
 	h.task, h.payload = task, m.Payload
 	if !r.hold(h) {
 		return
@@ -181,6 +184,7 @@ func (r *session) refuse(h *heldDelivery, refusal *messages.Refusal) {
 // of another coordinator.
 func (r *session) onStatus(d bus.Delivery) {
 	defer r.bus.Ack(d.Tag) // in a stream an acknowledgement only asks for more
+	defer r.surviveReport(&d)
 	if r.statuses.takes(&d) {
 		return
 	}

@@ -63,7 +63,7 @@ func (m *laneMove) settled(r *session, outcome bus.Outcome) {
 // that can be.
 func acceptedAt(d *bus.Delivery, arrived time.Time) time.Time {
 	at, err := time.Parse(time.RFC3339Nano, textHeader(d.Headers, headerAcceptedAt))
-	if err != nil || at.After(arrived) {
+	if err != nil || at.After(arrived) || at.Unix() < 0 {
 		return arrived
 	}
 	return at

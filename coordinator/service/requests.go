@@ -105,6 +105,7 @@ func (r *session) onRequest(d bus.Delivery) {
 	if r.draining.Load() {
 		return // unacknowledged: the broker gives it to the next session
 	}
+	defer r.surviveRequest(&d)
 	r.noteDelivery(&d)
 	m, refusal := r.readRequest(&d)
 	switch m := m.(type) {

@@ -21,6 +21,7 @@ func (r *session) onResult(d bus.Delivery) {
 	} else {
 		defer r.bus.Ack(d.Tag) // in a stream an acknowledgement only asks for more
 	}
+	defer r.surviveReport(&d)
 	if d.Type == typeFence {
 		r.results.takes(&d)
 		if d.Offset >= 0 {

@@ -7,12 +7,13 @@ import (
 	"github.com/rs/zerolog"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
 	"taskbus/messages"
 )
 
 // A fault of the program that one message brings out costs that message, which is
-// parked, and nobody else anything: without that it would come again after every
-// crash. Only what is done for one message alone is guarded; a fault of the engine
+// parked or ignored, and nobody else anything: without that it would come again after
+// every crash. Only what is done for one message alone is guarded; a fault of the engine
 // ends the process, because nobody knows what the engine knows then.
 
 // survive, deferred by whoever takes a delivery, parks one that cannot be handled.
@@ -21,29 +22,56 @@ func (r *session) survive(h *heldDelivery) {
 	if p == nil {
 		return
 	}
-	r.s.observe.survived(p, h.delivery.Queue)
-	refusal := &messages.Refusal{Keyword: "fault", Text: "the coordinator failed while it handled this message: a fault of the program, described in its log"}
+	r.s.observe.survived(p, h.delivery.Queue, "the message is parked in task.dead")
 	if h.handle == 0 {
-		r.refuse(h, refusal)
+		r.refuse(h, faulty())
 		return
 	}
-	r.outbox.add(outgoing{refused: refusal, held: h}) // handing it to the engine was still to come
+	r.outbox.add(outgoing{refused: faulty(), held: h}) // handing it to the engine was still to come
+}
+
+// surviveRequest, deferred by whoever takes a request, parks one that cannot be handled.
+func (r *session) surviveRequest(d *bus.Delivery) {
+	if p := recover(); p != nil {
+		r.s.observe.survived(p, d.Queue, "the message is parked in task.dead")
+		r.refuse(&heldDelivery{delivery: *d, arrived: r.s.now()}, faulty())
+	}
+}
+
+// surviveReport, deferred by whoever reads heartbeats or results, ignores one that cannot be
+// handled, as one that is not valid: whoever starts would read it again, and fail again.
+func (r *session) surviveReport(d *bus.Delivery) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	r.s.observe.survived(p, d.Queue, "the message is ignored")
+	if d.Queue == bus.StreamResult {
+		r.s.observe.invalidResult(faulty())
+	} else {
+		r.s.observe.invalidStatus(faulty())
+	}
+}
+
+// faulty is why such a message is not handled.
+func faulty() *messages.Refusal {
+	return &messages.Refusal{Keyword: "fault", Text: "the coordinator failed while it handled this message: a fault of the program, described in its log"}
 }
 
 // surviveDispatch, deferred by whoever encodes a dispatch, fails its task.
 func (r *session) surviveDispatch(d *coordinator.Dispatch) {
 	if p := recover(); p != nil {
-		r.s.observe.survived(p, d.Queue)
+		r.s.observe.survived(p, d.Queue, "its task fails as an invalid message")
 		r.s.loop.post(r.number, coordinator.DispatchSettled{Handle: d.Handle, Outcome: coordinator.PublishNotSent})
 	}
 }
 
-// survived writes down a fault of the program. What it says of values is left out:
-// they may be a payload's.
-func (o *observer) survived(p any, queue string) {
+// survived writes down a fault of the program, and what becomes of the message. What it says of
+// values is left out: they may be a payload's.
+func (o *observer) survived(p any, queue, becomes string) {
 	e := o.gated(noiseFault, zerolog.ErrorLevel).Str("queue", queue)
 	if err, ok := p.(runtime.Error); ok {
 		e = e.Err(err)
 	}
-	e.Bytes("stack", debug.Stack()).Msg("a fault of the program while one message was handled; the message is parked in task.dead. Please report it with this line")
+	e.Bytes("stack", debug.Stack()).Msg("a fault of the program while one message was handled; " + becomes + ". Please report it with this line")
 }

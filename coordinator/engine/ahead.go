@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"time"
+
+	"taskbus/coordinator/breaker"
+)
+
+// The clock of a leader before this one may have been ahead, by years where a machine has lost its
+// battery. What it wrote is folded as it is; what would happen by that only when the time has come
+// by this one's clock too is brought back to now, as if it had been done a moment ago: leases run
+// for as long as they may from now on, nobody is ejected for longer than ever, and what is learnt
+// counts.
+//
+// (Who was behind is no trouble: what it gave time for is over, and has the grace of the session.)
+
+// notAfter tells that it is now, whatever records have said. It is called with every session;
+// where one clock has told everything nothing changes.
+func (e *Engine) notAfter(now time.Time) {
+	for _, t := range e.tasks.all {
+		if t != nil && t.state == stateLeased {
+			e.leaseNotAfter(now, t)
+		}
+	}
+	e.learner.NotAfter(now)
+	for _, a := range e.fleet.agents {
+		a.capacity.NotAfter(now)
+	}
+	if b := e.trust.breakers; b != nil {
+		for _, p := range b.Pairs() { // what cannot be by now is made sane
+			if s, known := b.Export(p); known {
+				e.changing(p, func() []breaker.Pair { return b.Import(now, p, s) })
+			}
+		}
+	}
+}
+
+// leaseNotAfter bounds a lease by what one has that begins now. The reports of an agent that tells
+// no ends speak for a dispatch only if that was before they were made.
+func (e *Engine) leaseNotAfter(now time.Time, t *openTask) {
+	if t.assignedAt.After(now) {
+		t.assignedAt = now
+	}
+	if t.settled.After(now) {
+		t.settled = now
+	}
+	if latest := now.Add(t.timeout + leaseMargin); t.deadline.After(latest) {
+		t.deadline = latest
+		if t.expire.index >= 0 {
+			e.timers.schedule(&t.expire, t.deadline)
+		}
+	}
+}
+
+// seenAhead puts a record that was seen last by a clock that was ahead among those that are seen
+// now: in its place it would keep those behind it from ever being too old. today is how late it is
+// by the clock that counts.
+func (m *memory) seenAhead(r *record, today time.Duration) {
+	if again := *r; again.flags&replaced == 0 {
+		again.seen = today
+		m.append(again)
+	}
+}

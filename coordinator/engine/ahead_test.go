@@ -1,0 +1,171 @@
+package engine
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// fast is a leader whose clock is a year ahead, with two agents. exact: they list what they run.
+func fast(t *testing.T, exact bool, p *policyBuilder) *rig {
+	r := &rig{Engine: New(), t: t, now: epoch.AddDate(1, 0, 0), auctions: make(map[coordinator.TaskID]string)}
+	r.Record(true)
+	r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
+	r.apply(coordinator.SessionOpened{})
+	for _, a := range p.Agents {
+		if b := beat(a.ID); exact {
+			r.hear(b.running())
+		} else {
+			r.hear(b)
+		}
+	}
+	return r
+}
+
+// heirsInTime take over from it a moment later, and know what time it is.
+func heirsInTime(r *rig) map[string]*rig {
+	all := make(map[string]*rig)
+	for name, journal := range map[string][]coordinator.Record{"by its records": r.Records(nil), "by a snapshot": r.imaged()} {
+		all[name] = r.heirOf(epoch, journal)
+	}
+	return all
+}
+
+// lives lets time pass while both agents report.
+func (r *rig) lives(d time.Duration, agents ...*reportBuilder) (lines []string) {
+	r.t.Helper()
+	for end := r.now.Add(d); r.now.Before(end); {
+		lines = append(lines, r.pass(min(end.Sub(r.now), interval/3))...)
+		for _, b := range agents {
+			again := *b
+			again.Timestamp = r.now
+			lines = append(lines, r.hear(&again)...)
+		}
+	}
+	return lines
+}
+
+// TestLeaseOfAFastClock: the lease of a dispatch that its agent never told of ends when it has had
+// its time since the take-over, not a year later.
+func TestLeaseOfAFastClock(t *testing.T) {
+	r := fast(t, true, policyOf(worker("a"), worker("b")))
+	d := r.give(job("t")) // 5 min, and a second for the agent to have the first word
+	for name, heir := range heirsInTime(r) {
+		want(t, heir.lives(5*time.Minute, beat("a").running(), beat("b").running()))
+		got := heir.lives(time.Second, beat("a").running(), beat("b").running())
+		want(t, got, "fail t task_timeout", "withdraw "+d.DispatchID+" a")
+		if heir.slots("a", 0, 1); t.Failed() {
+			t.Log(name)
+		}
+	}
+}
+
+// TestSlotOfAFastClock: a heartbeat speaks for a dispatch that was confirmed before it was made.
+// One that a clock has confirmed which is a year ahead holds its slot no longer than another.
+func TestSlotOfAFastClock(t *testing.T) {
+	p := policyOf(worker("a"), worker("b"))
+	r := fast(t, false, p)
+	r.give(job("t"))
+	journal := r.Records(nil)
+	heir := &rig{Engine: New(), t: t, now: epoch}
+	heir.apply(coordinator.PolicyChanged{Policy: &p.Policy})
+	heir.Follow()
+	for _, rec := range journal {
+		heir.Fold(r.now, rec)
+	}
+	heir.Lead()
+	heir.apply(coordinator.SessionOpened{})
+	heir.lives(3*time.Second, beat("a"), beat("b")) // idle: it has done it
+	heir.slots("a", 0, 1)
+}
+
+// TestLearningAfterAFastClock: what agents show counts in full from the take-over on, for whoever
+// leads and for those who follow him.
+func TestLearningAfterAFastClock(t *testing.T) {
+	r := fast(t, true, policyOf(worker("a"), worker("b")).set(func(s *coordinator.Settings) { s.Breaker.Off = true }))
+	r.tell(says(r.give(job("before")).Agent, "before"))
+	ahead := r.Records(nil)
+	heir := r.heirOf(epoch, ahead)
+	heir.Record(true)
+	type entry struct {
+		at     time.Time
+		record coordinator.Record
+	}
+	var since []entry
+	for i := range 30 {
+		d := heir.give(job(numbered(i)).prefers("a").not("b"))
+		heir.tell(says("a", d.Task.ID).but(coordinator.OutcomeFailed))
+		for _, rec := range heir.Records(nil) {
+			since = append(since, entry{heir.now, rec})
+		}
+		heir.lives(interval/3, beat("a").running(), beat("b").running())
+	}
+	// 1 of 1 succeeded before, 0 of 30 since: m = 10 at the fleet's prior of less than 0.5.
+	led := heir.seen("a").Success
+	if led > 0.3 {
+		t.Errorf("after 30 failures a succeeds with %.2f: they have not counted", led)
+	}
+	last := &rig{Engine: New(), t: t, now: heir.now}
+	last.apply(coordinator.PolicyChanged{Policy: heir.policy})
+	last.Follow()
+	for _, rec := range ahead {
+		last.Fold(r.now, rec)
+	}
+	for _, e := range since {
+		last.Fold(e.at, e.record)
+	}
+	if got := last.seen("a").Success; math.Abs(got-led) > 1e-3 {
+		t.Errorf("who follows takes a to succeed with %.4f, the leader with %.4f", got, led)
+	}
+	for _, e := range []*rig{heir, last} {
+		if rate := e.seen("a").Capacity.Measured; rate > 1 {
+			t.Errorf("a does %.1f items a second, and has done one in all", rate)
+		}
+	}
+}
+
+// TestEjectionOfAFastClock: an ejection lasts as long as ever, from the take-over on.
+func TestEjectionOfAFastClock(t *testing.T) {
+	r := fast(t, true, policyOf(worker("a").can("go").slots(3), worker("b").can("go").slots(3)).route("go", "go"))
+	r.fails("a", "go", 5) // 30 s
+	for name, heir := range heirsInTime(r) {
+		if got := heir.why("a", "go"); got != coordinator.Ejected {
+			t.Fatalf("%s: %v, want ejected", name, got)
+		}
+		heir.lives(299*time.Second, beat("a").running(), beat("b").running())
+		heir.lives(time.Second, beat("a").running(), beat("b").running()) // the longest that there is
+		if got := heir.why("a", "go"); got != coordinator.Eligible {
+			t.Errorf("%s: after the longest ejection %v, want that it is tried", name, got)
+		}
+	}
+}
+
+// TestIDsOfAFastClock: a task id is remembered for its hour from the take-over on, and keeps no
+// other from being forgotten.
+func TestIDsOfAFastClock(t *testing.T) {
+	r := fast(t, true, policyOf(worker("a").slots(9), worker("b").slots(9)))
+	for i := range 20 {
+		r.tell(says(r.give(job(numbered(i))).Agent, numbered(i)))
+	}
+	for name, heir := range heirsInTime(r) {
+		heir.lives(time.Minute, beat("a").running(), beat("b").running())
+		want(t, heir.assign(job("t3")), "ack 21", "duplicate t3")
+		for i := range 20 { // each looks at the oldest ids
+			heir.tell(says(heir.give(job(numbered(100+i))).Agent, numbered(100+i)))
+			heir.hear(beat("a").running())
+			heir.hear(beat("b").running())
+		}
+		heir.lives(2*time.Hour, beat("a").running(), beat("b").running())
+		for i := range 20 {
+			heir.tell(says(heir.give(job(numbered(200+i))).Agent, numbered(200+i)))
+			heir.hear(beat("a").running())
+			heir.hear(beat("b").running())
+		}
+		if n := heir.Snapshot(heir.now).Remembered; n != 20 {
+			t.Errorf("%s: %d ids are remembered, want the 20 of the last hour", name, n)
+		}
+		checkIndexes(t, heir.Engine)
+	}
+}

@@ -1,0 +1,68 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// TestProbeEndsThoughItsRouteHasChanged: an ejected agent is being tried with one task when its
+// leader dies, and whoever takes over has a file in which tasks of that type require something
+// else. How the task ends is still the end of the trial: nobody else would ever end it, and the
+// agent would have no task with that capability again.
+func TestProbeEndsThoughItsRouteHasChanged(t *testing.T) {
+	p := policyOf(worker("a0").can("go", "web").slots(3), worker("a1").can("go", "web")).route("x", "go")
+	renamed := *p
+	renamed.Routes = map[string]coordinator.Route{"any": {}, "x": {Required: []string{"web"}}, "go": {Required: []string{"go"}}}
+	for _, end := range []struct {
+		outcome coordinator.Outcome
+		after   time.Duration // that it is tried again
+	}{
+		{coordinator.OutcomeSucceeded, 0},
+		{coordinator.OutcomeCancelled, 0},                 // says nothing: somebody else may try
+		{coordinator.OutcomeFailed, 2 * 30 * time.Second}, // ejected for the second time
+	} {
+		r := &rig{Engine: New(), t: t, now: epoch, auctions: make(map[coordinator.TaskID]string)}
+		r.Record(true)
+		r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
+		r.apply(coordinator.SessionOpened{})
+		for _, a := range p.Agents {
+			r.hear(beat(a.ID).running())
+		}
+		r.give(job("busy").kind("x").prefers("a1")) // a1 is full from now on
+		r.fails("a0", "x", 5)
+		r.pass(10 * time.Second) // tasks may wait for 30 s
+		want(t, r.assign(job("t1").kind("x")))
+		want(t, r.pass(20*time.Second), "dispatch t1.1 a0")
+		r.confirm(r.latest().Handle)
+		for name, journal := range map[string][]coordinator.Record{"by its records": r.Records(nil), "by a snapshot": r.imaged()} {
+			leader := r.policy
+			r.policy = &renamed.Policy // the file of whoever takes over
+			heir := r.heirOf(r.now, journal)
+			r.policy = leader
+			if got := heir.why("a0", "go"); got != coordinator.Ejected {
+				t.Fatalf("%s, %s: %v, want it to be on trial", name, end.outcome, got)
+			}
+			heir.tell(says("a0", "t1").but(end.outcome))
+			if heir.pass(end.after); heir.why("a0", "go") == coordinator.Ejected {
+				t.Errorf("%s, %s, and %s later: it is ejected still, from %v", name, end.outcome, end.after, heir.seen("a0").EjectedFrom)
+			}
+			checkIndexes(t, heir.Engine)
+		}
+	}
+}
+
+// TestProbedIsTheCapabilityOnTrial: of what an agent offers, a task is its probe for that which
+// it is half-open with.
+func TestProbedIsTheCapabilityOnTrial(t *testing.T) {
+	r := ready(t, policyOf(worker("a0").can("go", "web").slots(3), worker("a1").can("go", "web")).route("go", "go").route("both", "go", "web"))
+	r.give(job("busy").kind("go").prefers("a1"))
+	r.fails("a0", "go", 5)
+	r.pass(30 * time.Second)
+	r.give(job("t1").kind("both"))
+	if got := r.trust.breakers.Probed(r.fleet.byID["a0"].number, "t1"); !slices.Equal(got, []string{"go"}) {
+		t.Errorf("%v, want go alone: with web nothing was wrong", got)
+	}
+}
