@@ -16,7 +16,8 @@ type unlisted []*coordinator.PoolHeard
 
 // keep adds what is known of a node.
 func (u *unlisted) keep(now time.Time, r *coordinator.PoolHeard) {
-	*u = slices.DeleteFunc(*u, func(x *coordinator.PoolHeard) bool { return x.Node == r.Node || isOver(now, x) })
+	u.forget(now)
+	*u = slices.DeleteFunc(*u, func(x *coordinator.PoolHeard) bool { return x.Node == r.Node })
 	if isOver(now, r) {
 		return
 	}
@@ -26,6 +27,11 @@ func (u *unlisted) keep(now time.Time, r *coordinator.PoolHeard) {
 		(*u)[0] = nil
 		*u = (*u)[1:]
 	}
+}
+
+// forget drops what makes no difference any more.
+func (u *unlisted) forget(now time.Time) {
+	*u = slices.DeleteFunc(*u, func(x *coordinator.PoolHeard) bool { return isOver(now, x) })
 }
 
 // resumeHealth gives nodes that are listed again what was heard of them.

@@ -51,6 +51,11 @@ func TestClosedProviderOutOfTheFile(t *testing.T) {
 			}
 			l.Install(back, nil)
 		}
+		for _, r := range l.Export(until) { // nor does a snapshot say what makes no difference
+			if r, is := r.(*coordinator.PoolHeard); is {
+				t.Errorf("%s: a snapshot of %v has %+v", how, until, r)
+			}
+		}
 		if l.Settle(until, id(int(time.Hour)), c.Amounts, false); len(l.unlisted) > 0 {
 			t.Errorf("%s: remembered are %+v", how, l.unlisted[0])
 		}

@@ -14,6 +14,7 @@ import (
 func (l *Ledger) Export(now time.Time) []coordinator.Record {
 	l.advance(now.UnixNano())
 	l.former.forget(l.now)
+	l.unlisted.forget(now)
 	// A node without an ID stands for the ledger itself: its time.
 	all := []coordinator.Record{&coordinator.QuotaBefore{Start: l.now}}
 	for i := range l.nodes { // before the rates that depend on it
