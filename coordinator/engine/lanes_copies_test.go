@@ -177,6 +177,22 @@ func TestMoveCutShortAndFailed(t *testing.T) {
 	want(t, r.assign(job("t")), "dispatch t.2 a")
 }
 
+// TestLaneCopyIsNotTheOneInDoubt: the message whose acknowledgement was lost when the task had been moved
+// is known when it comes, however often the lane has handed out what it has before.
+func TestLaneCopyIsNotTheOneInDoubt(t *testing.T) {
+	r := busy(t, 0)
+	r.assign(job("t"))
+	want(t, r.beats(heldLong), "move t to ~held")
+	want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2", "read ~held: 2000")
+	r.apply(coordinator.SessionLost{}) // takes the acknowledgement with it
+	r.apply(coordinator.SessionOpened{})
+	r.tell(says("a", "first"))
+	want(t, r.comes(coordinator.LaneHeld, job("t"), true), "dispatch t.1 a again?")
+	r.confirm(r.last)
+	want(t, r.tell(says("a", "t").but(coordinator.OutcomeFailed)), "completed t.1 a failed")
+	want(t, r.redeliver(job("t")), "ack 4")
+}
+
 // TestMovesEndBeforeADrain: what is on its way when a drain begins is seen to its end.
 func TestMovesEndBeforeADrain(t *testing.T) {
 	r := busy(t, 0)

@@ -136,6 +136,14 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 			e.inDoubt.came(key)
 		}
 		return
+	case ev.Lane != "" && r.fate == coordinator.FateLaned && r.content == ev.Task.ContentHash: // none that is in doubt: its lane has kept it
+		if r.flags&withdrawn != 0 {
+			reason := e.memory.reasons.of(key)
+			t := e.open(now, ev.Handle, ev.Task, key)
+			t.cancelReason = reason
+			e.failCancelled(now, t)
+			return
+		}
 	case !r.untold(ev.Redelivered) && e.isOwnMessage(&ev, key, r): // told twice is better than never
 		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
 		e.inDoubt.acked(now, key)
@@ -147,14 +155,6 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 		t.cancelReason = reason
 		e.failCancelled(now, t)
 		return
-	case ev.Lane != "" && r.fate == coordinator.FateLaned && r.content == ev.Task.ContentHash:
-		if r.flags&withdrawn != 0 {
-			reason := e.memory.reasons.of(key)
-			t := e.open(now, ev.Handle, ev.Task, key)
-			t.cancelReason = reason
-			e.failCancelled(now, t)
-			return
-		}
 	case r.content != ev.Task.ContentHash:
 		e.refuse(now, ev.Handle, ev.Task, coordinator.ReasonDuplicateTask,
 			"another task with this task_id and different content was seen before")
