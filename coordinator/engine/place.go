@@ -61,6 +61,8 @@ const mostPreceding = 10_000
 // Place tells where a task stands; false when it does not wait in its class or lane. It takes
 // O(classes + groups), and with quotas O(tasks that wait + agents) besides.
 func (e *Engine) Place(now time.Time, task *coordinator.Task) (p Place, ok bool) {
+	e.quotas.ledger.Looking(true)
+	defer e.quotas.ledger.Looking(false)
 	t, laned := e.waiter(task)
 	if t == nil {
 		return p, false

@@ -130,6 +130,8 @@ type QuotaAnswer struct {
 // ExplainQuota tells whether there is quota for something now, and what is left of every
 // limit that it meets. Nothing is charged. ok is false where there are no quotas.
 func (e *Engine) ExplainQuota(now time.Time, question *QuotaQuestion) (a QuotaAnswer, ok bool) {
+	e.quotas.ledger.Looking(true)
+	defer e.quotas.ledger.Looking(false)
 	q := &e.quotas
 	if !q.ledger.Installed() {
 		return a, false

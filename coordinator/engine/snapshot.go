@@ -130,6 +130,8 @@ func (e *Engine) Bidding(id coordinator.TaskID) (asked int, bidders []coordinato
 // nearest first. A task that could never be served is told so by its reason, one that has to
 // wait for quota by its reason and Decision.Lacks.
 func (e *Engine) Explain(now time.Time, task *coordinator.Task) (*coordinator.Decision, coordinator.Reason, string) {
+	e.quotas.ledger.Looking(true)
+	defer e.quotas.ledger.Looking(false)
 	t := &openTask{task: task, supposed: true, rank: rankOf(task, e.policy.Settings), arrival: math.MaxUint64}
 	var open *openTask
 	if number, known := e.memory.lookup(coordinator.KeyOf(task.ID)); known {

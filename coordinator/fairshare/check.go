@@ -182,7 +182,9 @@ func (l *Ledger) checkLacking(v *Verdict, b *budget, amount, lacking int64, noBo
 			return false
 		}
 		if left := l.borrow(b, lacking); left > 0 {
-			b.knew = known{had: lacking - left, at: l.now, ripens: l.ripens, given: b.family.given, start: b.family.span.start}
+			if !l.looking {
+				b.knew = known{had: lacking - left, at: l.now, ripens: l.ripens, given: b.family.given, start: b.family.span.start}
+			}
 			v.refuseBehind(b.node, b.family.node, b.dim, LimitBudget, l.accrues(b, left))
 			return false
 		}

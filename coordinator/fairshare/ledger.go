@@ -48,6 +48,7 @@ type Ledger struct {
 	rising int64
 	// tentative: what is reserved may be released at once, and raises no alert yet.
 	tentative bool
+	looking   bool // see Looking
 }
 
 // node is one node of a quota tree.
@@ -91,6 +92,11 @@ func NewLedger() *Ledger {
 
 // Installed tells whether there are any quotas.
 func (l *Ledger) Installed() bool { return l.quotas != nil }
+
+// Looking has nothing kept of what checks find out, until it is switched off again. Else a question of
+// somebody who only looks would show in when a later refusal says that there is room again, and a
+// history would not be the same without him.
+func (l *Ledger) Looking(on bool) { l.looking = on }
 
 // Quotas gives those that are installed; nil: none.
 func (l *Ledger) Quotas() *coordinator.Quotas { return l.quotas }
