@@ -32,10 +32,10 @@ func (e *Engine) entrust(a *agent, t *openTask) {
 // countsFor lists the capabilities with which its agent is trusted more or less for how the
 // dispatch ends: what its task requires, and those for which it is the probe. They differ when it
 // was made by a leader whose policy had another route for tasks of its type; a probe that nobody
-// ended would keep the agent ejected for ever.
-func (e *Engine) countsFor(t *openTask) []string {
+// ended would keep the agent ejected for ever. There must be breakers; probe: it was one until now.
+func (e *Engine) countsFor(t *openTask, probe bool) []string {
 	required := e.capabilitiesOf(t)
-	if !t.probe || e.trust.breakers == nil || t.agent.number < 0 {
+	if !probe || t.agent.number < 0 {
 		return required
 	}
 	return coordinator.MergeSorted(required, e.trust.breakers.Probed(t.agent.number, t.task.ID))
@@ -52,14 +52,14 @@ func (tr *trust) stamp(t *openTask) (generation uint64, known bool) {
 
 // praise notes that a dispatch has succeeded.
 func (e *Engine) praise(now time.Time, a *agent, t *openTask) {
-	counts := e.countsFor(t)
+	probe := t.probe
 	t.probe = false
 	b := e.trust.breakers
 	generation, known := e.trust.stamp(t)
 	if b == nil || b.Quiet() || a.number < 0 || !known {
 		return
 	}
-	for _, c := range counts {
+	for _, c := range e.countsFor(t, probe) {
 		p := breaker.Pair{Agent: a.number, Capability: c}
 		e.changing(p, func() []breaker.Pair { return b.Success(now, p, generation, t.task.ID) })
 	}
@@ -67,7 +67,7 @@ func (e *Engine) praise(now time.Time, a *agent, t *openTask) {
 
 // blame puts a fault down to the agent.
 func (e *Engine) blame(now time.Time, a *agent, t *openTask) {
-	counts := e.countsFor(t)
+	probe := t.probe
 	t.probe = false
 	b := e.trust.breakers
 	generation, known := e.trust.stamp(t)
@@ -76,7 +76,7 @@ func (e *Engine) blame(now time.Time, a *agent, t *openTask) {
 	}
 	t.blamed = with(t.blamed, a.spec.ID)
 	failing := e.learner.Failing(a.number, e.kind(t.task.Type))
-	for _, c := range counts {
+	for _, c := range e.countsFor(t, probe) {
 		p := breaker.Pair{Agent: a.number, Capability: c}
 		e.changing(p, func() []breaker.Pair { return b.Fault(now, p, generation, t.faultKey()) })
 		e.heed(b.Away(p, a.state != coordinator.AgentOnline)) // a breaker that is new knows nothing of that
@@ -100,12 +100,11 @@ func (e *Engine) excuse(t *openTask) {
 	if !t.probe || e.trust.breakers == nil {
 		return
 	}
-	counts := e.countsFor(t)
 	t.probe = false
 	if t.agent.number < 0 {
 		return
 	}
-	for _, c := range counts {
+	for _, c := range e.countsFor(t, true) {
 		p := breaker.Pair{Agent: t.agent.number, Capability: c}
 		e.changing(p, func() []breaker.Pair { return e.trust.breakers.Release(p, t.task.ID) })
 	}
