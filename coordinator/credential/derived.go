@@ -10,14 +10,16 @@ import (
 // HMAC-SHA256 of "agent:" and its id under the secret, in hexadecimal. Who has the
 // token of one agent learns nothing of the others'.
 func AgentToken(secret []byte, agent string) string {
-	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte("agent:" + agent))
-	return hex.EncodeToString(mac.Sum(nil))
+	return derived(secret, "agent:"+agent)
 }
 
 // PeerToken is the token by which coordinators with the same secret know each other.
 func PeerToken(secret []byte) string {
+	return derived(secret, "peer")
+}
+
+func derived(secret []byte, whose string) string {
 	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte("peer"))
+	mac.Write([]byte(whose))
 	return hex.EncodeToString(mac.Sum(nil))
 }

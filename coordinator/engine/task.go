@@ -138,10 +138,7 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 		return
 	case ev.Lane != "" && r.fate == coordinator.FateLaned && r.content == ev.Task.ContentHash: // none that is in doubt: its lane has kept it
 		if r.flags&withdrawn != 0 {
-			reason := e.memory.reasons.of(key)
-			t := e.open(now, ev.Handle, ev.Task, key)
-			t.cancelReason = reason
-			e.failCancelled(now, t)
+			e.failWithdrawn(now, &ev, key)
 			return
 		}
 	case !r.untold(ev.Redelivered) && e.isOwnMessage(&ev, key, r): // told twice is better than never
@@ -150,10 +147,7 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 		return
 	case r.fate.MayComeAgain(), r.flags&adopted != 0:
 	case r.fate == coordinator.FateWithdrawn:
-		reason := e.memory.reasons.of(key)
-		t := e.open(now, ev.Handle, ev.Task, key)
-		t.cancelReason = reason
-		e.failCancelled(now, t)
+		e.failWithdrawn(now, &ev, key)
 		return
 	case r.content != ev.Task.ContentHash:
 		e.refuse(now, ev.Handle, ev.Task, coordinator.ReasonDuplicateTask,
@@ -182,6 +176,14 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 	if c := t.needs.class; c != nil {
 		e.asked(now, c)
 	}
+}
+
+// failWithdrawn tells of a task that somebody withdrew before it came.
+func (e *Engine) failWithdrawn(now time.Time, ev *coordinator.TaskReceived, key coordinator.TaskKey) {
+	reason := e.memory.reasons.of(key) // which open forgets
+	t := e.open(now, ev.Handle, ev.Task, key)
+	t.cancelReason = reason
+	e.failCancelled(now, t)
 }
 
 // mayResume tells whether the task can go the same way again: its agent is there,

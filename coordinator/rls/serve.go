@@ -8,14 +8,14 @@ import (
 	"runtime/debug"
 	"time"
 
-	"taskbus/coordinator/gateway"
-
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
+
+	"taskbus/coordinator/gateway"
 )
 
 // The limits of one connection. They bound what a client costs that is slow, dead, or means harm.
