@@ -7,6 +7,8 @@ SHELL := /bin/bash
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 CONFIG  ?= config/agents.yaml
 TASKS   ?= examples/tasks.jsonl
+# Without paths in what is compiled, another checkout, and every target here, finds it compiled already.
+export GOFLAGS := $(shell go env GOFLAGS 2>/dev/null) -trimpath
 # How long each fuzz target runs.
 FUZZTIME ?= 20s
 
@@ -18,27 +20,45 @@ WITH_BROKER = url=$$(scripts/find-broker.sh); export RABBITMQ_URL="$$url"
 SOAK ?= 10m
 SEED ?=
 
-.PHONY: help setup build demo run test faults soak bench fuzz broker broker-stop lint clean
+# For `make flakes`: the packages, how often, and since which commit (see scripts/flakes.sh).
+PKG  ?=
+RUNS ?=
+BASE ?=
+
+.PHONY: help ready setup build demo run check test flakes faults soak bench fuzz broker broker-stop lint clean
 
 help: ## show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
-setup: build ## build the program and see that there is a broker
+# What can fail or has to be installed is looked for before minutes go into building.
+ready:
+	@scripts/need-go.sh
+	@scripts/find-broker.sh --look
+
+setup: ready build ## build the program and see that there is a broker
 	@scripts/find-broker.sh >/dev/null
 
 build: ## build bin/taskbus
 	@scripts/need-go.sh
 	@mkdir -p bin
-	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/taskbus ./cmd/taskbus
+	@[ -e bin/taskbus ] || echo 'building bin/taskbus (the first time on a machine everything is compiled: about two minutes on 2 cores)'
+	CGO_ENABLED=0 go build -ldflags "-X main.version=$(VERSION)" -o bin/taskbus ./cmd/taskbus
 
-demo: build ## run the main job end to end: broker, coordinator, agents, tasks, a summary
+demo: ready build ## run the main job end to end: broker, coordinator, agents, tasks, a summary
 	@$(WITH_BROKER); exec bin/taskbus demo --config "$(CONFIG)" "$(TASKS)"
 
-run: build ## run the coordinator in the foreground (Ctrl-C ends it)
+run: ready build ## run the coordinator in the foreground (Ctrl-C ends it)
 	@$(WITH_BROKER); exec bin/taskbus serve --config "$(CONFIG)"
+
+check: lint ## format, vet, staticcheck and every test that needs no server (about a minute)
+	@echo '== go test: what needs a broker, PostgreSQL, nginx, promtool or pika is left to make test'
+	@TASKBUS_TEST_SERVERS=none go test -vet=off ./...
 
 test: ## run every check on a private broker: format, vet, staticcheck, all tests, most with the race detector
 	@scripts/test.sh
+
+flakes: ## run the tests of the packages that a change touches many times under load (PKG, RUNS, BASE)
+	@scripts/flakes.sh --base "$(BASE)" --runs "$(RUNS)" $(PKG)
 
 faults: ## run the whole matrix of faults on a private broker (about 10 minutes)
 	@scripts/faults.sh
@@ -53,7 +73,7 @@ fuzz: ## fuzz every target for FUZZTIME each (default 20s)
 	@scripts/fuzz.sh "$(FUZZTIME)"
 
 broker: ## start the private broker in .run/broker and say how to reach it
-	@scripts/find-broker.sh --ensure-rabbitmq
+	@scripts/ensure.sh rabbitmq
 	@scripts/broker.sh start
 	@scripts/broker.sh status
 	@echo 'its URL, password included: scripts/broker.sh url'
@@ -64,8 +84,8 @@ broker-stop: ## stop the broker that demo, run or broker started
 lint: ## gofmt, go vet and staticcheck only
 	@scripts/need-go.sh
 	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "not formatted (run: gofmt -w .):" >&2; echo "$$files" >&2; exit 1; fi
-	go vet ./...
-	go tool staticcheck ./...
+	@echo '== go vet'; go vet ./...
+	@echo '== staticcheck'; go tool staticcheck ./...
 
 clean: broker-stop ## stop the private broker and remove everything that was built or stored
 	@for dir in .run/*-broker; do [ ! -d "$$dir" ] || scripts/broker.sh stop --dir "$$dir"; done

@@ -27,7 +27,7 @@ func (d *dispatch) adopt(again delivery) (spare delivery) {
 // before, was withdrawn before it came, or its task is in hand. What is then to be
 // done without mu, which is held, is returned; nil for a dispatch that is to begin.
 func (w *worker) recognise(d *dispatch, now time.Time) (act func()) {
-	if w.hasEnded(d) {
+	if w.hasEnded(d, now) {
 		return func() {
 			w.log.Info("a copy of a dispatch that has ended; its result goes out again", d.about())
 			w.publish(d)
@@ -36,6 +36,8 @@ func (w *worker) recognise(d *dispatch, now time.Time) (act func()) {
 	run := w.runs[d.names.TaskID]
 	reason, recalled := w.wasRecalled(&d.names, now)
 	switch {
+	case run != nil && run.verdict == nil && !d.marked && d.isOtherLife(run):
+		return func() { w.conclude(d, stillHere) } // whose result would not be that of this one
 	case run != nil && run.verdict == nil:
 		run.join(d)
 		return func() {
@@ -83,11 +85,22 @@ func (d *dispatch) liesWith(l *link) bool {
 	return d.message.link == l
 }
 
+// isOtherLife reports whether two dispatches are of different tasks that have one task id, of
+// which the later was submitted when the earlier had ended or was forgotten. Their dispatch ids
+// say so where both name when their task was accepted.
+func (d *dispatch) isOtherLife(other *dispatch) bool {
+	one := messages.LifeOf(d.names.TaskID, d.names.DispatchID)
+	another := messages.LifeOf(other.names.TaskID, other.names.DispatchID)
+	return one != 0 && another != 0 && one != another
+}
+
 // ending is what is remembered of a dispatch that has ended: should its message come
 // again, after a fault, its result goes out again.
 type ending struct {
-	verdict verdict
-	at      time.Time
+	verdict  verdict
+	at       time.Time
+	assigned time.Time // by the coordinator's clock
+	trace    string    // that the producer chose
 }
 
 // keptText is how much of the text of a result is remembered, in bytes.
@@ -95,7 +108,7 @@ const keptText = 512
 
 // newEnding keeps nothing of the handler's own memory.
 func newEnding(d *dispatch) ending {
-	e := ending{*d.verdict, d.endedAt}
+	e := ending{verdict: *d.verdict, at: d.endedAt, assigned: d.task.AssignedAt, trace: strings.Clone(d.names.CorrelationID)}
 	e.verdict.text = strings.Clone(messages.Clean(e.verdict.text, keptText))
 	if e.verdict.usage != nil {
 		u := *e.verdict.usage
@@ -107,28 +120,42 @@ func newEnding(d *dispatch) ending {
 
 // size is about what it takes, in bytes.
 func (e ending) size() int {
-	const fixed, usage = 100, 64 // of the structs
-	n := fixed + len(e.verdict.text)
+	const fixed, usage = 140, 64 // of the structs
+	n := fixed + len(e.verdict.text) + len(e.trace)
 	if u := e.verdict.usage; u != nil {
 		n += usage + len(u.Provider) + len(u.Model)
 	}
 	return n
 }
 
+// copyWithin is how long after its end a dispatch may come again as another message: a
+// coordinator knows ids that have ended for about so long, and what it marks after that is new.
+const copyWithin = time.Hour
+
 // hasEnded gives a dispatch the verdict it had before, and is true, if it is a copy of
-// one that has ended. A copy is what the broker delivers again, or what a coordinator
-// marks that does not know whether the first arrived. What is neither is new: its
-// producer has submitted the task once more, and a coordinator that does not remember
-// it counts its dispatches from 1 again. mu is held.
-func (w *worker) hasEnded(d *dispatch) bool {
+// one that has ended. A copy is the message that the broker delivers again, or another
+// that a coordinator marks which does not know whether the first arrived. What is neither is
+// new: its producer has submitted the task once more. mu is held.
+func (w *worker) hasEnded(d *dispatch, now time.Time) bool {
 	e, known := w.ended.get(d.names.DispatchID)
 	switch {
 	case !known:
 		return false
-	case !d.task.MaybeDuplicate:
+	case !e.isOf(d, now):
 		w.ended.remove(d.names.DispatchID) // from now on copies are of the new one
 		return false
 	}
 	d.verdict, d.endedAt = &e.verdict, e.at
 	return true
+}
+
+// isOf reports whether a dispatch of that id is the one that has ended so.
+func (e ending) isOf(d *dispatch, now time.Time) bool {
+	switch {
+	case !d.task.MaybeDuplicate, e.trace != d.names.CorrelationID:
+		return false
+	case e.assigned.Equal(d.task.AssignedAt):
+		return true // the very message
+	}
+	return d.marked && now.Sub(e.at) < copyWithin
 }

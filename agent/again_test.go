@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"taskbus/agent"
+	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/messages"
 )
@@ -202,4 +203,64 @@ func TestResultThatCannotBeSent(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A task id is used again. What is answered with an earlier result is a copy of the dispatch that
+// had it, and nothing else, even where its id is the same.
+func TestIDUsedAgain(t *testing.T) {
+	marked := map[string]any{"x-taskbus-maybe-duplicate": true}
+	for _, tt := range []struct {
+		name    string
+		later   time.Duration
+		edit    func(d, first *coordinator.Dispatch)
+		headers map[string]any
+		runs    int
+	}{
+		{"sent again, marked", time.Minute, nil, marked, 1},
+		{"the very message, two days later", 48 * time.Hour, func(d, first *coordinator.Dispatch) { d.At = first.At }, marked, 1},
+		{"marked, two days later", 48 * time.Hour, nil, marked, 2},
+		{"another life, marked", time.Minute, func(d, _ *coordinator.Dispatch) { d.DispatchID = "t.mwq85dhr.1" }, marked, 2},
+		{"for another purpose, marked", time.Minute, func(d, _ *coordinator.Dispatch) { d.Task.TraceID = "another" }, marked, 2},
+		{"not marked", time.Minute, nil, nil, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inRig(t, func(r *rig) {
+				var worked calls
+				r.run(1, func(_ context.Context, task *agent.Task) (agent.Result, error) {
+					worked.add(task.ID)
+					return agent.Result{}, nil
+				})
+				first := dispatch("t")
+				r.send(first, nil)
+				r.expect("t succeeded")
+				r.pass(tt.later)
+				d := dispatch("t")
+				if tt.edit != nil {
+					tt.edit(d, first)
+				}
+				r.send(d, tt.headers)
+				r.expect("t succeeded, t succeeded")
+				if n := worked.of("t"); n != tt.runs {
+					t.Errorf("%d runs, want %d", n, tt.runs)
+				}
+			})
+		})
+	}
+}
+
+// A task that is submitted anew while the handler of its former life goes on is not answered with
+// that one's result: it goes to another agent.
+func TestIDUsedAgainWhileItRuns(t *testing.T) {
+	inRig(t, func(r *rig) {
+		r.run(2, work(time.Hour))
+		d := dispatch("t")
+		d.DispatchID = "t.mwq85dhr.1"
+		r.send(d, nil)
+		r.pass(time.Second)
+		d = dispatch("t")
+		d.DispatchID = "t.mwq85dhs.1"
+		r.send(d, nil)
+		r.pass(time.Second)
+		r.expect("t rejected")
+	})
 }

@@ -13,9 +13,9 @@ import (
 
 // longestEnding is a dispatch that has ended with all that a result can say.
 func longestEnding(number int) *dispatch {
-	id := strings.Repeat("d", 134) + strconv.Itoa(100_000+number) // 140 bytes, the most
+	id := strings.Repeat("d", 154) + strconv.Itoa(100_000+number) // 160 bytes, the most
 	return &dispatch{
-		key: id, task: &Task{}, endedAt: time.Now(), names: messages.TaskResult{DispatchID: id},
+		key: id, task: &Task{}, endedAt: time.Now(), names: messages.TaskResult{DispatchID: id, CorrelationID: strings.Repeat("c", 255)},
 		verdict: &verdict{
 			outcome: messages.Failed, text: strings.Repeat("x", messages.MaxText),
 			usage: &Usage{Requests: 1, Provider: strings.Repeat("p", maxUsageName), Model: strings.Repeat("m", maxUsageName)},
@@ -25,15 +25,15 @@ func longestEnding(number int) *dispatch {
 
 // What is remembered is bounded in number and in bytes. The longest endings cost
 //
-//	200 (overhead) + 140 (id) + 100 (structs) + 512 (text) + 64 + 128 + 128 (usage) = 1,272 bytes
+//	200 (overhead) + 160 (id) + 140 (structs) + 512 (text) + 255 (trace id) + 64 + 128 + 128 (usage) = 1,587 bytes
 //
-// of which 8 MiB hold 8,388,608 / 1,272 = 6,594.
+// of which 8 MiB hold 8,388,608 / 1,587 = 5,285.
 func TestEndingsAreBounded(t *testing.T) {
 	w := &worker{ended: memory[ending]{limit: maxEnded, bytes: maxEndedBytes, size: ending.size}}
 	for n := range 20_000 {
 		w.over(longestEnding(n))
 	}
-	if got, want := len(w.ended.values), 6594; got != want {
+	if got, want := len(w.ended.values), 5285; got != want {
 		t.Errorf("%d of the longest endings are remembered, want %d", got, want)
 	}
 	for n := range 20_000 {

@@ -31,12 +31,16 @@ func (r *rig) prepare(topology bus.Topology) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if r.outside == nil {
-		r.outside = session
-		return
-	}
 	if err := session.Close(context.Background()); err != nil {
 		r.t.Error(err)
+	}
+	if r.outside != nil {
+		return
+	}
+	// What comes later it may publish to as well.
+	spec := bus.SessionSpec{Name: "coordinator", Topology: bus.Standard(bus.Off, bus.ProfileQuorum, nil)}
+	if r.outside, err = r.broker.Open(context.Background(), spec); err != nil {
+		r.t.Fatal(err)
 	}
 }
 

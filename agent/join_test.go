@@ -133,7 +133,7 @@ func (r *rig) lose(messages int) {
 	synctest.Wait()
 	r.broker.SetOpenError(nil)
 	var err error
-	r.outside, err = r.broker.Open(context.Background(), bus.SessionSpec{Name: "coordinator", Topology: bus.Topology{Mode: bus.Off}})
+	r.outside, err = r.broker.Open(context.Background(), bus.SessionSpec{Name: "coordinator", Topology: bus.Standard(bus.Off, bus.ProfileQuorum, nil)})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -45,6 +45,7 @@ func (w *worker) accept(l *link, msg bus.Delivery, m *messages.TaskDispatch) {
 	}
 	d := &dispatch{
 		key: m.DispatchID, task: newTask(m, msg), message: here,
+		marked: msg.Headers[headerMaybeDuplicate] == true,
 		names: messages.TaskResult{
 			TaskID: m.TaskID, AgentID: m.AssignedAgent, CorrelationID: m.CorrelationID,
 			DispatchID: m.DispatchID, Attempt: m.Attempt,

@@ -26,7 +26,7 @@ func (r *rig) cut() {
 	r.broker.Cut()
 	synctest.Wait()
 	var err error
-	r.outside, err = r.broker.Open(context.Background(), bus.SessionSpec{Name: "coordinator", Topology: bus.Topology{Mode: bus.Off}})
+	r.outside, err = r.broker.Open(context.Background(), bus.SessionSpec{Name: "coordinator", Topology: bus.Standard(bus.Off, bus.ProfileQuorum, nil)})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -75,6 +75,7 @@ type dispatch struct {
 	key    string // the dispatch id; of a message that cannot be read, a key of our own
 	number uint64 // in the order of arrival; the token of its result
 	task   *Task  // nil for a message that cannot be read
+	marked bool   // by a coordinator: an earlier copy may have reached an agent
 	// names are what the result repeats of the dispatch.
 	names messages.TaskResult
 

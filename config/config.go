@@ -85,9 +85,10 @@ type Config struct {
 	// ShutdownGrace is how long a shutdown may wait for what is in flight.
 	ShutdownGrace time.Duration
 
-	lanesOff   string        // why there are none although they are asked for
-	cappedFrom time.Duration // the assignment timeout as it is written, where less counts
-	ownLanes   bool          // agents.yaml says which groups have lanes
+	fileVersion string        // see FileVersion
+	lanesOff    string        // why there are none although they are asked for
+	cappedFrom  time.Duration // the assignment timeout as it is written, where less counts
+	ownLanes    bool          // agents.yaml says which groups have lanes
 }
 
 // defaults is the configuration of a file that says nothing. The JSON Schema
@@ -165,7 +166,7 @@ func (c *Config) maxTaskTimeout() time.Duration {
 // target only where the pointer stands by itself.
 func (c *Config) setVersion() {
 	content := *c
-	content.policy.Version, content.policy.Source = "", ""
+	content.fileVersion, content.policy.Version, content.policy.Source = "", "", ""
 	content.policy.Discovery, content.policy.Strategies, content.policy.Quotas = nil, nil, nil
 	text := fmt.Appendf(nil, "%#v %#v", content, c.policy.Discovery)
 	for i := range c.policy.Strategies { // functions have no content of their own
@@ -177,4 +178,10 @@ func (c *Config) setVersion() {
 	}
 	sum := sha256.Sum256(text)
 	c.policy.Version = hex.EncodeToString(sum[:6])
+	c.fileVersion = c.policy.Version
 }
+
+// FileVersion names what the files and the environment say, whatever changes to the quotas stand
+// beside them: the version for people, who compare it with that of their files. Policy has that of
+// what is in force.
+func (c *Config) FileVersion() string { return c.fileVersion }

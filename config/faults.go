@@ -66,6 +66,16 @@ func (e *Faults) Error() string {
 	return b.String()
 }
 
+// refusePanic is deferred where a file is read. A file is read again by a running coordinator: what
+// its content makes of the reader, or of a library, is a fault of the file and never the end of the
+// process.
+func refusePanic(source string, err *error) {
+	if cause := recover(); cause != nil {
+		*err = &Faults{List: []Fault{{Source: source, Line: 1,
+			Text: clip(strings.Join(strings.Fields(fmt.Sprint(cause)), " ")) + ": reading this file has failed inside Taskbus; please report it, with the file"}}}
+	}
+}
+
 // faultsOrNil sorts the faults and makes an error of them, if there are any.
 func faultsOrNil(list []Fault) error {
 	if len(list) == 0 {

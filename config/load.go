@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 
 	"taskbus/coordinator/strategy"
 )
@@ -30,14 +31,32 @@ func Parse(data []byte, source string) (*Config, error) {
 // in place of the file's default strategy. The error is a *Faults, or says why
 // the file cannot be read.
 func Load(path string, env Environment) (*Config, error) {
-	data, err := readAtMost(path, maxFileBytes+1)
+	data, err := readRegular(path, maxFileBytes+1)
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration: %w", err)
 	}
 	return parse(data, path, env.Strategy)
 }
 
-// readAtMost reads the first limit bytes of a file.
+// readRegular reads the first limit bytes of a configuration file. A pipe is refused, and not waited
+// for: nothing may ever be written to it, and a reload would wait for good.
+func readRegular(path string, limit int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // only read from: nothing can be lost by closing it
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if mode := info.Mode(); !mode.IsRegular() && !mode.IsDir() { // reading a directory says so itself
+		return nil, fmt.Errorf("%s is no regular file (%s)", path, mode.Type())
+	}
+	return io.ReadAll(io.LimitReader(f, limit))
+}
+
+// readAtMost reads the first limit bytes of a file, which may be a pipe.
 func readAtMost(path string, limit int64) (data []byte, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -49,7 +68,8 @@ func readAtMost(path string, limit int64) (data []byte, err error) {
 
 // parse does everything in one go, so that the faults of the file and of the
 // override come together.
-func parse(data []byte, source, override string) (*Config, error) {
+func parse(data []byte, source, override string) (_ *Config, err error) {
+	defer refusePanic(source, &err)
 	d := &decoder{source: source, file: agentsFile}
 	c := defaults()
 	root := d.parseTree(data)

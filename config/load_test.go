@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -118,6 +119,7 @@ func TestEveryGoldenFileHasItsInput(t *testing.T) {
 func TestParseEverything(t *testing.T) {
 	got := mustParse(t, string(testFiles(t)["valid-everything"]))
 	want := &Config{
+		fileVersion: got.policy.Version,
 		policy: coordinator.Policy{
 			Version: got.policy.Version,
 			Agents: []coordinator.AgentSpec{{
@@ -181,7 +183,7 @@ func sameConfig(a, b *Config) bool {
 func TestParseSmallestHasEveryDefault(t *testing.T) {
 	c := mustParse(t, "agents:\n  gpu-1: {max_concurrent_tasks: 1}\n")
 	want := defaults()
-	want.policy.Version = c.policy.Version
+	want.policy.Version, want.fileVersion = c.policy.Version, c.policy.Version
 	want.policy.Settings.MaxTimeout = 1680 * time.Second // 1800 s less the margin of 120 s
 	want.policy.Agents = []coordinator.AgentSpec{{
 		ID: "gpu-1", Queue: "agent.gpu-1", MaxConcurrent: 1, Rank: 3,
@@ -457,5 +459,33 @@ func TestSearch(t *testing.T) {
 	}
 	if want := []string{"config/agents.yaml", "agents.yaml", "/etc/taskbus/agents.yaml"}; !slices.Equal(wellKnown, want) {
 		t.Errorf("Search looks in %v, documented are %v", wellKnown, want)
+	}
+}
+
+// A pipe in the place of the file is refused at once: to wait for it would be for ever, and to have read
+// it once would leave the reload deaf.
+func TestLoadRefusesPipes(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "agents.yaml")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(pipe, Environment{}); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		t.Errorf("agents.yaml: %v", err)
+	}
+	if _, err := LoadQuotas(pipe); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		t.Errorf("quotas.yaml: %v", err)
+	}
+}
+
+// Whatever fails inside while a file is read is a fault of that file, on one line.
+func TestPanicIsAFaultOfTheFile(t *testing.T) {
+	read := func() (err error) {
+		defer refusePanic("agents.yaml", &err)
+		panic("index out of range [2]\nwith length 2")
+	}
+	var faults *Faults
+	if err := read(); !errors.As(err, &faults) || len(faults.List) != 1 ||
+		err.Error() != "agents.yaml:1: index out of range [2] with length 2: reading this file has failed inside Taskbus; please report it, with the file" {
+		t.Errorf("%v", err)
 	}
 }

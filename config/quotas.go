@@ -25,7 +25,8 @@ func QuotasSchema() []byte { return bytes.Clone(quotasSchema) }
 
 // ParseQuotas reads the text of a quotas.yaml. source names it in faults. The error is always
 // a *Faults.
-func ParseQuotas(data []byte, source string) (*coordinator.Quotas, error) {
+func ParseQuotas(data []byte, source string) (_ *coordinator.Quotas, err error) {
+	defer refusePanic(source, &err)
 	d := &decoder{source: source, file: quotasFile}
 	root := d.parseTree(data)
 	var q *coordinator.Quotas
@@ -58,7 +59,7 @@ func (d *decoder) quotaTree(root *yaml.Node) (*coordinator.Quotas, *grower) {
 // LoadQuotas reads quotas.yaml from path. The error is a *Faults, or says why the file cannot
 // be read.
 func LoadQuotas(path string) (*coordinator.Quotas, error) {
-	data, err := readAtMost(path, maxQuotaBytes+1)
+	data, err := readRegular(path, maxQuotaBytes+1)
 	if err != nil {
 		return nil, fmt.Errorf("read the quotas: %w", err)
 	}
@@ -104,6 +105,14 @@ func (c *Config) WithQuotas(q *coordinator.Quotas) *Config {
 	changed.setVersion()
 	changed.setSource()
 	return &changed
+}
+
+// WithChangedQuotas is WithQuotas for the quotas of the files with standing changes to them: the
+// configuration stays one of the same files.
+func (c *Config) WithChangedQuotas(q *coordinator.Quotas) *Config {
+	changed := c.WithQuotas(q)
+	changed.fileVersion = c.fileVersion
+	return changed
 }
 
 // LoadWithQuotas is Load together with LoadQuotas; quotas is the path of quotas.yaml, empty

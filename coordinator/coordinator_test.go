@@ -121,13 +121,33 @@ func TestWords(t *testing.T) {
 }
 
 func TestDispatchID(t *testing.T) {
-	if got := DispatchID("t.1", 2); got != "t.1.2" {
+	at := time.Date(2026, 11, 21, 9, 47, 33, 135749000, time.UTC)
+	task := &Task{ID: "mem-0001", AcceptedAt: at}
+	if got := DispatchID(task, 2); got != "mem-0001.mwq85dhr.2" {
 		t.Errorf("got %q", got)
 	}
-	// Injective although a task id may end in ".1": the last dot is the attempt's.
-	if DispatchID("t.1", 2) == DispatchID("t", 12) || DispatchID("t.1", 1) == DispatchID("t", 11) {
-		t.Error("two dispatches share an id")
+	if got := DispatchID(&Task{ID: "t.1"}, 2); got != "t.1.2" {
+		t.Errorf("got %q", got)
 	}
+}
+
+// TestDispatchIDIsOne: no two tasks, lives of a task or attempts share a dispatch id, and each
+// can be read again, although a task id may end like one.
+func TestDispatchIDIsOne(t *testing.T) {
+	genTask := rapid.Custom(func(t *rapid.T) *Task {
+		id := rapid.StringMatching(`[a-z0-9]([a-z0-9.]|\.mwq85dhr\.1){0,3}`).Draw(t, "id")
+		return &Task{ID: TaskID(id), AcceptedAt: time.UnixMilli(rapid.Int64Range(1_700_000_000_000, 1_700_000_000_003).Draw(t, "accepted"))}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := genTask.Draw(t, "a"), genTask.Draw(t, "b")
+		m, n := rapid.IntRange(1, 12).Draw(t, "m"), rapid.IntRange(1, 12).Draw(t, "n")
+		same := a.ID == b.ID && a.AcceptedAt.Equal(b.AcceptedAt) && m == n
+		if id := DispatchID(a, m); (id == DispatchID(b, n)) != same {
+			t.Errorf("%s is of %v and of %v", id, a, b)
+		} else if life, attempt, ok := ParseDispatchID(a.ID, id); !ok || life != a.Life() || attempt != m {
+			t.Errorf("%s is read as life %d, attempt %d, %v", id, life, attempt, ok)
+		}
+	})
 }
 
 // TestMergeSorted: the union, sorted, without duplicates, of any two such lists.

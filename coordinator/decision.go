@@ -250,12 +250,6 @@ func Roughly(d time.Duration) string {
 	}
 }
 
-// DispatchID names one attempt: the task id, a dot and the attempt's number.
-// It is injective, because the last dot always precedes the attempt.
-func DispatchID(task TaskID, attempt int) string {
-	return string(task) + "." + strconv.Itoa(attempt)
-}
-
 // MergeSorted returns the union of two sorted lists without duplicates. It
 // returns one of them as it is when the other adds nothing.
 func MergeSorted[S ~string](a, b []S) []S {

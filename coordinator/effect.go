@@ -192,7 +192,8 @@ type ReadLane struct {
 }
 
 // DropLane has the shell delete the queue of a lane that is no longer in the policy, if it
-// is empty and nobody reads it. LaneSeen follows.
+// is empty and nobody reads it. LaneSeen with Dropped follows, once, unless the session is lost;
+// until then no MoveToLane is for that lane.
 type DropLane struct{ Lane string }
 
 // QuotaReached tells that so many percent of a budget are used or set aside, once in each of

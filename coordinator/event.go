@@ -11,7 +11,20 @@ type PolicyChanged struct{ Policy *Policy }
 // SessionOpened says that a broker session stands, statuses are being read and
 // tasks may follow. An agent that has not reported yet gets one health interval
 // to do so before anything fails for want of agents.
-type SessionOpened struct{}
+type SessionOpened struct {
+	// Lost is when the shell's session before this one ended: from then until this one was
+	// connected nobody could be heard. Zero: there was none.
+	Lost time.Time
+	// Connected is when the session was connected, which for one that has stood by is long
+	// ago: agents that lost their connections with the one before have had the time since
+	// then. Zero: now.
+	Connected time.Time
+}
+
+// PublishingHeld says that the broker holds up publishers (an alarm of memory or disk), or
+// does so no longer: until then no agent can tell anything, neither that it is alive nor how
+// a task ended.
+type PublishingHeld struct{ Held bool }
 
 // SessionLost says that every delivery held and every publish not yet settled
 // is void: the broker will deliver the former again.
@@ -78,6 +91,8 @@ type TaskReturned struct {
 	// Redelivered: the broker had handed it out before. With ReturnTakenBack that
 	// means that the agent had it in hand when it went away.
 	Redelivered bool
+	// MaybeDuplicate: the dispatch that came back was marked so (see Dispatch).
+	MaybeDuplicate bool
 }
 
 // AgentReported is a heartbeat.
@@ -223,6 +238,8 @@ type LaneSeen struct {
 	Ready int
 	// Missing: it has no queue (any more).
 	Missing bool
+	// Dropped: it answers DropLane. If not Missing as well, nothing more is known.
+	Dropped bool
 }
 
 // LaneEnded says that the reading which a ReadLane effect began has ended without
@@ -239,6 +256,7 @@ type Tick struct{}
 func (PolicyChanged) event()          {}
 func (SessionOpened) event()          {}
 func (SessionLost) event()            {}
+func (PublishingHeld) event()         {}
 func (DrainBegan) event()             {}
 func (TaskReceived) event()           {}
 func (TaskReturned) event()           {}

@@ -147,6 +147,10 @@ type Remembered struct {
 	Why    Reason
 }
 
+// EndedBefore is a task of which no agent has the dispatch any more, but whose end may have to
+// be told again: what it was accepted with. Snapshots alone have it.
+type EndedBefore struct{ Task *Task }
+
 // Attribution is whose doing the end of a dispatch was.
 type Attribution uint8
 
@@ -233,8 +237,12 @@ type Doubted struct {
 	Messages int
 }
 
-// Joined lists the agents that have joined by themselves, all of them.
-type Joined struct{ Agents []AgentSpec }
+// Joined says which agents have joined by themselves, or say something else of themselves
+// now, and which of those before have left the fleet again.
+type Joined struct {
+	Agents []AgentSpec
+	Left   []AgentID
+}
 
 // AgentBefore is what snapshots say of one agent, after the tasks that it has.
 type AgentBefore struct {
@@ -287,6 +295,7 @@ func (*AgentBefore) record()     {}
 func (*Calibrated) record()      {}
 func (*Owed) record()            {}
 func (*Paid) record()            {}
+func (*EndedBefore) record()     {}
 func (*QuotaReserved) record()   {}
 func (*QuotaExtended) record()   {}
 func (*QuotaEnded) record()      {}

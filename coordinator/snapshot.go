@@ -72,8 +72,8 @@ type AgentSnapshot struct {
 	// Slots is how many tasks it may have at the moment: fewer than its maximum
 	// while it is new (see Settings.SlowStart).
 	Slots int
-	// Success is the mean of what is known of its success, 0 to 1, over the types of
-	// its tasks; Outcomes how many that is founded on, older ones counting less.
+	// Success is the mean of the success rates by which it is chosen, 0 to 1, over the
+	// types of its tasks; Outcomes how many that is founded on, older ones counting less.
 	Success, Outcomes float64
 	// Duration is the mean of its tasks' durations; 0 when not known.
 	Duration time.Duration

@@ -140,7 +140,7 @@ var edgeValues = []string{
 	`["a","b"]`, `["a",1]`, `["ä"]`, `["a b"]`, `["\u0061"]`, `[["a"]]`, quoted(64, "a"), quoted(65, "a"), quoted(128, "a"), quoted(129, "a"), quoted(256, "a"), quoted(257, "a"),
 	`{"requests":1}`, `{"requests":-1}`, `{"requests":"1"}`, `{"model":"m","cost_usd":0.5}`, `{"model":""}`, `{"x":1}`, `{"a":"b"}`, `{"":"b"}`, `{"a":""}`, "{\"a\x7f\":\"\"}",
 	`{"a":{"b":1,"b":2}}`, `{` + manyLabels(32) + `}`, `{` + manyLabels(33) + `}`, `{"` + strings.Repeat("ä", 64) + `":"x"}`, `{"` + strings.Repeat("ä", 65) + `":"x"}`,
-	`"task.result"`, `"task.dispatch"`, `"task.bid"`, `1e-300`, `1e-9`, `0.999999e-9`, `1e307`, `"succeeded"`, `"rejected"`, `"Failed"`, `"lost"`, `false`, `tru`, `"true"`, `1000000000000`, `1000000000000.5`, `-0.0`, `"` + strings.Repeat("x", 140) + `"`, `"` + strings.Repeat("x", 141) + `"`,
+	`"task.result"`, `"task.dispatch"`, `"task.bid"`, `1e-300`, `1e-9`, `0.999999e-9`, `1e307`, `"succeeded"`, `"rejected"`, `"Failed"`, `"lost"`, `false`, `tru`, `"true"`, `1000000000000`, `1000000000000.5`, `-0.0`, `"` + strings.Repeat("x", 160) + `"`, `"` + strings.Repeat("x", 161) + `"`,
 	`"` + strings.Repeat("x", MaxText) + `"`, `"` + strings.Repeat("x", MaxText+1) + `"`, `"` + strings.Repeat("ä", MaxText) + `"`, `"` + strings.Repeat("ä", MaxText+1) + `"`,
 	`"exit 1\n"`, "\"exit\u00851\u202e\"", `{"requests":1e15,"provider":"p"}`, `{"input_tokens":1e16}`, `{"model":"ä","output_tokens":-0}`, `{"requests":1,"requests":2}`, `{"Model":"m"}`,
 	`{"a":"` + strings.Repeat("ä", 256) + `"}`, `{"a":"` + strings.Repeat("ä", 257) + `"}`,

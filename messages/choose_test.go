@@ -116,8 +116,8 @@ func TestRefusalNamesTheAuction(t *testing.T) {
 		{"against the schema", bad(`"t-1.1"`), "t-1.1"},
 		{"cut off behind it", bad(`"t-1.1"`)[:70], "t-1.1"},
 		{"escaped", bad(`"t\u002d1.1"`), "t-1.1"},
-		{"as long as may be", bad(`"` + strings.Repeat("x", 140) + `"`), strings.Repeat("x", 140)},
-		{"longer", bad(`"` + strings.Repeat("x", 141) + `"`), ""},
+		{"as long as may be", bad(`"` + strings.Repeat("x", 160) + `"`), strings.Repeat("x", 160)},
+		{"longer", bad(`"` + strings.Repeat("x", 161) + `"`), ""},
 		{"no id", bad(`"t 1"`), ""},
 		{"a number", bad("1"), ""},
 		{"given twice", bad(`"t-1.1","auction_id":"t-1.1"`), ""},
@@ -210,7 +210,7 @@ func TestMarketCorpus(t *testing.T) {
 		{"offer: two windows", offer(`"bid_window_ms":1`), "/offers", "duplicateKey"},
 
 		{"award: every field", more(anAward, `"correlation_id":"trace_1"`), "", ""},
-		{"award: dispatch id of 141", in(anAward, `"dispatch_id":"t-1.1"`, `"dispatch_id":"`+strings.Repeat("x", 141)+`"`), "/dispatch_id", "pattern"},
+		{"award: dispatch id of 161", in(anAward, `"dispatch_id":"t-1.1"`, `"dispatch_id":"`+strings.Repeat("x", 161)+`"`), "/dispatch_id", "pattern"},
 		{"award: no dispatch", in(anAward, "dispatch_id", "dispatch"), "", "required"},
 
 		{"bid_rejected: every field", more(aRefusal, `"correlation_id":"trace_1"`), "", ""},

@@ -215,7 +215,7 @@ var results = []struct {
 	{"attempt of a million and one", result(`"attempt":1000001`), "/attempt", "maximum"},
 	{"half an attempt", result(`"attempt":1.5`), "/attempt", "type"},
 	{"attempt of 20 digits", result(`"attempt":99999999999999999999`), "/attempt", "maximum"},
-	{"dispatch id of 141", result(`"dispatch_id":"` + strings.Repeat("x", 141) + `"`), "/dispatch_id", "pattern"},
+	{"dispatch id of 161", result(`"dispatch_id":"` + strings.Repeat("x", 161) + `"`), "/dispatch_id", "pattern"},
 	{"error of 2,049", result(`"error":"` + strings.Repeat("x", 2049) + `"`), "/error", "maxLength"},
 	{"error is an object", result(`"error":{"code":1}`), "/error", "type"},
 	{"negative usage", result(`"usage":{"input_tokens":-5}`), "/usage/input_tokens", "minimum"},
@@ -246,6 +246,6 @@ var cancels = []struct {
 	{"several tasks", `{"message_type":"task.cancel","task_id":["t-1","t-2"]}`, "/task_id", "type"},
 	{"letter case", `{"message_type":"task.cancel","task_id":"t-1","Task_id":"t-2"}`, "/Task_id", "letterCase"},
 	{"endless reason", `{"message_type":"task.cancel","task_id":"t-1","reason":"` + strings.Repeat("x", 2049) + `"}`, "/reason", "maxLength"},
-	{"dispatch id of 141", `{"message_type":"task.cancel","task_id":"t-1","dispatch_id":"` + strings.Repeat("x", 141) + `"}`, "/dispatch_id", "pattern"},
+	{"dispatch id of 161", `{"message_type":"task.cancel","task_id":"t-1","dispatch_id":"` + strings.Repeat("x", 161) + `"}`, "/dispatch_id", "pattern"},
 	{"not JSON", "t-1", "", "type"},
 }

@@ -39,7 +39,7 @@ var dispatches = []struct {
 	{"a negative timeout", withField(dispatched(), "timeout_seconds", `-1`), "/timeout_seconds", "exclusiveMinimum"},
 	{"a timeout beyond float64", withField(dispatched(), "timeout_seconds", `9e308`), "", "number"},
 	{"30th of February", withField(dispatched(), "assignment_time", `"2026-02-30T00:00:00Z"`), "/assignment_time", "calendar"},
-	{"dispatch id of 141", withField(dispatched(), "dispatch_id", `"`+strings.Repeat("x", 141)+`"`), "/dispatch_id", "pattern"},
+	{"dispatch id of 161", withField(dispatched(), "dispatch_id", `"`+strings.Repeat("x", 161)+`"`), "/dispatch_id", "pattern"},
 	{"a batch of one", batched("t-1.1", "1"), "/batch_size", "minimum"},
 	{"a batch of a half", batched("t-1.1", "2.5"), "/batch_size", "type"},
 	{"a batch of more than a million", batched("t-1.1", "1000001"), "/batch_size", "maximum"},

@@ -353,7 +353,7 @@ func TestDispatchRoundTrip(t *testing.T) {
 			Task: task, Agent: genAgentID(t), Queue: "agent.x", Attempt: rapid.IntRange(1, 99).Draw(t, "attempt"),
 			Timeout: max(task.Timeout, time.Second), At: task.AcceptedAt,
 		}
-		dispatch.DispatchID = coordinator.DispatchID(task.ID, dispatch.Attempt)
+		dispatch.DispatchID = coordinator.DispatchID(task, dispatch.Attempt)
 		m, refusal := d.DecodeTaskDispatch(AppendDispatch(nil, dispatch, payload))
 		if refusal != nil {
 			t.Fatal(refusal.Text)

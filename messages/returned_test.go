@@ -96,7 +96,7 @@ func TestReturnedRoundTrip(t *testing.T) {
 		if dispatch.Timeout == 0 {
 			dispatch.Timeout = 300 * time.Second // the agent's
 		}
-		dispatch.DispatchID = coordinator.DispatchID(task.ID, dispatch.Attempt)
+		dispatch.DispatchID = coordinator.DispatchID(task, dispatch.Attempt)
 		for range rapid.IntRange(0, 5).Draw(t, "before") {
 			agent := genAgentID(t)
 			dispatch.Tried = append(dispatch.Tried, agent)
@@ -178,7 +178,7 @@ func TestLargestTasksComeBack(t *testing.T) {
 				Task: task, Agent: coordinator.AgentID(strings.Repeat("x", maxID)), Queue: strings.Repeat(`"`, 255),
 				Attempt: 1_000_000, Timeout: time.Second / 3, At: at,
 			}
-			dispatch.DispatchID = coordinator.DispatchID(task.ID, dispatch.Attempt)
+			dispatch.DispatchID = coordinator.DispatchID(task, dispatch.Attempt)
 			s := send(dispatch, string(m.Payload))
 			if _, refusal := d.DecodeTaskDispatch(s.body); refusal != nil {
 				t.Errorf("the agent cannot read its dispatch of %d bytes: %s", len(s.body), refusal.Text)

@@ -26,7 +26,7 @@ type TaskAvailable struct {
 // TaskOffer is one task that an agent may bid for.
 type TaskOffer struct {
 	TaskID coordinator.TaskID
-	// AuctionID names this auction of the task; a bid must repeat it. At most 140
+	// AuctionID names this auction of the task; a bid must repeat it. At most 160
 	// characters, of those that ids have.
 	AuctionID string
 	TaskType  string

@@ -43,7 +43,7 @@ var bids = []struct {
 	{"more than 31 years", strings.Replace(bid(), "42.5", "1000000001", 1), "/estimated_duration_seconds", "maximum"},
 	{"no estimate", strings.Replace(bid(), "estimated_", "", 1), "", "required"},
 	{"no auction", strings.Replace(bid(), "auction_id", "auction", 1), "", "required"},
-	{"auction id of 141", strings.Replace(bid(), "t-1.1", strings.Repeat("x", 141), 1), "/auction_id", "pattern"},
+	{"auction id of 161", strings.Replace(bid(), "t-1.1", strings.Repeat("x", 161), 1), "/auction_id", "pattern"},
 	{"task id with a space", strings.Replace(bid(), `"t-1"`, `"t 1"`, 1), "/task_id", "pattern"},
 	{"reserved agent", strings.Replace(bid(), "a-1", "status", 1), "/agent_id", "not"},
 	{"empty trace id", bid(`"correlation_id":""`), "/correlation_id", "pattern"},

@@ -69,6 +69,13 @@ func AppendDispatch(dst []byte, d *coordinator.Dispatch, payload []byte) []byte 
 	return append(dst, '}')
 }
 
+// LifeOf is which life of the task id a dispatch id names: tasks that one id was given to after
+// another differ in it. 0: none is named.
+func LifeOf(task TaskID, dispatchID string) int64 {
+	life, _, _ := coordinator.ParseDispatchID(task, dispatchID)
+	return life
+}
+
 // DecodeTaskDispatch reads a task.dispatch. The result holds a part of body,
 // which must not be changed afterwards. Whatever was accepted as a task.assign
 // under the decoder's limits is accepted as its dispatch, too.

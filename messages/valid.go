@@ -10,7 +10,7 @@ import (
 // the schema files.
 const (
 	maxID           = 128
-	maxDispatchID   = 140
+	maxDispatchID   = 160
 	maxName         = 128
 	maxTraceID      = 255
 	maxStrategy     = 64

@@ -66,34 +66,32 @@ func Names() []string {
 // "asyncapi.yaml" or "openapi.yaml". The caller owns the copy.
 func File(name string) ([]byte, error) { return files.ReadFile(name) }
 
-// Set is every schema, compiled. It is immutable and safe for concurrent use.
+// Set is every schema. It is safe for concurrent use.
 type Set struct {
 	byName map[string]schema
 }
 
 type schema struct {
-	compiled *jsonschema.Schema
 	// doc is the file itself, for the descriptions.
 	doc any
 	// fields are the names of the properties, sorted.
 	fields []string
+	// compiled is the validator, made when the first value is held against it.
+	compiled func() (*jsonschema.Schema, error)
 }
 
-// Compile gives every embedded schema, compiled when they are first asked for: a
-// hundred agents in one process need them once. An error means that this build is
-// broken; nothing outside the binary can cause it.
+// Compile gives every embedded schema, read when they are first asked for: a hundred
+// agents in one process need them once. Each is compiled when the first value is held
+// against it: ordinary messages never are (see package messages), and a process that
+// compiled all of them would begin later, by more than all else at its start takes. An
+// error means that this build is broken; nothing outside the binary can cause it.
 func Compile() (*Set, error) { return embedded() }
 
-var embedded = sync.OnceValues(func() (*Set, error) { return compile(Names(), File) })
+var embedded = sync.OnceValues(func() (*Set, error) { return read(Names(), File) })
 
-// compile is Compile over any source of files, so that tests can break one.
-func compile(names []string, open func(string) ([]byte, error)) (*Set, error) {
-	c := jsonschema.NewCompiler()
-	c.Draft = jsonschema.Draft7
-	c.LoadURL = func(url string) (io.ReadCloser, error) {
-		return nil, fmt.Errorf("%s is not embedded in Taskbus and will not be loaded", url)
-	}
-	docs := make(map[string]any, len(names))
+// read is Compile over any source of files, so that tests can break one.
+func read(names []string, open func(string) ([]byte, error)) (*Set, error) {
+	set := &Set{byName: make(map[string]schema, len(names))}
 	for _, name := range names {
 		text, err := open(name + ".json")
 		if err != nil {
@@ -103,31 +101,35 @@ func compile(names []string, open func(string) ([]byte, error)) (*Set, error) {
 		if err := json.Unmarshal(text, &doc); err != nil {
 			return nil, fmt.Errorf("reading schema %s: %w", name, err)
 		}
-		if err := c.AddResource(base+name+".json", bytes.NewReader(text)); err != nil {
-			return nil, fmt.Errorf("reading schema %s: %w", name, err)
+		file, _ := doc.(map[string]any)
+		properties, _ := file["properties"].(map[string]any)
+		set.byName[name] = schema{
+			doc: doc, fields: slices.Sorted(maps.Keys(properties)),
+			compiled: sync.OnceValues(func() (*jsonschema.Schema, error) { return compile(name, text) }),
 		}
-		docs[name] = doc
-	}
-	set := &Set{byName: make(map[string]schema, len(names))}
-	for _, name := range names {
-		compiled, err := compileOne(c, base+name+".json")
-		if err != nil {
-			return nil, fmt.Errorf("compiling schema %s: %w", name, err)
-		}
-		fields := slices.Sorted(maps.Keys(compiled.Properties))
-		set.byName[name] = schema{compiled: compiled, doc: docs[name], fields: fields}
 	}
 	return set, nil
 }
 
-// compileOne turns the validator's panics into errors.
-func compileOne(c *jsonschema.Compiler, url string) (s *jsonschema.Schema, err error) {
+// compile makes the validator of one schema, and turns the library's panics into errors.
+func compile(name string, text []byte) (s *jsonschema.Schema, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("the validator cannot handle it: %v", r)
+			err = fmt.Errorf("compiling schema %s: the validator cannot handle it: %v", name, r)
 		}
 	}()
-	return c.Compile(url)
+	c := jsonschema.NewCompiler()
+	c.Draft = jsonschema.Draft7
+	c.LoadURL = func(url string) (io.ReadCloser, error) {
+		return nil, fmt.Errorf("%s is not embedded in Taskbus and will not be loaded", url)
+	}
+	if err := c.AddResource(base+name+".json", bytes.NewReader(text)); err != nil {
+		return nil, fmt.Errorf("compiling schema %s: %w", name, err)
+	}
+	if s, err = c.Compile(base + name + ".json"); err != nil {
+		return nil, fmt.Errorf("compiling schema %s: %w", name, err)
+	}
+	return s, nil
 }
 
 // Fields lists the fields that the named schema knows, sorted; nil when there
@@ -136,13 +138,17 @@ func (s *Set) Fields(name string) []string { return s.byName[name].fields }
 
 // Validate holds a value, as encoding/json decodes it into an any, against the
 // named schema. The error is a *Violation when the value does not fit, and
-// anything else when there is no such schema.
+// anything else when there is no such schema, or it does not compile.
 func (s *Set) Validate(name string, value any) error {
 	sch, ok := s.byName[name]
 	if !ok {
 		return fmt.Errorf("there is no schema %q: use one of the names of package schemas", name)
 	}
-	err := sch.validate(value)
+	validator, err := sch.compiled()
+	if err != nil {
+		return err
+	}
+	err = validate(validator, value)
 	if err == nil {
 		return nil
 	}
@@ -157,11 +163,11 @@ func (s *Set) Validate(name string, value any) error {
 // quote the value.
 var errPanicked = errors.New("the validator crashed")
 
-func (s schema) validate(value any) (err error) {
+func validate(s *jsonschema.Schema, value any) (err error) {
 	defer func() {
 		if recover() != nil {
 			err = errPanicked
 		}
 	}()
-	return s.compiled.Validate(value)
+	return s.Validate(value)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -138,11 +139,32 @@ func TestValidateSurvivesTheValidator(t *testing.T) {
 	}
 }
 
+// broken is what is said of a schema with this text when a value is held against it.
+func broken(text string) error {
+	set, err := read([]string{"x"}, func(string) ([]byte, error) { return []byte(text), nil })
+	if err != nil {
+		return err
+	}
+	return set.Validate("x", map[string]any{})
+}
+
+// A schema is compiled when it is first used: that all of them can be is known here.
+func TestEverySchemaCompiles(t *testing.T) {
+	for name, s := range compiled(t).byName {
+		v, err := s.compiled()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if want := slices.Sorted(maps.Keys(v.Properties)); !slices.Equal(s.fields, want) {
+			t.Errorf("%s: fields %v, want %v", name, s.fields, want)
+		}
+	}
+}
+
 func TestNothingIsLoadedFromOutside(t *testing.T) {
 	for _, ref := range []string{"file:///etc/passwd", "http://localhost/x.json", "other.json"} {
-		_, err := compile([]string{"x"}, func(string) ([]byte, error) {
-			return []byte(fmt.Sprintf(`{"properties":{"a":{"$ref":%q}}}`, ref)), nil
-		})
+		err := broken(fmt.Sprintf(`{"properties":{"a":{"$ref":%q}}}`, ref))
 		if err == nil || !strings.Contains(err.Error(), "not embedded") {
 			t.Errorf("a reference to %s gives %v, want a refusal to load it", ref, err)
 		}
@@ -151,7 +173,7 @@ func TestNothingIsLoadedFromOutside(t *testing.T) {
 
 func TestCompileReportsABrokenSchema(t *testing.T) {
 	for _, text := range []string{"", "{", `{"type":"colour"}`, `{"pattern":"("}`} {
-		_, err := compile([]string{"x"}, func(string) ([]byte, error) { return []byte(text), nil })
+		err := broken(text)
 		if err == nil || !strings.Contains(err.Error(), "schema x") {
 			t.Errorf("%q gives %v, want an error that names the schema", text, err)
 		}

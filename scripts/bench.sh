@@ -9,8 +9,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 main() {
 	only_one bench
-	scripts/find-broker.sh --ensure-rabbitmq
-	scripts/find-broker.sh --ensure-redis
+	scripts/ensure.sh rabbitmq
+	scripts/ensure.sh redis
 	own_broker bench --no-management
 	RABBITMQ_URL=$(scripts/broker.sh url --dir "$broker_dir")
 	export RABBITMQ_URL

@@ -334,12 +334,23 @@ stop_with_owner() {
 	locked cmd_stop
 }
 
+# quiet_management takes the management plugin's observer of events off the node. When
+# RabbitMQ 3.10 stops, that observer wants to change settings of the VM's applications,
+# which wait for its end meanwhile: each stop would take five seconds more.
+quiet_management() {
+	[ "$with_mgmt" = yes ] && command -v erl_call >/dev/null || return 0
+	# The cookie is in HOME, and so in no list of processes.
+	env -i PATH="$PATH" HOME="$dir" ERL_EPMD_PORT="$epmd" timeout 5 \
+		erl_call -n "$node" -a 'gen_event delete_handler [rabbit_event, rabbit_mgmt_db_handler, stop]' >/dev/null 2>&1 9>&- || true
+}
+
 # SIGTERM makes the VM shut RabbitMQ down in order, as `rabbitmqctl stop` does,
 # but can only reach the process whose identity was checked a moment ago.
 cmd_stop() {
 	local pid
 	if ! load_state; then say "no node in $dir"; return; fi
 	if pid=$(beam_pid); then
+		quiet_management
 		kill "$pid"
 		if ! wait_gone "$pid" "$stop_timeout"; then
 			say "not gone after $stop_timeout s: killing pid $pid"

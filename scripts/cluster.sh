@@ -158,6 +158,10 @@ lay_out() {
 	{
 		echo "cluster_formation.peer_discovery_backend = classic_config"
 		for n in $(seq "$count"); do echo "cluster_formation.classic_config.nodes.$n = taskbus$n-$id@localhost"; done
+		echo "# The first to look finds nobody who has a cluster, and begins one: waiting for the others,"
+		echo "# ten times half a second by default, would be for nothing, because they wait for its lock."
+		echo "cluster_formation.discovery_retry_limit = 1"
+		echo "cluster_formation.discovery_retry_interval = 100"
 		echo "# A node that cannot see most of the others stops serving, instead of going its own way."
 		echo "cluster_partition_handling = pause_minority"
 		[ -z "$conf" ] || cat "$conf"

@@ -13,7 +13,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 main() {
 	scripts/need-go.sh
 	only_one faults
-	scripts/find-broker.sh --ensure-test-tools
+	scripts/ensure.sh test-tools
 	own_broker faults
 	eval "$(scripts/broker.sh env --dir "$broker_dir")"
 	go test -count=1 -timeout 60m ./tests/faults -faults.all "$@"

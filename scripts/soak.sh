@@ -12,7 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 main() {
 	local last=${1:-10m} seed=${2:-}
 	scripts/need-go.sh
-	scripts/find-broker.sh --ensure-test-tools
+	scripts/ensure.sh test-tools
 	# The time limit is the soak's own: it ends by itself, whatever it finds.
 	exec go test -count=1 -timeout 0 -v -run '^TestSoak$' ./tests/faults "-faults.soak=$last" ${seed:+"-faults.seed=$seed"}
 }

@@ -52,8 +52,16 @@ one_goroutine_tests=(
 	tests/bench:TestPastIsWhatALeaderWouldHaveWritten
 	tests/bench:TestWindowMemory
 )
+# These wait for a broker, most of the time: they begin first.
+waiting=(
+	tests/history
+	coordinator/bus/amqpbus
+	tests/brokertest
+	agent
+	coordinator/service
+)
 # These run whole programs against the clock.
-on_their_own=(
+against_the_clock=(
 	tests/faults
 	tests/integration
 )
@@ -65,8 +73,11 @@ last_words() { if [ "$1" -eq 0 ]; then step "all tests passed"; else step "FAILE
 main() {
 	scripts/need-go.sh
 	only_one test
+	# What is missing is installed, or told, before minutes go into compiling.
+	scripts/ensure.sh test-tools
 	# Without paths in what is compiled, another checkout finds it compiled already.
-	export GOFLAGS="${GOFLAGS:-} -trimpath"
+	GOFLAGS="$(go env GOFLAGS) -trimpath"
+	export GOFLAGS
 	# What has ended does not wait a full second for one more race.
 	export GORACE="${GORACE:-} atexit_sleep_ms=100"
 	step "gofmt"
@@ -76,12 +87,11 @@ main() {
 		printf 'not formatted (run: gofmt -w .):\n%s\n' "$unformatted" >&2
 		exit 1
 	fi
-	step "go vet"
+	step "go vet (the first time on a machine everything is compiled for it: about two minutes)"
 	go vet ./...
-	step "staticcheck"
+	step "staticcheck (the first time about a minute)"
 	go tool staticcheck ./...
 
-	scripts/find-broker.sh --ensure-test-tools
 	step "private broker"
 	own_broker test
 	eval "$(scripts/broker.sh env --dir "$broker_dir")"
@@ -99,20 +109,19 @@ run_all() {
 	local failed=false alone packages others
 	alone="^($(printf '%s\n' "${one_goroutine_tests[@]#*:}" | paste -sd '|'))\$"
 	packages=$(printf './%s\n' "${one_goroutine_tests[@]%:*}" | sort -u)
-	others=$(go list ./... | grep -vxF "$(printf 'taskbus/%s\n' "${one_goroutine[@]}" "${on_their_own[@]}" tests/failover)")
+	others=$(go list ./... | grep -vxF "$(printf 'taskbus/%s\n' "${one_goroutine[@]}" "${waiting[@]}" "${against_the_clock[@]}" tests/failover)")
 	# shellcheck disable=SC2086 # names of packages have no blanks
 	{
 		step "go test, what starts no goroutine"
 		go test -vet=off -p 2 -timeout 6m "${one_goroutine[@]/#/./}" || failed=true
 		go test -vet=off -p 2 -timeout 6m -run "$alone" $packages || failed=true
-		# Two packages at a time: on two cores more would only wait for each other,
-		# and the broker wants its share.
-		step "go test -race, all others but those that have the machine to themselves"
-		go test -race -vet=off -p 2 -timeout 6m -skip "$alone" $others || failed=true
+		# Three packages at a time on two cores: one of them waits for the broker.
+		step "go test -race, all others but those against the clock"
+		go test -race -vet=off -p 3 -timeout 6m -skip "$alone" "${waiting[@]/#/./}" $others || failed=true
 		go test -race -vet=off -timeout 6m -run AnotherGoroutine ./coordinator/engine || failed=true
 	}
-	step "go test -race, one package at a time"
-	go test -race -vet=off -p 1 -timeout 8m "${on_their_own[@]/#/./}" || failed=true
+	step "go test -race, whole programs against the clock"
+	go test -race -vet=off -p 2 -timeout 8m "${against_the_clock[@]/#/./}" || failed=true
 	step "go test ./tests/failover: the times are part of what it promises"
 	go test -vet=off -timeout 8m ./tests/failover || failed=true
 	! $failed

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"gopkg.in/yaml.v3"
+
+	"taskbus/tests/brokertest"
 )
 
 // The alerts: what can be said of the file, and what Prometheus' own promtool says of it.
@@ -91,10 +93,11 @@ func TestAlertsOfQuotasAreTested(t *testing.T) {
 // promtool runs it in a folder, and fails the test with what it says if it is not content.
 func promtool(t *testing.T, dir string, args ...string) string {
 	t.Helper()
+	brokertest.Needs(t, "promtool")
 	cmd := exec.CommandContext(t.Context(), "promtool", args...)
 	cmd.Dir = dir
 	if _, err := exec.LookPath("promtool"); err != nil {
-		t.Fatal("there is no promtool: run scripts/find-broker.sh --ensure-test-tools (Debian: apt-get install prometheus)")
+		t.Fatal("there is no promtool: run scripts/ensure.sh test-tools (Debian: apt-get install prometheus)")
 	}
 	said, err := cmd.CombinedOutput()
 	if err != nil {

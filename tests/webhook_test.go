@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"taskbus/coordinator/webhook"
+	"taskbus/tests/brokertest"
 )
 
 // What docs/quotas.md gives receivers to verify events with does so: what was sent and nothing else.
@@ -23,6 +24,7 @@ func TestVerifyingAsDocumented(t *testing.T) {
 		t.Skip("TASKBUS_TEST_NO_PIKA=1: what is written in Python is not tested")
 	}
 	const python = "/usr/bin/python3"
+	brokertest.Needs(t, "Python")
 	shown := blocks(t, "docs/quotas.md", "python")
 	if len(shown) != 1 {
 		t.Fatalf("%d blocks of docs/quotas.md are marked <!-- python: … -->, want 1", len(shown))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -21,7 +22,9 @@ func (a *app) agentsCommand() *cobra.Command {
   LOAD       0 to 1; counts the coordinator's own dispatches at once
   SLOTS      tasks it has of tasks it may have
   LEASED     dispatches that are with it and not known to have ended
-  ASSIGNED   tasks it was given since the coordinator started
+  ASSIGNED   tasks it was given, as far back as the journal knows
+  HEARTBEAT  when it was last heard; of what a coordinator has read when it started,
+             by the agent's own clock
   ELIGIBLE   yes, or what keeps it from getting a task now; cordoned, draining and
              drained are an operator's doing (see the commands below)
 
@@ -47,7 +50,14 @@ Whether an agent has the capabilities is a matter of each task: see explain.`,
 				Agents []httpapi.Agent `json:"agents"`
 			}{s.Agents})
 		}
-		return printAgents(a.out, s.Agents, a.now())
+		if err := printAgents(a.out, s.Agents, a.now()); err != nil || s.Broker.Connected {
+			return err
+		}
+		text := "the coordinator has no session with its broker: this is what it knew when it had one"
+		if s.Broker.LastError != "" {
+			text += " (" + s.Broker.LastError + ")"
+		}
+		return errors.New(text)
 	}
 	return c
 }
@@ -59,7 +69,7 @@ func printAgents(w io.Writer, agents []httpapi.Agent, now time.Time) error {
 		if g.Discovered {
 			joined++
 		}
-		if g.State == "online" {
+		if g.Online() {
 			online++
 			used, slots = used+g.InFlight, slots+g.MaxConcurrent
 		}

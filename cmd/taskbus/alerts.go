@@ -35,5 +35,7 @@ func alerted(s *webhook.Sender) func(service.Alert) {
 	if s == nil {
 		return nil
 	}
-	return func(a service.Alert) { s.Send(webhook.Message{ID: a.ID, Body: a.Body, Text: a.Text}) }
+	return func(a service.Alert) {
+		s.Send(webhook.Message{ID: a.ID, Subject: a.Subject, Body: a.Body, Text: a.Text})
+	}
 }

@@ -114,6 +114,7 @@ type fixedSource struct {
 	stats        httpapi.AgentStats
 	capabilities []httpapi.Capability
 	readiness    httpapi.Readiness // in Status
+	away         bool              // there is no session with the broker
 	quotas       httpapi.Quotas
 	quotasErr    error
 	quotaAnswer  httpapi.QuotaAnswer
@@ -129,7 +130,7 @@ func (fixedSource) Ready(context.Context) httpapi.Readiness {
 	return httpapi.Readiness{Ready: true, State: "active"}
 }
 func (s fixedSource) Status(context.Context) (httpapi.Status, error) {
-	return httpapi.Status{Readiness: s.readiness, Agents: []httpapi.Agent{
+	return httpapi.Status{Readiness: s.readiness, Broker: httpapi.Broker{Connected: !s.away}, Agents: []httpapi.Agent{
 		{ID: "gpu-1", State: "online", Status: "ready", Load: 0.25, InFlight: 1, Leased: 1, MaxConcurrent: 4, Rank: 1, Assigned: 1200, LastHeartbeat: noon.Add(-3 * time.Second), Eligible: true},
 		{ID: "reviewer-1", State: "online", Status: "busy", Load: 1, InFlight: 3, Leased: 3, MaxConcurrent: 3, Rank: 2, Assigned: 7, LastHeartbeat: noon.Add(-500 * time.Millisecond), WhyNot: "full"},
 		{ID: "researcher-1", State: "stale", Status: "ready", Load: 0, MaxConcurrent: 3, Rank: 3, LastHeartbeat: noon.Add(-10 * time.Minute), WhyNot: "stale"},

@@ -148,7 +148,7 @@ func checkFile(path string) (checkedFile, error) {
 	}
 	cfg = withQuotasBeside(path, cfg)
 	p := cfg.Policy()
-	file.OK, file.Version, file.Strategy = true, p.Version, p.Strategy
+	file.OK, file.Version, file.Strategy = true, cfg.FileVersion(), p.Strategy
 	for i := range p.Agents {
 		g := &p.Agents[i]
 		file.Agents = append(file.Agents, checkedAgent{string(g.ID), g.Queue, g.MaxConcurrent, g.Rank, g.Pull.String(), g.Capabilities})

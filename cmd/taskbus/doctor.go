@@ -50,6 +50,7 @@ Exit code 1 if there is a problem; warnings do not change it.`,
 		},
 	}
 	configFlag(c.Flags(), &d.path)
+	quotasFlag(c.Flags(), &d.quotas)
 	d.url = urlFlag(c)
 	c.Flags().DurationVar(&d.listen, "listen", 3*time.Second, "how long to wait for heartbeats by which to judge the agents' clocks")
 	return c
@@ -57,7 +58,7 @@ Exit code 1 if there is a problem; warnings do not change it.`,
 
 const (
 	maxListen   = 10 * time.Minute
-	doctorTime  = time.Minute // for everything else
+	doctorTime  = time.Minute // for everything else at the broker
 	requestTime = 10 * time.Second
 )
 
@@ -65,6 +66,7 @@ const (
 type doctor struct {
 	app    *app
 	path   string
+	quotas string
 	url    *string
 	listen time.Duration
 
@@ -72,6 +74,7 @@ type doctor struct {
 	cfg     *config.Config // nil when it cannot be read
 	session bus.Session    // nil when there is none
 	led     bool           // somebody holds the lock
+	blocked bool           // an alarm: the broker takes nothing from publishers
 	missing map[string]bool
 	report  report
 }
@@ -105,8 +108,6 @@ func (r *report) count(state string) (n int) {
 }
 
 func (d *doctor) run(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, doctorTime+d.listen)
-	defer cancel()
 	d.examine(ctx)
 	if err := d.print(); err != nil {
 		return err
@@ -121,7 +122,18 @@ func (d *doctor) run(ctx context.Context) error {
 func (d *doctor) examine(ctx context.Context) {
 	d.missing = make(map[string]bool)
 	d.checkConfiguration()
+	d.examineBroker(ctx)
+	// In a time of its own: a broker that does not answer is no reason not to ask.
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	d.checkCoordinator(ctx)
+}
+
+func (d *doctor) examineBroker(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, doctorTime+d.listen)
+	defer cancel()
 	if d.checkBroker(ctx) {
+		d.checkAlarms(ctx)
 		d.judgeVersion(d.session.Broker())
 		d.checkTopology(ctx)
 		d.checkPermissions(ctx)
@@ -134,7 +146,6 @@ func (d *doctor) examine(ctx context.Context) {
 		defer cancel()
 		_ = d.session.Close(closing) // nothing depends on a goodbye
 	}
-	d.checkCoordinator(ctx)
 }
 
 // checkConfiguration reads agents.yaml and the environment as the coordinator would. A
@@ -147,22 +158,22 @@ func (d *doctor) checkConfiguration() {
 	if err != nil {
 		d.report.add("environment", checkProblem, err.Error(), "correct the variable; `taskbus --help` lists them")
 	}
-	path, cfg, err := d.app.loadConfig(d.path, env)
+	files, cfg, err := d.app.findFiles(d.path, d.quotas, env)
 	var faults *config.Faults
 	switch {
 	case errors.As(err, &faults):
-		d.report.add(check, checkProblem, fmt.Sprintf("%s has %s, the first: %s", path, count(len(faults.List), "fault"), faults.List[0]),
-			"correct the file; `taskbus check "+path+"` lists every fault")
+		d.report.add(check, checkProblem, fmt.Sprintf("%s has %s, the first: %s", files.names(), count(len(faults.List), "fault"), faults.List[0]),
+			"correct the file; `taskbus check "+files.paths()+"` lists every fault")
 		return
 	case err != nil:
-		d.report.add(check, checkProblem, err.Error(), "name the file with --config or TASKBUS_CONFIG")
+		d.report.add(check, checkProblem, err.Error(), "name the file with --config or TASKBUS_CONFIG; that of the quotas with --quotas or TASKBUS_QUOTAS")
 		return
 	}
 	d.cfg = cfg
 	p := cfg.Policy()
-	text := fmt.Sprintf("%s: %s, %s, strategy %s, version %s", path, count(len(p.Agents), "agent"), count(len(p.Routes), "route"), p.Strategy, p.Version)
+	text := fmt.Sprintf("%s: %s, %s, strategy %s, version %s", files.names(), count(len(p.Agents), "agent"), count(len(p.Routes), "route"), p.Strategy, cfg.FileVersion())
 	if n := len(warnings(cfg, checkRoutes(p))); n > 0 {
-		d.report.add(check, checkWarning, text+"; "+count(n, "warning"), "see `taskbus check "+path+"`")
+		d.report.add(check, checkWarning, text+"; "+count(n, "warning"), "see `taskbus check "+files.paths()+"`")
 		return
 	}
 	d.report.add(check, checkOK, text, "")

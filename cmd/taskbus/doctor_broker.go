@@ -220,17 +220,18 @@ const failedMany = 800_000
 
 // checkQueues looks for what waits to be looked at, or to be taken.
 func (d *doctor) checkQueues(ctx context.Context) {
+	quiet := true // everything was looked at, and nothing found
 	depth := func(name string) bus.Depth {
 		if d.missing[name] {
 			return bus.Depth{}
 		}
 		found, err := d.session.Depth(ctx, name)
 		if err != nil && !errors.Is(err, bus.ErrNoQueue) {
+			quiet = false
 			d.report.add("queues", checkSkipped, err.Error(), "")
 		}
 		return found
 	}
-	quiet := true
 	warn := func(state, text, advice string) {
 		quiet = false
 		d.report.add("queues", state, text, advice)

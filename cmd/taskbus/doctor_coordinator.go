@@ -58,9 +58,9 @@ func (d *doctor) judgeCoordinator(s *httpapi.Status, at time.Time) (found []diag
 	switch c := s.Config; {
 	case !c.LastReloadOK:
 		add(check, checkWarning, "its file "+c.Path+" is broken, and the configuration before it in force: "+c.LastReloadError, "`taskbus check "+c.Path+"` lists every fault")
-	case d.cfg != nil && c.Version != d.cfg.Policy().Version:
-		add(check, checkWarning, fmt.Sprintf("it works by version %s of %s, and the file here is version %s", c.Version, c.Path, d.cfg.Policy().Version),
-			"have it read the file again (SIGHUP), or name its own with --config")
+	case d.cfg != nil && c.Version != d.cfg.FileVersion():
+		add(check, checkWarning, fmt.Sprintf("it works by version %s of %s, and what is read here is version %s", c.Version, c.Path, d.cfg.FileVersion()),
+			"have it read its files again (SIGHUP), or name the same here: --config, --quotas, ASSIGNMENT_STRATEGY")
 	}
 	if a := s.Audit; a.Violations > 0 {
 		var codes []string
@@ -81,10 +81,10 @@ func (d *doctor) judgeCoordinator(s *httpapi.Status, at time.Time) (found []diag
 func (d *doctor) judgeAgents(s *httpapi.Status) (check, state, text, advice string) {
 	online, missing := 0, []string{}
 	for _, g := range s.Agents {
-		if g.State == "online" {
+		if g.Online() {
 			online++
 		} else {
-			missing = append(missing, g.ID)
+			missing = append(missing, fmt.Sprintf("%s (%s)", g.ID, g.State)) // in the words of `taskbus agents`
 		}
 	}
 	text = fmt.Sprintf("%d of %s online", online, count(len(s.Agents), "agent"))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -58,6 +57,9 @@ func (d *doctor) mayDeclare() bool { return d.cfg == nil || d.cfg.Topology == co
 // checkPermissions asks for each of them.
 func (d *doctor) checkPermissions(ctx context.Context) {
 	const check = "permissions"
+	if d.held(check) {
+		return
+	}
 	p, able := d.app.openQuietBus(d.env).(prober)
 	if !able {
 		d.report.add(check, checkSkipped, "this transport cannot be asked", "")
@@ -117,22 +119,18 @@ func (d *doctor) checkIdentity(ctx context.Context) {
 	if user == "" || d.cfg != nil && d.cfg.Auth == config.AuthOff {
 		return
 	}
-	answers := make(chan bus.Outcome, 1)
-	s, err := d.app.openQuietBus(d.env).Open(ctx, bus.SessionSpec{
-		Name: sessionName("doctor"), Topology: bus.Topology{Mode: bus.Off}, OnSettled: func(_ uint64, o bus.Outcome) { answers <- o },
-	})
+	if d.held(check) {
+		return
+	}
+	answer, err := d.publishNowhere(ctx, bus.Properties{UserID: user}, nil)
 	if err != nil {
 		d.report.add(check, checkSkipped, err.Error(), "")
 		return
 	}
-	defer func() { _ = s.Close(ctx) }() // nothing depends on a goodbye
-	err = s.Publish(bus.Publication{Key: "taskbus.nowhere." + rand.Text(), Properties: bus.Properties{UserID: user}})
-	if err != nil {
-		d.report.add(check, checkSkipped, err.Error(), "")
-		return
-	}
+	defer answer.end(ctx)
+	s := answer.session
 	select {
-	case o := <-answers:
+	case o := <-answer.outcome:
 		if o == bus.Unroutable {
 			d.report.add(check, checkOK, "the broker takes messages with user_id "+user, "")
 			return

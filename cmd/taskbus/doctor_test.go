@@ -33,6 +33,8 @@ type knownBroker struct {
 	*membus.Broker
 	says   bus.Broker
 	grants func(amqpbus.Access) amqpbus.Grant
+	// alarm: as at RabbitMQ it holds up a connection after the first message of it.
+	alarm bool
 }
 
 type knownSession struct {
@@ -43,6 +45,12 @@ type knownSession struct {
 func (s knownSession) Broker() bus.Broker { return s.says }
 
 func (b *knownBroker) Open(ctx context.Context, spec bus.SessionSpec) (bus.Session, error) {
+	if settled := spec.OnSettled; b.alarm && settled != nil {
+		spec.OnSettled = func(token uint64, o bus.Outcome) {
+			b.Block(true)
+			settled(token, o)
+		}
+	}
 	s, err := b.Broker.Open(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -67,7 +75,7 @@ func inTime(t *testing.T, test func(t *testing.T)) {
 func newClinic(t *testing.T) *clinic {
 	t.Helper()
 	r := newRig()
-	c := &clinic{r, &knownBroker{r.broker, bus.Broker{Product: "RabbitMQ", Version: "3.10.8"}, func(amqpbus.Access) amqpbus.Grant { return amqpbus.Granted }}}
+	c := &clinic{r, &knownBroker{Broker: r.broker, says: bus.Broker{Product: "RabbitMQ", Version: "3.10.8"}, grants: func(amqpbus.Access) amqpbus.Grant { return amqpbus.Granted }}}
 	r.openBus = func(string, zerolog.Logger) bus.Bus { return c.broker }
 	r.env["RABBITMQ_URL"] = "amqp://tac:secret@rabbit:5672/"
 	r.env["TASKBUS_HTTP_URL"] = "http://127.0.0.1:1"
@@ -209,6 +217,32 @@ func (c *clinic) heartbeat(agent string, ahead time.Duration) {
 }
 
 // Somebody else's queue of another kind came first.
+// In an alarm the broker leaves publishers without an answer. That is what is wrong, not what cannot be
+// asked meanwhile.
+func TestDoctorInAnAlarm(t *testing.T) { inTime(t, testDoctorInAnAlarm) }
+
+func testDoctorInAnAlarm(t *testing.T) {
+	c := newClinic(t)
+	c.declare(t)
+	c.broker.alarm = true
+	began := time.Now()
+	r := c.examine(t, exitFailed)
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	r.says(t, "alarms", checkProblem, "short of memory or disk")
+	r.says(t, "permissions", checkSkipped, "takes nothing from publishers")
+	r.says(t, "topology", checkOK, "15 objects")
+	for _, d := range r.Checks {
+		if d.State == checkProblem && d.Check != "alarms" {
+			t.Errorf("%s: %s is no problem of its own", d.Check, d.Text)
+		}
+	}
+	c.broker.alarm = false
+	c.broker.Block(false)
+	c.examine(t, exitOK).says(t, "alarms", checkOK, "takes publications")
+}
+
 func TestDoctorFindsAWrongKind(t *testing.T) { inTime(t, testDoctorFindsAWrongKind) }
 
 func testDoctorFindsAWrongKind(t *testing.T) {
@@ -383,7 +417,7 @@ func TestDoctorJudgesTheCoordinator(t *testing.T) {
 		}, "audit", checkProblem, "balance: held, timers"},
 		{"one agent is away", func(s *httpapi.Status) {
 			s.Agents = append(s.Agents, httpapi.Agent{ID: "b", State: "stale"})
-		}, "agents", checkWarning, "1 of 2 agents online; not: b"},
+		}, "agents", checkWarning, "1 of 2 agents online; not: b (stale)"},
 		{"nobody is there", func(s *httpapi.Status) { s.Agents = nil }, "agents", checkWarning, "0 of 0 agents"},
 	} {
 		s := active

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"taskbus/config"
 )
@@ -52,6 +53,17 @@ func (f *configFiles) load() (*config.Config, error) {
 		f.limited = true
 	}
 	return cfg, err
+}
+
+// names are the files that were looked at, for people; paths for a command line.
+func (f *configFiles) names() string { return strings.Join(f.looked(), " and ") }
+func (f *configFiles) paths() string { return strings.Join(f.looked(), " ") }
+
+func (f *configFiles) looked() []string {
+	if f.limited {
+		return []string{f.agents, f.quotas}
+	}
+	return []string{f.agents}
 }
 
 // quotasName is where the quotas are read from, for the log; empty: there are none.

@@ -46,6 +46,7 @@ type journalTeller struct {
 	open  map[coordinator.TaskKey]journalTask
 	// parts and records of the snapshot that is being written.
 	parts, records int
+	joiner         journal.Joiner
 }
 
 type journalTask struct {
@@ -60,7 +61,14 @@ func newJournalTeller() *journalTeller {
 // tell says what a message says; a damaged one says so. The records of a snapshot are
 // not news, and left out. The error is a *journal.NewerError.
 func (t *journalTeller) tell(e journal.Exported) ([]journalLine, error) {
-	m, err := journal.Decode(e.Body)
+	body, err := t.joiner.Take(e.Body)
+	if err != nil {
+		return damagedLine(e.Offset, err)
+	}
+	if body == nil {
+		return nil, nil // a piece of a message that is told with its last
+	}
+	m, err := journal.Decode(body)
 	if err != nil {
 		return damagedLine(e.Offset, err)
 	}
@@ -163,6 +171,9 @@ func (t *journalTeller) record(line *journalLine, r coordinator.Record) {
 	case *coordinator.Owed:
 		t.begin(line, r.Task.ID, "")
 		line.Text = "has failed, to be told: " + r.Failure.Reason.String()
+	case *coordinator.EndedBefore:
+		t.begin(line, r.Task.ID, "")
+		line.Text = "has ended, perhaps to be told again"
 	case *coordinator.Paid:
 		t.byKey(line, r.Key)
 		line.Text = "its failure has been told"

@@ -23,6 +23,7 @@ type journalPage struct {
 	SnapshotOffset int64           `json:"snapshot_offset"`
 	Leader         *journalLeader  `json:"leader,omitempty"`
 	Snapshot       *journalPart    `json:"snapshot,omitempty"`
+	Piece          *journalPiece   `json:"piece,omitempty"`
 	Records        []journalRecord `json:"records,omitempty"`
 }
 
@@ -38,6 +39,8 @@ func newJournalPage(e journal.Exported, m *journal.Message, limit int) journalPa
 	case m.Chunk != nil:
 		p.Leader = newJournalLeader(m.Chunk.Leader, m.Chunk.Since)
 		p.Snapshot = &journalPart{Name: m.Chunk.Snapshot, Number: m.Chunk.Number, Last: m.Chunk.Last}
+	case m.Piece != nil:
+		p.Piece = &journalPiece{Of: m.Piece.Of.String(), From: m.Piece.From, Size: m.Piece.Size}
 	}
 	for i, r := range m.Records[:min(limit, len(m.Records))] {
 		number := uint64(0) // those of a snapshot have none
@@ -67,6 +70,13 @@ type journalPart struct {
 	Name   string `json:"name"`
 	Number int    `json:"part"`
 	Last   bool   `json:"last"`
+}
+
+// journalPiece is which bytes of which message a piece has.
+type journalPiece struct {
+	Of   string `json:"of"`
+	From int    `json:"from"`
+	Size int    `json:"size"`
 }
 
 // journalRecord is one record with all its fields.

@@ -68,6 +68,8 @@ one that began before.`,
 
 func (a *app) journalShowMessage(ctx context.Context, offset int64, limit int) error {
 	var found journal.Exported
+	var joiner journal.Joiner
+	var whole []byte // of which the message is the first piece, if it is one
 	err := a.withJournal(ctx, func(ctx context.Context, s *journalStream) error {
 		found.Offset = -1
 		if offset > s.last.Offset {
@@ -77,8 +79,12 @@ func (a *app) journalShowMessage(ctx context.Context, offset int64, limit int) e
 			if err != nil {
 				return err
 			}
-			found = m
-			break
+			if found.Offset < 0 {
+				found = m
+			}
+			if whole, err = joiner.Take(m.Body); err != nil || whole != nil || !joiner.Open() {
+				break
+			}
 		}
 		if found.Offset != offset {
 			return fmt.Errorf("there is no message at offset %d (any more); the next one is at %d", offset, found.Offset)
@@ -88,10 +94,14 @@ func (a *app) journalShowMessage(ctx context.Context, offset int64, limit int) e
 	if err != nil {
 		return err
 	}
-	m, err := journal.Decode(found.Body)
+	if whole == nil { // damaged, or a piece behind the first: it is shown as it is
+		whole = found.Body
+	}
+	m, err := journal.Decode(whole)
 	if err != nil {
 		return fmt.Errorf("read the message at offset %d: %w", offset, err)
 	}
+	found.Body = whole
 	page := newJournalPage(found, m, limit)
 	if a.output == outputJSON {
 		return a.printJSON(page)
@@ -114,6 +124,8 @@ func (a *app) printJournalPage(j *journalPage) error {
 			last = ", the last"
 		}
 		p.line("part %d%s, of snapshot %s: %s of the state before record %d", j.Snapshot.Number, last, j.Snapshot.Name, count(j.Count, "record"), j.First)
+	case j.Piece != nil:
+		p.line("bytes %d and following of %d of a message (%s) that came in pieces; its first piece shows all of it", j.Piece.From, j.Piece.Size, j.Piece.Of)
 	case j.Kind == journal.KindInputs.String():
 		p.line("%s for replay, from number %d of their recording on", count(j.Count, "input"), j.First)
 	case j.Count > 0:

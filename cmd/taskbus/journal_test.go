@@ -291,7 +291,7 @@ func TestEveryRecordIsPutIntoWords(t *testing.T) {
 	for _, r := range []coordinator.Record{
 		&coordinator.Assigned{Task: taskNamed("task-1")}, &coordinator.Settled{}, &coordinator.LeaseChanged{}, &coordinator.Remembered{},
 		&coordinator.Learnt{}, &coordinator.Forgiven{}, &coordinator.LearntBefore{}, &coordinator.BreakerChanged{}, &coordinator.Ordered{},
-		&coordinator.Tracked{}, &coordinator.Joined{}, &coordinator.AgentBefore{}, &coordinator.Calibrated{}, &coordinator.Owed{Task: taskNamed("task-1")}, &coordinator.Paid{},
+		&coordinator.Tracked{}, &coordinator.Joined{}, &coordinator.AgentBefore{}, &coordinator.Calibrated{}, &coordinator.Owed{Task: taskNamed("task-1")}, &coordinator.Paid{}, &coordinator.EndedBefore{Task: taskNamed("task-1")},
 	} {
 		lines, err := newJournalTeller().tell(journal.Exported{Body: journal.AppendBatch(nil, journal.Header{First: 1}, []coordinator.Record{r})})
 		if err != nil || len(lines) != 1 || lines[0].Text == "" {

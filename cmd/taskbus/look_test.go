@@ -192,6 +192,17 @@ func TestLooking(t *testing.T) {
 }
 
 // Whatever listens at the address, the answer is one helpful line.
+// What a coordinator without its broker knows of agents is shown, and is no success.
+func TestAgentsWithoutASession(t *testing.T) {
+	server := httptest.NewServer(httpapi.New(fixedSource{away: true}, http.NotFoundHandler(), httpapi.Options{LoopbackHosts: true}))
+	defer server.Close()
+	r := newRig()
+	if code := r.run(t, "agents", "--url", server.URL); code != exitFailed || !strings.Contains(r.err.String(), "no session with its broker") ||
+		!strings.Contains(r.out.String(), "gpu-1") {
+		t.Errorf("exit code %d, want %d; %q %q", code, exitFailed, r.out.String(), r.err.String())
+	}
+}
+
 func TestLookingAtSomethingElse(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
 		"a web page":       func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) },

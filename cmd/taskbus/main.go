@@ -24,6 +24,8 @@ type app struct {
 	// notify takes SIGTERM, SIGINT and SIGHUP over. Commands that do not call it
 	// end at once by any of them.
 	notify func() <-chan os.Signal
+	// giveBack undoes that: the next signal ends the process. nil: there is nothing to undo.
+	giveBack func()
 
 	// output is the flag -o.
 	output string
@@ -48,6 +50,7 @@ func newMainApp() *app {
 			signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 			return signals
 		},
+		giveBack: func() { signal.Reset() },
 	}
 }
 
@@ -72,7 +75,9 @@ func (a *app) stoppable(ctx context.Context) (context.Context, context.CancelFun
 				return
 			case s := <-signals:
 				if s != syscall.SIGHUP {
-					signal.Reset()
+					if a.giveBack != nil {
+						a.giveBack()
+					}
 					return
 				}
 			}

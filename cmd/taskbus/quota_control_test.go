@@ -51,6 +51,7 @@ func TestChangingQuotas(t *testing.T) {
 		{"quota boost pool/alpha total_tokens 50% --for 1h", exitOK, "total_tokens 50%", ""}, // the coordinator knows what it takes
 		{"quota add-group team-c limits=1 limits.cost_usd.amount=5", exitUsage, "", "given twice"},
 		{"quota add-group team-c weight=", exitUsage, "", "must be KEY=VALUE"},
+		{"quota add-group team-c", exitUsage, "", "at least weight=1"},
 		{"quota add-group ../c", exitUsage, "", "is not a group's id"},
 	} {
 		t.Run(tc.args, func(t *testing.T) {

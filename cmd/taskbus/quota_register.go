@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) quotaAddGroupCommand() *cobra.Command {
-	return a.registerCommand(false, "add-group GROUP [KEY=VALUE...]", "Register a group beside those of quotas.yaml, or change one that was registered",
+	return a.registerCommand(false, "add-group GROUP KEY=VALUE...", "Register a group beside those of quotas.yaml, or change one that was registered",
 		`Registers a group (a tenant) with the settings of groups[] in quotas.yaml: weight,
 parent, total_quota_monthly_tokens, limits.DIMENSION.amount and so on. The same again
 with other settings replaces them.`,
@@ -45,6 +45,9 @@ func (a *app) registerCommand(agent bool, use, short, long, example string) *cob
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := checkID(entryWord(agent), args[0]); err != nil {
 			return err
+		}
+		if len(args) == 1 {
+			return usageError("say what the %s has, at least weight=1: it takes its share from the others", entryWord(agent))
 		}
 		entry, err := entryOf(args[1:])
 		if err != nil {

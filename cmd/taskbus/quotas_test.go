@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -171,4 +173,73 @@ func TestRecordedQuotas(t *testing.T) {
 	if err != nil || other.Quotas == nil || len(other.Quotas.Nodes) != len(p.Quotas.Nodes) || len(other.Agents) == len(p.Agents) {
 		t.Errorf("what if: %+v, %v", other, err)
 	}
+}
+
+// One version names what the files say, wherever it is shown: to check, to the coordinator that starts by
+// them, reads them again or is asked, and to the doctor. What was changed over HTTP is none of it.
+func TestOneVersionOfTheFiles(t *testing.T) {
+	r := newRig()
+	r.env["TASKBUS_ADMIN_TOKEN"] = "a-token-of-an-administrator-0123456789"
+	dir := t.TempDir()
+	r.env["TASKBUS_QUOTAS"] = filepath.Join(dir, "limits.yaml") // where nobody would look for it
+	text, err := os.ReadFile("testdata/limited/quotas.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(r.env["TASKBUS_QUOTAS"], text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.env["TASKBUS_HISTORY"] = "off"
+	s := startServe(t, r)
+	s.until(t, "ready", func() bool { return s.get(t, "/readyz", nil) == http.StatusOK })
+	cfg, err := config.LoadWithQuotas(s.path, r.env["TASKBUS_QUOTAS"], config.Environment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := cfg.Policy().Version
+	if !strings.Contains(s.err.String(), `"config_version":"`+want+`"`) {
+		t.Errorf("the start line does not name %s:\n%s", want, s.err.String())
+	}
+	agree := func(when string) {
+		t.Helper()
+		var status httpapi.Status
+		if s.get(t, "/status", &status); status.Config.Version != want || status.Health.Checks["config"].Detail != "version "+want {
+			t.Errorf("%s: /status names %s and says %q, want %s", when, status.Config.Version, status.Health.Checks["config"].Detail, want)
+		}
+		d := doctor{app: &r.app, path: s.path, url: &s.url}
+		d.checkConfiguration()
+		d.checkCoordinator(t.Context())
+		d.report.says(t, "configuration", checkOK, "version "+want)
+		for _, c := range d.report.Checks {
+			if strings.Contains(c.Text, "it works by version") {
+				t.Errorf("%s: the doctor: %s", when, c.Text)
+			}
+		}
+	}
+	agree("at the start")
+	if code := r.run(t, "quota", "set", "pool/alpha", "weight=3", "--url", s.url); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, s.err.String())
+	}
+	agree("after a change")
+	s.signals <- syscall.SIGHUP
+	const again = `"version":"%s","time":`
+	s.until(t, "the second reading", func() bool { return strings.Contains(s.err.String(), "configuration read again: nothing has changed") })
+	if line := lineWith(s.err.String(), "configuration read again"); !strings.Contains(line, fmt.Sprintf(again, want)) {
+		t.Errorf("read again as another version than %s: %s", want, line)
+	}
+	agree("after the second reading")
+	s.signals <- syscall.SIGTERM
+	if code := <-s.exit; code != exitOK {
+		t.Errorf("exit code %d, want 0", code)
+	}
+}
+
+// lineWith is the first line that says so.
+func lineWith(text, part string) string {
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, part) {
+			return line
+		}
+	}
+	return ""
 }

@@ -204,7 +204,7 @@ func TestReplayShowsTheDifference(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, _ := replayed(t, exitFailed, changed)
-	for _, want := range []string{"different after 149 decisions", "Assigned of job-149.1 to nobody", "Agent was nobody, is ", "the replayed choice: "} {
+	for _, want := range []string{"different after 149 decisions", "Assigned of job-149.", ".1 to nobody", "Agent was nobody, is ", "the replayed choice: "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in:\n%s", want, text)
 		}

@@ -152,7 +152,7 @@ func (r *reloader) now(asked bool) {
 		}
 		return
 	}
-	if asked || r.broken != "" || cfg.Policy().Version != r.current.Load().Policy().Version {
+	if asked || r.broken != "" || cfg.FileVersion() != r.current.Load().FileVersion() {
 		r.current.Store(cfg)
 		r.broken = ""
 		r.apply(cfg, nil)

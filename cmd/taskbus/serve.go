@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -75,7 +74,7 @@ when agents.yaml, quotas.yaml or the environment is wrong.`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.serve(c.Context(), flags) },
 	}
 	configFlag(c.Flags(), &flags.config)
-	c.Flags().StringVar(&flags.quotas, "quotas", "", "path of quotas.yaml (default $TASKBUS_QUOTAS, else quotas.yaml beside agents.yaml, if there is one)")
+	quotasFlag(c.Flags(), &flags.quotas)
 	c.Flags().StringVar(&flags.http, "http", "", "address of the HTTP server as host:port; port 0 takes any free one")
 	flags.listen.add(c.Flags())
 	c.Flags().BoolVar(&flags.pprof, "pprof", false, "serve profiles below /debug/pprof/; only on a loopback address")
@@ -83,18 +82,12 @@ when agents.yaml, quotas.yaml or the environment is wrong.`,
 	return c
 }
 
-// gcPercent lets the heap grow to three times what is alive before it is collected,
-// if GOGC says nothing. What is alive is small, and what each task leaves behind is
-// gone at once: collecting half as often saves 3 to 5 µs of CPU a task and costs
-// about 10 MiB. GOMEMLIMIT bounds it, as ever.
-const gcPercent = 200
-
 // serve reads what it needs, in the order in which faults are cheapest, and then
 // hands over to a coordinator.
 func (a *app) serve(ctx context.Context, flags serveFlags) (err error) {
-	if a.getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	a.boundMemory(ctx)
 	env, err := a.environment()
 	if err != nil {
 		return err
@@ -144,7 +137,7 @@ func (a *app) serve(ctx context.Context, flags serveFlags) (err error) {
 		return errors.Join(err, listener.Close(), gateways.close())
 	}
 	logger.Info().
-		Str("version", i.build.Version).Str("config", files.agents).Str("quotas", files.quotasName()).Str("config_version", cfg.Policy().Version).
+		Str("version", i.build.Version).Str("config", files.agents).Str("quotas", files.quotasName()).Str("config_version", cfg.FileVersion()).
 		Int("agents", len(cfg.Policy().Agents)).Str("strategy", cfg.Policy().Strategy).
 		Str("broker", brokerAddress(env.RabbitMQURL)).Str("http", gateways.scheme()+listener.Addr().String()).Str("rls", gateways.address()).
 		Bool("http_changes", env.AdminToken.Reveal() != "").Bool("http_reports", agentSecret.Reveal() != "").Bool("http_gateways", gateways.token.Reveal() != "" || len(gateways.names) > 0).

@@ -16,6 +16,7 @@ import (
 
 type submitFlags struct {
 	high, raw, validateOnly bool
+	from                    int
 }
 
 func (a *app) submitCommand() *cobra.Command {
@@ -37,11 +38,21 @@ reported with its number and left out, the others are published all the same. To
 publish all or nothing, run with --validate-only first. With --raw every line is
 published as it is, to see how the coordinator deals with it.
 
-A repeated submit is safe: the coordinator drops second copies of a task_id.
+Lines that were not confirmed may have arrived all the same. They are named, all of
+them; to submit these again: sed -n '3,10p' FILE | taskbus submit -. Where a run ends
+early (a signal, a lost connection), it says with which line to go on: --from-line.
+A coordinator drops the second copy of a task_id while it remembers the first: those
+of the last hour, 100,000 at most, unless agents.yaml says otherwise (dedupe). Beyond
+that a whole file that is submitted again runs again.
+
+While the broker is short of memory or disk it takes nothing; that is waited for.
+SIGTERM and SIGINT end the run with its summary, a second one at once.
+
 Exit code 1 if any line was refused or not confirmed. The broker's URL comes from
 RABBITMQ_URL; an argument would show its password to everybody on the machine.`,
 		Example: `  taskbus submit examples/tasks.jsonl
   taskbus submit --validate-only examples/tasks.jsonl
+  taskbus submit --from-line 120001 large.jsonl
   producer | taskbus submit --high -
   echo '{"broken' | taskbus submit --raw -`,
 		Args: cobra.ExactArgs(1),
@@ -49,12 +60,16 @@ RABBITMQ_URL; an argument would show its password to everybody on the machine.`,
 			if flags.raw && flags.validateOnly {
 				return usageError("--raw and --validate-only exclude each other: raw lines are not validated")
 			}
+			if flags.from < 1 {
+				return usageError("--from-line must be 1 or more")
+			}
 			return a.submit(c.Context(), args[0], flags)
 		},
 	}
 	c.Flags().BoolVar(&flags.high, "high", false, "publish to task.assign.high, which does not wait behind a backlog")
 	c.Flags().BoolVar(&flags.raw, "raw", false, "do not validate: publish every line as it is")
 	c.Flags().BoolVar(&flags.validateOnly, "validate-only", false, "validate every line and publish nothing; needs no broker")
+	c.Flags().IntVar(&flags.from, "from-line", 1, "pass over the lines before this one: to go on where a run has ended")
 	return c
 }
 
@@ -73,22 +88,24 @@ func (a *app) submit(ctx context.Context, path string, flags submitFlags) error 
 		input = file
 	}
 	job := &submission{
-		queue: bus.QueueAssign, raw: flags.raw, now: a.now,
+		queue: bus.QueueAssign, raw: flags.raw, from: flags.from, now: a.now,
 		decoder:  messages.NewDecoder(set, messages.Limits{}),
-		tally:    newTally(),
+		tally:    newTally(flags.from),
 		progress: progress{w: a.err, doing: "submit", rewrite: terminal(a.err)},
 	}
 	if flags.high {
 		job.queue = bus.QueueAssignHigh
 	}
 	start := a.now()
+	ctx, cancel := a.stoppable(ctx)
+	defer cancel()
 	if flags.validateOnly {
-		err = job.run(ctx, input)
+		err = job.watched(ctx, input)
 	} else {
 		err = a.publish(ctx, job, input)
 	}
 	job.progress.end()
-	summary := job.tally.summary()
+	summary := job.tally.final()
 	if !flags.validateOnly {
 		summary.Queue = job.queue
 	}
@@ -96,6 +113,10 @@ func (a *app) submit(ctx context.Context, path string, flags submitFlags) error 
 		return printErr
 	}
 	switch {
+	case err != nil && summary.NextLine > 0 && flags.validateOnly:
+		return fmt.Errorf("%w; line %d and what follows was not looked at", err, summary.NextLine)
+	case err != nil && summary.NextLine > 0:
+		return fmt.Errorf("%w; line %d and what follows was not published, go on with --from-line %d", err, summary.NextLine, summary.NextLine)
 	case err != nil:
 		return err
 	case summary.bad():
@@ -110,32 +131,47 @@ func (a *app) publish(ctx context.Context, job *submission, input io.Reader) err
 	if err != nil {
 		return err
 	}
-	ctx, cancel := a.stoppable(ctx)
-	defer cancel()
 	where := brokerAddress(env.RabbitMQURL)
 	session, err := a.openQuietBus(env).Open(ctx, bus.SessionSpec{
 		Name:      sessionName("submit"),
 		Topology:  bus.Topology{Mode: bus.Off},
 		OnSettled: job.tally.settled,
-		OnBlocked: job.progress.blocked,
+		OnBlocked: func(blocked bool, reason string) {
+			job.tally.hold(blocked)
+			job.progress.blocked(blocked, reason)
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w; check RABBITMQ_URL and that the broker runs", where, err)
 	}
-	job.session = session
-	err = job.run(ctx, input)
-	// What is on its way is waited for even when somebody pressed Ctrl-C.
-	closing, cancelClosing := context.WithTimeout(context.WithoutCancel(ctx), confirmTimeout)
+	job.where, job.session = where, session
+	err = job.watched(ctx, input)
+	if err == nil {
+		err = job.confirmed(ctx)
+	}
+	// What is on its way is waited for even when somebody pressed Ctrl-C; not for the end of an alarm.
+	limit := confirmTimeout
+	if job.tally.held() {
+		limit = blockedTimeout
+	} else if err != nil {
+		limit = stopTimeout
+	}
+	closing, cancelClosing := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancelClosing()
 	if closeErr := session.Close(closing); err == nil && closeErr != nil {
 		err = fmt.Errorf("wait for the confirms of %s: %w", where, closeErr)
 	}
 	<-session.Done()
-	return err
+	return job.ended(err)
 }
 
-// confirmTimeout bounds the wait for the last confirms.
-const confirmTimeout = 30 * time.Second
+const (
+	// confirmTimeout bounds the wait for the next confirm, stopTimeout that for all of them after a
+	// signal, blockedTimeout that for a broker that takes nothing.
+	confirmTimeout = 30 * time.Second
+	stopTimeout    = 5 * time.Second
+	blockedTimeout = 100 * time.Millisecond
+)
 
 func (a *app) printSubmission(s submissionSummary, took time.Duration) error {
 	if a.output == outputJSON {
@@ -149,6 +185,9 @@ func (a *app) printSubmission(s submissionSummary, took time.Duration) error {
 	}
 	if n := s.RefusedLines - len(s.Refused) + s.UnconfirmedLines - len(s.Unconfirmed); n > 0 {
 		fmt.Fprintf(a.err, "… and %d more\n", n)
+	}
+	if len(s.UnconfirmedRanges) > 0 {
+		fmt.Fprintf(a.err, "not confirmed: %s\n", rangesText(s.UnconfirmedRanges))
 	}
 	text := fmt.Sprintf("%s, %d valid, %d refused", count(s.Lines, "line"), s.Valid, s.RefusedLines)
 	if s.Queue != "" {

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"taskbus/coordinator/bus"
@@ -165,6 +167,120 @@ func TestSubmitLosesTheConnection(t *testing.T) {
 type cutter struct{ broker *membus.Broker }
 
 func (c *cutter) Read([]byte) (int, error) { c.broker.Cut(); return 0, io.EOF }
+
+func TestSubmitFromALine(t *testing.T) {
+	r := newRig()
+	withQueues(t, r)
+	r.in = strings.NewReader("{\"broken\n" + task("a") + "\n" + task("b") + "\nx\n" + task("c") + "\n")
+	if code := r.run(t, "submit", "--from-line", "3", "-"); code != exitFailed {
+		t.Errorf("exit code %d", code)
+	}
+	if out, text := r.out.String(), r.err.String(); !strings.Contains(out, "3 lines, 1 refused, 2 confirmed") || !strings.Contains(text, "line 4:") || strings.Contains(text, "line 1:") {
+		t.Errorf("stdout %s, stderr %s", out, text)
+	}
+	if code := r.run(t, "submit", "--from-line", "0", "-"); code != exitUsage {
+		t.Errorf("from line 0: exit code %d", code)
+	}
+}
+
+// All lines that were not confirmed are named, however many.
+func TestSubmitNamesUnconfirmedLines(t *testing.T) {
+	for _, output := range []string{outputTable, outputJSON} {
+		r := newRig()
+		withQueues(t, r)
+		var input strings.Builder
+		for i := range 100 {
+			input.WriteString(task(fmt.Sprint("t-", i+1)) + "\n")
+		}
+		confirmed := map[string]bool{"t-1": true, "t-2": true, "t-50": true, "t-100": true}
+		r.broker.SetConfirm(func(p bus.Publication) membus.Reply {
+			if confirmed[p.MessageID] {
+				return membus.Answer
+			}
+			return membus.Nack
+		})
+		r.in = strings.NewReader(input.String())
+		if code := r.run(t, "submit", "-o", output, "-"); code != exitFailed {
+			t.Errorf("exit code %d", code)
+		}
+		if output == outputTable {
+			if text := r.err.String(); !strings.Contains(text, "not confirmed: lines 3-49, 51-99\n") {
+				t.Errorf("stderr %s", text)
+			}
+			continue
+		}
+		var sum submissionSummary
+		if err := json.Unmarshal([]byte(r.out.String()), &sum); err != nil || fmt.Sprint(sum.UnconfirmedRanges) != "[{3 49} {51 99}]" || sum.NextLine != 0 {
+			t.Errorf("%+v (%v)", sum, err)
+		}
+	}
+}
+
+// Whatever ends a run early, its summary is printed, with the line to go on with.
+func TestSubmitEndsEarly(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		blocked bool // by the broker, from the beginning
+		end     func(r *rig)
+		took    time.Duration
+		out     string
+		err     []string
+	}{
+		{"a signal while nothing comes to be read", false, func(r *rig) { r.signals <- syscall.SIGTERM }, stopTimeout,
+			"2 lines, 0 refused, 2 confirmed in task.assign, 0 not confirmed", []string{"stopped by a signal", "go on with --from-line 3"}},
+		{"the connection is lost meanwhile", false, func(r *rig) { r.broker.Cut() }, stopTimeout,
+			"2 lines, 0 refused, 2 confirmed in task.assign, 0 not confirmed", []string{"is lost", "go on with --from-line 3"}},
+		{"a signal in an alarm", true, func(r *rig) { r.signals <- syscall.SIGINT }, time.Second,
+			"2 lines, 0 refused, 0 confirmed in task.assign, 2 not confirmed", []string{"takes nothing at the moment", "not confirmed: lines 1-2\n", "stopped by a signal", "go on with --from-line 3"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inTime(t, func(t *testing.T) {
+				r := newRig()
+				withQueues(t, r)
+				r.broker.Block(tc.blocked)
+				input, producer := io.Pipe()
+				r.in = input
+				exit := make(chan int)
+				go func() { exit <- r.run(t, "submit", "-") }()
+				if _, err := io.WriteString(producer, task("a")+"\n"+task("b")+"\n"); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				began := time.Now()
+				tc.end(r)
+				if code := <-exit; code != exitFailed {
+					t.Errorf("exit code %d", code)
+				}
+				if took := time.Since(began); took > tc.took {
+					t.Errorf("it ended after %v, want %v at most", took, tc.took)
+				}
+				if out := r.out.String(); !strings.Contains(out, tc.out) {
+					t.Errorf("stdout %q, want %q", out, tc.out)
+				}
+				for _, want := range tc.err {
+					if !strings.Contains(r.err.String(), want) {
+						t.Errorf("stderr %q, want %q", r.err.String(), want)
+					}
+				}
+				_ = producer.Close() // the reader is left to itself until then
+			})
+		})
+	}
+}
+
+// An alarm is waited for, however long it lasts, also when everything has been read.
+func TestSubmitWaitsForTheEndOfAnAlarm(t *testing.T) { inTime(t, testSubmitWaitsForTheEndOfAnAlarm) }
+
+func testSubmitWaitsForTheEndOfAnAlarm(t *testing.T) {
+	r := newRig()
+	withQueues(t, r)
+	r.broker.Block(true)
+	time.AfterFunc(10*time.Minute, func() { r.broker.Block(false) })
+	r.in = strings.NewReader(task("a") + "\n")
+	if code := r.run(t, "submit", "-"); code != exitOK || !strings.Contains(r.out.String(), "1 confirmed in task.assign, 0 not confirmed") {
+		t.Errorf("exit code %d, %s%s", code, r.out.String(), r.err.String())
+	}
+}
 
 func TestReadLine(t *testing.T) {
 	const limit = 40

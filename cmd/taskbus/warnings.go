@@ -20,6 +20,9 @@ func warnings(cfg *config.Config, routes []checkedRoute) []string {
 	var found []string
 	warn := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
 
+	for _, note := range cfg.Notes() {
+		warn("%s", note)
+	}
 	if len(p.Agents) == 0 && p.Discovery == nil {
 		warn("no agents: every task will fail with no_eligible_agents")
 	}

@@ -40,3 +40,49 @@ func TestMarketWithTooLittleTime(t *testing.T) {
 		})
 	}
 }
+
+// What counts otherwise than it is written is said before the coordinator runs by it.
+func TestWaitingTimeThatDoesNotCount(t *testing.T) {
+	const capped = "assignment_timeout_seconds: 3600 counts as 60, because without lanes"
+	for _, tt := range []struct {
+		name, file, quotas string
+		want               []string // parts of warnings; nothing else may speak of lanes
+	}{
+		{"without lanes", "global_settings: {assignment_timeout_seconds: 3600}\n", "", []string{capped}},
+		{"what is held anyway", "global_settings: {assignment_timeout_seconds: 60}\n", "", nil},
+		{"with lanes", "global_settings: {assignment_timeout_seconds: 3600, lanes: [a]}\n", "", nil},
+		{"with lanes that are off", "global_settings: {assignment_timeout_seconds: 3600, lanes: [a]}\njournal: {enabled: false}\n", "", []string{"lanes are off: the journal", capped}},
+		{"with the lanes of quotas.yaml", "global_settings: {assignment_timeout_seconds: 3600}\n", "groups: [{id: a}]\n", nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, "agents.yaml")
+			if err := os.WriteFile(file, []byte("agents:\n  a1: {max_concurrent_tasks: 1}\n"+tt.file), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if tt.quotas != "" {
+				if err := os.WriteFile(filepath.Join(dir, "quotas.yaml"), []byte(tt.quotas), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := newRig()
+			if code := r.run(t, "check", file); code != exitOK {
+				t.Fatalf("exit code %d: %s", code, r.out.String())
+			}
+			var found []string
+			for line := range strings.Lines(r.out.String()) {
+				if strings.HasPrefix(line, "warning: ") && strings.Contains(line, "lanes") {
+					found = append(found, line)
+				}
+			}
+			if len(found) != len(tt.want) {
+				t.Fatalf("warnings %q, want %q", found, tt.want)
+			}
+			for i, want := range tt.want {
+				if !strings.Contains(found[i], want) {
+					t.Errorf("warning %q, want %q", found[i], want)
+				}
+			}
+		})
+	}
+}

@@ -26,13 +26,22 @@ const (
 	maxCost = 10_000
 	// maxDepth is how deep a formula may nest.
 	maxDepth = 50
-	// maxRegexp bounds the program of a regular expression.
-	maxRegexp = 1000
 )
 
 // Compile checks a formula and returns what computes it. The error is an *Error with
 // the first thing that is wrong. The result is safe for concurrent use.
-func Compile(text string) (strategy.Score, error) {
+func Compile(text string) (score strategy.Score, err error) {
+	// A formula comes from a file that a running coordinator reads again: whatever CEL makes
+	// of it, the file is refused and the process goes on.
+	defer func() {
+		if cause := recover(); cause != nil {
+			score, err = nil, &Error{Text: "cannot be read: " + oneLine(fmt.Sprint(cause))}
+		}
+	}()
+	return compile(text)
+}
+
+func compile(text string) (strategy.Score, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, &Error{Text: "is empty; write one, e.g. success_rate / (1 + load)"}
 	}
@@ -46,6 +55,9 @@ func Compile(text string) (strategy.Score, error) {
 	checked, err := check(env, text)
 	if err != nil {
 		return nil, err
+	}
+	if err := patternFault(checked); err != nil {
+		return nil, &Error{Text: oneLine(err.Error())}
 	}
 	if cost, err := env.EstimateCost(checked, sizes{}); err != nil || cost.Max > maxCost {
 		return nil, &Error{Text: fmt.Sprintf("could cost %d steps for one agent; %d are the most: compare texts instead of matching or joining them", cost.Max, maxCost)}
@@ -61,7 +73,7 @@ func Compile(text string) (strategy.Score, error) {
 	if err != nil {
 		return nil, &Error{Text: "cannot be computed: " + oneLine(err.Error())}
 	}
-	compute := score(program)
+	compute := scoreOf(program)
 	if !reads(checked) { // then it gives the same for every agent, and that is known now
 		if n, err := compute(&coordinator.Case{Task: &coordinator.Task{}}, &coordinator.AgentView{}, &coordinator.Standing{}); err != nil {
 			return nil, &Error{Text: "fails for every agent: " + oneLine(err.Error())}
@@ -81,8 +93,8 @@ func reads(a *cel.Ast) bool {
 	return found
 }
 
-// score turns a program into a function of an agent.
-func score(program cel.Program) strategy.Score {
+// scoreOf turns a program into a function of an agent.
+func scoreOf(program cel.Program) strategy.Score {
 	terms := newVocabulary()
 	return func(c *coordinator.Case, a *coordinator.AgentView, s *coordinator.Standing) (float64, error) {
 		value, _, err := program.Eval(&agent{terms: terms, task: c, view: a, standing: s})
@@ -110,7 +122,6 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 		cel.CrossTypeNumericComparisons(true),
 		cel.ParserRecursionLimit(maxDepth),
 		cel.ParserErrorRecoveryLimit(4),
-		cel.RegexProgramSizeLimit(maxRegexp),
 	}
 	for _, t := range strategy.Terms() {
 		options = append(options, cel.Variable(t.Name, cel.DoubleType))

@@ -59,7 +59,7 @@ type Session interface {
 	// connection up. nil means that SessionSpec.OnSettled will be called exactly
 	// once for p.Token. A non-nil error means that nothing was sent and
 	// OnSettled will not be called: ErrClosed, or *EncodingError when this
-	// message can never be sent (the session is unharmed).
+	// message can never be sent (the session is unharmed): see Edge for what that is.
 	Publish(p Publication) error
 
 	// Ack acknowledges a delivery of this session. Acknowledgements may be
@@ -86,11 +86,22 @@ type Session interface {
 	// that is missing is a *TopologyError, which leaves the session as it was.
 	EnsureQueue(ctx context.Context, q Queue) (bool, error)
 
-	// DropQueue deletes a queue in which nothing is ready and that nobody consumes,
-	// where the topology mode allows queues to be declared. The bool tells whether there
-	// is none now. What the queue has handed out and is not acknowledged does not show,
-	// and would be lost: the caller must know that there is no such message, and that
-	// nobody is about to publish to it.
+	// DropQueue deletes a queue in which nothing is ready and that has no consumer,
+	// where the topology mode allows queues to be declared. The bool reports whether there
+	// is none now.
+	//
+	// It looks first and deletes then, without a condition: quorum queues take none
+	// (RabbitMQ, from 3.10 to 4.x, answers if-empty and if-unused with 540, which closes
+	// the connection). What comes into the queue in between is lost, although it is
+	// Confirmed; a consumer that comes in between is ended. A publication that meets the
+	// deletion itself may be Unroutable, or end the session, as Unknown. What the queue
+	// has handed out and is not acknowledged does not show, and is lost as well. So the
+	// caller must know that there is no such message, and must publish nothing to the
+	// queue from before the call until it has returned; after an error, until EnsureQueue
+	// has: a deletion that ctx no longer waits for finishes by itself, before whatever
+	// this session asks for afterwards, or is not made.
+	//
+	// true with ErrNotEmpty: it is gone, and the broker says that something was in it.
 	DropQueue(ctx context.Context, queue string) (bool, error)
 
 	// Matches tells whether this session has made sure that the queue exists
@@ -217,6 +228,8 @@ var (
 	// be the same whatever the topology is. RabbitMQ gives no reason.
 	ErrLogin   = fmt.Errorf("%w: it closed the connection during login, as it does for a wrong user or password", ErrAccess)
 	ErrNoQueue = errors.New("no such queue")
+	// ErrNotEmpty: messages were lost with a queue that was to be deleted empty.
+	ErrNotEmpty = errors.New("the queue was deleted with messages in it")
 	// ErrInUse: somebody else has the queue for itself. For a temporary queue that
 	// is another program under the same name, or an earlier connection of one's
 	// own whose loss the broker has not noticed yet: worth another try.

@@ -41,7 +41,7 @@ type Properties struct {
 	// (rounded down to milliseconds, at least 1 ms).
 	Expiration time.Duration
 	Timestamp  time.Time
-	// Headers hold strings, int64, bool, []byte, time.Time, []any and nested
+	// Headers hold strings, int64, float64, bool, []byte, time.Time, []any and nested
 	// map[string]any; never nil-valued entries.
 	Headers map[string]any
 }

@@ -25,6 +25,9 @@ type account struct {
 	// report counts as active.
 	recent []ending
 	credit int
+	// knows is up to when the latest report knows of ends, by the agent's clock: when it
+	// was made.
+	knows time.Time
 }
 
 // ending is a task whose end an agent has told.
@@ -138,7 +141,7 @@ func (a *agent) note(end ending, covered bool) {
 // countsStill tells whether the latest report was made before the end and, where
 // it says what the agent runs, lists the task.
 func (a *agent) countsStill(end *ending) bool {
-	if end.stamp.Before(a.report.Timestamp) {
+	if end.stamp.Before(a.knows) {
 		return false
 	}
 	if a.listed == nil {
@@ -185,7 +188,7 @@ func (e *Engine) audit(now time.Time, a *agent, made time.Time) {
 		t.listed = listed
 		i++
 	}
-	a.recent = slices.DeleteFunc(a.recent, func(end ending) bool { return end.stamp.Before(a.report.Timestamp) })
+	a.recent = slices.DeleteFunc(a.recent, func(end ending) bool { return end.stamp.Before(a.knows) })
 	a.credit = 0
 	for _, end := range a.recent {
 		_, listed := a.listed[end.task]

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"taskbus/coordinator"
@@ -124,9 +125,6 @@ func (e *Engine) pendingUntil(now time.Time, t *openTask) time.Time {
 		since = t.task.AcceptedAt
 	}
 	until := since.Add(e.mayWait(t))
-	if until.Before(e.graceEnd) {
-		until = e.graceEnd
-	}
 	if d := t.task.Deadline; !d.IsZero() && d.Before(until) {
 		until = d
 	}
@@ -144,6 +142,44 @@ func (e *Engine) mayWait(t *openTask) time.Duration {
 	return s.AssignmentTimeout
 }
 
+// awaits reports whether an agent that could take the task has not been heard since the
+// session opened, and may be yet: then the task waits for longer than it may else.
+func (e *Engine) awaits(now time.Time, t *openTask) bool {
+	if !now.Before(e.graceEnd) || t.late(now) {
+		return false
+	}
+	c := t.needs.class
+	if c.nobody {
+		return true // one may join
+	}
+	return slices.ContainsFunc(e.fleet.agents, func(a *agent) bool { return a.isAwaited(e.openedAt) && c.feasible.has(a.number) })
+}
+
+// isAwaited reports whether the agent has not been heard since the session opened, or its
+// consumer is not back, and it is not known to be there or to have left.
+func (a *agent) isAwaited(openedAt time.Time) bool {
+	switch a.state {
+	case coordinator.AgentOnline:
+		return a.unattended
+	case coordinator.AgentOffline:
+		return false
+	}
+	return a.heard.Before(openedAt)
+}
+
+// awaitLook is the time between two questions whether a task that has waited for long enough
+// may wait for an agent that has not been heard.
+const awaitLook = time.Second
+
+// awaitUntil is when that is asked again.
+func (e *Engine) awaitUntil(now time.Time, t *openTask) time.Time {
+	until := earlier(e.graceEnd, now.Add(awaitLook))
+	if d := t.task.Deadline; !d.IsZero() {
+		until = earlier(until, d)
+	}
+	return until
+}
+
 // expired ends the waiting of a task that nobody could take in time, or the lease
 // of one whose agent has not said in time how it ended.
 func (e *Engine) expired(now time.Time, t *openTask) {
@@ -152,6 +188,11 @@ func (e *Engine) expired(now time.Time, t *openTask) {
 		return
 	}
 	delayed := t.state == stateDelayed
+	if !delayed && e.awaits(now, t) {
+		t.until = e.awaitUntil(now, t)
+		e.timers.schedule(&t.expire, t.until)
+		return
+	}
 	e.leavePending(t)
 	switch {
 	case !delayed:

@@ -23,6 +23,7 @@ func (e *Engine) notAfter(now time.Time) {
 		}
 	}
 	e.learner.NotAfter(now)
+	e.quotasNotAfter(now)
 	for _, a := range e.fleet.agents {
 		a.capacity.NotAfter(now)
 	}
@@ -32,6 +33,21 @@ func (e *Engine) notAfter(now time.Time) {
 				e.changing(p, func() []breaker.Pair { return b.Import(now, p, s) })
 			}
 		}
+	}
+}
+
+// quotasNotAfter brings budgets back to the periods of now, with what was counted in them, and the day
+// at hand to today: what was used on one that has not begun was used today.
+func (e *Engine) quotasNotAfter(now time.Time) {
+	q, d := &e.quotas, &e.days
+	q.ledger.NotAfter(now)
+	if q.flow.since.After(now) {
+		q.flow.first, q.flow.since = now, now
+	}
+	e.scheduleQuota()
+	if d.start.After(now) { // which has not been counted from its beginning
+		d.start = now
+		e.scheduleDay()
 	}
 }
 

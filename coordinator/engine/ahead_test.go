@@ -55,7 +55,7 @@ func TestLeaseOfAFastClock(t *testing.T) {
 	for name, heir := range heirsInTime(r) {
 		want(t, heir.lives(5*time.Minute, beat("a").running(), beat("b").running()))
 		got := heir.lives(time.Second, beat("a").running(), beat("b").running())
-		want(t, got, "fail t task_timeout", "withdraw "+d.DispatchID+" a")
+		want(t, got, "fail t task_timeout", "withdraw "+brief(d.Task.ID, d.DispatchID)+" a")
 		if heir.slots("a", 0, 1); t.Failed() {
 			t.Log(name)
 		}
@@ -167,5 +167,36 @@ func TestIDsOfAFastClock(t *testing.T) {
 			t.Errorf("%s: %d ids are remembered, want the 20 of the last hour", name, n)
 		}
 		checkIndexes(t, heir.Engine)
+	}
+}
+
+// TestBudgetsOfAFastClock: 480 tokens are used in a month at the right time; a leader that is 40 days
+// ahead has 60 more used, and leaves a task running. Whoever takes over at the right time, and however
+// often, has 540 used in the month at hand, and the task sets its tokens aside there.
+func TestBudgetsOfAFastClock(t *testing.T) {
+	month := func(n *coordinator.QuotaNode) {
+		n.Budgets[coordinator.DimTotalTokens] = &coordinator.QuotaLimit{Nominal: 1000, Period: coordinator.Period{Unit: coordinator.PerMonth}}
+	}
+	r := leads(t, policyOf(worker("a").slots(3)).quotas(quotasOf().pool(month).group("x", 1, month)))
+	r.give(job("t1").of("x").tokens(450, 30))
+	r.tell(says("a", "t1").used(450, 30))
+	right, before := r.now, r.Records(nil)
+	ahead := r.heirOf(right.AddDate(0, 0, 40), before)
+	ahead.Record(true)
+	ahead.give(job("t2").of("x").tokens(50, 10))
+	ahead.tell(says("a", "t2").used(50, 10))
+	ahead.give(job("t3").of("x").tokens(20, 1))
+	for name, journal := range map[string][]coordinator.Record{"by its records": append(before, ahead.Records(nil)...), "by a snapshot": ahead.imaged()} {
+		for again := range 4 {
+			heir := ahead.heirOf(right.Add(time.Duration(again+1)*time.Second), journal)
+			n, _ := heir.quotas.ledger.Node(heir.now, "pool/x")
+			if b := n.Budgets[0]; b.Used != 540 || b.Reserved != 21 || heir.now.Before(b.Start) || !heir.now.Before(b.End) {
+				t.Errorf("%s, start %d: %+v", name, again+1, b)
+			}
+			if v := heir.Audit(heir.now); v != nil {
+				t.Errorf("%s: the auditor finds %+v", name, v)
+			}
+			journal = heir.imaged()
+		}
 	}
 }

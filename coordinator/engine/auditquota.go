@@ -21,7 +21,7 @@ func (x *inspection) quotas() {
 			continue
 		}
 		held[t.quota.key] = t
-		if t.state < stateDispatching || t.over || t.quota.key != coordinator.KeyOf(coordinator.TaskID(t.dispatchID)) {
+		if t.state < stateDispatching || t.over || t.quota.key != coordinator.KeyOf(coordinator.TaskID(coordinator.AttemptID(t.task.ID, t.attempt))) {
 			x.task(coordinator.InvariantQuotaBooks, t, "quota is set aside for it in state %d, its outcome told %v", t.state, t.over)
 		}
 	}

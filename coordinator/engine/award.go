@@ -45,10 +45,18 @@ func (e *Engine) outbid(now time.Time, l *lot) bool {
 	})
 }
 
-// conclude decides an auction, and with it those with which it contends.
+// conclude decides an auction, and with it those with which it contends. A task whose deadline
+// has passed, because nothing was decided for a while, is not given to any bidder.
 func (e *Engine) conclude(now time.Time, l *lot, closing auction.Closing) {
-	lots := e.contending(now, l)
-	for _, one := range lots {
+	over := e.contending(now, l)
+	lots := make([]*lot, 0, len(over))
+	for _, one := range over {
+		if one.task.late(now) {
+			e.abandon(now, one.task)
+			e.fail(now, one.task, coordinator.ReasonDeadlineExceeded, "the deadline has passed", nil)
+			continue
+		}
+		lots = append(lots, one)
 		why := closing
 		if one != l {
 			if why = one.book.Closing(now, one.hopes()); why == auction.NotYet {
@@ -68,7 +76,7 @@ func (e *Engine) conclude(now time.Time, l *lot, closing auction.Closing) {
 			}
 		}
 	}
-	e.freed(now, lots)
+	e.freed(now, over)
 }
 
 // serve offers what waits in a class, as long as more slots are free than are sought.

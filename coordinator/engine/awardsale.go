@@ -23,7 +23,7 @@ func (e *Engine) sell(now time.Time, t *openTask, winner *auction.Ranked, ranked
 	t.sale.won = winner.Bid
 	e.emit(coordinator.Award{
 		Agent: a.spec.ID, Task: t.task.ID, AuctionID: t.sale.id, TraceID: t.task.TraceID,
-		DispatchID: coordinator.DispatchID(t.task.ID, t.attempt),
+		DispatchID: coordinator.DispatchID(t.task, t.attempt),
 	})
 	d := &coordinator.Decision{
 		Strategy: t.needs.strategy.Name, Terms: marketTerms, Scored: true, Agent: a.spec.ID, Auction: coordinator.AuctionAwarded,

@@ -25,7 +25,7 @@ func (r *rig) together(after int) (list []string) {
 	for _, d := range r.dispatches[after:] {
 		s := fmt.Sprintf("%s %s", d.Task.ID, d.Agent)
 		if d.BatchID != "" || d.BatchSize != 0 {
-			s += fmt.Sprintf(" (%s/%d)", d.BatchID, d.BatchSize)
+			s += fmt.Sprintf(" (%s/%d)", briefBatch(d), d.BatchSize)
 		}
 		list = append(list, s)
 	}
@@ -59,7 +59,7 @@ func TestBatchGoesToOneAgent(t *testing.T) {
 	want(t, r.pass(1), "dispatch t1.1 a", "dispatch t2.1 a", "dispatch t3.1 a", "dispatch t4.1 a", "dispatch t5.1 a") // 30 + 20 = 50 ms after t1
 	want(t, r.together(0), "t1 a (t1.1/5)", "t2 a (t1.1/5)", "t3 a (t1.1/5)", "t4 a (t1.1/5)", "t5 a (t1.1/5)")
 	for _, d := range r.dispatches {
-		if d.Decision.Eligible != 2 || d.Decision.Agent != "a" || d.Attempt != 1 || d.DispatchID != string(d.Task.ID)+".1" {
+		if d.Decision.Eligible != 2 || d.Decision.Agent != "a" || d.Attempt != 1 || d.DispatchID != coordinator.DispatchID(d.Task, 1) {
 			t.Errorf("%s: %+v", d.DispatchID, d.Decision)
 		}
 	}

@@ -238,7 +238,7 @@ func (r *rig) returns(d coordinator.Dispatch, cause coordinator.ReturnCause, aga
 	r.last++
 	return r.apply(coordinator.TaskReturned{
 		Handle: r.last, Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Tried: d.Tried, Failed: d.Failed,
-		Cause: cause, Redelivered: again,
+		Cause: cause, Redelivered: again, MaybeDuplicate: d.MaybeDuplicate,
 	})
 }
 
@@ -334,7 +334,7 @@ func (r *rig) whyNot(id coordinator.AgentID) coordinator.Ineligibility {
 func describe(f coordinator.Effect) string {
 	switch f := f.(type) {
 	case *coordinator.Dispatch:
-		s := fmt.Sprintf("dispatch %s %s", f.DispatchID, f.Agent)
+		s := fmt.Sprintf("dispatch %s %s", coordinator.AttemptID(f.Task.ID, f.Attempt), f.Agent)
 		if f.MaybeDuplicate {
 			s += " again?"
 		}
@@ -356,7 +356,7 @@ func describe(f coordinator.Effect) string {
 	case coordinator.ResultRefused:
 		return fmt.Sprintf("result of %s by %s: %s", f.Task, f.Agent, f.Refusal)
 	case coordinator.Withdraw:
-		return fmt.Sprintf("withdraw %s %s", f.DispatchID, f.Agent)
+		return fmt.Sprintf("withdraw %s %s", brief(f.Task, f.DispatchID), f.Agent)
 	case coordinator.CancelAnswered:
 		return fmt.Sprintf("cancel %s: %s", f.Task, [...]string{"done", "asked", "noted", "too late"}[f.State])
 	case coordinator.TakeBack:
@@ -366,9 +366,9 @@ func describe(f coordinator.Effect) string {
 	case coordinator.EnsureQueue:
 		return "ensure " + f.Queue
 	case *coordinator.Offer:
-		return fmt.Sprintf("offer %s %s", coordinator.DispatchID(f.Task.ID, f.Attempt), f.Agent)
+		return fmt.Sprintf("offer %s %s", coordinator.AttemptID(f.Task.ID, f.Attempt), f.Agent)
 	case coordinator.Award:
-		return fmt.Sprintf("award %s %s", f.DispatchID, f.Agent)
+		return fmt.Sprintf("award %s %s", brief(f.Task, f.DispatchID), f.Agent)
 	case coordinator.RejectBid:
 		return fmt.Sprintf("bid of %s for %s: %s", f.Agent, f.Task, f.Reason)
 	case *coordinator.AuctionEnded:
@@ -416,6 +416,20 @@ func describe(f coordinator.Effect) string {
 		return s
 	}
 	return fmt.Sprintf("%T", f)
+}
+
+// brief is a dispatch id without the life that it is of.
+func brief(task coordinator.TaskID, id string) string {
+	if _, attempt, ok := coordinator.ParseDispatchID(task, id); ok {
+		return coordinator.AttemptID(task, attempt)
+	}
+	return id
+}
+
+// briefBatch is the batch of a dispatch without the life that its first task is of.
+func briefBatch(d coordinator.Dispatch) string {
+	parts := strings.Split(d.BatchID, ".")
+	return strings.Join(slices.Delete(parts, len(parts)-2, len(parts)-1), ".")
 }
 
 // want fails the test unless the lines are exactly these, in this order.

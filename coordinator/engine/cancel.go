@@ -50,7 +50,7 @@ func (e *Engine) cancel(now time.Time, ev coordinator.CancelRequested) {
 		e.noted(r)
 		answer.State, answer.Agent = coordinator.CancelAsked, e.fleet.named(r.ref)
 		e.emit(coordinator.Withdraw{
-			Agent: answer.Agent, Task: ev.Task, DispatchID: coordinator.DispatchID(ev.Task, int(r.attempt)),
+			Agent: answer.Agent, Task: ev.Task, DispatchID: e.letGoID(answer.Agent, ev.Task, int(r.attempt)),
 			Reason: ev.Reason, Token: ev.Token,
 		})
 	case t == nil && r.fate == coordinator.FateCancelled && r.ref == 0:
@@ -127,4 +127,15 @@ func (c *cancelReasons) drop(key coordinator.TaskKey) {
 	if i := c.find(key); i >= 0 {
 		c.list = slices.Delete(c.list, i, i+1)
 	}
+}
+
+// letGoID is the dispatch id of an attempt that was let go of, while it is on its agent's
+// account; else empty: whichever the agent has of the task.
+func (e *Engine) letGoID(agent coordinator.AgentID, task coordinator.TaskID, attempt int) string {
+	if a := e.fleet.known(agent); a != nil {
+		if t := a.find(task, attempt); t != nil {
+			return t.dispatchID
+		}
+	}
+	return ""
 }

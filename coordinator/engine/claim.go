@@ -129,6 +129,7 @@ func (e *Engine) plan(now time.Time, of *agent) *pull.Plan {
 			sharing.add(c.usable)
 		}
 	}
+	f.Agents = make([]pull.Agent, 0, max(len(e.claims.waiting), 16))
 	for _, a := range e.fleet.agents {
 		if a.claimed.IsZero() || a.spec.Pull == coordinator.PullOff || f.Unclaimed > 0 && !sharing.has(a.number) || e.fleet.presence(a) != coordinator.Eligible {
 			continue
@@ -173,6 +174,9 @@ func (e *Engine) serveClaims(now time.Time) {
 	plans := make(map[string]*pull.Plan) // by the classes that an agent could serve
 	left := false
 	for _, a := range slices.Clone(c.waiting) {
+		if len(e.pending.active) == 0 { // all has been given out: for the others nothing is left to find
+			break
+		}
 		// Once as long as nothing is given out: if the claim gets nothing, they wait again as they
 		// did, and would be looked at for it for ever.
 		if at := (turn{e.applied, e.quotas.given}); a.retried != at {

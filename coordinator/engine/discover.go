@@ -13,6 +13,9 @@ import (
 type joining struct {
 	rules  *coordinator.Discovery // nil: nobody may join
 	joined map[coordinator.AgentID]coordinator.AgentSpec
+	// recorded is what the journal says of joined, and changed what it does not say yet.
+	recorded map[coordinator.AgentID]coordinator.AgentSpec
+	changed  map[coordinator.AgentID]struct{}
 	// waiting holds the latest report of each agent that joins, or has announced
 	// itself anew, at the next turn.
 	waiting map[coordinator.AgentID]coordinator.AgentReported
@@ -25,9 +28,11 @@ const joinDelay = 100 * time.Millisecond
 
 func newJoining() joining {
 	return joining{
-		joined:  make(map[coordinator.AgentID]coordinator.AgentSpec),
-		waiting: make(map[coordinator.AgentID]coordinator.AgentReported),
-		turn:    newTimer(dutyJoin, nil, nil),
+		joined:   make(map[coordinator.AgentID]coordinator.AgentSpec),
+		recorded: make(map[coordinator.AgentID]coordinator.AgentSpec),
+		changed:  make(map[coordinator.AgentID]struct{}),
+		waiting:  make(map[coordinator.AgentID]coordinator.AgentReported),
+		turn:     newTimer(dutyJoin, nil, nil),
 	}
 }
 
@@ -37,10 +42,14 @@ func (j *joining) has(id coordinator.AgentID) bool { _, ok := j.joined[id]; retu
 // listed now, does not belong to those who have joined.
 func (j *joining) under(p *coordinator.Policy) {
 	j.rules = p.Discovery
-	maps.DeleteFunc(j.joined, func(_ coordinator.AgentID, s coordinator.AgentSpec) bool {
-		return j.rules == nil || !j.rules.AdmitsAgent(s.ID) || !j.rules.AdmitsCapabilities(s.Capabilities) ||
+	maps.DeleteFunc(j.joined, func(id coordinator.AgentID, s coordinator.AgentSpec) bool {
+		out := j.rules == nil || !j.rules.AdmitsAgent(s.ID) || !j.rules.AdmitsCapabilities(s.Capabilities) ||
 			!j.rules.AdmitsQueue(s.ID, s.Queue) ||
 			slices.ContainsFunc(p.Agents, func(a coordinator.AgentSpec) bool { return a.ID == s.ID || a.Queue == s.Queue })
+		if out {
+			j.changed[id] = struct{}{}
+		}
+		return out
 	})
 	maps.DeleteFunc(j.waiting, func(id coordinator.AgentID, _ coordinator.AgentReported) bool {
 		return j.rules == nil || slices.ContainsFunc(p.Agents, func(a coordinator.AgentSpec) bool { return a.ID == id })
@@ -137,7 +146,7 @@ func (e *Engine) join(now time.Time) {
 			continue
 		}
 		queues[spec.Queue] = true
-		j.joined[id] = spec
+		j.joined[id], j.changed[id] = spec, struct{}{}
 		came = append(came, ev)
 	}
 	clear(j.waiting)
@@ -170,6 +179,7 @@ func (e *Engine) forgetJoined(now time.Time, a *agent) {
 		return
 	}
 	delete(e.joining.joined, a.spec.ID)
+	e.joining.changed[a.spec.ID] = struct{}{}
 	if e.joining.turn.index < 0 {
 		e.timers.schedule(&e.joining.turn, now.Add(joinDelay))
 	}

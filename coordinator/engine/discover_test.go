@@ -210,6 +210,40 @@ func TestPolicyOverDiscovery(t *testing.T) {
 	checkIndexes(t, r.Engine)
 }
 
+// TestJoinsAreRecordedOnce: the journal grows by what changes, however large the fleet is.
+func TestJoinsAreRecordedOnce(t *testing.T) {
+	p := policyOf().joins()
+	p.Discovery.MaxAgents = 100
+	r := boot(t, p)
+	r.Record(true)
+	recorded := func() (list []string) {
+		for _, record := range r.Records(nil) {
+			if j, is := record.(*coordinator.Joined); is {
+				for _, spec := range j.Agents {
+					list = append(list, string(spec.ID))
+				}
+				for _, id := range j.Left {
+					list = append(list, "-"+string(id))
+				}
+			}
+		}
+		return list
+	}
+	for i := range 50 {
+		id := coordinator.AgentID(fmt.Sprint("x", i))
+		r.hear(beat(id).offering("go"))
+		r.pass(joinDelay)
+		if got := recorded(); !slices.Equal(got, []string{string(id)}) {
+			t.Fatalf("as %s joins %v is recorded", id, got)
+		}
+	}
+	r.hear(beat("x7").offering("go").status(coordinator.StatusOffline))
+	r.pass(2 * time.Minute)
+	if got := recorded(); !slices.Contains(got, "-x7") {
+		t.Errorf("%v is recorded, and not that x7 has left", got)
+	}
+}
+
 // TestJoiningHistories: whoever comes and goes, and whatever the policy lists
 // meanwhile, the fleet keeps to the rules, its indexes hold, slots come back, and
 // the history repeats.

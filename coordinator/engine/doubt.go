@@ -112,7 +112,8 @@ func (e *Engine) isOwnMessage(ev *coordinator.TaskReceived, key coordinator.Task
 // mayAdopt tells whether the result may be of a dispatch made by a coordinator
 // before this one: its agent names a dispatch and is of the fleet, and either lists
 // the task, or could have been given more time than has passed since it told and
-// since we began. One that nobody has announced is not too old.
+// since we began. One that nobody has announced is not too old. Where there is a journal, and it
+// is empty, an agent's list alone speaks for such a dispatch.
 func (e *Engine) mayAdopt(now time.Time, ev *coordinator.ResultReported, rec *record, attempt int) bool {
 	r := &ev.Result
 	a := e.fleet.byID[r.Agent]
@@ -124,7 +125,12 @@ func (e *Engine) mayAdopt(now time.Time, ev *coordinator.ResultReported, rec *re
 	default:
 		return false
 	}
-	if _, listed := a.listed[r.Task]; listed || ev.Untold {
+	switch _, listed := a.listed[r.Task]; {
+	case listed:
+		return true
+	case e.recorder.on: // an empty journal says that there was none
+		return false
+	case ev.Untold:
 		return true
 	}
 	told := r.Timestamp

@@ -179,6 +179,27 @@ func TestAdopt(t *testing.T) {
 	})
 }
 
+// TestAdoptFromAnEmptyJournal: an empty journal says that no task was assigned. A result of one
+// ends nothing, whoever tells it and whenever, unless its agent has listed the task.
+func TestAdoptFromAnEmptyJournal(t *testing.T) {
+	p := policyOf(worker("a").slots(2))
+	r := &rig{Engine: New(), t: t, now: epoch}
+	r.Follow()
+	r.Record(true)
+	r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
+	r.hear(beat("a").running("known"))
+	past := says("a", "t").of("t.1").stamped(r.now).Result
+	want(t, r.apply(coordinator.ResultReported{Result: past, Untold: true}))
+	r.Lead()
+	want(t, r.apply(coordinator.ResultReported{Result: past, Untold: true}))
+	r.apply(coordinator.SessionOpened{})
+	r.now = r.now.Add(interval)
+	r.hear(beat("a").running("known"))
+	want(t, r.tell(says("a", "t").of("t.1")), "result of t by a: unknown")
+	want(t, r.tell(says("a", "known").of("known.1")), "completed known.1 a succeeded")
+	want(t, r.assign(job("t")), "dispatch t.1 a")
+}
+
 // TestAnotherProgram: an agent that stops telling exactly what it runs is not expected
 // to send results any more.
 func TestAnotherProgram(t *testing.T) {

@@ -27,11 +27,14 @@ type Engine struct {
 	connected bool      // a session stands, and is not draining
 	openedAt  time.Time // when the latest session opened
 	graceEnd  time.Time // until then agents that never reported are awaited
+	stall     stall
 	// unheardFrom is when an agent that has not reported counts as dead.
 	unheardFrom time.Time
 	orders      map[coordinator.AgentID]coordinator.Order // operators' orders that stand
 	takeBacks   int                                       // agents' queues that the shell consumes
 	watchFrom   int                                       // where the next look at the queues begins
+	idleFrom    int                                       // likewise, at those of the idle
+	missesFrom  time.Time                                 // from then on agents' consumers are missed that were there before the session
 	demand      demand
 	trust       trust
 	asking      question
@@ -39,6 +42,7 @@ type Engine struct {
 	believes    learning.Settings
 	joining     joining
 	inDoubt     inDoubt
+	ends        recentEnds
 	batches     batches
 	market      market
 	claims      claims
@@ -91,6 +95,7 @@ func New() *Engine {
 		trust:     newTrust(),
 		strangers: make(map[stranger]bool),
 		inDoubt:   newInDoubt(),
+		ends:      newRecentEnds(),
 		retold:    make(map[coordinator.TaskKey]struct{}),
 		batches:   newBatches(),
 		lanes:     newLanes(q.shares),
@@ -156,7 +161,9 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 		e.joining.under(ev.Policy)
 		e.install(now, ev.Policy)
 	case coordinator.SessionOpened:
-		e.sessionOpened(now)
+		e.sessionOpened(now, ev)
+	case coordinator.PublishingHeld:
+		e.publishingHeld(now, ev)
 	case coordinator.SessionLost:
 		e.sessionLost(now)
 	case coordinator.DrainBegan:

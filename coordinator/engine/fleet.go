@@ -17,6 +17,7 @@ type agent struct {
 	state  coordinator.AgentState
 	report coordinator.AgentReport // the newest accepted
 	heard  time.Time               // when that one arrived; zero: never
+	beat   time.Time               // when that was for people: read from the past, it is its sender's time
 	clock  clockOffset
 	// tracked: it sends results or says exactly what it runs, so the end of its
 	// dispatches is known. Nobody else's dispatches have a deadline.
@@ -186,6 +187,8 @@ func (f *fleet) presence(a *agent) coordinator.Ineligibility {
 		return coordinator.WentGone
 	}
 	switch {
+	case a.unattended:
+		return coordinator.WentGone
 	case a.cordoned:
 		return coordinator.Cordoned
 	case a.unsteady:

@@ -122,7 +122,7 @@ func (e *Engine) foldAssigned(r *coordinator.Assigned) {
 		maybeDuplicate: r.MaybeDuplicate, ownMessage: r.OwnMessage,
 		rank: rankOf(r.Task, e.policy.Settings), arrival: e.arrivals, index: -1,
 		lease: lease{
-			dispatchID: coordinator.DispatchID(r.Task.ID, r.Attempt), place: -1, settled: r.At, unanswered: true,
+			dispatchID: coordinator.DispatchID(r.Task, r.Attempt), place: -1, settled: r.At, unanswered: true,
 			generation: r.Generation, probe: r.Probe, batch: r.Batch,
 			timeout: r.Timeout, deadline: r.At.Add(r.Timeout + leaseMargin),
 		},
@@ -170,6 +170,7 @@ func (e *Engine) foldEnd(at time.Time, t *openTask, inDoubt bool) {
 	}
 	e.timers.cancel(&t.expire)
 	e.tasks.drop(t)
+	e.ends.keep(at, t.key, t.task)
 	t.over, t.probe = true, false
 	if t.place >= 0 {
 		e.settleAccount(at, t)

@@ -86,14 +86,40 @@ func copied(r coordinator.Record) coordinator.Record {
 // facts are what an engine knows, in words, with the numbers apart that may differ a
 // little: what a type's rate was at an outcome is read as of a second before, or less.
 type facts struct {
+	tasks   map[coordinator.TaskKey]taskFacts
 	words   map[string]string
 	numbers map[string]float64
+}
+
+// taskFacts are what an engine knows of a task that is open (agents by name, in order), or has been.
+// They are compared after every event: nothing is put into words that nobody reads.
+type taskFacts struct {
+	content                  uint64
+	agent                    coordinator.AgentID
+	fate                     coordinator.Fate
+	flags                    recordFlags
+	reason                   string
+	task                     coordinator.TaskID
+	attempt                  int
+	tried, failed, untouched string
+	unanswered, withdrawn    bool
+	returning, attempted     bool
+	timeout                  time.Duration
+	batch                    string
+}
+
+// named are agents, in their order.
+func named(agents []coordinator.AgentID) (all string) {
+	for _, id := range agents {
+		all += string(id) + " "
+	}
+	return all
 }
 
 // durable is what must survive of an engine's state. Tasks that wait are the
 // broker's, and what an earlier dispatch of theirs has left may be known or not.
 func (h *history) durable(e *Engine) facts {
-	f := facts{make(map[string]string), make(map[string]float64)}
+	f := facts{make(map[coordinator.TaskKey]taskFacts), make(map[string]string), make(map[string]float64)}
 	for n := e.memory.first; n < e.memory.next; n++ {
 		r := e.memory.at(n)
 		t := h.e.taskOf(r.key)
@@ -101,17 +127,22 @@ func (h *history) durable(e *Engine) facts {
 		case r.flags&replaced != 0, t != nil && t.handle != 0 && t.state != stateDispatching:
 			continue
 		}
-		key := fmt.Sprint(r.key)
 		open := e.tasks.of(r)
 		if open == nil {
 			if r.attempt == 0 && (r.fate == coordinator.FateForgotten || r.fate == coordinator.FateFailed) {
 				continue // as if it had never been seen
 			}
-			f.words[key] = fmt.Sprint(r.content, r.fate, e.fleet.named(r.ref), r.attempt, r.flags, e.memory.reasons.of(r.key))
+			f.tasks[r.key] = taskFacts{
+				content: r.content, agent: e.fleet.named(r.ref), fate: r.fate, flags: r.flags, reason: e.memory.reasons.of(r.key), attempt: int(r.attempt),
+			}
 			continue
 		}
-		f.words[key] = fmt.Sprint(r.content, open.task.ID, open.agent.spec.ID, open.attempt, open.tried, open.failed, open.untouched,
-			open.state == stateDispatching || open.unanswered, open.withdrawn, open.returning, open.attempted, open.timeout, open.batch)
+		f.tasks[r.key] = taskFacts{
+			content: r.content, agent: open.agent.spec.ID, task: open.task.ID, attempt: open.attempt,
+			tried: named(open.tried), failed: named(open.failed), untouched: named(open.untouched),
+			unanswered: open.state == stateDispatching || open.unanswered, withdrawn: open.withdrawn, returning: open.returning, attempted: open.attempted,
+			timeout: open.timeout, batch: open.batch,
+		}
 	}
 	for _, a := range e.fleet.agents {
 		f.words["word of "+string(a.spec.ID)] = fmt.Sprintf("%+v", a.calibration)
@@ -159,7 +190,7 @@ func (e *Engine) taskOf(key coordinator.TaskKey) *openTask {
 }
 
 func alike(a, b facts) bool {
-	return maps.Equal(a.words, b.words) && maps.EqualFunc(a.numbers, b.numbers, near)
+	return maps.Equal(a.tasks, b.tasks) && maps.Equal(a.words, b.words) && maps.EqualFunc(a.numbers, b.numbers, near)
 }
 
 // near tells whether numbers differ by a ten-thousandth at most: of themselves, if they are above 1.
@@ -168,6 +199,12 @@ func near(x, y float64) bool { return math.Abs(x-y) < 1e-4*max(1, x, y) }
 // show is what of a is not in b.
 func show(a, b facts) string {
 	var lines []string
+	for k, t := range a.tasks {
+		if b.tasks[k] != t {
+			lines = append(lines, fmt.Sprintf("%x: %+v", k, t))
+		}
+	}
+	slices.Sort(lines)
 	for _, k := range slices.Sorted(maps.Keys(a.words)) {
 		if b.words[k] != a.words[k] {
 			lines = append(lines, k+": "+a.words[k])

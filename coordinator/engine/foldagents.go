@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"time"
 
 	"taskbus/coordinator"
@@ -46,6 +47,8 @@ func (e *Engine) foldAgent(at time.Time, r coordinator.Record) {
 		}.Calibration()
 	case *coordinator.Owed:
 		e.owed.fails = append(e.owed.fails, &coordinator.Fail{Task: r.Task, Failure: r.Failure})
+	case *coordinator.EndedBefore:
+		e.ends.keep(at, coordinator.KeyOf(r.Task.ID), r.Task)
 	case *coordinator.Paid:
 		e.owed.drop(r.Key)
 	}
@@ -109,13 +112,17 @@ func (tr *trust) internal(generation uint64) uint64 {
 	return generation - tr.begun
 }
 
-// foldJoined takes over who has joined by itself.
+// foldJoined takes over which agents have joined by themselves, and which have left.
 func (e *Engine) foldJoined(at time.Time, r *coordinator.Joined) {
-	clear(e.joining.joined)
+	j := &e.joining
 	for _, spec := range r.Agents {
-		e.joining.joined[spec.ID] = spec
+		j.recorded[spec.ID] = spec
 	}
-	e.joining.under(e.policy)
+	for _, id := range r.Left {
+		delete(j.recorded, id)
+	}
+	j.joined = maps.Clone(j.recorded)
+	j.under(e.policy)
 	e.install(at, e.policy)
 	e.out = nil // the world has heard of them
 }

@@ -192,6 +192,21 @@ func TestStartUpGrace(t *testing.T) {
 		r.pass(interval / 2)
 		want(t, r.hear(beat("a")), "agent a online", "dispatch t1.1 a")
 	})
+	t.Run("all have been heard, and are full", func(t *testing.T) {
+		r := start(2 * time.Second)
+		r.hear(beat("a"))
+		r.give(job("t1"))
+		want(t, r.assign(job("t2")))
+		want(t, r.pass(2*time.Second-1))
+		want(t, r.pass(1), "fail t2 all_agents_at_capacity")
+	})
+	t.Run("the last that was awaited is heard, and is of no help", func(t *testing.T) {
+		r := start(2 * time.Second)
+		want(t, r.assign(job("t1")))
+		want(t, r.pass(10*time.Second))
+		r.hear(beat("a").status(coordinator.StatusOffline))
+		want(t, r.pass(time.Second), "fail t1 no_agents_online")
+	})
 	t.Run("what nobody could ever do fails at once", func(t *testing.T) {
 		want(t, start(0).assign(job("t1").needs("gpu")), "fail t1 no_eligible_agents")
 	})

@@ -240,7 +240,7 @@ func (h *history) sendResult(t *rapid.T) {
 	case 1:
 		r.DispatchID = ""
 	case 2:
-		r.DispatchID = rapid.SampledFrom([]string{"t0.1", "t1.2", "t1.x", "t1.0"}).Draw(t, "dispatch id")
+		r.DispatchID = rapid.SampledFrom([]string{"t0.1", "t1.2", "t1.x", "t1.0", "t1.o5v0j9c0.1", "t0.1.1"}).Draw(t, "dispatch id")
 	}
 	h.do(coordinator.ResultReported{Result: r, Live: true})
 }

@@ -50,6 +50,7 @@ func (e *Engine) Image(now time.Time) *Image {
 		m.leases = append(m.leases, &coordinator.Owed{Task: f.Task, Failure: f.Failure})
 	}
 	e.imageAgents(m)
+	e.imageEnds(m)
 	m.names = append(m.names, e.fleet.ids...)
 	if len(m.names) == 0 {
 		m.names = make([]coordinator.AgentID, 1) // 0 is nobody
@@ -162,8 +163,8 @@ func (e *Engine) imageAgents(m *Image) {
 
 // imageOrders is what must be known of agents before the tasks that they have.
 func (e *Engine) imageOrders(m *Image) {
-	if len(e.joining.joined) > 0 {
-		m.others = append(m.others, e.joinedRecord())
+	if r := e.joinedRecord(); r != nil {
+		m.others = append(m.others, r)
 	}
 	for _, a := range e.fleet.agents {
 		if a.tracked {

@@ -14,7 +14,8 @@ func (h *history) letGo(effects []coordinator.Effect) {
 	h.t.Helper()
 	ended, expected := endedBy(effects), expectedOf(h.e)
 	for id, life := range h.l.lives {
-		for name, a := range life.attempts {
+		for _, a := range life.attempts {
+			name := a.DispatchID
 			if life.ended != notEnded || ended[id] || expected[name] || a.standing != withAgent && a.standing != unanswered {
 				continue
 			}
@@ -116,7 +117,7 @@ func (h *history) judge(ev coordinator.Event, f coordinator.Effect, waiting map[
 		if f.DispatchID == "" && slices.Contains(listed, f.Task) {
 			break
 		}
-		if l.life(f.Task).attempts[f.DispatchID] == nil {
+		if _, attempt, _ := coordinator.ParseDispatchID(f.Task, f.DispatchID); l.attempt(f.Task, f.Agent, attempt) == nil {
 			return fmt.Errorf("%s is to drop %s, which it never had", f.Agent, f.DispatchID)
 		}
 	case coordinator.TakeBack:

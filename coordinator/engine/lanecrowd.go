@@ -36,14 +36,14 @@ func (e *Engine) crowd() (t *openTask, to *lane, k kind) {
 	if first == nil {
 		return nil, nil, k
 	}
-	if to, k = e.laneFor(first.tasks.Items[0]); !to.rest.After(e.now) {
+	if to, k = e.laneFor(first.tasks.Items[0]); !to.rests(e.now) {
 		return first.tasks.Items[0], to, k
 	}
 	var most *row // of those whose lanes have not just refused one
 	for _, p := range s.parties.Items {
 		for _, n := range p.rows.Items {
 			l, its := e.laneFor(n.tasks.Items[0])
-			if !l.rest.After(e.now) && (most == nil || s.before(n, most)) {
+			if !l.rests(e.now) && (most == nil || s.before(n, most)) {
 				most, to, k = n, l, its
 			}
 		}

@@ -87,7 +87,7 @@ func (e *Engine) sort(l *lane, k kind) {
 		l.kind, l.sorted = k, true
 		e.setReady(l, l.ready)
 	}
-	if l.kind == k && e.lanes.kinds[k] == nil && coordinator.LaneBase(l.key) == k.base {
+	if l.kind == k && e.lanes.kinds[k] == nil && !l.dropping && coordinator.LaneBase(l.key) == k.base {
 		e.lanes.kinds[k] = l
 	}
 	k.base = l.kind.base // it may be another since

@@ -18,6 +18,11 @@ func (e *Engine) laneSeen(now time.Time, ev coordinator.LaneSeen) {
 	if l == nil || !e.connected {
 		return
 	}
+	if ev.Dropped {
+		if l.dropping = false; !ev.Missing {
+			return // the next look says why
+		}
+	}
 	if l.asked && !ev.Missing {
 		e.askBeside(l.key)
 	}
@@ -27,7 +32,7 @@ func (e *Engine) laneSeen(now time.Time, ev coordinator.LaneSeen) {
 	}
 	busy := now.Sub(l.usedAt) < laneQuiet
 	e.readOn(now, l, busy)
-	if l.ready > 0 || busy || l.window > 0 || !l.known || l.moving > 0 || e.holdsOutOf(l) {
+	if l.ready > 0 || busy || l.window > 0 || !l.known || l.moving > 0 || l.dropping || e.holdsOutOf(l) {
 		e.lanes.forget(l)
 		return
 	}
@@ -37,7 +42,11 @@ func (e *Engine) laneSeen(now time.Time, ev coordinator.LaneSeen) {
 		e.lanes.forget(l)
 		return
 	}
-	e.emit(coordinator.DropLane{Lane: l.key}) // it is of no use any more, and it is empty
+	// It is of no use any more, and it is empty. The broker looks once more and then deletes it,
+	// whatever has come in between.
+	l.dropping = true
+	e.lanes.unsort(l)
+	e.emit(coordinator.DropLane{Lane: l.key})
 }
 
 // readOn begins or ends the reading of a lane after a look at its queue.
@@ -126,7 +135,7 @@ func (e *Engine) lanesClosed() {
 	s.clearLines()
 	for _, l := range slices.Clone(s.order) {
 		e.setReady(l, 0)
-		l.window, l.taken, l.head, l.waitsTurn, l.asked = 0, 0, nil, false, false
+		l.window, l.taken, l.head, l.waitsTurn, l.asked, l.dropping = 0, 0, nil, false, false, false
 		l.rest, l.noReading = time.Time{}, time.Time{}
 		s.forget(l)
 	}

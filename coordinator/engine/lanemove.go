@@ -43,7 +43,7 @@ func (e *Engine) heldTooLong(now time.Time, t *openTask) {
 // moveOn moves a task that has been held for long, if it should be and can be now.
 func (e *Engine) moveOn(now time.Time, t *openTask) bool {
 	l, k := e.wayOn(now, t)
-	if l == nil || !e.connected || e.lanes.moving >= maxMoving || l.rest.After(now) {
+	if l == nil || !e.connected || e.lanes.moving >= maxMoving || l.rests(now) {
 		return false
 	}
 	e.moveToLane(now, t, l, k)

@@ -32,6 +32,19 @@ func (r *record) laneCopy(ev *coordinator.TaskReceived) bool {
 	return true
 }
 
+// mayBeLaneCopy reports whether a task that comes out of a lane may have run, as far as is known:
+// its id is forgotten, and a session has ended since it was accepted, so that another of its
+// messages may have been in another queue.
+func (e *Engine) mayBeLaneCopy(ev *coordinator.TaskReceived, r *record) bool {
+	switch {
+	case ev.Lane == "":
+		return false
+	case r == nil:
+		return ev.Task.AcceptedAt.Before(e.openedAt)
+	}
+	return r.fate == coordinator.FateForgotten && r.attempt > 0
+}
+
 // cameOutOf notes a message that came out of a lane.
 func (e *Engine) cameOutOf(now time.Time, key string) {
 	l := e.lanes.lane(key)

@@ -121,6 +121,7 @@ type lane struct {
 	usedAt    time.Time // when anything went in or out
 	lookedAt  time.Time // when the shell was last asked to look
 	rest      time.Time // no moves before
+	dropping  bool      // its queue is to be deleted, and nothing is moved there before the answer
 	window    int       // it is read with this prefetch; 0: it is not
 	taken     int       // came out in this turn
 	since     time.Time // it has been read, or waits for its turn
@@ -170,13 +171,21 @@ func (s *lanes) know(l *lane, known bool) {
 		s.known++
 	case !known && l.known:
 		s.known--
-		if s.kinds[l.kind] == l {
-			delete(s.kinds, l.kind)
-		}
-		l.kind, l.sorted, l.mixed = kind{}, false, false
+		s.unsort(l)
 	}
 	l.known = known
 }
+
+// unsort makes an empty lane no kind's any more.
+func (s *lanes) unsort(l *lane) {
+	if s.kinds[l.kind] == l {
+		delete(s.kinds, l.kind)
+	}
+	l.kind, l.sorted, l.mixed = kind{}, false, false
+}
+
+// rests reports whether nothing may be moved to the lane now.
+func (l *lane) rests(now time.Time) bool { return l.dropping || l.rest.After(now) }
 
 // knowLane writes down that a lane may hold something from now on.
 func (e *Engine) knowLane(l *lane) {

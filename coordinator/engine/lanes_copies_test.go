@@ -319,3 +319,39 @@ func TestOverdueOutOfItsLaneForWantOfQuota(t *testing.T) {
 		t.Error("it does not say from when on to try again")
 	}
 }
+
+// TestLaneCopyAfterTheWindow: a copy that a leader's death leaves in a lane comes out when its id
+// is forgotten. Nobody can say then whether the task has run, and its dispatch says so; it has a
+// name of its own. A task that this leader has accepted and moved is in one queue only.
+func TestLaneCopyAfterTheWindow(t *testing.T) {
+	r := crashedMoves[0].begin(t)
+	for how, heir := range heirs(r) {
+		heir.tell(says("a", "1"))
+		heir.tell(says("a", "2"))
+		task := job("t").Task
+		task.AcceptedAt = heir.now.Add(-time.Minute)
+		heir.last++
+		heir.apply(coordinator.TaskReceived{Handle: heir.last, Task: &task, Redelivered: true})
+		first := heir.latest()
+		heir.confirm(first.Handle)
+		heir.tell(says(first.Agent, "t"))
+		for range 70 { // the lane is longer than the window
+			heir.pass(time.Minute)
+			heir.hear(beat("a").running())
+			heir.hear(beat("b").running("3", "4"))
+		}
+		out := func(id coordinator.TaskID, accepted time.Time) coordinator.Dispatch {
+			copied := job(id).Task
+			copied.AcceptedAt = accepted
+			heir.last++
+			heir.apply(coordinator.TaskReceived{Handle: heir.last, Task: &copied, Lane: "other"})
+			return heir.latest()
+		}
+		if d := out("t", task.AcceptedAt.Add(-time.Second)); d.Task.ID != "t" || !d.MaybeDuplicate || d.DispatchID == first.DispatchID {
+			t.Errorf("%s: %s goes to %s, marked %v, after %s", how, d.DispatchID, d.Agent, d.MaybeDuplicate, first.DispatchID)
+		}
+		if d := out("u", heir.now.Add(-65*time.Minute)); d.Task.ID != "u" || d.MaybeDuplicate {
+			t.Errorf("%s: %s goes to %s, marked %v", how, d.DispatchID, d.Agent, d.MaybeDuplicate)
+		}
+	}
+}

@@ -180,7 +180,7 @@ func (d *depot) apply(ev coordinator.Event) {
 			d.after(brokerTakes, func() {
 				q := d.queue(f.Lane)
 				q.gone = len(q.tasks) == 0
-				d.lookAt(f.Lane)
+				d.apply(coordinator.LaneSeen{Lane: f.Lane, Missing: q.gone, Dropped: true})
 			})
 		case *coordinator.Fail:
 			d.t.Fatalf("%s fails: %+v", f.Task.ID, f.Failure)

@@ -74,11 +74,50 @@ func TestLanesBesideAreDropped(t *testing.T) {
 	}
 	r.pass(laneQuiet)
 	want(t, r.laneHas("team~1", 0), "read team~1: 0", "drop team~1")
-	want(t, r.apply(coordinator.LaneSeen{Lane: "team~1", Missing: true}))
+	want(t, r.laneHas("team~1", 0)) // a look of before
+	want(t, r.apply(coordinator.LaneSeen{Lane: "team~1", Dropped: true}))
+	want(t, r.laneHas("team~1", 0), "drop team~1") // once more
+	want(t, r.apply(coordinator.LaneSeen{Lane: "team~1", Missing: true, Dropped: true}))
 	if r.lanes.byKey["team~1"] != nil {
 		t.Error("it is remembered")
 	}
 	want(t, r.laneHas("team", 0), "read team: 0") // this one stays
+	checkIndexes(t, r.Engine)
+}
+
+// TestNothingIsMovedToALaneThatIsDropped: from the order to delete its queue until the answer, another
+// lane has its kind; whatever a look says meanwhile.
+func TestNothingIsMovedToALaneThatIsDropped(t *testing.T) {
+	r := kinds(t)
+	r.crowds(5, job("n").group("team"))
+	urgent := job("u").group("team").prio(coordinator.PriorityCritical)
+	want(t, r.crowds(5, urgent), "team", "team", "team", "team", "team~1")
+	r.pass(laneQuiet)
+	want(t, r.laneHas("team~1", 0), "read team~1: 0", "drop team~1")
+	want(t, r.crowds(1, urgent), "team~2")
+	r.apply(coordinator.LaneSeen{Lane: "team~1", Missing: true})
+	r.laneHas("team~1", 1) // somebody else has put something there
+	want(t, r.crowds(2, urgent), "team~2", "team~2")
+	r.apply(coordinator.LaneSeen{Lane: "team~1", Dropped: true})
+	checkIndexes(t, r.Engine)
+}
+
+// TestALaneComesBackWhileItIsDropped: an orphan that the policy has again has to wait for the answer.
+func TestALaneComesBackWhileItIsDropped(t *testing.T) {
+	r := kinds(t)
+	with, without := *r.policy, *r.policy
+	without.Lanes = []string{}
+	r.laneKnown("team")
+	r.apply(coordinator.PolicyChanged{Policy: &without})
+	r.pass(laneQuiet)
+	want(t, r.laneHas("team", 0), "drop team")
+	r.apply(coordinator.PolicyChanged{Policy: &with})
+	want(t, r.crowds(6, job("n").group("team")), "team~1", "team~1")
+	r.apply(coordinator.SessionLost{}) // there will be no answer
+	r.apply(coordinator.SessionOpened{})
+	if l := r.lanes.byKey["team"]; l == nil || !l.known || l.dropping {
+		t.Errorf("after another session: %+v", l)
+	}
 	checkIndexes(t, r.Engine)
 }
 

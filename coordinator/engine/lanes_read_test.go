@@ -131,7 +131,7 @@ func TestOrphan(t *testing.T) {
 	want(t, r.withdraw("t2"), "fail t2 cancelled", "cancel t2: done")
 	want(t, r.laneHas("a", 0), "drop a")
 	r.Records(nil)
-	want(t, r.apply(coordinator.LaneSeen{Lane: "a", Missing: true}))
+	want(t, r.apply(coordinator.LaneSeen{Lane: "a", Missing: true, Dropped: true}))
 	records := r.Records(nil)
 	if len(records) != 1 || *records[0].(*coordinator.LaneKnown) != (coordinator.LaneKnown{Lane: "a"}) || r.lanes.byKey["a"] != nil {
 		t.Fatalf("recorded: %v", records)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"pgregory.net/rapid"
@@ -53,6 +54,8 @@ func (l *ledger) judgeMove(f coordinator.MoveToLane) error {
 	switch {
 	case r == nil || !r.open || r.live != nil || r.moving != nil || r.returned != nil:
 		return fmt.Errorf("handle %d is moved, and is not open, or on its way, or came back", f.Handle)
+	case l.dropping[f.Lane]:
+		return fmt.Errorf("%s is moved to %s, which is about to be deleted", f.Task.ID, f.Lane)
 	case r.redelivered && !f.MaybeDuplicate:
 		return fmt.Errorf("%s is moved without a word of that it may be a copy", f.Task.ID)
 	}
@@ -77,6 +80,10 @@ func (l *ledger) judgeDrop(f coordinator.DropLane) error {
 			return fmt.Errorf("lane %s is dropped, and %s is held out of it, or moved there", f.Lane, r.task.ID)
 		}
 	}
+	if l.dropping[f.Lane] {
+		return fmt.Errorf("lane %s is dropped twice", f.Lane)
+	}
+	l.dropping[f.Lane] = true
 	return nil
 }
 
@@ -93,18 +100,21 @@ func (h *history) settleMove(t *rapid.T) {
 	}
 }
 
-// outOfLane delivers a task out of its lane, or tells how many there are.
+// outOfLane delivers a task out of its lane, or says how many there are, or answers its deletion.
 func (h *history) outOfLane(t *rapid.T) {
 	h.needSession(t)
 	switch rapid.IntRange(0, 3).Draw(t, "look at 0, ended at 1") {
 	case 0:
-		key := rapid.SampledFrom([]string{"g1", "g2", coordinator.LaneOther}).Draw(t, "lane")
-		n := 0
-		for _, m := range h.l.lanes {
-			if m.lane == key {
-				n++
-			}
+		if open := slices.Sorted(maps.Keys(h.l.dropping)); len(open) > 0 && rapid.Bool().Draw(t, "deleted or refused") {
+			h.do(coordinator.LaneSeen{Lane: rapid.SampledFrom(open).Draw(t, "dropped"), Missing: rapid.Bool().Draw(t, "gone"), Dropped: true})
+			return
 		}
+		keys := []string{"g1", "g2", coordinator.LaneOther}
+		for _, l := range h.e.lanes.order {
+			keys = append(keys, l.key)
+		}
+		key := rapid.SampledFrom(keys).Draw(t, "lane")
+		n := h.l.inLane(key)
 		h.do(coordinator.LaneSeen{Lane: key, Ready: n, Missing: n == 0 && rapid.Bool().Draw(t, "missing")})
 	case 1:
 		h.do(coordinator.LaneEnded{Lane: rapid.SampledFrom([]string{"g1", "g2", coordinator.LaneOther}).Draw(t, "lane")})
@@ -114,6 +124,29 @@ func (h *history) outOfLane(t *rapid.T) {
 		}
 		h.comesOut(rapid.IntRange(0, len(h.l.lanes)-1).Draw(t, "which"))
 	}
+}
+
+// quietLanes has the lanes take nothing, and lets time go by until what is empty has been so for long.
+func (h *history) quietLanes(t *rapid.T) {
+	h.needSession(t)
+	for _, handle := range h.l.moves() {
+		h.do(coordinator.LaneMoved{Handle: handle, Outcome: coordinator.PublishRejected})
+	}
+	h.now = h.now.Add(laneQuiet)
+	h.do(coordinator.Tick{})
+	for _, l := range slices.Clone(h.e.lanes.order) {
+		h.do(coordinator.LaneSeen{Lane: l.key, Ready: h.l.inLane(l.key)})
+	}
+}
+
+// inLane is how many messages are in a lane.
+func (l *ledger) inLane(key string) (n int) {
+	for _, m := range l.lanes {
+		if m.lane == key {
+			n++
+		}
+	}
+	return n
 }
 
 func (h *history) comesOut(i int) {

@@ -38,8 +38,7 @@ type lease struct {
 // an agent that notices itself that time is up should have the first word.
 const leaseMargin = time.Second
 
-// leaseRetry is how long an overdue lease waits while there is no session in which
-// its result could have come.
+// leaseRetry is how long an overdue lease waits while its result could not have come.
 const leaseRetry = time.Second
 
 // beginLease notes that a dispatch is in its agent's queue, or may be.
@@ -100,7 +99,7 @@ func (e *Engine) renew(now time.Time, t *openTask) {
 func (e *Engine) leaseExpired(now time.Time, t *openTask) {
 	a := t.agent
 	switch {
-	case !e.connected: // nobody could have told us
+	case e.deaf(): // nobody could have told us
 		e.timers.schedule(&t.expire, now.Add(leaseRetry))
 		return
 	case t.unanswered: // should the broker still have it, it is as good as new
@@ -147,6 +146,7 @@ func (e *Engine) retire(t *openTask) {
 	e.excuse(t)
 	e.timers.cancel(&t.expire)
 	e.tasks.drop(t)
+	e.ends.keep(e.now, t.key, t.task)
 	t.over = true
 	if t.covered || t.agent.gone() {
 		e.discharge(t)
@@ -173,19 +173,5 @@ func (e *Engine) discharge(t *openTask) {
 		e.fleet.remove(t)
 		t.agent.measure(e.now)
 		e.fleet.refresh(t.agent)
-	}
-}
-
-// resumeLeases gives results that came while there was no session the time to be
-// read before anything is overdue.
-func (e *Engine) resumeLeases() {
-	for _, t := range e.tasks.all {
-		if t == nil || t.state != stateLeased || !t.deadline.Before(e.graceEnd) {
-			continue
-		}
-		t.deadline = e.graceEnd
-		if t.expire.index >= 0 {
-			e.timers.schedule(&t.expire, t.deadline)
-		}
 	}
 }

@@ -17,6 +17,7 @@ type ledger struct {
 	lives    map[coordinator.TaskID]*life
 	taken    map[coordinator.AgentID]bool // queues that the shell consumes for others
 	lanes    []*laned                     // what is in them
+	dropping map[string]bool              // lanes whose deletion is ordered and not answered
 }
 
 // receipt is a delivery of task.assign or of a return. Exactly one of open, ended
@@ -80,7 +81,7 @@ const (
 func newLedger() *ledger {
 	return &ledger{
 		receipts: make(map[coordinator.Handle]*receipt), lives: make(map[coordinator.TaskID]*life),
-		taken: make(map[coordinator.AgentID]bool),
+		taken: make(map[coordinator.AgentID]bool), dropping: make(map[string]bool),
 	}
 }
 
@@ -93,7 +94,7 @@ func (l *ledger) life(id coordinator.TaskID) *life {
 
 // attempt finds a dispatch to that agent, nil when there is none.
 func (l *ledger) attempt(task coordinator.TaskID, agent coordinator.AgentID, n int) *attempt {
-	if a := l.life(task).attempts[coordinator.DispatchID(task, n)]; a != nil && a.Agent == agent {
+	if a := l.life(task).attempts[coordinator.AttemptID(task, n)]; a != nil && a.Agent == agent {
 		return a
 	}
 	return nil
@@ -125,10 +126,11 @@ func (l *ledger) dispatched(d *coordinator.Dispatch) (resumed bool, err error) {
 	if err := l.mayLive(r); err != nil {
 		return false, err
 	}
-	if d.DispatchID != coordinator.DispatchID(d.Task.ID, d.Attempt) {
+	if d.DispatchID != coordinator.DispatchID(d.Task, d.Attempt) {
 		return false, fmt.Errorf("dispatch id %s does not name attempt %d of %s", d.DispatchID, d.Attempt, d.Task.ID)
 	}
-	former := life.attempts[d.DispatchID]
+	id := coordinator.AttemptID(d.Task.ID, d.Attempt)
+	former := life.attempts[id]
 	if former != nil && former.Agent == d.Agent && (former.standing == unanswered || r.isReturnOf(former)) {
 		resumed = true
 		r.tried = slices.DeleteFunc(r.tried, func(id coordinator.AgentID) bool { return id == d.Agent })
@@ -158,7 +160,7 @@ func (l *ledger) dispatched(d *coordinator.Dispatch) (resumed bool, err error) {
 	if resumed {
 		since = former.since
 	}
-	life.attempts[d.DispatchID] = &attempt{Dispatch: d, since: since, again: resumed}
+	life.attempts[id] = &attempt{Dispatch: d, since: since, again: resumed}
 	r.live = d
 	return resumed, nil
 }

@@ -249,6 +249,17 @@ func TestMarketEndsWithItsTask(t *testing.T) {
 		r.redeliver(job("t"))
 		want(t, r.bid(old), "bid of b for t: late")
 	})
+	t.Run("its deadline passes while nothing is decided", func(t *testing.T) {
+		r := ready(t, policyOf(worker("a"), worker("b")).market(everybody))
+		j := job("t")
+		j.Deadline = r.now.Add(3 * time.Second)
+		r.assign(j)
+		r.bid(bid("a", "t"))
+		r.now = r.now.Add(20 * time.Second) // the coordinator was held up
+		want(t, r.apply(coordinator.Tick{}), append(ended, "fail t deadline_exceeded")...)
+		r.slots("a", 0, 1)
+		checkIndexes(t, r.Engine)
+	})
 	t.Run("agents that leave are not waited for", func(t *testing.T) {
 		r := begin(t)
 		want(t, r.hear(beat("b").status(coordinator.StatusOffline)),

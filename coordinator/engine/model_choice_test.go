@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -114,20 +113,24 @@ func (m *model) best(now time.Time, t *coordinator.Task, tried []coordinator.Age
 	if len(t.Preferred) > 0 {
 		preferred = t.Preferred
 	}
+	// The smaller id decides where nothing else does: the order of the agents is no matter.
 	pick := func(among func(coordinator.AgentID) bool) (best *modelAgent) {
-		for _, id := range slices.Sorted(maps.Keys(m.agents)) {
-			a := m.agents[id]
+		var key []float64
+		for id, a := range m.agents {
 			if !among(id) || !trusted(id) || m.refusal(now, a, t, tried) != "" {
 				continue
 			}
-			if best == nil || slices.Compare(m.key(t, a), m.key(t, best)) < 0 {
-				best = a
+			k := m.key(t, a)
+			if c := slices.Compare(k, key); best == nil || c < 0 || c == 0 && id < best.spec.ID {
+				best, key = a, k
 			}
 		}
 		return best
 	}
-	if a := pick(func(id coordinator.AgentID) bool { return slices.Contains(preferred, id) }); a != nil {
-		return a
+	if len(preferred) > 0 {
+		if a := pick(func(id coordinator.AgentID) bool { return slices.Contains(preferred, id) }); a != nil {
+			return a
+		}
 	}
 	return pick(func(coordinator.AgentID) bool { return true })
 }

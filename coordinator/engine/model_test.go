@@ -257,7 +257,7 @@ func (a *modelAgent) slot(id string) *modelSlot {
 // slotOf finds the dispatch that the result is of.
 func (a *modelAgent) slotOf(r *coordinator.Result) *modelSlot {
 	for _, s := range a.slots {
-		if s.task == r.Task && (r.DispatchID == "" || r.DispatchID == s.id) {
+		if s.task == r.Task && (r.DispatchID == "" || brief(r.Task, r.DispatchID) == brief(s.task, s.id)) {
 			return s
 		}
 	}

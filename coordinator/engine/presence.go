@@ -15,6 +15,9 @@ type presence struct {
 	// follows from their absence.
 	hadConsumer, seenConsumer bool
 	missedAt                  time.Time // when a look found none; zero: it found one, or none was missed
+	// unattended: it had a consumer before this session, and has none now: it gets nothing
+	// until it has one again, or is gone.
+	unattended bool
 	// takenQueue is the queue that the shell consumes for others: its own, or the
 	// one it had until a moment ago; empty when none.
 	takenQueue string
@@ -73,6 +76,7 @@ func (e *Engine) enter(now time.Time, a *agent, s coordinator.AgentState) {
 		e.ramp(now, a)
 	}
 	if wasOnline != (s == coordinator.AgentOnline) {
+		a.lookedAt = time.Time{} // only a consumer that has been seen can be missed
 		e.cameOrWent(a)
 	}
 	if wasOnline {
@@ -108,7 +112,7 @@ func (e *Engine) enter(now time.Time, a *agent, s coordinator.AgentState) {
 func (e *Engine) tell(a *agent) {
 	if a.told != a.state {
 		a.told = a.state
-		e.emit(coordinator.AgentChanged{Agent: a.spec.ID, State: a.state, LastHeartbeat: a.heard})
+		e.emit(coordinator.AgentChanged{Agent: a.spec.ID, State: a.state, LastHeartbeat: a.beat})
 	}
 }
 

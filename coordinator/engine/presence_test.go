@@ -202,16 +202,16 @@ func TestOrders(t *testing.T) {
 // TestDrainedIsNotResumed: a dispatch that expires while its agent is being drained
 // goes elsewhere even if the agent has begun with it; a cordoned agent goes on.
 func TestDrainedIsNotResumed(t *testing.T) {
-	for order, line := range map[coordinator.Order]string{
-		coordinator.OrderCordon: "dispatch t.1 a again?",
-		coordinator.OrderDrain:  "dispatch t.2 b",
+	for order, lines := range map[coordinator.Order][]string{
+		coordinator.OrderCordon: {"dispatch t.1 a again?"},
+		coordinator.OrderDrain:  {"withdraw t.1 a", "dispatch t.2 b again?"}, // a may go on until it hears
 	} {
 		r := tracking(t, policyOf(worker("a"), worker("b")))
 		d := r.give(job("t"))
 		r.pass(time.Second)
 		r.hear(beat("a").running("t"))
 		r.order("a", order)
-		want(t, append(r.returns(d, coordinator.ReturnExpired, false), r.pass(250*time.Millisecond)...), line)
+		want(t, append(r.returns(d, coordinator.ReturnExpired, false), r.pass(250*time.Millisecond)...), lines...)
 	}
 }
 
@@ -353,6 +353,80 @@ func TestRenamedQueueIsLeft(t *testing.T) {
 	want(t, r.look("a", 1, 1), "take back work.a")
 }
 
+// TestKilledWhileIdle: an agent that is killed while it has nothing is missed within five
+// seconds, however many there are, and with a bounded number of looks.
+func TestKilledWhileIdle(t *testing.T) {
+	const agents = 1000
+	var workers []*specBuilder
+	for i := range agents {
+		workers = append(workers, worker(coordinator.AgentID(fmt.Sprintf("a%03d", i))))
+	}
+	r := tracking(t, policyOf(workers...))
+	killed := map[coordinator.AgentID]bool{}
+	looks, gone := 0, 0
+	watch := func(d time.Duration) {
+		for end := r.now.Add(d); r.now.Before(end); r.now = r.now.Add(500 * time.Millisecond) {
+			for _, w := range r.Watched(r.now, 500) {
+				looks++
+				there := 1
+				if killed[w.Agent] {
+					there = 0
+				}
+				if slices.Contains(r.look(w.Agent, 0, there), fmt.Sprintf("agent %s gone", w.Agent)) {
+					gone++
+				}
+			}
+		}
+	}
+	watch(5 * time.Second)
+	for i := range 10 {
+		looks, gone = 0, 0
+		id := coordinator.AgentID(fmt.Sprintf("a%03d", (i*617)%agents))
+		killed[id] = true
+		watch(4500 * time.Millisecond)
+		if gone != 1 || r.whyNot(id) != coordinator.WentGone {
+			t.Errorf("%s: %d are gone within 5 s, want it alone", id, gone)
+		}
+		if looks > 5*300+30 {
+			t.Errorf("%d looks in 5 s", looks)
+		}
+		watch(500 * time.Millisecond * time.Duration(i))
+	}
+}
+
+// TestUnattendedAfterATakeOver: an agent that the leader before has seen with a consumer, and
+// this one has not, gets nothing from the first look on; it is gone when agents have had the
+// time to come back, since this session was connected.
+func TestUnattendedAfterATakeOver(t *testing.T) {
+	start := func(t *testing.T, connected time.Duration) *rig {
+		r := tracking(t, policyOf(worker("a"), worker("b")).set(func(s *coordinator.Settings) { s.StaleAfter = time.Hour }))
+		r.look("a", 0, 1)
+		r.apply(coordinator.SessionLost{})
+		r.apply(coordinator.SessionOpened{Connected: r.now.Add(-connected)})
+		want(t, r.look("a", 0, 0))
+		if why := r.whyNot("a"); why != coordinator.WentGone {
+			t.Errorf("%v, want gone", why)
+		}
+		want(t, r.assign(job("t").prefers("a")), "dispatch t.1 b")
+		return r
+	}
+	t.Run("just connected", func(t *testing.T) {
+		r := start(t, 0)
+		want(t, r.assign(job("t2")))
+		want(t, r.look("a", 0, 1), "dispatch t2.1 a") // it had lost its connection, too
+	})
+	t.Run("it does not come back", func(t *testing.T) {
+		r := start(t, 0)
+		r.pass(interval)
+		want(t, r.look("a", 0, 0))
+		want(t, r.look("a", 0, 0), "agent a gone", "take back agent.a", "leave agent.a")
+	})
+	t.Run("has stood by for long", func(t *testing.T) {
+		r := start(t, interval)
+		want(t, r.look("a", 0, 0), "agent a gone", "take back agent.a", "leave agent.a")
+	})
+}
+
 // TestWatched: whose queues are looked at, and how often.
 func TestWatched(t *testing.T) {
 	r := tracking(t, policyOf(worker("a"), worker("b"), worker("c"), worker("d"), worker("e")))
@@ -372,12 +446,13 @@ func TestWatched(t *testing.T) {
 		most  int
 		want  []string
 	}{
-		{0, 9, []string{"a", "b", "c", "d", "e"}}, // everybody once: only a consumer that was seen can be missed
-		{time.Second, 9, []string{"a"}},           // each second while there is work
-		{3 * time.Second, 9, []string{"a"}},       // 4 s
-		{time.Second, 9, []string{"a", "d", "e"}}, // every 5 s what is idle
-		{idleLook, 2, []string{"a", "d"}},         // not more than asked for …
-		{0, 2, []string{"e"}},                     // … and then from where it stopped: a was looked at just now
+		{0, 9, []string{"a", "b", "c", "d", "e"}},          // everybody once: only a consumer that was seen can be missed
+		{time.Second, 9, []string{"a"}},                    // each second while there is work
+		{3 * time.Second, 9, []string{"a", "b", "c", "e"}}, // 4 s: who is online is missed within 5 s
+		{time.Second, 9, []string{"a", "d"}},               // every 5 s who has left
+		{idleLook, 2, []string{"a", "d"}},                  // not more than asked for …
+		{0, 2, []string{"e", "b"}},                         // … and then from where it stopped: a was looked at just now
+		{0, 2, []string{"c"}},
 		{workLook, 1, []string{"a"}},
 		{0, 0, nil},
 	}

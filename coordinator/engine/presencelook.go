@@ -12,10 +12,15 @@ import (
 const (
 	// workLook is the time between looks at a queue from which work is expected: a
 	// second, less what a shell that looks twice a second may be early.
-	workLook     = 900 * time.Millisecond
-	missedFor    = 10 * time.Second // in which a second look without a consumer counts
-	idleLook     = 5 * time.Second  // between looks at a queue of which nothing is expected
-	maxTakeBacks = 256              // agents' queues that are consumed for others at once
+	workLook  = 900 * time.Millisecond
+	missedFor = 10 * time.Second // in which a second look without a consumer counts
+	// presentLook is the time between looks at the queue of an agent that is online and
+	// idle: with the second look and what a shell that looks twice a second may be late, an
+	// agent that is killed is missed within five seconds.
+	presentLook  = 3500 * time.Millisecond
+	presentMost  = 150             // such looks at once: 300 a second, a thousand agents in 3.5 s
+	idleLook     = 5 * time.Second // between looks at a queue of which nothing is expected
+	maxTakeBacks = 256             // agents' queues that are consumed for others at once
 )
 
 // queueSeen hears what the broker says of an agent's queue.
@@ -28,6 +33,10 @@ func (e *Engine) queueSeen(now time.Time, ev coordinator.QueueSeen) {
 	case ev.Consumers > 0:
 		e.consumed(a, true)
 		a.seenConsumer, a.missedAt = true, time.Time{}
+		if a.unattended {
+			e.attended(a)
+			e.wake(now, a)
+		}
 		// A consumer alone may be one of ours that the broker still counts: the agent
 		// must have been heard as well.
 		if a.state == coordinator.AgentGone && a.heard.After(a.leftAt) {
@@ -35,7 +44,12 @@ func (e *Engine) queueSeen(now time.Time, ev coordinator.QueueSeen) {
 		}
 	case now.Sub(a.missedAt) > missedFor:
 		a.missedAt = now // it may be connecting again: the next look tells
-	case a.state == coordinator.AgentOnline && a.mayBeMissed(now, e.graceEnd):
+		if a.hadConsumer && !a.seenConsumer {
+			a.unattended = true
+			e.fleet.refresh(a)
+			e.outOfMarket(now, a)
+		}
+	case a.state == coordinator.AgentOnline && a.mayBeMissed(now, e.missesFrom):
 		e.enter(now, a, coordinator.AgentGone)
 	}
 	// An agent that never reported may have died before we began.
@@ -61,11 +75,18 @@ func (e *Engine) consumed(a *agent, ever bool) {
 	}
 }
 
-// mayBeMissed tells whether the absence of the agent's consumer means anything.
-// After a session has opened agents come back in their own time: of one that had a
-// consumer before, nothing follows within the grace that silence has, too.
-func (a *agent) mayBeMissed(now, graceEnd time.Time) bool {
-	return a.seenConsumer || a.hadConsumer && !now.Before(graceEnd)
+// attended ends the time in which the agent gets nothing for want of a consumer.
+func (e *Engine) attended(a *agent) {
+	a.unattended = false
+	e.fleet.refresh(a)
+}
+
+// mayBeMissed tells whether the absence of the agent's consumer means that it is gone.
+// After a session has been connected agents come back in their own time: one that had a
+// consumer before gets nothing until it has one, but what it has is left to it within the
+// grace that silence has, too.
+func (a *agent) mayBeMissed(now, from time.Time) bool {
+	return a.seenConsumer || a.hadConsumer && !now.Before(from)
 }
 
 // comeBack is the return of an agent whose consumer had gone: to what its reports
@@ -86,8 +107,9 @@ func (e *Engine) comeBack(now time.Time, a *agent) {
 // Watched names the agents' queues at which the shell should look now, at most
 // so many: those of agents that have work, each second, and again at once when the
 // look before found nobody there; those of agents that are gone, drained or silent,
-// now and then. It decides nothing: what follows from a look comes as QueueSeen. It
-// is called about twice a second, between two events.
+// now and then; and in turn, so many at once, those of the idle. It decides nothing: what
+// follows from a look comes as QueueSeen. It is called about twice a second, between two
+// events.
 func (e *Engine) Watched(now time.Time, most int) []coordinator.QueueWatch {
 	n := len(e.fleet.agents)
 	var list []coordinator.QueueWatch
@@ -102,6 +124,16 @@ func (e *Engine) Watched(now time.Time, most int) []coordinator.QueueWatch {
 			e.watchFrom = (e.watchFrom + i + 1) % n
 		}
 	}
+	from := e.idleFrom
+	for i, left := 0, min(most-len(list), presentMost); i < n && left > 0; i++ {
+		a := e.fleet.agents[(from+i)%n]
+		if a.state != coordinator.AgentOnline || a.queueMissing || now.Sub(a.lookedAt) < presentLook {
+			continue
+		}
+		a.lookedAt, e.idleFrom = now, (from+i+1)%n
+		list = append(list, coordinator.QueueWatch{Agent: a.spec.ID, Queue: a.spec.Queue})
+		left--
+	}
 	return list
 }
 
@@ -112,12 +144,14 @@ func (e *Engine) wantsLook(now time.Time, a *agent) bool {
 		return false
 	case a.takenQueue != "", a.draining && !a.drained, a.state == coordinator.AgentGone, a.gone() && a.leased() > 0:
 		return since >= workLook
-	case online && (a.inFlight() > 0 || len(a.open) > 0):
-		return since >= workLook || now.Sub(a.missedAt) <= missedFor && a.mayBeMissed(now, e.graceEnd)
+	case online && now.Sub(a.missedAt) <= missedFor && a.mayBeMissed(now, e.missesFrom):
+		return true
+	case online && (a.inFlight() > 0 || len(a.open) > 0 || a.unattended):
+		return since >= workLook
 	case online && a.lookedAt.IsZero():
 		return true // before it has work: only a consumer that was seen can be missed
 	case online && !a.draining:
-		return false
+		return false // its turn comes
 	}
 	return since >= idleLook
 }

@@ -101,6 +101,7 @@ func histories(t *testing.T, often func(h *history) map[string]func(*rapid.T)) {
 			"move again": h.settleMove,
 			"lane":       h.outOfLane,
 			"lane again": h.outOfLane,
+			"lanes":      h.quietLanes,
 		}
 		frequent["report"], frequent["settle"], frequent["time"] = h.sendReport, h.settleOne, h.pass
 		for name, action := range frequent {
@@ -180,13 +181,17 @@ func (h *history) tell(ev coordinator.Event) {
 		l.receive(&receipt{handle: ev.Handle, task: ev.Task, redelivered: ev.Redelivered, lane: ev.Lane, maybe: ev.MaybeDuplicate, message: h.message(ev.Handle)})
 	case coordinator.LaneMoved:
 		h.moveSettled(ev)
+	case coordinator.LaneSeen:
+		if ev.Dropped {
+			delete(l.dropping, ev.Lane)
+		}
 	case coordinator.TaskReturned:
 		l.receive(&receipt{handle: ev.Handle, task: ev.Task, redelivered: ev.Redelivered, returned: &ev, message: h.message(ev.Handle)})
 		if a := l.attempt(ev.Task.ID, ev.Agent, ev.Attempt); a != nil {
 			a.standing = past
 		}
 		if a := m.agents[ev.Agent]; a != nil {
-			if m.returned = a.slot(coordinator.DispatchID(ev.Task.ID, ev.Attempt)); m.returned != nil {
+			if m.returned = a.slot(coordinator.DispatchID(ev.Task, ev.Attempt)); m.returned != nil {
 				a.drop(m.returned)
 			}
 		}
@@ -200,6 +205,7 @@ func (h *history) tell(ev coordinator.Event) {
 		}
 	case coordinator.SessionLost:
 		clear(l.taken)
+		clear(l.dropping)
 		for _, handle := range slices.Sorted(maps.Keys(l.receipts)) {
 			if r := l.receipts[handle]; r.open && r.live != nil {
 				h.settled(r, coordinator.PublishUnknown)
@@ -240,7 +246,7 @@ func (h *history) message(handle coordinator.Handle) int {
 // settled notes what the broker has said, or will never say, of a dispatch.
 func (h *history) settled(r *receipt, o coordinator.PublishOutcome) {
 	d := r.live
-	a := h.l.life(d.Task.ID).attempts[d.DispatchID]
+	a := h.l.life(d.Task.ID).attempts[coordinator.AttemptID(d.Task.ID, d.Attempt)]
 	r.live = nil
 	if o == coordinator.PublishAbandoned && a.Dispatch == d && a.again {
 		o = coordinator.PublishUnknown // of its earlier copy nobody knows still
@@ -483,7 +489,8 @@ func (h *history) checkEmpty() {
 		if life.ended != notEnded {
 			continue
 		}
-		for name, a := range life.attempts {
+		for _, a := range life.attempts {
+			name := a.DispatchID
 			if a.standing != past {
 				h.t.Fatalf("%s has not ended: %s is with %s", id, name, a.Agent)
 			}

@@ -115,7 +115,7 @@ func (e *Engine) afford(now time.Time, t *openTask, a *agent) fairshare.Verdict 
 	if k := q.waits.ahead(now, &h.charge, level); k != nil {
 		return k.refusal(q.ledger)
 	}
-	h.key = coordinator.KeyOf(coordinator.TaskID(coordinator.DispatchID(t.task.ID, t.attempt)))
+	h.key = coordinator.KeyOf(coordinator.TaskID(coordinator.AttemptID(t.task.ID, t.attempt)))
 	v := q.ledger.Reserve(now, h.key, &h.charge, time.Time{})
 	if v.Known && !v.OK { // of a life of the task that nobody remembers
 		q.ledger.Forget(h.key)

@@ -110,7 +110,7 @@ func (e *Engine) settleLate(now time.Time, r *coordinator.Result, attempt int) {
 	if r.Usage == nil || attempt <= 0 {
 		return
 	}
-	key := coordinator.KeyOf(coordinator.TaskID(coordinator.DispatchID(r.Task, attempt)))
+	key := coordinator.KeyOf(coordinator.TaskID(coordinator.AttemptID(r.Task, attempt)))
 	c, open, known := q.ledger.Find(key)
 	if !known || open || c.Agent != r.Agent {
 		return

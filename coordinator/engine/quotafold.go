@@ -81,7 +81,7 @@ func (e *Engine) holdQuotas() {
 		if t == nil || t.state < stateDispatching || t.over {
 			continue
 		}
-		key := coordinator.KeyOf(coordinator.TaskID(t.dispatchID))
+		key := coordinator.KeyOf(coordinator.TaskID(coordinator.AttemptID(t.task.ID, t.attempt)))
 		if c, open, _ := q.ledger.Find(key); open {
 			t.quota = &quotaHold{charge: c, usual: c.Amounts, key: key, open: true}
 			held[key] = true

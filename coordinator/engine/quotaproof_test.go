@@ -56,7 +56,7 @@ func checkHolds(t failer, e *Engine) {
 		if o == nil || o.quota == nil || !o.quota.open {
 			continue
 		}
-		id := o.dispatchID
+		id := coordinator.AttemptID(o.task.ID, o.attempt)
 		switch key := coordinator.KeyOf(coordinator.TaskID(id)); {
 		case o.state < stateDispatching || o.over:
 			t.Fatalf("%s has quota set aside in state %d, over %v", o.task.ID, o.state, o.over)

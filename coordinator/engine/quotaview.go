@@ -61,6 +61,21 @@ func (e *Engine) Quotas(now time.Time, most int, wanted func(n *coordinator.Quot
 	return s
 }
 
+// QuotaPage is Quotas for at most most of all nodes, from the one behind that of an ID on; only the first
+// page, without one, has the rest. It takes O(most) else. more: there are nodes behind these; ok is
+// false where there is no node of that ID.
+func (e *Engine) QuotaPage(now time.Time, after string, most int) (s QuotaSnapshot, more, ok bool) {
+	if !e.quotas.ledger.Installed() {
+		return s, false, true
+	}
+	if after == "" {
+		s = e.Quotas(now, 0, func(*coordinator.QuotaNode, string) bool { return false })
+	}
+	s.Installed = true
+	s.Nodes, s.All, more, ok = e.quotas.ledger.Page(e.quotaTime(now), after, most)
+	return s, more, ok
+}
+
 // quotaTime is when the ledger is to be read, or goes on under other quotas: one that follows must not get ahead of what it
 // folds, or it would count it in another period than the leader does.
 func (e *Engine) quotaTime(now time.Time) time.Time {

@@ -49,8 +49,11 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 		t.sale = before.sale // others have bid for it
 	}
 	// What was taken back may reach its agent all the same, should our session end
-	// before the broker has our acknowledgement.
-	t.maybeDuplicate = ev.Redelivered || ev.Cause == coordinator.ReturnTakenBack
+	// before the broker has our acknowledgement. What was delivered too often was in
+	// its agent's hand, and is perhaps still worked on. A mark stays for good: whatever
+	// agent it warned of may run the task for as long as that takes.
+	t.maybeDuplicate = ev.Redelivered || ev.MaybeDuplicate || ev.Cause == coordinator.ReturnTakenBack ||
+		ev.Cause == coordinator.ReturnDeliveryLimit || before != nil && before.maybeDuplicate
 	from := e.fleet.known(ev.Agent)
 	// What an agent gives back because it goes is no refusal.
 	t.refused = (ev.Cause == coordinator.ReturnRejected || ev.Cause == coordinator.ReturnDeliveryLimit) &&
@@ -65,9 +68,15 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 		e.decideUnanswered(now, t, before)
 	case before == nil:
 		e.retry(now, t, &ev)
-	case ev.Cause == coordinator.ReturnExpired && before.stillRuns() && e.resumeLost(now, t, before):
+	case lostChannel(ev.Cause) && before.stillRuns() && e.resumeLost(now, t, before):
 		// It has lost its channel, not its work.
 	default: // a dispatch that is still on its way is held until it is settled
+		if lostChannel(ev.Cause) && before.stillRuns() {
+			t.maybeDuplicate = true
+			if !before.agent.gone() {
+				e.withdraw(before, "its message came back to the coordinator, and another agent gets the task", 0)
+			}
+		}
 		t.withdrawn, t.cancelReason = before.withdrawn, before.cancelReason
 		if ev.Cause == coordinator.ReturnExpired || ev.Cause == coordinator.ReturnTakenBack && !ev.Redelivered {
 			e.unbegunQuota(now, before)
@@ -93,6 +102,13 @@ func (e *Engine) resumeLost(now time.Time, t, before *openTask) bool {
 	return true
 }
 
+// lostChannel reports whether a dispatch that comes back so may still be worked on: its
+// agent's channel ended, once after its time to be accepted or more often than its queue
+// delivers a message.
+func lostChannel(cause coordinator.ReturnCause) bool {
+	return cause == coordinator.ReturnExpired || cause == coordinator.ReturnDeliveryLimit
+}
+
 // stillRuns reports whether the agent that has the dispatch says that it runs it.
 func (t *openTask) stillRuns() bool { return t.listed && !t.withdrawn && !t.returning }
 
@@ -114,6 +130,19 @@ func (e *Engine) isCopy(r *record, before *openTask, ev *coordinator.TaskReturne
 		return true
 	}
 	return r.fate.HasEnded() && ev.Attempt <= int(r.attempt)
+}
+
+// IsOver reports whether a dispatch that comes back changes nothing: its task has ended, or
+// goes on under another dispatch. It asks, and remembers nothing of it.
+func (e *Engine) IsOver(now time.Time, ev *coordinator.TaskReturned) bool {
+	r := e.memory.find(now, coordinator.KeyOf(ev.Task.ID), e.policy.Settings)
+	if r == nil || r.fate == coordinator.FateWithdrawn {
+		return false
+	}
+	if r.content != ev.Task.ContentHash && r.flags&adopted == 0 && !r.fate.MayComeAgain() {
+		return true // it is another task
+	}
+	return e.isCopy(r, e.tasks.of(r), ev)
 }
 
 // isDispatch tells whether it is this dispatch of the task that came back.

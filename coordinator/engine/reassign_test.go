@@ -128,7 +128,7 @@ func TestExpiredButStillRunning(t *testing.T) {
 		r.look("a", 0, 1)
 		r.miss("a", 0)
 		want(t, r.returns(d, coordinator.ReturnExpired, false))
-		want(t, r.pass(250*time.Millisecond), "dispatch t.2 b")
+		want(t, r.pass(250*time.Millisecond), "dispatch t.2 b again?") // it said that it runs it, and may go on
 	})
 }
 
@@ -306,4 +306,57 @@ func TestReturnBeforeTheConfirm(t *testing.T) {
 	r.slots("a", 0, 1)
 	want(t, r.confirm(1), "ack 1")
 	want(t, r.pass(time.Second), "dispatch t.2 b")
+}
+
+// The warning that another agent may run the task stays with it: a is presumed gone and may go on,
+// b turns the task away, and c must hear of a, too.
+func TestMaybeDuplicateStays(t *testing.T) {
+	r := tracking(t, policyOf(worker("a"), worker("b"), worker("c")))
+	d := r.give(job("t"))
+	r.pass(2 * time.Second)
+	r.hear(beat("a").running("t"))
+	r.hear(beat("a").running("t").status(coordinator.StatusOffline))
+	r.returns(d, coordinator.ReturnTakenBack, true)
+	r.pass(time.Second)
+	d = r.latest()
+	if d.Attempt != 2 || !d.MaybeDuplicate {
+		t.Fatalf("attempt %d, marked %v", d.Attempt, d.MaybeDuplicate)
+	}
+	r.tell(says(d.Agent, "t").but(coordinator.OutcomeRejected))
+	r.returns(d, coordinator.ReturnRejected, false)
+	r.pass(5 * time.Second)
+	if d = r.latest(); d.Attempt != 3 || !d.MaybeDuplicate {
+		t.Errorf("attempt %d to %s, marked %v; want 3, true", d.Attempt, d.Agent, d.MaybeDuplicate)
+	}
+}
+
+// An agent that loses its connection more often than its queue delivers a message works on: it keeps
+// the task, as after a single loss.
+func TestDeliveryLimitOfWhatStillRuns(t *testing.T) {
+	r := tracking(t, policyOf(worker("a"), worker("b")))
+	d := r.give(lasting("t", 8*time.Hour))
+	r.pass(2 * time.Second)
+	r.hear(beat("a").running("t"))
+	r.returns(d, coordinator.ReturnDeliveryLimit, false)
+	again := r.latest()
+	if again.Agent != "a" || again.DispatchID != d.DispatchID || !again.MaybeDuplicate || len(again.Failed) != 0 {
+		t.Errorf("%s to %s, marked %v, failed %v; want %s to a, marked, on none", again.DispatchID, again.Agent, again.MaybeDuplicate, again.Failed, d.DispatchID)
+	}
+}
+
+// Where it cannot keep the task, the one that gets it is warned, and the first is told to stop.
+func TestDeliveryLimitOfWhatCannotGoOn(t *testing.T) {
+	r := tracking(t, policyOf(worker("a"), worker("b")))
+	d := r.give(lasting("t", 8*time.Hour))
+	r.pass(2 * time.Second)
+	r.hear(beat("a").running("t"))
+	r.order("a", coordinator.OrderDrain)
+	effects := r.returns(d, coordinator.ReturnDeliveryLimit, false)
+	if !slices.Contains(effects, "withdraw "+brief(d.Task.ID, d.DispatchID)+" a") {
+		t.Errorf("a is not told to stop: %q", effects)
+	}
+	r.pass(time.Second)
+	if d = r.latest(); d.Agent != "b" || !d.MaybeDuplicate {
+		t.Errorf("to %s, marked %v; want b, marked", d.Agent, d.MaybeDuplicate)
+	}
 }

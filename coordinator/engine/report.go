@@ -72,7 +72,18 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 	if ev.Live && !r.Relayed {
 		a.clock.observe(now, r.Timestamp)
 	}
+	again := !own && ev.Live && r.Timestamp.Equal(a.report.Timestamp)
+	a.knows = r.Timestamp
+	if again && a.clock.known && !r.Relayed {
+		// A clock that stands, or is coarse, does not say when the report was made: it came
+		// just now. Else every end since would be remembered for good.
+		a.knows = now.Add(-a.clock.offset)
+	}
 	a.report, a.heard, a.unheard = r, now, false
+	a.beat = now
+	if !ev.Live && !r.Relayed { // read from the past: when that was only its sender says
+		a.beat = earlier(now, r.Timestamp)
+	}
 	a.heardOf(now, &r)
 	if r.ActiveTasks == nil && a.listed != nil {
 		a.tracked = false // another program speaks for it now, one that may send no results
@@ -94,7 +105,7 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 	switch {
 	case r.Status == coordinator.StatusOffline:
 		e.consumed(a, false) // it may come back as one that fetches
-		a.seenConsumer, a.lookedAt = false, time.Time{}
+		a.seenConsumer, a.unattended, a.lookedAt = false, false, time.Time{}
 		e.enter(now, a, coordinator.AgentOffline)
 	case a.state != coordinator.AgentGone: // that one's heart beats, but its hands are tied
 		e.enter(now, a, coordinator.AgentOnline)
@@ -111,7 +122,7 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 // said that it is offline is, until it says otherwise.
 func (e *Engine) relayed(now time.Time, a *agent, r *coordinator.AgentReport) {
 	a.heardOf(now, r)
-	a.heard = now
+	a.heard, a.beat = now, now
 	a.measure(now)
 	if a.state == coordinator.AgentStale {
 		e.enter(now, a, coordinator.AgentOnline)
@@ -195,10 +206,12 @@ func (e *Engine) staleAfter(a *agent) time.Duration {
 // silentAt is when the agent will have been silent for too long.
 func (e *Engine) silentAt(a *agent) time.Time { return e.spared(a.heard.Add(e.staleAfter(a))) }
 
-// spared moves a moment out of the grace of a session that has just opened.
+// spared moves a moment out of the time in which nobody can be heard, and out of the one
+// after it in which agents are awaited.
 func (e *Engine) spared(at time.Time) time.Time {
-	if at.Before(e.graceEnd) {
-		return e.graceEnd
+	at = later(at, e.stall.tellBy)
+	if e.stall.held {
+		at = later(at, e.now.Add(leaseRetry))
 	}
 	return at
 }

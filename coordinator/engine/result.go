@@ -2,8 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"strconv"
-	"strings"
 	"time"
 
 	"taskbus/coordinator"
@@ -16,12 +14,11 @@ func attemptOf(r *coordinator.Result) int {
 	if r.DispatchID == "" {
 		return 0
 	}
-	digits, ok := strings.CutPrefix(r.DispatchID, string(r.Task)+".")
-	n, err := strconv.ParseUint(digits, 10, 16)
-	if !ok || err != nil || n == 0 || digits[0] == '0' || digits[0] == '+' {
+	_, n, ok := coordinator.ParseDispatchID(r.Task, r.DispatchID)
+	if !ok || n > mostAttempts {
 		return -1
 	}
-	return int(n)
+	return n
 }
 
 // resulted applies one task.result. The first result of a task counts; what comes
@@ -54,6 +51,8 @@ func (e *Engine) takeResult(now time.Time, ev coordinator.ResultReported) {
 	switch {
 	case t == nil:
 		e.resultOfClosed(now, ev, rec, attempt)
+	case e.ofFormerLife(t, r):
+		e.refuseResult(ev, coordinator.ResultUnknown)
 	case t.agent != nil && t.place >= 0 && t.agent.spec.ID == r.Agent && (attempt == 0 || attempt == t.attempt),
 		t.returning && t.agent.spec.ID == r.Agent && (attempt == 0 || attempt == t.attempt):
 		e.resultOfLease(now, ev, t)
@@ -69,6 +68,24 @@ func (e *Engine) takeResult(now time.Time, ev coordinator.ResultReported) {
 	default:
 		e.refuseResult(ev, coordinator.ResultWrongAgent)
 	}
+}
+
+// ofFormerLife reports whether a result is older than the task: of a task of the same id that
+// was accepted before it, because its dispatch id says so, or because its agent, which may
+// know tasks by their ids alone, has repeated what it told of that one. A task that is marked
+// may have been accepted by a coordinator before this one as well, not long before.
+func (e *Engine) ofFormerLife(t *openTask, r *coordinator.Result) bool {
+	life, _, _ := coordinator.ParseDispatchID(r.Task, r.DispatchID)
+	first, window := t.task.AcceptedAt, e.policy.Settings.DedupeWindow
+	if t.maybeDuplicate {
+		first = first.Add(-window)
+	}
+	if life != 0 && life < first.UnixMilli() {
+		return true
+	}
+	a := e.fleet.known(r.Agent)
+	return a != nil && a.clock.known && !r.Timestamp.IsZero() &&
+		a.clock.ours(r.Timestamp).Before(t.task.AcceptedAt.Add(-window))
 }
 
 // resultOfLease is the word of the agent that has the dispatch.
@@ -151,6 +168,7 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 		e.emit(coordinator.Ack{Handle: t.handle, Copy: true})
 		e.note(t, coordinator.FateSucceeded, e.fleet.serial(r.Agent), t.attempt-1)
 		e.tasks.drop(t)
+		e.ends.keep(now, t.key, t.task)
 		return
 	case stateDispatching: // its agent is told when it has it
 		t.withdrawn, t.cancelReason, t.cancelToken = true, "another agent has done it", 0
@@ -208,7 +226,7 @@ func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 		}
 		rec.fate = fateOf(r.Outcome)
 		e.noted(rec)
-		e.emit(&coordinator.Completed{Result: *r, Attempt: int(rec.attempt), At: now})
+		e.emit(&coordinator.Completed{Result: *r, Task: e.ends.of(rec.key), Attempt: int(rec.attempt), At: now})
 	case rec.fate.HasEnded() && had && rec.fate != coordinator.FateTimedOut:
 		e.tellAgain(now, ev, rec, int(rec.attempt))
 		e.refuseResult(ev, coordinator.ResultDuplicate)
@@ -233,7 +251,7 @@ func (e *Engine) tellAgain(now time.Time, ev coordinator.ResultReported, rec *re
 	r := &ev.Result
 	if _, done := e.retold[rec.key]; !done && ev.Untold && r.Outcome.Final() && rec.fate == fateOf(r.Outcome) {
 		attempt = cmp.Or(attempt, int(rec.attempt))
-		e.emit(&coordinator.Completed{Result: *r, Attempt: attempt, Late: attempt < int(rec.attempt), At: now})
+		e.emit(&coordinator.Completed{Result: *r, Task: e.ends.of(rec.key), Attempt: attempt, Late: attempt < int(rec.attempt), At: now})
 	}
 }
 

@@ -273,3 +273,32 @@ func TestResultOfAPlainAgent(t *testing.T) {
 		t.Errorf("%d leased, want 1", got.Leased)
 	}
 }
+
+// TestResultOfAFormerLife: what is told of a task that had the id before ends nothing, whether its
+// dispatch id says so or its age. A task that may have been accepted before, by a coordinator
+// whose journal is lost, is ended by what was told of it then.
+func TestResultOfAFormerLife(t *testing.T) {
+	begin := func(t *testing.T, again bool) (*rig, string) {
+		r := tracking(t, policyOf(worker("a")))
+		yesterday := coordinator.DispatchID(&coordinator.Task{ID: "t", AcceptedAt: r.now}, 1)
+		r.pass(24 * time.Hour)
+		r.hear(beat("a").running())
+		r.deliver(job("t"), again)
+		r.confirm(r.latest().Handle)
+		return r, yesterday
+	}
+	for _, again := range []bool{false, true} {
+		r, yesterday := begin(t, again)
+		today := r.latest().DispatchID
+		if today == yesterday {
+			t.Fatalf("both are called %s", today)
+		}
+		want(t, r.tell(says("a", "t").of(yesterday)), "result of t by a: unknown")
+		want(t, r.tell(says("a", "t").stamped(r.now.Add(-2*time.Hour))), "result of t by a: unknown")
+		want(t, r.tell(says("a", "t").of(today).stamped(r.now.Add(-2*time.Hour))), "result of t by a: unknown")
+		want(t, r.tell(says("a", "t").of(today)), "completed t.1 a succeeded")
+	}
+	r, _ := begin(t, true)
+	before := coordinator.DispatchID(&coordinator.Task{ID: "t", AcceptedAt: r.now.Add(-time.Minute)}, 1)
+	want(t, r.tell(says("a", "t").of(before).stamped(r.now.Add(-time.Second))), "completed t.1 a succeeded")
+}

@@ -22,7 +22,7 @@ func backoff(t *coordinator.Task, attempt int, seed uint64) time.Duration {
 		d *= 2
 	}
 	d = min(d, backoffMax)
-	h := coordinator.Hash(coordinator.DispatchID(t.ID, attempt), seed)
+	h := coordinator.Hash(coordinator.AttemptID(t.ID, attempt), seed)
 	return d/2 + time.Duration(h%uint64(d/2+1))
 }
 

@@ -16,25 +16,26 @@ import (
 // longest interval at which any of them promised to report. Looks for missing
 // queues are asked for again: the answer to an earlier one may have been lost
 // with its session.
-func (e *Engine) sessionOpened(now time.Time) {
+func (e *Engine) sessionOpened(now time.Time, ev coordinator.SessionOpened) {
 	e.connected, e.openedAt = true, now
 	e.notAfter(now)
-	var longest time.Duration
-	for _, a := range e.fleet.agents {
-		longest = max(longest, a.spec.HealthCheckInterval)
-	}
+	longest := e.longestInterval()
 	e.graceEnd = now.Add(longest)
+	e.missesFrom = e.graceEnd
+	if !ev.Connected.IsZero() {
+		e.missesFrom = ev.Connected.Add(longest)
+	}
 	e.unheardFrom = now.Add(longest)
 	for _, a := range e.fleet.agents {
 		e.unheardFrom = later(e.unheardFrom, now.Add(e.staleAfter(a)))
 		a.seenConsumer, a.missedAt, a.lookedAt = false, time.Time{}, time.Time{}
-		e.watch(now, a) // while there was no session nobody could be heard
+		e.attended(a)
 		if a.queueMissing {
 			e.askForQueue(now, a)
 		}
 	}
 	e.beginAdopting(now)
-	e.resumeLeases()
+	e.heardAgain(now, ev)
 	e.withdrawAgain()
 	e.payOwed()
 	e.endLost(now)
@@ -44,12 +45,30 @@ func (e *Engine) sessionOpened(now time.Time) {
 	clear(e.retold)
 }
 
+// heardAgain ends the time without a session. What the shell says of it is of the session
+// before; an engine that has seen that end knows itself.
+func (e *Engine) heardAgain(now time.Time, ev coordinator.SessionOpened) {
+	from, until := e.stall.since, now
+	if from.IsZero() && !ev.Lost.IsZero() {
+		from = ev.Lost
+		if !ev.Connected.IsZero() {
+			until = ev.Connected
+		}
+	}
+	e.hearAgain(now, from, until)
+	e.stall.since = time.Time{}
+	if e.stall.held {
+		e.stall.begin(now)
+	}
+}
+
 // sessionLost forgets every task held: the broker will deliver them again. What
 // was published without an answer is remembered, and still counts against its
 // agent, because it may be in the agent's queue: a copy of the task goes the same
 // way.
 func (e *Engine) sessionLost(now time.Time) {
-	e.connected = false
+	e.connected, e.stall.held = false, false // the next session says so anew
+	e.stall.begin(now)
 	e.endTakeBacks()
 	for _, t := range e.inOrder() {
 		if t.state == stateMoving {

@@ -13,7 +13,7 @@ func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.D
 	if c := t.needs.class; c != nil {
 		c.served = now
 	}
-	t.lease = lease{dispatchID: coordinator.DispatchID(t.task.ID, t.attempt), timeout: t.task.Timeout}
+	t.lease = lease{dispatchID: coordinator.DispatchID(t.task, t.attempt), timeout: t.task.Timeout}
 	if t.timeout <= 0 {
 		t.timeout = a.spec.Timeout
 	}

@@ -27,14 +27,14 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 			Spec: a.spec, State: a.state, Status: a.report.Status,
 			Load: a.load(), ReportedLoad: a.report.Load,
 			InFlight: a.inFlight(), Uncovered: a.uncovered, Free: a.free(),
-			LastHeartbeat: a.heard, Assigned: a.assigned, Leased: a.leased(),
+			LastHeartbeat: a.beat, Assigned: a.assigned, Leased: a.leased(),
 			Eligibility: e.fleet.eligibility(a),
 			Cordoned:    a.cordoned, Draining: a.draining, Drained: a.drained,
 			Discovered: e.joining.has(a.spec.ID),
 			Slots:      a.room(), Capacity: a.capacitySnapshot(), EjectedFrom: e.ejections(a),
-			Success: e.success(a), Bidding: a.calibrated(),
+			Bidding: a.calibrated(),
 		}
-		s.Agents[i].Outcomes, s.Agents[i].Duration = e.learner.Record(a.number)
+		s.Agents[i].Success, s.Agents[i].Outcomes, s.Agents[i].Duration = e.shown(a)
 		s.Leased += s.Agents[i].Leased
 	}
 	for i, c := range e.pending.active {

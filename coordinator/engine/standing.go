@@ -127,10 +127,12 @@ func (e *Engine) renumbered() {
 	e.weigh()
 }
 
-// success is the rate with which the agent succeeds, over all types.
-func (e *Engine) success(a *agent) float64 {
+// shown is what an agent has shown over all types (see learning.Record), with the success rate that
+// agents.yaml states in the place of what was learnt, as choices have it.
+func (e *Engine) shown(a *agent) (success, outcomes float64, mean time.Duration) {
+	success, outcomes, mean = e.learner.Record(a.number)
 	if a.spec.SuccessStated {
-		return a.spec.SuccessRate
+		success = a.spec.SuccessRate
 	}
-	return e.learner.Overall(a.number)
+	return success, outcomes, mean
 }

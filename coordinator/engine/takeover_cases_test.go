@@ -195,7 +195,7 @@ func TestRecordsAreInOrder(t *testing.T) {
 		r := again(t)
 		want(t, r.withdraw("t"), "dispatch t.2 b", "cancel t: asked")
 		for how, heir := range heirs(r) {
-			if o := heir.taskOf(coordinator.KeyOf("t")); o == nil || !o.withdrawn || o.dispatchID != "t.2" {
+			if o := heir.taskOf(coordinator.KeyOf("t")); o == nil || !o.withdrawn || brief("t", o.dispatchID) != "t.2" {
 				t.Errorf("%s: t is %+v, want t.2 withdrawn", how, o)
 			}
 		}
@@ -270,5 +270,43 @@ func TestLateEndIsAnnouncedAfterATakeOver(t *testing.T) {
 		if len(got) != 1 || got[0] != "completed t.1 a succeeded late" {
 			t.Errorf("%s: %v, want it announced again", how, got)
 		}
+	}
+}
+
+// TestEndToldAgainIsWhole: the end of a task that its leader has recorded and perhaps not
+// announced is announced by the next with what the task was accepted with, also by one that
+// knows the former by a snapshot alone, and also when the task had come back meanwhile.
+func TestEndToldAgainIsWhole(t *testing.T) {
+	task := job("t")
+	task.TraceID = "the producer's"
+	for name, play := range map[string]func(r *rig){
+		"as it comes": func(r *rig) { r.tell(says("a", "t")) },
+		"late, of the one before": func(r *rig) {
+			r.returns(r.latest(), coordinator.ReturnTakenBack, true)
+			r.tell(says("a", "t").of("t.1"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := leader(t)
+			if d := r.give(task); d.Agent != "a" {
+				t.Fatalf("%s has it", d.Agent)
+			}
+			play(r)
+			result := says("a", "t").of("t.1").stamped(r.now).Result
+			result.TraceID = "the agent's"
+			for how, heir := range heirs(r) {
+				told := 0
+				for _, f := range heir.Apply(heir.now, coordinator.ResultReported{Result: result, Untold: true}, nil) {
+					if c, is := f.(*coordinator.Completed); is {
+						if told++; c.Task == nil || c.Task.Type != "any" || c.Task.TraceID != "the producer's" {
+							t.Errorf("%s: told again of %+v", how, c.Task)
+						}
+					}
+				}
+				if told != 1 {
+					t.Errorf("%s: told %d times", how, told)
+				}
+			}
+		})
 	}
 }

@@ -68,7 +68,7 @@ func (s *succession) settleOne(t *rapid.T) bool {
 			coordinator.PublishConfirmed, coordinator.PublishRejected, coordinator.PublishNotSent,
 		}).Draw(t, "outcome")
 	}
-	if outcome != coordinator.PublishConfirmed && !s.l.life(d.Task.ID).attempts[d.DispatchID].again {
+	if outcome != coordinator.PublishConfirmed && !s.l.life(d.Task.ID).attempts[coordinator.AttemptID(d.Task.ID, d.Attempt)].again {
 		s.arrived = slices.DeleteFunc(s.arrived, func(x *coordinator.Dispatch) bool { return x == d }) // it never did
 	}
 	s.do(coordinator.DispatchSettled{Handle: handle, Outcome: outcome})
@@ -79,7 +79,7 @@ func (s *succession) settleOne(t *rapid.T) bool {
 func (s *succession) one(t *rapid.T) *coordinator.Dispatch {
 	var can []*coordinator.Dispatch
 	for _, d := range s.arrived {
-		if s.early || s.l.life(d.Task.ID).attempts[d.DispatchID].standing != published {
+		if s.early || s.l.life(d.Task.ID).attempts[coordinator.AttemptID(d.Task.ID, d.Attempt)].standing != published {
 			can = append(can, d)
 		}
 	}
@@ -186,7 +186,7 @@ func (s *succession) tell(ev coordinator.Event) {
 		}
 	case coordinator.DispatchSettled:
 		r := s.l.receipts[ev.Handle]
-		switch a := s.l.life(r.task.ID).attempts[r.live.DispatchID]; {
+		switch a := s.l.life(r.task.ID).attempts[coordinator.AttemptID(r.task.ID, r.live.Attempt)]; {
 		case s.dying == silent:
 		case s.dying == alive || ev.Outcome != coordinator.PublishConfirmed:
 			s.settled(r, ev.Outcome)
@@ -210,7 +210,7 @@ func (s *succession) message() int {
 // settled notes what the broker has said, or will never say, of a dispatch.
 func (s *succession) settled(r *receipt, o coordinator.PublishOutcome) {
 	d := r.live
-	a := s.l.life(d.Task.ID).attempts[d.DispatchID]
+	a := s.l.life(d.Task.ID).attempts[coordinator.AttemptID(d.Task.ID, d.Attempt)]
 	r.live = nil
 	now := past
 	switch o {
@@ -325,6 +325,8 @@ func (s *succession) completed(f *coordinator.Completed) error {
 	}
 	life := s.l.life(id)
 	switch {
+	case f.Task == nil:
+		return fmt.Errorf("the end of %s is announced without what it was accepted with", id)
 	case !f.Result.Outcome.Final():
 		return fmt.Errorf("%s is announced to have ended, and its agent has said %s", id, f.Result.Outcome)
 	case s.dying == recorded:
@@ -346,7 +348,8 @@ func (s *succession) checkAwaited(effects []coordinator.Effect) {
 		ended[o.Task.ID] = true
 	}
 	for id, life := range s.l.lives {
-		for name, a := range life.attempts {
+		for _, a := range life.attempts {
+			name := a.DispatchID
 			switch {
 			case life.ended != notEnded, ended[id], expected[name], s.reading[id]:
 			case a.standing == withAgent:

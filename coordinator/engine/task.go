@@ -128,6 +128,7 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 		}
 	}
 	var before *openTask
+	outOfLane := e.mayBeLaneCopy(&ev, r)
 	switch {
 	case r == nil:
 	case r.laneCopy(&ev):
@@ -166,7 +167,7 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 		return
 	}
 	t := e.open(now, ev.Handle, ev.Task, key)
-	t.maybeDuplicate, t.ownMessage, t.from = ev.Redelivered || ev.MaybeDuplicate, true, ev.Lane
+	t.maybeDuplicate, t.ownMessage, t.from = ev.Redelivered || ev.MaybeDuplicate || outOfLane, true, ev.Lane
 	if before != nil {
 		e.decideUnanswered(now, t, before)
 		return
@@ -202,6 +203,7 @@ func (e *Engine) mayResume(now time.Time, t *openTask, a *agent) bool {
 func (e *Engine) resume(now time.Time, t, before *openTask) {
 	a := before.agent
 	t.maybeDuplicate, t.attempt = true, before.attempt
+	e.acceptedWith(t, before)
 	covered := before.covered && before.place >= 0 // else it was given back since
 	t.quota, before.quota = before.quota, nil      // it is the same dispatch
 	e.retire(before)
@@ -219,6 +221,17 @@ func (e *Engine) resume(now time.Time, t, before *openTask) {
 	}
 }
 
+// acceptedWith has a task whose message came once more go on in the life that it has: what its
+// dispatches are called depends on when it was accepted.
+func (e *Engine) acceptedWith(t, before *openTask) {
+	if t.task.AcceptedAt.Equal(before.task.AcceptedAt) {
+		return
+	}
+	same := *t.task
+	same.AcceptedAt = before.task.AcceptedAt
+	t.task, t.rank = &same, rankOf(&same, e.policy.Settings)
+}
+
 // decideUnanswered decides a task again whose dispatch was published and never
 // answered: the same way if that is possible, else as the next attempt; the first
 // copy, which may have arrived, then goes on counting.
@@ -226,6 +239,7 @@ func (e *Engine) decideUnanswered(now time.Time, t, before *openTask) {
 	t.tried, t.failed, t.maybeDuplicate = with(before.tried, t.tried...), with(before.failed, t.failed...), true
 	t.cancelReason, t.untouched = before.cancelReason, before.untouched
 	t.attempt = before.attempt
+	e.acceptedWith(t, before)
 	if !before.withdrawn && e.mayResume(now, t, before.agent) {
 		e.resume(now, t, before)
 		return
@@ -245,11 +259,14 @@ func (t *openTask) late(now time.Time) bool {
 	return !t.task.Deadline.IsZero() && !now.Before(t.task.Deadline)
 }
 
-// wait makes the task pending until the assignment timeout, its own deadline, or
-// the end of the start-up grace, whichever applies.
+// wait makes the task pending until the assignment timeout, its own deadline, or as long as
+// an agent is awaited in the start-up grace, whichever applies.
 func (e *Engine) wait(now time.Time, t *openTask) {
 	if t.until.IsZero() {
 		t.until = e.pendingUntil(now, t)
+	}
+	if !t.until.After(now) && e.awaits(now, t) {
+		t.until = e.awaitUntil(now, t)
 	}
 	switch {
 	case !t.until.After(now):

@@ -57,6 +57,10 @@ func (l *Ledger) foldBefore(r *coordinator.QuotaBefore) {
 		l.at(time.Unix(0, r.Start))
 		return
 	}
+	if closed(r) {
+		l.keepClosed(r)
+		return
+	}
 	if i, listed := l.byID[r.Node]; listed && l.nodes[i].restore(l.now, r) {
 		return
 	}
@@ -89,6 +93,7 @@ func (nd *node) restore(now int64, r *coordinator.QuotaBefore) bool {
 	}
 	b.replace()
 	b.riper()
+	b.family.reckoned = 0
 	return true
 }
 

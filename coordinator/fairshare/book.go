@@ -42,6 +42,7 @@ func (l *Ledger) hold(p *Path, at int64, a *coordinator.Amounts, sign int64) {
 						b.riper()
 					}
 				}
+				b.reckonAgain()
 			case at >= b.family.ended.start:
 				b.before.reserved.add(a[d], sign)
 			}
@@ -74,6 +75,7 @@ func (l *Ledger) spend(p *Path, at int64, a, reserved *coordinator.Amounts) {
 					b.spent = min(b.spent+a[d], mostUsed)
 					b.family.given -= min(a[d], reserved[d], mostGiven)
 				}
+				b.reckonAgain()
 				l.watch(b)
 			case at >= b.family.ended.start:
 				b.before.used = min(b.before.used+a[d], mostUsed)

@@ -67,11 +67,17 @@ type budget struct {
 
 	knew known // what it could borrow when it was refused last
 
+	// What it and those below it could lend to others, and the sum of what its children could, at
+	// the moment at which the family was reckoned up, by the books as they are now (see tooLittle).
+	lends, below int64
+
 	// Of the family's root: what has been given back in it, ever; how many shares there are, whether
 	// one may use what is others' without regard to them (group_remaining), whether one gives up something in this period, the latest walk that has met them (see Ledger.first),
 	// what the share that it met lacks and nobody lends, and whether what is in its books began with
 	// another period (see restorePeriod).
 	given    int64
+	reckoned int64 // when it was reckoned up what each could lend; 0: that is to be done anew
+	accruing int64 // the shares of those to whom something accrues, reckoned up with it
 	shares   int64
 	anybodys bool
 	repays   bool

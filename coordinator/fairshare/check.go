@@ -181,6 +181,10 @@ func (l *Ledger) checkLacking(v *Verdict, b *budget, amount, lacking int64, noBo
 			v.refuseBehind(b.node, b.family.node, b.dim, LimitBudget, until)
 			return false
 		}
+		if until, is := l.tooLittle(b, lacking); is {
+			v.refuseBehind(b.node, b.family.node, b.dim, LimitBudget, until)
+			return false
+		}
 		if left := l.borrow(b, lacking); left > 0 {
 			if !l.looking {
 				b.knew = known{had: lacking - left, at: l.now, ripens: l.ripens, given: b.family.given, start: b.family.span.start}
@@ -196,10 +200,6 @@ func (l *Ledger) checkLacking(v *Verdict, b *budget, amount, lacking int64, noBo
 // known is what a share could borrow at some moment in some period, and when anybody would
 // have more for it; given counts what had been given back in its family.
 type known struct{ had, at, ripens, given, start int64 }
-
-// manyShares is from how many shares on a family is not asked through for everything that is
-// given back in it.
-const manyShares = 64
 
 // stillLacks tells, without asking anybody, that a share cannot borrow so much yet, and until
 // when: all that it could have besides what it found when it was refused last has been given

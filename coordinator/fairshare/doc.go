@@ -16,7 +16,7 @@
 //	reservation.go  what is set aside, extended, and how it ends; settle.go, ending.go
 //	excess.go       what is told of that nobody can have used; belief.go: how far an agent's own word is believed
 //	book.go         used and reserved, in the period that they belong to
-//	budget.go       amounts for calendar periods; lending.go, repay.go: of others, and back
+//	budget.go       amounts for calendar periods; lending.go, supply.go, repay.go: of others, and back
 //	borrower.go     who of several borrows first
 //	rates.go        rates with what is assured to whom
 //	health.go       what a provider says of its limits; answers.go: how it answers
@@ -44,7 +44,7 @@
 //
 //	gcra.go         one rate
 //	apportion.go    a whole divided by weights, to the unit
-//	period.go       when calendar periods begin
+//	period.go       when calendar periods begin; clock.go: what a clock that was ahead has begun
 //	arith.go        products that do not fit
 //
 // # What it must never do

@@ -80,7 +80,10 @@ func (l *Ledger) KeepKnown(p *Path) func() {
 			}
 		}
 	}
+	looking := l.looking
+	l.looking = true
 	return func() {
+		l.looking = looking
 		for i, b := range budgets {
 			b.knew = knew[i]
 		}
@@ -98,7 +101,7 @@ func (l *Ledger) forgetKnown(p *Path) {
 	}
 }
 
-// explainBudget looks at one budget. What could be lent to a share is tried out, and undone.
+// explainBudget looks at one budget. What could be lent to a share is summed up.
 func (l *Ledger) explainBudget(b *budget, p *Path, c *Charge) LimitView {
 	v := LimitView{
 		Node: l.nodes[b.node].spec.ID, Dimension: b.dim, Limit: LimitBudget, Asked: c.Amounts[b.dim],
@@ -124,9 +127,7 @@ func (l *Ledger) explainBudget(b *budget, p *Path, c *Charge) LimitView {
 		}
 		v.Borrowable = all - v.Left
 	default:
-		v.Borrowable = b.family.left() - v.Left
-		v.Borrowable -= l.borrow(b, v.Borrowable)
-		l.undo()
+		v.Borrowable = max(0, min(b.family.left()-v.Left, l.borrowableNow(b)))
 	}
 	v.Borrowable = max(0, v.Borrowable)
 	v.Refuses = v.Asked > v.Left+v.Borrowable

@@ -99,6 +99,7 @@ func (nd *node) resume(now int64, r *coordinator.QuotaBefore) bool {
 	f := b.family
 	ended, moved := f.ended, f.moved // the others of the family go on as they are
 	ok := b.restore(r)
+	f.reckoned = 0
 	f.ended, f.moved = ended, moved
 	return ok
 }

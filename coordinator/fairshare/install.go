@@ -2,6 +2,7 @@ package fairshare
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -64,6 +65,9 @@ func (l *Ledger) Install(now time.Time, q *coordinator.Quotas) {
 	}
 	l.nextPeriod = 0
 	l.advance(l.now)
+	maps.DeleteFunc(l.closed, func(k closedKey, _ []*coordinator.QuotaBefore) bool {
+		return q != nil && l.budgetOf(k.node, k.dim) == nil
+	})
 	l.freed = l.freed[:0]
 }
 

@@ -28,6 +28,7 @@ type Ledger struct {
 	walks      uint64
 	fresh      bool // nothing has been charged yet: its time may still be any
 	former     former
+	closed     map[closedKey][]*coordinator.QuotaBefore // see clock.go
 	unlisted   unlisted
 
 	open   map[coordinator.TaskKey]*reservation
@@ -49,6 +50,7 @@ type Ledger struct {
 	// tentative: what is reserved may be released at once, and raises no alert yet.
 	tentative bool
 	looking   bool // see Looking
+	forced    bool // what is checked is charged in any case, and borrows what there is
 }
 
 // node is one node of a quota tree.
@@ -87,7 +89,7 @@ type Charge struct {
 
 // NewLedger makes a ledger without quotas: everything is admitted.
 func NewLedger() *Ledger {
-	return &Ledger{open: make(map[coordinator.TaskKey]*reservation), Directory: NewDirectory(nil), opened: make(map[coordinator.AgentID]int), ending: newEnding(), told: newEnding(), lapsed: newEnding(), rising: forever, fresh: true}
+	return &Ledger{open: make(map[coordinator.TaskKey]*reservation), Directory: NewDirectory(nil), opened: make(map[coordinator.AgentID]int), closed: make(map[closedKey][]*coordinator.QuotaBefore), ending: newEnding(), told: newEnding(), lapsed: newEnding(), rising: forever, fresh: true}
 }
 
 // Installed tells whether there are any quotas.
@@ -166,6 +168,7 @@ func (l *Ledger) advance(now int64) {
 	l.nextPeriod = forever
 	for _, f := range l.roots {
 		if l.now >= f.span.end {
+			l.close(f)
 			f.begin(l.now, l.repay)
 		}
 		l.nextPeriod = min(l.nextPeriod, f.span.end)

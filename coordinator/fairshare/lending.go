@@ -31,6 +31,7 @@ func (n loan) move(x int64) {
 		if n.from == nil {
 			n.to.borrowedIn += x
 		}
+		n.to.reckonUp()
 		return
 	}
 	n.to.ownCredits -= x
@@ -49,6 +50,8 @@ func (n loan) move(x int64) {
 	if x < 0 {
 		n.from.riper()
 	}
+	n.to.reckonUp()
+	n.from.reckonUp()
 }
 
 // lenderHeap are the children of a budget that may lend.
@@ -56,6 +59,7 @@ type lenderHeap = heap.Heap[*budget]
 
 // lenders files all budgets of a family as lenders.
 func (b *budget) lenders() {
+	b.family.reckoned = 0
 	place := func(x *budget, i int) { x.place = i }
 	b.ripe = lenderHeap{Place: place, Before: func(x, y *budget) bool { // who has lent least, lends first
 		if x.credits != y.credits {

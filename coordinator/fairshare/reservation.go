@@ -97,8 +97,10 @@ func (l *Ledger) reserve(key coordinator.TaskKey, c *Charge, p *Path, until time
 	if force { // it borrows what there is: whoever was refused before, and by whomever it is done again
 		l.forgetKnown(p)
 	}
+	l.forced = force
 	var v Verdict
 	v, r.uses = l.check(p, c, r.uses)
+	l.forced = false
 	if !v.OK && !force {
 		l.undo()
 		l.drop(r)
@@ -134,8 +136,9 @@ func (l *Ledger) extend(r *reservation, more coordinator.Amounts, until time.Tim
 	for d := range c.Amounts {
 		c.Amounts[d] = bigger.Amounts[d] - whole.Amounts[d]
 	}
+	l.forced = force
 	v, uses := l.check(&r.path, &c, l.uses[:0])
-	l.uses = uses
+	l.uses, l.forced = uses, false
 	if !v.OK && !force {
 		l.undo()
 		return l.finish(&v)

@@ -31,6 +31,7 @@ func (l *Ledger) Export(now time.Time) []coordinator.Record {
 	for _, r := range l.former {
 		all = append(all, r)
 	}
+	all = l.exportClosed(all)
 	open := make([]*reservation, 0, len(l.open))
 	for _, r := range l.open { // order does not matter: they are sorted
 		if r.state == resOpen || r.until > l.now {

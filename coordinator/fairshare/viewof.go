@@ -23,6 +23,25 @@ func (l *Ledger) ViewOf(now time.Time, most int, wanted func(n *coordinator.Quot
 	return some, all
 }
 
+// Page is at most most of all nodes, from the one behind that of an ID on (empty: from the first), in
+// the order of View, and how many there are in all; more: there are some behind them. ok is false where
+// there is no node of that ID. It takes O(most).
+func (l *Ledger) Page(now time.Time, after string, most int) (some []NodeView, all int, more, ok bool) {
+	l.advance(now.UnixNano())
+	from := 0
+	if after != "" {
+		i, listed := l.byID[after]
+		if !listed {
+			return nil, len(l.nodes), false, false
+		}
+		from = int(i) + 1
+	}
+	for i := from; i < min(len(l.nodes), from+most); i++ {
+		some = append(some, l.view(&l.nodes[i]))
+	}
+	return some, len(l.nodes), from+most < len(l.nodes), true
+}
+
 func (l *Ledger) providerOf(n int32) string {
 	for l.nodes[n].parent >= 0 {
 		n = l.nodes[n].parent

@@ -230,6 +230,7 @@ func differences(a, b []coordinator.Record) (all string) {
 // judge looks at every node: its sums, and that no cap and no rate is exceeded.
 func (w *world) judge() {
 	w.judgeRates()
+	w.judgeSupply()
 	t, l := w.t, w.l
 	reserved, seated := w.openSums()
 	for i := range l.nodes {

@@ -52,8 +52,9 @@ type AgentInfo struct {
 	Load     float64 `json:"load"`
 	InFlight int     `json:"in_flight"`
 	Slots    int     `json:"slots"`
-	// SuccessRate, 0 to 1, is what is believed of it; Outcomes how many results
-	// that is founded on, older ones counting less.
+	// SuccessRate, 0 to 1, is the mean, over the types of its tasks, of the rates by
+	// which it is chosen; Outcomes how many results that is founded on, older ones
+	// counting less.
 	SuccessRate float64 `json:"success_rate"`
 	Outcomes    float64 `json:"outcomes"`
 	// DurationMS is the mean of its tasks' durations; 0 when not known.

@@ -82,7 +82,7 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 			method: http.MethodPost, change: http.HandlerFunc(a.whatIf),
 		},
 		read("/capabilities", "demand, supply and bus factor of every capability", a.capabilities),
-		asked("/v1/quota", "all LLM quotas: limits, what is used, borrowed and lent; who waits: ?limit=1…100000", a.quotas),
+		asked("/v1/quota", "all LLM quotas: limits, what is used, borrowed and lent; who waits: ?limit=1…100000&after=", a.quotas),
 		read("/v1/quota/nodes/{id...}", "one node of the quota trees, such as pool/team-a", a.quotaNode()),
 		{
 			path: "/v1/quota/groups/{id}", about: "a group with its agents, in every tree; * PUT registers one with the keys of groups[] in quotas.yaml, DELETE removes it: ?by=&reason=",

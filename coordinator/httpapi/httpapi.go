@@ -71,6 +71,7 @@ type api struct {
 	leader     func() string
 	peer       *http.Client // for the leader
 	maxTask    int64
+	larges     chan struct{} // see large
 	// calls numbers the reservations that this process gives an id to; prefix tells them from those
 	// of others.
 	numbered atomic.Uint64
@@ -90,7 +91,7 @@ type api struct {
 func New(src Source, metrics http.Handler, opts Options) http.Handler {
 	a := &api{
 		src: src, permission: newPermission(opts.AdminToken), identity: identity{slices.Clone(opts.AgentSecret)},
-		maxTask: defaultMaxTask, changed: opts.Changed, prefix: "r-" + strings.ToLower(rand.Text()[:13]) + "-", history: opts.History,
+		maxTask: defaultMaxTask, larges: make(chan struct{}, mostLarge), changed: opts.Changed, prefix: "r-" + strings.ToLower(rand.Text()[:13]) + "-", history: opts.History,
 		bills: make(chan struct{}, mostBills), reconciling: make(chan struct{}, mostReconciling), now: time.Now,
 	}
 	if a.history == nil {

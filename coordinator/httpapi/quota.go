@@ -39,9 +39,26 @@ func validProvider(name string) bool {
 	return messages.ValidID(provider) && (provider == name || messages.ValidID(key))
 }
 
+// mostLarge is how many large answers are made at one time: each takes some kB of memory for a node.
+const mostLarge = 2
+
+// large lets a request in that makes a large answer, until done is called; false: it has been answered
+// that it must wait.
+func (a *api) large(w http.ResponseWriter) (done func(), ok bool) {
+	select {
+	case a.larges <- struct{}{}:
+		return func() { <-a.larges }, true
+	default:
+		w.Header().Set("Retry-After", "1")
+		problem(w, http.StatusServiceUnavailable, "Busy",
+			fmt.Sprintf("%d large answers are being made; ask again in a moment, or for pages of at most %d nodes.", mostLarge, DefaultQuotaLimit))
+		return nil, false
+	}
+}
+
 // quotas answers /v1/quota.
 func (a *api) quotas(w http.ResponseWriter, r *http.Request) {
-	given, err := parameters(r.URL.RawQuery, "limit")
+	given, err := parameters(r.URL.RawQuery, "limit", "after")
 	limit := DefaultQuotaLimit
 	if text, ok := given["limit"]; err == nil && ok {
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > MaxQuotaLimit {
@@ -52,11 +69,22 @@ func (a *api) quotas(w http.ResponseWriter, r *http.Request) {
 		badQuery(w, err)
 		return
 	}
+	if after := given["after"]; after != "" && !ValidNodeID(after) {
+		badQuery(w, errors.New("after must be the id of a node: next of the page before"))
+		return
+	}
+	if limit > DefaultQuotaLimit {
+		done, ok := a.large(w)
+		if !ok {
+			return
+		}
+		defer done()
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), statusTimeout)
 	defer cancel()
-	q, err := a.src.Quotas(ctx, QuotaSelection{Limit: limit})
+	q, err := a.src.Quotas(ctx, QuotaSelection{Limit: limit, After: given["after"]})
 	if err != nil && !errors.Is(err, ErrNoQuotas) {
-		quotaProblem(w, "", err)
+		quotaProblem(w, given["after"], err)
 		return
 	}
 	q.Nodes, q.Groups = present(q.Nodes), present(q.Groups)

@@ -34,7 +34,6 @@ func TestQuotaChanges(t *testing.T) {
 			QuotaEntry{ID: "beta", Entry: `{"limits":{"cost_usd":{"amount":0.15,"per":"day"}},"weight":2.0}`, By: "ann", Reason: "new"}},
 		{"an agent", request{"PUT", "/v1/quota/agents/b.1", `{"group_id":"beta","limits":{"requests":[{"rate":1,"per":"second"}]}}`, nil}, "register b.1",
 			QuotaEntry{Agent: true, ID: "b.1", Entry: `{"group_id":"beta","limits":{"requests":[{"per":"second","rate":1}]}}`}},
-		{"a group of which nothing is said", request{"PUT", "/v1/quota/groups/beta", ``, nil}, "register beta", QuotaEntry{ID: "beta", Entry: "{}"}},
 		{"not a group any more", request{"DELETE", "/v1/quota/groups/beta", ``, nil}, "unregister group beta", nil},
 		{"not an agent any more", request{"DELETE", "/v1/quota/agents/b.1", `{}`, nil}, "unregister agent b.1", nil},
 	} {
@@ -78,6 +77,10 @@ func TestQuotaChangesThatAreRefused(t *testing.T) {
 		says   string
 	}{
 		{"nothing said", post(``), 400, "node is missing"},
+		{"a group of which nothing is said", request{"PUT", "/v1/quota/groups/beta", ``, nil}, 400, "keys of groups[]"},
+		{"a group of blanks", request{"PUT", "/v1/quota/groups/beta", " \n", nil}, 400, "keys of groups[]"},
+		{"a group with nothing in it", request{"PUT", "/v1/quota/groups/beta", `{ }`, nil}, 400, "take a share from the others"},
+		{"an agent with nothing in it", request{"PUT", "/v1/quota/agents/a1", `{}`, nil}, 400, "take a share from the others"},
 		{"no node", post(`{"set":{"weight":1}}`), 400, "node is missing"},
 		{"no id of a node", post(`{"node":"../etc","set":{"weight":1}}`), 400, "node is not the id of a node"},
 		{"a node too long", post(`{"node":"` + strings.Repeat("a", maxNodeID+1) + `","set":{"weight":1}}`), 400, "node is not the id of a node"},

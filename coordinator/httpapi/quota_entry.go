@@ -30,18 +30,19 @@ func readEntry(w http.ResponseWriter, r *http.Request) (string, bool) {
 		problem(w, http.StatusBadRequest, "Body not readable", "The body did not arrive as a whole; send the request again.")
 		return "", false
 	}
-	if len(bytes.TrimSpace(body)) == 0 {
-		body = []byte("{}")
-	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber() // 0.15 must stay what it is
-	if !utf8.Valid(body) || !json.Valid(body) || bytes.TrimSpace(body)[0] != '{' {
+	if !utf8.Valid(body) || !json.Valid(body) || !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
 		badBody(w, want+", as JSON in UTF-8")
 		return "", false
 	}
 	value, fault := entryValue(d, 1)
 	if fault != "" {
 		badBody(w, want+"; "+fault)
+		return "", false
+	}
+	if object, is := value.(map[string]any); is && len(object) == 0 {
+		badBody(w, want+`; with nothing in it the entry would take a share from the others, so that it must say of what weight: {"weight": 1}`)
 		return "", false
 	}
 	var text bytes.Buffer

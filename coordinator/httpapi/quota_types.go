@@ -16,6 +16,8 @@ type Quotas struct {
 	// for; TotalNodes is how many there are.
 	Nodes      []QuotaNode `json:"nodes"`
 	TotalNodes int         `json:"total_nodes"`
+	// Next is the id to ask for as `after` for the nodes behind these; empty: these are the last.
+	Next string `json:"next,omitempty"`
 	// Groups by whose weights waiting tasks take turns, sorted by name. Tasks of groups that
 	// quotas.yaml does not list are `other`'s.
 	Groups []QuotaTurns `json:"groups"`
@@ -174,6 +176,8 @@ type QuotaProvider struct {
 type QuotaSelection struct {
 	Node, Group, Agent, Provider string
 	Limit                        int
+	// After, where everything is asked for, is the node behind which it begins; empty: the first.
+	After string
 }
 
 // QuotaQuestion is what /v1/quota/explain is asked about: what a call, or task, takes. What

@@ -127,7 +127,7 @@ type Check struct {
 // Readiness is the answer of /readyz.
 type Readiness struct {
 	Ready bool `json:"ready"`
-	// State is "active", "standby", "connecting", "blocked", "draining" or "stopped".
+	// State is "active", "standby", "connecting", "blocked", "stalled", "draining" or "stopped".
 	State  string `json:"state"`
 	Detail string `json:"detail,omitempty"`
 }

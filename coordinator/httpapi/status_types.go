@@ -1,6 +1,10 @@
 package httpapi
 
-import "time"
+import (
+	"time"
+
+	"taskbus/coordinator"
+)
 
 // What /status and /agents tell.
 
@@ -95,7 +99,9 @@ type Finding struct {
 
 // Config tells which configuration is in force.
 type Config struct {
-	Path     string    `json:"path"`
+	Path string `json:"path"`
+	// Version of agents.yaml and quotas.yaml together, as `taskbus check` and `taskbus doctor` show it.
+	// Changes made over HTTP do not count.
 	Version  string    `json:"version"`
 	Strategy string    `json:"strategy"`
 	LoadedAt time.Time `json:"loaded_at"`
@@ -123,7 +129,7 @@ type Agent struct {
 	LastHeartbeat time.Time `json:"last_heartbeat,omitzero"`
 	HealthCheck   float64   `json:"health_check_interval_seconds"`
 	Eligible      bool      `json:"eligible"`
-	// WhyNot is the code of coordinator.Ineligibility, empty when eligible.
+	// WhyNot is the code of coordinator.Ineligibility, or no_session; empty when eligible.
 	WhyNot string `json:"why_not,omitempty"`
 	// Leased dispatches: with the agent and not known to have ended.
 	Leased int `json:"leased"`
@@ -135,6 +141,9 @@ type Agent struct {
 	// Discovered: it announced itself; agents.yaml does not list it.
 	Discovered bool `json:"discovered,omitempty"`
 }
+
+// Online reports whether the agent is there to be given work.
+func (g *Agent) Online() bool { return g.State == coordinator.AgentOnline.String() }
 
 // Pending counts what waits for a slot.
 type Pending struct {

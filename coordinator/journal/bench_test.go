@@ -124,7 +124,7 @@ func BenchmarkReadSnapshot(b *testing.B) {
 // BenchmarkBatch makes one message of the records of a few tasks, as a leader does
 // thousands of times a second.
 func BenchmarkBatch(b *testing.B) {
-	w := &Writer{epoch: 3, next: 1, result: 5, snapshot: 6, limit: MaxMessage}
+	w := &Writer{epoch: 3, next: 1, result: 5, snapshot: 6, limit: MaxMessage, piece: MaxPiece}
 	records := []coordinator.Record{typicalAssigned(1), typicalSettled(2), typicalRemembered(3), typicalAssigned(4)}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -134,7 +134,7 @@ func BenchmarkBatch(b *testing.B) {
 
 // BenchmarkTake takes such a message, as a standby does.
 func BenchmarkTake(b *testing.B) {
-	w := &Writer{epoch: 3, next: 1, result: 5, snapshot: 6, limit: MaxMessage}
+	w := &Writer{epoch: 3, next: 1, result: 5, snapshot: 6, limit: MaxMessage, piece: MaxPiece}
 	body := w.Batch(benchAt, []coordinator.Record{typicalAssigned(1), typicalSettled(2), typicalRemembered(3), typicalAssigned(4)})[0]
 	r := NewReader()
 	b.ReportAllocs()

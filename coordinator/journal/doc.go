@@ -11,13 +11,16 @@
 //	CRC-32C, 4 bytes               of all that follows, little endian; in every version
 //	version, kind                  a byte each, see FormatVersion and Kind
 //	header                         length, then the fields of Header
-//	special fields                 length, then those of Epoch (KindEpoch), Chunk (KindSnapshot)
+//	special fields                 length, then those of Epoch (KindEpoch), Chunk (KindSnapshot), Piece (KindPiece)
 //	items                          each: kind, length, fields
 //
 // An item is a record, an input, or (kind 0) a string that later items refer to by
 // its number: what comes again and again, like the ids of agents, is written once in
 // a message. Numbers are varints, zigzag where they may be negative; times are
 // nanoseconds relative to the header's; hashes and checksums are little endian.
+//
+// A message that is larger than MaxPiece goes to the stream in several of KindPiece, which have bytes of
+// it in the place of items; see [Pieces] and [Joiner].
 //
 // # Versions
 //

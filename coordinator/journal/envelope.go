@@ -53,7 +53,7 @@ func AppendSnapshot(dst []byte, h Header, chunk Chunk, records []coordinator.Rec
 
 // Decode reads a message, all of it. Texts in what it returns do not refer to body; of
 // small records many are made at a time, so that whoever keeps one keeps others, too.
-// Of KindInputs it gives the header alone. Errors: *NewerError, *CorruptError.
+// Of KindInputs it gives the header alone, of KindPiece what it is one of. Errors: *NewerError, *CorruptError.
 func Decode(body []byte) (*Message, error) {
 	c, h, err := openMessage(body)
 	if err != nil {
@@ -67,6 +67,9 @@ func Decode(body []byte) (*Message, error) {
 	case KindSnapshot:
 		m.Chunk = new(Chunk)
 		c.section(func(c *coder) { c.chunk(m.Chunk) })
+	case KindPiece:
+		m.Piece = new(Piece)
+		c.section(func(c *coder) { c.piece(m.Piece) })
 	}
 	if c.bad != "" {
 		return nil, corrupt(c.bad)

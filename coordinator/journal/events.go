@@ -34,7 +34,8 @@ const (
 	kindIntakeChanged   = 23
 	kindCallAsked       = 24
 	kindQuotaControls   = 25
-	lastEventKind       = kindQuotaControls
+	kindPublishingHeld  = 26
+	lastEventKind       = kindPublishingHeld
 )
 
 // input writes the fields of an input, and gives the kind of its event.
@@ -45,7 +46,11 @@ func (c *coder) input(in *Input) byte {
 		c.policyChanged(&ev)
 		return kindPolicyChanged
 	case coordinator.SessionOpened:
+		c.sessionOpened(&ev)
 		return kindSessionOpened
+	case coordinator.PublishingHeld:
+		c.publishingHeld(&ev)
+		return kindPublishingHeld
 	case coordinator.SessionLost:
 		return kindSessionLost
 	case coordinator.DrainBegan:
@@ -125,7 +130,9 @@ func (c *coder) readEvent(kind byte) coordinator.Event {
 	case kindPolicyChanged:
 		return readEvent(c, (*coder).policyChanged)
 	case kindSessionOpened:
-		return coordinator.SessionOpened{}
+		return readEvent(c, (*coder).sessionOpened)
+	case kindPublishingHeld:
+		return readEvent(c, (*coder).publishingHeld)
 	case kindSessionLost:
 		return coordinator.SessionLost{}
 	case kindDrainBegan:
@@ -196,6 +203,21 @@ func (c *coder) policyChanged(ev *coordinator.PolicyChanged) {
 	text(c, &p.Source)
 }
 
+func (c *coder) sessionOpened(ev *coordinator.SessionOpened) {
+	m := c.mask(on(!ev.Lost.IsZero(), 1) | on(!ev.Connected.IsZero(), 2))
+	if m&1 != 0 {
+		c.time(&ev.Lost)
+	}
+	if m&2 != 0 {
+		c.time(&ev.Connected)
+	}
+}
+
+func (c *coder) publishingHeld(ev *coordinator.PublishingHeld) {
+	m := c.mask(on(ev.Held, 1))
+	c.flag(&ev.Held, m&1 != 0)
+}
+
 // handle is the shell's number of a delivery.
 func (c *coder) handle(h *coordinator.Handle) {
 	v := uint64(*h)
@@ -226,12 +248,14 @@ const (
 	returnedTried = 1 << iota
 	returnedFailed
 	returnedRedelivered
+	returnedMaybeDuplicate
 )
 
 func (c *coder) taskReturned(ev *coordinator.TaskReturned) {
 	m := c.mask(on(len(ev.Tried) > 0, returnedTried) |
 		on(len(ev.Failed) > 0, returnedFailed) |
-		on(ev.Redelivered, returnedRedelivered))
+		on(ev.Redelivered, returnedRedelivered) |
+		on(ev.MaybeDuplicate, returnedMaybeDuplicate))
 	c.handle(&ev.Handle)
 	c.taskPart(&ev.Task)
 	name(c, &ev.Agent)
@@ -244,6 +268,7 @@ func (c *coder) taskReturned(ev *coordinator.TaskReturned) {
 		names(c, &ev.Failed)
 	}
 	c.flag(&ev.Redelivered, m&returnedRedelivered != 0)
+	c.flag(&ev.MaybeDuplicate, m&returnedMaybeDuplicate != 0)
 }
 
 func (c *coder) dispatchSettled(ev *coordinator.DispatchSettled) {
@@ -281,8 +306,9 @@ func (c *coder) laneMoved(ev *coordinator.LaneMoved) {
 }
 
 func (c *coder) laneSeen(ev *coordinator.LaneSeen) {
-	m := c.mask(on(ev.Missing, 1))
+	m := c.mask(on(ev.Missing, 1) | on(ev.Dropped, 2))
 	name(c, &ev.Lane)
 	integer(c, &ev.Ready)
 	c.flag(&ev.Missing, m&1 != 0)
+	c.flag(&ev.Dropped, m&2 != 0)
 }

@@ -1,7 +1,7 @@
 package journal
 
 import (
-	"strconv"
+	"time"
 
 	"taskbus/coordinator"
 )
@@ -119,34 +119,26 @@ func (c *coder) resultReported(ev *coordinator.ResultReported) {
 	}
 }
 
-// dispatchID is, as a rule, the task's id and an attempt: then the latter alone is
-// written.
+// dispatchID is, as a rule, the task's id, a life of it and an attempt: then the latter two
+// alone are written.
 func (c *coder) dispatchID(r *coordinator.Result) {
-	attempt := 0
+	life, attempt := int64(0), 0
 	if c.writing {
-		attempt = attemptOf(r.Task, r.DispatchID)
+		life, attempt, _ = coordinator.ParseDispatchID(r.Task, r.DispatchID)
 	}
 	integer(c, &attempt)
-	switch {
-	case attempt == 0:
+	if attempt == 0 {
 		text(c, &r.DispatchID)
-	case !c.writing:
-		r.DispatchID = coordinator.DispatchID(r.Task, attempt)
+		return
 	}
-}
-
-// attemptOf is the attempt that the dispatch id of a task names; 0 when it is not one
-// that [coordinator.DispatchID] makes of the task.
-func attemptOf(task coordinator.TaskID, id string) int {
-	n := len(task)
-	if len(id) <= n+1 || id[:n] != string(task) || id[n] != '.' {
-		return 0
+	integer(c, &life)
+	if !c.writing {
+		var accepted time.Time
+		if life > 0 {
+			accepted = time.UnixMilli(life)
+		}
+		r.DispatchID = coordinator.DispatchID(&coordinator.Task{ID: r.Task, AcceptedAt: accepted}, attempt)
 	}
-	attempt, err := strconv.Atoi(id[n+1:])
-	if err != nil || attempt <= 0 || strconv.Itoa(attempt) != id[n+1:] {
-		return 0
-	}
-	return attempt
 }
 
 func (c *coder) bidReceived(ev *coordinator.BidReceived) {

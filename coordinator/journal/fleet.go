@@ -74,6 +74,11 @@ func (c *coder) ordered(r *coordinator.Ordered) {
 	member(c, &r.Order, int(coordinator.OrderUncordon)+1)
 }
 
+func (c *coder) joined(r *coordinator.Joined) {
+	list(c, &r.Agents, leastSpec, (*coder).spec)
+	names(c, &r.Left)
+}
+
 func (c *coder) consumed(r *coordinator.Consumed) {
 	m := c.mask(on(r.Ever, 1))
 	name(c, &r.Agent)

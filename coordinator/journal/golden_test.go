@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,7 +55,7 @@ func goldenRecords() []coordinator.Record {
 		&coordinator.Doubted{Key: key, Messages: 2},
 		&coordinator.Joined{Agents: []coordinator.AgentSpec{{ID: b, Queue: "agent.agent-2", Capabilities: []string{"gpu"}, MaxConcurrent: 4, Rank: 2,
 			HealthCheckInterval: 30 * time.Second, Timeout: time.Minute, AcceptTimeout: 20 * time.Second, SuccessRate: 0.9, SuccessStated: true,
-			Cost: 2, Labels: map[string]string{"zone": "b"}}}},
+			Cost: 2, Labels: map[string]string{"zone": "b"}}}, Left: []coordinator.AgentID{a}},
 		&coordinator.AgentBefore{Agent: a, Assigned: 1000, LastAssigned: 1_000_000, Items: 12.5, BusySeconds: 99, Samples: 40},
 		&coordinator.Owed{Task: goldenTask(), Failure: coordinator.Failure{Reason: coordinator.ReasonPoisoned, Text: "failed on 3 agents", Attempts: 3, FailedAt: goldenAt}},
 		&coordinator.Paid{Key: key},
@@ -79,6 +80,7 @@ func goldenRecords() []coordinator.Record {
 		}}, Removed: []string{"set-11223344"}, Day: goldenAt.Add(-12 * time.Hour), Uses: []coordinator.QuotaUse{
 			{Node: "pool/alpha", Used: coordinator.Amounts{3, 1900, 310, 2210, 44_000}, Answers: 3, Took: 4500 * time.Millisecond, Run: 2},
 		}},
+		&coordinator.EndedBefore{Task: goldenTask()},
 	}
 }
 
@@ -89,6 +91,7 @@ func goldenMessages() (names []string, messages [][]byte) {
 	add := func(name string, body []byte) { names, messages = append(names, name), append(messages, body) }
 	add("epoch", AppendEpoch(nil, h, leader))
 	add("snapshot", AppendSnapshot(nil, h, Chunk{Snapshot: "s1", Number: 2, Last: true, Leader: leader, Since: goldenAt.Add(-time.Hour)}, goldenRecords()[8:10]))
+	add("piece", slices.Collect(pieces(AppendEpoch(nil, h, leader), 40))[1])
 	add("empty", AppendBatch(nil, Header{Epoch: 7, First: 1001, At: goldenAt, ResultOffset: -1, SnapshotOffset: -1}, nil))
 	for _, r := range goldenRecords() {
 		add(strings.TrimPrefix(fmt.Sprintf("%T", r), "*coordinator."), AppendBatch(nil, h, []coordinator.Record{r}))

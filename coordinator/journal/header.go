@@ -21,7 +21,8 @@ const (
 	KindEpoch    Kind = 2 // a new leader
 	KindSnapshot Kind = 3 // part of a snapshot: records that make up a whole state
 	KindInputs   Kind = 4 // what the engine was told, for replay
-	lastKind          = KindInputs
+	KindPiece    Kind = 5 // some bytes of a message that is too large for one
+	lastKind          = KindPiece
 )
 
 // String is the word shown to people.
@@ -35,6 +36,8 @@ func (k Kind) String() string {
 		return "snapshot"
 	case KindInputs:
 		return "inputs"
+	case KindPiece:
+		return "piece"
 	default:
 		return "unknown"
 	}
@@ -89,9 +92,10 @@ type Chunk struct {
 // Message is one message of the journal, decoded.
 type Message struct {
 	Header
-	// Epoch is set for KindEpoch, Chunk for KindSnapshot.
+	// Epoch is set for KindEpoch, Chunk for KindSnapshot, Piece for KindPiece.
 	Epoch *Epoch
 	Chunk *Chunk
+	Piece *Piece
 	// Records of a batch or of a part of a snapshot.
 	Records []coordinator.Record
 }

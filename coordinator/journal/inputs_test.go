@@ -31,7 +31,7 @@ var eventTypes = []coordinator.Event{
 	coordinator.BidReceived{}, coordinator.OfferUnheard{}, coordinator.ClaimReceived{},
 	coordinator.LaneMoved{}, coordinator.LaneSeen{}, coordinator.LaneEnded{}, coordinator.IntakeChanged{},
 	coordinator.CallAsked{},
-	coordinator.QuotaControlsRequested{},
+	coordinator.QuotaControlsRequested{}, coordinator.PublishingHeld{},
 }
 
 // anyEvent is one of any type with anything in it, but for what is left out.
@@ -48,7 +48,10 @@ func anyEvent(t *rapid.T) coordinator.Event {
 		r.Error, r.Offset = "", -1
 		r.DispatchID = rapid.OneOf(
 			rapid.Just(""), rapid.String(), rapid.Just(string(r.Task)+".01"), rapid.Just(string(r.Task)+".+1"), rapid.Just(string(r.Task)+"."),
-			rapid.Map(rapid.IntRange(-1, 1000), func(n int) string { return coordinator.DispatchID(r.Task, n) }),
+			rapid.Map(rapid.IntRange(-1, 1000), func(n int) string { return coordinator.AttemptID(r.Task, n) }),
+			rapid.Map(rapid.IntRange(-1, 1000), func(n int) string {
+				return coordinator.DispatchID(&coordinator.Task{ID: r.Task, AcceptedAt: time.UnixMilli(1_900_000_000_000 + int64(n))}, n)
+			}),
 		).Draw(t, "dispatch id")
 		return ev
 	case coordinator.AgentReported:
@@ -146,11 +149,11 @@ func goldenInputs() []Input {
 	a, b := coordinator.AgentID("agent-1"), coordinator.AgentID("agent-2")
 	list := []coordinator.Event{
 		coordinator.PolicyChanged{Policy: &coordinator.Policy{Version: "0123456789ab", Source: "agents: {}\n"}},
-		coordinator.SessionOpened{}, coordinator.SessionLost{}, coordinator.DrainBegan{},
+		coordinator.SessionOpened{Lost: goldenAt.Add(-time.Minute), Connected: goldenAt.Add(-time.Second)}, coordinator.SessionLost{}, coordinator.DrainBegan{},
 		coordinator.TaskReceived{Handle: 300, Task: goldenTask(), Redelivered: true},
 		coordinator.TaskReturned{
 			Handle: 301, Task: goldenTask(), Agent: a, Attempt: 2, Tried: []coordinator.AgentID{a, b}, Failed: []coordinator.AgentID{b},
-			Cause: coordinator.ReturnExpired, Redelivered: true,
+			Cause: coordinator.ReturnExpired, Redelivered: true, MaybeDuplicate: true,
 		},
 		coordinator.AgentReported{Live: true, Report: coordinator.AgentReport{
 			Agent: a, Status: coordinator.StatusBusy, Load: 0.75, Active: 3, Available: 1, MaxConcurrent: 4, ActiveTasks: []coordinator.TaskID{"task-1", "task-2"},
@@ -184,6 +187,7 @@ func goldenInputs() []Input {
 		coordinator.QuotaControlsRequested{Set: []coordinator.QuotaControl{{
 			ID: "set-11223344", Target: "pool/alpha", Key: "weight", Value: "5", At: goldenAt, By: "ann", Reason: "it is short of tokens",
 		}}, Remove: []string{"boost-0a1b2c3d"}, Token: 13},
+		coordinator.PublishingHeld{Held: true},
 	}
 	inputs := make([]Input, len(list))
 	for i, ev := range list {

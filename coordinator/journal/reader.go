@@ -37,6 +37,7 @@ type Reader struct {
 	// been passed over since the last batch, so that records may be missing.
 	skipped func(offset int64, err error)
 	doubt   bool
+	joiner  Joiner
 }
 
 // parts are those of one snapshot that have been read.
@@ -69,6 +70,10 @@ func Resume(epoch, next uint64, doubt bool) *Reader {
 // Began tells whether a state to begin with was found: from then on Epoch, Next and Doubts
 // say all that Resume needs.
 func (r *Reader) Began() bool { return r.begun }
+
+// Within reports whether what comes next may belong to a message whose first pieces have been taken:
+// a Reader that Resume gives would not understand it.
+func (r *Reader) Within() bool { return r.joiner.Open() }
 
 // Doubts tells whether a damaged message was passed over since the last batch.
 func (r *Reader) Doubts() bool { return r.doubt }
@@ -129,6 +134,10 @@ func (r *Reader) Take(offset int64, body []byte) ([]coordinator.Record, error) {
 }
 
 func (r *Reader) take(offset int64, body []byte) ([]coordinator.Record, error) {
+	body, err := r.joiner.Take(body)
+	if err != nil || body == nil {
+		return nil, at(offset, err, "")
+	}
 	c, h, err := openMessage(body)
 	if err != nil {
 		return nil, at(offset, err, "")

@@ -36,7 +36,8 @@ const (
 	kindPoolHeard       = 25
 	kindQuotaControlled = 26
 	kindQuotaTold       = 27
-	lastRecordKind      = kindQuotaTold
+	kindEndedBefore     = 28
+	lastRecordKind      = kindEndedBefore
 )
 
 // record writes one record to out.
@@ -79,7 +80,7 @@ func (c *coder) record(r coordinator.Record) {
 		c.doubted(r)
 		c.finish(kindDoubted)
 	case *coordinator.Joined:
-		list(c, &r.Agents, leastSpec, (*coder).spec)
+		c.joined(r)
 		c.finish(kindJoined)
 	case *coordinator.AgentBefore:
 		c.agentBefore(r)
@@ -114,6 +115,9 @@ func (c *coder) record(r coordinator.Record) {
 	case *coordinator.Owed:
 		c.owed(r)
 		c.finish(kindOwed)
+	case *coordinator.EndedBefore:
+		c.taskPart(&r.Task)
+		c.finish(kindEndedBefore)
 	case *coordinator.Paid:
 		c.key(&r.Key)
 		c.finish(kindPaid)
@@ -183,7 +187,7 @@ func (c *coder) readRecord(kind byte, slabs *slabs, rest int) coordinator.Record
 		return r
 	case kindJoined:
 		r := new(coordinator.Joined)
-		list(c, &r.Agents, leastSpec, (*coder).spec)
+		c.joined(r)
 		return r
 	case kindAgentBefore:
 		r := new(coordinator.AgentBefore)
@@ -220,6 +224,10 @@ func (c *coder) readRecord(kind byte, slabs *slabs, rest int) coordinator.Record
 	case kindOwed:
 		r := new(coordinator.Owed)
 		c.owed(r)
+		return r
+	case kindEndedBefore:
+		r := new(coordinator.EndedBefore)
+		c.taskPart(&r.Task)
 		return r
 	case kindPaid:
 		r := new(coordinator.Paid)

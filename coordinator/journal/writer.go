@@ -36,6 +36,7 @@ type Writer struct {
 	next             uint64
 	result, snapshot int64
 	limit            int // bytes of records in a message: MaxMessage
+	piece            int // bytes of a message in one of its pieces: MaxPiece
 }
 
 // NewWriter goes on where r has come to, in its epoch and for its leader, whose
@@ -44,7 +45,7 @@ func NewWriter(r *Reader) (*Writer, error) {
 	if err := r.Check(); err != nil {
 		return nil, err
 	}
-	w := &Writer{epoch: r.Epoch(), next: r.Next(), result: r.ResultOffset(), snapshot: r.SnapshotOffset(), limit: MaxMessage}
+	w := &Writer{epoch: r.Epoch(), next: r.Next(), result: r.ResultOffset(), snapshot: r.SnapshotOffset(), limit: MaxMessage, piece: MaxPiece}
 	w.leader, w.since = r.Leader()
 	return w, nil
 }
@@ -66,15 +67,18 @@ func (w *Writer) Header(at time.Time) Header {
 	return Header{Version: FormatVersion, Epoch: w.epoch, First: w.next, At: at, ResultOffset: w.result, SnapshotOffset: w.snapshot}
 }
 
-// Batch makes messages of the records, in order, of at most MaxMessage bytes. Without
-// records it is one message that says no more than its header. The messages are the
+// Batch makes messages of the records, in order, of at most MaxMessage bytes; a record that is
+// larger than MaxPiece goes in pieces. Without records it is one message that says no more than its header. The messages are the
 // caller's.
 func (w *Writer) Batch(at time.Time, records []coordinator.Record) [][]byte {
 	messages := make([][]byte, 0, 1)
 	w.coder.cut(at, w.limit, slices.Values(records), func(c *coder, count int, _ bool) bool {
 		h := w.Header(at)
 		h.Kind, h.Count = KindBatch, count
-		messages = append(messages, c.appendMessage(make([]byte, 0, len(c.out)+spaceForHeader), h, nil))
+		whole := c.appendMessage(make([]byte, 0, len(c.out)+spaceForHeader), h, nil)
+		for body := range pieces(whole, w.piece) {
+			messages = append(messages, body)
+		}
 		w.next += uint64(count)
 		return true
 	})
@@ -92,7 +96,7 @@ func (w *Writer) Batch(at time.Time, records []coordinator.Record) [][]byte {
 // through records meanwhile, and needs none of them any more once it asks for the
 // next one.
 func (w *Writer) Snapshot(at time.Time, name string, records iter.Seq[coordinator.Record]) (first []byte, rest iter.Seq[[]byte]) {
-	h, limit := w.Header(at), w.limit
+	h, limit, piece := w.Header(at), w.limit, w.piece
 	opening := Chunk{Snapshot: name, Leader: w.leader, Since: w.since}
 	return AppendSnapshot(nil, h, opening, nil), func(yield func([]byte) bool) {
 		var c coder
@@ -101,7 +105,13 @@ func (w *Writer) Snapshot(at time.Time, name string, records iter.Seq[coordinato
 		c.cut(at, limit, records, func(c *coder, count int, last bool) bool {
 			chunk.Number++
 			h.Count, chunk.Last = count, last
-			return yield(c.appendMessage(make([]byte, 0, len(c.out)+spaceForHeader), h, func(c *coder) { c.chunk(&chunk) }))
+			whole := c.appendMessage(make([]byte, 0, len(c.out)+spaceForHeader), h, func(c *coder) { c.chunk(&chunk) })
+			for body := range pieces(whole, piece) {
+				if !yield(body) {
+					return false
+				}
+			}
+			return true
 		})
 	}
 }

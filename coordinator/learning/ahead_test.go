@@ -21,10 +21,10 @@ func TestNotAfter(t *testing.T) {
 		l.Advance(now.Add(day))
 		return l
 	}
-	right := learn(0).Overall(0)
+	right, _, _ := learn(0).Record(0)
 	for _, ahead := range []time.Duration{time.Second, day, 365 * day, 80 * 365 * day} {
 		l := learn(ahead)
-		if got := l.Overall(0); math.Abs(got-right) > 1e-9 {
+		if got, _, _ := l.Record(0); math.Abs(got-right) > 1e-9 {
 			t.Errorf("by a clock %v ahead: succeeds with %.6f, want %.6f", ahead, got, right)
 		}
 		if got := l.AsOf(); !got.Equal(now.Add(day)) {

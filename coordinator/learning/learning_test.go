@@ -249,14 +249,31 @@ func TestCost(t *testing.T) {
 	}
 }
 
-func TestOverall(t *testing.T) {
-	l := New(Settings{HalfLifeOutcomes: 1e9}, 2)
+// TestRecordShowsWhatChoicesUse: what people see of an agent is what it is chosen by.
+func TestRecordShowsWhatChoicesUse(t *testing.T) {
+	l := New(Settings{HalfLifeOutcomes: 1e9}, 3)
+	shown := func(i int) float64 {
+		success, _, _ := l.Record(i)
+		return success
+	}
+	if got := shown(0); !near(got, 0.9) {
+		t.Errorf("nothing known: %.6f, want the prior", got)
+	}
 	history(l, start, 0, "a", "-")
-	// P·r = 0.818182 · 0.917431 for agent 0, P for the other.
-	for i, want := range []float64{0.750626, 0.818182, 0.818182} {
-		if got := l.Overall(i); math.Abs(got-want) > 1e-6 {
-			t.Errorf("agent %d: %.6f, want %.6f", i, got, want)
+	history(l, start, 1, "a", "+--")
+	for i := range 4 { // 2 has no outcomes of its own; 3 is none of the fleet
+		if got, want := shown(i), l.Standing(i, l.Type("a")).Success; !near(got, want) {
+			t.Errorf("agent %d: %.6f is shown, and choices use %.6f", i, got, want)
 		}
+	}
+	history(l, start, 1, "b", "+")
+	want := (3*l.Standing(1, l.Type("a")).Success + l.Standing(1, l.Type("b")).Success) / 4 // by its outcomes
+	if got := shown(1); !near(got, want) {
+		t.Errorf("two types: %.6f, want %.6f", got, want)
+	}
+	want = (4*l.Standing(2, l.Type("a")).Success + l.Standing(2, l.Type("b")).Success) / 5 // by the fleet's
+	if got := shown(2); !near(got, want) {
+		t.Errorf("a newcomer: %.6f, want %.6f", got, want)
 	}
 }
 

@@ -75,18 +75,6 @@ func (l *Learner) Outcomes(i int, t *Type) float64 {
 	return t.agents[i].Outcomes * l.weight / l.scaledM
 }
 
-// Overall is the success rate expected of agent i with a task of no known type:
-// the fleet's rate times what the agent has shown against it over all types.
-func (l *Learner) Overall(i int) float64 {
-	p := l.FleetSuccess()
-	if i >= 0 && i < len(l.agents) {
-		a := &l.agents[i]
-		l.settleAgent(a)
-		p *= a.success
-	}
-	return min(max(p, minSuccess), maxSuccess)
-}
-
 // FleetSuccess is the success rate of the fleet over all types.
 func (l *Learner) FleetSuccess() float64 {
 	return (l.scaledM*l.settings.Prior + l.fleet.Successes) / (l.scaledM + l.fleet.Outcomes)
@@ -175,26 +163,45 @@ func (l *Learner) Failing(i int, t *Type) bool {
 	return mathext.RegIncBeta(failingWeight*p+successes, failingWeight*(1-p)+failures, failingShare*p) > failingConfidence
 }
 
-// Record is what agent i has shown over all types: how many outcomes are known of
-// it, older ones counting less, and how long its successes took on average; 0 while
-// none has been timed. It looks at every type: for people, not for decisions.
-func (l *Learner) Record(i int) (outcomes float64, mean time.Duration) {
+// Record is what agent i has shown over all types: the mean of the success rates by which it is chosen
+// ([Learner.Standing]), each type counting by its outcomes of the type, or by the fleet's where it has
+// none of any; how many outcomes are known of it, older ones counting less; and how long its successes
+// took on average, 0 while none has been timed. It looks at every type: for people, not for decisions.
+func (l *Learner) Record(i int) (success, outcomes float64, mean time.Duration) {
 	var sum Tally
-	if i >= 0 && i < len(l.agents) {
-		sum.add(l.shared.tally(i))
-		for _, t := range l.types { // order does not matter but for the last bits
-			sum.add(t.tally(i))
-		}
+	var own, fleet weighted
+	add := func(t *Type) {
+		one, rate := t.tally(i), l.Standing(i, t).Success
+		sum.add(one)
+		own.add(rate, one.Outcomes)
+		fleet.add(rate, t.fleet.Outcomes)
+	}
+	add(&l.shared)
+	for _, t := range l.types { // order does not matter but for the last bits
+		add(t)
+	}
+	switch {
+	case own.weight > 0:
+		success = own.sum / own.weight
+	case fleet.weight > 0:
+		success = fleet.sum / fleet.weight
+	default:
+		success = min(max(l.FleetSuccess(), minSuccess), maxSuccess)
 	}
 	if sum.Timed > 0 {
 		mean = time.Duration(sum.Seconds / sum.Timed * float64(time.Second))
 	}
-	return sum.Outcomes * l.factor, mean
+	return success, sum.Outcomes * l.factor, mean
 }
+
+// weighted is a sum of values, each times its weight.
+type weighted struct{ sum, weight float64 }
+
+func (w *weighted) add(v, weight float64) { w.sum, w.weight = w.sum+v*weight, w.weight+weight }
 
 // tally is agent i's with this type.
 func (t *Type) tally(i int) Tally {
-	if i >= len(t.agents) {
+	if uint(i) >= uint(len(t.agents)) {
 		return Tally{}
 	}
 	return t.agents[i]

@@ -33,7 +33,7 @@ func subject(r coordinator.Record) string {
 	name := recordName(r)
 	switch r := r.(type) {
 	case *coordinator.Assigned:
-		return fmt.Sprintf("%s of %s to %s", name, coordinator.DispatchID(r.Task.ID, r.Attempt), r.Agent)
+		return fmt.Sprintf("%s of %s to %s", name, coordinator.DispatchID(r.Task, r.Attempt), r.Agent)
 	case *coordinator.Settled:
 		return fmt.Sprintf("%s of %s", name, key(r.Key))
 	case *coordinator.LeaseChanged:
@@ -61,6 +61,8 @@ func subject(r coordinator.Record) string {
 		return fmt.Sprintf("%s of %s", name, key(r.Key))
 	case *coordinator.Owed:
 		return fmt.Sprintf("%s for %s", name, r.Task.ID)
+	case *coordinator.EndedBefore:
+		return fmt.Sprintf("%s of %s", name, r.Task.ID)
 	case *coordinator.Paid:
 		return fmt.Sprintf("%s for %s", name, key(r.Key))
 	case *coordinator.PoolHeard:

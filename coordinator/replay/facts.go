@@ -196,7 +196,7 @@ func (f *facts) settled(at time.Time, ev coordinator.DispatchSettled) {
 // that this engine made, or a second copy.
 func (f *facts) returned(at time.Time, ev *coordinator.TaskReturned) bool {
 	f.seen[ev.Task.ID] = true
-	id := coordinator.DispatchID(ev.Task.ID, ev.Attempt)
+	id := coordinator.DispatchID(ev.Task, ev.Attempt)
 	d := f.byID[id]
 	if d == nil {
 		again := ev.Redelivered && f.cameBack[id]

@@ -22,7 +22,7 @@ func (w *world) feed(input int, ev coordinator.Event) {
 		}
 		w.apply(ev)
 	case coordinator.SessionOpened:
-		w.opened(input)
+		w.opened(input, ev)
 	case coordinator.SessionLost:
 		w.lost()
 	case coordinator.AgentReported:

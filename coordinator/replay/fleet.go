@@ -165,7 +165,7 @@ func (a *agent) giveBack(w *world, x *work, cause coordinator.ReturnCause, redel
 	a.drop(x)
 	d := x.dispatch
 	w.hand(coordinator.TaskReturned{
-		Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Cause: cause, Redelivered: redelivered,
+		Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Cause: cause, Redelivered: redelivered, MaybeDuplicate: d.MaybeDuplicate,
 		Tried: append(slices.Clone(d.Tried), d.Agent), Failed: slices.Clone(d.Failed),
 	})
 }

@@ -31,7 +31,7 @@ func (r *Recording) play(first *journal.Input, policies Policies, seen func(coor
 	if err := p.apply(first); err != nil {
 		return nil, err
 	}
-	for _, body := range r.state {
+	for _, body := range r.begins.parts {
 		m, err := journal.Decode(body)
 		if err != nil {
 			return nil, err

@@ -20,10 +20,9 @@ type Recording struct {
 	// Epoch of its leader.
 	Epoch uint64
 
-	// state are the messages of the snapshot, first is the number of the first record
-	// that it does not contain.
-	state [][]byte
-	first uint64
+	// begins is the snapshot, first is the number of the first record that it does not contain.
+	begins *snapshot
+	first  uint64
 	// parts are the inputs, in their order; there are count of them.
 	parts       []part
 	count       int
@@ -152,17 +151,26 @@ type Collector struct {
 	current  *Recording
 	found    []*Recording
 	orphans  int // messages of recordings without their beginning
+	joiner   journal.Joiner
 }
 
 type snapshot struct {
 	name  string
 	first uint64
 	parts [][]byte
+	whole bool // the last of them is there
 }
 
 // Take reads one message; offset is its place in the journal, for errors. The error is
 // of package journal, and nothing after such a message can be trusted.
 func (c *Collector) Take(offset int64, body []byte) error {
+	body, err := c.joiner.Take(body)
+	if err != nil {
+		return located(err, offset)
+	}
+	if body == nil {
+		return nil
+	}
 	h, err := journal.DecodeHeader(body)
 	if err != nil {
 		return located(err, offset)
@@ -224,7 +232,7 @@ func (c *Collector) part(m *journal.Message, body []byte) {
 	}
 	s.parts = append(s.parts, body)
 	if m.Chunk.Last {
-		c.newest, c.building = s, nil
+		s.whole, c.newest, c.building = true, s, nil
 		c.recent = slices.DeleteFunc(c.recent, func(b batch) bool { return b.first+b.count <= s.first })
 	}
 }
@@ -233,12 +241,16 @@ func (c *Collector) part(m *journal.Message, body []byte) {
 func (c *Collector) input(h journal.Header, in *journal.Recorded, body []byte) error {
 	r := c.current
 	if r == nil || r.Name != in.Snapshot {
-		if h.First != 1 || c.newest == nil || c.newest.name != in.Snapshot {
+		s := c.newest
+		if b := c.building; b != nil && b.name == in.Snapshot {
+			s = b // the rest of it comes between the inputs
+		}
+		if h.First != 1 || s == nil || s.name != in.Snapshot {
 			c.orphans++
 			return nil
 		}
 		r = &Recording{
-			Name: in.Snapshot, Epoch: h.Epoch, state: c.newest.parts, first: c.newest.first, batches: slices.Clone(c.recent),
+			Name: in.Snapshot, Epoch: h.Epoch, begins: s, first: s.first, batches: slices.Clone(c.recent),
 		}
 		c.current = r
 		c.found = append(c.found, r)
@@ -282,15 +294,19 @@ var ErrNothingRecorded = errors.New("the export holds no recording of inputs: se
 // ErrNothingRecorded, or says that there is nothing whole.
 func (c *Collector) Recordings() ([]*Recording, error) {
 	var found []*Recording
+	orphans := c.orphans
 	for _, r := range c.found {
-		if r.count > 0 { // else not even the policy was within the bound
+		switch {
+		case !r.begins.whole:
+			orphans++
+		case r.count > 0: // else not even the policy was within the bound
 			found = append(found, r)
 		}
 	}
 	switch {
 	case len(found) > 0:
 		return found, nil
-	case c.orphans > 0:
+	case orphans > 0:
 		return nil, errors.New("the export holds a recording without its beginning: export again with --all")
 	default:
 		return nil, ErrNothingRecorded

@@ -175,9 +175,9 @@ func (w *world) tell(r coordinator.Result) {
 
 // opened begins a session: results of the past are read in it, and the broker delivers
 // again what was not acknowledged, when it truly began to deliver.
-func (w *world) opened(input int) {
+func (w *world) opened(input int, ev coordinator.SessionOpened) {
 	w.connected = true
-	w.apply(coordinator.SessionOpened{})
+	w.apply(ev)
 	for _, r := range w.late {
 		w.apply(r)
 	}

@@ -16,6 +16,8 @@ import (
 type Alert struct {
 	// ID is the same for the same event, whoever tells it and however often.
 	ID string
+	// Subject is the budget that it is about, by node and dimension.
+	Subject string
 	// Type is quota.reached or quota.overrun; Body the event in JSON; Text says it in a sentence.
 	Type string
 	Body []byte
@@ -41,7 +43,7 @@ func (r *session) announceQuota(f *coordinator.QuotaReached) {
 	key := schemas.QuotaReached + "." + strconv.Itoa(f.Percent)
 	d := f.Dimension.String()
 	r.alert(key, Alert{
-		ID: alertID(key, f.Node, d, f.Ends), Type: schemas.QuotaReached, Body: messages.AppendQuotaReached(nil, f, r.s.now()),
+		ID: alertID(key, f.Node, d, f.Ends), Subject: f.Node + " " + d, Type: schemas.QuotaReached, Body: messages.AppendQuotaReached(nil, f, r.s.now()),
 		Text: fmt.Sprintf("%d %% of the budget of %s in %s is used or set aside: %s of %s. It begins anew at %s.",
 			f.Percent, f.Node, d, amountText(d, shown(f.Dimension, f.Used)), amountText(d, shown(f.Dimension, f.Cap)), timeText(f.Ends)),
 	})
@@ -50,7 +52,7 @@ func (r *session) announceQuota(f *coordinator.QuotaReached) {
 // announceOverrun tells the world that a budget will not last until its period ends.
 func (r *session) announceOverrun(q *messages.QuotaOverrun) {
 	r.alert(schemas.QuotaOverrun, Alert{
-		ID: alertID(schemas.QuotaOverrun, q.Node, q.Dimension, q.Until), Type: schemas.QuotaOverrun, Body: messages.AppendQuotaOverrun(nil, q, r.s.now()),
+		ID: alertID(schemas.QuotaOverrun, q.Node, q.Dimension, q.Until), Subject: q.Node + " " + q.Dimension, Type: schemas.QuotaOverrun, Body: messages.AppendQuotaOverrun(nil, q, r.s.now()),
 		Text: fmt.Sprintf("The budget of %s in %s will not last until %s: %s of %s are expected (%s), and it is used up at about %s.",
 			q.Node, q.Dimension, timeText(q.Until), amountText(q.Dimension, q.Expected), amountText(q.Dimension, q.Cap), q.Basis, timeText(q.At)),
 	})

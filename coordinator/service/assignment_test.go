@@ -19,13 +19,13 @@ func TestSingleAssignment(t *testing.T) {
 		m := r.only("agent.a1")
 		for field, want := range map[string]any{
 			"message_type": "task.dispatch", "task_id": "t-1", "assigned_agent": "a1", "correlation_id": "trace-1",
-			"queue": "agent.a1", "task_type": "build", "priority": 1.0, "dispatch_id": "t-1.1", "attempt": 1.0, "timeout_seconds": 300.0,
+			"queue": "agent.a1", "task_type": "build", "priority": 1.0, "dispatch_id": m.MessageID, "attempt": 1.0, "timeout_seconds": 300.0,
 		} {
 			if m.fields[field] != want {
 				t.Errorf("%s = %v, want %v", field, m.fields[field], want)
 			}
 		}
-		if m.MessageID != "t-1.1" || m.CorrelationID != "trace-1" || m.Type != "task.dispatch" || m.AppID != "taskbus" {
+		if attemptID(m.MessageID) != "t-1.1" || m.CorrelationID != "trace-1" || m.Type != "task.dispatch" || m.AppID != "taskbus" {
 			t.Errorf("properties %+v", m.Properties)
 		}
 		if m.Expiration != 60*time.Second {

@@ -95,7 +95,7 @@ func (r *taskRecord) cameBack(ev *coordinator.TaskReturned) {
 		}
 		r.past.earlier = append(r.past.earlier, a)
 	}
-	r.agent, r.attempt, r.dispatchID = ev.Agent, ev.Attempt, coordinator.DispatchID(ev.Task.ID, ev.Attempt)
+	r.agent, r.attempt, r.dispatchID = ev.Agent, ev.Attempt, coordinator.DispatchID(ev.Task, ev.Attempt)
 	r.past.outcome = ev.Cause.String()
 }
 

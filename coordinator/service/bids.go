@@ -130,7 +130,7 @@ func (r *session) reply(f coordinator.Effect) {
 			r.regrets.add(f, func() {
 				for _, f := range r.regrets.take() {
 					r.outbox.add(outgoing{reply: f})
-					r.outbox.release(1)
+					r.outbox.unhold(1)
 				}
 			})
 		}

@@ -31,6 +31,7 @@ type commits struct {
 
 	gathered *commit   // what the next one has so far
 	open     []*commit // written and not confirmed, the oldest first
+	answered uint64    // of those that were open
 	spare    []*commit // to be used again
 }
 
@@ -190,6 +191,7 @@ func (c *commits) send(now time.Time) {
 // confirmed carries out the effects of the oldest commit: its records will survive.
 func (c *commits) confirmed(now time.Time) {
 	one := c.open[0]
+	c.answered++
 	c.open = slices.Delete(c.open, 0, 1)
 	c.done(one)
 	c.flush(now)
@@ -197,7 +199,7 @@ func (c *commits) confirmed(now time.Time) {
 
 // done carries out a commit.
 func (c *commits) done(one *commit) {
-	c.backlog.release(len(one.effects))
+	c.backlog.unhold(len(one.effects))
 	c.carryOut(one.effects)
 	for _, f := range one.after {
 		f()

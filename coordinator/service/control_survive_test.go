@@ -38,12 +38,13 @@ func withLimits(r *rig, text string) *config.Config {
 func TestNextCoordinatorHasTheControls(t *testing.T) {
 	for _, snapshot := range []bool{false, true} {
 		t.Run(map[bool]string{true: "from a snapshot", false: "record by record"}[snapshot], func(t *testing.T) {
+			t.Parallel()
 			limitedAfter(t, func(first *rig) {
 				if _, err := first.service.RegisterQuota(context.Background(), httpapi.QuotaEntry{ID: "new", Entry: `{"limits":{"total_tokens":{"amount":1000,"per":"month"}}}`}); err != nil {
 					t.Fatal(err)
 				}
 				first.mustSet("pool/poor", "total_tokens.amount", "4000")
-				if _, err := first.control(httpapi.QuotaChange{Node: "pool/rich", Boost: true, For: 10 * time.Hour, Values: []httpapi.QuotaValue{{Key: "total_tokens", Value: "+10%"}}}); err != nil {
+				if _, err := first.control(httpapi.QuotaChange{Node: "pool/rich", Boost: true, For: time.Hour, Values: []httpapi.QuotaValue{{Key: "total_tokens", Value: "+10%"}}}); err != nil {
 					t.Fatal(err)
 				}
 				first.task("t-1", "build", usage(500, 200, "new")) // 700 of 1,000
@@ -64,7 +65,7 @@ func TestNextCoordinatorHasTheControls(t *testing.T) {
 				if b.Used+b.Reserved != 700 {
 					t.Errorf("pool/new has used %v and set aside %v, want 700 in all", b.Used, b.Reserved)
 				}
-				second.pass(10 * time.Hour) // the boost ends with the second, too
+				second.pass(time.Hour) // the boost ends with the second, too
 				if got := second.limitOf("pool/rich"); got != 10000 {
 					t.Errorf("pool/rich has %v after the boost, want 10000", got)
 				}
@@ -122,6 +123,7 @@ func TestRecordingWithControlsReplays(t *testing.T) {
 // At midnight the rules of the file are asked: who has not used his own on that day has a point of
 // weight less from then on, in the list and in the log; without the rule it is given back.
 func TestRulesAreAskedAtMidnight(t *testing.T) {
+	t.Parallel()                          // two days of a coordinator take their time
 	synctest.Test(t, func(t *testing.T) { // which begins at a midnight
 		r := newRig(t, quotaFleet)
 		ruled := strings.Replace(limited, "{id: poor, weight: 1,", "{id: poor, weight: 4,", 1) + "adjustment: {idle: {days: 1}}\n"

@@ -42,7 +42,7 @@ func (s *Service) withControls(file *controlledFile, standing []coordinator.Quot
 	q, suspended := file.quotas.With(standing, fixed.Journal && fixed.RecordInputs) // only recordings have their text
 	c := controlledConfig{standing, suspended, file.config}
 	if q != file.quotas.Base() {
-		c.config = file.config.WithQuotas(q)
+		c.config = file.config.WithChangedQuotas(q)
 	}
 	return c
 }

@@ -87,7 +87,7 @@ func TestFenceIsNotReadBack(t *testing.T) {
 		})
 		r.start()
 		bindAll(r)
-		r.reportTasks("a1")
+		r.reportTasks("a1", "t-1") // what it lists is adopted from a coordinator before
 		r.result("a1", "t-1", "succeeded", `,"dispatch_id":"t-1.1"`)
 		if n := r.status().Readiness.State; n != stateConnecting {
 			t.Errorf("it is %s while the past is being read", n)

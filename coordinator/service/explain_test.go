@@ -43,7 +43,7 @@ func TestExplanationThenAndNow(t *testing.T) {
 		if x.State != "dispatched" || x.Agent != "a1" || !x.DecidedAt.Equal(decided) || !slices.Equal(names(x.Explanation.Candidates), []string{"a1"}) {
 			t.Errorf("as it was decided: %+v, %+v", x, x.Explanation)
 		}
-		if len(x.Attempts) != 1 || x.Attempts[0].Agent != "a1" || x.Attempts[0].Number != 1 || x.Attempts[0].DispatchID != "t-1.1" || x.Attempts[0].Outcome != "" || !x.Attempts[0].At.Equal(decided) {
+		if len(x.Attempts) != 1 || x.Attempts[0].Agent != "a1" || x.Attempts[0].Number != 1 || attemptID(x.Attempts[0].DispatchID) != "t-1.1" || x.Attempts[0].Outcome != "" || !x.Attempts[0].At.Equal(decided) {
 			t.Errorf("attempts: %+v", x.Attempts)
 		}
 		if x.Now == nil || x.Now.Agent != "a2" || !slices.Equal(names(x.Now.Explanation.Candidates), []string{"a2"}) || x.Now.ReasonCode != "" {
@@ -134,7 +134,7 @@ func TestExplanationShowsTheAttempts(t *testing.T) {
 		r.pass(5 * time.Second)
 		var got []string
 		for _, a := range r.explained("t-1").Attempts {
-			got = append(got, strings.TrimSpace(a.DispatchID+" "+a.Agent+" "+a.Outcome))
+			got = append(got, strings.TrimSpace(attemptID(a.DispatchID)+" "+a.Agent+" "+a.Outcome))
 		}
 		if want := []string{"t-1.1 a1 rejected", "t-1.2 a2"}; !slices.Equal(got, want) {
 			t.Errorf("attempts %v, want %v", got, want)

@@ -15,13 +15,14 @@ import (
 // doing so until this session has the lock: whoever has to wait for it stays warm and
 // answers questions.
 func (r *session) follow(ctx context.Context, c *config.Config) error {
-	var heard latestReports
+	var heard *latestReports
 	if r.records() {
-		heard = make(latestReports)
+		heard = newLatestReports()
 	}
 	r.s.loop.follow(r.number, r.s.forgetControls, heard)
-	r.workers.Go(r.publishAll)
-	r.workers.Go(r.watchDepths)
+	r.lasting("publishes", r.publishAll)
+	r.lasting("feels the pulse of publishing", r.feelPulse)
+	r.lasting("looks at depths", r.watchDepths)
 	if r.ledger != nil {
 		if err := r.ledger.follow(ctx); err != nil {
 			return err
@@ -116,18 +117,18 @@ func (r *session) lead(ctx context.Context) error {
 	r.told = newTold(from)
 	if r.ledger != nil {
 		r.commits = newCommits(r.ledger, r, r.told, r.outbox)
-		r.workers.Go(r.ledger.writeJournal)
-		r.workers.Go(r.ledger.takeSnapshots)
+		r.lasting("writes the journal", r.ledger.writeJournal)
+		r.lasting("takes snapshots", r.ledger.takeSnapshots)
 	}
 	r.s.loop.lead(r.number, r, r.commits, r.told, r.begin)
-	r.workers.Go(r.checkQueues)
-	r.workers.Go(r.auditBooks)
-	r.workers.Go(r.watchQueues)
-	r.workers.Go(r.carryOutTakeBacks)
-	r.workers.Go(r.carryOutLanes)
-	r.workers.Go(r.watchLanes)
-	r.workers.Go(r.watchOverruns)
-	r.workers.Go(func() { r.controls.carryOut(r.bus.Done(), r.renewQuotas) })
+	r.lasting("watches progress", r.watchProgress)
+	r.lasting("sees to queues", r.checkQueues)
+	r.lasting("audits the books", r.auditBooks)
+	r.lasting("takes back", r.carryOutTakeBacks)
+	r.lasting("sees to lanes", r.carryOutLanes)
+	r.lasting("watches lanes", r.watchLanes)
+	r.lasting("forecasts quotas", r.watchOverruns)
+	r.lasting("renews quotas", func() { r.controls.carryOut(r.bus.Done(), r.renewQuotas) })
 	if err := r.readResults(ctx, from); err != nil {
 		return err
 	}
@@ -183,7 +184,12 @@ func (r *session) readResults(ctx context.Context, from int64) error {
 
 // take begins to take tasks.
 func (r *session) take(ctx context.Context) error {
-	r.s.loop.post(r.number, coordinator.SessionOpened{}) // from here on leases run out: whoever had ended has told
+	if r.s.state.read().blocked { // a recording begins without what came before it
+		r.s.loop.post(r.number, coordinator.PublishingHeld{Held: true})
+	}
+	r.s.loop.post(r.number, coordinator.SessionOpened{Lost: r.lost, Connected: r.connected}) // from here on leases run out: whoever had ended has told
+	r.lasting("watches queues", r.watchQueues)
+	r.awaitLooks(ctx)
 	others := r.window.first(prefetchOthers)
 	for _, sub := range []bus.Subscription{
 		{Queue: bus.QueueReassign, Prefetch: others, Handle: r.onReturned},
@@ -207,9 +213,6 @@ func (r *session) journalled(now time.Time) bool {
 	}
 	if r.commits.idle() && r.told.offset() != r.commits.offset {
 		r.commits.mark(now)
-	}
-	if rec := r.s.loop.recording; rec != nil {
-		rec.flush()
 	}
 	return r.commits.idle()
 }

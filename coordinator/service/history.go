@@ -1,6 +1,7 @@
 package service
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -205,19 +206,25 @@ func (h *history) given(limit int) map[coordinator.AgentID]int {
 	return counts
 }
 
-// recent returns copies of the records that match, the newest first.
+// recent returns copies of the records that match, those first whose tasks were accepted
+// last: what is read in the journal was not new when it came here.
 func (h *history) recent(limit int, match func(*taskRecord) bool) []taskRecord {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var found []taskRecord
-	for i := 1; i <= len(h.ring) && len(found) < limit; i++ {
+	var matching []*taskRecord
+	for i := 1; i <= len(h.ring); i++ {
 		r := &h.ring[(h.next-i+len(h.ring))%len(h.ring)]
 		if r.task == nil {
 			break
 		}
 		if match(r) {
-			found = append(found, *r)
+			matching = append(matching, r)
 		}
+	}
+	slices.SortStableFunc(matching, func(a, b *taskRecord) int { return b.task.AcceptedAt.Compare(a.task.AcceptedAt) })
+	found := make([]taskRecord, min(max(limit, 0), len(matching)))
+	for i := range found {
+		found[i] = *matching[i]
 	}
 	return found
 }

@@ -11,9 +11,8 @@ func (h *history) follow(records []coordinator.Record) {
 		switch r := r.(type) {
 		case *coordinator.Assigned:
 			d := &coordinator.Dispatch{
-				Task: r.Task, Agent: r.Agent, DispatchID: coordinator.DispatchID(r.Task.ID, r.Attempt), Attempt: r.Attempt,
-				At: r.At, Timeout: r.Timeout,
-				Decision: &coordinator.Decision{Strategy: r.Strategy, Agent: r.Agent, Eligible: r.Eligible, Fleet: r.Fleet},
+				Task: r.Task, Agent: r.Agent, DispatchID: coordinator.DispatchID(r.Task, r.Attempt), Attempt: r.Attempt,
+				At: r.At, Timeout: r.Timeout, Decision: h.decisionOf(r),
 			}
 			h.dispatching(d)
 			h.dispatched(d, r.At.Sub(r.Task.AcceptedAt))
@@ -25,6 +24,26 @@ func (h *history) follow(records []coordinator.Record) {
 	}
 }
 
+// decisionOf is what is known of a decision in the journal: all of it, if it was made here;
+// nil, if the record, as in a snapshot, says no more than that it was made.
+func (h *history) decisionOf(r *coordinator.Assigned) *coordinator.Decision {
+	if known, ok := h.find(r.Task.ID); ok && known.agent == r.Agent && known.attempt == r.Attempt && known.dispatchedAt.Equal(r.At) {
+		return known.decision
+	}
+	if r.Strategy == "" {
+		return nil
+	}
+	return &coordinator.Decision{Strategy: r.Strategy, Agent: r.Agent, Eligible: r.Eligible, Fleet: r.Fleet}
+}
+
+// fatesOfAttempts are what became of the latest attempt of a task with such a fate.
+var fatesOfAttempts = map[coordinator.Fate]string{
+	coordinator.FateSucceeded: coordinator.OutcomeSucceeded.String(),
+	coordinator.FateGaveUp:    coordinator.OutcomeFailed.String(),
+	coordinator.FateTimedOut:  attemptTimedOut,
+	coordinator.FateForgotten: attemptReturned,
+}
+
 // ended notes how a task has ended, if it is one that is remembered.
 func (h *history) ended(m *coordinator.Remembered) {
 	h.mu.Lock()
@@ -34,6 +53,12 @@ func (h *history) ended(m *coordinator.Remembered) {
 		return
 	}
 	r := &h.ring[i]
+	if a, given := r.latest(); given && a.number == m.Attempt && a.outcome == "" {
+		r.past.outcome = fatesOfAttempts[m.Fate]
+		if m.Fate == coordinator.FateCancelled && m.Agent != "" {
+			r.past.outcome = coordinator.OutcomeCancelled.String()
+		}
+	}
 	switch m.Fate {
 	case coordinator.FateSucceeded:
 		r.state, r.completedAt, r.failure = taskSucceeded, m.Seen, coordinator.Failure{}

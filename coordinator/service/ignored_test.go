@@ -52,7 +52,7 @@ func TestInvalidBidsAndClaimsAreNotKept(t *testing.T) {
 		{"no fitness", own, "", bad(`"fitness":2,`, ``), `task.bid required`, true},
 		{"no auction", own, "", bad(`"auction_id":"t-1.1",`, ``), `task.bid required`, false},
 		{"no id of an auction", own, "", bad(`t-1.1`, `t 1`), `task.bid pattern`, false},
-		{"an endless id of an auction", own, "", bad(`t-1.1`, strings.Repeat("x", 141)), `task.bid pattern`, false},
+		{"an endless id of an auction", own, "", bad(`t-1.1`, strings.Repeat("x", 161)), `task.bid pattern`, false},
 		{"an endless id of a task", own, "", bad(`"t-1"`, `"`+strings.Repeat("x", 129)+`"`), `task.bid maximum`, false},
 		{"two auctions", own, "", bad(`"note"`, `"auction_id":"t-1.2","note"`), `task.bid duplicateKey`, false},
 		{"cut off before the auction", own, "", badBid[:40], `task.bid syntax`, false},

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -157,9 +158,14 @@ func (r *session) takeReturn(d bus.Delivery, cause coordinator.ReturnCause) {
 		Agent: m.Agent, Attempt: m.Attempt, Tried: m.Tried, Failed: m.Failed,
 		Cause: cause, Redelivered: d.Redelivered,
 	}
+	ev.MaybeDuplicate, _ = d.Headers[headerMaybeDuplicate].(bool)
 	failpoint.Hit(failpoint.AfterValidate)
-	r.s.history.returned(&ev)
-	r.s.loop.post(r.number, ev)
+	r.s.loop.within(r.number, func(now time.Time) {
+		if !r.s.loop.engine.IsOver(now, &ev) { // else it says nothing of the task
+			r.s.history.returned(&ev)
+		}
+		r.s.loop.apply(now, ev)
+	})
 }
 
 func returnCause(headers map[string]any) coordinator.ReturnCause {

@@ -67,6 +67,10 @@ type ledger struct {
 	void    chan struct{} // capacity 1: our claim was read back, and somebody has led since
 	// leading: what is read back is our own.
 	leading atomic.Bool
+	own     journal.Joiner // of what is read back
+	// owed is how much of a recording is to be written and not with the transport yet: messages of
+	// inputs, and the snapshot that it begins with.
+	owed atomic.Int64
 	// broken: the broker has refused a message, and nothing that follows counts.
 	broken   atomic.Bool
 	folding  chan struct{} // a place for each message that is not folded yet

@@ -78,7 +78,8 @@ func (l *ledger) await(ctx context.Context, what <-chan struct{}, otherwise stri
 	}
 }
 
-// publish sends one message to the journal.
+// publish sends one message to the journal. Whatever cannot be sent is the end of the session, if that
+// has not ended already: whoever writes cannot go on without it.
 func (l *ledger) publish(body []byte, token uint64) error {
 	err := l.r.bus.Publish(bus.Publication{
 		Token: token, Key: bus.StreamJournal, Apart: true,
@@ -86,7 +87,11 @@ func (l *ledger) publish(body []byte, token uint64) error {
 		Body:       body,
 	})
 	if err != nil {
-		return fmt.Errorf("write to the journal: %w", err)
+		err = fmt.Errorf("write to the journal: %w", err)
+		if !errors.Is(err, bus.ErrClosed) {
+			l.r.fault(err)
+		}
+		return err
 	}
 	return nil
 }

@@ -43,6 +43,7 @@ type written struct {
 	commit *commit
 	image  *engine.Image
 	name   string
+	owed   bool // a recording is nothing without it
 }
 
 // ledgerWriter is the writing side; it belongs to the goroutine writeJournal, but for
@@ -65,16 +66,23 @@ func (l *ledger) writeJournal() {
 		case <-l.r.bus.Done():
 			return
 		case body := <-l.writer.inputs:
-			if l.publish(body, l.r.tickets.issue(claim{})) != nil {
-				return
+			for piece := range journal.Pieces(body) {
+				if l.publish(piece, l.r.tickets.issue(claim{})) != nil {
+					return
+				}
 			}
+			l.owed.Add(-1)
 			l.r.s.metrics.journalBytes.Add(float64(len(body)))
 		case w := <-l.writer.queue:
 			if w.image != nil {
 				l.writer.SnapshotAt(l.snapshot.complete.Load())
 				first, rest := l.writer.Snapshot(w.image.At(), w.name, w.image.Records)
 				if p, err := l.publishPart(first); err == nil { // before any batch that follows
-					l.r.workers.Go(func() { l.writeSnapshot(p, rest) })
+					l.r.workers.Go(func() {
+						if l.writeSnapshot(p, rest) && w.owed {
+							l.owed.Add(-1)
+						}
+					})
 				}
 				continue
 			}

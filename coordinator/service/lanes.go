@@ -101,6 +101,9 @@ func (r *session) performLane(effect coordinator.Effect) {
 		r.outbox.add(outgoing{move: &m})
 		return
 	}
+	if d, ok := effect.(coordinator.DropLane); ok {
+		r.lanes.setExists(d.Lane, false) // what is moved there later waits for its end
+	}
 	r.lanes.order(laneOrder{effect: effect})
 }
 
@@ -133,12 +136,10 @@ func (r *session) carryOutLane(o laneOrder) {
 		}
 	case coordinator.DropLane:
 		gone, err := r.bus.DropQueue(ctx, bus.LaneQueue(f.Lane).Name)
-		if err != nil || !gone {
-			return // the next look says why
+		if gone {
+			r.s.observe.laneDropped(f.Lane, err)
 		}
-		r.lanes.setExists(f.Lane, false)
-		r.s.observe.laneDropped(f.Lane)
-		r.s.loop.post(r.number, coordinator.LaneSeen{Lane: f.Lane, Missing: true})
+		r.s.loop.post(r.number, coordinator.LaneSeen{Lane: f.Lane, Missing: gone, Dropped: true})
 	default:
 		if r.lanes.ends(o.ended, o.reading) {
 			r.s.loop.post(r.number, coordinator.LaneEnded{Lane: o.ended})

@@ -200,3 +200,50 @@ func TestRecordingWithLanesReplays(t *testing.T) {
 		r.replays(14)
 	})
 }
+
+// beside is a fleet whose group has tasks of two kinds: the second gets a lane beside the first's.
+var beside = strings.NewReplacer("capabilities: [go],", "capabilities: [go, rust],",
+	"task_routing: {", "task_routing: {deploy: {required_capabilities: [rust]}, ").Replace(laned)
+
+// TestNothingIsLostWithALane: a lane is empty, and its queue is looked at and about to be deleted
+// when more of its kind comes.
+func TestNothingIsLostWithALane(t *testing.T) {
+	inRig(t, beside, func(r *rig) {
+		w := r.worker("a1", false)
+		comes := func(name string, n int) {
+			for i := range n {
+				r.task(fmt.Sprint(name, i), "deploy", `,"group":"research"`)
+			}
+		}
+		r.floods(8)
+		comes("u", 30)
+		const lane = "task.lane.research~2"
+		if n := len(r.broker.Messages(lane)); n == 0 {
+			t.Fatal("nothing is in the lane beside")
+		}
+		w.worksOff()
+		looked, goOn := make(chan struct{}), make(chan struct{})
+		r.broker.SetBetween(func(step string) {
+			if step == "drop "+lane {
+				close(looked)
+				<-goOn
+			}
+		})
+		for dropping := false; !dropping; {
+			r.pass(time.Second)
+			w.report(w.has()...)
+			select {
+			case <-looked:
+				dropping = true
+			default:
+			}
+		}
+		comes("v", 12)
+		close(goOn)
+		r.broker.SetBetween(nil)
+		r.pass(time.Second)
+		if done := w.worksOff(); len(done) != 12 {
+			t.Errorf("of 12 tasks %d are done: %v; log:\n%s", len(done), done, r.log)
+		}
+	})
+}

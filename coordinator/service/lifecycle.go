@@ -14,6 +14,7 @@ const (
 	stateStandby    = "standby"
 	stateActive     = "active"
 	stateBlocked    = "blocked"
+	stateStalled    = "stalled"
 	stateDraining   = "draining"
 	stateStopped    = "stopped"
 )
@@ -25,6 +26,7 @@ type lifecycle struct {
 	detail      string
 	blockReason string
 	blocked     bool
+	stalled     string    // what does not go on; empty: nothing
 	since       time.Time // of the session at hand; zero: none
 	lastError   string
 }
@@ -53,12 +55,19 @@ func (l *lifecycle) unblock() {
 	l.blocked, l.blockReason = false, ""
 }
 
+// stall notes that nothing comes of what waits, or with an empty detail that it does again.
+func (l *lifecycle) stall(detail string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stalled = detail
+}
+
 // failed notes that there is no session.
 func (l *lifecycle) failed(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.state, l.detail, l.since = stateConnecting, "", time.Time{}
-	l.blocked, l.blockReason = false, ""
+	l.blocked, l.blockReason, l.stalled = false, "", ""
 	if err != nil {
 		l.lastError = err.Error()
 		l.detail = l.lastError
@@ -76,9 +85,13 @@ func (l *lifecycle) read() lifecycleView {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	v := lifecycleView{l.state, l.detail, l.blockReason, l.lastError, l.blocked, l.since}
-	if v.blocked && v.state == stateActive {
+	switch {
+	case v.state != stateActive:
+	case v.blocked:
 		v.state = stateBlocked
 		v.detail = "the broker holds up publishers: " + v.blockReason
+	case l.stalled != "":
+		v.state, v.detail = stateStalled, l.stalled
 	}
 	return v
 }

@@ -30,7 +30,7 @@ type loop struct {
 	commits   *commits             // nil: nothing is journalled
 	told      *told                // nil: no session leads
 	recording *recording           // nil: inputs are not recorded
-	heard     latestReports        // nil: nobody wants to know
+	heard     *latestReports       // nil: nobody wants to know
 	effects   []coordinator.Effect // of the event being applied
 
 	stopped chan struct{} // closed when run has returned
@@ -86,7 +86,7 @@ func (l *loop) within(session uint64, f func(now time.Time)) {
 // follow makes the session current, with a new engine that knows nothing but the
 // policy: it learns what is folded and what agents report. Nothing follows from that
 // as yet. Heard, if given, keeps the latest reports.
-func (l *loop) follow(session uint64, policy func() *coordinator.Policy, heard latestReports) {
+func (l *loop) follow(session uint64, policy func() *coordinator.Policy, heard *latestReports) {
 	l.enqueue(envelope{call: func(now time.Time) {
 		l.session, l.performer, l.heard = session, silent{}, heard
 		l.engine = engine.New()
@@ -212,7 +212,7 @@ func (l *loop) apply(now time.Time, ev coordinator.Event) {
 	case l.recording != nil:
 		l.recording.add(now, ev)
 	case l.heard != nil:
-		l.heard.note(ev)
+		l.heard.note(l.engine, ev)
 	}
 	l.effects = l.engine.Apply(now, ev, l.effects[:0])
 	if l.told != nil {

@@ -46,7 +46,7 @@ var (
 	descAgentFree     = agentDesc("agent_free_slots", "Free slots of an agent.")
 	descAgentCordoned = agentDesc("agent_cordoned", "1 while an agent gets no new work by an operator's order.")
 	descAgentAssigned = agentDesc("agent_assignments_total", "Dispatches to an agent that the broker has confirmed.")
-	descAgentSuccess  = agentDesc("agent_success_rate", "What is believed of an agent's success, 0 to 1, over the types of its tasks.")
+	descAgentSuccess  = agentDesc("agent_success_rate", "The success rate by which an agent is chosen, 0 to 1: the mean over the types of its tasks.")
 	descAgentCapacity = agentDesc("agent_capacity_items_per_second", "Capacity of an agent, reported or measured.")
 	descAgentDepth    = agentDesc("agent_queue_depth", "Pending items of an agent: reported, or what it has in hand.")
 	descAgentShare    = agentDesc("agent_load_factor", "Share of an agent's pending items in taskbus_global_queue_depth, 0 to 1; 0 while it is not online.")

@@ -24,6 +24,7 @@ const (
 	noiseIdleCancel
 	noiseUntold
 	noiseQueue
+	noiseQueueThere
 	noiseTakeBack
 	noiseLane
 	noiseAuction

@@ -220,7 +220,7 @@ func (o *observer) queueChecked(q coordinator.EnsureQueue, exists bool, err erro
 	case err != nil:
 		o.gated(noiseQueue, zerolog.WarnLevel).Err(err).Str("agent_id", string(q.Agent)).Str("queue", q.Queue).Msg("the agent's queue cannot be checked")
 	case exists:
-		o.log.Info().Str("agent_id", string(q.Agent)).Str("queue", q.Queue).Msg("the agent's queue is there (again)")
+		o.gated(noiseQueueThere, zerolog.InfoLevel).Str("agent_id", string(q.Agent)).Str("queue", q.Queue).Msg("the agent's queue is there (again)")
 	default:
 		o.gated(noiseQueue, zerolog.WarnLevel).Str("agent_id", string(q.Agent)).Str("queue", q.Queue).Msg("the agent's queue does not exist; it gets no work until it does")
 	}

@@ -26,8 +26,14 @@ func (o *observer) laneUnread(lane string, err error) {
 	}
 }
 
-// laneDropped writes down that the queue of a lane is deleted.
-func (o *observer) laneDropped(lane string) {
+// laneDropped writes down that the queue of a lane is deleted. An error is that something was
+// in it.
+func (o *observer) laneDropped(lane string, err error) {
+	if err != nil {
+		o.log.Error().Err(err).Str("queue", bus.LaneQueue(lane).Name).
+			Msg("the queue of a lane that was empty is deleted, and something came into it that did not come from this coordinator: it is lost")
+		return
+	}
 	why := "a lane that the configuration no longer has is empty; its queue is deleted"
 	if coordinator.LaneBase(lane) != lane {
 		why = "a lane beside another is empty; its queue is deleted"

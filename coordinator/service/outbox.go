@@ -13,6 +13,7 @@ const (
 	appID       = "taskbus"
 	contentJSON = "application/json"
 	typeFence   = "coordinator.fence"
+	typePulse   = "coordinator.pulse"
 )
 
 // outgoing is one thing to publish: exactly one of its fields is set, but for
@@ -41,6 +42,8 @@ type outbox struct {
 	mu     sync.Mutex
 	queue  []outgoing
 	open   int           // added and not yet published, or held back for the journal
+	held   int           // of them, those held back
+	sent   uint64        // with the transport
 	signal chan struct{} // capacity 1
 	room   chan struct{} // capacity 1: there is less than maxAnnounced again
 }
@@ -82,10 +85,32 @@ func (o *outbox) hold(n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.open += n
+	o.held += n
+}
+
+// unhold is release for what was held back and comes to be added now.
+func (o *outbox) unhold(n int) {
+	o.mu.Lock()
+	o.held -= n
+	o.mu.Unlock()
+	o.release(n)
 }
 
 // published notes that one item is with the transport.
-func (o *outbox) published() { o.release(1) }
+func (o *outbox) published() {
+	o.mu.Lock()
+	o.sent++
+	o.mu.Unlock()
+	o.release(1)
+}
+
+// progress is how many items are not with the transport yet, what the journal holds back apart, and how
+// many ever were.
+func (o *outbox) progress() (waiting int, sent uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.open - o.held, o.sent
+}
 
 // release takes n off.
 func (o *outbox) release(n int) {

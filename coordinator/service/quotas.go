@@ -16,6 +16,9 @@ import (
 // Quotas is what is used of the LLM quotas (see httpapi.Source). One that stands by tells
 // what the journal has said so far.
 func (s *Service) Quotas(ctx context.Context, of httpapi.QuotaSelection) (httpapi.Quotas, error) {
+	if of == (httpapi.QuotaSelection{Limit: of.Limit, After: of.After}) {
+		return s.quotaPages(ctx, of)
+	}
 	var snap engine.QuotaSnapshot
 	err := s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
 		if snap = e.Quotas(now, of.Limit, wantedNodes(of)); of.Group == "" && of.Agent == "" {
@@ -40,6 +43,42 @@ func (s *Service) Quotas(ctx context.Context, of httpapi.QuotaSelection) (httpap
 		return httpapi.Quotas{}, httpapi.ErrNoQuotas
 	}
 	return quotasOf(&snap), nil
+}
+
+// quotaPage is how many nodes are read in one turn of the loop: about a millisecond.
+const quotaPage = 500
+
+// quotaPages reads the nodes page by page: between two of them the loop does other work, so that the
+// numbers of a large answer are of moments that follow each other.
+func (s *Service) quotaPages(ctx context.Context, of httpapi.QuotaSelection) (httpapi.Quotas, error) {
+	var all httpapi.Quotas
+	for after := of.After; ; {
+		var page engine.QuotaSnapshot
+		var more, known bool
+		most := min(quotaPage, of.Limit-len(all.Nodes))
+		err := s.loop.query(ctx, func(now time.Time, e *engine.Engine) { page, more, known = e.QuotaPage(now, after, most) })
+		switch {
+		case err != nil:
+			return httpapi.Quotas{}, fmt.Errorf("ask the engine for the quotas: %w", err)
+		case !page.Installed:
+			return httpapi.Quotas{}, httpapi.ErrNoQuotas
+		case !known:
+			return httpapi.Quotas{}, fmt.Errorf("%w: %s", httpapi.ErrNoQuota, after)
+		}
+		q := quotasOf(&page)
+		if after == of.After {
+			all = q
+		} else {
+			all.Nodes = append(all.Nodes, q.Nodes...)
+		}
+		if !more {
+			return all, nil
+		}
+		if after = q.Nodes[len(q.Nodes)-1].ID; len(all.Nodes) == of.Limit {
+			all.Next = after
+			return all, nil
+		}
+	}
 }
 
 // wantedNodes tells the nodes that are asked for; nil: all.

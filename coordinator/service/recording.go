@@ -25,12 +25,39 @@ type recording struct {
 // cannot keep up with them the recording ends: tasks do not wait for it.
 const inputsAhead = 64
 
-// latestReports are the latest heartbeats of all agents.
-type latestReports map[coordinator.AgentID]coordinator.AgentReport
+// latestReports are the latest heartbeats of the agents of the fleet.
+type latestReports struct {
+	of    map[coordinator.AgentID]coordinator.AgentReport
+	sweep int // so many, and those that have left the fleet are looked for
+}
 
-func (l latestReports) note(ev coordinator.Event) {
-	if r, ok := ev.(coordinator.AgentReported); ok {
-		l[r.Report.Agent] = r.Report
+// reportsLeft is how many reports may be kept of agents that have left, at least.
+const reportsLeft = 64
+
+func newLatestReports() *latestReports {
+	return &latestReports{of: make(map[coordinator.AgentID]coordinator.AgentReport), sweep: reportsLeft}
+}
+
+// note keeps a report that the engine, which follows, heeds: of a stranger it heeds none.
+func (l *latestReports) note(e *engine.Engine, ev coordinator.Event) {
+	r, ok := ev.(coordinator.AgentReported)
+	if !ok || !e.HasAgent(r.Report.Agent) {
+		return
+	}
+	l.of[r.Report.Agent] = r.Report
+	if len(l.of) > l.sweep {
+		maps.DeleteFunc(l.of, func(id coordinator.AgentID, _ coordinator.AgentReport) bool { return !e.HasAgent(id) })
+		l.sweep = 2*len(l.of) + reportsLeft
+	}
+}
+
+// each tells all of them, by the order of the ids.
+func (l *latestReports) each(tell func(coordinator.AgentReport)) {
+	if l == nil {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(l.of)) {
+		tell(l.of[id])
 	}
 }
 
@@ -62,12 +89,11 @@ func (r *session) beginRecording(now time.Time) {
 		return true
 	})
 	r.ledger.snapshot.order(now, name)
-	r.ledger.writer.queue <- written{image: image, name: name}
+	r.ledger.owed.Add(1)
+	r.ledger.writer.queue <- written{image: image, name: name, owed: true}
 	lp.engine.Lead()
 	lp.engine.Record(true)
-	for _, id := range slices.Sorted(maps.Keys(heard)) {
-		tell(coordinator.AgentReported{Report: heard[id]})
-	}
+	heard.each(func(r coordinator.AgentReport) { tell(coordinator.AgentReported{Report: r}) })
 }
 
 // add records what the engine is about to be told.
@@ -101,11 +127,19 @@ func (rec *recording) write(all bool) {
 		}
 		select {
 		case rec.out <- body:
+			l.owed.Add(1)
 		default:
 			rec.end("the broker does not take it quickly enough")
 			return
 		}
 	}
+}
+
+// stop ends the recording because its term does: what has been recorded is written. Nothing that is told
+// later leads to a decision.
+func (rec *recording) stop() {
+	rec.flush()
+	rec.over = true
 }
 
 func (rec *recording) end(why string) {

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/bus/membus"
+	"taskbus/coordinator/engine"
 	"taskbus/coordinator/replay"
 )
 
@@ -37,7 +40,7 @@ func TestRecordingReplays(t *testing.T) {
 		r.broker.Cut() // and a second term
 		r.pass(backoffMax)
 		r.connect()
-		r.heartbeat("a1", 0)
+		r.worker("a1", true)
 		r.task("t-20", "build", "")
 		r.pass(2 * time.Second)
 
@@ -80,4 +83,107 @@ func (r *rig) replays(least ...int) {
 			r.t.Errorf("term %d: %d decisions are identical, want at least %d", i+1, v.Decisions, least[i])
 		}
 	}
+}
+
+// TestStopKeepsTheRecording: whoever stops in order has all of its term recorded, also one that is over
+// before its first snapshot is written, because the broker takes its time.
+func TestStopKeepsTheRecording(t *testing.T) {
+	for name, slow := range map[string]time.Duration{"at once": 0, "a slow broker": 300 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, quotaFleet+"journal: {record_inputs: true}\n")
+				if slow > 0 {
+					defer r.slowJournal(slow)()
+				}
+				r.start()
+				r.pass(3 * slow)
+				r.tenSlots()
+				for i := range 10 {
+					r.send(bus.QueueAssign, taskBody(fmt.Sprint("t-", i), "build", ""))
+				}
+				r.pass(100*time.Millisecond + 2*slow)
+				if n := len(r.in("agent.a1")); n != 10 {
+					t.Fatalf("%d dispatches; log:\n%s", n, r.log)
+				}
+				r.close()
+				r.replays(10)
+			})
+		})
+	}
+}
+
+// slowJournal has the broker confirm what is written to the journal now and then, until the end.
+func (r *rig) slowJournal(every time.Duration) (end func()) {
+	r.broker.SetConfirm(func(p bus.Publication) membus.Reply {
+		if p.Key == bus.StreamJournal {
+			return membus.Withhold
+		}
+		return membus.Answer
+	})
+	ended := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-ended:
+				return
+			case <-time.After(every):
+				r.broker.ReleaseConfirms()
+			}
+		}
+	}()
+	return func() { close(ended) }
+}
+
+// TestStandbyKeepsReportsOfTheFleet: one that records and stands by keeps what agents of the fleet have
+// reported, and nothing of strangers, or of those that have left.
+func TestStandbyKeepsReportsOfTheFleet(t *testing.T) {
+	config := parseConfig(t, fleet)
+	e := engine.New()
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	under := func(agents int) {
+		p := *config.Policy()
+		p.Agents = nil
+		for i := range agents {
+			a := config.Policy().Agents[0]
+			a.ID = coordinator.AgentID(fmt.Sprintf("pod-%05d", i))
+			a.Queue = "agent." + string(a.ID)
+			p.Agents = append(p.Agents, a)
+		}
+		e.Apply(now, coordinator.PolicyChanged{Policy: &p}, nil)
+	}
+	l := newLatestReports()
+	report := func(from, to int) {
+		for i := range to - from {
+			l.note(e, coordinator.AgentReported{Report: coordinator.AgentReport{Agent: coordinator.AgentID(fmt.Sprintf("pod-%05d", from+i))}})
+		}
+	}
+	under(1000)
+	report(0, 20_000)
+	if len(l.of) != 1000 {
+		t.Errorf("%d reports of a fleet of 1,000", len(l.of))
+	}
+	under(10)
+	for range 3 {
+		report(0, 10)
+	}
+	under(2000)
+	report(1000, 2000)
+	under(10)
+	report(0, 10)
+	for i := range 30 { // pods that come and go
+		under(10 + 100*i)
+		report(0, 10+100*i)
+		under(10)
+		report(0, 10)
+	}
+	if n := len(l.of); n > 3*3000 {
+		t.Errorf("%d reports", n)
+	}
+	last := ""
+	l.each(func(r coordinator.AgentReport) {
+		if string(r.Agent) <= last {
+			t.Errorf("%s after %s", r.Agent, last)
+		}
+		last = string(r.Agent)
+	})
 }

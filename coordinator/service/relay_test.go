@@ -287,6 +287,9 @@ func TestSenderOfARelayedStatusIsChecked(t *testing.T) {
 				r.broker.SetUser("taskbus")
 				r.start()
 				defer r.close()
+				r.others = append(r.others, r.outside)
+				r.broker.SetUser("") // outside are many
+				r.connect()
 				r.publish(bus.StreamStatus, `{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0,"active_tasks":0,`+
 					`"available_capacity":1,"timestamp":"2026-03-01T12:00:00Z","capacity_items_per_second":99,"pending_items":1,"relayed":true}`,
 					func(p *bus.Properties) { p.UserID = c.user })

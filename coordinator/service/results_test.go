@@ -44,7 +44,7 @@ func TestResultFreesTheSlot(t *testing.T) {
 			t.Errorf("%v\n%s", err, e.Body)
 		}
 		if e.RoutingKey != "task.completed.a1" || e.CorrelationID != "trace-1" || e.text("outcome") != "succeeded" ||
-			e.text("dispatch_id") != "t-1.1" || e.fields["duration_ms"] != 1500.0 || e.Headers["traceparent"] == nil {
+			attemptID(e.text("dispatch_id")) != "t-1.1" || e.fields["duration_ms"] != 1500.0 || e.Headers["traceparent"] == nil {
 			t.Errorf("event %s: key %s, properties %+v", e.Body, e.RoutingKey, e.Properties)
 		}
 		task, _ := r.service.Task(context.Background(), "t-1")

@@ -34,7 +34,7 @@ func TestLargestTaskComesBack(t *testing.T) {
 		}
 		r.reject(first)
 		r.pass(time.Second)
-		if m := r.only(other); m.MessageID != "t-1.2" {
+		if m := r.only(other); attemptID(m.MessageID) != "t-1.2" {
 			t.Errorf("second dispatch %s", m.MessageID)
 		}
 		r.empty(bus.QueueReassign)
@@ -116,7 +116,7 @@ func TestReturnedTaskGoesToAnotherAgent(t *testing.T) {
 				break
 			}
 			m := r.only(other)
-			if m.MessageID != want || m.text("correlation_id") != "trace-9" {
+			if attemptID(m.MessageID) != want || m.text("correlation_id") != "trace-9" {
 				t.Errorf("second dispatch %s: %s", m.MessageID, m.Body)
 			}
 			payload := body[strings.Index(body, `"payload"`):]

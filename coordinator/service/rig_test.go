@@ -113,7 +113,7 @@ func (r *rig) start() {
 func (r *rig) connect() {
 	r.t.Helper()
 	s, err := r.broker.Open(context.Background(), bus.SessionSpec{
-		Name: "outside", Topology: bus.Topology{Mode: bus.Off}, OnSettled: func(uint64, bus.Outcome) {},
+		Name: "outside", Topology: bus.Standard(bus.Off, bus.ProfileQuorum, nil), OnSettled: func(uint64, bus.Outcome) {},
 	})
 	if err != nil {
 		r.t.Fatal(err)

@@ -82,6 +82,7 @@ type Service struct {
 	// resultsNext is where in task.result reading goes on where no journal says so; -1:
 	// not known. It belongs to the goroutine of Run.
 	resultsNext int64
+	lostAt      time.Time // when the latest session ended; likewise
 	overruns    overruns
 
 	state   lifecycle
@@ -198,7 +199,7 @@ func (s *Service) Reload(c *config.Config, err error) {
 	s.reloads.loaded(now)
 	s.metrics.reloadOK.Set(1)
 	if old.Policy().Version == c.Policy().Version {
-		s.log.Info().Str("version", c.Policy().Version).Msg("configuration read again: nothing has changed")
+		s.log.Info().Str("version", c.FileVersion()).Msg("configuration read again: nothing has changed")
 		return
 	}
 	if keys := fromNextStart(s.options.Config, c); len(keys) > 0 {
@@ -216,7 +217,7 @@ func (s *Service) Reload(c *config.Config, err error) {
 			s.quotasChanged(now)
 		}
 	}})
-	s.log.Info().Str("version", c.Policy().Version).Int("agents", len(c.Policy().Agents)).
+	s.log.Info().Str("version", c.FileVersion()).Int("agents", len(c.Policy().Agents)).
 		Str("strategy", c.Policy().Strategy).Msg("new configuration in force")
 }
 
@@ -259,27 +260,4 @@ func vanished(old, p *coordinator.Policy) (agents, routes int) {
 		}
 	}
 	return agents, routes
-}
-
-// declareNewQueues sees to the queues of agents that the old configuration did
-// not have. A failure is not the end: an unroutable dispatch has it tried again.
-func (s *Service) declareNewQueues(old, c *config.Config) {
-	r := s.current.Load()
-	if r == nil {
-		return
-	}
-	known := make(map[string]bool)
-	for _, q := range old.AgentQueues() {
-		known[q] = true
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	for _, q := range c.AgentQueues() {
-		if known[q] {
-			continue
-		}
-		if exists, err := r.bus.EnsureQueue(ctx, bus.AgentQueue(s.profile(), q)); err != nil || !exists {
-			s.log.Warn().Err(err).Str("queue", q).Msg("the queue of a new agent does not exist yet")
-		}
-	}
 }

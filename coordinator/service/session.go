@@ -28,6 +28,8 @@ type session struct {
 	s      *Service
 	number uint64
 	bus    bus.Session
+	// connected is when; lost, when the session before ended: zero, there was none.
+	connected, lost time.Time
 
 	held      *held
 	window    *window
@@ -37,9 +39,12 @@ type session struct {
 	requests  *requests
 	offers    *offers
 	regrets   regrets
+	pulse     pulse
+	looked    chan struct{} // closed when the first looks at the agents' queues are over
 	takeBacks *takeBacks
 	lanes     *laneQueues
 	checks    chan coordinator.EnsureQueue
+	newQueues orders[[]string] // of agents that agents.yaml has not listed before
 	controls  orders[struct{}] // what the quotas are is to be worked out anew
 
 	statuses, results *fence              // where the past of agent.status and task.result ends
@@ -67,9 +72,9 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 		window: newWindow(fixed.Window, fixed.WindowBytes, fixed.MaxMessageBytes), adapt: make(chan struct{}, 1),
 		held: newHeld(&s.count.books), outbox: newOutbox(), tickets: newTickets(),
 		requests: newRequests(), offers: newOffers(), takeBacks: newTakeBacks(), lanes: newLaneQueues(),
-		checks: make(chan coordinator.EnsureQueue, 1024), controls: newOrders[struct{}](),
+		checks: make(chan coordinator.EnsureQueue, 1024), controls: newOrders[struct{}](), newQueues: newOrders[[]string](),
 		statuses: newFence(bus.StreamStatus), results: newFence(bus.StreamResult),
-		faulted: make(chan error, 1),
+		faulted: make(chan error, 1), looked: make(chan struct{}),
 	}
 	if fixed.Journal {
 		r.ledger = newLedger(r)
@@ -86,6 +91,7 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 		return false, fmt.Errorf("open a broker session: %w", err)
 	}
 	s.current.Store(r)
+	r.connected, r.lost = s.now(), s.lostAt
 	closeWithin := c.ShutdownGrace
 	defer func() {
 		closing, cancel := context.WithTimeout(context.Background(), closeWithin)
@@ -95,6 +101,7 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 		}
 		r.workers.Wait()
 		s.current.Store(nil)
+		s.lostAt = s.now()
 		if r.told != nil {
 			s.resultsNext = r.told.offset()
 		}
@@ -221,22 +228,6 @@ func (r *session) ensure(q coordinator.EnsureQueue) {
 	}
 }
 
-// checkQueues answers the engine's questions for missing queues, one at a time.
-func (r *session) checkQueues() {
-	for {
-		select {
-		case <-r.bus.Done():
-			return
-		case q := <-r.checks:
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-			exists, err := r.bus.EnsureQueue(ctx, bus.AgentQueue(r.s.profile(), q.Queue))
-			cancel()
-			r.s.observe.queueChecked(q, exists, err)
-			r.s.loop.post(r.number, coordinator.QueueChecked{Agent: q.Agent, Exists: exists && err == nil})
-		}
-	}
-}
-
 // watchDepths keeps the depths shown in /status and /metrics fresh.
 func (r *session) watchDepths() {
 	ticker := time.NewTicker(depthPeriod)
@@ -257,18 +248,6 @@ func (r *session) watchDepths() {
 		case <-ticker.C:
 		}
 	}
-}
-
-// onBlocked hears that the broker holds up publishers.
-func (r *session) onBlocked(blocked bool, reason string) {
-	r.s.metrics.blocked.Set(boolGauge(blocked))
-	if blocked {
-		r.s.state.block(reason)
-		r.s.log.Warn().Str("reason", reason).Msg("the broker holds up publishers (memory or disk alarm); waiting")
-		return
-	}
-	r.s.state.unblock()
-	r.s.log.Info().Msg("the broker takes publications again")
 }
 
 // mayExpire tells whether a dispatch in this queue may have an expiration: only
@@ -299,15 +278,21 @@ func (r *session) drain(grace time.Duration) {
 	poll := time.NewTicker(drainPoll)
 	defer poll.Stop()
 	for {
-		dispatching, journalled := 0, false
+		dispatching, settled := 0, false
 		err := r.s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
-			dispatching, journalled = e.Dispatching(), r.journalled(now)
+			dispatching = e.Dispatching()
+			journalled := r.journalled(now)
+			settled = dispatching == 0 && journalled && r.tickets.count() == 0 && r.outbox.waiting() == 0
+			if rec := r.s.loop.recording; rec != nil && settled {
+				rec.stop()
+				settled = r.ledger.owed.Load() == 0
+			}
 		})
 		if err != nil {
 			r.s.log.Warn().Int("dispatching", dispatching).Msg("the grace period is over; the broker will deliver again what is not settled")
 			return
 		}
-		if dispatching == 0 && journalled && r.tickets.count() == 0 && r.outbox.waiting() == 0 {
+		if settled {
 			return
 		}
 		select {

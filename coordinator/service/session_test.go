@@ -62,7 +62,7 @@ func TestAlarmHoldsUpAndLosesNothing(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.heartbeat("a1", 0)
 		r.broker.Block(true)
-		synctest.Wait()
+		r.pass(pulsePeriod)
 		if ready := r.service.Ready(context.Background()); ready.Ready || ready.State != "blocked" {
 			t.Errorf("during the alarm: %+v", ready)
 		}

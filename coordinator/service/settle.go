@@ -18,6 +18,7 @@ import (
 const (
 	ticketBase   uint64 = 1 << 62
 	tokenIgnored uint64 = 1<<63 - 1 // announcements: nobody waits for them
+	tokenPulse   uint64 = 1<<63 - 2
 )
 
 // awaited is a publication whose answer somebody waits for.
@@ -93,6 +94,10 @@ var publishOutcomes = [...]coordinator.PublishOutcome{
 
 // onSettled hears the broker's answer to every publication, in order.
 func (r *session) onSettled(token uint64, outcome bus.Outcome) {
+	if token == tokenPulse {
+		r.pulse.unanswered.Store(false)
+		return
+	}
 	r.s.metrics.publishOutcomes[outcome].Inc()
 	switch {
 	case token == tokenIgnored:

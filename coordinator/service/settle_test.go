@@ -83,7 +83,7 @@ func TestRepetitionIsRefused(t *testing.T) {
 				}
 				got := ""
 				for _, m := range append(r.in("agent.a1"), r.in("agent.a2")...) {
-					got += " " + m.MessageID
+					got += " " + attemptID(m.MessageID)
 				}
 				if got != " "+c.want {
 					t.Errorf("the agents have%s, want %s; log:\n%s", got, c.want, r.log)

@@ -129,7 +129,16 @@ func (s *snapshotting) unnamed() bool {
 // a later epoch is somebody else's, from which on ours are void: the lock can have two
 // holders while a cluster is torn apart, or where somebody has deleted it.
 func (l *ledger) readBack(d *bus.Delivery) {
-	h, chunk, part, err := journal.DecodeChunk(d.Body)
+	body, err := l.own.Take(d.Body)
+	if body == nil && err == nil {
+		return
+	}
+	var h journal.Header
+	var chunk journal.Chunk
+	part := false
+	if err == nil {
+		h, chunk, part, err = journal.DecodeChunk(body)
+	}
 	switch {
 	case err != nil:
 		l.r.fault(l.fatal(fmt.Errorf("read back what was written to the journal at offset %d: %w", d.Offset, err)))
@@ -181,9 +190,15 @@ func (s *Service) quotasChanged(now time.Time) {
 	}
 }
 
-// markOffset writes down how far results have been dealt with, if nothing else does.
+// markOffset writes down how far results have been dealt with, if nothing else does, and what was
+// recorded since the last time.
 func (l *ledger) markOffset() {
-	l.r.s.loop.within(l.r.number, func(now time.Time) { l.r.journalled(now) })
+	l.r.s.loop.within(l.r.number, func(now time.Time) {
+		l.r.journalled(now)
+		if rec := l.r.s.loop.recording; rec != nil {
+			rec.flush()
+		}
+	})
 }
 
 // nameSnapshot has the journal say that a snapshot is complete, unless what is written anyway does.
@@ -212,18 +227,19 @@ func (l *ledger) publishPart(body []byte) (*part, error) {
 
 // writeSnapshot publishes the parts of a snapshot after the first, each when the one
 // before is confirmed: few are on their way at a time, so that commits, which tasks
-// wait for, pass between them.
-func (l *ledger) writeSnapshot(p *part, rest iter.Seq[[]byte]) {
+// wait for, pass between them. It reports whether all are.
+func (l *ledger) writeSnapshot(p *part, rest iter.Seq[[]byte]) bool {
 	if !l.awaitPart(p) {
-		return
+		return false
 	}
 	for body := range rest {
 		failpoint.Hit(failpoint.DuringSnapshot)
 		p, err := l.publishPart(body)
 		if err != nil || !l.awaitPart(p) {
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // awaitPart waits for the broker to take a part; false when the session ends.

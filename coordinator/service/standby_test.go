@@ -140,7 +140,7 @@ func TestRedeliveredTaskKeepsItsDispatch(t *testing.T) {
 					t.Fatalf("%d dispatches, want 1; log:\n%s", len(all), r.log)
 				}
 				d := all[0]
-				if d.MessageID != "t-1.1" || c.same && d.Queue != "agent.a1" || d.Headers[headerMaybeDuplicate] == nil == c.marked {
+				if attemptID(d.MessageID) != "t-1.1" || c.same && d.Queue != "agent.a1" || d.Headers[headerMaybeDuplicate] == nil == c.marked {
 					t.Errorf("%s in %s, headers %v", d.MessageID, d.Queue, d.Headers)
 				}
 			})

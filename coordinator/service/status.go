@@ -69,6 +69,8 @@ func (s *Service) checkBroker() httpapi.Check {
 		return httpapi.Check{Status: httpapi.Healthy, Detail: "connected, " + v.state}
 	case stateBlocked, stateDraining:
 		return httpapi.Check{Status: httpapi.Degraded, Detail: v.detail}
+	case stateStalled:
+		return httpapi.Check{Status: httpapi.Critical, Detail: v.detail}
 	}
 	detail := "no session with the broker"
 	if reads := s.reads(); reads != "" {
@@ -129,7 +131,7 @@ func (s *Service) checkConfig() httpapi.Check {
 	if problem != "" {
 		return httpapi.Check{Status: httpapi.Degraded, Detail: "the file on disk is broken, the configuration before it is in force: " + problem}
 	}
-	return httpapi.Check{Status: httpapi.Healthy, Detail: "version " + s.config.Load().Policy().Version}
+	return httpapi.Check{Status: httpapi.Healthy, Detail: "version " + s.config.Load().FileVersion()}
 }
 
 // Ready tells whether tasks are being taken.
@@ -170,8 +172,13 @@ func (s *Service) Status(ctx context.Context) (httpapi.Status, error) {
 		Audit:    s.audited.status(),
 	}
 	s.journalStatus(&st)
+	away := s.knowsFleet() != nil
 	for _, a := range snap.Agents {
-		st.Agents = append(st.Agents, agentStatus(a))
+		v := agentStatus(a)
+		if away && v.Eligible { // whatever it was a while ago
+			v.Eligible, v.WhyNot = false, whyNoSession
+		}
+		st.Agents = append(st.Agents, v)
 	}
 	st.Lanes = laneStatus(snap)
 	for _, name := range depthQueues {
@@ -187,6 +194,9 @@ func (s *Service) Status(ctx context.Context) (httpapi.Status, error) {
 	}
 	return st, nil
 }
+
+// whyNoSession is why no agent can get a task while there is no session with the broker.
+const whyNoSession = "no_session"
 
 func (s *Service) brokerStatus() httpapi.Broker {
 	v := s.state.read()
@@ -208,9 +218,9 @@ func (s *Service) brokerStatus() httpapi.Broker {
 
 func (s *Service) configStatus() httpapi.Config {
 	loadedAt, problem := s.reloads.read()
-	p := s.config.Load().Policy()
+	c := s.config.Load()
 	return httpapi.Config{
-		Path: s.options.ConfigPath, Version: p.Version, Strategy: p.Strategy, LoadedAt: loadedAt,
+		Path: s.options.ConfigPath, Version: c.FileVersion(), Strategy: c.Policy().Strategy, LoadedAt: loadedAt,
 		LastReloadOK: problem == "", LastReloadError: problem,
 	}
 }

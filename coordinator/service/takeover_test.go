@@ -108,10 +108,16 @@ func TestResultsAreReadFromAStreamDeclaredAnew(t *testing.T) {
 func TestResultsWaitInTheirStreamForTheJournal(t *testing.T) {
 	const lot, sent = 1000, 2 * maxAnnounced
 	inRig(t, wide, func(r *rig) {
-		r.reportTasks("a1")
+		agents, runs := []string{"a1", "a2"}, make([][]string, 2) // what they list is theirs, whoever has given it to them
+		for i := range sent {
+			runs[i%2] = append(runs[i%2], fmt.Sprint("x-", i))
+		}
+		for i, agent := range agents {
+			r.reportTasks(agent, runs[i]...)
+		}
 		r.answers(membus.Withhold)
 		for i := range sent {
-			body := resultBody("a1", fmt.Sprint("x-", i), "succeeded", fmt.Sprintf(`,"dispatch_id":"x-%d.1"`, i))
+			body := resultBody(agents[i%2], fmt.Sprint("x-", i), "succeeded", fmt.Sprintf(`,"dispatch_id":"x-%d.1"`, i))
 			if err := r.outside.Publish(bus.Publication{Key: bus.StreamResult, Body: []byte(body)}); err != nil {
 				t.Fatal(err)
 			}

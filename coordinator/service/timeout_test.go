@@ -7,6 +7,7 @@ import (
 
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/membus"
+	"taskbus/coordinator/httpapi"
 	"taskbus/schemas"
 )
 
@@ -24,7 +25,7 @@ func TestTaskTimeout(t *testing.T) {
 		if m.text("reason_code") != "task_timeout" || m.fields["retry_possible"] != true {
 			t.Errorf("assignment.failed %s", m.Body)
 		}
-		if told := a1.told(); len(told) != 1 || told[0].text("task_id") != "t-1" || told[0].text("dispatch_id") != "t-1.1" {
+		if told := a1.told(); len(told) != 1 || told[0].text("task_id") != "t-1" || attemptID(told[0].text("dispatch_id")) != "t-1.1" {
 			t.Errorf("a1 was told %v, want to stop t-1", told)
 		}
 		if c := r.status().Counters; c.TimedOut != 1 || c.Failed != 0 {
@@ -90,4 +91,37 @@ func TestTimeoutWithoutASessionIsTold(t *testing.T) {
 			t.Errorf("assignment.failed %s", m.Body)
 		}
 	})
+}
+
+// The dispatch of a task that has ended as overdue comes back when its agent is started
+// anew: the task is not pending because of that, with the coordinator that has seen its end
+// or another.
+func TestWhatComesBackOfAnEndedTaskIsNotPending(t *testing.T) {
+	for name, restart := range map[string]bool{"the same coordinator": false, "another": true} {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, fleet, func(r *rig) {
+				a1 := r.worker("a1", true)
+				r.task("t-1", "build", `,"timeout_seconds":5`)
+				for range 7 {
+					a1.report("t-1")
+					r.pass(time.Second)
+				}
+				r.only(bus.QueueFailed)
+				if restart {
+					r.service.history = newHistory(historySize) // it knows of tasks what the journal has
+				}
+				a1.mu.Lock()
+				d := a1.held[0]
+				a1.mu.Unlock()
+				a1.session.Reject(d.Tag)
+				r.pass(time.Second)
+				if list := r.service.Tasks(context.Background(), httpapi.TaskFilter{State: taskPending}); len(list) > 0 {
+					t.Errorf("pending: %+v", list)
+				}
+				if task, known := r.service.Task(context.Background(), "t-1"); known != !restart || known && task.State != taskFailed {
+					t.Errorf("in /tasks: %+v", task)
+				}
+			})
+		})
+	}
 }

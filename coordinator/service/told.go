@@ -37,7 +37,11 @@ func (t *told) announcing(offset int64) {
 func (t *told) announced(offset int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if i, found := slices.BinarySearch(t.open, offset); found {
+	switch i, found := slices.BinarySearch(t.open, offset); {
+	case !found:
+	case i == 0: // as nearly always, and there may be thousands
+		t.open = t.open[1:]
+	default:
 		t.open = slices.Delete(t.open, i, i+1)
 	}
 }

@@ -15,6 +15,7 @@ const (
 	watchPeriod = 500 * time.Millisecond // the engine names a queue each second, or at once again
 	watchMost   = 500                    // queues in one round
 	lookTimeout = 10 * time.Second
+	looksMost   = time.Second // that the first looks may keep tasks waiting
 )
 
 // every does something again and again until it says that it is enough, or the session has ended. A
@@ -35,16 +36,44 @@ func (r *session) every(period time.Duration, round func() (again bool)) {
 }
 
 // watchQueues looks about twice a second at the agents' queues that the engine
-// names.
+// names, and at all that it names first before it lets tasks be taken.
 func (r *session) watchQueues() {
-	r.every(watchPeriod, func() bool {
-		for _, w := range r.watched() {
-			if r.draining.Load() || !r.look(w) {
-				return false
-			}
+	n, again := r.lookRound()
+	for again && n == watchMost {
+		n, again = r.lookRound()
+	}
+	close(r.looked)
+	if again {
+		r.every(watchPeriod, func() bool {
+			_, again := r.lookRound()
+			return again
+		})
+	}
+}
+
+// lookRound looks at the queues that the engine names, and tells how many there were; again
+// is false when that was the last round.
+func (r *session) lookRound() (n int, again bool) {
+	list := r.watched()
+	for _, w := range list {
+		if r.draining.Load() || !r.look(w) {
+			return 0, false
 		}
-		return true
-	})
+	}
+	return len(list), true
+}
+
+// awaitLooks waits, not for long, until every queue has been looked at: an agent that was
+// killed before this session gets no task.
+func (r *session) awaitLooks(ctx context.Context) {
+	enough := time.NewTimer(looksMost)
+	defer enough.Stop()
+	select {
+	case <-r.looked:
+	case <-enough.C:
+	case <-r.bus.Done():
+	case <-ctx.Done():
+	}
 }
 
 // watched asks the engine at which queues to look.

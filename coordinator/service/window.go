@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -139,7 +140,7 @@ func (r *session) openWindow(ctx context.Context) error {
 	if err := r.consumeTasks(ctx, bus.QueueAssign, first); err != nil {
 		return err
 	}
-	r.workers.Go(r.adaptWindow)
+	r.lasting("adapts the window", r.adaptWindow)
 	return nil
 }
 
@@ -191,8 +192,11 @@ func (r *session) stopTaking(ctx context.Context) {
 	for _, queue := range []string{bus.QueueAssign, bus.QueueAssignHigh, bus.QueueReassign, bus.QueueRequest} {
 		for more := true; more; {
 			var err error
-			if more, err = r.bus.Unsubscribe(ctx, queue); err != nil {
-				return // the session has ended: nothing is taken any more
+			if more, err = r.bus.Unsubscribe(ctx, queue); errors.Is(err, bus.ErrClosed) {
+				return // nothing is taken any more
+			} else if err != nil {
+				r.s.log.Warn().Err(err).Str("queue", queue).Msg("a consumer could not be ended; what it brings is left to the broker")
+				break // of the others it says nothing
 			}
 		}
 	}

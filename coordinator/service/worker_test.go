@@ -53,7 +53,7 @@ func (r *rig) consumerOf(id string, prefetch int) *worker {
 func (r *rig) consumer(id string, controlled bool, prefetch int) *worker {
 	r.t.Helper()
 	w := &worker{r: r, id: id}
-	topology := bus.Topology{Mode: bus.Off}
+	topology := bus.Topology{Mode: bus.Off, Exchanges: bus.Standard(bus.Off, bus.ProfileQuorum, nil).Exchanges}
 	control := "agent." + id + ".control"
 	if controlled {
 		topology.Queues = []bus.Queue{{Name: control, Temporary: true}}

@@ -126,7 +126,7 @@ func (p *Projection) Take(offset int64, body []byte) error {
 // take folds what a message says.
 func (p *Projection) take(offset int64, body []byte) error {
 	began := p.reader.Began()
-	if began {
+	if began && p.making == nil { // else it came in pieces, of which this is another
 		p.making = &message{From: here(p.reader, offset)}
 	}
 	if !began {
@@ -151,6 +151,9 @@ func (p *Projection) take(offset int64, body []byte) error {
 	}
 	if !began && p.reader.Began() {
 		p.began()
+	}
+	if p.reader.Within() {
+		return nil
 	}
 	if m := p.making; m != nil && len(m.ids) > 0 {
 		m.at = p.reader.LastAt()
@@ -223,8 +226,10 @@ func (p *Projection) began() {
 }
 
 // Whole tells whether there can be a batch now: not while a state to begin with is looked for, nor
-// while what is in the rows is read again.
-func (p *Projection) Whole() bool { return p.reader.Began() && !p.again }
+// while what is in the rows is read again, nor between the pieces of a message.
+func (p *Projection) Whole() bool {
+	return p.reader.Began() && !p.again && !p.reader.Within()
+}
 
 // Size is how many rows and reservations the next batch changes.
 func (p *Projection) Size() int { return len(p.rows) + len(p.changed) }

@@ -9,6 +9,8 @@ import (
 type Message struct {
 	// ID of the event: letters, digits, - and _. It is the same whoever sends it.
 	ID string
+	// Subject is what the event is about. Events of one subject are sent one after another.
+	Subject string
 	// Body is the event in JSON, Text the same in a sentence for people.
 	Body []byte
 	Text string

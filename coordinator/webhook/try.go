@@ -18,12 +18,31 @@ import (
 // in bytes.
 const mostAnswer = 64 << 10
 
-// try sends an event once, and sees to what follows.
-func (s *Sender) try(ctx context.Context, d *delivery) {
+// answer is what has come of a try: a status and for how long the receiver wants to be left alone, or
+// why there is none.
+type answer struct {
+	of     *delivery
+	status int
+	asked  time.Duration
+	err    error
+}
+
+// try sends an event once, in a goroutine of its own, which gives what has come of it.
+func (s *Sender) try(ctx context.Context, d *delivery, answers chan<- answer) {
 	if d.tries++; d.tries > 1 {
 		s.metrics.retries.Inc()
 	}
-	status, asked, err := s.post(ctx, d)
+	s.inHand[d.Subject] = true
+	go func() {
+		a := answer{of: d}
+		a.status, a.asked, a.err = s.post(ctx, d)
+		answers <- a
+	}()
+}
+
+// answered sees to what follows from a try.
+func (s *Sender) answered(a answer) {
+	d, status, asked, err := a.of, a.status, a.asked, a.err
 	switch {
 	case errors.Is(err, errNotMade):
 		s.lost(d, resultRefused, err.Error())
@@ -69,7 +88,8 @@ func (s *Sender) post(ctx context.Context, d *delivery) (status int, asked time.
 		return 0, 0, err
 	}
 	defer a.Body.Close()
-	// Some receivers want to see their answer read; what it says does not matter.
+	// Some receivers want to see their answer read; what it says does not matter, nor that it ends.
+	defer time.AfterFunc(answerLimit, cancel).Stop()
 	_, _ = io.Copy(io.Discard, io.LimitReader(a.Body, mostAnswer))
 	return a.StatusCode, heard.Of(now, a.StatusCode, a.Header).RetryAfter, nil
 }

@@ -19,7 +19,9 @@ import (
 
 const (
 	mostWaiting  = 256              // events; then the oldest goes
+	atOnce       = 4                // tries; those of one subject one after another
 	tryLimit     = 15 * time.Second // for one try
+	answerLimit  = time.Second      // for the body of an answer, which says nothing
 	backoffFirst = time.Second      // doubles with each try
 	backoffMost  = 10 * time.Minute
 	mostAsked    = time.Hour      // of what a receiver may ask for by Retry-After
@@ -52,11 +54,13 @@ type Sender struct {
 
 	mu      sync.Mutex
 	last    uint64      // delivery
-	waiting []*delivery // the oldest first; without the one that is being tried
+	waiting []*delivery // the oldest first; without those that are being tried
+	ended   bool        // Run has returned, or is about to: nothing waits any more
 
 	// The rest belongs to Run's goroutine.
-	paused  time.Time // the receiver wants nothing before
-	failing bool      // and the log has said so
+	inHand  map[string]bool // the subjects of the tries at hand
+	paused  time.Time       // the receiver wants nothing before
+	failing bool            // and the log has said so
 }
 
 // delivery is an event on its way.
@@ -74,7 +78,7 @@ func New(o Options) (*Sender, error) {
 		return nil, errors.New("the webhook's URL is not an http:// or https:// URL with a host")
 	}
 	s := &Sender{
-		o: o, host: u.Host, signal: make(chan struct{}, 1),
+		o: o, host: u.Host, signal: make(chan struct{}, 1), inHand: make(map[string]bool),
 		client: &http.Client{
 			// Events are rare: no connection is kept for the next one.
 			Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, MaxResponseHeaderBytes: mostAnswer},
@@ -97,10 +101,16 @@ func (s *Sender) count() int {
 // Host is the receiver's, with its port if it has one: what may be told of the URL.
 func (s *Sender) Host() string { return s.host }
 
-// Send puts an event down, and keeps it. It never blocks.
+// Send puts an event down, and keeps it. It never blocks. After the end of Run nothing is sent: the
+// event counts as unsent, and the log says so.
 func (s *Sender) Send(m Message) {
 	now := time.Now()
 	s.mu.Lock()
+	if s.ended {
+		s.mu.Unlock()
+		s.unsent(1)
+		return
+	}
 	s.last++
 	dropped := s.put(&delivery{Message: m, number: s.last, since: now, due: now})
 	s.mu.Unlock()
@@ -121,49 +131,69 @@ func (s *Sender) put(d *delivery) (dropped *delivery) {
 	return dropped
 }
 
-// Run sends until ctx ends. What was never tried then has one short try.
+// Run sends until ctx ends. What was sent before and never tried has one short try then; what is sent
+// while these tries last has one, too. Nothing is lost without being counted and logged.
 func (s *Sender) Run(ctx context.Context) {
 	trying, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastWords, cancel) })()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for trying.Err() == nil {
-		d, wait := s.next(time.Now(), ctx.Err() != nil)
+	answers := make(chan answer, atOnce)
+	for trying.Err() == nil || len(s.inHand) > 0 {
+		d, wait := (*delivery)(nil), time.Hour
+		if trying.Err() == nil {
+			d, wait = s.next(time.Now(), ctx.Err() != nil)
+		}
 		if d != nil {
-			s.try(trying, d)
+			s.try(trying, d, answers)
 			continue
 		}
+		ended := ctx.Done()
 		if ctx.Err() != nil {
-			break
+			if len(s.inHand) == 0 {
+				break
+			}
+			ended = nil
 		}
 		timer.Reset(wait)
 		select {
 		case <-timer.C:
 		case <-s.signal:
-		case <-ctx.Done():
+		case a := <-answers:
+			delete(s.inHand, a.of.Subject)
+			s.answered(a)
+		case <-ended:
 		}
 	}
 	s.mu.Lock()
-	left := s.waiting
-	s.waiting = nil
+	left := len(s.waiting)
+	s.waiting, s.ended = nil, true
 	s.mu.Unlock()
-	if len(left) > 0 {
-		s.metrics.results.WithLabelValues(resultUnsent).Add(float64(len(left)))
-		s.o.Logger.Warn().Str("host", s.host).Int("events", len(left)).Msg("the coordinator ends, and the webhook has not had these events")
+	if left > 0 {
+		s.unsent(left)
 	}
 }
 
-// next takes the oldest delivery that may be tried now; nil: none for so long. At the end there are
-// those alone that were never tried.
+// unsent counts and logs events that the end of the process has overtaken.
+func (s *Sender) unsent(events int) {
+	s.metrics.results.WithLabelValues(resultUnsent).Add(float64(events))
+	s.o.Logger.Warn().Str("host", s.host).Int("events", events).Msg("the coordinator ends, and the webhook has not had these events")
+}
+
+// next takes the oldest delivery that may be tried now; nil: none for so long, or until a try at hand
+// has ended. At the end there are those alone that were never tried.
 func (s *Sender) next(now time.Time, ending bool) (*delivery, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	wait := time.Hour
+	if len(s.inHand) == atOnce {
+		return nil, wait
+	}
 	for i, d := range s.waiting {
 		left := max(d.due.Sub(now), s.paused.Sub(now))
 		switch {
-		case ending && d.tries > 0:
+		case ending && d.tries > 0, s.inHand[d.Subject]:
 		case left <= 0:
 			s.waiting = slices.Delete(s.waiting, i, i+1)
 			return d, 0

@@ -261,7 +261,9 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 				t.Fatal(err)
 			}
 			d := &delivery{Message: Message{ID: "quota-1", Body: []byte("{}")}, since: time.Now()}
-			s.try(context.Background(), d)
+			answers := make(chan answer, 1)
+			s.try(context.Background(), d, answers)
+			s.answered(<-answers)
 			if s.count() != 1 || !strings.Contains(log.String(), c.reason) || strings.Contains(log.String(), secretPath) || strings.Contains(log.String(), "hidden") {
 				t.Errorf("%d wait, want it to be tried again because of %q; log:\n%s", s.count(), c.reason, log)
 			}

@@ -85,7 +85,10 @@ func work(publish *amqp.Channel, agent, stream string, deliveries <-chan amqp.De
 // result is the task.result of a dispatch. What it needs is in the properties, so
 // that nothing is decoded.
 func result(agent string, d amqp.Delivery, now time.Time) amqp.Publishing {
-	task := d.MessageId[:max(0, strings.LastIndexByte(d.MessageId, '.'))]
+	task := d.MessageId // the task's id, its life and the attempt
+	for range 2 {
+		task = task[:max(0, strings.LastIndexByte(task, '.'))]
+	}
 	return amqp.Publishing{
 		DeliveryMode: amqp.Persistent, ContentType: "application/json", Type: "task.result",
 		MessageId: d.MessageId, CorrelationId: d.CorrelationId,

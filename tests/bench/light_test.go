@@ -52,7 +52,7 @@ func TestTide(t *testing.T) {
 
 func TestResultsAreValid(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 6_000_000, time.UTC)
-	p := result(agentID(42), amqp.Delivery{MessageId: taskID(7) + ".1", CorrelationId: "trace-7"}, now)
+	p := result(agentID(42), amqp.Delivery{MessageId: taskID(7) + ".mwq85dhr.1", CorrelationId: "trace-7"}, now)
 	var m messages.TaskResult
 	if refusal := decoder(t).DecodeTaskResult(p.Body, &m); refusal != nil {
 		t.Fatal(refusal.Text)

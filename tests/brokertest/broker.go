@@ -26,8 +26,9 @@ type Broker struct {
 	// Mgmt is http://host:port of the management API, without credentials.
 	Mgmt string
 
-	api api
-	dir string
+	api     api
+	dir     string
+	lookout *lookout // nil: a connection for each look
 }
 
 // Vhost makes a virtual host with a name of its own and deletes it, with all
@@ -46,11 +47,14 @@ func (b Broker) NewVhost(t testing.TB) Broker {
 	t.Cleanup(func() { b.api.must(t, http.MethodDelete, nil, nil, "vhosts", name) })
 	vb := b.In(t, name)
 	vb.SetPermissions(t, vb.user(), ".*", ".*", ".*")
+	vb.lookout = &lookout{}
+	t.Cleanup(vb.lookout.close)
 	return vb
 }
 
 func fromEnvironment(t testing.TB) Broker {
 	t.Helper()
+	Needs(t, "a broker")
 	amqpURL, mgmtURL, dir := os.Getenv(EnvAMQP), os.Getenv(EnvMgmt), os.Getenv(EnvDir)
 	if amqpURL == "" || mgmtURL == "" || dir == "" {
 		t.Fatalf(`this test needs a broker: run make test, or: scripts/broker.sh start && eval "$(scripts/broker.sh env)"`)
@@ -64,7 +68,7 @@ func (b Broker) In(t testing.TB, vhost string) Broker {
 	t.Helper()
 	u := parse(t, b.URL)
 	u.Path, u.RawPath = "/"+vhost, "/"+url.PathEscape(vhost)
-	b.URL, b.VHost = u.String(), vhost
+	b.URL, b.VHost, b.lookout = u.String(), vhost, nil
 	return b
 }
 
@@ -73,7 +77,7 @@ func (b Broker) As(t testing.TB, user, password string) Broker {
 	t.Helper()
 	u := parse(t, b.URL)
 	u.User = url.UserPassword(user, password)
-	b.URL = u.String()
+	b.URL, b.lookout = u.String(), nil
 	return b
 }
 

@@ -3,6 +3,7 @@ package brokertest
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,18 +26,7 @@ type QueueInfo struct {
 // QueueInfo looks at a queue. One that does not exist is an answer, not a failure.
 func (b Broker) QueueInfo(t testing.TB, name string) QueueInfo {
 	t.Helper()
-	info := QueueInfo{}
-	b.withChannel(t, func(ch *amqp.Channel) {
-		q, err := ch.QueueDeclarePassive(name, true, false, false, false, nil)
-		var refusal *amqp.Error
-		switch {
-		case errors.As(err, &refusal) && refusal.Code == amqp.NotFound:
-		case err != nil:
-			t.Fatalf("look at the queue %s: %v", name, err)
-		default:
-			info.Exists, info.Ready, info.Consumers = true, q.Messages, q.Consumers
-		}
-	})
+	info := b.look(t, name)
 	if info.Exists {
 		var answer struct {
 			Type      string         `json:"type"`
@@ -46,6 +36,92 @@ func (b Broker) QueueInfo(t testing.TB, name string) QueueInfo {
 		info.Type, info.Arguments = answer.Type, answer.Arguments
 	}
 	return info
+}
+
+// Ready is how many messages are ready in a queue at this moment; 0 if it does not exist.
+// It is for looking again and again: in a virtual host of [Vhost] or [Broker.NewVhost] it
+// costs one frame.
+func (b Broker) Ready(t testing.TB, name string) int {
+	t.Helper()
+	return b.look(t, name).Ready
+}
+
+// look is QueueInfo without the type and the arguments.
+func (b Broker) look(t testing.TB, name string) (info QueueInfo) {
+	t.Helper()
+	if b.lookout == nil {
+		b.withChannel(t, func(ch *amqp.Channel) {
+			var err error
+			if info, err = queueCounts(ch, name); err != nil {
+				t.Fatalf("look at the queue %s: %v", name, err)
+			}
+		})
+		return info
+	}
+	info, err := b.lookout.look(b, t, name)
+	if err != nil {
+		t.Fatalf("look at the queue %s: %v", name, err)
+	}
+	return info
+}
+
+// queueCounts says what a passive declaration says. The channel is closed after a queue
+// that does not exist.
+func queueCounts(ch *amqp.Channel, name string) (QueueInfo, error) {
+	q, err := ch.QueueDeclarePassive(name, true, false, false, false, nil)
+	var refusal *amqp.Error
+	switch {
+	case errors.As(err, &refusal) && refusal.Code == amqp.NotFound:
+		return QueueInfo{}, nil
+	case err != nil:
+		return QueueInfo{}, err
+	default:
+		return QueueInfo{Exists: true, Ready: q.Messages, Consumers: q.Consumers}, nil
+	}
+}
+
+// lookout is a connection that stays open for looking at queues: a new one for each look
+// costs the broker far more than the look.
+type lookout struct {
+	mu      sync.Mutex
+	conn    *amqp.Connection
+	channel *amqp.Channel
+}
+
+// look connects again once when the connection has been lost: what closes connections is
+// part of many tests.
+func (l *lookout) look(b Broker, t testing.TB, name string) (info QueueInfo, err error) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for range 2 {
+		if l.channel == nil {
+			if l.conn == nil || l.conn.IsClosed() {
+				l.conn = b.Dial(t)
+			}
+			if l.channel, err = l.conn.Channel(); err != nil {
+				l.conn, l.channel = nil, nil
+				continue
+			}
+		}
+		if info, err = queueCounts(l.channel, name); err != nil {
+			l.conn, l.channel = nil, nil
+			continue
+		}
+		if !info.Exists {
+			l.channel = nil // closed with the answer
+		}
+		return info, nil
+	}
+	return info, err
+}
+
+func (l *lookout) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn != nil {
+		_ = l.conn.CloseDeadline(time.Now().Add(patience)) // a fault may have closed it
+	}
 }
 
 // Publish sends one persistent message and waits for the broker's confirm; it

@@ -33,6 +33,7 @@ type Node struct{ Broker }
 // it only where a whole broker must stop, die or raise an alarm.
 func Private(t testing.TB, opts Options) *Node {
 	t.Helper()
+	Needs(t, "a broker")
 	dir := filepath.Join(t.TempDir(), "broker")
 	n := &Node{Broker{VHost: "/", dir: dir}}
 	// If this process dies without its cleanups (a test time-out does that), the
@@ -139,16 +140,23 @@ func script(t testing.TB, dir, verb string, args ...string) string {
 // ModuleRoot is the directory of go.mod: tests run in their package's folder.
 func ModuleRoot(t testing.TB) string {
 	t.Helper()
+	dir, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	for err == nil {
 		if _, statErr := os.Stat(filepath.Join(dir, "go.mod")); statErr == nil {
-			return dir
+			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
 			err = fmt.Errorf("no go.mod above it")
 		}
 		dir = filepath.Dir(dir)
 	}
-	t.Fatalf("find the project from the working directory: %v", err)
-	return ""
+	return "", fmt.Errorf("find the project from the working directory: %w", err)
 }

@@ -22,18 +22,19 @@ import (
 const gatewayToken = "failover-tests-ask-for-quota-with-this-token"
 
 // Callers ask at one time, each for estimate tokens; there are enough for half of them. callTTL is
-// how long a reservation stands of which nobody tells the end.
+// how long a reservation stands of which nobody tells the end. It is longer than a caller may have
+// to ask again for an answer that was lost with the leader: what was granted would have ended by then.
 const (
 	callers    = 1000
 	callTokens = callers / 2 * estimate
-	callTTL    = 6 * time.Second
+	callTTL    = 20 * time.Second
 )
 
 const callQuotas = `
 pool:
   limits: {total_tokens: {amount: 50000, per: year}}
 groups: [{id: project_alpha}, {id: project_beta}]
-reservation_ttl_seconds: 6
+reservation_ttl_seconds: 20
 `
 
 // TestCallsSurvive kills the leader in the middle of 1,000 concurrent calls, each of which asks the
@@ -41,6 +42,7 @@ reservation_ttl_seconds: 6
 // next leader, once; never is more used and set aside than there is; and what nobody settles is
 // given back when its time is over: nothing leaks.
 func TestCallsSurvive(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, brokertest.Vhost(t).URL)
 	if err := os.WriteFile(filepath.Join(filepath.Dir(r.config), "quotas.yaml"), []byte(callQuotas), 0o600); err != nil {
 		t.Fatal(err)
@@ -103,14 +105,14 @@ type crowd struct {
 func (c *crowd) call(ctx context.Context, i int) {
 	id := fmt.Sprint("c-", i)
 	body := map[string]any{"reservation_id": id, "group_id": []string{"project_alpha", "project_beta"}[i%2], "input_tokens": estimate - 20, "output_tokens": 20}
-	switch status := c.ask(ctx, i, "reserve", body); status {
+	switch status, text := c.ask(ctx, i, "reserve", body); status {
 	case http.StatusTooManyRequests:
 		c.refused.Add(1)
 		return
 	case http.StatusOK:
 		c.granted.Add(1)
 	default:
-		c.r.t.Errorf("%s: reserve is answered %d", id, status)
+		c.r.t.Errorf("%s: reserve is answered %d %s", id, status, text)
 		return
 	}
 	if i%10 == 0 {
@@ -118,37 +120,37 @@ func (c *crowd) call(ctx context.Context, i int) {
 		return
 	}
 	// 409: it was settled before, and the answer lost with the leader.
-	switch status := c.ask(ctx, i, "settle", map[string]any{"reservation_id": id, "input_tokens": usageOf(id) - 10, "output_tokens": 10}); status {
+	switch status, text := c.ask(ctx, i, "settle", map[string]any{"reservation_id": id, "input_tokens": usageOf(id) - 10, "output_tokens": 10}); status {
 	case http.StatusOK, http.StatusConflict:
 		c.settled.Add(1)
 		c.used.Add(int64(usageOf(id)))
 	default:
-		c.r.t.Errorf("%s: settle is answered %d", id, status)
+		c.r.t.Errorf("%s: settle is answered %d %s", id, status, text)
 	}
 }
 
 // ask asks one coordinator after the other until one of them answers.
-func (c *crowd) ask(ctx context.Context, i int, what string, body map[string]any) int {
+func (c *crowd) ask(ctx context.Context, i int, what string, body map[string]any) (status int, answer string) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		c.r.t.Error(err)
-		return 0
+		return 0, ""
 	}
 	for n := i; ctx.Err() == nil; n++ {
 		c.asked.Add(1)
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.at[n%len(c.at)]+"/v1/quota/"+what, bytes.NewReader(text))
 		if err != nil {
 			c.r.t.Error(err)
-			return 0
+			return 0, ""
 		}
 		request.Header.Set("Content-Type", "application/json")
 		request.Header.Set("Authorization", "Bearer "+gatewayToken)
 		response, err := c.client.Do(request)
 		if err == nil {
-			_, _ = io.Copy(io.Discard, response.Body) // so that the connection is used again
+			said, _ := io.ReadAll(response.Body) // to its end, so that the connection is used again
 			_ = response.Body.Close()
 			if response.StatusCode != http.StatusServiceUnavailable {
-				return response.StatusCode
+				return response.StatusCode, string(said)
 			}
 		}
 		c.unanswered.Add(1)
@@ -157,5 +159,5 @@ func (c *crowd) ask(ctx context.Context, i int, what string, body map[string]any
 		case <-ctx.Done():
 		}
 	}
-	return 0
+	return 0, "in time"
 }

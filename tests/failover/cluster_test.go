@@ -11,12 +11,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"taskbus/tests/brokertest"
 )
 
 // clusterTimeout is how long a cluster may take to start or stop.
 const clusterTimeout = 3 * time.Minute
 
-// cluster is three RabbitMQ nodes that belong to one test.
+// cluster is three RabbitMQ nodes, as one test has them.
 type cluster struct {
 	t    *testing.T
 	dir  string
@@ -26,6 +28,7 @@ type cluster struct {
 // startCluster starts one, which ends with the test.
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
+	brokertest.Needs(t, "a cluster of brokers")
 	c := &cluster{t: t, dir: filepath.Join(t.TempDir(), "cluster"), urls: make([]string, 4)}
 	t.Cleanup(func() { c.script("stop") })
 	c.script("start", "--until-gone", strconv.Itoa(os.Getpid()))
@@ -41,6 +44,9 @@ func startCluster(t *testing.T) *cluster {
 	}
 	return c
 }
+
+// in is the same cluster for a subtest.
+func (c *cluster) in(t *testing.T) *cluster { return &cluster{t: t, dir: c.dir, urls: c.urls} }
 
 // kill ends a node as a crash would, and tells when it began to.
 func (c *cluster) kill(node int) (at time.Time) {

@@ -30,6 +30,7 @@ groups:
 // what was used under it; the boost ends in its time; a file under which something does not fit is
 // taken over without it.
 func TestControlsSurvive(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, brokertest.Vhost(t).URL)
 	r.configure(strings.Replace(fleet, "assignment_timeout_seconds: 5", "assignment_timeout_seconds: 300", 1))
 	file := filepath.Join(filepath.Dir(r.config), "quotas.yaml")

@@ -17,26 +17,29 @@ import (
 // takeOverWithin is the promise after the death of the leader's process.
 const takeOverWithin = 2 * time.Second
 
-// TestTakeOverOnOneBroker has one broker for all tests that leave it alone.
+// TestTakeOverOnOneBroker has the tests that leave their broker alone.
 func TestTakeOverOnOneBroker(t *testing.T) {
-	node := brokertest.Private(t, brokertest.Options{})
+	t.Parallel()
 	for _, test := range []struct {
 		name string
-		run  func(*testing.T, *brokertest.Node)
+		run  func(*testing.T)
 	}{
 		{"the leader is killed", leaderIsKilled},
 		{"the leader ends in order", leaderEnds},
 		{"one leader after the other is killed", leadersAreKilled},
 		{"the leader is stopped and goes on", leaderIsStopped},
 	} {
-		t.Run(test.name, func(t *testing.T) { test.run(t, node) })
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t)
+		})
 	}
 }
 
 // leaderIsKilled kills the leader in the middle of some hundred tasks a second, of
 // which some are with an agent that holds them.
-func leaderIsKilled(t *testing.T, node *brokertest.Node) {
-	r := newRig(t, node.NewVhost(t).URL)
+func leaderIsKilled(t *testing.T) {
+	r := newRig(t, brokertest.Vhost(t).URL)
 	first := r.launch("the first", r.url)
 	first.awaitState("active")
 	second := r.launch("the second", r.url)
@@ -113,8 +116,8 @@ func leaderIsKilled(t *testing.T, node *brokertest.Node) {
 
 // leaderEnds is a rolling restart: SIGTERM for the leader, while a standby waits.
 // Nothing is doubled by it.
-func leaderEnds(t *testing.T, node *brokertest.Node) {
-	r := newRig(t, node.NewVhost(t).URL)
+func leaderEnds(t *testing.T) {
+	r := newRig(t, brokertest.Vhost(t).URL)
 	first := r.launch("the old one", r.url)
 	first.awaitState("active")
 	second := r.launch("the new one", r.url)

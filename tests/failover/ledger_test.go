@@ -1,7 +1,6 @@
 package failover
 
 import (
-	"fmt"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -100,7 +99,7 @@ func (l *ledger) take(r *rig, reader *journal.Reader, d *amqp.Delivery) []coordi
 	l.records[header.Epoch] += reader.Next() - next
 	for _, rec := range records {
 		if a, ok := rec.(*coordinator.Assigned); ok {
-			l.decided[fmt.Sprintf("%s.%d", a.Task.ID, a.Attempt)] = a.Agent
+			l.decided[coordinator.DispatchID(a.Task, a.Attempt)] = a.Agent
 		}
 	}
 	return records

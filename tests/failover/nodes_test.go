@@ -22,10 +22,16 @@ import (
 // while it does, and then the coordinator tries again after a pause of at most 15 s.
 const nodeTakeOver = 20 * time.Second
 
-// TestTakeOverOnACluster has a cluster for each test: they take its nodes away.
+// TestTakeOverOnACluster takes nodes away. The tests of minutes have a cluster each.
 func TestTakeOverOnACluster(t *testing.T) {
-	t.Run("the node of the leader is lost", nodeOfTheLeaderIsLost)
-	t.Run("a channel begins while a node is lost", channelBeginsWhileANodeIsLost)
+	t.Parallel()
+	nodes := startCluster(t)
+	t.Run("the node of the leader is lost", func(t *testing.T) { nodeOfTheLeaderIsLost(t, nodes.in(t)) })
+	t.Run("a channel begins while a node is lost", func(t *testing.T) {
+		nodes := nodes.in(t)
+		nodes.start(2) // lost in the test before
+		channelBeginsWhileANodeIsLost(t, nodes)
+	})
 	if *long {
 		t.Run("the node of the queues is lost", nodeOfTheQueuesIsLost)
 		t.Run("nodes are upgraded and lost", nodesAreUpgradedAndLost)
@@ -35,9 +41,8 @@ func TestTakeOverOnACluster(t *testing.T) {
 // nodeOfTheLeaderIsLost kills the RabbitMQ node that the leader is connected to, on
 // which the leaders of all queues and streams are as well, because that is where they
 // were declared. The other coordinator is connected to another node; agents and
-// producers to the third.
-func nodeOfTheLeaderIsLost(t *testing.T) {
-	nodes := startCluster(t)
+// producers to the third. The second node is away in the end.
+func nodeOfTheLeaderIsLost(t *testing.T, nodes *cluster) {
 	r := newRig(t, nodes.urls[3])
 	first := r.launch("the one on node 1", nodes.urls[1])
 	first.awaitState("active")
@@ -123,8 +128,7 @@ func nodeOfTheQueuesIsLost(t *testing.T) {
 // channelBeginsWhileANodeIsLost: whoever publishes to a queue for the first time while the
 // queue's leader is lost gets through. RabbitMQ 3.10 refuses everything for that queue on
 // the channel that came too early, for as long as it lives (see package amqpbus).
-func channelBeginsWhileANodeIsLost(t *testing.T) {
-	nodes := startCluster(t)
+func channelBeginsWhileANodeIsLost(t *testing.T, nodes *cluster) {
 	queue := bus.Queue{Name: "q", Kind: bus.Quorum, DeliveryLimit: 10}
 	declares, err := amqpbus.New(amqpbus.Config{URL: nodes.urls[1]}).Open(t.Context(), bus.SessionSpec{
 		Name: "declares", Topology: bus.Topology{Mode: bus.Declare, Queues: []bus.Queue{queue}}})
@@ -132,6 +136,9 @@ func channelBeginsWhileANodeIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer declares.Close(context.WithoutCancel(t.Context()))
+	if got := nodes.replicas(3)[queue.Name]; got != "quorum 3/3" {
+		t.Fatalf("the queue is replicated as %q", got)
+	}
 	const publishers, apart = 40, 20 * time.Millisecond
 	type newcomer struct {
 		bus.Session

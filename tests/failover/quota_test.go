@@ -48,7 +48,9 @@ func usageOf(id string) int {
 // the journal says, which is what agents got and told; and never is more used and reserved
 // than there is.
 func TestQuotasSurvive(t *testing.T) {
+	t.Parallel()
 	t.Run("it starts again", func(t *testing.T) {
+		t.Parallel()
 		quotasSurvive(t, func(r *rig, leader *process) *process {
 			leader.kill()
 			next := r.launch("the one that starts again", r.url)
@@ -57,6 +59,7 @@ func TestQuotasSurvive(t *testing.T) {
 		}, func(*rig) {})
 	})
 	t.Run("a standby takes over", func(t *testing.T) {
+		t.Parallel()
 		var standby *process
 		quotasSurvive(t, func(r *rig, leader *process) *process {
 			next := standby

@@ -34,6 +34,7 @@ pool:
 // as it was counted then. The only coordinator is killed and starts again, under the file as it is by
 // then: it knows of every budget what was known before, to the unit.
 func TestUsageOutlastsOtherQuotas(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		file string
@@ -62,6 +63,7 @@ func TestUsageOutlastsOtherQuotas(t *testing.T) {
 		}, map[string]float64{"pool/alpha total_tokens": 607, "pool total_tokens": 657}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t, brokertest.Vhost(t).URL)
 			o := &onlyOne{rig: r, file: filepath.Join(filepath.Dir(r.config), "quotas.yaml")}
 			o.write(c.file)

@@ -12,8 +12,8 @@ import (
 
 // leadersAreKilled kills one leader after the other under load, and starts a new
 // standby each time.
-func leadersAreKilled(t *testing.T, node *brokertest.Node) {
-	vhost := node.NewVhost(t)
+func leadersAreKilled(t *testing.T) {
+	vhost := brokertest.Vhost(t)
 	r := newRig(t, vhost.URL)
 	leader := r.launch("coordinator 1", r.url)
 	leader.awaitState("active")
@@ -69,12 +69,15 @@ type size struct {
 
 func look(vhost brokertest.Broker, leader *process) size {
 	leader.r.t.Helper()
-	count := func(what ...string) int {
-		return strings.Count(vhost.Ctl(leader.r.t, append([]string{"-q", "--no-table-headers"}, what...)...), "\n")
+	count := func(of string, what ...string) int {
+		return strings.Count(vhost.Ctl(leader.r.t, append([]string{"-q", "--no-table-headers"}, what...)...), of)
 	}
 	return size{
-		queues: count("-p", vhost.VHost, "list_queues", "name"), connections: count("list_connections", "pid"),
-		consumers: count("-p", vhost.VHost, "list_consumers", "queue_name"), goroutines: int(leader.metric("go_goroutines")), memory: leader.memory(),
+		queues: count("\n", "-p", vhost.VHost, "list_queues", "name"),
+		// Of all virtual hosts, with the name of theirs.
+		connections: count(vhost.VHost+"\n", "list_connections", "vhost"),
+		consumers:   count("\n", "-p", vhost.VHost, "list_consumers", "queue_name"),
+		goroutines:  int(leader.metric("go_goroutines")), memory: leader.memory(),
 	}
 }
 

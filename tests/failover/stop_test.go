@@ -18,8 +18,8 @@ const silentTakeOver = 3*beat + takeOverWithin
 
 // leaderIsStopped stops the leader's process and lets it go on when another one
 // leads: as a machine does that is suspended, or a container that gets no CPU.
-func leaderIsStopped(t *testing.T, node *brokertest.Node) {
-	r := newRig(t, node.NewVhost(t).URL)
+func leaderIsStopped(t *testing.T) {
+	r := newRig(t, brokertest.Vhost(t).URL)
 	url := r.url + fmt.Sprintf("?heartbeat=%.0f", beat.Seconds())
 	first := r.launch("the first", url)
 	first.awaitState("active")
@@ -53,12 +53,16 @@ func leaderIsStopped(t *testing.T, node *brokertest.Node) {
 
 	// At rest, but for tasks that nobody can do: their time is up while the leader is
 	// stopped, so that it wants to fail them as soon as it goes on. Now its messages
-	// can be counted one by one.
+	// can be counted one by one. They come all at once: when the last has come, the time
+	// of the first is not to be up.
 	l.paused.Store(true)
 	r.drained()
-	for i := range 50 {
-		r.offer(task(fmt.Sprint(i, "-waits-and-fails"), "wait"))
+	second.awaitSilence()
+	waiting := make([]request, 50)
+	for i := range waiting {
+		waiting[i] = task(fmt.Sprint(i, "-waits-and-fails"), "wait")
 	}
+	r.offer(waiting...)
 	r.eventually(patience, "the second holds them", func() (bool, string) {
 		s := second.status()
 		return s.Pending.Total == 50 && s.Pending.Dispatching == 0, fmt.Sprintf("%+v", s.Pending)
@@ -109,6 +113,22 @@ func leaderIsStopped(t *testing.T, node *brokertest.Node) {
 func (c *process) confirmed() float64 {
 	c.r.t.Helper()
 	return c.metric(`taskbus_publish_outcomes_total{outcome="confirmed"}`)
+}
+
+// awaitSilence waits until the process has published nothing for a second, and the broker
+// has confirmed it all: what was learnt of the last tasks follows them into the journal.
+func (c *process) awaitSilence() {
+	c.r.t.Helper()
+	var was string
+	var since time.Time
+	c.r.eventually(patience, c.name+" is silent", func() (bool, string) {
+		s := c.status()
+		now := fmt.Sprint(c.confirmed(), " confirmed, ", s.Journal.Records, " records")
+		if was != now {
+			was, since = now, time.Now()
+		}
+		return s.Counters.Held == 0 && time.Since(since) > time.Second, now
+	})
 }
 
 // awaitDispatches waits until the process has dispatched so many tasks more.

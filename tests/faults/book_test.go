@@ -157,17 +157,20 @@ func (b *book) session() {
 		return // the broker is away
 	}
 	defer conn.CloseDeadline(time.Now().Add(5 * time.Second))
-	ch, err := conn.Channel()
-	if err != nil {
-		return
-	}
-	failed, err := ch.Consume(bus.QueueFailed, "", false, false, false, false, nil)
-	if err != nil {
-		return // not declared yet: the next try is on another channel
-	}
-	dead, err := ch.Consume(bus.QueueDead, "", false, false, false, false, nil)
-	if err != nil {
-		return
+	var failed, dead <-chan amqp.Delivery
+	for { // until both are declared: a refusal ends the channel
+		ch, err := conn.Channel()
+		if err != nil {
+			return
+		}
+		if failed, err = ch.Consume(bus.QueueFailed, "", false, false, false, false, nil); err == nil {
+			if dead, err = ch.Consume(bus.QueueDead, "", false, false, false, false, nil); err == nil {
+				break
+			}
+		}
+		if b.r.pause(100 * time.Millisecond); b.r.stopping.Err() != nil {
+			return
+		}
 	}
 	decoder := newDecoder(b.r.t)
 	for {

@@ -47,7 +47,7 @@ var passings = []passing{
 		first.stop()
 		r.work(4, 20, agentOptions{refuse: func(m *messages.TaskDispatch) bool { return m.Attempt == 1 }})
 		r.eventually(patience, "all are given back", func() (bool, string) {
-			n := r.broker.QueueInfo(r.t, bus.QueueReassign).Ready
+			n := r.broker.Ready(r.t, bus.QueueReassign)
 			return n == 60, fmt.Sprint(n)
 		})
 		return launch()

@@ -196,11 +196,15 @@ func (r *rig) malformed(all map[string]amqp.Publishing) *process {
 		r.book.offer(id, nil) // failures may name it; it is not confirmed, and need not end
 	}
 	r.fates = []fate{{"bad", "any"}, {"huge", "any"}}
+	sums := map[string][32]byte{} // by name: some are large
+	for name, m := range all {
+		sums[name] = sha256.Sum256(m.Body)
+	}
 	parked := func() (n int) {
 		r.book.mu.Lock()
 		defer r.book.mu.Unlock()
-		for _, m := range all {
-			if r.book.dead[sha256.Sum256(m.Body)] > 0 {
+		for _, sum := range sums {
+			if r.book.dead[sum] > 0 {
 				n++
 			}
 		}
@@ -219,12 +223,13 @@ func (r *rig) malformed(all map[string]amqp.Publishing) *process {
 			})
 		}
 		r.eventually(3*patience, "S8: each is parked", func() (bool, string) {
-			return parked() == len(all), fmt.Sprintf("%d of %d", parked(), len(all))
+			n := parked()
+			return n == len(all), fmt.Sprintf("%d of %d", n, len(all))
 		})
 	}, parked)
-	for name, m := range all {
+	for name, sum := range sums {
 		r.book.mu.Lock()
-		n := r.book.dead[sha256.Sum256(m.Body)]
+		n := r.book.dead[sum]
 		r.book.mu.Unlock()
 		if n != 1 {
 			r.t.Errorf("S8: %s is in task.dead %d times, want once", name, n)

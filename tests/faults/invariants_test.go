@@ -341,7 +341,7 @@ func (r *rig) nothingIsLeft() {
 		var ready int
 		late := time.Now().Add(patience)
 		for {
-			if ready = r.broker.QueueInfo(r.t, q).Ready; ready == 0 {
+			if ready = r.broker.Ready(r.t, q); ready == 0 {
 				break
 			}
 			if time.Now().After(late) {

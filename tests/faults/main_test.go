@@ -4,11 +4,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
+
+	"taskbus/tests/brokertest"
 )
 
 var (
@@ -19,7 +19,7 @@ var (
 )
 
 // atOnce is how many cells run side by side: nearly all their time they wait.
-const atOnce = "6"
+const atOnce = 6
 
 // programs are the built taskbus, with and without failpoints.
 var programs struct {
@@ -28,7 +28,7 @@ var programs struct {
 }
 
 func TestMain(m *testing.M) {
-	flag.Parse()
+	brokertest.SideBySide(atOnce)
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano())
 	}
@@ -36,10 +36,6 @@ func TestMain(m *testing.M) {
 }
 
 func runAll(m *testing.M) int {
-	if err := flag.Set("test.parallel", atOnce); err != nil {
-		fmt.Fprintln(os.Stderr, "run cells side by side:", err)
-		return 1
-	}
 	dir, err := os.MkdirTemp("", "taskbus-faults-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "make a directory for the programs:", err)
@@ -50,19 +46,9 @@ func runAll(m *testing.M) int {
 		if *program != "" {
 			return *program, nil
 		}
-		return build(dir, "taskbus")
+		return brokertest.Program(dir)
 	})
-	programs.breaking = sync.OnceValues(func() (string, error) { return build(dir, "taskbus-failpoint", "-tags", "failpoint") })
+	programs.breaking = sync.OnceValues(func() (string, error) { return brokertest.Program(dir, "-tags=failpoint") })
 	fmt.Printf("faults: -faults.seed=%d -faults.all=%t -faults.soak=%v\n", *seed, *wholeMatrix, *soakFor)
 	return m.Run()
-}
-
-// build makes the program once, when the first cell wants it.
-func build(dir, name string, args ...string) (string, error) {
-	path := filepath.Join(dir, name)
-	all := append(append([]string{"build", "-o", path}, args...), "taskbus/cmd/taskbus")
-	if out, err := exec.Command("go", all...).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the program: %w\n%s", err, out)
-	}
-	return path, nil
 }

@@ -145,10 +145,12 @@ func (r *rig) end() {
 	r.helpers.Wait()
 }
 
-// eventually looks every 20 ms until the condition holds.
+// eventually looks until the condition holds: at first every few milliseconds, then less
+// and less often, since looking costs more than waiting.
 func (r *rig) eventually(within time.Duration, what string, holds func() (ok bool, seen string)) {
 	r.t.Helper()
-	late := time.Now().Add(within)
+	const rarest = 100 * time.Millisecond
+	late, next := time.Now().Add(within), 5*time.Millisecond
 	for {
 		ok, seen := holds()
 		if ok {
@@ -157,7 +159,8 @@ func (r *rig) eventually(within time.Duration, what string, holds func() (ok boo
 		if time.Now().After(late) {
 			r.t.Fatalf("not within %v: %s; last seen: %s", within, what, seen)
 		}
-		r.pause(20 * time.Millisecond)
+		r.pause(next)
+		next = min(next*3/2, rarest)
 	}
 }
 

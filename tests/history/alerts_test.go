@@ -80,7 +80,7 @@ func halfway(now time.Time) int64 {
 // a receiver that was busy, signed at the webhook; the standby tells nothing. When the leader is
 // killed, the next one forecasts it anew under the same ids, and does not tell the 80 % again.
 func TestAlerts(t *testing.T) {
-	r := newRig(t)
+	r := newIdleRig(t) // it waits twice for forecasts, which are made every 10 s
 	key := []byte("0123456789abcdef0123456789abcdef")
 	hook := &receiver{t: t, key: key, tried: make(map[string]int), bodies: make(map[string]string)}
 	server := httptest.NewServer(hook)

@@ -76,7 +76,27 @@ type call struct {
 	input, output int64
 }
 
+// busy are the tests that run side by side and use the machine, which [TestHistoryIsNotInTheWay]
+// wants for itself. It need not wait for one that does little else than wait.
+var busy sync.WaitGroup
+
+// newRig makes one for a test that runs beside others.
 func newRig(t *testing.T) *rig {
+	t.Helper()
+	busy.Add(1)
+	t.Cleanup(busy.Done)
+	return newIdleRig(t)
+}
+
+// newIdleRig is newRig for a test that mostly waits.
+func newIdleRig(t *testing.T) *rig {
+	t.Helper()
+	t.Parallel()
+	return newRigBeside(t)
+}
+
+// newRigBeside makes one more for a test.
+func newRigBeside(t *testing.T) *rig {
 	t.Helper()
 	brokertest.DependOnProgram(t)
 	r := &rig{t: t, broker: brokertest.Vhost(t), dir: t.TempDir(), bill: &bill{calls: make(map[string]call)}}

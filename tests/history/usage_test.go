@@ -55,8 +55,8 @@ func TestHistoryIsWhatWasTold(t *testing.T) {
 // The database is killed in the middle: tasks go on as ever, and when it is back the history
 // catches up exactly.
 func TestHistoryWhileTheDatabaseIsAway(t *testing.T) {
-	server := postgrestest.Start(t)
 	r := newRig(t)
+	server := postgrestest.Start(t)
 	p := r.start(server.Database(t))
 	r.work()
 	r.offer(200)
@@ -86,8 +86,8 @@ func TestHistoryWhileTheDatabaseIsAway(t *testing.T) {
 // Two coordinators, one of which leads, write to one database; the leader is killed in the middle.
 // Everything is in it once.
 func TestHistoryOfTwoCoordinators(t *testing.T) {
-	server := postgrestest.Start(t)
 	r := newRig(t)
+	server := postgrestest.Shared(t)
 	database := server.Database(t)
 	leader, other := r.start(database), r.launch(database)
 	r.work()

@@ -62,7 +62,7 @@ func TestMarketLostAward(t *testing.T) {
 	}
 	two.bid(offer2, 0.5)
 	d := one.take()
-	if d.DispatchID != "t-1.1" {
+	if attemptID(d.DispatchID) != "t-1.1" {
 		t.Errorf("dispatched: %s", d.amqp.Body)
 	}
 	b.enter(d)
@@ -150,12 +150,12 @@ func TestMarketSilentWinner(t *testing.T) {
 	c.awaitEligible("a1", "a2", "a3")
 	b.offer(r.client, task("t-1", "build"))
 	a1.bid(a1.offer(control), 0.9)
-	if e := b.end(t, "t-1"); e.What != "succeeded" || e.Agent != "a2" || e.Attempt != 2 || e.Dispatch != "t-1.2" {
+	if e := b.end(t, "t-1"); e.What != "succeeded" || e.Agent != "a2" || e.Attempt != 2 || attemptID(e.Dispatch) != "t-1.2" {
 		t.Errorf("%+v", e)
 	}
 	awards := awaitTold[*messages.TaskAwarded](t, o, 2)
-	if first, second := awards[0], awards[1]; len(awards) != 2 || first.AgentID != "a1" || first.DispatchID != "t-1.1" ||
-		second.AgentID != "a2" || second.DispatchID != "t-1.2" || second.AuctionID != first.AuctionID {
+	if first, second := awards[0], awards[1]; len(awards) != 2 || first.AgentID != "a1" || attemptID(first.DispatchID) != "t-1.1" ||
+		second.AgentID != "a2" || attemptID(second.DispatchID) != "t-1.2" || second.AuctionID != first.AuctionID {
 		t.Errorf("awarded: %+v, then %+v", awards[0], awards[1])
 	}
 	if n := len(of[*messages.TaskAvailable](o)); n != 3 {

@@ -55,7 +55,7 @@ func TestAgentKilledInMidTask(t *testing.T) {
 	died := time.Now()
 	second := b.runs(t, "t-1", 2)
 	took := time.Since(died)
-	if second.agent != other.id || second.dispatchID != "t-1.2" {
+	if second.agent != other.id || attemptID(second.dispatchID) != "t-1.2" {
 		t.Errorf("after the death of %s t-1 was begun by %+v", victim.id, second)
 	}
 	// The broker closes the connection at once; its consumers are counted each second.
@@ -115,7 +115,7 @@ func TestAgentStoppedBeyondItsThreshold(t *testing.T) {
 			}
 			stopped.signal(syscall.SIGSTOP)
 			c.awaitAgent(stopped.id, "is stale or gone", func(a httpapi.Agent) bool { return a.State == "stale" || a.State == "gone" })
-			if second := b.runs(t, "t-1", 2); second.agent != other.id || second.dispatchID != "t-1.2" {
+			if second := b.runs(t, "t-1", 2); second.agent != other.id || attemptID(second.dispatchID) != "t-1.2" {
 				t.Errorf("moved to %+v", second)
 			}
 			late := func() {

@@ -14,6 +14,10 @@
 //	team_test.go       agents with the SDK in the test's own process, and what all are told
 //	ledger_test.go     offered, acknowledged, lost, duplicated, unexpected
 //
+// The tests begin in the order of their files' names. Those that take longest, in
+// which a whole broker stops and starts, or the coordinator waits for its retry budget,
+// stand in files that come early.
+//
 // # What it must never do
 //
 // It never reaches into the coordinator's memory, never waits for a fixed time

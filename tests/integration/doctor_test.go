@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"taskbus/coordinator/bus"
-	"taskbus/tests/brokertest"
 )
 
 // diagnosis is one line of taskbus doctor.
@@ -126,16 +125,4 @@ func TestDoctor(t *testing.T) {
 		code, found = r.doctor("amqp://u:a-password@127.0.0.1:1/", nobody)
 		wants(t, code, found, 1, "broker", "problem", "connection refused")
 	})
-}
-
-// TestDoctorWithoutBroker: a broker that has gone is told from one that refuses.
-func TestDoctorWithoutBroker(t *testing.T) {
-	t.Parallel()
-	node := brokertest.Private(t, brokertest.Options{})
-	r := rigOn(t, node.Broker, fleet)
-	code, found := r.doctor(node.URL, nobody)
-	wants(t, code, found, 0, "broker", "ok", "connected")
-	node.Stop(t)
-	code, found = r.doctor(node.URL, nobody)
-	wants(t, code, found, 1, "broker", "problem", "check_running")
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // Faults that one virtual host can have by itself; those of a whole node are in
-// node_test.go, those of the process in kill_test.go.
+// alarms_and_outages_test.go, those of the process in kill_test.go.
 
 // An operator closes every connection, in the middle of a stream of tasks.
 func TestConnectionsClosedByOperator(t *testing.T) {

@@ -14,7 +14,8 @@ import (
 )
 
 // lanes is a fleet that two groups have in common, and a lane for the group that is going to
-// flood. One free slot of ten is enough to be given a task (max_load).
+// flood. One free slot of ten is enough to be given a task (max_load). The window is a quarter
+// of what it is by default, so that two and a half thousand tasks are two and a half of it.
 const lanes = `
 agents:
   all: {capabilities: [work], max_concurrent_tasks: 10, health_check_interval: 1}
@@ -25,6 +26,7 @@ global_settings:
   assignment_timeout_seconds: 3600
   stale_agent_threshold_seconds: 60
   max_load: 1
+  window: 1000
   lanes: [crawlers]
 `
 
@@ -70,14 +72,17 @@ func beginsWithin(t *testing.T, b *books, crawler *member, gate chan struct{}, m
 	}
 }
 
-// One group sends 10,000 tasks that fill the only agent. What another group of the same weight
+// lanesWindow is the window of lanes. Half of it may be taken by what waits.
+const lanesWindow = 1000
+
+// One group sends 2,500 tasks that fill the only agent. What another group of the same weight
 // and priority sends after them is seen, and has one of the next slots that become free, while
 // the flood waits for the same; what waits can be looked at in its lane; and when the agent
 // goes on, everything arrives, once. Meanwhile the group loses its lane: it is emptied all the
 // same, and then its queue is gone.
 func TestNobodyWaitsBehindAFlood(t *testing.T) {
 	t.Parallel()
-	const flood = 10_000
+	const flood = 5 * lanesWindow / 2
 	r, b, c, crawler, gate := floodable(t)
 	tasks := make([]request, 0, flood)
 	for i := range flood {
@@ -86,7 +91,7 @@ func TestNobodyWaitsBehindAFlood(t *testing.T) {
 		tasks = append(tasks, q)
 	}
 	for len(tasks) > 0 { // not all at once: confirms are waited for
-		n := min(len(tasks), 2000)
+		n := min(len(tasks), 500)
 		b.offer(r.client, tasks[:n]...)
 		tasks = tasks[n:]
 	}
@@ -109,16 +114,16 @@ func TestNobodyWaitsBehindAFlood(t *testing.T) {
 		return q != nil && q.CostLikely == 2*(512+2*512), fmt.Sprintf("%+v", q)
 	})
 	beginsWithin(t, b, crawler, gate, 2)
-	// 2,000 may wait in the window, and 10 are with their agent.
+	// Half of the window may wait in it, and 10 are with their agent.
 	eventually(t, patience, "the flood waits in its lane", func() (bool, string) {
 		n := r.ready(laneOfCrawlers)
-		return n >= flood-10-4000, plural(n, "task")
+		return n >= flood-10-lanesWindow, plural(n, "task")
 	})
 
 	close(gate)
 	eventually(t, time.Minute, "the lane is being read", func() (bool, string) {
 		begun, _ := crawler.count()
-		return begun > 2500, plural(begun, "task") + " begun"
+		return begun > 5*lanesWindow/8, plural(begun, "task") + " begun"
 	})
 	r.writeConfig(strings.Replace(lanes, "[crawlers]", "[]", 1))
 	c.log.await(t, "new configuration in force")

@@ -1,12 +1,11 @@
 package integration
 
 import (
-	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
+
+	"taskbus/tests/brokertest"
 )
 
 // program is the built taskbus.
@@ -14,7 +13,7 @@ var program string
 
 // atOnce is how many tests run side by side, whatever the machine: nearly all their
 // time they wait for a broker, a process or a time-out.
-const atOnce = "6"
+const atOnce = 8
 
 // raceOptions are those of the race detector, where the program has it: what it finds is
 // reported, and told by the exit code, but the program goes on; and at its end it waits no
@@ -26,11 +25,7 @@ func TestMain(m *testing.M) {
 	if spec := os.Getenv(agentEnv); spec != "" {
 		os.Exit(workAs(spec))
 	}
-	flag.Parse()
-	if err := flag.Set("test.parallel", atOnce); err != nil {
-		fmt.Fprintln(os.Stderr, "run tests side by side:", err)
-		os.Exit(1)
-	}
+	brokertest.SideBySide(atOnce)
 	os.Exit(buildAndRun(m))
 }
 
@@ -43,13 +38,15 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	program = filepath.Join(dir, "taskbus")
-	args := []string{"build", "-o", program}
+	var args []string
 	if raceDetector {
 		args = append(args, "-race")
 	}
-	if out, err := exec.Command("go", append(args, "taskbus/cmd/taskbus")...).CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the program: %v\n%s", err, out)
+	if !brokertest.HasServers() {
+		return m.Run() // nothing starts the program
+	}
+	if program, err = brokertest.Program(dir, args...); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()

@@ -86,14 +86,14 @@ func TestMarketBestBidWins(t *testing.T) {
 	offered := time.Now()
 	b.offer(r.client, task("t-1", "build"))
 	e := b.end(t, "t-1")
-	if e.What != "succeeded" || e.Agent != "a2" || e.Attempt != 1 || e.Dispatch != "t-1.1" {
+	if e.What != "succeeded" || e.Agent != "a2" || e.Attempt != 1 || attemptID(e.Dispatch) != "t-1.1" {
 		t.Errorf("%+v", e)
 	}
 	if took := time.Since(offered); took > atOnceThere {
 		t.Errorf("it took %v although everybody had bid; the window is %v", took, bazaarWindow)
 	}
 	awards := awaitTold[*messages.TaskAwarded](t, o, 1)
-	if a := awards[0]; len(awards) != 1 || a.AgentID != "a2" || a.TaskID != "t-1" || a.DispatchID != "t-1.1" || a.AuctionID == "" || a.CorrelationID != "trace-t-1" {
+	if a := awards[0]; len(awards) != 1 || a.AgentID != "a2" || a.TaskID != "t-1" || attemptID(a.DispatchID) != "t-1.1" || a.AuctionID == "" || a.CorrelationID != "trace-t-1" {
 		t.Errorf("awarded: %+v", awards)
 	}
 	lost := map[coordinator.AgentID]messages.BidReason{}

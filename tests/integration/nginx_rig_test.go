@@ -129,6 +129,7 @@ type nginx struct {
 // nginxProgram finds the program, which Debian puts where only root looks.
 func nginxProgram(t *testing.T) string {
 	t.Helper()
+	brokertest.Needs(t, "nginx")
 	if os.Getenv("TASKBUS_TEST_NO_NGINX") == "1" {
 		t.Skip("TASKBUS_TEST_NO_NGINX=1: the gateway of the examples is not tested")
 	}
@@ -137,7 +138,7 @@ func nginxProgram(t *testing.T) string {
 			return path
 		}
 	}
-	t.Fatal("there is no nginx: run scripts/find-broker.sh --ensure-test-tools (Debian: apt-get install nginx), or set TASKBUS_TEST_NO_NGINX=1 to do without")
+	t.Fatal("there is no nginx: run scripts/ensure.sh test-tools (Debian: apt-get install nginx), or set TASKBUS_TEST_NO_NGINX=1 to do without")
 	return ""
 }
 

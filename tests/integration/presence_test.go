@@ -179,9 +179,7 @@ global_settings:
 // when it is killed is done by another.
 func TestPlainPythonAgent(t *testing.T) {
 	t.Parallel()
-	if err := exec.Command(python, "-c", "import pika").Run(); err != nil {
-		t.Fatalf("%s cannot import pika (%v): run scripts/find-broker.sh --ensure-test-tools (Debian: apt-get install python3-pika)", python, err)
-	}
+	needPika(t)
 	r := newRig(t, generalist)
 	b := r.open()
 	c := r.start()

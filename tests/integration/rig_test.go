@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,31 +75,30 @@ func (r *rig) writeConfig(content string) {
 	}
 }
 
-// eventually looks every 20 ms until the condition holds. It fails the test with
-// what was seen last when that takes too long.
+// eventually looks until the condition holds: at first every few milliseconds, then less
+// and less often, since looking costs more than waiting. It fails the test with what was
+// seen last when that takes too long.
 func eventually(t testing.TB, within time.Duration, what string, holds func() (ok bool, seen string)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), within)
-	defer cancel()
-	looks := time.NewTicker(20 * time.Millisecond)
-	defer looks.Stop()
+	const rarest = 100 * time.Millisecond
+	late, next := time.Now().Add(within), 5*time.Millisecond
 	for {
 		ok, seen := holds()
 		if ok {
 			return
 		}
-		select {
-		case <-looks.C:
-		case <-ctx.Done():
+		if time.Now().After(late) {
 			t.Fatalf("not within %v: %s; last seen: %s", within, what, seen)
 		}
+		<-time.After(next)
+		next = min(next*3/2, rarest)
 	}
 }
 
 // ready counts what is ready in a queue.
 func (r *rig) ready(queue string) int {
 	r.t.Helper()
-	return r.broker.QueueInfo(r.t, queue).Ready
+	return r.broker.Ready(r.t, queue)
 }
 
 // holds waits until exactly n messages are ready in the queue.

@@ -91,47 +91,6 @@ func TestAgentLosesItsConnection(t *testing.T) {
 	r.close(c, b, nil)
 }
 
-// The broker stops under a running handler and starts again: the work was done
-// meanwhile, and has one end.
-func TestAgentOutlivesTheBroker(t *testing.T) {
-	t.Parallel()
-	node := brokertest.Private(t, brokertest.Options{})
-	r := rigOn(t, node.Broker, replaced(t, quartet, "stale_agent_threshold_seconds: 3", "stale_agent_threshold_seconds: 60"))
-	b := r.open()
-	c := r.start()
-	all := r.agents(c, b, 2, "a1", "a2")
-	b.offer(r.client, task("t-1", "build").doing(deedHold), task("t-2", "build").doing(deedHold), task("t-3", "build").doing(deedHold))
-	for _, id := range []string{"t-1", "t-2", "t-3"} {
-		b.runs(t, id, 1)
-	}
-	node.Stop(t)
-	for _, a := range all { // t-3 goes on until the broker is back
-		a.letGo("t-1", "t-2")
-	}
-	node.Start(t)
-	c.awaitReady()
-	r.client = connect(t, r.broker)
-	for _, id := range []string{"t-1", "t-2"} {
-		if e := b.end(t, id); e.What != "succeeded" {
-			t.Errorf("%s: %+v", id, e)
-		}
-	}
-	for _, a := range all {
-		a.letGo("t-3")
-	}
-	b.end(t, "t-3")
-	c.awaitEligible("a1", "a2")
-	b.offer(r.client, task("t-4", "build"))
-	b.allEnd(t, patience)
-	for _, id := range []string{"a1", "a2"} {
-		c.awaitAgent(id, "is idle", func(a httpapi.Agent) bool { return a.FreeSlots == 2 && a.Leased == 0 })
-	}
-	for _, a := range all {
-		a.retire()
-	}
-	r.close(c, b, nil)
-}
-
 // deployed makes a user with the permissions of one in deploy/rabbitmq/definitions.json,
 // under another name: user names belong to the whole broker.
 func (r *rig) deployed(role, name string) brokertest.Broker {
@@ -245,16 +204,20 @@ func TestAgentsBeforeTheFirstCoordinator(t *testing.T) {
 // the one that was killed and by the next, and is the same then.
 func TestAgentsTellTheNextCoordinatorWhatIsDone(t *testing.T) {
 	t.Parallel()
-	const tasks = 6_000
+	const ahead = 1_000 // each has six seconds, and is behind no more than these
 	r := newRig(t, strings.ReplaceAll(crowd, "health_check_interval: 1", "health_check_interval: 1, timeout_seconds: 6"))
 	b := r.open()
 	c := r.start()
 	all := r.agents(c, b, 400, "a1", "a2", "a3", "a4")
-	sent := r.stream(b.ledger, "t", tasks)
+	stop, _ := r.flow(b.ledger, "t", ahead, 5*time.Millisecond)
 	c.awaitStatus("it is in full swing", func(s httpapi.Status) bool { return s.Counters.Dispatched > 800 })
+	if b.open() == 0 {
+		t.Fatal("nothing was on its way at the kill")
+	}
 	c.kill()
 	c = r.start()
-	<-sent
+	c.awaitStatus("it goes on", func(s httpapi.Status) bool { return s.Counters.Dispatched > 800 })
+	stop()
 	b.allEnd(t, 60*time.Second)
 	time.Sleep(6*time.Second + 1*time.Second) // timeout_seconds, and the margin of a lease: nothing more may come
 	told := 0

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -31,11 +32,7 @@ type Server struct {
 // Start starts one, which ends with the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	// Not below t.TempDir: as root the server is another user, who must be able to get there.
-	dir, err := os.MkdirTemp("", "taskbus-postgres-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := directory(t)
 	s := &Server{dir: dir}
 	t.Cleanup(func() {
 		s.Stop(t)
@@ -45,6 +42,37 @@ func Start(t testing.TB) *Server {
 	})
 	s.Start(t)
 	return s
+}
+
+// shared is the server of all tests of this process that do not end theirs.
+var shared struct {
+	mu     sync.Mutex
+	server *Server
+}
+
+// Shared is one that belongs to all tests of this process, each of which makes a database of its
+// own in it, and none of which ends it: it ends with the process.
+func Shared(t testing.TB) *Server {
+	t.Helper()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.server == nil {
+		s := &Server{dir: directory(t)}
+		s.Start(t)
+		shared.server = s
+	}
+	return shared.server
+}
+
+// directory is not below t.TempDir: as root the server is another user, who must be able to get there.
+func directory(t testing.TB) string {
+	t.Helper()
+	brokertest.Needs(t, "PostgreSQL")
+	dir, err := os.MkdirTemp("", "taskbus-postgres-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // Start starts it again, Stop ends it in order, Kill as a crash would.

@@ -8,7 +8,10 @@ import (
 )
 
 // Bus opens sessions with one RabbitMQ. It is safe for concurrent use.
-type Bus struct{ cfg Config }
+type Bus struct {
+	cfg     Config
+	between func(step string) // see topology
+}
 
 var _ bus.Bus = (*Bus)(nil)
 
@@ -62,6 +65,7 @@ func (s *session) connect(ctx context.Context) (err error) {
 	stop := s.publishing.cutWith(ctx)
 	defer stop()
 	declarer := newTopology(s.publishing, s.spec.Topology.Mode, s.bus.cfg.Logger)
+	declarer.between = s.bus.between
 	if err := declarer.apply(ctx, s.spec.Topology); err != nil {
 		return err
 	}
@@ -80,11 +84,7 @@ func (s *session) connect(ctx context.Context) (err error) {
 }
 
 func (s *session) openPublisher() error {
-	exchanges := make(map[string]bool, len(s.spec.Topology.Exchanges))
-	for _, x := range s.spec.Topology.Exchanges {
-		exchanges[x.Name] = true
-	}
-	e := encoder{exchanges: exchanges, user: s.target.user, frame: s.publishing.conn.Config.FrameSize}
+	e := bus.NewEdge(&s.spec.Topology, s.target.user, s.publishing.conn.Config.FrameSize)
 	if err := s.publishers.open(s.publishing, e, s.bus.cfg.Logger); err != nil {
 		return explain(s.target, "open the publishing channels", err)
 	}

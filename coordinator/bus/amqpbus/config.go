@@ -15,6 +15,8 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/rs/zerolog"
+
+	"taskbus/coordinator/bus"
 )
 
 // Config says how to reach the broker and how long to wait for it. A zero
@@ -129,7 +131,7 @@ func parseTarget(broker string) (*target, error) {
 		tls: scheme == "amqps", cacert: uri.CACertFile, cert: uri.CertFile, key: uri.KeyFile,
 		serverName: uri.ServerName,
 	}
-	if len(t.vhost) > shortString || len(t.user) > shortString {
+	if len(t.vhost) > bus.ShortString || len(t.user) > bus.ShortString {
 		return nil, bad("user or virtual host is longer than 255 bytes")
 	}
 	if asked := u.Query()["heartbeat"]; len(asked) > 0 {

@@ -112,7 +112,7 @@ func TestConnectionName(t *testing.T) {
 	if got := connectionName("taskbus@host", "publish"); !strings.HasPrefix(got, "taskbus/publish@host#") {
 		t.Errorf("%q", got)
 	}
-	if got := connectionName(strings.Repeat("x", 300), "consume"); len(got) != shortString {
-		t.Errorf("%d bytes, want %d", len(got), shortString)
+	if got := connectionName(strings.Repeat("x", 300), "consume"); len(got) != bus.ShortString {
+		t.Errorf("%d bytes, want %d", len(got), bus.ShortString)
 	}
 }

@@ -1,6 +1,9 @@
 package amqpbus_test
 
 import (
+	"os"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -11,20 +14,41 @@ import (
 	"taskbus/tests/brokertest"
 )
 
+// atOnce is how many tests run side by side, whatever the machine: nearly all their time they wait
+// for the broker or a time-out.
+const atOnce = 6
+
+func TestMain(m *testing.M) {
+	brokertest.SideBySide(atOnce)
+	os.Exit(m.Run())
+}
+
+// countsGoroutines is the case that must be alone: others come and go with goroutines of their own.
+const countsGoroutines = "/no_goroutine_is_left_behind"
+
 // TestConformance runs the suite against a real broker, each case in a virtual
-// host of its own. An alarm concerns a whole node: see TestAlarm.
+// host of its own, those of one subject side by side. An alarm concerns a whole
+// node: see TestAlarm.
 func TestConformance(t *testing.T) {
-	brokers := map[bus.Bus]brokertest.Broker{}
+	var made sync.Map // the broker of each bus
+	of := func(b bus.Bus) brokertest.Broker {
+		broker, _ := made.Load(b)
+		return broker.(brokertest.Broker)
+	}
 	bustest.Exercise(t, bustest.Harness{
 		New: func(t *testing.T) bus.Bus {
+			if !strings.HasSuffix(t.Name(), countsGoroutines) {
+				t.Parallel()
+			}
 			broker := brokertest.Vhost(t)
 			b := amqpbus.New(config(t, broker.URL))
-			brokers[b] = broker
+			made.Store(b, broker)
 			return b
 		},
-		Cut:            func(t *testing.T, b bus.Bus) { brokers[b].CloseConnections(t) },
-		DeleteQueue:    func(t *testing.T, b bus.Bus, queue string) { brokers[b].DeleteQueue(t, queue) },
-		DeleteExchange: func(t *testing.T, b bus.Bus, exchange string) { brokers[b].DeleteExchange(t, exchange) },
+		Cut:            func(t *testing.T, b bus.Bus) { of(b).CloseConnections(t) },
+		Between:        func(_ *testing.T, b bus.Bus, f func(string)) { b.(*amqpbus.Bus).SetBetween(f) },
+		DeleteQueue:    func(t *testing.T, b bus.Bus, queue string) { of(b).DeleteQueue(t, queue) },
+		DeleteExchange: func(t *testing.T, b bus.Bus, exchange string) { of(b).DeleteExchange(t, exchange) },
 		Trim:           func(*testing.T, bus.Bus, string) {}, // by its limits
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"encoding/binary"
 	"io"
+
+	"taskbus/coordinator/bus"
 )
 
 // Limits of the library on the headers of a message it reads. Beyond them it
@@ -83,7 +85,7 @@ func (g *headerGuard) next() error {
 		return err
 	}
 	total := frameLength(head)
-	if head[0] != frameTypeContent || total > frameMax {
+	if head[0] != frameTypeContent || total > bus.FrameMax {
 		g.rest = total
 		return nil
 	}

@@ -42,7 +42,7 @@ func (b *Bus) dial(ctx context.Context, t *target, role, session string, onBlock
 		SASL:      t.sasl(),
 		Vhost:     t.vhost,
 		Heartbeat: cmp.Or(t.heartbeat, b.cfg.Heartbeat),
-		FrameSize: frameMax,
+		FrameSize: bus.FrameMax,
 		Locale:    "en_US",
 		Properties: amqp.Table{
 			"product": "taskbus", "platform": "golang",
@@ -107,7 +107,7 @@ func handshakeFault(err, cause error) error {
 func connectionName(session, role string) string {
 	name, host, _ := strings.Cut(session, "@")
 	full := fmt.Sprintf("%s/%s@%s#%d", name, role, host, os.Getpid())
-	return full[:min(len(full), shortString)]
+	return full[:min(len(full), bus.ShortString)]
 }
 
 // within runs a request to the broker under the request time limit. When it is

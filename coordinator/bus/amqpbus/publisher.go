@@ -52,7 +52,7 @@ type publisher struct {
 	renewed func() // hears that refusals led to another channel
 	channel *amqp.Channel
 	returns chan amqp.Return // room for the whole window: the library drops what does not fit
-	encoder encoder
+	edge    bus.Edge
 	settled func(token uint64, outcome bus.Outcome)
 	fail    func(error)
 	lost    func(*amqp.Error) // hears that the channel was closed, not by the publisher
@@ -85,7 +85,7 @@ func newPublisher(window int, settled func(uint64, bus.Outcome), fail func(error
 
 // publish implements [bus.Session].
 func (p *publisher) publish(pub *bus.Publication) error {
-	msg, err := p.encoder.encode(pub)
+	msg, err := encode(&p.edge, pub)
 	if err != nil {
 		return err
 	}

@@ -17,12 +17,8 @@ func message(key, id string, headers map[string]any) bus.Publication {
 
 // asReturned is p as the broker sends it back.
 func asReturned(p bus.Publication) amqp.Return {
-	headers, _, err := encodeTable(p.Headers, 0)
-	if err != nil {
-		panic(err)
-	}
 	return amqp.Return{
-		Exchange: p.Exchange, RoutingKey: p.Key, MessageId: p.MessageID, Headers: headers,
+		Exchange: p.Exchange, RoutingKey: p.Key, MessageId: p.MessageID, Headers: encodeTable(p.Headers),
 		Timestamp: p.Timestamp, Body: p.Body,
 	}
 }

@@ -53,9 +53,9 @@ func newPublishers(window int, settled func(uint64, bus.Outcome), fail func(erro
 func (p publishers) all() [3]*publisher { return [3]*publisher{p.mandatory, p.optional, p.apart} }
 
 // open gives each its channel.
-func (p publishers) open(l *link, e encoder, log zerolog.Logger) error {
+func (p publishers) open(l *link, e bus.Edge, log zerolog.Logger) error {
 	for _, one := range p.all() {
-		one.encoder, one.open = e, l.confirming
+		one.edge, one.open = e, l.confirming
 		one.renewed = func() {
 			log.Info().Msg("the broker refused a message: publishing goes on with another channel, in case it refuses the channel rather than the message")
 		}

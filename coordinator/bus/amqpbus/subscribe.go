@@ -87,7 +87,7 @@ func (c *consumer) consume(sub bus.Subscription, args amqp.Table) (<-chan amqp.D
 	}
 	var deliveries <-chan amqp.Delivery
 	tag := fmt.Sprintf("taskbus-%s-%d-%d", sub.Queue, c.session.number, c.number)
-	c.tag = tag[:min(len(tag), shortString)]
+	c.tag = tag[:min(len(tag), bus.ShortString)]
 	c.channel = channel
 	c.closes = channel.NotifyClose(make(chan *amqp.Error, 1))
 	c.cancels = channel.NotifyCancel(make(chan string, 1))

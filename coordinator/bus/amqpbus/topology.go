@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -23,8 +24,10 @@ const applyCommand = "taskbus topology apply"
 type topology struct {
 	mode   bus.Mode
 	logger zerolog.Logger
+	// between, of tests, is called between two steps of a request; may be nil.
+	between func(step string)
 
-	busy    sync.Mutex // one request at a time
+	turn    chan struct{} // has room for the one request that is being made
 	link    *link
 	channel *amqp.Channel
 
@@ -34,26 +37,37 @@ type topology struct {
 }
 
 func newTopology(l *link, mode bus.Mode, logger zerolog.Logger) *topology {
-	return &topology{mode: mode, logger: logger, link: l, matching: make(map[string]bool)}
+	return &topology{mode: mode, logger: logger, link: l, turn: make(chan struct{}, 1), matching: make(map[string]bool)}
 }
 
 // moveTo is the same topology with all that is known, asked over another connection.
 // It must be called before the session is shared.
 func (t *topology) moveTo(l *link) *topology {
-	return &topology{mode: t.mode, logger: t.logger, link: l, findings: t.findings, matching: t.matching}
+	return &topology{mode: t.mode, logger: t.logger, between: t.between, link: l, turn: make(chan struct{}, 1), findings: t.findings, matching: t.matching}
 }
 
 // ask makes one request. A refusal by the broker comes back as *amqp.Error. When
-// ctx ends first, the request is left to finish by itself: somebody who is tired
-// of waiting for a queue's depth must not cost the session.
+// ctx ends first, the request is not made, or left to finish by itself before any
+// other: who is tired of waiting for a queue's depth must not cost the session.
 func (t *topology) ask(ctx context.Context, doing string, request func(*amqp.Channel) error) error {
 	return t.askFor(ctx, t.link.request, doing, request)
 }
 
 // askFor is ask with a time limit of its own for the answer.
 func (t *topology) askFor(ctx context.Context, limit time.Duration, doing string, request func(*amqp.Channel) error) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	select {
+	case t.turn <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("%s: %w", doing, ctx.Err())
+	}
 	answer := make(chan error, 1)
-	go func() { answer <- t.request(limit, doing, request) }()
+	go func() {
+		defer func() { <-t.turn }()
+		answer <- t.request(limit, doing, request)
+	}()
 	select {
 	case err := <-answer:
 		return err
@@ -63,8 +77,6 @@ func (t *topology) askFor(ctx context.Context, limit time.Duration, doing string
 }
 
 func (t *topology) request(limit time.Duration, doing string, request func(*amqp.Channel) error) error {
-	t.busy.Lock()
-	defer t.busy.Unlock()
 	if t.channel == nil || t.channel.IsClosed() {
 		channel, err := t.link.channel()
 		if err != nil {
@@ -216,8 +228,8 @@ func (t *topology) depth(ctx context.Context, queue string) (bus.Depth, error) {
 	return bus.Depth{}, explain(t.link.target, doing, err)
 }
 
-// drop implements [bus.Session] for DropQueue. Quorum queues refuse the conditions that AMQP has
-// for a deletion (if-unused, if-empty), so that it looks first.
+// drop implements [bus.Session] for DropQueue. A quorum queue takes none of the conditions that
+// AMQP has for a deletion: 540, and the connection is closed. So it looks first.
 func (t *topology) drop(ctx context.Context, queue string) (bool, error) {
 	d, err := t.depth(ctx, queue)
 	switch {
@@ -228,9 +240,14 @@ func (t *topology) drop(ctx context.Context, queue string) (bool, error) {
 	case t.mode != bus.Declare, d.Ready > 0, d.Consumers > 0:
 		return false, nil
 	}
+	if t.between != nil {
+		t.between("drop " + queue)
+	}
 	doing := fmt.Sprintf("delete queue %q", queue)
+	var lost atomic.Int64 // a request that ctx does not wait for goes on
 	err = t.ask(ctx, doing, func(ch *amqp.Channel) error {
-		_, err := ch.QueueDelete(queue, false, false, false)
+		n, err := ch.QueueDelete(queue, false, false, false)
+		lost.Store(int64(n))
 		return err
 	})
 	if reply := refusal(err, amqp.AccessRefused); reply != nil {
@@ -240,6 +257,9 @@ func (t *topology) drop(ctx context.Context, queue string) (bool, error) {
 		return false, explain(t.link.target, doing, err)
 	}
 	t.setMatching(queue, false)
+	if n := lost.Load(); n > 0 {
+		return true, fmt.Errorf("%s: %w: %d", doing, bus.ErrNotEmpty, n)
+	}
 	return true, nil
 }
 

@@ -20,6 +20,10 @@ func dispensableCases() []testCase {
 		{name: "a missing queue is ErrNoQueue and harms nobody", run: dispensableMissing},
 		{name: "a queue that is made on the way is read, left and dropped", run: madeReadAndDropped},
 		{name: "DropQueue deletes what is declared by others only where it may", run: dropNeedsDeclare},
+		{name: "DropQueue loses what comes between its look and the deletion", run: dropLooksFirst},
+		{name: "DropQueue ends a consumer that comes between its look and the deletion", run: dropEndsConsumer},
+		{name: "DropQueue that is given up comes before what is asked for later", run: dropGivenUp},
+		{name: "DropQueue beside publications", run: dropBesidePublications},
 		{name: "a queue that another has for itself is ErrAccess and harms nobody", run: dispensableInUse},
 	}
 }

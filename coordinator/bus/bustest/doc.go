@@ -10,6 +10,7 @@
 //		bustest.Exercise(t, bustest.Harness{
 //			New:         func(t *testing.T) bus.Bus { … a broker that nobody else sees … },
 //			Cut:         func(t *testing.T, b bus.Bus) { … },
+//			Between:     func(t *testing.T, b bus.Bus, f func(step string)) { … },
 //			DeleteQueue: func(t *testing.T, b bus.Bus, queue string) { … },
 //			Trim:        func(t *testing.T, b bus.Bus, stream string) { … },
 //		})

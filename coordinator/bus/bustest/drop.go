@@ -1,6 +1,10 @@
 package bustest
 
 import (
+	"context"
+	"errors"
+	"sync"
+
 	"taskbus/coordinator/bus"
 )
 
@@ -55,5 +59,99 @@ func wantDropped(c *client, queue string, want bool) {
 	c.t.Helper()
 	if gone, err := c.DropQueue(deadline(c.t), queue); gone != want || err != nil {
 		c.t.Fatalf("DropQueue = %v, %v; want %v, nil", gone, err, want)
+	}
+}
+
+// onDrop has f called, once, between the look at q and its deletion, by a session that it opens.
+func (r *rig) onDrop(f func()) *client {
+	var once sync.Once
+	r.harness.Between(r.t, r.bus, func(step string) {
+		if step == "drop q" {
+			once.Do(f)
+		}
+	})
+	return r.open(declare(quorum("q")))
+}
+
+// dropLooksFirst: it does not look and delete in one. Who publishes meanwhile has the broker's
+// word for a message that is nowhere.
+func dropLooksFirst(r *rig) {
+	other := r.open(declare())
+	c := r.onDrop(func() {
+		other.store("q", "lost") // confirmed
+		other.waitDepth("q", bus.Depth{Ready: 1})
+	})
+	if gone, err := c.DropQueue(r.ctx(), "q"); !gone || !errors.Is(err, bus.ErrNotEmpty) {
+		r.t.Errorf("DropQueue = %v, %v; want true, ErrNotEmpty", gone, err)
+	}
+	wantNoQueue(r, c, "q")
+	if ok, err := c.EnsureQueue(r.ctx(), quorum("q")); !ok || err != nil {
+		r.t.Fatalf("EnsureQueue = %v, %v; want true, nil", ok, err)
+	}
+	c.store("q", "next")
+	c.read("q", 10).bodies("next")
+	c.waitDepth("q", bus.Depth{Consumers: 1})
+}
+
+func dropEndsConsumer(r *rig) {
+	other := r.open(declare())
+	var w watched
+	c := r.onDrop(func() {
+		w = other.readEnding("q", 1)
+		other.waitDepth("q", bus.Depth{Consumers: 1})
+	})
+	wantDropped(c, "q", true)
+	w.waitEnded()
+	wantNoQueue(r, c, "q")
+}
+
+// dropGivenUp: the deletion is not made, or comes before what the session asks for later.
+func dropGivenUp(r *rig) {
+	for range 20 {
+		ctx, cancel := context.WithCancel(r.ctx())
+		c := r.onDrop(func() { go cancel() })
+		if _, err := c.DropQueue(ctx, "q"); err != nil && !errors.Is(err, context.Canceled) {
+			r.t.Errorf("DropQueue gives %v, want context.Canceled", err)
+		}
+		if ok, err := c.EnsureQueue(r.ctx(), quorum("q")); !ok || err != nil {
+			r.t.Fatalf("EnsureQueue = %v, %v; want true, nil", ok, err)
+		}
+		c.store("q", "x")
+		in := c.read("q", 1)
+		c.Ack(in.bodies("x")[0].Tag)
+		c.close()
+		r.deleteQueue("q")
+	}
+}
+
+// dropBesidePublications: whatever meets what, every publication is settled, and what is not
+// confirmed is nowhere.
+func dropBesidePublications(r *rig) {
+	for range 10 {
+		c := r.open(declare(quorum("q")))
+		var beside sync.WaitGroup
+		var gone bool
+		var dropErr error
+		beside.Go(func() { gone, dropErr = c.DropQueue(r.ctx(), "q") })
+		outcome := c.outcome(text("q", "x"))
+		beside.Wait()
+		r.t.Logf("the publication is %v; DropQueue = %v, %v", outcome, gone, dropErr)
+		switch {
+		case outcome == bus.Unknown:
+			receive(r.t, "the session to end", c.Done())
+			c = r.open(declare())
+		case dropErr != nil && !errors.Is(dropErr, bus.ErrNotEmpty):
+			r.t.Fatalf("DropQueue gives %v", dropErr)
+		case outcome == bus.Confirmed && !gone:
+			c.waitDepth("q", bus.Depth{Ready: 1})
+		case outcome != bus.Confirmed && !gone:
+			c.waitDepth("q", bus.Depth{})
+		}
+		if gone {
+			wantNoQueue(r, c, "q")
+		}
+		if _, err := c.Depth(r.ctx(), "q"); err == nil {
+			r.deleteQueue("q")
+		}
 	}
 }

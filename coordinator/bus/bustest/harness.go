@@ -16,6 +16,9 @@ type Harness struct {
 	// Cut severs every connection to b's broker from the broker's side. It
 	// returns when they are closed there; the sessions may notice later.
 	Cut func(t *testing.T, b bus.Bus)
+	// Between has sessions of b that are opened later call f between the steps of what
+	// the broker does not do in one: "drop q" between the look at a queue q and its deletion.
+	Between func(t *testing.T, b bus.Bus, f func(step string))
 	// DeleteQueue removes a queue with all its messages, whoever uses it.
 	DeleteQueue func(t *testing.T, b bus.Bus, queue string)
 	// DeleteExchange removes an exchange with all its bindings.

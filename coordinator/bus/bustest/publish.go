@@ -135,6 +135,7 @@ func bodiesRoundTrip(r *rig) {
 		{0},
 		[]byte("{\"a\": \"\u00fc\"}\n"),
 		bytes.Repeat([]byte("0123456789abcdef"), 300_000/16), // more than one AMQP frame of 128 KiB
+		make([]byte, bus.MaxBody),
 	}
 	for i, want := range bodies {
 		c.storePub(bus.Publication{Key: "q", Body: want})

@@ -85,7 +85,10 @@ func fullQueueDropsHead(r *rig) {
 }
 
 func encodingErrors(r *rig) {
+	r.open(bus.Topology{Mode: bus.Declare, Exchanges: []bus.Exchange{{Name: "x", Kind: bus.Topic}}})
 	c := r.open(declare(quorum("q")))
+	cyclic := map[string]any{}
+	cyclic["self"] = cyclic
 	long := strings.Repeat("é", 128) // 256 bytes in 128 characters
 	header := func(name string, value any) func(*bus.Publication) {
 		return func(p *bus.Publication) { p.Headers = map[string]any{name: value} }
@@ -107,6 +110,14 @@ func encodingErrors(r *rig) {
 		"nil header":               header("nil", nil),
 		"header of a strange type": header("strange", struct{}{}),
 		"strange type in a list":   header("list", []any{struct{}{}}),
+		"body above its limit":     func(p *bus.Publication) { p.Body = make([]byte, bus.MaxBody+1) },
+		"expiration too long":      func(p *bus.Publication) { p.Expiration = bus.MaxExpiration + time.Millisecond },
+		"headers above a frame":    header("h", strings.Repeat("x", bus.FrameMax)),
+		"headers without end":      header("h", cyclic),
+		"further keys, no list":    header("CC", "q"),
+		"strange further key":      header("BCC", []any{"q", int64(1)}),
+		"unknown exchange":         func(p *bus.Publication) { p.Exchange = "x" }, // there is one, not in the topology
+		"another's user id":        func(p *bus.Publication) { p.UserID = c.User() + "x" },
 	} {
 		p := text("q", "never sent")
 		spoil(&p)

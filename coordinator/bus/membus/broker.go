@@ -35,7 +35,7 @@ type Broker struct {
 // New returns an empty broker.
 func New() *Broker {
 	b := &Broker{locks: map[string]*lock{}}
-	b.fabric = fabric{mu: &b.mu, queues: map[string]queue{}, exchanges: map[string]*exchange{}}
+	b.fabric = fabric{mu: &b.mu, between: b.between, queues: map[string]queue{}, exchanges: map[string]*exchange{}}
 	return b
 }
 
@@ -61,6 +61,8 @@ func (b *Broker) admit(s *session) error {
 		return b.control.openError
 	}
 	s.user = b.control.user
+	s.edge = bus.NewEdge(&s.spec.Topology, s.user, bus.FrameMax)
+	s.edge.AnyUser = s.user == ""
 	err := b.fabric.apply(s.spec.Topology, s)
 	if err == nil {
 		err = b.fabric.applyTemporary(s.spec.Topology, s)

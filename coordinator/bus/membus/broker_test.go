@@ -57,18 +57,21 @@ func TestExpiryInVirtualTime(t *testing.T) {
 }
 
 func TestDeadLetterWaitsForItsQueue(t *testing.T) {
-	b := membus.New()
-	q := quorum("q", "dead")
-	q.MaxLength, q.DropHead = 1, true
-	s, _ := open(t, b, q)
-	publish(t, s, body("q", "1"), body("q", "2"))
-	if ok, err := s.EnsureQueue(context.Background(), quorum("dead", "")); !ok || err != nil {
-		t.Fatalf("EnsureQueue = %v, %v", ok, err)
-	}
-	dead := b.Messages("dead")
-	if !slices.Equal(bodies(dead), []string{"1"}) || dead[0].Headers["x-first-death-reason"] != "maxlen" {
-		t.Errorf("dead letters %+v, want the oldest, as maxlen", dead)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := membus.New()
+		q := quorum("q", "dead")
+		q.MaxLength, q.DropHead = 1, true
+		s, _ := open(t, b, q)
+		publish(t, s, body("q", "1"), body("q", "2"))
+		if ok, err := s.EnsureQueue(context.Background(), quorum("dead", "")); !ok || err != nil {
+			t.Fatalf("EnsureQueue = %v, %v", ok, err)
+		}
+		synctest.Wait()
+		dead := b.Messages("dead")
+		if !slices.Equal(bodies(dead), []string{"1"}) || dead[0].Headers["x-first-death-reason"] != "maxlen" {
+			t.Errorf("dead letters %+v, want the oldest, as maxlen", dead)
+		}
+	})
 }
 
 // RabbitMQ drops a message that comes back to where it died, unless somebody
@@ -88,23 +91,33 @@ func TestDeadLetterCycles(t *testing.T) {
 }
 
 func TestUserIDIsThePublishers(t *testing.T) {
-	b := membus.New()
-	s, _ := open(t, b, quorum("q", ""))
-	p := body("q", "x")
-	p.UserID = "agent-1"
-	publish(t, s, p)
-	if got := b.Messages("q")[0].UserID; got != "agent-1" {
-		t.Errorf("user id %q, want agent-1", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := membus.New()
+		s, _ := open(t, b, quorum("q", ""))
+		p := body("q", "x")
+		p.UserID = "agent-1"
+		publish(t, s, p)
+		synctest.Wait()
+		if got := b.Messages("q")[0].UserID; got != "agent-1" {
+			t.Errorf("user id %q, want agent-1", got)
+		}
+	})
 }
 
 func TestMissingExchangeEndsTheSession(t *testing.T) {
 	b := membus.New()
-	s, settled := open(t, b)
-	publish(t, s, bus.Publication{Exchange: "nowhere", Key: "k"})
+	var settled outcomes
+	s, err := b.Open(context.Background(), bus.SessionSpec{OnSettled: settled.settle, Topology: bus.Topology{
+		Mode: bus.Declare, Exchanges: []bus.Exchange{{Name: "x", Kind: bus.Topic}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.DeleteExchange("x")
+	publish(t, s, bus.Publication{Exchange: "x", Key: "k"})
 	<-s.Done()
-	if s.Err() == nil || !slices.Equal(*settled, outcomes{bus.Unknown}) {
-		t.Errorf("ended with %v, settled %v; want a cause and unknown", s.Err(), *settled)
+	if s.Err() == nil || !slices.Equal(settled, outcomes{bus.Unknown}) {
+		t.Errorf("ended with %v, settled %v; want a cause and unknown", s.Err(), settled)
 	}
 }
 
@@ -138,7 +151,7 @@ func TestMessagesAreCopies(t *testing.T) {
 		headers["table"].(map[string]any)["list"].([]any)[0] = "x"
 	}
 	spoil(p.Body, p.Headers)
-	got := b.Messages("q")[0]
+	got := has(t, b, "q", 1)[0]
 	spoil(got.Body, got.Headers)
 	kept := b.Messages("q")[0]
 	if text := fmt.Sprintf("%s %s %v", kept.Body, kept.Headers["bytes"], kept.Headers["table"]); text != "abc b map[list:[a]]" {
@@ -149,65 +162,76 @@ func TestMessagesAreCopies(t *testing.T) {
 // Whatever consumers acknowledge, reject, or lose by a cut, and however sessions
 // end: every confirmed message is in exactly one place until it is acknowledged.
 func TestNothingIsLostOrDoubled(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		b := membus.New()
-		topology := bus.Topology{Mode: bus.Declare, Queues: []bus.Queue{
-			{Name: "dead", Kind: bus.Quorum}, {Name: "q", Kind: bus.Quorum, DeliveryLimit: 2, DeadLetter: "dead"},
-		}}
-		var s bus.Session
-		var held chan bus.Delivery
-		reopen := func() {
-			var err error
-			if s, err = b.Open(context.Background(), bus.SessionSpec{Topology: topology}); err != nil {
-				t.Fatal(err)
-			}
-			held = make(chan bus.Delivery, 1_000)
-			got := held
-			err = s.Subscribe(context.Background(), bus.Subscription{Queue: "q", Prefetch: 3, Handle: func(d bus.Delivery) { got <- d }})
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		reopen()
-		defer func() { _ = s.Close(context.Background()) }()
-
-		published, acked := 0, 0
-		steps := rapid.SliceOf(rapid.SampledFrom([]string{"publish", "publish", "ack", "reject", "cut", "close"})).Draw(t, "steps")
-		for _, step := range steps {
-			switch step {
-			case "publish":
-				if err := s.Publish(bus.Publication{Key: "q", Body: fmt.Append(nil, published)}); err != nil {
-					t.Fatal(err)
-				}
-				published++
-			case "ack", "reject":
-				if b.Unacked("q") == 0 {
-					continue
-				}
-				d := <-held
-				if step == "ack" {
-					s.Ack(d.Tag)
-					acked++
-				} else {
-					s.Reject(d.Tag)
-				}
-			case "cut":
-				b.Cut()
-				reopen()
-			case "close":
-				if err := s.Close(context.Background()); err != nil {
-					t.Fatal(err)
-				}
-				reopen()
-			}
-			ready, unacked, dead := len(b.Messages("q")), b.Unacked("q"), len(b.Messages("dead"))
-			if sum := ready + unacked + dead + acked; sum != published {
-				t.Fatalf("after %s: %d ready + %d held + %d dead + %d acknowledged = %d, published %d",
-					step, ready, unacked, dead, acked, sum, published)
-			}
-			if unacked > 3 || ready > 0 && unacked < 3 {
-				t.Fatalf("after %s: %d held and %d ready with a prefetch of 3", step, unacked, ready)
-			}
+	rapid.Check(t, func(rt *rapid.T) {
+		steps := rapid.SliceOf(rapid.SampledFrom([]string{"publish", "publish", "ack", "reject", "cut", "close"})).Draw(rt, "steps")
+		fault := ""
+		synctest.Test(t, func(t *testing.T) { fault = lostOrDoubled(t, steps) })
+		if fault != "" {
+			rt.Fatal(fault)
 		}
 	})
+}
+
+// lostOrDoubled takes these steps and says what is wrong after one of them; empty: nothing.
+func lostOrDoubled(t *testing.T, steps []string) string {
+	b := membus.New()
+	topology := bus.Topology{Mode: bus.Declare, Queues: []bus.Queue{
+		{Name: "dead", Kind: bus.Quorum}, {Name: "q", Kind: bus.Quorum, DeliveryLimit: 2, DeadLetter: "dead"},
+	}}
+	var s bus.Session
+	var held chan bus.Delivery
+	reopen := func() {
+		var err error
+		if s, err = b.Open(context.Background(), bus.SessionSpec{Topology: topology}); err != nil {
+			t.Fatal(err)
+		}
+		held = make(chan bus.Delivery, 1_000)
+		got := held
+		err = s.Subscribe(context.Background(), bus.Subscription{Queue: "q", Prefetch: 3, Handle: func(d bus.Delivery) { got <- d }})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	reopen()
+	defer func() { _ = s.Close(context.Background()) }()
+
+	published, acked := 0, 0
+	for _, step := range steps {
+		switch step {
+		case "publish":
+			if err := s.Publish(bus.Publication{Key: "q", Body: fmt.Append(nil, published)}); err != nil {
+				t.Fatal(err)
+			}
+			published++
+		case "ack", "reject":
+			if b.Unacked("q") == 0 {
+				continue
+			}
+			d := <-held
+			if step == "ack" {
+				s.Ack(d.Tag)
+				acked++
+			} else {
+				s.Reject(d.Tag)
+			}
+		case "cut":
+			b.Cut()
+			reopen()
+		case "close":
+			if err := s.Close(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			reopen()
+		}
+		synctest.Wait()
+		ready, unacked, dead := len(b.Messages("q")), b.Unacked("q"), len(b.Messages("dead"))
+		if sum := ready + unacked + dead + acked; sum != published {
+			return fmt.Sprintf("after %s: %d ready + %d held + %d dead + %d acknowledged = %d, published %d",
+				step, ready, unacked, dead, acked, sum, published)
+		}
+		if unacked > 3 || ready > 0 && unacked < 3 {
+			return fmt.Sprintf("after %s: %d held and %d ready with a prefetch of 3", step, unacked, ready)
+		}
+	}
+	return ""
 }

@@ -2,6 +2,7 @@ package membus_test
 
 import (
 	"context"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,6 +113,9 @@ func TestPriorityIsNeverPassedOver(t *testing.T) {
 					s.Ack(held[0].tag)
 					room[held[0].consumer]++
 					held = held[1:]
+					for b.Unacked("q") > len(held) { // until it has arrived
+						runtime.Gosched()
+					}
 				}
 				continue
 			}

@@ -1,6 +1,10 @@
 package membus
 
-import "taskbus/coordinator/bus"
+import (
+	"runtime"
+
+	"taskbus/coordinator/bus"
+)
 
 // Reply is how the broker answers a publication (see [Broker.SetConfirm]).
 type Reply uint8
@@ -26,6 +30,7 @@ const (
 
 // control is what a test has asked the broker to do.
 type control struct {
+	between   func(step string)
 	confirm   func(bus.Publication) Reply
 	openError error
 	user      string
@@ -33,10 +38,7 @@ type control struct {
 }
 
 // alarm holds up publishers while it is on.
-type alarm struct {
-	on      bool
-	waiting []*publication // sent during the alarm, in order
-}
+type alarm struct{ on bool }
 
 // SetConfirm lets reply decide how each publication is answered from now on; nil
 // restores the normal behaviour. reply is called from the publisher's goroutine,
@@ -67,8 +69,8 @@ func (b *Broker) SetOpenError(err error) {
 }
 
 // SetUser names the user of the sessions that are opened from now on (see
-// bus.Session.User); none at first. Whatever the name, every UserID is taken: one
-// Broker stands for the connections of many.
+// bus.Session.User); none at first. A session without a name stands for the connections
+// of many: it takes every UserID.
 func (b *Broker) SetUser(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,13 +98,46 @@ func (b *Broker) Cut() {
 func (b *Broker) DeleteQueue(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.deleteQueue(name)
+}
+
+// deleteQueue takes a queue away and then tells its consumers, and returns how many messages
+// were ready in it. The lock is held, and let go in between.
+func (b *Broker) deleteQueue(name string) (ready int) {
 	q := b.fabric.remove(name)
 	if q == nil {
-		return
+		return 0
 	}
-	for _, c := range q.close() {
+	ready = len(q.messages())
+	ended := q.close()
+	if len(ended) > 0 {
+		b.between("cancel " + name)
+	}
+	for _, c := range ended {
 		c.end(errDeleted)
 	}
+	return ready
+}
+
+// SetBetween has f called between the steps of what a broker does not do in one (the package's
+// documentation has them), without any lock: it may do to the broker whatever another could,
+// and take its time. nil, as at first: others that can run may get in.
+func (b *Broker) SetBetween(f func(step string)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.control.between = f
+}
+
+// between lets others in between two steps. The lock is held, and let go meanwhile.
+func (b *Broker) between(step string) {
+	f := b.control.between
+	b.mu.Unlock()
+	defer b.mu.Lock()
+	if f == nil {
+		runtime.Gosched()
+		return
+	}
+	f(step)
 }
 
 // DeleteExchange removes an exchange with its bindings; the queues stay. A missing one
@@ -134,23 +169,17 @@ func (b *Broker) Trim(name string, before int64) {
 }
 
 // Block raises or clears an alarm: publications are taken from the sessions but
-// neither stored nor answered while it lasts. Sessions learn of the latest
-// state; one that lasts for less than it takes to tell them may go unnoticed.
+// neither stored nor answered while it lasts. Sessions that publish meanwhile learn of the
+// latest state; one that lasts for less than it takes to tell them may go unnoticed.
 func (b *Broker) Block(on bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.alarm.on = on
-	if !on {
-		waiting := b.alarm.waiting
-		b.alarm.waiting = nil
-		for _, p := range waiting {
-			if !p.session.over {
-				b.take(p)
-			}
-		}
-	}
 	for _, s := range b.sessions {
 		signal(s.alarmed)
+		for i := range s.lanes {
+			signal(s.lanes[i].carrier)
+		}
 	}
 }
 

@@ -41,6 +41,17 @@ func publish(t *testing.T, s bus.Session, ps ...bus.Publication) {
 	}
 }
 
+// has waits until so many messages are in a queue: the broker takes its own time.
+func has(t *testing.T, b *membus.Broker, queue string, n int) []bus.Delivery {
+	t.Helper()
+	for end := time.Now().Add(15 * time.Second); len(b.Messages(queue)) != n; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d messages in %s, want %d", len(b.Messages(queue)), queue, n)
+		}
+	}
+	return b.Messages(queue)
+}
+
 func bodies(ds []bus.Delivery) []string {
 	var all []string
 	for _, d := range ds {
@@ -186,8 +197,10 @@ func TestOffsetsWithGapsAndABeginningThatIsGone(t *testing.T) {
 		}
 	}
 	store(0, 3) // at 0, 1, 2
+	has(t, b, "s", 3)
 	b.SkipOffsets("s", 10)
 	store(3, 6) // at 3+10 = 13, 14, 15
+	has(t, b, "s", 6)
 	b.Trim("s", 2)
 	for _, test := range []struct {
 		from bus.Position
@@ -227,7 +240,7 @@ func TestOffsetsWithGapsAndABeginningThatIsGone(t *testing.T) {
 		t.Errorf("%d messages are left", len(left))
 	}
 	store(6, 7)
-	if left := b.Messages("s"); len(left) != 1 || left[0].Offset != 16 {
+	if left := has(t, b, "s", 1); left[0].Offset != 16 {
 		t.Errorf("%+v after everything was forgotten, want one message at 16", left)
 	}
 }
@@ -238,6 +251,7 @@ func TestWithheldIsUnknownAfterCut(t *testing.T) {
 		s, settled := open(t, b, quorum("q", ""))
 		b.SetConfirm(func(bus.Publication) membus.Reply { return membus.Withhold })
 		publish(t, s, body("q", "x"))
+		synctest.Wait()
 		b.Cut()
 		<-s.Done()
 		b.ReleaseConfirms() // too late
@@ -296,10 +310,106 @@ func TestUnackedAndMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-got
-	if n, ready := b.Unacked("q"), bodies(b.Messages("q")); n != 1 || !slices.Equal(ready, []string{"ready"}) {
+	if n, ready := b.Unacked("q"), bodies(has(t, b, "q", 1)); n != 1 || !slices.Equal(ready, []string{"ready"}) {
 		t.Errorf("%d unacknowledged and %v ready, want 1 and [ready]", n, ready)
 	}
 	if b.Messages("missing") != nil {
 		t.Error("a missing queue has messages")
 	}
+}
+
+// between opens a session with a queue q and a message in it, and has f called at the step.
+func between(t *testing.T, b *membus.Broker, step string, f func()) (bus.Session, *outcomes) {
+	t.Helper()
+	b.SetBetween(func(at string) {
+		if at == step {
+			b.SetBetween(nil)
+			f()
+		}
+	})
+	return open(t, b, quorum("q", ""))
+}
+
+// A queue is deleted between finding it for a message and storing that there.
+func TestQueueGoesWhileAMessageComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := membus.New()
+		sent := make(chan struct{})
+		s, settled := between(t, b, "store q", func() {
+			<-sent // else the session may have ended before the second is published
+			b.DeleteQueue("q")
+		})
+		publish(t, s, body("q", "x"), body("q", "y"))
+		close(sent)
+		<-s.Done()
+		if want := (outcomes{bus.Unknown, bus.Unknown}); s.Err() == nil || !slices.Equal(*settled, want) {
+			t.Errorf("ended with %v, settled %v; want a cause and %v", s.Err(), *settled, want)
+		}
+	})
+}
+
+// Acknowledgements on their way are lost with the connection, and none at a Close.
+func TestAcksOnTheirWay(t *testing.T) {
+	for name, left := range map[string]int{"cut": 2, "close": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := membus.New()
+				var s bus.Session
+				acked := make(chan struct{})
+				s, _ = between(t, b, "ack", func() {
+					<-acked // else the second may come to a session that closes
+					if name == "cut" {
+						b.Cut()
+					} else {
+						go func() { _ = s.Close(context.Background()) }()
+						time.Sleep(time.Second)
+					}
+				})
+				publish(t, s, body("q", "a"), body("q", "b"))
+				var tags []bus.Tag
+				err := s.Subscribe(context.Background(), bus.Subscription{Queue: "q", Prefetch: 2, Handle: func(d bus.Delivery) { tags = append(tags, d.Tag) }})
+				if err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				for _, tag := range tags {
+					s.Ack(tag)
+				}
+				close(acked)
+				<-s.Done()
+				if got := b.Messages("q"); len(got) != left {
+					t.Errorf("%d are ready again, want %d", len(got), left)
+				}
+				time.Sleep(time.Minute) // the one in between goes on
+			})
+		})
+	}
+}
+
+// A dead letter is ready in neither queue while it is on its way, and lost with the queue it comes from.
+func TestDeadLetterOnItsWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := membus.New()
+		open(t, b, quorum("dead", ""))
+		on, goOn := make(chan struct{}), make(chan struct{})
+		b.SetBetween(func(step string) {
+			if step == "dead-letter q" {
+				close(on)
+				<-goOn
+			}
+		})
+		q := quorum("q", "dead")
+		q.TTL = time.Second
+		s, _ := open(t, b, q)
+		publish(t, s, body("q", "x"))
+		<-on
+		if n := len(b.Messages("q")) + len(b.Messages("dead")); n != 0 {
+			t.Errorf("%d are ready, want none", n)
+		}
+		close(goOn)
+		synctest.Wait()
+		if n := len(b.Messages("dead")); n != 1 {
+			t.Errorf("%d dead letters, want 1", n)
+		}
+	})
 }

@@ -12,6 +12,7 @@ import (
 // and is held for every method.
 type fabric struct {
 	mu        *sync.Mutex
+	between   func(step string) // see Broker.between
 	queues    map[string]queue
 	exchanges map[string]*exchange
 }
@@ -54,6 +55,7 @@ func (f *fabric) ensureAll(t bus.Topology, s *session, temporary bool) error {
 		if q.Temporary != temporary {
 			continue
 		}
+		f.between("declare " + q.Name)
 		if _, err := f.ensure(q, s); err != nil {
 			return fmt.Errorf("declare queue %q: %w", q.Name, err)
 		}
@@ -95,6 +97,7 @@ func (f *fabric) bind(t bus.Topology, temporary bool) error {
 		if mine != temporary {
 			continue
 		}
+		f.between("bind " + binding.Queue)
 		if err := f.bindOne(binding); err != nil {
 			return err
 		}
@@ -108,6 +111,7 @@ func (f *fabric) bindAgain(t bus.Topology, queue string) error {
 		if binding.Queue != queue {
 			continue
 		}
+		f.between("bind " + queue)
 		if err := f.bindOne(binding); err != nil {
 			return err
 		}
@@ -140,6 +144,9 @@ func (f *fabric) ensure(q bus.Queue, s *session) (bool, error) {
 	compare := mode == bus.Verify && have != nil
 	if !q.Temporary && mode != bus.Declare && !compare {
 		return have != nil, nil
+	}
+	if compare && !q.Temporary {
+		f.between("compare " + q.Name) // it comes back as described if it is deleted here
 	}
 	finding, differs := f.declareQueue(q, s)
 	if differs {

@@ -16,6 +16,7 @@ func TestConformance(t *testing.T) {
 			return b
 		},
 		Cut:            func(_ *testing.T, b bus.Bus) { b.(*membus.Broker).Cut() },
+		Between:        func(_ *testing.T, b bus.Bus, f func(string)) { b.(*membus.Broker).SetBetween(f) },
 		DeleteQueue:    func(_ *testing.T, b bus.Bus, queue string) { b.(*membus.Broker).DeleteQueue(queue) },
 		DeleteExchange: func(_ *testing.T, b bus.Bus, exchange string) { b.(*membus.Broker).DeleteExchange(exchange) },
 		Trim:           func(_ *testing.T, b bus.Bus, stream string) { b.(*membus.Broker).Trim(stream, 60) },

@@ -20,6 +20,8 @@ type publication struct {
 type lane struct {
 	window    chan struct{}  // holds a token for every unsettled publication
 	unsettled []*publication // in the order of publishing; guarded by the broker's lock
+	sent      []*publication // of them, not with the broker yet
+	carrier   chan struct{}  // wakes the goroutine that takes them there
 }
 
 // The lanes of a session.
@@ -33,6 +35,7 @@ const (
 func newLanes(window int) (all [lanes]lane) {
 	for i := range all {
 		all[i].window = make(chan struct{}, window)
+		all[i].carrier = make(chan struct{}, 1)
 	}
 	all[laneApart].window = make(chan struct{}, min(window, bus.WindowApart))
 	return all
@@ -61,7 +64,7 @@ func (p *publication) answer(outcome bus.Outcome) {
 
 // Publish implements bus.Session.
 func (s *session) Publish(p bus.Publication) error {
-	if err := checkEncodable(p); err != nil {
+	if err := s.edge.Check(&p); err != nil {
 		return err
 	}
 	lane := s.laneOf(&p)
@@ -92,8 +95,7 @@ func (b *Broker) replyTo(p bus.Publication) Reply {
 	return reply(p)
 }
 
-// accept puts a publication in its session's order and passes it on, unless the
-// session takes no more.
+// accept puts a publication in its session's order, unless the session takes no more.
 func (b *Broker) accept(p *publication) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -101,15 +103,39 @@ func (b *Broker) accept(p *publication) bool {
 		return false
 	}
 	p.lane.unsettled = append(p.lane.unsettled, p)
+	p.lane.sent = append(p.lane.sent, p)
+	signal(p.lane.carrier)
 	if b.alarm.on {
-		b.alarm.waiting = append(b.alarm.waiting, p)
-	} else {
-		b.take(p)
+		signal(p.session.alarmed)
 	}
 	return true
 }
 
-// take does with a publication what its reply says. The lock is held.
+// carry takes what is sent in a lane to the broker, in order, until the session is over.
+func (s *session) carry(l *lane) {
+	for {
+		s.carrySent(l)
+		select {
+		case <-l.carrier:
+		case <-s.ended:
+			return
+		}
+	}
+}
+
+func (s *session) carrySent(l *lane) {
+	s.broker.mu.Lock()
+	defer s.broker.mu.Unlock()
+	for len(l.sent) > 0 && !s.over && !s.broker.alarm.on {
+		p := l.sent[0]
+		l.sent[0] = nil // lets go of it
+		l.sent = l.sent[1:]
+		s.broker.take(p)
+	}
+}
+
+// take does with a publication what its reply says. The lock is held, and let go between
+// finding its queues and storing it there.
 func (b *Broker) take(p *publication) {
 	switch p.reply {
 	case Nack:
@@ -124,6 +150,7 @@ func (b *Broker) take(p *publication) {
 	outcome, err := b.fabric.publish(p.message, p.optional)
 	p.message = nil // the queues have it
 	switch {
+	case p.session.over: // it is answered
 	case err != nil:
 		p.session.end(err)
 	case p.reply == Withhold:

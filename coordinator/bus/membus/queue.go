@@ -57,7 +57,8 @@ type line struct {
 	turn     int // index in readers of who is served next
 	lastSeq  uint64
 	expiry   *time.Timer // set for the head, while it can expire
-	stranded []*message  // dead letters whose queue does not exist
+	stranded []*message  // dead letters that their queue does not have yet
+	sending  bool        // they are on their way
 }
 
 func (l *line) definition() bus.Queue  { return l.def }
@@ -182,8 +183,8 @@ func (l *line) nextReader() *consumer {
 	return best
 }
 
-// discard sends a message on as a dead letter, at least once: without a queue to
-// go to it waits here.
+// discard sends a message on as a dead letter, at least once: it is ready here no more,
+// and on its way until the queue that it goes to has it. Without one it waits.
 func (l *line) discard(m *message, reason string) {
 	if l.def.DeadLetter == "" {
 		return
@@ -192,18 +193,30 @@ func (l *line) discard(m *message, reason string) {
 	if dead.goesRound() {
 		return
 	}
-	if target := l.fabric.queues[l.def.DeadLetter]; target != nil {
-		target.append(dead)
-		return
-	}
 	l.stranded = append(l.stranded, dead)
+	l.sendStranded()
 }
 
-// sendStranded sends the dead letters that waited for their queue.
+// sendStranded has dead letters sent to their queue, in order and in their own time, if there is
+// one. With the queue that they come from they are lost on the way.
 func (l *line) sendStranded() {
-	stranded := l.stranded
-	l.stranded = nil
-	for _, dead := range stranded {
-		l.fabric.queues[l.def.DeadLetter].append(dead)
+	if l.sending || len(l.stranded) == 0 || l.fabric.queues[l.def.DeadLetter] == nil {
+		return
 	}
+	l.sending = true
+	go func() {
+		l.fabric.mu.Lock()
+		defer l.fabric.mu.Unlock()
+		defer func() { l.sending = false }()
+		for len(l.stranded) > 0 && l.fabric.queues[l.def.DeadLetter] != nil {
+			l.fabric.between("dead-letter " + l.def.Name)
+			target := l.fabric.queues[l.def.DeadLetter]
+			if target == nil || len(l.stranded) == 0 {
+				return
+			}
+			dead := l.stranded[0]
+			l.stranded = l.stranded[1:]
+			target.append(dead)
+		}
+	}()
 }

@@ -11,7 +11,8 @@ import (
 // Where a message goes.
 
 // publish stores a message wherever it is routed and tells how a broker answers
-// it. An exchange that does not exist is an error, which ends the session.
+// it. An exchange that does not exist is an error, which ends the session; so is a queue that is
+// deleted between finding and storing, which RabbitMQ 3.10 answers with 541.
 func (f *fabric) publish(m *message, optional bool) (bus.Outcome, error) {
 	targets, err := f.route(m.exchange, m.key)
 	if err != nil {
@@ -20,8 +21,12 @@ func (f *fabric) publish(m *message, optional bool) (bus.Outcome, error) {
 	if len(targets) == 0 && !optional {
 		return bus.Unroutable, nil
 	}
+	f.between("store " + m.key)
 	outcome := bus.Confirmed
 	for _, q := range targets {
+		if name := q.definition().Name; f.queues[name] != q {
+			return bus.Unknown, fmt.Errorf("publish to queue %q: it was deleted meanwhile", name)
+		}
 		if q.full() {
 			outcome = bus.Rejected
 			continue

@@ -24,6 +24,7 @@ type session struct {
 	spec   bus.SessionSpec
 	number uint64
 	user   string
+	edge   bus.Edge
 
 	lanes   [lanes]lane
 	settler chan struct{} // wakes the goroutine that settles
@@ -38,6 +39,14 @@ type session struct {
 	findings      []bus.Finding
 	matching      map[string]bool // queues found as described; no false entries
 	staleAcks     uint64
+	acks          []ack // on their way to the broker
+	acked         chan struct{}
+}
+
+// ack is what becomes of a delivery.
+type ack struct {
+	tag bus.Tag
+	how settlement
 }
 
 func newSession(b *Broker, spec bus.SessionSpec) *session {
@@ -48,6 +57,7 @@ func newSession(b *Broker, spec bus.SessionSpec) *session {
 		broker: b, spec: spec, number: lastSession.Add(1),
 		matching: map[string]bool{},
 		lanes:    newLanes(spec.Window),
+		acked:    make(chan struct{}, 1),
 		settler:  make(chan struct{}, 1), alarmed: make(chan struct{}, 1),
 		refused: make(chan struct{}), ended: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -56,6 +66,10 @@ func newSession(b *Broker, spec bus.SessionSpec) *session {
 // start runs the session's goroutines. They end by themselves after it is over.
 func (s *session) start() {
 	go s.settle()
+	go s.carryAcks()
+	for i := range s.lanes {
+		go s.carry(&s.lanes[i])
+	}
 	if s.spec.OnBlocked != nil {
 		signal(s.alarmed) // there may be an alarm already
 		go s.tellAlarms()
@@ -132,9 +146,7 @@ func (s *session) Reject(tag bus.Tag) { s.finish(tag, rejected) }
 // Requeue implements bus.Session.
 func (s *session) Requeue(tag bus.Tag) { s.finish(tag, requeued) }
 
-// finish settles a delivery. A tag that this session never gave, or that is
-// settled already, is a fault of the caller that ends the session, as RabbitMQ
-// closes the channel.
+// finish sends what becomes of a delivery; that it has arrived shows in nothing but its effect.
 func (s *session) finish(tag bus.Tag, how settlement) {
 	s.broker.mu.Lock()
 	defer s.broker.mu.Unlock()
@@ -145,6 +157,36 @@ func (s *session) finish(tag bus.Tag, how settlement) {
 		s.staleAcks++
 		return
 	}
+	s.acks = append(s.acks, ack{tag, how})
+	signal(s.acked)
+}
+
+// carryAcks takes acknowledgements to the broker, in order, until the session is over.
+func (s *session) carryAcks() {
+	for {
+		s.broker.mu.Lock()
+		for len(s.acks) > 0 && !s.over {
+			s.broker.between("ack")
+			s.arrive()
+		}
+		s.broker.mu.Unlock()
+		select {
+		case <-s.acked:
+		case <-s.ended:
+			return
+		}
+	}
+}
+
+// arrive settles the delivery whose acknowledgement is next. A tag that this session never gave, or
+// that is settled already, is a fault of the caller that ends the session, as RabbitMQ closes
+// the channel. The lock is held.
+func (s *session) arrive() {
+	if len(s.acks) == 0 || s.over {
+		return
+	}
+	tag, how := s.acks[0].tag, s.acks[0].how
+	s.acks = s.acks[1:]
 	if tag.Consumer < 0 || tag.Consumer >= len(s.consumers) {
 		s.end(fmt.Errorf("acknowledge delivery %d: unknown consumer %d", tag.Delivery, tag.Consumer))
 		return
@@ -199,11 +241,24 @@ func (s *session) DropQueue(ctx context.Context, name string) (bool, error) {
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("drop queue %q: %w", name, err)
-	case s.spec.Topology.Mode != bus.Declare, len(q.messages()) > 0, len(q.consumers()) > 0:
+	case s.spec.Topology.Mode != bus.Declare, len(q.messages()) > 0, active(q.consumers()) > 0:
 		return false, nil
 	}
-	s.broker.fabric.remove(name).close()
+	s.broker.between("drop " + name)
+	if s.over {
+		return false, bus.ErrClosed
+	}
+	if _, err := s.broker.fabric.find(name, s); errors.Is(err, bus.ErrInUse) {
+		return false, fmt.Errorf("drop queue %q: %w", name, err)
+	}
+	lost := s.broker.deleteQueue(name)
 	delete(s.matching, name)
+	if err := ctx.Err(); err != nil {
+		return false, fmt.Errorf("drop queue %q: %w", name, err)
+	}
+	if lost > 0 {
+		return true, fmt.Errorf("drop queue %q: %w: %d", name, bus.ErrNotEmpty, lost)
+	}
 	return true, nil
 }
 

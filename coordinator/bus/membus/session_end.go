@@ -51,8 +51,12 @@ func (s *session) refuse() {
 }
 
 // end makes the session over for the given cause, nil after Close, and returns
-// how many publications that leaves unknown. The lock is held.
+// how many publications that leaves unknown. Acknowledgements on their way are lost
+// with it, but not after Close. The lock is held.
 func (s *session) end(cause error) (lost int) {
+	for cause == nil && !s.over && len(s.acks) > 0 {
+		s.arrive()
+	}
 	lost = s.stop(cause)
 	s.handBack()
 	return lost
@@ -88,7 +92,8 @@ func (s *session) handBack() {
 	s.broker.leave(s)
 }
 
-// tellAlarms calls OnBlocked at every change.
+// tellAlarms calls OnBlocked at every change. As with RabbitMQ only a session that publishes
+// while the alarm stands hears of it.
 func (s *session) tellAlarms() {
 	told := false
 	for {
@@ -98,7 +103,7 @@ func (s *session) tellAlarms() {
 			return
 		}
 		s.broker.mu.Lock()
-		on := s.broker.alarm.on
+		on := s.broker.alarm.on && (told || s.sends())
 		s.broker.mu.Unlock()
 		if on == told {
 			continue
@@ -110,6 +115,16 @@ func (s *session) tellAlarms() {
 		}
 		s.spec.OnBlocked(on, reason)
 	}
+}
+
+// sends reports whether anything is on its way to the broker. The lock is held.
+func (s *session) sends() bool {
+	for i := range s.lanes {
+		if len(s.lanes[i].sent) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // active counts the consumers that are not unsubscribed.

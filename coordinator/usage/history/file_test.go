@@ -106,17 +106,17 @@ func TestUnusableFileIsMovedAway(t *testing.T) {
 		words []string
 	}{
 		"another program's": {func(r *rig) {
-			s, err := store.Open(t.Context(), r.file)
+			s, err := store.Open(r.t.Context(), r.file)
 			if err != nil {
-				t.Fatal(err)
+				r.t.Fatal(err)
 			}
-			if err := errors.Join(s.Exec(t.Context(), "PRAGMA application_id = 7"), s.Close()); err != nil {
-				t.Fatal(err)
+			if err := errors.Join(s.Exec(r.t.Context(), "PRAGMA application_id = 7"), s.Close()); err != nil {
+				r.t.Fatal(err)
 			}
 		}, []string{"belongs to another program", "TASKBUS_HISTORY"}},
 		"broken": {func(r *rig) {
 			if err := os.WriteFile(r.file, []byte(strings.Repeat("no database ", 50)), 0o600); err != nil {
-				t.Fatal(err)
+				r.t.Fatal(err)
 			}
 		}, []string{"is no SQLite database", "taskbus quota history --rebuild"}},
 	} {

@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -35,7 +36,24 @@ type rig struct {
 	log     *brokertest.LogBook
 }
 
+// atOnce is how many tests run side by side, whatever the machine: nearly all their time they
+// wait until something is due.
+const atOnce = 6
+
+func TestMain(m *testing.M) {
+	brokertest.SideBySide(atOnce)
+	os.Exit(m.Run())
+}
+
+// newRig makes one for a test that runs beside others.
 func newRig(t *testing.T) *rig {
+	t.Helper()
+	t.Parallel()
+	return anotherRig(t)
+}
+
+// anotherRig makes one more for a test.
+func anotherRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{t: t, broker: membus.New(), next: 1, at: noon, file: filepath.Join(t.TempDir(), "history.db"), log: &brokertest.LogBook{}}
 	var err error
@@ -62,9 +80,24 @@ func (r *rig) header() journal.Header {
 
 func (r *rig) publish(body []byte) {
 	r.t.Helper()
+	before := r.stored()
 	if err := r.session.Publish(bus.Publication{Key: bus.StreamJournal, Body: body}); err != nil {
 		r.t.Fatal(err)
 	}
+	for end := time.Now().Add(30 * time.Second); r.stored() == before; time.Sleep(100 * time.Microsecond) {
+		if time.Now().After(end) {
+			r.t.Fatal("the journal does not take what is published")
+		}
+	}
+}
+
+// stored is where the newest message of the journal is; -1: there is none.
+func (r *rig) stored() int64 {
+	all := r.broker.Messages(bus.StreamJournal)
+	if len(all) == 0 {
+		return -1
+	}
+	return all[len(all)-1].Offset
 }
 
 // use writes one call of an agent, begun and ended.
@@ -304,7 +337,7 @@ func TestAnotherJournalByAClockBehind(t *testing.T) {
 	r.is(h, "20 a 3")
 	stop()
 
-	other := newRig(t)
+	other := anotherRig(t)
 	other.file, other.log = r.file, r.log
 	other.at = noon.Add(-time.Hour)
 	for range 5 { // it reaches beyond where the other one ended

@@ -17,7 +17,7 @@ import (
 
 // Whatever is written to both, SQLite and PostgreSQL give the same answers to the same questions.
 func TestBothAnswerAlike(t *testing.T) {
-	server := postgrestest.Start(t)
+	server := postgrestest.Shared(t)
 	file, database := storetest.Open(t, filepath.Join(t.TempDir(), "history.db")), storetest.Open(t, server.Database(t))
 	both := []*store.Store{file, database}
 	offset := int64(-1)

@@ -11,14 +11,14 @@ import (
 )
 
 func TestPostgreSQL(t *testing.T) {
-	server := postgrestest.Start(t)
+	server := postgrestest.Shared(t)
 	storetest.Run(t, func(t *testing.T) string { return server.Database(t) })
 }
 
 // A database with tables of other programs is shared with them, but for one that is called as
 // ours.
 func TestPostgreSQLBesideOthers(t *testing.T) {
-	place := postgrestest.Start(t).Database(t)
+	place := postgrestest.Shared(t).Database(t)
 	c, err := pgx.Connect(t.Context(), place)
 	if err != nil {
 		t.Fatal(err)

@@ -132,7 +132,7 @@ func (p *process) awaitAgents(ctx context.Context, n int) error {
 		}
 		online := 0
 		for _, a := range st.Agents {
-			if a.State == "online" {
+			if a.Online() {
 				online++
 			}
 		}

@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// An end may have to be told again, and a result may come for a dispatch of which nothing but
+// the record of its id is left. What is told then is to be as whole as the first time: the tasks
+// of the latest dispatches that were let go of are kept a while longer.
+
+const (
+	// maxEnds bounds them: more than can be under way to the broker at once.
+	maxEnds = 8192
+	// endsTold is how old those may be that a snapshot has: whoever reads the results anew does
+	// not begin that far back, but where the broker was away, and no snapshot was written.
+	endsTold = time.Minute
+)
+
+// recentEnds are those tasks, by their keys.
+type recentEnds struct {
+	tasks map[coordinator.TaskKey]endedTask
+	ring  []coordinator.TaskKey // each once, in the order in which they came
+	next  int                   // where the next goes once the ring is full
+}
+
+type endedTask struct {
+	task *coordinator.Task
+	at   time.Time
+}
+
+func newRecentEnds() recentEnds {
+	return recentEnds{tasks: make(map[coordinator.TaskKey]endedTask)}
+}
+
+// keep takes in a task; of one id the latest stays.
+func (r *recentEnds) keep(now time.Time, key coordinator.TaskKey, t *coordinator.Task) {
+	_, known := r.tasks[key]
+	r.tasks[key] = endedTask{t, now}
+	switch {
+	case known:
+	case len(r.ring) < maxEnds:
+		r.ring = append(r.ring, key)
+	default:
+		delete(r.tasks, r.ring[r.next])
+		r.ring[r.next] = key
+		r.next = (r.next + 1) % maxEnds
+	}
+}
+
+// of is what a task was accepted with; nil when that is not known any more.
+func (r *recentEnds) of(key coordinator.TaskKey) *coordinator.Task { return r.tasks[key].task }
+
+// imageEnds is what whoever reads the latest results again is to know of their tasks.
+func (e *Engine) imageEnds(m *Image) {
+	r := &e.ends
+	for i := range r.ring {
+		if end := r.tasks[r.ring[(r.next+i)%len(r.ring)]]; m.at.Sub(end.at) < endsTold {
+			m.others = append(m.others, &coordinator.EndedBefore{Task: end.task})
+		}
+	}
+}

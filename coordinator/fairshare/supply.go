@@ -1,0 +1,137 @@
+package fairshare
+
+import "time"
+
+// What others could lend is a number that is kept, so that a refusal asks none of them. A family of
+// many shares is reckoned up at some moment; from then on every change of its books is reckoned by
+// the levels above it, as of that moment. Within a period nothing but time and such changes makes it
+// more, and time no more than what accrues to all of them:
+//
+//	reckoned <= what may be borrowed now <= reckoned + all shares · (now - then) / length + 1 each
+//
+// What is asked below the first is there, above the second it is not; in between the family is
+// reckoned up anew, which loans nothing and is not done more often than reckonEvery for each share.
+
+// manyShares is from how many shares on a family is not asked through for each refusal.
+const manyShares = 64
+
+const reckonEvery = int64(10 * time.Microsecond)
+
+// couldLend is what others could have of a budget and those below it, whose sum is below.
+func (b *budget) couldLend(at, below int64) int64 {
+	return max(0, min(b.lendMax-b.lentOut, b.left(), saturate(b.lendable(at), below)))
+}
+
+// sumBelow sums up what those below it could lend at that moment; nothing is kept.
+func (b *budget) sumBelow(at int64) (sum int64) {
+	for _, kid := range b.kids {
+		sum = saturate(sum, kid.couldLend(at, kid.sumBelow(at)))
+	}
+	return sum
+}
+
+// reckonUpAt keeps what each of a family could lend at that moment.
+func (f *budget) reckonUpAt(at int64) {
+	f.reckoned, f.accruing = at, 0
+	f.reckon(at)
+}
+
+func (b *budget) reckon(at int64) {
+	b.below = 0
+	for _, kid := range b.kids {
+		kid.reckon(at)
+		b.below = saturate(b.below, kid.lends)
+	}
+	b.lends = b.couldLend(at, b.below)
+	if !b.pool {
+		b.family.accruing = saturate(b.family.accruing, b.share)
+	}
+}
+
+// accruedSince is what may have accrued to all of a family since it was reckoned up, at the most.
+func (f *budget) accruedSince(now int64) int64 {
+	if now <= f.reckoned {
+		return 0
+	}
+	return saturate(f.shares, mulDivUp(now-f.reckoned, f.accruing, f.span.end-f.span.start))
+}
+
+// reckonAgain puts right what the budget could lend after a change of its books. Those above it are
+// put right after it.
+func (b *budget) reckonAgain() {
+	if b.family.reckoned == 0 || b.up == nil {
+		return
+	}
+	was := b.lends
+	b.lends = b.couldLend(b.family.reckoned, b.below)
+	b.up.below += b.lends - was
+}
+
+// reckonUp is reckonAgain for a budget and all above it.
+func (b *budget) reckonUp() {
+	for ; b.up != nil && b.family.reckoned != 0; b = b.up {
+		b.reckonAgain()
+	}
+}
+
+// borrowable is all that the share of b could borrow at that moment: what borrow would get of those
+// whose sums are told by below. It takes O(levels), but for these.
+func (b *budget) borrowable(at int64, below func(*budget) int64) int64 {
+	sum := below(b)
+	all, room := sum, noBound
+	for from, up := b, b.up; up != nil; from, up = up, up.up {
+		if room = min(room, from.borrowMax-from.borrowedIn); room <= 0 {
+			break
+		}
+		beside := below(up)
+		got := beside - from.couldLend(at, sum)
+		if sum = beside; !up.pool || !b.rule.NoGlobalPool {
+			got = saturate(got, up.lendable(at))
+		}
+		got = min(got, room)
+		all, room = saturate(all, got), room-got
+	}
+	return all
+}
+
+// borrowableNow is borrowable by the books of this moment. It takes O(shares) and keeps nothing.
+func (l *Ledger) borrowableNow(b *budget) int64 {
+	return b.borrowable(l.now, func(x *budget) int64 { return x.sumBelow(l.now) })
+}
+
+// tooLittle reports whether a share of a large family cannot borrow so much, and until when it need
+// not be asked again.
+func (l *Ledger) tooLittle(b *budget, lacking int64) (until int64, is bool) {
+	f := b.family
+	if f.shares <= manyShares || l.forced {
+		return 0, false
+	}
+	length := f.span.end - f.span.start
+	accrues := func(x int64) int64 { return saturate(l.now, mulDivUp(x, length, max(1, f.nominal, f.accruing))) }
+	kept := func(x *budget) int64 { return x.below }
+	if f.reckoned != 0 {
+		has := b.borrowable(f.reckoned, kept)
+		if lacking <= has {
+			return 0, false
+		}
+		until = f.reckoned + min(f.shares*reckonEvery, length/1000)
+		if missing := lacking - saturate(has, f.accruedSince(l.now)); missing > 0 {
+			until = accrues(missing)
+		}
+		if until > l.now {
+			return min(f.span.end, until), true
+		}
+	}
+	has := int64(0)
+	if l.looking {
+		has = l.borrowableNow(b)
+	} else {
+		f.reckonUpAt(l.now)
+		has = b.borrowable(l.now, kept)
+	}
+	if has == 0 || lacking <= has { // who has nothing at all is asked no more until he may have: see unripe
+		return 0, false
+	}
+	until = max(accrues(lacking-has-f.shares), l.now+max(length/1_000_000, int64(time.Millisecond)))
+	return min(f.span.end, until), true
+}

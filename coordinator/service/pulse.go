@@ -1,0 +1,49 @@
+package service
+
+import (
+	"sync/atomic"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
+)
+
+// pulsePeriod is the time between two pulses. It is less than what a lease lasts longer than
+// its agent may work: an alarm is known before it can make anything overdue.
+const pulsePeriod = 500 * time.Millisecond
+
+// pulseKey is the name of no queue: the broker confirms a pulse and forgets it.
+const pulseKey = "taskbus.pulse"
+
+// pulse is a publication to nowhere, again and again. The broker tells of an alarm only
+// those who publish: whoever has nothing to publish while agents work would hear of it by
+// failing their tasks.
+type pulse struct{ unanswered atomic.Bool }
+
+// feelPulse publishes pulses until the session ends, one at a time.
+func (r *session) feelPulse() {
+	r.every(pulsePeriod, func() bool {
+		if !r.pulse.unanswered.CompareAndSwap(false, true) {
+			return true // held up, as the one before
+		}
+		err := r.bus.Publish(bus.Publication{
+			Token: tokenPulse, Key: pulseKey, Optional: true,
+			Properties: bus.Properties{ContentType: contentJSON, Type: typePulse, AppID: appID, UserID: r.userID(), Timestamp: r.s.now()},
+			Body:       []byte(`{"message_type":"coordinator.pulse"}`),
+		})
+		return err == nil
+	})
+}
+
+// onBlocked hears that the broker holds up publishers.
+func (r *session) onBlocked(blocked bool, reason string) {
+	r.s.metrics.blocked.Set(boolGauge(blocked))
+	if blocked {
+		r.s.state.block(reason)
+		r.s.log.Warn().Str("reason", reason).Msg("the broker holds up publishers (memory or disk alarm); waiting")
+	} else {
+		r.s.state.unblock()
+		r.s.log.Info().Msg("the broker takes publications again")
+	}
+	r.s.loop.post(r.number, coordinator.PublishingHeld{Held: blocked})
+}
