@@ -50,7 +50,7 @@ func (e *Engine) cancel(now time.Time, ev coordinator.CancelRequested) {
 		e.noted(r)
 		answer.State, answer.Agent = coordinator.CancelAsked, e.fleet.named(r.ref)
 		e.emit(coordinator.Withdraw{
-			Agent: answer.Agent, Task: ev.Task, DispatchID: e.letGoID(answer.Agent, ev.Task, int(r.attempt)),
+			Agent: answer.Agent, Task: ev.Task, DispatchID: e.letGoID(ev.Task, int(r.attempt)),
 			Reason: ev.Reason, Token: ev.Token,
 		})
 	case t == nil && r.fate == coordinator.FateCancelled && r.ref == 0:
@@ -129,13 +129,11 @@ func (c *cancelReasons) drop(key coordinator.TaskKey) {
 	}
 }
 
-// letGoID is the dispatch id of an attempt that was let go of, while it is on its agent's
-// account; else empty: whichever the agent has of the task.
-func (e *Engine) letGoID(agent coordinator.AgentID, task coordinator.TaskID, attempt int) string {
-	if a := e.fleet.known(agent); a != nil {
-		if t := a.find(task, attempt); t != nil {
-			return t.dispatchID
-		}
+// letGoID is the dispatch id of an attempt that was let go of; empty when it was too long ago:
+// whichever the agent has of the task.
+func (e *Engine) letGoID(task coordinator.TaskID, attempt int) string {
+	if t := e.ends.of(coordinator.KeyOf(task)); t != nil {
+		return coordinator.DispatchID(t, attempt)
 	}
 	return ""
 }

@@ -100,7 +100,7 @@ func TestCancel(t *testing.T) {
 			leased(r)
 			r.pass(time.Second)
 			r.hear(beat("c").active(1))
-		}, []string{"withdraw  c", "cancel t: asked"}, []then{
+		}, []string{"withdraw t.1 c", "cancel t: asked"}, []then{
 			with(returned(false), "fail t cancelled"), // it refused it, and nobody else gets it
 		}},
 		{"not seen yet", func(*rig) {}, []string{"cancel t: noted"}, []then{

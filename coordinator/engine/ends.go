@@ -27,7 +27,7 @@ type recentEnds struct {
 
 type endedTask struct {
 	task *coordinator.Task
-	at   time.Time
+	at   time.Time // of its latest result
 }
 
 func newRecentEnds() recentEnds {
@@ -46,6 +46,14 @@ func (r *recentEnds) keep(now time.Time, key coordinator.TaskKey, t *coordinator
 		delete(r.tasks, r.ring[r.next])
 		r.ring[r.next] = key
 		r.next = (r.next + 1) % maxEnds
+	}
+}
+
+// heard notes that a result of the task has come once more: the next leader may read that
+// one, too.
+func (r *recentEnds) heard(now time.Time, key coordinator.TaskKey) {
+	if end, known := r.tasks[key]; known {
+		r.tasks[key] = endedTask{end.task, now}
 	}
 }
 

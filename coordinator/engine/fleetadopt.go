@@ -40,7 +40,7 @@ func (f *fleet) adopt(specs []coordinator.AgentSpec, settings coordinator.Settin
 		}
 		if f.was[i] >= 0 && a.spec.Queue != spec.Queue {
 			a.queueMissing, a.queueFull, a.askedAt = false, false, time.Time{} // said of another queue
-			a.hadConsumer, a.seenConsumer, a.missedAt = false, false, time.Time{}
+			a.hadConsumer, a.seenConsumer, a.unattended, a.missedAt = false, false, false, time.Time{}
 			t.cancel(&a.recheck)
 			t.cancel(&a.cool)
 		}

@@ -112,7 +112,8 @@ func (e *Engine) leaseOf(key coordinator.TaskKey, attempt int) *openTask {
 func (e *Engine) foldAssigned(r *coordinator.Assigned) {
 	key := coordinator.KeyOf(r.Task.ID)
 	if before := e.tasks.of(e.recall(r.At, key)); before != nil {
-		e.foldEnd(r.At, before, false)
+		// A dispatch that came back goes on in its place: the task's own message may come yet.
+		e.foldEnd(r.At, before, before.ownMessage && !r.OwnMessage)
 	}
 	a := e.agentOf(r.Agent)
 	e.arrivals++

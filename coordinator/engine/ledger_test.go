@@ -41,6 +41,7 @@ type receipt struct {
 // life is what is known of a task id.
 type life struct {
 	ended    conclusion
+	told     time.Time // when its end by its agent's word was announced; zero: not yet
 	attempts map[string]*attempt
 	messages map[int]bool // that came under its id from task.assign
 	// doubled: a leader died between the broker's confirm of a move and the journal, so that

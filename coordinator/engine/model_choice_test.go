@@ -37,6 +37,8 @@ func (m *model) refusal(now time.Time, a *modelAgent, t *coordinator.Task, tried
 	switch {
 	case ordered:
 		return "(cordoned)"
+	case a.unattended:
+		return "(unattended)"
 	case now.Before(a.steadyAt):
 		return "(unsteady)"
 	case m.engine.fleet.byID[a.spec.ID].suspect: // there are tests for when it is

@@ -31,6 +31,7 @@ type modelAgent struct {
 	state      coordinator.AgentState
 	heard      time.Time // zero: never
 	report     coordinator.AgentReport
+	knows      time.Time      // by the agent's clock: up to when its latest report speaks
 	offset     *time.Duration // smallest (arrival − timestamp) of live reports
 	slots      []*modelSlot   // dispatches that count against it
 	ends       []modelEnd     // ends it has told since its latest report
@@ -39,6 +40,7 @@ type modelAgent struct {
 	coolsAt    time.Time
 
 	hadConsumer, seenConsumer bool
+	unattended                bool // it had a consumer before this session, and a look found none
 	missedAt                  time.Time
 	departures                []time.Time // the latest, each less than flapMemory after the one before
 	steadyAt                  time.Time
@@ -82,7 +84,7 @@ func (m *model) install(now time.Time, p *coordinator.Policy) {
 		case !was[spec.ID]: // only what counts against it is known of one that comes back
 			*a = modelAgent{slots: a.slots}
 		case a.spec.Queue != spec.Queue:
-			a.noQueue, a.coolsAt, a.hadConsumer, a.seenConsumer, a.missedAt = false, time.Time{}, false, false, time.Time{}
+			a.noQueue, a.coolsAt, a.hadConsumer, a.seenConsumer, a.unattended, a.missedAt = false, time.Time{}, false, false, false, time.Time{}
 		}
 		a.spec, a.listed = spec, true
 	}
@@ -138,7 +140,7 @@ func (m *model) openSession(now time.Time) {
 	}
 	m.graceEnd = now.Add(longest)
 	for _, a := range m.agents {
-		a.seenConsumer, a.missedAt = false, time.Time{}
+		a.seenConsumer, a.unattended, a.missedAt = false, false, time.Time{}
 	}
 }
 
@@ -148,8 +150,10 @@ func (m *model) heard(now time.Time, r coordinator.AgentReport, live bool) {
 	if a == nil || !a.listed {
 		return
 	}
+	again := false
 	if !a.heard.IsZero() {
 		older, same := r.Timestamp.Before(a.report.Timestamp), r.Timestamp.Equal(a.report.Timestamp)
+		again = live && same
 		switch {
 		case !live && (older || same):
 			return
@@ -162,11 +166,14 @@ func (m *model) heard(now time.Time, r coordinator.AgentReport, live bool) {
 	if d := now.Sub(r.Timestamp); live && (a.offset == nil || d < *a.offset) {
 		a.offset = &d
 	}
-	a.report, a.heard = r, now
+	a.report, a.heard, a.knows = r, now, r.Timestamp
+	if again { // its clock stands, or is coarse: it was made just now
+		a.knows = now.Add(-*a.offset)
+	}
 	a.audit()
 	switch {
 	case r.Status == coordinator.StatusOffline:
-		a.hadConsumer, a.seenConsumer = false, false
+		a.hadConsumer, a.seenConsumer, a.unattended = false, false, false
 		a.enter(now, coordinator.AgentOffline)
 	case a.state != coordinator.AgentGone:
 		a.enter(now, coordinator.AgentOnline)
@@ -185,7 +192,7 @@ func (a *modelAgent) audit() {
 		s.covered = s.covered || exact && listed || !exact && arrived
 		return s.over && !s.settled.IsZero() && (arrived || exact && listed)
 	})
-	a.ends = slices.DeleteFunc(a.ends, func(e modelEnd) bool { return e.stamp.Before(a.report.Timestamp) })
+	a.ends = slices.DeleteFunc(a.ends, func(e modelEnd) bool { return e.stamp.Before(a.knows) })
 	for i := range a.ends {
 		e := &a.ends[i]
 		e.counted = exact && slices.Contains(a.report.ActiveTasks, e.task) || !exact && knows(e.settled)
@@ -201,7 +208,7 @@ func (a *modelAgent) told(now time.Time, r *coordinator.Result, slot *modelSlot,
 	if a.offset != nil && end.stamp.After(now.Add(-*a.offset)) {
 		end.stamp = now.Add(-*a.offset) // nothing is told before it has happened
 	}
-	end.counted = !end.stamp.Before(a.report.Timestamp) && (!exact || listed)
+	end.counted = !end.stamp.Before(a.knows) && (!exact || listed)
 	switch {
 	case slot != nil:
 		end.settled, end.counted = slot.settled, end.counted && slot.covered
@@ -222,7 +229,7 @@ func (m *model) seen(now time.Time, ev coordinator.QueueSeen) {
 	switch {
 	case !a.listed:
 	case ev.Consumers > 0:
-		a.hadConsumer, a.seenConsumer, a.missedAt = true, true, time.Time{}
+		a.hadConsumer, a.seenConsumer, a.unattended, a.missedAt = true, true, false, time.Time{}
 		if a.state == coordinator.AgentGone && a.heard.After(a.departures[len(a.departures)-1]) {
 			a.enter(now, coordinator.AgentOnline)
 			if now.Sub(a.heard) >= m.policy.Settings.StaleAfter && !now.Before(m.graceEnd) {
@@ -231,6 +238,7 @@ func (m *model) seen(now time.Time, ev coordinator.QueueSeen) {
 		}
 	case now.Sub(a.missedAt) > missedFor:
 		a.missedAt = now
+		a.unattended = a.unattended || a.hadConsumer && !a.seenConsumer
 	case a.state == coordinator.AgentOnline && (a.seenConsumer || a.hadConsumer && !now.Before(m.graceEnd)):
 		a.enter(now, coordinator.AgentGone)
 	}

@@ -249,6 +249,7 @@ func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 // world: its result is read for the second time because its leader died.
 func (e *Engine) tellAgain(now time.Time, ev coordinator.ResultReported, rec *record, attempt int) {
 	r := &ev.Result
+	e.ends.heard(now, rec.key)
 	if _, done := e.retold[rec.key]; !done && ev.Untold && r.Outcome.Final() && rec.fate == fateOf(r.Outcome) {
 		attempt = cmp.Or(attempt, int(rec.attempt))
 		e.emit(&coordinator.Completed{Result: *r, Task: e.ends.of(rec.key), Attempt: attempt, Late: attempt < int(rec.attempt), At: now})

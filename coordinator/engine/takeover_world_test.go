@@ -325,7 +325,7 @@ func (s *succession) completed(f *coordinator.Completed) error {
 	}
 	life := s.l.life(id)
 	switch {
-	case f.Task == nil:
+	case f.Task == nil && (life.told.IsZero() || s.now.Sub(life.told) < endsTold):
 		return fmt.Errorf("the end of %s is announced without what it was accepted with", id)
 	case !f.Result.Outcome.Final():
 		return fmt.Errorf("%s is announced to have ended, and its agent has said %s", id, f.Result.Outcome)
@@ -335,6 +335,7 @@ func (s *succession) completed(f *coordinator.Completed) error {
 	case s.reading[id] && life.ended == how: // told twice is better than never
 		return nil
 	}
+	life.told = s.now
 	_, err := s.l.end(id, how)
 	return err
 }
