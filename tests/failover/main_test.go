@@ -4,8 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"taskbus/tests/brokertest"
@@ -30,8 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(buildAndRun(m))
 }
 
-// buildAndRun builds the program once for all tests, as the container image has it:
-// without what only a debugger reads, which takes as long to link as all the rest.
+// buildAndRun builds the program once for all tests.
 func buildAndRun(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "taskbus-failover-")
 	if err != nil {
@@ -42,9 +39,8 @@ func buildAndRun(m *testing.M) int {
 	if !brokertest.HasServers() {
 		return m.Run() // nothing starts the program
 	}
-	program = filepath.Join(dir, "taskbus")
-	if out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", program, "taskbus/cmd/taskbus").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the program: %v\n%s", err, out)
+	if program, err = brokertest.Program(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()

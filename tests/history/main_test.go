@@ -3,8 +3,6 @@ package history
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"taskbus/tests/brokertest"
@@ -33,11 +31,8 @@ func buildAndRun(m *testing.M) int {
 	if !brokertest.HasServers() {
 		return m.Run() // nothing starts the program
 	}
-	program = filepath.Join(dir, "taskbus")
-	build := exec.Command("go", "build", "-o", program, "taskbus/cmd/taskbus")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is released
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the program: %v\n%s", err, out)
+	if program, err = brokertest.Program(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()
