@@ -116,9 +116,9 @@ run_all() {
 		# A collector that runs less often: a quarter of the time for some hundred megabytes.
 		GOGC=400 go test -vet=off -p 2 -timeout 6m "${one_goroutine[@]/#/./}" || failed=true
 		go test -vet=off -p 2 -timeout 6m -run "$alone" $packages || failed=true
-		# Three packages at a time on two cores: one of them waits for the broker.
+		# Four packages at a time on two cores: most of them wait for the broker.
 		step "go test -race, all others but those against the clock"
-		go test -race -vet=off -p 3 -timeout 6m -skip "$alone" "${waiting[@]/#/./}" $others || failed=true
+		go test -race -vet=off -p 4 -timeout 6m -skip "$alone" "${waiting[@]/#/./}" $others || failed=true
 		go test -race -vet=off -timeout 6m -run AnotherGoroutine ./coordinator/engine || failed=true
 	}
 	step "go test -race, whole programs against the clock"

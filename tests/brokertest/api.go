@@ -22,7 +22,7 @@ type api struct {
 func newAPI(t testing.TB, mgmtURL string) api {
 	t.Helper()
 	u := parse(t, mgmtURL)
-	a := api{user: u.User.Username(), client: &http.Client{Timeout: 20 * time.Second}}
+	a := api{user: u.User.Username(), client: HTTPClient(20 * time.Second)}
 	a.password, _ = u.User.Password()
 	u.User = nil
 	a.base = strings.TrimSuffix(u.String(), "/")

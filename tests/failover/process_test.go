@@ -122,7 +122,7 @@ func (c *process) kill() (at time.Time) {
 	return at
 }
 
-var httpClient = &http.Client{Timeout: 5 * time.Second}
+var httpClient = brokertest.HTTPClient(5 * time.Second)
 
 // ask makes one request; an error is that of the connection.
 func (c *process) ask(method, path string) (status int, body string, err error) {

@@ -237,7 +237,7 @@ func (c *process) stop() {
 	}
 }
 
-var httpClient = &http.Client{Timeout: 5 * time.Second}
+var httpClient = brokertest.HTTPClient(5 * time.Second)
 
 func (c *process) get(path string) (status int, body string) {
 	c.r.t.Helper()

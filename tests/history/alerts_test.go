@@ -155,7 +155,7 @@ func (p *process) consume(group string, tokens int) {
 	}
 	q.Header.Set("Authorization", "Bearer "+token)
 	q.Header.Set("Content-Type", "application/json")
-	a, err := (&http.Client{Timeout: 20 * time.Second}).Do(q)
+	a, err := httpClient.Do(q)
 	if err != nil {
 		p.r.t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func (p *process) tell(op, body string, want int) {
 	}
 	q.Header.Set("Authorization", "Bearer "+gatewayToken)
 	q.Header.Set("Content-Type", "application/json")
-	a, err := http.DefaultClient.Do(q)
+	a, err := httpClient.Do(q)
 	if err != nil {
 		p.r.t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func (p *process) says(t *testing.T, command, args string, into any) {
 // metric is one sample of /metrics; empty: it is not there.
 func (p *process) metric(sample string) string {
 	p.r.t.Helper()
-	resp, err := http.Get(p.base + "/metrics")
+	resp, err := httpClient.Get(p.base + "/metrics")
 	if err != nil {
 		p.r.t.Fatal(err)
 	}

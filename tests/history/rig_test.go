@@ -25,6 +25,8 @@ import (
 	"taskbus/tests/brokertest"
 )
 
+var httpClient = brokertest.HTTPClient(20 * time.Second)
+
 // patience is how long anything may take that should happen at once.
 const patience = 60 * time.Second
 
@@ -246,7 +248,7 @@ func (p *process) read(method, path, body string, into any) int {
 		p.r.t.Fatal(err)
 	}
 	q.Header.Set("Authorization", "Bearer "+token)
-	a, err := (&http.Client{Timeout: 20 * time.Second}).Do(q)
+	a, err := httpClient.Do(q)
 	if err != nil {
 		p.r.t.Fatalf("%s %s: %v", method, path, err)
 	}

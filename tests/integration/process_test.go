@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -176,7 +175,7 @@ func (c *process) alive() {
 	}
 }
 
-var httpClient = &http.Client{Timeout: 10 * time.Second}
+var httpClient = brokertest.HTTPClient(10 * time.Second)
 
 // get reads one page of the HTTP interface.
 func (c *process) get(path string) (status int, body string) {
