@@ -34,6 +34,8 @@ const (
 	QueueFull                        // its queue refused a dispatch a moment ago
 	Pulling                          // it claims its tasks itself (mode: pull), and has not asked for this one
 	Unscored                         // the strategy could make nothing of it
+	KeptFree                         // it has, or is kept free for, a task that must have an agent to itself
+	HasOthers                        // it has work, and this task must have an agent to itself
 	NumIneligibilities = iota
 )
 
@@ -58,6 +60,8 @@ var ineligibilities = [NumIneligibilities]struct{ code, phrase string }{
 	QueueFull:       {"queue_full", "with a full queue"},
 	Pulling:         {"pulling", "claiming their tasks themselves"},
 	Unscored:        {"unscored", "without a score"},
+	KeptFree:        {"kept_free", "kept for a task that must be alone"},
+	HasOthers:       {"has_others", "with other work, and the task must be alone"},
 }
 
 // String is the code used in messages, HTTP answers and metrics.

@@ -44,9 +44,10 @@ type Assigned struct {
 	// Timeout is how long the agent may work.
 	Timeout time.Duration
 	// Tried, Failed and Untouched are who had it before, on whom of them it failed,
-	// and from whose queue it was taken back; Blamed and Taught to whom a fault was put
-	// down because of it, and whose rate of success it has lowered.
-	Tried, Failed, Untouched, Blamed, Taught []AgentID
+	// and from whose queue it was taken back; Suspected those that were lost with it and
+	// others in hand; Blamed and Taught to whom a fault was put down because of it, and
+	// whose rate of success it has lowered.
+	Tried, Failed, Untouched, Suspected, Blamed, Taught []AgentID
 	// Generation of the agent's breakers, and whether the task is a Probe of one.
 	Generation uint64
 	Probe      bool

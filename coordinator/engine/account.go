@@ -19,6 +19,9 @@ type account struct {
 	// top of its active tasks.
 	open      []*openTask
 	uncovered int
+	// alone counts those of open that must have the agent to themselves; lost the dispatches in
+	// its hand that have come back since it was given the latest.
+	alone, lost int
 	// listed is what the latest report says it runs, when it says so; nil when not.
 	listed map[coordinator.TaskID]struct{}
 	// recent are the ends told since the latest report, credit how many of them that
@@ -43,6 +46,10 @@ func (f *fleet) reserve(a *agent, t *openTask) {
 	t.agent, t.place, t.covered = a, len(a.open), false
 	a.open = append(a.open, t)
 	a.uncovered++
+	a.lost = 0
+	if t.apart = t.alone; t.apart {
+		a.alone++
+	}
 	if a.number >= 0 {
 		f.views[a.number].LastAssigned = f.assignments
 	}
@@ -67,6 +74,9 @@ func (f *fleet) remove(t *openTask) {
 	a.open[last] = nil
 	a.open = a.open[:last]
 	t.place = -1
+	if t.apart {
+		a.alone--
+	}
 	if !t.covered {
 		a.uncovered--
 	}

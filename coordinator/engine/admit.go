@@ -70,7 +70,7 @@ func (e *Engine) failHopeless(now time.Time, t *openTask) bool {
 // waitOrAside lets the task wait in line, or aside if its strategy makes nothing of those
 // who could have it.
 func (e *Engine) waitOrAside(now time.Time, t *openTask) {
-	if e.wait(now, t); t.state != stateWaiting || !e.unscored(t) {
+	if e.wait(now, t); t.state != stateWaiting || !t.alone && !e.unscored(t) {
 		return
 	}
 	if a, _ := e.choose(t); a == nil { // else others go first, or more is being sought than is free
@@ -89,6 +89,7 @@ func (e *Engine) question(t *openTask) *question {
 	n, q := &t.needs, &e.asking
 	q.Case = coordinator.Case{Task: t.task, Required: len(n.required), MaxCost: e.fleet.maxCost}
 	q.strategy, q.feasible, q.preferred, q.seed = n.strategy, n.class.usable, n.preferred, e.policy.Settings.Seed
+	q.free = e.freeFor(t)
 	q.standing, q.standings = coordinator.Standing{}, standings{}
 	if n.strategy.Learned {
 		q.standings = e.standings(t)

@@ -7,8 +7,18 @@ type bitset []uint64
 
 func newBitset(n int) bitset { return make(bitset, (n+63)/64) }
 
-func (b bitset) set(i int)      { b[i>>6] |= 1 << (i & 63) }
-func (b bitset) clear(i int)    { b[i>>6] &^= 1 << (i & 63) }
+func (b bitset) set(i int)   { b[i>>6] |= 1 << (i & 63) }
+func (b bitset) clear(i int) { b[i>>6] &^= 1 << (i & 63) }
+
+// put has i be a member or not.
+func (b bitset) put(i int, member bool) {
+	if member {
+		b.set(i)
+	} else {
+		b.clear(i)
+	}
+}
+
 func (b bitset) has(i int) bool { return b[i>>6]&(1<<(i&63)) != 0 }
 
 // empty reports whether the set has no member.

@@ -62,6 +62,7 @@ type question struct {
 	next      *dispatchWithDecision
 	strategy  *coordinator.Strategy
 	feasible  bitset
+	free      bitset // those that may be given the task now, if they are feasible
 	preferred bitset // nil: none
 	narrowed  bitset // room for the preferred ones among the feasible
 	standings standings
@@ -72,7 +73,7 @@ type question struct {
 // returns nil when none is ready, or the strategy gives none of them a score. The
 // decision is the question's: whoever wants to have it must copy it.
 func (f *fleet) choose(q *question) (*agent, *coordinator.Decision) {
-	eligible := q.feasible.common(f.ready)
+	eligible := q.feasible.common(q.free)
 	if eligible == 0 {
 		return nil, nil
 	}
@@ -81,7 +82,7 @@ func (f *fleet) choose(q *question) (*agent, *coordinator.Decision) {
 	}
 	d := &q.next.decision
 	d.Decision = coordinator.Decision{}
-	if narrowed, n := q.narrow(f.ready); n > 0 {
+	if narrowed, n := q.narrow(q.free); n > 0 {
 		d.Preferred = true
 		if best := f.rank(q, narrowed, n); best.kept > 0 {
 			return f.decide(d, q, &best, eligible)
@@ -163,7 +164,7 @@ func (f *fleet) rank(q *question, among bitset, eligible int) (best ranking) {
 		if word >= len(among) {
 			word -= len(among)
 		}
-		for set := among[word] & f.ready[word]; set != 0; set &= set - 1 {
+		for set := among[word] & q.free[word]; set != 0; set &= set - 1 {
 			if budget == 0 {
 				return best
 			}

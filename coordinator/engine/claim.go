@@ -168,13 +168,13 @@ func (e *Engine) serveClaims(now time.Time) {
 		return
 	}
 	c.stale = false
-	if len(e.pending.active) == 0 {
+	if len(e.pending.active) == 0 && len(e.isolated.tasks) == 0 {
 		return
 	}
 	plans := make(map[string]*pull.Plan) // by the classes that an agent could serve
 	left := false
 	for _, a := range slices.Clone(c.waiting) {
-		if len(e.pending.active) == 0 { // all has been given out: for the others nothing is left to find
+		if len(e.pending.active) == 0 && len(e.isolated.tasks) == 0 { // all has been given out: for the others nothing is left to find
 			break
 		}
 		// Once as long as nothing is given out: if the claim gets nothing, they wait again as they
@@ -182,6 +182,18 @@ func (e *Engine) serveClaims(now time.Time) {
 		if at := (turn{e.applied, e.quotas.given}); a.retried != at {
 			a.retried = at
 			e.retryOwn(a)
+		}
+		if t := e.claimAlone(a); t != nil {
+			p := e.plan(now, a)
+			e.leavePending(t)
+			if e.assign(now, t, a, e.noChoice(pulledBy, a)) {
+				grant := pull.Grant{Items: 1}
+				if a.claim.MaxItems > 1 {
+					grant.Limit = pull.LimitUnavailable // it is to have nothing beside it
+				}
+				e.answerClaim(a, p, grant)
+				continue
+			}
 		}
 		if e.limit(a) != pull.LimitNone {
 			continue

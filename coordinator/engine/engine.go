@@ -42,6 +42,7 @@ type Engine struct {
 	believes    learning.Settings
 	joining     joining
 	inDoubt     inDoubt
+	isolated    isolated
 	ends        recentEnds
 	batches     batches
 	market      market
@@ -182,6 +183,7 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 		e.serveClaims(now)
 		e.relieve(now)
 	}
+	e.serveIsolated(now)
 	e.sealBatches()
 	e.recordAssigned()
 	out := e.out

@@ -129,6 +129,13 @@ func (e *Engine) ineligibility(a *agent, t *openTask, missing map[string]int) co
 		return coordinator.AlreadyTried
 	}
 	why := f.eligibility(a)
+	switch vacant := f.isVacant(a, why); {
+	case !t.alone:
+	case vacant:
+		why = coordinator.Eligible
+	case why == coordinator.Eligible:
+		why = coordinator.HasOthers
+	}
 	if (why == coordinator.Eligible || why > coordinator.Ejected) && e.ejectedFrom(a, t.needs.required) {
 		return coordinator.Ejected
 	}

@@ -48,8 +48,10 @@ type fleet struct {
 	// left holds agents that the policy dropped while dispatches were on their
 	// way to them: when it lists one again, those must still count.
 	left map[coordinator.AgentID]*agent
-	// ready holds the agents that could take some task right now.
-	ready bitset
+	// ready holds the agents that could take some task right now, vacant those that could take
+	// one that must be alone.
+	ready, vacant bitset
+	kept          *agent // that gets nothing else until it is vacant for such a task; nil: none
 	// offering holds, for each capability, the agents that have it.
 	offering map[string]bitset
 	maxCost  float64 // the largest of any view since the fleet last changed
@@ -195,6 +197,8 @@ func (f *fleet) presence(a *agent) coordinator.Ineligibility {
 		return coordinator.Unsteady
 	case a.suspect:
 		return coordinator.Suspect
+	case a.alone > 0 || f.kept == a:
+		return coordinator.KeptFree
 	}
 	return coordinator.Eligible
 }
@@ -248,9 +252,7 @@ func (f *fleet) refresh(a *agent) {
 	if a.claiming {
 		f.claimants = true
 	}
-	if f.eligibility(a) == coordinator.Eligible {
-		f.ready.set(a.number)
-	} else {
-		f.ready.clear(a.number)
-	}
+	why := f.eligibility(a)
+	f.ready.put(a.number, why == coordinator.Eligible)
+	f.vacant.put(a.number, a.spec.Pull == coordinator.PullOff && f.isVacant(a, why))
 }

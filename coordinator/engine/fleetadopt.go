@@ -26,7 +26,7 @@ func (f *fleet) adopt(specs []coordinator.AgentSpec, settings coordinator.Settin
 	f.views = make([]coordinator.AgentView, n)
 	f.byID = make(map[coordinator.AgentID]*agent, n)
 	f.byQueue = make(map[string]*agent, n)
-	f.ready = newBitset(n)
+	f.ready, f.vacant, f.kept = newBitset(n), newBitset(n), nil
 	f.offering = make(map[string]bitset)
 	f.left = make(map[coordinator.AgentID]*agent)
 	specs = slices.SortedFunc(slices.Values(specs), func(a, b coordinator.AgentSpec) int { return cmp.Compare(a.ID, b.ID) })
@@ -84,7 +84,7 @@ func rejoin(before *agent) *agent {
 	if a == nil {
 		a = &agent{}
 	}
-	*a = agent{account: account{open: a.open, uncovered: a.uncovered}, tracked: a.tracked, bidding: bidding{calibration: a.calibration}}
+	*a = agent{account: account{open: a.open, uncovered: a.uncovered, alone: a.alone}, tracked: a.tracked, bidding: bidding{calibration: a.calibration}}
 	a.stale = newTimer(dutyStale, nil, a)
 	a.recheck = newTimer(dutyRecheck, nil, a)
 	a.cool = newTimer(dutyCool, nil, a)

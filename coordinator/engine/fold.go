@@ -119,7 +119,7 @@ func (e *Engine) foldAssigned(r *coordinator.Assigned) {
 	e.arrivals++
 	t := &openTask{
 		task: r.Task, key: key, attempt: r.Attempt, state: stateLeased, assignedAt: r.At,
-		tried: r.Tried, failed: r.Failed, untouched: r.Untouched, blamed: r.Blamed, taught: r.Taught,
+		tried: r.Tried, failed: r.Failed, untouched: r.Untouched, suspected: r.Suspected, blamed: r.Blamed, taught: r.Taught,
 		maybeDuplicate: r.MaybeDuplicate, ownMessage: r.OwnMessage,
 		rank: rankOf(r.Task, e.policy.Settings), arrival: e.arrivals, index: -1,
 		lease: lease{
@@ -137,6 +137,7 @@ func (e *Engine) foldAssigned(r *coordinator.Assigned) {
 	if len(a.open) == 0 {
 		a.capacity.InHand(r.At, 1)
 	}
+	t.alone = e.mustBeAlone(t)
 	e.fleet.reserve(a, t)
 	e.inDoubt.unanswered[key]++
 	e.watchLease(t)

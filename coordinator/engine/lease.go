@@ -29,6 +29,7 @@ type lease struct {
 	// by which a half-open one tries the agent.
 	generation uint64
 	probe      bool
+	apart      bool          // it has its agent to itself
 	batch      string        // the batch that it is dispatched with; empty: alone
 	timeout    time.Duration // how long the agent may work on it
 	deadline   time.Time     // when its result is overdue; zero until it is confirmed

@@ -114,7 +114,7 @@ type sale struct {
 const silentKept = 32
 
 // asks tells whether agents are asked before the task is given to anybody.
-func (t *openTask) asks() bool { return t.needs.strategy.Market != nil }
+func (t *openTask) asks() bool { return t.needs.strategy.Market != nil && !t.alone }
 
 // under takes over the window of a policy.
 func (m *market) under(p *coordinator.Policy) {

@@ -44,7 +44,7 @@ func (e *Engine) resolve(t *openTask) (coordinator.Reason, string) {
 			e.routes[task.Type] = needs
 		}
 	}
-	t.needs = *needs
+	t.needs, t.alone = *needs, e.mustBeAlone(t)
 	if task.Strategy != "" && task.Strategy != needs.strategy.Name {
 		s, enabled := e.policy.Find(task.Strategy)
 		if !enabled {

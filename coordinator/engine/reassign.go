@@ -58,7 +58,8 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 	// What an agent gives back because it goes is no refusal.
 	t.refused = (ev.Cause == coordinator.ReturnRejected || ev.Cause == coordinator.ReturnDeliveryLimit) &&
 		(from == nil || from.leftAlone())
-	t.history(&ev, before, flags, from != nil && from.heldByUs)
+	t.history(&ev, from, before, flags)
+	e.spareSuspected(t)
 	e.cameBack(now, from, t, before, &ev)
 	switch {
 	case cancelled, flags&withdrawn != 0:
@@ -155,20 +156,20 @@ func (t *openTask) isDispatch(ev *coordinator.TaskReturned) bool {
 // tried there; one that the agent had begun, or held when it went away, has
 // failed on it.
 //
-// oursBefore: a session ended while we consumed the agent's queue, so that it may be
-// we who had it in hand.
-func (t *openTask) history(ev *coordinator.TaskReturned, before *openTask, flags recordFlags, oursBefore bool) {
+// While a session has ended in which we consumed the agent's queue, it may be we who had it in
+// hand.
+func (t *openTask) history(ev *coordinator.TaskReturned, from *agent, before *openTask, flags recordFlags) {
 	t.tried, t.failed = slices.Clone(ev.Tried), slices.Clone(ev.Failed)
 	begun, gaveUp, told := false, flags&attempted != 0, flags&returning != 0
 	if before != nil {
-		t.untouched = before.untouched
+		t.untouched, t.suspected = before.untouched, before.suspected
 	}
 	if before != nil && before.attempt == ev.Attempt {
 		begun, gaveUp, told = before.begun, before.attempted, before.returning
 		// Of two copies the older may have come back, which knows less.
 		t.tried, t.failed = with(t.tried, before.failed...), with(t.failed, before.failed...)
 	}
-	inHand := begun || ev.Cause == coordinator.ReturnTakenBack && ev.Redelivered && !oursBefore
+	inHand := begun || ev.Cause == coordinator.ReturnTakenBack && ev.Redelivered && (from == nil || !from.heldByUs)
 	if ev.Cause == coordinator.ReturnTakenBack && !inHand {
 		t.tried = without(t.tried, ev.Agent)
 		t.untouched = with(t.untouched, ev.Agent)
@@ -184,7 +185,10 @@ func (t *openTask) history(ev *coordinator.TaskReturned, before *openTask, flags
 	case coordinator.ReturnDeliveryLimit:
 		inHand = true
 	}
-	if inHand {
+	switch {
+	case inHand && ev.Cause != coordinator.ReturnRejected:
+		t.lostAt(from, before, ev)
+	case inHand:
 		t.failed = with(t.failed, ev.Agent)
 	}
 }

@@ -36,6 +36,8 @@ type openTask struct {
 	tried          []coordinator.AgentID // who had it before, in order
 	failed         []coordinator.AgentID // those of them on which it failed
 	untouched      []coordinator.AgentID // from whose queue it was taken back: they may have it once more
+	suspected      []coordinator.AgentID // that were lost with it and others in hand
+	alone          bool                  // it must have an agent to itself (see isolate.go)
 	gaveBack       coordinator.AgentID   // who gave it back without a word of its own yet
 	blamed         []coordinator.AgentID // to whom a fault was put down because of it
 	taught         []coordinator.AgentID // those of them whose rate of success it has lowered
@@ -237,7 +239,7 @@ func (e *Engine) acceptedWith(t, before *openTask) {
 // copy, which may have arrived, then goes on counting.
 func (e *Engine) decideUnanswered(now time.Time, t, before *openTask) {
 	t.tried, t.failed, t.maybeDuplicate = with(before.tried, t.tried...), with(before.failed, t.failed...), true
-	t.cancelReason, t.untouched = before.cancelReason, before.untouched
+	t.cancelReason, t.untouched, t.suspected = before.cancelReason, before.untouched, before.suspected
 	t.attempt = before.attempt
 	e.acceptedWith(t, before)
 	if !before.withdrawn && e.mayResume(now, t, before.agent) {
@@ -283,6 +285,9 @@ func (e *Engine) wait(now time.Time, t *openTask) {
 	e.wanted(t.needs.class)
 	e.timers.schedule(&t.expire, t.until)
 	e.joinLine(now, t)
+	if t.alone {
+		e.isolated.add(t)
+	}
 }
 
 // leavePending ends a task's waiting or delay.

@@ -65,12 +65,12 @@ type Attempt struct {
 
 // AttemptOutcomes lists the words of Attempt.Outcome: the agent's own (succeeded,
 // failed, rejected, cancelled), the broker's (expired, delivery_limit,
-// queue_missing, queue_full, unconfirmed), and the coordinator's (taken_back,
+// queue_missing, queue_full, unconfirmed), and the coordinator's (taken_back, lost,
 // timed_out, withdrawn, returned). The caller owns the list.
 func AttemptOutcomes() []string {
 	return []string{
 		"succeeded", "failed", "rejected", "cancelled", "expired", "delivery_limit",
-		"queue_missing", "queue_full", "unconfirmed", "taken_back", "timed_out", "withdrawn", "returned",
+		"queue_missing", "queue_full", "unconfirmed", "taken_back", "lost", "timed_out", "withdrawn", "returned",
 	}
 }
 

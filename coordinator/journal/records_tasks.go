@@ -15,6 +15,7 @@ const (
 	assignedBatch
 	assignedMaybeDuplicate
 	assignedOwnMessage
+	assignedSuspected
 )
 
 func (c *coder) assigned(r *coordinator.Assigned) {
@@ -27,7 +28,8 @@ func (c *coder) assigned(r *coordinator.Assigned) {
 		on(r.Probe, assignedProbe) |
 		on(r.Batch != "", assignedBatch) |
 		on(r.MaybeDuplicate, assignedMaybeDuplicate) |
-		on(r.OwnMessage, assignedOwnMessage))
+		on(r.OwnMessage, assignedOwnMessage) |
+		on(len(r.Suspected) > 0, assignedSuspected))
 	c.taskPart(&r.Task)
 	name(c, &r.Agent)
 	integer(c, &r.Attempt)
@@ -60,6 +62,9 @@ func (c *coder) assigned(r *coordinator.Assigned) {
 	}
 	c.flag(&r.MaybeDuplicate, m&assignedMaybeDuplicate != 0)
 	c.flag(&r.OwnMessage, m&assignedOwnMessage != 0)
+	if m&assignedSuspected != 0 {
+		names(c, &r.Suspected)
+	}
 }
 
 // leastSettled is how many bytes a Settled takes up in a message at the very least:

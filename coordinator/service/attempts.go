@@ -14,6 +14,7 @@ import (
 const (
 	attemptQueueMissing = "queue_missing"
 	attemptQueueFull    = "queue_full"
+	attemptLost         = "lost"        // its agent went away with the task in hand
 	attemptUnconfirmed  = "unconfirmed" // the session ended before the broker answered
 	attemptTimedOut     = "timed_out"
 	attemptWithdrawn    = "withdrawn" // the result of an earlier attempt came
@@ -81,7 +82,7 @@ func (r *taskRecord) begin(d *coordinator.Dispatch) {
 func (r *taskRecord) cameBack(ev *coordinator.TaskReturned) {
 	if latest, ok := r.latest(); ok {
 		if latest.is(ev.Agent, ev.Attempt) && latest.outcome == "" {
-			r.past.outcome = ev.Cause.String()
+			r.past.outcome = cameBackAs(ev)
 		}
 		return
 	}
@@ -96,7 +97,16 @@ func (r *taskRecord) cameBack(ev *coordinator.TaskReturned) {
 		r.past.earlier = append(r.past.earlier, a)
 	}
 	r.agent, r.attempt, r.dispatchID = ev.Agent, ev.Attempt, coordinator.DispatchID(ev.Task, ev.Attempt)
-	r.past.outcome = ev.Cause.String()
+	r.past.outcome = cameBackAs(ev)
+}
+
+// cameBackAs is the outcome of an attempt that came back. What the broker had handed to the
+// agent before it was taken back was in its hand, and counts as tried.
+func cameBackAs(ev *coordinator.TaskReturned) string {
+	if ev.Cause == coordinator.ReturnTakenBack && ev.Redelivered {
+		return attemptLost
+	}
+	return ev.Cause.String()
 }
 
 // endedBy notes the result that ends the task. When an earlier attempt has ended it,

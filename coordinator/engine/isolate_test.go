@@ -1,0 +1,216 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"taskbus/coordinator"
+)
+
+// wreckage is a fleet whose agents go down with whatever they have in hand two seconds after
+// they begin a task that is poison, and are back three seconds later.
+type wreckage struct {
+	*rig
+	hands  map[coordinator.AgentID][]*inHand
+	downAt map[coordinator.AgentID]time.Time // when it will go down, as far as is known
+	backAt map[coordinator.AgentID]time.Time // when it will be there again; zero: it is
+	work   time.Duration                     // that harmless tasks take
+	ends   map[coordinator.TaskID]string
+	// crashes is how often an agent went down, shared how often with more than one task in hand.
+	crashes, shared int
+	seen            int // of the rig's dispatches
+	failed          int // of its failures
+}
+
+type inHand struct {
+	coordinator.Dispatch
+	until time.Time
+}
+
+func newWreckage(t testing.TB, agents, slots int, work time.Duration) *wreckage {
+	var fleet []*specBuilder
+	for i := range agents {
+		fleet = append(fleet, worker(coordinator.AgentID(fmt.Sprintf("a%d", i+1))).slots(slots))
+	}
+	p := policyOf(fleet...).set(func(s *coordinator.Settings) {
+		s.AssignmentTimeout, s.StaleAfter, s.Breaker.Off = time.Hour, time.Hour, true
+	})
+	w := &wreckage{
+		rig: tracking(t.(*testing.T), p), work: work,
+		hands: map[coordinator.AgentID][]*inHand{}, ends: map[coordinator.TaskID]string{},
+		downAt: map[coordinator.AgentID]time.Time{}, backAt: map[coordinator.AgentID]time.Time{},
+	}
+	for _, a := range p.Agents {
+		w.look(a.ID, 0, 1)
+	}
+	return w
+}
+
+func isPoison(id coordinator.TaskID) bool { return strings.HasPrefix(string(id), "poison") }
+
+// take has the agents begin what they were given.
+func (w *wreckage) take() {
+	for ; w.seen < len(w.dispatches); w.seen++ {
+		d := w.dispatches[w.seen]
+		w.confirm(d.Handle)
+		w.hands[d.Agent] = append(w.hands[d.Agent], &inHand{d, w.now.Add(w.work)})
+		if isPoison(d.Task.ID) && w.downAt[d.Agent].IsZero() {
+			w.downAt[d.Agent] = w.now.Add(2 * time.Second)
+		}
+	}
+	for ; w.failed < len(w.failures); w.failed++ {
+		f := &w.failures[w.failed]
+		w.ends[f.Task.ID] = f.Failure.Reason.String()
+	}
+}
+
+// second lets a second pass.
+func (w *wreckage) second() {
+	w.pass(time.Second)
+	w.take()
+	for i := range w.fleet.agents {
+		id := w.fleet.agents[i].spec.ID
+		switch down, back := w.downAt[id], w.backAt[id]; {
+		case !back.IsZero() && !w.now.Before(back):
+			delete(w.backAt, id)
+			w.hear(beat(id).running())
+			w.look(id, 0, 1)
+		case !back.IsZero():
+		case !down.IsZero() && !w.now.Before(down):
+			w.crash(id)
+		default:
+			w.finish(id)
+		}
+		w.take()
+	}
+}
+
+// finish tells of what the agent has done.
+func (w *wreckage) finish(id coordinator.AgentID) {
+	w.hands[id] = slices.DeleteFunc(w.hands[id], func(h *inHand) bool {
+		if isPoison(h.Task.ID) || w.now.Before(h.until) {
+			return false
+		}
+		w.tell(says(id, h.Task.ID).of(h.DispatchID))
+		w.ends[h.Task.ID] = "done"
+		return true
+	})
+	var ids []coordinator.TaskID
+	for _, h := range w.hands[id] {
+		ids = append(ids, h.Task.ID)
+	}
+	w.hear(beat(id).active(len(ids)).running(ids...))
+}
+
+// crash ends the agent's process. What it had in hand is delivered to the coordinator.
+func (w *wreckage) crash(id coordinator.AgentID) {
+	lost := w.hands[id]
+	w.crashes++
+	if len(lost) > 1 {
+		w.shared++
+	}
+	delete(w.hands, id)
+	delete(w.downAt, id)
+	w.backAt[id] = w.now.Add(3 * time.Second)
+	w.look(id, len(lost), 0)
+	w.look(id, len(lost), 0)
+	w.take()
+	for _, h := range lost {
+		w.returns(h.Dispatch, coordinator.ReturnTakenBack, true)
+		w.take()
+	}
+}
+
+// TestPoisonIsParkedAlone: three agents with four slots, twelve harmless tasks and one that
+// ends its agent's process. Before, a harmless one was parked with it: what went down together
+// went to the next agent together.
+func TestPoisonIsParkedAlone(t *testing.T) {
+	w := newWreckage(t, 3, 4, 10*time.Second)
+	for i := range 6 {
+		w.assign(job(coordinator.TaskID(fmt.Sprintf("harmless-%d", i))))
+	}
+	w.assign(job("poison"))
+	for i := range 6 {
+		w.assign(job(coordinator.TaskID(fmt.Sprintf("harmless-%d", 6+i))))
+	}
+	w.take()
+	for range 120 {
+		w.second()
+	}
+	for i := range 12 {
+		if id := coordinator.TaskID(fmt.Sprintf("harmless-%d", i)); w.ends[id] != "done" {
+			t.Errorf("%s: %q, want done", id, w.ends[id])
+		}
+	}
+	if w.ends["poison"] != coordinator.ReasonPoisoned.String() {
+		t.Errorf("poison: %q, want poisoned", w.ends["poison"])
+	}
+	if w.crashes != 3 || w.shared == 0 {
+		t.Errorf("%d agents went down, %d with several in hand; want 3, as for a task that is alone from the beginning", w.crashes, w.shared)
+	}
+	checkIndexes(t, w.Engine)
+}
+
+// An agent that claims gets a task that must be alone if it has nothing in hand, and nothing
+// else while it has it.
+func TestClaimAlone(t *testing.T) {
+	r := ready(t, policyOf(worker("a").slots(4).pulls(coordinator.PullShared), worker("b").slots(4), worker("c").slots(4)).set(func(s *coordinator.Settings) {
+		s.PoisonedAfter = 2 // suspected once is enough
+	}))
+	r.look("b", 0, 1)
+	r.order("c", coordinator.OrderCordon)
+	first, second := r.give(job("t1")), r.give(job("t2"))
+	if first.Agent != "b" || second.Agent != "b" {
+		t.Fatalf("they went to %s and %s", first.Agent, second.Agent)
+	}
+	want(t, r.look("b", 2, 0))
+	want(t, r.look("b", 2, 0), "agent b gone", "take back agent.b")
+	want(t, r.returns(first, coordinator.ReturnTakenBack, true))
+	want(t, r.returns(second, coordinator.ReturnTakenBack, true))
+	want(t, r.claim(claim("a", 3).waits(time.Minute)), "dispatch t1.2 a again?", "granted 1 to a agent_unavailable")
+	r.confirm(r.latest().Handle)
+	want(t, r.claim(claim("a", 3).waits(time.Minute)))
+	want(t, r.assign(job("t3").not("b", "c")))
+	if why := r.whyNot("a"); why != coordinator.KeptFree {
+		t.Errorf("a is %v", why)
+	}
+	want(t, r.tell(says("a", "t1")), "completed t1.2 a succeeded", "dispatch t2.2 a again?", "granted 1 to a agent_unavailable")
+	r.confirm(r.latest().Handle)
+	want(t, r.tell(says("a", "t2")), "completed t2.2 a succeeded")
+	want(t, r.claim(claim("a", 3)), "dispatch t3.1 a", "granted 1 to a no_unclaimed_items")
+}
+
+// TestOnlyPoisonIsParked: whatever the fleet and the number of tasks, harmless ones are done,
+// and none that is poison is.
+func TestOnlyPoisonIsParked(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		agents, slots := rapid.IntRange(2, 5).Draw(r, "agents"), rapid.IntRange(1, 4).Draw(r, "slots")
+		w := newWreckage(t, agents, slots, time.Duration(rapid.IntRange(1, 20).Draw(r, "seconds of work"))*time.Second)
+		harmless, poison := rapid.IntRange(0, 30).Draw(r, "harmless"), rapid.IntRange(0, 3).Draw(r, "poison")
+		ids := make([]coordinator.TaskID, 0, harmless+poison)
+		for i := range harmless {
+			ids = append(ids, coordinator.TaskID(fmt.Sprintf("harmless-%d", i)))
+		}
+		for i := range poison {
+			ids = append(ids, coordinator.TaskID(fmt.Sprintf("poison-%d", i)))
+		}
+		for _, id := range rapid.Permutation(ids).Draw(r, "order") {
+			w.assign(job(id))
+			w.take()
+		}
+		for s := 0; s < 2000 && len(w.ends) < len(ids); s++ {
+			w.second()
+		}
+		for _, id := range ids {
+			if done := w.ends[id] == "done"; w.ends[id] == "" || done == isPoison(id) {
+				r.Errorf("%s: %q after %d crashes", id, w.ends[id], w.crashes)
+			}
+		}
+		checkIndexes(t, w.Engine)
+	})
+}
