@@ -21,7 +21,7 @@ var (
 
 // atOnce is how many scenarios run side by side without -parallel, whatever the machine:
 // nearly all their time they wait for a broker, a process or a time-out.
-const atOnce = 8
+const atOnce = 5
 
 func TestMain(m *testing.M) {
 	brokertest.SideBySide(atOnce)
