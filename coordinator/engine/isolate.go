@@ -21,10 +21,10 @@ func (i *isolated) add(t *openTask) {
 	}
 }
 
-// left takes out what waits no longer.
-func (i *isolated) left() {
-	i.tasks = slices.DeleteFunc(i.tasks, func(t *openTask) bool {
-		return !t.alone || t.state != stateWaiting && t.state != stateUnscored
+// leftIsolated takes out what waits no longer, or has gone back to the broker.
+func (e *Engine) leftIsolated() {
+	e.isolated.tasks = slices.DeleteFunc(e.isolated.tasks, func(t *openTask) bool {
+		return e.held[t.handle] != t || !t.alone || t.state != stateWaiting && t.state != stateUnscored
 	})
 }
 
@@ -100,10 +100,13 @@ func (e *Engine) serveIsolated(now time.Time) {
 	if len(e.isolated.tasks) == 0 && e.fleet.kept == nil {
 		return
 	}
-	e.isolated.left()
+	e.leftIsolated()
 	for _, t := range slices.Clone(e.isolated.tasks) {
 		if e.fleet.vacant.empty() {
 			break
+		}
+		if t.state == stateUnscored { // its class may have been forgotten
+			_, _ = e.resolve(t)
 		}
 		a, d := e.choose(t)
 		if a != nil && !e.waitsForQuota(t) {
@@ -111,7 +114,7 @@ func (e *Engine) serveIsolated(now time.Time) {
 			e.assignBest(now, t, a, d)
 		}
 	}
-	e.isolated.left()
+	e.leftIsolated()
 	e.keepFree(now)
 }
 
@@ -162,8 +165,12 @@ func (e *Engine) claimAlone(a *agent) *openTask {
 	if !e.connected || !e.fleet.isVacant(a, e.fleet.eligibility(a)) {
 		return nil
 	}
+	e.leftIsolated()
 	for _, t := range e.isolated.tasks {
-		if t.alone && (t.state == stateWaiting || t.state == stateUnscored) && t.needs.class.usable.has(a.number) && !e.waitsForQuota(t) {
+		if t.state == stateUnscored { // its class may have been forgotten
+			_, _ = e.resolve(t)
+		}
+		if t.alone && t.needs.class.usable.has(a.number) && !e.waitsForQuota(t) {
 			return t
 		}
 	}

@@ -18,6 +18,7 @@ type ledger struct {
 	taken    map[coordinator.AgentID]bool // queues that the shell consumes for others
 	lanes    []*laned                     // what is in them
 	dropping map[string]bool              // lanes whose deletion is ordered and not answered
+	engine   *Engine                      // asked with which agents a task is suspected to have gone down in company
 }
 
 // receipt is a delivery of task.assign or of a return. Exactly one of open, ended
@@ -146,7 +147,7 @@ func (l *ledger) dispatched(d *coordinator.Dispatch) (resumed bool, err error) {
 			return false, fmt.Errorf("%s goes to %s, while %s has it (%s)", d.Task.ID, d.Agent, other.Agent, other.DispatchID)
 		}
 	}
-	if err := r.learnTried(d.Tried); err != nil {
+	if err := r.learnTried(d.Tried, l.spared(d.Handle)); err != nil {
 		return false, err
 	}
 	switch {
@@ -171,11 +172,20 @@ func (r *receipt) isReturnOf(a *attempt) bool {
 	return r.returned != nil && r.returned.Agent == a.Agent && r.returned.Attempt == a.Attempt
 }
 
+// spared are the agents that may have the task once more, because it was not alone when they
+// went down with it.
+func (l *ledger) spared(h coordinator.Handle) []coordinator.AgentID {
+	if t := l.engine.held[h]; t != nil {
+		return t.suspected
+	}
+	return nil
+}
+
 // learnTried takes over who had the task before; the engine may add the agent of
-// an open decision, but never forget one.
-func (r *receipt) learnTried(tried []coordinator.AgentID) error {
+// an open decision, but forget none but those that are spared.
+func (r *receipt) learnTried(tried, spared []coordinator.AgentID) error {
 	for _, id := range r.tried {
-		if !slices.Contains(tried, id) {
+		if !slices.Contains(tried, id) && !slices.Contains(spared, id) {
 			return fmt.Errorf("%s: that %s had it before was forgotten", r.task.ID, id)
 		}
 	}

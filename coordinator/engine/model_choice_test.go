@@ -41,6 +41,8 @@ func (m *model) refusal(now time.Time, a *modelAgent, t *coordinator.Task, tried
 		return "(unattended)"
 	case now.Before(a.steadyAt):
 		return "(unsteady)"
+	case m.engine.fleet.isKept(a.spec.ID): // there are tests for what is
+		return keptForOne
 	case m.engine.fleet.byID[a.spec.ID].suspect: // there are tests for when it is
 		return "(suspect)"
 	case a.outstanding() >= m.engine.fleet.byID[a.spec.ID].room():
@@ -165,13 +167,16 @@ func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed, foll
 	if resumed && why != "" && why[0] == '(' {
 		why = ""
 	}
+	if why == keptForOne && (m.isolating || m.engine.isIsolating()) { // for this very task, or it was decided before
+		why = ""
+	}
 	if why != "" {
 		return fmt.Errorf("%s went to %s, which may not have it: %s", d.Task.ID, d.Agent, why)
 	}
 	// Agents that cool down or become steady in the same tick do so one after the
 	// other, and the work goes to the first: the better one may come too late.
 	trusted := func(id coordinator.AgentID) bool { return id == d.Agent || !m.distrusted(id, d.Task) }
-	if best := m.best(now, d.Task, d.Tried, trusted); m.knows(m.strategy(d.Task)) && m.policy.Quotas == nil && (best == nil || !m.grows(best)) && !resumed && !follows && best != a && !best.coolsAt.After(m.before) && !best.steadyAt.After(m.before) {
+	if best := m.best(now, d.Task, d.Tried, trusted); m.knows(m.strategy(d.Task)) && m.policy.Quotas == nil && !m.isolating && !m.engine.isIsolating() && (best == nil || !m.grows(best)) && !resumed && !follows && best != a && !best.coolsAt.After(m.before) && !best.steadyAt.After(m.before) {
 		return fmt.Errorf("%s went to %s, the strategy's choice is %s", d.Task.ID, d.Agent, best.spec.ID)
 	}
 	m.sequence++

@@ -23,6 +23,7 @@ type model struct {
 
 	ejectedBefore, ejected ejections // before and after the event being applied
 	engine                 *Engine   // asked for what the model has no rules of its own for
+	isolating              bool      // an agent had a task that must be alone, or was kept for one, before the event
 }
 
 type modelAgent struct {
@@ -63,6 +64,20 @@ type modelEnd struct {
 	task           coordinator.TaskID
 	stamp, settled time.Time
 	counted        bool
+}
+
+// keptForOne is why an agent gets nothing that has a task that must be alone, or is kept for one.
+const keptForOne = "(kept free)"
+
+// isKept tells whether the agent is.
+func (f *fleet) isKept(id coordinator.AgentID) bool {
+	a := f.byID[id]
+	return a.alone > 0 || f.kept == a
+}
+
+// isIsolating tells whether any is.
+func (e *Engine) isIsolating() bool {
+	return e.fleet.kept != nil || slices.ContainsFunc(e.fleet.agents, func(a *agent) bool { return a.alone > 0 })
 }
 
 func newModel() *model {

@@ -122,7 +122,7 @@ func newHistory(t *rapid.T) *history {
 		t: t, e: New(), m: newModel(), l: newLedger(), now: epoch,
 		skew: make(map[coordinator.AgentID]time.Duration), plain: make(map[coordinator.AgentID]bool),
 	}
-	h.m.engine = h.e
+	h.m.engine, h.l.engine = h.e, h.e
 	h.e.Record(true)
 	h.twin = New()
 	h.twin.Follow()
@@ -274,6 +274,7 @@ func (h *history) apply(ev coordinator.Event) {
 	h.t.Helper()
 	waiting := h.inState(stateWaiting)
 	h.m.ejectedBefore = h.e.allEjections()
+	h.m.isolating = h.e.isIsolating()
 	effects := h.e.Apply(h.now, ev, nil)
 	h.m.ejected = h.e.allEjections()
 	h.steps = append(h.steps, step{h.now, ev, effects})
@@ -378,11 +379,11 @@ func (h *history) checkStates() {
 			}
 		case o.state == stateWaiting && h.parked(o):
 		case o.state == stateWaiting:
-			if err := r.learnTried(o.tried); err != nil {
+			if err := r.learnTried(o.tried, h.l.spared(handle)); err != nil {
 				h.t.Fatal(err)
 			}
 			trusted := func(id coordinator.AgentID) bool { return !h.m.ejected.from(id, h.m.required(r.task)) }
-			if a := h.m.best(h.now, r.task, r.tried, trusted); a != nil {
+			if a := h.m.best(h.now, r.task, r.tried, trusted); a != nil && !o.alone {
 				h.t.Fatalf("%s waits although %s could take it; in its class %+v goes first", r.task.ID, a.spec.ID, o.needs.class.first())
 			}
 		}

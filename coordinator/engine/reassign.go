@@ -22,13 +22,12 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 		r.content = ev.Task.ContentHash // that of a task assigned by an earlier coordinator is not known
 	}
 	before := e.tasks.of(r) // the dispatch that came back, or a newer one that was never answered
-	switch {
-	case r == nil, r.fate == coordinator.FateWithdrawn:
-	case r.content != ev.Task.ContentHash && !r.fate.MayComeAgain():
+	switch e.judgeReturn(r, &ev) {
+	case anotherTask:
 		e.refuse(now, ev.Handle, ev.Task, coordinator.ReasonDuplicateTask,
 			"it came back from an agent, but another task with this task_id and different content has been seen since")
 		return
-	case e.isCopy(r, before, &ev):
+	case copyOfKnown:
 		// Dead-lettering is at-least-once, and what has ended may still come back.
 		if before != nil && before.state < stateDispatching && ev.Attempt == before.attempt-1 {
 			e.recordReturned(before, 0, &ev) // whoever follows may still believe it with its agent
@@ -133,17 +132,33 @@ func (e *Engine) isCopy(r *record, before *openTask, ev *coordinator.TaskReturne
 	return r.fate.HasEnded() && ev.Attempt <= int(r.attempt)
 }
 
+// returnVerdict is what a dispatch that comes back means for its task.
+type returnVerdict uint8
+
+const (
+	goesOn      returnVerdict = iota // it is decided again
+	anotherTask                      // its id is that of another task by now
+	copyOfKnown                      // its task has ended, or goes on under another dispatch
+)
+
+// judgeReturn tells what a dispatch that comes back means; r is the record of its task's id, and
+// may be nil.
+func (e *Engine) judgeReturn(r *record, ev *coordinator.TaskReturned) returnVerdict {
+	switch {
+	case r == nil, r.fate == coordinator.FateWithdrawn:
+		return goesOn
+	case r.content != ev.Task.ContentHash && r.flags&adopted == 0 && !r.fate.MayComeAgain():
+		return anotherTask
+	case e.isCopy(r, e.tasks.of(r), ev):
+		return copyOfKnown
+	}
+	return goesOn
+}
+
 // IsOver reports whether a dispatch that comes back changes nothing: its task has ended, or
 // goes on under another dispatch. It asks, and remembers nothing of it.
 func (e *Engine) IsOver(now time.Time, ev *coordinator.TaskReturned) bool {
-	r := e.memory.find(now, coordinator.KeyOf(ev.Task.ID), e.policy.Settings)
-	if r == nil || r.fate == coordinator.FateWithdrawn {
-		return false
-	}
-	if r.content != ev.Task.ContentHash && r.flags&adopted == 0 && !r.fate.MayComeAgain() {
-		return true // it is another task
-	}
-	return e.isCopy(r, e.tasks.of(r), ev)
+	return e.judgeReturn(e.memory.find(now, coordinator.KeyOf(ev.Task.ID), e.policy.Settings), ev) != goesOn
 }
 
 // isDispatch tells whether it is this dispatch of the task that came back.

@@ -135,6 +135,7 @@ func (s *succession) lead() {
 		last = r.at
 		e.Fold(r.at, r.record)
 	}
+	s.l.engine = e
 	s.e, s.began, s.dying, s.led = e, s.now, alive, false
 	s.unsent, s.untold = make(map[coordinator.Handle]bool), make(map[coordinator.TaskID]bool)
 	e.Lead()
