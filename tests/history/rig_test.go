@@ -129,7 +129,7 @@ func (r *rig) work() {
 				h := fnv.New32a()
 				h.Write([]byte(t.ID))
 				c := call{agent: id, input: int64(h.Sum32() % 1000), output: int64(h.Sum32() % 77)}
-				c.group = []string{"alpha", "beta"}[int(t.ID[len(t.ID)-1]-'0')%2]
+				c.group = groupOf(string(t.ID))
 				time.Sleep(5 * time.Millisecond)
 				r.bill.mu.Lock()
 				r.bill.calls[t.DispatchID] = c
@@ -144,7 +144,14 @@ func (r *rig) work() {
 	r.t.Cleanup(func() { cancel(); wait.Wait() })
 }
 
-// offer publishes tasks, of the two groups in turn.
+// groupOf is the group of a task: two of one, two of the other. Were they in turn, as agents
+// are, each group would have an agent of its own.
+func groupOf(id string) string {
+	n := int(id[len(id)-2]-'0')*10 + int(id[len(id)-1]-'0')
+	return []string{"alpha", "beta"}[n/2%2]
+}
+
+// offer publishes tasks.
 func (r *rig) offer(n int) {
 	r.t.Helper()
 	all := make([]amqp.Publishing, n)
@@ -153,7 +160,7 @@ func (r *rig) offer(n int) {
 		id := fmt.Sprintf("t-%06d", r.sent)
 		body, err := json.Marshal(map[string]any{
 			"message_type": "task.assign", "task_id": id, "task_type": "ask", "correlation_id": "trace-" + id,
-			"payload": map[string]any{}, "group": []string{"alpha", "beta"}[r.sent%2],
+			"payload": map[string]any{}, "group": groupOf(id),
 			"estimated_usage": map[string]any{"input_tokens": 1000, "output_tokens": 100},
 		})
 		if err != nil {
