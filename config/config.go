@@ -182,6 +182,6 @@ func (c *Config) setVersion() {
 }
 
 // FileVersion names what the files and the environment say, whatever changes to the quotas stand
-// beside them: the version for people, who compare it with that of their files. Policy has that of
+// beside them: the version that people compare with that of their files. Policy has that of
 // what is in force.
 func (c *Config) FileVersion() string { return c.fileVersion }

@@ -149,7 +149,7 @@ func (a *app) publish(ctx context.Context, job *submission, input io.Reader) err
 	if err == nil {
 		err = job.confirmed(ctx)
 	}
-	// What is on its way is waited for even when somebody pressed Ctrl-C; not for the end of an alarm.
+	// What is on its way is waited for even after Ctrl-C; not for the end of an alarm.
 	limit := confirmTimeout
 	if job.tally.held() {
 		limit = blockedTimeout

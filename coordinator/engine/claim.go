@@ -168,13 +168,13 @@ func (e *Engine) serveClaims(now time.Time) {
 		return
 	}
 	c.stale = false
-	if len(e.pending.active) == 0 && len(e.isolated.tasks) == 0 {
+	if e.nothingToClaim() {
 		return
 	}
 	plans := make(map[string]*pull.Plan) // by the classes that an agent could serve
 	left := false
 	for _, a := range slices.Clone(c.waiting) {
-		if len(e.pending.active) == 0 && len(e.isolated.tasks) == 0 { // all has been given out: for the others nothing is left to find
+		if e.nothingToClaim() { // all has been given out: for the others nothing is left to find
 			break
 		}
 		// Once as long as nothing is given out: if the claim gets nothing, they wait again as they
@@ -221,6 +221,11 @@ func (e *Engine) serveClaims(now time.Time) {
 	if left {
 		e.timers.schedule(&c.again, now.Add(claimsAgain))
 	}
+}
+
+// nothingToClaim tells whether no task waits for an agent.
+func (e *Engine) nothingToClaim() bool {
+	return len(e.pending.active) == 0 && len(e.isolated.tasks) == 0
 }
 
 // wanted notes that a task waits which somebody may claim.

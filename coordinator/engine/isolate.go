@@ -143,12 +143,12 @@ func (e *Engine) worthKeeping() (best *agent) {
 		if e.waitsForQuota(t) {
 			continue
 		}
+		usable := t.needs.class.usable
+		if a := e.fleet.kept; a != nil && usable.has(a.number) && a.alone == 0 && e.fleet.presence(a) == coordinator.KeptFree {
+			return a // as nearly always: no need to go through the fleet after each event
+		}
 		for _, a := range e.fleet.agents {
-			switch why := e.fleet.presence(a); {
-			case !t.needs.class.usable.has(a.number), a.alone > 0:
-			case a == e.fleet.kept && why == coordinator.KeptFree:
-				return a
-			case why == coordinator.Eligible && (best == nil || a.inFlight() < best.inFlight()):
+			if usable.has(a.number) && e.fleet.presence(a) == coordinator.Eligible && (best == nil || a.inFlight() < best.inFlight()) {
 				best = a
 			}
 		}

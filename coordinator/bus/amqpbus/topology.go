@@ -48,7 +48,7 @@ func (t *topology) moveTo(l *link) *topology {
 
 // ask makes one request. A refusal by the broker comes back as *amqp.Error. When
 // ctx ends first, the request is not made, or left to finish by itself before any
-// other: who is tired of waiting for a queue's depth must not cost the session.
+// other: a caller that no longer waits for a queue's depth must not cost the session.
 func (t *topology) ask(ctx context.Context, doing string, request func(*amqp.Channel) error) error {
 	return t.askFor(ctx, t.link.request, doing, request)
 }

@@ -73,7 +73,7 @@ func (r *rig) onDrop(f func()) *client {
 	return r.open(declare(quorum("q")))
 }
 
-// dropLooksFirst: it does not look and delete in one. Who publishes meanwhile has the broker's
+// dropLooksFirst: it does not look and delete in one. A publisher meanwhile has the broker's
 // word for a message that is nowhere.
 func dropLooksFirst(r *rig) {
 	other := r.open(declare())
