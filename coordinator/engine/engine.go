@@ -199,7 +199,9 @@ func (e *Engine) emit(f coordinator.Effect) { e.out = append(e.out, f) }
 
 // runDue does what was scheduled for now or earlier.
 func (e *Engine) runDue(now time.Time) {
+	due := false
 	for t := e.timers.popDue(now); t != nil; t = e.timers.popDue(now) {
+		due = true
 		switch t.duty {
 		case dutyExpire:
 			e.expired(now, t.task)
@@ -255,6 +257,9 @@ func (e *Engine) runDue(now time.Time) {
 		}
 	}
 	e.serveQuotas(now) // who waits goes before who comes
+	if due {
+		e.serveIsolated(now)
+	}
 	e.sealBatches()
 }
 

@@ -275,6 +275,7 @@ func (h *history) apply(ev coordinator.Event) {
 	waiting := h.inState(stateWaiting)
 	h.m.ejectedBefore = h.e.allEjections()
 	h.m.isolating = h.e.isIsolating()
+	lags := h.someLag()
 	effects := h.e.Apply(h.now, ev, nil)
 	h.m.ejected = h.e.allEjections()
 	h.steps = append(h.steps, step{h.now, ev, effects})
@@ -283,6 +284,9 @@ func (h *history) apply(ev coordinator.Event) {
 	h.moment = nil
 	for _, f := range effects {
 		h.t.Logf("                → %s", describe(f))
+		if _, failed := f.(*coordinator.Fail); failed && lags {
+			h.waited = true // it may have begun to wait, and lifted its group
+		}
 		if err := h.judge(ev, f, waiting); err != nil {
 			h.t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"testing"
 	"time"
@@ -188,6 +189,15 @@ func (h *history) quotaFacts(e *Engine, f *facts) {
 			f.words[fmt.Sprint("share ", g.Name, g.Own)] = fmt.Sprint(g.Lead)
 		}
 	}
+}
+
+// someLag tells whether a group in which nothing waits lags behind: when something begins to
+// wait, and leaves again, it does not any more, of which nothing is recorded.
+func (h *history) someLag() bool {
+	if !h.limited || h.waited {
+		return false
+	}
+	return slices.ContainsFunc(h.e.quotas.shares.Export().Tags, func(g fairshare.Tags) bool { return g.Lead < 0 })
 }
 
 // all are those that wait for quota, in no particular order.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"hash/fnv"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,7 +43,7 @@ func (r *rig) hire() (k *keeper) {
 func (r *rig) sdk(id string, slots int, handle agent.Handler) {
 	r.helpers.Go(func() {
 		err := agent.Run(r.living, agent.Config{ID: id, Slots: slots, Bus: amqpbus.New(amqpbus.Config{URL: r.url, ConfirmTimeout: confirmWithin}),
-			Interval: time.Second, DrainTimeout: time.Second},
+			Interval: time.Second, DrainTimeout: time.Second, Logger: slog.New(slog.NewJSONHandler(&r.sdkLog, nil)).With("agent", id)},
 			func(ctx context.Context, t *agent.Task) (agent.Result, error) {
 				r.book.begins(t.ID, run{agent: id, dispatch: t.DispatchID, marked: t.MaybeDuplicate, tells: true, at: time.Now(), assigned: t.AssignedAt})
 				result, err := handle(ctx, t)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -50,6 +51,8 @@ type rig struct {
 	// agentsLived: no agent was ever cut off from the broker.
 	agentsLived bool
 
+	sdkLog brokertest.LogBook // of the agents with the SDK
+
 	living  context.Context // of agents, producers, observers
 	helpers sync.WaitGroup
 
@@ -68,6 +71,9 @@ func newRig(t *testing.T, url string) *rig {
 	t.Cleanup(func() {
 		end()
 		r.helpers.Wait()
+		if t.Failed() {
+			t.Logf("the end of the log of the agents with the SDK:\n%s", r.sdkLog.Tail(25))
+		}
 	})
 	r.observe()
 	return r
@@ -196,12 +202,15 @@ func (r *rig) drained() {
 		r.book.mu.Lock()
 		defer r.book.mu.Unlock()
 		missing := 0
+		var some []string
 		for _, e := range r.book.tasks {
 			if e.unfinished() {
-				missing++
+				if missing++; missing <= 3 {
+					some = append(some, fmt.Sprintf("%+v", *e))
+				}
 			}
 		}
-		return missing == 0, fmt.Sprintf("%d are missing", missing)
+		return missing == 0, fmt.Sprintf("%d are missing, as these: %s", missing, strings.Join(some, "\n"))
 	})
 }
 
