@@ -72,11 +72,22 @@ func (b *book) finishes(id, dispatch string) {
 	e.done = append(e.done, dispatch)
 }
 
-func (b *book) ends(id string, what end) {
+// ends notes how a task has ended; what comes again may have been noted.
+func (b *book) ends(id string, what end, again bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	e := b.of(id)
-	e.ends = append(e.ends, what)
+	if e := b.of(id); !again || !slices.Contains(e.ends, what) {
+		e.ends = append(e.ends, what)
+	}
+}
+
+// duplicate notes an announcement of a copy; what comes again may have been noted.
+func (b *book) duplicate(id string, again bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !again || b.duplicates[id] == 0 {
+		b.duplicates[id]++
+	}
 }
 
 // look gives a copy of a task's entry.

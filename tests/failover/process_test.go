@@ -208,23 +208,28 @@ func (c *process) awaitStatus(what string, wanted func(httpapi.Status) bool) {
 }
 
 // takeOver waits until a standby leads, and a dispatch that it has decided has come
-// to an agent. Both times count from the fault.
+// to an agent. Both times count from the fault, without those in which the broker stood
+// still.
 func (c *process) takeOver(fault time.Time) (ready, dispatched time.Duration) {
 	c.r.t.Helper()
 	c.r.eventually(patience, c.name+" leads", func() (bool, string) {
 		code, body := c.get("/readyz")
 		return code == http.StatusOK, body
 	})
-	ready = time.Since(fault)
+	leads := time.Now()
+	ready = leads.Sub(fault) - c.r.witness.still(fault, leads)
 	leader := c.status().Leader
 	if leader == nil || leader.Instance != c.instance {
 		c.r.t.Fatalf("%s leads, and takes %+v for the leader", c.name, leader)
 	}
 	c.r.eventually(patience, "a dispatch of "+c.name+" arrives", func() (bool, string) {
 		first := c.r.book.firstAfter(leader.Since)
-		dispatched = first.Sub(fault)
+		dispatched = first.Sub(fault) - c.r.witness.still(fault, first)
 		return !first.IsZero(), "none yet"
 	})
+	if still := c.r.witness.still(fault, time.Now()); still > 0 {
+		c.r.t.Logf("the broker stood still for %v of the take-over by %s", still.Round(time.Millisecond), c.name)
+	}
 	return ready, dispatched
 }
 

@@ -51,7 +51,8 @@ type rig struct {
 	// agentsLived: no agent was ever cut off from the broker.
 	agentsLived bool
 
-	sdkLog brokertest.LogBook // of the agents with the SDK
+	sdkLog  brokertest.LogBook // of the agents with the SDK
+	witness witness
 
 	living  context.Context // of agents, producers, observers
 	helpers sync.WaitGroup
@@ -75,6 +76,7 @@ func newRig(t *testing.T, url string) *rig {
 			t.Logf("the end of the log of the agents with the SDK:\n%s", r.sdkLog.Tail(25))
 		}
 	})
+	r.helpers.Go(func() { r.witness.watch(r.living, url) })
 	r.observe()
 	return r
 }
@@ -149,9 +151,7 @@ func (r *rig) hear() {
 			if !open {
 				return
 			}
-			if !d.Redelivered { // seen before, if the acknowledgement was lost
-				r.announced(d.Body)
-			}
+			r.announced(d.Body, d.Redelivered)
 			_ = d.Ack(false)
 		case <-r.living.Done():
 			return
@@ -159,7 +159,9 @@ func (r *rig) hear() {
 	}
 }
 
-func (r *rig) announced(body []byte) {
+// announced notes an announcement. again: it has been on its way before, and was seen then if
+// its acknowledgement was lost, but not if the connection, or the queue's leader, was.
+func (r *rig) announced(body []byte, again bool) {
 	var m struct {
 		MessageType string `json:"message_type"`
 		Task        string `json:"task_id"`
@@ -174,19 +176,15 @@ func (r *rig) announced(body []byte) {
 	}
 	switch m.MessageType {
 	case "task.completed":
-		r.book.ends(m.Task, end{what: m.Outcome, agent: m.Agent, dispatch: m.Dispatch})
+		r.book.ends(m.Task, end{what: m.Outcome, agent: m.Agent, dispatch: m.Dispatch}, again)
 	case "assignment.failed":
 		if m.Code == "duplicate_task" { // of the copy, not of the task
-			r.book.mu.Lock()
-			r.book.duplicates[m.Task+" refused"]++
-			r.book.mu.Unlock()
+			r.book.duplicate(m.Task+" refused", again)
 			return
 		}
-		r.book.ends(m.Task, end{what: m.Code, failed: true})
+		r.book.ends(m.Task, end{what: m.Code, failed: true}, again)
 	case "task.duplicate":
-		r.book.mu.Lock()
-		r.book.duplicates[m.Task]++
-		r.book.mu.Unlock()
+		r.book.duplicate(m.Task, again)
 	}
 }
 
