@@ -71,7 +71,8 @@ func TestTaskAssignDeletedUnderTheCoordinator(t *testing.T) {
 // again and the task goes there, or to somebody else at once.
 func TestAgentQueueDeleted(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fleet)
+	// A broker that is busy may take seconds to declare a queue.
+	r := newRig(t, replaced(t, fleet, "assignment_timeout_seconds: 1", "assignment_timeout_seconds: 60"))
 	c := r.start()
 	r.online(c, "a2")
 	const there = "the agent's queue is there (again)"
