@@ -132,20 +132,7 @@ func quotasSurvive(t *testing.T, next func(*rig, *process) *process, prepare fun
 		return p.Reserved == 0 && p.Used == float64(sum), fmt.Sprintf("%+v, and it should be %d; %d are with the agent", p, sum, k.holding())
 	})
 
-	leader.awaitStatus("nothing is left", func(s httpapi.Status) bool { return s.Pending.Total == 0 && s.Pending.Leased == 0 })
-	status := leader.status()
-	if status.Audit.Violations > 0 {
-		t.Errorf("the auditor has found %+v", status.Audit.Found)
-	}
-	books := &quotaBooks{reserved: map[coordinator.TaskKey]int64{}}
-	r.readJournalWith(status.Journal.Records, books.take)
-	t.Logf("by the journal %d reservations, %d used, %d reserved, %d at most of both", books.made, books.used, books.sum(), books.most)
-	if books.used != int64(sum) || books.sum() != 0 || books.made < offeredTasks {
-		t.Errorf("and it should be %d of at least %d", sum, offeredTasks)
-	}
-	if books.most > poolTokens {
-		t.Errorf("%d were used and reserved at one time, of %d", books.most, poolTokens)
-	}
+	// What is announced has been written: then the journal has all of it.
 	for _, q := range tasks {
 		r.eventually(patience, "the producer hears of it", func() (bool, string) { // perhaps twice: better than never
 			e := r.book.look(q.TaskID)
@@ -160,6 +147,20 @@ func quotasSurvive(t *testing.T, next func(*rig, *process) *process, prepare fun
 				t.Errorf("%s was dispatched as %s and as %s", q.TaskID, e.runs[0].dispatch, run.dispatch)
 			}
 		}
+	}
+	leader.awaitStatus("nothing is left", func(s httpapi.Status) bool { return s.Pending.Total == 0 && s.Pending.Leased == 0 })
+	status := leader.status()
+	if status.Audit.Violations > 0 {
+		t.Errorf("the auditor has found %+v", status.Audit.Found)
+	}
+	books := &quotaBooks{reserved: map[coordinator.TaskKey]int64{}}
+	r.readJournalWith(status.Journal.Records, books.take)
+	t.Logf("by the journal %d reservations, %d used, %d reserved, %d at most of both", books.made, books.used, books.sum(), books.most)
+	if books.used != int64(sum) || books.sum() != 0 || books.made < offeredTasks {
+		t.Errorf("and it should be %d of at least %d", sum, offeredTasks)
+	}
+	if books.most > poolTokens {
+		t.Errorf("%d were used and reserved at one time, of %d", books.most, poolTokens)
 	}
 }
 

@@ -1,10 +1,13 @@
 package integration
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"taskbus/coordinator/httpapi"
+	"taskbus/tests/brokertest"
 )
 
 // What an agent refuses, and what it had begun and gave up, is done by another.
@@ -92,9 +95,23 @@ func TestNotTakenInTime(t *testing.T) {
 // An agent that loses its connection while it works on what has outlived its accept
 // timeout keeps the work: it is given the same dispatch again, and carries on.
 //
-// Not beside others: if connecting again takes a second, the agent counts as gone,
-// and the dispatch goes elsewhere, rightly.
+// If connecting again takes half a second or more, the agent may count as gone, and the
+// dispatch goes elsewhere, rightly. Then it is tried again.
 func TestChannelLostWhileWorking(t *testing.T) {
+	brokertest.Needs(t, "a broker")
+	const tries = 5
+	for i := range tries {
+		inTime := false
+		t.Run(fmt.Sprint("try ", i+1), func(t *testing.T) { inTime = channelLostWhileWorking(t) })
+		if inTime || t.Failed() {
+			return
+		}
+	}
+	t.Errorf("in none of %d tries the agent was back before it counted as gone", tries)
+}
+
+// channelLostWhileWorking plays it once; inTime: the agent did not count as gone.
+func channelLostWhileWorking(t *testing.T) (inTime bool) {
 	r := newRig(t, hasty(t))
 	b := r.open()
 	c := r.start()
@@ -115,6 +132,16 @@ func TestChannelLostWhileWorking(t *testing.T) {
 	c.awaitStatus("it came back as expired", func(httpapi.Status) bool {
 		return c.metric(`taskbus_returned_total{cause="expired"}`) == 1
 	})
+	eventually(t, patience, "the agent takes tasks again", func() (bool, string) {
+		n := strings.Count(a1.log.String(), `"message":"takes tasks"`)
+		return n == 2, fmt.Sprint(n)
+	})
+	if c.log.Has("agent is gone") {
+		a1.letGo("t-1")
+		a1.retire()
+		a2.retire()
+		return false
+	}
 	c.awaitStatus("and went out again", func(s httpapi.Status) bool { return s.Counters.Dispatched == 2 })
 	if v := c.task("t-1"); v.Agent != "a1" || attemptID(v.DispatchID) != "t-1.1" || v.Attempt != 1 {
 		t.Errorf("it is with %+v, want the same dispatch with a1", v)
@@ -130,4 +157,5 @@ func TestChannelLostWhileWorking(t *testing.T) {
 	a1.retire()
 	a2.retire()
 	r.close(c, b, nil)
+	return true
 }
