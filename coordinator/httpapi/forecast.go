@@ -66,7 +66,7 @@ func (q *Quotas) node(id string) *QuotaNode {
 // forecasts are those of all budgets, or of one node's.
 func (a *api) forecasts(ctx context.Context, q *Quotas, only string, f *Forecasts) ([]BudgetForecast, error) {
 	zone := a.history.Zone()
-	past, err := usage.ReadPast(f.At, f.Projection.Since, zone, func(q usage.Query) ([]usage.Row, bool, error) { return a.history.Usage(ctx, q) })
+	past, err := usage.ReadPast(f.At, f.Projection.Since, f.Projection.Missing(), zone, func(q usage.Query) ([]usage.Row, bool, error) { return a.history.Usage(ctx, q) })
 	if err != nil {
 		return nil, err
 	}
@@ -75,6 +75,15 @@ func (a *api) forecasts(ctx context.Context, q *Quotas, only string, f *Forecast
 		all = append(all, budgetForecast(&o))
 	}
 	return all, nil
+}
+
+// Missing are the gaps, as [usage.ReadPast] wants them.
+func (p *Projection) Missing() []usage.Gap {
+	all := make([]usage.Gap, len(p.Gaps))
+	for i, g := range p.Gaps {
+		all[i] = usage.Gap{From: g.From, To: g.To, Offset: g.Offset, Lost: g.Lost, Reason: g.Reason}
+	}
+	return all
 }
 
 // ForForecasts are the nodes as [usage.Forecasts] wants them.

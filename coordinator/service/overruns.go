@@ -171,5 +171,5 @@ func (s *Service) past(ctx context.Context, now time.Time, zone *time.Location) 
 	case p.State == httpapi.HistoryFailing, p.State == httpapi.HistoryRebuilding:
 		return forecast.Past{}, fmt.Errorf("the history of usage is %s: %s", p.State, p.Detail)
 	}
-	return forecast.ReadPast(now, p.Since, zone, func(q forecast.Query) ([]forecast.Row, bool, error) { return h.Usage(ctx, q) })
+	return forecast.ReadPast(now, p.Since, p.Missing(), zone, func(q forecast.Query) ([]forecast.Row, bool, error) { return h.Usage(ctx, q) })
 }

@@ -215,7 +215,8 @@ var (
 	unixSeconds  = regexp.MustCompile(`^[0-9]{9,11}$`)
 )
 
-// dayOf reads a date: 2026-11-22, a time of RFC 3339 or like it, or seconds since 1970, in UTC.
+// dayOf reads a date: 2026-11-22, a time of RFC 3339 or like it, or seconds since 1970, in UTC. A time
+// with an offset is of the day that is written: that is the biller's day.
 func dayOf(text string) (string, bool) {
 	if unixSeconds.MatchString(text) {
 		seconds, err := strconv.ParseInt(text, 10, 64)
@@ -223,7 +224,7 @@ func dayOf(text string) (string, bool) {
 	}
 	for _, form := range []string{time.DateOnly, time.RFC3339Nano, time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04"} {
 		if at, err := time.Parse(form, text); err == nil {
-			return at.UTC().Format(time.DateOnly), true
+			return at.Format(time.DateOnly), true
 		}
 	}
 	return "", false

@@ -235,3 +235,19 @@ func FuzzReadBill(f *testing.F) {
 		Reconcile(nil, b, ByDay, "", "", Tolerance{})
 	})
 }
+
+func TestDaysOfABill(t *testing.T) {
+	for text, want := range map[string]string{
+		"2026-11-22":                  "2026-11-22",
+		"2026-09-28T00:00:00+08:00":   "2026-09-28", // a biller's midnight; in UTC it is the 27th
+		"2026-09-28T23:30:00.5-07:00": "2026-09-28",
+		"2026-09-28 00:00":            "2026-09-28",
+		"1790553600":                  "2026-09-28", // its midnight in UTC
+		"1790553599":                  "2026-09-27",
+		"28.09.2026":                  "",
+	} {
+		if got, ok := dayOf(text); got != want || ok != (want != "") {
+			t.Errorf("%s is of %q, %t; want %q", text, got, ok, want)
+		}
+	}
+}

@@ -38,14 +38,21 @@ type Past struct {
 	Rows []Row
 	// The first and the last of the days; empty: there is none.
 	From, To string
+	// Unknown are those of which a part is missing that matters.
+	Unknown map[string]bool
 }
+
+// gapMatters is how much of a day must be missing in the history for what is there of it to say
+// nothing.
+const gapMatters = time.Hour
 
 // mostPastRows bounds what forecasts read of the history.
 const mostPastRows = 200_000
 
 // ReadPast asks for the past as of at, of a history that is complete since then; zero: there is
-// none. Days begin in the zone; nil: UTC. An error is that of ask, or says that there is too much.
-func ReadPast(at, since time.Time, zone *time.Location, ask func(Query) (rows []Row, more bool, err error)) (Past, error) {
+// none. What lies in the gaps is missing. Days begin in the zone; nil: UTC. An error is that of ask,
+// or says that there is too much.
+func ReadPast(at, since time.Time, gaps []Gap, zone *time.Location, ask func(Query) (rows []Row, more bool, err error)) (Past, error) {
 	if since.IsZero() {
 		return Past{}, nil
 	}
@@ -60,6 +67,7 @@ func ReadPast(at, since time.Time, zone *time.Location, ask func(Query) (rows []
 	if p.From > p.To {
 		return Past{}, nil
 	}
+	p.Unknown = unknownDays(at, gaps, zone)
 	var more bool
 	var err error
 	if p.Rows, more, err = ask(Query{By: ByDay, From: p.From, To: p.To, Limit: mostPastRows}); err != nil {
@@ -82,6 +90,30 @@ func ReadPast(at, since time.Time, zone *time.Location, ask func(Query) (rows []
 	}
 	p.From = first.AddDate(0, 0, 1).Format(time.DateOnly)
 	return p, nil
+}
+
+// unknownDays are those of the last MostDays before at of which more than gapMatters is missing.
+func unknownDays(at time.Time, gaps []Gap, zone *time.Location) map[string]bool {
+	unknown := make(map[string]bool)
+	y, m, d := at.In(zone).Date()
+	for back := 1; back <= MostDays; back++ {
+		begin, end := time.Date(y, m, d-back, 0, 0, 0, 0, zone), time.Date(y, m, d-back+1, 0, 0, 0, 0, zone)
+		var missing time.Duration
+		for _, g := range gaps {
+			from, to := g.From, g.To
+			if to.IsZero() { // it goes on
+				to = at
+			}
+			if from.IsZero() {
+				from = to
+			}
+			missing += max(0, within(to, begin, end).Sub(within(from, begin, end)))
+		}
+		if missing > gapMatters {
+			unknown[begin.Format(time.DateOnly)] = true
+		}
+	}
+	return unknown
 }
 
 // Forecasts are those of all budgets, or of one node's, in the order of the nodes, whose parents
@@ -109,7 +141,7 @@ func Forecasts(nodes []Node, only string, at time.Time, zone *time.Location, pas
 				for day, counts := range used[places[n.ID]] { // order does not matter
 					days[day] = counts.of(b.Dimension)
 				}
-				c.Days = Series(days, past.From, past.To)
+				c.Days = Series(days, past.From, past.To, past.Unknown)
 			}
 			all = append(all, BudgetForecast{n, b, Forecast(&c), c.Now})
 		}

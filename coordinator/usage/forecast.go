@@ -2,6 +2,7 @@ package usage
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -21,7 +22,7 @@ type Course struct {
 	// The period, and the time now, which is in it.
 	Begin, End, Now time.Time
 	// Days is what was used on the whole days before today, the latest last, at most MostDays
-	// of them, without gaps: 0 where nothing was.
+	// of them, without gaps: 0 where nothing was, NaN where it is not known.
 	Days []float64
 	// Location in which days begin; nil: UTC.
 	Location *time.Location
@@ -85,46 +86,58 @@ func Forecast(c *Course) Outlook {
 }
 
 // rate is what a day of the week is expected to use, and from what that follows: in words, and how
-// many days.
+// many days. Days of which nothing is known say nothing.
 func (c *Course) rate(loc *time.Location) (func(time.Weekday) float64, string, int) {
-	days := c.Days[max(0, len(c.Days)-MostDays):]
 	const day = 24 * time.Hour
+	days := c.Days[max(0, len(c.Days)-MostDays):]
+	var sum, n [7]float64
+	var total float64
+	known, today := 0, c.Now.In(loc).Weekday()
+	for i, v := range days {
+		if math.IsNaN(v) {
+			continue
+		}
+		w := (int(today) + 7*MostDays - (len(days) - i)) % 7
+		sum[w] += v
+		n[w]++
+		total += v
+		known++
+	}
+	mean := func(time.Weekday) float64 { return total / float64(known) }
 	switch {
-	case len(days) == 0 || c.End.Sub(c.Begin) < day-2*time.Hour: // a day on which clocks change is one
+	case known == 0 || c.End.Sub(c.Begin) < day-2*time.Hour: // a day on which clocks change is one
 		so := c.Now.Sub(c.Begin)
 		if so <= 0 {
 			return func(time.Weekday) float64 { return 0 }, "the period has just begun", 0
 		}
 		pace := c.Used / float64(so) * float64(day)
 		return func(time.Weekday) float64 { return pace }, "pace of the period", 0
-	case len(days) < WeekdaysFrom:
-		sum := 0.0
-		for _, v := range days {
-			sum += v
+	case known < WeekdaysFrom:
+		return mean, fmt.Sprintf("mean of %d days", known), known
+	}
+	return func(w time.Weekday) float64 {
+		if n[w] == 0 {
+			return mean(w)
 		}
-		mean := sum / float64(len(days))
-		return func(time.Weekday) float64 { return mean }, fmt.Sprintf("mean of %d days", len(days)), len(days)
-	}
-	var sum, n [7]float64
-	today := c.Now.In(loc).Weekday()
-	for i, v := range days {
-		w := (int(today) + 7*MostDays - (len(days) - i)) % 7
-		sum[w] += v
-		n[w]++
-	}
-	return func(w time.Weekday) float64 { return sum[w] / n[w] }, fmt.Sprintf("weekdays of %d days", len(days)), len(days)
+		return sum[w] / n[w]
+	}, fmt.Sprintf("weekdays of %d days", known), known
 }
 
 // Series is what was used on each day from one up to another, both included, of what there is by
-// day: 0 where there is nothing. Days are 2006-01-02.
-func Series(of map[string]float64, from, to string) []float64 {
+// day: 0 where there is nothing, NaN on days of which that is not known. Days are 2006-01-02.
+func Series(of map[string]float64, from, to string, unknown map[string]bool) []float64 {
 	begin, err := time.Parse(time.DateOnly, from)
 	if err != nil {
 		return nil
 	}
 	var all []float64
 	for at := begin; at.Format(time.DateOnly) <= to; at = at.AddDate(0, 0, 1) {
-		all = append(all, of[at.Format(time.DateOnly)])
+		day := at.Format(time.DateOnly)
+		v := of[day]
+		if unknown[day] {
+			v = math.NaN()
+		}
+		all = append(all, v)
 	}
 	return all
 }

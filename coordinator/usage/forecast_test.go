@@ -34,6 +34,9 @@ func TestForecast(t *testing.T) {
 		// The 22nd is a Sunday. Days before: 14, ending with Saturday the 21st: two weeks of Sunday to
 		// Saturday with 0 at the week's ends and 20 on the five days between. Left are half the Sunday
 		// (0), Monday to Friday (5 · 20), Saturday and Sunday (0), and Monday the 30th (20): 120.
+		// 6 days of 10 and 4 that are missing: 500 + 8.5 × 10.
+		{"days in a gap", Course{Used: 500, Cap: 1000, Begin: day(1, 0), End: day(31, 0), Now: day(22, 12), Days: append(repeat(6, 10), repeat(4, math.NaN())...)}, 585, "mean of 6 days", false, time.Time{}},
+		{"nothing but a gap", Course{Used: 10, Cap: 1000, Begin: day(1, 0), End: day(31, 0), Now: day(11, 0), Days: repeat(4, math.NaN())}, 30, "pace of the period", false, time.Time{}},
 		{"days of the week", Course{Used: 500, Cap: 1000, Begin: day(1, 0), End: day(31, 0), Now: day(22, 12), Days: repeat(2, 0, 20, 20, 20, 20, 20, 0)}, 620, "weekdays of 14 days", false, time.Time{}},
 		// 5 are used on Sunday afternoon (10 · 0.5), 10 on Monday; of the 20 that are left 5 remain for
 		// Tuesday, half of it.
@@ -84,17 +87,17 @@ func TestForecastOfASteadyCourse(t *testing.T) {
 }
 
 func TestSeries(t *testing.T) {
-	got := Series(map[string]float64{"2026-02-27": 1, "2026-03-01": 2, "2026-03-09": 3}, "2026-02-26", "2026-03-02")
-	want := []float64{0, 1, 0, 2, 0}
+	got := Series(map[string]float64{"2026-02-27": 1, "2026-03-01": 2, "2026-03-09": 3}, "2026-02-26", "2026-03-02", map[string]bool{"2026-02-28": true})
+	want := []float64{0, 1, math.NaN(), 2, 0}
 	if len(got) != len(want) {
 		t.Fatalf("got %v, want %v", got, want)
 	}
 	for i := range want {
-		if got[i] != want[i] {
+		if got[i] != want[i] && !(math.IsNaN(got[i]) && math.IsNaN(want[i])) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 	}
-	if len(Series(nil, "2026-03-02", "2026-03-01")) != 0 {
+	if len(Series(nil, "2026-03-02", "2026-03-01", nil)) != 0 {
 		t.Error("a day after the end is in it")
 	}
 }

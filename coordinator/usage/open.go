@@ -49,7 +49,14 @@ func (p *Projection) hold(id coordinator.TaskKey, k *Key) {
 		m.open++
 		return
 	}
-	p.changed[id] = true
+	p.store(id)
+}
+
+// store has an open reservation stored by the next batch.
+func (p *Projection) store(id coordinator.TaskKey) {
+	if _, changed := p.changed[id]; !changed { // else an earlier batch may have stored it
+		p.changed[id] = false
+	}
 }
 
 // drop takes out an open reservation, if it is there.
@@ -59,10 +66,16 @@ func (p *Projection) drop(id coordinator.TaskKey) {
 		return
 	}
 	delete(p.known, id)
-	if h.by == nil {
+	stored, changed := p.changed[id]
+	switch {
+	case h.by != nil:
+		if h.by.open--; h.by.open == 0 {
+			h.by.ids = nil
+		}
+	case changed && !stored: // no batch was drawn since it was to be
+		delete(p.changed, id)
+	default:
 		p.changed[id] = true
-	} else if h.by.open--; h.by.open == 0 {
-		h.by.ids = nil
 	}
 }
 
@@ -88,7 +101,7 @@ func (p *Projection) age(before time.Time) {
 		for _, id := range m.ids {
 			if h, open := p.known[id]; open && h.by == m {
 				p.known[id] = held{key: h.key}
-				p.changed[id] = true
+				p.store(id)
 			}
 		}
 		n++

@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -90,10 +91,33 @@ func TestReadPast(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var asked Query
-			p, err := ReadPast(at, c.since, nil, func(q Query) ([]Row, bool, error) { asked = q; return c.rows, c.more, nil })
+			p, err := ReadPast(at, c.since, nil, nil, func(q Query) ([]Row, bool, error) { asked = q; return c.rows, c.more, nil })
 			if p.From != c.from || p.To != c.to || len(p.Rows) != c.n || asked != c.asked || (err != nil) != c.fails {
 				t.Errorf("%+v, %v after %+v", p, err, asked)
 			}
 		})
+	}
+}
+
+// Days of which more than an hour is missing say nothing: the 20th here, of which all is, and the
+// 17th, of which 61 minutes are in two gaps.
+func TestDaysInGapsAreUnknown(t *testing.T) {
+	day := func(d, h, m int) time.Time { return time.Date(2026, 11, d, h, m, 0, 0, time.UTC) }
+	gaps := []Gap{
+		{From: day(19, 23, 0), To: day(21, 1, 0)},
+		{From: day(17, 3, 0), To: day(17, 3, 31)}, {From: day(17, 9, 0), To: day(17, 9, 30)},
+		{To: day(18, 12, 0)},   // since when is not known
+		{From: day(22, 10, 0)}, // it goes on, today
+		{From: day(22, 13, 0)}, // of a clock ahead
+		{From: day(1, 0, 0).AddDate(-1, 0, 0), To: day(2, 0, 0).AddDate(-1, 0, 0)},
+	}
+	ask := func(Query) ([]Row, bool, error) { return nil, false, nil }
+	p, err := ReadPast(day(22, 12, 0), day(10, 0, 0), gaps, nil, ask)
+	if want := map[string]bool{"2026-11-20": true, "2026-11-17": true}; err != nil || !maps.Equal(p.Unknown, want) {
+		t.Errorf("unknown are %v, want %v; %v", p.Unknown, want, err)
+	}
+	n := []Node{{ID: "pool", Kind: "pool", Name: "pool", Budgets: []Budget{{Dimension: "requests", Cap: 1000, From: day(1, 0, 0), Until: day(31, 0, 0)}}}}
+	if f := Forecasts(n, "", day(22, 12, 0), nil, &p)[0]; f.Days != 9 { // the 11th to the 21st but for two
+		t.Errorf("the forecast rests on %d days, want 9", f.Days)
 	}
 }

@@ -28,7 +28,8 @@ type Projection struct {
 	making   *message
 	keys     map[Key]*Key
 
-	// What has changed since the last batch; of reservations those that are, or were, stored.
+	// What has changed since the last batch; of reservations those that are to be stored, or, true,
+	// were by an earlier batch.
 	rows    map[Key]*Counts
 	changed map[coordinator.TaskKey]bool
 	gaps    []Gap
@@ -120,6 +121,9 @@ func (p *Projection) Take(offset int64, body []byte) error {
 	if at := p.reader.LastAt(); at.After(p.mark.At) {
 		p.mark.At = at
 	}
+	if p.Whole() { // a rebuild takes the whole journal before it draws its batch
+		p.age(p.mark.At.Add(-storeAfter))
+	}
 	return nil
 }
 
@@ -155,7 +159,7 @@ func (p *Projection) take(offset int64, body []byte) error {
 	if p.reader.Within() {
 		return nil
 	}
-	if m := p.making; m != nil && len(m.ids) > 0 {
+	if m := p.making; m != nil && m.open > 0 {
 		m.at = p.reader.LastAt()
 		p.messages = append(p.messages, m)
 	}
@@ -240,7 +244,7 @@ func (p *Projection) Batch() (Batch, bool) {
 	if !p.Whole() {
 		return Batch{}, false
 	}
-	if p.age(p.mark.At.Add(-storeAfter)); p.mark == p.from && len(p.gaps) == 0 {
+	if p.mark == p.from && len(p.gaps) == 0 {
 		return Batch{}, false
 	}
 	b := Batch{From: p.from, To: p.mark, Rows: sorted(p.rows), Gaps: p.gaps}

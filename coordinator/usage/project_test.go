@@ -580,6 +580,31 @@ func TestStoredIsWhatIsOpenForLong(t *testing.T) {
 	}
 }
 
+// Whoever takes the whole journal before drawing a batch remembers what is open, and nothing of
+// each message: a second each; what is reserved ends three minutes later.
+func TestWithoutBatchesMemoryIsOfWhatIsOpen(t *testing.T) {
+	const open = 180
+	b, p, taken := newBook(), New(State{Mark: NoMark()}, nil), 0
+	for n := range 5000 {
+		at := b.at.Add(time.Second)
+		records := []coordinator.Record{reserved(n, at, "g", "a")}
+		if n >= open {
+			records = append(records, settled(n-open, at, 1, 0))
+		}
+		b.write(records...)
+		take(t, p, b.messages, taken)
+		taken = len(b.messages)
+		// A minute's messages are kept to be read again; of two minutes the reservations are to be stored.
+		if len(p.messages) > 61 || len(p.changed) > open-60+1 || len(p.known) > open+1 {
+			t.Fatalf("after %d messages it keeps %d of them, %d reservations that have changed, and %d that are open", n, len(p.messages), len(p.changed), len(p.known))
+		}
+	}
+	batch, _ := p.Batch()
+	if len(batch.Put) < open-62 || len(batch.Drop) > 0 {
+		t.Errorf("it puts %d and drops %d", len(batch.Put), len(batch.Drop))
+	}
+}
+
 // A snapshot behind a gap says that one has expired in it.
 func TestExpiredInAGap(t *testing.T) {
 	b := newBook()

@@ -102,7 +102,7 @@ func take(p *usage.Projection, d bus.Delivery) error {
 func (f *follower) idle(ctx context.Context) (time.Duration, error) {
 	if !f.told { // the broker lets it read
 		f.told = true
-		f.h.set(Following, "")
+		f.h.reads()
 	}
 	select {
 	case order := <-f.h.rebuilds:
@@ -127,12 +127,17 @@ func (f *follower) write(ctx context.Context) error {
 	}
 	b, ok := f.projection.Batch()
 	f.written = time.Now()
-	if !ok {
-		return nil
+	if ok {
+		ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+		defer cancel()
+		if err := f.store.Apply(ctx, &b); err != nil {
+			return err
+		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	return f.store.Apply(ctx, &b)
+	if ok || f.written.Sub(f.began) >= markEvery { // what comes could be written, or nothing has come
+		f.h.set(Following, "")
+	}
+	return nil
 }
 
 // beside looks on while another coordinator writes to the same database.

@@ -114,6 +114,7 @@ func (h *History) once(ctx context.Context) error {
 		case <-time.After(retryFirst):
 		}
 	}
+	h.opens()
 	s, err := h.opened(ctx)
 	if err != nil {
 		// What can be mended is told until it is, also if nobody has asked for it.
@@ -173,6 +174,26 @@ func (h *History) close() {
 	if h.store != nil {
 		_ = h.store.Close() // every change in it was committed
 		h.store = nil
+	}
+}
+
+// opens notes that there are quotas, and nothing else is known yet: a database that is locked may
+// take its time.
+func (h *History) opens() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.state == Waiting {
+		h.detail = "the history is being opened"
+	}
+}
+
+// reads notes that the journal is being read. What has failed before may fail again when it is to be
+// written: it follows when that goes well.
+func (h *History) reads() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.told == "" {
+		h.state, h.detail = Following, ""
 	}
 }
 

@@ -77,6 +77,7 @@ func (h *History) rebuild(ctx context.Context, order *rebuild) {
 		h.o.Logger.Warn().Err(err).Msg("the history of usage was not made anew")
 		return
 	}
+	h.set(Following, "") // it goes on from there
 	m := &order.made
 	h.o.Logger.Info().Str("place", s.Name()).Time("since", m.Since).Str("from", m.From).Bool("kept", m.Kept).Int("rows", m.Rows).Int64("offset", m.Offset).
 		Msg("the history of usage was made anew from the journal")
@@ -95,10 +96,12 @@ func (h *History) anew(ctx context.Context) (made Rebuilt, err error) {
 	zone, _ := h.o.Zone()
 	p := usage.New(usage.State{Mark: usage.NoMark()}, zone)
 	// At least until it is where the rows are: what is behind that comes by following.
-	last := time.Now()
+	last, first := time.Now(), int64(-1)
 	other, compared := false, old.Offset < 0
 	err = read(ctx, h.o.Bus, h.o.Session, bus.First(), func(d bus.Delivery) error {
-		last = time.Now()
+		if last = time.Now(); first < 0 {
+			first = d.Offset
+		}
 		if !compared && d.Offset >= old.Offset {
 			other, compared = old.Other(d.Offset, d.Body), true
 		}
@@ -130,6 +133,7 @@ func (h *History) anew(ctx context.Context) (made Rebuilt, err error) {
 	case old.Offset < 0:
 	case other, b.To.Since.After(old.At): // nothing of what the rows are made of is in it, or any more
 		made.Kept = true
+		b.Gaps = append([]usage.Gap{between(&old, &b.To, first)}, b.Gaps...)
 	case old.Since.Before(b.To.Since): // the day on which it begins is only in part in it
 		made.From, made.Kept = firstWhole(b.To.Since, zone), true
 	}
@@ -139,6 +143,16 @@ func (h *History) anew(ctx context.Context) (made Rebuilt, err error) {
 		return made, err
 	}
 	return made, s.Gone() // what nobody can find was not made
+}
+
+// between is the gap between the rows that stay and those that another journal, or what is left of
+// this one, has made: of what was used after the mark of the former no one can tell.
+func between(old, now *usage.Mark, first int64) usage.Gap {
+	to := now.Since
+	if to.Before(old.At) { // the clock of its leader was behind
+		to = old.At
+	}
+	return usage.Gap{From: old.At, To: to, Offset: first, Reason: "the journal that was followed until then was deleted, or what had followed was, before it was read"}
 }
 
 // firstWhole is the first day that begins after a time.

@@ -62,7 +62,7 @@ func (s *Store) usage(ctx context.Context, q *usage.Query) ([]usage.Row, error) 
 	if q.Limit > 0 {
 		b.WriteString(" LIMIT " + strconv.Itoa(q.Limit+1))
 	}
-	found, err := s.db.QueryContext(ctx, s.text(b.String()), args...)
+	found, err := s.reads.QueryContext(ctx, s.text(b.String()), args...)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ const mostGaps = 100
 
 // Gaps are what is missing, the newest first.
 func (s *Store) Gaps(ctx context.Context) ([]usage.Gap, error) {
-	found, err := s.db.QueryContext(ctx, s.text("SELECT from_ns, to_ns, journal_offset, lost, reason FROM usage_gaps ORDER BY journal_offset DESC, from_ns DESC, reason LIMIT $1"), mostGaps)
+	found, err := s.reads.QueryContext(ctx, s.text("SELECT from_ns, to_ns, journal_offset, lost, reason FROM usage_gaps ORDER BY journal_offset DESC, from_ns DESC, reason LIMIT $1"), mostGaps)
 	if err != nil {
 		return nil, s.wrong("read the gaps of the history", err)
 	}

@@ -17,7 +17,9 @@ import (
 
 // Store keeps rows of usage. It is safe for concurrent use.
 type Store struct {
-	db *sql.DB
+	// db is for writing rows, reads for asking for them: however many ask, writing does not wait
+	// for a connection.
+	db, reads *sql.DB
 	// marks is what parameters are called: "$1" or "?1".
 	mark string
 	name string
@@ -70,9 +72,8 @@ func open(place string) (*Store, error) {
 		if err != nil {
 			return nil, fmt.Errorf("open the history: the URL %w", CheckURL(place))
 		}
-		db := stdlib.OpenDB(*cfg)
-		db.SetMaxOpenConns(4)
-		return &Store{db: db, mark: "$", name: fmt.Sprintf("PostgreSQL, database %s at %s:%d", cfg.Database, cfg.Host, cfg.Port)}, nil
+		s := &Store{db: stdlib.OpenDB(*cfg), reads: stdlib.OpenDB(*cfg), mark: "$", name: fmt.Sprintf("PostgreSQL, database %s at %s:%d", cfg.Database, cfg.Host, cfg.Port)}
+		return s.bounded(), nil
 	}
 	if err := os.MkdirAll(filepath.Dir(place), 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of the history: %w", err)
@@ -91,19 +92,27 @@ func open(place string) (*Store, error) {
 	// it made for a later connection, after ours was deleted, would be anybody's to read.
 	query := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(10000)", "synchronous(NORMAL)"}, "mode": {"rw"}}
 	name := url.URL{Scheme: "file", Opaque: (&url.URL{Path: place}).EscapedPath(), RawQuery: query.Encode()}
-	db, err := sql.Open("sqlite", name.String())
-	if err != nil {
-		return nil, fmt.Errorf("open the history in %s: %w", place, err)
+	s := &Store{mark: "?", name: place, file: info}
+	for _, db := range []**sql.DB{&s.db, &s.reads} {
+		if *db, err = sql.Open("sqlite", name.String()); err != nil {
+			return nil, fmt.Errorf("open the history in %s: %w", place, err)
+		}
 	}
-	db.SetMaxOpenConns(4)
-	return &Store{db: db, mark: "?", name: place, file: info}, nil
+	return s.bounded(), nil
+}
+
+// bounded is the store with as many connections as it may open.
+func (s *Store) bounded() *Store {
+	s.db.SetMaxOpenConns(2) // one writes, one looks at the mark
+	s.reads.SetMaxOpenConns(3)
+	return s
 }
 
 // Name of the place for people, without a secret.
 func (s *Store) Name() string { return s.name }
 
 // Close closes the database.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error { return errors.Join(s.db.Close(), s.reads.Close()) }
 
 // Exec runs a statement by itself, for tests that meddle with the tables.
 func (s *Store) Exec(ctx context.Context, statement string) error {
