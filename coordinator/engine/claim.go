@@ -43,6 +43,7 @@ type claims struct {
 	// that its agent could have, a slot has become free, or a part has lapsed.
 	stale bool
 	again timer // when to look again although nothing has happened
+	plans claimPlans
 }
 
 // claimsAgain is how often claims are looked at that wait while there is work: parts of
@@ -118,49 +119,6 @@ func (e *Engine) claimable(a *agent) (n int) {
 	return n
 }
 
-// plan divides the work that the agent could have among those who claim and could have
-// some of it, too, by their capabilities and their own quotas. While nothing waits for it,
-// everybody shares.
-func (e *Engine) plan(now time.Time, of *agent) *pull.Plan {
-	f, sharing := pull.Fleet{}, newBitset(len(e.fleet.agents))
-	for _, c := range e.pending.active {
-		if of.number >= 0 && c.usable.has(of.number) {
-			f.Unclaimed += c.servable()
-			sharing.add(c.usable)
-		}
-	}
-	f.Agents = make([]pull.Agent, 0, max(len(e.claims.waiting), 16))
-	for _, a := range e.fleet.agents {
-		if a.claimed.IsZero() || a.spec.Pull == coordinator.PullOff || f.Unclaimed > 0 && !sharing.has(a.number) || e.fleet.presence(a) != coordinator.Eligible {
-			continue
-		}
-		if a != of && f.Unclaimed > 0 && !e.affordsSome(now, a, of) { // a part that it could not take would be kept for it
-			continue
-		}
-		one := pull.Agent{ID: a.spec.ID, Capacity: a.claim.Capacity, Pending: a.inFlight() + a.others, Free: a.free(), Seen: a.claimed}
-		if a.claiming {
-			one.Seen = now
-		}
-		if one.Capacity == 0 && !a.capacity.WarmUp() {
-			one.Capacity = a.capacity.Estimate(now)
-		}
-		f.Agents = append(f.Agents, one)
-	}
-	return pull.NewPlan(now, f, pull.Settings{})
-}
-
-// affordsSome tells whether there is quota for giving the agent the first task of some class that
-// another shares with it. Only where agents have quota of their own does that depend on the agent.
-func (e *Engine) affordsSome(now time.Time, a, other *agent) bool {
-	if len(e.quotas.byAgent[""]) == 0 {
-		return true
-	}
-	return slices.ContainsFunc(e.pending.active, func(c *class) bool {
-		t := c.first()
-		return t != nil && c.usable.has(a.number) && c.usable.has(other.number) && e.affordable(now, t, a.spec.ID)
-	})
-}
-
 // serveClaims gives what waits to those who have asked for it, first come, first served.
 func (e *Engine) serveClaims(now time.Time) {
 	c := &e.claims
@@ -171,7 +129,7 @@ func (e *Engine) serveClaims(now time.Time) {
 	if e.nothingToClaim() {
 		return
 	}
-	plans := make(map[string]*pull.Plan) // by the classes that an agent could serve
+	c.plans.round++
 	left := false
 	for _, a := range slices.Clone(c.waiting) {
 		if e.nothingToClaim() { // all has been given out: for the others nothing is left to find
@@ -199,21 +157,18 @@ func (e *Engine) serveClaims(now time.Time) {
 			continue
 		}
 		key := e.reach(a)
-		p := plans[key]
-		if p == nil {
-			p = e.plan(now, a)
-			plans[key] = p
-		}
+		p, former := e.sharedPlan(now, key, a)
 		grant := e.grant(p, a)
+		if grant.Items == 0 && former { // there may be more for it by now
+			p = e.newPlan(now, key, a)
+			grant = e.grant(p, a)
+		}
 		if got := e.yield(now, a, grant.Items); got > 0 {
 			if grant.Items = got; got < a.claim.MaxItems && grant.Limit == pull.LimitNone {
 				grant.Limit = pull.LimitUnavailable // it is on trial, and has had its one task
 			}
 			e.answerClaim(a, p, grant)
-			clear(plans) // others may share what was given
-			if a.spec.Pull == coordinator.PullShared {
-				plans[key] = p
-			}
+			e.claims.given(key, a.spec.Pull == coordinator.PullShared)
 		} else {
 			left = true
 		}
@@ -261,7 +216,7 @@ func (e *Engine) forgetClaims() {
 
 // under takes over who claims in another fleet.
 func (c *claims) under(f *fleet) {
-	c.pullers, c.stale = newBitset(len(f.agents)), true
+	c.pullers, c.stale, c.plans.of = newBitset(len(f.agents)), true, nil
 	for _, a := range f.agents {
 		if a.spec.Pull != coordinator.PullOff {
 			c.pullers.set(a.number)

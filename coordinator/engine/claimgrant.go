@@ -8,18 +8,6 @@ import (
 	"taskbus/coordinator/pull"
 )
 
-// reach names the waiting classes that the agent could serve: those who reach the same
-// share one plan.
-func (e *Engine) reach(a *agent) string {
-	key := make([]byte, len(e.pending.active))
-	for i, c := range e.pending.active {
-		if c.usable.has(a.number) {
-			key[i] = 1
-		}
-	}
-	return string(key)
-}
-
 // grant is how many of the waiting tasks the agent may have now.
 func (e *Engine) grant(p *pull.Plan, a *agent) pull.Grant {
 	most := min(a.claim.MaxItems, e.claimable(a))

@@ -82,6 +82,20 @@ func NewPlan(now time.Time, f Fleet, s Settings) *Plan {
 	return p
 }
 
+// Renew has the plan know how many items wait by now, and what one of its agents holds. The parts
+// stay as they were: for as long as few have come or ended since they were made, they are off by
+// little. An agent without a part gets none.
+func (p *Plan) Renew(a Agent, unclaimed int) {
+	p.unclaimed = max(unclaimed, 0)
+	i, known := p.index[a.ID]
+	if !known {
+		return
+	}
+	one := &p.parts[i]
+	p.pending += max(a.Pending, 0) - one.pending
+	one.pending, one.free = max(a.Pending, 0), max(a.Free, 0)
+}
+
 // Pending is how many items the agents hold, grants of this plan included.
 func (p *Plan) Pending() int { return p.pending }
 
