@@ -111,6 +111,7 @@ func New() *Engine {
 func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Effect) []coordinator.Effect {
 	e.out, e.now = dst, now
 	e.applied++
+	e.forgetAgents()
 	e.runDue(now)
 	e.relieve(now)
 	e.trustAgain(now) // before the event: who waits goes before who comes

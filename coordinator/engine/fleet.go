@@ -63,33 +63,7 @@ type fleet struct {
 	assignments uint64
 	settings    coordinator.Settings
 	claimants   bool // an agent that waits to be granted something has changed
-	// serials number every agent ever known, from 1; ids is the way back.
-	serials map[coordinator.AgentID]uint32
-	ids     []coordinator.AgentID
-}
-
-// serial stands for an agent's id where there is no room for it; 0 for none.
-func (f *fleet) serial(id coordinator.AgentID) uint32 {
-	if id == "" {
-		return 0
-	}
-	n := f.serials[id]
-	if n == 0 {
-		if f.serials == nil {
-			f.serials, f.ids = make(map[coordinator.AgentID]uint32), make([]coordinator.AgentID, 1)
-		}
-		n = uint32(len(f.ids))
-		f.serials[id], f.ids = n, append(f.ids, id)
-	}
-	return n
-}
-
-// named is the agent of a serial; empty for 0.
-func (f *fleet) named(serial uint32) coordinator.AgentID {
-	if serial == 0 {
-		return ""
-	}
-	return f.ids[serial]
+	serials
 }
 
 // number is the agent's place in the fleet.
