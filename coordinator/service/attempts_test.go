@@ -106,6 +106,27 @@ func TestAttemptsAreRemembered(t *testing.T) {
 			s.givenBack(&coordinator.GivenBack{Result: coordinator.Result{Task: "t-1", Agent: "a1"}, Attempt: 1})
 			s.comesBack("a1", 1, coordinator.ReturnExpired)
 		}, "1 a1 succeeded"},
+		{"a copy of it that comes after it failed", func(s *story) {
+			s.dispatch("a1", 1)
+			s.failed(timeoutOf(s.task, s.at), 0)
+			if !s.accepted(s.task) {
+				t.Error("it does not wait again")
+			}
+			s.wasCopy(s.task.ID)
+			if r, _ := s.find(s.task.ID); r.state != taskFailed {
+				t.Errorf("it is %s", r.state)
+			}
+		}, "1 a1 timed_out"},
+		{"a copy of it that comes after it was submitted again", func(s *story) {
+			s.dispatch("a1", 1)
+			s.failed(timeoutOf(s.task, s.at), 0)
+			s.accepted(s.task)
+			if s.accepted(s.task) {
+				t.Error("the copy is told to have it wait")
+			}
+			s.dispatch("a2", 2)
+			s.wasCopy(s.task.ID)
+		}, "2 a2"},
 		{"submitted again after it failed", func(s *story) {
 			s.dispatch("a1", 1)
 			s.failed(timeoutOf(s.task, s.at), 0)

@@ -41,6 +41,9 @@ type taskRecord struct {
 	completedAt time.Time
 	work        time.Duration
 	workError   string
+	// before is what was known of one that had failed and was submitted again, until it is certain
+	// that it was; else nil.
+	before *taskRecord
 	// queued is where it waits; only of a copy whose reader has asked for that.
 	queued *httpapi.Queued
 }
@@ -73,13 +76,29 @@ func (h *history) record(t *coordinator.Task) *taskRecord {
 }
 
 // accepted notes a task that came in. A copy of a task that is known changes
-// nothing: the first one's story goes on.
-func (h *history) accepted(t *coordinator.Task) {
+// nothing: the first one's story goes on. again: it had failed, and waits now, unless the engine
+// takes it for a copy (see wasCopy).
+func (h *history) accepted(t *coordinator.Task) (again bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := h.record(t)
-	if r.state == "" || r.state == taskFailed {
+	switch r := h.record(t); r.state {
+	case "":
 		*r = taskRecord{task: t, state: taskPending}
+	case taskFailed:
+		before := *r
+		before.before = nil
+		*r = taskRecord{task: t, state: taskPending, before: &before}
+		return true
+	}
+	return false
+}
+
+// wasCopy notes that a task that had failed was not submitted again: it was a copy.
+func (h *history) wasCopy(id coordinator.TaskID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if i, known := h.index[id]; known && h.ring[i].before != nil && h.ring[i].state == taskPending {
+		h.ring[i] = *h.ring[i].before
 	}
 }
 
@@ -104,7 +123,7 @@ func (h *history) dispatching(d *coordinator.Dispatch) {
 	r.begin(d)
 	r.state, r.agent, r.dispatchID, r.attempt = taskDispatching, d.Agent, d.DispatchID, d.Attempt
 	r.decidedAt, r.decision = d.At, d.Decision
-	r.failure, r.completedAt, r.work, r.workError = coordinator.Failure{}, time.Time{}, 0, ""
+	r.failure, r.completedAt, r.work, r.workError, r.before = coordinator.Failure{}, time.Time{}, 0, "", nil
 }
 
 // dispatched notes that the broker has the dispatch. The agent may have been

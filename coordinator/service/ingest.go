@@ -77,7 +77,7 @@ func (r *session) onTask(d bus.Delivery) {
 		return
 	}
 	failpoint.Hit(failpoint.AfterValidate)
-	r.s.history.accepted(h.task)
+	h.again = r.s.history.accepted(h.task)
 	maybe, _ := d.Headers[headerMaybeDuplicate].(bool)
 	r.s.loop.post(r.number, coordinator.TaskReceived{
 		Handle: h.handle, Task: h.task, Redelivered: d.Redelivered, Lane: lane, MaybeDuplicate: lane != "" && maybe,
