@@ -67,10 +67,14 @@ func (a *app) quotaListCommand() *cobra.Command {
 	base := urlFlag(c)
 	group := c.Flags().String("group", "", "only this group and its agents, in every tree")
 	limit := c.Flags().Int("limit", httpapi.DefaultQuotaLimit, fmt.Sprintf("at most so many nodes, 1 to %d", httpapi.MaxQuotaLimit))
+	after := c.Flags().String("after", "", "only the nodes behind this one, as the page before says")
 	completeFlag(c, "group", a.completeQuotas(base, "group"))
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *limit < 1 || *limit > httpapi.MaxQuotaLimit {
 			return usageError("--limit must be 1 to %d, not %d", httpapi.MaxQuotaLimit, *limit)
+		}
+		if *after != "" && (*group != "" || !httpapi.ValidNodeID(*after)) {
+			return usageError("--after names the node that a page has ended with, such as pool/team-a, and goes without --group")
 		}
 		client, err := a.newClient(*base)
 		if err != nil {
@@ -79,8 +83,12 @@ func (a *app) quotaListCommand() *cobra.Command {
 		if *group != "" {
 			return a.showGroup(c.Context(), client, *group)
 		}
+		query := url.Values{"limit": {strconv.Itoa(*limit)}}
+		if *after != "" {
+			query.Set("after", *after)
+		}
 		var q httpapi.Quotas
-		if err := client.get(c.Context(), "/v1/quota?limit="+strconv.Itoa(*limit), &q); err != nil {
+		if err := client.get(c.Context(), "/v1/quota?"+query.Encode(), &q); err != nil {
 			return err
 		}
 		if a.output == outputJSON {
@@ -126,8 +134,8 @@ func printQuotas(w io.Writer, q httpapi.Quotas, now time.Time) error {
 		return p.err
 	}
 	p.limits(q.Nodes, now)
-	if more := q.TotalNodes - len(q.Nodes); more > 0 {
-		p.line("… and %d more nodes (--limit)", more)
+	if q.Next != "" {
+		p.line("… and more nodes: go on with --after %s, or see more at once with --limit", q.Next)
 	}
 	p.blank()
 	p.turns(q.Groups)

@@ -56,3 +56,36 @@ func TestNamesOfBillsInOneLine(t *testing.T) {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 }
+
+// A page of nodes says how to see the next one.
+func TestQuotaNodesByPages(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked = append(asked, r.URL.RequestURI()); r.URL.Query().Get("after") == "" {
+			_, _ = io.WriteString(w, `{"configured": true, "nodes": [{"id": "pool"}, {"id": "pool/a"}], "total_nodes": 3, "next": "pool/a", "groups": []}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"configured": true, "nodes": [{"id": "pool/b"}], "total_nodes": 3, "groups": []}`)
+	}))
+	defer server.Close()
+	for _, c := range []struct {
+		line, asks string
+		more       bool
+	}{
+		{"quota ls --limit 2", "/v1/quota?limit=2", true},
+		{"quota ls --limit 2 --after pool/a", "/v1/quota?after=pool%2Fa&limit=2", false},
+	} {
+		r := newRig()
+		r.env["TASKBUS_HTTP_URL"], asked = server.URL, nil
+		code := r.run(t, strings.Fields(c.line)...)
+		if code != exitOK || len(asked) == 0 || asked[0] != c.asks || strings.Contains(r.out.String(), "go on with --after pool/a,") != c.more {
+			t.Errorf("%s: exit code %d after %v, %q, %q", c.line, code, asked, r.out.String(), r.err.String())
+		}
+	}
+	for _, line := range []string{"quota ls --after //", "quota ls --after pool/a --group a"} {
+		r := newRig()
+		if code := r.run(t, strings.Fields(line)...); code != exitUsage || !strings.Contains(r.err.String(), "--after") {
+			t.Errorf("%s: exit code %d, %q", line, code, r.err.String())
+		}
+	}
+}
