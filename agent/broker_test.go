@@ -128,6 +128,7 @@ func (s *site) giveTo(id coordinator.AgentID, task string) {
 	s.t.Helper()
 	d := dispatch(task)
 	d.Agent, d.Queue = id, "agent."+string(id)
+	d.Timeout = 2 * time.Minute // rabbitmqctl alone may take ten seconds
 	s.publish(bus.Publication{
 		Key:        d.Queue,
 		Properties: bus.Properties{Type: "task.dispatch", MessageID: d.DispatchID, CorrelationID: d.Task.TraceID},

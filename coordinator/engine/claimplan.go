@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -57,6 +58,7 @@ func (e *Engine) newPlan(now time.Time, key string, a *agent) *pull.Plan {
 	if plans.of == nil {
 		plans.classes, plans.of = slices.Clone(e.pending.active), make(map[string]*claimPlan)
 	}
+	maps.DeleteFunc(plans.of, func(_ string, p *claimPlan) bool { return p.round != plans.round && now.Sub(p.made) >= plansAge })
 	p := e.plan(now, a)
 	plans.of[key] = &claimPlan{Plan: p, round: plans.round, made: now, left: p.Agents / plansPart}
 	return p

@@ -251,3 +251,17 @@ func (e *Engine) refuseStatus(id coordinator.AgentID, why coordinator.StatusRefu
 	}
 	e.emit(coordinator.StatusRefused{Agent: id, Refusal: why, First: first})
 }
+
+// ReportsBefore counts the agents whose latest report of their own was made before a time, by their
+// clocks, and all that have made one.
+func (e *Engine) ReportsBefore(t time.Time) (heard, before int) {
+	for _, a := range e.fleet.agents {
+		if a.heard.IsZero() || a.report.Relayed {
+			continue
+		}
+		if heard++; a.report.Timestamp.Before(t) {
+			before++
+		}
+	}
+	return heard, before
+}

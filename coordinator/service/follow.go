@@ -96,6 +96,9 @@ func (r *session) lead(ctx context.Context) error {
 	}
 	from := r.s.resultsNext
 	if l := r.ledger; l != nil {
+		if err := r.checkClock(ctx); err != nil {
+			return err
+		}
 		if err := l.lead(ctx); err != nil {
 			return err
 		}

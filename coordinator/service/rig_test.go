@@ -194,7 +194,7 @@ func (r *rig) settle() {
 		if err != nil {
 			return // the coordinator does not run
 		}
-		time.Sleep(time.Until(due))
+		time.Sleep(due.Sub(r.service.now()))
 	}
 }
 

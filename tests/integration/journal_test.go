@@ -46,8 +46,9 @@ func TestJournalForPeople(t *testing.T) {
 	r := newRig(t, fleet+"journal: {record_inputs: true}\n")
 	term := func(tasks ...string) *process {
 		c := r.start()
+		a2 := r.hand("a2", 1) // first: in the second term it is known to consume
 		r.online(c, "a1", "a2")
-		a2 := r.hand("a2", 1)
+		c.awaitEligible("a2")
 		for i, id := range tasks {
 			r.assign(task(id, "train")) // a2 alone has a GPU
 			a2.complete(a2.take())

@@ -13,6 +13,7 @@ func streamCases() []testCase {
 		{name: "every reader reads everything", run: streamReadByAll},
 		{name: "From reads the past, again and again", run: streamPast},
 		{name: "without From only what comes next", run: streamNext},
+		{name: "Ago leaves out what is older", run: streamAgo},
 		{name: "Last begins at the end of what there is", run: streamLast},
 		{name: "Last of an empty stream is what comes next", run: streamLastOfNothing},
 		{name: "At begins with the message at that offset", run: streamAt},
@@ -72,6 +73,21 @@ func streamNext(r *rig) {
 	})
 	if d := in.next(); string(d.Body) != "new" {
 		r.t.Errorf("read %q, want only what came after Subscribe", d.Body)
+	}
+}
+
+// What was published before the time is left out, also if nothing is left then.
+func streamAgo(r *rig) {
+	c := r.open(declare(stream("s")))
+	c.store("s", "past")
+	time.Sleep(3 * time.Second) // it takes whole seconds
+	in := c.readFrom("s", 10, bus.Ago(time.Second))
+	eventually(r.t, "the reader to get a new message", func() bool { // see streamNext
+		c.store("s", "new")
+		return len(in.got) > 0
+	})
+	if d := in.next(); string(d.Body) != "new" {
+		r.t.Errorf("read %q, want only what is a second old", d.Body)
 	}
 }
 
