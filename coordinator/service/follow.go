@@ -127,7 +127,9 @@ func (r *session) lead(ctx context.Context) error {
 	r.lasting("watches progress", r.watchProgress)
 	r.lasting("sees to queues", r.checkQueues)
 	r.lasting("audits the books", r.auditBooks)
-	r.lasting("takes back", r.carryOutTakeBacks)
+	for i := range r.takeBacks.orders {
+		r.lasting("takes back", func() { r.carryOutTakeBacks(&r.takeBacks.orders[i]) })
+	}
 	r.lasting("sees to lanes", r.carryOutLanes)
 	r.lasting("watches lanes", r.watchLanes)
 	r.lasting("forecasts quotas", r.watchOverruns)

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 )
@@ -17,12 +19,16 @@ const (
 	prefetchTakenBack = 100
 	priorityTakeBack  = 10
 	takeBackTimeout   = 10 * time.Second // for the broker to let a consumer begin or end
+	// takeBacksAtOnce is how many queues the broker is asked about at a time: a consumer takes it three
+	// round trips, and agents go away by the hundred, with their machine or their part of the network.
+	takeBacksAtOnce = 8
 )
 
 // takeBacks are the consumers of ours on the queues of agents that are gone or
 // drained.
 type takeBacks struct {
-	orders[takeBackOrder]
+	// orders of one queue are always in the same list, and so carried out in order.
+	orders [takeBacksAtOnce]orders[takeBackOrder]
 	mu     sync.Mutex
 	queues map[string]*takeBackOfQueue // never more than there were agents' queues
 }
@@ -64,8 +70,19 @@ type takeBackOfQueue struct {
 }
 
 func newTakeBacks() *takeBacks {
-	return &takeBacks{orders: newOrders[takeBackOrder](), queues: make(map[string]*takeBackOfQueue)}
+	t := &takeBacks{queues: make(map[string]*takeBackOfQueue)}
+	for i := range t.orders {
+		t.orders[i] = newOrders[takeBackOrder]()
+	}
+	return t
 }
+
+// list is the list with the orders of the queue.
+func (t *takeBacks) list(queue string) *orders[takeBackOrder] {
+	return &t.orders[xxhash.Sum64String(queue)%takeBacksAtOnce]
+}
+
+func (t *takeBacks) order(o takeBackOrder) { t.list(o.queue).order(o) }
 
 // leaveAll orders the end of every consumer that there is or will be.
 func (t *takeBacks) leaveAll() {
@@ -133,9 +150,9 @@ func (t *takeBacks) of(agent coordinator.AgentID, queue string) *takeBackOfQueue
 	return q
 }
 
-// carryOutTakeBacks is the goroutine that waits for the broker.
-func (r *session) carryOutTakeBacks() {
-	r.takeBacks.carryOut(r.bus.Done(), func(o takeBackOrder) {
+// carryOutTakeBacks is a goroutine that waits for the broker, on behalf of the queues of one list.
+func (r *session) carryOutTakeBacks(list *orders[takeBackOrder]) {
+	list.carryOut(r.bus.Done(), func(o takeBackOrder) {
 		switch o.what {
 		case takeBackBegins:
 			r.beginTakeBack(o)

@@ -197,7 +197,8 @@ func TestTakeBackEnded(t *testing.T) {
 				t.Errorf("subscribed to %+v; want to come before the agent's own consumer, and to be dispensable", sub)
 			}
 			c.after(r, sub.OnEnded)
-			for o, ok := r.takeBacks.next(); ok; o, ok = r.takeBacks.next() {
+			list := r.takeBacks.list("q")
+			for o, ok := list.next(); ok; o, ok = list.next() {
 				r.takeBackBroke(o)
 			}
 			var got []coordinator.Event

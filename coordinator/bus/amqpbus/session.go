@@ -29,9 +29,10 @@ type session struct {
 	publishers publishers
 	topology   *topology
 
-	subscribing  sync.Mutex
-	lastConsumer int                         // number of the newest; guarded by subscribing
+	subscribing  sync.RWMutex                // read by Subscribe, so that several may wait for the broker at once
+	tags         atomic.Int64                // consumer tags that were given out
 	listing      sync.Mutex                  // held to replace consumers
+	lastConsumer int                         // number of the newest; guarded by listing
 	consumers    atomic.Pointer[[]*consumer] // by number
 	stale        atomic.Uint64
 

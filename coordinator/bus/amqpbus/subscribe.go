@@ -20,8 +20,8 @@ func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
 	if sub.Prefetch <= 0 || sub.Prefetch > math.MaxUint16 || sub.Handle == nil {
 		return fmt.Errorf("subscribe to %q: needs a handler and a prefetch of 1 to 65535, got %d", sub.Queue, sub.Prefetch)
 	}
-	s.subscribing.Lock()
-	defer s.subscribing.Unlock()
+	s.subscribing.RLock()
+	defer s.subscribing.RUnlock()
 	if s.isEnding() {
 		return bus.ErrClosed
 	}
@@ -29,7 +29,7 @@ func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
 		return fmt.Errorf("subscribe to %q: %w", sub.Queue, err)
 	}
 	c := &consumer{
-		session: s, number: s.lastConsumer + 1, queue: sub.Queue, mayBeStream: s.mayBeStream(sub.Queue), handle: sub.Handle, onEnded: sub.OnEnded,
+		session: s, queue: sub.Queue, mayBeStream: s.mayBeStream(sub.Queue), handle: sub.Handle, onEnded: sub.OnEnded,
 		soon: make(chan struct{}, 1), now: make(chan struct{}, 1),
 		unsubscribed: make(chan struct{}), handedOut: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -51,8 +51,11 @@ func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
 	} else {
 		c.acks, c.ackDelay = newAckTracker(ackBatch), ackDelay
 	}
-	s.lastConsumer = c.number
-	s.list(func(all []*consumer) []*consumer { return append(all, c) })
+	s.list(func(all []*consumer) []*consumer {
+		s.lastConsumer++
+		c.number = s.lastConsumer
+		return append(all, c)
+	})
 	go c.deliver(deliveries)
 	go c.acknowledge()
 	return nil
@@ -86,7 +89,7 @@ func (c *consumer) consume(sub bus.Subscription, args amqp.Table) (<-chan amqp.D
 		return nil, err
 	}
 	var deliveries <-chan amqp.Delivery
-	tag := fmt.Sprintf("taskbus-%s-%d-%d", sub.Queue, c.session.number, c.number)
+	tag := fmt.Sprintf("taskbus-%s-%d-%d", sub.Queue, c.session.number, c.session.tags.Add(1))
 	c.tag = tag[:min(len(tag), bus.ShortString)]
 	c.channel = channel
 	c.closes = channel.NotifyClose(make(chan *amqp.Error, 1))

@@ -17,6 +17,7 @@ func deliverCases() []testCase {
 		{name: "what is requeued is ready again", run: requeued},
 		{name: "what is requeued after Unsubscribe is for others", run: requeuedAfterUnsubscribe},
 		{name: "consumers of one session share a queue", run: sharedQueue},
+		{name: "consumers of several queues begin at the same time", run: subscribedAtOnce},
 		{name: "an exclusive consumer is alone", run: exclusiveConsumer},
 		{name: "the highest priority that has room gets the message", run: consumerPriority},
 		{name: "Unsubscribe ends the newest consumer and no delivery", run: unsubscribe},

@@ -2,6 +2,7 @@ package bustest
 
 import (
 	"fmt"
+	"sync"
 
 	"taskbus/coordinator/bus"
 )
@@ -28,6 +29,48 @@ func sharedQueue(r *rig) {
 	c.close()
 	next := r.open(declare())
 	next.waitDepth("q", bus.Depth{})
+}
+
+// Consumers begun at the same time by one session are as good as those begun one after the other: each has
+// its own queue's messages, and what it was given is acknowledged on it.
+func subscribedAtOnce(r *rig) {
+	const n = 12
+	var queues []bus.Queue
+	for i := range n {
+		queues = append(queues, quorum(fmt.Sprint("q", i)))
+	}
+	c := r.open(declare(queues...))
+	got := make([]inbox, n)
+	var begun sync.WaitGroup
+	for i, q := range queues {
+		c.store(q.Name, q.Name)
+		in := inbox{t: r.t, got: make(chan bus.Delivery, 1)}
+		got[i] = in
+		begun.Go(func() {
+			if err := c.Subscribe(r.ctx(), bus.Subscription{Queue: q.Name, Prefetch: 1, Handle: func(d bus.Delivery) { in.got <- d }}); err != nil {
+				r.t.Errorf("subscribe to %s: %v", q.Name, err)
+			}
+		})
+	}
+	begun.Wait()
+	numbers := map[int]bool{}
+	for i, q := range queues {
+		d := got[i].take(1)[0]
+		if string(d.Body) != q.Name {
+			r.t.Errorf("the consumer of %s was given %q", q.Name, d.Body)
+		}
+		numbers[d.Tag.Consumer] = true
+		c.Ack(d.Tag)
+	}
+	if len(numbers) != n {
+		r.t.Errorf("%d numbers for %d consumers", len(numbers), n)
+	}
+	for _, q := range queues {
+		if ended, err := c.Unsubscribe(r.ctx(), q.Name); !ended || err != nil {
+			r.t.Errorf("unsubscribe %s: %v, %v", q.Name, ended, err)
+		}
+		c.waitDepth(q.Name, bus.Depth{})
+	}
 }
 
 // Only classic queues know exclusive consumers on every version of RabbitMQ.
