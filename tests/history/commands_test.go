@@ -34,6 +34,7 @@ func TestCommandsOnARealHistory(t *testing.T) {
 	r := newRig(t)
 	p := r.start(filepath.Join(r.dir, "history.db"))
 	r.work()
+	p.awaitAgents(2) // else one of them may have done everything before the other came
 	r.offer(200)
 	r.done()
 	p.agrees()

@@ -287,6 +287,22 @@ func (r *rig) eventually(what string, holds func() (bool, string)) {
 	}
 }
 
+// awaitAgents waits until the coordinator knows of n agents that they are online.
+func (p *process) awaitAgents(n int) {
+	p.r.t.Helper()
+	p.r.eventually(fmt.Sprintf("%d agents are online", n), func() (bool, string) {
+		var status httpapi.Status
+		p.read(http.MethodGet, "/status", "", &status)
+		online := 0
+		for _, a := range status.Agents {
+			if a.State == "online" {
+				online++
+			}
+		}
+		return online == n, fmt.Sprint(online)
+	})
+}
+
 // done waits until the agents have done all that was offered.
 func (r *rig) done() {
 	r.t.Helper()
