@@ -67,6 +67,7 @@ func Exercise(t *testing.T, h Harness) {
 		{"standard", standardCases()},
 		{"lock", lockCases()},
 		{"lifecycle", lifecycleCases()},
+		{"steps", stepCases()},
 		{"alarm", alarmCases()},
 	}
 	for _, group := range groups {

@@ -145,6 +145,7 @@ func TestMessagesAreCopies(t *testing.T) {
 	p := body("q", "abc")
 	p.Headers = map[string]any{"table": map[string]any{"list": []any{"a"}}, "bytes": []byte("b")}
 	publish(t, s, p)
+	has(t, b, "q", 1) // until then they are the broker's
 	spoil := func(body []byte, headers map[string]any) {
 		body[0] = 'x'
 		headers["bytes"].([]byte)[0] = 'x'

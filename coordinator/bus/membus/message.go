@@ -2,6 +2,7 @@ package membus
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"time"
 
@@ -75,13 +76,15 @@ func (m *message) deliver(queue string) bus.Delivery {
 }
 
 // deadLetter is the message as it goes on to the queue target through the default
-// exchange. It never expires there: its sender meant the queue it was in.
+// exchange. It never expires there, and has no further keys: its sender meant the queue it was in.
 func (m *message) deadLetter(from, reason, target string) *message {
 	dead := &message{
 		key: target, props: m.props, body: m.body, offset: -1,
 		deaths: append(slices.Clone(m.deaths), death{queue: from, reason: reason, exchange: m.exchange}),
 	}
 	dead.props.Expiration = 0
+	dead.props.Headers = maps.Clone(m.props.Headers)
+	delete(dead.props.Headers, "CC")
 	return dead
 }
 

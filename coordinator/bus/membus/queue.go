@@ -23,6 +23,8 @@ type queue interface {
 	// messages are those that are ready, in order.
 	messages() []*message
 	consumers() []*consumer
+	// counted is how many consumers a broker says that there are.
+	counted() int
 	// usableBy tells whether a session may consume and inspect the queue.
 	usableBy(s *session) bool
 	// close forgets all messages and consumers and returns the latter.
@@ -51,22 +53,39 @@ type line struct {
 	def    bus.Queue
 	fabric *fabric
 	owner  *session // of a temporary queue, else nil
+	lock   bool     // it is there to be had, and for nothing else
+	gone   bool     // deleted: what comes back to it is nowhere
 
-	ready    []*message // by seq
-	readers  []*consumer
-	turn     int // index in readers of who is served next
-	lastSeq  uint64
-	expiry   *time.Timer // set for the head, while it can expire
-	stranded []*message  // dead letters that their queue does not have yet
-	sending  bool        // they are on their way
+	ready      []*message // by seq
+	readers    []*consumer
+	turn       int // index in readers of who is served next
+	lastSeq    uint64
+	lastReturn uint64      // likewise, of what came back to a quorum queue
+	expiry     *time.Timer // set for the head, while it can expire
+	stranded   []*message  // dead letters that their queue does not have yet
+	sending    bool        // they are on their way
 }
+
+// firstSeq leaves room in front of what has never been handed out.
+const firstSeq = 1 << 40
+
+func newLine(def bus.Queue, f *fabric) *line { return &line{def: def, fabric: f, lastSeq: firstSeq} }
 
 func (l *line) definition() bus.Queue  { return l.def }
 func (l *line) messages() []*message   { return l.ready }
 func (l *line) consumers() []*consumer { return l.readers }
 
+// counted: a quorum queue goes on counting who has been unsubscribed and holds something.
+func (l *line) counted() int {
+	if l.def.Kind == bus.Quorum {
+		return len(l.readers)
+	}
+	return active(l.readers)
+}
+
+// usableBy: a lock belongs to the connection that publishes, which neither consumes nor looks.
 func (l *line) usableBy(s *session) bool {
-	return l.owner == nil || l.owner == s
+	return !l.lock && (l.owner == nil || l.owner == s)
 }
 
 func (l *line) full() bool {
@@ -74,6 +93,9 @@ func (l *line) full() bool {
 }
 
 func (l *line) append(m *message) {
+	if l.lock {
+		return // its holder throws it away
+	}
 	l.lastSeq++
 	m.seq = l.lastSeq
 	m.at = time.Now()
@@ -94,20 +116,26 @@ func (l *line) attach(c *consumer) {
 	l.serve()
 }
 
-// detach returns what the consumer held to its old place. In a quorum queue that
-// counts against the delivery limit.
+// detach returns what the consumer held. In a quorum queue that counts against the
+// delivery limit.
 func (l *line) detach(c *consumer) {
 	l.readers = slices.DeleteFunc(l.readers, func(other *consumer) bool { return other == c })
 	l.takeBack(c.handBack()...)
 	l.serve()
 }
 
-// takeBack puts what was handed out back in its place.
+// takeBack puts what was handed out back: in a classic queue in its old place, in a quorum
+// queue before what was never handed out and behind what came back earlier.
 func (l *line) takeBack(messages ...*message) {
+	if l.gone {
+		return
+	}
 	for _, m := range messages {
 		m.handedOut = true
 		if l.def.Kind == bus.Quorum {
 			m.returns++
+			l.lastReturn++
+			m.seq = l.lastReturn
 		}
 		if l.def.DeliveryLimit > 0 && m.returns > l.def.DeliveryLimit {
 			l.discard(m, reasonDeliveryLimit)
@@ -119,6 +147,9 @@ func (l *line) takeBack(messages ...*message) {
 }
 
 func (l *line) settle(m *message, how settlement) {
+	if l.gone {
+		return
+	}
 	switch how {
 	case rejected:
 		l.discard(m, reasonRejected)
@@ -130,7 +161,7 @@ func (l *line) settle(m *message, how settlement) {
 
 func (l *line) close() []*consumer {
 	readers := l.readers
-	l.ready, l.readers, l.stranded = nil, nil, nil
+	l.gone, l.ready, l.readers, l.stranded = true, nil, nil, nil
 	l.serve() // stops the timer
 	return readers
 }

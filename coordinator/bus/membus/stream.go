@@ -18,6 +18,7 @@ type stream struct {
 func (s *stream) definition() bus.Queue  { return s.def }
 func (s *stream) messages() []*message   { return s.log }
 func (s *stream) consumers() []*consumer { return s.readers }
+func (s *stream) counted() int           { return active(s.readers) }
 func (s *stream) full() bool             { return false }
 func (s *stream) usableBy(*session) bool { return true }
 
