@@ -190,7 +190,10 @@ func returnsInTheirOrder(r *rig) {
 		}
 	}
 	b.Requeue(second.Tag)
-	c.waitDepth("q", bus.Depth{Ready: 3, Consumers: 1})
+	eventually(r.t, "the first to be back", func() bool {
+		depth, err := c.Depth(r.ctx(), "q")
+		return err == nil && depth.Ready == 3
+	})
 	a.Requeue(first.Tag)
 	c.waitDepth("q", bus.Depth{Ready: 4})
 	c.read("q", 4).bodies("1", "0", "2", "3")

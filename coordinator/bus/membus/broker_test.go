@@ -2,6 +2,7 @@ package membus_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -129,7 +130,7 @@ func TestSecondAckEndsTheSession(t *testing.T) {
 		s.Ack(d.Tag)
 		s.Ack(d.Tag)
 	}})
-	if err != nil {
+	if err != nil && !errors.Is(err, bus.ErrClosed) { // it may have ended before it is told that it consumes
 		t.Fatal(err)
 	}
 	<-s.Done()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,12 +15,18 @@ import (
 
 // What only this broker can be stopped at: between two of its steps.
 
-// at has f called once, at that step.
-func at(b *membus.Broker, step string, f func()) {
+// at has f called once, at that step, which must come.
+func at(t *testing.T, b *membus.Broker, step string, f func()) {
+	t.Helper()
+	var reached atomic.Bool
 	b.SetBetween(func(now string) {
-		if now == step {
-			b.SetBetween(nil)
+		if now == step && reached.CompareAndSwap(false, true) {
 			f()
+		}
+	})
+	t.Cleanup(func() {
+		if !reached.Load() {
+			t.Errorf("step %q was not reached", step)
 		}
 	})
 }
@@ -55,9 +62,7 @@ func TestLockIsFreeBeforeDeliveriesAreBack(t *testing.T) {
 		publish(t, s, body("q", "held"))
 		subscribe(t, s, "q", 1)
 		synctest.Wait()
-		reached := false
-		at(b, "hand back q", func() {
-			reached = true
+		at(t, b, "hand back q", func() {
 			if err := take(next); err != nil {
 				t.Errorf("TakeLock: %v", err)
 			}
@@ -69,8 +74,8 @@ func TestLockIsFreeBeforeDeliveriesAreBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if d, err := next.Depth(context.Background(), "q"); err != nil || d.Ready != 1 || !reached {
-			t.Errorf("Depth = %+v, %v, reached %v; want what was held", d, err, reached)
+		if d, err := next.Depth(context.Background(), "q"); err != nil || d.Ready != 1 {
+			t.Errorf("Depth = %+v, %v; want what was held", d, err)
 		}
 	})
 }
@@ -83,7 +88,7 @@ func TestSettledAfterItsQueueIsGone(t *testing.T) {
 		publish(t, s, body("q", "a"), body("q", "b"))
 		got := subscribe(t, s, "q", 2)
 		synctest.Wait()
-		at(b, "cancel q", func() {
+		at(t, b, "cancel q", func() {
 			s.Reject((*got)[0].Tag)
 			s.Requeue((*got)[1].Tag)
 			synctest.Wait()
@@ -113,7 +118,7 @@ func TestOpenInSteps(t *testing.T) {
 			open(t, b, topology.Queues...)
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
-			at(b, "declare b", func() { test.happens(b, cancel) })
+			at(t, b, "declare b", func() { test.happens(b, cancel) })
 			_, err := b.Open(ctx, bus.SessionSpec{Topology: topology})
 			var missing *bus.TopologyError
 			if err == nil || errors.As(err, &missing) != test.missing || test.want != nil && !errors.Is(err, test.want) {
@@ -208,7 +213,7 @@ func TestDropLosesUntold(t *testing.T) {
 		b := membus.New()
 		s, _ := open(t, b, quorum("q", ""))
 		other, settled := open(t, b)
-		at(b, "delete q", func() {
+		at(t, b, "delete q", func() {
 			publish(t, other, body("q", "lost"))
 			synctest.Wait()
 		})
@@ -231,7 +236,7 @@ func TestDeletedLockEndsItsSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		taken := make(chan error)
-		at(b, "cancel leader", func() {
+		at(t, b, "cancel leader", func() {
 			go func() { taken <- take(next) }()
 			synctest.Wait() // there are two that think that they have it
 			select {
@@ -258,7 +263,7 @@ func TestQueueGoesWhileItsConsumerLeaves(t *testing.T) {
 		if err := s.Subscribe(context.Background(), sub); err != nil {
 			t.Fatal(err)
 		}
-		at(b, "stop q", func() { b.DeleteQueue("q") })
+		at(t, b, "stop q", func() { b.DeleteQueue("q") })
 		if ended, err := s.Unsubscribe(context.Background(), "q"); !ended || err != nil {
 			t.Errorf("Unsubscribe = %v, %v; want true, nil", ended, err)
 		}
@@ -276,7 +281,7 @@ func TestHandledBeforeItIsConfirmed(t *testing.T) {
 		s, settled := open(t, b, quorum("q", ""))
 		other, _ := open(t, b)
 		got := subscribe(t, other, "q", 1)
-		at(b, "confirm q", func() {
+		at(t, b, "confirm q", func() {
 			synctest.Wait()
 			if len(*got) != 1 || len(*settled) != 0 {
 				t.Errorf("%d handled, settled %v; want the message before its confirm", len(*got), *settled)
