@@ -19,6 +19,7 @@ func stepCases() []testCase {
 		{name: "a tag that is settled twice settles nothing else", run: settledTwice},
 		{name: "a consumer that leaves counts until it holds nothing", run: leavingConsumerCounts},
 		{name: "what several give back comes in the order of giving back", run: returnsInTheirOrder},
+		{name: "a dead letter whose queue was missing holds up no other", run: deadLetterOvertakes},
 		{name: "every return counts, handled or not", run: everyReturnCounts},
 		{name: "what is requeued too often is a dead letter", run: requeuedTooOften},
 		{name: "a queue of any kind ends its consumer as it goes", run: everyKindEndsItsConsumer},
@@ -176,27 +177,53 @@ func leavingConsumerCounts(r *rig) {
 	}
 }
 
+// returnsInTheirOrder: in front of what was never handed out; a classic queue puts each in its old place.
 func returnsInTheirOrder(r *rig) {
-	c := r.open(declare(quorum("q")))
-	for i := range 4 {
-		c.store("q", fmt.Sprint(i))
+	for _, test := range []struct {
+		queue bus.Queue
+		want  []string
+	}{
+		{quorum("quorum"), []string{"1", "0", "2", "3"}},
+		{bus.Queue{Name: "classic", Kind: bus.Classic}, []string{"0", "1", "2", "3"}},
+	} {
+		queue := test.queue.Name
+		c := r.open(declare(test.queue))
+		c.counted(queue, 4)
+		back := func(from *client, d bus.Delivery, ready int) {
+			r.t.Helper()
+			if ended, err := from.Unsubscribe(r.ctx(), queue); !ended || err != nil {
+				r.t.Fatalf("Unsubscribe: %v, %v; want true", ended, err)
+			}
+			from.Requeue(d.Tag)
+			eventually(r.t, "a message to be back", func() bool {
+				depth, err := c.Depth(r.ctx(), queue)
+				return err == nil && depth.Ready == ready
+			})
+		}
+		a, b := r.open(declare()), r.open(declare())
+		first, second := a.read(queue, 1).bodies("0")[0], b.read(queue, 1).bodies("1")[0]
+		back(b, second, 3)
+		back(a, first, 4)
+		c.read(queue, 4).bodies(test.want...)
 	}
-	a, b := r.open(declare()), r.open(declare())
-	first := a.read("q", 1).bodies("0")[0]
-	second := b.read("q", 1).bodies("1")[0]
-	for _, one := range []*client{a, b} {
-		if ended, err := one.Unsubscribe(r.ctx(), "q"); !ended || err != nil {
-			r.t.Fatalf("Unsubscribe: %v, %v; want true", ended, err)
+}
+
+// deadLetterOvertakes: one that has found no queue is tried again after three minutes (RabbitMQ),
+// however soon the queue is there.
+func deadLetterOvertakes(r *rig) {
+	c := r.open(declare(withDead("q"))) // there is no queue "dead"
+	in := c.read("q", 1)
+	for _, body := range []string{"early", "late"} {
+		c.store("q", body)
+		c.Reject(in.bodies(body)[0].Tag)
+		if _, err := c.EnsureQueue(r.ctx(), quorum("dead")); err != nil {
+			r.t.Fatal(err)
 		}
 	}
-	b.Requeue(second.Tag)
-	eventually(r.t, "the first to be back", func() bool {
-		depth, err := c.Depth(r.ctx(), "q")
-		return err == nil && depth.Ready == 3
-	})
-	a.Requeue(first.Tag)
-	c.waitDepth("q", bus.Depth{Ready: 4})
-	c.read("q", 4).bodies("1", "0", "2", "3")
+	dead := c.read("dead", 2)
+	if d := dead.next(); string(d.Body) == "early" { // it met the queue
+		dead.bodies("late")
+	}
 }
 
 func everyReturnCounts(r *rig) {

@@ -64,9 +64,16 @@ func TestDeadLetterWaitsForItsQueue(t *testing.T) {
 		q.MaxLength, q.DropHead = 1, true
 		s, _ := open(t, b, q)
 		publish(t, s, body("q", "1"), body("q", "2"))
+		synctest.Wait()
 		if ok, err := s.EnsureQueue(context.Background(), quorum("dead", "")); !ok || err != nil {
 			t.Fatalf("EnsureQueue = %v, %v", ok, err)
 		}
+		// It is not looked for at once.
+		synctest.Wait()
+		if n := len(b.Messages("dead")); n != 0 {
+			t.Errorf("%d dead letters as soon as their queue is there", n)
+		}
+		time.Sleep(3 * time.Minute)
 		synctest.Wait()
 		dead := b.Messages("dead")
 		if !slices.Equal(bodies(dead), []string{"1"}) || dead[0].Headers["x-first-death-reason"] != "maxlen" {

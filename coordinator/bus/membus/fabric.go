@@ -193,11 +193,6 @@ func (f *fabric) declareQueue(asked bus.Queue, s *session) (bus.Finding, bool) {
 		}
 		f.queues[want.Name] = l
 	}
-	for _, q := range f.queues {
-		if l, ok := q.(*line); ok && l.def.DeadLetter == want.Name {
-			l.sendStranded()
-		}
-	}
 	return bus.Finding{}, false
 }
 

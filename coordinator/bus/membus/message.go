@@ -23,6 +23,7 @@ type message struct {
 	handedOut bool
 	returns   int
 	offset    int64   // place in its stream; -1 in a queue
+	chunk     int64   // the offset with which its chunk of the stream begins
 	deaths    []death // oldest first
 }
 

@@ -23,8 +23,9 @@ type queue interface {
 	// messages are those that are ready, in order.
 	messages() []*message
 	consumers() []*consumer
-	// counted is how many consumers a broker says that there are.
+	// counted is how many consumers a broker says that there are, and depth how many messages are ready.
 	counted() int
+	depth() int
 	// usableBy tells whether a session may consume and inspect the queue.
 	usableBy(s *session) bool
 	// close forgets all messages and consumers and returns the latter.
@@ -64,6 +65,8 @@ type line struct {
 	expiry     *time.Timer // set for the head, while it can expire
 	stranded   []*message  // dead letters that their queue does not have yet
 	sending    bool        // they are on their way
+	unsent     []*message  // of them, those whose queue was missing
+	again      *time.Timer // set while there are such
 }
 
 // firstSeq leaves room in front of what has never been handed out.
@@ -74,6 +77,8 @@ func newLine(def bus.Queue, f *fabric) *line { return &line{def: def, fabric: f,
 func (l *line) definition() bus.Queue  { return l.def }
 func (l *line) messages() []*message   { return l.ready }
 func (l *line) consumers() []*consumer { return l.readers }
+
+func (l *line) depth() int { return len(l.ready) }
 
 // counted: a quorum queue goes on counting who has been unsubscribed and holds something.
 func (l *line) counted() int {
@@ -161,7 +166,7 @@ func (l *line) settle(m *message, how settlement) {
 
 func (l *line) close() []*consumer {
 	readers := l.readers
-	l.gone, l.ready, l.readers, l.stranded = true, nil, nil, nil
+	l.gone, l.ready, l.readers, l.stranded, l.unsent = true, nil, nil, nil, nil
 	l.serve() // stops the timer
 	return readers
 }
@@ -214,6 +219,10 @@ func (l *line) nextReader() *consumer {
 	return best
 }
 
+// sendAgain is after how long a dead letter whose queue was missing is tried again, whether that has
+// come meanwhile or not.
+const sendAgain = 3 * time.Minute
+
 // discard sends a message on as a dead letter, at least once: it is ready here no more,
 // and on its way until the queue that it goes to has it. Without one it waits.
 func (l *line) discard(m *message, reason string) {
@@ -228,10 +237,10 @@ func (l *line) discard(m *message, reason string) {
 	l.sendStranded()
 }
 
-// sendStranded has dead letters sent to their queue, in order and in their own time, if there is
-// one. With the queue that they come from they are lost on the way.
+// sendStranded has dead letters sent to their queue, in order and in their own time. With the queue
+// that they come from they are lost on the way.
 func (l *line) sendStranded() {
-	if l.sending || len(l.stranded) == 0 || l.fabric.queues[l.def.DeadLetter] == nil {
+	if l.sending || len(l.stranded) == 0 {
 		return
 	}
 	l.sending = true
@@ -239,15 +248,33 @@ func (l *line) sendStranded() {
 		l.fabric.mu.Lock()
 		defer l.fabric.mu.Unlock()
 		defer func() { l.sending = false }()
-		for len(l.stranded) > 0 && l.fabric.queues[l.def.DeadLetter] != nil {
+		for len(l.stranded) > 0 {
 			l.fabric.between("dead-letter " + l.def.Name)
-			target := l.fabric.queues[l.def.DeadLetter]
-			if target == nil || len(l.stranded) == 0 {
+			if len(l.stranded) == 0 {
 				return
 			}
 			dead := l.stranded[0]
 			l.stranded = l.stranded[1:]
-			target.append(dead)
+			if target := l.fabric.queues[l.def.DeadLetter]; target != nil {
+				target.append(dead)
+			} else {
+				l.sendLater(dead)
+			}
 		}
 	}()
+}
+
+// sendLater keeps a dead letter whose queue is missing.
+func (l *line) sendLater(dead *message) {
+	l.unsent = append(l.unsent, dead)
+	if l.again != nil {
+		return
+	}
+	l.again = time.AfterFunc(sendAgain, func() {
+		l.fabric.mu.Lock()
+		defer l.fabric.mu.Unlock()
+		l.stranded = append(l.stranded, l.unsent...)
+		l.unsent, l.again = nil, nil
+		l.sendStranded()
+	})
 }

@@ -111,7 +111,8 @@ func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
 	}
 	q, err := s.broker.fabric.find(sub.Queue, s)
 	if err == nil {
-		if others := q.consumers(); len(others) > 0 && (sub.Exclusive || others[0].sub.Exclusive) {
+		// A quorum queue lets in whoever comes (RabbitMQ 3.10).
+		if others := q.consumers(); q.definition().Kind == bus.Classic && len(others) > 0 && (sub.Exclusive || others[0].sub.Exclusive) {
 			err = fmt.Errorf("%w: it has a consumer, and one of the two wants it alone", bus.ErrInUse)
 		}
 	}
@@ -292,7 +293,7 @@ func (s *session) DropQueue(ctx context.Context, name string) (bool, error) {
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("drop queue %q: %w", name, err)
-	case s.spec.Topology.Mode != bus.Declare, len(q.messages()) > 0, q.counted() > 0:
+	case s.spec.Topology.Mode != bus.Declare, q.depth() > 0, q.counted() > 0:
 		return false, nil
 	}
 	if err := s.step("drop " + name); err != nil {
@@ -302,7 +303,7 @@ func (s *session) DropQueue(ctx context.Context, name string) (bool, error) {
 	if q, err := s.broker.fabric.find(name, s); errors.Is(err, bus.ErrInUse) {
 		return false, fmt.Errorf("drop queue %q: %w", name, err)
 	} else if err == nil {
-		lost = len(q.messages())
+		lost = q.depth()
 	}
 	// The broker counts before it deletes.
 	if err := s.step("delete " + name); err != nil {
@@ -353,7 +354,7 @@ func (s *session) Depth(ctx context.Context, name string) (bus.Depth, error) {
 	if err != nil {
 		return bus.Depth{}, fmt.Errorf("depth of %q: %w", name, err)
 	}
-	return bus.Depth{Ready: len(q.messages()), Consumers: q.counted()}, nil
+	return bus.Depth{Ready: q.depth(), Consumers: q.counted()}, nil
 }
 
 // Findings implements bus.Session.
