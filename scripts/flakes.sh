@@ -26,6 +26,7 @@ changed_packages() {
 		base=HEAD
 		[ -n "$(git status --porcelain)" ] || base=HEAD^
 	fi
+	git rev-parse --quiet --verify "$base^{commit}" >/dev/null || die "there is no commit $base"
 	{ git diff --name-only "$base" --; git ls-files --others --exclude-standard; } | while read -r file; do
 		dir=$(dirname "${file%%/testdata/*}")
 		case $file in */testdata/*) dir=${file%%/testdata/*} ;; *.go) ;; *) continue ;; esac
@@ -42,7 +43,7 @@ busy=()
 last_words() { [ "${#busy[@]}" -eq 0 ] || kill "${busy[@]}" 2>/dev/null || true; }
 
 main() {
-	local runs='' base='' failed=() package n begun
+	local runs='' base='' failed=() package packages n begun
 	while [ $# -gt 0 ]; do
 		case $1 in
 		--runs) runs=${2-}; shift 2 ;;
@@ -54,13 +55,16 @@ main() {
 	case $runs in *[!0-9]*) die "--runs wants a number, not $runs" ;; esac
 	scripts/need-go.sh
 	only_one flakes
+	# What fails in an assignment ends the script, and in an argument it does not.
 	if [ $# -eq 0 ]; then
-		# shellcheck disable=SC2046 # paths of packages have no blanks
-		set -- $(changed_packages "$base")
-		[ $# -gt 0 ] || die "no package with tests was changed; name some, e.g. make flakes PKG=./coordinator/webhook"
+		packages=$(changed_packages "$base")
+		[ -n "$packages" ] || die "no package with tests was changed; name some, e.g. make flakes PKG=./coordinator/webhook"
+		# shellcheck disable=SC2086 # paths of packages have no blanks
+		set -- $packages
 	fi
-	# shellcheck disable=SC2046
-	set -- $(go list "$@")
+	packages=$(go list "$@")
+	# shellcheck disable=SC2086
+	set -- $packages
 	export GOFLAGS="${GOFLAGS:-} -trimpath" GORACE="${GORACE:-} atexit_sleep_ms=100"
 	trap last_words EXIT
 	for package in "$@"; do

@@ -73,6 +73,7 @@ last_words() { if [ "$1" -eq 0 ]; then step "all tests passed"; else step "FAILE
 main() {
 	scripts/need-go.sh
 	only_one test
+	[ $# -gt 0 ] || echo "== every check and test: 7 to 8 minutes on 2 cores; about 11 the first time on a machine, when everything is compiled"
 	# What is missing is installed, or told, before minutes go into compiling.
 	scripts/ensure.sh test-tools
 	# Without paths in what is compiled, another checkout finds it compiled already.
@@ -112,18 +113,18 @@ run_all() {
 	others=$(go list ./... | grep -vxF "$(printf 'taskbus/%s\n' "${one_goroutine[@]}" "${waiting[@]}" "${against_the_clock[@]}" tests/failover)")
 	# shellcheck disable=SC2086 # names of packages have no blanks
 	{
-		step "go test, what starts no goroutine"
+		step "go test, what starts no goroutine (half a minute)"
 		# A collector that runs less often: a quarter of the time for some hundred megabytes.
 		GOGC=400 go test -vet=off -p 2 -timeout 6m "${one_goroutine[@]/#/./}" || failed=true
 		go test -vet=off -p 2 -timeout 6m -run "$alone" $packages || failed=true
 		# Four packages at a time on two cores: most of them wait for the broker.
-		step "go test -race, all others but those against the clock"
+		step "go test -race, all others but those against the clock (two minutes; the first time four, two of them in silence while it compiles)"
 		go test -race -vet=off -p 4 -timeout 6m -skip "$alone" "${waiting[@]/#/./}" $others || failed=true
 		go test -race -vet=off -timeout 6m -run AnotherGoroutine ./coordinator/engine || failed=true
 	}
-	step "go test -race, whole programs against the clock"
+	step "go test -race, whole programs against the clock (two and a half minutes)"
 	go test -race -vet=off -p 2 -timeout 8m "${against_the_clock[@]/#/./}" || failed=true
-	step "go test ./tests/failover: the times are part of what it promises"
+	step "go test ./tests/failover: the times are part of what it promises (a minute and a half)"
 	go test -vet=off -timeout 8m ./tests/failover || failed=true
 	! $failed
 }

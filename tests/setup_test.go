@@ -31,6 +31,64 @@ func TestOnlyMakeCheckDoesWithoutServers(t *testing.T) {
 	}
 }
 
+// The first question to Go must not fetch the release that go.mod asks for: its output goes nowhere,
+// so that nothing would be said for as long as that takes.
+func TestNeedGoFetchesNothing(t *testing.T) {
+	for version, wants := range map[string]string{"go1.21.5": "", "go1.26.8": "", "go1.20.14": "go1.20.14 is too old", "": "no Go toolchain found"} {
+		bin := t.TempDir()
+		fake := "#!/bin/sh\n[ \"$GOTOOLCHAIN\" = local ] || exit 1\necho " + version + "\n"
+		if err := os.WriteFile(filepath.Join(bin, "go"), []byte(fake), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("/bin/sh", "../scripts/need-go.sh")
+		cmd.Env = []string{"PATH=" + bin}
+		out, err := cmd.CombinedOutput()
+		if (err == nil) != (wants == "") || !strings.Contains(string(out), wants) {
+			t.Errorf("%q: %v, %s", version, err, out)
+		}
+	}
+	if !strings.Contains(projectFile(t, "Makefile"), "$(shell GOTOOLCHAIN=local go env GOFLAGS") {
+		t.Error("the Makefile asks Go without GOTOOLCHAIN=local")
+	}
+}
+
+// A package that is not there, or a commit, is a failure of make flakes, and not every run passed.
+func TestFlakesRunsWhatItIsAsked(t *testing.T) {
+	root, bin := t.TempDir(), t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "scripts"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, script := range []string{"flakes.sh", "own-broker.sh", "need-go.sh"} {
+		if err := os.WriteFile(filepath.Join(root, "scripts", script), []byte(projectFile(t, "scripts/"+script)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fakes := map[string]string{
+		"go":  "[ $1 != list ] || { echo stat $2: directory not found >&2; exit 1; }\necho go1.26.8\n",
+		"git": "[ $1 != rev-parse ] || exit 1\n",
+	}
+	for name, body := range fakes {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+body), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"./nowhere"}, "./nowhere: directory not found"},
+		{[]string{"--base", "nonsense"}, "there is no commit nonsense"},
+		{[]string{"--runs", "many"}, "--runs wants a number"},
+	} {
+		cmd := exec.Command(filepath.Join(root, "scripts", "flakes.sh"), test.args...)
+		cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH")}
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), test.says) || strings.Contains(string(out), "every run passed") {
+			t.Errorf("%q: %v, %s", test.args, err, out)
+		}
+	}
+}
+
 // aptGet stands for apt-get: its answers are files, one after the other, the last for good.
 const aptGet = `#!/bin/sh
 echo "$*" >>"$ANSWERS/calls"

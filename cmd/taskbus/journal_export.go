@@ -98,7 +98,7 @@ func (s *journalStream) exportFrom(all bool) (bus.Position, error) {
 	if err != nil {
 		return bus.Position{}, fmt.Errorf("find the newest snapshot: the message at offset %d, the last: %w; --all exports everything as it is", s.last.Offset, err)
 	}
-	return journal.Start(h, false), nil
+	return journal.Start(h), nil
 }
 
 // writeExport writes beside the file and puts it into its place when it is complete.

@@ -63,17 +63,20 @@ type Session interface {
 	Publish(p Publication) error
 
 	// Ack acknowledges a delivery of this session. Acknowledgements may be
-	// batched for a few milliseconds. A tag of another session is ignored and
-	// counted. A tag of a stream delivery moves the consumer's credit.
+	// batched for a few milliseconds, in which what is rejected or requeued overtakes
+	// them. A tag of another session is ignored and
+	// counted. A tag of a stream delivery moves the consumer's credit. A tag that is
+	// settled twice is a fault of the caller: it settles nothing else, and may end the session.
 	Ack(tag Tag)
 
 	// Reject refuses a delivery without requeueing it: the broker dead-letters
-	// it as "rejected".
+	// it as "rejected". Of a stream delivery it moves the consumer's credit, like Ack.
 	Reject(tag Tag)
 
 	// Requeue gives a delivery back to its queue, where it is ready again, marked
 	// as redelivered: for this consumer, too, unless it has been unsubscribed. A
-	// quorum queue counts that against its delivery limit. Of a stream delivery it
+	// quorum queue counts that against its delivery limit, and puts it behind what came
+	// back earlier; a classic queue puts it in its old place. Of a stream delivery it
 	// moves the consumer's credit, like Ack.
 	Requeue(tag Tag)
 
@@ -94,14 +97,18 @@ type Session interface {
 	// (RabbitMQ, from 3.10 to 4.x, answers if-empty and if-unused with 540, which closes
 	// the connection). What comes into the queue in between is lost, although it is
 	// Confirmed; a consumer that comes in between is ended. A publication that meets the
-	// deletion itself may be Unroutable, or end the session, as Unknown. What the queue
-	// has handed out and is not acknowledged does not show, and is lost as well. So the
+	// deletion itself may be Confirmed, Unroutable, or end the session, as Unknown: at once, or
+	// because RabbitMQ never answers it. What the queue
+	// has handed out and is not acknowledged shows as the consumer that holds it, in a
+	// quorum queue, also when that has been unsubscribed; in another it does not show, and
+	// is lost as well. So the
 	// caller must know that there is no such message, and must publish nothing to the
 	// queue from before the call until it has returned; after an error, until EnsureQueue
 	// has: a deletion that ctx no longer waits for finishes by itself, before whatever
 	// this session asks for afterwards, or is not made.
 	//
-	// true with ErrNotEmpty: it is gone, and the broker says that something was in it.
+	// true with ErrNotEmpty: it is gone, and the broker says that something was in it. It counts
+	// before it deletes: what comes in between is lost without a word.
 	DropQueue(ctx context.Context, queue string) (bool, error)
 
 	// Matches tells whether this session has made sure that the queue exists
@@ -124,7 +131,8 @@ type Session interface {
 	Broker() Broker
 
 	// Depth reads how many messages are ready in a queue and how many consumers
-	// it has, this session's own included. It asks for one queue at a time, which
+	// it has, this session's own included, and in a quorum queue those that have been
+	// unsubscribed and hold something. It asks for one queue at a time, which
 	// costs the broker next to nothing: a few hundred calls a second are fine. Of a
 	// stream it tells how many messages that has, and may be seconds late: 0 does not
 	// mean that it is empty. A queue that does not exist gives ErrNoQueue and harms nothing else, but leaves
@@ -181,7 +189,8 @@ type Subscription struct {
 	Prefetch int
 	// From, for a stream, is where reading starts. Ignored for a queue.
 	From Position
-	// Exclusive refuses other consumers of this queue.
+	// Exclusive refuses other consumers of this queue; a quorum queue may let them in
+	// (RabbitMQ 3.10).
 	Exclusive bool
 	// Priority among the consumers of a queue: the highest that can take more gets
 	// the next message. 0 is the broker's default. Ignored for a stream.

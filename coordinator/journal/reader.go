@@ -83,10 +83,10 @@ func (r *Reader) Doubts() bool { return r.doubt }
 func (r *Reader) Knows(last Header) { r.snapshot = max(r.snapshot, last.SnapshotOffset) }
 
 // Start says where a new Reader is to be given messages from, by the header of the
-// journal's last message; empty: it has none. Of several that the broker gives as its
-// last, it is the last of the highest epoch.
-func Start(last Header, empty bool) bus.Position {
-	if empty || last.SnapshotOffset < 0 {
+// journal's last message, whose SnapshotOffset is -1 where there is none. Of several that the
+// broker gives as its last, it is the last of the highest epoch.
+func Start(last Header) bus.Position {
+	if last.SnapshotOffset < 0 {
 		return bus.First()
 	}
 	return bus.At(last.SnapshotOffset)

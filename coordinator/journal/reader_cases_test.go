@@ -203,18 +203,9 @@ func TestSecondClaimOfAnEpoch(t *testing.T) {
 }
 
 func TestStart(t *testing.T) {
-	for _, c := range []struct {
-		snapshot int64
-		empty    bool
-		want     bus.Position
-	}{
-		{-1, true, bus.First()},
-		{-1, false, bus.First()},
-		{0, false, bus.At(0)},
-		{4711, false, bus.At(4711)},
-	} {
-		if got := Start(Header{SnapshotOffset: c.snapshot}, c.empty); got != c.want {
-			t.Errorf("snapshot at %d, empty %v: %v, want %v", c.snapshot, c.empty, got, c.want)
+	for snapshot, want := range map[int64]bus.Position{-1: bus.First(), 0: bus.At(0), 4711: bus.At(4711)} {
+		if got := Start(Header{SnapshotOffset: snapshot}); got != want {
+			t.Errorf("snapshot at %d: %v, want %v", snapshot, got, want)
 		}
 	}
 }

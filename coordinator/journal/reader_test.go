@@ -91,7 +91,7 @@ func (h *history) start() int {
 			last = head
 		}
 	}
-	return max(0, h.index(Start(last, false).Offset()))
+	return max(0, h.index(Start(last).Offset()))
 }
 
 // succeed reads the journal, claims the next epoch, and reads its claim back. What

@@ -22,8 +22,14 @@ const (
 	// foldAhead is how many messages may be decoded and not folded yet: a snapshot is
 	// read faster than it is folded, and should not be in memory twice.
 	foldAhead = 4
-	// lastTimeout is for the last message of a journal that has some.
-	lastTimeout = 10 * time.Second
+	// lastTimeout is for the last message of a journal that has some, emptyTimeout where the broker
+	// counts none: its count may be some seconds old.
+	lastTimeout  = 10 * time.Second
+	emptyTimeout = 300 * time.Millisecond
+	// lastQuiet without a message, after the first: that was the end. lastMost bounds the search for
+	// it where a leader writes all the time.
+	lastQuiet = 100 * time.Millisecond
+	lastMost  = 2 * time.Second
 	// claimTimeout is for the claim to be read back once everything before it has been,
 	// and as long again while there is something to read.
 	claimTimeout = 10 * time.Second
@@ -103,20 +109,16 @@ func (l *ledger) follow(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look at the journal %s: %w", bus.StreamJournal, err)
 	}
-	last := journal.Header{SnapshotOffset: -1}
-	// A stream that says that it is empty may be one of which the broker does not know
-	// better yet: then everything is read.
-	if depth.Ready > 0 {
-		if last, err = l.last(ctx); err != nil {
-			return err
-		}
+	last, err := l.last(ctx, depth.Ready == 0)
+	if err != nil {
+		return err
 	}
 	l.mu.Lock() // a question about the journal may come meanwhile
 	l.reader.Knows(last)
 	expects := l.until >= 0
 	l.mu.Unlock()
 	err = l.r.bus.Subscribe(ctx, bus.Subscription{
-		Queue: bus.StreamJournal, Prefetch: prefetchJournal, From: journal.Start(last, depth.Ready == 0), Handle: l.onMessage,
+		Queue: bus.StreamJournal, Prefetch: prefetchJournal, From: journal.Start(last), Handle: l.onMessage,
 	})
 	if err != nil {
 		return fmt.Errorf("read the journal: %w", err)
@@ -133,48 +135,74 @@ func (l *ledger) awaitBegun(ctx context.Context) error {
 	return l.await(ctx, l.begun, "what the journal holds was not read")
 }
 
-// last reads the header of the journal's last message. The broker may give one of a few
-// before it instead, which names a snapshot that is as good, if not as new.
-func (l *ledger) last(ctx context.Context) (journal.Header, error) {
-	found := make(chan bus.Delivery, 1)
-	ended := make(chan struct{})
+// last reads the header of the journal's last message; one that names no snapshot where it has none.
+// The broker begins with the first of those that it keeps together: an earlier snapshot that this one
+// names would not do, as the files may have said something else of quotas until the newest (see
+// quotasChanged).
+func (l *ledger) last(ctx context.Context, empty bool) (journal.Header, error) {
+	found, ended := make(chan bus.Delivery), make(chan struct{})
+	defer close(ended)
 	err := l.r.bus.Subscribe(ctx, bus.Subscription{
-		Queue: bus.StreamJournal, Prefetch: 1, From: bus.Last(),
+		Queue: bus.StreamJournal, Prefetch: prefetchJournal, From: bus.Last(),
 		Handle: func(d bus.Delivery) {
 			select {
 			case found <- d:
 			case <-ended:
 			}
+			l.r.bus.Ack(d.Tag)
 		},
 	})
 	if err != nil {
 		return journal.Header{}, fmt.Errorf("read the end of the journal: %w", err)
 	}
-	defer close(ended)
-	timeout := time.NewTimer(lastTimeout)
-	defer timeout.Stop()
-	select {
-	case d := <-found:
-		defer l.r.bus.Ack(d.Tag)
-		if _, err := l.r.bus.Unsubscribe(ctx, bus.StreamJournal); err != nil {
-			return journal.Header{}, fmt.Errorf("read the end of the journal: %w", err)
+	last, err := l.readLast(ctx, found, empty)
+	if err != nil {
+		return last, err
+	}
+	if _, err := l.r.bus.Unsubscribe(ctx, bus.StreamJournal); err != nil {
+		return last, fmt.Errorf("read the end of the journal: %w", err)
+	}
+	return last, nil
+}
+
+// readLast takes what is found until nothing comes any more.
+func (l *ledger) readLast(ctx context.Context, found <-chan bus.Delivery, empty bool) (journal.Header, error) {
+	last, wait := journal.Header{SnapshotOffset: -1}, lastTimeout
+	if empty {
+		wait = emptyTimeout
+	}
+	quiet := time.NewTimer(wait)
+	defer quiet.Stop()
+	var enough <-chan time.Time // from the first on
+	for {
+		select {
+		case d := <-found:
+			l.until = d.Offset
+			l.progress.until.Store(d.Offset)
+			h, err := journal.DecodeHeader(d.Body)
+			switch {
+			case err != nil && l.r.s.options.SkipCorrupt: // it is told when it is read again
+			case err != nil:
+				return h, l.fatal(fmt.Errorf("read the last message of the journal, at offset %d: %w", d.Offset, err))
+			case h.Epoch >= last.Epoch: // others are void
+				last = h
+			}
+			if enough == nil {
+				enough = time.After(lastMost)
+			}
+			quiet.Reset(lastQuiet)
+		case <-quiet.C:
+			if enough == nil && !empty {
+				return last, fmt.Errorf("read the end of the journal: nothing came within %s", wait)
+			}
+			return last, nil
+		case <-enough:
+			return last, nil
+		case <-l.r.bus.Done():
+			return last, bus.ErrClosed
+		case <-ctx.Done():
+			return last, ctx.Err()
 		}
-		l.until = d.Offset
-		l.progress.until.Store(d.Offset)
-		h, err := journal.DecodeHeader(d.Body)
-		if err != nil && l.r.s.options.SkipCorrupt {
-			return journal.Header{SnapshotOffset: -1}, nil // it is told when it is read again
-		}
-		if err != nil {
-			return h, l.fatal(fmt.Errorf("read the last message of the journal, at offset %d: %w", d.Offset, err))
-		}
-		return h, nil
-	case <-timeout.C:
-		return journal.Header{}, fmt.Errorf("read the end of the journal: nothing came within %s", lastTimeout)
-	case <-l.r.bus.Done():
-		return journal.Header{}, bus.ErrClosed
-	case <-ctx.Done():
-		return journal.Header{}, ctx.Err()
 	}
 }
 

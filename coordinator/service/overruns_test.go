@@ -86,11 +86,12 @@ func TestOverrunIsToldOnce(t *testing.T) {
 			t.Fatalf("told: %v", told)
 		}
 		m := told[0]
-		// 300 in 370 s are 2,919 in 3,600; 1,000 are used after 1,233 s.
-		meets := begins.Add(1233 * time.Second)
+		// 300 in 370.3 s (the session began after emptyTimeout) are 2,917 in 3,600; 1,000 are used
+		// after 1,234.3 s.
+		meets := begins.Add(1234 * time.Second)
 		overrun, err := time.Parse(time.RFC3339, m.text("overrun_at"))
 		if m.text("node") != "pool/poor" || m.text("kind") != "group" || m.text("dimension") != "total_tokens" || m.fields["used"] != 300. || m.fields["limit"] != 1000. ||
-			m.fields["expected"] != 2919. || m.text("basis") != "pace of the period" || !strings.HasPrefix(m.text("period_start"), begins.Format("2006-01-02T15:04:05")) ||
+			m.fields["expected"] != 2917. || m.text("basis") != "pace of the period" || !strings.HasPrefix(m.text("period_start"), begins.Format("2006-01-02T15:04:05")) ||
 			err != nil || overrun.Before(meets) || overrun.After(meets.Add(time.Second)) || m.RoutingKey != "quota.overrun" || told[1].text("node") != "pool/poor/a1" {
 			t.Errorf("told: %v, %v", m.fields, err)
 		}
@@ -102,7 +103,7 @@ func TestOverrunIsToldOnce(t *testing.T) {
 				t.Errorf("heard %s %s, published %s as %s", a.ID, a.Body, m.Body, m.Properties.MessageID)
 			}
 		}
-		if want := "The budget of pool/poor in total_tokens will not last until 2000-01-01 01:00 UTC: 2919 of 1000 are expected (pace of the period), and it is used up at about 2000-01-01 00:20 UTC."; heard.told()[0].Text != want {
+		if want := "The budget of pool/poor in total_tokens will not last until 2000-01-01 01:00 UTC: 2917 of 1000 are expected (pace of the period), and it is used up at about 2000-01-01 00:20 UTC."; heard.told()[0].Text != want {
 			t.Errorf("it says %q", heard.told()[0].Text)
 		}
 		if n := strings.Count(r.log.String(), "a quota will not last until its period ends"); n != 2 {

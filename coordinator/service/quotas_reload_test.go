@@ -65,6 +65,14 @@ func TestWhatWasUsedUnderOtherFilesStaysCounted(t *testing.T) {
 			r.pass(time.Minute)
 			r.reloadQuotas(limited)
 		}, "pool/poor", "total_tokens", 100},
+		// The broker does not count the messages of so young a journal yet.
+		{"out of the file and into it again within a second", func(r *rig) {
+			r.reloadQuotas(limited)
+			r.uses("t-1", "poor", 100)
+			r.reloadQuotas(noPoor)
+			r.uses("t-2", "poor", 600)
+			r.reloadQuotas(limited)
+		}, "pool/poor", "total_tokens", 100},
 		{"a limit that comes later", func(r *rig) {
 			r.reloadQuotas(noCost)
 			r.uses("t-1", "rich", 2000) // 0.50 $

@@ -106,6 +106,7 @@ func (r *rig) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop = cancel
 	go func() { r.finished <- r.service.Run(ctx) }()
+	time.Sleep(emptyTimeout + lastQuiet) // until the end of the journal is found
 	synctest.Wait()
 	r.connect()
 }

@@ -43,8 +43,8 @@ func TestPastIsWhatALeaderWouldHaveWritten(t *testing.T) {
 	if err != nil || last.SnapshotOffset != int64(snapshot) {
 		t.Errorf("the last message has %+v (%v), want the snapshot at %d", last, err, snapshot)
 	}
-	if h, err := journal.DecodeHeader(disowning(want, p.now)); err != nil || journal.Start(h, false) != bus.First() {
-		t.Errorf("after a claim that knows of no snapshot a start reads from %+v (%v), want the first record", journal.Start(h, false), err)
+	if h, err := journal.DecodeHeader(disowning(want, p.now)); err != nil || journal.Start(h) != bus.First() {
+		t.Errorf("after a claim that knows of no snapshot a start reads from %+v (%v), want the first record", journal.Start(h), err)
 	}
 	for _, c := range []struct {
 		name  string

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -28,7 +29,7 @@ const countsGoroutines = "/no_goroutine_is_left_behind"
 
 // TestConformance runs the suite against a real broker, each case in a virtual
 // host of its own, those of one subject side by side. An alarm concerns a whole
-// node: see TestAlarm.
+// node: see TestConformanceDuringAlarms.
 func TestConformance(t *testing.T) {
 	var made sync.Map // the broker of each bus
 	of := func(b bus.Bus) brokertest.Broker {
@@ -50,6 +51,23 @@ func TestConformance(t *testing.T) {
 		DeleteQueue:    func(t *testing.T, b bus.Bus, queue string) { of(b).DeleteQueue(t, queue) },
 		DeleteExchange: func(t *testing.T, b bus.Bus, exchange string) { of(b).DeleteExchange(t, exchange) },
 		Trim:           func(*testing.T, bus.Bus, string) {}, // by its limits
+	})
+}
+
+// TestConformanceDuringAlarms has a node of its own, which its cases block one after another.
+func TestConformanceDuringAlarms(t *testing.T) {
+	t.Parallel()
+	node := brokertest.Private(t, brokertest.Options{})
+	bustest.ExerciseAlarms(t, bustest.Harness{
+		New: func(t *testing.T) bus.Bus {
+			cfg := config(t, node.NewVhost(t).URL)
+			cfg.LockProbe = 50 * time.Millisecond
+			return amqpbus.New(cfg)
+		},
+		Block: func(t *testing.T, _ bus.Bus, blocked bool) {
+			node.Ctl(t, "set_vm_memory_high_watermark", map[bool]string{true: "0.000001", false: "0.6"}[blocked])
+		},
+		Features: bustest.Features{Alarms: true},
 	})
 }
 

@@ -25,8 +25,9 @@ type consumer struct {
 	session *session
 	number  int
 	queue   string
-	// mayBeStream: nothing says that it is a queue.
+	// mayBeStream: nothing says that it is a queue. isStream: its deliveries do say that it is none.
 	mayBeStream bool
+	isStream    atomic.Bool
 	handle      func(bus.Delivery)
 	onEnded     func(error) // nil: its end is the session's
 	channel     *amqp.Channel
@@ -53,9 +54,13 @@ func (c *consumer) deliver(deliveries <-chan amqp.Delivery) {
 			continue
 		}
 		c.acks.deliver(d.DeliveryTag)
+		offset := c.offset(&d)
+		if offset >= 0 {
+			c.isStream.Store(true)
+		}
 		c.handle(bus.Delivery{
 			Queue: c.queue, Exchange: d.Exchange, RoutingKey: d.RoutingKey, Redelivered: d.Redelivered,
-			Offset: c.offset(&d),
+			Offset: offset,
 			Tag:    bus.Tag{Session: c.session.number, Consumer: c.number, Delivery: d.DeliveryTag},
 			Properties: bus.Properties{
 				ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, Type: d.Type,
@@ -247,24 +252,25 @@ func (c *consumer) sendAcks(out *orders) {
 }
 
 // Ack implements [bus.Session].
-func (s *session) Ack(tag bus.Tag) {
-	if c := s.owner(tag); c != nil {
-		c.wake(c.acks.ack(tag.Delivery))
-	}
-}
+func (s *session) Ack(tag bus.Tag) { s.settle(tag, (*ackTracker).ack) }
 
 // Reject implements [bus.Session].
-func (s *session) Reject(tag bus.Tag) {
-	if c := s.owner(tag); c != nil {
-		c.wake(c.acks.reject(tag.Delivery))
-	}
-}
+func (s *session) Reject(tag bus.Tag) { s.settle(tag, (*ackTracker).reject) }
 
 // Requeue implements [bus.Session].
-func (s *session) Requeue(tag bus.Tag) {
-	if c := s.owner(tag); c != nil {
-		c.wake(c.acks.requeue(tag.Delivery))
+func (s *session) Requeue(tag bus.Tag) { s.settle(tag, (*ackTracker).requeue) }
+
+// settle has a delivery settled. One of a stream is acknowledged, whatever is said of it: RabbitMQ
+// answers a rejection with 540, which closes the connection.
+func (s *session) settle(tag bus.Tag, as func(*ackTracker, uint64) wakeup) {
+	c := s.owner(tag)
+	if c == nil {
+		return
 	}
+	if c.isStream.Load() {
+		as = (*ackTracker).ack
+	}
+	c.wake(as(c.acks, tag.Delivery))
 }
 
 // owner is the consumer that a tag belongs to; nil for a tag of another session,

@@ -46,6 +46,13 @@ func (t *topology) moveTo(l *link) *topology {
 	return &topology{mode: t.mode, logger: t.logger, between: t.between, link: l, turn: make(chan struct{}, 1), findings: t.findings, matching: t.matching}
 }
 
+// step tells a test that another may get in now.
+func (t *topology) step(name string) {
+	if t.between != nil {
+		t.between(name)
+	}
+}
+
 // ask makes one request. A refusal by the broker comes back as *amqp.Error. When
 // ctx ends first, the request is not made, or left to finish by itself before any
 // other: a caller that no longer waits for a queue's depth must not cost the session.
@@ -240,9 +247,7 @@ func (t *topology) drop(ctx context.Context, queue string) (bool, error) {
 	case t.mode != bus.Declare, d.Ready > 0, d.Consumers > 0:
 		return false, nil
 	}
-	if t.between != nil {
-		t.between("drop " + queue)
-	}
+	t.step("drop " + queue)
 	doing := fmt.Sprintf("delete queue %q", queue)
 	var lost atomic.Int64 // a request that ctx does not wait for goes on
 	err = t.ask(ctx, doing, func(ch *amqp.Channel) error {

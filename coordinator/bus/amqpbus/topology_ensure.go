@@ -28,6 +28,7 @@ func (t *topology) ensure(ctx context.Context, q bus.Queue) (exists bool, err er
 			// this round trip. It would then come back as described, and whoever
 			// deletes the queue of a running coordinator finds it again, empty:
 			// no message and nobody's settings are lost.
+			t.step("compare " + q.Name)
 		}
 		return declareQueue(ch, q)
 	})

@@ -67,19 +67,26 @@ func Exercise(t *testing.T, h Harness) {
 		{"standard", standardCases()},
 		{"lock", lockCases()},
 		{"lifecycle", lifecycleCases()},
+		{"steps", stepCases()},
 		{"alarm", alarmCases()},
 	}
 	for _, group := range groups {
-		t.Run(group.name, func(t *testing.T) {
-			for _, c := range group.cases {
-				t.Run(c.name, func(t *testing.T) {
-					if c.needs != nil && !c.needs(h.Features) {
-						t.Logf("not exercised: this harness %s", c.without)
-						return
-					}
-					c.run(&rig{t: t, harness: h, bus: h.New(t)})
-				})
+		t.Run(group.name, func(t *testing.T) { exercise(t, h, group.cases) })
+	}
+}
+
+// ExerciseAlarms runs the cases that need Features.Alarms alone, for a transport whose alarms concern
+// more than the broker of one case.
+func ExerciseAlarms(t *testing.T, h Harness) { exercise(t, h, alarmCases()) }
+
+func exercise(t *testing.T, h Harness, cases []testCase) {
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			if c.needs != nil && !c.needs(h.Features) {
+				t.Logf("not exercised: this harness %s", c.without)
+				return
 			}
+			c.run(&rig{t: t, harness: h, bus: h.New(t)})
 		})
 	}
 }

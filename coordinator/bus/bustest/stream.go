@@ -21,6 +21,7 @@ func streamCases() []testCase {
 		{name: "a position before what is kept begins with the first that is", run: streamTrimmed},
 		{name: "offsets grow and are the same for all; a queue has none", run: streamOffsets},
 		{name: "acknowledging moves the credit", run: streamCredit},
+		{name: "Depth says in the end what there is, and never more", run: streamDepth},
 	}
 }
 
@@ -225,4 +226,17 @@ func streamCredit(r *rig) {
 		d := in.bodies(fmt.Sprint(i))[0]
 		c.Ack(d.Tag)
 	}
+}
+
+func streamDepth(r *rig) {
+	const n = 20
+	c := r.open(declare(stream("s")))
+	c.counted("s", n)
+	eventually(r.t, "the broker to have counted", func() bool {
+		depth, err := c.Depth(r.ctx(), "s")
+		if err != nil || depth.Ready > n || depth.Consumers != 0 {
+			r.t.Fatalf("Depth = %+v, %v; want at most %d, and no consumer", depth, err, n)
+		}
+		return depth.Ready == n
+	})
 }

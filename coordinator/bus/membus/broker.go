@@ -15,8 +15,9 @@ import (
 var lastSession atomic.Uint64
 
 var (
-	errCut     = errors.New("connection closed by the broker")
-	errDeleted = errors.New("consumer cancelled: its queue was deleted")
+	errCut      = errors.New("connection closed by the broker")
+	errDeleted  = errors.New("consumer cancelled: its queue was deleted")
+	errLockLost = errors.New("the lock was lost: its queue was deleted")
 )
 
 // Broker is a broker in memory. It implements bus.Bus and is safe for
@@ -26,16 +27,18 @@ type Broker struct {
 	// share. It is never held while waiting or while calling a callback.
 	mu       sync.Mutex
 	fabric   fabric
-	sessions []*session // open ones, oldest first
-	locks    map[string]*lock
+	sessions []*session // open ones and those that are being opened, oldest first
 	alarm    alarm
 	control  control
+	// changed is closed, and made anew, when a queue has gone or an alarm has been raised or
+	// cleared.
+	changed chan struct{}
 }
 
 // New returns an empty broker.
 func New() *Broker {
-	b := &Broker{locks: map[string]*lock{}}
-	b.fabric = fabric{mu: &b.mu, between: b.between, queues: map[string]queue{}, exchanges: map[string]*exchange{}}
+	b := &Broker{changed: make(chan struct{})}
+	b.fabric = fabric{mu: &b.mu, between: b.between, removed: b.tellChanged, queues: map[string]queue{}, exchanges: map[string]*exchange{}}
 	return b
 }
 
@@ -44,7 +47,7 @@ func (b *Broker) Open(ctx context.Context, spec bus.SessionSpec) (bus.Session, e
 	s := newSession(b, spec)
 	err := ctx.Err()
 	if err == nil {
-		err = b.admit(s)
+		err = b.admit(ctx, s)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open session %q: %w", spec.Name, err)
@@ -53,8 +56,8 @@ func (b *Broker) Open(ctx context.Context, spec bus.SessionSpec) (bus.Session, e
 	return s, nil
 }
 
-// admit lets a session in and sees to its topology.
-func (b *Broker) admit(s *session) error {
+// admit lets a session in and sees to its topology. What it has declared when ctx ends stays.
+func (b *Broker) admit(ctx context.Context, s *session) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.control.openError != nil {
@@ -63,15 +66,21 @@ func (b *Broker) admit(s *session) error {
 	s.user = b.control.user
 	s.edge = bus.NewEdge(&s.spec.Topology, s.user, bus.FrameMax)
 	s.edge.AnyUser = s.user == ""
+	b.sessions = append(b.sessions, s) // a cut meets it from now on
 	err := b.fabric.apply(s.spec.Topology, s)
 	if err == nil {
 		err = b.fabric.applyTemporary(s.spec.Topology, s)
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	if s.over {
+		err = s.cause
 	}
 	if err != nil {
 		b.leave(s)
 		return err
 	}
-	b.sessions = append(b.sessions, s)
 	return nil
 }
 
@@ -84,10 +93,10 @@ func (b *Broker) leave(s *session) {
 			break
 		}
 	}
-	for name, l := range b.locks {
-		if l.holder == s {
-			delete(b.locks, name)
-			close(l.freed)
-		}
-	}
+}
+
+// tellChanged wakes those who wait for a queue to go, or for the end of an alarm. b.mu is held.
+func (b *Broker) tellChanged() {
+	close(b.changed)
+	b.changed = make(chan struct{})
 }

@@ -16,18 +16,20 @@ type consumer struct {
 	sub     bus.Subscription
 	wake    chan struct{} // a delivery may be in the inbox
 
-	unacked map[uint64]*message // by delivery tag
-	lastTag uint64
-	inbox   []bus.Delivery // handed out by the broker, not yet handled
-	cursor  int64          // of a stream: the offset read next
-	stopped bool           // unsubscribed or ended: gets nothing more
-	left    chan struct{}  // closed when it is stopped and everything is settled
-	void    bool           // its queue is gone: tags settle nothing any more
-	reason  error          // for OnEnded; nil when that is not to be called
+	unacked  map[uint64]*message // by delivery tag
+	settling map[uint64]bool     // of them, those whose settlement is on its way
+	lastTag  uint64
+	inbox    []bus.Delivery // handed out by the broker, not yet handled
+	cursor   int64          // of a stream: the offset read next
+	leaving  bool           // Unsubscribe is on its way: OnEnded is not to be called
+	stopped  bool           // unsubscribed or ended: gets nothing more
+	left     chan struct{}  // closed when it is stopped and everything is settled
+	void     bool           // its queue is gone: tags settle nothing any more
+	reason   error          // for OnEnded; nil when that is not to be called
 }
 
 func (c *consumer) hasCredit() bool {
-	return !c.session.over && !c.session.closing && !c.stopped && len(c.unacked) < c.sub.Prefetch
+	return !c.session.over && !c.stopped && len(c.unacked) < c.sub.Prefetch
 }
 
 func (c *consumer) push(m *message) {
@@ -71,6 +73,8 @@ func (c *consumer) end(reason error) {
 	case c.stopped: // it was leaving already
 	case c.sub.OnEnded == nil:
 		c.session.end(reason)
+	case c.leaving:
+		c.stopped = true
 	default:
 		c.stopped, c.reason = true, reason
 	}
@@ -101,7 +105,7 @@ func (c *consumer) run() {
 func (c *consumer) toTell() error {
 	c.session.broker.mu.Lock()
 	defer c.session.broker.mu.Unlock()
-	if c.session.closing {
+	if c.session.over {
 		return nil
 	}
 	return c.reason
@@ -110,7 +114,7 @@ func (c *consumer) toTell() error {
 func (c *consumer) next() (bus.Delivery, bool) {
 	c.session.broker.mu.Lock()
 	defer c.session.broker.mu.Unlock()
-	if len(c.inbox) == 0 || c.session.closing {
+	if len(c.inbox) == 0 || c.session.over {
 		return bus.Delivery{}, false
 	}
 	d := c.inbox[0]

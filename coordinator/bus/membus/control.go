@@ -101,22 +101,25 @@ func (b *Broker) DeleteQueue(name string) {
 	b.deleteQueue(name)
 }
 
-// deleteQueue takes a queue away and then tells its consumers, and returns how many messages
-// were ready in it. The lock is held, and let go in between.
-func (b *Broker) deleteQueue(name string) (ready int) {
+// deleteQueue takes a queue away and then tells its consumers, and who holds it as a lock. The
+// lock is held, and let go in between.
+func (b *Broker) deleteQueue(name string) {
 	q := b.fabric.remove(name)
 	if q == nil {
-		return 0
+		return
 	}
-	ready = len(q.messages())
 	ended := q.close()
-	if len(ended) > 0 {
+	l, _ := q.(*line)
+	lock := l != nil && l.lock
+	if len(ended) > 0 || lock {
 		b.between("cancel " + name)
 	}
 	for _, c := range ended {
 		c.end(errDeleted)
 	}
-	return ready
+	if lock {
+		l.owner.end(errLockLost)
+	}
 }
 
 // SetBetween has f called between the steps of what a broker does not do in one (the package's
@@ -175,6 +178,7 @@ func (b *Broker) Block(on bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.alarm.on = on
+	b.tellChanged()
 	for _, s := range b.sessions {
 		signal(s.alarmed)
 		for i := range s.lanes {

@@ -377,10 +377,10 @@ func TestAcksOnTheirWay(t *testing.T) {
 				}
 				close(acked)
 				<-s.Done()
+				time.Sleep(time.Minute) // until what was held is back, and the one in between goes on
 				if got := b.Messages("q"); len(got) != left {
 					t.Errorf("%d are ready again, want %d", len(got), left)
 				}
-				time.Sleep(time.Minute) // the one in between goes on
 			})
 		})
 	}

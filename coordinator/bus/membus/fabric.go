@@ -13,6 +13,7 @@ import (
 type fabric struct {
 	mu        *sync.Mutex
 	between   func(step string) // see Broker.between
+	removed   func()            // hears that a queue has gone
 	queues    map[string]queue
 	exchanges map[string]*exchange
 }
@@ -26,18 +27,21 @@ type exchange struct {
 // apply sees to what a session's topology shares with others, as its mode says,
 // and tells the session what differs.
 func (f *fabric) apply(t bus.Topology, s *session) error {
-	switch t.Mode {
-	case bus.Declare:
-		f.declareExchanges(t, s)
-	case bus.Verify:
-		if err := f.verify(t); err != nil {
+	if t.Mode == bus.Off {
+		return nil
+	}
+	for _, x := range t.Exchanges {
+		if err := s.step("declare " + x.Name); err != nil {
+			return err
+		}
+		if err := f.seeToExchange(x, s); err != nil {
 			return err
 		}
 	}
 	if err := f.ensureAll(t, s, false); err != nil || t.Mode != bus.Declare {
 		return err
 	}
-	return f.bind(t, false)
+	return f.bind(t, s, false)
 }
 
 // applyTemporary makes the temporary queues, and their bindings, the session's;
@@ -46,7 +50,7 @@ func (f *fabric) applyTemporary(t bus.Topology, s *session) error {
 	if err := f.ensureAll(t, s, true); err != nil {
 		return err
 	}
-	return f.bind(t, true)
+	return f.bind(t, s, true)
 }
 
 // ensureAll ensures the temporary or the lasting queues.
@@ -55,49 +59,47 @@ func (f *fabric) ensureAll(t bus.Topology, s *session, temporary bool) error {
 		if q.Temporary != temporary {
 			continue
 		}
-		f.between("declare " + q.Name)
-		if _, err := f.ensure(q, s); err != nil {
+		if err := s.step("declare " + q.Name); err != nil {
+			return err
+		}
+		exists, err := f.ensure(q, s)
+		if err != nil {
 			return fmt.Errorf("declare queue %q: %w", q.Name, err)
 		}
-	}
-	return nil
-}
-
-func (f *fabric) verify(t bus.Topology) error {
-	const advice = "does not exist and may not be declared: create it, or use topology: declare"
-	for _, x := range t.Exchanges {
-		if f.exchanges[x.Name] == nil {
-			return &bus.TopologyError{Object: x.Name, Reason: "this exchange " + advice}
-		}
-	}
-	for _, q := range t.Queues {
-		if f.queues[q.Name] == nil && !q.Temporary {
-			return &bus.TopologyError{Object: q.Name, Reason: "this queue " + advice}
+		if !exists {
+			return &bus.TopologyError{Object: q.Name, Reason: "this queue " + missingAdvice}
 		}
 	}
 	return nil
 }
 
-func (f *fabric) declareExchanges(t bus.Topology, s *session) {
-	for _, x := range t.Exchanges {
-		have := f.exchanges[x.Name]
-		if have == nil {
-			f.exchanges[x.Name] = &exchange{kind: x.Kind}
-		} else if have.kind != x.Kind {
-			s.record(bus.Finding{Object: x.Name, Text: fmt.Sprintf(
-				"is a %s exchange instead of a %s one and routes as such", have.kind, x.Kind)})
-		}
+const missingAdvice = "does not exist and may not be declared: create it, or use topology: declare"
+
+// seeToExchange declares an exchange or looks for it.
+func (f *fabric) seeToExchange(x bus.Exchange, s *session) error {
+	have := f.exchanges[x.Name]
+	switch {
+	case have == nil && s.spec.Topology.Mode == bus.Verify:
+		return &bus.TopologyError{Object: x.Name, Reason: "this exchange " + missingAdvice}
+	case have == nil:
+		f.exchanges[x.Name] = &exchange{kind: x.Kind}
+	case have.kind != x.Kind:
+		s.record(bus.Finding{Object: x.Name, Text: fmt.Sprintf(
+			"is a %s exchange instead of a %s one and routes as such", have.kind, x.Kind)})
 	}
+	return nil
 }
 
 // bind makes the bindings of the temporary or of the lasting queues.
-func (f *fabric) bind(t bus.Topology, temporary bool) error {
+func (f *fabric) bind(t bus.Topology, s *session, temporary bool) error {
 	for _, binding := range t.Bindings {
 		mine := slices.ContainsFunc(t.Queues, func(q bus.Queue) bool { return q.Temporary && q.Name == binding.Queue })
 		if mine != temporary {
 			continue
 		}
-		f.between("bind " + binding.Queue)
+		if err := s.step("bind " + binding.Queue); err != nil {
+			return err
+		}
 		if err := f.bindOne(binding); err != nil {
 			return err
 		}
@@ -106,12 +108,14 @@ func (f *fabric) bind(t bus.Topology, temporary bool) error {
 }
 
 // bindAgain makes the bindings of one queue.
-func (f *fabric) bindAgain(t bus.Topology, queue string) error {
+func (f *fabric) bindAgain(t bus.Topology, s *session, queue string) error {
 	for _, binding := range t.Bindings {
 		if binding.Queue != queue {
 			continue
 		}
-		f.between("bind " + queue)
+		if err := s.step("bind " + queue); err != nil {
+			return err
+		}
 		if err := f.bindOne(binding); err != nil {
 			return err
 		}
@@ -146,7 +150,10 @@ func (f *fabric) ensure(q bus.Queue, s *session) (bool, error) {
 		return have != nil, nil
 	}
 	if compare && !q.Temporary {
-		f.between("compare " + q.Name) // it comes back as described if it is deleted here
+		// It comes back as described if it is deleted here.
+		if err := s.step("compare " + q.Name); err != nil {
+			return false, err
+		}
 	}
 	finding, differs := f.declareQueue(q, s)
 	if differs {
@@ -180,16 +187,11 @@ func (f *fabric) declareQueue(asked bus.Queue, s *session) (bus.Finding, bool) {
 	if want.Kind == bus.Stream {
 		f.queues[want.Name] = &stream{def: want}
 	} else {
-		l := &line{def: want, fabric: f}
+		l := newLine(want, f)
 		if want.Temporary {
 			l.owner = s
 		}
 		f.queues[want.Name] = l
-	}
-	for _, q := range f.queues {
-		if l, ok := q.(*line); ok && l.def.DeadLetter == want.Name {
-			l.sendStranded()
-		}
 	}
 	return bus.Finding{}, false
 }
@@ -222,10 +224,10 @@ func (f *fabric) find(name string, s *session) (queue, error) {
 	return q, nil
 }
 
-// removeOf takes out the temporary queues of a session.
+// removeOf takes out the temporary queues and the locks of a session.
 func (f *fabric) removeOf(s *session) {
 	for name, q := range f.queues {
-		if q.definition().Temporary && q.usableBy(s) {
+		if l, ok := q.(*line); ok && l.owner == s {
 			f.remove(name).close()
 		}
 	}
@@ -234,7 +236,11 @@ func (f *fabric) removeOf(s *session) {
 // remove takes a queue out, with its bindings. It returns nil if there is none.
 func (f *fabric) remove(name string) queue {
 	q := f.queues[name]
+	if q == nil {
+		return nil
+	}
 	delete(f.queues, name)
+	f.removed()
 	for _, x := range f.exchanges {
 		x.bindings = slices.DeleteFunc(x.bindings, func(b bus.Binding) bool { return b.Queue == name })
 	}

@@ -2,6 +2,7 @@ package membus
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"time"
 
@@ -22,6 +23,7 @@ type message struct {
 	handedOut bool
 	returns   int
 	offset    int64   // place in its stream; -1 in a queue
+	chunk     int64   // the offset with which its chunk of the stream begins
 	deaths    []death // oldest first
 }
 
@@ -75,13 +77,15 @@ func (m *message) deliver(queue string) bus.Delivery {
 }
 
 // deadLetter is the message as it goes on to the queue target through the default
-// exchange. It never expires there: its sender meant the queue it was in.
+// exchange. It never expires there, and has no further keys: its sender meant the queue it was in.
 func (m *message) deadLetter(from, reason, target string) *message {
 	dead := &message{
 		key: target, props: m.props, body: m.body, offset: -1,
 		deaths: append(slices.Clone(m.deaths), death{queue: from, reason: reason, exchange: m.exchange}),
 	}
 	dead.props.Expiration = 0
+	dead.props.Headers = maps.Clone(m.props.Headers)
+	delete(dead.props.Headers, "CC")
 	return dead
 }
 

@@ -5,12 +5,10 @@ import "taskbus/coordinator/bus"
 // publication is a message on its way from a session to the broker and back as
 // an outcome. All but its first fields are guarded by the broker's lock.
 type publication struct {
-	session  *session
-	lane     *lane
-	token    uint64
-	optional bool
-	reply    Reply
-	message  *message
+	session *session
+	lane    *lane
+	sent    bus.Publication // its body and headers are its owner's, and must not change until it is settled
+	reply   Reply
 
 	answered bool
 	outcome  bus.Outcome
@@ -73,15 +71,27 @@ func (s *session) Publish(p bus.Publication) error {
 	case <-s.refused:
 		return bus.ErrClosed
 	}
-	pub := &publication{
-		session: s, lane: lane, token: p.Token, optional: p.Optional,
-		reply: s.broker.replyTo(p), message: newMessage(p),
+	for held := s.heldUp(); held != nil; held = s.heldUp() {
+		select {
+		case <-held:
+		case <-s.refused:
+		}
 	}
-	if !s.broker.accept(pub) {
+	if !s.broker.accept(&publication{session: s, lane: lane, sent: p, reply: s.broker.replyTo(p)}) {
 		<-lane.window
 		return bus.ErrClosed
 	}
 	return nil
+}
+
+// heldUp is what to wait for before publishing; nil: nothing.
+func (s *session) heldUp() <-chan struct{} {
+	s.broker.mu.Lock()
+	defer s.broker.mu.Unlock()
+	if s.closing || s.goOn == nil {
+		return nil
+	}
+	return s.goOn
 }
 
 // replyTo asks the test how to answer, without the lock.
@@ -147,8 +157,10 @@ func (b *Broker) take(p *publication) {
 	case Lose:
 		return
 	}
-	outcome, err := b.fabric.publish(p.message, p.optional)
-	p.message = nil // the queues have it
+	outcome, err := b.fabric.publish(newMessage(p.sent), p.sent.Optional)
+	if err == nil {
+		b.between("confirm " + p.sent.Key) // others may have it by now, or the session may be over
+	}
 	switch {
 	case p.session.over: // it is answered
 	case err != nil:
@@ -175,7 +187,7 @@ func (s *session) settle() {
 			continue
 		}
 		if s.spec.OnSettled != nil {
-			s.spec.OnSettled(p.token, p.outcome)
+			s.spec.OnSettled(p.sent.Token, p.outcome)
 		}
 		<-p.lane.window // only now: until its owner knows, it is unsettled
 	}

@@ -23,6 +23,9 @@ type queue interface {
 	// messages are those that are ready, in order.
 	messages() []*message
 	consumers() []*consumer
+	// counted is how many consumers a broker says that there are, and depth how many messages are ready.
+	counted() int
+	depth() int
 	// usableBy tells whether a session may consume and inspect the queue.
 	usableBy(s *session) bool
 	// close forgets all messages and consumers and returns the latter.
@@ -51,22 +54,43 @@ type line struct {
 	def    bus.Queue
 	fabric *fabric
 	owner  *session // of a temporary queue, else nil
+	lock   bool     // it is there to be had, and for nothing else
+	gone   bool     // deleted: what comes back to it is nowhere
 
-	ready    []*message // by seq
-	readers  []*consumer
-	turn     int // index in readers of who is served next
-	lastSeq  uint64
-	expiry   *time.Timer // set for the head, while it can expire
-	stranded []*message  // dead letters that their queue does not have yet
-	sending  bool        // they are on their way
+	ready      []*message // by seq
+	readers    []*consumer
+	turn       int // index in readers of who is served next
+	lastSeq    uint64
+	lastReturn uint64      // likewise, of what came back to a quorum queue
+	expiry     *time.Timer // set for the head, while it can expire
+	stranded   []*message  // dead letters that their queue does not have yet
+	sending    bool        // they are on their way
+	unsent     []*message  // of them, those whose queue was missing
+	again      *time.Timer // set while there are such
 }
+
+// firstSeq leaves room in front of what has never been handed out.
+const firstSeq = 1 << 40
+
+func newLine(def bus.Queue, f *fabric) *line { return &line{def: def, fabric: f, lastSeq: firstSeq} }
 
 func (l *line) definition() bus.Queue  { return l.def }
 func (l *line) messages() []*message   { return l.ready }
 func (l *line) consumers() []*consumer { return l.readers }
 
+func (l *line) depth() int { return len(l.ready) }
+
+// counted: a quorum queue goes on counting who has been unsubscribed and holds something.
+func (l *line) counted() int {
+	if l.def.Kind == bus.Quorum {
+		return len(l.readers)
+	}
+	return active(l.readers)
+}
+
+// usableBy: a lock belongs to the connection that publishes, which neither consumes nor looks.
 func (l *line) usableBy(s *session) bool {
-	return l.owner == nil || l.owner == s
+	return !l.lock && (l.owner == nil || l.owner == s)
 }
 
 func (l *line) full() bool {
@@ -74,6 +98,9 @@ func (l *line) full() bool {
 }
 
 func (l *line) append(m *message) {
+	if l.lock {
+		return // its holder throws it away
+	}
 	l.lastSeq++
 	m.seq = l.lastSeq
 	m.at = time.Now()
@@ -94,20 +121,26 @@ func (l *line) attach(c *consumer) {
 	l.serve()
 }
 
-// detach returns what the consumer held to its old place. In a quorum queue that
-// counts against the delivery limit.
+// detach returns what the consumer held. In a quorum queue that counts against the
+// delivery limit.
 func (l *line) detach(c *consumer) {
 	l.readers = slices.DeleteFunc(l.readers, func(other *consumer) bool { return other == c })
 	l.takeBack(c.handBack()...)
 	l.serve()
 }
 
-// takeBack puts what was handed out back in its place.
+// takeBack puts what was handed out back: in a classic queue in its old place, in a quorum
+// queue before what was never handed out and behind what came back earlier.
 func (l *line) takeBack(messages ...*message) {
+	if l.gone {
+		return
+	}
 	for _, m := range messages {
 		m.handedOut = true
 		if l.def.Kind == bus.Quorum {
 			m.returns++
+			l.lastReturn++
+			m.seq = l.lastReturn
 		}
 		if l.def.DeliveryLimit > 0 && m.returns > l.def.DeliveryLimit {
 			l.discard(m, reasonDeliveryLimit)
@@ -119,6 +152,9 @@ func (l *line) takeBack(messages ...*message) {
 }
 
 func (l *line) settle(m *message, how settlement) {
+	if l.gone {
+		return
+	}
 	switch how {
 	case rejected:
 		l.discard(m, reasonRejected)
@@ -130,7 +166,7 @@ func (l *line) settle(m *message, how settlement) {
 
 func (l *line) close() []*consumer {
 	readers := l.readers
-	l.ready, l.readers, l.stranded = nil, nil, nil
+	l.gone, l.ready, l.readers, l.stranded, l.unsent = true, nil, nil, nil, nil
 	l.serve() // stops the timer
 	return readers
 }
@@ -183,6 +219,10 @@ func (l *line) nextReader() *consumer {
 	return best
 }
 
+// sendAgain is after how long a dead letter whose queue was missing is tried again, whether that has
+// come meanwhile or not.
+const sendAgain = 3 * time.Minute
+
 // discard sends a message on as a dead letter, at least once: it is ready here no more,
 // and on its way until the queue that it goes to has it. Without one it waits.
 func (l *line) discard(m *message, reason string) {
@@ -197,10 +237,10 @@ func (l *line) discard(m *message, reason string) {
 	l.sendStranded()
 }
 
-// sendStranded has dead letters sent to their queue, in order and in their own time, if there is
-// one. With the queue that they come from they are lost on the way.
+// sendStranded has dead letters sent to their queue, in order and in their own time. With the queue
+// that they come from they are lost on the way.
 func (l *line) sendStranded() {
-	if l.sending || len(l.stranded) == 0 || l.fabric.queues[l.def.DeadLetter] == nil {
+	if l.sending || len(l.stranded) == 0 {
 		return
 	}
 	l.sending = true
@@ -208,15 +248,33 @@ func (l *line) sendStranded() {
 		l.fabric.mu.Lock()
 		defer l.fabric.mu.Unlock()
 		defer func() { l.sending = false }()
-		for len(l.stranded) > 0 && l.fabric.queues[l.def.DeadLetter] != nil {
+		for len(l.stranded) > 0 {
 			l.fabric.between("dead-letter " + l.def.Name)
-			target := l.fabric.queues[l.def.DeadLetter]
-			if target == nil || len(l.stranded) == 0 {
+			if len(l.stranded) == 0 {
 				return
 			}
 			dead := l.stranded[0]
 			l.stranded = l.stranded[1:]
-			target.append(dead)
+			if target := l.fabric.queues[l.def.DeadLetter]; target != nil {
+				target.append(dead)
+			} else {
+				l.sendLater(dead)
+			}
 		}
 	}()
+}
+
+// sendLater keeps a dead letter whose queue is missing.
+func (l *line) sendLater(dead *message) {
+	l.unsent = append(l.unsent, dead)
+	if l.again != nil {
+		return
+	}
+	l.again = time.AfterFunc(sendAgain, func() {
+		l.fabric.mu.Lock()
+		defer l.fabric.mu.Unlock()
+		l.stranded = append(l.stranded, l.unsent...)
+		l.unsent, l.again = nil, nil
+		l.sendStranded()
+	})
 }

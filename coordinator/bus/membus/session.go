@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"taskbus/coordinator/bus"
@@ -17,8 +18,8 @@ const defaultWindow = 1024
 //	open ──► closing ──► over ──► done
 //	  └── fault ──────────┘
 //
-// closing: nothing new is published or handled, confirms are awaited. over: what
-// it held is back in the queues. done: every publication is settled.
+// closing: nothing new is published, confirms are awaited, everything else goes on. over: it
+// does nothing more, and what it held goes back to the queues. done: every publication is settled.
 type session struct {
 	broker *Broker
 	spec   bus.SessionSpec
@@ -34,7 +35,9 @@ type session struct {
 	done    chan struct{} // closed at done
 
 	closing, over bool
-	cause         error // why it is over
+	cause         error         // why it is over
+	goOn          chan struct{} // while an alarm holds up publishers, as far as the session knows: closed at its end
+	probing       bool          // goes for a lock, which takes a publication
 	consumers     []*consumer
 	findings      []bus.Finding
 	matching      map[string]bool // queues found as described; no false entries
@@ -70,28 +73,46 @@ func (s *session) start() {
 	for i := range s.lanes {
 		go s.carry(&s.lanes[i])
 	}
-	if s.spec.OnBlocked != nil {
-		signal(s.alarmed) // there may be an alarm already
-		go s.tellAlarms()
+	signal(s.alarmed) // there may be an alarm already
+	go s.tellAlarms()
+}
+
+// step lets others in between two steps of what the session does. The error is that the session is
+// over. The lock is held, and let go meanwhile.
+func (s *session) step(name string) error {
+	s.broker.between(name)
+	return s.closed()
+}
+
+// closed is ErrClosed, with the cause, of a session that is over. The lock is held.
+func (s *session) closed() error {
+	switch {
+	case !s.over:
+		return nil
+	case s.cause == nil:
+		return bus.ErrClosed
+	default:
+		return fmt.Errorf("%w: %w", bus.ErrClosed, s.cause)
 	}
 }
 
 // Subscribe implements bus.Session.
 func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
-	if sub.Prefetch <= 0 || sub.Handle == nil {
-		return fmt.Errorf("subscribe to %q: needs a positive prefetch and a handler", sub.Queue)
+	if sub.Prefetch <= 0 || sub.Prefetch > math.MaxUint16 || sub.Handle == nil {
+		return fmt.Errorf("subscribe to %q: needs a handler and a prefetch of 1 to 65535, got %d", sub.Queue, sub.Prefetch)
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("subscribe to %q: %w", sub.Queue, err)
 	}
 	s.broker.mu.Lock()
 	defer s.broker.mu.Unlock()
-	if s.closing {
-		return bus.ErrClosed
+	if err := s.closed(); err != nil {
+		return err
 	}
 	q, err := s.broker.fabric.find(sub.Queue, s)
 	if err == nil {
-		if others := q.consumers(); len(others) > 0 && (sub.Exclusive || others[0].sub.Exclusive) {
+		// A quorum queue lets in whoever comes (RabbitMQ 3.10).
+		if others := q.consumers(); q.definition().Kind == bus.Classic && len(others) > 0 && (sub.Exclusive || others[0].sub.Exclusive) {
 			err = fmt.Errorf("%w: it has a consumer, and one of the two wants it alone", bus.ErrInUse)
 		}
 	}
@@ -100,12 +121,13 @@ func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
 	}
 	c := &consumer{
 		session: s, number: len(s.consumers), queue: q, sub: sub,
-		wake: make(chan struct{}, 1), left: make(chan struct{}), unacked: map[uint64]*message{},
+		wake: make(chan struct{}, 1), left: make(chan struct{}),
+		unacked: map[uint64]*message{}, settling: map[uint64]bool{},
 	}
 	s.consumers = append(s.consumers, c)
 	q.attach(c)
 	go c.run()
-	return nil
+	return s.step("consume " + sub.Queue) // it may have been given something before it is told that it is one
 }
 
 // refused is a Subscribe's error in the terms of the contract.
@@ -124,11 +146,15 @@ func refused(sub bus.Subscription, err error) error {
 func (s *session) Unsubscribe(_ context.Context, queue string) (bool, error) {
 	s.broker.mu.Lock()
 	defer s.broker.mu.Unlock()
-	if s.closing {
-		return false, bus.ErrClosed
+	if err := s.closed(); err != nil {
+		return false, err
 	}
 	for _, c := range slices.Backward(s.consumers) {
-		if c.sub.Queue == queue && !c.stopped {
+		if c.sub.Queue == queue && !c.leaving && !c.stopped {
+			c.leaving = true
+			if err := s.step("stop " + queue); err != nil { // it may be given something until then
+				return false, err
+			}
 			c.stopped = true
 			c.leaveIfDone()
 			return true, nil
@@ -146,7 +172,9 @@ func (s *session) Reject(tag bus.Tag) { s.finish(tag, rejected) }
 // Requeue implements bus.Session.
 func (s *session) Requeue(tag bus.Tag) { s.finish(tag, requeued) }
 
-// finish sends what becomes of a delivery; that it has arrived shows in nothing but its effect.
+// finish sends what becomes of a delivery; that it has arrived shows in nothing but its effect. A tag
+// that this session never gave, or that is settled already, is a fault of the caller that ends the
+// session, as RabbitMQ closes the channel.
 func (s *session) finish(tag bus.Tag, how settlement) {
 	s.broker.mu.Lock()
 	defer s.broker.mu.Unlock()
@@ -157,11 +185,24 @@ func (s *session) finish(tag bus.Tag, how settlement) {
 		s.staleAcks++
 		return
 	}
+	if tag.Consumer < 0 || tag.Consumer >= len(s.consumers) {
+		s.end(fmt.Errorf("acknowledge delivery %d: unknown consumer %d", tag.Delivery, tag.Consumer))
+		return
+	}
+	c := s.consumers[tag.Consumer]
+	if c.void {
+		return
+	}
+	if c.unacked[tag.Delivery] == nil || c.settling[tag.Delivery] {
+		s.end(fmt.Errorf("acknowledge delivery %d of %q: unknown delivery tag", tag.Delivery, c.sub.Queue))
+		return
+	}
+	c.settling[tag.Delivery] = true
 	s.acks = append(s.acks, ack{tag, how})
 	signal(s.acked)
 }
 
-// carryAcks takes acknowledgements to the broker, in order, until the session is over.
+// carryAcks takes acknowledgements to the broker until the session is over.
 func (s *session) carryAcks() {
 	for {
 		s.broker.mu.Lock()
@@ -178,30 +219,38 @@ func (s *session) carryAcks() {
 	}
 }
 
-// arrive settles the delivery whose acknowledgement is next. A tag that this session never gave, or
-// that is settled already, is a fault of the caller that ends the session, as RabbitMQ closes
-// the channel. The lock is held.
+// nextAck takes out what goes next of what is on its way. Acknowledgements wait for others to go
+// with: what is rejected overtakes them, and what is requeued.
+func (s *session) nextAck() ack {
+	next := 0
+	for i, a := range s.acks {
+		if a.how == rejected {
+			next = i
+			break
+		}
+		if a.how == requeued && s.acks[next].how != requeued {
+			next = i
+		}
+	}
+	a := s.acks[next]
+	s.acks = slices.Delete(s.acks, next, next+1)
+	return a
+}
+
+// arrive settles the delivery whose acknowledgement is next. The lock is held.
 func (s *session) arrive() {
 	if len(s.acks) == 0 || s.over {
 		return
 	}
-	tag, how := s.acks[0].tag, s.acks[0].how
-	s.acks = s.acks[1:]
-	if tag.Consumer < 0 || tag.Consumer >= len(s.consumers) {
-		s.end(fmt.Errorf("acknowledge delivery %d: unknown consumer %d", tag.Delivery, tag.Consumer))
-		return
-	}
-	c := s.consumers[tag.Consumer]
+	a := s.nextAck()
+	c := s.consumers[a.tag.Consumer]
 	if c.void {
 		return
 	}
-	m := c.unacked[tag.Delivery]
-	if m == nil {
-		s.end(fmt.Errorf("acknowledge delivery %d of %q: unknown delivery tag", tag.Delivery, c.sub.Queue))
-		return
-	}
-	delete(c.unacked, tag.Delivery)
-	c.queue.settle(m, how)
+	m := c.unacked[a.tag.Delivery]
+	delete(c.unacked, a.tag.Delivery)
+	delete(c.settling, a.tag.Delivery)
+	c.queue.settle(m, a.how)
 	c.leaveIfDone()
 }
 
@@ -212,12 +261,15 @@ func (s *session) EnsureQueue(ctx context.Context, q bus.Queue) (bool, error) {
 	}
 	s.broker.mu.Lock()
 	defer s.broker.mu.Unlock()
-	if s.closing {
-		return false, bus.ErrClosed
+	if err := s.closed(); err != nil {
+		return false, err
 	}
 	exists, err := s.broker.fabric.ensure(q, s)
 	if err == nil && q.Temporary {
-		err = s.broker.fabric.bindAgain(s.spec.Topology, q.Name)
+		err = s.broker.fabric.bindAgain(s.spec.Topology, s, q.Name)
+	}
+	if err == nil {
+		err = ctx.Err() // what is asked for is done all the same
 	}
 	if err != nil {
 		return exists, fmt.Errorf("ensure queue %q: %w", q.Name, err)
@@ -232,8 +284,8 @@ func (s *session) DropQueue(ctx context.Context, name string) (bool, error) {
 	}
 	s.broker.mu.Lock()
 	defer s.broker.mu.Unlock()
-	if s.closing {
-		return false, bus.ErrClosed
+	if err := s.closed(); err != nil {
+		return false, err
 	}
 	q, err := s.broker.fabric.find(name, s)
 	switch {
@@ -241,17 +293,23 @@ func (s *session) DropQueue(ctx context.Context, name string) (bool, error) {
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("drop queue %q: %w", name, err)
-	case s.spec.Topology.Mode != bus.Declare, len(q.messages()) > 0, active(q.consumers()) > 0:
+	case s.spec.Topology.Mode != bus.Declare, q.depth() > 0, q.counted() > 0:
 		return false, nil
 	}
-	s.broker.between("drop " + name)
-	if s.over {
-		return false, bus.ErrClosed
+	if err := s.step("drop " + name); err != nil {
+		return false, err
 	}
-	if _, err := s.broker.fabric.find(name, s); errors.Is(err, bus.ErrInUse) {
+	lost := 0
+	if q, err := s.broker.fabric.find(name, s); errors.Is(err, bus.ErrInUse) {
 		return false, fmt.Errorf("drop queue %q: %w", name, err)
+	} else if err == nil {
+		lost = q.depth()
 	}
-	lost := s.broker.deleteQueue(name)
+	// The broker counts before it deletes.
+	if err := s.step("delete " + name); err != nil {
+		return false, err
+	}
+	s.broker.deleteQueue(name)
 	delete(s.matching, name)
 	if err := ctx.Err(); err != nil {
 		return false, fmt.Errorf("drop queue %q: %w", name, err)
@@ -289,14 +347,14 @@ func (s *session) Depth(ctx context.Context, name string) (bus.Depth, error) {
 	}
 	s.broker.mu.Lock()
 	defer s.broker.mu.Unlock()
-	if s.closing {
-		return bus.Depth{}, bus.ErrClosed
+	if err := s.closed(); err != nil {
+		return bus.Depth{}, err
 	}
 	q, err := s.broker.fabric.find(name, s)
 	if err != nil {
 		return bus.Depth{}, fmt.Errorf("depth of %q: %w", name, err)
 	}
-	return bus.Depth{Ready: len(q.messages()), Consumers: active(q.consumers())}, nil
+	return bus.Depth{Ready: q.depth(), Consumers: q.counted()}, nil
 }
 
 // Findings implements bus.Session.

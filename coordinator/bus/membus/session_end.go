@@ -69,6 +69,7 @@ func (s *session) stop(cause error) (lost int) {
 	}
 	s.refuse()
 	s.over, s.cause = true, cause
+	s.setBlocked(false)
 	for _, l := range s.lanes {
 		for _, p := range l.unsettled {
 			if !p.answered {
@@ -82,18 +83,31 @@ func (s *session) stop(cause error) (lost int) {
 	return lost
 }
 
-// handBack is the second half of end: deliveries and the lock go to others.
+// handBack is the second half of end: the lock and deliveries go to others, in steps. Who gets the
+// lock may look before the deliveries are back.
 func (s *session) handBack() {
 	consumers := s.consumers
 	s.consumers = nil
+	s.broker.leave(s)
 	for _, c := range consumers {
+		s.broker.between("hand back " + c.sub.Queue)
 		c.queue.detach(c)
 	}
-	s.broker.leave(s)
 }
 
-// tellAlarms calls OnBlocked at every change. As with RabbitMQ only a session that publishes
-// while the alarm stands hears of it.
+// setBlocked holds up Publish, or lets it go on. The lock is held.
+func (s *session) setBlocked(on bool) {
+	switch {
+	case on && s.goOn == nil:
+		s.goOn = make(chan struct{})
+	case !on && s.goOn != nil:
+		close(s.goOn)
+		s.goOn = nil
+	}
+}
+
+// tellAlarms holds up publishers and calls OnBlocked at every change. As with RabbitMQ only a
+// session that publishes while the alarm stands hears of it.
 func (s *session) tellAlarms() {
 	told := false
 	for {
@@ -104,11 +118,15 @@ func (s *session) tellAlarms() {
 		}
 		s.broker.mu.Lock()
 		on := s.broker.alarm.on && (told || s.sends())
+		s.setBlocked(on && !s.over)
 		s.broker.mu.Unlock()
 		if on == told {
 			continue
 		}
 		told = on
+		if s.spec.OnBlocked == nil {
+			continue
+		}
 		reason := ""
 		if on {
 			reason = "alarm raised by Broker.Block"
@@ -124,7 +142,7 @@ func (s *session) sends() bool {
 			return true
 		}
 	}
-	return false
+	return s.probing
 }
 
 // active counts the consumers that are not unsubscribed.

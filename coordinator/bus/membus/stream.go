@@ -7,22 +7,47 @@ import (
 	"taskbus/coordinator/bus"
 )
 
+const (
+	// countedAfter is how late a stream's depth is: RabbitMQ counts every few seconds.
+	countedAfter = 3 * time.Second
+	// chunkMost bounds what a stream keeps together of what comes at one time.
+	chunkMost = 16
+)
+
 // stream is a log: every consumer reads all of it, and consuming takes nothing away.
 type stream struct {
 	def     bus.Queue
 	log     []*message // by offset
 	next    int64      // the offset that the next message gets
+	chunk   int64      // the offset with which the newest chunk begins
 	readers []*consumer
 }
 
 func (s *stream) definition() bus.Queue  { return s.def }
 func (s *stream) messages() []*message   { return s.log }
 func (s *stream) consumers() []*consumer { return s.readers }
+func (s *stream) counted() int           { return active(s.readers) }
 func (s *stream) full() bool             { return false }
 func (s *stream) usableBy(*session) bool { return true }
 
+// depth is how many messages it had a while ago.
+func (s *stream) depth() int {
+	seen := time.Now().Add(-countedAfter)
+	n, _ := slices.BinarySearchFunc(s.log, seen, func(m *message, seen time.Time) int {
+		if m.at.After(seen) {
+			return 1
+		}
+		return -1
+	})
+	return n
+}
+
 func (s *stream) append(m *message) {
 	m.at, m.offset = time.Now(), s.next
+	if n := len(s.log); n == 0 || !s.log[n-1].at.Equal(m.at) || m.offset-s.chunk >= chunkMost {
+		s.chunk = m.offset
+	}
+	m.chunk = s.chunk
 	s.next++
 	s.log = append(s.log, m)
 	s.serve()
@@ -34,7 +59,8 @@ func (s *stream) attach(c *consumer) {
 	s.serve()
 }
 
-// start is the offset from which on a new consumer reads.
+// start is the offset from which on a new consumer reads; where no offset is given, that is the
+// beginning of a chunk.
 func (s *stream) start(from bus.Position) int64 {
 	switch from.Kind() {
 	case bus.PositionFirst:
@@ -43,12 +69,12 @@ func (s *stream) start(from bus.Position) int64 {
 		return from.Offset()
 	case bus.PositionLast:
 		if n := len(s.log); n > 0 {
-			return s.log[n-1].offset
+			return s.log[n-1].chunk
 		}
 	case bus.PositionAgo:
 		since := time.Now().Add(-from.Ago())
 		if i := slices.IndexFunc(s.log, func(m *message) bool { return !m.at.Before(since) }); i >= 0 {
-			return s.log[i].offset
+			return s.log[i].chunk
 		}
 	}
 	return s.next
