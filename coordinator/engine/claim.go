@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"container/list"
 	"slices"
 	"time"
 
@@ -22,6 +23,8 @@ const pulledBy = "pull"
 type pulling struct {
 	claim    coordinator.ClaimReceived // the latest
 	claiming bool                      // it has not been answered
+	inLine   *list.Element             // its place in claims.waiting, while it claims
+	enough   *claimPlan                // by which its latest claim was granted nothing; nil: by none
 	claimed  time.Time                 // when it came; zero: never
 	// others is how many items it said that it has beyond those that are known to be
 	// with it.
@@ -37,8 +40,8 @@ type turn struct{ applied, given uint64 }
 
 // claims are those that wait for work.
 type claims struct {
-	waiting []*agent // in the order in which they came
-	pullers bitset   // who claims at all
+	waiting list.List // of *agent, in the order in which they came
+	pullers bitset    // which agents claim at all
 	// stale: something has changed by which a claim may be given something: a task waits
 	// that its agent could have, a slot has become free, or a part has lapsed.
 	stale bool
@@ -58,11 +61,11 @@ func (e *Engine) claimReceived(now time.Time, ev coordinator.ClaimReceived) {
 		return
 	}
 	if a.claiming { // it has given that one up
-		e.answerClaim(a, e.plan(now, a), pull.Grant{Limit: pull.LimitSuperseded})
+		e.answerClaim(a, e.toldPlan(now, a), pull.Grant{Limit: pull.LimitSuperseded})
 	}
-	a.claim, a.claiming, a.claimed = ev, true, now
+	a.claim, a.claiming, a.claimed, a.enough = ev, true, now, nil
 	a.others = max(0, ev.Pending-a.inFlight())
-	e.claims.waiting, e.claims.stale = append(e.claims.waiting, a), true
+	a.inLine, e.claims.stale = e.claims.waiting.PushBack(a), true
 	e.serveQuotas(now) // there may be quota for which somebody waits whom only it could serve
 	e.serveClaims(now)
 	switch {
@@ -80,7 +83,7 @@ func (e *Engine) claimOver(now time.Time, a *agent) {
 	if e.serveClaims(now); !a.claiming {
 		return // what came in the same moment
 	}
-	p := e.plan(now, a)
+	p := e.toldPlan(now, a)
 	grant := pull.Grant{Limit: e.limit(a), FairShare: p.FairShare(a.spec.ID)}
 	if grant.Limit == pull.LimitNone {
 		grant.Limit = pull.LimitFairShare
@@ -122,7 +125,7 @@ func (e *Engine) claimable(a *agent) (n int) {
 // serveClaims gives what waits to those who have asked for it, first come, first served.
 func (e *Engine) serveClaims(now time.Time) {
 	c := &e.claims
-	if !c.stale || len(c.waiting) == 0 {
+	if !c.stale || c.waiting.Len() == 0 {
 		return
 	}
 	c.stale = false
@@ -130,10 +133,25 @@ func (e *Engine) serveClaims(now time.Time) {
 		return
 	}
 	c.plans.round++
-	left := false
-	for _, a := range slices.Clone(c.waiting) {
+	left, former := e.serveLine(now, true)
+	if former { // there may be more for them by now
+		left, _ = e.serveLine(now, false)
+	}
+	if left {
+		e.timers.schedule(&c.again, now.Add(claimsAgain))
+	}
+}
+
+// serveLine asks through those that claim, by plans of earlier rounds, too, or by new ones alone. It
+// tells whether any of them is left that could have some of what is left, and whether that was said
+// by a former plan.
+func (e *Engine) serveLine(now time.Time, mayUseFormer bool) (left, former bool) {
+	c := &e.claims
+	for at := c.waiting.Front(); at != nil; {
+		a := at.Value.(*agent)
+		at = at.Next()          // a claim that is answered leaves the line
 		if e.nothingToClaim() { // all has been given out: for the others nothing is left to find
-			break
+			return left, false
 		}
 		// Once as long as nothing is given out: if the claim gets nothing, they wait again as they
 		// did, and would be looked at for it for ever.
@@ -142,7 +160,7 @@ func (e *Engine) serveClaims(now time.Time) {
 			e.retryOwn(a)
 		}
 		if t := e.claimAlone(a); t != nil {
-			p := e.plan(now, a)
+			p := e.toldPlan(now, a)
 			e.leavePending(t)
 			if e.assign(now, t, a, e.noChoice(pulledBy, a)) {
 				grant := pull.Grant{Items: 1}
@@ -153,29 +171,31 @@ func (e *Engine) serveClaims(now time.Time) {
 				continue
 			}
 		}
-		if e.limit(a) != pull.LimitNone {
+		switch {
+		case e.claimable(a) == 0: // most often, where agents differ in what they can do
+			continue
+		case mayUseFormer && a.enough.good(e, now, a):
+			left, former = true, true
+			continue
+		case e.limit(a) != pull.LimitNone:
 			continue
 		}
-		key := e.reach(a)
-		p, former := e.sharedPlan(now, key, a)
-		grant := e.grant(p, a)
-		if grant.Items == 0 && former { // there may be more for it by now
-			p = e.newPlan(now, key, a)
-			grant = e.grant(p, a)
-		}
+		p := e.sharedPlan(now, a, mayUseFormer)
+		grant := e.grant(p.Plan, a)
 		if got := e.yield(now, a, grant.Items); got > 0 {
 			if grant.Items = got; got < a.claim.MaxItems && grant.Limit == pull.LimitNone {
 				grant.Limit = pull.LimitUnavailable // it is on trial, and has had its one task
 			}
-			e.answerClaim(a, p, grant)
-			e.claims.given(key, a.spec.Pull == coordinator.PullShared)
-		} else {
-			left = true
+			e.answerClaim(a, p.Plan, grant)
+			c.given(p, a.spec.Pull == coordinator.PullShared)
+			continue
+		}
+		left = true
+		if grant.Items == 0 {
+			a.enough, former = p, former || p.round != c.plans.round
 		}
 	}
-	if left {
-		e.timers.schedule(&c.again, now.Add(claimsAgain))
-	}
+	return left, former
 }
 
 // nothingToClaim tells whether no task waits for an agent.
@@ -185,21 +205,33 @@ func (e *Engine) nothingToClaim() bool {
 
 // wanted notes that a task waits which somebody may claim.
 func (e *Engine) wanted(c *class) {
-	if len(e.claims.waiting) > 0 && !e.claims.stale {
+	if e.claims.waiting.Len() > 0 && !e.claims.stale {
 		e.claims.stale = c.usable.first(e.claims.pullers) >= 0
 	}
+}
+
+// all are those that wait, in order.
+func (c *claims) all() []*agent {
+	list := make([]*agent, 0, c.waiting.Len())
+	for at := c.waiting.Front(); at != nil; at = at.Next() {
+		list = append(list, at.Value.(*agent))
+	}
+	return list
 }
 
 // endClaim forgets a claim, answered or not.
 func (e *Engine) endClaim(a *agent) {
 	a.claiming = false
 	e.timers.cancel(&a.claimEnd)
-	e.claims.waiting = slices.DeleteFunc(e.claims.waiting, func(other *agent) bool { return other == a })
+	if a.inLine != nil {
+		e.claims.waiting.Remove(a.inLine)
+		a.inLine, a.enough = nil, nil
+	}
 }
 
 // endClaims forgets all that wait: their session ends.
 func (e *Engine) endClaims() {
-	for _, a := range slices.Clone(e.claims.waiting) {
+	for _, a := range e.claims.all() {
 		e.endClaim(a)
 	}
 }
@@ -226,9 +258,9 @@ func (c *claims) under(f *fleet) {
 
 // claimsUnder answers those who may not claim any more.
 func (e *Engine) claimsUnder(now time.Time) {
-	for _, a := range slices.Clone(e.claims.waiting) {
+	for _, a := range e.claims.all() {
 		if a.number < 0 || a.spec.Pull == coordinator.PullOff {
-			e.answerClaim(a, e.plan(now, a), pull.Grant{Limit: pull.LimitUnknownAgent})
+			e.answerClaim(a, e.toldPlan(now, a), pull.Grant{Limit: pull.LimitUnknownAgent})
 		}
 	}
 }

@@ -79,7 +79,7 @@ func TestClaims(t *testing.T) {
 					rt.Fatalf("claim %d was to be answered by %v", token, at)
 				}
 			}
-			for _, a := range r.claims.waiting {
+			for _, a := range r.claims.all() {
 				if r.limit(a) == pull.LimitNone && a.inFlight()+a.others == 0 {
 					rt.Fatalf("%s waits, holds nothing, and could have some of what waits", a.spec.ID)
 				}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"slices"
 	"time"
 
 	"taskbus/coordinator"
@@ -65,7 +64,7 @@ func (e *Engine) answerClaim(a *agent, p *pull.Plan, g pull.Grant) {
 
 // drainClaims answers all that wait: nothing more is given out in this session.
 func (e *Engine) drainClaims(now time.Time) {
-	for _, a := range slices.Clone(e.claims.waiting) {
-		e.answerClaim(a, e.plan(now, a), pull.Grant{Limit: pull.LimitUnavailable})
+	for _, a := range e.claims.all() {
+		e.answerClaim(a, e.toldPlan(now, a), pull.Grant{Limit: pull.LimitUnavailable})
 	}
 }

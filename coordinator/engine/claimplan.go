@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/binary"
 	"maps"
 	"slices"
 	"time"
@@ -19,56 +20,92 @@ const (
 	plansPart = 128
 )
 
-// claimPlans are the plans that may be used again, by the classes that an agent reaches of those
-// that waited then.
+// claimPlans are the plans that may be used again, by the waiting classes that an agent reaches: a
+// plan depends on no others.
 type claimPlans struct {
-	classes []*class
-	of      map[string]*claimPlan
-	round   uint64 // how often claims have been served
+	of    map[string]*claimPlan
+	round uint64 // how often claims have been served
 }
 
 type claimPlan struct {
 	*pull.Plan
-	round uint64 // in which it was made; 0: something was given since that it does not know of
-	made  time.Time
-	left  int // for how many claims of later rounds it is good
+	classes []*class // that those it is for reach
+	round   uint64   // in which it was made; 0: something was given since that it does not know of
+	made    time.Time
+	left    int // how many claims of later rounds may be granted something by it
 }
 
-// sharedPlan is the plan for the agent's claim; former: it was made in an earlier round.
-func (e *Engine) sharedPlan(now time.Time, key string, a *agent) (p *pull.Plan, former bool) {
+// sharedPlan is the plan for the agent's claim: of this round, or a former one that is good yet.
+func (e *Engine) sharedPlan(now time.Time, a *agent, mayBeFormer bool) *claimPlan {
 	plans := &e.claims.plans
-	if !slices.Equal(plans.classes, e.pending.active) {
-		plans.of = nil
+	switch p := plans.of[e.reach(a)]; {
+	case p == nil:
+	case p.round == plans.round:
+		return p
+	case mayBeFormer && p.left > 0 && now.Sub(p.made) < plansAge:
+		p.Renew(e.inPlan(now, a), e.claimable(a))
+		return p
 	}
-	switch one := plans.of[key]; {
-	case one == nil:
-	case one.round == plans.round:
-		return one.Plan, false
-	case one.left > 0 && now.Sub(one.made) < plansAge:
-		one.left--
-		one.Renew(e.inPlan(now, a), e.claimable(a))
-		return one.Plan, true
+	return e.newPlan(now, a)
+}
+
+// toldPlan is the plan that an answer tells of that grants nothing by it: any that is not too old, where
+// the fleet is large.
+func (e *Engine) toldPlan(now time.Time, a *agent) *pull.Plan {
+	p := e.claims.plans.of[e.reach(a)]
+	if p == nil || p.Agents < plansPart || now.Sub(p.made) >= plansAge {
+		return e.newPlan(now, a).Plan
 	}
-	return e.newPlan(now, key, a), false
+	p.Renew(e.inPlan(now, a), e.claimable(a))
+	return p.Plan
 }
 
 // newPlan makes the plan for those that reach the same classes as the agent.
-func (e *Engine) newPlan(now time.Time, key string, a *agent) *pull.Plan {
+func (e *Engine) newPlan(now time.Time, a *agent) *claimPlan {
 	plans := &e.claims.plans
 	if plans.of == nil {
-		plans.classes, plans.of = slices.Clone(e.pending.active), make(map[string]*claimPlan)
+		plans.of = make(map[string]*claimPlan)
 	}
-	maps.DeleteFunc(plans.of, func(_ string, p *claimPlan) bool { return p.round != plans.round && now.Sub(p.made) >= plansAge })
-	p := e.plan(now, a)
-	plans.of[key] = &claimPlan{Plan: p, round: plans.round, made: now, left: p.Agents / plansPart}
+	maps.DeleteFunc(plans.of, func(_ string, p *claimPlan) bool {
+		return p.round != plans.round && now.Sub(p.made) >= plansAge
+	})
+	p := &claimPlan{Plan: e.plan(now, a), round: plans.round, made: now}
+	p.left = p.Agents / plansPart
+	for _, c := range e.pending.active {
+		if a.number >= 0 && c.usable.has(a.number) {
+			p.classes = append(p.classes, c)
+		}
+	}
+	plans.of[e.reach(a)] = p
 	return p
 }
 
-// given notes that something was given by the plan of that key; if that does not know of it, the
-// plan is not good for another claim either: others may share what was given.
-func (c *claims) given(key string, known bool) {
-	for other, p := range c.plans.of { // order does not matter
-		if other != key || !known {
+// good tells whether the plan may be asked for another claim of the agent: it is not too old, and the
+// agent reaches the same classes.
+func (p *claimPlan) good(e *Engine, now time.Time, a *agent) bool {
+	if p == nil || p.left == 0 || now.Sub(p.made) >= plansAge {
+		return false
+	}
+	n := 0
+	for _, c := range e.pending.active {
+		if c.usable.has(a.number) {
+			if n == len(p.classes) || p.classes[n] != c {
+				return false
+			}
+			n++
+		}
+	}
+	return n == len(p.classes)
+}
+
+// given notes that something was given by that plan; if that does not know of it, the plan is not
+// good for another claim of its round either: others may share what was given.
+func (c *claims) given(by *claimPlan, known bool) {
+	if by.round != c.plans.round {
+		by.left--
+	}
+	for _, p := range c.plans.of { // order does not matter
+		if p != by || !known {
 			p.round = 0
 		}
 	}
@@ -77,10 +114,13 @@ func (c *claims) given(key string, known bool) {
 // reach names the waiting classes that the agent could serve: those who reach the same
 // share one plan.
 func (e *Engine) reach(a *agent) string {
-	key := make([]byte, len(e.pending.active))
-	for i, c := range e.pending.active {
+	if a.number < 0 {
+		return ""
+	}
+	var key []byte
+	for _, c := range e.pending.active {
 		if c.usable.has(a.number) {
-			key[i] = 1
+			key = append(binary.AppendUvarint(key, uint64(len(c.key))), c.key...)
 		}
 	}
 	return string(key)
@@ -97,7 +137,7 @@ func (e *Engine) plan(now time.Time, of *agent) *pull.Plan {
 			sharing.add(c.usable)
 		}
 	}
-	f.Agents = make([]pull.Agent, 0, max(len(e.claims.waiting), 16))
+	f.Agents = make([]pull.Agent, 0, max(e.claims.waiting.Len(), 16))
 	for _, a := range e.fleet.agents {
 		if a.claimed.IsZero() || a.spec.Pull == coordinator.PullOff || f.Unclaimed > 0 && !sharing.has(a.number) || e.fleet.presence(a) != coordinator.Eligible {
 			continue

@@ -73,3 +73,49 @@ func TestFormerPlansAreFair(t *testing.T) {
 		}
 	}
 }
+
+// plansOf does something so many times, a millisecond apart, and counts the plans that are made for it.
+func (r *rig) plansOf(times int, do func(i int)) int {
+	made := make(map[*claimPlan]struct{})
+	for _, p := range r.claims.plans.of {
+		made[p] = struct{}{}
+	}
+	before := len(made)
+	for i := range times {
+		do(i)
+		for _, p := range r.claims.plans.of {
+			made[p] = struct{}{}
+		}
+		r.pass(time.Millisecond)
+	}
+	return len(made) - before
+}
+
+// TestPlansOfClaimsPassedOver: that others have asked before it who can do nothing of what comes, or
+// have enough, costs a task no plan of its own; nor does a claim that runs out, or is given up.
+func TestPlansOfClaimsPassedOver(t *testing.T) {
+	for _, busy := range []bool{false, true} {
+		r := passedOver(t, 1000, busy)
+		plans := r.plansOf(60, func(i int) {
+			id := coordinator.TaskID(fmt.Sprint("t", i))
+			if d := r.give(job(id)); d.Agent < "a1000" {
+				t.Fatalf("busy %v: %s was given to %s", busy, id, d.Agent)
+			}
+		})
+		most := 60
+		if busy { // of 1,100 that could do it 8 are given something by a plan of before
+			most = 60/9 + 1
+		}
+		if plans > most {
+			t.Errorf("busy %v: %d plans for 60 tasks", busy, plans)
+		}
+	}
+	r := passedOver(t, 1000, true)
+	again := func(i int) { r.claim(claim(coordinator.AgentID(fmt.Sprint("a", i)), 1).rate(1)) }
+	if plans := r.plansOf(200, again); plans > 3 {
+		t.Errorf("%d plans for 200 claims in 0.2 s that are given up and run out", plans)
+	}
+	if plans := r.plansOf(1, func(int) { r.Engine.drainClaims(r.now) }); plans > 1 {
+		t.Errorf("%d plans for an answer to all of them", plans)
+	}
+}

@@ -138,7 +138,7 @@ func (e *Engine) try(now time.Time, w *quotaWait, only, also uint8) {
 	}
 	q.waits.unpark(w)
 	e.wanted(w.class)
-	q.waits.claimed = q.waits.claimed || e.claims.stale && len(e.claims.waiting) > 0
+	q.waits.claimed = q.waits.claimed || e.claims.stale && e.claims.waiting.Len() > 0
 	if !seats {
 		e.serveFirst(now, only, also)
 		return

@@ -90,7 +90,7 @@ func (p *waitPart) first(s *fairshare.Shares, level int) (c candidate) {
 
 // served tells whether somebody is there who could take tasks of the class.
 func (e *Engine) served(c *class) bool {
-	return c.usable.first(e.fleet.ready) >= 0 || len(e.claims.waiting) > 0 && c.usable.first(e.claims.pullers) >= 0
+	return c.usable.first(e.fleet.ready) >= 0 || e.claims.waiting.Len() > 0 && c.usable.first(e.claims.pullers) >= 0
 }
 
 // toTry are the levels at which somebody may try for whom there may be quota. Queues in which all

@@ -72,7 +72,7 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 	}
 	s.Dispatching = e.Dispatching() - s.Moving
 	s.Lanes = e.lanesSnapshot()
-	s.Claims = len(e.claims.waiting)
+	s.Claims = e.claims.waiting.Len()
 	if e.market.window != nil {
 		s.BidWindow = e.market.length()
 	}
