@@ -252,16 +252,16 @@ func (e *Engine) refuseStatus(id coordinator.AgentID, why coordinator.StatusRefu
 	e.emit(coordinator.StatusRefused{Agent: id, Refusal: why, First: first})
 }
 
-// ReportsBefore counts the agents whose latest report of their own was made before a time, by their
-// clocks, and all that have made one.
-func (e *Engine) ReportsBefore(t time.Time) (heard, before int) {
+// ReportsNearer counts the agents whose latest report of their own was made, by their clocks, at a time
+// nearer to other than to now, and all that have made one.
+func (e *Engine) ReportsNearer(now, other time.Time) (heard, nearer int) {
 	for _, a := range e.fleet.agents {
 		if a.heard.IsZero() || a.report.Relayed {
 			continue
 		}
-		if heard++; a.report.Timestamp.Before(t) {
-			before++
+		if heard++; a.report.Timestamp.Sub(other).Abs() < a.report.Timestamp.Sub(now).Abs() {
+			nearer++
 		}
 	}
-	return heard, before
+	return heard, nearer
 }
