@@ -104,7 +104,9 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 
 	switch {
 	case r.Status == coordinator.StatusOffline:
-		e.consumed(a, false) // it may come back as one that fetches
+		if ev.Live || r.Timestamp.After(a.consumedTold) {
+			e.consumed(a, false) // it may come back as one that fetches
+		}
 		a.seenConsumer, a.unattended, a.lookedAt = false, false, time.Time{}
 		e.enter(now, a, coordinator.AgentOffline)
 	case a.state != coordinator.AgentGone: // that one's heart beats, but its hands are tied
