@@ -174,7 +174,8 @@ func judgeClocks(seen map[string]sighting) []diagnosis {
 		return []diagnosis{{State: checkSkipped, Text: "no agent has reported within " + heartbeatsOf.String()}}
 	}
 	if len(known) == 0 {
-		return []diagnosis{{State: checkOK, Text: fmt.Sprintf("no heartbeat of %s comes from the future; none was heard as it came (see --listen)", count(len(seen), "agent"))}}
+		return []diagnosis{{State: checkOK, Text: fmt.Sprintf("no heartbeat of %s comes from the future; none was heard as it came (see --listen), "+
+			"so that the broker's clock was not compared", count(len(seen), "agent"))}}
 	}
 	slices.Sort(known)
 	median, spread := known[len(known)/2], known[len(known)-1]-known[0]
