@@ -229,6 +229,9 @@ type Tracked struct{ Agent AgentID }
 type Consumed struct {
 	Agent AgentID
 	Ever  bool
+	// Told is when the agent had made its latest report by then, by its own clock; zero: not known. A
+	// goodbye that it has said before, and that is read again, says nothing.
+	Told time.Time
 }
 
 // Doubted says how many messages of a task that has ended the broker may deliver again,

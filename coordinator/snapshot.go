@@ -5,8 +5,7 @@ import "time"
 // Snapshot is the engine's state as people and metrics see it. It shares
 // nothing with the engine.
 type Snapshot struct {
-	PolicyVersion string
-	Agents        []AgentSnapshot // sorted by ID
+	Agents []AgentSnapshot // sorted by ID
 	// Pending counts the tasks that wait, by priority.
 	Pending [4]int
 	// PendingReasons counts them by the reason they would fail with now; where

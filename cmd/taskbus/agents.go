@@ -71,9 +71,9 @@ func printAgents(w io.Writer, agents []httpapi.Agent, now time.Time) error {
 		}
 		if g.Online() {
 			online++
-			used, slots = used+g.InFlight, slots+g.MaxConcurrent
+			used, slots = used+g.InFlight, slots+g.Slots
 		}
-		t.row(g.ID, g.State, g.Status, fmt.Sprintf("%.2f", g.Load), fmt.Sprintf("%d/%d", g.InFlight, g.MaxConcurrent),
+		t.row(g.ID, g.State, g.Status, fmt.Sprintf("%.2f", g.Load), fmt.Sprintf("%d/%d", g.InFlight, g.Slots),
 			g.Leased, g.Rank, g.Assigned, ago(now, g.LastHeartbeat), availability(g))
 	}
 	if len(agents) > 0 {

@@ -131,12 +131,12 @@ func (fixedSource) Ready(context.Context) httpapi.Readiness {
 }
 func (s fixedSource) Status(context.Context) (httpapi.Status, error) {
 	return httpapi.Status{Readiness: s.readiness, Broker: httpapi.Broker{Connected: !s.away}, Agents: []httpapi.Agent{
-		{ID: "gpu-1", State: "online", Status: "ready", Load: 0.25, InFlight: 1, Leased: 1, MaxConcurrent: 4, Rank: 1, Assigned: 1200, LastHeartbeat: noon.Add(-3 * time.Second), Eligible: true},
-		{ID: "reviewer-1", State: "online", Status: "busy", Load: 1, InFlight: 3, Leased: 3, MaxConcurrent: 3, Rank: 2, Assigned: 7, LastHeartbeat: noon.Add(-500 * time.Millisecond), WhyNot: "full"},
-		{ID: "researcher-1", State: "stale", Status: "ready", Load: 0, MaxConcurrent: 3, Rank: 3, LastHeartbeat: noon.Add(-10 * time.Minute), WhyNot: "stale"},
-		{ID: "archivist-1", State: "never_seen", Status: "unknown", MaxConcurrent: 1, Rank: 5, WhyNot: "never_seen", Cordoned: true},
-		{ID: "worker-17", State: "online", Status: "ready", Load: 0.5, InFlight: 2, MaxConcurrent: 4, Rank: 3, Assigned: 40, LastHeartbeat: noon, Leased: 2, WhyNot: "cordoned", Cordoned: true, Draining: true, Discovered: true},
-		{ID: "worker-18", State: "gone", Status: "ready", MaxConcurrent: 4, Rank: 3, LastHeartbeat: noon.Add(-time.Second), WhyNot: "gone", Cordoned: true, Draining: true, Drained: true, Discovered: true},
+		{ID: "gpu-1", State: "online", Status: "ready", Load: 0.25, InFlight: 1, Leased: 1, Slots: 4, MaxConcurrent: 4, Rank: 1, Assigned: 1200, LastHeartbeat: noon.Add(-3 * time.Second), Eligible: true},
+		{ID: "reviewer-1", State: "online", Status: "busy", Load: 1, InFlight: 3, Leased: 3, Slots: 3, MaxConcurrent: 3, Rank: 2, Assigned: 7, LastHeartbeat: noon.Add(-500 * time.Millisecond), WhyNot: "full"},
+		{ID: "researcher-1", State: "stale", Status: "ready", Load: 0, Slots: 3, MaxConcurrent: 3, Rank: 3, LastHeartbeat: noon.Add(-10 * time.Minute), WhyNot: "stale"},
+		{ID: "archivist-1", State: "never_seen", Status: "unknown", Slots: 1, MaxConcurrent: 1, Rank: 5, WhyNot: "never_seen", Cordoned: true},
+		{ID: "worker-17", State: "online", Status: "ready", Load: 0.5, InFlight: 2, Slots: 3, MaxConcurrent: 4, Rank: 3, Assigned: 40, LastHeartbeat: noon, Leased: 2, WhyNot: "cordoned", Cordoned: true, Draining: true, Discovered: true},
+		{ID: "worker-18", State: "gone", Status: "ready", Slots: 4, MaxConcurrent: 4, Rank: 3, LastHeartbeat: noon.Add(-time.Second), WhyNot: "gone", Cordoned: true, Draining: true, Drained: true, Discovered: true},
 	}}, nil
 }
 

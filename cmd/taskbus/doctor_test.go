@@ -266,6 +266,40 @@ func testDoctorFindsAWrongKind(t *testing.T) {
 	}
 }
 
+// The broker's clock is compared with this machine's by what comes while the doctor listens.
+func TestDoctorComparesTheBrokersClock(t *testing.T) {
+	for _, tc := range []struct {
+		ahead       time.Duration // of this machine's clock
+		code        int
+		state, says string
+	}{
+		{0, exitOK, checkOK, "the broker's clock agrees with this machine's"},
+		{time.Second, exitOK, checkOK, "the broker's clock agrees with this machine's"},
+		{-10 * time.Second, exitOK, checkWarning, "the broker's clock is about 10s ahead of this machine's"},
+		{10 * time.Second, exitOK, checkWarning, "the broker's clock is about 9s behind this machine's"},
+		{64 * time.Hour, exitFailed, checkProblem, "behind this machine's"},
+		{-64 * time.Hour, exitFailed, checkProblem, "ahead of this machine's"},
+	} {
+		inTime(t, func(t *testing.T) {
+			c := newClinic(t)
+			c.declare(t)
+			c.now = func() time.Time { return time.Now().Add(tc.ahead) }
+			go func() {
+				time.Sleep(4 * time.Second) // it listens by then
+				c.putBody(bus.StreamStatus, []byte("{}"))
+			}()
+			if code := c.run(t, "doctor", "--config", "testdata/agents.yaml", "--listen", "10s", "-o", "json"); code != tc.code {
+				t.Errorf("%v: exit code %d, want %d", tc.ahead, code, tc.code)
+			}
+			var r report
+			if err := json.Unmarshal([]byte(c.out.String()), &r); err != nil {
+				t.Fatal(err)
+			}
+			r.says(t, "clocks", tc.state, tc.says)
+		})
+	}
+}
+
 // In the classic profile what agents report lies in plain queues: whoever reads them
 // takes it away.
 func TestDoctorLeavesPlainQueuesAlone(t *testing.T) { inTime(t, testDoctorLeavesPlainQueuesAlone) }

@@ -63,9 +63,12 @@ func printTaskExplanation(w io.Writer, e httpapi.TaskExplanation, now time.Time)
 	if e.Error != "" {
 		p.line("its agent says: %s", e.Error)
 	}
-	if e.Explanation == nil {
-		p.line("no decision was recorded for it")
-	} else {
+	switch {
+	case e.Explanation == nil && len(e.Attempts) > 0:
+		p.line("the decision is not known here: a coordinator before this one made it; `taskbus journal show %s` has it", e.ID)
+	case e.Explanation == nil:
+		p.line("no decision was made for it")
+	default:
 		if e.Explanation.Text != e.Reason {
 			p.line("%s", e.Explanation.Text)
 		}

@@ -203,6 +203,15 @@ func TestAgentsWithoutASession(t *testing.T) {
 	}
 }
 
+// A decision of a coordinator that led before, of which a snapshot tells that it was made: the journal has it.
+func TestExplainNamesTheJournal(t *testing.T) {
+	var out strings.Builder
+	e := httpapi.TaskExplanation{ID: "t-1", Type: "build", State: "succeeded", Agent: "a1", Attempts: []httpapi.Attempt{{Number: 1, Agent: "a1"}}}
+	if err := printTaskExplanation(&out, e, noon); err != nil || !strings.Contains(out.String(), "`taskbus journal show t-1` has it") {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
 func TestLookingAtSomethingElse(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
 		"a web page":       func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) },

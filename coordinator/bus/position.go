@@ -12,7 +12,7 @@ import "time"
 // far.
 type Position struct {
 	kind PositionKind
-	n    int64 // nanoseconds or offset
+	n    int64 // nanoseconds, of 1970 for PositionSince, or offset
 }
 
 // PositionKind tells how a position is given.
@@ -21,7 +21,8 @@ type PositionKind uint8
 // The kinds of positions.
 const (
 	PositionNext  PositionKind = iota // what comes next
-	PositionAgo                       // what was published since a time
+	PositionAgo                       // what was published since a time ago
+	PositionSince                     // what was published since a time of day
 	PositionFirst                     // all that there is
 	PositionLast                      // the last of what there is
 	PositionAt                        // an offset
@@ -34,6 +35,15 @@ func Ago(d time.Duration) Position {
 		return Position{}
 	}
 	return Position{PositionAgo, int64(d)}
+}
+
+// Since begins with what the broker stored at t or later, by its own clock and in whole seconds; where
+// that is nothing, with what comes next.
+func Since(t time.Time) Position {
+	if t.Unix() < 0 { // long before any broker
+		t = time.Unix(0, 0)
+	}
+	return Position{PositionSince, t.UnixNano()}
 }
 
 // First begins with the oldest message that the stream has.
@@ -57,6 +67,14 @@ func (p Position) Ago() time.Duration {
 		return 0
 	}
 	return time.Duration(p.n)
+}
+
+// Since is the time of a position of PositionSince; of another kind, the zero time.
+func (p Position) Since() time.Time {
+	if p.kind != PositionSince {
+		return time.Time{}
+	}
+	return time.Unix(0, p.n)
 }
 
 // Offset is where a position of PositionAt lies; of another kind, -1.

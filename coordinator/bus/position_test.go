@@ -19,6 +19,7 @@ func TestPositions(t *testing.T) {
 		{"a time", bus.Ago(time.Minute), bus.PositionAgo, time.Minute, -1},
 		{"now", bus.Ago(0), bus.PositionNext, 0, -1},
 		{"a time to come", bus.Ago(-time.Second), bus.PositionNext, 0, -1},
+		{"a time of day", bus.Since(time.Unix(7, 0)), bus.PositionSince, 0, -1},
 		{"the first", bus.First(), bus.PositionFirst, 0, -1},
 		{"the last", bus.Last(), bus.PositionLast, 0, -1},
 		{"offset 0", bus.At(0), bus.PositionAt, 0, 0},

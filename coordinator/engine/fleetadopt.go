@@ -40,7 +40,8 @@ func (f *fleet) adopt(specs []coordinator.AgentSpec, settings coordinator.Settin
 		}
 		if f.was[i] >= 0 && a.spec.Queue != spec.Queue {
 			a.queueMissing, a.queueFull, a.askedAt = false, false, time.Time{} // said of another queue
-			a.hadConsumer, a.seenConsumer, a.unattended, a.missedAt = false, false, false, time.Time{}
+			a.hadConsumer, a.seenConsumer, a.unattended = false, false, false
+			a.missedAt, a.consumedTold = time.Time{}, time.Time{}
 			t.cancel(&a.recheck)
 			t.cancel(&a.cool)
 		}

@@ -29,7 +29,8 @@ func (e *Engine) foldAgent(at time.Time, r coordinator.Record) {
 	case *coordinator.Tracked:
 		e.track(e.agentOf(r.Agent))
 	case *coordinator.Consumed:
-		e.agentOf(r.Agent).hadConsumer = r.Ever
+		a := e.agentOf(r.Agent)
+		a.hadConsumer, a.consumedTold = r.Ever, r.Told
 	case *coordinator.Doubted:
 		e.inDoubt.messages[r.Key] = r.Messages
 	case *coordinator.AgentBefore:

@@ -171,7 +171,7 @@ func (e *Engine) imageOrders(m *Image) {
 			m.others = append(m.others, &coordinator.Tracked{Agent: a.spec.ID})
 		}
 		if a.hadConsumer {
-			m.others = append(m.others, &coordinator.Consumed{Agent: a.spec.ID, Ever: true})
+			m.others = append(m.others, &coordinator.Consumed{Agent: a.spec.ID, Ever: true, Told: a.consumedTold})
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(e.fleet.left)) { // those that have tasks yet

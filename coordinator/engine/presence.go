@@ -14,7 +14,10 @@ type presence struct {
 	// session. One that never had any fetches its messages one by one, and nothing
 	// follows from their absence.
 	hadConsumer, seenConsumer bool
-	missedAt                  time.Time // when a look found none; zero: it found one, or none was missed
+	// consumedTold is the time, by its own clock, of its latest report when that was seen in
+	// the first place (see Consumed).
+	consumedTold time.Time
+	missedAt     time.Time // when a look found none; zero: it found one, or none was missed
 	// unattended: it had a consumer before this session, and has none now: it gets nothing
 	// until it has one again, or is gone.
 	unattended bool

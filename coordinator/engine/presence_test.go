@@ -427,6 +427,54 @@ func TestUnattendedAfterATakeOver(t *testing.T) {
 	})
 }
 
+// TestOldGoodbyes: a session reads again what agents have told a while ago. A goodbye that is older than
+// the last look at the agent's queue says nothing of its consumer, whether records tell of that look or an
+// image: killed while nobody led, the agent is missed as any other.
+func TestOldGoodbyes(t *testing.T) {
+	for _, image := range []bool{false, true} {
+		for _, later := range []bool{false, true} {
+			p := policyOf(worker("a"), worker("b")).set(func(s *coordinator.Settings) { s.StaleAfter = time.Hour })
+			r := tracking(t, p)
+			r.Record(true)
+			r.look("a", 0, 1)
+			r.now = r.now.Add(time.Second)
+			goodbye := r.now
+			r.hear(beat("a").status(coordinator.StatusOffline).stamped(goodbye))
+			r.now = r.now.Add(time.Second)
+			r.hear(beat("a").running().stamped(r.now))
+			r.look("a", 0, 1)
+			if later {
+				goodbye = r.now.Add(time.Second) // no leader has heard it
+			}
+			next := &rig{Engine: New(), t: t, now: r.now.Add(2 * time.Second)}
+			next.apply(coordinator.PolicyChanged{Policy: r.policy})
+			next.Follow()
+			fold := func(rec coordinator.Record) bool { next.Fold(r.now, copied(rec)); return true }
+			if image {
+				r.Image(r.now).Records(fold)
+			} else {
+				for _, rec := range r.Records(nil) {
+					fold(rec)
+				}
+			}
+			next.hear(beat("a").status(coordinator.StatusOffline).stamped(goodbye).fromPast())
+			next.hear(beat("a").running().stamped(goodbye.Add(time.Second)).fromPast())
+			next.hear(beat("b").running().stamped(goodbye).fromPast())
+			next.Lead()
+			next.apply(coordinator.SessionOpened{Connected: next.now.Add(-interval)})
+			next.look("a", 0, 0)
+			next.look("a", 0, 0)
+			want := coordinator.WentGone
+			if later { // it may be one that fetches now
+				want = coordinator.Eligible
+			}
+			if why := next.whyNot("a"); why != want {
+				t.Errorf("image %t, a later goodbye %t: %v, want %v", image, later, why, want)
+			}
+		}
+	}
+}
+
 // TestWatched: whose queues are looked at, and how often.
 func TestWatched(t *testing.T) {
 	r := tracking(t, policyOf(worker("a"), worker("b"), worker("c"), worker("d"), worker("e")))

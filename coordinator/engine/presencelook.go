@@ -68,9 +68,12 @@ func (e *Engine) queueSeen(now time.Time, ev coordinator.QueueSeen) {
 // consumed notes whether the agent's queue has ever had a consumer.
 func (e *Engine) consumed(a *agent, ever bool) {
 	if a.hadConsumer != ever {
-		a.hadConsumer = ever
+		a.hadConsumer, a.consumedTold = ever, time.Time{}
+		if ever && !a.report.Relayed {
+			a.consumedTold = a.report.Timestamp
+		}
 		if e.recorder.on {
-			e.record(&coordinator.Consumed{Agent: a.spec.ID, Ever: ever})
+			e.record(&coordinator.Consumed{Agent: a.spec.ID, Ever: ever, Told: a.consumedTold})
 		}
 	}
 }

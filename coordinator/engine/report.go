@@ -104,7 +104,9 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 
 	switch {
 	case r.Status == coordinator.StatusOffline:
-		e.consumed(a, false) // it may come back as one that fetches
+		if ev.Live || r.Timestamp.After(a.consumedTold) {
+			e.consumed(a, false) // it may come back as one that fetches
+		}
 		a.seenConsumer, a.unattended, a.lookedAt = false, false, time.Time{}
 		e.enter(now, a, coordinator.AgentOffline)
 	case a.state != coordinator.AgentGone: // that one's heart beats, but its hands are tied
@@ -252,16 +254,16 @@ func (e *Engine) refuseStatus(id coordinator.AgentID, why coordinator.StatusRefu
 	e.emit(coordinator.StatusRefused{Agent: id, Refusal: why, First: first})
 }
 
-// ReportsBefore counts the agents whose latest report of their own was made before a time, by their
-// clocks, and all that have made one.
-func (e *Engine) ReportsBefore(t time.Time) (heard, before int) {
+// ReportsNearer counts the agents whose latest report of their own was made, by their clocks, at a time
+// nearer to other than to now, and all that have made one.
+func (e *Engine) ReportsNearer(now, other time.Time) (heard, nearer int) {
 	for _, a := range e.fleet.agents {
 		if a.heard.IsZero() || a.report.Relayed {
 			continue
 		}
-		if heard++; a.report.Timestamp.Before(t) {
-			before++
+		if heard++; a.report.Timestamp.Sub(other).Abs() < a.report.Timestamp.Sub(now).Abs() {
+			nearer++
 		}
 	}
-	return heard, before
+	return heard, nearer
 }

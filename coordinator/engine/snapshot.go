@@ -15,7 +15,6 @@ const maxExplained = 32
 // Snapshot copies what readers want to see. It changes nothing.
 func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 	s := coordinator.Snapshot{
-		PolicyVersion:  e.policy.Version,
 		Agents:         make([]coordinator.AgentSnapshot, len(e.fleet.agents)),
 		Pending:        e.pending.count,
 		PendingReasons: make(map[coordinator.Reason]int),

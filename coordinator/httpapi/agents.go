@@ -25,8 +25,8 @@ type QueueDepth struct {
 	Agents int `json:"agents"`
 	// Waiting: tasks that Taskbus holds because no agent can take them now.
 	Waiting int `json:"waiting"`
-	// Unread: tasks ready in task.assign and task.assign.high, as the broker said a
-	// few seconds ago.
+	// Unread: tasks ready in task.assign, task.assign.high and lanes, as the broker
+	// said a few seconds ago.
 	Unread int `json:"unread"`
 }
 

@@ -124,7 +124,8 @@ type Agent struct {
 	InFlight      int       `json:"in_flight"`
 	Uncovered     int       `json:"uncovered"`
 	FreeSlots     int       `json:"free_slots"`
-	MaxConcurrent int       `json:"max_concurrent_tasks"`
+	Slots         int       `json:"slots"`                // how many tasks it may have now: fewer than MaxConcurrent if it says so, or is new
+	MaxConcurrent int       `json:"max_concurrent_tasks"` // by agents.yaml, or as it joined
 	Assigned      uint64    `json:"assigned"`
 	LastHeartbeat time.Time `json:"last_heartbeat,omitzero"`
 	HealthCheck   float64   `json:"health_check_interval_seconds"`

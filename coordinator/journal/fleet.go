@@ -80,9 +80,12 @@ func (c *coder) joined(r *coordinator.Joined) {
 }
 
 func (c *coder) consumed(r *coordinator.Consumed) {
-	m := c.mask(on(r.Ever, 1))
+	m := c.mask(on(r.Ever, 1) | on(!r.Told.IsZero(), 2))
 	name(c, &r.Agent)
 	c.flag(&r.Ever, m&1 != 0)
+	if m&2 != 0 {
+		c.time(&r.Told)
+	}
 }
 
 func (c *coder) doubted(r *coordinator.Doubted) {

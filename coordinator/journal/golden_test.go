@@ -51,7 +51,7 @@ func goldenRecords() []coordinator.Record {
 			ClosedAt: goldenAt.Add(-time.Minute), Until: goldenAt.Add(time.Minute), Since: 10, Before: 9, Probe: "t3", Probing: true, Generation: 301},
 		&coordinator.Ordered{Agent: b, Order: coordinator.OrderDrain},
 		&coordinator.Tracked{Agent: b},
-		&coordinator.Consumed{Agent: b, Ever: true},
+		&coordinator.Consumed{Agent: b, Ever: true, Told: goldenAt.Add(-time.Second)},
 		&coordinator.Doubted{Key: key, Messages: 2},
 		&coordinator.Joined{Agents: []coordinator.AgentSpec{{ID: b, Queue: "agent.agent-2", Capabilities: []string{"gpu"}, MaxConcurrent: 4, Rank: 2,
 			HealthCheckInterval: 30 * time.Second, Timeout: time.Minute, AcceptTimeout: 20 * time.Second, SuccessRate: 0.9, SuccessStated: true,

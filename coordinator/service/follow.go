@@ -125,6 +125,9 @@ func (r *session) lead(ctx context.Context) error {
 	}
 	r.s.loop.lead(r.number, r, r.commits, r.told, r.begin)
 	r.lasting("watches progress", r.watchProgress)
+	if r.ledger != nil {
+		r.lasting("compares clocks", r.watchClock)
+	}
 	r.lasting("sees to queues", r.checkQueues)
 	r.lasting("audits the books", r.auditBooks)
 	for i := range r.takeBacks.orders {

@@ -201,10 +201,10 @@ func collectAgent(a *coordinator.AgentSnapshot, info *httpapi.AgentInfo, emit ga
 
 // currentLoad is ADR-018's: tasks in flight over slots.
 func currentLoad(a *coordinator.AgentSnapshot) float64 {
-	if a.Spec.MaxConcurrent <= 0 {
+	if a.Slots <= 0 {
 		return 0
 	}
-	return float64(a.InFlight) / float64(a.Spec.MaxConcurrent)
+	return float64(a.InFlight) / float64(a.Slots)
 }
 
 // The tasks that concentration looks at.
@@ -221,7 +221,7 @@ func concentration(given map[coordinator.AgentID]int, agents []coordinator.Agent
 	for i := range agents {
 		if a := &agents[i]; a.State == coordinator.AgentOnline {
 			tasks += given[a.Spec.ID]
-			slots += a.Spec.MaxConcurrent
+			slots += a.Slots
 		}
 	}
 	if tasks < concentrationLeast {
@@ -230,10 +230,10 @@ func concentration(given map[coordinator.AgentID]int, agents []coordinator.Agent
 	largest := 0.0
 	for i := range agents {
 		a := &agents[i]
-		if a.State != coordinator.AgentOnline || a.Spec.MaxConcurrent >= slots {
+		if a.State != coordinator.AgentOnline || a.Slots >= slots {
 			continue // it has all the slots there are: nobody else could get anything
 		}
-		s, w := float64(given[a.Spec.ID])/float64(tasks), float64(a.Spec.MaxConcurrent)/float64(slots)
+		s, w := float64(given[a.Spec.ID])/float64(tasks), float64(a.Slots)/float64(slots)
 		largest = max(largest, (s-w)/(1-w))
 	}
 	return largest

@@ -184,7 +184,7 @@ func TestConcentration(t *testing.T) {
 	fleet := func(slots ...int) (all []coordinator.AgentSnapshot) {
 		for i, n := range slots {
 			all = append(all, coordinator.AgentSnapshot{
-				Spec: coordinator.AgentSpec{ID: coordinator.AgentID(fmt.Sprint("a", i)), MaxConcurrent: n}, State: coordinator.AgentOnline,
+				Spec: coordinator.AgentSpec{ID: coordinator.AgentID(fmt.Sprint("a", i))}, Slots: n, State: coordinator.AgentOnline,
 			})
 		}
 		return all

@@ -42,7 +42,7 @@ func (s *Service) health(snap coordinator.Snapshot) httpapi.Health {
 		"config": s.checkConfig(),
 	}}
 	if s.state.read().state != stateStandby { // who stands by knows no agents and assigns nothing
-		h.Checks["agents"] = checkAgents(snap)
+		h.Checks["agents"] = checkAgents(snap, s.knowsFleet() != nil)
 		h.Checks["assignments"] = s.checkAssignments(snap)
 	}
 	if c, said := s.alone.check(s.now(), s.lost.waiting()); said {
@@ -82,19 +82,23 @@ func (s *Service) checkBroker() httpapi.Check {
 	return httpapi.Check{Status: httpapi.Critical, Detail: detail}
 }
 
-func checkAgents(snap coordinator.Snapshot) httpapi.Check {
+// checkAgents judges the fleet; away: there is no session, and no agent can be given anything.
+func checkAgents(snap coordinator.Snapshot, away bool) httpapi.Check {
 	online, eligible := 0, 0
 	for _, a := range snap.Agents {
 		if a.State == coordinator.AgentOnline {
 			online++
 		}
-		if a.Eligibility == coordinator.Eligible {
+		if a.Eligibility == coordinator.Eligible && !away {
 			eligible++
 		}
 	}
 	c := httpapi.Check{Status: httpapi.Healthy, Detail: fmt.Sprintf(
 		"%d of %d agents online, %d can take a task now", online, len(snap.Agents), eligible)}
 	switch {
+	case away:
+		c.Status = httpapi.Critical
+		c.Detail += ": there is no session with the broker, and this is what was known when there was one"
 	case online == 0 && snap.InGrace:
 		c.Status = httpapi.Degraded
 		c.Detail += "; just started, waiting for their first heartbeats"
@@ -229,7 +233,7 @@ func agentStatus(a coordinator.AgentSnapshot) httpapi.Agent {
 	v := httpapi.Agent{
 		ID: string(a.Spec.ID), Queue: a.Spec.Queue, Capabilities: a.Spec.Capabilities, Rank: a.Spec.Rank,
 		State: a.State.String(), Status: a.Status.String(), Load: a.Load, ReportedLoad: a.ReportedLoad,
-		InFlight: a.InFlight, Uncovered: a.Uncovered, FreeSlots: a.Free, MaxConcurrent: a.Spec.MaxConcurrent,
+		InFlight: a.InFlight, Uncovered: a.Uncovered, FreeSlots: a.Free, Slots: a.Slots, MaxConcurrent: a.Spec.MaxConcurrent,
 		Assigned: a.Assigned, LastHeartbeat: a.LastHeartbeat,
 		HealthCheck: a.Spec.HealthCheckInterval.Seconds(),
 		Eligible:    a.Eligibility == coordinator.Eligible,

@@ -113,7 +113,7 @@ func TestStreamOffset(t *testing.T) {
 	for from, want := range map[bus.Position]any{
 		bus.Ago(time.Millisecond): "1s", bus.Ago(time.Second): "1s", bus.Ago(1500 * time.Millisecond): "2s", bus.Ago(10 * time.Minute): "600s",
 		bus.First(): "first", bus.Last(): "last", bus.At(0): int64(0), bus.At(1 << 40): int64(1 << 40), bus.At(-1): int64(0),
-		bus.Ago(0): "next", bus.Ago(-time.Second): "next", {}: "next",
+		bus.Since(time.Unix(7, 5)): time.Unix(7, 5), bus.Since(time.Time{}): time.Unix(0, 0), bus.Ago(0): "next", bus.Ago(-time.Second): "next", {}: "next",
 	} {
 		if got := streamOffset(from); got != want {
 			t.Errorf("%+v is %v, want %v", from, got, want)

@@ -146,6 +146,8 @@ func streamOffset(from bus.Position) any {
 		return from.Offset()
 	case bus.PositionAgo:
 		return strconv.FormatInt(int64((from.Ago()+time.Second-1)/time.Second), 10) + "s"
+	case bus.PositionSince:
+		return from.Since() // which is sent in whole seconds
 	default:
 		return "next"
 	}

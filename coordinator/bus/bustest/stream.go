@@ -14,6 +14,7 @@ func streamCases() []testCase {
 		{name: "From reads the past, again and again", run: streamPast},
 		{name: "without From only what comes next", run: streamNext},
 		{name: "Ago leaves out what is older", run: streamAgo},
+		{name: "Since begins at a time by the broker's clock", run: streamSince},
 		{name: "Last begins at the end of what there is", run: streamLast},
 		{name: "Last of an empty stream is what comes next", run: streamLastOfNothing},
 		{name: "At begins with the message at that offset", run: streamAt},
@@ -89,6 +90,28 @@ func streamAgo(r *rig) {
 	})
 	if d := in.next(); string(d.Body) != "new" {
 		r.t.Errorf("read %q, want only what is a second old", d.Body)
+	}
+}
+
+// What was stored before the time is left out, also if nothing is left then, and what was stored later
+// is read. The broker of these tests has the clock of this machine.
+func streamSince(r *rig) {
+	c := r.open(declare(stream("s")))
+	c.store("s", "past")
+	stored := time.Now()
+	in := c.readFrom("s", 10, bus.Since(stored.Add(3*time.Second)))
+	eventually(r.t, "the reader to get a new message", func() bool { // see streamNext
+		c.store("s", "new")
+		return len(in.got) > 0
+	})
+	if d := in.next(); string(d.Body) != "new" {
+		r.t.Errorf("read %q, want only what is stored from then on", d.Body)
+	}
+	for _, since := range []time.Time{stored.Add(-3 * time.Second), stored.Add(-40 * 24 * time.Hour), {}} {
+		c := r.open(bus.Topology{Mode: bus.Off})
+		if d := c.readFrom("s", 10, bus.Since(since)).next(); string(d.Body) != "past" {
+			r.t.Errorf("since %v: read %q, want what was stored later", since, d.Body)
+		}
 	}
 }
 

@@ -71,8 +71,11 @@ func (s *stream) start(from bus.Position) int64 {
 		if n := len(s.log); n > 0 {
 			return s.log[n-1].chunk
 		}
-	case bus.PositionAgo:
-		since := time.Now().Add(-from.Ago())
+	case bus.PositionAgo, bus.PositionSince:
+		since := from.Since()
+		if from.Kind() == bus.PositionAgo {
+			since = time.Now().Add(-from.Ago())
+		}
 		if i := slices.IndexFunc(s.log, func(m *message) bool { return !m.at.Before(since) }); i >= 0 {
 			return s.log[i].chunk
 		}
