@@ -190,7 +190,7 @@ func checkReferences(t failer, e *Engine) {
 			t.Fatalf("%s is number %d at %d, over %v, its record is %+v", o.task.ID, o.number, n, o.over, r)
 		case (r.fate == coordinator.FateOpen) != (o.state != stateLeased), (e.held[o.handle] == o) != (o.state != stateLeased):
 			t.Fatalf("%s in state %d, fate %d, held %v", o.task.ID, o.state, r.fate, e.held[o.handle] == o)
-		case o.state == stateLeased && (o.expire.index >= 0) != (o.agent.tracked || len(o.tried) > 0 || o.unanswered):
+		case o.state == stateLeased && (o.expire.index >= 0) != (o.agent.tracked || len(o.tried) > 0 || o.unanswered || o.apart):
 			t.Fatalf("%s is with %s, its deadline is watched: %v", o.task.ID, o.agent.spec.ID, o.expire.index >= 0)
 		case o.state >= stateDispatching && (o.place < 0) != o.returning:
 			t.Fatalf("%s is with %s, at %d of its account, returning %v", o.task.ID, o.agent.spec.ID, o.place, o.returning)

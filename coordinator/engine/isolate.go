@@ -53,8 +53,8 @@ func (e *Engine) spareSuspected(t *openTask) {
 func (t *openTask) lostAt(a *agent, before *openTask, ev *coordinator.TaskReturned) {
 	var alone bool
 	switch {
-	case a == nil:
-		alone = true // nothing is known of it
+	case a == nil, before != nil && before.apart:
+		alone = true // nothing is known of it, or it had nothing else of ours
 	case before != nil && before.place >= 0:
 		alone = len(a.open) == 1 && a.lost == 0
 	default: // its reports have spoken for the dispatch
@@ -69,6 +69,15 @@ func (t *openTask) lostAt(a *agent, before *openTask, ev *coordinator.TaskReturn
 	}
 	t.failed = with(with(t.failed, t.suspected...), ev.Agent)
 	t.suspected = nil
+}
+
+// hasDoneAlone tells whether an agent that says no more than how many tasks it runs, and that has
+// this one to itself, has none in hand any more: an idle agent takes what waits in its queue within
+// an interval. made is when it said so.
+func (e *Engine) hasDoneAlone(t *openTask, made time.Time) bool {
+	a := t.agent
+	return t.apart && !e.following && t.state == stateLeased && !a.tracked && !t.over && !t.unanswered &&
+		a.report.Active == 0 && made.Sub(t.settled) >= a.spec.HealthCheckInterval
 }
 
 // freeFor are the agents that may be given the task now, if they are feasible for it.

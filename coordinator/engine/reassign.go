@@ -174,7 +174,7 @@ func (t *openTask) isDispatch(ev *coordinator.TaskReturned) bool {
 // While a session has ended in which we consumed the agent's queue, it may be we who had it in
 // hand.
 func (t *openTask) history(ev *coordinator.TaskReturned, from *agent, before *openTask, flags recordFlags) {
-	t.tried, t.failed = slices.Clone(ev.Tried), slices.Clone(ev.Failed)
+	t.tried, t.failed, t.suspected = slices.Clone(ev.Tried), slices.Clone(ev.Failed), slices.Clone(ev.Suspected)
 	begun, gaveUp, told := false, flags&attempted != 0, flags&returning != 0
 	if before != nil {
 		t.untouched, t.suspected = before.untouched, before.suspected
