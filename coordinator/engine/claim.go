@@ -180,7 +180,7 @@ func (e *Engine) serveClaims(now time.Time) {
 
 // nothingToClaim tells whether no task waits for an agent.
 func (e *Engine) nothingToClaim() bool {
-	return len(e.pending.active) == 0 && len(e.isolated.tasks) == 0
+	return len(e.pending.active) == 0 && len(e.isolated.groups) == 0
 }
 
 // wanted notes that a task waits which somebody may claim.
