@@ -87,7 +87,7 @@ type TaskReturned struct {
 	// Failed lists those of Tried on which the task failed, as its headers say;
 	// this return is not among them yet. Suspected is as in Dispatch.
 	Failed, Suspected []AgentID
-	Cause  ReturnCause
+	Cause             ReturnCause
 	// Redelivered: the broker had handed it out before. With ReturnTakenBack that
 	// means that the agent had it in hand when it went away.
 	Redelivered bool

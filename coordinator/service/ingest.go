@@ -170,7 +170,7 @@ func (r *session) takeReturn(d bus.Delivery, cause coordinator.ReturnCause) {
 
 func returnCause(headers map[string]any) coordinator.ReturnCause {
 	switch textHeader(headers, headerDeathReason) {
-	case "expired":
+	case "expired", "maxlen": // by a policy of the broker's, out of the queue: its agent has turned nothing away
 		return coordinator.ReturnExpired
 	case "delivery_limit":
 		return coordinator.ReturnDeliveryLimit
