@@ -77,10 +77,15 @@ func (r *session) onTask(d bus.Delivery) {
 		return
 	}
 	failpoint.Hit(failpoint.AfterValidate)
-	h.again = r.s.history.accepted(h.task)
 	maybe, _ := d.Headers[headerMaybeDuplicate].(bool)
-	r.s.loop.post(r.number, coordinator.TaskReceived{
+	ev := coordinator.TaskReceived{
 		Handle: h.handle, Task: h.task, Redelivered: d.Redelivered, Lane: lane, MaybeDuplicate: lane != "" && maybe,
+	}
+	r.s.loop.within(r.number, func(now time.Time) {
+		r.s.loop.apply(now, ev)
+		if e := r.s.loop.engine; e.Holds(ev.Handle) { // else it says nothing of a task that is known
+			r.s.history.accepted(ev.Task, e.Waits(ev.Handle))
+		}
 	})
 }
 
