@@ -142,11 +142,11 @@ func TestCopyOfWhatHasFailedIsNotPending(t *testing.T) {
 // shown as ended while it waits.
 func TestIDUsedAgainIsPending(t *testing.T) {
 	for _, outcome := range []string{"succeeded", "failed", "cancelled"} {
-		inRig(t, fleet, func(r *rig) {
+		inRig(t, fleet+"dedupe: {window_seconds: 20}\n", func(r *rig) {
 			a1 := r.worker("a1", true)
 			r.task("t-1", "build", "")
 			a1.finish(outcome, "")
-			r.pass(61 * time.Minute)
+			r.pass(21 * time.Second)
 			a1.report()
 			if _, err := r.service.Order(context.Background(), "a1", orderCordon); err != nil {
 				t.Fatal(err)
