@@ -21,6 +21,8 @@ type Dispatch struct {
 	Tried []AgentID
 	// Failed are those of Tried on which it failed.
 	Failed []AgentID
+	// Suspected are the agents that went down with it and others in hand, each time anew.
+	Suspected []AgentID
 	// AcceptTimeout becomes the message's expiration.
 	AcceptTimeout time.Duration
 	// Timeout is how long the agent may work: the task's, else the agent's.

@@ -85,9 +85,9 @@ type TaskReturned struct {
 	Attempt int
 	Tried   []AgentID
 	// Failed lists those of Tried on which the task failed, as its headers say;
-	// this return is not among them yet.
-	Failed []AgentID
-	Cause  ReturnCause
+	// this return is not among them yet. Suspected is as in Dispatch.
+	Failed, Suspected []AgentID
+	Cause             ReturnCause
 	// Redelivered: the broker had handed it out before. With ReturnTakenBack that
 	// means that the agent had it in hand when it went away.
 	Redelivered bool

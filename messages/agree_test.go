@@ -107,6 +107,7 @@ func TestBoundsMatchTheSchemas(t *testing.T) {
 		{schemas.TaskResult, "properties/usage/properties/input_tokens/maximum", float64(maxAmount)},
 		{schemas.TaskResult, "properties/usage/properties/provider/pattern", pattern(name, 1, maxName)},
 		{schemas.TriedHeader, "properties/failed/maxItems", float64(maxTried)},
+		{schemas.TriedHeader, "properties/suspected/maxItems", float64(maxSuspected)},
 		{schemas.TaskCancel, "properties/reason/maxLength", float64(MaxText)},
 		{schemas.TaskCompleted, "properties/error/maxLength", float64(MaxText)},
 		{schemas.TaskCancelRequested, "properties/reason/maxLength", float64(MaxText)},

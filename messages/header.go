@@ -21,8 +21,12 @@ const (
 // the sum for the largest task.
 const maxHeaders = 128 << 10
 
-// maxTried bounds the agents listed in the tried header.
-const maxTried = 64
+// maxTried bounds the agents listed in the tried header, maxSuspected those of them that went
+// down with others in hand: more would not fit the frame beside the largest task.
+const (
+	maxTried     = 64
+	maxSuspected = 32
+)
 
 // EncodeTaskHeader renders what the body of a task's dispatch does not say and a
 // decision needs that is made when it comes back. It has as few bytes as can be:
@@ -112,9 +116,10 @@ func appendHex(dst []byte, n uint64) []byte {
 }
 
 // EncodeTriedHeader renders which agents have had the task once d is delivered,
-// and on which of them it failed. It is empty, and no header is needed, when
-// nobody else had it before: the body names the agent of this dispatch. Beyond 64
-// agents the rest is left out: they may be asked once more.
+// on which of them it failed, and which of them went down with it and others in
+// hand. It is empty, and no header is needed, when there is nothing of that: the
+// body names the agent of this dispatch. Beyond 64 agents the rest is left out:
+// they may be asked once more.
 func EncodeTriedHeader(d *coordinator.Dispatch) string {
 	var buffer [512]byte
 	dst := append(buffer[:0], '{')
@@ -128,10 +133,11 @@ func EncodeTriedHeader(d *coordinator.Dispatch) string {
 			others++
 		}
 	}
-	if others == 0 && len(d.Failed) == 0 {
+	if others == 0 && len(d.Failed) == 0 && len(d.Suspected) == 0 {
 		return ""
 	}
 	dst = append(appendString(dst, d.Agent), ']')
 	dst = appendList(dst, "failed", d.Failed[:min(len(d.Failed), maxTried)])
+	dst = appendList(dst, "suspected", d.Suspected[:min(len(d.Suspected), maxSuspected)])
 	return string(append(dst, '}'))
 }

@@ -27,6 +27,9 @@ type Returned struct {
 	// Failed lists those of Tried on which it failed, as the header says; nil when
 	// there are none. Sorted, without duplicates; the caller owns it.
 	Failed []coordinator.AgentID
+	// Suspected lists the agents that went down with it and others in hand, once for
+	// each time; the caller owns it.
+	Suspected []coordinator.AgentID
 }
 
 // DecodeReturned reads a dispatch that came back: its body, and its headers
@@ -57,9 +60,9 @@ func (d *Decoder) DecodeReturned(body []byte, taskHeader, triedHeader string) (*
 	if refusal == nil {
 		task, refusal = returnedTask(m, header)
 	}
-	var tried, failed []coordinator.AgentID
+	returned := &Returned{}
 	if refusal == nil {
-		tried, failed, refusal = d.tried(m, triedHeader)
+		refusal = d.tried(returned, m, triedHeader)
 	}
 	if refusal != nil {
 		if m != nil {
@@ -68,7 +71,8 @@ func (d *Decoder) DecodeReturned(body []byte, taskHeader, triedHeader string) (*
 		refusal.ReplyTo = replyTo
 		return nil, refusal
 	}
-	return &Returned{Task: task, Payload: m.Payload, Agent: m.AssignedAgent, Attempt: m.Attempt, Tried: tried, Failed: failed}, nil
+	returned.Task, returned.Payload, returned.Agent, returned.Attempt = task, m.Payload, m.AssignedAgent, m.Attempt
+	return returned, nil
 }
 
 // identify adds the ids to the refusal of a dispatch that is too large to be
@@ -123,26 +127,28 @@ func returnedTask(m *TaskDispatch, header *envelope) (*coordinator.Task, *Refusa
 	}), nil
 }
 
-// tried lists who has had the task, the agent of this dispatch included, and on
-// whom of these it failed.
-func (d *Decoder) tried(m *TaskDispatch, header string) (tried, failed []coordinator.AgentID, refusal *Refusal) {
+// tried reads which agents have had the task, the agent of this dispatch included, on
+// which of these it failed, and which went down with it.
+func (d *Decoder) tried(r *Returned, m *TaskDispatch, header string) *Refusal {
 	if header == "" {
-		return []coordinator.AgentID{m.AssignedAgent}, nil, nil
+		r.Tried = []coordinator.AgentID{m.AssignedAgent}
+		return nil
 	}
 	e, refusal := d.decodeHeader(schemas.TriedHeader, header)
 	switch {
 	case refusal != nil:
-		return nil, nil, refusal
+		return refusal
 	case coordinator.AgentID(field[string](e, "agent")) != m.AssignedAgent:
-		return nil, nil, headerRefusal(HeaderTried, "/agent: the body has another")
+		return headerRefusal(HeaderTried, "/agent: the body has another")
 	case integer(e, "attempt") != m.Attempt:
-		return nil, nil, headerRefusal(HeaderTried, "/attempt: the body has another")
+		return headerRefusal(HeaderTried, "/attempt: the body has another")
 	}
-	tried = coordinator.SortedUnique(append(list[coordinator.AgentID](e, "tried"), m.AssignedAgent))
+	r.Tried = coordinator.SortedUnique(append(list[coordinator.AgentID](e, "tried"), m.AssignedAgent))
 	for _, agent := range coordinator.SortedUnique(list[coordinator.AgentID](e, "failed")) {
-		if _, had := slices.BinarySearch(tried, agent); had {
-			failed = append(failed, agent)
+		if _, had := slices.BinarySearch(r.Tried, agent); had {
+			r.Failed = append(r.Failed, agent)
 		}
 	}
-	return tried, failed, nil
+	r.Suspected = list[coordinator.AgentID](e, "suspected")
+	return nil
 }

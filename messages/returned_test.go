@@ -63,18 +63,21 @@ func TestHeadersSayOnlyWhatTheBodyDoesNot(t *testing.T) {
 	}
 	d.Attempt, d.Tried = 2, []coordinator.AgentID{"a1"}
 	for _, c := range []struct {
-		name, want    string
-		tried, failed []coordinator.AgentID
+		name, want               string
+		tried, failed, suspected []coordinator.AgentID
 	}{
-		{"one before", `{"agent":"agent_789","attempt":2,"tried":["a1","agent_789"]}`, []coordinator.AgentID{"a1"}, nil},
+		{"one before", `{"agent":"agent_789","attempt":2,"tried":["a1","agent_789"]}`, []coordinator.AgentID{"a1"}, nil, nil},
 		{"one before, who failed", `{"agent":"agent_789","attempt":2,"tried":["a1","a2","agent_789"],"failed":["a2"]}`,
-			[]coordinator.AgentID{"a1", "a2"}, []coordinator.AgentID{"a2"}},
-		{"the same agent once more", "", []coordinator.AgentID{"agent_789"}, nil},
-		{"the same agent once more, another before", `{"agent":"agent_789","attempt":2,"tried":["a1","agent_789"]}`, []coordinator.AgentID{"a1", "agent_789"}, nil},
+			[]coordinator.AgentID{"a1", "a2"}, []coordinator.AgentID{"a2"}, nil},
+		{"the same agent once more", "", []coordinator.AgentID{"agent_789"}, nil, nil},
+		{"the same agent once more, another before", `{"agent":"agent_789","attempt":2,"tried":["a1","agent_789"]}`,
+			[]coordinator.AgentID{"a1", "agent_789"}, nil, nil},
 		{"the same agent once more, although it failed", `{"agent":"agent_789","attempt":2,"tried":["agent_789"],"failed":["agent_789"]}`,
-			[]coordinator.AgentID{"agent_789"}, []coordinator.AgentID{"agent_789"}},
+			[]coordinator.AgentID{"agent_789"}, []coordinator.AgentID{"agent_789"}, nil},
+		{"the same agent once more, lost twice with others", `{"agent":"agent_789","attempt":2,"tried":["agent_789"],"suspected":["agent_789","agent_789"]}`,
+			nil, nil, []coordinator.AgentID{"agent_789", "agent_789"}},
 	} {
-		d.Tried, d.Failed = c.tried, c.failed
+		d.Tried, d.Failed, d.Suspected = c.tried, c.failed, c.suspected
 		if got := EncodeTriedHeader(d); got != c.want {
 			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
 		}
@@ -103,6 +106,9 @@ func TestReturnedRoundTrip(t *testing.T) {
 			if rapid.Bool().Draw(t, "failed") {
 				dispatch.Failed = append(dispatch.Failed, agent)
 			}
+			if rapid.Bool().Draw(t, "suspected") {
+				dispatch.Suspected = append(dispatch.Suspected, agent)
+			}
 		}
 		got, refusal := send(dispatch, string(payload)).decode(d)
 		if refusal != nil {
@@ -115,7 +121,7 @@ func TestReturnedRoundTrip(t *testing.T) {
 		want := &Returned{
 			Task: task, Payload: payload, Agent: dispatch.Agent, Attempt: dispatch.Attempt,
 			Tried:  coordinator.SortedUnique(append(slices.Clone(dispatch.Tried), dispatch.Agent)),
-			Failed: coordinator.SortedUnique(slices.Clone(dispatch.Failed)),
+			Failed: coordinator.SortedUnique(slices.Clone(dispatch.Failed)), Suspected: dispatch.Suspected,
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("got  %+v, task %+v\nwant %+v, task %+v", got, got.Task, want, want.Task)
@@ -330,7 +336,7 @@ func TestLargestHeadersFitOneFrame(t *testing.T) {
 		task.Labels[string(rune('A'+i))+wide(maxLabelKey-1)] = wide(maxLabelValue)
 	}
 	task.EstimatedUsage = &coordinator.Usage{Requests: 0.1234567890123456, InputTokens: 1e14 / 3, OutputTokens: 1e14 / 3, CostUSD: 1e14 / 3, Provider: wide(maxName), Model: wide(maxName)}
-	dispatch := &coordinator.Dispatch{Task: task, Agent: ids(1)[0], Queue: "q", DispatchID: "d", Attempt: 200, Tried: ids(200), Failed: ids(200), Timeout: task.Timeout, At: at}
+	dispatch := &coordinator.Dispatch{Task: task, Agent: ids(1)[0], Queue: "q", DispatchID: "d", Attempt: 200, Tried: ids(200), Failed: ids(200), Suspected: ids(200), Timeout: task.Timeout, At: at}
 	s := send(dispatch, "{}")
 	// A limit that was lowered since does not concern them.
 	for _, limits := range []Limits{{}, {MaxBytes: 1024}} {
@@ -365,7 +371,7 @@ func checkReturned(t tester, d *Decoder, s sent) {
 	t.Helper()
 	again := func(r *Returned) *Returned {
 		dispatch := &coordinator.Dispatch{
-			Task: r.Task, Agent: r.Agent, Queue: "q", DispatchID: "d", Attempt: r.Attempt, Tried: r.Tried, Failed: r.Failed, Timeout: max(r.Task.Timeout, time.Millisecond), At: at,
+			Task: r.Task, Agent: r.Agent, Queue: "q", DispatchID: "d", Attempt: r.Attempt, Tried: r.Tried, Failed: r.Failed, Suspected: r.Suspected, Timeout: max(r.Task.Timeout, time.Millisecond), At: at,
 		}
 		got, refusal := send(dispatch, string(r.Payload)).decode(d)
 		if refusal != nil {

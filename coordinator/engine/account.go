@@ -164,7 +164,7 @@ func (a *agent) countsStill(end *ending) bool {
 // mayLetGo tells whether nobody will say how the dispatch ended, and nothing else
 // needs it.
 func (e *Engine) mayLetGo(t *openTask) bool {
-	return !e.following && t.state == stateLeased && !t.agent.tracked && len(t.tried) == 0 && !t.over && !t.unanswered
+	return !e.following && t.state == stateLeased && !t.agent.tracked && len(t.tried) == 0 && !t.apart && !t.over && !t.unanswered
 }
 
 // audit is done with every report: what it covers, what it has begun, what it has
@@ -189,7 +189,7 @@ func (e *Engine) audit(now time.Time, a *agent, made time.Time) {
 			if t.withdrawn && t.state == stateLeased && !t.returning {
 				e.withdraw(t, t.cancelReason, 0) // it cannot have heard, or does not heed
 			}
-		case !exact && arrivedBefore && e.mayLetGo(t):
+		case !exact && arrivedBefore && (e.mayLetGo(t) || e.hasDoneAlone(t, made)):
 			e.letGo(t)
 			continue
 		case !exact && arrivedBefore:

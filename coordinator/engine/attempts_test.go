@@ -16,12 +16,12 @@ func TestAttemptsThatCannotBeToldApart(t *testing.T) {
 	came := func(task coordinator.TaskID, attempt int) []string {
 		return append(r.giveBack(coordinator.Dispatch{Task: &job(task).Task, Agent: "z", Attempt: attempt}), r.pass(time.Second)...)
 	}
-	want(t, came("t", 65534), "dispatch t.65535 a")
+	want(t, came("t", 65534), "dispatch t.65535 a again?")
 	d := r.latest()
 	r.confirm(d.Handle)
 	want(t, r.tell(says("a", "t").of("t.65535")), "completed t.65535 a succeeded")
 
-	want(t, came("u", 65534), "dispatch u.65535 b") // it was assigned less recently
+	want(t, came("u", 65534), "dispatch u.65535 b again?") // it was assigned less recently
 	r.confirm(r.latest().Handle)
 	want(t, append(r.giveBack(r.latest()), r.pass(time.Second)...), "fail u retries_exhausted")
 	if text := r.failures[0].Failure.Text; !strings.Contains(text, "65535 dispatches") || !strings.Contains(text, "submit it under another") {

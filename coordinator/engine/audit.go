@@ -177,3 +177,9 @@ func (e *Engine) Held(visit func(coordinator.Handle, coordinator.TaskID)) {
 
 // Holds tells whether the engine holds a task by this delivery.
 func (e *Engine) Holds(h coordinator.Handle) bool { return e.held[h] != nil }
+
+// Waits tells whether the task that it holds by this delivery is pending.
+func (e *Engine) Waits(h coordinator.Handle) bool {
+	t := e.held[h]
+	return t != nil && t.state < stateDispatching
+}

@@ -161,7 +161,7 @@ func (x *inspection) openTask(n int, t *openTask) {
 	case t.place >= 0 && (t.place >= len(t.agent.open) || t.agent.open[t.place] != t || e.fleet.known(t.agent.spec.ID) != t.agent):
 		x.task(coordinator.InvariantAgentAccount, t, "it says that it is at %d of the account of %s, and is not", t.place, t.agent.spec.ID)
 	}
-	if leased && (t.deadline.IsZero() || (t.agent.tracked || len(t.tried) > 0 || t.unanswered) && !x.set(&t.expire)) {
+	if leased && (t.deadline.IsZero() || (t.agent.tracked || len(t.tried) > 0 || t.unanswered || t.apart) && !x.set(&t.expire)) {
 		x.task(coordinator.InvariantLeaseDeadline, t, "%s has it (dispatch %s), and nobody watches its deadline (%v)", t.agent.spec.ID, t.dispatchID, t.deadline)
 	}
 }

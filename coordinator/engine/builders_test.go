@@ -237,7 +237,7 @@ func (r *rig) giveBack(d coordinator.Dispatch) []string {
 func (r *rig) returns(d coordinator.Dispatch, cause coordinator.ReturnCause, again bool) []string {
 	r.last++
 	return r.apply(coordinator.TaskReturned{
-		Handle: r.last, Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Tried: d.Tried, Failed: d.Failed,
+		Handle: r.last, Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Tried: d.Tried, Failed: d.Failed, Suspected: d.Suspected,
 		Cause: cause, Redelivered: again, MaybeDuplicate: d.MaybeDuplicate,
 	})
 }

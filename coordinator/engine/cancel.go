@@ -30,7 +30,7 @@ func (e *Engine) cancel(now time.Time, ev coordinator.CancelRequested) {
 		r = e.memory.at(e.memory.remember(now, key, 0, coordinator.FateWithdrawn, 0))
 		r.attempt = attempt
 		e.memory.reasons.keep(key, reason)
-		e.noted(r)
+		e.noted(r, ev.Task)
 		answer.State = coordinator.CancelNoted
 		for _, a := range e.fleet.agents { // of a coordinator before this one, perhaps
 			if _, runs := a.listed[ev.Task]; runs {
@@ -47,7 +47,7 @@ func (e *Engine) cancel(now time.Time, ev coordinator.CancelRequested) {
 	case t == nil && r.fate == coordinator.FateLetGo:
 		r.flags |= withdrawn
 		e.memory.reasons.keep(key, ev.Reason)
-		e.noted(r)
+		e.noted(r, ev.Task)
 		answer.State, answer.Agent = coordinator.CancelAsked, e.fleet.named(r.ref)
 		e.emit(coordinator.Withdraw{
 			Agent: answer.Agent, Task: ev.Task, DispatchID: e.letGoID(ev.Task, int(r.attempt)),

@@ -200,7 +200,7 @@ func (e *Engine) serveLine(now time.Time, mayUseFormer bool) (left, former bool)
 
 // nothingToClaim tells whether no task waits for an agent.
 func (e *Engine) nothingToClaim() bool {
-	return len(e.pending.active) == 0 && len(e.isolated.tasks) == 0
+	return len(e.pending.active) == 0 && len(e.isolated.groups) == 0
 }
 
 // wanted notes that a task waits which somebody may claim.

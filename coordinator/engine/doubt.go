@@ -103,7 +103,7 @@ func (e *Engine) isOwnMessage(ev *coordinator.TaskReceived, key coordinator.Task
 		}
 		r.content = ev.Task.ContentHash
 		r.flags &^= adopted
-		e.noted(r)
+		e.noted(r, ev.Task.ID)
 		return true
 	}
 	return own
@@ -149,7 +149,7 @@ func (e *Engine) adopt(now time.Time, ev coordinator.ResultReported, attempt int
 	a := e.fleet.byID[r.Agent]
 	rec := e.memory.at(e.memory.remember(now, coordinator.KeyOf(r.Task), 0, fateOf(r.Outcome), a.serial))
 	rec.attempt, rec.flags = asRecorded(attempt), adopted
-	e.noted(rec)
+	e.noted(rec, r.Task)
 	e.track(a)
 	e.finishedPast(now, a, r, attempt, false)
 	if ev.Live || ev.Untold {

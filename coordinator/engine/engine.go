@@ -96,6 +96,7 @@ func New() *Engine {
 		trust:     newTrust(),
 		strangers: make(map[stranger]bool),
 		inDoubt:   newInDoubt(),
+		isolated:  newIsolated(),
 		ends:      newRecentEnds(),
 		retold:    make(map[coordinator.TaskKey]struct{}),
 		batches:   newBatches(),

@@ -49,9 +49,9 @@ type fleet struct {
 	// way to them: when it lists one again, those must still count.
 	left map[coordinator.AgentID]*agent
 	// ready holds the agents that could take some task right now, vacant those that could take
-	// one that must be alone.
-	ready, vacant bitset
-	kept          *agent // that gets nothing else until it is vacant for such a task; nil: none
+	// one that must be alone, present those that may have work, when they have room for it.
+	ready, vacant, present bitset
+	kept                   *agent // that gets nothing else until it is vacant for such a task; nil: none
 	// offering holds, for each capability, the agents that have it.
 	offering map[string]bitset
 	maxCost  float64 // the largest of any view since the fleet last changed
@@ -228,5 +228,6 @@ func (f *fleet) refresh(a *agent) {
 	}
 	why := f.eligibility(a)
 	f.ready.put(a.number, why == coordinator.Eligible)
+	f.present.put(a.number, why == coordinator.Eligible || why >= coordinator.NotReady && why != coordinator.KeptFree)
 	f.vacant.put(a.number, a.spec.Pull == coordinator.PullOff && f.isVacant(a, why))
 }

@@ -26,7 +26,7 @@ func (f *fleet) adopt(specs []coordinator.AgentSpec, settings coordinator.Settin
 	f.views = make([]coordinator.AgentView, n)
 	f.byID = make(map[coordinator.AgentID]*agent, n)
 	f.byQueue = make(map[string]*agent, n)
-	f.ready, f.vacant, f.kept = newBitset(n), newBitset(n), nil
+	f.ready, f.vacant, f.present, f.kept = newBitset(n), newBitset(n), newBitset(n), nil
 	f.offering = make(map[string]bitset)
 	f.left = make(map[coordinator.AgentID]*agent)
 	specs = slices.SortedFunc(slices.Values(specs), func(a, b coordinator.AgentSpec) int { return cmp.Compare(a.ID, b.ID) })

@@ -21,6 +21,7 @@ type failer interface {
 func checkIndexes(t failer, e *Engine) {
 	t.Helper()
 	f := &e.fleet
+	checkIsolated(t, e)
 	for i, a := range f.agents {
 		v := f.views[i]
 		again := coordinator.AgentView{
@@ -37,6 +38,8 @@ func checkIndexes(t failer, e *Engine) {
 			t.Fatalf("%s: view %+v, recomputed %+v", a.spec.ID, v, again)
 		case f.ready.has(i) != (f.eligibility(a) == coordinator.Eligible):
 			t.Fatalf("%s: ready %v, but %s", a.spec.ID, f.ready.has(i), f.eligibility(a))
+		case f.present.has(i) != (f.presence(a) == coordinator.Eligible):
+			t.Fatalf("%s: present %v, but %s", a.spec.ID, f.present.has(i), f.presence(a))
 		case (a.stale.index >= 0) != (a.state == coordinator.AgentOnline):
 			t.Fatalf("%s is %s, watched: %v", a.spec.ID, a.state, a.stale.index >= 0)
 		}
@@ -190,7 +193,7 @@ func checkReferences(t failer, e *Engine) {
 			t.Fatalf("%s is number %d at %d, over %v, its record is %+v", o.task.ID, o.number, n, o.over, r)
 		case (r.fate == coordinator.FateOpen) != (o.state != stateLeased), (e.held[o.handle] == o) != (o.state != stateLeased):
 			t.Fatalf("%s in state %d, fate %d, held %v", o.task.ID, o.state, r.fate, e.held[o.handle] == o)
-		case o.state == stateLeased && (o.expire.index >= 0) != (o.agent.tracked || len(o.tried) > 0 || o.unanswered):
+		case o.state == stateLeased && (o.expire.index >= 0) != (o.agent.tracked || len(o.tried) > 0 || o.unanswered || o.apart):
 			t.Fatalf("%s is with %s, its deadline is watched: %v", o.task.ID, o.agent.spec.ID, o.expire.index >= 0)
 		case o.state >= stateDispatching && (o.place < 0) != o.returning:
 			t.Fatalf("%s is with %s, at %d of its account, returning %v", o.task.ID, o.agent.spec.ID, o.place, o.returning)
@@ -297,6 +300,36 @@ func checkMarket(t failer, e *Engine) {
 	for _, c := range e.pending.classes {
 		if c.seeking != seeking[c] {
 			t.Fatalf("class %q: %d auctions hold no slot, counted are %d", c.key, seeking[c], c.seeking)
+		}
+	}
+}
+
+// checkIsolated looks at the groups of the tasks that must be alone.
+func checkIsolated(t failer, e *Engine) {
+	t.Helper()
+	groups := make(map[*class]int)
+	for n, g := range e.isolated.groups {
+		if groups[g.class]++; g.place != n || e.isolated.of[g.aloneKey] != g || g.tasks.Len() == 0 {
+			t.Fatalf("group %d of %q says that it is %d, with %d tasks", n, g.class.key, g.place, g.tasks.Len())
+		}
+		for at, o := range g.tasks.Items {
+			if o.among != g || o.amongAt != at || !o.alone || o.needs.class != g.class || e.held[o.handle] != o {
+				t.Fatalf("%s is at %d of its group, says %d, alone %v", o.task.ID, at, o.amongAt, o.alone)
+			}
+		}
+	}
+	for _, c := range e.pending.classes {
+		if c.isolated != groups[c] {
+			t.Fatalf("the class %q has %d groups, counted %d", c.key, groups[c], c.isolated)
+		}
+	}
+	if len(e.isolated.of) != len(e.isolated.groups) {
+		t.Fatalf("%d groups, %d found by their keys", len(e.isolated.groups), len(e.isolated.of))
+	}
+	for _, o := range e.held {
+		switch waits := o.state == stateWaiting || o.state == stateUnscored; {
+		case o.among != nil && !waits, o.state == stateWaiting && o.alone != (o.among != nil):
+			t.Fatalf("%s in state %d, alone %v, is among those that must be alone: %v", o.task.ID, o.state, o.alone, o.among != nil)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 	var waiting []*openTask
 	e.quotas.waits.forget()
+	e.isolated.clear()
 	for _, c := range e.pending.active {
 		waiting = append(waiting, c.clear()...)
 	}

@@ -1,31 +1,95 @@
 package engine
 
 import (
+	"math/bits"
 	"slices"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/heap"
 )
 
 // A task that brings its agent down takes with it what the agent has in hand beside it. None
 // of them is to blame for sure: all are suspected. One that is suspected until one more failure
 // would end it gets an agent to itself: if that goes down as well it was the task, each time.
 
-// isolated are the pending tasks that must be alone, in the order in which they began to wait.
-// One that waits no longer is left in it until the next look.
-type isolated struct{ tasks []*openTask }
-
-func (i *isolated) add(t *openTask) {
-	if !slices.Contains(i.tasks, t) {
-		i.tasks = append(i.tasks, t)
-	}
+// isolated are the pending tasks that must be alone, but for those whose strategy makes nothing of
+// the agents that they could have: these are looked at again in their time. Tasks that the same
+// agents could take and that wait for the same quota are one group, so that each event costs by
+// groups, however many tasks wait.
+type isolated struct {
+	groups []*aloneGroup // in no order
+	of     map[aloneKey]*aloneGroup
+	looks  uint64 // numbers the looks of serveIsolated
 }
 
-// leftIsolated takes out what waits no longer, or has gone back to the broker.
-func (e *Engine) leftIsolated() {
-	e.isolated.tasks = slices.DeleteFunc(e.isolated.tasks, func(t *openTask) bool {
-		return e.held[t.handle] != t || !t.alone || t.state != stateWaiting && t.state != stateUnscored
-	})
+type aloneKey struct {
+	class       *class
+	leaf, level int
+}
+
+type aloneGroup struct {
+	aloneKey
+	place  int    // among the groups
+	looked uint64 // in this look its first task has had its turn
+	tasks  heap.Heap[*openTask]
+}
+
+func newIsolated() isolated { return isolated{of: make(map[aloneKey]*aloneGroup)} }
+
+func (i *isolated) add(t *openTask) {
+	if t.among != nil {
+		return
+	}
+	key := aloneKey{t.needs.class, t.leaf, t.level}
+	g := i.of[key]
+	if g == nil {
+		g = &aloneGroup{aloneKey: key, place: len(i.groups)}
+		g.tasks = heap.Heap[*openTask]{Before: before, Place: func(t *openTask, at int) { t.amongAt = at }}
+		i.of[key], i.groups = g, append(i.groups, g)
+		key.class.isolated++
+	}
+	t.among = g
+	g.tasks.Push(t)
+}
+
+// remove takes out a task that may not be there.
+func (i *isolated) remove(t *openTask) {
+	g := t.among
+	if g == nil {
+		return
+	}
+	t.among = nil
+	if g.tasks.Remove(t.amongAt); g.tasks.Len() > 0 {
+		return
+	}
+	delete(i.of, g.aloneKey)
+	g.class.isolated--
+	last := i.groups[len(i.groups)-1]
+	i.groups[g.place], last.place = last, g.place
+	i.groups = i.groups[:len(i.groups)-1]
+}
+
+func (i *isolated) clear() {
+	for _, g := range i.groups {
+		for _, t := range g.tasks.Items {
+			t.among = nil
+		}
+		g.class.isolated--
+	}
+	i.groups = nil
+	clear(i.of)
+}
+
+// nextAlone is the first in rank of the tasks that wait for no quota and are first in one of those
+// groups; nil: there is none.
+func (e *Engine) nextAlone(of func(*aloneGroup) bool) (next *openTask) {
+	for _, g := range e.isolated.groups {
+		if t := g.tasks.Items[0]; (next == nil || before(t, next)) && of(g) && !e.waitsForQuota(t) {
+			next = t
+		}
+	}
+	return next
 }
 
 // mustBeAlone tells whether the task is suspected, and one more failure may end it.
@@ -53,8 +117,8 @@ func (e *Engine) spareSuspected(t *openTask) {
 func (t *openTask) lostAt(a *agent, before *openTask, ev *coordinator.TaskReturned) {
 	var alone bool
 	switch {
-	case a == nil:
-		alone = true // nothing is known of it
+	case a == nil, before != nil && before.apart:
+		alone = true // nothing is known of it, or it had nothing else of ours
 	case before != nil && before.place >= 0:
 		alone = len(a.open) == 1 && a.lost == 0
 	default: // its reports have spoken for the dispatch
@@ -69,6 +133,15 @@ func (t *openTask) lostAt(a *agent, before *openTask, ev *coordinator.TaskReturn
 	}
 	t.failed = with(with(t.failed, t.suspected...), ev.Agent)
 	t.suspected = nil
+}
+
+// hasDoneAlone tells whether an agent that says no more than how many tasks it runs, and that has
+// this one to itself, has none in hand any more: an idle agent takes what waits in its queue within
+// an interval. made is when it said so.
+func (e *Engine) hasDoneAlone(t *openTask, made time.Time) bool {
+	a := t.agent
+	return t.apart && !e.following && t.state == stateLeased && !a.tracked && !t.over && !t.unanswered &&
+		a.report.Active == 0 && made.Sub(t.settled) >= a.spec.HealthCheckInterval
 }
 
 // freeFor are the agents that may be given the task now, if they are feasible for it.
@@ -97,24 +170,27 @@ func (f *fleet) isVacant(a *agent, why coordinator.Ineligibility) bool {
 // serveIsolated gives tasks that must be alone to agents that have nothing else, and sees to it
 // that one agent is kept free for the others.
 func (e *Engine) serveIsolated(now time.Time) {
-	if len(e.isolated.tasks) == 0 && e.fleet.kept == nil {
+	i := &e.isolated
+	if len(i.groups) == 0 && e.fleet.kept == nil {
 		return
 	}
-	e.leftIsolated()
-	for _, t := range slices.Clone(e.isolated.tasks) {
-		if e.fleet.vacant.empty() {
+	i.looks++
+	for !e.fleet.vacant.empty() {
+		t := e.nextAlone(func(g *aloneGroup) bool { return g.looked != i.looks && g.class.usable.first(e.fleet.vacant) >= 0 })
+		if t == nil {
 			break
 		}
-		if t.state == stateUnscored { // its class may have been forgotten
-			_, _ = e.resolve(t)
-		}
-		a, d := e.choose(t)
-		if a != nil && !e.waitsForQuota(t) {
+		switch a, d := e.choose(t); {
+		case a != nil:
 			e.leavePending(t)
 			e.assignBest(now, t, a, d)
+		case t.state == stateUnscored: // until scoreAgain
+			i.remove(t)
+		}
+		if t.among != nil { // it is still there, for want of quota
+			t.among.looked = i.looks
 		}
 	}
-	e.leftIsolated()
 	e.keepFree(now)
 }
 
@@ -136,27 +212,31 @@ func (e *Engine) keepFree(now time.Time) {
 	}
 }
 
-// worthKeeping is the agent to keep free: the one that is, as long as it is there and a task
-// waits that it could have, else the one with the least in hand; nil: none.
+// worthKeeping is the agent to keep free for the first task that could have any: the one that is,
+// else the one with the least in hand; nil: none.
 func (e *Engine) worthKeeping() (best *agent) {
-	for _, t := range e.isolated.tasks {
-		if e.waitsForQuota(t) {
-			continue
-		}
-		usable := t.needs.class.usable
-		if a := e.fleet.kept; a != nil && usable.has(a.number) && a.alone == 0 && e.fleet.presence(a) == coordinator.KeptFree {
-			return a // as nearly always: no need to go through the fleet after each event
-		}
-		for _, a := range e.fleet.agents {
-			if usable.has(a.number) && e.fleet.presence(a) == coordinator.Eligible && (best == nil || a.inFlight() < best.inFlight()) {
+	f := &e.fleet
+	kept := f.kept
+	if kept != nil && (kept.alone > 0 || f.presence(kept) != coordinator.KeptFree) {
+		kept = nil
+	}
+	mayKeep := func(g *aloneGroup) bool { return kept != nil && g.class.usable.has(kept.number) }
+	t := e.nextAlone(func(g *aloneGroup) bool { return mayKeep(g) || g.class.usable.first(f.present) >= 0 })
+	switch {
+	case t == nil:
+		return nil
+	case mayKeep(t.among):
+		return kept
+	}
+	for i, word := range t.among.class.usable {
+		for set := word & f.present[i]; set != 0; set &= set - 1 {
+			a := f.agents[i<<6+bits.TrailingZeros64(set)]
+			if best == nil || a.inFlight() < best.inFlight() {
 				best = a
 			}
 		}
-		if best != nil {
-			return best
-		}
 	}
-	return nil
+	return best
 }
 
 // claimAlone is the task that must be alone and may go to an agent that claims and has nothing
@@ -165,14 +245,5 @@ func (e *Engine) claimAlone(a *agent) *openTask {
 	if len(e.isolated.tasks) == 0 || !e.connected || !e.fleet.isVacant(a, e.fleet.eligibility(a)) {
 		return nil
 	}
-	e.leftIsolated()
-	for _, t := range e.isolated.tasks {
-		if t.state == stateUnscored { // its class may have been forgotten
-			_, _ = e.resolve(t)
-		}
-		if t.alone && t.needs.class.usable.has(a.number) && !e.waitsForQuota(t) {
-			return t
-		}
-	}
-	return nil
+	return e.nextAlone(func(g *aloneGroup) bool { return g.class.usable.has(a.number) })
 }

@@ -25,14 +25,24 @@ type wreckage struct {
 	crashes, shared int
 	seen            int // of the rig's dispatches
 	failed          int // of its failures
+	words           words
 }
+
+// words are what agents say of their work.
+type words int
+
+const (
+	saysAll     words = iota // how each task ended, and which they run
+	saysResults              // how each task ended
+	saysNumbers              // how many they run
+)
 
 type inHand struct {
 	coordinator.Dispatch
 	until time.Time
 }
 
-func newWreckage(t testing.TB, agents, slots int, work time.Duration) *wreckage {
+func newWreckage(t testing.TB, agents, slots int, work time.Duration, words words) *wreckage {
 	var fleet []*specBuilder
 	for i := range agents {
 		fleet = append(fleet, worker(coordinator.AgentID(fmt.Sprintf("a%d", i+1))).slots(slots))
@@ -41,11 +51,12 @@ func newWreckage(t testing.TB, agents, slots int, work time.Duration) *wreckage 
 		s.AssignmentTimeout, s.StaleAfter, s.Breaker.Off = time.Hour, time.Hour, true
 	})
 	w := &wreckage{
-		rig: tracking(t.(*testing.T), p), work: work,
+		rig: ready(t, p), work: work, words: words,
 		hands: map[coordinator.AgentID][]*inHand{}, ends: map[coordinator.TaskID]string{},
 		downAt: map[coordinator.AgentID]time.Time{}, backAt: map[coordinator.AgentID]time.Time{},
 	}
 	for _, a := range p.Agents {
+		w.report(a.ID)
 		w.look(a.ID, 0, 1)
 	}
 	return w
@@ -78,7 +89,7 @@ func (w *wreckage) second() {
 		switch down, back := w.downAt[id], w.backAt[id]; {
 		case !back.IsZero() && !w.now.Before(back):
 			delete(w.backAt, id)
-			w.hear(beat(id).running())
+			w.report(id)
 			w.look(id, 0, 1)
 		case !back.IsZero():
 		case !down.IsZero() && !w.now.Before(down):
@@ -90,21 +101,32 @@ func (w *wreckage) second() {
 	}
 }
 
+// report is the agent's heartbeat.
+func (w *wreckage) report(id coordinator.AgentID) {
+	var ids []coordinator.TaskID
+	for _, h := range w.hands[id] {
+		ids = append(ids, h.Task.ID)
+	}
+	if w.words == saysAll {
+		w.hear(beat(id).running(ids...))
+		return
+	}
+	w.hear(beat(id).active(len(ids)))
+}
+
 // finish tells of what the agent has done.
 func (w *wreckage) finish(id coordinator.AgentID) {
 	w.hands[id] = slices.DeleteFunc(w.hands[id], func(h *inHand) bool {
 		if isPoison(h.Task.ID) || w.now.Before(h.until) {
 			return false
 		}
-		w.tell(says(id, h.Task.ID).of(h.DispatchID))
+		if w.words != saysNumbers {
+			w.tell(says(id, h.Task.ID).of(h.DispatchID))
+		}
 		w.ends[h.Task.ID] = "done"
 		return true
 	})
-	var ids []coordinator.TaskID
-	for _, h := range w.hands[id] {
-		ids = append(ids, h.Task.ID)
-	}
-	w.hear(beat(id).active(len(ids)).running(ids...))
+	w.report(id)
 }
 
 // crash ends the agent's process. What it had in hand is delivered to the coordinator.
@@ -130,7 +152,13 @@ func (w *wreckage) crash(id coordinator.AgentID) {
 // ends its agent's process. Before, a harmless one was parked with it: what went down together
 // went to the next agent together.
 func TestPoisonIsParkedAlone(t *testing.T) {
-	w := newWreckage(t, 3, 4, 10*time.Second)
+	for name, words := range map[string]words{"agents say what they run": saysAll, "how tasks end": saysResults, "how many they run": saysNumbers} {
+		t.Run(name, func(t *testing.T) { poisonIsParkedAlone(t, words) })
+	}
+}
+
+func poisonIsParkedAlone(t *testing.T, words words) {
+	w := newWreckage(t, 3, 4, 10*time.Second, words)
 	for i := range 6 {
 		w.assign(job(coordinator.TaskID(fmt.Sprintf("harmless-%d", i))))
 	}
@@ -190,7 +218,8 @@ func TestClaimAlone(t *testing.T) {
 func TestOnlyPoisonIsParked(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		agents, slots := rapid.IntRange(2, 5).Draw(r, "agents"), rapid.IntRange(1, 4).Draw(r, "slots")
-		w := newWreckage(t, agents, slots, time.Duration(rapid.IntRange(1, 20).Draw(r, "seconds of work"))*time.Second)
+		w := newWreckage(t, agents, slots, time.Duration(rapid.IntRange(1, 20).Draw(r, "seconds of work"))*time.Second,
+			rapid.SampledFrom([]words{saysAll, saysResults, saysNumbers}).Draw(r, "words"))
 		harmless, poison := rapid.IntRange(0, 30).Draw(r, "harmless"), rapid.IntRange(0, 3).Draw(r, "poison")
 		ids := make([]coordinator.TaskID, 0, harmless+poison)
 		for i := range harmless {
@@ -213,4 +242,62 @@ func TestOnlyPoisonIsParked(t *testing.T) {
 		}
 		checkIndexes(t, w.Engine)
 	})
+}
+
+// An agent that says no more than how many tasks it runs has the one that must be alone to itself
+// until it runs none any more.
+func TestAloneUntilItIsDone(t *testing.T) {
+	r := ready(t, policyOf(worker("b").slots(4)).set(func(s *coordinator.Settings) {
+		s.PoisonedAfter, s.AssignmentTimeout = 2, time.Hour // suspected once is enough
+	}))
+	r.look("b", 0, 1)
+	first, second := r.give(job("t1")), r.give(job("t2"))
+	want(t, r.miss("b", 2), "agent b gone", "take back agent.b")
+	want(t, r.returns(first, coordinator.ReturnTakenBack, true))
+	want(t, r.returns(second, coordinator.ReturnTakenBack, true))
+	r.pass(time.Second)
+	r.hear(beat("b"))
+	want(t, r.look("b", 0, 1), "agent b online", "leave agent.b", "dispatch t1.2 b again?")
+	r.confirm(r.latest().Handle)
+	want(t, r.assign(job("t3")))
+	for range 5 {
+		r.pass(interval)
+		want(t, r.hear(beat("b").active(1)))
+	}
+	r.pass(interval)
+	want(t, r.hear(beat("b")), "dispatch t2.2 b again?")
+	r.confirm(r.latest().Handle)
+	want(t, r.pass(interval/2))
+	want(t, r.hear(beat("b"))) // it may not have taken it yet
+	want(t, r.pass(interval))
+	want(t, r.hear(beat("b")), "dispatch t3.1 b")
+}
+
+// A leader that has no journal to go by knows from the message what its task is suspected of: the
+// two that have gone down together twice do not go to the third agent together.
+func TestSuspicionComesWithTheMessage(t *testing.T) {
+	r := ready(t, policyOf(worker("a").slots(2), worker("b").slots(2), worker("c").slots(2)))
+	first, second := r.give(job("t1").not("b", "c")), r.give(job("t2").not("b", "c"))
+	r.look("a", 0, 1)
+	r.miss("a", 2)
+	r.order("c", coordinator.OrderCordon)
+	for _, d := range []coordinator.Dispatch{first, second} {
+		d.Task.Excluded = nil
+		r.returns(d, coordinator.ReturnTakenBack, true)
+	}
+	sent := r.dispatches[len(r.dispatches)-2:]
+	for _, d := range sent {
+		if d.Agent != "b" || !slices.Equal(d.Suspected, []coordinator.AgentID{"a"}) {
+			t.Fatalf("%s to %s, suspected %v", d.DispatchID, d.Agent, d.Suspected)
+		}
+	}
+	next := ready(t, policyOf(worker("a").slots(2), worker("b").slots(2), worker("c").slots(2)))
+	next.order("a", coordinator.OrderCordon)
+	next.hear(beat("b").active(2))
+	next.look("b", 0, 1)
+	next.miss("b", 2)
+	want(t, next.returns(sent[0], coordinator.ReturnTakenBack, true), "dispatch t1.3 c again?")
+	want(t, next.returns(sent[1], coordinator.ReturnTakenBack, true))
+	next.confirm(next.latest().Handle)
+	want(t, next.tell(says("c", "t1")), "completed t1.3 c succeeded", "dispatch t2.3 c again?")
 }

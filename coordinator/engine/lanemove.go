@@ -255,6 +255,6 @@ func (e *Engine) withdrawLaned(r *record, reason string) {
 	if r.flags&withdrawn == 0 {
 		r.flags |= withdrawn
 		e.memory.reasons.keep(r.key, reason)
-		e.noted(r)
+		e.noted(r, "")
 	}
 }

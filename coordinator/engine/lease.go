@@ -60,9 +60,10 @@ func (e *Engine) beginLease(now time.Time, t *openTask, f coordinator.Fate) {
 
 // watchLease sets the timer of a lease whose end somebody will tell. One that has
 // a past is watched in any case: whoever had it before may still report. So is
-// one that was never answered: it waits for a copy of its task.
+// one that was never answered: it waits for a copy of its task. And one that has its agent to
+// itself, which gets nothing else before that is over.
 func (e *Engine) watchLease(t *openTask) {
-	if t.agent.tracked || len(t.tried) > 0 || t.unanswered {
+	if t.agent.tracked || len(t.tried) > 0 || t.unanswered || t.apart {
 		e.timers.schedule(&t.expire, t.deadline)
 	}
 }

@@ -202,10 +202,10 @@ func TestMarketNextBest(t *testing.T) {
 		r.hear(beat(id))
 	}
 	want(t, r.returns(d, coordinator.ReturnExpired, false))
-	want(t, r.pass(backoffFirst), "award t.2 c", "dispatch t.2 c")
+	want(t, r.pass(backoffFirst), "award t.2 c", "dispatch t.2 c again?")
 	r.confirm(2)
 	want(t, r.returns(r.latest(), coordinator.ReturnExpired, false))
-	want(t, r.pass(2*backoffFirst), "award t.3 b", "dispatch t.3 b")
+	want(t, r.pass(2*backoffFirst), "award t.3 b", "dispatch t.3 b again?")
 }
 
 func TestMarketEndsWithItsTask(t *testing.T) {

@@ -177,7 +177,7 @@ func (e *Engine) mayForget(t *openTask, since time.Time) bool {
 // letGoWith lets go of a dispatch together with the record of its id.
 func (e *Engine) letGoWith(r *record, t *openTask) {
 	r.fate, r.ref = coordinator.FateForgotten, t.agent.serial
-	e.noted(r)
+	e.noted(r, "") // as far as people are told it is with its agent
 	e.quotaAsThought(t)
 	e.retire(t)
 }

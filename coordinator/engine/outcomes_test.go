@@ -230,7 +230,7 @@ func TestWhatExpiredCostsNoBudget(t *testing.T) {
 	r.apply(coordinator.TaskReturned{
 		Handle: r.last, Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Cause: coordinator.ReturnExpired,
 	})
-	want(t, r.pass(250*time.Millisecond), "dispatch t1.2 b") // the longest back-off
+	want(t, r.pass(250*time.Millisecond), "dispatch t1.2 b again?") // the longest back-off
 }
 
 // TestReturnedTaskDoesNotWaitForEver: without any budget it fails once it has

@@ -26,6 +26,7 @@ type class struct {
 	asked   int // tasks that came since demand was last handed over
 	// lots are the auctions of its tasks that are open, seeking those that hold no slot.
 	lots, seeking int
+	isolated      int       // groups of its tasks that must be alone (see isolate.go)
 	served        time.Time // when one of its tasks was dispatched
 	// lacks is the quota that all of it waits for, of the pool itself; nil: none.
 	lacks *quotaWait
@@ -116,7 +117,7 @@ func (e *Engine) class(of kin, keep bool) *class {
 	}
 	if keep && len(p.classes) >= maxIdleClasses+len(p.active) {
 		for k, c := range p.classes {
-			if c.active < 0 && !c.routed && c.lots == 0 {
+			if c.active < 0 && !c.routed && c.lots == 0 && c.isolated == 0 {
 				delete(p.classes, k)
 			}
 		}

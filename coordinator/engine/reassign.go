@@ -47,13 +47,11 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 	if before != nil && before.attempt == ev.Attempt {
 		t.sale = before.sale // others have bid for it
 	}
-	// What was taken back may reach its agent all the same, should our session end
-	// before the broker has our acknowledgement. What was delivered too often was in
-	// its agent's hand, and is perhaps still worked on. A mark stays for good: whatever
-	// agent it warned of may run the task for as long as that takes.
-	t.maybeDuplicate = ev.Redelivered || ev.MaybeDuplicate || ev.Cause == coordinator.ReturnTakenBack ||
-		ev.Cause == coordinator.ReturnDeliveryLimit || before != nil && before.maybeDuplicate
 	from := e.fleet.known(ev.Agent)
+	// A mark stays for good: whatever agent it warned of may run the task for as long as
+	// that takes. Of what is forgotten nobody knows whether it has ended.
+	t.maybeDuplicate = ev.Redelivered || ev.MaybeDuplicate || r == nil || before != nil && before.maybeDuplicate ||
+		mayReachAgent(ev.Cause, before)
 	// What an agent gives back because it goes is no refusal.
 	t.refused = (ev.Cause == coordinator.ReturnRejected || ev.Cause == coordinator.ReturnDeliveryLimit) &&
 		(from == nil || from.leftAlone())
@@ -66,16 +64,18 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 		e.failCancelled(now, t)
 	case before != nil && before.attempt > ev.Attempt:
 		e.decideUnanswered(now, t, before)
+	case before == nil && lostChannel(ev.Cause) && from.lists(ev.Task.ID) && e.resumeListed(now, t, from, &ev):
+		// The same, of a dispatch that was made by a coordinator before this one.
 	case before == nil:
+		if from.lists(ev.Task.ID) {
+			e.stopLost(from, &ev)
+		}
 		e.retry(now, t, &ev)
 	case lostChannel(ev.Cause) && before.stillRuns() && e.resumeLost(now, t, before):
 		// It has lost its channel, not its work.
 	default: // a dispatch that is still on its way is held until it is settled
-		if lostChannel(ev.Cause) && before.stillRuns() {
-			t.maybeDuplicate = true
-			if !before.agent.gone() {
-				e.withdraw(before, "its message came back to the coordinator, and another agent gets the task", 0)
-			}
+		if before.stillRuns() {
+			e.stopLost(from, &ev)
 		}
 		t.withdrawn, t.cancelReason = before.withdrawn, before.cancelReason
 		if ev.Cause == coordinator.ReturnExpired || ev.Cause == coordinator.ReturnTakenBack && !ev.Redelivered {
@@ -100,6 +100,55 @@ func (e *Engine) resumeLost(now time.Time, t, before *openTask) bool {
 	}
 	e.resume(now, t, before)
 	return true
+}
+
+// resumeListed is resumeLost for a dispatch of which nothing but its message is known: its agent
+// lists the task, and what it says of its slots counts it.
+func (e *Engine) resumeListed(now time.Time, t *openTask, a *agent, ev *coordinator.TaskReturned) bool {
+	tried, failed, attempt := t.tried, t.failed, t.attempt
+	t.tried, t.failed = without(ev.Tried, a.spec.ID), without(ev.Failed, a.spec.ID)
+	if attempt != ev.Attempt+1 || !e.mayResume(now, t, a) {
+		t.tried, t.failed = tried, failed
+		return false
+	}
+	t.attempt, t.maybeDuplicate, t.resumed = ev.Attempt, true, true
+	e.dispatch(now, t, a, e.noChoice(t.needs.strategy.Name, a))
+	t.begun, t.listed = true, true
+	e.fleet.cover(t)
+	return true
+}
+
+// stopLost tells an agent that works on what has lost its channel that another gets it.
+func (e *Engine) stopLost(a *agent, ev *coordinator.TaskReturned) {
+	if a != nil && !a.gone() && lostChannel(ev.Cause) {
+		e.emit(coordinator.Withdraw{
+			Agent: ev.Agent, Task: ev.Task.ID, DispatchID: coordinator.DispatchID(ev.Task, ev.Attempt), TraceID: ev.Task.TraceID,
+			Reason: "its message came back to the coordinator, and another agent gets the task",
+		})
+	}
+}
+
+// mayReachAgent tells whether an agent may run a dispatch that has come back. What was taken
+// back may reach its agent all the same, should our session end before the broker has our
+// acknowledgement. What was in its hand when its channel ended may go on there, unless it has
+// said that it ran the task, and does so no more.
+func mayReachAgent(cause coordinator.ReturnCause, before *openTask) bool {
+	switch cause {
+	case coordinator.ReturnTakenBack, coordinator.ReturnDeliveryLimit:
+		return true
+	case coordinator.ReturnExpired:
+		return before == nil || !before.begun || before.listed || before.agent.listed == nil
+	}
+	return false
+}
+
+// lists tells whether the agent, if there is any, says that it runs the task.
+func (a *agent) lists(task coordinator.TaskID) bool {
+	if a == nil {
+		return false
+	}
+	_, listed := a.listed[task]
+	return listed
 }
 
 // lostChannel reports whether a dispatch that comes back so may still be worked on: its
@@ -174,7 +223,7 @@ func (t *openTask) isDispatch(ev *coordinator.TaskReturned) bool {
 // While a session has ended in which we consumed the agent's queue, it may be we who had it in
 // hand.
 func (t *openTask) history(ev *coordinator.TaskReturned, from *agent, before *openTask, flags recordFlags) {
-	t.tried, t.failed = slices.Clone(ev.Tried), slices.Clone(ev.Failed)
+	t.tried, t.failed, t.suspected = slices.Clone(ev.Tried), slices.Clone(ev.Failed), slices.Clone(ev.Suspected)
 	begun, gaveUp, told := false, flags&attempted != 0, flags&returning != 0
 	if before != nil {
 		t.untouched, t.suspected = before.untouched, before.suspected

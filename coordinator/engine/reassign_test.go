@@ -255,7 +255,7 @@ func TestMaxRetryAttempts(t *testing.T) {
 	r := tracking(t, policyOf(worker("a"), worker("b"), worker("c")).set(func(s *coordinator.Settings) { s.MaxRetryAttempts = 2 }))
 	d := r.give(job("t"))
 	r.returns(d, coordinator.ReturnExpired, false)
-	want(t, r.pass(time.Second), "dispatch t.2 b")
+	want(t, r.pass(time.Second), "dispatch t.2 b again?")
 	r.confirm(r.last)
 	want(t, r.returns(r.latest(), coordinator.ReturnExpired, false), "fail t retries_exhausted")
 }

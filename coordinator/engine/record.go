@@ -96,10 +96,13 @@ func (e *Engine) note(t *openTask, f coordinator.Fate, ref uint32, attempt int) 
 	return remembered
 }
 
-// noted records what has been changed in the record of an id that is not open.
-func (e *Engine) noted(r *record) {
+// noted records what has been changed in the record of an id that is not open; id names its task
+// where what has become of it is to be told.
+func (e *Engine) noted(r *record, id coordinator.TaskID) {
 	if e.recorder.on && r != nil {
-		e.record(e.remembered(r))
+		m := e.remembered(r)
+		m.ID = id
+		e.record(m)
 	}
 }
 

@@ -217,7 +217,7 @@ func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 			if r.Attempted {
 				rec.flags |= attempted
 			}
-			e.noted(rec)
+			e.noted(rec, r.Task)
 			e.emit(coordinator.GivenBack{Result: *r, Attempt: int(rec.attempt)})
 			return
 		}
@@ -225,7 +225,7 @@ func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 			e.inDoubt.messages[coordinator.KeyOf(r.Task)]++
 		}
 		rec.fate = fateOf(r.Outcome)
-		e.noted(rec)
+		e.noted(rec, r.Task)
 		e.emit(&coordinator.Completed{Result: *r, Task: e.ends.of(rec.key), Attempt: int(rec.attempt), At: now})
 	case rec.fate.HasEnded() && had && rec.fate != coordinator.FateTimedOut:
 		e.tellAgain(now, ev, rec, int(rec.attempt))

@@ -204,7 +204,7 @@ func TestLateResults(t *testing.T) {
 	})
 	t.Run("success while it is on its way: withdrawn when it has arrived", func(t *testing.T) {
 		r := start(t)
-		want(t, r.pass(time.Second), "dispatch t.2 b")
+		want(t, r.pass(time.Second), "dispatch t.2 b again?")
 		want(t, r.tell(says("a", "t").of("t.1")), "completed t.1 a succeeded late")
 		want(t, r.confirm(2), "ack 2", "withdraw t.2 b")
 		want(t, r.tell(says("b", "t").of("t.2")), "result of t by b: late") // it did it all the same

@@ -121,6 +121,7 @@ func (e *Engine) giveUp() {
 		}
 	}
 	e.quotas.waits.forget()
+	e.isolated.clear()
 	for _, c := range e.pending.active {
 		c.clear()
 	}

@@ -38,6 +38,8 @@ type openTask struct {
 	untouched      []coordinator.AgentID // from whose queue it was taken back: they may have it once more
 	suspected      []coordinator.AgentID // that were lost with it and others in hand
 	alone          bool                  // it must have an agent to itself (see isolate.go)
+	among          *aloneGroup           // of those that must, in which it waits; nil: none
+	amongAt        int                   // its place there
 	gaveBack       coordinator.AgentID   // who gave it back without a word of its own yet
 	blamed         []coordinator.AgentID // to whom a fault was put down because of it
 	taught         []coordinator.AgentID // those of them whose rate of success it has lowered
@@ -304,6 +306,7 @@ func (e *Engine) leavePending(t *openTask) {
 	case stateGathering:
 		e.leaveBatch(t)
 	}
+	e.isolated.remove(t)
 	e.leaveLine(t)
 	e.pending.count[t.task.Priority]--
 	e.timers.cancel(&t.expire)

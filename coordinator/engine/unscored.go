@@ -58,6 +58,9 @@ func (e *Engine) scoreAgain(now time.Time, t *openTask) {
 		e.give(now, t, a, d)
 		return
 	}
+	if t.alone {
+		e.isolated.add(t)
+	}
 	if behind || !e.unscored(t) { // or those of whom its strategy makes nothing are not free any more
 		t.state = stateWaiting
 		e.pending.push(t)

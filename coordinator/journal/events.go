@@ -249,13 +249,15 @@ const (
 	returnedFailed
 	returnedRedelivered
 	returnedMaybeDuplicate
+	returnedSuspected
 )
 
 func (c *coder) taskReturned(ev *coordinator.TaskReturned) {
 	m := c.mask(on(len(ev.Tried) > 0, returnedTried) |
 		on(len(ev.Failed) > 0, returnedFailed) |
 		on(ev.Redelivered, returnedRedelivered) |
-		on(ev.MaybeDuplicate, returnedMaybeDuplicate))
+		on(ev.MaybeDuplicate, returnedMaybeDuplicate) |
+		on(len(ev.Suspected) > 0, returnedSuspected))
 	c.handle(&ev.Handle)
 	c.taskPart(&ev.Task)
 	name(c, &ev.Agent)
@@ -269,6 +271,9 @@ func (c *coder) taskReturned(ev *coordinator.TaskReturned) {
 	}
 	c.flag(&ev.Redelivered, m&returnedRedelivered != 0)
 	c.flag(&ev.MaybeDuplicate, m&returnedMaybeDuplicate != 0)
+	if m&returnedSuspected != 0 {
+		names(c, &ev.Suspected)
+	}
 }
 
 func (c *coder) dispatchSettled(ev *coordinator.DispatchSettled) {

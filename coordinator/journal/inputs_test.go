@@ -153,7 +153,7 @@ func goldenInputs() []Input {
 		coordinator.TaskReceived{Handle: 300, Task: goldenTask(), Redelivered: true},
 		coordinator.TaskReturned{
 			Handle: 301, Task: goldenTask(), Agent: a, Attempt: 2, Tried: []coordinator.AgentID{a, b}, Failed: []coordinator.AgentID{b},
-			Cause: coordinator.ReturnExpired, Redelivered: true, MaybeDuplicate: true,
+			Cause: coordinator.ReturnExpired, Redelivered: true, MaybeDuplicate: true, Suspected: []coordinator.AgentID{b, b},
 		},
 		coordinator.AgentReported{Live: true, Report: coordinator.AgentReport{
 			Agent: a, Status: coordinator.StatusBusy, Load: 0.75, Active: 3, Available: 1, MaxConcurrent: 4, ActiveTasks: []coordinator.TaskID{"task-1", "task-2"},

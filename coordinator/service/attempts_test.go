@@ -56,8 +56,8 @@ func TestAttemptsAreRemembered(t *testing.T) {
 		happy func(s *story)
 		want  string
 	}{
-		{"none yet", func(s *story) { s.accepted(s.task) }, ""},
-		{"one that is out", func(s *story) { s.accepted(s.task); s.dispatch("a1", 1) }, "1 a1"},
+		{"none yet", func(s *story) { s.accepted(s.task, true) }, ""},
+		{"one that is out", func(s *story) { s.accepted(s.task, true); s.dispatch("a1", 1) }, "1 a1"},
 		{"one that succeeded", func(s *story) { s.dispatch("a1", 1); s.ends("a1", 1, coordinator.OutcomeSucceeded, "") }, "1 a1 succeeded"},
 		{"one that failed, with its words", func(s *story) { s.dispatch("a1", 1); s.ends("a1", 1, coordinator.OutcomeFailed, "no disk") }, "1 a1 failed (no disk)"},
 		{"refused with a reason, then done by another", func(s *story) {
@@ -106,31 +106,10 @@ func TestAttemptsAreRemembered(t *testing.T) {
 			s.givenBack(&coordinator.GivenBack{Result: coordinator.Result{Task: "t-1", Agent: "a1"}, Attempt: 1})
 			s.comesBack("a1", 1, coordinator.ReturnExpired)
 		}, "1 a1 succeeded"},
-		{"a copy of it that comes after it failed", func(s *story) {
-			s.dispatch("a1", 1)
-			s.failed(timeoutOf(s.task, s.at), 0)
-			if !s.accepted(s.task) {
-				t.Error("it does not wait again")
-			}
-			s.wasCopy(s.task.ID)
-			if r, _ := s.find(s.task.ID); r.state != taskFailed {
-				t.Errorf("it is %s", r.state)
-			}
-		}, "1 a1 timed_out"},
-		{"a copy of it that comes after it was submitted again", func(s *story) {
-			s.dispatch("a1", 1)
-			s.failed(timeoutOf(s.task, s.at), 0)
-			s.accepted(s.task)
-			if s.accepted(s.task) {
-				t.Error("the copy is told to have it wait")
-			}
-			s.dispatch("a2", 2)
-			s.wasCopy(s.task.ID)
-		}, "2 a2"},
 		{"submitted again after it failed", func(s *story) {
 			s.dispatch("a1", 1)
 			s.failed(timeoutOf(s.task, s.at), 0)
-			s.accepted(s.task)
+			s.accepted(taskNamed("t-1", s.at.Add(time.Hour)), true)
 		}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -182,7 +161,7 @@ func TestGivenTasksAreCounted(t *testing.T) {
 	at := time.Unix(1000, 0)
 	for i, agent := range []coordinator.AgentID{"a1", "a1", "", "a2", "a2", ""} {
 		task := taskNamed(coordinator.TaskID(fmt.Sprint("t-", i)), at)
-		h.accepted(task)
+		h.accepted(task, true)
 		if agent != "" {
 			h.dispatching(dispatchOf(task, agent, 1, at))
 		}

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,7 +53,7 @@ func TestWhatTheJournalSaysOfTasks(t *testing.T) {
 		return &coordinator.Task{ID: coordinator.TaskID(id), AcceptedAt: at.Add(-age)}
 	}
 	s := newRig(t, fleet).service
-	s.history.accepted(task("new", 0))
+	s.history.accepted(task("new", 0), true)
 	assigned := &coordinator.Assigned{Task: task("old", time.Hour), Agent: "a1", Attempt: 1, At: at.Add(-time.Hour)}
 	s.history.follow([]coordinator.Record{assigned, &coordinator.Remembered{ID: "old", Fate: coordinator.FateTimedOut, Attempt: 1, Agent: "a1", Seen: at}})
 	if list := s.Tasks(context.Background(), httpapi.TaskFilter{}); len(list) != 2 || list[0].ID != "new" {
@@ -71,5 +72,116 @@ func TestWhatTheJournalSaysOfTasks(t *testing.T) {
 	s.history.follow([]coordinator.Record{&coordinator.Assigned{Task: d.Task, Agent: "a1", Attempt: 1, At: at}})
 	if x, _ := s.Explain(context.Background(), "ours"); x.Explanation == nil || len(x.Explanation.Candidates) != 2 {
 		t.Errorf("%+v, want the decision as it was made here", x.Explanation)
+	}
+}
+
+// stateOf is what people see of a task; empty: nothing.
+func (r *rig) stateOf(id string) string {
+	task, _ := r.service.Task(context.Background(), id)
+	return task.State
+}
+
+// TestCopiesOfEndedTasksAreNotPending: whatever is known of the story of a task that has ended, a
+// copy of its message, or another task of its id, changes nothing of it.
+func TestCopiesOfEndedTasksAreNotPending(t *testing.T) {
+	for _, outcome := range []string{"succeeded", "cancelled"} {
+		inRig(t, fleet, func(r *rig) {
+			a1 := r.worker("a1", true)
+			r.task("t-1", "build", "")
+			a1.finish(outcome, "")
+			for _, extra := range []string{"", `,"priority":3`} {
+				r.task("t-1", "build", extra)
+				if got := r.stateOf("t-1"); got != outcome {
+					t.Errorf("%s, and after a copy %q", outcome, got)
+				}
+			}
+			r.service.history = newHistory(historySize) // so many tasks came since, or another led before
+			for _, extra := range []string{"", `,"priority":3`} {
+				r.task("t-1", "build", extra)
+				if got := r.stateOf("t-1"); got != "" {
+					t.Errorf("%s and forgotten, and after a copy %q", outcome, got)
+				}
+			}
+		})
+	}
+}
+
+// TestCopyOfWhatHasFailedIsNotPending: the message of a task that has failed comes again because its
+// acknowledgement was lost with the session. It is no new submission.
+func TestCopyOfWhatHasFailedIsNotPending(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		a1 := r.worker("a1", true)
+		if _, err := r.service.Order(context.Background(), "a2", orderCordon); err != nil {
+			t.Fatal(err)
+		}
+		var lost atomic.Bool
+		r.broker.SetBetween(func(step string) {
+			if step == "ack" && len(a1.has()) > 0 && lost.CompareAndSwap(false, true) { // that of the task's own message
+				r.broker.Cut()
+			}
+		})
+		r.send(bus.QueueAssign, taskBody("t-1", "build", ""))
+		for range 1000 {
+			if r.pass(time.Millisecond); lost.Load() {
+				break
+			}
+		}
+		r.connect()
+		r.send(bus.StreamResult, resultBody("a1", "t-1", "failed", "")) // before the coordinator is back
+		r.pass(backoffMax + time.Second)
+		if got := r.stateOf("t-1"); got != taskFailed {
+			t.Errorf("%q, want it failed: its message came again", got)
+		}
+		if n := r.service.count.redelivered.Load(); n == 0 {
+			t.Error("its message did not come again")
+		}
+	})
+}
+
+// TestIDUsedAgainIsPending: a task whose id was that of another, which has ended long ago, is not
+// shown as ended while it waits.
+func TestIDUsedAgainIsPending(t *testing.T) {
+	for _, outcome := range []string{"succeeded", "failed", "cancelled"} {
+		inRig(t, fleet+"dedupe: {window_seconds: 20}\n", func(r *rig) {
+			a1 := r.worker("a1", true)
+			r.task("t-1", "build", "")
+			a1.finish(outcome, "")
+			r.pass(21 * time.Second)
+			a1.report()
+			if _, err := r.service.Order(context.Background(), "a1", orderCordon); err != nil {
+				t.Fatal(err)
+			}
+			r.task("t-1", "build", "")
+			if got := r.stateOf("t-1"); got != taskPending {
+				t.Errorf("%q, want it pending", got)
+			}
+		})
+	}
+}
+
+// TestStandbyShowsTheSame: whatever becomes of a task that was let go of, whoever stands by says the
+// same of it.
+func TestStandbyShowsTheSame(t *testing.T) {
+	for _, outcome := range []string{"succeeded", "failed", "cancelled"} {
+		withStandby(t, fleet, func(first, second *rig) {
+			same := func(want string) {
+				t.Helper()
+				if here, there := first.stateOf("t-1"), second.stateOf("t-1"); here != want || there != want {
+					t.Errorf("the leader says %q, the one that stands by %q, want %q", here, there, want)
+				}
+			}
+			a2 := first.consumerOf("a2", 100) // says how many it runs, and no more
+			first.heartbeat("a2", 0)
+			first.task("t-1", "build", "")
+			first.pass(time.Second)
+			first.heartbeat("a2", 1)
+			same(taskDispatched)
+			a2.finish(outcome, "")
+			first.pass(time.Second)
+			same(outcome)
+			first.close()
+			second.pass(time.Second)
+			second.close()
+		})
 	}
 }

@@ -20,7 +20,6 @@ type heldDelivery struct {
 	dispatch *coordinator.Dispatch
 
 	returned bool // it came back from an agent, or was taken back
-	again    bool // of a task that had failed, of which the history says that it waits again
 	// What follows is guarded by the books' lock.
 	outcome outcome
 	telling bool      // what is to be said of it is with the transport

@@ -41,9 +41,6 @@ type taskRecord struct {
 	completedAt time.Time
 	work        time.Duration
 	workError   string
-	// before is what was known of one that had failed and was submitted again, until it is certain
-	// that it was; else nil.
-	before *taskRecord
 	// queued is where it waits; only of a copy whose reader has asked for that.
 	queued *httpapi.Queued
 }
@@ -75,30 +72,27 @@ func (h *history) record(t *coordinator.Task) *taskRecord {
 	return r
 }
 
-// accepted notes a task that came in. A copy of a task that is known changes
-// nothing: the first one's story goes on. again: it had failed, and waits now, unless the engine
-// takes it for a copy (see wasCopy).
-func (h *history) accepted(t *coordinator.Task) (again bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch r := h.record(t); r.state {
-	case "":
-		*r = taskRecord{task: t, state: taskPending}
-	case taskFailed:
-		before := *r
-		before.before = nil
-		*r = taskRecord{task: t, state: taskPending, before: &before}
-		return true
-	}
-	return false
+// ended reports whether the task has.
+func (r *taskRecord) ended() bool {
+	return r.state == taskSucceeded || r.state == taskFailed || r.state == taskCancelled
 }
 
-// wasCopy notes that a task that had failed was not submitted again: it was a copy.
-func (h *history) wasCopy(id coordinator.TaskID) {
+// of is the record of the task: a new one, if the one of its id is of a task that had ended before
+// this one was accepted.
+func (h *history) of(t *coordinator.Task) *taskRecord {
+	r := h.record(t)
+	if r.ended() && t.AcceptedAt.After(r.task.AcceptedAt) {
+		*r = taskRecord{task: t}
+	}
+	return r
+}
+
+// accepted notes a task that came in and is none that is known; waits: it is pending.
+func (h *history) accepted(t *coordinator.Task, waits bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if i, known := h.index[id]; known && h.ring[i].before != nil && h.ring[i].state == taskPending {
-		h.ring[i] = *h.ring[i].before
+	if r := h.of(t); r.state == "" || waits {
+		r.state = taskPending
 	}
 }
 
@@ -107,7 +101,7 @@ func (h *history) wasCopy(id coordinator.TaskID) {
 func (h *history) returned(ev *coordinator.TaskReturned) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := h.record(ev.Task)
+	r := h.of(ev.Task)
 	if !r.completedAt.IsZero() {
 		return
 	}
@@ -119,11 +113,11 @@ func (h *history) returned(ev *coordinator.TaskReturned) {
 func (h *history) dispatching(d *coordinator.Dispatch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := h.record(d.Task)
+	r := h.of(d.Task)
 	r.begin(d)
 	r.state, r.agent, r.dispatchID, r.attempt = taskDispatching, d.Agent, d.DispatchID, d.Attempt
 	r.decidedAt, r.decision = d.At, d.Decision
-	r.failure, r.completedAt, r.work, r.workError, r.before = coordinator.Failure{}, time.Time{}, 0, "", nil
+	r.failure, r.completedAt, r.work, r.workError = coordinator.Failure{}, time.Time{}, 0, ""
 }
 
 // dispatched notes that the broker has the dispatch. The agent may have been
@@ -169,7 +163,7 @@ func (h *history) failed(f *coordinator.Fail, duration time.Duration) {
 	if f.Failure.Reason == coordinator.ReasonDuplicateTask {
 		return // the first task of this id goes on unharmed
 	}
-	r := h.record(f.Task)
+	r := h.of(f.Task)
 	if !r.completedAt.Before(f.Failure.FailedAt) {
 		return // its result came while this was on its way
 	}
@@ -187,9 +181,7 @@ func (h *history) failed(f *coordinator.Fail, duration time.Duration) {
 // outcome is how the task ended, in the words of task.result; empty when it is
 // not remembered, or has not ended.
 func (h *history) outcome(id coordinator.TaskID) string {
-	r, _ := h.find(id)
-	switch r.state {
-	case taskSucceeded, taskFailed, taskCancelled:
+	if r, _ := h.find(id); r.ended() {
 		return r.state
 	}
 	return ""

@@ -77,10 +77,15 @@ func (r *session) onTask(d bus.Delivery) {
 		return
 	}
 	failpoint.Hit(failpoint.AfterValidate)
-	h.again = r.s.history.accepted(h.task)
 	maybe, _ := d.Headers[headerMaybeDuplicate].(bool)
-	r.s.loop.post(r.number, coordinator.TaskReceived{
+	ev := coordinator.TaskReceived{
 		Handle: h.handle, Task: h.task, Redelivered: d.Redelivered, Lane: lane, MaybeDuplicate: lane != "" && maybe,
+	}
+	r.s.loop.within(r.number, func(now time.Time) {
+		r.s.loop.apply(now, ev)
+		if e := r.s.loop.engine; e.Holds(ev.Handle) { // else it says nothing of a task that is known
+			r.s.history.accepted(ev.Task, e.Waits(ev.Handle))
+		}
 	})
 }
 
@@ -155,7 +160,7 @@ func (r *session) takeReturn(d bus.Delivery, cause coordinator.ReturnCause) {
 	}
 	ev := coordinator.TaskReturned{
 		Handle: h.handle, Task: task,
-		Agent: m.Agent, Attempt: m.Attempt, Tried: m.Tried, Failed: m.Failed,
+		Agent: m.Agent, Attempt: m.Attempt, Tried: m.Tried, Failed: m.Failed, Suspected: m.Suspected,
 		Cause: cause, Redelivered: d.Redelivered,
 	}
 	ev.MaybeDuplicate, _ = d.Headers[headerMaybeDuplicate].(bool)
@@ -170,7 +175,7 @@ func (r *session) takeReturn(d bus.Delivery, cause coordinator.ReturnCause) {
 
 func returnCause(headers map[string]any) coordinator.ReturnCause {
 	switch textHeader(headers, headerDeathReason) {
-	case "expired":
+	case "expired", "maxlen": // by a policy of the broker's, out of the queue: its agent has turned nothing away
 		return coordinator.ReturnExpired
 	case "delivery_limit":
 		return coordinator.ReturnDeliveryLimit

@@ -207,7 +207,7 @@ func TestResultAfterTheTimeout(t *testing.T) {
 	h := newHistory(4)
 	at := time.Unix(1000, 0)
 	task := taskNamed("t-1", at)
-	h.accepted(task)
+	h.accepted(task, true)
 	h.dispatching(dispatchOf(task, "a1", 1, at))
 	h.dispatched(dispatchOf(task, "a1", 1, at), time.Millisecond)
 	h.failed(timeoutOf(task, at.Add(6*time.Second)), time.Second)
@@ -234,7 +234,7 @@ func TestHistoryFollowsTheTask(t *testing.T) {
 			t.Errorf("state %q, want %q", r.state, want)
 		}
 	}
-	h.accepted(task)
+	h.accepted(task, true)
 	state(taskPending)
 	h.dispatching(dispatchOf(task, "a1", 1, at))
 	state(taskDispatching)
@@ -246,7 +246,7 @@ func TestHistoryFollowsTheTask(t *testing.T) {
 	h.completed(completedBy(task, "a2", at.Add(time.Second)))
 	h.dispatched(dispatchOf(task, "a2", 2, at), time.Millisecond) // the agent was faster than the confirm
 	state(taskSucceeded)
-	h.accepted(task) // a copy of it, dropped by the engine
+	h.accepted(task, false) // it was decided at once, and its result was faster than this
 	state(taskSucceeded)
 	h.dispatching(dispatchOf(task, "a1", 1, at.Add(time.Hour))) // its id was forgotten and used again
 	state(taskDispatching)

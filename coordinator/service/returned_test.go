@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/messages"
 )
@@ -40,6 +41,19 @@ func TestLargestTaskComesBack(t *testing.T) {
 		r.empty(bus.QueueReassign)
 		r.empty(bus.QueueDead)
 	})
+}
+
+// What the broker drops out of a queue, because of its age or of a limit that a policy sets, is no
+// refusal of the agent's.
+func TestReturnCauses(t *testing.T) {
+	for reason, want := range map[string]coordinator.ReturnCause{
+		"rejected": coordinator.ReturnRejected, "expired": coordinator.ReturnExpired, "maxlen": coordinator.ReturnExpired,
+		"delivery_limit": coordinator.ReturnDeliveryLimit, "": coordinator.ReturnRejected,
+	} {
+		if got := returnCause(map[string]any{headerDeathReason: reason}); got != want {
+			t.Errorf("%q is %v, want %v", reason, got, want)
+		}
+	}
 }
 
 // The headers of a first attempt are one short text; who has had the task is

@@ -152,9 +152,6 @@ func (r *session) perform(effect coordinator.Effect) {
 			if h.outcome == outcomeMoved {
 				failpoint.Hit(failpoint.BeforeLaneAck)
 			}
-			if f.Copy && h.again {
-				r.s.history.wasCopy(h.task.ID)
-			}
 			r.bus.Ack(h.delivery.Tag)
 			failpoint.Hit(failpoint.AfterAck)
 		}
