@@ -67,6 +67,7 @@ type Service struct {
 	controls controls
 	reloads  reloadState
 	loop     *loop
+	shared   shared
 	sessions atomic.Uint64
 	current  atomic.Pointer[session]
 	callers  callers
