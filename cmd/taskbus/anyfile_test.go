@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"taskbus/config"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/membus"
+	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/service"
 	"taskbus/schemas"
 )
@@ -59,7 +61,11 @@ func FuzzCheckAndReload(f *testing.F) {
 			}
 		}
 	}
-	put(base, nil)
+	quotas, err := os.ReadFile("../../examples/quotas.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	put(base, quotas)
 	first, err := files.load()
 	if err != nil {
 		f.Fatal(err)
@@ -80,6 +86,19 @@ func FuzzCheckAndReload(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+	for !s.Ready(ctx).Ready {
+		time.Sleep(time.Millisecond)
+	}
+	// Changes of quotas stand, whether what the files say has room for them or not.
+	for _, c := range []httpapi.QuotaEntry{{ID: "new", Entry: `{"weight":2,"limits":{"total_tokens":{"amount":10,"per":"day"}}}`}, {Agent: true, ID: "n1", Entry: `{"group_id":"new"}`}} {
+		if _, err := s.RegisterQuota(ctx, c); err != nil {
+			f.Fatal(err)
+		}
+	}
+	change := httpapi.QuotaChange{Node: "pool/project_alpha", Values: []httpapi.QuotaValue{{Key: "weight", Value: "5"}}}
+	if _, err := s.ControlQuota(ctx, change); err != nil {
+		f.Fatal(err)
+	}
 	number := 0 // of tasks
 	say := func(queue, kind, body string) {
 		p := bus.Publication{Token: 1, Key: queue, Body: []byte(body), Properties: bus.Properties{ContentType: "application/json", Type: kind}}
@@ -94,12 +113,16 @@ func FuzzCheckAndReload(f *testing.F) {
 			if err != nil {
 				t.Fatalf("%s cannot be checked: %v", path, err)
 			}
+			if err := checked.print(io.Discard); err != nil {
+				t.Errorf("%s cannot be shown: %v", path, err)
+			}
 			if checked.OK == (len(checked.Faults) > 0) {
 				t.Errorf("%s: in order %v, with %d faults", path, checked.OK, len(checked.Faults))
 			}
 		}
 		var refused error
 		found := files
+		found.limited = false // quotas may be missing each time
 		newReloader(found, first, func(c *config.Config, err error) {
 			refused = err
 			s.Reload(c, err)
