@@ -186,12 +186,12 @@ func (l *listing) Tasks(context.Context, TaskFilter) []Task { return l.list }
 func TestSlowReadersOfLargeAnswersKeepTheirTurn(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		tasks int
+		bytes int
 		want  int
-	}{{"small", 1, http.StatusOK}, {"large", 5_000, http.StatusServiceUnavailable}} {
+	}{{"small", 1000, http.StatusOK}, {"large", quickAnswer, http.StatusServiceUnavailable}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := New(&listing{list: make([]Task, c.tasks)}, metrics, Options{})
+				h := New(&listing{list: []Task{{Error: strings.Repeat("x", c.bytes)}}}, metrics, Options{})
 				may := make(chan struct{})
 				for range mostReads {
 					go h.ServeHTTP(&slowReader{httptest.NewRecorder(), may}, httptest.NewRequest(http.MethodGet, "/tasks", nil))
