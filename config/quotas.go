@@ -117,7 +117,7 @@ func (c *Config) WithChangedQuotas(q *coordinator.Quotas) *Config {
 
 // LoadWithQuotas is Load together with LoadQuotas; quotas is the path of quotas.yaml, empty
 // for none. A *Faults has the faults of both files.
-func LoadWithQuotas(path, quotas string, env Environment) (*Config, error) {
+func LoadWithQuotas(path, quotas string, env Environment) (_ *Config, err error) {
 	c, err := Load(path, env)
 	if quotas == "" {
 		return c, err
@@ -126,6 +126,7 @@ func LoadWithQuotas(path, quotas string, env Environment) (*Config, error) {
 	if err := both(err, quotasErr); err != nil {
 		return nil, err
 	}
+	defer refusePanic(quotas, &err)
 	return c.WithQuotas(q), nil
 }
 

@@ -66,6 +66,14 @@ func (p *Policy) HasLane(lane string) bool {
 	return p.Lanes != nil && (p.named(lane) || lane == LaneHeld)
 }
 
+// AllLanes are all of which HasLane says so; none where there are no lanes.
+func (p *Policy) AllLanes() []string {
+	if p.Lanes == nil {
+		return nil
+	}
+	return append([]string{LaneHeld, LaneOther}, p.Lanes...)
+}
+
 // named tells whether groups may have the lane.
 func (p *Policy) named(lane string) bool {
 	_, found := slices.BinarySearch(p.Lanes, lane)

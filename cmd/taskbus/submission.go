@@ -56,7 +56,10 @@ func (s *submission) watched(ctx context.Context, input io.Reader) error {
 	case <-ctx.Done():
 		return s.ended(errStopped)
 	case <-lost:
-		return errors.Join(fmt.Errorf("the connection to %s is lost", s.where), s.session.Err())
+		if err := s.session.Err(); err != nil {
+			return fmt.Errorf("the connection to %s is lost: %w", s.where, err)
+		}
+		return fmt.Errorf("the connection to %s is lost", s.where)
 	}
 }
 

@@ -59,6 +59,8 @@ func TestScores(t *testing.T) {
 		{"task_type in ['train', 'tune'] && agent_id.startsWith('gpu-') ? 1 : 0", 1},
 		{"task_type.matches('^tra{1}in$') ? 1 : 0", 1}, // a counted repetition
 		{"{'train': 2, 'tune': 0.5}[task_type] * load", 0.8},
+		{"labels == task_labels || labels in [task_labels] ? 1 : 0", 0},
+		{"labels['zone'] == 'lab' && dyn(labels).zone == 'lab' && size(labels) == 2 && 'zone' in labels ? 1 : 0", 1},
 		{"math.least(load, 0.3)", 0.3},
 		{"math.greatest(1, in_flight, load)", 2},
 		{"math.sqrt(max_slots - 1)", 2},
@@ -124,6 +126,13 @@ func TestFaults(t *testing.T) {
 		{strings.Repeat("(", 300) + "1" + strings.Repeat(")", 300), "", "nests deeper than 50 levels; make it simpler"},
 		// Sixteen characters, and a program of 2018 instructions: (256 + 1)·2018/2 = 259313, and two to compare.
 		{"labels.a.matches('(a{0,31}){0,31}b') ? 1 : 0", "", "could cost 259315 steps for one agent; 10000 are the most: compare texts instead of matching or joining them"},
+		// Each 36 instructions, of which 36 are searched for one of 400 ranges of characters.
+		{"labels.a.matches('" + strings.Repeat("\\\\pL", 36) + "b') ? 1 : 0", "", "could cost 14265 steps for one agent; 10000 are the most: compare texts instead of matching or joining them"},
+		// Whole sets of labels, and time zones, which CEL takes for a step or two: seven times two sets at 1,500.
+		{strings.TrimSuffix(strings.Repeat("labels == task_labels || ", 7), " || ") + " ? 1 : 0", "", "could cost 21014 steps for one agent; 10000 are the most: compare texts instead of matching or joining them"},
+		{strings.TrimSuffix(strings.Repeat("labels in [labels, task_labels] || ", 3), " || ") + " ? 1 : 0", "", "could cost 13539 steps for one agent; 10000 are the most: compare texts instead of matching or joining them"},
+		{"{1: [labels]} != {1: [dyn(task_labels), labels, labels, labels, labels, labels]} ? 1 : 0", "", "could cost 10588 steps for one agent; 10000 are the most: compare texts instead of matching or joining them"},
+		{strings.TrimSuffix(strings.Repeat("timestamp(0).getHours('Europe/Berlin') + ", 6), " + "), "", "could cost 12011 steps for one agent; 10000 are the most: compare texts instead of matching or joining them"},
 		{"labels.a.matches(labels.b) ? 1 : 0", "", "the pattern of matches must be a text in quotes, so that its cost is known; it is computed here"},
 		{"task_type.matches('a' + task_type) ? 1 : 0", "", "the pattern of matches must be a text in quotes, so that its cost is known; it is computed here"},
 		{"matches(task_type, agent_id) ? 1 : 0", "", "the pattern of matches must be a text in quotes, so that its cost is known; it is computed here"},

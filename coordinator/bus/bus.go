@@ -105,7 +105,9 @@ type Session interface {
 	// caller must know that there is no such message, and must publish nothing to the
 	// queue from before the call until it has returned; after an error, until EnsureQueue
 	// has: a deletion that ctx no longer waits for finishes by itself, before whatever
-	// this session asks for afterwards, or is not made.
+	// this session asks for afterwards, or is not made. It goes by the connection that holds
+	// the session's locks: whoever has lost one deletes nothing any more. While the broker
+	// holds publishers up nothing is deleted: false.
 	//
 	// true with ErrNotEmpty: it is gone, and the broker says that something was in it. It counts
 	// before it deletes: what comes in between is lost without a word.

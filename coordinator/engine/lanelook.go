@@ -101,10 +101,10 @@ func (e *Engine) lanesOpened() {
 	for _, l := range e.lanes.order {
 		l.lookedAt = time.Time{}
 	}
-	if e.recalls || e.policy.Lanes == nil {
+	if e.recalls {
 		return
 	}
-	for _, key := range append([]string{coordinator.LaneHeld, coordinator.LaneOther}, e.policy.Lanes...) {
+	for _, key := range e.policy.AllLanes() {
 		e.lanes.ask(key)
 	}
 }

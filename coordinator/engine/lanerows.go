@@ -205,10 +205,18 @@ func (s *lines) crowds(k kind) bool {
 }
 
 // lanesUnder begins anew with who waits where under another policy, and forgets lanes that are
-// nobody's.
-func (e *Engine) lanesUnder() {
+// nobody's. Those that the one before did not have are looked at once: something may be in their
+// queues since a time of which the journal knows nothing.
+func (e *Engine) lanesUnder(before *coordinator.Policy) {
 	s := &e.lanes
 	s.clearLines()
+	if e.connected {
+		for _, key := range e.policy.AllLanes() {
+			if !before.HasLane(key) {
+				s.ask(key)
+			}
+		}
+	}
 	e.rebuildBacklog()
 	for _, l := range slices.Clone(s.order) {
 		e.setReady(l, l.ready) // its group may be another leaf, or none

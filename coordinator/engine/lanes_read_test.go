@@ -121,9 +121,10 @@ func TestOrphan(t *testing.T) {
 	p := *r.policy
 	p.Lanes = []string{"b"}
 	r.apply(coordinator.PolicyChanged{Policy: &p})
-	if got := r.LanesWatched(r.now, 10); !slices.Equal(got, []string{"a"}) {
+	if got := r.LanesWatched(r.now, 10); !slices.Equal(got, []string{"a", "b"}) { // b is new
 		t.Fatalf("looked at are %v", got)
 	}
+	r.apply(coordinator.LaneSeen{Lane: "b", Missing: true})
 	r.laneHas("a", 1)
 	want(t, r.comes("a", job("t2").group("a"), false))
 	r.pass(laneQuiet)
@@ -135,6 +136,31 @@ func TestOrphan(t *testing.T) {
 	records := r.Records(nil)
 	if len(records) != 1 || *records[0].(*coordinator.LaneKnown) != (coordinator.LaneKnown{Lane: "a"}) || r.lanes.byKey["a"] != nil {
 		t.Fatalf("recorded: %v", records)
+	}
+}
+
+// TestLaneThatIsBack: a lane whose group had left the configuration when the journal was deleted is known to
+// no one. Listed again, it is looked at once, although there is a journal, and read until it is empty.
+func TestLaneThatIsBack(t *testing.T) {
+	r := busy(t, 0, "a")
+	for _, key := range []string{"a", coordinator.LaneOther, coordinator.LaneHeld} {
+		r.apply(coordinator.LaneSeen{Lane: key, Missing: true})
+	}
+	r.recalls = true
+	r.pass(laneLook)
+	if got := r.LanesWatched(r.now, 10); len(got) > 0 {
+		t.Fatalf("looked at are %v", got)
+	}
+	p := *r.policy
+	p.Lanes = []string{"a", "b", "c"}
+	r.apply(coordinator.PolicyChanged{Policy: &p})
+	if got := r.LanesWatched(r.now, 10); !slices.Equal(got, []string{"b", "c"}) {
+		t.Fatalf("looked at are %v, want those that are new", got)
+	}
+	want(t, r.apply(coordinator.LaneSeen{Lane: "c", Missing: true}))
+	want(t, r.laneHas("b", 3), "read b: 64")
+	if r.lanes.byKey["c"] != nil || !r.lanes.byKey["b"].known {
+		t.Error("c is remembered, or b is not")
 	}
 }
 

@@ -76,6 +76,25 @@ func (e *Engine) QuotaPage(now time.Time, after string, most int) (s QuotaSnapsh
 	return s, more, ok
 }
 
+// HasQuotas tells whether there are any.
+func (e *Engine) HasQuotas() bool { return e.quotas.ledger.Installed() }
+
+// QuotaIDs names the nodes that are wanted, parents before children. It takes O(nodes), and copies none.
+func (e *Engine) QuotaIDs(wanted func(n *coordinator.QuotaNode, provider string) bool) []string {
+	return e.quotas.ledger.IDs(wanted)
+}
+
+// QuotaNodes copies the nodes of these IDs, as far as there are any. It takes O(IDs).
+func (e *Engine) QuotaNodes(now time.Time, ids []string) (nodes []fairshare.NodeView) {
+	at := e.quotaTime(now)
+	for _, id := range ids {
+		if n, ok := e.quotas.ledger.Node(at, id); ok {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
 // quotaTime is when the ledger is to be read, or goes on under other quotas: one that follows must not get ahead of what it
 // folds, or it would count it in another period than the leader does.
 func (e *Engine) quotaTime(now time.Time) time.Time {

@@ -42,6 +42,17 @@ func (l *Ledger) Page(now time.Time, after string, most int) (some []NodeView, a
 	return some, len(l.nodes), from+most < len(l.nodes), true
 }
 
+// IDs names the nodes that are wanted, in the order of View; wanted is told what ViewOf tells it. It takes
+// O(nodes).
+func (l *Ledger) IDs(wanted func(n *coordinator.QuotaNode, provider string) bool) (ids []string) {
+	for i := range l.nodes {
+		if spec := l.nodes[i].spec; wanted(spec, l.providerOf(int32(i))) {
+			ids = append(ids, spec.ID)
+		}
+	}
+	return ids
+}
+
 func (l *Ledger) providerOf(n int32) string {
 	for l.nodes[n].parent >= 0 {
 		n = l.nodes[n].parent

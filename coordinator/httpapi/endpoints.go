@@ -55,6 +55,8 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 	read := func(path, about string, serve http.HandlerFunc) endpoint {
 		return asked(path, about, plain(serve))
 	}
+	// What grows with the fleet, the quotas or the history: see gate.
+	g := &a.gates
 	order := func(o coordinator.Order, about string) endpoint {
 		return endpoint{path: "/agents/{id}/" + o.String(), about: about, method: http.MethodPost, change: a.changing(a.order(o))}
 	}
@@ -69,24 +71,24 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 		read("/health", "healthy or degraded (200), critical (503), and the checks behind the word", a.health),
 		read("/livez", "200 while the process runs, whatever the broker does", a.livez),
 		read("/readyz", "200 while tasks are being taken, else 503 and the state", a.readyz),
-		read("/status", "agents, pending tasks, queue depths, counters, configuration, broker", a.status),
-		asked("/metrics", "the same for Prometheus", scraping(metrics)),
-		asked("/tasks", "recent tasks, newest first: ?state="+strings.Join(TaskStates(), "|")+"&agent=ID&limit=1…1000", a.tasks),
+		read("/status", "agents, pending tasks, queue depths, counters, configuration, broker", g.reads.few(a.status)),
+		asked("/metrics", "the same for Prometheus", g.scrapes.few(scraping(metrics))),
+		asked("/tasks", "recent tasks, newest first: ?state="+strings.Join(TaskStates(), "|")+"&agent=ID&limit=1…1000", g.reads.few(a.tasks)),
 		{
 			path: "/tasks/{id}", about: `what became of one recent task; * DELETE withdraws it, optionally with {"reason": "..."}`,
 			read: plain(a.task), method: http.MethodDelete, change: a.changing(a.cancel),
 		},
-		read("/tasks/{id}/explain", "why it went where it went, or why it waits; and how it would be decided now", a.explain),
+		read("/tasks/{id}/explain", "why it went where it went, or why it waits; and how it would be decided now", g.reads.few(a.explain)),
 		{
 			path: "/whatif", about: "POST a task.assign: how it would be decided now; nothing is assigned or kept",
 			method: http.MethodPost, change: http.HandlerFunc(a.whatIf),
 		},
-		read("/capabilities", "demand, supply and bus factor of every capability", a.capabilities),
+		read("/capabilities", "demand, supply and bus factor of every capability", g.reads.few(a.capabilities)),
 		asked("/v1/quota", "all LLM quotas: limits, what is used, borrowed and lent; who waits: ?limit=1…100000&after=", a.quotas),
 		read("/v1/quota/nodes/{id...}", "one node of the quota trees, such as pool/team-a", a.quotaNode()),
 		{
 			path: "/v1/quota/groups/{id}", about: "a group with its agents, in every tree; * PUT registers one with the keys of groups[] in quotas.yaml, DELETE removes it: ?by=&reason=",
-			read: plain(a.quotaGroup()), method: http.MethodPut, change: a.changing(a.register(false)), remove: a.changing(a.unregister(false)),
+			read: g.larges.few(plain(a.quotaGroup())), method: http.MethodPut, change: a.changing(a.register(false)), remove: a.changing(a.unregister(false)),
 		},
 		{
 			path: "/v1/quota/agents/{id}", about: "an agent's own quota, and its group's; * PUT registers one with the keys of agents[], DELETE removes it: ?by=&reason=",
@@ -94,13 +96,13 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 		},
 		{
 			path: "/v1/quota/controls", about: `standing changes to quotas.yaml; * POST makes some: {"node": "pool/team-a", "set": {"weight": 5}}`,
-			read: plain(a.controls), method: http.MethodPost, change: a.admin(a.byLeader(a.control)),
+			read: g.reads.few(plain(a.controls)), method: http.MethodPost, change: a.admin(a.byLeader(a.control)),
 		},
 		{
 			path: "/v1/quota/controls/{id}", about: "* DELETE ends a standing change",
 			method: http.MethodDelete, change: a.changing(a.uncontrol),
 		},
-		read("/v1/quota/providers/{id}", "all nodes of a provider's tree", a.quotaProvider()),
+		read("/v1/quota/providers/{id}", "all nodes of a provider's tree", g.larges.few(a.quotaProvider())),
 		asked("/v1/quota/explain", "whether there is quota now, and which limit binds: ?group=&agent=&provider=&model=&task_type=&requests=&input_tokens=&output_tokens=&cost_usd=&allow_borrowing=", a.explainQuota),
 		told("reserve", coordinator.CallReserve, "sets quota aside for an LLM call"),
 		told("extend", coordinator.CallExtend, "sets more aside for it, or for longer"),
@@ -115,9 +117,9 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 		},
 		gateway("auth", "*** for nginx's auth_request: sets quota aside by the headers X-Quota-*, or says no with 403", a.authenticate()),
 		gateway("auth/settle", "*** for nginx's post_action: tells what the call has used", a.authSettled()),
-		asked("/v1/quota/history", "what was used by day, group, agent and model: ?group=&agent=&provider=&model=&from=&to=&by=day|month|total&limit=1…100000", a.usageHistory),
-		asked("/v1/quota/cost", "what it has cost, by group, agent and model: the parameters of /v1/quota/history, but for by", a.cost),
-		asked("/v1/quota/forecast", "what will be used of every budget by the end of its period, and whether and when it overruns: ?node=&limit=", a.forecast),
+		asked("/v1/quota/history", "what was used by day, group, agent and model: ?group=&agent=&provider=&model=&from=&to=&by=day|month|total&limit=1…100000", g.past.few(a.usageHistory)),
+		asked("/v1/quota/cost", "what it has cost, by group, agent and model: the parameters of /v1/quota/history, but for by", g.past.few(a.cost)),
+		asked("/v1/quota/forecast", "what will be used of every budget by the end of its period, and whether and when it overruns: ?node=&limit=", g.past.few(a.forecast)),
 		{
 			path: "/v1/quota/reconcile", method: http.MethodPost, change: http.HandlerFunc(a.reconcile),
 			about: "POST a provider's bill as CSV: where it differs from the history; nothing is kept: ?by=day|month|total&from=&to=&provider=&columns=&models=&agents=&groups=&tolerance_percent=&tolerance_tokens=&tolerance_requests=&tolerance_usd=",
@@ -126,7 +128,7 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 			path: "/v1/quota/history/rebuild", about: "* POST: the history is made anew from the journal, as far as that reaches back",
 			method: http.MethodPost, change: a.admin(a.rebuildHistory),
 		},
-		read("/agents/stats", "capacity, pending work, health and success of every agent and of the whole", a.agentStats),
+		read("/agents/stats", "capacity, pending work, health and success of every agent and of the whole", g.reads.few(a.agentStats)),
 		{
 			path: "/agents/{id}/capacity", method: http.MethodPut, change: http.HandlerFunc(a.capacity),
 			about: "** PUT: an agent reports its capacity and pending items",

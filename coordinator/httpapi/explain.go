@@ -213,6 +213,11 @@ func (a *api) whatIf(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusBadRequest, "Body not readable", "The body did not arrive as a whole; send the request again.")
 		return
 	}
+	a.gates.reads.few(func(w http.ResponseWriter, r *http.Request) { a.prospect(w, r, body) })(w, r)
+}
+
+// prospect answers how a task would be decided.
+func (a *api) prospect(w http.ResponseWriter, r *http.Request, body []byte) {
 	ctx, cancel := context.WithTimeout(r.Context(), explainTimeout)
 	defer cancel()
 	p, err := a.src.WhatIf(ctx, body)
@@ -229,6 +234,7 @@ func (a *api) whatIf(w http.ResponseWriter, r *http.Request) {
 
 // notAvailable answers a question that the service cannot answer now.
 func notAvailable(w http.ResponseWriter, title, doing string, err error) {
+	again(w)
 	problem(w, http.StatusServiceUnavailable, title,
 		doing+": "+messages.Clean(err.Error(), messages.MaxText)+". Try again; /livez and /readyz answer without it.")
 }

@@ -22,7 +22,7 @@ func (a *api) forecast(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), historyTimeout)
 	defer cancel()
 	f := Forecasts{At: a.now().UTC(), Budgets: []BudgetForecast{}, Configured: true}
-	q, err := a.src.Quotas(ctx, QuotaSelection{Limit: MaxQuotaLimit})
+	q, err := a.allQuotas(ctx)
 	switch {
 	case errors.Is(err, ErrNoQuotas):
 		f.Configured = false
@@ -51,6 +51,20 @@ func (a *api) forecast(w http.ResponseWriter, r *http.Request) {
 	}
 	f.Budgets = append(f.Budgets, all[:min(limit, len(all))]...)
 	answer(w, http.StatusOK, f)
+}
+
+// allQuotas are all nodes, page by page.
+func (a *api) allQuotas(ctx context.Context) (Quotas, error) {
+	all, err := a.src.Quotas(ctx, QuotaSelection{Limit: MaxQuotaLimit})
+	for after := all.Next; err == nil && after != ""; {
+		var page Quotas
+		page, err = a.src.Quotas(ctx, QuotaSelection{Limit: MaxQuotaLimit, After: after})
+		if errors.Is(err, ErrNoQuota) {
+			err = errors.New("the quotas have changed meanwhile")
+		}
+		all.Nodes, after = append(all.Nodes, page.Nodes...), page.Next
+	}
+	return all, err
 }
 
 // node is the one of an id; nil: there is none.

@@ -71,7 +71,7 @@ type api struct {
 	leader     func() string
 	peer       *http.Client // for the leader
 	maxTask    int64
-	larges     chan struct{} // see large
+	gates      gates
 	// calls numbers the reservations that this process gives an id to; prefix tells them from those
 	// of others.
 	numbered atomic.Uint64
@@ -91,7 +91,7 @@ type api struct {
 func New(src Source, metrics http.Handler, opts Options) http.Handler {
 	a := &api{
 		src: src, permission: newPermission(opts.AdminToken), identity: identity{slices.Clone(opts.AgentSecret)},
-		maxTask: defaultMaxTask, larges: make(chan struct{}, mostLarge), changed: opts.Changed, prefix: "r-" + strings.ToLower(rand.Text()[:13]) + "-", history: opts.History,
+		maxTask: defaultMaxTask, gates: newGates(), changed: opts.Changed, prefix: "r-" + strings.ToLower(rand.Text()[:13]) + "-", history: opts.History,
 		bills: make(chan struct{}, mostBills), reconciling: make(chan struct{}, mostReconciling), now: time.Now,
 	}
 	if a.history == nil {
@@ -164,8 +164,7 @@ func (a *api) status(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	s, err := a.src.Status(ctx)
 	if err != nil {
-		problem(w, http.StatusServiceUnavailable, "Status not available",
-			"Collecting the status: "+err.Error()+". Try again; /livez and /readyz answer without it.")
+		notAvailable(w, "Status not available", "Collecting the status", err)
 		return
 	}
 	s.Agents, s.Queues = present(s.Agents), present(s.Queues)

@@ -39,23 +39,6 @@ func validProvider(name string) bool {
 	return messages.ValidID(provider) && (provider == name || messages.ValidID(key))
 }
 
-// mostLarge is how many large answers are made at one time: each takes some kB of memory for a node.
-const mostLarge = 2
-
-// large lets a request in that makes a large answer, until done is called; false: it has been answered
-// that it must wait.
-func (a *api) large(w http.ResponseWriter) (done func(), ok bool) {
-	select {
-	case a.larges <- struct{}{}:
-		return func() { <-a.larges }, true
-	default:
-		w.Header().Set("Retry-After", "1")
-		problem(w, http.StatusServiceUnavailable, "Busy",
-			fmt.Sprintf("%d large answers are being made; ask again in a moment, or for pages of at most %d nodes.", mostLarge, DefaultQuotaLimit))
-		return nil, false
-	}
-}
-
 // quotas answers /v1/quota.
 func (a *api) quotas(w http.ResponseWriter, r *http.Request) {
 	given, err := parameters(r.URL.RawQuery, "limit", "after")
@@ -73,18 +56,21 @@ func (a *api) quotas(w http.ResponseWriter, r *http.Request) {
 		badQuery(w, errors.New("after must be the id of a node: next of the page before"))
 		return
 	}
+	kind := a.gates.reads
 	if limit > DefaultQuotaLimit {
-		done, ok := a.large(w)
-		if !ok {
-			return
-		}
-		defer done()
+		kind = a.gates.larges
 	}
+	kind.few(func(w http.ResponseWriter, r *http.Request) {
+		a.quotaPage(w, r, QuotaSelection{Limit: limit, After: given["after"]})
+	})(w, r)
+}
+
+func (a *api) quotaPage(w http.ResponseWriter, r *http.Request, of QuotaSelection) {
 	ctx, cancel := context.WithTimeout(r.Context(), statusTimeout)
 	defer cancel()
-	q, err := a.src.Quotas(ctx, QuotaSelection{Limit: limit, After: given["after"]})
+	q, err := a.src.Quotas(ctx, of)
 	if err != nil && !errors.Is(err, ErrNoQuotas) {
-		quotaProblem(w, given["after"], err)
+		quotaProblem(w, of.After, err)
 		return
 	}
 	q.Nodes, q.Groups = present(q.Nodes), present(q.Groups)

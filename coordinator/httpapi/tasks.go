@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -37,13 +38,17 @@ func (a *api) tasks(w http.ResponseWriter, r *http.Request) {
 		badQuery(w, err)
 		return
 	}
-	answer(w, http.StatusOK, TaskList{Tasks: present(a.src.Tasks(r.Context(), filter)), Limit: filter.Limit})
+	ctx, cancel := context.WithTimeout(r.Context(), explainTimeout)
+	defer cancel()
+	answer(w, http.StatusOK, TaskList{Tasks: present(a.src.Tasks(ctx, filter)), Limit: filter.Limit})
 }
 
 func (a *api) task(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), explainTimeout)
+	defer cancel()
 	if id, ok := taskID(w, r); !ok {
 		return
-	} else if t, known := a.src.Task(r.Context(), id); known {
+	} else if t, known := a.src.Task(ctx, id); known {
 		answer(w, http.StatusOK, t)
 	} else {
 		unknownTask(w, id)

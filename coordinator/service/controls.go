@@ -1,6 +1,7 @@
 package service
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -8,6 +9,7 @@ import (
 
 	"taskbus/config"
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // controls are the standing changes to quotas.yaml as this process knows them, and what the
@@ -50,11 +52,33 @@ func (s *Service) withControls(file *controlledFile, standing []coordinator.Quot
 // underFile puts a configuration that was read in force, with what stands. It returns the one
 // that was in force before, and the one that is now.
 func (s *Service) underFile(file *config.Config) (before, now *config.Config) {
+	return s.underTried(file, func(*config.Config) {})
+}
+
+// underTried is underFile for one that is tried first.
+func (s *Service) underTried(file *config.Config, try func(*config.Config)) (before, now *config.Config) {
 	c := &s.controls
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.file = &controlledFile{file, config.NewControlledFile(file.Policy().Quotas)}
-	return s.inForce(s.withControls(c.file, c.standing))
+	read := &controlledFile{file, config.NewControlledFile(file.Policy().Quotas)}
+	next := s.withControls(read, c.standing)
+	try(next.config)
+	c.file = read
+	return s.inForce(next)
+}
+
+// adopt is underFile for files that a running coordinator has read again. They are tried on an engine of
+// their own first: what comes of them is a refusal at worst, and never the end of the one that decides.
+func (s *Service) adopt(file *config.Config) (before, now *config.Config, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("putting the files in force has failed inside Taskbus (%v); please report it, with the files", cause)
+		}
+	}()
+	before, now = s.underTried(file, func(c *config.Config) {
+		engine.New().Apply(s.now(), coordinator.PolicyChanged{Policy: c.Policy()}, nil)
+	})
+	return before, now, nil
 }
 
 // underControls puts the files in force with other controls. prepared, if given, is what was

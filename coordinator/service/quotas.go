@@ -20,22 +20,21 @@ func (s *Service) Quotas(ctx context.Context, of httpapi.QuotaSelection) (httpap
 		return s.quotaPages(ctx, of)
 	}
 	var snap engine.QuotaSnapshot
+	var ids []string
 	err := s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
-		if snap = e.Quotas(now, of.Limit, wantedNodes(of)); of.Group == "" && of.Agent == "" {
-			return
+		ids = quotaIDs(e, of)
+		if of.Group != "" { // and how its turns stand
+			snap = e.Quotas(now, 0, func(*coordinator.QuotaNode, string) bool { return false })
 		}
-		// And what goes with them: the agents of a group, the groups of an agent.
-		ids := make(map[string]bool, 2*len(snap.Nodes))
-		for _, n := range snap.Nodes {
-			ids[n.ID] = true
-			if of.Agent != "" {
-				ids[n.Parent] = true
-			}
-		}
-		snap = e.Quotas(now, of.Limit, func(n *coordinator.QuotaNode, _ string) bool {
-			return ids[n.ID] || of.Group != "" && n.Kind == coordinator.QuotaAgent && ids[strings.TrimSuffix(n.ID, "/"+n.Name)]
-		})
+		snap.Installed, snap.All = e.HasQuotas(), len(ids)
 	})
+	for ids = ids[:min(len(ids), of.Limit)]; err == nil && len(ids) > 0; {
+		some := ids[:min(len(ids), quotaPage)]
+		ids = ids[len(some):]
+		err = s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
+			snap.Nodes = append(snap.Nodes, e.QuotaNodes(now, some)...)
+		})
+	}
 	switch {
 	case err != nil:
 		return httpapi.Quotas{}, fmt.Errorf("ask the engine for the quotas: %w", err)
@@ -44,6 +43,33 @@ func (s *Service) Quotas(ctx context.Context, of httpapi.QuotaSelection) (httpap
 	}
 	return quotasOf(&snap), nil
 }
+
+// quotaIDs names the nodes that are asked for, and those that go with them: the agents of a group, the
+// groups of an agent.
+func quotaIDs(e *engine.Engine, of httpapi.QuotaSelection) []string {
+	switch {
+	case of.Node != "":
+		return []string{of.Node}
+	case of.Provider != "":
+		return e.QuotaIDs(func(_ *coordinator.QuotaNode, pool string) bool { return coordinator.StandsFor(of.Provider, pool) })
+	}
+	found := make(map[string]bool)
+	e.QuotaIDs(func(n *coordinator.QuotaNode, _ string) bool {
+		switch {
+		case of.Group != "" && n.Kind == coordinator.QuotaGroup && n.Name == of.Group:
+			found[n.ID] = true
+		case of.Agent != "" && n.Kind == coordinator.QuotaAgent && n.Name == of.Agent:
+			found[n.ID], found[above(n)] = true, true
+		}
+		return false
+	})
+	return e.QuotaIDs(func(n *coordinator.QuotaNode, _ string) bool {
+		return found[n.ID] || of.Group != "" && n.Kind == coordinator.QuotaAgent && found[above(n)]
+	})
+}
+
+// above is the ID of the node above that of an agent.
+func above(n *coordinator.QuotaNode) string { return strings.TrimSuffix(n.ID, "/"+n.Name) }
 
 // quotaPage is how many nodes are read in one turn of the loop: about a millisecond.
 const quotaPage = 500
@@ -62,6 +88,8 @@ func (s *Service) quotaPages(ctx context.Context, of httpapi.QuotaSelection) (ht
 			return httpapi.Quotas{}, fmt.Errorf("ask the engine for the quotas: %w", err)
 		case !page.Installed:
 			return httpapi.Quotas{}, httpapi.ErrNoQuotas
+		case !known && after != of.After:
+			return httpapi.Quotas{}, errQuotasChanged
 		case !known:
 			return httpapi.Quotas{}, fmt.Errorf("%w: %s", httpapi.ErrNoQuota, after)
 		}
@@ -78,26 +106,6 @@ func (s *Service) quotaPages(ctx context.Context, of httpapi.QuotaSelection) (ht
 			all.Next = after
 			return all, nil
 		}
-	}
-}
-
-// wantedNodes tells the nodes that are asked for; nil: all.
-func wantedNodes(of httpapi.QuotaSelection) func(*coordinator.QuotaNode, string) bool {
-	switch {
-	case of.Node != "":
-		return func(n *coordinator.QuotaNode, _ string) bool { return n.ID == of.Node }
-	case of.Provider != "":
-		return func(_ *coordinator.QuotaNode, pool string) bool { return coordinator.StandsFor(of.Provider, pool) }
-	case of.Group != "":
-		return func(n *coordinator.QuotaNode, _ string) bool {
-			return n.Kind == coordinator.QuotaGroup && n.Name == of.Group
-		}
-	case of.Agent != "":
-		return func(n *coordinator.QuotaNode, _ string) bool {
-			return n.Kind == coordinator.QuotaAgent && n.Name == of.Agent
-		}
-	default:
-		return nil
 	}
 }
 

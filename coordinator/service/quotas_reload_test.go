@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"strings"
@@ -209,4 +210,35 @@ func TestSnapshotsOutOfTurnAreOneAtATime(t *testing.T) {
 	if got := s.complete.Load(); got != 20 {
 		t.Errorf("the newest begins at %d, want 20", got)
 	}
+}
+
+// Files that pass every check, and of which something cannot be made all the same, are refused; the
+// coordinator goes on with those before.
+func TestFilesThatCannotBePutInForceAreRefused(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		if _, err := r.service.ControlQuota(context.Background(), httpapi.QuotaChange{Node: "pool/rich", Values: []httpapi.QuotaValue{{Key: "weight", Value: "2"}}}); err != nil {
+			t.Fatal(err)
+		}
+		before := r.service.config.Load()
+		broken := *quotasIn(t, limited)
+		broken.Source, broken.Nodes = "", append([]coordinator.QuotaNode(nil), broken.Nodes...)
+		files := before.WithQuotas(&broken)
+		for i := range broken.Nodes {
+			broken.Nodes[i].Parent = 1 << 20 // a fault of the program
+		}
+		r.service.Reload(files, nil)
+		if _, problem := r.service.reloads.read(); !strings.Contains(problem, "please report it") {
+			t.Errorf("what is wrong with the files: %q", problem)
+		}
+		if r.service.config.Load() != before {
+			t.Error("they are in force")
+		}
+		r.reloadQuotas(strings.Replace(limited, "amount: 1000,", "amount: 2000,", 1)) // other files still are taken
+		if n := r.quotas(httpapi.QuotaSelection{Node: "pool/poor"})["pool/poor"]; n.Budgets[0].Limit != 2000 {
+			t.Errorf("pool/poor: %+v", n)
+		}
+		if n := r.quotas(httpapi.QuotaSelection{Node: "pool/rich"})["pool/rich"]; n.Weight != 2 {
+			t.Errorf("what stands has gone: %+v", n)
+		}
+	})
 }

@@ -67,6 +67,7 @@ type Service struct {
 	controls controls
 	reloads  reloadState
 	loop     *loop
+	shared   shared
 	sessions atomic.Uint64
 	current  atomic.Pointer[session]
 	callers  callers
@@ -187,15 +188,17 @@ func (s *Service) profile() bus.Profile { return bus.Profile(s.options.Config.Qu
 // started with (topology, queues, http, journal, window, window_bytes,
 // max_message_bytes) stays until the next start, and the log says so.
 func (s *Service) Reload(c *config.Config, err error) {
-	now := s.now()
+	now, old := s.now(), (*config.Config)(nil)
+	if err == nil {
+		failpoint.Hit(failpoint.DuringReload)
+		old, c, err = s.adopt(c)
+	}
 	if err != nil {
 		s.reloads.failed(err)
 		s.metrics.reloadOK.Set(0)
 		s.log.Error().Err(err).Msg("the configuration file is broken; the configuration before it stays in force")
 		return
 	}
-	failpoint.Hit(failpoint.DuringReload)
-	old, c := s.underFile(c)
 	s.reloads.loaded(now)
 	s.metrics.reloadOK.Set(1)
 	if old.Policy().Version == c.Policy().Version {

@@ -7,21 +7,10 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/engine"
 	"taskbus/coordinator/httpapi"
 )
 
 var _ httpapi.Source = (*Service)(nil)
-
-// snapshot asks the engine for a copy of its state.
-func (s *Service) snapshot(ctx context.Context) (coordinator.Snapshot, error) {
-	var snap coordinator.Snapshot
-	err := s.loop.query(ctx, func(now time.Time, e *engine.Engine) { snap = e.Snapshot(now) })
-	if err != nil {
-		return snap, fmt.Errorf("ask the engine for its state: %w", err)
-	}
-	return snap, nil
-}
 
 // Health judges as COORDINATOR defines it: healthy when all agents are online
 // and assignments succeed, degraded when some agents are offline or assignments

@@ -2,7 +2,7 @@
 //
 // It sends events over HTTP, signed as Standard Webhooks 1.0 say (or as text that Slack shows), and
 // tries again until the receiver has taken them, or there is no use in it. [Sender.Send] only puts
-// an event down; one goroutine ([Sender.Run]) does the rest, one request at a time.
+// an event down; [Sender.Run] does the rest: a few tries at a time, of one subject one after another.
 //
 // # What a receiver may rely on
 //

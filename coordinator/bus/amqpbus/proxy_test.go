@@ -20,6 +20,7 @@ type proxy struct {
 	frozen bool
 	closed bool
 	conns  []net.Conn
+	lost   map[net.Conn]bool // clients that are not told that their connection has ended
 }
 
 // newProxy listens for clients of the broker at brokerURL, with TLS if cfg is
@@ -34,7 +35,7 @@ func newProxy(t *testing.T, brokerURL string, cfg *tls.Config) (*proxy, *url.URL
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{listener: listener, broker: u.Host}
+	p := &proxy{listener: listener, broker: u.Host, lost: make(map[net.Conn]bool)}
 	p.thaw = sync.NewCond(&p.mu)
 	if cfg != nil {
 		p.listener = tls.NewListener(listener, cfg)
@@ -79,7 +80,9 @@ func (p *proxy) pipe(to, from net.Conn) {
 		p.mu.Unlock()
 		n, err := from.Read(buffer)
 		if err != nil {
-			_ = to.Close()
+			if !p.isLost(to) {
+				_ = to.Close()
+			}
 			return
 		}
 		p.mu.Lock()
@@ -87,11 +90,27 @@ func (p *proxy) pipe(to, from net.Conn) {
 			p.thaw.Wait()
 		}
 		p.mu.Unlock()
-		if _, err := to.Write(buffer[:n]); err != nil {
+		if _, err := to.Write(buffer[:n]); err != nil && !p.isLost(from) {
 			_ = from.Close()
 			return
 		}
 	}
+}
+
+// lose ends the connection that was opened as the n-th at the broker; its client sees that nothing comes
+// any more.
+func (p *proxy) lose(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	client, server := p.conns[2*n], p.conns[2*n+1]
+	p.lost[client] = true
+	_ = server.Close()
+}
+
+func (p *proxy) isLost(client net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lost[client]
 }
 
 // unfreeze lets everything pass that has gathered, and what follows.

@@ -30,6 +30,9 @@ type topology struct {
 	turn    chan struct{} // has room for the one request that is being made
 	link    *link
 	channel *amqp.Channel
+	// deleting is the connection over which queues are deleted: that which the lock belongs to. Whoever
+	// has lost the lock takes nothing away from who has it.
+	deleting *link
 
 	mu       sync.RWMutex
 	findings []bus.Finding
@@ -37,13 +40,13 @@ type topology struct {
 }
 
 func newTopology(l *link, mode bus.Mode, logger zerolog.Logger) *topology {
-	return &topology{mode: mode, logger: logger, link: l, turn: make(chan struct{}, 1), matching: make(map[string]bool)}
+	return &topology{mode: mode, logger: logger, link: l, deleting: l, turn: make(chan struct{}, 1), matching: make(map[string]bool)}
 }
 
-// moveTo is the same topology with all that is known, asked over another connection.
+// moveTo is the same topology with all that is known, asked over another connection, but for what deletes.
 // It must be called before the session is shared.
 func (t *topology) moveTo(l *link) *topology {
-	return &topology{mode: t.mode, logger: t.logger, between: t.between, link: l, turn: make(chan struct{}, 1), findings: t.findings, matching: t.matching}
+	return &topology{mode: t.mode, logger: t.logger, between: t.between, link: l, deleting: t.deleting, turn: make(chan struct{}, 1), findings: t.findings, matching: t.matching}
 }
 
 // step tells a test that another may get in now.
@@ -62,6 +65,11 @@ func (t *topology) ask(ctx context.Context, doing string, request func(*amqp.Cha
 
 // askFor is ask with a time limit of its own for the answer.
 func (t *topology) askFor(ctx context.Context, limit time.Duration, doing string, request func(*amqp.Channel) error) error {
+	return t.inTurn(ctx, doing, func() error { return t.request(limit, doing, request) })
+}
+
+// inTurn does one thing at a time, as ask says.
+func (t *topology) inTurn(ctx context.Context, doing string, do func() error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
@@ -73,7 +81,7 @@ func (t *topology) askFor(ctx context.Context, limit time.Duration, doing string
 	answer := make(chan error, 1)
 	go func() {
 		defer func() { <-t.turn }()
-		answer <- t.request(limit, doing, request)
+		answer <- do()
 	}()
 	select {
 	case err := <-answer:
@@ -236,7 +244,8 @@ func (t *topology) depth(ctx context.Context, queue string) (bus.Depth, error) {
 }
 
 // drop implements [bus.Session] for DropQueue. A quorum queue takes none of the conditions that
-// AMQP has for a deletion: 540, and the connection is closed. So it looks first.
+// AMQP has for a deletion: 540, and the connection is closed. So it looks first. While the broker holds
+// publishers up it deletes nothing: the answer could take as long as that, and nothing else be asked.
 func (t *topology) drop(ctx context.Context, queue string) (bool, error) {
 	d, err := t.depth(ctx, queue)
 	switch {
@@ -244,14 +253,14 @@ func (t *topology) drop(ctx context.Context, queue string) (bool, error) {
 		return true, nil
 	case err != nil:
 		return false, err
-	case t.mode != bus.Declare, d.Ready > 0, d.Consumers > 0:
+	case t.mode != bus.Declare, d.Ready > 0, d.Consumers > 0, t.deleting.wire.isHeld():
 		return false, nil
 	}
 	t.step("drop " + queue)
 	doing := fmt.Sprintf("delete queue %q", queue)
 	var lost atomic.Int64 // a request that ctx does not wait for goes on
-	err = t.ask(ctx, doing, func(ch *amqp.Channel) error {
-		n, err := ch.QueueDelete(queue, false, false, false)
+	err = t.inTurn(ctx, doing, func() error {
+		n, err := t.delete(doing, queue)
 		lost.Store(int64(n))
 		return err
 	})
@@ -266,6 +275,22 @@ func (t *topology) drop(ctx context.Context, queue string) (bool, error) {
 		return true, fmt.Errorf("%s: %w: %d", doing, bus.ErrNotEmpty, n)
 	}
 	return true, nil
+}
+
+// delete deletes a queue over a channel of its own, and tells how many messages were in it.
+func (t *topology) delete(doing, queue string) (lost int, err error) {
+	channel, err := t.deleting.channel()
+	if err != nil {
+		return 0, err
+	}
+	err = t.deleting.within(doing, func() (err error) {
+		lost, err = channel.QueueDelete(queue, false, false, false)
+		return err
+	})
+	if err != nil {
+		return 0, err // the channel is closed
+	}
+	return lost, t.deleting.within("close a channel", channel.Close)
 }
 
 // record keeps a finding and logs it, once for each object.

@@ -119,7 +119,7 @@ func (h *History) once(ctx context.Context) error {
 	if err != nil {
 		// What can be mended is told until it is, also if nobody has asked for it.
 		var unusable *store.UnusableError
-		h.found = h.found || errors.As(err, &unusable)
+		h.found = h.found || errors.As(err, &unusable) || store.Passes(err)
 		if h.o.ByDefault && ctx.Err() == nil && !h.found {
 			h.set(Stopped, err.Error())
 			h.o.Logger.Warn().Err(err).Msg("no history of usage is kept: name a file or a PostgreSQL database in TASKBUS_HISTORY, or set it to off")

@@ -128,9 +128,17 @@ func (r *rig) snapshot() {
 // follow runs a history until the test ends, or it is stopped.
 func (r *rig) follow() (*History, func()) {
 	r.t.Helper()
-	h := New(Options{
+	return r.followBy(func(*Options) {})
+}
+
+// followBy is follow with other options.
+func (r *rig) followBy(change func(*Options)) (*History, func()) {
+	r.t.Helper()
+	o := Options{
 		Bus: r.broker, Session: "history", Place: r.file, Zone: func() (*time.Location, bool) { return nil, true }, Logger: zerolog.New(r.log),
-	})
+	}
+	change(&o)
+	h := New(o)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); h.Run(ctx) }()

@@ -82,6 +82,34 @@ func TestLockedFileIsBeingOpened(t *testing.T) {
 	r.is(h, "20 a 1")
 }
 
+// TestLockedForLong: a file that another program keeps locked for longer than is waited for is tried again,
+// also where no one has named a place for the history: it is there.
+func TestLockedForLong(t *testing.T) {
+	r := newRig(t)
+	r.use("a", 1)
+	_, stop := r.follow()
+	stop()
+	another, err := sql.Open("sqlite", r.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer another.Close()
+	conn, err := another.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	h, _ := r.followBy(func(o *Options) { o.ByDefault = true })
+	r.eventually(h, Failing, "locked")
+	if _, err := conn.ExecContext(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	r.is(h, "20 a 1")
+}
+
 // TestRebuildOverADeletedJournal: what was used between the end of what was followed and the beginning
 // of the journal that there is now is missing, and is said to be.
 func TestRebuildOverADeletedJournal(t *testing.T) {
@@ -114,6 +142,7 @@ func TestRebuildOverADeletedJournal(t *testing.T) {
 	if made := other.rebuild(h); made.Kept != true {
 		t.Errorf("made anew again: %+v", made)
 	}
+	other.is(h, "20 a 1, 30 b 20")
 	if s, err := h.Status(t.Context()); err != nil || len(s.Gaps) != 1 {
 		t.Errorf("then the gaps are %+v, %v", s.Gaps, err)
 	}

@@ -36,7 +36,7 @@ func (s *Store) State(ctx context.Context) (usage.State, error) {
 
 // Mark is up to where the journal is in the rows.
 func (s *Store) Mark(ctx context.Context) (usage.Mark, error) {
-	m, err := readMark(ctx, s.db)
+	m, err := readMark(ctx, s.reads)
 	if err != nil {
 		return m, s.wrong("read the state of the history", err)
 	}

@@ -103,7 +103,7 @@ func open(place string) (*Store, error) {
 
 // bounded is the store with as many connections as it may open.
 func (s *Store) bounded() *Store {
-	s.db.SetMaxOpenConns(2) // one writes, one looks at the mark
+	s.db.SetMaxOpenConns(1)
 	s.reads.SetMaxOpenConns(3)
 	return s
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,8 +9,11 @@ import (
 	"modernc.org/sqlite"
 )
 
-// The codes of SQLite for files of which nothing can be made; its details are in higher bits.
+// The codes of SQLite for files that others use, and for those of which nothing can be made; its details
+// are in higher bits.
 const (
+	sqliteBusy    = 5
+	sqliteLocked  = 6
 	sqliteCorrupt = 11
 	sqliteNotADB  = 26
 )
@@ -32,6 +36,16 @@ func (e *UnusableError) Error() string {
 }
 
 func (e *UnusableError) Unwrap() error { return e.Err }
+
+// Passes tells whether an error says that somebody else uses the database at the moment.
+func Passes(err error) bool {
+	var said *sqlite.Error
+	if errors.As(err, &said) {
+		code := said.Code() & 0xff
+		return code == sqliteBusy || code == sqliteLocked
+	}
+	return errors.Is(err, context.DeadlineExceeded)
+}
 
 // ErrGone says that the file was deleted, or another one put in its place, while it was open:
 // what is written now nobody would find. Whoever opened the store closes it and opens it anew.
