@@ -125,7 +125,7 @@ func (e *Engine) foldAssigned(r *coordinator.Assigned) {
 		lease: lease{
 			dispatchID: coordinator.DispatchID(r.Task, r.Attempt), place: -1, settled: r.At, unanswered: true,
 			generation: r.Generation, probe: r.Probe, batch: r.Batch,
-			timeout: r.Timeout, deadline: r.At.Add(r.Timeout + leaseMargin),
+			timeout: r.Timeout, deadline: r.At.Add(r.Timeout + leaseMargin), runsFrom: r.At,
 		},
 	}
 	t.expire = newTimer(dutyExpire, t, nil)
@@ -158,7 +158,8 @@ func (e *Engine) foldSettled(r *coordinator.Settled) {
 	if !r.Heard {
 		t.agent.assigned++
 	}
-	t.unanswered, t.settled, t.deadline = false, r.At, r.At.Add(t.timeout+leaseMargin)
+	t.unanswered, t.settled = false, r.At
+	t.deadline, t.runsFrom = r.At.Add(t.timeout+leaseMargin), r.At
 	e.memory.note(t, coordinator.FateDispatched, t.number, t.attempt)
 	e.timers.cancel(&t.expire)
 	e.watchLease(t)

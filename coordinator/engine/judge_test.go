@@ -152,8 +152,8 @@ func (h *history) failed(f *coordinator.Fail, waiting map[coordinator.Handle]boo
 	live, err := h.l.end(f.Task.ID, how)
 	for _, a := range live {
 		h.m.agents[a.Agent].end(a.DispatchID)
-		if least := a.since.Add(a.Timeout + leaseMargin); f.Handle == 0 && h.now.Before(least) {
-			return fmt.Errorf("%s is overdue at %v, before %v", a.DispatchID, h.now, least)
+		if f.Handle == 0 && err == nil {
+			err = h.stalls.mayBeOverdue(h.now, a)
 		}
 	}
 	return err

@@ -69,6 +69,7 @@ type attempt struct {
 	since    time.Time // when it was first made
 	again    bool      // an earlier copy of it may have arrived
 	arrived  bool      // its agent has it, or may have it, or had it
+	settled  time.Time // when the broker answered, or could not any more; zero: not yet
 }
 
 type standing uint8
