@@ -154,7 +154,7 @@ func (l *ledger) dispatched(d *coordinator.Dispatch) (resumed bool, err error) {
 	switch {
 	case slices.Contains(d.Tried, d.Agent):
 		return resumed, fmt.Errorf("%s goes to %s, which had it before: %v", d.DispatchID, d.Agent, d.Tried)
-	case slices.ContainsFunc(d.Failed, func(id coordinator.AgentID) bool { return !slices.Contains(d.Tried, id) }):
+	case slices.ContainsFunc(d.Failed, func(id coordinator.AgentID) bool { return !slices.Contains(d.Tried, id) && !l.awaited(d.Handle, id) }):
 		return resumed, fmt.Errorf("%s: failed on %v, tried on %v", d.DispatchID, d.Failed, d.Tried)
 	case !d.Task.Deadline.IsZero() && !d.At.Before(d.Task.Deadline):
 		return resumed, fmt.Errorf("%s was dispatched after its deadline", d.Task.ID)
@@ -180,6 +180,13 @@ func (l *ledger) spared(h coordinator.Handle) []coordinator.AgentID {
 		return t.suspected
 	}
 	return nil
+}
+
+// awaited tells whether the task may be with the agent once more on which it failed, because no other
+// can have it.
+func (l *ledger) awaited(h coordinator.Handle, id coordinator.AgentID) bool {
+	t := l.engine.held[h]
+	return t != nil && slices.Contains(t.untouched, id)
 }
 
 // learnTried takes over who had the task before; the engine may add the agent of

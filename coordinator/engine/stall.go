@@ -63,8 +63,6 @@ func (e *Engine) hearAgain(now, from, until time.Time) {
 	}
 	for _, a := range e.fleet.agents {
 		e.watch(now, a)
-	}
-	for _, a := range e.fleet.agents {
 		e.wake(now, a) // one that was suspected is trusted again
 	}
 }

@@ -126,3 +126,74 @@ func (h *history) kill(t *rapid.T) {
 		h.do(coordinator.QueueSeen{Agent: id, Consumers: 1})
 	}
 }
+
+// alarm begins, or ends after a while.
+func (s *succession) alarm(t *rapid.T) bool {
+	if s.held {
+		s.now = s.now.Add(seconds(t, "the alarm lasts", alarmTimes...))
+		s.do(coordinator.Tick{})
+	}
+	s.do(coordinator.PublishingHeld{Held: !s.held})
+	return true
+}
+
+// kill ends an agent without a word, which is back when all that it had in hand has come back.
+func (s *succession) kill(t *rapid.T) bool {
+	id := rapid.SampledFrom(s.policy.Agents).Draw(t, "killed").ID
+	s.attend(id)
+	for range 2 {
+		s.do(coordinator.QueueSeen{Agent: id, Ready: 1})
+	}
+	if a := s.e.fleet.byID[id]; a.state == coordinator.AgentOnline {
+		s.t.Fatalf("%s was killed, and is not missed", id)
+	}
+	for _, d := range slices.Clone(s.arrived) {
+		if d.Agent != id || !s.early && s.l.life(d.Task.ID).attempts[coordinator.AttemptID(d.Task.ID, d.Attempt)].standing == published {
+			continue
+		}
+		s.heard[d.DispatchID] = true
+		s.arrived = slices.DeleteFunc(s.arrived, func(x *coordinator.Dispatch) bool { return x == d })
+		s.handle++
+		s.do(coordinator.TaskReturned{
+			Handle: s.handle, Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Tried: d.Tried, Failed: d.Failed,
+			Cause: coordinator.ReturnTakenBack, Redelivered: rapid.Bool().Draw(t, "in hand"), MaybeDuplicate: d.MaybeDuplicate,
+		})
+	}
+	s.attend(id)
+	return true
+}
+
+// attend has an agent be there.
+func (s *succession) attend(id coordinator.AgentID) {
+	if s.dead == id {
+		s.dead = ""
+	}
+	s.now = s.now.Add(time.Millisecond)
+	s.do(coordinator.AgentReported{Live: true, Report: coordinator.AgentReport{
+		Agent: id, Status: coordinator.StatusReady, Available: 3, Timestamp: s.real(), ActiveTasks: []coordinator.TaskID{},
+	}})
+	s.do(coordinator.QueueSeen{Agent: id, Consumers: 1})
+}
+
+// killMeanwhile has an agent have been killed while nobody led, of which the stream of heartbeats says
+// nothing: the first look at its queue tells, and it gets nothing from then on.
+func (s *succession) killMeanwhile(t *rapid.T) {
+	if s.dead = ""; rapid.IntRange(0, 2).Draw(t, "an agent was killed meanwhile at 0") > 0 {
+		return
+	}
+	id := rapid.SampledFrom(s.policy.Agents).Draw(t, "killed").ID
+	s.do(coordinator.QueueSeen{Agent: id})
+	s.dead = id
+	if a := s.e.fleet.byID[id]; !a.unattended {
+		s.t.Fatalf("%s has no consumer any more, and the new leader does not know", id)
+	}
+}
+
+// revive has the agent come back that was killed while nobody led.
+func (s *succession) revive(*rapid.T) bool {
+	if s.dead == "" {
+		return false
+	}
+	s.attend(s.dead)
+	return true
+}
