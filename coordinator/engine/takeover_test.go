@@ -136,7 +136,7 @@ func (s *succession) lead() {
 	for _, r := range s.journal[1:] {
 		if r.record == nil {
 			e.Succeed(last, last.Sub(began))
-			began = r.at
+			began, last = r.at, r.at // what it has written counts from here
 			continue
 		}
 		last = r.at
