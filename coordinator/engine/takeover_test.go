@@ -183,6 +183,9 @@ func (s *succession) crash(t *rapid.T) {
 		}
 	}
 	s.apply(coordinator.Tick{})
+	s.results = slices.DeleteFunc(s.results, func(ev coordinator.ResultReported) bool { // of which the journal knows
+		return s.real().Sub(ev.Result.Timestamp) >= endsTold
+	})
 	again := max(0, len(s.results)-rapid.IntRange(0, 3).Draw(t, "results read again"))
 	deeds := s.deeds()
 	for range rapid.IntRange(0, agonies).Draw(t, "last events") {

@@ -267,10 +267,10 @@ func (s *succession) judge(f coordinator.Effect) error {
 	l := s.l
 	switch f := f.(type) {
 	case *coordinator.Dispatch:
-		switch resumed, err := l.dispatched(f); {
+		switch _, err := l.dispatched(f); {
 		case err != nil:
 			return err
-		case f.Agent == s.dead && !resumed:
+		case f.Agent == s.dead && !s.e.held[f.Handle].resumed: // what it may have is left to it for a while
 			return fmt.Errorf("%s goes to %s, which was killed before this leader led", f.DispatchID, f.Agent)
 		}
 		if s.dying == recorded {
