@@ -60,6 +60,17 @@ func (r *recentEnds) heard(now time.Time, key coordinator.TaskKey) {
 // of is what a task was accepted with; nil when that is not known any more.
 func (r *recentEnds) of(key coordinator.TaskKey) *coordinator.Task { return r.tasks[key].task }
 
+// endsLate is what a task was accepted with whose end comes after its dispatch was let go of. A snapshot
+// may have been without that: whoever reads the result once more has it from the record.
+func (e *Engine) endsLate(now time.Time, key coordinator.TaskKey) *coordinator.Task {
+	end, known := e.ends.tasks[key]
+	if known && now.Sub(end.at) >= endsTold {
+		e.record(&coordinator.EndedBefore{Task: end.task})
+	}
+	e.ends.heard(now, key)
+	return end.task
+}
+
 // imageEnds is what whoever reads the latest results again is to know of their tasks.
 func (e *Engine) imageEnds(m *Image) {
 	r := &e.ends

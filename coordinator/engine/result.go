@@ -227,7 +227,7 @@ func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 		}
 		rec.fate = fateOf(r.Outcome)
 		e.noted(rec)
-		e.emit(&coordinator.Completed{Result: *r, Task: e.ends.of(rec.key), Attempt: int(rec.attempt), At: now})
+		e.emit(&coordinator.Completed{Result: *r, Task: e.endsLate(now, rec.key), Attempt: int(rec.attempt), At: now})
 	case rec.fate.HasEnded() && had && rec.fate != coordinator.FateTimedOut:
 		e.tellAgain(now, ev, rec, int(rec.attempt))
 		e.refuseResult(ev, coordinator.ResultDuplicate)
