@@ -92,7 +92,7 @@ func (e *Engine) renew(now time.Time, t *openTask) {
 	if t.state != stateLeased || t.over {
 		return
 	}
-	t.deadline, t.runsFrom = now.Add(t.timeout+leaseMargin), now
+	t.deadline, t.runsFrom = later(t.deadline, now.Add(t.timeout+leaseMargin)), now // after an alarm it may have more
 	e.watchLease(t)
 }
 

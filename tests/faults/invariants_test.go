@@ -130,6 +130,22 @@ var (
 	}}
 )
 
+// endsAreTold is for cells that listen.
+var endsAreTold = invariant{"S16 EndsTold", "every task that its agent has ended is told to have ended, each time with what it was accepted with", func(r *rig) (broken []string) {
+	r.readEnds()
+	r.book.each(func(e *entry) {
+		if e.confirmed && e.offered.After(r.book.listens) && len(e.executions()) > 0 && len(e.told)+len(e.failures) == 0 {
+			broken = append(broken, "its end was never told: "+e.String())
+		}
+		for _, end := range e.told {
+			if end.kind != "build" || end.trace != "trace-"+e.id {
+				broken = append(broken, fmt.Sprintf("told as %+v: %s", end, e))
+			}
+		}
+	})
+	return broken
+}}
+
 // memoryBound is far above what any cell needs, and far below a leak's end.
 const memoryBound = 400 << 20
 
