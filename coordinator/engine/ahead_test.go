@@ -242,3 +242,15 @@ func TestAlertsOfAFastClock(t *testing.T) {
 		}
 	}
 }
+
+// TestEndsOfAFastClock: a leader whose clock is ahead writes a snapshot at once. Of what was told a moment
+// before it has the tasks, so that the next one tells the ends as whole.
+func TestEndsOfAFastClock(t *testing.T) {
+	r := leads(t, policyOf(worker("a")))
+	r.tell(says(r.give(job("t")).Agent, "t"))
+	ahead := r.heirOf(r.now.Add(100*time.Hour), r.Records(nil))
+	right := r.heirOf(r.now.Add(time.Second), ahead.imaged())
+	if task := right.ends.of(coordinator.KeyOf("t")); task == nil {
+		t.Error("what the task was accepted with is not known any more")
+	}
+}

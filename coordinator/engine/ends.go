@@ -60,6 +60,25 @@ func (r *recentEnds) heard(now time.Time, key coordinator.TaskKey) {
 // of is what a task was accepted with; nil when that is not known any more.
 func (r *recentEnds) of(key coordinator.TaskKey) *coordinator.Task { return r.tasks[key].task }
 
+// succeeded notes that a term has ended, of which the latest record is of that time: what was told
+// shortly before by its clock, which may be another, is young to whoever leads next.
+func (r *recentEnds) succeeded(at time.Time) {
+	for key, end := range r.tasks { // order does not matter: each by itself
+		if at.Sub(end.at) < endsTold {
+			r.tasks[key] = endedTask{end.task, time.Time{}}
+		}
+	}
+}
+
+// lead has what is young so be as of now.
+func (r *recentEnds) lead(now time.Time) {
+	for key, end := range r.tasks { // likewise
+		if end.at.IsZero() {
+			r.tasks[key] = endedTask{end.task, now}
+		}
+	}
+}
+
 // endsLate is what a task was accepted with whose end comes after its dispatch was let go of. A snapshot
 // may have been without that: whoever reads the result once more has it from the record.
 func (e *Engine) endsLate(now time.Time, key coordinator.TaskKey) *coordinator.Task {

@@ -67,6 +67,7 @@ func (e *Engine) Fold(at time.Time, r coordinator.Record) {
 // delivered again, and what it never answered.
 func (e *Engine) Succeed(at time.Time, lasted time.Duration) {
 	e.inDoubt.sessionLost(at, lasted)
+	e.ends.succeeded(at)
 	e.recalls = true
 }
 

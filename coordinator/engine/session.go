@@ -19,6 +19,7 @@ import (
 func (e *Engine) sessionOpened(now time.Time, ev coordinator.SessionOpened) {
 	e.connected, e.openedAt = true, now
 	e.notAfter(now)
+	e.ends.lead(now)
 	longest := e.longestInterval()
 	e.graceEnd = now.Add(longest)
 	e.missesFrom = e.graceEnd

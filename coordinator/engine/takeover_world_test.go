@@ -423,7 +423,8 @@ func (s *succession) finish() {
 		}
 	}
 	for id, life := range s.l.lives {
-		if life.ended == notEnded && len(life.messages) == 1 && s.e.taskOf(coordinator.KeyOf(id)) == nil {
+		known := life.doubled && !life.told.IsZero() // a copy of its message may have been held for a new one for a while
+		if life.ended == notEnded && !known && len(life.messages) == 1 && s.e.taskOf(coordinator.KeyOf(id)) == nil {
 			s.t.Fatalf("%s has not ended, and nobody leads it to its end", id)
 		}
 	}

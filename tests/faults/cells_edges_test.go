@@ -86,12 +86,20 @@ var edgeCells = []cell{
 	{name: "a lane dropped while it is fed", config: fleet(2, 2, "window: 8", "lanes: []"), holds: withoutFault, play: func(r *rig) {
 		c := r.serve()
 		r.work(2, 2, agentOptions{work: 100 * time.Millisecond})
+		// Of the lane of each group but the first: one of the first is kept for good.
+		ofGroups := func(name string) []request {
+			tasks := many(name, "build", 90)
+			for i := range tasks {
+				tasks[i].Group = fmt.Sprint("g", i/30)
+			}
+			return tasks
+		}
 		for round := range 2 {
 			dropped := c.proxy.Add(proxy.Rule{
 				Name: "a lane is dropped, slowly", From: proxy.Client, Action: proxy.Delay, For: 3 * time.Second, Times: proxy.Always,
 				Match: func(f *proxy.Frame) bool { return f.Method == proxy.QueueDelete },
 			})
-			r.submit(many(fmt.Sprint("t", round), "build", 60)...)
+			r.submit(ofGroups(fmt.Sprint("t", round))...)
 			r.settled()
 			r.during("a lane is dropped while it is fed", func() {
 				select {
@@ -99,7 +107,7 @@ var edgeCells = []cell{
 				case <-time.After(90 * time.Second): // it fails for not having fired
 				}
 				before := c.status().Counters.Moved
-				r.submit(many(fmt.Sprint("u", round), "build", 60)...)
+				r.submit(ofGroups(fmt.Sprint("u", round))...)
 				c.awaitStatus("tasks are moved meanwhile", func(s httpapi.Status) bool { return s.Counters.Moved > before })
 			}, dropped.Fired)
 			c.proxy.Heal()
