@@ -90,11 +90,23 @@ func (e *Engine) endsLate(now time.Time, key coordinator.TaskKey) *coordinator.T
 	return end.task
 }
 
+// isForgotten tells whether nobody knows whether the task's dispatch has arrived: its agent may tell of it
+// however late.
+func (e *Engine) isForgotten(key coordinator.TaskKey) bool {
+	number, known := e.memory.lookup(key)
+	if !known {
+		return false
+	}
+	r := e.memory.record(key, number)
+	return r != nil && r.fate == coordinator.FateForgotten
+}
+
 // imageEnds is what whoever reads the latest results again is to know of their tasks.
 func (e *Engine) imageEnds(m *Image) {
 	r := &e.ends
 	for i := range r.ring {
-		if end := r.tasks[r.ring[(r.next+i)%len(r.ring)]]; m.at.Sub(end.at) < endsTold {
+		key := r.ring[(r.next+i)%len(r.ring)]
+		if end := r.tasks[key]; m.at.Sub(end.at) < endsTold || e.isForgotten(key) {
 			m.others = append(m.others, &coordinator.EndedBefore{Task: end.task})
 		}
 	}

@@ -221,7 +221,6 @@ func (e *Engine) runDue(now time.Time) {
 			}
 		case dutyStale:
 			e.watch(now, t.agent)
-			e.wake(now, t.agent) // in an alarm it may be trusted again
 		case dutyBudget:
 			e.retryAffordable(now)
 		case dutyRecheck:

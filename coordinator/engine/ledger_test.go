@@ -49,6 +49,9 @@ type life struct {
 	// one message is in two queues. If the task fails at its agent before the second is
 	// delivered, that looks like a new submission; it is marked as a possible duplicate.
 	doubled bool
+	// unsent: it failed because a dispatch that was to repeat one which had arrived could not be
+	// encoded, which the first one could: what was known of it is gone with that.
+	unsent bool
 }
 
 // conclusion is how a task has ended.

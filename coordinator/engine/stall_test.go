@@ -113,5 +113,6 @@ func TestSuspectedBeforeAnAlarm(t *testing.T) {
 	r.pass(interval)
 	want(t, r.assign(job("t")))
 	r.apply(coordinator.PublishingHeld{Held: true})
+	want(t, r.pass(5*time.Second))
 	want(t, r.apply(coordinator.PublishingHeld{}), "dispatch t.1 a")
 }

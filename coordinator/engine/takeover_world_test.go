@@ -327,6 +327,7 @@ func (s *succession) failed(f *coordinator.Fail) error {
 			return err
 		}
 	}
+	s.l.life(id).unsent = s.l.life(id).unsent || f.Failure.Reason == coordinator.ReasonInvalidMessage
 	live, err := s.l.end(id, how)
 	for _, a := range live {
 		if how == timedOut && s.led && err == nil && !a.since.Before(s.began) { // else it was owed, or another clock counts
@@ -343,7 +344,7 @@ func (s *succession) completed(f *coordinator.Completed) error {
 	}
 	life := s.l.life(id)
 	switch {
-	case f.Task == nil && (life.told.IsZero() || s.real().Sub(life.told) < endsTold):
+	case f.Task == nil && !life.unsent && (life.told.IsZero() || s.real().Sub(life.told) < endsTold):
 		return fmt.Errorf("the end of %s is announced without what it was accepted with", id)
 	case !f.Result.Outcome.Final():
 		return fmt.Errorf("%s is announced to have ended, and its agent has said %s", id, f.Result.Outcome)
