@@ -142,7 +142,7 @@ func checkParked(t failer, e *Engine) {
 			p := e.quotas.ledger.PathOf(&c)
 			before := o.quota.charge
 			o.quota.charge = c
-			forget := e.quotas.ledger.KeepKnown(&p) // what is only asked here is not to change what follows
+			forget := e.quotas.ledger.KeepKnown(&p)            // what is only asked here is not to change what follows
 			behind := q.ahead(e.now, &o.quota.charge, o.level) // the first of another queue: a rate that it would have to share
 			forget()
 			o.quota.charge = before
