@@ -254,3 +254,20 @@ func TestEndsOfAFastClock(t *testing.T) {
 		t.Error("what the task was accepted with is not known any more")
 	}
 }
+
+// TestEndsInASnapshotBeforeTheSession: a recording begins with a snapshot that is written when the term
+// before has ended, and the session is not open yet.
+func TestEndsInASnapshotBeforeTheSession(t *testing.T) {
+	r := leads(t, policyOf(worker("a")))
+	r.tell(says(r.give(job("t")).Agent, "t"))
+	heir := &rig{Engine: New(), t: t, now: r.now}
+	heir.Follow()
+	heir.apply(coordinator.PolicyChanged{Policy: r.policy})
+	for _, rec := range r.Records(nil) {
+		heir.Fold(r.now, rec)
+	}
+	heir.Succeed(r.now, time.Second)
+	if next := r.heirOf(r.now, heir.imaged()); next.ends.of(coordinator.KeyOf("t")) == nil {
+		t.Error("what the task was accepted with is not known any more")
+	}
+}

@@ -27,7 +27,7 @@ type recentEnds struct {
 
 type endedTask struct {
 	task *coordinator.Task
-	at   time.Time // of its latest result
+	at   time.Time // of its latest result; zero: shortly before the end of a term
 }
 
 func newRecentEnds() recentEnds {
@@ -106,7 +106,7 @@ func (e *Engine) imageEnds(m *Image) {
 	r := &e.ends
 	for i := range r.ring {
 		key := r.ring[(r.next+i)%len(r.ring)]
-		if end := r.tasks[key]; m.at.Sub(end.at) < endsTold || e.isForgotten(key) {
+		if end := r.tasks[key]; end.at.IsZero() || m.at.Sub(end.at) < endsTold || e.isForgotten(key) {
 			m.others = append(m.others, &coordinator.EndedBefore{Task: end.task})
 		}
 	}

@@ -61,7 +61,12 @@ type failure struct {
 }
 
 // told is a task.completed.
-type told struct{ kind, trace string }
+type told struct {
+	kind, trace, by string
+	attempt         int
+	late            bool
+	at              time.Time // by the coordinator's clock
+}
 
 func newBook(r *rig) *book {
 	return &book{r: r, tasks: map[string]*entry{}, dead: map[[32]byte]int{}}
@@ -341,7 +346,7 @@ func (r *rig) readEnds() {
 		}
 		r.book.mu.Lock()
 		if e := r.book.tasks[string(m.TaskID)]; e != nil {
-			e.told = append(e.told, told{m.TaskType, m.CorrelationID})
+			e.told = append(e.told, told{m.TaskType, m.CorrelationID, string(m.AgentID), m.Attempt, m.Late, m.Timestamp})
 		} else {
 			r.book.strangers = append(r.book.strangers, fmt.Sprintf("task.completed of %s", m.TaskID))
 		}

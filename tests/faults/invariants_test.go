@@ -139,7 +139,7 @@ var endsAreTold = invariant{"S16 EndsTold", "every task that its agent has ended
 		}
 		for _, end := range e.told {
 			if end.kind != "build" && end.kind != "brief" || end.trace != "trace-"+e.id {
-				broken = append(broken, fmt.Sprintf("told as %+v: %s", end, e))
+				broken = append(broken, fmt.Sprintf("told as %+v, of %+v: %s", end, e.told, e))
 			}
 		}
 	})
