@@ -60,6 +60,7 @@ func (e *Engine) leaseNotAfter(now time.Time, t *openTask) {
 	if t.settled.After(now) {
 		t.settled = now
 	}
+	t.runsFrom = earlier(t.runsFrom, now)
 	if latest := now.Add(t.timeout + leaseMargin); t.deadline.After(latest) {
 		t.deadline = latest
 		if t.expire.index >= 0 {

@@ -200,3 +200,74 @@ func TestBudgetsOfAFastClock(t *testing.T) {
 		}
 	}
 }
+
+// TestResultAfterAFastClock: what was accepted by a clock that was ahead is ended by its agent, whose
+// clock is right.
+func TestResultAfterAFastClock(t *testing.T) {
+	r := fast(t, true, policyOf(worker("a"), worker("b")))
+	b := job("t")
+	b.AcceptedAt = r.now
+	d := r.give(b)
+	for name, heir := range heirsInTime(r) {
+		for range 3 {
+			heir.lives(10*time.Second, beat("a").running("t"), beat("b").running())
+		}
+		done := says(d.Agent, "t").of(d.DispatchID)
+		done.Timestamp = heir.now
+		got := heir.tell(done)
+		want(t, got, "completed t.1 a succeeded")
+		if t.Failed() {
+			t.Log(name)
+		}
+	}
+}
+
+// TestAlertsOfAFastClock: what a leader whose clock is ahead has told of a budget is not told again by
+// whoever takes over at the right time, however often.
+func TestAlertsOfAFastClock(t *testing.T) {
+	month := func(n *coordinator.QuotaNode) {
+		n.Budgets[coordinator.DimTotalTokens] = &coordinator.QuotaLimit{Nominal: 1000, Period: coordinator.Period{Unit: coordinator.PerMonth}}
+	}
+	r := leads(t, policyOf(worker("a").slots(3)).quotas(quotasOf().group("x", 1, month)))
+	right, before := r.now, r.Records(nil)
+	ahead := r.heirOf(right.AddDate(0, 0, 40), before)
+	ahead.Record(true)
+	want(t, ahead.assign(job("t").of("x").tokens(840, 10)), "quota pool/x total_tokens 80%", "dispatch t.1 a")
+	for name, journal := range map[string][]coordinator.Record{"by its records": append(before, ahead.Records(nil)...), "by a snapshot": ahead.imaged()} {
+		for again := range 3 {
+			heir := ahead.heirOf(right.Add(time.Duration(again+1)*time.Second), journal)
+			if len(heir.opened) > 0 {
+				t.Errorf("%s, start %d: %s", name, again+1, heir.opened)
+			}
+		}
+	}
+}
+
+// TestEndsOfAFastClock: a leader whose clock is ahead writes a snapshot at once. Of what was told a moment
+// before it has the tasks, so that the next one tells the ends as whole.
+func TestEndsOfAFastClock(t *testing.T) {
+	r := leads(t, policyOf(worker("a")))
+	r.tell(says(r.give(job("t")).Agent, "t"))
+	ahead := r.heirOf(r.now.Add(100*time.Hour), r.Records(nil))
+	right := r.heirOf(r.now.Add(time.Second), ahead.imaged())
+	if task := right.ends.of(coordinator.KeyOf("t")); task == nil {
+		t.Error("what the task was accepted with is not known any more")
+	}
+}
+
+// TestEndsInASnapshotBeforeTheSession: a recording begins with a snapshot that is written when the term
+// before has ended, and the session is not open yet.
+func TestEndsInASnapshotBeforeTheSession(t *testing.T) {
+	r := leads(t, policyOf(worker("a")))
+	r.tell(says(r.give(job("t")).Agent, "t"))
+	heir := &rig{Engine: New(), t: t, now: r.now}
+	heir.Follow()
+	heir.apply(coordinator.PolicyChanged{Policy: r.policy})
+	for _, rec := range r.Records(nil) {
+		heir.Fold(r.now, rec)
+	}
+	heir.Succeed(r.now, time.Second)
+	if next := r.heirOf(r.now, heir.imaged()); next.ends.of(coordinator.KeyOf("t")) == nil {
+		t.Error("what the task was accepted with is not known any more")
+	}
+}

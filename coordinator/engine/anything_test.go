@@ -55,6 +55,7 @@ func TestAnythingMeetsAnything(t *testing.T) {
 			"settle": func(*rapid.T) { x.settle() }, "settle again": func(*rapid.T) { x.settle() },
 			"result": func(*rapid.T) { x.result() }, "return": func(*rapid.T) { x.comeBack() }, "move": func(*rapid.T) { x.moved() },
 			"bid": func(*rapid.T) { x.bid() }, "bid again": func(*rapid.T) { x.bid() }, "claim": func(*rapid.T) { x.claim() },
+			"alarm": func(*rapid.T) { x.do(coordinator.PublishingHeld{Held: rapid.Bool().Draw(x.t, "held")}) }, "kill": func(*rapid.T) { x.kill() },
 			"other": func(*rapid.T) { x.other() }, "questions": func(*rapid.T) { x.questions() },
 		})
 	})
@@ -171,10 +172,21 @@ func (x *anything) do(ev coordinator.Event) {
 	}
 }
 
+// kill has an agent be there, and then nobody be seen at its queue twice.
+func (x *anything) kill() {
+	id := x.agent()
+	for _, consumers := range []int{1, 0, 0} {
+		x.do(coordinator.QueueSeen{Agent: id, Consumers: consumers, Ready: x.n("ready", 1)})
+	}
+}
+
 func (x *anything) changeSession() {
 	if !x.open {
 		x.open = true
-		x.do(coordinator.SessionOpened{})
+		x.do(coordinator.SessionOpened{
+			Lost:      rapid.SampledFrom([]time.Time{{}, x.now, x.now.Add(-time.Hour), x.now.Add(time.Hour)}).Draw(x.t, "lost"),
+			Connected: rapid.SampledFrom([]time.Time{{}, x.now, x.now.Add(-time.Minute), x.now.Add(time.Hour)}).Draw(x.t, "connected"),
+		})
 		return
 	}
 	if x.n("drained at 0", 1) == 0 {

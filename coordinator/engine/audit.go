@@ -29,7 +29,7 @@ const (
 // auditPlaces is where the next Audit goes on.
 type auditPlaces struct {
 	task, agent, class int
-	timer              [2]int // by heap
+	timer              [turns]int // by heap
 	record             uint64
 	quotas             uint64 // audits so far
 	// due is the number of a timer that was due already at the Apply at dueAt, by which
@@ -139,7 +139,7 @@ func (x *inspection) timers() {
 	e := x.e
 	for i := range e.timers.heaps {
 		h := &e.timers.heaps[i]
-		inTurn(&e.audited.timer[i], len(h.Items), auditTimers/2, func(n int) int {
+		inTurn(&e.audited.timer[i], len(h.Items), auditTimers/turns, func(n int) int {
 			if t := h.Items[n]; t.index != n || t.duty.turn() != i || n > 0 && h.Before(t, h.Items[(n-1)/2]) {
 				x.note(coordinator.InvariantTimers, "", "the timer at %d (for %v, duty %d) says %d, or is due before one that goes first", n, t.at, t.duty, t.index)
 			}

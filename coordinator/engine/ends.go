@@ -27,7 +27,7 @@ type recentEnds struct {
 
 type endedTask struct {
 	task *coordinator.Task
-	at   time.Time // of its latest result
+	at   time.Time // of its latest result; zero: shortly before the end of a term
 }
 
 func newRecentEnds() recentEnds {
@@ -60,11 +60,53 @@ func (r *recentEnds) heard(now time.Time, key coordinator.TaskKey) {
 // of is what a task was accepted with; nil when that is not known any more.
 func (r *recentEnds) of(key coordinator.TaskKey) *coordinator.Task { return r.tasks[key].task }
 
+// succeeded notes that a term has ended, of which the latest record is of that time: what was told
+// shortly before by its clock, which may be another, is young to whoever leads next.
+func (r *recentEnds) succeeded(at time.Time) {
+	for key, end := range r.tasks { // order does not matter: each by itself
+		if at.Sub(end.at) < endsTold {
+			r.tasks[key] = endedTask{end.task, time.Time{}}
+		}
+	}
+}
+
+// lead has what is young so be as of now.
+func (r *recentEnds) lead(now time.Time) {
+	for key, end := range r.tasks { // likewise
+		if end.at.IsZero() {
+			r.tasks[key] = endedTask{end.task, now}
+		}
+	}
+}
+
+// endsLate is what a task was accepted with whose end comes after its dispatch was let go of. A snapshot
+// may have been without that: whoever reads the result once more has it from the record.
+func (e *Engine) endsLate(now time.Time, key coordinator.TaskKey) *coordinator.Task {
+	end, known := e.ends.tasks[key]
+	if known && now.Sub(end.at) >= endsTold {
+		e.record(&coordinator.EndedBefore{Task: end.task})
+	}
+	e.ends.heard(now, key)
+	return end.task
+}
+
+// isForgotten tells whether nobody knows whether the task's dispatch has arrived: its agent may tell of it
+// however late.
+func (e *Engine) isForgotten(key coordinator.TaskKey) bool {
+	number, known := e.memory.lookup(key)
+	if !known {
+		return false
+	}
+	r := e.memory.record(key, number)
+	return r != nil && r.fate == coordinator.FateForgotten
+}
+
 // imageEnds is what whoever reads the latest results again is to know of their tasks.
 func (e *Engine) imageEnds(m *Image) {
 	r := &e.ends
 	for i := range r.ring {
-		if end := r.tasks[r.ring[(r.next+i)%len(r.ring)]]; m.at.Sub(end.at) < endsTold {
+		key := r.ring[(r.next+i)%len(r.ring)]
+		if end := r.tasks[key]; end.at.IsZero() || m.at.Sub(end.at) < endsTold || e.isForgotten(key) {
 			m.others = append(m.others, &coordinator.EndedBefore{Task: end.task})
 		}
 	}

@@ -67,6 +67,7 @@ func (e *Engine) Fold(at time.Time, r coordinator.Record) {
 // delivered again, and what it never answered.
 func (e *Engine) Succeed(at time.Time, lasted time.Duration) {
 	e.inDoubt.sessionLost(at, lasted)
+	e.ends.succeeded(at)
 	e.recalls = true
 }
 
@@ -125,7 +126,7 @@ func (e *Engine) foldAssigned(r *coordinator.Assigned) {
 		lease: lease{
 			dispatchID: coordinator.DispatchID(r.Task, r.Attempt), place: -1, settled: r.At, unanswered: true,
 			generation: r.Generation, probe: r.Probe, batch: r.Batch,
-			timeout: r.Timeout, deadline: r.At.Add(r.Timeout + leaseMargin),
+			timeout: r.Timeout, deadline: r.At.Add(r.Timeout + leaseMargin), runsFrom: r.At,
 		},
 	}
 	t.expire = newTimer(dutyExpire, t, nil)
@@ -158,7 +159,8 @@ func (e *Engine) foldSettled(r *coordinator.Settled) {
 	if !r.Heard {
 		t.agent.assigned++
 	}
-	t.unanswered, t.settled, t.deadline = false, r.At, r.At.Add(t.timeout+leaseMargin)
+	t.unanswered, t.settled = false, r.At
+	t.deadline, t.runsFrom = r.At.Add(t.timeout+leaseMargin), r.At
 	e.memory.note(t, coordinator.FateDispatched, t.number, t.attempt)
 	e.timers.cancel(&t.expire)
 	e.watchLease(t)

@@ -71,6 +71,9 @@ func (h *history) judge(ev coordinator.Event, f coordinator.Effect, waiting map[
 		}
 		for other := range waiting {
 			w := l.receipts[other]
+			if o := h.e.held[other]; o != nil && o.alone { // it waits for an agent that has nothing else
+				continue
+			}
 			if !resumed && !h.limited && h.m.first(w, r) && !h.m.distrusted(f.Agent, w.task) && h.m.refusal(h.now, h.m.agents[f.Agent], w.task, w.tried) == "" {
 				return fmt.Errorf("%s got %s before %s, which goes first", r.task.ID, f.Agent, w.task.ID)
 			}
@@ -152,8 +155,8 @@ func (h *history) failed(f *coordinator.Fail, waiting map[coordinator.Handle]boo
 	live, err := h.l.end(f.Task.ID, how)
 	for _, a := range live {
 		h.m.agents[a.Agent].end(a.DispatchID)
-		if least := a.since.Add(a.Timeout + leaseMargin); f.Handle == 0 && h.now.Before(least) {
-			return fmt.Errorf("%s is overdue at %v, before %v", a.DispatchID, h.now, least)
+		if f.Handle == 0 && err == nil {
+			err = h.stalls.mayBeOverdue(h.now, a)
 		}
 	}
 	return err

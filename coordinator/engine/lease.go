@@ -33,6 +33,7 @@ type lease struct {
 	batch      string        // the batch that it is dispatched with; empty: alone
 	timeout    time.Duration // how long the agent may work on it
 	deadline   time.Time     // when its result is overdue; zero until it is confirmed
+	runsFrom   time.Time     // when that time began to run
 }
 
 // leaseMargin is how much longer than the agent may work we wait for its result:
@@ -53,7 +54,7 @@ func (e *Engine) beginLease(now time.Time, t *openTask, f coordinator.Fate) {
 		e.inDoubt.unanswered[t.key]++
 	}
 	if t.deadline.IsZero() {
-		t.deadline = now.Add(t.timeout + leaseMargin)
+		t.deadline, t.runsFrom = now.Add(t.timeout+leaseMargin), now
 	}
 	e.watchLease(t)
 }
@@ -92,7 +93,7 @@ func (e *Engine) renew(now time.Time, t *openTask) {
 	if t.state != stateLeased || t.over {
 		return
 	}
-	t.deadline = now.Add(t.timeout + leaseMargin)
+	t.deadline, t.runsFrom = later(t.deadline, now.Add(t.timeout+leaseMargin)), now // after an alarm it may have more
 	e.watchLease(t)
 }
 

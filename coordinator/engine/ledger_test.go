@@ -49,6 +49,9 @@ type life struct {
 	// one message is in two queues. If the task fails at its agent before the second is
 	// delivered, that looks like a new submission; it is marked as a possible duplicate.
 	doubled bool
+	// unsent: it failed because a dispatch that was to repeat one which had arrived could not be
+	// encoded, which the first one could: what was known of it is gone with that.
+	unsent bool
 }
 
 // conclusion is how a task has ended.
@@ -69,6 +72,7 @@ type attempt struct {
 	since    time.Time // when it was first made
 	again    bool      // an earlier copy of it may have arrived
 	arrived  bool      // its agent has it, or may have it, or had it
+	settled  time.Time // when the broker answered, or could not any more; zero: not yet
 }
 
 type standing uint8
@@ -153,7 +157,7 @@ func (l *ledger) dispatched(d *coordinator.Dispatch) (resumed bool, err error) {
 	switch {
 	case slices.Contains(d.Tried, d.Agent):
 		return resumed, fmt.Errorf("%s goes to %s, which had it before: %v", d.DispatchID, d.Agent, d.Tried)
-	case slices.ContainsFunc(d.Failed, func(id coordinator.AgentID) bool { return !slices.Contains(d.Tried, id) }):
+	case slices.ContainsFunc(d.Failed, func(id coordinator.AgentID) bool { return !slices.Contains(d.Tried, id) && !l.awaited(d.Handle, id) }):
 		return resumed, fmt.Errorf("%s: failed on %v, tried on %v", d.DispatchID, d.Failed, d.Tried)
 	case !d.Task.Deadline.IsZero() && !d.At.Before(d.Task.Deadline):
 		return resumed, fmt.Errorf("%s was dispatched after its deadline", d.Task.ID)
@@ -179,6 +183,13 @@ func (l *ledger) spared(h coordinator.Handle) []coordinator.AgentID {
 		return t.suspected
 	}
 	return nil
+}
+
+// awaited tells whether the task may be with the agent once more on which it failed, because no other
+// can have it.
+func (l *ledger) awaited(h coordinator.Handle, id coordinator.AgentID) bool {
+	t := l.engine.held[h]
+	return t != nil && slices.Contains(t.untouched, id)
 }
 
 // learnTried takes over who had the task before; the engine may add the agent of

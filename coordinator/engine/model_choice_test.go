@@ -173,10 +173,10 @@ func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed, foll
 	if why != "" {
 		return fmt.Errorf("%s went to %s, which may not have it: %s", d.Task.ID, d.Agent, why)
 	}
-	// Agents that cool down or become steady in the same tick do so one after the
+	// Agents that cool down, become steady or are trusted again in the same tick do so one after the
 	// other, and the work goes to the first: the better one may come too late.
 	trusted := func(id coordinator.AgentID) bool { return id == d.Agent || !m.distrusted(id, d.Task) }
-	if best := m.best(now, d.Task, d.Tried, trusted); m.knows(m.strategy(d.Task)) && m.policy.Quotas == nil && !m.isolating && !m.engine.isIsolating() && (best == nil || !m.grows(best)) && !resumed && !follows && best != a && !best.coolsAt.After(m.before) && !best.steadyAt.After(m.before) {
+	if best := m.best(now, d.Task, d.Tried, trusted); m.knows(m.strategy(d.Task)) && m.policy.Quotas == nil && !m.isolating && !m.engine.isIsolating() && (best == nil || !m.grows(best)) && !resumed && !follows && best != a && !m.suspected[best.spec.ID] && !best.coolsAt.After(m.before) && !best.steadyAt.After(m.before) {
 		return fmt.Errorf("%s went to %s, the strategy's choice is %s", d.Task.ID, d.Agent, best.spec.ID)
 	}
 	m.sequence++

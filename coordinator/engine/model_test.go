@@ -14,6 +14,8 @@ import (
 type model struct {
 	policy   *coordinator.Policy
 	graceEnd time.Time
+	held     bool                                // an alarm holds up publishers
+	tellBy   time.Time                           // until then what could not be told before is awaited
 	agents   map[coordinator.AgentID]*modelAgent // every agent that ever was
 	orders   map[coordinator.AgentID]coordinator.Order
 	returned *modelSlot // of the return that is being applied, nil otherwise
@@ -21,9 +23,10 @@ type model struct {
 	ticked   time.Time  // when tick was last called with a later time than before
 	before   time.Time  // the tick before that
 
-	ejectedBefore, ejected ejections // before and after the event being applied
-	engine                 *Engine   // asked for what the model has no rules of its own for
-	isolating              bool      // an agent had a task that must be alone, or was kept for one, before the event
+	ejectedBefore, ejected ejections                    // before and after the event being applied
+	engine                 *Engine                      // asked for what the model has no rules of its own for
+	suspected              map[coordinator.AgentID]bool // before the event
+	isolating              bool                         // an agent had a task that must be alone, or was kept for one, before the event
 }
 
 type modelAgent struct {
@@ -80,6 +83,17 @@ func (e *Engine) isIsolating() bool {
 	return e.fleet.kept != nil || slices.ContainsFunc(e.fleet.agents, func(a *agent) bool { return a.alone > 0 })
 }
 
+// suspects are the agents that have been silent for a while.
+func (e *Engine) suspects() map[coordinator.AgentID]bool {
+	set := make(map[coordinator.AgentID]bool)
+	for _, a := range e.fleet.agents {
+		if a.suspect {
+			set[a.spec.ID] = true
+		}
+	}
+	return set
+}
+
 func newModel() *model {
 	return &model{agents: make(map[coordinator.AgentID]*modelAgent), orders: make(map[coordinator.AgentID]coordinator.Order)}
 }
@@ -117,10 +131,15 @@ func (m *model) tick(now time.Time) {
 		m.before, m.ticked = m.ticked, now
 	}
 	for _, a := range m.agents {
-		if a.listed && a.state == coordinator.AgentOnline && now.Sub(a.heard) >= m.policy.Settings.StaleAfter && !now.Before(m.graceEnd) {
+		if a.listed && a.state == coordinator.AgentOnline && m.silent(now, a) {
 			a.enter(now, coordinator.AgentStale)
 		}
 	}
+}
+
+// silent: it has told nothing for too long, although it could have.
+func (m *model) silent(now time.Time, a *modelAgent) bool {
+	return now.Sub(a.heard) >= m.policy.Settings.StaleAfter && !m.held && !now.Before(m.tellBy)
 }
 
 // enter moves the agent to a state. From its third departure in a row on it is
@@ -146,14 +165,28 @@ func (a *modelAgent) away() bool {
 	return a.state != coordinator.AgentOnline && a.state != coordinator.AgentNeverSeen
 }
 
-func (m *model) openSession(now time.Time) {
+// hearAgain gives every agent the time to tell what it could not.
+func (m *model) hearAgain(now time.Time) {
 	longest := time.Duration(0)
 	for _, a := range m.agents {
 		if a.listed {
 			longest = max(longest, a.spec.HealthCheckInterval)
 		}
 	}
-	m.graceEnd = now.Add(longest)
+	m.tellBy = now.Add(longest)
+}
+
+// hold begins an alarm, or ends it. One that the session does not outlive ends with it.
+func (m *model) hold(now time.Time, held bool) {
+	if m.held && !held {
+		m.hearAgain(now)
+	}
+	m.held = held
+}
+
+func (m *model) openSession(now time.Time) {
+	m.hearAgain(now)
+	m.graceEnd = m.tellBy
 	for _, a := range m.agents {
 		a.seenConsumer, a.unattended, a.missedAt = false, false, time.Time{}
 	}
@@ -247,7 +280,7 @@ func (m *model) seen(now time.Time, ev coordinator.QueueSeen) {
 		a.hadConsumer, a.seenConsumer, a.unattended, a.missedAt = true, true, false, time.Time{}
 		if a.state == coordinator.AgentGone && a.heard.After(a.departures[len(a.departures)-1]) {
 			a.enter(now, coordinator.AgentOnline)
-			if now.Sub(a.heard) >= m.policy.Settings.StaleAfter && !now.Before(m.graceEnd) {
+			if m.silent(now, a) {
 				a.state = coordinator.AgentStale
 			}
 		}

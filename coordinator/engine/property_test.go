@@ -44,6 +44,7 @@ type history struct {
 	gone     *coordinator.Quotas                   // that were taken away last
 	laned    bool                                  // and lanes with them
 	waited   bool                                  // a task has
+	stalls   stalls
 }
 
 // step is one call of Apply and what came of it.
@@ -96,6 +97,8 @@ func histories(t *testing.T, often func(h *history) map[string]func(*rapid.T)) {
 			"order":      h.order,
 			"control":    h.control,
 			"flap":       h.flap,
+			"alarm":      h.alarm,
+			"kill":       h.kill,
 			"muster":     h.muster,
 			"move":       h.settleMove,
 			"move again": h.settleMove,
@@ -163,6 +166,13 @@ func (h *history) tell(ev coordinator.Event) {
 		m.install(h.now, ev.Policy)
 	case coordinator.SessionOpened:
 		m.openSession(h.now)
+		h.stalls.end(h.now)
+	case coordinator.PublishingHeld:
+		if m.hold(h.now, ev.Held); ev.Held {
+			h.stalls.begin(h.now)
+		} else {
+			h.stalls.end(h.now)
+		}
 	case coordinator.AgentReported:
 		m.heard(h.now, ev.Report, ev.Live)
 	case coordinator.QueueSeen:
@@ -204,6 +214,8 @@ func (h *history) tell(ev coordinator.Event) {
 			a.noQueue = false
 		}
 	case coordinator.SessionLost:
+		m.hold(h.now, false)
+		h.stalls.begin(h.now)
 		clear(l.taken)
 		clear(l.dropping)
 		for _, handle := range slices.Sorted(maps.Keys(l.receipts)) {
@@ -263,7 +275,7 @@ func (h *history) settled(r *receipt, o coordinator.PublishOutcome) {
 		r.open, r.void = false, true
 		h.lost = append(h.lost, r)
 	}
-	a.arrived = a.arrived || now != past
+	a.arrived, a.settled = a.arrived || now != past, h.now
 	if a.Dispatch == d && a.standing == published {
 		a.standing = now
 	}
@@ -275,6 +287,7 @@ func (h *history) apply(ev coordinator.Event) {
 	waiting := h.inState(stateWaiting)
 	h.m.ejectedBefore = h.e.allEjections()
 	h.m.isolating = h.e.isIsolating()
+	h.m.suspected = h.e.suspects()
 	lags := h.someLag()
 	effects := h.e.Apply(h.now, ev, nil)
 	h.m.ejected = h.e.allEjections()
@@ -416,6 +429,9 @@ func (h *history) finish() {
 	h.t.Helper()
 	if !h.session {
 		h.openSession(nil)
+	}
+	if h.m.held {
+		h.do(coordinator.PublishingHeld{})
 	}
 	roomy := *h.e.policy
 	roomy.LaneRoom = 0       // else what comes out of lanes, whether they are read or not, goes back at once

@@ -142,7 +142,9 @@ func checkParked(t failer, e *Engine) {
 			p := e.quotas.ledger.PathOf(&c)
 			before := o.quota.charge
 			o.quota.charge = c
+			forget := e.quotas.ledger.KeepKnown(&p)            // what is only asked here is not to change what follows
 			behind := q.ahead(e.now, &o.quota.charge, o.level) // the first of another queue: a rate that it would have to share
+			forget()
 			o.quota.charge = before
 			if v := e.quotas.ledger.Explain(e.now, &p, &c).Verdict; v.OK && behind == nil {
 				t.Fatalf("%s waits for quota (%s, tried again at %v), and there is enough for it to go to %s, for whom it lacked: %v", o.task.ID, describeLack(&w.lacks), w.lacks.RetryAt, a.spec.ID, w.without != nil && w.without.has(i))

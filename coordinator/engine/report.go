@@ -176,11 +176,13 @@ func (e *Engine) watch(now time.Time, a *agent) {
 		return
 	}
 	if n := e.policy.Settings.SuspectIntervals; n > 0 {
-		at := e.spared(a.heard.Add(time.Duration(n) * a.spec.HealthCheckInterval))
+		silent := a.heard.Add(time.Duration(n) * a.spec.HealthCheckInterval)
+		at := e.spared(silent)
 		if at.After(now) {
 			next = earlier(next, at)
 		}
-		e.suspect(a, !at.After(now))
+		// One that was suspected when an alarm began is so until it is over.
+		e.suspect(a, !at.After(now) || e.stall.held && a.suspect && !silent.After(now))
 	} else {
 		e.suspect(a, false)
 	}

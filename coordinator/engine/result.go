@@ -73,7 +73,8 @@ func (e *Engine) takeResult(now time.Time, ev coordinator.ResultReported) {
 // ofFormerLife reports whether a result is older than the task: of a task of the same id that
 // was accepted before it, because its dispatch id says so, or because its agent, which may
 // know tasks by their ids alone, has repeated what it told of that one. A task that is marked
-// may have been accepted by a coordinator before this one as well, not long before.
+// may have been accepted by a coordinator before this one as well, not long before. Was it
+// accepted by a clock that was ahead, so nothing follows from what the agent's says.
 func (e *Engine) ofFormerLife(t *openTask, r *coordinator.Result) bool {
 	life, _, _ := coordinator.ParseDispatchID(r.Task, r.DispatchID)
 	first, window := t.task.AcceptedAt, e.policy.Settings.DedupeWindow
@@ -84,7 +85,7 @@ func (e *Engine) ofFormerLife(t *openTask, r *coordinator.Result) bool {
 		return true
 	}
 	a := e.fleet.known(r.Agent)
-	return a != nil && a.clock.known && !r.Timestamp.IsZero() &&
+	return a != nil && a.clock.known && !r.Timestamp.IsZero() && !t.task.AcceptedAt.After(e.now) &&
 		a.clock.ours(r.Timestamp).Before(t.task.AcceptedAt.Add(-window))
 }
 
@@ -226,7 +227,7 @@ func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 		}
 		rec.fate = fateOf(r.Outcome)
 		e.noted(rec, r.Task)
-		e.emit(&coordinator.Completed{Result: *r, Task: e.ends.of(rec.key), Attempt: int(rec.attempt), At: now})
+		e.emit(&coordinator.Completed{Result: *r, Task: e.endsLate(now, rec.key), Attempt: int(rec.attempt), At: now})
 	case rec.fate.HasEnded() && had && rec.fate != coordinator.FateTimedOut:
 		e.tellAgain(now, ev, rec, int(rec.attempt))
 		e.refuseResult(ev, coordinator.ResultDuplicate)

@@ -19,6 +19,7 @@ import (
 func (e *Engine) sessionOpened(now time.Time, ev coordinator.SessionOpened) {
 	e.connected, e.openedAt = true, now
 	e.notAfter(now)
+	e.ends.lead(now)
 	longest := e.longestInterval()
 	e.graceEnd = now.Add(longest)
 	e.missesFrom = e.graceEnd
@@ -67,6 +68,9 @@ func (e *Engine) heardAgain(now time.Time, ev coordinator.SessionOpened) {
 // agent, because it may be in the agent's queue: a copy of the task goes the same
 // way.
 func (e *Engine) sessionLost(now time.Time) {
+	if e.stall.held { // what could not be told in an alarm is awaited
+		e.stall.tellBy = later(e.stall.tellBy, now.Add(e.longestInterval()))
+	}
 	e.connected, e.stall.held = false, false // the next session says so anew
 	e.stall.begin(now)
 	e.endTakeBacks()

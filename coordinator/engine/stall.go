@@ -49,19 +49,21 @@ func (e *Engine) hearAgain(now, from, until time.Time) {
 	e.stall.tellBy = later(e.stall.tellBy, now.Add(e.longestInterval()))
 	awaited := later(e.stall.tellBy, now.Add(leastToTell))
 	for _, t := range e.tasks.all {
-		if t == nil || t.state != stateLeased {
+		// One that is sent to its agent again keeps the time that it had.
+		if t == nil || t.deadline.IsZero() || t.state != stateLeased && t.state != stateDispatching {
 			continue
 		}
-		if stood := until.Sub(later(from, t.settled)); !from.IsZero() && stood > 0 {
+		if stood := until.Sub(later(from, t.runsFrom)); !from.IsZero() && stood > 0 {
 			t.deadline = t.deadline.Add(stood)
 		}
 		t.deadline = later(t.deadline, awaited)
-		if t.expire.index >= 0 {
+		if t.state == stateLeased && t.expire.index >= 0 {
 			e.timers.schedule(&t.expire, t.deadline)
 		}
 	}
 	for _, a := range e.fleet.agents {
 		e.watch(now, a)
+		e.wake(now, a) // one that was suspected is trusted again
 	}
 }
 

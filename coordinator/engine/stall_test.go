@@ -29,6 +29,12 @@ func TestLeasesStandWhilePublishingIsHeld(t *testing.T) {
 		want(t, r.pass(interval-1))
 		want(t, r.pass(1), "fail t task_timeout", "withdraw t.1 a")
 	})
+	t.Run("it says that it works on it", func(t *testing.T) { // as it may have before the alarm: what it says next is behind that
+		r := start(t, 20*time.Second)
+		r.hear(beat("a").running("t"))
+		want(t, r.pass(interval-1))
+		want(t, r.pass(1), "fail t task_timeout", "withdraw t.1 a")
+	})
 	t.Run("it has time", func(t *testing.T) {
 		r := start(t, 100*time.Second)
 		r.hear(beat("a").running())
@@ -71,4 +77,42 @@ func TestNobodyFallsSilentInAnAlarm(t *testing.T) {
 	want(t, r.apply(coordinator.PublishingHeld{}))
 	want(t, r.pass(interval-1))
 	want(t, r.pass(1), "agent a stale", "take back agent.a")
+}
+
+// TestResumedLeaseStandsInAnAlarm: a dispatch that its agent works on is sent to it again, and
+// confirmed only when an alarm is over. The time of the alarm is not taken from the agent.
+func TestResumedLeaseStandsInAnAlarm(t *testing.T) {
+	r := tracking(t, policyOf(worker("a")).set(func(s *coordinator.Settings) { s.StaleAfter = time.Hour }))
+	d := r.give(lasting("t", 100*time.Second))
+	r.pass(40 * time.Second)
+	r.hear(beat("a").running("t")) // its 101 s begin
+	want(t, r.returns(d, coordinator.ReturnDeliveryLimit, false), "dispatch t.1 a again?")
+	r.apply(coordinator.PublishingHeld{Held: true})
+	want(t, r.pass(200*time.Second))
+	want(t, r.apply(coordinator.PublishingHeld{}))
+	r.confirm(r.last)
+	want(t, r.pass(101*time.Second-1))
+	want(t, r.pass(1), "fail t task_timeout", "withdraw t.1 a")
+}
+
+// TestNobodyFallsSilentWhenAnAlarmEndsWithTheSession: an alarm often ends because the node is started
+// again. Agents have the time to say that they are there.
+func TestNobodyFallsSilentWhenAnAlarmEndsWithTheSession(t *testing.T) {
+	r := tracking(t, policyOf(worker("a")))
+	r.apply(coordinator.PublishingHeld{Held: true})
+	want(t, r.pass(3*staleAfter))
+	want(t, r.apply(coordinator.SessionLost{}))
+	want(t, r.pass(interval-1))
+	want(t, r.pass(1), "agent a stale")
+}
+
+// TestSuspectedBeforeAnAlarm: an agent that was silent for a while when an alarm began is awaited
+// afterwards, and has what waits for it at once.
+func TestSuspectedBeforeAnAlarm(t *testing.T) {
+	r := tracking(t, policyOf(worker("a")).set(func(s *coordinator.Settings) { s.SuspectIntervals = 1 }))
+	r.pass(interval)
+	want(t, r.assign(job("t")))
+	r.apply(coordinator.PublishingHeld{Held: true})
+	want(t, r.pass(5*time.Second))
+	want(t, r.apply(coordinator.PublishingHeld{}), "dispatch t.1 a")
 }

@@ -310,3 +310,41 @@ func TestEndToldAgainIsWhole(t *testing.T) {
 		})
 	}
 }
+
+// TestEndLongAfterItWasLetGoIsWhole: nothing was expected of a plain agent's dispatch any more, and a
+// snapshot is without its task. When it tells the end all the same, whoever leads next tells it as whole.
+func TestEndLongAfterItWasLetGoIsWhole(t *testing.T) {
+	p := policyOf(worker("a"))
+	r := &rig{Engine: New(), t: t, now: epoch, auctions: make(map[coordinator.TaskID]string)}
+	r.Record(true)
+	r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
+	r.apply(coordinator.SessionOpened{})
+	r.hear(beat("a"))
+	r.give(job("t"))
+	r.pass(time.Second)
+	r.hear(beat("a").active(1))
+	r.pass(2 * endsTold)
+	r.Records(nil)
+	journal := r.imaged()
+	want(t, r.tell(says("a", "t")), "completed t.1 a succeeded")
+	journal = append(journal, r.Records(nil)...)
+	heir := &rig{Engine: New(), t: t, now: r.now}
+	heir.Follow()
+	heir.apply(coordinator.PolicyChanged{Policy: r.policy})
+	for _, rec := range journal {
+		heir.Fold(r.now, rec)
+	}
+	heir.Succeed(r.now, time.Second)
+	heir.Lead()
+	told := 0
+	for _, f := range heir.Apply(heir.now, coordinator.ResultReported{Result: says("a", "t").Result, Untold: true}, nil) {
+		if c, is := f.(*coordinator.Completed); is {
+			if told++; c.Task == nil || c.Task.Type != "any" {
+				t.Errorf("told again of %+v", c.Task)
+			}
+		}
+	}
+	if told != 1 {
+		t.Errorf("told %d times", told)
+	}
+}

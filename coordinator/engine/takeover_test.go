@@ -17,8 +17,9 @@ type succession struct {
 	e *Engine
 	l *ledger // of the world: it outlives leaders
 	settings
-	now   time.Time
-	began time.Time // when the leader at hand began to lead
+	now   time.Time     // by the leader's clock
+	ahead time.Duration // how far that is ahead of the agents' and the world's
+	began time.Time     // when the leader at hand began to lead
 
 	journal []entry
 	dying   agony
@@ -36,6 +37,9 @@ type succession struct {
 	reading map[coordinator.TaskID]bool  // of which results are being read again
 	owed    []coordinator.TaskID         // failures without a delivery, not confirmed yet
 	reached map[string]bool              // what has been told of budgets, in all terms
+	held    bool                         // an alarm holds up publishers
+	stalls  stalls                       // of this leader's term
+	dead    coordinator.AgentID          // was killed while nobody led; empty: none
 }
 
 // settings are drawn once for a run.
@@ -102,6 +106,9 @@ func takeOvers(t *rapid.T) {
 		p.Quotas = drawQuotas(t)
 	}
 	s.lead()
+	for _, a := range p.Agents {
+		s.apply(coordinator.QueueSeen{Agent: a.ID, Consumers: 1})
+	}
 	actions := map[string]func(*rapid.T){
 		"": func(*rapid.T) {}, "muster": func(*rapid.T) { s.muster() }, "snapshot": s.snapshot, "crash": s.crash,
 	}
@@ -129,7 +136,7 @@ func (s *succession) lead() {
 	for _, r := range s.journal[1:] {
 		if r.record == nil {
 			e.Succeed(last, last.Sub(began))
-			began = r.at
+			began, last = r.at, r.at // what it has written counts from here
 			continue
 		}
 		last = r.at
@@ -152,13 +159,17 @@ func (s *succession) lead() {
 	}
 	s.reading = nil
 	s.apply(coordinator.SessionOpened{})
+	s.stalls = stalls{over: s.now}
+	if s.held {
+		s.do(coordinator.PublishingHeld{Held: true})
+	}
 }
 
 // muster has every agent report that it is ready and idle.
 func (s *succession) muster() {
 	for _, a := range s.policy.Agents {
 		s.apply(coordinator.AgentReported{Live: true, Report: coordinator.AgentReport{
-			Agent: a.ID, Status: coordinator.StatusReady, Available: 3, Timestamp: s.now, ActiveTasks: []coordinator.TaskID{},
+			Agent: a.ID, Status: coordinator.StatusReady, Available: 3, Timestamp: s.real(), ActiveTasks: []coordinator.TaskID{},
 		}})
 	}
 }
@@ -172,6 +183,9 @@ func (s *succession) crash(t *rapid.T) {
 		}
 	}
 	s.apply(coordinator.Tick{})
+	s.results = slices.DeleteFunc(s.results, func(ev coordinator.ResultReported) bool { // of which the journal knows
+		return s.real().Sub(ev.Result.Timestamp) >= endsTold
+	})
 	again := max(0, len(s.results)-rapid.IntRange(0, 3).Draw(t, "results read again"))
 	deeds := s.deeds()
 	for range rapid.IntRange(0, agonies).Draw(t, "last events") {
@@ -190,8 +204,15 @@ func (s *succession) crash(t *rapid.T) {
 		s.policy = &p
 		clear(s.reached) // of other budgets
 	}
-	t.Logf("=== taken over, %d results are read again", len(s.results))
+	before := s.ahead
+	s.now = s.real()
+	s.ahead = rapid.SampledFrom([]time.Duration{0, 0, 0, time.Minute, 2 * time.Hour, 100 * time.Hour}).Draw(t, "its clock is ahead")
+	if s.now = s.now.Add(s.ahead); s.ahead < before { // a period that had passed is at hand again
+		clear(s.reached)
+	}
+	t.Logf("=== taken over, %d results are read again, the clock is %v ahead", len(s.results), s.ahead)
 	s.lead()
+	s.killMeanwhile(t)
 }
 
 // snapshot cuts the journal off: it begins with what the leader knows.

@@ -17,6 +17,7 @@ func (s *succession) deeds() map[string]func(*rapid.T) bool {
 	return map[string]func(*rapid.T) bool{
 		"task": s.sendTask, "settle": s.settleOne, "result": s.sendResult, "return": s.returnOne,
 		"redeliver": s.redeliver, "cancel": s.cancel, "call": s.call, "time": s.pass, "move": s.settleMove, "lane": s.outOfLane,
+		"alarm": s.alarm, "kill": s.kill, "revive": s.revive,
 	}
 }
 
@@ -98,7 +99,7 @@ func (s *succession) sendResult(t *rapid.T) bool {
 		return false
 	}
 	ev := coordinator.ResultReported{Live: true, Result: coordinator.Result{
-		Task: d.Task.ID, Agent: d.Agent, DispatchID: d.DispatchID, Timestamp: s.now,
+		Task: d.Task.ID, Agent: d.Agent, DispatchID: d.DispatchID, Timestamp: s.real(),
 		Outcome:   coordinator.Outcome(rapid.IntRange(0, coordinator.NumOutcomes-1).Draw(t, "outcome")),
 		Attempted: rapid.Bool().Draw(t, "attempted"), Usage: drawUsage(t),
 	}}
@@ -157,6 +158,9 @@ func (s *succession) cancel(t *rapid.T) bool {
 	return true
 }
 
+// real is what time it is for the world and its agents.
+func (s *succession) real() time.Time { return s.now.Add(-s.ahead) }
+
 // pass lets time go by: mostly less than an acknowledgement is in doubt, or a session
 // is short.
 func (s *succession) pass(t *rapid.T) bool {
@@ -170,6 +174,12 @@ func (s *succession) pass(t *rapid.T) bool {
 // leader has heard the world knows in part.
 func (s *succession) tell(ev coordinator.Event) {
 	switch ev := ev.(type) {
+	case coordinator.PublishingHeld:
+		if s.held = ev.Held; s.held {
+			s.stalls.begin(s.now)
+		} else {
+			s.stalls.end(s.now)
+		}
 	case coordinator.TaskReceived:
 		s.l.receive(&receipt{handle: ev.Handle, task: ev.Task, redelivered: ev.Redelivered, lane: ev.Lane, maybe: ev.MaybeDuplicate, message: s.message()})
 	case coordinator.LaneMoved: // whatever becomes of the leader, the broker has it, or not
@@ -219,7 +229,7 @@ func (s *succession) settled(r *receipt, o coordinator.PublishOutcome) {
 	case coordinator.PublishUnknown:
 		now = unanswered
 	}
-	a.arrived = a.arrived || now != past
+	a.arrived, a.settled = a.arrived || now != past, s.now
 	if a.Dispatch == d && a.standing == published {
 		a.standing = now
 	}
@@ -241,7 +251,7 @@ func (s *succession) loseDeliveries(t *rapid.T) {
 			r.moving = nil
 			r.open, r.void = false, true
 			s.lost = append(s.lost, r)
-		case s.now.Sub(r.acked) < ackDoubt && rapid.Bool().Draw(t, fmt.Sprint("the acknowledgement of ", handle, " is lost")):
+		case s.real().Sub(r.acked) < ackDoubt && rapid.Bool().Draw(t, fmt.Sprint("the acknowledgement of ", handle, " is lost")):
 			s.lost = append(s.lost, r)
 			r.acked = time.Time{}
 		}
@@ -257,8 +267,11 @@ func (s *succession) judge(f coordinator.Effect) error {
 	l := s.l
 	switch f := f.(type) {
 	case *coordinator.Dispatch:
-		if _, err := l.dispatched(f); err != nil {
+		switch _, err := l.dispatched(f); {
+		case err != nil:
 			return err
+		case f.Agent == s.dead && !s.e.held[f.Handle].resumed: // what it may have is left to it for a while
+			return fmt.Errorf("%s goes to %s, which was killed before this leader led", f.DispatchID, f.Agent)
 		}
 		if s.dying == recorded {
 			s.unsent[f.Handle] = true
@@ -274,7 +287,7 @@ func (s *succession) judge(f coordinator.Effect) error {
 			}
 			return err
 		default:
-			l.receipts[f.Handle].acked = s.now
+			l.receipts[f.Handle].acked = s.real()
 			return l.settle(f.Handle)
 		}
 	case coordinator.MoveToLane:
@@ -314,7 +327,13 @@ func (s *succession) failed(f *coordinator.Fail) error {
 			return err
 		}
 	}
-	_, err := s.l.end(id, how)
+	s.l.life(id).unsent = s.l.life(id).unsent || f.Failure.Reason == coordinator.ReasonInvalidMessage
+	live, err := s.l.end(id, how)
+	for _, a := range live {
+		if how == timedOut && s.led && err == nil && !a.since.Before(s.began) { // else it was owed, or another clock counts
+			err = s.stalls.mayBeOverdue(s.now, a)
+		}
+	}
 	return err
 }
 
@@ -325,7 +344,7 @@ func (s *succession) completed(f *coordinator.Completed) error {
 	}
 	life := s.l.life(id)
 	switch {
-	case f.Task == nil && (life.told.IsZero() || s.now.Sub(life.told) < endsTold):
+	case f.Task == nil && !life.unsent && (life.told.IsZero() || s.real().Sub(life.told) < endsTold):
 		return fmt.Errorf("the end of %s is announced without what it was accepted with", id)
 	case !f.Result.Outcome.Final():
 		return fmt.Errorf("%s is announced to have ended, and its agent has said %s", id, f.Result.Outcome)
@@ -335,7 +354,7 @@ func (s *succession) completed(f *coordinator.Completed) error {
 	case s.reading[id] && life.ended == how: // told twice is better than never
 		return nil
 	}
-	life.told = s.now
+	life.told = s.real()
 	_, err := s.l.end(id, how)
 	return err
 }
@@ -405,7 +424,8 @@ func (s *succession) finish() {
 		}
 	}
 	for id, life := range s.l.lives {
-		if life.ended == notEnded && len(life.messages) == 1 && s.e.taskOf(coordinator.KeyOf(id)) == nil {
+		known := life.doubled && !life.told.IsZero() // a copy of its message may have been held for a new one for a while
+		if life.ended == notEnded && !known && len(life.messages) == 1 && s.e.taskOf(coordinator.KeyOf(id)) == nil {
 			s.t.Fatalf("%s has not ended, and nobody leads it to its end", id)
 		}
 	}

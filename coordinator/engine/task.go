@@ -218,6 +218,7 @@ func (e *Engine) resume(now time.Time, t, before *openTask) {
 		t.listed = before.listed
 		if !before.deadline.IsZero() { // else its time begins with the confirm
 			t.deadline = before.deadline.Add(max(0, t.timeout-before.timeout)) // the policy may grant more by now
+			t.runsFrom = before.runsFrom
 		}
 	}
 	if covered {

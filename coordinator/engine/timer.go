@@ -28,15 +28,14 @@ const (
 	dutyDay                  // a day is over for the rules about quotas
 )
 
+// turns is how many there are at one Apply.
+const turns = 3
+
 // turn is when a duty is done among those that are due at one Apply. What ends
 // goes before what begins, or an Apply that comes late would give a task to an
-// agent that has been silent for too long already, or after its deadline.
-func (d duty) turn() int {
-	if d <= dutyExpire {
-		return 0
-	}
-	return 1
-}
+// agent that has been silent for too long already, or after its deadline. Of two
+// ends the agent's goes first: the slot that a lease leaves is nobody's then.
+func (d duty) turn() int { return min(int(d), turns-1) }
 
 // timer is a moment at which something is due for one task or one agent, which
 // embeds it. A timer that is not scheduled costs nothing.
@@ -56,7 +55,7 @@ func newTimer(d duty, t *openTask, a *agent) timer {
 // timers is the set of scheduled moments: for each turn a heap, the earliest
 // first.
 type timers struct {
-	heaps [2]heap.Heap[*timer]
+	heaps [turns]heap.Heap[*timer]
 	seq   uint64
 }
 
@@ -70,7 +69,7 @@ func newTimers() timers {
 		},
 		Place: func(t *timer, i int) { t.index = i },
 	}
-	return timers{heaps: [2]heap.Heap[*timer]{h, h}}
+	return timers{heaps: [turns]heap.Heap[*timer]{h, h, h}}
 }
 
 // schedule sets t to the given moment, replacing an earlier setting.

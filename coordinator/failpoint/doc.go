@@ -1,9 +1,9 @@
 // Package failpoint answers "at which instants can a coordinator be made to die, or a
 // task to break it, on order?".
 //
-// The service calls [Hit] at the places that matter for what survives a crash, and
-// [Task] where it handles one task. In the program that people run both are empty
-// functions, which the compiler removes. A program built with
+// The service calls [Hit] at the places that matter for what survives a crash,
+// [Task] where it handles one task, and [Ahead] where it asks what time it is. In the
+// program that people run they are empty functions, which the compiler removes. A program built with
 //
 //	go build -tags failpoint
 //
@@ -12,6 +12,7 @@
 //	TASKBUS_FAILPOINT=after_deliver      SIGKILL to itself at the first hit
 //	TASKBUS_FAILPOINT=before_publish:25  SIGKILL to itself at the 25th hit
 //	TASKBUS_FAILPOINT=panic:task-7       a panic whenever task-7 is handled
+//	TASKBUS_FAILPOINT=clock:2h           a clock that is two hours ahead
 //
 // and says on standard error that it fires before it does. A kill is the kernel's: no
 // deferred call runs, nothing is flushed, as when the machine's memory runs out.

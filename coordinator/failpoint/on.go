@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // Hit ends the process with SIGKILL if this is the point and the time for which it is
@@ -29,12 +30,16 @@ func Task(id string) {
 	}
 }
 
+// Ahead is how far the clock is to be ahead.
+func Ahead() time.Duration { return fromEnvironment().ahead }
+
 // plan is what TASKBUS_FAILPOINT asks for; the zero plan asks for nothing.
 type plan struct {
 	point  Point
 	after  int64 // the hit that counts, from 1
 	hits   atomic.Int64
 	poison string // id of the task that panics
+	ahead  time.Duration
 }
 
 // reached counts a hit, and tells whether it is the one.
@@ -53,7 +58,7 @@ var fromEnvironment = sync.OnceValue(func() *plan {
 	return plan
 })
 
-// parse reads "", "point", "point:n" or "panic:task".
+// parse reads "", "point", "point:n", "panic:task" or "clock:duration".
 func parse(text string) (*plan, error) {
 	if text == "" {
 		return &plan{}, nil
@@ -65,8 +70,15 @@ func parse(text string) (*plan, error) {
 		}
 		return &plan{poison: rest}, nil
 	}
+	if name == "clock" {
+		ahead, err := time.ParseDuration(rest)
+		if err != nil {
+			return nil, fmt.Errorf("%q: write clock:2h, as time.ParseDuration reads it", text)
+		}
+		return &plan{ahead: ahead}, nil
+	}
 	if !slices.Contains(Points(), Point(name)) {
-		return nil, fmt.Errorf("there is no failpoint %q; there are %v and panic:TASK_ID", name, Points())
+		return nil, fmt.Errorf("there is no failpoint %q; there are %v, panic:TASK_ID and clock:DURATION", name, Points())
 	}
 	p := &plan{point: Point(name), after: 1}
 	if given {

@@ -137,9 +137,9 @@ func (l *Ledger) reservationsNotAfter(at, was int64) {
 // reopen makes the family's period that in which it is now, with the books that were closed of it, and
 // what has been used in the one that has not begun.
 func (l *Ledger) reopen(f *budget) {
-	type use struct{ used, spent, told, beyond int64 }
+	type use struct{ used, spent, told, beyond, alerted int64 }
 	var ahead []use
-	f.each(func(b *budget) { ahead = append(ahead, use{b.used, b.spent, b.told, b.beyond}) })
+	f.each(func(b *budget) { ahead = append(ahead, use{b.used, b.spent, b.told, b.beyond, b.alerted}) })
 	f.repays, f.moved = false, false
 	f.each(func(b *budget) { b.nominal, b.share, b.owes = b.base, b.baseShare, 0 })
 	f.set(l.now)
@@ -149,7 +149,7 @@ func (l *Ledger) reopen(f *budget) {
 		ahead = ahead[1:]
 		l.closed[key] = slices.DeleteFunc(l.closed[key], func(r *coordinator.QuotaBefore) bool {
 			if v := r.Values; r.Start > l.now {
-				x = use{x.used + v[0], x.spent + v[1], x.told + v[17], x.beyond + v[18]}
+				x = use{x.used + v[0], x.spent + v[1], x.told + v[17], x.beyond + v[18], max(x.alerted, v[10])}
 				return true
 			}
 			return r.Start+r.Values[15] > l.now && b.restore(r)
@@ -159,6 +159,7 @@ func (l *Ledger) reopen(f *budget) {
 		}
 		b.used, b.spent = min(b.used+x.used, mostUsed), min(b.spent+x.spent, mostUsed)
 		b.told, b.beyond = min(b.told+x.told, mostUsed), min(b.beyond+x.beyond, mostUsed)
+		b.alerted = max(b.alerted, x.alerted) // of the same use
 	})
 	f.moved = true
 }

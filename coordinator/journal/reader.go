@@ -30,7 +30,7 @@ type Reader struct {
 
 	epoch            uint64
 	leader           Epoch
-	since, at        time.Time
+	since, wrote, at time.Time // wrote: when the leader's newest message was written, or its claim
 	result, snapshot int64
 
 	// skipped, if set, is told of messages that are damaged; doubt says that one has
@@ -112,6 +112,9 @@ func (r *Reader) ResultOffset() int64 { return r.result }
 // SnapshotOffset is where in the journal the newest snapshot begins that is known to
 // be complete; -1: none.
 func (r *Reader) SnapshotOffset() int64 { return r.snapshot }
+
+// Led is how long that leader has written, from its claim to its newest message, by its own clock.
+func (r *Reader) Led() time.Duration { return r.wrote.Sub(r.since) }
 
 // LastAt is when the newest message that is not void was written, claims apart.
 func (r *Reader) LastAt() time.Time { return r.at }

@@ -202,6 +202,27 @@ func TestSecondClaimOfAnEpoch(t *testing.T) {
 	}
 }
 
+// TestHowLongALeaderHasWritten: of one that has written nothing it is no time at all, whatever the clock
+// of the one before said.
+func TestHowLongALeaderHasWritten(t *testing.T) {
+	r := claimed(t)
+	second, third := someLeader, someLeader
+	second.Nonce, third.Nonce = "nonce-2", "nonce-3"
+	take := func(offset int64, body []byte, want time.Duration) {
+		t.Helper()
+		if _, err := r.Take(offset, body); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Led(); got != want {
+			t.Errorf("after message %d: %v, want %v", offset, got, want)
+		}
+	}
+	ahead := t0.Add(100 * time.Hour)
+	take(1, Claim(r, ahead, second), 0)
+	take(2, AppendBatch(nil, Header{Epoch: 2, First: 1, At: ahead.Add(time.Minute), SnapshotOffset: -1}, []coordinator.Record{&coordinator.Paid{}}), time.Minute)
+	take(3, Claim(r, t0, third), 0)
+}
+
 func TestStart(t *testing.T) {
 	for snapshot, want := range map[int64]bus.Position{-1: bus.First(), 0: bus.At(0), 4711: bus.At(4711)} {
 		if got := Start(Header{SnapshotOffset: snapshot}); got != want {

@@ -20,20 +20,21 @@ func (r *Reader) enter(m *message) (held []coordinator.Record, err error) {
 	}
 	if m.Epoch > r.epoch {
 		r.epoch, r.leader, r.since, r.later = m.Epoch, Epoch{}, m.At, parts{}
+		r.wrote = m.At
 	}
 	if m.Kind == KindSnapshot && r.leader.Nonce == "" {
 		r.leader, r.since = m.chunk.Leader, m.chunk.Since
 	}
 	r.snapshot = max(r.snapshot, m.SnapshotOffset)
 	if m.Kind != KindEpoch { // whoever claims comes later than what he is to go on from
-		r.at = m.At
+		r.at, r.wrote = m.At, m.At
 	}
 	return held, nil
 }
 
 // lead takes the claim of a new leader.
 func (r *Reader) lead(m *message) error {
-	r.leader, r.since = m.leader, m.At
+	r.leader, r.since, r.wrote = m.leader, m.At, m.At
 	if r.result < 0 {
 		r.result = m.ResultOffset
 	}

@@ -232,10 +232,10 @@ func (l *ledger) onMessage(d bus.Delivery) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, since := l.reader.Leader()
-	epoch, at := l.reader.Epoch(), l.reader.LastAt()
+	epoch, at, led := l.reader.Epoch(), l.reader.LastAt(), l.reader.Led()
 	records, err := l.reader.Take(d.Offset, d.Body)
 	if err == nil && epoch > 0 && l.reader.Epoch() > epoch {
-		l.succeed(at, at.Sub(since))
+		l.succeed(at, led)
 	}
 	if err != nil {
 		l.r.fault(l.fatal(fmt.Errorf("read the journal: %w", err)))

@@ -19,7 +19,8 @@ type book struct {
 	r  *rig
 	mu sync.Mutex
 	// tasks that were offered, by id.
-	tasks map[string]*entry
+	tasks   map[string]*entry
+	listens time.Time // since when task.completed is heard; zero: it is not
 	// strangers are outputs for what was never offered.
 	strangers []string
 	// dead are the bodies in task.dead that name no task, by their SHA-256.
@@ -39,6 +40,7 @@ type entry struct {
 	confirmed bool // by the broker to its producer
 	runs      []*run
 	failures  []failure
+	told      []told
 	parked    int
 	ended     time.Time // first output
 }
@@ -56,6 +58,14 @@ type run struct {
 type failure struct {
 	code string
 	at   time.Time
+}
+
+// told is a task.completed.
+type told struct {
+	kind, trace, by string
+	attempt         int
+	late            bool
+	at              time.Time // by the coordinator's clock
 }
 
 func newBook(r *rig) *book {
@@ -283,4 +293,63 @@ func (b *book) entry(id string) (e entry) {
 		e.runs, e.failures = slices.Clone(found.runs), slices.Clone(found.failures)
 	}
 	return e
+}
+
+// runsOf counts what agents have got of one task, given back or not.
+func (b *book) runsOf(id string) int {
+	e := b.entry(id)
+	return len(e.runs)
+}
+
+// endsQueue has a copy of each task.completed from listen on.
+const endsQueue = "ends"
+
+// listen has the cell hear of every task.completed, for endsAreTold. The exchange must exist.
+func (r *rig) listen() {
+	r.t.Helper()
+	conn := r.broker.Dial(r.t)
+	defer conn.CloseDeadline(time.Now().Add(5 * time.Second))
+	ch, err := conn.Channel()
+	if err == nil {
+		_, err = ch.QueueDeclare(endsQueue, true, false, false, false, amqp.Table{"x-queue-type": "quorum"})
+	}
+	if err == nil {
+		err = ch.QueueBind(endsQueue, "task.completed.#", bus.ExchangeEvents, false, nil)
+	}
+	if err != nil {
+		r.t.Fatalf("listen to task.completed: %v", err)
+	}
+	r.book.listens = time.Now()
+}
+
+// readEnds takes down what has been told by now.
+func (r *rig) readEnds() {
+	r.t.Helper()
+	conn := r.broker.Dial(r.t)
+	defer conn.CloseDeadline(time.Now().Add(5 * time.Second))
+	ch, err := conn.Channel()
+	if err != nil {
+		r.t.Fatalf("read what was told: %v", err)
+	}
+	for {
+		d, some, err := ch.Get(endsQueue, true)
+		if err != nil {
+			r.t.Fatalf("read what was told: %v", err)
+		}
+		if !some {
+			return
+		}
+		m, refusal := newDecoder(r.t).DecodeTaskCompleted(d.Body)
+		if refusal != nil {
+			r.t.Errorf("a task.completed cannot be read: %s", refusal.Text)
+			continue
+		}
+		r.book.mu.Lock()
+		if e := r.book.tasks[string(m.TaskID)]; e != nil {
+			e.told = append(e.told, told{m.TaskType, m.CorrelationID, string(m.AgentID), m.Attempt, m.Late, m.Timestamp})
+		} else {
+			r.book.strangers = append(r.book.strangers, fmt.Sprintf("task.completed of %s", m.TaskID))
+		}
+		r.book.mu.Unlock()
+	}
 }

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -63,6 +64,15 @@ var alarmCells = []cell{
 	alarm("memory alarm, 5 s", true, 5*time.Second, "memory", "set_vm_memory_high_watermark", "0.000001", "0.4"),
 	alarm("memory alarm, 60 s", false, 60*time.Second, "memory", "set_vm_memory_high_watermark", "0.000001", "0.4"),
 	alarm("disk alarm", false, 10*time.Second, "disk", "set_disk_free_limit", "999GB", "50MB"),
+	{name: "an alarm longer than a lease", short: true, config: hasty, holds: withoutFault, play: func(r *rig) {
+		c := r.serve()
+		r.work(4, 20, agentOptions{work: 2 * time.Second})
+		r.briefAlarm(c, "build", 60, 12*time.Second)
+		c.awaitState("active")
+		r.settled()
+		r.oneSession(c)
+		r.resumes()
+	}},
 	{name: "an alarm before the start", holds: always, play: func(r *rig) {
 		r.serve().stop()
 		r.during("memory alarm", func() {
@@ -119,6 +129,31 @@ func alarm(name string, short bool, last time.Duration, word, verb, raise, clear
 		r.resumes()
 		r.oneSession(c)
 	}}
+}
+
+// hasty is a fleet whose agents have five seconds for a task.
+var hasty = strings.ReplaceAll(fleet(4, 20), "accept_timeout_seconds: 600", "accept_timeout_seconds: 600, timeout_seconds: 5")
+
+// briefAlarm gives agents work, and raises an alarm that outlasts what they have for it: they finish,
+// and can say so only when it is over.
+func (r *rig) briefAlarm(c *process, kind string, tasks int, last time.Duration) {
+	r.t.Helper()
+	before := r.book.executed()
+	name := fmt.Sprint("brief", r.probes)
+	r.probes++
+	r.submit(many(name, kind, tasks)...)
+	r.eventually(patience, "agents are at work", func() (bool, string) {
+		n := r.book.executed() - before
+		return n >= tasks, fmt.Sprint(n)
+	})
+	blocked := 0
+	r.during("an alarm of "+last.String(), func() {
+		r.broker.Ctl(r.t, "set_vm_memory_high_watermark", "0.000001")
+		defer r.broker.Ctl(r.t, "set_vm_memory_high_watermark", "0.4")
+		c.awaitState("blocked")
+		blocked++
+		r.pause(last)
+	}, func() int { return blocked })
 }
 
 // linguist is the fleet of the alarms: one of its agents is never there, so that tasks

@@ -51,6 +51,9 @@ type agentOptions struct {
 	work time.Duration
 	// refuse tells which dispatches it gives back; nil: none.
 	refuse func(m *messages.TaskDispatch) bool
+	// dies tells at which dispatches its process ends, with all that it has in hand; it comes back
+	// a moment later. nil: at none.
+	dies func(m *messages.TaskDispatch) bool
 	// as is the broker's URL as its own user sees it, whose name is its id; it says so in
 	// everything that it publishes. Empty: it is nobody in particular.
 	as string
@@ -142,6 +145,11 @@ func (a *agent) session(ctx context.Context) {
 				continue
 			}
 			o := a.begin(m, d)
+			if a.dies != nil && a.dies(m) {
+				a.r.book.givenBack(o)
+				a.set(func(a *agent) { delete(a.held, m.DispatchID) })
+				return
+			}
 			working.Go(func() { a.handle(session, ch, m, d, o) })
 		case <-session.Done():
 			return

@@ -130,6 +130,30 @@ var (
 	}}
 )
 
+// These are for those that listen: each time that an end is told it is whole, and, as long as the broker
+// lives, each end is told.
+var endsAreTold = invariant{"S16 EndsTold", "every task that its agent has ended is told to have ended", func(r *rig) (broken []string) {
+	r.readEnds()
+	r.book.each(func(e *entry) {
+		if e.confirmed && e.offered.After(r.book.listens) && len(e.executions()) > 0 && len(e.told)+len(e.failures) == 0 {
+			broken = append(broken, "its end was never told: "+e.String())
+		}
+	})
+	return broken
+}}
+
+var endsAreWhole = invariant{"S17 EndsWhole", "every end is told with what the task was accepted with", func(r *rig) (broken []string) {
+	r.readEnds()
+	r.book.each(func(e *entry) {
+		for _, end := range e.told {
+			if end.kind != "build" && end.kind != "brief" || end.trace != "trace-"+e.id {
+				broken = append(broken, fmt.Sprintf("told as %+v, of %+v: %s", end, e.told, e))
+			}
+		}
+	})
+	return broken
+}}
+
 // memoryBound is far above what any cell needs, and far below a leak's end.
 const memoryBound = 400 << 20
 

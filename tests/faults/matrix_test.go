@@ -30,7 +30,7 @@ var quartet = fleet(4, 5)
 // The matrix. Cells in a virtual host of their own run side by side; those that do
 // something to a whole node have one for all of them and run one after the other.
 var (
-	hostCells = concat(processCells, networkCells, brokerCells, messageCells, fleetCells, configCells, failpointCells(), laneCells())
+	hostCells = concat(processCells, networkCells, brokerCells, messageCells, fleetCells, configCells, failpointCells(), laneCells(), edgeCells)
 	nodeCells = concat(outageCells, alarmCells)
 )
 

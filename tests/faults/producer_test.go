@@ -19,6 +19,7 @@ type request struct {
 	TaskType      string          `json:"task_type"`
 	Payload       json.RawMessage `json:"payload"`
 	CorrelationID string          `json:"correlation_id"`
+	Group         string          `json:"group,omitempty"`
 }
 
 func task(id, kind string) request {

@@ -27,7 +27,7 @@ func TestSoak(t *testing.T) {
 		return
 	}
 	node := brokertest.Private(t, brokertest.Options{})
-	c := cell{name: "soak", config: fleet(6, 10), holds: always, play: func(r *rig) { soak(r, last) }}
+	c := cell{name: "soak", config: soakFleet, holds: append([]invariant{endsAreWhole}, always...), play: func(r *rig) { soak(r, last) }}
 	c.run(t, node)
 }
 
@@ -45,10 +45,7 @@ var nemeses = []nemesis{
 		s.second = s.r.launch(start{})
 	}},
 	{"make the second lead, and kill it", 3, func(s *soaking) {
-		if s.second.status().Readiness.State == "standby" {
-			s.first.proxy.Refuse(true)
-			s.hit("the first loses its lock", func() { s.first.proxy.Reset(); s.second.awaitState("active"); s.first.proxy.Refuse(false) })
-		}
+		s.secondLeads()
 		s.second.kill()
 		s.second = s.r.launch(start{})
 	}},
@@ -97,7 +94,7 @@ var nemeses = []nemesis{
 		s.hit("an agent dies", func() {
 			s.r.agents[id].fire()
 			s.r.pause(s.upTo(3 * time.Second))
-			s.r.hire(id, 10, soakers)
+			s.r.hire(id, 10, s.r.agents[id].agentOptions)
 		})
 	}},
 	{"the broker stops and starts", 1, func(s *soaking) {
@@ -118,7 +115,59 @@ var nemeses = []nemesis{
 	}},
 	{"reload", 3, func(s *soaking) {
 		s.r.struck("reload")
-		s.r.configure(strings.Replace(fleet(6, 10), "max_retry_attempts: 20", fmt.Sprint("max_retry_attempts: ", 20+s.r.chance.Int64N(5)), 1))
+		s.r.configure(strings.Replace(soakFleet, "max_retry_attempts: 20", fmt.Sprint("max_retry_attempts: ", 20+s.r.chance.Int64N(5)), 1))
+	}},
+	{"an idle agent dies", 3, func(s *soaking) {
+		leader := s.leader()
+		s.r.missed(leader, "a7")
+		s.r.submit(many(fmt.Sprint("late-", s.number), "brief", 5)...)
+		s.r.hire("a7", 10, briefly)
+		s.r.pause(3 * time.Second) // they are done: what comes next must not outlast what they are given
+	}},
+	{"an alarm longer than a lease", 1, func(s *soaking) {
+		s.r.briefAlarm(s.leader(), "brief", 10, 8*time.Second)
+		s.r.pause(5 * time.Second)
+	}},
+	{"a task that kills its agents", 2, func(s *soaking) {
+		id := fmt.Sprint("poison-", s.number)
+		s.hit("agents die of "+id, func() {
+			s.r.submit(task(id, "build"))
+			s.r.eventually(2*time.Minute, id+" is parked", func() (bool, string) {
+				e := s.r.book.entry(id)
+				return len(e.failures) > 0, e.String()
+			})
+		})
+	}},
+	{"a leader whose clock is ahead, killed", 2, func(s *soaking) {
+		s.second.kill()
+		s.second = s.r.ahead("20s") // less than a task may wait
+		s.secondLeads()
+		s.r.pause(s.upTo(3 * time.Second))
+		s.second.kill()
+		s.second = s.r.launch(start{})
+	}},
+	{"lanes dropped while they are fed", 1, func(s *soaking) {
+		leader := s.leader()
+		burst := func(n int) {
+			tasks := many(fmt.Sprint("burst-", s.number, "-", n), "build", 900)
+			for i := range tasks {
+				tasks[i].Group = fmt.Sprint("g", i/300)
+			}
+			s.r.submit(tasks...)
+		}
+		dropped := leader.proxy.Add(proxy.Rule{
+			Name: "lanes are dropped, slowly", From: proxy.Client, Action: proxy.Delay, For: 3 * time.Second, Times: proxy.Always,
+			Match: func(f *proxy.Frame) bool { return f.Method == proxy.QueueDelete },
+		})
+		burst(1)
+		s.hit("lanes dropped while they are fed", func() {
+			select {
+			case <-dropped.Acted():
+			case <-time.After(40 * time.Second): // it has changed hands meanwhile, or all was done before any was moved
+			}
+			burst(2)
+			s.r.pause(4 * time.Second)
+		})
 	}},
 	{"one id twenty times", 2, func(s *soaking) {
 		s.r.struck("copies")
@@ -126,8 +175,17 @@ var nemeses = []nemesis{
 	}},
 }
 
-// soakers are the agents of a soak.
-var soakers = agentOptions{work: 50 * time.Millisecond, refuse: oneInThree}
+// soakFleet are six agents for what goes on all the time, and one with a short time for its tasks that
+// is idle but for a few of them. What is recorded is larger than a message may be with each change of it.
+var soakFleet = strings.NewReplacer(
+	"task_routing:", "  a7: {capabilities: [brief], max_concurrent_tasks: 10, health_check_interval: 1, accept_timeout_seconds: 600, timeout_seconds: 5}\ntask_routing:\n  brief: {required_capabilities: [brief]}",
+).Replace(fleet(6, 10, "window: 400", "lanes: []")) + "journal: {record_inputs: true}\n"
+
+// soakers are the agents of a soak; briefly is how the last of them works.
+var (
+	soakers = agentOptions{work: 50 * time.Millisecond, refuse: oneInThree}
+	briefly = agentOptions{work: time.Second}
+)
 
 // soaking is a soak under way.
 type soaking struct {
@@ -145,12 +203,14 @@ type sample struct {
 }
 
 func soak(r *rig, last time.Duration) {
+	r.fates = []fate{{"poison", "poisoned"}}
 	s := &soaking{r: r, first: r.serve()}
+	r.listen()
+	r.largeQuotas(s.first)
 	s.second = r.launch(start{})
 	s.second.awaitState("standby")
-	for i := range 6 {
-		r.hire(fmt.Sprint("a", i+1), 10, soakers)
-	}
+	r.poisonable(6, 10, soakers)
+	r.hire("a7", 10, briefly)
 	// With two users of one broker, and for hours: what matters is that work goes on,
 	// not how much of it.
 	r.produce("t", "build", 60, 1<<40)
@@ -185,6 +245,31 @@ func (s *soaking) draw() nemesis {
 		}
 	}
 	return nemeses[0]
+}
+
+// leader is the coordinator that leads.
+func (s *soaking) leader() (leader *process) {
+	s.r.eventually(2*time.Minute, "one leads", func() (bool, string) {
+		for _, c := range []*process{s.first, s.second} {
+			if c.status().Readiness.Ready {
+				leader = c
+			}
+		}
+		return leader != nil, ""
+	})
+	return leader
+}
+
+// secondLeads makes it.
+func (s *soaking) secondLeads() {
+	s.r.eventually(patience, "the second stands by, or leads", func() (bool, string) {
+		state := s.second.status().Readiness.State
+		return state == "standby" || state == "active", state
+	})
+	if s.second.status().Readiness.State == "standby" {
+		s.first.proxy.Refuse(true)
+		s.hit("the first loses its lock", func() { s.first.proxy.Reset(); s.second.awaitState("active"); s.first.proxy.Refuse(false) })
+	}
 }
 
 func (s *soaking) either() *process {

@@ -29,6 +29,7 @@ const (
 	ChannelOpen    Method = 20<<16 | 10
 	ChannelClose   Method = 20<<16 | 40
 	ChannelCloseOK Method = 20<<16 | 41
+	QueueDelete    Method = 50<<16 | 40
 	Consume        Method = 60<<16 | 20
 	ConsumeOK      Method = 60<<16 | 21
 	Publish        Method = 60<<16 | 40

@@ -1,0 +1,199 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"taskbus/coordinator"
+)
+
+// What the random worlds (history, succession) know of alarms and of agents that are killed.
+
+// stalls are the times in which nobody can be heard: there is no session, or an alarm holds up
+// publishers.
+type stalls struct {
+	since time.Time // when the one at hand began; zero: there is none
+	over  time.Time // when the latest ended; zero: there was none
+	past  []stalled
+}
+
+type stalled struct{ from, until time.Time }
+
+func (s *stalls) begin(now time.Time) {
+	if s.since.IsZero() {
+		s.since = now
+	}
+}
+
+func (s *stalls) end(now time.Time) {
+	if !s.since.IsZero() {
+		s.past = append(s.past, stalled{s.since, now})
+		s.since, s.over = time.Time{}, now
+	}
+}
+
+// between is how much of the time between two moments they took, in those that are over.
+func (s *stalls) between(from, until time.Time) (sum time.Duration) {
+	for _, p := range s.past {
+		if d := earlier(p.until, until).Sub(later(p.from, from)); d > 0 {
+			sum += d
+		}
+	}
+	return sum
+}
+
+// mayBeOverdue objects to a lease that ends while nobody can be heard, before it has had its time
+// without the stalls, or before what was held up in the last one could be told.
+func (s *stalls) mayBeOverdue(now time.Time, a *attempt) error {
+	switch least := a.since.Add(a.Timeout + leaseMargin + s.between(a.since, now)); {
+	case !s.since.IsZero():
+		return fmt.Errorf("%s is overdue, and since %v nobody could have told", a.DispatchID, s.since)
+	case now.Before(least):
+		return fmt.Errorf("%s is overdue at %v, before %v", a.DispatchID, now, least)
+	case !a.settled.IsZero() && a.settled.Before(s.over) && now.Before(s.over.Add(leastToTell)):
+		return fmt.Errorf("%s is overdue at %v, and could be told of only from %v on", a.DispatchID, now, s.over)
+	}
+	return nil
+}
+
+// alarmTimes are how long alarms last, or pauses in them: longer than any lease, now and then.
+var alarmTimes = []int{0, 1, 30, 100, 1000}
+
+// alarm begins, or ends after a while. Time passes in it as ever.
+func (h *history) alarm(t *rapid.T) {
+	h.needSession(t)
+	if h.m.held {
+		h.now = h.now.Add(seconds(t, "the alarm lasts", alarmTimes...))
+		h.do(coordinator.Tick{})
+	}
+	h.do(coordinator.PublishingHeld{Held: !h.m.held})
+}
+
+// kill ends an agent without a word: its consumer is gone from one moment to the next. Whether it
+// has work or none, who looks when the engine asks for it sees that within five seconds, and what it
+// had in hand, and what was sent to it meanwhile, is taken back together. It may be back at once.
+func (h *history) kill(t *rapid.T) {
+	h.needSession(t)
+	var idle, busy []coordinator.AgentID
+	for _, a := range h.e.fleet.agents {
+		switch b := h.m.agents[a.spec.ID]; {
+		case b.state != coordinator.AgentOnline || b.noQueue:
+		case b.outstanding() == 0:
+			idle = append(idle, a.spec.ID)
+		default:
+			busy = append(busy, a.spec.ID)
+		}
+	}
+	list := idle
+	if len(idle) == 0 || len(busy) > 0 && rapid.Bool().Draw(t, "one with work") {
+		list = busy
+	}
+	if len(list) == 0 {
+		t.Skip("no agent is there")
+	}
+	id := rapid.SampledFrom(list).Draw(t, "killed")
+	a := h.m.agents[id]
+	h.do(coordinator.QueueSeen{Agent: id, Consumers: 1})
+	const look, within = 500 * time.Millisecond, 5 * time.Second
+	for end := h.now.Add(within); a.state == coordinator.AgentOnline; h.now = h.now.Add(look) {
+		if h.now.After(end) {
+			t.Fatalf("%s was killed %v ago, and is not missed", id, within)
+		}
+		h.do(coordinator.Tick{})
+		if slices.ContainsFunc(h.e.Watched(h.now, presentMost), func(w coordinator.QueueWatch) bool { return w.Agent == id }) {
+			h.do(coordinator.QueueSeen{Agent: id, Ready: 1})
+		}
+		if n := len(h.e.pending.active); n > 0 && rapid.Bool().Draw(t, "a word of another") {
+			h.do(coordinator.AgentReported{Live: true, Report: h.idle(rapid.SampledFrom(agentIDs).Draw(t, "agent"))})
+		}
+	}
+	for _, d := range slices.Clone(h.arrived) {
+		if d.Agent == id && rapid.IntRange(0, 5).Draw(t, d.DispatchID+" comes later at 0") > 0 {
+			h.arrived = slices.DeleteFunc(h.arrived, func(x *coordinator.Dispatch) bool { return x == d })
+			h.handle++
+			h.do(coordinator.TaskReturned{
+				Handle: h.handle, Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Tried: d.Tried, Failed: d.Failed,
+				Cause: coordinator.ReturnTakenBack, Redelivered: rapid.Bool().Draw(t, "in hand"), MaybeDuplicate: d.MaybeDuplicate,
+			})
+		}
+	}
+	if rapid.Bool().Draw(t, "it is back") {
+		h.now = h.now.Add(time.Second)
+		h.do(coordinator.AgentReported{Live: true, Report: h.idle(id)})
+		h.do(coordinator.QueueSeen{Agent: id, Consumers: 1})
+	}
+}
+
+// alarm begins, or ends after a while: shorter than a lease, of which the other histories have longer ones.
+func (s *succession) alarm(t *rapid.T) bool {
+	if s.held {
+		s.now = s.now.Add(seconds(t, "the alarm lasts", 0, 1, 30))
+		s.do(coordinator.Tick{})
+	}
+	s.do(coordinator.PublishingHeld{Held: !s.held})
+	return true
+}
+
+// kill ends an agent without a word, which is back when all that it had in hand has come back.
+func (s *succession) kill(t *rapid.T) bool {
+	id := rapid.SampledFrom(s.policy.Agents).Draw(t, "killed").ID
+	s.attend(id)
+	for range 2 {
+		s.do(coordinator.QueueSeen{Agent: id, Ready: 1})
+	}
+	if a := s.e.fleet.byID[id]; a.state == coordinator.AgentOnline {
+		s.t.Fatalf("%s was killed, and is not missed", id)
+	}
+	for _, d := range slices.Clone(s.arrived) {
+		if d.Agent != id || !s.early && s.l.life(d.Task.ID).attempts[coordinator.AttemptID(d.Task.ID, d.Attempt)].standing == published {
+			continue
+		}
+		s.heard[d.DispatchID] = true
+		s.arrived = slices.DeleteFunc(s.arrived, func(x *coordinator.Dispatch) bool { return x == d })
+		s.handle++
+		s.do(coordinator.TaskReturned{
+			Handle: s.handle, Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Tried: d.Tried, Failed: d.Failed,
+			Cause: coordinator.ReturnTakenBack, Redelivered: rapid.Bool().Draw(t, "in hand"), MaybeDuplicate: d.MaybeDuplicate,
+		})
+	}
+	s.attend(id)
+	return true
+}
+
+// attend has an agent be there.
+func (s *succession) attend(id coordinator.AgentID) {
+	if s.dead == id {
+		s.dead = ""
+	}
+	s.now = s.now.Add(time.Millisecond)
+	s.do(coordinator.AgentReported{Live: true, Report: coordinator.AgentReport{
+		Agent: id, Status: coordinator.StatusReady, Available: 3, Timestamp: s.real(), ActiveTasks: []coordinator.TaskID{},
+	}})
+	s.do(coordinator.QueueSeen{Agent: id, Consumers: 1})
+}
+
+// killMeanwhile has an agent have been killed while nobody led, of which the stream of heartbeats says
+// nothing: the first look at its queue tells, and it gets nothing from then on.
+func (s *succession) killMeanwhile(t *rapid.T) {
+	if s.dead = ""; rapid.IntRange(0, 2).Draw(t, "an agent was killed meanwhile at 0") > 0 {
+		return
+	}
+	id := rapid.SampledFrom(s.policy.Agents).Draw(t, "killed").ID
+	s.do(coordinator.QueueSeen{Agent: id})
+	s.dead = id
+	if a := s.e.fleet.byID[id]; !a.unattended {
+		s.t.Fatalf("%s has no consumer any more, and the new leader does not know", id)
+	}
+}
+
+// revive has the agent come back that was killed while nobody led.
+func (s *succession) revive(*rapid.T) bool {
+	if s.dead == "" {
+		return false
+	}
+	s.attend(s.dead)
+	return true
+}
