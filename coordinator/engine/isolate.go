@@ -242,7 +242,7 @@ func (e *Engine) worthKeeping() (best *agent) {
 // claimAlone is the task that must be alone and may go to an agent that claims and has nothing
 // in hand; nil: none, or it has.
 func (e *Engine) claimAlone(a *agent) *openTask {
-	if len(e.isolated.tasks) == 0 || !e.connected || !e.fleet.isVacant(a, e.fleet.eligibility(a)) {
+	if len(e.isolated.groups) == 0 || !e.connected || !e.fleet.isVacant(a, e.fleet.eligibility(a)) {
 		return nil
 	}
 	return e.nextAlone(func(g *aloneGroup) bool { return g.class.usable.has(a.number) })
