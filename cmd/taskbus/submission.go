@@ -94,8 +94,13 @@ func (s *submission) confirmed(ctx context.Context) error {
 		case <-s.tally.changed:
 			late.Reset(confirmTimeout)
 		case <-late.C:
-			if !s.tally.held() {
-				return fmt.Errorf("%s has confirmed nothing for %v", s.where, confirmTimeout)
+			held := s.tally.held()
+			select {
+			case <-s.tally.changed: // at the same moment: the alarm may have ended just now
+			default:
+				if !held {
+					return fmt.Errorf("%s has confirmed nothing for %v", s.where, confirmTimeout)
+				}
 			}
 			late.Reset(confirmTimeout)
 		case <-ctx.Done():
@@ -305,9 +310,9 @@ func (t *tally) past(line int, last bool) {
 // hold notes that the broker takes nothing, or goes on.
 func (t *tally) hold(blocked bool) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.blocked = blocked
-	t.mu.Unlock()
-	t.signal()
+	t.signal() // before the change can be seen
 }
 
 func (t *tally) held() bool {
