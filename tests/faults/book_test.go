@@ -290,7 +290,12 @@ func (b *book) entry(id string) (e entry) {
 	defer b.mu.Unlock()
 	if found := b.tasks[id]; found != nil {
 		e = *found
-		e.runs, e.failures = slices.Clone(found.runs), slices.Clone(found.failures)
+		e.failures = slices.Clone(found.failures)
+		e.runs = make([]*run, len(found.runs))
+		for i, o := range found.runs {
+			copied := *o
+			e.runs[i] = &copied
+		}
 	}
 	return e
 }
