@@ -16,6 +16,7 @@ const (
 	exitFailed = 1  // what was asked for did not succeed
 	exitUsage  = 2  // the command line is wrong
 	exitDiffer = 3  // a bill differs from the history by more than the tolerance
+	exitPartly = 4  // what a replay could compare is identical, and not everything could be compared
 	exitConfig = 78 // EX_CONFIG: the configuration or the environment is wrong; starting again does not help
 )
 
@@ -51,6 +52,9 @@ var errReported = errors.New("reported already")
 // errDiffers is that with exit code 3.
 var errDiffers = errors.New("the bill differs")
 
+// errPartly is that with exit code 4.
+var errPartly = errors.New("not everything was compared")
+
 // exit prints err, if there is one, and gives the exit code.
 func (a *app) exit(command *cobra.Command, err error) int {
 	code := exitOK
@@ -62,6 +66,8 @@ func (a *app) exit(command *cobra.Command, err error) int {
 		return exitFailed
 	case errors.Is(err, errDiffers):
 		return exitDiffer
+	case errors.Is(err, errPartly):
+		return exitPartly
 	case errors.As(err, &own):
 		code = own.code
 	case a.began:

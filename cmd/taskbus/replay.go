@@ -36,7 +36,8 @@ snapshot, and everything that the engine was told from then on. The engine of th
 program is given the same, and its decisions are held against those in the journal,
 byte by byte. They are identical, or the first difference is shown and explained
 and the exit code is 1: then this version of taskbus decides otherwise than the one
-that wrote the journal, or the export is not what was recorded.
+that wrote the journal, or the export is not what was recorded. The exit code is 4
+when some records, or all, could not be compared; the first line says how many.
 
 With --strategy, --config or both it shows what would have been: how many tasks
 would have succeeded, failed and waited, and which agents would have got them. The
@@ -109,7 +110,7 @@ func (a *app) replay(flags replayFlags, path string) error {
 // verify holds every recording against its journal.
 func (a *app) verify(output string, recordings []*replay.Recording) error {
 	var reports []replay.Report
-	different := false
+	different, compared, left := false, 0, 0
 	for _, r := range recordings {
 		policies := recordedPolicies{}
 		v, err := r.Verify(policies.find)
@@ -120,6 +121,7 @@ func (a *app) verify(output string, recordings []*replay.Recording) error {
 		report.Notes = append(report.Notes, policies.notes...)
 		reports = append(reports, report)
 		different = different || v.Difference != nil
+		compared, left = compared+report.Records, left+report.NotCompared()
 	}
 	if output == outputJSON {
 		if err := a.printJSON(reports); err != nil {
@@ -132,8 +134,11 @@ func (a *app) verify(output string, recordings []*replay.Recording) error {
 			}
 		}
 	}
-	if different {
+	switch {
+	case different:
 		return errReported
+	case compared == 0 || left > 0:
+		return errPartly
 	}
 	return nil
 }

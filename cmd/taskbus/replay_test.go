@@ -165,34 +165,26 @@ func TestReplayFindsWhatHasChanged(t *testing.T) {
 	}
 }
 
-// One that decides otherwise than the journal says ends with exit code 1, and says
-// which decision it was.
-func TestReplayShowsTheDifference(t *testing.T) {
-	path := exportedTerm(t, recordedFleet)
-	changed := filepath.Join(t.TempDir(), "changed.tbj")
+// rewritten is an export made of what change gives for each message of another; false: none.
+func rewritten(t *testing.T, path string, change func(journal.Exported) (journal.Exported, bool)) string {
+	t.Helper()
 	in, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer in.Close()
+	changed := filepath.Join(t.TempDir(), "changed.tbj")
 	out, err := os.Create(changed)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = journal.WriteExport(out, func(yield func(journal.Exported, error) bool) {
-		assigned := 0
 		for m, err := range journal.ReadExport(in) {
-			if message, e := journal.Decode(m.Body); e == nil && message.Kind == journal.KindBatch {
-				for _, r := range message.Records {
-					if a, ok := r.(*coordinator.Assigned); ok {
-						if assigned++; assigned == 150 {
-							a.Agent = "nobody"
-						}
-					}
-				}
-				m.Body = journal.AppendBatch(nil, message.Header, message.Records)
+			if err != nil {
+				yield(m, err)
+				return
 			}
-			if !yield(m, err) {
+			if m, there := change(m); there && !yield(m, nil) {
 				return
 			}
 		}
@@ -203,6 +195,48 @@ func TestReplayShowsTheDifference(t *testing.T) {
 	if err := out.Close(); err != nil {
 		t.Fatal(err)
 	}
+	return changed
+}
+
+// What is missing at the end is told by a number and an exit code of its own.
+func TestReplayOfAnExportThatEndsEarly(t *testing.T) {
+	path := exportedTerm(t, recordedFleet)
+	without := func(from int) string {
+		batches := 0
+		return rewritten(t, path, func(m journal.Exported) (journal.Exported, bool) {
+			if h, err := journal.DecodeHeader(m.Body); err != nil || h.Kind != journal.KindBatch {
+				return m, true
+			}
+			batches++
+			return m, batches <= from
+		})
+	}
+	if text, _ := replayed(t, exitPartly, without(100)); !strings.Contains(text, "identical: ") || !strings.Contains(text, " records not compared\n") {
+		t.Errorf("without the end:\n%s", text)
+	}
+	if text, _ := replayed(t, exitPartly, without(0)); !strings.Contains(text, "nothing compared: 0 decisions (0 records of ") {
+		t.Errorf("without any record:\n%s", text)
+	}
+}
+
+// One that decides otherwise than the journal says ends with exit code 1, and says
+// which decision it was.
+func TestReplayShowsTheDifference(t *testing.T) {
+	path := exportedTerm(t, recordedFleet)
+	assigned := 0
+	changed := rewritten(t, path, func(m journal.Exported) (journal.Exported, bool) {
+		if message, err := journal.Decode(m.Body); err == nil && message.Kind == journal.KindBatch {
+			for _, r := range message.Records {
+				if a, ok := r.(*coordinator.Assigned); ok {
+					if assigned++; assigned == 150 {
+						a.Agent = "nobody"
+					}
+				}
+			}
+			m.Body = journal.AppendBatch(nil, message.Header, message.Records)
+		}
+		return m, true
+	})
 	text, _ := replayed(t, exitFailed, changed)
 	for _, want := range []string{"different after 149 decisions", "Assigned of job-149.", ".1 to nobody", "Agent was nobody, is ", "the replayed choice: "} {
 		if !strings.Contains(text, want) {

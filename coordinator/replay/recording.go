@@ -103,13 +103,19 @@ func (j *journalled) pass() {
 	j.next++
 }
 
-// rest counts the records that follow without a hole.
+// missing counts the records between the latest that was read and the next that is there; 0 where
+// none is.
+func (j *journalled) missing() uint64 {
+	if len(j.records) > 0 || len(j.batches) == 0 || j.batches[0].first <= j.next {
+		return 0
+	}
+	return j.batches[0].first - j.next
+}
+
+// rest counts the records that follow, those among them that are missing included.
 func (j *journalled) rest() int {
 	end := j.next + uint64(len(j.records))
 	for _, b := range j.batches {
-		if b.first > end {
-			break
-		}
 		end = max(end, b.first+b.count)
 	}
 	return int(end - j.next)

@@ -14,8 +14,8 @@ import (
 type Verification struct {
 	// Inputs given, Records compared, Decisions among them: tasks given to agents.
 	Inputs, Records, Decisions int
-	// Unrecorded are the records that the leader journalled after the last input:
-	// nothing is known of them.
+	// Unrecorded are the records that the leader journalled after the last input, to the last of
+	// the export: nothing is known of them.
 	Unrecorded int
 	// Unjournalled are the records that came of inputs whose records the journal does
 	// not hold (any more): it ends there, or the leader did.
@@ -93,6 +93,12 @@ func (v *Verification) compare(n int, in *journal.Input, p *player, wanted *jour
 		switch {
 		case err != nil:
 			return err
+		case want == nil && wanted.missing() > 0:
+			v.Difference = &Difference{
+				Record: wanted.next, Input: n + 1, At: in.At.UTC(), Event: eventName(in.Event),
+				Text: fmt.Sprintf("it and the %d records behind it are missing in the export", wanted.missing()-1),
+			}
+			return errDiffers
 		case want == nil:
 			v.Unjournalled += len(p.records) - i
 			return nil

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -380,4 +381,87 @@ func TestRecordingsInAnExport(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
+}
+
+// batchesOf are the places of the messages of records.
+func batchesOf(t *testing.T, messages [][]byte) (at []int) {
+	t.Helper()
+	for i, m := range messages {
+		h, err := journal.DecodeHeader(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Kind == journal.KindBatch {
+			at = append(at, i)
+		}
+	}
+	return at
+}
+
+// What is missing in the middle is a difference, and what could not be compared is counted: an
+// export that lacks records is never told to be identical without a word.
+func TestMissingRecordsAreToldOf(t *testing.T) {
+	w, policies := eventful(t, 1<<30)
+	batches := batchesOf(t, w.messages)
+	whole := w.messages
+	verified := func(messages [][]byte) Report {
+		r := recording(t, messages)
+		v, err := r.Verify(policies.find)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Report(v)
+	}
+	all := verified(whole)
+	if !all.Identical || all.NotCompared() != 0 {
+		t.Fatalf("of the whole: %+v", all)
+	}
+	for name, c := range map[string]struct {
+		without         []int // batches, by their number
+		identical, hole bool
+	}{
+		"one in the middle": {[]int{len(batches) / 4}, false, true},
+		"the first":         {[]int{0}, false, true},
+		"two together":      {[]int{len(batches) / 2, len(batches)/2 + 1}, false, true},
+		"the last":          {[]int{len(batches) - 1}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gone, lost := map[int]bool{}, 0
+			for _, n := range c.without {
+				gone[batches[n]] = true
+				h, err := journal.DecodeHeader(whole[batches[n]])
+				if err != nil {
+					t.Fatal(err)
+				}
+				lost += h.Count
+			}
+			var rest [][]byte
+			for i, m := range whole {
+				if !gone[i] {
+					rest = append(rest, m)
+				}
+			}
+			got := verified(rest)
+			if got.Identical != c.identical || (got.Difference != nil) != c.hole {
+				t.Errorf("%+v", got)
+			}
+			if c.hole && !strings.Contains(got.Difference.Text, fmt.Sprintf("it and the %d records behind it are missing", lost-1)) {
+				t.Errorf("%d records are missing, and it says: %s", lost, got.Difference.Text)
+			}
+			if !c.hole && (got.NotCompared() != lost || got.Records != all.Records-lost) {
+				t.Errorf("%d records are missing of %d: %+v", lost, all.Records, got)
+			}
+		})
+	}
+	none := verified(slices.DeleteFunc(slices.Clone(whole), func(m []byte) bool {
+		h, err := journal.DecodeHeader(m)
+		return err == nil && h.Kind == journal.KindBatch
+	}))
+	var text strings.Builder
+	if err := none.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	if none.Identical || none.NotCompared() != all.Records || !strings.Contains(text.String(), "nothing compared: 0 decisions") {
+		t.Errorf("without any records: %+v\n%s", none, &text)
+	}
 }
