@@ -129,8 +129,9 @@ func TestRequestsHaveATimeLimit(t *testing.T) {
 	t.Parallel()
 	p, u := newProxy(t, brokertest.Vhost(t).URL, nil)
 	cfg := config(t, u.String())
+	open(t, cfg, bus.SessionSpec{Name: "declares", Topology: quorum("q")})
 	cfg.RequestTimeout, cfg.CloseTimeout = 300*time.Millisecond, 300*time.Millisecond
-	s := open(t, cfg, bus.SessionSpec{Name: "t", Topology: quorum("q")})
+	s := open(t, cfg, bus.SessionSpec{Name: "t", Topology: bus.Topology{Mode: bus.Off}})
 	p.freeze()
 	if _, err := s.Depth(t.Context(), "q"); err == nil || !strings.Contains(err.Error(), "no answer within 300ms") {
 		t.Errorf("Depth gives %v, want the time limit", err)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -33,16 +34,7 @@ func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
 		soon: make(chan struct{}, 1), now: make(chan struct{}, 1),
 		unsubscribed: make(chan struct{}), handedOut: make(chan struct{}), done: make(chan struct{}),
 	}
-	var deliveries <-chan amqp.Delivery
-	var err error
-	for _, args := range s.consumeArguments(sub) {
-		if deliveries, err = c.consume(sub, args); refusal(err, amqp.PreconditionFailed) == nil {
-			break
-		}
-		if args[streamOffsetArg] != nil {
-			c.mayBeStream = false
-		}
-	}
+	deliveries, err := s.begin(c, s.consumeArguments(sub), func(args amqp.Table) (<-chan amqp.Delivery, error) { return c.consume(sub, args) })
 	if err != nil {
 		return s.subscribeError(sub, err)
 	}
@@ -59,6 +51,46 @@ func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
 	go c.deliver(deliveries)
 	go c.acknowledge()
 	return nil
+}
+
+// begin asks for a consumer with the first of these arguments that is not refused.
+func (s *session) begin(c *consumer, tries []amqp.Table, consume func(amqp.Table) (<-chan amqp.Delivery, error)) (deliveries <-chan amqp.Delivery, err error) {
+	patience := time.NewTimer(replicaPatience)
+	defer patience.Stop()
+	for _, args := range tries {
+		for deliveries, err = consume(args); withoutReplica(err); deliveries, err = consume(args) {
+			// It is a stream. With other arguments, and its replica there a moment later, reading would
+			// begin with what comes next and pass over all that is there.
+			select {
+			case <-time.After(replicaPause):
+			case <-patience.C:
+				return nil, err
+			case <-s.ending:
+				return nil, err
+			}
+		}
+		if refusal(err, amqp.PreconditionFailed) == nil {
+			break
+		}
+		if args[streamOffsetArg] != nil {
+			c.mayBeStream = false
+		}
+	}
+	return deliveries, err
+}
+
+// A stream is read from the replica of the node that is asked. For a moment after the stream was declared, or the
+// node came back, that node has none.
+const (
+	replicaPatience = 5 * time.Second
+	replicaPause    = 100 * time.Millisecond
+)
+
+// withoutReplica reports whether the node that was asked has no replica of the stream; the text of the refusal
+// is all that tells it apart.
+func withoutReplica(err error) bool {
+	reply := refusal(err, amqp.PreconditionFailed)
+	return reply != nil && strings.Contains(reply.Reason, "replica on the local node")
 }
 
 // consumeArguments are what to ask for, and what instead if that is refused: a
