@@ -22,7 +22,7 @@ const replyLife = time.Minute
 // worth nothing.
 func (r *session) onBids(schema string, agent coordinator.AgentID, bids []messages.TaskBid, d *bus.Delivery) {
 	defer r.bus.Ack(d.Tag)
-	if key, keyed := keyOf(d); keyed && key != agent || !r.authentic(schema, agent, d.UserID) {
+	if !r.authentic(schema, agent, d) {
 		r.s.metrics.forgedBids.Add(float64(len(bids)))
 		return
 	}
@@ -44,7 +44,7 @@ func (r *session) onBids(schema string, agent coordinator.AgentID, bids []messag
 // when it hears nothing.
 func (r *session) onClaim(m *messages.TaskClaim, d *bus.Delivery) {
 	defer r.bus.Ack(d.Tag)
-	if key, keyed := keyOf(d); keyed && key != m.AgentID || !r.authentic(schemas.TaskClaim, m.AgentID, d.UserID) {
+	if !r.authentic(schemas.TaskClaim, m.AgentID, d) {
 		r.s.metrics.forgedClaims.Inc()
 		return
 	}

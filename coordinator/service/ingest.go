@@ -210,7 +210,7 @@ func (r *session) onStatus(d bus.Delivery) {
 		r.s.observe.invalidStatus(refusal)
 		return
 	}
-	if !r.genuine(&m, d.UserID) {
+	if !r.genuine(&m, &d) {
 		return
 	}
 	failpoint.Hit(failpoint.AfterValidate)

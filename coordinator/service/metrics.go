@@ -103,7 +103,7 @@ func newMetrics(s *Service) *metrics {
 		publishVec:     vec("publish_outcomes_total", "What the broker answered to publications.", "outcome"),
 		invalid:        vec("validation_failures_total", "Messages that were refused as invalid, by the schema they should follow and the rule they break.", "schema", "keyword"),
 		statusRefused:  vec("status_refused_total", "Heartbeats that changed nothing, by cause.", "refusal"),
-		authRejections: vec("auth_rejections_total", "Heartbeats, results, bids and claims whose broker-validated user was not their agent, and cancels on task.request whose user was an agent or not named, by mode of agents.auth.", "mode"),
+		authRejections: vec("auth_rejections_total", "Heartbeats, results, bids and claims whose broker-validated user was not their agent, and cancels on task.request whose user was an agent or not named, by mode of agents.auth; key: their routing key ended in another id, which is refused in every mode.", "mode"),
 		sessions:       vec("amqp_sessions_total", "Broker sessions opened, and ended by cause.", "reason"),
 		quotaAlerts:    vec("quota_alerts_total", "Budgets of LLM quota that have come to so many percent of what may be used, once in each period.", "percent"),
 		quotaOverruns:  counter("quota_overruns_total", "Budgets of LLM quota that were told of because, by the forecast, they will not last until their period ends; once in each period."),

@@ -50,6 +50,23 @@ func (o *observer) wrongSender(messageType string, agent coordinator.AgentID, us
 	e.Msg("message of another user accepted (agents.auth: warn; said once for each agent and message type)")
 }
 
+// wrongKey notes a heartbeat, result, bid or claim that came by the key of another id than its
+// agent's, with one line for each agent and kind. It is refused in every mode.
+func (o *observer) wrongKey(messageType string, agent, key coordinator.AgentID) {
+	if messageType == schemas.AgentStatus {
+		o.s.count.authRejections.Add(1)
+	}
+	o.s.metrics.authRejections.WithLabelValues(refusedByKey).Inc()
+	if !o.first(stranger{messageType + ", key", agent}) {
+		return
+	}
+	o.log.Warn().Str("message_type", messageType).Str("agent_id", string(agent)).Str("key", messages.Clean(string(key), 64)).
+		Msg("message refused: it came by a routing key that ends in another id than its agent's (said once for each agent and message type)")
+}
+
+// refusedByKey is the label mode of auth_rejections_total where agents.auth does not matter.
+const refusedByKey = "key"
+
 // wrongRelay notes a status that claims to be relayed by a coordinator and is of
 // another user than ours, with one line for each agent.
 func (o *observer) wrongRelay(agent coordinator.AgentID, user string, mode config.Auth) {

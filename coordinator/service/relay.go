@@ -142,17 +142,17 @@ func (r *session) awaitRelay(ctx context.Context, v *relayed) error {
 	}
 }
 
-// genuine tells whether a status may count (agents.auth). One that a coordinator
-// relays must come from a coordinator: from this one's own user.
-func (r *session) genuine(m *messages.AgentStatus, user string) bool {
-	if !m.Relayed {
-		return r.authentic(schemas.AgentStatus, m.AgentID, user)
+// genuine reports whether a status may count. One that a coordinator relays must come from a
+// coordinator: by no agent's key, and from this one's own user (agents.auth).
+func (r *session) genuine(m *messages.AgentStatus, d *bus.Delivery) bool {
+	if key, keyed := keyOf(d); !m.Relayed || keyed && key != m.AgentID {
+		return r.authentic(schemas.AgentStatus, m.AgentID, d)
 	}
 	mode := r.s.config.Load().Auth
-	if mode == config.AuthOff || user != "" && user == r.bus.User() {
+	if mode == config.AuthOff || d.UserID != "" && d.UserID == r.bus.User() {
 		return true
 	}
-	r.s.observe.wrongRelay(m.AgentID, user, mode)
+	r.s.observe.wrongRelay(m.AgentID, d.UserID, mode)
 	return mode != config.AuthStrict
 }
 

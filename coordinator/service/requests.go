@@ -195,10 +195,11 @@ func (r *session) byAgentsKey(d *bus.Delivery) (why string, err error) {
 	return fmt.Sprintf("it came by the key of agent %q, and agents may not cancel tasks", messages.Clean(string(id), 64)), nil
 }
 
-// keyOf is who sent a request by the key task.request.<id>, as far as the broker lets only
-// that user publish by it; false for one that came otherwise.
+// keyOf is the id at the end of the key by which a message came: <queue>.<id>, which the broker lets
+// only that user publish by, where users have the permissions of deploy/; false for one that came
+// otherwise.
 func keyOf(d *bus.Delivery) (id coordinator.AgentID, keyed bool) {
-	name, keyed := strings.CutPrefix(d.RoutingKey, bus.QueueRequest+".")
+	name, keyed := strings.CutPrefix(d.RoutingKey, d.Queue+".")
 	return coordinator.AgentID(name), keyed && d.Exchange == bus.ExchangeIn
 }
 

@@ -42,7 +42,7 @@ func (r *session) onResult(d bus.Delivery) {
 		r.s.observe.invalidResult(refusal)
 		return
 	}
-	if !r.authentic(schemas.TaskResult, r.result.AgentID, d.UserID) {
+	if !r.authentic(schemas.TaskResult, r.result.AgentID, &d) {
 		r.s.count.forgedResults.Add(1)
 		r.s.metrics.forgedResults.Inc()
 		return
@@ -53,14 +53,19 @@ func (r *session) onResult(d bus.Delivery) {
 	r.s.loop.post(r.number, coordinator.ResultReported{Result: result, Live: news, Untold: !news})
 }
 
-// authentic tells whether a message of an agent may count (agents.auth): the
-// user that the broker has validated must be the agent.
-func (r *session) authentic(messageType string, agent coordinator.AgentID, user string) bool {
+// authentic reports whether a message of an agent may count. A key that ends in an id must end in
+// the agent's, whatever agents.auth says; with it the user that the broker has validated must be
+// the agent.
+func (r *session) authentic(messageType string, agent coordinator.AgentID, d *bus.Delivery) bool {
+	if key, keyed := keyOf(d); keyed && key != agent {
+		r.s.observe.wrongKey(messageType, agent, key)
+		return false
+	}
 	mode := r.s.config.Load().Auth
-	if mode == config.AuthOff || user == string(agent) {
+	if mode == config.AuthOff || d.UserID == string(agent) {
 		return true
 	}
-	r.s.observe.wrongSender(messageType, agent, user, mode)
+	r.s.observe.wrongSender(messageType, agent, d.UserID, mode)
 	return mode != config.AuthStrict
 }
 

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -130,6 +131,51 @@ func TestSenderOfAResultIsChecked(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A key that ends in another id than the agent's speaks for nobody, whatever agents.auth says: with the
+// permissions of deploy/ the broker lets a2 publish by its own keys alone. By its own key, and without any, the
+// agent is believed as before.
+func TestKeyOfAnotherAgent(t *testing.T) {
+	status := func(relayed string) string {
+		return fmt.Sprintf(`{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0,"active_tasks":0,"available_capacity":1,"timestamp":%q%s}`,
+			time.Now().Format(time.RFC3339Nano), relayed)
+	}
+	for _, mode := range []string{"off", "warn", "strict"} {
+		for _, c := range []struct {
+			what, key string
+			body      func() string
+			counts    bool
+		}{
+			{"a heartbeat", "agent.status.a1", func() string { return status("") }, true},
+			{"a heartbeat", "agent.status.a2", func() string { return status("") }, false},
+			{"a relayed heartbeat", "agent.status.a2", func() string { return status(`,"relayed":true`) }, false},
+			{"a result", "task.result.a1", func() string { return resultBody("a1", "t-1", "succeeded", "") }, true},
+			{"a result", "task.result.a2", func() string { return resultBody("a1", "t-1", "succeeded", "") }, false},
+		} {
+			t.Run(fmt.Sprint(mode, ", ", c.what, " by ", c.key), func(t *testing.T) {
+				inRig(t, strings.Replace(fleet, "agents:\n", "agents:\n  auth: "+mode+"\n", 1), func(r *rig) {
+					result := strings.HasPrefix(c.key, "task.result")
+					if result {
+						r.publish(bus.StreamStatus, status(""), func(p *bus.Properties) { p.UserID = "a1" })
+						r.task("t-1", "build", "")
+					}
+					r.request(c.key, "a1", "", c.body()) // a1's connection, or one that the broker does not check
+					got := r.status()
+					seen := got.Counters.Results["succeeded"] == 1
+					if !result {
+						seen = slices.ContainsFunc(got.Agents, func(a httpapi.Agent) bool { return a.ID == "a1" && a.State == "online" })
+					}
+					if seen != c.counts {
+						t.Errorf("it counts: %v, want %v; log:\n%s", seen, c.counts, r.log)
+					}
+					if told := strings.Count(r.log.String(), "by a routing key that ends in another id"); told != int(boolGauge(!c.counts)) {
+						t.Errorf("%d lines about the key; log:\n%s", told, r.log)
+					}
+				})
+			})
+		}
 	}
 }
 
