@@ -32,7 +32,7 @@ func BenchmarkShouldRateLimit(b *testing.B) {
 	for name, register := range map[string]func(*grpc.Server){
 		"echo": func(s *grpc.Server) { pb.RegisterRateLimitServiceServer(s, echo{}) },
 		"taskbus": func(s *grpc.Server) {
-			pb.RegisterRateLimitServiceServer(s, newLimiter(src, gateway.NewRoster([]byte(token), nil), Options{}))
+			pb.RegisterRateLimitServiceServer(s, newLimiter(src, Options{}))
 		},
 	} {
 		b.Run(name, func(b *testing.B) {
@@ -40,7 +40,7 @@ func BenchmarkShouldRateLimit(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			server := grpc.NewServer(options(Options{})...)
+			server := grpc.NewServer(options(gateway.NewRoster([]byte(token), nil), Options{})...)
 			register(server)
 			ended := make(chan error, 1)
 			go func() { ended <- server.Serve(listener) }()

@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,8 +18,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	"pgregory.net/rapid"
 
@@ -57,6 +61,12 @@ func served(t *testing.T, src Source) pb.RateLimitServiceClient {
 
 func servedWith(t *testing.T, src Source, opts Options) pb.RateLimitServiceClient {
 	t.Helper()
+	return pb.NewRateLimitServiceClient(connected(t, src, opts))
+}
+
+// connected is a connection to a service that answers until the test ends.
+func connected(t *testing.T, src Source, opts Options) *grpc.ClientConn {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +87,7 @@ func servedWith(t *testing.T, src Source, opts Options) pb.RateLimitServiceClien
 			t.Error(err)
 		}
 	})
-	return pb.NewRateLimitServiceClient(conn)
+	return conn
 }
 
 func as(ctx context.Context, token string) context.Context {
@@ -340,7 +350,8 @@ func TestWhoIsNotAnswered(t *testing.T) {
 		{"no descriptor", func(c context.Context) context.Context { return as(c, token) }, many(0), nil, codes.InvalidArgument},
 		{"65 descriptors", func(c context.Context) context.Context { return as(c, token) }, many(65), nil, codes.InvalidArgument},
 		{"something back", func(c context.Context) context.Context { return as(c, token) }, &pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{refund}}, nil, codes.InvalidArgument},
-		{"64 KiB", func(c context.Context) context.Context { return as(c, token) }, &pb.RateLimitRequest{Domain: strings.Repeat("d", 64<<10)}, nil, codes.ResourceExhausted},
+		{"4 MiB", func(c context.Context) context.Context { return as(c, token) }, &pb.RateLimitRequest{Domain: strings.Repeat("d", 4<<20)}, nil, codes.ResourceExhausted},
+		{"4 MiB and no token", func(c context.Context) context.Context { return c }, &pb.RateLimitRequest{Domain: strings.Repeat("d", 4<<20)}, nil, codes.Unauthenticated},
 		{"nobody leads", func(c context.Context) context.Context { return as(c, token) }, ok, errors.New("dial tcp 10.1.2.3:8551: connection refused"), codes.Unavailable},
 	} {
 		src := &fake{err: tc.err}
@@ -353,6 +364,47 @@ func TestWhoIsNotAnswered(t *testing.T) {
 		}
 		if asked := len(src.asked) > 0; asked != (tc.want == codes.OK || tc.want == codes.Unavailable) {
 			t.Errorf("%s: the engine was asked: %t", tc.name, asked)
+		}
+	}
+}
+
+// raw sends bytes as they are.
+type raw struct{ encoding.CodecV2 }
+
+func (r raw) Marshal(v any) (mem.BufferSlice, error) {
+	if b, ok := v.([]byte); ok {
+		return mem.BufferSlice{mem.SliceBuffer(b)}, nil
+	}
+	return r.CodecV2.Marshal(v)
+}
+
+// What a client can bring a gateway to send is over the limit if it cannot be read, and never an error: Envoy
+// lets pass what is answered with an error, unless failure_mode_deny is set.
+func TestWhatCannotBeReadIsOverTheLimit(t *testing.T) {
+	long, err := proto.Marshal(&pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{
+		saying("agent", "a", "path", strings.Repeat("x", 40<<10)), saying("agent", "b", "path", strings.Repeat("x", 40<<10))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := proto.Marshal(&pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{saying("agent", "agent-1")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, q := range map[string][]byte{
+		"no text in UTF-8":                  bytes.ReplaceAll(whole, []byte("agent-1"), []byte("agent-\xff")),
+		"two descriptors of a long header":  long,
+		"cut short":                         whole[:len(whole)-1],
+		"no message of the protocol at all": []byte("GET / HTTP/1.1"),
+	} {
+		src := &fake{}
+		var answer pb.RateLimitResponse
+		err := connected(t, src, Options{}).Invoke(as(t.Context(), token), pb.RateLimitService_ShouldRateLimit_FullMethodName, q, &answer,
+			grpc.ForceCodecV2(raw{encoding.GetCodecV2("proto")}))
+		if err != nil || answer.GetOverallCode() != pb.RateLimitResponse_OVER_LIMIT || len(answer.GetStatuses()) != 1 || len(src.asked) != 0 {
+			t.Errorf("%s: %v, %v, the engine was asked %d times; want over the limit", name, &answer, err, len(src.asked))
+		}
+		if !strings.Contains(string(answer.GetRawBody()), "no text in UTF-8, or the request has more than 65536 bytes") {
+			t.Errorf("%s: the client is told %s", name, answer.GetRawBody())
 		}
 	}
 }

@@ -25,7 +25,10 @@ const (
 	pingEvery      = 10 * time.Second // at most, by a client
 	maxStreams     = 4096             // questions of one connection at a time
 	maxHeaders     = 16 << 10
-	stopTimeout    = 3 * time.Second
+	// maxMessage is what is taken of a gateway at all, in bytes: more than Envoy's clients can have it send.
+	// Others than gateways are refused before their message is read.
+	maxMessage  = 4 << 20
+	stopTimeout = 3 * time.Second
 )
 
 // Options are what New can do without.
@@ -42,8 +45,8 @@ type Options struct {
 // be answered for up to 3 s, and returns nil. Any other end is an error. Serve closes the listener
 // in every case. Only gateways are answered.
 func Serve(ctx context.Context, listener net.Listener, src Source, gateways *gateway.Roster, opts Options) error {
-	server := grpc.NewServer(options(opts)...)
-	pb.RegisterRateLimitServiceServer(server, newLimiter(src, gateways, opts))
+	server := grpc.NewServer(options(gateways, opts)...)
+	pb.RegisterRateLimitServiceServer(server, newLimiter(src, opts))
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	select {
@@ -60,9 +63,10 @@ func Serve(ctx context.Context, listener net.Listener, src Source, gateways *gat
 	return nil
 }
 
-func options(opts Options) []grpc.ServerOption {
+func options(gateways *gateway.Roster, opts Options) []grpc.ServerOption {
 	all := []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(maxRequest), grpc.MaxHeaderListSize(maxHeaders), grpc.MaxConcurrentStreams(maxStreams),
+		grpc.ForceServerCodecV2(newCodec()), grpc.InTapHandle(onlyGateways(gateways)),
+		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeaders), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(connectTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingEvery, PermitWithoutStream: true}),

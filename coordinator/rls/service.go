@@ -3,6 +3,7 @@ package rls
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -11,9 +12,9 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/gateway"
@@ -24,7 +25,8 @@ type Source interface {
 	AskCalls(ctx context.Context, calls []coordinator.Call) ([]coordinator.CallAnswer, error)
 }
 
-// The bounds of one request. A gateway that goes beyond them is set up wrongly.
+// The bounds of one request. A gateway that goes beyond the first two is set up wrongly; beyond the third its
+// client may have brought it, and is over the limit.
 const (
 	maxDescriptors = 64
 	maxEntries     = 32
@@ -38,24 +40,23 @@ const askTimeout = 5 * time.Second
 // limiter answers ShouldRateLimit. It is safe for concurrent use.
 type limiter struct {
 	pb.UnimplementedRateLimitServiceServer
-	src      Source
-	gateways *gateway.Roster
-	legacy   bool // headers of limits as well
+	src    Source
+	legacy bool // headers of limits as well
 	// prefix and numbered make an id for every call.
 	prefix   string
 	numbered atomic.Uint64
 }
 
-func newLimiter(src Source, gateways *gateway.Roster, opts Options) *limiter {
-	return &limiter{src: src, gateways: gateways, legacy: opts.LegacyLimitHeaders, prefix: "rls-" + strings.ToLower(rand.Text()[:13]) + "-"}
+func newLimiter(src Source, opts Options) *limiter {
+	return &limiter{src: src, legacy: opts.LegacyLimitHeaders, prefix: "rls-" + strings.ToLower(rand.Text()[:13]) + "-"}
 }
 
 // ShouldRateLimit asks the engine about all descriptors at once.
 func (l *limiter) ShouldRateLimit(ctx context.Context, q *pb.RateLimitRequest) (*pb.RateLimitResponse, error) {
-	if err := l.admitted(ctx); err != nil {
-		return nil, err
-	}
 	descriptors := q.GetDescriptors()
+	if len(descriptors) == 1 && descriptors[0] == unreadable {
+		return respond([]demand{{fault: fmt.Sprintf("it is no text in UTF-8, or the request has more than %d bytes", maxRequest)}}, nil, l.legacy), nil
+	}
 	if n := len(descriptors); n == 0 || n > maxDescriptors {
 		return nil, status.Errorf(codes.InvalidArgument, "the request has %d descriptors; 1 to %d are answered", n, maxDescriptors)
 	}
@@ -136,16 +137,17 @@ func (l *limiter) together(ctx context.Context, calls []coordinator.Call) ([]coo
 	return answers, nil
 }
 
-// admitted tells whether a gateway asks: it shows a certificate, or sends the gateways' token as
-// metadata `authorization: Bearer …` (Envoy: initial_metadata).
-func (l *limiter) admitted(ctx context.Context) error {
-	md, _ := metadata.FromIncomingContext(ctx) // none: there is no token
-	var tls credentials.TLSInfo
-	if p, ok := peer.FromContext(ctx); ok {
-		tls, _ = p.AuthInfo.(credentials.TLSInfo)
+// onlyGateways refuses who is no gateway before the message is read: a gateway shows a certificate, or sends the
+// gateways' token as metadata `authorization: Bearer …` (Envoy: initial_metadata).
+func onlyGateways(gateways *gateway.Roster) tap.ServerInHandle {
+	return func(ctx context.Context, info *tap.Info) (context.Context, error) {
+		var tls credentials.TLSInfo
+		if p, ok := peer.FromContext(ctx); ok {
+			tls, _ = p.AuthInfo.(credentials.TLSInfo)
+		}
+		if gateways.Shown(info.Header.Get("authorization"), &tls.State) {
+			return ctx, nil
+		}
+		return nil, status.Error(codes.Unauthenticated, "send the gateways' token (TASKBUS_GATEWAY_TOKEN) as metadata authorization: Bearer TOKEN (Envoy: initial_metadata of the grpc_service), or show a certificate whose common name TASKBUS_GATEWAY_NAMES lists")
 	}
-	if l.gateways.Shown(md.Get("authorization"), &tls.State) {
-		return nil
-	}
-	return status.Error(codes.Unauthenticated, "send the gateways' token (TASKBUS_GATEWAY_TOKEN) as metadata authorization: Bearer TOKEN (Envoy: initial_metadata of the grpc_service), or show a certificate whose common name TASKBUS_GATEWAY_NAMES lists")
 }
