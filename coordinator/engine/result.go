@@ -170,6 +170,7 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 		e.note(t, coordinator.FateSucceeded, e.fleet.serial(r.Agent), t.attempt-1)
 		e.tasks.drop(t)
 		e.ends.keep(now, t.key, t.task)
+		e.record(&coordinator.EndedBefore{Task: t.task}) // a snapshot knows nothing of what is pending
 		return
 	case stateDispatching: // its agent is told when it has it
 		t.withdrawn, t.cancelReason, t.cancelToken = true, "another agent has done it", 0

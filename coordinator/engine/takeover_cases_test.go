@@ -311,40 +311,57 @@ func TestEndToldAgainIsWhole(t *testing.T) {
 	}
 }
 
-// TestEndLongAfterItWasLetGoIsWhole: nothing was expected of a plain agent's dispatch any more, and a
-// snapshot is without its task. When it tells the end all the same, whoever leads next tells it as whole.
+// TestEndLongAfterItWasLetGoIsWhole: a snapshot is without the task of a dispatch of which nothing was expected any
+// more, or which has come back and waits for another agent. When its agent tells the end all the same, the next leader
+// tells it as whole.
 func TestEndLongAfterItWasLetGoIsWhole(t *testing.T) {
-	p := policyOf(worker("a"))
-	r := &rig{Engine: New(), t: t, now: epoch, auctions: make(map[coordinator.TaskID]string)}
-	r.Record(true)
-	r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
-	r.apply(coordinator.SessionOpened{})
-	r.hear(beat("a"))
-	r.give(job("t"))
-	r.pass(time.Second)
-	r.hear(beat("a").active(1))
-	r.pass(2 * endsTold)
-	r.Records(nil)
-	journal := r.imaged()
-	want(t, r.tell(says("a", "t")), "completed t.1 a succeeded")
-	journal = append(journal, r.Records(nil)...)
-	heir := &rig{Engine: New(), t: t, now: r.now}
-	heir.Follow()
-	heir.apply(coordinator.PolicyChanged{Policy: r.policy})
-	for _, rec := range journal {
-		heir.Fold(r.now, rec)
-	}
-	heir.Succeed(r.now, time.Second)
-	heir.Lead()
-	told := 0
-	for _, f := range heir.Apply(heir.now, coordinator.ResultReported{Result: says("a", "t").Result, Untold: true}, nil) {
-		if c, is := f.(*coordinator.Completed); is {
-			if told++; c.Task == nil || c.Task.Type != "any" {
-				t.Errorf("told again of %+v", c.Task)
+	for name, c := range map[string]struct {
+		before func(r *rig)
+		told   []string
+	}{
+		"let go": {func(r *rig) {
+			r.give(job("t"))
+			r.pass(time.Second)
+			r.hear(beat("a").active(1))
+		}, []string{"completed t.1 a succeeded"}},
+		"waits for another agent": {func(r *rig) {
+			want(r.t, r.returns(r.give(job("t")), coordinator.ReturnExpired, false))
+		}, []string{"completed t.1 a succeeded late", "ack 2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := policyOf(worker("a"), worker("full"))
+			p.Settings.AssignmentTimeout = time.Hour
+			r := &rig{Engine: New(), t: t, now: epoch, auctions: make(map[coordinator.TaskID]string)}
+			r.Record(true)
+			r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
+			r.apply(coordinator.SessionOpened{})
+			r.hear(beat("a"))
+			r.hear(beat("full").available(0))
+			c.before(r)
+			r.pass(2 * endsTold)
+			r.Records(nil)
+			journal := r.imaged()
+			want(t, r.tell(says("a", "t").of("t.1")), c.told...)
+			journal = append(journal, r.Records(nil)...)
+			heir := &rig{Engine: New(), t: t, now: r.now}
+			heir.Follow()
+			heir.apply(coordinator.PolicyChanged{Policy: r.policy})
+			for _, rec := range journal {
+				heir.Fold(r.now, rec)
 			}
-		}
-	}
-	if told != 1 {
-		t.Errorf("told %d times", told)
+			heir.Succeed(r.now, time.Second)
+			heir.Lead()
+			told := 0
+			for _, f := range heir.Apply(heir.now, coordinator.ResultReported{Result: says("a", "t").of("t.1").Result, Untold: true}, nil) {
+				if c, is := f.(*coordinator.Completed); is {
+					if told++; c.Task == nil || c.Task.Type != "any" {
+						t.Errorf("told again of %+v", c.Task)
+					}
+				}
+			}
+			if told != 1 {
+				t.Errorf("told %d times", told)
+			}
+		})
 	}
 }
