@@ -227,7 +227,7 @@ func TestSlotsAreTheSameAfterARestart(t *testing.T) {
 		r.reportTasks("a1", "t-1", "t-2")
 		for range 10 {
 			r.broker.Cut()
-			r.pass(backoffMax / 4)
+			r.pass(backoffMax + time.Second)
 			if a := r.agent("a1"); a.FreeSlots != 2 || a.InFlight != 2 || a.Uncovered != 0 {
 				t.Fatalf("a1: %d slots free, %d tasks, %d of them uncovered; want 2 of its 4, 2 and 0", a.FreeSlots, a.InFlight, a.Uncovered)
 			}
