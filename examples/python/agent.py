@@ -43,7 +43,7 @@ def finish(tag, future):
     if future.exception() is None:
         channel.basic_ack(tag)  # after the work: what dies with us comes back
     else:
-        channel.basic_reject(tag, requeue=False)  # another agent gets it
+        channel.basic_nack(tag, requeue=False)  # another agent gets it
     report()
 
 

@@ -231,8 +231,11 @@ func (c *consumer) lost(reply *amqp.Error) error {
 // sendAcks fails only when the channel is closed, which ends the session anyway.
 func (c *consumer) sendAcks(out *orders) {
 	c.pace.sent(time.Now(), out.frames())
+	// Not basic.reject: a message that is rejected by it RabbitMQ 4.3 delivers as redelivered out of its
+	// dead-letter queue, the first time, too. Requeued it is by basic.reject, which counts against the
+	// delivery limit on every version.
 	for _, tag := range out.reject {
-		if c.channel.Reject(tag, false) != nil {
+		if c.channel.Nack(tag, false, false) != nil {
 			return
 		}
 	}
