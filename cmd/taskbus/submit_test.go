@@ -230,11 +230,14 @@ func TestSubmitEndsEarly(t *testing.T) {
 			"2 lines, 0 refused, 2 confirmed in task.assign, 0 not confirmed", []string{"stopped by a signal", "go on with --from-line 3"}},
 		{"the connection is lost meanwhile", false, func(r *rig) { r.broker.Cut() }, stopTimeout,
 			"2 lines, 0 refused, 2 confirmed in task.assign, 0 not confirmed", []string{"is lost", "go on with --from-line 3"}},
+		// The second line is on its way, too, or waits for the end of the alarm: that depends on whether the alarm
+		// was told of before it.
 		{"a signal in an alarm", true, func(r *rig) { r.signals <- syscall.SIGINT }, time.Second,
 			"2 lines, 0 refused, 0 confirmed in task.assign, 2 not confirmed", []string{"takes nothing at the moment", "not confirmed: lines 1-2\n", "stopped by a signal", "go on with --from-line 3"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			inTime(t, func(t *testing.T) {
+				one := strings.NewReplacer("2 lines", "1 line", "2 not confirmed", "1 not confirmed", "lines 1-2", "line 1", "--from-line 3", "--from-line 2")
 				r := newRig()
 				withQueues(t, r)
 				r.broker.Block(tc.blocked)
@@ -254,10 +257,17 @@ func TestSubmitEndsEarly(t *testing.T) {
 				if took := time.Since(began); took > tc.took {
 					t.Errorf("it ended after %v, want %v at most", took, tc.took)
 				}
+				first := tc.blocked && strings.HasPrefix(r.out.String(), "1 line,")
+				if first {
+					tc.out = one.Replace(tc.out)
+				}
 				if out := r.out.String(); !strings.Contains(out, tc.out) {
 					t.Errorf("stdout %q, want %q", out, tc.out)
 				}
 				for _, want := range tc.err {
+					if first {
+						want = one.Replace(want)
+					}
 					if !strings.Contains(r.err.String(), want) {
 						t.Errorf("stderr %q, want %q", r.err.String(), want)
 					}
