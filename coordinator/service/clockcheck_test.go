@@ -82,6 +82,13 @@ func TestWrongClockDoesNotLead(t *testing.T) {
 					written := len(first.broker.Messages(bus.StreamJournal))
 					wrong.pass(20 * time.Second)
 					ready := wrong.service.Ready(t.Context())
+					for range 20 { // it may just be trying again
+						if strings.Contains(ready.Detail, "this machine's clock is ") {
+							break
+						}
+						wrong.pass(time.Second)
+						ready = wrong.service.Ready(t.Context())
+					}
 					if wrong.leads() != 0 || !strings.Contains(ready.Detail, "this machine's clock is ") || !strings.Contains(wrong.log.String(), ready.Detail) {
 						t.Errorf("%+v; the log: %s", ready, wrong.log)
 					}
