@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"time"
 
 	"taskbus/coordinator"
@@ -53,10 +54,11 @@ func (d *inDoubt) acked(now time.Time, key coordinator.TaskKey) {
 }
 
 // sessionLost notes what the next session may bring. What did not come in a session
-// that was long enough will not come any more.
-func (d *inDoubt) sessionLost(now time.Time, lasted time.Duration) {
+// that was long enough will not come any more, but the messages of dispatches without an
+// answer: they may have come, and be held unacknowledged as it ended.
+func (d *inDoubt) sessionLost(now time.Time, lasted time.Duration, unanswered func(coordinator.TaskKey) bool) {
 	if lasted >= shortSession {
-		clear(d.messages)
+		maps.DeleteFunc(d.messages, func(key coordinator.TaskKey, _ int) bool { return !unanswered(key) })
 	}
 	for key, n := range d.unanswered { // order does not matter: it is a sum
 		d.messages[key] += n
@@ -68,6 +70,17 @@ func (d *inDoubt) sessionLost(now time.Time, lasted time.Duration) {
 	}
 	d.acks, d.next = nil, 0
 	clear(d.unanswered)
+}
+
+// unanswered tells whether an agent may have the task by a dispatch of which nobody knows whether it
+// has arrived.
+func (e *Engine) unanswered(key coordinator.TaskKey) bool {
+	number, known := e.memory.lookup(key)
+	if !known {
+		return false
+	}
+	t := e.tasks.of(e.memory.record(key, number))
+	return t != nil && t.unanswered
 }
 
 // came takes one message that was delivered again off; false when none was in doubt.

@@ -301,3 +301,27 @@ func TestSuspicionComesWithTheMessage(t *testing.T) {
 	next.confirm(next.latest().Handle)
 	want(t, next.tell(says("c", "t1")), "completed t1.3 c succeeded", "dispatch t2.3 c again?")
 }
+
+// TestSuspicionSurvivesAnUnansweredDispatch: a dispatch comes back from an agent that went down with others
+// in hand, while nobody knows whether a later one has arrived, which was made of another copy of the task.
+// The task is suspected there all the same.
+func TestSuspicionSurvivesAnUnansweredDispatch(t *testing.T) {
+	p := policyOf(worker("a").slots(2), worker("b").slots(2), worker("c").slots(2)).set(func(s *coordinator.Settings) {
+		s.MaxRetryAttempts = 2
+	})
+	r := ready(t, p)
+	first := r.give(job("t"))
+	want(t, r.returns(first, coordinator.ReturnTakenBack, true), "dispatch t.2 b again?")
+	second := r.latest()
+	r.confirm(second.Handle)
+	want(t, r.returns(second, coordinator.ReturnExpired, false), "fail t retries_exhausted")
+	r.give(job("beside").not("a", "c"))
+	want(t, r.returns(first, coordinator.ReturnTakenBack, true), "dispatch t.3 c again?") // its acknowledgement was lost
+	r.apply(coordinator.SessionLost{})
+	r.apply(coordinator.SessionOpened{})
+	r.miss("c", 0)
+	r.returns(second, coordinator.ReturnDeliveryLimit, true)
+	if got := r.latest(); !slices.Equal(got.Suspected, []coordinator.AgentID{"a", "b"}) {
+		t.Errorf("%s is suspected on %v, want it suspected on a and b", got.DispatchID, got.Suspected)
+	}
+}

@@ -228,7 +228,10 @@ func (t *openTask) history(ev *coordinator.TaskReturned, from *agent, before *op
 	if before != nil {
 		t.untouched, t.suspected = before.untouched, before.suspected
 	}
-	if before != nil && before.attempt == ev.Attempt {
+	if before != nil && before.attempt != ev.Attempt {
+		before = nil // another dispatch says nothing of how this one came back
+	}
+	if before != nil {
 		begun, gaveUp, told = before.begun, before.attempted, before.returning
 		// Of two copies the older may have come back, which knows less.
 		t.tried, t.failed = with(t.tried, before.failed...), with(t.failed, before.failed...)

@@ -127,10 +127,10 @@ func (h *history) kill(t *rapid.T) {
 	}
 }
 
-// alarm begins, or ends after a while: shorter than a lease, of which the other histories have longer ones.
+// alarm begins, or ends after a while.
 func (s *succession) alarm(t *rapid.T) bool {
 	if s.held {
-		s.now = s.now.Add(seconds(t, "the alarm lasts", 0, 1, 30))
+		s.now = s.now.Add(seconds(t, "the alarm lasts", alarmTimes...))
 		s.do(coordinator.Tick{})
 	}
 	s.do(coordinator.PublishingHeld{Held: !s.held})

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,8 +27,9 @@ func (r *rig) imaged() (snapshot []coordinator.Record) {
 	return snapshot
 }
 
-// heirOf is whoever knows these records of r's, and takes over when its own clock says now.
-func (r *rig) heirOf(now time.Time, journal []coordinator.Record) *rig {
+// heirOf is whoever knows these records of r's, and takes over when its own clock says now. Between are
+// the terms, after r's own, of those who have recorded nothing.
+func (r *rig) heirOf(now time.Time, journal []coordinator.Record, between ...time.Duration) *rig {
 	r.t.Helper()
 	heir := &rig{Engine: New(), t: r.t, now: now, last: r.last}
 	heir.apply(coordinator.PolicyChanged{Policy: r.policy})
@@ -39,6 +41,11 @@ func (r *rig) heirOf(now time.Time, journal []coordinator.Record) *rig {
 		heir.hear(beat(a.ID).running())
 	}
 	heir.Succeed(r.now, time.Second)
+	ended := r.now
+	for _, term := range between {
+		ended = ended.Add(term)
+		heir.Succeed(ended, term)
+	}
 	heir.Lead()
 	heir.opened = heir.apply(coordinator.SessionOpened{})
 	return heir
@@ -119,6 +126,21 @@ func TestMessageInDoubtAtATakeOver(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestMessageOfAnUnansweredDispatchStaysInDoubt: as long as nobody knows whether a dispatch has arrived its
+// message may come again, also after a term in which everything else that was in doubt would have come. A
+// leader may have had it and held it until it died, as it does while the agent cannot be reached.
+func TestMessageOfAnUnansweredDispatchStaysInDoubt(t *testing.T) {
+	r := leader(t)
+	r.assign(job("t"))
+	for how, journal := range map[string][]coordinator.Record{"by its records": r.Records(nil), "by a snapshot": r.imaged()} {
+		heir := r.heirOf(r.now.Add(3*shortSession), journal, shortSession, 2*shortSession)
+		want(t, heir.tell(says("a", "t").of("t.1").but(coordinator.OutcomeFailed)), "completed t.1 a failed")
+		if got := heir.redeliver(job("t")); len(got) != 1 || !strings.HasPrefix(got[0], "ack ") {
+			t.Errorf("%s: %v, want its own message acknowledged", how, got)
+		}
 	}
 }
 

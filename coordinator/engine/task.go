@@ -242,9 +242,11 @@ func (e *Engine) acceptedWith(t, before *openTask) {
 // copy, which may have arrived, then goes on counting.
 func (e *Engine) decideUnanswered(now time.Time, t, before *openTask) {
 	t.tried, t.failed, t.maybeDuplicate = with(before.tried, t.tried...), with(before.failed, t.failed...), true
-	t.cancelReason, t.untouched, t.suspected = before.cancelReason, before.untouched, before.suspected
-	t.attempt = before.attempt
+	t.cancelReason, t.attempt = before.cancelReason, before.attempt
+	// What has come back may be another dispatch than the one behind this.
+	t.untouched, t.suspected = with(before.untouched, t.untouched...), with(before.suspected, t.suspected...)
 	e.acceptedWith(t, before)
+	e.spareSuspected(t)
 	if !before.withdrawn && e.mayResume(now, t, before.agent) {
 		e.resume(now, t, before)
 		return

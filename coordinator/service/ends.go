@@ -2,6 +2,7 @@ package service
 
 import (
 	"errors"
+	"time"
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
@@ -47,15 +48,34 @@ func (r *session) publishCompleted(f *coordinator.Completed) {
 	} // else the session has ended; the next one reads the result again
 }
 
-// settled hears whether the broker has the announcement. One that it refuses is
-// dropped: somebody's own queue for events is full, which is not to hold up others.
+// refusedFor is how long the session must go on for an announcement that the broker has refused to be
+// dropped: somebody's own queue for events is full then, which is not to hold up others. A broker that
+// stops refuses what it cannot take any more, too, and what the next session tells.
+const refusedFor = 15 * time.Second
+
+// settled hears whether the broker has the announcement.
 func (e ending) settled(r *session, outcome bus.Outcome) {
 	switch outcome {
-	case bus.Unknown:
-		return // the session has ended; the next one reads the result again
+	case bus.Unknown: // the session has ended; the next one reads the result again
 	case bus.Rejected:
-		r.s.metrics.eventsDropped.Inc()
+		time.AfterFunc(refusedFor, func() { e.drop(r) })
+	default:
+		e.told(r)
 	}
+}
+
+// drop gives an announcement up, unless the session has ended.
+func (e ending) drop(r *session) {
+	select {
+	case <-r.bus.Done():
+	default:
+		r.s.metrics.eventsDropped.Inc()
+		e.told(r)
+	}
+}
+
+// told notes that nobody need tell of the end any more.
+func (e ending) told(r *session) {
 	r.told.announced(e.Result.Offset)
 	r.ackAll(r.requests.ended(e.Result.Task))
 }

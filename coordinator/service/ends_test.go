@@ -51,6 +51,39 @@ func TestEndIsToldInTheNextSession(t *testing.T) {
 	}
 }
 
+// TestEndIsToldThatAStoppingBrokerRefused: a broker that stops refuses what it cannot take any more, takes
+// other messages for a moment, and ends the session. The refused end is told in the next one.
+func TestEndIsToldThatAStoppingBrokerRefused(t *testing.T) {
+	inRig(t, wide, func(r *rig) {
+		bindAll(r)
+		r.reportTasks("a1")
+		r.task("t-1", "build", "")
+		r.pass(time.Second)
+		r.broker.SetConfirm(func(p bus.Publication) membus.Reply {
+			if p.Type == schemas.TaskCompleted {
+				return membus.Nack
+			}
+			return membus.Answer
+		})
+		r.result("a1", "t-1", "succeeded", "")
+		r.pass(time.Second)
+		before := len(r.events(schemas.TaskCompleted))
+		r.task("t-2", "build", "") // the journal goes on, and says how far results have been dealt with
+		r.pass(time.Second)
+		r.broker.SetConfirm(nil)
+		r.broker.Cut()
+		r.pass(30 * time.Second)
+		r.connect()
+		r.pass(time.Second)
+		if got := len(r.events(schemas.TaskCompleted)) - before; got != 1 {
+			t.Errorf("%d announcements in the next session, want 1\n%s", got, r.log)
+		}
+		if n := r.counter("taskbus_events_dropped_total"); n != 0 {
+			t.Errorf("%v events dropped, want none", n)
+		}
+	})
+}
+
 // TestRefusedAnnouncementIsDropped: a full queue of somebody who listens costs that
 // listener the event, and nobody else anything.
 func TestRefusedAnnouncementIsDropped(t *testing.T) {
@@ -69,6 +102,7 @@ func TestRefusedAnnouncementIsDropped(t *testing.T) {
 			r.result("a1", id, "succeeded", "")
 			r.pass(time.Second)
 		}
+		r.pass(refusedFor)
 		if n := r.counter("taskbus_events_dropped_total"); n != 3 {
 			t.Errorf("%v events dropped, want 3", n)
 		}

@@ -53,6 +53,7 @@ type run struct {
 	payload         [32]byte
 	at              time.Time
 	gaveBack        bool // the agent refused it, or lost it with its connection
+	told            bool // the broker has the agent's result
 }
 
 type failure struct {
@@ -123,6 +124,16 @@ func (b *book) givenBack(o *run) {
 	o.gaveBack = true
 }
 
+// toldOf notes that the broker has the agent's result of it.
+func (b *book) toldOf(o *run) {
+	if o == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	o.told = true
+}
+
 // executions are the runs that were not given back, in order.
 func (e *entry) executions() (all []*run) {
 	for _, o := range e.runs {
@@ -139,7 +150,7 @@ func (e *entry) settled() bool { return len(e.executions()) > 0 || len(e.failure
 func (e *entry) String() string {
 	s := fmt.Sprintf("%s (confirmed %t, offered %s)", e.id, e.confirmed, e.offered.Format("05.000"))
 	for _, o := range e.runs {
-		s += fmt.Sprintf("; %s to %s at %s, marked %t, given back %t", o.dispatch, o.agent, o.at.Format("05.000"), o.marked, o.gaveBack)
+		s += fmt.Sprintf("; %s to %s at %s, marked %t, given back %t, told %t", o.dispatch, o.agent, o.at.Format("05.000"), o.marked, o.gaveBack, o.told)
 	}
 	for _, f := range e.failures {
 		s += fmt.Sprintf("; failed %s at %s", f.code, f.at.Format("05.000"))

@@ -150,7 +150,11 @@ func (a *agent) session(ctx context.Context) {
 				a.set(func(a *agent) { delete(a.held, m.DispatchID) })
 				return
 			}
-			working.Go(func() { a.handle(session, ch, m, d, o) })
+			working.Go(func() {
+				if !a.handle(session, ch, m, d, o) {
+					end() // the broker delivers it again
+				}
+			})
 		case <-session.Done():
 			return
 		}
@@ -175,8 +179,9 @@ func (a *agent) begin(m *messages.TaskDispatch, d amqp.Delivery) *run {
 	return o
 }
 
-// handle does the work, tells the result, and acknowledges.
-func (a *agent) handle(ctx context.Context, ch *amqp.Channel, m *messages.TaskDispatch, d amqp.Delivery, o *run) {
+// handle does the work, tells the result, and acknowledges. It is false when the broker has not taken the
+// result.
+func (a *agent) handle(ctx context.Context, ch *amqp.Channel, m *messages.TaskDispatch, d amqp.Delivery, o *run) bool {
 	a.mu.Lock()
 	again := a.done[m.DispatchID]
 	a.mu.Unlock()
@@ -190,7 +195,7 @@ func (a *agent) handle(ctx context.Context, ch *amqp.Channel, m *messages.TaskDi
 		case <-time.After(a.work):
 		case <-ctx.Done():
 			a.r.book.givenBack(o) // its connection is lost: the broker delivers it again
-			return
+			return false
 		}
 	}
 	refused := !again && a.refuse != nil && a.refuse(m)
@@ -201,19 +206,24 @@ func (a *agent) handle(ctx context.Context, ch *amqp.Channel, m *messages.TaskDi
 			if refused {
 				a.r.book.givenBack(o)
 			}
-			return
+			return false
 		}
+		a.r.book.toldOf(o)
 	}
 	if refused {
 		a.r.book.givenBack(o)
 		_ = d.Reject(false) // if the connection has ended, it comes again
-		return
+		return true
 	}
 	a.mu.Lock()
 	a.done[m.DispatchID] = true
 	a.mu.Unlock()
 	_ = d.Ack(false) // likewise
+	return true
 }
+
+// unanswered is how long an agent waits for a confirm, as the SDK does.
+const unanswered = 30 * time.Second
 
 // tell publishes the result and waits for its confirm.
 func (a *agent) tell(ctx context.Context, ch *amqp.Channel, m *messages.TaskDispatch, refused bool) bool {
@@ -232,7 +242,9 @@ func (a *agent) tell(ctx context.Context, ch *amqp.Channel, m *messages.TaskDisp
 	if err != nil {
 		return false
 	}
-	ok, err := confirm.WaitContext(ctx)
+	waiting, stop := context.WithTimeout(ctx, unanswered)
+	defer stop()
+	ok, err := confirm.WaitContext(waiting)
 	return ok && err == nil
 }
 

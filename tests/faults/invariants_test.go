@@ -134,12 +134,7 @@ var (
 // lives, each end is told.
 var endsAreTold = invariant{"S16 EndsTold", "every task that its agent has ended is told to have ended", func(r *rig) (broken []string) {
 	r.readEnds()
-	r.book.each(func(e *entry) {
-		if e.confirmed && e.offered.After(r.book.listens) && len(e.executions()) > 0 && len(e.told)+len(e.failures) == 0 {
-			broken = append(broken, "its end was never told: "+e.String())
-		}
-	})
-	return broken
+	return r.untold()
 }}
 
 var endsAreWhole = invariant{"S17 EndsWhole", "every end is told with what the task was accepted with", func(r *rig) (broken []string) {
@@ -153,6 +148,29 @@ var endsAreWhole = invariant{"S17 EndsWhole", "every end is told with what the t
 	})
 	return broken
 }}
+
+// untold are the tasks of which an agent had a run and nobody has heard an end.
+func (r *rig) untold() (broken []string) {
+	r.book.each(func(e *entry) {
+		if e.confirmed && e.offered.After(r.book.listens) && len(e.executions()) > 0 && len(e.told)+len(e.failures) == 0 {
+			broken = append(broken, "its end was never told: "+e.String())
+		}
+	})
+	return broken
+}
+
+// awaitEnds gives what agents have in hand last the time to be told, in a cell that listens.
+func (r *rig) awaitEnds() {
+	r.t.Helper()
+	if r.book.listens.IsZero() {
+		return
+	}
+	for late := time.Now().Add(2 * unanswered); ; r.pause(300 * time.Millisecond) {
+		if r.readEnds(); len(r.untold()) == 0 || time.Now().After(late) {
+			return
+		}
+	}
+}
 
 // memoryBound is far above what any cell needs, and far below a leak's end.
 const memoryBound = 400 << 20
@@ -300,6 +318,7 @@ func (r *rig) drain() {
 	if !r.allEnded() {
 		return
 	}
+	r.awaitEnds()
 	r.balanced()
 	for _, c := range r.processes {
 		if c.running() {
