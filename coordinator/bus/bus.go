@@ -155,7 +155,8 @@ type Session interface {
 	Err() error
 
 	// Close flushes acknowledgements, waits for unsettled publications until
-	// ctx ends, and closes the connections. After a burst of acknowledgements it
+	// ctx ends, and closes the connections. Publications that are Unknown are an error, of
+	// Close or, where the session had ended before, of Err. After a burst of acknowledgements it
 	// gives the broker up to a second to take them in. It is idempotent.
 	Close(ctx context.Context) error
 }

@@ -70,6 +70,7 @@ type publisher struct {
 	blocked  bool   // by the broker
 	renewing bool   // until the ring is empty and the channel another
 	closed   bool
+	unknown  bool // some outcome was
 	doubt    bool // a return could not be matched; settling goroutine only
 }
 
@@ -134,7 +135,7 @@ func (p *publisher) settle(gone <-chan struct{}) {
 		}
 		outcome := p.await(oldest, gone)
 		token := oldest.Token
-		p.pop()
+		p.pop(outcome)
 		p.settled(token, outcome)
 		if p.called(outcome == bus.Rejected && p.renewal.due(time.Now())) {
 			p.renew()
@@ -156,9 +157,10 @@ func (p *publisher) oldest() *unsettled {
 	return &p.ring[p.head]
 }
 
-func (p *publisher) pop() {
+func (p *publisher) pop(outcome bus.Outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.unknown = p.unknown || outcome == bus.Unknown
 	p.ring[p.head] = unsettled{} // let go of the body
 	p.head = (p.head + 1) % len(p.ring)
 	p.n--
@@ -241,6 +243,9 @@ func (p *publisher) close() {
 	p.changed.Broadcast()
 }
 
+// errUnanswered: a channel was closed with publications open on it, which Close may see before the session does.
+var errUnanswered = errors.New("the broker closed the channel before it had answered")
+
 // drained waits until everything is settled and its owner told, or ctx ends.
 func (p *publisher) drained(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
@@ -256,6 +261,9 @@ func (p *publisher) drained(ctx context.Context) error {
 	}
 	if p.reserved > 0 {
 		return ctx.Err()
+	}
+	if p.unknown {
+		return errUnanswered
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package amqpbus
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -106,7 +107,7 @@ func TestMatchReturnsNeverMistakesOneMessageForAnother(t *testing.T) {
 				marked[pending[0]]++
 			}
 			pending = pending[1:]
-			p.pop()
+			p.pop(bus.Confirmed)
 			p.called(false)
 		}
 		total := map[string]int{}
@@ -142,4 +143,31 @@ func TestMatchReturnsNeverMistakesOneMessageForAnother(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestDrainedTellsOfUnknown: what the broker never answered is an error of drained, also where the channel
+// was closed under the publisher before anything else of the session saw it.
+func TestDrainedTellsOfUnknown(t *testing.T) {
+	for name, tt := range map[string]struct {
+		outcomes []bus.Outcome
+		want     error
+	}{
+		"nothing published": {nil, nil},
+		"all answered":      {[]bus.Outcome{bus.Confirmed, bus.Unroutable, bus.Rejected}, nil},
+		"one of many":       {[]bus.Outcome{bus.Confirmed, bus.Unknown, bus.Confirmed}, errUnanswered},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPublisher(8, nil, nil)
+			for i, outcome := range tt.outcomes {
+				pub := message("q1", fmt.Sprint(i), nil)
+				p.reserve()
+				p.push(&pub, nil)
+				p.pop(outcome)
+				p.called(false)
+			}
+			if err := p.drained(t.Context()); !errors.Is(err, tt.want) {
+				t.Errorf("drained: %v, want %v", err, tt.want)
+			}
+		})
+	}
 }

@@ -216,9 +216,14 @@ func (s *session) Err() error {
 // the context of Close has ended.
 const goodbyeAtLeast = 250 * time.Millisecond
 
-// Close implements [bus.Session]. It returns the error of ctx when publications
-// were left unsettled; that the session had ended by a fault is told by Err.
+// Close implements [bus.Session]. It returns an error when publications were left unsettled, that of ctx or
+// errUnanswered; that the session had ended by a fault is told by Err.
 func (s *session) Close(ctx context.Context) error {
+	select {
+	case <-s.done:
+		return nil // closed before, or by a fault that Err tells
+	default:
+	}
 	s.publishers.close()
 	abandoned := s.publishers.drained(ctx)
 	now := time.Now()
