@@ -325,3 +325,42 @@ func TestSuspicionSurvivesAnUnansweredDispatch(t *testing.T) {
 		t.Errorf("%s is suspected on %v, want it suspected on a and b", got.DispatchID, got.Suspected)
 	}
 }
+
+// TestSuspicionSurvivesALostChannel: a task that is suspected on one agent loses its channel at the next,
+// which works on it: it goes on there, and the first alone is suspected, whatever b has beside it.
+func TestSuspicionSurvivesALostChannel(t *testing.T) {
+	p := policyOf(worker("a").slots(2), worker("b").slots(2), worker("c").slots(2))
+	for name, tt := range map[string]struct{ beside, another bool }{
+		"alone on the second":                              {},
+		"beside another on the second":                     {beside: true},
+		"another leader":                                   {another: true},
+		"another leader, and beside another on the second": {beside: true, another: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := ready(t, p)
+			first := r.give(job("t").not("b", "c"))
+			r.give(job("other").not("b", "c"))
+			first.Task.Excluded = []coordinator.AgentID{"c"}
+			r.look("a", 0, 1)
+			r.miss("a", 2)
+			r.returns(first, coordinator.ReturnTakenBack, true)
+			second := r.latest()
+			if second.Agent != "b" || !slices.Equal(second.Suspected, []coordinator.AgentID{"a"}) {
+				t.Fatalf("%s went to %s, suspected on %v", second.DispatchID, second.Agent, second.Suspected)
+			}
+			r.confirm(second.Handle)
+			if tt.another {
+				r = ready(t, p)
+			}
+			if tt.beside {
+				r.give(job("beside").not("a", "c"))
+			}
+			r.hear(beat("b").running("t"))
+			r.returns(second, coordinator.ReturnDeliveryLimit, true)
+			got := r.latest()
+			if got.Agent != "b" || got.Attempt != second.Attempt || !slices.Equal(got.Suspected, []coordinator.AgentID{"a"}) {
+				t.Errorf("%s goes on at %s, suspected on %v, want b and a", got.DispatchID, got.Agent, got.Suspected)
+			}
+		})
+	}
+}

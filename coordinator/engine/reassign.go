@@ -92,10 +92,10 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 // it; false, and nothing has happened, when it cannot. It is the same dispatch: the
 // agent is not one that has had the task before.
 func (e *Engine) resumeLost(now time.Time, t, before *openTask) bool {
-	tried, failed := t.tried, t.failed
-	t.tried, t.failed = before.tried, before.failed
+	tried, failed, suspected := t.tried, t.failed, t.suspected
+	t.tried, t.failed, t.suspected = before.tried, before.failed, before.suspected
 	if !e.mayResume(now, t, before.agent) {
-		t.tried, t.failed = tried, failed
+		t.tried, t.failed, t.suspected = tried, failed, suspected
 		return false
 	}
 	e.resume(now, t, before)
@@ -105,10 +105,10 @@ func (e *Engine) resumeLost(now time.Time, t, before *openTask) bool {
 // resumeListed is resumeLost for a dispatch of which nothing but its message is known: its agent
 // lists the task, and what it says of its slots counts it.
 func (e *Engine) resumeListed(now time.Time, t *openTask, a *agent, ev *coordinator.TaskReturned) bool {
-	tried, failed, attempt := t.tried, t.failed, t.attempt
-	t.tried, t.failed = without(ev.Tried, a.spec.ID), without(ev.Failed, a.spec.ID)
+	tried, failed, suspected, attempt := t.tried, t.failed, t.suspected, t.attempt
+	t.tried, t.failed, t.suspected = without(ev.Tried, a.spec.ID), without(ev.Failed, a.spec.ID), slices.Clone(ev.Suspected)
 	if attempt != ev.Attempt+1 || !e.mayResume(now, t, a) {
-		t.tried, t.failed = tried, failed
+		t.tried, t.failed, t.suspected = tried, failed, suspected
 		return false
 	}
 	t.attempt, t.maybeDuplicate, t.resumed = ev.Attempt, true, true
