@@ -159,6 +159,43 @@ func TestAwaitRoom(t *testing.T) {
 	<-through
 }
 
+// endingSession is a broker session that ends, and goes on delivering for a moment.
+type endingSession struct {
+	bus.Session
+	done  chan struct{}
+	acked int
+}
+
+func (e *endingSession) Ack(bus.Tag) { e.acked++ }
+
+func (e *endingSession) Done() <-chan struct{} { return e.done }
+
+// TestNothingIsReadBehindAnUnreadResult: a result that finds no room when the session ends is left to the
+// next one. What is delivered behind it, when there is room again, must not move on where that begins to
+// read; and a queue keeps it.
+func TestNothingIsReadBehindAnUnreadResult(t *testing.T) {
+	for name, offsets := range map[string][3]int64{"stream": {5, 6, 7}, "queue": {-1, -1, -1}} {
+		t.Run(name, func(t *testing.T) {
+			r := resultSession(t)
+			ending := &endingSession{done: make(chan struct{})}
+			r.bus = ending
+			for range maxAnnounced {
+				r.outbox.add(outgoing{})
+			}
+			close(ending.done)
+			before := len(r.s.loop.inbox)
+			body := func(id string) []byte { return []byte(resultBody("a1", id, "succeeded", "")) }
+			r.onResult(bus.Delivery{Queue: bus.StreamResult, Body: body("t-1"), Offset: offsets[0]})
+			r.outbox.release(maxAnnounced)
+			r.onResult(bus.Delivery{Queue: bus.StreamResult, Body: body("t-2"), Offset: offsets[1]})
+			r.onResult(bus.Delivery{Queue: bus.StreamResult, Properties: bus.Properties{Type: typeFence}, Offset: offsets[2]})
+			if n := len(r.s.loop.inbox) - before; n != 0 || ending.acked != 0 {
+				t.Errorf("%d events and %d acknowledgements in a session that has ended, want none", n, ending.acked)
+			}
+		})
+	}
+}
+
 // counter is the value of a metric without labels.
 func (r *rig) counter(name string) float64 {
 	r.t.Helper()

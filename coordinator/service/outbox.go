@@ -128,16 +128,23 @@ func (o *outbox) release(n int) {
 }
 
 // awaitRoom returns when less than maxAnnounced items wait: true; or when done is
-// closed: false. Only one goroutine may call it.
+// closed: false, from then on each time, with or without room: what is left undone after
+// one false is followed by nothing that is done. Only one goroutine may call it.
 func (o *outbox) awaitRoom(done <-chan struct{}) bool {
-	for o.waiting() >= maxAnnounced {
+	for {
+		select {
+		case <-done:
+			return false
+		default:
+		}
+		if o.waiting() < maxAnnounced {
+			return true
+		}
 		select {
 		case <-o.room:
 		case <-done:
-			return false
 		}
 	}
-	return true
 }
 
 // waiting is how many items are not with the transport yet.

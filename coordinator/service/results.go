@@ -16,6 +16,11 @@ const resultsPast = 10 * time.Minute
 // onResult takes a delivery of task.result: the word of an agent on how a task
 // ended, or a fence. It is called for every task, from one goroutine.
 func (r *session) onResult(d bus.Delivery) {
+	// Each may bring an end to be announced. What the end of the session leaves unread is read again in the
+	// next: nothing behind it may count as dealt with, not even a fence, and a queue keeps it.
+	if !r.outbox.awaitRoom(r.bus.Done()) {
+		return
+	}
 	if d.Offset < 0 { // a queue: it must not be taken out before what it says is written down
 		defer r.s.loop.within(r.number, func(time.Time) { r.s.loop.after(func() { r.bus.Ack(d.Tag) }) })
 	} else {
@@ -28,9 +33,6 @@ func (r *session) onResult(d bus.Delivery) {
 			r.s.loop.within(r.number, func(time.Time) { r.told.applied(d.Offset) })
 		}
 		return
-	}
-	if !r.outbox.awaitRoom(r.bus.Done()) { // each may bring an end to be announced
-		return // it is read again in the next session
 	}
 	r.noteDelivery(&d)
 	r.pastRead.Add(1)

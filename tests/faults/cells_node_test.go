@@ -42,6 +42,22 @@ var outageCells = []cell{
 		r.resumes()
 		p.finish()
 	}},
+	{name: "ends told again: the broker stops and starts", holds: listening, play: func(r *rig) {
+		c := r.serve()
+		r.listen()
+		r.work(4, 20, usual)
+		p := r.produce("t", "build", 80, 1_000_000)
+		for range 4 {
+			r.inFullSwing(60)
+			r.during("stop_app, start_app", func() {
+				r.broker.Ctl(r.t, "stop_app")
+				r.broker.Ctl(r.t, "start_app")
+			}, func() int { return 1 })
+			c.awaitState("active")
+		}
+		r.resumes()
+		p.finish()
+	}},
 }
 
 // outage takes the broker away in mid-stream and gives it back.

@@ -19,7 +19,7 @@
 //	proxy/              the network, and what happens on the wire
 //	rig_test.go         one virtual host and what runs in it
 //	process_test.go     one coordinator: start, signals, HTTP, log
-//	fleet_test.go       agents; producer_test.go: producers
+//	fleet_test.go       agents; teller_test.go: how they tell results; producer_test.go: producers
 //	book_test.go        what was offered and what came of it
 //	invariants_test.go  the promises, by name; checker_test.go: that they can be found broken
 //	scenes_test.go      what most cells are made of

@@ -117,9 +117,11 @@ func (a *agent) session(ctx context.Context) {
 		return
 	}
 	// More than its slots: what a coordinator sends beyond them must be seen.
-	if ch.Qos(a.slots+50, 0, false) != nil {
+	prefetch := a.slots + 50
+	if ch.Qos(prefetch, 0, false) != nil {
 		return
 	}
+	teller := newTeller(ch, prefetch)
 	deliveries, err := ch.Consume("agent."+a.id, "", false, false, false, false, nil)
 	if err != nil {
 		return // its queue does not exist yet
@@ -151,7 +153,7 @@ func (a *agent) session(ctx context.Context) {
 				return
 			}
 			working.Go(func() {
-				if !a.handle(session, ch, m, d, o) {
+				if !a.handle(session, teller, m, d, o) {
 					end() // the broker delivers it again
 				}
 			})
@@ -179,9 +181,8 @@ func (a *agent) begin(m *messages.TaskDispatch, d amqp.Delivery) *run {
 	return o
 }
 
-// handle does the work, tells the result, and acknowledges. It is false when the broker has not taken the
-// result.
-func (a *agent) handle(ctx context.Context, ch *amqp.Channel, m *messages.TaskDispatch, d amqp.Delivery, o *run) bool {
+// handle does the work, tells the result, and acknowledges. It is false when the result is in no queue.
+func (a *agent) handle(ctx context.Context, t *teller, m *messages.TaskDispatch, d amqp.Delivery, o *run) bool {
 	a.mu.Lock()
 	again := a.done[m.DispatchID]
 	a.mu.Unlock()
@@ -202,7 +203,7 @@ func (a *agent) handle(ctx context.Context, ch *amqp.Channel, m *messages.TaskDi
 	if !a.plain {
 		// The coordinator counts the slot as free as soon as it has the result.
 		a.set(func(a *agent) { delete(a.held, m.DispatchID) })
-		if !a.tell(ctx, ch, m, refused) {
+		if !a.tell(ctx, t, m, refused) {
 			if refused {
 				a.r.book.givenBack(o)
 			}
@@ -222,11 +223,8 @@ func (a *agent) handle(ctx context.Context, ch *amqp.Channel, m *messages.TaskDi
 	return true
 }
 
-// unanswered is how long an agent waits for a confirm, as the SDK does.
-const unanswered = 30 * time.Second
-
-// tell publishes the result and waits for its confirm.
-func (a *agent) tell(ctx context.Context, ch *amqp.Channel, m *messages.TaskDispatch, refused bool) bool {
+// tell publishes the result and waits until it is in the stream.
+func (a *agent) tell(ctx context.Context, t *teller, m *messages.TaskDispatch, refused bool) bool {
 	result := messages.TaskResult{
 		TaskID: m.TaskID, AgentID: m.AssignedAgent, Outcome: messages.Succeeded, CorrelationID: m.CorrelationID,
 		Timestamp: a.now(), DispatchID: m.DispatchID, Attempt: m.Attempt,
@@ -238,14 +236,9 @@ func (a *agent) tell(ctx context.Context, ch *amqp.Channel, m *messages.TaskDisp
 	if err != nil {
 		return false
 	}
-	confirm, err := ch.PublishWithDeferredConfirmWithContext(ctx, "", bus.StreamResult, true, false, a.signed(body))
-	if err != nil {
-		return false
-	}
-	waiting, stop := context.WithTimeout(ctx, unanswered)
-	defer stop()
-	ok, err := confirm.WaitContext(waiting)
-	return ok && err == nil
+	p := a.signed(body)
+	p.MessageId = m.DispatchID
+	return t.publish(ctx, bus.StreamResult, p)
 }
 
 func persistent(body []byte) amqp.Publishing {

@@ -188,6 +188,9 @@ var decidedOnce = append([]invariant{s5SameAgent}, always...)
 // withoutFault are those of cells whose fault may double nothing.
 var withoutFault = append([]invariant{s4OneTerminal}, always...)
 
+// listening are those of cells that hear of every end (see listen).
+var listening = append([]invariant{endsAreTold, endsAreWhole}, always...)
+
 // without are all but one.
 func without(one invariant, all []invariant) (rest []invariant) {
 	for _, i := range all {
