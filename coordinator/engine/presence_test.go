@@ -353,44 +353,73 @@ func TestRenamedQueueIsLeft(t *testing.T) {
 	want(t, r.look("a", 1, 1), "take back work.a")
 }
 
-// TestKilledWhileIdle: an agent that is killed while it has nothing is missed within five
-// seconds, however many there are, and with a bounded number of looks.
-func TestKilledWhileIdle(t *testing.T) {
-	const agents = 1000
+// TestKilledAmongAThousand: an agent that is killed is missed within five seconds, however many
+// there are, and with a bounded number of looks, whether they are idle or have a task each; the
+// same after a take-over by a coordinator that has stood by, and of those killed before it.
+func TestKilledAmongAThousand(t *testing.T) {
+	const agents, kills = 1000, 10
 	var workers []*specBuilder
+	name := func(i int) coordinator.AgentID { return coordinator.AgentID(fmt.Sprintf("a%03d", i%agents)) }
 	for i := range agents {
-		workers = append(workers, worker(coordinator.AgentID(fmt.Sprintf("a%03d", i))))
+		workers = append(workers, worker(name(i)))
 	}
-	r := tracking(t, policyOf(workers...))
-	killed := map[coordinator.AgentID]bool{}
-	looks, gone := 0, 0
-	watch := func(d time.Duration) {
-		for end := r.now.Add(d); r.now.Before(end); r.now = r.now.Add(500 * time.Millisecond) {
-			for _, w := range r.Watched(r.now, 500) {
-				looks++
-				there := 1
-				if killed[w.Agent] {
-					there = 0
-				}
-				if slices.Contains(r.look(w.Agent, 0, there), fmt.Sprintf("agent %s gone", w.Agent)) {
-					gone++
+	for label, c := range map[string]struct{ busy, takeOver bool }{
+		"idle":                   {},
+		"idle, with a take-over": {takeOver: true},
+		"busy":                   {busy: true},
+		"busy, with a take-over": {busy: true, takeOver: true},
+	} {
+		t.Run(label, func(t *testing.T) {
+			r := tracking(t, policyOf(workers...).set(func(s *coordinator.Settings) { s.StaleAfter = time.Hour }))
+			for i := range agents {
+				if c.busy {
+					r.give(lasting(coordinator.TaskID(fmt.Sprint("t", i)), time.Hour).prefers(name(i)))
 				}
 			}
-		}
-	}
-	watch(5 * time.Second)
-	for i := range 10 {
-		looks, gone = 0, 0
-		id := coordinator.AgentID(fmt.Sprintf("a%03d", (i*617)%agents))
-		killed[id] = true
-		watch(4500 * time.Millisecond)
-		if gone != 1 || r.whyNot(id) != coordinator.WentGone {
-			t.Errorf("%s: %d are gone within 5 s, want it alone", id, gone)
-		}
-		if looks > 5*300+30 {
-			t.Errorf("%d looks in 5 s", looks)
-		}
-		watch(500 * time.Millisecond * time.Duration(i))
+			begun, looks := r.now, 0
+			killed, gone := map[coordinator.AgentID]bool{}, 0
+			watch := func(d time.Duration) {
+				for end := r.now.Add(d); r.now.Before(end); r.now = r.now.Add(500 * time.Millisecond) {
+					for _, w := range r.Watched(r.now, 500) {
+						looks++
+						there := 1
+						if killed[w.Agent] {
+							there = 0
+						}
+						if slices.Contains(r.look(w.Agent, 0, there), fmt.Sprintf("agent %s gone", w.Agent)) {
+							gone++
+						}
+					}
+				}
+			}
+			watch(5 * time.Second)
+			if c.takeOver {
+				r.apply(coordinator.SessionLost{})
+				for i := range kills {
+					killed[name(i*811+5)] = true
+				}
+				r.apply(coordinator.SessionOpened{Connected: r.now.Add(-time.Minute)})
+				watch(4500 * time.Millisecond)
+				if gone != kills {
+					t.Errorf("%d of the %d that were killed before are gone within 5 s", gone, kills)
+				}
+			}
+			for i := range kills {
+				gone = 0
+				id := name(i * 617)
+				killed[id] = true
+				watch(4500 * time.Millisecond)
+				if gone != 1 || r.whyNot(id) != coordinator.WentGone {
+					t.Errorf("%s: %d are gone within 5 s, want it alone", id, gone)
+				}
+				watch(500 * time.Millisecond * time.Duration(i))
+			}
+			// Each session begins with a look at all, and those that are gone are looked at each second.
+			most := 2*agents + int(r.now.Sub(begun).Seconds())*(300+2*kills)
+			if looks > most {
+				t.Errorf("%d looks in %s, want %d at most", looks, r.now.Sub(begun), most)
+			}
+		})
 	}
 }
 

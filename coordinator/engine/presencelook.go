@@ -10,8 +10,8 @@ import (
 
 // Looking at queues and taking back.
 const (
-	// workLook is the time between looks at a queue from which work is expected: a
-	// second, less what a shell that looks twice a second may be early.
+	// workLook is the time between looks at a queue from which work is expected, where these
+	// are few (see lookAtWork): a second, less what a shell that looks twice a second may be early.
 	workLook  = 900 * time.Millisecond
 	missedFor = 10 * time.Second // in which a second look without a consumer counts
 	// presentLook is the time between looks at the queue of an agent that is online and
@@ -108,17 +108,18 @@ func (e *Engine) comeBack(now time.Time, a *agent) {
 }
 
 // Watched names the agents' queues at which the shell should look now, at most
-// so many: those of agents that have work, each second, and again at once when the
-// look before found nobody there; those of agents that are gone, drained or silent,
-// now and then; and in turn, so many at once, those of the idle. It decides nothing: what
-// follows from a look comes as QueueSeen. It is called about twice a second, between two
-// events.
+// so many: those of agents that have work, each second, where they are many less
+// often, and again at once when the look before found nobody there; those of agents that
+// are gone, drained or silent, now and then; and in turn, so many at once, those of the
+// idle. It decides nothing: what follows from a look comes as QueueSeen. It is called about
+// twice a second, between two events.
 func (e *Engine) Watched(now time.Time, most int) []coordinator.QueueWatch {
 	n := len(e.fleet.agents)
 	var list []coordinator.QueueWatch
+	atWork := e.lookAtWork()
 	for i := 0; i < n && len(list) < most; i++ {
 		a := e.fleet.agents[(e.watchFrom+i)%n]
-		if !e.wantsLook(now, a) {
+		if !e.wantsLook(now, a, atWork) {
 			continue
 		}
 		a.lookedAt = now
@@ -140,7 +141,23 @@ func (e *Engine) Watched(now time.Time, most int) []coordinator.QueueWatch {
 	return list
 }
 
-func (e *Engine) wantsLook(now time.Time, a *agent) bool {
+// lookAtWork is the time between looks at the queue of an agent that is online and has work:
+// as many looks a second as at the idle, with workLook at least and presentLook at most.
+func (e *Engine) lookAtWork() time.Duration {
+	working := 0
+	for _, a := range e.fleet.agents {
+		if a.state == coordinator.AgentOnline && a.works() {
+			working++
+		}
+	}
+	return min(max(workLook, time.Duration(working)*presentLook/1000), presentLook)
+}
+
+// works tells whether work is expected from the agent's queue.
+func (a *agent) works() bool { return a.inFlight() > 0 || len(a.open) > 0 }
+
+// wantsLook tells whether it is time for a look at the agent's queue that does not wait for its turn.
+func (e *Engine) wantsLook(now time.Time, a *agent, atWork time.Duration) bool {
 	since, online := now.Sub(a.lookedAt), a.state == coordinator.AgentOnline
 	switch {
 	case a.queueMissing:
@@ -149,8 +166,10 @@ func (e *Engine) wantsLook(now time.Time, a *agent) bool {
 		return since >= workLook
 	case online && now.Sub(a.missedAt) <= missedFor && a.mayBeMissed(now, e.missesFrom):
 		return true
-	case online && (a.inFlight() > 0 || len(a.open) > 0 || a.unattended):
+	case online && a.unattended:
 		return since >= workLook
+	case online && a.works():
+		return since >= atWork
 	case online && a.lookedAt.IsZero():
 		return true // before it has work: only a consumer that was seen can be missed
 	case online && !a.draining:

@@ -12,7 +12,7 @@ import (
 
 // How the agents' queues are watched.
 const (
-	watchPeriod = 500 * time.Millisecond // the engine names a queue each second, or at once again
+	watchPeriod = 500 * time.Millisecond // the engine names a queue each second or less often, or at once again
 	watchMost   = 500                    // queues in one round
 	lookTimeout = 10 * time.Second
 	looksMost   = time.Second // that the first looks may keep tasks waiting

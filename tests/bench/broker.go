@@ -93,8 +93,10 @@ func (b *broker) exists(queue string) (bool, error) {
 }
 
 // clean deletes whatever an earlier run has left.
-func (b *broker) clean() error {
-	for _, queue := range everyQueue() {
+func (b *broker) clean() error { return b.remove(everyQueue()) }
+
+func (b *broker) remove(queues []string) error {
+	for _, queue := range queues {
 		if _, err := b.channel.QueueDelete(queue, false, false, false); err != nil {
 			return fmt.Errorf("delete the queue %s: %w", queue, err)
 		}

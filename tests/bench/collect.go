@@ -60,6 +60,15 @@ func (b *bench) collectPart(ctx context.Context, part string, r *results) (err e
 			b.say("detection: silent %.0f ms, offline %.0f ms, killed: noticed %.0f ms, redone %.0f ms",
 				r.Detection.SilentMillis, r.Detection.OfflineMillis, r.Detection.GoneMillis, r.Detection.KilledMillis)
 		}
+	case partLooks:
+		watch := time.Minute
+		if b.options.quick {
+			watch /= 6
+		}
+		if r.Looks, err = b.looks(ctx, watch); err == nil {
+			b.say("looks at %d agents: %.1f %% of a core while idle, %.1f %% with a task each",
+				r.Looks.Agents, r.Looks.IdlePercent, r.Looks.BusyPercent)
+		}
 	case partStandby:
 		r.Standby, err = b.standby(ctx, b.standbyLengths())
 	case partStart:

@@ -45,13 +45,14 @@ const (
 	partCalls     = "calls"
 	partBeside    = "beside"
 	partDetection = "detection"
+	partLooks     = "looks"
 	partStandby   = "standby"
 	partStart     = "start"
 	partMemory    = "memory"
 	partEngine    = "engine"
 )
 
-var parts = []string{partAssigning, partLatency, partResults, partCycle, partMarket, partPull, partQuotas, partCalls, partBeside, partDetection, partStandby, partStart, partMemory, partEngine}
+var parts = []string{partAssigning, partLatency, partResults, partCycle, partMarket, partPull, partQuotas, partCalls, partBeside, partDetection, partLooks, partStandby, partStart, partMemory, partEngine}
 
 // wants tells whether a part is to be measured.
 func (o *options) wants(part string) bool {
@@ -139,6 +140,8 @@ func serveRole(ctx context.Context, role string, args []string, url string) erro
 		return relay(ctx, url, os.Stdout)
 	case "fleet":
 		return sdkFleet(ctx, url, os.Stdout)
+	case "crowd":
+		return crowd(ctx, url, os.Stdout)
 	case "httpecho":
 		return httpEcho(ctx, arg, os.Stdout)
 	case "grpcecho":

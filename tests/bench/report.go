@@ -52,6 +52,7 @@ type results struct {
 	Calls         []callRun       `json:"calls"`
 	Beside        besideResult    `json:"beside"`
 	Detection     detectionResult `json:"detection"`
+	Looks         looksResult     `json:"looks"`
 	Standby       standbyResult   `json:"standby"`
 	Start         startResult     `json:"start"`
 	Window        windowResult    `json:"dedupe_window"`

@@ -11,6 +11,7 @@ const (
 	targetSilentMillis = 5000.0 // beyond the threshold
 	targetOfflineSoon  = 500.0  // ms: "at once"
 	targetGoneMillis   = 2000.0
+	targetLooks        = 2.0 // percent of a core
 )
 
 // judgeLoop makes these verdicts. Of the departures the slowest counts.
@@ -25,7 +26,7 @@ func (r *results) judgeLoop() []verdict {
 		r.judgeResults(), r.cycleRate(), r.cycleLatency(),
 		judgeSlowest("silent: threshold to waiting tasks redone", targetSilentMillis, d.SilentMillis),
 		judgeSlowest("says offline: to waiting tasks redone", targetOfflineSoon, d.OfflineMillis),
-		gone,
+		gone, r.judgeLooks(),
 	}
 }
 
@@ -45,6 +46,17 @@ func (r *results) judgeResults() verdict {
 	return v.measured(median(ratios) >= targetWithResults, fmt.Sprintf("%.2f", median(ratios)),
 		fmt.Sprintf("pairs %.2f; bare reader %.0f/s, taskbus %.0f/s; CPU per task %.1f and %.1f µs", ratios,
 			median(bare), median(taskbus), median(resultsOf(r.Results, "reader", cpu)), median(resultsOf(r.Results, "taskbus", cpu))))
+}
+
+func (r *results) judgeLooks() verdict {
+	v := verdict{What: fmt.Sprintf("CPU at %d agents, idle or a task each", looksAgents), Target: fmt.Sprintf("≤ %.0f %% of a core", targetLooks), Word: notMeasured}
+	l := r.Looks
+	if l.Agents == 0 {
+		return v
+	}
+	most := max(l.IdlePercent, l.BusyPercent)
+	return v.measured(most <= targetLooks, fmt.Sprintf("%.1f %%", most),
+		fmt.Sprintf("idle %.1f %%, with a task each %.1f %%", l.IdlePercent, l.BusyPercent))
 }
 
 func (r *results) cycleRate() verdict {

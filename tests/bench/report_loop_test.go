@@ -9,7 +9,7 @@ func TestJudgeLoop(t *testing.T) {
 	reads := func(bare, taskbus float64) []resultsRun {
 		return []resultsRun{{Reader: "reader", TasksPerSec: bare, CPUMicros: 30}, {Reader: "taskbus", TasksPerSec: taskbus, CPUMicros: 45}}
 	}
-	const rate, cycle, latency, silent, offline, killed = 0, 1, 2, 3, 4, 5
+	const rate, cycle, latency, silent, offline, killed, looks = 0, 1, 2, 3, 4, 5, 6
 	for _, c := range []struct {
 		name    string
 		results results
@@ -31,6 +31,9 @@ func TestJudgeLoop(t *testing.T) {
 		{"silent too long", results{Detection: detectionResult{SilentMillis: []float64{20, 5001, 30}}}, silent, missed, "5001 ms", ""},
 		{"offline", results{Detection: detectionResult{OfflineMillis: []float64{501}}}, offline, missed, "501 ms", ""},
 		{"killed", results{Detection: detectionResult{GoneMillis: []float64{2000}, KilledMillis: []float64{2100}}}, killed, passed, "2000 ms", "median 2100 ms"},
+		{"looks", results{Looks: looksResult{Agents: 1000, IdlePercent: 1.5, BusyPercent: 2}}, looks, passed, "2.0 %", "idle 1.5 %"},
+		{"looks that cost too much", results{Looks: looksResult{Agents: 1000, IdlePercent: 2.1, BusyPercent: 1}}, looks, missed, "2.1 %", ""},
+		{"no looks", results{}, looks, notMeasured, "", ""},
 		{"no departures", results{}, killed, notMeasured, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -47,8 +50,8 @@ func TestOnlyWhatIsWanted(t *testing.T) {
 		args string
 		want string
 	}{
-		{"", "assigning latency results cycle market pull quotas calls beside detection standby start memory engine"},
-		{"--quick", "assigning latency results cycle market pull quotas calls beside detection standby start memory"},
+		{"", "assigning latency results cycle market pull quotas calls beside detection looks standby start memory engine"},
+		{"--quick", "assigning latency results cycle market pull quotas calls beside detection looks standby start memory"},
 		{"--only cycle", "cycle"},
 		{"--quick --only engine", "engine"},
 	} {
