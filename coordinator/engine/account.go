@@ -24,8 +24,8 @@ type account struct {
 	alone, lost int
 	// listed is what the latest report says it runs, when it says so; nil when not.
 	listed map[coordinator.TaskID]struct{}
-	// recent are the ends told since the latest report, credit how many of them that
-	// report counts as active.
+	// recent are the ends told since the latest report, or so short a time before it that it may not
+	// know of them; credit how many of them that report counts as active.
 	recent []ending
 	credit int
 	// knows is up to when the latest report knows of ends, by the agent's clock: when it
@@ -38,6 +38,9 @@ type ending struct {
 	task    coordinator.TaskID
 	stamp   time.Time // by the agent's clock
 	settled time.Time // when its dispatch was confirmed, by ours; zero: long before
+	heard   time.Time // when it was told, by ours
+	// credited: the latest report counts it as active.
+	credited bool
 }
 
 // reserve counts a dispatch against the agent before it is published.
@@ -111,14 +114,14 @@ func (a *agent) finished(now time.Time, t *openTask, r *coordinator.Result) {
 	if settled.IsZero() {
 		settled = now // it was faster than the broker's answer
 	}
-	a.note(ending{r.Task, a.stamp(now, r), settled}, t.covered)
+	a.note(ending{task: r.Task, stamp: a.stamp(now, r), settled: settled, heard: now}, t.covered)
 }
 
 // finishedPast credits the end of a dispatch that is not open any more: one that
 // only the agent could free its slot of, one that was let go because a report had
 // covered it, or one that the agent said it runs although it is nobody's.
 func (e *Engine) finishedPast(now time.Time, a *agent, r *coordinator.Result, attempt int, letGo bool) {
-	end := ending{task: r.Task, stamp: a.stamp(now, r)}
+	end := ending{task: r.Task, stamp: a.stamp(now, r), heard: now}
 	_, listed := a.listed[r.Task]
 	known := slices.ContainsFunc(a.recent, func(e ending) bool { return e.task == r.Task })
 	switch t := a.find(r.Task, attempt); {
@@ -142,10 +145,21 @@ func (a *agent) stamp(now time.Time, r *coordinator.Result) time.Time {
 
 // note remembers an end until a report is known to have been made after it.
 func (a *agent) note(end ending, covered bool) {
-	a.recent = append(a.recent, end)
-	if covered && a.countsStill(&end) {
+	if end.credited = covered && a.countsStill(&end); end.credited {
 		a.credit++
 	}
+	a.recent = append(a.recent, end)
+}
+
+// outlive forgets the ends told two health intervals before a report that comes now: it was made after
+// them. Else a timestamp that is further behind with each report would have every end kept for good; of a
+// report that is longer on its way nothing is lost but credit, until the next. Unless it replaces the latest
+// report, the ends that this one counts as active are kept.
+func (a *agent) outlive(now time.Time, replaces bool) {
+	before := now.Add(-2 * a.spec.HealthCheckInterval)
+	a.recent = slices.DeleteFunc(a.recent, func(end ending) bool {
+		return (replaces || !end.credited) && !end.heard.After(before)
+	})
 }
 
 // countsStill tells whether the latest report was made before the end and, where
@@ -200,9 +214,11 @@ func (e *Engine) audit(now time.Time, a *agent, made time.Time) {
 	}
 	a.recent = slices.DeleteFunc(a.recent, func(end ending) bool { return end.stamp.Before(a.knows) })
 	a.credit = 0
-	for _, end := range a.recent {
+	for i := range a.recent {
+		end := &a.recent[i]
 		_, listed := a.listed[end.task]
-		if exact && listed || !exact && !made.IsZero() && end.settled.Before(made) {
+		end.credited = exact && listed || !exact && !made.IsZero() && end.settled.Before(made)
+		if end.credited {
 			a.credit++
 		}
 	}

@@ -190,7 +190,7 @@ func (e *Engine) settleAccount(at time.Time, t *openTask) {
 		if a.clock.known {
 			stamp = at.Add(-a.clock.offset)
 		}
-		a.note(ending{t.task.ID, stamp, t.settled}, t.covered)
+		a.note(ending{task: t.task.ID, stamp: stamp, settled: t.settled, heard: at}, t.covered)
 	}
 	e.fleet.remove(t)
 	a.measure(at)

@@ -66,6 +66,7 @@ type modelSlot struct {
 type modelEnd struct {
 	task           coordinator.TaskID
 	stamp, settled time.Time
+	heard          time.Time
 	counted        bool
 }
 
@@ -215,6 +216,9 @@ func (m *model) heard(now time.Time, r coordinator.AgentReport, live bool) {
 		a.offset = &d
 	}
 	a.report, a.heard, a.knows = r, now, r.Timestamp
+	a.ends = slices.DeleteFunc(a.ends, func(e modelEnd) bool {
+		return live && now.Sub(e.heard) >= 2*a.spec.HealthCheckInterval
+	})
 	if again { // its clock stands, or is coarse: it was made just now
 		a.knows = now.Add(-*a.offset)
 	}
@@ -252,7 +256,7 @@ func (a *modelAgent) audit() {
 // result. Otherwise it is of a dispatch that has gone to somebody else.
 func (a *modelAgent) told(now time.Time, r *coordinator.Result, slot *modelSlot, letGo bool) {
 	exact, listed := a.report.ActiveTasks != nil, slices.Contains(a.report.ActiveTasks, r.Task)
-	end := modelEnd{task: r.Task, stamp: r.Timestamp}
+	end := modelEnd{task: r.Task, stamp: r.Timestamp, heard: now}
 	if a.offset != nil && end.stamp.After(now.Add(-*a.offset)) {
 		end.stamp = now.Add(-*a.offset) // nothing is told before it has happened
 	}

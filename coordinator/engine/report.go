@@ -46,6 +46,9 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 		}
 		a.relayedAt = r.Timestamp
 		if !a.heard.IsZero() && !a.report.Relayed {
+			if ev.Live {
+				a.outlive(now, false)
+			}
 			e.relayed(now, a, &r)
 			return
 		}
@@ -98,6 +101,9 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 		made = r.Timestamp // a coordinator's
 	case a.clock.known:
 		made = a.clock.ours(r.Timestamp)
+	}
+	if ev.Live {
+		a.outlive(now, true)
 	}
 	e.audit(now, a, made)
 	a.measure(now)
