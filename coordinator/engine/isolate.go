@@ -132,6 +132,7 @@ func (t *openTask) lostAt(a *agent, before *openTask, ev *coordinator.TaskReturn
 		return
 	}
 	t.failed = with(with(t.failed, t.suspected...), ev.Agent)
+	t.tried = with(t.tried, t.suspected...) // one that may have had it once more has had it
 	t.suspected = nil
 }
 

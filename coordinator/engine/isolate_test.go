@@ -364,3 +364,28 @@ func TestSuspicionSurvivesALostChannel(t *testing.T) {
 		})
 	}
 }
+
+// TestCondemnedWhereItWasSuspected: of two copies of a dispatch the one that knows less comes back from an
+// agent that went down with it alone. The task has failed there and wherever it was suspected, and has been
+// tried on all of them.
+func TestCondemnedWhereItWasSuspected(t *testing.T) {
+	r := ready(t, policyOf(worker("a").slots(2), worker("b").slots(2), worker("c").slots(2)))
+	first := r.give(job("t").not("b", "c"))
+	r.give(job("other").not("b", "c"))
+	first.Task.Excluded = nil
+	r.order("c", coordinator.OrderCordon)
+	r.look("a", 0, 1)
+	r.miss("a", 2)
+	r.returns(first, coordinator.ReturnTakenBack, true)
+	second := r.latest()
+	r.confirm(second.Handle)
+	r.order("c", coordinator.OrderUncordon)
+	r.look("b", 0, 1)
+	r.miss("b", 1)
+	second.Tried, second.Suspected = nil, nil // the older copy was made before a had the task
+	r.returns(second, coordinator.ReturnTakenBack, true)
+	got := r.latest()
+	if both := []coordinator.AgentID{"a", "b"}; got.Agent != "c" || !slices.Equal(got.Failed, both) || !slices.Equal(slices.Sorted(slices.Values(got.Tried)), both) {
+		t.Errorf("%s to %s, failed on %v, tried on %v; want c, both on a and b", got.DispatchID, got.Agent, got.Failed, got.Tried)
+	}
+}

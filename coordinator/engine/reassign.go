@@ -234,7 +234,7 @@ func (t *openTask) history(ev *coordinator.TaskReturned, from *agent, before *op
 	if before != nil {
 		begun, gaveUp, told = before.begun, before.attempted, before.returning
 		// Of two copies the older may have come back, which knows less.
-		t.tried, t.failed = with(t.tried, before.failed...), with(t.failed, before.failed...)
+		t.tried, t.failed = with(t.tried, before.tried...), with(t.failed, before.failed...)
 	}
 	inHand := begun || ev.Cause == coordinator.ReturnTakenBack && ev.Redelivered && (from == nil || !from.heldByUs)
 	if ev.Cause == coordinator.ReturnTakenBack && !inHand {
