@@ -54,11 +54,11 @@ func (d *inDoubt) acked(now time.Time, key coordinator.TaskKey) {
 }
 
 // sessionLost notes what the next session may bring. What did not come in a session
-// that was long enough will not come any more, but the messages of dispatches without an
-// answer: they may have come, and be held unacknowledged as it ended.
-func (d *inDoubt) sessionLost(now time.Time, lasted time.Duration, unanswered func(coordinator.TaskKey) bool) {
+// that was long enough will not come any more, but what mayBeHeld names: it may have come,
+// and have been held unacknowledged as it ended.
+func (d *inDoubt) sessionLost(now time.Time, lasted time.Duration, mayBeHeld func(coordinator.TaskKey) bool) {
 	if lasted >= shortSession {
-		maps.DeleteFunc(d.messages, func(key coordinator.TaskKey, _ int) bool { return !unanswered(key) })
+		maps.DeleteFunc(d.messages, func(key coordinator.TaskKey, _ int) bool { return !mayBeHeld(key) })
 	}
 	for key, n := range d.unanswered { // order does not matter: it is a sum
 		d.messages[key] += n
@@ -72,14 +72,19 @@ func (d *inDoubt) sessionLost(now time.Time, lasted time.Duration, unanswered fu
 	clear(d.unanswered)
 }
 
-// unanswered tells whether an agent may have the task by a dispatch of which nobody knows whether it
-// has arrived.
-func (e *Engine) unanswered(key coordinator.TaskKey) bool {
+// mayBeHeld tells whether the message of a task may have come in a session and been held until that ended,
+// of which no record tells: an agent may have it by a dispatch of which nobody knows whether it has
+// arrived, or a dispatch of it has come back and none was made since.
+func (e *Engine) mayBeHeld(key coordinator.TaskKey) bool {
 	number, known := e.memory.lookup(key)
 	if !known {
 		return false
 	}
-	t := e.tasks.of(e.memory.record(key, number))
+	r := e.memory.record(key, number)
+	if r != nil && r.fate == coordinator.FateForgotten {
+		return true
+	}
+	t := e.tasks.of(r)
 	return t != nil && t.unanswered
 }
 

@@ -66,7 +66,7 @@ func (e *Engine) Fold(at time.Time, r coordinator.Record) {
 // written, lasted how long it has led. What it acknowledged shortly before may be
 // delivered again, and what it never answered.
 func (e *Engine) Succeed(at time.Time, lasted time.Duration) {
-	e.inDoubt.sessionLost(at, lasted, e.unanswered)
+	e.inDoubt.sessionLost(at, lasted, e.mayBeHeld)
 	e.ends.succeeded(at)
 	e.recalls = true
 }

@@ -94,7 +94,7 @@ func (e *Engine) sessionLost(now time.Time) {
 		}
 		e.beginLease(now, t, coordinator.FateUnsettled)
 	}
-	e.inDoubt.sessionLost(now, now.Sub(e.openedAt), e.unanswered)
+	e.inDoubt.sessionLost(now, now.Sub(e.openedAt), e.mayBeHeld)
 	e.giveUp()
 }
 

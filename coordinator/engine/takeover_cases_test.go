@@ -144,6 +144,26 @@ func TestMessageOfAnUnansweredDispatchStaysInDoubt(t *testing.T) {
 	}
 }
 
+// TestMessageOfAReturnedDispatchStaysInDoubt: the dispatch came back before it was answered, and the task waited
+// when its leader died. Its own message may come as late: a leader in between may have held it, and waited, too.
+func TestMessageOfAReturnedDispatchStaysInDoubt(t *testing.T) {
+	r := leader(t)
+	r.assign(job("t"))
+	first := r.latest()
+	r.giveBack(first)
+	for how, journal := range map[string][]coordinator.Record{"by its records": r.Records(nil), "by a snapshot": r.imaged()} {
+		heir := r.heirOf(r.now.Add(3*shortSession), journal, shortSession, 2*shortSession)
+		heir.returns(first, coordinator.ReturnRejected, true)
+		heir.pass(time.Minute) // its back-off
+		second := heir.latest()
+		heir.confirm(second.Handle)
+		want(t, heir.tell(says("b", "t").of("t.2").but(coordinator.OutcomeFailed)), "completed t.2 b failed")
+		if got := heir.redeliver(job("t")); len(got) != 1 || !strings.HasPrefix(got[0], "ack ") {
+			t.Errorf("%s: %v, want its own message acknowledged", how, got)
+		}
+	}
+}
+
 // TestNewSubmissionAfterATakeOver: what was acknowledged long before is done with. A
 // message that comes under its id then is sent anew, also where the broker marks it as
 // delivered before: to the leader that died.
