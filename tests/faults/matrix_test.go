@@ -3,6 +3,8 @@ package faults
 import (
 	"fmt"
 	"hash/fnv"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -123,6 +125,25 @@ func (r *rig) verdict(holds []invariant) {
 	}
 }
 
+// whereabouts says where tasks without an end were last seen: what the queues hold, and what the journal
+// has of the first of them.
+func (r *rig) whereabouts(open []string) {
+	if len(open) == 0 {
+		return
+	}
+	r.t.Logf("queues:\n%s", r.broker.Ctl(r.t, "list_queues", "-p", r.broker.VHost, "name", "messages_ready", "messages_unacknowledged", "consumers"))
+	path, err := programs.plain()
+	if err != nil {
+		return // it has been said why there is none
+	}
+	for _, id := range open[:min(len(open), 3)] {
+		show := exec.Command(path, "journal", "show", id)
+		show.Env = append(os.Environ(), "RABBITMQ_URL="+r.broker.URL)
+		out, err := show.CombinedOutput()
+		r.t.Logf("the journal of %s (%v):\n%s", id, err, out)
+	}
+}
+
 // report says what the cell was made of, for whoever must repeat it.
 func (c cell) report(r *rig, begun time.Time) {
 	open, confirmed := r.book.open()
@@ -143,6 +164,7 @@ func (c cell) report(r *rig, begun time.Time) {
 		time.Since(begun).Round(100*time.Millisecond), r.seed, confirmed, len(open), duplicated, recovered,
 		len(r.processes), wire.Connections, wire.Delivered, wire.Acked, strings.Join(faults, ", "), spoken)
 	if r.t.Failed() {
+		r.whereabouts(open)
 		names := make([]string, len(c.holds))
 		for i, h := range c.holds {
 			names[i] = h.name
