@@ -93,7 +93,7 @@ type Session interface {
 	// where the topology mode allows queues to be declared. The bool reports whether there
 	// is none now.
 	//
-	// It looks first and deletes then, without a condition: quorum queues take none
+	// It looks first, as Depth and Holds do, and deletes then, without a condition: quorum queues take none
 	// (RabbitMQ, from 3.10 to 4.x, answers if-empty and if-unused with 540, which closes
 	// the connection). What comes into the queue in between is lost, although it is
 	// Confirmed; a consumer that comes in between is ended. A publication that meets the
@@ -137,9 +137,15 @@ type Session interface {
 	// unsubscribed and hold something. It asks for one queue at a time, which
 	// costs the broker next to nothing: a few hundred calls a second are fine. Of a
 	// stream it tells how many messages that has, and may be seconds late: 0 does not
-	// mean that it is empty. A queue that does not exist gives ErrNoQueue and harms nothing else, but leaves
-	// a line in the log of RabbitMQ each time.
+	// mean that it is empty. Of a quorum queue that does not answer in time, as after a start or on a busy
+	// machine, RabbitMQ says 0 and 0: see Holds. A queue that does not exist gives ErrNoQueue and harms nothing
+	// else, but leaves a line in the log of RabbitMQ each time.
 	Depth(ctx context.Context, queue string) (Depth, error)
+
+	// Holds asks the queue itself whether a message is ready in it, which must be no stream: it takes the first
+	// and gives it back, redelivered. It costs more than Depth and answers when the queue does. Of a
+	// queue that does not exist it says ErrNoQueue.
+	Holds(ctx context.Context, queue string) (bool, error)
 
 	// Findings tells where the broker's topology differs from what was asked
 	// for and was used as it is. Fixed after Open, but for EnsureQueue.

@@ -196,12 +196,17 @@ func (r *session) lookAtLane(lane string) bool {
 	d, err := r.bus.Depth(ctx, bus.LaneQueue(lane).Name)
 	missing := errors.Is(err, bus.ErrNoQueue)
 	switch {
-	case errors.Is(err, bus.ErrClosed):
-		return false
 	case missing:
 		r.lanes.setExists(lane, false)
-	case err != nil:
-		return true
+	case err == nil && d == (bus.Depth{}):
+		// So the broker also says when it does not know. A lane that is forgotten is not looked at any more.
+		var some bool
+		if some, err = r.bus.Holds(ctx, bus.LaneQueue(lane).Name); some {
+			d.Ready = 1
+		}
+	}
+	if err != nil && !missing {
+		return !errors.Is(err, bus.ErrClosed)
 	}
 	r.s.loop.post(r.number, coordinator.LaneSeen{Lane: lane, Ready: d.Ready, Missing: missing})
 	return true

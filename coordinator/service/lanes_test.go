@@ -76,6 +76,23 @@ func TestLaneAndBack(t *testing.T) {
 	})
 }
 
+// TestMuteLaneIsNotForgotten: while a lane's queue does not answer in time RabbitMQ says that it is empty. What
+// is in it is taken back all the same, when there is room.
+func TestMuteLaneIsNotForgotten(t *testing.T) {
+	inRig(t, laned, func(r *rig) {
+		w := r.worker("a1", false)
+		r.floods(8)
+		r.broker.SetMute("task.lane.research", true)
+		r.pass(time.Minute)
+		w.report(w.has()...)
+		r.broker.SetMute("task.lane.research", false)
+		if done := w.worksOff(); len(done) != 8 {
+			t.Errorf("%d tasks were done, want 8: %v; the lane has %d", len(done), done, len(r.broker.Messages("task.lane.research")))
+		}
+		r.empty("task.lane.research")
+	})
+}
+
 // TestOthersAreSeenBehindAFlood: a task of another group, of the same weight and priority, that
 // stands behind 50 of a flood is seen, and dispatched after the one that is going and one more
 // of the flood at most: its group has had nothing yet. That is so where the groups have lanes

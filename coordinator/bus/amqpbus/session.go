@@ -185,6 +185,14 @@ func (s *session) Depth(ctx context.Context, queue string) (bus.Depth, error) {
 	return s.topology.depth(ctx, queue)
 }
 
+// Holds implements [bus.Session].
+func (s *session) Holds(ctx context.Context, queue string) (bool, error) {
+	if s.isEnding() {
+		return false, bus.ErrClosed
+	}
+	return s.topology.holds(ctx, queue)
+}
+
 // DropQueue implements [bus.Session].
 func (s *session) DropQueue(ctx context.Context, queue string) (bool, error) {
 	if s.isEnding() {

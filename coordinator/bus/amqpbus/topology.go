@@ -234,13 +234,36 @@ func (t *topology) depth(ctx context.Context, queue string) (bus.Depth, error) {
 	if err == nil {
 		return bus.Depth{Ready: found.Messages, Consumers: found.Consumers}, nil
 	}
+	return bus.Depth{}, t.unseen(doing, "configure", queue, err)
+}
+
+// unseen explains why the broker said nothing of a queue.
+func (t *topology) unseen(doing, permission, queue string, err error) error {
 	if refusal(err, amqp.NotFound) != nil {
-		return bus.Depth{}, fmt.Errorf("%s: %w", doing, bus.ErrNoQueue)
+		return fmt.Errorf("%s: %w", doing, bus.ErrNoQueue)
 	}
 	if reply := refusal(err, amqp.AccessRefused); reply != nil {
-		return bus.Depth{}, accessFor(t.link.target, doing, "configure", queue, reply)
+		return accessFor(t.link.target, doing, permission, queue, reply)
 	}
-	return bus.Depth{}, explain(t.link.target, doing, err)
+	return explain(t.link.target, doing, err)
+}
+
+// holds implements [bus.Session].
+func (t *topology) holds(ctx context.Context, queue string) (bool, error) {
+	doing := fmt.Sprintf("look for a message in queue %q", queue)
+	var some atomic.Bool // a request that ctx does not wait for goes on
+	err := t.ask(ctx, doing, func(ch *amqp.Channel) error {
+		d, ok, err := ch.Get(queue, false)
+		if err != nil || !ok {
+			return err
+		}
+		some.Store(true)
+		return d.Nack(false, true)
+	})
+	if err != nil {
+		return false, t.unseen(doing, "read", queue, err)
+	}
+	return some.Load(), nil
 }
 
 // drop implements [bus.Session] for DropQueue. A quorum queue takes none of the conditions that
@@ -255,6 +278,12 @@ func (t *topology) drop(ctx context.Context, queue string) (bool, error) {
 		return false, err
 	case t.mode != bus.Declare, d.Ready > 0, d.Consumers > 0, t.deleting.wire.isHeld():
 		return false, nil
+	}
+	switch some, err := t.holds(ctx, queue); {
+	case errors.Is(err, bus.ErrNoQueue):
+		return true, nil
+	case err != nil || some:
+		return false, err
 	}
 	t.step("drop " + queue)
 	doing := fmt.Sprintf("delete queue %q", queue)

@@ -19,6 +19,7 @@ func dispensableCases() []testCase {
 		{name: "consumers that are ended again and again harm nobody", run: endedAgainAndAgain},
 		{name: "a missing queue is ErrNoQueue and harms nobody", run: dispensableMissing},
 		{name: "a queue that is made on the way is read, left and dropped", run: madeReadAndDropped},
+		{name: "Holds takes the first message and gives it back", run: holdsGivesBack},
 		{name: "DropQueue deletes what is declared by others only where it may", run: dropNeedsDeclare},
 		{name: "DropQueue loses what comes between its look and the deletion", run: dropLooksFirst},
 		{name: "DropQueue ends a consumer that comes between its look and the deletion", run: dropEndsConsumer},

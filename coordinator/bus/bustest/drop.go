@@ -62,6 +62,28 @@ func wantDropped(c *client, queue string, want bool) {
 	}
 }
 
+// holdsGivesBack: Holds asks the queue; what is in it stays there, and is redelivered.
+func holdsGivesBack(r *rig) {
+	c := r.open(declare(quorum("q")))
+	holds := func(want bool) {
+		r.t.Helper()
+		if some, err := c.Holds(deadline(r.t), "q"); some != want || err != nil {
+			r.t.Fatalf("Holds = %v, %v; want %v, nil", some, err, want)
+		}
+	}
+	holds(false)
+	c.store("q", "m1")
+	holds(true)
+	d := c.read("q", 10).next()
+	if string(d.Body) != "m1" || !d.Redelivered {
+		r.t.Errorf("%s, redelivered %v; want m1, redelivered", d.Body, d.Redelivered)
+	}
+	holds(false) // it is handed out
+	if _, err := c.Holds(deadline(r.t), "nowhere"); !errors.Is(err, bus.ErrNoQueue) {
+		r.t.Errorf("of a queue that does not exist: %v, want ErrNoQueue", err)
+	}
+}
+
 // onDrop has f called, once, between the look at q and its deletion, by a session that it opens.
 func (r *rig) onDrop(f func()) *client {
 	var once sync.Once

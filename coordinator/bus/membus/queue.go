@@ -26,6 +26,8 @@ type queue interface {
 	// counted is how many consumers a broker says that there are, and depth how many messages are ready.
 	counted() int
 	depth() int
+	// peek takes the first message and gives it back; false: none is ready.
+	peek() bool
 	// usableBy tells whether a session may consume and inspect the queue.
 	usableBy(s *session) bool
 	// close forgets all messages and consumers and returns the latter.
@@ -86,6 +88,15 @@ func (l *line) counted() int {
 		return len(l.readers)
 	}
 	return active(l.readers)
+}
+
+func (l *line) peek() bool {
+	if len(l.ready) == 0 {
+		return false
+	}
+	l.takeBack(l.pop())
+	l.serve()
+	return true
 }
 
 // usableBy: a lock belongs to the connection that publishes, which neither consumes nor looks.

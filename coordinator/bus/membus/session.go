@@ -293,7 +293,7 @@ func (s *session) DropQueue(ctx context.Context, name string) (bool, error) {
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("drop queue %q: %w", name, err)
-	case s.spec.Topology.Mode != bus.Declare, q.depth() > 0, q.counted() > 0:
+	case s.spec.Topology.Mode != bus.Declare, s.broker.seen(q) != bus.Depth{}, q.peek():
 		return false, nil
 	}
 	if err := s.step("drop " + name); err != nil {
@@ -354,7 +354,24 @@ func (s *session) Depth(ctx context.Context, name string) (bus.Depth, error) {
 	if err != nil {
 		return bus.Depth{}, fmt.Errorf("depth of %q: %w", name, err)
 	}
-	return bus.Depth{Ready: q.depth(), Consumers: q.counted()}, nil
+	return s.broker.seen(q), nil
+}
+
+// Holds implements bus.Session.
+func (s *session) Holds(ctx context.Context, name string) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, fmt.Errorf("look for a message in %q: %w", name, err)
+	}
+	s.broker.mu.Lock()
+	defer s.broker.mu.Unlock()
+	if err := s.closed(); err != nil {
+		return false, err
+	}
+	q, err := s.broker.fabric.find(name, s)
+	if err != nil {
+		return false, fmt.Errorf("look for a message in %q: %w", name, err)
+	}
+	return q.peek(), nil
 }
 
 // Findings implements bus.Session.
