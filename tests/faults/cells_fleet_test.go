@@ -143,10 +143,16 @@ func (r *rig) known() {
 }
 
 // oneInThree refuses a third of the first attempts.
-func oneInThree(m *messages.TaskDispatch) bool {
+func oneInThree(m *messages.TaskDispatch) bool { return oneIn(3, m) }
+
+// oneInSix refuses so many that at 60 tasks a second they come back as fast as the budget of retries (a tenth of
+// the first dispatches, and ten a second) has them tried again: more would wait for longer the longer it lasts.
+func oneInSix(m *messages.TaskDispatch) bool { return oneIn(6, m) }
+
+func oneIn(n uint32, m *messages.TaskDispatch) bool {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(m.TaskID)) // never fails (hash.Hash)
-	return m.Attempt == 1 && h.Sum32()%3 == 0
+	return m.Attempt == 1 && h.Sum32()%n == 0
 }
 
 // crowd is quartet and n more agents with one slot each, all stale after eight seconds.

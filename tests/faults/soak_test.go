@@ -183,7 +183,7 @@ var soakFleet = strings.NewReplacer(
 
 // soakers are the agents of a soak; briefly is how the last of them works.
 var (
-	soakers = agentOptions{work: 50 * time.Millisecond, refuse: oneInThree}
+	soakers = agentOptions{work: 50 * time.Millisecond, refuse: oneInSix}
 	briefly = agentOptions{work: time.Second}
 )
 
