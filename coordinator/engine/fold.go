@@ -223,7 +223,7 @@ func (e *Engine) foldRemembered(at time.Time, r *coordinator.Remembered) {
 func endsWithDelivery(r *coordinator.Remembered) bool {
 	switch r.Fate {
 	case coordinator.FateCancelled:
-		return r.Agent == "" // else its agent has said so
+		return r.Agent == "" // else its agent has said so, or not in time
 	case coordinator.FateForgotten:
 		return r.Attempt == 0 // else it came back, or was given up, and ends under another attempt
 	}

@@ -121,6 +121,9 @@ func (e *Engine) leaseExpired(now time.Time, t *openTask) {
 		reason, text = coordinator.ReasonCancelled, orElse(t.cancelReason, "it was withdrawn")+fmt.Sprintf(
 			"; %s was told and has not said within %s that it stopped", a.spec.ID, t.timeout)
 		fate = coordinator.FateCancelled
+		if r := e.memory.record(t.key, t.record); r != nil {
+			r.flags |= overdue
+		}
 	case t.returning:
 		text = fmt.Sprintf("%s said that it gives it back, but it did not come back within %s (dispatch %s)", a.spec.ID, t.timeout, t.dispatchID)
 	}

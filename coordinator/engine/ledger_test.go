@@ -69,7 +69,8 @@ const (
 type attempt struct {
 	*coordinator.Dispatch
 	standing standing
-	since    time.Time // when it was first made
+	since    time.Time // when it was first made, by the clock of
+	by       *Engine   // that made it
 	again    bool      // an earlier copy of it may have arrived
 	arrived  bool      // its agent has it, or may have it, or had it
 	settled  time.Time // when the broker answered, or could not any more; zero: not yet
@@ -162,11 +163,11 @@ func (l *ledger) dispatched(d *coordinator.Dispatch) (resumed bool, err error) {
 	case !d.Task.Deadline.IsZero() && !d.At.Before(d.Task.Deadline):
 		return resumed, fmt.Errorf("%s was dispatched after its deadline", d.Task.ID)
 	}
-	since := d.At
+	since, by := d.At, l.engine
 	if resumed {
-		since = former.since
+		since, by = former.since, former.by
 	}
-	life.attempts[id] = &attempt{Dispatch: d, since: since, again: resumed}
+	life.attempts[id] = &attempt{Dispatch: d, since: since, by: by, again: resumed}
 	r.live = d
 	return resumed, nil
 }

@@ -32,6 +32,12 @@ func (r *record) untold(redelivered bool) bool {
 	return r.fate == coordinator.FateCancelled && r.ref == 0 && redelivered
 }
 
+// endedByWord tells whether the task has ended by the word of its agent: what the agent tells later
+// is a repetition, not news that is late.
+func (r *record) endedByWord() bool {
+	return r.fate.HasEnded() && r.fate != coordinator.FateTimedOut && r.flags&overdue == 0
+}
+
 // isWithdrawn: somebody cancelled the task while it was not open.
 func (r *record) isWithdrawn() bool {
 	return r.fate == coordinator.FateWithdrawn || r.flags&withdrawn != 0
@@ -47,6 +53,7 @@ const (
 	attempted                         // and that it had begun
 	adopted                           // ended, assigned by an earlier coordinator: its content is not known
 	replaced                          // there is a newer record of the same id
+	overdue                           // cancelled, and its agent had not told in time that it stopped
 )
 
 // memory knows the task ids of the dedupe window, bounded by time and by number: their

@@ -190,6 +190,12 @@ func TestQuotaByTheEndOfTheDispatch(t *testing.T) {
 			r.pass(6 * time.Minute)
 			r.tell(says("a", "t1").of("t1.1").used(300, 20))
 		}, 320},
+		"is withdrawn, overdue, and told late": {func(r *rig, d coordinator.Dispatch) {
+			r.track(r.fleet.byID["a"])
+			r.withdraw("t1")
+			r.pass(6 * time.Minute)
+			r.tell(says("a", "t1").of("t1.1").but(coordinator.OutcomeCancelled).used(300, 20))
+		}, 320},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := ready(t, policyOf(worker("a").slots(10)).quotas(quotasOf().group("team", 1, daily(1000))).

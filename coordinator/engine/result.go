@@ -229,7 +229,7 @@ func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 		rec.fate = fateOf(r.Outcome)
 		e.noted(rec, r.Task)
 		e.emit(&coordinator.Completed{Result: *r, Task: e.endsLate(now, rec.key), Attempt: int(rec.attempt), At: now})
-	case rec.fate.HasEnded() && had && rec.fate != coordinator.FateTimedOut:
+	case rec.endedByWord() && had:
 		e.tellAgain(now, ev, rec, int(rec.attempt))
 		e.refuseResult(ev, coordinator.ResultDuplicate)
 	case had || attempt != 0 && attempt <= int(rec.attempt):
@@ -252,7 +252,8 @@ func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 func (e *Engine) tellAgain(now time.Time, ev coordinator.ResultReported, rec *record, attempt int) {
 	r := &ev.Result
 	e.ends.heard(now, rec.key)
-	if _, done := e.retold[rec.key]; !done && ev.Untold && r.Outcome.Final() && rec.fate == fateOf(r.Outcome) {
+	told := r.Outcome.Final() && rec.endedByWord() && rec.fate == fateOf(r.Outcome)
+	if _, done := e.retold[rec.key]; !done && ev.Untold && told {
 		attempt = cmp.Or(attempt, int(rec.attempt))
 		e.emit(&coordinator.Completed{Result: *r, Task: e.ends.of(rec.key), Attempt: attempt, Late: attempt < int(rec.attempt), At: now})
 	}

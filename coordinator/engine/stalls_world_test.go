@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"testing"
 	"time"
 
 	"pgregory.net/rapid"
@@ -196,4 +197,42 @@ func (s *succession) revive(*rapid.T) bool {
 	}
 	s.attend(s.dead)
 	return true
+}
+
+// TestOverdueByTheClockThatCounts: how long a dispatch has had is known by the clock of the leader that made
+// it, and by no other, however far ahead that was.
+func TestOverdueByTheClockThatCounts(t *testing.T) {
+	for name, c := range map[string]struct {
+		at      time.Time // when it is made
+		another bool      // a leader that began at epoch, a minute before it is taken for overdue
+		ok      bool
+	}{
+		"too early":                             {at: epoch},
+		"in time":                               {at: epoch.Add(-10 * time.Minute), ok: true},
+		"made by another leader":                {at: epoch.Add(-30 * time.Second), another: true, ok: true},
+		"made by another, by a clock far ahead": {at: epoch.Add(100 * time.Hour), another: true, ok: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &succession{l: newLedger(), e: New(), now: c.at, began: c.at, led: true}
+			s.l.engine = s.e
+			task := &job("t").Task
+			s.l.receive(&receipt{handle: 1, task: task, message: 1})
+			d := &coordinator.Dispatch{
+				Handle: 1, Task: task, Agent: "a", DispatchID: coordinator.DispatchID(task, 1), Attempt: 1,
+				Timeout: 5 * time.Minute, At: c.at,
+			}
+			if err := s.judge(d); err != nil {
+				t.Fatal(err)
+			}
+			s.settled(s.l.receipts[1], coordinator.PublishConfirmed)
+			if c.another {
+				s.e = New()
+				s.l.engine, s.began = s.e, epoch
+			}
+			s.now = epoch.Add(time.Minute)
+			if err := s.judge(&coordinator.Fail{Task: task}); (err == nil) != c.ok {
+				t.Errorf("judged %v, want it in order: %v", err, c.ok)
+			}
+		})
+	}
 }

@@ -407,3 +407,24 @@ func TestEndLongAfterItWasLetGoIsWhole(t *testing.T) {
 		})
 	}
 }
+
+// TestOverdueCancelIsToldOnce: a task that was withdrawn has failed as cancelled, because its agent had not told in
+// time that it stopped. When it does tell that, it is too late, also for whoever reads the result once more.
+func TestOverdueCancelIsToldOnce(t *testing.T) {
+	r := leader(t)
+	r.give(lasting("t", 10*time.Second))
+	want(t, r.withdraw("t"), "withdraw t.1 a", "cancel t: asked")
+	want(t, r.pass(11*time.Second), "fail t cancelled")
+	r.apply(coordinator.FailureTold{Task: "t"})
+	stopped := says("a", "t").of("t.1").but(coordinator.OutcomeCancelled)
+	if got := r.tell(stopped); len(got) != 1 || got[0] != "result of t by a: late" {
+		t.Errorf("%v, want its result refused as late", got)
+	}
+	for how, heir := range heirs(r) {
+		if got := heir.apply(coordinator.ResultReported{Result: stopped.Result, Untold: true}); len(got) != 0 {
+			t.Errorf("%s: %v, want nothing: its end was told", how, got)
+		}
+		want(t, heir.withdraw("t"), "cancel t: too late")
+		want(t, heir.redeliver(lasting("t", 10*time.Second)), "ack 2")
+	}
+}

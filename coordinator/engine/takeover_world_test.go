@@ -330,7 +330,7 @@ func (s *succession) failed(f *coordinator.Fail) error {
 	s.l.life(id).unsent = s.l.life(id).unsent || f.Failure.Reason == coordinator.ReasonInvalidMessage
 	live, err := s.l.end(id, how)
 	for _, a := range live {
-		if how == timedOut && s.led && err == nil && !a.since.Before(s.began) { // else it was owed, or another clock counts
+		if how == timedOut && s.led && err == nil && a.by == s.e { // else it was owed, or another clock counts
 			err = s.stalls.mayBeOverdue(s.now, a)
 		}
 	}
