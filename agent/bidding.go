@@ -283,6 +283,6 @@ func (w *worker) bid(o offered, b Bid) (m messages.TaskBid, answer string) {
 func (w *worker) request(l *link, p bus.Properties, body []byte) error {
 	p.ContentType, p.UserID = contentType, l.session.User()
 	return l.session.Publish(bus.Publication{
-		Token: requestToken, Exchange: bus.ExchangeIn, Key: bus.QueueRequest + "." + w.cfg.ID, Properties: p, Body: body,
+		Token: requestToken, Exchange: bus.ExchangeAgents, Key: bus.QueueRequest + "." + w.cfg.ID, Properties: p, Body: body,
 	})
 }

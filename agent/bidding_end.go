@@ -21,7 +21,7 @@ func (w *worker) requestSettled(l *link, outcome bus.Outcome) {
 	first := l.requestRefusals == 1
 	w.mu.Unlock()
 	if first {
-		w.log.Warn("the broker does not take this agent's bids and claims: is the queue "+bus.QueueRequest+" bound to the exchange "+bus.ExchangeIn+
+		w.log.Warn("the broker does not take this agent's bids and claims: is the queue "+bus.QueueRequest+" bound to the exchange "+bus.ExchangeAgents+
 			"? A coordinator sees to that, or taskbus topology apply", slog.String("outcome", outcome.String()))
 	}
 }

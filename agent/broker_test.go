@@ -375,20 +375,20 @@ func TestBrokerExchangeComesAndGoes(t *testing.T) {
 	})
 	s.give("t")
 	s.awaitStatus("that t runs", func(m messages.AgentStatus) bool { return m.ActiveTasks == 1 })
-	s.broker.DeleteExchange(t, bus.ExchangeIn)
-	s.awaitLog("the exchange taskbus, by which agents report, does not exist yet", 1)
+	s.broker.DeleteExchange(t, bus.ExchangeAgents)
+	s.awaitLog("the exchange taskbus.agents, by which agents report, does not exist yet", 1)
 	s.await("agent.a1", 1, 0) // it takes nothing
-	s.broker.DeclareExchange(t, bus.ExchangeIn, "topic")
-	s.awaitLog("bound to the exchange taskbus?", 1)
+	s.broker.DeclareExchange(t, bus.ExchangeAgents, "topic")
+	s.awaitLog("bound to the exchange taskbus.agents?", 1)
 	close(gate)
 	time.Sleep(moment)
 	s.await("agent.a1", 0, 1) // it has it again; see what is unacknowledged below
 	if len(s.results) != 0 {
 		t.Error("a result arrived where nothing leads")
 	}
-	s.broker.Bind(t, bus.ExchangeIn, bus.StreamResult, "task.result.#")
+	s.broker.Bind(t, bus.ExchangeAgents, bus.StreamResult, "task.result.#")
 	s.expect("t", messages.Succeeded)
-	s.broker.Bind(t, bus.ExchangeIn, bus.StreamStatus, "agent.status.#")
+	s.broker.Bind(t, bus.ExchangeAgents, bus.StreamStatus, "agent.status.#")
 	s.awaitStatus("idle", func(m messages.AgentStatus) bool { return m.ActiveTasks == 0 })
 	if n := worked.of("t"); n != 1 {
 		t.Errorf("%d runs, want 1", n)

@@ -96,7 +96,7 @@
 // # Sessions
 //
 // A broker that is away, or that no coordinator has prepared yet (there is no
-// exchange "taskbus"), is tried again for ever, after a pause with full jitter
+// exchange "taskbus.agents"), is tried again for ever, after a pause with full jitter
 // under a bound that doubles from 250 ms to 15 s. Work is never interrupted by a
 // lost session. Two processes under one id take turns, never share: the second
 // waits, and says so in its log, until the first has gone.
@@ -105,6 +105,6 @@
 //
 // It never assigns work or knows other agents, declares nothing of the broker but
 // its own control queue (and its own queue, if asked to), publishes to nothing but
-// the exchange "taskbus" under keys that end in its id, and never logs a payload,
+// the exchange "taskbus.agents" under keys that end in its id, and never logs a payload,
 // what a handler's panic says (it may quote one), or the password of the broker's URL.
 package agent

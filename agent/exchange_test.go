@@ -72,7 +72,7 @@ func TestWaitsForTheFirstCoordinator(t *testing.T) {
 				}
 				r.run(1, work(0))
 				r.pass(time.Minute)
-				const says = "the exchange taskbus, by which agents report, does not exist yet; waiting for a coordinator"
+				const says = "the exchange taskbus.agents, by which agents report, does not exist yet; waiting for a coordinator"
 				if n := countLog(r, says); n < 6 || n > 40 {
 					t.Errorf("%d log lines in a minute, want 6 to 40:\n%s", n, r.log)
 				}
@@ -111,7 +111,7 @@ func TestExchangeWithoutBindings(t *testing.T) {
 		r.settled(0, 1) // neither acknowledged nor given back
 		r.expect("")
 		r.expectActive("none")
-		r.expectLog("are the streams agent.status and task.result bound to the exchange taskbus?", 1)
+		r.expectLog("are the streams agent.status and task.result bound to the exchange taskbus.agents?", 1)
 		r.prepare(whole)
 		r.pass(time.Second) // retryRefused
 		r.expect("t succeeded")

@@ -88,7 +88,7 @@ func (w *worker) report(l *link) time.Time {
 	body, err := json.Marshal(m)
 	if err == nil {
 		err = l.session.Publish(bus.Publication{
-			Exchange: bus.ExchangeIn, Key: bus.StreamStatus + "." + w.cfg.ID,
+			Exchange: bus.ExchangeAgents, Key: bus.StreamStatus + "." + w.cfg.ID,
 			Properties: bus.Properties{
 				ContentType: contentType, Type: bus.StreamStatus, UserID: l.session.User(), Timestamp: m.Timestamp,
 			},

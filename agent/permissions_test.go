@@ -20,7 +20,7 @@ func TestBrokerWithoutPermissionForControl(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	user := s.broker.AddUser(t, "agent-plain")
-	s.broker.SetPermissions(t, "agent-plain", "^$", `^taskbus$`, `^agent\.a1$`)
+	s.broker.SetPermissions(t, "agent-plain", "^$", `^taskbus\.agents$`, `^agent\.a1$`)
 	c := s.config()
 	c.URL = user.URL
 	s.run(c, work(0))
@@ -56,7 +56,7 @@ func deployed(t *testing.T, id string) (p permissions) {
 		}
 	}
 	for _, of := range all.Topics {
-		if of.User == "a1" && of.Exchange == bus.ExchangeIn {
+		if of.User == "a1" && of.Exchange == bus.ExchangeAgents {
 			p.TopicWrite, p.TopicRead = of.Write, of.Read
 		}
 	}
@@ -71,7 +71,7 @@ func (s *site) grant(id string, p permissions) (url string) {
 	s.t.Helper()
 	user := s.broker.AddUser(s.t, id)
 	s.broker.SetPermissions(s.t, id, p.Configure, p.Write, p.Read)
-	s.broker.SetTopicPermissions(s.t, id, bus.ExchangeIn, p.TopicWrite, p.TopicRead)
+	s.broker.SetTopicPermissions(s.t, id, bus.ExchangeAgents, p.TopicWrite, p.TopicRead)
 	return user.URL
 }
 
@@ -171,7 +171,7 @@ func TestBrokerPermissionsToDeclare(t *testing.T) {
 	s := newSite(t)
 	const id = "agent-declares"
 	p := deployed(t, id)
-	p.Configure, p.Write = `^agent\.`+id+`(\.control)?$`, `^(taskbus|amq\.default|agent\.`+id+`\.control)$`
+	p.Configure, p.Write = `^agent\.`+id+`(\.control)?$`, `^(taskbus\.agents|amq\.default|agent\.`+id+`\.control)$`
 	c := s.config()
 	c.ID, c.URL, c.Declare = id, s.grant(id, p), true
 	s.run(c, work(0))
@@ -208,8 +208,8 @@ func TestBrokerWithoutPermissionToReport(t *testing.T) {
 	c := s.config()
 	c.ID, c.URL = id, s.grant(id, p)
 	s.run(c, work(0))
-	s.awaitLog("access to topic 'agent.status.agent-mute' in exchange 'taskbus'", 2)
-	s.broker.SetTopicPermissions(t, id, bus.ExchangeIn, deployed(t, id).TopicWrite, "^$")
+	s.awaitLog("access to topic 'agent.status.agent-mute' in exchange 'taskbus.agents'", 2)
+	s.broker.SetTopicPermissions(t, id, bus.ExchangeAgents, deployed(t, id).TopicWrite, "^$")
 	s.giveTo(id, "t")
 	s.expect("t", messages.Succeeded)
 }

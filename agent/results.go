@@ -76,7 +76,7 @@ func (w *worker) send(l *link, token uint64, m messages.TaskResult) error {
 	}
 	err = l.session.Publish(bus.Publication{
 		Token:    token,
-		Exchange: bus.ExchangeIn, Key: bus.StreamResult + "." + w.cfg.ID,
+		Exchange: bus.ExchangeAgents, Key: bus.StreamResult + "." + w.cfg.ID,
 		Properties: bus.Properties{
 			ContentType: contentType, Type: bus.StreamResult, MessageID: m.DispatchID,
 			CorrelationID: m.CorrelationID, UserID: l.session.User(), Timestamp: m.Timestamp,
@@ -137,7 +137,7 @@ func (w *worker) settled(l *link, token uint64, outcome bus.Outcome) {
 		w.mu.Unlock()
 		if first {
 			w.log.Warn("the broker does not take what this agent reports: are the streams "+bus.StreamStatus+" and "+bus.StreamResult+
-				" bound to the exchange "+bus.ExchangeIn+"? A coordinator sees to that, or taskbus topology apply. Trying again",
+				" bound to the exchange "+bus.ExchangeAgents+"? A coordinator sees to that, or taskbus topology apply. Trying again",
 				slog.String("outcome", outcome.String()))
 		}
 		return

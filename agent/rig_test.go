@@ -227,8 +227,8 @@ func (r *rig) results() (all []result) {
 // checkWay: the exchange taskbus, with the agent's own key.
 func (r *rig) checkWay(d bus.Delivery, stream string, id messages.AgentID) {
 	r.t.Helper()
-	if want := stream + "." + string(id); d.Exchange != bus.ExchangeIn || d.RoutingKey != want {
-		r.t.Errorf("published to the exchange %q with the key %q, want %q and %q", d.Exchange, d.RoutingKey, bus.ExchangeIn, want)
+	if want := stream + "." + string(id); d.Exchange != bus.ExchangeAgents || d.RoutingKey != want {
+		r.t.Errorf("published to the exchange %q with the key %q, want %q and %q", d.Exchange, d.RoutingKey, bus.ExchangeAgents, want)
 	}
 }
 

@@ -105,8 +105,8 @@ func (w *worker) tellFault(err error, pause time.Duration) {
 	switch {
 	case errors.Is(err, bus.ErrInUse):
 		text = "another process works as this agent, or the broker has not noticed yet that an earlier one is gone; waiting for its place"
-	case lacks(err, bus.ExchangeIn):
-		text = "the exchange " + bus.ExchangeIn + ", by which agents report, does not exist yet; waiting for a coordinator to declare it (or for taskbus topology apply)"
+	case lacks(err, bus.ExchangeAgents):
+		text = "the exchange " + bus.ExchangeAgents + ", by which agents report, does not exist yet; waiting for a coordinator to declare it (or for taskbus topology apply)"
 	}
 	w.log.Warn(text, slog.Any("error", err), slog.Duration("pause", pause))
 }
@@ -180,7 +180,7 @@ func (w *worker) connect(ctx context.Context) (*link, error) {
 		// Verify: to look takes no permission. What is temporary is declared all the same.
 		Topology: bus.Topology{
 			Mode:      bus.Verify,
-			Exchanges: []bus.Exchange{{Name: bus.ExchangeIn, Kind: bus.Topic}},
+			Exchanges: []bus.Exchange{{Name: bus.ExchangeAgents, Kind: bus.Topic}},
 			Queues:    []bus.Queue{{Name: l.control, Temporary: true}},
 			Bindings:  []bus.Binding{{Exchange: bus.ExchangeControl, Queue: l.control, Key: w.cfg.ID}},
 		},

@@ -301,7 +301,8 @@ func TestAsyncAPIChannels(t *testing.T) {
 	want := []string{
 		"queue agent.status", "queue agent.{agentId}", "queue assignment.failed", "queue task.assign", "queue task.assign.high",
 		"queue task.dead", "queue task.reassign", "queue task.request", "queue task.result",
-		"taskbus agent.status.{agentId}", "taskbus task.assign", "taskbus task.assign.high", "taskbus task.request.{user}", "taskbus task.result.{agentId}",
+		"taskbus task.assign", "taskbus task.assign.high", "taskbus task.request.{user}",
+		"taskbus.agents agent.status.{agentId}", "taskbus.agents task.result.{agentId}",
 		"taskbus.control {agentId}",
 		"taskbus.events agent.offline.{agentId}", "taskbus.events agent.online.{agentId}", "taskbus.events assignment.failed.{reasonCode}", "taskbus.events quota.overrun", "taskbus.events quota.reached.{percent}",
 		"taskbus.events task.cancel_requested.{agentId}", "taskbus.events task.completed.{agentId}",

@@ -155,7 +155,7 @@ func TestDoctorLooksAtTheBroker(t *testing.T) {
 		code               int
 		check, state, says string
 	}{
-		{"nothing is wrong", func(*clinic) {}, exitOK, "topology", checkOK, "15 objects"}, // 9 own queues, 3 agents', 3 exchanges
+		{"nothing is wrong", func(*clinic) {}, exitOK, "topology", checkOK, "16 objects"}, // 9 own queues, 3 agents', 4 exchanges
 		{"a wrong password", func(c *clinic) { c.broker.SetOpenError(bus.ErrLogin) }, exitFailed, "broker", checkProblem, "authenticate_user tac"},
 		{"no such virtual host", func(c *clinic) { c.broker.SetOpenError(bus.ErrAccess) }, exitFailed, "broker", checkProblem, "list_vhosts"},
 		{"the broker is down", func(c *clinic) { c.broker.SetOpenError(errors.New("connection refused")) }, exitFailed, "broker", checkProblem, "check_running"},
@@ -232,7 +232,7 @@ func testDoctorInAnAlarm(t *testing.T) {
 	}
 	r.says(t, "alarms", checkProblem, "short of memory or disk")
 	r.says(t, "permissions", checkSkipped, "takes nothing from publishers")
-	r.says(t, "topology", checkOK, "15 objects")
+	r.says(t, "topology", checkOK, "16 objects")
 	for _, d := range r.Checks {
 		if d.State == checkProblem && d.Check != "alarms" {
 			t.Errorf("%s: %s is no problem of its own", d.Check, d.Text)

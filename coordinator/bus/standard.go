@@ -21,7 +21,8 @@ const (
 	StreamResult  = "task.result"
 	StreamJournal = "coordinator.journal"
 
-	ExchangeIn      = "taskbus"         // everybody inwards
+	ExchangeIn      = "taskbus"         // everything inwards; producers publish here
+	ExchangeAgents  = "taskbus.agents"  // agents inwards: no key of it, CC or BCC leads to tasks
 	ExchangeEvents  = "taskbus.events"  // coordinator outwards
 	ExchangeControl = "taskbus.control" // coordinator to agents, key = agent id
 )
@@ -53,7 +54,7 @@ func Standard(mode Mode, profile Profile, agentQueues []string) Topology {
 	t := Topology{
 		Mode: mode,
 		Exchanges: []Exchange{
-			{ExchangeIn, Topic}, {ExchangeEvents, Topic}, {ExchangeControl, Direct},
+			{ExchangeIn, Topic}, {ExchangeAgents, Topic}, {ExchangeEvents, Topic}, {ExchangeControl, Direct},
 		},
 		Bindings: []Binding{
 			{ExchangeIn, QueueAssign, "task.assign"},
@@ -61,6 +62,9 @@ func Standard(mode Mode, profile Profile, agentQueues []string) Topology {
 			{ExchangeIn, StreamStatus, "agent.status.#"},
 			{ExchangeIn, StreamResult, "task.result.#"},
 			{ExchangeIn, QueueRequest, "task.request.#"},
+			{ExchangeAgents, StreamStatus, "agent.status.#"},
+			{ExchangeAgents, StreamResult, "task.result.#"},
+			{ExchangeAgents, QueueRequest, "task.request.#"},
 			{ExchangeEvents, QueueFailed, "assignment.failed.#"},
 		},
 	}

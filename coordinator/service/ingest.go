@@ -111,20 +111,30 @@ func (r *session) hold(h *heldDelivery) bool {
 
 // decodeTask refuses what is not plain JSON before looking at the bytes.
 func (r *session) decodeTask(d *bus.Delivery) (*messages.TaskAssign, *messages.Refusal) {
-	if refusal := plainJSON(d); refusal != nil {
+	if refusal := checkProperties(d); refusal != nil {
 		return nil, refusal
 	}
 	return r.s.decoder.DecodeTaskAssign(d.Body)
 }
 
-// plainJSON refuses an encoded or foreign body. Producers that set no content
-// type at all are as welcome as those that do.
-func plainJSON(d *bus.Delivery) *messages.Refusal {
+// checkProperties refuses a message for what is around its body: an encoding, or a key that is not of its
+// queue. The broker compares the key alone with the rights of its user, and not what CC and BCC add to it.
+// Producers that set no content type at all are as welcome as those that do.
+func checkProperties(d *bus.Delivery) *messages.Refusal {
 	if e := d.ContentEncoding; e != "" && !strings.EqualFold(e, "identity") && !strings.EqualFold(e, "utf-8") {
 		return &messages.Refusal{Keyword: "contentEncoding", Text: fmt.Sprintf(
 			"content_encoding %q is not supported: send plain JSON", messages.Clean(e, 64))}
 	}
+	if inwards(d) && d.RoutingKey != d.Queue && !strings.HasPrefix(d.RoutingKey, d.Queue+".") {
+		return &messages.Refusal{Keyword: "routing_key", Text: fmt.Sprintf(
+			"it came to %s by the key %q: publish by the key of the queue, without CC and BCC", d.Queue, messages.Clean(d.RoutingKey, 64))}
+	}
 	return nil
+}
+
+// inwards tells whether a message came by one of the exchanges that Taskbus binds its own queues to.
+func inwards(d *bus.Delivery) bool {
+	return d.Exchange == bus.ExchangeIn || d.Exchange == bus.ExchangeAgents
 }
 
 // onReturned takes a delivery of task.reassign: a dispatch that its agent
@@ -202,7 +212,7 @@ func (r *session) onStatus(d bus.Delivery) {
 	r.s.count.statuses.Add(1)
 	r.noteDelivery(&d)
 	var m messages.AgentStatus
-	refusal := plainJSON(&d)
+	refusal := checkProperties(&d)
 	if refusal == nil {
 		refusal = r.s.decoder.DecodeAgentStatus(d.Body, &m)
 	}

@@ -134,7 +134,7 @@ func (r *session) onRequest(d bus.Delivery) {
 
 // readRequest reads a request, or refuses it.
 func (r *session) readRequest(d *bus.Delivery) (messages.Request, *messages.Refusal) {
-	if refusal := plainJSON(d); refusal != nil {
+	if refusal := checkProperties(d); refusal != nil {
 		return nil, refusal
 	}
 	return r.s.decoder.DecodeRequest(d.Body)
@@ -200,7 +200,7 @@ func (r *session) byAgentsKey(d *bus.Delivery) (why string, err error) {
 // otherwise.
 func keyOf(d *bus.Delivery) (id coordinator.AgentID, keyed bool) {
 	name, keyed := strings.CutPrefix(d.RoutingKey, d.Queue+".")
-	return coordinator.AgentID(name), keyed && d.Exchange == bus.ExchangeIn
+	return coordinator.AgentID(name), keyed && inwards(d)
 }
 
 // agentsKey is keyOf for the key of an agent of the fleet; false for any other.

@@ -36,7 +36,7 @@ func (r *session) onResult(d bus.Delivery) {
 	}
 	r.noteDelivery(&d)
 	r.pastRead.Add(1)
-	refusal := plainJSON(&d)
+	refusal := checkProperties(&d)
 	if refusal == nil {
 		refusal = r.s.decoder.DecodeTaskResult(d.Body, &r.result)
 	}

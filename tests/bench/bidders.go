@@ -166,7 +166,7 @@ func bidsOf(id string, i int, available []byte) (messageType string, body []byte
 
 // request publishes to task.request as the SDK does, but for confirms.
 func (c *choosers) request(id, messageType string, body []byte) error {
-	err := c.say.PublishWithContext(context.Background(), bus.ExchangeIn, bus.QueueRequest+"."+id, true, false, amqp.Publishing{
+	err := c.say.PublishWithContext(context.Background(), bus.ExchangeAgents, bus.QueueRequest+"."+id, true, false, amqp.Publishing{
 		DeliveryMode: amqp.Persistent, ContentType: "application/json", Type: messageType, Body: body,
 	})
 	if err != nil {

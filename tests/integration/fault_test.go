@@ -302,9 +302,9 @@ func TestStrictAuthentication(t *testing.T) {
 	id := "a-" + b.VHost[len(b.VHost)-8:]
 	r := rigOn(t, b, replaced(t, fleet, "  a1:", "  auth: strict\n  "+id+":"))
 	agent := r.broker.AddUser(t, id)
-	r.broker.SetPermissions(t, id, `^agent\.`+id+`\.control$`, `^(taskbus|agent\.`+id+`\.control)$`, `^(agent\.`+id+`|agent\.`+id+`\.control|taskbus\.control)$`)
+	r.broker.SetPermissions(t, id, `^agent\.`+id+`\.control$`, `^(taskbus\.agents|agent\.`+id+`\.control)$`, `^(agent\.`+id+`|agent\.`+id+`\.control|taskbus\.control)$`)
 	c := r.start()
-	r.broker.SetTopicPermissions(t, id, bus.ExchangeIn, `^(agent\.status|task\.result)\.{username}$`, "")
+	r.broker.SetTopicPermissions(t, id, bus.ExchangeAgents, `^(agent\.status|task\.result)\.{username}$`, "")
 
 	forged := beat(id, 0, 2).message() // by the broker's own user, without user_id
 	r.publish(bus.StreamStatus, forged)
@@ -316,7 +316,7 @@ func TestStrictAuthentication(t *testing.T) {
 
 	own := beat(id, 0, 2).message()
 	own.UserId = id
-	agent.Publish(t, bus.ExchangeIn, "agent.status."+id, own)
+	agent.Publish(t, bus.ExchangeAgents, "agent.status."+id, own)
 	c.awaitAgent(id, "is online", func(a httpapi.Agent) bool { return a.Eligible })
 	r.assign(task("t-1", "build"))
 	if d := agent.Get(t, "agent."+id, 1); len(d) != 1 {
@@ -327,7 +327,7 @@ func TestStrictAuthentication(t *testing.T) {
 	r.refused(agent, "agent.status.a2", other) // the broker itself refuses the other's key
 	own = beat("a2", 0, 3).message()
 	own.UserId = id
-	agent.Publish(t, bus.ExchangeIn, "agent.status."+id, own) // by its own key, but for another
+	agent.Publish(t, bus.ExchangeAgents, "agent.status."+id, own) // by its own key, but for another
 	c.awaitStatus("it is refused", func(s httpapi.Status) bool { return s.Counters.StatusRefused["wrong_sender"] == 2 })
 	if a := c.agent("a2"); a.State != "never_seen" {
 		t.Errorf("a2 after %s spoke for it: %+v", id, a)
@@ -343,7 +343,7 @@ func (r *rig) refused(b brokertest.Broker, key string, msg amqp.Publishing) {
 		r.t.Fatal(err)
 	}
 	closed := channel.NotifyClose(make(chan *amqp.Error, 1))
-	if err := channel.Publish(bus.ExchangeIn, key, false, false, msg); err != nil {
+	if err := channel.Publish(bus.ExchangeAgents, key, false, false, msg); err != nil {
 		r.t.Fatal(err)
 	}
 	select {
