@@ -106,6 +106,9 @@ func (e *Engine) imageEnds(m *Image) {
 	r := &e.ends
 	for i := range r.ring {
 		key := r.ring[(r.next+i)%len(r.ring)]
+		if _, waits := m.last[key]; waits {
+			continue // it is there, see imageLeases
+		}
 		if end := r.tasks[key]; end.at.IsZero() || m.at.Sub(end.at) < endsTold || e.isForgotten(key) {
 			m.others = append(m.others, &coordinator.EndedBefore{Task: end.task})
 		}
