@@ -50,7 +50,7 @@ func (f *fleet) reserve(a *agent, t *openTask) {
 	a.open = append(a.open, t)
 	a.uncovered++
 	a.lost = 0
-	if t.apart = t.alone; t.apart {
+	if t.apart = t.alone && t.place == 0; t.apart { // one that is resumed may have company: the policy was another
 		a.alone++
 	}
 	if a.number >= 0 {

@@ -46,8 +46,11 @@ func (e *Engine) lacking(now time.Time, t *openTask, d *coordinator.Decision) *f
 // new, but for the number of dispatches already made under its id.
 func (e *Engine) forget(t *openTask) {
 	delete(e.held, t.handle)
-	if t.ownMessage && t.attempt > 1 { // what an earlier dispatch of it comes to may end it meanwhile
-		e.inDoubt.unanswered[t.key]++
+	if t.attempt > 1 { // what an earlier dispatch of it comes to may end it meanwhile
+		e.ends.keep(e.now, t.key, t.task)
+		if t.ownMessage {
+			e.inDoubt.unanswered[t.key]++
+		}
 	}
 	fate := coordinator.FateForgotten
 	if t.from != "" && t.attempt == 1 { // its lane has it again

@@ -90,15 +90,15 @@ func (e *Engine) endsLate(now time.Time, key coordinator.TaskKey) *coordinator.T
 	return end.task
 }
 
-// mayEndLate tells whether an agent may tell of a dispatch of the task however late: nobody knows whether it
-// has arrived, or it has come back and the task waits.
-func (e *Engine) mayEndLate(key coordinator.TaskKey) bool {
+// isForgotten tells whether nobody knows whether the task's dispatch has arrived: its agent may tell of it
+// however late.
+func (e *Engine) isForgotten(key coordinator.TaskKey) bool {
 	number, known := e.memory.lookup(key)
 	if !known {
 		return false
 	}
 	r := e.memory.record(key, number)
-	return r != nil && (r.fate == coordinator.FateForgotten || r.fate == coordinator.FateOpen)
+	return r != nil && r.fate == coordinator.FateForgotten
 }
 
 // imageEnds is what whoever reads the latest results again is to know of their tasks.
@@ -106,7 +106,10 @@ func (e *Engine) imageEnds(m *Image) {
 	r := &e.ends
 	for i := range r.ring {
 		key := r.ring[(r.next+i)%len(r.ring)]
-		if end := r.tasks[key]; end.at.IsZero() || m.at.Sub(end.at) < endsTold || e.mayEndLate(key) {
+		if _, waits := m.last[key]; waits {
+			continue // it is there, see imageLeases
+		}
+		if end := r.tasks[key]; end.at.IsZero() || m.at.Sub(end.at) < endsTold || e.isForgotten(key) {
 			m.others = append(m.others, &coordinator.EndedBefore{Task: end.task})
 		}
 	}

@@ -68,6 +68,7 @@ func (e *Engine) imageLeases(m *Image) {
 	for _, t := range e.tasks.all {
 		if t != nil && t.state < stateDispatching && t.attempt > 1 {
 			m.last[t.key] = cameBackAs{e.lastAgent(t), asRecorded(t.attempt - 1)}
+			m.others = append(m.others, &coordinator.EndedBefore{Task: t.task}) // that agent may tell of its end yet
 		}
 		switch {
 		case t == nil || t.state >= stateDispatching || t.attempt > 1:

@@ -389,3 +389,63 @@ func TestCondemnedWhereItWasSuspected(t *testing.T) {
 		t.Errorf("%s to %s, failed on %v, tried on %v; want c, both on a and b", got.DispatchID, got.Agent, got.Failed, got.Tried)
 	}
 }
+
+// TestResumedUnderAnotherPolicy: a task that must be alone by the policy under which it was dispatched
+// need not be by the next one. Its message comes again, and it goes the same way: its agent has room for
+// what waits.
+func TestResumedUnderAnotherPolicy(t *testing.T) {
+	p := policyOf(worker("a").slots(2), worker("b").slots(2))
+	p.Settings.PoisonedAfter = 2
+	r := leads(t, p)
+	d := r.give(job("t").prefers("b"))
+	r.give(job("beside").prefers("b"))
+	want := func(what string, got []string, dispatches ...string) {
+		t.Helper()
+		got = slices.DeleteFunc(got, func(f string) bool { return !strings.HasPrefix(f, "dispatch ") })
+		if !slices.Equal(got, dispatches) {
+			t.Errorf("%s: %q, want %q", what, got, dispatches)
+		}
+	}
+	want("b goes down with both", r.returns(d, coordinator.ReturnTakenBack, true), "dispatch t.2 a again?")
+	r.apply(coordinator.SessionLost{})
+	r.apply(coordinator.SessionOpened{})
+	r.hear(beat("a").running())
+	want("another", r.assign(job("waits").not("b")))
+	next := policyOf(worker("a").slots(2), worker("b").slots(2))
+	next.Settings.PoisonedAfter = 3
+	want("two failures more may be", r.install(next))
+	want("its message again", r.returns(d, coordinator.ReturnTakenBack, true), "dispatch t.2 a again?", "dispatch waits.1 a")
+}
+
+// TestResumedInCompany: a task need not be alone by the policy under which it was dispatched, and has company
+// at its agent. By the next policy it must be, and its message comes again: it goes the same way, and is as
+// little to blame for what becomes of that agent as what is beside it.
+func TestResumedInCompany(t *testing.T) {
+	p := policyOf(worker("a").slots(2), worker("b").slots(2), worker("c"))
+	r := leads(t, p)
+	d := r.give(job("t").prefers("b"))
+	r.give(job("beside").prefers("b"))
+	r.give(job("company").prefers("a"))
+	r.give(job("busy").prefers("c"))
+	r.returns(d, coordinator.ReturnTakenBack, true)
+	second := r.latest()
+	if second.Agent != "a" || second.Task.ID != "t" {
+		t.Fatalf("%s goes to %s, want t to a", second.Task.ID, second.Agent)
+	}
+	r.apply(coordinator.SessionLost{})
+	r.apply(coordinator.SessionOpened{})
+	r.hear(beat("a").running("company"))
+	next := policyOf(worker("a").slots(2), worker("b").slots(2), worker("c"))
+	next.Settings.PoisonedAfter = 2
+	r.install(next)
+	r.returns(d, coordinator.ReturnTakenBack, true)
+	if resumed := r.latest(); resumed.DispatchID != second.DispatchID {
+		t.Fatalf("%s follows, want %s again", resumed.DispatchID, second.DispatchID)
+	}
+	r.confirm(r.latest().Handle)
+	for _, f := range r.returns(r.latest(), coordinator.ReturnTakenBack, true) {
+		if strings.HasPrefix(f, "fail ") {
+			t.Error(f)
+		}
+	}
+}

@@ -224,6 +224,7 @@ func (e *Engine) resume(now time.Time, t, before *openTask) {
 	if covered {
 		e.fleet.cover(t)
 	}
+	e.wake(now, a) // by the policy of now it may need its agent to itself no more
 }
 
 // acceptedWith has a task whose message came once more go on in the life that it has: what its
