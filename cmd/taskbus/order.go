@@ -21,7 +21,8 @@ TASKBUS_ADMIN_TOKEN.`
 func (a *app) agentsCordonCommand() *cobra.Command {
 	return a.orderCommand(coordinator.OrderCordon, "Give an agent no new work",
 		`Cordons one agent: it gets no new task. What it has, also what waits in its queue,
-stays with it. The coordinator forgets it when it ends; uncordon takes it back.`,
+stays with it. The journal keeps the order (without one it ends with the coordinator);
+uncordon takes it back.`,
 		`  taskbus agents cordon gpu-1
   taskbus agents cordon gpu-1 -o json`)
 }
@@ -97,8 +98,8 @@ func (a *app) agentsDrainCommand() *cobra.Command {
 		Short: "Take an agent out of service without losing a task",
 		Long: `Drains one agent: it gets no new task, what waits in its queue is given to others,
 and what it works on it finishes. When nothing is left with it, it is drained and
-may be stopped. The coordinator forgets the order when it ends; uncordon takes it
-back.
+may be stopped. The journal keeps the order (without one it ends with the
+coordinator); uncordon takes it back.
 
 With --wait the command ends when the agent is drained (exit code 0). It ends with
 1 when --timeout has passed, when somebody uncordons the agent or it leaves the

@@ -33,10 +33,10 @@ func (a *app) tasksCommand() *cobra.Command {
 TOOK is from its acceptance to the confirmed dispatch or failure; how long its
 agent worked on it is in work_ms of -o json.
 
-The coordinator remembers a bounded number of tasks and forgets them when it
-ends. RabbitMQ has those that wait and those that failed: in task.assign, in the
-agents' queues, in assignment.failed and in task.dead; and what agents said of
-their ends, in the stream task.result.`,
+The coordinator remembers a bounded number of tasks; one that starts or takes over
+knows those that the journal tells of. RabbitMQ has those that wait and those that
+failed: in task.assign, in the agents' queues, in assignment.failed and in task.dead;
+and what agents said of their ends, in the stream task.result.`,
 		Example: `  taskbus tasks
   taskbus tasks --state failed --limit 200
   taskbus tasks --agent gpu-1 -o json
