@@ -224,7 +224,7 @@ func (r *rig) results() (all []result) {
 	return all
 }
 
-// checkWay: the exchange taskbus, with the agent's own key.
+// checkWay: the exchange taskbus.agents, with the agent's own key.
 func (r *rig) checkWay(d bus.Delivery, stream string, id messages.AgentID) {
 	r.t.Helper()
 	if want := stream + "." + string(id); d.Exchange != bus.ExchangeAgents || d.RoutingKey != want {

@@ -42,7 +42,7 @@ func (d *doctor) neededAccess() (list []amqpbus.Access) {
 		if d.mayDeclare() {
 			list = append(list, amqpbus.Access{Permission: amqpbus.Configure, Exchange: true, Object: x.Name})
 		}
-		if x.Name != bus.ExchangeIn && x.Name != bus.ExchangeAgents && !d.missing[x.Name] {
+		if !bus.Inwards(x.Name) && !d.missing[x.Name] {
 			list = append(list, amqpbus.Access{Permission: amqpbus.Write, Exchange: true, Object: x.Name})
 		}
 	}

@@ -27,6 +27,9 @@ const (
 	ExchangeControl = "taskbus.control" // coordinator to agents, key = agent id
 )
 
+// Inwards tells whether an exchange is one by which messages come to Taskbus.
+func Inwards(exchange string) bool { return exchange == ExchangeIn || exchange == ExchangeAgents }
+
 // Profile chooses the kinds of the queues that producers and agents share with
 // Taskbus (`queues:` in agents.yaml).
 type Profile string

@@ -72,9 +72,9 @@ func (d *inDoubt) sessionLost(now time.Time, lasted time.Duration, mayBeHeld fun
 	clear(d.unanswered)
 }
 
-// mayBeHeld tells whether the message of a task may have come in a session and been held until that ended,
-// of which no record tells: an agent may have it by a dispatch of which nobody knows whether it has
-// arrived, or a dispatch of it has come back and none was made since.
+// mayBeHeld reports whether the message of a task may have been delivered in a session and held until that
+// ended, without a record of it: the latest dispatch was never answered, or has come back, and none was
+// made since.
 func (e *Engine) mayBeHeld(key coordinator.TaskKey) bool {
 	number, known := e.memory.lookup(key)
 	if !known {

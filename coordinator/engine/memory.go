@@ -32,7 +32,7 @@ func (r *record) untold(redelivered bool) bool {
 	return r.fate == coordinator.FateCancelled && r.ref == 0 && redelivered
 }
 
-// endedByWord tells whether the task has ended by the word of its agent: what the agent tells later
+// endedByWord reports whether a result of its agent ended the task: another result of that agent
 // is a repetition, not news that is late.
 func (r *record) endedByWord() bool {
 	return r.fate.HasEnded() && r.fate != coordinator.FateTimedOut && r.flags&overdue == 0

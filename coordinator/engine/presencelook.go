@@ -109,7 +109,7 @@ func (e *Engine) comeBack(now time.Time, a *agent) {
 
 // Watched names the agents' queues at which the shell should look now, at most
 // so many: those of agents that have work, each second, where they are many less
-// often, and again at once when the look before found nobody there; those of agents that
+// often, and again at once when the look before found no consumer; those of agents that
 // are gone, drained or silent, now and then; and in turn, so many at once, those of the
 // idle. It decides nothing: what follows from a look comes as QueueSeen. It is called about
 // twice a second, between two events.
@@ -153,7 +153,7 @@ func (e *Engine) lookAtWork() time.Duration {
 	return min(max(workLook, time.Duration(working)*presentLook/1000), presentLook)
 }
 
-// works tells whether work is expected from the agent's queue.
+// works reports whether work is expected from the agent's queue.
 func (a *agent) works() bool { return a.inFlight() > 0 || len(a.open) > 0 }
 
 // wantsLook tells whether it is time for a look at the agent's queue that does not wait for its turn.

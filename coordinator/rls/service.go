@@ -137,7 +137,7 @@ func (l *limiter) together(ctx context.Context, calls []coordinator.Call) ([]coo
 	return answers, nil
 }
 
-// onlyGateways refuses who is no gateway before the message is read: a gateway shows a certificate, or sends the
+// onlyGateways refuses every caller that is no gateway before the message is read: a gateway shows a certificate, or sends the
 // gateways' token as metadata `authorization: Bearer …` (Envoy: initial_metadata).
 func onlyGateways(gateways *gateway.Roster) tap.ServerInHandle {
 	return func(ctx context.Context, info *tap.Info) (context.Context, error) {

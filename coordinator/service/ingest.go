@@ -125,16 +125,11 @@ func checkProperties(d *bus.Delivery) *messages.Refusal {
 		return &messages.Refusal{Keyword: "contentEncoding", Text: fmt.Sprintf(
 			"content_encoding %q is not supported: send plain JSON", messages.Clean(e, 64))}
 	}
-	if inwards(d) && d.RoutingKey != d.Queue && !strings.HasPrefix(d.RoutingKey, d.Queue+".") {
+	if bus.Inwards(d.Exchange) && d.RoutingKey != d.Queue && !strings.HasPrefix(d.RoutingKey, d.Queue+".") {
 		return &messages.Refusal{Keyword: "routing_key", Text: fmt.Sprintf(
 			"it came to %s by the key %q: publish by the key of the queue, without CC and BCC", d.Queue, messages.Clean(d.RoutingKey, 64))}
 	}
 	return nil
-}
-
-// inwards tells whether a message came by one of the exchanges that Taskbus binds its own queues to.
-func inwards(d *bus.Delivery) bool {
-	return d.Exchange == bus.ExchangeIn || d.Exchange == bus.ExchangeAgents
 }
 
 // onReturned takes a delivery of task.reassign: a dispatch that its agent

@@ -200,7 +200,7 @@ func (r *session) byAgentsKey(d *bus.Delivery) (why string, err error) {
 // otherwise.
 func keyOf(d *bus.Delivery) (id coordinator.AgentID, keyed bool) {
 	name, keyed := strings.CutPrefix(d.RoutingKey, d.Queue+".")
-	return coordinator.AgentID(name), keyed && inwards(d)
+	return coordinator.AgentID(name), keyed && bus.Inwards(d.Exchange)
 }
 
 // agentsKey is keyOf for the key of an agent of the fleet; false for any other.

@@ -12,7 +12,7 @@ import (
 )
 
 // TestQueueThatDoesNotAnswer: RabbitMQ says of a quorum queue that does not answer in time, as it may be after
-// a restart or on a busy machine, that nothing is in it and nobody consumes it. Such a word deletes nothing.
+// a restart or on a busy machine, that it has neither messages nor consumers. Such an answer deletes nothing.
 func TestQueueThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	b := brokertest.Vhost(t)

@@ -341,37 +341,33 @@ func (s *session) record(f bus.Finding) {
 }
 
 // Depth implements bus.Session.
-func (s *session) Depth(ctx context.Context, name string) (bus.Depth, error) {
-	if err := ctx.Err(); err != nil {
-		return bus.Depth{}, fmt.Errorf("depth of %q: %w", name, err)
-	}
-	s.broker.mu.Lock()
-	defer s.broker.mu.Unlock()
-	if err := s.closed(); err != nil {
-		return bus.Depth{}, err
-	}
-	q, err := s.broker.fabric.find(name, s)
-	if err != nil {
-		return bus.Depth{}, fmt.Errorf("depth of %q: %w", name, err)
-	}
-	return s.broker.seen(q), nil
+func (s *session) Depth(ctx context.Context, name string) (d bus.Depth, err error) {
+	err = s.look(ctx, "depth of", name, func(q queue) { d = s.broker.seen(q) })
+	return d, err
 }
 
 // Holds implements bus.Session.
-func (s *session) Holds(ctx context.Context, name string) (bool, error) {
+func (s *session) Holds(ctx context.Context, name string) (some bool, err error) {
+	err = s.look(ctx, "look for a message in", name, func(q queue) { some = q.peek() })
+	return some, err
+}
+
+// look does something with a queue that the session may inspect. The broker's lock is held for it.
+func (s *session) look(ctx context.Context, doing, name string, do func(queue)) error {
 	if err := ctx.Err(); err != nil {
-		return false, fmt.Errorf("look for a message in %q: %w", name, err)
+		return fmt.Errorf("%s %q: %w", doing, name, err)
 	}
 	s.broker.mu.Lock()
 	defer s.broker.mu.Unlock()
 	if err := s.closed(); err != nil {
-		return false, err
+		return err
 	}
 	q, err := s.broker.fabric.find(name, s)
 	if err != nil {
-		return false, fmt.Errorf("look for a message in %q: %w", name, err)
+		return fmt.Errorf("%s %q: %w", doing, name, err)
 	}
-	return q.peek(), nil
+	do(q)
+	return nil
 }
 
 // Findings implements bus.Session.
