@@ -53,6 +53,7 @@ type run struct {
 	payload         [32]byte
 	at              time.Time
 	gaveBack        bool // the agent refused it, or lost it with its connection
+	finished        bool // the work was done to its end: the broker may have the result, whatever comes after
 	told            bool // the broker has the agent's result
 }
 
@@ -115,13 +116,25 @@ func (b *book) enter(agent string, m *messages.TaskDispatch, d amqp.Delivery) *r
 	return o
 }
 
+// givenBack notes that the agent refused it, or lost it before its end. A result that may have been
+// published is not undone by a copy that is lost later.
 func (b *book) givenBack(o *run) {
 	if o == nil {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	o.gaveBack = true
+	o.gaveBack = !o.finished
+}
+
+// finish notes that the work has been done to its end, before the result is published.
+func (b *book) finish(o *run) {
+	if o == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	o.finished = true
 }
 
 // toldOf notes that the broker has the agent's result of it.
@@ -150,7 +163,8 @@ func (e *entry) settled() bool { return len(e.executions()) > 0 || len(e.failure
 func (e *entry) String() string {
 	s := fmt.Sprintf("%s (confirmed %t, offered %s)", e.id, e.confirmed, e.offered.Format("05.000"))
 	for _, o := range e.runs {
-		s += fmt.Sprintf("; %s to %s at %s, marked %t, given back %t, told %t", o.dispatch, o.agent, o.at.Format("05.000"), o.marked, o.gaveBack, o.told)
+		s += fmt.Sprintf("; %s to %s at %s, marked %t, given back %t, finished %t, told %t",
+			o.dispatch, o.agent, o.at.Format("05.000"), o.marked, o.gaveBack, o.finished, o.told)
 	}
 	for _, f := range e.failures {
 		s += fmt.Sprintf("; failed %s at %s", f.code, f.at.Format("05.000"))

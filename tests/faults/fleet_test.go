@@ -200,6 +200,9 @@ func (a *agent) handle(ctx context.Context, t *teller, m *messages.TaskDispatch,
 		}
 	}
 	refused := !again && a.refuse != nil && a.refuse(m)
+	if !refused {
+		a.r.book.finish(o)
+	}
 	if !a.plain {
 		// The coordinator counts the slot as free as soon as it has the result.
 		a.set(func(a *agent) { delete(a.held, m.DispatchID) })

@@ -104,6 +104,9 @@ func (r *rig) run(s start) *process {
 		r.t.Fatal(err)
 	}
 	args := append(s.through, path, "serve", "--config", r.config, "--http", cmp.Or(s.http, "127.0.0.1:0"))
+	if s.http == "" {
+		args = append(args, "--pprof") // so that a cell that finds too much of something says what
+	}
 	c.cmd = exec.Command(args[0], args[1:]...)
 	c.cmd.Env = append([]string{"RABBITMQ_URL=" + c.url, "PATH=" + os.Getenv("PATH"), "HOME=" + r.dir}, s.env...)
 	c.cmd.Stdout, c.cmd.Stderr = c.log, c.log

@@ -202,6 +202,10 @@ type sample struct {
 	leads      bool
 }
 
+func (one sample) String() string {
+	return fmt.Sprintf("%d MiB, %.0f goroutines, leads %t", one.rss>>20, one.goroutines, one.leads)
+}
+
 func soak(r *rig, last time.Duration) {
 	r.fates = []fate{{"poison", "poisoned"}}
 	s := &soaking{r: r, first: r.serve()}
@@ -224,9 +228,9 @@ func soak(r *rig, last time.Duration) {
 		s.first.proxy.Heal()
 		s.second.proxy.Heal()
 		r.eventually(2*time.Minute, "work goes on after: "+n.name, s.moved(20))
-		r.t.Logf("%s fault %d: %s, %v; %d tasks run", time.Now().Format("15:04:05"), s.number, n.name, time.Since(begun).Round(100*time.Millisecond), r.book.executed())
 		s.first.mayNotHaveEnded()
-		s.sample()
+		taken := s.sample()
+		r.t.Logf("%s fault %d: %s, %v; %d tasks run; %v", time.Now().Format("15:04:05"), s.number, n.name, time.Since(begun).Round(100*time.Millisecond), r.book.executed(), taken)
 		s.nobodyWaits()
 	}
 	s.slopes(last)
@@ -310,9 +314,11 @@ func (s *soaking) moved(more int) func() (bool, string) {
 }
 
 // sample looks at the coordinator that lives through all of it.
-func (s *soaking) sample() {
+func (s *soaking) sample() sample {
 	leads := s.first.status().Readiness.Ready
-	s.samples = append(s.samples, sample{memory(s.first.cmd.Process.Pid), s.first.metric("go_goroutines"), leads})
+	taken := sample{memory(s.first.cmd.Process.Pid), s.first.metric("go_goroutines"), leads}
+	s.samples = append(s.samples, taken)
+	return taken
 }
 
 // nobodyWaits asserts that no confirmed task is left behind while others pass (L3).
@@ -354,6 +360,7 @@ func (s *soaking) slopes(last time.Duration) {
 		s.r.t.Errorf("S12: the coordinator has grown by %.0f MiB", grown)
 	}
 	if more := middle(late, goroutines) - middle(early, goroutines); more > 20 {
-		s.r.t.Errorf("L6: the coordinator has %.0f more goroutines", more)
+		_, profile := s.first.get("/debug/pprof/goroutine?debug=1")
+		s.r.t.Errorf("L6: the coordinator has %.0f more goroutines; now there are\n%s", more, profile)
 	}
 }
