@@ -45,6 +45,7 @@ func (b Broker) NewVhost(t testing.TB) Broker {
 	name := vhostName(t)
 	b.api.must(t, http.MethodPut, nil, nil, "vhosts", name)
 	t.Cleanup(func() { b.api.must(t, http.MethodDelete, nil, nil, "vhosts", name) })
+	b.logged(t)
 	vb := b.In(t, name)
 	vb.SetPermissions(t, vb.user(), ".*", ".*", ".*")
 	vb.lookout = &lookout{}
