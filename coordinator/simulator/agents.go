@@ -77,20 +77,20 @@ func (w *world) take(who int32) {
 			t.started = w.now
 			w.tally.started(t)
 		}
-		w.moments.schedule(w.now+w.length(number, t, a), momentFinish, number, t.life)
+		w.moments.schedule(w.now+w.length(t, a), momentFinish, number, t.life)
 	}
 }
 
-// length is how long the agent works on the task. It is the same for all agents of
-// a group, but for what differs between groups: a long task is long everywhere.
-func (w *world) length(number int32, t *task, a *agent) int64 {
+// length is how long the agent works on the task. One draw counts for all groups: a task that is long at
+// one is long at the others, each by its own distribution and speed.
+func (w *world) length(t *task, a *agent) int64 {
 	g := &w.scenario.Fleet[a.group]
 	seconds := t.size
 	if seconds == 0 {
 		d := g.service(w.kinds.names[t.kind])
 		u := 0.5
 		if d.Shape != Constant {
-			u = draw(w.seed, drawService, uint64(number), uint64(a.group))
+			u = draw(w.seed, drawService, t.draws, 0)
 		}
 		seconds = d.Quantile(u)
 	}
@@ -106,7 +106,7 @@ func (w *world) finish(number int32, life uint32) error {
 	who := t.agent
 	a := &w.agents[who]
 	outcome := coordinator.OutcomeSucceeded
-	if draw(w.seed, drawSuccess, uint64(number), uint64(who)) >= w.kinds.success[a.group][t.kind] {
+	if draw(w.seed, drawSuccess, t.draws, uint64(who)) >= w.kinds.success[a.group][t.kind] {
 		outcome = coordinator.OutcomeFailed
 	}
 	result := w.result(t, outcome)

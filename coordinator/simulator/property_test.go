@@ -80,41 +80,63 @@ func TestNoTaskIsLost(t *testing.T) {
 	})
 }
 
-// Under every strategy the same tasks come at the same times, and a task takes as
-// long on one group, and ends the same way on one agent.
+// Under every strategy the same tasks come, those of open workloads at the same times, and a task takes as
+// long, on whatever group, and ends the same way on one agent. A closed workload beside them, whose tasks
+// come when those before them have ended, changes nothing of that.
 func TestCommonRandomNumbers(t *testing.T) {
 	s := scenario(t, `
 duration_seconds: 2000
 fleet:
 	- {name: a, count: 3, slots: 2, capabilities: [work], service: {lognormal: {mean: 10, sigma: 1}}, success_rate: 0.7}
+	- {name: b, count: 1, slots: 2, speed: 2, capabilities: [work], service: {lognormal: {mean: 10, sigma: 1}}, success_rate: 0.7}
 workloads:
+	- {task_type: back, required_capabilities: [work], arrivals: {closed: {tasks: 3}}, count: 60}
 	- {task_type: job, required_capabilities: [work], arrivals: {poisson: {rate: 0.4}}, priorities: {low: 1, high: 2}}
 	- {task_type: other, required_capabilities: [work], arrivals: {bursts: {every_seconds: 100, size: 3}}}
 strategies: [random, round_robin, least_loaded, {name: heartbeat_only, advertised_slots: 1000}]
 settings: {assignment_timeout_seconds: 100000}
 `)
+	const quick = 3 // the agent of group b
 	first := finished(t, s, 0, 1)
-	elsewhere := 0
+	tasks := map[uint64]*task{}
+	for i := range first.tasks.count {
+		k := first.tasks.at(int32(i))
+		tasks[k.draws] = k
+	}
+	elsewhere, renumbered := 0, 0
 	for variant := 1; variant < len(s.Strategies); variant++ {
+		label := s.Strategies[variant].Label
 		w := finished(t, s, variant, 1)
 		if w.tasks.count != first.tasks.count {
-			t.Fatalf("%s: %d tasks, under %s %d", s.Strategies[variant].Label, w.tasks.count, s.Strategies[0].Label, first.tasks.count)
+			t.Fatalf("%s: %d tasks, under %s %d", label, w.tasks.count, s.Strategies[0].Label, first.tasks.count)
 		}
 		for i := range w.tasks.count {
-			a, b := first.tasks.at(int32(i)), w.tasks.at(int32(i))
-			if a.arrived != b.arrived || a.kind != b.kind {
+			b := w.tasks.at(int32(i))
+			a := tasks[b.draws]
+			if a == nil || a.kind != b.kind {
+				t.Fatalf("%s: task %d is none of those under %s", label, i, s.Strategies[0].Label)
+			}
+			if s.Workloads[b.stream].Arrivals.Kind != ArriveClosed && a.arrived != b.arrived {
 				t.Fatalf("task %d came at %d, under %s at %d", i, b.arrived, s.Strategies[0].Label, a.arrived)
 			}
-			if w.length(int32(i), b, &w.agents[0]) != first.length(int32(i), a, &first.agents[2]) {
-				t.Fatalf("task %d takes another time", i)
+			here, there := w.length(b, &w.agents[0]), first.length(a, &first.agents[2])
+			if here != there {
+				t.Fatalf("%s: task %d takes another time", label, i)
+			}
+			// Both groups have one distribution, and b works twice as fast.
+			if onB := w.length(b, &w.agents[quick]); max(onB*2-here, here-onB*2) > 2 {
+				t.Fatalf("task %d takes %d ns on a and %d on b", i, here, onB)
 			}
 			if a.began != b.began {
 				elsewhere++
 			}
+			if k := first.tasks.at(int32(i)); k.draws != b.draws {
+				renumbered++
+			}
 		}
 	}
-	if elsewhere == 0 {
-		t.Error("all strategies did exactly the same: the comparison shows nothing")
+	if elsewhere == 0 || renumbered == 0 {
+		t.Errorf("%d tasks began at another time, %d came in another order: the comparison shows nothing", elsewhere, renumbered)
 	}
 	other := finished(t, s, 0, 2)
 	same := other.tasks.count == first.tasks.count

@@ -51,7 +51,8 @@ type task struct {
 	size     float64 // seconds of work at speed 1 that it brings with it; 0: as the agent's group says
 	kind     int32   // number of its task type
 	stream   int32
-	agent    int32 // that has it; −1: the coordinator
+	draws    uint64 // its workload and its number within that: what chance has for it is the same under every strategy
+	agent    int32  // that has it; −1: the coordinator
 	place    place
 	life     uint32 // counts what happened to it, so that moments of before are void
 	handed   uint32 // deliveries of it to the coordinator so far
