@@ -42,7 +42,6 @@ func TestQueueThatDoesNotAnswer(t *testing.T) {
 	if some, err := s.Holds(t.Context(), queue); !some || err != nil {
 		t.Errorf("Holds = %v, %v, want true, nil", some, err)
 	}
-	if n := b.Ready(t, queue); n != 1 {
-		t.Errorf("%d messages are in it, want the one", n)
-	}
+	// Holds has given it back, which nothing confirms; and the number comes from the queue that was slow to answer.
+	eventually(t, "the message to be in the queue", func() bool { return b.Ready(t, queue) == 1 })
 }
