@@ -303,12 +303,14 @@ cmd_start() {
 	printf 'broker: starting a private RabbitMQ in %s ' "$dir" >&2
 	"${clean_env[@]}" setsid "$bin/rabbitmq-server" >"$dir/log/startup.log" 2>&1 </dev/null 9>&- &
 	server=$!
+	# Now, and not when the node is ready: if the owner ends meanwhile, so may the reader of this script's
+	# output, and the next line ends the script.
+	if [ -n "$owner" ]; then stop_with_owner "$server" </dev/null >/dev/null 2>&1 9>&- & fi
 	for i in $(seq $((start_timeout * 5))); do
 		# Asking the log costs nothing; every rabbitmqctl costs a second of CPU.
 		if tail -c +$((log_size + 1)) "$log" 2>/dev/null | grep -q 'Server startup complete' && port_open "$amqp"; then
 			printf '\n' >&2
 			say "ready after $(((i + 4) / 5)) s (pid $(beam_pid || echo '?'), AMQP 127.0.0.1:$amqp)"
-			if [ -n "$owner" ]; then stop_with_owner </dev/null >/dev/null 2>&1 9>&- & fi
 			return
 		fi
 		if ! kill -0 "$server" 2>/dev/null; then
@@ -323,12 +325,15 @@ cmd_start() {
 }
 
 # stop_with_owner waits in the background, so that a test that is killed before
-# its clean-up leaves no broker behind. It ends with the node it was started for.
-stop_with_owner() {
-	local pid
-	pid=$(beam_pid) || return
-	while kill -0 "$owner" 2>/dev/null; do
-		[ "$(beam_pid || true)" = "$pid" ] || return 0
+# its clean-up leaves no broker behind. It ends with the node that SERVER starts.
+stop_with_owner() { # SERVER
+	local pid=
+	while kill -0 "$owner" 2>/dev/null || [ -z "$pid" ]; do
+		if [ -n "$pid" ]; then
+			[ "$(beam_pid || true)" = "$pid" ] || return 0
+		else
+			pid=$(beam_pid) || kill -0 "$1" 2>/dev/null || return 0
+		fi
 		sleep 1
 	done
 	locked cmd_stop
