@@ -4,6 +4,7 @@
 # `scripts/broker.sh help` shows the usage.
 set -euo pipefail
 umask 077
+exec 8>&- # the caller's lock (own-broker.sh): a node is not to hold it
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 start_timeout=90 # seconds until a start counts as failed

@@ -19,7 +19,7 @@ own_broker() {
 	# A node that an earlier run left behind when it was killed may be anything.
 	[ ! -d "$broker_dir" ] || scripts/broker.sh stop --dir "$broker_dir"
 	rm -rf "$broker_dir"
-	scripts/broker.sh start --dir "$broker_dir" --until-gone $$ "$@" 8>&-
+	scripts/broker.sh start --dir "$broker_dir" --until-gone $$ "$@"
 }
 
 # finish ends it with the script; the script may define a function last_words, which is told
