@@ -337,6 +337,10 @@ func TestAgentsArePushedToUnlessTheyPull(t *testing.T) {
 	if joined.Pull != coordinator.PullOff {
 		t.Errorf("agents that join: %v, want push", joined.Pull)
 	}
+	joined = mustParse(t, "agents: {}\ndiscovery: {enabled: true, agents: [a*], capabilities: [a], mode: literal, cost: 2.5}\n").Policy().Discovery.Template
+	if joined.Pull != coordinator.PullLiteral || joined.Cost != 2.5 {
+		t.Errorf("agents that join: %v at %v, want literal at 2.5", joined.Pull, joined.Cost)
+	}
 }
 
 func TestFileSizeLimit(t *testing.T) {

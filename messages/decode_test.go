@@ -243,13 +243,13 @@ func TestTaskDefaults(t *testing.T) {
 
 func TestAgentStatusReport(t *testing.T) {
 	var m AgentStatus
-	body := status(`"max_concurrent_tasks":4,"capabilities":["go"],"queue":"work.a-1","active_task_ids":["t-1"]`)
+	body := status(`"max_concurrent_tasks":4,"capabilities":["go"],"queue":"work.a-1","active_task_ids":["t-1"],"labels":{"zone":"b"}`)
 	if refusal := newDecoder(t).DecodeAgentStatus([]byte(body), &m); refusal != nil {
 		t.Fatal(refusal.Text)
 	}
 	want := coordinator.AgentReport{
 		Agent: "a-1", Status: coordinator.StatusReady, Load: 0.25, Active: 1, Available: 3, MaxConcurrent: 4,
-		ActiveTasks: []coordinator.TaskID{"t-1"}, Capabilities: []string{"go"}, Queue: "work.a-1",
+		ActiveTasks: []coordinator.TaskID{"t-1"}, Capabilities: []string{"go"}, Queue: "work.a-1", Labels: map[string]string{"zone": "b"},
 		Timestamp: time.Date(2026, 1, 31, 23, 59, 59, 0, time.UTC), UserID: "a-1",
 	}
 	if got := m.Report("a-1"); !reflect.DeepEqual(got, want) {
