@@ -40,8 +40,7 @@ type pulling struct {
 	registry *registry // nil: there is none to read
 	reading  string    // outcome of the last reading that was told to the log; as claims
 
-	estimator *balance.Estimator // mu
-	open      *claim             // mu; nil: none
+	open *claim // mu; nil: none
 }
 
 // claim is one that waits for its answer.
@@ -56,17 +55,13 @@ func newPulling(cfg Config) (*pulling, error) {
 	if c == nil {
 		return nil, nil
 	}
-	estimator, err := balance.NewEstimator(*c)
-	if err != nil {
-		return nil, err
-	}
 	standard := balance.Default()
 	p := &pulling{
-		base:      milliseconds(cmp.Or(c.LoadBalancing.BaseDiscoveryIntervalMS, standard.LoadBalancing.BaseDiscoveryIntervalMS)),
-		timeout:   milliseconds(cmp.Or(c.Registry.ConnectionTimeoutMS, standard.Registry.ConnectionTimeoutMS)),
-		ids:       rand.Text(),
-		estimator: estimator,
+		base:    milliseconds(cmp.Or(c.LoadBalancing.BaseDiscoveryIntervalMS, standard.LoadBalancing.BaseDiscoveryIntervalMS)),
+		timeout: milliseconds(cmp.Or(c.Registry.ConnectionTimeoutMS, standard.Registry.ConnectionTimeoutMS)),
+		ids:     rand.Text(),
 	}
+	var err error
 	if c.LoadBalancing.Enabled { // or nothing that it tells would be used
 		p.registry, err = newRegistry(c.Registry, cfg.ID, p.timeout, cfg.dialRegistry)
 		if err != nil {

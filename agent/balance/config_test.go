@@ -48,13 +48,13 @@ func TestSampleIsTheDefaultSwitchedOn(t *testing.T) {
 	if err := got.Check(); err != nil {
 		t.Fatal(err)
 	}
-	if got.withDefaults() != want {
-		t.Errorf("read %+v, want %+v", got.withDefaults(), want)
+	if got.WithDefaults() != want {
+		t.Errorf("read %+v, want %+v", got.WithDefaults(), want)
 	}
 	if Default().LoadBalancing.Enabled {
 		t.Error("it must be switched on by somebody")
 	}
-	if some := read(t, "agent: {load-balancing: {base-discovery-interval-ms: 500}}").withDefaults(); some.LoadBalancing.BaseDiscoveryIntervalMS != 500 || some.LoadBalancing.MaxClaimItems != 100 {
+	if some := read(t, "agent: {load-balancing: {base-discovery-interval-ms: 500}}").WithDefaults(); some.LoadBalancing.BaseDiscoveryIntervalMS != 500 || some.LoadBalancing.MaxClaimItems != 100 {
 		t.Errorf("what is left out has its default: %+v", some)
 	}
 }
