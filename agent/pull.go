@@ -134,8 +134,10 @@ func (w *worker) pull(ctx context.Context, l *link) {
 	from := time.Now()
 	for {
 		now := time.Now()
-		interval := p.balance.Interval(now, p.local(now))
+		state := p.local(now)
+		interval := p.balance.Interval(now, state)
 		p.metrics.paused(interval, p.pulling.base)
+		p.judged(state, interval)
 		pause := time.Until(from.Add(interval))
 		if p.lookout.open { // a registry that is quick is heard before the next claim
 			pause = max(pause, balance.MinInterval)
@@ -169,6 +171,16 @@ func (w *worker) pull(ctx context.Context, l *link) {
 			}
 		}
 	}
+}
+
+// judged has the log know of a computation: BALANCING's line.
+func (p *puller) judged(local balance.Local, interval time.Duration) {
+	attributes := []slog.Attr{slog.Duration("interval", interval), slog.Int("pending", local.Pending)}
+	if p.fleet != nil {
+		load, target := loadFactors(local, p.fleet)
+		attributes = append(attributes, slog.Float64("local", load), slog.Float64("target", target))
+	}
+	p.log.LogAttrs(context.Background(), slog.LevelDebug, "load balanced", attributes...)
 }
 
 func (p *puller) answered(granted *messages.TaskGranted) {

@@ -9,8 +9,8 @@ import (
 )
 
 // Config has every key of BALANCING's `agent:` section under its name, and two more. It
-// can be written in Go, or decoded by any YAML package that reads `yaml` tags. What is 0
-// or empty has its default.
+// can be written in Go, read from a file's text by Parse, or decoded by any YAML package
+// that reads `yaml` tags. What is 0 or empty has its default.
 type Config struct {
 	LoadBalancing LoadBalancing `yaml:"load-balancing"`
 	Registry      Registry      `yaml:"registry"`

@@ -121,7 +121,7 @@ var lookedAt = fixedSource{
 		},
 	},
 	stats: httpapi.AgentStats{
-		TotalCapacity: 28, GlobalQueueDepth: 100, QueueDepth: httpapi.QueueDepth{Agents: 49, Waiting: 3, Unread: 48},
+		ActiveAgentCount: 3, TotalCapacity: 28, GlobalQueueDepth: 100, QueueDepth: httpapi.QueueDepth{Agents: 49, Waiting: 3, Unread: 48},
 		Agents: []httpapi.AgentInfo{
 			{ID: "agent-1", State: "online", Capacity: 16, CapacityReported: true, Pending: 28, Health: "HEALTHY", DrainSeconds: 1.75, SuccessRate: 0.98, DurationMS: 62, Load: 0.5, LoadFactor: 0.28, TargetLoadFactor: 16. / 28},
 			{ID: "agent-2", State: "online", Capacity: 8, Pending: 14, Health: "BUSY", DrainSeconds: 45, SuccessRate: 0.9, DurationMS: 125, Load: 1, LoadFactor: 0.14, TargetLoadFactor: 8. / 28, EjectedFrom: []string{"cuda", "gpu"}},
