@@ -301,11 +301,11 @@ func TestMarketIsBuiltOnAnother(t *testing.T) {
 		options, terms string // terms tell the strategies apart
 		want           coordinator.Market
 	}{
-		{"", "success rate", coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond}},
-		{"fallback: load_balanced, invite: all", "success rate", coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond, InviteAll: true}},
-		{"fallback: weighted, bid_window_ms: 60000", "fit", coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: time.Minute}},
-		{"fallback: capability_match, fitness: reported", "load", coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond, Reported: true}},
-		{"fallback: first_match, min_bid_window_ms: 500", "load", coordinator.Market{Floor: 500 * time.Millisecond, Ceiling: 500 * time.Millisecond, FirstMatch: true}},
+		{"", "success rate", coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond, Fallback: "load_balanced"}},
+		{"fallback: load_balanced, invite: all", "success rate", coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond, InviteAll: true, Fallback: "load_balanced"}},
+		{"fallback: weighted, bid_window_ms: 60000", "fit", coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: time.Minute, Fallback: "weighted"}},
+		{"fallback: capability_match, fitness: reported", "load", coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond, Reported: true, Fallback: "capability_match"}},
+		{"fallback: first_match, min_bid_window_ms: 500", "load", coordinator.Market{Floor: 500 * time.Millisecond, Ceiling: 500 * time.Millisecond, FirstMatch: true, Fallback: "first_match"}},
 	}
 	for _, test := range tests {
 		t.Run(test.options, func(t *testing.T) {
