@@ -84,7 +84,7 @@ func TestOrdinaryMessagesTakeTheFastPath(t *testing.T) {
 	d := newDecoder(t)
 	for _, c := range hostile {
 		switch c.name {
-		case "smallest", "white space", "unknown fields", "type beyond ASCII", "everything", "fraction of a second", "Python's isoformat":
+		case "smallest", "white space", "unknown fields", "type beyond ASCII", "everything", "version 1", "fraction of a second", "Python's isoformat":
 			if _, ok := d.fastTaskAssign([]byte(c.body)); !ok {
 				t.Errorf("task.assign %q is valid and plain, but not for the fast path", c.name)
 			}
@@ -92,7 +92,7 @@ func TestOrdinaryMessagesTakeTheFastPath(t *testing.T) {
 	}
 	for _, c := range statuses {
 		switch c.name {
-		case "COORDINATOR's fields", "every field", "full load", "Python's isoformat", "offset", "unknown field":
+		case "COORDINATOR's fields", "every field", "full load", "Python's isoformat", "offset", "unknown field", "version 1":
 			if !d.fastAgentStatus([]byte(c.body), new(AgentStatus)) {
 				t.Errorf("agent.status %q is valid and plain, but not for the fast path", c.name)
 			}
@@ -109,7 +109,7 @@ func TestOrdinaryMessagesTakeTheFastPath(t *testing.T) {
 	}
 	for _, c := range results {
 		switch c.name {
-		case "smallest", "every field", "every field of usage", "white space", "unknown field", "given back after it had begun", "error beyond ASCII", "fraction of a millisecond":
+		case "smallest", "every field", "every field of usage", "white space", "unknown field", "version 1", "given back after it had begun", "error beyond ASCII", "fraction of a millisecond":
 			if !d.fastTaskResult([]byte(c.body), new(TaskResult)) {
 				t.Errorf("task.result %q is valid and plain, but not for the fast path", c.name)
 			}

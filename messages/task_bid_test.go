@@ -18,6 +18,8 @@ var bids = []struct {
 	{"negative zeros", strings.NewReplacer("0.75", "-0", "42.5", "-0.0").Replace(bid(`"relevance":-0`)), "", ""},
 	{"integer written as a float", strings.Replace(bid(), `"active_tasks":1`, `"active_tasks":1.0`, 1), "", ""},
 	{"unknown field", bid(`"offer":{"price":1}`), "", ""},
+	{"version 1", bid(`"message_version":1`), "", ""},
+	{"version 2", bid(`"message_version":2`), "/message_version", "const"},
 	{"escaped id", strings.Replace(bid(), "a-1", `\u0061-1`, 1), "", ""},
 
 	{"fitness above 1", strings.Replace(bid(), "0.75", "1.0000001", 1), "/fitness", "maximum"},
@@ -72,7 +74,7 @@ func TestOrdinaryBidsTakeTheFastPath(t *testing.T) {
 	d := newDecoder(t)
 	for _, c := range bids {
 		switch c.name {
-		case "smallest", "white space", "every field", "the ends of the ranges", "nothing at all", "unknown field", "no auction":
+		case "smallest", "white space", "every field", "the ends of the ranges", "nothing at all", "unknown field", "version 1", "no auction":
 			if _, ok := d.fastTaskBid([]byte(c.body)); !ok {
 				t.Errorf("task.bid %q is valid and plain, but not for the fast path", c.name)
 			}
