@@ -23,6 +23,6 @@ EXPOSE 8551
 USER 65532:65532
 # Alive, not ready: an empty fleet or a broker that is away is no reason to
 # restart.
-HEALTHCHECK --interval=30s --timeout=10s --start-period=10s --retries=3 CMD ["/taskbus", "health"]
+HEALTHCHECK --interval=30s --timeout=10s --start-period=10s --retries=3 CMD ["/taskbus", "health", "--live"]
 ENTRYPOINT ["/taskbus"]
 CMD ["serve"]

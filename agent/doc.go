@@ -88,6 +88,9 @@
 // has [Config.Pull]: it claims as many tasks as package balance says, one claim at a time.
 // Either way the task comes as a dispatch, and what is said above holds for it.
 //
+// Every heartbeat tells how many tasks are in hand, and every 10 s, or as often as
+// [Config.Pull] says, how many the agent does a second, once that is more than a guess.
+//
 // # Calls of LLM providers
 //
 // What a handler calls within a task is charged to the task by [Result].Usage. An agent that calls

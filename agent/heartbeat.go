@@ -21,12 +21,14 @@ const (
 )
 
 // heartbeats reports at once, every interval, when the drain begins, and when
-// something matters before that: a task runs for longer than listAfter without
-// having been listed, or a slot is taken in spite of a result. It ends with the
-// session.
+// something matters before that: the capacity is due, a task runs for longer than
+// listAfter without having been listed, or a slot is taken in spite of a result. It
+// ends with the session.
 func (w *worker) heartbeats(ctx context.Context, l *link) {
 	ticker := time.NewTicker(w.cfg.Interval)
 	defer ticker.Stop()
+	capacity := time.NewTicker(w.tellsEvery)
+	defer capacity.Stop()
 	asked := time.NewTimer(0) // fires when a heartbeat that was asked for is due
 	asked.Stop()
 	defer asked.Stop()
@@ -35,13 +37,16 @@ func (w *worker) heartbeats(ctx context.Context, l *link) {
 	defer look.Stop()
 	leaving := w.leaving
 
-	last := w.report(l)
+	last := w.report(l, true)
+	told := last // when the capacity was told
 	for {
 		select {
 		case <-ticker.C:
+		case <-capacity.C:
+			ticker.Reset(w.cfg.Interval) // this one is a heartbeat, too
 		case <-leaving:
 			leaving = nil
-			last = w.report(l)
+			last = w.report(l, false)
 			signal(w.farewell)
 			continue
 		case <-asked.C:
@@ -63,7 +68,11 @@ func (w *worker) heartbeats(ctx context.Context, l *link) {
 		case <-ctx.Done():
 			return
 		}
-		last = w.report(l)
+		due := time.Since(told) >= w.tellsEvery
+		if last = w.report(l, due); due {
+			told = last
+			capacity.Reset(w.tellsEvery)
+		}
 	}
 }
 
@@ -82,9 +91,9 @@ func (w *worker) firstUnlisted() time.Time {
 	return first
 }
 
-// report publishes an agent.status, and tells of which moment.
-func (w *worker) report(l *link) time.Time {
-	m := w.status()
+// report publishes an agent.status, with the capacity or without, and tells of which moment.
+func (w *worker) report(l *link, capacity bool) time.Time {
+	m := w.status(capacity)
 	body, err := json.Marshal(m)
 	if err == nil {
 		err = l.session.Publish(bus.Publication{
@@ -104,8 +113,9 @@ func (w *worker) report(l *link) time.Time {
 }
 
 // status is what the agent says of itself at this moment. See decide for what its
-// timestamp means beside that of a result.
-func (w *worker) status() messages.AgentStatus {
+// timestamp means beside that of a result. A capacity that is a guess yet is not told: the
+// coordinator measures as well.
+func (w *worker) status(capacity bool) messages.AgentStatus {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	active := len(w.running)
@@ -115,6 +125,10 @@ func (w *worker) status() messages.AgentStatus {
 		ActiveTasks: active, AvailableCapacity: w.cfg.Slots - active, MaxConcurrentTasks: w.cfg.Slots,
 		ActiveTaskIDs: make([]messages.TaskID, 0, active),
 		Capabilities:  w.cfg.Capabilities, Queue: w.cfg.Queue, Labels: w.cfg.Labels,
+		PendingItems: w.active(), HasPending: true,
+	}
+	if capacity && !w.estimator.WarmUp() {
+		m.CapacityItemsPerSecond, m.HasCapacity = w.estimator.Estimate(m.Timestamp), true
 	}
 	if w.draining {
 		m.Status = messages.Offline

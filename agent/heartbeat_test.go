@@ -24,7 +24,8 @@ func TestHeartbeatSaysEverything(t *testing.T) {
 			AgentID: "a1", Status: messages.Ready,
 			CurrentLoad: 0.25, ActiveTasks: 1, AvailableCapacity: 3, MaxConcurrentTasks: 4, // 1 of 4 slots
 			ActiveTaskIDs: []messages.TaskID{"t"},
-			Capabilities:  []string{"gpu", "cuda"}, Queue: "agent.a1", Labels: map[string]string{"zone": "a"},
+			PendingItems:  1, HasPending: true, // the capacity is a guess yet, and not told
+			Capabilities: []string{"gpu", "cuda"}, Queue: "agent.a1", Labels: map[string]string{"zone": "a"},
 			Timestamp: time.Now().UTC(),
 		}
 		if !reflect.DeepEqual(got.AgentStatus, want) {

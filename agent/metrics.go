@@ -160,10 +160,15 @@ func (m *metrics) cycle(local balance.Local, fleet *balance.View) {
 	if fleet == nil {
 		return
 	}
-	load := part(float64(local.Pending), float64(fleet.Pending+fleet.Unclaimed))
+	load, target := loadFactors(local, fleet)
 	m.loads.Observe(load)
 	m.load.Set(load)
-	m.target.Set(part(local.Capacity, fleet.Capacity))
+	m.target.Set(target)
+}
+
+// loadFactors are the agent's part of all tasks and, the target, of the fleet's capacity.
+func loadFactors(local balance.Local, fleet *balance.View) (load, target float64) {
+	return part(float64(local.Pending), float64(fleet.Pending+fleet.Unclaimed)), part(local.Capacity, fleet.Capacity)
 }
 
 // drain sets in how many seconds all agents should be through.

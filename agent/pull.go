@@ -40,8 +40,7 @@ type pulling struct {
 	registry *registry // nil: there is none to read
 	reading  string    // outcome of the last reading that was told to the log; as claims
 
-	estimator *balance.Estimator // mu
-	open      *claim             // mu; nil: none
+	open *claim // mu; nil: none
 }
 
 // claim is one that waits for its answer.
@@ -56,17 +55,13 @@ func newPulling(cfg Config) (*pulling, error) {
 	if c == nil {
 		return nil, nil
 	}
-	estimator, err := balance.NewEstimator(*c)
-	if err != nil {
-		return nil, err
-	}
 	standard := balance.Default()
 	p := &pulling{
-		base:      milliseconds(cmp.Or(c.LoadBalancing.BaseDiscoveryIntervalMS, standard.LoadBalancing.BaseDiscoveryIntervalMS)),
-		timeout:   milliseconds(cmp.Or(c.Registry.ConnectionTimeoutMS, standard.Registry.ConnectionTimeoutMS)),
-		ids:       rand.Text(),
-		estimator: estimator,
+		base:    milliseconds(cmp.Or(c.LoadBalancing.BaseDiscoveryIntervalMS, standard.LoadBalancing.BaseDiscoveryIntervalMS)),
+		timeout: milliseconds(cmp.Or(c.Registry.ConnectionTimeoutMS, standard.Registry.ConnectionTimeoutMS)),
+		ids:     rand.Text(),
 	}
+	var err error
 	if c.LoadBalancing.Enabled { // or nothing that it tells would be used
 		p.registry, err = newRegistry(c.Registry, cfg.ID, p.timeout, cfg.dialRegistry)
 		if err != nil {
@@ -139,8 +134,10 @@ func (w *worker) pull(ctx context.Context, l *link) {
 	from := time.Now()
 	for {
 		now := time.Now()
-		interval := p.balance.Interval(now, p.local(now))
+		state := p.local(now)
+		interval := p.balance.Interval(now, state)
 		p.metrics.paused(interval, p.pulling.base)
+		p.judged(state, interval)
 		pause := time.Until(from.Add(interval))
 		if p.lookout.open { // a registry that is quick is heard before the next claim
 			pause = max(pause, balance.MinInterval)
@@ -174,6 +171,16 @@ func (w *worker) pull(ctx context.Context, l *link) {
 			}
 		}
 	}
+}
+
+// judged has the log know of a computation: BALANCING's line.
+func (p *puller) judged(local balance.Local, interval time.Duration) {
+	attributes := []slog.Attr{slog.Duration("interval", interval), slog.Int("pending", local.Pending)}
+	if p.fleet != nil {
+		load, target := loadFactors(local, p.fleet)
+		attributes = append(attributes, slog.Float64("local", load), slog.Float64("target", target))
+	}
+	p.log.LogAttrs(context.Background(), slog.LevelDebug, "load balanced", attributes...)
 }
 
 func (p *puller) answered(granted *messages.TaskGranted) {

@@ -90,25 +90,6 @@ func viewOf(f messages.GrantFleet) balance.View {
 func (w *worker) local(now time.Time) balance.Local {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	active, e := w.active(), w.pulling.estimator
+	active, e := w.active(), w.estimator
 	return balance.Local{Pending: active, Free: max(0, w.cfg.Slots-active), Capacity: e.Estimate(now), WarmUp: e.WarmUp()}
-}
-
-// occupied tells the estimator how many slots are taken. mu is held.
-func (w *worker) occupied(now time.Time) {
-	if w.pulling != nil {
-		w.pulling.estimator.InHand(now, len(w.running))
-	}
-}
-
-// measure learns from a task that has been done. mu is held, and the task is still
-// among the running ones.
-func (w *worker) measure(d *dispatch, now time.Time) {
-	if w.cfg.Bidder != nil {
-		m, _ := w.means.get(d.task.Type)
-		w.means.add(d.task.Type, m.with(d.verdict.took))
-	}
-	if w.pulling != nil {
-		w.pulling.estimator.Done(now)
-	}
 }

@@ -109,6 +109,23 @@ func TestClaimsFollowTheBalancer(t *testing.T) {
 	})
 }
 
+// Each computation of the interval is a line of the log, at level Debug: with the load factors once
+// the fleet is known.
+func TestComputationsAreLogged(t *testing.T) {
+	inRig(t, func(r *rig) {
+		r.pulling(8, pullConfig(balance.ModeEqual, false), work(time.Hour))
+		r.expectLog("load balanced", 1)
+		r.expectLog("target=", 0)
+		first := r.awaitClaim(1, 1100*time.Millisecond)
+		r.give("t")
+		r.grant(first.said.ClaimID, 1, 8)
+		r.pass(0)
+		// 1 of 30 + 10 tasks, and the 0.5 items/s of an agent that has shown none, of 2.
+		r.expectLog(`level=DEBUG msg="load balanced" agent_id=a1 interval=`, 2)
+		r.expectLog("pending=1 local=0.025 target=0.25", 1)
+	})
+}
+
 // What a claim says, with nothing in hand and with two tasks.
 func TestClaim(t *testing.T) {
 	inRig(t, func(r *rig) {

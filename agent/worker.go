@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"taskbus/agent/balance"
 	"taskbus/coordinator/bus"
 	"taskbus/messages"
 )
@@ -52,6 +53,10 @@ type worker struct {
 	watching bool               // begun was signalled since the latest heartbeat
 	ended    memory[ending]     // by dispatch id, those whose result is confirmed
 	recalled memory[withdrawal] // withdrawn before they came
+
+	// estimator measures the capacity, which heartbeats tell at least that often.
+	estimator  *balance.Estimator
+	tellsEvery time.Duration
 
 	bids    openBids
 	means   memory[mean] // durations of tasks that succeeded, by type; for the Bidder
@@ -115,6 +120,10 @@ func newWorker(ctx context.Context, cfg Config, handle Handler, handleBatch Batc
 	if err != nil {
 		return nil, fmt.Errorf("compile the embedded schemas: %w", err)
 	}
+	estimator, tellsEvery, err := newEstimator(cfg.Pull)
+	if err != nil {
+		return nil, fmt.Errorf("the configuration cannot be used: Pull: %w", err)
+	}
 	pulling, err := newPulling(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("the configuration cannot be used: Pull: %w", err)
@@ -136,6 +145,7 @@ func newWorker(ctx context.Context, cfg Config, handle Handler, handleBatch Batc
 		recalled: memory[withdrawal]{limit: maxRecalled},
 		means:    memory[mean]{limit: maxTypes},
 		pulling:  pulling, metrics: metrics,
+		estimator: estimator, tellsEvery: tellsEvery,
 	}
 	if cfg.Bidder != nil {
 		w.offers.some = make(chan struct{}, 1)

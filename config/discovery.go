@@ -35,6 +35,8 @@ func (d *decoder) discovery(c *Config) reader {
 			"health_check_interval":  d.seconds(&template.HealthCheckInterval, 1, day),
 			"timeout_seconds":        d.seconds(&template.Timeout, 1, 7*day),
 			"accept_timeout_seconds": d.seconds(&template.AcceptTimeout, 1, day),
+			"cost":                   d.number(&template.Cost, 0, maxCost),
+			"mode":                   d.mode(&template.Pull),
 		})
 		if !enabled {
 			return

@@ -35,9 +35,9 @@ func TestShownConfigurationsAreValid(t *testing.T) {
 	if names := slices.Sorted(maps.Keys(files)); !slices.Equal(names, []string{"market", "market-literal", "pull"}) {
 		t.Fatalf("the page shows %v", names)
 	}
-	window := coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond}
+	window := coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond, Fallback: "load_balanced"}
 	literal := window
-	literal.InviteAll, literal.Reported, literal.FirstMatch = true, true, true
+	literal.InviteAll, literal.Reported, literal.FirstMatch, literal.Fallback = true, true, true, "first_match"
 	for name, want := range map[string]coordinator.Market{"market": window, "market-literal": literal} {
 		if s, ok := files[name].Find("market"); !ok || *s.Market != want {
 			t.Errorf("%s: the market is %+v, want %+v", name, s, want)

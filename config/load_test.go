@@ -301,11 +301,11 @@ func TestMarketIsBuiltOnAnother(t *testing.T) {
 		options, terms string // terms tell the strategies apart
 		want           coordinator.Market
 	}{
-		{"", "success rate", coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond}},
-		{"fallback: load_balanced, invite: all", "success rate", coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond, InviteAll: true}},
-		{"fallback: weighted, bid_window_ms: 60000", "fit", coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: time.Minute}},
-		{"fallback: capability_match, fitness: reported", "load", coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond, Reported: true}},
-		{"fallback: first_match, min_bid_window_ms: 500", "load", coordinator.Market{Floor: 500 * time.Millisecond, Ceiling: 500 * time.Millisecond, FirstMatch: true}},
+		{"", "success rate", coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond, Fallback: "load_balanced"}},
+		{"fallback: load_balanced, invite: all", "success rate", coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond, InviteAll: true, Fallback: "load_balanced"}},
+		{"fallback: weighted, bid_window_ms: 60000", "fit", coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: time.Minute, Fallback: "weighted"}},
+		{"fallback: capability_match, fitness: reported", "load", coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond, Reported: true, Fallback: "capability_match"}},
+		{"fallback: first_match, min_bid_window_ms: 500", "load", coordinator.Market{Floor: 500 * time.Millisecond, Ceiling: 500 * time.Millisecond, FirstMatch: true, Fallback: "first_match"}},
 	}
 	for _, test := range tests {
 		t.Run(test.options, func(t *testing.T) {
@@ -336,6 +336,10 @@ func TestAgentsArePushedToUnlessTheyPull(t *testing.T) {
 	joined := mustParse(t, "agents: {}\ndiscovery: {enabled: true, agents: [a*], capabilities: [a]}\n").Policy().Discovery.Template
 	if joined.Pull != coordinator.PullOff {
 		t.Errorf("agents that join: %v, want push", joined.Pull)
+	}
+	joined = mustParse(t, "agents: {}\ndiscovery: {enabled: true, agents: [a*], capabilities: [a], mode: literal, cost: 2.5}\n").Policy().Discovery.Template
+	if joined.Pull != coordinator.PullLiteral || joined.Cost != 2.5 {
+		t.Errorf("agents that join: %v at %v, want literal at 2.5", joined.Pull, joined.Cost)
 	}
 }
 

@@ -390,9 +390,10 @@ func TestSchemaWordsAreTheLoaders(t *testing.T) {
 			}
 		}
 	}
-	// auth, topology, queues, an agent's mode, a route's strategy, and a market's fallback, invite and fitness
-	if tried != 8 {
-		t.Errorf("%d enumerations found, want 8", tried)
+	// auth, topology, queues, an agent's mode, that of those that join, a route's strategy, and a market's
+	// fallback, invite and fitness
+	if tried != 9 {
+		t.Errorf("%d enumerations found, want 9", tried)
 	}
 }
 

@@ -42,6 +42,7 @@ func TestVersionFollowsTheContentAlone(t *testing.T) {
 		"assignment_strategies: {capability_match: , market: {fallback: first_match, bid_window_ms: 100}}\n", "assignment_strategies: {capability_match: , market: {fallback: first_match, min_bid_window_ms: 200}}\n",
 		"discovery: {enabled: true, agents: [a*], capabilities: [a]}\n", "discovery: {enabled: true, agents: [b*], capabilities: [a]}\n",
 		"discovery: {enabled: true, agents: [a*], capabilities: [b]}\n", "discovery: {enabled: true, agents: [a*], capabilities: [a], priority: 1}\n",
+		"discovery: {enabled: true, agents: [a*], capabilities: [a], cost: 2}\n", "discovery: {enabled: true, agents: [a*], capabilities: [a], mode: pull}\n",
 		"task_routing: {t: {required_capabilities: [a, b]}}\n", "task_routing: {t: {required_capabilities: [a b]}}\n",
 	} {
 		got := mustParse(t, base+change).Policy().Version

@@ -73,10 +73,11 @@ type AgentReport struct {
 	// ActiveTasks are active_task_ids: what it runs at the moment. nil when the
 	// agent does not say; an empty list says that it runs nothing.
 	ActiveTasks []TaskID
-	// Capabilities and Queue are what the agent announces of itself; used only for
-	// an agent that agents.yaml does not list (see Discovery).
+	// Capabilities, Queue and Labels are what the agent announces of itself; used only
+	// for an agent that agents.yaml does not list (see Discovery).
 	Capabilities []string
 	Queue        string
+	Labels       map[string]string
 	// Capacity is capacity_items_per_second, meant only when HasCapacity: 0 says that
 	// it is not known. Pending is pending_items, meant only when HasPending.
 	Capacity                float64

@@ -67,6 +67,9 @@ var ineligibilities = [NumIneligibilities]struct{ code, phrase string }{
 // String is the code used in messages, HTTP answers and metrics.
 func (i Ineligibility) String() string { return ineligibilities[i].code }
 
+// Phrase is what follows a number of agents in a text for people: "overloaded".
+func (i Ineligibility) Phrase() string { return ineligibilities[i].phrase }
+
 // MaxCandidates is how many scored candidates a decision keeps, best first; an
 // explanation that somebody asks for has up to MaxExplained, and as many refusals.
 const (

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -8,7 +9,8 @@ import (
 // Admit makes a place in the fleet of what an agent announces in its status;
 // false when the rules do not admit it. An announcement names at least one
 // capability; without a queue it means agent.<id>, and without a number of slots
-// what it says it runs and could run besides.
+// what it says it runs and could run besides. Its labels are taken as they are: they
+// admit it to nothing.
 func (d *Discovery) Admit(r *AgentReport) (AgentSpec, bool) {
 	spec := d.Template
 	spec.ID = r.Agent
@@ -17,6 +19,9 @@ func (d *Discovery) Admit(r *AgentReport) (AgentSpec, bool) {
 		spec.Queue = "agent." + string(r.Agent)
 	}
 	spec.Capabilities = SortedUnique(slices.Clone(r.Capabilities))
+	if len(r.Labels) > 0 {
+		spec.Labels = maps.Clone(r.Labels)
+	}
 	spec.MaxConcurrent = r.MaxConcurrent
 	if spec.MaxConcurrent <= 0 {
 		spec.MaxConcurrent = r.Active + r.Available
@@ -24,6 +29,15 @@ func (d *Discovery) Admit(r *AgentReport) (AgentSpec, bool) {
 	spec.MaxConcurrent = max(1, min(spec.MaxConcurrent, d.MaxConcurrent))
 	ok := d.AdmitsAgent(r.Agent) && d.AdmitsCapabilities(spec.Capabilities) && d.AdmitsQueue(r.Agent, spec.Queue)
 	return spec, ok
+}
+
+// Place is the place of an agent that has joined, under these rules: what it announced
+// stays, and what an announcement does not say is theirs.
+func (d *Discovery) Place(joined AgentSpec) AgentSpec {
+	spec := d.Template
+	spec.ID, spec.Queue, spec.Capabilities = joined.ID, joined.Queue, joined.Capabilities
+	spec.MaxConcurrent, spec.Labels = joined.MaxConcurrent, joined.Labels
+	return spec
 }
 
 // AdmitsAgent tells whether an agent of this id may join.

@@ -47,6 +47,8 @@ type AuctionEnded struct {
 	Window, Took time.Duration
 	// Winner is empty unless it was awarded.
 	Winner AgentID
+	// Fallback is agents.yaml's word for what decides where no agent bids.
+	Fallback string
 }
 
 // ClaimAnswered answers ClaimReceived. The dispatches of what is granted are effects of

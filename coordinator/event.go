@@ -192,7 +192,7 @@ type FailureTold struct{ Task TaskID }
 type BidReceived struct {
 	Agent     AgentID
 	Task      TaskID
-	AuctionID string
+	AuctionID string // empty: the task's auction that is open
 	// Fitness, 0 to 1, is how well it says it suits the task.
 	Fitness float64
 	// Active is how many tasks it says it runs.

@@ -15,6 +15,8 @@ type Market struct {
 	Reported bool
 	// FirstMatch gives a task for which nobody bids to the first eligible agent by id.
 	FirstMatch bool
+	// Fallback is agents.yaml's word for what decides then.
+	Fallback string
 }
 
 // BidRefusal is why a bid has not won: the reason of task.bid_rejected.

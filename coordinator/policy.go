@@ -93,7 +93,7 @@ func (p *Policy) LaneOf(group string) string {
 
 // Discovery says which agents may join the fleet by announcing themselves in
 // their status: queue, capabilities and slots. All of it is an allow-list: what
-// is not named does not join.
+// is not named does not join. Labels are announced, too, and need no permission.
 type Discovery struct {
 	// Agents are patterns of ids: `*` stands for any characters, everything else
 	// for itself.
@@ -108,8 +108,8 @@ type Discovery struct {
 	MaxAgents, MaxConcurrent int
 	// ForgetAfter is how long an agent may be gone before it leaves the fleet.
 	ForgetAfter time.Duration
-	// Template holds what an announcement does not say: Rank,
-	// HealthCheckInterval, Timeout, AcceptTimeout.
+	// Template holds what an announcement does not say: Rank, HealthCheckInterval,
+	// Timeout, AcceptTimeout, Cost, Pull.
 	Template AgentSpec
 }
 

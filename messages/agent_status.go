@@ -75,6 +75,7 @@ func (m *AgentStatus) Report(userID string) coordinator.AgentReport {
 		ActiveTasks:   m.ActiveTaskIDs,
 		Capabilities:  m.Capabilities,
 		Queue:         m.Queue,
+		Labels:        m.Labels,
 		Capacity:      m.CapacityItemsPerSecond,
 		HasCapacity:   m.HasCapacity,
 		Pending:       m.PendingItems,

@@ -214,6 +214,7 @@ func TestMarketCorpus(t *testing.T) {
 		{"award: no dispatch", in(anAward, "dispatch_id", "dispatch"), "", "required"},
 
 		{"bid_rejected: every field", more(aRefusal, `"correlation_id":"trace_1"`), "", ""},
+		{"bid_rejected: of no auction", in(aRefusal, `"auction_id":"t-1.1",`, ""), "", ""},
 		{"bid_rejected: another reason", in(aRefusal, "lost", "unlucky"), "/reason", "enum"},
 		{"bid_rejected: no reason", in(aRefusal, "reason", "why"), "", "required"},
 

@@ -84,7 +84,7 @@ func TestOrdinaryMessagesTakeTheFastPath(t *testing.T) {
 	d := newDecoder(t)
 	for _, c := range hostile {
 		switch c.name {
-		case "smallest", "white space", "unknown fields", "type beyond ASCII", "everything", "fraction of a second", "Python's isoformat":
+		case "smallest", "white space", "unknown fields", "type beyond ASCII", "everything", "version 1", "fraction of a second", "Python's isoformat":
 			if _, ok := d.fastTaskAssign([]byte(c.body)); !ok {
 				t.Errorf("task.assign %q is valid and plain, but not for the fast path", c.name)
 			}
@@ -92,7 +92,7 @@ func TestOrdinaryMessagesTakeTheFastPath(t *testing.T) {
 	}
 	for _, c := range statuses {
 		switch c.name {
-		case "COORDINATOR's fields", "every field", "full load", "Python's isoformat", "offset", "unknown field":
+		case "COORDINATOR's fields", "every field", "full load", "Python's isoformat", "offset", "unknown field", "version 1":
 			if !d.fastAgentStatus([]byte(c.body), new(AgentStatus)) {
 				t.Errorf("agent.status %q is valid and plain, but not for the fast path", c.name)
 			}
@@ -109,7 +109,7 @@ func TestOrdinaryMessagesTakeTheFastPath(t *testing.T) {
 	}
 	for _, c := range results {
 		switch c.name {
-		case "smallest", "every field", "every field of usage", "white space", "unknown field", "given back after it had begun", "error beyond ASCII", "fraction of a millisecond":
+		case "smallest", "every field", "every field of usage", "white space", "unknown field", "version 1", "given back after it had begun", "error beyond ASCII", "fraction of a millisecond":
 			if !d.fastTaskResult([]byte(c.body), new(TaskResult)) {
 				t.Errorf("task.result %q is valid and plain, but not for the fast path", c.name)
 			}
@@ -243,13 +243,13 @@ func TestTaskDefaults(t *testing.T) {
 
 func TestAgentStatusReport(t *testing.T) {
 	var m AgentStatus
-	body := status(`"max_concurrent_tasks":4,"capabilities":["go"],"queue":"work.a-1","active_task_ids":["t-1"]`)
+	body := status(`"max_concurrent_tasks":4,"capabilities":["go"],"queue":"work.a-1","active_task_ids":["t-1"],"labels":{"zone":"b"}`)
 	if refusal := newDecoder(t).DecodeAgentStatus([]byte(body), &m); refusal != nil {
 		t.Fatal(refusal.Text)
 	}
 	want := coordinator.AgentReport{
 		Agent: "a-1", Status: coordinator.StatusReady, Load: 0.25, Active: 1, Available: 3, MaxConcurrent: 4,
-		ActiveTasks: []coordinator.TaskID{"t-1"}, Capabilities: []string{"go"}, Queue: "work.a-1",
+		ActiveTasks: []coordinator.TaskID{"t-1"}, Capabilities: []string{"go"}, Queue: "work.a-1", Labels: map[string]string{"zone": "b"},
 		Timestamp: time.Date(2026, 1, 31, 23, 59, 59, 0, time.UTC), UserID: "a-1",
 	}
 	if got := m.Report("a-1"); !reflect.DeepEqual(got, want) {

@@ -261,11 +261,23 @@ func (s *scanner) usage(old *coordinator.Usage) (*coordinator.Usage, bool) {
 	}
 }
 
+// Version of the messages that this package reads and writes, and versionField where a message
+// may say it. It is left out, which means 1, when messages are written.
+const (
+	Version      = 1
+	versionField = "message_version"
+)
+
 // unknown consumes the value of a field that is in no schema, unless its key may
-// be a known field in disguise.
+// be a known field in disguise. The version of a message is known in all of them, and of no
+// use but to be compared.
 func (s *scanner) unknown(key text, known []string) bool {
 	if key.escaped || key.wide {
 		return false
+	}
+	if len(known) > 0 && string(key.raw) == versionField {
+		n, ok := s.whole(Version)
+		return ok && n == Version
 	}
 	for _, field := range known {
 		if len(field) == len(key.raw) && bytes.EqualFold([]byte(field), key.raw) {

@@ -8,7 +8,7 @@ import (
 // TaskBid is a task.bid message: an agent bids for a task that it was offered.
 type TaskBid struct {
 	TaskID coordinator.TaskID
-	// AuctionID as the offer has it.
+	// AuctionID as the offer has it; empty: the task's auction that is open.
 	AuctionID string
 	AgentID   coordinator.AgentID
 	// Fitness is how well the agent says that the task suits it, 0 to 1.
@@ -32,7 +32,7 @@ func AppendTaskBid(dst []byte, m *TaskBid) []byte {
 	dst = append(dst, '{')
 	dst = appendField(dst, "message_type", schemas.TaskBid)
 	dst = appendField(dst, "task_id", m.TaskID)
-	dst = appendField(dst, "auction_id", m.AuctionID)
+	dst = appendOptional(dst, "auction_id", m.AuctionID)
 	dst = appendField(dst, "agent_id", m.AgentID)
 	return append(appendTerms(dst, m), '}')
 }
@@ -62,7 +62,6 @@ type bidHas uint8
 const (
 	bidType bidHas = 1 << iota
 	bidTask
-	bidAuction
 	bidAgent
 	bidFitness
 	bidActive
@@ -109,7 +108,6 @@ func (s *scanner) bidField(m *TaskBid, key text, known []string) (has bidHas, ok
 	case "auction_id":
 		raw, ok = s.id(maxDispatchID)
 		m.AuctionID = string(raw)
-		return bidAuction, ok
 	case "agent_id":
 		raw, ok = s.id(maxID)
 		m.AgentID = coordinator.AgentID(raw)

@@ -31,7 +31,8 @@ func BidReasons() []BidReason {
 
 // BidRejected is a task.bid_rejected message: a bid has not won, and why.
 type BidRejected struct {
-	TaskID    coordinator.TaskID
+	TaskID coordinator.TaskID
+	// AuctionID is empty where the bid named none, and none is known.
 	AuctionID string
 	AgentID   coordinator.AgentID
 	// Reason is one of BidReasons.
@@ -45,7 +46,7 @@ func AppendBidRejected(dst []byte, m *BidRejected) []byte {
 	dst = append(dst, '{')
 	dst = appendField(dst, "message_type", schemas.BidRejected)
 	dst = appendField(dst, "task_id", m.TaskID)
-	dst = appendField(dst, "auction_id", m.AuctionID)
+	dst = appendOptional(dst, "auction_id", m.AuctionID)
 	dst = appendField(dst, "agent_id", m.AgentID)
 	dst = appendField(dst, "reason", m.Reason)
 	dst = appendOptional(dst, "correlation_id", m.CorrelationID)

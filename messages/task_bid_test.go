@@ -18,6 +18,8 @@ var bids = []struct {
 	{"negative zeros", strings.NewReplacer("0.75", "-0", "42.5", "-0.0").Replace(bid(`"relevance":-0`)), "", ""},
 	{"integer written as a float", strings.Replace(bid(), `"active_tasks":1`, `"active_tasks":1.0`, 1), "", ""},
 	{"unknown field", bid(`"offer":{"price":1}`), "", ""},
+	{"version 1", bid(`"message_version":1`), "", ""},
+	{"version 2", bid(`"message_version":2`), "/message_version", "const"},
 	{"escaped id", strings.Replace(bid(), "a-1", `\u0061-1`, 1), "", ""},
 
 	{"fitness above 1", strings.Replace(bid(), "0.75", "1.0000001", 1), "/fitness", "maximum"},
@@ -42,7 +44,9 @@ var bids = []struct {
 	{"done before it began", strings.Replace(bid(), "42.5", "-1", 1), "/estimated_duration_seconds", "minimum"},
 	{"more than 31 years", strings.Replace(bid(), "42.5", "1000000001", 1), "/estimated_duration_seconds", "maximum"},
 	{"no estimate", strings.Replace(bid(), "estimated_", "", 1), "", "required"},
-	{"no auction", strings.Replace(bid(), "auction_id", "auction", 1), "", "required"},
+	{"no auction", strings.Replace(bid(), `"auction_id":"t-1.1",`, "", 1), "", ""},
+	{"an empty auction id", strings.Replace(bid(), "t-1.1", "", 1), "/auction_id", "pattern"},
+	{"no task", strings.Replace(bid(), `"task_id":"t-1",`, "", 1), "", "required"},
 	{"auction id of 161", strings.Replace(bid(), "t-1.1", strings.Repeat("x", 161), 1), "/auction_id", "pattern"},
 	{"task id with a space", strings.Replace(bid(), `"t-1"`, `"t 1"`, 1), "/task_id", "pattern"},
 	{"reserved agent", strings.Replace(bid(), "a-1", "status", 1), "/agent_id", "not"},
@@ -70,7 +74,7 @@ func TestOrdinaryBidsTakeTheFastPath(t *testing.T) {
 	d := newDecoder(t)
 	for _, c := range bids {
 		switch c.name {
-		case "smallest", "white space", "every field", "the ends of the ranges", "nothing at all", "unknown field":
+		case "smallest", "white space", "every field", "the ends of the ranges", "nothing at all", "unknown field", "version 1", "no auction":
 			if _, ok := d.fastTaskBid([]byte(c.body)); !ok {
 				t.Errorf("task.bid %q is valid and plain, but not for the fast path", c.name)
 			}

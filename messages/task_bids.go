@@ -30,7 +30,7 @@ func AppendTaskBids(dst []byte, agent coordinator.AgentID, bids []TaskBid) (body
 		}
 		dst = append(dst, '{')
 		dst = appendField(dst, "task_id", bids[n].TaskID)
-		dst = appendField(dst, "auction_id", bids[n].AuctionID)
+		dst = appendOptional(dst, "auction_id", bids[n].AuctionID)
 		dst = append(appendTerms(dst, &bids[n]), '}')
 	}
 	return append(dst, "]}"...), bids[n:]

@@ -39,6 +39,28 @@ func TestEveryFileHasAName(t *testing.T) {
 	}
 }
 
+// Every message may say its version, and need not; what is no message has none.
+func TestEveryMessageHasAVersion(t *testing.T) {
+	for _, name := range Names() {
+		text, err := File(name + ".json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var doc struct {
+			Required   []string
+			Properties map[string]map[string]any
+		}
+		if err := json.Unmarshal(text, &doc); err != nil {
+			t.Fatal(err)
+		}
+		_, message := doc.Properties["message_type"]
+		version := doc.Properties["message_version"]["const"]
+		if message != (version == 1.0) || slices.Contains(doc.Required, "message_version") {
+			t.Errorf("%s is a message: %t; its version is %v, and it requires %v", name, message, version, doc.Required)
+		}
+	}
+}
+
 // The rules that keep validation cheap, refusals readable and the fast path of
 // package messages possible.
 func TestSchemasAreFlat(t *testing.T) {
@@ -182,7 +204,7 @@ func TestCompileReportsABrokenSchema(t *testing.T) {
 
 func TestFields(t *testing.T) {
 	set := compiled(t)
-	if got, want := set.Fields(TaskCancel), []string{"correlation_id", "dispatch_id", "message_type", "reason", "task_id"}; !slices.Equal(got, want) {
+	if got, want := set.Fields(TaskCancel), []string{"correlation_id", "dispatch_id", "message_type", "message_version", "reason", "task_id"}; !slices.Equal(got, want) {
 		t.Errorf("fields %v, want %v", got, want)
 	}
 	if set.Fields("task.unheard_of") != nil {

@@ -200,7 +200,7 @@ func TestComposeFile(t *testing.T) {
 	if !slices.Contains(c.Ports, "127.0.0.1:8551:8551") {
 		t.Errorf("the coordinator's ports: %v, want 8551 on loopback", c.Ports)
 	}
-	if !slices.Equal(c.Healthcheck.Test, []string{"CMD", "/taskbus", "health"}) {
+	if !slices.Equal(c.Healthcheck.Test, []string{"CMD", "/taskbus", "health", "--live"}) {
 		t.Errorf("the coordinator's health check is %q; the image has no shell or curl", c.Healthcheck.Test)
 	}
 	for _, v := range c.Volumes {
@@ -237,7 +237,7 @@ func TestDockerfile(t *testing.T) {
 	for what, pattern := range map[string]string{
 		"a base image without a shell":  `^(gcr\.io/distroless/static\S*|scratch)`,
 		"a user who is not root":        `(?m)^USER [1-9]\d*:[1-9]\d*$`,
-		"a health check without curl":   `(?m)^HEALTHCHECK .*CMD \["/taskbus", "health"\]$`,
+		"a health check without curl":   `(?m)^HEALTHCHECK .*CMD \["/taskbus", "health", "--live"\]$`,
 		"an address outside can reach":  `TASKBUS_HTTP_BIND=0\.0\.0\.0`,
 		"the program as its entrypoint": `(?m)^ENTRYPOINT \["/taskbus"\]$`,
 	} {

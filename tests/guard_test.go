@@ -112,7 +112,7 @@ var table = map[string]rule{
 		modPrometheus + "/...", modZerolog, modXxhash, modXsync + "/...",
 	}},
 	"agent":         {may: []string{"agent/balance", "messages", "coordinator/bus", "coordinator/bus/amqpbus", modPrometheus}},
-	"agent/balance": {may: []string{"coordinator", "coordinator/capacity"}},
+	"agent/balance": {may: []string{"coordinator", "coordinator/capacity", modYaml}},
 	"agent/quota":   {},
 	"cmd/...":       {all: true},
 	// Examples are what a stranger writes: with the SDK, or knowing the bus alone.

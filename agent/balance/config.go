@@ -9,8 +9,8 @@ import (
 )
 
 // Config has every key of BALANCING's `agent:` section under its name, and two more. It
-// can be written in Go, or decoded by any YAML package that reads `yaml` tags. What is 0
-// or empty has its default.
+// can be written in Go, read from a file's text by Parse, or decoded by any YAML package
+// that reads `yaml` tags. What is 0 or empty has its default.
 type Config struct {
 	LoadBalancing LoadBalancing `yaml:"load-balancing"`
 	Registry      Registry      `yaml:"registry"`
@@ -80,9 +80,10 @@ const (
 )
 
 // Default is BALANCING's sample, switched off.
-func Default() Config { return Config{}.withDefaults() }
+func Default() Config { return Config{}.WithDefaults() }
 
-func (c Config) withDefaults() Config {
+// WithDefaults gives c with the default of everything that it leaves out.
+func (c Config) WithDefaults() Config {
 	b, r := &c.LoadBalancing, &c.Registry
 	b.BaseDiscoveryIntervalMS = cmp.Or(b.BaseDiscoveryIntervalMS, 1000)
 	b.MinDiscoveryIntervalMS = cmp.Or(b.MinDiscoveryIntervalMS, 200)
@@ -100,7 +101,7 @@ func (c Config) withDefaults() Config {
 
 // Check finds everything that is wrong with the configuration, each fault by its key.
 func (c Config) Check() error {
-	c = c.withDefaults()
+	c = c.WithDefaults()
 	b, r := c.LoadBalancing, c.Registry
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -166,7 +167,7 @@ func (c Config) limits() (limits, error) {
 	if err := c.Check(); err != nil {
 		return limits{}, err
 	}
-	c = c.withDefaults()
+	c = c.WithDefaults()
 	b := c.LoadBalancing
 	return limits{
 		enabled:   b.Enabled,

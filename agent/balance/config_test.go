@@ -4,8 +4,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-
-	"gopkg.in/yaml.v3"
 )
 
 // sample is BALANCING's configuration, word by word.
@@ -29,15 +27,39 @@ agent:
 
 func read(t *testing.T, text string) Config {
 	t.Helper()
-	var file struct {
-		Agent Config `yaml:"agent"`
-	}
-	d := yaml.NewDecoder(strings.NewReader(text))
-	d.KnownFields(true)
-	if err := d.Decode(&file); err != nil {
+	c, err := Parse([]byte(text))
+	if err != nil {
 		t.Fatal(err)
 	}
-	return file.Agent
+	return c
+}
+
+// The keys stand in a file under `agent:`, which may have more beside that.
+func TestParse(t *testing.T) {
+	all := read(t, "server: {port: 8080}\nagent:\n  load-balancing: {enabled: true, base-discovery-interval-ms: 900, min-discovery-interval-ms: 300, "+
+		"max-discovery-interval-ms: 9000, load-factor-threshold: 0.2, capacity-report-interval-ms: 5000, capacity-window-size: 30}\n"+
+		"spring: {application: {name: x}}\n")
+	want := LoadBalancing{
+		Enabled: true, BaseDiscoveryIntervalMS: 900, MinDiscoveryIntervalMS: 300, MaxDiscoveryIntervalMS: 9000,
+		LoadFactorThreshold: 0.2, CapacityReportIntervalMS: 5000, CapacityWindowSize: 30,
+	}
+	if all.LoadBalancing != want {
+		t.Errorf("read %+v, want %+v", all.LoadBalancing, want)
+	}
+	for _, tc := range []struct{ name, text, want string }{
+		{"no section", "load-balancing: {enabled: true}\n", "no section `agent:`"},
+		{"an empty file", "", "no section `agent:`"},
+		{"an empty section", "agent:\n", "no section `agent:`"},
+		{"a key that is misspelt", "agent:\n  load-balancing:\n    base-discovery-interval: 900\n", "line 3: field base-discovery-interval not found"},
+		{"a section that is misspelt", "agent: {load-balancer: {enabled: true}}\n", "field load-balancer not found"},
+		{"a word for a number", "agent: {load-balancing: {capacity-window-size: wide}}\n", "cannot unmarshal"},
+		{"what is not YAML", "agent: {", "yaml"},
+		{"what is out of bounds", "agent: {load-balancing: {min-discovery-interval-ms: 1}}\n", "load-balancing.min-discovery-interval-ms 1: give 200 to 10000"},
+	} {
+		if c, err := Parse([]byte(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) || c != (Config{}) {
+			t.Errorf("%s: %+v, %v; want an error with %q", tc.name, c, err, tc.want)
+		}
+	}
 }
 
 func TestSampleIsTheDefaultSwitchedOn(t *testing.T) {
@@ -48,13 +70,13 @@ func TestSampleIsTheDefaultSwitchedOn(t *testing.T) {
 	if err := got.Check(); err != nil {
 		t.Fatal(err)
 	}
-	if got.withDefaults() != want {
-		t.Errorf("read %+v, want %+v", got.withDefaults(), want)
+	if got.WithDefaults() != want {
+		t.Errorf("read %+v, want %+v", got.WithDefaults(), want)
 	}
 	if Default().LoadBalancing.Enabled {
 		t.Error("it must be switched on by somebody")
 	}
-	if some := read(t, "agent: {load-balancing: {base-discovery-interval-ms: 500}}").withDefaults(); some.LoadBalancing.BaseDiscoveryIntervalMS != 500 || some.LoadBalancing.MaxClaimItems != 100 {
+	if some := read(t, "agent: {load-balancing: {base-discovery-interval-ms: 500}}").WithDefaults(); some.LoadBalancing.BaseDiscoveryIntervalMS != 500 || some.LoadBalancing.MaxClaimItems != 100 {
 		t.Errorf("what is left out has its default: %+v", some)
 	}
 }

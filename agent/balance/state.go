@@ -90,6 +90,6 @@ func NewEstimator(c Config) (*Estimator, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	e := capacity.New(c.withDefaults().LoadBalancing.CapacityWindowSize)
+	e := capacity.New(c.WithDefaults().LoadBalancing.CapacityWindowSize)
 	return &e, nil
 }

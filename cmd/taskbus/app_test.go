@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -115,6 +116,7 @@ type fixedSource struct {
 	capabilities []httpapi.Capability
 	readiness    httpapi.Readiness // in Status
 	away         bool              // there is no session with the broker
+	word         string            // of Health; empty: healthy
 	quotas       httpapi.Quotas
 	quotasErr    error
 	quotaAnswer  httpapi.QuotaAnswer
@@ -123,8 +125,11 @@ type fixedSource struct {
 	cancelled map[string]httpapi.Cancellation
 }
 
-func (fixedSource) Health(context.Context) httpapi.Health {
-	return httpapi.Health{Status: httpapi.Healthy}
+func (s fixedSource) Health(context.Context) httpapi.Health {
+	return httpapi.Health{Status: cmp.Or(s.word, httpapi.Healthy), Checks: map[string]httpapi.Check{
+		"agents":      {Status: httpapi.Degraded, Detail: "2 of 3 agents online, 1 can take a task now: 1 cordoned or draining"},
+		"assignments": {Status: httpapi.Healthy, Detail: "last minute: 40 assigned, 0 failed; oldest waits 0s"},
+	}}
 }
 func (fixedSource) Ready(context.Context) httpapi.Readiness {
 	return httpapi.Readiness{Ready: true, State: "active"}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -108,13 +109,13 @@ func (a *app) newAdminClient(flag string) (*client, error) {
 
 // get asks for path and decodes the answer into v, which is nil when only the
 // status matters. What the coordinator itself says against the question becomes
-// the error.
-func (c *client) get(ctx context.Context, path string, v any) error {
+// the error, unless it comes with one of the further statuses that are an answer.
+func (c *client) get(ctx context.Context, path string, v any, further ...int) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.asking(), err)
 	}
-	return c.do(request, v)
+	return c.do(request, v, further...)
 }
 
 // change is get for what changes something. Every change can be repeated.
@@ -136,7 +137,7 @@ func (c *client) change(ctx context.Context, method, path string, body, v any) e
 
 func (c *client) asking() string { return "ask the coordinator at " + c.base }
 
-func (c *client) do(request *http.Request, v any) error {
+func (c *client) do(request *http.Request, v any, further ...int) error {
 	doing := c.asking()
 	request.Header.Set("Accept", "application/json")
 	response, err := c.http.Do(request)
@@ -152,9 +153,10 @@ func (c *client) do(request *http.Request, v any) error {
 	if err != nil {
 		return fmt.Errorf("%s: read the answer: %w", doing, err)
 	}
-	switch response.StatusCode {
-	case http.StatusOK, http.StatusAccepted:
-	case http.StatusUnauthorized:
+	switch {
+	case response.StatusCode == http.StatusOK, response.StatusCode == http.StatusAccepted,
+		slices.Contains(further, response.StatusCode):
+	case response.StatusCode == http.StatusUnauthorized:
 		return c.unauthorised()
 	default:
 		return refused(doing, response.StatusCode, body)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -120,7 +121,7 @@ var lookedAt = fixedSource{
 		},
 	},
 	stats: httpapi.AgentStats{
-		TotalCapacity: 28, GlobalQueueDepth: 100, QueueDepth: httpapi.QueueDepth{Agents: 49, Waiting: 3, Unread: 48},
+		ActiveAgentCount: 3, TotalCapacity: 28, GlobalQueueDepth: 100, QueueDepth: httpapi.QueueDepth{Agents: 49, Waiting: 3, Unread: 48},
 		Agents: []httpapi.AgentInfo{
 			{ID: "agent-1", State: "online", Capacity: 16, CapacityReported: true, Pending: 28, Health: "HEALTHY", DrainSeconds: 1.75, SuccessRate: 0.98, DurationMS: 62, Load: 0.5, LoadFactor: 0.28, TargetLoadFactor: 16. / 28},
 			{ID: "agent-2", State: "online", Capacity: 8, Pending: 14, Health: "BUSY", DrainSeconds: 45, SuccessRate: 0.9, DurationMS: 125, Load: 1, LoadFactor: 0.14, TargetLoadFactor: 8. / 28, EjectedFrom: []string{"cuda", "gpu"}},
@@ -171,7 +172,9 @@ func TestLooking(t *testing.T) {
 		{"capabilities.json", "capabilities -o json", exitOK},
 		{"agents-stats.txt", "agents stats", exitOK},
 		{"agents-stats.json", "agents stats -o json", exitOK},
+		{"health.txt", "health", exitOK},
 		{"health.json", "health -o json", exitOK},
+		{"health-live.json", "health --live -o json", exitOK},
 	} {
 		t.Run(tc.golden, func(t *testing.T) {
 			r := newRig()
@@ -192,6 +195,54 @@ func TestLooking(t *testing.T) {
 }
 
 // Whatever listens at the address, the answer is one helpful line.
+// The word and the exit code of `taskbus health` are those of /health: an answer of 503 is one, and
+// no answer is none. With --live only the process counts.
+func TestHealthWordAndExitCode(t *testing.T) {
+	for _, tc := range []struct {
+		word       string
+		code, live int
+	}{
+		{httpapi.Healthy, exitOK, exitOK},
+		{httpapi.Degraded, exitOK, exitOK},
+		{httpapi.Critical, exitFailed, exitOK},
+		{"unheard-of", exitFailed, exitOK},
+	} {
+		r := newRig()
+		r.startCoordinator(t, fixedSource{word: tc.word})
+		code := r.run(t, "health")
+		if code != tc.code || !strings.HasPrefix(r.out.String(), tc.word+"\n") || r.err.String() != "" {
+			t.Errorf("%s: exit code %d, want %d; stdout %q, stderr %q", tc.word, code, tc.code, r.out.String(), r.err.String())
+		}
+		asJSON := newRig()
+		asJSON.startCoordinator(t, fixedSource{word: tc.word})
+		var answer httpapi.Health
+		code = asJSON.run(t, "health", "-o", "json")
+		if err := json.Unmarshal([]byte(asJSON.out.String()), &answer); err != nil || code != tc.code || answer.Status != tc.word {
+			t.Errorf("%s as JSON: exit code %d, want %d; %s", tc.word, code, tc.code, asJSON.out.String())
+		}
+		if code := r.run(t, "health", "--live"); code != tc.live {
+			t.Errorf("%s: --live ends with %d, want %d", tc.word, code, tc.live)
+		}
+	}
+	for name, answer := range map[string]http.HandlerFunc{
+		"a problem of its own": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte(`{"title":"Too busy","detail":"Try again."}`))
+		},
+		"a proxy without a coordinator behind it": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		},
+	} {
+		server := httptest.NewServer(answer)
+		defer server.Close()
+		r := newRig()
+		code := r.run(t, "health", "--url", server.URL)
+		if code != exitFailed || r.out.String() != "" || !strings.Contains(r.err.String(), "is something else listening there?") {
+			t.Errorf("%s: exit code %d, stdout %q, stderr %q", name, code, r.out.String(), r.err.String())
+		}
+	}
+}
+
 // What a coordinator without its broker knows of agents is shown, and is no success.
 func TestAgentsWithoutASession(t *testing.T) {
 	server := httptest.NewServer(httpapi.New(fixedSource{away: true}, http.NotFoundHandler(), httpapi.Options{LoopbackHosts: true}))

@@ -107,8 +107,20 @@ func inherited(q bus.Queue) map[string]any {
 			"overflow":         "drop-head",
 		}
 	}
-	// The default exchange, whose routing key is a queue's name.
-	return map[string]any{"dead-letter-exchange": "", "dead-letter-routing-key": q.DeadLetter}
+	definition := make(map[string]any)
+	if q.DeadLetter != "" { // by the default exchange: its routing key is a queue's name
+		definition["dead-letter-exchange"], definition["dead-letter-routing-key"] = "", q.DeadLetter
+	}
+	if q.TTL > 0 {
+		definition["message-ttl"] = int64(q.TTL / time.Millisecond)
+	}
+	if q.MaxLength > 0 {
+		definition["max-length"] = q.MaxLength
+	}
+	if q.DropHead {
+		definition["overflow"] = "drop-head"
+	}
+	return definition
 }
 
 func printPolicies(w io.Writer, policies []policy, vhost string, priority int) error {

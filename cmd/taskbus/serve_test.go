@@ -98,8 +98,11 @@ func TestServeFromStartToDrain(t *testing.T) {
 		t.Errorf("/debug/pprof/ without --pprof: %d", code)
 	}
 	s.env["TASKBUS_HTTP_URL"] = s.url
-	if code := s.run(t, "health"); code != exitOK {
-		t.Errorf("taskbus health: exit code %d", code)
+	if code := s.run(t, "health", "--live"); code != exitOK {
+		t.Errorf("taskbus health --live: exit code %d", code)
+	}
+	if code := s.run(t, "health"); (code == exitOK) != (s.get(t, "/health", nil) == http.StatusOK) {
+		t.Errorf("taskbus health: exit code %d, and /health says otherwise", code)
 	}
 	s.signals <- syscall.SIGTERM
 	if code := <-s.exit; code != exitOK {

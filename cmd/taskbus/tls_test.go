@@ -147,15 +147,15 @@ func TestCertificatesSayWhoAsks(t *testing.T) {
 	}
 
 	s.env["TASKBUS_HTTP_URL"] = s.url
-	if code := s.run(t, "health"); code == exitOK {
+	if code := s.run(t, "health", "--live"); code == exitOK {
 		t.Error("taskbus health trusts a certificate of nobody it knows")
 	}
 	s.env["TASKBUS_CA"] = a.file("ca.pem")
-	if code := s.run(t, "health"); code != exitOK {
+	if code := s.run(t, "health", "--live"); code != exitOK {
 		t.Errorf("taskbus health with TASKBUS_CA: exit code %d; %s", code, s.err.String())
 	}
 	s.env["TASKBUS_CA"] = a.file("server.key")
-	if code := s.run(t, "health"); code != exitConfig {
+	if code := s.run(t, "health", "--live"); code != exitConfig {
 		t.Errorf("taskbus health with a TASKBUS_CA that is none: exit code %d, want %d", code, exitConfig)
 	}
 	if text := s.err.String(); strings.Contains(text, "BEGIN") {

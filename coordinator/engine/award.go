@@ -197,10 +197,14 @@ func (e *Engine) unaffordable(now time.Time, l *lot, ranked []auction.Ranked) {
 
 // ended is what there is to say of an auction that is over, but for its outcome.
 func (l *lot) ended(now time.Time, bids int) *coordinator.AuctionEnded {
-	return &coordinator.AuctionEnded{
+	ended := &coordinator.AuctionEnded{
 		Task: l.task.task, AuctionID: l.id, Closing: l.closing.String(), Invited: len(l.asked), Bids: bids,
 		Window: l.window, Took: now.Sub(l.book.Opened()),
 	}
+	if m := l.task.needs.strategy.Market; m != nil {
+		ended.Fallback = m.Fallback
+	}
+	return ended
 }
 
 // atMostRetries are the first of the bids, copied: more could not be tried.

@@ -10,13 +10,14 @@ import (
 
 // Bids as they come, what they hold, and who is out of an auction.
 
-// saleOf finds the auction of a task by its id, open or over; nil when there is none.
+// saleOf finds the auction of a task by its id, open or over, or without an id the one that
+// the task has; nil when there is none.
 func (e *Engine) saleOf(task coordinator.TaskID, id string) *sale {
 	number, known := e.memory.lookup(coordinator.KeyOf(task))
 	if !known {
 		return nil
 	}
-	if t := e.tasks.of(e.memory.at(number)); t != nil && t.sale != nil && t.sale.id == id {
+	if t := e.tasks.of(e.memory.at(number)); t != nil && t.sale != nil && (id == "" || t.sale.id == id) {
 		return t.sale
 	}
 	return nil
@@ -39,6 +40,9 @@ func (e *Engine) bidReceived(now time.Time, ev coordinator.BidReceived) {
 		return
 	}
 	sale := e.saleOf(ev.Task, ev.AuctionID)
+	if sale != nil {
+		ev.AuctionID = sale.id // the bid may have named the task alone
+	}
 	if sale == nil || sale.lot == nil {
 		if sale != nil {
 			e.market.tooLate(now, sale, ev.Agent)

@@ -33,6 +33,41 @@ func TestMarketRefusesBids(t *testing.T) {
 	want(t, r.bid(bid("b", "t").fit(0.4)), "auction of t awarded by all_answered", "award t.1 a", "dispatch t.1 a", "bid of b for t: lost")
 }
 
+// TestBidForTheTaskAlone: without the id of an auction a bid is for the one that the task has, and
+// is refused with its id.
+func TestBidForTheTaskAlone(t *testing.T) {
+	r := ready(t, policyOf(worker("a"), worker("b"), worker("c").can("x")).market(everybody).route("x", "x"))
+	r.assign(job("t").not("c"))
+	alone := func(agent coordinator.AgentID, task coordinator.TaskID, fitness float64) []string {
+		b := bid(agent, task).fit(fitness).BidReceived
+		b.AuctionID = ""
+		return r.apply(b)
+	}
+	want(t, alone("c", "t", 1), "bid of c for t: not_invited")
+	want(t, alone("a", "unheard", 1), "bid of a for unheard: late")
+	want(t, alone("a", "t", 0.3))
+	want(t, r.bid(bid("a", "t").fit(0.3)), "bid of a for t: duplicate") // the same auction
+	r.now = r.now.Add(time.Millisecond)
+	effects := r.Apply(r.now, func() coordinator.Event {
+		b := bid("b", "t").fit(0.9).BidReceived
+		b.AuctionID = ""
+		return b
+	}(), nil)
+	var refused, awarded []string
+	for _, f := range effects {
+		switch f := f.(type) {
+		case coordinator.RejectBid:
+			refused = append(refused, string(f.Agent)+" "+f.AuctionID)
+		case coordinator.Award:
+			awarded = append(awarded, string(f.Agent)+" "+f.AuctionID)
+		}
+	}
+	if id := r.auctions["t"]; fmt.Sprint(awarded) != "[b "+id+"]" || fmt.Sprint(refused) != "[a "+id+"]" {
+		t.Errorf("awarded %v, refused %v, in the auction %s", awarded, refused, id)
+	}
+	want(t, alone("a", "t", 1), "bid of a for t: late") // it is over
+}
+
 // TestMarketHoldsSlots: what an agent has bid for it is offered nothing else for, and is
 // not given anything else; who loses has it back.
 func TestMarketHoldsSlots(t *testing.T) {

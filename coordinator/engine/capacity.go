@@ -24,9 +24,13 @@ type throughput struct {
 	relayedAt time.Time
 }
 
-// wordLasts is for how many health check intervals an agent's word about capacity and
-// pending items counts: BALANCING's 30 s of agents that report every 10 s.
-const wordLasts = 3
+// An agent's word about capacity and pending items counts for wordTTL, BALANCING's time to
+// live of what is told every 10 s, or for wordLasts of its health check intervals, if that
+// is longer.
+const (
+	wordTTL   = 30 * time.Second
+	wordLasts = 3
+)
 
 // durationOf is so many seconds, however large: a year is as good
 // as a century.
@@ -54,7 +58,7 @@ func (p *throughput) heardOf(now time.Time, r *coordinator.AgentReport) {
 func (a *agent) measure(now time.Time) {
 	a.capacity.InHand(now, len(a.open))
 	a.measured = a.capacity.Estimate(now)
-	old := now.Add(-wordLasts * a.spec.HealthCheckInterval)
+	old := now.Add(-max(wordTTL, wordLasts*a.spec.HealthCheckInterval))
 	if a.statedAt.Before(old) {
 		a.stated = 0
 	}
@@ -76,13 +80,14 @@ func (a *agent) itemsPerSecond() float64 {
 	}
 }
 
-// items is how many the agent has before it: by its own word, with what was
-// dispatched since its latest report, or what it has in hand.
+// items is how many the agent has before it: by its own word, less what it has told the
+// end of since its latest report, and with what was dispatched since; or what it has in
+// hand.
 func (a *agent) items() int {
 	if a.pendingAt.IsZero() {
 		return a.inFlight()
 	}
-	return a.pending + a.uncovered
+	return max(0, a.pending-min(a.credit, a.report.Active)) + a.uncovered
 }
 
 // drain is how long the items before the agent will take it.

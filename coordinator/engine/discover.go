@@ -38,8 +38,9 @@ func newJoining() joining {
 
 func (j *joining) has(id coordinator.AgentID) bool { _, ok := j.joined[id]; return ok }
 
-// under takes over the rules of a policy. Who is not admitted by them, or is
-// listed now, does not belong to those who have joined.
+// under takes over the rules of a policy. An agent that they do not admit, or that is
+// listed now, does not belong to those that have joined; the others have what the rules
+// say of all that join.
 func (j *joining) under(p *coordinator.Policy) {
 	j.rules = p.Discovery
 	maps.DeleteFunc(j.joined, func(id coordinator.AgentID, s coordinator.AgentSpec) bool {
@@ -51,6 +52,9 @@ func (j *joining) under(p *coordinator.Policy) {
 		}
 		return out
 	})
+	for id, s := range j.joined {
+		j.joined[id] = j.rules.Place(s)
+	}
 	maps.DeleteFunc(j.waiting, func(id coordinator.AgentID, _ coordinator.AgentReported) bool {
 		return j.rules == nil || slices.ContainsFunc(p.Agents, func(a coordinator.AgentSpec) bool { return a.ID == id })
 	})
@@ -105,7 +109,8 @@ func (e *Engine) announcedAnew(now time.Time, a *agent, ev coordinator.AgentRepo
 	switch {
 	case !ok:
 		e.refuseStatus(a.spec.ID, coordinator.StatusNotAdmitted)
-	case spec.Queue != a.spec.Queue || spec.MaxConcurrent != a.spec.MaxConcurrent || !slices.Equal(spec.Capabilities, a.spec.Capabilities):
+	case spec.Queue != a.spec.Queue || spec.MaxConcurrent != a.spec.MaxConcurrent || !slices.Equal(spec.Capabilities, a.spec.Capabilities),
+		!maps.Equal(spec.Labels, a.spec.Labels):
 		e.letJoin(now, ev)
 	}
 }
@@ -116,6 +121,7 @@ func (e *Engine) letJoin(now time.Time, ev coordinator.AgentReported) {
 	}
 	j := &e.joining
 	ev.Report.Capabilities = slices.Clone(ev.Report.Capabilities)
+	ev.Report.Labels = maps.Clone(ev.Report.Labels)
 	j.waiting[ev.Report.Agent] = ev
 	if j.turn.index < 0 {
 		e.timers.schedule(&j.turn, now.Add(joinDelay))

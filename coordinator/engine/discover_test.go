@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -181,6 +182,75 @@ func TestAnnouncedAnew(t *testing.T) {
 	want(t, r.assign(job("t").kind("py")), "dispatch t.1 x1")
 }
 
+// TestLabelsOfAJoinedAgent: they are those of its latest announcement, and what chooses by
+// labels reads them.
+func TestLabelsOfAJoinedAgent(t *testing.T) {
+	r := boot(t, policyOf().route("go", "go").joins())
+	labelled := func(labels map[string]string) *reportBuilder {
+		b := beat("x1").offering("go")
+		b.Labels = labels
+		return b
+	}
+	expect := func(what string, want map[string]string) {
+		t.Helper()
+		view := r.fleet.views[r.fleet.byID["x1"].number]
+		if got := r.seen("x1").Spec.Labels; !maps.Equal(got, want) || !maps.Equal(view.Labels, want) {
+			t.Errorf("%s: labels %v, strategies see %v, want %v", what, got, view.Labels, want)
+		}
+	}
+	said := map[string]string{"zone": "b"}
+	r.hear(labelled(said))
+	said["zone"] = "the message's own list is not kept"
+	r.pass(joinDelay)
+	expect("as it joins", map[string]string{"zone": "b"})
+	r.apply(coordinator.QueueChecked{Agent: "x1", Exists: true})
+	r.hear(labelled(map[string]string{"zone": "c", "gpu": "a100"}))
+	r.pass(joinDelay)
+	expect("with others", map[string]string{"zone": "c", "gpu": "a100"})
+	want(t, r.assign(job("t").kind("go")), "dispatch t.1 x1") // its queue is known still
+	r.hear(labelled(nil))
+	r.pass(joinDelay)
+	expect("with none", nil)
+	r.hear(labelled(map[string]string{"zone": "b"}))
+	r.pass(joinDelay)
+	r.install(policyOf().route("go", "go").joins())
+	expect("after a reload", map[string]string{"zone": "b"})
+	r.install(policyOf(worker("x1").can("go")).route("go", "go").joins())
+	expect("listed, without labels", nil)
+	checkIndexes(t, r.Engine)
+}
+
+// TestSettingsOfJoinedAgents: what the section says of all that join is true of those that have
+// joined before it was changed, and of a follower that folds their records.
+func TestSettingsOfJoinedAgents(t *testing.T) {
+	r := boot(t, policyOf().joins())
+	r.Record(true)
+	r.hear(beat("x1").offering("go"))
+	r.pass(joinDelay)
+	changed := policyOf().joins()
+	template := &changed.Discovery.Template
+	template.Cost, template.Pull, template.Rank = 2.5, coordinator.PullShared, 1
+	template.HealthCheckInterval, template.Timeout, template.AcceptTimeout = 7*time.Second, time.Hour, time.Second
+	r.install(changed)
+	spec := r.seen("x1").Spec
+	joined := *template
+	joined.ID, joined.Queue, joined.Capabilities, joined.MaxConcurrent = "x1", "agent.x1", []string{"go"}, 2
+	if !reflect.DeepEqual(spec, joined) {
+		t.Errorf("after the reload %+v\nwant %+v", spec, joined)
+	}
+	follower := New()
+	follower.FoldPolicy(r.now, &changed.Policy)
+	for _, record := range r.Records(nil) {
+		if j, is := record.(*coordinator.Joined); is {
+			follower.foldJoined(r.now, j)
+		}
+	}
+	if a := follower.fleet.byID["x1"]; a == nil || !reflect.DeepEqual(a.spec, joined) {
+		t.Errorf("the follower has %+v\nwant %+v", a, joined)
+	}
+	checkIndexes(t, r.Engine)
+}
+
 // TestPolicyOverDiscovery: what agents.yaml lists is not discovered, and who is not
 // admitted any more leaves.
 func TestPolicyOverDiscovery(t *testing.T) {
@@ -299,6 +369,7 @@ func TestJoiningHistories(t *testing.T) {
 			b := beat(id).offering(someOf(t, "capabilities", []string{"go", "py", "root"}, 2)...).stamped(now)
 			b.Queue = rapid.SampledFrom([]string{"", "", "q1", "task.assign", "agent.a"}).Draw(t, "queue")
 			b.MaxConcurrent = rapid.IntRange(0, 4).Draw(t, "slots")
+			b.Labels = rapid.SampledFrom([]map[string]string{nil, nil, {"zone": "a"}, {"zone": "b"}}).Draw(t, "labels")
 			if rapid.IntRange(0, 3).Draw(t, "offline at 3") == 3 {
 				b.Status = coordinator.StatusOffline
 			}

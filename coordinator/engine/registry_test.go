@@ -144,6 +144,50 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
+// TestCapacityIsToldLessOftenThanHeartbeats: what an agent tells every 10 s is not forgotten
+// between two heartbeats of a second, and for 30 s without a word.
+func TestCapacityIsToldLessOftenThanHeartbeats(t *testing.T) {
+	a := worker("a").slots(4)
+	a.HealthCheckInterval = time.Second
+	r := ready(t, policyOf(a))
+	r.hear(beat("a").capacity(8.5, 2))
+	for i := range 30 {
+		r.pass(time.Second)
+		r.hear(beat("a"))
+		if got := r.seen("a").Capacity; !got.Reported || got.ItemsPerSecond != 8.5 {
+			t.Fatalf("after %d s: %+v, want 8.5 items/s as reported", i+1, got)
+		}
+	}
+	r.pass(time.Second)
+	r.hear(beat("a"))
+	if got := r.seen("a").Capacity; got.Reported {
+		t.Errorf("after 31 s: %+v, want what was measured", got)
+	}
+}
+
+// TestPendingFollowsResults: what an agent has told the end of since it told its pending items is
+// not pending any more.
+func TestPendingFollowsResults(t *testing.T) {
+	r := ready(t, policyOf(worker("a").slots(4)))
+	for _, task := range []coordinator.TaskID{"x", "y"} {
+		r.give(job(task))
+	}
+	r.pass(time.Second)
+	r.hear(beat("a").running("x", "y").capacity(0, 5))
+	pending := func(want int, why string) {
+		t.Helper()
+		if got := r.seen("a").Capacity.Pending; got != want {
+			t.Errorf("%d pending, want %d: %s", got, want, why)
+		}
+	}
+	pending(5, "as it says")
+	r.pass(time.Second)
+	r.tell(says("a", "x"))
+	pending(4, "x has ended")
+	r.give(job("z"))
+	pending(5, "z has been dispatched")
+}
+
 // TestBacklogged: with that option an agent whose pending items take a minute or more
 // gets none; without it, it does.
 func TestBacklogged(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 // others there is an entry, and they are counted under Swarm.Offline.
 type AgentStats struct {
 	Agents []AgentInfo `json:"agents"` // sorted by id
+	// ActiveAgentCount is how many agents are online.
+	ActiveAgentCount int `json:"active_agent_count"`
 	// TotalCapacity is the sum of the capacities of the agents online, in items a
 	// second.
 	TotalCapacity float64 `json:"total_capacity"`

@@ -18,6 +18,7 @@ const (
 	reportedCapacity
 	reportedPending
 	reportedUserID
+	reportedLabels
 )
 
 // agentReported keeps apart an agent that lists nothing and one that lists not: the
@@ -32,7 +33,8 @@ func (c *coder) agentReported(ev *coordinator.AgentReported) {
 		on(r.Queue != "", reportedQueue) |
 		on(r.HasCapacity, reportedCapacity) |
 		on(r.HasPending, reportedPending) |
-		on(r.UserID != "", reportedUserID))
+		on(r.UserID != "", reportedUserID) |
+		on(len(r.Labels) > 0, reportedLabels))
 	name(c, &r.Agent)
 	member(c, &r.Status, int(coordinator.StatusOffline)+1)
 	c.float(&r.Load)
@@ -66,6 +68,9 @@ func (c *coder) agentReported(ev *coordinator.AgentReported) {
 	}
 	if m&reportedUserID != 0 {
 		name(c, &r.UserID)
+	}
+	if m&reportedLabels != 0 {
+		c.labels(&r.Labels)
 	}
 }
 

@@ -110,7 +110,7 @@ func fillKind(t *rapid.T, v reflect.Value, field string) {
 		v.SetInt(rapid.Int64().Draw(t, field))
 	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
 		if v.Type() == reflect.TypeFor[coordinator.PullMode]() {
-			return // agents that join are pushed to, and the others are not journalled
+			return // it is of agents.yaml, for agents that join, too
 		}
 		v.SetUint(rapid.Uint64Max(math.MaxUint64>>(64-v.Type().Bits())).Draw(t, field))
 	case reflect.Float64:

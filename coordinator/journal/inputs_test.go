@@ -158,7 +158,7 @@ func goldenInputs() []Input {
 		coordinator.AgentReported{Live: true, Report: coordinator.AgentReport{
 			Agent: a, Status: coordinator.StatusBusy, Load: 0.75, Active: 3, Available: 1, MaxConcurrent: 4, ActiveTasks: []coordinator.TaskID{"task-1", "task-2"},
 			Capabilities: []string{"gpu"}, Queue: "agent.agent-1", Capacity: 1.5, Pending: 7, HasCapacity: true, HasPending: true, Relayed: true,
-			Timestamp: goldenAt.Add(-time.Second), UserID: "agent-1",
+			Timestamp: goldenAt.Add(-time.Second), UserID: "agent-1", Labels: map[string]string{"zone": "b"},
 		}},
 		coordinator.DispatchSettled{Handle: 300, Outcome: coordinator.PublishUnknown},
 		coordinator.QueueChecked{Agent: a, Exists: true},

@@ -182,7 +182,7 @@ func (r *session) publishReply(f coordinator.Effect) {
 			TaskID: f.Task, AuctionID: f.AuctionID, AgentID: f.Agent, DispatchID: f.DispatchID, CorrelationID: f.TraceID,
 		})
 	case coordinator.RejectBid:
-		p = r.control(f.Agent, schemas.BidRejected, f.AuctionID+".bid_rejected", f.TraceID)
+		p = r.control(f.Agent, schemas.BidRejected, cmp.Or(f.AuctionID, string(f.Task))+".bid_rejected", f.TraceID)
 		p.Body = messages.AppendBidRejected(nil, &messages.BidRejected{
 			TaskID: f.Task, AuctionID: f.AuctionID, AgentID: f.Agent,
 			Reason: messages.BidReason(f.Reason.String()), CorrelationID: f.TraceID,

@@ -191,6 +191,10 @@ func TestRepliesToAgents(t *testing.T) {
 			`{"message_type":"task.bid_rejected","task_id":"t-1","auction_id":"t-1.1","agent_id":"a1","reason":"not_invited","correlation_id":"trace"}`,
 		},
 		{
+			coordinator.RejectBid{Agent: "a1", Task: "t-1", TraceID: "trace", Reason: coordinator.BidLate}, schemas.BidRejected, "trace",
+			`{"message_type":"task.bid_rejected","task_id":"t-1","agent_id":"a1","reason":"late","correlation_id":"trace"}`,
+		},
+		{
 			coordinator.ClaimAnswered{Agent: "a1", ClaimID: "c-1", Granted: 28, Limit: "fair_share", Fleet: coordinator.PullFleet{
 				Agents: 3, Pending: 7, Unclaimed: 49, Capacity: 28.5, Target: 1500 * time.Millisecond, FairShare: 31,
 			}}, schemas.TaskGranted, "",
@@ -274,7 +278,7 @@ func TestMetricsOfTheMarket(t *testing.T) {
 		task := taskNamed("t-1", time.Now())
 		task.TraceID = "trace-1"
 		ended := func(outcome coordinator.AuctionOutcome, bids int, took time.Duration) *coordinator.AuctionEnded {
-			return &coordinator.AuctionEnded{Task: task, AuctionID: "t-1.1", Outcome: outcome, Closing: "window", Invited: 7, Bids: bids, Window: 500 * time.Millisecond, Took: took}
+			return &coordinator.AuctionEnded{Task: task, AuctionID: "t-1.1", Outcome: outcome, Closing: "window", Invited: 7, Bids: bids, Window: 500 * time.Millisecond, Took: took, Fallback: "first_match"}
 		}
 		r.perform(
 			ended(coordinator.AuctionAwarded, 3, 20*time.Millisecond),
@@ -314,13 +318,13 @@ func TestMetricsOfTheMarket(t *testing.T) {
 		}
 		log := r.log.String()
 		for text, want := range map[string]int{
-			"the strategy's fallback decides":      2, // no bids, unheard
-			"no bidder can take the task now":      1,
-			"no bids received for the task":        1,
-			`"outcome":"no_bids"`:                  1,
-			`"trace_id":"trace-1","task_id":"t-1"`: 3,
-			`"invited":7`:                          3,
-			`"window_ms":500`:                      3,
+			"the strategy's fallback decides":                           1, // unheard
+			"no bidder can take the task now":                           1,
+			"No bids received for task t-1, using first-match fallback": 1,
+			`"outcome":"no_bids"`:                                       1,
+			`"trace_id":"trace-1","task_id":"t-1"`:                      3,
+			`"invited":7`:                                               3,
+			`"window_ms":500`:                                           3,
 		} {
 			if n := strings.Count(log, text); n != want {
 				t.Errorf("%q is logged %d times, want %d", text, n, want)
@@ -335,7 +339,7 @@ func TestAuctionsWithoutBidsAreGated(t *testing.T) {
 		for range 100 {
 			r.perform(&coordinator.AuctionEnded{Task: taskNamed("t-1", time.Now()), Outcome: coordinator.AuctionNoBids})
 		}
-		if n := strings.Count(r.log.String(), "no bids received"); n != noiseLines {
+		if n := strings.Count(r.log.String(), "No bids received for task t-1, using "); n != noiseLines {
 			t.Errorf("%d lines within a second, want %d", n, noiseLines)
 		}
 	})

@@ -54,44 +54,55 @@ func (f *failures) read() map[string]uint64 {
 	return byCode
 }
 
-// recentOutcomes counts successes and failures of the last minute, in slices of
+// recentKind is what recentOutcomes counts.
+type recentKind uint8
+
+const (
+	recentAssigned  recentKind = iota // dispatches confirmed
+	recentRefused                     // tasks that could not be assigned
+	recentSucceeded                   // tasks that ended well at an agent
+	recentBroken                      // tasks that failed at an agent: by its word, or for want of one in time
+	numRecentKinds  = iota
+)
+
+// recentCounts are the counts by kind.
+type recentCounts [numRecentKinds]uint64
+
+// recentOutcomes counts what became of tasks in the last minute, in slices of
 // ten seconds, for the health.
 type recentOutcomes struct {
 	now    func() time.Time
 	mu     sync.Mutex
 	slices [6]struct {
-		number   int64
-		ok, fail uint64
+		number int64
+		counts recentCounts
 	}
 }
 
 const sliceLength = 10 * time.Second
 
-func (r *recentOutcomes) succeeded() { r.add(1, 0) }
-func (r *recentOutcomes) failed()    { r.add(0, 1) }
-
-func (r *recentOutcomes) add(ok, fail uint64) {
+func (r *recentOutcomes) add(kind recentKind) {
 	number := r.now().UnixNano() / int64(sliceLength)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := &r.slices[number%int64(len(r.slices))]
 	if s.number != number {
-		s.number, s.ok, s.fail = number, 0, 0
+		s.number, s.counts = number, recentCounts{}
 	}
-	s.ok += ok
-	s.fail += fail
+	s.counts[kind]++
 }
 
 // lastMinute sums up.
-func (r *recentOutcomes) lastMinute() (ok, fail uint64) {
+func (r *recentOutcomes) lastMinute() (sum recentCounts) {
 	number := r.now().UnixNano() / int64(sliceLength)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range r.slices {
 		if number-s.number < int64(len(r.slices)) {
-			ok += s.ok
-			fail += s.fail
+			for kind, n := range s.counts {
+				sum[kind] += n
+			}
 		}
 	}
-	return ok, fail
+	return sum
 }

@@ -66,7 +66,7 @@
 //	queuenames.go  the agents' queues that are told by name
 //	books.go     every delivery, and what became of it
 //	audit.go     looking whether the books balance
-//	status.go    health, readiness, status for httpapi
+//	status.go    health, readiness, status for httpapi; health.go: how fleet and tasks are judged
 //	lifecycle.go  the states of the process
 //
 // # What it must never do

@@ -50,7 +50,7 @@ func TestInvalidBidsAndClaimsAreNotKept(t *testing.T) {
 		{"no number", own, "", bad(`"fitness":2`, `"fitness":NaN`), `task.bid syntax`, true},
 		{"fewer than no tasks", own, "", bad(`2,"active_tasks":2`, `1,"active_tasks":-1`), `task.bid minimum`, true},
 		{"no fitness", own, "", bad(`"fitness":2,`, ``), `task.bid required`, true},
-		{"no auction", own, "", bad(`"auction_id":"t-1.1",`, ``), `task.bid required`, false},
+		{"no auction", own, "", bad(`"auction_id":"t-1.1",`, ``), `task.bid maximum`, false},
 		{"no id of an auction", own, "", bad(`t-1.1`, `t 1`), `task.bid pattern`, false},
 		{"an endless id of an auction", own, "", bad(`t-1.1`, strings.Repeat("x", 161)), `task.bid pattern`, false},
 		{"an endless id of a task", own, "", bad(`"t-1"`, `"`+strings.Repeat("x", 129)+`"`), `task.bid maximum`, false},

@@ -44,7 +44,7 @@ func (o *observer) dispatchSettled(d *coordinator.Dispatch, outcome coordinator.
 		return
 	}
 	o.s.count.assignNanos.Add(int64(took))
-	o.s.count.recent.succeeded()
+	o.s.count.recent.add(recentAssigned)
 	o.s.metrics.assigned(d, now)
 	o.s.history.dispatched(d, took)
 	e := o.log.Info().Str("trace_id", d.Task.TraceID).Str("task_id", string(d.Task.ID)).
@@ -74,7 +74,7 @@ func (o *observer) failed(t *ticket, now time.Time) {
 	took := now.Sub(t.held.arrived)
 	o.s.count.failed.add(f.Failure.Reason)
 	if f.Failure.Reason.RetryPossible() || f.Failure.Reason == coordinator.ReasonNoEligibleAgents {
-		o.s.count.recent.failed()
+		o.s.count.recent.add(recentRefused)
 	}
 	o.s.metrics.failed(f.Failure.Reason, strategy, took)
 	o.s.history.failed(f, took)

@@ -1,6 +1,9 @@
 package service
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/rs/zerolog"
 
 	"taskbus/coordinator"
@@ -16,7 +19,7 @@ func (o *observer) auctionEnded(f *coordinator.AuctionEnded) {
 	var what string
 	switch f.Outcome {
 	case coordinator.AuctionNoBids:
-		what = "no bids received for the task; the strategy's fallback decides"
+		what = fmt.Sprintf("No bids received for task %s, using %s fallback", f.Task.ID, strings.ReplaceAll(f.Fallback, "_", "-")) // ADR-004's words
 	case coordinator.AuctionAllFull:
 		what = "no bidder can take the task now; whoever is free gets it by the strategy's fallback, else the first of them that has a slot"
 	case coordinator.AuctionUnheard:

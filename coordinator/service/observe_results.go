@@ -17,6 +17,12 @@ import (
 func (o *observer) completed(f *coordinator.Completed) {
 	r := &f.Result
 	o.result(r.Outcome)
+	switch r.Outcome {
+	case coordinator.OutcomeSucceeded:
+		o.s.count.recent.add(recentSucceeded)
+	case coordinator.OutcomeFailed:
+		o.s.count.recent.add(recentBroken)
+	}
 	if f.Late {
 		o.s.count.lateResults.Add(1)
 	}
@@ -40,6 +46,9 @@ func (o *observer) completed(f *coordinator.Completed) {
 func (o *observer) givenBack(f coordinator.GivenBack) {
 	r := &f.Result
 	o.result(r.Outcome)
+	if r.Attempted {
+		o.s.count.recent.add(recentBroken)
+	}
 	o.s.history.givenBack(&f)
 	o.log.Info().Str("trace_id", r.TraceID).Str("task_id", string(r.Task)).Str("agent_id", string(r.Agent)).
 		Int("attempt", f.Attempt).Bool("attempted", r.Attempted).Msg("agent gives the task back")
@@ -73,6 +82,7 @@ func (o *observer) invalidResult(r *messages.Refusal) {
 func (o *observer) overdue(f *coordinator.Fail, now time.Time) {
 	if f.Failure.Reason == coordinator.ReasonTaskTimeout {
 		o.s.count.timedOut.Add(1)
+		o.s.count.recent.add(recentBroken)
 	}
 	o.s.history.failed(f, now.Sub(f.Task.AcceptedAt))
 	if f.Failure.Reason == coordinator.ReasonCancelled {

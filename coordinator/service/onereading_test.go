@@ -117,13 +117,20 @@ task_routing:
 		same("waiting", float64(st.Pending.Total), float64(stats.QueueDepth.Waiting), float64(c.Waiting),
 			m(`held{priority="low"}`)+m(`held{priority="normal"}`)+m(`held{priority="high"}`)+m(`held{priority="critical"}`))
 		same("leased", float64(st.Pending.Leased), m("leases"))
-		eligible := 0
+		eligible, full := 0, 0
 		for _, g := range st.Agents {
 			if g.Eligible {
 				eligible++
 			}
+			if g.Online() && g.WhyNot == "full" {
+				full++
+			}
 		}
-		if want := fmt.Sprintf("%d of %d agents online, %d can take a task now", online, len(st.Agents), eligible); st.Health.Checks["agents"].Detail != want {
+		want := fmt.Sprintf("%d of %d agents online, %d can take a task now", online, len(st.Agents), eligible)
+		if full > 0 {
+			want += fmt.Sprintf(": %d full", full)
+		}
+		if st.Health.Checks["agents"].Detail != want {
 			t.Errorf("health says %q, want %q", st.Health.Checks["agents"].Detail, want)
 		}
 		if v := st.Health.Checks["config"].Detail; v != "version "+st.Config.Version {

@@ -80,6 +80,7 @@ func fleetStats(snap *coordinator.Snapshot, unread int) httpapi.AgentStats {
 		a := &snap.Agents[i]
 		st.Agents[i] = agentInfo(a)
 		if a.State == coordinator.AgentOnline {
+			st.ActiveAgentCount++
 			st.TotalCapacity += st.Agents[i].Capacity
 			st.QueueDepth.Agents += a.Capacity.Pending
 		}

@@ -46,8 +46,8 @@ func TestBalancingsThreeAgents(t *testing.T) {
 		Pending: [4]int{1, 2, 0, 0},
 	}
 	s := fleetStats(&snap, 48)
-	if s.TotalCapacity != 28 { // 16 + 8 + 4
-		t.Errorf("total capacity %v, want 28", s.TotalCapacity)
+	if s.TotalCapacity != 28 || s.ActiveAgentCount != 3 { // 16 + 8 + 4
+		t.Errorf("total capacity %v of %d agents, want 28 of 3", s.TotalCapacity, s.ActiveAgentCount)
 	}
 	if want := (httpapi.QueueDepth{Agents: 49, Waiting: 3, Unread: 48}); s.QueueDepth != want || s.GlobalQueueDepth != 100 { // 28 + 14 + 7 = 49; 49 + 3 + 48 = 100
 		t.Errorf("queue depth %+v, %d in all; want %+v, 100", s.QueueDepth, s.GlobalQueueDepth, want)
@@ -61,8 +61,8 @@ func TestBalancingsThreeAgents(t *testing.T) {
 	// Agent 3 is gone: the others' targets are of 24 (BALANCING, mode 3: 16/24 = 0.67).
 	snap.Agents[2].State = coordinator.AgentStale
 	s = fleetStats(&snap, 0)
-	if got := fmt.Sprintf("%.2f %.2f %.2f", s.Agents[0].TargetLoadFactor, s.Agents[1].TargetLoadFactor, s.Agents[2].TargetLoadFactor); got != "0.67 0.33 0.00" {
-		t.Errorf("targets %s, want 0.67 0.33 0.00", got)
+	if got := fmt.Sprintf("%.2f %.2f %.2f", s.Agents[0].TargetLoadFactor, s.Agents[1].TargetLoadFactor, s.Agents[2].TargetLoadFactor); got != "0.67 0.33 0.00" || s.ActiveAgentCount != 2 {
+		t.Errorf("targets %s of %d agents, want 0.67 0.33 0.00 of 2", got, s.ActiveAgentCount)
 	}
 	if s.TotalCapacity != 24 || s.QueueDepth.Agents != 42 {
 		t.Errorf("capacity %v, %d pending; want those of the two left: 24, 42", s.TotalCapacity, s.QueueDepth.Agents)

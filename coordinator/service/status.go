@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -14,7 +13,7 @@ var _ httpapi.Source = (*Service)(nil)
 
 // Health judges as COORDINATOR defines it: healthy when all agents are online
 // and assignments succeed, degraded when some agents are offline or assignments
-// are delayed, critical when nobody could take a task or assignments fail.
+// are delayed, critical when no agent is eligible or assignments fail.
 func (s *Service) Health(ctx context.Context) httpapi.Health {
 	snap, err := s.snapshot(ctx)
 	if err != nil {
@@ -30,9 +29,11 @@ func (s *Service) health(snap coordinator.Snapshot) httpapi.Health {
 		"broker": s.checkBroker(),
 		"config": s.checkConfig(),
 	}}
-	if s.state.read().state != stateStandby { // who stands by knows no agents and assigns nothing
+	if s.state.read().state != stateStandby { // a standby knows no agents and assigns nothing
 		h.Checks["agents"] = checkAgents(snap, s.knowsFleet() != nil)
-		h.Checks["assignments"] = s.checkAssignments(snap)
+		recent := s.count.recent.lastMinute()
+		h.Checks["assignments"] = checkAssignments(snap, recent)
+		h.Checks["results"] = checkResults(recent)
 	}
 	if c, said := s.alone.check(s.now(), s.lost.waiting()); said {
 		h.Checks["calls"] = c
@@ -69,54 +70,6 @@ func (s *Service) checkBroker() httpapi.Check {
 		detail += ": " + v.lastError
 	}
 	return httpapi.Check{Status: httpapi.Critical, Detail: detail}
-}
-
-// checkAgents judges the fleet; away: there is no session, and no agent can be given anything.
-func checkAgents(snap coordinator.Snapshot, away bool) httpapi.Check {
-	online, eligible := 0, 0
-	for _, a := range snap.Agents {
-		if a.State == coordinator.AgentOnline {
-			online++
-		}
-		if a.Eligibility == coordinator.Eligible && !away {
-			eligible++
-		}
-	}
-	c := httpapi.Check{Status: httpapi.Healthy, Detail: fmt.Sprintf(
-		"%d of %d agents online, %d can take a task now", online, len(snap.Agents), eligible)}
-	switch {
-	case away:
-		c.Status = httpapi.Critical
-		c.Detail += ": there is no session with the broker, and this is what was known when there was one"
-	case online == 0 && snap.InGrace:
-		c.Status = httpapi.Degraded
-		c.Detail += "; just started, waiting for their first heartbeats"
-	case online == 0:
-		c.Status = httpapi.Critical
-	case online < len(snap.Agents):
-		c.Status = httpapi.Degraded
-	}
-	return c
-}
-
-// slowPending is how long a task may wait before assignments count as delayed.
-const slowPending = 10 * time.Second
-
-// criticalFailures is how many failures in a minute, more than the successes,
-// count as "assignments failing": one hopeless task in a quiet minute does not.
-const criticalFailures = 5
-
-func (s *Service) checkAssignments(snap coordinator.Snapshot) httpapi.Check {
-	ok, failed := s.count.recent.lastMinute()
-	c := httpapi.Check{Status: httpapi.Healthy, Detail: fmt.Sprintf(
-		"last minute: %d assigned, %d failed; oldest waits %s", ok, failed, snap.OldestPending.Round(time.Millisecond))}
-	switch {
-	case failed > ok && failed >= criticalFailures:
-		c.Status = httpapi.Critical
-	case failed > 0, snap.OldestPending > slowPending:
-		c.Status = httpapi.Degraded
-	}
-	return c
 }
 
 func (s *Service) checkConfig() httpapi.Check {

@@ -85,7 +85,7 @@ func newMarket(o Options) (coordinator.Strategy, error) {
 	}
 	s.Market = &coordinator.Market{
 		Floor: m.MinBidWindow, Ceiling: m.BidWindow,
-		InviteAll: m.InviteAll, Reported: m.Reported, FirstMatch: m.FirstMatch,
+		InviteAll: m.InviteAll, Reported: m.Reported, FirstMatch: m.FirstMatch, Fallback: decides,
 	}
 	return s, nil
 }

@@ -38,19 +38,19 @@ func TestMarketSettings(t *testing.T) {
 		parameters string
 	}{
 		{"of ADR-004, appraised", MarketOptions{},
-			coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond},
+			coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond, Fallback: "load_balanced"},
 			"bid_window_ms=500 min_bid_window_ms=100 invite=sample fitness=appraised fallback=load_balanced"},
 		{"of ADR-004 to the letter", MarketOptions{InviteAll: true, Reported: true, FirstMatch: true},
-			coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond, InviteAll: true, Reported: true, FirstMatch: true},
+			coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond, InviteAll: true, Reported: true, FirstMatch: true, Fallback: "first_match"},
 			"bid_window_ms=500 min_bid_window_ms=100 invite=all fitness=reported fallback=first_match"},
 		{"the shortest there can be", MarketOptions{BidWindow: LeastBidWindow},
-			coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 100 * time.Millisecond},
+			coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 100 * time.Millisecond, Fallback: "load_balanced"},
 			"bid_window_ms=100 min_bid_window_ms=100 invite=sample fitness=appraised fallback=load_balanced"},
 		{"always the longest there can be", MarketOptions{BidWindow: MostBidWindow, MinBidWindow: MostBidWindow},
-			coordinator.Market{Floor: time.Minute, Ceiling: time.Minute},
+			coordinator.Market{Floor: time.Minute, Ceiling: time.Minute, Fallback: "load_balanced"},
 			"bid_window_ms=60000 min_bid_window_ms=60000 invite=sample fitness=appraised fallback=load_balanced"},
 		{"with the options of what it is built on", MarketOptions{Fallback: weighted},
-			coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond},
+			coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond, Fallback: "weighted"},
 			"bid_window_ms=500 min_bid_window_ms=100 invite=sample fitness=appraised fallback=weighted (" + weighted.Parameters + ")"},
 	}
 	for _, tt := range tests {

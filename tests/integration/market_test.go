@@ -155,7 +155,7 @@ func TestMarketNobodyBids(t *testing.T) {
 	if e.What != "succeeded" || e.Attempt != 1 {
 		t.Errorf("%+v", e)
 	}
-	line := c.log.await(t, "no bids received for the task; the strategy's fallback decides")
+	line := c.log.await(t, "No bids received for task t-1, using load-balanced fallback")
 	if line["level"] != "warn" || line["task_id"] != "t-1" || line["trace_id"] != "trace-t-1" || line["invited"] != 3.0 || line["bids"] != 0.0 {
 		t.Errorf("the log line: %v", line)
 	}

@@ -47,10 +47,10 @@ func TestPlainDurableClients(t *testing.T) {
 				}
 				c := r.start()
 				// Every queue that should be of another kind is a finding; in the classic
-				// profile only assignment.failed should be.
+				// profile none should be.
 				want := plainQueues
 				if profile == "classic" {
-					want = []string{bus.QueueFailed}
+					want = nil
 				}
 				checkFindings(t, c, want)
 				checkWork(t, client.work(t, r))
@@ -62,7 +62,7 @@ func TestPlainDurableClients(t *testing.T) {
 				c := r.start()
 				checkFindings(t, c, nil)
 				for queue, ok := range client.declare(t, r) {
-					if want := profile == "classic" && queue != bus.QueueFailed; ok != want {
+					if want := profile == "classic"; ok != want {
 						t.Errorf("declaring %s as plain and durable: taken %t, want %t", queue, ok, want)
 					}
 				}

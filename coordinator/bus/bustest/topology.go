@@ -42,7 +42,7 @@ func declareStandard(r *rig) {
 	}
 	// The other profile afterwards: every queue that differs is named.
 	c := r.open(bus.Standard(bus.Declare, bus.ProfileClassic, []string{"agent.a1"}))
-	for _, queue := range []string{bus.QueueAssign, bus.StreamStatus, bus.StreamResult, "agent.a1"} {
+	for _, queue := range []string{bus.QueueAssign, bus.QueueFailed, bus.StreamStatus, bus.StreamResult, "agent.a1"} {
 		wantFinding(r, c, queue)
 	}
 }

@@ -1,0 +1,119 @@
+package service
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/httpapi"
+)
+
+// checkAgents judges the fleet; away: there is no session, and no agent can be given anything.
+//
+// Work is in good hands while an agent can take a task now, waits to claim one, or works on
+// some and will have a free slot when they end. Where none does, no agent is eligible.
+func checkAgents(snap coordinator.Snapshot, away bool) httpapi.Check {
+	var why [coordinator.NumIneligibilities]int // of the agents online
+	online, ejected, serving, troubled := 0, 0, 0, 0
+	for i := range snap.Agents {
+		a := &snap.Agents[i]
+		if a.State != coordinator.AgentOnline {
+			continue
+		}
+		online++
+		why[a.Eligibility]++
+		if len(a.EjectedFrom) > 0 {
+			ejected++
+		}
+		if serves(a) {
+			serving++
+		}
+		if len(a.EjectedFrom) > 0 || inTrouble(a.Eligibility) {
+			troubled++
+		}
+	}
+	if away {
+		return httpapi.Check{Status: httpapi.Critical, Detail: fmt.Sprintf("%d of %d agents online, 0 can take a task now: "+
+			"there is no session with the broker, and this is what was known when there was one", online, len(snap.Agents))}
+	}
+	var parts []string
+	for w := coordinator.Eligible + 1; w < coordinator.NumIneligibilities; w++ {
+		if why[w] > 0 {
+			parts = append(parts, fmt.Sprint(why[w], " ", w.Phrase()))
+		}
+	}
+	if ejected > 0 {
+		parts = append(parts, fmt.Sprint(ejected, " ", coordinator.Ejected.Phrase()))
+	}
+	c := httpapi.Check{Status: httpapi.Healthy, Detail: fmt.Sprintf(
+		"%d of %d agents online, %d can take a task now", online, len(snap.Agents), why[coordinator.Eligible])}
+	if len(parts) > 0 {
+		c.Detail += ": " + strings.Join(parts, ", ")
+	}
+	switch {
+	case serving == 0 && snap.InGrace && online < len(snap.Agents):
+		c.Status = httpapi.Degraded
+		c.Detail += "; just started, waiting for their first heartbeats"
+	case serving == 0:
+		c.Status = httpapi.Critical
+	case online < len(snap.Agents) || troubled > 0:
+		c.Status = httpapi.Degraded
+	}
+	return c
+}
+
+// serves tells whether tasks get to an agent that is online, now or when what it works on has
+// ended. One that is ejected from all that it offers is left with what requires nothing.
+func serves(a *coordinator.AgentSnapshot) bool {
+	switch a.Eligibility {
+	case coordinator.Eligible, coordinator.Pulling, coordinator.Full, coordinator.NotReady, coordinator.KeptFree:
+		return len(a.EjectedFrom) == 0 || len(a.EjectedFrom) < len(a.Spec.Capabilities)
+	}
+	return false
+}
+
+// inTrouble tells whether something is wrong with an agent that is online: an order or a load
+// that keeps work from it is not.
+func inTrouble(why coordinator.Ineligibility) bool {
+	switch why {
+	case coordinator.WentGone, coordinator.Unsteady, coordinator.Suspect, coordinator.QueueMissing, coordinator.QueueFull:
+		return true
+	}
+	return false
+}
+
+// slowPending is how long a task may wait before assignments count as delayed.
+const slowPending = 10 * time.Second
+
+// criticalFailures is how many failures in a minute, more than the successes, are
+// critical: one hopeless task in a quiet minute is not.
+const criticalFailures = 5
+
+func checkAssignments(snap coordinator.Snapshot, recent recentCounts) httpapi.Check {
+	ok, failed := recent[recentAssigned], recent[recentRefused]
+	c := httpapi.Check{Status: httpapi.Healthy, Detail: fmt.Sprintf(
+		"last minute: %d assigned, %d failed; oldest waits %s", ok, failed, snap.OldestPending.Round(time.Millisecond))}
+	switch {
+	case failed > ok && failed >= criticalFailures:
+		c.Status = httpapi.Critical
+	case failed > 0, snap.OldestPending > slowPending:
+		c.Status = httpapi.Degraded
+	}
+	return c
+}
+
+// checkResults judges how tasks end at agents. Some may fail by their own fault, and be no
+// reason for alarm; not most of them.
+func checkResults(recent recentCounts) httpapi.Check {
+	ok, failed := recent[recentSucceeded], recent[recentBroken]
+	c := httpapi.Check{Status: httpapi.Healthy, Detail: fmt.Sprintf(
+		"last minute: %d succeeded at agents, %d failed there or were not done in time", ok, failed)}
+	switch {
+	case failed > ok && failed >= criticalFailures:
+		c.Status = httpapi.Critical
+	case failed > ok:
+		c.Status = httpapi.Degraded
+	}
+	return c
+}
