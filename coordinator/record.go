@@ -276,7 +276,9 @@ type Owed struct {
 type Paid struct{ Key TaskKey }
 
 // LaneKnown says whether a lane may hold something. It is known before anything is moved
-// there, so that a lane that the policy no longer has is read until it is empty.
+// there, so that a lane that the policy no longer has is read until it is empty. A lane of
+// the policy of which there is no such record is looked at: its queue may be older than the
+// journal.
 type LaneKnown struct {
 	Lane  string
 	Known bool

@@ -27,7 +27,6 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 			offered = append(offered, t)
 		}
 	}
-	before := e.policy
 	e.policy = p
 	if e.quotas.under(e.quotaTime(now), p) {
 		e.reviewQuotas(now)
@@ -38,7 +37,7 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 			t.quota = nil // to be estimated anew
 		}
 	}
-	e.lanesUnder(before)
+	e.lanesUnder()
 	e.market.under(p)
 	e.batches.under(p)
 	e.routes = make(map[string]*requirements, len(p.Routes))

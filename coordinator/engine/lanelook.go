@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,12 +24,16 @@ func (e *Engine) laneSeen(now time.Time, ev coordinator.LaneSeen) {
 			return // the next look says why
 		}
 	}
-	if l.asked && !ev.Missing {
+	asked := l.asked
+	if asked && !ev.Missing {
 		e.askBeside(l.key)
 	}
 	l.asked = false
 	if e.setReady(l, ev.Ready); l.ready > 0 {
 		e.knowLane(l)
+	} else if asked && !l.known && e.policy.HasLane(l.key) {
+		e.lanes.note(l.key)
+		e.record(&coordinator.LaneKnown{Lane: l.key})
 	}
 	busy := now.Sub(l.usedAt) < laneQuiet
 	e.readOn(now, l, busy)
@@ -38,6 +43,7 @@ func (e *Engine) laneSeen(now time.Time, ev coordinator.LaneSeen) {
 	}
 	if ev.Missing || e.policy.HasLane(l.key) {
 		e.lanes.know(l, false)
+		e.lanes.note(l.key)
 		e.record(&coordinator.LaneKnown{Lane: l.key})
 		e.lanes.forget(l)
 		return
@@ -94,18 +100,28 @@ func (e *Engine) LanesWatched(now time.Time, most int) (keys []string) {
 	return keys
 }
 
-// lanesOpened begins a session. Whoever has folded nothing knows of no lane, and looks at
-// all that the policy has: their queues may be older than the journal.
+// lanesOpened begins a session.
 func (e *Engine) lanesOpened() {
 	e.rebuildBacklog() // shares may have been taken over
 	for _, l := range e.lanes.order {
 		l.lookedAt = time.Time{}
 	}
-	if e.recalls {
+	e.askNew()
+}
+
+// askNew has those lanes of the policy looked at, while there is a session, of which the journal says
+// nothing: their queues may be older than it. What it says of lanes that the policy does not have any more is let go, so that they are
+// looked at if they come back.
+func (e *Engine) askNew() {
+	s := &e.lanes
+	maps.DeleteFunc(s.told, func(key string, _ struct{}) bool { return !e.policy.HasLane(key) })
+	if !e.connected {
 		return
 	}
 	for _, key := range e.policy.AllLanes() {
-		e.lanes.ask(key)
+		if _, told := s.told[key]; !told {
+			s.ask(key)
+		}
 	}
 }
 
@@ -113,6 +129,14 @@ func (e *Engine) lanesOpened() {
 func (s *lanes) ask(key string) {
 	if l := s.lane(key); !l.known {
 		l.asked = true
+	}
+}
+
+// note remembers that the journal tells of a lane. Those beside others come and go; they are looked at
+// with the one beside which they are.
+func (s *lanes) note(key string) {
+	if coordinator.LaneBase(key) == key {
+		s.told[key] = struct{}{}
 	}
 }
 
@@ -145,16 +169,22 @@ func (e *Engine) lanesClosed() {
 
 // foldLane takes over whether a lane may hold something.
 func (e *Engine) foldLane(r *coordinator.LaneKnown) {
+	e.lanes.note(r.Lane)
 	l := e.lanes.lane(r.Lane)
 	e.lanes.know(l, r.Known)
 	e.lanes.forget(l)
 }
 
-// imageLanes is which lanes may hold something.
+// imageLanes is which lanes may hold something, and which of the others have been looked at.
 func (e *Engine) imageLanes(m *Image) {
 	for _, l := range e.lanes.order {
 		if l.known {
 			m.others = append(m.others, &coordinator.LaneKnown{Lane: l.key, Known: true})
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(e.lanes.told)) {
+		if l := e.lanes.byKey[key]; (l == nil || !l.known) && e.policy.HasLane(key) {
+			m.others = append(m.others, &coordinator.LaneKnown{Lane: key})
 		}
 	}
 }

@@ -205,18 +205,11 @@ func (s *lines) crowds(k kind) bool {
 }
 
 // lanesUnder begins anew with who waits where under another policy, and forgets lanes that are
-// nobody's. Those that the one before did not have are looked at once: something may be in their
-// queues since a time of which the journal knows nothing.
-func (e *Engine) lanesUnder(before *coordinator.Policy) {
+// nobody's.
+func (e *Engine) lanesUnder() {
 	s := &e.lanes
 	s.clearLines()
-	if e.connected {
-		for _, key := range e.policy.AllLanes() {
-			if !before.HasLane(key) {
-				s.ask(key)
-			}
-		}
-	}
+	e.askNew()
 	e.rebuildBacklog()
 	for _, l := range slices.Clone(s.order) {
 		e.setReady(l, l.ready) // its group may be another leaf, or none

@@ -78,6 +78,8 @@ const (
 type lanes struct {
 	byKey map[string]*lane
 	order []*lane // all of them, by their keys
+	// told are the lanes of groups of which the journal says whether they may hold something.
+	told map[string]struct{}
 	// kinds are the lanes to which tasks of a kind are moved, while they may hold something.
 	kinds map[kind]*lane
 	// backlog has the lanes that hold something, so that their groups count as waiting when
@@ -132,6 +134,7 @@ type lane struct {
 func newLanes(s *fairshare.Shares) lanes {
 	return lanes{
 		byKey:   make(map[string]*lane),
+		told:    make(map[string]struct{}),
 		kinds:   make(map[kind]*lane),
 		lines:   newLines(),
 		backlog: fairshare.NewBacklog(s, func(a, b *lane) bool { return a.key < b.key }, func(l *lane, i int) { l.index = i }),
@@ -192,6 +195,7 @@ func (e *Engine) knowLane(l *lane) {
 	l.asked = false
 	if !l.known {
 		e.lanes.know(l, true)
+		e.lanes.note(l.key)
 		e.record(&coordinator.LaneKnown{Lane: l.key, Known: true})
 	}
 }

@@ -140,27 +140,54 @@ func TestOrphan(t *testing.T) {
 }
 
 // TestLaneThatIsBack: a lane whose group had left the configuration when the journal was deleted is known to
-// no one. Listed again, it is looked at once, although there is a journal, and read until it is empty.
+// no one. Listed again, by a reload or before a start, it is looked at once, although there is a journal, and
+// read until it is empty. Lanes of which the journal tells are not looked at again.
 func TestLaneThatIsBack(t *testing.T) {
-	r := busy(t, 0, "a")
-	for _, key := range []string{"a", coordinator.LaneOther, coordinator.LaneHeld} {
-		r.apply(coordinator.LaneSeen{Lane: key, Missing: true})
+	before := leader(t)
+	listing := func(lanes ...string) *coordinator.Policy {
+		return &policyOf(worker("a").slots(2), worker("b").slots(2)).lanes(1, lanes...).Policy
 	}
-	r.recalls = true
-	r.pass(laneLook)
-	if got := r.LanesWatched(r.now, 10); len(got) > 0 {
-		t.Fatalf("looked at are %v", got)
+	before.apply(coordinator.PolicyChanged{Policy: listing("a", "b")})
+	for _, key := range []string{"a", "b", coordinator.LaneOther, coordinator.LaneHeld} {
+		before.apply(coordinator.LaneSeen{Lane: key, Missing: key != "b"})
 	}
-	p := *r.policy
-	p.Lanes = []string{"a", "b", "c"}
-	r.apply(coordinator.PolicyChanged{Policy: &p})
-	if got := r.LanesWatched(r.now, 10); !slices.Equal(got, []string{"b", "c"}) {
-		t.Fatalf("looked at are %v, want those that are new", got)
+	for n := range asksAhead {
+		before.apply(coordinator.LaneSeen{Lane: coordinator.LaneBeside("b", n+1), Missing: true})
 	}
-	want(t, r.apply(coordinator.LaneSeen{Lane: "c", Missing: true}))
-	want(t, r.laneHas("b", 3), "read b: 64")
-	if r.lanes.byKey["c"] != nil || !r.lanes.byKey["b"].known {
-		t.Error("c is remembered, or b is not")
+	looks := func(t *testing.T, r *rig, want ...string) {
+		t.Helper()
+		r.pass(laneLook)
+		if got := r.LanesWatched(r.now, 10); !slices.Equal(got, want) {
+			t.Fatalf("looked at are %v, want %v", got, want)
+		}
+	}
+	for how, journal := range map[string][]coordinator.Record{"records": before.Records(nil), "snapshot": before.imaged()} {
+		for back, listed := range map[string]bool{"reload": false, "start": true} {
+			t.Run(how+", "+back, func(t *testing.T) {
+				before.policy = listing("a", "b")
+				if listed {
+					before.policy = listing("a", "b", "c", "d")
+				}
+				r := before.heirOf(before.now, journal)
+				if !listed {
+					looks(t, r)
+					r.apply(coordinator.PolicyChanged{Policy: listing("a", "b", "c", "d")})
+				}
+				looks(t, r, "c", "d")
+				want(t, r.apply(coordinator.LaneSeen{Lane: "c", Missing: true}))
+				want(t, r.laneHas("d", 3), "read d: 1")
+				if r.lanes.byKey["c"] != nil || !r.lanes.byKey["d"].known {
+					t.Error("c is remembered, or d is not")
+				}
+				for _, reload := range []*coordinator.Policy{listing("a", "d"), listing("a", "b", "d")} {
+					r.apply(coordinator.PolicyChanged{Policy: reload})
+				}
+				for n := range asksAhead {
+					r.apply(coordinator.LaneSeen{Lane: coordinator.LaneBeside("d", n+1), Missing: true})
+				}
+				looks(t, r, "b", "d")
+			})
+		}
 	}
 }
 

@@ -38,6 +38,12 @@ func (r *record) endedByWord() bool {
 	return r.fate.HasEnded() && r.fate != coordinator.FateTimedOut && r.flags&overdue == 0
 }
 
+// Overdue reports whether a task has ended because its agent had not told in time how it ended, or that
+// it has stopped.
+func Overdue(r *coordinator.Remembered) bool {
+	return r.Fate == coordinator.FateTimedOut || r.Fate == coordinator.FateCancelled && recordFlags(r.Flags)&overdue != 0
+}
+
 // isWithdrawn: somebody cancelled the task while it was not open.
 func (r *record) isWithdrawn() bool {
 	return r.fate == coordinator.FateWithdrawn || r.flags&withdrawn != 0

@@ -96,9 +96,12 @@ type pending struct {
 	active  []*class // classes in which somebody waits
 	count   [4]int   // waiting tasks by priority, delayed ones included
 	shares  *fairshare.Shares
+	// inUse is how many classes in which nobody waits were in use all the same when those that are not
+	// were last forgotten.
+	inUse int
 }
 
-// maxIdleClasses bounds the cached classes in which nobody waits.
+// maxIdleClasses bounds the cached classes that are of no use now.
 const maxIdleClasses = 1024
 
 func newPending(s *fairshare.Shares) pending {
@@ -115,12 +118,13 @@ func (e *Engine) class(of kin, keep bool) *class {
 	if c := p.classes[key]; c != nil {
 		return c
 	}
-	if keep && len(p.classes) >= maxIdleClasses+len(p.active) {
+	if keep && len(p.classes) >= maxIdleClasses+len(p.active)+p.inUse {
 		for k, c := range p.classes {
 			if c.active < 0 && !c.routed && c.lots == 0 && c.isolated == 0 {
 				delete(p.classes, k)
 			}
 		}
+		p.inUse = len(p.classes) - len(p.active)
 	}
 	c := &class{key: key, required: required, feasible: f.capable(required, of.barred), active: -1}
 	c.nobody = c.feasible.empty()

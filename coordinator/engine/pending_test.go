@@ -154,3 +154,75 @@ func TestIdleClassesAreBounded(t *testing.T) {
 	checkIndexes(t, r.Engine)
 	want(t, r.hear(beat("a")), "dispatch waits.1 a")
 }
+
+// TestManyClassesInUse: thousands of tasks wait, of which no two could be given to the same agents. Each has its
+// turn, and when they have gone no more classes are kept than otherwise.
+func TestManyClassesInUse(t *testing.T) {
+	const tasks = 3 * maxIdleClasses
+	ids, capabilities := make([]coordinator.TaskID, tasks), make([]string, tasks)
+	for i := range tasks {
+		ids[i], capabilities[i] = coordinator.TaskID(fmt.Sprint("t", i)), fmt.Sprint("c", i)
+	}
+	r := ready(t, policyOf(worker("a").can(capabilities...)).set(func(s *coordinator.Settings) {
+		s.AssignmentTimeout, s.MaxQueueSize, s.DedupeMaxIDs = time.Hour, 2*tasks, 2*tasks
+	}))
+	for i, id := range ids {
+		r.assign(job(id).needs(capabilities[i]))
+		r.pass(time.Millisecond)
+	}
+	if n := len(r.pending.classes); n < tasks || len(r.pending.active) != tasks-1 {
+		t.Fatalf("%d classes, %d in use", n, len(r.pending.active))
+	}
+	for i, id := range ids {
+		d := r.latest()
+		if d.Task.ID != id {
+			t.Fatalf("%s goes as number %d", d.Task.ID, i)
+		}
+		r.confirm(d.Handle)
+		r.tell(says("a", id))
+	}
+	for i := range 3 {
+		r.give(job(numbered(tasks + i)).not(coordinator.AgentID(fmt.Sprint("x", i))))
+		r.tell(says("a", numbered(tasks+i)))
+	}
+	if n := len(r.pending.classes); n > maxIdleClasses+1 {
+		t.Errorf("%d classes are kept, want at most %d", n, maxIdleClasses+1)
+	}
+	checkIndexes(t, r.Engine)
+}
+
+// TestClassesOfManyRoutes: the classes of routes stay, and however many they are, as many others are
+// remembered beside them: not looked for anew, with a pass over all of them, for each task.
+func TestClassesOfManyRoutes(t *testing.T) {
+	p := policyOf(worker("a").slots(10))
+	for i := range 2 * maxIdleClasses {
+		p.route(fmt.Sprint("type", i), fmt.Sprint("c", i))
+	}
+	r := ready(t, p)
+	for i := range 2 * maxIdleClasses {
+		r.assign(job(coordinator.TaskID(fmt.Sprint("t", i))).kind(fmt.Sprint("type", i)))
+	}
+	known := func() (n int) {
+		for _, c := range r.pending.classes {
+			if !c.routed && c.active < 0 {
+				n++
+			}
+		}
+		return n
+	}
+	forgotten := 0
+	for i := range 2 * maxIdleClasses {
+		before := known()
+		r.assign(job(numbered(10_000 + i)).needs(fmt.Sprint("x", i)))
+		if known() <= before {
+			forgotten++
+		}
+		if before > maxIdleClasses {
+			t.Fatalf("%d others are known, want at most %d", before, maxIdleClasses)
+		}
+	}
+	if forgotten > 2 {
+		t.Errorf("with %d others they were forgotten %d times, want twice at most", 2*maxIdleClasses, forgotten)
+	}
+	checkIndexes(t, r.Engine)
+}

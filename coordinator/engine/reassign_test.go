@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -193,6 +194,59 @@ func TestLeavingIsNoRefusal(t *testing.T) {
 	}
 	if got := placed(start(t)); got >= n {
 		t.Errorf("all %d tasks are placed again although their agent refuses everything", got)
+	}
+}
+
+// TestTimeForTheBudgetIsNotItsOwn: an agent refuses far more than the retry budget affords within the time in
+// which a task has to find an agent. That begins when the task may be tried again: none fails that another
+// agent could have. What finds none fails in that time, and nothing waits for longer than it may be held.
+func TestTimeForTheBudgetIsNotItsOwn(t *testing.T) {
+	const n = 6 * retryBurst / retryCost // 100 at once, then 10 a second
+	const patience, held = 30 * time.Second, 45 * time.Second
+	for name, c := range map[string]struct {
+		longest time.Duration // for which a message may be held
+		other   bool          // there is an agent that takes them
+		after   time.Duration
+		placed  int
+		failed  int
+	}{
+		"another takes them":                     {time.Hour, true, 51 * time.Second, n, 0},
+		"nobody does":                            {time.Hour, false, patience + backoffFirst, 0, 100},
+		"nobody does, until all have been tried": {time.Hour, false, 51*time.Second + patience, 0, n},
+		"until they may not be held":             {held, true, 51 * time.Second, 100 + int(held/time.Second)*retryFloor, n - 100 - int(held/time.Second)*retryFloor},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := policyOf(worker("a").slots(n), worker("b").slots(n)).set(func(s *coordinator.Settings) {
+				s.MaxQueueSize, s.DedupeMaxIDs, s.AssignmentTimeout, s.MaxTimeout = n, 2*n, patience, c.longest
+			})
+			for i := range p.Agents {
+				p.Agents[i].Timeout = c.longest
+			}
+			r := tracking(t, p)
+			r.hear(beat("a").running().available(n))
+			r.hear(beat("b").running().available(n))
+			for i := range n {
+				r.give(job(numbered(i)).prefers("a"))
+			}
+			if !c.other {
+				r.hear(beat("b").running().status(coordinator.StatusOffline))
+			}
+			for _, d := range slices.Clone(r.dispatches) {
+				r.returns(d, coordinator.ReturnRejected, false)
+			}
+			failed := 0
+			for _, line := range r.pass(c.after) {
+				if strings.HasPrefix(line, "fail ") {
+					failed++
+				}
+			}
+			is := func(got, want int) bool { // but for the spread of the back-off
+				return got == want || want > 0 && want < n && max(got-want, want-got) <= 3
+			}
+			if placed := len(r.dispatches) - n; !is(placed, c.placed) || !is(failed, c.failed) {
+				t.Errorf("%d of %d placed again, %d failed; want %d and %d", placed, n, failed, c.placed, c.failed)
+			}
+		})
 	}
 }
 

@@ -75,19 +75,27 @@ type retryQueue struct {
 
 func newRetryQueue() retryQueue { return retryQueue{affordable: newTimer(dutyBudget, nil, nil)} }
 
-// delay lets a returned task wait for its back-off, then for the budget, then for
-// an agent: all in all its back-off and then as long as any other task may wait,
-// but at least retryPatience.
+// delay lets a returned task wait for its back-off, then for the budget if an agent has refused it, then for
+// an agent: for that as long as any other task may wait, but at least retryPatience, and all in all no
+// longer than its message may be held.
 func (e *Engine) delay(now time.Time, t *openTask) {
 	due := now.Add(backoff(t.task, len(t.tried)+1, e.policy.Settings.Seed))
 	t.state = stateDelayed
 	e.pending.count[t.task.Priority]++
-	t.until = due.Add(max(e.mayWait(t), retryPatience))
+	t.until = e.findsBy(due, t)
+	if t.refused && !t.exhausted {
+		t.until = later(t.until, now.Add(e.policy.Settings.MaxTimeout))
+	}
 	if d := t.task.Deadline; !d.IsZero() && d.Before(t.until) {
 		t.until = d
 	}
 	e.timers.schedule(&t.retry, due)
 	e.timers.schedule(&t.expire, t.until)
+}
+
+// findsBy is until when a returned task that may be given away again from then on has to find an agent.
+func (e *Engine) findsBy(from time.Time, t *openTask) time.Time {
+	return from.Add(max(e.mayWait(t), retryPatience))
 }
 
 // retryDue queues a returned task whose back-off is over for the budget. One that
@@ -119,6 +127,7 @@ func (e *Engine) retryAffordable(now time.Time) {
 				return
 			}
 			e.leavePending(t)
+			t.until = earlier(t.until, e.findsBy(now, t))
 			e.admit(now, t)
 		}
 		e.retries.tasks[0] = nil

@@ -88,6 +88,26 @@ func BenchmarkBorrow(b *testing.B) {
 	}
 }
 
+// BenchmarkBorrowOfAll is one charge that takes a loan of each of the other tenants, and gives all of
+// them back. The time is that of the engine's goroutine, in which nothing else is decided.
+func BenchmarkBorrowOfAll(b *testing.B) {
+	for _, n := range []int{1_000, 10_000, 50_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			l := lenders(n)
+			at := epoch.Add(31 * 24 * time.Hour / 100)
+			c := tokens("t0", 100_000+int64(n-1)*900)
+			for i := 0; b.Loop(); i++ {
+				k := coordinator.TaskKey{uint64(i), 2}
+				if v := l.Reserve(at, k, c, time.Time{}); !v.OK || !v.Borrowed {
+					b.Fatal(i, v)
+				}
+				l.Release(at, k, false)
+				l.Freed(func(int32) {})
+			}
+		})
+	}
+}
+
 // BenchmarkBorrowRefused is a charge for more than 10,000 lenders have together: the first time
 // all of them are asked, and get it back; after that it is known.
 func BenchmarkBorrowRefused(b *testing.B) {

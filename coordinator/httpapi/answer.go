@@ -8,6 +8,9 @@ import (
 	"taskbus/coordinator/gateway"
 )
 
+// retryAfter is the header of the seconds after which it is of use to ask again.
+const retryAfter = "Retry-After"
+
 // answer writes v as JSON. It is encoded before anything is sent: a value that
 // cannot be encoded becomes an honest 500, not half an answer.
 func answer(w http.ResponseWriter, status int, v any) {
@@ -29,8 +32,13 @@ func problem(w http.ResponseWriter, status int, title, detail string) {
 	send(w, status, "application/problem+json", body)
 }
 
+// send is the way of every answer with a body. One that is to be asked for again says when, at once where
+// it has not said so itself.
 func send(w http.ResponseWriter, status int, contentType string, body []byte) {
 	body = append(body, '\n')
+	if again := w.Header().Get(retryAfter) == ""; again && (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) {
+		w.Header().Set(retryAfter, "1")
+	}
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)

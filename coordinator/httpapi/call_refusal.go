@@ -15,7 +15,7 @@ func quotaExceeded(w http.ResponseWriter, id string, key coordinator.TaskKey, x 
 	if x.State == coordinator.CallNever {
 		status = http.StatusUnprocessableEntity
 	} else {
-		w.Header().Set("Retry-After", strconv.FormatInt(gateway.RetryAfter(x, key), 10))
+		w.Header().Set(retryAfter, strconv.FormatInt(gateway.RetryAfter(x, key), 10))
 	}
 	p := gateway.QuotaRefusal(status, id, x)
 	body, err := json.Marshal(p)

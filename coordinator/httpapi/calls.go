@@ -62,11 +62,9 @@ func (a *api) ask(w http.ResponseWriter, r *http.Request, call coordinator.Call,
 	answers, err := a.src.AskCalls(ctx, []coordinator.Call{call})
 	switch {
 	case errors.Is(err, gateway.ErrCallsBusy):
-		w.Header().Set("Retry-After", "1")
 		how.problem(w, http.StatusServiceUnavailable, "Busy", "Nothing was done: "+err.Error()+"; try again in a second.")
 		return
 	case err != nil:
-		w.Header().Set("Retry-After", "1")
 		how.problem(w, http.StatusServiceUnavailable, "Not answered",
 			gateway.WhyUnanswered(err)+". Ask again with the same reservation_id: what was done already is not done twice.")
 		return

@@ -94,7 +94,7 @@ func (a *api) capacity(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, ErrNoAgent):
 		unknownAgent(w, id)
 	case errors.As(err, &soon):
-		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(soon.Wait.Seconds())))))
+		w.Header().Set(retryAfter, strconv.Itoa(max(1, int(math.Ceil(soon.Wait.Seconds())))))
 		problem(w, http.StatusTooManyRequests, "Reported a moment ago", "An agent may report its capacity once a second; every ten seconds is enough.")
 	default:
 		problem(w, http.StatusServiceUnavailable, "Not done",

@@ -219,7 +219,7 @@ func TestCapacityAnswers(t *testing.T) {
 		{"wrapped", "gpu-9", "", fmt.Errorf("report: %w", ErrNoAgent), 404, "", ""},
 		{"a moment after the last", "gpu-1", "", &TooSoon{Wait: 300 * time.Millisecond}, 429, "1", "once a second"},
 		{"longer than a second", "gpu-1", "", &TooSoon{Wait: 1001 * time.Millisecond}, 429, "2", ""},
-		{"on a standby", "gpu-1", "", errors.New("this coordinator stands by"), 503, "", "this coordinator stands by"},
+		{"on a standby", "gpu-1", "", errors.New("this coordinator stands by"), 503, "1", "this coordinator stands by"},
 		{"what is no id", "a%20b", "", nil, 400, "", "1 to 128"},
 		{"a query", "gpu-1", "?pending=1", nil, 400, "", "knows none"},
 	} {

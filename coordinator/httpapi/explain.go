@@ -234,7 +234,6 @@ func (a *api) prospect(w http.ResponseWriter, r *http.Request, body []byte) {
 
 // notAvailable answers a question that the service cannot answer now.
 func notAvailable(w http.ResponseWriter, title, doing string, err error) {
-	again(w)
 	problem(w, http.StatusServiceUnavailable, title,
 		doing+": "+messages.Clean(err.Error(), messages.MaxText)+". Try again; /livez and /readyz answer without it.")
 }

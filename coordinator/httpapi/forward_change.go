@@ -119,8 +119,8 @@ func (a *api) forwardChange(w http.ResponseWriter, r *http.Request, address stri
 		notForwarded(w, address, "its answer cannot be read to its end; the change may have been made, and may be repeated")
 		return
 	}
-	if after := response.Header.Get("Retry-After"); after != "" {
-		w.Header().Set("Retry-After", after)
+	if after := response.Header.Get(retryAfter); after != "" {
+		w.Header().Set(retryAfter, after)
 	}
 	send(w, response.StatusCode, response.Header.Get("Content-Type"), bytes.TrimSuffix(answered, []byte("\n")))
 }

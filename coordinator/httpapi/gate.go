@@ -62,12 +62,8 @@ func (g gate) enter(w http.ResponseWriter, r *http.Request) bool {
 }
 
 func busy(w http.ResponseWriter) {
-	again(w)
 	problem(w, http.StatusServiceUnavailable, "Busy", "As many answers of this kind are being made as may be at one time; ask again in a moment, or for less.")
 }
-
-// again says when it is of use to ask again.
-func again(w http.ResponseWriter) { w.Header().Set("Retry-After", "1") }
 
 // turn is an answer that is being made.
 type turn struct {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -187,8 +188,13 @@ func ask(h http.Handler, method, target, host string) *http.Response {
 	return w.Result()
 }
 
+// body reads an answer. Whatever it is to, one of those that are to be asked for again says when.
 func body(t *testing.T, r *http.Response) string {
 	t.Helper()
+	again := r.StatusCode == http.StatusServiceUnavailable || r.StatusCode == http.StatusTooManyRequests
+	if seconds, err := strconv.Atoi(r.Header.Get("Retry-After")); again && (err != nil || seconds < 1) {
+		t.Errorf("%s with Retry-After %q, want seconds", r.Status, r.Header.Get("Retry-After"))
+	}
 	b, err := io.ReadAll(r.Body)
 	if err != nil {
 		t.Fatalf("reading the answer: %v", err)

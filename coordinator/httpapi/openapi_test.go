@@ -55,6 +55,28 @@ func TestOpenAPIHasEveryEndpoint(t *testing.T) {
 	}
 }
 
+// TestOpenAPISaysWhenToAskAgain: the document has Retry-After wherever it has 429, 503 or what stands for any
+// refusal.
+func TestOpenAPISaysWhenToAskAgain(t *testing.T) {
+	text, err := os.ReadFile("../../schemas/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for line := range strings.Lines(string(text)) {
+		if !regexp.MustCompile(`^ +("429"|"503"|Problem): \{`).MatchString(line) {
+			continue
+		}
+		found++
+		if !strings.Contains(line, "headers/Retry-After") && !regexp.MustCompile(`responses/(Busy|Refused)"`).MatchString(line) {
+			t.Errorf("no Retry-After: %s", line)
+		}
+	}
+	if found < 7 {
+		t.Errorf("%d of them were found, want 7 or more", found)
+	}
+}
+
 // answers are the types of what is answered; those inside them come along.
 var answers = []any{
 	gateway.Problem{}, gateway.QuotaProblem{}, CallAnswer{}, Health{}, Readiness{}, Status{}, TaskList{}, TaskExplanation{}, Prospect{}, Cancellation{}, CapabilityList{}, AgentStats{},

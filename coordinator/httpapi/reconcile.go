@@ -92,7 +92,7 @@ func (a *api) reconcile(w http.ResponseWriter, r *http.Request) {
 	case a.bills <- struct{}{}:
 		defer func() { <-a.bills }()
 	default:
-		w.Header().Set("Retry-After", "5")
+		w.Header().Set(retryAfter, "5")
 		problem(w, http.StatusServiceUnavailable, "Busy", fmt.Sprintf("%d bills are on their way here; send this one again in a moment.", mostBills))
 		return
 	}

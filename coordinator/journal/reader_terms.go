@@ -38,8 +38,8 @@ func (r *Reader) lead(m *message) error {
 	if r.result < 0 {
 		r.result = m.ResultOffset
 	}
-	if r.opening != nil || !r.begun && m.First > 1 {
-		return nil // a snapshot is being read, or may follow
+	if r.opening != nil || !r.begun && (m.First > 1 || !r.at.IsZero() && !r.doubt) {
+		return nil // a snapshot is being read, or may follow: records came that nothing was known for
 	}
 	r.begun = true
 	return r.hole(m)

@@ -185,3 +185,68 @@ func TestStandbyShowsTheSame(t *testing.T) {
 		})
 	}
 }
+
+// TestStandbyShowsTheSameEnd: how a task ended, and what became of its attempt, is the same at whoever
+// leads and whoever stands by, and at whoever reads it in the journal later.
+func TestStandbyShowsTheSameEnd(t *testing.T) {
+	type end struct {
+		state, reason, outcome string
+		completed              bool
+	}
+	shown := func(r *rig) end {
+		task, _ := r.service.Task(context.Background(), "t-1")
+		e := end{task.State, task.ReasonCode, "", !task.CompletedAt.IsZero()}
+		if x := r.explained("t-1"); len(x.Attempts) > 0 {
+			e.outcome = x.Attempts[0].Outcome
+		}
+		return e
+	}
+	hangs := func(first *rig, a1 *worker) {
+		for range 7 { // a lease is timeout_seconds + 1 s
+			a1.report(a1.has()...)
+			first.pass(time.Second)
+		}
+	}
+	for name, c := range map[string]struct {
+		happens func(first *rig, a1 *worker)
+		want    end
+	}{
+		"overdue": {hangs, end{"failed", "task_timeout", "timed_out", false}},
+		"withdrawn, and its agent does not say that it stopped": {func(first *rig, a1 *worker) {
+			first.cancel("t-1", "")
+			hangs(first, a1)
+		}, end{"cancelled", "cancelled", "timed_out", false}},
+		"withdrawn, and its agent stops": {func(first *rig, a1 *worker) {
+			first.cancel("t-1", "")
+			a1.finish("cancelled", "")
+		}, end{"cancelled", "", "cancelled", true}},
+		"withdrawn after it came back": {func(first *rig, a1 *worker) {
+			if _, err := first.service.Order(context.Background(), "a2", orderCordon); err != nil {
+				first.t.Fatal(err)
+			}
+			a1.finish("rejected", "")
+			first.pass(time.Second)
+			first.cancel("t-1", "")
+		}, end{"cancelled", "cancelled", "rejected", false}},
+		"failed": {func(_ *rig, a1 *worker) { a1.finish("failed", "") }, end{"failed", "", "failed", true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withStandby(t, fleet, func(first, second *rig) {
+				a1 := first.worker("a1", true)
+				first.task("t-1", "build", `,"timeout_seconds":5`)
+				c.happens(first, a1)
+				first.pass(time.Second)
+				here, there := shown(first), shown(second)
+				if there.outcome == attemptReturned { // why is not in the journal
+					there.outcome = here.outcome
+				}
+				if here != c.want || there != c.want {
+					t.Errorf("the leader shows %+v, the one that stands by %+v, want %+v", here, there, c.want)
+				}
+				first.close()
+				second.pass(time.Second)
+				second.close()
+			})
+		})
+	}
+}

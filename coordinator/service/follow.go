@@ -198,19 +198,18 @@ func (r *session) take(ctx context.Context) error {
 	r.s.loop.post(r.number, coordinator.SessionOpened{Lost: r.lost, Connected: r.connected}) // from here on leases run out: whoever had ended has told
 	r.lasting("watches queues", r.watchQueues)
 	r.awaitLooks(ctx)
-	others := r.window.first(prefetchOthers)
-	for _, sub := range []bus.Subscription{
-		{Queue: bus.QueueReassign, Prefetch: others, Handle: r.onReturned},
-		{Queue: bus.QueueRequest, Prefetch: r.window.first(prefetchRequest), Handle: r.onRequest},
-	} {
-		if err := r.bus.Subscribe(ctx, sub); err != nil {
-			return fmt.Errorf("subscribe to %s: %w", sub.Queue, err)
-		}
-	}
-	if err := r.consumeTasks(ctx, bus.QueueAssignHigh, others); err != nil {
+	if err := r.openWindow(ctx, intake{queue: bus.QueueReassign, window: r.returns, handle: r.onReturned, held: r.held.returnedBytes}); err != nil {
 		return err
 	}
-	return r.openWindow(ctx)
+	if err := r.consumeTasks(ctx, bus.QueueRequest, r.window.first(prefetchRequest), r.onRequest); err != nil {
+		return err
+	}
+	if err := r.consumeTasks(ctx, bus.QueueAssignHigh, r.window.first(prefetchOthers), r.onTask); err != nil {
+		return err
+	}
+	return r.openWindow(ctx, intake{queue: bus.QueueAssign, window: r.window, handle: r.onTask, held: r.held.totalBytes, told: func(n int) {
+		r.s.loop.post(r.number, coordinator.IntakeChanged{Window: n})
+	}})
 }
 
 // journalled tells whether everything that is to last is in the journal, with how far

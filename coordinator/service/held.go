@@ -130,3 +130,15 @@ func (h *held) totalBytes() int64 {
 	defer h.mu.Unlock()
 	return h.bytes
 }
+
+// returnedBytes is the size of those that came out of task.reassign.
+func (h *held) returnedBytes() (n int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, d := range h.items { // order does not matter: it is a sum
+		if d.delivery.Queue == bus.QueueReassign {
+			n += int64(len(d.delivery.Body))
+		}
+	}
+	return n
+}

@@ -167,13 +167,21 @@ func (h *history) failed(f *coordinator.Fail, duration time.Duration) {
 	if !r.completedAt.Before(f.Failure.FailedAt) {
 		return // its result came while this was on its way
 	}
-	r.state, r.failure, r.duration = taskFailed, f.Failure, duration
-	if f.Failure.Reason == coordinator.ReasonCancelled {
-		r.state = taskCancelled
-	}
+	r.duration = duration
 	if f.Handle != 0 { // else it had been decided, and well
 		r.decision, r.decidedAt = f.Decision, f.Failure.FailedAt
-	} else if r.past.outcome == "" && f.Failure.Reason == coordinator.ReasonTaskTimeout {
+	}
+	r.fails(f.Failure, f.Handle == 0)
+}
+
+// fails notes that the task has ended, and not by its agent's word. overdue: its agent has not told
+// in time how the latest attempt ended, or that it has stopped.
+func (r *taskRecord) fails(f coordinator.Failure, overdue bool) {
+	r.state, r.failure = taskFailed, f
+	if f.Reason == coordinator.ReasonCancelled {
+		r.state = taskCancelled
+	}
+	if overdue && r.past.outcome == "" {
 		r.past.outcome = attemptTimedOut
 	}
 }

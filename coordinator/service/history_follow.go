@@ -2,6 +2,7 @@ package service
 
 import (
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // follow takes over from the journal what another coordinator has done, so that one
@@ -36,11 +37,11 @@ func (h *history) decisionOf(r *coordinator.Assigned) *coordinator.Decision {
 	return &coordinator.Decision{Strategy: r.Strategy, Agent: r.Agent, Eligible: r.Eligible, Fleet: r.Fleet}
 }
 
-// fatesOfAttempts are what became of the latest attempt of a task with such a fate.
+// fatesOfAttempts are what became of the latest attempt of a task with such a fate, by its agent's word.
 var fatesOfAttempts = map[coordinator.Fate]string{
 	coordinator.FateSucceeded: coordinator.OutcomeSucceeded.String(),
 	coordinator.FateGaveUp:    coordinator.OutcomeFailed.String(),
-	coordinator.FateTimedOut:  attemptTimedOut,
+	coordinator.FateCancelled: coordinator.OutcomeCancelled.String(),
 	coordinator.FateForgotten: attemptReturned,
 }
 
@@ -53,11 +54,16 @@ func (h *history) ended(m *coordinator.Remembered) {
 		return
 	}
 	r := &h.ring[i]
-	if a, given := r.latest(); given && a.number == m.Attempt && a.outcome == "" {
+	overdue := engine.Overdue(m)
+	stopped := m.Fate == coordinator.FateCancelled && m.Agent != "" && !overdue // so its agent has said
+	a, given := r.latest()
+	latest := given && a.number == m.Attempt
+	if latest && a.outcome == "" && (stopped || m.Fate != coordinator.FateCancelled) {
 		r.past.outcome = fatesOfAttempts[m.Fate]
-		if m.Fate == coordinator.FateCancelled && m.Agent != "" {
-			r.past.outcome = coordinator.OutcomeCancelled.String()
-		}
+	}
+	failed := func(why coordinator.Reason) {
+		text := "as the journal says; its text is with whoever led then"
+		r.fails(coordinator.Failure{Reason: why, Text: text, Attempts: m.Attempt, FailedAt: m.Seen}, overdue && latest)
 	}
 	switch m.Fate {
 	case coordinator.FateSucceeded:
@@ -65,13 +71,15 @@ func (h *history) ended(m *coordinator.Remembered) {
 	case coordinator.FateGaveUp:
 		r.state, r.completedAt, r.failure = taskFailed, m.Seen, coordinator.Failure{}
 	case coordinator.FateCancelled:
-		r.state, r.completedAt = taskCancelled, m.Seen
-	case coordinator.FateFailed, coordinator.FateTimedOut:
-		why := m.Why
-		if m.Fate == coordinator.FateTimedOut {
-			why = coordinator.ReasonTaskTimeout
+		if !stopped {
+			failed(coordinator.ReasonCancelled)
+		} else {
+			r.state, r.completedAt, r.failure = taskCancelled, m.Seen, coordinator.Failure{}
 		}
-		r.state, r.failure = taskFailed, coordinator.Failure{Reason: why, Text: "as the journal says; its text is with whoever led then", Attempts: m.Attempt, FailedAt: m.Seen}
+	case coordinator.FateTimedOut:
+		failed(coordinator.ReasonTaskTimeout)
+	case coordinator.FateFailed:
+		failed(m.Why)
 	case coordinator.FateForgotten:
 		if r.state == taskDispatched {
 			r.state = taskPending

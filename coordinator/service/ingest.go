@@ -44,11 +44,8 @@ func (r *session) onTask(d bus.Delivery) {
 	if lane != "" {
 		failpoint.Hit(failpoint.AfterLaneDeliver)
 	}
-	if d.Queue == bus.QueueAssign && r.window.observe(len(d.Body)) {
-		select {
-		case r.adapt <- struct{}{}:
-		default: // it is about to look anyway
-		}
+	if d.Queue == bus.QueueAssign {
+		r.window.observe(len(d.Body))
 	}
 	h := &heldDelivery{delivery: d, arrived: r.s.now()}
 	defer r.survive(h)
@@ -138,6 +135,7 @@ func (r *session) onReturned(d bus.Delivery) {
 	if r.draining.Load() {
 		return
 	}
+	r.returns.observe(len(d.Body))
 	r.takeReturn(d, returnCause(d.Headers))
 }
 

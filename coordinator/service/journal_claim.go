@@ -17,6 +17,12 @@ import (
 // been folded.
 func (l *ledger) lead(ctx context.Context) error {
 	failpoint.Hit(failpoint.DuringTakeover)
+	l.mu.Lock()
+	err := l.reader.Check() // a claim would begin anew, with a part of the state
+	l.mu.Unlock()
+	if err != nil {
+		return l.fatal(fmt.Errorf("read the journal: %w", err))
+	}
 	if err := l.claim(); err != nil {
 		return err
 	}

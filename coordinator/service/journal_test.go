@@ -71,6 +71,36 @@ func TestUnusableJournalStopsTheStart(t *testing.T) {
 	}
 }
 
+// TestDroppedSnapshotStopsTheStart: retention has dropped the beginning of the newest snapshot, as it may where
+// no coordinator has led for 30 days. That is told, with what to do; nothing is begun with a part of the state,
+// and the journal stays as it is.
+func TestDroppedSnapshotStopsTheStart(t *testing.T) {
+	after(t, wide, func(first *rig) {
+		first.finishTasks(20)
+		at := first.status().Journal.SnapshotOffset
+		if at < 10 {
+			t.Fatalf("the newest snapshot begins at offset %d, want something before it", at)
+		}
+		first.broker.Trim(bus.StreamJournal, at+1)
+	}, func(second *rig) {
+		left := len(second.broker.Messages(bus.StreamJournal))
+		second.start()
+		var err error
+		select {
+		case err = <-second.finished:
+		case <-time.After(time.Hour):
+			t.Fatalf("it goes on; log:\n%s", second.log)
+		}
+		if err == nil || !strings.Contains(err.Error(), `see docs/journal.md, "When the journal cannot be read"`) {
+			t.Errorf("it ends with %v, want it to say what to do", err)
+		}
+		if n := len(second.broker.Messages(bus.StreamJournal)); n != left || left == 0 {
+			t.Errorf("the journal holds %d messages, and held %d", n, left)
+		}
+		second.finished <- nil
+	})
+}
+
 // resealed gives a message that was changed the checksum that it would have: CRC-32C of
 // all behind it.
 func resealed(body []byte) []byte {

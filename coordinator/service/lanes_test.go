@@ -175,6 +175,44 @@ func TestOrphanedLane(t *testing.T) {
 	})
 }
 
+// TestLaneOfAGroupThatIsBack: the journal was deleted, and whoever led next did not have the group, so that
+// nothing knew of its lane. Whoever starts with the group finds what lies there.
+func TestLaneOfAGroupThatIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r *rig
+		term := func(agentsYAML string, during func()) {
+			next := newRig(t, agentsYAML)
+			if r != nil {
+				next.broker, next.service.options.Bus = r.broker, r.broker
+			}
+			r = next
+			r.start()
+			during()
+			r.close()
+		}
+		term(laned, func() {
+			r.worker("a1", false)
+			r.floods(10)
+			r.pass(time.Minute)
+		})
+		r.broker.DeleteQueue(bus.StreamJournal)
+		lies := len(r.broker.Messages("task.lane.research"))
+		term(strings.Replace(laned, "[research]", "[]", 1), func() {
+			r.worker("a1", false).worksOff()
+			r.pass(time.Minute)
+		})
+		if left := len(r.broker.Messages("task.lane.research")); left != lies || lies == 0 {
+			t.Fatalf("%d tasks lay in the lane, and %d do: this shows nothing", lies, left)
+		}
+		term(laned, func() {
+			if done := r.worker("a1", false).worksOff(); len(done) != lies {
+				t.Errorf("done are %v, want the %d of the lane", done, lies)
+			}
+			r.empty("task.lane.research")
+		})
+	})
+}
+
 // TestLaneWithoutAQueue: where the queue of a lane is not to be had, tasks wait in the window
 // as ever.
 func TestLaneWithoutAQueue(t *testing.T) {

@@ -2,6 +2,8 @@ package service
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -169,4 +171,34 @@ func TestForeignMessageInReassignIsParked(t *testing.T) {
 		}
 		r.empty(bus.QueueReassign)
 	})
+}
+
+// TestReturnsAreSeenBehindOthersThatWait: what comes back and waits, because nobody could have it now or
+// because refusals are tried again at a bounded rate, does not keep from view what comes back after it.
+func TestReturnsAreSeenBehindOthersThatWait(t *testing.T) {
+	const waiting = 6 * prefetchOthers
+	for name, reason := range map[string]string{"for an agent": "expired", "for the budget": "rejected"} {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, fleet, func(r *rig) {
+				back := func(id, taskType, reason string) {
+					task := taskNamed(coordinator.TaskID(id), time.Now())
+					task.Type, task.ContentHash = taskType, 7
+					d := dispatchOf(task, "gone", 1, time.Now())
+					d.Queue, d.Timeout = "agent.gone", time.Minute
+					r.send(bus.QueueReassign, string(messages.AppendDispatch(nil, d, []byte(`{}`))), func(p *bus.Properties) {
+						p.Headers = map[string]any{headerTask: messages.EncodeTaskHeader(task), headerDeathReason: reason}
+					})
+				}
+				a1 := r.worker("a1", true)
+				for i := range waiting {
+					back(fmt.Sprint("waits-", i), "train", reason) // for a2, which is not there
+				}
+				back("innocent", "build", "expired")
+				r.pass(2 * time.Second)
+				if got := a1.has(); !slices.Equal(got, []string{"innocent"}) {
+					t.Errorf("a1 has %v, want what came back behind %d others", got, waiting)
+				}
+			})
+		})
+	}
 }

@@ -32,8 +32,8 @@ type session struct {
 	connected, lost time.Time
 
 	held      *held
-	window    *window
-	adapt     chan struct{} // capacity 1: look whether the window fits
+	window    *window // of task.assign
+	returns   *window // of task.reassign
 	outbox    *outbox
 	tickets   *tickets
 	requests  *requests
@@ -69,8 +69,9 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 	fixed := s.options.Config
 	r := &session{
 		s: s, number: s.sessions.Add(1),
-		window: newWindow(fixed.Window, fixed.WindowBytes, fixed.MaxMessageBytes), adapt: make(chan struct{}, 1),
-		held: newHeld(&s.count.books), outbox: newOutbox(), tickets: newTickets(),
+		window:  newWindow(fixed.Window, fixed.WindowBytes, fixed.MaxMessageBytes),
+		returns: returnsWindow(fixed.Window, fixed.WindowBytes, fixed.MaxMessageBytes),
+		held:    newHeld(&s.count.books), outbox: newOutbox(), tickets: newTickets(),
 		requests: newRequests(), offers: newOffers(), takeBacks: newTakeBacks(), lanes: newLaneQueues(),
 		checks: make(chan coordinator.EnsureQueue, 1024), controls: newOrders[struct{}](), newQueues: newOrders[[]string](),
 		statuses: newFence(bus.StreamStatus), results: newFence(bus.StreamResult),

@@ -11,7 +11,9 @@ import (
 )
 
 // window bounds the tasks held unacknowledged from task.assign: in number by
-// `window`, in bytes by `window_bytes`. RabbitMQ knows only numbers, so the
+// `window`, in bytes by `window_bytes`; and those from task.reassign, which has a
+// window of its own, so that what waits there for an agent, or may not be tried again
+// yet, does not keep others from being seen. RabbitMQ knows only numbers, so the
 // number follows the sizes seen: it begins with what fits if every task is as
 // large as it may be, and grows as the tasks prove smaller.
 //
@@ -19,9 +21,10 @@ import (
 // for a quorum queue; the window is therefore read by several consumers that
 // come and go.
 type window struct {
-	tasks   int   // the configured bound
-	bytes   int64 // the configured bound
-	largest int   // max_message_bytes
+	tasks   int           // the configured bound
+	bytes   int64         // the configured bound
+	largest int           // max_message_bytes
+	look    chan struct{} // capacity 1: look whether the window fits
 
 	mu      sync.Mutex
 	seen    int     // deliveries so far
@@ -37,7 +40,7 @@ const (
 	sizeAllowance  = 2  // expected size = allowance × average
 	growAtLeastTo  = 1.5
 	shrinkBelow    = 0.5
-	prefetchOthers = 128 // task.assign.high and task.reassign, each
+	prefetchOthers = 128 // task.assign.high; of task.reassign at least
 	// prefetchRequest leaves bids, of which thousands come at once and none is held, room
 	// beside the cancels that are.
 	prefetchRequest = 1000
@@ -46,7 +49,13 @@ const (
 )
 
 func newWindow(tasks int, bytes int64, largest int) *window {
-	return &window{tasks: tasks, bytes: bytes, largest: largest}
+	return &window{tasks: tasks, bytes: bytes, largest: largest, look: make(chan struct{}, 1)}
+}
+
+// returnsWindow is that of task.reassign: a quarter as many tasks as of task.assign, because all that wait
+// share max_queue_size and the room that lanes leave, and half as many bytes.
+func returnsWindow(tasks int, bytes int64, largest int) *window {
+	return newWindow(max(prefetchOthers, tasks/4), max(bytes/2, int64(largest)), largest)
 }
 
 // first is the prefetch that is safe whatever the sizes: at least 1.
@@ -63,9 +72,19 @@ func (w *window) open() int {
 	return first
 }
 
-// observe learns one size and tells whether it is time to adapt: now and then, and as soon as what
+// observe learns the size of a delivery, and has the window looked at when it is time to adapt it.
+func (w *window) observe(size int) {
+	if w.learn(size) {
+		select {
+		case w.look <- struct{}{}:
+		default: // it is about to be looked at anyway
+		}
+	}
+}
+
+// learn learns one size and tells whether it is time to adapt: now and then, and as soon as what
 // was safe at first is full, so that nobody waits for more that cannot come.
-func (w *window) observe(size int) bool {
+func (w *window) learn(size int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seen++
@@ -132,52 +151,60 @@ func (w *window) lane(lane string, most int) int {
 	return max(1, min(most, int(float64(w.bytes)/2/lanesReadAtOnce/expected)))
 }
 
-// openWindow begins to take tasks and keeps the window fit until the session ends. The engine hears
-// of the window when the sizes of some tasks are known: the first is small because nothing is, and
-// not full of what waits; to move that to lanes would make hundreds of queues at each start.
-func (r *session) openWindow(ctx context.Context) error {
-	first := r.window.open()
-	if err := r.consumeTasks(ctx, bus.QueueAssign, first); err != nil {
+// intake is a queue out of which tasks are taken by a window.
+type intake struct {
+	queue string
+	*window
+	handle func(bus.Delivery)
+	held   func() int64 // how many bytes of what counts for the window are held
+	told   func(n int)  // may be nil
+}
+
+// openWindow begins to take tasks and keeps the window fit until the session ends. told hears how wide it
+// is when the sizes of some tasks are known: the first is small because nothing is, and not full of what
+// waits; to move that to lanes would make hundreds of queues at each start.
+func (r *session) openWindow(ctx context.Context, in intake) error {
+	if err := r.consumeTasks(ctx, in.queue, in.open(), in.handle); err != nil {
 		return err
 	}
-	r.lasting("adapts the window", r.adaptWindow)
+	r.lasting("adapts the window of "+in.queue, func() { r.adaptWindow(in) })
 	return nil
 }
 
 // adaptWindow adds or ends one consumer at a time, at most one for each look at
 // the sizes, until the session ends.
-func (r *session) adaptWindow() {
+func (r *session) adaptWindow(in intake) {
 	for told := 0; ; {
 		select {
 		case <-r.bus.Done():
 			return
-		case <-r.adapt:
+		case <-in.look:
 		}
 		if r.draining.Load() {
 			continue
 		}
-		change := r.window.adapt(r.held.totalBytes())
+		change := in.adapt(in.held())
 		var err error
 		switch {
 		case change > 0:
-			err = r.consumeTasks(context.Background(), bus.QueueAssign, change)
+			err = r.consumeTasks(context.Background(), in.queue, change, in.handle)
 		case change < 0:
-			if _, err = r.bus.Unsubscribe(context.Background(), bus.QueueAssign); err != nil {
-				err = fmt.Errorf("narrow the window on %s: %w", bus.QueueAssign, err)
+			if _, err = r.bus.Unsubscribe(context.Background(), in.queue); err != nil {
+				err = fmt.Errorf("narrow the window on %s: %w", in.queue, err)
 			}
 		}
 		if err != nil {
 			r.fault(err)
 		}
-		if n := r.window.total(); n != told {
+		if n := in.total(); n != told && in.told != nil {
 			told = n
-			r.s.loop.post(r.number, coordinator.IntakeChanged{Window: n})
+			in.told(n)
 		}
 	}
 }
 
-func (r *session) consumeTasks(ctx context.Context, queue string, prefetch int) error {
-	err := r.bus.Subscribe(ctx, bus.Subscription{Queue: queue, Prefetch: prefetch, Handle: r.onTask})
+func (r *session) consumeTasks(ctx context.Context, queue string, prefetch int, handle func(bus.Delivery)) error {
+	err := r.bus.Subscribe(ctx, bus.Subscription{Queue: queue, Prefetch: prefetch, Handle: handle})
 	if err != nil {
 		return fmt.Errorf("subscribe to %s: %w", queue, err)
 	}

@@ -76,7 +76,7 @@ func TestWindowLooksWhenTheFirstIsFull(t *testing.T) {
 	w := newWindow(4000, 20*mib, mib)
 	w.open()
 	for i := 1; i <= windowSamples; i++ {
-		if got, want := w.observe(1000), i == 20 || i == windowSamples; got != want { // 20 MiB / 1 MiB
+		if got, want := w.learn(1000), i == 20 || i == windowSamples; got != want { // 20 MiB / 1 MiB
 			t.Errorf("after %d deliveries: %v", i, got)
 		}
 	}
