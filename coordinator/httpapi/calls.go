@@ -80,7 +80,11 @@ func (a *api) ask(w http.ResponseWriter, r *http.Request, call coordinator.Call,
 	case coordinator.CallEnded:
 		how.problem(w, http.StatusConflict, "Reservation has ended", "The reservation "+id+" has been settled, released or has expired before; nothing has changed.")
 	case coordinator.CallDoubted:
-		how.problem(w, http.StatusUnprocessableEntity, "Beyond belief", "Nothing was charged or set aside: "+x.Lacks.Text+". A gateway, or whoever has its token, may tell of more.")
+		detail := "Nothing was charged or set aside: " + x.Lacks.Text + "."
+		if call.OwnOnly {
+			detail += " A gateway, or whoever has its token, may tell of more."
+		}
+		how.problem(w, http.StatusUnprocessableEntity, "Beyond belief", detail)
 	case coordinator.CallTaken:
 		how.problem(w, http.StatusConflict, "Id is taken", "The reservation "+id+" stands, and nothing has changed: settle or release it, or give this call an id of its own.")
 	case coordinator.CallForeign:

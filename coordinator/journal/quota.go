@@ -120,10 +120,11 @@ const (
 	endedFailed
 	endedLate
 	endedWord
+	endedTold
 )
 
 func (c *coder) quotaEnded(r *coordinator.QuotaEnded) {
-	m := c.mask(on(r.Keep, endedKeep) | on(r.Type != "", endedType) | on(r.Took != 0, endedTook) | on(r.Heard, endedHeard) | on(r.Failed, endedFailed) | on(r.Late != nil, endedLate) | on(r.Word != 0, endedWord))
+	m := c.mask(on(r.Keep, endedKeep) | on(r.Type != "", endedType) | on(r.Took != 0, endedTook) | on(r.Heard, endedHeard) | on(r.Failed, endedFailed) | on(r.Late != nil, endedLate) | on(r.Word != 0, endedWord) | on(r.Told != (coordinator.Amounts{}), endedTold))
 	c.key(&r.Key)
 	member(c, &r.How, coordinator.NumQuotaEnds)
 	c.amounts(&r.Used)
@@ -145,6 +146,9 @@ func (c *coder) quotaEnded(r *coordinator.QuotaEnded) {
 	}
 	if m&endedWord != 0 {
 		member(c, &r.Word, coordinator.NumQuotaWords)
+	}
+	if m&endedTold != 0 {
+		c.amounts(&r.Told)
 	}
 }
 
