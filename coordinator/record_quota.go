@@ -32,6 +32,8 @@ type QuotaReserved struct {
 	Operation string
 	Untold    bool
 	Known     NameKept
+	// Asked is a hash of what was asked for (see Call); 0: nobody knows.
+	Asked uint64
 }
 
 // QuotaLoan is what one node's budget has borrowed of another's for a reservation; of

@@ -198,7 +198,7 @@ func (e *Engine) callOf(a *coordinator.CallAnswer, c *fairshare.Charge) {
 func (e *Engine) standingCall(c *coordinator.Call, a *coordinator.CallAnswer) {
 	l := e.quotas.ledger
 	charge, open, _ := l.Find(c.Key)
-	if foreign(c, &charge) || open && c.Op != coordinator.CallReserve {
+	if foreign(c, &charge) || open && c.Op != coordinator.CallReserve || AnotherCall(c.Asked, charge.Asked) {
 		a.State = coordinator.CallTaken
 		return
 	}
@@ -211,6 +211,9 @@ func (e *Engine) standingCall(c *coordinator.Call, a *coordinator.CallAnswer) {
 		a.State = coordinator.CallEnded
 	}
 }
+
+// AnotherCall tells whether what is asked for under an id is not what was asked for under it before.
+func AnotherCall(asks, asked uint64) bool { return asks != 0 && asked != 0 && asks != asked }
 
 // foreign tells whether a reservation is another agent's than the one that who asks speaks for.
 func foreign(c *coordinator.Call, charge *fairshare.Charge) bool {

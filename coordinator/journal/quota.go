@@ -18,6 +18,7 @@ const (
 	quotaOperation
 	quotaUntold
 	quotaNames
+	quotaAsked
 )
 
 func (c *coder) quotaReserved(r *coordinator.QuotaReserved) {
@@ -33,7 +34,8 @@ func (c *coder) quotaReserved(r *coordinator.QuotaReserved) {
 		on(r.Call, quotaCall) |
 		on(r.Operation != "", quotaOperation) |
 		on(r.Untold, quotaUntold) |
-		on(r.Known != 0, quotaNames))
+		on(r.Known != 0, quotaNames) |
+		on(r.Asked != 0, quotaAsked))
 	c.key(&r.Key)
 	name(c, &r.Group)
 	if m&quotaAgent != 0 {
@@ -71,6 +73,9 @@ func (c *coder) quotaReserved(r *coordinator.QuotaReserved) {
 	c.flag(&r.Untold, m&quotaUntold != 0)
 	if m&quotaNames != 0 {
 		member(c, &r.Known, coordinator.NumNamesKept)
+	}
+	if m&quotaAsked != 0 {
+		c.uvarint(&r.Asked)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // sort of call.
 func (o *onLoss) standing(held *owedCall, c *coordinator.Call, a *coordinator.CallAnswer) {
 	open := !held.until.IsZero()
-	if open && c.Op != coordinator.CallReserve {
+	if open && c.Op != coordinator.CallReserve || engine.AnotherCall(c.Asked, held.call.Asked) {
 		a.State = coordinator.CallTaken
 		return
 	}
