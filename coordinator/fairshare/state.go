@@ -13,7 +13,7 @@ import (
 // quotas (see Import) they give one that answers alike.
 func (l *Ledger) Export(now time.Time) []coordinator.Record {
 	l.advance(now.UnixNano())
-	l.former.forget(l.now)
+	l.forgetFormer()
 	l.unlisted.forget(now)
 	// A node without an ID stands for the ledger itself: its time.
 	all := []coordinator.Record{&coordinator.QuotaBefore{Start: l.now}}
