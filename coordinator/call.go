@@ -1,6 +1,10 @@
 package coordinator
 
-import "time"
+import (
+	"math"
+	"strconv"
+	"time"
+)
 
 // CallOp is what is asked, or told, about one LLM call that is no task's.
 type CallOp uint8
@@ -66,6 +70,9 @@ type Call struct {
 	Routes []Service
 	// Heard is what the provider has answered, with CallSettle and CallRelease; nil: not told.
 	Heard *ProviderWord
+	// Asked is a hash of what is asked for under an id of the caller's (see HashAsked), so that the id does not
+	// stand for another call as well; 0: nobody knows.
+	Asked uint64
 	// ChargeUntold: if nobody tells how it ended, it is charged as reserved, and not given back.
 	ChargeUntold bool
 }
@@ -104,6 +111,27 @@ func (c *Call) Told(input, output float64) (Usage, bool) {
 	return u, true
 }
 
+// HashAsked is a hash of what the call asks for, whatever its key, operation, priority and time: of all
+// that decides what is charged to whom. It is never 0.
+func (c *Call) HashAsked() uint64 {
+	b := make([]byte, 0, 256)
+	text := func(s string) { b = append(strconv.AppendInt(b, int64(len(s)), 10), ':'); b = append(b, s...) }
+	number := func(x float64) { b = append(strconv.AppendUint(b, math.Float64bits(x), 16), ' ') }
+	text(c.Group)
+	text(c.Operation)
+	text(c.Usage.Provider)
+	text(c.Usage.Model)
+	for _, x := range [...]float64{c.Usage.Requests, c.Usage.InputTokens, c.Usage.OutputTokens, c.Usage.CostUSD, float64(c.Meant), float64(c.Seats)} {
+		number(x)
+	}
+	b = strconv.AppendBool(strconv.AppendBool(b, c.NoBorrowing), c.ChargeUntold)
+	for _, r := range c.Routes {
+		text(r.Provider)
+		text(r.Model)
+	}
+	return max(1, Hash(string(b), 0))
+}
+
 // CallAsked asks about calls, all of them or none: if one is refused nothing is set aside for
 // any. CallAnswered follows.
 type CallAsked struct {
@@ -129,7 +157,8 @@ const (
 	CallForeign
 	// CallPutBy: there is room for it, but not for another one that was asked about with it.
 	CallPutBy
-	// CallTaken: its key stands for a reservation that it is not: nothing has changed.
+	// CallTaken: its key stands for a reservation that it is not, of another sort or for something else:
+	// nothing has changed.
 	CallTaken
 	// CallDoubted: its agent, speaking for itself, says that it has used more than it can be
 	// believed; Lacks says how much that is. Nothing has changed.

@@ -209,16 +209,17 @@ type QuotaReached struct {
 	Ends      time.Time // of the period
 }
 
-// UsageExcessive tells that a task, or a call, is said to have taken far more than was set aside for it,
-// beyond what an estimate may be wrong by (see fairshare.Excess). Its group is charged with it all
-// the same.
+// UsageExcessive tells that a task, or a call, is said to have taken more than can be believed (see
+// fairshare.Doubt), or far more than was set aside for it, beyond what an estimate may be wrong by (see
+// fairshare.Excess).
 type UsageExcessive struct {
 	Task      TaskID  // empty: a call
 	Agent     AgentID // who says so
 	Group     string
 	Dimension Dimension
-	// Estimated is what was set aside, Reported what it is said to have taken.
-	Estimated, Reported int64
+	// Estimated is what was set aside, Reported what it is said to have taken, and Charged what of that its
+	// group is charged with: less, where it is not believed, and nothing, where that was refused.
+	Estimated, Reported, Charged int64
 }
 
 func (*Dispatch) effect()     {}

@@ -2,6 +2,8 @@ package coordinator
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 	"time"
 )
 
@@ -17,13 +19,18 @@ const (
 	// otherwise is.
 	ControlBoost QuotaControlKind = 1
 	// ControlGroup and ControlAgent register what quotas.yaml does not list.
-	ControlGroup         QuotaControlKind = 2
-	ControlAgent         QuotaControlKind = 3
-	NumQuotaControlKinds                  = 4
+	ControlGroup QuotaControlKind = 2
+	ControlAgent QuotaControlKind = 3
+	// ControlCorrect moves what counts as used of a node, once: it does not stand, and is journalled as the
+	// others are, with who has said so and why.
+	ControlCorrect       QuotaControlKind = 4
+	NumQuotaControlKinds                  = 5
 )
 
 // String is the word used in answers and logs.
-func (k QuotaControlKind) String() string { return [...]string{"set", "boost", "group", "agent"}[k] }
+func (k QuotaControlKind) String() string {
+	return [...]string{"set", "boost", "group", "agent", "correct"}[k]
+}
 
 // QuotaControl is one standing change to quotas.yaml: what an operator has said over the API, or
 // a rule has decided. Package config merges it with the file. Whatever it may say is bounded in
@@ -36,11 +43,12 @@ type QuotaControl struct {
 	// Target is the id of a node of the quota trees; of a group or agent that is registered its
 	// own id.
 	Target string
-	// Key names the setting of the node, as weight or total_tokens.amount; of ControlGroup and
-	// ControlAgent it is empty.
+	// Key names the setting of the node, as weight or total_tokens.amount, and of ControlCorrect the
+	// dimension; of ControlGroup and ControlAgent it is empty.
 	Key string
 	// Value of the setting; of ControlBoost with its sign, as +50% or -1; of a group or agent
-	// its entry in quotas.yaml, as JSON without the id.
+	// its entry in quotas.yaml, as JSON without the id; of ControlCorrect by how much, as -1900, dollars
+	// of cost_usd.
 	Value string
 	// Until is when it ends by itself; zero: never.
 	Until time.Time
@@ -60,6 +68,33 @@ const MaxQuotaControls = 1000
 func (c QuotaControl) Named() QuotaControl {
 	what := c.Target + "\n" + c.Key + "\n" + c.Rule
 	c.ID = fmt.Sprintf("%s-%010x", c.Kind, Hash(what, 0)>>24)
+	return c
+}
+
+// Correction is what ControlCorrect corrects: the dimension, and by how much in its units (see Amounts), at
+// most 10^15 of them.
+func (c *QuotaControl) Correction() (d Dimension, by int64, err error) {
+	for d < DimConcurrency && d.String() != c.Key {
+		d++
+	}
+	if d == DimConcurrency {
+		return 0, 0, fmt.Errorf("%q is no dimension of a budget, such as %s", c.Key, DimTotalTokens)
+	}
+	x, err := strconv.ParseFloat(c.Value, 64)
+	if d == DimCost {
+		x = math.Round(x * 1e6)
+	}
+	if err != nil || x == 0 || x != math.Trunc(x) || math.Abs(x) > 1e15 {
+		return 0, 0, fmt.Errorf("%q is not by how much %s is to be corrected: a whole number with its sign, of cost_usd of dollars, such as -1900", c.Value, c.Key)
+	}
+	return d, int64(x), nil
+}
+
+// Corrected is the control with by how much it has corrected.
+func (c QuotaControl) Corrected(d Dimension, by int64) QuotaControl {
+	if c.Value = strconv.FormatInt(by, 10); d == DimCost {
+		c.Value = strconv.FormatFloat(float64(by)/1e6, 'f', -1, 64)
+	}
 	return c
 }
 

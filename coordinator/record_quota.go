@@ -32,6 +32,8 @@ type QuotaReserved struct {
 	Operation string
 	Untold    bool
 	Known     NameKept
+	// Asked is a hash of what was asked for (see Call); 0: nobody knows.
+	Asked uint64
 }
 
 // QuotaLoan is what one node's budget has borrowed of another's for a reservation; of
@@ -80,6 +82,9 @@ type QuotaEnded struct {
 	Late *QuotaOwner
 	// Word says by whose word it ended so.
 	Word QuotaWord
+	// Told is what it was said to have used, if that was more than is believed: Used is less then. Else it
+	// is zero.
+	Told Amounts
 }
 
 // QuotaWord is by whose word a reservation ended as it did. The numbers are part of the journal and
@@ -88,9 +93,10 @@ type QuotaWord uint8
 
 // The sorts of words.
 const (
-	// WordBelieved: nothing is to be held against it. A gateway says so, or the result of a task.
+	// WordBelieved: nothing is to be held against it. A gateway says so, or nobody.
 	WordBelieved QuotaWord = 0
-	// WordOwn: its own agent's. What it says beyond what was reserved is its word alone.
+	// WordOwn: its own agent's, of a call or by the result of a task. What it says beyond what was reserved
+	// is its word alone.
 	WordOwn QuotaWord = 1
 	// WordUnasked: likewise, of calls for which it had not asked: all of it is.
 	WordUnasked QuotaWord = 2

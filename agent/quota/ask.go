@@ -53,7 +53,7 @@ func newAsker(o *Options, urls []string) *asker {
 }
 
 // ask asks all coordinators in turn, and again for as long as patience says, until one answers.
-// Its errors are *Refused, ErrUnknown, ErrEnded, *Problem, *Unavailable, and that of ctx.
+// Its errors are *Refused, ErrUnknown, ErrEnded (ErrTaken), *Problem, *Unavailable, and that of ctx.
 func (a *asker) ask(ctx context.Context, op string, body []byte, patience time.Duration) (*Answer, error) {
 	until := time.Now().Add(patience)
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
@@ -194,6 +194,8 @@ func problemOf(url, op string, resp *http.Response, text []byte) error {
 		return r
 	case status == http.StatusUnprocessableEntity && t.Title == "Beyond belief":
 		return fmt.Errorf("%w: %s", ErrNotBelieved, t.Detail)
+	case status == http.StatusConflict && t.Title == "Id is taken":
+		return ErrTaken
 	case status == http.StatusConflict:
 		return ErrEnded
 	case status == http.StatusNotFound && strings.HasPrefix(t.Title, "Unknown reservation"):

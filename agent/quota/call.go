@@ -15,7 +15,7 @@ type Service struct {
 // Call is an LLM call, or several alike, for which quota is asked (docs/quotas.md, "Calls").
 type Call struct {
 	// ID of the reservation, 1 to 128 letters, digits and . _ : -; empty: the client makes one. To
-	// ask again with the same one is harmless.
+	// ask again with the same one is harmless; for another call it is ErrTaken.
 	ID string `json:"reservation_id,omitempty"`
 	// Group that is charged; empty: the agent's. Only a gateway may name another.
 	Group string `json:"group_id,omitempty"`

@@ -53,8 +53,8 @@ func New(o Options) (*Client, error) {
 // newID is an id that nobody has given a reservation.
 func (c *Client) newID() string { return c.prefix + strconv.FormatUint(c.numbers.Add(1), 10) }
 
-// Reserve sets quota aside. Errors: *Refused, *Unavailable (after Patience), *Problem, and ErrEnded if the
-// ID of the call is that of one that has ended.
+// Reserve sets quota aside. Errors: *Refused, *Unavailable (after Patience), *Problem, ErrTaken if the
+// ID of the call is that of another one, and ErrEnded if it is that of one that has ended.
 func (c *Client) Reserve(ctx context.Context, call Call) (*Answer, error) {
 	made := call.ID == ""
 	if made {

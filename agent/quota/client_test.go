@@ -104,6 +104,27 @@ func TestProblemsAreTold(t *testing.T) {
 	})
 }
 
+// An id that is used again for another call is taken; the same call is answered again, and charged once.
+func TestIDIsTaken(t *testing.T) {
+	inRig(t, pool(1000, ""), func(r *rig) {
+		c := r.client("x")
+		defer r.close(c)
+		call := taking(50, 50)
+		call.ID = "once"
+		for range 2 {
+			if _, err := c.Consume(context.Background(), call); err != nil {
+				t.Fatal(err)
+			}
+		}
+		call = taking(500, 50)
+		call.ID = "once"
+		if _, err := c.Consume(context.Background(), call); !errors.Is(err, quota.ErrTaken) || !errors.Is(err, quota.ErrEnded) {
+			t.Errorf("another call under the same id: %v, want %v", err, quota.ErrTaken)
+		}
+		r.stands("one", 100, 0)
+	})
+}
+
 // What was asked is done once, although the first answer was lost; who stands by is passed over.
 func TestAttemptsCountOnce(t *testing.T) {
 	inRig(t, pool(1000, ""), func(r *rig) {

@@ -14,6 +14,9 @@ var (
 	ErrUnknown = errors.New("no such reservation (any more)")
 	// ErrEnded: the reservation had been settled or released, or has expired, before.
 	ErrEnded = errors.New("the reservation has ended before")
+	// ErrTaken: the id stands for another call, or was used with other amounts or names before; nothing has
+	// changed. It is an ErrEnded as well: nothing can be made under this id.
+	ErrTaken = fmt.Errorf("the id stands for another call: %w", ErrEnded)
 	// ErrNotBelieved: an agent's own word of what a call has used is not believed so far beyond what was
 	// reserved (docs/calls.md, "What an agent says of itself"); nothing is charged, and the reservation stands.
 	ErrNotBelieved = errors.New("so much is not believed of an agent's own word")

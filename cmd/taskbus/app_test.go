@@ -211,6 +211,9 @@ func (s fixedSource) ControlQuota(_ context.Context, q httpapi.QuotaChange) (htt
 		if q.Boost {
 			c.ID, c.Kind = "boost-1", "boost"
 		}
+		if q.Correct {
+			c.ID, c.Kind = "correct-1", "correct"
+		}
 		if q.For > 0 {
 			c.Until = noon.Add(q.For)
 		}

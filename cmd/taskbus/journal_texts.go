@@ -151,6 +151,9 @@ func endedText(r *coordinator.QuotaEnded) string {
 		return "quota is given back: nobody has told how it ended"
 	default:
 		text := "used: " + usedText(&r.Used)
+		if r.Told != (coordinator.Amounts{}) {
+			text += " (as much as is believed of " + usedText(&r.Told) + ")"
+		}
 		if r.Late != nil {
 			text += ", told after its time was over"
 		}

@@ -33,7 +33,7 @@ who there is.`,
 	}
 	c.AddCommand(a.quotaListCommand(), a.quotaShowCommand(), a.quotaExplainCommand(),
 		a.quotaHistoryCommand(), a.quotaCostCommand(), a.quotaForecastCommand(), a.quotaReconcileCommand(),
-		a.quotaSetCommand(), a.quotaBoostCommand(), a.quotaUnsetCommand(), a.quotaControlsCommand(),
+		a.quotaSetCommand(), a.quotaBoostCommand(), a.quotaCorrectCommand(), a.quotaUnsetCommand(), a.quotaControlsCommand(),
 		a.quotaAddGroupCommand(), a.quotaAddAgentCommand(), a.quotaRemoveGroupCommand(), a.quotaRemoveAgentCommand())
 	return c
 }

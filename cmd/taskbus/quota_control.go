@@ -137,6 +137,29 @@ After -- it may also be less: -25%.` + quotaActs,
 	return c
 }
 
+func (a *app) quotaCorrectCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "correct NODE DIMENSION -N|+N",
+		Short: "Correct what counts as used of a node, because usage was told wrongly",
+		Long: `Moves what counts as used of a node's budget, and of all above it in its tree, in the
+periods at hand, once. Downwards it goes no further than to what the nodes below have
+used. A provider's tree is corrected by its own node. What is in the history stays.
+
+DIMENSION is requests, input_tokens, output_tokens, total_tokens or cost_usd (dollars).
+A negative number comes after --. The log and the journal have by whom and why. To
+send it again corrects again.` + quotaActs,
+		Example: `  taskbus quota correct --reason "t-17 counted wrong" pool/team-a total_tokens -- -1900
+  taskbus quota correct pool/team-a cost_usd +12.50`,
+		Args: cobra.ExactArgs(3),
+	}
+	flags := a.changeFlags(c)
+	c.ValidArgsFunction = a.completeNodes(flags.base, "total_tokens", "requests", "input_tokens", "output_tokens", "cost_usd")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return a.changeQuota(c.Context(), flags, &lastingFlags{}, args[0], "correct", map[string]string{args[1]: args[2]})
+	}
+	return c
+}
+
 // changeQuota sends a change and shows what came of it.
 func (a *app) changeQuota(ctx context.Context, flags *changeFlags, lasting *lastingFlags, node, what string, values map[string]string) error {
 	if !httpapi.ValidNodeID(node) {
@@ -168,7 +191,11 @@ func (a *app) sendQuota(ctx context.Context, flags *changeFlags, method, path st
 func printChanged(w io.Writer, q httpapi.QuotaChanged, now time.Time) error {
 	p := &page{w: w}
 	for i := range q.Controls {
-		p.line("stands: %s", controlLine(&q.Controls[i], now))
+		what := "stands"
+		if q.Controls[i].Kind == "correct" {
+			what = "corrected"
+		}
+		p.line("%s: %s", what, controlLine(&q.Controls[i], now))
 	}
 	for i := range q.Removed {
 		p.line("ended: %s", controlLine(&q.Removed[i], now))
@@ -198,7 +225,7 @@ func changeText(c *httpapi.QuotaControl) string {
 	switch c.Kind {
 	case "set":
 		return c.Key + "=" + c.Value
-	case "boost":
+	case "boost", "correct":
 		return c.Key + " " + c.Value
 	default:
 		return c.Kind + " " + c.Value

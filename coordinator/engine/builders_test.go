@@ -392,7 +392,7 @@ func describe(f coordinator.Effect) string {
 		}
 		return s
 	case coordinator.UsageExcessive:
-		return fmt.Sprintf("%s says that %s of %q took %d of %s, estimated %d", f.Agent, f.Task, f.Group, f.Reported, f.Dimension, f.Estimated)
+		return fmt.Sprintf("%s says that %s of %q took %d of %s, estimated %d, charged %d", f.Agent, f.Task, f.Group, f.Reported, f.Dimension, f.Estimated, f.Charged)
 	case coordinator.MoveToLane:
 		return fmt.Sprintf("move %s to %s", f.Task.ID, f.Lane)
 	case coordinator.ReadLane:

@@ -32,7 +32,8 @@ func (e *Engine) endCall(now time.Time, c *coordinator.Call, a *coordinator.Call
 		if u, told := c.Told(float64(used[coordinator.DimInputTokens]), float64(used[coordinator.DimOutputTokens])); told {
 			used = l.Used(&charge, charge.Operation, &u)
 		}
-		if c.OwnOnly && !c.Admitted && doubtCall(a, l.Doubted(now, c.Key, &used)) {
+		if doubt := e.doubted(now, c, &charge, &used, &charge.Amounts); doubt != nil {
+			e.beyondBelief(a, &charge, doubt, charge.Amounts[doubt.Dimension])
 			return false
 		}
 		a.Amounts = used
@@ -45,25 +46,40 @@ func (e *Engine) endCall(now time.Time, c *coordinator.Call, a *coordinator.Call
 	return true
 }
 
-// doubtCall answers what an agent says of itself that is not to be believed; nil: it is.
-func doubtCall(a *coordinator.CallAnswer, d *fairshare.Doubt) bool {
-	if d == nil {
-		return false
+// doubted holds what is told that a call has used against what can be believed; nil: it can, or the coordinator
+// that has admitted it by itself has judged that, and whoever told it has been answered. asked is what was
+// reserved for it.
+func (e *Engine) doubted(now time.Time, c *coordinator.Call, charge *fairshare.Charge, used, asked *coordinator.Amounts) *fairshare.Doubt {
+	l := e.quotas.ledger
+	switch {
+	case c.Admitted:
+		return nil
+	case c.OwnOnly && c.Op == coordinator.CallCharge:
+		return l.DoubtedUnasked(now, charge)
+	case c.OwnOnly:
+		return l.Doubted(now, c.Key, used)
 	}
-	NotBelieved(a, d)
-	return true
+	told := *charge
+	told.Amounts = *used
+	return l.DoubtedCall(&told, asked)
 }
 
-// NotBelieved answers an agent whose own word is in doubt.
+// beyondBelief answers what is told that cannot be believed, and tells people of it: nothing is charged.
+func (e *Engine) beyondBelief(a *coordinator.CallAnswer, c *fairshare.Charge, d *fairshare.Doubt, asked int64) {
+	NotBelieved(a, d)
+	e.emit(coordinator.UsageExcessive{Agent: c.Agent, Group: c.Group, Dimension: d.Dimension, Estimated: asked, Reported: d.Told})
+}
+
+// NotBelieved answers a word that is in doubt.
 func NotBelieved(a *coordinator.CallAnswer, d *fairshare.Doubt) {
-	by := "as much as one call may take where nothing limits it"
+	by := "no call takes more"
 	if d.Node != "" {
 		by = fmt.Sprintf("by what was reserved, by the %s of %s, and by what has been told beyond that before", d.Limit, d.Node)
 	}
 	a.State = coordinator.CallDoubted
 	a.Lacks = &coordinator.QuotaLack{
 		Node: d.Node, Dimension: d.Dimension, Limit: d.Limit.String(),
-		Text: fmt.Sprintf("it says %s, and an agent is believed up to %s for this call: %s",
+		Text: fmt.Sprintf("it says %s, and is believed up to %s for this call: %s",
 			describeAmount(d.Dimension, d.Told), describeAmount(d.Dimension, d.Most), by),
 	}
 }
@@ -101,7 +117,7 @@ func (e *Engine) settleCall(now time.Time, c *coordinator.Call, charge *fairshar
 		if record.Type == "" {
 			record.Type = unnamedCall
 		}
-		e.excessive("", charge, ended.Excess)
+		e.excessive("", charge, record, ended.Excess)
 	}
 	e.answeredCall(c, charge, record)
 	q.observe(charge, record)

@@ -85,8 +85,7 @@ func (e *Engine) admitCall(now time.Time, calls []coordinator.Call, answers []co
 	if !q.ledger.Installed() || path.Empty() {
 		return // no quota concerns it
 	}
-	// What a coordinator has admitted by itself that one has judged, and its agent has been answered.
-	if c.OwnOnly && !c.Admitted && e.doubtAsked(now, c, a, &charge) {
+	if e.doubtAsked(now, c, a, &charge) {
 		return
 	}
 	if of, crowded := q.ledger.Crowded(c.Agent); crowded && c.Op == coordinator.CallReserve {
@@ -107,13 +106,29 @@ func (e *Engine) admitCall(now time.Time, calls []coordinator.Call, answers []co
 	a.Limits = q.ledger.Left(now, &path, &charge.Amounts, &v)
 }
 
-// doubtAsked tells whether what an agent asks for, or tells of without having asked, is not to be
-// believed.
+// doubtAsked tells whether what is asked for, or told of without having been asked for, is not to be believed.
+// Whoever has a gateway's token may ask for anything: it is limited.
 func (e *Engine) doubtAsked(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer, charge *fairshare.Charge) bool {
 	if c.Op == coordinator.CallCharge {
-		return doubtCall(a, e.quotas.ledger.DoubtedUnasked(now, charge))
+		doubt := e.doubted(now, c, charge, &charge.Amounts, &coordinator.Amounts{})
+		if doubt != nil {
+			e.beyondBelief(a, charge, doubt, 0)
+		}
+		return doubt != nil
 	}
-	return doubtCall(a, e.quotas.ledger.DoubtedPlan(charge))
+	return e.doubtPlan(c, a, charge)
+}
+
+// doubtPlan tells whether an agent asks for more than can be believed.
+func (e *Engine) doubtPlan(c *coordinator.Call, a *coordinator.CallAnswer, charge *fairshare.Charge) bool {
+	if !c.OwnOnly || c.Admitted {
+		return false
+	}
+	doubt := e.quotas.ledger.DoubtedPlan(charge)
+	if doubt != nil {
+		NotBelieved(a, doubt)
+	}
+	return doubt != nil
 }
 
 // askLedger has the ledger set aside what is asked for, or tells whether it could. But for what has
@@ -183,7 +198,7 @@ func (e *Engine) callOf(a *coordinator.CallAnswer, c *fairshare.Charge) {
 func (e *Engine) standingCall(c *coordinator.Call, a *coordinator.CallAnswer) {
 	l := e.quotas.ledger
 	charge, open, _ := l.Find(c.Key)
-	if foreign(c, &charge) || open && c.Op != coordinator.CallReserve {
+	if foreign(c, &charge) || open && c.Op != coordinator.CallReserve || AnotherCall(c.Asked, charge.Asked) {
 		a.State = coordinator.CallTaken
 		return
 	}
@@ -196,6 +211,9 @@ func (e *Engine) standingCall(c *coordinator.Call, a *coordinator.CallAnswer) {
 		a.State = coordinator.CallEnded
 	}
 }
+
+// AnotherCall tells whether what is asked for under an id is not what was asked for under it before.
+func AnotherCall(asks, asked uint64) bool { return asks != 0 && asked != 0 && asks != asked }
 
 // foreign tells whether a reservation is another agent's than the one that who asks speaks for.
 func foreign(c *coordinator.Call, charge *fairshare.Charge) bool {
@@ -251,7 +269,7 @@ func (e *Engine) extendCall(now time.Time, c *coordinator.Call, a *coordinator.C
 	}
 	more[coordinator.DimConcurrency] = c.Seats
 	all := charge.With(&more)
-	if c.OwnOnly && doubtCall(a, q.ledger.DoubtedPlan(&all)) {
+	if e.doubtPlan(c, a, &all) {
 		return false
 	}
 	until := e.extendedEnds(now, c, &all)

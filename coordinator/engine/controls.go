@@ -47,7 +47,11 @@ func (e *Engine) changeControls(set []coordinator.QuotaControl, remove []string,
 		}
 	}
 	for i := range set {
-		if c.put(set[i]) {
+		if set[i].Kind == coordinator.ControlCorrect {
+			if one, done := e.correct(set[i]); done {
+				stand.Set, changed.Set = append(stand.Set, one), append(changed.Set, one)
+			}
+		} else if c.put(set[i]) {
 			stand.Set, changed.Set = append(stand.Set, set[i]), append(changed.Set, set[i])
 		}
 	}
@@ -58,6 +62,24 @@ func (e *Engine) changeControls(set []coordinator.QuotaControl, remove []string,
 		return
 	}
 	e.emit(stand)
+}
+
+// correct moves what counts as used, and gives the correction as it has been made; false: there is nothing to.
+func (e *Engine) correct(one coordinator.QuotaControl) (coordinator.QuotaControl, bool) {
+	d, by, err := one.Correction()
+	if err != nil {
+		return one, false
+	}
+	one.At = e.quotas.ledger.Now()
+	if e.now.After(one.At) {
+		one.At = e.now
+	}
+	moved, ok := e.quotas.ledger.Correct(one.At, one.Target, d, by)
+	if !ok || moved == 0 {
+		return one, false
+	}
+	e.quotaAlerts()
+	return one.Corrected(d, moved), true
 }
 
 // find is the place of one in the list; -1: it does not stand.
@@ -145,13 +167,23 @@ func (e *Engine) foldControls(at time.Time, r *coordinator.QuotaControlled) {
 		c.remove(id)
 	}
 	for i := range r.Set {
-		c.put(r.Set[i])
+		if one := &r.Set[i]; one.Kind == coordinator.ControlCorrect {
+			e.quotas.ledger.FoldCorrection(one)
+		} else {
+			c.put(*one)
+		}
 	}
 	e.days.fold(r)
 }
 
+// changesControls tells whether a record changes what stands.
 func changesControls(r *coordinator.QuotaControlled) bool {
-	return r.First || len(r.Set)+len(r.Removed) > 0
+	return r.First || len(r.Removed) > 0 || slices.ContainsFunc(r.Set, func(one coordinator.QuotaControl) bool { return one.Kind != coordinator.ControlCorrect })
+}
+
+// corrects tells whether a record corrects what was used.
+func corrects(r *coordinator.QuotaControlled) bool {
+	return slices.ContainsFunc(r.Set, func(one coordinator.QuotaControl) bool { return one.Kind == coordinator.ControlCorrect })
 }
 
 // agentsAlone tells whether all that a record changes is that agents are registered that were not
@@ -186,7 +218,7 @@ func (e *Engine) PolicyDue(at time.Time, next coordinator.Record) bool {
 	}
 	r, more := next.(*coordinator.QuotaControlled)
 	switch {
-	case next != nil && !more:
+	case next != nil && (!more || corrects(r)):
 		return true
 	case l.Fresh() && len(e.lanes.order) == 0: // as where a journal begins, or a snapshot
 		return false

@@ -236,23 +236,30 @@ func TestQuotaEstimateBeyondTheLimit(t *testing.T) {
 	want(t, r.assign(job("t2").of("team").tokens(2048, 512)), "fail t2 exceeds_quota") // stated
 }
 
-// A result that tells of more than a thousand times what was set aside is charged, and people are
-// told: once for the dispatch, also where it tells so late. 600 were set aside, which count as
-// 1000 at least.
+// A result that tells of more than can be believed is held at what can: of 1,000 of its own, with 600 set
+// aside, as much again. People are told: once for the dispatch, also where it tells so late. Where nothing
+// limits tokens a thousand times the 600, which count as 1,000 at least, is charged, and told of beyond that.
 func TestQuotaExcessiveUsage(t *testing.T) {
+	limited, unlimited := daily(1000), requests(100, 100)
 	for name, c := range map[string]struct {
+		limit   func(*coordinator.QuotaNode)
 		in, out float64
 		late    bool
+		used    int64
 		told    []string
 	}{
-		"a million":       {999_000, 1000, false, nil},
-		"and one":         {999_000, 1001, false, []string{`a says that t1 of "team" took 1000001 of total_tokens, estimated 600`}},
-		"and one, late":   {999_000, 1001, true, []string{`a says that t1 of "team" took 1000001 of total_tokens, estimated 600`}},
-		"10^15 of output": {10, 1e15, false, []string{`a says that t1 of "team" took 1000000000000010 of total_tokens, estimated 600`}},
+		"as much again":       {limited, 1900, 100, false, 2000, nil},
+		"and one":             {limited, 1900, 101, false, 2000, []string{`a says that t1 of "team" took 2001 of total_tokens, estimated 600, charged 2000`}},
+		"and one, late":       {limited, 1900, 101, true, 2000, []string{`a says that t1 of "team" took 2001 of total_tokens, estimated 600, charged 2000`}},
+		"10^15 of output":     {limited, 10, 1e15, false, 2000, []string{`a says that t1 of "team" took 1000000000000010 of total_tokens, estimated 600, charged 2000`}},
+		"a thousand times":    {unlimited, 999_000, 1000, false, 1_000_000, nil},
+		"once more":           {unlimited, 999_000, 1001, false, 1_000_001, []string{`a says that t1 of "team" took 1000001 of total_tokens, estimated 600, charged 1000001`}},
+		"of more than can be": {unlimited, 1e15, 0, false, 100_000_000, []string{`a says that t1 of "team" took 1000000000000000 of input_tokens, estimated 500, charged 100000000`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := ready(t, policyOf(worker("a").slots(10)).quotas(quotasOf().group("team", 1, daily(1000))).
+			r := ready(t, policyOf(worker("a").slots(10)).quotas(quotasOf().group("team", 1, c.limit)).
 				set(func(s *coordinator.Settings) { s.StaleAfter = time.Hour }))
+			r.Record(true)
 			r.give(job("t1").of("team").tokens(500, 100))
 			if c.late {
 				r.track(r.fleet.byID["a"])
@@ -267,8 +274,14 @@ func TestQuotaExcessiveUsage(t *testing.T) {
 				}
 			}
 			want(t, told, c.told...)
-			if n, _ := r.quotas.ledger.Node(r.now, "pool/team"); n.Budgets[0].Used != int64(c.in+c.out) {
-				t.Errorf("%+v", n.Budgets[0])
+			var ended *coordinator.QuotaEnded
+			for _, rec := range r.Records(nil) {
+				if one, is := rec.(*coordinator.QuotaEnded); is && one.How == coordinator.QuotaSettled {
+					ended = one
+				}
+			}
+			if ended == nil || ended.Used[coordinator.DimTotalTokens] != c.used || (ended.Told[coordinator.DimTotalTokens] > c.used) != (ended.Told != coordinator.Amounts{}) {
+				t.Fatalf("it is recorded as %+v, want %d used", ended, c.used)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"time"
 
 	"taskbus/coordinator"
@@ -16,11 +17,14 @@ func (e *Engine) settleQuota(now time.Time, t *openTask, r *coordinator.Result) 
 	h.took = r.Duration
 	switch {
 	case r.Usage != nil:
-		used := q.ledger.Used(&h.charge, t.task.Type, r.Usage)
-		q.flow.settled(now, &h.charge.Amounts, &used)
-		e.endQuota(now, t, coordinator.QuotaSettled, used, t.task.Type)
+		ended, x := q.held(now, h.key, q.ledger.Used(&h.charge, t.task.Type, r.Usage))
+		if ended.Told == (coordinator.Amounts{}) { // else nothing is to be learnt from it
+			ended.Type = t.task.Type
+		}
+		q.flow.settled(now, &h.charge.Amounts, &ended.Used)
+		e.endQuota(now, t, ended, x)
 	case r.Outcome == coordinator.OutcomeCancelled && !t.begun, r.Outcome == coordinator.OutcomeRejected && !r.Attempted:
-		e.endQuota(now, t, coordinator.QuotaReleased, coordinator.Amounts{}, "")
+		e.endQuota(now, t, &coordinator.QuotaEnded{How: coordinator.QuotaReleased}, fairshare.Excess{})
 	default:
 		e.quotaAsThought(t)
 	}
@@ -32,7 +36,7 @@ func (e *Engine) quotaAsThought(t *openTask) {
 	if h := t.quota; h != nil && h.open {
 		used := h.usual
 		used[coordinator.DimConcurrency] = 0
-		e.endQuota(e.now, t, coordinator.QuotaSettled, used, "")
+		e.endQuota(e.now, t, &coordinator.QuotaEnded{How: coordinator.QuotaSettled, Used: used}, fairshare.Excess{})
 	}
 }
 
@@ -40,7 +44,7 @@ func (e *Engine) quotaAsThought(t *openTask) {
 // took. Should its agent tell that yet, it is charged.
 func (e *Engine) freeQuota(now time.Time, t *openTask) {
 	if h := t.quota; h != nil && h.open {
-		e.endQuota(now, t, coordinator.QuotaExpired, coordinator.Amounts{}, "")
+		e.endQuota(now, t, &coordinator.QuotaEnded{How: coordinator.QuotaExpired}, fairshare.Excess{})
 	}
 }
 
@@ -48,7 +52,7 @@ func (e *Engine) freeQuota(now time.Time, t *openTask) {
 // which an earlier copy may have been, under another attempt then.
 func (e *Engine) unpublishedQuota(now time.Time, t *openTask) {
 	if h := t.quota; h != nil && h.open && !t.resumed {
-		e.endQuota(now, t, coordinator.QuotaReleased, coordinator.Amounts{}, "")
+		e.endQuota(now, t, &coordinator.QuotaEnded{How: coordinator.QuotaReleased}, fairshare.Excess{})
 	}
 	e.freeQuota(now, t)
 }
@@ -56,24 +60,38 @@ func (e *Engine) unpublishedQuota(now time.Time, t *openTask) {
 // unbegunQuota ends what was set aside for a dispatch that came out of its agent's queue.
 func (e *Engine) unbegunQuota(now time.Time, t *openTask) {
 	if h := t.quota; h != nil && h.open && !t.begun && !t.unanswered {
-		e.endQuota(now, t, coordinator.QuotaReleased, coordinator.Amounts{}, "")
+		e.endQuota(now, t, &coordinator.QuotaEnded{How: coordinator.QuotaReleased}, fairshare.Excess{})
 	}
 }
 
-// endQuota ends it. The estimator learns from what was used by a task of a type that is
-// given.
-func (e *Engine) endQuota(now time.Time, t *openTask, how coordinator.QuotaEnd, used coordinator.Amounts, taskType string) {
+// held is the end of a reservation by its agent's word about a task, as far as that is believed. Of what is
+// not it gives the first, for people.
+func (q *quotas) held(now time.Time, key coordinator.TaskKey, told coordinator.Amounts) (*coordinator.QuotaEnded, fairshare.Excess) {
+	ended := &coordinator.QuotaEnded{How: coordinator.QuotaSettled, Word: coordinator.WordOwn}
+	used, doubt := q.ledger.Held(now, key, told)
+	if ended.Used = used; doubt == nil {
+		return ended, fairshare.Excess{}
+	}
+	ended.Told = told
+	c, _, _ := q.ledger.Find(key)
+	return ended, fairshare.Excess{Dimension: doubt.Dimension, Reserved: c.Amounts[doubt.Dimension], Used: doubt.Told}
+}
+
+// endQuota ends it so. The estimator learns from what was used by a task of a type that is given. x is what
+// of its usage is beyond belief.
+func (e *Engine) endQuota(now time.Time, t *openTask, ended *coordinator.QuotaEnded, x fairshare.Excess) {
 	h, q := t.quota, &e.quotas
-	ended := &coordinator.QuotaEnded{Key: h.key, How: how, Used: used, At: now, Type: taskType, Took: h.took}
+	ended.Key, ended.At, ended.Took = h.key, now, h.took
 	h.open, h.took = false, 0
 	open := q.ledger.IsOpen(h.key)
 	e.turnKnown(&h.charge, h.charge.Expect, ended)
 	if !open { // nothing but its turn was charged
 		return
 	}
-	switch how {
+	switch ended.How {
 	case coordinator.QuotaSettled:
-		e.excessive(t.task.ID, &h.charge, q.ledger.Settle(now, h.key, used, false).Excess)
+		settled := q.ledger.SettleBy(now, h.key, ended.Used, false, ended.Word)
+		e.excessive(t.task.ID, &h.charge, ended, cmp.Or(x, settled.Excess))
 		q.observe(&h.charge, ended)
 		e.countDay(&h.charge, ended)
 	case coordinator.QuotaReleased:
@@ -115,13 +133,13 @@ func (e *Engine) settleLate(now time.Time, r *coordinator.Result, attempt int) {
 	if !known || open || c.Agent != r.Agent {
 		return
 	}
-	used := q.ledger.Used(&c, "", r.Usage)
-	settled := q.ledger.Settle(now, key, used, true)
+	ended, x := q.held(now, key, q.ledger.Used(&c, "", r.Usage))
+	settled := q.ledger.SettleBy(now, key, ended.Used, true, ended.Word)
 	if !settled.Late {
 		return
 	}
-	e.excessive(r.Task, &c, settled.Excess)
-	ended := &coordinator.QuotaEnded{Key: key, How: coordinator.QuotaSettled, Used: used, At: now, Keep: true, Took: r.Duration, Late: lateOwner(&c, settled)}
+	e.excessive(r.Task, &c, ended, cmp.Or(x, settled.Excess))
+	ended.Key, ended.At, ended.Keep, ended.Took, ended.Late = key, now, true, r.Duration, lateOwner(&c, settled)
 	e.turnKnown(&c, 0, ended)
 	e.countDay(&c, ended)
 	e.record(ended)
@@ -136,10 +154,14 @@ func lateOwner(c *fairshare.Charge, s fairshare.Ended) *coordinator.QuotaOwner {
 	return &coordinator.QuotaOwner{Group: c.Group, Agent: c.Agent, Provider: c.Provider, Model: c.Model, Call: c.Call, At: s.Begun, Known: c.Known}
 }
 
-// excessive tells people of usage that is beyond belief, once for each dispatch.
-func (e *Engine) excessive(id coordinator.TaskID, c *fairshare.Charge, x fairshare.Excess) {
+// excessive tells people of usage that is beyond belief, or far beyond what was set aside; once for each
+// dispatch.
+func (e *Engine) excessive(id coordinator.TaskID, c *fairshare.Charge, ended *coordinator.QuotaEnded, x fairshare.Excess) {
 	if x.Used > 0 {
-		e.emit(coordinator.UsageExcessive{Task: id, Agent: c.Agent, Group: c.Group, Dimension: x.Dimension, Estimated: x.Reserved, Reported: x.Used})
+		e.emit(coordinator.UsageExcessive{
+			Task: id, Agent: c.Agent, Group: c.Group, Dimension: x.Dimension, Estimated: x.Reserved, Reported: x.Used,
+			Charged: ended.Used[x.Dimension],
+		})
 	}
 }
 

@@ -20,21 +20,27 @@ import (
 // Of every tree the budget and the rate count that are most its own: the lowest that are not of
 // nothing. No bound contains what a word has moved, be it used or borrowed, and all but the last
 // hold for the sum of what is said: else each word would make room for the next.
+//
+// What the result of a task tells is its agent's word as well. It is not refused, as the word about a
+// call is, because no question waits for the answer: as much is charged as is believed (see Held).
+//
+// A gateway is believed whatever the others have left, but no word about one call is believed beyond
+// what the largest budget that it concerns has in one period, or mostPlain if that is more: a debt of
+// more than that would never be repaid.
 const (
 	othersKeep     = 10
 	believedBursts = 10
 )
 
-// mostPlain is how much one call may take, by the word of an agent that speaks for itself, of what
-// no limit concerns: requests, tokens, micro-USD.
+// mostPlain is how much one call may take of what no budget bounds better: requests, tokens, micro-USD.
 var mostPlain = coordinator.Amounts{
 	coordinator.DimRequests:    10_000,
 	coordinator.DimInputTokens: 100_000_000, coordinator.DimOutputTokens: 100_000_000, coordinator.DimTotalTokens: 100_000_000,
 	coordinator.DimCost: 10_000_000_000,
 }
 
-// Doubt is that an agent says it has used more than it can be believed: more than Most. Node is whose
-// budget or rate bounds that; empty: none, and nobody would take it for true.
+// Doubt is that a call, or task, is said to have used more than can be believed: more than Most. Node is
+// whose budget or rate bounds that; empty: none, and nothing takes so much.
 type Doubt struct {
 	Node       string
 	Limit      Limit // LimitBudget or LimitRate
@@ -76,13 +82,54 @@ func (l *Ledger) Doubted(now time.Time, key coordinator.TaskKey, used *coordinat
 	return l.doubt(l.wordOn(r, used, coordinator.WordOwn))
 }
 
-// DoubtedUnasked is that for a call for which it had not asked, and of which it tells now.
+// Held holds what a task's agent says it has used against what it can be believed: so much is to be charged.
+// It gives the first of the doubts too; nil: all is believed.
+func (l *Ledger) Held(now time.Time, key coordinator.TaskKey, used coordinator.Amounts) (coordinator.Amounts, *Doubt) {
+	tidy(&used)
+	l.advance(now.UnixNano())
+	r := l.find(key)
+	if r == nil {
+		return used, nil
+	}
+	w := l.wordOn(r, &used, coordinator.WordOwn)
+	first := l.doubt(w)
+	for d := first; d != nil; d = l.doubt(w) { // each bounds one dimension by more
+		w.used[d.Dimension] = d.Most
+	}
+	// Tokens fit together: what is taken off input and output is off all of them, and these are no more than that.
+	in, out, all := &w.used[coordinator.DimInputTokens], &w.used[coordinator.DimOutputTokens], &w.used[coordinator.DimTotalTokens]
+	off := used[coordinator.DimInputTokens] - *in + used[coordinator.DimOutputTokens] - *out
+	*all = min(*all, max(used[coordinator.DimTotalTokens]-off, saturate(*in, *out)))
+	*in = min(*in, *all)
+	*out = min(*out, *all-*in)
+	return w.used, first
+}
+
+// DoubtedCall holds what is told of one call, by whatever word, against what one call can take; nil: it can
+// be. asked is what was reserved for it.
+func (l *Ledger) DoubtedCall(c *Charge, asked *coordinator.Amounts) *Doubt {
+	p := l.PathOf(c)
+	for d := range coordinator.DimConcurrency {
+		most := max(asked[d], mostPlain[d])
+		for _, n := range p.list() {
+			if b := l.nodes[n].budgets[d]; b != nil {
+				most = max(most, b.base)
+			}
+		}
+		if told := c.Amounts[d]; told > most {
+			return &Doubt{Dimension: d, Told: told, Most: most}
+		}
+	}
+	return nil
+}
+
+// DoubtedUnasked is Doubted for a call for which its agent had not asked, and of which it tells now.
 func (l *Ledger) DoubtedUnasked(now time.Time, c *Charge) *Doubt {
 	l.advance(now.UnixNano())
 	return l.doubt(&word{path: l.PathOf(c), at: l.now, used: c.Amounts})
 }
 
-// DoubtedPlan is that for what it asks for: nothing is in doubt but what no limit concerns.
+// DoubtedPlan is Doubted for what its agent asks for: nothing is in doubt but what no limit concerns.
 func (l *Ledger) DoubtedPlan(c *Charge) *Doubt {
 	for d := range coordinator.DimConcurrency {
 		x := c.Amounts[d]

@@ -31,6 +31,15 @@ func (a *liar) charge(now time.Time, told int64) bool {
 	return true
 }
 
+// result tells of a task that it has used so much, and what is charged of that, which is believed.
+func (a *liar) result(t *rapid.T, now time.Time, key coordinator.TaskKey, told int64) {
+	used, doubt := a.l.Held(now, key, tokens(a.group, told).Amounts)
+	if a.l.Doubted(now, key, &used) != nil || (doubt == nil) != (used == tokens(a.group, told).Amounts) {
+		t.Fatalf("of %d %+v are held, with %+v in doubt", told, used, doubt)
+	}
+	a.l.SettleBy(now, key, used, false, coordinator.WordOwn)
+}
+
 // settle tells that it has used so much; nil: it is believed.
 func (a *liar) settle(now time.Time, key coordinator.TaskKey, told int64) *Doubt {
 	used := tokens(a.group, told).Amounts
@@ -189,6 +198,11 @@ func TestOthersKeepTheirs(outer *testing.T) {
 				}
 			case 2:
 				if len(open) == 0 {
+					break
+				}
+				if rapid.Bool().Draw(t, "task") {
+					a.result(t, now, open[0], told<<rapid.IntRange(0, 40).Draw(t, "wild"))
+					open = open[1:]
 					break
 				}
 				if d := a.settle(now, open[0], told); d != nil && a.settle(now, open[0], d.Most) != nil {

@@ -32,15 +32,9 @@ func (l *Ledger) close(f *budget) {
 		return
 	}
 	f.each(func(b *budget) {
-		if b.used|b.lent|b.borrowed|b.lentOut|b.borrowedIn|b.told|b.beyond == 0 {
-			return
+		if b.used|b.lent|b.borrowed|b.lentOut|b.borrowedIn|b.told|b.beyond|b.alerted != 0 {
+			l.keepClosed(b.export(l.nodes[b.node].spec.ID))
 		}
-		r := b.export(l.nodes[b.node].spec.ID)
-		for len(r.Values) < closedValues {
-			r.Values = append(r.Values, 0)
-		}
-		r.Values[closedValues-1] = 1
-		l.keepClosed(r)
 	})
 }
 
@@ -49,6 +43,13 @@ func closed(r *coordinator.QuotaBefore) bool { return !r.Rate && len(r.Values) =
 
 // keepClosed keeps the books of one budget's period, and forgets the oldest beyond so many.
 func (l *Ledger) keepClosed(r *coordinator.QuotaBefore) {
+	if !closed(r) {
+		of := *r
+		of.Values = make([]int64, closedValues)
+		copy(of.Values, r.Values)
+		of.Values[closedValues-1] = 1
+		r = &of
+	}
 	key := closedKey{r.Node, r.Dimension}
 	rows := l.closed[key]
 	if n := len(rows); n > 0 && rows[n-1].Start == r.Start { // reopened, and closed once more
@@ -106,6 +107,7 @@ func (l *Ledger) NotAfter(now time.Time) {
 		h.blocked, h.cutAt, h.rises, h.rest, h.takes = back(h.blocked), back(h.cutAt), back(h.rises), back(h.rest), back(h.takes)
 	}
 	l.reservationsNotAfter(at, was)
+	l.formerNotAfter(at, back)
 	for _, f := range l.roots {
 		if f.span.start > at {
 			l.reopen(f)
@@ -131,6 +133,45 @@ func (l *Ledger) reservationsNotAfter(at, was int64) {
 		if r.until != 0 && until != r.until {
 			l.endAt(r, time.Unix(0, until))
 		}
+	}
+}
+
+// formerNotAfter does for what is not listed what is done for what is: of budgets the books that were closed
+// count again, and what has been used in periods that have not begun; rates are back in time.
+func (l *Ledger) formerNotAfter(at int64, back func(int64) int64) {
+	var all, ahead []*coordinator.QuotaBefore
+	take := func(r *coordinator.QuotaBefore) bool {
+		switch {
+		case r.Start > at:
+			ahead = append(ahead, r)
+		case r.Start+r.Values[15] > at:
+			all = append(all, r)
+		default:
+			return false
+		}
+		return true
+	}
+	for _, r := range l.former {
+		if r.Rate {
+			of := *r
+			of.Values = slices.Clone(r.Values)
+			of.Values[0], of.Values[1] = back(of.Values[0]), back(of.Values[1])
+			all = append(all, &of)
+		} else {
+			take(r)
+		}
+	}
+	for _, r := range l.exportClosed(nil) {
+		r := r.(*coordinator.QuotaBefore)
+		if key := (closedKey{r.Node, r.Dimension}); l.budgetOf(r.Node, r.Dimension) == nil && take(r) {
+			if l.closed[key] = slices.DeleteFunc(l.closed[key], func(x *coordinator.QuotaBefore) bool { return x == r }); len(l.closed[key]) == 0 {
+				delete(l.closed, key)
+			}
+		}
+	}
+	l.former = nil
+	for _, r := range slices.Concat(all, ahead) {
+		l.former.usedNow(at, r)
 	}
 }
 

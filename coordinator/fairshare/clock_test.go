@@ -80,3 +80,83 @@ func TestClosedPeriodsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestClockAheadIsToldOnce: 900 of 1000 are set aside, which is told, and nothing is used when a leader's clock is
+// ahead. At the right time nothing is told again.
+func TestClockAheadIsToldOnce(t *testing.T) {
+	const d = coordinator.DimTotalTokens
+	q := &newTree(monthly(d, 1000)).Quotas
+	right := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	for _, snapshot := range []bool{false, true} {
+		l := NewLedger()
+		l.Install(right, q)
+		if v := l.Reserve(right, id(1), tokens("", 900), time.Time{}); !v.OK {
+			t.Fatalf("%+v", v)
+		}
+		if told := l.Alerts(nil); len(told) != 2 {
+			t.Fatalf("told: %+v, want 80 and 90 %%", told)
+		}
+		for _, now := range []time.Time{right.AddDate(0, 0, 40), right.Add(time.Second)} {
+			if snapshot {
+				l = restarted(l, now, q)
+			}
+			l.NotAfter(now)
+			l.Review(now)
+		}
+		if told := l.Alerts(nil); len(told) != 0 {
+			t.Errorf("snapshot: %v: told again: %+v", snapshot, told)
+		}
+	}
+}
+
+// TestClockAheadWithoutQuotas: whatever leaders with and without quotas whose clocks are ahead leave behind, at the
+// right time what was used counts in the month at hand, and in no other.
+func TestClockAheadWithoutQuotas(t *testing.T) {
+	const d = coordinator.DimTotalTokens
+	q := &newTree(monthly(d, 1000)).group("a", "pool", monthly(d, 1000)).Quotas
+	right := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	ahead := right.AddDate(0, 0, 40)
+	type term struct {
+		at   time.Time
+		q    *coordinator.Quotas
+		uses int64
+	}
+	for name, terms := range map[string][]term{
+		"used ahead, then none":                         {{ahead, q, 200}, {ahead, nil, 0}, {right, nil, 0}},
+		"used, used ahead, then none":                   {{right, q, 300}, {ahead, q, 200}, {ahead, nil, 0}, {right, nil, 0}},
+		"used, none ahead":                              {{right, q, 300}, {right, nil, 0}, {ahead, nil, 0}, {right, nil, 0}},
+		"used, none, used ahead":                        {{right, q, 300}, {right, nil, 0}, {ahead, q, 200}},
+		"used, none ahead, used ahead, none at the end": {{right, q, 300}, {ahead, nil, 0}, {ahead, q, 200}, {right, nil, 0}},
+		"used ahead twice":                              {{ahead, q, 200}, {ahead, nil, 0}, {ahead.AddDate(0, 2, 0), q, 100}, {ahead, nil, 0}, {right, nil, 0}},
+	} {
+		for _, snapshot := range []bool{false, true} {
+			l, now, want := NewLedger(), right, int64(0)
+			lead := func(i int, one term) {
+				if now = one.at.Add(time.Duration(i) * time.Second); snapshot {
+					l = restarted(l, now, one.q)
+				}
+				l.Install(now, one.q)
+				l.NotAfter(now)
+				if one.uses > 0 {
+					use(t, l, now, i+1, "a", one.uses)
+				}
+				want += one.uses
+			}
+			for i, one := range terms {
+				lead(i, one)
+			}
+			lead(len(terms), term{right, q, 1})
+			for _, node := range []string{"pool", "pool/a"} {
+				if v := budgetView(t, l, now, node); v.Used != want || v.Start.Month() != time.November {
+					t.Errorf("%s (snapshot: %v): %s: %+v, want %d used in November", name, snapshot, node, v, want)
+				}
+			}
+			now = now.AddDate(0, 1, 0)
+			use(t, l, now, 100, "a", 5)
+			l.Install(now, q)
+			if v := budgetView(t, l, now, "pool/a"); v.Used != 5 {
+				t.Errorf("%s (snapshot: %v): %+v, want 5 used in December", name, snapshot, v)
+			}
+		}
+	}
+}

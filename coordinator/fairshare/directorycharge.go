@@ -126,7 +126,7 @@ func (d *Directory) ForCall(c *coordinator.Call, e *Estimator) (charge Charge, g
 		charge, _, guessed = d.demand(group, c.Operation, &c.Usage, e)
 	}
 	charge.Agent, charge.NoBorrowing = c.Agent, c.NoBorrowing
-	charge.Call, charge.Operation, charge.Untold, charge.Expect = true, c.Operation, c.ChargeUntold, 0
+	charge.Call, charge.Operation, charge.Untold, charge.Expect, charge.Asked = true, c.Operation, c.ChargeUntold, 0, c.Asked
 	if charge.Amounts[coordinator.DimConcurrency] = c.Seats; c.Op == coordinator.CallConsume || c.Op == coordinator.CallCharge {
 		charge.Amounts[coordinator.DimConcurrency] = 0
 	}

@@ -48,20 +48,63 @@ func (f *former) add(r *coordinator.QuotaBefore) {
 	}
 }
 
-// forget drops what would make no difference any more.
-func (f *former) forget(now int64) {
-	*f = slices.DeleteFunc(*f, func(r *coordinator.QuotaBefore) bool {
+// forgetFormer drops what would make no difference any more, but for periods that a clock may have ended that
+// is ahead (see close).
+func (l *Ledger) forgetFormer() {
+	l.former = slices.DeleteFunc(l.former, func(r *coordinator.QuotaBefore) bool {
 		if r.Rate {
-			return max(r.Values[0], r.Values[1]) <= now
+			return max(r.Values[0], r.Values[1]) <= l.now
 		}
-		return r.Start+r.Values[15] <= now
+		over := r.Start+r.Values[15] <= l.now
+		if over && r.Values[15] >= leastKept {
+			l.keepClosed(r)
+		}
+		return over
 	})
+}
+
+// usedNow adds books of a budget, or rate, as of now, whenever their period is: to those of the budget's period
+// that are there already, else as they are, or in the period of now, in UTC (see restorePeriod), if theirs has
+// not begun.
+func (f *former) usedNow(now int64, r *coordinator.QuotaBefore) {
+	if r.Rate {
+		f.add(r)
+		return
+	}
+	wide := func(r *coordinator.QuotaBefore) *coordinator.QuotaBefore {
+		of := *r
+		of.Values = make([]int64, 19)
+		copy(of.Values, r.Values)
+		return &of
+	}
+	of := wide(r)
+	v := of.Values
+	period := coordinator.Period{Unit: coordinator.PeriodUnit(v[13]), Interval: time.Duration(v[14])}
+	for i, x := range *f {
+		if !x.Rate && x.Node == r.Node && x.Dimension == r.Dimension && x.Values[13] == v[13] && x.Values[14] == v[14] {
+			x = wide(x)
+			for _, n := range [...]int{0, 1, 17, 18} { // used, spent, told, beyond
+				x.Values[n] = min(x.Values[n]+v[n], mostUsed)
+			}
+			x.Values[10] = max(x.Values[10], v[10])
+			(*f)[i] = x
+			return
+		}
+	}
+	if of.Start > now {
+		s := spanOf(period, now, nil)
+		of.Start, v[15], v[16] = s.start, s.end-s.start, s.start-spanOf(period, s.start-1, nil).start
+		for _, n := range [...]int{2, 3, 4, 5, 6, 7, 8, 9, 11, 12} { // loans, credits, repayment and the period before
+			v[n] = 0
+		}
+	}
+	f.add(of)
 }
 
 // Remembers tells whether anything is known of what quotas have counted that are not installed now, or of
 // reservations.
 func (l *Ledger) Remembers() bool {
-	l.former.forget(l.now)
+	l.forgetFormer()
 	return len(l.former)+len(l.unlisted)+len(l.open) > 0
 }
 

@@ -29,7 +29,7 @@ func (l *Ledger) Install(now time.Time, q *coordinator.Quotas) {
 		l.repay = q.RepayPercent
 		l.build(q)
 	}
-	l.former.forget(l.now)
+	l.forgetFormer()
 	l.resume() // before more are kept: of these nothing is listed
 	for i := range old {
 		var heir *node

@@ -85,6 +85,8 @@ type Charge struct {
 	Untold    bool
 	// Known is by which names it stands in the history.
 	Known coordinator.NameKept
+	// Asked is a hash of what was asked for (see coordinator.Call); 0: nobody knows.
+	Asked uint64
 }
 
 // NewLedger makes a ledger without quotas: everything is admitted.

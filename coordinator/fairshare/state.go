@@ -13,7 +13,7 @@ import (
 // quotas (see Import) they give one that answers alike.
 func (l *Ledger) Export(now time.Time) []coordinator.Record {
 	l.advance(now.UnixNano())
-	l.former.forget(l.now)
+	l.forgetFormer()
 	l.unlisted.forget(now)
 	// A node without an ID stands for the ledger itself: its time.
 	all := []coordinator.Record{&coordinator.QuotaBefore{Start: l.now}}
@@ -149,14 +149,14 @@ func (c *Charge) Reserved(key coordinator.TaskKey, at time.Time) *coordinator.Qu
 	return &coordinator.QuotaReserved{
 		Key: key, Group: c.Group, Agent: c.Agent, Provider: c.Provider, Model: c.Model,
 		Amounts: c.Amounts, Expect: c.Expect, NoBorrowing: c.NoBorrowing, At: at,
-		Call: c.Call, Operation: c.Operation, Untold: c.Untold, Known: c.Known,
+		Call: c.Call, Operation: c.Operation, Untold: c.Untold, Known: c.Known, Asked: c.Asked,
 	}
 }
 
 func (l *Ledger) foldReserved(r *coordinator.QuotaReserved) {
 	c := Charge{
 		Group: r.Group, Agent: r.Agent, Provider: r.Provider, Model: r.Model, Amounts: r.Amounts, Expect: r.Expect, NoBorrowing: r.NoBorrowing,
-		Call: r.Call, Operation: r.Operation, Untold: r.Untold, Known: r.Known,
+		Call: r.Call, Operation: r.Operation, Untold: r.Untold, Known: r.Known, Asked: r.Asked,
 	}
 	tidy(&c.Amounts)
 	if r.Before {

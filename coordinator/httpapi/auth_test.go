@@ -93,6 +93,9 @@ func TestAuthReadsHeaders(t *testing.T) {
 			}
 			id := resp.Header.Get("X-Quota-Reservation")
 			tc.want.Key, tc.want.Priority = coordinator.CallKey("a", id), coordinator.PriorityNormal
+			if tc.want.Op == coordinator.CallReserve || tc.want.Op == coordinator.CallConsume && tc.want.Keep {
+				tc.want.Asked = tc.want.HashAsked()
+			}
 			if got := src.calls[0]; !reflect.DeepEqual(got, tc.want) || id == "" {
 				t.Errorf("asked  %+v\nwanted %+v, of the reservation %q", got, tc.want, id)
 			}

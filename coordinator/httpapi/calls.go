@@ -78,9 +78,13 @@ func (a *api) ask(w http.ResponseWriter, r *http.Request, call coordinator.Call,
 	case coordinator.CallEnded:
 		how.problem(w, http.StatusConflict, "Reservation has ended", "The reservation "+id+" has been settled, released or has expired before; nothing has changed.")
 	case coordinator.CallDoubted:
-		how.problem(w, http.StatusUnprocessableEntity, "Beyond belief", "Nothing was charged or set aside: "+x.Lacks.Text+". A gateway, or whoever has its token, may tell of more.")
+		detail := "Nothing was charged or set aside: " + x.Lacks.Text + "."
+		if call.OwnOnly {
+			detail += " A gateway, or whoever has its token, may tell of more."
+		}
+		how.problem(w, http.StatusUnprocessableEntity, "Beyond belief", detail)
 	case coordinator.CallTaken:
-		how.problem(w, http.StatusConflict, "Id is taken", "The reservation "+id+" stands, and nothing has changed: settle or release it, or give this call an id of its own.")
+		how.problem(w, http.StatusConflict, "Id is taken", "The id "+id+" stands for another call, or was asked for with another body, and nothing has changed: ask again with the same, settle or release what stands, or give this call an id of its own.")
 	case coordinator.CallForeign:
 		how.problem(w, http.StatusForbidden, "Not its group", "Agent "+string(x.Agent)+" does not belong to the group that it names; leave group_id out, or list the agent in quotas.yaml.")
 	default:
@@ -131,6 +135,9 @@ func (a *api) callOf(w http.ResponseWriter, who caller, op coordinator.CallOp, s
 		Operation: said.operation, Usage: said.usage, Meant: said.meant, Seats: said.seats, NoBorrowing: said.noBorrowing,
 		Priority: said.priority, TTL: said.ttl, ChargeUntold: said.chargeUntold,
 		Routes: said.routes, Heard: said.heard,
+	}
+	if keep && !existing(op) && op != coordinator.CallCheck {
+		call.Asked = call.HashAsked()
 	}
 	if op == coordinator.CallCheck {
 		id = "" // nothing is made under it

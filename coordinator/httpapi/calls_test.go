@@ -46,3 +46,32 @@ func TestAnotherAgentIsRefused(t *testing.T) {
 		t.Errorf("%d %s, and %d calls were asked about", resp.StatusCode, said, len(src.calls))
 	}
 }
+
+// What is asked for under an id of the caller's is known by a hash, for whatever time it is; an
+// id that is taken is answered 409.
+func TestIDsStandForOneCall(t *testing.T) {
+	asked := func(op coordinator.CallOp, said string) uint64 {
+		src := granted()
+		resp := changeWith(src, callOptions, request{http.MethodPost, "/v1/quota/" + op.String(), said, [][2]string{asGateway}})
+		if text := body(t, resp); resp.StatusCode != 200 || len(src.calls) != 1 {
+			t.Fatalf("%s %s: %d %s", op, said, resp.StatusCode, text)
+		}
+		return src.calls[0].Asked
+	}
+	const first = `{"reservation_id": "r", "agent_id": "a", "input_tokens": 100}`
+	same := asked(coordinator.CallReserve, first)
+	if same == 0 || asked(coordinator.CallReserve, first) != same || asked(coordinator.CallConsume, first) == 0 || asked(coordinator.CallCharge, first) == 0 ||
+		asked(coordinator.CallReserve, `{"reservation_id": "r", "agent_id": "a", "input_tokens": 100, "ttl_seconds": 5}`) != same {
+		t.Error("the same call has another hash")
+	}
+	if other := asked(coordinator.CallReserve, `{"reservation_id": "r", "agent_id": "a", "input_tokens": 5000}`); other == same || other == 0 {
+		t.Error("another call has the same hash")
+	}
+	if asked(coordinator.CallReserve, `{"agent_id": "a", "input_tokens": 100}`) != 0 {
+		t.Error("there is a hash where no id is given")
+	}
+	resp := changeWith(refusedBy(coordinator.CallTaken), callOptions, request{http.MethodPost, "/v1/quota/consume", first, [][2]string{asGateway}})
+	if said := body(t, resp); resp.StatusCode != 409 || !strings.Contains(said, `"title":"Id is taken"`) {
+		t.Errorf("%d %s", resp.StatusCode, said)
+	}
+}

@@ -32,11 +32,11 @@ func (b *BadControl) Error() string { return b.Why }
 // QuotaControl is a standing change to quotas.yaml.
 type QuotaControl struct {
 	ID string `json:"id"`
-	// Kind is set, boost, group or agent. Target is the id of a node; of a group or agent that
+	// Kind is set, boost, group, agent or correct. Target is the id of a node; of a group or agent that
 	// is registered its own id.
 	Kind   string `json:"kind"`
 	Target string `json:"target"`
-	// Key and Value of set and boost; of a group or agent Value is its entry, as JSON.
+	// Key and Value of set, boost and correct; of a group or agent Value is its entry, as JSON.
 	Key   string    `json:"key,omitempty"`
 	Value string    `json:"value"`
 	Until time.Time `json:"until,omitzero"`
@@ -55,12 +55,14 @@ type QuotaControls struct {
 	Controls   []QuotaControl `json:"controls"`
 }
 
-// QuotaChange sets settings of a node, or boosts them.
+// QuotaChange sets settings of a node, or boosts them, or corrects what counts as used of it.
 type QuotaChange struct {
 	Node string
-	// Values by their keys, sorted; Boost: they are relative.
-	Values []QuotaValue
-	Boost  bool
+	// Values by their keys, sorted; Boost: they are relative. Correct: they are by how much what was used in
+	// these dimensions is wrong.
+	Values  []QuotaValue
+	Boost   bool
+	Correct bool
 	// Until it ends, or For how long it stands; both zero: until somebody ends it.
 	Until      time.Time
 	For        time.Duration
@@ -123,12 +125,12 @@ func (a *api) control(w http.ResponseWriter, r *http.Request) {
 
 // readChange reads the body, or answers the request.
 func readChange(w http.ResponseWriter, r *http.Request) (q QuotaChange, ok bool) {
-	const want = `such as {"node": "pool/team-a", "set": {"weight": 5}, "reason": "..."}, or {"node": "pool/team-a", "boost": {"total_tokens": "+50%"}, "for_seconds": 7200}`
+	const want = `such as {"node": "pool/team-a", "set": {"weight": 5}, "reason": "..."}, or {"node": "pool/team-a", "boost": {"total_tokens": "+50%"}, "for_seconds": 7200}, or {"node": "pool/team-a", "correct": {"total_tokens": -1900}}`
 	var node, until, by, reason *string
-	var set, boost []QuotaValue
+	var set, boost, correct []QuotaValue
 	var seconds *float64
 	if !readBody(w, r, want,
-		textMember("node", &node), valuesMember("set", &set), valuesMember("boost", &boost),
+		textMember("node", &node), valuesMember("set", &set), valuesMember("boost", &boost), valuesMember("correct", &correct),
 		textMember("until", &until), textMember("by", &by), textMember("reason", &reason),
 		numberMember("for_seconds", &seconds, true, func(n float64) bool { return n >= 1 && n <= maxControlFor.Seconds() }, "a whole number of seconds, from 1 to 31622400")) {
 		return q, false
@@ -139,8 +141,10 @@ func readChange(w http.ResponseWriter, r *http.Request) (q QuotaChange, ok bool)
 		fault = "node is missing"
 	case !ValidNodeID(*node):
 		fault = "node is not the id of a node; GET /v1/quota lists them"
-	case (len(set) > 0) == (len(boost) > 0):
-		fault = "one of set and boost must say what is to change"
+	case min(len(set), 1)+min(len(boost), 1)+min(len(correct), 1) != 1:
+		fault = "one of set, boost and correct must say what is to change"
+	case len(correct) > 0 && (until != nil || seconds != nil):
+		fault = "what is corrected stays so: leave out until and for_seconds"
 	case until != nil && seconds != nil:
 		fault = "until and for_seconds both say how long; give one"
 	}
@@ -148,6 +152,9 @@ func readChange(w http.ResponseWriter, r *http.Request) (q QuotaChange, ok bool)
 		q = QuotaChange{Node: *node, Values: set}
 		if len(boost) > 0 {
 			q.Values, q.Boost = boost, true
+		}
+		if len(correct) > 0 {
+			q.Values, q.Correct = correct, true
 		}
 		if seconds != nil {
 			q.For = time.Duration(*seconds) * time.Second

@@ -50,8 +50,8 @@ type Source interface {
 	AskLeader(ctx context.Context, calls []coordinator.Call) ([]coordinator.CallAnswer, error)
 	// QuotaControls lists the standing changes to quotas.yaml.
 	QuotaControls(ctx context.Context) (QuotaControls, error)
-	// ControlQuota sets or boosts settings of a node, all of them or none: *BadControl if the
-	// quotas would not be in order with them. Like all changes to quotas it has happened, and
+	// ControlQuota sets or boosts settings of a node, or corrects what was used, all of them or none:
+	// *BadControl if the quotas would not be in order with them. Like all changes to quotas it has happened, and
 	// will survive, when it returns: what waits has been served under the new quotas.
 	ControlQuota(ctx context.Context, q QuotaChange) (QuotaChanged, error)
 	// UncontrolQuota ends a standing change; ErrNoControl.

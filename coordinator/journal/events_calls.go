@@ -14,7 +14,8 @@ const (
 	callPart
 	callOutput
 	callInput
-	callAdmitted // at the end: earlier versions have not known it
+	callAdmitted // at the end, as what follows: earlier versions have not known it
+	callAsked
 )
 
 // callMeant are the bits for how the usage is meant; none: it is estimated.
@@ -42,7 +43,8 @@ func (c *coder) call(call *coordinator.Call) {
 		on(call.Usage != (coordinator.Usage{}), callUsage) |
 		on(len(call.Routes) > 0, callRoutes) |
 		on(call.Heard != nil, callHeard) |
-		on(call.Admitted, callAdmitted))
+		on(call.Admitted, callAdmitted) |
+		on(call.Asked != 0, callAsked))
 	member(c, &call.Op, coordinator.NumCallOps)
 	c.key(&call.Key)
 	c.flag(&call.Keep, m&callKeep != 0)
@@ -77,6 +79,9 @@ func (c *coder) call(call *coordinator.Call) {
 	}
 	if m&callHeard != 0 {
 		c.providerWord(&call.Heard)
+	}
+	if m&callAsked != 0 {
+		c.uvarint(&call.Asked)
 	}
 }
 

@@ -66,7 +66,7 @@ func goldenRecords() []coordinator.Record {
 			Level: coordinator.PriorityHigh, Waiting: 0b0111, Call: true, Operation: "chat", Untold: true, Known: coordinator.ProviderKept},
 		&coordinator.QuotaExtended{Key: key, More: coordinator.Amounts{0, 0, 256, 256}, At: goldenAt, Until: goldenAt.Add(time.Minute)},
 		&coordinator.QuotaEnded{Key: key, How: coordinator.QuotaExpired, Used: coordinator.Amounts{1, 1900, 310, 2210, 44_000}, At: goldenAt, Keep: true, Type: "summarise", Heard: true, Failed: true, Took: 1500 * time.Millisecond,
-			Late: &coordinator.QuotaOwner{Group: "team-a", Agent: "agent-7", Provider: "openai", Model: "gpt-4o", Call: true, At: goldenAt.Add(-time.Hour), Known: coordinator.NoNameKept}, Word: coordinator.WordUnasked},
+			Late: &coordinator.QuotaOwner{Group: "team-a", Agent: "agent-7", Provider: "openai", Model: "gpt-4o", Call: true, At: goldenAt.Add(-time.Hour), Known: coordinator.NoNameKept}, Word: coordinator.WordUnasked, Told: coordinator.Amounts{1, 1e15, 310, 1e15 + 310}},
 		&coordinator.QuotaBefore{Node: "pool/alpha", Dimension: coordinator.DimTotalTokens, Rate: true, Start: 1_900_000_000_000_000_000, Values: []int64{1, -2, 3_000_000}},
 		&coordinator.EstimateBefore{First: true, Tenant: "alpha", Model: "m-1", Level: 2, Input: true, Bucket: 11, Sum: 123_456, Counts: []uint32{3, 10, 4, 70_000}},
 		&coordinator.ShareBefore{First: true, Group: "alpha", Parent: "org", Own: true, Values: []int64{7, 8, -9}},
@@ -180,7 +180,7 @@ func TestOlderEndIsRead(t *testing.T) {
 	m := decodeHex(t, old)
 	for _, r := range goldenRecords() {
 		if want, is := r.(*coordinator.QuotaEnded); is {
-			want.Took, want.Heard, want.Failed, want.Late, want.Word = 0, false, false, nil, coordinator.WordBelieved
+			want.Took, want.Heard, want.Failed, want.Late, want.Word, want.Told = 0, false, false, nil, coordinator.WordBelieved, coordinator.Amounts{}
 			if len(m.Records) != 1 || !reflect.DeepEqual(m.Records[0], r) {
 				t.Errorf("%+v, want %+v", m.Records[0], r)
 			}

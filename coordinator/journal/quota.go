@@ -18,6 +18,7 @@ const (
 	quotaOperation
 	quotaUntold
 	quotaNames
+	quotaAsked
 )
 
 func (c *coder) quotaReserved(r *coordinator.QuotaReserved) {
@@ -33,7 +34,8 @@ func (c *coder) quotaReserved(r *coordinator.QuotaReserved) {
 		on(r.Call, quotaCall) |
 		on(r.Operation != "", quotaOperation) |
 		on(r.Untold, quotaUntold) |
-		on(r.Known != 0, quotaNames))
+		on(r.Known != 0, quotaNames) |
+		on(r.Asked != 0, quotaAsked))
 	c.key(&r.Key)
 	name(c, &r.Group)
 	if m&quotaAgent != 0 {
@@ -71,6 +73,9 @@ func (c *coder) quotaReserved(r *coordinator.QuotaReserved) {
 	c.flag(&r.Untold, m&quotaUntold != 0)
 	if m&quotaNames != 0 {
 		member(c, &r.Known, coordinator.NumNamesKept)
+	}
+	if m&quotaAsked != 0 {
+		c.uvarint(&r.Asked)
 	}
 }
 
@@ -120,10 +125,11 @@ const (
 	endedFailed
 	endedLate
 	endedWord
+	endedTold
 )
 
 func (c *coder) quotaEnded(r *coordinator.QuotaEnded) {
-	m := c.mask(on(r.Keep, endedKeep) | on(r.Type != "", endedType) | on(r.Took != 0, endedTook) | on(r.Heard, endedHeard) | on(r.Failed, endedFailed) | on(r.Late != nil, endedLate) | on(r.Word != 0, endedWord))
+	m := c.mask(on(r.Keep, endedKeep) | on(r.Type != "", endedType) | on(r.Took != 0, endedTook) | on(r.Heard, endedHeard) | on(r.Failed, endedFailed) | on(r.Late != nil, endedLate) | on(r.Word != 0, endedWord) | on(r.Told != (coordinator.Amounts{}), endedTold))
 	c.key(&r.Key)
 	member(c, &r.How, coordinator.NumQuotaEnds)
 	c.amounts(&r.Used)
@@ -145,6 +151,9 @@ func (c *coder) quotaEnded(r *coordinator.QuotaEnded) {
 	}
 	if m&endedWord != 0 {
 		member(c, &r.Word, coordinator.NumQuotaWords)
+	}
+	if m&endedTold != 0 {
+		c.amounts(&r.Told)
 	}
 }
 

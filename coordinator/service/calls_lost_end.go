@@ -12,7 +12,7 @@ import (
 // sort of call.
 func (o *onLoss) standing(held *owedCall, c *coordinator.Call, a *coordinator.CallAnswer) {
 	open := !held.until.IsZero()
-	if open && c.Op != coordinator.CallReserve {
+	if open && c.Op != coordinator.CallReserve || engine.AnotherCall(c.Asked, held.call.Asked) {
 		a.State = coordinator.CallTaken
 		return
 	}
@@ -44,8 +44,8 @@ func (o *onLoss) end(now time.Time, held *owedCall, c *coordinator.Call, a *coor
 		}
 	}
 	charge := o.ofHeld(a, &ended)
-	if c.OwnOnly && exact {
-		if doubt := o.doubted(now, held, charge); doubt != nil { // it stands
+	if exact {
+		if doubt := o.doubted(now, held, charge, c.OwnOnly); doubt != nil { // it stands
 			o.ofHeld(a, held)
 			engine.NotBelieved(a, doubt)
 			return
@@ -60,9 +60,12 @@ func (o *onLoss) end(now time.Time, held *owedCall, c *coordinator.Call, a *coor
 	o.count(now, c.Key, &charge.Amounts)
 }
 
-// doubted holds what an agent says it has used against what it may be believed; nil: it is. That it was
-// let pass by safe_limits makes it no more credible to others' budgets, but to these.
-func (o *onLoss) doubted(now time.Time, held *owedCall, used *fairshare.Charge) *fairshare.Doubt {
+// doubted holds what an agent (own), or a gateway, says was used against what can be believed; nil: it is. That
+// it was let pass by safe_limits makes it no more credible to others' budgets, but to these.
+func (o *onLoss) doubted(now time.Time, held *owedCall, used *fairshare.Charge, own bool) *fairshare.Doubt {
+	if !own {
+		return o.words.anyones(now, used)
+	}
 	if doubt := o.ledger.Doubted(now, held.call.Key, &used.Amounts); doubt != nil {
 		return doubt
 	}

@@ -304,3 +304,28 @@ agents: [{id: a1, group_id: alpha}]
 		}
 	})
 }
+
+// An id stands for one call while no leader can be asked, too; and a gateway that says a call has used what no call
+// does is not believed.
+func TestLossOfAnotherCallUnderTheSameID(t *testing.T) {
+	inLossRig(t, `
+pool: {on_loss: allow, limits: {total_tokens: {amount: 1000, per: day}}}
+groups: [{id: alpha}]
+`, func(r *rig) {
+		for _, op := range []coordinator.CallOp{coordinator.CallReserve, coordinator.CallConsume} {
+			call := func(tokens float64) coordinator.Call {
+				c := aCall(op, op.String(), tokens)
+				c.Asked = c.HashAsked()
+				return c
+			}
+			r.asked(call(10), coordinator.CallGranted)
+			if a := r.asked(call(10), coordinator.CallGranted); !a.Standing {
+				t.Errorf("%s again: %+v", op, a)
+			}
+			r.asked(call(5000), coordinator.CallTaken)
+		}
+		told := aCall(coordinator.CallSettle, coordinator.CallReserve.String(), 1e12)
+		told.Meant = coordinator.UsageExact
+		r.asked(told, coordinator.CallDoubted)
+	})
+}

@@ -55,6 +55,12 @@ func (w *ownWords) says(now time.Time, charge *fairshare.Charge, word *spoken) *
 	return w.doubt(charge, &word.amounts)
 }
 
+// anyones judges what a gateway says that a call has used.
+func (w *ownWords) anyones(now time.Time, charge *fairshare.Charge) *fairshare.Doubt {
+	w.now(now)
+	return w.ledger.DoubtedCall(charge, &coordinator.Amounts{})
+}
+
 // doubt judges what more than has counts already an agent says of a call, together with all else that
 // it has open: else it would ask for as much again before it tells of the first.
 func (w *ownWords) doubt(charge *fairshare.Charge, has *coordinator.Amounts) *fairshare.Doubt {

@@ -34,7 +34,7 @@ func TestOwnWordWithoutALeader(t *testing.T) {
 			// Others are let pass, and it stands: it may be told again.
 			r.asked(own(aCall(coordinator.CallReserve, "2", 900)), coordinator.CallGranted)
 			a := r.asked(own(aCall(coordinator.CallSettle, "1", 1101)), coordinator.CallDoubted)
-			if want := "it says 1101 total_tokens, and an agent is believed up to 1100 total_tokens for this call"; !strings.HasPrefix(a.Lacks.Text, want) || a.Lacks.Node != "pool/poor/a1" {
+			if want := "it says 1101 total_tokens, and is believed up to 1100 total_tokens for this call"; !strings.HasPrefix(a.Lacks.Text, want) || a.Lacks.Node != "pool/poor/a1" {
 				t.Errorf("%+v", a.Lacks) // 2 · 1000 − 900
 			}
 			r.asked(own(aCall(coordinator.CallSettle, "1", 1100)), coordinator.CallGranted)

@@ -128,6 +128,9 @@ func (s *Service) ControlQuota(ctx context.Context, q httpapi.QuotaChange) (http
 		return httpapi.QuotaChanged{}, httpapi.ErrNoQuotas
 	}
 	now := s.now()
+	if q.Correct {
+		return s.correctQuota(ctx, now, q)
+	}
 	if q.For > 0 {
 		q.Until = now.Add(q.For)
 	}

@@ -75,6 +75,40 @@ func (r *rig) limitOf(node string) float64 {
 	return 0
 }
 
+// Usage that was told wrongly is put right: what waits for it has started when the answer is there, the log says by
+// whom and why, and nothing stands. What makes no sense is refused.
+func TestQuotaCorrection(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		r.task("t-1", "build", usage(300, 100, "poor"))
+		r.result("a1", "t-1", "succeeded", `,"usage":{"requests":1,"input_tokens":1e15}`)
+		r.task("t-2", "build", usage(200, 50, "poor")) // waits
+		correct := func(node, key, value string) (httpapi.QuotaChanged, error) {
+			return r.control(httpapi.QuotaChange{Node: node, Correct: true, Values: []httpapi.QuotaValue{{Key: key, Value: value}}, By: "ann", Reason: "it lied"})
+		}
+		for _, c := range [][3]string{
+			{"pool/nobody", "total_tokens", "-1"}, {"pool/poor", "cost_usd", "-1"}, {"pool/poor", "tokens", "-1"}, {"pool/poor", "concurrency", "-1"},
+			{"pool/poor", "total_tokens", "0"}, {"pool/poor", "total_tokens", "-1.5"}, {"pool/poor", "total_tokens", "-10%"}, {"pool/poor", "total_tokens", "NaN"}, {"pool/poor", "total_tokens", "1e300"},
+		} {
+			var bad *httpapi.BadControl
+			if _, err := correct(c[0], c[1], c[2]); !errors.As(err, &bad) {
+				t.Errorf("%v: %v", c, err)
+			}
+		}
+		before := r.quotas(httpapi.QuotaSelection{})["pool/poor/a1"].Budgets[0].Used
+		changed, err := correct("pool/poor/a1", "total_tokens", "-1600")
+		if err != nil || len(changed.Controls) != 1 || changed.Controls[0].Kind != "correct" || changed.Nodes[0].Budgets[0].Used != before-1600 {
+			t.Errorf("%v, %+v, of %v", err, changed, before)
+		}
+		if n := len(r.in("agent.a1")); n != 2 {
+			t.Errorf("%d tasks were given away after the correction, want 2", n)
+		}
+		r.stands()
+		if text := r.log.String(); !strings.Contains(text, `"kind":"correct","target":"pool/poor/a1","key":"total_tokens","value":"-1600","by":"ann","reason":"it lied","message":"the quotas are changed"`) {
+			t.Errorf("not logged:\n%s", text)
+		}
+	})
+}
+
 // A limit that is raised has acted when the answer is there: what waits for it has started.
 func TestQuotaSetActsAtOnce(t *testing.T) {
 	inQuotaRig(t, func(r *rig) {

@@ -29,16 +29,31 @@ func (o *observer) quotasMissing() {
 		"put it back beside agents.yaml (or name it with --quotas), or write `{}` into it if there are to be no quotas")
 }
 
-// usageExcessive writes down that a task, or a call, is said to have taken what nobody can believe.
+// usageExcessive writes down, and counts, that a task, or a call, is said to have taken what nobody can believe.
 func (o *observer) usageExcessive(f coordinator.UsageExcessive) {
 	what, line := "call", o.gated(noiseUsage, zerolog.WarnLevel)
 	if f.Task != "" {
 		what, line = "task", line.Str("task_id", string(f.Task))
 	}
-	line.Str("agent_id", string(f.Agent)).Str("group", f.Group).
-		Stringer("dimension", f.Dimension).Float64("estimated", shown(f.Dimension, f.Estimated)).Float64("reported", shown(f.Dimension, f.Reported)).
-		Msg("a " + what + " is said to have used over a thousand times what was estimated; its group is charged with it")
+	outcome, text := usageCharged, "a "+what+" is said to have used over a thousand times what was estimated; its group is charged with it"
+	switch {
+	case f.Charged == 0 && f.Task == "":
+		outcome, text = usageRefused, "a call is said to have used more than can be believed; that was refused, and nothing is charged"
+	case f.Charged < f.Reported:
+		outcome, text = usageHeld, "a "+what+" is said to have used more than can be believed; its group is charged with as much as is"
+	}
+	o.s.metrics.usageExcessive.WithLabelValues(outcome).Inc()
+	line.Str("agent_id", string(f.Agent)).Str("group", f.Group).Stringer("dimension", f.Dimension).
+		Float64("estimated", shown(f.Dimension, f.Estimated)).Float64("reported", shown(f.Dimension, f.Reported)).
+		Float64("charged", shown(f.Dimension, f.Charged)).Msg(text)
 }
+
+// What becomes of usage that nobody can believe, as metrics say it.
+const (
+	usageCharged = "charged"
+	usageHeld    = "held"
+	usageRefused = "refused"
+)
 
 // quotaOverrun writes down that a budget will not last until its period ends.
 func (o *observer) quotaOverrun(q *messages.QuotaOverrun) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -80,10 +81,10 @@ func quotasIn(t *testing.T, text string) *coordinator.Quotas {
 }
 
 // tenSlots reports a1 as idle.
-func (r *rig) tenSlots() {
+func (r *rig) tenSlots(properties ...func(*bus.Properties)) {
 	r.t.Helper()
 	r.publish(bus.StreamStatus, fmt.Sprintf(`{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0.0,"active_tasks":0,"available_capacity":10,"timestamp":%q}`,
-		time.Now().Format(time.RFC3339Nano)))
+		time.Now().Format(time.RFC3339Nano)), properties...)
 }
 
 func (r *rig) quotas(of httpapi.QuotaSelection) map[string]httpapi.QuotaNode {
@@ -299,43 +300,83 @@ func gauged(collect func(gauges)) map[string]float64 {
 	return all
 }
 
-// Usage beyond belief is charged, and an operator reads whose it was: one line for a task.
-func TestQuotaExcessiveUsage(t *testing.T) {
-	inQuotaRig(t, func(r *rig) {
-		const line = "a task is said to have used over a thousand times what was estimated; its group is charged with it"
-		r.task("t-1", "build", usage(300, 100, "poor"))
-		r.result("a1", "t-1", "succeeded", `,"usage":{"requests":1,"input_tokens":355,"output_tokens":100}`)
-		if strings.Contains(r.log.String(), line) {
-			t.Error("455 tokens for an estimate of 400 are worth a line")
-		}
-		r.task("t-2", "build", usage(300, 100, "poor"))
+// onePool are two groups of one pool.
+const onePool = `
+pool: {limits: {total_tokens: {amount: 10000, per: month}, cost_usd: {amount: 1000, per: month}}}
+groups:
+  - {id: liars, weight: 1, limits: {total_tokens: {amount: 1000, per: month}, cost_usd: {amount: 100, per: month}}}
+  - {id: others, weight: 9, limits: {total_tokens: {amount: 9000, per: month}, cost_usd: {amount: 900, per: month}}}
+`
+
+// One result of one valid agent, under agents.auth: strict, says that it has used 10^15 of everything. What is
+// its group's own is used up, and nine tenths of what the others have are left to them, tokens and dollars. An
+// operator reads whose it was: one line for a task, and a number.
+func TestUsageBeyondBelief(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, strings.Replace(quotaFleet, "agents:\n", "agents:\n  auth: strict\n", 1))
+		r.under(onePool)
+		r.start()
+		defer r.close()
+		as := func(p *bus.Properties) { p.UserID = "a1" }
+		r.tenSlots(as)
+		r.task("t-1", "build", usage(300, 100, "liars"))
 		for range 2 {
-			r.result("a1", "t-2", "succeeded", `,"usage":{"requests":1,"input_tokens":1e15,"output_tokens":100}`)
+			r.result("a1", "t-1", "succeeded", `,"usage":{"requests":1,"input_tokens":1e15,"output_tokens":1e15,"cost_usd":1e15}`, as)
 		}
-		if used := r.quotas(httpapi.QuotaSelection{})["pool/poor"].Budgets[0].Used; used != 455+1e15+100 {
-			t.Errorf("%v used", used)
+		for i := range 8 { // 8,000 of their 9,000, where 8,100 must be left
+			id := fmt.Sprintf("t-2%d", i)
+			r.task(id, "build", usage(500, 500, "others"))
+			r.result("a1", id, "succeeded", `,"usage":{"requests":1,"input_tokens":500,"output_tokens":500,"cost_usd":100}`, as)
+		}
+		got := r.quotas(httpapi.QuotaSelection{})
+		for node, want := range map[string][2]float64{"pool/liars": {1900, 190}, "pool/others": {8000, 800}, "pool": {9900, 990}} {
+			for _, b := range got[node].Budgets {
+				if i := slices.Index([]string{"total_tokens", "cost_usd"}, b.Dimension); b.Used != want[i] {
+					t.Errorf("%v of %s used by %s, want %v", b.Used, b.Dimension, node, want[i])
+				}
+			}
 		}
 		var lines []string
 		for text := range strings.Lines(r.log.String()) {
-			if strings.Contains(text, line) {
+			if strings.Contains(text, "a task is said to have used more than can be believed; its group is charged with as much as is") {
 				lines = append(lines, text)
 			}
 		}
 		if len(lines) != 1 {
 			t.Fatalf("%d lines: %v", len(lines), lines)
 		}
-		for _, want := range []string{`"level":"warn"`, `"task_id":"t-2"`, `"agent_id":"a1"`, `"group":"poor"`, `"dimension":"total_tokens"`, `"estimated":400`, `"reported":1000000000000100`} {
+		for _, want := range []string{`"level":"warn"`, `"task_id":"t-1"`, `"agent_id":"a1"`, `"group":"liars"`, `"dimension":"total_tokens"`, `"estimated":400`, `"reported":2000000000000000`, `"charged":1900`} {
 			if !strings.Contains(lines[0], want) {
 				t.Errorf("%s is not in %s", want, lines[0])
 			}
 		}
-		// A call is none of a task.
-		before := len(r.log.String())
-		r.service.observe.usageExcessive(coordinator.UsageExcessive{Agent: "a1", Group: "poor", Reported: 5000, Estimated: 1})
-		if text := r.log.String()[before:]; !strings.Contains(text, strings.Replace(line, "a task", "a call", 1)) || strings.Contains(text, "task_id") {
-			t.Errorf("of a call it says %s", text)
+		if n := r.quotaMetrics()["taskbus_quota_usage_excessive_total held"]; n != 1 {
+			t.Errorf("%v are counted", n)
 		}
 	})
+}
+
+// What an operator reads of usage beyond belief is what became of it; a call is none of a task.
+func TestUsageExcessiveIsTold(t *testing.T) {
+	for _, c := range []struct {
+		of      coordinator.UsageExcessive
+		text    string
+		outcome string
+	}{
+		{coordinator.UsageExcessive{Task: "t-1", Reported: 5000, Charged: 5000}, "a task is said to have used over a thousand times what was estimated; its group is charged with it", usageCharged},
+		{coordinator.UsageExcessive{Task: "t-1", Reported: 5000}, "a task is said to have used more than can be believed; its group is charged with as much as is", usageHeld},
+		{coordinator.UsageExcessive{Reported: 5000, Charged: 5000}, "a call is said to have used over a thousand times what was estimated; its group is charged with it", usageCharged},
+		{coordinator.UsageExcessive{Reported: 5000}, "a call is said to have used more than can be believed; that was refused, and nothing is charged", usageRefused},
+	} {
+		r := newRig(t, quotaFleet)
+		r.service.observe.usageExcessive(c.of)
+		if text := r.log.String(); !strings.Contains(text, c.text) || strings.Contains(text, "task_id") != (c.of.Task != "") {
+			t.Errorf("of %+v it says %s", c.of, text)
+		}
+		if n := r.quotaMetrics()["taskbus_quota_usage_excessive_total "+c.outcome]; n != 1 {
+			t.Errorf("%v of %s are counted", n, c.outcome)
+		}
+	}
 }
 
 // However many groups there are, at most 201 of them have series.

@@ -1,0 +1,61 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/httpapi"
+)
+
+// correctQuota moves what counts as used of a node. Unlike what is set or boosted it is done once, and does not
+// stand.
+func (s *Service) correctQuota(ctx context.Context, now time.Time, q httpapi.QuotaChange) (httpapi.QuotaChanged, error) {
+	r, err := s.leading()
+	if err == nil && r.ledger == nil {
+		err = errors.New("corrections are kept in the journal, and agents.yaml has switched that off")
+	}
+	if err != nil {
+		return httpapi.QuotaChanged{}, changing("the quota of "+q.Node, err)
+	}
+	budgets := budgetsOf(s.config.Load().Policy().Quotas, q.Node)
+	if budgets == nil {
+		return httpapi.QuotaChanged{}, &httpapi.BadControl{Why: "no node of the quota trees is called " + q.Node}
+	}
+	var change controlChange
+	for _, v := range q.Values {
+		one := coordinator.QuotaControl{Kind: coordinator.ControlCorrect, Target: q.Node, Key: v.Key, Value: v.Value, At: now, By: q.By, Reason: q.Reason}.Named()
+		d, _, err := one.Correction()
+		if err != nil {
+			return httpapi.QuotaChanged{}, &httpapi.BadControl{Why: err.Error()}
+		}
+		if budgets[d] == nil {
+			return httpapi.QuotaChanged{}, &httpapi.BadControl{Why: q.Node + " has no budget in " + v.Key}
+		}
+		change.set = append(change.set, one)
+	}
+	token, w, ok := s.callers.add("")
+	if !ok {
+		return httpapi.QuotaChanged{}, fmt.Errorf("%d orders and cancels wait for their answers already; try again", maxCallers)
+	}
+	defer s.callers.remove(token)
+	s.loop.within(r.number, func(now time.Time) {
+		s.loop.apply(now, coordinator.QuotaControlsRequested{Set: change.set, Token: token})
+	})
+	if _, err := s.awaitEngine(r, w, token); err != nil {
+		return httpapi.QuotaChanged{}, changing("the quota of "+q.Node, err)
+	}
+	return s.changed(ctx, change, nil, httpapi.QuotaSelection{Node: q.Node})
+}
+
+// budgetsOf are the budgets of the node of that ID; nil: there is none.
+func budgetsOf(q *coordinator.Quotas, id string) *[coordinator.NumDimensions]*coordinator.QuotaLimit {
+	for i := range q.Nodes {
+		if q.Nodes[i].ID == id {
+			return &q.Nodes[i].Budgets
+		}
+	}
+	return nil
+}
