@@ -143,7 +143,8 @@ type Session interface {
 	Depth(ctx context.Context, queue string) (Depth, error)
 
 	// Holds asks the queue itself whether a message is ready in it, which must be no stream: it takes the first
-	// and gives it back, redelivered. It costs more than Depth and answers when the queue does. Of a
+	// and gives it back. To other sessions it is redelivered then; in this one it is as new as before,
+	// although RabbitMQ counts a return. It costs more than Depth and answers when the queue does. Of a
 	// queue that does not exist it says ErrNoQueue.
 	Holds(ctx context.Context, queue string) (bool, error)
 

@@ -59,7 +59,7 @@ func (c *consumer) deliver(deliveries <-chan amqp.Delivery) {
 			c.isStream.Store(true)
 		}
 		c.handle(bus.Delivery{
-			Queue: c.queue, Exchange: d.Exchange, RoutingKey: d.RoutingKey, Redelivered: d.Redelivered,
+			Queue: c.queue, Exchange: d.Exchange, RoutingKey: d.RoutingKey, Redelivered: c.session.topology.again(c.queue, &d),
 			Offset: offset,
 			Tag:    bus.Tag{Session: c.session.number, Consumer: c.number, Delivery: d.DeliveryTag},
 			Properties: bus.Properties{

@@ -2,6 +2,7 @@ package amqpbus
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -37,16 +38,21 @@ type topology struct {
 	mu       sync.RWMutex
 	findings []bus.Finding
 	matching map[string]bool // queues found as described; no false entries
+	// given is, by queue, the message that holds has given back and that was delivered to no consumer since.
+	given map[string]hash
 }
 
+// hash tells bodies apart.
+type hash [sha256.Size]byte
+
 func newTopology(l *link, mode bus.Mode, logger zerolog.Logger) *topology {
-	return &topology{mode: mode, logger: logger, link: l, deleting: l, turn: make(chan struct{}, 1), matching: make(map[string]bool)}
+	return &topology{mode: mode, logger: logger, link: l, deleting: l, turn: make(chan struct{}, 1), matching: make(map[string]bool), given: make(map[string]hash)}
 }
 
 // moveTo is the same topology with all that is known, asked over another connection, but for what deletes.
 // It must be called before the session is shared.
 func (t *topology) moveTo(l *link) *topology {
-	return &topology{mode: t.mode, logger: t.logger, between: t.between, link: l, deleting: t.deleting, turn: make(chan struct{}, 1), findings: t.findings, matching: t.matching}
+	return &topology{mode: t.mode, logger: t.logger, between: t.between, link: l, deleting: t.deleting, turn: make(chan struct{}, 1), findings: t.findings, matching: t.matching, given: t.given}
 }
 
 // step tells a test that another may get in now.
@@ -258,12 +264,42 @@ func (t *topology) holds(ctx context.Context, queue string) (bool, error) {
 			return err
 		}
 		some.Store(true)
+		t.give(queue, &d)
 		return d.Nack(false, true)
 	})
 	if err != nil {
 		return false, t.unseen(doing, "read", queue, err)
 	}
 	return some.Load(), nil
+}
+
+// give notes what holds gives back, unless it was delivered before.
+func (t *topology) give(queue string, d *amqp.Delivery) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	body := hash(sha256.Sum256(d.Body))
+	switch {
+	case !d.Redelivered:
+		t.given[queue] = body
+	case t.given[queue] != body:
+		delete(t.given, queue)
+	}
+}
+
+// again tells whether a consumer of the session, or of another one, has had the delivery before. The broker
+// takes what holds has given back for redelivered.
+func (t *topology) again(queue string, d *amqp.Delivery) bool {
+	if !d.Redelivered {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	body, some := t.given[queue]
+	if !some || body != sha256.Sum256(d.Body) {
+		return true
+	}
+	delete(t.given, queue)
+	return false
 }
 
 // drop implements [bus.Session] for DropQueue. A quorum queue takes none of the conditions that

@@ -62,7 +62,7 @@ func wantDropped(c *client, queue string, want bool) {
 	}
 }
 
-// holdsGivesBack: Holds asks the queue; what is in it stays there, and is redelivered.
+// holdsGivesBack: Holds asks the queue; what is in it stays there, as new as before, but for other sessions.
 func holdsGivesBack(r *rig) {
 	c := r.open(declare(quorum("q")))
 	holds := func(want bool) {
@@ -72,13 +72,32 @@ func holdsGivesBack(r *rig) {
 		}
 	}
 	holds(false)
+	next := func(c *client, body string, redelivered bool) *client {
+		r.t.Helper()
+		if d := c.read("q", 10).next(); string(d.Body) != body || d.Redelivered != redelivered {
+			r.t.Errorf("%s, redelivered %v; want %s, %v", d.Body, d.Redelivered, body, redelivered)
+		}
+		return c
+	}
 	c.store("q", "m1")
 	holds(true)
-	d := c.read("q", 10).next()
-	if string(d.Body) != "m1" || !d.Redelivered {
-		r.t.Errorf("%s, redelivered %v; want m1, redelivered", d.Body, d.Redelivered)
-	}
+	holds(true)
+	next(c, "m1", false)
 	holds(false) // it is handed out
+	c.close()
+	// What a consumer has had is redelivered, whatever gives it back meanwhile.
+	c = r.open(declare(quorum("q")))
+	holds(true)
+	next(c, "m1", true).close()
+	// To another session what was given back is redelivered.
+	c = r.open(declare(quorum("p")))
+	c.store("p", "m2")
+	if some, err := c.Holds(deadline(r.t), "p"); !some || err != nil {
+		r.t.Fatalf("Holds = %v, %v; want true, nil", some, err)
+	}
+	if d := r.open(declare(quorum("p"))).read("p", 10).next(); string(d.Body) != "m2" || !d.Redelivered {
+		r.t.Errorf("%s, redelivered %v; want m2, true", d.Body, d.Redelivered)
+	}
 	if _, err := c.Holds(deadline(r.t), "nowhere"); !errors.Is(err, bus.ErrNoQueue) {
 		r.t.Errorf("of a queue that does not exist: %v, want ErrNoQueue", err)
 	}

@@ -36,6 +36,8 @@ func (c *consumer) push(m *message) {
 	c.lastTag++
 	c.unacked[c.lastTag] = m
 	d := m.deliver(c.sub.Queue)
+	d.Redelivered = d.Redelivered && m.givenBack != c.session
+	m.givenBack = nil
 	d.Tag = bus.Tag{Session: c.session.number, Consumer: c.number, Delivery: c.lastTag}
 	c.inbox = append(c.inbox, d)
 	signal(c.wake)

@@ -22,9 +22,10 @@ type message struct {
 	// queue got it back (x-delivery-count).
 	handedOut bool
 	returns   int
-	offset    int64   // place in its stream; -1 in a queue
-	chunk     int64   // the offset with which its chunk of the stream begins
-	deaths    []death // oldest first
+	givenBack *session // that has looked at it, and to which nothing else is redelivered; nil: none
+	offset    int64    // place in its stream; -1 in a queue
+	chunk     int64    // the offset with which its chunk of the stream begins
+	deaths    []death  // oldest first
 }
 
 // death is one dead-lettering.

@@ -26,8 +26,8 @@ type queue interface {
 	// counted is how many consumers a broker says that there are, and depth how many messages are ready.
 	counted() int
 	depth() int
-	// peek takes the first message and gives it back; false: none is ready.
-	peek() bool
+	// peek takes the first message for a session and gives it back; false: none is ready.
+	peek(s *session) bool
 	// usableBy tells whether a session may consume and inspect the queue.
 	usableBy(s *session) bool
 	// close forgets all messages and consumers and returns the latter.
@@ -90,11 +90,15 @@ func (l *line) counted() int {
 	return active(l.readers)
 }
 
-func (l *line) peek() bool {
+func (l *line) peek(s *session) bool {
 	if len(l.ready) == 0 {
 		return false
 	}
-	l.takeBack(l.pop())
+	m := l.pop()
+	if !m.handedOut {
+		m.givenBack = s
+	}
+	l.takeBack(m)
 	l.serve()
 	return true
 }

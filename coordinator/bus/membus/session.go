@@ -293,7 +293,7 @@ func (s *session) DropQueue(ctx context.Context, name string) (bool, error) {
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("drop queue %q: %w", name, err)
-	case s.spec.Topology.Mode != bus.Declare, s.broker.seen(q) != bus.Depth{}, q.peek():
+	case s.spec.Topology.Mode != bus.Declare, s.broker.seen(q) != bus.Depth{}, q.peek(s):
 		return false, nil
 	}
 	if err := s.step("drop " + name); err != nil {
@@ -348,7 +348,7 @@ func (s *session) Depth(ctx context.Context, name string) (d bus.Depth, err erro
 
 // Holds implements bus.Session.
 func (s *session) Holds(ctx context.Context, name string) (some bool, err error) {
-	err = s.look(ctx, "look for a message in", name, func(q queue) { some = q.peek() })
+	err = s.look(ctx, "look for a message in", name, func(q queue) { some = q.peek(s) })
 	return some, err
 }
 

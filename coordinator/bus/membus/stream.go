@@ -28,7 +28,7 @@ func (s *stream) messages() []*message   { return s.log }
 func (s *stream) consumers() []*consumer { return s.readers }
 func (s *stream) counted() int           { return active(s.readers) }
 func (s *stream) full() bool             { return false }
-func (s *stream) peek() bool             { return len(s.log) > 0 }
+func (s *stream) peek(*session) bool     { return len(s.log) > 0 }
 func (s *stream) usableBy(*session) bool { return true }
 
 // depth is how many messages it had a while ago.
