@@ -67,7 +67,8 @@ func crowd() (agentsYAML string, joined *coordinator.Joined) {
 	return fmt.Sprintf(`
 agents: {}
 task_routing: {build: {required_capabilities: [c0255]}}
-discovery: {enabled: true, agents: ["worker-*"], capabilities: [%s], queues: ["work.*"], max_agents: 10000, health_check_interval: 60}
+global_settings: {broker_consumer_timeout_seconds: 7200}
+discovery: {enabled: true, agents: ["worker-*"], capabilities: [%s], queues: ["work.*"], max_agents: 10000, health_check_interval: 60, timeout_seconds: 3600, accept_timeout_seconds: 3600}
 `, strings.Join(capabilities, ", ")), joined
 }
 
