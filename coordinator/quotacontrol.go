@@ -23,9 +23,11 @@ const (
 	ControlAgent QuotaControlKind = 3
 	// ControlCorrect moves what counts as used of a node, once: it does not stand, and is journalled as the
 	// others are, with who has said so and why.
-	ControlCorrect       QuotaControlKind = 4
-	NumQuotaControlKinds                  = 5
+	ControlCorrect QuotaControlKind = 4
 )
+
+// NumQuotaControlKinds is how many kinds there are.
+const NumQuotaControlKinds = 5
 
 // String is the word used in answers and logs.
 func (k QuotaControlKind) String() string {
