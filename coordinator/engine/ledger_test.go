@@ -214,7 +214,7 @@ func (l *ledger) mayLive(r *receipt) error {
 	if life.ended == notEnded {
 		return nil
 	}
-	again := life.ended == failed || life.ended != doneFor && (!r.redelivered && r.lane == "" || len(life.messages) > 1 || life.doubled)
+	again := life.ended == failed || life.ended != doneFor && (!r.redelivered && r.lane == "" || len(life.messages) > 1 || life.doubled || life.unsent)
 	if r.returned != nil {
 		again = life.ended == failed && (r.redelivered || life.newest() < r.returned.Attempt)
 	}

@@ -312,6 +312,7 @@ func (s *succession) judge(f coordinator.Effect) error {
 
 func (s *succession) failed(f *coordinator.Fail) error {
 	how, id := failed, f.Task.ID
+	s.l.life(id).unsent = s.l.life(id).unsent || f.Failure.Reason == coordinator.ReasonInvalidMessage
 	switch {
 	case s.dying == recorded:
 		s.untold[id] = true
@@ -327,7 +328,6 @@ func (s *succession) failed(f *coordinator.Fail) error {
 			return err
 		}
 	}
-	s.l.life(id).unsent = s.l.life(id).unsent || f.Failure.Reason == coordinator.ReasonInvalidMessage
 	live, err := s.l.end(id, how)
 	for _, a := range live {
 		if how == timedOut && s.led && err == nil && a.by == s.e { // else it was owed, or another clock counts
