@@ -89,10 +89,13 @@ func TestAbuseOfQuota(t *testing.T) {
 		t.Errorf("reserved as %+v", answer)
 	}
 	a.books("reserved", "rich", 0, 150)
-	status, answer, text = a.does("rich", "reserve", `{"reservation_id": "r-1", "input_tokens": 1, "output_tokens": 1}`)
+	status, answer, text = a.does("rich", "reserve", `{"reservation_id": "r-1", "input_tokens": 100, "output_tokens": 50}`)
 	if want("again", status, 200, text); !answer.Standing || answer.Reserved.TotalTokens != 150 {
-		t.Errorf("the same again, for less: %+v, want what stands", answer)
+		t.Errorf("the same again: %+v, want what stands", answer)
 	}
+	status, _, text = a.does("rich", "reserve", `{"reservation_id": "r-1", "input_tokens": 1, "output_tokens": 1}`)
+	want("the same id for less", status, 409, text)
+	a.books("still reserved", "rich", 0, 150)
 	status, _, text = a.does("rich", "settle", `{"reservation_id": "r-1", "input_tokens": 100, "output_tokens": 20}`)
 	want("settled", status, 200, text)
 	for _, again := range []string{`{"reservation_id": "r-1", "input_tokens": 0, "output_tokens": 0}`, `{"reservation_id": "r-1", "input_tokens": 500, "output_tokens": 0}`} {
