@@ -71,7 +71,7 @@ type Call struct {
 	// Heard is what the provider has answered, with CallSettle and CallRelease; nil: not told.
 	Heard *ProviderWord
 	// Asked is a hash of what is asked for under an id of the caller's (see HashAsked), so that the id does not
-	// stand for another call as well; 0: nobody knows.
+	// stand for another call as well; 0: not known.
 	Asked uint64
 	// ChargeUntold: if nobody tells how it ended, it is charged as reserved, and not given back.
 	ChargeUntold bool
@@ -112,7 +112,7 @@ func (c *Call) Told(input, output float64) (Usage, bool) {
 }
 
 // HashAsked is a hash of what the call asks for, whatever its key, operation, priority and time: of all
-// that decides what is charged to whom. It is never 0.
+// that decides what is charged, and to which nodes. It is never 0.
 func (c *Call) HashAsked() uint64 {
 	b := make([]byte, 0, 256)
 	text := func(s string) { b = append(strconv.AppendInt(b, int64(len(s)), 10), ':'); b = append(b, s...) }

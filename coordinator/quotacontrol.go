@@ -22,7 +22,7 @@ const (
 	ControlGroup QuotaControlKind = 2
 	ControlAgent QuotaControlKind = 3
 	// ControlCorrect moves what counts as used of a node, once: it does not stand, and is journalled as the
-	// others are, with who has said so and why.
+	// others are, with the operator and the reason.
 	ControlCorrect QuotaControlKind = 4
 )
 

@@ -32,7 +32,7 @@ type QuotaReserved struct {
 	Operation string
 	Untold    bool
 	Known     NameKept
-	// Asked is a hash of what was asked for (see Call); 0: nobody knows.
+	// Asked is a hash of what was asked for (see Call); 0: not known.
 	Asked uint64
 }
 
@@ -93,7 +93,7 @@ type QuotaWord uint8
 
 // The sorts of words.
 const (
-	// WordBelieved: nothing is to be held against it. A gateway says so, or nobody.
+	// WordBelieved: nothing is to be held against it. A gateway says so, or it is not a word at all.
 	WordBelieved QuotaWord = 0
 	// WordOwn: its own agent's, of a call or by the result of a task. What it says beyond what was reserved
 	// is its word alone.

@@ -194,7 +194,6 @@ func TestLooking(t *testing.T) {
 	}
 }
 
-// Whatever listens at the address, the answer is one helpful line.
 // The word and the exit code of `taskbus health` are those of /health: an answer of 503 is one, and
 // no answer is none. With --live only the process counts.
 func TestHealthWordAndExitCode(t *testing.T) {
@@ -263,6 +262,7 @@ func TestExplainNamesTheJournal(t *testing.T) {
 	}
 }
 
+// Whatever listens at the address, the answer is one helpful line.
 func TestLookingAtSomethingElse(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
 		"a web page":       func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) },

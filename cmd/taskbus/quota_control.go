@@ -146,7 +146,7 @@ periods at hand, once. Downwards it goes no further than to what the nodes below
 used. A provider's tree is corrected by its own node. What is in the history stays.
 
 DIMENSION is requests, input_tokens, output_tokens, total_tokens or cost_usd (dollars).
-A negative number comes after --. The log and the journal have by whom and why. To
+A negative number comes after --. The log and the journal have the operator and the reason. To
 send it again corrects again.` + quotaActs,
 		Example: `  taskbus quota correct --reason "t-17 counted wrong" pool/team-a total_tokens -- -1900
   taskbus quota correct pool/team-a cost_usd +12.50`,

@@ -8,7 +8,7 @@ import (
 )
 
 // An id stands for one call: with another body it is taken, and nothing is charged, whether what stands under
-// it is open or has ended, and for whoever has taken over by records or a snapshot. The same body is answered
+// it is open or has ended, and at a leader that has taken over by records or a snapshot. The same body is answered
 // again.
 func TestSameIDAnotherBody(t *testing.T) {
 	ask := func(op coordinator.CallOp, id string, in float64, change func(*coordinator.Call)) coordinator.Call {
@@ -60,7 +60,7 @@ func TestSameIDAnotherBody(t *testing.T) {
 			t.Errorf("%s: %+v, want 200 used and 100 reserved", name, n.Budgets[0])
 		}
 	}
-	// Nobody knows of a body that an earlier version has not noted.
+	// Of a body that an earlier version has not noted nothing is known.
 	c := ask(coordinator.CallConsume, "consumed", 500, nil)
 	c.Asked = 0
 	if a := first.ask(c)[0]; a.State != coordinator.CallGranted || !a.Standing {

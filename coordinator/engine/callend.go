@@ -47,7 +47,7 @@ func (e *Engine) endCall(now time.Time, c *coordinator.Call, a *coordinator.Call
 }
 
 // doubted holds what is told that a call has used against what can be believed; nil: it can, or the coordinator
-// that has admitted it by itself has judged that, and whoever told it has been answered. asked is what was
+// that has admitted it by itself has judged that, and the word has been answered. asked is what was
 // reserved for it.
 func (e *Engine) doubted(now time.Time, c *coordinator.Call, charge *fairshare.Charge, used, asked *coordinator.Amounts) *fairshare.Doubt {
 	l := e.quotas.ledger

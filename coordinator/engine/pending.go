@@ -96,7 +96,7 @@ type pending struct {
 	active  []*class // classes in which somebody waits
 	count   [4]int   // waiting tasks by priority, delayed ones included
 	shares  *fairshare.Shares
-	// inUse is how many classes in which nobody waits were in use all the same when those that are not
+	// inUse is how many classes in which no task waits were in use all the same when those that are not
 	// were last forgotten.
 	inUse int
 }

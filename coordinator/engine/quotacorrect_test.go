@@ -7,7 +7,7 @@ import (
 	"taskbus/coordinator"
 )
 
-// Usage that was told wrongly is corrected: what waits goes, at once; whoever takes over has it so; it does not
+// Usage that was told wrongly is corrected: what waits goes, at once; the next leader has it so; it does not
 // stand, and made again it corrects again, as far down as nothing is used.
 func TestQuotaCorrection(t *testing.T) {
 	r := leads(t, policyOf(worker("a").slots(10)).quotas(quotasOf().group("x", 1, daily(1000))))
@@ -29,13 +29,13 @@ func TestQuotaCorrection(t *testing.T) {
 		}
 	}
 	if recorded != 1 {
-		t.Errorf("recorded %d times by whom", recorded)
+		t.Errorf("recorded %d times with its operator", recorded)
 	}
 	r.asks([]coordinator.QuotaControl{control(coordinator.ControlCorrect, "pool/x", "total_tokens", "-1600")})
 	r.used("pool/x", 0, 600)
 }
 
-// Whoever folds the records of a correction has the books of who has made it.
+// A follower that folds the records of a correction has the books of the leader that made it.
 func TestQuotaCorrectionIsFolded(t *testing.T) {
 	r := leads(t, policyOf(worker("a").slots(10)).quotas(quotasOf().group("x", 1, daily(1000))))
 	r.give(job("t1").of("x").tokens(500, 100))

@@ -85,7 +85,7 @@ type Charge struct {
 	Untold    bool
 	// Known is by which names it stands in the history.
 	Known coordinator.NameKept
-	// Asked is a hash of what was asked for (see coordinator.Call); 0: nobody knows.
+	// Asked is a hash of what was asked for (see coordinator.Call); 0: not known.
 	Asked uint64
 }
 

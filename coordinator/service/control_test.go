@@ -76,7 +76,7 @@ func (r *rig) limitOf(node string) float64 {
 }
 
 // Usage that was told wrongly is put right: what waits for it has started when the answer is there, the log says by
-// whom and why, and nothing stands. What makes no sense is refused.
+// operator and reason, and nothing stands. What makes no sense is refused.
 func TestQuotaCorrection(t *testing.T) {
 	inQuotaRig(t, func(r *rig) {
 		r.task("t-1", "build", usage(300, 100, "poor"))

@@ -186,8 +186,8 @@ func TestStandbyShowsTheSame(t *testing.T) {
 	}
 }
 
-// TestStandbyShowsTheSameEnd: how a task ended, and what became of its attempt, is the same at whoever
-// leads and whoever stands by, and at whoever reads it in the journal later.
+// TestStandbyShowsTheSameEnd: how a task ended, and what became of its attempt, is the same at the
+// leader and at a standby, and at a standby that reads it in the journal later.
 func TestStandbyShowsTheSameEnd(t *testing.T) {
 	type end struct {
 		state, reason, outcome string

@@ -68,7 +68,7 @@ func TestHealthOfAFleet(t *testing.T) {
 		{"one cordoned: as an operator wished", fleetOf{online(coordinator.Cordoned), online(coordinator.Eligible)}, false, healthy, ": 1 cordoned or draining"},
 		{"one overloaded", fleetOf{online(coordinator.Overloaded), online(coordinator.Eligible)}, false, healthy, ": 1 overloaded"},
 
-		// Just started: whoever is not there yet may come.
+		// Just started: what is not there yet may come.
 		{"no heartbeat yet", fleetOf{stale}, true, degraded, "; just started, waiting for their first heartbeats"},
 		{"one cordoned, one not heard", fleetOf{stale, online(coordinator.Cordoned)}, true, degraded, ": 1 cordoned or draining; just started"},
 		{"all heard, all cordoned", fleetOf{online(coordinator.Cordoned)}, true, critical, ": 1 cordoned or draining"},

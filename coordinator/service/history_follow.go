@@ -62,7 +62,7 @@ func (h *history) ended(m *coordinator.Remembered) {
 		r.past.outcome = fatesOfAttempts[m.Fate]
 	}
 	failed := func(why coordinator.Reason) {
-		text := "as the journal says; its text is with whoever led then"
+		text := "as the journal says; its text is with the coordinator that led then"
 		r.fails(coordinator.Failure{Reason: why, Text: text, Attempts: m.Attempt, FailedAt: m.Seen}, overdue && latest)
 	}
 	switch m.Fate {

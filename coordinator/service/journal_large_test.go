@@ -96,7 +96,7 @@ func (r *rig) writes(records ...coordinator.Record) {
 }
 
 // TestLargeSnapshotIsWhole: a part of a snapshot that is larger than a message may be is written, in pieces, and
-// whoever begins with it knows all that it says.
+// a leader that begins with it knows all that it says.
 func TestLargeSnapshotIsWhole(t *testing.T) {
 	agentsYAML, joined := crowd()
 	if size := len(journal.AppendBatch(nil, journal.Header{At: time.Unix(1, 0)}, []coordinator.Record{joined})); size <= bus.MaxBody {

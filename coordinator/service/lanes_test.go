@@ -175,8 +175,8 @@ func TestOrphanedLane(t *testing.T) {
 	})
 }
 
-// TestLaneOfAGroupThatIsBack: the journal was deleted, and whoever led next did not have the group, so that
-// nothing knew of its lane. Whoever starts with the group finds what lies there.
+// TestLaneOfAGroupThatIsBack: the journal was deleted, and the next leader did not have the group, so that
+// nothing knew of its lane. A leader that starts with the group finds what lies there.
 func TestLaneOfAGroupThatIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r *rig

@@ -22,7 +22,7 @@ type metrics struct {
 	marketMetrics
 	calls       callMetrics
 	quotaAlerts *prometheus.CounterVec
-	// usageExcessive counts usage that was told of and that nobody can believe, by what became of it.
+	// usageExcessive counts usage that was told of and is beyond belief, by what became of it.
 	usageExcessive *prometheus.CounterVec
 	// quotaOverruns counts budgets that are told of because they will not last.
 	quotaOverruns prometheus.Counter

@@ -29,7 +29,7 @@ func (o *observer) quotasMissing() {
 		"put it back beside agents.yaml (or name it with --quotas), or write `{}` into it if there are to be no quotas")
 }
 
-// usageExcessive writes down, and counts, that a task, or a call, is said to have taken what nobody can believe.
+// usageExcessive writes down, and counts, that a task, or a call, is said to have taken more than can be believed.
 func (o *observer) usageExcessive(f coordinator.UsageExcessive) {
 	what, line := "call", o.gated(noiseUsage, zerolog.WarnLevel)
 	if f.Task != "" {
@@ -48,7 +48,7 @@ func (o *observer) usageExcessive(f coordinator.UsageExcessive) {
 		Float64("charged", shown(f.Dimension, f.Charged)).Msg(text)
 }
 
-// What becomes of usage that nobody can believe, as metrics say it.
+// What becomes of usage that is beyond belief, as metrics say it.
 const (
 	usageCharged = "charged"
 	usageHeld    = "held"

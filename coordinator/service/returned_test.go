@@ -173,7 +173,7 @@ func TestForeignMessageInReassignIsParked(t *testing.T) {
 	})
 }
 
-// TestReturnsAreSeenBehindOthersThatWait: what comes back and waits, because nobody could have it now or
+// TestReturnsAreSeenBehindOthersThatWait: what comes back and waits, because no agent could have it now or
 // because refusals are tried again at a bounded rate, does not keep from view what comes back after it.
 func TestReturnsAreSeenBehindOthersThatWait(t *testing.T) {
 	const waiting = 6 * prefetchOthers
