@@ -137,6 +137,13 @@ func (b *book) finish(o *run) {
 	o.finished = true
 }
 
+// hasFinished tells whether the work had been done before.
+func (b *book) hasFinished(o *run) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return o.finished
+}
+
 // toldOf notes that the broker has the agent's result of it.
 func (b *book) toldOf(o *run) {
 	if o == nil {

@@ -164,12 +164,16 @@ func (a *agent) session(ctx context.Context) {
 }
 
 // begin notes a dispatch, and whether there are too many at once: S6. Marked copies
-// do not count: nobody could know that they had arrived before.
+// do not count: nothing could tell that they had arrived before. Nor does what was done before
+// and comes again because its connection was lost: its result may be in the stream.
 func (a *agent) begin(m *messages.TaskDispatch, d amqp.Delivery) *run {
 	o := a.r.book.enter(a.id, m, d)
+	if o == nil || o.marked || a.r.book.hasFinished(o) {
+		return o
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if o == nil || o.marked || a.done[m.DispatchID] {
+	if a.done[m.DispatchID] {
 		return o
 	}
 	a.held[m.DispatchID] = true
