@@ -149,6 +149,8 @@ func (p schemaPart) defaultCell(t *testing.T, required bool) string {
 		return "–"
 	case float64:
 		return "`" + strconv.FormatFloat(value, 'f', -1, 64) + "`"
+	case []any: // of numbers
+		return "`" + strings.ReplaceAll(fmt.Sprint(value), " ", ", ") + "`"
 	default:
 		return fmt.Sprintf("`%v`", value)
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"regexp"
+	"slices"
 	"time"
 	_ "time/tzdata" // a time zone must not be known on one machine and unknown on the next
 
@@ -75,7 +76,8 @@ func defaultQuotas() *coordinator.Quotas {
 	return &coordinator.Quotas{
 		Location: time.UTC, RepayPercent: 20, LowPercent: 5,
 		ReservationTTL: 900 * time.Second, TombstoneTTL: 3600 * time.Second, DefaultOutput: 512,
-		Routing: coordinator.RouteTerms{Remaining: 1, Price: 1, Latency: 1, Success: 1},
+		Routing:       coordinator.RouteTerms{Remaining: 1, Price: 1, Latency: 1, Success: 1},
+		AlertPercents: []int64{80, 90, 100},
 	}
 }
 
@@ -90,6 +92,7 @@ func (d *decoder) quotaRoot(f *quotaFile) reader {
 			"repay_percent":           whole(d, &q.RepayPercent, 0, 100),
 			"low_priority_percent":    whole(d, &q.LowPercent, 0, 50),
 			"routing":                 d.routing(&q.Routing),
+			"alert_percents":          d.alertPercents(&q.AlertPercents),
 			"reservation_ttl_seconds": d.seconds(&q.ReservationTTL, 1, 7*day),
 			"tombstone_ttl_seconds":   d.seconds(&q.TombstoneTTL, 1, 31*day),
 			"default_output_tokens":   whole(d, &q.DefaultOutput, 1, 10_000_000),
@@ -99,6 +102,35 @@ func (d *decoder) quotaRoot(f *quotaFile) reader {
 			"groups":                  d.groups(f),
 			"agents":                  d.quotaAgents(f),
 		})
+	}
+}
+
+// mostAlerts bounds how often a budget is told of in one period, and the series of its metric.
+const mostAlerts = 10
+
+// alertPercents reads at which parts of a budget it is told of. An empty list says that it never is.
+func (d *decoder) alertPercents(into *[]int64) reader {
+	return func(p place) {
+		if isNull(p.node) {
+			return
+		}
+		all := []int64{}
+		d.list(p, "percentages", func(item place) {
+			percent := int64(0)
+			if whole(d, &percent, 1, 100)(item); percent == 0 {
+				return // told
+			}
+			if slices.Contains(all, percent) {
+				d.fault(item, "%d is given twice", percent)
+				return
+			}
+			all = append(all, percent)
+		})
+		if len(all) > mostAlerts {
+			d.fault(p, "must have no more than %d percentages, not %d", mostAlerts, len(all))
+		}
+		slices.Sort(all)
+		*into = all
 	}
 }
 

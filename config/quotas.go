@@ -152,6 +152,9 @@ func appendQuotas(text []byte, q *coordinator.Quotas) []byte {
 		zone = time.UTC
 	}
 	text = fmt.Appendf(text, " %q %d %d %d %d %d %#v %v", zone, q.RepayPercent, q.LowPercent, q.ReservationTTL, q.TombstoneTTL, q.DefaultOutput, q.Prices, q.Routing)
+	if !slices.Equal(q.AlertPercents, defaultQuotas().AlertPercents) {
+		text = fmt.Appendf(text, " alerts %d", q.AlertPercents)
+	}
 	if q.Adjustment.Idle != nil {
 		text = fmt.Appendf(text, " %#v", *q.Adjustment.Idle)
 	}

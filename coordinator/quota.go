@@ -46,6 +46,9 @@ type Quotas struct {
 	ReservationTTL, TombstoneTTL time.Duration
 	// DefaultOutput is how many output tokens are assumed where nothing is known.
 	DefaultOutput int64
+	// AlertPercents, 1 to 100 and ascending, are the parts of a budget at which it is told of; nil: 80, 90
+	// and 100.
+	AlertPercents []int64
 	// Loss are the pools as each coordinator admits calls to them by itself while it can ask no
 	// leader: a tree of one node each. One that is not among them admits nothing then.
 	Loss []QuotaNode

@@ -11,13 +11,13 @@ import (
 type Alert struct {
 	Node      string
 	Dimension coordinator.Dimension
-	Percent   int64 // 80, 90 or 100
+	Percent   int64 // of what may be used
 	Used, Cap int64
 	Ends      time.Time // when the period ends
 }
 
-// thresholds are the parts of a budget that are told of, in percent.
-var thresholds = [...]int64{80, 90, 100}
+// defaultAlerts are the parts of a budget that are told of where nothing else is said, in percent.
+var defaultAlerts = []int64{80, 90, 100}
 
 // Told is the record of it.
 func (a *Alert) Told(at time.Time) *coordinator.QuotaTold {
@@ -27,10 +27,10 @@ func (a *Alert) Told(at time.Time) *coordinator.QuotaTold {
 // watch notes that a budget's use has reached a threshold for the first time in its period.
 func (l *Ledger) watch(b *budget) {
 	use, all := b.used+b.reserved.sum(), b.cap()
-	if l.tentative || all <= 0 || use < all/5*4 {
+	if l.tentative || all <= 0 || len(l.alertAt) == 0 || use < all/100*l.alertAt[0] {
 		return
 	}
-	for _, percent := range thresholds {
+	for _, percent := range l.alertAt {
 		if percent > b.alerted && use >= mulDivUp(all, percent, 100) {
 			b.alerted = percent
 			l.alerts = append(l.alerts, Alert{

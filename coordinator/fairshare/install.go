@@ -27,6 +27,9 @@ func (l *Ledger) Install(now time.Time, q *coordinator.Quotas) {
 	l.nodes, l.byID, l.roots = nil, nil, nil
 	if q != nil {
 		l.repay = q.RepayPercent
+		if l.alertAt = q.AlertPercents; l.alertAt == nil {
+			l.alertAt = defaultAlerts
+		}
 		l.build(q)
 	}
 	l.forgetFormer()

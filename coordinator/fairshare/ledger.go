@@ -22,7 +22,8 @@ type Ledger struct {
 	roots      []*budget // of every family of budgets
 	slab       []budget  // where they are made, all at once
 	now        int64
-	repay      int64 // percent
+	repay      int64   // percent
+	alertAt    []int64 // percent, ascending
 
 	nextPeriod int64 // when a budget begins anew
 	walks      uint64

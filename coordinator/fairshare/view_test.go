@@ -134,6 +134,36 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
+// TestAlertPercents: the thresholds are those of the file, from the moment at which it is in force; none are told
+// where it lists none. What has been told at 50 % is not told again for a threshold below that.
+func TestAlertPercents(t *testing.T) {
+	const d = coordinator.DimTotalTokens
+	tree := newTree(monthly(d, 1000))
+	l := tree.ledger()
+	n := 0
+	for _, c := range []struct {
+		percents []int64
+		take     int64
+		want     []int64
+	}{
+		{[]int64{50, 75}, 499, nil}, {[]int64{50, 75}, 1, []int64{50}}, {[]int64{20, 60}, 99, nil}, {[]int64{20, 60}, 1, []int64{60}},
+		{[]int64{}, 200, nil}, {nil, 1, []int64{80}}, {[]int64{1, 2, 100}, 199, []int64{100}},
+	} {
+		tree.AlertPercents = c.percents
+		l.Install(epoch, &tree.Quotas)
+		n++
+		l.Reserve(epoch, id(n), tokens("", c.take), time.Time{})
+		l.Settle(epoch, id(n), tokens("", c.take).Amounts, false)
+		var got []int64
+		for _, a := range l.Alerts(nil) {
+			got = append(got, a.Percent)
+		}
+		if !reflect.DeepEqual(got, c.want) {
+			t.Errorf("of %v, %d more: %v, want %v", c.percents, c.take, got, c.want)
+		}
+	}
+}
+
 // TestAlertsOfAnotherBudget: 900 of 5,000 are used, 18 %. Of a budget of 1,000 that is 90 %: 80 and 90
 // are told when the change is looked at, and 100 with the 100 that are left. If nobody looks, they are
 // told with the next use; and a budget of less than has been used, out of which nothing can be used any
