@@ -87,7 +87,8 @@ func (w *world) step() {
 // period, nor a lower one later, and each is one of what may be used now.
 func (w *world) tell() {
 	for _, a := range w.l.Alerts(nil) {
-		budget := fmt.Sprint(a.Node, a.Dimension, a.Ends)
+		// A budget of another period is another one, which may end at the same moment.
+		budget := fmt.Sprint(a.Node, a.Dimension, w.l.budgetOf(a.Node, a.Dimension).family.period, a.Ends)
 		if a.Percent <= w.told[budget] || a.Used < mulDivUp(a.Cap, a.Percent, 100) {
 			w.t.Fatalf("told of %+v after %d %%", a, w.told[budget])
 		}
