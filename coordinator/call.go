@@ -111,8 +111,8 @@ func (c *Call) Told(input, output float64) (Usage, bool) {
 	return u, true
 }
 
-// HashAsked is a hash of what the call asks for, whatever its key, operation, priority and time: of all
-// that decides what is charged, and to which nodes. It is never 0.
+// HashAsked is a hash of what the call asks for, whatever its key, Op, priority and time: of all that
+// decides what is charged, and to which nodes. It is never 0.
 func (c *Call) HashAsked() uint64 {
 	b := make([]byte, 0, 256)
 	text := func(s string) { b = append(strconv.AppendInt(b, int64(len(s)), 10), ':'); b = append(b, s...) }

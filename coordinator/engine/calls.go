@@ -107,7 +107,7 @@ func (e *Engine) admitCall(now time.Time, calls []coordinator.Call, answers []co
 }
 
 // doubtAsked tells whether what is asked for, or told of without having been asked for, is not to be believed.
-// Whoever has a gateway's token may ask for anything: it is limited.
+// A gateway may ask for anything: it is limited.
 func (e *Engine) doubtAsked(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer, charge *fairshare.Charge) bool {
 	if c.Op == coordinator.CallCharge {
 		doubt := e.doubted(now, c, charge, &charge.Amounts, &coordinator.Amounts{})

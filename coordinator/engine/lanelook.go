@@ -110,8 +110,8 @@ func (e *Engine) lanesOpened() {
 }
 
 // askNew has those lanes of the policy looked at, while there is a session, of which the journal says
-// nothing: their queues may be older than it. What it says of lanes that the policy does not have any more is let go, so that they are
-// looked at if they come back.
+// nothing: their queues may be older than it. What it says of lanes that the policy does not have any more is
+// let go, so that they are looked at if they come back.
 func (e *Engine) askNew() {
 	s := &e.lanes
 	maps.DeleteFunc(s.told, func(key string, _ struct{}) bool { return !e.policy.HasLane(key) })

@@ -204,8 +204,8 @@ func (s *lines) crowds(k kind) bool {
 	return n != nil && n.levels[k.level]+n.moved[k.level] > fewOfKind
 }
 
-// lanesUnder begins anew with who waits where under another policy, and forgets lanes that are
-// nobody's.
+// lanesUnder begins anew with who waits where under another policy, and forgets lanes that belong
+// to nothing any more.
 func (e *Engine) lanesUnder() {
 	s := &e.lanes
 	s.clearLines()

@@ -137,8 +137,8 @@ func (l *limiter) together(ctx context.Context, calls []coordinator.Call) ([]coo
 	return answers, nil
 }
 
-// onlyGateways refuses every caller that is no gateway before the message is read: a gateway shows a certificate, or sends the
-// gateways' token as metadata `authorization: Bearer …` (Envoy: initial_metadata).
+// onlyGateways refuses every caller that is no gateway before the message is read: a gateway shows a
+// certificate, or sends the gateways' token as metadata `authorization: Bearer …` (Envoy: initial_metadata).
 func onlyGateways(gateways *gateway.Roster) tap.ServerInHandle {
 	return func(ctx context.Context, info *tap.Info) (context.Context, error) {
 		var tls credentials.TLSInfo
