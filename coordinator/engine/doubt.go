@@ -127,6 +127,15 @@ func (e *Engine) isOwnMessage(ev *coordinator.TaskReceived, key coordinator.Task
 	return own
 }
 
+// triedBefore is the agent from which the task came back, where its own message is delivered again before
+// the one that came back, which alone knows of all agents before.
+func (e *Engine) triedBefore(ev *coordinator.TaskReceived, r *record) []coordinator.AgentID {
+	if r == nil || r.fate != coordinator.FateForgotten || r.flags&wasTried == 0 || r.content != ev.Task.ContentHash || !ev.Redelivered {
+		return nil
+	}
+	return with(nil, e.fleet.named(r.ref))
+}
+
 // mayAdopt tells whether the result may be of a dispatch made by a coordinator
 // before this one: its agent names a dispatch and is of the fleet, and either lists
 // the task, or could have been given more time than has passed since it told and

@@ -56,6 +56,9 @@ func (e *Engine) forget(t *openTask) {
 	if t.from != "" && t.attempt == 1 { // its lane has it again
 		fate = coordinator.FateLaned
 	}
+	if r := e.memory.record(t.key, t.record); r != nil && t.attempt > 1 && len(t.tried) > 0 {
+		r.flags |= wasTried
+	}
 	e.note(t, fate, e.lastAgent(t), t.attempt-1)
 	e.tasks.drop(t)
 }

@@ -30,6 +30,14 @@ type cameBackAs struct {
 	attempt uint16
 }
 
+// flags are what forget would note of it: it is of the agents that were tried.
+func (c cameBackAs) flags() recordFlags {
+	if c.ref == 0 {
+		return 0
+	}
+	return wasTried
+}
+
 // Image copies the state. The task ids, which are many, are copied as they change later.
 func (e *Engine) Image(now time.Time) *Image {
 	m := &Image{
@@ -136,12 +144,13 @@ func (e *Engine) imageEnd(m *Image, t *openTask) *coordinator.Remembered {
 		}
 	}
 	last, waits := m.last[t.key]
+	flags := last.flags()
 	if !waits {
 		last = cameBackAs{t.agent.serial, asRecorded(t.attempt)}
 	}
 	return &coordinator.Remembered{
 		Key: t.key, ID: t.task.ID, Content: t.task.ContentHash, Fate: coordinator.FateForgotten,
-		Seen: m.at, Agent: e.fleet.named(last.ref), Attempt: int(last.attempt),
+		Seen: m.at, Agent: e.fleet.named(last.ref), Attempt: int(last.attempt), Flags: uint8(flags),
 	}
 }
 
@@ -245,6 +254,7 @@ func (m *Image) Records(yield func(coordinator.Record) bool) {
 			one.Fate, one.Agent = coordinator.FateForgotten, m.names[last.ref]
 			if waits {
 				one.Attempt = int(last.attempt)
+				one.Flags |= uint8(last.flags())
 			}
 			if held {
 				one.Fate = fate

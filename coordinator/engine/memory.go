@@ -60,6 +60,7 @@ const (
 	adopted                           // ended, assigned by an earlier coordinator: its content is not known
 	replaced                          // there is a newer record of the same id
 	overdue                           // cancelled, and its agent had not told in time that it stopped
+	wasTried                          // it came back from its agent, which is not to have it again
 )
 
 // memory knows the task ids of the dedupe window, bounded by time and by number: their

@@ -42,7 +42,11 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 	t := e.open(now, ev.Handle, ev.Task, key)
 	t.attempt = max(t.attempt, ev.Attempt+1)
 	if before != nil && before.attempt <= ev.Attempt {
-		e.recordReturned(t, before.word(), &ev)
+		known := before.word()
+		if ev.Cause != coordinator.ReturnTakenBack { // see history
+			known |= wasTried
+		}
+		e.recordReturned(t, known, &ev)
 	}
 	if before != nil && before.attempt == ev.Attempt {
 		t.sale = before.sale // others have bid for it

@@ -118,12 +118,12 @@ func (e *Engine) remembered(r *record) *coordinator.Remembered {
 }
 
 // recordReturned records that a dispatch has come back: its agent has it no more. Of
-// the agent's word, which may be late, that much is known.
-func (e *Engine) recordReturned(t *openTask, word recordFlags, ev *coordinator.TaskReturned) {
+// the agent's word, which may be late, and of whether it was tried there, the flags tell.
+func (e *Engine) recordReturned(t *openTask, flags recordFlags, ev *coordinator.TaskReturned) {
 	if e.recorder.on {
 		e.record(&coordinator.Remembered{
 			Key: t.key, ID: t.task.ID, Content: t.task.ContentHash, Fate: coordinator.FateForgotten,
-			Seen: e.now, Agent: ev.Agent, Attempt: ev.Attempt, Flags: uint8(word),
+			Seen: e.now, Agent: ev.Agent, Attempt: ev.Attempt, Flags: uint8(flags),
 		})
 	}
 }

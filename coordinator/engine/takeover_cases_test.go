@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -189,6 +190,42 @@ func TestAttemptsSurviveATakeOver(t *testing.T) {
 		if got := heir.redeliver(job("t")); len(got) != 1 || got[0] != "dispatch t.2 b again?" {
 			t.Errorf("%s: %v, want another attempt", how, got)
 		}
+	}
+}
+
+// TestRefusalIsKnownBeforeItComes: a task came back from a, and its own message is delivered again before the
+// one that came back. a does not get it again although it is preferred: not in the next session, and not by
+// whoever takes over. What was taken out of a's queue a has not had, and does get.
+func TestRefusalIsKnownBeforeItComes(t *testing.T) {
+	for _, tt := range []struct {
+		cause coordinator.ReturnCause
+		want  string
+	}{
+		{cause: coordinator.ReturnRejected, want: "dispatch t.2 b again?"},
+		{cause: coordinator.ReturnExpired, want: "dispatch t.2 b again?"},
+		{cause: coordinator.ReturnTakenBack, want: "dispatch t.2 a again?"},
+	} {
+		t.Run(tt.cause.String(), func(t *testing.T) {
+			r := leader(t)
+			task := func() *taskBuilder { return job("t").prefers("a") }
+			want(t, r.assign(task()), "dispatch t.1 a")
+			first := r.latest()
+			r.hear(beat("a").running().available(0))
+			r.hear(beat("b").running().available(0)) // it waits wherever it may go
+			r.returns(first, tt.cause, false)
+			all := heirs(r)
+			r.apply(coordinator.SessionLost{})
+			r.apply(coordinator.SessionOpened{})
+			r.hear(beat("a").running())
+			r.hear(beat("b").running())
+			all["in the next session"] = r
+			for how, r := range all {
+				if got := r.redeliver(task()); len(got) != 1 || got[0] != tt.want {
+					t.Errorf("%s: %v, want %s", how, got, tt.want)
+				}
+				want(t, r.returns(first, tt.cause, true), fmt.Sprintf("ack %d", r.last)) // a copy by now
+			}
+		})
 	}
 }
 

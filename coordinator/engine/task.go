@@ -132,7 +132,7 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 		}
 	}
 	var before *openTask
-	outOfLane := e.mayBeLaneCopy(&ev, r)
+	outOfLane, tried := e.mayBeLaneCopy(&ev, r), e.triedBefore(&ev, r)
 	switch {
 	case r == nil:
 	case r.laneCopy(&ev):
@@ -172,6 +172,7 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 	}
 	t := e.open(now, ev.Handle, ev.Task, key)
 	t.maybeDuplicate, t.ownMessage, t.from = ev.Redelivered || ev.MaybeDuplicate || outOfLane, true, ev.Lane
+	t.tried = tried
 	if before != nil {
 		e.decideUnanswered(now, t, before)
 		return
