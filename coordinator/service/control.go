@@ -61,17 +61,12 @@ func (s *Service) changeControls(ctx context.Context, decide func(standing []coo
 	if err != nil || sameControls(before.standing, prepared.standing) {
 		return change, err
 	}
-	token, w, ok := s.callers.add("")
-	if !ok {
-		return controlChange{}, fmt.Errorf("%d orders and cancels wait for their answers already; try again", maxCallers)
-	}
-	defer s.callers.remove(token)
-	s.loop.within(r.number, func(now time.Time) {
+	err = s.order(r, func(now time.Time, token uint64) {
 		s.loop.apply(now, coordinator.QuotaControlsRequested{Set: change.set, Remove: change.remove, Token: token})
 		s.install(now, prepared)
 	})
-	if _, err := s.awaitEngine(r, w, token); err != nil {
-		return controlChange{}, fmt.Errorf("%w; try again", err)
+	if err != nil {
+		return controlChange{}, err
 	}
 	return change, nil
 }

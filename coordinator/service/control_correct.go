@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"taskbus/coordinator"
@@ -36,15 +35,10 @@ func (s *Service) correctQuota(ctx context.Context, now time.Time, q httpapi.Quo
 		}
 		change.set = append(change.set, one)
 	}
-	token, w, ok := s.callers.add("")
-	if !ok {
-		return httpapi.QuotaChanged{}, fmt.Errorf("%d orders and cancels wait for their answers already; try again", maxCallers)
-	}
-	defer s.callers.remove(token)
-	s.loop.within(r.number, func(now time.Time) {
+	err = s.order(r, func(now time.Time, token uint64) {
 		s.loop.apply(now, coordinator.QuotaControlsRequested{Set: change.set, Token: token})
 	})
-	if _, err := s.awaitEngine(r, w, token); err != nil {
+	if err != nil {
 		return httpapi.QuotaChanged{}, changing("the quota of "+q.Node, err)
 	}
 	return s.changed(ctx, change, nil, httpapi.QuotaSelection{Node: q.Node})

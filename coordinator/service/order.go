@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
@@ -13,14 +14,14 @@ import (
 // kept for later would come to life when nobody thinks of it any more. It is answered
 // when it will survive.
 func (s *Service) Order(ctx context.Context, agent string, order coordinator.Order) (httpapi.Agent, error) {
-	a, err := s.order(ctx, coordinator.AgentID(agent), order)
+	a, err := s.orderAgent(ctx, coordinator.AgentID(agent), order)
 	if err != nil {
 		return httpapi.Agent{}, fmt.Errorf("%s agent %s: %w", order, agent, err)
 	}
 	return a, nil
 }
 
-func (s *Service) order(ctx context.Context, id coordinator.AgentID, order coordinator.Order) (httpapi.Agent, error) {
+func (s *Service) orderAgent(ctx context.Context, id coordinator.AgentID, order coordinator.Order) (httpapi.Agent, error) {
 	r, err := s.leading()
 	if err != nil {
 		return httpapi.Agent{}, err
@@ -28,17 +29,29 @@ func (s *Service) order(ctx context.Context, id coordinator.AgentID, order coord
 	if _, err := s.agent(ctx, id); err != nil {
 		return httpapi.Agent{}, err
 	}
-	token, w, ok := s.callers.add("")
-	if !ok {
-		return httpapi.Agent{}, fmt.Errorf("%d orders and cancels wait for their answers already; try again", maxCallers)
-	}
-	defer s.callers.remove(token)
-	s.loop.post(r.number, coordinator.AgentOrdered{Agent: id, Order: order, Token: token})
-	if _, err := s.awaitEngine(r, w, token); err != nil {
-		return httpapi.Agent{}, fmt.Errorf("%w; try again", err)
+	err = s.order(r, func(now time.Time, token uint64) {
+		s.loop.apply(now, coordinator.AgentOrdered{Agent: id, Order: order, Token: token})
+	})
+	if err != nil {
+		return httpapi.Agent{}, err
 	}
 	// From here on the order stands, whatever becomes of ctx.
 	return s.agent(context.WithoutCancel(ctx), id)
+}
+
+// order has the loop carry out an order while the session leads, and returns when the engine's answer to
+// the token is in the journal. After an error it may be tried again.
+func (s *Service) order(r *session, carryOut func(now time.Time, token uint64)) error {
+	token, w, ok := s.callers.add("")
+	if !ok {
+		return fmt.Errorf("%d orders and cancels wait for their answers already; try again", maxCallers)
+	}
+	defer s.callers.remove(token)
+	s.loop.within(r.number, func(now time.Time) { carryOut(now, token) })
+	if _, err := s.awaitEngine(r, w, token); err != nil {
+		return fmt.Errorf("%w; try again", err)
+	}
+	return nil
 }
 
 // agent looks one agent up.
