@@ -185,7 +185,7 @@ func (l *Ledger) checkLacking(v *Verdict, b *budget, amount, lacking int64, noBo
 			v.refuseBehind(b.node, b.family.node, b.dim, LimitBudget, until)
 			return false
 		}
-		if left := l.borrow(b, lacking); left > 0 {
+		if left := l.borrow(b, lacking, mostLenders); left > 0 {
 			if !l.looking {
 				b.knew = known{had: lacking - left, at: l.now, ripens: l.ripens, given: b.family.given, start: b.family.span.start}
 			}

@@ -3,6 +3,7 @@ package fairshare
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -292,7 +293,7 @@ func (l *Ledger) cover(b *budget, lacking int64) {
 	case b.rule.Rule == coordinator.BorrowGroupRemaining:
 		l.borrowRemaining(b, 0, lacking)
 	default:
-		l.borrow(b, lacking)
+		l.borrow(b, lacking, math.MaxInt32)
 	}
 }
 

@@ -41,6 +41,7 @@ type Ledger struct {
 	opened    map[coordinator.AgentID]int
 	spare     []*reservation
 	loans     []loan    // of the check at hand
+	loansMost int       // how many there may be in the end of what is borrowed now
 	ripens    int64     // when there may be more to borrow than the latest try has found
 	uses      []rateUse // of one that leaves nothing behind
 	freed     []int32   // nodes that have got something back, each once

@@ -49,6 +49,32 @@ func TestWhoLends(t *testing.T) {
 	}
 }
 
+// TestMostLenders: when a hundredth of the month has passed each of 3,000 tenants has 1,000 of its 100,000 to lend.
+// The first takes its own and what 1,024 others have, and one more only when these have more: by half of the next
+// hundredth, 1,500 each.
+func TestMostLenders(t *testing.T) {
+	l, month := lenders(3000), 31*24*time.Hour
+	at := epoch.Add(month / 100)
+	most := 100_000 + int64(mostLenders)*1000
+	v := l.Reserve(at, id(1), tokens("t0", most+1), time.Time{})
+	if v.OK || v.Permanent || !v.RetryAt.After(at) || v.RetryAt.After(at.Add(time.Minute)) {
+		t.Fatalf("one more than it may borrow: %+v", v)
+	}
+	if lent := budgetView(t, l, at, "pool").Lent; lent != 0 {
+		t.Errorf("%d are lent after a refusal", lent)
+	}
+	if v := l.Reserve(at.Add(month/200), id(1), tokens("t0", most+1), time.Time{}); !v.OK {
+		t.Fatalf("when they have more: %+v", v)
+	}
+	l.Release(at.Add(month/200), id(1), false)
+	if v := l.Reserve(at.Add(month/200), id(2), tokens("t0", 100_000+int64(mostLenders)*1500), time.Time{}); !v.OK {
+		t.Fatalf("what so many have: %+v", v)
+	}
+	if n := len(l.open[id(2)].loans); n != mostLenders {
+		t.Errorf("%d loans, want %d", n, mostLenders)
+	}
+}
+
 // TestCredits: who has lent least lends first. a takes 60 of b at 50 s, then 60 more: c has
 // lent nothing. Then both have lent 60, and b is first again.
 func TestCredits(t *testing.T) {
