@@ -55,10 +55,16 @@ func newLoop(now func() time.Time, idle performer) *loop {
 	}
 }
 
-// post queues an event of the given session. It never blocks. Events of a
+// post queues events of the given session. It never blocks. Events of a
 // session that has ended are dropped when their turn comes.
-func (l *loop) post(session uint64, ev coordinator.Event) {
-	l.enqueue(envelope{session: session, event: ev})
+func (l *loop) post(session uint64, events ...coordinator.Event) {
+	l.mu.Lock()
+	wasEmpty := len(l.inbox) == 0
+	for _, ev := range events {
+		l.inbox = append(l.inbox, envelope{session: session, event: ev})
+	}
+	l.mu.Unlock()
+	l.wakeIf(wasEmpty)
 }
 
 func (l *loop) enqueue(e envelope) {
@@ -66,11 +72,17 @@ func (l *loop) enqueue(e envelope) {
 	l.inbox = append(l.inbox, e)
 	first := len(l.inbox) == 1
 	l.mu.Unlock()
-	if first {
-		select {
-		case l.signal <- struct{}{}:
-		default:
-		}
+	l.wakeIf(first)
+}
+
+// wakeIf has the loop look into its inbox, in which there was nothing before.
+func (l *loop) wakeIf(wasEmpty bool) {
+	if !wasEmpty {
+		return
+	}
+	select {
+	case l.signal <- struct{}{}:
+	default:
 	}
 }
 

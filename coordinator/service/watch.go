@@ -3,6 +3,9 @@ package service
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"taskbus/coordinator"
@@ -16,6 +19,7 @@ const (
 	watchMost   = 500                    // queues in one round
 	lookTimeout = 10 * time.Second
 	looksMost   = time.Second // that the first looks may keep tasks waiting
+	looksAtOnce = 8           // as many as a broker's session makes at a time
 )
 
 // every does something again and again until it says that it is enough, or the session has ended. A
@@ -51,15 +55,31 @@ func (r *session) watchQueues() {
 	}
 }
 
-// lookRound looks at the queues that the engine names, and tells how many there were; again
-// is false when that was the last round.
+// lookRound looks at the queues that the engine names, several at a time, and tells how many there
+// were; again is false when that was the last round. The engine is told of all together: it
+// would wake up for each.
 func (r *session) lookRound() (n int, again bool) {
 	list := r.watched()
-	for _, w := range list {
-		if r.draining.Load() || !r.look(w) {
-			return 0, false
-		}
+	seen := make([]coordinator.Event, len(list))
+	var next atomic.Int64
+	var last atomic.Bool
+	var looking sync.WaitGroup
+	for range min(looksAtOnce, len(list)) {
+		looking.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(list)); i = next.Add(1) - 1 {
+				var open bool
+				if seen[i], open = r.look(list[i]); !open || r.draining.Load() {
+					last.Store(true)
+					return
+				}
+			}
+		})
 	}
+	looking.Wait()
+	if last.Load() {
+		return 0, false
+	}
+	r.s.loop.post(r.number, slices.DeleteFunc(seen, func(ev coordinator.Event) bool { return ev == nil })...)
 	return len(list), true
 }
 
@@ -87,9 +107,9 @@ func (r *session) watched() (list []coordinator.QueueWatch) {
 	return list
 }
 
-// look asks the broker about one queue and tells the engine; false when the
-// session has ended.
-func (r *session) look(w coordinator.QueueWatch) bool {
+// look asks the broker about one queue. It answers with what to tell the engine, nil when that is not
+// known; open is false when the session has ended.
+func (r *session) look(w coordinator.QueueWatch) (ev coordinator.Event, open bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
 	_, before := r.takeBacks.own(w.Queue)
@@ -97,19 +117,18 @@ func (r *session) look(w coordinator.QueueWatch) bool {
 	_, after := r.takeBacks.own(w.Queue)
 	switch {
 	case errors.Is(err, bus.ErrClosed):
-		return false
+		return nil, false
 	case errors.Is(err, bus.ErrNoQueue):
 		// As empty and left as can be. Its agent gets no work from now on, so that
 		// no dispatch would show that it is missing; and the agent cannot come back
 		// to a queue that is not there.
 		r.ensure(coordinator.EnsureQueue(w))
 	case err != nil, before != after, before%2 == 1:
-		return true // not known, or not whose consumers these are: the next round will tell
+		return nil, true // not known, or not whose consumers these are: the next round will tell
 	}
-	r.s.loop.post(r.number, coordinator.QueueSeen{
+	return coordinator.QueueSeen{
 		Agent: w.Agent, Ready: d.Ready, Consumers: max(0, d.Consumers-r.ownConsumers(w.Queue)),
-	})
-	return true
+	}, true
 }
 
 // ownConsumers is how many of a queue's consumers are ours: the one that takes back,

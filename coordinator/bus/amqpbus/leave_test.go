@@ -211,6 +211,9 @@ func TestEndedConsumersLeaveNothingBehind(t *testing.T) {
 	if _, err := s.Depth(t.Context(), "other"); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := s.EnsureQueue(t.Context(), quorum("other").Queues[0]); err != nil { // by another channel
+		t.Fatal(err)
+	}
 	channels := openChannels(t, broker)
 	if channels == 0 {
 		t.Fatal("the session has no channels: the count shows nothing")
@@ -247,7 +250,7 @@ func TestEndedConsumersLeaveNothingBehind(t *testing.T) {
 			t.Fatalf("Depth gives %v, want ErrNoQueue", err)
 		}
 	}
-	if _, err := s.Depth(t.Context(), "other"); err != nil { // the channel for such requests is there again
+	if _, err := s.Depth(t.Context(), "other"); err != nil { // the channel for looks is there again
 		t.Fatal(err)
 	}
 	eventually(t, "goroutines to end", func() bool { return goleak.Find(before) == nil })

@@ -19,18 +19,15 @@ import (
 // applyCommand creates what is missing.
 const applyCommand = "taskbus topology apply"
 
-// topology declares and inspects queues and exchanges over a channel of its own.
-// The broker answers most refusals by closing the channel; the next request
-// opens another.
+// topology declares and inspects queues and exchanges.
 type topology struct {
+	*asker
 	mode   bus.Mode
 	logger zerolog.Logger
 	// between, of tests, is called between two steps of a request; may be nil.
 	between func(step string)
 
-	turn    chan struct{} // has room for the one request that is being made
-	link    *link
-	channel *amqp.Channel
+	lookers [manyLooks]*asker
 	// deleting is the connection over which queues are deleted: that which the lock belongs to. Whoever
 	// has lost the lock takes nothing away from who has it.
 	deleting *link
@@ -46,13 +43,19 @@ type topology struct {
 type hash [sha256.Size]byte
 
 func newTopology(l *link, mode bus.Mode, logger zerolog.Logger) *topology {
-	return &topology{mode: mode, logger: logger, link: l, deleting: l, turn: make(chan struct{}, 1), matching: make(map[string]bool), given: make(map[string]hash)}
+	return &topology{
+		asker: newAsker(l), lookers: newLookers(l), mode: mode, logger: logger, deleting: l,
+		matching: make(map[string]bool), given: make(map[string]hash),
+	}
 }
 
 // moveTo is the same topology with all that is known, asked over another connection, but for what deletes.
 // It must be called before the session is shared.
 func (t *topology) moveTo(l *link) *topology {
-	return &topology{mode: t.mode, logger: t.logger, between: t.between, link: l, deleting: t.deleting, turn: make(chan struct{}, 1), findings: t.findings, matching: t.matching, given: t.given}
+	return &topology{
+		asker: newAsker(l), lookers: newLookers(l), mode: t.mode, logger: t.logger, between: t.between, deleting: t.deleting,
+		findings: t.findings, matching: t.matching, given: t.given,
+	}
 }
 
 // step tells a test that another may get in now.
@@ -60,52 +63,6 @@ func (t *topology) step(name string) {
 	if t.between != nil {
 		t.between(name)
 	}
-}
-
-// ask makes one request. A refusal by the broker comes back as *amqp.Error. When
-// ctx ends first, the request is not made, or left to finish by itself before any
-// other: a caller that no longer waits for a queue's depth must not cost the session.
-func (t *topology) ask(ctx context.Context, doing string, request func(*amqp.Channel) error) error {
-	return t.askFor(ctx, t.link.request, doing, request)
-}
-
-// askFor is ask with a time limit of its own for the answer.
-func (t *topology) askFor(ctx context.Context, limit time.Duration, doing string, request func(*amqp.Channel) error) error {
-	return t.inTurn(ctx, doing, func() error { return t.request(limit, doing, request) })
-}
-
-// inTurn does one thing at a time, as ask says.
-func (t *topology) inTurn(ctx context.Context, doing string, do func() error) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	select {
-	case t.turn <- struct{}{}:
-	case <-ctx.Done():
-		return fmt.Errorf("%s: %w", doing, ctx.Err())
-	}
-	answer := make(chan error, 1)
-	go func() {
-		defer func() { <-t.turn }()
-		answer <- do()
-	}()
-	select {
-	case err := <-answer:
-		return err
-	case <-ctx.Done():
-		return fmt.Errorf("%s: %w", doing, ctx.Err())
-	}
-}
-
-func (t *topology) request(limit time.Duration, doing string, request func(*amqp.Channel) error) error {
-	if t.channel == nil || t.channel.IsClosed() {
-		channel, err := t.link.channel()
-		if err != nil {
-			return err
-		}
-		t.channel = channel
-	}
-	return t.link.withinTime(limit, doing, func() error { return request(t.channel) })
 }
 
 // apply sees to what a session shares with others.
@@ -233,7 +190,7 @@ func (t *topology) bind(ctx context.Context, limit time.Duration, b bus.Binding)
 func (t *topology) depth(ctx context.Context, queue string) (bus.Depth, error) {
 	var found amqp.Queue
 	doing := fmt.Sprintf("read the depth of queue %q", queue)
-	err := t.ask(ctx, doing, func(ch *amqp.Channel) (err error) {
+	err := t.look(ctx, doing, func(ch *amqp.Channel) (err error) {
 		found, err = ch.QueueDeclarePassive(queue, true, false, false, false, nil)
 		return err
 	})
