@@ -3,8 +3,10 @@ package tests
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"regexp"
+	"strings"
 	"testing"
 
 	"taskbus/config/formula"
@@ -15,9 +17,27 @@ import (
 
 var update = flag.Bool("update", false, "draw the charts of the documentation anew")
 
+// pullingRows are the rows of the table of docs/simulator.md: for each controller the means while the number of items
+// is kept, and those while items arrive. What an agent holds is its drain time by its capacity.
+func pullingRows(r *pulling.Report) (rows []string) {
+	kept, arriving := r.Loads[0].Controllers, r.Loads[1].Controllers
+	for i := range kept {
+		var drain, claimed []string
+		for _, a := range kept[i].Agents {
+			drain = append(drain, fmt.Sprintf("%.2f", a.Drain.Mean))
+			claimed = append(claimed, fmt.Sprintf("%.2f", a.AfterClaim.Mean))
+		}
+		last := len(r.Agents) - 1
+		rows = append(rows, fmt.Sprintf("| %s | %.1f | %s | %s | %.1f %% | %.1f | %.0f | %.0f |", kept[i].Label,
+			kept[i].Throughput.Mean, strings.Join(drain, " / "), strings.Join(claimed, " / "), 100*kept[i].Agents[0].Idle.Mean,
+			arriving[i].Throughput.Mean, arriving[i].Backlog.Mean, arriving[i].Agents[last].Drain.Mean*r.Agents[last].Capacity))
+	}
+	return rows
+}
+
 // TestChartsAreWhatTheirCommandsDraw runs the commands that docs/simulator.md gives for
 // its charts. The same scenario gives the same bytes, so that a chart shows what the
-// program does now. `go test ./tests -run Charts -update` draws them anew.
+// program does now; so does the table of the agents that pull. `go test ./tests -run Charts -update` draws them anew.
 func TestChartsAreWhatTheirCommandsDraw(t *testing.T) {
 	const page = "docs/simulator.md"
 	commands := regexp.MustCompile(`(?m)^taskbus simulate (\S+) --plot (\S+\.svg)$`).FindAllStringSubmatch(projectFile(t, page), -1)
@@ -38,6 +58,11 @@ func TestChartsAreWhatTheirCommandsDraw(t *testing.T) {
 				}
 				if err := chart.DrawPulling(&drawn, report, chart.SVG); err != nil {
 					t.Fatal(err)
+				}
+				for _, row := range pullingRows(report) {
+					if !strings.Contains(projectFile(t, page), row) {
+						t.Errorf("%s lacks the row that `%s` gives now: %s", page, c[0], row)
+					}
 				}
 			} else {
 				report, err := simulator.Play(t.Context(), scenario, simulator.Options{Formula: formula.Compile})

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/csv"
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 )
@@ -18,6 +19,16 @@ func TestSimulateSharing(t *testing.T) {
 	}
 	if stderr != "" {
 		t.Errorf("on stderr: %q", stderr)
+	}
+	// docs/simulator.md shows the output up to the first weights.
+	page, err := os.ReadFile("../../docs/simulator.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, _ := strings.Cut(string(page), "```\nTENANT  CALLS  FROM    MEAN INPUT")
+	shown, _, _ = strings.Cut(shown, "```")
+	if shown == "" || !strings.Contains(table, shown) {
+		t.Errorf("docs/simulator.md shows\n%s\nwhich is not part of the output:\n%s", shown, table)
 	}
 	if again, _ := simulated(t, exitOK, "sharing"); again != table {
 		t.Error("the second time the table is different")

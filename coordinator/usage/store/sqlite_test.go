@@ -2,8 +2,10 @@ package store_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/usage"
@@ -26,6 +28,49 @@ func BenchmarkSQLite(b *testing.B) {
 	}
 	defer s.Close()
 	bench(b, s)
+}
+
+// BenchmarkSQLiteSize: one operation is the file of a year in which 100 agents use two models each day. It reports
+// the size of the file for each row.
+func BenchmarkSQLiteSize(b *testing.B) {
+	const days, agents = 365, 100
+	models := []string{"gpt-4o", "claude-sonnet-4-5"}
+	first := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for b.Loop() {
+		file := filepath.Join(b.TempDir(), "history.db")
+		s, err := store.Open(b.Context(), file)
+		if err != nil {
+			b.Fatal(err)
+		}
+		from := usage.NoMark()
+		for day := range days {
+			to := from
+			to.Offset++
+			batch := usage.Batch{From: from, To: to}
+			for agent := range agents {
+				for _, model := range models {
+					batch.Rows = append(batch.Rows, usage.Row{
+						Key: usage.Key{Day: first.AddDate(0, 0, day).Format(time.DateOnly), Group: fmt.Sprint("project_", agent%10), Agent: fmt.Sprint("agent_", agent),
+							Provider: "openai", Model: model, Source: usage.SourceTask},
+						Counts: usage.Counts{Requests: 400, InputTokens: 500_000, OutputTokens: 90_000, TotalTokens: 590_000, Cost: 2_150_000_000, Settled: 400},
+					})
+				}
+			}
+			if err := s.Apply(b.Context(), &batch); err != nil {
+				b.Fatal(err)
+			}
+			from = to
+		}
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+		info, err := os.Stat(file)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(info.Size())/float64(days*agents*len(models)), "bytes/row")
+		b.ReportMetric(float64(info.Size())/1e6, "MB")
+	}
 }
 
 func BenchmarkPostgreSQL(b *testing.B) {
