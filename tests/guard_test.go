@@ -103,6 +103,7 @@ var table = map[string]rule{
 	"coordinator/credential":            {},
 	"coordinator/gateway":               {may: []string{"coordinator", "coordinator/credential"}},
 	"coordinator/httpapi":               {may: []string{"coordinator", "coordinator/credential", "coordinator/gateway", "coordinator/heard", "coordinator/usage", "messages", "schemas", modPrometheus + "/..."}},
+	"coordinator/callcache":             {may: []string{"coordinator", "coordinator/credential", "coordinator/httpapi", "agent/quota"}},
 	"coordinator/webhook":               {may: []string{"coordinator/heard", modPrometheus, modZerolog}},
 	"coordinator/rls":                   {may: []string{"coordinator", "messages", "coordinator/gateway", modGrpc + "/...", modEnvoy + "/...", modProtobuf + "/..."}},
 	"coordinator/service": {may: []string{

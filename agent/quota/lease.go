@@ -17,6 +17,8 @@ type lease struct {
 	p   *pool
 	id  string
 	ttl time.Duration
+	// provider that is charged, with its key.
+	provider string
 	// begun is when it was asked for.
 	begun time.Time
 
@@ -51,7 +53,7 @@ func (p *pool) newLease(a *Answer, n int64, each estimate, ttl time.Duration, be
 	if by != nil {
 		ttl = min(ttl, unconfirmedFor)
 	}
-	l := &lease{p: p, granter: by, id: a.ReservationID, ttl: ttl, begun: begun, calls: n, left: each.times(n), until: begun.Add(ttl - margin(ttl)), free: a.ExpiresAt.IsZero(), last: begun}
+	l := &lease{p: p, granter: by, id: a.ReservationID, provider: a.Provider, ttl: ttl, begun: begun, calls: n, left: each.times(n), until: begun.Add(ttl - margin(ttl)), free: a.ExpiresAt.IsZero(), last: begun}
 	l.timer = time.AfterFunc(ttl/3, l.look)
 	return l
 }
@@ -71,7 +73,7 @@ func (l *lease) take(now time.Time, e estimate) *Pass {
 	l.running++
 	l.takes++
 	l.last = now
-	return &Pass{from: l, takes: e}
+	return &Pass{from: l, takes: e, provider: l.provider}
 }
 
 func (l *lease) used(e estimate, u *Usage, heard *Response) {

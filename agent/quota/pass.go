@@ -5,10 +5,18 @@ import "sync/atomic"
 // Pass is the admission of one call. Settle or Release tell how it has ended, without waiting for
 // the coordinator; what comes after the first of them does nothing.
 type Pass struct {
-	from  source
-	takes estimate
-	ended atomic.Bool
+	from     source
+	takes    estimate
+	provider string
+	ended    atomic.Bool
 }
+
+// Provider that is charged, with its key where it has several (openai@main); empty: none is, or nothing has been
+// reserved.
+func (p *Pass) Provider() string { return p.provider }
+
+// Expected is what the call is expected to take: what Settle charges if nobody knows more.
+func (p *Pass) Expected() Usage { return p.takes.usage() }
 
 // source is what a call was admitted from.
 type source interface {

@@ -32,7 +32,7 @@ who there is.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(a.quotaListCommand(), a.quotaShowCommand(), a.quotaExplainCommand(),
-		a.quotaHistoryCommand(), a.quotaCostCommand(), a.quotaForecastCommand(), a.quotaReconcileCommand(),
+		a.quotaHistoryCommand(), a.quotaCostCommand(), a.quotaForecastCommand(), a.quotaReconcileCommand(), a.quotaCacheCommand(),
 		a.quotaSetCommand(), a.quotaBoostCommand(), a.quotaCorrectCommand(), a.quotaUnsetCommand(), a.quotaControlsCommand(),
 		a.quotaAddGroupCommand(), a.quotaAddAgentCommand(), a.quotaRemoveGroupCommand(), a.quotaRemoveAgentCommand())
 	return c

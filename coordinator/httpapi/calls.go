@@ -69,10 +69,14 @@ func (a *api) ask(w http.ResponseWriter, r *http.Request, call coordinator.Call,
 			gateway.WhyUnanswered(err)+". Ask again with the same reservation_id: what was done already is not done twice.")
 		return
 	}
-	x := &answers[0]
+	answerAsked(w, id, &call, &answers[0], how)
+}
+
+// answerAsked answers with what the engine has said about a call.
+func answerAsked(w http.ResponseWriter, id string, call *coordinator.Call, x *coordinator.CallAnswer, how answering) {
 	switch x.State {
 	case coordinator.CallGranted:
-		how.granted(w, id, &call, x)
+		how.granted(w, id, call, x)
 	case coordinator.CallUnknown:
 		how.problem(w, http.StatusNotFound, "Unknown reservation", "There is no reservation "+id+" of this agent (any more): it was never made, or ended more than a minute ago, or no quota concerned it.")
 	case coordinator.CallEnded:
@@ -88,7 +92,7 @@ func (a *api) ask(w http.ResponseWriter, r *http.Request, call coordinator.Call,
 	case coordinator.CallForeign:
 		how.problem(w, http.StatusForbidden, "Not its group", "Agent "+string(x.Agent)+" does not belong to the group that it names; leave group_id out, or list the agent in quotas.yaml.")
 	default:
-		how.refused(w, id, &call, x)
+		how.refused(w, id, call, x)
 	}
 }
 

@@ -50,9 +50,13 @@ func BenchmarkSQLiteSize(b *testing.B) {
 			for agent := range agents {
 				for _, model := range models {
 					batch.Rows = append(batch.Rows, usage.Row{
-						Key: usage.Key{Day: first.AddDate(0, 0, day).Format(time.DateOnly), Group: fmt.Sprint("project_", agent%10), Agent: fmt.Sprint("agent_", agent),
-							Provider: "openai", Model: model, Source: usage.SourceTask},
-						Counts: usage.Counts{Requests: 400, InputTokens: 500_000, OutputTokens: 90_000, TotalTokens: 590_000, Cost: 2_150_000_000, Settled: 400},
+						Key: usage.Key{
+							Day: first.AddDate(0, 0, day).Format(time.DateOnly), Group: fmt.Sprint("project_", agent%10),
+							Agent: fmt.Sprint("agent_", agent), Provider: "openai", Model: model, Source: usage.SourceTask,
+						},
+						Counts: usage.Counts{
+							Requests: 400, InputTokens: 500_000, OutputTokens: 90_000, TotalTokens: 590_000, Cost: 2_150_000_000, Settled: 400,
+						},
 					})
 				}
 			}

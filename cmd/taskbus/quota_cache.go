@@ -1,0 +1,86 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"taskbus/agent/quota"
+	"taskbus/coordinator/callcache"
+	"taskbus/coordinator/httpapi"
+)
+
+// cacheGrace bounds the time in which a cache that ends tells what was used.
+const cacheGrace = 10 * time.Second
+
+func (a *app) quotaCacheCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "cache",
+		Short: "Answer a gateway's questions on its own machine, out of leases",
+		Long: `Answers GET /v1/quota/auth and /v1/quota/auth/settle for a gateway on the same machine,
+as a coordinator does, out of leases: quota for several calls that is reserved at once.
+So most calls cost no question to a coordinator, and calls go on while none answers,
+for as long as a lease has room and its time is not over.
+
+Whoever asks is asked for: by the token that it shows. Refusals, calls whose tokens are
+not told, and all other questions about calls are handed on to a coordinator. It needs
+no secret of its own, and ends in order by SIGTERM, when it has told what was used.`,
+		Example: `  taskbus quota cache --url http://taskbus-1:8551,http://taskbus-2:8551
+  taskbus quota cache --listen 127.0.0.1:8553 --calls 16 --for 5s`,
+		Args: cobra.NoArgs,
+	}
+	urls := c.Flags().String("url", "", "where the coordinators answer, divided by commas (default $TASKBUS_HTTP_URL, "+
+		"else http://127.0.0.1:$COORDINATOR_PORT)")
+	listen := c.Flags().String("listen", "127.0.0.1:8553", "loopback address on which gateways ask, as host:port")
+	calls := c.Flags().Int("calls", 8, "calls of one lease, 1 to 10000")
+	ttl := c.Flags().Duration("for", 10*time.Second, "how long a lease stands, 1s to 24h")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		host, _, err := net.SplitHostPort(*listen)
+		if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return usageError("--listen must be a loopback address such as 127.0.0.1:8553: tokens come in the clear")
+		}
+		var all []string
+		client := new(http.Client)
+		for one := range strings.SplitSeq(cmp.Or(*urls, a.getenv("TASKBUS_HTTP_URL")), ",") {
+			asking, err := a.newClient(strings.TrimSpace(one))
+			if err != nil {
+				return err
+			}
+			all, client.Transport = append(all, asking.base), asking.http.Transport
+		}
+		// A coordinator does not send elsewhere; the tokens go to nobody else.
+		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		cache, err := callcache.New(callcache.Options{
+			URLs: all, HTTP: client, Lease: quota.Lease{Calls: *calls, TTL: *ttl},
+			Logger: slog.New(slog.NewTextHandler(a.err, nil)),
+		})
+		if err != nil {
+			return usageError("%v", err)
+		}
+		return a.serveCache(c.Context(), cache, *listen, all)
+	}
+	return c
+}
+
+// serveCache serves until it is told to end, and then tells what was used.
+func (a *app) serveCache(ctx context.Context, cache *callcache.Cache, address string, urls []string) error {
+	ctx, stop := a.stoppable(ctx)
+	defer stop()
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("listen for gateways: %w", err)
+	}
+	fmt.Fprintf(a.err, "answering gateways on http://%s, by leases of %s\n", listener.Addr(), strings.Join(urls, ", "))
+	served := httpapi.Serve(ctx, listener, cache)
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), cacheGrace)
+	defer cancel()
+	return errors.Join(served, cache.Close(grace))
+}
