@@ -66,7 +66,8 @@ func TestQuotaCacheRefuses(t *testing.T) {
 		"--url ftp://one":       "not the URL of a coordinator",
 	} {
 		r := newRig()
-		if code := r.run(t, append([]string{"quota", "cache"}, strings.Fields(args)...)...); code != exitUsage || !strings.Contains(r.err.String(), want) {
+		code := r.run(t, append([]string{"quota", "cache"}, strings.Fields(args)...)...)
+		if code != exitUsage || !strings.Contains(r.err.String(), want) {
 			t.Errorf("%s: exit code %d, %q", args, code, r.err.String())
 		}
 	}
