@@ -134,8 +134,8 @@ type Session interface {
 
 	// Depth reads how many messages are ready in a queue and how many consumers
 	// it has, this session's own included, and in a quorum queue those that have been
-	// unsubscribed and hold something. It asks for one queue at a time, which
-	// costs the broker next to nothing: a few hundred calls a second are fine. Of a
+	// unsubscribed and hold something. It costs the broker next to nothing: a few
+	// hundred calls a second are fine, DepthsAtOnce of them together. Of a
 	// stream it tells how many messages that has, and may be seconds late: 0 does not
 	// mean that it is empty. Of a quorum queue that does not answer in time, as after a start or on a busy
 	// machine, RabbitMQ says 0 and 0: see Holds. A queue that does not exist gives ErrNoQueue and harms nothing
@@ -188,6 +188,10 @@ type SessionSpec struct {
 	// own. May be nil.
 	OnBlocked func(blocked bool, reason string)
 }
+
+// DepthsAtOnce is how many calls of Depth a session makes at a time. Of answers that come together the connection is
+// read once, and the process wakes up once: together they cost half of what they cost one by one, or less.
+const DepthsAtOnce = 16
 
 // WindowApart is how many publications apart may be unsettled at most.
 const WindowApart = 64

@@ -19,7 +19,6 @@ const (
 	watchMost   = 500                    // queues in one round
 	lookTimeout = 10 * time.Second
 	looksMost   = time.Second // that the first looks may keep tasks waiting
-	looksAtOnce = 8           // as many as a broker's session makes at a time
 )
 
 // every does something again and again until it says that it is enough, or the session has ended. A
@@ -64,7 +63,7 @@ func (r *session) lookRound() (n int, again bool) {
 	var next atomic.Int64
 	var last atomic.Bool
 	var looking sync.WaitGroup
-	for range min(looksAtOnce, len(list)) {
+	for range min(bus.DepthsAtOnce, len(list)) {
 		looking.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(list)); i = next.Add(1) - 1 {
 				var open bool

@@ -6,11 +6,9 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-)
 
-// manyLooks is how many queues are looked at together: of the answers that come together the connection is
-// read once, and the process wakes up once.
-const manyLooks = 8
+	"taskbus/coordinator/bus"
+)
 
 // asker makes requests over a channel of its own, one at a time. The broker answers most
 // refusals by closing the channel; the next request opens another.
@@ -23,7 +21,7 @@ type asker struct {
 func newAsker(l *link) *asker { return &asker{link: l, turn: make(chan struct{}, 1)} }
 
 // newLookers are as many as look at queues at a time.
-func newLookers(l *link) (all [manyLooks]*asker) {
+func newLookers(l *link) (all [bus.DepthsAtOnce]*asker) {
 	for i := range all {
 		all[i] = newAsker(l)
 	}

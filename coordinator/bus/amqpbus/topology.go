@@ -27,7 +27,7 @@ type topology struct {
 	// between, of tests, is called between two steps of a request; may be nil.
 	between func(step string)
 
-	lookers [manyLooks]*asker
+	lookers [bus.DepthsAtOnce]*asker
 	// deleting is the connection over which queues are deleted: that which the lock belongs to. Whoever
 	// has lost the lock takes nothing away from who has it.
 	deleting *link
