@@ -50,6 +50,9 @@ type Task struct {
 	// BatchSize how many they were; empty and 0 for one that was given alone.
 	BatchID   string
 	BatchSize int
+	// Explanation says, for people, why this agent was chosen and no other; empty when
+	// the coordinator does not say.
+	Explanation string
 }
 
 // Result is what a handler can say of its work beside the error.

@@ -74,6 +74,8 @@ type Config struct {
 	// to RecordInputsBytes in each term of a leader.
 	RecordInputs      bool
 	RecordInputsBytes int64
+	// ExplainDispatches: every task.dispatch says why its agent was chosen.
+	ExplainDispatches bool
 	// MaxMessageBytes is the largest message body that is read; at most 8 MiB.
 	MaxMessageBytes int
 	// Window bounds the tasks held unacknowledged, WindowBytes their bodies. One
@@ -119,6 +121,7 @@ func defaults() *Config {
 		HTTPBind:              "127.0.0.1",
 		Journal:               true,
 		RecordInputsBytes:     256 << 20,
+		ExplainDispatches:     true,
 		MaxMessageBytes:       1 << 20,
 		Window:                4000,
 		WindowBytes:           256 << 20,

@@ -63,6 +63,7 @@ func (d *decoder) settings(c *Config) reader {
 			"dead_after_intervals":    whole(d, &s.DeadIntervals, 0, 1000),
 			"refuse_backlogged":       d.boolean(&s.RefuseBacklogged),
 			"slow_start_seconds":      d.seconds(&s.SlowStart, 0, 3600),
+			"explain_dispatches":      d.boolean(&c.ExplainDispatches),
 		})
 		d.later(func() { d.checkIntervals(p, s) })
 		d.later(func() {

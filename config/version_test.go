@@ -30,7 +30,7 @@ func TestVersionFollowsTheContentAlone(t *testing.T) {
 		"assignment_strategies: {round_robin: {default: true}}\n",
 		"global_settings: {poisoned_after_agents: 5}\n",
 		"global_settings: {suspect_after_intervals: 3}\n", "global_settings: {dead_after_intervals: 9}\n",
-		"global_settings: {refuse_backlogged: true}\n", "global_settings: {slow_start_seconds: 9}\n",
+		"global_settings: {refuse_backlogged: true}\n", "global_settings: {slow_start_seconds: 9}\n", "global_settings: {explain_dispatches: false}\n",
 		"learning: {prior: 0.8}\n", "learning: {half_life_hours: 12}\n", "circuit_breaker: {enabled: false}\n", "circuit_breaker: {base_seconds: 10}\n",
 		"task_routing: {t: {batch: {max_size: 2}}}\n", "task_routing: {t: {batch: {max_size: 2, max_wait_ms: 1}}}\n",
 		"assignment_strategies: {capability_match: , weighted: }\n", "assignment_strategies: {capability_match: , weighted: {weights: {free: 2}}}\n",

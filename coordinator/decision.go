@@ -75,6 +75,8 @@ func (i Ineligibility) Phrase() string { return ineligibilities[i].phrase }
 const (
 	MaxCandidates = 3
 	MaxExplained  = 200
+	// MaxNamed is how many refused agents a choice names.
+	MaxNamed = 8
 )
 
 // Candidate is one agent as a strategy saw it.
@@ -134,9 +136,13 @@ type Decision struct {
 	// Candidates are the best of the eligible, best first (at most MaxCandidates,
 	// or MaxExplained for people who ask).
 	Candidates []Candidate
-	// Refused counts the ineligible agents by cause. Filled in refusals and in
-	// explanations; a choice leaves it zero, it is not worth a pass over the fleet.
+	// Refused counts the ineligible agents by cause, but in the choice of a bidder, or of an agent
+	// that was the only one in question. A choice counts those without a score as eligible: not
+	// all have been looked at.
 	Refused [NumIneligibilities]int
+	// WithoutQuota are the others that a choice left out: quota of their own that would be
+	// needed for the task is used up.
+	WithoutQuota int
 	// Claiming is how many of those refused as Pulling wait for an answer to a claim.
 	Claiming int
 	// UnscoredWhy is why the first of those without a score has none.
@@ -146,8 +152,9 @@ type Decision struct {
 	// Nearest is the refused agent that came closest; nil when no agent has the
 	// capabilities.
 	Nearest *Refusal
-	// Refusals are the agents that may not have it, the nearest first. Filled only
-	// for people who ask (at most MaxExplained).
+	// Refusals are the agents that may not have it, the nearest first: for people who ask at most
+	// MaxExplained. A choice has all of them if they are at most MaxNamed, else those that the task
+	// may be given to at another time if these are.
 	Refusals []Refusal
 }
 
@@ -174,21 +181,7 @@ func (d *Decision) choice() string {
 		if d.Offers > 0 {
 			fmt.Fprintf(&b, "offered first (to %d), for at most %v; if nobody bids: ", d.Offers, d.Window.Round(time.Millisecond))
 		}
-		place, of := "best", "eligible"
-		if d.First {
-			place = "first"
-		}
-		if d.Auction == AuctionAwarded {
-			of = "bidders"
-		}
-		fmt.Fprintf(&b, "%s by %s, %s of %d %s among %d agents", d.Agent, d.Strategy, place, d.Eligible, of, d.Fleet)
-		if d.Preferred {
-			b.WriteString(" (preferred)")
-		}
-		if why := d.Auction.withoutBid(); why != "" {
-			b.WriteString("; " + why)
-		}
-		return b.String()
+		return string(d.appendChoice([]byte(b.String())))
 	}
 	if d.Fleet == 0 {
 		return "no agents are configured"

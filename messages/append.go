@@ -43,6 +43,30 @@ func appendString[S ~string](dst []byte, s S) []byte {
 	return append(dst, '"')
 }
 
+// appendCut appends text as a JSON string of at most most bytes between its quotation marks; what
+// is longer ends with an ellipsis.
+func appendCut(dst, text []byte, most int) []byte {
+	const ellipsis = "…"
+	start := len(dst)
+	if dst = appendString(dst, string(text)); len(dst)-start-2 <= most {
+		return dst
+	}
+	end := start + 1 // of what is kept: never within a character or an escape
+	for next := end; next <= start+1+most-len(ellipsis); {
+		end = next
+		switch c := dst[next]; {
+		case c == '\\' && dst[next+1] == 'u':
+			next += len(`\u0000`)
+		case c == '\\':
+			next += len(`\n`)
+		default:
+			_, n := utf8.DecodeRune(dst[next:])
+			next += n
+		}
+	}
+	return append(append(dst[:end], ellipsis...), '"')
+}
+
 // appendField appends ,"name":"value". The name needs no escaping.
 func appendField[S ~string](dst []byte, name string, value S) []byte {
 	return appendString(appendName(dst, name), value)

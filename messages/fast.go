@@ -57,9 +57,11 @@ func (s *scanner) name(old string) (string, bool) {
 }
 
 // description is a text of any characters.
-func (s *scanner) description() (string, bool) {
+func (s *scanner) description() (string, bool) { return s.textOf(maxDescription) }
+
+func (s *scanner) textOf(most int) (string, bool) {
 	t, ok := s.plainText()
-	if !ok || len(t.raw) > maxDescription && utf8.RuneCount(t.raw) > maxDescription {
+	if !ok || len(t.raw) > most && utf8.RuneCount(t.raw) > most {
 		return "", false
 	}
 	return string(t.raw), true

@@ -34,12 +34,26 @@ type TaskDispatch struct {
 	// how many they are; empty and 0 for a task that goes alone.
 	BatchID   string `json:"batch_id,omitempty"`
 	BatchSize int    `json:"batch_size,omitempty"`
+	// Explanation says why this agent has it; empty when it does not say.
+	Explanation string `json:"explanation,omitempty"`
 }
+
+// MaxExplanation is the length of a dispatch's explanation in bytes, at most, as it stands in the message.
+const MaxExplanation = 512
 
 // AppendDispatch appends the task.dispatch message for d. The payload's bytes go
 // out as they are: they must be a JSON object, as decoding a task.assign gives
 // it; an empty payload becomes {}.
 func AppendDispatch(dst []byte, d *coordinator.Dispatch, payload []byte) []byte {
+	return appendDispatch(dst, d, payload, false)
+}
+
+// AppendExplainedDispatch is AppendDispatch with why the agent was chosen, and why no other, where that is known.
+func AppendExplainedDispatch(dst []byte, d *coordinator.Dispatch, payload []byte) []byte {
+	return appendDispatch(dst, d, payload, d.Decision != nil)
+}
+
+func appendDispatch(dst []byte, d *coordinator.Dispatch, payload []byte, explained bool) []byte {
 	t := d.Task
 	dst = append(dst, '{')
 	dst = appendField(dst, "message_type", schemas.TaskDispatch)
@@ -60,6 +74,10 @@ func AppendDispatch(dst []byte, d *coordinator.Dispatch, payload []byte) []byte 
 	if d.BatchSize > 0 {
 		dst = appendField(dst, "batch_id", d.BatchID)
 		dst = appendInt(dst, "batch_size", d.BatchSize)
+	}
+	if explained {
+		var room [MaxExplanation]byte
+		dst = appendCut(appendName(dst, "explanation"), d.Decision.AppendBrief(room[:0]), MaxExplanation)
 	}
 	dst = appendName(dst, "payload")
 	if len(payload) == 0 {
@@ -192,6 +210,8 @@ func (s *scanner) dispatchField(m *TaskDispatch, key text, known []string) (has 
 	case "batch_size":
 		m.BatchSize, ok = s.whole(maxCount)
 		ok = ok && m.BatchSize >= leastBatch
+	case "explanation":
+		m.Explanation, ok = s.textOf(MaxExplanation)
 	default:
 		ok = s.unknown(key, known)
 	}
@@ -217,6 +237,7 @@ func (d *Decoder) slowTaskDispatch(body []byte) (*TaskDispatch, *Refusal) {
 		Attempt:        integer(e, "attempt"),
 		BatchID:        field[string](e, "batch_id"),
 		BatchSize:      integer(e, "batch_size"),
+		Explanation:    field[string](e, "explanation"),
 	}
 	if m.AssignmentTime, refusal = timestamp(e, "assignment_time"); refusal != nil {
 		return nil, refusal

@@ -25,9 +25,10 @@ far, and how it would be decided now.
              figure wins, from left to right
   REFUSED    the other agents by cause, the nearest first
 
-A decision that was made keeps its three best candidates; one that is asked for now
-shows up to 200. Of a task that waits or failed you see how many agents were refused
-for which reason, which capabilities are missing, and the agent that came closest.`,
+A decision that was made keeps its three best candidates, and how many agents were
+refused for which reason, by name where they are at most 8; one that is asked for now
+shows up to 200 of both. Of a task that waits or failed you also see which
+capabilities are missing, and the agent that came closest.`,
 		Example: `  taskbus explain task-0042
   taskbus explain task-0042 -o json`,
 		Args: cobra.ExactArgs(1),

@@ -23,6 +23,9 @@ const (
 // counts says in words what the tables do not: who was not eligible. chosen: an
 // agent was found; the text of a refusal has these counts already.
 func (p *page) counts(x *httpapi.Explanation, chosen bool) {
+	if x.WithoutQuota > 0 {
+		p.line("without quota of their own: %d", x.WithoutQuota)
+	}
 	if !chosen || len(x.Refusals) > 0 {
 		return
 	}
@@ -64,7 +67,7 @@ func (p *page) candidates(x *httpapi.Explanation) {
 		t.row(cells...)
 	}
 	p.table(t)
-	if more := x.Eligible - min(len(x.Candidates), maxCandidateRows); more > 0 && len(x.Candidates) > maxCandidateRows {
+	if more := x.Eligible - min(len(x.Candidates), maxCandidateRows); more > 0 {
 		p.line("… and %d more eligible", more)
 	}
 }
@@ -78,7 +81,7 @@ func figure(n httpapi.Number) string {
 }
 
 // refused prints who was refused, by cause. The order of the causes is that of the
-// nearest agent of each.
+// nearest agent of each; those of which no agent is named come last, the most frequent first.
 func (p *page) refused(x *httpapi.Explanation) {
 	if len(x.Refusals) == 0 {
 		return
@@ -103,6 +106,13 @@ func (p *page) refused(x *httpapi.Explanation) {
 		}
 		n := max(x.Refused[why], len(by[why]))
 		t.row(cause(why), n, who(by[why], n), free)
+	}
+	unnamed := maps.Clone(x.Refused)
+	for _, why := range causes {
+		delete(unnamed, why)
+	}
+	for _, why := range byCount(unnamed) {
+		t.row(cause(why), unnamed[why], "", "")
 	}
 	p.table(t)
 	if len(x.Missing) > 0 {
@@ -156,12 +166,16 @@ func inWords(refused map[string]int) map[string]int {
 
 // counts renders "5 full, 7 lacks_capability", the largest first, then by name.
 func counts(by map[string]int) string {
-	names := slices.SortedFunc(maps.Keys(by), func(a, b string) int {
-		return cmp.Or(cmp.Compare(by[b], by[a]), cmp.Compare(a, b))
-	})
-	parts := make([]string, 0, len(names))
-	for _, name := range names {
+	parts := make([]string, 0, len(by))
+	for _, name := range byCount(by) {
 		parts = append(parts, fmt.Sprintf("%d %s", by[name], name))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// byCount are the names, the largest count first, then by name.
+func byCount(by map[string]int) []string {
+	return slices.SortedFunc(maps.Keys(by), func(a, b string) int {
+		return cmp.Or(cmp.Compare(by[b], by[a]), cmp.Compare(a, b))
+	})
 }

@@ -89,7 +89,15 @@ var lookedAt = fixedSource{
 			DecidedAt: noon.Add(-2 * time.Second),
 			Explanation: &httpapi.Explanation{
 				Text: "gpu-1 by reward_rate, best of 2 eligible among 9 agents", Strategy: "reward_rate", Fleet: 9, Eligible: 2,
-				Candidates: []httpapi.Candidate{{Agent: "gpu-1", Free: 1, Score: scored(0.9), Terms: terms("success", 0.9, "duration", 1.0, "load", 0.0)}},
+				Candidates: []httpapi.Candidate{
+					{Agent: "gpu-1", Free: 1, Score: scored(0.9), Terms: terms("success", 0.9, "duration", 1.0, "load", 0.0)},
+					{Agent: "gpu-2", Free: 1, Score: scored(0.85), Terms: terms("success", 0.95, "duration", 1.0, "load", 0.1)},
+				},
+				Refused: map[string]int{"already_tried": 2, "lacks_capability": 5},
+				Refusals: []httpapi.Refusal{
+					{Agent: "gpu-7", Why: "already_tried"}, {Agent: "gpu-9", Why: "already_tried"}, {Agent: "a", Why: "lacks_capability"}, {Agent: "b", Why: "lacks_capability"},
+					{Agent: "c", Why: "lacks_capability"}, {Agent: "d", Why: "lacks_capability"}, {Agent: "e", Why: "lacks_capability"},
+				},
 			},
 			Attempts: []httpapi.Attempt{
 				{Agent: "gpu-9", Outcome: "returned"},
@@ -97,6 +105,15 @@ var lookedAt = fixedSource{
 				{Number: 3, Agent: "gpu-1", DispatchID: "task-5.3", At: noon.Add(-2 * time.Second)},
 			},
 			Now: &httpapi.Prospect{ID: "task-5", Type: "train-embedding", Agent: "gpu-2", Explanation: &nowExplained},
+		},
+		"task-10": { // of a large fleet
+			ID: "task-10", Type: "train-embedding", TraceID: "trace-10", State: "dispatched", Agent: "gpu-1", Attempt: 1,
+			Explanation: &httpapi.Explanation{
+				Text: "gpu-1 by least_loaded, best of 12 eligible among 400 agents", Strategy: "least_loaded", Fleet: 400, Eligible: 12, WithoutQuota: 1,
+				Candidates: []httpapi.Candidate{{Agent: "gpu-1", Free: 3, Terms: terms("load", 0.1)}, {Agent: "gpu-2", Free: 2, Terms: terms("load", 0.2)}, {Agent: "gpu-3", Free: 2, Terms: terms("load", 0.2)}},
+				Refused:    map[string]int{"full": 2, "stale": 1, "lacks_capability": 383, "excluded": 1},
+				Refusals:   []httpapi.Refusal{{Agent: "gpu-4", Why: "full"}, {Agent: "gpu-9", Why: "full"}, {Agent: "gpu-5", Why: "stale"}},
+			},
 		},
 		"task-6": {
 			ID: "task-6", Type: "train-embedding", TraceID: "trace-6", State: "pending", Agent: "gpu-7", Attempt: 1,
@@ -159,6 +176,7 @@ func TestLooking(t *testing.T) {
 		{"explain-failed.json", "explain task-2 -o json", exitOK},
 		{"explain-failed-at-agent.txt", "explain task-1", exitOK},
 		{"explain-attempts.txt", "explain task-5", exitOK},
+		{"explain-many.txt", "explain task-10", exitOK},
 		{"explain-attempts.json", "explain task-5 -o json", exitOK},
 		{"explain-again.txt", "explain task-6", exitOK},
 		{"explain-batch.txt", "explain task-3b", exitOK},

@@ -88,6 +88,7 @@ func (e *Engine) choose(t *openTask) (*agent, *coordinator.Decision) {
 func (e *Engine) question(t *openTask) *question {
 	n, q := &t.needs, &e.asking
 	q.Case = coordinator.Case{Task: t.task, Required: len(n.required), MaxCost: e.fleet.maxCost}
+	q.asker = t
 	q.strategy, q.feasible, q.preferred, q.seed = n.strategy, n.class.usable, n.preferred, e.policy.Settings.Seed
 	q.free = e.freeFor(t)
 	q.standing, q.standings = coordinator.Standing{}, standings{}

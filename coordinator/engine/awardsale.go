@@ -73,6 +73,7 @@ func (e *Engine) withoutBid(now time.Time, t *openTask, a *agent, d *coordinator
 		a = e.fleet.agents[t.needs.class.usable.first(e.fleet.ready)]
 		d = &coordinator.Decision{
 			Strategy: d.Strategy, Agent: a.spec.ID, Auction: why, First: true, Fleet: d.Fleet, Eligible: d.Eligible,
+			Refused: d.Refused, Refusals: d.Refusals,
 		}
 	}
 	e.assignBest(now, t, a, d)

@@ -40,6 +40,15 @@ func (b bitset) common(o bitset) int {
 	return n
 }
 
+// without counts the members that two sets of the same fleet share and a third has not.
+func (b bitset) without(o, but bitset) int {
+	n := 0
+	for i, w := range b {
+		n += bits.OnesCount64(w & o[i] &^ but[i])
+	}
+	return n
+}
+
 // add puts the members of another set of the same fleet in.
 func (b bitset) add(o bitset) {
 	for i := range b {

@@ -15,10 +15,11 @@ const (
 	sampleSize = 256
 )
 
-// decisionWithRoom is a decision and the room for its candidates.
+// decisionWithRoom is a decision and the room for its candidates and refusals.
 type decisionWithRoom struct {
 	coordinator.Decision
-	room [coordinator.MaxCandidates]coordinator.Candidate
+	room  [coordinator.MaxCandidates]coordinator.Candidate
+	named [coordinator.MaxNamed]coordinator.Refusal
 }
 
 // dispatchWithDecision is a dispatch with its decision in one allocation. The choice
@@ -44,6 +45,7 @@ func (q *question) carrying(d *coordinator.Decision) *dispatchWithDecision {
 func (d *decisionWithRoom) keep(from *coordinator.Decision) {
 	d.Decision = *from
 	d.Candidates = d.room[:copy(d.room[:], from.Candidates)]
+	d.Refusals = d.named[:copy(d.named[:], from.Refusals)]
 }
 
 // ranking is the best agents seen so far, by number, best first.
@@ -58,6 +60,7 @@ type ranking struct {
 // every decision, because whatever a strategy is handed would be allocated anew.
 type question struct {
 	coordinator.Case
+	asker     *openTask
 	standing  coordinator.Standing // of the agent looked at
 	next      *dispatchWithDecision
 	strategy  *coordinator.Strategy
@@ -121,6 +124,7 @@ func (f *fleet) decide(d *decisionWithRoom, q *question, best *ranking, eligible
 	d.Candidates = d.room[:best.kept]
 	winner := f.agents[best.agent[0]]
 	d.Agent = winner.spec.ID
+	f.refuse(d, q.asker, q.free, eligible)
 	return winner, &d.Decision
 }
 

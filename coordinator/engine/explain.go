@@ -129,7 +129,7 @@ func (e *Engine) ineligibility(a *agent, t *openTask, missing map[string]int) co
 		return coordinator.AlreadyTried
 	}
 	why := f.eligibility(a)
-	switch vacant := f.isVacant(a, why); {
+	switch vacant := f.vacant.has(a.number); {
 	case !t.alone:
 	case vacant:
 		why = coordinator.Eligible

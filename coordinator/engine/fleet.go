@@ -51,7 +51,12 @@ type fleet struct {
 	// ready holds the agents that could take some task right now, vacant those that could take
 	// one that must be alone, present those that may have work, when they have room for it.
 	ready, vacant, present bitset
-	kept                   *agent // that gets nothing else until it is vacant for such a task; nil: none
+	// causes is why each agent may not have work, whatever the task (see eligibility); byCause are the
+	// agents of each cause, those of Eligible being ready, and tally is how many they are.
+	causes  []coordinator.Ineligibility
+	byCause [coordinator.NumIneligibilities]bitset
+	tally   [coordinator.NumIneligibilities]int
+	kept    *agent // that gets nothing else until it is vacant for such a task; nil: none
 	// offering holds, for each capability, the agents that have it.
 	offering map[string]bitset
 	maxCost  float64 // the largest of any view since the fleet last changed
@@ -81,6 +86,16 @@ func (f *fleet) known(id coordinator.AgentID) *agent {
 		return a
 	}
 	return f.left[id]
+}
+
+// has tells whether the agent has every capability.
+func (f *fleet) has(a *agent, required []string) bool {
+	for _, c := range required {
+		if offering := f.offering[c]; offering == nil || !offering.has(a.number) {
+			return false
+		}
+	}
+	return true
 }
 
 // capable gives the agents that have every capability and are not barred.
@@ -227,7 +242,13 @@ func (f *fleet) refresh(a *agent) {
 		f.claimants = true
 	}
 	why := f.eligibility(a)
-	f.ready.put(a.number, why == coordinator.Eligible)
+	if was := f.causes[a.number]; was != why {
+		f.byCause[was].clear(a.number)
+		f.byCause[why].set(a.number)
+		f.tally[was]--
+		f.tally[why]++
+		f.causes[a.number] = why
+	}
 	f.present.put(a.number, why == coordinator.Eligible || why >= coordinator.NotReady && why != coordinator.KeptFree)
 	f.vacant.put(a.number, a.spec.Pull == coordinator.PullOff && f.isVacant(a, why))
 }

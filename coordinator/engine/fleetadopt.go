@@ -26,7 +26,12 @@ func (f *fleet) adopt(specs []coordinator.AgentSpec, settings coordinator.Settin
 	f.views = make([]coordinator.AgentView, n)
 	f.byID = make(map[coordinator.AgentID]*agent, n)
 	f.byQueue = make(map[string]*agent, n)
-	f.ready, f.vacant, f.present, f.kept = newBitset(n), newBitset(n), newBitset(n), nil
+	f.vacant, f.present, f.kept = newBitset(n), newBitset(n), nil
+	f.causes, f.tally = make([]coordinator.Ineligibility, n), [coordinator.NumIneligibilities]int{}
+	for why := range f.byCause {
+		f.byCause[why] = newBitset(n)
+	}
+	f.ready = f.byCause[coordinator.Eligible]
 	f.offering = make(map[string]bitset)
 	f.left = make(map[coordinator.AgentID]*agent)
 	specs = slices.SortedFunc(slices.Values(specs), func(a, b coordinator.AgentSpec) int { return cmp.Compare(a.ID, b.ID) })
@@ -60,6 +65,8 @@ func (f *fleet) adopt(specs []coordinator.AgentSpec, settings coordinator.Settin
 			}
 			f.stated[i] = spec.SuccessRate
 		}
+		f.ready.set(i) // causes has it there, until refresh
+		f.tally[coordinator.Eligible]++
 		f.refresh(a)
 	}
 	for id, a := range left { // order does not matter: it is a copy

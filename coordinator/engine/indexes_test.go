@@ -38,6 +38,8 @@ func checkIndexes(t failer, e *Engine) {
 			t.Fatalf("%s: view %+v, recomputed %+v", a.spec.ID, v, again)
 		case f.ready.has(i) != (f.eligibility(a) == coordinator.Eligible):
 			t.Fatalf("%s: ready %v, but %s", a.spec.ID, f.ready.has(i), f.eligibility(a))
+		case f.causes[i] != f.eligibility(a):
+			t.Fatalf("%s: it is kept as %s, and is %s", a.spec.ID, f.causes[i], f.eligibility(a))
 		case f.present.has(i) != (f.presence(a) == coordinator.Eligible):
 			t.Fatalf("%s: present %v, but %s", a.spec.ID, f.present.has(i), f.presence(a))
 		case (a.stale.index >= 0) != (a.state == coordinator.AgentOnline):
@@ -45,6 +47,16 @@ func checkIndexes(t failer, e *Engine) {
 		}
 	}
 	online := make(map[string]int)
+	for why, set := range f.byCause {
+		for i := range f.agents {
+			if set.has(i) != (int(f.causes[i]) == why) {
+				t.Fatalf("%s is among those that are %s, and is %s", f.agents[i].spec.ID, coordinator.Ineligibility(why), f.causes[i])
+			}
+		}
+		if n := set.common(set); n != f.tally[why] {
+			t.Fatalf("%d agents are %s, counted are %d", f.tally[why], coordinator.Ineligibility(why), n)
+		}
+	}
 	for _, a := range f.agents {
 		for _, c := range append([]string{noCapability}, a.spec.Capabilities...) {
 			if a.state == coordinator.AgentOnline {
@@ -73,6 +85,7 @@ func checkIndexes(t failer, e *Engine) {
 	var count [4]int
 	waiting, gathering := 0, 0
 	for h, o := range e.held {
+		checkRefused(t, e, o)
 		if o.handle != h {
 			t.Fatalf("handle %d is kept under %d", o.handle, h)
 		}
@@ -331,5 +344,48 @@ func checkIsolated(t failer, e *Engine) {
 		case o.among != nil && !waits, o.state == stateWaiting && o.alone != (o.among != nil):
 			t.Fatalf("%s in state %d, alone %v, is among those that must be alone: %v", o.task.ID, o.state, o.alone, o.among != nil)
 		}
+	}
+}
+
+// checkRefused compares what a choice says of the agents that are out with a full pass over the fleet.
+func checkRefused(t failer, e *Engine, o *openTask) {
+	t.Helper()
+	c, f := o.needs.class, &e.fleet
+	if c == nil || len(f.agents) == 0 || len(c.usable) != len(f.ready) || e.pending.classes[c.key] != c {
+		return
+	}
+	var got decisionWithRoom
+	var want [coordinator.NumIneligibilities]int
+	free := e.freeFor(o)
+	eligible := c.usable.common(free)
+	f.refuse(&got, o, free, eligible)
+	why, all, feasible := make(map[coordinator.AgentID]coordinator.Ineligibility), 0, 0
+	e.judge(o, make(map[string]int), func(a *agent, is coordinator.Ineligibility) {
+		if is == coordinator.Eligible || is == coordinator.Unscored {
+			return
+		}
+		want[is]++
+		why[a.spec.ID] = is
+		all++
+		if c.feasible.has(a.number) {
+			feasible++
+		}
+	})
+	switch {
+	case got.Refused != want || all+eligible != len(f.agents) || got.WithoutQuota != 0:
+		t.Fatalf("%s: refused %v of %d agents, %d eligible, %d without quota; a full pass says %v", o.task.ID, got.Refused, len(f.agents), eligible, got.WithoutQuota, want)
+	case all > coordinator.MaxNamed && feasible > coordinator.MaxNamed:
+		all = 0
+	case all > coordinator.MaxNamed:
+		all = feasible
+	}
+	if len(got.Refusals) != all {
+		t.Fatalf("%s: %d refused agents are named, not %d", o.task.ID, len(got.Refusals), all)
+	}
+	for i, r := range got.Refusals {
+		if r.Why != why[r.Agent] || r.FreeIn != 0 || i > 0 && got.Refusals[i-1].Why < r.Why {
+			t.Fatalf("%s: %s is named as %s, a full pass says %s (%+v)", o.task.ID, r.Agent, r.Why, why[r.Agent], got.Refusals)
+		}
+		delete(why, r.Agent)
 	}
 }

@@ -16,7 +16,9 @@ import (
 type class struct {
 	key      string
 	required []string
+	barred   []coordinator.AgentID
 	feasible bitset
+	able     int // how many are in feasible
 	// usable are those of feasible that are not ejected from a required capability.
 	usable  bitset
 	nobody  bool // feasible is empty: no agent of this fleet
@@ -126,8 +128,9 @@ func (e *Engine) class(of kin, keep bool) *class {
 		}
 		p.inUse = len(p.classes) - len(p.active)
 	}
-	c := &class{key: key, required: required, feasible: f.capable(required, of.barred), active: -1}
-	c.nobody = c.feasible.empty()
+	c := &class{key: key, required: required, barred: of.barred, feasible: f.capable(required, of.barred), active: -1}
+	c.able = c.feasible.common(c.feasible)
+	c.nobody = c.able == 0
 	c.usable = e.usable(c.feasible, required)
 	c.waiting = fairshare.NewBacklog(p.shares, before, func(t *openTask, i int) { t.index = i })
 	if keep {

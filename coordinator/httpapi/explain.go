@@ -108,13 +108,15 @@ type Explanation struct {
 	// Candidates are eligible agents, best first: the best three of a decision that
 	// was made, up to 200 of one that is asked for.
 	Candidates []Candidate `json:"candidates,omitempty"`
-	// Refused counts the others by cause, Refusals names them (up to 200, the
-	// nearest first, and only of a decision that is asked for).
-	Refused    map[string]int `json:"refused,omitempty"`
-	Refusals   []Refusal      `json:"refusals,omitempty"`
-	Missing    map[string]int `json:"missing_capabilities,omitempty"`
-	Nearest    string         `json:"nearest,omitempty"`
-	NearestWhy string         `json:"nearest_why,omitempty"`
+	// Refused counts the others by cause, Refusals names them, the nearest first: up to
+	// 200 of a decision that is asked for, and 8 of one that was made.
+	Refused  map[string]int `json:"refused,omitempty"`
+	Refusals []Refusal      `json:"refusals,omitempty"`
+	Missing  map[string]int `json:"missing_capabilities,omitempty"`
+	// WithoutQuota are those that the decision left out for want of quota of their own.
+	WithoutQuota int    `json:"without_quota,omitempty"`
+	Nearest      string `json:"nearest,omitempty"`
+	NearestWhy   string `json:"nearest_why,omitempty"`
 	// NearestFreeIn is when a slot of the nearest is expected to be free, in
 	// seconds; absent when nobody can tell.
 	NearestFreeIn float64 `json:"nearest_free_in_seconds,omitempty"`

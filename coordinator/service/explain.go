@@ -208,6 +208,9 @@ func (s *Service) Tasks(ctx context.Context, f httpapi.TaskFilter) []httpapi.Tas
 	tasks := make([]httpapi.Task, len(records))
 	for i := range records {
 		tasks[i] = taskStatus(&records[i])
+		if x := tasks[i].Explanation; x != nil {
+			x.Refusals = nil // Explain has them
+		}
 	}
 	return tasks
 }
@@ -260,7 +263,7 @@ func taskStatus(r *taskRecord) httpapi.Task {
 
 func explanation(d *coordinator.Decision) *httpapi.Explanation {
 	x := &httpapi.Explanation{
-		Text: d.Text(), Strategy: d.Strategy, Preferred: d.Preferred, Explored: d.Explored, Fleet: d.Fleet, Eligible: d.Eligible,
+		Text: d.Text(), Strategy: d.Strategy, Preferred: d.Preferred, Explored: d.Explored, Fleet: d.Fleet, Eligible: d.Eligible, WithoutQuota: d.WithoutQuota,
 	}
 	if l := d.Lacks; l != nil {
 		x.Quota = &httpapi.QuotaLack{Node: l.Node, Dimension: l.Dimension.String(), Limit: l.Limit, RetryAt: l.RetryAt}

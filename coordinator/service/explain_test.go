@@ -291,3 +291,31 @@ task_routing:
 		}
 	})
 }
+
+// TestDispatchExplainsItself: the dispatch says why its agent has the task and why no other, and the
+// explanation of the decision as well; agents.yaml leaves it out, from the next dispatch on.
+func TestDispatchExplainsItself(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		r.heartbeat("a2", 0)
+		r.task("t-1", "train", "")
+		if got, want := r.only("agent.a2").text("explanation"), "a2 by capability_match, best of 1 eligible among 2 agents (load 0); out: 1 lack a required capability (a1)"; got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		x := r.explained("t-1").Explanation
+		if x.Refused["lacks_capability"] != 1 || len(x.Refusals) != 1 || x.Refusals[0].Agent != "a1" {
+			t.Errorf("%+v", x)
+		}
+		for _, one := range r.service.Tasks(context.Background(), httpapi.TaskFilter{}) {
+			if x := one.Explanation; x.Refused["lacks_capability"] != 1 || x.Refusals != nil {
+				t.Errorf("in the list: %+v", x)
+			}
+		}
+	})
+	inRig(t, fleet[:len(fleet)-2]+", explain_dispatches: false}\n", func(r *rig) {
+		r.heartbeat("a2", 0)
+		r.task("t-1", "train", "")
+		if body := string(r.only("agent.a2").Body); strings.Contains(body, "explanation") {
+			t.Errorf("it explains itself: %s", body)
+		}
+	})
+}

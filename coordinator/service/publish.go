@@ -94,6 +94,10 @@ func (r *session) publishDispatch(d *coordinator.Dispatch) {
 	if r.mayExpire(d.Queue) {
 		expiration = d.AcceptTimeout
 	}
+	render := messages.AppendDispatch
+	if r.s.config.Load().ExplainDispatches {
+		render = messages.AppendExplainedDispatch
+	}
 	err := r.bus.Publish(bus.Publication{
 		Token: uint64(d.Handle),
 		Key:   d.Queue,
@@ -108,7 +112,7 @@ func (r *session) publishDispatch(d *coordinator.Dispatch) {
 			Timestamp:     d.At,
 			Headers:       headers,
 		},
-		Body: messages.AppendDispatch(make([]byte, 0, len(h.payload)+512), d, h.payload),
+		Body: render(make([]byte, 0, len(h.payload)+768), d, h.payload),
 	})
 	var encoding *bus.EncodingError
 	switch {

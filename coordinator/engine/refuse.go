@@ -1,0 +1,124 @@
+package engine
+
+import (
+	"math/bits"
+
+	"taskbus/coordinator"
+)
+
+// Why the others were out when a choice was made: counted from sets that are at hand, so that it
+// costs as many passes over their words as there are causes in the fleet, less the most frequent one.
+
+// refuse writes down why each agent may not have the task, as judge would tell it, but for those of
+// which the strategy makes nothing. free are those that may have a task of its kind, of whom the
+// choice was among eligible.
+func (f *fleet) refuse(d *decisionWithRoom, t *openTask, free bitset, eligible int) {
+	c := t.needs.class
+	allowed := eligible
+	if ejected := &c.usable[0] != &c.feasible[0]; ejected || eligible < c.able {
+		allowed = c.usable.common(free)
+		f.countRefused(&d.Refused, t, free, c.able-allowed, ejected)
+	}
+	d.WithoutQuota = allowed - eligible
+	d.Refused[coordinator.LacksCapability] = len(f.agents) - c.able
+	for _, id := range c.barred {
+		if a := f.byID[id]; a != nil && f.has(a, c.required) {
+			d.Refused[coordinator.LacksCapability]--
+			d.Refused[barredBy(t, id)]++
+		}
+	}
+	switch {
+	case len(f.agents)-allowed <= coordinator.MaxNamed:
+		f.name(d, t, free, true)
+	case c.able-allowed <= coordinator.MaxNamed:
+		f.name(d, t, free, false)
+	}
+}
+
+// refusals counts agents by why they may not have a task.
+type refusals = [coordinator.NumIneligibilities]int
+
+// countRefused counts, by cause, the out agents that are feasible for the task and may not have it now.
+func (f *fleet) countRefused(refused *refusals, t *openTask, free bitset, out int, ejected bool) {
+	c := t.needs.class
+	rest := coordinator.Ejected // what is not counted, because it is what is left
+	if !ejected {
+		rest = coordinator.NotSeen
+		for why := rest; why < coordinator.NumIneligibilities; why++ {
+			if f.tally[why] > f.tally[rest] {
+				rest = why
+			}
+		}
+	}
+	for i, n := range f.tally {
+		why, among := coordinator.Ineligibility(i), c.usable
+		if n == 0 || why == rest || why == coordinator.Eligible && !t.alone {
+			continue
+		}
+		if why != coordinator.Eligible && why < coordinator.Ejected { // it comes before being ejected
+			among = c.feasible
+		}
+		n = among.without(f.byCause[why], free)
+		refused[outOf(why)] += n
+		out -= n
+	}
+	refused[outOf(rest)] += out
+}
+
+// outOf is why an agent does not get a task which such a cause, Eligible among them, does not let have it.
+func outOf(why coordinator.Ineligibility) coordinator.Ineligibility {
+	if why == coordinator.Eligible {
+		return coordinator.HasOthers
+	}
+	return why
+}
+
+// barredBy is why an agent that has what the task needs may never have it.
+func barredBy(t *openTask, id coordinator.AgentID) coordinator.Ineligibility {
+	if contains(t.task.Excluded, id) {
+		return coordinator.ExcludedByTask
+	}
+	return coordinator.AlreadyTried
+}
+
+// name lists the agents that may not have the task, the nearest first; all, or those that are
+// feasible for it.
+func (f *fleet) name(d *decisionWithRoom, t *openTask, free bitset, all bool) {
+	c, n := t.needs.class, 0
+	for w := range free {
+		out := ^(c.usable[w] & free[w])
+		if !all {
+			out &= c.feasible[w]
+		}
+		for ; out != 0; out &= out - 1 {
+			i := w<<6 + bits.TrailingZeros64(out)
+			if i >= len(f.agents) {
+				break
+			}
+			r := coordinator.Refusal{Agent: f.agents[i].spec.ID, Why: f.whyOut(t, i)}
+			at := n
+			for ; at > 0 && d.named[at-1].Why < r.Why; at-- {
+				d.named[at] = d.named[at-1]
+			}
+			d.named[at] = r
+			n++
+		}
+	}
+	d.Refusals = d.named[:n]
+}
+
+// whyOut is ineligibility for an agent that may not have the task.
+func (f *fleet) whyOut(t *openTask, i int) coordinator.Ineligibility {
+	c, why := t.needs.class, f.causes[i]
+	switch id := f.agents[i].spec.ID; {
+	case c.feasible.has(i):
+	case contains(c.barred, id) && f.has(f.agents[i], c.required):
+		return barredBy(t, id)
+	default:
+		return coordinator.LacksCapability
+	}
+	if !c.usable.has(i) && (why == coordinator.Eligible || why > coordinator.Ejected) {
+		return coordinator.Ejected
+	}
+	return outOf(why)
+}
