@@ -196,6 +196,45 @@ func BenchmarkChoose(b *testing.B) {
 	}
 }
 
+// BenchmarkRefuse: one operation is what a choice says of the agents that are out, where a fifth each is
+// ready, full, overloaded, busy or offline.
+func BenchmarkRefuse(b *testing.B) {
+	for _, n := range []int{16, 1000, 10_000} {
+		b.Run(fmt.Sprint("agents=", n), func(b *testing.B) {
+			w := newBench(b, n)
+			for i := range w.reports {
+				r := &w.reports[i].Report
+				switch r.Active, r.Load = 0, 0; i % 5 {
+				case 1:
+					r.Active = benchSlots
+				case 2:
+					r.Load = 1
+				case 3:
+					r.Status = coordinator.StatusBusy
+				case 4:
+					r.Status = coordinator.StatusOffline
+				}
+			}
+			for range n {
+				w.heartbeat()
+			}
+			t := &openTask{attempt: 1, task: &coordinator.Task{ID: "t", Type: "type-000"}}
+			if reason, text := w.e.resolve(t); reason != coordinator.ReasonNone {
+				b.Fatal(text)
+			}
+			allowed, d := t.needs.class.usable.common(w.e.fleet.ready), &decisionWithRoom{}
+			if allowed == 0 || allowed == t.needs.class.able {
+				b.Fatalf("%d of %d are ready", allowed, t.needs.class.able)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				d.Decision = coordinator.Decision{}
+				w.e.fleet.refuse(d, t, w.e.fleet.ready, allowed)
+			}
+		})
+	}
+}
+
 // BenchmarkReport: one heartbeat of a fleet where nobody waits.
 func BenchmarkReport(b *testing.B) {
 	for _, n := range []int{100, 10_000} {

@@ -124,7 +124,11 @@ func (f *fleet) decide(d *decisionWithRoom, q *question, best *ranking, eligible
 	d.Candidates = d.room[:best.kept]
 	winner := f.agents[best.agent[0]]
 	d.Agent = winner.spec.ID
-	f.refuse(d, q.asker, q.free, eligible)
+	allowed := eligible
+	if usable := q.asker.needs.class.usable; &q.feasible[0] != &usable[0] { // the others lack quota of their own
+		allowed = usable.common(q.free)
+	}
+	f.refuse(d, q.asker, q.free, allowed)
 	return winner, &d.Decision
 }
 

@@ -358,6 +358,7 @@ func checkRefused(t failer, e *Engine, o *openTask) {
 	var want [coordinator.NumIneligibilities]int
 	free := e.freeFor(o)
 	eligible := c.usable.common(free)
+	got.Eligible = eligible
 	f.refuse(&got, o, free, eligible)
 	why, all, feasible := make(map[coordinator.AgentID]coordinator.Ineligibility), 0, 0
 	e.judge(o, make(map[string]int), func(a *agent, is coordinator.Ineligibility) {

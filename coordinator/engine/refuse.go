@@ -10,16 +10,14 @@ import (
 // costs as many passes over their words as there are causes in the fleet, less the most frequent one.
 
 // refuse writes down why each agent may not have the task, as judge would tell it, but for those of
-// which the strategy makes nothing. free are those that may have a task of its kind, of whom the
-// choice was among eligible.
-func (f *fleet) refuse(d *decisionWithRoom, t *openTask, free bitset, eligible int) {
+// which the strategy makes nothing. free are those that may have a task of its kind; the choice was
+// among d.Eligible of them, and allowed could have had it but for the quota of their own.
+func (f *fleet) refuse(d *decisionWithRoom, t *openTask, free bitset, allowed int) {
 	c := t.needs.class
-	allowed := eligible
-	if ejected := &c.usable[0] != &c.feasible[0]; ejected || eligible < c.able {
-		allowed = c.usable.common(free)
-		f.countRefused(&d.Refused, t, free, c.able-allowed, ejected)
+	if allowed < c.able {
+		f.countRefused(&d.Refused, t, free, c.able-allowed)
 	}
-	d.WithoutQuota = allowed - eligible
+	d.WithoutQuota = allowed - d.Eligible
 	d.Refused[coordinator.LacksCapability] = len(f.agents) - c.able
 	for _, id := range c.barred {
 		if a := f.byID[id]; a != nil && f.has(a, c.required) {
@@ -39,10 +37,10 @@ func (f *fleet) refuse(d *decisionWithRoom, t *openTask, free bitset, eligible i
 type refusals = [coordinator.NumIneligibilities]int
 
 // countRefused counts, by cause, the out agents that are feasible for the task and may not have it now.
-func (f *fleet) countRefused(refused *refusals, t *openTask, free bitset, out int, ejected bool) {
+func (f *fleet) countRefused(refused *refusals, t *openTask, free bitset, out int) {
 	c := t.needs.class
 	rest := coordinator.Ejected // what is not counted, because it is what is left
-	if !ejected {
+	if &c.usable[0] == &c.feasible[0] { // none is ejected
 		rest = coordinator.NotSeen
 		for why := rest; why < coordinator.NumIneligibilities; why++ {
 			if f.tally[why] > f.tally[rest] {
@@ -50,8 +48,8 @@ func (f *fleet) countRefused(refused *refusals, t *openTask, free bitset, out in
 			}
 		}
 	}
-	for i, n := range f.tally {
-		why, among := coordinator.Ineligibility(i), c.usable
+	for i := range f.tally {
+		why, among, n := coordinator.Ineligibility(i), c.usable, f.tally[i]
 		if n == 0 || why == rest || why == coordinator.Eligible && !t.alone {
 			continue
 		}
