@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"taskbus/agent"
+	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/messages"
 )
@@ -225,11 +226,13 @@ func TestTask(t *testing.T) {
 		}()
 		d := dispatch("t")
 		d.Task.Deadline = d.At.Add(8 * time.Second)
+		d.Decision = &coordinator.Decision{Strategy: "round_robin", Agent: "a1", Fleet: 3, Eligible: 2}
 		r.send(d, map[string]any{"traceparent": "00-abc-def-01", "tracestate": "k=v", "x-taskbus-maybe-duplicate": true, "baggage": int64(1)})
 		want := &agent.Task{
 			ID: "t", Type: "sum", Payload: []byte(`{"n": 1}`), Priority: 2, CorrelationID: "trace-t",
 			TraceParent: "00-abc-def-01", TraceState: "k=v", DispatchID: "t.1", Attempt: 1,
 			AssignedAt: d.At.UTC(), Timeout: 10 * time.Second, Deadline: d.Task.Deadline.UTC(), MaybeDuplicate: true,
+			Explanation: "a1 by round_robin, best of 2 eligible among 3 agents",
 		}
 		if task := <-got; !reflect.DeepEqual(task, want) {
 			t.Errorf("got  %+v\nwant %+v", task, want)

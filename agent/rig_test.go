@@ -180,7 +180,7 @@ func (r *rig) send(d *coordinator.Dispatch, headers map[string]any) {
 	r.publish(bus.Publication{
 		Key:        d.Queue,
 		Properties: bus.Properties{Type: "task.dispatch", MessageID: d.DispatchID, CorrelationID: d.Task.TraceID, Headers: headers},
-		Body:       messages.AppendDispatch(nil, d, []byte(`{"n": 1}`)),
+		Body:       messages.AppendExplainedDispatch(nil, d, []byte(`{"n": 1}`)),
 	})
 }
 

@@ -43,6 +43,7 @@ func (b bitset) common(o bitset) int {
 // without counts the members that two sets of the same fleet share and a third has not.
 func (b bitset) without(o, but bitset) int {
 	n := 0
+	o, but = o[:len(b)], but[:len(b)] // no bound is checked for each word
 	for i, w := range b {
 		n += bits.OnesCount64(w & o[i] &^ but[i])
 	}

@@ -39,7 +39,7 @@ type refusals = [coordinator.NumIneligibilities]int
 // countRefused counts, by cause, the out agents that are feasible for the task and may not have it now.
 func (f *fleet) countRefused(refused *refusals, t *openTask, free bitset, out int) {
 	c := t.needs.class
-	rest := coordinator.Ejected // what is not counted, because it is what is left
+	rest := coordinator.Ejected         // what is not counted, because it is what is left
 	if &c.usable[0] == &c.feasible[0] { // none is ejected
 		rest = coordinator.NotSeen
 		for why := rest; why < coordinator.NumIneligibilities; why++ {
