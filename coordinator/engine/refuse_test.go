@@ -35,7 +35,7 @@ func TestRefusedAsAFullPass(t *testing.T) {
 		for _, w := range crew {
 			state := common
 			if rapid.Bool().Draw(rt, "another") {
-				state = rapid.IntRange(0, 7).Draw(rt, "state")
+				state = rapid.IntRange(0, 6).Draw(rt, "state")
 			}
 			b := beat(w.ID)
 			switch state {
@@ -51,11 +51,8 @@ func TestRefusedAsAFullPass(t *testing.T) {
 				b.status(coordinator.StatusOffline)
 			}
 			r.hear(b)
-			switch state {
-			case 6:
+			if state == 6 {
 				r.order(w.ID, coordinator.OrderCordon)
-			case 7:
-				r.heed(r.trust.breakers.Trip(r.now, breaker.Pair{Agent: r.fleet.byID[w.ID].number, Capability: "go"}))
 			}
 		}
 		if rapid.Bool().Draw(rt, "some fall silent") {
@@ -64,6 +61,11 @@ func TestRefusedAsAFullPass(t *testing.T) {
 				if rapid.Bool().Draw(rt, "is heard") {
 					r.hear(beat(w.ID))
 				}
+			}
+		}
+		for _, w := range crew {
+			if rapid.IntRange(0, 3).Draw(rt, "is ejected") == 0 {
+				r.heed(r.trust.breakers.Trip(r.now, breaker.Pair{Agent: r.fleet.byID[w.ID].number, Capability: "go"}))
 			}
 		}
 		some := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) coordinator.AgentID { return rapid.SampledFrom(crew).Draw(rt, "some").ID }), 0, 3)
