@@ -53,6 +53,9 @@ type Task struct {
 	// Explanation says, for people, why this agent was chosen and no other; empty when
 	// the coordinator does not say.
 	Explanation string
+	// Provider, with the key to use (openai@main) where it has several, and Model of the LLM are what was
+	// chosen of the task's alternatives; empty where it names none.
+	Provider, Model string
 }
 
 // Result is what a handler can say of its work beside the error.

@@ -38,7 +38,9 @@ type Dispatch struct {
 	// zero for a task that goes alone.
 	BatchID   string
 	BatchSize int
-	Decision  *Decision
+	// Service is the model that was chosen of those that the task may go to; empty: it has no choice.
+	Service  Service
+	Decision *Decision
 }
 
 // Fail publishes assignment.failed and, once that is confirmed, acknowledges

@@ -72,6 +72,9 @@ type Task struct {
 	NoBorrowing bool
 	// EstimatedUsage is what its producer expects it to cost; nil means unknown.
 	EstimatedUsage *Usage
+	// Alternatives are the models that it may go to, in the order of preference, instead of the one that
+	// EstimatedUsage names; empty: it has no choice. At most 16.
+	Alternatives []Service
 	// ReplyTo is the queue that gets a copy of an assignment.failed; may be empty.
 	ReplyTo string
 	// TraceParent and TraceState are the W3C trace context headers, passed on as

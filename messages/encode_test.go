@@ -288,7 +288,7 @@ func TestMarshalled(t *testing.T) {
 	assign := TaskAssign{
 		TaskID: "t-1", TaskType: "build", Payload: json.RawMessage(`{"a":1}`), Priority: coordinator.PriorityNormal, CorrelationID: "trace",
 		TimeoutSeconds: 1.5, RequiredCapabilities: []string{"go"}, PreferredAgents: []coordinator.AgentID{"a"}, ExcludedAgents: []coordinator.AgentID{"b"},
-		Group: "g", Deadline: at, Strategy: "round_robin", EstimatedUsage: &Usage{Requests: 1, InputTokens: 2, OutputTokens: 3, CostUSD: 0.5, Provider: "p", Model: "m"},
+		Group: "g", Deadline: at, Strategy: "round_robin", EstimatedUsage: &EstimatedUsage{Usage: Usage{Requests: 1, InputTokens: 2, OutputTokens: 3, CostUSD: 0.5, Provider: "p", Model: "m"}},
 		Labels: map[string]string{"k": "v"}, Description: "two\nlines",
 	}
 	body, err := json.Marshal(assign)

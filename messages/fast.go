@@ -225,7 +225,7 @@ func (s *scanner) labels() (map[string]string, bool) {
 
 // usage makes a new value, which shares the names of old (that may be nil) where
 // the message has the same.
-func (s *scanner) usage(old *coordinator.Usage) (*coordinator.Usage, bool) {
+func (s *scanner) usage(old *coordinator.Usage, alternatives *[]coordinator.Service) (*coordinator.Usage, bool) {
 	var o object
 	if !s.openObject(&o) {
 		return nil, false
@@ -238,10 +238,16 @@ func (s *scanner) usage(old *coordinator.Usage) (*coordinator.Usage, bool) {
 	for {
 		key, more := s.nextKey(&o)
 		if !more {
-			return u, s.fault == faultNone
+			either := alternatives == nil || len(*alternatives) == 0 || u.Provider == "" && u.Model == ""
+			return u, s.fault == faultNone && either
 		}
 		var ok bool
 		switch string(key.raw) {
+		case "alternatives":
+			if alternatives != nil { // else it is unknown
+				*alternatives, ok = fastObjects(s, maxAlternatives, s.service)
+				ok = ok && len(*alternatives) > 0
+			}
 		case "requests":
 			u.Requests, ok = s.decimal(maxAmount)
 		case "input_tokens":
@@ -261,6 +267,44 @@ func (s *scanner) usage(old *coordinator.Usage) (*coordinator.Usage, bool) {
 			return nil, false
 		}
 	}
+}
+
+// service reads one of the models that a task may go to.
+func (s *scanner) service(to *coordinator.Service) bool {
+	var o object
+	if !s.openObject(&o) {
+		return false
+	}
+	for {
+		key, more := s.nextKey(&o)
+		if !more {
+			return s.fault == faultNone && to.Provider != ""
+		}
+		var ok bool
+		switch string(key.raw) {
+		case "provider":
+			to.Provider, ok = s.serviceName()
+		case "model":
+			to.Model, ok = s.serviceName()
+		}
+		if !ok {
+			return false
+		}
+	}
+}
+
+// serviceName reads the name of a provider or model, as quotas.yaml may list it.
+func (s *scanner) serviceName() (string, bool) {
+	t, ok := s.plainText()
+	if !ok || len(t.raw) == 0 || len(t.raw) > maxName {
+		return "", false
+	}
+	for _, c := range t.raw {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("._:@/+-", c) >= 0) {
+			return "", false
+		}
+	}
+	return string(t.raw), true
 }
 
 // Version of the messages that this package reads and writes, and versionField where a message

@@ -48,8 +48,10 @@ func EncodeTaskHeader(t *coordinator.Task) string {
 	dst = appendList(dst, "excluded_agents", t.Excluded)
 	dst = appendOptional(dst, "group", t.Group)
 	dst = appendOptional(dst, "strategy", t.Strategy)
-	if t.EstimatedUsage != nil {
-		dst = appendUsage(dst, "estimated_usage", t.EstimatedUsage)
+	if u := t.EstimatedUsage; u != nil {
+		dst = appendUsage(dst, "estimated_usage", u, t.Alternatives)
+	} else if len(t.Alternatives) > 0 {
+		dst = appendUsage(dst, "estimated_usage", new(coordinator.Usage), t.Alternatives)
 	}
 	if t.NoBorrowing {
 		dst = append(appendName(dst, "allow_borrowing"), "false"...)
@@ -63,7 +65,7 @@ func EncodeTaskHeader(t *coordinator.Task) string {
 // and its exponent would be longer than decoding admits.
 const leastAmount = 1e-300
 
-func appendUsage(dst []byte, name string, u *coordinator.Usage) []byte {
+func appendUsage(dst []byte, name string, u *coordinator.Usage, alternatives []coordinator.Service) []byte {
 	dst = append(appendName(dst, name), '{')
 	for _, amount := range [...]struct {
 		name  string
@@ -80,6 +82,18 @@ func appendUsage(dst []byte, name string, u *coordinator.Usage) []byte {
 	}
 	dst = appendOptional(dst, "provider", u.Provider)
 	dst = appendOptional(dst, "model", u.Model)
+	for i, s := range alternatives {
+		if i == 0 {
+			dst = append(appendName(dst, "alternatives"), '[')
+		} else {
+			dst = append(dst, ',')
+		}
+		dst = appendField(append(dst, '{'), "provider", s.Provider)
+		dst = append(appendOptional(dst, "model", s.Model), '}')
+	}
+	if len(alternatives) > 0 {
+		dst = append(dst, ']')
+	}
 	return append(dst, '}')
 }
 

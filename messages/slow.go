@@ -73,6 +73,22 @@ func usage(e *envelope, name string) *coordinator.Usage {
 	}
 }
 
+// estimatedUsage is usage of a task, which may have alternatives.
+func estimatedUsage(e *envelope) *EstimatedUsage {
+	stated := usage(e, "estimated_usage")
+	if stated == nil {
+		return nil
+	}
+	u := &EstimatedUsage{Usage: Usage(*stated)}
+	inner, _ := e.inner("estimated_usage")
+	for _, item := range field[[]any](inner, "alternatives") {
+		object, _ := item.(map[string]any)
+		one := &envelope{fields: object}
+		u.Alternatives = append(u.Alternatives, coordinator.Service{Provider: field[string](one, "provider"), Model: field[string](one, "model")})
+	}
+	return u
+}
+
 func counts(e *envelope, name string) map[string]int {
 	object := field[map[string]any](e, name)
 	if len(object) == 0 {

@@ -28,9 +28,9 @@ type TaskAssign struct {
 	ExcludedAgents       []coordinator.AgentID `json:"excluded_agents,omitempty"`
 	Group                string                `json:"group,omitempty"`
 	// Deadline is zero when not given.
-	Deadline       time.Time `json:"deadline,omitzero"`
-	Strategy       string    `json:"strategy,omitempty"`
-	EstimatedUsage *Usage    `json:"estimated_usage,omitempty"`
+	Deadline       time.Time       `json:"deadline,omitzero"`
+	Strategy       string          `json:"strategy,omitempty"`
+	EstimatedUsage *EstimatedUsage `json:"estimated_usage,omitempty"`
 	// AllowBorrowing: whether its group may use what others leave of their quotas for it;
 	// nil is true.
 	AllowBorrowing *bool             `json:"allow_borrowing,omitempty"`
@@ -141,8 +141,10 @@ func (s *scanner) taskField(m *TaskAssign, key text, known []string) (ok bool) {
 		m.Strategy = string(t.raw)
 	case "estimated_usage":
 		var u *coordinator.Usage
-		u, ok = s.usage(nil)
-		m.EstimatedUsage = (*Usage)(u)
+		var alternatives []coordinator.Service
+		if u, ok = s.usage(nil, &alternatives); ok {
+			m.EstimatedUsage = &EstimatedUsage{Usage: Usage(*u), Alternatives: alternatives}
+		}
 	case "labels":
 		m.Labels, ok = s.labels()
 	case "allow_borrowing":
@@ -174,6 +176,9 @@ func (d *Decoder) slowTaskAssign(body []byte) (*TaskAssign, *Refusal) {
 	if m.Deadline, refusal = timestamp(e, "deadline"); refusal != nil {
 		return nil, refusal
 	}
+	if u := m.EstimatedUsage; u != nil && len(u.Alternatives) > 0 && (u.Provider != "" || u.Model != "") {
+		return nil, e.refuse("/estimated_usage/alternatives", "not", "alternatives stand for provider and model; give them, or these")
+	}
 	return m, nil
 }
 
@@ -187,7 +192,7 @@ func taskOptions(e *envelope) *TaskAssign {
 		ExcludedAgents:       list[coordinator.AgentID](e, "excluded_agents"),
 		Group:                field[string](e, "group"),
 		Strategy:             field[string](e, "strategy"),
-		EstimatedUsage:       (*Usage)(usage(e, "estimated_usage")),
+		EstimatedUsage:       estimatedUsage(e),
 		Labels:               labels(e),
 		AllowBorrowing:       optional[bool](e, "allow_borrowing"),
 	}
@@ -231,6 +236,11 @@ func (m *TaskAssign) Task(a Arrival) *coordinator.Task {
 	if traceID == "" {
 		traceID = string(m.TaskID)
 	}
+	var estimated *coordinator.Usage
+	var alternatives []coordinator.Service
+	if u := m.EstimatedUsage; u != nil {
+		estimated, alternatives = (*coordinator.Usage)(&u.Usage), u.Alternatives
+	}
 	return &coordinator.Task{
 		ID:             m.TaskID,
 		Type:           m.TaskType,
@@ -245,7 +255,8 @@ func (m *TaskAssign) Task(a Arrival) *coordinator.Task {
 		Group:          m.Group,
 		Labels:         m.Labels,
 		Description:    m.Description,
-		EstimatedUsage: (*coordinator.Usage)(m.EstimatedUsage),
+		EstimatedUsage: estimated,
+		Alternatives:   alternatives,
 		NoBorrowing:    m.AllowBorrowing != nil && !*m.AllowBorrowing,
 		ReplyTo:        printableOrNone(a.ReplyTo, maxReplyTo),
 		TraceParent:    printableOrNone(a.TraceParent, maxTraceParent),

@@ -36,6 +36,10 @@ type TaskDispatch struct {
 	BatchSize int    `json:"batch_size,omitempty"`
 	// Explanation says why this agent has it; empty when it does not say.
 	Explanation string `json:"explanation,omitempty"`
+	// Provider, with the key to use (openai@main) where it has several, and Model are what was chosen of
+	// the task's alternatives; empty where it has none. The model may be empty beside a provider.
+	Provider string `json:"provider,omitempty"`
+	Model    string `json:"model,omitempty"`
 }
 
 // MaxExplanation is the length of a dispatch's explanation in bytes, at most, as it stands in the message.
@@ -79,6 +83,8 @@ func appendDispatch(dst []byte, d *coordinator.Dispatch, payload []byte, explain
 		var room [MaxExplanation]byte
 		dst = appendCut(appendName(dst, "explanation"), d.Decision.AppendBrief(room[:0]), MaxExplanation)
 	}
+	dst = appendOptional(dst, "provider", d.Service.Provider)
+	dst = appendOptional(dst, "model", d.Service.Model)
 	dst = appendName(dst, "payload")
 	if len(payload) == 0 {
 		return append(dst, "{}}"...)
@@ -212,6 +218,10 @@ func (s *scanner) dispatchField(m *TaskDispatch, key text, known []string) (has 
 		ok = ok && m.BatchSize >= leastBatch
 	case "explanation":
 		m.Explanation, ok = s.textOf(MaxExplanation)
+	case "provider":
+		m.Provider, ok = s.name("")
+	case "model":
+		m.Model, ok = s.name("")
 	default:
 		ok = s.unknown(key, known)
 	}
@@ -238,6 +248,8 @@ func (d *Decoder) slowTaskDispatch(body []byte) (*TaskDispatch, *Refusal) {
 		BatchID:        field[string](e, "batch_id"),
 		BatchSize:      integer(e, "batch_size"),
 		Explanation:    field[string](e, "explanation"),
+		Provider:       field[string](e, "provider"),
+		Model:          field[string](e, "model"),
 	}
 	if m.AssignmentTime, refusal = timestamp(e, "assignment_time"); refusal != nil {
 		return nil, refusal

@@ -182,7 +182,7 @@ func (s *scanner) resultField(m, old *TaskResult, key text, known []string) (has
 		m.Error, ok = s.forPeople()
 	case "usage":
 		var u *coordinator.Usage
-		u, ok = s.usage((*coordinator.Usage)(old.Usage))
+		u, ok = s.usage((*coordinator.Usage)(old.Usage), nil)
 		m.Usage = (*Usage)(u)
 	default:
 		ok = s.unknown(key, known)

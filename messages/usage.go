@@ -10,14 +10,38 @@ import (
 // left out.
 type Usage coordinator.Usage
 
+// usageFields give the fields their names on the bus.
+type usageFields struct {
+	Requests     float64 `json:"requests,omitempty"`
+	InputTokens  float64 `json:"input_tokens,omitempty"`
+	OutputTokens float64 `json:"output_tokens,omitempty"`
+	CostUSD      float64 `json:"cost_usd,omitempty"`
+	Provider     string  `json:"provider,omitempty"`
+	Model        string  `json:"model,omitempty"`
+}
+
 // MarshalJSON gives the fields their names on the bus.
-func (u Usage) MarshalJSON() ([]byte, error) {
+func (u Usage) MarshalJSON() ([]byte, error) { return json.Marshal(usageFields(u)) }
+
+// EstimatedUsage is what a task will probably take, and the models that it may go to instead of one
+// provider and model, at most 16: [coordinator.Task.Alternatives].
+type EstimatedUsage struct {
+	Usage
+	Alternatives []coordinator.Service
+}
+
+// MarshalJSON gives the fields their names on the bus.
+func (u EstimatedUsage) MarshalJSON() ([]byte, error) {
+	type service struct {
+		Provider string `json:"provider"`
+		Model    string `json:"model,omitempty"`
+	}
+	var alternatives []service
+	for _, s := range u.Alternatives {
+		alternatives = append(alternatives, service(s))
+	}
 	return json.Marshal(struct {
-		Requests     float64 `json:"requests,omitempty"`
-		InputTokens  float64 `json:"input_tokens,omitempty"`
-		OutputTokens float64 `json:"output_tokens,omitempty"`
-		CostUSD      float64 `json:"cost_usd,omitempty"`
-		Provider     string  `json:"provider,omitempty"`
-		Model        string  `json:"model,omitempty"`
-	}(u))
+		usageFields
+		Alternatives []service `json:"alternatives,omitempty"`
+	}{usageFields(u.Usage), alternatives})
 }

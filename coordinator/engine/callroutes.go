@@ -32,7 +32,8 @@ func (e *Engine) route(now time.Time, calls []coordinator.Call, answers []coordi
 			beside = append(beside, o)
 		}
 	}
-	return e.chooseRoute(now, c, beside, routes, &answers[i]), true
+	best, _ := e.chooseRoute(now, routes, e.callsCheck(now, c), e.besideCheck(now, beside), &answers[i].Routes)
+	return routes[best], true
 }
 
 // serviceOfCall is the provider and model that a call names, or that its group's calls go to.
@@ -59,31 +60,55 @@ func (e *Engine) routesOf(c *coordinator.Call) (named coordinator.Service, route
 	}
 }
 
-// chooseRoute finds to which of several models a call goes, with its parts beside it: the best by its
-// score of those that have quota for it now, the earlier one of equals; else the first of those that
-// it may ask again. Scores compare what is left, prices, latency and success of these few with each
-// other.
-func (e *Engine) chooseRoute(now time.Time, c *coordinator.Call, beside []*coordinator.Call, routes []coordinator.Service, a *coordinator.CallAnswer) coordinator.Service {
-	a.Routes = make([]coordinator.RouteScore, len(routes))
+// routeCheck tells what would be charged if something went to a model, and whether there is room for it.
+type routeCheck func(s coordinator.Service) (fairshare.Charge, fairshare.Path, fairshare.Verdict)
+
+// chooseRoute finds to which of several models a call, or a task, goes: the best by its score of those
+// that have quota for it now, the earlier one of equals; else the first of those that it may ask again.
+// Scores compare what is left, prices, latency and success of these few with each other. beside is why
+// what goes with it cannot go to the same provider; nil: nothing goes with it. never: nor will there be
+// room with any.
+func (e *Engine) chooseRoute(now time.Time, routes []coordinator.Service, check routeCheck, beside besideCheck, scores *[]coordinator.RouteScore) (best int, never bool) {
+	judged := make([]coordinator.RouteScore, len(routes))
 	facts := make([]routeFacts, len(routes))
 	for i, s := range routes {
-		r := &a.Routes[i]
-		facts[i] = e.lookAlong(now, c, s, r)
-		for _, o := range beside {
-			if r.Lacks == nil {
-				r.Lacks, facts[i].never = e.lacksAlong(now, o, s.Provider)
-			}
+		r := &judged[i]
+		if facts[i] = e.lookAlong(now, s, check, r); r.Lacks == nil && beside != nil {
+			r.Lacks, facts[i].never = beside(s.Provider)
 		}
 	}
-	score(facts, a.Routes, e.quotas.ledger.RouteWeights())
-	best := 0
-	for i := range a.Routes {
-		if better(&a.Routes[i], &a.Routes[best], facts[i].never, facts[best].never) {
+	score(facts, judged, e.quotas.ledger.RouteWeights())
+	for i := range judged {
+		if better(&judged[i], &judged[best], facts[i].never, facts[best].never) {
 			best = i
 		}
 	}
-	a.Routes[best].Chosen = a.Routes[best].Lacks == nil
-	return routes[best]
+	judged[best].Chosen = judged[best].Lacks == nil
+	*scores = judged
+	return best, facts[best].never
+}
+
+// besideCheck is why what is asked about together with a call cannot go to that provider now, or never;
+// nil: it could.
+type besideCheck func(provider string) (lacks *coordinator.QuotaLack, never bool)
+
+// besideCheck is that of the parts of a call.
+func (e *Engine) besideCheck(now time.Time, parts []*coordinator.Call) besideCheck {
+	return func(provider string) (lacks *coordinator.QuotaLack, never bool) {
+		for _, o := range parts {
+			if lacks == nil {
+				lacks, never = e.lacksAlong(now, o, provider)
+			}
+		}
+		return lacks, never
+	}
+}
+
+// callsCheck is routeCheck of a call.
+func (e *Engine) callsCheck(now time.Time, c *coordinator.Call) routeCheck {
+	return func(s coordinator.Service) (fairshare.Charge, fairshare.Path, fairshare.Verdict) {
+		return e.checkAlong(now, c, s)
+	}
 }
 
 // better tells whether one route goes before an earlier one. never: it lacks what it will never have.
@@ -125,9 +150,9 @@ type routeFacts struct {
 }
 
 // lookAlong judges one route, without setting anything aside.
-func (e *Engine) lookAlong(now time.Time, c *coordinator.Call, s coordinator.Service, r *coordinator.RouteScore) routeFacts {
+func (e *Engine) lookAlong(now time.Time, s coordinator.Service, check routeCheck, r *coordinator.RouteScore) routeFacts {
 	q := &e.quotas
-	charge, path, v := e.checkAlong(now, c, s)
+	charge, path, v := check(s)
 	r.Service, r.Pool = s, q.ledger.PoolOf(&charge)
 	f := routeFacts{left: 1, cost: charge.Amounts[coordinator.DimCost], success: 1}
 	if !v.OK {

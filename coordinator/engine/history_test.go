@@ -165,7 +165,7 @@ func (h *history) sendBurst(t *rapid.T) {
 // charge says for a task whose quota it takes, and how much.
 func (h *history) charge(t *rapid.T, task *coordinator.Task) {
 	if h.limited {
-		task.Group, task.EstimatedUsage = drawGroup(t, h.e.policy.Quotas), drawUsage(t)
+		task.Group, task.EstimatedUsage, task.Alternatives = drawGroup(t, h.e.policy.Quotas), drawUsage(t), drawAlternatives(t)
 	}
 }
 

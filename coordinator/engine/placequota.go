@@ -66,7 +66,7 @@ func (e *Engine) demandOf(t *openTask) fairshare.Charge {
 	if t.quota != nil {
 		return t.quota.charge
 	}
-	c, _ := e.quotas.ledger.Demand(t.task.Group, t.task.Type, t.task.EstimatedUsage, e.quotas.estimator)
+	c, _ := e.demandAt(t, coordinator.Service{})
 	return c
 }
 

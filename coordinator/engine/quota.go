@@ -60,6 +60,8 @@ type quotaHold struct {
 	key    coordinator.TaskKey // of the reservation
 	open   bool                // its turn has been charged, and quota may be set aside
 	took   time.Duration       // how long its agent says that it worked; 0: not given
+	// routes are how the models were judged that it may go to, when one was chosen last; nil: it has no choice.
+	routes []coordinator.RouteScore
 }
 
 // under takes over the quotas of a policy, and tells whether they are others.
@@ -89,15 +91,17 @@ func (e *Engine) quotaDemand(t *openTask) *quotaHold {
 	}
 	if t.quota == nil {
 		t.quota = &quotaHold{}
-		t.quota.charge, t.quota.usual = q.ledger.Demand(t.task.Group, t.task.Type, t.task.EstimatedUsage, q.estimator)
-		t.quota.charge.NoBorrowing = t.task.NoBorrowing
+		t.quota.charge, t.quota.usual = e.demandAt(t, coordinator.Service{})
 	}
 	return t.quota
 }
 
-// poolOf names the provider's pool that the task is charged to; empty: none.
+// poolOf names the provider's pool that the task is charged to, or all that it may be charged to; empty: none.
 func (e *Engine) poolOf(t *openTask) string {
 	if h := e.quotaDemand(t); h != nil {
+		if several := routesKey(t.task.Alternatives); several != "" {
+			return several
+		}
 		return e.quotas.ledger.PoolOf(&h.charge)
 	}
 	return ""
@@ -109,6 +113,10 @@ func (e *Engine) afford(now time.Time, t *openTask, a *agent) fairshare.Verdict 
 	h, q := e.quotaDemand(t), &e.quotas
 	if h == nil || h.open {
 		return fairshare.Verdict{OK: true}
+	}
+	if routes := e.routesOfTask(t); routes != nil {
+		x := e.chooseFor(now, t, a.spec.ID, routes)
+		h.take(&x)
 	}
 	h.charge.Agent = a.spec.ID
 	level := e.levelOf(t)

@@ -197,6 +197,20 @@ func drawUsage(t *rapid.T) *coordinator.Usage {
 	return u
 }
 
+// drawAlternatives are the models that a task may go to; mostly it has no choice.
+func drawAlternatives(t *rapid.T) (all []coordinator.Service) {
+	if rapid.IntRange(0, 3).Draw(t, "has a choice at 0") > 0 {
+		return nil
+	}
+	for range rapid.IntRange(1, 3).Draw(t, "alternatives") {
+		all = append(all, coordinator.Service{
+			Provider: rapid.SampledFrom(quotaProviders).Draw(t, "provider"),
+			Model:    rapid.SampledFrom([]string{"", quotaModels[0], quotaModels[1], "unlisted"}).Draw(t, "model"),
+		})
+	}
+	return all
+}
+
 // showQuotas renders quotas for the history that is printed when a run fails.
 func showQuotas(q *coordinator.Quotas) (s string) {
 	if q == nil {

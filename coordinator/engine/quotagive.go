@@ -64,7 +64,7 @@ func (e *Engine) whoLacks(now time.Time, t *openTask) (able bitset, lacks *fairs
 	if h == nil || h.open {
 		return nil, nil, nil
 	}
-	v := e.checkFor(now, h.charge, "")
+	v := e.checkFor(now, t, "").verdict
 	if v.OK && len(e.quotas.byAgent[h.charge.Group]) == 0 {
 		return nil, nil, nil
 	}
@@ -77,13 +77,17 @@ func (e *Engine) affordable(now time.Time, t *openTask, id coordinator.AgentID) 
 	if h == nil || h.open {
 		return true
 	}
-	return e.checkFor(now, h.charge, id).OK
+	return e.checkFor(now, t, id).verdict.OK
 }
 
-// checkFor tells whether there is quota for a charge if this agent makes it; "": one that has none
-// of its own.
-func (e *Engine) checkFor(now time.Time, c fairshare.Charge, id coordinator.AgentID) fairshare.Verdict {
+// checkFor tells whether there is quota for the task with that agent, or with nobody in particular, and
+// what it would be charged to.
+func (e *Engine) checkFor(now time.Time, t *openTask, id coordinator.AgentID) taskChoice {
+	if routes := e.routesOfTask(t); routes != nil {
+		return e.chooseFor(now, t, id, routes)
+	}
+	c := t.quota.charge
 	c.Agent = id
 	p := e.quotas.ledger.PathOf(&c)
-	return e.quotas.ledger.Check(now, &p, &c)
+	return taskChoice{charge: c, usual: t.quota.usual, verdict: e.quotas.ledger.Check(now, &p, &c)}
 }

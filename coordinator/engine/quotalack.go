@@ -103,7 +103,7 @@ func (e *Engine) exceedsQuota(now time.Time, t *openTask) bool {
 	if h == nil || h.open || i < 0 {
 		return false
 	}
-	v := e.checkFor(now, h.charge, e.fleet.agents[i].spec.ID)
+	v := e.checkFor(now, t, e.fleet.agents[i].spec.ID).verdict
 	if !v.Permanent {
 		return false
 	}

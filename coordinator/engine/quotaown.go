@@ -17,6 +17,9 @@ type lackers struct {
 	// nodes are those at which something must come back before one of them has it: of groups and
 	// above. That of an agent stands under its group's (fairshare.Ledger.GroupNode).
 	nodes []string
+	// again is when one of the models that the task may go to may have room by itself; zero: none, or it
+	// has no choice.
+	again time.Time
 }
 
 // behind notes where what an agent lacks comes back.
@@ -25,6 +28,19 @@ func (l *lackers) behind(ledger *fairshare.Ledger, v *fairshare.Verdict) {
 		if !slices.Contains(l.nodes, id) {
 			l.nodes = append(l.nodes, id)
 		}
+	}
+}
+
+// triesAt has the task try by itself then, if not sooner; zero: it need not.
+func (l *lackers) triesAt(now, at time.Time) {
+	if at.IsZero() {
+		return
+	}
+	if !at.After(now) { // what is refused is not asked again at once
+		at = now.Add(time.Millisecond)
+	}
+	if l.again.IsZero() || at.Before(l.again) {
+		l.again = at
 	}
 }
 
@@ -69,9 +85,9 @@ func agentsOwn(q *coordinator.Quotas) map[string][]coordinator.AgentID {
 // nothing, but an agent; and without everybody for whom there is none, nil: it makes no
 // difference who has the task. Those who have none of their own are asked once for all.
 func (e *Engine) others(now time.Time, t *openTask, refused *fairshare.Verdict) (able bitset, lacks *fairshare.Verdict, without *lackers) {
-	q, c := &e.quotas, t.quota.charge
-	own := q.byAgent[c.Group]
-	if len(own) == 0 {
+	q, several := &e.quotas, e.routesOfTask(t) != nil
+	own := q.byAgent[t.task.Group]
+	if len(own) == 0 && !several {
 		return nil, refused, nil
 	}
 	if without = (&lackers{bitset: newBitset(len(e.fleet.agents))}); !refused.OK {
@@ -80,12 +96,18 @@ func (e *Engine) others(now time.Time, t *openTask, refused *fairshare.Verdict) 
 	}
 	somebody := false // it may be a matter of waiting for an agent
 	ask := func(id coordinator.AgentID, these bitset) {
-		v := e.checkFor(now, c, id)
-		if !v.OK {
+		x := e.checkFor(now, t, id)
+		if v := x.verdict; !v.OK {
 			without.add(these)
 			without.behind(q.ledger, &v)
+			for i := range x.refused {
+				without.behind(q.ledger, &x.refused[i])
+				without.triesAt(now, x.refused[i].RetryAt)
+			}
 			if lacks == nil || sooner(&v, lacks) {
-				lacks = &v
+				if lacks = &v; several { // it waits in that pool
+					t.quota.take(&x)
+				}
 			}
 			return
 		}

@@ -23,8 +23,8 @@ func (e *Engine) explainRoutes(now time.Time, question *QuotaQuestion) (a QuotaA
 		defer l.KeepKnown(&path)()
 	}
 	var judged coordinator.CallAnswer
-	to := e.chooseRoute(now, &c, nil, routes, &judged)
-	charge, path, v := e.checkAlong(now, &c, to)
+	to, _ := e.chooseRoute(now, routes, e.callsCheck(now, &c), nil, &judged.Routes)
+	charge, path, v := e.checkAlong(now, &c, routes[to])
 	group := cmp.Or(question.Group, charge.Group)
 	a = QuotaAnswer{
 		Known: group == "" || e.quotas.shares.Name(e.quotas.shares.Leaf(group)) == group, Group: group, Provider: charge.Provider, Model: charge.Model,

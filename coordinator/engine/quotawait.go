@@ -131,6 +131,9 @@ func (q *quotaWaits) park(w *quotaWait) {
 		if q.own.add(w); w.at.IsZero() {
 			w.at = w.lacks.RetryAt
 		}
+		if again := w.without.again; !again.IsZero() && (w.at.IsZero() || again.Before(w.at)) {
+			w.at = again
+		}
 	}
 	if !w.at.IsZero() {
 		q.byTime.Push(w)

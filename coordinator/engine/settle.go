@@ -30,7 +30,7 @@ func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.D
 		Handle: t.handle, Task: t.task, Agent: a.spec.ID, Queue: a.spec.Queue,
 		DispatchID: t.dispatchID, Attempt: t.attempt, Tried: t.tried, Failed: t.failed, Suspected: t.suspected,
 		AcceptTimeout: a.spec.AcceptTimeout, Timeout: t.timeout, At: now,
-		MaybeDuplicate: t.maybeDuplicate, Again: t.resumed, Decision: &made.decision.Decision,
+		MaybeDuplicate: t.maybeDuplicate, Again: t.resumed, Service: e.serviceOf(t), Decision: &made.decision.Decision,
 	}
 	e.share(t, &made.Dispatch)
 	t.fresh = false

@@ -35,7 +35,7 @@ func (s *succession) sendTask(t *rapid.T) bool {
 	s.handle++
 	s.do(coordinator.TaskReceived{Handle: s.handle, Task: &coordinator.Task{
 		ID: id, Type: "any", AcceptedAt: s.now, ContentHash: 1, Priority: coordinator.PriorityNormal,
-		Group: rapid.SampledFrom(quotaGroups).Draw(t, "group"), EstimatedUsage: drawUsage(t),
+		Group: rapid.SampledFrom(quotaGroups).Draw(t, "group"), EstimatedUsage: drawUsage(t), Alternatives: drawAlternatives(t),
 	}})
 	return true
 }

@@ -72,10 +72,7 @@ func (c *coder) call(call *coordinator.Call) {
 		}
 	}
 	if m&callRoutes != 0 {
-		list(c, &call.Routes, 2, func(c *coder, s *coordinator.Service) {
-			name(c, &s.Provider)
-			name(c, &s.Model)
-		})
+		list(c, &call.Routes, 2, service)
 	}
 	if m&callHeard != 0 {
 		c.providerWord(&call.Heard)

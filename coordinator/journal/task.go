@@ -19,6 +19,7 @@ const (
 	taskTraceState
 	taskDescription
 	taskNoBorrowing // a flag
+	taskAlternatives
 )
 
 // task writes or reads all of a task.
@@ -37,7 +38,8 @@ func (c *coder) task(t *coordinator.Task) {
 		on(t.TraceParent != "", taskTraceParent) |
 		on(t.TraceState != "", taskTraceState) |
 		on(t.Description != "", taskDescription) |
-		on(t.NoBorrowing, taskNoBorrowing))
+		on(t.NoBorrowing, taskNoBorrowing) |
+		on(len(t.Alternatives) > 0, taskAlternatives))
 	text(c, &t.ID)
 	name(c, &t.Type)
 	member(c, &t.Priority, int(coordinator.PriorityCritical)+1)
@@ -88,6 +90,9 @@ func (c *coder) task(t *coordinator.Task) {
 		text(c, &t.Description)
 	}
 	c.flag(&t.NoBorrowing, m&taskNoBorrowing != 0)
+	if m&taskAlternatives != 0 {
+		list(c, &t.Alternatives, 2, service)
+	}
 }
 
 // taskPart is a task within a record. Without one it is the empty task.
@@ -116,4 +121,10 @@ func (c *coder) usage(p **coordinator.Usage) {
 		name(c, &u.Provider)
 		name(c, &u.Model)
 	})
+}
+
+// service writes or reads a model of a provider.
+func service(c *coder, s *coordinator.Service) {
+	name(c, &s.Provider)
+	name(c, &s.Model)
 }

@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"strings"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare"
+)
+
+// A task may name several models (Task.Alternatives), of which one is chosen with each dispatch, by what
+// a call chooses by (see chooseRoute). Tasks that may go to the same models are one class. One for which
+// none has room waits for the one that has it again first, and tries all of them when something comes
+// back to any: as a task does for which it makes a difference which agent has it (see ownWaits).
+
+// routesOfTask are the models that the task may go to, each in one pool; nil: it has no choice.
+func (e *Engine) routesOfTask(t *openTask) []coordinator.Service {
+	return e.expand(t.task.Alternatives)
+}
+
+// routesKey is what tasks have in common that may go to the same models, in the same order; empty: there
+// is no choice. Neither names nor ids contain the separators.
+func routesKey(routes []coordinator.Service) string {
+	var b strings.Builder
+	for _, s := range routes {
+		b.WriteByte(5)
+		b.WriteString(s.Provider)
+		b.WriteByte(6)
+		b.WriteString(s.Model)
+	}
+	return b.String()
+}
+
+// demandAt is what the task will probably take if it goes to that model; without one, to its own, or the
+// first of those that it may go to.
+func (e *Engine) demandAt(t *openTask, s coordinator.Service) (c fairshare.Charge, usual coordinator.Amounts) {
+	u := t.task.EstimatedUsage
+	if all := t.task.Alternatives; len(all) > 0 {
+		var one coordinator.Usage
+		if u != nil {
+			one = *u
+		}
+		if s == (coordinator.Service{}) {
+			s = all[0]
+		}
+		one.Provider, one.Model = s.Provider, s.Model
+		u = &one
+	}
+	c, usual = e.quotas.ledger.Demand(t.task.Group, t.task.Type, u, e.quotas.estimator)
+	c.NoBorrowing = t.task.NoBorrowing
+	return c, usual
+}
+
+// taskChoice is how a task stands with the models that it may go to, for one agent.
+type taskChoice struct {
+	charge  fairshare.Charge
+	usual   coordinator.Amounts
+	verdict fairshare.Verdict // of the one that was chosen, or that has room again first
+	refused []fairshare.Verdict // of all that have none, where it has a choice
+	scores  []coordinator.RouteScore
+}
+
+// chooseFor finds the model that the task goes to with that agent.
+func (e *Engine) chooseFor(now time.Time, t *openTask, id coordinator.AgentID, routes []coordinator.Service) (x taskChoice) {
+	q, level := &e.quotas, e.levelOf(t)
+	verdicts := make([]fairshare.Verdict, 0, len(routes))
+	check := func(s coordinator.Service) (fairshare.Charge, fairshare.Path, fairshare.Verdict) {
+		c, _ := e.demandAt(t, s)
+		c.Agent = id
+		p := q.ledger.PathOf(&c)
+		v := q.ledger.Check(now, &p, &c)
+		if v.OK {
+			if k := q.waits.ahead(now, &c, level); k != nil {
+				v = k.refusal(q.ledger)
+			}
+		}
+		if verdicts = append(verdicts, v); !v.OK {
+			x.refused = append(x.refused, v)
+		}
+		return c, p, v
+	}
+	best, _ := e.chooseRoute(now, routes, check, nil, &x.scores)
+	x.verdict = verdicts[best]
+	x.charge, x.usual = e.demandAt(t, routes[best])
+	return x
+}
+
+// take has the task charged to what was chosen.
+func (h *quotaHold) take(x *taskChoice) {
+	h.charge, h.usual, h.routes = x.charge, x.usual, x.scores
+}
+
+// serviceOf is the model that an agent is told to use for the task; empty: the task has no choice.
+// Without quotas there is nothing to choose by, and it is the first.
+func (e *Engine) serviceOf(t *openTask) coordinator.Service {
+	switch all := t.task.Alternatives; {
+	case len(all) == 0:
+		return coordinator.Service{}
+	case t.quota == nil:
+		return all[0]
+	}
+	return coordinator.Service{Provider: t.quota.charge.Provider, Model: t.quota.charge.Model}
+}

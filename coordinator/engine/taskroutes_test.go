@@ -1,0 +1,146 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// either are the models that a task may go to, written "provider/model".
+func (b *taskBuilder) either(routes ...string) *taskBuilder {
+	for _, r := range routes {
+		provider, model, _ := strings.Cut(r, "/")
+		b.Alternatives = append(b.Alternatives, coordinator.Service{Provider: provider, Model: model})
+	}
+	return b
+}
+
+// sentTo checks which model the dispatch made last names.
+func (r *rig) sentTo(provider, model string) {
+	r.t.Helper()
+	if s := r.latest().Service; s.Provider != provider || s.Model != model {
+		r.t.Errorf("%s was sent to %+v, want %s/%s", r.latest().DispatchID, s, provider, model)
+	}
+}
+
+// twoBudgets has 1,000 tokens a day with openai and 500 an hour with the lab, and takes the first of
+// those that have quota: no term counts.
+const twoBudgets = `
+groups: [{id: team}]
+providers:
+  - {provider: openai, limits: {total_tokens: {amount: 1000, per: day}}}
+  - {provider: lab, limits: {total_tokens: {amount: 500, per: hour}}}
+routing: {remaining: 0, price: 0, latency: 0, success: 0}
+alert_percents: []
+`
+
+func twoPools(t *testing.T, agents ...*specBuilder) *rig {
+	t.Helper()
+	return ready(t, patient(policyOf(agents...).under(t, twoBudgets)))
+}
+
+const totalTokens = coordinator.DimTotalTokens
+
+// The first pool that has room is charged; when none has, the task waits for the one that has it again
+// first, and those of its group that come after it wait behind it.
+func TestTaskGoesWhereThereIsQuota(t *testing.T) {
+	r := twoPools(t, worker("a").slots(100))
+	want(t, r.assign(job("t1").of("team").tokens(700, 100).either("openai/big", "lab")), "dispatch t1.1 a") // 800 of 1,000
+	r.sentTo("openai", "big")
+	want(t, r.assign(job("t2").of("team").tokens(200, 100).either("openai/big", "lab")), "dispatch t2.1 a") // 800 + 300 > 1,000; 300 of 500
+	r.sentTo("lab", "")
+	r.holds("openai", totalTokens, 0, 800)
+	r.holds("lab", totalTokens, 0, 300)
+	want(t, r.assign(job("t3").of("team").tokens(200, 100).either("openai/big", "lab"))) // 300 + 300 > 500
+	want(t, r.assign(job("t4").of("team").tokens(9, 1).either("openai/big", "lab")))     // would fit, but t3 is first
+	r.tell(says("a", "t2").used(200, 100))
+	checkIndexes(t, r.Engine)
+	if why, waits := r.LacksQuota(r.open("t3").task); !waits || !strings.Contains(why, "lab") {
+		t.Errorf("it waits for %q", why) // whose hour is over before openai's day
+	}
+	got := r.pass(time.Hour)
+	want(t, got, "dispatch t3.1 a", "dispatch t4.1 a")
+	r.holds("lab", totalTokens, 0, 300) // of the new hour
+	r.holds("openai", totalTokens, 0, 810)
+	checkIndexes(t, r.Engine)
+}
+
+// A task that waits for one pool goes to another to which something comes back first.
+func TestTaskGoesWhereQuotaComesBack(t *testing.T) {
+	r := twoPools(t, worker("a").slots(100))
+	r.give(job("t1").of("team").tokens(900, 100).either("openai/big", "lab"))
+	r.give(job("t2").of("team").tokens(400, 100).either("openai/big", "lab"))
+	want(t, r.assign(job("t3").of("team").tokens(400, 50).either("openai/big", "lab"))) // for the lab, back in an hour
+	// 550 of 1,000 were used: 450 more fit.
+	want(t, r.tell(says("a", "t1").used(500, 50)), "completed t1.1 a succeeded", "dispatch t3.1 a")
+	r.sentTo("openai", "big")
+	r.holds("openai", totalTokens, 550, 450)
+	r.holds("lab", totalTokens, 0, 500)
+	want(t, r.tell(says("a", "t3").used(400, 40)), "completed t3.1 a succeeded")
+	r.holds("openai", totalTokens, 990, 0)
+	checkIndexes(t, r.Engine)
+}
+
+// What no limit of some models ever allows waits for those that do; what none allows fails.
+func TestTaskExceedsSomeOfItsModels(t *testing.T) {
+	r := twoPools(t, worker("a").slots(100))
+	r.give(job("t1").of("team").tokens(900, 100).either("openai"))
+	want(t, r.assign(job("t2").of("team").tokens(500, 100).either("lab", "openai"))) // 600 > 500, the lab's whole hour
+	want(t, r.assign(job("t3").of("team").tokens(1000, 1).either("lab", "openai")), "fail t3 exceeds_quota")
+	want(t, r.tell(says("a", "t1").used(300, 100)), "completed t1.1 a succeeded", "dispatch t2.1 a") // 400 + 600 = 1,000
+	r.sentTo("openai", "")
+}
+
+// With each attempt the model is chosen anew: what was set aside for the first is free again.
+func TestTaskChoosesAnewWithEachAttempt(t *testing.T) {
+	r := twoPools(t, worker("a").slots(2), worker("b").slots(2))
+	first := r.give(job("t1").of("team").tokens(400, 80).either("openai", "lab"))
+	r.sentTo("openai", "")
+	r.give(job("t2").of("team").tokens(250, 50).either("openai"))        // 780 of 1,000
+	r.give(job("t0").of("team").tokens(400, 50).either("openai", "lab")) // 780 + 450 > 1,000
+	r.sentTo("lab", "")
+	r.tell(says(r.latest().Agent, "t0").used(0, 1))    // 1 of 500
+	r.returns(first, coordinator.ReturnExpired, false) // 300 of 1,000
+	r.give(job("t3").of("team").tokens(600, 100).either("openai"))
+	r.holds("openai", totalTokens, 0, 1000)
+	r.pass(time.Minute)
+	if d := r.latest(); d.Task.ID != "t1" || d.Attempt != 2 {
+		t.Fatalf("%s", d.DispatchID)
+	}
+	r.sentTo("lab", "") // 1 + 480 of 500
+	r.holds("lab", totalTokens, 1, 480)
+	checkIndexes(t, r.Engine)
+}
+
+// Whoever takes over settles what is open in the pool that was charged, and sends what waits where there
+// is quota.
+func TestTaskChoiceSurvivesATakeOver(t *testing.T) {
+	r := leads(t, patient(policyOf(worker("a").slots(100)).under(t, twoBudgets)))
+	r.give(job("t1").of("team").tokens(900, 100).either("openai/big", "lab"))
+	second := r.give(job("t2").of("team").tokens(200, 100).either("openai/big", "lab"))
+	r.sentTo("lab", "")
+	for how, heir := range heirs(r) {
+		heir.holds("openai", totalTokens, 0, 1000)
+		heir.holds("lab", totalTokens, 0, 300)
+		heir.tell(says("a", "t2").of(second.DispatchID).used(100, 50))
+		heir.holds("openai", totalTokens, 0, 1000)
+		heir.holds("lab", totalTokens, 150, 0)
+		if v := heir.Audit(heir.now); v != nil {
+			t.Errorf("%s: %+v", how, v)
+		}
+	}
+}
+
+// Without quotas there is nothing to choose by: the first is named.
+func TestTaskWithoutQuotasGoesToTheFirst(t *testing.T) {
+	r := ready(t, policyOf(worker("a").slots(1)))
+	r.assign(job("t1").tokens(1, 1).either("openai/big", "lab"))
+	r.sentTo("openai", "big")
+	r = ready(t, policyOf(worker("a").slots(1)).under(t, twoProviders)) // its keys are pools of their own
+	r.assign(job("t1").of("team").tokens(1, 1).either("openai/big", "lab"))
+	if s := r.latest().Service; s.Provider == "openai" {
+		t.Errorf("no key is named: %+v", s)
+	}
+}
