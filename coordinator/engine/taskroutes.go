@@ -55,7 +55,7 @@ func (e *Engine) demandAt(t *openTask, s coordinator.Service) (c fairshare.Charg
 type taskChoice struct {
 	charge  fairshare.Charge
 	usual   coordinator.Amounts
-	verdict fairshare.Verdict // of the one that was chosen, or that has room again first
+	verdict fairshare.Verdict   // of the one that was chosen, or that has room again first
 	refused []fairshare.Verdict // of all that have none, where it has a choice
 	scores  []coordinator.RouteScore
 }
