@@ -104,6 +104,7 @@ func (h *history) askCalls(t *rapid.T) {
 			ev.Calls = append(ev.Calls, c)
 		}
 	}
+	h.do(coordinator.Tick{}) // what has expired stands no more
 	was := make([]bool, len(ev.Calls))
 	for i, c := range ev.Calls {
 		was[i] = h.e.quotas.ledger.IsOpen(c.Key)

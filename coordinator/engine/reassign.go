@@ -30,7 +30,8 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 	case copyOfKnown:
 		// Dead-lettering is at-least-once, and what has ended may still come back.
 		if before != nil && before.state < stateDispatching && ev.Attempt == before.attempt-1 {
-			e.recordReturned(before, 0, &ev) // whoever follows may still believe it with its agent
+			e.recordReturned(before, 0, &ev)                      // whoever follows may still believe it with its agent
+			e.record(&coordinator.EndedBefore{Task: before.task}) // and may be told of its end
 		}
 		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
 		return

@@ -445,6 +445,33 @@ func TestEndLongAfterItWasLetGoIsWhole(t *testing.T) {
 	}
 }
 
+// TestLateEndOfAnOldDispatchIsWhole: a dispatch came back, its task failed, and a snapshot later has forgotten what
+// that was accepted with. Then the task's own message comes again, and the dispatch does once more. Whoever leads
+// next may be told how it ended at its agent after all, and announces that with what the task was accepted with.
+func TestLateEndOfAnOldDispatchIsWhole(t *testing.T) {
+	task := func() *taskBuilder { return job("t").not("b") }
+	r := leader(t)
+	r.give(task())
+	first := r.latest()
+	r.returns(first, coordinator.ReturnExpired, false)
+	want(t, r.pass(time.Minute), "fail t retries_exhausted")
+	r.pass(2 * endsTold)
+	snapshot := r.imaged()
+	heir := r.heirOf(r.now, snapshot)
+	heir.Record(true)
+	heir.hear(beat("a").running().available(0))
+	heir.redeliver(task())
+	want(t, heir.returns(first, coordinator.ReturnExpired, true), fmt.Sprintf("ack %d", heir.last))
+	next := heir.heirOf(heir.now, append(snapshot, heir.Records(nil)...))
+	result := says("a", "t").of("t.1").but(coordinator.OutcomeFailed).Result
+	for _, f := range next.Apply(next.now, coordinator.ResultReported{Result: result, Untold: true}, nil) {
+		if c, ok := f.(*coordinator.Completed); ok && c.Task != nil && c.Task.Type == "any" {
+			return
+		}
+	}
+	t.Error("its end is not announced, or without what it was accepted with")
+}
+
 // TestOverdueCancelIsToldOnce: a task that was withdrawn has failed as cancelled, because its agent had not told in
 // time that it stopped. When it does tell that, it is too late, also for whoever reads the result once more.
 func TestOverdueCancelIsToldOnce(t *testing.T) {
