@@ -350,6 +350,9 @@ func checkIsolated(t failer, e *Engine) {
 // checkRefused compares what a choice says of the agents that are out with a full pass over the fleet.
 func checkRefused(t failer, e *Engine, o *openTask) {
 	t.Helper()
+	if o.state == stateDelayed {
+		return // its class is of when it came back: it is found anew before it is decided
+	}
 	c, f := o.needs.class, &e.fleet
 	if c == nil || len(f.agents) == 0 || len(c.usable) != len(f.ready) || e.pending.classes[c.key] != c {
 		return
