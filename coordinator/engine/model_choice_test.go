@@ -156,9 +156,13 @@ func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed, foll
 	if former == nil {
 		former = m.returned
 	}
-	if resumed && former != nil && former.id == d.DispatchID { // it is the same message again
+	switch {
+	case !resumed:
+	case former != nil && former.id == d.DispatchID: // it is the same message again
 		slot.covered = former.covered
 		a.drop(former)
+	default: // of a session before: its agent says that it runs it
+		slot.covered = slices.Contains(a.report.ActiveTasks, d.Task.ID)
 	}
 	why := m.refusal(now, a, d.Task, d.Tried)
 	if !resumed && !m.mayTrust(d.Agent, d.Task, probe) {
