@@ -97,7 +97,11 @@ var configCells = []cell{
 			for i := range 50 {
 				strategy := []string{"least_loaded", "round_robin", "priority_based"}[i%3]
 				r.configure(quartet + "assignment_strategies:\n  " + strategy + ": {enabled: true, default: true}\n  capability_match: {enabled: true}\n")
-				r.pause(100 * time.Millisecond)
+				pause := 100 * time.Millisecond // a file is read when it has been still for 200 ms
+				if i%5 == 4 {
+					pause = 400 * time.Millisecond
+				}
+				r.pause(pause)
 			}
 			r.configure(quartet)
 			c.awaitStatus("the last one is in force", func(s httpapi.Status) bool {
