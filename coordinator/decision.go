@@ -130,6 +130,9 @@ type Decision struct {
 	// Lacks is the quota that it would wait for, or waits for; nil: none. Agent is then whom it
 	// would go to if there were enough. Filled only for people who ask.
 	Lacks *QuotaLack
+	// Models are how those were judged that the task may go to, for one that lacks quota those of the
+	// first of its group, behind which it waits; nil: it has no choice, or there are no quotas.
+	Models *RouteChoice
 	// Fleet is how many agents are known, Eligible how many could have had it: those
 	// who bid, where a bid was chosen.
 	Fleet, Eligible int

@@ -63,17 +63,23 @@ type PoolHeard struct {
 	BeganLatency time.Duration
 }
 
-// RouteScore is how a model that a call might go to was judged.
+// RouteScore is how a model that a call, or a task, might go to was judged.
 type RouteScore struct {
 	Service
 	// Pool is its node; empty: no quota concerns it.
 	Pool string
-	// Chosen: the call goes there. Lacks is why it cannot; nil: it could.
+	// Chosen: it goes there. Lacks is why it cannot; nil: it could.
 	Chosen bool
 	Lacks  *QuotaLack
 	// Score is the mean of the terms by their weights; each is 0 to 1, 1 the best.
 	Score float64
 	Terms RouteTerms
+}
+
+// RouteChoice is how the models that something might go to were judged, by these weights of their terms.
+type RouteChoice struct {
+	Routes  []RouteScore
+	Weights RouteTerms
 }
 
 // RouteTerms are what a route is judged by: how much of its quota remains, how it compares with the

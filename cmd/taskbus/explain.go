@@ -28,7 +28,8 @@ far, and how it would be decided now.
 A decision that was made keeps its three best candidates, and how many agents were
 refused for which reason, by name where they are at most 8; one that is asked for now
 shows up to 200 of both. Of a task that waits or failed you also see which
-capabilities are missing, and the agent that came closest.`,
+capabilities are missing, and the agent that came closest; of one that may go to
+several models, by what these are judged, and why each was chosen or passed over.`,
 		Example: `  taskbus explain task-0042
   taskbus explain task-0042 -o json`,
 		Args: cobra.ExactArgs(1),

@@ -37,10 +37,11 @@ func (p *page) counts(x *httpapi.Explanation, chosen bool) {
 	}
 }
 
-// tables prints candidates and refused agents.
+// tables prints candidates, refused agents, and models.
 func (p *page) tables(x *httpapi.Explanation) {
 	p.candidates(x)
 	p.refused(x)
+	p.routes(x.Routes, x.Routing)
 }
 
 func (p *page) candidates(x *httpapi.Explanation) {

@@ -280,6 +280,26 @@ func TestExplainNamesTheJournal(t *testing.T) {
 	}
 }
 
+// Of a task that may go to several models it is said why one was chosen, and why not the others.
+func TestExplainSaysWhyAModelWasChosen(t *testing.T) {
+	x := routedAnswer()
+	e := httpapi.TaskExplanation{ID: "t-1", Type: "build", State: "dispatched", Agent: "a1", Explanation: &httpapi.Explanation{Routes: x.Routes, Routing: x.Routing}}
+	var out strings.Builder
+	if err := printTaskExplanation(&out, e, noon); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"\nlab                  0.80       1.00   0.80     0.90     0.90\n",
+		"\nlab: chosen\n  the best score of the 2 that have quota now\n",
+		"\nopenai@main/gpt-4o: passed over\n  it has no quota: the rate of openai@main in requests is used up; back at 2026-03-01T12:00:20Z\n",
+		": remaining 1, price 2, latency 1, success 1\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, out.String())
+		}
+	}
+}
+
 // Whatever listens at the address, the answer is one helpful line.
 func TestLookingAtSomethingElse(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{

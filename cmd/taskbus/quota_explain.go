@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"taskbus/coordinator/gateway"
 	"taskbus/coordinator/httpapi"
 )
 
@@ -114,10 +115,14 @@ func printQuotaAnswer(w io.Writer, x httpapi.QuotaAnswer, now time.Time) error {
 		p.line("quotas.yaml does not list group %s: only the pools limit it", x.Group)
 	}
 	p.line("set aside for it: %s", amounts(x.Amounts))
-	printRoutes(p, &x)
+	p.routes(x.Routes, x.Routing)
 	if len(x.Limits) == 0 {
 		p.line("no limit concerns it")
 		return p.err
+	}
+	if len(x.Routes) > 0 {
+		p.blank()
+		p.line("limits of %s:", modelOf(x.Provider, x.Model))
 	}
 	t := newTable("NODE", "DIMENSION", "LIMIT", "ASKED", "LEFT", "BORROWABLE", "RENEWS", "VERDICT")
 	for _, l := range x.Limits {
@@ -135,19 +140,19 @@ func printQuotaAnswer(w io.Writer, x httpapi.QuotaAnswer, now time.Time) error {
 	return p.err
 }
 
-// printRoutes shows how the alternatives of a call were judged, if it has any.
-func printRoutes(p *page, x *httpapi.QuotaAnswer) {
-	if len(x.Routes) == 0 {
+// routes shows how the alternatives of a call, or a task, were judged, if it has any.
+func (p *page) routes(all []httpapi.QuotaRoute, weights *gateway.CallRouteTerms) {
+	if len(all) == 0 {
 		return
 	}
 	t := newTable("ALTERNATIVE", "REMAINING", "PRICE", "LATENCY", "SUCCESS", "SCORE")
 	part := func(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
-	for _, r := range x.Routes {
+	for _, r := range all {
 		t.row(modelOf(r.Provider, r.Model), part(r.Terms.Remaining), part(r.Terms.Price), part(r.Terms.Latency), part(r.Terms.Success), part(r.Score))
 	}
 	p.table(t)
 	p.blank()
-	for _, r := range x.Routes {
+	for _, r := range all {
 		verdict := "passed over"
 		if r.Chosen {
 			verdict = "chosen"
@@ -155,12 +160,8 @@ func printRoutes(p *page, x *httpapi.QuotaAnswer) {
 		p.line("%s: %s", modelOf(r.Provider, r.Model), verdict)
 		p.line("  %s", r.Why)
 	}
-	if w := x.Routing; w != nil {
+	if w := weights; w != nil {
 		p.line("a score is the mean of the four by their weights: remaining %g, price %g, latency %g, success %g", w.Remaining, w.Price, w.Latency, w.Success)
-	}
-	if len(x.Limits) > 0 {
-		p.blank()
-		p.line("limits of %s:", modelOf(x.Provider, x.Model))
 	}
 }
 

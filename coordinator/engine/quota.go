@@ -60,8 +60,8 @@ type quotaHold struct {
 	key    coordinator.TaskKey // of the reservation
 	open   bool                // its turn has been charged, and quota may be set aside
 	took   time.Duration       // how long its agent says that it worked; 0: not given
-	// routes are how the models were judged that it may go to, when one was chosen last; nil: it has no choice.
-	routes []coordinator.RouteScore
+	// models are how those were judged that it may go to, when one was chosen last; nil: it has no choice.
+	models *coordinator.RouteChoice
 }
 
 // under takes over the quotas of a policy, and tells whether they are others.

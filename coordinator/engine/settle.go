@@ -32,6 +32,7 @@ func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.D
 		AcceptTimeout: a.spec.AcceptTimeout, Timeout: t.timeout, At: now,
 		MaybeDuplicate: t.maybeDuplicate, Again: t.resumed, Service: e.serviceOf(t), Decision: &made.decision.Decision,
 	}
+	made.Decision.Models = t.modelsOf()
 	e.share(t, &made.Dispatch)
 	t.fresh = false
 	e.recordDispatch(t, made.Decision)

@@ -152,6 +152,9 @@ func (e *Engine) Explain(now time.Time, task *coordinator.Task) (*coordinator.De
 	}
 	if a != nil || e.waitOf(open) != nil {
 		reason, text := e.explainLack(now, t, open, a, d)
+		if open == nil || open.quota == nil || !open.quota.open { // else one has been chosen, and is charged
+			e.explainModels(e.quotaTime(now), t, d)
+		}
 		return d, reason, text
 	}
 	reason, text := e.reasonOf(d, t)

@@ -57,7 +57,7 @@ type taskChoice struct {
 	usual   coordinator.Amounts
 	verdict fairshare.Verdict   // of the one that was chosen, or that has room again first
 	refused []fairshare.Verdict // of all that have none, where it has a choice
-	scores  []coordinator.RouteScore
+	models  *coordinator.RouteChoice
 }
 
 // chooseFor finds the model that the task goes to with that agent.
@@ -79,7 +79,8 @@ func (e *Engine) chooseFor(now time.Time, t *openTask, id coordinator.AgentID, r
 		}
 		return c, p, v
 	}
-	best, _ := e.chooseRoute(now, routes, check, nil, &x.scores)
+	x.models = &coordinator.RouteChoice{Weights: q.ledger.RouteWeights()}
+	best, _ := e.chooseRoute(now, routes, check, nil, &x.models.Routes)
 	x.verdict = verdicts[best]
 	x.charge, x.usual = e.demandAt(t, routes[best])
 	return x
@@ -87,7 +88,7 @@ func (e *Engine) chooseFor(now time.Time, t *openTask, id coordinator.AgentID, r
 
 // take has the task charged to what was chosen.
 func (h *quotaHold) take(x *taskChoice) {
-	h.charge, h.usual, h.routes = x.charge, x.usual, x.scores
+	h.charge, h.usual, h.models = x.charge, x.usual, x.models
 }
 
 // serviceOf is the model that an agent is told to use for the task; empty: the task has no choice.
@@ -100,4 +101,26 @@ func (e *Engine) serviceOf(t *openTask) coordinator.Service {
 		return all[0]
 	}
 	return coordinator.Service{Provider: t.quota.charge.Provider, Model: t.quota.charge.Model}
+}
+
+// modelsOf is how the models were judged of which the one was chosen that the task goes to; nil: it has no
+// choice, or whoever led before has chosen.
+func (t *openTask) modelsOf() *coordinator.RouteChoice {
+	if t.quota == nil {
+		return nil
+	}
+	return t.quota.models
+}
+
+// explainModels adds to how a task would be decided how each of its models stands now. If it would wait
+// behind another, those of that one, which are the same: it is said what each must have again first.
+func (e *Engine) explainModels(now time.Time, t *openTask, d *coordinator.Decision) {
+	routes := e.routesOfTask(t)
+	if routes == nil || e.quotaDemand(t) == nil {
+		return
+	}
+	if w := e.quotas.waits.find(t.needs.class, e.leafOf(t)); d.Lacks != nil && w != nil {
+		t = w.task
+	}
+	d.Models = e.chooseFor(now, t, d.Agent, routes).models
 }

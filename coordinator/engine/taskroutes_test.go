@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -143,4 +144,53 @@ func TestTaskWithoutQuotasGoesToTheFirst(t *testing.T) {
 	if s := r.latest().Service; s.Provider == "openai" {
 		t.Errorf("no key is named: %+v", s)
 	}
+}
+
+// The decision of a dispatch says how its models were judged, and a question what each lacks for a task that
+// waits, or for the first of its group, behind which it waits; of what is dispatched nothing is judged anew.
+func TestExplainOfATaskWithAChoice(t *testing.T) {
+	r := twoPools(t, worker("a").slots(100))
+	stands := func(m *coordinator.RouteChoice) (s []string) {
+		if m == nil {
+			return nil
+		}
+		for _, x := range m.Routes {
+			word := x.Pool + " passed over"
+			if x.Chosen {
+				word = x.Pool + " chosen"
+			}
+			if x.Lacks != nil {
+				word += ": " + x.Lacks.Text
+			}
+			s = append(s, word)
+		}
+		return s
+	}
+	explained := func(id coordinator.TaskID, task *coordinator.Task, want ...string) {
+		t.Helper()
+		d, _, _ := r.Explain(r.now, task)
+		if got := stands(d.Models); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", id, got, want)
+		}
+	}
+	const openai = "openai passed over: the budget of openai in total_tokens is used up; back at 2030-01-02T00:00:00Z"
+	const lab = "lab passed over: the budget of lab in total_tokens is used up; back at 2030-01-01T13:00:00Z"
+	t1 := job("t1").of("team").tokens(700, 100).either("openai/big", "lab")
+	explained("before t1", &t1.Task, "openai chosen", "lab passed over: it needs more total_tokens at once than the budget of lab ever allows")
+	r.give(t1)
+	r.give(job("t2").of("team").tokens(200, 100).either("openai/big", "lab"))
+	if got := stands(r.latest().Decision.Models); !slices.Equal(got, []string{openai, "lab chosen"}) || r.latest().Decision.Models.Weights != (coordinator.RouteTerms{}) {
+		t.Errorf("t2 was dispatched: %q", got)
+	}
+	r.assign(job("t3").of("team").tokens(200, 100).either("openai/big", "lab"))
+	r.assign(job("t4").of("team").tokens(9, 1).either("openai/big", "lab"))
+	explained("t2", r.open("t2").task)
+	explained("t3", r.open("t3").task, openai, lab)
+	explained("t4", r.open("t4").task, openai, lab)
+	t5 := job("t5").of("team").tokens(9, 1).either("openai/big", "lab")
+	t5.AcceptedAt = r.now
+	explained("t5", &t5.Task, openai, lab)
+	explained("no choice", &job("t6").of("team").tokens(9, 1).Task)
+	r = ready(t, policyOf(worker("a")))
+	explained("no quotas", &job("t1").either("openai", "lab").Task)
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"taskbus/coordinator/gateway"
 	"taskbus/messages"
 )
 
@@ -114,9 +115,15 @@ type Explanation struct {
 	Refusals []Refusal      `json:"refusals,omitempty"`
 	Missing  map[string]int `json:"missing_capabilities,omitempty"`
 	// WithoutQuota are those that the decision left out for want of quota of their own.
-	WithoutQuota int    `json:"without_quota,omitempty"`
-	Nearest      string `json:"nearest,omitempty"`
-	NearestWhy   string `json:"nearest_why,omitempty"`
+	WithoutQuota int `json:"without_quota,omitempty"`
+	// Routes are the models that the task may go to as they were judged, those with several keys once for
+	// each; Routing are the weights of their terms. Absent of one that has no choice, and where a
+	// coordinator before this one has chosen. Of a task that waits behind another of its group they say
+	// what that one waits for.
+	Routes     []QuotaRoute            `json:"routes,omitempty"`
+	Routing    *gateway.CallRouteTerms `json:"routing,omitempty"`
+	Nearest    string                  `json:"nearest,omitempty"`
+	NearestWhy string                  `json:"nearest_why,omitempty"`
 	// NearestFreeIn is when a slot of the nearest is expected to be free, in
 	// seconds; absent when nobody can tell.
 	NearestFreeIn float64 `json:"nearest_free_in_seconds,omitempty"`

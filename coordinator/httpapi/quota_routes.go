@@ -8,7 +8,7 @@ import (
 	"taskbus/coordinator/gateway"
 )
 
-// QuotaRoute is how one of the alternatives of a call was judged, and why.
+// QuotaRoute is how one of the alternatives of a call, or a task, was judged, and why.
 type QuotaRoute struct {
 	gateway.CallRoute
 	// Why it is chosen, or passed over: one sentence for people.

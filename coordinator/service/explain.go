@@ -11,6 +11,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
+	"taskbus/coordinator/gateway"
 	"taskbus/coordinator/httpapi"
 	"taskbus/messages"
 	"taskbus/schemas"
@@ -209,7 +210,7 @@ func (s *Service) Tasks(ctx context.Context, f httpapi.TaskFilter) []httpapi.Tas
 	for i := range records {
 		tasks[i] = taskStatus(&records[i])
 		if x := tasks[i].Explanation; x != nil {
-			x.Refusals = nil // Explain has them
+			x.Refusals, x.Routes, x.Routing = nil, nil, nil // Explain has them
 		}
 	}
 	return tasks
@@ -267,6 +268,9 @@ func explanation(d *coordinator.Decision) *httpapi.Explanation {
 	}
 	if l := d.Lacks; l != nil {
 		x.Quota = &httpapi.QuotaLack{Node: l.Node, Dimension: l.Dimension.String(), Limit: l.Limit, RetryAt: l.RetryAt}
+	}
+	if m := d.Models; m != nil {
+		x.Routes, x.Routing = httpapi.QuotaRoutesOf(m.Routes, m.Weights), new(gateway.CallRouteTerms(m.Weights))
 	}
 	for i := range d.Candidates {
 		x.Candidates = append(x.Candidates, candidate(d, &d.Candidates[i]))
