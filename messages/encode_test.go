@@ -353,6 +353,10 @@ func TestDispatchRoundTrip(t *testing.T) {
 			Task: task, Agent: genAgentID(t), Queue: "agent.x", Attempt: rapid.IntRange(1, 99).Draw(t, "attempt"),
 			Timeout: max(task.Timeout, time.Second), At: task.AcceptedAt,
 		}
+		if rapid.Bool().Draw(t, "it had a choice of models") {
+			dispatch.Service.Provider = rapid.StringMatching(`[A-Za-z0-9][A-Za-z0-9._:-]{0,12}(@[a-z0-9]{1,4})?`).Draw(t, "provider")
+			dispatch.Service.Model = rapid.StringMatching(`([A-Za-z0-9][A-Za-z0-9._:@/+-]{0,12})?`).Draw(t, "model")
+		}
 		dispatch.DispatchID = coordinator.DispatchID(task, dispatch.Attempt)
 		m, refusal := d.DecodeTaskDispatch(AppendDispatch(nil, dispatch, payload))
 		if refusal != nil {
@@ -362,6 +366,7 @@ func TestDispatchRoundTrip(t *testing.T) {
 			TaskID: task.ID, AssignedAgent: dispatch.Agent, CorrelationID: task.TraceID, AssignmentTime: dispatch.At.Truncate(time.Microsecond),
 			Queue: "agent.x", TaskType: task.Type, Description: task.Description, Payload: payload, Priority: task.Priority, TimeoutSeconds: dispatch.Timeout.Seconds(),
 			Deadline: task.Deadline.Truncate(time.Microsecond), DispatchID: dispatch.DispatchID, Attempt: dispatch.Attempt,
+			Provider: dispatch.Service.Provider, Model: dispatch.Service.Model,
 		}
 		if !reflect.DeepEqual(m, want) {
 			t.Fatalf("got  %+v\nwant %+v", m, want)

@@ -205,6 +205,79 @@ func TestQuotaUsedUp(t *testing.T) {
 	})
 }
 
+// A task that may go to several models: its dispatch names the one that is charged, the result settles it
+// there, and explanations say why it was chosen, or what each lacks.
+func TestTaskWithAlternatives(t *testing.T) {
+	const twoModels = `
+groups: [{id: team}]
+providers:
+  - {provider: openai, limits: {total_tokens: {amount: 1000, per: day}}}
+  - {provider: lab, limits: {total_tokens: {amount: 500, per: hour}}}
+alert_percents: []
+`
+	const either = `,"group":"team","estimated_usage":{"input_tokens":%d,"output_tokens":100,"alternatives":[{"provider":"openai","model":"big"},{"provider":"lab"}]}`
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, quotaFleet)
+		r.under(twoModels)
+		r.start()
+		defer r.close()
+		r.tenSlots()
+		set, err := schemas.Compile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.task("t-1", "build", fmt.Sprintf(either, 700)) // 800 of 1,000; the lab's hour has 500
+		r.task("t-2", "build", fmt.Sprintf(either, 200)) // 300 of 500
+		r.task("t-3", "build", fmt.Sprintf(either, 200)) // neither has as much left
+		sent := r.in("agent.a1")
+		if len(sent) != 2 || sent[0].text("provider") != "openai" || sent[0].text("model") != "big" || sent[1].text("provider") != "lab" || sent[1].fields["model"] != nil {
+			t.Fatalf("sent: %v", sent)
+		}
+		for _, m := range sent {
+			if err := set.Validate(schemas.TaskDispatch, any(m.fields)); err != nil {
+				t.Errorf("%v\n%s", err, m.Body)
+			}
+		}
+		charged := func(provider string) [2]float64 {
+			b := r.quotas(httpapi.QuotaSelection{Provider: provider})[provider].Budgets[0]
+			return [2]float64{b.Used, b.Reserved}
+		}
+		if o, l := charged("openai"), charged("lab"); o != [2]float64{0, 800} || l != [2]float64{0, 300} {
+			t.Errorf("used and set aside: %v with openai, %v with the lab", o, l)
+		}
+
+		why := func(x *httpapi.Explanation) (all []string) {
+			for _, m := range x.Routes {
+				all = append(all, fmt.Sprintf("%s %v: %s", m.Pool, m.Chosen, m.Why))
+			}
+			return all
+		}
+		made, waits := r.explained("t-2"), r.explained("t-3")
+		lacksLab := "lab false: it has no quota: the budget of lab in total_tokens is used up; back at "
+		if got := why(made.Explanation); len(got) != 2 || !strings.HasPrefix(got[0], "openai false: it has no quota: the budget of openai in total_tokens is used up; back at ") || got[1] != "lab true: it alone has quota now" || made.Explanation.Routing == nil {
+			t.Errorf("why it was sent there: %q", got)
+		}
+		if got := why(waits.Explanation); len(got) != 2 || !strings.HasPrefix(got[1], lacksLab) || !strings.HasPrefix(waits.Reason, "waits for quota: the budget of lab ") {
+			t.Errorf("what it waits for: %q, %q", got, waits.Reason)
+		}
+		for _, k := range r.service.Tasks(context.Background(), httpapi.TaskFilter{}) {
+			if k.Explanation != nil && (k.Explanation.Routes != nil || k.Explanation.Routing != nil) {
+				t.Errorf("%s has them in the list", k.ID)
+			}
+		}
+
+		// It waits for the lab, which has room again first, and goes where something comes back.
+		r.result("a1", "t-1", "succeeded", `,"usage":{"input_tokens":400,"output_tokens":100}`)
+		if sent = r.in("agent.a1"); len(sent) != 3 || sent[2].text("task_id") != "t-3" || sent[2].text("provider") != "openai" || sent[2].text("model") != "big" {
+			t.Fatalf("sent: %v", sent)
+		}
+		r.result("a1", "t-2", "succeeded", `,"usage":{"input_tokens":40,"output_tokens":10}`)
+		if o, l := charged("openai"), charged("lab"); o != [2]float64{500, 300} || l != [2]float64{50, 0} {
+			t.Errorf("in the end: %v with openai, %v with the lab", o, l)
+		}
+	})
+}
+
 // A question is answered with what binds, and changes nothing.
 func TestExplainQuota(t *testing.T) {
 	inQuotaRig(t, func(r *rig) {
