@@ -105,8 +105,9 @@ func (h *history) checkCaps() {
 	}
 }
 
-// checkParked: who waits for quota has none, with any agent that could have the task now. Where
-// all wait for one and the same that is so of the first, behind whom the others wait.
+// checkParked: a task that waits for quota has none, with any agent that could have it now and any model
+// that it may go to. Where all wait for one and the same that is so of the first, behind which the others
+// wait; another model has none for these, either.
 func checkParked(t failer, e *Engine) {
 	t.Helper()
 	q := &e.quotas.waits
@@ -130,24 +131,31 @@ func checkParked(t failer, e *Engine) {
 		if q.queues[k.key] != k || w.closes() && k.first == nil && !k.open {
 			t.Fatalf("%s waits behind nobody", o.task.ID)
 		}
-		if k.first != nil && k.first != w && w.closes() || !q.soon.IsZero() {
+		if !q.soon.IsZero() {
 			continue
+		}
+		charges := []fairshare.Charge{o.quota.charge}
+		for i, s := range e.routesOfTask(o) {
+			charges = append(charges[:i], fairshare.Charge{})
+			charges[i], _ = e.demandAt(o, s)
 		}
 		for i, a := range e.fleet.agents {
 			if !e.fleet.ready.has(i) || !o.needs.class.usable.has(i) {
 				continue
 			}
-			c := o.quota.charge
-			c.Agent = a.spec.ID
-			p := e.quotas.ledger.PathOf(&c)
-			before := o.quota.charge
-			o.quota.charge = c
-			forget := e.quotas.ledger.KeepKnown(&p)            // what is only asked here is not to change what follows
-			behind := q.ahead(e.now, &o.quota.charge, o.level) // the first of another queue: a rate that it would have to share
-			forget()
-			o.quota.charge = before
-			if v := e.quotas.ledger.Explain(e.now, &p, &c).Verdict; v.OK && behind == nil {
-				t.Fatalf("%s waits for quota (%s, tried again at %v), and there is enough for it to go to %s, for whom it lacked: %v", o.task.ID, describeLack(&w.lacks), w.lacks.RetryAt, a.spec.ID, w.without != nil && w.without.has(i))
+			for _, c := range charges {
+				c.Agent = a.spec.ID
+				p := e.quotas.ledger.PathOf(&c)
+				if k.first != nil && k.first != w && w.closes() && slices.Contains(e.quotas.ledger.Chain(&p), k.key.node) {
+					continue
+				}
+				forget := e.quotas.ledger.KeepKnown(&p) // what is only asked here is not to change what follows
+				behind := q.ahead(e.now, &c, o.level)   // the first of another queue: a rate that it would have to share
+				forget()
+				if v := e.quotas.ledger.Explain(e.now, &p, &c).Verdict; v.OK && behind == nil {
+					t.Fatalf("%s waits for quota (%s, tried again at %v), and there is enough for it to go to %s and %q %q, for whom it lacked: %v",
+						o.task.ID, describeLack(&w.lacks), w.lacks.RetryAt, a.spec.ID, c.Provider, c.Model, w.without != nil && w.without.has(i))
+				}
 			}
 		}
 	}
