@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"taskbus/coordinator"
@@ -103,12 +104,14 @@ func (e *Engine) exceedsQuota(now time.Time, t *openTask) bool {
 	if h == nil || h.open || i < 0 {
 		return false
 	}
-	v := e.checkFor(now, t, e.fleet.agents[i].spec.ID).verdict
+	x := e.checkFor(now, t, e.fleet.agents[i].spec.ID)
+	v := x.verdict
 	if !v.Permanent {
 		return false
 	}
+	own := func(v fairshare.Verdict) bool { return v.Kind == coordinator.QuotaAgent }
 	lacks, without := &v, (*lackers)(nil)
-	if v.Kind == coordinator.QuotaAgent {
+	if own(v) || slices.ContainsFunc(x.refused, own) {
 		var able bitset
 		if able, lacks, without = e.others(now, t, &v); able != nil || !lacks.Permanent {
 			return false

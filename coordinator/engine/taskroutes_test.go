@@ -94,6 +94,30 @@ func TestTaskExceedsSomeOfItsModels(t *testing.T) {
 	r.sentTo("openai", "")
 }
 
+// What one agent may never have another may, also if what a pool never allows comes first: the task waits for that one.
+func TestTaskExceedsWhatOneAgentMayHave(t *testing.T) {
+	r := ready(t, patient(policyOf(worker("a").slots(1), worker("b").slots(1)).under(t, `
+groups: [{id: team}]
+agents: [{id: a, group_id: team}, {id: b, group_id: team, weight: 9}]
+providers:
+  - {provider: lab, limits: {total_tokens: {amount: 50, per: hour}}}
+  - {provider: openai, limits: {total_tokens: {amount: 1000, per: day}}, share: by_weight, borrowing: {rule: never}}
+routing: {remaining: 0, price: 0, latency: 0, success: 0}
+`)))
+	small := func(id coordinator.TaskID) *taskBuilder {
+		return job(id).of("team").tokens(1, 1).either("lab", "openai")
+	}
+	first, second := r.give(small("t1")), r.give(small("t2"))
+	want(t, r.assign(small("t3")))                                                   // no agent is free
+	want(t, r.assign(job("t4").of("team").tokens(300, 100).either("lab", "openai"))) // a's part of openai is 100, b's 900
+	r.tell(says(first.Agent, "t1").used(1, 0))
+	r.tell(says(second.Agent, "t2").used(1, 0))
+	if d := r.latest(); d.Task.ID != "t4" || d.Agent != "b" {
+		t.Errorf("%s went to %s", d.DispatchID, d.Agent)
+	}
+	checkIndexes(t, r.Engine)
+}
+
 // With each attempt the model is chosen anew: what was set aside for the first is free again.
 func TestTaskChoosesAnewWithEachAttempt(t *testing.T) {
 	r := twoPools(t, worker("a").slots(2), worker("b").slots(2))
