@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -163,6 +164,7 @@ func TestCacheKnowsIds(t *testing.T) {
 			{"reserved", g.hundred("X-Quota-Reservation: r3", "X-Quota-Mode: reserve"), granted},
 			{"settled", g.asks("auth/settle", "X-Quota-Reservation: r3", "X-Quota-Output-Tokens: 1"), granted},
 			{"settled again", g.asks("auth/settle", "X-Quota-Reservation: r3"), "403[409]"},
+			{"reserved again when it has ended", g.hundred("X-Quota-Reservation: r3", "X-Quota-Mode: reserve"), "403[409]"},
 			{"reserved, and never settled", g.hundred("X-Quota-Reservation: r4", "X-Quota-Mode: reserve"), granted},
 			{"reserved, and the provider fails", g.hundred("X-Quota-Reservation: r5", "X-Quota-Mode: reserve"), granted},
 			{"told", g.asks("auth/settle", "X-Quota-Reservation: r5", "X-Quota-Upstream-Status: 503"), granted},
@@ -180,5 +182,96 @@ func TestCacheKnowsIds(t *testing.T) {
 		synctest.Wait()
 		g.close()
 		r.stands("one", 100+61+100, 0) // r1, r3, r4
+	})
+}
+
+// While no coordinator answers what is asked costs no more and more memory, also by who is not known yet.
+func TestCacheDoesNotGrowWithoutCoordinators(t *testing.T) {
+	inRig(t, pool(1000, ""), func(r *rig) {
+		g := r.gateway(quota.Lease{})
+		r.kill("one")
+		synctest.Wait()
+		before := runtime.NumGoroutine()
+		for range 100 {
+			if got := g.hundred(); got != "502[]" {
+				t.Fatalf("answered %s", got)
+			}
+		}
+		if n := runtime.NumGoroutine() - before; n > 20 {
+			t.Errorf("100 questions of one caller leave %d goroutines", n)
+		}
+		r.start("one")
+		time.Sleep(10 * time.Second)
+		if got := g.hundred(); got != granted {
+			t.Errorf("when it is back: %s", got)
+		}
+		g.close()
+		r.stands("one", 100, 0)
+	})
+}
+
+// What one coordinator cannot answer, or does not in time, is asked of the next when it is asked again.
+func TestCacheHandsOnToWhoAnswers(t *testing.T) {
+	inRig(t, pool(100_000, ""), func(r *rig) {
+		r.start("two")
+		g := r.gateway(quota.Lease{})
+		if got := g.asks("auth"); got != granted {
+			t.Errorf("by one: %s", got)
+		}
+		r.kill("one")
+		time.Sleep(10 * time.Second)
+		if got := g.asks("auth"); got != "502[]" {
+			t.Errorf("by one that does not answer: %s", got)
+		}
+		for range 2 {
+			if got := g.asks("auth", "X-Quota-Reservation: r1"); got != granted {
+				t.Errorf("by two: %s", got)
+			}
+		}
+		g.close()
+	})
+	for _, status := range []string{"503[]", "403[503]"} {
+		asked := []string(nil)
+		c, err := callcache.New(callcache.Options{URLs: []string{"http://one", "http://two"}, HTTP: &http.Client{Transport: roundTripper(func(q *http.Request) (*http.Response, error) {
+			asked = append(asked, q.URL.Host)
+			w := httptest.NewRecorder()
+			if q.URL.Host == "two" {
+				w.WriteHeader(http.StatusOK)
+			} else {
+				w.Header().Set("X-Quota-Status", status[4:len(status)-1])
+				code, _ := strconv.Atoi(status[:3])
+				w.WriteHeader(code)
+			}
+			return w.Result(), nil
+		})}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			c.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/quota/check", nil))
+		}
+		if got := strings.Join(asked, " "); got != "one two two" {
+			t.Errorf("while one answers %s: asked %s", status, got)
+		}
+		if err := c.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(q *http.Request) (*http.Response, error) { return f(q) }
+
+// What is too large for a coordinator is told so: asking again would not help.
+func TestCacheRefusesWhatIsTooLarge(t *testing.T) {
+	inRig(t, pool(1000, ""), func(r *rig) {
+		g := r.gateway(quota.Lease{})
+		w := httptest.NewRecorder()
+		g.cache.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/quota/reserve", strings.NewReader(strings.Repeat(" ", 9<<10))))
+		if w.Code != http.StatusRequestEntityTooLarge {
+			t.Errorf("answered %d: %s", w.Code, w.Body)
+		}
+		g.close()
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -175,7 +176,10 @@ func (c *Cache) admit(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	if first {
-		one.pass = c.ask(r.Context(), by, &said)
+		var none bool
+		if one.pass, none = c.ask(r.Context(), by, &said); none {
+			c.forget(name{by, said.ID}, one)
+		}
 		if one.pass != nil && said.Reserve {
 			one.timer = time.AfterFunc(unsettled, one.untold)
 		}
@@ -194,6 +198,8 @@ func (c *Cache) admit(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	case one.said != said:
 		httpapi.AnswerAuth(w, said.ID, coordinator.CallAnswer{State: coordinator.CallTaken})
+	case said.Reserve && one.ended.Load(): // nothing stands for it any more
+		httpapi.AnswerAuth(w, said.ID, coordinator.CallAnswer{State: coordinator.CallEnded})
 	default:
 		httpapi.AnswerAuth(w, said.ID, coordinator.CallAnswer{State: coordinator.CallGranted, Provider: one.pass.Provider()})
 	}
@@ -266,11 +272,28 @@ func (c *Cache) begin(of name, said httpapi.AuthCall) (one *call, first bool) {
 	return one, true
 }
 
-// ask admits a call out of a lease; nil: a coordinator is to be asked about it.
-func (c *Cache) ask(ctx context.Context, by caller, said *httpapi.AuthCall) *quota.Pass {
-	leases := c.leasesOf(by)
+// forget forgets a call whose caller has shown a token that is none: nobody grants it, and it is to take no other's
+// place.
+func (c *Cache) forget(of name, one *call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.calls[of] != one {
+		return
+	}
+	delete(c.calls, of)
+	for i := len(c.oldest) - 1; i >= 0; i-- { // it has come of late
+		if c.oldest[i] == of {
+			c.oldest = slices.Delete(c.oldest, i, i+1)
+			return
+		}
+	}
+}
+
+// ask admits a call out of a lease; nil: a coordinator is to be asked about it. none: the caller's token is none.
+func (c *Cache) ask(ctx context.Context, by caller, said *httpapi.AuthCall) (pass *quota.Pass, none bool) {
+	leases, err := c.leasesOf(by)
 	if leases == nil {
-		return nil
+		return nil, err != nil
 	}
 	asked := quota.Call{Group: said.Group, Provider: said.Provider, Model: said.Model, Operation: said.Operation}
 	if said.HasInput {
@@ -279,7 +302,7 @@ func (c *Cache) ask(ctx context.Context, by caller, said *httpapi.AuthCall) *quo
 	if said.HasOutput {
 		asked.OutputTokens = &said.Output
 	}
-	pass, err := leases.Admit(ctx, asked)
+	pass, err = leases.Admit(ctx, asked)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var refused *quota.Refused
@@ -289,31 +312,52 @@ func (c *Cache) ask(ctx context.Context, by caller, said *httpapi.AuthCall) *quo
 		leases.known = true
 	case errors.As(err, &refused):
 		leases.known, leases.refused = true, time.Now().Add(refusing)
-	case errors.As(err, &wrong) || !leases.known:
+	case errors.As(err, &wrong):
 		// Its token may be none: those who show such a one take nobody's place.
 		if c.callers[by] == leases {
-			delete(c.callers, by)
-			go func() { _ = leases.Close(context.Background()) }() // what it has admitted is told as it ends
+			c.drop(by)
 		}
+		none = wrong.Status == http.StatusUnauthorized
 	}
-	return pass
+	return pass, none
 }
 
-// leasesOf are those of a caller; nil: it has none, or there is nothing to be had at the moment.
-func (c *Cache) leasesOf(by caller) *client {
+// leasesOf are those of a caller; nil: it has none, or there is nothing to be had at the moment. err: its token, or
+// its id, cannot be one.
+func (c *Cache) leasesOf(by caller) (one *client, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	one := c.callers[by]
-	if one == nil && c.callers != nil && len(c.callers) < mostCallers {
+	if one = c.callers[by]; one == nil && c.callers != nil && c.hasPlace() {
 		made, err := c.newClient(by)
 		if err != nil {
-			return nil // a token, or an id, that cannot be one
+			return nil, err
 		}
 		one = &client{Client: made}
 		c.callers[by] = one
 	}
 	if one == nil || time.Now().Before(one.refused) {
-		return nil
+		return nil, nil
 	}
-	return one
+	return one, nil
+}
+
+// hasPlace tells whether there is a place for another caller: also that of one which no coordinator has answered yet.
+func (c *Cache) hasPlace() bool {
+	if len(c.callers) < mostCallers {
+		return true
+	}
+	for by, one := range c.callers {
+		if !one.known {
+			c.drop(by)
+			return true
+		}
+	}
+	return false
+}
+
+// drop gives the leases of a caller back. What they have admitted is told as it ends.
+func (c *Cache) drop(by caller) {
+	one := c.callers[by]
+	delete(c.callers, by)
+	go func() { _ = one.Close(context.Background()) }()
 }

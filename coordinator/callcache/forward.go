@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"taskbus/coordinator/httpapi"
 )
 
 const (
@@ -28,6 +30,8 @@ const (
 var forwarded = []string{"reserve", "extend", "settle", "release", "consume", "charge", "check", "auth", "auth/settle"}
 
 const nobody = `{"title":"No coordinator answers","status":502,"detail":"Ask again, with the same id."}` + "\n"
+
+const tooLarge = `{"title":"Body too large","status":413,"detail":"What is asked about a call has at most 8192 bytes."}` + "\n"
 
 // newForwarder hands on what it is asked about calls, as it came, and gives back what is answered.
 func newForwarder(urls []string, by http.RoundTripper) (http.Handler, error) {
@@ -44,12 +48,16 @@ func newForwarder(urls []string, by http.RoundTripper) (http.Handler, error) {
 	}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(*httputil.ProxyRequest) {}, Transport: a, ErrorLog: log.New(io.Discard, "", 0),
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.Header().Set("Cache-Control", "no-store")
-			w.WriteHeader(http.StatusBadGateway)
+			status, text := http.StatusBadGateway, nobody
+			if _, large := errors.AsType[*http.MaxBytesError](err); large {
+				status, text = http.StatusRequestEntityTooLarge, tooLarge
+			}
+			w.WriteHeader(status)
 			// A reader that has gone away is no fault of ours.
-			_, _ = io.WriteString(w, nobody)
+			_, _ = io.WriteString(w, text)
 		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -66,7 +74,8 @@ func newForwarder(urls []string, by http.RoundTripper) (http.Handler, error) {
 	}), nil
 }
 
-// anyOf asks one of the coordinators, the one that was reached last first.
+// anyOf asks one of the coordinators, first the one that has answered last; one that has not, or could not say, is
+// asked last the next time.
 type anyOf struct {
 	urls []*url.URL
 	by   http.RoundTripper
@@ -91,8 +100,12 @@ func (a *anyOf) RoundTrip(r *http.Request) (*http.Response, error) {
 		to.URL.Path = a.urls[at].Path + r.URL.Path
 		to.Body, to.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		answer, err := a.by.RoundTrip(to)
-		if err == nil {
+		if err == nil && !unable(answer) {
 			a.last.Store(int32(at))
+		} else {
+			a.last.Store(int32((at + 1) % len(a.urls)))
+		}
+		if err == nil {
 			return answer, nil
 		}
 		failed = err
@@ -102,4 +115,9 @@ func (a *anyOf) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	return nil, failed
+}
+
+// unable tells whether a coordinator says that it cannot answer: it does not lead, and reaches none that does.
+func unable(answer *http.Response) bool {
+	return answer.StatusCode >= 500 || answer.Header.Get(httpapi.StatusHeader) == "503"
 }
