@@ -64,7 +64,7 @@ func (l *loop) post(session uint64, events ...coordinator.Event) {
 		l.inbox = append(l.inbox, envelope{session: session, event: ev})
 	}
 	l.mu.Unlock()
-	l.wakeIf(wasEmpty)
+	l.wakeIf(wasEmpty && len(events) > 0)
 }
 
 func (l *loop) enqueue(e envelope) {

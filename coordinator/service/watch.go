@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,7 +17,8 @@ const (
 	watchPeriod = 500 * time.Millisecond // the engine names a queue each second or less often, or at once again
 	watchMost   = 500                    // queues in one round
 	lookTimeout = 10 * time.Second
-	looksMost   = time.Second // that the first looks may keep tasks waiting
+	looksMost   = time.Second           // that the first looks may keep tasks waiting
+	slowLook    = 50 * time.Millisecond // after such a look what has been seen is told at once
 )
 
 // every does something again and again until it says that it is enough, or the session has ended. A
@@ -55,31 +55,36 @@ func (r *session) watchQueues() {
 }
 
 // lookRound looks at the queues that the engine names, several at a time, and tells how many there
-// were; again is false when that was the last round. The engine is told of all together: it
-// would wake up for each.
+// were; again is false when that was the last round.
 func (r *session) lookRound() (n int, again bool) {
 	list := r.watched()
-	seen := make([]coordinator.Event, len(list))
 	var next atomic.Int64
 	var last atomic.Bool
 	var looking sync.WaitGroup
 	for range min(bus.DepthsAtOnce, len(list)) {
 		looking.Go(func() {
+			var seen []coordinator.Event
+			// Told together, for the engine would wake up for each, but not behind a queue that does not answer.
+			defer func() { r.s.loop.post(r.number, seen...) }()
 			for i := next.Add(1) - 1; i < int64(len(list)); i = next.Add(1) - 1 {
-				var open bool
-				if seen[i], open = r.look(list[i]); !open || r.draining.Load() {
+				begun := time.Now()
+				ev, open := r.look(list[i])
+				if !open || r.draining.Load() {
 					last.Store(true)
 					return
+				}
+				if ev != nil {
+					seen = append(seen, ev)
+				}
+				if time.Since(begun) > slowLook {
+					r.s.loop.post(r.number, seen...)
+					seen = nil
 				}
 			}
 		})
 	}
 	looking.Wait()
-	if last.Load() {
-		return 0, false
-	}
-	r.s.loop.post(r.number, slices.DeleteFunc(seen, func(ev coordinator.Event) bool { return ev == nil })...)
-	return len(list), true
+	return len(list), !last.Load()
 }
 
 // awaitLooks waits, not for long, until every queue has been looked at: an agent that was
