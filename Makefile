@@ -61,7 +61,7 @@ test: ## run every check on a private broker: format, vet, staticcheck, all test
 flakes: ## run the tests of the packages that a change touches many times under load (PKG, RUNS, BASE)
 	@scripts/flakes.sh --base "$(BASE)" --runs "$(RUNS)" $(PKG)
 
-faults: ## run the whole matrix of faults on a private broker (about 10 minutes)
+faults: ## run the whole matrix of faults on a private broker (about 6 minutes)
 	@scripts/faults.sh
 
 soak: ## let random faults strike for SOAK (default 10m); SEED repeats one
