@@ -19,7 +19,7 @@ import (
 // certified is a client that shows a certificate, of an agent that need not be its own.
 func (a *authority) certified(url, agent string, shown ...tls.Certificate) *quota.Client {
 	a.t.Helper()
-	c, err := quota.New(quota.Options{URLs: []string{url}, Agent: agent, TLS: a.trusting(shown...), Patience: -1})
+	c, err := quota.New(quota.Options{URLs: []string{url}, Agent: agent, TLS: a.trusting(shown...), Patience: -1, Timeout: time.Minute})
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func forging(t *testing.T, a *authority, url string, shown tls.Certificate) *quo
 	t.Helper()
 	config := a.trusting()
 	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &shown, nil }
-	c, err := quota.New(quota.Options{URLs: []string{url}, Agent: "agent-1", TLS: config, Patience: -1})
+	c, err := quota.New(quota.Options{URLs: []string{url}, Agent: "agent-1", TLS: config, Patience: -1, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestClientShowsItsCertificateWhereItMust(t *testing.T) {
 	var wait sync.WaitGroup
 	for range 4 {
 		wait.Go(func() {
-			c, err := quota.New(quota.Options{URLs: []string{server.URL}, Agent: "agent-1", TLS: config, Patience: -1})
+			c, err := quota.New(quota.Options{URLs: []string{server.URL}, Agent: "agent-1", TLS: config, Patience: -1, Timeout: time.Minute})
 			if err != nil {
 				t.Error(err)
 				return
