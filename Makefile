@@ -53,7 +53,7 @@ run: ready build ## run the coordinator in the foreground (Ctrl-C ends it)
 
 check: lint ## format, vet, staticcheck and every test that needs no server (about a minute)
 	@echo '== go test: what needs a broker, PostgreSQL, nginx, promtool or pika is left to make test'
-	@GOGC=400 TASKBUS_TEST_SERVERS=none go test -vet=off ./...
+	@GOGC=400 TASKBUS_TEST_SERVERS=none go test -vet=off -p 4 ./... # some packages wait more than they work
 
 test: ## run every check on a private broker: format, vet, staticcheck, all tests, most with the race detector
 	@scripts/test.sh

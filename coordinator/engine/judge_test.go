@@ -81,7 +81,8 @@ func (h *history) judge(ev coordinator.Event, f coordinator.Effect, waiting map[
 		h.arrived = append(h.arrived, f)
 		follows := slices.ContainsFunc(h.moment, func(d *coordinator.Dispatch) bool { return h.m.sameBatch(d, f) })
 		h.moment = append(h.moment, f)
-		return h.m.dispatched(h.now, f, resumed, follows, h.isProbe(f))
+		_, back := ev.(coordinator.TaskReturned)
+		return h.m.dispatched(h.now, f, resumed, back, follows, h.isProbe(f))
 	case coordinator.Ack:
 		delete(waiting, f.Handle)
 		if err := l.settle(f.Handle); err != nil {

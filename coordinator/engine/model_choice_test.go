@@ -148,8 +148,8 @@ func (m *model) sameBatch(a, b *coordinator.Dispatch) bool {
 }
 
 // dispatched judges a dispatch and counts it. resumed: it repeats the one that the
-// agent has, or may have; follows: it went where another one of its batch went.
-func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed, follows, probe bool) error {
+// agent has, or may have; back: it came back just now; follows: it went where another one of its batch went.
+func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed, back, follows, probe bool) error {
 	a := m.agents[d.Agent]
 	slot := &modelSlot{id: d.DispatchID, task: d.Task.ID, message: d}
 	former := a.slot(d.DispatchID)
@@ -161,7 +161,7 @@ func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed, foll
 	case former != nil && former.id == d.DispatchID: // it is the same message again
 		slot.covered = former.covered
 		a.drop(former)
-	default: // of a session before: its agent says that it runs it
+	case back: // it came back, and is of a session before: its agent says that it runs it
 		slot.covered = slices.Contains(a.report.ActiveTasks, d.Task.ID)
 	}
 	why := m.refusal(now, a, d.Task, d.Tried)
