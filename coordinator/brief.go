@@ -27,7 +27,7 @@ func (d *Decision) AppendBrief(dst []byte) []byte {
 	return dst
 }
 
-// appendChoice appends who it is, by which strategy and among how many.
+// appendChoice appends the agent, the strategy, and among how many it was chosen.
 func (d *Decision) appendChoice(dst []byte) []byte {
 	place, of := ", best of ", " eligible among "
 	if d.First {

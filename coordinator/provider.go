@@ -76,6 +76,9 @@ type RouteScore struct {
 	Terms RouteTerms
 }
 
+// MaxAlternatives is how many models a call or a task may name at most.
+const MaxAlternatives = 16
+
 // RouteChoice is how the models that something might go to were judged, by these weights of their terms.
 type RouteChoice struct {
 	Routes  []RouteScore

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"taskbus/coordinator"
 	"taskbus/schemas"
 )
 
@@ -35,7 +36,7 @@ func TestBoundsMatchTheSchemas(t *testing.T) {
 		{schemas.TaskAssign, "properties/strategy/pattern", "^[a-z]" + pattern("[a-z0-9_]", 0, maxStrategy-1)[1:]},
 		{schemas.TaskAssign, "properties/estimated_usage/properties/cost_usd/maximum", float64(maxAmount)},
 		{schemas.TaskAssign, "properties/estimated_usage/properties/model/pattern", pattern(name, 1, maxName)},
-		{schemas.TaskAssign, "properties/estimated_usage/properties/alternatives/maxItems", float64(maxAlternatives)},
+		{schemas.TaskAssign, "properties/estimated_usage/properties/alternatives/maxItems", float64(coordinator.MaxAlternatives)},
 		{schemas.TaskAssign, "properties/estimated_usage/properties/alternatives/items/properties/model/pattern", pattern("[A-Za-z0-9._:@/+-]", 1, maxName)},
 		{schemas.TaskDispatch, "properties/provider/pattern", pattern(name, 1, maxName)},
 		{schemas.TaskDispatch, "properties/model/pattern", pattern(name, 1, maxName)},

@@ -245,7 +245,7 @@ func (s *scanner) usage(old *coordinator.Usage, alternatives *[]coordinator.Serv
 		switch string(key.raw) {
 		case "alternatives":
 			if alternatives != nil { // else it is unknown
-				*alternatives, ok = fastObjects(s, maxAlternatives, s.service)
+				*alternatives, ok = fastObjects(s, coordinator.MaxAlternatives, s.service)
 				ok = ok && len(*alternatives) > 0
 			}
 		case "requests":

@@ -336,7 +336,7 @@ func TestLargestHeadersFitOneFrame(t *testing.T) {
 		task.Labels[string(rune('A'+i))+wide(maxLabelKey-1)] = wide(maxLabelValue)
 	}
 	task.EstimatedUsage = &coordinator.Usage{Requests: 0.1234567890123456, InputTokens: 1e14 / 3, OutputTokens: 1e14 / 3, CostUSD: 1e14 / 3}
-	for range maxAlternatives { // instead of one provider and model, which are shorter
+	for range coordinator.MaxAlternatives { // instead of one provider and model, which are shorter
 		task.Alternatives = append(task.Alternatives, coordinator.Service{Provider: strings.Repeat("p", maxName), Model: strings.Repeat("m", maxName)})
 	}
 	dispatch := &coordinator.Dispatch{Task: task, Agent: ids(1)[0], Queue: "q", DispatchID: "d", Attempt: 200, Tried: ids(200), Failed: ids(200), Suspected: ids(200), Timeout: task.Timeout, At: at}

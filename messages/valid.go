@@ -27,7 +27,6 @@ const (
 	maxTimeout      = 7 * 24 * 60 * 60 // seconds
 	maxDuration     = 1e12             // milliseconds
 	maxAmount       = 1e15
-	maxAlternatives = 16
 	maxEstimate     = 1e9    // seconds
 	maxBidWindow    = 60_000 // milliseconds
 	maxClaim        = 10_000

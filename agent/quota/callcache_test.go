@@ -185,7 +185,7 @@ func TestCacheKnowsIds(t *testing.T) {
 	})
 }
 
-// While no coordinator answers what is asked costs no more and more memory, also by who is not known yet.
+// While no coordinator answers what is asked costs no more and more memory, also by callers that are not known yet.
 func TestCacheDoesNotGrowWithoutCoordinators(t *testing.T) {
 	inRig(t, pool(1000, ""), func(r *rig) {
 		g := r.gateway(quota.Lease{})

@@ -15,7 +15,7 @@ type Pass struct {
 // reserved.
 func (p *Pass) Provider() string { return p.provider }
 
-// Expected is what the call is expected to take: what Settle charges if nobody knows more.
+// Expected is what the call is expected to take: what Settle charges if no more is known.
 func (p *Pass) Expected() Usage { return p.takes.usage() }
 
 // source is what a call was admitted from.

@@ -56,7 +56,7 @@ no secret of its own, and ends in order by SIGTERM, when it has told what was us
 			}
 			all, client.Transport = append(all, asking.base), asking.http.Transport
 		}
-		// A coordinator does not send elsewhere; the tokens go to nobody else.
+		// A coordinator does not redirect; the tokens go to coordinators alone.
 		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		cache, err := callcache.New(callcache.Options{
 			URLs: all, HTTP: client, Lease: quota.Lease{Calls: *calls, TTL: *ttl},

@@ -19,7 +19,7 @@ import (
 const (
 	// mostCallers bounds those that have leases; what others ask is handed on.
 	mostCallers = 1024
-	// mostCalls bounds the calls that are remembered: those that run, and those whose ids may be asked about again.
+	// mostCalls bounds the calls that are remembered: those that run, and those that may be asked about again by their ids.
 	mostCalls = 65_536
 	// unsettled is when a call that was reserved is charged as it was, if its end is not told: the default of
 	// reservation_ttl_seconds.
@@ -35,7 +35,7 @@ type Options struct {
 	HTTP *http.Client
 	// Lease is what is reserved at once.
 	Lease quota.Lease
-	// Logger is told what could not be charged; nil: nobody.
+	// Logger is told what could not be charged; nil: there is none.
 	Logger *slog.Logger
 }
 
@@ -50,7 +50,7 @@ type Cache struct {
 	oldest  []name // of calls, in order of arrival
 }
 
-// caller is who asks: what it has shown, and the agent that it names, which is empty for a gateway that names none.
+// caller is the token that was shown, and the agent that was named, which is empty for a gateway that names none.
 type caller struct{ token, agent string }
 
 // client has the leases of a caller.

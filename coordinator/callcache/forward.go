@@ -19,12 +19,8 @@ import (
 	"taskbus/coordinator/httpapi"
 )
 
-const (
-	// maxBody bounds what is said about one call, as at a coordinator.
-	maxBody = 8 << 10
-	// forwardTimeout bounds the wait for a coordinator.
-	forwardTimeout = 10 * time.Second
-)
+// forwardTimeout bounds the wait for a coordinator.
+const forwardTimeout = 10 * time.Second
 
 // forwarded are the questions about calls: all of them need a token, which the coordinator looks at.
 var forwarded = []string{"reserve", "extend", "settle", "release", "consume", "charge", "check", "auth", "auth/settle"}
@@ -69,7 +65,7 @@ func newForwarder(urls []string, by http.RoundTripper) (http.Handler, error) {
 		ctx, cancel := context.WithTimeout(r.Context(), forwardTimeout)
 		defer cancel()
 		r = r.WithContext(ctx)
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		r.Body = http.MaxBytesReader(w, r.Body, httpapi.MaxCallBody)
 		proxy.ServeHTTP(w, r)
 	}), nil
 }

@@ -32,7 +32,7 @@ func (e *Engine) route(now time.Time, calls []coordinator.Call, answers []coordi
 			beside = append(beside, o)
 		}
 	}
-	best, _ := e.chooseRoute(now, routes, e.callsCheck(now, c), e.besideCheck(now, beside), &answers[i].Routes)
+	best := e.chooseRoute(now, routes, e.callsCheck(now, c), e.besideCheck(now, beside), &answers[i].Routes)
 	return routes[best], true
 }
 
@@ -66,9 +66,8 @@ type routeCheck func(s coordinator.Service) (fairshare.Charge, fairshare.Path, f
 // chooseRoute finds to which of several models a call, or a task, goes: the best by its score of those
 // that have quota for it now, the earlier one of equals; else the first of those that it may ask again.
 // Scores compare what is left, prices, latency and success of these few with each other. beside is why
-// what goes with it cannot go to the same provider; nil: nothing goes with it. never: nor will there be
-// room with any.
-func (e *Engine) chooseRoute(now time.Time, routes []coordinator.Service, check routeCheck, beside besideCheck, scores *[]coordinator.RouteScore) (best int, never bool) {
+// what goes with it cannot go to the same provider; nil: nothing goes with it.
+func (e *Engine) chooseRoute(now time.Time, routes []coordinator.Service, check routeCheck, beside besideCheck, scores *[]coordinator.RouteScore) (best int) {
 	judged := make([]coordinator.RouteScore, len(routes))
 	facts := make([]routeFacts, len(routes))
 	for i, s := range routes {
@@ -85,7 +84,7 @@ func (e *Engine) chooseRoute(now time.Time, routes []coordinator.Service, check 
 	}
 	judged[best].Chosen = judged[best].Lacks == nil
 	*scores = judged
-	return best, facts[best].never
+	return best
 }
 
 // besideCheck is why what is asked about together with a call cannot go to that provider now, or never;

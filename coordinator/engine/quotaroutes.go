@@ -23,7 +23,7 @@ func (e *Engine) explainRoutes(now time.Time, question *QuotaQuestion) (a QuotaA
 		defer l.KeepKnown(&path)()
 	}
 	var judged coordinator.CallAnswer
-	to, _ := e.chooseRoute(now, routes, e.callsCheck(now, &c), nil, &judged.Routes)
+	to := e.chooseRoute(now, routes, e.callsCheck(now, &c), nil, &judged.Routes)
 	charge, path, v := e.checkAlong(now, &c, routes[to])
 	group := cmp.Or(question.Group, charge.Group)
 	a = QuotaAnswer{

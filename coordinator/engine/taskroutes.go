@@ -80,7 +80,7 @@ func (e *Engine) chooseFor(now time.Time, t *openTask, id coordinator.AgentID, r
 		return c, p, v
 	}
 	x.models = &coordinator.RouteChoice{Weights: q.ledger.RouteWeights()}
-	best, _ := e.chooseRoute(now, routes, check, nil, &x.models.Routes)
+	best := e.chooseRoute(now, routes, check, nil, &x.models.Routes)
 	x.verdict = verdicts[best]
 	x.charge, x.usual = e.demandAt(t, routes[best])
 	return x

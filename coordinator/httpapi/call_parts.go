@@ -13,8 +13,7 @@ import (
 
 // The bounds of lists in what is said of a call.
 const (
-	maxAlternatives = 16
-	maxHeaders      = 64
+	maxHeaders = 64
 )
 
 // alternativesMember is a list of models that a call may go to.
@@ -22,7 +21,7 @@ func alternativesMember(into *[]coordinator.Service) member {
 	return member{"alternatives", func(value json.RawMessage) string {
 		const must = `must be a list of 1 to 16 such as [{"provider": "openai", "model": "gpt-4o"}, {"provider": "anthropic", "model": "claude-sonnet-4-5"}]`
 		var list []json.RawMessage
-		if err := json.Unmarshal(value, &list); err != nil || len(list) == 0 || len(list) > maxAlternatives {
+		if err := json.Unmarshal(value, &list); err != nil || len(list) == 0 || len(list) > coordinator.MaxAlternatives {
 			return must
 		}
 		for i, item := range list {

@@ -14,8 +14,8 @@ import (
 // callTimeout bounds the wait for an answer about a call: until it is in the journal.
 const callTimeout = 5 * time.Second
 
-// maxCallBody bounds what is said about one call.
-const maxCallBody = 8 << 10
+// MaxCallBody bounds what is said about one call.
+const MaxCallBody = 8 << 10
 
 // calls answers POST /v1/quota/reserve and its siblings.
 func (a *api) calls(op coordinator.CallOp) http.Handler {
@@ -31,7 +31,7 @@ func (a *api) calls(op coordinator.CallOp) http.Handler {
 		if !unasked(w, r) {
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxCallBody)
+		r.Body = http.MaxBytesReader(w, r.Body, MaxCallBody)
 		var said saidCall
 		if !said.read(w, r, op) {
 			return

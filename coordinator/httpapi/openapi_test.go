@@ -287,7 +287,7 @@ func TestOpenAPIAnswersOfQuotas(t *testing.T) {
 		check(granted(), path, request{http.MethodPost, path, `{"reservation_id": "r-1"}`, nil})
 		check(granted(), path, request{http.MethodPost, path, `[]`, [][2]string{asGateway}})
 		check(granted(), path, request{http.MethodPost, path, `{}`, [][2]string{asGateway, {"Content-Type", "text/xml"}}})
-		check(granted(), path, request{http.MethodPost, path, strings.Repeat(" ", maxCallBody+1), [][2]string{asGateway}})
+		check(granted(), path, request{http.MethodPost, path, strings.Repeat(" ", MaxCallBody+1), [][2]string{asGateway}})
 	}
 	for _, path := range []string{"/v1/quota/auth", "/v1/quota/auth/settle"} {
 		for _, src := range []*fakeSource{granted(), full, refusedBy(coordinator.CallRefused), refusedBy(coordinator.CallNever), refusedBy(coordinator.CallForeign), down} {

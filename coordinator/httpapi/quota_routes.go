@@ -71,8 +71,8 @@ func worstTerm(r, chosen *coordinator.RouteScore, weights coordinator.RouteTerms
 // providers, with a key or without, and behind the first slash what model of it.
 func ParseAlternatives(text string) (all []coordinator.Service, err error) {
 	items := strings.Split(text, ",")
-	if len(items) > maxAlternatives {
-		return nil, fmt.Errorf("alternatives must be at most %d", maxAlternatives)
+	if len(items) > coordinator.MaxAlternatives {
+		return nil, fmt.Errorf("alternatives must be at most %d", coordinator.MaxAlternatives)
 	}
 	for _, item := range items {
 		provider, model, named := strings.Cut(item, "/")

@@ -58,13 +58,9 @@ func newLoop(now func() time.Time, idle performer) *loop {
 // post queues events of the given session. It never blocks. Events of a
 // session that has ended are dropped when their turn comes.
 func (l *loop) post(session uint64, events ...coordinator.Event) {
-	l.mu.Lock()
-	wasEmpty := len(l.inbox) == 0
 	for _, ev := range events {
-		l.inbox = append(l.inbox, envelope{session: session, event: ev})
+		l.enqueue(envelope{session: session, event: ev})
 	}
-	l.mu.Unlock()
-	l.wakeIf(wasEmpty && len(events) > 0)
 }
 
 func (l *loop) enqueue(e envelope) {
@@ -72,17 +68,11 @@ func (l *loop) enqueue(e envelope) {
 	l.inbox = append(l.inbox, e)
 	first := len(l.inbox) == 1
 	l.mu.Unlock()
-	l.wakeIf(first)
-}
-
-// wakeIf has the loop look into its inbox, in which there was nothing before.
-func (l *loop) wakeIf(wasEmpty bool) {
-	if !wasEmpty {
-		return
-	}
-	select {
-	case l.signal <- struct{}{}:
-	default:
+	if first {
+		select {
+		case l.signal <- struct{}{}:
+		default:
+		}
 	}
 }
 

@@ -55,9 +55,6 @@ func (a *asker) askFor(ctx context.Context, limit time.Duration, doing string, r
 
 // inTurn does one thing at a time, as ask says.
 func (a *asker) inTurn(ctx context.Context, doing string, do func() error) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
 	select {
 	case a.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -66,8 +63,12 @@ func (a *asker) inTurn(ctx context.Context, doing string, do func() error) error
 	return a.inItsTurn(ctx, doing, do)
 }
 
-// inItsTurn is inTurn for who has the turn, and ends it.
+// inItsTurn is inTurn once the turn is taken, and ends it.
 func (a *asker) inItsTurn(ctx context.Context, doing string, do func() error) error {
+	if err := ctx.Err(); err != nil {
+		<-a.turn
+		return fmt.Errorf("%s: %w", doing, err)
+	}
 	answer := make(chan error, 1)
 	go func() {
 		defer func() { <-a.turn }()
