@@ -63,9 +63,15 @@ type taskChoice struct {
 // chooseFor finds the model that the task goes to with that agent.
 func (e *Engine) chooseFor(now time.Time, t *openTask, id coordinator.AgentID, routes []coordinator.Service) (x taskChoice) {
 	q, level := &e.quotas, e.levelOf(t)
-	verdicts := make([]fairshare.Verdict, 0, len(routes))
+	type asked struct {
+		charge  fairshare.Charge
+		usual   coordinator.Amounts
+		verdict fairshare.Verdict
+	}
+	all := make([]asked, 0, len(routes)) // of each of them
 	check := func(s coordinator.Service) (fairshare.Charge, fairshare.Path, fairshare.Verdict) {
-		c, _ := e.demandAt(t, s)
+		demand, usual := e.demandAt(t, s)
+		c := demand
 		c.Agent = id
 		p := q.ledger.PathOf(&c)
 		v := q.ledger.Check(now, &p, &c)
@@ -74,15 +80,14 @@ func (e *Engine) chooseFor(now time.Time, t *openTask, id coordinator.AgentID, r
 				v = k.refusal(q.ledger)
 			}
 		}
-		if verdicts = append(verdicts, v); !v.OK {
+		if all = append(all, asked{demand, usual, v}); !v.OK {
 			x.refused = append(x.refused, v)
 		}
 		return c, p, v
 	}
 	x.models = &coordinator.RouteChoice{Weights: q.ledger.RouteWeights()}
-	best := e.chooseRoute(now, routes, check, nil, &x.models.Routes)
-	x.verdict = verdicts[best]
-	x.charge, x.usual = e.demandAt(t, routes[best])
+	best := &all[e.chooseRoute(now, routes, check, nil, &x.models.Routes)]
+	x.charge, x.usual, x.verdict = best.charge, best.usual, best.verdict
 	return x
 }
 
