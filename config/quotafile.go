@@ -77,7 +77,7 @@ func defaultQuotas() *coordinator.Quotas {
 		Location: time.UTC, RepayPercent: 20, LowPercent: 5,
 		ReservationTTL: 900 * time.Second, TombstoneTTL: 3600 * time.Second, DefaultOutput: 512,
 		Routing:       coordinator.RouteTerms{Remaining: 1, Price: 1, Latency: 1, Success: 1},
-		AlertPercents: []int64{80, 90, 100},
+		AlertPercents: coordinator.DefaultAlertPercents(),
 	}
 }
 

@@ -46,8 +46,8 @@ type Quotas struct {
 	ReservationTTL, TombstoneTTL time.Duration
 	// DefaultOutput is how many output tokens are assumed where nothing is known.
 	DefaultOutput int64
-	// AlertPercents, 1 to 100 and ascending, are the parts of a budget at which it is told of; nil: 80, 90
-	// and 100.
+	// AlertPercents, 1 to 100 and ascending, are the parts of a budget at which it is told of; nil:
+	// DefaultAlertPercents.
 	AlertPercents []int64
 	// Loss are the pools as each coordinator admits calls to them by itself while it can ask no
 	// leader: a tree of one node each. One that is not among them admits nothing then.
@@ -60,6 +60,9 @@ type Quotas struct {
 	// there is none.
 	Source string
 }
+
+// DefaultAlertPercents are those where nothing else is said.
+func DefaultAlertPercents() []int64 { return []int64{80, 90, 100} }
 
 // Adjustment are rules that change quotas day by day (see package adjust); nil: there is none.
 type Adjustment struct {

@@ -16,9 +16,6 @@ type Alert struct {
 	Ends      time.Time // when the period ends
 }
 
-// defaultAlerts are the parts of a budget that are told of where nothing else is said, in percent.
-var defaultAlerts = []int64{80, 90, 100}
-
 // Told is the record of it.
 func (a *Alert) Told(at time.Time) *coordinator.QuotaTold {
 	return &coordinator.QuotaTold{Node: a.Node, Dimension: a.Dimension, Percent: a.Percent, At: at}

@@ -29,7 +29,7 @@ func (l *Ledger) Install(now time.Time, q *coordinator.Quotas) {
 	if q != nil {
 		l.repay = q.RepayPercent
 		if l.alertAt = q.AlertPercents; l.alertAt == nil {
-			l.alertAt = defaultAlerts
+			l.alertAt = coordinator.DefaultAlertPercents()
 		}
 		l.build(q)
 	}
