@@ -43,6 +43,16 @@ const (
 	QueuesClassic Queues = "classic" // for fleets that declare plain durable queues themselves
 )
 
+// LogTasks says which lines about single tasks are logged (`log.tasks`).
+type LogTasks string
+
+// The values of log.tasks.
+const (
+	LogTasksAll      LogTasks = "all"
+	LogTasksFailures LogTasks = "failures" // those about tasks that failed, were refused or are overdue
+	LogTasksNone     LogTasks = "none"
+)
+
 // consumerTimeoutMargin is how much earlier than the broker's consumer timeout
 // a task must end, so that its agent can still acknowledge it.
 const consumerTimeoutMargin = 120 * time.Second
@@ -76,6 +86,12 @@ type Config struct {
 	RecordInputsBytes int64
 	// ExplainDispatches: every task.dispatch says why its agent was chosen.
 	ExplainDispatches bool
+	// RefuseUnserved: a file with a route that no agent can serve is refused.
+	RefuseUnserved bool
+	LogTasks       LogTasks
+	// MetricsAgents is how many agents have metrics of their results, at most; the others have
+	// theirs together.
+	MetricsAgents int
 	// MaxMessageBytes is the largest message body that is read; at most 8 MiB.
 	MaxMessageBytes int
 	// Window bounds the tasks held unacknowledged, WindowBytes their bodies. One
@@ -88,6 +104,8 @@ type Config struct {
 	ShutdownGrace time.Duration
 
 	fileVersion string        // see FileVersion
+	agents      string        // see FileVersions
+	quotas      string        // likewise
 	lanesOff    string        // why there are none although they are asked for
 	cappedFrom  time.Duration // the assignment timeout as it is written, where less counts
 	ownLanes    bool          // agents.yaml says which groups have lanes
@@ -122,6 +140,8 @@ func defaults() *Config {
 		Journal:               true,
 		RecordInputsBytes:     256 << 20,
 		ExplainDispatches:     true,
+		LogTasks:              LogTasksAll,
+		MetricsAgents:         50,
 		MaxMessageBytes:       1 << 20,
 		Window:                4000,
 		WindowBytes:           256 << 20,
@@ -170,19 +190,40 @@ func (c *Config) maxTaskTimeout() time.Duration {
 func (c *Config) setVersion() {
 	content := *c
 	content.fileVersion, content.policy.Version, content.policy.Source = "", "", ""
+	content.agents, content.quotas = "", ""
 	content.policy.Discovery, content.policy.Strategies, content.policy.Quotas = nil, nil, nil
-	text := fmt.Appendf(nil, "%#v %#v", content, c.policy.Discovery)
+	text := c.appendContent(nil, &content)
+	if c.policy.Quotas != nil {
+		text = appendQuotas(text, c.policy.Quotas)
+		c.quotas = versionOf(appendQuotas(nil, c.policy.Quotas))
+	} else { // what agents.yaml says without quotas, which come later
+		alike := content // addresses are each coordinator's own
+		alike.AdvertiseURL, alike.HTTPBind = "", ""
+		c.agents, c.quotas = versionOf(c.appendContent(nil, &alike)), ""
+	}
+	c.policy.Version = versionOf(text)
+	c.fileVersion = c.policy.Version
+}
+
+// appendContent appends a copy of c of which the rest has been taken.
+func (c *Config) appendContent(text []byte, content *Config) []byte {
+	text = fmt.Appendf(text, "%#v %#v", *content, c.policy.Discovery)
 	for i := range c.policy.Strategies { // functions have no content of their own
 		s := &c.policy.Strategies[i]
 		text = fmt.Appendf(text, " %q %q", s.Name, s.Parameters)
 	}
-	if c.policy.Quotas != nil {
-		text = appendQuotas(text, c.policy.Quotas)
-	}
-	sum := sha256.Sum256(text)
-	c.policy.Version = hex.EncodeToString(sum[:6])
-	c.fileVersion = c.policy.Version
+	return text
 }
+
+func versionOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:6])
+}
+
+// FileVersions names what each of the two files says, but for the addresses of agents.yaml, which are
+// each coordinator's own: coordinators of one fleet, and of one version, have the same. quotas is empty
+// where there are none.
+func (c *Config) FileVersions() (agents, quotas string) { return c.agents, c.quotas }
 
 // FileVersion names what the files and the environment say, whatever changes to the quotas stand
 // beside them: the version that people compare with that of their files. Policy has that of

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -63,6 +64,31 @@ func (e *Faults) Error() string {
 		}
 		b.WriteString(f.String())
 	}
+	return b.String()
+}
+
+// briefFaults is how many faults Brief gives in full.
+const briefFaults = 3
+
+// Brief is what is wrong, for where there is little room: of the faults of a configuration the first
+// three, how many more there are, and how to see them all. Of another error it is its text.
+func Brief(err error) string {
+	var faults *Faults
+	if !errors.As(err, &faults) || len(faults.List) <= briefFaults+1 {
+		return err.Error()
+	}
+	var b strings.Builder
+	for _, f := range faults.List[:briefFaults] {
+		b.WriteString(f.String())
+		b.WriteByte('\n')
+	}
+	var files []string
+	for _, f := range faults.List {
+		if f.Source != environment && !slices.Contains(files, f.Source) {
+			files = append(files, f.Source)
+		}
+	}
+	fmt.Fprintf(&b, "and %d more; taskbus check %s", len(faults.List)-briefFaults, strings.Join(files, " "))
 	return b.String()
 }
 

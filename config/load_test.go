@@ -120,6 +120,7 @@ func TestParseEverything(t *testing.T) {
 	got := mustParse(t, string(testFiles(t)["valid-everything"]))
 	want := &Config{
 		fileVersion: got.policy.Version,
+		agents:      got.agents,
 		policy: coordinator.Policy{
 			Version: got.policy.Version,
 			Agents: []coordinator.AgentSpec{{
@@ -162,6 +163,7 @@ func TestParseEverything(t *testing.T) {
 		Auth: AuthStrict, Topology: TopologyVerify, Queues: QueuesClassic, HTTPBind: "::", LegacyRateLimitHeaders: true,
 		TaskDispatchedEvents: true, Journal: true, RecordInputs: true, RecordInputsBytes: 64 << 20, MaxMessageBytes: 2 << 20, Window: 1000, WindowBytes: 8 << 20,
 		BrokerConsumerTimeout: time.Hour, ShutdownGrace: 30 * time.Second,
+		RefuseUnserved: true, LogTasks: LogTasksFailures, MetricsAgents: 7,
 	}
 	if !sameConfig(got, want) {
 		t.Errorf("got  %#v\nwant %#v", got, want)
@@ -183,7 +185,7 @@ func sameConfig(a, b *Config) bool {
 func TestParseSmallestHasEveryDefault(t *testing.T) {
 	c := mustParse(t, "agents:\n  gpu-1: {max_concurrent_tasks: 1}\n")
 	want := defaults()
-	want.policy.Version, want.fileVersion = c.policy.Version, c.policy.Version
+	want.policy.Version, want.fileVersion, want.agents = c.policy.Version, c.policy.Version, c.agents
 	want.policy.Settings.MaxTimeout = 1680 * time.Second // 1800 s less the margin of 120 s
 	want.policy.Agents = []coordinator.AgentSpec{{
 		ID: "gpu-1", Queue: "agent.gpu-1", MaxConcurrent: 1, Rank: 3,

@@ -111,7 +111,7 @@ func (c *Config) WithQuotas(q *coordinator.Quotas) *Config {
 // configuration stays one of the same files.
 func (c *Config) WithChangedQuotas(q *coordinator.Quotas) *Config {
 	changed := c.WithQuotas(q)
-	changed.fileVersion = c.fileVersion
+	changed.fileVersion, changed.quotas = c.fileVersion, c.quotas
 	return changed
 }
 

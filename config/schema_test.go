@@ -124,7 +124,7 @@ func sections(root map[string]any) map[string]map[string]any {
 		"assignment_strategies.weighted":         definition("strategy"),
 		"assignment_strategies.weighted.weights": definition("strategy")["properties"].(map[string]any)["weights"].(map[string]any),
 	}
-	for _, name := range []string{"global_settings", "learning", "circuit_breaker", "discovery", "dedupe", "journal", "http", "events"} {
+	for _, name := range []string{"global_settings", "learning", "circuit_breaker", "discovery", "dedupe", "journal", "http", "events", "log", "metrics"} {
 		found[name] = root["properties"].(map[string]any)[name].(map[string]any)
 	}
 	return found
@@ -183,7 +183,7 @@ func fileWith(t *testing.T, path []string, value any) []byte {
 		},
 		"learning": map[string]any{}, "circuit_breaker": map[string]any{},
 		"discovery":       map[string]any{"enabled": true, "agents": []any{"worker-*"}, "capabilities": []any{"gpu"}},
-		"global_settings": map[string]any{}, "dedupe": map[string]any{}, "journal": map[string]any{}, "http": map[string]any{}, "events": map[string]any{},
+		"global_settings": map[string]any{}, "dedupe": map[string]any{}, "journal": map[string]any{}, "http": map[string]any{}, "events": map[string]any{}, "log": map[string]any{}, "metrics": map[string]any{},
 	}
 	if len(path) > 0 {
 		at := file
@@ -391,9 +391,9 @@ func TestSchemaWordsAreTheLoaders(t *testing.T) {
 		}
 	}
 	// auth, topology, queues, an agent's mode, that of those that join, a route's strategy, and a market's
-	// fallback, invite and fitness
-	if tried != 9 {
-		t.Errorf("%d enumerations found, want 9", tried)
+	// fallback, invite and fitness, log.tasks
+	if tried != 10 {
+		t.Errorf("%d enumerations found, want 10", tried)
 	}
 }
 

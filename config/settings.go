@@ -13,6 +13,8 @@ const (
 	// mostMessageBytes is far below what RabbitMQ takes (128 MiB and more), and
 	// what a coordinator can still hold thousands of.
 	mostMessageBytes = 8 << 20
+	// mostMetricsAgents is how many agents have series of their own at most: each has a dozen.
+	mostMetricsAgents = 1000
 )
 
 // root reads the whole file into c.
@@ -31,7 +33,10 @@ func (d *decoder) root(p place, c *Config) {
 		"queues":                oneOf(d, &c.Queues, QueuesQuorum, QueuesClassic),
 		"http":                  d.http(c),
 		"events":                d.events(c),
+		"log":                   d.log(c),
+		"metrics":               d.metrics(c),
 	})
+	d.later(func() { d.checkServed(p, c) })
 	if canHaveKeys(p.node) && !has(p.node, "agents") {
 		d.fault(place{p.node, "agents"}, "is missing; list the fleet under it, or write `agents: {}` if there is none yet")
 	}
@@ -64,6 +69,7 @@ func (d *decoder) settings(c *Config) reader {
 			"refuse_backlogged":       d.boolean(&s.RefuseBacklogged),
 			"slow_start_seconds":      d.seconds(&s.SlowStart, 0, 3600),
 			"explain_dispatches":      d.boolean(&c.ExplainDispatches),
+			"refuse_unserved":         d.boolean(&c.RefuseUnserved),
 		})
 		d.later(func() { d.checkIntervals(p, s) })
 		d.later(func() {
@@ -159,5 +165,19 @@ func badURL(text string) string {
 func (d *decoder) events(c *Config) reader {
 	return func(p place) {
 		d.object(p, readers{"task_dispatched": d.boolean(&c.TaskDispatchedEvents)})
+	}
+}
+
+// log reads the section `log`.
+func (d *decoder) log(c *Config) reader {
+	return func(p place) {
+		d.object(p, readers{"tasks": oneOf(d, &c.LogTasks, LogTasksAll, LogTasksFailures, LogTasksNone)})
+	}
+}
+
+// metrics reads the section `metrics`.
+func (d *decoder) metrics(c *Config) reader {
+	return func(p place) {
+		d.object(p, readers{"agents": whole(d, &c.MetricsAgents, 0, mostMetricsAgents)})
 	}
 }

@@ -285,6 +285,9 @@ type Failure struct {
 	Text     string
 	Attempts int
 	FailedAt time.Time
+	// Agent that has the task and did not tell its end (ReasonTaskTimeout, or a cancel that was
+	// not answered); empty: no agent has it.
+	Agent AgentID
 	// RetryAt is from when on it may succeed, as far as is known; zero: not known.
 	RetryAt time.Time
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -157,7 +158,9 @@ func checkFile(path string) (checkedFile, error) {
 		file.Discovery = &checkedDiscovery{g.Agents, g.Capabilities, g.Queues, g.MaxAgents, g.MaxConcurrent}
 	}
 	file.Routes = checkRoutes(p)
-	file.Warnings = warnings(cfg, file.Routes)
+	for _, w := range cfg.Warnings() {
+		file.Warnings = append(file.Warnings, w.Text)
+	}
 	return file, nil
 }
 
@@ -261,7 +264,7 @@ func checkRoutes(p *coordinator.Policy) []checkedRoute {
 			r.Strategy = p.Strategy
 		}
 		for i := range p.Agents {
-			if len(missing(&p.Agents[i], route.Required)) == 0 {
+			if len(config.Lacking(&p.Agents[i], route.Required)) == 0 {
 				r.Agents, r.Slots = r.Agents+1, r.Slots+p.Agents[i].MaxConcurrent
 			}
 		}
@@ -270,13 +273,4 @@ func checkRoutes(p *coordinator.Policy) []checkedRoute {
 	return routes
 }
 
-// missing lists what the agent lacks.
-func missing(g *coordinator.AgentSpec, required []string) []string {
-	var lacking []string
-	for _, capability := range required {
-		if _, has := slices.BinarySearch(g.Capabilities, capability); !has {
-			lacking = append(lacking, capability)
-		}
-	}
-	return lacking
-}
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

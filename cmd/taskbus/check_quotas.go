@@ -77,7 +77,7 @@ func (f *checkedFile) checkQuotas() error {
 	}
 	f.OK = true
 	c := &checkedQuotas{Timezone: q.Location.String(), Prices: len(q.Prices), Nodes: []checkedNode{}}
-	priceless, providers := false, make(map[string]bool)
+	providers := make(map[string]bool)
 	for i := range q.Nodes {
 		n := &q.Nodes[i]
 		switch n.Kind {
@@ -94,11 +94,10 @@ func (f *checkedFile) checkQuotas() error {
 			c.Agents += inPool(n)
 		}
 		c.Nodes = append(c.Nodes, checkedNode{n.ID, n.Kind.String(), n.Weight, limitsOf(n)})
-		priceless = priceless || len(q.Prices) == 0 && (n.Budgets[coordinator.DimCost] != nil || n.Rates[coordinator.DimCost] != nil)
 	}
 	f.Quotas = c
-	if priceless {
-		f.Warnings = append(f.Warnings, "cost_usd is limited, and there are no prices: only the cost that tasks and results state themselves counts")
+	for _, w := range config.QuotaWarnings(q) {
+		f.Warnings = append(f.Warnings, w.Text)
 	}
 	return nil
 }

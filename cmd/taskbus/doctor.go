@@ -172,7 +172,7 @@ func (d *doctor) checkConfiguration() {
 	d.cfg = cfg
 	p := cfg.Policy()
 	text := fmt.Sprintf("%s: %s, %s, strategy %s, version %s", files.names(), count(len(p.Agents), "agent"), count(len(p.Routes), "route"), p.Strategy, cfg.FileVersion())
-	if n := len(warnings(cfg, checkRoutes(p))); n > 0 {
+	if n := len(cfg.Warnings()); n > 0 {
 		d.report.add(check, checkWarning, text+"; "+count(n, "warning"), "see `taskbus check "+files.paths()+"`")
 		return
 	}

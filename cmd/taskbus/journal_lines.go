@@ -85,6 +85,12 @@ func (t *journalTeller) tell(e journal.Exported) ([]journalLine, error) {
 		if m.Epoch.Version != "" {
 			line.Text += ", taskbus " + m.Epoch.Version
 		}
+		if m.Epoch.Agents != "" {
+			line.Text += ", agents.yaml " + m.Epoch.Agents
+		}
+		if m.Epoch.Quotas != "" {
+			line.Text += ", quotas.yaml " + m.Epoch.Quotas
+		}
 	case journal.KindSnapshot:
 		if !t.part(m, &line) {
 			return nil, nil

@@ -128,7 +128,7 @@ func (e *Engine) leaseExpired(now time.Time, t *openTask) {
 		text = fmt.Sprintf("%s said that it gives it back, but it did not come back within %s (dispatch %s)", a.spec.ID, t.timeout, t.dispatchID)
 	}
 	e.owe(&coordinator.Fail{Task: t.task, Failure: coordinator.Failure{
-		Reason: reason, Text: text, Attempts: len(t.tried) + 1, FailedAt: now,
+		Reason: reason, Text: text, Attempts: len(t.tried) + 1, FailedAt: now, Agent: a.spec.ID,
 	}})
 	e.freeQuota(now, t)
 	if !t.returning && !t.withdrawn {

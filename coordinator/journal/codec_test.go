@@ -27,7 +27,7 @@ func TestRoundTrip(t *testing.T) {
 			records = append(records, anyRecord(t))
 		}
 		chunk := Chunk{Snapshot: "s", Number: rapid.IntRange(0, 9).Draw(t, "chunk"), Last: rapid.Bool().Draw(t, "last"),
-			Leader: Epoch{"nonce", "host-1", "10.0.0.1:8551", "1.4.0"}, Since: anyTime(t)}
+			Leader: Epoch{"nonce", "host-1", "10.0.0.1:8551", "1.4.0", rapid.SampledFrom(someTexts).Draw(t, "agents"), rapid.SampledFrom(someTexts).Draw(t, "quotas")}, Since: anyTime(t)}
 
 		want := Message{Header: h, Records: records}
 		want.Kind, want.Version, want.Count = KindBatch, FormatVersion, len(records)

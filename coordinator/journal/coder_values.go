@@ -123,6 +123,14 @@ func names[S ~string](c *coder, p *[]S) { list(c, p, 1, name[S]) }
 
 func texts[S ~string](c *coder, p *[]S) { list(c, p, 1, text[S]) }
 
+// last is a text at the end of a part that earlier versions write without it: an empty one is not
+// written, and what ends before it has none.
+func last[S ~string](c *coder, p *S) {
+	if c.writing && *p != "" || !c.writing && len(c.in) > 0 {
+		text(c, p)
+	}
+}
+
 // list is a list of elements that take up at least so many bytes each.
 func list[T any](c *coder, p *[]T, least int, element func(*coder, *T)) {
 	if c.writing {

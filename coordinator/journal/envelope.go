@@ -36,7 +36,7 @@ func AppendEpoch(dst []byte, h Header, epoch Epoch) []byte {
 	var c coder
 	c.begin(h.At)
 	h.Kind, h.Count = KindEpoch, 0
-	return c.appendMessage(dst, h, func(c *coder) { c.epoch(&epoch) })
+	return c.appendMessage(dst, h, func(c *coder) { c.leads(&epoch) })
 }
 
 // AppendSnapshot appends one part of a snapshot to dst. Kind and Count of h are
@@ -63,7 +63,7 @@ func Decode(body []byte) (*Message, error) {
 	switch h.Kind {
 	case KindEpoch:
 		m.Epoch = new(Epoch)
-		c.section(func(c *coder) { c.epoch(m.Epoch) })
+		c.section(func(c *coder) { c.leads(m.Epoch) })
 	case KindSnapshot:
 		m.Chunk = new(Chunk)
 		c.section(func(c *coder) { c.chunk(m.Chunk) })
@@ -202,11 +202,26 @@ func (c *coder) offset(p *int64) {
 	*p = int64(v - 1)
 }
 
+// leads are the special fields of KindEpoch.
+func (c *coder) leads(e *Epoch) {
+	c.epoch(e)
+	c.files(e)
+}
+
 func (c *coder) epoch(e *Epoch) {
 	text(c, &e.Nonce)
 	text(c, &e.Instance)
 	text(c, &e.Address)
 	text(c, &e.Version)
+}
+
+// files are the versions of a leader's files, at the end of a section. Messages of earlier versions,
+// and of a leader that does not say them, end before.
+func (c *coder) files(e *Epoch) {
+	if c.writing && e.Agents+e.Quotas != "" || !c.writing && len(c.in) > 0 {
+		text(c, &e.Agents)
+		text(c, &e.Quotas)
+	}
 }
 
 func (c *coder) chunk(k *Chunk) {
@@ -216,6 +231,7 @@ func (c *coder) chunk(k *Chunk) {
 	c.flag(&k.Last, m&1 != 0)
 	c.epoch(&k.Leader)
 	c.time(&k.Since)
+	c.files(&k.Leader)
 }
 
 // nextItem opens the next item of the message, after the strings before it, and

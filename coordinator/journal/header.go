@@ -74,6 +74,10 @@ type Epoch struct {
 	Nonce string
 	// Instance, Address of its HTTP server and Version of the program, for people.
 	Instance, Address, Version string
+	// Agents and Quotas are the versions of the leader's agents.yaml and quotas.yaml (see
+	// config.Config.FileVersions), for those that stand by; empty: not said. A leader whose files
+	// change says the same epoch again, with others.
+	Agents, Quotas string
 }
 
 // Chunk says which part of which snapshot a message of KindSnapshot is.

@@ -151,8 +151,11 @@ func (r *Reader) take(offset int64, body []byte) ([]coordinator.Record, error) {
 	m := message{coder: c, Header: h, offset: offset}
 	switch h.Kind {
 	case KindEpoch:
-		m.section(func(c *coder) { c.epoch(&m.leader) })
+		m.section(func(c *coder) { c.leads(&m.leader) })
 		if h.Epoch == r.epoch && r.leader.Nonce != "" {
+			if m.bad == "" && m.leader.Nonce == r.leader.Nonce { // its files have changed
+				r.leader.Agents, r.leader.Quotas = m.leader.Agents, m.leader.Quotas
+			}
 			return nil, nil // it is claimed already: sent twice, or by two
 		}
 	case KindSnapshot:

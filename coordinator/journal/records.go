@@ -292,6 +292,7 @@ func (c *coder) owed(r *coordinator.Owed) {
 	integer(c, &r.Failure.Attempts)
 	c.time(&r.Failure.FailedAt)
 	c.time(&r.Failure.RetryAt)
+	last(c, &r.Failure.Agent)
 }
 
 func (c *coder) laneKnown(r *coordinator.LaneKnown) {

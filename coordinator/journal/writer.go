@@ -62,6 +62,15 @@ func (w *Writer) Results(offset int64) { w.result = offset }
 // part has been read back (see Reader.SnapshotOffset), or is confirmed.
 func (w *Writer) SnapshotAt(offset int64) { w.snapshot = offset }
 
+// Files makes the message that says that the leader's files have changed; nil if they have not.
+func (w *Writer) Files(at time.Time, agents, quotas string) []byte {
+	if w.leader.Agents == agents && w.leader.Quotas == quotas {
+		return nil
+	}
+	w.leader.Agents, w.leader.Quotas = agents, quotas
+	return AppendEpoch(nil, w.Header(at), w.leader)
+}
+
 // Header is that of a message at this moment.
 func (w *Writer) Header(at time.Time) Header {
 	return Header{Version: FormatVersion, Epoch: w.epoch, First: w.next, At: at, ResultOffset: w.result, SnapshotOffset: w.snapshot}

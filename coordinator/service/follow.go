@@ -86,6 +86,7 @@ func (s *Service) ledBy(leader journal.Epoch, since time.Time) {
 	}
 	s.state.set(stateStandby, fmt.Sprintf("%s leads since %s", leader.Instance, since.Format(time.RFC3339)))
 	s.log.Info().Str("leader", leader.Instance).Time("since", since).Msg("standby: another coordinator leads")
+	s.compareFiles(leader)
 }
 
 // lead takes over: it claims the next epoch in the journal, reads what agents have told
@@ -113,6 +114,7 @@ func (r *session) lead(ctx context.Context) error {
 		l.written.Store(writer.Next())
 		l.offset.Store(p.resultOffset)
 		l.snapshot.begin(r.s.now(), l.reader.SnapshotOffset(), p.next > 1)
+		r.s.filesChanged() // since the claim was made, perhaps
 	}
 	if _, err := r.awaitFence(ctx, r.statuses); err != nil {
 		return err

@@ -96,7 +96,7 @@ func newLedger(r *session) *ledger {
 	l := &ledger{r: r, reader: journal.NewReader(), nonce: randomID(), claimed: make(chan struct{}), void: make(chan struct{}, 1), until: -1, begun: make(chan struct{}), folding: make(chan struct{}, foldAhead)}
 	l.progress.until.Store(-1)
 	l.progress.from.Store(-1)
-	l.writer.queue, l.writer.inputs = make(chan written, roomInQueue), make(chan []byte, inputsAhead)
+	l.writer.queue, l.writer.inputs, l.writer.reloaded = make(chan written, roomInQueue), make(chan []byte, inputsAhead), make(chan struct{}, 1)
 	if r.s.options.SkipCorrupt {
 		l.reader.SkipCorrupt(r.s.observe.journalSkipped)
 	}
@@ -231,7 +231,7 @@ func (l *ledger) onMessage(d bus.Delivery) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, since := l.reader.Leader()
+	before, since := l.reader.Leader()
 	epoch, at, led := l.reader.Epoch(), l.reader.LastAt(), l.reader.Led()
 	records, err := l.reader.Take(d.Offset, d.Body)
 	if err == nil && epoch > 0 && l.reader.Epoch() > epoch {
@@ -267,6 +267,8 @@ func (l *ledger) onMessage(d bus.Delivery) {
 		l.void <- struct{}{}
 	case !from.Equal(since):
 		l.r.s.ledBy(leader, from)
+	case leader != before: // its files have changed
+		l.r.s.filesOf(leader)
 	}
 }
 

@@ -33,9 +33,10 @@ func (l *ledger) lead(ctx context.Context) error {
 // been read to its end may be void; it is made again then.
 func (l *ledger) claim() error {
 	o := &l.r.s.options
+	agents, quotas := l.r.s.config.Load().FileVersions()
 	l.mu.Lock()
 	body := journal.Claim(l.reader, l.r.s.now(), journal.Epoch{
-		Nonce: l.nonce, Instance: o.Instance, Address: o.Address, Version: o.Version,
+		Nonce: l.nonce, Instance: o.Instance, Address: o.Address, Version: o.Version, Agents: agents, Quotas: quotas,
 	})
 	l.sent = body
 	l.mu.Unlock()

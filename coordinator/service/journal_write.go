@@ -51,6 +51,8 @@ type written struct {
 type ledgerWriter struct {
 	queue  chan written
 	inputs chan []byte
+	// reloaded, of capacity 1: the files may be others than the journal says.
+	reloaded chan struct{}
 	*journal.Writer
 }
 
@@ -73,6 +75,10 @@ func (l *ledger) writeJournal() {
 			}
 			l.owed.Add(-1)
 			l.r.s.metrics.journalBytes.Add(float64(len(body)))
+		case <-l.writer.reloaded:
+			if l.writeFiles() != nil {
+				return
+			}
 		case w := <-l.writer.queue:
 			if w.image != nil {
 				l.writer.SnapshotAt(l.snapshot.complete.Load())
@@ -89,6 +95,16 @@ func (l *ledger) writeJournal() {
 			l.writeCommit(w.commit)
 		}
 	}
+}
+
+// writeFiles tells those that stand by which files are in force here.
+func (l *ledger) writeFiles() error {
+	agents, quotas := l.r.s.config.Load().FileVersions()
+	body := l.writer.Files(l.r.s.now(), agents, quotas)
+	if body == nil {
+		return nil
+	}
+	return l.publish(body, l.r.tickets.issue(claim{}))
 }
 
 // toFold is how much there is to fold, in records of the usual sort.

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"taskbus/config"
 	"taskbus/coordinator/bus"
 )
 
@@ -116,18 +117,27 @@ type reloadState struct {
 	mu       sync.Mutex
 	loadedAt time.Time
 	err      string
+	warned   []config.Warning // of the configuration in force
 }
 
-func (r *reloadState) loaded(now time.Time) {
+func (r *reloadState) loaded(now time.Time, c *config.Config) {
+	warned := append(c.Warnings(), config.QuotaWarnings(c.Policy().Quotas)...)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.loadedAt, r.err = now, ""
+	r.loadedAt, r.err, r.warned = now, "", warned
 }
 
-func (r *reloadState) failed(err error) {
+func (r *reloadState) failed(text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.err = err.Error()
+	r.err = text
+}
+
+// warnings are what is allowed in the files in force and probably not meant. The caller only reads them.
+func (r *reloadState) warnings() []config.Warning {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.warned
 }
 
 func (r *reloadState) read() (loadedAt time.Time, problem string) {

@@ -21,6 +21,7 @@ type metrics struct {
 	resultMetrics
 	marketMetrics
 	calls       callMetrics
+	byAgent     *agentCounts
 	quotaAlerts *prometheus.CounterVec
 	// usageExcessive counts usage that was told of and is beyond belief, by what became of it.
 	usageExcessive *prometheus.CounterVec
@@ -82,6 +83,7 @@ func newMetrics(s *Service) *metrics {
 	}
 	m := &metrics{
 		s:           s,
+		byAgent:     newAgentCounts(s.now, func() int { return s.config.Load().MetricsAgents }),
 		receivedVec: vec("messages_received_total", "Deliveries taken, by queue.", "queue"),
 		received:    make(map[string]prometheus.Counter),
 		queueWait: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -173,7 +175,7 @@ func (m *metrics) register(r *prometheus.Registry) error {
 		m.receivedVec, m.assignments, m.duration, m.score, m.queueWait, m.confirm, m.publishVec, m.invalid,
 		m.statusRefused, m.authRejections, m.sessions, m.duplicates, m.eventsDropped, m.connected, m.blocked, m.reloadOK,
 		m.leading, m.journalRecords, m.journalBytes, m.journalConfirm,
-		m.quotaAlerts, m.usageExcessive, m.quotaOverruns, &fleetCollector{s: m.s}, &quotaCollector{s: m.s}, &historyCollector{s: m.s},
+		m.quotaAlerts, m.usageExcessive, m.quotaOverruns, m.byAgent, &fleetCollector{s: m.s}, &quotaCollector{s: m.s}, &historyCollector{s: m.s},
 	} {
 		all = errors.Join(all, r.Register(c))
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/messages"
@@ -29,6 +30,26 @@ type observer struct {
 	known     atomic.Int64
 }
 
+// logs reports whether lines about single tasks are written: those about a failure, or the others.
+func (o *observer) logs(failure bool) bool {
+	switch o.s.config.Load().LogTasks {
+	case config.LogTasksNone:
+		return false
+	case config.LogTasksFailures:
+		return failure
+	}
+	return true
+}
+
+// ofTask begins a line about a single task; what is done to it goes nowhere where log.tasks leaves
+// such lines out.
+func (o *observer) ofTask(level zerolog.Level, failure bool) *zerolog.Event {
+	if !o.logs(failure) {
+		return nil // zerolog: a nil event is one that is not written
+	}
+	return o.log.WithLevel(level)
+}
+
 // dispatchSettled writes down what became of a dispatch.
 func (o *observer) dispatchSettled(d *coordinator.Dispatch, outcome coordinator.PublishOutcome, now time.Time) {
 	took := now.Sub(d.Task.AcceptedAt)
@@ -37,7 +58,7 @@ func (o *observer) dispatchSettled(d *coordinator.Dispatch, outcome coordinator.
 		if outcome == coordinator.PublishUnknown {
 			level = zerolog.InfoLevel // the session has ended, which has a line of its own
 		}
-		o.log.WithLevel(level).Str("trace_id", d.Task.TraceID).Str("task_id", string(d.Task.ID)).
+		o.ofTask(level, true).Str("trace_id", d.Task.TraceID).Str("task_id", string(d.Task.ID)).
 			Str("agent_id", string(d.Agent)).Str("queue", d.Queue).Int("attempt", d.Attempt).
 			Stringer("outcome", outcome).Msg("the dispatch did not get through")
 		o.s.history.undelivered(d, outcome)
@@ -47,7 +68,7 @@ func (o *observer) dispatchSettled(d *coordinator.Dispatch, outcome coordinator.
 	o.s.count.recent.add(recentAssigned)
 	o.s.metrics.assigned(d, now)
 	o.s.history.dispatched(d, took)
-	e := o.log.Info().Str("trace_id", d.Task.TraceID).Str("task_id", string(d.Task.ID)).
+	e := o.ofTask(zerolog.InfoLevel, false).Str("trace_id", d.Task.TraceID).Str("task_id", string(d.Task.ID)).
 		Str("agent_id", string(d.Agent)).Str("strategy", d.Decision.Strategy).
 		Int("attempt", d.Attempt).Dur("duration_ms", took)
 	if d.MaybeDuplicate {
@@ -80,12 +101,14 @@ func (o *observer) failed(t *ticket, now time.Time) {
 	o.s.history.failed(f, took)
 	switch f.Failure.Reason {
 	case coordinator.ReasonCancelled:
-		o.failure(o.log.Info(), f).Msg("task cancelled")
+		o.failure(o.ofTask(zerolog.InfoLevel, false), f).Msg("task cancelled")
 	case coordinator.ReasonInvalidMessage, coordinator.ReasonUnknownTaskType, coordinator.ReasonDuplicateTask,
 		coordinator.ReasonExceedsQuota, coordinator.ReasonQuotaExhausted:
-		o.failure(o.gated(noiseRefusedTask, zerolog.WarnLevel), f).Msg("task refused")
+		if o.logs(true) {
+			o.failure(o.gated(noiseRefusedTask, zerolog.WarnLevel), f).Msg("task refused")
+		}
 	default:
-		o.failure(o.log.Error(), f).Msg("task failed")
+		o.failure(o.ofTask(zerolog.ErrorLevel, true), f).Msg("task failed")
 	}
 }
 
@@ -126,8 +149,11 @@ func identify(e *zerolog.Event, d *bus.Delivery, r *messages.Refusal) *zerolog.E
 
 // failure gives a line what is known of a failure.
 func (o *observer) failure(e *zerolog.Event, f *coordinator.Fail) *zerolog.Event {
-	return e.Str("trace_id", f.Task.TraceID).Str("task_id", string(f.Task.ID)).
-		Stringer("reason_code", f.Failure.Reason).Str("reason", f.Failure.Text).
+	e = e.Str("trace_id", f.Task.TraceID).Str("task_id", string(f.Task.ID))
+	if f.Failure.Agent != "" {
+		e = e.Str("agent_id", string(f.Failure.Agent))
+	}
+	return e.Stringer("reason_code", f.Failure.Reason).Str("reason", f.Failure.Text).
 		Bool("retry_possible", f.Failure.Reason.RetryPossible()).Int("attempts", f.Failure.Attempts)
 }
 
@@ -168,11 +194,16 @@ func (o *observer) replyToRefused(t *coordinator.Task) {
 func (o *observer) duplicate(t *coordinator.Task) {
 	o.s.count.duplicates.Add(1)
 	o.s.metrics.duplicates.Inc()
-	o.gated(noiseDuplicate, zerolog.InfoLevel).Str("trace_id", t.TraceID).Str("task_id", string(t.ID)).
-		Msg("second copy of a known task dropped")
+	if o.logs(false) {
+		o.gated(noiseDuplicate, zerolog.InfoLevel).Str("trace_id", t.TraceID).Str("task_id", string(t.ID)).
+			Msg("second copy of a known task dropped")
+	}
 }
 
 func (o *observer) agentChanged(c coordinator.AgentChanged) {
+	if c.State == coordinator.AgentOnline {
+		o.s.metrics.byAgent.came(c.Agent)
+	}
 	e := o.log.Warn()
 	if c.State == coordinator.AgentOnline || c.State == coordinator.AgentOffline { // it says so itself
 		e = o.log.Info()
@@ -191,6 +222,7 @@ func (o *observer) agentTrusted(f coordinator.AgentTrusted) {
 			Msg("agent gets work for this capability again")
 		return
 	}
+	o.s.metrics.byAgent.ejected(f.Agent)
 	o.log.Warn().Str("agent_id", string(f.Agent)).Str("capability", capability).Time("until", f.Until).Int("times", f.Times).
 		Msg("agent gets no work for this capability: it failed or refused too often; it is tried again then (see circuit_breaker)")
 }
@@ -243,6 +275,18 @@ func (o *observer) leads(r *session) {
 		e = e.Uint64("epoch", at.epoch).Uint64("journalled", at.next-1)
 	}
 	e.Msg("leading: taking tasks")
+}
+
+// configWarnings writes down what is allowed in the files that came in force and probably not meant,
+// one line each.
+func (o *observer) configWarnings(all []config.Warning) {
+	for i, w := range all {
+		if i == warningsLogged {
+			o.log.Warn().Int("more", len(all)-i).Msg("configuration: more warnings; taskbus check " + o.s.options.ConfigPath)
+			return
+		}
+		o.log.Warn().Msg("configuration: " + w.Text)
+	}
 }
 
 // journalSkipped tells of a message of the journal that is passed over.

@@ -17,6 +17,7 @@ import (
 func (o *observer) completed(f *coordinator.Completed) {
 	r := &f.Result
 	o.result(r.Outcome)
+	o.s.metrics.byAgent.result(r.Agent, r.Outcome, r.Outcome == coordinator.OutcomeFailed)
 	switch r.Outcome {
 	case coordinator.OutcomeSucceeded:
 		o.s.count.recent.add(recentSucceeded)
@@ -30,9 +31,9 @@ func (o *observer) completed(f *coordinator.Completed) {
 		o.s.metrics.taskDuration[r.Outcome].Observe(f.At.Sub(f.Task.AcceptedAt).Seconds())
 	}
 	o.s.history.completed(f)
-	e := o.log.Info()
+	e := o.ofTask(zerolog.InfoLevel, false)
 	if r.Outcome == coordinator.OutcomeFailed {
-		e = o.log.Warn()
+		e = o.ofTask(zerolog.WarnLevel, true)
 	}
 	e = e.Str("trace_id", traceOf(f)).Str("task_id", string(r.Task)).Str("agent_id", string(r.Agent)).
 		Stringer("outcome", r.Outcome).Int("attempt", f.Attempt).Dur("work_ms", r.Duration)
@@ -46,11 +47,12 @@ func (o *observer) completed(f *coordinator.Completed) {
 func (o *observer) givenBack(f coordinator.GivenBack) {
 	r := &f.Result
 	o.result(r.Outcome)
+	o.s.metrics.byAgent.result(r.Agent, r.Outcome, r.Attempted)
 	if r.Attempted {
 		o.s.count.recent.add(recentBroken)
 	}
 	o.s.history.givenBack(&f)
-	o.log.Info().Str("trace_id", r.TraceID).Str("task_id", string(r.Task)).Str("agent_id", string(r.Agent)).
+	o.ofTask(zerolog.InfoLevel, r.Attempted).Str("trace_id", r.TraceID).Str("task_id", string(r.Task)).Str("agent_id", string(r.Agent)).
 		Int("attempt", f.Attempt).Bool("attempted", r.Attempted).Msg("agent gives the task back")
 }
 
@@ -83,18 +85,22 @@ func (o *observer) overdue(f *coordinator.Fail, now time.Time) {
 	if f.Failure.Reason == coordinator.ReasonTaskTimeout {
 		o.s.count.timedOut.Add(1)
 		o.s.count.recent.add(recentBroken)
+		o.s.metrics.byAgent.result(f.Failure.Agent, timedOut, true)
 	}
 	o.s.history.failed(f, now.Sub(f.Task.AcceptedAt))
 	if f.Failure.Reason == coordinator.ReasonCancelled {
-		o.failure(o.log.Warn(), f).Msg("task cancelled; its agent has not said that it stopped")
+		o.failure(o.ofTask(zerolog.WarnLevel, true), f).Msg("task cancelled; its agent has not said that it stopped")
 		return
 	}
-	o.failure(o.log.Error(), f).Msg("task overdue")
+	o.failure(o.ofTask(zerolog.ErrorLevel, true), f).Msg("task overdue")
 }
 
 // cancelAnswered writes down a cancel and what came of it at once.
 func (o *observer) cancelAnswered(a coordinator.CancelAnswered) {
 	o.s.count.cancels.Add(1)
+	if !o.logs(false) {
+		return
+	}
 	var e *zerolog.Event
 	var what string
 	switch a.State {

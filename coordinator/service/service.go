@@ -66,14 +66,16 @@ type Service struct {
 	config   atomic.Pointer[config.Config] // in force: the files with the standing controls
 	controls controls
 	reloads  reloadState
-	loop     *loop
-	shared   shared
-	sessions atomic.Uint64
-	current  atomic.Pointer[session]
-	callers  callers
-	calls    *calls
-	lost     *onLoss
-	alone    alone
+	// saidOther is what was last said of files that differ from the leader's.
+	saidOther atomic.Pointer[string]
+	loop      *loop
+	shared    shared
+	sessions  atomic.Uint64
+	current   atomic.Pointer[session]
+	callers   callers
+	calls     *calls
+	lost      *onLoss
+	alone     alone
 	// forwarding asks the leader for one that stands by.
 	forwarding *http.Client
 	judging    chan struct{} // capacity 1: somebody asks for an explanation
@@ -121,7 +123,8 @@ func New(o Options) (*Service, error) {
 	s.state.set(stateConnecting, "")
 	s.controls.changing = make(chan struct{}, 1)
 	s.underFile(o.Config)
-	s.reloads.loaded(o.Now())
+	s.reloads.loaded(o.Now(), o.Config)
+	s.observe.configWarnings(s.reloads.warnings())
 	s.loop.post(0, coordinator.PolicyChanged{Policy: o.Config.Policy()})
 	return s, nil
 }
@@ -194,12 +197,14 @@ func (s *Service) Reload(c *config.Config, err error) {
 		old, c, err = s.adopt(c)
 	}
 	if err != nil {
-		s.reloads.failed(err)
+		text := config.Brief(err)
+		s.reloads.failed(text)
 		s.metrics.reloadOK.Set(0)
-		s.log.Error().Err(err).Msg("the configuration file is broken; the configuration before it stays in force")
+		s.log.Error().Str("error", text).Str("version", s.config.Load().FileVersion()).
+			Msg("the configuration file is broken; the configuration before it stays in force")
 		return
 	}
-	s.reloads.loaded(now)
+	s.reloads.loaded(now, c)
 	s.metrics.reloadOK.Set(1)
 	if old.Policy().Version == c.Policy().Version {
 		s.log.Info().Str("version", c.FileVersion()).Msg("configuration read again: nothing has changed")
@@ -212,6 +217,7 @@ func (s *Service) Reload(c *config.Config, err error) {
 		s.log.Warn().Int("agents_removed", agents).Int("routes_removed", routes).
 			Msg("the new configuration lacks what the one before had; was the file complete? (write it beside and rename it)")
 	}
+	s.filesChanged()
 	s.declareNewQueues(old, c)
 	other := !reflect.DeepEqual(old.Policy().Quotas, c.Policy().Quotas)
 	s.loop.enqueue(envelope{call: func(now time.Time) { // of then: somebody may change the quotas meanwhile
@@ -222,6 +228,7 @@ func (s *Service) Reload(c *config.Config, err error) {
 	}})
 	s.log.Info().Str("version", c.FileVersion()).Int("agents", len(c.Policy().Agents)).
 		Str("strategy", c.Policy().Strategy).Msg("new configuration in force")
+	s.observe.configWarnings(s.reloads.warnings())
 }
 
 // fromNextStart names the keys that a process takes from the configuration that it was started with, as

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -75,10 +76,36 @@ func (s *Service) checkBroker() httpapi.Check {
 func (s *Service) checkConfig() httpapi.Check {
 	_, problem := s.reloads.read()
 	if problem != "" {
-		return httpapi.Check{Status: httpapi.Degraded, Detail: "the file on disk is broken, the configuration before it is in force: " + problem}
+		return httpapi.Check{Status: httpapi.Degraded, Detail: "the file on disk is broken, the configuration before it, version " + s.config.Load().FileVersion() + ", is in force: " + problem}
 	}
-	return httpapi.Check{Status: httpapi.Healthy, Detail: "version " + s.config.Load().FileVersion()}
+	c := httpapi.Check{Status: httpapi.Healthy, Detail: "version " + s.config.Load().FileVersion()}
+	var failing []string
+	for _, w := range s.reloads.warnings() {
+		if w.Fails {
+			failing = append(failing, w.Text)
+		}
+	}
+	if leader, standby := s.leader(); standby {
+		if other := s.otherFiles(leader); other != "" {
+			failing = append([]string{other}, failing...)
+		}
+	}
+	if len(failing) > 0 {
+		c.Status = httpapi.Degraded
+		if more := len(failing) - warningsInHealth; more > 0 {
+			failing = append(failing[:warningsInHealth], fmt.Sprintf("and %d more; taskbus check %s", more, s.options.ConfigPath))
+		}
+		c.Detail += "; " + strings.Join(failing, "; ")
+	}
+	return c
 }
+
+// warningsInHealth is how many warnings of the configuration /health has in words, warningsLogged how
+// many are logged when it comes in force.
+const (
+	warningsInHealth = 3
+	warningsLogged   = 20
+)
 
 // Ready tells whether tasks are being taken.
 func (s *Service) Ready(context.Context) httpapi.Readiness {

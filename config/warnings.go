@@ -1,0 +1,150 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// Warning is something that is allowed in the files and probably not meant.
+type Warning struct {
+	Text string
+	// Fails: tasks fail because of it, agents are lost, or something is not done that the file asks
+	// for. The others are advice: what they say may be meant.
+	Fails bool
+}
+
+// Warnings are what is allowed in agents.yaml and probably not meant, in a stable order. It looks at
+// every agent for every route.
+func (c *Config) Warnings() []Warning {
+	p := &c.policy
+	var found []Warning
+	add := func(fails bool) func(format string, args ...any) {
+		return func(format string, args ...any) { found = append(found, Warning{fmt.Sprintf(format, args...), fails}) }
+	}
+	fails, advice := add(true), add(false)
+
+	for _, note := range c.Notes() {
+		advice("%s", note)
+	}
+	if len(p.Agents) == 0 && p.Discovery == nil {
+		advice("no agents: every task will fail with no_eligible_agents")
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Routes)) {
+		route := p.Routes[name]
+		if !served(p, route.Required) && (len(p.Agents) > 0 || p.Discovery != nil) {
+			fails("nobody can serve %s: no agent has all of %s; its tasks will fail with no_eligible_agents", name, strings.Join(route.Required, ", "))
+		}
+		for _, id := range route.Preferred {
+			if i, listed := slices.BinarySearchFunc(p.Agents, id, func(g coordinator.AgentSpec, id coordinator.AgentID) int { return cmp.Compare(g.ID, id) }); listed {
+				if lacking := Lacking(&p.Agents[i], route.Required); len(lacking) > 0 {
+					fails("%s prefers %s, which lacks %s and will never get it", name, id, strings.Join(lacking, ", "))
+				}
+			}
+		}
+	}
+	for i := range p.Agents {
+		g := &p.Agents[i]
+		// One lost heartbeat must not take an agent out of service.
+		if p.Settings.StaleAfter < 2*g.HealthCheckInterval {
+			fails("%s reports every %.0f s but counts as offline after %.0f s of silence: one late heartbeat is enough; set stale_agent_threshold_seconds to at least %d",
+				g.ID, g.HealthCheckInterval.Seconds(), p.Settings.StaleAfter.Seconds(), 2*g.HealthCheckInterval/time.Second)
+		}
+		if len(p.Routes) > 0 && !useful(g, p.Routes) {
+			advice("%s can serve none of the routes; it gets only tasks that bring required_capabilities of their own", g.ID)
+		}
+	}
+	if s := p.Settings; s.AssignmentTimeout > 0 && 3*s.PriorityAgeing > s.AssignmentTimeout {
+		fails("a low task gives way to critical ones for %.0f s (3 × priority_ageing_seconds) but fails after %.0f s: set priority_ageing_seconds to at most a third of assignment_timeout_seconds",
+			3*s.PriorityAgeing.Seconds(), s.AssignmentTimeout.Seconds())
+	}
+	for i := range p.Strategies {
+		// An auction takes at most half of the time that is left (see the engine).
+		name, m, wait := p.Strategies[i].Name, p.Strategies[i].Market, p.Settings.AssignmentTimeout
+		switch {
+		case m == nil:
+		case wait == 0:
+			fails("%s will hold no auctions: with assignment_timeout_seconds: 0 no task waits for bids", name)
+		case 2*m.Floor > wait:
+			fails("%s will hold no auctions: min_bid_window_ms is %d, more than half of the %.0f s that a task may wait (assignment_timeout_seconds); set it to at most %d",
+				name, m.Floor.Milliseconds(), wait.Seconds(), (wait / 2).Milliseconds())
+		case 2*m.Ceiling > wait:
+			fails("%s may have to cut auctions short: bid_window_ms is %d, more than half of the %.0f s that a task may wait (assignment_timeout_seconds); set it to at most %d",
+				name, m.Ceiling.Milliseconds(), wait.Seconds(), (wait / 2).Milliseconds())
+		}
+	}
+	if p.Discovery != nil && c.Auth != AuthStrict {
+		advice("discovery is enabled without agents.auth: strict: whoever may publish a status can join under any id that is admitted, and gets tasks")
+	}
+	if len(p.Routes) == 0 && len(p.Agents) > 0 {
+		advice("no task_routing: a task without required_capabilities will fail with unknown_task_type")
+	}
+	return found
+}
+
+// QuotaWarnings are what is allowed in quotas.yaml and probably not meant; q is nil where there is none.
+func QuotaWarnings(q *coordinator.Quotas) []Warning {
+	if q == nil || len(q.Prices) > 0 {
+		return nil
+	}
+	for i := range q.Nodes {
+		if n := &q.Nodes[i]; n.Budgets[coordinator.DimCost] != nil || n.Rates[coordinator.DimCost] != nil {
+			return []Warning{{Text: "cost_usd is limited, and there are no prices: only the cost that tasks and results state themselves counts"}}
+		}
+	}
+	return nil
+}
+
+// Lacking lists the capabilities of required that the agent does not have.
+func Lacking(g *coordinator.AgentSpec, required []string) []string {
+	var lacking []string
+	for _, capability := range required {
+		if _, has := slices.BinarySearch(g.Capabilities, capability); !has {
+			lacking = append(lacking, capability)
+		}
+	}
+	return lacking
+}
+
+// served reports whether an agent that is listed, or one that may join by discovery, has all of the
+// capabilities.
+func served(p *coordinator.Policy, required []string) bool {
+	if g := p.Discovery; g != nil && len(Lacking(&coordinator.AgentSpec{Capabilities: g.Capabilities}, required)) == 0 {
+		return true
+	}
+	for i := range p.Agents {
+		if len(Lacking(&p.Agents[i], required)) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func useful(g *coordinator.AgentSpec, routes map[string]coordinator.Route) bool {
+	for _, r := range routes {
+		if len(Lacking(g, r.Required)) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// checkServed refuses routes that no agent can serve, where global_settings.refuse_unserved asks for
+// that. p is the whole file.
+func (d *decoder) checkServed(p place, c *Config) {
+	routing := child(p, "task_routing", p)
+	if !c.RefuseUnserved || len(d.faults) > 0 { // other faults may be why
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.policy.Routes)) {
+		if required := c.policy.Routes[name].Required; !served(&c.policy, required) {
+			d.fault(child(routing, name, routing), "no agent has all of %s, and global_settings.refuse_unserved is true; correct the capabilities here or under agents, or list an agent that has them",
+				clip(strings.Join(required, ", ")))
+		}
+	}
+}
