@@ -86,15 +86,17 @@ type Swarm struct {
 	AverageLoad        float64 `json:"average_load"`
 	// AverageLatencyMS is over those whose tasks' durations are known.
 	AverageLatencyMS float64 `json:"average_latency_ms"`
-	// Bottlenecks are at most 10, worst first: by drain time, load and id.
+	// Bottlenecks are at most 10, worst first: those that fail, then by drain time, load and id.
 	Bottlenecks []Bottleneck `json:"bottlenecks"`
 }
 
-// Bottleneck is an agent that others wait for.
+// Bottleneck is an agent online that others wait for.
 type Bottleneck struct {
 	ID string `json:"agent_id"`
-	// Why lists what holds of it: full (no free slot), overloaded (its health is
-	// OVERLOADED), slow (its drain time is above twice the mean).
+	// Why lists what holds of it: ejected (from a capability), failing (of its own outcomes
+	// most are failures), full (no free slot while tasks wait, and no agent fails), overloaded
+	// (its health is OVERLOADED), slow (its drain time is a second or more, and above twice the
+	// mean of the agents that do not fail).
 	Why          []string `json:"why"`
 	DrainSeconds float64  `json:"drain_time_seconds"`
 	Load         float64  `json:"load"`

@@ -115,7 +115,6 @@ func agentInfo(a *coordinator.AgentSnapshot) httpapi.AgentInfo {
 func swarm(snap *coordinator.Snapshot) httpapi.Swarm {
 	w := httpapi.Swarm{Total: len(snap.Agents)}
 	var load, success, latency mean
-	var drain mean
 	for i := range snap.Agents {
 		a := &snap.Agents[i]
 		switch {
@@ -130,32 +129,66 @@ func swarm(snap *coordinator.Snapshot) httpapi.Swarm {
 		w.InFlight += a.InFlight
 		load.add(finite(a.Load))
 		success.add(finite(a.Success))
-		drain.add(a.Capacity.Drain.Seconds())
 		if a.Duration > 0 {
 			latency.add(milliseconds(a.Duration))
 		}
 	}
 	w.AverageLoad, w.AverageSuccessRate, w.AverageLatencyMS = load.value(), success.value(), latency.value()
-	w.Bottlenecks = bottlenecks(snap, drain.value())
+	w.Bottlenecks = bottlenecks(snap)
 	return w
 }
 
-// bottlenecks are the agents online that others wait for, the worst first.
-func bottlenecks(snap *coordinator.Snapshot, meanDrain float64) []httpapi.Bottleneck {
+// leastOutcomes is how many outcomes of its own an agent must have before it is called failing: one
+// that has just come is judged by what is known of others.
+const leastOutcomes = 5
+
+// fails reports whether an agent does not do what it is given: its tasks fail, or it gets no work for
+// a capability because they did.
+func fails(a *coordinator.AgentSnapshot) (why []string) {
+	if len(a.EjectedFrom) > 0 {
+		why = append(why, "ejected")
+	}
+	if a.Outcomes >= leastOutcomes && finite(a.Success) < 0.5 {
+		why = append(why, "failing")
+	}
+	return why
+}
+
+// bottlenecks are the agents online that others wait for, the worst first: those that fail, then those
+// that are behind. An agent is not behind because it has its hands full with what the failing ones
+// leave undone, nor while nothing waits; and its drain time is compared with those of agents that work,
+// as one that fails everything at once has none.
+func bottlenecks(snap *coordinator.Snapshot) []httpapi.Bottleneck {
+	waiting, failing := 0, 0
+	for _, n := range snap.Pending {
+		waiting += n
+	}
+	var drain mean
+	for i := range snap.Agents {
+		switch a := &snap.Agents[i]; {
+		case a.State != coordinator.AgentOnline:
+		case len(fails(a)) > 0:
+			failing++
+		default:
+			drain.add(a.Capacity.Drain.Seconds())
+		}
+	}
 	var found []httpapi.Bottleneck
+	failed := make(map[string]bool)
 	for i := range snap.Agents {
 		a := &snap.Agents[i]
 		if a.State != coordinator.AgentOnline {
 			continue
 		}
-		b := httpapi.Bottleneck{ID: string(a.Spec.ID), DrainSeconds: a.Capacity.Drain.Seconds(), Load: finite(a.Load)}
-		if a.Free <= 0 {
+		b := httpapi.Bottleneck{ID: string(a.Spec.ID), Why: fails(a), DrainSeconds: a.Capacity.Drain.Seconds(), Load: finite(a.Load)}
+		failed[b.ID] = len(b.Why) > 0
+		if a.Free <= 0 && waiting > 0 && (failing == 0 || failed[b.ID]) {
 			b.Why = append(b.Why, "full")
 		}
 		if a.Capacity.Health == coordinator.OverloadedHealth {
 			b.Why = append(b.Why, "overloaded")
 		}
-		if b.DrainSeconds > 2*meanDrain && b.DrainSeconds >= leastSlow {
+		if b.DrainSeconds > 2*drain.value() && b.DrainSeconds >= leastSlow {
 			b.Why = append(b.Why, "slow")
 		}
 		if len(b.Why) > 0 {
@@ -163,6 +196,12 @@ func bottlenecks(snap *coordinator.Snapshot, meanDrain float64) []httpapi.Bottle
 		}
 	}
 	slices.SortFunc(found, func(a, b httpapi.Bottleneck) int {
+		if failed[a.ID] != failed[b.ID] {
+			if failed[a.ID] {
+				return -1
+			}
+			return 1
+		}
 		return cmp.Or(cmp.Compare(b.DrainSeconds, a.DrainSeconds), cmp.Compare(b.Load, a.Load), cmp.Compare(a.ID, b.ID))
 	})
 	return found[:min(len(found), maxBottlenecks)]

@@ -124,7 +124,8 @@ func TestBottlenecks(t *testing.T) {
 	}
 	agents[3].Capacity.Drain = 0
 	var got []string
-	for _, b := range swarm(&coordinator.Snapshot{Agents: agents}).Bottlenecks {
+	waiting := [4]int{1: 3}
+	for _, b := range swarm(&coordinator.Snapshot{Agents: agents, Pending: waiting}).Bottlenecks {
 		got = append(got, b.ID+" "+strings.Join(b.Why, "+"))
 	}
 	if want := []string{"c-slow overloaded+slow", "b-full full", "d-full full"}; !slices.Equal(got, want) {
@@ -135,13 +136,47 @@ func TestBottlenecks(t *testing.T) {
 	for i := range 30 {
 		agents = append(agents, member(coordinator.AgentID(fmt.Sprintf("a%02d", i)), 1, 0, full, working(1, float64(i%2), 1, 0)))
 	}
-	found := swarm(&coordinator.Snapshot{Agents: agents}).Bottlenecks
+	found := swarm(&coordinator.Snapshot{Agents: agents, Pending: waiting}).Bottlenecks
 	if len(found) != 10 || found[0].ID != "a01" || found[9].ID != "a19" {
 		t.Errorf("%+v", found)
 	}
 	// One agent alone is not slower than the mean of itself.
 	if b := swarm(&coordinator.Snapshot{Agents: []coordinator.AgentSnapshot{member("a1", 1, 20)}}).Bottlenecks; len(b) != 0 {
 		t.Errorf("%+v", b)
+	}
+}
+
+// Where others fail, an agent that works is no bottleneck, however much it has to do.
+func TestBottlenecksAreNotTheInnocent(t *testing.T) {
+	full := func(a *coordinator.AgentSnapshot) { a.Free = 0 }
+	failing := func(a *coordinator.AgentSnapshot) { a.Success, a.Outcomes = 0.2, 30 }
+	var agents []coordinator.AgentSnapshot
+	for i := range 19 {
+		agents = append(agents, member(coordinator.AgentID(fmt.Sprintf("bad-%02d", i)), 1, 0, failing))
+	}
+	agents[18].EjectedFrom = []string{"go"}
+	// It alone has work left, 20 s of it: the mean of all twenty would be 20/20 = 1 s.
+	agents = append(agents, member("good", 1, 20, full))
+	names := func(waiting int, agents ...coordinator.AgentSnapshot) (got []string) {
+		for _, b := range swarm(&coordinator.Snapshot{Agents: agents, Pending: [4]int{1: waiting}}).Bottlenecks {
+			got = append(got, b.ID+" "+strings.Join(b.Why, "+"))
+		}
+		return got
+	}
+	if got := names(100, agents...); len(got) != maxBottlenecks || slices.ContainsFunc(got, func(b string) bool { return strings.HasPrefix(b, "good") }) {
+		t.Errorf("%v, want ten of those that fail", got)
+	}
+	if got := names(100, agents[18:]...); !slices.Equal(got, []string{"bad-18 ejected+failing"}) {
+		t.Errorf("%v", got)
+	}
+	// Few outcomes are those of others: what is assumed of one that has just come.
+	agents[0].Outcomes = 2
+	if got := names(100, agents[0]); got != nil {
+		t.Errorf("%v after two outcomes", got)
+	}
+	// An agent whose slots are all taken has no more to do than it can, while nothing waits.
+	if got := names(0, agents[19]); got != nil {
+		t.Errorf("%v where nothing waits", got)
 	}
 }
 
