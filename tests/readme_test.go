@@ -132,7 +132,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 
 func TestRunbooksExist(t *testing.T) {
 	known := anchors(projectFile(t, "docs/operations.md"))
-	urls := regexp.MustCompile(`runbook_url: docs/operations\.md#(\S+)`).FindAllStringSubmatch(projectFile(t, "deploy/prometheus/alerts.yaml"), -1)
+	urls := regexp.MustCompile(`runbook_url: https://taskbus\.example/docs/operations\.md#(\S+)`).FindAllStringSubmatch(projectFile(t, "deploy/prometheus/alerts.yaml"), -1)
 	if len(urls) == 0 {
 		t.Fatal("deploy/prometheus/alerts.yaml names no runbook")
 	}
