@@ -6,7 +6,10 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +129,8 @@ func TestDefinitionsOnABroker(t *testing.T) {
 		})
 	}
 
+	t.Run("definitions are restored", func(t *testing.T) { restoresDefinitions(t, node, vhost) })
+
 	t.Run("taskbus-monitor reads and changes nothing", func(t *testing.T) {
 		for _, c := range []struct {
 			method, path, body string
@@ -152,6 +157,50 @@ func TestDefinitionsOnABroker(t *testing.T) {
 			}
 		}
 	})
+}
+
+// restoresDefinitions exports the definitions of a node, changes the password of a user and deletes a queue,
+// as on another broker that has users of its own, and restores them as deploy/README.md says.
+func restoresDefinitions(t *testing.T, node *brokertest.Node, vhost brokertest.Broker) {
+	const python = "/usr/bin/python3"
+	if _, err := os.Stat(python); err != nil {
+		t.Fatalf("%v (Debian: apt-get install python3)", err)
+	}
+	readme := projectFile(t, "deploy/README.md")
+	strip := regexp.MustCompile(`(?m)^python3 (-c '.*') < old\.json > without-users\.json$`).FindStringSubmatch(readme)
+	if strip == nil {
+		t.Fatal("deploy/README.md does not say how users are left out")
+	}
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	logsIn := func(password string) bool {
+		conn, err := amqp.Dial(vhost.As(t, "producer", password).URL)
+		if err != nil {
+			return false
+		}
+		return conn.CloseDeadline(time.Now().Add(10*time.Second)) == nil
+	}
+
+	node.Ctl(t, "export_definitions", file("old.json"))
+	sh := exec.CommandContext(t.Context(), "sh", "-c", python+" "+strip[1]+" < old.json > without-users.json")
+	sh.Dir = dir
+	if out, err := sh.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	node.Ctl(t, "change_password", "producer", "of-the-new-broker")
+	vhost.DeleteQueue(t, "assignment.failed")
+
+	node.Ctl(t, "import_definitions", file("without-users.json"))
+	if !logsIn("of-the-new-broker") {
+		t.Error("the password of the new broker's user is no longer what it was")
+	}
+	vhost.QueueInfo(t, "assignment.failed") // is there again
+
+	// All of it, users too: the trap that the page warns of.
+	node.Ctl(t, "import_definitions", file("old.json"))
+	if logsIn("of-the-new-broker") || !logsIn("producer-change-me") {
+		t.Error("importing everything leaves passwords alone: the page is wrong about that")
+	}
 }
 
 // worksAsA1 has the SDK do what it does for a living: hear of a task, report how it
