@@ -53,6 +53,8 @@ type Assigned struct {
 	Probe      bool
 	// Batch that it is dispatched with; empty: alone.
 	Batch string
+	// Service is the model that the agent was told to use; zero: the task names no alternatives.
+	Service Service
 	// MaybeDuplicate: an earlier copy may have reached an agent. OwnMessage: the
 	// delivery behind it is its producer's message, not a dispatch that came back.
 	MaybeDuplicate, OwnMessage bool

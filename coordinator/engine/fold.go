@@ -125,7 +125,7 @@ func (e *Engine) foldAssigned(r *coordinator.Assigned) {
 		rank: rankOf(r.Task, e.policy.Settings), arrival: e.arrivals, index: -1,
 		lease: lease{
 			dispatchID: coordinator.DispatchID(r.Task, r.Attempt), place: -1, settled: r.At, unanswered: true,
-			generation: r.Generation, probe: r.Probe, batch: r.Batch,
+			generation: r.Generation, probe: r.Probe, batch: r.Batch, service: r.Service,
 			timeout: r.Timeout, deadline: r.At.Add(r.Timeout + leaseMargin), runsFrom: r.At,
 		},
 	}

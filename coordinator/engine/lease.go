@@ -29,11 +29,12 @@ type lease struct {
 	// by which a half-open one tries the agent.
 	generation uint64
 	probe      bool
-	apart      bool          // it has its agent to itself
-	batch      string        // the batch that it is dispatched with; empty: alone
-	timeout    time.Duration // how long the agent may work on it
-	deadline   time.Time     // when its result is overdue; zero until it is confirmed
-	runsFrom   time.Time     // when that time began to run
+	apart      bool                // it has its agent to itself
+	batch      string              // the batch that it is dispatched with; empty: alone
+	service    coordinator.Service // the model that its agent is told to use; zero: the task names no alternatives
+	timeout    time.Duration       // how long the agent may work on it
+	deadline   time.Time           // when its result is overdue; zero until it is confirmed
+	runsFrom   time.Time           // when that time began to run
 }
 
 // leaseMargin is how much longer than the agent may work we wait for its result:

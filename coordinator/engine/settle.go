@@ -13,7 +13,7 @@ func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.D
 	if c := t.needs.class; c != nil {
 		c.served = now
 	}
-	t.lease = lease{dispatchID: coordinator.DispatchID(t.task, t.attempt), timeout: t.task.Timeout}
+	t.lease = lease{dispatchID: coordinator.DispatchID(t.task, t.attempt), timeout: t.task.Timeout, service: e.serviceOf(t)}
 	if t.timeout <= 0 {
 		t.timeout = a.spec.Timeout
 	}
@@ -30,7 +30,7 @@ func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.D
 		Handle: t.handle, Task: t.task, Agent: a.spec.ID, Queue: a.spec.Queue,
 		DispatchID: t.dispatchID, Attempt: t.attempt, Tried: t.tried, Failed: t.failed, Suspected: t.suspected,
 		AcceptTimeout: a.spec.AcceptTimeout, Timeout: t.timeout, At: now,
-		MaybeDuplicate: t.maybeDuplicate, Again: t.resumed, Service: e.serviceOf(t), Decision: &made.decision.Decision,
+		MaybeDuplicate: t.maybeDuplicate, Again: t.resumed, Service: t.service, Decision: &made.decision.Decision,
 	}
 	made.Decision.Models = t.modelsOf()
 	e.share(t, &made.Dispatch)

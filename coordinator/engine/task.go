@@ -213,7 +213,7 @@ func (e *Engine) resume(now time.Time, t, before *openTask) {
 	t.quota, before.quota = before.quota, nil      // it is the same dispatch
 	e.retire(before)
 	e.discharge(before) // dispatch counts it again
-	t.resumed = true
+	t.resumed, t.service = true, before.service
 	e.dispatch(now, t, a, e.noChoice(t.needs.strategy.Name, a))
 	if t.begun = before.begun; t.begun {
 		t.listed = before.listed

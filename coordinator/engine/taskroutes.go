@@ -96,12 +96,15 @@ func (h *quotaHold) take(x *taskChoice) {
 	h.charge, h.usual, h.models = x.charge, x.usual, x.models
 }
 
-// serviceOf is the model that an agent is told to use for the task; empty: the task has no choice.
-// Without quotas there is nothing to choose by, and it is the first.
+// serviceOf is the model that an agent is told to use for the task; zero: the task names no alternatives.
+// A dispatch that is sent again names the model that it named before. Without quotas there is nothing to
+// choose by, and it is the first.
 func (e *Engine) serviceOf(t *openTask) coordinator.Service {
 	switch all := t.task.Alternatives; {
 	case len(all) == 0:
 		return coordinator.Service{}
+	case t.resumed && t.service != coordinator.Service{}:
+		return t.service
 	case t.quota == nil:
 		return all[0]
 	}

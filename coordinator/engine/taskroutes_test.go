@@ -158,6 +158,25 @@ func TestTaskChoiceSurvivesATakeOver(t *testing.T) {
 	}
 }
 
+// TestTaskIsSentOnceMoreToTheSameModel: a dispatch of which the broker has not said that it has it is sent
+// once more by the next leader, and names the model that it named, also one that has no limits and of which
+// so nothing was set aside, and although another has room by now.
+func TestTaskIsSentOnceMoreToTheSameModel(t *testing.T) {
+	r := leads(t, patient(policyOf(worker("a").slots(100)).under(t, twoBudgets)))
+	first := r.give(job("t1").of("team").tokens(900, 100).either("openai"))
+	second := job("t2").of("team").tokens(200, 100).either("openai/big", "free/small") // 1,000 of 1,000; without a limit
+	want(t, r.assign(second), "dispatch t2.1 a")
+	r.sentTo("free", "small")
+	r.tell(says("a", "t1").of(first.DispatchID).used(100, 0)) // 100 of 1,000
+	for how, heir := range heirs(r) {
+		want(t, heir.assign(second), "dispatch t2.1 a again?")
+		if heir.sentTo("free", "small"); t.Failed() {
+			t.Fatal(how)
+		}
+		heir.holds("openai", totalTokens, 100, 0)
+	}
+}
+
 // Without quotas there is nothing to choose by: the first is named.
 func TestTaskWithoutQuotasGoesToTheFirst(t *testing.T) {
 	r := ready(t, policyOf(worker("a").slots(1)))

@@ -39,7 +39,7 @@ func goldenRecords() []coordinator.Record {
 		&coordinator.Assigned{Task: goldenTask(), Agent: b, Attempt: 3, Strategy: "round_robin", Eligible: 2, Fleet: 4,
 			At: goldenAt.Add(-time.Millisecond), Timeout: 5 * time.Minute, Tried: []coordinator.AgentID{a, b}, Failed: []coordinator.AgentID{a},
 			Untouched: []coordinator.AgentID{b}, Suspected: []coordinator.AgentID{b}, Blamed: []coordinator.AgentID{a}, Taught: []coordinator.AgentID{a, b},
-			Generation: 300, Probe: true, Batch: "batch-1", MaybeDuplicate: true, OwnMessage: true},
+			Generation: 300, Probe: true, Batch: "batch-1", Service: coordinator.Service{Provider: "openai", Model: "m-1"}, MaybeDuplicate: true, OwnMessage: true},
 		&coordinator.Settled{Key: key, Attempt: 3, At: goldenAt, Nowhere: true},
 		&coordinator.LeaseChanged{Key: key, Attempt: 3, Withdrawn: true, Reason: "no longer wanted", Returning: true, Begun: true},
 		&coordinator.Remembered{Key: key, ID: "task-1", Content: 7, Fate: coordinator.FateGaveUp, Seen: goldenAt.Add(-time.Hour),

@@ -16,6 +16,7 @@ const (
 	assignedMaybeDuplicate
 	assignedOwnMessage
 	assignedSuspected
+	assignedService
 )
 
 func (c *coder) assigned(r *coordinator.Assigned) {
@@ -29,7 +30,8 @@ func (c *coder) assigned(r *coordinator.Assigned) {
 		on(r.Batch != "", assignedBatch) |
 		on(r.MaybeDuplicate, assignedMaybeDuplicate) |
 		on(r.OwnMessage, assignedOwnMessage) |
-		on(len(r.Suspected) > 0, assignedSuspected))
+		on(len(r.Suspected) > 0, assignedSuspected) |
+		on(r.Service != coordinator.Service{}, assignedService))
 	c.taskPart(&r.Task)
 	name(c, &r.Agent)
 	integer(c, &r.Attempt)
@@ -64,6 +66,10 @@ func (c *coder) assigned(r *coordinator.Assigned) {
 	c.flag(&r.OwnMessage, m&assignedOwnMessage != 0)
 	if m&assignedSuspected != 0 {
 		names(c, &r.Suspected)
+	}
+	if m&assignedService != 0 {
+		name(c, &r.Service.Provider)
+		name(c, &r.Service.Model)
 	}
 }
 
