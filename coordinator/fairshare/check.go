@@ -240,7 +240,7 @@ func (l *Ledger) checkRate(v *Verdict, s *shaper, d coordinator.Dimension, amoun
 		if !v.refuseBehind(at.node, behind.node, d, LimitRate, l.now+wait) {
 			break
 		}
-		if v.owns = own <= wait; !v.owns && own != forever {
+		if v.owns = own <= wait && at == behind; !v.owns && own != forever {
 			v.own = l.now + own
 		}
 	}

@@ -117,7 +117,9 @@ func (s *shaper) check(now, cost int64) (by *shaper, retry, own int64, at, behin
 		return nil, wait, forever, s, s
 	}
 	// Beyond its own it takes of its parent what nobody else is assured of; a parent that
-	// has not enough asks its own.
+	// has not enough asks its own. It waits for these also where its own is back before: what
+	// is given back there may serve it sooner.
+	soonest := forever
 	for x := s; !x.hard; x = x.up {
 		up := x.up
 		keep := max(0, up.burst-max(x.burst, cost)) + x.level(now)
@@ -126,12 +128,12 @@ func (s *shaper) check(now, cost int64) (by *shaper, retry, own int64, at, behin
 			if ok {
 				return up, 0, forever, nil, nil
 			}
-			if after < wait {
-				wait, behind = after, up
+			if after < soonest {
+				soonest, behind = after, up
 			}
 		}
 	}
-	return nil, wait, own, s, behind
+	return nil, min(wait, soonest), own, s, behind
 }
 
 // ownAfter is when what is assured to it serves the cost; forever: never.
