@@ -150,7 +150,7 @@ func undecodable(err error) *Refusal {
 // members are the parts of a body that matter before it is decoded, each with
 // its quotes or brackets; nil when absent or not a field of the schema.
 type members struct {
-	messageType, taskID, auctionID, agentID, traceID, replyTo, payload []byte
+	messageType, taskID, taskType, priority, auctionID, agentID, traceID, replyTo, payload []byte
 	// path of the member that was being read.
 	path string
 }
@@ -204,6 +204,10 @@ func (s *scanner) members(known []string) (m members) {
 			m.messageType = raw
 		case "task_id":
 			m.taskID = raw
+		case "task_type":
+			m.taskType = raw
+		case "priority":
+			m.priority = raw
 		case "auction_id":
 			m.auctionID = raw
 		case "agent_id":
@@ -228,6 +232,10 @@ func (m *members) ambiguous(name string) {
 		m.messageType = nil
 	case "task_id":
 		m.taskID = nil
+	case "task_type":
+		m.taskType = nil
+	case "priority":
+		m.priority = nil
 	case "auction_id":
 		m.auctionID = nil
 	case "agent_id":

@@ -40,6 +40,14 @@ func EncodeTaskHeader(t *coordinator.Task) string {
 	dst = strconv.AppendInt(appendName(dst, "accepted_at"), t.AcceptedAt.UnixMicro(), 10)
 	dst = append(appendName(dst, "content_hash"), '"')
 	dst = append(appendHex(dst, t.ContentHash), '"')
+	dst = appendTaskOptions(dst, t)
+	dst = appendOptional(dst, "reply_to", t.ReplyTo)
+	return string(append(dst, '}'))
+}
+
+// appendTaskOptions appends the fields that a task.assign and the header of its dispatch have in common, as
+// taskOptions reads them.
+func appendTaskOptions(dst []byte, t *coordinator.Task) []byte {
 	if t.Timeout > 0 {
 		dst = appendSeconds(dst, "timeout_seconds", t.Timeout)
 	}
@@ -56,9 +64,7 @@ func EncodeTaskHeader(t *coordinator.Task) string {
 	if t.NoBorrowing {
 		dst = append(appendName(dst, "allow_borrowing"), "false"...)
 	}
-	dst = appendLabels(dst, t.Labels)
-	dst = appendOptional(dst, "reply_to", t.ReplyTo)
-	return string(append(dst, '}'))
+	return appendLabels(dst, t.Labels)
 }
 
 // leastAmount is the smallest amount that is rendered. What is less is nothing,

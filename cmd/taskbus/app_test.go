@@ -224,6 +224,22 @@ func (s fixedSource) ControlQuota(_ context.Context, q httpapi.QuotaChange) (htt
 	return changed, err
 }
 
+func (fixedSource) DeadLetters(context.Context, httpapi.DeadFilter) (httpapi.DeadList, error) {
+	return httpapi.DeadList{}, nil
+}
+
+func (fixedSource) DeadLetter(context.Context, string, bool) (httpapi.DeadMessage, bool, error) {
+	return httpapi.DeadMessage{}, false, nil
+}
+
+func (fixedSource) ResendDead(context.Context, []string) (httpapi.DeadDone, error) {
+	return httpapi.DeadDone{}, nil
+}
+
+func (fixedSource) DropDead(context.Context, []string) (httpapi.DeadDone, error) {
+	return httpapi.DeadDone{}, nil
+}
+
 func (s fixedSource) UncontrolQuota(_ context.Context, id string) (httpapi.QuotaChanged, error) {
 	for _, c := range s.controls.Controls {
 		if c.ID == id {

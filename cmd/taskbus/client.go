@@ -33,7 +33,7 @@ const (
 type client struct {
 	base string
 	http *http.Client
-	// token goes with changes only; empty when there is none.
+	// token of the client of those who change something; empty for all others.
 	token config.Secret
 }
 
@@ -115,6 +115,7 @@ func (c *client) get(ctx context.Context, path string, v any, further ...int) er
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.asking(), err)
 	}
+	c.authorise(request)
 	return c.do(request, v, further...)
 }
 
@@ -129,10 +130,15 @@ func (c *client) change(ctx context.Context, method, path string, body, v any) e
 		return fmt.Errorf("%s: %w", c.asking(), err)
 	}
 	request.Header.Set("Content-Type", "application/json")
+	c.authorise(request)
+	return c.do(request, v)
+}
+
+// authorise adds the admin token, if this client has one.
+func (c *client) authorise(request *http.Request) {
 	if token := c.token.Reveal(); token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	return c.do(request, v)
 }
 
 func (c *client) asking() string { return "ask the coordinator at " + c.base }

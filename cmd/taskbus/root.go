@@ -88,6 +88,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.submitCommand(),
 		a.agentsCommand(),
 		a.tasksCommand(),
+		a.deadCommand(),
 		a.explainCommand(),
 		a.whatIfCommand(),
 		a.capabilitiesCommand(),

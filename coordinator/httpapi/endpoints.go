@@ -83,6 +83,19 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 			path: "/whatif", about: "POST a task.assign: how it would be decided now; nothing is assigned or kept",
 			method: http.MethodPost, change: http.HandlerFunc(a.whatIf),
 		},
+		{
+			path: "/dead", about: "* what is in task.dead: ?reason=CODE&type=TYPE&id=TASK&limit=1…1000",
+			read: a.permitted(a.dead),
+		},
+		{path: "/dead/{id}", about: "* one message of it, by its key: ?payload=true shows all of it", read: a.permitted(a.deadOne)},
+		{
+			path: "/dead/resend", about: `* POST publishes messages of task.dead anew: {"keys": ["3f2a09c1d4e5b678"]}`,
+			method: http.MethodPost, change: a.admin(a.byLeader(a.deadOrder(Source.ResendDead))),
+		},
+		{
+			path: "/dead/drop", about: "* POST takes them out of it for good: likewise",
+			method: http.MethodPost, change: a.admin(a.byLeader(a.deadOrder(Source.DropDead))),
+		},
 		read("/capabilities", "demand, supply and bus factor of every capability", g.reads.few(a.capabilities)),
 		asked("/v1/quota", "all LLM quotas: limits, what is used, borrowed and lent; who waits: ?limit=1…100000&after=", a.quotas),
 		read("/v1/quota/nodes/{id...}", "one node of the quota trees, such as pool/team-a", a.quotaNode()),

@@ -55,6 +55,33 @@ type fakeSource struct {
 	changed      QuotaChanged
 	quotaChange  QuotaChange
 	quotaEntry   QuotaEntry
+
+	dead      DeadList
+	deadAsked DeadFilter
+	deadDone  DeadDone
+}
+
+func (f *fakeSource) DeadLetters(ctx context.Context, filter DeadFilter) (DeadList, error) {
+	f.deadAsked = filter
+	return f.dead, f.change(ctx, "dead")
+}
+
+func (f *fakeSource) DeadLetter(ctx context.Context, key string, body bool) (DeadMessage, bool, error) {
+	err := f.change(ctx, fmt.Sprintf("dead %s %t", key, body))
+	for _, m := range f.dead.Messages {
+		if m.Key == key {
+			return m, true, err
+		}
+	}
+	return DeadMessage{}, false, err
+}
+
+func (f *fakeSource) ResendDead(ctx context.Context, keys []string) (DeadDone, error) {
+	return f.deadDone, f.change(ctx, "resend "+strings.Join(keys, " "))
+}
+
+func (f *fakeSource) DropDead(ctx context.Context, keys []string) (DeadDone, error) {
+	return f.deadDone, f.change(ctx, "drop "+strings.Join(keys, " "))
 }
 
 func (f *fakeSource) QuotaControls(ctx context.Context) (QuotaControls, error) {

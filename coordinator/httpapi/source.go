@@ -70,6 +70,14 @@ type Source interface {
 	// Cancel withdraws a task, whatever its state, and waits a moment for an agent
 	// that has it to report what became of it. An error means that nothing was done.
 	Cancel(ctx context.Context, id, reason string) (Cancellation, error)
+	// DeadLetters lists what is in task.dead; DeadLetter gives one message, with its body if that is asked
+	// for; false when it is not there. Both take the messages in hand for a moment and give them back.
+	DeadLetters(ctx context.Context, filter DeadFilter) (DeadList, error)
+	DeadLetter(ctx context.Context, key string, body bool) (DeadMessage, bool, error)
+	// ResendDead publishes messages of task.dead anew and takes them out of it once the broker has confirmed
+	// that; DropDead takes them out. After an error some may have been done; it may be tried again.
+	ResendDead(ctx context.Context, keys []string) (DeadDone, error)
+	DropDead(ctx context.Context, keys []string) (DeadDone, error)
 	// Order cordons, drains or uncordons an agent and returns it as it then is;
 	// ErrNoAgent when it is not known. Any other error means that nothing was done.
 	Order(ctx context.Context, agent string, order coordinator.Order) (Agent, error)

@@ -50,6 +50,7 @@
 //	outbox.go    effects in, publications out; publish.go: how each is published
 //	ends.go      task.completed on its way
 //	park.go      what cannot be handled, on its way to task.dead
+//	dead.go      looking into task.dead, sending again and dropping what is there
 //	settle.go    what the broker answered
 //	survive.go   a fault of the program that one message brings out
 //	alerts.go    events about quotas, for people; overruns.go: forecasts of budgets that will not last

@@ -79,6 +79,7 @@ type Service struct {
 	// forwarding asks the leader for one that stands by.
 	forwarding *http.Client
 	judging    chan struct{} // capacity 1: somebody asks for an explanation
+	deadInHand chan struct{} // capacity 1: a request has the messages of task.dead in hand
 	relays     relayTimes
 	lately     lately
 	queues     queueNames // of agents, whether agents.yaml lists them or not
@@ -111,7 +112,7 @@ func New(o Options) (*Service, error) {
 	s := &Service{
 		options: o, log: o.Logger, now: o.Now, started: o.Now(),
 		decoder: messages.NewDecoder(set, messages.Limits{MaxBytes: o.Config.MaxMessageBytes}),
-		history: newHistory(historySize), judging: make(chan struct{}, 1), resultsNext: -1, overruns: make(overruns), calls: newCalls(), lost: newOnLoss(), forwarding: httpapi.NewPeers(o.PeerAuthorities, forwardTimeout),
+		history: newHistory(historySize), judging: make(chan struct{}, 1), deadInHand: make(chan struct{}, 1), resultsNext: -1, overruns: make(overruns), calls: newCalls(), lost: newOnLoss(), forwarding: httpapi.NewPeers(o.PeerAuthorities, forwardTimeout),
 	}
 	s.loop = newLoop(o.Now, writeDown{s})
 	s.count.recent.now = o.Now

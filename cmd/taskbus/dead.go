@@ -1,0 +1,372 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/httpapi"
+	"taskbus/messages"
+)
+
+// deadHelp ends the help of every command about task.dead.
+const deadHelp = `
+
+KEY names one message: 16 hexadecimal digits, which "taskbus dead ls" shows. A task id
+stands for all messages of that task. The commands ask the coordinator that leads; it
+takes the messages in hand for a moment and gives back what it does not act on.` + needsToken
+
+func (a *app) deadCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "dead",
+		Short: "Look at what could not be delivered, send it again, or drop it",
+		Long: `Shows and empties the queue task.dead. There RabbitMQ keeps what could not be read
+(invalid_message), tasks that failed on too many agents (poisoned), and what the broker
+gave up itself (delivery_limit and others). Nothing else ever takes it out.` + deadHelp,
+		Example: `  taskbus dead ls
+  taskbus dead show task-0042
+  taskbus dead resend --reason poisoned
+  taskbus dead drop 3f2a09c1d4e5b678`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.deadListCommand(), a.deadShowCommand(), a.deadActCommand(resendDead), a.deadActCommand(dropDead))
+	return c
+}
+
+// deadFlags select messages.
+func deadFlags(c *cobra.Command, f *httpapi.DeadFilter) {
+	c.Flags().StringVar(&f.Reason, "reason", "", "only those with this reason code, e.g. invalid_message, poisoned, delivery_limit")
+	c.Flags().StringVar(&f.Type, "type", "", "only those of this task type or message type")
+	c.Flags().StringVar(&f.ID, "id", "", "only those of this task id, message id or key")
+	completeFlag(c, "reason", cobra.FixedCompletions([]cobra.Completion{
+		coordinator.ReasonInvalidMessage.String(), coordinator.ReasonPoisoned.String(), "delivery_limit", "expired", "maxlen", "rejected",
+	}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// deadLetters asks what is in task.dead.
+func (c *client) deadLetters(ctx context.Context, f httpapi.DeadFilter) (httpapi.DeadList, error) {
+	query := url.Values{"reason": {f.Reason}, "type": {f.Type}, "id": {f.ID}, "limit": {strconv.Itoa(f.Limit)}}
+	var l httpapi.DeadList
+	err := c.get(ctx, "/dead?"+query.Encode(), &l)
+	return l, err
+}
+
+func (a *app) deadListCommand() *cobra.Command {
+	f := httpapi.DeadFilter{}
+	c := &cobra.Command{
+		Use:   "ls",
+		Short: "List what is in task.dead, and why",
+		Long: `Lists the messages of task.dead, in the order in which they lie there. Payloads are
+not shown.
+
+  KEY     names the message for show, resend and drop
+  TASK    and TYPE as far as they can be read in it
+  FROM    the queue in which it was before
+  RESEND  the queue that resend publishes it to; "-": it cannot be sent again` + deadHelp,
+		Example: `  taskbus dead ls
+  taskbus dead ls --reason poisoned --limit 200
+  taskbus dead ls --type translate -o json`,
+		Args: cobra.NoArgs,
+	}
+	base := urlFlag(c)
+	deadFlags(c, &f)
+	c.Flags().IntVar(&f.Limit, "limit", httpapi.DefaultDeadLimit, fmt.Sprintf("at most this many, 1 to %d", httpapi.MaxDeadLimit))
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if f.Limit < 1 || f.Limit > httpapi.MaxDeadLimit {
+			return usageError("--limit must be 1 to %d, not %d", httpapi.MaxDeadLimit, f.Limit)
+		}
+		client, err := a.newAdminClient(*base)
+		if err != nil {
+			return err
+		}
+		found, err := client.deadLetters(c.Context(), f)
+		if err != nil {
+			return err
+		}
+		if a.output == outputJSON {
+			return a.printJSON(found)
+		}
+		p := &page{w: a.out}
+		p.dead(found)
+		return p.err
+	}
+	return c
+}
+
+// dead prints a list.
+func (p *page) dead(l httpapi.DeadList) {
+	if l.Matched == 0 {
+		if l.Scanned == 0 {
+			p.line("nothing is in task.dead")
+		} else {
+			p.line("none of the %s in task.dead is selected", count(l.Scanned, "message"))
+		}
+		return
+	}
+	t := newTable("KEY", "REASON", "TASK", "TYPE", "FROM", "RESEND", "SIZE", "WHY")
+	for i := range l.Messages {
+		m := &l.Messages[i]
+		t.row(m.Key, m.ReasonCode, m.TaskID, m.TaskType, m.SourceQueue, m.ResendTo, m.Bytes, m.Reason)
+	}
+	p.table(t)
+	if n := l.Matched - len(l.Messages); n > 0 {
+		p.line("%d more (--limit)", n)
+	}
+	if l.More {
+		p.line("only the first %d messages of task.dead were looked at; the others show when these are gone", l.Scanned)
+	}
+}
+
+func (a *app) deadShowCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "show KEY|TASK",
+		Short: "Show one message of task.dead and why it is there",
+		Long: `Shows what is known of one message. Its body, which has the payload, is shown only with
+--payload: alone and as it is, so that it can go into a file, be corrected, and be
+published again with "taskbus submit".` + deadHelp,
+		Example: `  taskbus dead show 3f2a09c1d4e5b678
+  taskbus dead show task-0042 --payload > task.json`,
+		Args: cobra.ExactArgs(1),
+	}
+	base := urlFlag(c)
+	payload := c.Flags().Bool("payload", false, "show the whole message, which may hold what is secret")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		client, err := a.newAdminClient(*base)
+		if err != nil {
+			return err
+		}
+		key := args[0]
+		if !httpapi.ValidDeadKey(key) {
+			if key, err = a.onlyDead(c.Context(), client, key); err != nil {
+				return err
+			}
+		}
+		var m httpapi.DeadMessage
+		if err := client.get(c.Context(), "/dead/"+key+"?payload="+strconv.FormatBool(*payload), &m); err != nil {
+			return err
+		}
+		if a.output == outputJSON {
+			return a.printJSON(m)
+		}
+		return printDead(a.out, &m, *payload)
+	}
+	return c
+}
+
+// onlyDead is the key of the one message that has this id.
+func (a *app) onlyDead(ctx context.Context, c *client, id string) (string, error) {
+	found, err := c.deadLetters(ctx, httpapi.DeadFilter{ID: id, Limit: httpapi.DefaultDeadLimit})
+	switch {
+	case err != nil:
+		return "", err
+	case len(found.Messages) == 0:
+		return "", fmt.Errorf("nothing of %q is in task.dead; `taskbus dead ls` lists what is", oneLine(id))
+	case found.Matched > 1:
+		keys := make([]string, len(found.Messages))
+		for i := range found.Messages {
+			keys[i] = found.Messages[i].Key
+		}
+		return "", fmt.Errorf("%d messages of %q are in task.dead; name one by its key: %s", found.Matched, oneLine(id), list(keys, 10))
+	}
+	return found.Messages[0].Key, nil
+}
+
+func printDead(w io.Writer, m *httpapi.DeadMessage, payload bool) error {
+	if payload {
+		body := []byte(m.Body)
+		if m.Base64 {
+			var err error
+			if body, err = base64.StdEncoding.DecodeString(m.Body); err != nil {
+				return fmt.Errorf("decode the message: %w", err)
+			}
+		}
+		_, err := w.Write(append(body, '\n'))
+		return err
+	}
+	p := &page{w: w}
+	for _, f := range [...]struct{ name, value string }{
+		{"key", m.Key},
+		{"reason", strings.TrimPrefix(m.ReasonCode+": "+m.Reason, ": ")},
+		{"from", m.SourceQueue},
+		{"message type", m.MessageType},
+		{"task", m.TaskID},
+		{"task type", m.TaskType},
+		{"correlation id", m.CorrelationID},
+		{"message id", m.MessageID},
+		{"app id", m.AppID},
+		{"reply to", m.ReplyTo},
+		{"size", count(m.Bytes, "byte")},
+		{"resend", m.ResendTo + m.ResendNot},
+	} {
+		if f.value != "" {
+			p.line("%-15s %s", f.name, oneLine(f.value))
+		}
+	}
+	if !m.Timestamp.IsZero() {
+		p.line("%-15s %s", "time", m.Timestamp.UTC().Format("2006-01-02T15:04:05Z"))
+	}
+	return p.err
+}
+
+// deadAct is what can be done to dead messages.
+type deadAct struct {
+	verb, path, done, short, long string
+}
+
+var (
+	resendDead = deadAct{"resend", "/dead/resend", "sent again", "Publish messages of task.dead again",
+		`Publishes messages again, each to the queue that "taskbus dead ls" shows for it, and
+takes them out of task.dead once RabbitMQ has confirmed that: nothing is lost, and
+whatever breaks in between leaves a copy at most. A poisoned task begins anew, with all
+its tries. What cannot be read will fail again unless what was wrong is not any more:
+correct it with show --payload and "taskbus submit" instead.`}
+	dropDead = deadAct{"drop", "/dead/drop", "dropped", "Take messages out of task.dead for good",
+		`Takes messages out of task.dead. They are gone then.`}
+)
+
+func (a *app) deadActCommand(act deadAct) *cobra.Command {
+	f := httpapi.DeadFilter{Limit: httpapi.MaxDeadLimit}
+	c := &cobra.Command{
+		Use:   act.verb + " [KEY|TASK...]",
+		Short: act.short,
+		Long: act.long + `
+
+Which: those of the arguments, or all that --reason, --type and --id select, or --all.
+More than one message is asked about first, unless --yes is given.` + deadHelp,
+		Example: fmt.Sprintf(`  taskbus dead %[1]s 3f2a09c1d4e5b678
+  taskbus dead %[1]s task-0042
+  taskbus dead %[1]s --reason poisoned --type translate
+  taskbus dead %[1]s --all --yes`, act.verb),
+	}
+	base := urlFlag(c)
+	deadFlags(c, &f)
+	all := c.Flags().Bool("all", false, "all of them")
+	yes := c.Flags().Bool("yes", false, "do not ask first")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		filtered := f.Reason != "" || f.Type != "" || f.ID != ""
+		switch {
+		case len(args) > 0 && (filtered || *all):
+			return usageError("name messages, or select them with --reason, --type, --id or --all, not both")
+		case len(args) == 0 && !filtered && !*all:
+			return usageError("say which: keys or task ids, --reason, --type, --id, or --all")
+		}
+		client, err := a.newAdminClient(*base)
+		if err != nil {
+			return err
+		}
+		return a.actOnDead(c.Context(), client, act, f, args, *yes)
+	}
+	return c
+}
+
+// actOnDead does it in steps of as many messages as the coordinator lists at a time, until nothing is left that it
+// could be done to.
+func (a *app) actOnDead(ctx context.Context, client *client, act deadAct, f httpapi.DeadFilter, args []string, yes bool) error {
+	total := httpapi.DeadDone{Done: []string{}, Kept: []httpapi.DeadKept{}}
+	asked, tried := yes, make(map[string]bool)
+	for {
+		found, matched, err := deadOf(ctx, client, f, args)
+		if err != nil {
+			return err
+		}
+		var keys []string
+		for i := range found {
+			if key := found[i].Key; !tried[key] {
+				tried[key] = true
+				keys = append(keys, key)
+			}
+		}
+		if len(keys) == 0 {
+			break
+		}
+		if !asked && matched > 1 {
+			if err := a.agreed(act, matched, found); err != nil {
+				return err
+			}
+		}
+		asked = true
+		var done httpapi.DeadDone
+		if err := client.change(ctx, http.MethodPost, act.path, map[string]any{"keys": keys}, &done); err != nil {
+			return err
+		}
+		total.Done, total.Kept = append(total.Done, done.Done...), append(total.Kept, done.Kept...)
+		if matched <= len(found) {
+			break
+		}
+	}
+	return a.printDeadDone(act, total)
+}
+
+// deadOf lists the messages that are meant.
+func deadOf(ctx context.Context, c *client, f httpapi.DeadFilter, args []string) (found []httpapi.DeadMessage, matched int, err error) {
+	if len(args) == 0 {
+		l, err := c.deadLetters(ctx, f)
+		return l.Messages, l.Matched, err
+	}
+	for _, id := range args {
+		l, err := c.deadLetters(ctx, httpapi.DeadFilter{ID: id, Limit: httpapi.MaxDeadLimit})
+		if err != nil {
+			return nil, 0, err
+		}
+		if l.Matched == 0 {
+			return nil, 0, fmt.Errorf("nothing of %q is in task.dead; `taskbus dead ls` lists what is. Nothing was done", oneLine(id))
+		}
+		found, matched = append(found, l.Messages...), matched+l.Matched
+	}
+	return found, matched, nil
+}
+
+// agreed asks whether it is to be done to so many.
+func (a *app) agreed(act deadAct, n int, found []httpapi.DeadMessage) error {
+	reasons := make(map[string]int)
+	for i := range found {
+		reasons[found[i].ReasonCode]++
+	}
+	fmt.Fprintf(a.err, "%s %s", act.verb, count(n, "message"))
+	if len(reasons) == 1 {
+		fmt.Fprintf(a.err, " (%s)", messages.Clean(found[0].ReasonCode, maxCell))
+	}
+	fmt.Fprint(a.err, "? [y/N] ")
+	said, err := bufio.NewReader(a.in).ReadString('\n')
+	switch answer := strings.ToLower(strings.TrimSpace(said)); {
+	case answer == "y" || answer == "yes":
+		return nil
+	case err != nil && answer == "":
+		fmt.Fprintln(a.err)
+		return usageError("nothing was done: there is nobody to ask; give --yes")
+	default:
+		return errors.New("nothing was done")
+	}
+}
+
+func (a *app) printDeadDone(act deadAct, total httpapi.DeadDone) error {
+	if a.output == outputJSON {
+		if err := a.printJSON(total); err != nil {
+			return err
+		}
+	} else {
+		p := &page{w: a.out}
+		p.line("%s %s", count(len(total.Done), "message"), act.done)
+		for _, k := range total.Kept {
+			p.line("%s stays in task.dead: %s", k.Key, oneLine(k.Why))
+		}
+		if p.err != nil {
+			return p.err
+		}
+	}
+	if len(total.Kept) > 0 {
+		return errReported
+	}
+	return nil
+}
