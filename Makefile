@@ -26,7 +26,7 @@ PKG  ?=
 RUNS ?=
 BASE ?=
 
-.PHONY: help ready setup build demo run check test flakes faults soak bench fuzz broker broker-stop lint clean
+.PHONY: help ready setup build demo clean-demo run check test flakes faults soak bench fuzz broker broker-stop lint clean
 
 help: ## show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -47,6 +47,9 @@ build: ## build bin/taskbus
 
 demo: ready build ## run the main job end to end: broker, coordinator, agents, tasks, a summary
 	@$(WITH_BROKER); exec bin/taskbus demo --config "$(CONFIG)" "$(TASKS)"
+
+clean-demo: ready build ## delete what the demo, or anything of Taskbus, has left on the broker; asks first
+	@$(WITH_BROKER); exec bin/taskbus topology delete --config "$(CONFIG)"
 
 run: ready build ## run the coordinator in the foreground (Ctrl-C ends it)
 	@$(WITH_BROKER); exec bin/taskbus serve --config "$(CONFIG)"

@@ -91,7 +91,7 @@ func TestBid(t *testing.T) {
 		}
 		want := messages.TaskBid{TaskID: "t", AuctionID: "t.3", AgentID: "a1", Fitness: 0.75, ActiveTasks: 1,
 			EstimatedDurationSeconds: 1.5, Relevance: 0.5, HasRelevance: true, CorrelationID: "trace-t"}
-		if *sent[0].said != want {
+		if !reflect.DeepEqual(*sent[0].said, want) {
 			t.Errorf("bid %+v\nwant %+v", *sent[0].said, want)
 		}
 		if p := sent[0].Properties; p.Type != "task.bid" || p.UserID != "a1" || p.MessageID != "t.3" || p.CorrelationID != "trace-t" || p.Expiration != 0 {

@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"reflect"
 	"testing"
 	"time"
 
@@ -47,7 +48,7 @@ func TestBrokerCopies(t *testing.T) {
 		time.Sleep(moment) // for the confirm: until then the copy would be the same dispatch
 		s.await(bus.QueueReassign, tt.back/2, 0)
 		s.giveMarked(tt.task, tt.task+".1", 1, true)
-		if again := s.expect(messages.TaskID(tt.task), tt.outcome); again != first {
+		if again := s.expect(messages.TaskID(tt.task), tt.outcome); !reflect.DeepEqual(again, first) {
 			t.Errorf("the copy is told %+v, the first was %+v", again, first)
 		}
 		s.await(bus.QueueReassign, tt.back, 0)

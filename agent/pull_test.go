@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -134,7 +135,7 @@ func TestClaim(t *testing.T) {
 		r.pulling(8, pull, asLongAsItIsCalled)
 		first := r.awaitClaim(1, 1100*time.Millisecond) // 1 s ± 10 %
 		want := messages.TaskClaim{AgentID: "a1", ClaimID: first.said.ClaimID, MaxItems: 1, WaitSeconds: 10}
-		if *first.said != want || !messages.ValidID(first.said.ClaimID) {
+		if !reflect.DeepEqual(*first.said, want) || !messages.ValidID(first.said.ClaimID) {
 			t.Errorf("claim %+v\nwant %+v", *first.said, want)
 		}
 		if p := first.Properties; p.Type != "task.claim" || p.UserID != "a1" || p.MessageID != first.said.ClaimID || p.Expiration != 0 { // what expires on task.request is parked in task.dead

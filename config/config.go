@@ -92,6 +92,8 @@ type Config struct {
 	// MetricsAgents is how many agents have metrics of their results, at most; the others have
 	// theirs together.
 	MetricsAgents int
+	// StrictMessages: a task, cancel or bid that has a field which its schema does not have is refused.
+	StrictMessages bool
 	// MaxMessageBytes is the largest message body that is read; at most 8 MiB.
 	MaxMessageBytes int
 	// Window bounds the tasks held unacknowledged, WindowBytes their bodies. One

@@ -153,11 +153,25 @@ func (d *decoder) objectOf(p place, known readers, own func() []string) {
 	d.entries(p, "a mapping of settings", func(key, value place) {
 		read, ok := known[key.node.Value]
 		if !ok {
-			d.fault(key, "unknown key%s", d.suggest(key.node.Value, own))
+			d.fault(key, "unknown key%s%s", elsewhere(key.node.Value, known), d.suggest(key.node.Value, own))
 			return
 		}
 		read(value)
 	})
+}
+
+// elsewhere says of a key that people look for in an agent's entry where it belongs instead; "" of any other.
+func elsewhere(key string, known readers) string {
+	if known["max_concurrent_tasks"] == nil {
+		return ""
+	}
+	switch key {
+	case "model", "provider", "llm":
+		return ": which model the work uses is said by tasks (estimated_usage) and results (usage), and limited in quotas.yaml"
+	case "id", "name":
+		return ": the name of an entry is the key that it stands under"
+	}
+	return ""
 }
 
 // has reports whether the mapping has the key, right or wrong.

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"taskbus/coordinator"
 )
 
 // Fault is one thing that is wrong with the configuration.
@@ -135,51 +137,12 @@ func didYouMean(got string, known []string) string {
 	if len(known) == 0 {
 		return ""
 	}
-	best, least := "", 1+max(1, min(3, utf8.RuneCountInString(got)/3))
-	for _, k := range known {
-		if d := distance(normal(got), normal(k)); d < least {
-			best, least = k, d
-		}
-	}
-	if best != "" {
-		return "; did you mean " + best + "?"
+	if near := coordinator.DidYouMean(got, known); near != "" {
+		return "; " + near
 	}
 	const most = 24
 	if len(known) > most {
 		return fmt.Sprintf("; known are %s and %d more", strings.Join(known[:most], ", "), len(known)-most)
 	}
 	return "; known are " + strings.Join(known, ", ")
-}
-
-// normal makes spellings equal that people confuse: case, and dash for underscore.
-func normal(s string) string {
-	const longest = 128 // a name cannot be longer; bounds the work of distance
-	if len(s) > longest {
-		s = s[:longest]
-	}
-	return strings.ReplaceAll(strings.ToLower(s), "-", "_")
-}
-
-// distance counts the insertions, deletions, replacements and exchanges of
-// neighbouring characters that turn a into b.
-func distance(a, b string) int {
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			replace := last[j-1]
-			if a[i-1] != b[j-1] {
-				replace++
-			}
-			row[j] = min(replace, last[j]+1, row[j-1]+1)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		before, last, row = last, row, before
-	}
-	return last[len(b)]
 }

@@ -70,6 +70,7 @@ func (d *decoder) settings(c *Config) reader {
 			"slow_start_seconds":      d.seconds(&s.SlowStart, 0, 3600),
 			"explain_dispatches":      d.boolean(&c.ExplainDispatches),
 			"refuse_unserved":         d.boolean(&c.RefuseUnserved),
+			"strict_messages":         d.boolean(&c.StrictMessages),
 		})
 		d.later(func() { d.checkIntervals(p, s) })
 		d.later(func() {

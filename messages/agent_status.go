@@ -37,6 +37,8 @@ type AgentStatus struct {
 	Labels       map[string]string `json:"labels,omitempty"`
 	// Relayed: a coordinator publishes it for the agent. Nobody else may set it.
 	Relayed bool `json:"relayed,omitempty"`
+	// Unknown as of TaskAssign.
+	Unknown []string `json:"-"`
 }
 
 // MarshalJSON adds message_type, the word for the status, and capacity and pending
@@ -134,6 +136,7 @@ func (d *Decoder) fastAgentStatus(body []byte, m *AgentStatus) bool {
 		}
 		has |= found
 	}
+	m.Unknown = s.unknownFields
 	return s.complete() && has == hasAll
 }
 
@@ -213,6 +216,7 @@ func (d *Decoder) slowAgentStatus(body []byte, m *AgentStatus) *Refusal {
 		PendingItems:           integer(e, "pending_items"),
 		Labels:                 labels(e),
 		Relayed:                field[bool](e, "relayed"),
+		Unknown:                e.unknown,
 	}
 	_, m.HasCapacity = e.fields["capacity_items_per_second"]
 	_, m.HasPending = e.fields["pending_items"]

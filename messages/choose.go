@@ -94,7 +94,7 @@ func (d *Decoder) messageType(body []byte, types ...string) (string, *Refusal) {
 	// Something is unusual. The whole message is held to the limits first, so that what
 	// is no JSON is called that.
 	if refusal := unread(d.limits, body); refusal != nil {
-		return "", refusal
+		return "", d.identify(refusal, envelopeFields, body)
 	}
 	s := d.scanner(body, d.limits)
 	defer d.release(s)

@@ -97,6 +97,8 @@ type envelope struct {
 	fields map[string]any
 	// payload is the part of the body that is the value of "payload".
 	payload []byte
+	// unknown are the names of fields that the schema does not have (see TaskAssign.Unknown).
+	unknown []string
 }
 
 // decode is the slow path up to the typed value, and the truth. A typed value
@@ -107,7 +109,7 @@ func (d *Decoder) decode(name string, body []byte) (*envelope, *Refusal) {
 
 func (d *Decoder) decodeWithin(l Limits, name string, body []byte) (*envelope, *Refusal) {
 	if refusal := unread(l, body); refusal != nil {
-		return nil, refusal
+		return nil, d.identify(refusal, d.set.Fields(name), body)
 	}
 	s := d.scanner(body, l)
 	defer d.release(s)
@@ -115,7 +117,7 @@ func (d *Decoder) decodeWithin(l Limits, name string, body []byte) (*envelope, *
 	if s.fault != faultNone {
 		return nil, m.refuse(scanRefusal(s.fault, s.pos, m.path, l))
 	}
-	e := &envelope{payload: m.payload}
+	e := &envelope{payload: m.payload, unknown: m.unknown}
 	// Plain values on purpose: the validator crashes on some json.Numbers.
 	if err := json.Unmarshal(body, &e.fields); err != nil {
 		return nil, m.refuse(undecodable(err))
@@ -126,15 +128,27 @@ func (d *Decoder) decodeWithin(l Limits, name string, body []byte) (*envelope, *
 	return e, nil
 }
 
+const byteOrderMark = "\xef\xbb\xbf"
+
 // unread refuses what is not even looked into.
 func unread(l Limits, body []byte) *Refusal {
 	if len(body) > l.MaxBytes {
 		return &Refusal{Keyword: "size", Text: fmt.Sprintf("%d bytes, more than the %d allowed", len(body), l.MaxBytes)}
 	}
-	if bytes.HasPrefix(body, []byte("\xef\xbb\xbf")) {
+	if bytes.HasPrefix(body, []byte(byteOrderMark)) {
 		return &Refusal{Keyword: "syntax", Text: "not valid JSON: begins with a byte order mark"}
 	}
 	return nil
+}
+
+// identify adds to a refusal what can be read of a body that is not looked into otherwise, because it is too large or
+// begins with a byte order mark: its producer is to hear of it.
+func (d *Decoder) identify(r *Refusal, known []string, body []byte) *Refusal {
+	body = bytes.TrimPrefix(body, []byte(byteOrderMark))
+	s := d.scanner(body[:min(len(body), sketchFactor*d.limits.MaxBytes)], d.limits.dispatched())
+	defer d.release(s)
+	m := s.members(known)
+	return m.refuse(r)
 }
 
 // undecodable is for what the scanner lets pass and encoding/json does not:
@@ -153,6 +167,8 @@ type members struct {
 	messageType, taskID, taskType, priority, auctionID, agentID, traceID, replyTo, payload []byte
 	// path of the member that was being read.
 	path string
+	// unknown are the names that are no field of the schema, the first maxUnknown.
+	unknown []string
 }
 
 // members scans the whole body. It may be incomplete when the scanner has found
@@ -197,6 +213,9 @@ func (s *scanner) members(known []string) (m members) {
 			return m
 		}
 		if !isField {
+			if name != versionField {
+				s.noteUnknown([]byte(name))
+			}
 			continue
 		}
 		switch name {
@@ -222,6 +241,7 @@ func (s *scanner) members(known []string) (m members) {
 	}
 	m.path = ""
 	s.end()
+	m.unknown = s.unknownFields
 	return m
 }
 
@@ -259,6 +279,14 @@ func (m *members) refuse(r *Refusal) *Refusal {
 		r.AuctionID = s
 	}
 	r.AgentID = Clean(unquote(m.agentID), maxID)
+	r.TaskType = Clean(unquote(m.taskType), maxID)
+	switch r.Priority = coordinator.PriorityNormal; {
+	case m.priority == nil:
+	case len(m.priority) == 1 && m.priority[0]-'0' <= maxPriority:
+		r.Priority = coordinator.Priority(m.priority[0] - '0')
+	default:
+		r.Priority = PriorityUnread
+	}
 	if s := unquote(m.traceID); ValidTraceID(s) {
 		r.CorrelationID = s
 	}
@@ -274,6 +302,10 @@ func (e *envelope) refuse(path, keyword, text string) *Refusal {
 	r.MessageType = field[string](e, "message_type")
 	r.TaskID = coordinator.TaskID(field[string](e, "task_id"))
 	r.AgentID = field[string](e, "agent_id")
+	r.TaskType, r.Priority = field[string](e, "task_type"), coordinator.PriorityNormal
+	if p, given := e.fields["priority"].(float64); given {
+		r.Priority = coordinator.Priority(p)
+	}
 	r.CorrelationID = field[string](e, "correlation_id")
 	return r
 }

@@ -273,7 +273,7 @@ func TestAppendWithdraw(t *testing.T) {
 		}
 		requireFits(t, d.set, schemas.TaskCancel, cancel)
 		requireFits(t, d.set, schemas.TaskCancelRequested, event)
-		if m, refusal := d.DecodeTaskCancel(cancel); refusal != nil || *m != c.decodedCancel {
+		if m, refusal := d.DecodeTaskCancel(cancel); refusal != nil || !reflect.DeepEqual(*m, c.decodedCancel) {
 			t.Errorf("task.cancel reads as %+v %+v", m, refusal)
 		}
 		if m, refusal := d.DecodeTaskCancelRequested(event); refusal != nil || *m != c.decodedRequest {
@@ -334,7 +334,7 @@ func TestMarshalled(t *testing.T) {
 	if body, err = json.Marshal(cancel); err != nil {
 		t.Fatal(err)
 	}
-	if m, r := d.DecodeTaskCancel(body); r != nil || *m != cancel {
+	if m, r := d.DecodeTaskCancel(body); r != nil || !reflect.DeepEqual(*m, cancel) {
 		t.Errorf("task.cancel: %+v %+v\n%s", m, r, body)
 	}
 }
@@ -459,6 +459,7 @@ func TestAgentReportOfWork(t *testing.T) {
 				t.Fatal(err)
 			}
 			requireFits(t, d.set, schemas.AgentStatus, body)
+			m.Unknown = nil // BALANCING's body has fields of its own
 			var again AgentStatus
 			if refusal := d.DecodeAgentStatus(body, &again); refusal != nil || !reflect.DeepEqual(again, m) {
 				t.Errorf("written and read again: %+v, want %+v", again, m)

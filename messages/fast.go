@@ -145,21 +145,21 @@ func fastObjects[T any](s *scanner, limit int, read func(*T) bool) ([]T, bool) {
 
 // fastAgentsList reads a message that is a list of one agent's: beside its type and
 // agent_id it has one field that is known, which list reads.
-func (d *Decoder) fastAgentsList(body []byte, messageType, name string, known []string, list func(*scanner) bool) (agent coordinator.AgentID, ok bool) {
+func (d *Decoder) fastAgentsList(body []byte, messageType, name string, known []string, list func(*scanner) bool) (agent coordinator.AgentID, unknown []string, ok bool) {
 	if len(body) > d.limits.MaxBytes {
-		return "", false
+		return "", nil, false
 	}
 	s := d.scanner(body, d.limits)
 	defer d.release(s)
 	var o object
 	if !s.openObject(&o) {
-		return "", false
+		return "", nil, false
 	}
 	typed := false
 	for {
 		key, more := s.nextKey(&o)
 		if !more {
-			return agent, s.complete() && typed && agent != ""
+			return agent, s.unknownFields, s.complete() && typed && agent != ""
 		}
 		var ok bool
 		switch string(key.raw) {
@@ -177,7 +177,7 @@ func (d *Decoder) fastAgentsList(body []byte, messageType, name string, known []
 			ok = s.unknown(key, known)
 		}
 		if !ok {
-			return "", false
+			return "", nil, false
 		}
 	}
 }
@@ -329,6 +329,9 @@ func (s *scanner) unknown(key text, known []string) bool {
 		if len(field) == len(key.raw) && bytes.EqualFold([]byte(field), key.raw) {
 			return false
 		}
+	}
+	if len(known) > 0 {
+		s.noteUnknown(key.raw)
 	}
 	_, ok := s.value()
 	return ok

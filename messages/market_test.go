@@ -139,12 +139,12 @@ func TestFiguresOutOfRange(t *testing.T) {
 			bid := &TaskBid{TaskID: "t-1", AuctionID: id, AgentID: "a-1", Fitness: c.in, ActiveTasks: n, EstimatedDurationSeconds: c.in, Relevance: c.in, HasRelevance: true}
 			wantBid := *bid
 			wantBid.Fitness, wantBid.ActiveTasks, wantBid.EstimatedDurationSeconds, wantBid.Relevance = c.unit, count(0, maxCount), c.seconds, c.unit
-			if got, refusal := d.DecodeTaskBid(AppendTaskBid(nil, bid)); refusal != nil || *got != wantBid {
+			if got, refusal := d.DecodeTaskBid(AppendTaskBid(nil, bid)); refusal != nil || !reflect.DeepEqual(*got, wantBid) {
 				t.Errorf("%v, %d: bid %+v %+v, want %+v", c.in, n, got, refusal, wantBid)
 			}
 			claim := &TaskClaim{AgentID: "a-1", ClaimID: id, MaxItems: n, PendingItems: n, CapacityItemsPerSecond: c.in, WaitSeconds: c.in}
 			wantClaim := TaskClaim{AgentID: "a-1", ClaimID: id, MaxItems: count(1, maxClaim), PendingItems: count(0, MaxPending), CapacityItemsPerSecond: c.capacity, WaitSeconds: min(c.seconds, maxWait)}
-			if got, refusal := d.DecodeTaskClaim(AppendTaskClaim(nil, claim)); refusal != nil || *got != wantClaim {
+			if got, refusal := d.DecodeTaskClaim(AppendTaskClaim(nil, claim)); refusal != nil || !reflect.DeepEqual(*got, wantClaim) {
 				t.Errorf("%v, %d: claim %+v %+v, want %+v", c.in, n, got, refusal, wantClaim)
 			}
 			grant := &TaskGranted{AgentID: "a-1", ClaimID: id, Granted: n, Reason: "no\nwork " + strings.Repeat("ä", MaxText),

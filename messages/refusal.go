@@ -31,6 +31,10 @@ type Refusal struct {
 	// AgentID is the text that stands in agent_id, as far as that could be read, for
 	// people: at most 128 bytes, without control characters, and perhaps no id at all.
 	AgentID string
+	// TaskType is likewise what stands in task_type.
+	TaskType string
+	// Priority of the task: normal where the message gives none, PriorityUnread where it gives none that there is.
+	Priority coordinator.Priority
 	// ReplyTo is the producer's queue, as the header of a dispatch that came back
 	// names it; empty when it names none, and for every other message.
 	ReplyTo string
@@ -45,6 +49,10 @@ type Refusal struct {
 	Text string
 }
 
+// PriorityUnread stands for a priority that could not be read, in a task that was refused. No task that is decided
+// has it.
+const PriorityUnread coordinator.Priority = 255
+
 // Fail renders the refusal as a failure with the reason invalid_message, for
 // AppendAssignmentFailed. traceID is used when the message gave none. It must
 // not be asked for when TaskID is empty: nobody could be told.
@@ -53,7 +61,7 @@ func (r *Refusal) Fail(traceID string, now time.Time) *coordinator.Fail {
 		traceID = r.CorrelationID
 	}
 	return &coordinator.Fail{
-		Task:    &coordinator.Task{ID: r.TaskID, TraceID: traceID, ReplyTo: r.ReplyTo},
+		Task:    &coordinator.Task{ID: r.TaskID, Type: r.TaskType, Priority: r.Priority, TraceID: traceID, ReplyTo: r.ReplyTo},
 		Failure: coordinator.Failure{Reason: coordinator.ReasonInvalidMessage, Text: r.Text, FailedAt: now},
 	}
 }

@@ -42,9 +42,6 @@ type Returned struct {
 // of body, which must not be changed afterwards.
 func (d *Decoder) DecodeReturned(body []byte, taskHeader, triedHeader string) (*Returned, *Refusal) {
 	m, refusal := d.DecodeTaskDispatch(body)
-	if refusal != nil {
-		d.identify(refusal, body)
-	}
 	// Read in any case: where the body is at fault it may still say whom to tell.
 	header, headerRefusal := d.decodeHeader(schemas.TaskHeader, taskHeader)
 	var replyTo string
@@ -73,19 +70,6 @@ func (d *Decoder) DecodeReturned(body []byte, taskHeader, triedHeader string) (*
 	}
 	returned.Task, returned.Payload, returned.Agent, returned.Attempt = task, m.Payload, m.AssignedAgent, m.Attempt
 	return returned, nil
-}
-
-// identify adds the ids to the refusal of a dispatch that is too large to be
-// read, as after the limit was lowered: they come before the payload.
-func (d *Decoder) identify(r *Refusal, body []byte) {
-	l := d.limits.dispatched()
-	if len(body) <= l.MaxBytes {
-		return
-	}
-	s := d.scanner(body[:envelopeBytes], l)
-	defer d.release(s)
-	m := s.members(d.set.Fields(schemas.TaskDispatch))
-	m.refuse(r)
 }
 
 // decodeHeader reads a header that holds JSON.

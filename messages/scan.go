@@ -15,6 +15,8 @@ type scanner struct {
 	// overflow: a number was seen that may be beyond float64. The scanner leaves
 	// that to encoding/json.
 	overflow bool
+	// unknownFields are the names of fields of the message that its schema does not have, the first maxUnknown.
+	unknownFields []string
 	// keys of the objects that are open, the outermost first.
 	keys [][]byte
 }

@@ -63,6 +63,7 @@ func usage(e *envelope, name string) *coordinator.Usage {
 	if !given {
 		return nil
 	}
+	e.within(name, inner.fields, allOfUsage(name)...)
 	return &coordinator.Usage{
 		Requests:     number(inner, "requests"),
 		InputTokens:  number(inner, "input_tokens"),
@@ -84,6 +85,7 @@ func estimatedUsage(e *envelope) *EstimatedUsage {
 	for _, item := range field[[]any](inner, "alternatives") {
 		object, _ := item.(map[string]any)
 		one := &envelope{fields: object}
+		e.within("estimated_usage.alternatives", object, fieldsOfService...)
 		u.Alternatives = append(u.Alternatives, coordinator.Service{Provider: field[string](one, "provider"), Model: field[string](one, "model")})
 	}
 	return u

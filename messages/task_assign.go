@@ -38,6 +38,9 @@ type TaskAssign struct {
 	// Description is what bidders are told of the task: at most 2,048 characters, of
 	// any kind. It is kept as it is, and belongs in no log.
 	Description string `json:"description,omitempty"`
+	// Unknown are names of fields that the message has and its schema does not: the first 8, at most 64 bytes each.
+	// They have no effect. Not among them is what payload and labels hold.
+	Unknown []string `json:"-"`
 }
 
 // MarshalJSON adds message_type. A payload that is missing becomes {}.
@@ -93,6 +96,7 @@ func (d *Decoder) fastTaskAssign(body []byte) (*TaskAssign, bool) {
 			return nil, false
 		}
 	}
+	m.Unknown = s.unknownFields
 	ok := s.complete() && typed && m.TaskID != "" && m.TaskType != "" && m.Payload != nil
 	return m, ok
 }
@@ -164,6 +168,7 @@ func (d *Decoder) slowTaskAssign(body []byte) (*TaskAssign, *Refusal) {
 		return nil, refusal
 	}
 	m := taskOptions(e)
+	m.Unknown = e.unknown
 	m.TaskID = coordinator.TaskID(field[string](e, "task_id"))
 	m.TaskType = field[string](e, "task_type")
 	m.Payload = e.payload

@@ -103,7 +103,7 @@ func (d *Decoder) DecodeTaskAvailable(body []byte) (*TaskAvailable, *Refusal) {
 func (d *Decoder) fastTaskAvailable(body []byte) (*TaskAvailable, bool) {
 	m := new(TaskAvailable)
 	var ok bool
-	m.AgentID, ok = d.fastAgentsList(body, schemas.TaskAvailable, "offers", d.availableFields, func(s *scanner) (ok bool) {
+	m.AgentID, _, ok = d.fastAgentsList(body, schemas.TaskAvailable, "offers", d.availableFields, func(s *scanner) (ok bool) {
 		m.Offers, ok = fastObjects(s, MaxOffers, s.offer)
 		return ok
 	})

@@ -23,6 +23,8 @@ type TaskBid struct {
 	HasRelevance bool
 	// CorrelationID is the trace id; empty when the message gives none.
 	CorrelationID string
+	// Unknown as of TaskAssign; nil for one of a task.bids.
+	Unknown []string
 }
 
 // AppendTaskBid appends m as a task.bid message. A number beyond its range is brought
@@ -92,6 +94,7 @@ func (d *Decoder) fastTaskBid(body []byte) (*TaskBid, bool) {
 		}
 		has |= found
 	}
+	m.Unknown = s.unknownFields
 	return m, s.complete() && has == bidAll
 }
 
@@ -139,6 +142,7 @@ func (d *Decoder) slowTaskBid(body []byte) (*TaskBid, *Refusal) {
 		return nil, refusal
 	}
 	m := taskBid(e)
+	m.Unknown = e.unknown
 	return &m, nil
 }
 

@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -110,7 +111,7 @@ func checkTaskBid(t tester, d *Decoder, body []byte) {
 		}
 		return got
 	}
-	if second := again(slow); *again(second) != *second || second.TaskID != slow.TaskID || second.HasRelevance != slow.HasRelevance {
+	if second := again(slow); !reflect.DeepEqual(again(second), second) || second.TaskID != slow.TaskID || second.HasRelevance != slow.HasRelevance {
 		t.Fatalf("sent again it is another bid:\n%+v\n%+v", slow, second)
 	}
 }

@@ -13,6 +13,8 @@ type TaskBids struct {
 	AgentID coordinator.AgentID
 	// Bids are at least one and at most MaxBids; each has the AgentID of the message.
 	Bids []TaskBid
+	// Unknown as of TaskAssign, but for those within bids.
+	Unknown []string
 }
 
 // AppendTaskBids appends a task.bids message with the first of the agent's bids, of which
@@ -47,7 +49,7 @@ func (d *Decoder) DecodeTaskBids(body []byte) (*TaskBids, *Refusal) {
 func (d *Decoder) fastTaskBids(body []byte) (*TaskBids, bool) {
 	m := new(TaskBids)
 	var ok bool
-	m.AgentID, ok = d.fastAgentsList(body, schemas.TaskBids, "bids", d.bidsFields, func(s *scanner) (ok bool) {
+	m.AgentID, m.Unknown, ok = d.fastAgentsList(body, schemas.TaskBids, "bids", d.bidsFields, func(s *scanner) (ok bool) {
 		m.Bids, ok = fastObjects(s, MaxBids, s.bid)
 		return ok
 	})
@@ -91,7 +93,7 @@ func (d *Decoder) slowTaskBids(body []byte) (*TaskBids, *Refusal) {
 		return nil, refusal
 	}
 	items := field[[]any](e, "bids")
-	m := &TaskBids{AgentID: coordinator.AgentID(field[string](e, "agent_id")), Bids: make([]TaskBid, len(items))}
+	m := &TaskBids{AgentID: coordinator.AgentID(field[string](e, "agent_id")), Bids: make([]TaskBid, len(items)), Unknown: e.unknown}
 	for i, item := range items {
 		fields, _ := item.(map[string]any)
 		m.Bids[i] = taskBid(&envelope{fields: fields})

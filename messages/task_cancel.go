@@ -20,6 +20,8 @@ type TaskCancel struct {
 	DispatchID string `json:"dispatch_id,omitempty"`
 	// CorrelationID is the trace id; empty when the message gives none.
 	CorrelationID string `json:"correlation_id,omitempty"`
+	// Unknown as of TaskAssign.
+	Unknown []string `json:"-"`
 }
 
 // MarshalJSON adds message_type.
@@ -54,6 +56,7 @@ func (d *Decoder) DecodeTaskCancel(body []byte) (*TaskCancel, *Refusal) {
 		Reason:        Clean(field[string](e, "reason"), MaxText),
 		DispatchID:    field[string](e, "dispatch_id"),
 		CorrelationID: field[string](e, "correlation_id"),
+		Unknown:       e.unknown,
 	}, nil
 }
 

@@ -19,6 +19,8 @@ type TaskClaim struct {
 	CapacityItemsPerSecond float64
 	// WaitSeconds is how long the claim may wait for work, 0 to 60; 0: not at all.
 	WaitSeconds float64
+	// Unknown as of TaskAssign.
+	Unknown []string
 }
 
 // AppendTaskClaim appends m as a task.claim message. A number beyond its range is
@@ -52,5 +54,6 @@ func (d *Decoder) DecodeTaskClaim(body []byte) (*TaskClaim, *Refusal) {
 		PendingItems:           integer(e, "pending_items"),
 		CapacityItemsPerSecond: number(e, "capacity_items_per_second"),
 		WaitSeconds:            number(e, "wait_seconds"),
+		Unknown:                e.unknown,
 	}, nil
 }

@@ -46,6 +46,8 @@ type TaskResult struct {
 	// Error is for people; it is cleaned and cut at MaxText when it is sent.
 	Error string `json:"error,omitempty"`
 	Usage *Usage `json:"usage,omitempty"`
+	// Unknown as of TaskAssign.
+	Unknown []string `json:"-"`
 }
 
 // MarshalJSON adds message_type.
@@ -140,6 +142,7 @@ func (d *Decoder) fastTaskResult(body []byte, m *TaskResult) bool {
 		}
 		has |= found
 	}
+	m.Unknown = s.unknownFields
 	return s.complete() && has == resultAll
 }
 
@@ -226,6 +229,7 @@ func (d *Decoder) slowTaskResult(body []byte, m *TaskResult) *Refusal {
 		Error:         Clean(field[string](e, "error"), MaxText),
 		Usage:         (*Usage)(usage(e, "usage")),
 	}
+	m.Unknown = e.unknown // those of usage among them
 	m.Timestamp, refusal = timestamp(e, "timestamp")
 	return refusal
 }

@@ -113,15 +113,15 @@ func TestValidateSaysWhereAndWhat(t *testing.T) {
 		{"missing", TaskCancel, `{"message_type":"task.cancel"}`,
 			&Violation{Path: "", Keyword: "required", Text: "missing properties: 'task_id'"}},
 		{"not an object", TaskCancel, `[]`,
-			&Violation{Path: "", Keyword: "type", Text: "expected object, but got array"}},
+			&Violation{Path: "", Keyword: "type", Text: "is a list, not an object"}},
 		{"pattern", TaskCancel, `{"message_type":"task.cancel","task_id":"t 1"}`,
 			&Violation{Path: "/task_id", Keyword: "pattern", Text: "expected 1 to 128 letters, digits and . _ : -, beginning with a letter or digit"}},
 		{"two at once: the first path", TaskCancel, `{"message_type":"x","task_id":1}`,
 			&Violation{Path: "/message_type", Keyword: "const", Text: `expected "task.cancel"`, More: 1}},
 		{"inside a list", TaskAssign, `{"message_type":"task.assign","task_id":"t","task_type":"x","payload":{},"required_capabilities":["a",2]}`,
-			&Violation{Path: "/required_capabilities/1", Keyword: "type", Text: "expected string, but got number; expected 1 to 128 characters, none of them a control character"}},
+			&Violation{Path: "/required_capabilities/1", Keyword: "type", Text: "is a number, not text; expected 1 to 128 characters, none of them a control character"}},
 		{"key with a space and a slash", TaskAssign, `{"message_type":"task.assign","task_id":"t","task_type":"x","payload":{},"labels":{"a b/c":2}}`,
-			&Violation{Path: "/labels/a b~1c", Keyword: "type", Text: "expected string, but got number; expected at most 256 characters, none of them a control character"}},
+			&Violation{Path: "/labels/a b~1c", Keyword: "type", Text: "is a number, not text; expected at most 256 characters, none of them a control character"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var value any

@@ -54,6 +54,9 @@ func (s schema) violation(name string, found *jsonschema.ValidationError) *Viola
 		parent, keyword = keyword[:i], keyword[i+1:]
 	}
 	text := first.Message
+	if keyword == "type" {
+		text = kindOf(text)
+	}
 	if expected := s.description(parent); expected != "" {
 		switch keyword {
 		case "pattern", "not", "const", "enum":
@@ -68,6 +71,23 @@ func (s schema) violation(name string, found *jsonschema.ValidationError) *Viola
 		path = first.InstanceLocation
 	}
 	return &Violation{Schema: name, Path: path, Keyword: keyword, Text: text, More: len(leaves) - 1}
+}
+
+// kindOf puts a violation of the keyword type in words that do without those of JSON Schema: what the validator says is
+// "expected object, but got string". What was expected the description says, where there is one.
+func kindOf(text string) string {
+	expected, got, found := strings.Cut(strings.TrimPrefix(text, "expected "), ", but got ")
+	if !found {
+		return text
+	}
+	words := map[string]string{
+		"string": "text", "number": "a number", "integer": "a whole number", "boolean": "true or false", "null": "null",
+		"array": "a list", "object": "an object",
+	}
+	if expected == "integer" && got == "number" {
+		got = "a number that is not whole"
+	}
+	return "is " + cmp.Or(words[got], got) + ", not " + cmp.Or(words[expected], expected)
 }
 
 func leaves(e *jsonschema.ValidationError, dst []*jsonschema.ValidationError) []*jsonschema.ValidationError {

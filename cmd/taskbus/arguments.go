@@ -1,7 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +23,21 @@ func checkID(what, id string) error {
 		return nil
 	}
 	return usageError("%q is not %s id: 1 to 128 letters, digits and . _ : -, beginning with a letter or a digit", messages.Clean(id, maxCell), what)
+}
+
+// agreed asks at the terminal whether that is to be done; an error says that it was not.
+func (a *app) agreed(what string) error {
+	fmt.Fprintf(a.err, "%s? [y/N] ", oneLine(what))
+	said, err := bufio.NewReader(a.in).ReadString('\n')
+	switch answer := strings.ToLower(strings.TrimSpace(said)); {
+	case answer == "y" || answer == "yes":
+		return nil
+	case err != nil && answer == "":
+		fmt.Fprintln(a.err)
+		return usageError("nothing was done: there is no answer; give --yes")
+	default:
+		return errors.New("nothing was done")
+	}
 }
 
 // completeAgents suggests the agents of the fleet for the one argument of a

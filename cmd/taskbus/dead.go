@@ -1,14 +1,13 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,7 +15,6 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
-	"taskbus/messages"
 )
 
 // deadHelp ends the help of every command about task.dead.
@@ -291,7 +289,7 @@ func (a *app) actOnDead(ctx context.Context, client *client, act deadAct, f http
 			break
 		}
 		if !asked && matched > 1 {
-			if err := a.agreed(act, matched, found); err != nil {
+			if err := a.agreed(whatFor(act, matched, found)); err != nil {
 				return err
 			}
 		}
@@ -327,27 +325,13 @@ func deadOf(ctx context.Context, c *client, f httpapi.DeadFilter, args []string)
 	return found, matched, nil
 }
 
-// agreed asks whether it is to be done to so many.
-func (a *app) agreed(act deadAct, n int, found []httpapi.DeadMessage) error {
-	reasons := make(map[string]int)
-	for i := range found {
-		reasons[found[i].ReasonCode]++
+// whatFor says what is about to be done to so many.
+func whatFor(act deadAct, n int, found []httpapi.DeadMessage) string {
+	text := act.verb + " " + count(n, "message")
+	if code := found[0].ReasonCode; !slices.ContainsFunc(found, func(m httpapi.DeadMessage) bool { return m.ReasonCode != code }) {
+		text += " (" + code + ")"
 	}
-	fmt.Fprintf(a.err, "%s %s", act.verb, count(n, "message"))
-	if len(reasons) == 1 {
-		fmt.Fprintf(a.err, " (%s)", messages.Clean(found[0].ReasonCode, maxCell))
-	}
-	fmt.Fprint(a.err, "? [y/N] ")
-	said, err := bufio.NewReader(a.in).ReadString('\n')
-	switch answer := strings.ToLower(strings.TrimSpace(said)); {
-	case answer == "y" || answer == "yes":
-		return nil
-	case err != nil && answer == "":
-		fmt.Fprintln(a.err)
-		return usageError("nothing was done: there is nobody to ask; give --yes")
-	default:
-		return errors.New("nothing was done")
-	}
+	return text
 }
 
 func (a *app) printDeadDone(act deadAct, total httpapi.DeadDone) error {

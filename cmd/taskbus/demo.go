@@ -15,6 +15,7 @@ type demoFlags struct {
 	config string
 	log    string
 	absent []string
+	keep   bool
 }
 
 func (a *app) demoCommand() *cobra.Command {
@@ -28,9 +29,10 @@ while it happens, and ends with a table: which task went to which agent, by whic
 strategy, in how many milliseconds, under which trace id; which failed, why; for
 which agents bid, and what agents that pull have claimed.
 
-It uses the broker of RABBITMQ_URL like any producer and any agent would, stops
-everything it has started, and leaves the queues behind. On a broker where
-another coordinator leads it refuses to play.
+It uses the broker of RABBITMQ_URL like any producer and any agent would, and stops
+everything it has started. On a broker where Taskbus was not used before it deletes
+its queues again, unless --keep is given; on another it leaves its tasks' traces in
+those that are there. Where another coordinator leads it refuses to play.
 
 Exit code 0 when every task is accounted for, 1 otherwise.`,
 		Example: `  make demo
@@ -42,6 +44,7 @@ Exit code 0 when every task is accounted for, 1 otherwise.`,
 	configFlag(c.Flags(), &flags.config)
 	c.Flags().StringVar(&flags.log, "log", "", "file for the coordinator's log (default .run/demo-coordinator.log)")
 	c.Flags().StringSliceVar(&flags.absent, "absent", []string{"archivist-1"}, "agents that are not started, so that their work finds nobody")
+	c.Flags().BoolVar(&flags.keep, "keep", false, "leave the queues on the broker, to look at; \"make clean-demo\" deletes them")
 	return c
 }
 
@@ -69,6 +72,7 @@ func (a *app) demo(c *cobra.Command, flags demoFlags, tasks string) error {
 	err = demo.Run(ctx, demo.Options{
 		Program: program, ConfigPath: path, Config: cfg, TasksPath: tasks,
 		BrokerURL: env.RabbitMQURL.Reveal(), BrokerName: brokerAddress(env.RabbitMQURL), Bus: a.openQuietBus(env),
+		Topology: everything(cfg), Keep: flags.keep,
 		Absent: flags.absent, LogPath: flags.log, Out: a.out,
 	})
 	if errors.Is(err, demo.ErrUnaccounted) {

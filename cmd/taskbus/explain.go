@@ -27,9 +27,10 @@ far, and how it would be decided now.
 
 A decision that was made keeps its three best candidates, and how many agents were
 refused for which reason, by name where they are at most 8; one that is asked for now
-shows up to 200 of both. Of a task that waits or failed you also see which
-capabilities are missing, and the agent that came closest; of one that may go to
-several models, by what these are judged, and why each was chosen or passed over.`,
+shows up to 200 candidates, and of the refused the nearest 8 by cause. Of a task that
+waits or failed you also see which capabilities are missing, and the agent that came
+closest; of one that may go to several models, by what these are judged, and why each
+was chosen or passed over.`,
 		Example: `  taskbus explain task-0042
   taskbus explain task-0042 -o json`,
 		Args: cobra.ExactArgs(1),
@@ -57,7 +58,11 @@ several models, by what these are judged, and why each was chosen or passed over
 
 func printTaskExplanation(w io.Writer, e httpapi.TaskExplanation, now time.Time) error {
 	p := &page{w: w}
-	p.line("%s (%s): %s", e.ID, e.Type, verdict(e))
+	if e.Type == "" { // a message that could not be read as far as that
+		p.line("%s: %s", e.ID, verdict(e))
+	} else {
+		p.line("%s (%s): %s", e.ID, e.Type, verdict(e))
+	}
 	p.line("trace id %s", e.TraceID)
 	if e.Reason != "" {
 		p.line("%s", e.Reason)

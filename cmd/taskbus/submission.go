@@ -154,6 +154,9 @@ func (s *submission) line(number int, line []byte) error {
 		s.tally.refused(number, refusal.Text)
 		return nil
 	}
+	if refusal == nil && len(task.Unknown) > 0 {
+		s.tally.misspelt(number, s.unknown(task.Unknown))
+	}
 	if s.session == nil {
 		s.tally.accepted()
 		return nil
@@ -182,6 +185,18 @@ func (s *submission) line(number int, line []byte) error {
 		}
 		return fmt.Errorf("publish line %d: %w", number, err)
 	}
+}
+
+// unknown says of fields that a task does not have what may have been meant.
+func (s *submission) unknown(fields []string) string {
+	parts := make([]string, len(fields))
+	for i, field := range fields {
+		parts[i] = field
+		if near := s.decoder.Nearest(schemas.TaskAssign, field); near != "" {
+			parts[i] += " (" + near + ")"
+		}
+	}
+	return "no field of a task, and without effect: " + strings.Join(parts, ", ")
 }
 
 var errLongLine = fmt.Errorf("longer than %d bytes", maxLine)
@@ -228,9 +243,12 @@ type submissionSummary struct {
 	Confirmed        int `json:"confirmed"`
 	RefusedLines     int `json:"refused_lines"`
 	UnconfirmedLines int `json:"unconfirmed_lines"`
-	// Refused and Unconfirmed hold the first of each, at most 20.
+	// MisspeltLines have fields that no task has. They are valid all the same.
+	MisspeltLines int `json:"misspelt_lines,omitempty"`
+	// Refused, Unconfirmed and Misspelt hold the first of each, at most 20.
 	Refused     []lineFault `json:"refused"`
 	Unconfirmed []lineFault `json:"unconfirmed"`
+	Misspelt    []lineFault `json:"misspelt,omitempty"`
 	// UnconfirmedRanges are all lines that were not confirmed, in order.
 	UnconfirmedRanges []lineRange `json:"unconfirmed_ranges"`
 	// NextLine is the first that was not looked at, because the run has ended early: with it the next
@@ -349,6 +367,16 @@ func (t *tally) refused(line int, text string) {
 	t.sum.RefusedLines++
 	if len(t.sum.Refused) < maxReported {
 		t.sum.Refused = append(t.sum.Refused, lineFault{line, text})
+	}
+}
+
+// misspelt notes a valid line with fields that no task has.
+func (t *tally) misspelt(line int, text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sum.MisspeltLines++
+	if len(t.sum.Misspelt) < maxReported {
+		t.sum.Misspelt = append(t.sum.Misspelt, lineFault{line, text})
 	}
 }
 

@@ -180,6 +180,12 @@ func (a *app) printSubmission(s submissionSummary, took time.Duration) error {
 	for _, r := range s.Refused {
 		fmt.Fprintf(a.err, "line %d: %s\n", r.Line, oneLine(r.Text))
 	}
+	for _, f := range s.Misspelt {
+		fmt.Fprintf(a.err, "line %d: warning: %s\n", f.Line, oneLine(f.Text))
+	}
+	if n := s.MisspeltLines - len(s.Misspelt); n > 0 {
+		fmt.Fprintf(a.err, "… and %d more lines with such fields\n", n)
+	}
 	for _, f := range s.Unconfirmed {
 		fmt.Fprintf(a.err, "line %d: not confirmed: %s\n", f.Line, f.Text)
 	}

@@ -50,6 +50,11 @@ func TestSubmit(t *testing.T) {
 			code: exitOK, assign: []string{"a", "b"}, out: "2 lines, 0 refused, 2 confirmed in task.assign, 0 not confirmed",
 		},
 		{
+			name: "a misspelt field is told of", args: "submit -", input: task("a") + "\n" + strings.Replace(task("b"), `"payload"`, `"prioritiy":3,"payload"`, 1) + "\n",
+			code: exitOK, assign: []string{"a", "b"}, out: "2 lines, 0 refused, 2 confirmed",
+			err: "line 2: warning: no field of a task, and without effect: prioritiy (did you mean priority?)",
+		},
+		{
 			name: "the last line needs no end", args: "submit -", input: task("a"),
 			code: exitOK, assign: []string{"a"}, out: "1 line, 0 refused, 1 confirmed",
 		},

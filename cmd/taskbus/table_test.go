@@ -40,7 +40,7 @@ func TestMilliseconds(t *testing.T) {
 }
 
 func TestPriorityWords(t *testing.T) {
-	for p, want := range map[int]string{0: "low", 1: "normal", 2: "high", 3: "critical", 4: "4", -1: "-1"} {
+	for p, want := range map[int]string{0: "low", 1: "normal", 2: "high", 3: "critical", 4: "4", -1: ""} {
 		if got := priority(p); got != want {
 			t.Errorf("%d: %q, want %q", p, got, want)
 		}

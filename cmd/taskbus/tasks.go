@@ -111,8 +111,11 @@ func printTasks(w io.Writer, found httpapi.TaskList, now time.Time) error {
 	return err
 }
 
-// priority names a task's priority, or gives the number if it has no name.
+// priority names a task's priority, or gives the number if it has no name; "" of a message that does not say one.
 func priority(p int) string {
+	if p < 0 {
+		return ""
+	}
 	if p < int(coordinator.PriorityLow) || p > int(coordinator.PriorityCritical) {
 		return fmt.Sprint(p)
 	}

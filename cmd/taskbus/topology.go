@@ -15,7 +15,7 @@ import (
 func (a *app) topologyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "topology",
-		Short: "Show or create the queues, streams and exchanges that Taskbus uses",
+		Short: "Show, create or delete the queues, streams and exchanges that Taskbus uses",
 		Long: `What Taskbus needs at the broker follows from agents.yaml: its own queues and
 streams, and one queue for each agent. The coordinator creates what is missing
 when it starts (topology: declare), only looks (verify), or does neither (off).`,
@@ -25,7 +25,7 @@ when it starts (topology: declare), only looks (verify), or does neither (off).`
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.topologyShowCommand(), a.topologyPoliciesCommand(), a.topologyApplyCommand())
+	c.AddCommand(a.topologyShowCommand(), a.topologyPoliciesCommand(), a.topologyApplyCommand(), a.topologyDeleteCommand())
 	return c
 }
 

@@ -96,3 +96,64 @@ func TestBrokerAddress(t *testing.T) {
 		}
 	}
 }
+
+// What Taskbus has put on a broker is taken away with all that is in it, when somebody says so and no coordinator leads.
+func TestTopologyDelete(t *testing.T) {
+	for _, tc := range []struct {
+		name, args, in string
+		leads          bool
+		code           int
+		out, err       string // parts of them
+		left           bool
+	}{
+		{"nobody says yes", "", "", false, exitUsage, "", "delete everything of Taskbus at amqp://rabbit:5672/, with 2 messages in its queues? [y/N]", true},
+		{"no", "", "n\n", false, exitFailed, "", "nothing was done", true},
+		{"yes", "", "yes\n", false, exitOK, "queues deleted", "", false},
+		{"not asked", "--yes", "", false, exitOK, "amqp://rabbit:5672/: ", "", false},
+		{"a coordinator leads", "--yes", "", true, exitFailed, "", "nothing was deleted: a coordinator leads", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig()
+			r.env["RABBITMQ_URL"] = "amqp://user:password@rabbit:5672/"
+			r.in = strings.NewReader(tc.in)
+			if code := r.run(t, "topology", "apply", "--config", "testdata/agents.yaml"); code != exitOK {
+				t.Fatal(r.err.String())
+			}
+			settled := make(chan struct{}, 3)
+			s, err := r.broker.Open(t.Context(), bus.SessionSpec{OnSettled: func(uint64, bus.Outcome) { settled <- struct{}{} }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, queue := range []string{bus.QueueAssign, bus.QueueDead, bus.StreamJournal} { // a stream's do not count
+				if err := s.Publish(bus.Publication{Key: queue, Body: []byte("{}")}); err != nil {
+					t.Fatal(err)
+				}
+				<-settled
+			}
+			if tc.leads {
+				if err := s.TakeLock(t.Context(), bus.QueueLeader, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			code := r.run(t, strings.Fields("topology delete --config testdata/agents.yaml "+tc.args)...)
+			if code != tc.code || !strings.Contains(r.out.String(), tc.out) || !strings.Contains(r.err.String(), tc.err) {
+				t.Errorf("exit code %d, stdout %q, stderr %q; want %d, %q, %q", code, r.out.String(), r.err.String(), tc.code, tc.out, tc.err)
+			}
+			for _, q := range standard(mustLoad(t, "testdata/agents.yaml"), bus.Off).Queues {
+				if _, err := s.Depth(t.Context(), q.Name); (err == nil) != tc.left {
+					t.Errorf("%s afterwards: %v", q.Name, err)
+				}
+			}
+			_ = s.Close(t.Context())
+		})
+	}
+}
+
+func mustLoad(t *testing.T, path string) *config.Config {
+	t.Helper()
+	cfg, err := config.Load(path, config.Environment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}

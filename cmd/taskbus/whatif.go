@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,8 +19,8 @@ func (a *app) whatIfCommand() *cobra.Command {
 		Short: "Ask who would get a task now, without submitting it",
 		Long: `Reads one task.assign message from FILE (or from standard input, "-") and asks the
 coordinator how it would decide it at this moment, with the agents as they are.
-Nothing is assigned, published or kept. message_type may be left out; the rest must
-be as a producer would send it.
+Nothing is assigned, published or kept. message_type, task_id and payload may be left
+out; the rest must be as a producer would send it.
 
 Shows what explain shows of a task: the eligible agents, best first, with what the
 strategy looked at, and who was refused for which reason.
@@ -26,7 +28,7 @@ strategy looked at, and who was refused for which reason.
 Exit code 1 if no agent would get it now: there is none, or it would wait for quota.`,
 		Example: `  taskbus whatif task.json
   taskbus whatif task.json -o json
-  echo '{"task_id": "t", "task_type": "translate", "payload": {}}' | taskbus whatif -`,
+  echo '{"task_type": "translate", "priority": 3}' | taskbus whatif -`,
 		Args: cobra.ExactArgs(1),
 	}
 	base := urlFlag(c)
@@ -85,6 +87,10 @@ func (a *app) readInput(what, path string, most int, tooLong string) ([]byte, er
 
 func printProspect(w io.Writer, q httpapi.Prospect) error {
 	p := &page{w: w}
+	for _, field := range q.Unknown {
+		name, near, _ := strings.Cut(field, " ")
+		p.line("warning: %s is no field of a task and has no effect; %s", name, cmp.Or(near, "docs/messages.md lists those that there are"))
+	}
 	switch lacks := q.Explanation != nil && q.Explanation.Quota != nil; {
 	case lacks && q.OfferedTo > 0:
 		p.line("%s (%s): bids would be asked for (of %d) once its quota allows", q.ID, q.Type, q.OfferedTo)

@@ -19,6 +19,14 @@ type Bus interface {
 	Open(ctx context.Context, spec SessionSpec) (Session, error)
 }
 
+// Clearer is a Bus that can take away what a topology has put there.
+type Clearer interface {
+	// Clear deletes the queues and exchanges of t, with all that is in them, and counts the queues. Nothing is
+	// deleted while a coordinator holds its lock: ErrInUse. After any other error some may be gone; it may be
+	// tried again.
+	Clear(ctx context.Context, t Topology) (removed int, err error)
+}
+
 // Session is a running connection to the broker. All methods are safe for
 // concurrent use; after the session has ended they return ErrClosed or do
 // nothing.

@@ -37,7 +37,7 @@ func TestDeadLetters(t *testing.T) {
 		{"one by its task id", request{"GET", "/dead/t-1", "", with}, 400, "", "?id="},
 		{"resend", request{"POST", "/dead/resend", `{"keys":["` + key + `","` + key + `"]}`, with}, 200, "resend " + key, `"kept": []`},
 		{"drop", request{"POST", "/dead/drop", `{"keys":["` + key + `"]}`, with}, 200, "drop " + key, key},
-		{"drop nothing", request{"POST", "/dead/drop", "", with}, 400, "", `{"keys":`},
+		{"drop nothing", request{"POST", "/dead/drop", "", with}, 400, "", `{\"keys\":`},
 		{"drop an empty list", request{"POST", "/dead/drop", `{"keys":[]}`, with}, 400, "", "1 to 1000 keys"},
 		{"drop too many", request{"POST", "/dead/drop", many, with}, 400, "", "1 to 1000 keys"},
 		{"drop by a task id", request{"POST", "/dead/drop", `{"keys":["t-1"]}`, with}, 400, "", "16 hexadecimal digits"},

@@ -93,6 +93,8 @@ type Prospect struct {
 	Reason          string       `json:"reason,omitempty"`
 	SuggestedAction string       `json:"suggested_action,omitempty"`
 	Explanation     *Explanation `json:"explanation"`
+	// Unknown are fields of the question that no task has, each with the name that may have been meant.
+	Unknown []string `json:"unknown_fields,omitempty"`
 }
 
 // Explanation renders a coordinator.Decision.
@@ -109,8 +111,8 @@ type Explanation struct {
 	// Candidates are eligible agents, best first: the best three of a decision that
 	// was made, up to 200 of one that is asked for.
 	Candidates []Candidate `json:"candidates,omitempty"`
-	// Refused counts the others by cause, Refusals names them, the nearest first: up to
-	// 200 of a decision that is asked for, and 8 of one that was made.
+	// Refused counts the others by cause, Refusals names them, the nearest first: 8 of each
+	// cause of a decision that is asked for, and 8 of one that was made.
 	Refused  map[string]int `json:"refused,omitempty"`
 	Refusals []Refusal      `json:"refusals,omitempty"`
 	Missing  map[string]int `json:"missing_capabilities,omitempty"`
@@ -233,7 +235,7 @@ func (a *api) prospect(w http.ResponseWriter, r *http.Request, body []byte) {
 	var bad *BadTask
 	switch {
 	case errors.As(err, &bad):
-		problem(w, http.StatusBadRequest, "Not a task", "The body must be a task.assign message (its message_type may be missing). "+messages.Clean(bad.Text, messages.MaxText))
+		problem(w, http.StatusBadRequest, "Not a task", "The body must be a task.assign message (message_type, task_id and payload may be missing). "+messages.Clean(bad.Text, messages.MaxText))
 	case err != nil:
 		notAvailable(w, "Answer not available", "Asking how the task would be decided", err)
 	default:

@@ -372,7 +372,7 @@ func TestUnknownParameters(t *testing.T) {
 	}
 	h := New(src, metrics, Options{})
 	for _, e := range (&api{src: src, permission: newPermission(nil)}).endpoints(metrics) {
-		if e.read == nil {
+		if e.read == nil || strings.HasPrefix(e.path, "/dead") { // TestDeadLetters asks with the token
 			continue
 		}
 		path := strings.NewReplacer("{id}", "t", "{id...}", "t").Replace(e.path)

@@ -26,8 +26,8 @@ type Source interface {
 	// now; false when it is not remembered (any more).
 	Explain(ctx context.Context, id string) (TaskExplanation, bool)
 	// WhatIf says how a task would be decided now, without giving it to anybody and
-	// without keeping anything of it. body is a task.assign, whose message_type may
-	// be missing. *BadTask when it is not valid.
+	// without keeping anything of it. body is a task.assign, whose message_type, task_id and
+	// payload may be missing. *BadTask when it is not valid.
 	WhatIf(ctx context.Context, body []byte) (Prospect, error)
 	// AgentStats is what BALANCING's registry and ADR-018's swarm know of the fleet.
 	AgentStats(ctx context.Context) (AgentStats, error)
@@ -149,8 +149,9 @@ type TaskFilter struct {
 
 // Task is what is remembered of one recent task.
 type Task struct {
-	ID         string    `json:"task_id"`
-	Type       string    `json:"task_type"`
+	ID   string `json:"task_id"`
+	Type string `json:"task_type"`
+	// Priority is -1 of a message that was refused and does not say one that there is.
 	Priority   int       `json:"priority"`
 	TraceID    string    `json:"correlation_id"`
 	State      string    `json:"state"`

@@ -86,5 +86,5 @@ func (o *observer) notCharged(c *coordinator.Call, state coordinator.CallState) 
 
 // callUnasked writes down why nobody has answered about calls: the answer over HTTP does not say.
 func (o *observer) callUnasked(err error) {
-	o.gated(noiseUnasked, zerolog.WarnLevel).Err(err).Msg("nobody has answered about a call")
+	o.gated(noiseUnasked, zerolog.WarnLevel).Err(err).Msg("a question for LLM quota was not answered: no leader could be asked")
 }

@@ -152,7 +152,7 @@ func TestUnansweredCallsAreLogged(t *testing.T) {
 		if c, said := r.service.health(coordinator.Snapshot{}).Checks["calls"]; said {
 			t.Errorf("%+v", c)
 		}
-		if n := strings.Count(r.log.String(), "nobody has answered about a call"); n != noiseLines {
+		if n := strings.Count(r.log.String(), "a question for LLM quota was not answered: no leader could be asked"); n != noiseLines {
 			t.Errorf("%d lines, want %d in a second", n, noiseLines)
 		}
 	})

@@ -446,4 +446,3 @@ func (s *Service) actOnDead(ctx context.Context, what string, keys []string, act
 	s.log.Info().Int("messages", len(done.Done)).Int("kept", len(done.Kept)).Msg("messages of task.dead were " + what)
 	return done, nil
 }
-

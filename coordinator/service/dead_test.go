@@ -40,11 +40,11 @@ func TestDeadLettersAreListed(t *testing.T) {
 			p.Headers = map[string]any{headerDeathReason: "delivery_limit", headerDeathQueue: bus.QueueAssignHigh}
 		})
 		r.settle()
-		l, err := r.service.DeadLetters(t.Context(), httpapi.DeadFilter{Limit: 2})
+		l, err := r.service.DeadLetters(r.t.Context(), httpapi.DeadFilter{Limit: 2})
 		if err != nil || l.Scanned != 3 || l.Matched != 3 || len(l.Messages) != 2 || l.More {
 			t.Fatalf("listed %+v, %v; want 2 of 3", l, err)
 		}
-		if m := l.Messages[0]; m.ReasonCode != "invalid_message" || !strings.Contains(m.Reason, "not valid JSON") || m.SourceQueue != bus.QueueAssign ||
+		if m := l.Messages[0]; m.ReasonCode != "invalid_message" || !strings.Contains(m.Reason, "expected a JSON object") || m.SourceQueue != bus.QueueAssign ||
 			m.AppID != "shop" || m.MessageID != "m-1" || m.Bytes != len("no JSON") || m.Body != "" || m.ResendTo != bus.QueueAssign {
 			t.Errorf("what is no JSON is described as %+v", m)
 		}
@@ -66,16 +66,17 @@ func TestDeadLettersAreListed(t *testing.T) {
 				t.Errorf("%+v selects %d, want %d", tc.filter, len(got), tc.want)
 			}
 		}
-		m, found, err := r.service.DeadLetter(t.Context(), r.deadKeys(httpapi.DeadFilter{ID: "t-3"})[0], true)
+		m, found, err := r.service.DeadLetter(r.t.Context(), r.deadKeys(httpapi.DeadFilter{ID: "t-3"})[0], true)
 		if err != nil || !found || m.Body != taskBody("t-3", "train", "") || m.ResendTo != bus.QueueAssignHigh || !strings.Contains(m.Reason, "never acknowledged") {
 			t.Errorf("shown %+v, %t, %v", m, found, err)
 		}
-		if m, found, err = r.service.DeadLetter(t.Context(), m.Key, false); err != nil || !found || m.Body != "" {
+		if m, found, err = r.service.DeadLetter(r.t.Context(), m.Key, false); err != nil || !found || m.Body != "" {
 			t.Errorf("the body is shown although nobody asked for it: %+v, %t, %v", m, found, err)
 		}
-		if _, found, err = r.service.DeadLetter(t.Context(), "0123456789abcdef", true); err != nil || found {
+		if _, found, err = r.service.DeadLetter(r.t.Context(), "0123456789abcdef", true); err != nil || found {
 			t.Errorf("found what is not there: %v", err)
 		}
+		r.settle()
 		if n := len(r.in(bus.QueueDead)); n != 3 || r.broker.Unacked(bus.QueueDead) != 0 {
 			t.Errorf("%d messages afterwards, %d of them unacknowledged; want 3 and none", n, r.broker.Unacked(bus.QueueDead))
 		}
@@ -101,7 +102,7 @@ func TestPoisonedTaskIsSentAgain(t *testing.T) {
 			t.Fatalf("in task.dead: %v; log:\n%s", keys, r.log)
 		}
 		r.heartbeat("a1", 0)
-		done, err := r.service.ResendDead(t.Context(), append(keys, "0123456789abcdef"))
+		done, err := r.service.ResendDead(r.t.Context(), append(keys, "0123456789abcdef"))
 		if err != nil || !slices.Equal(done.Done, keys) || len(done.Kept) != 1 || !strings.Contains(done.Kept[0].Why, "any more") {
 			t.Fatalf("sent again: %+v, %v", done, err)
 		}
@@ -127,7 +128,7 @@ func TestDeadLettersAreSentAgainOrStay(t *testing.T) {
 		if len(keys) != 2 {
 			t.Fatalf("in task.dead: %v", keys)
 		}
-		done, err := r.service.ResendDead(t.Context(), keys)
+		done, err := r.service.ResendDead(r.t.Context(), keys)
 		if err != nil || len(done.Done) != 1 || len(done.Kept) != 1 || !strings.Contains(done.Kept[0].Why, "neither a task nor a request") {
 			t.Errorf("sent again: %+v, %v", done, err)
 		}
@@ -136,7 +137,7 @@ func TestDeadLettersAreSentAgainOrStay(t *testing.T) {
 		if n := len(r.in(bus.QueueDead)); n != 2 {
 			t.Errorf("%d messages in task.dead, want the foreign one and the cancel", n)
 		}
-		if done, err := r.service.DropDead(t.Context(), r.deadKeys(httpapi.DeadFilter{Reason: "invalid_message"})); err != nil || len(done.Done) != 1 {
+		if done, err := r.service.DropDead(r.t.Context(), r.deadKeys(httpapi.DeadFilter{Reason: "invalid_message"})); err != nil || len(done.Done) != 1 {
 			t.Errorf("dropped: %+v, %v", done, err)
 		}
 		r.settle()
@@ -172,9 +173,9 @@ func TestDeadLetterSurvivesTheEndOfItsSession(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.task("t-1", "build", `,"priority":9`)
 		r.settle()
-		err := r.service.withDead(t.Context(), func(*httpapi.DeadMessage) bool { return true }, func(s *session, all []*deadLetter, _ bool) {
+		err := r.service.withDead(r.t.Context(), func(*httpapi.DeadMessage) bool { return true }, func(s *session, all []*deadLetter, _ bool) {
 			p, err := s.again(&all[0].delivery, bus.QueueFailed) // a queue that nobody consumes
-			if err != nil || s.publishDead(t.Context(), p) != bus.Confirmed {
+			if err != nil || s.publishDead(r.t.Context(), p) != bus.Confirmed {
 				t.Fatalf("not sent: %v", err)
 			}
 			_ = s.bus.Close(context.Background()) // and nothing is acknowledged any more

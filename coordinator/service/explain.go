@@ -132,7 +132,7 @@ func (s *Service) Explain(ctx context.Context, id string) (httpapi.TaskExplanati
 	if r.state == taskPending {
 		err = s.awaited(ctx, &r)
 		r.decidedAt = time.Time{} // what was decided before did not last
-	} else {
+	} else if r.failure.Reason != coordinator.ReasonInvalidMessage { // else nothing is known of it that could be decided
 		var j judgement
 		if j, err = s.judge(ctx, r.task); err == nil {
 			p := prospect(r.task, &j)
@@ -153,34 +153,47 @@ func (s *Service) Explain(ctx context.Context, id string) (httpapi.TaskExplanati
 
 // WhatIf says how a task would be decided now (see httpapi.Source).
 func (s *Service) WhatIf(ctx context.Context, body []byte) (httpapi.Prospect, error) {
-	m, refusal := s.decoder.DecodeTaskAssign(withMessageType(body))
+	m, refusal := s.decoder.DecodeTaskAssign(completed(body))
 	if refusal != nil {
 		return httpapi.Prospect{}, &httpapi.BadTask{Text: refusal.Text}
 	}
+	unknown := m.Unknown
 	task := m.Task(messages.Arrival{Now: s.now()}) // nobody sees its trace id
 	j, err := s.judge(ctx, task)
 	if err != nil {
 		return httpapi.Prospect{}, err
 	}
-	return prospect(task, &j), nil
+	p := prospect(task, &j)
+	for _, field := range unknown {
+		p.Unknown = append(p.Unknown, strings.TrimSpace(field+" "+s.decoder.Nearest(schemas.TaskAssign, field)))
+	}
+	return p, nil
 }
 
-// withMessageType adds the message type to an object that has none. What is no JSON
-// object stays as it is: the decoder says what is wrong with it.
-func withMessageType(body []byte) []byte {
-	var seen struct {
-		MessageType json.RawMessage `json:"message_type"`
-	}
+// supposedID is the task id of a question that names none.
+const supposedID = "whatif"
+
+// completed adds to an object what a question may leave out and a task.assign may not: its type, an id and a payload.
+// What is no JSON object stays as it is: the decoder says what is wrong with it.
+func completed(body []byte) []byte {
+	var seen map[string]json.RawMessage
 	trimmed := bytes.TrimLeft(body, " \t\r\n")
-	if json.Unmarshal(trimmed, &seen) != nil || seen.MessageType != nil || !bytes.HasPrefix(trimmed, []byte("{")) {
+	if json.Unmarshal(trimmed, &seen) != nil || !bytes.HasPrefix(trimmed, []byte("{")) {
 		return body
 	}
-	const member = `{"message_type":"` + schemas.TaskAssign + `"`
-	rest := bytes.TrimLeft(trimmed[1:], " \t\r\n")
-	if !bytes.HasPrefix(rest, []byte("}")) {
-		rest = slices.Concat([]byte(","), rest)
+	whole := []byte("{")
+	for _, member := range [...]struct{ name, value string }{
+		{"message_type", `"` + schemas.TaskAssign + `"`}, {"task_id", `"` + supposedID + `"`}, {"payload", "{}"},
+	} {
+		if _, given := seen[member.name]; !given {
+			whole = fmt.Appendf(whole, "%q:%s,", member.name, member.value)
+		}
 	}
-	return slices.Concat([]byte(member), rest)
+	rest := bytes.TrimLeft(trimmed[1:], " \t\r\n")
+	if bytes.HasPrefix(rest, []byte("}")) {
+		whole = bytes.TrimSuffix(whole, []byte(","))
+	}
+	return append(whole, rest...)
 }
 
 // prospect renders a judgement.
@@ -243,7 +256,7 @@ func (s *Service) sayWaits(ctx context.Context, records []taskRecord) {
 
 func taskStatus(r *taskRecord) httpapi.Task {
 	t := httpapi.Task{
-		ID: string(r.task.ID), Type: r.task.Type, Priority: int(r.task.Priority), TraceID: r.task.TraceID,
+		ID: string(r.task.ID), Type: r.task.Type, Priority: priorityOf(r.task), TraceID: r.task.TraceID,
 		State: r.state, Agent: string(r.agent), DispatchID: r.dispatchID, Attempt: r.attempt,
 		AcceptedAt: r.task.AcceptedAt, DecidedAt: r.decidedAt, CompletedAt: r.completedAt,
 		DurationMS: milliseconds(r.duration), WorkMS: milliseconds(r.work), Error: r.workError,
@@ -260,6 +273,14 @@ func taskStatus(r *taskRecord) httpapi.Task {
 		}
 	}
 	return t
+}
+
+// priorityOf is a task's priority; -1 where its message could not be read as far as that.
+func priorityOf(t *coordinator.Task) int {
+	if t.Priority == messages.PriorityUnread {
+		return -1
+	}
+	return int(t.Priority)
 }
 
 func explanation(d *coordinator.Decision) *httpapi.Explanation {
@@ -283,7 +304,11 @@ func explanation(d *coordinator.Decision) *httpapi.Explanation {
 			x.Refused[coordinator.Ineligibility(why).String()] = n
 		}
 	}
-	for _, r := range d.Refusals {
+	var named [coordinator.NumIneligibilities]int
+	for _, r := range d.Refusals { // the nearest first
+		if named[r.Why]++; named[r.Why] > coordinator.MaxNamed {
+			continue // Refused has how many: a fleet that is full is said in a word
+		}
 		x.Refusals = append(x.Refusals, httpapi.Refusal{Agent: string(r.Agent), Why: r.Why.String(), FreeIn: r.FreeIn.Seconds()})
 	}
 	for _, m := range d.Missing {

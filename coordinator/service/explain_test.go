@@ -166,8 +166,8 @@ func TestWhatIf(t *testing.T) {
 		}
 		for _, c := range []struct{ name, body, says string }{
 			{"nothing", "", "not valid JSON"},
-			{"an empty object", "{}", "task_id"},
-			{"no payload", `{"task_id":"t-1","task_type":"build"}`, "payload"},
+			{"an empty object", "{}", "task_type"},
+			{"a payload that is none", `{"task_type":"build","payload":"text"}`, "/payload: is text, not an object"},
 			{"another message", `{"message_type":"agent.status","task_id":"t-1","task_type":"build","payload":{}}`, "message_type"},
 			{"a type in other letters", `{"Message_Type":"task.assign","task_id":"t-1","task_type":"build","payload":{}}`, "letter case"},
 			{"a key twice", `{"task_id":"t-1","task_id":"t-2","task_type":"build","payload":{}}`, "twice"},
@@ -240,6 +240,14 @@ func TestExplanationRendersADecision(t *testing.T) {
 	}
 	if x.Nearest != "a2" || x.NearestWhy != "full" || x.NearestFreeIn != 40 || x.Missing["gpu"] != 1 || x.Refused["full"] != 1 {
 		t.Errorf("%+v", x)
+	}
+	// A fleet that is merely full is said in a number, with a few names.
+	for range 279 {
+		d.Refusals = append(d.Refusals, coordinator.Refusal{Agent: "a4", Why: coordinator.Full})
+	}
+	d.Refused[coordinator.Full] += 279
+	if x := explanation(d); len(x.Refusals) != coordinator.MaxNamed+1 || x.Refused["full"] != 280 { // 8 full, 1 that lacks a capability
+		t.Errorf("%d refusals by name, of %d that are full", len(x.Refusals), x.Refused["full"])
 	}
 	d.Scored = false
 	if c := explanation(d).Candidates[0]; c.Score != nil {

@@ -15,6 +15,7 @@ import (
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/failpoint"
 	"taskbus/messages"
+	"taskbus/schemas"
 )
 
 // The headers of a dispatch, by which it can be decided again when it returns,
@@ -111,7 +112,7 @@ func (r *session) decodeTask(d *bus.Delivery) (*messages.TaskAssign, *messages.R
 	if refusal := checkProperties(d); refusal != nil {
 		return nil, refusal
 	}
-	return r.s.decoder.DecodeTaskAssign(d.Body)
+	return r.readTask(d)
 }
 
 // checkProperties refuses a message for what is around its body: an encoding, or a key that is not of its
@@ -119,11 +120,11 @@ func (r *session) decodeTask(d *bus.Delivery) (*messages.TaskAssign, *messages.R
 // Producers that set no content type at all are as welcome as those that do.
 func checkProperties(d *bus.Delivery) *messages.Refusal {
 	if e := d.ContentEncoding; e != "" && !strings.EqualFold(e, "identity") && !strings.EqualFold(e, "utf-8") {
-		return &messages.Refusal{Keyword: "contentEncoding", Text: fmt.Sprintf(
+		return &messages.Refusal{Keyword: "contentEncoding", Priority: messages.PriorityUnread, Text: fmt.Sprintf(
 			"content_encoding %q is not supported: send plain JSON", messages.Clean(e, 64))}
 	}
 	if bus.Inwards(d.Exchange) && d.RoutingKey != d.Queue && !strings.HasPrefix(d.RoutingKey, d.Queue+".") {
-		return &messages.Refusal{Keyword: "routing_key", Text: fmt.Sprintf(
+		return &messages.Refusal{Keyword: "routing_key", Priority: messages.PriorityUnread, Text: fmt.Sprintf(
 			"it came to %s by the key %q: publish by the key of the queue, without CC and BCC", d.Queue, messages.Clean(d.RoutingKey, 64))}
 	}
 	return nil
@@ -213,6 +214,7 @@ func (r *session) onStatus(d bus.Delivery) {
 		r.s.observe.invalidStatus(refusal)
 		return
 	}
+	r.knows(schemas.AgentStatus, m.Unknown, string(m.AgentID), &d)
 	if !r.genuine(&m, &d) {
 		return
 	}

@@ -47,6 +47,7 @@ type metrics struct {
 	authRejections  *prometheus.CounterVec
 	sessions        *prometheus.CounterVec
 	duplicates      prometheus.Counter
+	unknownFields   *prometheus.CounterVec
 	eventsDropped   prometheus.Counter
 	connected       prometheus.Gauge
 	blocked         prometheus.Gauge
@@ -114,6 +115,7 @@ func newMetrics(s *Service) *metrics {
 		quotaOverruns:  counter("quota_overruns_total", "Budgets of LLM quota that were told of because, by the forecast, they will not last until their period ends; once in each period."),
 		eventsDropped:  counter("events_dropped_total", "Announcements on taskbus.events, refusals of bids and answers to claims that were dropped because too much waited to be published."),
 		duplicates:     counter("duplicates_total", "Second copies of known tasks that were dropped."),
+		unknownFields:  vec("unknown_fields_total", "Messages with a field that their schema does not have, by message type.", "type"),
 		leading:        gauge("leading", "1 while this coordinator leads."),
 		journalRecords: counter("journal_records_total", "Records written to the journal."),
 		journalBytes:   counter("journal_bytes_total", "Bytes of messages written to the journal, snapshots among them."),
@@ -173,7 +175,7 @@ func (m *metrics) register(r *prometheus.Registry) error {
 	var all error
 	for _, c := range []prometheus.Collector{
 		m.receivedVec, m.assignments, m.duration, m.score, m.queueWait, m.confirm, m.publishVec, m.invalid,
-		m.statusRefused, m.authRejections, m.sessions, m.duplicates, m.eventsDropped, m.connected, m.blocked, m.reloadOK,
+		m.statusRefused, m.authRejections, m.sessions, m.duplicates, m.unknownFields, m.eventsDropped, m.connected, m.blocked, m.reloadOK,
 		m.leading, m.journalRecords, m.journalBytes, m.journalConfirm,
 		m.quotaAlerts, m.usageExcessive, m.quotaOverruns, m.byAgent, &fleetCollector{s: m.s}, &quotaCollector{s: m.s}, &historyCollector{s: m.s},
 	} {

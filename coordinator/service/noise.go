@@ -1,6 +1,7 @@
 package service
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -44,40 +45,71 @@ const noiseLines = 5
 // does not become a flood of log lines. Each kind has a gate of its own: no flood
 // hides what is said of other things.
 type noiseGate struct {
-	mu      sync.Mutex
-	since   time.Time
-	lines   int
-	leftOut uint64 // since the last line that was let through
+	mu       sync.Mutex
+	since    time.Time
+	lines    int
+	heldBack uint64 // since the last line that was let through
 }
 
 // allow tells whether a line may be written, and how many of its kind were not
 // since the one before.
-func (g *noiseGate) allow(now time.Time) (ok bool, leftOut uint64) {
+func (g *noiseGate) allow(now time.Time) (ok bool, heldBack uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if now.Sub(g.since) >= time.Second {
 		g.since, g.lines = now, 0
 	}
 	if g.lines >= noiseLines {
-		g.leftOut++
+		g.heldBack++
 		return false, 0
 	}
 	g.lines++
-	leftOut, g.leftOut = g.leftOut, 0
-	return true, leftOut
+	heldBack, g.heldBack = g.heldBack, 0
+	return true, heldBack
+}
+
+// noiseNames say of which kind lines were held back.
+var noiseNames = [numNoises]string{
+	"parked messages", "refused tasks", "duplicates", "refused reply_to", "messages that cannot be sent", "notices that the broker does not take",
+	"invalid heartbeats", "invalid results", "invalid bids and claims", "results of another agent", "cancels without effect", "agents that cannot be told",
+	"agents' queues", "agents' queues that are there", "queues taken back", "lanes", "auctions", "quotas", "usage", "usage that is charged to nobody",
+	"calls about which nobody has answered", "calls without a leader", "faults of the program",
+}
+
+// after returns how many lines were held back when the flood is over; no other line will say so.
+func (g *noiseGate) after(now time.Time) (heldBack uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if now.Sub(g.since) < noiseQuiet {
+		return 0
+	}
+	heldBack, g.heldBack = g.heldBack, 0
+	return heldBack
+}
+
+// noiseQuiet is how long after a flood its last lines are accounted for.
+const noiseQuiet = 5 * time.Second
+
+// afterFloods tells how many lines were held back at the end of each flood.
+func (o *observer) afterFloods() {
+	for kind := range o.noise {
+		if n := o.noise[kind].after(o.s.now()); n > 0 {
+			o.log.Warn().Uint64("held_back", n).Msg(fmt.Sprintf("%d more lines held back: %s", n, noiseNames[kind]))
+		}
+	}
 }
 
 // gated begins a line of a kind that may come in floods; what is done to it goes
-// nowhere when there were too many a moment ago. left_out says how many were not
-// written since the last one of its kind.
+// nowhere when there were too many a moment ago. held_back says how many more of its kind were
+// not written since the last one.
 func (o *observer) gated(kind noise, level zerolog.Level) *zerolog.Event {
-	ok, leftOut := o.noise[kind].allow(o.s.now())
+	ok, heldBack := o.noise[kind].allow(o.s.now())
 	if !ok {
 		return nil // zerolog: a nil event is one that is not written
 	}
 	e := o.log.WithLevel(level)
-	if leftOut > 0 {
-		e = e.Uint64("left_out", leftOut)
+	if heldBack > 0 {
+		e = e.Uint64("held_back", heldBack)
 	}
 	return e
 }

@@ -171,7 +171,7 @@ func TestFloodsAreGated(t *testing.T) {
 				if line == "second copy of a known task" {
 					left-- // the first is no copy
 				}
-				if want := fmt.Sprintf(`"left_out":%d,`, left); !strings.Contains(r.log.String(), want) {
+				if want := fmt.Sprintf(`"held_back":%d,`, left); !strings.Contains(r.log.String(), want) {
 					t.Errorf("no line says %s:\n%s", want, r.log)
 				}
 			})

@@ -28,6 +28,9 @@ type observer struct {
 	noise     [numNoises]noiseGate
 	strangers sync.Map // wrong senders that were logged: stranger → true
 	known     atomic.Int64
+
+	misspellings sync.Map // unknown fields that were logged: misspelling → true
+	misspelt     atomic.Int64
 }
 
 // logs reports whether lines about single tasks are written: those about a failure, or the others.
@@ -60,7 +63,7 @@ func (o *observer) dispatchSettled(d *coordinator.Dispatch, outcome coordinator.
 		}
 		o.ofTask(level, true).Str("trace_id", d.Task.TraceID).Str("task_id", string(d.Task.ID)).
 			Str("agent_id", string(d.Agent)).Str("queue", d.Queue).Int("attempt", d.Attempt).
-			Stringer("outcome", outcome).Msg("the dispatch did not get through")
+			Stringer("outcome", outcome).Msg("the dispatch was not delivered to its agent's queue")
 		o.s.history.undelivered(d, outcome)
 		return
 	}
@@ -121,7 +124,7 @@ func (o *observer) parked(d *bus.Delivery, r *messages.Refusal) {
 	if e = identify(e.Str("queue", d.Queue), d, r); r.AgentID != "" {
 		e = e.Str("agent_id", r.AgentID)
 	}
-	e.Str("reason", r.Text).Msg("message parked in task.dead; nobody could be told")
+	e.Str("reason", r.Text).Msg("message parked in task.dead; no assignment.failed tells of it (see `taskbus dead ls`)")
 }
 
 // maxLogged bounds what a sender can put into a field of a line, in bytes.

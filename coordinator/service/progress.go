@@ -92,7 +92,7 @@ func (r *session) watchProgress() {
 			said = true
 		default:
 			if said {
-				r.s.log.Info().Msg("what waited goes on")
+				r.s.log.Info().Msg("tasks are served again")
 			}
 			said = false
 			r.s.state.stall("")

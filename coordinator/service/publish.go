@@ -154,13 +154,17 @@ func (r *session) publishFailure(f *coordinator.Fail) {
 	r.publishTicket(&ticket{held: h, fail: f}, pubs)
 }
 
-// publishRefusal parks a message that cannot be read and, when it names its
-// task, tells its producer. Nobody is told of a cancel: the task that it names may be
+// publishRefusal parks a message that cannot be read and tells its producer, if that can know the message again: by
+// its task id, else by its properties. Nobody is told of a cancel: the task that it names may be
 // doing well.
 func (r *session) publishRefusal(h *heldDelivery, refusal *messages.Refusal) {
 	now := r.s.now()
 	t := &ticket{held: h, refusal: refusal}
+	park := parked(&h.delivery, coordinator.ReasonInvalidMessage, refusal.Text, now)
 	var pubs []bus.Publication
+	if refusal.TaskID == "" && h.delivery.Queue != bus.QueueRequest {
+		refusal.TaskID = idByProperties(&h.delivery, &park)
+	}
 	if refusal.TaskID != "" && h.delivery.Queue != bus.QueueRequest {
 		traceID := h.delivery.CorrelationID
 		if !messages.ValidTraceID(traceID) {
@@ -173,8 +177,21 @@ func (r *session) publishRefusal(h *heldDelivery, refusal *messages.Refusal) {
 		t.fail = f
 		pubs = r.failurePublications(f)
 	}
-	pubs = append(pubs, parked(&h.delivery, coordinator.ReasonInvalidMessage, refusal.Text, now))
-	r.publishTicket(t, pubs)
+	r.publishTicket(t, append(pubs, park))
+}
+
+// idByProperties stands in for a task id that cannot be read, or is none: the message id where that could be one; else,
+// where its producer waits for an answer or has given a correlation id, "invalid-" and the key that the message has
+// in task.dead. Empty: there is nothing by which its producer could know it again.
+func idByProperties(d *bus.Delivery, park *bus.Publication) coordinator.TaskID {
+	switch {
+	case messages.ValidID(d.MessageID):
+		return coordinator.TaskID(d.MessageID)
+	case d.ReplyTo != "", messages.ValidTraceID(d.CorrelationID):
+		return coordinator.TaskID("invalid-" + deadKey(&bus.Delivery{Properties: park.Properties, Body: park.Body}))
+	default:
+		return ""
+	}
 }
 
 // failurePublications are assignment.failed and its copy to the producer's own

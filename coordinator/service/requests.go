@@ -137,7 +137,25 @@ func (r *session) readRequest(d *bus.Delivery) (messages.Request, *messages.Refu
 	if refusal := checkProperties(d); refusal != nil {
 		return nil, refusal
 	}
-	return r.s.decoder.DecodeRequest(d.Body)
+	m, refusal := r.s.decoder.DecodeRequest(d.Body)
+	switch m := m.(type) {
+	case *messages.TaskBid:
+		if refusal = r.knows(schemas.TaskBid, m.Unknown, string(m.AgentID), d); refusal != nil {
+			refusal.TaskID, refusal.AuctionID, refusal.CorrelationID = m.TaskID, m.AuctionID, m.CorrelationID
+		}
+	case *messages.TaskBids:
+		r.knows(schemas.TaskBids, m.Unknown, string(m.AgentID), d)
+	case *messages.TaskClaim:
+		r.knows(schemas.TaskClaim, m.Unknown, string(m.AgentID), d)
+	case *messages.TaskCancel:
+		if refusal = r.knows(schemas.TaskCancel, m.Unknown, "", d); refusal != nil {
+			refusal.TaskID, refusal.CorrelationID = m.TaskID, m.CorrelationID
+		}
+	}
+	if refusal != nil {
+		return nil, refusal
+	}
+	return m, nil
 }
 
 // onCancel hands a cancel to the engine if its sender may ask for it, else refuses it.

@@ -44,6 +44,7 @@ func (r *session) onResult(d bus.Delivery) {
 		r.s.observe.invalidResult(refusal)
 		return
 	}
+	r.knows(schemas.TaskResult, r.result.Unknown, string(r.result.AgentID), &d)
 	if !r.authentic(schemas.TaskResult, r.result.AgentID, &d) {
 		r.s.count.forgedResults.Add(1)
 		r.s.metrics.forgedResults.Inc()

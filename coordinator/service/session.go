@@ -243,6 +243,7 @@ func (r *session) watchDepths() {
 			}
 			r.s.depths.set(name, d, err)
 		}
+		r.s.observe.afterFloods()
 		select {
 		case <-r.bus.Done():
 			return

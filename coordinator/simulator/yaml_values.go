@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"taskbus/coordinator"
 )
 
 // How single values of a scenario are read.
@@ -103,39 +105,8 @@ func oneOf[T ~string](r *reader, into *T, words ...T) func(spot) {
 // DidYouMean ends a fault about an unknown name: with the known name that comes
 // closest, else with all of them.
 func DidYouMean(got string, known []string) string {
-	best, least := "", 1+max(1, min(3, len(got)/3))
-	for _, k := range known {
-		if d := distance(strings.ToLower(got), k); d < least {
-			best, least = k, d
-		}
-	}
-	if best != "" {
-		return "; did you mean " + best + "?"
+	if near := coordinator.DidYouMean(got, known); near != "" {
+		return "; " + near
 	}
 	return "; known are " + strings.Join(known, ", ")
-}
-
-// distance counts the insertions, deletions and replacements of bytes that turn a
-// into b; names longer than any of ours are far from all of them.
-func distance(a, b string) int {
-	if len(a) > 100 {
-		return len(a)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -24,12 +24,18 @@ const withToken = "TASKBUS_ADMIN_TOKEN=" + adminToken
 // and tells its exit code.
 func (c *process) command(token string, args ...string) (stdout, stderr string, code int) {
 	c.t.Helper()
-	cmd := exec.Command(program, args...)
-	cmd.Env = []string{"TASKBUS_HTTP_URL=" + c.base, "TASKBUS_ADMIN_TOKEN=" + token, "PATH=" + os.Getenv("PATH"), raceOptions}
+	cmd := c.commandOf(token, args...)
 	out := newLogBook()
 	cmd.Stderr = out
 	text, err := cmd.Output()
 	return string(text), out.String(), brokertest.ExitCode(err)
+}
+
+// commandOf is such a command, not yet begun.
+func (c *process) commandOf(token string, args ...string) *exec.Cmd {
+	cmd := exec.Command(program, args...)
+	cmd.Env = []string{"TASKBUS_HTTP_URL=" + c.base, "TASKBUS_ADMIN_TOKEN=" + token, "PATH=" + os.Getenv("PATH"), raceOptions}
+	return cmd
 }
 
 // change sends a request that changes something and decodes the answer, if it is

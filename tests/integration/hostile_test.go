@@ -37,8 +37,8 @@ func body(id, more string) string {
 
 func corpus(t *testing.T) []invalid {
 	plain := func(s string) amqp.Publishing { return amqp.Publishing{Body: []byte(s)} }
-	huge := func(size int) amqp.Publishing {
-		text := body("big", `,"x":"`)
+	huge := func(id string, size int) amqp.Publishing {
+		text := body(id, `,"x":"`)
 		return plain(text + strings.Repeat("x", size-len(text)-2) + `"}`)
 	}
 	var zipped bytes.Buffer
@@ -79,9 +79,9 @@ func corpus(t *testing.T) []invalid {
 		{name: "a reply_to that leads back", msg: amqp.Publishing{ReplyTo: bus.QueueAssign, Body: []byte(body("x-loop", `,"priority":-1`))}, taskID: "x-loop", reason: "/priority"},
 		{name: "headers with everything", msg: amqp.Publishing{Headers: bomb(), Body: []byte("{")}, reason: "not valid JSON"},
 		{name: "headers that the AMQP library cannot read", msg: amqp.Publishing{Headers: nestedHeaders(200), Body: []byte("[")}, reason: "expected a JSON object"},
-		{name: "1 MiB and a byte", msg: huge(1<<20 + 1), reason: "1048576"},
-		{name: "9 MiB", msg: huge(9 << 20), noReason: true},
-		{name: "16 MiB", msg: huge(16 << 20), noReason: true},
+		{name: "1 MiB and a byte", msg: huge("x-big-1", 1<<20+1), taskID: "x-big-1", reason: "1048576"},
+		{name: "9 MiB", msg: huge("x-big-9", 9<<20), taskID: "x-big-9", noReason: true},
+		{name: "16 MiB", msg: huge("x-big-16", 16<<20), taskID: "x-big-16", noReason: true},
 	}
 }
 

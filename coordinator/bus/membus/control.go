@@ -1,6 +1,7 @@
 package membus
 
 import (
+	"context"
 	"runtime"
 
 	"taskbus/coordinator/bus"
@@ -110,6 +111,25 @@ func (b *Broker) Cut() {
 	for _, s := range sessions {
 		s.handBack()
 	}
+}
+
+// Clear implements [bus.Clearer].
+func (b *Broker) Clear(_ context.Context, t bus.Topology) (removed int, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.fabric.queues[bus.QueueLeader] != nil {
+		return 0, bus.ErrInUse
+	}
+	for _, q := range t.Queues {
+		if b.fabric.queues[q.Name] != nil {
+			b.deleteQueue(q.Name)
+			removed++
+		}
+	}
+	for _, x := range t.Exchanges {
+		delete(b.fabric.exchanges, x.Name)
+	}
+	return removed, nil
 }
 
 // DeleteQueue removes a queue with its messages and bindings and ends its

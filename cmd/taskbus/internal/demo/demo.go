@@ -36,6 +36,10 @@ type Options struct {
 	Bus        bus.Bus
 	// Absent agents are never started.
 	Absent []string
+	// Topology is what the coordinator puts on the broker; it is taken away again if none of it was there before,
+	// unless Keep says otherwise.
+	Topology bus.Topology
+	Keep     bool
 	// LogPath is where the coordinator's log goes.
 	LogPath string
 	// Out gets the story and the tables.
@@ -67,6 +71,9 @@ func Run(ctx context.Context, o Options) (err error) {
 	story := newStory(o.Out)
 
 	story.say("broker %s", o.BrokerName)
+	if !o.Keep && isClear(ctx, o.Bus) {
+		defer func() { err = errors.Join(err, clearAway(o, story)) }()
+	}
 	story.say("coordinator: %s serve --config %s (log: %s)", shortPath(o.Program), o.ConfigPath, o.LogPath)
 	p, err := startCoordinator(o.Program, o.ConfigPath, o.BrokerURL, o.LogPath)
 	if err != nil {
@@ -109,6 +116,32 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	return waitErr
+}
+
+// isClear reports whether the broker has no queue for tasks: nobody uses Taskbus there.
+func isClear(ctx context.Context, b bus.Bus) bool {
+	session, err := b.Open(ctx, bus.SessionSpec{Name: "taskbus-demo", Topology: bus.Topology{Mode: bus.Off}})
+	if err != nil {
+		return false // starting the coordinator says what is wrong
+	}
+	defer closeSession(session)
+	_, err = session.Depth(ctx, bus.QueueAssign)
+	return errors.Is(err, bus.ErrNoQueue)
+}
+
+// clearAway takes away what the demonstration has left on the broker.
+func clearAway(o Options, s *story) error {
+	clearer, ok := o.Bus.(bus.Clearer)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), stopGrace)
+	defer cancel()
+	if _, err := clearer.Clear(ctx, o.Topology); err != nil {
+		return fmt.Errorf("take the demonstration's queues away: %w; `make clean-demo` tries again", err)
+	}
+	s.say("the broker is as it was before: the demonstration's queues are deleted")
+	return nil
 }
 
 // readLines reads the tasks, one JSON message a line.
