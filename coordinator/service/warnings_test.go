@@ -201,8 +201,8 @@ func TestOverdueNamesItsAgent(t *testing.T) {
 		if !strings.Contains(r.log.String(), `"task_id":"t","agent_id":"a1","reason_code":"task_timeout"`) {
 			t.Errorf("the line has no agent_id:\n%s", r.log)
 		}
-		if c := r.service.metrics.byAgent.own["a1"]; c == nil || c.outcomes[timedOut] != 1 {
-			t.Errorf("counted for the agent: %+v, want one time-out", c)
+		if n := scraped(t, r.service.options.Registry)[`taskbus_agent_results_total{agent_id="a1",outcome="timed_out"}`]; n != 1 {
+			t.Errorf("%v time-outs counted for the agent, want 1", n)
 		}
 	})
 }
