@@ -181,11 +181,11 @@ type told struct {
 func problemOf(url, op string, resp *http.Response, text []byte) error {
 	var t told
 	err := json.Unmarshal(text, &t)
-	after := seconds(resp.Header.Get("Retry-After"))
+	after := retryAfter(resp.Header)
 	switch status := resp.StatusCode; {
 	case status == http.StatusTooManyRequests || status == http.StatusUnprocessableEntity && t.Node != "":
 		r := &Refused{
-			RetryAfter: max(after, remaining(t.RetryAt, resp.Header)), RetryAt: t.RetryAt, Policies: t.Policies, Node: t.Node, Dimension: t.Dimension, Limit: t.Limit,
+			RetryAfter: after, RetryAt: t.RetryAt, Policies: t.Policies, Node: t.Node, Dimension: t.Dimension, Limit: t.Limit,
 			Permanent: status == http.StatusUnprocessableEntity, Detail: t.Detail, body: text,
 		}
 		if err != nil || r.Detail == "" {
@@ -212,22 +212,16 @@ func problemOf(url, op string, resp *http.Response, text []byte) error {
 	return &Problem{Op: op, Status: resp.StatusCode, Title: t.Title, Detail: t.Detail}
 }
 
-// remaining is how long it is until at, by the clock of who says so.
-func remaining(at time.Time, h http.Header) time.Duration {
-	if at.IsZero() {
-		return 0
+// retryAfter is how long to wait as the headers of an answer say, to the millisecond if they do; 0: they say
+// nothing.
+func retryAfter(h http.Header) time.Duration {
+	for _, x := range []struct {
+		name string
+		unit time.Duration
+	}{{"Retry-After-Ms", time.Millisecond}, {"Retry-After", time.Second}} {
+		if n, err := strconv.ParseInt(h.Get(x.name), 10, 64); err == nil && n >= 0 && n < int64(1<<62/x.unit) {
+			return time.Duration(n) * x.unit
+		}
 	}
-	now, err := http.ParseTime(h.Get("Date"))
-	if err != nil {
-		now = time.Now()
-	}
-	return max(0, at.Sub(now))
-}
-
-func seconds(text string) time.Duration {
-	n, err := strconv.ParseInt(text, 10, 32)
-	if err != nil || n < 0 {
-		return 0
-	}
-	return time.Duration(n) * time.Second
+	return 0
 }

@@ -144,6 +144,7 @@ func (t *Transport) refuse(r *http.Request, err error) (*http.Response, error) {
 	h := http.Header{"Content-Type": {"application/problem+json"}}
 	if status != http.StatusUnprocessableEntity {
 		h.Set("Retry-After", strconv.Itoa(int(max(1, math.Ceil(after.Seconds())))))
+		h.Set("Retry-After-Ms", strconv.FormatInt(max(1, after.Milliseconds()), 10))
 	}
 	return &http.Response{
 		Status: strconv.Itoa(status) + " " + http.StatusText(status), StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

@@ -3,6 +3,8 @@ package gateway
 import (
 	"fmt"
 	"math"
+	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
@@ -58,7 +60,7 @@ func TestRefusedCallsAreSpread(t *testing.T) {
 	const calls = 1000
 	in := make(map[int64]int)
 	for i := range calls {
-		in[RetryAfter(x, coordinator.CallKey("a", fmt.Sprint("call-", i)))]++
+		in[retryAfter(t, x, coordinator.CallKey("a", fmt.Sprint("call-", i)))]++
 	}
 	for second, n := range in {
 		if second < 100 || second > 109 || n > calls/6 {
@@ -70,7 +72,21 @@ func TestRefusedCallsAreSpread(t *testing.T) {
 	}
 }
 
-// Who is refused waits for the limit that refuses, and for no other.
+// retryAfter is what Retry-After says, in seconds; Retry-After-Ms says less than a second less than that, or
+// a twentieth of a second more: its part of chance.
+func retryAfter(t *testing.T, x *coordinator.CallAnswer, key coordinator.TaskKey) int64 {
+	t.Helper()
+	h := make(http.Header)
+	RetryAfter(h, x, key)
+	told, err := strconv.ParseInt(h.Get("Retry-After"), 10, 64)
+	ms, err2 := strconv.ParseInt(h.Get("retry-after-ms"), 10, 64)
+	if err != nil || err2 != nil || told < 1 || ms < (told-1)*1000 || ms > told*1000+told*100 {
+		t.Errorf("Retry-After %q, in milliseconds %q", h.Get("Retry-After"), h.Get("Retry-After-Ms"))
+	}
+	return told
+}
+
+// A call that a limit refuses is told when one such call fits there, not when the limit is whole again.
 func TestRetryAfter(t *testing.T) {
 	left := func(d coordinator.Dimension, limit string, reset time.Duration) coordinator.QuotaLeft {
 		return coordinator.QuotaLeft{Node: "pool/a", Dimension: d, Limit: limit, Quota: 5, Window: time.Hour, Reset: reset}
@@ -83,22 +99,30 @@ func TestRetryAfter(t *testing.T) {
 		return l
 	}
 	const tokens, calls = coordinator.DimTotalTokens, coordinator.DimRequests
-	month, moment := left(tokens, "budget", 200*time.Hour), left(calls, "rate", 2500*time.Millisecond)
+	month, moment := left(tokens, "budget", 200*time.Hour), left(calls, "rate", 13*time.Second)
 	for _, tc := range []struct {
 		name   string
 		lack   *coordinator.QuotaLack
 		limits []coordinator.QuotaLeft
 		want   int64
 	}{
-		{"the rate: whole again in 2.5 s", lack(calls, "rate", 0), []coordinator.QuotaLeft{moment, month}, 3},
-		{"the budget: 200 hours", lack(tokens, "budget", 0), []coordinator.QuotaLeft{month, moment}, 720_000},
-		{"seats: nobody knows", lack(coordinator.DimConcurrency, "seats", 0), []coordinator.QuotaLeft{left(coordinator.DimConcurrency, "seats", 0), month}, 1},
+		{"the rate: whole again in 13 s, room for one in 0.1 s", lack(calls, "rate", 100*time.Millisecond), []coordinator.QuotaLeft{moment, month}, 1},
+		{"the rate: room for one in 2.5 s", lack(calls, "rate", 2500*time.Millisecond), []coordinator.QuotaLeft{moment, month}, 3},
+		{"the rate: of which no more is known", lack(calls, "rate", 0), []coordinator.QuotaLeft{moment, month}, 13},
+		{"the budget: 200 hours", lack(tokens, "budget", 200*time.Hour), []coordinator.QuotaLeft{month, moment}, 720_000},
+		{"seats: no time is known", lack(coordinator.DimConcurrency, "seats", 0), []coordinator.QuotaLeft{left(coordinator.DimConcurrency, "seats", 0), month}, 1},
 		{"one of which no numbers are known, room in 59.5 s", lack(coordinator.DimInputTokens, "rate", 59500*time.Millisecond), []coordinator.QuotaLeft{month, moment}, 60},
 		{"not refused by itself", nil, []coordinator.QuotaLeft{month, moment}, 1},
 	} {
 		// The key that adds nothing; the tests above have the others.
-		if got := RetryAfter(&coordinator.CallAnswer{Lacks: tc.lack, Limits: tc.limits}, coordinator.TaskKey{}); got != tc.want {
+		if got := retryAfter(t, &coordinator.CallAnswer{Lacks: tc.lack, Limits: tc.limits}, coordinator.TaskKey{}); got != tc.want {
 			t.Errorf("%s: after %d s, want %d", tc.name, got, tc.want)
 		}
+	}
+	// Half of all chances: 0.1 s and 0.05 s, half of a tenth of a second.
+	h := make(http.Header)
+	RetryAfter(h, &coordinator.CallAnswer{Lacks: lack(calls, "rate", 100*time.Millisecond)}, coordinator.TaskKey{math.MaxUint64 / 2})
+	if ms := h.Get("Retry-After-Ms"); ms < "140" || ms > "151" {
+		t.Errorf("after %s ms, want 150", ms)
 	}
 }

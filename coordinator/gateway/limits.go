@@ -13,21 +13,27 @@ import (
 // provider with keys "provider@key", which is the key to use.
 const ProviderHeader = "X-Quota-Provider"
 
-// RetryAfter is after how many seconds who was refused may ask again, at least 1: when there may be
-// room, and never sooner than the RateLimit header says of the limit that refuses. What another
-// limit says does not count: the budget of a month is no reason to wait where a rate refuses.
-func RetryAfter(x *coordinator.CallAnswer, key coordinator.TaskKey) int64 {
-	if x.Lacks == nil {
-		return 1
+// RetryAfter sets Retry-After (whole seconds, 1 at least) and Retry-After-Ms: how long it is until one such
+// call fits, and a little longer by the chance of the call. It does not wait until the limit is whole
+// again, which is t of RateLimit; and what other limits say does not count: the budget of a month is no
+// reason to wait where a rate refuses.
+func RetryAfter(h http.Header, x *coordinator.CallAnswer, key coordinator.TaskKey) {
+	wait := time.Second // nothing is known
+	switch {
+	case x.Lacks == nil:
+	case !x.Lacks.RetryAt.IsZero():
+		wait = max(0, time.Until(x.Lacks.RetryAt))
+	default:
+		if l := refusing(x); l != nil {
+			wait = max(wait, l.Reset)
+		}
 	}
-	most := time.Second
-	if at := x.Lacks.RetryAt; !at.IsZero() {
-		most = max(most, time.Until(at))
+	told := Later(wait, key)
+	h["Retry-After"] = []string{strconv.FormatInt(max(1, wholeSeconds(told)), 10)}
+	if told == wait { // in milliseconds a short wait has its part of chance, too
+		told += coordinator.Spread(max(wait, time.Second), key[0])
 	}
-	if l := refusing(x); l != nil {
-		most = max(most, l.Reset)
-	}
-	return wholeSeconds(Later(most, key))
+	h["Retry-After-Ms"] = []string{strconv.FormatInt(int64(math.Ceil(told.Seconds()*1000)), 10)}
 }
 
 // Later is the wait that the caller of a call is told where there is room after wait: whole seconds

@@ -123,6 +123,7 @@ func TestAuthAnswersWhatNginxUnderstands(t *testing.T) {
 	}{
 		{"granted", granted(), "", [][2]string{asGateway, of("Provider", "openai")}, 200, "200", "", "no-store"},
 		{"no token", granted(), "", nil, 401, "401", "", "no-store"},
+		{"a token, and no agent", granted(), "", [][2]string{tokenOf("a")}, 403, "400", "", "no-store"},
 		{"the token of another agent", granted(), "", [][2]string{of("Agent", "a"), tokenOf("b")}, 401, "401", "", "no-store"},
 		// The limit is whole again in 2.5 s: in 3 whole seconds.
 		{"a limit refuses", refusedBy(coordinator.CallRefused), "", [][2]string{asGateway, of("Provider", "openai")}, 403, "429", "3", "max-age=1"},

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"encoding/json"
 	"net/http"
-	"strconv"
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/gateway"
@@ -15,7 +14,7 @@ func quotaExceeded(w http.ResponseWriter, id string, key coordinator.TaskKey, x 
 	if x.State == coordinator.CallNever {
 		status = http.StatusUnprocessableEntity
 	} else {
-		w.Header().Set(retryAfter, strconv.FormatInt(gateway.RetryAfter(x, key), 10))
+		gateway.RetryAfter(w.Header(), x, key)
 	}
 	p := gateway.QuotaRefusal(status, id, x)
 	body, err := json.Marshal(p)

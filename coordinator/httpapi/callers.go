@@ -68,6 +68,11 @@ func (c *callers) of(w http.ResponseWriter, r *http.Request, named string) (call
 				"TASKBUS_GATEWAY_TOKEN_FILE for gateways, or certificates; docs/quotas.md says how.")
 		return caller{}, false
 	}
+	if _, given := credential.Bearer(r.Header["Authorization"]); given && named == "" && r.Header.Get(agentHeader) == "" {
+		problem(w, http.StatusBadRequest, "No agent_id",
+			"Nothing was done: say in agent_id, or in the header X-Quota-Agent, which agent the token is of. (A gateway sends the gateways' token, and needs none.)")
+		return caller{}, false
+	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="taskbus quota"`)
 	problem(w, http.StatusUnauthorized, "Not authorised",
 		"Send one header Authorization: Bearer with the agent's own token (`taskbus agents token ID`) and its id in agent_id or X-Quota-Agent, or the gateways' token, or a certificate with the agent's id as its common name.")

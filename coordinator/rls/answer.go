@@ -5,7 +5,6 @@ import (
 	"math"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -64,7 +63,7 @@ func respond(demands []demand, answers []coordinator.CallAnswer, legacy bool) *p
 	if told != nil {
 		gateway.RateLimits(h, told, key, legacy)
 		if told.State == coordinator.CallRefused {
-			h.Set("Retry-After", strconv.FormatInt(gateway.RetryAfter(told, key), 10))
+			gateway.RetryAfter(h, told, key)
 		}
 	}
 	if r.OverallCode == pb.RateLimitResponse_OVER_LIMIT {
