@@ -91,6 +91,28 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// RetryAfter is Retry that says for how long not to come again.
+func TestRetryAfter(t *testing.T) {
+	for _, tt := range []struct {
+		after time.Duration
+		want  float64 // retry_after_ms
+	}{
+		{0, 0}, {-time.Second, 0}, {20 * time.Second, 20_000}, {1500 * time.Microsecond, 1},
+		{48 * time.Hour, 24 * 60 * 60_000}, // a day is what the schema admits
+	} {
+		inRig(t, func(r *rig) {
+			r.run(1, func(context.Context, *agent.Task) (agent.Result, error) {
+				return agent.Result{}, fmt.Errorf("ask: %w", agent.RetryAfter(errors.New("429"), tt.after))
+			})
+			r.give("t")
+			r.expect("t rejected+attempted")
+			if got := r.results()[0]; got.RetryAfterMS != tt.want || got.Error != "ask: 429" {
+				t.Errorf("%v: retry_after_ms %v, error %q; want %v", tt.after, got.RetryAfterMS, got.Error, tt.want)
+			}
+		})
+	}
+}
+
 // broken is an error that cannot be read when it is a nil pointer.
 type broken struct{ unwrap func() error }
 

@@ -21,8 +21,8 @@ var (
 )
 
 // Reject makes an error by which a handler refuses a task: it has not begun, must
-// not do it, and another agent should. The reason is for people. It does not count
-// as a failure of the task.
+// not do it, and another agent should. Where there is no other it is asked again after a while, within
+// max_retry_attempts. The reason is for people. It does not count as a failure of the task.
 func Reject(reason string) error {
 	if reason == "" {
 		reason = "the agent refuses this task"
@@ -30,11 +30,19 @@ func Reject(reason string) error {
 	return &giveBack{reason: reason}
 }
 
-// Retry makes an error by which a handler gives up a task that it had begun:
-// another agent should try. It counts as a failure of the task on this agent; a
-// task that fails so on several agents is parked as poisoned.
+// Retry makes an error by which a handler gives up a task that it had begun: it is tried
+// again, by another agent where there is one, else by this one after a while. It counts as a failure
+// of the task on this agent; a task that fails so on several agents is parked as poisoned. What
+// no try can mend is any other error.
 func Retry(err error) error {
-	g := &giveBack{reason: "the agent could not go on", attempted: true, cause: err}
+	return RetryAfter(err, 0)
+}
+
+// RetryAfter is Retry for a fault that passes in about that time, as a provider's rate limit
+// with its Retry-After: another agent may have the task at once, this one not before that
+// (as far as the coordinator can hold the task: 10 minutes). 0 is not to say; a day is the most.
+func RetryAfter(err error, after time.Duration) error {
+	g := &giveBack{reason: "the agent could not go on", attempted: true, cause: err, after: min(max(after, 0), 24*time.Hour)}
 	if err != nil {
 		g.reason = err.Error()
 	}
@@ -46,6 +54,7 @@ type giveBack struct {
 	reason    string
 	attempted bool
 	cause     error
+	after     time.Duration
 }
 
 func (g *giveBack) Error() string { return g.reason }
@@ -55,8 +64,9 @@ func (g *giveBack) Unwrap() error { return g.cause }
 type verdict struct {
 	outcome   messages.Outcome
 	attempted bool
-	text      string // the error for people; empty when there was none
-	panicked  bool   // the text tells of a panic, in words that are not for the log
+	after     time.Duration // for which the agent asks not to be given the task again
+	text      string        // the error for people; empty when there was none
+	panicked  bool          // the text tells of a panic, in words that are not for the log
 	usage     *Usage
 	took      time.Duration // 0: nothing was begun
 }
@@ -67,6 +77,7 @@ type heard struct {
 	back, attempted bool // the task goes back; after it was begun
 	panicked        bool
 	text            string
+	after           time.Duration
 }
 
 // silent is what a handler says that has not returned.
@@ -84,7 +95,7 @@ func hear(err error) heard {
 	}
 	var back *giveBack
 	if errors.As(err, &back) {
-		h.back, h.attempted = true, back.attempted
+		h.back, h.attempted, h.after = true, back.attempted, back.after
 	}
 	return h
 }
@@ -105,7 +116,7 @@ func judge(usage *Usage, words heard, cause error, took time.Duration) verdict {
 	case errors.Is(cause, ErrStopping):
 		v.outcome, v.text = messages.Rejected, causeOf(words, cause)
 	case words.back:
-		v.outcome, v.attempted, v.text = messages.Rejected, words.attempted, words.text
+		v.outcome, v.attempted, v.text, v.after = messages.Rejected, words.attempted, words.text, words.after
 		v.panicked = words.panicked
 	default:
 		v.outcome, v.text = messages.Failed, words.text

@@ -19,6 +19,9 @@ type Dispatch struct {
 	Attempt int
 	// Tried lists the agents that had the task before; empty on the first attempt.
 	Tried []AgentID
+	// Tries counts the dispatches before that an agent had and did not do: more than Tried where
+	// one had it again.
+	Tries int
 	// Failed are those of Tried on which it failed.
 	Failed []AgentID
 	// Suspected are the agents that went down with it and others in hand, each time anew.

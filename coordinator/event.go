@@ -1,6 +1,9 @@
 package coordinator
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // Event is something that happened. The set is closed.
 type Event interface{ event() }
@@ -84,6 +87,8 @@ type TaskReturned struct {
 	Agent   AgentID
 	Attempt int
 	Tried   []AgentID
+	// Tries is as in Dispatch; 0: as many as there are others in Tried.
+	Tries int
 	// Failed lists those of Tried on which the task failed, as its headers say;
 	// this return is not among them yet. Suspected is as in Dispatch.
 	Failed, Suspected []AgentID
@@ -281,15 +286,27 @@ func (QuotaControlsRequested) event() {}
 
 // Failure is everything assignment.failed says beyond the task itself.
 type Failure struct {
-	Reason   Reason
+	Reason Reason
+	// Text is the reason for people, without what agents have said; Full has that, too.
 	Text     string
 	Attempts int
 	FailedAt time.Time
 	// Agent that has the task and did not tell its end (ReasonTaskTimeout, or a cancel that was
 	// not answered); empty: no agent has it.
 	Agent AgentID
+	// Said are the words of the agent that gave it back last; empty: none. They may quote the payload,
+	// and are not for a log.
+	Said string
 	// RetryAt is from when on it may succeed, as far as is known; zero: not known.
 	RetryAt time.Time
+}
+
+// Full is the reason with the words of the agent that gave the task back last.
+func (f *Failure) Full() string {
+	if f.Said == "" {
+		return f.Text
+	}
+	return f.Text + "; its agent says: " + strconv.Quote(f.Said)
 }
 
 func (CallAsked) event() {}

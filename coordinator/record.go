@@ -48,6 +48,8 @@ type Assigned struct {
 	// others in hand; Blamed and Taught to whom a fault was put down because of it, and
 	// whose rate of success it has lowered.
 	Tried, Failed, Untouched, Suspected, Blamed, Taught []AgentID
+	// Tries is as in Dispatch; 0: as many as Tried.
+	Tries int
 	// Generation of the agent's breakers, and whether the task is a Probe of one.
 	Generation uint64
 	Probe      bool
@@ -85,7 +87,58 @@ type LeaseChanged struct {
 	// Failed, Blamed and Taught as in Assigned: an agent that had it before may say later
 	// that it failed there.
 	Failed, Blamed, Taught []AgentID
+	// Said are the agent's words with that, RetryAfter how long it asks not to be given the task again.
+	Said       string
+	RetryAfter time.Duration
 }
+
+// AttemptEnd is how a dispatch came back that an agent did not do.
+type AttemptEnd uint8
+
+// The ends. The numbers are part of the journal and never change.
+const (
+	EndUnknown       AttemptEnd = 0
+	EndRefused       AttemptEnd = 1 // its agent turned it away
+	EndGivenUp       AttemptEnd = 2 // its agent had begun, and gave it back
+	EndExpired       AttemptEnd = 3 // not taken in time, or its agent's channel was lost
+	EndDeliveryLimit AttemptEnd = 4 // handed out too often without an acknowledgement
+	EndTakenBack     AttemptEnd = 5 // taken out of the queue of an agent that is gone or drained
+	EndLost          AttemptEnd = 6 // the same, and the agent had had it in hand
+	NumAttemptEnds              = 7
+)
+
+// EndOf is the end of a dispatch that came back so; begun: its agent has said that it had begun.
+func EndOf(cause ReturnCause, redelivered, begun bool) AttemptEnd {
+	switch {
+	case cause == ReturnTakenBack && redelivered:
+		return EndLost
+	case cause == ReturnTakenBack:
+		return EndTakenBack
+	case cause == ReturnExpired:
+		return EndExpired
+	case cause == ReturnDeliveryLimit:
+		return EndDeliveryLimit
+	case begun:
+		return EndGivenUp
+	}
+	return EndRefused
+}
+
+var attemptEnds = [NumAttemptEnds]struct{ code, phrase string }{
+	EndUnknown:       {"returned", "did not do it"},
+	EndRefused:       {"rejected", "refused it"},
+	EndGivenUp:       {"rejected", "had begun and gave it back"},
+	EndExpired:       {"expired", "did not take it within accept_timeout_seconds, or lost its channel"},
+	EndDeliveryLimit: {"delivery_limit", "was handed it too often without acknowledging it"},
+	EndTakenBack:     {"taken_back", "went away or was drained before it had begun"},
+	EndLost:          {"lost", "went away with the task in hand"},
+}
+
+// String is the word that `taskbus explain` shows.
+func (e AttemptEnd) String() string { return attemptEnds[e].code }
+
+// Phrase is what an agent did, for people: it follows the agent's id.
+func (e AttemptEnd) Phrase() string { return attemptEnds[e].phrase }
 
 // Fate is what became of a task id that has been seen.
 type Fate uint8
@@ -148,6 +201,10 @@ type Remembered struct {
 	// Reason for which it was cancelled; Why it failed.
 	Reason string
 	Why    Reason
+	// End is how its latest dispatch came back, and Said its agent's words, where the record says no more
+	// than that it did.
+	End  AttemptEnd
+	Said string
 }
 
 // EndedBefore is a task of which no agent has the dispatch any more, but whose end may have to

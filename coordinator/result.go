@@ -34,7 +34,10 @@ type Result struct {
 	// go on: it counts as a failure of this task on this agent (see
 	// Settings.PoisonedAfter). Without it the agent merely refuses.
 	Attempted bool
-	TraceID   string
+	// RetryAfter, with OutcomeRejected, is how long this agent asks not to be given the task
+	// again; 0: it does not say.
+	RetryAfter time.Duration
+	TraceID    string
 	// Timestamp is the agent's own clock.
 	Timestamp time.Time
 	// Duration of the work; 0 when not given.

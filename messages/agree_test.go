@@ -108,6 +108,7 @@ func TestBoundsMatchTheSchemas(t *testing.T) {
 		{schemas.TaskResult, "properties/correlation_id/pattern", pattern(printable, 1, maxTraceID)},
 		{schemas.TaskResult, "properties/attempt/maximum", float64(maxCount)},
 		{schemas.TaskResult, "properties/duration_ms/maximum", float64(maxDuration)},
+		{schemas.TaskResult, "properties/retry_after_ms/maximum", float64(maxRetryAfter)},
 		{schemas.TaskResult, "properties/error/maxLength", float64(MaxText)},
 		{schemas.TaskResult, "properties/usage/properties/input_tokens/maximum", float64(maxAmount)},
 		{schemas.TaskResult, "properties/usage/properties/provider/pattern", pattern(name, 1, maxName)},

@@ -52,7 +52,7 @@ func AppendAssignmentFailed(dst []byte, f *coordinator.Fail) []byte {
 	dst = append(dst, '{')
 	dst = appendField(dst, "message_type", schemas.AssignmentFailed)
 	dst = appendField(dst, "task_id", f.Task.ID)
-	dst = appendField(dst, "reason", Clean(f.Failure.Text, MaxText))
+	dst = appendField(dst, "reason", Clean(f.Failure.Full(), MaxText))
 	dst = appendField(dst, "correlation_id", f.Task.TraceID)
 	dst = append(appendName(dst, "retry_possible"), boolean(reason.RetryPossible())...)
 	dst = appendField(dst, "suggested_action", reason.SuggestedAction())

@@ -136,8 +136,8 @@ func appendHex(dst []byte, n uint64) []byte {
 }
 
 // EncodeTriedHeader renders which agents have had the task once d is delivered,
-// on which of them it failed, and which of them went down with it and others in
-// hand. It is empty, and no header is needed, when there is nothing of that: the
+// on which of them it failed, which of them went down with it and others in
+// hand, and how many tries came before where one had it again. It is empty, and no header is needed, when there is nothing of that: the
 // body names the agent of this dispatch. Beyond 64 agents the rest is left out:
 // they may be asked once more.
 func EncodeTriedHeader(d *coordinator.Dispatch) string {
@@ -153,11 +153,14 @@ func EncodeTriedHeader(d *coordinator.Dispatch) string {
 			others++
 		}
 	}
-	if others == 0 && len(d.Failed) == 0 && len(d.Suspected) == 0 {
+	if others == 0 && len(d.Failed) == 0 && len(d.Suspected) == 0 && d.Tries == 0 {
 		return ""
 	}
 	dst = append(appendString(dst, d.Agent), ']')
 	dst = appendList(dst, "failed", d.Failed[:min(len(d.Failed), maxTried)])
 	dst = appendList(dst, "suspected", d.Suspected[:min(len(d.Suspected), maxSuspected)])
+	if d.Tries > others {
+		dst = appendInt(dst, "tries", d.Tries)
+	}
 	return string(append(dst, '}'))
 }

@@ -30,6 +30,9 @@ type Returned struct {
 	// Suspected lists the agents that went down with it and others in hand, once for
 	// each time; the caller owns it.
 	Suspected []coordinator.AgentID
+	// Tries is how many dispatches before it an agent had and did not do; 0: as many as there
+	// are others in Tried.
+	Tries int
 }
 
 // DecodeReturned reads a dispatch that came back: its body, and its headers
@@ -133,6 +136,6 @@ func (d *Decoder) tried(r *Returned, m *TaskDispatch, header string) *Refusal {
 			r.Failed = append(r.Failed, agent)
 		}
 	}
-	r.Suspected = list[coordinator.AgentID](e, "suspected")
+	r.Suspected, r.Tries = list[coordinator.AgentID](e, "suspected"), integer(e, "tries")
 	return nil
 }

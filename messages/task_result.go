@@ -33,8 +33,11 @@ type TaskResult struct {
 	// Attempted, with Rejected, says that the agent had begun and could not go on:
 	// it counts as a failure of the task on this agent. With any other outcome it
 	// means nothing.
-	Attempted     bool   `json:"attempted,omitempty"`
-	CorrelationID string `json:"correlation_id"`
+	Attempted bool `json:"attempted,omitempty"`
+	// RetryAfterMS, with Rejected, is for how many milliseconds the agent asks not to be given the
+	// task again, as after a provider's Retry-After; 0 when not given, at most a day.
+	RetryAfterMS  float64 `json:"retry_after_ms,omitempty"`
+	CorrelationID string  `json:"correlation_id"`
 	// Timestamp is the agent's own clock.
 	Timestamp time.Time `json:"timestamp"`
 	// DispatchID and Attempt are those of the dispatch; empty and 0 when not given.
@@ -66,7 +69,12 @@ func (m TaskResult) MarshalJSON() ([]byte, error) {
 // a new one.)
 func (m *TaskResult) Result() coordinator.Result {
 	outcome, _ := outcomeOf(m.Outcome)
+	var retryAfter time.Duration
+	if outcome == coordinator.OutcomeRejected {
+		retryAfter = time.Duration(math.Round(m.RetryAfterMS * float64(time.Millisecond)))
+	}
 	return coordinator.Result{
+		RetryAfter: retryAfter,
 		Task:       m.TaskID,
 		Agent:      m.AgentID,
 		DispatchID: m.DispatchID,
@@ -173,6 +181,8 @@ func (s *scanner) resultField(m, old *TaskResult, key text, known []string) (has
 		return resultTimestamp, ok
 	case "attempted":
 		m.Attempted, ok = s.boolean()
+	case "retry_after_ms":
+		m.RetryAfterMS, ok = s.decimal(maxRetryAfter)
 	case "dispatch_id":
 		raw, ok = s.id(maxDispatchID)
 		m.DispatchID = keep(old.DispatchID, raw)
@@ -222,6 +232,7 @@ func (d *Decoder) slowTaskResult(body []byte, m *TaskResult) *Refusal {
 		AgentID:       coordinator.AgentID(field[string](e, "agent_id")),
 		Outcome:       Outcome(field[string](e, "outcome")),
 		Attempted:     field[bool](e, "attempted"),
+		RetryAfterMS:  number(e, "retry_after_ms"),
 		CorrelationID: field[string](e, "correlation_id"),
 		DispatchID:    field[string](e, "dispatch_id"),
 		Attempt:       integer(e, "attempt"),

@@ -26,6 +26,7 @@ const (
 	maxPriority     = 3
 	maxTimeout      = 7 * 24 * 60 * 60 // seconds
 	maxDuration     = 1e12             // milliseconds
+	maxRetryAfter   = 24 * 60 * 60_000 // milliseconds
 	maxAmount       = 1e15
 	maxEstimate     = 1e9    // seconds
 	maxBidWindow    = 60_000 // milliseconds

@@ -41,7 +41,7 @@ func leaseText(r *coordinator.LeaseChanged) string {
 		parts = append(parts, "its agent had begun")
 	}
 	if r.Returning {
-		parts = append(parts, "its agent gives it back")
+		parts = append(parts, because("its agent gives it back", r.Said))
 	}
 	return cmp.Or(strings.Join(parts, ", "), "as before")
 }
@@ -69,6 +69,9 @@ var fateTexts = [coordinator.NumFates]string{
 }
 
 func fateText(r *coordinator.Remembered) string {
+	if r.End != coordinator.EndUnknown {
+		return because("came back: its agent "+r.End.Phrase(), r.Said)
+	}
 	return because(fateTexts[r.Fate], cmp.Or(r.Reason, r.Why.String()))
 }
 

@@ -198,7 +198,7 @@ func (e *Engine) audit(now time.Time, a *agent, made time.Time) {
 		case exact && listed:
 			e.fleet.cover(t)
 			if !t.listed {
-				e.renew(now, t)
+				e.renew(t)
 			}
 			if t.withdrawn && t.state == stateLeased && !t.returning {
 				e.withdraw(t, t.cancelReason, 0) // it cannot have heard, or does not heed
@@ -208,6 +208,8 @@ func (e *Engine) audit(now time.Time, a *agent, made time.Time) {
 			continue
 		case !exact && arrivedBefore:
 			e.fleet.cover(t)
+		case exact && arrivedBefore:
+			t.unlisted = made
 		}
 		t.listed = listed
 		i++

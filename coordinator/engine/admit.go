@@ -19,6 +19,10 @@ func (e *Engine) admit(now time.Time, t *openTask) {
 		e.fail(now, t, reason, text, nil)
 		return
 	}
+	if len(t.tried) > 0 && !t.vain {
+		e.chooseAgain(t)
+		e.resolve(t) // which has an answer, as a moment ago
+	}
 	if !e.gather(now, t) {
 		e.place(now, t)
 	}
@@ -60,7 +64,7 @@ func (e *Engine) failHopeless(now time.Time, t *openTask) bool {
 		d := e.explain(now, t)
 		reason, text := e.reasonOf(d, t)
 		if reason != coordinator.ReasonNoAgentsOnline { // else somebody may come who can
-			e.fail(now, t, reason, text, d)
+			e.fail(now, t, reason, text+t.cameBefore(), d)
 			return true
 		}
 	}
@@ -195,6 +199,9 @@ func (e *Engine) expired(now time.Time, t *openTask) {
 		e.timers.schedule(&t.expire, t.until)
 		return
 	}
+	if !delayed && e.triesAgain(now, t) {
+		return
+	}
 	e.leavePending(t)
 	switch {
 	case !delayed:
@@ -203,7 +210,7 @@ func (e *Engine) expired(now time.Time, t *openTask) {
 		e.fail(now, t, coordinator.ReasonDeadlineExceeded, "the deadline has passed", nil)
 	default:
 		e.fail(now, t, coordinator.ReasonRetriesExhausted, fmt.Sprintf(
-			"it came back from %s, and so much else came back that the retry budget did not allow another dispatch in time",
-			joinIDs(t.tried)), nil)
+			"so much came back that the retry budget (a tenth of the first dispatches plus %d a second) did not allow another dispatch in time%s",
+			retryFloor, t.cameBefore()), nil)
 	}
 }

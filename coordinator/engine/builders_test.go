@@ -228,7 +228,7 @@ func (r *rig) deliver(b *taskBuilder, again bool) []string {
 func (r *rig) giveBack(d coordinator.Dispatch) []string {
 	r.last++
 	return r.apply(coordinator.TaskReturned{
-		Handle: r.last, Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Tried: d.Tried, Cause: coordinator.ReturnRejected,
+		Handle: r.last, Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Tried: d.Tried, Tries: d.Tries, Cause: coordinator.ReturnRejected,
 	})
 }
 
@@ -237,7 +237,7 @@ func (r *rig) giveBack(d coordinator.Dispatch) []string {
 func (r *rig) returns(d coordinator.Dispatch, cause coordinator.ReturnCause, again bool) []string {
 	r.last++
 	return r.apply(coordinator.TaskReturned{
-		Handle: r.last, Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Tried: d.Tried, Failed: d.Failed, Suspected: d.Suspected,
+		Handle: r.last, Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Tried: d.Tried, Tries: d.Tries, Failed: d.Failed, Suspected: d.Suspected,
 		Cause: cause, Redelivered: again, MaybeDuplicate: d.MaybeDuplicate,
 	})
 }

@@ -22,7 +22,7 @@ func (e *Engine) failWaiting(now time.Time, t *openTask) {
 	if t.late(now) {
 		reason = coordinator.ReasonDeadlineExceeded
 	}
-	e.fail(now, t, reason, text, d)
+	e.fail(now, t, reason, text+t.cameBefore(), d)
 	if f, ok := e.out[len(e.out)-1].(*coordinator.Fail); ok {
 		f.Failure.RetryAt = back
 	}
@@ -93,7 +93,7 @@ func (e *Engine) end(now time.Time, t *openTask, reason coordinator.Reason, text
 	e.tasks.drop(t)
 	e.emit(&coordinator.Fail{
 		Handle: t.handle, Task: t.task, Decision: d,
-		Failure: coordinator.Failure{Reason: reason, Text: text, Attempts: len(t.tried), FailedAt: now},
+		Failure: coordinator.Failure{Reason: reason, Text: text, Attempts: t.tries, Said: t.last.said, FailedAt: now},
 	})
 }
 

@@ -125,7 +125,7 @@ func (e *Engine) ineligibility(a *agent, t *openTask, missing map[string]int) co
 		return coordinator.LacksCapability
 	case contains(t.task.Excluded, a.spec.ID):
 		return coordinator.ExcludedByTask
-	case contains(t.tried, a.spec.ID):
+	case contains(t.barred(), a.spec.ID):
 		return coordinator.AlreadyTried
 	}
 	why := f.eligibility(a)

@@ -32,6 +32,7 @@ func (e *Engine) Fold(at time.Time, r coordinator.Record) {
 		if t := e.leaseOf(r.Key, r.Attempt); t != nil {
 			t.withdrawn, t.cancelReason, t.returning, t.attempted = r.Withdrawn, r.Reason, r.Returning, r.Begun
 			t.failed, t.blamed, t.taught = r.Failed, r.Blamed, r.Taught
+			t.said, t.retryAfter = r.Said, r.RetryAfter
 			if t.returning && t.place >= 0 {
 				e.settleAccount(at, t)
 			}
@@ -120,7 +121,7 @@ func (e *Engine) foldAssigned(r *coordinator.Assigned) {
 	e.arrivals++
 	t := &openTask{
 		task: r.Task, key: key, attempt: r.Attempt, state: stateLeased, assignedAt: r.At,
-		tried: r.Tried, failed: r.Failed, untouched: r.Untouched, suspected: r.Suspected, blamed: r.Blamed, taught: r.Taught,
+		tried: r.Tried, tries: max(r.Tries, len(r.Tried)), failed: r.Failed, untouched: r.Untouched, suspected: r.Suspected, blamed: r.Blamed, taught: r.Taught,
 		maybeDuplicate: r.MaybeDuplicate, ownMessage: r.OwnMessage,
 		rank: rankOf(r.Task, e.policy.Settings), arrival: e.arrivals, index: -1,
 		lease: lease{

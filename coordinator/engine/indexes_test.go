@@ -266,7 +266,7 @@ func feasible(a *agent, o *openTask) bool {
 			return false
 		}
 	}
-	return !slices.Contains(o.task.Excluded, a.spec.ID) && !slices.Contains(o.tried, a.spec.ID)
+	return !slices.Contains(o.task.Excluded, a.spec.ID) && !slices.Contains(o.barred(), a.spec.ID)
 }
 
 // checkMarket recounts what auctions hold of the agents, and of classes.

@@ -113,9 +113,9 @@ func (e *Engine) spareSuspected(t *openTask) {
 }
 
 // lostAt notes that the agent went down with the task in hand. Was there nothing beside it, so
-// it has failed there, and wherever it was suspected; else it is suspected.
-func (t *openTask) lostAt(a *agent, before *openTask, ev *coordinator.TaskReturned) {
-	var alone bool
+// it has failed there, and wherever it was suspected; else it is suspected. It reports whether
+// there was nothing beside it.
+func (t *openTask) lostAt(a *agent, before *openTask, ev *coordinator.TaskReturned) (alone bool) {
 	switch {
 	case a == nil, before != nil && before.apart:
 		alone = true // nothing is known of it, or it had nothing else of ours
@@ -129,11 +129,12 @@ func (t *openTask) lostAt(a *agent, before *openTask, ev *coordinator.TaskReturn
 	}
 	if !alone {
 		t.suspected = append(slices.Clip(t.suspected), ev.Agent) // there may be only one
-		return
+		return false
 	}
 	t.failed = with(with(t.failed, t.suspected...), ev.Agent)
 	t.tried = with(t.tried, t.suspected...) // one that may have had it once more has had it
 	t.suspected = nil
+	return true
 }
 
 // hasDoneAlone tells whether an agent that says no more than how many tasks it runs, and that has

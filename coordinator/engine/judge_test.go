@@ -71,10 +71,13 @@ func (h *history) judge(ev coordinator.Event, f coordinator.Effect, waiting map[
 		}
 		for other := range waiting {
 			w := l.receipts[other]
-			if o := h.e.held[other]; o != nil && o.alone { // it waits for an agent that has nothing else
-				continue
+			barred := w.tried
+			if o := h.e.held[other]; o != nil {
+				if barred = o.barred(); o.alone { // it waits for an agent that has nothing else
+					continue
+				}
 			}
-			if !resumed && !h.limited && h.m.first(w, r) && !h.m.distrusted(f.Agent, w.task) && h.m.refusal(h.now, h.m.agents[f.Agent], w.task, w.tried) == "" {
+			if !resumed && !h.limited && h.m.first(w, r) && !h.m.distrusted(f.Agent, w.task) && h.m.refusal(h.now, h.m.agents[f.Agent], w.task, barred) == "" {
 				return fmt.Errorf("%s got %s before %s, which goes first", r.task.ID, f.Agent, w.task.ID)
 			}
 		}

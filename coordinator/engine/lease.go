@@ -23,8 +23,12 @@ type lease struct {
 	covered    bool      // the agent's reports speak for it: it is among their active tasks
 	begun      bool      // a report has listed it
 	listed     bool      // the latest report lists it
+	unlisted   time.Time // when the latest report was made that should have listed it and did not; zero: none
 	// returning: the agent has said that it gives it back; attempted: it had begun.
 	returning, attempted bool
+	// said are its words with that, retryAfter how long it asks not to be given the task again.
+	said       string
+	retryAfter time.Duration
 	// generation of its agent's breakers when it was made; probe: it is the one task
 	// by which a half-open one tries the agent.
 	generation uint64
@@ -85,16 +89,17 @@ func (e *Engine) track(a *agent) {
 	}
 }
 
-// renew gives a lease its full time again, because its agent has begun to work
-// on it. Only the first report that lists a dispatch, or lists it anew, does
-// that: renewed with every heartbeat, the deadline would mean nothing to a
-// handler that hangs.
-func (e *Engine) renew(now time.Time, t *openTask) {
+// renew notes that the agent has begun to work on a dispatch, which the first report that lists it, or
+// lists it anew, says. Its time counts from when it reached the agent's queue, unless a report since then
+// did not list it: then it waited there, and its time counts from the latest of these. It does not count
+// from the first report that lists it, which may come an interval after the work has begun, nor from any
+// later one: the deadline would mean nothing to a handler that hangs.
+func (e *Engine) renew(t *openTask) {
 	t.begun = true
-	if t.state != stateLeased || t.over {
+	if t.state != stateLeased || t.over || t.unlisted.IsZero() {
 		return
 	}
-	t.deadline, t.runsFrom = later(t.deadline, now.Add(t.timeout+leaseMargin)), now // after an alarm it may have more
+	t.deadline, t.runsFrom = later(t.deadline, t.unlisted.Add(t.timeout+leaseMargin)), t.unlisted // after an alarm it may have more
 	e.watchLease(t)
 }
 
@@ -114,8 +119,13 @@ func (e *Engine) leaseExpired(now time.Time, t *openTask) {
 		e.wake(now, a)
 		return
 	}
-	reason, text := coordinator.ReasonTaskTimeout, fmt.Sprintf("%s had %s for it and has not told how it ended (dispatch %s)",
-		a.spec.ID, t.timeout, t.dispatchID)
+	since := "the dispatch reached its queue"
+	if t.runsFrom.Equal(t.unlisted) {
+		since = "its latest report that did not list the task yet"
+	}
+	reason, text := coordinator.ReasonTaskTimeout, fmt.Sprintf(
+		"%s has not told how it ended: %s (timeout_seconds), and %s for its word, have passed since %s (dispatch %s)",
+		a.spec.ID, t.timeout, leaseMargin, since, t.dispatchID)
 	fate := coordinator.FateTimedOut
 	switch {
 	case t.withdrawn:
@@ -129,7 +139,7 @@ func (e *Engine) leaseExpired(now time.Time, t *openTask) {
 		text = fmt.Sprintf("%s said that it gives it back, but it did not come back within %s (dispatch %s)", a.spec.ID, t.timeout, t.dispatchID)
 	}
 	e.owe(&coordinator.Fail{Task: t.task, Failure: coordinator.Failure{
-		Reason: reason, Text: text, Attempts: len(t.tried) + 1, FailedAt: now, Agent: a.spec.ID,
+		Reason: reason, Text: text, Attempts: t.tries + 1, FailedAt: now, Agent: a.spec.ID,
 	}})
 	e.freeQuota(now, t)
 	if !t.returning && !t.withdrawn {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,19 +57,39 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// TestLeaseIsRenewedOnce: by the first report that lists the task, not by every
-// heartbeat: a handler that hangs would never be noticed.
-func TestLeaseIsRenewedOnce(t *testing.T) {
-	r := tracking(t, policyOf(worker("a")))
-	r.give(lasting("t", 10*time.Second)) // due after 11 s
-	r.pass(8 * time.Second)
-	r.hear(beat("a").running("t")) // it has begun: 8 + 11 = 19 s
-	for range 3 {
-		want(t, r.pass(3*time.Second)) // 11, 14, 17 s
-		r.hear(beat("a").running("t"))
+// TestLeaseBeginsWithTheWork: its time counts from when the dispatch reached the agent's queue, or from the
+// latest report that did not list it yet; not from one that does, which may come long after
+// the work has begun, nor from every heartbeat: a handler that hangs would never be noticed.
+func TestLeaseBeginsWithTheWork(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		waits time.Duration // until this report the task waits in the agent's queue
+		ends  time.Duration
+		text  string
+	}{
+		{"begun at once", 0, 11 * time.Second, "a has not told how it ended: 10s (timeout_seconds), and 1s for its word, have passed since the dispatch reached its queue (dispatch t.1)"},
+		{"waits in the queue", 4 * time.Second, 15 * time.Second, "a has not told how it ended: 10s (timeout_seconds), and 1s for its word, have passed since its latest report that did not list the task yet (dispatch t.1)"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := tracking(t, policyOf(worker("a")))
+			d := r.give(lasting("t", 10*time.Second))
+			if tt.waits > 0 {
+				r.pass(tt.waits / 2)
+				r.hear(beat("a").running())
+				r.pass(tt.waits / 2)
+				r.hear(beat("a").running())
+			}
+			for at := tt.waits + 2*time.Second; at < tt.ends; at += 2 * time.Second {
+				want(t, r.pass(2*time.Second))
+				r.hear(beat("a").running("t"))
+			}
+			want(t, r.pass(time.Second-1)) // of 2, 4, 6, 8, 10 s
+			want(t, r.pass(1), "fail t task_timeout", "withdraw t.1 a")
+			if got := strings.ReplaceAll(r.failures[0].Failure.Text, d.DispatchID, "t.1"); got != tt.text {
+				t.Errorf("%s\nwant\n%s", got, tt.text)
+			}
+		})
 	}
-	want(t, r.pass(2*time.Second-1))
-	want(t, r.pass(1), "fail t task_timeout", "withdraw t.1 a")
 }
 
 // TestPlainAgentsNeverTimeOut: one that sends heartbeats only cannot tell.

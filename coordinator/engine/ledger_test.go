@@ -156,7 +156,7 @@ func (l *ledger) dispatched(d *coordinator.Dispatch) (resumed bool, err error) {
 		return false, err
 	}
 	switch {
-	case slices.Contains(d.Tried, d.Agent):
+	case slices.Contains(d.Tried, d.Agent) && !resumed && !l.mayHaveAgain(d.Handle, d.Agent):
 		return resumed, fmt.Errorf("%s goes to %s, which had it before: %v", d.DispatchID, d.Agent, d.Tried)
 	case slices.ContainsFunc(d.Failed, func(id coordinator.AgentID) bool { return !slices.Contains(d.Tried, id) && !l.awaited(d.Handle, id) }):
 		return resumed, fmt.Errorf("%s: failed on %v, tried on %v", d.DispatchID, d.Failed, d.Tried)
@@ -184,6 +184,13 @@ func (l *ledger) spared(h coordinator.Handle) []coordinator.AgentID {
 		return t.suspected
 	}
 	return nil
+}
+
+// mayHaveAgain tells whether the task may go to an agent that had it: it has been found that no other is there,
+// or none that it could wait for.
+func (l *ledger) mayHaveAgain(h coordinator.Handle, id coordinator.AgentID) bool {
+	t := l.engine.held[h]
+	return t != nil && !slices.Contains(t.barred(), id)
 }
 
 // awaited tells whether the task may be with the agent once more on which it failed, because no other

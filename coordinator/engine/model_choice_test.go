@@ -147,6 +147,14 @@ func (m *model) sameBatch(a, b *coordinator.Dispatch) bool {
 		slices.Equal(required(s), required(t)) && slices.Equal(s.Excluded, t.Excluded) && slices.Equal(s.Preferred, t.Preferred)
 }
 
+// barred are the agents that the task may not go to because they had it.
+func (m *model) barred(d *coordinator.Dispatch) []coordinator.AgentID {
+	if t := m.engine.held[d.Handle]; t != nil {
+		return t.barred()
+	}
+	return d.Tried
+}
+
 // dispatched judges a dispatch and counts it. resumed: it repeats the one that the
 // agent has, or may have; back: it came back just now; follows: it went where another one of its batch went.
 func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed, back, follows, probe bool) error {
@@ -164,7 +172,7 @@ func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed, back
 	case back: // it came back, and is of a session before: its agent says that it runs it
 		slot.covered = slices.Contains(a.report.ActiveTasks, d.Task.ID)
 	}
-	why := m.refusal(now, a, d.Task, d.Tried)
+	why := m.refusal(now, a, d.Task, m.barred(d))
 	if !resumed && !m.mayTrust(d.Agent, d.Task, probe) {
 		why = "ejected"
 	}
@@ -180,7 +188,7 @@ func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed, back
 	// Agents that cool down, become steady or are trusted again in the same tick do so one after the
 	// other, and the work goes to the first: the better one may come too late.
 	trusted := func(id coordinator.AgentID) bool { return id == d.Agent || !m.distrusted(id, d.Task) }
-	if best := m.best(now, d.Task, d.Tried, trusted); m.knows(m.strategy(d.Task)) && m.policy.Quotas == nil && !m.isolating && !m.engine.isIsolating() && (best == nil || !m.grows(best)) && !resumed && !follows && best != a && !m.suspected[best.spec.ID] && !best.coolsAt.After(m.before) && !best.steadyAt.After(m.before) {
+	if best := m.best(now, d.Task, m.barred(d), trusted); m.knows(m.strategy(d.Task)) && m.policy.Quotas == nil && !m.isolating && !m.engine.isIsolating() && (best == nil || !m.grows(best)) && !resumed && !follows && best != a && !m.suspected[best.spec.ID] && !best.coolsAt.After(m.before) && !best.steadyAt.After(m.before) {
 		return fmt.Errorf("%s went to %s, the strategy's choice is %s", d.Task.ID, d.Agent, best.spec.ID)
 	}
 	m.sequence++

@@ -58,9 +58,9 @@ func (e *Engine) resolve(t *openTask) (coordinator.Reason, string) {
 	}
 	pool := e.poolOf(t)
 	stays := task.NoBorrowing && e.quotas.ledger.Installed()
-	if len(task.Required)+len(task.Excluded)+len(t.tried) > 0 || t.asks() != (needs.strategy.Market != nil) || pool != "" || stays {
+	if len(task.Required)+len(task.Excluded)+len(t.barred()) > 0 || t.asks() != (needs.strategy.Market != nil) || pool != "" || stays {
 		t.needs.required = coordinator.MergeSorted(needs.required, task.Required)
-		barred := coordinator.MergeSorted(task.Excluded, coordinator.SortedUnique(slices.Clone(t.tried)))
+		barred := coordinator.MergeSorted(task.Excluded, coordinator.SortedUnique(slices.Clone(t.barred())))
 		t.needs.class = e.class(kin{required: t.needs.required, barred: barred, pool: pool, asks: t.asks(), stays: stays}, !t.supposed)
 	}
 	return coordinator.ReasonNone, ""

@@ -121,36 +121,42 @@ func TestReturned(t *testing.T) {
 	}
 }
 
-func TestReturnedAndNobodyLeft(t *testing.T) {
+func TestReturnedAndNobodyElse(t *testing.T) {
 	r := ready(t, policyOf(worker("a"), worker("b").can("x")))
 	r.assign(job("t1").not("b"))
 	r.confirm(1)
 	r.giveBack(r.latest())
-	want(t, r.pass(time.Second), "fail t1 retries_exhausted") // a had it, b is excluded
+	want(t, r.pass(time.Second-1))
+	want(t, r.pass(time.Second+1), "dispatch t1.2 a") // a had it, b is excluded
 }
 
-// TestBackoff: 250 ms doubled with each attempt up to 10 s, upper half.
+// TestBackoff: to another agent 250 ms doubled with each try up to 10 s, to the same 2 s times four up to
+// a minute; upper half.
 func TestBackoff(t *testing.T) {
 	tests := []struct {
-		attempt  int
+		rule     backoffRule
+		tries    int
 		from, to time.Duration
 	}{
-		{2, 125 * time.Millisecond, 250 * time.Millisecond}, // 250 × 2⁰
-		{3, 250 * time.Millisecond, 500 * time.Millisecond}, // 250 × 2¹
-		{7, 4 * time.Second, 8 * time.Second},               // 250 × 2⁵
-		{8, 5 * time.Second, 10 * time.Second},              // 250 × 2⁶ = 16 s, capped
-		{1000, 5 * time.Second, 10 * time.Second},           // does not overflow
+		{backoffOther, 1, 125 * time.Millisecond, 250 * time.Millisecond}, // 250 × 2⁰
+		{backoffOther, 2, 250 * time.Millisecond, 500 * time.Millisecond}, // 250 × 2¹
+		{backoffOther, 6, 4 * time.Second, 8 * time.Second},               // 250 × 2⁵
+		{backoffOther, 7, 5 * time.Second, 10 * time.Second},              // 250 × 2⁶ = 16 s, capped
+		{backoffOther, 1000, 5 * time.Second, 10 * time.Second},           // does not overflow
+		{backoffSame, 1, time.Second, 2 * time.Second},                    // 2 × 4⁰
+		{backoffSame, 2, 4 * time.Second, 8 * time.Second},                // 2 × 4¹
+		{backoffSame, 4, 30 * time.Second, time.Minute},                   // 2 × 4³ = 128 s, capped
 	}
 	for _, tt := range tests {
 		least, most := time.Hour, time.Duration(0)
 		for i := range 1000 {
-			d := backoff(&coordinator.Task{ID: coordinator.TaskID(rune('a' + i))}, tt.attempt, 1)
+			d := tt.rule.after(&coordinator.Task{ID: coordinator.TaskID(rune('a' + i))}, tt.tries, 1)
 			least, most = min(least, d), max(most, d)
 		}
 		// 1,000 draws from an even spread come within 5 % of both ends.
 		slack := (tt.to - tt.from) / 20
 		if least < tt.from || most > tt.to || least > tt.from+slack || most < tt.to-slack {
-			t.Errorf("attempt %d: %v to %v, want %v to %v", tt.attempt, least, most, tt.from, tt.to)
+			t.Errorf("%d tries: %v to %v, want %v to %v", tt.tries, least, most, tt.from, tt.to)
 		}
 	}
 }
@@ -242,9 +248,9 @@ func TestReturnedTaskDoesNotWaitForEver(t *testing.T) {
 	r.giveBack(r.latest())
 	r.budget = retryBudget{at: r.now.Add(time.Hour)}
 	r.hear(beat("b"))
-	// The back-off is 125 to 250 ms, the assignment timeout 30 s.
-	want(t, r.pass(30*time.Second+124*time.Millisecond))
-	want(t, r.pass(126*time.Millisecond), "fail t1 retries_exhausted")
+	// The back-off is 1 to 2 s, for a might have it again; the assignment timeout 30 s.
+	want(t, r.pass(31*time.Second-1))
+	want(t, r.pass(time.Second+1), "fail t1 retries_exhausted")
 }
 
 // TestDeadlineEndsBackoff: a task does not sit out its back-off, or the want of

@@ -400,7 +400,7 @@ func (h *history) checkStates() {
 				h.t.Fatal(err)
 			}
 			trusted := func(id coordinator.AgentID) bool { return !h.m.ejected.from(id, h.m.required(r.task)) }
-			if a := h.m.best(h.now, r.task, r.tried, trusted); a != nil && !o.alone {
+			if a := h.m.best(h.now, r.task, o.barred(), trusted); a != nil && !o.alone {
 				h.t.Fatalf("%s waits although %s could take it; in its class %+v goes first", r.task.ID, a.spec.ID, o.needs.class.first())
 			}
 		}

@@ -42,6 +42,11 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 	}
 	t := e.open(now, ev.Handle, ev.Task, key)
 	t.attempt = max(t.attempt, ev.Attempt+1)
+	t.last = lastTry{agent: ev.Agent, end: coordinator.EndOf(ev.Cause, ev.Redelivered, flags&attempted != 0)}
+	if before != nil && before.attempt == ev.Attempt {
+		t.last.end, t.last.said = coordinator.EndOf(ev.Cause, ev.Redelivered, before.attempted), before.said
+		t.mayAgain = e.asksFor(now, before.retryAfter)
+	}
 	if before != nil && before.attempt <= ev.Attempt {
 		known := before.word()
 		if ev.Cause != coordinator.ReturnTakenBack { // see history
@@ -60,7 +65,7 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 	// What an agent gives back because it goes is no refusal.
 	t.refused = (ev.Cause == coordinator.ReturnRejected || ev.Cause == coordinator.ReturnDeliveryLimit) &&
 		(from == nil || from.leftAlone())
-	t.history(&ev, from, before, flags)
+	counts := e.history(t, &ev, from, before, flags)
 	e.spareSuspected(t)
 	e.cameBack(now, from, t, before, &ev)
 	switch {
@@ -75,7 +80,7 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 		if from.lists(ev.Task.ID) {
 			e.stopLost(from, &ev)
 		}
-		e.retry(now, t, &ev)
+		e.retry(now, t, &ev, counts)
 	case lostChannel(ev.Cause) && before.stillRuns() && e.resumeLost(now, t, before):
 		// It has lost its channel, not its work.
 	default: // a dispatch that is still on its way is held until it is settled
@@ -89,7 +94,7 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 		e.retire(before)
 		e.discharge(before)
 		e.wake(now, before.agent) // its slot may serve another task that goes first
-		e.retry(now, t, &ev)
+		e.retry(now, t, &ev, counts)
 	}
 }
 
@@ -97,10 +102,10 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 // it; false, and nothing has happened, when it cannot. It is the same dispatch: the
 // agent is not one that has had the task before.
 func (e *Engine) resumeLost(now time.Time, t, before *openTask) bool {
-	tried, failed, suspected := t.tried, t.failed, t.suspected
-	t.tried, t.failed, t.suspected = before.tried, before.failed, before.suspected
+	tried, tries, failed, suspected := t.tried, t.tries, t.failed, t.suspected
+	t.tried, t.tries, t.failed, t.suspected = before.tried, before.tries, before.failed, before.suspected
 	if !e.mayResume(now, t, before.agent) {
-		t.tried, t.failed, t.suspected = tried, failed, suspected
+		t.tried, t.tries, t.failed, t.suspected = tried, tries, failed, suspected
 		return false
 	}
 	e.resume(now, t, before)
@@ -110,10 +115,11 @@ func (e *Engine) resumeLost(now time.Time, t, before *openTask) bool {
 // resumeListed is resumeLost for a dispatch of which nothing but its message is known: its agent
 // lists the task, and what it says of its slots counts it.
 func (e *Engine) resumeListed(now time.Time, t *openTask, a *agent, ev *coordinator.TaskReturned) bool {
-	tried, failed, suspected, attempt := t.tried, t.failed, t.suspected, t.attempt
+	tried, tries, failed, suspected, attempt := t.tried, t.tries, t.failed, t.suspected, t.attempt
 	t.tried, t.failed, t.suspected = without(ev.Tried, a.spec.ID), without(ev.Failed, a.spec.ID), slices.Clone(ev.Suspected)
+	t.tries = max(ev.Tries, len(t.tried))
 	if attempt != ev.Attempt+1 || !e.mayResume(now, t, a) {
-		t.tried, t.failed, t.suspected = tried, failed, suspected
+		t.tried, t.tries, t.failed, t.suspected = tried, tries, failed, suspected
 		return false
 	}
 	t.attempt, t.maybeDuplicate, t.resumed = ev.Attempt, true, true
@@ -220,16 +226,18 @@ func (t *openTask) isDispatch(ev *coordinator.TaskReturned) bool {
 	return t.attempt == ev.Attempt && t.agent.spec.ID == ev.Agent
 }
 
-// history notes who has had the task and on whom it has failed. A dispatch that
+// history notes who has had the task and on whom it has failed, and reports whether this
+// try counts among those after which the task fails. A dispatch that
 // was taken out of an agent's queue before the agent had it in hand was never
 // tried there; one that the agent had begun, or held when it went away, has
 // failed on it.
 //
 // While a session has ended in which we consumed the agent's queue, it may be we who had it in
 // hand.
-func (t *openTask) history(ev *coordinator.TaskReturned, from *agent, before *openTask, flags recordFlags) {
+func (e *Engine) history(t *openTask, ev *coordinator.TaskReturned, from *agent, before *openTask, flags recordFlags) (counts bool) {
 	t.tried, t.failed, t.suspected = slices.Clone(ev.Tried), slices.Clone(ev.Failed), slices.Clone(ev.Suspected)
-	begun, gaveUp, told := false, flags&attempted != 0, flags&returning != 0
+	t.tries = max(ev.Tries, len(without(ev.Tried, ev.Agent)))
+	begun, gaveUp, told, again := false, flags&attempted != 0, flags&returning != 0, false
 	if before != nil {
 		t.untouched, t.suspected = before.untouched, before.suspected
 	}
@@ -237,17 +245,20 @@ func (t *openTask) history(ev *coordinator.TaskReturned, from *agent, before *op
 		before = nil // another dispatch says nothing of how this one came back
 	}
 	if before != nil {
-		begun, gaveUp, told = before.begun, before.attempted, before.returning
+		begun, gaveUp, told, again = before.begun, before.attempted, before.returning, contains(before.tried, ev.Agent)
 		// Of two copies the older may have come back, which knows less.
-		t.tried, t.failed = with(t.tried, before.tried...), with(t.failed, before.failed...)
+		t.tried, t.failed, t.tries = with(t.tried, before.tried...), with(t.failed, before.failed...), max(t.tries, before.tries)
 	}
 	inHand := begun || ev.Cause == coordinator.ReturnTakenBack && ev.Redelivered && (from == nil || !from.heldByUs)
 	if ev.Cause == coordinator.ReturnTakenBack && !inHand {
-		t.tried = without(t.tried, ev.Agent)
-		t.untouched = with(t.untouched, ev.Agent)
-		return
+		if !again {
+			t.tried = without(t.tried, ev.Agent)
+			t.untouched = with(t.untouched, ev.Agent)
+		}
+		return false
 	}
 	t.tried = with(t.tried, ev.Agent)
+	t.tries++
 	switch ev.Cause {
 	case coordinator.ReturnRejected:
 		if !told {
@@ -259,27 +270,28 @@ func (t *openTask) history(ev *coordinator.TaskReturned, from *agent, before *op
 	}
 	switch {
 	case inHand && ev.Cause != coordinator.ReturnRejected:
-		t.lostAt(from, before, ev)
+		// What went down with others and is to be alone next must have had that chance.
+		return t.lostAt(from, before, ev) || !e.mustBeAlone(t)
 	case inHand:
 		t.failed = with(t.failed, ev.Agent)
 	}
+	return true
 }
 
-// retry decides again what came back: to another agent, or to an end.
-func (e *Engine) retry(now time.Time, t *openTask, ev *coordinator.TaskReturned) {
-	e.awaitGone(t, ev)
+// retry decides again what came back: another try, or an end. counts is what history says.
+func (e *Engine) retry(now time.Time, t *openTask, ev *coordinator.TaskReturned, counts bool) {
 	switch {
 	case t.withdrawn:
 		e.failCancelled(now, t)
 	case len(t.failed) >= e.policy.Settings.PoisonedAfter:
 		e.failPoisoned(now, t)
-	case contains(t.tried, ev.Agent) && len(t.tried) >= e.policy.Settings.MaxRetryAttempts:
+	case counts && t.tries >= e.policy.Settings.MaxRetryAttempts:
 		if a := e.fleet.known(ev.Agent); t.gaveBack != "" && a != nil && a.tracked {
 			t.exhausted = true
 			e.delay(now, t) // its word is on the way, and may tell that the task failed on it
 			return
 		}
-		e.failExhausted(now, t, ev.Cause)
+		e.failExhausted(now, t)
 	case ev.Cause == coordinator.ReturnTakenBack:
 		e.admit(now, t) // nobody refused it: there is nothing to wait for
 	default:
@@ -288,27 +300,21 @@ func (e *Engine) retry(now time.Time, t *openTask, ev *coordinator.TaskReturned)
 }
 
 // failExhausted ends a task that has come back as often as it may.
-func (e *Engine) failExhausted(now time.Time, t *openTask, last coordinator.ReturnCause) {
+func (e *Engine) failExhausted(now time.Time, t *openTask) {
 	if len(t.blamed) >= e.policy.Settings.PoisonedAfter {
 		e.forgive(now, t) // what so many turn away is no fault of theirs
 	}
 	e.fail(now, t, coordinator.ReasonRetriesExhausted, fmt.Sprintf(
-		"%d dispatches came back, the last one as %s; tried: %s", len(t.tried), last, joinIDs(t.tried)), nil)
+		"%s came back (max_retry_attempts: %d), the last one as %s: %s %s; tried: %s",
+		dispatches(t.tries), e.policy.Settings.MaxRetryAttempts, t.last.end, t.last.agent, t.last.end.Phrase(), joinIDs(t.tried)), nil)
 }
 
-// awaitGone lets the only agent that can do a task have it once more if it had the
-// task in hand when its consumer vanished, and its heart beats: it has lost its
-// connection, and the work is as safe with it as it can be.
-func (e *Engine) awaitGone(t *openTask, ev *coordinator.TaskReturned) {
-	a := e.fleet.byID[ev.Agent]
-	if ev.Cause != coordinator.ReturnTakenBack || a == nil || a.state != coordinator.AgentGone ||
-		!contains(t.tried, ev.Agent) || t.attempt > e.policy.Settings.MaxRetryAttempts {
-		return
+// dispatches counts them for people.
+func dispatches(n int) string {
+	if n == 1 {
+		return "1 dispatch"
 	}
-	if reason, _ := e.resolve(t); reason == coordinator.ReasonNone && t.needs.class.nobody {
-		t.tried = without(t.tried, ev.Agent)
-		t.untouched = with(t.untouched, ev.Agent)
-	}
+	return fmt.Sprintf("%d dispatches", n)
 }
 
 // failPoisoned parks a task that has failed on too many agents.

@@ -77,7 +77,7 @@ func TestExpiredButStillRunning(t *testing.T) {
 		r := tracking(t, policyOf(worker("a"), worker("b")))
 		d := r.give(lasting("t", 10*time.Second))
 		r.pass(2 * time.Second)
-		r.hear(beat("a").running("t")) // begun: due at 2 + 11 = 13 s
+		r.hear(beat("a").running("t")) // begun: due at 11 s
 		r.slots("a", 1, 0)
 		return r, d
 	}
@@ -88,7 +88,7 @@ func TestExpiredButStillRunning(t *testing.T) {
 		r.slots("a", 1, 0)
 		r.confirm(r.last)
 		r.slots("a", 1, 0)                                                  // not 2
-		want(t, r.pass(8*time.Second-1))                                    // 5 + 8 = 13 s
+		want(t, r.pass(6*time.Second-1))                                    // 5 + 6 = 11 s
 		want(t, r.pass(1), "fail t task_timeout", "withdraw t.1 a")         // not later for the detour
 		want(t, r.returns(d, coordinator.ReturnExpired, false), "ack 3")    // it drops the second copy
 		want(t, r.tell(says("a", "t").of("t.1")), "result of t by a: late") // and is late
@@ -211,8 +211,8 @@ func TestTimeForTheBudgetIsNotItsOwn(t *testing.T) {
 		failed  int
 	}{
 		"another takes them":                     {time.Hour, true, 51 * time.Second, n, 0},
-		"nobody does":                            {time.Hour, false, patience + backoffFirst, 0, 100},
-		"nobody does, until all have been tried": {time.Hour, false, 51*time.Second + patience, 0, n},
+		"nobody does":                            {time.Hour, false, patience + backoffSame.first, 0, 100 + retryFloor},
+		"nobody does, until all have been tried": {time.Hour, false, 52*time.Second + patience, 0, n},
 		"until they may not be held":             {held, true, 51 * time.Second, 100 + int(held/time.Second)*retryFloor, n - 100 - int(held/time.Second)*retryFloor},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -233,6 +233,9 @@ func TestTimeForTheBudgetIsNotItsOwn(t *testing.T) {
 			}
 			for _, d := range slices.Clone(r.dispatches) {
 				r.returns(d, coordinator.ReturnRejected, false)
+			}
+			if !c.other {
+				r.hear(beat("a").running().status(coordinator.StatusOffline))
 			}
 			failed := 0
 			for _, line := range r.pass(c.after) {
@@ -335,12 +338,11 @@ func TestReturnOfWhatEnded(t *testing.T) {
 		r.slots("b", 1, 0)
 	})
 	t.Run("failed, and only a copy", func(t *testing.T) {
-		r := tracking(t, policyOf(worker("a")))
+		r := tracking(t, policyOf(worker("a")).set(func(s *coordinator.Settings) { s.MaxRetryAttempts = 1 }))
 		d := r.give(job("t"))
-		want(t, r.returns(d, coordinator.ReturnExpired, false))
-		want(t, r.pass(time.Second), "fail t retries_exhausted") // nobody is left
+		want(t, r.returns(d, coordinator.ReturnExpired, false), "fail t retries_exhausted")
 		want(t, r.returns(d, coordinator.ReturnExpired, false), "ack 3")
-		want(t, r.returns(d, coordinator.ReturnExpired, true)) // nobody knows whether the failure got through
+		want(t, r.returns(d, coordinator.ReturnExpired, true), "fail t retries_exhausted") // nobody knows whether the failure got through
 	})
 	t.Run("its id is another task's by now", func(t *testing.T) {
 		r := tracking(t, policyOf(worker("a").slots(2)))

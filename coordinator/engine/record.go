@@ -69,7 +69,7 @@ func (e *Engine) recordAssigned() {
 func (t *openTask) assignment(d *coordinator.Decision) *coordinator.Assigned {
 	r := &coordinator.Assigned{
 		Task: t.task, Agent: t.agent.spec.ID, Attempt: t.attempt, At: t.assignedAt, Timeout: t.timeout,
-		Tried: t.tried, Failed: t.failed, Untouched: t.untouched, Suspected: t.suspected, Blamed: t.blamed, Taught: t.taught,
+		Tried: t.tried, Tries: t.tries, Failed: t.failed, Untouched: t.untouched, Suspected: t.suspected, Blamed: t.blamed, Taught: t.taught,
 		Generation: t.generation, Probe: t.probe, Batch: t.batch, Service: t.service,
 		MaybeDuplicate: t.maybeDuplicate, OwnMessage: t.ownMessage,
 	}
@@ -123,7 +123,7 @@ func (e *Engine) recordReturned(t *openTask, flags recordFlags, ev *coordinator.
 	if e.recorder.on {
 		e.record(&coordinator.Remembered{
 			Key: t.key, ID: t.task.ID, Content: t.task.ContentHash, Fate: coordinator.FateForgotten,
-			Seen: e.now, Agent: ev.Agent, Attempt: ev.Attempt, Flags: uint8(flags),
+			Seen: e.now, Agent: ev.Agent, Attempt: ev.Attempt, Flags: uint8(flags), End: t.last.end, Said: t.last.said,
 		})
 	}
 }
@@ -150,6 +150,7 @@ func (t *openTask) leaseChange() *coordinator.LeaseChanged {
 	return &coordinator.LeaseChanged{
 		Key: t.key, Attempt: t.attempt, Withdrawn: t.withdrawn, Reason: t.cancelReason,
 		Returning: t.returning, Begun: t.attempted, Failed: t.failed, Blamed: t.blamed, Taught: t.taught,
+		Said: t.said, RetryAfter: t.retryAfter,
 	}
 }
 

@@ -105,7 +105,7 @@ func (e *Engine) resultOfLease(now time.Time, ev coordinator.ResultReported, t *
 	e.fleet.refresh(a) // what is known of it has changed in any case
 	e.track(a)
 	if r.Outcome == coordinator.OutcomeRejected {
-		t.returning, t.attempted = true, r.Attempted
+		t.returning, t.attempted, t.said, t.retryAfter = true, r.Attempted, said(r.Error), r.RetryAfter
 		e.leaseChanged(t)
 		if t.state == stateLeased {
 			if t.unanswered { // it has arrived, and what comes back will be this dispatch
@@ -144,13 +144,18 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 	case r.Outcome == coordinator.OutcomeRejected && t.gaveBack == r.Agent:
 		// The ordinary course: the message was faster than the word that explains it.
 		t.gaveBack = ""
+		t.last.said, t.mayAgain = said(r.Error), later(t.mayAgain, e.asksFor(now, r.RetryAfter))
 		if r.Attempted {
+			t.last.end = coordinator.EndGivenUp
 			t.failed = with(t.failed, r.Agent)
 			if a := e.fleet.known(r.Agent); a != nil {
 				e.failedAt(now, a, t, learning.Outcome{Attribution: learning.AgentFault}) // its return has been put down to it already
 			}
 		}
 		e.leaseChanged(t)
+		if t.mayTryAgain() { // else its next dispatch has been recorded since
+			e.recordReturned(t, t.last.word()|wasTried, &coordinator.TaskReturned{Agent: r.Agent, Attempt: t.attempt - 1})
+		}
 		e.emit(coordinator.GivenBack{Result: *r, Attempt: t.attempt - 1})
 		e.poisonedInTime(now, t)
 		return

@@ -1,29 +1,149 @@
 package engine
 
 import (
+	"fmt"
+	"slices"
 	"time"
+	"unicode/utf8"
 
 	"taskbus/coordinator"
 )
 
-// Back-off of a dispatch that came back: doubled with each attempt, capped, and
+// A task that came back is tried again by an agent that has not had it, if one is there, else by
+// those that had it, after a longer wait: what kept an agent from it (a rate limit, a
+// start that takes a while) is rarely over in a quarter of a second. Which of the two it is, is asked
+// when the first wait is over, and once more if it waits for such an agent in vain.
+
+// Back-off of a dispatch that came back: multiplied with each try, capped, and
 // spread over its upper half by a hash of task and attempt, so that what came
 // back together does not go out together.
+var (
+	backoffOther = backoffRule{first: backoffFirst, factor: 2, most: backoffMax}
+	backoffSame  = backoffRule{first: 2 * time.Second, factor: 4, most: time.Minute}
+)
+
 const (
 	backoffFirst = 250 * time.Millisecond
 	backoffMax   = 10 * time.Second
 )
 
-// backoff is how long to wait before the given attempt (2 is the first retry):
-// between half and all of min(backoffMax, backoffFirst × 2^(attempt−2)).
-func backoff(t *coordinator.Task, attempt int, seed uint64) time.Duration {
-	d := backoffFirst
-	for i := 2; i < attempt && d < backoffMax; i++ {
-		d *= 2
+// maxRetryAfter bounds how long an agent may ask not to be given a task again: its message is held meanwhile.
+const maxRetryAfter = 10 * time.Minute
+
+type backoffRule struct {
+	first  time.Duration
+	factor time.Duration
+	most   time.Duration
+}
+
+// after is how long to wait after so many tries: between half and all of
+// min(most, first × factor^(tries−1)).
+func (r backoffRule) after(t *coordinator.Task, tries int, seed uint64) time.Duration {
+	d := r.first
+	for i := 1; i < tries && d < r.most; i++ {
+		d *= r.factor
 	}
-	d = min(d, backoffMax)
-	h := coordinator.Hash(coordinator.AttemptID(t.ID, attempt), seed)
+	d = min(d, r.most)
+	h := coordinator.Hash(coordinator.AttemptID(t.ID, tries+1), seed)
 	return d/2 + time.Duration(h%uint64(d/2+1))
+}
+
+// again says which of the agents that have had a task may have it again.
+type again uint8
+
+const (
+	notAgain     again = iota // none: there is one that has not had it
+	notTheLast                // all but the one that had it last
+	anybodyAgain              // all
+)
+
+// lastTry is how the latest dispatch of a task came back, and the words of its agent, if it had any.
+type lastTry struct {
+	agent coordinator.AgentID
+	end   coordinator.AttemptEnd
+	said  string
+}
+
+// cameBefore adds to a text how the task came back, if it did.
+func (t *openTask) cameBefore() string {
+	if t.tries == 0 || t.last.agent == "" {
+		return ""
+	}
+	return fmt.Sprintf("; %s came back, the last one as %s: %s %s", dispatches(t.tries), t.last.end, t.last.agent, t.last.end.Phrase())
+}
+
+// word is what the agent has said of giving it back, as far as that is known by now.
+func (l *lastTry) word() recordFlags {
+	if l.end == coordinator.EndGivenUp {
+		return returning | attempted
+	}
+	return returning
+}
+
+// maxSaid bounds, in bytes, what is kept of an agent's words.
+const maxSaid = 256
+
+// said cuts an agent's words.
+func said(words string) string {
+	if len(words) <= maxSaid {
+		return words
+	}
+	end := maxSaid - len("…")
+	for end > 0 && !utf8.RuneStart(words[end]) {
+		end--
+	}
+	return words[:end] + "…"
+}
+
+// barred are the agents that may not have the task because they had it.
+func (t *openTask) barred() []coordinator.AgentID {
+	switch {
+	case t.vain, t.again == anybodyAgain:
+		return nil
+	case t.again == notTheLast:
+		return []coordinator.AgentID{t.last.agent}
+	}
+	return t.tried
+}
+
+// chooseAgain decides which of the agents that had the task may have it again: an agent
+// that is there and has not had it goes first, however busy it is; then one that had it before the last.
+// The task has been resolved; it must be once more.
+func (e *Engine) chooseAgain(t *openTask) {
+	switch {
+	case e.anyThere(t, t.tried):
+		t.again = notAgain
+	case t.last.agent != "" && e.anyThere(t, []coordinator.AgentID{t.last.agent}):
+		t.again = notTheLast
+	default:
+		t.again = anybodyAgain
+	}
+}
+
+// anyThere reports whether an agent that can do the task, and is none of these, is there for
+// it now or when it has room.
+func (e *Engine) anyThere(t *openTask, but []coordinator.AgentID) bool {
+	f := &e.fleet
+	out := coordinator.MergeSorted(t.task.Excluded, coordinator.SortedUnique(slices.Clone(but)))
+	able := e.usable(f.capable(t.needs.required, out), t.needs.required)
+	there := false
+	able.each(func(i int) {
+		why := f.causes[i]
+		there = there || why == coordinator.Eligible || why >= coordinator.NotReady && why != coordinator.QueueMissing
+	})
+	return there
+}
+
+// asksFor is until when an agent asks not to be given a task again.
+func (e *Engine) asksFor(now time.Time, retryAfter time.Duration) time.Time {
+	if retryAfter <= 0 {
+		return time.Time{}
+	}
+	longest := maxRetryAfter
+	if held := e.policy.Settings.MaxTimeout; held > 0 {
+		longest = min(longest, held/2) // the other half is for finding an agent
+	}
+	return now.Add(min(retryAfter, longest))
 }
 
 // retryBudget bounds retries to a tenth of the first dispatches, so that a fleet
@@ -79,12 +199,14 @@ func newRetryQueue() retryQueue { return retryQueue{affordable: newTimer(dutyBud
 // an agent: for that as long as any other task may wait, but at least retryPatience, and all in all no
 // longer than its message may be held.
 func (e *Engine) delay(now time.Time, t *openTask) {
-	due := now.Add(backoff(t.task, len(t.tried)+1, e.policy.Settings.Seed))
+	s := &e.policy.Settings
+	due := now.Add(backoffOther.after(t.task, t.tries, s.Seed))
+	t.mayAgain = later(t.mayAgain, now.Add(backoffSame.after(t.task, t.tries, s.Seed)))
 	t.state = stateDelayed
 	e.pending.count[t.task.Priority]++
-	t.until = e.findsBy(due, t)
+	t.until = later(e.findsBy(due, t), e.heldUntil(t, e.findsBy(t.mayAgain, t)))
 	if t.refused && !t.exhausted {
-		t.until = later(t.until, now.Add(e.policy.Settings.MaxTimeout))
+		t.until = later(t.until, now.Add(s.MaxTimeout))
 	}
 	if d := t.task.Deadline; !d.IsZero() && d.Before(t.until) {
 		t.until = d
@@ -98,13 +220,25 @@ func (e *Engine) findsBy(from time.Time, t *openTask) time.Time {
 	return from.Add(max(e.mayWait(t), retryPatience))
 }
 
+// heldUntil is the given time, but no later than the message of the task may be held.
+func (e *Engine) heldUntil(t *openTask, until time.Time) time.Time {
+	if longest := e.policy.Settings.MaxTimeout; longest > 0 {
+		return earlier(until, t.came.Add(longest))
+	}
+	return until
+}
+
 // retryDue queues a returned task whose back-off is over for the budget. One that
 // its agent did not take in time, or lost, is placed at once: what a dead agent
 // leaves behind is no storm of refusals, and is spread by the accept timeout.
 func (e *Engine) retryDue(now time.Time, t *openTask) {
 	if t.exhausted {
 		e.leavePending(t)
-		e.failExhausted(now, t, coordinator.ReturnRejected)
+		e.failExhausted(now, t)
+		return
+	}
+	if reason, _ := e.resolve(t); reason == coordinator.ReasonNone && now.Before(t.mayAgain) && !e.anyThere(t, t.tried) {
+		e.timers.schedule(&t.retry, t.mayAgain)
 		return
 	}
 	if !t.refused {
@@ -114,6 +248,22 @@ func (e *Engine) retryDue(now time.Time, t *openTask) {
 	}
 	e.retries.tasks = append(e.retries.tasks, t)
 	e.retryAffordable(now)
+}
+
+// triesAgain has a task that has waited for an agent that has not had it go to any, if one that
+// had it is there; false, and nothing has happened: none is, or the task is none of these.
+func (e *Engine) triesAgain(now time.Time, t *openTask) bool {
+	until := e.heldUntil(t, e.findsBy(now, t))
+	if d := t.task.Deadline; !d.IsZero() {
+		until = earlier(until, d)
+	}
+	if len(t.barred()) == 0 || now.Before(t.mayAgain) || !until.After(now) || !e.anyThere(t, nil) {
+		return false
+	}
+	e.leavePending(t)
+	t.vain, t.until = true, until
+	e.admit(now, t)
+	return true
 }
 
 // retryAffordable places returned tasks while the budget lasts.

@@ -28,7 +28,7 @@ func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.D
 	made := e.asking.carrying(d)
 	made.Dispatch = coordinator.Dispatch{
 		Handle: t.handle, Task: t.task, Agent: a.spec.ID, Queue: a.spec.Queue,
-		DispatchID: t.dispatchID, Attempt: t.attempt, Tried: t.tried, Failed: t.failed, Suspected: t.suspected,
+		DispatchID: t.dispatchID, Attempt: t.attempt, Tried: t.tried, Tries: t.tries, Failed: t.failed, Suspected: t.suspected,
 		AcceptTimeout: a.spec.AcceptTimeout, Timeout: t.timeout, At: now,
 		MaybeDuplicate: t.maybeDuplicate, Again: t.resumed, Service: t.service, Decision: &made.decision.Decision,
 	}

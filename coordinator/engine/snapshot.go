@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -78,16 +79,19 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 	return s
 }
 
-// Delayed tells whether the task came back and waits to be tried again: for its
-// back-off, then for the retry budget.
-func (e *Engine) Delayed(id coordinator.TaskID) bool {
-	key := coordinator.KeyOf(id)
-	number, known := e.memory.lookup(key)
+// Delayed tells of a task that came back and waits to be tried again: how it came back, and from
+// when on an agent that has not had it may have it, and any; then it waits for the retry budget. ok is
+// false when it does not.
+func (e *Engine) Delayed(id coordinator.TaskID) (why string, other, same time.Time, ok bool) {
+	number, known := e.memory.lookup(coordinator.KeyOf(id))
 	if !known {
-		return false
+		return "", other, same, false
 	}
 	t := e.tasks.of(e.memory.at(number))
-	return t != nil && t.state == stateDelayed
+	if t == nil || t.state != stateDelayed {
+		return "", other, same, false
+	}
+	return fmt.Sprintf("%s %s", t.last.agent, t.last.end.Phrase()), t.retry.at, t.mayAgain, true
 }
 
 // Gathering tells of a task that waits for others to share a batch with: how many they
@@ -135,11 +139,16 @@ func (e *Engine) Explain(now time.Time, task *coordinator.Task) (*coordinator.De
 	var open *openTask
 	if number, known := e.memory.lookup(coordinator.KeyOf(task.ID)); known {
 		if open = e.tasks.of(e.memory.at(number)); open != nil {
-			t.tried, t.attempt = open.tried, open.attempt
+			t.tried, t.tries, t.last, t.attempt = open.tried, open.tries, open.last, open.attempt
+			t.again, t.vain = open.again, open.vain
 		}
 	}
 	if reason, text := e.resolve(t); reason != coordinator.ReasonNone {
 		return &coordinator.Decision{Fleet: len(e.fleet.agents)}, reason, text
+	}
+	if open != nil && open.state == stateDelayed {
+		e.chooseAgain(t)
+		e.resolve(t)
 	}
 	d := e.explain(now, t)
 	e.detail(now, t, d)

@@ -85,7 +85,8 @@ func TestResumedLeaseStandsInAnAlarm(t *testing.T) {
 	r := tracking(t, policyOf(worker("a")).set(func(s *coordinator.Settings) { s.StaleAfter = time.Hour }))
 	d := r.give(lasting("t", 100*time.Second))
 	r.pass(40 * time.Second)
-	r.hear(beat("a").running("t")) // its 101 s begin
+	r.hear(beat("a").running()) // it waits in the queue yet: its 101 s begin
+	r.hear(beat("a").running("t"))
 	want(t, r.returns(d, coordinator.ReturnDeliveryLimit, false), "dispatch t.1 a again?")
 	r.apply(coordinator.PublishingHeld{Held: true})
 	want(t, r.pass(200*time.Second))

@@ -451,10 +451,11 @@ func TestEndLongAfterItWasLetGoIsWhole(t *testing.T) {
 func TestLateEndOfAnOldDispatchIsWhole(t *testing.T) {
 	task := func() *taskBuilder { return job("t").not("b") }
 	r := leader(t)
+	r.install(policyOf(worker("a").slots(2), worker("b").slots(2)).set(func(s *coordinator.Settings) { s.MaxRetryAttempts = 1 }))
 	r.give(task())
 	first := r.latest()
-	r.returns(first, coordinator.ReturnExpired, false)
-	want(t, r.pass(time.Minute), "fail t retries_exhausted")
+	want(t, r.returns(first, coordinator.ReturnExpired, false), "fail t retries_exhausted")
+	r.pass(time.Minute)
 	r.pass(2 * endsTold)
 	snapshot := r.imaged()
 	heir := r.heirOf(r.now, snapshot)

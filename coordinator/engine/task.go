@@ -33,7 +33,8 @@ type openTask struct {
 	state  taskState
 
 	attempt        int                   // of the dispatch being sought or made, from 1
-	tried          []coordinator.AgentID // who had it before, in order
+	tried          []coordinator.AgentID // that had it before, in order
+	tries          int                   // dispatches before that an agent had and did not do
 	failed         []coordinator.AgentID // those of them on which it failed
 	untouched      []coordinator.AgentID // from whose queue it was taken back: they may have it once more
 	suspected      []coordinator.AgentID // that were lost with it and others in hand
@@ -49,6 +50,10 @@ type openTask struct {
 	resumed        bool // an earlier copy of this very dispatch may have arrived
 	refused        bool // its agent refused it: trying again costs the retry budget
 	exhausted      bool // it has come back as often as it may, and waits for the last agent's word
+	again          again
+	vain           bool      // it has waited in vain for an agent that has not had it
+	mayAgain       time.Time // from when on an agent that had it may have it again
+	last           lastTry
 	withdrawn      bool // a cancel was asked for while an agent has it, or is about to
 	// over: its outcome has been told. It is still on its way, or its agent has not
 	// said yet that it has stopped: it counts against the agent's slots, no more.
@@ -172,7 +177,7 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 	}
 	t := e.open(now, ev.Handle, ev.Task, key)
 	t.maybeDuplicate, t.ownMessage, t.from = ev.Redelivered || ev.MaybeDuplicate || outOfLane, true, ev.Lane
-	t.tried = tried
+	t.tried, t.tries = tried, len(tried)
 	if before != nil {
 		e.decideUnanswered(now, t, before)
 		return
@@ -198,8 +203,12 @@ func (e *Engine) mayResume(now time.Time, t *openTask, a *agent) bool {
 	if a.number < 0 || a.state != coordinator.AgentOnline || a.draining || a.queueMissing || t.late(now) {
 		return false
 	}
-	reason, _ := e.resolve(t)
-	return reason == coordinator.ReasonNone && t.needs.class.feasible.has(a.number)
+	t.again = anybodyAgain // it is no other try
+	if reason, _ := e.resolve(t); reason == coordinator.ReasonNone && t.needs.class.feasible.has(a.number) {
+		return true
+	}
+	t.again = notAgain
+	return false
 }
 
 // resume sends a task whose dispatch was never answered, or has come back from
@@ -244,6 +253,10 @@ func (e *Engine) acceptedWith(t, before *openTask) {
 // copy, which may have arrived, then goes on counting.
 func (e *Engine) decideUnanswered(now time.Time, t, before *openTask) {
 	t.tried, t.failed, t.maybeDuplicate = with(before.tried, t.tried...), with(before.failed, t.failed...), true
+	t.tries = max(t.tries, before.tries, len(t.tried))
+	if t.last.agent == "" {
+		t.last = before.last
+	}
 	t.cancelReason, t.attempt = before.cancelReason, before.attempt
 	// What has come back may be another dispatch than the one behind this.
 	t.untouched, t.suspected = with(before.untouched, t.untouched...), with(before.suspected, t.suspected...)

@@ -250,6 +250,7 @@ const (
 	returnedRedelivered
 	returnedMaybeDuplicate
 	returnedSuspected
+	returnedTries
 )
 
 func (c *coder) taskReturned(ev *coordinator.TaskReturned) {
@@ -257,7 +258,8 @@ func (c *coder) taskReturned(ev *coordinator.TaskReturned) {
 		on(len(ev.Failed) > 0, returnedFailed) |
 		on(ev.Redelivered, returnedRedelivered) |
 		on(ev.MaybeDuplicate, returnedMaybeDuplicate) |
-		on(len(ev.Suspected) > 0, returnedSuspected))
+		on(len(ev.Suspected) > 0, returnedSuspected) |
+		on(ev.Tries != 0, returnedTries))
 	c.handle(&ev.Handle)
 	c.taskPart(&ev.Task)
 	name(c, &ev.Agent)
@@ -273,6 +275,9 @@ func (c *coder) taskReturned(ev *coordinator.TaskReturned) {
 	c.flag(&ev.MaybeDuplicate, m&returnedMaybeDuplicate != 0)
 	if m&returnedSuspected != 0 {
 		names(c, &ev.Suspected)
+	}
+	if m&returnedTries != 0 {
+		integer(c, &ev.Tries)
 	}
 }
 

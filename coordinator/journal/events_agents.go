@@ -83,9 +83,12 @@ const (
 	resultTimestamp
 	resultDuration
 	resultUsage
+	resultRetryAfter
+	resultSaid
 )
 
-// resultReported leaves the text of the error out, and the place in the stream.
+// resultReported leaves the text of the error out, but of a task that is given back, of which records
+// have it, and the place in the stream.
 func (c *coder) resultReported(ev *coordinator.ResultReported) {
 	r := &ev.Result
 	if !c.writing {
@@ -98,7 +101,9 @@ func (c *coder) resultReported(ev *coordinator.ResultReported) {
 		on(r.TraceID != string(r.Task), resultTraceID) |
 		on(!r.Timestamp.IsZero(), resultTimestamp) |
 		on(r.Duration != 0, resultDuration) |
-		on(r.Usage != nil, resultUsage))
+		on(r.Usage != nil, resultUsage) |
+		on(r.RetryAfter != 0, resultRetryAfter) |
+		on(r.Outcome == coordinator.OutcomeRejected && r.Error != "", resultSaid))
 	text(c, &r.Task)
 	name(c, &r.Agent)
 	member(c, &r.Outcome, coordinator.NumOutcomes)
@@ -121,6 +126,12 @@ func (c *coder) resultReported(ev *coordinator.ResultReported) {
 	}
 	if m&resultUsage != 0 {
 		c.usage(&r.Usage)
+	}
+	if m&resultRetryAfter != 0 {
+		integer(c, &r.RetryAfter)
+	}
+	if m&resultSaid != 0 {
+		text(c, &r.Error)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 var closedSets = map[reflect.Type]uint8{
 	reflect.TypeFor[coordinator.Priority]():         uint8(coordinator.PriorityCritical) + 1,
 	reflect.TypeFor[coordinator.Fate]():             coordinator.NumFates,
+	reflect.TypeFor[coordinator.AttemptEnd]():       coordinator.NumAttemptEnds,
 	reflect.TypeFor[coordinator.Reason]():           uint8(numReasons),
 	reflect.TypeFor[coordinator.Attribution]():      coordinator.NumAttributions,
 	reflect.TypeFor[coordinator.Order]():            uint8(coordinator.OrderUncordon) + 1,

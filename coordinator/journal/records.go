@@ -292,7 +292,12 @@ func (c *coder) owed(r *coordinator.Owed) {
 	integer(c, &r.Failure.Attempts)
 	c.time(&r.Failure.FailedAt)
 	c.time(&r.Failure.RetryAt)
-	last(c, &r.Failure.Agent)
+	if c.writing && r.Failure.Said != "" { // which follows it
+		text(c, &r.Failure.Agent)
+	} else {
+		last(c, &r.Failure.Agent)
+	}
+	last(c, &r.Failure.Said)
 }
 
 func (c *coder) laneKnown(r *coordinator.LaneKnown) {

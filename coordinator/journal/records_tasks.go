@@ -17,6 +17,7 @@ const (
 	assignedOwnMessage
 	assignedSuspected
 	assignedService
+	assignedTries
 )
 
 func (c *coder) assigned(r *coordinator.Assigned) {
@@ -31,7 +32,8 @@ func (c *coder) assigned(r *coordinator.Assigned) {
 		on(r.MaybeDuplicate, assignedMaybeDuplicate) |
 		on(r.OwnMessage, assignedOwnMessage) |
 		on(len(r.Suspected) > 0, assignedSuspected) |
-		on(r.Service != coordinator.Service{}, assignedService))
+		on(r.Service != coordinator.Service{}, assignedService) |
+		on(r.Tries != 0, assignedTries))
 	c.taskPart(&r.Task)
 	name(c, &r.Agent)
 	integer(c, &r.Attempt)
@@ -71,6 +73,9 @@ func (c *coder) assigned(r *coordinator.Assigned) {
 		name(c, &r.Service.Provider)
 		name(c, &r.Service.Model)
 	}
+	if m&assignedTries != 0 {
+		integer(c, &r.Tries)
+	}
 }
 
 // leastSettled is how many bytes a Settled takes up in a message at the very least:
@@ -99,6 +104,8 @@ const (
 	leaseFailed
 	leaseBlamed
 	leaseTaught
+	leaseSaid
+	leaseRetryAfter
 )
 
 func (c *coder) leaseChanged(r *coordinator.LeaseChanged) {
@@ -108,7 +115,9 @@ func (c *coder) leaseChanged(r *coordinator.LeaseChanged) {
 		on(r.Begun, leaseBegun) |
 		on(len(r.Failed) > 0, leaseFailed) |
 		on(len(r.Blamed) > 0, leaseBlamed) |
-		on(len(r.Taught) > 0, leaseTaught))
+		on(len(r.Taught) > 0, leaseTaught) |
+		on(r.Said != "", leaseSaid) |
+		on(r.RetryAfter != 0, leaseRetryAfter))
 	c.key(&r.Key)
 	integer(c, &r.Attempt)
 	c.flag(&r.Withdrawn, m&leaseWithdrawn != 0)
@@ -126,6 +135,12 @@ func (c *coder) leaseChanged(r *coordinator.LeaseChanged) {
 	if m&leaseTaught != 0 {
 		names(c, &r.Taught)
 	}
+	if m&leaseSaid != 0 {
+		text(c, &r.Said)
+	}
+	if m&leaseRetryAfter != 0 {
+		integer(c, &r.RetryAfter)
+	}
 }
 
 // leastRemembered is how many bytes a Remembered takes up in a message at the very
@@ -140,6 +155,8 @@ const (
 	rememberedFlags
 	rememberedReason
 	rememberedWhy
+	rememberedEnd
+	rememberedSaid
 )
 
 func (c *coder) remembered(r *coordinator.Remembered) {
@@ -149,7 +166,9 @@ func (c *coder) remembered(r *coordinator.Remembered) {
 		on(r.Attempt != 0, rememberedAttempt) |
 		on(r.Flags != 0, rememberedFlags) |
 		on(r.Reason != "", rememberedReason) |
-		on(r.Why != coordinator.ReasonNone, rememberedWhy))
+		on(r.Why != coordinator.ReasonNone, rememberedWhy) |
+		on(r.End != coordinator.EndUnknown, rememberedEnd) |
+		on(r.Said != "", rememberedSaid))
 	c.key(&r.Key)
 	member(c, &r.Fate, coordinator.NumFates)
 	c.time(&r.Seen)
@@ -173,5 +192,11 @@ func (c *coder) remembered(r *coordinator.Remembered) {
 	}
 	if m&rememberedWhy != 0 {
 		c.reason(&r.Why)
+	}
+	if m&rememberedEnd != 0 {
+		member(c, &r.End, coordinator.NumAttemptEnds)
+	}
+	if m&rememberedSaid != 0 {
+		text(c, &r.Said)
 	}
 }

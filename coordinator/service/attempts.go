@@ -14,11 +14,9 @@ import (
 const (
 	attemptQueueMissing = "queue_missing"
 	attemptQueueFull    = "queue_full"
-	attemptLost         = "lost"        // its agent went away with the task in hand
 	attemptUnconfirmed  = "unconfirmed" // the session ended before the broker answered
 	attemptTimedOut     = "timed_out"
 	attemptWithdrawn    = "withdrawn" // the result of an earlier attempt came
-	attemptReturned     = "returned"  // it came back in another coordinator's time
 )
 
 // maxPastAttempts is how many attempts before the latest are remembered of a task.
@@ -71,7 +69,10 @@ func (r *taskRecord) shelve() {
 // begin notes that an attempt is being published; it may be a repetition of the
 // latest.
 func (r *taskRecord) begin(d *coordinator.Dispatch) {
-	if r.agent != "" && (r.agent != d.Agent || r.dispatchID != d.DispatchID) {
+	switch {
+	case r.agent == "":
+		r.heardOf(d.Tried, d.Failed, "")
+	case r.agent != d.Agent || r.dispatchID != d.DispatchID:
 		r.shelve()
 	}
 	r.past.outcome, r.past.detail, r.dispatchedAt = "", "", d.At
@@ -86,27 +87,30 @@ func (r *taskRecord) cameBack(ev *coordinator.TaskReturned) {
 		}
 		return
 	}
-	for _, agent := range ev.Tried[:min(len(ev.Tried), maxPastAttempts)] {
-		if agent == ev.Agent {
+	r.heardOf(ev.Tried, ev.Failed, ev.Agent)
+	r.agent, r.attempt, r.dispatchID = ev.Agent, ev.Attempt, coordinator.DispatchID(ev.Task, ev.Attempt)
+	r.past.outcome = cameBackAs(ev)
+}
+
+// heardOf notes earlier attempts of which nothing is known but which agents had the task: tried, but
+// for one that is known, and on which of them it failed.
+func (r *taskRecord) heardOf(tried, failed []coordinator.AgentID, but coordinator.AgentID) {
+	for _, agent := range tried[:min(len(tried), maxPastAttempts)] {
+		if agent == but {
 			continue
 		}
-		a := attempt{agent: agent, outcome: attemptReturned}
-		if slices.Contains(ev.Failed, agent) {
+		a := attempt{agent: agent, outcome: coordinator.EndUnknown.String()}
+		if slices.Contains(failed, agent) {
 			a.outcome = coordinator.OutcomeFailed.String()
 		}
 		r.past.earlier = append(r.past.earlier, a)
 	}
-	r.agent, r.attempt, r.dispatchID = ev.Agent, ev.Attempt, coordinator.DispatchID(ev.Task, ev.Attempt)
-	r.past.outcome = cameBackAs(ev)
 }
 
 // cameBackAs is the outcome of an attempt that came back. What the broker had handed to the
 // agent before it was taken back was in its hand, and counts as tried.
 func cameBackAs(ev *coordinator.TaskReturned) string {
-	if ev.Cause == coordinator.ReturnTakenBack && ev.Redelivered {
-		return attemptLost
-	}
-	return ev.Cause.String()
+	return coordinator.EndOf(ev.Cause, ev.Redelivered, false).String()
 }
 
 // endedBy notes the result that ends the task. When an earlier attempt has ended it,

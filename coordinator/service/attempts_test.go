@@ -106,6 +106,21 @@ func TestAttemptsAreRemembered(t *testing.T) {
 			s.givenBack(&coordinator.GivenBack{Result: coordinator.Result{Task: "t-1", Agent: "a1"}, Attempt: 1})
 			s.comesBack("a1", 1, coordinator.ReturnExpired)
 		}, "1 a1 succeeded"},
+		{"given away by another coordinator, as the journal says", func(s *story) {
+			for i, end := range []coordinator.AttemptEnd{coordinator.EndRefused, coordinator.EndLost, coordinator.EndUnknown} {
+				n := i + 1
+				s.follow([]coordinator.Record{
+					&coordinator.Assigned{Task: s.task, Agent: "a1", Attempt: n, At: s.at.Add(time.Duration(n) * time.Second)},
+					&coordinator.Remembered{ID: "t-1", Fate: coordinator.FateForgotten, Agent: "a1", Attempt: n, End: end, Said: []string{"too hot", "", ""}[i]},
+				})
+			}
+			s.comesBack("a1", 3, coordinator.ReturnExpired) // which the journal has told
+		}, "1 a1 rejected (too hot); 2 a1 lost; 3 a1 returned"},
+		{"a snapshot knows no more than which agents had it", func(s *story) {
+			s.follow([]coordinator.Record{&coordinator.Assigned{
+				Task: s.task, Agent: "a3", Attempt: 3, Tried: []coordinator.AgentID{"a1", "a2"}, Failed: []coordinator.AgentID{"a1"},
+			}})
+		}, "0 a1 failed; 0 a2 returned; 3 a3"},
 		{"submitted again after it failed", func(s *story) {
 			s.dispatch("a1", 1)
 			s.failed(timeoutOf(s.task, s.at), 0)

@@ -56,13 +56,23 @@ func (s *Service) judge(ctx context.Context, task *coordinator.Task) (j judgemen
 }
 
 // waitsForRetry explains a task that is delayed.
-const waitsForRetry = "waits to be tried again: it came back, and waits for its back-off, then for the retry budget (a tenth of the first dispatches plus 10 a second)"
+func waitsForRetry(now time.Time, why string, other, same time.Time) string {
+	const budget = "then when the retry budget allows (a tenth of the first dispatches plus 10 a second)"
+	switch {
+	case !same.After(now):
+		return fmt.Sprintf("waits to be tried again: %s; %s", why, strings.TrimPrefix(budget, "then "))
+	case !other.Before(same):
+		return fmt.Sprintf("waits to be tried again in about %s: %s; %s", coordinator.Roughly(same.Sub(now)), why, budget)
+	}
+	return fmt.Sprintf("waits to be tried again: %s; in about %s by an agent that has not had it, else in about %s by one that had; %s",
+		why, coordinator.Roughly(other.Sub(now)), coordinator.Roughly(same.Sub(now)), budget)
+}
 
 // waitsFor says for what a task waits that is no agent; empty when it does not.
 func waitsFor(now time.Time, e *engine.Engine, task *coordinator.Task) string {
 	id := task.ID
-	if e.Delayed(id) {
-		return waitsForRetry
+	if why, other, same, ok := e.Delayed(id); ok {
+		return waitsForRetry(now, why, other, same)
 	}
 	if waiting, most, closes, ok := e.Gathering(id); ok {
 		return fmt.Sprintf("waits for its batch: %d of at most %d, at most %s more", waiting, most, coordinator.Roughly(closes.Sub(now)))
@@ -260,7 +270,7 @@ func taskStatus(r *taskRecord) httpapi.Task {
 		State: r.state, Agent: string(r.agent), DispatchID: r.dispatchID, Attempt: r.attempt,
 		AcceptedAt: r.task.AcceptedAt, DecidedAt: r.decidedAt, CompletedAt: r.completedAt,
 		DurationMS: milliseconds(r.duration), WorkMS: milliseconds(r.work), Error: r.workError,
-		ReasonCode: r.failure.Reason.String(), Reason: r.failure.Text, Queued: r.queued, RetryAt: r.failure.RetryAt,
+		ReasonCode: r.failure.Reason.String(), Reason: r.failure.Full(), Queued: r.queued, RetryAt: r.failure.RetryAt,
 	}
 	if r.state == taskPending { // whoever had it has it no more: Attempts tells of that
 		t.Agent, t.DispatchID, t.DecidedAt, t.DurationMS, t.WorkMS = "", "", time.Time{}, 0, 0

@@ -13,7 +13,7 @@ func (h *history) follow(records []coordinator.Record) {
 		case *coordinator.Assigned:
 			d := &coordinator.Dispatch{
 				Task: r.Task, Agent: r.Agent, DispatchID: coordinator.DispatchID(r.Task, r.Attempt), Attempt: r.Attempt,
-				At: r.At, Timeout: r.Timeout, Decision: h.decisionOf(r),
+				At: r.At, Timeout: r.Timeout, Decision: h.decisionOf(r), Tried: r.Tried, Failed: r.Failed,
 			}
 			h.dispatching(d)
 			h.dispatched(d, r.At.Sub(r.Task.AcceptedAt))
@@ -42,7 +42,6 @@ var fatesOfAttempts = map[coordinator.Fate]string{
 	coordinator.FateSucceeded: coordinator.OutcomeSucceeded.String(),
 	coordinator.FateGaveUp:    coordinator.OutcomeFailed.String(),
 	coordinator.FateCancelled: coordinator.OutcomeCancelled.String(),
-	coordinator.FateForgotten: attemptReturned,
 }
 
 // ended notes how a task has ended, if it is one that is remembered.
@@ -60,6 +59,9 @@ func (h *history) ended(m *coordinator.Remembered) {
 	latest := given && a.number == m.Attempt
 	if latest && a.outcome == "" && (stopped || m.Fate != coordinator.FateCancelled) {
 		r.past.outcome = fatesOfAttempts[m.Fate]
+		if m.Fate == coordinator.FateForgotten {
+			r.past.outcome, r.past.detail = m.End.String(), m.Said
+		}
 	}
 	failed := func(why coordinator.Reason) {
 		text := "as the journal says; its text is with the coordinator that led then"

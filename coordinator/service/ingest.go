@@ -164,7 +164,7 @@ func (r *session) takeReturn(d bus.Delivery, cause coordinator.ReturnCause) {
 	}
 	ev := coordinator.TaskReturned{
 		Handle: h.handle, Task: task,
-		Agent: m.Agent, Attempt: m.Attempt, Tried: m.Tried, Failed: m.Failed, Suspected: m.Suspected,
+		Agent: m.Agent, Attempt: m.Attempt, Tried: m.Tried, Tries: m.Tries, Failed: m.Failed, Suspected: m.Suspected,
 		Cause: cause, Redelivered: d.Redelivered,
 	}
 	ev.MaybeDuplicate, _ = d.Headers[headerMaybeDuplicate].(bool)

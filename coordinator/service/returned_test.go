@@ -115,25 +115,25 @@ func TestReturnedTaskGoesToAnotherAgent(t *testing.T) {
 		r.heartbeat("a1", 0)
 		r.heartbeat("a2", 0)
 		r.task("t-1", "build", `,"correlation_id":"trace-9"`, func(p *bus.Properties) { p.ReplyTo = "my.replies" })
-		for i, want := range []string{"t-1.2", "t-1.3"} {
+		for i, want := range []string{"t-1.2", "t-1.3", ""} {
 			queue := "agent.a1"
 			if len(r.in(queue)) == 0 {
 				queue = "agent.a2"
 			}
 			body := string(r.only(queue).Body)
 			r.reject(queue)
-			r.pass(time.Second)
+			r.pass(8 * time.Second) // the longest back-off: both had it then
 			other := map[string]string{"agent.a1": "agent.a2", "agent.a2": "agent.a1"}[queue]
-			if i == 1 { // both had it
+			if i == 2 { // max_retry_attempts: 3
 				m := r.only(bus.QueueFailed)
-				if m.text("reason_code") != "retries_exhausted" || m.text("correlation_id") != "trace-9" || m.fields["attempts"] != 2.0 {
-					t.Errorf("after both had it: %s", m.Body)
+				if m.text("reason_code") != "retries_exhausted" || m.text("correlation_id") != "trace-9" || m.fields["attempts"] != 3.0 {
+					t.Errorf("after the third try: %s", m.Body)
 				}
 				break
 			}
 			m := r.only(other)
 			if attemptID(m.MessageID) != want || m.text("correlation_id") != "trace-9" {
-				t.Errorf("second dispatch %s: %s", m.MessageID, m.Body)
+				t.Errorf("the next dispatch is %s, want %s: %s", m.MessageID, want, m.Body)
 			}
 			payload := body[strings.Index(body, `"payload"`):]
 			if !strings.HasSuffix(string(m.Body), payload) {

@@ -173,7 +173,7 @@ func (w *world) giveBack(number int32, cause coordinator.ReturnCause, redelivere
 	w.tally.waiting(t.kind, +1)
 	return w.apply(coordinator.TaskReturned{
 		Handle: w.hand(number), Task: t.task, Agent: d.Agent, Attempt: d.Attempt, Cause: cause, Redelivered: redelivered, MaybeDuplicate: d.MaybeDuplicate,
-		Tried: append(slices.Clone(d.Tried), d.Agent), Failed: slices.Clone(d.Failed), Suspected: slices.Clone(d.Suspected),
+		Tried: append(slices.Clone(d.Tried), d.Agent), Tries: d.Tries, Failed: slices.Clone(d.Failed), Suspected: slices.Clone(d.Suspected),
 	})
 }
 

@@ -1,0 +1,66 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"taskbus/agent"
+	"taskbus/coordinator/bus"
+)
+
+// solo is one agent that alone can do the work.
+const solo = `
+agents:
+  a1: {capabilities: [code], max_concurrent_tasks: 2, health_check_interval: 1}
+task_routing:
+  build: {required_capabilities: [code]}
+global_settings:
+  assignment_timeout_seconds: 10
+  stale_agent_threshold_seconds: 60
+  max_retry_attempts: 2
+`
+
+// The only agent that can do a task gives it back, with the time after which it may be tried again: it has it again,
+// no sooner, and the failure after the last try says in its words why. So after a restart of the coordinator.
+func TestOnlyAgentTriesAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, solo)
+	b := r.open()
+	c := r.start()
+	const asked = 3 * time.Second
+	begun := make(chan time.Time, 2)
+	limited := r.member(b, agent.Config{ID: "a1", Slots: 2}, func(context.Context, *agent.Task) (agent.Result, error) {
+		begun <- time.Now()
+		return agent.Result{}, agent.RetryAfter(errors.New("429 rate limit"), asked)
+	})
+	c.awaitEligible("a1")
+	r.publish(bus.QueueAssign, task("t-1", "build").message())
+	first := <-begun
+	eventually(t, patience, "t-1 to wait", func() (bool, string) { s := c.task("t-1").State; return s == "pending", s })
+	c.stop()
+	c = r.start()
+	if waited := (<-begun).Sub(first); waited < time.Second { // of the second coordinator's own back-off at least
+		t.Errorf("it was tried again after %v", waited)
+	}
+	f := r.failures(1)[0]
+	if f.ReasonCode != "retries_exhausted" || f.Attempts != 2 || !strings.Contains(f.Reason, `its agent says: "429 rate limit"`) {
+		t.Errorf("%s", f.amqp.Body)
+	}
+	var explained struct {
+		Attempts []struct {
+			Agent, Outcome, Detail string
+		}
+	}
+	c.read("/tasks/t-1/explain", &explained)
+	if len(explained.Attempts) != 2 || slices.ContainsFunc(explained.Attempts, func(a struct{ Agent, Outcome, Detail string }) bool {
+		return a.Outcome != "rejected" || a.Detail != "429 rate limit"
+	}) {
+		t.Errorf("attempts %+v", explained.Attempts)
+	}
+	limited.retire()
+	c.stop()
+}
