@@ -192,6 +192,8 @@ func (s fixedSource) AskCalls(context.Context, []coordinator.Call) ([]coordinato
 	return nil, errors.New("nobody is asked here")
 }
 
+func (s fixedSource) AcknowledgeLoss(context.Context) error { return nil }
+
 func (s fixedSource) AskLeader(context.Context, []coordinator.Call) ([]coordinator.CallAnswer, error) {
 	return nil, errors.New("nobody is asked here")
 }

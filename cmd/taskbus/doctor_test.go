@@ -452,6 +452,9 @@ func TestDoctorJudgesTheCoordinator(t *testing.T) {
 		{"one agent is away", func(s *httpapi.Status) {
 			s.Agents = append(s.Agents, httpapi.Agent{ID: "b", State: "stale"})
 		}, "agents", checkWarning, "1 of 2 agents online; not: b (stale)"},
+		{"its journal was lost", func(s *httpapi.Status) {
+			s.Journal = &httpapi.Journal{Lost: &httpapi.JournalLost{At: noon, Evidence: []string{"it has led before"}, BeginsAnew: []string{"orders"}, Budgets: "they begin at 0"}}
+		}, "journal", checkProblem, "although it has led before; begun anew: orders; used budgets: they begin at 0"},
 		{"nobody is there", func(s *httpapi.Status) { s.Agents = nil }, "agents", checkWarning, "0 of 0 agents"},
 	} {
 		s := active

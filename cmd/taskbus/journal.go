@@ -21,15 +21,17 @@ func (a *app) journalCommand() *cobra.Command {
 to survive it, before anything that follows from it is done: who was given which
 task, how that ended, whom is trusted with what. Whoever takes over reads it.
 
-These commands read it beside a running coordinator and change nothing. They need
-no more than the permission to read it; RABBITMQ_URL names the broker.`,
+ls, show and export read it beside a running coordinator and change nothing. They need
+no more than the permission to read it; RABBITMQ_URL names the broker. import begins an
+empty one with an export.`,
 		Example: `  taskbus journal ls
   taskbus journal show task-0042
-  taskbus journal export monday.tbj`,
+  taskbus journal export monday.tbj
+  taskbus journal import monday.tbj`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.journalListCommand(), a.journalShowCommand(), a.journalExportCommand())
+	c.AddCommand(a.journalListCommand(), a.journalShowCommand(), a.journalExportCommand(), a.journalImportCommand(), a.journalAcknowledgeCommand())
 	return c
 }
 

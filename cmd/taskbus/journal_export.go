@@ -18,18 +18,19 @@ func (a *app) journalExportCommand() *cobra.Command {
 	var all, sinceSnapshot, force bool
 	c := &cobra.Command{
 		Use:   "export FILE",
-		Short: "Copy messages of the journal into a file, for `taskbus replay`",
+		Short: "Copy messages of the journal into a file, as a backup or for `taskbus replay`",
 		Long: `Copies the messages of the journal as they are into a file: from the newest complete
-snapshot on, which is all that a coordinator needs to take over and all that
-"taskbus replay" needs of the term of the leader that wrote it; with --all
-everything that the stream still has.
+snapshot on, which is all that a coordinator needs to take over (see "taskbus journal
+import"), and all that "taskbus replay" needs of the term of the leader that wrote it;
+with --all everything that the stream still has.
 
 The file holds ids, labels and the reasons of cancels, and no payloads: they are
 never in the journal. It appears under its name when it is complete; its format is
 described in docs/journal.md. Damaged messages are copied as they are.`,
 		Example: `  taskbus journal export monday.tbj
   taskbus journal export --all everything.tbj
-  taskbus replay monday.tbj`,
+  taskbus replay monday.tbj
+  taskbus journal import monday.tbj`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if all && sinceSnapshot {

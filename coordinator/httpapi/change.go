@@ -195,3 +195,18 @@ func notDone(w http.ResponseWriter, err error) {
 	problem(w, http.StatusServiceUnavailable, "Not done",
 		"Nothing was changed: "+messages.Clean(err.Error(), messages.MaxText)+". /readyz says whether this instance leads.")
 }
+
+// acknowledgeLoss answers POST /journal/acknowledge.
+func (a *api) acknowledgeLoss(w http.ResponseWriter, r *http.Request) {
+	if !unasked(w, r) || !readBody(w, r, "nothing or {}") {
+		return
+	}
+	switch err := a.src.AcknowledgeLoss(r.Context()); {
+	case errors.Is(err, ErrNothingLost):
+		problem(w, http.StatusNotFound, "Nothing lost", messages.Clean(err.Error(), messages.MaxText)+"; another instance may.")
+	case err != nil:
+		notDone(w, err)
+	default:
+		answer(w, http.StatusOK, LossAcknowledged{Acknowledged: true})
+	}
+}

@@ -141,6 +141,10 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 			path: "/v1/quota/history/rebuild", about: "* POST: the history is made anew from the journal, as far as that reaches back",
 			method: http.MethodPost, change: a.admin(a.rebuildHistory),
 		},
+		{
+			path: "/journal/acknowledge", about: "* POST: that the journal was lost is known; this instance reports it no longer",
+			method: http.MethodPost, change: a.admin(a.acknowledgeLoss),
+		},
 		read("/agents/stats", "capacity, pending work, health and success of every agent and of the whole", g.reads.few(a.agentStats)),
 		{
 			path: "/agents/{id}/capacity", method: http.MethodPut, change: http.HandlerFunc(a.capacity),

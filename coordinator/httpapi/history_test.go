@@ -146,6 +146,31 @@ func TestRebuild(t *testing.T) {
 	}
 }
 
+// Whoever has the admin token may say that the loss of the journal is known, once.
+func TestAcknowledgeLoss(t *testing.T) {
+	src, secret := &fakeSource{lossReported: true}, strings.Repeat("x", 32)
+	h := New(src, metrics, Options{AdminToken: []byte(secret)})
+	for _, c := range []struct {
+		token  string
+		status int
+		has    string
+	}{
+		{"", http.StatusUnauthorized, ""},
+		{secret, http.StatusOK, `"acknowledged":true`},
+		{secret, http.StatusNotFound, `anotherinstancemay`},
+	} {
+		q := httptest.NewRequest(http.MethodPost, "http://localhost/journal/acknowledge", nil)
+		if c.token != "" {
+			q.Header.Set("Authorization", "Bearer "+c.token)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, q)
+		if text := pressed(w.Body.String()); w.Code != c.status || !strings.Contains(text, c.has) {
+			t.Errorf("status %d, want %d and %s: %s", w.Code, c.status, c.has, text)
+		}
+	}
+}
+
 // Groups in groups, an agent, a provider and a model: every node is forecast by what counts for it.
 func TestForecastEndpoint(t *testing.T) {
 	begin, end := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)

@@ -65,8 +65,9 @@ type HistoryList struct {
 	Projection Projection `json:"projection"`
 }
 
-// The states of a history that keep a forecast waiting; Projection.State lists all.
+// The states of a history that others wait for; Projection.State lists all.
 const (
+	HistoryWaiting    = "waiting"
 	HistoryFailing    = "failing"
 	HistoryRebuilding = "rebuilding"
 )

@@ -29,6 +29,7 @@ type fakeSource struct {
 	asked     TaskFilter
 	panics    bool
 
+	lossReported bool // until it is acknowledged
 	// done are the changes that were made; doneErr refuses them.
 	done    []string
 	doneErr error
@@ -522,6 +523,14 @@ func TestTaskStatesBelongToTheCaller(t *testing.T) {
 func (s *fakeSource) AskCalls(_ context.Context, calls []coordinator.Call) ([]coordinator.CallAnswer, error) {
 	s.calls = append(s.calls, calls...)
 	return s.callAnswers, s.callErr
+}
+
+func (s *fakeSource) AcknowledgeLoss(context.Context) error {
+	defer func() { s.lossReported = false }()
+	if !s.lossReported {
+		return ErrNothingLost
+	}
+	return nil
 }
 
 func (s *fakeSource) AskLeader(ctx context.Context, calls []coordinator.Call) ([]coordinator.CallAnswer, error) {

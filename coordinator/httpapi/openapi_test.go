@@ -79,6 +79,7 @@ func TestOpenAPISaysWhenToAskAgain(t *testing.T) {
 
 // answers are the types of what is answered; those inside them come along.
 var answers = []any{
+	LossAcknowledged{},
 	gateway.Problem{}, gateway.QuotaProblem{}, CallAnswer{}, Health{}, Readiness{}, Status{}, TaskList{}, TaskExplanation{}, Prospect{}, Cancellation{}, CapabilityList{}, AgentStats{},
 	Quotas{}, QuotaGroup{}, QuotaAgent{}, QuotaProvider{}, QuotaAnswer{}, QuotaControls{}, QuotaChanged{}, DeadList{}, DeadDone{},
 	HistoryList{}, CostReport{}, Forecasts{}, Reconciled{}, Rebuilt{},

@@ -52,6 +52,26 @@ type Journal struct {
 	ResultOffset   int64 `json:"result_offset"`
 	// LastRecord is when the latest was folded from; zero for the leader.
 	LastRecord time.Time `json:"last_record,omitzero"`
+	// Lost: this coordinator has found it empty, although there had been one.
+	Lost *JournalLost `json:"lost,omitempty"`
+}
+
+// JournalLost says that a coordinator began to lead with an empty journal, although there had been one. It stands
+// until it is acknowledged, or the process ends.
+type JournalLost struct {
+	At time.Time `json:"at"`
+	// Evidence is by what it is known that there had been one, BeginsAnew what only the journal knew.
+	Evidence   []string `json:"evidence"`
+	BeginsAnew []string `json:"begins_anew"`
+	// Budgets says what has become of what was used of them; BudgetsRestored: it was taken back from the history of
+	// usage.
+	Budgets         string `json:"budgets"`
+	BudgetsRestored bool   `json:"budgets_restored"`
+}
+
+// LossAcknowledged is the answer of POST /journal/acknowledge.
+type LossAcknowledged struct {
+	Acknowledged bool `json:"acknowledged"`
 }
 
 // Audit is what has come of looking whether the coordinator's books balance. A

@@ -95,11 +95,12 @@ func (r *session) lead(ctx context.Context) error {
 	if r.s.state.read().state == stateStandby {
 		r.s.state.set(stateConnecting, "taking over")
 	}
-	from := r.s.resultsNext
+	from, behind := r.s.resultsNext, false
 	if l := r.ledger; l != nil {
 		if err := r.checkClock(ctx); err != nil {
 			return err
 		}
+		before := l.position()
 		if err := l.lead(ctx); err != nil {
 			return err
 		}
@@ -115,6 +116,7 @@ func (r *session) lead(ctx context.Context) error {
 		l.offset.Store(p.resultOffset)
 		l.snapshot.begin(r.s.now(), l.reader.SnapshotOffset(), p.next > 1)
 		r.s.filesChanged() // since the claim was made, perhaps
+		behind = r.judgeJournal(ctx, &before, p.since)
 	}
 	if _, err := r.awaitFence(ctx, r.statuses); err != nil {
 		return err
@@ -126,6 +128,9 @@ func (r *session) lead(ctx context.Context) error {
 		r.lasting("takes snapshots", r.ledger.takeSnapshots)
 	}
 	r.s.loop.lead(r.number, r, r.commits, r.told, r.begin)
+	if behind { // before anything is given out
+		r.restoreBudgets(ctx)
+	}
 	r.lasting("watches progress", r.watchProgress)
 	if r.ledger != nil {
 		r.lasting("compares clocks", r.watchClock)

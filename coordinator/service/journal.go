@@ -71,6 +71,8 @@ type ledger struct {
 	// claimed is closed when our claim was read back, and everything before it posted.
 	claimed chan struct{}
 	void    chan struct{} // capacity 1: our claim was read back, and somebody has led since
+	// marks: the journal seemed empty, and task.result was not.
+	marks bool
 	// leading: what is read back is our own.
 	leading atomic.Bool
 	own     journal.Joiner // of what is read back
@@ -109,10 +111,15 @@ func (l *ledger) follow(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look at the journal %s: %w", bus.StreamJournal, err)
 	}
+	found := func() bool { return false }
+	if depth.Ready == 0 {
+		found = l.r.lookForMarks(ctx)
+	}
 	last, err := l.last(ctx, depth.Ready == 0)
 	if err != nil {
 		return err
 	}
+	l.marks = found()
 	l.mu.Lock() // a question about the journal may come meanwhile
 	l.reader.Knows(last)
 	expects := l.until >= 0
@@ -314,6 +321,7 @@ func (s *Service) journalStatus(st *httpapi.Status) {
 		st.Journal.Records, st.Journal.SnapshotOffset = next-1, r.ledger.snapshot.complete.Load()
 		st.Journal.ResultOffset, st.Journal.LastRecord = r.ledger.offset.Load(), time.Time{}
 	}
+	st.Journal.Lost = s.loss.read()
 	if p.leader.Instance != "" {
 		st.Leader = &httpapi.Leader{
 			Instance: p.leader.Instance, Address: p.leader.Address, Version: p.leader.Version, Epoch: p.epoch, Since: p.since,

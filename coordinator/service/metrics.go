@@ -55,6 +55,7 @@ type metrics struct {
 	leading         prometheus.Gauge
 	journalRecords  prometheus.Counter
 	journalBytes    prometheus.Counter
+	journalLost     prometheus.Gauge
 	journalConfirm  prometheus.Histogram
 }
 
@@ -119,6 +120,7 @@ func newMetrics(s *Service) *metrics {
 		leading:        gauge("leading", "1 while this coordinator leads."),
 		journalRecords: counter("journal_records_total", "Records written to the journal."),
 		journalBytes:   counter("journal_bytes_total", "Bytes of messages written to the journal, snapshots among them."),
+		journalLost:    gauge("journal_lost", "1 after this coordinator began to lead with an empty journal although there had been one, until that is acknowledged or it is started again."),
 		journalConfirm: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "taskbus_journal_confirm_seconds", Help: "From writing a commit to the journal to the broker's confirm.", Buckets: latencyBuckets,
 		}),
@@ -174,6 +176,7 @@ func newMetrics(s *Service) *metrics {
 func (m *metrics) register(r *prometheus.Registry) error {
 	var all error
 	for _, c := range []prometheus.Collector{
+		m.journalLost,
 		m.receivedVec, m.assignments, m.duration, m.score, m.queueWait, m.confirm, m.publishVec, m.invalid,
 		m.statusRefused, m.authRejections, m.sessions, m.duplicates, m.unknownFields, m.eventsDropped, m.connected, m.blocked, m.reloadOK,
 		m.leading, m.journalRecords, m.journalBytes, m.journalConfirm,

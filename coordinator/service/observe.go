@@ -11,6 +11,7 @@ import (
 	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/httpapi"
 	"taskbus/messages"
 	"taskbus/schemas"
 )
@@ -295,6 +296,15 @@ func (o *observer) configWarnings(all []config.Warning) {
 // journalSkipped tells of a message of the journal that is passed over.
 func (o *observer) journalSkipped(offset int64, err error) {
 	o.log.Error().Err(err).Int64("offset", offset).Msg("a damaged message of the journal is passed over; what it said is lost")
+}
+
+// journalLost tells that the journal is empty, although there was one.
+func (o *observer) journalLost(lost *httpapi.JournalLost) {
+	o.s.loss.set(lost)
+	o.s.metrics.journalLost.Set(1)
+	o.log.Error().Strs("because", lost.Evidence).Strs("begins_anew", lost.BeginsAnew).
+		Msg("the journal is lost: it is empty, and there was one; what only the journal knew begins anew. " +
+			"If it was deleted on purpose, or journal.enabled was false until now: `taskbus journal acknowledge`. Else docs/journal.md#when-the-journal-is-lost says what to do")
 }
 
 func (o *observer) sessionEnded(err error, ready bool, pause time.Duration) {

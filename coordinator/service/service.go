@@ -75,6 +75,7 @@ type Service struct {
 	callers   callers
 	calls     *calls
 	lost      *onLoss
+	loss      journalLoss
 	alone     alone
 	// forwarding asks the leader for one that stands by.
 	forwarding *http.Client

@@ -39,6 +39,9 @@ func (s *Service) health(snap coordinator.Snapshot) httpapi.Health {
 	if c, said := s.alone.check(s.now(), s.lost.waiting()); said {
 		h.Checks["calls"] = c
 	}
+	if c, said := s.loss.check(); said {
+		h.Checks["journal"] = c
+	}
 	for _, c := range h.Checks {
 		if worse(c.Status, h.Status) {
 			h.Status = c.Status

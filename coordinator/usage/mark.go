@@ -88,6 +88,20 @@ func (m *Mark) Other(offset int64, body []byte) bool {
 	return err == nil && (h.Epoch < m.Epoch || h.Kind == journal.KindBatch && h.First < m.Next)
 }
 
+// Moved is the mark in another stream that says the same: where its message is there, with the body that it
+// has there, and from where the stream is to be read again.
+func (m Mark) Moved(offset int64, body []byte, again int64) Mark {
+	m.Offset, m.Check, m.Again.Offset = offset, checkOf(body), again
+	return m
+}
+
+// BegunAfter tells of the first message of another journal that all of it was written after what is in the
+// rows: its first leader claims it, at a later time than that of the mark.
+func (m *Mark) BegunAfter(first []byte) bool {
+	h, err := journal.DecodeHeader(first)
+	return err == nil && h.Kind == journal.KindEpoch && h.Epoch == 1 && h.First == 1 && h.At.After(m.At)
+}
+
 // checkOf is the checksum of a message of the journal: all its versions have it there.
 func checkOf(body []byte) uint32 {
 	if len(body) < 8 {

@@ -84,36 +84,91 @@ func TestCommandsOnARealHistory(t *testing.T) {
 	p.agrees()
 }
 
-// The journal was deleted and begun anew: the history does not mix the two by itself, says so,
-// and takes the new one over when it is told to; what it had stays.
-func TestAnotherJournal(t *testing.T) {
+// used is what counts as used of the pool's budget.
+func (p *process) used() float64 {
+	p.r.t.Helper()
+	var pool httpapi.QuotaNode
+	p.read(http.MethodGet, "/v1/quota/nodes/pool", "", &pool)
+	if len(pool.Budgets) != 1 {
+		p.r.t.Fatalf("the pool is %+v", pool)
+	}
+	return pool.Budgets[0].Used
+}
+
+// tokens is what the agents have told in all.
+func (r *rig) tokens() float64 {
+	total := int64(0)
+	for _, n := range r.told() {
+		total += n.TotalTokens
+	}
+	return float64(total)
+}
+
+// counts waits until as much counts as used as the agents have told.
+func (p *process) counts() {
+	p.r.t.Helper()
+	p.r.eventually("what the agents have told counts as used", func() (bool, string) {
+		used, told := p.used(), p.r.tokens()
+		return used == told, fmt.Sprintf("%v of %v", used, told)
+	})
+}
+
+// lost is what the coordinator reports of a journal that is gone.
+func (p *process) lost() *httpapi.JournalLost {
+	p.r.t.Helper()
+	var status httpapi.Status
+	p.read(http.MethodGet, "/status", "", &status)
+	if status.Journal == nil {
+		return nil
+	}
+	return status.Journal.Lost
+}
+
+// The journal is deleted, as `rabbitmqctl delete_queue coordinator.journal` does: that is reported until somebody says
+// that it is known; what was used of the budget is taken back from the history, and the history goes on with the new
+// journal by itself. Nothing is counted twice, nor left out.
+func TestJournalIsDeleted(t *testing.T) {
 	r := newIdleRig(t) // it takes 20 s to find out
 	file := filepath.Join(r.dir, "history.db")
 	p := r.start(file)
 	r.work()
 	r.offer(100)
 	r.done()
-	before := p.agrees()
+	p.agrees()
+	p.counts()
+	if p.lost() != nil {
+		t.Errorf("a new broker is taken for one that has lost its journal: %+v", p.lost())
+	}
 	p.stop()
 	r.broker.DeleteQueue(t, "coordinator.journal")
 
 	p = r.start(file)
-	r.offer(10)
-	r.done()
-	r.eventually("it says that the journal is another", func() (bool, string) {
-		l, _, _ := p.history()
-		return l.Projection.State == "failing" && strings.Contains(l.Projection.Detail, "it was deleted and begun anew"), fmt.Sprintf("%+v", l.Projection)
-	})
-	if _, got, _ := p.history(); fmt.Sprint(got) != fmt.Sprint(sumsOf(before)) {
-		t.Errorf("it has changed meanwhile")
+	lost := p.lost()
+	if lost == nil || len(lost.Evidence) != 2 || !lost.BudgetsRestored || p.used() != r.tokens() {
+		t.Fatalf("it reports %+v; %v are used, and %v were told", lost, p.used(), r.tokens())
 	}
-	var made httpapi.Rebuilt
-	if status := p.read(http.MethodPost, "/v1/quota/history/rebuild", "", &made); status != http.StatusOK || !made.Kept || made.FromDay != "" {
-		t.Fatalf("the rebuild answers %d, %+v", status, made)
+	if code, out := p.taskbus("health"); code != 0 || !strings.Contains(out, "the journal was empty") {
+		t.Errorf("taskbus health ends with %d: %s", code, out)
+	}
+	if code, out := p.taskbus("journal", "acknowledge"); code != 0 {
+		t.Errorf("taskbus journal acknowledge ends with %d: %s", code, out)
+	}
+	if p.lost() != nil {
+		t.Error("acknowledged, it is still reported")
 	}
 	r.offer(10)
 	r.done()
 	p.agrees()
+	p.counts()
+	p.stop()
+	p = r.start(file) // with a journal
+	if p.lost() != nil {
+		t.Errorf("with a journal it reports %+v", p.lost())
+	}
+	p.counts()
+	if n := strings.Count(p.log.String(), `"level":"error"`); n != 0 {
+		t.Errorf("%d errors are logged", n)
+	}
 }
 
 // Nobody has asked for a history, and there is no place for it: one warning, and tasks go on.

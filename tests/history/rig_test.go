@@ -63,7 +63,8 @@ type rig struct {
 	broker brokertest.Broker
 	dir    string
 	bill   *bill
-	env    []string // of coordinators, besides what all have
+	next   brokertest.Broker // to which everything is to be moved
+	env    []string          // of coordinators, besides what all have
 	sent   int
 }
 
@@ -117,7 +118,10 @@ func (r *rig) write(name, text string) string {
 }
 
 // work runs the agents until the test ends.
-func (r *rig) work() {
+func (r *rig) work() { r.t.Cleanup(r.workUntil()) }
+
+// workUntil runs the agents until they are told to stop.
+func (r *rig) workUntil() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wait sync.WaitGroup
 	for _, id := range []string{"a1", "a2"} {
@@ -141,7 +145,7 @@ func (r *rig) work() {
 			}
 		})
 	}
-	r.t.Cleanup(func() { cancel(); wait.Wait() })
+	return func() { cancel(); wait.Wait() }
 }
 
 // groupOf is the group of a task: two of one, two of the other. Were they in turn, as agents

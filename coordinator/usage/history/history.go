@@ -129,6 +129,9 @@ func (h *History) once(ctx context.Context) error {
 	}
 	h.found = true
 	err = h.follow(ctx, s)
+	if errors.Is(err, usage.ErrOtherJournal) {
+		err = h.adopt(ctx)
+	}
 	if errors.Is(err, errMoved) {
 		h.set(Beside, "another coordinator writes to "+s.Name())
 		return h.beside(ctx, s)

@@ -55,7 +55,13 @@ func newRig(t *testing.T) *rig {
 // anotherRig makes one more for a test.
 func anotherRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{t: t, broker: membus.New(), next: 1, at: noon, file: filepath.Join(t.TempDir(), "history.db"), log: &brokertest.LogBook{}}
+	return rigFrom(t, noon)
+}
+
+// rigFrom makes one whose journal begins a minute after a time.
+func rigFrom(t *testing.T, at time.Time) *rig {
+	t.Helper()
+	r := &rig{t: t, broker: membus.New(), next: 1, at: at, file: filepath.Join(t.TempDir(), "history.db"), log: &brokertest.LogBook{}}
 	var err error
 	r.session, err = r.broker.Open(t.Context(), bus.SessionSpec{
 		Name: "leader", OnSettled: func(uint64, bus.Outcome) {},

@@ -71,7 +71,7 @@ func (h *History) rebuild(ctx context.Context, order *rebuild) {
 	s, err := h.opened(ctx)
 	if err == nil {
 		h.set(Rebuilding, "")
-		order.made, err = h.anew(ctx)
+		order.made, err = h.anew(ctx, false)
 	}
 	if order.err = err; err != nil {
 		h.o.Logger.Warn().Err(err).Msg("the history of usage was not made anew")
@@ -83,8 +83,20 @@ func (h *History) rebuild(ctx context.Context, order *rebuild) {
 		Msg("the history of usage was made anew from the journal")
 }
 
-// anew reads the journal from its beginning, and puts what that makes in place of what there is.
-func (h *History) anew(ctx context.Context) (made Rebuilt, err error) {
+// adopt goes on with another journal, by itself where that was begun after all that the rows are made of:
+// nothing that is in it is in them. usage.ErrOtherJournal: it was not.
+func (h *History) adopt(ctx context.Context) error {
+	made, err := h.anew(ctx, true)
+	if err == nil {
+		h.o.Logger.Warn().Time("since", made.Since).Int("rows", made.Rows).
+			Msg("the journal was begun anew; the history of usage keeps what it has, and goes on with the new one")
+	}
+	return err
+}
+
+// anew reads the journal from its beginning, and puts what that makes in place of what there is; with begun
+// only a journal that was begun after that.
+func (h *History) anew(ctx context.Context, begun bool) (made Rebuilt, err error) {
 	s, err := h.opened(ctx)
 	if err != nil {
 		return made, err
@@ -100,7 +112,9 @@ func (h *History) anew(ctx context.Context) (made Rebuilt, err error) {
 	other, compared := false, old.Offset < 0
 	err = read(ctx, h.o.Bus, h.o.Session, bus.First(), func(d bus.Delivery) error {
 		if last = time.Now(); first < 0 {
-			first = d.Offset
+			if first = d.Offset; begun && !old.BegunAfter(d.Body) {
+				return usage.ErrOtherJournal
+			}
 		}
 		if !compared && d.Offset >= old.Offset {
 			other, compared = old.Other(d.Offset, d.Body), true

@@ -147,3 +147,31 @@ func TestRebuildOverADeletedJournal(t *testing.T) {
 		t.Errorf("then the gaps are %+v, %v", s.Gaps, err)
 	}
 }
+
+// A journal that was begun anew after all that is in the rows has nothing that they have: it is followed by itself,
+// also where it is shorter than the one before, and what lies between is said to be missing.
+func TestJournalBegunAnewIsFollowed(t *testing.T) {
+	r := newRig(t)
+	r.use("a", 1)
+	r.use("a", 2) // the last message is three minutes after noon
+	h, stop := r.follow()
+	r.is(h, "20 a 3")
+	stop()
+
+	other := rigFrom(t, noon.AddDate(0, 0, 1))
+	other.file, other.log = r.file, r.log
+	for range 3 { // it reaches beyond where the other one ended
+		other.use("b", 10)
+	}
+	h, _ = other.follow()
+	other.is(h, "20 a 3, 21 b 30")
+	other.use("b", 1)
+	other.is(h, "20 a 3, 21 b 31")
+	s, err := h.Status(t.Context())
+	if err != nil || len(s.Gaps) != 1 || !s.Gaps[0].From.Equal(noon.Add(3*time.Minute)) || !s.Gaps[0].To.Equal(noon.AddDate(0, 0, 1).Add(time.Minute)) {
+		t.Errorf("the gaps are %+v, %v", s.Gaps, err)
+	}
+	if text := r.log.String(); strings.Count(text, "the journal was begun anew") != 1 {
+		t.Errorf("the log: %s", text)
+	}
+}

@@ -1,0 +1,273 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/journal"
+	forecast "taskbus/coordinator/usage"
+)
+
+// A journal that was deleted, or was on a disk that is lost, is empty for the coordinator that starts next, as
+// on a broker that no coordinator has led yet. What tells the two apart lies elsewhere: every leader puts a mark
+// into task.result, and the history of usage knows up to where it has followed a journal.
+
+const (
+	// restoreAtOnce is for how long taking over waits for the history of usage; afterwards it is asked again
+	// every restoreEvery beside the work.
+	restoreAtOnce = 5 * time.Second
+	restoreEvery  = 5 * time.Second
+	restorePoll   = 50 * time.Millisecond
+	// correctionsAtOnce bounds one record of the journal.
+	correctionsAtOnce = 500
+)
+
+// journalLoss is the latest loss of the journal that this process has found. It is safe for concurrent use.
+type journalLoss struct {
+	mu   sync.Mutex
+	lost *httpapi.JournalLost // nil: none
+}
+
+func (j *journalLoss) set(lost *httpapi.JournalLost) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lost = lost
+}
+
+// budgets notes what has become of what was used of budgets.
+func (j *journalLoss) budgets(restored bool, text string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.lost != nil {
+		next := *j.lost
+		next.BudgetsRestored, next.Budgets = restored, text
+		j.lost = &next
+	}
+}
+
+// read is the loss, which is not changed any more; nil: there is none.
+func (j *journalLoss) read() *httpapi.JournalLost {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.lost
+}
+
+// check is what /health says of it; false: nothing.
+func (j *journalLoss) check() (httpapi.Check, bool) {
+	lost := j.read()
+	if lost == nil {
+		return httpapi.Check{}, false
+	}
+	return httpapi.Check{Status: httpapi.Degraded, Detail: "the journal was empty at " + lost.At.UTC().Format(time.RFC3339) + ", although " +
+		strings.Join(lost.Evidence, ", and ") + "; used budgets: " + lost.Budgets}, true
+}
+
+// AcknowledgeLoss ends that the loss of the journal is reported (see httpapi.Source).
+func (s *Service) AcknowledgeLoss(context.Context) error {
+	if s.loss.read() == nil {
+		return httpapi.ErrNothingLost
+	}
+	s.loss.set(nil)
+	s.metrics.journalLost.Set(0)
+	s.log.Info().Msg("the loss of the journal is acknowledged")
+	return nil
+}
+
+// lookForMarks begins to look whether task.result holds anything, while the end of a journal is looked for in
+// which the broker counts no message. found, which is to be called when that is over, ends it; where nothing can
+// be looked at there is nothing.
+func (r *session) lookForMarks(ctx context.Context) (found func() bool) {
+	first := make(chan bus.Delivery, 1)
+	if r.s.profile() == bus.ProfileClassic || r.bus.Subscribe(ctx, bus.Subscription{
+		Queue: bus.StreamResult, Prefetch: 1, From: bus.Last(), Handle: func(d bus.Delivery) {
+			select {
+			case first <- d:
+			default:
+			}
+		},
+	}) != nil {
+		return func() bool { return false }
+	}
+	return func() bool {
+		_, _ = r.bus.Unsubscribe(ctx, bus.StreamResult) // whatever ends the session is told by it
+		select {
+		case d := <-first:
+			r.bus.Requeue(d.Tag) // of a stream this asks for more, to which nobody listens; a queue keeps what it has
+			return d.Offset >= 0
+		default:
+			return false
+		}
+	}
+}
+
+// judgeJournal finds out, for a session that has just claimed the epoch after those before, whether the journal
+// lacks what the history of usage knows: it is empty and was not, or was imported from an older export.
+func (r *session) judgeJournal(ctx context.Context, before *position, since time.Time) (behind bool) {
+	switch {
+	case before.leader.Instance == journal.Imported:
+		p, ok := r.s.historyBefore(ctx)
+		return ok && p.UpTo.After(before.lastAt)
+	case before.epoch > 0:
+		return false
+	}
+	var evidence []string
+	if r.ledger.marks {
+		evidence = append(evidence, "coordinators have led on this broker before ("+bus.StreamResult+" has marks of theirs, or results)")
+	}
+	if p, ok := r.s.historyBefore(ctx); ok && p.UpTo.Before(since) {
+		evidence = append(evidence, fmt.Sprintf("the history of usage in %s has followed a journal up to %s", p.Place, p.UpTo.UTC().Format(time.RFC3339)))
+	}
+	if len(evidence) == 0 {
+		return false
+	}
+	r.s.observe.journalLost(r.s.journalLoss(evidence))
+	return true
+}
+
+// historyBefore is how the history of usage stands, once it is open; false: there is none, it cannot be opened in
+// time, or it has followed no journal yet.
+func (s *Service) historyBefore(ctx context.Context) (httpapi.Projection, bool) {
+	h := s.options.History
+	if h == nil || s.config.Load().Policy().Quotas == nil {
+		return httpapi.Projection{}, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, restoreAtOnce)
+	defer cancel()
+	for {
+		p, err := h.Projection(ctx)
+		switch {
+		case err == nil && p.Place != "":
+			return p, !p.UpTo.IsZero()
+		case err == nil && p.State != httpapi.HistoryWaiting: // off, stopped, or failing to open
+			return p, false
+		}
+		select {
+		case <-ctx.Done():
+			return p, false
+		case <-time.After(restorePoll):
+		}
+	}
+}
+
+// journalLoss is a loss that is found now.
+func (s *Service) journalLoss(evidence []string) *httpapi.JournalLost {
+	lost := &httpapi.JournalLost{At: s.now(), Evidence: evidence, Budgets: "no quotas are configured", BeginsAnew: []string{
+		"which task is with which agent, and the ids of the duplicate window: a task that RabbitMQ delivers again may be done twice",
+		"success rates, durations and ejections",
+		"orders: cordon and drain",
+	}}
+	if s.config.Load().Policy().Quotas != nil {
+		lost.BeginsAnew = append(lost.BeginsAnew,
+			"standing changes of quotas (set, boost, registered groups and agents)",
+			"what was used of budgets, unless it is taken back from the history of usage")
+		lost.Budgets = "they begin at 0"
+	}
+	return lost
+}
+
+// restoreBudgets takes what was used of budgets back from the history, while the session takes no tasks yet. What
+// cannot be done at once is tried again beside the work.
+func (r *session) restoreBudgets(ctx context.Context) {
+	s := r.s
+	if s.config.Load().Policy().Quotas == nil {
+		return
+	}
+	if s.options.History == nil {
+		s.loss.budgets(false, "they begin at 0: no history of usage is kept")
+		return
+	}
+	if r.tryRestore(ctx) {
+		return
+	}
+	r.workers.Go(func() { r.every(restoreEvery, func() bool { return !r.tryRestore(context.Background()) }) })
+}
+
+// tryRestore reports whether nothing is left to be done.
+func (r *session) tryRestore(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, restoreAtOnce)
+	defer cancel()
+	place, n, err := r.budgetsFromHistory(ctx)
+	switch {
+	case errors.Is(err, errNoHistory):
+		r.s.loss.budgets(false, "they begin at 0: "+err.Error())
+		r.s.log.Error().Err(err).Msg("what was used of budgets is not taken back, and counts from 0; `taskbus quota correct` puts it right by hand")
+		return true
+	case err != nil:
+		r.s.loss.budgets(false, fmt.Sprintf("they begin at 0 until the history of usage can be asked, which is tried again every %s: %v", restoreEvery, err))
+		return false
+	}
+	text := fmt.Sprintf("taken back from the history of usage in %s (%d corrections)", place, n)
+	r.s.loss.budgets(true, text)
+	r.s.log.Warn().Str("place", place).Int("corrections", n).Msg("what was used of budgets is taken back from the history of usage; what had been reserved, or was not in it yet, is not known")
+	return true
+}
+
+// errNoHistory: there is nothing to take anything back from, and no other try would change that.
+var errNoHistory = errors.New("no history of usage has followed a journal")
+
+// budgetsFromHistory raises what counts as used to what the history says of the periods at hand, and says
+// how many corrections that took.
+func (r *session) budgetsFromHistory(ctx context.Context) (place string, corrections int, err error) {
+	s := r.s
+	p, err := s.options.History.Projection(ctx)
+	switch {
+	case err != nil:
+		return "", 0, fmt.Errorf("ask the history of usage: %w", err)
+	case p.Place == "" && (p.State == httpapi.HistoryWaiting || p.State == httpapi.HistoryFailing):
+		return "", 0, fmt.Errorf("the history of usage is %s: %s", p.State, p.Detail)
+	case p.Place == "", p.UpTo.IsZero():
+		return "", 0, errNoHistory
+	}
+	nodes, err := s.budgets(ctx)
+	if err != nil {
+		return "", 0, err
+	}
+	q := s.config.Load().Policy().Quotas
+	if q == nil {
+		return "", 0, errNoHistory
+	}
+	from := forecast.RestoreFrom(nodes, q.Location)
+	if from == "" {
+		return p.Place, 0, nil
+	}
+	rows, _, err := s.options.History.Usage(ctx, forecast.Query{By: forecast.ByDay, From: from})
+	if err != nil {
+		return "", 0, fmt.Errorf("ask the history of usage: %w", err)
+	}
+	var set []coordinator.QuotaControl
+	for _, c := range forecast.Corrections(nodes, rows, q.Location) {
+		set = append(set, correctionOf(&c, s.now()))
+	}
+	corrections = len(set)
+	for len(set) > 0 {
+		some := set[:min(correctionsAtOnce, len(set))]
+		set = set[len(some):]
+		err := s.order(r, func(now time.Time, token uint64) {
+			s.loop.apply(now, coordinator.QuotaControlsRequested{Set: some, Token: token})
+		})
+		if err != nil {
+			return "", 0, err
+		}
+	}
+	return p.Place, corrections, nil
+}
+
+// correctionOf is a correction as the engine makes it.
+func correctionOf(c *forecast.Correction, at time.Time) coordinator.QuotaControl {
+	one := coordinator.QuotaControl{
+		Kind: coordinator.ControlCorrect, Target: c.Node, Key: c.Dimension, Value: strconv.FormatInt(c.By, 10), At: at,
+		By: "taskbus", Reason: "taken back from the history of usage, which the journal is behind",
+	}
+	if c.Dimension == coordinator.DimCost.String() {
+		one.Value = strconv.FormatFloat(float64(c.By)/1e6, 'f', -1, 64)
+	}
+	return one.Named()
+}

@@ -1,0 +1,248 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"taskbus/config"
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/httpapi"
+	forecast "taskbus/coordinator/usage"
+)
+
+// after gives a coordinator that comes after another one, on its broker. It has not begun.
+func (r *rig) after(first *rig) *rig {
+	r.broker, r.service.options.Bus = first.broker, first.broker
+	return r
+}
+
+// loses reports whether the loss of the journal is reported, wherever that is to be seen.
+func (r *rig) loses() bool {
+	r.t.Helper()
+	st := r.status()
+	seen := []bool{
+		strings.Contains(r.log.String(), `"message":"the journal is lost`),
+		st.Journal != nil && st.Journal.Lost != nil,
+		st.Health.Checks["journal"].Status == httpapi.Degraded,
+		r.gauge("taskbus_journal_lost") == 1,
+	}
+	for _, one := range seen {
+		if one != seen[0] {
+			r.t.Fatalf("in the log, /status, /health and metrics: %v", seen)
+		}
+	}
+	return seen[0]
+}
+
+func (r *rig) gauge(name string) float64 {
+	r.t.Helper()
+	families, err := r.service.options.Registry.Gather()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	r.t.Fatalf("no metric %s", name)
+	return 0
+}
+
+// A coordinator on a new broker, and one that goes on from a journal, report no loss; one that finds the journal
+// gone says what begins anew, until that is acknowledged.
+func TestLostJournalIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := newRig(t, fleet)
+		first.start()
+		if first.loses() {
+			t.Fatal("a new broker is taken for one that has lost its journal")
+		}
+		first.close()
+		second := newRig(t, fleet).after(first)
+		second.start()
+		if second.loses() {
+			t.Fatal("a journal that is there is taken for a lost one")
+		}
+		second.close()
+		second.broker.DeleteQueue(bus.StreamJournal)
+		third := newRig(t, fleet).after(first)
+		third.start()
+		defer third.close()
+		if !third.loses() {
+			t.Fatal("nothing is said of a journal that is gone")
+		}
+		lost := third.status().Journal.Lost
+		if len(lost.Evidence) != 1 || !strings.Contains(lost.Evidence[0], bus.StreamResult) || len(lost.BeginsAnew) != 3 || lost.Budgets != "no quotas are configured" {
+			t.Errorf("it says %+v", lost)
+		}
+		if err := third.service.AcknowledgeLoss(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if st := third.status(); st.Journal.Lost != nil || third.gauge("taskbus_journal_lost") != 0 {
+			t.Errorf("acknowledged, it is still reported: %+v", st.Journal)
+		}
+		if _, said := third.status().Health.Checks["journal"]; said {
+			t.Error("acknowledged, /health still has it")
+		}
+		if err := third.service.AcknowledgeLoss(context.Background()); !errors.Is(err, httpapi.ErrNothingLost) {
+			t.Errorf("acknowledged twice: %v", err)
+		}
+	})
+}
+
+// The journal is deleted under a coordinator that leads: its session ends with the next record, and the one
+// that follows reports it.
+func TestJournalLostWhileLeading(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		r.broker.DeleteQueue(bus.StreamJournal)
+		r.pass(time.Minute)
+		if !r.loses() {
+			t.Errorf("nothing is said of it: %s", r.log)
+		}
+		r.heartbeat("a1", 0)
+		r.task("t-1", "build", "")
+		if task, ok := r.service.Task(context.Background(), "t-1"); !ok || task.State != taskDispatched {
+			t.Errorf("afterwards a task is %+v", task)
+		}
+	})
+}
+
+// keptHistory is a history of usage that has followed a journal which is not there any more.
+type keptHistory struct {
+	pastOf
+	upTo  time.Time
+	asked int
+	// comes is how often it must be asked before it is there.
+	comes int
+}
+
+func (h *keptHistory) Projection(context.Context) (httpapi.Projection, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.asked++; h.asked <= h.comes {
+		return httpapi.Projection{State: httpapi.HistoryFailing, Detail: "the database is away"}, nil
+	}
+	return httpapi.Projection{State: "following", Place: "history.db", UpTo: h.upTo}, nil
+}
+
+// monthly is a pool and two groups by the month, one of which has a budget of its own for each day.
+const monthly = `
+pool: {limits: {total_tokens: {amount: 100000, per: month}, cost_usd: {amount: 50, per: month}}}
+groups:
+  - {id: poor, limits: {total_tokens: {amount: 1000, per: day}}}
+  - {id: rich}
+agents:
+  - {id: a1, group_id: poor}
+`
+
+// withHistory is a coordinator under monthly quotas that keeps this history; it has not begun.
+func withHistory(t *testing.T, h httpapi.History) *rig {
+	r := newRig(t, quotaFleet)
+	q, err := config.ParseQuotas([]byte(monthly), "quotas.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.service.underFile(r.service.config.Load().WithQuotas(q))
+	r.service.options.History = h
+	return r
+}
+
+// kept is what the history has: virtual time begins at midnight of 2000-01-01, so that everything of the month is
+// of this day.
+func kept(comes int) *keptHistory {
+	return &keptHistory{comes: comes, upTo: time.Date(1999, 12, 31, 23, 59, 0, 0, time.UTC), pastOf: pastOf{rows: []forecast.Row{
+		{Key: forecast.Key{Day: "1999-12-31", Group: "poor", Agent: "a1"}, Counts: forecast.Counts{TotalTokens: 77777, Cost: 9e6}},
+		{Key: forecast.Key{Day: "2000-01-01", Group: "poor", Agent: "a1"}, Counts: forecast.Counts{TotalTokens: 900, Cost: 1_250_000}},
+		{Key: forecast.Key{Day: "2000-01-01", Group: "rich", Agent: "b1"}, Counts: forecast.Counts{TotalTokens: 5000, Cost: 3_000_000}},
+	}}}
+}
+
+// usedOf is what counts as used of the budgets of a node.
+func (r *rig) usedOf(node string) map[string]float64 {
+	r.t.Helper()
+	got := make(map[string]float64)
+	for _, b := range r.quotas(httpapi.QuotaSelection{})[node].Budgets {
+		got[b.Dimension] = b.Used
+	}
+	return got
+}
+
+// What was used of budgets is taken back from the history before the first task is taken, on a broker of which
+// nothing else is left, too; and not once more by whoever takes over.
+func TestBudgetsAreTakenBackFromTheHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := withHistory(t, kept(0))
+		r.start()
+		if !r.loses() {
+			t.Fatal("the history has followed a journal, and nothing is said of that")
+		}
+		check := func(r *rig) {
+			t.Helper()
+			// 900 and 5,000 tokens, $1.25 and $3 in January; of poor's day the 900.
+			if got := r.usedOf("pool"); got["total_tokens"] != 5900 || got["cost_usd"] != 4.25 {
+				t.Errorf("of the pool %v are used", got)
+			}
+			if got := r.usedOf("pool/poor"); got["total_tokens"] != 900 {
+				t.Errorf("of poor's budget %v are used", got)
+			}
+			if got := r.usedOf("pool/rich"); got["total_tokens"] != 5000 {
+				t.Errorf("of rich's budget %v are used", got)
+			}
+		}
+		check(r)
+		if lost := r.status().Journal.Lost; !lost.BudgetsRestored || !strings.Contains(lost.Budgets, "history.db") || len(lost.BeginsAnew) != 5 {
+			t.Errorf("it says %+v", lost)
+		}
+		r.close()
+		next := withHistory(t, kept(0)).after(r)
+		next.start()
+		defer next.close()
+		if next.loses() {
+			t.Error("the next coordinator reports a loss, too")
+		}
+		check(next)
+	})
+}
+
+// A history that cannot be asked holds up nothing: budgets begin at 0, which is said, and are taken back once it can
+// be asked.
+func TestBudgetsAreTakenBackLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := newRig(t, quotaFleet)
+		first.start()
+		first.close()
+		first.broker.DeleteQueue(bus.StreamJournal)
+		h := kept(3) // asked for evidence, when taking over, and 5 s later
+		r := withHistory(t, h).after(first)
+		r.start()
+		defer r.close()
+		if lost := r.status().Journal.Lost; lost == nil || lost.BudgetsRestored || !strings.Contains(lost.Budgets, "the database is away") || r.usedOf("pool")["total_tokens"] != 0 {
+			t.Errorf("while it is away: %+v, used %v", lost, r.usedOf("pool"))
+		}
+		r.pass(2*restoreEvery + time.Second)
+		if lost := r.status().Journal.Lost; lost == nil || !lost.BudgetsRestored || r.usedOf("pool")["total_tokens"] != 5900 {
+			t.Errorf("once it is there: %+v, used %v", lost, r.usedOf("pool"))
+		}
+	})
+}
+
+// Without a history nothing can be taken back, which is said.
+func TestBudgetsBeginAnewWithoutAHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := withHistory(t, nil)
+		first.start()
+		first.close()
+		first.broker.DeleteQueue(bus.StreamJournal)
+		r := withHistory(t, nil).after(first)
+		r.start()
+		defer r.close()
+		if lost := r.status().Journal.Lost; lost == nil || lost.BudgetsRestored || !strings.Contains(lost.Budgets, "no history of usage is kept") {
+			t.Errorf("it says %+v", lost)
+		}
+	})
+}
