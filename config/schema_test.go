@@ -148,6 +148,8 @@ func properties(t *testing.T) []property {
 		for key, node := range section["properties"].(map[string]any) {
 			path := strings.Split(strings.TrimPrefix(at+"."+key, "."), ".")
 			switch at + "." + key { // weighted does not take these
+			case "assignment_strategies.weighted.prefer":
+				path[1] = strategy.CapabilityMatchName
 			case "assignment_strategies.weighted.exploration":
 				path[1] = strategy.RewardRateName
 			case "assignment_strategies.weighted.formula":
@@ -391,9 +393,9 @@ func TestSchemaWordsAreTheLoaders(t *testing.T) {
 		}
 	}
 	// auth, topology, queues, an agent's mode, that of those that join, a route's strategy, and a market's
-	// fallback, invite and fitness, log.tasks
-	if tried != 10 {
-		t.Errorf("%d enumerations found, want 10", tried)
+	// fallback, invite and fitness, log.tasks, which agents capability_match prefers
+	if tried != 11 {
+		t.Errorf("%d enumerations found, want 11", tried)
 	}
 }
 

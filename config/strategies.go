@@ -93,6 +93,7 @@ func (d *decoder) strategy(listed *listedStrategies, key, value place) {
 		strategy.OptionFallback:      d.fallback(&market),
 		strategy.OptionInvite:        d.choice(&o.Market.InviteAll, strategy.InviteSample, strategy.InviteAll),
 		strategy.OptionFitness:       d.choice(&o.Market.Reported, strategy.FitnessAppraised, strategy.FitnessReported),
+		strategy.OptionPrefer:        d.choice(&o.Specialists, strategy.PreferGeneralists, strategy.PreferSpecialists),
 	}) {
 		if known && !strategy.Takes(name, option) {
 			settings[option] = func(p place) { d.fault(p, "%s", strategy.NotTaken(name, option)) }

@@ -147,3 +147,27 @@ func TestKeysAreDescribed(t *testing.T) {
 		}
 	}
 }
+
+// All-rounders that alone can do some of the work: by COORDINATOR's rule they are given the rest, too, and have hardly
+// a moment left for it; where specialists are preferred they have a third of their time, and the work that waits for
+// them waits less.
+func TestSpecialistsKeepAllRoundersFree(t *testing.T) {
+	results := shippedWith(t, "specialists", "capability_match", "capability_match, prefer: specialists")
+	used := func(p Performance) float64 {
+		t.Helper()
+		for _, g := range p.Groups {
+			if g.Group == "all-rounder" {
+				return g.Utilisation.Mean
+			}
+		}
+		t.Fatalf("%s: no all-rounders", p.Label)
+		return 0
+	}
+	literal, preferred := results["capability_match"], results["capability_match, prefer: specialists"]
+	if used(literal) < 0.9 || used(preferred) > 0.7 { // what they alone can do takes 0.6
+		t.Errorf("all-rounders are used %.2f, and %.2f where specialists are preferred", used(literal), used(preferred))
+	}
+	if a, b := literal.WaitP99.Mean, preferred.WaitP99.Mean; b > 0.8*a {
+		t.Errorf("of a hundred tasks the one that waits longest waits %.1f s, and %.1f s where specialists are preferred", a, b)
+	}
+}

@@ -72,10 +72,10 @@ func (s *Scenario) policy(v *Variant, agents []agent, seed uint64, score strateg
 func (v *Variant) build(seed uint64, score strategy.Score) (coordinator.Strategy, error) {
 	o := strategy.Options{
 		Weights: v.Weights, AffinityLabel: v.AffinityLabel, SessionLabel: v.SessionLabel,
-		Exploration: v.Exploration, FormulaText: v.Formula, Formula: score,
+		Exploration: v.Exploration, FormulaText: v.Formula, Formula: score, Specialists: v.Prefer == strategy.PreferSpecialists,
 	}
 	if chosen, ok := reference(v.Strategy, seed); ok {
-		if len(v.Weights) > 0 || v.AffinityLabel+v.SessionLabel+v.Formula != "" || v.Exploration > 0 {
+		if len(v.Weights) > 0 || v.AffinityLabel+v.SessionLabel+v.Formula+v.Prefer != "" || v.Exploration > 0 {
 			return chosen, fmt.Errorf("strategy %s: it has no options; remove them", v.name())
 		}
 		return chosen, nil

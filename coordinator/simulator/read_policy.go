@@ -85,6 +85,7 @@ func (r *reader) variant(p spot, settings coordinator.Settings) Variant {
 			"affinity_label":   r.text(&v.AffinityLabel),
 			"session_label":    r.text(&v.SessionLabel),
 			"exploration":      r.number(&v.Exploration, 0, 1),
+			"prefer":           oneOf(r, &v.Prefer, strategy.PreferGeneralists, strategy.PreferSpecialists),
 			"formula":          r.formula(&v),
 			"advertised_slots": whole(r, &v.Advertised, 1, math.MaxInt32),
 			"reports":          oneOf(r, &v.Reports, ReportFull, ReportResults, ReportHeartbeats),

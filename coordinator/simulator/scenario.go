@@ -147,11 +147,12 @@ type Variant struct {
 	Strategy string
 	// Label names the variant in the output; the strategy's name by default.
 	Label string
-	// Weights, AffinityLabel, SessionLabel, Exploration and Formula are the
+	// Weights, AffinityLabel, SessionLabel, Exploration, Prefer and Formula are the
 	// strategy's options, as in agents.yaml; Exploration −1: its default.
 	Weights                     map[string]float64
 	AffinityLabel, SessionLabel string
 	Exploration                 float64
+	Prefer                      string
 	Formula                     string
 	formulaAt                   Fault // where it stands, and nothing said of it yet
 	// Advertised, if positive, replaces that of every group.

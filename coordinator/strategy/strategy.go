@@ -29,6 +29,8 @@ type Options struct {
 	Formula     Score
 	FormulaText string
 	Market      MarketOptions
+	// Specialists: of the agents that can do a task the one that is needed least for other work.
+	Specialists bool
 }
 
 // The options by the names they have in agents.yaml.
@@ -43,6 +45,7 @@ const (
 	OptionFallback      = "fallback"
 	OptionInvite        = "invite"
 	OptionFitness       = "fitness"
+	OptionPrefer        = "prefer"
 )
 
 // given lists the options that ask for something.
@@ -62,6 +65,7 @@ func (o *Options) given() []string {
 		{OptionFallback, o.Market.Fallback != nil || o.Market.FirstMatch},
 		{OptionInvite, o.Market.InviteAll},
 		{OptionFitness, o.Market.Reported},
+		{OptionPrefer, o.Specialists},
 	} {
 		if x.given {
 			names = append(names, x.name)
@@ -90,7 +94,7 @@ const Default = CapabilityMatchName
 
 // registry is every kind there is. Sorted by name.
 var registry = []kind{
-	{name: CapabilityMatchName, make: plain(capabilityMatch)},
+	{name: CapabilityMatchName, make: newCapabilityMatch, options: []string{OptionPrefer}},
 	{name: ExpressionName, make: newExpression, options: []string{OptionFormula, OptionAffinityLabel, OptionSessionLabel}, configured: true},
 	{name: LeastLoadedName, make: plain(leastLoaded)},
 	{name: LoadBalancedName, make: plain(loadBalanced)},

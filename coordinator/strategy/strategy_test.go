@@ -44,6 +44,42 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// TestSpecialistsFirst: an idle all-rounder and a specialist with two of its four slots taken. By COORDINATOR's rule
+// the less loaded one goes first, and of equally loaded ones the all-rounder; where specialists are preferred the one
+// that others need less, whatever the load.
+func TestSpecialistsFirst(t *testing.T) {
+	key := func(prefer bool, a coordinator.AgentView) coordinator.Key {
+		o := Defaults()
+		o.Specialists = prefer
+		s, err := Build(CapabilityMatchName, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Key(&coordinator.Case{}, &a, nil)
+	}
+	first := func(a, b coordinator.Key) bool { return a.First < b.First || a.First == b.First && a.Second < b.Second }
+	for _, tt := range []struct {
+		name                         string
+		specialist, allRounder       coordinator.AgentView
+		byCoordinator, bySpecialists bool // the specialist goes first
+	}{
+		// Flexibility is demand / supply, summed: 12 tasks for four agents that code are 3; of contracts there are 6 for two.
+		{"half full", coordinator.AgentView{Load: 0.5, Capabilities: 1, Flexibility: 3}, coordinator.AgentView{Capabilities: 2, Flexibility: 6}, false, true},
+		{"both idle", coordinator.AgentView{Capabilities: 1, Flexibility: 3}, coordinator.AgentView{Capabilities: 2, Flexibility: 6}, false, true},
+		{"no work yet", coordinator.AgentView{Capabilities: 1}, coordinator.AgentView{Capabilities: 2}, false, true},
+		{"in demand", coordinator.AgentView{Capabilities: 1, Flexibility: 6.001}, coordinator.AgentView{Capabilities: 2, Flexibility: 6}, false, true}, // alike to three digits
+		{"the narrower one is needed more", coordinator.AgentView{Capabilities: 1, Flexibility: 9}, coordinator.AgentView{Capabilities: 2, Flexibility: 6}, false, false},
+		{"equals, by load", coordinator.AgentView{Load: 0.25, Capabilities: 2, Flexibility: 3}, coordinator.AgentView{Load: 0.5, Capabilities: 2, Flexibility: 3}, true, true},
+	} {
+		if got := first(key(false, tt.specialist), key(false, tt.allRounder)); got != tt.byCoordinator {
+			t.Errorf("%s: by COORDINATOR's rule the specialist goes first: %t", tt.name, got)
+		}
+		if got := first(key(true, tt.specialist), key(true, tt.allRounder)); got != tt.bySpecialists {
+			t.Errorf("%s: where specialists are preferred the specialist goes first: %t", tt.name, got)
+		}
+	}
+}
+
 func TestRegistry(t *testing.T) {
 	names := Names()
 	if !slices.IsSorted(names) {
@@ -100,6 +136,7 @@ func TestOptionsOfOthersAreRefused(t *testing.T) {
 		{LoadBalancedName, Options{Market: MarketOptions{MinBidWindow: time.Second}}, "min_bid_window_ms is an option of market, not of load_balanced; remove it"},
 		{LoadBalancedName, Options{Market: MarketOptions{FirstMatch: true}}, "fallback is an option of market, not of load_balanced; remove it"},
 		{LoadBalancedName, Options{Market: MarketOptions{InviteAll: true}}, "invite is an option of market, not of load_balanced; remove it"},
+		{LeastLoadedName, Options{Specialists: true}, "prefer is an option of capability_match, not of least_loaded; remove it"},
 		{LoadBalancedName, Options{Market: MarketOptions{Reported: true}}, "fitness is an option of market, not of load_balanced; remove it"},
 		{MarketName, Options{Exploration: 0.1}, "exploration is an option of reward_rate, not of market; remove it"},
 		{ExpressionName, Options{}, `strategy expression: a formula is missing; write one, e.g. formula: "success_rate / (1.0 + load)"`},
