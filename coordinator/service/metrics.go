@@ -146,6 +146,9 @@ func newMetrics(s *Service) *metrics {
 	m.counts = append(m.counts, prometheus.NewCounterFunc(
 		prometheus.CounterOpts{Name: "taskbus_stale_acks_total", Help: "Acknowledgements of deliveries of an earlier session, ignored."},
 		func() float64 { return float64(s.staleAcks()) }))
+	m.counts = append(m.counts, prometheus.NewGaugeFunc(
+		prometheus.GaugeOpts{Name: "taskbus_config_doubts", Help: "What is wrong with the configuration in force: warnings by which tasks fail or agents are lost, and, of one that stands by, that the leader has other files."},
+		func() float64 { return float64(len(s.doubts())) }))
 	concluded("parked_total", "Unreadable messages in task.dead about which nobody could be told.", outcomeParked)
 	m.counts = append(m.counts, s.audited.metrics()...)
 	var collectors []prometheus.Collector

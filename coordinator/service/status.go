@@ -82,17 +82,7 @@ func (s *Service) checkConfig() httpapi.Check {
 		return httpapi.Check{Status: httpapi.Degraded, Detail: "the file on disk is broken, the configuration before it, version " + s.config.Load().FileVersion() + ", is in force: " + problem}
 	}
 	c := httpapi.Check{Status: httpapi.Healthy, Detail: "version " + s.config.Load().FileVersion()}
-	var failing []string
-	for _, w := range s.reloads.warnings() {
-		if w.Fails {
-			failing = append(failing, w.Text)
-		}
-	}
-	if leader, standby := s.leader(); standby {
-		if other := s.otherFiles(leader); other != "" {
-			failing = append([]string{other}, failing...)
-		}
-	}
+	failing := s.doubts()
 	if len(failing) > 0 {
 		c.Status = httpapi.Degraded
 		if more := len(failing) - warningsInHealth; more > 0 {
@@ -101,6 +91,22 @@ func (s *Service) checkConfig() httpapi.Check {
 		c.Detail += "; " + strings.Join(failing, "; ")
 	}
 	return c
+}
+
+// doubts are what is wrong with the files in force: that the leader has others, and the warnings by which
+// tasks fail or agents are lost.
+func (s *Service) doubts() (all []string) {
+	if leader, standby := s.leader(); standby {
+		if other := s.otherFiles(leader); other != "" {
+			all = append(all, other)
+		}
+	}
+	for _, w := range s.reloads.warnings() {
+		if w.Fails {
+			all = append(all, w.Text)
+		}
+	}
+	return all
 }
 
 // warningsInHealth is how many warnings of the configuration /health has in words, warningsLogged how

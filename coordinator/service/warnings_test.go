@@ -35,6 +35,9 @@ func TestReloadTellsWhatCheckWarnsOf(t *testing.T) {
 		if c := r.configCheck(); c.Status != httpapi.Degraded || !strings.Contains(c.Detail, unserved) {
 			t.Errorf("/health after a capability was renamed: %+v, want it degraded, with %q", c, unserved)
 		}
+		if n := scraped(t, r.service.options.Registry)["taskbus_config_doubts"]; n != 1 {
+			t.Errorf("taskbus_config_doubts %v, want 1", n)
+		}
 		if line := `{"level":"warn","message":"configuration: ` + unserved + `"}`; strings.Count(r.log.String(), line) != 1 {
 			t.Errorf("no line %s in\n%s", line, r.log)
 		}
