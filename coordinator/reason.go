@@ -44,7 +44,7 @@ var reasons = [numReasons]reasonInfo{
 	ReasonDeadlineExceeded:    {"deadline_exceeded", true, "publish the task again with a later deadline if it is still wanted"},
 	ReasonTaskTimeout:         {"task_timeout", true, "check the agent's log under the trace id; raise timeout_seconds if the work takes longer"},
 	ReasonRetriesExhausted:    {"retries_exhausted", true, "look up under the trace id why its agents gave it back, then publish it again"},
-	ReasonPoisoned:            {"poisoned", false, "the task fails on every agent: examine it in task.dead before anything else"},
+	ReasonPoisoned:            {"poisoned", false, "the task fails on every agent: see it with `taskbus dead show`, and when its cause is mended send it with `taskbus dead resend`"},
 	ReasonAgentQueueMissing:   {"agent_queue_missing", true, "declare the agents' queues again (`taskbus topology apply` or topology: declare), then publish the task again"},
 	ReasonBacklogFull:         {"backlog_full", true, "publish more slowly or later; max_queue_size in agents.yaml bounds what may wait"},
 	ReasonDuplicateTask:       {"duplicate_task", false, "use a new task_id for different work; the first task of this id goes on unharmed"},

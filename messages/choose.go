@@ -106,7 +106,7 @@ func (d *Decoder) messageType(body []byte, types ...string) (string, *Refusal) {
 	name := unquote(m.messageType)
 	switch {
 	case m.messageType == nil:
-		return "", m.refuse(&Refusal{Keyword: "required", Text: "the message: missing properties: 'message_type'; expected " + expected})
+		return "", m.refuse(&Refusal{Keyword: "required", Text: "the message: message_type is missing; expected " + expected})
 	case !slices.Contains(types, name):
 		return "", m.refuse(&Refusal{Path: "/message_type", Keyword: "enum", Text: "/message_type: expected " + expected})
 	}

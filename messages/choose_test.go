@@ -64,7 +64,7 @@ func TestTypesAreToldApart(t *testing.T) {
 func TestOtherTypesAreRefused(t *testing.T) {
 	d := newDecoder(t)
 	const requests, controls = "task.cancel, task.bid, task.bids or task.claim", "task.cancel, task.available, task.awarded, task.bid_rejected or task.granted"
-	const missing = "the message: missing properties: 'message_type'; expected "
+	const missing = "the message: message_type is missing; expected "
 	request := func(body []byte) (bool, *Refusal) { m, refusal := d.DecodeRequest(body); return m == nil, refusal }
 	control := func(body []byte) (bool, *Refusal) { m, refusal := d.DecodeControl(body); return m == nil, refusal }
 	for _, c := range []struct {

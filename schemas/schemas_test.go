@@ -111,7 +111,7 @@ func TestValidateSaysWhereAndWhat(t *testing.T) {
 		{"valid", TaskCancel, valid, nil},
 		{"unknown fields are ignored", TaskCancel, `{"message_type":"task.cancel","task_id":"t-1","x":[{}]}`, nil},
 		{"missing", TaskCancel, `{"message_type":"task.cancel"}`,
-			&Violation{Path: "", Keyword: "required", Text: "missing properties: 'task_id'"}},
+			&Violation{Path: "", Keyword: "required", Text: "task_id is missing"}},
 		{"not an object", TaskCancel, `[]`,
 			&Violation{Path: "", Keyword: "type", Text: "is a list, not an object"}},
 		{"pattern", TaskCancel, `{"message_type":"task.cancel","task_id":"t 1"}`,

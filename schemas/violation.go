@@ -54,8 +54,11 @@ func (s schema) violation(name string, found *jsonschema.ValidationError) *Viola
 		parent, keyword = keyword[:i], keyword[i+1:]
 	}
 	text := first.Message
-	if keyword == "type" {
+	switch keyword {
+	case "type":
 		text = kindOf(text)
+	case "required":
+		text = missing(text)
 	}
 	if expected := s.description(parent); expected != "" {
 		switch keyword {
@@ -88,6 +91,19 @@ func kindOf(text string) string {
 		got = "a number that is not whole"
 	}
 	return "is " + cmp.Or(words[got], got) + ", not " + cmp.Or(words[expected], expected)
+}
+
+// missing puts a violation of the keyword required, "missing properties: 'task_id', 'payload'", in a sentence.
+func missing(text string) string {
+	names, found := strings.CutPrefix(text, "missing properties: ")
+	switch names = strings.ReplaceAll(names, "'", ""); {
+	case !found:
+		return text
+	case strings.Contains(names, ","):
+		return names + " are missing"
+	default:
+		return names + " is missing"
+	}
 }
 
 func leaves(e *jsonschema.ValidationError, dst []*jsonschema.ValidationError) []*jsonschema.ValidationError {

@@ -238,7 +238,7 @@ func (d *doctor) checkQueues(ctx context.Context) {
 	}
 	if n := depth(bus.QueueDead).Ready; n > 0 {
 		warn(checkWarning, fmt.Sprintf("%s in %s: what could not be understood or kept failing", count(n, "message"), bus.QueueDead),
-			"read the header x-taskbus-reason of each, mend its cause, and send it again or delete it")
+			"`taskbus dead ls` says which and why; mend the cause, then `taskbus dead resend` or `taskbus dead drop`")
 	}
 	if n := depth(bus.QueueFailed).Ready; n > failedMany {
 		warn(checkWarning, fmt.Sprintf("%d messages in %s, which drops its oldest beyond 1,000,000", n, bus.QueueFailed), "consume it, or purge what nobody needs")

@@ -109,7 +109,11 @@ func (o *observer) failed(t *ticket, now time.Time) {
 	case coordinator.ReasonInvalidMessage, coordinator.ReasonUnknownTaskType, coordinator.ReasonDuplicateTask,
 		coordinator.ReasonExceedsQuota, coordinator.ReasonQuotaExhausted:
 		if o.logs(true) {
-			o.failure(o.gated(noiseRefusedTask, zerolog.WarnLevel), f).Msg("task refused")
+			e := o.failure(o.gated(noiseRefusedTask, zerolog.WarnLevel), f)
+			if t.refusal != nil { // its producer must be found
+				e = ofProducer(e, &t.held.delivery)
+			}
+			e.Msg("task refused")
 		}
 	default:
 		o.failure(o.ofTask(zerolog.ErrorLevel, true), f).Msg("task failed")
@@ -159,6 +163,18 @@ func (o *observer) failure(e *zerolog.Event, f *coordinator.Fail) *zerolog.Event
 	}
 	return e.Stringer("reason_code", f.Failure.Reason).Str("reason", f.Failure.Text).
 		Bool("retry_possible", f.Failure.Reason.RetryPossible()).Int("attempts", f.Failure.Attempts)
+}
+
+// ofProducer adds to a line what tells which producer sent a message.
+func ofProducer(e *zerolog.Event, d *bus.Delivery) *zerolog.Event {
+	for _, f := range [...]struct{ name, value string }{
+		{"user_id", d.UserID}, {"app_id", d.AppID}, {"message_id", d.MessageID}, {"reply_to", d.ReplyTo},
+	} {
+		if f.value != "" {
+			e = e.Str(f.name, messages.Clean(f.value, maxLogged))
+		}
+	}
+	return e
 }
 
 // schemaOf names the schema that a message in a queue should have followed.

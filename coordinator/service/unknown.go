@@ -51,15 +51,13 @@ func (o *observer) unknownField(schema, field, agent string, d *bus.Delivery) {
 	}
 	o.misspelt.Add(1)
 	e := o.log.Warn().Str("message_type", schema).Str("field", field)
-	for _, f := range [...]struct{ name, value string }{
-		{"did_you_mean", o.s.decoder.Nearest(schema, field)}, {"agent_id", agent}, {"user_id", d.UserID}, {"app_id", d.AppID},
-		{"message_id", d.MessageID}, {"reply_to", d.ReplyTo},
-	} {
-		if f.value != "" {
-			e = e.Str(f.name, messages.Clean(f.value, maxLogged))
-		}
+	if near := o.s.decoder.Nearest(schema, field); near != "" {
+		e = e.Str("did_you_mean", near)
 	}
-	e.Msg("a field of the message is not known and has no effect (said once for each producer and field)")
+	if agent != "" {
+		e = e.Str("agent_id", agent)
+	}
+	ofProducer(e, d).Msg("a field of the message is not known and has no effect (said once for each producer and field)")
 }
 
 // readTask is what a task.assign says, unless it is refused.
