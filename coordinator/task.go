@@ -72,6 +72,8 @@ type Task struct {
 	NoBorrowing bool
 	// EstimatedUsage is what its producer expects it to cost; nil means unknown.
 	EstimatedUsage *Usage
+	// NoTokens: EstimatedUsage states that it takes none; else tokens of 0 are not known.
+	NoTokens bool
 	// Alternatives are the models that it may go to, in the order of preference, instead of the one that
 	// EstimatedUsage names; empty: it has no choice. At most 16.
 	Alternatives []Service

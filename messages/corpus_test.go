@@ -39,6 +39,7 @@ var hostile = []struct {
 		`"group":"research","deadline":"2030-01-01T00:00:00+02:00","strategy":"least_loaded"`,
 		`"estimated_usage":{"requests":1,"input_tokens":1200,"output_tokens":300.5,"cost_usd":0.02,"provider":"p","model":"m"}`,
 		`"labels":{"team":"a"},"allow_borrowing":false`), "", ""},
+	{"no tokens", assign(`"estimated_usage":{"requests":1,"input_tokens":0,"output_tokens":0,"provider":"p"}`), "", ""},
 	{"alternatives", assign(`"estimated_usage":{"requests":1,"alternatives":[{"provider":"openai@main","model":"gpt-4o"},{"provider":"lab"}]}`), "", ""},
 	{"64 levels", strings.Replace(assign(), "{}", `{"a":`+nested(62)+`}`, 1), "", ""},
 	{"payload with the same keys on different levels", strings.Replace(assign(), "{}", `{"a":{"a":{"a":1}},"b":[{"a":1},{"a":2}]}`, 1), "", ""},

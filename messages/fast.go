@@ -224,8 +224,8 @@ func (s *scanner) labels() (map[string]string, bool) {
 }
 
 // usage makes a new value, which shares the names of old (that may be nil) where
-// the message has the same.
-func (s *scanner) usage(old *coordinator.Usage, alternatives *[]coordinator.Service) (*coordinator.Usage, bool) {
+// the message has the same. What an estimate alone may say goes into estimate; nil: it is none.
+func (s *scanner) usage(old *coordinator.Usage, estimate *EstimatedUsage) (*coordinator.Usage, bool) {
 	var o object
 	if !s.openObject(&o) {
 		return nil, false
@@ -235,25 +235,31 @@ func (s *scanner) usage(old *coordinator.Usage, alternatives *[]coordinator.Serv
 	if old != nil {
 		provider, model = old.Provider, old.Model
 	}
+	var input, output bool // given
 	for {
 		key, more := s.nextKey(&o)
 		if !more {
-			either := alternatives == nil || len(*alternatives) == 0 || u.Provider == "" && u.Model == ""
+			if estimate != nil {
+				estimate.NoTokens = input && output && u.InputTokens == 0 && u.OutputTokens == 0
+			}
+			either := estimate == nil || len(estimate.Alternatives) == 0 || u.Provider == "" && u.Model == ""
 			return u, s.fault == faultNone && either
 		}
 		var ok bool
 		switch string(key.raw) {
 		case "alternatives":
-			if alternatives != nil { // else it is unknown
-				*alternatives, ok = fastObjects(s, coordinator.MaxAlternatives, s.service)
-				ok = ok && len(*alternatives) > 0
+			if estimate != nil { // else it is unknown
+				estimate.Alternatives, ok = fastObjects(s, coordinator.MaxAlternatives, s.service)
+				ok = ok && len(estimate.Alternatives) > 0
 			}
 		case "requests":
 			u.Requests, ok = s.decimal(maxAmount)
 		case "input_tokens":
 			u.InputTokens, ok = s.decimal(maxAmount)
+			input = true
 		case "output_tokens":
 			u.OutputTokens, ok = s.decimal(maxAmount)
+			output = true
 		case "cost_usd":
 			u.CostUSD, ok = s.decimal(maxAmount)
 		case "provider":

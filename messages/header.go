@@ -57,9 +57,9 @@ func appendTaskOptions(dst []byte, t *coordinator.Task) []byte {
 	dst = appendOptional(dst, "group", t.Group)
 	dst = appendOptional(dst, "strategy", t.Strategy)
 	if u := t.EstimatedUsage; u != nil {
-		dst = appendUsage(dst, "estimated_usage", u, t.Alternatives)
+		dst = appendUsage(dst, "estimated_usage", u, t.Alternatives, t.NoTokens)
 	} else if len(t.Alternatives) > 0 {
-		dst = appendUsage(dst, "estimated_usage", new(coordinator.Usage), t.Alternatives)
+		dst = appendUsage(dst, "estimated_usage", new(coordinator.Usage), t.Alternatives, false)
 	}
 	if t.NoBorrowing {
 		dst = append(appendName(dst, "allow_borrowing"), "false"...)
@@ -71,8 +71,12 @@ func appendTaskOptions(dst []byte, t *coordinator.Task) []byte {
 // and its exponent would be longer than decoding admits.
 const leastAmount = 1e-300
 
-func appendUsage(dst []byte, name string, u *coordinator.Usage, alternatives []coordinator.Service) []byte {
+func appendUsage(dst []byte, name string, u *coordinator.Usage, alternatives []coordinator.Service, noTokens bool) []byte {
 	dst = append(appendName(dst, name), '{')
+	if noTokens { // else they would be estimated
+		dst = append(appendName(dst, "input_tokens"), '0')
+		dst = append(appendName(dst, "output_tokens"), '0')
+	}
 	for _, amount := range [...]struct {
 		name  string
 		value float64

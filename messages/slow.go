@@ -82,6 +82,9 @@ func estimatedUsage(e *envelope) *EstimatedUsage {
 	}
 	u := &EstimatedUsage{Usage: Usage(*stated)}
 	inner, _ := e.inner("estimated_usage")
+	_, input := inner.fields["input_tokens"]
+	_, output := inner.fields["output_tokens"]
+	u.NoTokens = input && output && stated.InputTokens == 0 && stated.OutputTokens == 0
 	for _, item := range field[[]any](inner, "alternatives") {
 		object, _ := item.(map[string]any)
 		one := &envelope{fields: object}

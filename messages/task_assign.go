@@ -145,9 +145,10 @@ func (s *scanner) taskField(m *TaskAssign, key text, known []string) (ok bool) {
 		m.Strategy = string(t.raw)
 	case "estimated_usage":
 		var u *coordinator.Usage
-		var alternatives []coordinator.Service
-		if u, ok = s.usage(nil, &alternatives); ok {
-			m.EstimatedUsage = &EstimatedUsage{Usage: Usage(*u), Alternatives: alternatives}
+		var estimate EstimatedUsage
+		if u, ok = s.usage(nil, &estimate); ok {
+			estimate.Usage = Usage(*u)
+			m.EstimatedUsage = &estimate
 		}
 	case "labels":
 		m.Labels, ok = s.labels()
@@ -243,8 +244,9 @@ func (m *TaskAssign) Task(a Arrival) *coordinator.Task {
 	}
 	var estimated *coordinator.Usage
 	var alternatives []coordinator.Service
+	noTokens := false
 	if u := m.EstimatedUsage; u != nil {
-		estimated, alternatives = (*coordinator.Usage)(&u.Usage), u.Alternatives
+		estimated, alternatives, noTokens = (*coordinator.Usage)(&u.Usage), u.Alternatives, u.NoTokens
 	}
 	return &coordinator.Task{
 		ID:             m.TaskID,
@@ -262,6 +264,7 @@ func (m *TaskAssign) Task(a Arrival) *coordinator.Task {
 		Description:    m.Description,
 		EstimatedUsage: estimated,
 		Alternatives:   alternatives,
+		NoTokens:       noTokens,
 		NoBorrowing:    m.AllowBorrowing != nil && !*m.AllowBorrowing,
 		ReplyTo:        printableOrNone(a.ReplyTo, maxReplyTo),
 		TraceParent:    printableOrNone(a.TraceParent, maxTraceParent),

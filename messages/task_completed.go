@@ -54,7 +54,7 @@ func AppendTaskCompleted(dst []byte, c *coordinator.Completed) []byte {
 	}
 	dst = appendOptional(dst, "error", Clean(r.Error, MaxText))
 	if r.Usage != nil {
-		dst = appendUsage(dst, "usage", r.Usage, nil)
+		dst = appendUsage(dst, "usage", r.Usage, nil, false)
 	}
 	if c.Late {
 		dst = append(appendName(dst, "late"), boolean(true)...)

@@ -28,6 +28,9 @@ func (u Usage) MarshalJSON() ([]byte, error) { return json.Marshal(usageFields(u
 type EstimatedUsage struct {
 	Usage
 	Alternatives []coordinator.Service
+	// NoTokens: input_tokens and output_tokens are both given, and 0. Tokens that are not given are
+	// estimated.
+	NoTokens bool
 }
 
 // MarshalJSON gives the fields their names on the bus.
@@ -40,8 +43,19 @@ func (u EstimatedUsage) MarshalJSON() ([]byte, error) {
 	for _, s := range u.Alternatives {
 		alternatives = append(alternatives, service(s))
 	}
+	stated := func(tokens float64) *float64 { // a 0 that is stated is not left out
+		if tokens == 0 && !u.NoTokens {
+			return nil
+		}
+		return &tokens
+	}
 	return json.Marshal(struct {
-		usageFields
+		Requests     float64   `json:"requests,omitempty"`
+		InputTokens  *float64  `json:"input_tokens,omitempty"`
+		OutputTokens *float64  `json:"output_tokens,omitempty"`
+		CostUSD      float64   `json:"cost_usd,omitempty"`
+		Provider     string    `json:"provider,omitempty"`
+		Model        string    `json:"model,omitempty"`
 		Alternatives []service `json:"alternatives,omitempty"`
-	}{usageFields(u.Usage), alternatives})
+	}{u.Requests, stated(u.InputTokens), stated(u.OutputTokens), u.CostUSD, u.Provider, u.Model, alternatives})
 }

@@ -20,6 +20,7 @@ const (
 	taskDescription
 	taskNoBorrowing // a flag
 	taskAlternatives
+	taskNoTokens // a flag
 )
 
 // task writes or reads all of a task.
@@ -39,7 +40,8 @@ func (c *coder) task(t *coordinator.Task) {
 		on(t.TraceState != "", taskTraceState) |
 		on(t.Description != "", taskDescription) |
 		on(t.NoBorrowing, taskNoBorrowing) |
-		on(len(t.Alternatives) > 0, taskAlternatives))
+		on(len(t.Alternatives) > 0, taskAlternatives) |
+		on(t.NoTokens, taskNoTokens))
 	text(c, &t.ID)
 	name(c, &t.Type)
 	member(c, &t.Priority, int(coordinator.PriorityCritical)+1)
@@ -93,6 +95,7 @@ func (c *coder) task(t *coordinator.Task) {
 	if m&taskAlternatives != 0 {
 		list(c, &t.Alternatives, 2, service)
 	}
+	c.flag(&t.NoTokens, m&taskNoTokens != 0)
 }
 
 // taskPart is a task within a record. Without one it is the empty task.
