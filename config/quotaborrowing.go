@@ -3,6 +3,8 @@ package config
 import (
 	"regexp"
 
+	"gopkg.in/yaml.v3"
+
 	"taskbus/coordinator"
 )
 
@@ -18,7 +20,14 @@ const (
 type terms struct {
 	coordinator.Borrowing
 	// borrow and lend bound its limits that have no bounds of their own (see boundFor).
-	borrow, lend coordinator.Bound
+	borrow, lend entryBound
+}
+
+// entryBound is a bound for all limits below an entry, and where it is written; a nil node:
+// nowhere.
+type entryBound struct {
+	coordinator.Bound
+	at place
 }
 
 // change is one thing that an entry says of its terms; what it does not say is as it is
@@ -52,8 +61,8 @@ func (d *decoder) borrowing(into *[]change) reader {
 		}
 		d.object(p, readers{
 			"rule": noteChange(d, into, d.borrowRule, func(t *terms, v coordinator.BorrowRule) { t.Rule = v }),
-			"limit": noteChange(d, into, func(v *coordinator.Bound) reader { return d.anyBound(v, mostBorrowPercent) },
-				func(t *terms, v coordinator.Bound) { t.borrow = v }),
+			"limit": noteChange(d, into, func(v *entryBound) reader { return d.entryBound(v, mostBorrowPercent) },
+				func(t *terms, v entryBound) { t.borrow = v }),
 			"priority": noteChange(d, into, func(v *int) reader { return whole(d, v, 0, mostBorrowPriority) },
 				func(t *terms, v int) { t.Priority = v }),
 			"global_pool":       noteChange(d, into, d.boolean, func(t *terms, v bool) { t.NoGlobalPool = !v }),
@@ -66,8 +75,8 @@ func (d *decoder) borrowing(into *[]change) reader {
 // lending reads the section `lending` of an entry.
 func (d *decoder) lending(into *[]change) reader {
 	return func(p place) {
-		d.object(p, readers{"limit": noteChange(d, into, func(v *coordinator.Bound) reader { return d.anyBound(v, mostLendPercent) },
-			func(t *terms, v coordinator.Bound) { t.lend = v })})
+		d.object(p, readers{"limit": noteChange(d, into, func(v *entryBound) reader { return d.entryBound(v, mostLendPercent) },
+			func(t *terms, v entryBound) { t.lend = v })})
 	}
 }
 
@@ -92,9 +101,12 @@ var percentPattern = regexp.MustCompile(`^(0|[1-9][0-9]{0,5})%$`)
 
 const boundRule = "a number, a percentage such as 50%, or none"
 
-// anyBound reads a bound that is for limits of any dimension.
-func (d *decoder) anyBound(into *coordinator.Bound, most int64) reader {
-	return d.boundOf(into, coordinator.DimRequests, most)
+// entryBound reads a bound that is for limits of any dimension.
+func (d *decoder) entryBound(into *entryBound, most int64) reader {
+	return func(p place) {
+		into.at = p
+		d.boundOf(&into.Bound, coordinator.DimRequests, most)(p)
+	}
 }
 
 // boundOf reads a bound of a limit of that dimension; percentages up to most.
@@ -138,11 +150,41 @@ func (d *decoder) bound(into **coordinator.Bound, of bearer, dim coordinator.Dim
 
 // boundFor is what a bound of an entry says of one of its limits. An amount is of tokens,
 // which is what FAIR-SHARE counts in: of requests, dollars, seats, or tokens in a minute it
-// would say something else each time.
+// would say something else each time. But 0 is nothing in every unit.
 func boundFor(b coordinator.Bound, kind limitKind, dim coordinator.Dimension) coordinator.Bound {
 	tokens := dim == coordinator.DimInputTokens || dim == coordinator.DimOutputTokens || dim == coordinator.DimTotalTokens
-	if b.Kind == coordinator.BoundAmount && !(tokens && kind == kindBudget) {
+	if b.Kind == coordinator.BoundAmount && b.Value > 0 && !(tokens && kind == kindBudget) {
 		return coordinator.Bound{}
 	}
 	return b
+}
+
+// entryBounds are the numbers of tokens that entries give as bounds, and whether they bound any
+// limit, by where they are written. The zero value is usable.
+type entryBounds struct {
+	all   []entryBound
+	bound map[*yaml.Node]bool
+}
+
+// met notes that an entry's bound concerns a limit; bounds tells whether it bounds that.
+func (e *entryBounds) met(b entryBound, bounds bool) {
+	if b.at.node == nil || b.Kind != coordinator.BoundAmount || b.Value == 0 {
+		return
+	}
+	if e.bound == nil {
+		e.bound = make(map[*yaml.Node]bool)
+	}
+	if _, known := e.bound[b.at.node]; !known {
+		e.all = append(e.all, b)
+	}
+	e.bound[b.at.node] = e.bound[b.at.node] || bounds
+}
+
+// check refuses a number that bounds nothing: what it was meant to bound would be without bound.
+func (e *entryBounds) check(d *decoder) {
+	for _, b := range e.all {
+		if !e.bound[b.at.node] {
+			d.fault(b.at, "bounds nothing: a number is of tokens, and there is no budget of tokens that it could bound; write a percentage, 0 for never, or borrow and lend at the limit that is meant")
+		}
+	}
 }

@@ -43,58 +43,74 @@ func (g *grower) checkSums() {
 
 // division is one limit and the limits that are parts of it.
 type division struct {
-	whole int64
-	per   time.Duration // of a rate
-	parts []int         // nodes
+	node  int
+	limit *coordinator.QuotaLimit
+	// beside another limit of the node: nobody has written it, so that it may be of nothing.
+	beside bool
+	whole  int64
+	per    time.Duration // of a rate
+	parts  []*division
 }
 
 // checkSumsOf checks one kind of limit in one dimension, from the roots down. It returns how
 // each is divided, by node; nil: it has none.
 func (g *grower) checkSumsOf(kind limitKind, dim coordinator.Dimension) []*division {
 	all := make([]*division, len(g.nodes))
+	of := make([][]*division, len(g.nodes)) // by node: its limit, and those beside it
 	for i := range g.nodes {
 		n := &g.nodes[i]
-		l := kind.of(n, dim)
-		if l == nil {
-			continue
+		add := func(l *coordinator.QuotaLimit) *division {
+			d := &division{node: i, limit: l, whole: l.Nominal, per: l.Per} // of parts by weight: until the whole is divided
+			of[i] = append(of[i], d)
+			if up := g.partOf(d, kind, of); up != nil {
+				up.parts = append(up.parts, d)
+			}
+			return d
 		}
-		all[i] = &division{whole: l.Nominal, per: l.Per} // of parts by weight: until the whole is divided
-		if up := g.partOf(i, kind, dim); up >= 0 {
-			all[up].parts = append(all[up].parts, i)
+		if l := kind.of(n, dim); l != nil {
+			all[i] = add(l)
+		}
+		for k := range n.Beside {
+			if b := &n.Beside[k]; kind == kindBudget && b.Dimension == dim {
+				add(&b.QuotaLimit).beside = true
+			}
 		}
 	}
-	for i := range g.nodes { // a part comes after what it is a part of
-		if d := all[i]; d != nil && len(d.parts) > 0 {
-			g.checkDivision(i, kind, dim, d, all)
+	for i := range of { // a part comes after what it is a part of
+		for _, d := range of[i] {
+			if len(d.parts) > 0 {
+				g.checkDivision(kind, dim, d)
+			}
 		}
 	}
 	return all
 }
 
-// partOf is the nearest node above whose limit a node's limit is a part of; -1: none. A
-// budget for another period is no part, but a limit beside it.
-func (g *grower) partOf(i int, kind limitKind, dim coordinator.Dimension) int {
-	own := kind.of(&g.nodes[i], dim)
-	for up := g.nodes[i].Parent; up >= 0; up = g.nodes[up].Parent {
-		l := kind.of(&g.nodes[up], dim)
-		if l != nil && (kind != kindBudget || own.Nominal == coordinator.ByWeight || own.Period == l.Period) {
-			return up
+// partOf is the nearest limit above that a limit is a part of; nil: none. A budget for another
+// period is no part, but a limit beside it.
+func (g *grower) partOf(own *division, kind limitKind, of [][]*division) *division {
+	for up := g.nodes[own.node].Parent; up >= 0; up = g.nodes[up].Parent {
+		for _, d := range of[up] {
+			if kind != kindBudget || own.limit.Period == d.limit.Period {
+				return d
+			}
 		}
 	}
-	return -1
+	return nil
 }
 
-// checkDivision divides the limit of node i among its parts.
-func (g *grower) checkDivision(i int, kind limitKind, dim coordinator.Dimension, d *division, all []*division) {
+// checkDivision divides a limit among its parts.
+func (g *grower) checkDivision(kind limitKind, dim coordinator.Dimension, d *division) {
 	var promised big.Rat
 	var own []string
+	i := d.node
 	whole := coordinator.QuotaLimit{Nominal: d.whole, Per: d.per}
 	weights, left, starving := make([]int64, len(d.parts)), d.whole, -1
-	for k, part := range d.parts {
+	for k, p := range d.parts {
+		part, l := p.node, p.limit
 		n := &g.nodes[part]
-		l := kind.of(n, dim)
 		if l.Nominal == coordinator.ByWeight {
-			if weights[k] = n.Weight; n.Weight > 0 && starving < 0 {
+			if weights[k] = n.Weight; n.Weight > 0 && !p.beside && starving < 0 {
 				starving = part
 			}
 			continue
@@ -118,7 +134,7 @@ func (g *grower) checkDivision(i int, kind limitKind, dim coordinator.Dimension,
 		own = append(own, fmt.Sprintf("%s %s", n.Name, amountText(kind, dim, l)))
 	}
 	for k, amount := range fairshare.Apportion(left, weights, nil) {
-		if part := all[d.parts[k]]; part.whole == coordinator.ByWeight {
+		if part := d.parts[k]; part.whole == coordinator.ByWeight {
 			part.whole, part.per = amount, d.per
 		}
 	}

@@ -39,11 +39,15 @@ type quotaFile struct {
 	quotas     *coordinator.Quotas
 	currencies currencies
 	prices     []listedPrice
-	pool       listedPool
-	groups     []*listedGroup
-	agents     []*listedAgent
-	providers  []*listedPool
-	byName     map[string]*listedGroup
+	unpriced   struct {
+		rule, price place
+		listed      listedPrice
+	}
+	pool      listedPool
+	groups    []*listedGroup
+	agents    []*listedAgent
+	providers []*listedPool
+	byName    map[string]*listedGroup
 }
 
 // listedGroup is one entry of `groups`.
@@ -89,6 +93,9 @@ func (d *decoder) quotaRoot(f *quotaFile) reader {
 			"timezone":                d.timezone(&q.Location),
 			"currencies":              d.currencies(&f.currencies),
 			"prices":                  d.prices(f),
+			"unpriced":                f.unpriced.rule.here,
+			"unpriced_price":          f.unpriced.price.here,
+			"unknown_callers":         d.unknownCallers(&q.AnyCaller),
 			"repay_percent":           whole(d, &q.RepayPercent, 0, 100),
 			"low_priority_percent":    whole(d, &q.LowPercent, 0, 50),
 			"routing":                 d.routing(&q.Routing),
@@ -102,6 +109,7 @@ func (d *decoder) quotaRoot(f *quotaFile) reader {
 			"groups":                  d.groups(f),
 			"agents":                  d.quotaAgents(f),
 		})
+		d.unpriced(f)
 	}
 }
 
@@ -131,6 +139,15 @@ func (d *decoder) alertPercents(into *[]int64) reader {
 		}
 		slices.Sort(all)
 		*into = all
+	}
+}
+
+// unknownCallers reads whether gateways may name groups and agents that are not listed.
+func (d *decoder) unknownCallers(into *bool) reader {
+	return func(p place) {
+		word := ""
+		oneOf(d, &word, "refuse", "allow")(p)
+		*into = word == "allow"
 	}
 }
 

@@ -87,6 +87,9 @@ func outline(q *coordinator.Quotas) string {
 				}
 			}
 		}
+		for k := range n.Beside {
+			fmt.Fprintf(&b, "  %s beside: %s\n", n.Beside[k].Dimension, limitOutline(&n.Beside[k].QuotaLimit))
+		}
 		if n.Seats != nil {
 			fmt.Fprintf(&b, "  %s: %s\n", coordinator.DimConcurrency, limitOutline(n.Seats))
 		}

@@ -57,20 +57,72 @@ type listedPrice struct {
 	}
 }
 
+// amounts reads the keys that a price has of whatever it is for.
+func (l *listedPrice) amounts(d *decoder) readers {
+	price := func(i int) reader {
+		return func(p place) {
+			n := new(big.Rat)
+			before := len(d.faults)
+			if d.exact(n, maxPrice)(p); len(d.faults) == before {
+				l.given[i].price, l.given[i].at = n, p
+			}
+		}
+	}
+	return readers{
+		"currency":                  l.currency.here,
+		"per_request":               price(0),
+		"input_per_million_tokens":  price(1),
+		"output_per_million_tokens": price(2),
+	}
+}
+
+// none tells whether nothing of it is given.
+func (l *listedPrice) none() bool {
+	return l.given[0].price == nil && l.given[1].price == nil && l.given[2].price == nil
+}
+
+const noPrice = "gives no price; add per_request, input_per_million_tokens or output_per_million_tokens"
+
+// The words of unpriced, in the order of coordinator.UnpricedRule.
+var unpricedWords = []string{"refuse", "warn", "price"}
+
+// unpriced reads what becomes of models without a price. They cost unpriced_price where that is to be.
+func (d *decoder) unpriced(f *quotaFile) {
+	u, word := &f.unpriced, unpricedWords[0]
+	if before := len(d.faults); u.rule.node != nil {
+		if oneOf(d, &word, unpricedWords...)(u.rule); len(d.faults) > before {
+			return
+		}
+	}
+	f.quotas.Unpriced = coordinator.UnpricedRule(max(0, slices.Index(unpricedWords, word)))
+	charged := f.quotas.Unpriced == coordinator.UnpricedCharge
+	switch {
+	case u.price.node == nil && charged:
+		d.fault(u.rule, "does not say which price; add unpriced_price, such as {input_per_million_tokens: 10, output_per_million_tokens: 30}")
+	case u.price.node == nil:
+	case !charged:
+		d.fault(u.price, "says nothing without unpriced: price; add that, or remove this")
+	default:
+		before := len(d.faults)
+		u.listed.at = u.price
+		d.object(u.price, u.listed.amounts(d))
+		if u.listed.none() && len(d.faults) == before {
+			d.fault(u.price, noPrice)
+		}
+		d.later(func() {
+			if worth, ok := d.worth(&u.listed, f.currencies); ok {
+				d.inDollars(&u.listed, worth)
+				f.quotas.UnpricedPrice = u.listed.Price
+			}
+		})
+	}
+}
+
 // prices reads the section `prices`.
 func (d *decoder) prices(f *quotaFile) reader {
 	return func(p place) {
 		d.items(p, "prices", func(item place) {
 			l := listedPrice{at: item}
-			price := func(i int) reader {
-				return func(p place) {
-					n := new(big.Rat)
-					before := len(d.faults)
-					if d.exact(n, maxPrice)(p); len(d.faults) == before {
-						l.given[i].price, l.given[i].at = n, p
-					}
-				}
-			}
 			optional := func(into *string, rule string) reader {
 				pattern := wordPattern
 				if rule == modelRule {
@@ -78,22 +130,16 @@ func (d *decoder) prices(f *quotaFile) reader {
 				}
 				return func(p place) { *into, _ = d.text(p, pattern, rule) }
 			}
-			before := len(d.faults)
-			d.object(item, readers{
-				"provider":                  d.name(&l.Provider, &l.provider, idPattern, idRule),
-				"model":                     optional(&l.Model, modelRule),
-				"operation":                 optional(&l.Operation, wordRule),
-				"currency":                  l.currency.here,
-				"per_request":               price(0),
-				"input_per_million_tokens":  price(1),
-				"output_per_million_tokens": price(2),
-			})
+			before, known := len(d.faults), l.amounts(d)
+			known["provider"] = d.name(&l.Provider, &l.provider, idPattern, idRule)
+			known["model"], known["operation"] = optional(&l.Model, modelRule), optional(&l.Operation, wordRule)
+			d.object(item, known)
 			switch {
 			case len(d.faults) > before:
 			case l.provider.node == nil:
 				d.fault(place{item.node, join(item.path, "provider")}, "is missing; say whose price it is")
-			case l.given[0].price == nil && l.given[1].price == nil && l.given[2].price == nil:
-				d.fault(item, "gives no price; add per_request, input_per_million_tokens or output_per_million_tokens")
+			case l.none():
+				d.fault(item, noPrice)
 			default:
 				f.prices = append(f.prices, l)
 			}
@@ -118,19 +164,7 @@ func (d *decoder) convert(f *quotaFile) {
 		if !ok {
 			continue
 		}
-		for i, into := range []*int64{&l.PerRequest, &l.InputPerMillion, &l.OutputPerMillion} {
-			g := &l.given[i]
-			if g.price == nil {
-				continue
-			}
-			*into, ok = microUSD(g.price, worth)
-			switch {
-			case !ok:
-				d.fault(g.at, "is more than %d US dollars; lower it", maxAmount/1_000_000)
-			case *into == 0 && g.price.Sign() > 0:
-				d.fault(g.at, "is less than half a millionth of a US dollar, and would count as nothing; write 0 if that is meant")
-			}
-		}
+		d.inDollars(l, worth)
 		f.quotas.Prices = append(f.quotas.Prices, l.Price)
 	}
 	slices.SortFunc(f.quotas.Prices, func(a, b coordinator.Price) int {
@@ -144,6 +178,24 @@ func (d *decoder) convert(f *quotaFile) {
 			cmp.Compare(general(a.Model), general(b.Model)), cmp.Compare(general(a.Operation), general(b.Operation)),
 			cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Operation, b.Operation))
 	})
+}
+
+// inDollars makes micro-USD of what is given of a price.
+func (d *decoder) inDollars(l *listedPrice, worth *big.Rat) {
+	for i, into := range []*int64{&l.PerRequest, &l.InputPerMillion, &l.OutputPerMillion} {
+		g := &l.given[i]
+		if g.price == nil {
+			continue
+		}
+		var ok bool
+		*into, ok = microUSD(g.price, worth)
+		switch {
+		case !ok:
+			d.fault(g.at, "is more than %d US dollars; lower it", maxAmount/1_000_000)
+		case *into == 0 && g.price.Sign() > 0:
+			d.fault(g.at, "is less than half a millionth of a US dollar, and would count as nothing; write 0 if that is meant")
+		}
+	}
 }
 
 // worth is what one unit of a price's currency is worth in US dollars.

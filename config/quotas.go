@@ -51,6 +51,7 @@ func (d *decoder) quotaTree(root *yaml.Node) (*coordinator.Quotas, *grower) {
 	g := d.grow(f)
 	if len(d.faults) == 0 {
 		g.checkSums()
+		g.bounded.check(d)
 	}
 	f.quotas.Nodes, f.quotas.Loss = g.nodes, f.lost()
 	return f.quotas, g
@@ -155,6 +156,12 @@ func appendQuotas(text []byte, q *coordinator.Quotas) []byte {
 	if !slices.Equal(q.AlertPercents, defaultQuotas().AlertPercents) {
 		text = fmt.Appendf(text, " alerts %d", q.AlertPercents)
 	}
+	if q.Unpriced != coordinator.UnpricedRefuse {
+		text = fmt.Appendf(text, " unpriced %d %v", q.Unpriced, q.UnpricedPrice)
+	}
+	if q.AnyCaller {
+		text = append(text, " any caller"...)
+	}
 	if q.Adjustment.Idle != nil {
 		text = fmt.Appendf(text, " %#v", *q.Adjustment.Idle)
 	}
@@ -183,6 +190,10 @@ func appendQuotas(text []byte, q *coordinator.Quotas) []byte {
 			text = written.append(written.append(text, 2*dim, n.Budgets[dim]), 2*dim+1, n.Rates[dim])
 		}
 		text = written.append(text, 2*len(n.Budgets), n.Seats)
+		for k := range n.Beside {
+			text = fmt.Appendf(text, " beside %d", n.Beside[k].Dimension)
+			text = written.append(text, 2*int(n.Beside[k].Dimension), &n.Beside[k].QuotaLimit)
+		}
 	}
 	return text
 }

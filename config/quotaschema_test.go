@@ -270,8 +270,8 @@ func TestQuotasSchemaWordsAreTheLoaders(t *testing.T) {
 			}
 		}
 	})
-	if tried != 8 { // three rules of borrowing, two shares, reset_interval, two of on_loss
-		t.Errorf("%d enumerations found, want 8", tried)
+	if tried != 10 { // three rules of borrowing, two shares, reset_interval, two of on_loss, unpriced, unknown_callers
+		t.Errorf("%d enumerations found, want 10", tried)
 	}
 }
 

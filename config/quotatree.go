@@ -21,6 +21,7 @@ type grower struct {
 	// origins, one for each node: what it is made of.
 	origins []origin
 	taken   map[string]bool // ids
+	bounded entryBounds
 	full    bool
 }
 
@@ -189,10 +190,15 @@ func (g *grower) add(above int, s stem) int {
 	}
 	g.taken[n.ID] = true
 	r.terms = r.terms.changed(s.changes)
+	g.bounded.met(r.terms.borrow, false)
+	g.bounded.met(r.terms.lend, false)
 	if s.kind == coordinator.QuotaGroup || s.kind == coordinator.QuotaAgent { // what others say is for those
 		n.Borrowing = r.terms.Borrowing
 	}
-	g.limit(&n, &r, s.member)
+	if g.limit(&n, &r, s.member); r.level > maxLevels {
+		g.d.fault(s.at, "%s is in level %d of its tree, where each period beside that of its own limit counts as one; %d are the most", short(n.ID), r.level, maxLevels)
+		return -1
+	}
 	g.nodes, g.origins = append(g.nodes, n), append(g.origins, r)
 	return len(g.nodes) - 1
 }
@@ -216,9 +222,42 @@ func (g *grower) limit(n *coordinator.QuotaNode, r *origin, member bool) {
 	}
 	for dim := range coordinator.Dimension(coordinator.NumDimensions) {
 		n.Budgets[dim] = g.one(n, r, dim, r.limits.budgets[dim], above.Budgets[dim], member, kindBudget)
+		if member {
+			g.beside(n, r, dim, &above)
+		}
 		n.Rates[dim] = g.one(n, r, dim, r.limits.rates[dim], above.Rates[dim], member, kindRate)
 	}
 	n.Seats = g.one(n, r, coordinator.DimConcurrency, r.limits.seats, above.Seats, member, kindSeats)
+	r.level += len(periodsOf(n.Beside))
+}
+
+// beside gives a node its parts by weight of the budgets above it for which it has nothing of its own:
+// one for another period does not take their place.
+func (g *grower) beside(n *coordinator.QuotaNode, r *origin, dim coordinator.Dimension, above *coordinator.QuotaNode) {
+	if n.Budgets[dim] == nil {
+		return
+	}
+	part := func(of *coordinator.QuotaLimit) {
+		if of != nil && of.Period != n.Budgets[dim].Period {
+			n.Beside = append(n.Beside, coordinator.BesideBudget{Dimension: dim, QuotaLimit: *g.one(n, r, dim, nil, of, true, kindBudget)})
+		}
+	}
+	part(above.Budgets[dim])
+	for i := range above.Beside {
+		if b := &above.Beside[i]; b.Dimension == dim {
+			part(&b.QuotaLimit)
+		}
+	}
+}
+
+// periodsOf are the periods of budgets, each once.
+func periodsOf(budgets []coordinator.BesideBudget) (all []coordinator.Period) {
+	for i := range budgets {
+		if p := budgets[i].Period; !slices.Contains(all, p) {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // partByWeight is what who says nothing of a limit has of it.
@@ -260,7 +299,9 @@ func (g *grower) bounds(l *coordinator.QuotaLimit, own *ownLimit, n *coordinator
 		nothing := coordinator.Bound{Kind: coordinator.BoundAmount}
 		l.Borrow, l.Lend = nothing, nothing
 	default:
-		l.Borrow, l.Lend = boundFor(r.terms.borrow, kind, dim), boundFor(r.terms.lend, kind, dim)
+		l.Borrow, l.Lend = boundFor(r.terms.borrow.Bound, kind, dim), boundFor(r.terms.lend.Bound, kind, dim)
+		g.bounded.met(r.terms.borrow, own.borrow == nil && l.Borrow.Kind != coordinator.BoundNone)
+		g.bounded.met(r.terms.lend, own.lend == nil && l.Lend.Kind != coordinator.BoundNone)
 	}
 	if own.lend != nil {
 		l.Lend = *own.lend

@@ -163,12 +163,15 @@ const (
 	// CallDoubted: its agent, speaking for itself, says that it has used more than it can be
 	// believed; Lacks says how much that is. Nothing has changed.
 	CallDoubted
+	// CallUnlisted: its group, or its agent where it names no group, is none that quotas.yaml lists; Lacks
+	// says which.
+	CallUnlisted
 	NumCallStates = iota
 )
 
 // String is the word used in metrics.
 func (s CallState) String() string {
-	return [NumCallStates]string{"granted", "refused", "never", "unknown", "ended", "foreign", "put_by", "taken", "doubted"}[s]
+	return [NumCallStates]string{"granted", "refused", "never", "unknown", "ended", "foreign", "put_by", "taken", "doubted", "unlisted"}[s]
 }
 
 // CallAnswer is the answer about one call.

@@ -227,6 +227,16 @@ type UsageExcessive struct {
 	Estimated, Reported, Charged int64
 }
 
+// ModelUnpriced tells of a call or task of a model without a price, although Node limits money: it was
+// refused, or costs nothing, or what Quotas.UnpricedPrice says.
+type ModelUnpriced struct {
+	Group   string
+	Agent   AgentID
+	Service Service // empty: nobody has named one
+	Node    string
+	Refused bool
+}
+
 func (*Dispatch) effect()     {}
 func (*Fail) effect()         {}
 func (Ack) effect()           {}
@@ -253,6 +263,7 @@ func (ClaimAnswered) effect()      {}
 func (ClaimsForgotten) effect()    {}
 func (QuotaReached) effect()       {}
 func (UsageExcessive) effect()     {}
+func (ModelUnpriced) effect()      {}
 func (MoveToLane) effect()         {}
 func (ReadLane) effect()           {}
 func (DropLane) effect()           {}

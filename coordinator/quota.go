@@ -1,6 +1,9 @@
 package coordinator
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // Dimension is what a quota is counted in.
 type Dimension uint8
@@ -33,6 +36,13 @@ type Quotas struct {
 	Nodes []QuotaNode
 	// Prices, those for one model before those for a whole provider.
 	Prices []Price
+	// Unpriced is what becomes of calls and tasks of a model without a price where money is limited;
+	// UnpricedPrice, of UnpricedCharge, is what they cost.
+	Unpriced      UnpricedRule
+	UnpricedPrice Price
+	// AnyCaller: a gateway may name groups and agents that are not listed. Else it is refused, where
+	// any groups are.
+	AnyCaller bool
 	// Location in which calendar periods begin; nil: UTC.
 	Location *time.Location
 	// RepayPercent, 0 to 100, bounds what is taken off a budget for what was borrowed or
@@ -129,7 +139,26 @@ type QuotaNode struct {
 	Budgets, Rates [NumDimensions]*QuotaLimit
 	Seats          *QuotaLimit
 	Borrowing      Borrowing
+	// Beside are budgets for other periods than those of Budgets, which hold as well.
+	Beside []BesideBudget
 }
+
+// BesideBudget is a budget that a node has beside the one of the same dimension for another period.
+type BesideBudget struct {
+	Dimension Dimension
+	QuotaLimit
+}
+
+// UnpricedRule is what becomes of a call or task of a model that has no price, where a limit of money
+// concerns it.
+type UnpricedRule uint8
+
+// The rules.
+const (
+	UnpricedRefuse UnpricedRule = iota // it is refused: it would be free
+	UnpricedWarn                       // it costs nothing, and that is told
+	UnpricedCharge                     // it costs Quotas.UnpricedPrice
+)
 
 // ByWeight as the nominal amount of a limit stands for the weight's part of the parent's.
 const ByWeight int64 = -1
@@ -211,6 +240,14 @@ const (
 type Period struct {
 	Unit     PeriodUnit
 	Interval time.Duration // of PerInterval, whole seconds, at least one
+}
+
+// String is the length of the period, as it stands in ids of what is for it: month, or 90s.
+func (p Period) String() string {
+	if p.Unit == PerInterval {
+		return strconv.FormatInt(int64(p.Interval/time.Second), 10) + "s"
+	}
+	return [...]string{"minute", "hour", "day", "week", "month", "year"}[p.Unit]
 }
 
 // Price is what a model costs.

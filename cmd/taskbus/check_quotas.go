@@ -119,6 +119,10 @@ func limitsOf(n *coordinator.QuotaNode) []string {
 			}
 		}
 	}
+	for i := range n.Beside {
+		b := &n.Beside[i]
+		all = append(all, b.Dimension.String()+" "+config.DescribeLimit(b.Dimension, &b.QuotaLimit))
+	}
 	if n.Seats != nil {
 		all = append(all, coordinator.DimConcurrency.String()+" "+config.DescribeLimit(coordinator.DimConcurrency, n.Seats))
 	}

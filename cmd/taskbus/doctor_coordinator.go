@@ -32,6 +32,25 @@ func (d *doctor) checkCoordinator(ctx context.Context) {
 	for _, f := range d.judgeCoordinator(&s, before.Add(after.Sub(before)/2)) {
 		d.report.add(f.Check, f.State, f.Text, f.Advice)
 	}
+	var q httpapi.Quotas
+	if err := c.get(ctx, "/v1/quota?limit=1", &q); err == nil { // a coordinator before this one says nothing of prices
+		for _, f := range judgePrices(q.Unpriced) {
+			d.report.add(f.Check, f.State, f.Text, f.Advice)
+		}
+	}
+}
+
+// judgePrices tells of models without a price that were named where money is limited.
+func judgePrices(models []httpapi.UnpricedModel) (found []diagnosis) {
+	for i := range models {
+		m := &models[i]
+		text := fmt.Sprintf("%s has no price, and cost_usd of %s is limited: %d of its calls and tasks were refused", m.Name(), m.Node, m.Refused)
+		if m.Admitted > 0 {
+			text = fmt.Sprintf("%s has no price, and cost_usd of %s is limited: %d of its calls and tasks passed, %d were refused", m.Name(), m.Node, m.Admitted, m.Refused)
+		}
+		found = append(found, diagnosis{"prices", checkWarning, text, "give it a price under prices in quotas.yaml, or say there what becomes of such models: unpriced"})
+	}
+	return found
 }
 
 // judgeCoordinator reads /status, which was answered at that time by our clock.

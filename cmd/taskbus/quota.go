@@ -139,6 +139,7 @@ func printQuotas(w io.Writer, q httpapi.Quotas, now time.Time) error {
 	}
 	p.blank()
 	p.turns(q.Groups)
+	p.unpriced(q.Unpriced, now)
 	waiting, parked := 0, 0
 	for _, g := range q.Groups {
 		waiting, parked = waiting+g.Waiting, parked+g.WaitingForQuota
@@ -175,6 +176,20 @@ func (p *page) limits(nodes []httpapi.QuotaNode, now time.Time) {
 	}
 	if p.err == nil {
 		p.err = t.print(p.w)
+	}
+}
+
+// unpriced is the table of models without a price that were named; nothing if there are none.
+func (p *page) unpriced(models []httpapi.UnpricedModel, now time.Time) {
+	t := newTable("NO PRICE", "GROUP", "NODE", "REFUSED", "ADMITTED", "LAST")
+	for i := range models {
+		m := &models[i]
+		t.row(m.Name(), m.Group, m.Node, m.Refused, m.Admitted, inUnit(now.Sub(m.LastSeen).Round(time.Second))+" ago")
+	}
+	if len(t.rows) > 1 && p.err == nil {
+		if p.err = t.print(p.w); p.err == nil {
+			p.blank()
+		}
 	}
 }
 

@@ -391,6 +391,9 @@ func describe(f coordinator.Effect) string {
 			}
 		}
 		return s
+	case coordinator.ModelUnpriced:
+		became := map[bool]string{true: "refused", false: "admitted"}[f.Refused]
+		return fmt.Sprintf("unpriced %s/%s %s", f.Service.Provider, f.Service.Model, became)
 	case coordinator.UsageExcessive:
 		return fmt.Sprintf("%s says that %s of %q took %d of %s, estimated %d, charged %d", f.Agent, f.Task, f.Group, f.Reported, f.Dimension, f.Estimated, f.Charged)
 	case coordinator.MoveToLane:

@@ -162,10 +162,10 @@ func (h *history) checkCalls(ev coordinator.CallAsked, was []bool) {
 }
 
 // checkLimits: who is refused is told first what is left of the limit that refuses, which is less than
-// what was asked; how many calls may be open is no limit of a quota.
+// what was asked; how many calls may be open is no limit of a quota, nor is it one that a model has no price.
 func (h *history) checkLimits(c *coordinator.Call, a *coordinator.CallAnswer) {
 	h.t.Helper()
-	if a.Lacks == nil || a.Lacks.Limit == "open" || a.State != coordinator.CallRefused && a.State != coordinator.CallNever {
+	if a.Lacks == nil || a.Lacks.Limit == "open" || a.Lacks.Limit == "price" || a.State != coordinator.CallRefused && a.State != coordinator.CallNever {
 		return
 	}
 	if len(a.Limits) == 0 {

@@ -12,6 +12,7 @@ import (
 
 const twoProviders = `
 groups: [{id: team}]
+unknown_callers: allow
 providers:
   - provider: openai
     key: main

@@ -71,6 +71,11 @@ func (e *Engine) admitCall(now time.Time, calls []coordinator.Call, answers []co
 		e.standingCall(c, a)
 		return
 	}
+	if why := q.ledger.Unlisted(c); why != "" {
+		a.State, a.Agent, a.Group = coordinator.CallUnlisted, c.Agent, c.Group
+		a.Lacks = &coordinator.QuotaLack{Text: why}
+		return
+	}
 	if to, chosen := e.route(now, calls, answers, i); chosen {
 		one := sentTo(c, to)
 		c = &one
@@ -97,6 +102,9 @@ func (e *Engine) admitCall(now time.Time, calls []coordinator.Call, answers []co
 		return
 	}
 	v := e.askLedger(now, c, &charge, &path)
+	if c.Op != coordinator.CallCheck && (v.OK || v.Limit == fairshare.LimitPrice) {
+		e.unpriced(&charge, !v.OK)
+	}
 	switch a.Borrowed = v.Borrowed; {
 	case !v.OK:
 		e.refuseCall(a, &v)
@@ -264,7 +272,9 @@ func (e *Engine) extendCall(now time.Time, c *coordinator.Call, a *coordinator.C
 	}
 	var more coordinator.Amounts
 	if c.Usage != (coordinator.Usage{}) {
-		more = q.ledger.Used(&charge, charge.Operation, &c.Usage)
+		of := charge
+		of.Amounts[coordinator.DimCost] = 0 // what is set aside already is not set aside once more
+		more = q.ledger.Used(&of, charge.Operation, &c.Usage)
 		more[coordinator.DimRequests] = int64(c.Usage.Requests) // it is the same call
 	}
 	more[coordinator.DimConcurrency] = c.Seats

@@ -134,6 +134,7 @@ func (e *Engine) afford(now time.Time, t *openTask, a *agent) fairshare.Verdict 
 	}
 	h.open = true
 	q.given++
+	e.unpriced(&h.charge, false)
 	waiting := q.serving | 1<<level
 	if v.Charged {
 		e.recordReserved(now, h, coordinator.Priority(level), waiting)
@@ -166,6 +167,9 @@ func describeLack(v *fairshare.Verdict) string {
 		fmt.Fprintf(&b, "%s is left alone, because its provider has refused calls", v.Node)
 	}
 	switch {
+	case v.Limit == fairshare.LimitPrice:
+		b.Reset()
+		fmt.Fprintf(&b, "%s has no price, and %s of %s is limited; give it one under prices in quotas.yaml, or say there what becomes of such calls (unpriced)", v.Of, v.Dimension, v.Node)
 	case v.Permanent:
 		b.Reset()
 		fmt.Fprintf(&b, "it needs more %s at once than the %s of %s ever allows", v.Dimension, v.Limit, v.Node)

@@ -231,7 +231,7 @@ func TestQuotaOfAnIDThatIsUsedAgain(t *testing.T) {
 // What a task is only thought to take never keeps it out for good.
 func TestQuotaEstimateBeyondTheLimit(t *testing.T) {
 	r := ready(t, policyOf(worker("a").slots(10)).quotas(quotasOf().group("team", 1, daily(2000))).set(func(s *coordinator.Settings) { s.MaxQueueSize = 1000 }))
-	want(t, r.assign(job("t1").of("team")), // nothing is known: 2048 and 512 tokens, of 2000
+	want(t, r.assign(job("t1").of("team").tokens(0, 0).with("big")), // nothing is known: 2048 and 512 tokens, of 2000
 		"quota pool/team total_tokens 80%", "quota pool/team total_tokens 90%", "quota pool/team total_tokens 100%", "dispatch t1.1 a")
 	want(t, r.assign(job("t2").of("team").tokens(2048, 512)), "fail t2 exceeds_quota") // stated
 }

@@ -17,6 +17,11 @@ func (e *Engine) settleQuota(now time.Time, t *openTask, r *coordinator.Result) 
 	h.took = r.Duration
 	switch {
 	case r.Usage != nil:
+		if s, lacks := q.ledger.LacksPrice(&h.charge, t.task.Type, r.Usage); lacks && !h.charge.Unpriced { // else it was told when it began
+			of := h.charge
+			of.Provider, of.Model, of.Unpriced = s.Provider, s.Model, true
+			e.unpriced(&of, false)
+		}
 		ended, x := q.held(now, h.key, q.ledger.Used(&h.charge, t.task.Type, r.Usage))
 		if ended.Told == (coordinator.Amounts{}) { // else nothing is to be learnt from it
 			ended.Type = t.task.Type

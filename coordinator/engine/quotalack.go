@@ -13,6 +13,9 @@ import (
 // it does for everybody.
 func (e *Engine) lacksQuota(now time.Time, t *openTask, v *fairshare.Verdict, without *lackers) {
 	e.quotas.flow.refused[v.Limit][v.Dimension]++
+	if v.Limit == fairshare.LimitPrice {
+		e.unpriced(&t.quota.charge, true)
+	}
 	if v.Permanent {
 		e.fail(now, t, coordinator.ReasonExceedsQuota, describeLack(v), nil)
 		return

@@ -54,6 +54,7 @@ prices: [{provider: shop, model: priced, per_request: 0.001}]
 	// Who folds these records knows what was named.
 	heir := calls(t, `
 groups: [{id: team, limits: {requests: {amount: 100000, per: day}}}]
+unknown_callers: allow
 providers: [{provider: lab, limits: {requests: {amount: 100000, per: day}}}]
 `)
 	for _, rec := range reserved[:42] {

@@ -45,8 +45,8 @@ func TestQuotaOwnWaitsHearOfTheirOwnAlone(t *testing.T) {
 	if n := r.refusals() - before; n != 0 {
 		t.Errorf("%d refusals for what z gives back", n)
 	}
-	r.tell(says(r.open("u7").agent.spec.ID, "u7").used(0, 1))
-	want(t, []string{string(r.latest().Task.ID)}, "z0") // 1 is used, and v7 lacks that one
+	r.tell(says(r.open("u7").agent.spec.ID, "u7").used(0, 401))
+	want(t, []string{string(r.latest().Task.ID)}, "z0") // 401 are used, and v7 lacks the last of its 600
 	if n := r.refusals() - before; n != 1 {
 		t.Errorf("%d refusals for what g7 gives back, want one of v7", n)
 	}

@@ -45,7 +45,7 @@ func TestQuotaReloadOfPrices(t *testing.T) {
 			b := says("a", "t1").used(40, 20)
 			b.Usage.Model = "new"
 			r.tell(b)
-		}, 0},
+		}, 10_000}, // what was set aside
 		"it says what that cost": {func(r *rig) {
 			b := says("a", "t1").used(40, 20)
 			b.Usage.CostUSD = 0.007

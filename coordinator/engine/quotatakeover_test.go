@@ -73,7 +73,7 @@ func TestQuotaSurvivesATakeOver(t *testing.T) {
 	late := d(job("late").of("x").tokens(900, 50))
 	r.pass(6 * time.Minute) // overdue
 	open := d(job("open").of("x").tokens(300, 30))
-	d(job("guessed").of("y")) // what nothing is known of
+	d(job("guessed").of("y").tokens(0, 0).with("big")) // what nothing is known of
 	back := d(job("back").of("y").tokens(200, 20))
 	r.returns(back, coordinator.ReturnExpired, false)
 	d(job("many").of("y").tokens(1500, 300))

@@ -173,7 +173,7 @@ func (e *Engine) ExplainQuota(now time.Time, question *QuotaQuestion) (a QuotaAn
 	if len(question.Routes) > 0 {
 		return e.explainRoutes(e.quotaTime(now), question), true
 	}
-	c, _ := q.ledger.Demand(question.Group, question.Type, &question.Usage, q.estimator)
+	c, _ := q.ledger.Demand(question.Group, question.Type, &question.Usage, false, q.estimator)
 	c.Agent, c.NoBorrowing = question.Agent, question.NoBorrowing
 	p := q.ledger.PathOf(&c)
 	leaf := q.shares.Leaf(question.Group)

@@ -46,7 +46,7 @@ func (e *Engine) demandAt(t *openTask, s coordinator.Service) (c fairshare.Charg
 		one.Provider, one.Model = s.Provider, s.Model
 		u = &one
 	}
-	c, usual = e.quotas.ledger.Demand(t.task.Group, t.task.Type, u, e.quotas.estimator)
+	c, usual = e.quotas.ledger.Demand(t.task.Group, t.task.Type, u, t.task.NoTokens, e.quotas.estimator)
 	c.NoBorrowing = t.task.NoBorrowing
 	return c, usual
 }

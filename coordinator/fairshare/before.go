@@ -61,7 +61,7 @@ func (l *Ledger) foldBefore(r *coordinator.QuotaBefore) {
 		l.keepClosed(r)
 		return
 	}
-	if i, listed := l.byID[r.Node]; listed && l.nodes[i].restore(l.now, r) {
+	if l.restoreBefore(r) {
 		return
 	}
 	if keepable(r) {
@@ -69,25 +69,34 @@ func (l *Ledger) foldBefore(r *coordinator.QuotaBefore) {
 	}
 }
 
-// restore sets what had been used of a node; false: it has no such limit.
-func (nd *node) restore(now int64, r *coordinator.QuotaBefore) bool {
+// bookOf is the budget that a record of one tells of; nil: there is none.
+func (l *Ledger) bookOf(r *coordinator.QuotaBefore) *budget {
+	if v := r.Values; len(v) >= 17 {
+		return l.book(r.Node, r.Dimension, coordinator.Period{Unit: coordinator.PeriodUnit(v[13]), Interval: time.Duration(v[14])})
+	}
+	return l.budgetOf(r.Node, r.Dimension) // from before periods were written
+}
+
+// restoreBefore sets what had been used of a node; false: it has no such limit.
+func (l *Ledger) restoreBefore(r *coordinator.QuotaBefore) bool {
 	v := r.Values
 	if r.Rate {
-		s := nd.rates[r.Dimension]
-		switch {
-		case s == nil || len(v) < 2:
+		i, listed := l.byID[r.Node]
+		if !listed || l.nodes[i].rates[r.Dimension] == nil || len(v) < 2 {
 			return false
-		case len(v) >= 8: // it was not listed then
-			s.resume(now, v)
-		default:
-			s.assured.tat, s.ceiling.tat = v[0], v[1]
-			if s.forgive(now, len(v) < 3); len(v) >= 4 {
-				s.words.tat = v[3]
-			}
+		}
+		s := l.nodes[i].rates[r.Dimension]
+		if len(v) >= 8 { // it was not listed then
+			s.resume(l.now, v)
+			return true
+		}
+		s.assured.tat, s.ceiling.tat = v[0], v[1]
+		if s.forgive(l.now, len(v) < 3); len(v) >= 4 {
+			s.words.tat = v[3]
 		}
 		return true
 	}
-	b := nd.budgets[r.Dimension]
+	b := l.bookOf(r)
 	if b == nil || !b.restore(r) {
 		return false
 	}

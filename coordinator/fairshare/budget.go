@@ -34,6 +34,8 @@ type budget struct {
 	rule   coordinator.Borrowing
 	weight int64
 	pool   bool // its share belongs to nobody
+	own    bool // an agent's, and up is its group's
+	owns   bool // such budgets are among kids
 
 	base, baseShare    int64 // nominal by the configuration
 	nominal, share     int64 // of this period, after repayment
@@ -146,14 +148,14 @@ func (l *Ledger) newBudget(n int32, d coordinator.Dimension, q *coordinator.Quot
 	b := &l.slab[len(l.slab)-1]
 	b.pool = spec.Kind == coordinator.QuotaPool || spec.Kind == coordinator.QuotaModel
 	for up := l.nodes[n].parent; up >= 0 && b.up == nil; up = l.nodes[up].parent {
-		if x := l.nodes[up].budgets[d]; x != nil && (q.Nominal == coordinator.ByWeight || x.family.period == q.Period) {
-			b.up = x
-		}
+		b.up = l.budgetAt(up, d, q)
 	}
 	switch {
 	case b.up != nil:
 		b.family = b.up.family
 		b.up.kids = append(b.up.kids, b)
+		b.own = spec.Kind == coordinator.QuotaAgent && l.nodes[b.up.node].member == l.nodes[n].parent
+		b.up.owns = b.up.owns || b.own
 	case q.Nominal == coordinator.ByWeight:
 		return nil
 	default:
@@ -164,6 +166,24 @@ func (l *Ledger) newBudget(n int32, d coordinator.Dimension, q *coordinator.Quot
 	b.family.shares++
 	b.family.anybodys = b.family.anybodys || b.rule.Rule == coordinator.BorrowGroupRemaining
 	return b
+}
+
+// budgetAt is the budget of a node that one below it is a part of: for the same period, or, of a part by
+// weight that does not say for which, its only one. nil: there is none.
+func (l *Ledger) budgetAt(n int32, d coordinator.Dimension, part *coordinator.QuotaLimit) *budget {
+	its := l.nodes[n].budgets[d]
+	if its != nil && its.family.period == part.Period {
+		return its
+	}
+	for _, other := range l.nodes[n].beside {
+		if x := l.nodes[other].budgets[d]; x != nil && x.family.period == part.Period {
+			return x
+		}
+	}
+	if part.Nominal == coordinator.ByWeight {
+		return its
+	}
+	return nil
 }
 
 // divide finds what a node's children have of their own, when its own amounts are known.
@@ -218,18 +238,20 @@ func (b *budget) bounds(outside, all int64) {
 	if b.most = b.base; b.up != nil {
 		b.most = min(saturate(b.base, b.borrowMax), b.up.most)
 	}
-	lends, inside := make([]int64, len(b.kids)), int64(0)
+	lends, inside, others := make([]int64, len(b.kids)), int64(0), int64(0)
 	for i, kid := range b.kids {
 		lends[i] = kid.lendsMost()
-		inside += lends[i]
+		if inside += lends[i]; !kid.own {
+			others += lends[i]
+		}
 	}
-	switch {
+	switch own := b.itsOwn(); {
 	case b.rule.Rule == coordinator.BorrowGroupRemaining:
 		b.reach = b.most
 	case b.rule.NoGlobalPool:
-		b.reach = min(b.most, b.baseShare+inside+outside)
+		b.reach = min(b.most, own+others+outside)
 	default:
-		b.reach = min(b.most, b.baseShare+inside+all)
+		b.reach = min(b.most, own+others+all)
 	}
 	own := b.asLender()
 	for i, kid := range b.kids {
@@ -239,6 +261,18 @@ func (b *budget) bounds(outside, all int64) {
 		}
 		kid.bounds(min(kid.borrowMax, not), min(kid.borrowMax, inside-lends[i]+own+all))
 	}
+}
+
+// itsOwn is what one charge to the budget itself may have of it at most, without borrowing: its share,
+// and those of its own agents (see drawAgents).
+func (b *budget) itsOwn() int64 {
+	all := b.baseShare
+	for _, kid := range b.kids {
+		if kid.own {
+			all += kid.base
+		}
+	}
+	return all
 }
 
 // parts divides a whole: who has a nominal amount of his own gets that, the others share

@@ -165,7 +165,10 @@ func TestBudgetsModel(t *testing.T) {
 		q := drawQuotas(t, false)
 		q.RepayPercent = 0 // what is overdrawn is forgotten with its period
 		for i := range q.Nodes {
-			q.Nodes[i].Borrowing.Rule = coordinator.BorrowNever
+			n := &q.Nodes[i]
+			if n.Borrowing.Rule, n.Beside = coordinator.BorrowNever, nil; n.Kind == coordinator.QuotaAgent { // its group may have what is its own
+				n.Budgets = [coordinator.NumDimensions]*coordinator.QuotaLimit{}
+			}
 		}
 		w := &budgetWorld{world: newWorld(t, q), entries: map[coordinator.TaskKey][]*entry{}}
 		for _, d := range randomDims {

@@ -10,11 +10,13 @@ import (
 const least = 1000
 
 // Demand is the charge for a task of a group before it has run: what its producer states, and
-// for what it does not state, what such tasks have taken so far. The amounts to be reserved
+// for what it does not state, what such tasks have taken so far. A task of which nothing says that it
+// uses an LLM (no provider or model is named by it or its group, no tokens are stated, and none were
+// told of such tasks), or of which noTokens does, takes no tokens. The amounts to be reserved
 // are 90th percentiles, but no more than any limit allows at one time (see Bound). usual is by the
 // means, and Expect what that counts for.
-func (l *Ledger) Demand(group, taskType string, u *coordinator.Usage, e *Estimator) (c Charge, usual coordinator.Amounts) {
-	c, usual, guessed := l.demand(group, taskType, u, e)
+func (l *Ledger) Demand(group, taskType string, u *coordinator.Usage, noTokens bool, e *Estimator) (c Charge, usual coordinator.Amounts) {
+	c, usual, guessed := l.demand(demanded{group: group, operation: taskType, usage: u, noTokens: noTokens}, e)
 	l.Bound(&c, guessed)
 	return c, usual
 }

@@ -18,11 +18,14 @@ const (
 	LimitRate
 	LimitSeats
 	LimitProvider // what its provider itself says
-	NumLimits     = int(LimitProvider) + 1
+	LimitPrice    // money is limited, and its model has no price
+	NumLimits     = int(LimitPrice) + 1
 )
 
 // String is the word used in answers and metrics.
-func (k Limit) String() string { return [...]string{"", "budget", "rate", "seats", "provider"}[k] }
+func (k Limit) String() string {
+	return [...]string{"", "budget", "rate", "seats", "provider", "price"}[k]
+}
 
 // Verdict is the answer to a charge.
 type Verdict struct {
@@ -52,6 +55,8 @@ type Verdict struct {
 	OwnAt time.Time
 	// Empty: nothing is left of it; else there is less than was asked.
 	Empty bool
+	// Of is the model that has no price, of LimitPrice.
+	Of string
 	// Kept: there are seats, and they are kept for those who are below their part.
 	Kept bool
 	// Owns, of a rate that lacks what is above it: what it waits for is its own by then.
@@ -114,6 +119,10 @@ func (l *Ledger) check(p *Path, c *Charge, uses []rateUse) (Verdict, []rateUse) 
 	v := Verdict{OK: true}
 	asked := dimensionsOf(&c.Amounts)
 	var t turn
+	if n, free := l.Unpriced(p, c); free && l.quotas.Unpriced == coordinator.UnpricedRefuse {
+		v.refuse(n, coordinator.DimCost, LimitPrice, forever)
+		v.Of = c.model()
+	}
 	l.walk()
 	for _, n := range p.list() {
 		nd := &l.nodes[n]
@@ -142,6 +151,32 @@ func (l *Ledger) check(p *Path, c *Charge, uses []rateUse) (Verdict, []rateUse) 
 	return v, uses
 }
 
+// Unpriced tells whether a charge is for a model without a price although money is limited on its
+// path, and at which node first.
+func (l *Ledger) Unpriced(p *Path, c *Charge) (n int32, is bool) {
+	if s := l.serviceUsed(c, c.Operation); !c.Unpriced || s != (service{c.Provider, c.Model, c.Operation}) && !l.prices.lacks(s, nil, 0) {
+		return 0, false // or it is for the model of its agent's group
+	}
+	for _, n := range p.list() {
+		if l.nodes[n].limited&(1<<coordinator.DimCost) != 0 {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// model names what is charged for, for people.
+func (c *Charge) model() string {
+	switch {
+	case c.Provider == "" && c.Model == "":
+		return "a model that nobody names"
+	case c.Model == "":
+		return c.Provider
+	default:
+		return c.Provider + "/" + c.Model
+	}
+}
+
 // checkBudget looks at one budget of the path.
 func (l *Ledger) checkBudget(v *Verdict, b *budget, amount int64, noBorrowing bool) {
 	if l.first(b) {
@@ -161,12 +196,15 @@ func (l *Ledger) checkBudget(v *Verdict, b *budget, amount int64, noBorrowing bo
 	}
 }
 
-// checkLacking borrows what a share lacks for an amount; false: it cannot.
+// checkLacking has a share take what it lacks for an amount of its own agents, and borrows the rest;
+// false: it cannot.
 func (l *Ledger) checkLacking(v *Verdict, b *budget, amount, lacking int64, noBorrowing bool) (has bool) {
 	end := b.family.span.end
-	switch {
+	switch lacking = l.drawAgents(b, lacking, mostLenders); {
+	case lacking == 0:
+		return true
 	case noBorrowing || b.rule.Rule == coordinator.BorrowNever:
-		v.refuse(b.node, b.dim, LimitBudget, sooner(amount > b.baseShare && !b.family.repays, end))
+		v.refuse(b.node, b.dim, LimitBudget, sooner(amount > b.itsOwn() && !b.family.repays, end))
 	case amount > b.reach: // unless somebody has more in this period, because he is repaid
 		v.refuse(b.node, b.dim, LimitBudget, sooner(!b.family.repays, end))
 	case amount > b.family.left(): // it need not be tried: there is not so much left of all
@@ -283,7 +321,7 @@ func (l *Ledger) finish(v *Verdict) Verdict {
 	v.Node, v.Kind, v.Borrowed = spec.ID, spec.Kind, false
 	v.Behind, v.Kept, v.Owns = l.nodes[v.behind].spec.ID, v.kept, v.owns
 	b := l.nodes[v.at].budgets[v.Dimension]
-	v.Empty = v.Limit != LimitBudget || b.left() <= 0 || b.room() <= 0
+	v.Empty = v.Limit != LimitBudget || b.left() <= 0 || b.room()+b.agentsLeft() <= 0
 	if v.own != forever {
 		v.OwnAt = timeOf(v.own)
 	}

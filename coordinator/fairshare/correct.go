@@ -53,9 +53,15 @@ func (l *Ledger) FoldCorrection(c *coordinator.QuotaControl) {
 // chain visits the budgets of a node and of those above it; lowest: it is the first of its family.
 func (l *Ledger) chain(n int32, d coordinator.Dimension, visit func(b *budget, lowest bool)) {
 	l.walk()
-	for ; n >= 0; n = l.nodes[n].parent {
+	at := func(n int32) {
 		if b := l.nodes[n].budgets[d]; b != nil {
 			visit(b, l.first(b))
+		}
+	}
+	for ; n >= 0; n = l.nodes[n].parent {
+		at(n)
+		for _, beside := range l.nodes[n].beside {
+			at(beside)
 		}
 	}
 }

@@ -9,6 +9,13 @@ type Directory struct {
 	quotas *coordinator.Quotas
 	prices *prices
 	above  []int32 // of each node, the one above it; -1 of a root
+	// besides are nodes for the budgets of nodes for other periods (QuotaNode.Beside), one for each
+	// period, numbered after all others; beside says which, by node.
+	besides []coordinator.QuotaNode
+	beside  map[int32][]int32
+
+	// What calls may name: the ids of the groups and of the agents that are listed.
+	callers struct{ groups, agents map[string]bool }
 
 	groups map[string]int32 // nodes of the pool without a provider; "" is its root
 	agents map[coordinator.AgentID]int32
@@ -36,8 +43,8 @@ type Path struct {
 	n     uint8
 }
 
-// maxPath bounds the nodes of a path: the loader allows trees of 8 levels, and there are
-// at most two chains.
+// maxPath bounds the nodes of a path: the loader allows trees of 8 levels, of which those beside others
+// are some, and there are at most two chains.
 const maxPath = 18
 
 // Empty tells that no quota concerns it.
@@ -48,13 +55,13 @@ func (p *Path) list() []int32 { return p.nodes[:p.n] }
 // NewDirectory makes that of quotas, nil for none. It takes O(nodes).
 func NewDirectory(q *coordinator.Quotas) *Directory {
 	if q == nil {
-		return &Directory{prices: newPrices(nil)}
+		return &Directory{prices: pricesOf(nil)}
 	}
 	d := &Directory{
-		quotas: q, prices: newPrices(q.Prices), above: make([]int32, len(q.Nodes)),
+		quotas: q, prices: pricesOf(q), above: make([]int32, len(q.Nodes)),
 		groups: make(map[string]int32), agents: make(map[coordinator.AgentID]int32),
 		pools: make(map[string]int32), models: make(map[modelKey]int32), shares: make(map[shareKey]int32),
-		keys: make(map[string][]string), named: make(map[modelKey]bool),
+		keys: make(map[string][]string), callers: struct{ groups, agents map[string]bool }{make(map[string]bool), make(map[string]bool)}, named: make(map[modelKey]bool),
 	}
 	for _, p := range q.Prices {
 		d.name(p.Provider, p.Model)
@@ -63,7 +70,43 @@ func NewDirectory(q *coordinator.Quotas) *Directory {
 		d.above[i] = int32(q.Nodes[i].Parent)
 		d.add(int32(i))
 	}
+	d.addBesides()
 	return d
+}
+
+// addBesides makes the nodes for the budgets of nodes for other periods: each has the names and the
+// parent of its node, and an id of its own.
+func (d *Directory) addBesides() {
+	d.beside = make(map[int32][]int32)
+	first := len(d.quotas.Nodes)
+	for i := range d.quotas.Nodes {
+		n := &d.quotas.Nodes[i]
+		for k := range n.Beside {
+			b := &n.Beside[k]
+			id, at := n.ID+"@"+b.Period.String(), -1
+			for _, other := range d.beside[int32(i)] {
+				if d.besides[int(other)-first].ID == id {
+					at = int(other) - first
+				}
+			}
+			if at < 0 {
+				at = len(d.besides)
+				one := *n
+				one.ID, one.Budgets, one.Rates, one.Seats, one.Beside = id, [coordinator.NumDimensions]*coordinator.QuotaLimit{}, [coordinator.NumDimensions]*coordinator.QuotaLimit{}, nil, nil
+				d.besides, d.above = append(d.besides, one), append(d.above, int32(n.Parent))
+				d.beside[int32(i)] = append(d.beside[int32(i)], int32(first+at))
+			}
+			d.besides[at].Budgets[b.Dimension] = &b.QuotaLimit
+		}
+	}
+}
+
+// spec is a node by its number.
+func (d *Directory) spec(n int32) *coordinator.QuotaNode {
+	if k := int(n) - len(d.quotas.Nodes); k >= 0 {
+		return &d.besides[k]
+	}
+	return &d.quotas.Nodes[n]
 }
 
 // add files a node under the names by which it is found.
@@ -92,9 +135,9 @@ func (d *Directory) add(n int32) {
 			d.models[modelKey{base, spec.Name}] = n
 		}
 	case provider == "" && spec.Kind == coordinator.QuotaGroup:
-		d.groups[spec.Name] = n
+		d.groups[spec.Name], d.callers.groups[spec.Name] = n, true
 	case provider == "":
-		d.agents[coordinator.AgentID(spec.Name)] = n
+		d.agents[coordinator.AgentID(spec.Name)], d.callers.agents[spec.Name] = n, true
 	default: // a group's part is found under the pool or model, an agent's under the group's
 		under := d.above[n]
 		for spec.Kind == coordinator.QuotaGroup && d.kindOf(under) == coordinator.QuotaGroup {
@@ -126,7 +169,7 @@ func (d *Directory) Names(c *Charge) coordinator.NameKept {
 	}
 }
 
-func (d *Directory) kindOf(n int32) coordinator.QuotaKind { return d.quotas.Nodes[n].Kind }
+func (d *Directory) kindOf(n int32) coordinator.QuotaKind { return d.spec(n).Kind }
 
 // groupOf is the group of a node, or of an agent's; "" for one above all groups.
 func (d *Directory) groupOf(n int32) string {
@@ -136,7 +179,7 @@ func (d *Directory) groupOf(n int32) string {
 	if d.kindOf(n) != coordinator.QuotaGroup {
 		return ""
 	}
-	return d.quotas.Nodes[n].Name
+	return d.spec(n).Name
 }
 
 func (d *Directory) rootOf(n int32) int32 {
@@ -217,6 +260,9 @@ func (d *Directory) climb(p *Path, from int32) {
 	for n := from; n >= 0 && int(p.n) < maxPath; n = d.above[n] {
 		p.nodes[p.n] = n
 		p.n++
+		if len(d.besides) > 0 {
+			p.n += uint8(copy(p.nodes[p.n:], d.beside[n]))
+		}
 	}
 }
 

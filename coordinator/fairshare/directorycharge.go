@@ -46,10 +46,20 @@ type Guessed struct {
 	sure coordinator.Amounts
 }
 
-// demand is the charge for a task of a group before it has run, whatever the limits: what is stated,
-// and for what is not, what e has learnt of such tasks (see Ledger.Demand).
-func (d *Directory) demand(group, taskType string, u *coordinator.Usage, e *Estimator) (c Charge, usual coordinator.Amounts, guessed Guessed) {
-	s := d.serviceOf(group, taskType, u)
+// demanded is what is asked for before it has run: a call, or a task.
+type demanded struct {
+	group, operation string // operation: the task type
+	usage            *coordinator.Usage
+	// noTokens: it is stated that there are none. assumed: where neither usage nor experience says
+	// anything it is a usual call of an LLM; else it takes no tokens.
+	noTokens, assumed bool
+}
+
+// demand is the charge for it, whatever the limits: what is stated, and for what is not, what e has
+// learnt of such tasks (see Ledger.Demand).
+func (d *Directory) demand(x demanded, e *Estimator) (c Charge, usual coordinator.Amounts, guessed Guessed) {
+	group, u := x.group, x.usage
+	s := d.serviceOf(group, x.operation, u)
 	c = Charge{Group: group, Provider: s.provider, Model: s.model}
 	var stated coordinator.Usage
 	if u != nil {
@@ -57,18 +67,19 @@ func (d *Directory) demand(group, taskType string, u *coordinator.Usage, e *Esti
 	}
 	expected := stated
 	name := s.learntAs()
-	input := int64(0) // as far as it is stated: a guess would choose the wrong bucket
-	if stated.InputTokens > 0 {
-		input = wholeUp(stated.InputTokens)
-	} else {
-		in := e.EstimateInput(group, name)
-		stated.InputTokens, expected.InputTokens = float64(in.Reserve), float64(in.Expect)
-		guessed.of |= 1 << coordinator.DimInputTokens
+	assumed := x.assumed || s.provider != "" || s.model != "" || stated.InputTokens > 0 || stated.OutputTokens > 0
+	guess := func(d coordinator.Dimension, by Estimate, stated, expected *float64) {
+		if by.Level > LevelDefault || assumed {
+			*stated, *expected = float64(by.Reserve), float64(by.Expect)
+			guessed.of |= 1 << d
+		}
 	}
-	if stated.OutputTokens <= 0 {
-		out := e.Estimate(group, name, input, 0)
-		stated.OutputTokens, expected.OutputTokens = float64(out.Reserve), float64(out.Expect)
-		guessed.of |= 1 << coordinator.DimOutputTokens
+	input := wholeUp(stated.InputTokens) // as far as it is stated: a guess would choose the wrong bucket
+	if !x.noTokens && stated.InputTokens <= 0 {
+		guess(coordinator.DimInputTokens, e.EstimateInput(group, name), &stated.InputTokens, &expected.InputTokens)
+	}
+	if !x.noTokens && stated.OutputTokens <= 0 {
+		guess(coordinator.DimOutputTokens, e.Estimate(group, name, input, 0), &stated.OutputTokens, &expected.OutputTokens)
 	}
 	if guessed.of != 0 {
 		if guessed.of |= 1 << coordinator.DimTotalTokens; stated.CostUSD <= 0 {
@@ -78,7 +89,9 @@ func (d *Directory) demand(group, taskType string, u *coordinator.Usage, e *Esti
 			guessed.sure, _ = d.prices.amountsOf(u, s, 1)
 		}
 	}
-	c.Amounts, _ = d.prices.amountsOf(&stated, s, 1)
+	if c.Amounts, _ = d.prices.amountsOf(&stated, s, 1); assumed && !x.noTokens {
+		c.Unpriced = d.prices.lacks(s, u, c.Amounts[coordinator.DimTotalTokens])
+	}
 	usual, _ = d.prices.amountsOf(&expected, s, 1)
 	c.Expect = Weigh(&usual)
 	return c, usual, guessed
@@ -89,6 +102,7 @@ func (d *Directory) Exactly(group, operation string, u *coordinator.Usage) (c Ch
 	s := d.serviceOf(group, operation, u)
 	c = Charge{Group: group, Provider: s.provider, Model: s.model}
 	c.Amounts, _ = d.prices.amountsOf(u, s, 0)
+	c.Unpriced = d.prices.lacks(s, u, c.Amounts[coordinator.DimTotalTokens])
 	return c
 }
 
@@ -98,6 +112,7 @@ func (d *Directory) Part(group, operation string, u *coordinator.Usage) (c Charg
 	s := d.serviceOf(group, operation, u)
 	c = Charge{Group: group, Provider: s.provider, Model: s.model}
 	c.Amounts, _ = d.prices.count(u, s, 0, 0)
+	c.Unpriced = d.prices.lacks(s, u, c.Amounts[coordinator.DimTotalTokens])
 	return c
 }
 
@@ -123,7 +138,7 @@ func (d *Directory) ForCall(c *coordinator.Call, e *Estimator) (charge Charge, g
 	case coordinator.UsageExact:
 		charge = d.Exactly(group, c.Operation, &c.Usage)
 	default:
-		charge, _, guessed = d.demand(group, c.Operation, &c.Usage, e)
+		charge, _, guessed = d.demand(demanded{group: group, operation: c.Operation, usage: &c.Usage, assumed: true}, e)
 	}
 	charge.Agent, charge.NoBorrowing = c.Agent, c.NoBorrowing
 	charge.Call, charge.Operation, charge.Untold, charge.Expect, charge.Asked = true, c.Operation, c.ChargeUntold, 0, c.Asked
@@ -136,11 +151,32 @@ func (d *Directory) ForCall(c *coordinator.Call, e *Estimator) (charge Charge, g
 // Used is what a task, or call, that was charged so has taken by the word of who ran it, at the
 // prices of now. Of which model it was, if it does not say, the charge does: else whoever names the
 // model in the task alone would pay nothing. Of a charge without a group it is that of its agent's.
+// What has no price costs what was set aside for it: else whoever names such a model afterwards
+// would pay nothing.
 func (d *Directory) Used(c *Charge, taskType string, u *coordinator.Usage) coordinator.Amounts {
+	s := d.serviceUsed(c, taskType)
+	a, priced := d.prices.amountsOf(u, s, 0)
+	if !priced {
+		a[coordinator.DimCost] = c.Amounts[coordinator.DimCost]
+	}
+	return a
+}
+
+// LacksPrice tells whether what a task, or call, that was charged so has taken has no price, and of
+// which model it was.
+func (d *Directory) LacksPrice(c *Charge, taskType string, u *coordinator.Usage) (of coordinator.Service, lacks bool) {
+	s := d.serviceUsed(c, taskType)
+	a, _ := d.prices.amountsOf(u, s, 0)
+	lacks = d.prices.lacks(s, u, a[coordinator.DimTotalTokens])
+	s = s.of(u)
+	return coordinator.Service{Provider: s.provider, Model: s.model}, lacks
+}
+
+// serviceUsed is what a task, or call, was for that was charged so, as far as its usage does not say.
+func (d *Directory) serviceUsed(c *Charge, taskType string) service {
 	s := service{c.Provider, c.Model, taskType}
 	if at, known := d.agents[c.Agent]; known && c.Group == "" {
 		s.provider, s.model = d.defaults(d.above[at], s.provider, s.model)
 	}
-	a, _ := d.prices.amountsOf(u, s, 0)
-	return a
+	return s
 }

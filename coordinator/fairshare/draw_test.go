@@ -143,6 +143,11 @@ func drawLimits(t *rapid.T, n *coordinator.QuotaNode, above []coordinator.QuotaN
 			if l.Nominal == coordinator.ByWeight {
 				l.Period = up.Period
 			}
+			if n.Parent == 0 && up != nil && l.Period != up.Period && rapid.Bool().Draw(t, "beside") { // not on every level: paths have an end
+				n.Beside = append(n.Beside, coordinator.BesideBudget{Dimension: d, QuotaLimit: coordinator.QuotaLimit{
+					Nominal: coordinator.ByWeight, Period: up.Period, Borrow: bound(), Lend: bound(),
+				}})
+			}
 			n.Budgets[d] = l
 		}
 	}

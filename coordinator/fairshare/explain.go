@@ -114,7 +114,7 @@ func (l *Ledger) explainBudget(b *budget, p *Path, c *Charge) LimitView {
 		v.Refuses = v.Asked > saturate(v.Left, v.Borrowable)
 		return v
 	}
-	v.Left = min(v.Left, b.room())
+	v.Left = min(v.Left, b.room()+b.agentsLeft())
 	switch {
 	case c.NoBorrowing || b.rule.Rule == coordinator.BorrowNever:
 	case b.rule.Rule == coordinator.BorrowGroupRemaining:
@@ -127,7 +127,13 @@ func (l *Ledger) explainBudget(b *budget, p *Path, c *Charge) LimitView {
 		}
 		v.Borrowable = all - v.Left
 	default:
-		v.Borrowable = max(0, min(b.family.left()-v.Left, l.borrowableNow(b)))
+		lends := l.borrowableNow(b)
+		for _, kid := range b.kids {
+			if kid.own { // it is in Left
+				lends -= kid.couldLend(l.now, 0)
+			}
+		}
+		v.Borrowable = max(0, min(b.family.left()-v.Left, lends))
 	}
 	v.Borrowable = max(0, v.Borrowable)
 	v.Refuses = v.Asked > v.Left+v.Borrowable

@@ -22,8 +22,8 @@ type former []*coordinator.QuotaBefore
 
 // keep adds what heir, the node of the same ID (nil: there is none), does not go on with.
 func (f *former) keep(now int64, old, heir *node) {
-	for d, o := range old.budgets {
-		if o != nil && !o.unused() && (heir == nil || !heir.budgets[d].succeeds(o)) {
+	for _, o := range old.budgets {
+		if o != nil && !o.unused() { // else it goes on, see Ledger.inherit
 			f.add(o.export(old.spec.ID))
 		}
 	}
@@ -121,21 +121,20 @@ func keepable(r *coordinator.QuotaBefore) bool {
 // resume gives the books back to what is listed again.
 func (l *Ledger) resume() {
 	l.former = slices.DeleteFunc(l.former, func(r *coordinator.QuotaBefore) bool {
-		i, listed := l.byID[r.Node]
-		return listed && l.nodes[i].resume(l.now, r)
+		return l.resumeOne(r)
 	})
 }
 
-// resume takes over the books of before; false: there is no such limit.
-func (nd *node) resume(now int64, r *coordinator.QuotaBefore) bool {
+// resumeOne takes over the books of before; false: there is no such limit.
+func (l *Ledger) resumeOne(r *coordinator.QuotaBefore) bool {
 	if r.Rate {
-		if s := nd.rates[r.Dimension]; s != nil {
-			s.resume(now, r.Values)
+		if i, listed := l.byID[r.Node]; listed && l.nodes[i].rates[r.Dimension] != nil {
+			l.nodes[i].rates[r.Dimension].resume(l.now, r.Values)
 			return true
 		}
 		return false
 	}
-	b := nd.budgets[r.Dimension]
+	b := l.bookOf(r)
 	if b == nil {
 		return false
 	}

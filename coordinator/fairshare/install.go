@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"taskbus/coordinator"
@@ -41,6 +42,7 @@ func (l *Ledger) Install(now time.Time, q *coordinator.Quotas) {
 			heir = &l.nodes[j]
 			heir.inherit(&old[i], l.now)
 		}
+		l.inherit(&old[i])
 		l.former.keep(l.now, &old[i], heir)
 		if heir == nil && !old[i].health.well(l.now) {
 			l.unlisted.keep(timeOf(l.now), old[i].healthBefore(l.now))
@@ -54,7 +56,12 @@ func (l *Ledger) Install(now time.Time, q *coordinator.Quotas) {
 	}
 	l.nextRise()
 	l.resumeHealth()
-	successor := func(b *budget) *budget { return l.budgetOf(old[b.node].spec.ID, b.dim) }
+	successor := func(b *budget) *budget {
+		if x := l.book(old[b.node].spec.ID, b.dim, b.family.period); x != nil {
+			return x
+		}
+		return l.budgetOf(old[b.node].spec.ID, b.dim)
+	}
 	kept := make(map[*budget]bool, len(families))
 	for _, f := range families {
 		if g := successor(f); g != nil && g.up == nil && f.alike(g, successor) && f.sound() {
@@ -75,10 +82,37 @@ func (l *Ledger) Install(now time.Time, q *coordinator.Quotas) {
 	l.freed = l.freed[:0]
 }
 
-// inherit takes over what has been used of a node that was configured otherwise.
-func (nd *node) inherit(old *node, now int64) {
-	for d, b := range nd.budgets {
-		if o := old.budgets[d]; b.succeeds(o) {
+// book finds the budget of a node for a period, which may be beside another one now, or not any more.
+// nil: there is none.
+func (l *Ledger) book(id string, d coordinator.Dimension, p coordinator.Period) *budget {
+	n, listed := l.byID[id]
+	if at := strings.LastIndexByte(id, '@'); !listed && at >= 0 {
+		n, listed = l.byID[id[:at]]
+	}
+	if !listed {
+		return nil
+	}
+	n = l.nodes[n].member
+	if b := l.nodes[n].budgets[d]; b != nil && b.family.period == p {
+		return b
+	}
+	for _, beside := range l.nodes[n].beside {
+		if b := l.nodes[beside].budgets[d]; b != nil && b.family.period == p {
+			return b
+		}
+	}
+	return nil
+}
+
+// inherit takes over what has been used of the budgets of a node that were configured otherwise. What goes on
+// is taken out of the old one.
+func (l *Ledger) inherit(old *node) {
+	for d, o := range old.budgets {
+		if o == nil {
+			continue
+		}
+		if b := l.book(old.spec.ID, coordinator.Dimension(d), o.family.period); b.succeeds(o) {
+			old.budgets[d] = nil
 			b.used, b.spent, b.lent, b.borrowed = o.used, o.spent, o.lent, o.borrowed
 			b.lentOut, b.borrowedIn, b.credits, b.ownCredits, b.owes, b.alerted = o.lentOut, o.borrowedIn, o.credits, o.ownCredits, o.owes, o.alerted
 			b.told, b.beyond, b.before = o.told, o.beyond, o.before
@@ -88,6 +122,10 @@ func (nd *node) inherit(old *node, now int64) {
 			b.family.ended = o.family.ended
 		}
 	}
+}
+
+// inherit takes over the rates, and the health, of a node that was configured otherwise.
+func (nd *node) inherit(old *node, now int64) {
 	for d, s := range nd.rates {
 		if o := old.rates[d]; s != nil && o != nil {
 			s.assured.follow(now, &o.assured)
@@ -288,7 +326,7 @@ func (l *Ledger) rebook(f *budget, open []*reservation) {
 // cover borrows what a share lacks, by its rule, into l.loans.
 func (l *Ledger) cover(b *budget, lacking int64) {
 	l.loans = l.loans[:0]
-	switch {
+	switch lacking = l.drawAgents(b, lacking, math.MaxInt32); {
 	case lacking <= 0 || b.rule.Rule == coordinator.BorrowNever:
 	case b.rule.Rule == coordinator.BorrowGroupRemaining:
 		l.borrowRemaining(b, 0, lacking)

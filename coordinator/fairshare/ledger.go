@@ -66,7 +66,11 @@ type node struct {
 	limited uint8
 	inner   bool // there are groups below it
 	freed   bool
-	health  health // of a provider's pool or model
+	// member is the node itself; of one beside another (see Directory.besides) that one. beside are those
+	// beside it.
+	member int32
+	beside []int32
+	health health // of a provider's pool or model
 }
 
 // Charge is what asks for quota.
@@ -80,6 +84,8 @@ type Charge struct {
 	// NoBorrowing: it is to stay within budgets of its own. (Rates and seats that others
 	// leave it may have: nothing of them is missing later.)
 	NoBorrowing bool
+	// Unpriced: it is for a model without a price (see coordinator.UnpricedRule).
+	Unpriced bool
 	// Call: it is not for a task, and has no turn. Operation is what sort of call it is; Untold:
 	// it is charged as reserved, not given back, if nobody tells how it ended.
 	Call      bool
@@ -109,23 +115,24 @@ func (l *Ledger) Quotas() *coordinator.Quotas { return l.quotas }
 
 // build makes the nodes of the trees.
 func (l *Ledger) build(q *coordinator.Quotas) {
-	l.nodes, l.byID = make([]node, len(q.Nodes)), make(map[string]int32, len(q.Nodes))
-	for i := range q.Nodes {
-		spec, n := &q.Nodes[i], int32(i)
-		l.nodes[i] = node{spec: spec, parent: int32(spec.Parent)}
+	l.nodes, l.byID = make([]node, len(q.Nodes)+len(l.besides)), make(map[string]int32, len(q.Nodes)+len(l.besides))
+	for i := range l.nodes {
+		spec, n := l.spec(int32(i)), int32(i)
+		l.nodes[i] = node{spec: spec, parent: int32(spec.Parent), member: n, beside: l.beside[n]}
 		l.byID[spec.ID] = n
-		if spec.Kind == coordinator.QuotaGroup { // parents come first
+		if i < len(q.Nodes) && spec.Kind == coordinator.QuotaGroup { // parents come first
 			l.nodes[spec.Parent].inner = true
 		}
 	}
-	l.slab = make([]budget, 0, budgetsOf(q)) // it must not grow: they are pointed at
-	for i := range l.nodes {                 // parents before children
-		l.limit(int32(i))
-	}
-	l.slab = nil
 	for i := range l.nodes {
-		l.nodes[i].divide()
+		for _, n := range l.nodes[i].beside {
+			l.nodes[n].member = int32(i)
+		}
 	}
+	l.slab = make([]budget, 0, l.budgets()) // it must not grow: they are pointed at
+	l.downwards(l.limit)
+	l.slab = nil
+	l.downwards(func(n int32) { l.nodes[n].divide() })
 	for i := len(l.nodes) - 1; i >= 0; i-- { // children before parents
 		if s := l.nodes[i].seats; s != nil {
 			s.share()
@@ -149,10 +156,20 @@ func (l *Ledger) build(q *coordinator.Quotas) {
 	}
 }
 
-// budgetsOf is how many budgets quotas have at the most.
-func budgetsOf(q *coordinator.Quotas) (n int) {
-	for i := range q.Nodes {
-		for _, b := range q.Nodes[i].Budgets {
+// downwards visits all nodes, parents, and those beside them, before children.
+func (l *Ledger) downwards(visit func(n int32)) {
+	for i := range l.quotas.Nodes {
+		visit(int32(i))
+		for _, n := range l.nodes[i].beside {
+			visit(n)
+		}
+	}
+}
+
+// budgets is how many budgets there are at the most.
+func (l *Ledger) budgets() (n int) {
+	for i := range l.nodes {
+		for _, b := range l.nodes[i].spec.Budgets {
 			if b != nil {
 				n++
 			}

@@ -101,7 +101,7 @@ func sameLimit(a, b *coordinator.QuotaLeft) bool {
 func (b *budget) leftNow(l *Ledger) coordinator.QuotaLeft {
 	left := b.left()
 	if l.first(b) {
-		left = min(left, b.room())
+		left = min(left, b.room()+b.agentsLeft())
 	}
 	s := b.family.span
 	return coordinator.QuotaLeft{

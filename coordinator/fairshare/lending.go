@@ -1,6 +1,9 @@
 package fairshare
 
 import (
+	"cmp"
+	"slices"
+
 	"taskbus/coordinator/heap"
 )
 
@@ -195,6 +198,58 @@ func (l *Ledger) lend(from, to, top *budget, amount, lacking int64) int64 {
 	n.make()
 	l.loans = append(l.loans, n)
 	return lacking - amount
+}
+
+// drawAgents has the share of a group take what it lacks out of those of its own agents, of the one
+// that has most left first, in at most so many loans. The agents' parts are a division of what is the
+// group's, so that its calls, and tasks, without an agent have all that these have not used: whatever
+// has accrued to them, and whatever they lend to others. The loans are appended to l.loans; what is
+// still lacking is returned.
+func (l *Ledger) drawAgents(b *budget, lacking int64, most int) int64 {
+	if !b.owns || lacking <= 0 {
+		return lacking
+	}
+	from, left := (*budget)(nil), int64(0)
+	for _, kid := range b.kids {
+		if x := kid.forGroup(); x > left {
+			from, left = kid, x
+		}
+	}
+	if left >= lacking {
+		return l.lend(from, b, b, lacking, lacking)
+	}
+	all := make([]*budget, 0, len(b.kids))
+	for _, kid := range b.kids {
+		if kid.forGroup() > 0 {
+			all = append(all, kid)
+		}
+	}
+	slices.SortFunc(all, func(x, y *budget) int {
+		return cmp.Or(cmp.Compare(y.forGroup(), x.forGroup()), cmp.Compare(x.node, y.node))
+	})
+	for _, kid := range all[:min(len(all), most)] {
+		lacking = l.lend(kid, b, b, min(lacking, kid.forGroup()), lacking)
+	}
+	return lacking
+}
+
+// forGroup is what an agent has left that its group may have; 0 of others.
+func (b *budget) forGroup() int64 {
+	if !b.own {
+		return 0
+	}
+	return max(0, min(b.room(), b.left()))
+}
+
+// agentsLeft is what all of its own agents have left.
+func (b *budget) agentsLeft() (all int64) {
+	if !b.owns {
+		return 0
+	}
+	for _, kid := range b.kids {
+		all += kid.forGroup()
+	}
+	return all
 }
 
 // borrowOf borrows so much of the children of at, but for one, and tells how much it got.

@@ -21,7 +21,11 @@ type tariff struct {
 }
 
 // prices is the price list of quotas.yaml. It is immutable; reading it does not allocate.
-type prices struct{ of map[service]tariff }
+type prices struct {
+	of map[service]tariff
+	// other is what a model costs that has no price; nil: nothing.
+	other *tariff
+}
 
 // newPrices makes it of a list in any order. Of two prices for the same the first counts; a
 // negative one counts as 0.
@@ -30,10 +34,38 @@ func newPrices(list []coordinator.Price) *prices {
 	for _, price := range list {
 		key := service{price.Provider, price.Model, price.Operation}
 		if _, twice := p.of[key]; !twice {
-			p.of[key] = tariff{max(price.PerRequest, 0), notBelow0(price.InputPerMillion), notBelow0(price.OutputPerMillion)}
+			p.of[key] = tariffOf(&price)
 		}
 	}
 	return p
+}
+
+func tariffOf(p *coordinator.Price) tariff {
+	return tariff{max(p.PerRequest, 0), notBelow0(p.InputPerMillion), notBelow0(p.OutputPerMillion)}
+}
+
+// pricesOf are those of quotas, nil for none.
+func pricesOf(q *coordinator.Quotas) *prices {
+	if q == nil {
+		return newPrices(nil)
+	}
+	p := newPrices(q.Prices)
+	if q.Unpriced == coordinator.UnpricedCharge {
+		other := tariffOf(&q.UnpricedPrice)
+		p.other = &other
+	}
+	return p
+}
+
+// lacks tells whether something that takes so many tokens has no price: it names a model, or takes
+// tokens, and neither the list nor its own usage says what that costs.
+func (p *prices) lacks(s service, u *coordinator.Usage, tokens int64) bool {
+	s = s.of(u)
+	if u != nil && u.CostUSD > 0 || s.provider == "" && s.model == "" && tokens == 0 {
+		return false
+	}
+	_, known := p.find(s)
+	return !known
 }
 
 // find gives the most specific price there is. A model's own goes before an operation's: a
@@ -55,11 +87,16 @@ func (p *prices) find(s service) (tariff, bool) {
 
 // cost is the price of that many requests with in input and out output tokens, rounded up to
 // a whole micro-USD once, after adding; math.MaxInt64 for more than that. Amounts below 0
-// count as 0. known is false, and the cost 0, where the price list says nothing.
+// count as 0. known is false, and the cost 0, where neither the price list nor the price of all others
+// says anything.
 func (p *prices) cost(provider, model, operation string, requests, in, out int64) (microUSD int64, known bool) {
 	t, known := p.find(service{provider, model, operation})
-	if !known {
+	switch {
+	case known:
+	case p.other == nil || provider == "" && model == "" && in <= 0 && out <= 0: // of no model at all
 		return 0, false
+	default:
+		t = *p.other
 	}
 	// in·price + out·price < 2·(2⁶³)² = 2¹²⁷: it fits two words, with room for rounding up.
 	inHigh, inLow := bits.Mul64(notBelow0(in), t.input)

@@ -30,7 +30,7 @@ type QuotaProblem struct {
 	// ViolatedPolicies are those of RateLimit-Policy by which it is refused.
 	ViolatedPolicies []string `json:"violated-policies"`
 	ReservationID    string   `json:"reservation_id,omitempty"`
-	// Node, Dimension and Limit (budget, rate, seats) that refuse.
+	// Node, Dimension and Limit (budget, rate, seats, price) that refuse.
 	Node      string `json:"node"`
 	Dimension string `json:"dimension"`
 	Limit     string `json:"limit"`

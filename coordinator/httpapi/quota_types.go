@@ -21,8 +21,38 @@ type Quotas struct {
 	// Groups by whose weights waiting tasks take turns, sorted by name. Tasks of groups that
 	// quotas.yaml does not list are `other`'s.
 	Groups []QuotaTurns `json:"groups"`
+	// Unpriced are models without a price that were named where money is limited, since this
+	// coordinator began to lead, the latest first; at most 32. It is on the first page alone.
+	Unpriced []UnpricedModel `json:"unpriced,omitempty"`
 	// CostPerSecond is what has been dispatched lately, in units of cost.
 	CostPerSecond float64 `json:"cost_per_second"`
+}
+
+// UnpricedModel is a model without a price, where Node limits money.
+type UnpricedModel struct {
+	// Provider and Model; both empty: nobody has named one.
+	Provider string `json:"provider,omitempty"`
+	Model    string `json:"model,omitempty"`
+	// Group that has named it last; empty: none.
+	Group string `json:"group,omitempty"`
+	Node  string `json:"node"`
+	// Refused and Admitted calls and tasks of it.
+	Refused  uint64    `json:"refused"`
+	Admitted uint64    `json:"admitted"`
+	LastSeen time.Time `json:"last_seen"`
+}
+
+// Name is the model for people.
+func (m *UnpricedModel) Name() string {
+	switch {
+	case m.Provider == "" && m.Model == "":
+		return "a model that nobody has named"
+	case m.Model == "":
+		return m.Provider
+	case m.Provider == "":
+		return m.Model
+	}
+	return m.Provider + "/" + m.Model
 }
 
 // QuotaTurns is how a group stands in the order of waiting tasks.
@@ -204,7 +234,7 @@ type QuotaAnswer struct {
 	Model      string `json:"model,omitempty"`
 	// Amounts that would be set aside, by dimension: what was said, and estimates.
 	Amounts map[string]float64 `json:"amounts"`
-	// Node, Dimension and Limit (budget, rate or seats) that refuse it; of several that which
+	// Node, Dimension and Limit (budget, rate, seats or price) that refuse it; of several that which
 	// lasts longest. Permanent: it asks for more than is ever allowed. RetryAt is else when it
 	// may be asked again; absent: when something is given back.
 	Node      string    `json:"node,omitempty"`

@@ -43,9 +43,12 @@ func respond(demands []demand, answers []coordinator.CallAnswer, legacy bool) *p
 			describe(s, x, key)
 			switch {
 			case s.Code != pb.RateLimitResponse_OVER_LIMIT:
-			case x.State != coordinator.CallForeign:
+			case x.State != coordinator.CallForeign && x.State != coordinator.CallUnlisted:
 				refused = append(refused, x)
-			case r.OverallCode == pb.RateLimitResponse_OK:
+			case r.OverallCode != pb.RateLimitResponse_OK:
+			case x.State == coordinator.CallUnlisted:
+				why = "Nobody's call: " + x.Lacks.Text
+			default:
 				why = "Agent " + string(x.Agent) + " does not belong to the group that is named"
 			}
 			if limit, _ := gateway.Foremost(x); told == nil && limit != nil || s.Code != pb.RateLimitResponse_OK && r.OverallCode == pb.RateLimitResponse_OK {

@@ -152,7 +152,7 @@ func (o *onLoss) one(now time.Time, c *coordinator.Call, a *coordinator.CallAnsw
 		o.standing(held, c, a)
 		return true, false
 	}
-	if len(c.Routes) > 0 {
+	if len(c.Routes) > 0 || o.names.Unlisted(c) != "" { // the leader says so
 		return false, false
 	}
 	group, _ := o.names.GroupOfCall(c)

@@ -44,6 +44,7 @@ func TestLossOfAProviderIsItsOwn(t *testing.T) {
 	inLossRig(t, `
 pool: {on_loss: safe, safe_limits: {requests: {rate: 1, per: minute, burst: 1}}}
 groups: [{id: alpha}]
+unknown_callers: allow
 providers:
   - {provider: lab, on_loss: allow, limits: {requests: {rate: 1000, per: minute}}}
   - {provider: mill, on_loss: safe, safe_limits: {requests: {rate: 1, per: minute, burst: 2}}}
@@ -311,6 +312,7 @@ func TestLossOfAnotherCallUnderTheSameID(t *testing.T) {
 	inLossRig(t, `
 pool: {on_loss: allow, limits: {total_tokens: {amount: 1000, per: day}}}
 groups: [{id: alpha}]
+unknown_callers: allow
 `, func(r *rig) {
 		for _, op := range []coordinator.CallOp{coordinator.CallReserve, coordinator.CallConsume} {
 			call := func(tokens float64) coordinator.Call {

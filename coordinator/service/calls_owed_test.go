@@ -51,7 +51,7 @@ func TestWhatIsNotChargedIsTold(t *testing.T) {
 		leader.service.options.Address = "http://leader.example:8551"
 		leader.start()
 		defer leader.close()
-		standby.under(limited + "pool: {on_loss: allow}")
+		standby.under(limited + "unknown_callers: allow\npool: {on_loss: allow}")
 		standby.broker, standby.service.options.Bus = leader.broker, leader.broker
 		standby.service.options.Address, standby.service.options.PeerToken = "http://standby.example:8551", "a token"
 		far := &elsewhere{states: map[string]coordinator.CallState{"poor": coordinator.CallGranted, "moved": coordinator.CallForeign}}

@@ -12,6 +12,7 @@ import (
 func TestLossOfWhatEndsInItsOwnQuestion(t *testing.T) {
 	inLossRig(t, `pool: {on_loss: allow}
 groups: [{id: alpha}]
+unknown_callers: allow
 `, func(r *rig) {
 		for _, last := range []coordinator.CallOp{coordinator.CallExtend, coordinator.CallReserve} { // is not answered; is refused
 			c := aCall(last, "2", 10)
@@ -31,6 +32,7 @@ groups: [{id: alpha}]
 func TestLossOfAProviderThatIsTakenOut(t *testing.T) {
 	const stays = `
 groups: [{id: alpha}]
+unknown_callers: allow
 providers:
   - {provider: stays, on_loss: safe, safe_limits: {requests: {amount: 1, per: day}}, limits: {requests: {rate: 1000, per: minute}}}
 `

@@ -111,7 +111,7 @@ func TestOwnWordThatWasAdmittedIsCharged(t *testing.T) {
 
 // One agent does not keep all others out: it may have a quarter of what is held, as with a leader.
 func TestOneAgentHasNotAllOfWhatIsOwed(t *testing.T) {
-	inLossRig(t, limited+"pool: {on_loss: allow}", func(r *rig) {
+	inLossRig(t, limited+"unknown_callers: allow\npool: {on_loss: allow}", func(r *rig) {
 		if maxOwedBy != 16_384 {
 			t.Errorf("one agent has %d of %d places", maxOwedBy, maxOwed)
 		}

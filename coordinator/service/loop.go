@@ -280,6 +280,8 @@ func (w writeDown) perform(effect coordinator.Effect) {
 		w.s.observe.quotaReached(f)
 	case coordinator.UsageExcessive:
 		w.s.observe.usageExcessive(f)
+	case coordinator.ModelUnpriced:
+		w.s.observe.modelUnpriced(f)
 	case coordinator.QuotaControlsStand:
 		w.s.observe.controlsStand(f)
 	}

@@ -25,6 +25,8 @@ type metrics struct {
 	quotaAlerts *prometheus.CounterVec
 	// usageExcessive counts usage that was told of and is beyond belief, by what became of it.
 	usageExcessive *prometheus.CounterVec
+	// unpriced counts calls and tasks of a model without a price, by what became of them.
+	unpriced *prometheus.CounterVec
 	// quotaOverruns counts budgets that are told of because they will not last.
 	quotaOverruns prometheus.Counter
 
@@ -113,6 +115,7 @@ func newMetrics(s *Service) *metrics {
 		sessions:       vec("amqp_sessions_total", "Broker sessions opened, and ended by cause.", "reason"),
 		quotaAlerts:    vec("quota_alerts_total", "Budgets of LLM quota that have come to so many percent of what may be used, once in each period.", "percent"),
 		usageExcessive: vec("quota_usage_excessive_total", "Reports of LLM usage beyond belief: held at as much as is believed, refused, or charged although over a thousand times what was estimated.", "outcome"),
+		unpriced:       vec("quota_unpriced_total", "Calls and tasks of a model without a price where money is limited: refused, or admitted.", "outcome"),
 		quotaOverruns:  counter("quota_overruns_total", "Budgets of LLM quota that were told of because, by the forecast, they will not last until their period ends; once in each period."),
 		eventsDropped:  counter("events_dropped_total", "Announcements on taskbus.events, refusals of bids and answers to claims that were dropped because too much waited to be published."),
 		duplicates:     counter("duplicates_total", "Second copies of known tasks that were dropped."),
@@ -183,7 +186,7 @@ func (m *metrics) register(r *prometheus.Registry) error {
 		m.receivedVec, m.assignments, m.duration, m.score, m.queueWait, m.confirm, m.publishVec, m.invalid,
 		m.statusRefused, m.authRejections, m.sessions, m.duplicates, m.unknownFields, m.eventsDropped, m.connected, m.blocked, m.reloadOK,
 		m.leading, m.journalRecords, m.journalBytes, m.journalConfirm,
-		m.quotaAlerts, m.usageExcessive, m.quotaOverruns, m.byAgent, &fleetCollector{s: m.s}, &quotaCollector{s: m.s}, &historyCollector{s: m.s},
+		m.quotaAlerts, m.usageExcessive, m.unpriced, m.quotaOverruns, m.byAgent, &fleetCollector{s: m.s}, &quotaCollector{s: m.s}, &historyCollector{s: m.s},
 	} {
 		all = errors.Join(all, r.Register(c))
 	}

@@ -31,6 +31,7 @@ const (
 	noiseAuction
 	noiseQuota
 	noiseUsage
+	noiseUnpriced
 	noiseUncharged
 	noiseUnasked
 	noiseAlone

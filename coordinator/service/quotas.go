@@ -68,8 +68,8 @@ func quotaIDs(e *engine.Engine, of httpapi.QuotaSelection) []string {
 	})
 }
 
-// above is the ID of the node above that of an agent.
-func above(n *coordinator.QuotaNode) string { return strings.TrimSuffix(n.ID, "/"+n.Name) }
+// above is the ID of the node above that of an agent, whose name has no slash.
+func above(n *coordinator.QuotaNode) string { return n.ID[:max(0, strings.LastIndexByte(n.ID, '/'))] }
 
 // quotaPage is how many nodes are read in one turn of the loop: about a millisecond.
 const quotaPage = 500
@@ -95,7 +95,9 @@ func (s *Service) quotaPages(ctx context.Context, of httpapi.QuotaSelection) (ht
 		}
 		q := quotasOf(&page)
 		if after == of.After {
-			all = q
+			if all = q; after == "" {
+				all.Unpriced = s.unpriced.list()
+			}
 		} else {
 			all.Nodes = append(all.Nodes, q.Nodes...)
 		}

@@ -35,6 +35,7 @@ providers:
   - {provider: openai, limits: {requests: {rate: 2, per: second, burst: 2}}}
 prices:
   - {provider: openai, per_request: 0.5}
+  - {provider: nobody, per_request: 0}
 `
 
 // quotaFleet is two agents of many slots each, and time to wait.
@@ -375,6 +376,7 @@ func gauged(collect func(gauges)) map[string]float64 {
 
 // onePool are two groups of one pool.
 const onePool = `
+unpriced: warn
 pool: {limits: {total_tokens: {amount: 10000, per: month}, cost_usd: {amount: 1000, per: month}}}
 groups:
   - {id: liars, weight: 1, limits: {total_tokens: {amount: 1000, per: month}, cost_usd: {amount: 100, per: month}}}

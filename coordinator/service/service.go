@@ -77,6 +77,7 @@ type Service struct {
 	lost      *onLoss
 	loss      journalLoss
 	alone     alone
+	unpriced  unpriced
 	// forwarding asks the leader for one that stands by.
 	forwarding *http.Client
 	judging    chan struct{} // capacity 1: somebody asks for an explanation

@@ -202,6 +202,8 @@ func (r *session) performMore(effect coordinator.Effect) {
 		r.announceQuota(&f)
 	case coordinator.UsageExcessive:
 		r.s.observe.usageExcessive(f)
+	case coordinator.ModelUnpriced:
+		r.s.observe.modelUnpriced(f)
 	case coordinator.Withdraw:
 		r.outbox.add(outgoing{withdrawal: &withdrawal{f}})
 	case coordinator.CancelAnswered:

@@ -1,0 +1,216 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"taskbus/coordinator"
+)
+
+// A team of $1 a day, and a model of $100 for a million tokens sent and $200 received. more is what
+// quotas.yaml says besides.
+func teamOfOneDollar(more string) string { return priced("1", 100) + more + "\n" }
+
+// called is a call through a gateway, of a model.
+func called(id, group, provider, model string, in, out float64) *coordinator.Call {
+	c := tokens(coordinator.CallConsume, id, in, out)
+	c.Agent, c.Group, c.Usage.Provider, c.Usage.Model = "", group, provider, model
+	return c
+}
+
+// unpricedOf are the effects that tell of models without a price.
+func unpricedOf(effects []coordinator.Effect) (all []string) {
+	for _, f := range effects {
+		if u, is := f.(coordinator.ModelUnpriced); is {
+			all = append(all, fmt.Sprintf("%s/%s of %s at %s, refused: %t", u.Service.Provider, u.Service.Model, u.Group, u.Node, u.Refused))
+		}
+	}
+	return all
+}
+
+// With a budget of money a team cannot get past it by naming a model that has no price: such a call is
+// refused for good, whoever is asked again, and told of. What says itself what it costs is no such call.
+func TestCallOfAModelWithoutAPrice(t *testing.T) {
+	const cost = coordinator.DimCost
+	stated := called("3", "team", "openai", "new", 1000, 500)
+	stated.Usage.CostUSD = 0.25
+	for name, c := range map[string]struct {
+		more string
+		call *coordinator.Call
+		want coordinator.CallState
+		used int64 // µ$
+		told string
+	}{
+		"one with a price":         {"", called("1", "team", "openai", "big", 1000, 500), coordinator.CallGranted, 200_000, ""}, // 1000·100 + 500·200
+		"one without":              {"", called("2", "team", "openai", "new", 1000, 500), coordinator.CallNever, 0, "openai/new of team at pool/team, refused: true"},
+		"one of another provider":  {"", called("2", "team", "acme", "", 1000, 500), coordinator.CallNever, 0, "acme/ of team at pool/team, refused: true"},
+		"nobody names one":         {"", called("2", "team", "", "", 1000, 500), coordinator.CallNever, 0, "/ of team at pool/team, refused: true"},
+		"a request without tokens": {"", called("2", "team", "", "", 0, 0), coordinator.CallGranted, 0, ""}, // of no model
+		"it says what it costs":    {"", stated, coordinator.CallGranted, 250_000, ""},
+		"warn":                     {"unpriced: warn", called("4", "team", "openai", "new", 1000, 500), coordinator.CallGranted, 0, "openai/new of team at pool/team, refused: false"},
+		// 1000·10 + 500·30 µ$
+		"price":                       {"unpriced: price\nunpriced_price: {input_per_million_tokens: 10, output_per_million_tokens: 30}", called("5", "team", "openai", "new", 1000, 500), coordinator.CallGranted, 25_000, "openai/new of team at pool/team, refused: false"},
+		"the group has no such limit": {"unknown_callers: allow", called("6", "elsewhere", "openai", "new", 1000, 500), coordinator.CallGranted, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := calls(t, teamOfOneDollar(c.more))
+			effects := r.Apply(r.now, coordinator.CallAsked{Token: 1, Calls: []coordinator.Call{*c.call}}, nil)
+			a := effects[len(effects)-1].(*coordinator.CallAnswered).Answers[0]
+			if a.State != c.want {
+				t.Errorf("it is %s, want %s: %+v", a.State, c.want, a.Lacks)
+			}
+			if c.want == coordinator.CallNever {
+				if text := a.Lacks.Text; a.Lacks.Limit != "price" || !strings.Contains(text, "has no price, and cost_usd of pool/team is limited") {
+					t.Errorf("%+v", a.Lacks)
+				}
+			}
+			if got := strings.Join(unpricedOf(effects), "; "); got != c.told {
+				t.Errorf("told: %q, want %q", got, c.told)
+			}
+			r.holds("pool/team", cost, c.used, 0)
+		})
+	}
+}
+
+// Of several models that a call may go to, one without a price is passed over.
+func TestCallPassesOverAModelWithoutAPrice(t *testing.T) {
+	r := calls(t, teamOfOneDollar(""))
+	c := called("1", "team", "", "", 1000, 500)
+	c.Routes = []coordinator.Service{{Provider: "acme", Model: "free"}, {Provider: "openai", Model: "big"}}
+	if a := r.state(c, coordinator.CallGranted); a.Provider != "openai" || a.Model != "big" {
+		t.Errorf("it goes to %s/%s", a.Provider, a.Model)
+	}
+}
+
+// A task that names a model without a price fails; one of which nothing says that it uses an LLM is not
+// concerned.
+func TestTaskOfAModelWithoutAPrice(t *testing.T) {
+	r := ready(t, policyOf(worker("a").slots(10)).under(t, teamOfOneDollar("")))
+	want(t, r.assign(job("t1").of("team").tokens(50, 25).with("new")), "unpriced openai/new refused", "fail t1 exceeds_quota")
+	if f := r.failures[0].Failure; !strings.Contains(f.Text, "openai/new has no price") {
+		t.Errorf("%+v", f)
+	}
+	want(t, r.assign(job("t2").of("team").tokens(50, 25)), "unpriced / refused", "fail t2 exceeds_quota") // tokens of a model that nobody names
+	want(t, r.assign(job("t3").of("team")), "dispatch t3.1 a")
+	want(t, r.assign(job("t4").of("team").tokens(50, 25).with("big")), "dispatch t4.1 a")
+}
+
+// An agent that was given a model with a price, and tells of one without, is charged what was set aside:
+// 50·100 + 25·200 µ$.
+func TestResultOfAModelWithoutAPrice(t *testing.T) {
+	r := ready(t, policyOf(worker("a").slots(10)).under(t, teamOfOneDollar("")))
+	r.give(job("t1").of("team").tokens(50, 25).with("big"))
+	b := says("a", "t1").used(40, 20)
+	b.Usage.Provider, b.Usage.Model = "openai", "new"
+	r.tell(b)
+	r.holds("pool/team", coordinator.DimCost, 10_000, 0)
+}
+
+// A gateway that names a group or an agent that quotas.yaml does not list is refused, with the name that
+// it may have meant: the call would be charged to nobody. An agent's own token says whose call it is.
+func TestGatewayNamesNobody(t *testing.T) {
+	ask := func(agent coordinator.AgentID, group string, own bool) *coordinator.Call {
+		c := tokens(coordinator.CallConsume, "1", 10, 5)
+		c.Agent, c.Group, c.OwnOnly = agent, group, own
+		return c
+	}
+	charged := ask("", "tema", false)
+	charged.Op = coordinator.CallCharge
+	const team = "groups: [{id: team, limits: {total_tokens: {amount: 1000, per: day}}}]\nagents: [{id: worker-1, group_id: team}]\n"
+	for name, c := range map[string]struct {
+		file string
+		call *coordinator.Call
+		want coordinator.CallState
+		says string
+	}{
+		"a group":                    {team, ask("", "team", false), coordinator.CallGranted, ""},
+		"a misspelt group":           {team, ask("", "tema", false), coordinator.CallUnlisted, `quotas.yaml lists no group "tema"; did you mean team? Else correct group_id`},
+		"whatever its agent":         {team, ask("worker-1", "tema", false), coordinator.CallUnlisted, `no group "tema"`},
+		"an agent":                   {team, ask("worker-1", "", false), coordinator.CallGranted, ""},
+		"a misspelt agent":           {team, ask("Worker_1x", "", false), coordinator.CallUnlisted, `quotas.yaml lists no agent "Worker_1x"; did you mean worker-1?`},
+		"an agent that is like none": {team, ask("gpu", "", false), coordinator.CallUnlisted, `quotas.yaml lists no agent "gpu"; name the group that is charged (group_id)`},
+		"whose group is named":       {team, ask("gpu", "team", false), coordinator.CallGranted, ""},
+		"that asks for itself":       {team, ask("gpu", "", true), coordinator.CallGranted, ""},
+		"what was used already":      {team, charged, coordinator.CallGranted, ""},
+		"allowed":                    {team + "unknown_callers: allow\n", ask("", "tema", false), coordinator.CallGranted, ""},
+		"no groups are listed":       {"pool: {limits: {total_tokens: {amount: 1000, per: day}}}\n", ask("gpu", "", false), coordinator.CallGranted, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := calls(t, c.file)
+			a := r.state(c.call, c.want)
+			if c.want == coordinator.CallUnlisted && !strings.Contains(a.Lacks.Text, c.says) {
+				t.Errorf("it says %q, want %q", a.Lacks.Text, c.says)
+			}
+		})
+	}
+}
+
+// A task of which nothing says that it uses an LLM takes no tokens: an ungrouped producer's thousand, of
+// 2,560 tokens each by a guess, would be more than the pool has. It counts as a request all the same.
+func TestTaskWithoutLLMTakesNoTokens(t *testing.T) {
+	const pool = "pool: {limits: {total_tokens: {amount: 100000, per: day}, requests: {amount: 50, per: day}}}\n" +
+		"groups: [{id: team, provider: openai, model: big}]\nproviders: [{provider: openai}]\n"
+	none := job("t").of("team").tokens(0, 0)
+	none.NoTokens = true
+	for name, c := range map[string]struct {
+		task *taskBuilder
+		want int64
+	}{
+		"nothing is said":                {job("t"), 0},
+		"its group calls a model":        {job("t").of("team"), 2048 + 512},
+		"and it says that it takes none": {none, 0},
+		"it names a model":               {job("t").tokens(0, 0).with("big"), 2048 + 512},
+		"it says what it sends":          {job("t").tokens(100, 0), 100 + 512},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := ready(t, policyOf(worker("a").slots(100)).under(t, pool))
+			r.give(c.task)
+			r.holds("pool", coordinator.DimTotalTokens, 0, c.want)
+			r.holds("pool", coordinator.DimRequests, 0, 1)
+		})
+	}
+	r := ready(t, policyOf(worker("a").slots(100)).under(t, "pool: {limits: {total_tokens: {amount: 100000, per: day}, requests: {amount: 50, per: day}}}"))
+	for i := range 50 {
+		r.give(job(coordinator.TaskID(fmt.Sprint("t", i))))
+	}
+	r.holds("pool", coordinator.DimRequests, 0, 50)
+	// What was learnt of its type counts: after 20 that tell of 30 tokens the next one takes about that.
+	r = ready(t, policyOf(worker("a").slots(100)).under(t, pool))
+	for i := range 20 {
+		id := coordinator.TaskID(fmt.Sprint("t", i))
+		r.give(job(id))
+		r.tell(says("a", id).used(20, 10))
+	}
+	r.give(job("next"))
+	n, _ := r.quotas.ledger.Node(r.now, "pool")
+	for _, b := range n.Budgets {
+		if b.Dimension == coordinator.DimTotalTokens && (b.Reserved < 30 || b.Reserved > 40) {
+			t.Errorf("%d tokens are set aside, want 30 or a bucket more", b.Reserved)
+		}
+	}
+}
+
+// A group has what its agents have not used: a gateway's call for it, without an agent, has all $100 of the
+// month on its first day, although the agents share them by weight, and whatever is said of borrowing and
+// lending. What it has used of an agent's part that one has not any more.
+func TestCallOfAGroupHasWhatItsAgentsLeave(t *testing.T) {
+	const cost = coordinator.DimCost
+	for _, terms := range []string{"", ", borrowing: {rule: never}", ", borrowing: {limit: 0}", ", lending: {limit: 0}"} {
+		r := calls(t, "groups: [{id: team, limits: {cost_usd: {amount: 100, per: month}}"+terms+"}]\n"+
+			"agents: [{id: x, group_id: team, weight: 3}, {id: y, group_id: team}]\n")
+		dollars := func(id string, agent coordinator.AgentID, usd float64, want coordinator.CallState) coordinator.CallAnswer {
+			c := tokens(coordinator.CallConsume, id, 0, 0)
+			c.Agent, c.Group, c.Usage.CostUSD = agent, "team", usd
+			return r.state(c, want)
+		}
+		if a := dollars("1", "", 60, coordinator.CallGranted); a.Borrowed { // of x, which has $75
+			t.Errorf("%q: it is its own: %+v", terms, a)
+		}
+		dollars("2", "y", 25, coordinator.CallGranted) // its own
+		dollars("3", "x", 15, coordinator.CallGranted) // what is left to it
+		dollars("4", "", 0.5, coordinator.CallRefused) // nothing is
+		dollars("5", "", 100.5, coordinator.CallNever) // and so much never is
+		r.holds("pool/team", cost, 100_000_000, 0)
+	}
+}
