@@ -81,7 +81,7 @@ var processCells = []cell{
 		r.resumes()
 	}},
 
-	// The broker decides after three missed heartbeats of 10 s that a silent client is
+	// The broker decides after three missed heartbeats of 5 s that a silent client is
 	// dead; what the process does when it wakes up belongs to a session that is over.
 	{name: "SIGSTOP 60 s, SIGCONT", holds: always, play: func(r *rig) {
 		r.underLoad(func(c *process) {
@@ -108,9 +108,9 @@ var processCells = []cell{
 				second.read("/readyz", &ready)
 				return ready.Ready, ready.State
 			})
-			// Three heartbeats of 10 s, in RabbitMQ's way of counting, and 2 s.
-			if took := time.Since(stopped); took > 32*time.Second {
-				r.t.Errorf("the take-over took %v, want at most 32 s", took)
+			// Three heartbeats of 5 s, in RabbitMQ's way of counting, and 2 s.
+			if took := time.Since(stopped); took > 17*time.Second {
+				r.t.Errorf("the take-over took %v, want at most 17 s", took)
 			} else {
 				r.say("taken over after %v", took.Round(100*time.Millisecond))
 			}
