@@ -81,6 +81,9 @@ func (d *doctor) judgeCoordinator(s *httpapi.Status, at time.Time) (found []diag
 		add(check, checkWarning, fmt.Sprintf("it works by version %s of %s, and what is read here is version %s", c.Version, c.Path, d.cfg.FileVersion()),
 			"have it read its files again (SIGHUP), or name the same here: --config, --quotas, ASSIGNMENT_STRATEGY")
 	}
+	if c := s.Health.Checks["config"]; s.Config.LastReloadOK && c.Status == httpapi.Degraded {
+		add(check, checkWarning, "its configuration is valid and probably not meant: "+c.Detail, "correct "+s.Config.Path+"; docs/operations.md#taskbusconfigdoubtful")
+	}
 	if a := s.Audit; a.Violations > 0 {
 		var codes []string
 		for _, v := range a.Found {
