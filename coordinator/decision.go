@@ -18,6 +18,7 @@ const (
 	LacksCapability                  // criterion 1 of COORDINATOR
 	ExcludedByTask                   // excluded_agents
 	AlreadyTried                     // it had this task before
+	NotPreferred                     // the task waits for its preferred agents alone, as yet
 	NotSeen                          // never reported
 	WentOffline                      // reported `offline`
 	WentStale                        // criterion 5: last heartbeat too old
@@ -44,6 +45,7 @@ var ineligibilities = [NumIneligibilities]struct{ code, phrase string }{
 	LacksCapability: {"lacks_capability", "lack a required capability"},
 	ExcludedByTask:  {"excluded", "excluded by the task"},
 	AlreadyTried:    {"already_tried", "had it before"},
+	NotPreferred:    {"not_preferred", "not among the preferred that it waits for"},
 	NotSeen:         {"never_seen", "never reported"},
 	WentOffline:     {"offline", "offline"},
 	WentStale:       {"stale", "silent for too long"},

@@ -57,6 +57,9 @@ type Task struct {
 	Required []string
 	// Preferred agents, if given, replace those of the routing entry.
 	Preferred []AgentID
+	// WidenAfter is for how long after AcceptedAt only the preferred agents may have it; zero: any may
+	// from the start, after those.
+	WidenAfter time.Duration
 	// Excluded agents never get this task. Sorted, without duplicates.
 	Excluded []AgentID
 	// Strategy asked for by the task; empty means the configured one.

@@ -178,7 +178,7 @@ func TestTaskAssignValue(t *testing.T) {
 	body := strings.Replace(assign(`"priority":3,"correlation_id":"trace_123","timeout_seconds":1.5`,
 		`"required_capabilities":["gpu","go","gpu"],"preferred_agents":["b","a"],"excluded_agents":["d","c"]`,
 		`"group":"research","deadline":"2030-01-01T01:00:00+02:00","strategy":"least_loaded"`,
-		`"estimated_usage":{"requests":2,"cost_usd":0.5,"model":"m"},"labels":{"team":"x"},"allow_borrowing":false`), "{}", payload, 1)
+		`"estimated_usage":{"requests":2,"cost_usd":0.5,"model":"m"},"labels":{"team":"x"},"allow_borrowing":false,"widen_after_seconds":2.5`), "{}", payload, 1)
 	m, refusal := newDecoder(t).DecodeTaskAssign([]byte(body))
 	if refusal != nil {
 		t.Fatal(refusal.Text)
@@ -194,7 +194,7 @@ func TestTaskAssignValue(t *testing.T) {
 		Deadline: time.Date(2029, 12, 31, 23, 0, 0, 0, time.UTC), // 01:00 − 2 h
 		Required: []string{"go", "gpu"},                          // sorted, once each
 		// Preferred agents keep the order of the producer.
-		Preferred: []coordinator.AgentID{"b", "a"}, Excluded: []coordinator.AgentID{"c", "d"},
+		Preferred: []coordinator.AgentID{"b", "a"}, WidenAfter: 2500 * time.Millisecond, Excluded: []coordinator.AgentID{"c", "d"},
 		Strategy: "least_loaded", Group: "research", Labels: map[string]string{"team": "x"},
 		EstimatedUsage: &coordinator.Usage{Requests: 2, CostUSD: 0.5, Model: "m"}, NoBorrowing: true,
 		ReplyTo: "replies", TraceParent: "00-a-b-01", TraceState: "k=v", AcceptedAt: now, ContentHash: 7,

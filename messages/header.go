@@ -53,6 +53,9 @@ func appendTaskOptions(dst []byte, t *coordinator.Task) []byte {
 	}
 	dst = appendList(dst, "required_capabilities", t.Required)
 	dst = appendList(dst, "preferred_agents", t.Preferred)
+	if t.WidenAfter > 0 {
+		dst = appendSeconds(dst, "widen_after_seconds", t.WidenAfter)
+	}
 	dst = appendList(dst, "excluded_agents", t.Excluded)
 	dst = appendOptional(dst, "group", t.Group)
 	dst = appendOptional(dst, "strategy", t.Strategy)

@@ -35,6 +35,7 @@ func TestHeadersSayOnlyWhatTheBodyDoesNot(t *testing.T) {
 	plain.Timeout, plain.Deadline = 0, at
 	rich := sampleTask()
 	rich.Required, rich.Preferred, rich.Excluded = []string{"go"}, []coordinator.AgentID{"b", "a"}, []coordinator.AgentID{"c"}
+	rich.WidenAfter = 2500 * time.Millisecond
 	rich.Group, rich.Strategy, rich.ReplyTo, rich.Labels = "g", "least_loaded", "replies", map[string]string{"b": "2", "a": "1"}
 	rich.EstimatedUsage = &coordinator.Usage{Requests: 2, CostUSD: 1e-301} // next to nothing
 	rich.NoBorrowing = true
@@ -46,7 +47,7 @@ func TestHeadersSayOnlyWhatTheBodyDoesNot(t *testing.T) {
 	}{
 		{"plain, with a deadline", always + `}`, plain},
 		{"a timeout of its own", always + `,"timeout_seconds":300}`, own},
-		{"everything", always + `,"timeout_seconds":300,"required_capabilities":["go"],"preferred_agents":["b","a"],"excluded_agents":["c"],` +
+		{"everything", always + `,"timeout_seconds":300,"required_capabilities":["go"],"preferred_agents":["b","a"],"widen_after_seconds":2.5,"excluded_agents":["c"],` +
 			`"group":"g","strategy":"least_loaded","estimated_usage":{"requests":2},"allow_borrowing":false,"labels":{"a":"1","b":"2"},"reply_to":"replies"}`, rich},
 	} {
 		if got := EncodeTaskHeader(c.task); got != c.want {

@@ -25,7 +25,9 @@ type TaskAssign struct {
 	TimeoutSeconds       float64               `json:"timeout_seconds,omitempty"`
 	RequiredCapabilities []string              `json:"required_capabilities,omitempty"`
 	PreferredAgents      []coordinator.AgentID `json:"preferred_agents,omitempty"`
-	ExcludedAgents       []coordinator.AgentID `json:"excluded_agents,omitempty"`
+	// WidenAfterSeconds is more than 0 and at most 604,800; 0 when not given.
+	WidenAfterSeconds float64               `json:"widen_after_seconds,omitempty"`
+	ExcludedAgents    []coordinator.AgentID `json:"excluded_agents,omitempty"`
 	Group                string                `json:"group,omitempty"`
 	// Deadline is zero when not given.
 	Deadline       time.Time       `json:"deadline,omitzero"`
@@ -132,6 +134,9 @@ func (s *scanner) taskField(m *TaskAssign, key text, known []string) (ok bool) {
 		m.RequiredCapabilities, ok = fastList[string](s, maxRequired, validName)
 	case "preferred_agents":
 		m.PreferredAgents, ok = fastList[coordinator.AgentID](s, maxAgentIDs, anyID)
+	case "widen_after_seconds":
+		m.WidenAfterSeconds, ok = s.decimal(maxTimeout)
+		ok = ok && m.WidenAfterSeconds > 0
 	case "excluded_agents":
 		m.ExcludedAgents, ok = fastList[coordinator.AgentID](s, maxAgentIDs, anyID)
 	case "group":
@@ -195,6 +200,7 @@ func taskOptions(e *envelope) *TaskAssign {
 		TimeoutSeconds:       number(e, "timeout_seconds"),
 		RequiredCapabilities: list[string](e, "required_capabilities"),
 		PreferredAgents:      list[coordinator.AgentID](e, "preferred_agents"),
+		WidenAfterSeconds:    number(e, "widen_after_seconds"),
 		ExcludedAgents:       list[coordinator.AgentID](e, "excluded_agents"),
 		Group:                field[string](e, "group"),
 		Strategy:             field[string](e, "strategy"),
@@ -257,6 +263,7 @@ func (m *TaskAssign) Task(a Arrival) *coordinator.Task {
 		Deadline:       m.Deadline,
 		Required:       sortedUnique(m.RequiredCapabilities),
 		Preferred:      m.PreferredAgents,
+		WidenAfter:     timeout(m.WidenAfterSeconds),
 		Excluded:       sortedUnique(m.ExcludedAgents),
 		Strategy:       m.Strategy,
 		Group:          m.Group,

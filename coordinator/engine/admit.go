@@ -193,6 +193,9 @@ func (e *Engine) expired(now time.Time, t *openTask) {
 		e.leaseExpired(now, t)
 		return
 	}
+	if e.widenNow(now, t) { // rather than fail
+		return
+	}
 	delayed := t.state == stateDelayed
 	if !delayed && e.awaits(now, t) {
 		t.until = e.awaitUntil(now, t)

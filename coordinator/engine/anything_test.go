@@ -258,7 +258,7 @@ func (x *anything) task() {
 		Required: someOf(x.t, "required", capabilities, 2), Excluded: someOf(x.t, "excluded", agentIDs[:4], 1), Preferred: someOf(x.t, "preferred", agentIDs[:4], 2),
 		Strategy: rapid.SampledFrom([]string{"", "", "", strategy.ExpressionName, strategy.MarketName, "nothing"}).Draw(x.t, "strategy"),
 		Group:    rapid.SampledFrom([]string{"", "g1", "g2", "g3"}).Draw(x.t, "group"), NoBorrowing: x.n("borrows not at 0", 4) == 0,
-		Timeout: seconds(x.t, "timeout", 0, 0, 30, 604_800), ContentHash: uint64(x.n("content", 1)),
+		WidenAfter: seconds(x.t, "widens after", 0, 0, 1, 20, 604_800), Timeout: seconds(x.t, "timeout", 0, 0, 30, 604_800), ContentHash: uint64(x.n("content", 1)),
 		AcceptedAt: x.now.Add(-seconds(x.t, "accepted ago", 0, 0, 100)),
 	}
 	if x.n("deadline at 0", 3) == 0 {

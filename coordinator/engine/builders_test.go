@@ -85,6 +85,11 @@ func (b *taskBuilder) prefers(ids ...coordinator.AgentID) *taskBuilder {
 	return b
 }
 
+func (b *taskBuilder) accepted(at time.Time) *taskBuilder { b.AcceptedAt = at; return b }
+
+// widens has it wait for its preferred agents alone for so long.
+func (b *taskBuilder) widens(after time.Duration) *taskBuilder { b.WidenAfter = after; return b }
+
 // reportBuilder describes a heartbeat; without more it says "ready and idle".
 type reportBuilder struct {
 	coordinator.AgentReport

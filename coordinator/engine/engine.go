@@ -245,6 +245,8 @@ func (e *Engine) runDue(now time.Time) {
 			e.controlsDue()
 		case dutyDay:
 			e.dayDue(now)
+		case dutyWiden:
+			e.widenDue(now, t.task)
 		case dutyForget:
 			e.forgetJoined(now, t.agent)
 		case dutyJoin:

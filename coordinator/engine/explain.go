@@ -127,6 +127,8 @@ func (e *Engine) ineligibility(a *agent, t *openTask, missing map[string]int) co
 		return coordinator.ExcludedByTask
 	case contains(t.barred(), a.spec.ID):
 		return coordinator.AlreadyTried
+	case t.narrow() && !contains(t.needs.class.only, a.spec.ID):
+		return coordinator.NotPreferred
 	}
 	why := f.eligibility(a)
 	switch vacant := f.vacant.has(a.number); {
@@ -147,7 +149,7 @@ func (e *Engine) ineligibility(a *agent, t *openTask, missing map[string]int) co
 // will have a slot sooner. One that cannot have the task at all is never "near".
 func nearer(a, b *coordinator.Refusal) bool {
 	switch a.Why {
-	case coordinator.LacksCapability, coordinator.ExcludedByTask, coordinator.AlreadyTried:
+	case coordinator.LacksCapability, coordinator.ExcludedByTask, coordinator.AlreadyTried, coordinator.NotPreferred:
 		return false
 	}
 	if a.Why != b.Why {

@@ -104,7 +104,7 @@ func checkIndexes(t failer, e *Engine) {
 				t.Fatalf("%s waits, but is not in its class", o.task.ID)
 			}
 			for i, a := range f.agents {
-				if c.feasible.has(i) != feasible(a, o) {
+				if c.feasible.has(i) != (feasible(a, o) && (len(c.only) == 0 || slices.Contains(c.only, a.spec.ID))) {
 					t.Fatalf("%s and %s: feasible %v", o.task.ID, a.spec.ID, c.feasible.has(i))
 				}
 			}

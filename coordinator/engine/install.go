@@ -68,6 +68,7 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 		e.pending.count[t.task.Priority]--
 		e.timers.cancel(&t.expire)
 		e.timers.cancel(&t.retry)
+		e.forgetWish(t)
 	}
 	for _, t := range e.held { // one that is delayed or on its way may have to wait yet
 		t.rank = rankOf(t.task, p.Settings)

@@ -58,10 +58,15 @@ func (e *Engine) resolve(t *openTask) (coordinator.Reason, string) {
 	}
 	pool := e.poolOf(t)
 	stays := task.NoBorrowing && e.quotas.ledger.Installed()
-	if len(task.Required)+len(task.Excluded)+len(t.barred()) > 0 || t.asks() != (needs.strategy.Market != nil) || pool != "" || stays {
+	only := e.only(t)
+	if len(task.Required)+len(task.Excluded)+len(t.barred())+len(only) > 0 || t.asks() != (needs.strategy.Market != nil) || pool != "" || stays {
 		t.needs.required = coordinator.MergeSorted(needs.required, task.Required)
 		barred := coordinator.MergeSorted(task.Excluded, coordinator.SortedUnique(slices.Clone(t.barred())))
-		t.needs.class = e.class(kin{required: t.needs.required, barred: barred, pool: pool, asks: t.asks(), stays: stays}, !t.supposed)
+		of := kin{required: t.needs.required, barred: barred, only: only, pool: pool, asks: t.asks(), stays: stays}
+		if t.needs.class = e.class(of, !t.supposed); len(only) > 0 && t.needs.class.nobody { // none of them can ever have it
+			of.only = nil
+			t.needs.class = e.class(of, !t.supposed)
+		}
 	}
 	return coordinator.ReasonNone, ""
 }

@@ -17,8 +17,10 @@ type class struct {
 	key      string
 	required []string
 	barred   []coordinator.AgentID
+	only     []coordinator.AgentID // none: any agent may have its tasks
 	feasible bitset
 	able     int // how many are in feasible
+	passed   int // how many are not, only because they are not among those of only
 	// usable are those of feasible that are not ejected from a required capability.
 	usable  bitset
 	nobody  bool // feasible is empty: no agent of this fleet
@@ -130,6 +132,18 @@ func (e *Engine) class(of kin, keep bool) *class {
 	}
 	c := &class{key: key, required: required, barred: of.barred, feasible: f.capable(required, of.barred), active: -1}
 	c.able = c.feasible.common(c.feasible)
+	if c.only = of.only; len(c.only) > 0 {
+		among := f.set(c.only)
+		for i := range c.feasible {
+			if among == nil {
+				c.feasible[i] = 0
+			} else {
+				c.feasible[i] &= among[i]
+			}
+		}
+		left := c.feasible.common(c.feasible)
+		c.able, c.passed = left, c.able-left
+	}
 	c.nobody = c.able == 0
 	c.usable = e.usable(c.feasible, required)
 	c.waiting = fairshare.NewBacklog(p.shares, before, func(t *openTask, i int) { t.index = i })
@@ -151,6 +165,8 @@ func before(a, b *openTask) bool {
 type kin struct {
 	required []string
 	barred   []coordinator.AgentID
+	// only these may have them as yet; none: any agent may.
+	only []coordinator.AgentID
 	// pool of LLM quota that they are charged to; empty where it makes no difference.
 	pool string
 	// stays: they may not borrow quota, so that others of their group do not wait with them.
@@ -162,7 +178,7 @@ type kin struct {
 
 // key is unambiguous because neither capabilities nor ids contain the separators.
 func (k kin) key() string {
-	if len(k.barred) == 0 && len(k.required) == 1 && !k.asks && !k.stays && k.pool == "" {
+	if len(k.barred)+len(k.only) == 0 && len(k.required) == 1 && !k.asks && !k.stays && k.pool == "" {
 		return k.required[0]
 	}
 	var b strings.Builder
@@ -174,6 +190,10 @@ func (k kin) key() string {
 	}
 	for _, a := range k.barred {
 		b.WriteByte(1)
+		b.WriteString(string(a))
+	}
+	for _, a := range k.only {
+		b.WriteByte(5)
 		b.WriteString(string(a))
 	}
 	if k.asks {

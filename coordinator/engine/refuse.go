@@ -18,7 +18,7 @@ func (f *fleet) refuse(d *decisionWithRoom, t *openTask, free bitset, allowed in
 		f.countRefused(&d.Refused, t, free, c.able-allowed)
 	}
 	d.WithoutQuota = allowed - d.Eligible
-	d.Refused[coordinator.LacksCapability] = len(f.agents) - c.able
+	d.Refused[coordinator.LacksCapability], d.Refused[coordinator.NotPreferred] = len(f.agents)-c.able-c.passed, c.passed
 	for _, id := range c.barred {
 		if a := f.byID[id]; a != nil && f.has(a, c.required) {
 			d.Refused[coordinator.LacksCapability]--
@@ -112,6 +112,8 @@ func (f *fleet) whyOut(t *openTask, i int) coordinator.Ineligibility {
 	case c.feasible.has(i):
 	case contains(c.barred, id) && f.has(f.agents[i], c.required):
 		return barredBy(t, id)
+	case len(c.only) > 0 && f.has(f.agents[i], c.required):
+		return coordinator.NotPreferred
 	default:
 		return coordinator.LacksCapability
 	}

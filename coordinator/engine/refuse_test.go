@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -71,7 +72,9 @@ func TestRefusedAsAFullPass(t *testing.T) {
 		some := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) coordinator.AgentID { return rapid.SampledFrom(crew).Draw(rt, "some").ID }), 0, 3)
 		for i := range 4 {
 			b := job(numbered(i)).kind(rapid.SampledFrom([]string{"any", "go", "both"}).Draw(rt, "type")).
-				not(coordinator.SortedUnique(slices.Clone(some.Draw(rt, "excluded")))...).prefers(some.Draw(rt, "preferred")...)
+				not(coordinator.SortedUnique(slices.Clone(some.Draw(rt, "excluded")))...).prefers(some.Draw(rt, "preferred")...).
+				widens(rapid.SampledFrom([]time.Duration{0, 0, time.Minute}).Draw(rt, "widens after"))
+			b.AcceptedAt = r.now
 			o := &openTask{task: &b.Task, supposed: true, attempt: 1, tried: some.Draw(rt, "tried")}
 			if reason, text := r.resolve(o); reason != coordinator.ReasonNone {
 				rt.Fatal(text)

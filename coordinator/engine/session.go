@@ -121,6 +121,7 @@ func (e *Engine) giveUp() {
 		if t.state != stateDispatching && t.state != stateMoving {
 			e.timers.cancel(&t.expire)
 			e.timers.cancel(&t.retry)
+			e.forgetWish(t)
 			e.forget(t)
 		}
 	}

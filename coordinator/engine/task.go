@@ -87,6 +87,8 @@ type openTask struct {
 	// until is how long it may be pending, fixed when it first has to wait.
 	until         time.Time
 	expire, retry timer // expire: also the deadline of a lease; retry: also the end of gathering
+	widen         *timer // when any agent may have it; nil: it has not waited for preferred agents alone
+	widened       bool   // any may have it, before that time
 }
 
 // Waits of the engine that no configuration sets.
@@ -304,6 +306,7 @@ func (e *Engine) wait(now time.Time, t *openTask) {
 	e.overtakes(t)
 	e.wanted(t.needs.class)
 	e.timers.schedule(&t.expire, t.until)
+	e.watchWish(t)
 	e.joinLine(now, t)
 	if t.alone {
 		e.isolated.add(t)
@@ -312,6 +315,7 @@ func (e *Engine) wait(now time.Time, t *openTask) {
 
 // leavePending ends a task's waiting or delay.
 func (e *Engine) leavePending(t *openTask) {
+	e.forgetWish(t)
 	switch t.state {
 	case stateBidding:
 		l := t.sale.lot

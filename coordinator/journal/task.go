@@ -21,6 +21,7 @@ const (
 	taskNoBorrowing // a flag
 	taskAlternatives
 	taskNoTokens // a flag
+	taskWidenAfter
 )
 
 // task writes or reads all of a task.
@@ -41,7 +42,8 @@ func (c *coder) task(t *coordinator.Task) {
 		on(t.Description != "", taskDescription) |
 		on(t.NoBorrowing, taskNoBorrowing) |
 		on(len(t.Alternatives) > 0, taskAlternatives) |
-		on(t.NoTokens, taskNoTokens))
+		on(t.NoTokens, taskNoTokens) |
+		on(t.WidenAfter != 0, taskWidenAfter))
 	text(c, &t.ID)
 	name(c, &t.Type)
 	member(c, &t.Priority, int(coordinator.PriorityCritical)+1)
@@ -96,6 +98,9 @@ func (c *coder) task(t *coordinator.Task) {
 		list(c, &t.Alternatives, 2, service)
 	}
 	c.flag(&t.NoTokens, m&taskNoTokens != 0)
+	if m&taskWidenAfter != 0 {
+		integer(c, &t.WidenAfter)
+	}
 }
 
 // taskPart is a task within a record. Without one it is the empty task.
