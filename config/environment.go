@@ -49,6 +49,7 @@ type LogFormat string
 
 // The formats.
 const (
+	LogAuto    LogFormat = "" // console where the log goes to a terminal, else json
 	LogJSON    LogFormat = "json"
 	LogConsole LogFormat = "console" // for people at a terminal
 )
@@ -63,7 +64,7 @@ type Environment struct {
 	Port int
 	// LogLevel is LOG_LEVEL (any case; WARNING is WARN); info if not set.
 	LogLevel LogLevel
-	// LogFormat is LOG_FORMAT (any case); json if not set.
+	// LogFormat is LOG_FORMAT (any case); LogAuto if not set.
 	LogFormat LogFormat
 	// Strategy is ASSIGNMENT_STRATEGY, the name of a strategy that exists; empty
 	// if not set. Whether agents.yaml enables it is for [Load] to say.
@@ -89,7 +90,6 @@ func ReadEnvironment(getenv func(string) string) (Environment, error) {
 		RabbitMQURL: NewSecret("amqp://guest:guest@localhost:5672/"),
 		Port:        8551,
 		LogLevel:    LogInfo,
-		LogFormat:   LogJSON,
 	}
 	v := variableReader{getenv: getenv}
 	v.read(envURL, env.setURL)

@@ -21,7 +21,7 @@ func TestEnvironmentDefaults(t *testing.T) {
 	if got := env.RabbitMQURL.Reveal(); got != "amqp://guest:guest@localhost:5672/" {
 		t.Errorf("URL %s", got)
 	}
-	if env.Port != 8551 || env.LogLevel != LogInfo || env.LogFormat != LogJSON || env.Strategy != "" {
+	if env.Port != 8551 || env.LogLevel != LogInfo || env.LogFormat != LogAuto || env.Strategy != "" {
 		t.Errorf("got %+v", env)
 	}
 }

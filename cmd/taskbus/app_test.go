@@ -115,6 +115,8 @@ type fixedSource struct {
 	stats        httpapi.AgentStats
 	capabilities []httpapi.Capability
 	readiness    httpapi.Readiness // in Status
+	is           string            // state of Ready; empty: active
+	status       *httpapi.Status   // nil: some agents
 	away         bool              // there is no session with the broker
 	word         string            // of Health; empty: healthy
 	quotas       httpapi.Quotas
@@ -131,13 +133,18 @@ func (s fixedSource) Health(context.Context) httpapi.Health {
 		"assignments": {Status: httpapi.Healthy, Detail: "last minute: 40 assigned, 0 failed; oldest waits 0s"},
 	}}
 }
-func (fixedSource) Ready(context.Context) httpapi.Readiness {
-	return httpapi.Readiness{Ready: true, State: "active"}
+func (s fixedSource) Ready(context.Context) httpapi.Readiness {
+	state := cmp.Or(s.is, "active")
+	return httpapi.Readiness{Ready: state == "active", State: state}
 }
 func (s fixedSource) Status(context.Context) (httpapi.Status, error) {
+	if s.status != nil {
+		return *s.status, nil
+	}
 	return httpapi.Status{Readiness: s.readiness, Broker: httpapi.Broker{Connected: !s.away}, Agents: []httpapi.Agent{
-		{ID: "gpu-1", State: "online", Status: "ready", Load: 0.25, InFlight: 1, Leased: 1, Slots: 4, MaxConcurrent: 4, Rank: 1, Assigned: 1200, LastHeartbeat: noon.Add(-3 * time.Second), Eligible: true},
-		{ID: "reviewer-1", State: "online", Status: "busy", Load: 1, InFlight: 3, Leased: 3, Slots: 3, MaxConcurrent: 3, Rank: 2, Assigned: 7, LastHeartbeat: noon.Add(-500 * time.Millisecond), WhyNot: "full"},
+		{ID: "gpu-1", State: "online", Status: "ready", Load: 0.25, InFlight: 1, Leased: 1, Slots: 4, MaxConcurrent: 4, Rank: 1, Assigned: 1200, LastHeartbeat: noon.Add(-3 * time.Second), Eligible: true,
+			Ejected: []httpapi.Ejection{{Capability: "cuda"}, {Capability: "gpu", Until: noon.Add(100 * time.Second)}}, Recent: httpapi.AgentResults{Succeeded: 9, Failed: 1}},
+		{ID: "reviewer-1", State: "online", Status: "busy", Load: 1, InFlight: 3, Leased: 3, Slots: 3, MaxConcurrent: 3, Rank: 2, Assigned: 7, LastHeartbeat: noon.Add(-500 * time.Millisecond), WhyNot: "full", Recent: httpapi.AgentResults{Succeeded: 2, Failed: 3, Overdue: 1}},
 		{ID: "researcher-1", State: "stale", Status: "ready", Load: 0, Slots: 3, MaxConcurrent: 3, Rank: 3, LastHeartbeat: noon.Add(-10 * time.Minute), WhyNot: "stale"},
 		{ID: "archivist-1", State: "never_seen", Status: "unknown", Slots: 1, MaxConcurrent: 1, Rank: 5, WhyNot: "never_seen", Cordoned: true},
 		{ID: "worker-17", State: "online", Status: "ready", Load: 0.5, InFlight: 2, Slots: 3, MaxConcurrent: 4, Rank: 3, Assigned: 40, LastHeartbeat: noon, Leased: 2, WhyNot: "cordoned", Cordoned: true, Draining: true, Discovered: true},

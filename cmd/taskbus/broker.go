@@ -39,6 +39,22 @@ func brokerAddress(secret config.Secret) string {
 	return cmp.Or(amqpbus.Address(secret.Reveal()), "the broker")
 }
 
+// brokerUnset reports whether the environment names no broker, so that the one of this machine is meant.
+func (a *app) brokerUnset() bool {
+	return a.getenv("RABBITMQ_URL") == "" && a.getenv("RABBITMQ_URL_FILE") == ""
+}
+
+// setBroker says what to set where it names none.
+const setBroker = "RABBITMQ_URL is not set; set it to amqp://user:password@host:5672/vhost, or RABBITMQ_URL_FILE to a file that holds that"
+
+// brokerAdvice is what to look at when the broker cannot be reached.
+func (a *app) brokerAdvice() string {
+	if a.brokerUnset() {
+		return setBroker + ", or start a broker there"
+	}
+	return "check RABBITMQ_URL and that the broker runs"
+}
+
 // virtualHost is the broker's virtual host as rabbitmqctl wants it.
 func virtualHost(secret config.Secret) string {
 	u, err := url.Parse(secret.Reveal())

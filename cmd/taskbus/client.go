@@ -31,37 +31,48 @@ const (
 
 // client asks a running coordinator over HTTP.
 type client struct {
-	base string
-	http *http.Client
+	// base is the coordinator that is asked; of several, bases, it is the first until the one that leads
+	// has been sought.
+	base   string
+	bases  []string
+	sought bool
+	http   *http.Client
 	// token of the client of those who change something; empty for all others.
 	token config.Secret
 }
 
 // urlFlag adds --url to a command that asks the coordinator.
 func urlFlag(c *cobra.Command) *string {
-	return c.Flags().String("url", "", "where the coordinator answers (default $TASKBUS_HTTP_URL, else http://127.0.0.1:$COORDINATOR_PORT)")
+	return c.Flags().String("url", "", "where the coordinator answers; several, divided by commas: the one that leads is asked (default $TASKBUS_HTTP_URL, else http://127.0.0.1:$COORDINATOR_PORT)")
 }
 
-// newClient finds out where the coordinator is: the flag, TASKBUS_HTTP_URL, or
-// this machine.
+// newClient finds out where the coordinators are: the flag, TASKBUS_HTTP_URL, or this machine.
 func (a *app) newClient(flag string) (*client, error) {
-	base, by := flag, "--url"
-	if base == "" {
-		base, by = a.getenv("TASKBUS_HTTP_URL"), "TASKBUS_HTTP_URL"
+	list, by := flag, "--url"
+	if list == "" {
+		list, by = a.getenv("TASKBUS_HTTP_URL"), "TASKBUS_HTTP_URL"
 	}
-	if base == "" {
+	if list == "" {
 		port := a.getenv("COORDINATOR_PORT")
 		if port == "" {
 			port = "8551"
 		}
-		base, by = "http://127.0.0.1:"+port, "COORDINATOR_PORT"
+		list, by = "http://127.0.0.1:"+port, "COORDINATOR_PORT"
 	}
-	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-		// Not quoted: somebody may have put a password into it.
-		return nil, usageError("%s is not the URL of a coordinator; write http://host:8551, without user and password", by)
+	c := &client{http: &http.Client{Timeout: clientTimeout}}
+	for base := range strings.SplitSeq(list, ",") {
+		base = strings.TrimSpace(base)
+		u, err := url.Parse(base)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+			// Not quoted: it may hold a password.
+			return nil, usageError("%s is not the URL of a coordinator; write http://host:8551, or several of them divided by commas, without user and password", by)
+		}
+		if base = strings.TrimRight(base, "/"); !slices.Contains(c.bases, base) {
+			c.bases = append(c.bases, base)
+		}
 	}
-	c := &client{base: strings.TrimRight(base, "/"), http: &http.Client{Timeout: clientTimeout}}
+	c.base = c.bases[0]
+	var err error
 	if c.http.Transport, err = a.trusting(); err != nil {
 		return nil, err
 	}
@@ -111,9 +122,9 @@ func (a *app) newAdminClient(flag string) (*client, error) {
 // status matters. What the coordinator itself says against the question becomes
 // the error, unless it comes with one of the further statuses that are an answer.
 func (c *client) get(ctx context.Context, path string, v any, further ...int) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
+	request, err := c.request(ctx, http.MethodGet, path, nil)
 	if err != nil {
-		return fmt.Errorf("%s: %w", c.asking(), err)
+		return err
 	}
 	c.authorise(request)
 	return c.do(request, v, further...)
@@ -125,9 +136,9 @@ func (c *client) change(ctx context.Context, method, path string, body, v any) e
 	if err != nil {
 		return fmt.Errorf("encode the request: %w", err)
 	}
-	request, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(text))
+	request, err := c.request(ctx, method, path, bytes.NewReader(text))
 	if err != nil {
-		return fmt.Errorf("%s: %w", c.asking(), err)
+		return err
 	}
 	request.Header.Set("Content-Type", "application/json")
 	c.authorise(request)
@@ -139,6 +150,16 @@ func (c *client) authorise(request *http.Request) {
 	if token := c.token.Reveal(); token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
+}
+
+// request makes one for the coordinator that leads, as far as that is known.
+func (c *client) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
+	c.seek(ctx)
+	request, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.asking(), err)
+	}
+	return request, nil
 }
 
 func (c *client) asking() string { return "ask the coordinator at " + c.base }
@@ -224,9 +245,9 @@ func (c *client) explain(ctx context.Context, id string) (httpapi.TaskExplanatio
 // whatIf asks how a task would be decided. The body goes as it is.
 func (c *client) whatIf(ctx context.Context, body []byte) (httpapi.Prospect, error) {
 	var answer httpapi.Prospect
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/whatif", bytes.NewReader(body))
+	request, err := c.request(ctx, http.MethodPost, "/whatif", bytes.NewReader(body))
 	if err != nil {
-		return answer, fmt.Errorf("%s: %w", c.asking(), err)
+		return answer, err
 	}
 	request.Header.Set("Content-Type", "application/json")
 	err = c.do(request, &answer)

@@ -46,7 +46,7 @@ func (a *app) withJournal(ctx context.Context, f func(context.Context, *journalS
 	where := brokerAddress(env.RabbitMQURL)
 	session, err := a.openQuietBus(env).Open(ctx, bus.SessionSpec{Name: sessionName("journal"), Topology: bus.Topology{Mode: bus.Off}})
 	if err != nil {
-		return fmt.Errorf("connect to %s: %w; check RABBITMQ_URL and that the broker runs", where, err)
+		return fmt.Errorf("connect to %s: %w; %s", where, err, a.brokerAdvice())
 	}
 	defer func() {
 		cancel() // nothing was published: there is nothing to wait for

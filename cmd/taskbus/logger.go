@@ -34,6 +34,19 @@ func stamp(e *zerolog.Event, _ zerolog.Level, _ string) {
 	e.Bytes(zerolog.TimestampFieldName, time.Now().UTC().AppendFormat(space[:0], logTime))
 }
 
+// logFormat is the format of a log that goes to w, where the environment says none: a terminal has a
+// reader, anything else a program.
+func logFormat(given config.LogFormat, w io.Writer) config.LogFormat {
+	switch {
+	case given != config.LogAuto:
+		return given
+	case terminal(w):
+		return config.LogConsole
+	default:
+		return config.LogJSON
+	}
+}
+
 func logLevel(level config.LogLevel) zerolog.Level {
 	switch level {
 	case config.LogDebug:

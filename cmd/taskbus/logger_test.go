@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -239,5 +241,35 @@ func BenchmarkLogger(b *testing.B) {
 	}
 	if err := buffer.Close(); err != nil {
 		b.Fatal(err)
+	}
+}
+
+// A terminal gets lines for people, anything else JSON; LOG_FORMAT has the last word. (/dev/null is a
+// character device, as a terminal is.)
+func TestLogFormatByWhereItGoes(t *testing.T) {
+	device, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer device.Close()
+	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for _, c := range []struct {
+		given config.LogFormat
+		to    io.Writer
+		want  config.LogFormat
+	}{
+		{config.LogAuto, device, config.LogConsole},
+		{config.LogAuto, file, config.LogJSON},
+		{config.LogAuto, io.Discard, config.LogJSON},
+		{config.LogJSON, device, config.LogJSON},
+		{config.LogConsole, file, config.LogConsole},
+	} {
+		if got := logFormat(c.given, c.to); got != c.want {
+			t.Errorf("%q to %T: %q, want %q", c.given, c.to, got, c.want)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,15 +46,11 @@ no secret of its own, and ends in order by SIGTERM, when it has told what was us
 		if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 			return usageError("--listen must be a loopback address such as 127.0.0.1:8553: tokens come in the clear")
 		}
-		var all []string
-		client := new(http.Client)
-		for one := range strings.SplitSeq(cmp.Or(*urls, a.getenv("TASKBUS_HTTP_URL")), ",") {
-			asking, err := a.newClient(strings.TrimSpace(one))
-			if err != nil {
-				return err
-			}
-			all, client.Transport = append(all, asking.base), asking.http.Transport
+		asking, err := a.newClient(*urls)
+		if err != nil {
+			return err
 		}
+		all, client := asking.bases, &http.Client{Transport: asking.http.Transport}
 		// A coordinator does not redirect; the tokens go to coordinators alone.
 		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		cache, err := callcache.New(callcache.Options{

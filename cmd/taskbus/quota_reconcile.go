@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -108,9 +107,9 @@ func inOneLine(pairs []string) string {
 }
 
 func (a *app) reconcile(ctx context.Context, client *client, query url.Values, body []byte) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, client.base+"/v1/quota/reconcile?"+query.Encode(), bytes.NewReader(body))
+	request, err := client.request(ctx, http.MethodPost, "/v1/quota/reconcile?"+query.Encode(), bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("%s: %w", client.asking(), err)
+		return err
 	}
 	request.Header.Set("Content-Type", "text/csv")
 	var r httpapi.Reconciled

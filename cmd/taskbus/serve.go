@@ -29,7 +29,8 @@ func (a *app) serveCommand() *cobra.Command {
 It reads agents.yaml, and quotas.yaml if there is one beside it (or where --quotas
 or TASKBUS_QUOTAS says), connects to RabbitMQ (and goes on trying while the broker is
 away), assigns tasks, and answers HTTP: /health, /readyz, /status, /metrics and
-more (/ lists them). Logs go to standard error, one line each.
+more (/ lists them). Logs go to standard error, one line each: for people where that is
+a terminal, else JSON (LOG_FORMAT=console or json says which).
 
 Signals:
   SIGTERM, SIGINT  take no more tasks, settle those in flight, exit with 0; this
@@ -69,7 +70,7 @@ journal is damaged or of a newer version), 78
 when agents.yaml, quotas.yaml or the environment is wrong.`,
 		Example: `  taskbus serve
   taskbus serve --config /etc/taskbus/agents.yaml --http 0.0.0.0:8551
-  LOG_LEVEL=debug LOG_FORMAT=console taskbus serve`,
+  LOG_LEVEL=debug LOG_FORMAT=json taskbus serve`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.serve(c.Context(), flags) },
 	}
@@ -108,7 +109,7 @@ func (a *app) serve(ctx context.Context, flags serveFlags) (err error) {
 	if err != nil {
 		return configError(err)
 	}
-	logger, buffer := newLogger(env.LogLevel, env.LogFormat, colourful(a.err, a.getenv), a.err)
+	logger, buffer := newLogger(env.LogLevel, logFormat(env.LogFormat, a.err), colourful(a.err, a.getenv), a.err)
 	defer func() {
 		// Whatever happens, no line is left behind.
 		if closeErr := buffer.Close(); err == nil && closeErr != nil {
@@ -142,6 +143,9 @@ func (a *app) serve(ctx context.Context, flags serveFlags) (err error) {
 		Str("broker", brokerAddress(env.RabbitMQURL)).Str("http", gateways.scheme()+listener.Addr().String()).Str("rls", gateways.address()).
 		Bool("http_changes", env.AdminToken.Reveal() != "").Bool("http_reports", agentSecret.Reveal() != "").Bool("http_gateways", gateways.token.Reveal() != "" || len(gateways.names) > 0).
 		Msg("taskbus is starting")
+	if a.brokerUnset() {
+		logger.Warn().Str("broker", brokerAddress(env.RabbitMQURL)).Msg(setBroker + "; until then the broker of this machine is used, as guest")
+	}
 	return i.run(ctx, signals)
 }
 

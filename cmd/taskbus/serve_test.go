@@ -295,3 +295,18 @@ func TestHTTPAddress(t *testing.T) {
 		}
 	}
 }
+
+// Without a broker's URL the log says so and what to set; with one it does not.
+func TestServeSaysThatNoBrokerIsNamed(t *testing.T) {
+	for url, want := range map[string]bool{"": true, "amqp://broker.example:5672/": false} {
+		r := newRig()
+		r.env["RABBITMQ_URL"] = url
+		s := startServe(t, r)
+		s.until(t, "ready", func() bool { return s.get(t, "/readyz", nil) == http.StatusOK })
+		s.signals <- syscall.SIGTERM
+		<-s.exit
+		if got := strings.Contains(s.err.String(), "RABBITMQ_URL is not set; set it to amqp://user:password@host:5672/vhost"); got != want {
+			t.Errorf("with %q the log says that it is not set: %v, want %v:\n%s", url, got, want, s.err.String())
+		}
+	}
+}

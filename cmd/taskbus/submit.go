@@ -142,7 +142,7 @@ func (a *app) publish(ctx context.Context, job *submission, input io.Reader) err
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("connect to %s: %w; check RABBITMQ_URL and that the broker runs", where, err)
+		return fmt.Errorf("connect to %s: %w; %s", where, err, a.brokerAdvice())
 	}
 	job.where, job.session = where, session
 	err = job.watched(ctx, input)

@@ -148,7 +148,7 @@ func TestSubmitWithoutBroker(t *testing.T) {
 	r := newRig()
 	r.broker.SetOpenError(errors.New("connection refused"))
 	r.in = strings.NewReader(task("a"))
-	if code := r.run(t, "submit", "-"); code != exitFailed || !strings.Contains(r.err.String(), "check RABBITMQ_URL") {
+	if code := r.run(t, "submit", "-"); code != exitFailed || !strings.Contains(r.err.String(), "RABBITMQ_URL is not set; set it to") {
 		t.Errorf("exit code %d, stderr %s", code, r.err.String())
 	}
 }
