@@ -11,6 +11,9 @@ type Snapshot struct {
 	// PendingReasons counts them by the reason they would fail with now; where
 	// very many different things are asked for, the rest stands under ReasonNone.
 	PendingReasons map[Reason]int
+	// Waits are the kinds of tasks that wait for an agent, those with most tasks first, at most
+	// MaxWaits; those that wait for quota are not among them.
+	Waits []WaitSnapshot
 	// Delayed tasks came back and wait to be tried again; they are among Pending.
 	Delayed int
 	// Gathering tasks wait for others to share a batch with; they are among Pending.
@@ -35,6 +38,21 @@ type Snapshot struct {
 	Remembered int
 	// InGrace: agents that have not reported yet are still being waited for.
 	InGrace bool
+}
+
+// MaxWaits is how many kinds of waiting tasks a snapshot tells of.
+const MaxWaits = 8
+
+// WaitSnapshot is what keeps tasks waiting that the same agents could take.
+type WaitSnapshot struct {
+	// Required capabilities of these tasks.
+	Required []string
+	// Tasks that wait, and the age of the one that was accepted first.
+	Tasks  int
+	Oldest time.Duration
+	// Reason and Text are what they would fail with now.
+	Reason Reason
+	Text   string
 }
 
 // LaneSnapshot is one lane as the engine sees it.
@@ -79,8 +97,10 @@ type AgentSnapshot struct {
 	Capacity CapacitySnapshot
 	Bidding  CalibrationSnapshot
 	// EjectedFrom are the capabilities for which it gets no work because it failed
-	// too often with them, sorted.
-	EjectedFrom []string
+	// too often with them, sorted; the name "" stands for tasks that require none. EjectedUntil is, for
+	// each, when it is tried again; zero: it is being tried.
+	EjectedFrom  []string
+	EjectedUntil []time.Time
 }
 
 // CalibrationSnapshot is what outcomes have taught of an agent's bids (see

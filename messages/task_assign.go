@@ -28,7 +28,7 @@ type TaskAssign struct {
 	// WidenAfterSeconds is more than 0 and at most 604,800; 0 when not given.
 	WidenAfterSeconds float64               `json:"widen_after_seconds,omitempty"`
 	ExcludedAgents    []coordinator.AgentID `json:"excluded_agents,omitempty"`
-	Group                string                `json:"group,omitempty"`
+	Group             string                `json:"group,omitempty"`
 	// Deadline is zero when not given.
 	Deadline       time.Time       `json:"deadline,omitzero"`
 	Strategy       string          `json:"strategy,omitempty"`

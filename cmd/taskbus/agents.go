@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,10 +24,16 @@ func (a *app) agentsCommand() *cobra.Command {
   SLOTS      tasks it has of tasks it may have
   LEASED     dispatches that are with it and not known to have ended
   ASSIGNED   tasks it was given, as far back as the journal knows
+  FAILED     of its tasks that ended in the last ten minutes, how many failed or
+             were not done in time
   HEARTBEAT  when it was last heard; of what a coordinator has read when it started,
              by the agent's own clock
   ELIGIBLE   yes, or what keeps it from getting a task now; cordoned, draining and
-             drained are an operator's doing (see the commands below)
+             drained are an operator's doing (see the commands below); "not gpu"
+             is one that is ejected from this capability, because it failed too often
+
+Below the table stand the agents that somebody should look at: ejected, until when;
+failing; with tasks that were not done in time.
 
 Whether an agent has the capabilities is a matter of each task: see explain.`,
 		Example: `  taskbus agents
@@ -63,9 +70,13 @@ Whether an agent has the capabilities is a matter of each task: see explain.`,
 }
 
 func printAgents(w io.Writer, agents []httpapi.Agent, now time.Time) error {
-	t := newTable("AGENT", "STATE", "STATUS", "LOAD", "SLOTS", "LEASED", "RANK", "ASSIGNED", "HEARTBEAT", "ELIGIBLE")
+	t := newTable("AGENT", "STATE", "STATUS", "LOAD", "SLOTS", "LEASED", "ASSIGNED", "FAILED", "HEARTBEAT", "ELIGIBLE")
 	online, used, slots, joined := 0, 0, 0, 0
+	var suspects []string
 	for _, g := range agents {
+		if text := suspicion(now, &g); text != "" {
+			suspects = append(suspects, text)
+		}
 		if g.Discovered {
 			joined++
 		}
@@ -74,7 +85,7 @@ func printAgents(w io.Writer, agents []httpapi.Agent, now time.Time) error {
 			used, slots = used+g.InFlight, slots+g.Slots
 		}
 		t.row(g.ID, g.State, g.Status, fmt.Sprintf("%.2f", g.Load), fmt.Sprintf("%d/%d", g.InFlight, g.Slots),
-			g.Leased, g.Rank, g.Assigned, ago(now, g.LastHeartbeat), availability(g))
+			g.Leased, g.Assigned, failedOf(g.Recent), ago(now, g.LastHeartbeat), availability(g))
 	}
 	if len(agents) > 0 {
 		if err := t.print(w); err != nil {
@@ -85,8 +96,58 @@ func printAgents(w io.Writer, agents []httpapi.Agent, now time.Time) error {
 	if joined > 0 {
 		fleet += fmt.Sprintf(" (%d joined by discovery)", joined)
 	}
-	_, err := fmt.Fprintf(w, "%s, %d online with %d of %s in use\n", fleet, online, used, count(slots, "slot"))
-	return err
+	p := &page{w: w}
+	p.line("%s, %d online with %d of %s in use", fleet, online, used, count(slots, "slot"))
+	for i, text := range suspects {
+		if i == maxSuspects {
+			p.line("… and %d more like that (-o json has all)", len(suspects)-i)
+			break
+		}
+		p.line("%s", text)
+	}
+	return p.err
+}
+
+// maxSuspects is how many agents are named below the table.
+const maxSuspects = 10
+
+// failedOf is how many of an agent's tasks failed of late; empty when none ended.
+func failedOf(r httpapi.AgentResults) string {
+	if r.Ended() == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d", r.Failed+r.Overdue, r.Ended())
+}
+
+// suspicion says what is wrong with an agent's work; empty: nothing is known to be.
+func suspicion(now time.Time, g *httpapi.Agent) string {
+	var parts []string
+	for i, e := range g.Ejected {
+		what, until := e.Capability, "being tried again"
+		if e.Capability == "" {
+			what = "tasks that require nothing"
+		}
+		if left := e.Until.Sub(now); !e.Until.IsZero() {
+			until = "until " + e.Until.UTC().Format(time.TimeOnly) + " UTC"
+			if left >= time.Second {
+				until += ", " + inUnit(left)
+			}
+		}
+		if i == 0 {
+			what = "is ejected from " + what
+		}
+		parts = append(parts, fmt.Sprintf("%s (%s)", what, until))
+	}
+	if g.Recent.Failing() {
+		parts = append(parts, fmt.Sprintf("is failing: %d of %s in ten minutes", g.Recent.Failed+g.Recent.Overdue, count(g.Recent.Ended(), "task")))
+	}
+	if g.Recent.Overdue > 0 {
+		parts = append(parts, fmt.Sprintf("did not do %s in time", count(g.Recent.Overdue, "task")))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return g.ID + " " + strings.Join(parts, ", ")
 }
 
 // availability is whether an agent could get a task now, or why not. What an
@@ -99,6 +160,14 @@ func availability(g httpapi.Agent) string {
 		return "draining"
 	case g.Cordoned:
 		return "cordoned"
+	case g.Eligible && len(g.Ejected) > 0:
+		names := make([]string, len(g.Ejected))
+		for i, e := range g.Ejected {
+			if names[i] = e.Capability; e.Capability == "" {
+				names[i] = "tasks without any"
+			}
+		}
+		return "not " + list(names, 1)
 	case g.Eligible:
 		return "yes"
 	default:

@@ -209,7 +209,11 @@ func (d *doctor) checkBroker(ctx context.Context) bool {
 		d.report.add(check, checkProblem, err.Error(), fmt.Sprintf(
 			"see that the virtual host exists (rabbitmqctl list_vhosts) and the user may enter it: rabbitmqctl list_permissions -p %s", virtualHost(d.env.RabbitMQURL)))
 	case err != nil:
-		d.report.add(check, checkProblem, err.Error(), "see that the broker runs (rabbitmq-diagnostics check_running), that host and port in RABBITMQ_URL are right, and that nothing between here and there is in the way")
+		advice := "see that the broker runs (rabbitmq-diagnostics check_running), that host and port in RABBITMQ_URL are right, and that nothing between here and there is in the way"
+		if d.app.brokerUnset() {
+			advice = d.app.brokerAdvice()
+		}
+		d.report.add(check, checkProblem, err.Error(), advice)
 	default:
 		d.session = session
 		text := fmt.Sprintf("connected to %s in %d ms", where, d.app.now().Sub(began).Milliseconds())
@@ -239,14 +243,7 @@ func (d *doctor) print() error {
 	}
 	for _, c := range d.report.Checks {
 		indent := len(checkProblem) + wide + 4
-		lines := wrap(c.Text, textWidth-indent)
-		for i, line := range wrap(c.Advice, textWidth-indent-2) {
-			arrow := "  "
-			if i == 0 {
-				arrow = "→ "
-			}
-			lines = append(lines, arrow+line)
-		}
+		lines := withAdvice(c.Text, c.Advice, textWidth-indent)
 		for i, line := range lines {
 			state, check := c.State, c.Check
 			if i > 0 {
@@ -259,6 +256,19 @@ func (d *doctor) print() error {
 	}
 	_, err := fmt.Fprintf(d.app.out, "\n%s, %s\n", count(d.report.count(checkProblem), checkProblem), count(d.report.count(checkWarning), checkWarning))
 	return err
+}
+
+// withAdvice is what was found and, after an arrow, what to do about it, in lines of so many columns.
+func withAdvice(text, advice string, columns int) []string {
+	lines := wrap(oneLine(text), columns)
+	for i, line := range wrap(oneLine(advice), columns-2) {
+		arrow := "  "
+		if i == 0 {
+			arrow = "→ "
+		}
+		lines = append(lines, arrow+line)
+	}
+	return lines
 }
 
 // wrap breaks a text between words into lines of at most so many columns, as far as its

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,13 @@ func (d *doctor) checkCoordinator(ctx context.Context) {
 	if err != nil {
 		d.report.add(check, checkProblem, err.Error(), "")
 		return
+	}
+	if len(c.bases) > 1 {
+		for _, p := range c.peers(ctx, true) {
+			if p.State == "" {
+				d.report.add(check, checkWarning, p.URL+" does not answer: "+p.Detail, "start it, or take it out of the list of --url or TASKBUS_HTTP_URL")
+			}
+		}
 	}
 	before := d.app.now()
 	s, err := c.status(ctx)
@@ -100,6 +108,15 @@ func (d *doctor) judgeCoordinator(s *httpapi.Status, at time.Time) (found []diag
 	}
 	if s.Readiness.State == "active" {
 		add(d.judgeAgents(s))
+		for _, name := range slices.Sorted(maps.Keys(s.Health.Checks)) {
+			switch c := s.Health.Checks[name]; {
+			case name == "agents", name == "broker", name == "config": // judged above
+			case c.Status == httpapi.Degraded:
+				add(name, checkWarning, c.Detail, c.Advice)
+			case c.Status == httpapi.Critical:
+				add(name, checkProblem, c.Detail, c.Advice)
+			}
+		}
 	}
 	return found
 }

@@ -91,7 +91,7 @@ func printHealth(w io.Writer, h httpapi.Health) error {
 	for _, name := range slices.Sorted(maps.Keys(h.Checks)) {
 		check := h.Checks[name]
 		first, status := messages.Clean(name, maxCell), messages.Clean(check.Status, maxCell)
-		lines := wrap(messages.Clean(check.Detail, messages.MaxText), textWidth-indent)
+		lines := withAdvice(check.Detail, check.Advice, textWidth-indent)
 		for _, line := range append(lines, make([]string, max(0, 1-len(lines)))...) { // one at least
 			fmt.Fprintf(&b, format, first, status, line)
 			first, status = "", ""

@@ -31,6 +31,7 @@ var recent = []httpapi.Task{
 	},
 	{
 		ID: "task-3", Type: "translate", Priority: 1, TraceID: "trace-3", State: "pending", AcceptedAt: noon.Add(-90 * time.Second),
+		Reason:      "0 of 4 agents eligible: 3 lack `translate`, 1 full; nearest: generalist-1 (full)",
 		Explanation: &httpapi.Explanation{Text: "0 of 4 agents eligible: 3 lack `translate`, 1 full; nearest: generalist-1 (full)", Fleet: 4},
 	},
 	{

@@ -21,6 +21,7 @@ A first look, with a broker at hand:
   taskbus check config/agents.yaml     is the description of the fleet in order?
   taskbus serve                        start the coordinator
   taskbus submit examples/tasks.jsonl  give it work
+  taskbus status                       who leads, what waits, what is wrong
   taskbus tasks                        what became of it
   taskbus explain TASK                 and why
   taskbus whatif task.json             who would get this one?
@@ -32,13 +33,14 @@ Environment:
   RABBITMQ_URL_FILE         a file that holds the URL, as secret stores mount it
   COORDINATOR_PORT          HTTP port of the coordinator (8551)
   LOG_LEVEL                 DEBUG, INFO, WARNING or ERROR (INFO)
-  LOG_FORMAT                json or console (json)
+  LOG_FORMAT                json or console (console on a terminal, else json)
   ASSIGNMENT_STRATEGY       replaces the default strategy of agents.yaml
   TASKBUS_CONFIG            path of agents.yaml
   TASKBUS_QUOTAS            path of quotas.yaml
   TASKBUS_HTTP_BIND         address the HTTP server listens on, without a port
   TASKBUS_ADVERTISE_URL     where other coordinators reach this one
-  TASKBUS_HTTP_URL          where agents, tasks, explain, … find the coordinator
+  TASKBUS_HTTP_URL          where agents, tasks, explain, … find the coordinator; several,
+                            divided by commas: the one that leads is asked
   TASKBUS_ADMIN_TOKEN       secret for changes over HTTP, 32 characters or more
   TASKBUS_ADMIN_TOKEN_FILE  a file that holds it; serve and the commands read either
   TASKBUS_AGENT_SECRET      secret behind the tokens of agents that report over HTTP
@@ -86,6 +88,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.serveCommand(),
 		a.checkCommand(),
 		a.submitCommand(),
+		a.statusCommand(),
 		a.agentsCommand(),
 		a.tasksCommand(),
 		a.deadCommand(),

@@ -21,8 +21,8 @@ func (a *app) tasksCommand() *cobra.Command {
 		Short: "List recent tasks, newest first",
 		Long: `Lists recent tasks with what became of them, newest first.
 
-  pending      accepted, waits for an agent with a free slot; WHY says if it waits for
-               its batch, or to be tried again
+  pending      accepted, and waits; WHY says for what: what keeps each agent that it
+               needs from taking it now, or its batch, quota, another try, a lane
   dispatching  an agent is chosen, RabbitMQ has not confirmed yet
   dispatched   in the agent's queue or hands; how it ended is not known (yet)
   succeeded    its agent has done it
@@ -30,8 +30,8 @@ func (a *app) tasksCommand() *cobra.Command {
                published), or not done by its agent (WHY has the agent's words)
   cancelled    withdrawn
 
-TOOK is from its acceptance to the confirmed dispatch or failure; how long its
-agent worked on it is in work_ms of -o json.
+AGE is how long ago it was accepted; WAITED from then to the confirmed dispatch or
+failure, or until now; WORKED how long its agent says that it worked on it.
 
 The coordinator remembers a bounded number of tasks; one that starts or takes over
 knows those that the journal tells of. RabbitMQ has those that wait and those that
@@ -79,15 +79,15 @@ and what agents said of their ends, in the stream task.result.`,
 // reason code. explain has all of them.
 const maxWhy = 22
 
-// maxWaits bounds what a task waits for, in bytes: as long as "waits to be tried again".
-const maxWaits = 23
+// maxWaits bounds what a task waits for, in bytes. explain has all of it.
+const maxWaits = 40
 
 func printTasks(w io.Writer, found httpapi.TaskList, now time.Time) error {
 	if len(found.Tasks) == 0 {
 		_, err := fmt.Fprintln(w, "no such task is remembered; only recent ones are (`taskbus tasks --help`)")
 		return err
 	}
-	t := newTable("TASK", "TYPE", "PRIORITY", "STATE", "AGENT", "WHY", "ACCEPTED", "TOOK")
+	t := newTable("TASK", "TYPE", "PRIORITY", "STATE", "AGENT", "WHY", "AGE", "WAITED", "WORKED")
 	for _, k := range found.Tasks {
 		why := k.Strategy
 		switch {
@@ -96,10 +96,13 @@ func printTasks(w io.Writer, found httpapi.TaskList, now time.Time) error {
 		case k.Error != "":
 			why = messages.Clean(k.Error, maxWhy)
 		case k.State == "pending" && k.Reason != "":
-			waits, _, _ := strings.Cut(k.Reason, ":") // explain has the rest
-			why = messages.Clean(waits, maxWaits)
+			why = messages.Clean(waitsFor(k.Reason), maxWaits)
 		}
-		t.row(k.ID, k.Type, priority(k.Priority), k.State, k.Agent, why, ago(now, k.AcceptedAt), milliseconds(k.DurationMS))
+		waited := k.DurationMS
+		if k.State == "pending" {
+			waited = 1000 * now.Sub(k.AcceptedAt).Seconds()
+		}
+		t.row(k.ID, k.Type, priority(k.Priority), k.State, k.Agent, why, strings.TrimSuffix(ago(now, k.AcceptedAt), " ago"), took(waited), took(k.WorkMS))
 	}
 	if err := t.print(w); err != nil {
 		return err
@@ -109,6 +112,24 @@ func printTasks(w io.Writer, found httpapi.TaskList, now time.Time) error {
 	}
 	_, err := fmt.Fprintf(w, "the newest %d; there may be more (--limit)\n", found.Limit)
 	return err
+}
+
+// waitsFor shortens the reason for which a task waits: "3 lack gpu, 5 full" of "0 of 8 agents eligible:
+// 3 lack `gpu`, 5 full; nearest: gpu-1 (full)", else what stands before the colon.
+func waitsFor(reason string) string {
+	what, rest, more := strings.Cut(reason, ":")
+	if more && strings.HasSuffix(what, " agents eligible") {
+		what, _, _ = strings.Cut(rest, ";")
+	}
+	return strings.TrimSpace(strings.ReplaceAll(what, "`", ""))
+}
+
+// took renders milliseconds in few characters: seconds from one second on; "" for none.
+func took(ms float64) string {
+	if ms < 1000 {
+		return milliseconds(ms)
+	}
+	return shortly(ms / 1000)
 }
 
 // priority names a task's priority, or gives the number if it has no name; "" of a message that does not say one.

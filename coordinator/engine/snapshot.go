@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"taskbus/coordinator"
@@ -31,28 +33,38 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 			Eligibility: e.fleet.eligibility(a),
 			Cordoned:    a.cordoned, Draining: a.draining, Drained: a.drained,
 			Discovered: e.joining.has(a.spec.ID),
-			Slots:      a.room(), Capacity: a.capacitySnapshot(), EjectedFrom: e.ejections(a),
+			Slots:      a.room(), Capacity: a.capacitySnapshot(),
 			Bidding: a.calibrated(),
 		}
+		s.Agents[i].EjectedFrom, s.Agents[i].EjectedUntil = e.ejections(now, a)
 		s.Agents[i].Success, s.Agents[i].Outcomes, s.Agents[i].Duration = e.shown(a)
 		s.Leased += s.Agents[i].Leased
 	}
 	for i, c := range e.pending.active {
-		reason := coordinator.ReasonNone
+		w := coordinator.WaitSnapshot{Required: c.required}
 		if i < maxExplained {
 			if first := c.first(); first != nil {
-				reason, _ = e.reasonOf(e.explain(now, first), first)
+				w.Reason, w.Text = e.reasonOf(e.explain(now, first), first)
 			}
 		}
 		c.waiting.Visit(func(h fairshare.Head[*openTask], _ int, _ bool) {
-			s.OldestPending = max(s.OldestPending, h.Item.task.Age(now))
+			age := h.Item.task.Age(now)
+			s.OldestPending = max(s.OldestPending, age)
 			if e.quotas.waits.find(c, h.Leaf) != nil {
 				s.PendingReasons[coordinator.ReasonQuotaExhausted]++
 			} else {
-				s.PendingReasons[reason]++
+				s.PendingReasons[w.Reason]++
+				w.Tasks, w.Oldest = w.Tasks+1, max(w.Oldest, age)
 			}
 		})
+		if w.Reason != coordinator.ReasonNone && w.Tasks > 0 {
+			s.Waits = append(s.Waits, w)
+		}
 	}
+	slices.SortStableFunc(s.Waits, func(a, b coordinator.WaitSnapshot) int {
+		return cmp.Or(cmp.Compare(b.Tasks, a.Tasks), cmp.Compare(b.Oldest, a.Oldest), slices.Compare(a.Required, b.Required))
+	})
+	s.Waits = s.Waits[:min(len(s.Waits), coordinator.MaxWaits)]
 	for _, t := range e.held {
 		switch t.state {
 		case stateDelayed:
@@ -77,6 +89,40 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 		s.BidWindow = e.market.length()
 	}
 	return s
+}
+
+// Waiters says why tasks wait, with one pass over the fleet for each kind of them: whoever asks of a
+// thousand tasks must not keep the decisions waiting. It is good for one look.
+type Waiters struct {
+	e     *Engine
+	now   time.Time
+	known map[*class]string
+}
+
+// Waiters begins a look.
+func (e *Engine) Waiters(now time.Time) *Waiters {
+	return &Waiters{e: e, now: now, known: make(map[*class]string)}
+}
+
+// Why is what a refusal of the task for want of an agent would say now, or in which lane it waits; empty
+// when it waits for something else, does not wait, or more kinds of tasks were asked about than a look may cost.
+func (w *Waiters) Why(task *coordinator.Task) string {
+	w.e.quotas.ledger.Looking(true)
+	defer w.e.quotas.ledger.Looking(false)
+	t, laned := w.e.waiter(task)
+	switch {
+	case t == nil:
+		return ""
+	case laned:
+		return "in lane " + w.e.lanes.laneHas(w.e.kindOf(t))
+	}
+	c := t.needs.class
+	text, known := w.known[c]
+	if !known && len(w.known) < maxExplained {
+		_, text = w.e.reasonOf(w.e.explain(w.now, t), t)
+		w.known[c] = text
+	}
+	return text
 }
 
 // Delayed tells of a task that came back and waits to be tried again: how it came back, and from

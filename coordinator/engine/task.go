@@ -86,7 +86,7 @@ type openTask struct {
 
 	// until is how long it may be pending, fixed when it first has to wait.
 	until         time.Time
-	expire, retry timer // expire: also the deadline of a lease; retry: also the end of gathering
+	expire, retry timer  // expire: also the deadline of a lease; retry: also the end of gathering
 	widen         *timer // when any agent may have it; nil: it has not waited for preferred agents alone
 	widened       bool   // any may have it, before that time
 }

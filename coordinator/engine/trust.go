@@ -251,14 +251,17 @@ func (e *Engine) ejectedFrom(a *agent, required []string) bool {
 	})
 }
 
-// ejections lists what the agent is ejected from, sorted.
-func (e *Engine) ejections(a *agent) []string {
-	var list []string
+// ejections lists what the agent is ejected from, sorted, and when it is tried again with each; zero: it
+// is being tried.
+func (e *Engine) ejections(now time.Time, a *agent) (from []string, until []time.Time) {
 	for c, set := range e.trust.ejected {
 		if set.has(a.number) {
-			list = append(list, c)
+			from = append(from, c)
 		}
 	}
-	slices.Sort(list)
-	return list
+	slices.Sort(from)
+	for _, c := range from {
+		until = append(until, e.trust.breakers.Look(now, breaker.Pair{Agent: a.number, Capability: c}).Until)
+	}
+	return from, until
 }

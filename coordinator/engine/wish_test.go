@@ -46,7 +46,7 @@ func TestPreferredAloneUntilItWidens(t *testing.T) {
 // TestWishOfNobody: where none of the preferred agents can ever have the task, any may at once.
 func TestWishOfNobody(t *testing.T) {
 	for name, b := range map[string]*taskBuilder{
-		"an agent that is not known":   job("t").kind("go").prefers("nobody"),
+		"an agent that is not known":    job("t").kind("go").prefers("nobody"),
 		"one that lacks the capability": job("t").kind("go").prefers("c"),
 		"one that is excluded":          job("t").kind("go").prefers("a").not("a"),
 		"none is named":                 job("t").kind("go"),

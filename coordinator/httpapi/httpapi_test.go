@@ -255,7 +255,7 @@ func TestEndpoints(t *testing.T) {
 	}{
 		{"healthy is 200", fakeSource{health: Health{Status: Healthy}}, "/health", 200, "application/json", []string{`"status": "healthy"`}},
 		{"degraded is 200: it still works", fakeSource{health: Health{Status: Degraded}}, "/health", 200, "application/json", []string{`"degraded"`}},
-		{"critical is 503", fakeSource{health: Health{Status: Critical, Checks: map[string]Check{"fleet": {"critical", "0 of 3 agents online"}}}},
+		{"critical is 503", fakeSource{health: Health{Status: Critical, Checks: map[string]Check{"fleet": {Status: "critical", Detail: "0 of 3 agents online"}}}},
 			"/health", 503, "application/json", []string{`"critical"`, "0 of 3 agents online"}},
 		{"a word nobody knows is not healthy", fakeSource{health: Health{Status: "fine"}}, "/health", 503, "application/json", nil},
 

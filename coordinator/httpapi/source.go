@@ -136,6 +136,8 @@ type Health struct {
 type Check struct {
 	Status string `json:"status"`
 	Detail string `json:"detail"`
+	// Advice is what to do about it; absent when there is nothing to be done.
+	Advice string `json:"advice,omitempty"`
 }
 
 // Readiness is the answer of /readyz.
@@ -174,8 +176,8 @@ type Task struct {
 	CompletedAt time.Time `json:"completed_at,omitzero"`
 	WorkMS      float64   `json:"work_ms,omitempty"`
 	Error       string    `json:"error,omitempty"`
-	// ReasonCode and Reason of a failure. Of a task that waits, Reason says for what
-	// if that is no agent: to be tried again, or for its batch.
+	// ReasonCode and Reason of a failure. Of a task that waits, Reason says for what: why no agent can
+	// take it now, or that it waits to be tried again, for its batch, for quota, or in a lane.
 	ReasonCode string `json:"reason_code,omitempty"`
 	Reason     string `json:"reason,omitempty"`
 	// RetryAt is from when on a task that failed may succeed, as far as is known.

@@ -24,6 +24,7 @@ type Status struct {
 	// Lanes that may hold something, those with most first, at most 100.
 	Lanes    []Lane   `json:"lanes"`
 	Counters Counters `json:"counters"`
+	Rates    Rates    `json:"rates"`
 	Audit    Audit    `json:"audit"`
 	// Leader is who leads, as far as this coordinator knows; nil: it does not.
 	Leader *Leader `json:"leader,omitempty"`
@@ -40,6 +41,17 @@ type Leader struct {
 	// Epoch counts the leaders.
 	Epoch uint64    `json:"epoch"`
 	Since time.Time `json:"since,omitzero"`
+}
+
+// Rates are how many tasks in a second, on average over the last minute.
+type Rates struct {
+	// Received came out of task.assign and task.assign.high, Assigned went to agents.
+	Received float64 `json:"received_per_second"`
+	Assigned float64 `json:"assigned_per_second"`
+	// Succeeded ended well at agents. Failed were not assigned, or failed at agents or were not done there
+	// in time.
+	Succeeded float64 `json:"succeeded_per_second"`
+	Failed    float64 `json:"failed_per_second"`
 }
 
 // Journal is how far the journal has been written, or folded by one that stands by.
@@ -161,6 +173,36 @@ type Agent struct {
 	Drained  bool `json:"drained,omitempty"`
 	// Discovered: it announced itself; agents.yaml does not list it.
 	Discovered bool `json:"discovered,omitempty"`
+	// Ejected are the capabilities for which it gets no work, because it failed too often with them.
+	Ejected []Ejection `json:"ejected,omitempty"`
+	// Recent is how its tasks ended in the last ten minutes.
+	Recent AgentResults `json:"recent"`
+}
+
+// Ejection is a capability for which an agent gets no work for a while.
+type Ejection struct {
+	// Capability; empty: tasks that require none.
+	Capability string `json:"capability"`
+	// Until when; absent: it is being tried again with one task.
+	Until time.Time `json:"until,omitzero"`
+}
+
+// AgentResults is how tasks of an agent ended.
+type AgentResults struct {
+	Succeeded int `json:"succeeded"`
+	Failed    int `json:"failed"`
+	// Overdue: it has not told in time how they ended.
+	Overdue int `json:"overdue"`
+}
+
+// Ended counts all of them.
+func (r AgentResults) Ended() int { return r.Succeeded + r.Failed + r.Overdue }
+
+// Failing reports whether so much of an agent's work fails that somebody should look at it: at least
+// three tasks, and as many as succeed.
+func (r AgentResults) Failing() bool {
+	bad := r.Failed + r.Overdue
+	return bad >= 3 && bad >= r.Succeeded
 }
 
 // Online reports whether the agent is there to be given work.
@@ -177,6 +219,19 @@ type Pending struct {
 	Dispatching   int            `json:"dispatching"`
 	Leased        int            `json:"leased"` // with their agents
 	OldestSeconds float64        `json:"oldest_seconds"`
+	// Waits are the kinds of tasks that wait for an agent, those with most tasks first, at most 8.
+	Waits []Wait `json:"waits,omitempty"`
+}
+
+// Wait is what keeps tasks waiting that the same agents could take.
+type Wait struct {
+	// Required capabilities of these tasks.
+	Required      []string `json:"required_capabilities"`
+	Tasks         int      `json:"tasks"`
+	OldestSeconds float64  `json:"oldest_seconds"`
+	// ReasonCode and Reason are what they would fail with now.
+	ReasonCode string `json:"reason_code"`
+	Reason     string `json:"reason"`
 }
 
 // Lane is a queue of tasks that wait beside the window.

@@ -19,6 +19,7 @@ type counters struct {
 	assignNanos                             atomic.Int64
 	failed                                  failures
 	recent                                  recentOutcomes
+	ofAgents                                agentResults
 
 	results                                    [coordinator.NumOutcomes]atomic.Uint64
 	resultsRefused                             [coordinator.NumResultRefusals]atomic.Uint64
@@ -62,6 +63,7 @@ const (
 	recentRefused                     // tasks that could not be assigned
 	recentSucceeded                   // tasks that ended well at an agent
 	recentBroken                      // tasks that failed at an agent: by its word, or for want of one in time
+	recentReceived                    // deliveries of producers' messages
 	numRecentKinds  = iota
 )
 
@@ -90,6 +92,13 @@ func (r *recentOutcomes) add(kind recentKind) {
 		s.number, s.counts = number, recentCounts{}
 	}
 	s.counts[kind]++
+}
+
+// span is how many seconds lastMinute tells of, of a process that started then.
+func (r *recentOutcomes) span(started time.Time) float64 {
+	now := r.now()
+	whole := time.Duration(len(r.slices)-1)*sliceLength + time.Duration(now.UnixNano()%int64(sliceLength))
+	return max(min(whole, now.Sub(started)), time.Second).Seconds()
 }
 
 // lastMinute sums up.

@@ -44,7 +44,7 @@ func (s *Service) judge(ctx context.Context, task *coordinator.Task) (j judgemen
 	}
 	err = s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
 		j.decision, j.reason, j.text = e.Explain(now, task)
-		j.waits = waitsFor(now, e, task)
+		j.waits = waitsFor(now, e, e.Waiters(now), task)
 		if p, waits := e.Place(now, task); waits {
 			j.queued = queued(&p)
 		}
@@ -69,7 +69,7 @@ func waitsForRetry(now time.Time, why string, other, same time.Time) string {
 }
 
 // waitsFor says for what a task waits that is no agent; empty when it does not.
-func waitsFor(now time.Time, e *engine.Engine, task *coordinator.Task) string {
+func waitsFor(now time.Time, e *engine.Engine, why *engine.Waiters, task *coordinator.Task) string {
 	id := task.ID
 	if why, other, same, ok := e.Delayed(id); ok {
 		return waitsForRetry(now, why, other, same)
@@ -79,6 +79,9 @@ func waitsFor(now time.Time, e *engine.Engine, task *coordinator.Task) string {
 	}
 	if asked, bidders, closes, ok := e.Bidding(id); ok {
 		return fmt.Sprintf("is being offered (to %d), at most %s more; bids, best first: %s", asked, coordinator.Roughly(closes.Sub(now)), first(bidders))
+	}
+	if agents, until, ok := e.Wish(id); ok {
+		return fmt.Sprintf("waits for its preferred agents alone (%s) for at most %s more, then for any: %s", first(agents), coordinator.Roughly(until.Sub(now)), why.Why(task))
 	}
 	if lack, ok := e.LacksQuota(task); ok {
 		return "waits for quota: " + lack
@@ -239,9 +242,8 @@ func (s *Service) Tasks(ctx context.Context, f httpapi.TaskFilter) []httpapi.Tas
 	return tasks
 }
 
-// sayWaits fills in for what the tasks among records wait that is no agent: that is
-// looked up, where an explanation would be a pass over the fleet for each. Nothing is
-// said of them when nobody can tell.
+// sayWaits fills in for what the tasks among records wait. What keeps tasks of one kind waiting is found
+// out once for all of them. Nothing is said of them when that is not known here.
 func (s *Service) sayWaits(ctx context.Context, records []taskRecord) {
 	pending := func(r taskRecord) bool { return r.state == taskPending }
 	if !slices.ContainsFunc(records, pending) || s.knowsFleet() != nil {
@@ -249,9 +251,12 @@ func (s *Service) sayWaits(ctx context.Context, records []taskRecord) {
 	}
 	waits := make(map[coordinator.TaskID]string)
 	if err := s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
+		why := e.Waiters(now)
 		for i := range records {
 			if r := &records[i]; pending(*r) {
-				waits[r.task.ID] = waitsFor(now, e, r.task)
+				if waits[r.task.ID] = waitsFor(now, e, why, r.task); waits[r.task.ID] == "" {
+					waits[r.task.ID] = why.Why(r.task)
+				}
 			}
 		}
 	}); err != nil {

@@ -34,7 +34,7 @@ func checkAgents(snap coordinator.Snapshot, away bool) httpapi.Check {
 		}
 	}
 	if away {
-		return httpapi.Check{Status: httpapi.Critical, Detail: fmt.Sprintf("%d of %d agents online, 0 can take a task now: "+
+		return httpapi.Check{Status: httpapi.Critical, Advice: "see what keeps the broker away: `taskbus doctor`", Detail: fmt.Sprintf("%d of %d agents online, 0 can take a task now: "+
 			"there is no session with the broker, and this is what was known when there was one", online, len(snap.Agents))}
 	}
 	var parts []string
@@ -60,7 +60,28 @@ func checkAgents(snap coordinator.Snapshot, away bool) httpapi.Check {
 	case online < len(snap.Agents) || troubled > 0:
 		c.Status = httpapi.Degraded
 	}
+	if c.Status != httpapi.Healthy {
+		c.Advice = fleetAdvice(snap, online, ejected, why[coordinator.Cordoned])
+	}
 	return c
+}
+
+// fleetAdvice is what to do about a fleet of which too little can work.
+func fleetAdvice(snap coordinator.Snapshot, online, ejected, cordoned int) string {
+	var do []string
+	if online < len(snap.Agents) {
+		do = append(do, "start the agents that are away, or take them out of agents.yaml (`taskbus agents` shows when each was heard last)")
+	}
+	if ejected > 0 {
+		do = append(do, "see why the ejected agents fail (`taskbus agents` shows from what they are ejected and until when; their logs say why)")
+	}
+	if cordoned == online && online > 0 {
+		do = append(do, "give agents work again: `taskbus agents uncordon AGENT`")
+	}
+	if len(do) == 0 {
+		return "`taskbus agents` shows what keeps each agent from work"
+	}
+	return strings.Join(do, "; ")
 }
 
 // serves tells whether tasks get to an agent that is online, now or when what it works on has
@@ -90,7 +111,8 @@ const slowPending = 10 * time.Second
 // critical: one hopeless task in a quiet minute is not.
 const criticalFailures = 5
 
-func checkAssignments(snap coordinator.Snapshot, recent recentCounts) httpapi.Check {
+// checkAssignments judges how tasks get to agents. unread wait in task.assign and in lanes.
+func checkAssignments(snap coordinator.Snapshot, recent recentCounts, unread int) httpapi.Check {
 	ok, failed := recent[recentAssigned], recent[recentRefused]
 	c := httpapi.Check{Status: httpapi.Healthy, Detail: fmt.Sprintf(
 		"last minute: %d assigned, %d failed; oldest waits %s", ok, failed, snap.OldestPending.Round(time.Millisecond))}
@@ -99,6 +121,9 @@ func checkAssignments(snap coordinator.Snapshot, recent recentCounts) httpapi.Ch
 		c.Status = httpapi.Critical
 	case failed > 0, snap.OldestPending > slowPending:
 		c.Status = httpapi.Degraded
+	}
+	if c.Status != httpapi.Healthy {
+		c.Advice = waitAdvice(&snap, recent, unread)
 	}
 	return c
 }
@@ -114,6 +139,9 @@ func checkResults(recent recentCounts) httpapi.Check {
 		c.Status = httpapi.Critical
 	case failed > ok:
 		c.Status = httpapi.Degraded
+	}
+	if c.Status != httpapi.Healthy {
+		c.Advice = "see which agents fail (`taskbus agents`: FAILED) and why (`taskbus tasks --state failed`, and the agents' logs)"
 	}
 	return c
 }

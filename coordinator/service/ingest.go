@@ -97,6 +97,9 @@ func (r *session) noteDelivery(d *bus.Delivery) {
 	if received := r.s.metrics.received[queue]; received != nil {
 		received.Inc()
 	}
+	if queue == bus.QueueAssign || queue == bus.QueueAssignHigh {
+		r.s.count.recent.add(recentReceived)
+	}
 	if d.Redelivered {
 		r.s.count.redelivered.Add(1)
 	}

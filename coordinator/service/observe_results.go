@@ -21,8 +21,10 @@ func (o *observer) completed(f *coordinator.Completed) {
 	switch r.Outcome {
 	case coordinator.OutcomeSucceeded:
 		o.s.count.recent.add(recentSucceeded)
+		o.s.count.ofAgents.add(f.At, r.Agent, endedWell)
 	case coordinator.OutcomeFailed:
 		o.s.count.recent.add(recentBroken)
+		o.s.count.ofAgents.add(f.At, r.Agent, endedBadly)
 	}
 	if f.Late {
 		o.s.count.lateResults.Add(1)
@@ -50,6 +52,7 @@ func (o *observer) givenBack(f coordinator.GivenBack) {
 	o.s.metrics.byAgent.result(r.Agent, r.Outcome, r.Attempted)
 	if r.Attempted {
 		o.s.count.recent.add(recentBroken)
+		o.s.count.ofAgents.add(o.s.now(), r.Agent, endedBadly)
 	}
 	o.s.history.givenBack(&f)
 	o.ofTask(zerolog.InfoLevel, r.Attempted).Str("trace_id", r.TraceID).Str("task_id", string(r.Task)).Str("agent_id", string(r.Agent)).
@@ -86,6 +89,7 @@ func (o *observer) overdue(f *coordinator.Fail, now time.Time) {
 		o.s.count.timedOut.Add(1)
 		o.s.count.recent.add(recentBroken)
 		o.s.metrics.byAgent.result(f.Failure.Agent, timedOut, true)
+		o.s.count.ofAgents.add(now, f.Failure.Agent, endedOverdue)
 	}
 	o.s.history.failed(f, now.Sub(f.Task.AcceptedAt))
 	if f.Failure.Reason == coordinator.ReasonCancelled {

@@ -33,7 +33,7 @@ func (s *Service) health(snap coordinator.Snapshot) httpapi.Health {
 	if s.state.read().state != stateStandby { // a standby knows no agents and assigns nothing
 		h.Checks["agents"] = checkAgents(snap, s.knowsFleet() != nil)
 		recent := s.count.recent.lastMinute()
-		h.Checks["assignments"] = checkAssignments(snap, recent)
+		h.Checks["assignments"] = checkAssignments(snap, recent, s.unread(&snap))
 		h.Checks["results"] = checkResults(recent)
 	}
 	if c, said := s.alone.check(s.now(), s.lost.waiting()); said {
@@ -150,13 +150,14 @@ func (s *Service) Status(ctx context.Context) (httpapi.Status, error) {
 		Health: s.health(snap), Readiness: s.Ready(ctx),
 		Broker: s.brokerStatus(), Config: s.configStatus(),
 		Pending:  pendingStatus(snap),
-		Counters: s.counterStatus(snap),
-		Audit:    s.audited.status(),
+		Counters: s.counterStatus(snap), Rates: s.rates(),
+		Audit: s.audited.status(),
 	}
 	s.journalStatus(&st)
 	away := s.knowsFleet() != nil
 	for _, a := range snap.Agents {
 		v := agentStatus(a)
+		v.Recent = s.count.ofAgents.recent(st.Now, a.Spec.ID)
 		if away && v.Eligible { // whatever it was a while ago
 			v.Eligible, v.WhyNot = false, whyNoSession
 		}
@@ -220,6 +221,9 @@ func agentStatus(a coordinator.AgentSnapshot) httpapi.Agent {
 	if !v.Eligible {
 		v.WhyNot = a.Eligibility.String()
 	}
+	for i, c := range a.EjectedFrom {
+		v.Ejected = append(v.Ejected, httpapi.Ejection{Capability: c, Until: a.EjectedUntil[i]})
+	}
 	return v
 }
 
@@ -235,6 +239,11 @@ func pendingStatus(snap coordinator.Snapshot) httpapi.Pending {
 	if snap.Delayed > 0 {
 		p.ByReason["waits_for_retry"] = snap.Delayed
 	}
+	for _, w := range snap.Waits {
+		p.Waits = append(p.Waits, httpapi.Wait{
+			Required: append([]string{}, w.Required...), Tasks: w.Tasks, OldestSeconds: w.Oldest.Seconds(), ReasonCode: w.Reason.String(), Reason: w.Text,
+		})
+	}
 	for r, n := range snap.PendingReasons {
 		code := r.String()
 		if r == coordinator.ReasonNone {
@@ -243,6 +252,15 @@ func pendingStatus(snap coordinator.Snapshot) httpapi.Pending {
 		p.ByReason[code] = n
 	}
 	return p
+}
+
+// rates are those of the last minute.
+func (s *Service) rates() httpapi.Rates {
+	recent, span := s.count.recent.lastMinute(), s.count.recent.span(s.started)
+	return httpapi.Rates{
+		Received: float64(recent[recentReceived]) / span, Assigned: float64(recent[recentAssigned]) / span,
+		Succeeded: float64(recent[recentSucceeded]) / span, Failed: float64(recent[recentRefused]+recent[recentBroken]) / span,
+	}
 }
 
 // staleAcks counts the acknowledgements that came after their session.

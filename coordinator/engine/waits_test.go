@@ -1,0 +1,51 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// TestWhyTasksWait: tasks of one kind are explained once, with the counts that a refusal has.
+func TestWhyTasksWait(t *testing.T) {
+	r := ready(t, policyOf(worker("a").can("go"), worker("b").can("go"), worker("c").can("py")).route("go", "go").route("py", "py"))
+	for _, id := range []coordinator.TaskID{"g1", "g2", "g3", "g4", "p1", "p2"} { // 2 + 1 run, 2 + 1 wait
+		r.assign(job(id).kind(map[byte]string{'g': "go", 'p': "py"}[id[0]]).accepted(r.now))
+		r.pass(time.Second)
+	}
+	s := r.Snapshot(r.now)
+	if len(s.Waits) != 2 || s.Waits[0].Tasks != 2 || s.Waits[0].Required[0] != "go" || s.Waits[0].Oldest != 4*time.Second || // g3: seconds 2 to 6
+		s.Waits[0].Reason != coordinator.ReasonAllAgentsAtCapacity || s.Waits[1].Tasks != 1 || s.Waits[1].Required[0] != "py" {
+		t.Errorf("%+v", s.Waits)
+	}
+	why := r.Waiters(r.now)
+	for id, want := range map[coordinator.TaskID]string{
+		"g3": "0 of 3 agents eligible: 1 lack `go`, 2 full; nearest: a (full)",
+		"g4": "0 of 3 agents eligible: 1 lack `go`, 2 full; nearest: a (full)",
+		"p2": "0 of 3 agents eligible: 2 lack `py`, 1 full; nearest: c (full)",
+		"g1": "", "nobody": "",
+	} {
+		if got := why.Why(&job(id).kind("go").Task); got != want {
+			t.Errorf("%s: %q, want %q", id, got, want)
+		}
+	}
+	if len(why.known) != 2 {
+		t.Errorf("%d kinds were explained, want 2", len(why.known))
+	}
+}
+
+// TestEjectionsSayUntilWhen: three failures in a row eject the agent for a time that the snapshot tells.
+func TestEjectionsSayUntilWhen(t *testing.T) {
+	p := two()
+	p.Settings.Breaker = coordinator.Breaker{Consecutive: 3, Base: 30 * time.Second, Longest: time.Hour, MaxShare: 0.5}
+	r := ready(t, p)
+	for _, id := range []coordinator.TaskID{"t1", "t2", "t3"} {
+		r.give(job(id).kind("go").prefers("a"))
+		r.tell(says("a", id).but(coordinator.OutcomeFailed))
+	}
+	a := r.seen("a")
+	if len(a.EjectedFrom) != 1 || a.EjectedFrom[0] != "go" || len(a.EjectedUntil) != 1 || !a.EjectedUntil[0].Equal(r.now.Add(30*time.Second)) {
+		t.Errorf("ejected from %v until %v, want go for 30 s from %v", a.EjectedFrom, a.EjectedUntil, r.now)
+	}
+}

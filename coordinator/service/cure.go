@@ -1,0 +1,149 @@
+package service
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"taskbus/coordinator"
+)
+
+// Of tasks that wait for long, or fail because none could take them, the reasons say what would help: agents,
+// slots, quota, lanes. The same words are in /health, `taskbus status` and `taskbus doctor`.
+
+// maxCures bounds the kinds of waiting tasks for which one advice says what to do.
+const maxCures = 3
+
+// waitAdvice is what to do about tasks that wait. unread wait in task.assign and in lanes.
+func waitAdvice(snap *coordinator.Snapshot, recent recentCounts, unread int) string {
+	var do []string
+	for i := range snap.Waits {
+		if w := &snap.Waits[i]; len(do) < maxCures && w.Oldest > slowPending {
+			do = append(do, cure(snap, w))
+		}
+	}
+	if n := snap.PendingReasons[coordinator.ReasonQuotaExhausted]; n > 0 {
+		do = append(do, fmt.Sprintf("%s for quota: `taskbus quota` shows which limit is used up and when there is more; raise it in quotas.yaml, or for a while with `taskbus quota boost`", wait(n)))
+	}
+	here := 0
+	for _, n := range snap.Pending {
+		here += n
+	}
+	if blocked(snap) && unread > 0 && len(snap.Lanes) == 0 {
+		do = append(do, "agents are free while tasks wait in task.assign behind those that none can take: let lanes keep them apart (lanes in agents.yaml)")
+	}
+	if total := here + unread; total > 0 && recent[recentAssigned] > 0 {
+		do = append(do, fmt.Sprintf("at the rate of the last minute what waits (%s) is assigned in about %s", tasks(total),
+			coordinator.Roughly(inSeconds(float64(total)*60/float64(recent[recentAssigned])))))
+	}
+	if len(do) == 0 {
+		return "`taskbus tasks --state failed` shows what failed, and why"
+	}
+	return strings.Join(do, "; ")
+}
+
+// blocked reports whether agents could take a task now although tasks wait.
+func blocked(snap *coordinator.Snapshot) bool {
+	for i := range snap.Agents {
+		if snap.Agents[i].Eligibility == coordinator.Eligible {
+			return len(snap.Waits) > 0
+		}
+	}
+	return false
+}
+
+// cure is what helps tasks of one kind.
+func cure(snap *coordinator.Snapshot, w *coordinator.WaitSnapshot) string {
+	what := "that require no capability"
+	if len(w.Required) > 0 {
+		what = "for " + strings.Join(quoted(w.Required), " and ")
+	}
+	waiting := fmt.Sprintf("%s %s", wait(w.Tasks), what)
+	switch w.Reason {
+	case coordinator.ReasonNoEligibleAgents:
+		return waiting + ", and no agent has all of that: add one to agents.yaml, or correct the task type's required_capabilities"
+	case coordinator.ReasonNoAgentsOnline:
+		return waiting + ", and the agents that could are away: start them (`taskbus agents`)"
+	case coordinator.ReasonAgentQueueMissing:
+		return waiting + ", and the queues of the agents that could do not exist: `taskbus topology apply`"
+	case coordinator.ReasonNotClaimed:
+		return waiting + ", and the agents that could claim their tasks and do not ask for these: see that they run and claim"
+	case coordinator.ReasonAllAgentsAtCapacity:
+		return waiting + capacityCure(snap, w)
+	}
+	return fmt.Sprintf("%s: %s", waiting, cmp.Or(w.Text, w.Reason.SuggestedAction()))
+}
+
+// capacityCure tells agents that are at their limit from those that are kept from work otherwise.
+func capacityCure(snap *coordinator.Snapshot, w *coordinator.WaitSnapshot) string {
+	slots, free, online, kept := 0, 0, 0, make(map[coordinator.Ineligibility]int)
+	for i := range snap.Agents {
+		a := &snap.Agents[i]
+		if a.State != coordinator.AgentOnline || !hasAll(a, w.Required) {
+			continue
+		}
+		online++
+		switch a.Eligibility {
+		case coordinator.Cordoned, coordinator.Suspect, coordinator.Unsteady, coordinator.Overloaded, coordinator.Backlogged, coordinator.QueueFull, coordinator.NotReady:
+			kept[a.Eligibility]++
+			continue
+		}
+		if ejectedFromAny(a, w.Required) {
+			kept[coordinator.Ejected]++
+			continue
+		}
+		slots, free = slots+a.Slots, free+a.Free
+	}
+	var parts []string
+	for why := coordinator.Eligible; why < coordinator.NumIneligibilities; why++ {
+		if kept[why] > 0 {
+			parts = append(parts, fmt.Sprint(kept[why], " ", why.Phrase()))
+		}
+	}
+	switch {
+	case len(parts) == online && online > 0, slots == 0 && len(parts) > 0:
+		return fmt.Sprintf(", and the agents that could take nothing now (%s): `taskbus agents` shows each; give them work again, or add others", strings.Join(parts, ", "))
+	case len(parts) > 0:
+		return fmt.Sprintf(", and all %d slots of the agents that could are in use (besides, %s): add agents or slots (max_concurrent_tasks)", slots-free, strings.Join(parts, ", "))
+	}
+	return fmt.Sprintf(", and all %d slots of the %d agents that could are in use: add agents or slots (max_concurrent_tasks)", slots, online)
+}
+
+func hasAll(a *coordinator.AgentSnapshot, required []string) bool {
+	for _, c := range required {
+		if !slices.Contains(a.Spec.Capabilities, c) {
+			return false
+		}
+	}
+	return true
+}
+
+func ejectedFromAny(a *coordinator.AgentSnapshot, required []string) bool {
+	if len(required) == 0 {
+		return slices.Contains(a.EjectedFrom, "")
+	}
+	for _, c := range required {
+		if slices.Contains(a.EjectedFrom, c) {
+			return true
+		}
+	}
+	return false
+}
+
+// quoted puts names between back quotes.
+func quoted(names []string) []string {
+	list := make([]string, len(names))
+	for i, n := range names {
+		list[i] = "`" + n + "`"
+	}
+	return list
+}
+
+// wait is "1 task waits", "3 tasks wait".
+func wait(n int) string {
+	if n == 1 {
+		return "1 task waits"
+	}
+	return tasks(n) + " wait"
+}

@@ -1,0 +1,136 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/httpapi"
+)
+
+// slotted is an agent that can go, in the state that why says, with so many of so many slots free.
+func slotted(why coordinator.Ineligibility, free, slots int) coordinator.AgentSnapshot {
+	a := online(why)
+	a.Free, a.Slots = free, slots
+	return a
+}
+
+// What to do about tasks that wait follows from what they wait for: agents, slots, quota, lanes.
+func TestCures(t *testing.T) {
+	stale := coordinator.AgentSnapshot{State: coordinator.AgentStale, Spec: coordinator.AgentSpec{Capabilities: []string{"go"}}}
+	lost := slotted(coordinator.Eligible, 2, 2)
+	lost.EjectedFrom, lost.EjectedUntil = []string{"go"}, []time.Time{{}}
+	kind := func(reason coordinator.Reason, required ...string) coordinator.WaitSnapshot {
+		return coordinator.WaitSnapshot{Required: required, Tasks: 40, Oldest: time.Minute, Reason: reason, Text: "0 of 1 agents eligible"}
+	}
+	fresh := kind(coordinator.ReasonNoAgentsOnline, "go")
+	fresh.Oldest = slowPending // not for longer than that
+	const full = coordinator.Full
+	for _, tc := range []struct {
+		name   string
+		agents fleetOf
+		waits  []coordinator.WaitSnapshot
+		quota  int // tasks that wait for quota
+		unread int
+		want   []string // all that is said
+	}{
+		{"slots", fleetOf{slotted(full, 0, 4), slotted(full, 0, 8)}, []coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
+			[]string{"40 tasks wait for `go`, and all 12 slots of the 2 agents that could are in use: add agents or slots (max_concurrent_tasks)"}},
+		{"some are kept from work", fleetOf{slotted(full, 0, 4), slotted(coordinator.Cordoned, 4, 4), lost}, []coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
+			[]string{"40 tasks wait for `go`, and all 4 slots of the agents that could are in use (besides, 1 cordoned or draining, 1 ejected after failures): add agents or slots (max_concurrent_tasks)"}},
+		{"all are kept from work", fleetOf{slotted(coordinator.Overloaded, 4, 4), lost, stale}, []coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
+			[]string{"40 tasks wait for `go`, and the agents that could take nothing now (1 ejected after failures, 1 overloaded): `taskbus agents` shows each; give them work again, or add others"}},
+		{"agents", fleetOf{stale}, []coordinator.WaitSnapshot{kind(coordinator.ReasonNoAgentsOnline, "go", "gpu")}, 0, 0,
+			[]string{"40 tasks wait for `go` and `gpu`, and the agents that could are away: start them (`taskbus agents`)"}},
+		{"capabilities", nil, []coordinator.WaitSnapshot{kind(coordinator.ReasonNoEligibleAgents, "cobol")}, 0, 0,
+			[]string{"40 tasks wait for `cobol`, and no agent has all of that: add one to agents.yaml, or correct the task type's required_capabilities"}},
+		{"queues", fleetOf{slotted(coordinator.QueueMissing, 1, 1)}, []coordinator.WaitSnapshot{kind(coordinator.ReasonAgentQueueMissing)}, 0, 0,
+			[]string{"40 tasks wait that require no capability, and the queues of the agents that could do not exist: `taskbus topology apply`"}},
+		{"claims", fleetOf{slotted(coordinator.Pulling, 1, 1)}, []coordinator.WaitSnapshot{kind(coordinator.ReasonNotClaimed, "go")}, 0, 0,
+			[]string{"40 tasks wait for `go`, and the agents that could claim their tasks and do not ask for these: see that they run and claim"}},
+		{"quota", nil, nil, 1, 0,
+			[]string{"1 task waits for quota: `taskbus quota` shows which limit is used up and when there is more; raise it in quotas.yaml, or for a while with `taskbus quota boost`"}},
+		{"lanes", fleetOf{slotted(coordinator.Eligible, 1, 1)}, []coordinator.WaitSnapshot{fresh}, 0, 500,
+			[]string{"agents are free while tasks wait in task.assign behind those that none can take: let lanes keep them apart (lanes in agents.yaml)"}},
+		{"not for long", fleetOf{slotted(full, 0, 1)}, []coordinator.WaitSnapshot{fresh}, 0, 0,
+			[]string{"`taskbus tasks --state failed` shows what failed, and why"}},
+	} {
+		snap := coordinator.Snapshot{Agents: tc.agents, Waits: tc.waits, PendingReasons: map[coordinator.Reason]int{coordinator.ReasonQuotaExhausted: tc.quota}}
+		if got := waitAdvice(&snap, recentCounts{}, tc.unread); got != strings.Join(tc.want, "; ") {
+			t.Errorf("%s:\ngot  %s\nwant %s", tc.name, got, strings.Join(tc.want, "; "))
+		}
+	}
+	// 90 here, 510 in task.assign; 120 a minute are assigned: 600 / 2 a second.
+	snap := coordinator.Snapshot{Pending: [4]int{1: 90}}
+	if got, want := waitAdvice(&snap, recentCounts{recentAssigned: 120}, 510), "at the rate of the last minute what waits (600 tasks) is assigned in about 300 s"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// Every task that waits says why, with the counts of a refusal; those of one kind the same.
+func TestTasksSayWhyTheyWait(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		r.heartbeat("a1", 0)
+		r.heartbeat("a2", 0)
+		for i := range 4 { // two run
+			r.task(fmt.Sprint("b-", i), "build", "")
+		}
+		r.task("t-0", "train", "")
+		r.task("t-1", "train", `,"preferred_agents":["a2"],"widen_after_seconds":20`)
+		want := map[string]string{
+			"b-2": "0 of 2 agents eligible: 2 full; nearest: a1 (full)", "b-3": "0 of 2 agents eligible: 2 full; nearest: a1 (full)",
+			"t-0": "0 of 2 agents eligible: 1 lack `gpu`, 1 full; nearest: a2 (full)",
+			"t-1": "waits for its preferred agents alone (a2) for at most 20 s more, then for any: 0 of 2 agents eligible: 1 lack `gpu`, 1 full; nearest: a2 (full)",
+		}
+		found := r.service.Tasks(context.Background(), httpapi.TaskFilter{State: "pending"})
+		for _, k := range found {
+			if k.Reason != want[k.ID] || k.ReasonCode != "" {
+				t.Errorf("%s: %q (%s), want %q", k.ID, k.Reason, k.ReasonCode, want[k.ID])
+			}
+		}
+		if len(found) != len(want) {
+			t.Errorf("%d tasks wait, want %d", len(found), len(want))
+		}
+		st := r.status()
+		if w := st.Pending.Waits; len(w) == 0 || w[0].Tasks != 2 || w[0].ReasonCode != "all_agents_at_capacity" || !strings.HasPrefix(w[0].Reason, "0 of 2 agents eligible: 2 full") {
+			t.Errorf("/status: %+v", w)
+		}
+	})
+}
+
+// Rates are those of the last minute, of a process that started just now those since then. What an agent
+// made of its tasks is told of it for ten minutes.
+func TestRatesAndResultsOfAgents(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		a1 := r.worker("a1", true)
+		for i := range 6 {
+			r.task(fmt.Sprint("t-", i), "build", "")
+			outcome := "succeeded"
+			if i%2 == 1 {
+				outcome = "failed"
+			}
+			a1.finish(outcome, "")
+			r.pass(10 * time.Second)
+		}
+		st := r.status()
+		span := r.service.count.recent.span(r.service.started)
+		if n := st.Rates.Received * span; n < 4.9 || n > 6.1 || st.Rates.Assigned != st.Rates.Received || st.Rates.Succeeded <= 0 || st.Rates.Failed <= 0 {
+			t.Errorf("%+v in %v s: want 5 or 6 tasks", st.Rates, span)
+		}
+		if got := r.agent("a1").Recent; got != (httpapi.AgentResults{Succeeded: 3, Failed: 3}) || !got.Failing() {
+			t.Errorf("a1: %+v, want 3 and 3, which is failing", got)
+		}
+		r.task("t-slow", "build", `,"timeout_seconds":1`)
+		r.pass(20 * time.Second)
+		if got := r.agent("a1").Recent; got.Overdue != 1 {
+			t.Errorf("a1: %+v, want 1 overdue", got)
+		}
+		r.pass(10 * time.Minute)
+		if got := r.agent("a1").Recent; got != (httpapi.AgentResults{}) {
+			t.Errorf("ten minutes later: %+v", got)
+		}
+	})
+}
