@@ -28,6 +28,10 @@
 // task.request ([Decoder.DecodeRequest]) and an agent's control queue
 // ([Decoder.DecodeControl]).
 //
+// A field that no schema has is no fault: the typed value names it (Unknown), so that somebody
+// can be told what it is likely to mean ([Decoder.Nearest]). Of a message that cannot be used a
+// [Sketch] has what can be read.
+//
 // # Encoding
 //
 // Everything Taskbus sends on its hot path is appended to a buffer by hand. A

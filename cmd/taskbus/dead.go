@@ -117,7 +117,9 @@ func (p *page) dead(l httpapi.DeadList) {
 		m := &l.Messages[i]
 		t.row(m.Key, m.ReasonCode, m.TaskID, m.TaskType, m.SourceQueue, m.ResendTo, m.Bytes, m.Reason)
 	}
-	p.table(t)
+	if p.err = t.print(p.w); p.err != nil {
+		return
+	}
 	if n := l.Matched - len(l.Messages); n > 0 {
 		p.line("%d more (--limit)", n)
 	}

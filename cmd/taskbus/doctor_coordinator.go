@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -91,6 +92,17 @@ func (d *doctor) judgeCoordinator(s *httpapi.Status, at time.Time) (found []diag
 	}
 	if c := s.Health.Checks["config"]; s.Config.LastReloadOK && c.Status == httpapi.Degraded {
 		add(check, checkWarning, "its configuration is valid and probably not meant: "+c.Detail, "correct "+s.Config.Path+"; docs/operations.md#taskbusconfigdoubtful")
+	}
+	if u := s.UnknownFields; len(u) > 0 {
+		fields := make([]string, len(u))
+		for i, f := range u {
+			fields[i] = oneLine(fmt.Sprintf("%s in %s of %s", f.Field, f.MessageType, cmp.Or(f.Producer, "an unknown producer")))
+			if f.DidYouMean != "" {
+				fields[i] += " (" + oneLine(f.DidYouMean) + ")"
+			}
+		}
+		add("messages", checkWarning, "fields that no schema has, and that have no effect: "+joinSome(fields),
+			"correct the producer; strict_messages in agents.yaml refuses such messages")
 	}
 	if a := s.Audit; a.Violations > 0 {
 		var codes []string

@@ -458,6 +458,9 @@ func TestDoctorJudgesTheCoordinator(t *testing.T) {
 		{"its journal was lost", func(s *httpapi.Status) {
 			s.Journal = &httpapi.Journal{Lost: &httpapi.JournalLost{At: noon, Evidence: []string{"it has led before"}, BeginsAnew: []string{"orders"}, Budgets: "they begin at 0"}}
 		}, "journal", checkProblem, "although it has led before; begun anew: orders; used budgets: they begin at 0"},
+		{"a field is misspelt", func(s *httpapi.Status) {
+			s.UnknownFields = []httpapi.UnknownField{{MessageType: "task.assign", Field: "prioritiy", DidYouMean: "did you mean priority?", Producer: "shop"}}
+		}, "messages", checkWarning, "prioritiy in task.assign of shop (did you mean priority?)"},
 		{"nobody is there", func(s *httpapi.Status) { s.Agents = nil }, "agents", checkWarning, "0 of 0 agents"},
 	} {
 		s := active

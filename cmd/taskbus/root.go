@@ -53,7 +53,7 @@ Environment:
 Exit codes:
   0   done
   1   it failed, or (check, doctor, submit, health, whatif, tasks
-      cancel) the answer is no
+      cancel, dead) the answer is no
   2   the command line is wrong
   78  agents.yaml, quotas.yaml or the environment is wrong; starting again does
       not help

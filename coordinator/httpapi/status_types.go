@@ -26,10 +26,23 @@ type Status struct {
 	Counters Counters `json:"counters"`
 	Rates    Rates    `json:"rates"`
 	Audit    Audit    `json:"audit"`
+	// UnknownFields are fields of messages that no schema has, the first 20 since the process started, each once for
+	// each producer; taskbus_unknown_fields_total counts the messages.
+	UnknownFields []UnknownField `json:"unknown_fields,omitempty"`
 	// Leader is who leads, as far as this coordinator knows; nil: it does not.
 	Leader *Leader `json:"leader,omitempty"`
 	// Journal is nil without a journal, or while it is not read.
 	Journal *Journal `json:"journal,omitempty"`
+}
+
+// UnknownField is a field of a message that its schema does not have.
+type UnknownField struct {
+	MessageType string `json:"message_type"`
+	Field       string `json:"field"`
+	// DidYouMean asks for the field that was meant, if one comes near.
+	DidYouMean string `json:"did_you_mean,omitempty"`
+	// Producer is what is known of who sends it: an agent's id, a user, a program's name, or a queue for answers.
+	Producer string `json:"producer,omitempty"`
 }
 
 // Leader is the coordinator that leads.

@@ -32,6 +32,10 @@ type observer struct {
 
 	misspellings sync.Map // unknown fields that were logged: misspelling → true
 	misspelt     atomic.Int64
+	firstUnknown struct { // of them, for /status
+		sync.Mutex
+		list []httpapi.UnknownField
+	}
 }
 
 // logs reports whether lines about single tasks are written: those about a failure, or the others.

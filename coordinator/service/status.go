@@ -152,6 +152,8 @@ func (s *Service) Status(ctx context.Context) (httpapi.Status, error) {
 		Pending:  pendingStatus(snap),
 		Counters: s.counterStatus(snap), Rates: s.rates(),
 		Audit: s.audited.status(),
+
+		UnknownFields: s.observe.unknownFields(),
 	}
 	s.journalStatus(&st)
 	away := s.knowsFleet() != nil

@@ -2,8 +2,10 @@ package service
 
 import (
 	"cmp"
+	"slices"
 
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/httpapi"
 	"taskbus/messages"
 	"taskbus/schemas"
 )
@@ -50,6 +52,7 @@ func (o *observer) unknownField(schema, field, agent string, d *bus.Delivery) {
 		return
 	}
 	o.misspelt.Add(1)
+	o.listUnknown(schema, field, agent, d)
 	e := o.log.Warn().Str("message_type", schema).Str("field", field)
 	if near := o.s.decoder.Nearest(schema, field); near != "" {
 		e = e.Str("did_you_mean", near)
@@ -58,6 +61,28 @@ func (o *observer) unknownField(schema, field, agent string, d *bus.Delivery) {
 		e = e.Str("agent_id", agent)
 	}
 	ofProducer(e, d).Msg("a field of the message is not known and has no effect (said once for each producer and field)")
+}
+
+// maxUnknownListed bounds those that /status lists.
+const maxUnknownListed = 20
+
+func (o *observer) listUnknown(schema, field, agent string, d *bus.Delivery) {
+	of := &o.firstUnknown
+	of.Lock()
+	defer of.Unlock()
+	if len(of.list) < maxUnknownListed {
+		of.list = append(of.list, httpapi.UnknownField{
+			MessageType: schema, Field: field, DidYouMean: o.s.decoder.Nearest(schema, field),
+			Producer: messages.Clean(cmp.Or(agent, d.AppID, d.UserID, d.ReplyTo), maxLogged),
+		})
+	}
+}
+
+// unknownFields is a copy of the list for /status.
+func (o *observer) unknownFields() []httpapi.UnknownField {
+	o.firstUnknown.Lock()
+	defer o.firstUnknown.Unlock()
+	return slices.Clone(o.firstUnknown.list)
 }
 
 // readTask is what a task.assign says, unless it is refused.

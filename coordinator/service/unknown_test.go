@@ -46,6 +46,10 @@ func TestUnknownFieldsAreToldOfOnce(t *testing.T) {
 				t.Errorf("line %d is %swant %s", i+1, lines[i], want)
 			}
 		}
+		listed := r.status().UnknownFields
+		if len(listed) != 4 || listed[0] != (httpapi.UnknownField{MessageType: "task.assign", Field: "prioritiy", DidYouMean: "did you mean priority?", Producer: "shop"}) || listed[3].Producer != "a1" {
+			t.Errorf("/status lists %+v", listed)
+		}
 		for of, want := range map[string]float64{"task.assign": 5, "agent.status": 1} {
 			if got := scraped(t, r.service.options.Registry)[`taskbus_unknown_fields_total{type="`+of+`"}`]; got != want {
 				t.Errorf("%g messages of %s are counted, want %g", got, of, want)
