@@ -43,8 +43,8 @@ func TestAppendTaskAssign(t *testing.T) {
 		Deadline: now.Add(time.Hour), Required: []string{"go", "gpu"}, Preferred: []coordinator.AgentID{"b", "a"}, Excluded: []coordinator.AgentID{"x"},
 		WidenAfter: 20 * time.Second,
 		Strategy:   "least_loaded", Group: "team-a", Labels: map[string]string{"k": "v"}, Description: "what\nit is", NoBorrowing: true,
-		EstimatedUsage: &coordinator.Usage{Requests: 1, InputTokens: 2, OutputTokens: 3, CostUSD: 0.5},
-		Alternatives:   []coordinator.Service{{Provider: "openai", Model: "gpt-4o"}},
+		EstimatedUsage: &coordinator.Usage{Requests: 1, CostUSD: 0.5}, NoTokens: true,
+		Alternatives: []coordinator.Service{{Provider: "openai", Model: "gpt-4o"}},
 	}
 	m, refusal := d.DecodeTaskAssign(AppendTaskAssign(nil, want, []byte(`{"x": "<1>"}`)))
 	if refusal != nil {
