@@ -111,9 +111,21 @@ func (e *controlEdit) node(id string) (int, error) {
 	}
 	i, ok := e.byID[id]
 	if !ok {
-		return 0, fmt.Errorf("no node of the quota trees is called %s; `taskbus quota ls` lists them", short(id))
+		return 0, unknownNode(e.quotas, id)
 	}
 	return i, nil
+}
+
+// unknownNode says that no node has that id, and which may have been meant.
+func unknownNode(q *coordinator.Quotas, id string) error {
+	known := make([]string, len(q.Nodes))
+	for i := range q.Nodes {
+		known[i] = q.Nodes[i].ID
+	}
+	if meant := coordinator.DidYouMean(id, known); meant != "" {
+		return fmt.Errorf("no node of the quota trees is called %s; %s", short(id), meant)
+	}
+	return fmt.Errorf("no node of the quota trees is called %s; `taskbus quota ls` lists them", short(id))
 }
 
 // entry is where a node's own settings stand in the file; it is made where the node has none.

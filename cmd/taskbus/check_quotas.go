@@ -5,10 +5,13 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"taskbus/config"
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare"
 )
 
 // checkedQuotas is what check has to say of a quotas.yaml in order.
@@ -27,6 +30,8 @@ type checkedNode struct {
 	Kind   string   `json:"kind"`
 	Weight int64    `json:"weight"`
 	Limits []string `json:"limits,omitempty"`
+	// Gets is what each of them is for this node, with what those above it have for it.
+	Gets []string `json:"gets,omitempty"`
 }
 
 // isQuotas tells by its name whether a file is a quotas.yaml.
@@ -78,6 +83,9 @@ func (f *checkedFile) checkQuotas() error {
 	f.OK = true
 	c := &checkedQuotas{Timezone: q.Location.String(), Prices: len(q.Prices), Nodes: []checkedNode{}}
 	providers := make(map[string]bool)
+	ledger := fairshare.NewLedger()
+	ledger.Install(time.Now(), q)
+	views := ledger.View(time.Now())
 	for i := range q.Nodes {
 		n := &q.Nodes[i]
 		switch n.Kind {
@@ -93,7 +101,7 @@ func (f *checkedFile) checkQuotas() error {
 		case coordinator.QuotaAgent:
 			c.Agents += inPool(n)
 		}
-		c.Nodes = append(c.Nodes, checkedNode{n.ID, n.Kind.String(), n.Weight, limitsOf(n)})
+		c.Nodes = append(c.Nodes, checkedNode{n.ID, n.Kind.String(), n.Weight, limitsOf(n), getsOf(n, &views[i])})
 	}
 	f.Quotas = c
 	for _, w := range config.QuotaWarnings(q) {
@@ -129,22 +137,61 @@ func limitsOf(n *coordinator.QuotaNode) []string {
 	return all
 }
 
+// getsOf says in their units what the limits of a node come to, in the order of limitsOf.
+func getsOf(n *coordinator.QuotaNode, v *fairshare.NodeView) []string {
+	var all []string
+	for dim := range coordinator.Dimension(coordinator.NumDimensions) {
+		if n.Budgets[dim] != nil {
+			for _, b := range v.Budgets {
+				if b.Dimension == dim {
+					all = append(all, quantity(dim.String(), shownAmount(dim, b.Nominal)))
+				}
+			}
+		}
+		if n.Rates[dim] != nil {
+			text := "what others leave"
+			for _, r := range v.Rates {
+				if r.Dimension == dim && r.Amount > 0 {
+					text = quantity(dim.String(), shownAmount(dim, r.Amount)) + "/" + per(r.Per.Seconds())
+				}
+			}
+			all = append(all, text)
+		}
+	}
+	if n.Seats != nil && v.Seats != nil {
+		all = append(all, strconv.FormatInt(v.Seats.Nominal, 10))
+	}
+	return all
+}
+
+// shownAmount is an amount in the unit that people read: dollars, else pieces.
+func shownAmount(dim coordinator.Dimension, amount int64) float64 {
+	if dim == coordinator.DimCost {
+		return float64(amount) / 1e6
+	}
+	return float64(amount)
+}
+
 func (c *checkedQuotas) print(w io.Writer, file string) error {
 	const most = 200 // nodes; -o json has all
 	if _, err := fmt.Fprintf(w, "%s: in order\n%s with %s, %s with %s, %s, time zone %s\n\n", file,
 		count(c.Groups, "group"), count(c.Agents, "agent"), count(c.Providers, "provider"), count(c.Models, "model"), count(c.Prices, "price"), c.Timezone); err != nil {
 		return err
 	}
-	nodes := newTable("NODE", "KIND", "WEIGHT", "LIMIT")
+	nodes := newTable("NODE", "KIND", "WEIGHT", "LIMIT", "GETS")
 	for i, n := range c.Nodes {
 		if i == most {
 			break
 		}
 		if len(n.Limits) == 0 {
-			nodes.row(n.ID, n.Kind, n.Weight, "")
+			nodes.row(n.ID, n.Kind, n.Weight, "", "")
 		}
-		for _, limit := range n.Limits {
-			nodes.row(n.ID, n.Kind, n.Weight, limit)
+		for j, limit := range n.Limits {
+			gets := ""
+			if j < len(n.Gets) {
+				gets = n.Gets[j]
+			}
+			nodes.row(n.ID, n.Kind, n.Weight, limit, gets)
 		}
 	}
 	if err := nodes.print(w); err != nil {

@@ -6,6 +6,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"os/user"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,13 +43,21 @@ type changeFlags struct {
 
 func (a *app) changeFlags(c *cobra.Command) *changeFlags {
 	f := &changeFlags{base: urlFlag(c)}
-	c.Flags().StringVar(&f.by, "by", "", "who says so, for the list and the log (default $USER)")
+	c.Flags().StringVar(&f.by, "by", "", "who says so, for the list and the log (default: the user of the system)")
 	c.Flags().StringVar(&f.reason, "reason", "", "why, for the list and the log")
 	return f
 }
 
-// byWhom is who makes the change.
-func (a *app) byWhom(f *changeFlags) string { return cmp.Or(f.by, a.getenv("USER")) }
+// byWhom is the operator that makes the change: as it is told, else the user of the system.
+func (a *app) byWhom(f *changeFlags) string {
+	if name := cmp.Or(f.by, a.getenv("USER"), a.getenv("LOGNAME")); name != "" {
+		return name
+	}
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return "user " + strconv.Itoa(os.Getuid())
+}
 
 // lastingFlags say how long a change stands.
 type lastingFlags struct {
@@ -132,9 +143,74 @@ After -- it may also be less: -25%.` + quotaActs,
 		if lasting.length == 0 && lasting.until == "" {
 			return usageError("a boost is for a time: say --for 2h or --until; `taskbus quota set` changes a limit for good")
 		}
-		return a.changeQuota(c.Context(), flags, lasting, args[0], "boost", map[string]string{args[1]: args[2]})
+		return a.boost(c.Context(), flags, lasting, args)
 	}
 	return c
+}
+
+// boost shows what a boost takes of others, and makes it. args are the node, the setting, and by how much.
+func (a *app) boost(ctx context.Context, flags *changeFlags, lasting *lastingFlags, args []string) error {
+	dimension, _, _ := strings.Cut(args[1], ".")
+	before := a.nominals(ctx, flags, args[0], dimension)
+	if err := a.changeQuota(ctx, flags, lasting, args[0], "boost", map[string]string{args[1]: args[2]}); err != nil || a.output == outputJSON || before == nil {
+		return err
+	}
+	p := &page{w: a.out}
+	p.blank()
+	left := false
+	for i, after := range a.nominals(ctx, flags, args[0], dimension) {
+		if i < len(before) && after.name == before[i].name && after.amount != before[i].amount {
+			p.line("it comes from %s: %s, before %s", after.name, quantity(dimension, after.amount), quantity(dimension, before[i].amount))
+			left = true
+		}
+	}
+	if !left {
+		p.line("it takes nothing of others")
+	}
+	return p.err
+}
+
+// nominal is what a node, or what is given to none, has of a budget.
+type nominal struct {
+	name   string
+	amount float64
+}
+
+// nominals are what the node above one has given to none of those below it, and what each of its other children
+// has; nil where there is nothing above it to share.
+func (a *app) nominals(ctx context.Context, flags *changeFlags, id, dimension string) []nominal {
+	up := strings.LastIndexByte(id, '/')
+	client, err := a.newClient(*flags.base)
+	if up < 0 || err != nil {
+		return nil
+	}
+	var q httpapi.Quotas
+	if err := client.get(ctx, "/v1/quota?limit="+strconv.Itoa(httpapi.MaxQuotaLimit), &q); err != nil {
+		return nil // the change itself says why
+	}
+	all := []nominal{{name: "what " + id[:up] + " has given to none"}}
+	has := false
+	for i := range q.Nodes {
+		n := &q.Nodes[i]
+		above := strings.LastIndexByte(n.ID, '/')
+		for _, b := range n.Budgets {
+			switch {
+			case b.Dimension != dimension:
+			case n.ID == id[:up]:
+				all[0].amount += b.Limit
+				has = true
+			case above == up && n.ID[:up] == id[:up]:
+				all[0].amount -= b.Limit
+				if n.ID != id {
+					all = append(all, nominal{n.ID, b.Limit})
+				}
+			}
+		}
+	}
+	if !has {
+		return nil
+	}
+	return all
 }
 
 func (a *app) quotaCorrectCommand() *cobra.Command {
@@ -291,7 +367,7 @@ func printControls(w io.Writer, q httpapi.QuotaControls, now time.Time) error {
 	t := newTable("ID", "TARGET", "CHANGE", "MADE", "ENDS", "BY", "REASON")
 	for i := range q.Controls {
 		c := &q.Controls[i]
-		by, change := c.By, changeText(c)
+		by, change := cmp.Or(c.By, "(not said)"), changeText(c)
 		if c.Rule != "" {
 			by = "rule " + c.Rule
 		}

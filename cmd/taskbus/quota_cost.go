@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -22,10 +24,12 @@ func (a *app) quotaCostCommand() *cobra.Command {
 how much, the dearest first. Costs are those that tasks state, or follow from the prices
 of quotas.yaml; "no price" stands by what has used tokens and cost nothing.`,
 		Example: `  taskbus quota cost --from 2026-11-01 --to 2026-11-30
+  taskbus quota cost --by month
   taskbus quota cost --group team-a -o json`,
 		Args: cobra.NoArgs,
 	}
 	f := newHistoryFlags(a, c)
+	by := c.Flags().String("by", "", "a table with a row for each month or day and group, instead")
 	limit := c.Flags().Int("limit", 20, fmt.Sprintf("at most so many groups, agents and models each, 1 to %d", httpapi.MaxHistoryLimit))
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *limit < 1 || *limit > httpapi.MaxHistoryLimit {
@@ -34,6 +38,12 @@ of quotas.yaml; "no price" stands by what has used tokens and cost nothing.`,
 		query, err := f.query()
 		if err != nil {
 			return err
+		}
+		if *by != "" && *by != "month" && *by != "day" {
+			return usageError("--by must be month or day, not %q", oneLine(*by))
+		}
+		if *by != "" {
+			return a.costsBy(c.Context(), *f.base, *by, query)
 		}
 		query.Set("limit", strconv.Itoa(*limit))
 		client, err := a.newClient(*f.base)
@@ -50,6 +60,61 @@ of quotas.yaml; "no price" stands by what has used tokens and cost nothing.`,
 		return printCosts(a.out, r, a.now())
 	}
 	return c
+}
+
+// costOf is what a group has cost in a month or on a day.
+type costOf struct {
+	Time  string `json:"time"`
+	Group string `json:"group"`
+	httpapi.HistoryCounts
+}
+
+// costsBy sums the history by time and group, the earliest first.
+func (a *app) costsBy(ctx context.Context, base, by string, query url.Values) error {
+	client, err := a.newClient(base)
+	if err != nil {
+		return err
+	}
+	query.Set("by", by)
+	query.Set("limit", strconv.Itoa(httpapi.MaxHistoryLimit))
+	var l httpapi.HistoryList
+	if err := client.get(ctx, "/v1/quota/history?"+query.Encode(), &l); err != nil {
+		return err
+	}
+	var all []costOf
+	place := make(map[[2]string]int)
+	for i := range l.Rows {
+		r := &l.Rows[i]
+		key := [2]string{r.Day, owner(r)}
+		at, known := place[key]
+		if !known {
+			at = len(all)
+			place[key] = at
+			all = append(all, costOf{Time: r.Day, Group: key[1]})
+		}
+		x := &all[at]
+		x.Calls, x.InputTokens, x.OutputTokens, x.TotalTokens, x.CostUSD = x.Calls+r.Calls, x.InputTokens+r.InputTokens, x.OutputTokens+r.OutputTokens, x.TotalTokens+r.TotalTokens, x.CostUSD+r.CostUSD
+		x.Requests, x.Settled, x.Released, x.Expired, x.Late = x.Requests+r.Requests, x.Settled+r.Settled, x.Released+r.Released, x.Expired+r.Expired, x.Late+r.Late
+	}
+	if a.output == outputJSON {
+		return a.printJSON(all)
+	}
+	p := &page{w: a.out}
+	t := newTable(strings.ToUpper(by), "GROUP", "COST", "CALLS", "INPUT", "OUTPUT", "TOTAL")
+	for _, x := range all {
+		t.row(x.Time, cmp.Or(x.Group, "(none)"), quantity("cost_usd", x.CostUSD), x.Calls, quantity("", float64(x.InputTokens)), quantity("", float64(x.OutputTokens)), quantity("", float64(x.TotalTokens)))
+	}
+	if len(all) == 0 {
+		p.line("nothing was used")
+	} else {
+		p.table(t)
+	}
+	if l.More {
+		p.line("… and more before (--from)")
+	}
+	p.blank()
+	p.projection(&l.Projection, a.now())
+	return p.err
 }
 
 func printCosts(w io.Writer, r httpapi.CostReport, now time.Time) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/csv"
 	"fmt"
 	"io"
 	"net/http"
@@ -68,6 +69,7 @@ the time zone of quotas.yaml, once it has ended.
 keeps what is older. It needs the admin token.`,
 		Example: `  taskbus quota history --from 2026-11-01
   taskbus quota history --group team-a --by month -o json
+  taskbus quota history --by month -o csv > usage.csv
   taskbus quota history --rebuild`,
 		Args: cobra.NoArgs,
 	}
@@ -75,10 +77,15 @@ keeps what is older. It needs the admin token.`,
 	by := c.Flags().String("by", "day", "a row for each day, month, or total")
 	limit := c.Flags().Int("limit", httpapi.DefaultHistoryLimit, fmt.Sprintf("at most so many rows, the latest, 1 to %d", httpapi.MaxHistoryLimit))
 	rebuild := c.Flags().Bool("rebuild", false, "make it anew from the journal first")
+	output := c.Flags().StringP("output", "o", outputTable, "form of the output: table, json or csv")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *by != "day" && *by != "month" && *by != "total" {
 			return usageError("--by must be day, month or total, not %q", oneLine(*by))
 		}
+		if *output != outputTable && *output != outputJSON && *output != outputCSV {
+			return usageError("-o must be table, json or csv, not %q", oneLine(*output))
+		}
+		a.output = *output
 		if *limit < 1 || *limit > httpapi.MaxHistoryLimit {
 			return usageError("--limit must be 1 to %d, not %d", httpapi.MaxHistoryLimit, *limit)
 		}
@@ -99,8 +106,11 @@ keeps what is older. It needs the admin token.`,
 		if err := client.get(c.Context(), "/v1/quota/history?"+query.Encode(), &l); err != nil {
 			return err
 		}
-		if a.output == outputJSON {
+		switch a.output {
+		case outputJSON:
 			return a.printJSON(l)
+		case outputCSV:
+			return a.printHistoryCSV(&l)
 		}
 		return printHistory(a.out, l, a.now())
 	}
@@ -124,8 +134,11 @@ func (a *app) rebuildHistory(ctx context.Context, base string) error {
 	if err := client.change(ctx, http.MethodPost, "/v1/quota/history/rebuild", struct{}{}, &made); err != nil {
 		return err
 	}
-	if a.output == outputJSON {
+	switch a.output {
+	case outputJSON:
 		return a.printJSON(made)
+	case outputCSV:
+		return usageError("--rebuild has no rows: ask for them with -o csv afterwards")
 	}
 	p := &page{w: a.out}
 	if made.State == "done" {
@@ -192,6 +205,27 @@ func printHistory(w io.Writer, l httpapi.HistoryList, now time.Time) error {
 	p.blank()
 	p.projection(&l.Projection, now)
 	return p.err
+}
+
+// printHistoryCSV writes the rows with their plain numbers; what else there is to say goes to stderr.
+func (a *app) printHistoryCSV(l *httpapi.HistoryList) error {
+	w := csv.NewWriter(a.out)
+	rows := [][]string{{l.By, "group", "agent", "provider", "model", "source", "calls", "released", "expired", "requests", "input_tokens", "output_tokens", "total_tokens", "cost_usd"}}
+	for i := range l.Rows {
+		r := &l.Rows[i]
+		row := []string{r.Day, r.Group, r.Agent, r.Provider, r.Model, r.Source}
+		for _, n := range []int64{r.Calls, r.Released, r.Expired, r.Requests, r.InputTokens, r.OutputTokens, r.TotalTokens} {
+			row = append(row, strconv.FormatInt(n, 10))
+		}
+		rows = append(rows, append(row, strconv.FormatFloat(r.CostUSD, 'f', -1, 64)))
+	}
+	if err := w.WriteAll(rows); err != nil {
+		return fmt.Errorf("write the rows: %w", err)
+	}
+	if l.More {
+		fmt.Fprintln(a.err, "there are more rows before these: --limit, --from")
+	}
+	return nil
 }
 
 // gapText is from when to when something is missing, as far as that is known: in front of the first message

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,9 +81,29 @@ func findQuota(ctx context.Context, client *client, name string) (kind string, b
 		first = err
 	}
 	if len(kinds) > 1 {
-		return "", nil, fmt.Errorf("no group, agent, provider or node of quotas.yaml is called %s; `taskbus quota ls` lists them", name)
+		first = fmt.Errorf("no group, agent, provider or node of quotas.yaml is called %s; `taskbus quota ls` lists them", name)
+	}
+	if meant := meantQuota(ctx, client, name); meant != "" {
+		first = fmt.Errorf("%w (%s)", first, meant)
 	}
 	return "", nil, first
+}
+
+// meantQuota asks for the quota that may have been meant by a name; "": none comes near.
+func meantQuota(ctx context.Context, client *client, name string) string {
+	var q httpapi.Quotas
+	if err := client.get(ctx, "/v1/quota", &q); err != nil {
+		return "" // what is asked has been answered
+	}
+	var known []string
+	for i := range q.Nodes {
+		if n := &q.Nodes[i]; strings.Contains(name, "/") {
+			known = append(known, n.ID)
+		} else if !slices.Contains(known, n.Name) {
+			known = append(known, n.Name)
+		}
+	}
+	return coordinator.DidYouMean(name, known)
 }
 
 // showQuota prints an answer.

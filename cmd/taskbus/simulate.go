@@ -15,7 +15,7 @@ import (
 	"taskbus/coordinator/simulator"
 )
 
-// outputCSV is a value of -o that only simulate knows.
+// outputCSV is a value of -o for commands with rows of numbers.
 const outputCSV = "csv"
 
 // exitInterrupted is what a shell expects of a command that Ctrl-C has ended.

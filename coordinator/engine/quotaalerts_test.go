@@ -113,3 +113,17 @@ func TestQuotaAlertsOfACallThatExpires(t *testing.T) {
 		t.Errorf("%d are in the journal, want 2", recorded)
 	}
 }
+
+// A group and its only part reach 80 % by the same charge: 80 of 100 each. It is told once, of the group, and is
+// in the journal for both, so that the next leader does not tell it of the part.
+func TestQuotaAlertIsToldOfOneNode(t *testing.T) {
+	r := leads(t, policyOf(worker("x")).quotas(quotasOf().group("labs", 1, daily(100)).in("labs", "a", 1, daily(100))))
+	if got, want := r.charges("c", 80), []string{"quota pool/labs total_tokens 80%"}; !slices.Equal(got, want) {
+		t.Errorf("told of %q, want %q", got, want)
+	}
+	for how, heir := range heirs(r) {
+		if got := reached(heir.reload(quotasOf().group("labs", 1, daily(100)).in("labs", "a", 1, daily(100)))); got != nil {
+			t.Errorf("%s: told again: %q", how, got)
+		}
+	}
+}

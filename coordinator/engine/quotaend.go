@@ -186,6 +186,9 @@ func (e *Engine) quotaAlerts() {
 	for i := range q.alerts {
 		a := &q.alerts[i]
 		e.record(a.Told(q.ledger.Now()))
+		if a.Echo {
+			continue
+		}
 		e.emit(coordinator.QuotaReached{Node: a.Node, Dimension: a.Dimension, Percent: int(a.Percent), Used: a.Used, Cap: a.Cap, Ends: a.Ends})
 	}
 }

@@ -2,6 +2,7 @@ package fairshare
 
 import (
 	"math/bits"
+	"slices"
 	"time"
 
 	"taskbus/coordinator"
@@ -14,6 +15,10 @@ type Alert struct {
 	Percent   int64 // of what may be used
 	Used, Cap int64
 	Ends      time.Time // when the period ends
+	// Echo: a node above it has reached the same by the same charge, and is told of.
+	Echo bool
+
+	node int32
 }
 
 // Told is the record of it.
@@ -32,6 +37,7 @@ func (l *Ledger) watch(b *budget) {
 			b.alerted = percent
 			l.alerts = append(l.alerts, Alert{
 				Node: l.nodes[b.node].spec.ID, Dimension: b.dim, Percent: percent, Used: use, Cap: all, Ends: timeOf(b.family.span.end),
+				node: b.node,
 			})
 		}
 	}
@@ -62,11 +68,27 @@ func (l *Ledger) Review(now time.Time) {
 	}
 }
 
-// Alerts appends what has reached a threshold since it was called last.
+// Alerts appends what has reached a threshold since it was called last: to be called after each charge.
 func (l *Ledger) Alerts(dst []Alert) []Alert {
+	for i := range l.alerts {
+		a := &l.alerts[i]
+		a.Echo = slices.ContainsFunc(l.alerts, func(o Alert) bool {
+			return o.Dimension == a.Dimension && o.Percent == a.Percent && l.above(o.node, a.node)
+		})
+	}
 	dst = append(dst, l.alerts...)
 	l.alerts = l.alerts[:0]
 	return dst
+}
+
+// above reports whether node a lies on the way from node b to its root.
+func (l *Ledger) above(a, b int32) bool {
+	for b = l.nodes[b].parent; b >= 0; b = l.nodes[b].parent {
+		if a == b {
+			return true
+		}
+	}
+	return false
 }
 
 // Tentatively has what is reserved from now on raise no alert, because it may be released at once;

@@ -31,8 +31,8 @@ type BudgetView struct {
 	// Used and Reserved by it and those below it.
 	Used, Reserved int64
 	Borrowed, Lent int64
-	// Debt is what its share is overdrawn by now, and what of it was given up for the period
-	// before.
+	// Debt is what the node, those below it included, or its share is overdrawn by now, and what of it
+	// was given up for the period before.
 	Debt int64
 	// Period, its id for people, from Start to End (which does not belong to it).
 	Period     string
@@ -112,7 +112,7 @@ func (b *budget) view() BudgetView {
 	f := b.family
 	return BudgetView{
 		Dimension: b.dim, Nominal: b.nominal, Share: b.share, Cap: b.cap(), Used: b.used, Reserved: b.reserved.sum(),
-		Borrowed: b.borrowedIn, Lent: b.lentOut, Debt: max(0, -b.room()) + b.owes,
+		Borrowed: b.borrowedIn, Lent: b.lentOut, Debt: max(0, -b.room(), -b.left()) + b.owes,
 		Period: periodID(f.period, f.span, f.loc), Start: timeOf(f.span.start), End: timeOf(f.span.end),
 		UsedBefore: b.before.used, ReservedBefore: b.before.reserved.sum(),
 	}

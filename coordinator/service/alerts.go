@@ -44,8 +44,8 @@ func (r *session) announceQuota(f *coordinator.QuotaReached) {
 	d := f.Dimension.String()
 	r.alert(key, Alert{
 		ID: alertID(key, f.Node, d, f.Ends), Subject: f.Node + " " + d, Type: schemas.QuotaReached, Body: messages.AppendQuotaReached(nil, f, r.s.now()),
-		Text: fmt.Sprintf("%d %% of the budget of %s in %s is used or set aside: %s of %s. It begins anew at %s.",
-			f.Percent, f.Node, d, amountText(d, shown(f.Dimension, f.Used)), amountText(d, shown(f.Dimension, f.Cap)), timeText(f.Ends)),
+		Text: fmt.Sprintf("%s at %d %%: %s of %s, resets %s",
+			f.Node, f.Percent, amountText(d, shown(f.Dimension, f.Used)), unitText(d, shown(f.Dimension, f.Cap)), resetText(f.Ends)),
 	})
 }
 
@@ -59,6 +59,22 @@ func (r *session) announceOverrun(q *messages.QuotaOverrun) {
 }
 
 func timeText(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
+
+// resetText is when a period ends: the day alone where that is its beginning.
+func resetText(t time.Time) string {
+	if t = t.UTC(); t.Equal(t.Truncate(24 * time.Hour)) {
+		return t.Format("2 Jan")
+	}
+	return t.Format("2 Jan 15:04 MST")
+}
+
+// unitText is an amount with its unit for people.
+func unitText(dimension string, amount float64) string {
+	if dimension == coordinator.DimCost.String() {
+		return amountText(dimension, amount)
+	}
+	return amountText(dimension, amount) + " " + dimension
+}
 
 // amountText is an amount for people.
 func amountText(dimension string, amount float64) string {

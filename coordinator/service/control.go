@@ -84,7 +84,11 @@ func (s *Service) fits(before controlledConfig, change *controlChange, after []c
 		for _, one := range prepared.suspended {
 			switch {
 			case slices.ContainsFunc(change.set, func(c coordinator.QuotaControl) bool { return c.ID == one.ID }):
-				return nil, &httpapi.BadControl{Why: one.Why}
+				why := one.Why
+				if i := slices.IndexFunc(change.set, func(c coordinator.QuotaControl) bool { return c.ID == one.ID }); strings.Contains(why, "less than those below it") {
+					why += atMost(before.config.Policy().Quotas, &change.set[i])
+				}
+				return nil, &httpapi.BadControl{Why: why}
 			case slices.ContainsFunc(before.suspended, func(o config.Suspended) bool { return o.ID == one.ID }):
 			default:
 				i := slices.IndexFunc(after, func(c coordinator.QuotaControl) bool { return c.ID == one.ID })

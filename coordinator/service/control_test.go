@@ -186,6 +186,22 @@ func TestQuotaSetThatDoesNotFit(t *testing.T) {
 	})
 }
 
+// A boost beyond what the node above has says what would fit: poor/a1 has 600 of poor's 1,000 and a2 shares the
+// rest by weight, which gives way. 400 more fit.
+func TestBoostThatDoesNotFit(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		r.mustSet("pool/poor/a1", "total_tokens.amount", "600")
+		boost := httpapi.QuotaChange{Node: "pool/poor/a1", Boost: true, For: time.Hour, Values: []httpapi.QuotaValue{{Key: "total_tokens", Value: "+5000"}}}
+		if _, err := r.control(boost); err == nil || !strings.HasSuffix(err.Error(), "; at most +400 is left for pool/poor/a1") {
+			t.Errorf("%v", err)
+		}
+		boost.Values[0].Value = "+400"
+		if _, err := r.control(boost); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A boost ends by itself, at its time, and the log says so.
 func TestBoostEndsByItself(t *testing.T) {
 	inQuotaRig(t, func(r *rig) {
