@@ -108,6 +108,7 @@ type Config struct {
 	fileVersion string        // see FileVersion
 	agents      string        // see FileVersions
 	quotas      string        // likewise
+	ignored     []string      // keys that count no more, for people
 	lanesOff    string        // why there are none although they are asked for
 	cappedFrom  time.Duration // the assignment timeout as it is written, where less counts
 	ownLanes    bool          // agents.yaml says which groups have lanes
@@ -128,7 +129,7 @@ func defaults() *Config {
 				MaxQueueSize:      10_000,
 				AssignmentTimeout: 30 * time.Second,
 				MaxLoad:           0.9,
-				PriorityAgeing:    5 * time.Second,
+				Priorities:        coordinator.PriorityOrder{Weights: coordinator.DefaultPriorityWeights()},
 				DedupeWindow:      time.Hour,
 				DedupeMaxIDs:      100_000,
 				Learning:          defaultLearning(),
@@ -191,6 +192,7 @@ func (c *Config) maxTaskTimeout() time.Duration {
 // target only where the pointer stands by itself.
 func (c *Config) setVersion() {
 	content := *c
+	content.ignored = nil
 	content.fileVersion, content.policy.Version, content.policy.Source = "", "", ""
 	content.agents, content.quotas = "", ""
 	content.policy.Discovery, content.policy.Strategies, content.policy.Quotas = nil, nil, nil

@@ -114,7 +114,7 @@ func checkPolicy(t *testing.T, c *Config) {
 	}
 	s := p.Settings
 	if s.PoisonedAfter < 1 || s.MaxRetryAttempts < 0 || s.MaxQueueSize < 1 || s.AssignmentTimeout < 0 || s.AssignmentTimeout > time.Minute ||
-		!(s.MaxLoad > 0 && s.MaxLoad <= 1) || s.PriorityAgeing <= 0 || s.DedupeWindow <= 0 || s.DedupeMaxIDs < 1 {
+		!(s.MaxLoad > 0 && s.MaxLoad <= 1) || slices.Min(s.Priorities.Weights[:]) < 1 || s.DedupeWindow <= 0 || s.DedupeMaxIDs < 1 {
 		t.Errorf("settings %+v", s)
 	}
 	l, b := s.Learning, s.Breaker

@@ -123,5 +123,5 @@ func (c *Config) Notes() (notes []string) {
 		notes = append(notes, fmt.Sprintf("assignment_timeout_seconds: %.0f counts as %.0f, because without lanes tasks that wait are held in the window",
 			c.cappedFrom.Seconds(), heldWithoutLanes.Seconds()))
 	}
-	return notes
+	return append(notes, c.ignored...)
 }

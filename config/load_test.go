@@ -144,7 +144,8 @@ func TestParseEverything(t *testing.T) {
 			},
 			Settings: coordinator.Settings{
 				PoisonedAfter: 2, MaxRetryAttempts: 5, StaleAfter: time.Minute, MaxQueueSize: 500, AssignmentTimeout: 0,
-				MaxLoad: 1, BusyIsEligible: true, PriorityAgeing: 5 * time.Second,
+				MaxLoad: 1, BusyIsEligible: true,
+				Priorities:   coordinator.PriorityOrder{Strict: true, Weights: [4]int64{1, 4, 10, 100}},
 				DedupeWindow: time.Minute, DedupeMaxIDs: 1000, Seed: 42,
 				MaxTimeout:       3480 * time.Second, // 3600 s less the margin of 120 s
 				SuspectIntervals: 3, DeadIntervals: 9, RefuseBacklogged: true, SlowStart: 30 * time.Second,
@@ -164,6 +165,7 @@ func TestParseEverything(t *testing.T) {
 		TaskDispatchedEvents: true, Journal: true, RecordInputs: true, RecordInputsBytes: 64 << 20, MaxMessageBytes: 2 << 20, Window: 1000, WindowBytes: 8 << 20,
 		BrokerConsumerTimeout: time.Hour, ShutdownGrace: 30 * time.Second,
 		RefuseUnserved: true, LogTasks: LogTasksFailures, MetricsAgents: 7,
+		ignored: []string{"global_settings.priority_ageing_seconds is ignored: " + agedPriorities},
 	}
 	if !sameConfig(got, want) {
 		t.Errorf("got  %#v\nwant %#v", got, want)

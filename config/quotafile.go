@@ -78,7 +78,7 @@ type listedAgent struct {
 // defaultQuotas is a file that says nothing.
 func defaultQuotas() *coordinator.Quotas {
 	return &coordinator.Quotas{
-		Location: time.UTC, RepayPercent: 20, LowPercent: 5,
+		Location: time.UTC, RepayPercent: 20,
 		ReservationTTL: 900 * time.Second, TombstoneTTL: 3600 * time.Second, DefaultOutput: 512,
 		Routing:       coordinator.RouteTerms{Remaining: 1, Price: 1, Latency: 1, Success: 1},
 		AlertPercents: coordinator.DefaultAlertPercents(),
@@ -97,7 +97,7 @@ func (d *decoder) quotaRoot(f *quotaFile) reader {
 			"unpriced_price":          f.unpriced.price.here,
 			"unknown_callers":         d.unknownCallers(&q.AnyCaller),
 			"repay_percent":           whole(d, &q.RepayPercent, 0, 100),
-			"low_priority_percent":    whole(d, &q.LowPercent, 0, 50),
+			"low_priority_percent":    d.ignored(&q.Ignored, agedPriorities),
 			"routing":                 d.routing(&q.Routing),
 			"alert_percents":          d.alertPercents(&q.AlertPercents),
 			"reservation_ttl_seconds": d.seconds(&q.ReservationTTL, 1, 7*day),

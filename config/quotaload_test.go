@@ -79,7 +79,7 @@ func TestVersionFollowsTheQuotas(t *testing.T) {
 		strings.Replace(base, "group_id: a", "group_id: a, rate_limit_rps: 5", 1), strings.Replace(base, "group_id: a", "group_id: a, rate_limit_rps: 5, burst_capacity: 9", 1),
 		strings.Replace(base, "group_id: a", "group_id: a, limits: {requests: {rate: 5, per: second}}", 1), strings.Replace(base, "group_id: a", "group_id: a, limits: {requests: {amount: 5, per: minute}}", 1),
 		strings.Replace(base, "group_id: a", "group_id: a, limits: {concurrency: {amount: 5}}", 1), strings.Replace(base, "group_id: a", "group_id: a, limits: {cost_usd: {amount: 5, per: minute}}", 1),
-		base + "timezone: Europe/Berlin", base + "timezone: Europe/Vienna", base + "repay_percent: 21", base + "low_priority_percent: 6", base + "alert_percents: [50]", base + "alert_percents: []", base + "routing: {price: 2}", base + "reservation_ttl_seconds: 901",
+		base + "timezone: Europe/Berlin", base + "timezone: Europe/Vienna", base + "repay_percent: 21", base + "alert_percents: [50]", base + "alert_percents: []", base + "routing: {price: 2}", base + "reservation_ttl_seconds: 901",
 		base + "tombstone_ttl_seconds: 3601", base + "default_output_tokens: 513",
 		base + "prices: [{provider: p, per_request: 1}]", base + "prices: [{provider: p, input_per_million_tokens: 1}]", base + "prices: [{provider: p, output_per_million_tokens: 1}]",
 		base + "prices: [{provider: p, model: m, per_request: 1}]", base + "prices: [{provider: p, operation: m, per_request: 1}]", base + "prices: [{provider: p, per_request: 1, currency: EUR}]\ncurrencies: {EUR: 2}",

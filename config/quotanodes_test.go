@@ -298,7 +298,7 @@ func checkQuotas(t testing.TB, q *coordinator.Quotas) {
 	if len(q.Nodes) == 0 || q.Nodes[0].ID != "pool" || q.Nodes[0].Provider != "" {
 		t.Errorf("the first node is not the pool: %+v", q.Nodes)
 	}
-	if q.Location == nil || q.RepayPercent < 0 || q.RepayPercent > 100 || q.LowPercent < 0 || q.LowPercent > 50 ||
+	if q.Location == nil || q.RepayPercent < 0 || q.RepayPercent > 100 ||
 		q.ReservationTTL < time.Second || q.TombstoneTTL < time.Second || q.DefaultOutput < 1 {
 		t.Errorf("%+v", q)
 	}

@@ -392,10 +392,10 @@ func TestSchemaWordsAreTheLoaders(t *testing.T) {
 			}
 		}
 	}
-	// auth, topology, queues, an agent's mode, that of those that join, a route's strategy, and a market's
-	// fallback, invite and fitness, log.tasks, which agents capability_match prefers
-	if tried != 11 {
-		t.Errorf("%d enumerations found, want 11", tried)
+	// auth, topology, queues, the order of priorities, an agent's mode, that of those that join, a route's
+	// strategy, and a market's fallback, invite and fitness, log.tasks, which agents capability_match prefers
+	if tried != 12 {
+		t.Errorf("%d enumerations found, want 12", tried)
 	}
 }
 

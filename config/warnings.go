@@ -59,10 +59,6 @@ func (c *Config) Warnings() []Warning {
 			advice("%s can serve none of the routes; it gets only tasks that bring required_capabilities of their own", g.ID)
 		}
 	}
-	if s := p.Settings; s.AssignmentTimeout > 0 && 3*s.PriorityAgeing > s.AssignmentTimeout {
-		fails("a low task gives way to critical ones for %.0f s (3 × priority_ageing_seconds) but fails after %.0f s: set priority_ageing_seconds to at most a third of assignment_timeout_seconds",
-			3*s.PriorityAgeing.Seconds(), s.AssignmentTimeout.Seconds())
-	}
 	for i := range p.Strategies {
 		// An auction takes at most half of the time that is left (see the engine).
 		name, m, wait := p.Strategies[i].Name, p.Strategies[i].Market, p.Settings.AssignmentTimeout
@@ -89,15 +85,22 @@ func (c *Config) Warnings() []Warning {
 
 // QuotaWarnings are what is allowed in quotas.yaml and probably not meant; q is nil where there is none.
 func QuotaWarnings(q *coordinator.Quotas) []Warning {
-	if q == nil || len(q.Prices) > 0 {
+	if q == nil {
 		return nil
+	}
+	var found []Warning
+	for _, ignored := range q.Ignored {
+		found = append(found, Warning{Text: ignored})
+	}
+	if len(q.Prices) > 0 {
+		return found
 	}
 	for i := range q.Nodes {
 		if n := &q.Nodes[i]; n.Budgets[coordinator.DimCost] != nil || n.Rates[coordinator.DimCost] != nil {
-			return []Warning{{Text: "cost_usd is limited, and there are no prices: only the cost that tasks and results state themselves counts"}}
+			return append(found, Warning{Text: "cost_usd is limited, and there are no prices: only the cost that tasks and results state themselves counts"})
 		}
 	}
-	return nil
+	return found
 }
 
 // Lacking lists the capabilities of required that the agent does not have.

@@ -156,10 +156,8 @@ type Settings struct {
 	// MaxTimeout is the longest timeout a task may ask for: beyond it the broker
 	// would take the task from its agent in mid-work. 0 means no bound.
 	MaxTimeout time.Duration
-	// PriorityAgeing is how much waiting outweighs one step of priority: a task
-	// is overtaken only by tasks accepted less than (steps × PriorityAgeing)
-	// after it.
-	PriorityAgeing time.Duration
+	// Priorities is how tasks of different priorities that wait take turns.
+	Priorities PriorityOrder
 	// DedupeWindow and DedupeMaxIDs bound the memory of task ids.
 	DedupeWindow time.Duration
 	DedupeMaxIDs int

@@ -48,9 +48,6 @@ type Quotas struct {
 	// RepayPercent, 0 to 100, bounds what is taken off a budget for what was borrowed or
 	// overdrawn in the period before, and thereby the debt that is carried on.
 	RepayPercent int64
-	// LowPercent, 0 to 50, is the share of dispatches that priorities below the highest
-	// waiting one get, so that strict priority starves nobody.
-	LowPercent int64
 	// ReservationTTL is how long a reservation stands that nobody extends; TombstoneTTL
 	// for how long one that has expired or ended is remembered.
 	ReservationTTL, TombstoneTTL time.Duration
@@ -66,6 +63,8 @@ type Quotas struct {
 	Routing RouteTerms
 	// Adjustment are the rules by which a day's use changes weights and limits.
 	Adjustment Adjustment
+	// Ignored are the keys of the file that count no more, for people.
+	Ignored []string
 	// Source is the text of quotas.yaml without its comments, as Policy.Source; empty where
 	// there is none.
 	Source string

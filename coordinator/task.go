@@ -23,6 +23,36 @@ const (
 	PriorityCritical Priority = 3
 )
 
+// Priorities is how many there are.
+const Priorities = int(PriorityCritical) + 1
+
+// PriorityOrder is how tasks of different priorities take turns that wait for the same agents.
+type PriorityOrder struct {
+	// Strict: what waits at a higher priority always goes first.
+	Strict bool
+	// Weights, 1 to MaxPriorityWeight: of the dispatches for which tasks of several priorities
+	// compete each of these has its weight's part. 0 stands for the weight that is the default.
+	Weights [Priorities]int64
+}
+
+// MaxPriorityWeight is the largest weight of a priority.
+const MaxPriorityWeight = 1_000_000
+
+// DefaultPriorityWeights are four times as much for each step.
+func DefaultPriorityWeights() [Priorities]int64 { return [Priorities]int64{1, 4, 16, 64} }
+
+// Weighted is the weight of each priority.
+func (o PriorityOrder) Weighted() [Priorities]int64 {
+	weights := o.Weights
+	for p, w := range DefaultPriorityWeights() {
+		if weights[p] <= 0 {
+			weights[p] = w
+		}
+		weights[p] = min(weights[p], MaxPriorityWeight)
+	}
+	return weights
+}
+
 // String gives the word that operators read: "low", "normal", "high", "critical".
 func (p Priority) String() string {
 	switch p {

@@ -13,7 +13,7 @@ const (
 	InvariantTaskState Invariant = iota
 	// InvariantPendingCount: the counts by priority are those of the tasks that wait.
 	InvariantPendingCount
-	// InvariantPendingOrder: classes are in order of rank and know their place.
+	// InvariantPendingOrder: classes are in order of when tasks are due and know their place.
 	InvariantPendingOrder
 	// InvariantWorkConserved: while a task waits, nobody is ready who could have it.
 	InvariantWorkConserved

@@ -79,7 +79,7 @@ func (x *anything) drawPolicy() *coordinator.Policy {
 		Settings: coordinator.Settings{
 			MaxRetryAttempts: x.n("max_retry_attempts", 3), PoisonedAfter: 1 + x.n("poisoned after", 2), StaleAfter: seconds(x.t, "stale", 20, 60),
 			MaxQueueSize: rapid.SampledFrom([]int{1, 3, 50}).Draw(x.t, "max_queue_size"), AssignmentTimeout: seconds(x.t, "assignment timeout", 0, 5, 30, 900),
-			MaxLoad: 0.9, PriorityAgeing: seconds(x.t, "ageing", 1, 10), DedupeWindow: seconds(x.t, "window", 1, 60, 3600),
+			MaxLoad: 0.9, Priorities: drawPriorities(x.t), DedupeWindow: seconds(x.t, "window", 1, 60, 3600),
 			DedupeMaxIDs: rapid.SampledFrom([]int{1, 5, 1000}).Draw(x.t, "ids"), RefuseBacklogged: rapid.Bool().Draw(x.t, "backlogged"),
 			MaxTimeout:       seconds(x.t, "longest timeout", 0, 0, 60),
 			Breaker:          coordinator.Breaker{Consecutive: x.n("consecutive faults", 2), Off: x.n("no breaker at 0", 3) == 0},

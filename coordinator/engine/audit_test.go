@@ -112,7 +112,7 @@ func TestAuditSpeaks(t *testing.T) {
 		{"a task that has ended is held still", func(r *rig) { r.open("early").over = true }, coordinator.InvariantTaskState, "early"},
 		{"one too many is counted as waiting", func(r *rig) { r.pending.count[coordinator.PriorityHigh]++ }, coordinator.InvariantPendingCount, ""},
 		{"one too few", func(r *rig) { r.pending.count[coordinator.PriorityNormal]-- }, coordinator.InvariantPendingCount, ""},
-		{"a rank changed in place", func(r *rig) { o := r.open("early"); o.rank += int64(time.Hour) }, coordinator.InvariantPendingOrder, "late"},
+		{"when it is due changed in place", func(r *rig) { o := r.open("early"); o.due += int64(time.Hour) }, coordinator.InvariantPendingOrder, "late"},
 		{"a class does not know its place", func(r *rig) { r.open("early").needs.class.active = 7 }, coordinator.InvariantPendingOrder, ""},
 		{"nobody was woken when a slot became free", func(r *rig) {
 			b := r.fleet.byID["b"]

@@ -177,23 +177,23 @@ func (e *Engine) dissolve() [][]*openTask {
 	all := make([][]*openTask, 0, len(e.batches.gathering))
 	for _, g := range e.batches.gathering { // order does not matter: they are sorted
 		e.endGathering(g.members)
-		sortByRank(g.members)
+		sortByDue(g.members)
 		all = append(all, g.members)
 	}
-	slices.SortFunc(all, func(a, b []*openTask) int { return byRank(a[0], b[0]) })
+	slices.SortFunc(all, func(a, b []*openTask) int { return byDue(a[0], b[0]) })
 	clear(e.batches.gathering)
 	return all
 }
 
 // decideBatch gives tasks of one kind to agents: the one that goes first as if it
-// were alone, the others to the same agent, in order of rank, for as long as it can
+// were alone, the others to the same agent, in the order of byDue, for as long as it can
 // take them. So the highest priority decides the place of all. What the agent has no
 // slot for begins the next batch, for the agent that the strategy then prefers. An
 // agent with more slots is not sought: the strategy knows better than the size of a
 // batch who should have the work, and nobody who could run now waits for better
 // company. Those for whom no agent has a slot wait for one.
 func (e *Engine) decideBatch(now time.Time, members []*openTask) {
-	sortByRank(members)
+	sortByDue(members)
 	var at *agent
 	var decision decisionWithRoom // that of the first
 	var first *openTask

@@ -218,7 +218,7 @@ func TestWhoDoesNotWaitForABatch(t *testing.T) {
 		task := job("t2")
 		task.Deadline = r.now.Add(20 * time.Millisecond) // 2 × the 10 ms that are left
 		r.assignAll(task)
-		want(t, r.pass(10*time.Millisecond), "dispatch t1.1 a", "dispatch t2.1 a")
+		want(t, r.pass(10*time.Millisecond), "dispatch t2.1 a", "dispatch t1.1 a") // it is due first
 	})
 }
 
@@ -232,7 +232,7 @@ func TestBatchThatNobodyTakesInTime(t *testing.T) {
 	want(t, r.pass(1), "fail t1 all_agents_at_capacity", "fail t2 all_agents_at_capacity") // 30 s after they came
 }
 
-// TestWaitingTasksShareABatch: tasks that wait for slots get them in order of rank as
+// TestWaitingTasksShareABatch: tasks that wait for slots get them in their order as
 // ever, and those of one kind that get them together share a batch.
 func TestWaitingTasksShareABatch(t *testing.T) {
 	r := boot(t, policyOf(worker("a").slots(4)).batched("any", 3).route("single"))

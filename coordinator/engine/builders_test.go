@@ -46,7 +46,7 @@ func policyOf(workers ...*specBuilder) *policyBuilder {
 		Routes:     map[string]coordinator.Route{"any": {}},
 		Settings: coordinator.Settings{
 			MaxRetryAttempts: 3, PoisonedAfter: 3, StaleAfter: staleAfter, MaxQueueSize: 100,
-			AssignmentTimeout: 30 * time.Second, MaxLoad: 0.9, PriorityAgeing: time.Minute,
+			AssignmentTimeout: 30 * time.Second, MaxLoad: 0.9,
 			DedupeWindow: time.Hour, DedupeMaxIDs: 1000, Seed: 1,
 		},
 	}}

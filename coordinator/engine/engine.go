@@ -22,7 +22,7 @@ type Engine struct {
 
 	held     map[coordinator.Handle]*openTask // every task whose delivery is not settled
 	tasks    openTasks                        // those, and every task that an agent has
-	arrivals uint64                           // numbers the tasks, to break ties of rank
+	arrivals uint64                           // numbers the tasks, to break ties
 
 	connected bool      // a session stands, and is not draining
 	openedAt  time.Time // when the latest session opened
@@ -267,8 +267,8 @@ func (e *Engine) runDue(now time.Time) {
 	e.sealBatches()
 }
 
-// wake serves waiting tasks after an agent has changed, in the order of their
-// rank, while it is ready. Nobody else needs a look: whoever was ready before
+// wake serves waiting tasks after an agent has changed, in their order (see pending),
+// while it is ready. Nobody else needs a look: whoever was ready before
 // could take none of them, or they would not wait. But where there are quotas, what the agent
 // has given back may be for others: those whose turn it is go first, whoever is to serve them.
 func (e *Engine) wake(now time.Time, a *agent) {

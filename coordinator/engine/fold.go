@@ -123,7 +123,7 @@ func (e *Engine) foldAssigned(r *coordinator.Assigned) {
 		task: r.Task, key: key, attempt: r.Attempt, state: stateLeased, assignedAt: r.At,
 		tried: r.Tried, tries: max(r.Tries, len(r.Tried)), failed: r.Failed, untouched: r.Untouched, suspected: r.Suspected, blamed: r.Blamed, taught: r.Taught,
 		maybeDuplicate: r.MaybeDuplicate, ownMessage: r.OwnMessage,
-		rank: rankOf(r.Task, e.policy.Settings), arrival: e.arrivals, index: -1,
+		due: dueOf(r.Task), arrival: e.arrivals, index: -1,
 		lease: lease{
 			dispatchID: coordinator.DispatchID(r.Task, r.Attempt), place: -1, settled: r.At, unanswered: true,
 			generation: r.Generation, probe: r.Probe, batch: r.Batch, service: r.Service,

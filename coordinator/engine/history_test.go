@@ -54,7 +54,7 @@ func (h *history) changePolicy(t *rapid.T) {
 			AssignmentTimeout: seconds(t, "assignment timeout", 0, 5, 30, 30, 900),
 			MaxLoad:           0.9,
 			BusyIsEligible:    rapid.Bool().Draw(t, "busy is eligible"),
-			PriorityAgeing:    seconds(t, "ageing", 0, 10),
+			Priorities:        drawPriorities(t),
 			DedupeWindow:      240 * time.Hour, DedupeMaxIDs: 1_000_000,
 			Breaker:          coordinator.Breaker{Consecutive: rapid.SampledFrom([]int{0, 1, 2}).Draw(t, "consecutive faults"), Off: rapid.SampledFrom([]bool{false, false, false, true}).Draw(t, "no breaker")},
 			SuspectIntervals: rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "suspect intervals"),

@@ -70,9 +70,6 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 		e.timers.cancel(&t.retry)
 		e.forgetWish(t)
 	}
-	for _, t := range e.held { // one that is delayed or on its way may have to wait yet
-		t.rank = rankOf(t.task, p.Settings)
-	}
 	together := e.dissolve()
 	e.admitAgain(now, append(waiting, offered...))
 	for _, members := range together {

@@ -81,11 +81,11 @@ func (i *isolated) clear() {
 	clear(i.of)
 }
 
-// nextAlone is the first in rank of the tasks that wait for no quota and are first in one of those
+// nextAlone is the first, by priority and then by when it is due, of the tasks that wait for no quota and are first in one of those
 // groups; nil: there is none.
 func (e *Engine) nextAlone(of func(*aloneGroup) bool) (next *openTask) {
 	for _, g := range e.isolated.groups {
-		if t := g.tasks.Items[0]; (next == nil || before(t, next)) && of(g) && !e.waitsForQuota(t) {
+		if t := g.tasks.Items[0]; (next == nil || byDue(t, next) < 0) && of(g) && !e.waitsForQuota(t) {
 			next = t
 		}
 	}

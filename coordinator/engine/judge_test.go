@@ -72,8 +72,8 @@ func (h *history) judge(ev coordinator.Event, f coordinator.Effect, waiting map[
 		for other := range waiting {
 			w := l.receipts[other]
 			barred := w.tried
-			if o := h.e.held[other]; o != nil {
-				if barred = o.barred(); o.alone { // it waits for an agent that has nothing else
+			if o := h.waiters[other]; o != nil { // that waited before this event, also where it has failed since
+				if barred = o.barred(); o.alone { // for an agent that has nothing else
 					continue
 				}
 			}

@@ -52,15 +52,15 @@ type rowKey struct{ group, class string }
 // placing is where a task stands in its group.
 type placing struct {
 	level   int
-	rank    int64
+	due     int64
 	arrival uint64
 }
 
-func (t *openTask) placing() placing { return placing{t.level, t.rank, t.arrival} }
+func (t *openTask) placing() placing { return placing{t.level, t.due, t.arrival} }
 
 // later tells whether it goes after another.
 func (a placing) later(b placing) bool {
-	return cmp.Or(cmp.Compare(a.level, b.level), cmp.Compare(b.rank, a.rank), cmp.Compare(b.arrival, a.arrival)) < 0
+	return cmp.Or(cmp.Compare(a.level, b.level), cmp.Compare(b.due, a.due), cmp.Compare(b.arrival, a.arrival)) < 0
 }
 
 func newLines() lines {

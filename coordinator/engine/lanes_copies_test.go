@@ -224,7 +224,7 @@ func TestLanesSurviveATakeOver(t *testing.T) {
 		want(t, r.assign(job(id)), "move "+string(id)+" to other")
 		r.moved(r.last, coordinator.PublishConfirmed)
 	}
-	want(t, r.assign(job("waits").prio(coordinator.PriorityCritical)))
+	want(t, r.assign(job("waits")))
 	move("laned")
 	move("cancelled")
 	r.withdraw("cancelled")

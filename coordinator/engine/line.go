@@ -3,21 +3,17 @@ package engine
 import (
 	"slices"
 
-	"taskbus/coordinator/heap"
+	"taskbus/coordinator/fairshare"
 )
 
-// line is what an agent could serve, class by class, in the order in which it is to go.
-//
-// Without quotas the classes are a heap by the rank of the task that is first in each. With
-// quotas whose turn it is changes with every dispatch, in all classes: the next one is sought
-// among all of them, first by priority, over everything that the agent could serve, then by
-// the turn of groups.
+// line is what an agent could serve, class by class, in the order in which it is to go: first by
+// the turn of priorities, over everything that the agent could serve, then by the turn of groups.
+// Both change with every dispatch, in all classes, so the next one is sought among all of them.
 type line struct {
-	e       *Engine
-	agent   int               // -1: what anybody could serve who is ready
-	classes heap.Heap[*class] // without quotas
-	turns   bool
-	passed  []*class // with quotas: taken, and not put back
+	e      *Engine
+	agent  int      // -1: what anybody could serve who is ready
+	of     []*class // of an agent: those of which it could serve something
+	passed []*class // taken, and not put back
 	// Of anybody's: only these levels of it are to be served now, and also those wait elsewhere, for
 	// quota that may be back; a bit each.
 	only, also uint8
@@ -25,21 +21,32 @@ type line struct {
 
 // line stands for what waits that the agent could serve. end must follow.
 func (e *Engine) line(a *agent) line {
-	l := line{e: e, agent: a.number, turns: e.quotas.ledger.Installed()}
-	if !l.turns {
-		l.classes = e.pending.servable(a.number)
+	l := line{e: e, agent: a.number, of: e.pending.spare[:0], only: allLevels}
+	e.pending.spare = nil // another line may be made while this one is in use
+	for _, c := range e.pending.active {
+		if c.usable.has(a.number) {
+			l.of = append(l.of, c)
+		}
 	}
 	return l
 }
 
-// anybodys stands for what waits that somebody could serve who is ready. There are quotas.
+// anybodys stands for what waits that somebody could serve who is ready.
 func (e *Engine) anybodys(only, also uint8) line {
-	return line{e: e, agent: -1, turns: true, only: only, also: also}
+	return line{e: e, agent: -1, only: only, also: also}
+}
+
+// classes are those that the line is of.
+func (l *line) classes() []*class {
+	if l.agent < 0 {
+		return l.e.pending.active
+	}
+	return l.of
 }
 
 // levels are those at which something is in the line.
 func (l *line) levels() (levels uint8) {
-	for _, c := range l.e.pending.active {
+	for _, c := range l.classes() {
 		if l.may(c) {
 			levels |= c.waiting.Serving()
 		}
@@ -47,51 +54,34 @@ func (l *line) levels() (levels uint8) {
 	return levels
 }
 
-// take gives the task that goes next, and its class, which is out of the line until it is
-// put back; no task: there is none.
-func (l *line) take() (*class, *openTask) {
-	if l.turns {
-		return l.turn()
-	}
-	for l.classes.Len() > 0 {
-		c := l.classes.Remove(0) // the order looks at the first, who is about to leave
-		if t := c.first(); t != nil {
-			return c, t
-		}
-	}
-	return nil, nil
-}
-
 // back puts a class back.
 func (l *line) back(c *class) {
-	switch {
-	case l.turns:
-		l.passed = slices.DeleteFunc(l.passed, func(x *class) bool { return x == c })
-	case c.first() != nil:
-		l.classes.Push(c)
-	}
+	l.passed = slices.DeleteFunc(l.passed, func(x *class) bool { return x == c })
 }
 
 // end of it: what is dispatched from here on keeps nobody waiting.
-func (l *line) end() { l.e.quotas.serving = 0 }
-
-// turn finds whose turn it is.
-func (l *line) turn() (next *class, t *openTask) {
-	p, levels := &l.e.pending, l.levels()
-	now := levels
-	if l.agent < 0 {
-		now &= l.only
+func (l *line) end() {
+	if l.e.quotas.serving = 0; l.of != nil {
+		clear(l.of)
+		l.e.pending.spare = l.of[:0]
 	}
-	if now == 0 {
+}
+
+// take gives the task that goes next, and its class, which is out of the line until it is
+// put back; no task: there is none. It takes O(classes of the line).
+func (l *line) take() (next *class, t *openTask) {
+	levels := l.levels()
+	if levels&l.only == 0 {
 		return nil, nil
 	}
-	level, leaf := p.shares.Turn(now), 0
-	for _, c := range p.active {
-		if !l.may(c) {
+	shares, leaf := l.e.pending.shares, 0
+	level := shares.Turn(levels & l.only)
+	for _, c := range l.classes() {
+		if c.waiting.Serving()>>level&1 == 0 || !l.may(c) {
 			continue
 		}
-		h, ok := c.waiting.FirstAt(level)
-		if ok && (next == nil || h.Leaf != leaf && p.shares.Before(h.Leaf, leaf) || h.Leaf == leaf && before(h.Item, t)) {
+		h, _ := c.waiting.FirstAt(level)
+		if next == nil || h.Leaf != leaf && shares.Before(h.Leaf, leaf) || h.Leaf == leaf && before(h.Item, t) {
 			next, t, leaf = c, h.Item, h.Leaf
 		}
 	}
@@ -100,13 +90,13 @@ func (l *line) turn() (next *class, t *openTask) {
 	return next, t
 }
 
-// may tells whether the agent could serve what is first in the class.
+// may tells whether something of the class is in the line.
 func (l *line) may(c *class) bool {
 	if c.lacks != nil || c.waiting.Serving() == 0 || len(l.passed) > 0 && slices.Contains(l.passed, c) {
 		return false
 	}
-	if l.agent < 0 {
-		return c.usable.first(l.e.fleet.ready) >= 0
-	}
-	return c.usable.has(l.agent)
+	return l.agent >= 0 || c.usable.first(l.e.fleet.ready) >= 0
 }
+
+// allLevels are all of them.
+const allLevels = 1<<fairshare.Levels - 1

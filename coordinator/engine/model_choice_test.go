@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"taskbus/coordinator"
 )
 
@@ -61,16 +63,35 @@ func (m *model) refusal(now time.Time, a *modelAgent, t *coordinator.Task, tried
 	return ""
 }
 
-// first reports whether waiting task a goes before b: the smaller accepted_at −
-// priority × ageing, then the one that arrived first.
+// first reports whether waiting task a must go before b: of one priority the one that is due first (at
+// its deadline, an hour after it was accepted at the latest), then the one that arrived first. Of two
+// priorities the higher in a strict order; where they take turns by weight either may, and which of them
+// does is TestPrioritiesInAnyBacklog's.
 func (m *model) first(a, b *receipt) bool {
-	rank := func(r *receipt) time.Time {
-		return r.task.AcceptedAt.Add(-time.Duration(r.task.Priority) * m.policy.Settings.PriorityAgeing)
+	if a.task.Priority != b.task.Priority {
+		return m.policy.Settings.Priorities.Strict && a.task.Priority > b.task.Priority
 	}
-	if x, y := rank(a), rank(b); !x.Equal(y) {
+	due := func(r *receipt) time.Time {
+		end := r.task.AcceptedAt.Add(time.Hour)
+		if d := r.task.Deadline; !d.IsZero() && d.Before(end) {
+			return d
+		}
+		return end
+	}
+	if x, y := due(a), due(b); !x.Equal(y) {
 		return x.Before(y)
 	}
 	return a.handle < b.handle
+}
+
+// drawPriorities draws how they take turns.
+func drawPriorities(t *rapid.T) (o coordinator.PriorityOrder) {
+	if o.Strict = rapid.IntRange(0, 2).Draw(t, "strict at 0") == 0; !o.Strict && rapid.Bool().Draw(t, "own weights") {
+		for l := range o.Weights {
+			o.Weights[l] = rapid.Int64Range(1, 100).Draw(t, "weight")
+		}
+	}
+	return o
 }
 
 // strategy is the name of the one that decides the task.

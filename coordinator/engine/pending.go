@@ -6,7 +6,6 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
-	"taskbus/coordinator/heap"
 )
 
 // class is all waiting tasks that the same agents could take: the same required
@@ -32,6 +31,7 @@ type class struct {
 	lots, seeking int
 	isolated      int       // groups of its tasks that must be alone (see isolate.go)
 	served        time.Time // when one of its tasks was dispatched
+	pace          pace      // how many are, of late
 	// lacks is the quota that all of it waits for, of the pool itself; nil: none.
 	lacks *quotaWait
 	// seated are those of it that wait for seats; claims: what comes free is kept for them, because
@@ -87,19 +87,16 @@ func (c *class) clear() []*openTask {
 
 // pending is every task that waits for a slot, or for quota.
 //
-// Without quotas the order is by rank, the smallest first: accepted_at minus priority steps
-// times the ageing time, then the order of arrival. Within one priority that is
-// oldest first; between priorities it is the higher first, until the lower has
-// waited `steps × priority_ageing` longer: no task is ever overtaken by one that
-// was accepted more than 3 × priority_ageing after it.
-//
-// With quotas the higher priority goes first, but for the share that the others have in any
-// case, then the group whose turn it is (fairshare.Shares), and within a group the rank.
+// Of those that an agent could have, the priority goes first whose turn it is by weight, then the
+// group whose turn it is (both are fairshare.Shares; without quotas all tasks are one group's), then
+// the task that is due first, then the one that arrived first. A task is due at its deadline, or
+// an hour after it was accepted: so among those without a deadline the oldest goes first.
 type pending struct {
 	classes map[string]*class
 	active  []*class // classes in which somebody waits
 	count   [4]int   // waiting tasks by priority, delayed ones included
 	shares  *fairshare.Shares
+	spare   []*class // room for the classes of a line
 	// inUse is how many classes in which no task waits were in use all the same when those that are not
 	// were last forgotten.
 	inUse int
@@ -155,8 +152,8 @@ func (e *Engine) class(of kin, keep bool) *class {
 
 // before tells which of two tasks of a group and priority goes first.
 func before(a, b *openTask) bool {
-	if a.rank != b.rank {
-		return a.rank < b.rank
+	if a.due != b.due {
+		return a.due < b.due
 	}
 	return a.arrival < b.arrival
 }
@@ -231,23 +228,4 @@ func (p *pending) take(t *openTask) {
 	last.active = c.active
 	p.active = p.active[:len(p.active)-1]
 	c.active = -1
-}
-
-// servable lists the classes in which somebody waits whom the agent of that
-// number could serve, as a heap by who goes first in each.
-func (p *pending) servable(agent int) heap.Heap[*class] {
-	h := heap.Heap[*class]{
-		Before: func(a, b *class) bool {
-			x, _ := a.waiting.First(0)
-			y, _ := b.waiting.First(0)
-			return a.waiting.Earlier(x, y)
-		},
-		Place: func(*class, int) {},
-	}
-	for _, c := range p.active {
-		if c.feasible.has(agent) && c.first() != nil {
-			h.Push(c)
-		}
-	}
-	return h
 }

@@ -2,10 +2,14 @@ package engine
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare"
 )
 
 const (
@@ -100,32 +104,119 @@ func TestOrderAcrossClasses(t *testing.T) {
 	want(t, r.serve(4), "dispatch t3.1 a", "dispatch t2.1 a", "dispatch t4.1 a", "dispatch t1.1 a")
 }
 
-// TestAgeing: a task is overtaken only by one accepted less than steps × ageing
-// after it. Ageing is 60 s: low waits for critical accepted up to 3 × 60 s later.
-func TestAgeing(t *testing.T) {
-	tests := []struct {
-		name  string
-		later coordinator.Priority
-		after time.Duration
-		first string
-	}{
-		{"critical, 1 ns within 3 × 60 s", critical, 180*time.Second - 1, "late"},
-		{"critical, at 3 × 60 s", critical, 180 * time.Second, "old"}, // ranks tie: arrival decides
-		{"high, 1 ns within 2 × 60 s", high, 120*time.Second - 1, "late"},
-		{"high, at 2 × 60 s", high, 120 * time.Second, "old"},
-		{"normal, 1 ns within 60 s", normal, 60*time.Second - 1, "late"},
-		{"normal, at 60 s", normal, 60 * time.Second, "old"},
-		{"low, ever", low, 1, "old"},
+// TestUrgentBehindABacklog: 4,000 normal tasks have waited for 15 s when a critical one comes: it is next,
+// whatever they have waited for. A low one waits for its turn, 1 in 5 of those of low and normal tasks.
+func TestUrgentBehindABacklog(t *testing.T) {
+	r := full(t, func(s *coordinator.Settings) {
+		s.MaxQueueSize, s.AssignmentTimeout, s.StaleAfter = 10_000, time.Hour, time.Hour
+	})
+	for i := range 4000 {
+		r.assign(job(coordinator.TaskID(fmt.Sprint("n", i))))
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			r := full(t, func(s *coordinator.Settings) { s.AssignmentTimeout, s.StaleAfter = time.Hour, time.Hour })
-			r.assign(job("old").prio(low))
-			r.pass(tt.after)
-			r.assign(job("late").prio(tt.later))
-			want(t, r.serve(1), "dispatch "+tt.first+".1 a")
+	r.pass(15 * time.Second)
+	r.assign(job("urgent").prio(critical))
+	r.assign(job("low").prio(low))
+	// The two have turns beside critical, too; low has earned 1/69 of that dispatch, and then 1/5 of each:
+	// at the third that is more than normal has, 4/69 + 3·4/5 - 2.
+	want(t, r.serve(5), "dispatch urgent.1 a", "dispatch n0.1 a", "dispatch n1.1 a", "dispatch low.1 a", "dispatch n2.1 a")
+}
+
+// TestDueFirst: within a priority the one with the earliest deadline goes first, and one without counts
+// as due an hour after it was accepted: so no deadline keeps it waiting for longer than that.
+func TestDueFirst(t *testing.T) {
+	r := full(t, func(s *coordinator.Settings) { s.AssignmentTimeout, s.StaleAfter = 3*time.Hour, 3*time.Hour })
+	in := func(id coordinator.TaskID, d time.Duration) *taskBuilder {
+		b := job(id)
+		b.Deadline = r.now.Add(d)
+		return b
+	}
+	r.assign(job("old"))
+	r.assign(in("tomorrow", 24*time.Hour)) // counts as none
+	r.pass(30 * time.Minute)
+	r.assign(job("new"))
+	r.assign(in("soon", 31*time.Minute)) // after old, which is due in 30, and before new, due in 60
+	r.assign(in("sooner", 10*time.Minute))
+	r.assign(in("high", 50*time.Minute).prio(high))
+	want(t, r.serve(6), "dispatch high.1 a", "dispatch sooner.1 a", "dispatch old.1 a", "dispatch tomorrow.1 a", "dispatch soon.1 a", "dispatch new.1 a")
+}
+
+// TestPrioritiesInAnyBacklog: whatever waits, of several kinds and for several agents, every task of a
+// priority starts after no more dispatches of others for which it competes than the weights say
+// (fairshare.Shares.Within), and a critical one after the critical ones before it, a third as many and 4.
+// An agent that can do nothing of a priority neither favours it nor passes it over.
+func TestPrioritiesInAnyBacklog(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		agents := []string{"x", "y", "xy"} // what each can do
+		order := drawPriorities(rt)
+		order.Strict = false
+		p := policyOf(worker("x").can("x"), worker("y").can("y"), worker("xy").can("x", "y")).set(func(s *coordinator.Settings) {
+			s.AssignmentTimeout, s.StaleAfter, s.Priorities = 20*time.Hour, 20*time.Hour, order
 		})
-	}
+		r := boot(t, p)
+		for _, a := range agents {
+			r.hear(beat(coordinator.AgentID(a)).active(1))
+		}
+		weights := order.Weighted()
+		waiting := map[string][fairshare.Levels]int{} // by what they need
+		n := 0
+		add := func() {
+			needs, level := rapid.SampledFrom([]string{"x", "y"}).Draw(rt, "needs"), rapid.IntRange(0, 3).Draw(rt, "priority")
+			want(t, r.assign(job(numbered(n)).needs(needs).prio(coordinator.Priority(level))))
+			w := waiting[needs]
+			w[level]++
+			waiting[needs] = w
+			n++
+		}
+		for range rapid.IntRange(1, 60).Draw(rt, "at first") {
+			add()
+		}
+		// What each has earned less what it has had, in dispatches: its highest and lowest so far are never
+		// more than 3 apart.
+		var lag, least, most [fairshare.Levels]float64
+		for range 200 {
+			if rapid.IntRange(0, 3).Draw(rt, "more at 0") == 0 {
+				add()
+			}
+			a := rapid.SampledFrom(agents).Draw(rt, "agent")
+			var competes [fairshare.Levels]bool
+			sum, levels := int64(0), 0
+			for needs, w := range waiting {
+				for l := range w {
+					if w[l] > 0 && strings.Contains(a, needs) && !competes[l] {
+						competes[l], sum, levels = true, sum+weights[l], levels+1
+					}
+				}
+			}
+			got := r.hear(beat(coordinator.AgentID(a)))
+			if len(got) != min(levels, 1) {
+				rt.Fatalf("%s gets %v, and %d priorities wait for it", a, got, levels)
+			}
+			if levels == 0 {
+				r.hear(beat(coordinator.AgentID(a)).active(1))
+				continue
+			}
+			d := r.latest()
+			r.confirm(d.Handle)
+			r.now = r.now.Add(time.Millisecond)
+			r.hear(beat(coordinator.AgentID(a)).active(1))
+			needs, level := d.Task.Required[0], int(d.Task.Priority)
+			w := waiting[needs]
+			w[level]--
+			waiting[needs] = w
+			for l := range lag {
+				if !competes[l] || levels == 1 {
+					continue
+				}
+				if lag[l] += float64(weights[l]) / float64(sum); l == level {
+					lag[l]--
+				}
+				least[l], most[l] = min(least[l], lag[l]), max(most[l], lag[l])
+				if most[l]-least[l] > 3.0001 {
+					rt.Fatalf("priority %d is %v dispatches behind what it was, and %v ahead", l, most[l], least[l])
+				}
+			}
+		}
+	})
 }
 
 // TestWaitingOthersAreNotInTheWay: who waits for a slot of one agent does not

@@ -11,13 +11,14 @@ import (
 
 // Place is where a task stands that waits for an agent, or for quota.
 type Place struct {
-	// Quotas: there are quotas, and groups take turns; else the rank alone decides.
+	// Quotas: there are quotas, and groups take turns.
 	Quotas bool
 	// Group whose turn it waits for, and its priority.
 	Group    string
 	Priority coordinator.Priority
-	// Ahead tasks go before it: of its group and priority, where there are quotas, and of
-	// all that the same agents could take else. AtLeast: there may be more.
+	// Ahead tasks go before it: of its group and priority, where there are quotas, else of
+	// all that wait for the same agents, by the turns of priorities, if no more come. AtLeast: there
+	// may be more.
 	Ahead   int
 	AtLeast bool
 	// Lane in which it waits, which may hold this many tasks; Ahead counts at most then.
@@ -25,12 +26,17 @@ type Place struct {
 	// it.
 	Lane   string
 	InLane int
-	// Waiting of its group and priority; Others of other groups at its priority, Higher at
-	// higher priorities.
-	Waiting, Others, Higher int
-	// Overtaken: who was accepted more than this after it never goes before it. Of a
-	// configuration without quotas.
-	Overtaken time.Duration
+	// Waiting of its group and priority, where there are quotas, else of all that wait for the same
+	// agents; Others of other groups at its priority, Higher at higher priorities, Lower at lower
+	// ones.
+	Waiting, Others, Higher, Lower int
+	// Part, 0 to 1, of the dispatches is its priority's while these priorities wait.
+	Part float64
+	// Strict: what waits at a higher priority goes first.
+	Strict bool
+	// Starts is after how long it probably starts if no more come: without quotas, and 0 where nothing
+	// that waits for the same agents was dispatched of late.
+	Starts time.Duration
 
 	// Lacks is the quota that it waits for, and LacksText the same for people; nil: for none.
 	Lacks     *fairshare.Verdict
@@ -45,21 +51,21 @@ type Place struct {
 	// is how long it takes if others take nothing more than that while it waits for something
 	// else, either.
 	QuotaDelay, QuotaLikely time.Duration
-	// Rate is the cost that is dispatched in a second, of late; 0: nothing was.
+	// Rate is the cost that is dispatched in a second, of late; without quotas how many tasks that wait
+	// for the same agents. 0: nothing was.
 	Rate float64
 	// Unbounded is the rule because of which nobody can tell when it starts; empty: Bound
 	// holds.
 	Unbounded string
-	// Dearest is what a task is taken to cost at most; Every: of so many dispatches one is
-	// of its priority, as long as the same priorities wait.
-	Dearest, Every int64
+	// Dearest is what a task is taken to cost at most.
+	Dearest int64
 }
 
 // mostPreceding is how many tasks are counted that go before one.
 const mostPreceding = 10_000
 
 // Place tells where a task stands; false when it does not wait in its class or lane. It takes
-// O(classes + groups), and with quotas O(tasks that wait + agents) besides.
+// O(classes + groups + 10,000), and with quotas O(tasks that wait + agents) besides.
 func (e *Engine) Place(now time.Time, task *coordinator.Task) (p Place, ok bool) {
 	e.quotas.ledger.Looking(true)
 	defer e.quotas.ledger.Looking(false)
@@ -67,7 +73,7 @@ func (e *Engine) Place(now time.Time, task *coordinator.Task) (p Place, ok bool)
 	if t == nil {
 		return p, false
 	}
-	p = Place{Quotas: e.quotas.ledger.Installed(), Priority: task.Priority}
+	p = Place{Quotas: e.quotas.ledger.Installed(), Priority: task.Priority, Strict: e.policy.Settings.Priorities.Strict}
 	key := ""
 	if e.policy.Lanes != nil {
 		key = e.lanes.laneHas(e.kindOf(t))
@@ -79,10 +85,7 @@ func (e *Engine) Place(now time.Time, task *coordinator.Task) (p Place, ok bool)
 		p.Lane = key
 	}
 	if !p.Quotas {
-		c := t.needs.class.waiting
-		p.Ahead, p.Waiting = c.Preceding(t.leaf, t.level, t, mostPreceding), c.Len()
-		p.Overtaken = time.Duration(coordinator.PriorityCritical-task.Priority) * e.policy.Settings.PriorityAgeing
-		p.counted()
+		e.amongAll(now, t, &p)
 		return p, true
 	}
 	p.Group = e.quotas.shares.Name(t.leaf)
@@ -93,6 +96,60 @@ func (e *Engine) Place(now time.Time, task *coordinator.Task) (p Place, ok bool)
 	}
 	e.bound(now, t, levels, &p)
 	return p, true
+}
+
+// amongAll is where the task stands where there are no groups that take turns.
+func (e *Engine) amongAll(now time.Time, t *openTask, p *Place) {
+	var waiting [fairshare.Levels]int // of each priority; of its own those before it
+	its := t.needs.class.feasible
+	for _, c := range e.pending.active {
+		if c.feasible.common(its) == 0 {
+			continue
+		}
+		c.waiting.Leaves(func(_, level, n int, _ bool) {
+			if p.Waiting += n; level != t.level {
+				waiting[level] += n
+			}
+		})
+		waiting[t.level] += c.waiting.Preceding(t.leaf, t.level, t, mostPreceding)
+	}
+	for _, l := range e.lanes.order {
+		c := e.pending.classes[l.kind.class]
+		if l.ready == 0 || c == nil || l.kind.level == others || c.feasible.common(its) == 0 {
+			continue
+		}
+		if p.Waiting += l.ready; l.kind.level != t.level {
+			waiting[l.kind.level] += l.ready
+		}
+	}
+	if p.Lane != "" {
+		waiting[t.level] += max(0, p.InLane-1)
+	}
+	var levels uint8
+	for level, n := range waiting {
+		if n > 0 {
+			levels |= 1 << level
+		}
+		switch {
+		case level > t.level:
+			p.Higher += n
+		case level < t.level:
+			p.Lower += n
+		}
+	}
+	p.Part = e.quotas.shares.Part(t.level, levels)
+	p.Ahead = e.quotas.shares.Preceding(t.level, waiting, mostPreceding)
+	p.AtLeast = p.Ahead == mostPreceding
+	const unit = 1e6
+	millionths := int64(0)
+	for _, c := range e.pending.classes { // the order does not matter to a sum of whole numbers
+		if c.feasible.common(its) > 0 {
+			millionths += int64(math.Round(c.pace.rate(now) * unit))
+		}
+	}
+	if p.Rate = float64(millionths) / unit; p.Rate > 0 {
+		p.Starts = time.Duration(float64(p.Ahead+1) / p.Rate * float64(time.Second))
+	}
 }
 
 // counted completes the count of what goes before it.
@@ -115,11 +172,11 @@ func (e *Engine) waiter(task *coordinator.Task) (t *openTask, laned bool) {
 	open := e.tasks.of(r)
 	switch {
 	case open == nil && r.fate == coordinator.FateLaned, open != nil && open.state == stateMoving:
-		t = &openTask{task: task, supposed: true, rank: rankOf(task, e.policy.Settings), arrival: math.MaxUint64}
+		t = &openTask{task: task, supposed: true, due: dueOf(task), arrival: math.MaxUint64}
 		if reason, _ := e.resolve(t); reason != coordinator.ReasonNone {
 			return nil, false
 		}
-		t.leaf, t.level = e.leafOf(t), e.levelOf(t)
+		t.leaf, t.level = e.leafOf(t), levelOf(t)
 		return t, true
 	case open != nil && open.state == stateWaiting:
 		return open, false
@@ -137,6 +194,7 @@ func (e *Engine) among(t *openTask, p *Place) (levels uint8) {
 			case level > t.level:
 				p.Higher += n
 			case level < t.level:
+				p.Lower += n
 			case leaf == t.leaf:
 				p.Waiting += n
 			default:
@@ -169,33 +227,33 @@ func (e *Engine) bound(now time.Time, t *openTask, levels uint8, p *Place) {
 		position += p.InLane
 	}
 	slots, capable := e.slotsOnline(t)
-	every, turns := q.shares.Every(t.level, levels)
+	_, turns := q.shares.Within(t.level, levels, 1)
+	p.Part = q.shares.Part(t.level, levels)
 	service, weighed := q.shares.Ahead(t.leaf, position, p.Dearest, p.Dearest, slots)
 	likely, _ := q.shares.Ahead(t.leaf, position, p.Dearest, p.Dearest, 0)
-	p.Every = every
 	switch {
 	case !weighed:
 		p.Unbounded = fmt.Sprintf("group %s, or one that it is part of, has weight 0: it is served when no group beside it with weight waits", p.Group)
 	case !turns:
-		p.Unbounded = "low_priority_percent is 0, and tasks of higher priority wait: these go first for as long as there are any"
+		p.Unbounded = "priority_order is strict, and tasks of higher priority wait: these go first for as long as there are any"
 	case capable == 0:
 		p.Unbounded = "no agent that may have it is online and takes work"
 	default:
-		p.Bound = levelsToo(service, every, min(least, cost), p.Dearest)
-		p.Likely = levelsToo(likely, every, min(least, cost), p.Dearest)
+		p.Bound = e.levelsToo(t.level, levels, service, min(least, cost), p.Dearest)
+		p.Likely = e.levelsToo(t.level, levels, likely, min(least, cost), p.Dearest)
 		e.byQuota(now, t, its, p)
 	}
 }
 
-// levelsToo adds to the cost of one priority's dispatches what other priorities dispatch
-// meanwhile: up to every-1 dispatches of dearest each for every one of them, and for the one
-// that is waited for. One of them costs least at least.
-func levelsToo(service, every, least, dearest int64) int64 {
-	if every <= 1 || service >= math.MaxInt64/2 {
+// levelsToo adds to the cost of a priority's dispatches what the other priorities that wait dispatch
+// meanwhile, until the one that is waited for, at dearest each. One of its own costs least at least.
+func (e *Engine) levelsToo(level int, levels uint8, service, least, dearest int64) int64 {
+	dispatches := service/least + 2
+	within, _ := e.quotas.shares.Within(level, levels, dispatches)
+	if within <= dispatches || service >= math.MaxInt64/2 {
 		return service
 	}
-	dispatches := float64(service/least + 2)
-	all := float64(service) + dispatches*float64(every-1)*float64(dearest)
+	all := float64(service) + float64(within-dispatches)*float64(dearest)
 	if all >= math.MaxInt64/2 {
 		return math.MaxInt64
 	}

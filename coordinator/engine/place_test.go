@@ -51,13 +51,13 @@ func TestPlaceInTheOrderOfGroups(t *testing.T) {
 	if p.Dearest != 2000 || p.Rate != 200 {
 		t.Errorf("a task costs %d, and %v are dispatched in a second; want 2000 and 200", p.Dearest, p.Rate)
 	}
-	if p.Every != 10 { // low_priority_percent is 10, and one lower level waits
-		t.Errorf("one of %d dispatches is of its priority, want of 10", p.Every)
+	if want := 4. / (4 + 64); p.Part != want { // normal and critical wait
+		t.Errorf("%v of the dispatches are of its priority, want %v", p.Part, want)
 	}
 	if first := r.place(first); first.Ahead != 0 || first.Bound >= p.Bound || first.Likely > first.Bound || first.Likely <= 0 {
 		t.Errorf("the first of alpha: %+v, before the second: %+v", first, p)
 	}
-	if p := r.place(urgent); p.Ahead != 0 || p.Waiting != 1 || p.Higher != 0 || p.Every != 2 {
+	if p := r.place(urgent); p.Ahead != 0 || p.Waiting != 1 || p.Higher != 0 || p.Lower != 5 || p.Part != 64./(4+64) {
 		t.Errorf("the urgent one: %+v", p)
 	}
 	r.pass(time.Minute / 2) // the assignment timeout
@@ -68,20 +68,20 @@ func TestPlaceInTheOrderOfGroups(t *testing.T) {
 
 // Which rule makes it unbounded.
 func TestPlaceWithoutBound(t *testing.T) {
-	low := func(q *quotaTree, percent int64) *quotaTree { q.LowPercent = percent; return q }
 	seats := func(n *coordinator.QuotaNode) { n.Seats = &coordinator.QuotaLimit{Nominal: 1} }
 	for name, c := range map[string]struct {
 		quotas *quotaTree
 		others []*taskBuilder
 		before func(r *rig)
 		slots  int
+		strict bool
 		says   string // in Unbounded; empty: there is a bound
 	}{
 		"nothing against it":   {quotas: quotasOf().group("team", 1, nil).group("busy", 1, nil), slots: 1},
 		"no weight":            {quotas: quotasOf().group("team", 0, nil).group("busy", 1, nil), slots: 1, says: "group team, or one that it is part of, has weight 0"},
-		"no share of lower":    {quotas: low(quotasOf().group("team", 1, nil).group("busy", 1, nil), 0), others: []*taskBuilder{job("x").of("busy").prio(2)}, slots: 1, says: "low_priority_percent is 0"},
-		"a share of lower":     {quotas: low(quotasOf().group("team", 1, nil).group("busy", 1, nil), 1), others: []*taskBuilder{job("x").of("busy").prio(2)}, slots: 1},
-		"the lower one waits":  {quotas: low(quotasOf().group("team", 1, nil).group("busy", 1, nil), 0), others: []*taskBuilder{job("x").of("busy").prio(0)}, slots: 1},
+		"no share of lower":    {quotas: quotasOf().group("team", 1, nil).group("busy", 1, nil), strict: true, others: []*taskBuilder{job("x").of("busy").prio(2)}, slots: 1, says: "priority_order is strict"},
+		"a share of lower":     {quotas: quotasOf().group("team", 1, nil).group("busy", 1, nil), others: []*taskBuilder{job("x").of("busy").prio(2)}, slots: 1},
+		"the lower one waits":  {quotas: quotasOf().group("team", 1, nil).group("busy", 1, nil), strict: true, others: []*taskBuilder{job("x").of("busy").prio(0)}, slots: 1},
 		"nobody online":        {quotas: quotasOf().group("team", 1, nil).group("busy", 1, nil), before: func(r *rig) { r.hear(beat("a").status(coordinator.StatusOffline)) }, slots: 1, says: "no agent that may have it is online"},
 		"an agent is cordoned": {quotas: quotasOf().group("team", 1, nil).group("busy", 1, nil), before: func(r *rig) { r.order("a", coordinator.OrderCordon) }, slots: 1, says: "no agent that may have it is online"},
 		"a seat, back some time": {quotas: quotasOf().group("team", 1, seats).group("busy", 1, nil), before: nil, slots: 3,
@@ -89,7 +89,7 @@ func TestPlaceWithoutBound(t *testing.T) {
 		"a budget, back tomorrow": {quotas: quotasOf().group("team", 1, daily(3000)).group("busy", 1, nil), slots: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := ready(t, policyOf(worker("a").slots(c.slots)).quotas(c.quotas))
+			r := ready(t, policyOf(worker("a").slots(c.slots)).quotas(c.quotas).set(func(s *coordinator.Settings) { s.Priorities.Strict = c.strict }))
 			r.give(job("busy").of("busy").tokens(1000, 500))
 			if c.slots > 1 {
 				r.give(job("t0").of("team").tokens(1000, 500)) // has the seat, or half of the budget
@@ -113,14 +113,21 @@ func TestPlaceWithoutBound(t *testing.T) {
 	}
 }
 
-// Without quotas the rank decides.
+// Without quotas the turns of priorities decide, among all that wait for the same agents.
 func TestPlaceWithoutQuotas(t *testing.T) {
-	low, high := job("low").prio(0), job("high").prio(3)
-	r := waitingFor(t, policyOf(worker("a")), low, job("x"), high)
-	if p := r.place(low); p.Quotas || p.Ahead != 2 || p.Waiting != 3 || p.Overtaken != 3*time.Minute || p.Lacks != nil || p.Bound != 0 {
+	low, high := job("low").needs("x").prio(0), job("high").needs("x").prio(3)
+	r := ready(t, policyOf(worker("a").can("x"), worker("b").can("y")))
+	r.give(job("busy").needs("x"))
+	r.give(job("else").needs("y"))
+	for _, b := range []*taskBuilder{low, job("x").needs("x"), high, job("y").needs("y").prio(3)} { // y waits for another agent
+		want(t, r.assign(b))
+	}
+	// One was dispatched for a, at this very moment: a rate is of ten seconds at least. The low one is
+	// the third, so it starts after three more.
+	if p := r.place(low); p.Quotas || p.Ahead != 2 || p.Waiting != 3 || p.Higher != 2 || p.Lower != 0 || p.Part != 1./(1+4+64) || p.Rate != 0.1 || p.Starts != 30*time.Second || p.Lacks != nil || p.Bound != 0 {
 		t.Errorf("the low one: %+v", p)
 	}
-	if p := r.place(high); p.Ahead != 0 || p.Overtaken != 0 {
+	if p := r.place(high); p.Ahead != 0 || p.Lower != 2 || p.Higher != 0 || p.Starts != 10*time.Second {
 		t.Errorf("the high one: %+v", p)
 	}
 	for _, b := range []*taskBuilder{job("busy"), job("stranger")} {

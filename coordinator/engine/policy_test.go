@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -130,18 +131,16 @@ func TestQueueRenamed(t *testing.T) {
 	}
 }
 
-// TestAgeingChangesWhileOnItsWay: a task that is on its way when the ageing
-// changes and has to wait afterwards waits by the new order.
-func TestAgeingChangesWhileOnItsWay(t *testing.T) {
-	r := full(t, func(*coordinator.Settings) {})
-	r.assign(job("old").prio(normal))
-	r.pass(time.Second)
-	r.assign(job("new").prio(critical))
-	want(t, r.hear(beat("a")), "dispatch new.1 a") // ahead by 2 steps × 60 s
-	none := func(s *coordinator.Settings) { s.PriorityAgeing = 0 }
-	r.install(policyOf(worker("a")).set(none)) // oldest first, whatever the priority
-	want(t, r.settle(2, coordinator.PublishRejected))
-	want(t, r.pass(queueCool), "dispatch old.1 a")
+// TestPriorityOrderChanges: the new order counts from the next dispatch on, for what waits already.
+func TestPriorityOrderChanges(t *testing.T) {
+	r := full(t, func(s *coordinator.Settings) { s.Priorities.Weights = [4]int64{1, 1, 1, 1} })
+	for i := range 4 {
+		r.assign(job(coordinator.TaskID(fmt.Sprint("n", i))).prio(normal))
+		r.assign(job(coordinator.TaskID(fmt.Sprint("c", i))).prio(critical))
+	}
+	want(t, r.serve(2), "dispatch c0.1 a", "dispatch n0.1 a") // in turns
+	r.install(policyOf(worker("a")).set(func(s *coordinator.Settings) { s.Priorities.Strict = true }))
+	want(t, r.serve(4), "dispatch c1.1 a", "dispatch c2.1 a", "dispatch c3.1 a", "dispatch n1.1 a")
 }
 
 // TestOrderOfTheListDoesNotMatter: the same agents, listed the other way round.

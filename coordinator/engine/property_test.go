@@ -35,6 +35,7 @@ type history struct {
 	answered bool                                  // the cancel being applied
 	former   *receipt                              // of the message being delivered again
 	moment   []*coordinator.Dispatch               // of the event being applied, so far
+	waiters  map[coordinator.Handle]*openTask      // that waited before it
 	owed     []coordinator.TaskID                  // failures without a delivery, not confirmed yet
 	outOf    int                                   // the message being delivered out of a lane; 0: none
 	twin     *Engine                               // follows what the engine records
@@ -285,6 +286,10 @@ func (h *history) settled(r *receipt, o coordinator.PublishOutcome) {
 func (h *history) apply(ev coordinator.Event) {
 	h.t.Helper()
 	waiting := h.inState(stateWaiting)
+	h.waiters = make(map[coordinator.Handle]*openTask, len(waiting))
+	for other := range waiting {
+		h.waiters[other] = h.e.held[other]
+	}
 	h.m.ejectedBefore = h.e.allEjections()
 	h.m.isolating = h.e.isIsolating()
 	h.m.suspected = h.e.suspects()

@@ -66,18 +66,22 @@ type quotaHold struct {
 
 // under takes over the quotas of a policy, and tells whether they are others.
 func (q *quotas) under(now time.Time, p *coordinator.Policy) (others bool) {
+	q.shares.Order(p.Settings.Priorities)
+	if (p.Quotas == nil) != (q.ledger.Quotas() == nil) {
+		q.shares.ForgetPriorities() // without quotas nothing is written down of their turns
+	}
 	if p.Quotas == q.ledger.Quotas() { // the shares are of the same groups, too
 		return false
 	}
 	q.ledger.Install(now, p.Quotas)
 	q.byAgent = agentsOwn(p.Quotas)
 	q.waits.divided = nil
-	groups, low := []fairshare.ShareNode(nil), int64(0)
+	var groups []fairshare.ShareNode
 	if p.Quotas != nil {
-		groups, low = fairshare.GroupsOf(p.Quotas), p.Quotas.LowPercent
+		groups = fairshare.GroupsOf(p.Quotas)
 		q.estimator.SetDefaultOutput(p.Quotas.DefaultOutput)
 	}
-	if err := q.shares.Install(groups, low); err != nil {
+	if err := q.shares.Install(groups); err != nil {
 		panic(err) // a policy has been validated
 	}
 	return true
@@ -108,10 +112,15 @@ func (e *Engine) poolOf(t *openTask) string {
 }
 
 // afford sets quota aside for giving the task to the agent now, and charges its group's
-// turn. A refusal changes nothing.
+// turn and its priority's. A refusal changes nothing.
 func (e *Engine) afford(now time.Time, t *openTask, a *agent) fairshare.Verdict {
-	h, q := e.quotaDemand(t), &e.quotas
-	if h == nil || h.open {
+	h, q, level := e.quotaDemand(t), &e.quotas, levelOf(t)
+	waiting := q.serving | 1<<level
+	switch {
+	case h == nil:
+		q.shares.Served(level, waiting)
+		return fairshare.Verdict{OK: true}
+	case h.open:
 		return fairshare.Verdict{OK: true}
 	}
 	if routes := e.routesOfTask(t); routes != nil {
@@ -119,7 +128,6 @@ func (e *Engine) afford(now time.Time, t *openTask, a *agent) fairshare.Verdict 
 		h.take(&x)
 	}
 	h.charge.Agent = a.spec.ID
-	level := e.levelOf(t)
 	if k := q.waits.ahead(now, &h.charge, level); k != nil {
 		return k.refusal(q.ledger)
 	}
@@ -135,7 +143,6 @@ func (e *Engine) afford(now time.Time, t *openTask, a *agent) fairshare.Verdict 
 	h.open = true
 	q.given++
 	e.unpriced(&h.charge, false)
-	waiting := q.serving | 1<<level
 	if v.Charged {
 		e.recordReserved(now, h, coordinator.Priority(level), waiting)
 		e.quotaAlerts()

@@ -12,7 +12,7 @@ import (
 type quotaTree struct{ coordinator.Quotas }
 
 func quotasOf() *quotaTree {
-	q := &quotaTree{coordinator.Quotas{RepayPercent: 20, LowPercent: 10, ReservationTTL: 15 * time.Minute, TombstoneTTL: time.Hour, DefaultOutput: 512}}
+	q := &quotaTree{coordinator.Quotas{RepayPercent: 20, ReservationTTL: 15 * time.Minute, TombstoneTTL: time.Hour, DefaultOutput: 512}}
 	q.Nodes = []coordinator.QuotaNode{{ID: "pool", Kind: coordinator.QuotaPool, Name: "pool", Parent: -1, Weight: 1}}
 	return q
 }

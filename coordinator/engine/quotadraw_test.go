@@ -42,7 +42,7 @@ func drawQuotas(t *rapid.T) *coordinator.Quotas {
 	q := &coordinator.Quotas{
 		Unpriced:  rapid.SampledFrom([]coordinator.UnpricedRule{coordinator.UnpricedRefuse, coordinator.UnpricedWarn, coordinator.UnpricedWarn, coordinator.UnpricedCharge}).Draw(t, "unpriced"),
 		AnyCaller: rapid.SampledFrom([]bool{true, true, false}).Draw(t, "any caller"), UnpricedPrice: coordinator.Price{InputPerMillion: 1_000_000},
-		RepayPercent: rapid.SampledFrom([]int64{0, 20, 100}).Draw(t, "repay"), LowPercent: rapid.SampledFrom([]int64{0, 5, 50}).Draw(t, "low"),
+		RepayPercent:   rapid.SampledFrom([]int64{0, 20, 100}).Draw(t, "repay"),
 		ReservationTTL: 15 * time.Minute, TombstoneTTL: rapid.SampledFrom([]time.Duration{20 * time.Second, time.Hour}).Draw(t, "tombstones"), DefaultOutput: 40,
 	}
 	add := func(n coordinator.QuotaNode) int {

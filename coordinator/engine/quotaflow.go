@@ -89,6 +89,42 @@ func (f *quotaFlow) roll(now time.Time) {
 	}
 }
 
+// pace counts what is dispatched of a class, in windows likewise.
+type pace struct {
+	first, since time.Time // of the first dispatch; when the present window began
+	count        flowCount
+}
+
+func (p *pace) add(now time.Time) {
+	p.roll(now)
+	p.count.now++
+}
+
+func (p *pace) roll(now time.Time) {
+	if p.first.IsZero() {
+		p.first, p.since = now, now
+		return
+	}
+	passed := now.Sub(p.since) / flowWindow
+	if passed <= 0 {
+		return
+	}
+	p.since = p.since.Add(passed * flowWindow)
+	if p.count = (flowCount{before: p.count.now}); passed > 1 {
+		p.count.before = 0
+	}
+}
+
+// rate is how many are dispatched in a second.
+func (p pace) rate(now time.Time) float64 {
+	if p.first.IsZero() {
+		return 0
+	}
+	p.roll(now) // of a copy
+	span := min(now.Sub(p.since)+flowWindow, now.Sub(p.first))
+	return float64(p.count.sum()) / max(span, leastSpan).Seconds()
+}
+
 // leastSpan is how long a rate is taken over at least: what fills idle slots at once when
 // work begins is not what goes out in every second.
 const leastSpan = 10 * time.Second

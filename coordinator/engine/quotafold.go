@@ -123,7 +123,7 @@ func (e *Engine) imageQuotas(m *Image) {
 		m.others = append(m.others, recordOf(row, i == 0))
 	}
 	shares := q.shares.Export()
-	m.others = append(m.others, &coordinator.ShareBefore{First: true, Values: append([]int64{shares.Owed}, shares.Passed[:]...)})
+	m.others = append(m.others, &coordinator.ShareBefore{First: true, Values: append([]int64{creditRow}, shares.Credit[:]...)})
 	for _, t := range shares.Tags {
 		m.others = append(m.others, &coordinator.ShareBefore{
 			Group: t.Name, Parent: t.Parent, Own: t.Own,
@@ -132,13 +132,19 @@ func (e *Engine) imageQuotas(m *Image) {
 	}
 }
 
+// creditRow begins the row of what priorities have earned. Versions before wrote a number from 0 to 99 there,
+// and counts that are none of this behind it.
+const creditRow = -1
+
 // shareRow collects one row of whose turn it was.
 func (q *quotas) shareRow(r *coordinator.ShareBefore) {
 	v := r.Values
 	switch {
 	case r.First && len(v) == 1+fairshare.Levels:
-		q.image = &fairshare.SharesImage{Owed: v[0]}
-		copy(q.image.Passed[:], v[1:])
+		q.image = &fairshare.SharesImage{}
+		if v[0] == creditRow {
+			copy(q.image.Credit[:], v[1:])
+		}
 	case q.image != nil && len(v) == 7:
 		q.image.Tags = append(q.image.Tags, fairshare.Tags{
 			Name: r.Group, Parent: r.Parent, Own: r.Own,

@@ -72,7 +72,7 @@ func (e *Engine) waitsForQuota(t *openTask) bool {
 	if !e.quotas.ledger.Installed() {
 		return false
 	}
-	c, level := t.needs.class, e.levelOf(t)
+	c, level := t.needs.class, levelOf(t)
 	return c.lacks.stands(t, level) || e.quotas.waits.of[waitKey{c, e.leafOf(t)}].stands(t, level)
 }
 

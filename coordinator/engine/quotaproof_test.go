@@ -186,7 +186,9 @@ func (h *history) quotaFacts(e *Engine, f *facts) {
 		f.words[fmt.Sprint("estimate ", r.Tenant, r.Model, r.Level, r.Input, r.Bucket)] = fmt.Sprint(r.Sum, r.Counts)
 	}
 	shares := e.quotas.shares.Export()
-	f.words["turns of priorities"] = fmt.Sprint(shares.Owed, shares.Passed)
+	if e.quotas.ledger.Installed() { // without nothing is written down of them
+		f.words["turns of priorities"] = fmt.Sprint(shares.Credit)
+	}
 	// Whoever follows does not know who waits: what a group that does lags behind is lost.
 	for _, o := range h.e.tasks.all {
 		h.waited = h.waited || o != nil && o.state == stateWaiting

@@ -103,9 +103,6 @@ func (e *Engine) serveFirst(now time.Time, only, also uint8) bool {
 	return e.serveNext(now, &next)
 }
 
-// allLevels are all of them.
-const allLevels = 1<<fairshare.Levels - 1
-
 // tryNext serves the one whose turn it is of these, and of those for whom quota may be back;
 // false: for nobody it may.
 func (e *Engine) tryNext(now time.Time) bool {

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -85,11 +87,8 @@ func newQuotaWaits(l *fairshare.Ledger, s *fairshare.Shares) quotaWaits {
 
 // forget has nobody wait for quota any more.
 func (q *quotaWaits) forget() {
-	for len(q.of) > 0 {
-		for _, w := range q.of { // order does not matter: all of them go
-			q.unpark(w)
-			break
-		}
+	for _, w := range slices.SortedFunc(maps.Values(q.of), func(a, b *quotaWait) int { return cmp.Compare(a.seq, b.seq) }) {
+		q.unpark(w)
 	}
 	q.seated, q.again, q.retried, q.opened, q.soon = nil, nil, nil, nil, time.Time{}
 }
@@ -225,11 +224,5 @@ func (e *Engine) leafOf(t *openTask) int {
 	return e.quotas.shares.Leaf(t.task.Group)
 }
 
-// levelOf is the task's place among the priorities. Without quotas there is one for all:
-// the rank has the priority in it.
-func (e *Engine) levelOf(t *openTask) int {
-	if !e.quotas.ledger.Installed() {
-		return 0
-	}
-	return int(t.task.Priority)
-}
+// levelOf is the task's place among the priorities.
+func levelOf(t *openTask) int { return int(t.task.Priority) }

@@ -6,22 +6,20 @@ import (
 	"taskbus/coordinator"
 )
 
-// admitAgain judges tasks anew that waited under another policy. Without quotas they go by rank, as
-// they would have gone. With quotas they go by turn, and whose turn it is shows only when all of
-// them stand in line: what a reload adds would else go to the group whose tasks are the oldest.
+// admitAgain judges tasks anew that waited under another policy. Whose turn it is shows only when all
+// of them stand in line: what a reload adds would else go to the group whose tasks are the oldest.
 func (e *Engine) admitAgain(now time.Time, tasks []*openTask) {
-	sortByRank(tasks)
-	if !e.quotas.ledger.Installed() {
-		for _, t := range tasks {
-			e.admit(now, t)
-		}
-		return
-	}
+	sortByDue(tasks)
 	e.rejudging = true
 	for _, t := range tasks {
 		e.lineUp(now, t)
 	}
-	e.serveQuotas(now)
+	if e.quotas.ledger.Installed() {
+		e.serveQuotas(now)
+	} else {
+		for e.serveFirst(now, allLevels, 0) {
+		}
+	}
 	e.rejudging = false
 	e.failBeyondRoom(now, tasks)
 }
@@ -39,7 +37,7 @@ func (e *Engine) lineUp(now time.Time, t *openTask) {
 	}
 }
 
-// failBeyondRoom fails those of the tasks, in order of rank, for which the backlog has no room, the
+// failBeyondRoom fails those of the tasks, in the order of byDue, for which the backlog has no room, the
 // last ones first.
 func (e *Engine) failBeyondRoom(now time.Time, tasks []*openTask) {
 	for i := len(tasks) - 1; i >= 0 && e.backlog() > e.policy.Settings.MaxQueueSize; i-- {

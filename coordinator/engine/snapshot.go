@@ -181,7 +181,7 @@ func (e *Engine) Bidding(id coordinator.TaskID) (asked int, bidders []coordinato
 func (e *Engine) Explain(now time.Time, task *coordinator.Task) (*coordinator.Decision, coordinator.Reason, string) {
 	e.quotas.ledger.Looking(true)
 	defer e.quotas.ledger.Looking(false)
-	t := &openTask{task: task, supposed: true, rank: rankOf(task, e.policy.Settings), arrival: math.MaxUint64}
+	t := &openTask{task: task, supposed: true, due: dueOf(task), arrival: math.MaxUint64}
 	var open *openTask
 	if number, known := e.memory.lookup(coordinator.KeyOf(task.ID)); known {
 		if open = e.tasks.of(e.memory.at(number)); open != nil {

@@ -64,7 +64,7 @@ type openTask struct {
 
 	scoreIn time.Duration // how long it waits aside until it is looked at again
 	needs   requirements
-	rank    int64
+	due     int64 // see dueOf
 	arrival uint64
 	index   int        // place in its class while waiting, among those of its leaf and level
 	leaf    int        // of the shares, that its turn is charged to
@@ -97,17 +97,28 @@ const (
 	queueCool    = time.Second     // how long a full queue is left alone
 )
 
-// rankOf is the key of the pending order (see pending), in nanoseconds.
-func rankOf(t *coordinator.Task, s coordinator.Settings) int64 {
-	return t.AcceptedAt.UnixNano() - int64(t.Priority)*int64(s.PriorityAgeing)
+// patience is by when a task without a deadline is taken to be due after it was accepted. A deadline
+// that is later counts as none, too: so no task goes before one of its priority and group that was
+// accepted more than this before it, and deadlines starve nothing.
+const patience = time.Hour
+
+// dueOf is when a task is due, in nanoseconds: the order within a priority and group.
+func dueOf(t *coordinator.Task) int64 {
+	due := t.AcceptedAt.Add(patience)
+	if !t.Deadline.IsZero() && t.Deadline.Before(due) {
+		due = t.Deadline
+	}
+	return due.UnixNano()
 }
 
-func sortByRank(tasks []*openTask) {
-	slices.SortFunc(tasks, byRank)
+// sortByDue sorts tasks of any priority as they would go if each priority had its turn when none higher
+// is left.
+func sortByDue(tasks []*openTask) {
+	slices.SortFunc(tasks, byDue)
 }
 
-func byRank(a, b *openTask) int {
-	return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.arrival, b.arrival))
+func byDue(a, b *openTask) int {
+	return cmp.Or(cmp.Compare(b.task.Priority, a.task.Priority), cmp.Compare(a.due, b.due), cmp.Compare(a.arrival, b.arrival))
 }
 
 // open starts the life of a task.
@@ -115,7 +126,7 @@ func (e *Engine) open(now time.Time, h coordinator.Handle, t *coordinator.Task, 
 	e.arrivals++
 	o := &openTask{
 		handle: h, task: t, key: key, attempt: 1,
-		rank: rankOf(t, e.policy.Settings), arrival: e.arrivals, index: -1, came: now,
+		due: dueOf(t), arrival: e.arrivals, index: -1, came: now,
 	}
 	o.lease.place = -1
 	o.expire = newTimer(dutyExpire, o, nil)
@@ -247,7 +258,7 @@ func (e *Engine) acceptedWith(t, before *openTask) {
 	}
 	same := *t.task
 	same.AcceptedAt = before.task.AcceptedAt
-	t.task, t.rank = &same, rankOf(&same, e.policy.Settings)
+	t.task, t.due = &same, dueOf(&same)
 }
 
 // decideUnanswered decides a task again whose dispatch was published and never
@@ -300,7 +311,7 @@ func (e *Engine) wait(now time.Time, t *openTask) {
 		e.failFull(now, t)
 		return
 	}
-	t.state, t.leaf, t.level = stateWaiting, e.leafOf(t), e.levelOf(t)
+	t.state, t.leaf, t.level = stateWaiting, e.leafOf(t), levelOf(t)
 	e.pending.count[t.task.Priority]++
 	e.pending.push(t)
 	e.overtakes(t)

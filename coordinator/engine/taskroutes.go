@@ -62,7 +62,7 @@ type taskChoice struct {
 
 // chooseFor finds the model that the task goes to with that agent.
 func (e *Engine) chooseFor(now time.Time, t *openTask, id coordinator.AgentID, routes []coordinator.Service) (x taskChoice) {
-	q, level := &e.quotas, e.levelOf(t)
+	q, level := &e.quotas, levelOf(t)
 	type asked struct {
 		charge  fairshare.Charge
 		usual   coordinator.Amounts

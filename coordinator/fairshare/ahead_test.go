@@ -50,7 +50,7 @@ func TestAheadIsTheMost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := NewShares()
 		s.DebtCap = costBound
-		if err := s.Install(randomTree(t, 3, 7, rapid.Int64Range(0, 9)), 0); err != nil {
+		if err := s.Install(randomTree(t, 3, 7, rapid.Int64Range(0, 9))); err != nil {
 			t.Fatal(err)
 		}
 		b := newWaiting(s)

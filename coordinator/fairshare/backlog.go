@@ -112,22 +112,6 @@ func (b *Backlog[T]) FirstAt(level int) (head Head[T], ok bool) {
 	return Head[T]{Item: b.queues[f.queue].Items[0], Leaf: int(f.group), Level: level}, true
 }
 
-// Earlier tells whether x goes before y, which are the first of one backlog each, of
-// the same order of items. It is how the first of several backlogs is found. Where more
-// than two levels wait in them, the level should be asked for beforehand, of Shares.Turn
-// with the Serving of all together, and the FirstAt of that level be compared: of several lower
-// levels the lowest would win here, and not the one that was passed over most often.
-func (b *Backlog[T]) Earlier(x, y Head[T]) bool {
-	switch {
-	case x.Level != y.Level:
-		return b.shares.Turn(1<<x.Level|1<<y.Level) == x.Level
-	case x.Leaf != y.Leaf:
-		return b.shares.Before(x.Leaf, y.Leaf)
-	default:
-		return b.before(x.Item, y.Item)
-	}
-}
-
 // Serving has the bits of the levels in which something waits that is not parked: what
 // Turn and Served ask for.
 func (b *Backlog[T]) Serving() uint8 { return b.serving }

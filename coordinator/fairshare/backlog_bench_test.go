@@ -21,7 +21,7 @@ func tenants(t testing.TB, fanouts ...int) (s *Shares, leaves []int) {
 		last = level
 	}
 	s = NewShares()
-	if err := s.Install(nodes, 10); err != nil {
+	if err := s.Install(nodes); err != nil {
 		t.Fatal(err)
 	}
 	for _, i := range last {

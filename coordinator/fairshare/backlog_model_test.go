@@ -19,7 +19,7 @@ func TestBacklog(t *testing.T) {
 		fresh := func() *Shares {
 			s := NewShares()
 			s.DebtCap, s.LagCap = 200, 300
-			if err := s.Install(nodes, 20); err != nil {
+			if err := s.Install(nodes); err != nil {
 				t.Fatal(err)
 			}
 			return s
@@ -122,7 +122,7 @@ func TestBacklog(t *testing.T) {
 				delete(parked, [2]any{backlog, g})
 			},
 			"install the same tree": func(t *rapid.T) {
-				if err := s.Install(nodes, 20); err != nil {
+				if err := s.Install(nodes); err != nil {
 					t.Fatal(err)
 				}
 				for _, b := range backlogs {
@@ -212,12 +212,13 @@ func TestBacklog(t *testing.T) {
 						}
 					}
 				}
-				// The first of both: by Earlier, and by looking at everything.
+				// The first of both: by what is first in each, and by looking at everything.
 				serving := backlogs[0].Serving() | backlogs[1].Serving()
 				if level := s.Turn(serving); bits.OnesCount8(serving) > 0 {
 					var best Head[*waiting]
 					for _, b := range backlogs {
-						if head, ok := b.FirstAt(level); ok && (best.Item == nil || b.Earlier(head, best)) {
+						if head, ok := b.FirstAt(level); ok && (best.Item == nil || head.Leaf != best.Leaf && s.Before(head.Leaf, best.Leaf) ||
+							head.Leaf == best.Leaf && b.before(head.Item, best.Item)) {
 							best = head
 						}
 					}

@@ -174,7 +174,7 @@ func TestBorrowersAreInOneOrder(t *testing.T) {
 		l, s, q := NewLedger(), NewShares(), drawQuotas(t, true)
 		l.Install(epoch, q)
 		groups := GroupsOf(q)
-		if err := s.Install(groups, 0); err != nil {
+		if err := s.Install(groups); err != nil {
 			t.Fatal(err)
 		}
 		compare := func(x, y waiter) int {

@@ -20,7 +20,7 @@ type tree struct {
 // newTree begins with the pool without a provider.
 func newTree(options ...func(*coordinator.QuotaNode)) *tree {
 	t := &tree{index: map[string]int{}}
-	t.RepayPercent, t.LowPercent, t.TombstoneTTL, t.ReservationTTL = 20, 5, time.Hour, 15*time.Minute
+	t.RepayPercent, t.TombstoneTTL, t.ReservationTTL = 20, time.Hour, 15*time.Minute
 	return t.add("pool", coordinator.QuotaPool, "", options)
 }
 

@@ -6,9 +6,8 @@ type SharesImage struct {
 	// have nothing waiting and nothing open are left out: they will begin at the virtual
 	// time whatever their tags are.
 	Tags []Tags
-	// Owed and Passed of the priorities: see [Shares.Turn].
-	Owed   int64
-	Passed [Levels]int64
+	// Credit of the priorities, in 2^-32 of a dispatch: see [Shares.Turn].
+	Credit [Levels]int64
 }
 
 // Tags is where one group stands. All is relative to its parent's virtual time, in units of
@@ -35,7 +34,7 @@ type Tags struct {
 
 // Export says how things stand.
 func (s *Shares) Export() SharesImage {
-	image := SharesImage{Owed: s.turns.owed, Passed: s.turns.passed}
+	image := SharesImage{Credit: s.turns.credit}
 	for i := range s.groups {
 		g := &s.groups[i]
 		t := Tags{Name: g.name, Own: g.own, Weight: g.weight}
@@ -66,8 +65,7 @@ func (s *Shares) Import(image SharesImage) {
 		own  bool
 	}
 	s.tree++
-	s.turns.owed = min(max(image.Owed, 0), maxOwed)
-	s.turns.passed = image.Passed
+	s.turns.takeCredit(image.Credit)
 	tags := make(map[key]*Tags, len(image.Tags))
 	for i := range image.Tags {
 		t := &image.Tags[i]

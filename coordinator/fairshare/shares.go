@@ -1,5 +1,7 @@
 package fairshare
 
+import "taskbus/coordinator"
+
 // Shares counts what every group of the tree has been served, in virtual time, and thereby
 // says whose turn it is: hierarchical start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM
 // 1996), at every inner group among its children.
@@ -135,7 +137,8 @@ func (g *group) lift(to int64) {
 // NewShares returns the shares of a tree without groups: all tasks are the same leaf's.
 func NewShares() *Shares {
 	s := &Shares{DebtCap: DefaultDebtCap, LagCap: DefaultLagCap}
-	if err := s.Install(nil, 0); err != nil {
+	s.Order(coordinator.PriorityOrder{})
+	if err := s.Install(nil); err != nil {
 		panic(err) // there is nothing that could be wrong
 	}
 	return s

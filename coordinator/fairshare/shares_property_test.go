@@ -53,7 +53,7 @@ func TestFairnessTheorem(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := NewShares()
 		s.DebtCap, s.LagCap = costBound, costBound
-		if err := s.Install(randomTree(t, 3, 8, rapid.Int64Range(1, 50)), 0); err != nil {
+		if err := s.Install(randomTree(t, 3, 8, rapid.Int64Range(1, 50))); err != nil {
 			t.Fatal(err)
 		}
 		b := newWaiting(s)
@@ -158,7 +158,7 @@ func TestSharesConvergeToMaxMin(t *testing.T) {
 	const ticks, capacity = 1000, 100
 	rapid.Check(t, func(t *rapid.T) {
 		s := NewShares()
-		if err := s.Install(randomTree(t, 3, 6, rapid.Int64Range(1, 9)), 0); err != nil {
+		if err := s.Install(randomTree(t, 3, 6, rapid.Int64Range(1, 9))); err != nil {
 			t.Fatal(err)
 		}
 		b := newWaiting(s)

@@ -46,7 +46,7 @@ func queue(t testing.TB, tree string) *queueing {
 
 func (q *queueing) install(t testing.TB, tree string) {
 	t.Helper()
-	if err := q.Install(shareTree(tree), 0); err != nil {
+	if err := q.Install(shareTree(tree)); err != nil {
 		t.Fatal(err)
 	}
 	q.backlog.Rebuild(func(x *waiting) int {

@@ -21,10 +21,7 @@ const MaxShareWeight = costBound
 const OtherGroup = "other"
 
 // check says what is wrong with a tree. (A cycle is a parent that does not come first.)
-func checkShareNodes(nodes []ShareNode, lowPercent int64) error {
-	if lowPercent < 0 || lowPercent > MaxLowPercent {
-		return fmt.Errorf("the share of low priorities must be 0 to %d percent, not %d", MaxLowPercent, lowPercent)
-	}
+func checkShareNodes(nodes []ShareNode) error {
 	names := make(map[string]bool, len(nodes))
 	for i, n := range nodes {
 		switch {
@@ -42,9 +39,8 @@ func checkShareNodes(nodes []ShareNode, lowPercent int64) error {
 	return nil
 }
 
-// Install takes over another tree, and lowPercent, the share of dispatches, 0 to
-// MaxLowPercent, that priorities below the highest waiting one get. An error says what is
-// wrong with them; everything then stays as it was.
+// Install takes over another tree. An error says what is wrong with it; everything then stays
+// as it was.
 //
 // A group that is in the tree already, below the same parent, keeps the cost that it is
 // ahead of or behind its siblings: new weights act on what waits and not on what has been
@@ -52,13 +48,12 @@ func checkShareNodes(nodes []ShareNode, lowPercent int64) error {
 //
 // Leaves have other numbers afterwards. Every Backlog must be rebuilt (see
 // [Backlog.Rebuild]) before it, or anything of Shares, is used again.
-func (s *Shares) Install(nodes []ShareNode, lowPercent int64) error {
-	if err := checkShareNodes(nodes, lowPercent); err != nil {
+func (s *Shares) Install(nodes []ShareNode) error {
+	if err := checkShareNodes(nodes); err != nil {
 		return err
 	}
 	before := s.Export()
 	s.build(nodes)
-	s.turns.low = lowPercent
 	s.Import(before)
 	return nil
 }

@@ -96,13 +96,8 @@ func TestInstallRefuses(t *testing.T) {
 		"a weight below 0": {{Name: "a", Parent: -1, Weight: -1}},
 		"a weight beyond":  {{Name: "a", Parent: -1, Weight: MaxShareWeight + 1}},
 	} {
-		if q.Install(tree, 0) == nil {
+		if q.Install(tree) == nil {
 			t.Errorf("%s is taken", what)
-		}
-	}
-	for _, low := range []int64{-1, 51} {
-		if q.Install(nil, low) == nil {
-			t.Errorf("%d %% for low priorities is taken", low)
 		}
 	}
 	expect(t, "the leaf of before", q.Leaf("A"), leaf)
@@ -112,7 +107,7 @@ func TestInstallRefuses(t *testing.T) {
 // A backlog of a tree that is gone would charge some groups for others.
 func TestBacklogOfAnOlderTree(t *testing.T) {
 	q := queue(t, "A 1")
-	if err := q.Install(nil, 0); err != nil {
+	if err := q.Install(nil); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {

@@ -277,21 +277,24 @@ type Queued struct {
 	Group string `json:"group,omitempty"`
 	// Lane in which it waits; empty: it is not in its lane.
 	Lane string `json:"lane,omitempty"`
-	// Ahead tasks go before it: of its group and priority where there are quotas, of all
-	// that the same agents could take else. AheadAtLeast: there may be more. Of a task in
-	// its lane: at most so many.
+	// Ahead tasks go before it: of its group and priority where there are quotas, else of all that
+	// wait for the same agents, by the turns of priorities. AheadAtLeast: there may be more. Of a
+	// task in its lane: at most so many.
 	Ahead        int  `json:"ahead"`
 	AheadAtLeast bool `json:"ahead_at_least,omitempty"`
-	// Others wait of other groups at its priority, Higher at higher priorities.
-	Others int `json:"others,omitempty"`
-	Higher int `json:"higher_priority,omitempty"`
+	// Waiting is of how many, itself among them. Others wait of other groups at its priority,
+	// Higher at higher priorities, Lower at lower ones.
+	Waiting int `json:"waiting,omitempty"`
+	Others  int `json:"others,omitempty"`
+	Higher  int `json:"higher_priority,omitempty"`
+	Lower   int `json:"lower_priority,omitempty"`
 	// Quota that it waits for; absent: for none.
 	Quota *QuotaLack `json:"quota,omitempty"`
 	// CostBefore is the cost that is dispatched before it starts, at most; CostLikely at
 	// most, if tasks cost what is thought; both while no quota keeps it. QuotaDelay is for how
 	// many seconds quota may keep it besides. StartsWithin and StartsLikely are both together in
 	// seconds, at the rate of the last minute or two; all are absent where they are not
-	// known or there is no bound.
+	// known or there is no bound. Without quotas StartsLikely alone is told: an estimate.
 	CostBefore   int64   `json:"cost_before,omitempty"`
 	CostLikely   int64   `json:"cost_likely,omitempty"`
 	QuotaDelay   float64 `json:"quota_delay_seconds,omitempty"`

@@ -46,7 +46,7 @@ func policyOf(version, chosen string, ids ...coordinator.AgentID) *coordinator.P
 		},
 		Settings: coordinator.Settings{
 			MaxRetryAttempts: 3, PoisonedAfter: 3, StaleAfter: 20 * time.Second, MaxQueueSize: 1000,
-			AssignmentTimeout: 20 * time.Second, MaxLoad: 1.1, PriorityAgeing: 5 * time.Second,
+			AssignmentTimeout: 20 * time.Second, MaxLoad: 1.1,
 			DedupeWindow: time.Hour, DedupeMaxIDs: 10_000, Seed: 1,
 		},
 	}

@@ -13,7 +13,7 @@ import (
 
 // queued is where a waiting task stands, for people.
 func queued(p *engine.Place) *httpapi.Queued {
-	q := &httpapi.Queued{Group: p.Group, Lane: p.Lane, Ahead: p.Ahead, AheadAtLeast: p.AtLeast, Others: p.Others, Higher: p.Higher, Unbounded: p.Unbounded}
+	q := &httpapi.Queued{Group: p.Group, Lane: p.Lane, Ahead: p.Ahead, AheadAtLeast: p.AtLeast, Waiting: p.Waiting, Others: p.Others, Higher: p.Higher, Lower: p.Lower, Unbounded: p.Unbounded}
 	if v := p.Lacks; v != nil {
 		q.Quota = &httpapi.QuotaLack{Node: v.Node, Dimension: v.Dimension.String(), Limit: v.Limit.String(), RetryAt: v.RetryAt}
 	}
@@ -24,6 +24,9 @@ func queued(p *engine.Place) *httpapi.Queued {
 			q.StartsLikely = finite(float64(p.Likely)/p.Rate + p.QuotaLikely.Seconds())
 		}
 	}
+	if p.Starts > 0 {
+		q.StartsLikely = finite(p.Starts.Seconds())
+	}
 	q.Text, q.Start = placeText(p), startText(p, q)
 	return q
 }
@@ -31,7 +34,7 @@ func queued(p *engine.Place) *httpapi.Queued {
 // placeText is who goes before it.
 func placeText(p *engine.Place) string {
 	var b strings.Builder
-	whom := "that the same agents could take"
+	whom := "that wait for the same agents"
 	if p.Quotas {
 		whom = fmt.Sprintf("of group %s with priority %s", p.Group, p.Priority)
 	}
@@ -52,8 +55,11 @@ func placeText(p *engine.Place) string {
 	if p.Others > 0 {
 		fmt.Fprintf(&b, "; by weight it takes turns with %s of other groups", tasks(p.Others))
 	}
-	if p.Higher > 0 {
-		fmt.Fprintf(&b, "; %s of higher priority wait, too", tasks(p.Higher))
+	switch {
+	case p.Strict && p.Higher > 0:
+		fmt.Fprintf(&b, "; %s of higher priority go first", tasks(p.Higher))
+	case !p.Strict && p.Higher+p.Lower > 0 && p.Part < 1:
+		fmt.Fprintf(&b, "; priority %s has %.2g %% of the dispatches while %d of higher and %d of lower priority wait", p.Priority, 100*p.Part, p.Higher, p.Lower)
 	}
 	return b.String()
 }
@@ -61,10 +67,14 @@ func placeText(p *engine.Place) string {
 // startText is when it starts, at the latest, or which rule keeps anybody from telling.
 func startText(p *engine.Place, q *httpapi.Queued) string {
 	switch {
-	case !p.Quotas && p.Overtaken <= 0:
-		return "nobody accepted after it goes before it, but by a higher priority"
+	case !p.Quotas && p.Starts <= 0:
+		return "there is no estimate: no task for these agents was dispatched of late"
 	case !p.Quotas:
-		return "nobody who was accepted more than " + coordinator.Roughly(p.Overtaken) + " after it goes before it"
+		about := "in about "
+		if p.AtLeast {
+			about = "in at least "
+		}
+		return about + shortly(p.Starts) + ", at the rate of the last minute"
 	case p.Unbounded != "":
 		return "there is no bound: " + p.Unbounded
 	}
@@ -84,6 +94,14 @@ func startText(p *engine.Place, q *httpapi.Queued) string {
 		return fmt.Sprintf("within %s%s, probably within %s: at the rate of the last minute, by these weights",
 			coordinator.Roughly(inSeconds(q.StartsWithin)), quota, coordinator.Roughly(inSeconds(q.StartsLikely)))
 	}
+}
+
+// shortly is a time to a tenth of a second where it is short.
+func shortly(d time.Duration) string {
+	if d < 10*time.Second {
+		return fmt.Sprintf("%.1f s", max(0.1, d.Seconds()))
+	}
+	return coordinator.Roughly(d)
 }
 
 // inSeconds is a time of so many of them, a hundred years at most.

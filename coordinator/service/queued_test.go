@@ -13,8 +13,8 @@ import (
 // last four are in the lane, of which t5 is the second: at most 3 + 4 - 1 go before it.
 func TestQueuedInALane(t *testing.T) {
 	for name, c := range map[string]struct{ quotas, whom, start string }{
-		"in the order of ranks": {"", "that the same agents could take", "nobody who was accepted more than "},
-		"by turns":              {"groups: [{id: research}, {id: other-team}]", "of group research with priority normal", "within "},
+		"without groups": {"", "that wait for the same agents", "in about "},
+		"by turns":       {"groups: [{id: research}, {id: other-team}]", "of group research with priority normal", "within "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -54,10 +54,10 @@ func TestQueuedInALaneWords(t *testing.T) {
 		place engine.Place
 		want  string
 	}{
-		{engine.Place{Lane: "team"}, "it is in lane team, which holds 1 task: at most 0 tasks that the same agents could take go before it"},
-		{engine.Place{Lane: "team~2", InLane: 9, Ahead: 12, Others: 1, Higher: 2, Quotas: true, Group: "team"},
+		{engine.Place{Lane: "team"}, "it is in lane team, which holds 1 task: at most 0 tasks that wait for the same agents go before it"},
+		{engine.Place{Lane: "team~2", InLane: 9, Ahead: 12, Others: 1, Higher: 2, Lower: 3, Part: 0.188, Quotas: true, Group: "team"},
 			"it is in lane team~2, which holds 9 tasks: at most 12 tasks of group team with priority low go before it" +
-				"; by weight it takes turns with 1 task of other groups; 2 tasks of higher priority wait, too"},
+				"; by weight it takes turns with 1 task of other groups; priority low has 19 % of the dispatches while 2 of higher and 3 of lower priority wait"},
 	} {
 		if got := queued(&c.place); got.Text != c.want || got.Lane != c.place.Lane || got.Ahead != c.place.Ahead {
 			t.Errorf("%s\ngot %s", c.want, fmt.Sprint(got))

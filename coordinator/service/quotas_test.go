@@ -25,7 +25,6 @@ import (
 // limited are two groups of 1,000 and 10,000 tokens a day, and a provider of 2 requests a
 // second.
 const limited = `
-low_priority_percent: 10
 groups:
   - {id: poor, weight: 1, limits: {total_tokens: {amount: 1000, per: day}}}
   - {id: rich, weight: 3, provider: openai, limits: {total_tokens: {amount: 10000, per: day}, cost_usd: {amount: 5, per: day}}}

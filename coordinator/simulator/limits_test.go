@@ -85,7 +85,6 @@ settings:
 	slow_start_seconds: 0.001
 	stale_agent_threshold_seconds: STALE
 	assignment_timeout_seconds: 0.001
-	priority_ageing_seconds: 0.001
 	max_retry_attempts: 100
 	poisoned_after_agents: 100
 	circuit_breaker: {consecutive_faults: 1, base_seconds: 0.001, longest_seconds: 0.001}

@@ -24,11 +24,32 @@ func (r *reader) settings(s *coordinator.Settings) func(spot) {
 			"max_queue_size":                whole(r, &s.MaxQueueSize, 1, 10_000_000),
 			"assignment_timeout_seconds":    r.setting(&s.AssignmentTimeout, 0),
 			"max_load":                      r.number(&s.MaxLoad, 0, 2, true),
-			"priority_ageing_seconds":       r.setting(&s.PriorityAgeing, 0, true),
+			"priority_order":                r.priorityOrder(&s.Priorities),
+			"priority_weights":              r.priorityWeights(&s.Priorities),
 			"eligible_statuses":             r.eligible(&s.BusyIsEligible),
 			"learning":                      r.learning(&s.Learning),
 			"circuit_breaker":               r.breaker(&s.Breaker),
 		})
+	}
+}
+
+// priorityOrder reads how priorities take turns.
+func (r *reader) priorityOrder(o *coordinator.PriorityOrder) func(spot) {
+	return func(p spot) {
+		order := "weighted"
+		oneOf(r, &order, "weighted", "strict")(p)
+		o.Strict = order == "strict"
+	}
+}
+
+// priorityWeights reads the weights of the priorities.
+func (r *reader) priorityWeights(o *coordinator.PriorityOrder) func(spot) {
+	return func(p spot) {
+		all := fields{}
+		for level := range o.Weights {
+			all[coordinator.Priority(level).String()] = whole(r, &o.Weights[level], 1, coordinator.MaxPriorityWeight)
+		}
+		r.object(p, all)
 	}
 }
 

@@ -34,7 +34,7 @@ func (r *reader) number(into *float64, lo, hi float64, above ...bool) func(spot)
 }
 
 // whole reads a whole number from lo to hi.
-func whole[T ~int | ~uint64](r *reader, into *T, lo, hi T) func(spot) {
+func whole[T ~int | ~int64 | ~uint64](r *reader, into *T, lo, hi T) func(spot) {
 	return func(p spot) {
 		v, err := strconv.ParseUint(p.node.Value, 10, 63)
 		if p.node.Kind != yaml.ScalarNode || p.node.Tag != "!!int" || err != nil || T(v) < lo || T(v) > hi {

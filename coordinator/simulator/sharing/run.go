@@ -82,7 +82,7 @@ func newRun(s *simulator.Sharing, p *policy, weights []int64, calls [][]Call, ar
 	for i := range s.Tenants {
 		groups = append(groups, fairshare.ShareNode{Name: s.Tenants[i].Name, Parent: -1, Weight: weights[i]})
 	}
-	if err := r.shares.Install(groups, 0); err != nil {
+	if err := r.shares.Install(groups); err != nil {
 		return nil, err
 	}
 	r.backlog = fairshare.NewBacklog(r.shares, func(a, b int) bool { return a < b }, func(int, int) {})
