@@ -24,10 +24,11 @@ func (a *app) demoCommand() *cobra.Command {
 		Use:   "demo TASKS",
 		Short: "Play the main job through on a real broker",
 		Long: `Starts a coordinator ("taskbus serve" in a process of its own) and the agents of
-agents.yaml, publishes every line of TASKS to task.assign, tells what happens
-while it happens, and ends with a table: which task went to which agent, by which
-strategy, in how many milliseconds, under which trace id; which failed, why; for
-which agents bid, and what agents that pull have claimed.
+agents.yaml, publishes every line of TASKS to task.assign (of priority 2 and 3 to
+task.assign.high), tells what happens while it happens, and ends with a table:
+which task went to which agent, by which strategy, in how many milliseconds, under
+which trace id; which failed, why; for which agents bid, and what agents that pull
+have claimed.
 
 It uses the broker of RABBITMQ_URL like any producer and any agent would, and stops
 everything it has started. On a broker where Taskbus was not used before it deletes

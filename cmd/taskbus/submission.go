@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,8 @@ const maxLine = 8 << 20
 
 // submission is one run of submit over its input.
 type submission struct {
-	queue    string
+	queue    string   // of all of them; empty: by priority (see bus.AssignQueue)
+	queues   []string // that were published to
 	raw      bool
 	from     int // the first line that counts
 	now      func() time.Time
@@ -161,8 +163,20 @@ func (s *submission) line(number int, line []byte) error {
 		s.tally.accepted()
 		return nil
 	}
+	queue := s.queue
+	switch {
+	case queue != "":
+	case refusal == nil:
+		queue = bus.AssignQueue(int(task.Priority))
+	default:
+		queue = bus.QueueAssign
+	}
+	if !slices.Contains(s.queues, queue) {
+		s.queues = append(s.queues, queue)
+		slices.Sort(s.queues)
+	}
 	p := bus.Publication{
-		Token: uint64(number), Key: s.queue, Body: line,
+		Token: uint64(number), Key: queue, Body: line,
 		Properties: bus.Properties{AppID: "taskbus-submit", Timestamp: s.now()},
 	}
 	if refusal == nil {
@@ -197,6 +211,16 @@ func (s *submission) unknown(fields []string) string {
 		}
 	}
 	return "no field of a task, and without effect: " + strings.Join(parts, ", ")
+}
+
+// published names the queues to which lines were published.
+func (s *submission) published() string {
+	s.atLine.Lock()
+	defer s.atLine.Unlock()
+	if len(s.queues) == 0 {
+		return cmp.Or(s.queue, bus.QueueAssign)
+	}
+	return strings.Join(s.queues, " and ")
 }
 
 var errLongLine = fmt.Errorf("longer than %d bytes", maxLine)
@@ -235,7 +259,7 @@ type lineFault struct {
 
 // submissionSummary is what became of the input.
 type submissionSummary struct {
-	// Queue is empty when nothing was to be published.
+	// Queue is that, or those, to which it was published; empty when nothing was to be.
 	Queue string `json:"queue,omitempty"`
 	// Lines that were not blank, of which Valid could be published.
 	Lines            int `json:"lines"`

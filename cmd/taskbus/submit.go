@@ -24,9 +24,10 @@ func (a *app) submitCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "submit FILE|-",
 		Short: "Publish tasks, one JSON object per line",
-		Long: `Publishes every line of FILE (or of standard input, "-") as one task to the queue
-task.assign: persistent, mandatory, and counted only when RabbitMQ has confirmed
-it. No coordinator needs to run; the tasks wait in the queue.
+		Long: `Publishes every line of FILE (or of standard input, "-") as one task, of priority 2
+and 3 to the queue task.assign.high, the rest to task.assign: persistent, mandatory,
+and counted only when RabbitMQ has confirmed it. No coordinator needs to run; the
+tasks wait in the queues.
 
 A line is a task.assign message, for example:
 
@@ -66,7 +67,7 @@ RABBITMQ_URL; an argument would show its password to everybody on the machine.`,
 			return a.submit(c.Context(), args[0], flags)
 		},
 	}
-	c.Flags().BoolVar(&flags.high, "high", false, "publish to task.assign.high, which does not wait behind a backlog")
+	c.Flags().BoolVar(&flags.high, "high", false, "publish all of them to task.assign.high, which does not wait behind a backlog, whatever their priority")
 	c.Flags().BoolVar(&flags.raw, "raw", false, "do not validate: publish every line as it is")
 	c.Flags().BoolVar(&flags.validateOnly, "validate-only", false, "validate every line and publish nothing; needs no broker")
 	c.Flags().IntVar(&flags.from, "from-line", 1, "pass over the lines before this one: to go on where a run has ended")
@@ -88,7 +89,7 @@ func (a *app) submit(ctx context.Context, path string, flags submitFlags) error 
 		input = file
 	}
 	job := &submission{
-		queue: bus.QueueAssign, raw: flags.raw, from: flags.from, now: a.now,
+		raw: flags.raw, from: flags.from, now: a.now,
 		decoder:  messages.NewDecoder(set, messages.Limits{}),
 		tally:    newTally(flags.from),
 		progress: progress{w: a.err, doing: "submit", rewrite: terminal(a.err)},
@@ -107,7 +108,7 @@ func (a *app) submit(ctx context.Context, path string, flags submitFlags) error 
 	job.progress.end()
 	summary := job.tally.final()
 	if !flags.validateOnly {
-		summary.Queue = job.queue
+		summary.Queue = job.published()
 	}
 	if printErr := a.printSubmission(summary, a.now().Sub(start)); printErr != nil {
 		return printErr

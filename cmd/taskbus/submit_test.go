@@ -20,6 +20,10 @@ func task(id string) string {
 	return fmt.Sprintf(`{"message_type":"task.assign","task_id":%q,"task_type":"translate","payload":{"text":"guten Tag"},"correlation_id":"trace-%s"}`, id, id)
 }
 
+func urgent(id string, priority int) string {
+	return fmt.Sprintf(`{"message_type":"task.assign","task_id":%q,"task_type":"translate","payload":{},"priority":%d}`, id, priority)
+}
+
 // withQueues gives the rig's broker the queues that producers write to.
 func withQueues(t *testing.T, r *rig) {
 	t.Helper()
@@ -69,6 +73,10 @@ func TestSubmit(t *testing.T) {
 		{
 			name: "the lane for what must not wait", args: "submit --high -", input: task("a"),
 			code: exitOK, high: []string{"a"}, out: "in task.assign.high",
+		},
+		{
+			name: "what is urgent does not wait behind the rest", args: "submit -", input: urgent("a", 3) + "\n" + task("b") + "\n" + urgent("c", 2) + "\n" + urgent("d", 0) + "\n",
+			code: exitOK, assign: []string{"b", "d"}, high: []string{"a", "c"}, out: "4 confirmed in task.assign and task.assign.high",
 		},
 		{
 			name: "a bad line is reported with its number, the others go", args: "submit -",

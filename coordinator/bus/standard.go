@@ -27,6 +27,15 @@ const (
 	ExchangeControl = "taskbus.control" // coordinator to agents, key = agent id
 )
 
+// AssignQueue is where a task of that priority is submitted: what is urgent (2, 3) in its own queue,
+// so that it does not wait behind a backlog of the rest that is larger than the coordinator's window.
+func AssignQueue(priority int) string {
+	if priority >= 2 {
+		return QueueAssignHigh
+	}
+	return QueueAssign
+}
+
 // Inwards tells whether an exchange is one by which messages come to Taskbus.
 func Inwards(exchange string) bool { return exchange == ExchangeIn || exchange == ExchangeAgents }
 

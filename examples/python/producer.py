@@ -13,7 +13,8 @@ connection = pika.BlockingConnection(pika.URLParameters(os.environ["RABBITMQ_URL
 channel = connection.channel()
 channel.confirm_delivery()  # basic_publish now waits, and raises NackError or UnroutableError
 channel.basic_publish(
-    exchange="", routing_key="task.assign", body=json.dumps(task), mandatory=True,
+    exchange="", mandatory=True, body=json.dumps(task),
+    routing_key="task.assign.high",  # for priorities 2 and 3; "task.assign" for 0 and 1
     properties=pika.BasicProperties(delivery_mode=2, content_type="application/json", correlation_id="trace-4712"))
 print("RabbitMQ has the task")
 connection.close()

@@ -25,8 +25,9 @@ func main() {
 	check("switch confirms on", ch.Confirm(false))
 	returned := ch.NotifyReturn(make(chan amqp.Return, 1))
 
-	const mandatory = true // give it back if there is no such queue
-	confirm, err := ch.PublishWithDeferredConfirmWithContext(context.Background(), "", "task.assign", mandatory, false,
+	const mandatory = true           // give it back if there is no such queue
+	const queue = "task.assign.high" // for priorities 2 and 3; "task.assign" for 0 and 1
+	confirm, err := ch.PublishWithDeferredConfirmWithContext(context.Background(), "", queue, mandatory, false,
 		amqp.Publishing{DeliveryMode: amqp.Persistent, ContentType: "application/json", CorrelationId: "trace-4711", Body: []byte(task)})
 	check("publish", err)
 	if !confirm.Wait() || len(returned) > 0 {

@@ -108,7 +108,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err := submit(ctx, o.Bus, lines, accounts); err != nil {
 		return err
 	}
-	story.say("%d tasks submitted to %s from %s", len(lines), bus.QueueAssign, o.TasksPath)
+	story.say("%d tasks submitted to %s and %s from %s", len(lines), bus.QueueAssign, bus.QueueAssignHigh, o.TasksPath)
 
 	limit := o.Config.Policy().Settings.AssignmentTimeout + settleMargin
 	waitErr := awaitAll(ctx, accounts, limit)

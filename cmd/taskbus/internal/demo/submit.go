@@ -29,7 +29,7 @@ func submit(ctx context.Context, b bus.Bus, lines [][]byte, accounts *ledger) er
 	for i, line := range lines {
 		accounts.expect(taskID(line))
 		err := session.Publish(bus.Publication{
-			Token: uint64(i), Key: bus.QueueAssign,
+			Token: uint64(i), Key: queueOf(line),
 			Properties: bus.Properties{ContentType: "application/json", Type: schemas.TaskAssign, Timestamp: time.Now()},
 			Body:       line,
 		})
@@ -48,6 +48,17 @@ func submit(ctx context.Context, b bus.Bus, lines [][]byte, accounts *ledger) er
 		}
 	}
 	return nil
+}
+
+// queueOf is where a line is published: by its priority, and with the rest where that is not one.
+func queueOf(line []byte) string {
+	var m struct {
+		Priority *int `json:"priority"`
+	}
+	if json.Unmarshal(line, &m) != nil || m.Priority == nil || *m.Priority > int(coordinator.PriorityCritical) {
+		return bus.QueueAssign
+	}
+	return bus.AssignQueue(*m.Priority)
 }
 
 // run keeps one demo's tasks apart from those that an interrupted one left behind,
