@@ -84,6 +84,7 @@ var table = map[string]rule{
 	"coordinator/simulator":             {may: []string{modYaml, "coordinator", "coordinator/strategy", "coordinator/engine"}},
 	"coordinator/simulator/pulling":     {may: []string{"coordinator", "coordinator/pull", "coordinator/simulator", "agent/balance"}},
 	"coordinator/simulator/sharing":     {may: []string{"coordinator/heap", "coordinator/fairshare", "coordinator/simulator"}},
+	"coordinator/simulator/priorities":  {may: []string{"coordinator", "coordinator/heap", "coordinator/fairshare", "coordinator/simulator"}},
 	"coordinator/simulator/chart":       {may: []string{modGonumPlot + "/...", "coordinator/simulator", "coordinator/simulator/pulling"}},
 	"messages":                          {may: []string{"schemas", "coordinator"}},
 	"schemas":                           {may: []string{modJsonschema}},
@@ -122,7 +123,7 @@ var table = map[string]rule{
 }
 
 // clockless packages may use the time package for its types only.
-var clockless = []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/adjust", "coordinator/engine", "coordinator/simulator", "coordinator/simulator/pulling", "coordinator/simulator/sharing", "coordinator/journal", "coordinator/replay", "coordinator/heard", "coordinator/usage", "agent/balance"}
+var clockless = []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/adjust", "coordinator/engine", "coordinator/simulator", "coordinator/simulator/pulling", "coordinator/simulator/sharing", "coordinator/simulator/priorities", "coordinator/journal", "coordinator/replay", "coordinator/heard", "coordinator/usage", "agent/balance"}
 
 var clockFuncs = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
 

@@ -75,7 +75,11 @@ ways to tell who goes next. Its columns:
   SERVICE GAP     the largest difference of service by weight while all wait, in cost
                   (input + 2 × output tokens); BOUND: what the theorem allows
   JAIN            how evenly they are served by weight while all wait; 1 is even
-  WAIT            from a call's arrival to its start, as the calls come`,
+  WAIT            from a call's arrival to its start, as the calls come
+
+A scenario with a priorities section has tasks of four priorities in an overload, and
+compares the orders in which they are served: how long they WAIT for their start, and
+which part of the STARTS each has while tasks come.`,
 		Example: `  taskbus simulate --list
   taskbus simulate herding --plot herding.svg
   taskbus simulate sharing --tenants chat:1,code:3 --slots 24
@@ -167,6 +171,9 @@ func (a *app) simulate(ctx context.Context, flags simulateFlags, name string) er
 		}
 		if flags.timing && s.Pulling != nil {
 			return usageError("--timing is for scenarios with strategies; the agents of %s pull", base)
+		}
+		if s.Priorities != nil && (flags.timing || flags.plot != "") {
+			return usageError("--timing and --plot are for scenarios with agents; %s has none", base)
 		}
 		if err := flags.sharing.apply(&flags, s); err != nil {
 			return err

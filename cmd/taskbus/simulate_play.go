@@ -12,6 +12,7 @@ import (
 	"taskbus/config/formula"
 	"taskbus/coordinator/simulator"
 	"taskbus/coordinator/simulator/chart"
+	"taskbus/coordinator/simulator/priorities"
 	"taskbus/coordinator/simulator/pulling"
 	"taskbus/coordinator/simulator/sharing"
 	"taskbus/coordinator/strategy"
@@ -37,6 +38,8 @@ func (a *app) play(ctx context.Context, flags simulateFlags, s *simulator.Scenar
 		report, draw, err = playPulling(ctx, s, progress)
 	case s.Sharing != nil:
 		report, err = sharing.Play(ctx, s, sharing.Options{Trace: traceFolder(flags.traces), Progress: progress})
+	case s.Priorities != nil:
+		report, err = priorities.Play(ctx, s, progress)
 	default:
 		report, draw, err = a.playStrategies(ctx, flags, s, progress)
 	}

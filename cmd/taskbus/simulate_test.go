@@ -123,7 +123,7 @@ func TestSimulatePulling(t *testing.T) {
 
 func TestSimulateListAndShow(t *testing.T) {
 	list, _ := simulated(t, exitOK, "--list")
-	for _, name := range []string{"adr-018", "azure", "balancing", "drift", "herding", "newcomer", "pulling", "sharing", "sharing-azure", "sinkhole", "ten-thousand"} {
+	for _, name := range []string{"adr-018", "azure", "balancing", "drift", "herding", "newcomer", "priorities", "pulling", "sharing", "sharing-azure", "sinkhole", "ten-thousand"} {
 		if !strings.Contains(list, "\n"+name+" ") {
 			t.Errorf("%s is not listed:\n%s", name, list)
 		}

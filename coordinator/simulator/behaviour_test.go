@@ -120,7 +120,7 @@ func TestKeysAreDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := make(map[string]bool)
-	for _, file := range []string{"read.go", "read_fleet.go", "read_policy.go", "read_pulling.go", "read_sharing.go"} {
+	for _, file := range []string{"read.go", "read_fleet.go", "read_policy.go", "read_pulling.go", "read_sharing.go", "read_priorities.go"} {
 		source, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

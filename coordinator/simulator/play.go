@@ -33,6 +33,9 @@ func Play(ctx context.Context, s *Scenario, o Options) (*Report, error) {
 	if s.Pulling != nil {
 		return nil, fmt.Errorf("scenario %s: %w", s.Name, errPulling)
 	}
+	if s.Priorities != nil {
+		return nil, fmt.Errorf("scenario %s: %w", s.Name, errPriorities)
+	}
 	if s.Sharing != nil {
 		return nil, fmt.Errorf("scenario %s: %w", s.Name, errSharing)
 	}

@@ -111,6 +111,8 @@ func (s *Scenario) Affordable() error {
 		text = s.Pulling.excess(s)
 	case s.Sharing != nil:
 		text = s.Sharing.Excess(len(s.Seeds), s.Sharing.drawn())
+	case s.Priorities != nil:
+		text = s.Priorities.excess(len(s.Seeds))
 	default:
 		text = s.cost().excess()
 	}
@@ -122,6 +124,7 @@ func (s *Scenario) Affordable() error {
 
 // What Play says to a scenario that is not for it.
 var (
-	errPulling = errors.New("its agents pull: package pulling plays it")
-	errSharing = errors.New("its tenants share a provider: package sharing plays it")
+	errPulling    = errors.New("its agents pull: package pulling plays it")
+	errSharing    = errors.New("its tenants share a provider: package sharing plays it")
+	errPriorities = errors.New("its tasks wait by priority: package priorities plays it")
 )

@@ -17,7 +17,7 @@ func Read(source, name string, data []byte) (*Scenario, error) {
 		Name: name, Seeds: []uint64{1}, Drain: time.Hour,
 		Settings: coordinator.Settings{
 			PoisonedAfter: 3, MaxRetryAttempts: 3, StaleAfter: 120 * time.Second, MaxQueueSize: 10_000,
-			AssignmentTimeout: 30 * time.Second, MaxLoad: 0.9, PriorityAgeing: 5 * time.Second,
+			AssignmentTimeout: 30 * time.Second, MaxLoad: 0.9, Priorities: coordinator.PriorityOrder{Weights: coordinator.DefaultPriorityWeights()},
 			DedupeWindow: time.Hour, DedupeMaxIDs: 100_000, // what else there is has its own defaults
 		},
 	}
@@ -27,6 +27,8 @@ func Read(source, name string, data []byte) (*Scenario, error) {
 			r.pullScenario(spot{root, ""}, s)
 		case child(root, "sharing") != root:
 			r.shareScenario(spot{root, ""}, s)
+		case child(root, "priorities") != root:
+			r.priorityScenario(spot{root, ""}, s)
 		default:
 			r.scenario(spot{root, ""}, s)
 		}

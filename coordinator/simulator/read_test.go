@@ -172,6 +172,10 @@ func FuzzRead(f *testing.F) {
 			if len(p.Tenants) == 0 || len(p.Weights) == 0 || p.Slots == 0 || p.MaxOutput == 0 || s.Affordable() != nil {
 				t.Errorf("accepted without tenants, weights, slots or a bound of outputs: %+v", p)
 			}
+		case err == nil && s.Priorities != nil:
+			if p := s.Priorities; p.Slots == 0 || p.Load == 0 || p.For == 0 || p.Duration.Mean == 0 || s.Affordable() != nil {
+				t.Errorf("accepted without slots, work, or time: %+v", p)
+			}
 		case err == nil && (len(s.Fleet) == 0 || len(s.Strategies) == 0 || s.Duration <= s.WarmUp):
 			t.Errorf("accepted without a fleet, a strategy, or time to measure")
 		case err != nil && (!errors.As(err, &faults) || len(faults.List) == 0):
@@ -253,6 +257,9 @@ func TestShipped(t *testing.T) {
 				if _, err := Play(t.Context(), s, Options{}); err == nil || !strings.Contains(err.Error(), "package pulling") {
 					t.Errorf("played all the same: %v", err)
 				}
+				return
+			}
+			if s.Priorities != nil { // likewise
 				return
 			}
 			if s.Sharing != nil { // likewise

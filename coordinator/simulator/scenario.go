@@ -25,6 +25,8 @@ type Scenario struct {
 	Pulling *Pulling
 	// Sharing, if not nil, is in place of them, of Duration and of WarmUp.
 	Sharing *Sharing
+	// Priorities, if not nil, is in place of all of these.
+	Priorities *Priorities
 }
 
 // Group is agents of one kind. Differences between agents are differences
