@@ -91,7 +91,7 @@ func (d *doctor) judgeCoordinator(s *httpapi.Status, at time.Time) (found []diag
 			"have it read its files again (SIGHUP), or name the same here: --config, --quotas, ASSIGNMENT_STRATEGY")
 	}
 	if c := s.Health.Checks["config"]; s.Config.LastReloadOK && c.Status == httpapi.Degraded {
-		add(check, checkWarning, "its configuration is valid and probably not meant: "+c.Detail, "correct "+s.Config.Path+"; docs/operations.md#taskbusconfigdoubtful")
+		add("configuration", checkWarning, "that of "+who+" is valid and probably not meant: "+c.Detail, "correct "+s.Config.Path+"; docs/operations.md#taskbusconfigdoubtful")
 	}
 	if u := s.UnknownFields; len(u) > 0 {
 		fields := make([]string, len(u))
