@@ -54,13 +54,14 @@ func (s schema) violation(name string, found *jsonschema.ValidationError) *Viola
 		parent, keyword = keyword[:i], keyword[i+1:]
 	}
 	text := first.Message
+	expected := s.description(parent)
 	switch keyword {
 	case "type":
-		text = kindOf(text)
+		text = kindOf(text, expected != "")
 	case "required":
 		text = missing(text)
 	}
-	if expected := s.description(parent); expected != "" {
+	if expected != "" {
 		switch keyword {
 		case "pattern", "not", "const", "enum":
 			text = "expected " + expected
@@ -77,8 +78,8 @@ func (s schema) violation(name string, found *jsonschema.ValidationError) *Viola
 }
 
 // kindOf puts a violation of the keyword type in words that do without those of JSON Schema: what the validator says is
-// "expected object, but got string". What was expected the description says, where there is one.
-func kindOf(text string) string {
+// "expected object, but got string". What was expected the description says, where there is one (described).
+func kindOf(text string, described bool) string {
 	expected, got, found := strings.Cut(strings.TrimPrefix(text, "expected "), ", but got ")
 	if !found {
 		return text
@@ -89,6 +90,9 @@ func kindOf(text string) string {
 	}
 	if expected == "integer" && got == "number" {
 		got = "a number that is not whole"
+	}
+	if described {
+		return "is " + cmp.Or(words[got], got)
 	}
 	return "is " + cmp.Or(words[got], got) + ", not " + cmp.Or(words[expected], expected)
 }
