@@ -125,7 +125,7 @@ func (w *worker) status(capacity bool) messages.AgentStatus {
 		ActiveTasks: active, AvailableCapacity: w.cfg.Slots - active, MaxConcurrentTasks: w.cfg.Slots,
 		ActiveTaskIDs: make([]messages.TaskID, 0, active),
 		Capabilities:  w.cfg.Capabilities, Queue: w.cfg.Queue, Labels: w.cfg.Labels,
-		PendingItems: w.active(), HasPending: true,
+		PendingItems: w.active(), HasPending: true, InstanceID: w.instance,
 	}
 	if capacity && !w.estimator.WarmUp() {
 		m.CapacityItemsPerSecond, m.HasCapacity = w.estimator.Estimate(m.Timestamp), true

@@ -26,7 +26,10 @@ func TestHeartbeatSaysEverything(t *testing.T) {
 			ActiveTaskIDs: []messages.TaskID{"t"},
 			PendingItems:  1, HasPending: true, // the capacity is a guess yet, and not told
 			Capabilities: []string{"gpu", "cuda"}, Queue: "agent.a1", Labels: map[string]string{"zone": "a"},
-			Timestamp: time.Now().UTC(),
+			Timestamp: time.Now().UTC(), InstanceID: r.statuses()[0].InstanceID,
+		}
+		if want.InstanceID == "" {
+			t.Error("it does not say which process it is")
 		}
 		if !reflect.DeepEqual(got.AgentStatus, want) {
 			t.Errorf("got  %+v\nwant %+v", got.AgentStatus, want)

@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -28,6 +29,7 @@ type worker struct {
 	handleBatch BatchHandler // is nil
 	decoder     *messages.Decoder
 	log         *slog.Logger
+	instance    string // names this process in heartbeats
 	// base carries the values of Run's ctx to the handlers; it never ends.
 	base context.Context
 
@@ -133,7 +135,7 @@ func newWorker(ctx context.Context, cfg Config, handle Handler, handleBatch Batc
 		return nil, err
 	}
 	w := &worker{
-		cfg: cfg, handle: handle, handleBatch: handleBatch, decoder: decoder,
+		cfg: cfg, handle: handle, handleBatch: handleBatch, decoder: decoder, instance: rand.Text(),
 		log:     cfg.Logger.With(slog.String("agent_id", cfg.ID)),
 		base:    context.WithoutCancel(ctx),
 		leaving: make(chan struct{}), farewell: make(chan struct{}, 1), changed: make(chan struct{}, 1),

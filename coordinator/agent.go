@@ -87,6 +87,8 @@ type AgentReport struct {
 	// speaks for capacity and pending items, and shows that the agent is alive; the
 	// rest is taken from the agent's own reports where there are any.
 	Relayed bool
+	// Instance names the process that reports; empty: it does not say.
+	Instance string
 	// Timestamp is the agent's own clock.
 	Timestamp time.Time
 	// UserID is the broker-validated name of the connection's user; empty when

@@ -107,6 +107,12 @@ type OtherQueue struct {
 	Announced, Listed string
 }
 
+// AgentShared tells that several processes report under one agent's id. It is told once while they do.
+type AgentShared struct {
+	Agent     AgentID
+	Instances int
+}
+
 // StatusRefused says that a heartbeat changed nothing. First is true once for
 // each agent and refusal since the engine started, so that it is logged once.
 type StatusRefused struct {
@@ -246,6 +252,7 @@ func (AgentChanged) effect()  {}
 func (AgentTrusted) effect()  {}
 func (StatusRefused) effect() {}
 func (OtherQueue) effect()    {}
+func (AgentShared) effect()   {}
 
 func (*Completed) effect()         {}
 func (GivenBack) effect()          {}

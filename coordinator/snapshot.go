@@ -84,6 +84,9 @@ type AgentSnapshot struct {
 	Cordoned, Draining, Drained bool
 	// Discovered: it announced itself; agents.yaml does not list it.
 	Discovered bool
+	// Instances is how many processes report under its id, as far as they say which they are: more
+	// than 1 is a fault.
+	Instances int
 	// Eligibility is Eligible, or why no task could go there now.
 	Eligibility Ineligibility
 	// Slots is how many tasks it may have at the moment: fewer than its maximum

@@ -35,6 +35,8 @@ type AgentStatus struct {
 	PendingItems int               `json:"-"`
 	HasPending   bool              `json:"-"`
 	Labels       map[string]string `json:"labels,omitempty"`
+	// InstanceID names the process that reports; empty when not given.
+	InstanceID string `json:"instance_id,omitempty"`
 	// Relayed: a coordinator publishes it for the agent. Nobody else may set it.
 	Relayed bool `json:"relayed,omitempty"`
 	// Unknown as of TaskAssign.
@@ -82,6 +84,7 @@ func (m *AgentStatus) Report(userID string) coordinator.AgentReport {
 		HasCapacity:   m.HasCapacity,
 		Pending:       m.PendingItems,
 		HasPending:    m.HasPending,
+		Instance:      m.InstanceID,
 		Relayed:       m.Relayed,
 		Timestamp:     m.Timestamp,
 		UserID:        userID,
@@ -116,7 +119,7 @@ func (d *Decoder) fastAgentStatus(body []byte, m *AgentStatus) bool {
 	if len(body) > d.limits.MaxBytes {
 		return false
 	}
-	old := AgentStatus{AgentID: m.AgentID, Queue: m.Queue}
+	old := AgentStatus{AgentID: m.AgentID, Queue: m.Queue, InstanceID: m.InstanceID}
 	*m = AgentStatus{}
 	s := d.scanner(body, d.limits)
 	defer d.release(s)
@@ -187,6 +190,9 @@ func (s *scanner) statusField(m, old *AgentStatus, key text, known []string) (ha
 	case "pending_items":
 		m.PendingItems, ok = s.whole(MaxPending)
 		m.HasPending = true
+	case "instance_id":
+		raw, ok = s.id(maxID)
+		m.InstanceID = keep(old.InstanceID, raw)
 	case "relayed":
 		m.Relayed, ok = s.boolean()
 	case "labels":
@@ -215,6 +221,7 @@ func (d *Decoder) slowAgentStatus(body []byte, m *AgentStatus) *Refusal {
 		CapacityItemsPerSecond: number(e, "capacity_items_per_second"),
 		PendingItems:           integer(e, "pending_items"),
 		Labels:                 labels(e),
+		InstanceID:             field[string](e, "instance_id"),
 		Relayed:                field[bool](e, "relayed"),
 		Unknown:                e.unknown,
 	}

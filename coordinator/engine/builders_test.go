@@ -414,6 +414,8 @@ func describe(f coordinator.Effect) string {
 			return fmt.Sprintf("%s is trusted again with %s", f.Agent, f.Capability)
 		}
 		return fmt.Sprintf("%s is ejected from %s", f.Agent, f.Capability)
+	case coordinator.AgentShared:
+		return fmt.Sprintf("%d processes are %s", f.Instances, f.Agent)
 	case coordinator.OtherQueue:
 		return fmt.Sprintf("%s consumes %s, not %s", f.Agent, f.Announced, f.Listed)
 	case coordinator.StatusRefused:

@@ -33,6 +33,7 @@ type agent struct {
 	otherQueue   string    // what it last announced in its place
 
 	presence
+	instances instances
 	bidding
 	pulling
 	stale, recheck, cool, steady, forget, ramping timer

@@ -53,6 +53,9 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 			return
 		}
 	}
+	if e.hearInstance(now, a, &ev) {
+		return
+	}
 	// The clocks of an agent and of the coordinator that relays for it are two: the
 	// agent's first report of its own is new, whatever its timestamp.
 	own := !r.Relayed && a.report.Relayed

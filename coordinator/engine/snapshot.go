@@ -32,8 +32,8 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 			LastHeartbeat: a.beat, Assigned: a.assigned, Leased: a.leased(),
 			Eligibility: e.fleet.eligibility(a),
 			Cordoned:    a.cordoned, Draining: a.draining, Drained: a.drained,
-			Discovered: e.joining.has(a.spec.ID),
-			Slots:      a.room(), Capacity: a.capacitySnapshot(),
+			Discovered: e.joining.has(a.spec.ID), Instances: a.instances.among(now, e.staleAfter(a)),
+			Slots: a.room(), Capacity: a.capacitySnapshot(),
 			Bidding: a.calibrated(),
 		}
 		s.Agents[i].EjectedFrom, s.Agents[i].EjectedUntil = e.ejections(now, a)

@@ -186,6 +186,8 @@ type Agent struct {
 	Drained  bool `json:"drained,omitempty"`
 	// Discovered: it announced itself; agents.yaml does not list it.
 	Discovered bool `json:"discovered,omitempty"`
+	// Instances is how many processes report under its id, where it is more than one: a fault.
+	Instances int `json:"instances,omitempty"`
 	// Ejected are the capabilities for which it gets no work, because it failed too often with them.
 	Ejected []Ejection `json:"ejected,omitempty"`
 	// Recent is how its tasks ended in the last ten minutes.

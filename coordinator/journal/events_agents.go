@@ -19,6 +19,7 @@ const (
 	reportedPending
 	reportedUserID
 	reportedLabels
+	reportedInstance
 )
 
 // agentReported keeps apart an agent that lists nothing and one that lists not: the
@@ -34,7 +35,8 @@ func (c *coder) agentReported(ev *coordinator.AgentReported) {
 		on(r.HasCapacity, reportedCapacity) |
 		on(r.HasPending, reportedPending) |
 		on(r.UserID != "", reportedUserID) |
-		on(len(r.Labels) > 0, reportedLabels))
+		on(len(r.Labels) > 0, reportedLabels) |
+		on(r.Instance != "", reportedInstance))
 	name(c, &r.Agent)
 	member(c, &r.Status, int(coordinator.StatusOffline)+1)
 	c.float(&r.Load)
@@ -71,6 +73,9 @@ func (c *coder) agentReported(ev *coordinator.AgentReported) {
 	}
 	if m&reportedLabels != 0 {
 		c.labels(&r.Labels)
+	}
+	if m&reportedInstance != 0 {
+		name(c, &r.Instance)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 func checkAgents(snap coordinator.Snapshot, away bool) httpapi.Check {
 	var why [coordinator.NumIneligibilities]int // of the agents online
 	online, ejected, serving, troubled := 0, 0, 0, 0
+	var shared []string
 	for i := range snap.Agents {
 		a := &snap.Agents[i]
 		if a.State != coordinator.AgentOnline {
@@ -28,6 +29,9 @@ func checkAgents(snap coordinator.Snapshot, away bool) httpapi.Check {
 		}
 		if serves(a) {
 			serving++
+		}
+		if a.Instances > 1 {
+			shared = append(shared, fmt.Sprintf("%s (%d)", a.Spec.ID, a.Instances))
 		}
 		if len(a.EjectedFrom) > 0 || inTrouble(a.Eligibility) {
 			troubled++
@@ -51,13 +55,20 @@ func checkAgents(snap coordinator.Snapshot, away bool) httpapi.Check {
 	if len(parts) > 0 {
 		c.Detail += ": " + strings.Join(parts, ", ")
 	}
+	if n := len(shared); n > 0 {
+		c.Detail += "; several processes report as " + strings.Join(shared[:min(n, coordinator.MaxCandidates)], ", ")
+		if n > coordinator.MaxCandidates {
+			c.Detail += fmt.Sprintf(" and %d more agents", n-coordinator.MaxCandidates)
+		}
+		c.Detail += ": give each its own agent_id"
+	}
 	switch {
 	case serving == 0 && snap.InGrace && online < len(snap.Agents):
 		c.Status = httpapi.Degraded
 		c.Detail += "; just started, waiting for their first heartbeats"
 	case serving == 0:
 		c.Status = httpapi.Critical
-	case online < len(snap.Agents) || troubled > 0:
+	case online < len(snap.Agents) || troubled > 0 || len(shared) > 0:
 		c.Status = httpapi.Degraded
 	}
 	if c.Status != httpapi.Healthy {

@@ -31,6 +31,8 @@ func TestHealthOfAFleet(t *testing.T) {
 	stale := coordinator.AgentSnapshot{State: coordinator.AgentStale, Eligibility: coordinator.WentStale}
 	unlisted := ejected("")
 	unlisted.Spec.Capabilities = nil
+	twice := online(coordinator.Eligible)
+	twice.Spec.ID, twice.Instances = "a1", 2
 	const healthy, degraded, critical = httpapi.Healthy, httpapi.Degraded, httpapi.Critical
 	for _, tc := range []struct {
 		name   string
@@ -41,6 +43,8 @@ func TestHealthOfAFleet(t *testing.T) {
 	}{
 		{"no agent at all", nil, false, critical, "0 of 0 agents online, 0 can take a task now"},
 		{"one that can", fleetOf{online(coordinator.Eligible)}, false, healthy, "1 of 1 agents online, 1 can take a task now"},
+
+		{"two processes under one id", fleetOf{twice}, false, degraded, "1 can take a task now; several processes report as a1 (2): give each its own agent_id"},
 
 		// At work, or about to ask for some: no slot is free, and that is no trouble.
 		{"all full", fleetOf{online(coordinator.Full), online(coordinator.Full)}, false, healthy, "0 can take a task now: 2 full"},

@@ -265,6 +265,11 @@ func (o *observer) otherQueue(f coordinator.OtherQueue) {
 		Msg("the agent says that it consumes another queue than agents.yaml names for it; what it is given lies where it does not look")
 }
 
+func (o *observer) agentShared(f coordinator.AgentShared) {
+	o.log.Warn().Str("agent_id", string(f.Agent)).Int("instances", f.Instances).
+		Msg("several processes report under one agent_id: the slots and tasks of one count for all; give each its own agent_id (see docs/agents.md, replicas)")
+}
+
 func (o *observer) invalidStatus(r *messages.Refusal) {
 	o.s.count.invalidStatus.Add(1)
 	o.s.metrics.invalid.WithLabelValues(schemas.AgentStatus, r.Keyword).Inc()

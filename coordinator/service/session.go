@@ -191,6 +191,8 @@ func (r *session) performMore(effect coordinator.Effect) {
 		r.s.observe.resultRefused(f)
 	case coordinator.OtherQueue:
 		r.s.observe.otherQueue(f)
+	case coordinator.AgentShared:
+		r.s.observe.agentShared(f)
 	case *coordinator.Offer:
 		r.offer(f)
 	case coordinator.Award, coordinator.RejectBid, coordinator.ClaimAnswered, coordinator.ClaimsForgotten:

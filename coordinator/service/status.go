@@ -220,6 +220,9 @@ func agentStatus(a coordinator.AgentSnapshot) httpapi.Agent {
 		Eligible:    a.Eligibility == coordinator.Eligible,
 		Leased:      a.Leased, Cordoned: a.Cordoned, Draining: a.Draining, Drained: a.Drained, Discovered: a.Discovered,
 	}
+	if a.Instances > 1 {
+		v.Instances = a.Instances
+	}
 	if !v.Eligible {
 		v.WhyNot = a.Eligibility.String()
 	}

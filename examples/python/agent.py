@@ -4,10 +4,12 @@ import datetime
 import json
 import os
 import time
+import uuid
 
 import pika
 
-AGENT, SLOTS = "generalist-1", 5  # as in agents.yaml
+AGENT, SLOTS = "generalist-1", 5  # as in agents.yaml; a second process is another agent, with an id of its own
+INSTANCE = uuid.uuid4().hex  # so that Taskbus can tell when it is not
 active = 0
 
 
@@ -18,7 +20,7 @@ def work(task):
 
 def report():  # at once, whenever a slot is free again, and every health_check_interval
     status = {
-        "message_type": "agent.status", "agent_id": AGENT, "status": "ready", "current_load": active / SLOTS,
+        "message_type": "agent.status", "agent_id": AGENT, "instance_id": INSTANCE, "status": "ready", "current_load": active / SLOTS,
         "active_tasks": active, "available_capacity": SLOTS - active,
         "timestamp": datetime.datetime.now(datetime.timezone.utc).isoformat(),
     }
@@ -43,7 +45,7 @@ def finish(tag, future):
     if future.exception() is None:
         channel.basic_ack(tag)  # after the work: what dies with us comes back
     else:
-        channel.basic_nack(tag, requeue=False)  # another agent gets it
+        channel.basic_nack(tag, requeue=False)  # it is tried again, by another agent where there is one
     report()
 
 

@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"taskbus/agent"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/httpapi"
 )
 
 // solo is one agent that alone can do the work.
@@ -62,5 +64,35 @@ func TestOnlyAgentTriesAgain(t *testing.T) {
 		t.Errorf("attempts %+v", explained.Attempts)
 	}
 	limited.retire()
+	c.stop()
+}
+
+// Two processes run under one id: that is seen where a person looks, and the goodbye of one does not take the
+// work from the other.
+func TestTwoProcessesUnderOneID(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, solo)
+	c := r.start()
+	says := func(instance, status string) {
+		h := beat("a1", 0, 2)
+		h.Instance, h.Status = instance, status
+		r.report(h)
+	}
+	for _, instance := range []string{"one", "two", "one", "two"} {
+		says(instance, "ready")
+	}
+	c.awaitAgent("a1", "two processes", func(a httpapi.Agent) bool { return a.Instances == 2 })
+	if h := fmt.Sprint(c.health()); !strings.Contains(h, "several processes report as a1 (2): give each its own agent_id") {
+		t.Errorf("/health says nothing of them: %s", h)
+	}
+	if _, found := r.doctor(r.broker.URL, c.base); !slices.ContainsFunc(found, func(d diagnosis) bool { return strings.Contains(d.Text, "2 processes report as a1") }) {
+		t.Errorf("the doctor says nothing of them: %+v", found)
+	}
+	says("two", "offline")
+	c.awaitAgent("a1", "one process", func(a httpapi.Agent) bool { return a.Instances == 0 })
+	r.publish(bus.QueueAssign, task("t-1", "build").message())
+	r.dispatches("a1", 1)
+	says("one", "offline")
+	c.awaitAgent("a1", "its end", func(a httpapi.Agent) bool { return a.State == "offline" })
 	c.stop()
 }

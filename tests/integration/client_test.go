@@ -172,6 +172,7 @@ type heartbeat struct {
 	// What an agent announces of itself.
 	Capabilities []string `json:"capabilities,omitempty"`
 	Queue        string   `json:"queue,omitempty"`
+	Instance     string   `json:"instance_id,omitempty"`
 }
 
 // beat is the heartbeat of an agent that runs active of its slots.

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"log"
 	"os"
@@ -12,9 +13,11 @@ import (
 )
 
 const (
-	id    = "generalist-1" // as in agents.yaml
+	id    = "generalist-1" // as in agents.yaml; a second process is another agent, with an id of its own
 	slots = 5              // its max_concurrent_tasks
 )
+
+var instance = rand.Text() // so that Taskbus can tell when it is not
 
 func main() {
 	broker := os.Getenv("RABBITMQ_URL")
@@ -57,7 +60,7 @@ func work(d amqp.Delivery) {
 
 func report(ch *amqp.Channel, active int) {
 	body, err := json.Marshal(map[string]any{
-		"message_type": "agent.status", "agent_id": id, "status": "ready", "current_load": float64(active) / slots,
+		"message_type": "agent.status", "agent_id": id, "instance_id": instance, "status": "ready", "current_load": float64(active) / slots,
 		"active_tasks": active, "available_capacity": slots - active, "timestamp": time.Now().UTC(),
 	})
 	check("encode the status", err)
