@@ -115,7 +115,8 @@ func (l *ledger) receive(r *receipt) {
 		l.life(r.task.ID).messages[r.message] = true
 	}
 	if ev := r.returned; ev != nil {
-		r.tried = slices.Clone(ev.Tried)
+		// Its headers name its own agent in any case: whether that had it before, too, they do not say.
+		r.tried = without(ev.Tried, ev.Agent)
 		if ev.Cause != coordinator.ReturnTakenBack {
 			r.tried = append(r.tried, ev.Agent)
 		}
