@@ -165,12 +165,18 @@ func printOverview(w io.Writer, v *overview, now time.Time) error {
 	switch v.Readiness.State {
 	case "active", "standby":
 	default:
-		p.fact("", "%s is %s%s", v.Instance, v.Readiness.State, after(": ", v.Readiness.Detail))
+		if v.Readiness.Detail != v.Broker.LastError { // which comes below
+			p.fact("", "%s is %s%s", v.Instance, v.Readiness.State, after(": ", v.Readiness.Detail))
+		}
 	}
 	p.standbys(v)
 	p.broker(v, now)
 	if !v.leading() {
-		p.fact("", "the rest only the coordinator that leads knows; ask that one: --url%s", leaderAddress(v.Leader))
+		if address := leaderAddress(v.Leader); address != "" {
+			p.fact("", "the rest only the coordinator that leads knows; ask that one: --url %s", address)
+		} else {
+			p.fact("", "the rest only a coordinator that leads knows, and none that was asked does")
+		}
 		return p.err
 	}
 	p.agents(&v.Agents)
@@ -251,8 +257,8 @@ func (p *facts) waiting(v *overview) {
 	if v.Pending.OldestSeconds > 0 {
 		text += "; the oldest here for " + shortly(v.Pending.OldestSeconds)
 	}
-	if n := w.total(); n > 0 && v.Rates.Assigned > 0 {
-		text += fmt.Sprintf("; assigned in about %s at this rate", shortly(float64(n)/v.Rates.Assigned))
+	if in := v.Pending.DrainSeconds; in > 0 {
+		text += fmt.Sprintf("; assigned in about %s at this rate", shortly(in))
 	}
 	p.fact("waiting", "%s", text)
 	if len(v.Pending.ByReason) > 0 {
@@ -310,7 +316,7 @@ func leaderAddress(l *httpapi.Leader) string {
 	if l == nil {
 		return ""
 	}
-	return after(" ", l.Address)
+	return l.Address
 }
 
 // since is " for 3h", from a time on; empty when that is not known.

@@ -23,7 +23,7 @@ var burning = httpapi.Status{
 		{ID: "a4", State: "stale", Slots: 4, WhyNot: "stale"},
 	},
 	Pending: httpapi.Pending{
-		Total: 3990, Moving: 2, Leased: 9, OldestSeconds: 31.5, ByReason: map[string]int{"all_agents_at_capacity": 3980, "quota_exhausted": 10},
+		Total: 3990, Moving: 2, Leased: 9, OldestSeconds: 31.5, DrainSeconds: 48_757 / 48.4, ByReason: map[string]int{"all_agents_at_capacity": 3980, "quota_exhausted": 10},
 		Waits: []httpapi.Wait{{Required: []string{"translate"}, Tasks: 3980, OldestSeconds: 31.5, ReasonCode: "all_agents_at_capacity",
 			Reason: "0 of 4 agents eligible: 1 silent for too long, 1 ejected after failures, 2 full; nearest: a1 (full)"}},
 	},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"taskbus/coordinator"
 )
@@ -15,8 +16,28 @@ import (
 // maxCures bounds the kinds of waiting tasks for which one advice says what to do.
 const maxCures = 3
 
-// waitAdvice is what to do about tasks that wait. unread wait in task.assign and in lanes.
-func waitAdvice(snap *coordinator.Snapshot, recent recentCounts, unread int) string {
+// drain is how long it takes until what waits is assigned, and how many tasks these are: those that wait here for
+// an agent that is there, or for quota, and unread, in task.assign and in lanes, at so many tasks a second. 0: nothing was
+// assigned of late.
+func drain(snap *coordinator.Snapshot, unread int, perSecond float64) (time.Duration, int) {
+	n := unread
+	for _, here := range snap.Pending {
+		n += here
+	}
+	for i := range snap.Waits {
+		if w := &snap.Waits[i]; w.Reason != coordinator.ReasonAllAgentsAtCapacity && w.Reason != coordinator.ReasonNotClaimed {
+			n -= w.Tasks
+		}
+	}
+	if n <= 0 || perSecond <= 0 {
+		return 0, max(n, 0)
+	}
+	return inSeconds(float64(n) / perSecond), n
+}
+
+// waitAdvice is what to do about tasks that wait. unread wait in task.assign and in lanes; assigned are so many in a
+// second.
+func waitAdvice(snap *coordinator.Snapshot, assigned float64, unread int) string {
 	var do []string
 	for i := range snap.Waits {
 		if w := &snap.Waits[i]; len(do) < maxCures && w.Oldest > slowPending {
@@ -26,16 +47,11 @@ func waitAdvice(snap *coordinator.Snapshot, recent recentCounts, unread int) str
 	if n := snap.PendingReasons[coordinator.ReasonQuotaExhausted]; n > 0 {
 		do = append(do, fmt.Sprintf("%s for quota: `taskbus quota` shows which limit is used up and when there is more; raise it in quotas.yaml, or for a while with `taskbus quota boost`", wait(n)))
 	}
-	here := 0
-	for _, n := range snap.Pending {
-		here += n
-	}
 	if blocked(snap) && unread > 0 && len(snap.Lanes) == 0 {
 		do = append(do, "agents are free while tasks wait in task.assign behind those that none can take: let lanes keep them apart (lanes in agents.yaml)")
 	}
-	if total := here + unread; total > 0 && recent[recentAssigned] > 0 {
-		do = append(do, fmt.Sprintf("at the rate of the last minute what waits (%s) is assigned in about %s", tasks(total),
-			coordinator.Roughly(inSeconds(float64(total)*60/float64(recent[recentAssigned])))))
+	if in, n := drain(snap, unread, assigned); in > 0 {
+		do = append(do, fmt.Sprintf("at the rate of the last minute what can be assigned (%s) is in about %s", tasks(n), coordinator.Roughly(in)))
 	}
 	if len(do) == 0 {
 		return "`taskbus tasks --state failed` shows what failed, and why"
@@ -107,7 +123,11 @@ func capacityCure(snap *coordinator.Snapshot, w *coordinator.WaitSnapshot) strin
 	case len(parts) > 0:
 		return fmt.Sprintf(", and all %d slots of the agents that could are in use (besides, %s): add agents or slots (max_concurrent_tasks)", slots-free, strings.Join(parts, ", "))
 	}
-	return fmt.Sprintf(", and all %d slots of the %d agents that could are in use: add agents or slots (max_concurrent_tasks)", slots, online)
+	whose := "the agent that could"
+	if online > 1 {
+		whose = fmt.Sprintf("the %d agents that could", online)
+	}
+	return fmt.Sprintf(", and all %d slots of %s are in use: add agents or slots (max_concurrent_tasks)", slots, whose)
 }
 
 func hasAll(a *coordinator.AgentSnapshot, required []string) bool {

@@ -39,6 +39,8 @@ func TestCures(t *testing.T) {
 	}{
 		{"slots", fleetOf{slotted(full, 0, 4), slotted(full, 0, 8)}, []coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
 			[]string{"40 tasks wait for `go`, and all 12 slots of the 2 agents that could are in use: add agents or slots (max_concurrent_tasks)"}},
+		{"slots of one agent", fleetOf{slotted(full, 0, 2)}, []coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
+			[]string{"40 tasks wait for `go`, and all 2 slots of the agent that could are in use: add agents or slots (max_concurrent_tasks)"}},
 		{"some are kept from work", fleetOf{slotted(full, 0, 4), slotted(coordinator.Cordoned, 4, 4), lost}, []coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
 			[]string{"40 tasks wait for `go`, and all 4 slots of the agents that could are in use (besides, 1 cordoned or draining, 1 ejected after failures): add agents or slots (max_concurrent_tasks)"}},
 		{"all are kept from work", fleetOf{slotted(coordinator.Overloaded, 4, 4), lost, stale}, []coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
@@ -59,13 +61,13 @@ func TestCures(t *testing.T) {
 			[]string{"`taskbus tasks --state failed` shows what failed, and why"}},
 	} {
 		snap := coordinator.Snapshot{Agents: tc.agents, Waits: tc.waits, PendingReasons: map[coordinator.Reason]int{coordinator.ReasonQuotaExhausted: tc.quota}}
-		if got := waitAdvice(&snap, recentCounts{}, tc.unread); got != strings.Join(tc.want, "; ") {
+		if got := waitAdvice(&snap, 0, tc.unread); got != strings.Join(tc.want, "; ") {
 			t.Errorf("%s:\ngot  %s\nwant %s", tc.name, got, strings.Join(tc.want, "; "))
 		}
 	}
-	// 90 here, 510 in task.assign; 120 a minute are assigned: 600 / 2 a second.
-	snap := coordinator.Snapshot{Pending: [4]int{1: 90}}
-	if got, want := waitAdvice(&snap, recentCounts{recentAssigned: 120}, 510), "at the rate of the last minute what waits (600 tasks) is assigned in about 300 s"; got != want {
+	// 130 here, of which nobody is there for 40; 510 in task.assign; 2 a second are assigned: (130 - 40 + 510) / 2.
+	snap := coordinator.Snapshot{Pending: [4]int{1: 130}, Waits: []coordinator.WaitSnapshot{fresh}}
+	if got, want := waitAdvice(&snap, 2, 510), "at the rate of the last minute what can be assigned (600 tasks) is in about 300 s"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

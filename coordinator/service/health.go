@@ -122,8 +122,9 @@ const slowPending = 10 * time.Second
 // critical: one hopeless task in a quiet minute is not.
 const criticalFailures = 5
 
-// checkAssignments judges how tasks get to agents. unread wait in task.assign and in lanes.
-func checkAssignments(snap coordinator.Snapshot, recent recentCounts, unread int) httpapi.Check {
+// checkAssignments judges how tasks get to agents. recent are the counts of so many seconds; unread
+// wait in task.assign and in lanes.
+func checkAssignments(snap coordinator.Snapshot, recent recentCounts, span float64, unread int) httpapi.Check {
 	ok, failed := recent[recentAssigned], recent[recentRefused]
 	c := httpapi.Check{Status: httpapi.Healthy, Detail: fmt.Sprintf(
 		"last minute: %d assigned, %d failed; oldest waits %s", ok, failed, snap.OldestPending.Round(time.Millisecond))}
@@ -134,7 +135,7 @@ func checkAssignments(snap coordinator.Snapshot, recent recentCounts, unread int
 		c.Status = httpapi.Degraded
 	}
 	if c.Status != httpapi.Healthy {
-		c.Advice = waitAdvice(&snap, recent, unread)
+		c.Advice = waitAdvice(&snap, float64(ok)/span, unread)
 	}
 	return c
 }

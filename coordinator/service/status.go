@@ -33,7 +33,7 @@ func (s *Service) health(snap coordinator.Snapshot) httpapi.Health {
 	if s.state.read().state != stateStandby { // a standby knows no agents and assigns nothing
 		h.Checks["agents"] = checkAgents(snap, s.knowsFleet() != nil)
 		recent := s.count.recent.lastMinute()
-		h.Checks["assignments"] = checkAssignments(snap, recent, s.unread(&snap))
+		h.Checks["assignments"] = checkAssignments(snap, recent, s.count.recent.span(s.started), s.unread(&snap))
 		h.Checks["results"] = checkResults(recent)
 	}
 	if c, said := s.alone.check(s.now(), s.lost.waiting()); said {
@@ -155,6 +155,8 @@ func (s *Service) Status(ctx context.Context) (httpapi.Status, error) {
 
 		UnknownFields: s.observe.unknownFields(),
 	}
+	in, _ := drain(&snap, s.unread(&snap), st.Rates.Assigned)
+	st.Pending.DrainSeconds = in.Seconds()
 	s.journalStatus(&st)
 	away := s.knowsFleet() != nil
 	for _, a := range snap.Agents {
