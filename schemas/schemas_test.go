@@ -119,9 +119,9 @@ func TestValidateSaysWhereAndWhat(t *testing.T) {
 		{"two at once: the first path", TaskCancel, `{"message_type":"x","task_id":1}`,
 			&Violation{Path: "/message_type", Keyword: "const", Text: `expected "task.cancel"`, More: 1}},
 		{"inside a list", TaskAssign, `{"message_type":"task.assign","task_id":"t","task_type":"x","payload":{},"required_capabilities":["a",2]}`,
-			&Violation{Path: "/required_capabilities/1", Keyword: "type", Text: "is a number; expected 1 to 128 characters, none of them a control character"}},
+			&Violation{Path: "/required_capabilities/1", Keyword: "type", Text: "is a number, not text; expected 1 to 128 characters, none of them a control character"}},
 		{"key with a space and a slash", TaskAssign, `{"message_type":"task.assign","task_id":"t","task_type":"x","payload":{},"labels":{"a b/c":2}}`,
-			&Violation{Path: "/labels/a b~1c", Keyword: "type", Text: "is a number; expected at most 256 characters, none of them a control character"}},
+			&Violation{Path: "/labels/a b~1c", Keyword: "type", Text: "is a number, not text; expected at most 256 characters, none of them a control character"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var value any

@@ -54,14 +54,13 @@ func (s schema) violation(name string, found *jsonschema.ValidationError) *Viola
 		parent, keyword = keyword[:i], keyword[i+1:]
 	}
 	text := first.Message
-	expected := s.description(parent)
 	switch keyword {
 	case "type":
-		text = kindOf(text, expected != "")
+		text = kindOf(text)
 	case "required":
 		text = missing(text)
 	}
-	if expected != "" {
+	if expected := s.description(parent); expected != "" {
 		switch keyword {
 		case "pattern", "not", "const", "enum":
 			text = "expected " + expected
@@ -78,8 +77,8 @@ func (s schema) violation(name string, found *jsonschema.ValidationError) *Viola
 }
 
 // kindOf puts a violation of the keyword type in words that do without those of JSON Schema: what the validator says is
-// "expected object, but got string". What was expected the description says, where there is one (described).
-func kindOf(text string, described bool) string {
+// "expected object, but got string". What was expected the description says, where there is one.
+func kindOf(text string) string {
 	expected, got, found := strings.Cut(strings.TrimPrefix(text, "expected "), ", but got ")
 	if !found {
 		return text
@@ -90,9 +89,6 @@ func kindOf(text string, described bool) string {
 	}
 	if expected == "integer" && got == "number" {
 		got = "a number that is not whole"
-	}
-	if described {
-		return "is " + cmp.Or(words[got], got)
 	}
 	return "is " + cmp.Or(words[got], got) + ", not " + cmp.Or(words[expected], expected)
 }

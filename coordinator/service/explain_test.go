@@ -167,7 +167,7 @@ func TestWhatIf(t *testing.T) {
 		for _, c := range []struct{ name, body, says string }{
 			{"nothing", "", "not valid JSON"},
 			{"an empty object", "{}", "task_type"},
-			{"a payload that is none", `{"task_type":"build","payload":"text"}`, "/payload: is text; expected an object"},
+			{"a payload that is none", `{"task_type":"build","payload":"text"}`, "/payload: is text, not an object"},
 			{"another message", `{"message_type":"agent.status","task_id":"t-1","task_type":"build","payload":{}}`, "message_type"},
 			{"a type in other letters", `{"Message_Type":"task.assign","task_id":"t-1","task_type":"build","payload":{}}`, "letter case"},
 			{"a key twice", `{"task_id":"t-1","task_id":"t-2","task_type":"build","payload":{}}`, "twice"},

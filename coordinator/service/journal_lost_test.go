@@ -141,9 +141,12 @@ agents:
 `
 
 // withHistory is a coordinator under monthly quotas that keeps this history; it has not begun.
-func withHistory(t *testing.T, h httpapi.History) *rig {
+func withHistory(t *testing.T, h httpapi.History) *rig { return underWith(t, monthly, h) }
+
+// underWith is withHistory under other quotas.
+func underWith(t *testing.T, quotas string, h httpapi.History) *rig {
 	r := newRig(t, quotaFleet)
-	q, err := config.ParseQuotas([]byte(monthly), "quotas.yaml")
+	q, err := config.ParseQuotas([]byte(quotas), "quotas.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,6 +210,51 @@ func TestBudgetsAreTakenBackFromTheHistory(t *testing.T) {
 		}
 		check(next)
 	})
+}
+
+// Budgets of several periods, one below the other: what was used before today is of the month alone, wherever the
+// budget of the day stands.
+func TestBudgetsOfSeveralPeriodsAreTakenBack(t *testing.T) {
+	for name, quotas := range map[string]string{
+		"the pool's of the day": `
+pool: {limits: {total_tokens: {amount: 10000, per: day}}}
+groups:
+  - {id: poor, limits: {total_tokens: {amount: 90000, per: month}}}
+`, "the group's of the day": `
+pool: {limits: {total_tokens: {amount: 90000, per: month}}}
+groups:
+  - {id: poor, limits: {total_tokens: {amount: 10000, per: day}}}
+`} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(10*24*time.Hour + time.Hour) // 2000-01-11 01:00
+				h := kept(0)
+				h.rows = []forecast.Row{
+					{Key: forecast.Key{Day: "2000-01-05", Group: "poor"}, Counts: forecast.Counts{TotalTokens: 4000}},
+					{Key: forecast.Key{Day: "2000-01-11", Group: "poor"}, Counts: forecast.Counts{TotalTokens: 900}},
+				}
+				r := underWith(t, quotas, h)
+				r.start()
+				defer r.close()
+				seen := map[string]int{}
+				for id, n := range r.quotas(httpapi.QuotaSelection{}) {
+					for _, b := range n.Budgets {
+						if b.Limit == 0 && b.Cap == 0 {
+							continue
+						}
+						days := b.ResetTime.Sub(b.PeriodFrom).Hours() / 24
+						seen[map[bool]string{true: "day", false: "month"}[days == 1]]++
+						if want := map[bool]float64{true: 900, false: 4900}[days == 1]; b.Used != want {
+							t.Errorf("%s for %v days: %v are used, want %v", id, days, b.Used, want)
+						}
+					}
+				}
+				if seen["day"] == 0 || seen["month"] == 0 {
+					t.Errorf("the periods are %v", seen)
+				}
+			})
+		})
+	}
 }
 
 // A history that cannot be asked holds up nothing: budgets begin at 0, which is said, and are taken back once it can

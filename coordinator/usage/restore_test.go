@@ -36,8 +36,8 @@ func TestCorrections(t *testing.T) {
 		row("2026-11-20", "c", "c1", 10, 0),
 	}
 	want := []Correction{
-		{"pool/b", "total_tokens", 20},            // 50 today, 30 count
 		{"pool/a/a1", "total_tokens", 400},        //
+		{"pool/b", "total_tokens", 20},            // 50 today, 30 count
 		{"pool/a", "total_tokens", 100},           // 500, of which a1's 400 have come from below
 		{"pool/a", "cost_usd", 1_500_000},         // $1.25 and $0.25
 		{"pool", "total_tokens", 1260 - 30 - 520}, // 400+100+700+50+10; 30 count, 20+400+100 have come from below
