@@ -139,13 +139,33 @@ func (e *controlEdit) boostAll(entry *yaml.Node, i int, b boost) error {
 				if own := lookUp(limit, attribute); own == nil || own.Value == wordByWeight {
 					continue
 				}
-				if err := e.boostLimit(l, i, attribute, b); err != nil {
+				if err := e.boostHeld(l, limit, attribute, b); err != nil {
 					return err
 				}
 			}
 		}
 	}
 	return nil
+}
+
+// boostHeld changes a budget, a rate, or seats that are written.
+func (e *controlEdit) boostHeld(l *entryLimit, limit *yaml.Node, attribute string, b boost) error {
+	text, err := b.of(lookUp(limit, attribute).Value, l.places(attribute))
+	if err == nil {
+		putKey(limit, attribute, scalar(text))
+	}
+	return err
+}
+
+// places is how many decimals an amount or a rate may have.
+func (l *entryLimit) places(attribute string) int {
+	switch {
+	case l.dim == coordinator.DimCost:
+		return dollarPlaces
+	case attribute == "rate":
+		return ratePlaces
+	}
+	return 0
 }
 
 // only says which of its two limits a node has in the dimension.
@@ -169,13 +189,7 @@ func (l *entryLimit) only() (attribute string, err error) {
 // boostLimit changes a budget, a rate, or seats. A part by weight becomes an amount of the node's
 // own by it, which the others leave.
 func (e *controlEdit) boostLimit(l *entryLimit, i int, attribute string, b boost) error {
-	places := 0
-	switch {
-	case l.dim == coordinator.DimCost:
-		places = dollarPlaces
-	case attribute == "rate":
-		places = ratePlaces
-	}
+	places := l.places(attribute)
 	key, holder := l.rps(attribute), l.entry
 	if key != "" {
 		places = rpsPlaces

@@ -114,6 +114,12 @@ func TestControlsChangeTheFile(t *testing.T) {
 				return limit(coordinator.DimTotalTokens, n.Budgets[coordinator.DimTotalTokens]) + "; " + limit(coordinator.DimCost, n.Budgets[coordinator.DimCost]) + "; " +
 					limit(coordinator.DimCost, n.Rates[coordinator.DimCost]) + "; " + limit(coordinator.DimConcurrency, n.Seats)
 			}, "pool/beta", "300000 per month; 5 per day; rate 0.5 per minute; 4", "330000 per month; 5.5 per day; rate 0.55 per minute; 4"},
+		{"of all own limits, each of several budgets once", []coordinator.QuotaControl{
+			control(coordinator.ControlGroup, "gamma", "", `{"limits": {"requests": [{"amount": 100, "per": "hour"}, {"amount": 1000, "per": "day"}]}}`), boosted("pool/gamma", "limits", "+10%"),
+		}, func(q *coordinator.Quotas, id string) string {
+			n := nodeOf(t, q, id)
+			return limit(coordinator.DimRequests, n.Budgets[coordinator.DimRequests]) + "; " + limit(coordinator.DimRequests, &n.Beside[0].QuotaLimit)
+		}, "pool/gamma", "", "110 per hour; 1100 per day"},
 
 		{"a group is registered", []coordinator.QuotaControl{control(coordinator.ControlGroup, "gamma", "", `{"weight": 2, "total_quota_monthly_tokens": 200000}`)}, tokens, "pool/gamma", "", "200000 per month"},
 		{"an agent in it, in whatever order", []coordinator.QuotaControl{

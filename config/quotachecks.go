@@ -72,7 +72,7 @@ func (g *grower) checkSumsOf(kind limitKind, dim coordinator.Dimension) []*divis
 		}
 		for k := range n.Beside {
 			if b := &n.Beside[k]; kind == kindBudget && b.Dimension == dim {
-				add(&b.QuotaLimit).beside = true
+				add(&b.QuotaLimit).beside = b.Nominal == coordinator.ByWeight
 			}
 		}
 	}
@@ -105,13 +105,14 @@ func (g *grower) checkDivision(kind limitKind, dim coordinator.Dimension, d *div
 	var own []string
 	i := d.node
 	whole := coordinator.QuotaLimit{Nominal: d.whole, Per: d.per}
-	weights, left, starving := make([]int64, len(d.parts)), d.whole, -1
+	weights, left := make([]int64, len(d.parts)), d.whole
+	var starving *division
 	for k, p := range d.parts {
 		part, l := p.node, p.limit
 		n := &g.nodes[part]
 		if l.Nominal == coordinator.ByWeight {
-			if weights[k] = n.Weight; n.Weight > 0 && !p.beside && starving < 0 {
-				starving = part
+			if weights[k] = n.Weight; n.Weight > 0 && !p.beside && starving == nil {
+				starving = p
 			}
 			continue
 		}
@@ -126,7 +127,7 @@ func (g *grower) checkDivision(kind limitKind, dim coordinator.Dimension, d *div
 		}
 		if kind == kindRate && l.Borrow == (coordinator.Bound{Kind: coordinator.BoundAmount}) {
 			if amount.Cmp(new(big.Rat).SetInt64(d.whole)) > 0 { // a cap promises nothing, but this one is never reached
-				g.d.fault(g.written(part, kind, dim), "%s is more than the %s of %s; lower it", amountText(kind, dim, l), amountText(kind, dim, &whole), short(g.nodes[i].ID))
+				g.d.fault(g.written(p, kind, dim), "%s is more than the %s of %s; lower it", amountText(kind, dim, l), amountText(kind, dim, &whole), short(g.nodes[i].ID))
 			}
 			continue
 		}
@@ -144,18 +145,27 @@ func (g *grower) checkDivision(kind limitKind, dim coordinator.Dimension, d *div
 		if len(own) > most {
 			own = append(own[:most], fmt.Sprintf("%d more", len(own)-most))
 		}
-		g.d.fault(g.written(i, kind, dim), "%s has %s of %s, less than those below it have of their own (%s); lower theirs or raise this",
+		g.d.fault(g.written(d, kind, dim), "%s has %s of %s, less than those below it have of their own (%s); lower theirs or raise this",
 			short(g.nodes[i].ID), amountText(kind, dim, &whole), dim, strings.Join(own, ", "))
-	case left == 0 && d.whole > 0 && starving >= 0:
+	case left == 0 && d.whole > 0 && starving != nil:
 		g.d.fault(g.written(starving, kind, dim), "%s shares the %s of %s by weight, and others have all of it (%s) of their own; lower theirs, or give it an amount of its own (0: what others leave is all it has)",
-			short(g.nodes[starving].ID), dim, short(g.nodes[i].ID), amountText(kind, dim, &whole))
+			short(g.nodes[starving.node].ID), dim, short(g.nodes[i].ID), amountText(kind, dim, &whole))
 	}
 }
 
-// written is where a node's limit stands, or what gives it one.
-func (g *grower) written(i int, kind limitKind, dim coordinator.Dimension) place {
-	if own := kind.own(g.origins[i].limits, dim); own != nil {
+// written is where a limit stands, or what gives its node one.
+func (g *grower) written(d *division, kind limitKind, dim coordinator.Dimension) place {
+	r := &g.origins[d.node]
+	if kind == kindBudget && d.limit != kind.of(&g.nodes[d.node], dim) { // one beside that
+		for _, own := range r.limits.further[dim] {
+			if own.Period == d.limit.Period {
+				return own.at
+			}
+		}
+		return r.at
+	}
+	if own := kind.own(r.limits, dim); own != nil {
 		return own.at
 	}
-	return g.origins[i].at
+	return r.at
 }

@@ -35,6 +35,7 @@ const (
 // limits are what one entry of quotas.yaml says of its own limits.
 type limits struct {
 	budgets, rates [coordinator.NumDimensions]*ownLimit
+	further        [coordinator.NumDimensions][]*ownLimit // budgets for other periods, of members alone
 	seats          *ownLimit
 }
 
@@ -129,10 +130,25 @@ func (d *decoder) limit(into *limits, of bearer, dim coordinator.Dimension, p pl
 		return
 	}
 	if first := *slot; first != nil {
+		if w.amount.node != nil && slot != &into.seats && into.hold(l, of, dim) {
+			return
+		}
 		d.fault(p, "is the second of its kind, after the one in line %d; remove one of the two", first.at.node.Line)
 		return
 	}
 	*slot = l
+}
+
+// hold keeps a budget beside those that there are of the dimension; false: it is for the period of one of
+// them, or one of the two is a part by weight.
+func (into *limits) hold(l *ownLimit, of bearer, dim coordinator.Dimension) bool {
+	for _, other := range append([]*ownLimit{into.budgets[dim]}, into.further[dim]...) {
+		if of != bearsMember || other.Period == l.Period || other.Nominal == coordinator.ByWeight || l.Nominal == coordinator.ByWeight {
+			return false
+		}
+	}
+	into.further[dim] = append(into.further[dim], l)
+	return true
 }
 
 // here notes where something stands; it is read when all of it is known.

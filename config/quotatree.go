@@ -222,23 +222,29 @@ func (g *grower) limit(n *coordinator.QuotaNode, r *origin, member bool) {
 	}
 	for dim := range coordinator.Dimension(coordinator.NumDimensions) {
 		n.Budgets[dim] = g.one(n, r, dim, r.limits.budgets[dim], above.Budgets[dim], member, kindBudget)
-		if member {
-			g.beside(n, r, dim, &above)
-		}
+		g.beside(n, r, dim, &above, member)
 		n.Rates[dim] = g.one(n, r, dim, r.limits.rates[dim], above.Rates[dim], member, kindRate)
 	}
 	n.Seats = g.one(n, r, coordinator.DimConcurrency, r.limits.seats, above.Seats, member, kindSeats)
 	r.level += len(periodsOf(n.Beside))
 }
 
-// beside gives a node its parts by weight of the budgets above it for which it has nothing of its own:
-// one for another period does not take their place.
-func (g *grower) beside(n *coordinator.QuotaNode, r *origin, dim coordinator.Dimension, above *coordinator.QuotaNode) {
+// beside gives a node what it has of further budgets of its own, and a member its parts by weight of the
+// budgets above it for which it has nothing of its own: one for another period does not take their place.
+func (g *grower) beside(n *coordinator.QuotaNode, r *origin, dim coordinator.Dimension, above *coordinator.QuotaNode, member bool) {
 	if n.Budgets[dim] == nil {
 		return
 	}
+	has := []coordinator.Period{n.Budgets[dim].Period}
+	for _, own := range r.limits.further[dim] {
+		n.Beside = append(n.Beside, coordinator.BesideBudget{Dimension: dim, QuotaLimit: *g.one(n, r, dim, own, nil, member, kindBudget)})
+		has = append(has, own.Period)
+	}
+	if !member {
+		return
+	}
 	part := func(of *coordinator.QuotaLimit) {
-		if of != nil && of.Period != n.Budgets[dim].Period {
+		if of != nil && !slices.Contains(has, of.Period) {
 			n.Beside = append(n.Beside, coordinator.BesideBudget{Dimension: dim, QuotaLimit: *g.one(n, r, dim, nil, of, true, kindBudget)})
 		}
 	}

@@ -64,3 +64,36 @@ func TestLimitsOfSeveralPeriodsAreInSnapshots(t *testing.T) {
 		again.holds(node, cost, 3_000_000, 0)
 	}
 }
+
+// A limit of 0 is never, of money too: a has its $50 of $100, at noon as well, when half of what b has not used
+// has accrued to it.
+func TestBorrowingLimitOfZero(t *testing.T) {
+	for limit, want := range map[string]coordinator.CallState{"0": coordinator.CallRefused, "none": coordinator.CallGranted} {
+		r := calls(t, "pool: {limits: {cost_usd: {amount: 100, per: day}}}\ngroups: [{id: a, borrowing: {limit: "+limit+"}}, {id: b}]\n")
+		for i, usd := range []float64{50, 10} {
+			c := tokens(coordinator.CallConsume, fmt.Sprint(i), 0, 0)
+			c.Agent, c.Group, c.Usage.CostUSD = "", "a", usd
+			r.state(c, []coordinator.CallState{coordinator.CallGranted, want}[i])
+		}
+	}
+}
+
+// Several limits of a group's own hold together: $2 an hour, and $5 of the day's $10.
+func TestOwnLimitsOfSeveralPeriods(t *testing.T) {
+	r := calls(t, "pool: {limits: {cost_usd: {amount: 10, per: day}}}\n"+
+		"groups: [{id: a, limits: {cost_usd: [{amount: 2, per: hour}, {amount: 5, per: day, borrow: 0}]}}, {id: b}]\n")
+	spent := 0
+	for hour := range 4 {
+		for range 3 {
+			c := tokens(coordinator.CallConsume, fmt.Sprint(spent), 0, 0)
+			c.Agent, c.Group, c.Usage.CostUSD = "", "a", 1
+			if r.ask(c)[0].State == coordinator.CallGranted {
+				spent++
+			}
+		}
+		if want := min(2*(hour+1), 5); spent != want {
+			t.Errorf("after %d hours it has spent $%d, want $%d", hour+1, spent, want)
+		}
+		r.pass(time.Hour)
+	}
+}
