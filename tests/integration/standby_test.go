@@ -47,3 +47,24 @@ func TestStandbyForwardsChanges(t *testing.T) {
 		t.Errorf("with another token than the leader's: %d %s; want the leader's address %s and the reason", code, said, leader.base)
 	}
 }
+
+// A list of coordinators with one that stands by first, and an address where nothing listens: what the leader
+// knows is shown; when it has ended, what the next one knows.
+func TestCommandsAskTheOneThatLeads(t *testing.T) {
+	t.Parallel()
+	r, leader := gatewayRig(t, gatewayQuotas, withToken)
+	second := r.launch(r.broker.URL, "TASKBUS_AGENT_SECRET="+agentSecret, withToken)
+	second.awaitState("standby")
+	list := "http://127.0.0.1:1," + second.base + "," + leader.base
+	out, said, code := second.command("", "status", "--url", list)
+	for _, want := range []string{" at " + leader.base + ", epoch 1", "standbys    http://127.0.0.1:1 does not answer", second.base + " standby", "\nagents "} {
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("%d: %q is missing in\n%s%s", code, want, out, said)
+		}
+	}
+	leader.stop()
+	second.awaitState("active")
+	if out, said, code := second.command("", "status", "--url", list); code != 0 || !strings.Contains(out, " at "+second.base+", epoch 2") {
+		t.Errorf("after the take-over: %d\n%s%s", code, out, said)
+	}
+}
