@@ -105,13 +105,12 @@ type Config struct {
 	// ShutdownGrace is how long a shutdown may wait for what is in flight.
 	ShutdownGrace time.Duration
 
-	fileVersion string        // see FileVersion
-	agents      string        // see FileVersions
-	quotas      string        // likewise
-	ignored     []string      // keys that count no more, for people
-	lanesOff    string        // why there are none although they are asked for
-	cappedFrom  time.Duration // the assignment timeout as it is written, where less counts
-	ownLanes    bool          // agents.yaml says which groups have lanes
+	fileVersion string   // see FileVersion
+	agents      string   // see FileVersions
+	quotas      string   // likewise
+	ignored     []string // keys that count no more, for people
+	lanes       lanesWish
+	lanesOff    string // why there are none although they are asked for
 }
 
 // defaults is the configuration of a file that says nothing. The JSON Schema
@@ -195,6 +194,7 @@ func (c *Config) setVersion() {
 	content.ignored = nil
 	content.fileVersion, content.policy.Version, content.policy.Source = "", "", ""
 	content.agents, content.quotas = "", ""
+	content.lanes = lanesWherePossible // what came of it is in the policy
 	content.policy.Discovery, content.policy.Strategies, content.policy.Quotas = nil, nil, nil
 	text := c.appendContent(nil, &content)
 	if c.policy.Quotas != nil {

@@ -140,7 +140,7 @@ func didYouMean(got string, known []string) string {
 	if near := coordinator.DidYouMean(got, known); near != "" {
 		return "; " + near
 	}
-	const most = 24
+	const most = 32
 	if len(known) > most {
 		return fmt.Sprintf("; known are %s and %d more", strings.Join(known[:most], ", "), len(known)-most)
 	}

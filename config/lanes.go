@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"time"
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
@@ -11,16 +10,33 @@ import (
 // maxLanes bounds the groups with a lane of their own: each may become a queue.
 const maxLanes = 1000
 
-// heldWithoutLanes is how long a task may wait where there are no lanes: it is held in the
-// window all the time, where it hides what stands behind it, and after 30 minutes the broker
-// would close the channel that holds it.
-const heldWithoutLanes = time.Minute
+// lanesWish is what agents.yaml says of lanes.
+type lanesWish uint8
 
-// lanes reads which groups have lanes of their own. A list, even an empty one, means that
-// there are lanes at all.
+const (
+	lanesWherePossible lanesWish = iota // nothing
+	lanesYes
+	lanesNo
+	lanesOfList // which groups have one of their own
+)
+
+// lanes reads whether there are lanes, or which groups have one of their own.
 func (d *decoder) lanes(c *Config) reader {
 	return func(p place) {
-		if isNull(p.node) {
+		switch {
+		case isNull(p.node):
+			return
+		case isScalar(p.node):
+			on := false
+			if p.node.Tag != "!!bool" {
+				d.fault(p, "must be true, false or a list of the groups that have a lane each, not %s", found(p.node))
+				return
+			}
+			if d.boolean(&on)(p); on {
+				c.lanes = lanesYes
+			} else {
+				c.lanes = lanesNo
+			}
 			return
 		}
 		keys := []string{}
@@ -32,32 +48,43 @@ func (d *decoder) lanes(c *Config) reader {
 		if len(keys) > maxLanes {
 			d.fault(p, "names %d groups, and at most %d may have a lane of their own; the others share one", len(keys), maxLanes)
 		}
-		c.policy.Lanes = append([]string{}, coordinator.SortedUnique(keys)...)
+		c.lanes, c.policy.Lanes = lanesOfList, append([]string{}, coordinator.SortedUnique(keys)...)
 	}
 }
 
-// settleLanes switches lanes off where they cannot be, and says so.
+// settleLanes switches lanes off where they are not wanted or cannot be; of those that were asked
+// for Notes says so.
 func (c *Config) settleLanes() {
 	p := &c.policy
-	if p.Lanes != nil {
-		switch {
-		case c.Queues != QueuesQuorum:
-			c.lanesOff = "they are quorum queues, and `queues: classic` promises none"
-		case c.Topology != TopologyDeclare:
-			c.lanesOff = fmt.Sprintf("their queues are made when they are needed, which `topology: %s` does not allow", c.Topology)
-		case !c.Journal:
-			c.lanesOff = "the journal says which lanes hold tasks, and it is switched off"
-		}
-	}
-	if c.lanesOff != "" {
+	why := c.whyNoLanes()
+	c.lanesOff, p.LaneRoom = "", 0
+	switch {
+	case c.lanes == lanesNo:
 		p.Lanes = nil
+		return
+	case why != "":
+		p.Lanes = nil
+		if c.lanes != lanesWherePossible {
+			c.lanesOff = why
+		}
+		return
+	case p.Lanes == nil:
+		p.Lanes = []string{}
 	}
-	if p.Lanes != nil {
-		p.LaneRoom = max(1, c.Window/2)
+	p.LaneRoom = max(1, c.Window/2)
+}
+
+// whyNoLanes is why there can be no lanes; empty: there can.
+func (c *Config) whyNoLanes() string {
+	switch {
+	case c.Queues != QueuesQuorum:
+		return "they are quorum queues, and `queues: classic` promises none"
+	case c.Topology != TopologyDeclare:
+		return fmt.Sprintf("their queues are made when they are needed, which `topology: %s` does not allow", c.Topology)
+	case !c.Journal:
+		return "the journal says which lanes hold tasks, and it is switched off"
 	}
-	if s := &p.Settings; p.Lanes == nil && s.AssignmentTimeout > heldWithoutLanes {
-		c.cappedFrom, s.AssignmentTimeout = s.AssignmentTimeout, heldWithoutLanes
-	}
+	return ""
 }
 
 // lanesOf gives the groups of quotas.yaml lanes of their own, unless agents.yaml says which
@@ -65,14 +92,10 @@ func (c *Config) settleLanes() {
 // the nearest group above it.
 func (c *Config) lanesOf(q *coordinator.Quotas) {
 	p := &c.policy
-	if c.ownLanes {
+	if c.lanes == lanesOfList || c.lanes == lanesNo {
 		return
 	}
-	if c.cappedFrom > 0 {
-		p.Settings.AssignmentTimeout, c.cappedFrom = c.cappedFrom, 0
-	}
-	c.lanesOff, p.Lanes, p.LaneRoom = "", nil, 0
-	if q == nil {
+	if p.Lanes = nil; q == nil {
 		c.settleLanes()
 		return
 	}
@@ -119,9 +142,9 @@ func (c *Config) Notes() (notes []string) {
 	if c.lanesOff != "" {
 		notes = append(notes, "lanes are off: "+c.lanesOff)
 	}
-	if c.cappedFrom > 0 {
-		notes = append(notes, fmt.Sprintf("assignment_timeout_seconds: %.0f counts as %.0f, because without lanes tasks that wait are held in the window",
-			c.cappedFrom.Seconds(), heldWithoutLanes.Seconds()))
+	if s := &c.policy.Settings; c.policy.Lanes == nil && s.AssignmentTimeout > s.MaxTimeout {
+		notes = append(notes, fmt.Sprintf("assignment_timeout_seconds: %.0f counts as %.0f, because without lanes a task that waits is held unacknowledged, which the broker allows for so long (broker_consumer_timeout_seconds less %.0f)",
+			s.AssignmentTimeout.Seconds(), s.MaxTimeout.Seconds(), consumerTimeoutMargin.Seconds()))
 	}
 	return append(notes, c.ignored...)
 }

@@ -5,29 +5,33 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
-// Lanes are there where they are asked for and can be; without them a task is not held for
-// longer than a minute, whatever is written.
+// Lanes are there where they can be, unless they are switched off; where they were asked for and
+// cannot be, or a wait that is longer than the broker lets a message be held, people are told.
 func TestLanes(t *testing.T) {
 	tests := []struct {
 		name, settings, more string
 		lanes                []string
 		on                   bool
 		room                 int
-		waits                time.Duration
 		notes                []string
 	}{
-		{name: "none", settings: "{}", waits: 30 * time.Second},
-		{name: "one for all", settings: "{lanes: [], assignment_timeout_seconds: 86400}", on: true, room: 2000, waits: 24 * time.Hour},
-		{name: "for two groups", settings: "{lanes: [b, a, b], window: 10}", lanes: []string{"a", "b"}, on: true, room: 5, waits: 30 * time.Second},
-		{name: "not said", settings: "{lanes: }", waits: 30 * time.Second},
-		{name: "a long wait without lanes", settings: "{assignment_timeout_seconds: 300}", waits: time.Minute, notes: []string{"300 counts as 60"}},
-		{name: "classic queues", settings: "{lanes: [a]}", more: "queues: classic", waits: 30 * time.Second, notes: []string{"lanes are off: they are quorum queues"}},
-		{name: "nothing declared", settings: "{lanes: [a], assignment_timeout_seconds: 120}", more: "topology: verify", waits: time.Minute,
-			notes: []string{"lanes are off: their queues", "120 counts as 60"}},
-		{name: "without the journal", settings: "{lanes: [a]}", more: "journal: {enabled: false}", waits: 30 * time.Second, notes: []string{"lanes are off: the journal"}},
+		{name: "nothing is said", settings: "{}", on: true, room: 2000}, // half of the window of 4,000
+		{name: "null", settings: "{lanes: }", on: true, room: 2000},
+		{name: "on", settings: "{lanes: true, window: 10}", on: true, room: 5},
+		{name: "off", settings: "{lanes: false}"},
+		{name: "none of its own", settings: "{lanes: []}", on: true, room: 2000},
+		{name: "for two groups", settings: "{lanes: [b, a, b], window: 10}", lanes: []string{"a", "b"}, on: true, room: 5},
+		{name: "a long wait", settings: "{assignment_timeout_seconds: 86400}", on: true, room: 2000},
+		{name: "a long wait without lanes", settings: "{assignment_timeout_seconds: 1681, lanes: false}", notes: []string{"1681 counts as 1680"}}, // 1800 s − 120 s
+		{name: "classic queues", settings: "{}", more: "queues: classic"},
+		{name: "asked for with classic queues", settings: "{lanes: true}", more: "queues: classic", notes: []string{"lanes are off: they are quorum queues"}},
+		{name: "nothing declared", settings: "{}", more: "topology: verify"},
+		{name: "asked for where nothing is declared", settings: "{lanes: [a], assignment_timeout_seconds: 1700}", more: "topology: verify",
+			notes: []string{"lanes are off: their queues", "1700 counts as 1680"}},
+		{name: "without the journal", settings: "{}", more: "journal: {enabled: false}"},
+		{name: "asked for without the journal", settings: "{lanes: [a]}", more: "journal: {enabled: false}", notes: []string{"lanes are off: the journal"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -36,8 +40,8 @@ func TestLanes(t *testing.T) {
 				t.Fatal(err)
 			}
 			p, notes := c.Policy(), c.Notes()
-			if !slices.Equal(p.Lanes, tt.lanes) || (p.Lanes != nil) != tt.on || p.LaneRoom != tt.room || p.Settings.AssignmentTimeout != tt.waits {
-				t.Errorf("lanes %#v, room %d, a task waits %v", p.Lanes, p.LaneRoom, p.Settings.AssignmentTimeout)
+			if !slices.Equal(p.Lanes, tt.lanes) || (p.Lanes != nil) != tt.on || p.LaneRoom != tt.room {
+				t.Errorf("lanes %#v, room %d", p.Lanes, p.LaneRoom)
 			}
 			if len(notes) != len(tt.notes) {
 				t.Fatalf("notes %q, want %q", notes, tt.notes)
@@ -51,7 +55,7 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// With quotas the groups have lanes of their own, unless agents.yaml says which do.
+// With quotas the groups have lanes of their own, unless agents.yaml says which do, or that none does.
 func TestLanesOfQuotas(t *testing.T) {
 	q, err := ParseQuotas([]byte("groups: [{id: b}, {id: a, parent: b}]"), "quotas.yaml")
 	if err != nil {
@@ -60,11 +64,12 @@ func TestLanesOfQuotas(t *testing.T) {
 	for _, tt := range []struct {
 		name, agents string
 		lanes        []string
-		waits        time.Duration
 	}{
-		{"not said", "agents: {}\nglobal_settings: {assignment_timeout_seconds: 7200}", []string{"a", "b"}, 2 * time.Hour},
-		{"said", "agents: {}\nglobal_settings: {assignment_timeout_seconds: 7200, lanes: [a]}", []string{"a"}, 2 * time.Hour},
-		{"cannot be", "agents: {}\nqueues: classic\nglobal_settings: {assignment_timeout_seconds: 7200}", nil, time.Minute},
+		{"not said", "agents: {}", []string{"a", "b"}},
+		{"on", "agents: {}\nglobal_settings: {lanes: true}", []string{"a", "b"}},
+		{"which", "agents: {}\nglobal_settings: {lanes: [a]}", []string{"a"}},
+		{"off", "agents: {}\nglobal_settings: {lanes: false}", nil},
+		{"cannot be", "agents: {}\nqueues: classic", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, err := Parse([]byte(tt.agents), "agents.yaml")
@@ -72,8 +77,8 @@ func TestLanesOfQuotas(t *testing.T) {
 				t.Fatal(err)
 			}
 			c = c.WithQuotas(q)
-			if p := c.Policy(); !slices.Equal(p.Lanes, tt.lanes) || p.Settings.AssignmentTimeout != tt.waits || (p.LaneRoom > 0) != (tt.lanes != nil) {
-				t.Errorf("lanes %q, room %d, a task waits %v", p.Lanes, p.LaneRoom, p.Settings.AssignmentTimeout)
+			if p := c.Policy(); !slices.Equal(p.Lanes, tt.lanes) || (p.LaneRoom > 0) != (tt.lanes != nil) {
+				t.Errorf("lanes %q, room %d", p.Lanes, p.LaneRoom)
 			}
 		})
 	}

@@ -86,7 +86,6 @@ func parse(data []byte, source, override string) (_ *Config, err error) {
 		return nil, err
 	}
 	c.policy.Settings.MaxTimeout = c.maxTaskTimeout()
-	c.ownLanes = c.policy.Lanes != nil
 	c.settleLanes()
 	c.setVersion()
 	c.policy.Source = sourceOf(root, override, c.policy.Strategies)

@@ -132,7 +132,7 @@ func TestParseEverything(t *testing.T) {
 			}},
 			Routes: map[string]coordinator.Route{"translate": {
 				Required: []string{"Übersetzung"}, Preferred: []coordinator.AgentID{"gpu-1"}, Strategy: "least_loaded",
-				Batch: coordinator.Batch{MaxSize: 20, MaxWait: 250 * time.Millisecond},
+				Batch: coordinator.Batch{MaxSize: 20, MaxWait: 250 * time.Millisecond}, MaxWait: 10 * time.Minute,
 			}},
 			Strategy: "least_loaded",
 			Strategies: []coordinator.Strategy{
@@ -143,7 +143,7 @@ func TestParseEverything(t *testing.T) {
 				{Name: "weighted", Parameters: `affinity_label="zone" session_label="user" fit=0.5 free=1 success=3 speed=1 cost=0 affinity=1 session=7 rank=0.25`},
 			},
 			Settings: coordinator.Settings{
-				PoisonedAfter: 2, MaxRetryAttempts: 5, StaleAfter: time.Minute, MaxQueueSize: 500, AssignmentTimeout: 0,
+				PoisonedAfter: 2, MaxRetryAttempts: 5, StaleAfter: time.Minute, MaxQueueSize: 500, AssignmentTimeout: 0, CountsWaiting: true,
 				MaxLoad: 1, BusyIsEligible: true,
 				Priorities:   coordinator.PriorityOrder{Strict: true, Weights: [4]int64{1, 4, 10, 100}},
 				DedupeWindow: time.Minute, DedupeMaxIDs: 1000, Seed: 42,
@@ -188,7 +188,8 @@ func TestParseSmallestHasEveryDefault(t *testing.T) {
 	c := mustParse(t, "agents:\n  gpu-1: {max_concurrent_tasks: 1}\n")
 	want := defaults()
 	want.policy.Version, want.fileVersion, want.agents = c.policy.Version, c.policy.Version, c.agents
-	want.policy.Settings.MaxTimeout = 1680 * time.Second // 1800 s less the margin of 120 s
+	want.policy.Settings.MaxTimeout = 1680 * time.Second       // 1800 s less the margin of 120 s
+	want.policy.Lanes, want.policy.LaneRoom = []string{}, 2000 // half of the window
 	want.policy.Agents = []coordinator.AgentSpec{{
 		ID: "gpu-1", Queue: "agent.gpu-1", MaxConcurrent: 1, Rank: 3,
 		HealthCheckInterval: 30 * time.Second, Timeout: 300 * time.Second, AcceptTimeout: time.Minute,

@@ -48,7 +48,8 @@ func (d *decoder) route(p place, c *Config) coordinator.Route {
 				}
 			})
 		},
-		"batch": d.batch(&route.Batch),
+		"batch":            d.batch(&route.Batch),
+		"max_wait_seconds": d.seconds(&route.MaxWait, 0, 7*day),
 	})
 	d.later(func() { d.checkBatch(p, &route, c) })
 	return route

@@ -393,9 +393,10 @@ func TestSchemaWordsAreTheLoaders(t *testing.T) {
 		}
 	}
 	// auth, topology, queues, the order of priorities, an agent's mode, that of those that join, a route's
-	// strategy, and a market's fallback, invite and fitness, log.tasks, which agents capability_match prefers
-	if tried != 12 {
-		t.Errorf("%d enumerations found, want 12", tried)
+	// strategy, and a market's fallback, invite and fitness, log.tasks, which agents capability_match prefers,
+	// what the assignment timeout counts
+	if tried != 13 {
+		t.Errorf("%d enumerations found, want 13", tried)
 	}
 }
 

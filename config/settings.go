@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+
+	"taskbus/coordinator"
 )
 
 // The limits of global_settings that have a reason beyond good sense.
@@ -51,14 +53,14 @@ func (d *decoder) settings(c *Config) reader {
 			"poisoned_after_agents":         whole(d, &s.PoisonedAfter, 1, 100),
 			"stale_agent_threshold_seconds": d.seconds(&s.StaleAfter, 2, day),
 			"max_queue_size":                whole(d, &s.MaxQueueSize, 1, 10_000_000),
-			"assignment_timeout_seconds": d.seconds(&s.AssignmentTimeout, 0, day,
-				"(more than 60 counts only with lanes, into which tasks that wait are moved)"),
-			"lanes":                   d.lanes(c),
-			"max_load":                d.fraction(&s.MaxLoad),
-			"eligible_statuses":       d.eligibleStatuses(&s.BusyIsEligible),
-			"priority_order":          d.priorityOrder(&s.Priorities),
-			"priority_weights":        d.priorityWeights(&s.Priorities),
-			"priority_ageing_seconds": d.ignored(&c.ignored, agedPriorities),
+			"assignment_timeout_seconds":    d.seconds(&s.AssignmentTimeout, 0, day),
+			"assignment_timeout_counts":     d.timeoutCounts(s),
+			"lanes":                         d.lanes(c),
+			"max_load":                      d.fraction(&s.MaxLoad),
+			"eligible_statuses":             d.eligibleStatuses(&s.BusyIsEligible),
+			"priority_order":                d.priorityOrder(&s.Priorities),
+			"priority_weights":              d.priorityWeights(&s.Priorities),
+			"priority_ageing_seconds":       d.ignored(&c.ignored, agedPriorities),
 			"broker_consumer_timeout_seconds": d.seconds(&c.BrokerConsumerTimeout, 180, 31*day,
 				"(a task may take as long as this less 120)"),
 			"max_message_bytes":       whole(d, &c.MaxMessageBytes, 1024, mostMessageBytes),
@@ -81,6 +83,16 @@ func (d *decoder) settings(c *Config) reader {
 				d.fault(child(p, "window_bytes", p), "%d is less than max_message_bytes (%d): the largest task would never fit; raise this or lower that", c.WindowBytes, c.MaxMessageBytes)
 			}
 		})
+	}
+}
+
+// timeoutCounts reads for which time the assignment timeout is meant.
+func (d *decoder) timeoutCounts(s *coordinator.Settings) reader {
+	return func(p place) {
+		const waiting = "waiting"
+		counts := "stuck"
+		oneOf(d, &counts, counts, waiting)(p)
+		s.CountsWaiting = counts == waiting
 	}
 }
 

@@ -122,6 +122,8 @@ type Route struct {
 	Strategy string
 	// Batch, if its MaxSize is at least 2, has tasks of this type decided together.
 	Batch Batch
+	// MaxWait is [Task.MaxWait] of tasks of this type that do not give their own; 0: none.
+	MaxWait time.Duration
 }
 
 // Batch says which tasks of one type are given to one agent together.
@@ -145,9 +147,12 @@ type Settings struct {
 	// MaxQueueSize bounds the pending tasks; beyond it a task fails with
 	// backlog_full.
 	MaxQueueSize int
-	// AssignmentTimeout is how long a task may be pending for a transient
-	// reason; 0 means fail at once.
+	// AssignmentTimeout is how long nothing may move for tasks of its kind before a
+	// pending task fails for a transient reason; 0 means fail at once.
 	AssignmentTimeout time.Duration
+	// CountsWaiting has AssignmentTimeout be how long a task may be pending, whatever
+	// moves meanwhile.
+	CountsWaiting bool
 	// MaxLoad: an agent whose reported load is not strictly below it gets nothing.
 	MaxLoad float64
 	// BusyIsEligible: agents that report `busy` may get work while they have a

@@ -82,6 +82,9 @@ type Task struct {
 	Timeout time.Duration
 	// Deadline is when a dispatch is no longer of use; zero means none.
 	Deadline time.Time
+	// MaxWait is how long it may wait for its first agent, from AcceptedAt on; zero means
+	// that the task does not say, and its type's applies.
+	MaxWait time.Duration
 	// Required capabilities of the task itself; they are added to those of its
 	// task type's routing entry. Sorted, without duplicates.
 	Required []string

@@ -44,6 +44,9 @@ func AppendTaskAssign(dst []byte, t *coordinator.Task, payload []byte) []byte {
 	if !t.Deadline.IsZero() {
 		dst = appendTime(dst, "deadline", t.Deadline)
 	}
+	if t.MaxWait > 0 {
+		dst = appendSeconds(dst, "max_wait_seconds", t.MaxWait)
+	}
 	dst = appendTaskOptions(dst, t)
 	dst = appendName(dst, "payload")
 	if len(payload) == 0 {

@@ -41,8 +41,8 @@ func TestAppendTaskAssign(t *testing.T) {
 	want := &coordinator.Task{
 		ID: "t-1", Type: "build", Priority: coordinator.PriorityHigh, TraceID: "trace-1", Timeout: 90 * time.Second,
 		Deadline: now.Add(time.Hour), Required: []string{"go", "gpu"}, Preferred: []coordinator.AgentID{"b", "a"}, Excluded: []coordinator.AgentID{"x"},
-		WidenAfter: 20 * time.Second,
-		Strategy:   "least_loaded", Group: "team-a", Labels: map[string]string{"k": "v"}, Description: "what\nit is", NoBorrowing: true,
+		WidenAfter: 20 * time.Second, MaxWait: 90 * time.Minute,
+		Strategy: "least_loaded", Group: "team-a", Labels: map[string]string{"k": "v"}, Description: "what\nit is", NoBorrowing: true,
 		EstimatedUsage: &coordinator.Usage{Requests: 1, CostUSD: 0.5}, NoTokens: true,
 		Alternatives: []coordinator.Service{{Provider: "openai", Model: "gpt-4o"}},
 	}

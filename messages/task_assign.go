@@ -30,7 +30,9 @@ type TaskAssign struct {
 	ExcludedAgents    []coordinator.AgentID `json:"excluded_agents,omitempty"`
 	Group             string                `json:"group,omitempty"`
 	// Deadline is zero when not given.
-	Deadline       time.Time       `json:"deadline,omitzero"`
+	Deadline time.Time `json:"deadline,omitzero"`
+	// MaxWaitSeconds is more than 0 and at most 604,800; 0 when not given.
+	MaxWaitSeconds float64         `json:"max_wait_seconds,omitempty"`
 	Strategy       string          `json:"strategy,omitempty"`
 	EstimatedUsage *EstimatedUsage `json:"estimated_usage,omitempty"`
 	// AllowBorrowing: whether its group may use what others leave of their quotas for it;
@@ -130,6 +132,9 @@ func (s *scanner) taskField(m *TaskAssign, key text, known []string) (ok bool) {
 	case "timeout_seconds":
 		m.TimeoutSeconds, ok = s.decimal(maxTimeout)
 		ok = ok && m.TimeoutSeconds > 0
+	case "max_wait_seconds":
+		m.MaxWaitSeconds, ok = s.decimal(maxTimeout)
+		ok = ok && m.MaxWaitSeconds > 0
 	case "required_capabilities":
 		m.RequiredCapabilities, ok = fastList[string](s, maxRequired, validName)
 	case "preferred_agents":
@@ -180,6 +185,7 @@ func (d *Decoder) slowTaskAssign(body []byte) (*TaskAssign, *Refusal) {
 	m.Payload = e.payload
 	m.CorrelationID = field[string](e, "correlation_id")
 	m.Description = field[string](e, "description")
+	m.MaxWaitSeconds = number(e, "max_wait_seconds")
 	m.Priority = coordinator.PriorityNormal
 	if p, given := e.fields["priority"].(float64); given {
 		m.Priority = coordinator.Priority(p)
@@ -261,6 +267,7 @@ func (m *TaskAssign) Task(a Arrival) *coordinator.Task {
 		TraceID:        traceID,
 		Timeout:        timeout(m.TimeoutSeconds),
 		Deadline:       m.Deadline,
+		MaxWait:        timeout(m.MaxWaitSeconds),
 		Required:       sortedUnique(m.RequiredCapabilities),
 		Preferred:      m.PreferredAgents,
 		WidenAfter:     timeout(m.WidenAfterSeconds),

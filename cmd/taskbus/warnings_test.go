@@ -43,14 +43,14 @@ func TestMarketWithTooLittleTime(t *testing.T) {
 
 // What counts otherwise than it is written is said before the coordinator runs by it.
 func TestWaitingTimeThatDoesNotCount(t *testing.T) {
-	const capped = "assignment_timeout_seconds: 3600 counts as 60, because without lanes"
+	const capped = "assignment_timeout_seconds: 3600 counts as 1680, because without lanes"
 	for _, tt := range []struct {
 		name, file, quotas string
 		want               []string // parts of warnings; nothing else may speak of lanes
 	}{
-		{"without lanes", "global_settings: {assignment_timeout_seconds: 3600}\n", "", []string{capped}},
-		{"what is held anyway", "global_settings: {assignment_timeout_seconds: 60}\n", "", nil},
-		{"with lanes", "global_settings: {assignment_timeout_seconds: 3600, lanes: [a]}\n", "", nil},
+		{"without lanes", "global_settings: {assignment_timeout_seconds: 3600, lanes: false}\n", "", []string{capped}},
+		{"what is held anyway", "global_settings: {assignment_timeout_seconds: 1680, lanes: false}\n", "", nil}, // 1800 s − 120 s
+		{"with lanes", "global_settings: {assignment_timeout_seconds: 3600}\n", "", nil},
 		{"with lanes that are off", "global_settings: {assignment_timeout_seconds: 3600, lanes: [a]}\njournal: {enabled: false}\n", "", []string{"lanes are off: the journal", capped}},
 		{"with the lanes of quotas.yaml", "global_settings: {assignment_timeout_seconds: 3600}\n", "groups: [{id: a}]\n", nil},
 	} {

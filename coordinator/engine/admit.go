@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"taskbus/coordinator"
@@ -121,99 +120,4 @@ func (e *Engine) needsRoom(t *openTask) bool { return t.from == "" && !e.mayMove
 // failFull fails a task for which the backlog has no room.
 func (e *Engine) failFull(now time.Time, t *openTask) {
 	e.fail(now, t, coordinator.ReasonBacklogFull, fmt.Sprintf("%d tasks are waiting already (max_queue_size)", e.backlog()), nil)
-}
-
-// pendingUntil is how long a task may be pending that begins to be so now. For one that
-// comes out of a lane the time there counts.
-func (e *Engine) pendingUntil(now time.Time, t *openTask) time.Time {
-	since := now
-	if t.from != "" {
-		since = t.task.AcceptedAt
-	}
-	until := since.Add(e.mayWait(t))
-	if d := t.task.Deadline; !d.IsZero() && d.Before(until) {
-		until = d
-	}
-	return until
-}
-
-// mayWait is the assignment timeout, as far as the task may be held for so long: what is
-// never moved to a lane is held all the time, and a broker closes the channel of a consumer
-// that holds a message for longer than an agent may hold one (see Settings.MaxTimeout).
-func (e *Engine) mayWait(t *openTask) time.Duration {
-	s := &e.policy.Settings
-	if s.MaxTimeout > 0 && !e.mayMove(t) {
-		return min(s.AssignmentTimeout, s.MaxTimeout)
-	}
-	return s.AssignmentTimeout
-}
-
-// awaits reports whether an agent that could take the task has not been heard since the
-// session opened, and may be yet: then the task waits for longer than it may else.
-func (e *Engine) awaits(now time.Time, t *openTask) bool {
-	if !now.Before(e.graceEnd) || t.late(now) {
-		return false
-	}
-	c := t.needs.class
-	if c.nobody {
-		return true // one may join
-	}
-	return slices.ContainsFunc(e.fleet.agents, func(a *agent) bool { return a.isAwaited(e.openedAt) && c.feasible.has(a.number) })
-}
-
-// isAwaited reports whether the agent has not been heard since the session opened, or its
-// consumer is not back, and it is not known to be there or to have left.
-func (a *agent) isAwaited(openedAt time.Time) bool {
-	switch a.state {
-	case coordinator.AgentOnline:
-		return a.unattended
-	case coordinator.AgentOffline:
-		return false
-	}
-	return a.heard.Before(openedAt)
-}
-
-// awaitLook is the time between two questions whether a task that has waited for long enough
-// may wait for an agent that has not been heard.
-const awaitLook = time.Second
-
-// awaitUntil is when that is asked again.
-func (e *Engine) awaitUntil(now time.Time, t *openTask) time.Time {
-	until := earlier(e.graceEnd, now.Add(awaitLook))
-	if d := t.task.Deadline; !d.IsZero() {
-		until = earlier(until, d)
-	}
-	return until
-}
-
-// expired ends the waiting of a task that nobody could take in time, or the lease
-// of one whose agent has not said in time how it ended.
-func (e *Engine) expired(now time.Time, t *openTask) {
-	if t.state == stateLeased {
-		e.leaseExpired(now, t)
-		return
-	}
-	if e.widenNow(now, t) { // rather than fail
-		return
-	}
-	delayed := t.state == stateDelayed
-	if !delayed && e.awaits(now, t) {
-		t.until = e.awaitUntil(now, t)
-		e.timers.schedule(&t.expire, t.until)
-		return
-	}
-	if !delayed && e.triesAgain(now, t) {
-		return
-	}
-	e.leavePending(t)
-	switch {
-	case !delayed:
-		e.failWaiting(now, t)
-	case t.late(now):
-		e.fail(now, t, coordinator.ReasonDeadlineExceeded, "the deadline has passed", nil)
-	default:
-		e.fail(now, t, coordinator.ReasonRetriesExhausted, fmt.Sprintf(
-			"so much came back that the retry budget (a tenth of the first dispatches plus %d a second) did not allow another dispatch in time%s",
-			retryFloor, t.cameBefore()), nil)
-	}
 }

@@ -82,6 +82,7 @@ func (x *anything) drawPolicy() *coordinator.Policy {
 			MaxLoad: 0.9, Priorities: drawPriorities(x.t), DedupeWindow: seconds(x.t, "window", 1, 60, 3600),
 			DedupeMaxIDs: rapid.SampledFrom([]int{1, 5, 1000}).Draw(x.t, "ids"), RefuseBacklogged: rapid.Bool().Draw(x.t, "backlogged"),
 			MaxTimeout:       seconds(x.t, "longest timeout", 0, 0, 60),
+			CountsWaiting:    rapid.Bool().Draw(x.t, "counts waiting"),
 			Breaker:          coordinator.Breaker{Consecutive: x.n("consecutive faults", 2), Off: x.n("no breaker at 0", 3) == 0},
 			SuspectIntervals: x.n("suspect", 2), DeadIntervals: rapid.SampledFrom([]int{0, 0, 3}).Draw(x.t, "dead"), SlowStart: seconds(x.t, "slow start", 0, 20),
 		},
@@ -258,7 +259,7 @@ func (x *anything) task() {
 		Required: someOf(x.t, "required", capabilities, 2), Excluded: someOf(x.t, "excluded", agentIDs[:4], 1), Preferred: someOf(x.t, "preferred", agentIDs[:4], 2),
 		Strategy: rapid.SampledFrom([]string{"", "", "", strategy.ExpressionName, strategy.MarketName, "nothing"}).Draw(x.t, "strategy"),
 		Group:    rapid.SampledFrom([]string{"", "g1", "g2", "g3"}).Draw(x.t, "group"), NoBorrowing: x.n("borrows not at 0", 4) == 0,
-		WidenAfter: seconds(x.t, "widens after", 0, 0, 1, 20, 604_800), Timeout: seconds(x.t, "timeout", 0, 0, 30, 604_800), ContentHash: uint64(x.n("content", 1)),
+		WidenAfter: seconds(x.t, "widens after", 0, 0, 1, 20, 604_800), Timeout: seconds(x.t, "timeout", 0, 0, 30, 604_800), MaxWait: seconds(x.t, "waits at most", 0, 0, 10, 604_800), ContentHash: uint64(x.n("content", 1)),
 		AcceptedAt: x.now.Add(-seconds(x.t, "accepted ago", 0, 0, 100)),
 	}
 	if x.n("deadline at 0", 3) == 0 {

@@ -22,7 +22,7 @@ func (e *Engine) failWaiting(now time.Time, t *openTask) {
 	if t.late(now) {
 		reason = coordinator.ReasonDeadlineExceeded
 	}
-	e.fail(now, t, reason, text+t.cameBefore(), d)
+	e.fail(now, t, reason, text+t.cameBefore()+e.whyNow(now, t), d)
 	if f, ok := e.out[len(e.out)-1].(*coordinator.Fail); ok {
 		f.Failure.RetryAt = back
 	}

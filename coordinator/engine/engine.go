@@ -110,7 +110,7 @@ func New() *Engine {
 // *Task it is handed becomes the engine's, immutable). Equal histories give
 // equal effects. What was due before now happens first. now must not go back.
 func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Effect) []coordinator.Effect {
-	e.out, e.now = dst, now
+	e.out, e.now, e.fleet.now = dst, now, now
 	e.applied++
 	e.forgetAgents()
 	e.runDue(now)

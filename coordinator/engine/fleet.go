@@ -25,7 +25,9 @@ type agent struct {
 
 	account
 	throughput
-	assigned uint64 // confirmed dispatches
+	assigned uint64    // confirmed dispatches
+	given    time.Time // when the latest of them was; zero: not known
+	moved    time.Time // likewise, or when a dispatch of its ended, or it became absent
 
 	queueMissing bool
 	queueFull    bool
@@ -69,6 +71,7 @@ type fleet struct {
 	assignments uint64
 	settings    coordinator.Settings
 	claimants   bool // an agent that waits to be granted something has changed
+	now         time.Time
 	serials
 }
 
@@ -193,6 +196,16 @@ func (f *fleet) presence(a *agent) coordinator.Ineligibility {
 	return coordinator.Eligible
 }
 
+// absent reports whether an agent to which no task may be given for that cause is not there for
+// work, or is to have none, whatever it has in hand.
+func absent(why coordinator.Ineligibility) bool {
+	switch why {
+	case coordinator.NotSeen, coordinator.WentOffline, coordinator.WentStale, coordinator.WentGone, coordinator.Cordoned, coordinator.QueueMissing:
+		return true
+	}
+	return false
+}
+
 // eligibility tests everything that does not depend on the task, in the order of
 // the constants of coordinator.Ineligibility. An agent that claims knows itself how busy
 // it is.
@@ -249,6 +262,9 @@ func (f *fleet) refresh(a *agent) {
 		f.tally[was]--
 		f.tally[why]++
 		f.causes[a.number] = why
+		if absent(why) && !absent(was) {
+			a.moved = f.now
+		}
 	}
 	f.present.put(a.number, why == coordinator.Eligible || why >= coordinator.NotReady && why != coordinator.KeptFree)
 	f.vacant.put(a.number, a.spec.Pull == coordinator.PullOff && f.isVacant(a, why))

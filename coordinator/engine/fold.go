@@ -17,7 +17,7 @@ func (e *Engine) Follow() { e.following = true }
 // Fold takes over what a record says; at is when it was written. Records come in
 // their order, before the first session opens.
 func (e *Engine) Fold(at time.Time, r coordinator.Record) {
-	e.now = at
+	e.now, e.fleet.now = at, at
 	if row, ok := r.(*coordinator.LearntBefore); ok {
 		e.recallRow(row)
 		return
@@ -159,6 +159,7 @@ func (e *Engine) foldSettled(r *coordinator.Settled) {
 	}
 	if !r.Heard {
 		t.agent.assigned++
+		t.agent.given, t.agent.moved = r.At, r.At
 	}
 	t.unanswered, t.settled = false, r.At
 	t.deadline, t.runsFrom = r.At.Add(t.timeout+leaseMargin), r.At
@@ -177,6 +178,7 @@ func (e *Engine) foldEnd(at time.Time, t *openTask, inDoubt bool) {
 	e.tasks.drop(t)
 	e.ends.keep(at, t.key, t.task)
 	t.over, t.probe = true, false
+	t.agent.moved = later(t.agent.moved, at)
 	if t.place >= 0 {
 		e.settleAccount(at, t)
 	}

@@ -194,8 +194,7 @@ func TestStartUpGrace(t *testing.T) {
 	})
 	t.Run("all have been heard, and are full", func(t *testing.T) {
 		r := start(2 * time.Second)
-		r.hear(beat("a"))
-		r.give(job("t1"))
+		r.hear(beat("a").active(1))
 		want(t, r.assign(job("t2")))
 		want(t, r.pass(2*time.Second-1))
 		want(t, r.pass(1), "fail t2 all_agents_at_capacity")

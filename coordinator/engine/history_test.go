@@ -52,6 +52,7 @@ func (h *history) changePolicy(t *rapid.T) {
 			StaleAfter:        seconds(t, "stale", 20, 60),
 			MaxQueueSize:      rapid.SampledFrom([]int{2, 50}).Draw(t, "max_queue_size"),
 			AssignmentTimeout: seconds(t, "assignment timeout", 0, 5, 30, 30, 900),
+			CountsWaiting:     rapid.Bool().Draw(t, "counts waiting"),
 			MaxLoad:           0.9,
 			BusyIsEligible:    rapid.Bool().Draw(t, "busy is eligible"),
 			Priorities:        drawPriorities(t),

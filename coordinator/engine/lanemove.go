@@ -91,7 +91,7 @@ func (e *Engine) advances(now time.Time, t *openTask) bool {
 }
 
 // heldMost is how long a task that came out of a lane is held although it could be moved: no
-// longer than the broker allows (see mayWait).
+// longer than the broker allows (see within).
 func (e *Engine) heldMost() time.Duration {
 	if most := e.policy.Settings.MaxTimeout; most > 0 {
 		return min(heldMost, most)
@@ -171,7 +171,6 @@ func (e *Engine) laneMoved(now time.Time, ev coordinator.LaneMoved) {
 		return
 	case coordinator.PublishNotSent: // it never can be
 		t.stays = true
-		t.until = earlier(t.until, now.Add(e.mayWait(t)))
 	default:
 		l.rest = now.Add(laneRest)
 	}

@@ -309,6 +309,7 @@ func TestOverdueOutOfItsLaneForWantOfQuota(t *testing.T) {
 	r := inALane(t)
 	p := policyOf(worker("a")).quotas(quotasOf().group("team", 1, daily(100)))
 	p.Settings, p.Lanes, p.LaneRoom = r.policy.Settings, r.policy.Lanes, r.policy.LaneRoom
+	p.Settings.CountsWaiting = true
 	r.install(p)
 	r.give(job("u").of("team").tokens(90, 10))
 	r.tell(says("a", "u").used(90, 10))

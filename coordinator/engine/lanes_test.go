@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -119,16 +120,17 @@ func TestHeldNoLongerThanTheBrokerAllows(t *testing.T) {
 	want(t, r.assign(job("laned")))
 	want(t, r.beats(27*time.Minute+59*time.Second), "move laned to ~held")
 	want(t, r.beats(time.Second), "fail back all_agents_at_capacity")
-	want(t, r.moved(3, coordinator.PublishNotSent)) // nor can this one, from now on
-	want(t, r.beats(28*time.Minute-1))
-	want(t, r.beats(1), "fail laned all_agents_at_capacity")
+	want(t, r.moved(3, coordinator.PublishNotSent), "fail laned all_agents_at_capacity") // nor can this one, held as long
+	if text := r.failures[1].Failure.Text; !strings.Contains(text, "held for 28m0s (broker_consumer_timeout_seconds less 120)") {
+		t.Error(text)
+	}
 }
 
-// TestAgeInALane: how long a task may wait counts from when it was accepted.
+// TestAgeInALane: where the timeout counts all waiting, it counts from when a task was accepted.
 func TestAgeInALane(t *testing.T) {
 	r := busy(t, 0)
 	p := *r.policy
-	p.Settings.AssignmentTimeout = 90 * time.Second
+	p.Settings.AssignmentTimeout, p.Settings.CountsWaiting = 90*time.Second, true
 	r.apply(coordinator.PolicyChanged{Policy: &p})
 	accepted := r.now
 	late := job("late")

@@ -161,6 +161,7 @@ func (e *Engine) close(t *openTask, f coordinator.Fate) {
 func (e *Engine) retire(t *openTask) {
 	e.freeQuota(e.now, t)
 	e.excuse(t)
+	t.agent.moved = e.now
 	e.timers.cancel(&t.expire)
 	e.tasks.drop(t)
 	e.ends.keep(e.now, t.key, t.task)

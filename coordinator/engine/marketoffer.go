@@ -38,9 +38,10 @@ func (e *Engine) windowFor(now time.Time, t *openTask) time.Duration {
 	if until.IsZero() {
 		until = e.pendingUntil(now, t)
 	}
-	if d := t.task.Deadline; !d.IsZero() && d.Before(until) {
-		until = d
+	if s := &e.policy.Settings; !s.CountsWaiting { // somebody could have it now: it begins anew
+		until = later(until, now.Add(s.AssignmentTimeout))
 	}
+	until = e.within(t, until)
 	window := min(e.market.length(), until.Sub(now)/2)
 	if window < e.market.floor {
 		return 0

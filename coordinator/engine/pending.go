@@ -32,6 +32,7 @@ type class struct {
 	isolated      int       // groups of its tasks that must be alone (see isolate.go)
 	served        time.Time // when one of its tasks was dispatched
 	pace          pace      // how many are, of late
+	moved         time.Time // when something had moved for it when that was looked at last (see movedAt)
 	// lacks is the quota that all of it waits for, of the pool itself; nil: none.
 	lacks *quotaWait
 	// seated are those of it that wait for seats; claims: what comes free is kept for them, because

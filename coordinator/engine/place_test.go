@@ -40,8 +40,8 @@ func waitingFor(t *testing.T, p *policyBuilder, waiting ...*taskBuilder) *rig {
 func TestPlaceInTheOrderOfGroups(t *testing.T) {
 	first, second := job("a1").of("alpha").tokens(1000, 500), job("a2").of("alpha").tokens(1000, 500)
 	urgent := job("a3").of("alpha").prio(3).tokens(1000, 500)
-	r := waitingFor(t, policyOf(worker("a")).quotas(quotasOf().group("alpha", 3, nil).group("beta", 1, nil).group("busy", 1, nil)),
-		first, second, urgent, job("b1").of("beta").tokens(1000, 500), job("b2").of("beta").tokens(1000, 500), job("b3").of("beta").tokens(1000, 500))
+	r := waitingFor(t, policyOf(worker("a")).quotas(quotasOf().group("alpha", 3, nil).group("beta", 1, nil).group("busy", 1, nil)).
+		set(func(s *coordinator.Settings) { s.CountsWaiting = true }), first, second, urgent, job("b1").of("beta").tokens(1000, 500), job("b2").of("beta").tokens(1000, 500), job("b3").of("beta").tokens(1000, 500))
 	p := r.place(second)
 	if p.Group != "alpha" || p.Ahead != 1 || p.Waiting != 2 || p.Others != 3 || p.Higher != 1 || p.Lacks != nil || p.Unbounded != "" || p.AtLeast {
 		t.Errorf("the second of alpha: %+v", p)

@@ -32,12 +32,14 @@ type quotas struct {
 	byAgent map[string][]coordinator.AgentID
 	// serving are the levels of what waits that the agent at hand could serve, a bit each.
 	serving uint8
-	given   uint64                // how many tasks have been given quota
-	lost    []coordinator.TaskKey // reservations that no dispatch has
-	due     timer
-	rung    bool // it has been due in this Apply
-	flow    quotaFlow
-	names   quotaNames
+	given   uint64 // how many tasks have been given quota
+	// servedAt is when a leaf was given quota last, since the quotas were installed.
+	servedAt map[int]time.Time
+	lost     []coordinator.TaskKey // reservations that no dispatch has
+	due      timer
+	rung     bool // it has been due in this Apply
+	flow     quotaFlow
+	names    quotaNames
 }
 
 func newQuotas() quotas {
@@ -46,9 +48,10 @@ func newQuotas() quotas {
 	ledger := fairshare.NewLedger()
 	return quotas{
 		ledger: ledger, shares: shares, estimator: fairshare.NewEstimator(),
-		waits: newQuotaWaits(ledger, shares),
-		due:   newTimer(dutyQuota, nil, nil),
-		flow:  newQuotaFlow(),
+		waits:    newQuotaWaits(ledger, shares),
+		due:      newTimer(dutyQuota, nil, nil),
+		flow:     newQuotaFlow(),
+		servedAt: make(map[int]time.Time),
 	}
 }
 
@@ -76,6 +79,7 @@ func (q *quotas) under(now time.Time, p *coordinator.Policy) (others bool) {
 	q.ledger.Install(now, p.Quotas)
 	q.byAgent = agentsOwn(p.Quotas)
 	q.waits.divided = nil
+	clear(q.servedAt)
 	var groups []fairshare.ShareNode
 	if p.Quotas != nil {
 		groups = fairshare.GroupsOf(p.Quotas)
@@ -143,6 +147,7 @@ func (e *Engine) afford(now time.Time, t *openTask, a *agent) fairshare.Verdict 
 	h.open = true
 	q.given++
 	e.unpriced(&h.charge, false)
+	q.servedAt[e.leafOf(t)] = now
 	if v.Charged {
 		e.recordReserved(now, h, coordinator.Priority(level), waiting)
 		e.quotaAlerts()

@@ -208,16 +208,14 @@ func (e *Engine) delay(now time.Time, t *openTask) {
 	if t.refused && !t.exhausted {
 		t.until = later(t.until, now.Add(s.MaxTimeout))
 	}
-	if d := t.task.Deadline; !d.IsZero() && d.Before(t.until) {
-		t.until = d
-	}
+	t.until = e.within(t, t.until)
 	e.timers.schedule(&t.retry, due)
 	e.timers.schedule(&t.expire, t.until)
 }
 
 // findsBy is until when a returned task that may be given away again from then on has to find an agent.
 func (e *Engine) findsBy(from time.Time, t *openTask) time.Time {
-	return from.Add(max(e.mayWait(t), retryPatience))
+	return e.within(t, from.Add(max(e.policy.Settings.AssignmentTimeout, retryPatience)))
 }
 
 // heldUntil is the given time, but no later than the message of the task may be held.

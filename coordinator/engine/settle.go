@@ -59,6 +59,7 @@ func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
 		delete(e.held, ev.Handle)
 		t.handle = 0
 		a.assigned++
+		a.given, a.moved = now, now
 		e.emit(coordinator.Ack{Handle: ev.Handle})
 		e.inDoubt.acked(now, t.key)
 		e.beginLease(now, t, coordinator.FateDispatched)
@@ -136,6 +137,7 @@ func (e *Engine) overSettled(now time.Time, t *openTask, outcome coordinator.Pub
 	t.handle = 0
 	if outcome == coordinator.PublishConfirmed {
 		t.agent.assigned++
+		t.agent.given, t.agent.moved = now, now
 	}
 	if t.withdrawn && t.place >= 0 { // another's late result made it needless
 		e.withdraw(t, t.cancelReason, 0)

@@ -84,7 +84,7 @@ type openTask struct {
 	lease
 	assignedAt time.Time // when that was decided
 
-	// until is how long it may be pending, fixed when it first has to wait.
+	// until is when it is looked at whether it may be pending any longer, set when it first has to wait.
 	until         time.Time
 	expire, retry timer  // expire: also the deadline of a lease; retry: also the end of gathering
 	widen         *timer // when any agent may have it; nil: it has not waited for preferred agents alone
@@ -294,14 +294,13 @@ func (t *openTask) late(now time.Time) bool {
 	return !t.task.Deadline.IsZero() && !now.Before(t.task.Deadline)
 }
 
-// wait makes the task pending until the assignment timeout, its own deadline, or as long as
-// an agent is awaited in the start-up grace, whichever applies.
+// wait makes the task pending for as long as it may be (see goesOnUntil).
 func (e *Engine) wait(now time.Time, t *openTask) {
 	if t.until.IsZero() {
 		t.until = e.pendingUntil(now, t)
 	}
-	if !t.until.After(now) && e.awaits(now, t) {
-		t.until = e.awaitUntil(now, t)
+	if t.until = e.within(t, t.until); !t.until.After(now) {
+		t.until = e.goesOnUntil(now, t)
 	}
 	switch {
 	case !t.until.After(now):

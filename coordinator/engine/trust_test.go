@@ -101,10 +101,7 @@ func TestProbe(t *testing.T) {
 		if got := r.why("a0", "go"); got != coordinator.Ejected {
 			t.Errorf("after 59 s: %v, want ejected for 2 × 30 s", got)
 		}
-		r.pass(time.Second)
-		if got := r.why("a0", "go"); got != coordinator.Eligible {
-			t.Errorf("after 60 s: %v", got)
-		}
+		want(t, r.pass(time.Second), "dispatch t2.1 a0")
 	})
 	t.Run("cancelled: somebody else may try", func(t *testing.T) {
 		r := start(t)

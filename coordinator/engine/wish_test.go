@@ -64,7 +64,9 @@ func TestWishOfNobody(t *testing.T) {
 // TestWidensRatherThanFail: it would wait for 60 s, and may wait for 30 s: then b has it. With a deadline that
 // comes first it fails by that.
 func TestWidensRatherThanFail(t *testing.T) {
-	r := ready(t, two())
+	p := two()
+	p.Settings.CountsWaiting = true
+	r := ready(t, p)
 	r.give(job("first").kind("go").prefers("a"))
 	want(t, r.assign(job("t").kind("go").prefers("a").widens(time.Minute)))
 	want(t, r.pass(30*time.Second), "dispatch t.1 b")

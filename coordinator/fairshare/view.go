@@ -85,6 +85,33 @@ func (l *Ledger) Node(now time.Time, id string) (NodeView, bool) {
 	return l.view(&l.nodes[i]), true
 }
 
+// InUse reports whether any of a node's budget in that dimension, or any of its seats, is set aside
+// for what runs, and may come back when that ends. It is false for other limits.
+func (l *Ledger) InUse(id string, by Limit, d coordinator.Dimension) bool {
+	i, ok := l.byID[id]
+	if !ok {
+		return false
+	}
+	nd := &l.nodes[i]
+	switch by {
+	case LimitSeats:
+		return nd.seats != nil && nd.seats.running > 0
+	case LimitBudget:
+		return nd.budgets[d] != nil && nd.budgets[d].reserved.sum() > 0
+	}
+	return false
+}
+
+// PeriodEnd is when the node's budget in that dimension begins anew; zero: it has none.
+func (l *Ledger) PeriodEnd(id string, d coordinator.Dimension) time.Time {
+	if i, ok := l.byID[id]; ok {
+		if b := l.nodes[i].budgets[d]; b != nil {
+			return timeOf(b.family.span.end)
+		}
+	}
+	return time.Time{}
+}
+
 func (l *Ledger) view(nd *node) NodeView {
 	v := NodeView{ID: nd.spec.ID, Name: nd.spec.Name, Kind: nd.spec.Kind, Provider: nd.spec.Provider, Weight: nd.spec.Weight}
 	if nd.parent >= 0 {

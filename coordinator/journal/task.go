@@ -22,6 +22,7 @@ const (
 	taskAlternatives
 	taskNoTokens // a flag
 	taskWidenAfter
+	taskMaxWait
 )
 
 // task writes or reads all of a task.
@@ -43,7 +44,8 @@ func (c *coder) task(t *coordinator.Task) {
 		on(t.NoBorrowing, taskNoBorrowing) |
 		on(len(t.Alternatives) > 0, taskAlternatives) |
 		on(t.NoTokens, taskNoTokens) |
-		on(t.WidenAfter != 0, taskWidenAfter))
+		on(t.WidenAfter != 0, taskWidenAfter) |
+		on(t.MaxWait != 0, taskMaxWait))
 	text(c, &t.ID)
 	name(c, &t.Type)
 	member(c, &t.Priority, int(coordinator.PriorityCritical)+1)
@@ -100,6 +102,9 @@ func (c *coder) task(t *coordinator.Task) {
 	c.flag(&t.NoTokens, m&taskNoTokens != 0)
 	if m&taskWidenAfter != 0 {
 		integer(c, &t.WidenAfter)
+	}
+	if m&taskMaxWait != 0 {
+		integer(c, &t.MaxWait)
 	}
 }
 

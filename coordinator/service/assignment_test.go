@@ -70,7 +70,8 @@ func TestConcurrentAssignmentsRespectSlots(t *testing.T) {
 
 // The third and fourth: nobody can, nobody has room.
 func TestRefusalsCarryReasonAndText(t *testing.T) {
-	inRig(t, fleet, func(r *rig) {
+	literal := strings.Replace(fleet, "assignment_timeout_seconds: 30", "assignment_timeout_seconds: 30, assignment_timeout_counts: waiting", 1)
+	inRig(t, literal, func(r *rig) {
 		r.heartbeat("a1", 0)
 		r.task("full", "build", "") // takes a1's only slot
 		for _, c := range []struct{ id, taskType, extra string }{

@@ -235,7 +235,7 @@ func TestLaneWithoutAQueue(t *testing.T) {
 func TestStatusSaysThatLanesAreOff(t *testing.T) {
 	inRig(t, laned+"queues: classic\n", func(r *rig) {
 		findings := fmt.Sprint(r.status().Broker.Findings)
-		if !strings.Contains(findings, "lanes are off") || !strings.Contains(findings, "3600 counts as 60") {
+		if !strings.Contains(findings, "lanes are off") || !strings.Contains(findings, "3600 counts as 1680") {
 			t.Errorf("findings: %s", findings)
 		}
 	})

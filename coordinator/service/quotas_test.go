@@ -43,7 +43,7 @@ agents:
   a1: {capabilities: [go], max_concurrent_tasks: 10, health_check_interval: 5}
 task_routing:
   build: {required_capabilities: [go]}
-global_settings: {assignment_timeout_seconds: 30}
+global_settings: {assignment_timeout_seconds: 30, assignment_timeout_counts: waiting}
 `
 
 func inQuotaRig(t *testing.T, test func(r *rig)) {

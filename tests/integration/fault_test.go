@@ -113,7 +113,7 @@ func TestAgentQueueDeleted(t *testing.T) {
 // is no other, it fails with that reason.
 func TestAgentQueueFull(t *testing.T) {
 	t.Parallel()
-	config := replaced(t, fleet, "max_concurrent_tasks: 3", "max_concurrent_tasks: 20")
+	config := replaced(t, literally(t, fleet), "max_concurrent_tasks: 3", "max_concurrent_tasks: 20")
 	r := newRig(t, replaced(t, config, "{required_capabilities: [code]}", "{required_capabilities: [code], preferred_agents: [a2]}"))
 	c := r.start()
 	r.broker.SetPolicy(t, "full", `^agent\.a2$`, map[string]any{"max-length": 1, "overflow": "reject-publish"})

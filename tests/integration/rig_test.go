@@ -167,3 +167,9 @@ func replaced(t testing.TB, text, old, new string) string {
 	}
 	return strings.Replace(text, old, new, 1)
 }
+
+// literally has tasks wait for assignment_timeout_seconds, whatever moves.
+func literally(t testing.TB, config string) string {
+	t.Helper()
+	return replaced(t, config, "global_settings:\n", "global_settings:\n  assignment_timeout_counts: waiting\n")
+}

@@ -177,7 +177,7 @@ func receive(t *testing.T, c *client, queue string) (got amqp.Delivery) {
 
 func TestAllAgentsAtCapacity(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fleet)
+	r := newRig(t, literally(t, fleet))
 	c := r.start()
 	r.online(c, "a2") // 3 slots, and the only GPU
 	r.assign(task("t-1", "train"), task("t-2", "train"), task("t-3", "train"))
