@@ -45,6 +45,14 @@ func (b *bench) collectPart(ctx context.Context, part string, r *results) (err e
 		return b.collectResults(ctx, r)
 	case partCycle:
 		return b.collectCycle(ctx, r)
+	case partBurst:
+		n := burstTasks
+		if b.options.quick {
+			n /= 10
+		}
+		if r.Burst, err = b.burst(ctx, n); err == nil {
+			b.say("burst: %d of %d failed", r.Burst.Failed, n)
+		}
 	case partMarket:
 		r.Market, err = b.market(ctx)
 	case partPull:

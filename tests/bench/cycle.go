@@ -34,13 +34,23 @@ type cycleRun struct {
 // cycleSlots is how many tasks each agent of the cycle may have at once.
 const cycleSlots = 10
 
-// sdkFleet runs agents of the SDK whose handlers do nothing. It says "ready" at
-// once: each is online when the service says so.
-func sdkFleet(ctx context.Context, url string, out io.Writer) error {
+// sdkFleet runs agents of the SDK whose handlers do nothing for so long (empty: not at all). It says
+// "ready" at once: each is online when the service says so.
+func sdkFleet(ctx context.Context, url, takes string, out io.Writer) error {
+	var work time.Duration
+	if takes != "" {
+		var err error
+		if work, err = time.ParseDuration(takes); err != nil {
+			return fmt.Errorf("read how long a task takes: %w", err)
+		}
+	}
 	if _, err := fmt.Fprintln(out, "ready"); err != nil {
 		return fmt.Errorf("say that the agents are starting: %w", err)
 	}
-	done := func(context.Context, *agent.Task) (agent.Result, error) { return agent.Result{}, nil }
+	done := func(context.Context, *agent.Task) (agent.Result, error) {
+		time.Sleep(work)
+		return agent.Result{}, nil
+	}
 	var group sync.WaitGroup
 	faults := make([]error, fleetSize)
 	for i := range faults {

@@ -39,6 +39,7 @@ const (
 	partLatency   = "latency"
 	partResults   = "results"
 	partCycle     = "cycle"
+	partBurst     = "burst"
 	partMarket    = "market"
 	partPull      = "pull"
 	partQuotas    = "quotas"
@@ -52,7 +53,7 @@ const (
 	partEngine    = "engine"
 )
 
-var parts = []string{partAssigning, partLatency, partResults, partCycle, partMarket, partPull, partQuotas, partCalls, partBeside, partDetection, partLooks, partStandby, partStart, partMemory, partEngine}
+var parts = []string{partAssigning, partLatency, partResults, partCycle, partBurst, partMarket, partPull, partQuotas, partCalls, partBeside, partDetection, partLooks, partStandby, partStart, partMemory, partEngine}
 
 // wants tells whether a part is to be measured.
 func (o *options) wants(part string) bool {
@@ -139,7 +140,7 @@ func serveRole(ctx context.Context, role string, args []string, url string) erro
 	case "relay":
 		return relay(ctx, url, os.Stdout)
 	case "fleet":
-		return sdkFleet(ctx, url, os.Stdout)
+		return sdkFleet(ctx, url, arg, os.Stdout)
 	case "crowd":
 		return crowd(ctx, url, os.Stdout)
 	case "httpecho":

@@ -41,6 +41,7 @@ type results struct {
 	Memory     memoryResult    `json:"memory"`
 	Results    []resultsRun    `json:"results"`
 	Cycle      []cycleRun      `json:"cycle"`
+	Burst      burstRun        `json:"burst"`
 	Market     marketResult    `json:"market"`
 	Pull       []pullRun       `json:"pull"`
 	Quotas     []throughputRun `json:"quotas"`
@@ -103,7 +104,7 @@ func (r *results) judge() {
 		r.judgeLatency("p50", func(l latencyRun) float64 { return l.P50Millis }),
 		r.judgeLatency("p99", func(l latencyRun) float64 { return l.P99Millis }),
 		r.judgeMemory(), r.judgeDecisions(), r.judgeGrowth(),
-	}, slices.Concat(r.judgeChoosing(), r.judgeLoop(), r.judgeMarket(), r.judgeAllQuotas(), r.judgeCalls(), r.judgeJournal())...)
+	}, slices.Concat(r.judgeChoosing(), r.judgeLoop(), []verdict{r.judgeBurst()}, r.judgeMarket(), r.judgeAllQuotas(), r.judgeCalls(), r.judgeJournal())...)
 }
 
 func (v verdict) measured(good bool, result, note string) verdict {

@@ -50,8 +50,8 @@ func TestOnlyWhatIsWanted(t *testing.T) {
 		args string
 		want string
 	}{
-		{"", "assigning latency results cycle market pull quotas calls beside detection looks standby start memory engine"},
-		{"--quick", "assigning latency results cycle market pull quotas calls beside detection looks standby start memory"},
+		{"", "assigning latency results cycle burst market pull quotas calls beside detection looks standby start memory engine"},
+		{"--quick", "assigning latency results cycle burst market pull quotas calls beside detection looks standby start memory"},
 		{"--only cycle", "cycle"},
 		{"--quick --only engine", "engine"},
 	} {

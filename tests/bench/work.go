@@ -68,17 +68,22 @@ func allSkills(int) []string {
 // generator of statuses is quiet between runs, and a dispatch that nobody takes
 // must stay where it is until it has been counted.
 func fleetFile(slots int, skills func(int) []string) []byte {
+	const quiet = ", accept_timeout_seconds: 3600"
+	return append(fleetFileWith(slots, skills, quiet), "global_settings: {stale_agent_threshold_seconds: 600, assignment_timeout_seconds: 60}\n"...)
+}
+
+// fleetFileWith is the same without global_settings; more goes into the entry of each agent.
+func fleetFileWith(slots int, skills func(int) []string, more string) []byte {
 	var b strings.Builder
 	b.WriteString("agents:\n")
 	for i := range fleetSize {
-		fmt.Fprintf(&b, "  %s: {capabilities: [%s], max_concurrent_tasks: %d, health_check_interval: 5, accept_timeout_seconds: 3600}\n",
-			agentID(i), strings.Join(skills(i), ", "), slots)
+		fmt.Fprintf(&b, "  %s: {capabilities: [%s], max_concurrent_tasks: %d, health_check_interval: 5%s}\n",
+			agentID(i), strings.Join(skills(i), ", "), slots, more)
 	}
 	b.WriteString("task_routing:\n")
 	for _, k := range kinds {
 		fmt.Fprintf(&b, "  %s: {required_capabilities: [%s]}\n", k.name, strings.Join(k.requires, ", "))
 	}
-	b.WriteString("global_settings: {stale_agent_threshold_seconds: 600, assignment_timeout_seconds: 60}\n")
 	return []byte(b.String())
 }
 
