@@ -248,7 +248,7 @@ func TestPriorityAssignment(t *testing.T) {
 // task.assign.high is read beside a backlog in task.assign that fills the window.
 func TestHighLaneAndExchange(t *testing.T) {
 	t.Parallel()
-	config := replaced(t, fleet, "assignment_timeout_seconds: 1", "assignment_timeout_seconds: 30\n  window: 2")
+	config := replaced(t, fleet, "assignment_timeout_seconds: 1", "assignment_timeout_seconds: 30\n  window: 2\n  lanes: false")
 	r := newRig(t, config)
 	c := r.start()
 	r.reported(c, beat("a2", 2, 3)) // one slot
