@@ -50,6 +50,8 @@ type WaitSnapshot struct {
 	// Tasks that wait, and the age of the one that was accepted first.
 	Tasks  int
 	Oldest time.Duration
+	// PerSecond of them are dispatched since they wait; 0: none was.
+	PerSecond float64
 	// Reason and Text are what they would fail with now.
 	Reason Reason
 	Text   string

@@ -208,10 +208,11 @@ func (k kin) key() string {
 }
 
 // push lets the task wait in its class.
-func (p *pending) push(t *openTask) {
+func (p *pending) push(now time.Time, t *openTask) {
 	c := t.needs.class
 	c.waiting.Push(t.leaf, t.level, t)
 	if c.active < 0 {
+		c.pace = pace{first: now, since: now} // what went out while none waited says nothing of how fast they go
 		c.active = len(p.active)
 		p.active = append(p.active, c)
 	}

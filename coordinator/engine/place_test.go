@@ -115,22 +115,27 @@ func TestPlaceWithoutBound(t *testing.T) {
 
 // Without quotas the turns of priorities decide, among all that wait for the same agents.
 func TestPlaceWithoutQuotas(t *testing.T) {
-	low, high := job("low").needs("x").prio(0), job("high").needs("x").prio(3)
+	low, normal, high := job("low").needs("x").prio(0), job("normal").needs("x"), job("high").needs("x").prio(3)
 	r := ready(t, policyOf(worker("a").can("x"), worker("b").can("y")))
-	r.give(job("busy").needs("x"))
+	r.give(job("before").needs("x"))
+	r.pass(5 * time.Second) // a quiet time says nothing of how fast they go
 	r.give(job("else").needs("y"))
-	for _, b := range []*taskBuilder{low, job("x").needs("x"), high, job("y").needs("y").prio(3)} { // y waits for another agent
+	for _, b := range []*taskBuilder{low, normal, high, job("y").needs("y").prio(3)} { // y waits for another agent
 		want(t, r.assign(b))
 	}
-	// One was dispatched for a, at this very moment: a rate is of ten seconds at least. The low one is
-	// the third, so it starts after three more.
-	if p := r.place(low); p.Quotas || p.Ahead != 2 || p.Waiting != 3 || p.Higher != 2 || p.Lower != 0 || p.Part != 1./(1+4+64) || p.Rate != 0.1 || p.Starts != 30*time.Second || p.Lacks != nil || p.Bound != 0 {
+	if p := r.place(high); p.Rate != 0 || p.Starts != 0 {
+		t.Errorf("nothing was dispatched since they wait: %+v", p)
+	}
+	r.pass(10 * time.Second)
+	want(t, r.tell(says("a", "before")), "completed before.1 a succeeded", "dispatch high.1 a")
+	// One in the ten seconds since tasks wait. The low one is the second, so it starts after two more.
+	if p := r.place(low); p.Quotas || p.Ahead != 1 || p.Waiting != 2 || p.Higher != 1 || p.Lower != 0 || p.Part != 1./(1+4) || p.Rate != 0.1 || p.Starts != 20*time.Second || p.Lacks != nil || p.Bound != 0 {
 		t.Errorf("the low one: %+v", p)
 	}
-	if p := r.place(high); p.Ahead != 0 || p.Lower != 2 || p.Higher != 0 || p.Starts != 10*time.Second {
-		t.Errorf("the high one: %+v", p)
+	if p := r.place(normal); p.Ahead != 0 || p.Lower != 1 || p.Higher != 0 || p.Starts != 10*time.Second {
+		t.Errorf("the normal one: %+v", p)
 	}
-	for _, b := range []*taskBuilder{job("busy"), job("stranger")} {
+	for _, b := range []*taskBuilder{job("high"), job("stranger")} {
 		if _, ok := r.Place(r.now, &b.Task); ok {
 			t.Errorf("%s has a place", b.ID)
 		}

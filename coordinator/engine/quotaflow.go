@@ -89,9 +89,9 @@ func (f *quotaFlow) roll(now time.Time) {
 	}
 }
 
-// pace counts what is dispatched of a class, in windows likewise.
+// pace counts what is dispatched of a class while tasks of it wait, in windows likewise.
 type pace struct {
-	first, since time.Time // of the first dispatch; when the present window began
+	first, since time.Time // when tasks began to wait; when the present window began
 	count        flowCount
 }
 
@@ -122,7 +122,7 @@ func (p pace) rate(now time.Time) float64 {
 	}
 	p.roll(now) // of a copy
 	span := min(now.Sub(p.since)+flowWindow, now.Sub(p.first))
-	return float64(p.count.sum()) / max(span, leastSpan).Seconds()
+	return float64(p.count.sum()) / max(span, time.Second).Seconds()
 }
 
 // leastSpan is how long a rate is taken over at least: what fills idle slots at once when

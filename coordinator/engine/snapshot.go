@@ -41,7 +41,7 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 		s.Leased += s.Agents[i].Leased
 	}
 	for i, c := range e.pending.active {
-		w := coordinator.WaitSnapshot{Required: c.required}
+		w := coordinator.WaitSnapshot{Required: c.required, PerSecond: c.pace.rate(now)}
 		if i < maxExplained {
 			if first := c.first(); first != nil {
 				w.Reason, w.Text = e.reasonOf(e.explain(now, first), first)

@@ -312,7 +312,7 @@ func (e *Engine) wait(now time.Time, t *openTask) {
 	}
 	t.state, t.leaf, t.level = stateWaiting, e.leafOf(t), levelOf(t)
 	e.pending.count[t.task.Priority]++
-	e.pending.push(t)
+	e.pending.push(now, t)
 	e.overtakes(t)
 	e.wanted(t.needs.class)
 	e.timers.schedule(&t.expire, t.until)

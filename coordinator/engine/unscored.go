@@ -63,7 +63,7 @@ func (e *Engine) scoreAgain(now time.Time, t *openTask) {
 	}
 	if behind || !e.unscored(t) { // or those of whom its strategy makes nothing are not free any more
 		t.state = stateWaiting
-		e.pending.push(t)
+		e.pending.push(now, t)
 		e.wanted(t.needs.class)
 		e.watchHeld(now, t)
 		return

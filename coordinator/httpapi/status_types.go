@@ -234,8 +234,8 @@ type Pending struct {
 	Dispatching   int            `json:"dispatching"`
 	Leased        int            `json:"leased"` // with their agents
 	OldestSeconds float64        `json:"oldest_seconds"`
-	// DrainSeconds is after how long what waits here, in task.assign and in lanes is assigned, at the rate of the
-	// last minute; absent: nothing was assigned. Tasks that no agent is there for do not count.
+	// DrainSeconds is after how long what waits here, in task.assign and in lanes is assigned, if it goes on as
+	// since they wait; absent: nothing was assigned since. Tasks that no agent is there for do not count.
 	DrainSeconds float64 `json:"drain_seconds,omitempty"`
 	// Waits are the kinds of tasks that wait for an agent, those with most tasks first, at most 8.
 	Waits []Wait `json:"waits,omitempty"`

@@ -17,22 +17,35 @@ import (
 const maxCures = 3
 
 // drain is how long it takes until what waits is assigned, and how many tasks these are: those that wait here for
-// an agent that is there, or for quota, and unread, in task.assign and in lanes, at so many tasks a second. 0: nothing was
-// assigned of late.
-func drain(snap *coordinator.Snapshot, unread int, perSecond float64) (time.Duration, int) {
-	n := unread
-	for _, here := range snap.Pending {
-		n += here
-	}
+// an agent that is there, each kind at its own pace, and then unread, in task.assign and in lanes, at the pace of all
+// (perSecond, where none waits here). 0: there is no pace to go by.
+func drain(snap *coordinator.Snapshot, unread int, perSecond float64) (in time.Duration, n int) {
+	n, all := unread, 0.0
+	known := true
 	for i := range snap.Waits {
-		if w := &snap.Waits[i]; w.Reason != coordinator.ReasonAllAgentsAtCapacity && w.Reason != coordinator.ReasonNotClaimed {
-			n -= w.Tasks
+		w := &snap.Waits[i]
+		if w.Reason != coordinator.ReasonAllAgentsAtCapacity && w.Reason != coordinator.ReasonNotClaimed {
+			continue
+		}
+		n += w.Tasks
+		if all += w.PerSecond; w.PerSecond > 0 {
+			in = max(in, inSeconds(float64(w.Tasks)/w.PerSecond))
+		} else {
+			known = false
 		}
 	}
-	if n <= 0 || perSecond <= 0 {
-		return 0, max(n, 0)
+	switch {
+	case n == 0 || !known:
+		return 0, n
+	case unread == 0:
+		return in, n
+	case all > 0:
+		perSecond = all
 	}
-	return inSeconds(float64(n) / perSecond), n
+	if perSecond <= 0 {
+		return 0, n
+	}
+	return in + inSeconds(float64(unread)/perSecond), n
 }
 
 // waitAdvice is what to do about tasks that wait. unread wait in task.assign and in lanes; assigned are so many in a
@@ -51,7 +64,7 @@ func waitAdvice(snap *coordinator.Snapshot, assigned float64, unread int) string
 		do = append(do, "agents are free while tasks wait in task.assign behind those that none can take: let lanes keep them apart (lanes in agents.yaml)")
 	}
 	if in, n := drain(snap, unread, assigned); in > 0 {
-		do = append(do, fmt.Sprintf("at the rate of the last minute what can be assigned (%s) is in about %s", tasks(n), coordinator.Roughly(in)))
+		do = append(do, fmt.Sprintf("what can be assigned (%s) is in about %s, if it goes on as now", tasks(n), coordinator.Roughly(in)))
 	}
 	if len(do) == 0 {
 		return "`taskbus tasks --state failed` shows what failed, and why"

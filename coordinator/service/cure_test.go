@@ -65,10 +65,19 @@ func TestCures(t *testing.T) {
 			t.Errorf("%s:\ngot  %s\nwant %s", tc.name, got, strings.Join(tc.want, "; "))
 		}
 	}
-	// 130 here, of which nobody is there for 40; 510 in task.assign; 2 a second are assigned: (130 - 40 + 510) / 2.
-	snap := coordinator.Snapshot{Pending: [4]int{1: 130}, Waits: []coordinator.WaitSnapshot{fresh}}
-	if got, want := waitAdvice(&snap, 2, 510), "at the rate of the last minute what can be assigned (600 tasks) is in about 300 s"; got != want {
+	// 40 wait for an agent that is away. Of 90 others one starts every second, of 20 one in two seconds: the 20 take 40 s, the
+	// 90 take 90 s. Then 300 in task.assign, 1.5 a second: 200 s.
+	slow, quick := kind(coordinator.ReasonAllAgentsAtCapacity, "go"), kind(coordinator.ReasonAllAgentsAtCapacity, "gpu")
+	slow.Tasks, slow.PerSecond, quick.Tasks, quick.PerSecond = 20, 0.5, 90, 1
+	slow.Oldest, quick.Oldest = 0, 0
+	snap := coordinator.Snapshot{Pending: [4]int{1: 150}, Waits: []coordinator.WaitSnapshot{fresh, slow, quick}}
+	if got, want := waitAdvice(&snap, 7, 300), "what can be assigned (410 tasks) is in about 290 s, if it goes on as now"; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+	// No pace is known of some: nothing is foretold.
+	snap.Waits[1].PerSecond = 0
+	if in, n := drain(&snap, 300, 7); in != 0 || n != 410 {
+		t.Errorf("%v for %d tasks", in, n)
 	}
 }
 

@@ -74,7 +74,7 @@ func startText(p *engine.Place, q *httpapi.Queued) string {
 		if p.AtLeast {
 			about = "in at least "
 		}
-		return about + shortly(p.Starts) + ", at the rate of the last minute"
+		return about + shortly(p.Starts) + ", if it goes on as now"
 	case p.Unbounded != "":
 		return "there is no bound: " + p.Unbounded
 	}
