@@ -39,7 +39,8 @@ func (k QuotaControlKind) String() string {
 // length there.
 type QuotaControl struct {
 	// ID follows from what it changes: there is one control for each thing that can be
-	// changed, and one of the same ID takes the place of the one before.
+	// changed, and one of the same ID takes the place of the one before. A correction takes the place of none:
+	// its ID follows from when it was asked for and its Value, too.
 	ID   string
 	Kind QuotaControlKind
 	// Target is the id of a node of the quota trees; of a group or agent that is registered its
@@ -69,6 +70,9 @@ const MaxQuotaControls = 1000
 // Named is the control with its ID.
 func (c QuotaControl) Named() QuotaControl {
 	what := c.Target + "\n" + c.Key + "\n" + c.Rule
+	if c.Kind == ControlCorrect {
+		what += c.Value + "\n" + strconv.FormatInt(c.At.UnixNano(), 10)
+	}
 	c.ID = fmt.Sprintf("%s-%010x", c.Kind, Hash(what, 0)>>24)
 	return c
 }

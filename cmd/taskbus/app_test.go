@@ -221,7 +221,10 @@ func (s fixedSource) ControlQuota(_ context.Context, q httpapi.QuotaChange) (htt
 			c.ID, c.Kind = "boost-1", "boost"
 		}
 		if q.Correct {
-			c.ID, c.Kind = "correct-1", "correct"
+			c.ID, c.Kind, c.Asked = "correct-1", "correct", v.Value
+			if v.Key == "requests" { // of which alpha has used 500 itself
+				c.Value = map[bool]string{true: "-500", false: "0"}[q.Node == "pool/alpha"]
+			}
 		}
 		if q.For > 0 {
 			c.Until = noon.Add(q.For)

@@ -136,6 +136,7 @@ After -- it may also be less: -25%.` + quotaActs,
   taskbus quota boost --for 8h pool/team-b weight -- -1`,
 		Args: cobra.ExactArgs(3),
 	}
+	c.SetFlagErrorFunc(afterDashes)
 	flags, lasting := a.changeFlags(c), &lastingFlags{}
 	lasting.add(c, "a boost needs this or --until")
 	c.ValidArgsFunction = a.completeNodes(flags.base, "total_tokens", "requests", "input_tokens", "output_tokens", "cost_usd", "concurrency", "weight")
@@ -219,7 +220,8 @@ func (a *app) quotaCorrectCommand() *cobra.Command {
 		Short: "Correct what counts as used of a node, because usage was told wrongly",
 		Long: `Moves what counts as used of a node's budget, and of all above it in its tree, in the
 periods at hand, once. Downwards it goes no further than to what the nodes below have
-used. A provider's tree is corrected by its own node. What is in the history stays.
+used: it says how far it has moved. A provider's tree is corrected by its own node. What is
+in the history stays.
 
 DIMENSION is requests, input_tokens, output_tokens, total_tokens or cost_usd (dollars).
 A negative number comes after --. The log and the journal have the operator and the reason. To
@@ -228,6 +230,7 @@ send it again corrects again.` + quotaActs,
   taskbus quota correct pool/team-a cost_usd +12.50`,
 		Args: cobra.ExactArgs(3),
 	}
+	c.SetFlagErrorFunc(afterDashes)
 	flags := a.changeFlags(c)
 	c.ValidArgsFunction = a.completeNodes(flags.base, "total_tokens", "requests", "input_tokens", "output_tokens", "cost_usd")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -267,11 +270,17 @@ func (a *app) sendQuota(ctx context.Context, flags *changeFlags, method, path st
 func printChanged(w io.Writer, q httpapi.QuotaChanged, now time.Time) error {
 	p := &page{w: w}
 	for i := range q.Controls {
-		what := "stands"
-		if q.Controls[i].Kind == "correct" {
-			what = "corrected"
+		c := &q.Controls[i]
+		switch {
+		case c.Kind != "correct":
+			p.line("stands: %s", controlLine(c, now))
+		case c.Value == "0":
+			p.line("nothing moved: %s (asked for %s): in this period it has used nothing, but for what nodes below it have; correct those", controlLine(c, now), oneLine(c.Asked))
+		case !sameNumber(c.Value, c.Asked):
+			p.line("corrected: %s (asked for %s; in this period it has used no more, but for what nodes below it have)", controlLine(c, now), oneLine(c.Asked))
+		default:
+			p.line("corrected: %s", controlLine(c, now))
 		}
-		p.line("%s: %s", what, controlLine(&q.Controls[i], now))
 	}
 	for i := range q.Removed {
 		p.line("ended: %s", controlLine(&q.Removed[i], now))
@@ -285,6 +294,24 @@ func printChanged(w io.Writer, q httpapi.QuotaChanged, now time.Time) error {
 		p.limits(q.Nodes, now)
 	}
 	return p.err
+}
+
+// sameNumber tells whether two texts are the same number: +12.50 is 12.5. An earlier coordinator does not say what
+// was asked for.
+func sameNumber(value, asked string) bool {
+	a, err := strconv.ParseFloat(value, 64)
+	b, err2 := strconv.ParseFloat(asked, 64)
+	return asked == "" || err == nil && err2 == nil && a == b
+}
+
+// afterDashes says of a negative number that was taken for flags where it belongs.
+func afterDashes(c *cobra.Command, err error) error {
+	if _, number, is := strings.Cut(err.Error(), "unknown shorthand flag: "); is {
+		if _, number, is = strings.Cut(number, " in -"); is && number != "" && number[0] >= '0' && number[0] <= '9' {
+			return usageError("a negative number comes last, after --: taskbus quota %s ... -- -%s", c.Name(), oneLine(number))
+		}
+	}
+	return err
 }
 
 // controlLine says in a line what a change is: "set-1f… pool/team-a weight=5, ends in 2h".

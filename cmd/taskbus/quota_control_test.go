@@ -35,6 +35,12 @@ func TestChangingQuotas(t *testing.T) {
 		{"quota boost --until 2126-03-01T14:00:00Z pool/alpha weight -- -1", exitOK, "stands: boost-1  pool/alpha weight -1, ends in 36524d", ""},
 		{"quota correct pool/alpha cost_usd +12.50 --reason told", exitOK, "corrected: correct-1  pool/alpha cost_usd +12.50¶pool/alpha, weight 2", ""},
 		{"quota correct pool/alpha total_tokens -- -1900", exitOK, "corrected: correct-1  pool/alpha total_tokens -1900", ""},
+		// The coordinator of this test has used 500 itself.
+		{"quota correct pool/alpha requests -- -5900", exitOK, "corrected: correct-1  pool/alpha requests -500 (asked for -5900; in this period it has used no more", ""},
+		{"quota correct pool requests -- -5900", exitOK, "nothing moved: correct-1  pool requests 0 (asked for -5900): in this period it has used nothing", ""},
+		{"quota correct pool/alpha total_tokens -1900", exitUsage, "", "a negative number comes last, after --: taskbus quota correct ... -- -1900"},
+		{"quota boost pool/alpha weight -1 --for 2h", exitUsage, "", "a negative number comes last, after --: taskbus quota boost ... -- -1"},
+		{"quota correct pool/alpha total_tokens -x", exitUsage, "", "unknown shorthand flag: 'x' in -x"},
 		{"quota correct pool/zeta total_tokens +1", exitFailed, "", "Does not fit: Nothing was changed"},
 		{"quota unset boost-2e", exitOK, "ended: boost-2e  pool/alpha total_tokens +50%, ends in 1h", ""},
 		{"quota add-group team-c weight=2 limits.cost_usd.amount=5.5 limits.cost_usd.per=day", exitOK,

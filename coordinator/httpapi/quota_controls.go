@@ -37,8 +37,10 @@ type QuotaControl struct {
 	Kind   string `json:"kind"`
 	Target string `json:"target"`
 	// Key and Value of set, boost and correct; of a group or agent Value is its entry, as JSON.
-	Key   string    `json:"key,omitempty"`
-	Value string    `json:"value"`
+	Key   string `json:"key,omitempty"`
+	Value string `json:"value"`
+	// Asked is by how much a correction was to be; Value is by how much it has moved what counts as used.
+	Asked string    `json:"asked,omitempty"`
 	Until time.Time `json:"until,omitzero"`
 	At    time.Time `json:"at"`
 	By    string    `json:"by,omitempty"`

@@ -26,6 +26,8 @@ type caller struct {
 	untold    chan struct{} // the agent has no control queue
 	completed chan coordinator.Outcome
 	void      chan struct{} // the session ended before the engine had the cancel
+	// stand is what has come of a change of the quotas: complete before it is answered.
+	stand []coordinator.QuotaControl
 }
 
 // callers are those who wait for an answer to their cancel or order, by token. Tokens are
@@ -75,6 +77,16 @@ func (c *callers) answer(a coordinator.CancelAnswered) {
 	defer c.mu.Unlock()
 	if w := c.waiting[a.Token]; w != nil {
 		hear(w.answered, a)
+	}
+}
+
+// changed passes on what the engine has made of a change of the quotas.
+func (c *callers) changed(f *coordinator.QuotaControlsStand) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w := c.waiting[f.Token]; w != nil {
+		w.stand = f.Set
+		hear(w.answered, coordinator.CancelAnswered{Token: f.Token})
 	}
 }
 

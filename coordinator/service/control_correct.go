@@ -35,13 +35,23 @@ func (s *Service) correctQuota(ctx context.Context, now time.Time, q httpapi.Quo
 		}
 		change.set = append(change.set, one)
 	}
-	err = s.order(r, func(now time.Time, token uint64) {
+	made, err := s.orderChange(r, func(now time.Time, token uint64) {
 		s.loop.apply(now, coordinator.QuotaControlsRequested{Set: change.set, Token: token})
 	})
 	if err != nil {
 		return httpapi.QuotaChanged{}, changing("the quota of "+q.Node, err)
 	}
-	return s.changed(ctx, change, nil, httpapi.QuotaSelection{Node: q.Node})
+	answer, err := s.changed(ctx, change, nil, httpapi.QuotaSelection{Node: q.Node})
+	for i := range answer.Controls {
+		c := &answer.Controls[i]
+		c.Asked, c.Value = c.Value, "0"
+		for k := range made {
+			if made[k].ID == c.ID {
+				c.Value = made[k].Value
+			}
+		}
+	}
+	return answer, err
 }
 
 // budgetsOf are the budgets of the node of that ID; nil: there is none.

@@ -102,6 +102,19 @@ func TestQuotaCorrection(t *testing.T) {
 		if n := len(r.in("agent.a1")); n != 2 {
 			t.Errorf("%d tasks were given away after the correction, want 2", n)
 		}
+		// The answer says what has moved: first all that is used, then nothing. Each has an id of its own.
+		left := fmt.Sprint("-", before-1600)
+		ids := map[string]bool{changed.Controls[0].ID: true}
+		for _, c := range [][2]string{{"-5900", left}, {"-5901", "0"}} {
+			changed, err = correct("pool/poor/a1", "total_tokens", c[0])
+			if err != nil || changed.Controls[0].Value != c[1] || changed.Controls[0].Asked != c[0] || changed.Nodes[0].Budgets[0].Used != 0 {
+				t.Errorf("%s: %v, %+v, want %s moved", c[0], err, changed, c[1])
+			}
+			ids[changed.Controls[0].ID] = true
+		}
+		if len(ids) != 3 {
+			t.Errorf("three corrections have the ids %v", ids)
+		}
 		r.stands()
 		if text := r.log.String(); !strings.Contains(text, `"kind":"correct","target":"pool/poor/a1","key":"total_tokens","value":"-1600","by":"ann","reason":"it lied","message":"the quotas are changed"`) {
 			t.Errorf("not logged:\n%s", text)

@@ -173,7 +173,7 @@ func (s *Service) install(now time.Time, prepared *preparedControls) {
 func (r *session) controlsStand(f coordinator.QuotaControlsStand) {
 	r.s.observe.controlsStand(f)
 	if f.Token != 0 {
-		r.s.callers.answer(coordinator.CancelAnswered{Token: f.Token})
+		r.s.callers.changed(&f)
 		return
 	}
 	r.controls.order(struct{}{}) // some have ended: what the quotas are now is not worked out here

@@ -42,16 +42,22 @@ func (s *Service) orderAgent(ctx context.Context, id coordinator.AgentID, order 
 // order has the loop carry out an order while the session leads, and returns when the engine's answer to
 // the token is in the journal. After an error it may be tried again.
 func (s *Service) order(r *session, carryOut func(now time.Time, token uint64)) error {
+	_, err := s.orderChange(r, carryOut)
+	return err
+}
+
+// orderChange is order of a change of the quotas, and gives the controls that the engine has made of it.
+func (s *Service) orderChange(r *session, carryOut func(now time.Time, token uint64)) ([]coordinator.QuotaControl, error) {
 	token, w, ok := s.callers.add("")
 	if !ok {
-		return fmt.Errorf("%d orders and cancels wait for their answers already; try again", maxCallers)
+		return nil, fmt.Errorf("%d orders and cancels wait for their answers already; try again", maxCallers)
 	}
 	defer s.callers.remove(token)
 	s.loop.within(r.number, func(now time.Time) { carryOut(now, token) })
 	if _, err := s.awaitEngine(r, w, token); err != nil {
-		return fmt.Errorf("%w; try again", err)
+		return nil, fmt.Errorf("%w; try again", err)
 	}
-	return nil
+	return w.stand, nil
 }
 
 // agent looks one agent up.
