@@ -139,8 +139,9 @@ func checkParked(t failer, e *Engine) {
 			charges = append(charges[:i], fairshare.Charge{})
 			charges[i], _ = e.demandAt(o, s)
 		}
+		ready := e.freeFor(o) // for one that must be alone those that have nothing else
 		for i, a := range e.fleet.agents {
-			if !e.fleet.ready.has(i) || !o.needs.class.usable.has(i) {
+			if !ready.has(i) || !o.needs.class.usable.has(i) {
 				continue
 			}
 			for _, c := range charges {
