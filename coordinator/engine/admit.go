@@ -18,6 +18,12 @@ func (e *Engine) admit(now time.Time, t *openTask) {
 		e.fail(now, t, reason, text, nil)
 		return
 	}
+	if at := e.asksAll(now, t); !at.IsZero() {
+		t.state = stateDelayed
+		e.pending.count[t.task.Priority]++
+		e.waitUntil(t, at)
+		return
+	}
 	if len(t.tried) > 0 && !t.vain {
 		e.chooseAgain(t)
 		e.resolve(t) // which has an answer, as a moment ago

@@ -191,6 +191,9 @@ func TestTriesSurvive(t *testing.T) {
 			want(t, heir.pass(20*time.Second-1))
 			want(t, heir.pass(1), "dispatch t.3 a")
 			heir.confirm(heir.latest().Handle)
+			want(t, heir.returns(heir.latest(), coordinator.ReturnDeliveryLimit, false)) // the second of 3: to ask for time is none
+			want(t, heir.pass(8*time.Second), "dispatch t.4 a again?")
+			heir.confirm(heir.latest().Handle)
 			want(t, heir.returns(heir.latest(), coordinator.ReturnDeliveryLimit, false), "fail t retries_exhausted")
 		})
 	}

@@ -45,7 +45,6 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 	t.last = lastTry{agent: ev.Agent, end: coordinator.EndOf(ev.Cause, ev.Redelivered, flags&attempted != 0)}
 	if before != nil && before.attempt == ev.Attempt {
 		t.last.end, t.last.said = coordinator.EndOf(ev.Cause, ev.Redelivered, before.attempted), before.said
-		t.mayAgain = e.asksFor(now, before.retryAfter)
 	}
 	if before != nil && before.attempt <= ev.Attempt {
 		known := before.word()
@@ -65,7 +64,7 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 	// What an agent gives back because it goes is no refusal.
 	t.refused = (ev.Cause == coordinator.ReturnRejected || ev.Cause == coordinator.ReturnDeliveryLimit) &&
 		(from == nil || from.leftAlone())
-	counts := e.history(t, &ev, from, before, flags)
+	counts := e.history(now, t, &ev, from, before, flags)
 	e.spareSuspected(t)
 	e.cameBack(now, from, t, before, &ev)
 	switch {
@@ -234,12 +233,12 @@ func (t *openTask) isDispatch(ev *coordinator.TaskReturned) bool {
 //
 // While a session has ended in which we consumed the agent's queue, it may be we who had it in
 // hand.
-func (e *Engine) history(t *openTask, ev *coordinator.TaskReturned, from *agent, before *openTask, flags recordFlags) (counts bool) {
+func (e *Engine) history(now time.Time, t *openTask, ev *coordinator.TaskReturned, from *agent, before *openTask, flags recordFlags) (counts bool) {
 	t.tried, t.failed, t.suspected = slices.Clone(ev.Tried), slices.Clone(ev.Failed), slices.Clone(ev.Suspected)
 	t.tries = max(ev.Tries, len(without(ev.Tried, ev.Agent)))
 	begun, gaveUp, told, again := false, flags&attempted != 0, flags&returning != 0, false
 	if before != nil {
-		t.untouched, t.suspected = before.untouched, before.suspected
+		t.untouched, t.suspected, t.asked = before.untouched, before.suspected, before.asked
 	}
 	if before != nil && before.attempt != ev.Attempt {
 		before = nil // another dispatch says nothing of how this one came back
@@ -256,6 +255,17 @@ func (e *Engine) history(t *openTask, ev *coordinator.TaskReturned, from *agent,
 			t.untouched = with(t.untouched, ev.Agent)
 		}
 		return false
+	}
+	if ev.Cause == coordinator.ReturnRejected && before != nil && before.retryAfter > 0 {
+		t.asksFor(ev.Agent, e.asksUntil(now, t, before.retryAfter))
+		if e.asksFreely(now, t) {
+			if !again {
+				t.tried = without(t.tried, ev.Agent)
+			}
+			t.untouched = with(t.untouched, ev.Agent)
+			return false
+		}
+		gaveUp = false
 	}
 	t.tried = with(t.tried, ev.Agent)
 	t.tries++

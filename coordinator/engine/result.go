@@ -144,10 +144,15 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 	case r.Outcome == coordinator.OutcomeRejected && t.gaveBack == r.Agent:
 		// The ordinary course: the message was faster than the word that explains it.
 		t.gaveBack = ""
-		t.last.said, t.mayAgain = said(r.Error), later(t.mayAgain, e.asksFor(now, r.RetryAfter))
+		t.last.said = said(r.Error)
+		if r.RetryAfter > 0 {
+			e.asksAfterwards(now, t, r)
+		}
 		if r.Attempted {
 			t.last.end = coordinator.EndGivenUp
-			t.failed = with(t.failed, r.Agent)
+			if r.RetryAfter <= 0 {
+				t.failed = with(t.failed, r.Agent)
+			}
 			if a := e.fleet.known(r.Agent); a != nil {
 				e.failedAt(now, a, t, learning.Outcome{Attribution: learning.AgentFault}) // its return has been put down to it already
 			}

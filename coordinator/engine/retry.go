@@ -99,11 +99,11 @@ func said(words string) string {
 func (t *openTask) barred() []coordinator.AgentID {
 	switch {
 	case t.vain, t.again == anybodyAgain:
-		return nil
+		return t.askedBy()
 	case t.again == notTheLast:
-		return []coordinator.AgentID{t.last.agent}
+		return with(t.askedBy(), t.last.agent)
 	}
-	return t.tried
+	return with(t.tried, t.askedBy()...)
 }
 
 // chooseAgain decides which of the agents that had the task may have it again: an agent
@@ -121,10 +121,10 @@ func (e *Engine) chooseAgain(t *openTask) {
 }
 
 // anyThere reports whether an agent that can do the task, and is none of these, is there for
-// it now or when it has room.
+// it now or when it has room. Those that have asked not to be given it yet are not.
 func (e *Engine) anyThere(t *openTask, but []coordinator.AgentID) bool {
 	f := &e.fleet
-	out := coordinator.MergeSorted(t.task.Excluded, coordinator.SortedUnique(slices.Clone(but)))
+	out := coordinator.MergeSorted(t.task.Excluded, coordinator.SortedUnique(slices.Clone(with(but, t.askedBy()...))))
 	able := e.usable(f.capable(t.needs.required, out), t.needs.required)
 	there := false
 	able.each(func(i int) {
@@ -134,16 +134,13 @@ func (e *Engine) anyThere(t *openTask, but []coordinator.AgentID) bool {
 	return there
 }
 
-// asksFor is until when an agent asks not to be given a task again.
-func (e *Engine) asksFor(now time.Time, retryAfter time.Duration) time.Time {
-	if retryAfter <= 0 {
-		return time.Time{}
-	}
+// asksUntil is until when an agent that asks for time is not given the task again: no earlier than any would be.
+func (e *Engine) asksUntil(now time.Time, t *openTask, retryAfter time.Duration) time.Time {
 	longest := maxRetryAfter
 	if held := e.policy.Settings.MaxTimeout; held > 0 {
 		longest = min(longest, held/2) // the other half is for finding an agent
 	}
-	return now.Add(min(retryAfter, longest))
+	return now.Add(max(min(retryAfter, longest), backoffSame.after(t.task, t.tries, e.policy.Settings.Seed)))
 }
 
 // retryBudget bounds retries to a tenth of the first dispatches, so that a fleet
@@ -235,7 +232,12 @@ func (e *Engine) retryDue(now time.Time, t *openTask) {
 		e.failExhausted(now, t)
 		return
 	}
-	if reason, _ := e.resolve(t); reason == coordinator.ReasonNone && now.Before(t.mayAgain) && !e.anyThere(t, t.tried) {
+	reason, _ := e.resolve(t)
+	if at := e.asksAll(now, t); reason == coordinator.ReasonNone && !at.IsZero() {
+		e.waitUntil(t, at)
+		return
+	}
+	if reason == coordinator.ReasonNone && now.Before(t.mayAgain) && !e.anyThere(t, t.tried) {
 		e.timers.schedule(&t.retry, t.mayAgain)
 		return
 	}
@@ -255,7 +257,7 @@ func (e *Engine) triesAgain(now time.Time, t *openTask) bool {
 	if d := t.task.Deadline; !d.IsZero() {
 		until = earlier(until, d)
 	}
-	if len(t.barred()) == 0 || now.Before(t.mayAgain) || !until.After(now) || !e.anyThere(t, nil) {
+	if t.vain || len(t.barred()) == 0 || now.Before(t.mayAgain) || !until.After(now) || !e.anyThere(t, nil) {
 		return false
 	}
 	e.leavePending(t)

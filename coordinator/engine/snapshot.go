@@ -137,7 +137,7 @@ func (e *Engine) Delayed(id coordinator.TaskID) (why string, other, same time.Ti
 	if t == nil || t.state != stateDelayed {
 		return "", other, same, false
 	}
-	return fmt.Sprintf("%s %s", t.last.agent, t.last.end.Phrase()), t.retry.at, t.mayAgain, true
+	return fmt.Sprintf("%s %s", t.last.agent, t.last.end.Phrase()), t.retry.at, later(t.mayAgain, t.firstAsked()), true
 }
 
 // Gathering tells of a task that waits for others to share a batch with: how many they
@@ -186,7 +186,7 @@ func (e *Engine) Explain(now time.Time, task *coordinator.Task) (*coordinator.De
 	if number, known := e.memory.lookup(coordinator.KeyOf(task.ID)); known {
 		if open = e.tasks.of(e.memory.at(number)); open != nil {
 			t.tried, t.tries, t.last, t.attempt = open.tried, open.tries, open.last, open.attempt
-			t.again, t.vain = open.again, open.vain
+			t.again, t.vain, t.asked = open.again, open.vain, open.asked
 		}
 	}
 	if reason, text := e.resolve(t); reason != coordinator.ReasonNone {

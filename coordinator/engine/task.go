@@ -54,7 +54,8 @@ type openTask struct {
 	vain           bool      // it has waited in vain for an agent that has not had it
 	mayAgain       time.Time // from when on an agent that had it may have it again
 	last           lastTry
-	withdrawn      bool // a cancel was asked for while an agent has it, or is about to
+	asked          []respite // not to be given it before a time
+	withdrawn      bool      // a cancel was asked for while an agent has it, or is about to
 	// over: its outcome has been told. It is still on its way, or its agent has not
 	// said yet that it has stopped: it counts against the agent's slots, no more.
 	over         bool
@@ -87,7 +88,7 @@ type openTask struct {
 	// until is when it is looked at whether it may be pending any longer, set when it first has to wait.
 	until         time.Time
 	expire, retry timer  // expire: also the deadline of a lease; retry: also the end of gathering
-	widen         *timer // when any agent may have it; nil: it has not waited for preferred agents alone
+	widen         *timer // see watchWish; nil: it has waited for none of that
 	widened       bool   // any may have it, before that time
 }
 
@@ -315,6 +316,9 @@ func (e *Engine) wait(now time.Time, t *openTask) {
 	e.pending.push(now, t)
 	e.overtakes(t)
 	e.wanted(t.needs.class)
+	if at := t.firstAsked(); !at.IsZero() {
+		t.until = later(t.until, e.heldUntil(t, e.findsBy(at, t)))
+	}
 	e.timers.schedule(&t.expire, t.until)
 	e.watchWish(t)
 	e.joinLine(now, t)

@@ -31,15 +31,22 @@ func (e *Engine) only(t *openTask) []coordinator.AgentID {
 // narrow reports whether a task that has been resolved waits for its preferred agents alone.
 func (t *openTask) narrow() bool { return t.needs.class != nil && len(t.needs.class.only) > 0 }
 
-// watchWish has a task that waits for its preferred agents alone looked at when that is over.
+// watchWish has a task that waits for its preferred agents alone, or for others than those that asked for
+// time, looked at when that is over.
 func (e *Engine) watchWish(t *openTask) {
-	if !t.narrow() {
+	at := t.firstAsked()
+	if t.narrow() {
+		if wish := t.task.AcceptedAt.Add(t.task.WidenAfter); at.IsZero() || wish.Before(at) {
+			at = wish
+		}
+	}
+	if at.IsZero() {
 		return
 	}
 	if t.widen == nil {
 		t.widen = new(newTimer(dutyWiden, t, nil))
 	}
-	e.timers.schedule(t.widen, t.task.AcceptedAt.Add(t.task.WidenAfter))
+	e.timers.schedule(t.widen, at)
 }
 
 // forgetWish undoes that.
@@ -53,6 +60,11 @@ func (e *Engine) forgetWish(t *openTask) {
 func (e *Engine) widenDue(now time.Time, t *openTask) {
 	switch t.state {
 	case stateWaiting, stateUnscored:
+		if at := t.firstAsked(); !at.IsZero() && !at.After(now) {
+			e.leavePending(t)
+			e.admit(now, t)
+			return
+		}
 		e.widenNow(now, t)
 	case stateGathering, stateBidding:
 		e.timers.schedule(t.widen, now.Add(wishLook))

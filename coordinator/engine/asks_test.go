@@ -1,0 +1,112 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// TestAFleetAsksForTime: three agents with one rate limit. Two have said so: the task waits for the first
+// of their times (20 s after the first said so), and neither asks the third nor has used up its tries
+// or its agents when the limit is over.
+func TestAFleetAsksForTime(t *testing.T) {
+	r := tracking(t, policyOf(worker("a"), worker("b"), worker("c")))
+	d := r.give(job("t"))
+	var had []coordinator.AgentID
+	began := r.now
+	for round := range 4 { // more than max_retry_attempts and poisoned_after_agents, which are 3
+		for range 2 {
+			had = append(had, d.Agent)
+			r.gaveBack(d, "429", 20*time.Second)
+			checkIndexes(t, r.Engine)
+			r.pass(2 * time.Second)
+			if next := r.latest(); next.Attempt == d.Attempt {
+				break
+			}
+			d = r.latest()
+			if r.confirm(d.Handle); d.Agent == had[len(had)-1] {
+				t.Fatalf("round %d: %s has it again at once", round, d.Agent)
+			}
+		}
+		at := r.now
+		want(t, r.pass(10*time.Second))
+		r.pass(10 * time.Second)
+		if len(r.failures) > 0 {
+			t.Fatalf("round %d: it failed: %s", round, r.failures[0].Failure.Text)
+		}
+		if next := r.latest(); next.Attempt == d.Attempt {
+			t.Fatalf("round %d: nothing was tried for 20 s since %v", round, at.Sub(began))
+		}
+		d = r.latest()
+		r.confirm(d.Handle)
+	}
+	if d.Tries != 0 || len(d.Tried)+len(d.Failed) != 0 {
+		t.Errorf("%d tries by %v, failed on %v: want none", d.Tries, d.Tried, d.Failed)
+	}
+	if slices.Contains(had[:2], "c") {
+		t.Errorf("had by %v: the third was asked before the first two had their time", had)
+	}
+}
+
+// TestAsksOfOne: one agent of two asks for time, whether its word or its message is first: the other has the task,
+// and waits for no time. If it is lost there, the first is not asked before its time.
+func TestAsksOfOne(t *testing.T) {
+	for name, back := range map[string]func(*rig, coordinator.Dispatch){
+		"its word first": func(r *rig, d coordinator.Dispatch) { r.gaveBack(d, "429", 20*time.Second) },
+		"its message first": func(r *rig, d coordinator.Dispatch) {
+			r.returns(d, coordinator.ReturnRejected, false)
+			w := says(d.Agent, "t").of(d.DispatchID).gaveUp()
+			w.RetryAfter = 20 * time.Second
+			r.tell(w)
+			checkIndexes(t, r.Engine)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := tracking(t, policyOf(worker("a"), worker("b")))
+			back(r, r.give(job("t").prefers("a")))
+			want(t, r.pass(backoffFirst), "dispatch t.2 b")
+			d := r.latest()
+			r.confirm(d.Handle)
+			if d.Tries != 0 || len(d.Failed) != 0 {
+				t.Errorf("%d tries, failed on %v: want none", d.Tries, d.Failed)
+			}
+			r.returns(d, coordinator.ReturnDeliveryLimit, false) // b has had it; a has not, and asks for time
+			want(t, r.pass(10*time.Second), "dispatch t.3 b again?")
+		})
+	}
+}
+
+// TestAsksWhileAnotherIsFull: the other agent is full for longer than the time that the first asked for: the
+// first has it when that is over.
+func TestAsksWhileAnotherIsFull(t *testing.T) {
+	r := tracking(t, policyOf(worker("a"), worker("b").can("x")).route("b's", "x"))
+	d := r.give(job("t").prefers("a"))
+	r.give(job("other").kind("b's"))
+	r.gaveBack(d, "429", 20*time.Second)
+	want(t, r.pass(20*time.Second-1))
+	checkIndexes(t, r.Engine)
+	want(t, r.pass(1), "dispatch t.2 a")
+}
+
+// TestAsksForEver: what every agent always puts off has an end: after half an hour each is a try.
+func TestAsksForEver(t *testing.T) {
+	r := tracking(t, policyOf(worker("a")))
+	d := r.give(job("t"))
+	for n := 1; len(r.failures) == 0; n++ {
+		if n > 30 {
+			t.Fatal("it goes on for ever")
+		}
+		r.gaveBack(d, "429", 2*time.Minute)
+		r.lives(2*time.Minute, beat("a").running())
+		if len(r.failures) == 0 {
+			d = r.latest()
+			r.confirm(d.Handle)
+		}
+	}
+	// 2 minutes each: the 16th is given back after 30, and counts as the next two do.
+	if f := r.failures[0].Failure; f.Reason != coordinator.ReasonRetriesExhausted || d.Attempt < 17 || d.Attempt > 18 {
+		t.Errorf("%s by dispatch %d: %s", f.Reason, d.Attempt, f.Text)
+	}
+}
