@@ -131,7 +131,7 @@ func (e *Engine) afford(now time.Time, t *openTask, a *agent) fairshare.Verdict 
 		x := e.chooseFor(now, t, a.spec.ID, routes)
 		h.take(&x)
 	}
-	h.charge.Agent = a.spec.ID
+	q.ledger.GiveTo(a.spec.ID, &h.charge, &h.usual, t.task.Type, t.task.EstimatedUsage)
 	if k := q.waits.ahead(now, &h.charge, level); k != nil {
 		return k.refusal(q.ledger)
 	}

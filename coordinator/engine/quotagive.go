@@ -86,8 +86,8 @@ func (e *Engine) checkFor(now time.Time, t *openTask, id coordinator.AgentID) ta
 	if routes := e.routesOfTask(t); routes != nil {
 		return e.chooseFor(now, t, id, routes)
 	}
-	c := t.quota.charge
-	c.Agent = id
+	c, usual := t.quota.charge, t.quota.usual
+	e.quotas.ledger.GiveTo(id, &c, &usual, t.task.Type, t.task.EstimatedUsage)
 	p := e.quotas.ledger.PathOf(&c)
-	return taskChoice{charge: c, usual: t.quota.usual, verdict: e.quotas.ledger.Check(now, &p, &c)}
+	return taskChoice{charge: c, usual: usual, verdict: e.quotas.ledger.Check(now, &p, &c)}
 }

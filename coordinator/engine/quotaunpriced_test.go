@@ -214,3 +214,47 @@ func TestCallOfAGroupHasWhatItsAgentsLeave(t *testing.T) {
 		r.holds("pool/team", cost, 100_000_000, 0)
 	}
 }
+
+// A task without a group is charged to the group of its agent, so it costs what the calls of that one do:
+// 900·100 + 450·200 µ$ are $0.18 of $1, nine million are $1,800, which no day has. One that goes to an
+// agent of a group without a model states tokens of no model, and is refused. A model that is named without
+// its provider is that of the only one with a price for it.
+func TestTaskWithoutAGroupCostsWhatItsAgentsModelDoes(t *testing.T) {
+	const cost = coordinator.DimCost
+	file := strings.Replace(teamOfOneDollar("agents: [{id: a, group_id: team}]"), "{id: team, ", "{id: team, provider: openai, model: big, ", 1)
+	plain := teamOfOneDollar("agents: [{id: a, group_id: team}]")
+	named := func(b *taskBuilder, model string) *taskBuilder {
+		b = b.with(model)
+		b.EstimatedUsage.Provider = ""
+		return b
+	}
+	for name, c := range map[string]struct {
+		file string
+		task *taskBuilder
+		want []string
+		used int64
+	}{
+		"its agent's model":                {file, job("t").tokens(900, 450), []string{"dispatch t.1 a"}, 180_000},
+		"more than there ever is":          {file, job("t").tokens(9e6, 9e6), []string{"fail t exceeds_quota"}, 0},
+		"what is guessed is no such thing": {strings.Replace(file, "amount: 1,", "amount: 0.1,", 1), job("t").tokens(900, 0), []string{"quota pool/team cost_usd 80%", "quota pool/team cost_usd 90%", "quota pool/team cost_usd 100%", "dispatch t.1 a"}, 100_000}, // 900·100 + 512·200 µ$ by the guess
+		"nothing is said":                  {file, job("t"), []string{"dispatch t.1 a"}, 0},
+		"its agent has no model":           {plain, job("t").tokens(900, 450), []string{"unpriced / refused", "fail t exceeds_quota"}, 0},
+		"a model without its provider":     {plain, named(job("t").tokens(900, 450), "big"), []string{"dispatch t.1 a"}, 180_000},
+		"that nothing has a price for":     {plain, named(job("t").tokens(900, 450), "new"), []string{"unpriced /new refused", "fail t exceeds_quota"}, 0},
+		"that two providers have":          {strings.Replace(plain, "prices:\n", "prices:\n  - {provider: acme, model: big, per_request: 0}\n", 1), named(job("t").tokens(900, 450), "big"), []string{"unpriced /big refused", "fail t exceeds_quota"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := ready(t, policyOf(worker("a").slots(10)).under(t, c.file))
+			want(t, r.assign(c.task), c.want...)
+			r.holds("pool/team", cost, 0, c.used)
+			if c.used == 180_000 { // as it was thought, for nothing else is told
+				r.tell(says("a", "t"))
+				r.holds("pool/team", cost, c.used, 0)
+			}
+		})
+	}
+	// A call of a model without its provider, too.
+	r := calls(t, teamOfOneDollar(""))
+	r.state(called("1", "team", "", "big", 1000, 500), coordinator.CallGranted)
+	r.holds("pool/team", cost, 200_000, 0)
+}

@@ -72,7 +72,7 @@ func (e *Engine) chooseFor(now time.Time, t *openTask, id coordinator.AgentID, r
 	check := func(s coordinator.Service) (fairshare.Charge, fairshare.Path, fairshare.Verdict) {
 		demand, usual := e.demandAt(t, s)
 		c := demand
-		c.Agent = id
+		q.ledger.GiveTo(id, &c, &usual, t.task.Type, t.task.EstimatedUsage)
 		p := q.ledger.PathOf(&c)
 		v := q.ledger.Check(now, &p, &c)
 		if v.OK {

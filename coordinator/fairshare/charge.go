@@ -21,6 +21,28 @@ func (l *Ledger) Demand(group, taskType string, u *coordinator.Usage, noTokens b
 	return c, usual
 }
 
+// GiveTo has a charge for a task, and what is usual for it, be those of giving it to an agent. A task
+// without a group is charged to the group of its agent, so that it costs what that one's model does,
+// unless it states its cost.
+func (l *Ledger) GiveTo(agent coordinator.AgentID, c *Charge, usual *coordinator.Amounts, taskType string, u *coordinator.Usage) {
+	c.Agent = agent
+	if c.Group != "" || u != nil && u.CostUSD > 0 {
+		return
+	}
+	l.priceFor(c, usual, taskType)
+	if cost := c.Amounts[coordinator.DimCost]; cost > 0 && (u == nil || u.InputTokens <= 0 || u.OutputTokens <= 0) { // some of it is a guess
+		sure := *c
+		sure.Amounts = coordinator.Amounts{}
+		if u != nil {
+			sure.Amounts, _ = l.prices.amountsOf(u, service{}, 1)
+		}
+		var none coordinator.Amounts
+		l.priceFor(&sure, &none, taskType)
+		p := l.PathOf(c)
+		c.Amounts[coordinator.DimCost] = max(min(cost, sure.Amounts[coordinator.DimCost]), min(cost, max(1, l.ever(&p, coordinator.DimCost))))
+	}
+}
+
 // Bound takes down what is only estimated to what the limits of the group, and those above it, allow
 // at one time: a guess must not keep anything out for good, and must not take down what is stated either.
 func (l *Ledger) Bound(c *Charge, guessed Guessed) {

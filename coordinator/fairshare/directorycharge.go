@@ -18,7 +18,22 @@ func (d *Directory) ServiceOf(group string, u *coordinator.Usage) (s coordinator
 	if n, known := d.groups[group]; known {
 		s.Provider, s.Model = d.defaults(n, s.Provider, s.Model)
 	}
+	if s.Provider == "" {
+		s.Provider = d.prices.only[s.Model]
+	}
 	return s
+}
+
+// priceFor puts into a charge without a group, and into what is usual for it, what its tokens cost with
+// the model that the calls of its agent's group go to; of an agent that is not listed with its own.
+func (d *Directory) priceFor(c *Charge, usual *coordinator.Amounts, taskType string) {
+	s := d.serviceUsed(c, taskType)
+	for _, a := range [...]*coordinator.Amounts{&c.Amounts, usual} {
+		if a[coordinator.DimTotalTokens] > 0 {
+			a[coordinator.DimCost], _ = d.prices.cost(s.provider, s.model, taskType,
+				a[coordinator.DimRequests], a[coordinator.DimInputTokens], a[coordinator.DimOutputTokens])
+		}
+	}
 }
 
 // serviceOf is what a group's calls of a task type are for. Of a provider with keys it names the

@@ -23,6 +23,8 @@ type tariff struct {
 // prices is the price list of quotas.yaml. It is immutable; reading it does not allocate.
 type prices struct {
 	of map[service]tariff
+	// only is the provider that alone has a price for a model, by model; empty: several have.
+	only map[string]string
 	// other is what a model costs that has no price; nil: nothing.
 	other *tariff
 }
@@ -30,8 +32,15 @@ type prices struct {
 // newPrices makes it of a list in any order. Of two prices for the same the first counts; a
 // negative one counts as 0.
 func newPrices(list []coordinator.Price) *prices {
-	p := &prices{of: make(map[service]tariff, len(list))}
+	p := &prices{of: make(map[service]tariff, len(list)), only: make(map[string]string)}
 	for _, price := range list {
+		if price.Model != "" {
+			if provider, named := p.only[price.Model]; !named {
+				p.only[price.Model] = price.Provider
+			} else if provider != price.Provider {
+				p.only[price.Model] = ""
+			}
+		}
 		key := service{price.Provider, price.Model, price.Operation}
 		if _, twice := p.of[key]; !twice {
 			p.of[key] = tariffOf(&price)
@@ -69,8 +78,12 @@ func (p *prices) lacks(s service, u *coordinator.Usage, tokens int64) bool {
 }
 
 // find gives the most specific price there is. A model's own goes before an operation's: a
-// model without a price for the operation still has one. All keys of a provider cost the same.
+// model without a price for the operation still has one. All keys of a provider cost the same. A model
+// that is named without its provider is that of the only provider that has a price for one of that name.
 func (p *prices) find(s service) (tariff, bool) {
+	if s.provider == "" {
+		s.provider = p.only[s.model]
+	}
 	s.provider = coordinator.ProviderOfPool(s.provider)
 	for _, key := range [...]service{
 		s,

@@ -39,10 +39,14 @@ func TestTheMostSpecificPriceWins(t *testing.T) {
 			t.Errorf("%s, %s: %d %v, want %d", c.model, c.operation, got, known, c.want)
 		}
 	}
-	for _, provider := range []string{"", "other"} {
-		if got, known := priceList.cost(provider, "big", "translate", 1, 1, 1); got != 0 || known {
-			t.Errorf("provider %q: %d %v, want none", provider, got, known)
-		}
+	if got, known := priceList.cost("other", "big", "translate", 1, 1, 1); got != 0 || known {
+		t.Errorf("another provider: %d %v, want none", got, known)
+	}
+	if got, known := priceList.cost("", "big", "translate", 1, 1, 1); got != 7 || !known { // acme's alone
+		t.Errorf("a model without its provider: %d %v, want 7", got, known)
+	}
+	if got, known := priceList.cost("", "", "translate", 1, 1, 1); got != 0 || known {
+		t.Errorf("no model at all: %d %v, want none", got, known)
 	}
 	if _, known := newPrices(nil).cost("acme", "big", "", 1, 1, 1); known {
 		t.Error("an empty list knows a price")
