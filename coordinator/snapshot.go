@@ -81,6 +81,9 @@ type AgentSnapshot struct {
 	Assigned      uint64    // dispatches confirmed since the engine started
 	// Leased dispatches: with the agent, not known to have ended.
 	Leased int
+	// Strays are the slots that its reports have said for a minute or longer are taken, by no dispatch that it has:
+	// its handlers go on after their time, or hang.
+	Strays int
 	// Cordoned by an operator; Draining: and its waiting work goes elsewhere;
 	// Drained: there is none left with it.
 	Cordoned, Draining, Drained bool

@@ -33,7 +33,8 @@ func (a *app) agentsCommand() *cobra.Command {
              is one that is ejected from this capability, because it failed too often
 
 Below the table stand the agents that somebody should look at: ejected, until when;
-failing; with tasks that were not done in time.
+failing; with tasks that were not done in time; with slots that its heartbeats have
+said for a minute are taken, by nothing that was given to it: its handlers hang.
 
 Whether an agent has the capabilities is a matter of each task: see explain.`,
 		Example: `  taskbus agents
@@ -143,6 +144,9 @@ func suspicion(now time.Time, g *httpapi.Agent) string {
 	}
 	if g.Recent.Overdue > 0 {
 		parts = append(parts, fmt.Sprintf("did not do %s in time", count(g.Recent.Overdue, "task")))
+	}
+	if g.Strays > 0 {
+		parts = append(parts, fmt.Sprintf("has %s taken by nothing that was given to it (its handlers hang? start it again)", count(g.Strays, "slot")))
 	}
 	if len(parts) == 0 {
 		return ""

@@ -28,6 +28,8 @@ type agent struct {
 	assigned uint64    // confirmed dispatches
 	given    time.Time // when the latest of them was; zero: not known
 	moved    time.Time // likewise, or when a dispatch of its ended, or it became absent
+	// strayed is since when its reports count more tasks than it has of ours; zero: they do not.
+	strayed time.Time
 
 	queueMissing bool
 	queueFull    bool
@@ -128,6 +130,37 @@ func (f *fleet) capable(required []string, barred []coordinator.AgentID) bitset 
 // inFlight is what the agent reported as running, less what it has told the end of
 // since, plus the dispatches that no report speaks for.
 func (a *agent) inFlight() int { return max(0, a.report.Active-a.credit) + a.uncovered }
+
+// strays is how many slots its reports say are taken, by no dispatch that it has. Of an agent that tells no ends
+// nothing is known: its dispatches are let go once a report covers them.
+func (a *agent) strays() int {
+	if !a.tracked || a.state != coordinator.AgentOnline {
+		return 0
+	}
+	return max(0, a.inFlight()-a.leased())
+}
+
+// lookForStrays is done with every report.
+func (a *agent) lookForStrays(now time.Time) {
+	switch {
+	case a.strays() == 0:
+		a.strayed = time.Time{}
+	case a.strayed.IsZero():
+		a.strayed = now
+	}
+}
+
+// strayAfter is how long slots are taken by no dispatch until that is told of: a report that crossed a result, or a
+// handler that stops a little after its task's timeout, is nothing to look at.
+const strayAfter = time.Minute
+
+// longStrays are the strays that have been there for long, by two reports at least.
+func (a *agent) longStrays(now time.Time) int {
+	if a.strayed.IsZero() || now.Sub(a.strayed) < max(strayAfter, 2*a.spec.HealthCheckInterval) {
+		return 0
+	}
+	return a.strays()
+}
 
 // maximum is how many tasks the agent may have: a report may lower the
 // configured number, never raise it.

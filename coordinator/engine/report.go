@@ -109,6 +109,7 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 		a.outlive(now, true)
 	}
 	e.audit(now, a, made)
+	a.lookForStrays(now)
 	a.measure(now)
 
 	switch {

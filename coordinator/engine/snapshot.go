@@ -29,7 +29,7 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 			Spec: a.spec, State: a.state, Status: a.report.Status,
 			Load: a.load(), ReportedLoad: a.report.Load,
 			InFlight: a.inFlight(), Uncovered: a.uncovered, Free: a.free(),
-			LastHeartbeat: a.beat, Assigned: a.assigned, Leased: a.leased(),
+			LastHeartbeat: a.beat, Assigned: a.assigned, Leased: a.leased(), Strays: a.longStrays(now),
 			Eligibility: e.fleet.eligibility(a),
 			Cordoned:    a.cordoned, Draining: a.draining, Drained: a.drained,
 			Discovered: e.joining.has(a.spec.ID), Instances: a.instances.among(now, e.staleAfter(a)),

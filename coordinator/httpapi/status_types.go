@@ -179,6 +179,8 @@ type Agent struct {
 	WhyNot string `json:"why_not,omitempty"`
 	// Leased dispatches: with the agent and not known to have ended.
 	Leased int `json:"leased"`
+	// Strays are the slots that it has reported as taken for a minute or longer, by no dispatch that it has.
+	Strays int `json:"strays,omitempty"`
 	// Cordoned: no new work. Draining: and what waits in its queue goes elsewhere.
 	// Drained: nothing is left with it; it may be stopped.
 	Cordoned bool `json:"cordoned,omitempty"`

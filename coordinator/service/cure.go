@@ -106,7 +106,7 @@ func cure(snap *coordinator.Snapshot, w *coordinator.WaitSnapshot) string {
 
 // capacityCure tells agents that are at their limit from those that are kept from work otherwise.
 func capacityCure(snap *coordinator.Snapshot, w *coordinator.WaitSnapshot) string {
-	slots, free, online, kept := 0, 0, 0, make(map[coordinator.Ineligibility]int)
+	slots, free, stray, online, kept := 0, 0, 0, 0, make(map[coordinator.Ineligibility]int)
 	for i := range snap.Agents {
 		a := &snap.Agents[i]
 		if a.State != coordinator.AgentOnline || !hasAll(a, w.Required) {
@@ -122,7 +122,7 @@ func capacityCure(snap *coordinator.Snapshot, w *coordinator.WaitSnapshot) strin
 			kept[coordinator.Ejected]++
 			continue
 		}
-		slots, free = slots+a.Slots, free+a.Free
+		slots, free, stray = slots+a.Slots, free+a.Free, stray+a.Strays
 	}
 	var parts []string
 	for why := coordinator.Eligible; why < coordinator.NumIneligibilities; why++ {
@@ -131,6 +131,8 @@ func capacityCure(snap *coordinator.Snapshot, w *coordinator.WaitSnapshot) strin
 		}
 	}
 	switch {
+	case stray > 0:
+		return fmt.Sprintf(", and %d of the %d slots of the agents that could are taken by nothing that was given to them: %s", stray, slots, strayAdvice)
 	case len(parts) == online && online > 0, slots == 0 && len(parts) > 0:
 		return fmt.Sprintf(", and the agents that could take nothing now (%s): `taskbus agents` shows each; give them work again, or add others", strings.Join(parts, ", "))
 	case len(parts) > 0:

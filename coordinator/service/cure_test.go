@@ -29,6 +29,8 @@ func TestCures(t *testing.T) {
 	fresh := kind(coordinator.ReasonNoAgentsOnline, "go")
 	fresh.Oldest = slowPending // not for longer than that
 	const full = coordinator.Full
+	hung := slotted(full, 0, 4)
+	hung.Strays = 4
 	for _, tc := range []struct {
 		name   string
 		agents fleetOf
@@ -41,6 +43,8 @@ func TestCures(t *testing.T) {
 			[]string{"40 tasks wait for `go`, and all 12 slots of the 2 agents that could are in use: add agents or slots (max_concurrent_tasks)"}},
 		{"slots of one agent", fleetOf{slotted(full, 0, 2)}, []coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
 			[]string{"40 tasks wait for `go`, and all 2 slots of the agent that could are in use: add agents or slots (max_concurrent_tasks)"}},
+		{"handlers that hang", fleetOf{slotted(full, 0, 2), hung}, []coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
+			[]string{"40 tasks wait for `go`, and 4 of the 6 slots of the agents that could are taken by nothing that was given to them: " + strayAdvice}},
 		{"some are kept from work", fleetOf{slotted(full, 0, 4), slotted(coordinator.Cordoned, 4, 4), lost}, []coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
 			[]string{"40 tasks wait for `go`, and all 4 slots of the agents that could are in use (besides, 1 cordoned or draining, 1 ejected after failures): add agents or slots (max_concurrent_tasks)"}},
 		{"all are kept from work", fleetOf{slotted(coordinator.Overloaded, 4, 4), lost, stale}, []coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,

@@ -16,7 +16,7 @@ import (
 func checkAgents(snap coordinator.Snapshot, away bool) httpapi.Check {
 	var why [coordinator.NumIneligibilities]int // of the agents online
 	online, ejected, serving, troubled := 0, 0, 0, 0
-	var shared []string
+	var shared, stray []string
 	for i := range snap.Agents {
 		a := &snap.Agents[i]
 		if a.State != coordinator.AgentOnline {
@@ -32,6 +32,9 @@ func checkAgents(snap coordinator.Snapshot, away bool) httpapi.Check {
 		}
 		if a.Instances > 1 {
 			shared = append(shared, fmt.Sprintf("%s (%d)", a.Spec.ID, a.Instances))
+		}
+		if a.Strays > 0 {
+			stray = append(stray, fmt.Sprintf("%s (%d of %d)", a.Spec.ID, a.Strays, a.Slots))
 		}
 		if len(a.EjectedFrom) > 0 || inTrouble(a.Eligibility) {
 			troubled++
@@ -55,12 +58,11 @@ func checkAgents(snap coordinator.Snapshot, away bool) httpapi.Check {
 	if len(parts) > 0 {
 		c.Detail += ": " + strings.Join(parts, ", ")
 	}
-	if n := len(shared); n > 0 {
-		c.Detail += "; several processes report as " + strings.Join(shared[:min(n, coordinator.MaxCandidates)], ", ")
-		if n > coordinator.MaxCandidates {
-			c.Detail += fmt.Sprintf(" and %d more agents", n-coordinator.MaxCandidates)
-		}
-		c.Detail += ": give each its own agent_id"
+	if len(shared) > 0 {
+		c.Detail += "; several processes report as " + someAgents(shared) + ": give each its own agent_id"
+	}
+	if len(stray) > 0 {
+		c.Detail += "; slots are taken by nothing that was given to the agent at " + someAgents(stray)
 	}
 	switch {
 	case serving == 0 && snap.InGrace && online < len(snap.Agents):
@@ -68,23 +70,26 @@ func checkAgents(snap coordinator.Snapshot, away bool) httpapi.Check {
 		c.Detail += "; just started, waiting for their first heartbeats"
 	case serving == 0:
 		c.Status = httpapi.Critical
-	case online < len(snap.Agents) || troubled > 0 || len(shared) > 0:
+	case online < len(snap.Agents) || troubled > 0 || len(shared) > 0 || len(stray) > 0:
 		c.Status = httpapi.Degraded
 	}
 	if c.Status != httpapi.Healthy {
-		c.Advice = fleetAdvice(snap, online, ejected, why[coordinator.Cordoned])
+		c.Advice = fleetAdvice(snap, online, ejected, why[coordinator.Cordoned], len(stray))
 	}
 	return c
 }
 
 // fleetAdvice is what to do about a fleet of which too little can work.
-func fleetAdvice(snap coordinator.Snapshot, online, ejected, cordoned int) string {
+func fleetAdvice(snap coordinator.Snapshot, online, ejected, cordoned, stray int) string {
 	var do []string
 	if online < len(snap.Agents) {
 		do = append(do, "start the agents that are away, or take them out of agents.yaml (`taskbus agents` shows when each was heard last)")
 	}
 	if ejected > 0 {
 		do = append(do, "see why the ejected agents fail (`taskbus agents` shows from what they are ejected and until when; their logs say why)")
+	}
+	if stray > 0 {
+		do = append(do, strayAdvice)
 	}
 	if cordoned == online && online > 0 {
 		do = append(do, "give agents work again: `taskbus agents uncordon AGENT`")
@@ -93,6 +98,18 @@ func fleetAdvice(snap coordinator.Snapshot, online, ejected, cordoned int) strin
 		return "`taskbus agents` shows what keeps each agent from work"
 	}
 	return strings.Join(do, "; ")
+}
+
+// strayAdvice is what to do about agents whose slots are taken by nothing that was given to them.
+const strayAdvice = "see whether the handlers of the agents with such slots hang after the timeout of their task, and start these agents again (`taskbus agents` names them)"
+
+// someAgents names the first of them.
+func someAgents(names []string) string {
+	text := strings.Join(names[:min(len(names), coordinator.MaxCandidates)], ", ")
+	if more := len(names) - coordinator.MaxCandidates; more > 0 {
+		text += fmt.Sprintf(" and %d more agents", more)
+	}
+	return text
 }
 
 // serves tells whether tasks get to an agent that is online, now or when what it works on has

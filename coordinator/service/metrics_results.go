@@ -43,7 +43,7 @@ func newResultMetrics(c *counters) (m resultMetrics, all []prometheus.Collector)
 	}, []string{"outcome"})
 	all = append(all, duration)
 	read("late_results_total", "Results that counted although the task had been given to somebody else.", &c.lateResults)
-	read("task_timeouts_total", "Dispatches without a result in time.", &c.timedOut)
+	read("task_timeouts_total", "Dispatches without a result in time; an agent that says itself that time ran out has sent one (failed).", &c.timedOut)
 	read("cancel_requests_total", "Cancels that were asked for, by HTTP or message.", &c.cancels)
 
 	for o := range m.results {

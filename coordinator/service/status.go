@@ -220,7 +220,7 @@ func agentStatus(a coordinator.AgentSnapshot) httpapi.Agent {
 		Assigned: a.Assigned, LastHeartbeat: a.LastHeartbeat,
 		HealthCheck: a.Spec.HealthCheckInterval.Seconds(),
 		Eligible:    a.Eligibility == coordinator.Eligible,
-		Leased:      a.Leased, Cordoned: a.Cordoned, Draining: a.Draining, Drained: a.Drained, Discovered: a.Discovered,
+		Leased:      a.Leased, Strays: a.Strays, Cordoned: a.Cordoned, Draining: a.Draining, Drained: a.Drained, Discovered: a.Discovered,
 	}
 	if a.Instances > 1 {
 		v.Instances = a.Instances

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -124,4 +125,41 @@ func TestWhatComesBackOfAnEndedTaskIsNotPending(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An agent whose handler goes on after it has said that time ran out takes a slot by nothing that it was given. That is
+// told of when it has been so for a minute, and until its heartbeats say otherwise; of tasks that it has, never.
+func TestSlotsTakenByNothingAreTold(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		a1 := r.worker("a1", true)
+		strays := func() int { return r.agent("a1").Strays }
+		r.task("t-1", "build", `,"timeout_seconds":300`)
+		beats := func(n int, tasks ...string) {
+			for range n {
+				r.pass(5 * time.Second)
+				a1.report(tasks...)
+			}
+		}
+		beats(15, "t-1") // 75 s
+		if n := strays(); n != 0 {
+			t.Errorf("%d while it has the task, want 0", n)
+		}
+		a1.finish("failed", `,"error":"ran out of time after 75s: the handler has not returned"`)
+		beats(12, "t-1") // the first of them begins the minute: 55 s
+		if n := strays(); n != 0 {
+			t.Errorf("%d within the minute, want 0", n)
+		}
+		beats(1, "t-1")
+		c := r.service.Health(context.Background()).Checks["agents"]
+		if n := strays(); n != 1 || c.Status != httpapi.Degraded || !strings.Contains(c.Detail, "nothing that was given to the agent at a1 (1 of 1)") || !strings.Contains(c.Advice, "start these agents again") {
+			t.Errorf("%d after a minute, want 1; agents: %+v", n, c)
+		}
+		if n := r.status().Counters.TimedOut; n != 0 {
+			t.Errorf("%d timed out, want 0: the agent has told the end", n)
+		}
+		beats(1)
+		if n := strays(); n != 0 {
+			t.Errorf("%d when it runs nothing, want 0", n)
+		}
+	})
 }
