@@ -67,7 +67,8 @@ func (j *journalLoss) check() (httpapi.Check, bool) {
 		return httpapi.Check{}, false
 	}
 	return httpapi.Check{Status: httpapi.Degraded, Detail: "the journal was empty at " + lost.At.UTC().Format(time.RFC3339) + ", although " +
-		strings.Join(lost.Evidence, ", and ") + "; used budgets: " + lost.Budgets + "; docs/journal.md#when-the-journal-is-lost says what to do, `taskbus journal acknowledge` that it is done"}, true
+		strings.Join(lost.Evidence, ", and ") + "; used budgets: " + lost.Budgets,
+		Advice: "put right what docs/journal.md#when-the-journal-is-lost lists, then `taskbus journal acknowledge`"}, true
 }
 
 // AcknowledgeLoss ends that the loss of the journal is reported (see httpapi.Source).
