@@ -20,11 +20,10 @@ func (d *doctor) checkCoordinator(ctx context.Context) {
 		d.report.add(check, checkProblem, err.Error(), "")
 		return
 	}
-	if len(c.bases) > 1 {
-		for _, p := range c.peers(ctx, true) {
-			if p.State == "" {
-				d.report.add(check, checkWarning, p.URL+" does not answer: "+p.Detail, "start it, or take it out of the list of --url or TASKBUS_HTTP_URL")
-			}
+	_, checks := c.instances(ctx)
+	for _, name := range []string{checkLeader, checkStandbys} {
+		if k, ok := checks[name]; ok {
+			d.report.add(check, severity(k.Status), k.Detail, k.Advice)
 		}
 	}
 	before := d.app.now()
@@ -119,14 +118,13 @@ func (d *doctor) judgeCoordinator(s *httpapi.Status, at time.Time) (found []diag
 			"docs/journal.md#when-the-journal-is-lost; when all is put right, `taskbus journal acknowledge`")
 	}
 	if s.Readiness.State == "active" {
-		add(d.judgeAgents(s))
+		add(d.judgeFleet(s))
 		for _, name := range slices.Sorted(maps.Keys(s.Health.Checks)) {
 			switch c := s.Health.Checks[name]; {
 			case name == "agents", name == "broker", name == "config": // judged above
-			case c.Status == httpapi.Degraded:
-				add(name, checkWarning, c.Detail, c.Advice)
-			case c.Status == httpapi.Critical:
-				add(name, checkProblem, c.Detail, c.Advice)
+			case name == "journal" && s.Journal != nil && s.Journal.Lost != nil: // likewise
+			case c.Status != httpapi.Healthy:
+				add(name, severity(c.Status), c.Detail, c.Advice)
 			}
 		}
 		for _, g := range s.Agents {
@@ -137,6 +135,28 @@ func (d *doctor) judgeCoordinator(s *httpapi.Status, at time.Time) (found []diag
 		}
 	}
 	return found
+}
+
+// severity is the state of a check for a word of /health.
+func severity(status string) string {
+	switch status {
+	case httpapi.Healthy:
+		return checkOK
+	case httpapi.Degraded:
+		return checkWarning
+	}
+	return checkProblem
+}
+
+// judgeFleet is what is seen of the agents here, and no less than what /health says of them.
+func (d *doctor) judgeFleet(s *httpapi.Status) (check, state, text, advice string) {
+	check, state, text, advice = d.judgeAgents(s)
+	c, said := s.Health.Checks["agents"]
+	if said && c.Status != httpapi.Healthy && (state == checkOK || severity(c.Status) == checkProblem) {
+		_, missing, _ := strings.Cut(text, "; not: ")
+		state, text, advice = severity(c.Status), c.Detail+after("; not online: ", missing), cmp.Or(c.Advice, advice)
+	}
+	return check, state, text, advice
 }
 
 // judgeAgents sums up who is there to do the work.

@@ -21,6 +21,8 @@ func (a *app) healthCommand() *cobra.Command {
 		Short: "Ask how the coordinator, its broker and the fleet are, or with --live whether its process lives",
 		Long: `Asks /health of the coordinator and prints its word, and the checks behind it. Exits
 with 0 when it says healthy or degraded, and with 1 when it says critical or nothing.
+With several in --url each is asked: a leader that does not answer is critical, a
+standby that does not, or has other files than the leader, is degraded.
 
 With --live it asks /livez instead, which answers as long as the process lives: for
 the health checks of containers. It does not fail because the broker is away or the
@@ -42,10 +44,12 @@ fleet is empty: starting the process again would cure neither.`,
 		if *live {
 			return a.alive(c.Context(), client)
 		}
+		_, checks := client.instances(c.Context())
 		health, err := client.health(c.Context())
 		if err != nil {
 			return err
 		}
+		health = withInstances(health, checks)
 		if a.output == outputJSON {
 			err = a.printJSON(health)
 		} else {

@@ -29,10 +29,16 @@ func (a *app) statusCommand() *cobra.Command {
               oldest of those here is
   because     what those here wait for, the most frequent first; each kind of them
               with what keeps the agents that it needs
+  dead        messages in task.dead, if there are any: what no agent could do, or no
+              reader could read
   per second  tasks that came in, were assigned, were done, failed: the average of the
               last minute
   health      the word of /health, and for each check that is not healthy what was
-              found and, after the arrow, what to do about it`,
+              found and, after the arrow, what to do about it; with several in --url
+              also of those that do not lead
+
+Exits with 0 whenever a coordinator has answered, whatever is wrong: scripts ask
+taskbus health.`,
 		Example: `  taskbus status
   taskbus status --url http://taskbus-1:8551,http://taskbus-2:8551
   taskbus status -o json`,
@@ -68,8 +74,10 @@ type overview struct {
 	Agents    fleetSummary    `json:"agents"`
 	Pending   httpapi.Pending `json:"pending"`
 	Waiting   waitingSummary  `json:"waiting"`
-	Rates     httpapi.Rates   `json:"rates"`
-	Health    httpapi.Health  `json:"health"`
+	// Dead are the messages in task.dead.
+	Dead   int            `json:"task_dead"`
+	Rates  httpapi.Rates  `json:"rates"`
+	Health httpapi.Health `json:"health"`
 }
 
 // fleetSummary counts agents.
@@ -98,15 +106,14 @@ func (w *waitingSummary) total() int { return w.Assign + w.AssignHigh + w.Here +
 
 // overview asks the coordinator that leads, and of several each what it is.
 func (c *client) overview(ctx context.Context) (v overview, err error) {
-	if len(c.bases) > 1 {
-		v.Instances = c.peers(ctx, true)
-	}
+	instances, checks := c.instances(ctx)
+	v.Instances = instances
 	s, err := c.status(ctx)
 	if err != nil {
 		return v, err
 	}
 	v.Instance, v.Version, v.Readiness, v.Leader = s.Instance, s.Version, s.Readiness, s.Leader
-	v.Broker, v.Pending, v.Rates, v.Health = s.Broker, s.Pending, s.Rates, s.Health
+	v.Broker, v.Pending, v.Rates, v.Health = s.Broker, s.Pending, s.Rates, withInstances(s.Health, checks)
 	v.Agents = summarise(s.Agents)
 	v.Waiting.Here = s.Pending.Total + s.Pending.Moving
 	for _, q := range s.Queues {
@@ -115,6 +122,8 @@ func (c *client) overview(ctx context.Context) (v overview, err error) {
 			v.Waiting.Assign = q.Ready
 		case bus.QueueAssignHigh:
 			v.Waiting.AssignHigh = q.Ready
+		case bus.QueueDead:
+			v.Dead = q.Ready
 		}
 	}
 	for _, l := range s.Lanes {
@@ -172,15 +181,23 @@ func printOverview(w io.Writer, v *overview, now time.Time) error {
 	p.standbys(v)
 	p.broker(v, now)
 	if !v.leading() {
-		if address := leaderAddress(v.Leader); address != "" {
+		if _, lost := v.Health.Checks[checkLeader]; lost {
+			p.fact("", "the rest only the coordinator that leads knows")
+		} else if address := leaderAddress(v.Leader); address != "" {
 			p.fact("", "the rest only the coordinator that leads knows; ask that one: --url %s", address)
 		} else {
 			p.fact("", "the rest only a coordinator that leads knows, and none that was asked does")
+		}
+		if len(v.Instances) > 0 {
+			p.health(v.Health)
 		}
 		return p.err
 	}
 	p.agents(&v.Agents)
 	p.waiting(v)
+	if v.Dead > 0 {
+		p.fact("dead", "%s in %s: `taskbus dead ls`", count(v.Dead, "message"), bus.QueueDead)
+	}
 	r := v.Rates
 	p.fact("per second", "%s in, %s assigned, %s done, %s failed (last minute); %d with agents",
 		perSecond(r.Received), perSecond(r.Assigned), perSecond(r.Succeeded), perSecond(r.Failed), v.Pending.Leased)
@@ -266,6 +283,7 @@ func (p *facts) waiting(v *overview) {
 	}
 	for i, k := range v.Pending.Waits {
 		if i == maxKinds {
+			p.fact("", "and %s more (-o json)", count(len(v.Pending.Waits)-i, "kind"))
 			break
 		}
 		what := "no capability"

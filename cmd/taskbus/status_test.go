@@ -47,7 +47,7 @@ func TestStatus(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, r.err.String())
 	}
 	golden(t, "status.txt", r.out.String())
-	if lines := strings.Count(r.out.String(), "\n"); lines > 18 {
+	if lines := strings.Count(r.out.String(), "\n"); lines > 19 {
 		t.Errorf("%d lines, want a screen's part", lines)
 	}
 	asJSON := newRig()
@@ -91,12 +91,26 @@ func TestStatusOfSeveral(t *testing.T) {
 	}
 }
 
+// More kinds of waiting tasks than are shown are counted.
+func TestStatusCountsTheKindsThatItDoesNotShow(t *testing.T) {
+	many := burning
+	many.Pending.Waits = nil
+	for range maxKinds + 2 {
+		many.Pending.Waits = append(many.Pending.Waits, burning.Pending.Waits...)
+	}
+	r := newRig()
+	r.startCoordinator(t, fixedSource{status: &many})
+	if code := r.run(t, "status"); code != exitOK || !strings.Contains(r.out.String(), "            and 2 kinds more (-o json)\n") {
+		t.Errorf("exit code %d:\n%s", code, r.out.String())
+	}
+}
+
 // doctor says what a coordinator that leads finds wrong, and what to do about it.
 func TestDoctorNamesTheCure(t *testing.T) {
 	d := doctor{app: &newRig().app}
 	critical := burning
 	critical.Health = httpapi.Health{Checks: map[string]httpapi.Check{
-		"agents":      {Status: httpapi.Critical, Detail: "judged by the agents themselves"},
+		"agents":      {Status: httpapi.Critical, Detail: "0 can take a task now", Advice: "start agents"},
 		"assignments": burning.Health.Checks["assignments"],
 		"results":     {Status: httpapi.Critical, Detail: "last minute: 1 succeeded", Advice: "see which agents fail"},
 	}}
@@ -110,8 +124,14 @@ func TestDoctorNamesTheCure(t *testing.T) {
 	if f := got["results"]; f.State != checkProblem || f.Advice != "see which agents fail" {
 		t.Errorf("results: %+v", f)
 	}
-	if f := got["agents"]; strings.Contains(f.Text, "judged by") {
+	if f := got["agents"]; f.State != checkProblem || f.Text != "0 can take a task now; not online: a4 (stale)" || f.Advice != "start agents" {
 		t.Errorf("agents: %+v", f)
+	}
+	ejected := critical
+	ejected.Agents = burning.Agents[:3]
+	ejected.Health = httpapi.Health{Checks: map[string]httpapi.Check{"agents": {Status: httpapi.Degraded, Detail: "1 ejected after failures", Advice: "see why"}}}
+	if _, state, text, advice := d.judgeFleet(&ejected); state != checkWarning || text != "1 ejected after failures" || advice != "see why" {
+		t.Errorf("all online, one ejected: %s %s → %s", state, text, advice)
 	}
 	follower := critical
 	follower.Readiness.State = "standby"
