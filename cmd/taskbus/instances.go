@@ -60,7 +60,11 @@ func (c *client) instances(ctx context.Context) (found []peer, checks map[string
 	if lost := c.lostLeader(ctx, found, leader, silent); lost != "" {
 		checks[checkLeader] = httpapi.Check{Status: httpapi.Critical, Detail: lost, Advice: "if it hangs, another takes over within " + takenOverIn +
 			"; if none does, see whether it works and only its HTTP port cannot be reached from here, and its log"}
-		delete(silent, leader.Address)
+		if silent[leader.Address] {
+			delete(silent, leader.Address)
+		} else if len(silent) == 1 {
+			clear(silent) // the same one, by another name
+		}
 	}
 	for _, p := range found {
 		if silent[p.URL] {
