@@ -40,7 +40,7 @@ func TestSeveralCoordinatorsAreLookedAt(t *testing.T) {
 		says   map[string]string // by command
 	}{
 		{"all is well", []string{leader, following(t, leader, nil)}, exitOK, "", nil},
-		{"the leader hangs", []string{frozen, following(t, frozen, nil)}, exitFailed, checkProblem, map[string]string{
+		{"the leader hangs", []string{frozen, following(t, frozen, other)}, exitFailed, checkProblem, map[string]string{
 			"health": lost + frozen + " does not answer", "status": lost + frozen + " does not answer", "doctor": lost + frozen + " does not answer"}},
 		{"the leader hangs, and is listed by another name", []string{frozen, following(t, dead(t), nil)}, exitFailed, checkProblem, map[string]string{
 			"health": lost, "status": lost, "doctor": lost}},
