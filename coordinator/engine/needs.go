@@ -58,11 +58,12 @@ func (e *Engine) resolve(t *openTask) (coordinator.Reason, string) {
 	}
 	pool := e.poolOf(t)
 	stays := task.NoBorrowing && e.quotas.ledger.Installed()
+	noTokens := e.takesNoTokens(t)
 	only := e.only(t)
-	if len(task.Required)+len(task.Excluded)+len(t.barred())+len(only) > 0 || t.asks() != (needs.strategy.Market != nil) || pool != "" || stays {
+	if len(task.Required)+len(task.Excluded)+len(t.barred())+len(only) > 0 || t.asks() != (needs.strategy.Market != nil) || pool != "" || stays || noTokens {
 		t.needs.required = coordinator.MergeSorted(needs.required, task.Required)
 		barred := coordinator.MergeSorted(task.Excluded, coordinator.SortedUnique(slices.Clone(t.barred())))
-		of := kin{required: t.needs.required, barred: barred, only: only, pool: pool, asks: t.asks(), stays: stays}
+		of := kin{required: t.needs.required, barred: barred, only: only, pool: pool, asks: t.asks(), stays: stays, noTokens: noTokens}
 		if t.needs.class = e.class(of, !t.supposed); len(only) > 0 && t.needs.class.nobody { // none of them can ever have it
 			of.only = nil
 			t.needs.class = e.class(of, !t.supposed)

@@ -169,6 +169,8 @@ type kin struct {
 	pool string
 	// stays: they may not borrow quota, so that others of their group do not wait with them.
 	stays bool
+	// noTokens: they take no LLM tokens, so that they do not wait with others of their group that lack some.
+	noTokens bool
 	// asks: they are offered before they are given to anybody. They have classes of
 	// their own, because one that is not to be offered yet must not keep others waiting.
 	asks bool
@@ -176,7 +178,7 @@ type kin struct {
 
 // key is unambiguous because neither capabilities nor ids contain the separators.
 func (k kin) key() string {
-	if len(k.barred)+len(k.only) == 0 && len(k.required) == 1 && !k.asks && !k.stays && k.pool == "" {
+	if len(k.barred)+len(k.only) == 0 && len(k.required) == 1 && !k.asks && !k.stays && !k.noTokens && k.pool == "" {
 		return k.required[0]
 	}
 	var b strings.Builder
@@ -199,6 +201,9 @@ func (k kin) key() string {
 	}
 	if k.stays {
 		b.WriteByte(4)
+	}
+	if k.noTokens {
+		b.WriteByte(7)
 	}
 	if k.pool != "" {
 		b.WriteByte(3)

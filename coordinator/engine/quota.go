@@ -115,6 +115,12 @@ func (e *Engine) poolOf(t *openTask) string {
 	return ""
 }
 
+// takesNoTokens tells whether the task takes neither tokens nor money, where there are quotas.
+func (e *Engine) takesNoTokens(t *openTask) bool {
+	h := e.quotaDemand(t)
+	return h != nil && h.charge.Amounts[coordinator.DimTotalTokens] == 0 && h.charge.Amounts[coordinator.DimCost] == 0
+}
+
 // afford sets quota aside for giving the task to the agent now, and charges its group's
 // turn and its priority's. A refusal changes nothing.
 func (e *Engine) afford(now time.Time, t *openTask, a *agent) fairshare.Verdict {

@@ -158,7 +158,8 @@ func TestTaskWithoutLLMTakesNoTokens(t *testing.T) {
 		want int64
 	}{
 		"nothing is said":                {job("t"), 0},
-		"its group calls a model":        {job("t").of("team"), 2048 + 512},
+		"its group calls a model":        {job("t").of("team"), 0},
+		"and it says what it sends":      {job("t").of("team").tokens(100, 0), 100 + 512},
 		"and it says that it takes none": {none, 0},
 		"it names a model":               {job("t").tokens(0, 0).with("big"), 2048 + 512},
 		"it says what it sends":          {job("t").tokens(100, 0), 100 + 512},
@@ -257,4 +258,32 @@ func TestTaskWithoutAGroupCostsWhatItsAgentsModelDoes(t *testing.T) {
 	r := calls(t, teamOfOneDollar(""))
 	r.state(called("1", "team", "", "big", 1000, 500), coordinator.CallGranted)
 	r.holds("pool/team", cost, 200_000, 0)
+}
+
+// What no one says uses an LLM needs none of its group's tokens, and does not wait behind what does: a
+// group that calls a model has tasks of both sorts, and 1,000 tokens of a day. The type's results teach what
+// it takes: 30 tokens each, as those of a group without a model do.
+func TestTaskWithoutLLMDoesNotWaitForTokens(t *testing.T) {
+	const team = "groups: [{id: team, provider: openai, model: big, limits: {total_tokens: {amount: 1000, per: day}}}]\nproviders: [{provider: openai}]\n"
+	r := ready(t, policyOf(worker("a").slots(100)).under(t, team))
+	r.give(job("t1").of("team").tokens(500, 300))
+	want(t, r.assign(job("t2").of("team").tokens(200, 200))) // it waits
+	want(t, r.assign(job("t3").of("team")), "dispatch t3.1 a")
+	none := job("t4").of("team").tokens(0, 0)
+	none.NoTokens = true
+	want(t, r.assign(none), "dispatch t4.1 a")
+	want(t, r.assign(job("t5").of("team").tokens(10, 10))) // it takes some
+	r.holds("pool/team", coordinator.DimTotalTokens, 0, 800)
+
+	r = ready(t, policyOf(worker("a").slots(100)).under(t, strings.Replace(team, "1000,", "100000,", 1)))
+	for i := range 20 {
+		id := coordinator.TaskID(fmt.Sprint("t", i))
+		r.give(job(id).of("team"))
+		r.tell(says("a", id).used(20, 10))
+	}
+	r.holds("pool/team", coordinator.DimTotalTokens, 600, 0)
+	r.give(job("next").of("team"))
+	if n, _ := r.quotas.ledger.Node(r.now, "pool/team"); n.Budgets[0].Reserved < 30 || n.Budgets[0].Reserved > 40 {
+		t.Errorf("%d tokens are set aside, want 30 or a bucket more", n.Budgets[0].Reserved)
+	}
 }

@@ -11,8 +11,8 @@ const least = 1000
 
 // Demand is the charge for a task of a group before it has run: what its producer states, and
 // for what it does not state, what such tasks have taken so far. A task of which nothing says that it
-// uses an LLM (no provider or model is named by it or its group, no tokens are stated, and none were
-// told of such tasks), or of which noTokens does, takes no tokens. The amounts to be reserved
+// uses an LLM (it names no provider or model and states no tokens, and none were told of tasks of its
+// type), or of which noTokens does, takes no tokens. The amounts to be reserved
 // are 90th percentiles, but no more than any limit allows at one time (see Bound). usual is by the
 // means, and Expect what that counts for.
 func (l *Ledger) Demand(group, taskType string, u *coordinator.Usage, noTokens bool, e *Estimator) (c Charge, usual coordinator.Amounts) {
@@ -78,10 +78,14 @@ func (l *Ledger) ever(p *Path, d coordinator.Dimension) int64 {
 	return most
 }
 
-// Observe teaches the estimator what a call has taken that was charged so.
+// Observe teaches the estimator what a call, or task, has taken that was charged so: of its model, and
+// what a task has taken of its type as well, for those that do not say that they use a model.
 func (c *Charge) Observe(e *Estimator, taskType string, a *coordinator.Amounts) {
 	s := service{c.Provider, c.Model, taskType}
 	e.Observe(c.Group, s.learntAs(), a[coordinator.DimInputTokens], a[coordinator.DimOutputTokens])
+	if !c.Call && s.model != "" {
+		e.Observe(c.Group, unknownService+taskType, a[coordinator.DimInputTokens], a[coordinator.DimOutputTokens])
+	}
 }
 
 // Weigh makes one number of amounts, for the order of turns: the tokens, output counted twice

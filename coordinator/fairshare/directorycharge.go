@@ -66,7 +66,7 @@ type demanded struct {
 	group, operation string // operation: the task type
 	usage            *coordinator.Usage
 	// noTokens: it is stated that there are none. assumed: where neither usage nor experience says
-	// anything it is a usual call of an LLM; else it takes no tokens.
+	// anything it is a usual call of an LLM; else it takes no tokens, whatever model its group calls.
 	noTokens, assumed bool
 }
 
@@ -82,7 +82,10 @@ func (d *Directory) demand(x demanded, e *Estimator) (c Charge, usual coordinato
 	}
 	expected := stated
 	name := s.learntAs()
-	assumed := x.assumed || s.provider != "" || s.model != "" || stated.InputTokens > 0 || stated.OutputTokens > 0
+	assumed := x.assumed || stated.Provider != "" || stated.Model != "" || stated.InputTokens > 0 || stated.OutputTokens > 0
+	if !assumed { // that its group calls a model does not say that it does
+		name = unknownService + s.operation
+	}
 	guess := func(d coordinator.Dimension, by Estimate, stated, expected *float64) {
 		if by.Level > LevelDefault || assumed {
 			*stated, *expected = float64(by.Reserve), float64(by.Expect)
@@ -108,6 +111,9 @@ func (d *Directory) demand(x demanded, e *Estimator) (c Charge, usual coordinato
 		c.Unpriced = d.prices.lacks(s, u, c.Amounts[coordinator.DimTotalTokens])
 	}
 	usual, _ = d.prices.amountsOf(&expected, s, 1)
+	if !assumed && guessed.of == 0 && stated.CostUSD <= 0 { // no call is paid for, either
+		c.Amounts[coordinator.DimCost], usual[coordinator.DimCost] = 0, 0
+	}
 	c.Expect = Weigh(&usual)
 	return c, usual, guessed
 }
