@@ -240,11 +240,9 @@ agents: [{id: x, group_id: team}]
 	c.OwnOnly, c.Group = true, "rich"
 	r.state(c, coordinator.CallForeign)
 	c.Agent, c.Group = "unlisted", "rich"
-	r.state(c, coordinator.CallForeign)
+	r.state(c, coordinator.CallUnlisted)
 	c.Group = ""
-	if a := r.state(c, coordinator.CallGranted); a.Group != "" { // to the pool alone
-		t.Errorf("%+v", a)
-	}
+	r.state(c, coordinator.CallUnlisted)
 	c.OwnOnly, c.Group, c.Key = false, "rich", coordinator.KeyOf("call:2")
 	if a := r.state(c, coordinator.CallGranted); a.Group != "rich" {
 		t.Errorf("%+v", a)

@@ -107,8 +107,9 @@ func TestResultOfAModelWithoutAPrice(t *testing.T) {
 	r.holds("pool/team", coordinator.DimCost, 10_000, 0)
 }
 
-// A gateway that names a group or an agent that quotas.yaml does not list is refused, with the name that
-// it may have meant: the call would be charged to nobody. An agent's own token says whose call it is.
+// A gateway that names a group or an agent that quotas.yaml does not list, or neither, and an agent that it
+// does not list and that asks for itself, are refused with the name that may have been meant: no group
+// would pay for the call. That holds for what was used already, too, unless a coordinator has admitted it.
 func TestGatewayNamesNobody(t *testing.T) {
 	ask := func(agent coordinator.AgentID, group string, own bool) *coordinator.Call {
 		c := tokens(coordinator.CallConsume, "1", 10, 5)
@@ -117,6 +118,14 @@ func TestGatewayNamesNobody(t *testing.T) {
 	}
 	charged := ask("", "tema", false)
 	charged.Op = coordinator.CallCharge
+	before := *charged
+	admitted := &before
+	admitted.Admitted = true // by a coordinator that could ask no leader
+	provider := ask("", "", false)
+	provider.Usage.Provider, provider.Usage.Model = "openai", "big"
+	of := *provider
+	part := &of
+	part.Meant = coordinator.UsagePart
 	const team = "groups: [{id: team, limits: {total_tokens: {amount: 1000, per: day}}}]\nagents: [{id: worker-1, group_id: team}]\n"
 	for name, c := range map[string]struct {
 		file string
@@ -131,8 +140,14 @@ func TestGatewayNamesNobody(t *testing.T) {
 		"a misspelt agent":           {team, ask("Worker_1x", "", false), coordinator.CallUnlisted, `quotas.yaml lists no agent "Worker_1x"; did you mean worker-1?`},
 		"an agent that is like none": {team, ask("gpu", "", false), coordinator.CallUnlisted, `quotas.yaml lists no agent "gpu"; name the group that is charged (group_id)`},
 		"whose group is named":       {team, ask("gpu", "team", false), coordinator.CallGranted, ""},
-		"that asks for itself":       {team, ask("gpu", "", true), coordinator.CallGranted, ""},
-		"what was used already":      {team, charged, coordinator.CallGranted, ""},
+		"that asks for itself":       {team, ask("gpu", "", true), coordinator.CallUnlisted, `quotas.yaml lists no agent "gpu"; list the agent there with its group_id`},
+		"misspelt":                   {team, ask("Worker_1x", "", true), coordinator.CallUnlisted, "did you mean worker-1?"},
+		"listed":                     {team, ask("worker-1", "", true), coordinator.CallGranted, ""},
+		"what was used already":      {team, charged, coordinator.CallUnlisted, "did you mean team?"},
+		"as was admitted before":     {team, admitted, coordinator.CallGranted, ""},
+		"neither":                    {team, provider, coordinator.CallUnlisted, "the call names neither a group nor an agent"},
+		"a part of a call":           {team, part, coordinator.CallGranted, ""},
+		"neither, allowed":           {team + "unknown_callers: allow\n", provider, coordinator.CallGranted, ""},
 		"allowed":                    {team + "unknown_callers: allow\n", ask("", "tema", false), coordinator.CallGranted, ""},
 		"no groups are listed":       {"pool: {limits: {total_tokens: {amount: 1000, per: day}}}\n", ask("gpu", "", false), coordinator.CallGranted, ""},
 	} {

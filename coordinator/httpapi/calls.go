@@ -90,7 +90,11 @@ func answerAsked(w http.ResponseWriter, id string, call *coordinator.Call, x *co
 	case coordinator.CallTaken:
 		how.problem(w, http.StatusConflict, "Id is taken", "The id "+id+" stands for another call, or was asked for with another body, and nothing has changed: ask again with the same, settle or release what stands, or give this call an id of its own.")
 	case coordinator.CallUnlisted:
-		how.problem(w, http.StatusBadRequest, "Nobody's call", "Nothing was done: "+x.Lacks.Text+".")
+		status, title := http.StatusBadRequest, "Nobody's call"
+		if call.OwnOnly {
+			status, title = http.StatusForbidden, "Agent is not listed"
+		}
+		how.problem(w, status, title, "Nothing was done: "+x.Lacks.Text+".")
 	case coordinator.CallForeign:
 		how.problem(w, http.StatusForbidden, "Not its group", "Agent "+string(x.Agent)+" does not belong to the group that it names; leave group_id out, or list the agent in quotas.yaml.")
 	default:
