@@ -15,8 +15,7 @@ import (
 type instances struct {
 	list []instance // at most maxInstances, in the order in which they came
 	last string     // that was heard last
-	// shared: two were heard by turns; until one of them alone has been heard for so long as an agent
-	// may be silent.
+	// shared: two were heard by turns; until one of them alone has been heard for instanceSilence.
 	shared bool
 }
 
@@ -32,8 +31,8 @@ const maxInstances = 16
 // note takes a report of an instance in, and reports whether it is news that several are at work. One that
 // follows another is no other beside it: its agent was started again.
 func (s *instances) note(now time.Time, id string, silent time.Duration) (news bool) {
-	was := s.among(now, silent) > 1
 	s.list = slices.DeleteFunc(s.list, func(i instance) bool { return now.Sub(i.heard) > silent })
+	was := s.shared && len(s.list) > 1
 	at := slices.IndexFunc(s.list, func(i instance) bool { return i.id == id })
 	switch {
 	case at < 0 && len(s.list) >= maxInstances:
@@ -42,11 +41,11 @@ func (s *instances) note(now time.Time, id string, silent time.Duration) (news b
 		s.list = append(s.list, instance{id: id, first: now, heard: now})
 	default:
 		s.list[at].heard = now
-		s.shared = s.shared || s.last != id
+		s.shared = s.shared || s.last != "" && s.last != id
 	}
 	s.last = id
 	s.shared = s.shared && len(s.list) > 1
-	return s.shared && !was
+	return !was && s.among(now, silent) > 1
 }
 
 // leaves takes an instance out that says goodbye, and reports whether another goes on: one that was
@@ -65,10 +64,15 @@ func (s *instances) leaves(now time.Time, id string, silent time.Duration) (othe
 	return slices.ContainsFunc(s.list, func(i instance) bool { return i.heard.After(first) && now.Sub(i.heard) <= silent })
 }
 
-// among is how many are at work: 1 unless two were heard by turns.
+// among is how many are at work: 1 unless two were heard by turns. One that was not heard again since another
+// came has been followed by it.
 func (s *instances) among(now time.Time, silent time.Duration) (n int) {
+	var newest time.Time
 	for _, i := range s.list {
-		if now.Sub(i.heard) <= silent {
+		newest = later(newest, i.first)
+	}
+	for _, i := range s.list {
+		if now.Sub(i.heard) <= silent && !i.heard.Before(newest) {
 			n++
 		}
 	}
@@ -78,6 +82,15 @@ func (s *instances) among(now time.Time, silent time.Duration) (n int) {
 	return n
 }
 
+// silentInstances is how many of its heartbeats a process may miss beside another before it is taken to
+// have ended.
+const silentInstances = 3
+
+// instanceSilence is how long one of several processes may be silent.
+func (e *Engine) instanceSilence(a *agent) time.Duration {
+	return min(silentInstances*a.spec.HealthCheckInterval, e.staleAfter(a))
+}
+
 // hearInstance notes which process a report is of. It reports whether the report is
 // the goodbye of one of several, and says nothing of the agent.
 func (e *Engine) hearInstance(now time.Time, a *agent, ev *coordinator.AgentReported) (oneOfSeveral bool) {
@@ -85,7 +98,7 @@ func (e *Engine) hearInstance(now time.Time, a *agent, ev *coordinator.AgentRepo
 	if r.Instance == "" || !ev.Live || r.Relayed {
 		return false
 	}
-	silent := e.staleAfter(a)
+	silent := e.instanceSilence(a)
 	if r.Status == coordinator.StatusOffline {
 		return a.instances.leaves(now, r.Instance, silent)
 	}

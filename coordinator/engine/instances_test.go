@@ -59,8 +59,21 @@ func TestNoInstances(t *testing.T) {
 	want(t, r.hear(beat("a").running().status(coordinator.StatusOffline)), "agent a offline", "take back agent.a")
 }
 
-// TestSecondProcessDies: the warning is over when only one has been heard for as long as an agent may be
-// silent, and comes again with the next.
+// TestPredecessorIsNotCounted: a process crashed, its successor has a second one beside it: two are at work.
+func TestPredecessorIsNotCounted(t *testing.T) {
+	r := ready(t, policyOf(worker("a")))
+	for _, instance := range []string{"crashed", "one", "two"} {
+		want(t, r.hear(beat("a").running().by(instance)))
+		r.pass(time.Second)
+	}
+	want(t, r.hear(beat("a").running().by("one")), "2 processes are a")
+	want(t, r.hear(beat("a").running().by("two")))
+	if n := r.seen("a").Instances; n != 2 {
+		t.Errorf("%d instances are seen, want 2", n)
+	}
+}
+
+// TestSecondProcessDies: the warning is over when only one has been heard for three heartbeats, and comes again with the next.
 func TestSecondProcessDies(t *testing.T) {
 	r := ready(t, policyOf(worker("a")))
 	both := func() (lines []string) {
@@ -73,7 +86,7 @@ func TestSecondProcessDies(t *testing.T) {
 		return lines
 	}
 	want(t, both(), "2 processes are a")
-	r.lives(staleAfter+2*time.Second, beat("a").running().by("one"))
+	r.lives(3*interval+2*time.Second, beat("a").running().by("one"))
 	if n := r.seen("a").Instances; n != 1 {
 		t.Errorf("%d instances are seen, want 1", n)
 	}

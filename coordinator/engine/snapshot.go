@@ -32,7 +32,7 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 			LastHeartbeat: a.beat, Assigned: a.assigned, Leased: a.leased(), Strays: a.longStrays(now),
 			Eligibility: e.fleet.eligibility(a),
 			Cordoned:    a.cordoned, Draining: a.draining, Drained: a.drained,
-			Discovered: e.joining.has(a.spec.ID), Instances: a.instances.among(now, e.staleAfter(a)),
+			Discovered: e.joining.has(a.spec.ID), Instances: a.instances.among(now, e.instanceSilence(a)),
 			Slots: a.room(), Capacity: a.capacitySnapshot(),
 			Bidding: a.calibrated(),
 		}
