@@ -123,9 +123,24 @@ func (d *Decoder) decodeWithin(l Limits, name string, body []byte) (*envelope, *
 		return nil, m.refuse(undecodable(err))
 	}
 	if err := d.set.Validate(name, e.fields); err != nil {
-		return nil, m.refuse(schemaRefusal(err))
+		return nil, m.refuse(d.misspelt(name, m.unknown, schemaRefusal(err)))
 	}
 	return e, nil
+}
+
+// misspelt adds to a refusal for a field that is missing the first field of the message that may have been meant
+// for one.
+func (d *Decoder) misspelt(name string, unknown []string, r *Refusal) *Refusal {
+	if r.Keyword != "required" {
+		return r
+	}
+	for _, field := range unknown {
+		if near := d.Nearest(name, field); near != "" {
+			r.Text = Clean(r.Text+"; it has "+field+": "+near, MaxText)
+			return r
+		}
+	}
+	return r
 }
 
 const byteOrderMark = "\xef\xbb\xbf"

@@ -25,6 +25,9 @@ const maxKnownStrangers = 1000
 // must find the one that sends it.
 func sender(e *zerolog.Event, r *messages.Refusal, message string) {
 	e = e.Str("path", r.Path).Str("reason", r.Text)
+	if r.TaskID != "" {
+		e = e.Str("task_id", string(r.TaskID))
+	}
 	if r.AgentID == "" {
 		e.Msg(message + "; its agent_id cannot be read")
 		return
