@@ -72,11 +72,14 @@ func printTaskExplanation(w io.Writer, e httpapi.TaskExplanation, now time.Time)
 	}
 	switch {
 	case e.Explanation == nil && len(e.Attempts) > 0:
-		p.line("the decision is not known here: a coordinator before this one made it; `taskbus journal show %s` has it", e.ID)
+		p.line("the decision is not known here: it was made before this coordinator began to remember; `taskbus journal show %s` has it", e.ID)
 	case e.Explanation == nil:
 		p.line("no decision was made for it")
 	default:
-		if e.Explanation.Text != e.Reason {
+		switch {
+		case e.State == "failed" && e.Explanation.Text != e.Reason && len(e.Attempts) > 0 && e.Explanation.Refused == nil:
+			p.line("its latest dispatch was decided so: %s", e.Explanation.Text)
+		case e.Explanation.Text != e.Reason:
 			p.line("%s", e.Explanation.Text)
 		}
 		p.counts(e.Explanation, e.Agent != "")
@@ -97,7 +100,7 @@ func printTaskExplanation(w io.Writer, e httpapi.TaskExplanation, now time.Time)
 			p.line("%s", remedy)
 		}
 	}
-	if e.Now != nil {
+	if e.Now != nil && e.State != "succeeded" && e.State != "cancelled" { // what has ended well is not decided again
 		p.blank()
 		p.line("decided now: %s", foresight(*e.Now))
 		if e.Now.Explanation != nil {

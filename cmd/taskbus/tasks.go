@@ -30,7 +30,8 @@ func (a *app) tasksCommand() *cobra.Command {
                published), or not done by its agent (WHY has the agent's words)
   cancelled    withdrawn
 
-AGE is how long ago it was accepted; WAITED from then to the confirmed dispatch or
+AGE is how long ago it was accepted, or refused unread;
+WAITED from then to the confirmed dispatch or
 failure, or until now; WORKED how long its agent says that it worked on it.
 
 The coordinator remembers a bounded number of tasks; one that starts or takes over
@@ -98,11 +99,15 @@ func printTasks(w io.Writer, found httpapi.TaskList, now time.Time) error {
 		case k.State == "pending" && k.Reason != "":
 			why = messages.Clean(waitsFor(k.Reason), maxWaits)
 		}
+		since := k.AcceptedAt
+		if since.IsZero() {
+			since = k.DecidedAt
+		}
 		waited := k.DurationMS
 		if k.State == "pending" {
 			waited = 1000 * now.Sub(k.AcceptedAt).Seconds()
 		}
-		t.row(k.ID, k.Type, priority(k.Priority), k.State, k.Agent, why, strings.TrimSuffix(ago(now, k.AcceptedAt), " ago"), took(waited), took(k.WorkMS))
+		t.row(k.ID, k.Type, priority(k.Priority), k.State, k.Agent, why, strings.TrimSuffix(ago(now, since), " ago"), took(waited), took(k.WorkMS))
 	}
 	if err := t.print(w); err != nil {
 		return err

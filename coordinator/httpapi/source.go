@@ -167,7 +167,7 @@ type Task struct {
 	Strategy   string    `json:"strategy,omitempty"`
 	DispatchID string    `json:"dispatch_id,omitempty"`
 	Attempt    int       `json:"attempt,omitempty"`
-	AcceptedAt time.Time `json:"accepted_at"`
+	AcceptedAt time.Time `json:"accepted_at,omitzero"` // not of a message that was refused unread: see DecidedAt
 	DecidedAt  time.Time `json:"decided_at,omitzero"`
 	// DurationMS is from acceptance to the confirmed outcome.
 	DurationMS float64 `json:"duration_ms,omitempty"`

@@ -168,7 +168,9 @@ func (h *history) failed(f *coordinator.Fail, duration time.Duration) {
 		return // its result came while this was on its way
 	}
 	r.duration = duration
-	if f.Handle != 0 { // else it had been decided, and well
+	// One that failed without a dispatch of its own, or for what the fleet is like, was decided by that; one that
+	// came back too often, or was cancelled, still has the decision of its latest dispatch.
+	if f.Handle != 0 && (f.Decision != nil || r.agent == "") {
 		r.decision, r.decidedAt = f.Decision, f.Failure.FailedAt
 	}
 	r.fails(f.Failure, f.Handle == 0)
@@ -225,6 +227,14 @@ func (h *history) given(limit int) map[coordinator.AgentID]int {
 	return counts
 }
 
+// since is when the task was accepted; of a message that was refused unread, when that was.
+func (r *taskRecord) since() time.Time {
+	if r.task.AcceptedAt.IsZero() {
+		return r.failure.FailedAt
+	}
+	return r.task.AcceptedAt
+}
+
 // recent returns copies of the records that match, those first whose tasks were accepted
 // last: what is read in the journal was not new when it came here.
 func (h *history) recent(limit int, match func(*taskRecord) bool) []taskRecord {
@@ -240,7 +250,7 @@ func (h *history) recent(limit int, match func(*taskRecord) bool) []taskRecord {
 			matching = append(matching, r)
 		}
 	}
-	slices.SortStableFunc(matching, func(a, b *taskRecord) int { return b.task.AcceptedAt.Compare(a.task.AcceptedAt) })
+	slices.SortStableFunc(matching, func(a, b *taskRecord) int { return b.since().Compare(a.since()) })
 	found := make([]taskRecord, min(max(limit, 0), len(matching)))
 	for i := range found {
 		found[i] = *matching[i]

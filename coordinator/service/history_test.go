@@ -70,3 +70,35 @@ func TestTaskViewTellsTheStory(t *testing.T) {
 		}
 	})
 }
+
+// TestDecisionOutlivesExhaustion: a task that fails because it came back too often keeps the decision of its latest
+// dispatch; one that fails for what the fleet is like has that decision.
+func TestDecisionOutlivesExhaustion(t *testing.T) {
+	h, at := newHistory(4), time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+	task, choice := taskNamed("t-1", at), &coordinator.Decision{Agent: "a1", Eligible: 1, Fleet: 2}
+	d := dispatchOf(task, "a1", 1, at)
+	d.Decision = choice
+	h.dispatching(d)
+	failure := coordinator.Failure{Reason: coordinator.ReasonRetriesExhausted, FailedAt: at.Add(time.Second)}
+	h.failed(&coordinator.Fail{Handle: 1, Task: task, Failure: failure}, time.Second)
+	if r, _ := h.find("t-1"); r.decision != choice || !r.decidedAt.Equal(at) || r.state != taskFailed {
+		t.Errorf("%s, decided %v: %+v", r.state, r.decidedAt, r.decision)
+	}
+}
+
+// TestRefusedUnreadSortsByWhen: a message that was refused unread has no time of acceptance, and stands among the
+// tasks by when it was refused.
+func TestRefusedUnreadSortsByWhen(t *testing.T) {
+	h, at := newHistory(4), time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+	h.accepted(taskNamed("before", at), true)
+	refused := coordinator.Failure{Reason: coordinator.ReasonInvalidMessage, FailedAt: at.Add(time.Second)}
+	h.failed(&coordinator.Fail{Handle: 1, Task: taskNamed("refused", time.Time{}), Failure: refused}, 0)
+	h.accepted(taskNamed("after", at.Add(2*time.Second)), true)
+	var got []string
+	for _, r := range h.recent(4, func(*taskRecord) bool { return true }) {
+		got = append(got, string(r.task.ID))
+	}
+	if want := []string{"after", "refused", "before"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
