@@ -27,10 +27,12 @@ func (e *Engine) endCall(now time.Time, c *coordinator.Call, a *coordinator.Call
 		a.Amounts = coordinator.Amounts{}
 		e.record(e.answeredCall(c, &charge, &coordinator.QuotaEnded{Key: c.Key, How: coordinator.QuotaReleased, At: now, Keep: c.Keep, Word: wordOf(c)}))
 	default:
-		used := charge.Amounts
+		var unpriced coordinator.Service
+		lacks, used := false, charge.Amounts
 		used[coordinator.DimConcurrency] = 0
 		if u, told := c.Told(float64(used[coordinator.DimInputTokens]), float64(used[coordinator.DimOutputTokens])); told {
 			used = l.Used(&charge, charge.Operation, &u)
+			unpriced, lacks = l.LacksPrice(&charge, charge.Operation, &u)
 		}
 		if doubt := e.doubted(now, c, &charge, &used, &charge.Amounts); doubt != nil {
 			e.beyondBelief(a, &charge, doubt, charge.Amounts[doubt.Dimension])
@@ -40,6 +42,11 @@ func (e *Engine) endCall(now time.Time, c *coordinator.Call, a *coordinator.Call
 		if !e.settleCall(now, c, &charge, used, c.Meant == coordinator.UsageExact) {
 			a.State = coordinator.CallEnded
 			return false
+		}
+		if lacks && !charge.Unpriced { // else it was told when it began
+			of := charge
+			of.Provider, of.Model, of.Unpriced = unpriced.Provider, unpriced.Model, true
+			e.unpriced(&of, false)
 		}
 	}
 	e.hear(now, begun, c, &charge)

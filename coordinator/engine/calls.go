@@ -146,6 +146,11 @@ func (e *Engine) askLedger(now time.Time, c *coordinator.Call, charge *fairshare
 	if c.Op == coordinator.CallCharge {
 		return l.Charge(now, c.Key, charge)
 	}
+	if a := &charge.Amounts; c.Meant != coordinator.UsagePart && a[coordinator.DimTotalTokens] == 0 && a[coordinator.DimCost] == 0 {
+		if v := l.CheckDebt(now, path); !v.OK {
+			return v
+		}
+	}
 	if k := e.quotas.waits.ahead(now, charge, int(c.Priority)); k != nil {
 		return k.refusal(l)
 	}

@@ -302,3 +302,50 @@ func TestTaskWithoutLLMDoesNotWaitForTokens(t *testing.T) {
 		t.Errorf("%d tokens are set aside, want 30 or a bucket more", n.Budgets[0].Reserved)
 	}
 }
+
+// A call that says it takes no tokens is refused while its group is in debt: it may say so for ever. $2 of
+// $1 a day were charged afterwards: 10,000·100 + 5,000·200 µ$.
+func TestCallOfNothingWaitsForADebt(t *testing.T) {
+	r := calls(t, teamOfOneDollar(""))
+	none := func(id string) *coordinator.Call {
+		c := called(id, "team", "openai", "big", 0, 0)
+		c.Meant = coordinator.UsageExact
+		return c
+	}
+	r.state(none("1"), coordinator.CallGranted)
+	spent := called("2", "team", "openai", "big", 10_000, 5_000)
+	spent.Op = coordinator.CallCharge
+	r.state(spent, coordinator.CallGranted)
+	if a := r.state(none("3"), coordinator.CallRefused); a.Lacks.Node != "pool/team" || a.Lacks.RetryAt.IsZero() {
+		t.Errorf("%+v", a.Lacks)
+	}
+	reserve := none("4")
+	reserve.Op = coordinator.CallReserve
+	r.state(reserve, coordinator.CallRefused)
+}
+
+// What was used already of a model without a price is charged, and told of: a charge, and the end of a
+// reservation that was made for another model. With a price for all others it costs that:
+// 1,000·10 + 500·30 µ$.
+func TestUseOfAModelWithoutAPriceIsTold(t *testing.T) {
+	const price = "unpriced: price\nunpriced_price: {input_per_million_tokens: 10, output_per_million_tokens: 30}"
+	for more, cost := range map[string]int64{"": 0, price: 25_000} {
+		r := calls(t, teamOfOneDollar(more))
+		tell := func(c *coordinator.Call) string {
+			return strings.Join(unpricedOf(r.Apply(r.now, coordinator.CallAsked{Token: 1, Calls: []coordinator.Call{*c}}, nil)), "; ")
+		}
+		c := called("1", "team", "openai", "new", 1000, 500)
+		c.Op = coordinator.CallCharge
+		if got := tell(c); got != "openai/new of team at pool/team, refused: false" {
+			t.Errorf("a charge: %q", got)
+		}
+		r.holds("pool/team", coordinator.DimCost, cost, 0)
+		c = called("2", "team", "openai", "big", 1000, 500)
+		c.Op = coordinator.CallReserve
+		r.state(c, coordinator.CallGranted)
+		c.Op, c.Usage.Model, c.Meant = coordinator.CallSettle, "new", coordinator.UsageExact
+		if got := tell(c); got != "openai/new of team at pool/team, refused: false" {
+			t.Errorf("an end: %q", got)
+		}
+	}
+}

@@ -346,6 +346,22 @@ func (l *Ledger) Check(now time.Time, p *Path, c *Charge) Verdict {
 	return l.finish(&v)
 }
 
+// CheckDebt tells whether what says that it takes neither tokens nor money is let pass: not while a budget
+// of these on its path is overdrawn, for what it says proves nothing of what it will take.
+func (l *Ledger) CheckDebt(now time.Time, p *Path) Verdict {
+	l.advance(now.UnixNano())
+	v := Verdict{OK: true}
+	l.walk()
+	for _, n := range p.list() {
+		for _, d := range [...]coordinator.Dimension{coordinator.DimInputTokens, coordinator.DimOutputTokens, coordinator.DimTotalTokens, coordinator.DimCost} {
+			if b := l.nodes[n].budgets[d]; b != nil && (l.first(b) && b.room() < 0 || b.left() < 0) {
+				v.refuse(n, d, LimitBudget, b.family.span.end)
+			}
+		}
+	}
+	return l.finish(&v)
+}
+
 // ServedBy visits the rates that a charge would be served by now: those out of which it comes, each that
 // of the nearest node in its dimension, or of one above it that leaves it some; and, as caps, those that
 // must let it through besides. Nothing is charged, and nobody visited where it would be refused.
