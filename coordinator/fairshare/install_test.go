@@ -2,6 +2,7 @@ package fairshare
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,11 +30,21 @@ func TestInstall(t *testing.T) {
 		if rapid.Bool().Draw(t, "only changed") { // of the same nodes, one with another weight and other limits
 			other = changed(t, q)
 		}
-		old := map[string]*budget{}
+		// A budget for another period stands beside its node ("pool/team@month"), or is the node's own.
+		type book struct {
+			node   string
+			dim    coordinator.Dimension
+			period coordinator.Period
+		}
+		bookOf := func(n *node, b *budget) book {
+			id, _, _ := strings.Cut(n.spec.ID, "@")
+			return book{id, b.dim, b.family.period}
+		}
+		old := map[book]*budget{}
 		for i := range w.l.nodes {
 			for _, b := range w.l.nodes[i].budgets {
 				if b != nil {
-					old[w.l.nodes[i].spec.ID+b.dim.String()] = b
+					old[bookOf(&w.l.nodes[i], b)] = b
 				}
 			}
 		}
@@ -45,13 +56,13 @@ func TestInstall(t *testing.T) {
 				if b == nil {
 					continue
 				}
-				o := old[w.l.nodes[i].spec.ID+b.dim.String()]
+				o := old[bookOf(&w.l.nodes[i], b)]
 				below := int64(0)
 				for _, kid := range b.kids {
 					below += kid.used
 				}
 				want := below // nothing, but what is known of those below
-				if o != nil && o.family.period == b.family.period {
+				if o != nil {
 					want = max(o.used, below)
 				}
 				if b.used != want {
