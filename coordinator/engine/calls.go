@@ -154,14 +154,17 @@ func (e *Engine) askLedger(now time.Time, c *coordinator.Call, charge *fairshare
 	if k := e.quotas.waits.ahead(now, charge, int(c.Priority)); k != nil {
 		return k.refusal(l)
 	}
+	var v fairshare.Verdict
 	switch c.Op {
 	case coordinator.CallCheck:
-		return l.Check(now, path, charge)
+		v = l.Check(now, path, charge)
 	case coordinator.CallConsume:
-		return l.Reserve(now, c.Key, charge, time.Time{}) // for this moment
+		v = l.Reserve(now, c.Key, charge, time.Time{}) // for this moment
 	default:
-		return l.Reserve(now, c.Key, charge, e.callEnds(now, c, charge))
+		v = l.Reserve(now, c.Key, charge, e.callEnds(now, c, charge))
 	}
+	l.SoonestEnd(&v, charge.Amounts[v.Dimension])
+	return v
 }
 
 // callEnds is when a reservation ends that is made, or extended, now, under quotas. Seats that all share an agent
@@ -289,6 +292,7 @@ func (e *Engine) extendCall(now time.Time, c *coordinator.Call, a *coordinator.C
 	}
 	until := e.extendedEnds(now, c, &all)
 	v := q.ledger.Extend(now, c.Key, more, until)
+	q.ledger.SoonestEnd(&v, more[v.Dimension])
 	path := q.ledger.PathOf(&charge)
 	a.Limits = q.ledger.Left(now, &path, &more, &v)
 	if whole, _, _ := q.ledger.Find(c.Key); v.OK {

@@ -185,6 +185,8 @@ func describeLack(v *fairshare.Verdict) string {
 		fmt.Fprintf(&b, "%s is left alone, because its provider has refused calls", v.Node)
 	}
 	switch {
+	case v.Ends:
+		b.WriteString(" or set aside; back when something of it ends")
 	case v.Limit == fairshare.LimitPrice:
 		b.Reset()
 		fmt.Fprintf(&b, "%s has no price, and %s of %s is limited; give it one under prices in quotas.yaml, or say there what becomes of such calls (unpriced)", v.Of, v.Dimension, v.Node)

@@ -12,7 +12,7 @@ import (
 // that is back; and to whom it would go with quota.
 func TestExplainSaysWhatQuotaIsLacking(t *testing.T) {
 	midnight := time.Date(2030, 1, 2, 0, 0, 0, 0, time.UTC)
-	const used = "the budget of pool/team in total_tokens is used up; back at 2030-01-02T00:00:00Z"
+	const used = "the budget of pool/team in total_tokens is used up or set aside; back when something of it ends"
 	r := ready(t, policyOf(worker("a").slots(4), worker("b").slots(4)).quotas(quotasOf().group("team", 1, daily(1000)).group("free", 1, nil)))
 	r.give(job("runs").of("team").tokens(600, 300))
 	want(t, r.assign(job("waits").of("team").tokens(300, 300)))

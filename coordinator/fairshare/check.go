@@ -1,6 +1,7 @@
 package fairshare
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"time"
@@ -41,8 +42,11 @@ type Verdict struct {
 	// Zero: when something is given back.
 	Permanent bool
 	RetryAt   time.Time
+	// Ends, of a budget: what is set aside of it, and not used, would be enough for this. RetryAt is the end
+	// of its period all the same, but where a call is told of it (see SoonestEnd).
+	Ends bool
 	// Node, of that Kind, Dimension and Limit that refused it: of several the one that lasts
-	// longest.
+	// longest. What is set aside, and seats, are thought to be back within reservation_ttl.
 	Node      string
 	Kind      coordinator.QuotaKind
 	Dimension coordinator.Dimension
@@ -65,6 +69,7 @@ type Verdict struct {
 	at, behind int32
 	retry, own int64
 	kept, owns bool
+	soon       int64 // when what is set aside is thought to be back
 }
 
 // refuse notes that a limit refuses the charge, until then (forever: for good).
@@ -74,12 +79,34 @@ func (v *Verdict) refuse(node int32, d coordinator.Dimension, by Limit, until in
 
 // refuseBehind is refuse where it waits for another node than the one that refuses.
 func (v *Verdict) refuseBehind(node, behind int32, d coordinator.Dimension, by Limit, until int64) (noted bool) {
-	if !v.OK && until <= v.retry {
+	return v.note(node, behind, d, by, until, false)
+}
+
+// refuseBudget is refuseBehind of a budget of which so much is missing.
+func (l *Ledger) refuseBudget(v *Verdict, b *budget, behind int32, missing, until int64) {
+	v.note(b.node, behind, b.dim, LimitBudget, until, until != forever && missing <= b.reserved.sum())
+}
+
+// note notes a refusal that lasts longer than the one that was noted before.
+func (v *Verdict) note(node, behind int32, d coordinator.Dimension, by Limit, until int64, ends bool) bool {
+	if !v.OK && cmp.Or(cmp.Compare(v.lasts(until, ends), v.lasts(v.retry, v.Ends)), cmp.Compare(until, v.retry)) <= 0 {
 		return false
 	}
-	v.OK, v.at, v.Dimension, v.Limit, v.retry = false, node, d, by, until
+	v.OK, v.at, v.Dimension, v.Limit, v.retry, v.Ends = false, node, d, by, until, ends
 	v.behind, v.own, v.kept, v.owns = behind, forever, false, false
 	return true
+}
+
+// lasts is until when a refusal is thought to last. Seats, and what is set aside of a budget, come back when
+// something ends; of both, nothing at all is known of the seats.
+func (v *Verdict) lasts(until int64, ends bool) int64 {
+	switch {
+	case until == unknown:
+		return v.soon
+	case ends:
+		return min(until, v.soon-1)
+	}
+	return until
 }
 
 // unknown is the time of a refusal that ends when somebody gives something back.
@@ -116,7 +143,7 @@ func (l *Ledger) first(b *budget) bool {
 // for it is borrowed (l.loans) whatever the answer: the caller undoes it. Rates that serve
 // it are appended to uses.
 func (l *Ledger) check(p *Path, c *Charge, uses []rateUse) (Verdict, []rateUse) {
-	v := Verdict{OK: true}
+	v := Verdict{OK: true, soon: l.soon()}
 	asked := dimensionsOf(&c.Amounts)
 	var t turn
 	if n, free := l.Unpriced(p, c); free && l.quotas.Unpriced == coordinator.UnpricedRefuse {
@@ -192,7 +219,7 @@ func (l *Ledger) checkBudget(v *Verdict, b *budget, amount int64, noBorrowing bo
 		comes = min(b.family.lacking, max(0, b.borrowMax-b.borrowedIn))
 	}
 	if amount-comes > b.left() {
-		v.refuse(b.node, b.dim, LimitBudget, sooner(amount > b.most && !b.family.repays, b.family.span.end))
+		l.refuseBudget(v, b, b.node, amount-comes-b.left(), sooner(amount > b.most && !b.family.repays, b.family.span.end))
 	}
 }
 
@@ -204,30 +231,30 @@ func (l *Ledger) checkLacking(v *Verdict, b *budget, amount, lacking int64, noBo
 	case lacking == 0:
 		return true
 	case noBorrowing || b.rule.Rule == coordinator.BorrowNever:
-		v.refuse(b.node, b.dim, LimitBudget, sooner(amount > b.itsOwn() && !b.family.repays, end))
+		l.refuseBudget(v, b, b.node, lacking, sooner(amount > b.itsOwn() && !b.family.repays, end))
 	case amount > b.reach: // unless somebody has more in this period, because he is repaid
 		v.refuse(b.node, b.dim, LimitBudget, sooner(!b.family.repays, end))
 	case amount > b.family.left(): // it need not be tried: there is not so much left of all
-		v.refuse(b.family.node, b.dim, LimitBudget, end)
+		l.refuseBudget(v, b.family, b.family.node, amount-b.family.left(), end)
 	case b.rule.Rule == coordinator.BorrowGroupRemaining:
 		if v.Borrowed, has = true, l.borrowRemaining(b, amount, lacking); !has {
-			v.refuseBehind(b.node, b.family.node, b.dim, LimitBudget, end)
+			l.refuseBudget(v, b, b.family.node, lacking, end)
 		}
 	default:
 		v.Borrowed = true
 		if until, still := l.stillLacks(b, lacking); still {
-			v.refuseBehind(b.node, b.family.node, b.dim, LimitBudget, until)
+			l.refuseBudget(v, b, b.family.node, lacking, until)
 			return false
 		}
 		if until, is := l.tooLittle(b, lacking); is {
-			v.refuseBehind(b.node, b.family.node, b.dim, LimitBudget, until)
+			l.refuseBudget(v, b, b.family.node, lacking, until)
 			return false
 		}
 		if left := l.borrow(b, lacking, mostLenders); left > 0 {
 			if !l.looking {
 				b.knew = known{had: lacking - left, at: l.now, ripens: l.ripens, given: b.family.given, start: b.family.span.start}
 			}
-			v.refuseBehind(b.node, b.family.node, b.dim, LimitBudget, l.accrues(b, left))
+			l.refuseBudget(v, b, b.family.node, left, l.accrues(b, left))
 			return false
 		}
 		has = true

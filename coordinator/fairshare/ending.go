@@ -1,6 +1,8 @@
 package fairshare
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"taskbus/coordinator"
@@ -44,6 +46,61 @@ const (
 	MostLapsed = 1 << 16
 	ToldFor    = time.Minute
 )
+
+// soon is when what is set aside now is thought to be back: reservations end then by themselves, if any do.
+func (l *Ledger) soon() int64 {
+	if l.quotas == nil || l.quotas.ReservationTTL <= 0 {
+		return unknown
+	}
+	return saturate(l.now, int64(l.quotas.ReservationTTL))
+}
+
+// mostEnds is of how many reservations the ends are looked at: 512 cost about 20 µs.
+const mostEnds = 512
+
+// SoonestEnd has a refusal say (RetryAt) when reservations end by themselves that have enough of the budget for
+// so much; if these are not among those that are looked at, because tasks have it or there are many, when the
+// next of all ends, or reservation_ttl from now.
+func (l *Ledger) SoonestEnd(v *Verdict, asked int64) {
+	if v.OK || !v.Ends {
+		return
+	}
+	b := l.nodes[v.at].budgets[v.Dimension]
+	missing := max(1, asked-min(b.left(), b.room()+b.agentsLeft()))
+	if len(b.kids) > 0 { // what its children have of it they give back to it
+		missing = max(1, asked-b.left())
+	}
+	at := l.soon()
+	var ends []*reservation
+	for _, r := range l.ending.Items[:min(mostEnds, l.ending.Len())] {
+		if r.state == resOpen && r.until < v.RetryAt.UnixNano() {
+			at = min(at, max(r.until, l.now))
+			if r.holds(b) > 0 {
+				ends = append(ends, r)
+			}
+		}
+	}
+	slices.SortFunc(ends, func(a, b *reservation) int { return cmp.Compare(a.until, b.until) })
+	for _, r := range ends {
+		if missing -= r.holds(b); missing <= 0 {
+			at = r.until
+			break
+		}
+	}
+	if t := timeOf(at); t.Before(v.RetryAt) {
+		v.RetryAt = t
+	}
+}
+
+// holds is how much of a budget, in its period, a reservation has.
+func (r *reservation) holds(b *budget) (all int64) {
+	for part := r; part != nil; part = part.later {
+		if part.at >= b.family.span.start && slices.Contains(part.path.list(), b.node) {
+			all += part.charge.Amounts[b.dim]
+		}
+	}
+	return all
+}
 
 // NextDue is when the next reservation expires, or is forgotten; false: none does. (Calls that
 // have ended are forgotten in passing.)

@@ -38,6 +38,7 @@ func (l *Ledger) Explain(now time.Time, p *Path, c *Charge) Explanation {
 	asked := *c
 	tidy(&asked.Amounts)
 	e := Explanation{Verdict: l.Check(now, p, &asked)}
+	l.SoonestEnd(&e.Verdict, asked.Amounts[e.Verdict.Dimension])
 	set := dimensionsOf(&asked.Amounts)
 	var t turn
 	for _, n := range p.list() {

@@ -133,7 +133,7 @@ func TestQuotaUsedUp(t *testing.T) {
 		}
 
 		x := r.explained("t-3")
-		if x.State != "pending" || !strings.HasPrefix(x.Reason, "waits for quota: the budget of pool/poor in total_tokens is used up; back at ") || x.Queued == nil {
+		if x.State != "pending" || !strings.HasPrefix(x.Reason, "waits for quota: the budget of pool/poor in total_tokens is used up or set aside; back when something of it ends") || x.Queued == nil {
 			t.Fatalf("%+v", x)
 		}
 		tomorrow := time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
@@ -247,8 +247,8 @@ alert_percents: []
 			return all
 		}
 		made, waits := r.explained("t-2"), r.explained("t-3")
-		lacksLab := "lab false: it has no quota: the budget of lab in total_tokens is used up; back at "
-		if got := why(made.Explanation); len(got) != 2 || !strings.HasPrefix(got[0], "openai false: it has no quota: the budget of openai in total_tokens is used up; back at ") || got[1] != "lab true: it alone has quota now" || made.Explanation.Routing == nil {
+		lacksLab := "lab false: it has no quota: the budget of lab in total_tokens is used up or set aside; back when something of it ends"
+		if got := why(made.Explanation); len(got) != 2 || !strings.HasPrefix(got[0], "openai false: it has no quota: the budget of openai in total_tokens is used up or set aside; back when something of it ends") || got[1] != "lab true: it alone has quota now" || made.Explanation.Routing == nil {
 			t.Errorf("why it was sent there: %q", got)
 		}
 		if got := why(waits.Explanation); len(got) != 2 || !strings.HasPrefix(got[1], lacksLab) || !strings.HasPrefix(waits.Reason, "waits for quota: the budget of lab ") {
@@ -466,7 +466,7 @@ func TestWhatIfSaysWhatQuotaIsLacking(t *testing.T) {
 		r.task("t-1", "build", usage(700, 300, "poor")) // all of 1,000
 		r.task("t-2", "build", usage(50, 50, "poor"))
 		tomorrow := time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
-		const used = "the budget of pool/poor in total_tokens is used up; back at "
+		const used = "the budget of pool/poor in total_tokens is used up or set aside; back when something of it ends"
 		check := func(name string, x *httpapi.Explanation) {
 			t.Helper()
 			if x == nil || !strings.HasPrefix(x.Text, "would go to a1 once its quota allows: "+used) || x.Quota == nil ||
