@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -126,7 +127,8 @@ func (a *app) quotaBoostCommand() *cobra.Command {
 		Long: `Raises one limit of a node by a percentage or an amount of what it otherwise is, for a
 time; then it is as before, by itself. A budget is raised for the period at hand, a
 rate at once. A part by weight becomes an amount of the node's own meanwhile, which
-its siblings leave.
+its siblings leave. What it has lent does not come back before its period ends: that is
+said first.
 
 DIMENSION is requests, input_tokens, output_tokens, total_tokens, cost_usd,
 concurrency or weight; total_tokens.amount or total_tokens.rate where there are both.
@@ -152,14 +154,27 @@ After -- it may also be less: -25%.` + quotaActs,
 // boost shows what a boost takes of others, and makes it. args are the node, the setting, and by how much.
 func (a *app) boost(ctx context.Context, flags *changeFlags, lasting *lastingFlags, args []string) error {
 	dimension, _, _ := strings.Cut(args[1], ".")
-	before := a.nominals(ctx, flags, args[0], dimension)
-	if err := a.changeQuota(ctx, flags, lasting, args[0], "boost", map[string]string{args[1]: args[2]}); err != nil || a.output == outputJSON || before == nil {
+	now, table := a.quotasNow(ctx, flags), a.output != outputJSON
+	if text := lentText(now, args[0], dimension, a.now()); table && text != "" {
+		(&page{w: a.out}).line("%s", text)
+	}
+	before := nominals(now, args[0], dimension)
+	if err := a.changeQuota(ctx, flags, lasting, args[0], "boost", map[string]string{args[1]: args[2]}); err != nil || !table || now == nil {
 		return err
 	}
+	now = a.quotasNow(ctx, flags)
 	p := &page{w: a.out}
 	p.blank()
+	for _, b := range budgetsIn(now, args[0], dimension) {
+		if b.Lent > 0 {
+			p.line("of %s that it has now %s are lent: it may use %s more, besides what others lend", quantity(dimension, b.Limit), quantity(dimension, b.Lent), quantity(dimension, max(0, b.Remaining)))
+		}
+	}
+	if before == nil {
+		return p.err
+	}
 	left := false
-	for i, after := range a.nominals(ctx, flags, args[0], dimension) {
+	for i, after := range nominals(now, args[0], dimension) {
 		if i < len(before) && after.name == before[i].name && after.amount != before[i].amount {
 			p.line("it comes from %s: %s, before %s", after.name, quantity(dimension, after.amount), quantity(dimension, before[i].amount))
 			left = true
@@ -177,17 +192,53 @@ type nominal struct {
 	amount float64
 }
 
-// nominals are what the node above one has given to none of those below it, and what each of its other children
-// has; nil where there is nothing above it to share.
-func (a *app) nominals(ctx context.Context, flags *changeFlags, id, dimension string) []nominal {
-	up := strings.LastIndexByte(id, '/')
-	client, err := a.newClient(*flags.base)
-	if up < 0 || err != nil {
+// lentText says what of a node's budgets is lent, and is not had back by a boost; "": nothing.
+func lentText(q *httpapi.Quotas, id, dimension string, now time.Time) string {
+	for _, b := range budgetsIn(q, id, dimension) {
+		if b.Lent > 0 {
+			return fmt.Sprintf("%s has lent %s of its %s to others: a boost does not bring that back; its budget begins anew %s", oneLine(id), quantity(dimension, b.Lent), quantity(dimension, b.Limit), until(now, b.ResetTime))
+		}
+	}
+	return ""
+}
+
+// budgetsIn are those of a node in a dimension, of each of its periods.
+func budgetsIn(q *httpapi.Quotas, id, dimension string) (some []httpapi.QuotaBudget) {
+	if q == nil {
 		return nil
 	}
-	var q httpapi.Quotas
-	if err := client.get(ctx, "/v1/quota?limit="+strconv.Itoa(httpapi.MaxQuotaLimit), &q); err != nil {
-		return nil // the change itself says why
+	for i := range q.Nodes {
+		if q.Nodes[i].ID != id {
+			continue
+		}
+		for _, b := range q.Nodes[i].Budgets {
+			if b.Dimension == dimension {
+				some = append(some, b)
+			}
+		}
+	}
+	return some
+}
+
+// quotasNow are all quotas; nil where they cannot be had: the change itself says why.
+func (a *app) quotasNow(ctx context.Context, flags *changeFlags) *httpapi.Quotas {
+	client, err := a.newClient(*flags.base)
+	if err != nil {
+		return nil
+	}
+	q := &httpapi.Quotas{}
+	if err := client.get(ctx, "/v1/quota?limit="+strconv.Itoa(httpapi.MaxQuotaLimit), q); err != nil {
+		return nil
+	}
+	return q
+}
+
+// nominals are what the node above one has given to none of those below it, and what each of its other children
+// has; nil where there is nothing above it to share.
+func nominals(q *httpapi.Quotas, id, dimension string) []nominal {
+	up := strings.LastIndexByte(id, '/')
+	if q == nil || up < 0 {
+		return nil
 	}
 	all := []nominal{{name: "what " + id[:up] + " has given to none"}}
 	has := false

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/csv"
 	"fmt"
 	"io"
 	"math"
@@ -25,13 +26,19 @@ how much, the dearest first. Costs are those that tasks state, or follow from th
 of quotas.yaml; "no price" stands by what has used tokens and cost nothing.`,
 		Example: `  taskbus quota cost --from 2026-11-01 --to 2026-11-30
   taskbus quota cost --by month
-  taskbus quota cost --group team-a -o json`,
+  taskbus quota cost --group team-a -o json
+  taskbus quota cost --by month -o csv > cost.csv`,
 		Args: cobra.NoArgs,
 	}
 	f := newHistoryFlags(a, c)
 	by := c.Flags().String("by", "", "a table with a row for each month or day and group, instead")
+	output := c.Flags().StringP("output", "o", outputTable, "form of the output: table, json or csv")
 	limit := c.Flags().Int("limit", 20, fmt.Sprintf("at most so many groups, agents and models each, 1 to %d", httpapi.MaxHistoryLimit))
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		if *output != outputTable && *output != outputJSON && *output != outputCSV {
+			return usageError("-o must be table, json or csv, not %q", oneLine(*output))
+		}
+		a.output = *output
 		if *limit < 1 || *limit > httpapi.MaxHistoryLimit {
 			return usageError("--limit must be 1 to %d, not %d", httpapi.MaxHistoryLimit, *limit)
 		}
@@ -54,10 +61,16 @@ of quotas.yaml; "no price" stands by what has used tokens and cost nothing.`,
 		if err := client.get(c.Context(), "/v1/quota/cost?"+query.Encode(), &r); err != nil {
 			return err
 		}
-		if a.output == outputJSON {
+		switch a.output {
+		case outputJSON:
 			return a.printJSON(r)
+		case outputCSV:
+			return a.printCostsCSV(&r)
 		}
-		return printCosts(a.out, r, a.now())
+		if err := printCosts(a.out, r, a.now()); err != nil {
+			return err
+		}
+		return a.hintCosts(c.Context(), client, &r, query)
 	}
 	return c
 }
@@ -96,8 +109,15 @@ func (a *app) costsBy(ctx context.Context, base, by string, query url.Values) er
 		x.Calls, x.InputTokens, x.OutputTokens, x.TotalTokens, x.CostUSD = x.Calls+r.Calls, x.InputTokens+r.InputTokens, x.OutputTokens+r.OutputTokens, x.TotalTokens+r.TotalTokens, x.CostUSD+r.CostUSD
 		x.Requests, x.Settled, x.Released, x.Expired, x.Late = x.Requests+r.Requests, x.Settled+r.Settled, x.Released+r.Released, x.Expired+r.Expired, x.Late+r.Late
 	}
-	if a.output == outputJSON {
+	switch a.output {
+	case outputJSON:
 		return a.printJSON(all)
+	case outputCSV:
+		rows := [][]string{append([]string{by, "group"}, countColumns...)}
+		for i := range all {
+			rows = append(rows, append([]string{all[i].Time, all[i].Group}, countRow(&all[i].HistoryCounts)...))
+		}
+		return a.printCSV(rows, l.More, "--from")
 	}
 	p := &page{w: a.out}
 	t := newTable(strings.ToUpper(by), "GROUP", "COST", "CALLS", "INPUT", "OUTPUT", "TOTAL")
@@ -113,7 +133,71 @@ func (a *app) costsBy(ctx context.Context, base, by string, query url.Values) er
 		p.line("… and more before (--from)")
 	}
 	p.blank()
-	p.projection(&l.Projection, a.now())
+	if p.projection(&l.Projection, a.now()); p.err != nil || len(all) > 0 {
+		return p.err
+	}
+	return a.hintNames(ctx, client, query)
+}
+
+// countColumns are the columns of countRow.
+var countColumns = []string{"calls", "released", "expired", "requests", "input_tokens", "output_tokens", "total_tokens", "cost_usd"}
+
+// countRow is what was used, in plain numbers.
+func countRow(x *httpapi.HistoryCounts) (row []string) {
+	for _, n := range []int64{x.Calls, x.Released, x.Expired, x.Requests, x.InputTokens, x.OutputTokens, x.TotalTokens} {
+		row = append(row, strconv.FormatInt(n, 10))
+	}
+	return append(row, strconv.FormatFloat(x.CostUSD, 'f', -1, 64))
+}
+
+// printCSV writes rows; that there are more goes to stderr.
+func (a *app) printCSV(rows [][]string, more bool, flags string) error {
+	if err := csv.NewWriter(a.out).WriteAll(rows); err != nil {
+		return fmt.Errorf("write the rows: %w", err)
+	}
+	if more {
+		fmt.Fprintln(a.err, "there are more rows: "+flags)
+	}
+	return nil
+}
+
+// printCostsCSV writes a row for each group, agent and model: of is which of these it is. They are three
+// divisions of the same whole, so that the rows of one of them alone add up.
+func (a *app) printCostsCSV(r *httpapi.CostReport) error {
+	rows := [][]string{append([]string{"of", "group", "agent", "provider", "model", "share"}, countColumns...)}
+	for _, part := range []struct {
+		of    string
+		lines []httpapi.CostLine
+	}{{"group", r.Groups}, {"agent", r.Agents}, {"model", r.Models}} {
+		for i := range part.lines {
+			l := &part.lines[i]
+			row := []string{part.of, l.Group, l.Agent, l.Provider, l.Model, strconv.FormatFloat(l.Share, 'f', -1, 64)}
+			rows = append(rows, append(row, countRow(&l.HistoryCounts)...))
+		}
+	}
+	return a.printCSV(rows, r.More, "--limit")
+}
+
+// hintCosts says which group or agent may have been meant where nothing was used by the one that was asked for.
+func (a *app) hintCosts(ctx context.Context, client *client, r *httpapi.CostReport, query url.Values) error {
+	if r.Total.Calls > 0 || r.Total.TotalTokens > 0 {
+		return nil
+	}
+	return a.hintNames(ctx, client, query)
+}
+
+// hintNames says so if no group or agent of quotas.yaml has the name that was asked for.
+func (a *app) hintNames(ctx context.Context, client *client, query url.Values) error {
+	p := &page{w: a.out}
+	for _, kind := range []string{"group", "agent"} {
+		name := query.Get(kind)
+		if name == "" {
+			continue
+		}
+		if known, meant := knownQuota(ctx, client, kind, name); !known {
+			p.line("quotas.yaml has no %s %s%s", kind, oneLine(name), meant)
+		}
+	}
 	return p.err
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/csv"
 	"fmt"
 	"io"
 	"net/http"
@@ -112,7 +111,10 @@ keeps what is older. It needs the admin token.`,
 		case outputCSV:
 			return a.printHistoryCSV(&l)
 		}
-		return printHistory(a.out, l, a.now())
+		if err := printHistory(a.out, l, a.now()); err != nil || len(l.Rows) > 0 {
+			return err
+		}
+		return a.hintNames(c.Context(), client, query)
 	}
 	return c
 }
@@ -209,23 +211,12 @@ func printHistory(w io.Writer, l httpapi.HistoryList, now time.Time) error {
 
 // printHistoryCSV writes the rows with their plain numbers; what else there is to say goes to stderr.
 func (a *app) printHistoryCSV(l *httpapi.HistoryList) error {
-	w := csv.NewWriter(a.out)
-	rows := [][]string{{l.By, "group", "agent", "provider", "model", "source", "calls", "released", "expired", "requests", "input_tokens", "output_tokens", "total_tokens", "cost_usd"}}
+	rows := [][]string{append([]string{l.By, "group", "agent", "provider", "model", "source"}, countColumns...)}
 	for i := range l.Rows {
 		r := &l.Rows[i]
-		row := []string{r.Day, r.Group, r.Agent, r.Provider, r.Model, r.Source}
-		for _, n := range []int64{r.Calls, r.Released, r.Expired, r.Requests, r.InputTokens, r.OutputTokens, r.TotalTokens} {
-			row = append(row, strconv.FormatInt(n, 10))
-		}
-		rows = append(rows, append(row, strconv.FormatFloat(r.CostUSD, 'f', -1, 64)))
+		rows = append(rows, append([]string{r.Day, r.Group, r.Agent, r.Provider, r.Model, r.Source}, countRow(&r.HistoryCounts)...))
 	}
-	if err := w.WriteAll(rows); err != nil {
-		return fmt.Errorf("write the rows: %w", err)
-	}
-	if l.More {
-		fmt.Fprintln(a.err, "there are more rows before these: --limit, --from")
-	}
-	return nil
+	return a.printCSV(rows, l.More, "--limit, --from")
 }
 
 // gapText is from when to when something is missing, as far as that is known: in front of the first message

@@ -114,6 +114,8 @@ func TestLookingAtHistory(t *testing.T) {
 		{"quota-history.csv", "quota history -o csv", exitOK, "GET /v1/quota/history?by=day&limit=1000"},
 		{"quota-cost-by-month.txt", "quota cost --by month", exitOK, fmt.Sprint("GET /v1/quota/history?by=month&limit=", httpapi.MaxHistoryLimit)},
 		{"quota-cost.txt", "quota cost --from 2026-02-01", exitOK, "GET /v1/quota/cost?from=2026-02-01&limit=20"},
+		{"quota-cost.csv", "quota cost -o csv", exitOK, "GET /v1/quota/cost?limit=20"},
+		{"quota-cost-by-month.csv", "quota cost --by month -o csv", exitOK, fmt.Sprint("GET /v1/quota/history?by=month&limit=", httpapi.MaxHistoryLimit)},
 		{"", "quota cost -o json", exitOK, "GET /v1/quota/cost?limit=20"},
 		{"quota-forecast.txt", "quota forecast", exitOK, "GET /v1/quota/forecast?limit=1000"},
 		{"", "quota forecast pool/alpha -o json", exitOK, "GET /v1/quota/forecast?limit=1000&node=pool%2Falpha"},
@@ -176,6 +178,27 @@ func TestHistoryOddities(t *testing.T) {
 				t.Errorf("exit code %d, want %d; stdout %q, stderr %q", code, tc.code, r.out.String(), r.err.String())
 			}
 		})
+	}
+}
+
+// A group that quotas.yaml does not list has cost nothing: the one that was meant is named.
+func TestCostOfAnUnknownGroup(t *testing.T) {
+	of := map[string]any{
+		"/v1/quota":         httpapi.Quotas{Configured: true, Nodes: []httpapi.QuotaNode{{ID: "pool/chat", Kind: "group", Name: "chat"}, {ID: "pool/chat/a1", Kind: "agent", Name: "a1"}}},
+		"/v1/quota/cost":    httpapi.CostReport{},
+		"/v1/quota/history": httpapi.HistoryList{},
+	}
+	for args, want := range map[string]string{
+		"quota cost --group chta":            "quotas.yaml has no group chta: did you mean chat?\n",
+		"quota cost --by month --group chta": "quotas.yaml has no group chta: did you mean chat?\n",
+		"quota history --agent a2":           "quotas.yaml has no agent a2: did you mean a1?\n",
+		"quota cost --group chat":            "",
+	} {
+		r := newRig()
+		(&answers{of: of}).start(t, r)
+		if code := r.run(t, strings.Fields(args)...); code != exitOK || !strings.HasSuffix(r.out.String(), want) || strings.Contains(r.out.String(), "has no") != (want != "") {
+			t.Errorf("%s: exit code %d:\n%s%s", args, code, r.out.String(), r.err.String())
+		}
 	}
 }
 

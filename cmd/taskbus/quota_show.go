@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -48,7 +49,10 @@ A name is looked for among the groups, then the agents, then the providers.
 		if err != nil {
 			return err
 		}
-		return a.showQuota(kind, body)
+		if err := a.showQuota(kind, body); err != nil || kind != "groups" || a.output == outputJSON {
+			return err
+		}
+		return a.showBorrowable(c.Context(), client, args[0])
 	}
 	return c
 }
@@ -106,6 +110,28 @@ func meantQuota(ctx context.Context, client *client, name string) string {
 	return coordinator.DidYouMean(name, known)
 }
 
+// knownQuota tells whether quotas.yaml lists a group or agent (kind) of a name, as far as that can be asked, and
+// which may have been meant: ", did you mean ...", or nothing.
+func knownQuota(ctx context.Context, client *client, kind, name string) (known bool, meant string) {
+	var q httpapi.Quotas
+	if err := client.get(ctx, "/v1/quota?limit="+strconv.Itoa(httpapi.MaxQuotaLimit), &q); err != nil || !q.Configured {
+		return true, ""
+	}
+	var names []string
+	for i := range q.Nodes {
+		switch n := &q.Nodes[i]; {
+		case n.Kind == kind && n.Name == name:
+			return true, ""
+		case n.Kind == kind && !slices.Contains(names, n.Name):
+			names = append(names, n.Name)
+		}
+	}
+	if meant = coordinator.DidYouMean(name, names); meant != "" {
+		meant = ": " + meant
+	}
+	return false, meant
+}
+
 // showQuota prints an answer.
 func (a *app) showQuota(kind string, body json.RawMessage) error {
 	var show func() error
@@ -148,6 +174,22 @@ func printQuotaGroup(w io.Writer, g httpapi.QuotaGroup, now time.Time) error {
 	}
 	p.blank()
 	p.limits(g.Nodes, now)
+	return p.err
+}
+
+// showBorrowable says what a group may borrow at this moment, besides what is left of its own.
+func (a *app) showBorrowable(ctx context.Context, client *client, group string) error {
+	one := url.Values{"group": {group}, "requests": {"1"}, "input_tokens": {"1"}, "output_tokens": {"1"}, "cost_usd": {"0.000001"}}
+	var x httpapi.QuotaAnswer
+	if err := client.get(ctx, "/v1/quota/explain?"+one.Encode(), &x); err != nil {
+		return nil // what is asked has been answered
+	}
+	p := &page{w: a.out}
+	for i := range x.Limits {
+		if l := &x.Limits[i]; l.Limit == "budget" && l.Borrowable > 0 && strings.HasSuffix(l.Node, "/"+group) {
+			p.line("besides it may borrow %s %s now (%s)", quantity(l.Dimension, l.Borrowable), l.Dimension, l.Node)
+		}
+	}
 	return p.err
 }
 

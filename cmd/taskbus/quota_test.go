@@ -52,6 +52,16 @@ func limitedFleet() fixedSource {
 	}
 }
 
+// What a group may borrow is shown besides what is left of its own.
+func TestShowWhatMayBeBorrowed(t *testing.T) {
+	r, fleet := newRig(), limitedFleet()
+	fleet.quotaAnswer.Limits = append(fleet.quotaAnswer.Limits, httpapi.QuotaLimit{Node: "pool/alpha", Dimension: "cost_usd", Limit: "budget", Borrowable: 367})
+	r.startCoordinator(t, fleet)
+	if code := r.run(t, "quota", "show", "alpha"); code != exitOK || !strings.Contains(r.out.String(), "\nbesides it may borrow $367 cost_usd now (pool/alpha)\n") {
+		t.Errorf("exit code %d:\n%s", code, r.out.String())
+	}
+}
+
 // routedAnswer is about a call that may go to OpenAI, by either of two keys, or to a lab of one's own.
 func routedAnswer() httpapi.QuotaAnswer {
 	weights := coordinator.RouteTerms{Remaining: 1, Price: 2, Latency: 1, Success: 1}
