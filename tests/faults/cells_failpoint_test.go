@@ -208,7 +208,8 @@ var wholeProcessCells = []cell{
 		r.resumes()
 	}},
 	{name: "a task that brings out a fault of the coordinator", short: true, holds: withoutFault, play: func(r *rig) {
-		r.fates = []fate{{"poison", "park"}}
+		r.fates = []fate{{"poison", "park"}, {"0", "any"}}
+		r.book.offer("0", nil) // its producer hears of it by its message_id
 		c := r.launch(start{breaks: true, env: []string{failpoint.Environment + "=panic:poison"}})
 		c.awaitState("active")
 		r.work(4, 5, usual)

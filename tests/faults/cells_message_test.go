@@ -192,10 +192,10 @@ func (r *rig) malformed(all map[string]amqp.Publishing) *process {
 	r.work(4, 5, usual)
 	p := r.produce("t", "build", 60, 1_000_000)
 	r.inFullSwing(20)
-	for _, id := range []string{"bad", "bad-2", "huge"} {
+	for _, id := range []string{"bad", "bad-2", "huge", "0"} { // 0 is the message_id of those whose own id cannot be read
 		r.book.offer(id, nil) // failures may name it; it is not confirmed, and need not end
 	}
-	r.fates = []fate{{"bad", "any"}, {"huge", "any"}}
+	r.fates = []fate{{"bad", "any"}, {"huge", "any"}, {"0", "any"}}
 	sums := map[string][32]byte{} // by name: some are large
 	for name, m := range all {
 		sums[name] = sha256.Sum256(m.Body)

@@ -26,18 +26,17 @@ global_settings:
   max_retry_attempts: 2
 `
 
-// The only agent that can do a task gives it back, with the time after which it may be tried again: it has it again,
-// no sooner, and the failure after the last try says in its words why. So after a restart of the coordinator.
+// The only agent that can do a task gives it back: it has it again after the back-off, and the failure after the last
+// try says in its words why. So after a restart of the coordinator.
 func TestOnlyAgentTriesAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, solo)
 	b := r.open()
 	c := r.start()
-	const asked = 3 * time.Second
 	begun := make(chan time.Time, 2)
 	limited := r.member(b, agent.Config{ID: "a1", Slots: 2}, func(context.Context, *agent.Task) (agent.Result, error) {
 		begun <- time.Now()
-		return agent.Result{}, agent.RetryAfter(errors.New("429 rate limit"), asked)
+		return agent.Result{}, agent.Retry(errors.New("429 rate limit"))
 	})
 	c.awaitEligible("a1")
 	r.publish(bus.QueueAssign, task("t-1", "build").message())
@@ -78,9 +77,25 @@ func TestTwoProcessesUnderOneID(t *testing.T) {
 		h.Instance, h.Status = instance, status
 		r.report(h)
 	}
-	for _, instance := range []string{"one", "two", "one", "two"} {
-		says(instance, "ready")
+	// Both report all the time, else the one that is silent is gone after three heartbeats.
+	report := func(instances ...string) (stop func()) {
+		done, ended := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(ended)
+			for {
+				for _, instance := range instances {
+					says(instance, "ready")
+				}
+				select {
+				case <-done:
+					return
+				case <-time.After(200 * time.Millisecond):
+				}
+			}
+		}()
+		return func() { close(done); <-ended }
 	}
+	both := report("one", "two")
 	c.awaitAgent("a1", "two processes", func(a httpapi.Agent) bool { return a.Instances == 2 })
 	if h := fmt.Sprint(c.health()); !strings.Contains(h, "several processes report as a1 (2): give each its own agent_id") {
 		t.Errorf("/health says nothing of them: %s", h)
@@ -88,10 +103,13 @@ func TestTwoProcessesUnderOneID(t *testing.T) {
 	if _, found := r.doctor(r.broker.URL, c.base); !slices.ContainsFunc(found, func(d diagnosis) bool { return strings.Contains(d.Text, "2 processes report as a1") }) {
 		t.Errorf("the doctor says nothing of them: %+v", found)
 	}
+	both()
 	says("two", "offline")
+	one := report("one")
 	c.awaitAgent("a1", "one process", func(a httpapi.Agent) bool { return a.Instances == 0 })
 	r.publish(bus.QueueAssign, task("t-1", "build").message())
 	r.dispatches("a1", 1)
+	one()
 	says("one", "offline")
 	c.awaitAgent("a1", "its end", func(a httpapi.Agent) bool { return a.State == "offline" })
 	c.stop()
