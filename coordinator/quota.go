@@ -24,6 +24,14 @@ var dimensions = [NumDimensions]string{"requests", "input_tokens", "output_token
 // String is the word used in quotas.yaml, metrics and answers.
 func (d Dimension) String() string { return dimensions[d] }
 
+// Shown is an amount in the unit that people read: US dollars of costs, which are counted in millionths.
+func (d Dimension) Shown(amount int64) float64 {
+	if d == DimCost {
+		return float64(amount) / 1e6
+	}
+	return float64(amount)
+}
+
 // Amounts is how much of each dimension something takes, at least 0 each.
 type Amounts [NumDimensions]int64
 

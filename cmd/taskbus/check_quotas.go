@@ -84,8 +84,13 @@ func (f *checkedFile) checkQuotas() error {
 	c := &checkedQuotas{Timezone: q.Location.String(), Prices: len(q.Prices), Nodes: []checkedNode{}}
 	providers := make(map[string]bool)
 	ledger := fairshare.NewLedger()
-	ledger.Install(time.Now(), q)
-	views := ledger.View(time.Now())
+	now := time.Now()
+	ledger.Install(now, q)
+	all := ledger.View(now)
+	views := make(map[string]*fairshare.NodeView, len(all))
+	for i := range all {
+		views[all[i].ID] = &all[i]
+	}
 	for i := range q.Nodes {
 		n := &q.Nodes[i]
 		switch n.Kind {
@@ -101,7 +106,8 @@ func (f *checkedFile) checkQuotas() error {
 		case coordinator.QuotaAgent:
 			c.Agents += inPool(n)
 		}
-		c.Nodes = append(c.Nodes, checkedNode{n.ID, n.Kind.String(), n.Weight, limitsOf(n), getsOf(n, &views[i])})
+		limits, gets := limitsOf(n, views)
+		c.Nodes = append(c.Nodes, checkedNode{n.ID, n.Kind.String(), n.Weight, limits, gets})
 	}
 	f.Quotas = c
 	for _, w := range config.QuotaWarnings(q) {
@@ -118,58 +124,47 @@ func inPool(n *coordinator.QuotaNode) int {
 	return 0
 }
 
-func limitsOf(n *coordinator.QuotaNode) []string {
-	var all []string
-	for dim := range coordinator.Dimension(coordinator.NumDimensions) {
-		for _, l := range []*coordinator.QuotaLimit{n.Budgets[dim], n.Rates[dim]} {
-			if l != nil {
-				all = append(all, dim.String()+" "+config.DescribeLimit(dim, l))
+// limitsOf says what limits a node has, and in their units what each comes to; views are the nodes of the ledger by
+// their ids: what a node has for other periods stands there beside it.
+func limitsOf(n *coordinator.QuotaNode, views map[string]*fairshare.NodeView) (limits, gets []string) {
+	add := func(dim coordinator.Dimension, l *coordinator.QuotaLimit, comes string) {
+		limits, gets = append(limits, dim.String()+" "+config.DescribeLimit(dim, l)), append(gets, comes)
+	}
+	budget := func(id string, dim coordinator.Dimension) string {
+		for _, b := range views[id].Budgets {
+			if b.Dimension == dim {
+				return quantity(dim.String(), dim.Shown(b.Nominal))
 			}
+		}
+		return ""
+	}
+	v := views[n.ID]
+	for dim := range coordinator.Dimension(coordinator.NumDimensions) {
+		if l := n.Budgets[dim]; l != nil {
+			add(dim, l, budget(n.ID, dim))
+		}
+		if l := n.Rates[dim]; l != nil {
+			comes := "what others leave"
+			for _, r := range v.Rates {
+				if r.Dimension == dim && r.Amount > 0 {
+					comes = quantity(dim.String(), dim.Shown(r.Amount)) + "/" + per(r.Per.Seconds())
+				}
+			}
+			add(dim, l, comes)
 		}
 	}
 	for i := range n.Beside {
 		b := &n.Beside[i]
-		all = append(all, b.Dimension.String()+" "+config.DescribeLimit(b.Dimension, &b.QuotaLimit))
+		add(b.Dimension, &b.QuotaLimit, budget(n.ID+"@"+b.Period.String(), b.Dimension))
 	}
 	if n.Seats != nil {
-		all = append(all, coordinator.DimConcurrency.String()+" "+config.DescribeLimit(coordinator.DimConcurrency, n.Seats))
-	}
-	return all
-}
-
-// getsOf says in their units what the limits of a node come to, in the order of limitsOf.
-func getsOf(n *coordinator.QuotaNode, v *fairshare.NodeView) []string {
-	var all []string
-	for dim := range coordinator.Dimension(coordinator.NumDimensions) {
-		if n.Budgets[dim] != nil {
-			for _, b := range v.Budgets {
-				if b.Dimension == dim {
-					all = append(all, quantity(dim.String(), shownAmount(dim, b.Nominal)))
-				}
-			}
+		comes := ""
+		if v.Seats != nil {
+			comes = strconv.FormatInt(v.Seats.Nominal, 10)
 		}
-		if n.Rates[dim] != nil {
-			text := "what others leave"
-			for _, r := range v.Rates {
-				if r.Dimension == dim && r.Amount > 0 {
-					text = quantity(dim.String(), shownAmount(dim, r.Amount)) + "/" + per(r.Per.Seconds())
-				}
-			}
-			all = append(all, text)
-		}
+		add(coordinator.DimConcurrency, n.Seats, comes)
 	}
-	if n.Seats != nil && v.Seats != nil {
-		all = append(all, strconv.FormatInt(v.Seats.Nominal, 10))
-	}
-	return all
-}
-
-// shownAmount is an amount in the unit that people read: dollars, else pieces.
-func shownAmount(dim coordinator.Dimension, amount int64) float64 {
-	if dim == coordinator.DimCost {
-		return float64(amount) / 1e6
-	}
-	return float64(amount)
+	return limits, gets
 }
 
 func (c *checkedQuotas) print(w io.Writer, file string) error {
@@ -187,11 +182,7 @@ func (c *checkedQuotas) print(w io.Writer, file string) error {
 			nodes.row(n.ID, n.Kind, n.Weight, "", "")
 		}
 		for j, limit := range n.Limits {
-			gets := ""
-			if j < len(n.Gets) {
-				gets = n.Gets[j]
-			}
-			nodes.row(n.ID, n.Kind, n.Weight, limit, gets)
+			nodes.row(n.ID, n.Kind, n.Weight, limit, n.Gets[j])
 		}
 	}
 	if err := nodes.print(w); err != nil {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -242,4 +243,44 @@ func lineWith(text, part string) string {
 		}
 	}
 	return ""
+}
+
+// What a node has for another period stands in its own row, with what it comes to, before its seats.
+func TestCheckOfSeveralPeriods(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "quotas.yaml")
+	text := `
+pool: {limits: {total_tokens: {amount: 1000, per: month}, concurrency: {amount: 8}}}
+groups: [{id: a, limits: {total_tokens: {amount: 50, per: day}, concurrency: {amount: 3}}}, {id: b}]
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := newRig()
+	if code := r.run(t, "check", file, "-o", "json"); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, r.err.String())
+	}
+	var got struct {
+		Files []struct {
+			Quotas struct {
+				Nodes []struct {
+					ID           string
+					Limits, Gets []string
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(r.out.String()), &got); err != nil || len(got.Files) != 1 {
+		t.Fatalf("%v: %s", err, r.out.String())
+	}
+	for _, n := range got.Files[0].Quotas.Nodes {
+		if n.ID != "pool/a" {
+			continue
+		}
+		// 50 a day, half of the month's 1,000 by weight beside it, and 3 of the seats.
+		if want := []string{"50", "500", "3"}; len(n.Limits) != 3 || !slices.Equal(n.Gets, want) {
+			t.Errorf("%q come to %q, want %q", n.Limits, n.Gets, want)
+		}
+		return
+	}
+	t.Error("pool/a is not listed")
 }

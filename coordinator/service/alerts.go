@@ -45,7 +45,7 @@ func (r *session) announceQuota(f *coordinator.QuotaReached) {
 	r.alert(key, Alert{
 		ID: alertID(key, f.Node, d, f.Ends), Subject: f.Node + " " + d, Type: schemas.QuotaReached, Body: messages.AppendQuotaReached(nil, f, r.s.now()),
 		Text: fmt.Sprintf("%s at %d %%: %s of %s, resets %s",
-			f.Node, f.Percent, amountText(d, shown(f.Dimension, f.Used)), unitText(d, shown(f.Dimension, f.Cap)), resetText(f.Ends)),
+			f.Node, f.Percent, amountText(d, f.Dimension.Shown(f.Used)), unitText(d, f.Dimension.Shown(f.Cap)), resetText(f.Ends)),
 	})
 }
 

@@ -43,7 +43,7 @@ func atMost(q *coordinator.Quotas, c *coordinator.QuotaControl) string {
 				above -= n.Budgets[d].Nominal
 			}
 		}
-		return fmt.Sprintf("; at most +%s is left for %s", amountText(name, shown(d, max(0, above-has))), q.Nodes[i].ID)
+		return fmt.Sprintf("; at most +%s is left for %s", amountText(name, d.Shown(max(0, above-has))), q.Nodes[i].ID)
 	}
 	return ""
 }

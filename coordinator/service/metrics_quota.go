@@ -109,16 +109,16 @@ func collectQuotas(snap *engine.QuotaSnapshot, emit gauges) {
 func collectQuotaNode(n *fairshare.NodeView, emit gauges) {
 	for _, b := range n.Budgets {
 		labels := []string{n.ID, b.Dimension.String()}
-		emit(descQuotaUsed, shown(b.Dimension, b.Used), labels...)
-		emit(descQuotaReserved, shown(b.Dimension, b.Reserved), labels...)
-		emit(descQuotaLimit, shown(b.Dimension, b.Cap), labels...)
-		emit(descQuotaBorrowed, shown(b.Dimension, b.Borrowed), labels...)
-		emit(descQuotaLent, shown(b.Dimension, b.Lent), labels...)
-		emit(descQuotaDebt, shown(b.Dimension, b.Debt), labels...)
+		emit(descQuotaUsed, b.Dimension.Shown(b.Used), labels...)
+		emit(descQuotaReserved, b.Dimension.Shown(b.Reserved), labels...)
+		emit(descQuotaLimit, b.Dimension.Shown(b.Cap), labels...)
+		emit(descQuotaBorrowed, b.Dimension.Shown(b.Borrowed), labels...)
+		emit(descQuotaLent, b.Dimension.Shown(b.Lent), labels...)
+		emit(descQuotaDebt, b.Dimension.Shown(b.Debt), labels...)
 	}
 	for _, r := range n.Rates {
-		emit(descQuotaBucket, shown(r.Dimension, r.Remaining), n.ID, r.Dimension.String())
-		emit(descQuotaOwed, shown(r.Dimension, r.Debt), n.ID, r.Dimension.String())
+		emit(descQuotaBucket, r.Dimension.Shown(r.Remaining), n.ID, r.Dimension.String())
+		emit(descQuotaOwed, r.Dimension.Shown(r.Debt), n.ID, r.Dimension.String())
 	}
 	if c := n.Seats; c != nil {
 		labels := []string{n.ID, coordinator.DimConcurrency.String()}

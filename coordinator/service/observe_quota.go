@@ -17,7 +17,7 @@ func (o *observer) quotaReached(f coordinator.QuotaReached) {
 		level = zerolog.WarnLevel
 	}
 	o.gated(noiseQuota, level).Str("node", f.Node).Stringer("dimension", f.Dimension).Int("percent", f.Percent).
-		Float64("used", shown(f.Dimension, f.Used)).Float64("limit", shown(f.Dimension, f.Cap)).Time("resets_at", f.Ends).
+		Float64("used", f.Dimension.Shown(f.Used)).Float64("limit", f.Dimension.Shown(f.Cap)).Time("resets_at", f.Ends).
 		Msg("a quota has come to this part of its limit")
 }
 
@@ -44,8 +44,8 @@ func (o *observer) usageExcessive(f coordinator.UsageExcessive) {
 	}
 	o.s.metrics.usageExcessive.WithLabelValues(outcome).Inc()
 	line.Str("agent_id", string(f.Agent)).Str("group", f.Group).Stringer("dimension", f.Dimension).
-		Float64("estimated", shown(f.Dimension, f.Estimated)).Float64("reported", shown(f.Dimension, f.Reported)).
-		Float64("charged", shown(f.Dimension, f.Charged)).Msg(text)
+		Float64("estimated", f.Dimension.Shown(f.Estimated)).Float64("reported", f.Dimension.Shown(f.Reported)).
+		Float64("charged", f.Dimension.Shown(f.Charged)).Msg(text)
 }
 
 // What becomes of usage that is beyond belief, as metrics say it.

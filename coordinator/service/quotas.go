@@ -127,7 +127,7 @@ func quotasOf(snap *engine.QuotaSnapshot) httpapi.Quotas {
 func quotaNode(v *fairshare.NodeView) httpapi.QuotaNode {
 	n := httpapi.QuotaNode{ID: v.ID, Kind: v.Kind.String(), Name: v.Name, Parent: v.Parent, Weight: v.Weight, Budgets: []httpapi.QuotaBudget{}, Rates: []httpapi.QuotaRate{}}
 	for _, b := range v.Budgets {
-		in := func(amount int64) float64 { return shown(b.Dimension, amount) }
+		in := func(amount int64) float64 { return b.Dimension.Shown(amount) }
 		n.Budgets = append(n.Budgets, httpapi.QuotaBudget{
 			Dimension: b.Dimension.String(), Limit: in(b.Nominal), Cap: in(b.Cap), Used: in(b.Used), Reserved: in(b.Reserved),
 			Remaining: in(max(0, b.Cap-b.Used-b.Reserved)), Borrowed: in(b.Borrowed), Lent: in(b.Lent), Debt: in(b.Debt),
@@ -136,9 +136,9 @@ func quotaNode(v *fairshare.NodeView) httpapi.QuotaNode {
 	}
 	for _, r := range v.Rates {
 		n.Rates = append(n.Rates, httpapi.QuotaRate{
-			Dimension: r.Dimension.String(), Amount: shown(r.Dimension, r.Amount), PerSeconds: r.Per.Seconds(), Burst: shown(r.Dimension, r.Burst),
-			Remaining: shown(r.Dimension, r.Remaining), Ceiling: shown(r.Dimension, r.Ceiling),
-			Debt: shown(r.Dimension, r.Debt),
+			Dimension: r.Dimension.String(), Amount: r.Dimension.Shown(r.Amount), PerSeconds: r.Per.Seconds(), Burst: r.Dimension.Shown(r.Burst),
+			Remaining: r.Dimension.Shown(r.Remaining), Ceiling: r.Dimension.Shown(r.Ceiling),
+			Debt: r.Dimension.Shown(r.Debt),
 		})
 	}
 	if c := v.Seats; c != nil {
@@ -151,14 +151,6 @@ func quotaNode(v *fairshare.NodeView) httpapi.QuotaNode {
 		}
 	}
 	return n
-}
-
-// shown is an amount for people: costs in US dollars.
-func shown(d coordinator.Dimension, amount int64) float64 {
-	if d == coordinator.DimCost {
-		return float64(amount) / 1e6
-	}
-	return float64(amount)
 }
 
 // ExplainQuota says whether there is quota for something now (see httpapi.Source).
@@ -187,7 +179,7 @@ func quotaAnswer(q *httpapi.QuotaQuestion, a *engine.QuotaAnswer) httpapi.QuotaA
 		Amounts: make(map[string]float64), Nodes: a.Nodes,
 	}
 	for d, amount := range a.Amounts {
-		x.Amounts[coordinator.Dimension(d).String()] = shown(coordinator.Dimension(d), amount)
+		x.Amounts[coordinator.Dimension(d).String()] = coordinator.Dimension(d).Shown(amount)
 	}
 	if !v.OK {
 		x.Node, x.Dimension, x.Limit = v.Node, v.Dimension.String(), v.Limit.String()
@@ -195,8 +187,8 @@ func quotaAnswer(q *httpapi.QuotaQuestion, a *engine.QuotaAnswer) httpapi.QuotaA
 	}
 	for _, l := range a.Explanation.Limits {
 		x.Limits = append(x.Limits, httpapi.QuotaLimit{
-			Node: l.Node, Dimension: l.Dimension.String(), Limit: l.Limit.String(), Asked: shown(l.Dimension, l.Asked),
-			Left: shown(l.Dimension, l.Left), Borrowable: shown(l.Dimension, l.Borrowable), Refuses: l.Refuses, Binds: l.Binds, Renews: l.Renews,
+			Node: l.Node, Dimension: l.Dimension.String(), Limit: l.Limit.String(), Asked: l.Dimension.Shown(l.Asked),
+			Left: l.Dimension.Shown(l.Left), Borrowable: l.Dimension.Shown(l.Borrowable), Refuses: l.Refuses, Binds: l.Binds, Renews: l.Renews,
 		})
 	}
 	if len(a.Routes) > 0 {
