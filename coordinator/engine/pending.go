@@ -217,7 +217,7 @@ func (p *pending) push(now time.Time, t *openTask) {
 	c := t.needs.class
 	c.waiting.Push(t.leaf, t.level, t)
 	if c.active < 0 {
-		c.pace = pace{first: now, since: now} // what went out while none waited says nothing of how fast they go
+		c.pace = pace{flowSpan: flowSpan{now, now}} // what went out while none waited says nothing of how fast they go
 		c.active = len(p.active)
 		p.active = append(p.active, c)
 	}

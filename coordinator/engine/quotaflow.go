@@ -10,9 +10,9 @@ import (
 // quotaFlow is what has been dispatched and refused of late, for people: nothing is decided
 // by it. It counts in windows of flowWindow, and tells of the present one and the one before.
 type quotaFlow struct {
-	first, since time.Time // of the first dispatch; when the present window began
-	all          flowCount
-	of           map[string]*flowCount // by group
+	flowSpan // since the first dispatch
+	all      flowCount
+	of       map[string]*flowCount // by group
 	// dearest and least are the most and the least that one dispatch was charged.
 	dearest, least [2]int64
 	// reserved and used are tokens: set aside for tasks that have told what they used, and
@@ -31,7 +31,32 @@ type flowCount struct{ now, before int64 }
 
 func (c flowCount) sum() int64 { return c.now + c.before }
 
+// next begins a window of the count, as many as passed after the one before.
+func (c *flowCount) next(passed time.Duration) {
+	if *c = (flowCount{before: c.now}); passed > 1 {
+		c.before = 0
+	}
+}
+
 const flowWindow = time.Minute
+
+// flowSpan is the time over which counts are taken: since first, and from since on in the present window.
+type flowSpan struct{ first, since time.Time }
+
+// roll begins the window in which now is; passed is how many windows ago the one before began, 0: it goes on.
+func (s *flowSpan) roll(now time.Time) (passed time.Duration) {
+	if s.first.IsZero() {
+		s.first, s.since = now, now
+	}
+	passed = max(0, now.Sub(s.since)/flowWindow)
+	s.since = s.since.Add(passed * flowWindow)
+	return passed
+}
+
+// length is how long the present window and the one before are, as far as there was anything to count.
+func (s *flowSpan) length(now time.Time) time.Duration {
+	return min(now.Sub(s.since)+flowWindow, now.Sub(s.first))
+}
 
 func newQuotaFlow() quotaFlow { return quotaFlow{of: make(map[string]*flowCount)} }
 
@@ -60,27 +85,17 @@ func (f *quotaFlow) settled(now time.Time, reserved, used *coordinator.Amounts) 
 
 // roll begins the window in which now is.
 func (f *quotaFlow) roll(now time.Time) {
-	if f.first.IsZero() {
-		f.first, f.since = now, now
+	passed := f.flowSpan.roll(now)
+	if passed == 0 {
 		return
-	}
-	passed := now.Sub(f.since) / flowWindow
-	if passed <= 0 {
-		return
-	}
-	f.since = f.since.Add(passed * flowWindow)
-	next := func(c *flowCount) {
-		if *c = (flowCount{before: c.now}); passed > 1 {
-			c.before = 0
-		}
 	}
 	for group, c := range f.of { // each by itself
-		if next(c); c.before == 0 {
+		if c.next(passed); c.before == 0 {
 			delete(f.of, group)
 		}
 	}
 	for _, c := range []*flowCount{&f.all, &f.reserved, &f.used} {
-		next(c)
+		c.next(passed)
 	}
 	for _, bound := range []*[2]int64{&f.dearest, &f.least} {
 		if *bound = [2]int64{0, bound[0]}; passed > 1 {
@@ -91,8 +106,8 @@ func (f *quotaFlow) roll(now time.Time) {
 
 // pace counts what is dispatched of a class while tasks of it wait, in windows likewise.
 type pace struct {
-	first, since time.Time // when tasks began to wait; when the present window began
-	count        flowCount
+	flowSpan // since tasks began to wait
+	count    flowCount
 }
 
 func (p *pace) add(now time.Time) {
@@ -101,17 +116,8 @@ func (p *pace) add(now time.Time) {
 }
 
 func (p *pace) roll(now time.Time) {
-	if p.first.IsZero() {
-		p.first, p.since = now, now
-		return
-	}
-	passed := now.Sub(p.since) / flowWindow
-	if passed <= 0 {
-		return
-	}
-	p.since = p.since.Add(passed * flowWindow)
-	if p.count = (flowCount{before: p.count.now}); passed > 1 {
-		p.count.before = 0
+	if passed := p.flowSpan.roll(now); passed > 0 {
+		p.count.next(passed)
 	}
 }
 
@@ -121,8 +127,7 @@ func (p pace) rate(now time.Time) float64 {
 		return 0
 	}
 	p.roll(now) // of a copy
-	span := min(now.Sub(p.since)+flowWindow, now.Sub(p.first))
-	return float64(p.count.sum()) / max(span, time.Second).Seconds()
+	return float64(p.count.sum()) / max(p.length(now), time.Second).Seconds()
 }
 
 // leastSpan is how long a rate is taken over at least: what fills idle slots at once when
@@ -132,11 +137,7 @@ const leastSpan = 10 * time.Second
 // rate is the cost that is dispatched in a second; 0: nothing was of late.
 func (f *quotaFlow) rate(now time.Time) float64 {
 	f.roll(now)
-	span := now.Sub(f.since) + flowWindow
-	if since := now.Sub(f.first); since < span {
-		span = since
-	}
-	return float64(f.all.sum()) / max(span, leastSpan).Seconds()
+	return float64(f.all.sum()) / max(f.length(now), leastSpan).Seconds()
 }
 
 // part is which part of the cost was the group's; 0 where nothing was dispatched.
