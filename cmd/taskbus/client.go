@@ -37,7 +37,7 @@ type client struct {
 	bases  []string
 	sought bool
 	http   *http.Client
-	// token of the client of those who change something; empty for all others.
+	// token is sent with changes; empty for a client that only reads.
 	token config.Secret
 }
 

@@ -196,7 +196,7 @@ func (p *publishing) await(ctx context.Context) error {
 
 var errLed = errors.New("a coordinator leads there: stop all of them first, standbys too")
 
-// fillJournal writes the export while nobody else can lead.
+// fillJournal writes the export while it holds the lock, so that no coordinator leads.
 func (a *app) fillJournal(ctx context.Context, p *publishing, path string, past *movingHistory) error {
 	locking, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

@@ -53,7 +53,7 @@ func folded(t *testing.T, bodies [][]byte, from int) (*journal.Reader, int) {
 }
 
 // An export from its snapshot (at offset 5) on, or of everything, begins an empty journal that says the same, with its
-// snapshot where that is now; the last message is a claim that nobody leads by.
+// snapshot where that is now; the last message is a claim by which no coordinator leads.
 func TestJournalImport(t *testing.T) {
 	bodies := logbook(t)
 	for _, first := range []int{5, 0} {
@@ -87,7 +87,7 @@ func TestJournalImport(t *testing.T) {
 	})
 }
 
-// Nothing is written where a coordinator leads, nor of an export from which nobody could go on.
+// Nothing is written where a coordinator leads, nor of an export from which no coordinator could go on.
 func TestJournalImportRefuses(t *testing.T) {
 	bodies := logbook(t)
 	whole := exportOfLogbook(t, bodies, 5)

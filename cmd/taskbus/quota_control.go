@@ -347,7 +347,7 @@ func printChanged(w io.Writer, q httpapi.QuotaChanged, now time.Time) error {
 	return p.err
 }
 
-// sameNumber tells whether two texts are the same number: +12.50 is 12.5. An earlier coordinator does not say what
+// sameNumber reports whether two texts are the same number: +12.50 is 12.5. An earlier coordinator does not say what
 // was asked for.
 func sameNumber(value, asked string) bool {
 	a, err := strconv.ParseFloat(value, 64)

@@ -110,7 +110,7 @@ func meantQuota(ctx context.Context, client *client, name string) string {
 	return coordinator.DidYouMean(name, known)
 }
 
-// knownQuota tells whether quotas.yaml lists a group or agent (kind) of a name, as far as that can be asked, and
+// knownQuota reports whether quotas.yaml lists a group or agent (kind) of a name, as far as that can be asked, and
 // which may have been meant: ", did you mean ...", or nothing.
 func knownQuota(ctx context.Context, client *client, kind, name string) (known bool, meant string) {
 	var q httpapi.Quotas

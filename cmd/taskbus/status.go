@@ -205,7 +205,7 @@ func printOverview(w io.Writer, v *overview, now time.Time) error {
 	return p.err
 }
 
-// facts is a page whose lines have a name each.
+// facts is a page of named lines.
 type facts struct{ page }
 
 const factIndent = 12

@@ -31,7 +31,7 @@ func NewMover(results bool) *Mover {
 }
 
 // Take gives what is to be published in the place of the next message of the export, in order: nothing where
-// it is a piece of one whose last piece is yet to come. An error says that nobody could go on from such a journal:
+// it is a piece of one whose last piece is yet to come. An error says that no coordinator could go on from such a journal:
 // *NewerError, *CorruptError, *GapError.
 func (m *Mover) Take(e Exported) ([][]byte, error) {
 	body, err := m.joiner.Take(e.Body)

@@ -109,7 +109,7 @@ func TestMovedPieces(t *testing.T) {
 	}
 }
 
-// What nobody could go on from is refused.
+// What no coordinator could go on from is refused.
 func TestMoveRefuses(t *testing.T) {
 	w := writer(t)
 	batch := w.Batch(t0, tracked(0, 3))[0]

@@ -59,7 +59,7 @@ providers:
 		r.asked(of("mill", aCall(coordinator.CallConsume, "3", 10)), coordinator.CallGranted)
 		r.asked(of("mill", aCall(coordinator.CallConsume, "4", 10)), coordinator.CallGranted)
 		r.unanswered(of("mill", aCall(coordinator.CallConsume, "5", 10))) // its two
-		if n := r.counter("taskbus_calls_unconfirmed_total"); n != 8 {
+		if n := r.value("taskbus_calls_unconfirmed_total"); n != 8 {
 			t.Errorf("%v calls counted, want 1 of the pool, 5 of lab and 2 of mill", n)
 		}
 	})
@@ -114,7 +114,7 @@ agents: [{id: a1, group_id: alpha}]
 		c.Group, c.OwnOnly, c.Key = "beta", false, coordinator.CallKey("", "2")
 		c.Op = coordinator.CallConsume
 		r.asked(c, coordinator.CallGranted)
-		if n := r.counter("taskbus_calls_unconfirmed_total"); n != 2 {
+		if n := r.value("taskbus_calls_unconfirmed_total"); n != 2 {
 			t.Errorf("%v calls counted as admitted, want 2", n)
 		}
 		r.start()

@@ -96,7 +96,7 @@ func TestWhatIsNotChargedIsTold(t *testing.T) {
 		if n := standby.service.lost.waiting(); n != 0 {
 			t.Errorf("%d calls wait still", n)
 		}
-		if n := standby.counter("taskbus_calls_uncharged_total"); n != 1 {
+		if n := standby.value("taskbus_calls_uncharged_total"); n != 1 {
 			t.Errorf("%v calls counted as not charged, want 1", n)
 		}
 		if line := standby.lineOf("charged calls that were admitted while no leader could be asked"); line["calls"] != 2.0 {
@@ -131,7 +131,7 @@ func TestOwedReservationThatStandsIsSettled(t *testing.T) {
 		second.pass(3 * tellEvery)
 		second.used(250, 0)
 		second.asked(aCall(coordinator.CallSettle, "1", 250), coordinator.CallEnded)
-		if n := second.counter("taskbus_calls_uncharged_total"); n != 0 {
+		if n := second.value("taskbus_calls_uncharged_total"); n != 0 {
 			t.Errorf("%v calls are not charged", n)
 		}
 	})

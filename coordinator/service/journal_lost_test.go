@@ -28,7 +28,7 @@ func (r *rig) loses() bool {
 		strings.Contains(r.log.String(), `"message":"the journal is lost`),
 		st.Journal != nil && st.Journal.Lost != nil,
 		st.Health.Checks["journal"].Status == httpapi.Degraded,
-		r.gauge("taskbus_journal_lost") == 1,
+		r.value("taskbus_journal_lost") == 1,
 	}
 	for _, one := range seen {
 		if one != seen[0] {
@@ -36,21 +36,6 @@ func (r *rig) loses() bool {
 		}
 	}
 	return seen[0]
-}
-
-func (r *rig) gauge(name string) float64 {
-	r.t.Helper()
-	families, err := r.service.options.Registry.Gather()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() == name {
-			return f.GetMetric()[0].GetGauge().GetValue()
-		}
-	}
-	r.t.Fatalf("no metric %s", name)
-	return 0
 }
 
 // A coordinator on a new broker, and one that goes on from a journal, report no loss; one that finds the journal
@@ -83,7 +68,7 @@ func TestLostJournalIsReported(t *testing.T) {
 		if err := third.service.AcknowledgeLoss(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		if st := third.status(); st.Journal.Lost != nil || third.gauge("taskbus_journal_lost") != 0 {
+		if st := third.status(); st.Journal.Lost != nil || third.value("taskbus_journal_lost") != 0 {
 			t.Errorf("acknowledged, it is still reported: %+v", st.Journal)
 		}
 		if _, said := third.status().Health.Checks["journal"]; said {

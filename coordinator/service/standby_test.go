@@ -56,7 +56,7 @@ func TestStandbyAnswers(t *testing.T) {
 		if _, err := second.service.Order(ctx, "a1", 0); err == nil {
 			t.Error("the one that stands by takes an order")
 		}
-		if n := second.counter("taskbus_tasks_dispatched_total"); n != 0 {
+		if n := second.value("taskbus_tasks_dispatched_total"); n != 0 {
 			t.Errorf("the one that stands by counts %v dispatches as its own", n)
 		}
 		first.close()

@@ -118,7 +118,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	return waitErr
 }
 
-// isClear reports whether the broker has no queue for tasks: nobody uses Taskbus there.
+// isClear reports whether the broker has no queue for tasks: Taskbus is not used there.
 func isClear(ctx context.Context, b bus.Bus) bool {
 	session, err := b.Open(ctx, bus.SessionSpec{Name: "taskbus-demo", Topology: bus.Topology{Mode: bus.Off}})
 	if err != nil {
