@@ -2,7 +2,6 @@ package fairshare
 
 import (
 	"math/bits"
-	"slices"
 	"time"
 
 	"taskbus/coordinator"
@@ -68,27 +67,36 @@ func (l *Ledger) Review(now time.Time) {
 	}
 }
 
-// Alerts appends what has reached a threshold since it was called last: to be called after each charge.
+// Alerts appends what has reached a threshold since it was called last: to be called after each charge. It
+// takes O(alerts · depth): after other quotas are installed these may be those of all nodes.
 func (l *Ledger) Alerts(dst []Alert) []Alert {
-	for i := range l.alerts {
-		a := &l.alerts[i]
-		a.Echo = slices.ContainsFunc(l.alerts, func(o Alert) bool {
-			return o.Dimension == a.Dimension && o.Percent == a.Percent && l.above(o.node, a.node)
-		})
-	}
+	l.echoes()
 	dst = append(dst, l.alerts...)
 	l.alerts = l.alerts[:0]
 	return dst
 }
 
-// above reports whether node a lies on the way from node b to its root.
-func (l *Ledger) above(a, b int32) bool {
-	for b = l.nodes[b].parent; b >= 0; b = l.nodes[b].parent {
-		if a == b {
-			return true
+// echoes marks the alerts of nodes below one that has reached the same.
+func (l *Ledger) echoes() {
+	if len(l.alerts) < 2 {
+		return
+	}
+	type reached struct {
+		node    int32
+		dim     coordinator.Dimension
+		percent int64
+	}
+	all := make(map[reached]bool, len(l.alerts))
+	for i := range l.alerts {
+		a := &l.alerts[i]
+		all[reached{a.node, a.Dimension, a.Percent}] = true
+	}
+	for i := range l.alerts {
+		a := &l.alerts[i]
+		for up := l.nodes[a.node].parent; up >= 0 && !a.Echo; up = l.nodes[up].parent {
+			a.Echo = all[reached{up, a.Dimension, a.Percent}]
 		}
 	}
-	return false
 }
 
 // Tentatively has what is reserved from now on raise no alert, because it may be released at once;
