@@ -113,7 +113,7 @@ func (d *doctor) judgeCoordinator(s *httpapi.Status, at time.Time) (found []diag
 			"a fault of Taskbus: keep its log, report it, and start the coordinator again; see docs/operations.md#taskbusauditviolation")
 	}
 	if j := s.Journal; j != nil && j.Lost != nil {
-		add("journal", checkProblem, fmt.Sprintf("%s found the journal empty at %s, although %s; begun anew: %s; used budgets: %s", s.Instance,
+		add("journal", checkProblem, fmt.Sprintf("the journal was empty at %s, although %s; begun anew: %s; used budgets: %s",
 			j.Lost.At.UTC().Format(time.RFC3339), strings.Join(j.Lost.Evidence, ", and "), strings.Join(j.Lost.BeginsAnew, "; "), j.Lost.Budgets),
 			"docs/journal.md#when-the-journal-is-lost; when all is put right, `taskbus journal acknowledge`")
 	}

@@ -12,10 +12,10 @@ import (
 func (a *app) journalAcknowledgeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "acknowledge",
-		Short: "Say that the loss of the journal is known",
-		Long: `A coordinator that began with an empty journal although there had been one reports
-that in /health, to "taskbus doctor" and in taskbus_journal_lost, until it is started
-again or told that somebody knows. This tells the instance that --url names.` + needsToken,
+		Short: "End the alarm about a lost journal",
+		Long: `Coordinators that go on from an empty journal although there had been one report that
+in /health, to "taskbus doctor" and in taskbus_journal_lost, after restarts and
+failovers too. This ends it for all of them. The leader must be among --url.` + needsToken,
 		Example: `  taskbus journal acknowledge
   taskbus journal acknowledge --url http://coordinator.internal:8551`,
 		Args: cobra.NoArgs,

@@ -91,6 +91,9 @@ func (t *journalTeller) tell(e journal.Exported) ([]journalLine, error) {
 		if m.Epoch.Quotas != "" {
 			line.Text += ", quotas.yaml " + m.Epoch.Quotas
 		}
+		if m.Epoch.Lost != nil {
+			line.Text += ", an earlier journal is lost"
+		}
 	case journal.KindSnapshot:
 		if !t.part(m, &line) {
 			return nil, nil

@@ -203,7 +203,7 @@ func (a *api) acknowledgeLoss(w http.ResponseWriter, r *http.Request) {
 	}
 	switch err := a.src.AcknowledgeLoss(r.Context()); {
 	case errors.Is(err, ErrNothingLost):
-		problem(w, http.StatusNotFound, "Nothing lost", messages.Clean(err.Error(), messages.MaxText)+"; another instance may.")
+		problem(w, http.StatusNotFound, "Nothing lost", messages.Clean(err.Error(), messages.MaxText)+".")
 	case err != nil:
 		notDone(w, err)
 	default:

@@ -142,7 +142,7 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 			method: http.MethodPost, change: a.admin(a.rebuildHistory),
 		},
 		{
-			path: "/journal/acknowledge", about: "* POST: that the journal was lost is known; this instance reports it no longer",
+			path: "/journal/acknowledge", about: "* POST: that the journal was lost is known; no instance reports it any more",
 			method: http.MethodPost, change: a.admin(a.acknowledgeLoss),
 		},
 		read("/agents/stats", "capacity, pending work, health and success of every agent and of the whole", g.reads.few(a.agentStats)),

@@ -157,7 +157,7 @@ func TestAcknowledgeLoss(t *testing.T) {
 	}{
 		{"", http.StatusUnauthorized, ""},
 		{secret, http.StatusOK, `"acknowledged":true`},
-		{secret, http.StatusNotFound, `anotherinstancemay`},
+		{secret, http.StatusNotFound, `nolossofthejournal`},
 	} {
 		q := httptest.NewRequest(http.MethodPost, "http://localhost/journal/acknowledge", nil)
 		if c.token != "" {

@@ -81,13 +81,13 @@ type Source interface {
 	// Order cordons, drains or uncordons an agent and returns it as it then is;
 	// ErrNoAgent when it is not known. Any other error means that nothing was done.
 	Order(ctx context.Context, agent string, order coordinator.Order) (Agent, error)
-	// AcknowledgeLoss ends that this coordinator reports the loss of the journal; ErrNothingLost when it
-	// does not.
+	// AcknowledgeLoss ends that coordinators report the loss of the journal; ErrNothingLost when they
+	// do not. Any other error means that it may not have been done.
 	AcknowledgeLoss(ctx context.Context) error
 }
 
 // ErrNothingLost says that no loss of the journal is reported.
-var ErrNothingLost = errors.New("this coordinator reports no loss of the journal")
+var ErrNothingLost = errors.New("no loss of the journal is reported")
 
 // ErrNoAgent says that no agent of this id is known.
 var ErrNoAgent = errors.New("no such agent")

@@ -77,12 +77,12 @@ type Journal struct {
 	ResultOffset   int64 `json:"result_offset"`
 	// LastRecord is when the latest was folded from; zero for the leader.
 	LastRecord time.Time `json:"last_record,omitzero"`
-	// Lost: this coordinator has found it empty, although there had been one.
+	// Lost: a coordinator has found it empty, although there had been one.
 	Lost *JournalLost `json:"lost,omitempty"`
 }
 
 // JournalLost says that a coordinator began to lead with an empty journal, although there had been one. It stands
-// until it is acknowledged, or the process ends.
+// until it is acknowledged, whoever leads.
 type JournalLost struct {
 	At time.Time `json:"at"`
 	// Evidence is by what it is known that there had been one, BeginsAnew what only the journal knew.

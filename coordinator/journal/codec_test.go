@@ -27,7 +27,10 @@ func TestRoundTrip(t *testing.T) {
 			records = append(records, anyRecord(t))
 		}
 		chunk := Chunk{Snapshot: "s", Number: rapid.IntRange(0, 9).Draw(t, "chunk"), Last: rapid.Bool().Draw(t, "last"),
-			Leader: Epoch{"nonce", "host-1", "10.0.0.1:8551", "1.4.0", rapid.SampledFrom(someTexts).Draw(t, "agents"), rapid.SampledFrom(someTexts).Draw(t, "quotas")}, Since: anyTime(t)}
+			Leader: Epoch{"nonce", "host-1", "10.0.0.1:8551", "1.4.0", rapid.SampledFrom(someTexts).Draw(t, "agents"), rapid.SampledFrom(someTexts).Draw(t, "quotas"), nil}, Since: anyTime(t)}
+		if rapid.Bool().Draw(t, "lost") {
+			chunk.Leader.Lost = &Loss{At: anyTime(t), Evidence: []string{"marks"}, Budgets: rapid.SampledFrom(someTexts).Draw(t, "budgets"), Restored: rapid.Bool().Draw(t, "restored")}
+		}
 
 		want := Message{Header: h, Records: records}
 		want.Kind, want.Version, want.Count = KindBatch, FormatVersion, len(records)
@@ -61,7 +64,7 @@ func same(t *rapid.T, body []byte, want Message) {
 		t.Fatalf("header %+v, %v; want %+v", head, err, want.Header)
 	}
 	head, chunk, ok, err := DecodeChunk(body)
-	if err != nil || head != want.Header || ok != (want.Chunk != nil) || ok && chunk != *want.Chunk {
+	if err != nil || head != want.Header || ok != (want.Chunk != nil) || ok && !reflect.DeepEqual(chunk, *want.Chunk) {
 		t.Fatalf("chunk %+v %+v %v %v", head, chunk, ok, err)
 	}
 }

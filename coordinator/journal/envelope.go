@@ -205,7 +205,7 @@ func (c *coder) offset(p *int64) {
 // leads are the special fields of KindEpoch.
 func (c *coder) leads(e *Epoch) {
 	c.epoch(e)
-	c.files(e)
+	c.news(e)
 }
 
 func (c *coder) epoch(e *Epoch) {
@@ -215,13 +215,28 @@ func (c *coder) epoch(e *Epoch) {
 	text(c, &e.Version)
 }
 
-// files are the versions of a leader's files, at the end of a section. Messages of earlier versions,
-// and of a leader that does not say them, end before.
-func (c *coder) files(e *Epoch) {
-	if c.writing && e.Agents+e.Quotas != "" || !c.writing && len(c.in) > 0 {
-		text(c, &e.Agents)
-		text(c, &e.Quotas)
+// news is what may change in an epoch, at the end of a section: the versions of the leader's files, and the loss of
+// an earlier journal. Messages of earlier versions, and of a leader that does not say them, end before.
+func (c *coder) news(e *Epoch) {
+	if c.writing && e.Agents+e.Quotas == "" && e.Lost == nil || !c.writing && len(c.in) == 0 {
+		return
 	}
+	text(c, &e.Agents)
+	text(c, &e.Quotas)
+	if c.writing && e.Lost == nil || !c.writing && len(c.in) == 0 {
+		return
+	}
+	if !c.writing {
+		e.Lost = new(Loss)
+	}
+	c.part(func(c *coder) {
+		l := e.Lost
+		m := c.mask(on(l.Restored, 1))
+		c.time(&l.At)
+		texts(c, &l.Evidence)
+		text(c, &l.Budgets)
+		c.flag(&l.Restored, m&1 != 0)
+	})
 }
 
 func (c *coder) chunk(k *Chunk) {
@@ -231,7 +246,7 @@ func (c *coder) chunk(k *Chunk) {
 	c.flag(&k.Last, m&1 != 0)
 	c.epoch(&k.Leader)
 	c.time(&k.Since)
-	c.files(&k.Leader)
+	c.news(&k.Leader)
 }
 
 // nextItem opens the next item of the message, after the strings before it, and

@@ -93,6 +93,8 @@ func goldenMessages() (names []string, messages [][]byte) {
 	add("snapshot", AppendSnapshot(nil, h, Chunk{Snapshot: "s1", Number: 2, Last: true, Leader: leader, Since: goldenAt.Add(-time.Hour)}, goldenRecords()[8:10]))
 	add("piece", slices.Collect(pieces(AppendEpoch(nil, h, leader), 40))[1])
 	add("empty", AppendBatch(nil, Header{Epoch: 7, First: 1001, At: goldenAt, ResultOffset: -1, SnapshotOffset: -1}, nil))
+	leader.Agents, leader.Lost = "aaaa", &Loss{At: goldenAt, Evidence: []string{"marks"}, Budgets: "taken back", Restored: true}
+	add("epoch_lost", AppendEpoch(nil, h, leader))
 	for _, r := range goldenRecords() {
 		add(strings.TrimPrefix(fmt.Sprintf("%T", r), "*coordinator."), AppendBatch(nil, h, []coordinator.Record{r}))
 	}

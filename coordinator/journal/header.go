@@ -78,6 +78,20 @@ type Epoch struct {
 	// config.Config.FileVersions), for those that stand by; empty: not said. A leader whose files
 	// change says the same epoch again, with others.
 	Agents, Quotas string
+	// Lost is the loss of an earlier journal; nil: none, or it is acknowledged. It is said by the leader that
+	// finds it with its claim of epoch 1, and like the files again when it changes. Later claims say nothing of
+	// it: a Reader goes on with what was said before them. It is not changed once it is here.
+	Lost *Loss
+}
+
+// Loss says that this journal was begun although there had been another one.
+type Loss struct {
+	At time.Time
+	// Evidence is by what that is known.
+	Evidence []string
+	// Budgets says for people what has become of what was used of them; Restored: it was taken back.
+	Budgets  string
+	Restored bool
 }
 
 // Chunk says which part of which snapshot a message of KindSnapshot is.

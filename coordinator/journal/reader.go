@@ -153,8 +153,8 @@ func (r *Reader) take(offset int64, body []byte) ([]coordinator.Record, error) {
 	case KindEpoch:
 		m.section(func(c *coder) { c.leads(&m.leader) })
 		if h.Epoch == r.epoch && r.leader.Nonce != "" {
-			if m.bad == "" && m.leader.Nonce == r.leader.Nonce { // its files have changed
-				r.leader.Agents, r.leader.Quotas = m.leader.Agents, m.leader.Quotas
+			if m.bad == "" && m.leader.Nonce == r.leader.Nonce { // it has news
+				r.leader.Agents, r.leader.Quotas, r.leader.Lost = m.leader.Agents, m.leader.Quotas, m.leader.Lost
 			}
 			return nil, nil // it is claimed already: sent twice, or by two
 		}

@@ -19,7 +19,7 @@ func (r *Reader) enter(m *message) (held []coordinator.Record, err error) {
 		held = r.finish()
 	}
 	if m.Epoch > r.epoch {
-		r.epoch, r.leader, r.since, r.later = m.Epoch, Epoch{}, m.At, parts{}
+		r.epoch, r.leader, r.since, r.later = m.Epoch, Epoch{Lost: r.leader.Lost}, m.At, parts{}
 		r.wrote = m.At
 	}
 	if m.Kind == KindSnapshot && r.leader.Nonce == "" {
@@ -34,6 +34,9 @@ func (r *Reader) enter(m *message) (held []coordinator.Record, err error) {
 
 // lead takes the claim of a new leader.
 func (r *Reader) lead(m *message) error {
+	if m.Epoch > 1 { // the claim was made before the last word of its predecessor was read, perhaps
+		m.leader.Lost = r.leader.Lost
+	}
 	r.leader, r.since, r.wrote = m.leader, m.At, m.At
 	if r.result < 0 {
 		r.result = m.ResultOffset

@@ -62,12 +62,13 @@ func (w *Writer) Results(offset int64) { w.result = offset }
 // part has been read back (see Reader.SnapshotOffset), or is confirmed.
 func (w *Writer) SnapshotAt(offset int64) { w.snapshot = offset }
 
-// Files makes the message that says that the leader's files have changed; nil if they have not.
-func (w *Writer) Files(at time.Time, agents, quotas string) []byte {
-	if w.leader.Agents == agents && w.leader.Quotas == quotas {
+// News makes the message that says which files the leader has now, and which loss of an earlier journal is not
+// acknowledged; nil if neither has changed since it was said.
+func (w *Writer) News(at time.Time, agents, quotas string, lost *Loss) []byte {
+	if w.leader.Agents == agents && w.leader.Quotas == quotas && w.leader.Lost == lost {
 		return nil
 	}
-	w.leader.Agents, w.leader.Quotas = agents, quotas
+	w.leader.Agents, w.leader.Quotas, w.leader.Lost = agents, quotas, lost
 	return AppendEpoch(nil, w.Header(at), w.leader)
 }
 

@@ -101,6 +101,7 @@ func (r *session) lead(ctx context.Context) error {
 			return err
 		}
 		before := l.position()
+		l.lost, behind = r.judgeJournal(ctx, &before)
 		if err := l.lead(ctx); err != nil {
 			return err
 		}
@@ -116,7 +117,10 @@ func (r *session) lead(ctx context.Context) error {
 		l.offset.Store(p.resultOffset)
 		l.snapshot.begin(r.s.now(), l.reader.SnapshotOffset(), p.next > 1)
 		r.s.filesChanged() // since the claim was made, perhaps
-		behind = r.judgeJournal(ctx, &before, p.since)
+		r.s.loss.Store(p.leader.Lost)
+		if lost := r.s.lostJournal(); lost != nil {
+			r.s.observe.journalLost(lost)
+		}
 	}
 	if _, err := r.awaitFence(ctx, r.statuses); err != nil {
 		return err

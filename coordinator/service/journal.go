@@ -71,8 +71,10 @@ type ledger struct {
 	// claimed is closed when our claim was read back, and everything before it posted.
 	claimed chan struct{}
 	void    chan struct{} // capacity 1: our claim was read back, and somebody has led since
-	// marks: the journal seemed empty, and task.result was not.
+	// marks: the journal seemed empty, and task.result was not. lost is what was found to be the loss of
+	// an earlier journal, for the claim; nil: none.
 	marks bool
+	lost  *journal.Loss
 	// leading: what is read back is our own.
 	leading atomic.Bool
 	own     journal.Joiner // of what is read back
@@ -98,7 +100,8 @@ func newLedger(r *session) *ledger {
 	l := &ledger{r: r, reader: journal.NewReader(), nonce: randomID(), claimed: make(chan struct{}), void: make(chan struct{}, 1), until: -1, begun: make(chan struct{}), folding: make(chan struct{}, foldAhead)}
 	l.progress.until.Store(-1)
 	l.progress.from.Store(-1)
-	l.writer.queue, l.writer.inputs, l.writer.reloaded = make(chan written, roomInQueue), make(chan []byte, inputsAhead), make(chan struct{}, 1)
+	l.writer.queue, l.writer.inputs = make(chan written, roomInQueue), make(chan []byte, inputsAhead)
+	l.writer.news, l.writer.acknowledged = make(chan struct{}, 1), make(chan chan<- struct{})
 	if r.s.options.SkipCorrupt {
 		l.reader.SkipCorrupt(r.s.observe.journalSkipped)
 	}
@@ -252,6 +255,7 @@ func (l *ledger) onMessage(d bus.Delivery) {
 		l.progress.from.Store(d.Offset)
 	}
 	leader, from := l.reader.Leader()
+	l.r.s.loss.Store(leader.Lost)
 	if len(records) > 0 {
 		l.fold(l.reader.LastAt(), d.Offset, records)
 	}
@@ -321,7 +325,7 @@ func (s *Service) journalStatus(st *httpapi.Status) {
 		st.Journal.Records, st.Journal.SnapshotOffset = next-1, r.ledger.snapshot.complete.Load()
 		st.Journal.ResultOffset, st.Journal.LastRecord = r.ledger.offset.Load(), time.Time{}
 	}
-	st.Journal.Lost = s.loss.read()
+	st.Journal.Lost = s.lostJournal()
 	if p.leader.Instance != "" {
 		st.Leader = &httpapi.Leader{
 			Instance: p.leader.Instance, Address: p.leader.Address, Version: p.leader.Version, Epoch: p.epoch, Since: p.since,

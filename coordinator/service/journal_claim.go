@@ -36,7 +36,7 @@ func (l *ledger) claim() error {
 	agents, quotas := l.r.s.config.Load().FileVersions()
 	l.mu.Lock()
 	body := journal.Claim(l.reader, l.r.s.now(), journal.Epoch{
-		Nonce: l.nonce, Instance: o.Instance, Address: o.Address, Version: o.Version, Agents: agents, Quotas: quotas,
+		Nonce: l.nonce, Instance: o.Instance, Address: o.Address, Version: o.Version, Agents: agents, Quotas: quotas, Lost: l.lost,
 	})
 	l.sent = body
 	l.mu.Unlock()
@@ -44,10 +44,15 @@ func (l *ledger) claim() error {
 }
 
 // claim is that of the next epoch, which counts when it is read back.
-type claim struct{}
+type claim struct {
+	confirmed chan<- struct{} // closed when it is; nil: it need not be known
+}
 
-func (claim) settled(r *session, outcome bus.Outcome) {
-	if outcome != bus.Confirmed && outcome != bus.Unknown {
+func (c claim) settled(r *session, outcome bus.Outcome) {
+	switch {
+	case outcome == bus.Confirmed && c.confirmed != nil:
+		close(c.confirmed)
+	case outcome != bus.Confirmed && outcome != bus.Unknown:
 		r.fault(errNotJournalled(outcome))
 	}
 }

@@ -70,9 +70,6 @@ func (s *Service) filesChanged() {
 		s.compareFiles(leader)
 	}
 	if r := s.current.Load(); r != nil && r.ledger != nil && r.ledger.leading.Load() {
-		select {
-		case r.ledger.writer.reloaded <- struct{}{}:
-		default: // it is about to be said
-		}
+		r.ledger.hasNews()
 	}
 }

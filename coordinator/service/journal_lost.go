@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"taskbus/coordinator"
@@ -18,7 +17,9 @@ import (
 
 // A journal that was deleted, or was on a disk that is lost, is empty for the coordinator that starts next, as
 // on a broker that no coordinator has led yet. What tells the two apart lies elsewhere: every leader puts a mark
-// into task.result, and the history of usage knows up to where it has followed a journal.
+// into task.result, and the history of usage knows up to where it has followed a journal. That it was lost is said in
+// the new journal from its first message on (see journal.Epoch), so that every coordinator reports it, whoever leads,
+// until it is acknowledged.
 
 const (
 	// restoreAtOnce is for how long taking over waits for the history of usage; afterwards it is asked again
@@ -30,39 +31,22 @@ const (
 	correctionsAtOnce = 500
 )
 
-// journalLoss is the latest loss of the journal that this process has found. It is safe for concurrent use.
-type journalLoss struct {
-	mu   sync.Mutex
-	lost *httpapi.JournalLost // nil: none
-}
-
-func (j *journalLoss) set(lost *httpapi.JournalLost) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.lost = lost
-}
-
-// budgets notes what has become of what was used of budgets.
-func (j *journalLoss) budgets(restored bool, text string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.lost != nil {
-		next := *j.lost
-		next.BudgetsRestored, next.Budgets = restored, text
-		j.lost = &next
+// restored notes what has become of what was used of budgets.
+func (r *session) restored(all bool, text string) {
+	lost := r.s.loss.Load()
+	if lost == nil {
+		return
+	}
+	next := *lost
+	next.Restored, next.Budgets = all, text
+	if r.s.loss.CompareAndSwap(lost, &next) { // else it is acknowledged
+		r.ledger.hasNews()
 	}
 }
 
-// read is the loss, which is not changed any more; nil: there is none.
-func (j *journalLoss) read() *httpapi.JournalLost {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.lost
-}
-
-// check is what /health says of it; false: nothing.
-func (j *journalLoss) check() (httpapi.Check, bool) {
-	lost := j.read()
+// checkJournal is what /health says of a loss; false: nothing.
+func (s *Service) checkJournal() (httpapi.Check, bool) {
+	lost := s.loss.Load()
 	if lost == nil {
 		return httpapi.Check{}, false
 	}
@@ -71,13 +55,31 @@ func (j *journalLoss) check() (httpapi.Check, bool) {
 		Advice: "put right what docs/journal.md#when-the-journal-is-lost lists, then `taskbus journal acknowledge`"}, true
 }
 
-// AcknowledgeLoss ends that the loss of the journal is reported (see httpapi.Source).
-func (s *Service) AcknowledgeLoss(context.Context) error {
-	if s.loss.read() == nil {
+// AcknowledgeLoss ends that the loss of the journal is reported (see httpapi.Source). It returns when the journal
+// says so.
+func (s *Service) AcknowledgeLoss(ctx context.Context) error {
+	if s.loss.Load() == nil {
 		return httpapi.ErrNothingLost
 	}
-	s.loss.set(nil)
-	s.metrics.journalLost.Set(0)
+	r, err := s.leading()
+	if err != nil {
+		return fmt.Errorf("acknowledge the loss of the journal: %w", err)
+	}
+	said := make(chan struct{})
+	select {
+	case r.ledger.writer.acknowledged <- said:
+	case <-r.bus.Done():
+		return fmt.Errorf("acknowledge the loss of the journal: %w; try again", errSessionEnded)
+	case <-ctx.Done():
+		return fmt.Errorf("acknowledge the loss of the journal: %w", ctx.Err())
+	}
+	select {
+	case <-said:
+	case <-r.bus.Done():
+		return fmt.Errorf("acknowledge the loss of the journal: %w; try again", errSessionEnded)
+	case <-ctx.Done():
+		return fmt.Errorf("acknowledge the loss of the journal: the broker has not confirmed it yet: %w", ctx.Err())
+	}
 	s.log.Info().Msg("the loss of the journal is acknowledged")
 	return nil
 }
@@ -109,28 +111,33 @@ func (r *session) lookForMarks(ctx context.Context) (found func() bool) {
 	}
 }
 
-// judgeJournal finds out, for a session that has just claimed the epoch after those before, whether the journal
-// lacks what the history of usage knows: it is empty and was not, or was imported from an older export.
-func (r *session) judgeJournal(ctx context.Context, before *position, since time.Time) (behind bool) {
+// judgeJournal finds out, for a session that is about to claim the epoch after those before, whether the journal is
+// lost: it is empty and was not. behind: it lacks what the history of usage knows for that or another reason: it
+// was imported from an older export, or what was used of budgets could not be taken back yet.
+func (r *session) judgeJournal(ctx context.Context, before *position) (lost *journal.Loss, behind bool) {
 	switch {
 	case before.leader.Instance == journal.Imported:
 		p, ok := r.s.historyBefore(ctx)
-		return ok && p.UpTo.After(before.lastAt)
+		return nil, ok && p.UpTo.After(before.lastAt)
 	case before.epoch > 0:
-		return false
+		return nil, before.leader.Lost != nil && !before.leader.Lost.Restored
 	}
+	now := r.s.now()
 	var evidence []string
 	if r.ledger.marks {
 		evidence = append(evidence, "coordinators have led on this broker before ("+bus.StreamResult+" has marks of theirs, or results)")
 	}
-	if p, ok := r.s.historyBefore(ctx); ok && p.UpTo.Before(since) {
+	if p, ok := r.s.historyBefore(ctx); ok && p.UpTo.Before(now) {
 		evidence = append(evidence, fmt.Sprintf("the history of usage in %s has followed a journal up to %s", p.Place, p.UpTo.UTC().Format(time.RFC3339)))
 	}
 	if len(evidence) == 0 {
-		return false
+		return nil, false
 	}
-	r.s.observe.journalLost(r.s.journalLoss(evidence))
-	return true
+	lost = &journal.Loss{At: now, Evidence: evidence, Budgets: "no quotas are configured"}
+	if r.s.config.Load().Policy().Quotas != nil {
+		lost.Budgets = "they begin at 0"
+	}
+	return lost, true
 }
 
 // historyBefore is how the history of usage stands, once it is open; false: there is none, it cannot be opened in
@@ -158,9 +165,13 @@ func (s *Service) historyBefore(ctx context.Context) (httpapi.Projection, bool) 
 	}
 }
 
-// journalLoss is a loss that is found now.
-func (s *Service) journalLoss(evidence []string) *httpapi.JournalLost {
-	lost := &httpapi.JournalLost{At: s.now(), Evidence: evidence, Budgets: "no quotas are configured", BeginsAnew: []string{
+// lostJournal is what is reported of the loss of the journal; nil: there is none.
+func (s *Service) lostJournal() *httpapi.JournalLost {
+	l := s.loss.Load()
+	if l == nil {
+		return nil
+	}
+	lost := &httpapi.JournalLost{At: l.At, Evidence: l.Evidence, Budgets: l.Budgets, BudgetsRestored: l.Restored, BeginsAnew: []string{
 		"which task is with which agent, and the ids of the duplicate window: a task that RabbitMQ delivers again may be done twice",
 		"success rates, durations and ejections",
 		"orders: cordon and drain",
@@ -169,7 +180,6 @@ func (s *Service) journalLoss(evidence []string) *httpapi.JournalLost {
 		lost.BeginsAnew = append(lost.BeginsAnew,
 			"standing changes of quotas (set, boost, registered groups and agents)",
 			"what was used of budgets, unless it is taken back from the history of usage")
-		lost.Budgets = "they begin at 0"
 	}
 	return lost
 }
@@ -182,7 +192,7 @@ func (r *session) restoreBudgets(ctx context.Context) {
 		return
 	}
 	if s.options.History == nil {
-		s.loss.budgets(false, "they begin at 0: no history of usage is kept")
+		r.restored(false, "they begin at 0: no history of usage is kept")
 		return
 	}
 	if r.tryRestore(ctx) {
@@ -198,15 +208,15 @@ func (r *session) tryRestore(ctx context.Context) bool {
 	place, n, err := r.budgetsFromHistory(ctx)
 	switch {
 	case errors.Is(err, errNoHistory):
-		r.s.loss.budgets(false, "they begin at 0: "+err.Error())
+		r.restored(false, "they begin at 0: "+err.Error())
 		r.s.log.Error().Err(err).Msg("what was used of budgets is not taken back, and counts from 0; `taskbus quota correct` puts it right by hand")
 		return true
 	case err != nil:
-		r.s.loss.budgets(false, fmt.Sprintf("they begin at 0 until the history of usage can be asked, which is tried again every %s: %v", restoreEvery, err))
+		r.restored(false, fmt.Sprintf("they begin at 0 until the history of usage can be asked, which is tried again every %s: %v", restoreEvery, err))
 		return false
 	}
 	text := fmt.Sprintf("taken back from the history of usage in %s (%d corrections)", place, n)
-	r.s.loss.budgets(true, text)
+	r.restored(true, text)
 	r.s.log.Warn().Str("place", place).Int("corrections", n).Msg("what was used of budgets is taken back from the history of usage; what had been reserved, or was not in it yet, is not known")
 	return true
 }

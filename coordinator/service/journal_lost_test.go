@@ -3,6 +3,8 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,6 +12,7 @@ import (
 
 	"taskbus/config"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/bus/membus"
 	"taskbus/coordinator/httpapi"
 	forecast "taskbus/coordinator/usage"
 )
@@ -20,22 +23,99 @@ func (r *rig) after(first *rig) *rig {
 	return r
 }
 
-// loses reports whether the loss of the journal is reported, wherever that is to be seen.
+// loses reports whether the loss of the journal is reported, wherever that is to be seen; the log has it with each
+// take-over.
 func (r *rig) loses() bool {
 	r.t.Helper()
 	st := r.status()
 	seen := []bool{
-		strings.Contains(r.log.String(), `"message":"the journal is lost`),
 		st.Journal != nil && st.Journal.Lost != nil,
 		st.Health.Checks["journal"].Status == httpapi.Degraded,
 		r.value("taskbus_journal_lost") == 1,
 	}
+	if st.Readiness.State == stateActive && seen[0] {
+		seen = append(seen, strings.Contains(r.log.String(), `"message":"the journal is lost`))
+	}
 	for _, one := range seen {
 		if one != seen[0] {
-			r.t.Fatalf("in the log, /status, /health and metrics: %v", seen)
+			r.t.Fatalf("in /status, /health, metrics and the log: %v", seen)
 		}
 	}
 	return seen[0]
+}
+
+// A loss is reported by every coordinator, whoever takes over or is started again, until it is acknowledged, and then by
+// none: with the journal read from its beginning, and from a snapshot.
+func TestLostJournalIsReportedUntilItIsAcknowledged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := func(on *rig, instance string) *rig {
+			r := newRig(t, fleet).after(on)
+			r.service.options.Instance = instance
+			r.start()
+			return r
+		}
+		r := newRig(t, fleet)
+		r.start()
+		r.close()
+		r.broker.DeleteQueue(bus.StreamJournal)
+		leader := begin(r, "taskbus@1")
+		found := leader.status().Journal.Lost
+		for i, lives := range []time.Duration{0, 2 * snapshotEvery, 0} {
+			standby := begin(r, fmt.Sprint("taskbus@", i+2))
+			leader.heartbeat("a1", 0)
+			leader.task(fmt.Sprint("t-", i), "build", "") // something to snapshot
+			leader.pass(lives)
+			for _, c := range []*rig{leader, standby} {
+				if !c.loses() {
+					t.Fatalf("%d: %s says nothing of the loss", i, c.service.options.Instance)
+				}
+				if lost := c.status().Journal.Lost; !reflect.DeepEqual(lost, found) {
+					t.Errorf("%d: %s says %+v, want %+v", i, c.service.options.Instance, lost, found)
+				}
+			}
+			if err := standby.service.AcknowledgeLoss(context.Background()); err == nil || !strings.Contains(err.Error(), "ask the one that leads") {
+				t.Errorf("%d: acknowledged where none leads: %v", i, err)
+			}
+			leader.close()
+			standby.pass(time.Second)
+			leader = standby
+		}
+		standby := begin(r, "taskbus@standby")
+		if err := leader.service.AcknowledgeLoss(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		for range 2 {
+			if leader.loses() || standby.loses() {
+				t.Fatal("it is acknowledged, and reported")
+			}
+			leader.close()
+			standby.pass(2 * snapshotEvery)
+			leader, standby = standby, begin(r, "taskbus@later")
+		}
+		leader.close()
+		standby.close()
+	})
+}
+
+// An acknowledgement is not answered before the broker has confirmed it.
+func TestAcknowledgementIsInTheJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := newRig(t, fleet)
+		first.start()
+		first.close()
+		first.broker.DeleteQueue(bus.StreamJournal)
+		r := newRig(t, fleet).after(first)
+		r.start()
+		r.answers(membus.Withhold)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := r.service.AcknowledgeLoss(ctx); err == nil || !strings.Contains(err.Error(), "not confirmed") {
+			t.Errorf("the broker is silent: %v", err)
+		}
+		r.answers(membus.Answer)
+		r.close()
+	})
 }
 
 // A coordinator on a new broker, and one that goes on from a journal, report no loss; one that finds the journal
@@ -190,8 +270,8 @@ func TestBudgetsAreTakenBackFromTheHistory(t *testing.T) {
 		next := withHistory(t, kept(0)).after(r)
 		next.start()
 		defer next.close()
-		if next.loses() {
-			t.Error("the next coordinator reports a loss, too")
+		if !next.loses() || !next.status().Journal.Lost.BudgetsRestored {
+			t.Errorf("the next coordinator reports %+v", next.status().Journal.Lost)
 		}
 		check(next)
 	})
@@ -260,6 +340,28 @@ func TestBudgetsAreTakenBackLater(t *testing.T) {
 		r.pass(2*restoreEvery + time.Second)
 		if lost := r.status().Journal.Lost; lost == nil || !lost.BudgetsRestored || r.usedOf("pool")["total_tokens"] != 5900 {
 			t.Errorf("once it is there: %+v, used %v", lost, r.usedOf("pool"))
+		}
+	})
+}
+
+// A leader that ends before it could take the budgets back leaves that to the next one.
+func TestBudgetsAreTakenBackByTheNextLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := newRig(t, quotaFleet)
+		first.start()
+		first.close()
+		first.broker.DeleteQueue(bus.StreamJournal)
+		r := withHistory(t, kept(1<<30)).after(first)
+		r.start()
+		if lost := r.status().Journal.Lost; lost == nil || lost.BudgetsRestored {
+			t.Errorf("while it is away: %+v", lost)
+		}
+		r.close()
+		next := withHistory(t, kept(0)).after(first)
+		next.start()
+		defer next.close()
+		if lost := next.status().Journal.Lost; lost == nil || !lost.BudgetsRestored || next.usedOf("pool")["total_tokens"] != 5900 {
+			t.Errorf("the next one: %+v, used %v", lost, next.usedOf("pool"))
 		}
 	})
 }

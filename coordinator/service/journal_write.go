@@ -51,8 +51,10 @@ type written struct {
 type ledgerWriter struct {
 	queue  chan written
 	inputs chan []byte
-	// reloaded, of capacity 1: the files may be others than the journal says.
-	reloaded chan struct{}
+	// news, of capacity 1: the files, or what is known of a loss of the journal, may be others than the journal
+	// says. acknowledged: that loss is; what it is given is closed when the journal says so.
+	news         chan struct{}
+	acknowledged chan chan<- struct{}
 	*journal.Writer
 }
 
@@ -75,8 +77,13 @@ func (l *ledger) writeJournal() {
 			}
 			l.owed.Add(-1)
 			l.r.s.metrics.journalBytes.Add(float64(len(body)))
-		case <-l.writer.reloaded:
-			if l.writeFiles() != nil {
+		case <-l.writer.news:
+			if l.writeNews(nil) != nil {
+				return
+			}
+		case confirmed := <-l.writer.acknowledged:
+			l.r.s.loss.Store(nil)
+			if l.writeNews(confirmed) != nil {
 				return
 			}
 		case w := <-l.writer.queue:
@@ -97,14 +104,26 @@ func (l *ledger) writeJournal() {
 	}
 }
 
-// writeFiles tells those that stand by which files are in force here.
-func (l *ledger) writeFiles() error {
+// hasNews has the journal say what has changed of the files or a loss, unless it says it already.
+func (l *ledger) hasNews() {
+	select {
+	case l.writer.news <- struct{}{}:
+	default: // it is about to be said
+	}
+}
+
+// writeNews tells those that stand by which files are in force here, and which loss of the journal is reported.
+// confirmed, if given, is closed when the journal says it.
+func (l *ledger) writeNews(confirmed chan<- struct{}) error {
 	agents, quotas := l.r.s.config.Load().FileVersions()
-	body := l.writer.Files(l.r.s.now(), agents, quotas)
+	body := l.writer.News(l.r.s.now(), agents, quotas, l.r.s.loss.Load())
 	if body == nil {
+		if confirmed != nil {
+			close(confirmed)
+		}
 		return nil
 	}
-	return l.publish(body, l.r.tickets.issue(claim{}))
+	return l.publish(body, l.r.tickets.issue(claim{confirmed}))
 }
 
 // toFold is how much there is to fold, in records of the usual sort.

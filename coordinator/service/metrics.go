@@ -57,7 +57,6 @@ type metrics struct {
 	leading         prometheus.Gauge
 	journalRecords  prometheus.Counter
 	journalBytes    prometheus.Counter
-	journalLost     prometheus.Gauge
 	journalConfirm  prometheus.Histogram
 }
 
@@ -123,7 +122,6 @@ func newMetrics(s *Service) *metrics {
 		leading:        gauge("leading", "1 while this coordinator leads."),
 		journalRecords: counter("journal_records_total", "Records written to the journal."),
 		journalBytes:   counter("journal_bytes_total", "Bytes of messages written to the journal, snapshots among them."),
-		journalLost:    gauge("journal_lost", "1 after this coordinator began to lead with an empty journal although there had been one, until that is acknowledged or it is started again."),
 		journalConfirm: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "taskbus_journal_confirm_seconds", Help: "From writing a commit to the journal to the broker's confirm.", Buckets: latencyBuckets,
 		}),
@@ -152,6 +150,14 @@ func newMetrics(s *Service) *metrics {
 	m.counts = append(m.counts, prometheus.NewGaugeFunc(
 		prometheus.GaugeOpts{Name: "taskbus_config_doubts", Help: "What is wrong with the configuration in force: warnings by which tasks fail or agents are lost, and, of one that stands by, that the leader has other files."},
 		func() float64 { return float64(len(s.doubts())) }))
+	m.counts = append(m.counts, prometheus.NewGaugeFunc(
+		prometheus.GaugeOpts{Name: "taskbus_journal_lost", Help: "1 since a coordinator has begun to lead with an empty journal although there had been one, until that is acknowledged; every instance knows it."},
+		func() float64 {
+			if s.loss.Load() != nil {
+				return 1
+			}
+			return 0
+		}))
 	concluded("parked_total", "Unreadable messages in task.dead about which nobody could be told.", outcomeParked)
 	m.counts = append(m.counts, s.audited.metrics()...)
 	var collectors []prometheus.Collector
@@ -182,7 +188,6 @@ func newMetrics(s *Service) *metrics {
 func (m *metrics) register(r *prometheus.Registry) error {
 	var all error
 	for _, c := range []prometheus.Collector{
-		m.journalLost,
 		m.receivedVec, m.assignments, m.duration, m.score, m.queueWait, m.confirm, m.publishVec, m.invalid,
 		m.statusRefused, m.authRejections, m.sessions, m.duplicates, m.unknownFields, m.eventsDropped, m.connected, m.blocked, m.reloadOK,
 		m.leading, m.journalRecords, m.journalBytes, m.journalConfirm,

@@ -323,12 +323,11 @@ func (o *observer) journalSkipped(offset int64, err error) {
 	o.log.Error().Err(err).Int64("offset", offset).Msg("a damaged message of the journal is passed over; what it said is lost")
 }
 
-// journalLost tells that the journal is empty, although there was one.
+// journalLost tells that the journal was found empty, although there had been one; with each take-over until that is
+// acknowledged.
 func (o *observer) journalLost(lost *httpapi.JournalLost) {
-	o.s.loss.set(lost)
-	o.s.metrics.journalLost.Set(1)
-	o.log.Error().Strs("because", lost.Evidence).Strs("begins_anew", lost.BeginsAnew).
-		Msg("the journal is lost: it is empty, and there was one; what only the journal knew begins anew. " +
+	o.log.Error().Time("at", lost.At).Strs("because", lost.Evidence).Strs("begins_anew", lost.BeginsAnew).
+		Msg("the journal is lost: it was found empty, and there had been one; what only the journal knew begins anew. " +
 			"If it was deleted on purpose, or journal.enabled was false until now: `taskbus journal acknowledge`. Else docs/journal.md#when-the-journal-is-lost says what to do")
 }
 

@@ -20,6 +20,7 @@ import (
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/failpoint"
 	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/journal"
 	"taskbus/messages"
 	"taskbus/schemas"
 )
@@ -75,7 +76,7 @@ type Service struct {
 	callers   callers
 	calls     *calls
 	lost      *onLoss
-	loss      journalLoss
+	loss      atomic.Pointer[journal.Loss] // that the journal says and that is not acknowledged; nil: none
 	alone     alone
 	unpriced  unpriced
 	// forwarding asks the leader for one that stands by.

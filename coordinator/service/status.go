@@ -39,7 +39,7 @@ func (s *Service) health(snap coordinator.Snapshot) httpapi.Health {
 	if c, said := s.alone.check(s.now(), s.lost.waiting()); said {
 		h.Checks["calls"] = c
 	}
-	if c, said := s.loss.check(); said {
+	if c, said := s.checkJournal(); said {
 		h.Checks["journal"] = c
 	}
 	for _, c := range h.Checks {
