@@ -2,10 +2,7 @@ package integration
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -160,72 +157,4 @@ func TestFiveHundredAgentsVanish(t *testing.T) {
 	if duplicated, recovered := r.balance(l); duplicated != 0 || recovered != 0 {
 		t.Errorf("%d duplicates, %d recovered", duplicated, recovered)
 	}
-}
-
-// generalist is the fleet of the agent in examples/python.
-const generalist = `
-agents:
-  generalist-1: {capabilities: [code], max_concurrent_tasks: 5, health_check_interval: 5}
-  other-1: {capabilities: [code], max_concurrent_tasks: 5, health_check_interval: 5}
-task_routing:
-  build: {required_capabilities: [code]}
-global_settings:
-  assignment_timeout_seconds: 60
-  stale_agent_threshold_seconds: 60
-`
-
-// The agent in Python sends heartbeats and acknowledges, as COORDINATOR has it, and
-// knows nothing else: it works, its tasks do not time out, and what it leaves behind
-// when it is killed is done by another.
-func TestPlainPythonAgent(t *testing.T) {
-	t.Parallel()
-	needPika(t)
-	r := newRig(t, generalist)
-	b := r.open()
-	c := r.start()
-	witness := &process{t, &running{name: "the agent in Python", log: newLogBook(), exited: make(chan struct{})}}
-	witness.cmd = exec.Command(python, "../../examples/python/agent.py")
-	witness.cmd.Env = append(os.Environ(), "RABBITMQ_URL="+r.broker.URL, "PYTHONUNBUFFERED=1")
-	witness.cmd.Stdout, witness.cmd.Stderr = witness.log, witness.log
-	witness.begin()
-	t.Cleanup(func() { witness.end(syscall.SIGKILL) })
-	c.awaitEligible("generalist-1")
-
-	worked := func(id string) bool { return strings.Contains(witness.log.String(), "trace-"+id+": working on") }
-	var all []request
-	for i := range 8 { // it works on each for a second, five at a time
-		all = append(all, task(fmt.Sprint("t-", i), "build").within(500*time.Millisecond))
-	}
-	b.offer(r.client, all...)
-	for _, q := range all {
-		eventually(t, patience, q.TaskID+" is worked on", func() (bool, string) { return worked(q.TaskID), witness.log.tail(5) })
-	}
-	// It reports whenever one is done: the last a second after it was begun. (What an
-	// earlier report says of slots may be wrong, see docs/messages.md on agent.status.)
-	last := time.Now().Add(900 * time.Millisecond)
-	c.awaitAgent("generalist-1", "is idle again", func(a httpapi.Agent) bool {
-		return a.LastHeartbeat.After(last) && a.FreeSlots == 5 && a.Leased == 0
-	})
-	if s := c.status(); s.Counters.TimedOut != 0 || s.Counters.Failed != 0 || s.Counters.Dispatched != 8 {
-		t.Errorf("counters %+v", s.Counters)
-	}
-
-	t.Log("killed in mid-task")
-	b.offer(r.client, task("t-last", "build"))
-	eventually(t, patience, "t-last is worked on", func() (bool, string) { return worked("t-last"), witness.log.tail(5) })
-	witness.kill()
-	other := r.hand("other-1", 5)
-	r.reported(c, beat("other-1", 0, 5))
-	d := other.take()
-	if d.TaskID != "t-last" || d.Attempt != 2 {
-		t.Errorf("the other got %s, attempt %d", d.TaskID, d.Attempt)
-	}
-	b.enter(d)
-	other.ack(d)
-	r.upToDate(b)
-	if len(b.ends) != 0 {
-		t.Errorf("nobody said how a task ended, and it was announced: %+v", b.ends)
-	}
-	r.finish(c)
-	r.empty("agent.generalist-1", "agent.other-1", bus.QueueFailed, bus.QueueDead)
 }
