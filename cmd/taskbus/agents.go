@@ -19,7 +19,7 @@ func (a *app) agentsCommand() *cobra.Command {
 		Long: `Shows every agent as the coordinator sees it.
 
   STATE      never_seen, online, offline (it said so), stale (silent too long) or
-             gone (nobody consumes its queue)
+             gone (its queue has no consumer)
   LOAD       0 to 1; counts the coordinator's own dispatches at once
   SLOTS      tasks it has of tasks it may have
   LEASED     dispatches that are with it and not known to have ended
@@ -32,7 +32,7 @@ func (a *app) agentsCommand() *cobra.Command {
              drained are an operator's doing (see the commands below); "not gpu"
              is one that is ejected from this capability, because it failed too often
 
-Below the table stand the agents that somebody should look at: ejected, until when;
+Below the table stand the agents that need attention: ejected, until when;
 failing; with tasks that were not done in time; with slots that its heartbeats have
 said for a minute are taken, by nothing that was given to it: its handlers hang.
 

@@ -22,11 +22,11 @@ agent works on it. Prints what came of it:
   noted             nothing is known of it (yet, or any more); should it come, it
                     will not be assigned
   cancel_requested  an agent has it and may still do it: it has not reported yet,
-                    or it has no control queue and cannot be told
+                    or it has no control queue to tell it by
   too_late          it has ended already; the outcome is shown if it is known
 
 Exit code 0 means cancelled, noted, or too late because it was cancelled before:
-the coordinator knows of nobody who will still do it. Exit code 1 means that it
+the coordinator knows of no agent that will still do it. Exit code 1 means that it
 was done, failed, or may still be done; or that nothing could be asked for, and
 then standard output is empty. To cancel twice does no harm.` + needsToken,
 		Example: `  taskbus tasks cancel task-0042 --reason "wrong corpus"

@@ -12,18 +12,17 @@ import (
 func (a *app) capabilitiesCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "capabilities",
-		Short: "Show what the fleet can do, how much of it is wanted, and what hangs on one agent",
+		Short: "Show what the fleet can do, how much of it is wanted, and what depends on one agent",
 		Long: `Shows every capability that agents offer or waiting tasks require.
 
-  AGENTS      offer it
-  ONLINE      of them are there
-  BUS FACTOR  of them could be given work: online, steady, not cordoned, not ejected.
-              So many may be lost until nobody is left who does it; NOTE warns at 1
-              and at 0
-  SLOTS       of those that could be given work, FREE of them free
+  AGENTS      agents that offer it
+  ONLINE      how many of them are online
+  BUS FACTOR  how many of them could be given work: online, steady, not cordoned, not
+              ejected. With all of these lost none is left; NOTE warns at 1 and 0
+  SLOTS       slots of those that could be given work; FREE: how many are free
   WAITING     tasks that require it and wait
-  DEMAND/MIN  tasks that require it and come in a minute; the average forgets half in
-              five minutes`,
+  DEMAND/MIN  tasks a minute that require it; an average with a half-life of five
+              minutes`,
 		Example: `  taskbus capabilities
   taskbus capabilities -o json`,
 		Args: cobra.NoArgs,

@@ -25,7 +25,7 @@ Exit code 1 if any file has a fault, so that a pipeline stops there.
 
 A file in order is shown as it will be used: the agents with their slots, and the
 routes with how many agents can serve them. Warnings point at what is allowed and
-probably not meant, such as a route that nobody can serve; they do not change the
+probably not meant, such as a route that no agent can serve; they do not change the
 exit code.
 
 A file with "quotas" in its name is read as quotas.yaml, and shown as the trees of

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 )
+
+// vague are words of help that leave open what is meant.
+var vague = regexp.MustCompile(`(?i)\b(nobody|somebody|anybody|everybody|whoever|whom|anew|divided by)\b`)
 
 func TestEveryCommandTeaches(t *testing.T) {
 	everyCommand(newRig().rootCommand(), func(c *cobra.Command) {
@@ -20,6 +24,9 @@ func TestEveryCommandTeaches(t *testing.T) {
 			help := r.out.String()
 			if !strings.Contains(help, "Examples:") || !strings.Contains(help, "  "+strings.Split(strings.TrimSpace(c.Example), "\n")[0]) {
 				t.Errorf("--help shows no example:\n%s", help)
+			}
+			if word := vague.FindString(help); word != "" {
+				t.Errorf("help says %q; name the agent, coordinator, operator or queue that is meant", word)
 			}
 			for _, line := range strings.Split(c.Long+"\n"+c.Example, "\n") {
 				if len([]rune(line)) > 100 {

@@ -43,7 +43,8 @@ type client struct {
 
 // urlFlag adds --url to a command that asks the coordinator.
 func urlFlag(c *cobra.Command) *string {
-	return c.Flags().String("url", "", "where the coordinator answers; several, divided by commas: the one that leads is asked (default $TASKBUS_HTTP_URL, else http://127.0.0.1:$COORDINATOR_PORT)")
+	return c.Flags().String("url", "", "`URL` of the coordinator, or several separated by commas: the leader is asked\n"+
+		"(default $TASKBUS_HTTP_URL, else http://127.0.0.1:${COORDINATOR_PORT:-8551})")
 }
 
 // newClient finds out where the coordinators are: the flag, TASKBUS_HTTP_URL, or this machine.
@@ -65,7 +66,7 @@ func (a *app) newClient(flag string) (*client, error) {
 		u, err := url.Parse(base)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
 			// Not quoted: it may hold a password.
-			return nil, usageError("%s is not the URL of a coordinator; write http://host:8551, or several of them divided by commas, without user and password", by)
+			return nil, usageError("%s is not the URL of a coordinator; write http://host:8551, or several of them separated by commas, without user and password", by)
 		}
 		if base = strings.TrimRight(base, "/"); !slices.Contains(c.bases, base) {
 			c.bases = append(c.bases, base)

@@ -72,7 +72,7 @@ func TestTheOneThatLeadsIsAsked(t *testing.T) {
 func TestAListOfURLsIsChecked(t *testing.T) {
 	for _, list := range []string{"http://a:1,", ",http://a:1", "http://a:1,b:2", "http://a:1,http://me:canary@b:2"} {
 		r := newRig()
-		if code := r.run(t, "tasks", "--url", list); code != exitUsage || strings.Contains(r.err.String(), "canary") || !strings.Contains(r.err.String(), "divided by commas") {
+		if code := r.run(t, "tasks", "--url", list); code != exitUsage || strings.Contains(r.err.String(), "canary") || !strings.Contains(r.err.String(), "separated by commas") {
 			t.Errorf("%q: exit code %d, %q", list, code, r.err.String())
 		}
 	}

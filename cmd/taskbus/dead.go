@@ -228,8 +228,8 @@ var (
 	resendDead = deadAct{"resend", "/dead/resend", "sent again", "Publish messages of task.dead again",
 		`Publishes messages again, each to the queue that "taskbus dead ls" shows for it, and
 takes them out of task.dead once RabbitMQ has confirmed that: nothing is lost, and
-whatever breaks in between leaves a copy at most. A poisoned task begins anew, with all
-its tries. What cannot be read will fail again unless what was wrong is not any more:
+whatever breaks in between leaves a copy at most. A poisoned task has all its tries
+again. What cannot be read will fail again unless what was wrong is not any more:
 correct it with show --payload and "taskbus submit" instead.`}
 	dropDead = deadAct{"drop", "/dead/drop", "dropped", "Take messages out of task.dead for good",
 		`Takes messages out of task.dead. They are gone then.`}

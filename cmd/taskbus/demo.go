@@ -25,7 +25,7 @@ func (a *app) demoCommand() *cobra.Command {
 		Short: "Play the main job through on a real broker",
 		Long: `Starts a coordinator ("taskbus serve" in a process of its own) and the agents of
 agents.yaml, publishes every line of TASKS to task.assign (of priority 2 and 3 to
-task.assign.high), tells what happens while it happens, and ends with a table:
+task.assign.high), prints what happens as it happens, and ends with a table:
 which task went to which agent, by which strategy, in how many milliseconds, under
 which trace id; which failed, why; for which agents bid, and what agents that pull
 have claimed.
@@ -44,7 +44,7 @@ Exit code 0 when every task is accounted for, 1 otherwise.`,
 	}
 	configFlag(c.Flags(), &flags.config)
 	c.Flags().StringVar(&flags.log, "log", "", "file for the coordinator's log (default .run/demo-coordinator.log)")
-	c.Flags().StringSliceVar(&flags.absent, "absent", []string{"archivist-1"}, "agents that are not started, so that their work finds nobody")
+	c.Flags().StringSliceVar(&flags.absent, "absent", []string{"archivist-1"}, "agents that are not started, so that their tasks fail")
 	c.Flags().BoolVar(&flags.keep, "keep", false, "leave the queues on the broker, to look at; \"make clean-demo\" deletes them")
 	return c
 }

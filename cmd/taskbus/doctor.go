@@ -32,7 +32,7 @@ agents, and prints one line for each check: ok, warning or problem, what was fou
 and what to do about it. It asks the broker that RABBITMQ_URL names, as the user it
 names, and the coordinator, if one answers.
 
-It changes nothing: it declares, publishes and consumes nothing that anybody else
+It changes nothing: it declares, publishes and consumes nothing that others
 would see. Permissions are found out by requests that no broker carries out; each of
 those, and each look at a queue that does not exist, leaves a line in the broker's
 log. It may be run at any time, beside a coordinator that works.

@@ -19,8 +19,8 @@ func (a *app) healthCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "health",
 		Short: "Ask how the coordinator, its broker and the fleet are, or with --live whether its process lives",
-		Long: `Asks /health of the coordinator and prints its word, and the checks behind it. Exits
-with 0 when it says healthy or degraded, and with 1 when it says critical or nothing.
+		Long: `Asks /health of the coordinator and prints the result and the checks behind it. Exit
+code 0: healthy or degraded; 1: critical, or no answer.
 With several in --url each is asked: a leader that does not answer is critical, a
 standby that does not, or has other files than the leader, is degraded.
 

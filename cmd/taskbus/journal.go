@@ -16,10 +16,11 @@ import (
 func (a *app) journalCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "journal",
-		Short: "Look into the journal: what was decided, when, by whom",
-		Long: `The journal is the stream coordinator.journal. The leader writes into it what has
-to survive it, before anything that follows from it is done: who was given which
-task, how that ended, whom is trusted with what. Whoever takes over reads it.
+		Short: "Look into the journal: what was decided, when and by which coordinator",
+		Long: `Looks into the journal, copies it, or begins an empty one from a copy. The journal is
+the stream coordinator.journal. The leader writes into it what has to survive it,
+before it acts on that: which agent was given which task, how that ended, which agents
+are trusted with what. A coordinator that takes over reads it.
 
 ls, show and export read it beside a running coordinator and change nothing. They need
 no more than the permission to read it; RABBITMQ_URL names the broker. import begins an
@@ -58,7 +59,7 @@ func (a *app) journalListCommand() *cobra.Command {
 		Long: `Lists what was journalled lately, the newest last, one line a record.
 
   OFFSET  of the message in the stream, for "taskbus journal show OFFSET"
-  RECORD  its number; records are numbered from 1, whoever leads
+  RECORD  its number; records are numbered from 1, across leaders
   TASK    its id; #… is the beginning of its key, where --since begins after its
           id was written down; of quota that of the reservation
   WHAT    "(3 of 6)": so many agents were eligible; "void: …": its writer did not

@@ -13,9 +13,10 @@ func (a *app) journalAcknowledgeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "acknowledge",
 		Short: "End the alarm about a lost journal",
-		Long: `Coordinators that go on from an empty journal although there had been one report that
-in /health, to "taskbus doctor" and in taskbus_journal_lost, after restarts and
-failovers too. This ends it for all of them. The leader must be among --url.` + needsToken,
+		Long: `Ends the alarm about a lost journal at every coordinator. One that begins with an empty
+journal although there had been one reports that in /health, "taskbus doctor" and the
+metric taskbus_journal_lost; restarts and failovers do not end it. --url must include
+the leader.` + needsToken,
 		Example: `  taskbus journal acknowledge
   taskbus journal acknowledge --url http://coordinator.internal:8551`,
 		Args: cobra.NoArgs,

@@ -38,7 +38,8 @@ The history of usage (TASKBUS_HISTORY, else the file that is the default for thi
 broker, if there is one; --history names another, or is "off") is brought along: it
 goes on with the new journal, and nothing is counted twice or left out.`,
 		Example: `  taskbus journal import monday.tbj
-  RABBITMQ_URL=amqp://… taskbus journal import monday.tbj --history /var/lib/taskbus/history.db`,
+  RABBITMQ_URL=amqp://guest:guest@localhost:5672/ taskbus journal import monday.tbj
+  taskbus journal import monday.tbj --history /var/lib/taskbus/history.db`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.journalImport(c.Context(), args[0], place) },
 	}

@@ -68,7 +68,7 @@ func (a *app) readGateways(f listenFlags, logger zerolog.Logger) (*gateways, err
 	}
 	for _, name := range g.names {
 		if name == "" || len(name) > mostNames {
-			return nil, configError(fmt.Errorf("TASKBUS_GATEWAY_NAMES must list the common names of certificates, 1 to %d bytes each, divided by commas", mostNames))
+			return nil, configError(fmt.Errorf("TASKBUS_GATEWAY_NAMES must list the common names of certificates, 1 to %d bytes each, separated by commas", mostNames))
 		}
 	}
 	if g.rls != "" {

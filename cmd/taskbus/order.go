@@ -15,8 +15,8 @@ import (
 // needsToken ends the help of every command that gives an order.
 const needsToken = `
 
-Needs the coordinator's admin token in TASKBUS_ADMIN_TOKEN_FILE (a file's name) or
-TASKBUS_ADMIN_TOKEN.`
+Needs the coordinator's admin token, in TASKBUS_ADMIN_TOKEN or in the file that
+TASKBUS_ADMIN_TOKEN_FILE names.`
 
 func (a *app) agentsCordonCommand() *cobra.Command {
 	return a.orderCommand(coordinator.OrderCordon, "Give an agent no new work",
@@ -102,7 +102,7 @@ may be stopped. The journal keeps the order (without one it ends with the
 coordinator); uncordon takes it back.
 
 With --wait the command ends when the agent is drained (exit code 0). It ends with
-1 when --timeout has passed, when somebody uncordons the agent or it leaves the
+1 when --timeout has passed, when the agent is uncordoned or leaves the
 fleet meanwhile, or when the coordinator is away for more than 30 s; the agent
 then goes on draining if the coordinator still knows of it.` + needsToken,
 		Example: `  taskbus agents drain gpu-1

@@ -19,12 +19,13 @@ func (a *app) topologyPoliciesCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "policies",
 		Short: "Print the rabbitmqctl commands that queues: classic needs",
-		Long: `With "queues: classic" the queues shared with agents and producers are plain ones
-without arguments, so that everybody can declare them. What quorum queues and
-streams bring along then comes from policies of the broker: rejected and expired
-tasks go to task.reassign or task.dead, and statuses and results do not pile up.
+		Long: `Prints the rabbitmqctl commands, one per policy, that a broker needs for "queues:
+classic" of agents.yaml. The queues shared with agents and producers are plain ones
+then, without arguments, so that every client can declare them, and policies do what
+quorum queues and streams do otherwise: rejected and expired tasks go to task.reassign
+or task.dead, and statuses and results do not pile up.
 
-Prints one rabbitmqctl command per policy. A queue follows one policy only, the
+A queue follows one policy only, the
 one with the highest priority: --priority raises these above your own.`,
 		Example: `  taskbus topology policies
   taskbus topology policies | sh

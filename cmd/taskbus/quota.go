@@ -21,9 +21,9 @@ func (a *app) quotaCommand() *cobra.Command {
 		Long: `Shows the quotas of quotas.yaml as the coordinator counts them: what every provider,
 model, group and agent may use, has used and has set aside for what runs.
 
-Any coordinator answers; one that stands by tells what the journal has said so far.
+Any coordinator answers; a standby answers with what the journal has said so far.
 The one that leads also changes them: weights and limits, for good or for a time, and
-who there is.`,
+the groups and agents there are.`,
 		Example: `  taskbus quota ls
   taskbus quota show team-a
   taskbus quota explain --group team-a --input-tokens 4000
@@ -44,9 +44,9 @@ const quotaColumns = `  USED       of a budget, in its period; of a rate, what i
   RESERVED   set aside for what runs, and settled at what it has used
   OF         what may be used: its own and what is borrowed, less what is lent
   %          used and reserved, of that
-  BORROWED   of others, who leave theirs; LENT to others; DEBT what it is overdrawn by
+  BORROWED   from others, which use less meanwhile; LENT to others; DEBT what it is overdrawn by
              and what it gives up for the period before
-  RESETS     when the budget begins anew, or how fast the rate comes back
+  RESETS     when the next period of the budget begins, or how fast the rate comes back
 
   SHARE      which part of the cost of the last minute or two was the group's
   TARGET     which part its weight gives it among those that wait or had a part

@@ -29,15 +29,15 @@ as a coordinator does, out of leases: quota for several calls that is reserved a
 So most calls cost no question to a coordinator, and calls go on while none answers,
 for as long as a lease has room and its time is not over.
 
-Whoever asks is asked for: by the token that it shows. Refusals, calls whose tokens are
-not told, and all other questions about calls are handed on to a coordinator. It needs
-no secret of its own, and ends in order by SIGTERM, when it has told what was used.`,
+It asks a coordinator with the token of each request. Refusals, calls whose tokens are
+not stated, and all other questions about calls are passed on. It needs no secret of
+its own. SIGTERM ends it after it has reported what was used.`,
 		Example: `  taskbus quota cache --url http://taskbus-1:8551,http://taskbus-2:8551
   taskbus quota cache --listen 127.0.0.1:8553 --calls 16 --for 5s`,
 		Args: cobra.NoArgs,
 	}
-	urls := c.Flags().String("url", "", "where the coordinators answer, divided by commas (default $TASKBUS_HTTP_URL, "+
-		"else http://127.0.0.1:$COORDINATOR_PORT)")
+	urls := c.Flags().String("url", "", "`URL`s of the coordinators, separated by commas (default $TASKBUS_HTTP_URL, "+
+		"\nelse http://127.0.0.1:${COORDINATOR_PORT:-8551})")
 	listen := c.Flags().String("listen", "127.0.0.1:8553", "loopback address on which gateways ask, as host:port")
 	calls := c.Flags().Int("calls", 8, "calls of one lease, 1 to 10000")
 	ttl := c.Flags().Duration("for", 10*time.Second, "how long a lease stands, 1s to 24h")

@@ -32,9 +32,9 @@ go by these names, too: total_quota_monthly_tokens is total_tokens.amount.`
 // quotaActs ends the help of every command that changes quotas.
 const quotaActs = `
 
-The change acts at once, also on what already waits. It is kept in the journal: a
-restart, and whoever leads next, has it. What does not fit the other quotas is
-refused, and nothing changes.` + needsToken
+The change acts at once, also on what already waits. It is kept in the journal,
+through restarts and failovers. What does not fit the other quotas is refused, and
+nothing changes.` + needsToken
 
 // changeFlags are those of every command that changes quotas.
 type changeFlags struct {
@@ -44,8 +44,8 @@ type changeFlags struct {
 
 func (a *app) changeFlags(c *cobra.Command) *changeFlags {
 	f := &changeFlags{base: urlFlag(c)}
-	c.Flags().StringVar(&f.by, "by", "", "who says so, for the list and the log (default: the user of the system)")
-	c.Flags().StringVar(&f.reason, "reason", "", "why, for the list and the log")
+	c.Flags().StringVar(&f.by, "by", "", "your name, for the list and the log (default: the system user)")
+	c.Flags().StringVar(&f.reason, "reason", "", "reason, for the list and the log")
 	return f
 }
 
@@ -268,15 +268,15 @@ func nominals(q *httpapi.Quotas, id, dimension string) []nominal {
 func (a *app) quotaCorrectCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "correct NODE DIMENSION -N|+N",
-		Short: "Correct what counts as used of a node, because usage was told wrongly",
+		Short: "Correct what counts as used of a node, because usage was reported wrongly",
 		Long: `Moves what counts as used of a node's budget, and of all above it in its tree, in the
 periods at hand, once. Downwards it goes no further than to what the nodes below have
 used: it says how far it has moved. A provider's tree is corrected by its own node. What is
 in the history stays.
 
 DIMENSION is requests, input_tokens, output_tokens, total_tokens or cost_usd (dollars).
-A negative number comes after --. The log and the journal have the operator and the reason. To
-send it again corrects again.` + quotaActs,
+A negative number comes after --. The log and the journal have the operator and the reason. Sent
+twice, it corrects twice.` + quotaActs,
 		Example: `  taskbus quota correct --reason "t-17 counted wrong" pool/team-a total_tokens -- -1900
   taskbus quota correct pool/team-a cost_usd +12.50`,
 		Args: cobra.ExactArgs(3),
@@ -419,12 +419,12 @@ func (a *app) quotaUnsetCommand() *cobra.Command {
 func (a *app) quotaControlsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "controls",
-		Short: "List the standing changes to quotas.yaml: what, until when, by whom and why",
+		Short: "List the standing changes to quotas.yaml: what, until when, by which operator and why",
 		Long: `Lists what has been changed of quotas.yaml since it was written, by people or by its
 own rules (adjustment), in the order in which it was changed.
 
   ENDS    when a change ends by itself
-  BY      who has made it; a rule by its name
+  BY      the operator, or the name of the rule
 
 A change that is suspended does not fit quotas.yaml as it is now, for the reason below
 the table. It counts again as soon as it does.`,

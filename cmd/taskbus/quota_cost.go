@@ -21,8 +21,8 @@ func (a *app) quotaCostCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cost",
 		Short: "Show what LLM calls have cost, by group, agent and model",
-		Long: `Shows what was used in a time (all there is, if you do not say), and who of it has cost
-how much, the dearest first. Costs are those that tasks state, or follow from the prices
+		Long: `Shows what was used in a time (all there is, if you do not say), and what each group, agent
+and model has cost, the dearest first. Costs are those that tasks state, or follow from the prices
 of quotas.yaml; "no price" stands by what has used tokens and cost nothing.`,
 		Example: `  taskbus quota cost --from 2026-11-01 --to 2026-11-30
   taskbus quota cost --by month
@@ -31,7 +31,7 @@ of quotas.yaml; "no price" stands by what has used tokens and cost nothing.`,
 		Args: cobra.NoArgs,
 	}
 	f := newHistoryFlags(a, c)
-	by := c.Flags().String("by", "", "a table with a row for each month or day and group, instead")
+	by := c.Flags().String("by", "", "month or day: a table with a row for each of them and group, instead")
 	output := c.Flags().StringP("output", "o", outputTable, "form of the output: table, json or csv")
 	limit := c.Flags().Int("limit", 20, fmt.Sprintf("at most so many groups, agents and models each, 1 to %d", httpapi.MaxHistoryLimit))
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -252,11 +252,11 @@ func (a *app) quotaForecastCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "forecast [NODE]",
 		Short: "Show what will be used of every budget by the end of its period",
-		Long: `Shows for every budget (or those of one node) what is used so far, and what will be by
-the end of its period: for every day that is left, or part of one, what such a day uses.
-With two weeks of history that is the mean of the same days of the week, before the mean
-of all days; without a whole day of history, and for periods of less than a day, it is
-as fast as in the period so far.
+		Long: `Shows for every budget (or those of one node) what is used so far, and what will be used
+by the end of its period. Each day that is left is expected to use the mean of all days
+of the history; with two weeks of it, the mean of the same day of the week. Without a
+whole day of history, and for periods of less than a day, use goes on as fast as in the
+period so far.
 
   EXPECTED   by the end of the period, and % of the cap
   OVERRUNS   when the cap will be exceeded, if that goes on

@@ -51,7 +51,7 @@ Exit code 1 if there is no quota for it.`,
 		"model":     c.Flags().String("model", "", "model; the group's if not given"),
 		"task_type": c.Flags().String("task-type", "", "task type, for prices and estimates"),
 		"alternatives": c.Flags().String("alternatives", "",
-			"models that a call may go to, PROVIDER or PROVIDER/MODEL divided by commas,\ninstead of --provider and --model"),
+			"models that a call may go to, PROVIDER or PROVIDER/MODEL separated by commas,\ninstead of --provider and --model"),
 	}
 	numbers := map[string]*float64{
 		"requests":      c.Flags().Float64("requests", 0, "calls of the LLM (1 if not given)"),
@@ -59,7 +59,7 @@ Exit code 1 if there is no quota for it.`,
 		"output_tokens": c.Flags().Float64("output-tokens", 0, "output tokens; estimated if not given"),
 		"cost_usd":      c.Flags().Float64("cost-usd", 0, "cost in US dollars; by the prices if not given"),
 	}
-	own := c.Flags().Bool("no-borrowing", false, "it must not borrow of other groups")
+	own := c.Flags().Bool("no-borrowing", false, "it must not borrow from other groups")
 	completeFlag(c, "group", a.completeQuotas(base, "group"))
 	completeFlag(c, "agent", a.completeQuotas(base, "agent"))
 	c.RunE = func(c *cobra.Command, _ []string) error {

@@ -61,10 +61,10 @@ its journal (TASKBUS_HISTORY). A reservation counts for the day on which it was 
 the time zone of quotas.yaml, once it has ended.
 
   CALLS      reservations that have ended, for tasks and calls; UNUSED those of them
-             that were released, or expired because nobody told in time
-  (lost)     ended, but the journal does not hold any more whose they were
+             that were released, or expired without a report of use
+  (lost)     ended, but the journal no longer says for which group
 
---rebuild makes the history anew from the journal, as far as that reaches back, and
+--rebuild makes the history again from the journal, as far as that reaches back, and
 keeps what is older. It needs the admin token.`,
 		Example: `  taskbus quota history --from 2026-11-01
   taskbus quota history --group team-a --by month -o json
@@ -75,7 +75,7 @@ keeps what is older. It needs the admin token.`,
 	f := newHistoryFlags(a, c)
 	by := c.Flags().String("by", "day", "a row for each day, month, or total")
 	limit := c.Flags().Int("limit", httpapi.DefaultHistoryLimit, fmt.Sprintf("at most so many rows, the latest, 1 to %d", httpapi.MaxHistoryLimit))
-	rebuild := c.Flags().Bool("rebuild", false, "make it anew from the journal first")
+	rebuild := c.Flags().Bool("rebuild", false, "make it again from the journal first")
 	output := c.Flags().StringP("output", "o", outputTable, "form of the output: table, json or csv")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *by != "day" && *by != "month" && *by != "total" {

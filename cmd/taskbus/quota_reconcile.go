@@ -37,7 +37,7 @@ by day, and by provider, model, group and agent as far as the bill has these col
   cost_usd       also: cost, amount; US dollars
 
 The first line names the columns; blanks, - and letter case do not matter. At least one
-of the last five is needed; other columns are passed over, and told. --column says which
+of the last five is needed; other columns are ignored, and named. --column says which
 one it is where the name is another, --model and --agent what is called otherwise here.
 
 A measure agrees if it differs by no more than --tolerance percent of what the bill says,

@@ -62,7 +62,7 @@ func (a *app) quotaRemoveGroupCommand() *cobra.Command {
 	return a.unregisterCommand(false, "remove-group GROUP", "Remove a group that was registered",
 		`Removes a group that "taskbus quota add-group" has registered, and every change of its
 nodes that stands. Its agents and subgroups must be removed before. A group of
-quotas.yaml is removed there. Its tasks then count as those of groups that nobody lists.`,
+quotas.yaml is removed there. Its tasks then count as those of groups that are not listed.`,
 		`  taskbus quota remove-group team-c
   taskbus quota remove-group team-c -o json`)
 }

@@ -22,7 +22,7 @@ func (a *app) quotaShowCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show NODE|GROUP|AGENT|PROVIDER",
 		Short: "Show the quota of one group, agent, provider or node of the trees",
-		Long: `Shows everything about one quota: of a group its budget, whose turn it is, and all
+		Long: `Shows everything about one quota: of a group its budget, its turn among the groups, and all
 nodes that stand for it and its agents; of an agent its own and its group's; of a
 provider its whole tree, with all of its keys, or that of one of them (openai@main); of
 a node (its id has a slash, or is pool) its limits.

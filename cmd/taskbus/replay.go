@@ -29,15 +29,17 @@ func (a *app) replayCommand() *cobra.Command {
 	var agent string
 	c := &cobra.Command{
 		Use:   "replay EXPORT",
-		Short: "Decide again what a coordinator has recorded, or decide otherwise",
-		Long: `Reads an export of the journal ("taskbus journal export --all") and finds in it what
-coordinators have recorded of their terms (journal.record_inputs in agents.yaml): a
-snapshot, and everything that the engine was told from then on. The engine of this
-program is given the same, and its decisions are held against those in the journal,
-byte by byte. They are identical, or the first difference is shown and explained
-and the exit code is 1: then this version of taskbus decides otherwise than the one
-that wrote the journal, or the export is not what was recorded. The exit code is 4
-when some records, or all, could not be compared; the first line says how many.
+		Short: "Repeat recorded decisions, and compare, or try another strategy on them",
+		Long: `Gives the engine of this program what coordinators have recorded of their inputs, and
+compares its decisions with those in the journal, byte by byte. EXPORT is a file of
+"taskbus journal export --all"; journal.record_inputs in agents.yaml switches the
+recording on.
+
+  exit code 0  all decisions are the same
+  exit code 1  the first difference is shown and explained: this version decides
+               otherwise than the one that wrote the journal, or the export is not
+               what was recorded
+  exit code 4  some records, or all, could not be compared; the first line says how many
 
 With --strategy, --config or both it shows what would have been: how many tasks
 would have succeeded, failed and waited, and which agents would have got them. The

@@ -14,7 +14,7 @@ const rootLong = `Taskbus gives tasks to agents over RabbitMQ.
 
 Producers publish tasks to the queue task.assign, agents report themselves on
 agent.status, and the coordinator ("taskbus serve") gives every task to the agent
-that suits it best, or says in assignment.failed why nobody could have it.
+that suits it best, or says in assignment.failed why no agent could take it.
 
 A first look, with a broker at hand:
 
@@ -24,8 +24,8 @@ A first look, with a broker at hand:
   taskbus status                       who leads, what waits, what is wrong
   taskbus tasks                        what became of it
   taskbus explain TASK                 and why
-  taskbus whatif task.json             who would get this one?
-  taskbus agents                       who does it, who could do more
+  taskbus whatif task.json             which agent would get this one?
+  taskbus agents                       which agents do it, which could do more
   taskbus doctor                       is anything wrong with all that?
 
 Environment:
@@ -39,8 +39,8 @@ Environment:
   TASKBUS_QUOTAS            path of quotas.yaml
   TASKBUS_HTTP_BIND         address the HTTP server listens on, without a port
   TASKBUS_ADVERTISE_URL     where other coordinators reach this one
-  TASKBUS_HTTP_URL          where agents, tasks, explain, … find the coordinator; several,
-                            divided by commas: the one that leads is asked
+  TASKBUS_HTTP_URL          URL of the coordinator for agents, tasks, explain, …; several,
+                            separated by commas: the leader is asked
   TASKBUS_ADMIN_TOKEN       secret for changes over HTTP, 32 characters or more
   TASKBUS_ADMIN_TOKEN_FILE  a file that holds it; serve and the commands read either
   TASKBUS_AGENT_SECRET      secret behind the tokens of agents that report over HTTP
@@ -52,9 +52,11 @@ Environment:
 
 Exit codes:
   0   done
-  1   it failed, or (check, doctor, submit, health, whatif, tasks
-      cancel, dead) the answer is no
+  1   it failed, or (check, doctor, submit, health, whatif, replay, tasks
+      cancel, quota explain, dead) the answer is no
   2   the command line is wrong
+  3   quota reconcile: the bill and the history differ
+  4   replay: some records could not be compared
   78  agents.yaml, quotas.yaml or the environment is wrong; starting again does
       not help
   130 simulate was ended by Ctrl-C`

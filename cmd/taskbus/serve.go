@@ -42,25 +42,27 @@ Signals:
 
 The HTTP server listens on http.bind of agents.yaml (127.0.0.1) and
 COORDINATOR_PORT (8551); TASKBUS_HTTP_BIND replaces the former, --http both.
-Whoever reaches it may read. To change something (cancel a task; cordon or drain an
-agent; change quotas) takes the admin token of TASKBUS_ADMIN_TOKEN_FILE (a file's name)
-or TASKBUS_ADMIN_TOKEN, read once at the start; without one nothing can be changed. For
-agents to report their capacity, or ask for quota, over HTTP takes the secret of
-TASKBUS_AGENT_SECRET_FILE or TASKBUS_AGENT_SECRET (see taskbus agents token); for
-gateways that ask for quota on behalf of agents the token of
-TASKBUS_GATEWAY_TOKEN_FILE or TASKBUS_GATEWAY_TOKEN. Envoy asks over gRPC, on the
-address of --rls or TASKBUS_RLS.
+Reading needs no token. Each of these secrets is in a variable, or in the file that the
+same variable with _FILE names; without it the request is refused. All are read once, at
+the start:
 
-With a certificate (--tls-cert, --tls-key) both servers speak TLS alone. With
+  TASKBUS_ADMIN_TOKEN    changes (tasks cancel, agents cordon, quota set, …) and task.dead
+  TASKBUS_AGENT_SECRET   agents report their capacity and ask for quota over HTTP (see
+                         taskbus agents token)
+  TASKBUS_GATEWAY_TOKEN  gateways ask for quota for agents
+
+Envoy asks over gRPC, on the address of --rls or TASKBUS_RLS.
+
+With a certificate (--tls-cert, --tls-key) both servers accept TLS only. With
 --client-ca clients may show certificates of this authority instead of tokens: the
-common name is the agent's id, or one of TASKBUS_GATEWAY_NAMES (divided by commas) for
+common name is the agent's id, or one of TASKBUS_GATEWAY_NAMES (separated by commas) for
 a gateway. Changed files are read again within seconds; broken ones change nothing.
 
 Where there are quotas, a history of what was used is kept (taskbus quota history): in
 TASKBUS_HISTORY (a file, postgres://..., or off), else in history.db of STATE_DIRECTORY
 or below ~/.local/state/taskbus. Without it tasks are assigned all the same.
 
-Who leads tells of budgets that come to 80, 90 and 100 %, or will not last: events on
+The leader reports budgets that reach 80, 90 and 100 %, or will not last: events on
 taskbus.events and, if TASKBUS_WEBHOOK_URL (or _URL_FILE) names a receiver, over HTTP:
 signed with the secret of TASKBUS_WEBHOOK_SECRET (or _SECRET_FILE) as Standard Webhooks
 say, or as text for Slack with TASKBUS_WEBHOOK_FORMAT=slack.
@@ -79,7 +81,7 @@ when agents.yaml, quotas.yaml or the environment is wrong.`,
 	c.Flags().StringVar(&flags.http, "http", "", "address of the HTTP server as host:port; port 0 takes any free one")
 	flags.listen.add(c.Flags())
 	c.Flags().BoolVar(&flags.pprof, "pprof", false, "serve profiles below /debug/pprof/; only on a loopback address")
-	c.Flags().BoolVar(&flags.skipCorrupt, "journal-skip-corrupt", false, "pass over what is damaged in the journal, each told in the log; what it said is lost")
+	c.Flags().BoolVar(&flags.skipCorrupt, "journal-skip-corrupt", false, "skip damaged messages of the journal, each named in the log; what they said is lost")
 	return c
 }
 

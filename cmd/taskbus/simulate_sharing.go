@@ -17,7 +17,7 @@ type sharingFlags struct {
 }
 
 func (s *sharingFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&s.tenants, "tenants", "", "weights of the tenants who share, e.g. chat:1,code:3 (default: as the scenario says)")
+	f.StringVar(&s.tenants, "tenants", "", "weights of the tenants that share, e.g. chat:1,code:3 (default: as the scenario says)")
 	f.IntVar(&s.slots, "slots", 0, "calls that the shared provider works on at a time (default: as the scenario says)")
 }
 

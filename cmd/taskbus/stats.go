@@ -14,17 +14,17 @@ func (a *app) agentsStatsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "stats",
 		Short: "Show the fleet in figures: capacity, pending work, success, bottlenecks",
-		Long: `Shows what every agent can do and has to do, and the whole.
+		Long: `Shows the capacity, pending work and success of each agent, and the totals.
 
   CAPACITY  items a second: as the agent reports it, ~ measured from its results,
             ~ and ? from fewer than 60 of them
   PENDING   items that it has not finished, DRAIN how long they will take
   HEALTH    HEALTHY, BUSY from 30 s of pending work on, OVERLOADED from 60 s on
-  SUCCESS   what is believed of its success, 0 to 1; TOOK the mean of its tasks
-  SHARE     of all pending work, TARGET its share of the total capacity: with more
-            of the former than of the latter it has too much
+  SUCCESS   expected success rate, 0 to 1; TOOK mean duration of its tasks
+  SHARE     its part of all pending work; TARGET its part of the total capacity: an
+            agent whose SHARE is larger has too much
 
-Agents that are not online count for nothing but the number of those offline.`,
+Agents that are not online are counted as offline and in no other figure.`,
 		Example: `  taskbus agents stats
   taskbus agents stats -o json`,
 		Args: cobra.NoArgs,

@@ -18,8 +18,8 @@ import (
 func (a *app) statusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "The whole in ten lines: who leads, what waits and why, how fast it goes, what is wrong",
-		Long: `Shows the whole as the coordinator that leads sees it.
+		Short: "Show the state in ten lines: who leads, what waits and why, how fast it goes, what is wrong",
+		Long: `Shows the state of the whole system in about ten lines, as the leader sees it.
 
   leader      which instance leads; standbys: what the others of --url are
   agents      how many are online, what keeps those that could take no task now, and

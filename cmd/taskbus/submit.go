@@ -50,7 +50,7 @@ While the broker is short of memory or disk it takes nothing; that is waited for
 SIGTERM and SIGINT end the run with its summary, a second one at once.
 
 Exit code 1 if any line was refused or not confirmed. The broker's URL comes from
-RABBITMQ_URL; an argument would show its password to everybody on the machine.`,
+RABBITMQ_URL; an argument would show its password to every user of the machine.`,
 		Example: `  taskbus submit examples/tasks.jsonl
   taskbus submit --validate-only examples/tasks.jsonl
   taskbus submit --from-line 120001 large.jsonl

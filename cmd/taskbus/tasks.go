@@ -30,9 +30,8 @@ func (a *app) tasksCommand() *cobra.Command {
                published), or not done by its agent (WHY has the agent's words)
   cancelled    withdrawn
 
-AGE is how long ago it was accepted, or refused unread;
-WAITED from then to the confirmed dispatch or
-failure, or until now; WORKED how long its agent says that it worked on it.
+AGE is the time since it was accepted or refused; WAITED ends with the confirmed dispatch
+or the failure; WORKED is how long its agent says that it worked on it.
 
 The coordinator remembers a bounded number of tasks; one that starts or takes over
 knows those that the journal tells of. RabbitMQ has those that wait and those that

@@ -15,10 +15,10 @@ func (a *app) agentsTokenCommand() *cobra.Command {
 		Use:   "token AGENT",
 		Short: "Print the token by which an agent reports its capacity over HTTP",
 		Long: `Prints the token of one agent, for PUT /agents/AGENT/capacity. It is derived from the
-secret in TASKBUS_AGENT_SECRET_FILE (a file's name) or TASKBUS_AGENT_SECRET, which must
-be the one that the coordinator was started with, and from the agent's id. No
-coordinator is asked. Who has one agent's token can report for that agent and for
-nobody else; to withdraw a token, change the secret, and with it the tokens of all.
+agent's id and the secret in TASKBUS_AGENT_SECRET, or in the file that
+TASKBUS_AGENT_SECRET_FILE names, which must be the coordinator's. No coordinator is
+asked. A token is good for its agent alone; to withdraw it, change the secret, which
+changes the tokens of all agents.
 
 Agents that report over RabbitMQ (agent.status) need none.`,
 		Example: `  taskbus agents token gpu-1
@@ -27,7 +27,8 @@ Agents that report over RabbitMQ (agent.status) need none.`,
     http://127.0.0.1:8551/agents/gpu-1/capacity`,
 		Args: cobra.ExactArgs(1),
 	}
-	base := urlFlag(c) // for the shell's suggestions
+	base := urlFlag(c)              // for the shell's suggestions
+	_ = c.Flags().MarkHidden("url") // it exists
 	c.ValidArgsFunction = a.completeAgents(base)
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		if err := checkID("an agent", args[0]); err != nil {

@@ -16,8 +16,8 @@ func (a *app) topologyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "topology",
 		Short: "Show, create or delete the queues, streams and exchanges that Taskbus uses",
-		Long: `What Taskbus needs at the broker follows from agents.yaml: its own queues and
-streams, and one queue for each agent. The coordinator creates what is missing
+		Long: `Shows, creates or deletes what Taskbus has at the broker: its own queues, streams and
+exchanges, and one queue for each agent of agents.yaml. The coordinator creates what is missing
 when it starts (topology: declare), only looks (verify), or does neither (off).`,
 		Example: `  taskbus topology show
   taskbus topology policies | sh
@@ -126,10 +126,10 @@ func (a *app) topologyApplyCommand() *cobra.Command {
 		Short: "Create what is missing at the broker, now",
 		Long: `Creates every queue, stream, exchange and binding that is missing, whatever
 agents.yaml says under topology. What exists is never changed or deleted; where it
-is otherwise than wanted, it is used as it is and reported.
+differs from that, it is used as it is and reported.
 
 For set-ups in which the coordinator's own user may not create anything
-(topology: verify), with RABBITMQ_URL naming a user who may.`,
+(topology: verify), with RABBITMQ_URL naming a user that may.`,
 		Example: `  taskbus topology apply
   RABBITMQ_URL_FILE=/run/secrets/admin-url taskbus topology apply --config agents.yaml`,
 		Args: cobra.NoArgs,

@@ -23,7 +23,7 @@ Nothing is assigned, published or kept. message_type, task_id and payload may be
 out; the rest must be as a producer would send it.
 
 Shows what explain shows of a task: the eligible agents, best first, with what the
-strategy looked at, and who was refused for which reason.
+strategy looked at, and which agents were refused for which reason.
 
 Exit code 1 if no agent would get it now: there is none, or it would wait for quota.`,
 		Example: `  taskbus whatif task.json
