@@ -24,6 +24,7 @@ func TestLanes(t *testing.T) {
 		{name: "none of its own", settings: "{lanes: []}", on: true, room: 2000},
 		{name: "for two groups", settings: "{lanes: [b, a, b], window: 10}", lanes: []string{"a", "b"}, on: true, room: 5},
 		{name: "a long wait", settings: "{assignment_timeout_seconds: 86400}", on: true, room: 2000},
+		{name: "two minutes without lanes", settings: "{assignment_timeout_seconds: 120, lanes: false}"},
 		{name: "a long wait without lanes", settings: "{assignment_timeout_seconds: 1681, lanes: false}", notes: []string{"1681 counts as 1680"}}, // 1800 s − 120 s
 		{name: "classic queues", settings: "{}", more: "queues: classic"},
 		{name: "asked for with classic queues", settings: "{lanes: true}", more: "queues: classic", notes: []string{"lanes are off: they are quorum queues"}},
