@@ -8,7 +8,8 @@ import (
 )
 
 // An agent that gives a task back and says for how long it is not to be given it again (retry_after_ms)
-// speaks of itself, mostly of a rate limit, and not of the task: that is no failure of the task and no try.
+// speaks of itself, mostly of a rate limit, and not of the task: that is no failure of the task, no try, and
+// nothing by which the agent's success rate or its breakers change.
 // The agent has the task no more before its time is over. Another has it meanwhile; but where two have said
 // so the limit is likely that of all, and the task waits for the first of their times instead of asking
 // each in turn.
@@ -38,21 +39,24 @@ func (e *Engine) asksFreely(now time.Time, t *openTask) bool {
 }
 
 // asksAfterwards takes in that an agent asks for time whose message has come back before its word, and was
-// taken for a refusal.
-func (e *Engine) asksAfterwards(now time.Time, t *openTask, r *coordinator.Result) {
+// taken for a refusal. It reports whether that remains a try.
+func (e *Engine) asksAfterwards(now time.Time, t *openTask, r *coordinator.Result) (counts bool) {
 	t.asksFor(r.Agent, e.asksUntil(now, t, r.RetryAfter))
 	if !t.mayTryAgain() { // its next dispatch has told of it as a try
-		return
+		return true
 	}
-	if e.asksFreely(now, t) {
+	counts = !e.asksFreely(now, t)
+	if !counts {
 		if t.tries--; len(t.tried) > t.tries { // else it had it before
 			t.tried, t.untouched = without(t.tried, r.Agent), with(t.untouched, r.Agent)
+			e.forgiveFault(now, t, r.Agent)
 		}
 		t.exhausted = false
 	}
 	e.leavePending(t)
 	e.retries.tasks = slices.DeleteFunc(e.retries.tasks, func(o *openTask) bool { return o == t })
 	e.delay(now, t)
+	return counts
 }
 
 // askedBy are the agents that have asked not to be given the task yet.

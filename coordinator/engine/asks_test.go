@@ -110,3 +110,64 @@ func TestAsksForEver(t *testing.T) {
 		t.Errorf("%s by dispatch %d: %s", f.Reason, d.Attempt, f.Text)
 	}
 }
+
+// TestAsksIsNoFault: what is no try changes neither the success rate of the agent that asks for time nor its
+// breakers, whether its word or its message is first, and whether it began or not; a probe is made again. Half an
+// hour after the task was accepted it is a try, and counts as any other.
+func TestAsksIsNoFault(t *testing.T) {
+	wordFirst := func(r *rig, d coordinator.Dispatch, w *resultBuilder) {
+		r.tell(w)
+		r.returns(d, coordinator.ReturnRejected, false)
+	}
+	messageFirst := func(r *rig, d coordinator.Dispatch, w *resultBuilder) {
+		r.returns(d, coordinator.ReturnRejected, false)
+		r.tell(w)
+	}
+	for name, c := range map[string]struct {
+		back  func(*rig, coordinator.Dispatch, *resultBuilder)
+		begun bool
+	}{
+		"its word first": {wordFirst, true}, "its word first, not begun": {wordFirst, false},
+		"its message first": {messageFirst, true}, "its message first, not begun": {messageFirst, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := ready(t, policyOf(crew(3)...).route("go", "go"))
+			asks := func(id coordinator.TaskID) {
+				t.Helper()
+				d := r.give(job(id).kind("go").prefers("a0"))
+				if d.Agent != "a0" {
+					t.Fatalf("%s went to %s, want a0", id, d.Agent)
+				}
+				w := says("a0", d.Task.ID).of(d.DispatchID).but(coordinator.OutcomeRejected)
+				w.Attempted, w.RetryAfter = c.begun, 20*time.Second
+				c.back(r, d, w)
+				checkIndexes(t, r.Engine)
+			}
+			for i := range 6 { // five faults in a row eject it
+				asks(numbered(i))
+			}
+			outcomes := func() float64 { return r.learner.Outcomes(r.fleet.known("a0").number, r.kind("go")) }
+			if got := outcomes(); got != 0 {
+				t.Errorf("%v outcomes have been learned, want none", got)
+			}
+			if got := r.why("a0", "go"); got != coordinator.Eligible {
+				t.Fatalf("it is %v", got)
+			}
+			r.fails("a0", "go", 5)
+			r.pass(30 * time.Second)
+			asks("probe")
+			if got := r.why("a0", "go"); got != coordinator.Eligible {
+				t.Errorf("after a probe that was none it is %v", got)
+			}
+		})
+	}
+	t.Run("half an hour later", func(t *testing.T) {
+		r := tracking(t, policyOf(worker("a")))
+		d := r.give(job("t"))
+		r.lives(freeAsks, beat("a").running("t"))
+		r.gaveBack(d, "429", time.Second)
+		if got := r.learner.Outcomes(r.fleet.known("a").number, r.kind("any")); got == 0 {
+			t.Error("nothing has been learned of a try")
+		}
+	})
+}

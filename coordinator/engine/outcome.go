@@ -11,7 +11,8 @@ import (
 // (package learning), and whether an agent may be trusted with a capability at all
 // (package breaker). The former counts work that was done or failed; the latter
 // every fault, also work that an agent refuses or does not take: one that turns
-// everything away looks idle, and would be asked first for ever.
+// everything away looks idle, and would be asked first for ever. What is no try (see
+// asksFreely) teaches neither.
 
 // told learns from the word of the agent that has the dispatch.
 func (e *Engine) told(now time.Time, a *agent, t *openTask, r *coordinator.Result) {
@@ -24,6 +25,8 @@ func (e *Engine) told(now time.Time, a *agent, t *openTask, r *coordinator.Resul
 		a.capacity.Done(now)
 		e.learnt(now, a, t, succeeded(r, took))
 		e.praise(now, a, t)
+	case r.Outcome == coordinator.OutcomeRejected && r.RetryAfter > 0 && e.asksFreely(now, t):
+		e.excuse(t)
 	case r.Outcome == coordinator.OutcomeFailed, r.Outcome == coordinator.OutcomeRejected && r.Attempted:
 		e.failedAt(now, a, t, learning.Outcome{Attribution: learning.AgentFault, CostUSD: cost(r)})
 		e.blame(now, a, t)

@@ -145,15 +145,13 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 		// The ordinary course: the message was faster than the word that explains it.
 		t.gaveBack = ""
 		t.last.said = said(r.Error)
-		if r.RetryAfter > 0 {
-			e.asksAfterwards(now, t, r)
-		}
+		counts := r.RetryAfter <= 0 || e.asksAfterwards(now, t, r)
 		if r.Attempted {
 			t.last.end = coordinator.EndGivenUp
 			if r.RetryAfter <= 0 {
 				t.failed = with(t.failed, r.Agent)
 			}
-			if a := e.fleet.known(r.Agent); a != nil {
+			if a := e.fleet.known(r.Agent); counts && a != nil {
 				e.failedAt(now, a, t, learning.Outcome{Attribution: learning.AgentFault}) // its return has been put down to it already
 			}
 		}

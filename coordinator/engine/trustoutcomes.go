@@ -121,14 +121,23 @@ func (e *Engine) forgive(now time.Time, t *openTask) {
 		}
 	}
 	for _, id := range t.blamed {
-		a := e.fleet.byID[id]
-		if a == nil || e.trust.breakers == nil {
-			continue
-		}
-		for _, c := range e.capabilitiesOf(t) {
-			p := breaker.Pair{Agent: a.number, Capability: c}
-			e.changing(p, func() []breaker.Pair { return e.trust.breakers.Forgive(now, p, t.faultKey()) })
-		}
+		e.forgiveFault(now, t, id)
 	}
-	t.blamed, t.taught = nil, nil
+	t.taught = nil
+}
+
+// forgiveFault takes back the fault that the task was for one agent's breakers.
+func (e *Engine) forgiveFault(now time.Time, t *openTask, id coordinator.AgentID) {
+	if !contains(t.blamed, id) {
+		return
+	}
+	t.blamed = without(t.blamed, id)
+	a := e.fleet.byID[id]
+	if a == nil || e.trust.breakers == nil {
+		return
+	}
+	for _, c := range e.capabilitiesOf(t) {
+		p := breaker.Pair{Agent: a.number, Capability: c}
+		e.changing(p, func() []breaker.Pair { return e.trust.breakers.Forgive(now, p, t.faultKey()) })
+	}
 }
