@@ -11,7 +11,7 @@ import (
 	"taskbus/coordinator/fairshare"
 )
 
-// maxExplained bounds the classes of waiting tasks that a snapshot explains: each
+// maxExplained bounds the classes of waiting tasks that a snapshot, or one look of Waiters, explains: each
 // costs a pass over the fleet, on the goroutine that decides.
 const maxExplained = 32
 
@@ -94,9 +94,10 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 // Waiters says why tasks wait, with one pass over the fleet for each kind of them: whoever asks of a
 // thousand tasks must not keep the decisions waiting. It is good for one look.
 type Waiters struct {
-	e     *Engine
-	now   time.Time
-	known map[*class]string
+	e         *Engine
+	now       time.Time
+	known     map[*class]string
+	explained int // passes over the fleet, at most maxExplained
 }
 
 // Waiters begins a look.
@@ -105,24 +106,41 @@ func (e *Engine) Waiters(now time.Time) *Waiters {
 }
 
 // Why is what a refusal of the task for want of an agent would say now, or in which lane it waits; empty
-// when it waits for something else, does not wait, or more kinds of tasks were asked about than a look may cost.
-func (w *Waiters) Why(task *coordinator.Task) string {
+// when it waits for something else or does not wait. ok is false when more kinds of tasks were asked about than one
+// look may cost: the next look says it.
+func (w *Waiters) Why(task *coordinator.Task) (text string, ok bool) {
 	w.e.quotas.ledger.Looking(true)
 	defer w.e.quotas.ledger.Looking(false)
 	t, laned := w.e.waiter(task)
 	switch {
 	case t == nil:
-		return ""
+		if number, known := w.e.memory.lookup(coordinator.KeyOf(task.ID)); known {
+			t = w.e.tasks.of(w.e.memory.at(number))
+		}
+		if t == nil || t.state != stateUnscored {
+			return "", true
+		}
+		return w.explain(t) // its strategy may look at what this task alone has
 	case laned:
-		return "in lane " + w.e.lanes.laneHas(w.e.kindOf(t))
+		return "in lane " + w.e.lanes.laneHas(w.e.kindOf(t)), true
 	}
 	c := t.needs.class
-	text, known := w.known[c]
-	if !known && len(w.known) < maxExplained {
-		_, text = w.e.reasonOf(w.e.explain(w.now, t), t)
-		w.known[c] = text
+	if text, ok = w.known[c]; !ok {
+		if text, ok = w.explain(t); ok {
+			w.known[c] = text
+		}
 	}
-	return text
+	return text, ok
+}
+
+// explain makes one of the passes that a look may cost; false: there were as many.
+func (w *Waiters) explain(t *openTask) (string, bool) {
+	if w.explained == maxExplained {
+		return "", false
+	}
+	w.explained++
+	_, text := w.e.reasonOf(w.e.explain(w.now, t), t)
+	return text, true
 }
 
 // Delayed tells of a task that came back and waits to be tried again: how it came back, and from

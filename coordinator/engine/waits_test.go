@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/strategy"
 )
 
 // TestWhyTasksWait: tasks of one kind are explained once, with the counts that a refusal has.
@@ -26,12 +28,49 @@ func TestWhyTasksWait(t *testing.T) {
 		"p2": "0 of 3 agents eligible: 2 lack `py`, 1 full; nearest: c (full)",
 		"g1": "", "nobody": "",
 	} {
-		if got := why.Why(&job(id).kind("go").Task); got != want {
-			t.Errorf("%s: %q, want %q", id, got, want)
+		if got, ok := why.Why(&job(id).kind("go").Task); got != want || !ok {
+			t.Errorf("%s: %q (%v), want %q", id, got, ok, want)
 		}
 	}
-	if len(why.known) != 2 {
-		t.Errorf("%d kinds were explained, want 2", len(why.known))
+	if why.explained != 2 {
+		t.Errorf("%d kinds were explained, want 2", why.explained)
+	}
+}
+
+// TestALookExplainsSoManyKinds: what goes beyond is said to be left to the next look, and costs nothing.
+func TestALookExplainsSoManyKinds(t *testing.T) {
+	const kinds = maxExplained + 1
+	var all []string
+	for i := range kinds {
+		all = append(all, fmt.Sprint("c", i))
+	}
+	r := ready(t, policyOf(worker("a").can(all...)))
+	r.give(job("runs").needs("c0"))
+	why := r.Waiters(r.now)
+	for i := range kinds {
+		id := coordinator.TaskID(fmt.Sprint("t", i))
+		r.assign(job(id).needs(all[i]).accepted(r.now))
+		text, ok := why.Why(&job(id).Task)
+		if ok != (i < maxExplained) || ok != (text == "0 of 1 agents eligible: 1 full; nearest: a (full)") {
+			t.Errorf("%s: %q, %v", id, text, ok)
+		}
+	}
+	if text, ok := why.Why(&job("t0").Task); !ok || text == "" || why.explained != maxExplained {
+		t.Errorf("of a kind that is known: %q, %v; %d explained, want %d", text, ok, why.explained, maxExplained)
+	}
+	if text, ok := r.Waiters(r.now).Why(&job(coordinator.TaskID(fmt.Sprint("t", maxExplained))).Task); !ok || text == "" {
+		t.Errorf("in the next look: %q, %v", text, ok)
+	}
+}
+
+// TestUnscoredTasksSayWhy: one that waits aside says what its strategy makes of the agents.
+func TestUnscoredTasksSayWhy(t *testing.T) {
+	r := ready(t, policyOf(worker("a").can("go")).route("x", "go").expressed(t, weighs))
+	bad := job("bad").kind("x").by(strategy.ExpressionName)
+	r.assign(bad)
+	const want = "0 of 1 agents eligible: 1 without a score (the formula fails: no such key: w); nearest: a (without a score)"
+	if text, ok := r.Waiters(r.now).Why(&bad.Task); text != want || !ok {
+		t.Errorf("%q, %v; want %q", text, ok, want)
 	}
 }
 

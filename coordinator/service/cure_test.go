@@ -116,6 +116,32 @@ func TestTasksSayWhyTheyWait(t *testing.T) {
 	})
 }
 
+// Tasks of more kinds than one look at the engine explains say why as well.
+func TestTasksOfManyKindsSayWhyTheyWait(t *testing.T) {
+	const kinds = 70 // three looks: 32, 32, 6
+	var offered []string
+	for i := range kinds {
+		offered = append(offered, fmt.Sprint("c", i))
+	}
+	inRig(t, fmt.Sprintf("agents: {a1: {capabilities: [%s], max_concurrent_tasks: 1, health_check_interval: 5}}\ntask_routing: {build: {required_capabilities: []}}\n",
+		strings.Join(offered, ", ")), func(r *rig) {
+		r.heartbeat("a1", 0)
+		r.task("runs", "build", "")
+		for i := range 2 * kinds {
+			r.task(fmt.Sprint("t-", i), "build", fmt.Sprintf(`,"required_capabilities":[%q]`, offered[i%kinds]))
+		}
+		found := r.service.Tasks(context.Background(), httpapi.TaskFilter{State: "pending", Limit: httpapi.MaxTaskLimit})
+		if len(found) != 2*kinds {
+			t.Fatalf("%d tasks wait, want %d", len(found), 2*kinds)
+		}
+		for _, k := range found {
+			if k.Reason != "0 of 1 agents eligible: 1 full; nearest: a1 (full)" {
+				t.Errorf("%s: %q", k.ID, k.Reason)
+			}
+		}
+	})
+}
+
 // Rates are those of the last minute, of a process that started just now those since then. What an agent
 // made of its tasks is told of it for ten minutes.
 func TestRatesAndResultsOfAgents(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -36,23 +35,31 @@ func (s *Service) judge(ctx context.Context, task *coordinator.Task) (j judgemen
 	if err := s.knowsFleet(); err != nil {
 		return j, err
 	}
-	select {
-	case s.judging <- struct{}{}:
-		defer func() { <-s.judging }()
-	case <-ctx.Done():
-		return j, fmt.Errorf("wait for the questions before this one: %w", ctx.Err())
-	}
-	err = s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
+	err = s.ask(ctx, func(now time.Time, e *engine.Engine) {
 		j.decision, j.reason, j.text = e.Explain(now, task)
-		j.waits = waitsFor(now, e, e.Waiters(now), task)
+		j.waits, _ = waitsFor(now, e, e.Waiters(now), task)
 		if p, waits := e.Place(now, task); waits {
 			j.queued = queued(&p)
 		}
 	})
 	if err != nil {
-		return judgement{}, fmt.Errorf("ask the engine: %w", err)
+		return judgement{}, err
 	}
 	return j, nil
+}
+
+// ask has its turn after the questions before it, and then asks the engine.
+func (s *Service) ask(ctx context.Context, question func(now time.Time, e *engine.Engine)) error {
+	select {
+	case s.judging <- struct{}{}:
+		defer func() { <-s.judging }()
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the questions before this one: %w", ctx.Err())
+	}
+	if err := s.loop.query(ctx, question); err != nil {
+		return fmt.Errorf("ask the engine: %w", err)
+	}
+	return nil
 }
 
 // waitsForRetry explains a task that is delayed.
@@ -68,25 +75,28 @@ func waitsForRetry(now time.Time, why string, other, same time.Time) string {
 		why, coordinator.Roughly(other.Sub(now)), coordinator.Roughly(same.Sub(now)), budget)
 }
 
-// waitsFor says for what a task waits that is no agent; empty when it does not.
-func waitsFor(now time.Time, e *engine.Engine, why *engine.Waiters, task *coordinator.Task) string {
+// waitsFor says for what a task waits that is no agent; empty when it does not. ok is false when another look has to
+// say it (see engine.Waiters).
+func waitsFor(now time.Time, e *engine.Engine, why *engine.Waiters, task *coordinator.Task) (text string, ok bool) {
 	id := task.ID
 	if why, other, same, ok := e.Delayed(id); ok {
-		return waitsForRetry(now, why, other, same)
+		return waitsForRetry(now, why, other, same), true
 	}
 	if waiting, most, closes, ok := e.Gathering(id); ok {
-		return fmt.Sprintf("waits for its batch: %d of at most %d, at most %s more", waiting, most, coordinator.Roughly(closes.Sub(now)))
+		return fmt.Sprintf("waits for its batch: %d of at most %d, at most %s more", waiting, most, coordinator.Roughly(closes.Sub(now))), true
 	}
 	if asked, bidders, closes, ok := e.Bidding(id); ok {
-		return fmt.Sprintf("is being offered (to %d), at most %s more; bids, best first: %s", asked, coordinator.Roughly(closes.Sub(now)), first(bidders))
+		return fmt.Sprintf("is being offered (to %d), at most %s more; bids, best first: %s", asked, coordinator.Roughly(closes.Sub(now)), first(bidders)), true
 	}
 	if agents, until, ok := e.Wish(id); ok {
-		return fmt.Sprintf("waits for its preferred agents alone (%s) for at most %s more, then for any: %s", first(agents), coordinator.Roughly(until.Sub(now)), why.Why(task))
+		text, ok = why.Why(task)
+		return fmt.Sprintf("waits for its preferred agents alone (%s) for at most %s more, then for any: %s", first(agents),
+			coordinator.Roughly(until.Sub(now)), text), ok
 	}
 	if lack, ok := e.LacksQuota(task); ok {
-		return "waits for quota: " + lack
+		return "waits for quota: " + lack, true
 	}
-	return ""
+	return "", true
 }
 
 // first names up to MaxCandidates agents; "none" of none.
@@ -242,31 +252,50 @@ func (s *Service) Tasks(ctx context.Context, f httpapi.TaskFilter) []httpapi.Tas
 	return tasks
 }
 
-// sayWaits fills in for what the tasks among records wait. What keeps tasks of one kind waiting is found
-// out once for all of them. Nothing is said of them when that is not known here.
+// sayWaits fills in for what the tasks among records wait. What keeps tasks of one kind waiting is found out once for
+// all of them in a look; tasks of many kinds take several, between which the engine decides. Nothing is said of those
+// that are not answered before ctx ends, nor of any where nothing is known of the fleet.
 func (s *Service) sayWaits(ctx context.Context, records []taskRecord) {
-	pending := func(r taskRecord) bool { return r.state == taskPending }
-	if !slices.ContainsFunc(records, pending) || s.knowsFleet() != nil {
+	if s.knowsFleet() != nil {
 		return
 	}
-	waits := make(map[coordinator.TaskID]string)
-	if err := s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
-		why := e.Waiters(now)
-		for i := range records {
-			if r := &records[i]; pending(*r) {
-				if waits[r.task.ID] = waitsFor(now, e, why, r.task); waits[r.task.ID] == "" {
-					waits[r.task.ID] = why.Why(r.task)
-				}
+	var open []*taskRecord
+	for i := range records {
+		if records[i].state == taskPending {
+			open = append(open, &records[i])
+		}
+	}
+	for len(open) > 0 {
+		var texts []string // of those that were looked at, as far as they are answered
+		var next []*taskRecord
+		if err := s.ask(ctx, func(now time.Time, e *engine.Engine) { texts, next = whyWaiting(now, e, open) }); err != nil {
+			return
+		}
+		for i, text := range texts {
+			if text != "" {
+				open[i].failure.Text = text
 			}
 		}
-	}); err != nil {
-		return
+		open = next
 	}
-	for i := range records {
-		if text := waits[records[i].task.ID]; text != "" {
-			records[i].failure.Text = text
+}
+
+// whyWaiting is one look: what it says of each, and those that the next look has to answer.
+func whyWaiting(now time.Time, e *engine.Engine, open []*taskRecord) (texts []string, next []*taskRecord) {
+	texts = make([]string, len(open))
+	why := e.Waiters(now)
+	for i, r := range open {
+		text, ok := waitsFor(now, e, why, r.task)
+		if ok && text == "" {
+			text, ok = why.Why(r.task)
+		}
+		if ok {
+			texts[i] = text
+		} else {
+			next = append(next, r)
 		}
 	}
+	return texts, next
 }
 
 func taskStatus(r *taskRecord) httpapi.Task {
