@@ -167,7 +167,6 @@ func TestLooking(t *testing.T) {
 	}{
 		{"agents.txt", "agents", exitOK},
 		{"agents.json", "agents -o json", exitOK},
-		{"tasks.txt", "tasks", exitOK},
 		{"tasks-failed.json", "tasks --state failed -o json", exitOK},
 		{"tasks-none.txt", "tasks --agent nobody", exitOK},
 		{"tasks-limit.txt", "tasks --limit 2", exitOK},
@@ -210,6 +209,29 @@ func TestLooking(t *testing.T) {
 			}
 			golden(t, tc.golden, r.out.String())
 		})
+	}
+}
+
+// Cells are cut for a terminal alone: what goes to a file or another program is whole.
+func TestTasksAreCutForATerminalAlone(t *testing.T) {
+	var cut strings.Builder
+	if err := printTasks(&cut, httpapi.TaskList{Tasks: lookedAt.tasks, Limit: 50}, noon, false); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "tasks.txt", cut.String())
+
+	long := httpapi.Task{ID: strings.Repeat("x", 128), State: "pending", AcceptedAt: noon, Reason: "0 of 9 agents eligible: 1 lack `gpu`, " +
+		"2 cordoned or draining, 3 ejected after failures, 3 with a minute of work or more; nearest: gpu-1 (full)"}
+	failed := httpapi.Task{ID: "task-1", State: "failed", AcceptedAt: noon, Error: "no dictionary for Klingon on this machine"}
+	r := newRig()
+	r.startCoordinator(t, fixedSource{tasks: []httpapi.Task{long, failed}})
+	if code := r.run(t, "tasks"); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, r.err.String())
+	}
+	for _, whole := range []string{long.ID, failed.Error, "  1 lack gpu, 2 cordoned or draining, 3 ejected after failures, 3 with a minute of work or more  "} {
+		if !strings.Contains(r.out.String(), whole) {
+			t.Errorf("%q is cut in\n%s", whole, r.out.String())
+		}
 	}
 }
 

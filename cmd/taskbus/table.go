@@ -17,6 +17,8 @@ const maxCell = 60
 // table collects rows and prints them in aligned columns.
 type table struct {
 	rows [][]string
+	// whole: what is printed is searched and cut up by another program, so no cell is cut.
+	whole bool
 }
 
 func newTable(headers ...string) *table { return &table{rows: [][]string{headers}} }
@@ -25,12 +27,20 @@ func newTable(headers ...string) *table { return &table{rows: [][]string{headers
 func (t *table) row(cells ...any) {
 	line := make([]string, len(cells))
 	for i, cell := range cells {
-		line[i] = messages.Clean(fmt.Sprint(cell), maxCell)
+		line[i] = messages.Clean(fmt.Sprint(cell), t.limit(maxCell))
 		if line[i] == "" {
 			line[i] = "-"
 		}
 	}
 	t.rows = append(t.rows, line)
+}
+
+// limit is how many bytes of a cell are shown, of a text that may have so many where people read it.
+func (t *table) limit(most int) int {
+	if t.whole {
+		return messages.MaxText
+	}
+	return most
 }
 
 func (t *table) print(w io.Writer) error {

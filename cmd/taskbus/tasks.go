@@ -31,7 +31,8 @@ func (a *app) tasksCommand() *cobra.Command {
   cancelled    withdrawn
 
 AGE is the time since it was accepted or refused; WAITED ends with the confirmed dispatch
-or the failure; WORKED is how long its agent says that it worked on it.
+or the failure; WORKED is how long its agent says that it worked on it. On a terminal long
+words are cut; what goes to a file or another program is whole.
 
 The coordinator remembers a bounded number of tasks; one that starts or takes over
 knows those that the journal tells of. RabbitMQ has those that wait and those that
@@ -70,33 +71,35 @@ and what agents said of their ends, in the stream task.result.`,
 		if a.output == outputJSON {
 			return a.printJSON(found)
 		}
-		return printTasks(a.out, found, a.now())
+		return printTasks(a.out, found, a.now(), !terminal(a.out))
 	}
 	return c
 }
 
-// maxWhy bounds an agent's words in the list, in bytes: as long as the longest
+// maxWhy bounds an agent's words in the list on a terminal, in bytes: as long as the longest
 // reason code. explain has all of them.
 const maxWhy = 22
 
-// maxWaits bounds what a task waits for, in bytes. explain has all of it.
+// maxWaits bounds what a task waits for on a terminal, in bytes. explain has all of it.
 const maxWaits = 40
 
-func printTasks(w io.Writer, found httpapi.TaskList, now time.Time) error {
+// printTasks lists them; whole: nothing is cut, because the list goes to a file or another program.
+func printTasks(w io.Writer, found httpapi.TaskList, now time.Time, whole bool) error {
 	if len(found.Tasks) == 0 {
 		_, err := fmt.Fprintln(w, "no such task is remembered; only recent ones are (`taskbus tasks --help`)")
 		return err
 	}
 	t := newTable("TASK", "TYPE", "PRIORITY", "STATE", "AGENT", "WHY", "AGE", "WAITED", "WORKED")
+	t.whole = whole
 	for _, k := range found.Tasks {
 		why := k.Strategy
 		switch {
 		case k.ReasonCode != "":
 			why = k.ReasonCode
 		case k.Error != "":
-			why = messages.Clean(k.Error, maxWhy)
+			why = messages.Clean(k.Error, t.limit(maxWhy))
 		case k.State == "pending" && k.Reason != "":
-			why = messages.Clean(waitsFor(k.Reason), maxWaits)
+			why = messages.Clean(waitsFor(k.Reason), t.limit(maxWaits))
 		}
 		since := k.AcceptedAt
 		if since.IsZero() {
