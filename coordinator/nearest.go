@@ -22,14 +22,15 @@ var synonyms = map[string][]string{
 
 // Nearest lists the known names that may have been meant by one that is not known: the one that is spelt most alike
 // ("prioritiy": priority), else those that share a word with it ("timeout": timeout_seconds; "concurrency":
-// max_concurrent_tasks). At most 3; nil: none comes near.
+// max_concurrent_tasks), or begin with it ("prio": priority). At most 3; nil: none comes near.
 func Nearest(got string, known []string) []string {
 	if meant, is := synonyms[normalName(got)]; is {
 		return slices.DeleteFunc(slices.Clone(meant), func(name string) bool { return !slices.Contains(known, name) })
 	}
 	best, least := "", 1+max(1, min(3, utf8.RuneCountInString(got)/3))
+	name := normalName(got)
 	for _, k := range known {
-		if d := editDistance(normalName(got), normalName(k)); d < least {
+		if d := editDistance(name, normalName(k), least); d < least {
 			best, least = k, d
 		}
 	}
@@ -38,7 +39,7 @@ func Nearest(got string, known []string) []string {
 	}
 	var sharing []string
 	for _, k := range known {
-		if sharesWord(normalName(got), normalName(k)) {
+		if sharesWord(name, normalName(k)) {
 			sharing = append(sharing, k)
 		}
 	}
@@ -62,17 +63,35 @@ func DidYouMean(got string, known []string) string {
 	}
 }
 
+// shortest is the length from which the beginning of a name says which one it is.
+const shortest = 3
+
 // sharesWord reports whether all words of one of the names are among those of the other, as they are or with another
-// ending.
+// ending, or the known one begins with the other.
 func sharesWord(got, known string) bool {
-	a, b := strings.Split(got, "_"), strings.Split(known, "_")
-	return got != "" && (wordsIn(a, b) || wordsIn(b, a))
+	if len(got) >= shortest && strings.HasPrefix(known, got) {
+		return true
+	}
+	return got != "" && (wordsIn(got, known) || wordsIn(known, got))
 }
 
-func wordsIn(words, others []string) bool {
-	return !slices.ContainsFunc(words, func(word string) bool {
-		return !slices.ContainsFunc(others, func(other string) bool { return sameWord(word, other) })
-	})
+// wordsIn reports whether others has each word of a name.
+func wordsIn(name, others string) bool {
+	for word := range strings.SplitSeq(name, "_") {
+		if !hasWord(others, word) {
+			return false
+		}
+	}
+	return true
+}
+
+func hasWord(name, word string) bool {
+	for other := range strings.SplitSeq(name, "_") {
+		if sameWord(word, other) {
+			return true
+		}
+	}
+	return false
 }
 
 // sameWord reports whether two words are equal, or have at least five letters at their beginning in common, and no
@@ -85,24 +104,28 @@ func sameWord(a, b string) bool {
 	return a == b || same >= 5 && len(a)-same <= 3 && len(b)-same <= 3
 }
 
+// longestName is the length of the longest name that there is; it bounds the work of editDistance.
+const longestName = 128
+
 // normalName makes spellings equal that people confuse: case, and dash for underscore.
 func normalName(s string) string {
-	const longest = 128 // a name cannot be longer; bounds the work of editDistance
-	if len(s) > longest {
-		s = s[:longest]
-	}
-	return strings.ReplaceAll(strings.ToLower(s), "-", "_")
+	return strings.ReplaceAll(strings.ToLower(s[:min(len(s), longestName)]), "-", "_")
 }
 
-// editDistance counts the insertions, deletions, replacements and exchanges of
-// neighbouring characters that turn a into b.
-func editDistance(a, b string) int {
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
+// editDistance counts the insertions, deletions, replacements and exchanges of neighbouring characters that turn a
+// into b, names of at most longestName each; limit if there are as many or more.
+func editDistance(a, b string, limit int) int {
+	if longer := len(a) - len(b); longer >= limit || -longer >= limit || max(len(a), len(b)) > longestName {
+		return limit
+	}
+	var rows [3][longestName + 1]uint8
+	before, last, row := &rows[0], &rows[1], &rows[2]
+	for j := range len(b) + 1 {
+		last[j] = uint8(j)
 	}
 	for i := 1; i <= len(a); i++ {
-		row[0] = i
+		row[0] = uint8(i)
+		least := row[0]
 		for j := 1; j <= len(b); j++ {
 			replace := last[j-1]
 			if a[i-1] != b[j-1] {
@@ -112,8 +135,12 @@ func editDistance(a, b string) int {
 			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
 				row[j] = min(row[j], before[j-2]+1)
 			}
+			least = min(least, row[j])
+		}
+		if int(least) >= limit { // an exchange goes on from the row before, and costs one more
+			return limit
 		}
 		before, last, row = last, row, before
 	}
-	return last[len(b)]
+	return min(limit, int(last[len(b)]))
 }

@@ -3,6 +3,8 @@ package coordinator
 import (
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 func TestDidYouMean(t *testing.T) {
@@ -25,7 +27,10 @@ func TestDidYouMean(t *testing.T) {
 		{"max_concurrency", agent, "did you mean max_concurrent_tasks?"},
 		{"group_id", task, "did you mean group?"}, // all words of it
 		{"task_timeout", task, ""},
-		{"model", agent, ""}, // and not mode
+		{"prio", task, "did you mean priority?"}, // how it begins
+		{"cod", []string{"code-review", "deploy"}, "did you mean code-review?"},
+		{"co", []string{"code-review", "deploy"}, ""}, // too short to say anything
+		{"model", agent, ""},                          // and not mode
 		{"slots", agent, "did you mean max_concurrent_tasks?"},
 		{"data", task, "did you mean payload?"},
 		{"temperature", task, ""},
@@ -41,4 +46,15 @@ func TestDidYouMean(t *testing.T) {
 	if near := Nearest("id", []string{"a_id", "b_id", "c_id", "d_id"}); near != nil {
 		t.Errorf("a word that many share gives %v, want none", near)
 	}
+}
+
+// Where the limit ends the count early, it is not less.
+func TestEditDistanceWithinALimit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		word := rapid.StringMatching(`[ab_]{0,8}`)
+		a, b, limit := word.Draw(t, "a"), word.Draw(t, "b"), rapid.IntRange(1, 9).Draw(t, "limit")
+		if got, want := editDistance(a, b, limit), min(limit, editDistance(a, b, 100)); got != want {
+			t.Fatalf("%q %q: %d, want %d", a, b, got, want)
+		}
+	})
 }

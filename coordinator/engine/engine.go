@@ -12,6 +12,7 @@ import (
 type Engine struct {
 	policy *coordinator.Policy
 	routes map[string]*requirements // what a plain task of each type needs; filled on demand
+	types  []string                 // of the policy's routes, sorted; nil: not asked for yet
 
 	fleet   fleet
 	pending pending

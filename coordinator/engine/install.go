@@ -40,7 +40,7 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 	e.lanesUnder()
 	e.market.under(p)
 	e.batches.under(p)
-	e.routes = make(map[string]*requirements, len(p.Routes))
+	e.routes, e.types = make(map[string]*requirements, len(p.Routes)), nil
 	e.believe(p.Settings.Learning)
 	e.judgeBy(p.Settings.Breaker)
 	e.fleet.adopt(e.joining.fleet(p), p.Settings, &e.timers)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -32,8 +33,7 @@ func (e *Engine) resolve(t *openTask) (coordinator.Reason, string) {
 	if needs == nil {
 		route, known := e.policy.Routes[task.Type]
 		if !known && len(task.Required) == 0 {
-			return coordinator.ReasonUnknownTaskType, fmt.Sprintf(
-				"task type %q is not in task_routing and the task names no required_capabilities", task.Type)
+			return coordinator.ReasonUnknownTaskType, e.unknownType(task.Type)
 		}
 		needs = &requirements{required: route.Required, preferred: e.fleet.set(route.Preferred)}
 		needs.strategy, _ = e.policy.Find(orElse(route.Strategy, e.policy.Strategy))
@@ -70,6 +70,18 @@ func (e *Engine) resolve(t *openTask) (coordinator.Reason, string) {
 		}
 	}
 	return coordinator.ReasonNone, ""
+}
+
+// unknownType says that nothing is known of a task type, and which one may have been meant.
+func (e *Engine) unknownType(name string) string {
+	text := fmt.Sprintf("task type %q is not in task_routing and the task names no required_capabilities", name)
+	if e.types == nil {
+		e.types = slices.Sorted(maps.Keys(e.policy.Routes))
+	}
+	if near := coordinator.DidYouMean(name, e.types); near != "" {
+		text += "; " + near
+	}
+	return text
 }
 
 // set numbers a list of agents; nil when none of them is known.

@@ -77,6 +77,7 @@ func TestRefusalsCarryReasonAndText(t *testing.T) {
 		for _, c := range []struct{ id, taskType, extra string }{
 			{"nobody", "build", `,"required_capabilities":["cobol"]`},
 			{"unknown", "paint", ""},
+			{"misspelt", "biuld", ""},
 			{"silent", "train", ""},
 			{"waits", "build", `,"excluded_agents":["a2"]`},
 			{"strategy", "build", `,"strategy":"astrology"`},
@@ -96,6 +97,7 @@ func TestRefusalsCarryReasonAndText(t *testing.T) {
 		}{
 			"nobody":   {"no_eligible_agents", false, "2 lack `cobol`"},
 			"unknown":  {"unknown_task_type", false, `"paint" is not in task_routing`},
+			"misspelt": {"unknown_task_type", false, `the task names no required_capabilities; did you mean build?`},
 			"silent":   {"no_agents_online", true, "1 never reported"},
 			"waits":    {"all_agents_at_capacity", true, "1 full"},
 			"strategy": {"invalid_message", false, `"astrology" is not one of the enabled strategies`},
@@ -113,8 +115,8 @@ func TestRefusalsCarryReasonAndText(t *testing.T) {
 				t.Errorf("%s: no suggested action or trace id: %s", id, m.Body)
 			}
 		}
-		if len(got) != 6 {
-			t.Errorf("%d failures, want 6", len(got))
+		if len(got) != 7 {
+			t.Errorf("%d failures, want 7", len(got))
 		}
 		r.empty(bus.QueueAssign)
 	})
