@@ -32,25 +32,29 @@ func TestUnknownFieldsAreToldOfOnce(t *testing.T) {
 		r.task("t-4", "build", `,"prioritiy":3`, from("", "q-1"))     // another producer, known by its queue alone
 		r.task("t-5", "build", `,"prioritiy":3`, from("", "q-1"))
 		r.publish(bus.StreamStatus, `{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0,"active_tasks":0,"available_capacity":1,"timestamp":"2026-03-01T12:00:00Z","capacity":3}`)
+		for range 2 {
+			r.publish(bus.StreamResult, `{"message_type":"task.result","agent_id":"a1","task_id":"t-0","outcome":"failed","correlation_id":"c","timestamp":"2026-03-01T12:00:00Z","eror":"x"}`)
+		}
 		lines := r.unknownLines()
-		if len(lines) != 4 {
-			t.Fatalf("%d lines, want 4:\n%s", len(lines), strings.Join(lines, ""))
+		if len(lines) != 5 {
+			t.Fatalf("%d lines, want 5:\n%s", len(lines), strings.Join(lines, ""))
 		}
 		for i, want := range []string{
 			`"message_type":"task.assign","field":"prioritiy","did_you_mean":"did you mean priority?","app_id":"shop","reply_to":"q-1"`,
 			`"field":"timeout","did_you_mean":"did you mean timeout_seconds?","app_id":"shop"`,
 			`"field":"prioritiy","did_you_mean":"did you mean priority?","reply_to":"q-1"`,
 			`"message_type":"agent.status","field":"capacity"`,
+			`"message_type":"task.result","field":"eror","did_you_mean":"did you mean error?","agent_id":"a1"`,
 		} {
 			if !strings.Contains(lines[i], want) {
 				t.Errorf("line %d is %swant %s", i+1, lines[i], want)
 			}
 		}
 		listed := r.status().UnknownFields
-		if len(listed) != 4 || listed[0] != (httpapi.UnknownField{MessageType: "task.assign", Field: "prioritiy", DidYouMean: "did you mean priority?", Producer: "shop"}) || listed[3].Producer != "a1" {
+		if len(listed) != 5 || listed[0] != (httpapi.UnknownField{MessageType: "task.assign", Field: "prioritiy", DidYouMean: "did you mean priority?", Producer: "shop"}) || listed[3].Producer != "a1" {
 			t.Errorf("/status lists %+v", listed)
 		}
-		for of, want := range map[string]float64{"task.assign": 5, "agent.status": 1} {
+		for of, want := range map[string]float64{"task.assign": 5, "agent.status": 1, "task.result": 2} {
 			if got := scraped(t, r.service.options.Registry)[`taskbus_unknown_fields_total{type="`+of+`"}`]; got != want {
 				t.Errorf("%g messages of %s are counted, want %g", got, of, want)
 			}
@@ -97,8 +101,10 @@ func TestStrictMessages(t *testing.T) {
 			t.Errorf("a heartbeat is refused: %s", a.State)
 		}
 		r.task("t-2", "build", `,"priority":3`)
-		if n := len(r.in("agent.a1")); n != 1 {
-			t.Errorf("%d dispatches of a task without a fault, want 1", n)
+		d := r.only("agent.a1")
+		r.publish(bus.StreamResult, fmt.Sprintf(`{"message_type":"task.result","agent_id":"a1","task_id":"t-2","dispatch_id":%q,"outcome":"succeeded","correlation_id":"c","timestamp":"2026-03-01T12:00:00Z","usgae":{}}`, d.text("dispatch_id")))
+		if x := r.explained("t-2"); x.State != "succeeded" {
+			t.Errorf("a result is refused: %+v", x)
 		}
 	})
 }
