@@ -48,8 +48,8 @@ type Quotas struct {
 	// UnpricedPrice, of UnpricedCharge, is what they cost.
 	Unpriced      UnpricedRule
 	UnpricedPrice Price
-	// AnyCaller: a gateway may name groups and agents that are not listed. Else it is refused, where
-	// any groups are.
+	// AnyCaller: tasks and gateways may name groups, and gateways agents, that are not listed. Else they are
+	// refused, where any groups are.
 	AnyCaller bool
 	// Location in which calendar periods begin; nil: UTC.
 	Location *time.Location

@@ -111,7 +111,7 @@ func printQuotaAnswer(w io.Writer, x httpapi.QuotaAnswer, now time.Time) error {
 		verdict = "refused for good"
 	}
 	p.line("%s: %s", verdict, x.Reason)
-	if !x.GroupKnown {
+	if !x.GroupKnown && x.Admitted {
 		p.line("quotas.yaml does not list group %s: only the pools limit it", x.Group)
 	}
 	p.line("set aside for it: %s", amounts(x.Amounts))

@@ -71,7 +71,7 @@ func (e *Engine) admitCall(now time.Time, calls []coordinator.Call, answers []co
 		e.standingCall(c, a)
 		return
 	}
-	if why := q.ledger.Unlisted(c); why != "" {
+	if why := q.ledger.UnlistedCall(calls, i); why != "" {
 		a.State, a.Agent, a.Group = coordinator.CallUnlisted, c.Agent, c.Group
 		a.Lacks = &coordinator.QuotaLack{Text: why}
 		return

@@ -142,7 +142,7 @@ func TestOrphansGetNothing(t *testing.T) {
 func TestLaneOfAGroupWithoutQuotas(t *testing.T) {
 	r := kinds(t)
 	p := *r.policy
-	p.Lanes = []string{"mine", "team"}
+	p.Lanes, p.Quotas = []string{"mine", "team"}, &quotasOf().group("team", 1, nil).group("else", 1, nil).open().Quotas
 	r.apply(coordinator.PolicyChanged{Policy: &p})
 	want(t, r.crowds(14, job("n").group("mine")), times(10, "mine")...)
 	urgent := job("u").group("mine").prio(coordinator.PriorityCritical)

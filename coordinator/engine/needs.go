@@ -29,6 +29,9 @@ func (e *Engine) resolve(t *openTask) (coordinator.Reason, string) {
 			"/timeout_seconds: %s is longer than the %s for which the broker lets an agent hold a message; "+
 				"raise consumer_timeout in the broker and broker_consumer_timeout_seconds in agents.yaml", task.Timeout, longest)
 	}
+	if why := e.quotas.ledger.UnlistedTask(task.Group); why != "" {
+		return coordinator.ReasonInvalidMessage, "/group: " + why
+	}
 	needs := e.routes[task.Type]
 	if needs == nil {
 		route, known := e.policy.Routes[task.Type]

@@ -211,7 +211,7 @@ func TestPlaceHolds(t *testing.T) {
 
 // Quotas tells who waits, who was served of late, and what was refused.
 func TestQuotasForReaders(t *testing.T) {
-	r := ready(t, policyOf(worker("a").slots(3)).quotas(quotasOf().group("alpha", 3, nil).group("beta", 1, daily(4000)).group("idle", 4, nil)))
+	r := ready(t, policyOf(worker("a").slots(3)).quotas(quotasOf().group("alpha", 3, nil).group("beta", 1, daily(4000)).group("idle", 4, nil).open()))
 	r.give(job("a1").of("alpha").tokens(1000, 1000)) // 1000 + 2·1000 = 3000 of cost
 	r.give(job("b1").of("beta").tokens(2000, 500))   // 2000 + 2·500 = 3000; 2500 of 4000 tokens
 	want(t, r.assign(job("b2").of("beta").tokens(2000, 500)))

@@ -27,6 +27,9 @@ func (q *quotaTree) group(name string, weight int64, change func(*coordinator.Qu
 	return q
 }
 
+// open lets tasks and calls name groups and agents that it does not list.
+func (q *quotaTree) open() *quotaTree { q.AnyCaller = true; return q }
+
 // in adds a group in a group.
 func (q *quotaTree) in(parent, name string, weight int64, change func(*coordinator.QuotaNode)) *quotaTree {
 	for i := range q.Nodes {
@@ -84,7 +87,7 @@ func (b *resultBuilder) used(in, out float64) *resultBuilder {
 
 // A task's quota is set aside before it is dispatched, and settled at what it has taken.
 func TestQuotaIsSetAsideAndSettled(t *testing.T) {
-	r := ready(t, policyOf(worker("a").slots(10)).quotas(quotasOf().group("team", 1, daily(1000))))
+	r := ready(t, policyOf(worker("a").slots(10)).quotas(quotasOf().group("team", 1, daily(1000)).open()))
 	want(t, r.assign(job("t1").of("team").tokens(500, 100)), "dispatch t1.1 a") // 600 of 1000
 	want(t, r.confirm(r.latest().Handle), "ack 1")
 	want(t, r.assign(job("t2").of("team").tokens(400, 100))) // 600 + 500 > 1000: it waits

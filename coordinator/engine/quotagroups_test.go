@@ -79,21 +79,21 @@ func TestQuotaNestedGroups(t *testing.T) {
 	checkIndexes(t, r.Engine)
 }
 
-// A task is charged to its group as the configuration is when it goes: who is listed no more waits
-// with everybody who is not, and who is listed anew leaves these, with what waits already.
+// A task is charged to its group as the configuration is when it goes: where groups need not be listed, one
+// that is no more waits with all that are not, and one that is listed anew leaves these, with what waits.
 func TestQuotaGroupsComeAndGoWhileTasksWait(t *testing.T) {
-	r := fairRig(t, quotasOf().group("big", 3, nil), nil)
+	r := fairRig(t, quotasOf().group("big", 3, nil).open(), nil)
 	r.flood(100, 200, 100, "big", "one", "two")
 	// one and two are `other`, of weight 1: a quarter, in the order in which they came.
 	if n := r.servedOf(40, 200, 100); n["big"] < 29 || n["big"] > 31 || n["one"]-n["two"] > 1 || n["two"]-n["one"] > 1 {
 		t.Errorf("two of them together: %v", n)
 	}
-	r.reload(quotasOf().group("big", 1, nil).group("one", 1, nil).group("two", 2, nil))
+	r.reload(quotasOf().group("big", 1, nil).group("one", 1, nil).group("two", 2, nil).open())
 	if n := r.servedOf(40, 200, 100); n["big"] < 9 || n["big"] > 11 || n["one"] < 9 || n["one"] > 11 {
 		t.Errorf("1:1:2: %v", n)
 	}
 	// two becomes part of one: what it is charged is one's, too. Half is big's.
-	r.reload(quotasOf().group("big", 1, nil).group("one", 1, nil).in("one", "two", 1, nil))
+	r.reload(quotasOf().group("big", 1, nil).group("one", 1, nil).in("one", "two", 1, nil).open())
 	if n := r.servedOf(40, 200, 100); n["big"] < 19 || n["big"] > 21 || n["one"] < 9 || n["one"] > 11 {
 		t.Errorf("1:1, of which two is half of the one: %v", n)
 	}

@@ -126,6 +126,8 @@ func TestGatewayNamesNobody(t *testing.T) {
 	of := *provider
 	part := &of
 	part.Meant = coordinator.UsagePart
+	spent := *part
+	spent.Op = coordinator.CallCharge
 	const team = "groups: [{id: team, limits: {total_tokens: {amount: 1000, per: day}}}]\nagents: [{id: worker-1, group_id: team}]\n"
 	for name, c := range map[string]struct {
 		file string
@@ -146,7 +148,9 @@ func TestGatewayNamesNobody(t *testing.T) {
 		"what was used already":      {team, charged, coordinator.CallUnlisted, "did you mean team?"},
 		"as was admitted before":     {team, admitted, coordinator.CallGranted, ""},
 		"neither":                    {team, provider, coordinator.CallUnlisted, "the call names neither a group nor an agent"},
-		"a part of a call":           {team, part, coordinator.CallGranted, ""},
+		"a part alone":               {team, part, coordinator.CallUnlisted, "no descriptor of the request names a group or an agent"},
+		"a part that was used":       {team, &spent, coordinator.CallGranted, ""},
+		"a part alone, allowed":      {team + "unknown_callers: allow\n", part, coordinator.CallGranted, ""},
 		"neither, allowed":           {team + "unknown_callers: allow\n", provider, coordinator.CallGranted, ""},
 		"allowed":                    {team + "unknown_callers: allow\n", ask("", "tema", false), coordinator.CallGranted, ""},
 		"no groups are listed":       {"pool: {limits: {total_tokens: {amount: 1000, per: day}}}\n", ask("gpu", "", false), coordinator.CallGranted, ""},
@@ -159,6 +163,66 @@ func TestGatewayNamesNobody(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A part of a call, Envoy's descriptor, may name a provider alone beside one that names its group or agent.
+func TestPartsOfACallNameItsCallerOnce(t *testing.T) {
+	part := func(id, group string) *coordinator.Call {
+		c := tokens(coordinator.CallConsume, id, 10, 0)
+		c.Meant, c.Agent, c.Group, c.Usage.Provider = coordinator.UsagePart, "", group, "openai"
+		return c
+	}
+	for group, want := range map[string]coordinator.CallState{"team": coordinator.CallGranted, "tema": coordinator.CallUnlisted} {
+		r := calls(t, "groups: [{id: team, limits: {total_tokens: {amount: 1000, per: day}}}]\n")
+		answers := r.ask(part("1", ""), part("2", group))
+		if answers[1].State != want || want == coordinator.CallGranted && answers[0].State != want {
+			t.Errorf("beside group %s: %+v", group, answers)
+		}
+	}
+}
+
+// A task of a group that quotas.yaml does not list is refused, with the name that may have been meant: what it
+// uses would count for no group.
+func TestTaskOfAnUnknownGroup(t *testing.T) {
+	const team = "groups: [{id: team, limits: {total_tokens: {amount: 1000, per: day}}}]\n"
+	for name, c := range map[string]struct{ file, group, says string }{
+		"listed":               {team, "team", ""},
+		"none":                 {team, "", ""},
+		"misspelt":             {team, "tema", `/group: quotas.yaml lists no group "tema"; did you mean team? Else correct group, list the group, or set unknown_callers: allow there`},
+		"like none":            {team, "research", `/group: quotas.yaml lists no group "research"; correct group, list the group, or set unknown_callers: allow there`},
+		"an agent's id":        {team + "agents: [{id: a, group_id: team}]\n", "a", `lists no group "a"`},
+		"allowed":              {team + "unknown_callers: allow\n", "tema", ""},
+		"no groups are listed": {"pool: {limits: {total_tokens: {amount: 1000, per: day}}}\n", "tema", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := ready(t, policyOf(worker("a").slots(10)).under(t, c.file))
+			_, explained, why := r.Explain(r.now, &job("t1").of(c.group).Task)
+			if c.says == "" {
+				want(t, r.assign(job("t1").of(c.group)), "dispatch t1.1 a")
+			} else {
+				want(t, r.assign(job("t1").of(c.group)), "fail t1 invalid_message")
+				if f := r.failures[0].Failure; !strings.Contains(f.Text, c.says) || why != f.Text || explained != f.Reason {
+					t.Errorf("it says %q, explained %v %q; want %q", f.Text, explained, why, c.says)
+				}
+			}
+			a, _ := r.ExplainQuota(r.now, &QuotaQuestion{Group: c.group})
+			if "/group: "+a.Unlisted != why && why+a.Unlisted != "" {
+				t.Errorf("of its quota it is said %q, of the task %q", a.Unlisted, why)
+			}
+			checkIndexes(t, r.Engine)
+		})
+	}
+}
+
+// So is a task that waits when its group is taken out; what has begun goes on.
+func TestTaskWaitsWhileItsGroupIsTakenOut(t *testing.T) {
+	r := ready(t, policyOf(worker("a")).quotas(quotasOf().group("team", 1, nil).group("else", 1, nil)))
+	r.give(job("t1").of("team"))
+	want(t, r.assign(job("t2").of("team")))
+	want(t, r.assign(job("t3").of("else")))
+	want(t, r.reload(quotasOf().group("else", 1, nil)), "fail t2 invalid_message")
+	want(t, r.tell(says("a", "t1")), "completed t1.1 a succeeded", "dispatch t3.1 a")
+	checkIndexes(t, r.Engine)
 }
 
 // A task of which nothing says that it uses an LLM takes no tokens: an ungrouped producer's thousand, of

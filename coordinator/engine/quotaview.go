@@ -146,8 +146,10 @@ type QuotaQuestion struct {
 
 // QuotaAnswer is what would become of it now.
 type QuotaAnswer struct {
-	// Known is false for a group that there is not: it is charged to the pools alone.
+	// Known is false for a group that there is not: it is charged to the pools alone, or refused if Unlisted
+	// says why.
 	Known           bool
+	Unlisted        string
 	Group           string // that a call would be charged to
 	Provider, Model string // that it would be charged to; empty: none
 	Amounts         coordinator.Amounts
@@ -171,7 +173,9 @@ func (e *Engine) ExplainQuota(now time.Time, question *QuotaQuestion) (a QuotaAn
 		return a, false
 	}
 	if len(question.Routes) > 0 {
-		return e.explainRoutes(e.quotaTime(now), question), true
+		a = e.explainRoutes(e.quotaTime(now), question)
+		a.Unlisted = q.ledger.UnlistedTask(question.Group)
+		return a, true
 	}
 	c, _ := q.ledger.Demand(question.Group, question.Type, &question.Usage, false, q.estimator)
 	c.Agent, c.NoBorrowing = question.Agent, question.NoBorrowing
@@ -180,6 +184,7 @@ func (e *Engine) ExplainQuota(now time.Time, question *QuotaQuestion) (a QuotaAn
 	a = QuotaAnswer{
 		Known: question.Group == "" || q.shares.Name(leaf) == question.Group, Provider: c.Provider, Model: c.Model, Amounts: c.Amounts,
 		Nodes: q.ledger.Chain(&p), Explanation: q.ledger.Explain(e.quotaTime(now), &p, &c),
+		Unlisted: q.ledger.UnlistedTask(question.Group),
 	}
 	if v := &a.Explanation.Verdict; !v.OK {
 		a.Lack = describeLack(v)

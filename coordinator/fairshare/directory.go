@@ -14,8 +14,8 @@ type Directory struct {
 	besides []coordinator.QuotaNode
 	beside  map[int32][]int32
 
-	// What calls may name: the ids of the groups and of the agents that are listed.
-	callers struct{ groups, agents map[string]bool }
+	// listed are the ids of groups and agents, in the order of quotas.yaml.
+	listed struct{ groups, agents []string }
 
 	groups map[string]int32 // nodes of the pool without a provider; "" is its root
 	agents map[coordinator.AgentID]int32
@@ -61,7 +61,7 @@ func NewDirectory(q *coordinator.Quotas) *Directory {
 		quotas: q, prices: pricesOf(q), above: make([]int32, len(q.Nodes)),
 		groups: make(map[string]int32), agents: make(map[coordinator.AgentID]int32),
 		pools: make(map[string]int32), models: make(map[modelKey]int32), shares: make(map[shareKey]int32),
-		keys: make(map[string][]string), callers: struct{ groups, agents map[string]bool }{make(map[string]bool), make(map[string]bool)}, named: make(map[modelKey]bool),
+		keys: make(map[string][]string), named: make(map[modelKey]bool),
 	}
 	for _, p := range q.Prices {
 		d.name(p.Provider, p.Model)
@@ -135,9 +135,9 @@ func (d *Directory) add(n int32) {
 			d.models[modelKey{base, spec.Name}] = n
 		}
 	case provider == "" && spec.Kind == coordinator.QuotaGroup:
-		d.groups[spec.Name], d.callers.groups[spec.Name] = n, true
+		d.groups[spec.Name], d.listed.groups = n, append(d.listed.groups, spec.Name)
 	case provider == "":
-		d.agents[coordinator.AgentID(spec.Name)], d.callers.agents[spec.Name] = n, true
+		d.agents[coordinator.AgentID(spec.Name)], d.listed.agents = n, append(d.listed.agents, spec.Name)
 	default: // a group's part is found under the pool or model, an agent's under the group's
 		under := d.above[n]
 		for spec.Kind == coordinator.QuotaGroup && d.kindOf(under) == coordinator.QuotaGroup {

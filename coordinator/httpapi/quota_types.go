@@ -227,7 +227,7 @@ type QuotaAnswer struct {
 	Reason   string `json:"reason"` // one sentence for people
 	Group    string `json:"group,omitempty"`
 	// GroupKnown is false for a group that quotas.yaml does not list: the pools alone limit
-	// it.
+	// it, or unknown_callers refuses it.
 	GroupKnown bool   `json:"group_known"`
 	Agent      string `json:"agent,omitempty"`
 	Provider   string `json:"provider,omitempty"`

@@ -99,7 +99,7 @@ func (o *onLoss) admit(now time.Time, asked []coordinator.Call) (answers []coord
 	var made []int
 	all := true
 	for i := range asked {
-		answered, admitted := o.one(now, &asked[i], &answers[i])
+		answered, admitted := o.one(now, asked, i, &answers[i])
 		if admitted {
 			made = append(made, i)
 		}
@@ -134,8 +134,9 @@ func (o *onLoss) undo(now time.Time, asked []coordinator.Call, made []int) {
 	}
 }
 
-// one answers one call; answered is false if that may not be done here.
-func (o *onLoss) one(now time.Time, c *coordinator.Call, a *coordinator.CallAnswer) (answered, admitted bool) {
+// one answers the i-th call; answered is false if that may not be done here.
+func (o *onLoss) one(now time.Time, asked []coordinator.Call, i int, a *coordinator.CallAnswer) (answered, admitted bool) {
+	c := &asked[i]
 	held := o.owed[c.Key]
 	switch c.Op {
 	case coordinator.CallSettle, coordinator.CallRelease:
@@ -152,7 +153,7 @@ func (o *onLoss) one(now time.Time, c *coordinator.Call, a *coordinator.CallAnsw
 		o.standing(held, c, a)
 		return true, false
 	}
-	if len(c.Routes) > 0 || o.names.Unlisted(c) != "" { // the leader says so
+	if len(c.Routes) > 0 || o.names.UnlistedCall(asked, i) != "" { // the leader says so
 		return false, false
 	}
 	group, _ := o.names.GroupOfCall(c)

@@ -175,7 +175,7 @@ func (s *Service) ExplainQuota(ctx context.Context, q httpapi.QuotaQuestion) (ht
 func quotaAnswer(q *httpapi.QuotaQuestion, a *engine.QuotaAnswer) httpapi.QuotaAnswer {
 	v := &a.Explanation.Verdict
 	x := httpapi.QuotaAnswer{
-		Admitted: v.OK, Reason: quotaReason(a), Group: q.Group, GroupKnown: a.Known, Agent: q.Agent, Provider: a.Provider, Model: a.Model,
+		Admitted: v.OK && a.Unlisted == "", Permanent: a.Unlisted != "", Reason: quotaReason(a), Group: q.Group, GroupKnown: a.Known, Agent: q.Agent, Provider: a.Provider, Model: a.Model,
 		Amounts: make(map[string]float64), Nodes: a.Nodes,
 	}
 	for d, amount := range a.Amounts {
@@ -183,7 +183,7 @@ func quotaAnswer(q *httpapi.QuotaQuestion, a *engine.QuotaAnswer) httpapi.QuotaA
 	}
 	if !v.OK {
 		x.Node, x.Dimension, x.Limit = v.Node, v.Dimension.String(), v.Limit.String()
-		x.Permanent, x.RetryAt = v.Permanent, v.RetryAt
+		x.Permanent, x.RetryAt = x.Permanent || v.Permanent, v.RetryAt
 	}
 	for _, l := range a.Explanation.Limits {
 		x.Limits = append(x.Limits, httpapi.QuotaLimit{
@@ -200,6 +200,8 @@ func quotaAnswer(q *httpapi.QuotaQuestion, a *engine.QuotaAnswer) httpapi.QuotaA
 // quotaReason says in a sentence whether there is quota.
 func quotaReason(a *engine.QuotaAnswer) string {
 	switch {
+	case a.Unlisted != "":
+		return a.Unlisted
 	case a.Lack != "" && len(a.Routes) > 1 && a.Explanation.Verdict.Permanent:
 		return "none of the alternatives ever has room for it: " + a.Lack
 	case a.Lack != "" && len(a.Routes) > 1:

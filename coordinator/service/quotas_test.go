@@ -311,8 +311,14 @@ func TestExplainQuota(t *testing.T) {
 		if a.Admitted || a.Node != "openai" || a.Limit != "rate" || time.Until(a.RetryAt) <= 0 || time.Until(a.RetryAt) > 500*time.Millisecond {
 			t.Errorf("%+v", a)
 		}
-		if a = ask(httpapi.QuotaQuestion{Group: "nobody"}); !a.Admitted || a.GroupKnown {
+		a = ask(httpapi.QuotaQuestion{Group: "nobody"})
+		if a.Admitted || a.GroupKnown || !a.Permanent || !strings.HasPrefix(a.Reason, `quotas.yaml lists no group "nobody"; `) {
 			t.Errorf("%+v", a)
+		}
+		r.service.Reload(withLimits(r, limited+"unknown_callers: allow\n"), nil)
+		r.settle()
+		if a = ask(httpapi.QuotaQuestion{Group: "nobody"}); !a.Admitted || a.GroupKnown || a.Permanent {
+			t.Errorf("allowed: %+v", a)
 		}
 	})
 	inRig(t, fleet, func(r *rig) {
@@ -322,6 +328,31 @@ func TestExplainQuota(t *testing.T) {
 		if _, err := r.service.Quotas(context.Background(), httpapi.QuotaSelection{Limit: 1}); !errors.Is(err, httpapi.ErrNoQuotas) {
 			t.Errorf("without quotas: %v", err)
 		}
+	})
+}
+
+// A misspelt group is refused as an invalid message is: told, counted, explained and kept.
+func TestTaskOfAnUnknownGroupIsRefused(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		const why = `/group: quotas.yaml lists no group "poro"; did you mean poor? Else correct group, list the group, or set unknown_callers: allow there`
+		if p, err := r.service.WhatIf(context.Background(), []byte(taskBody("t-1", "build", `,"group":"poro"`))); err != nil || p.ReasonCode != "invalid_message" || p.Reason != why {
+			t.Errorf("before: %+v, %v", p, err)
+		}
+		r.task("t-1", "build", `,"group":"poro"`)
+		if m := r.only(bus.QueueFailed); m.text("reason_code") != "invalid_message" || m.text("reason") != why || m.fields["retry_possible"] != false {
+			t.Errorf("told %s", m.Body)
+		}
+		if m := r.only(bus.QueueDead); m.text("task_id") != "t-1" {
+			t.Errorf("kept %s", m.Body)
+		}
+		if x := r.explained("t-1"); x.State != "failed" || x.ReasonCode != "invalid_message" || x.Reason != why {
+			t.Errorf("explained %+v", x)
+		}
+		if got := scraped(t, r.service.options.Registry)[`taskbus_assignments_total{reason="invalid_message",result="failed",strategy=""}`]; got != 1 {
+			t.Errorf("%g are counted, want 1", got)
+		}
+		r.task("t-2", "build", `,"group":"poor"`)
+		r.only("agent.a1")
 	})
 }
 
