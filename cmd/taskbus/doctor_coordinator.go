@@ -148,11 +148,11 @@ func severity(status string) string {
 	return checkProblem
 }
 
-// judgeFleet is what is seen of the agents here, and no less than what /health says of them.
+// judgeFleet is what /health finds wrong with the agents, else what is seen of them here.
 func (d *doctor) judgeFleet(s *httpapi.Status) (check, state, text, advice string) {
 	check, state, text, advice = d.judgeAgents(s)
 	c, said := s.Health.Checks["agents"]
-	if said && c.Status != httpapi.Healthy && (state == checkOK || severity(c.Status) == checkProblem) {
+	if said && c.Status != httpapi.Healthy {
 		_, missing, _ := strings.Cut(text, "; not: ")
 		state, text, advice = severity(c.Status), c.Detail+after("; not online: ", missing), cmp.Or(c.Advice, advice)
 	}

@@ -133,6 +133,11 @@ func TestDoctorNamesTheCure(t *testing.T) {
 	if _, state, text, advice := d.judgeFleet(&ejected); state != checkWarning || text != "1 ejected after failures" || advice != "see why" {
 		t.Errorf("all online, one ejected: %s %s → %s", state, text, advice)
 	}
+	away := critical
+	away.Health = httpapi.Health{Checks: map[string]httpapi.Check{"agents": {Status: httpapi.Degraded, Detail: "3 of 4 agents online; slots are taken", Advice: "start it again"}}}
+	if _, state, text, advice := d.judgeFleet(&away); state != checkWarning || text != "3 of 4 agents online; slots are taken; not online: a4 (stale)" || advice != "start it again" {
+		t.Errorf("one away, one that hangs: %s %s → %s", state, text, advice)
+	}
 	follower := critical
 	follower.Readiness.State = "standby"
 	for _, f := range d.judgeCoordinator(&follower, noon) {

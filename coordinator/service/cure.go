@@ -132,7 +132,7 @@ func capacityCure(snap *coordinator.Snapshot, w *coordinator.WaitSnapshot) strin
 	}
 	switch {
 	case stray > 0:
-		return fmt.Sprintf(", and %d of the %d slots of the agents that could are taken by nothing that was given to them: %s", stray, slots, strayAdvice)
+		return fmt.Sprintf(", and %d of the %d slots of the agents that could are taken by nothing that was given to them: see the check `agents`", stray, slots)
 	case len(parts) == online && online > 0, slots == 0 && len(parts) > 0:
 		return fmt.Sprintf(", and the agents that could take nothing now (%s): `taskbus agents` shows each; give them work again, or add others", strings.Join(parts, ", "))
 	case len(parts) > 0:

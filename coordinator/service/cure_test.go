@@ -44,7 +44,7 @@ func TestCures(t *testing.T) {
 		{"slots of one agent", fleetOf{slotted(full, 0, 2)}, []coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
 			[]string{"40 tasks wait for `go`, and all 2 slots of the agent that could are in use: add agents or slots (max_concurrent_tasks)"}},
 		{"handlers that hang", fleetOf{slotted(full, 0, 2), hung}, []coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
-			[]string{"40 tasks wait for `go`, and 4 of the 6 slots of the agents that could are taken by nothing that was given to them: " + strayAdvice}},
+			[]string{"40 tasks wait for `go`, and 4 of the 6 slots of the agents that could are taken by nothing that was given to them: see the check `agents`"}},
 		{"some are kept from work", fleetOf{slotted(full, 0, 4), slotted(coordinator.Cordoned, 4, 4), lost}, []coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
 			[]string{"40 tasks wait for `go`, and all 4 slots of the agents that could are in use (besides, 1 cordoned or draining, 1 ejected after failures): add agents or slots (max_concurrent_tasks)"}},
 		{"all are kept from work", fleetOf{slotted(coordinator.Overloaded, 4, 4), lost, stale}, []coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
@@ -114,6 +114,19 @@ func TestTasksSayWhyTheyWait(t *testing.T) {
 			t.Errorf("/status: %+v", w)
 		}
 	})
+}
+
+// What to do about handlers that hang is said once in all of /health, where the agents are named.
+func TestHangingSlotsAreAdvisedOnOnce(t *testing.T) {
+	hung := slotted(coordinator.Full, 0, 4)
+	hung.Spec.ID, hung.State, hung.Strays = "a1", coordinator.AgentOnline, 4
+	snap := coordinator.Snapshot{Agents: fleetOf{hung}, OldestPending: time.Minute, Waits: []coordinator.WaitSnapshot{
+		{Required: []string{"go"}, Tasks: 2, Oldest: time.Minute, Reason: coordinator.ReasonAllAgentsAtCapacity},
+	}}
+	agents, waits := checkAgents(snap, false), checkAssignments(snap, recentCounts{}, 60, 0)
+	if all := agents.Advice + waits.Advice; strings.Count(all, "start these agents again") != 1 || !strings.Contains(waits.Advice, "see the check `agents`") {
+		t.Errorf("agents: %s\nassignments: %s", agents.Advice, waits.Advice)
+	}
 }
 
 // Tasks of more kinds than one look at the engine explains say why as well.
