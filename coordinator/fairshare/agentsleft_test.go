@@ -72,3 +72,44 @@ func TestGroupHasNotWhatItsSubgroupsLeave(t *testing.T) {
 		t.Errorf("x has what a has not used: %+v", v)
 	}
 }
+
+// TestGroupSettlesOutOfItsAgents: what a group's call, or task, without an agent has used beyond what was set
+// aside for it is its own as far as its agents have anything left, whoever ends it how; a debt is what is beyond.
+func TestGroupSettlesOutOfItsAgents(t *testing.T) {
+	const d = coordinator.DimTotalTokens
+	for name, c := range map[string]struct {
+		used, debt, left int64
+		expired          bool
+	}{
+		"less than they have":           {used: 600, left: 400},
+		"all":                           {used: 1000},
+		"more":                          {used: 1100, debt: 100},
+		"less, after it has expired":    {used: 600, left: 400, expired: true},
+		"no more than was set aside":    {used: 10, left: 990},
+		"less than what was set aside":  {used: 4, left: 996},
+		"nothing, after it has expired": {left: 1000, expired: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newTree(monthly(d, 5000)).group("team", "pool", monthly(d, 1000)).
+				agent("a", "team", weight(3), monthly(d, coordinator.ByWeight)).
+				agent("b", "team", weight(1), monthly(d, coordinator.ByWeight)).ledger()
+			if v := l.Reserve(epoch, id(1), tokens("team", 10), time.Time{}); !v.OK {
+				t.Fatalf("%+v", v)
+			}
+			if c.expired {
+				l.Expire(epoch, id(1))
+			}
+			l.Settle(epoch, id(1), coordinator.Amounts{d: c.used}, false)
+			if team := budgetView(t, l, epoch, "pool/team"); team.Used != c.used || team.Debt != c.debt {
+				t.Errorf("used %d, in debt %d, want %d and %d", team.Used, team.Debt, c.used, c.debt)
+			}
+			p, left := l.PathOf(tokens("team", 1)), int64(0)
+			for _, agent := range []string{"a", "b"} {
+				left += budgetView(t, l, epoch, "pool/team/"+agent).Cap
+			}
+			if told := l.Left(epoch, &p, &coordinator.Amounts{d: 1}, &Verdict{OK: true}); left != c.left || told[0].Left != c.left {
+				t.Errorf("the agents have %d left, the team %d, want %d", left, told[0].Left, c.left)
+			}
+		})
+	}
+}

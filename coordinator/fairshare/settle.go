@@ -1,6 +1,10 @@
 package fairshare
 
-import "taskbus/coordinator"
+import (
+	"math/bits"
+
+	"taskbus/coordinator"
+)
 
 // settle takes what was reserved off all nodes, and puts what was used in its place. An
 // expired reservation holds nothing any more.
@@ -49,12 +53,27 @@ func (l *Ledger) settlePart(part *reservation, used *coordinator.Amounts, expire
 			l.giveBack(n, x)
 		}
 	}
+	l.drawSpent(&part.path, part.at, dimensionsOf(used))
 	for _, u := range part.uses {
 		switch x, y := reserved[u.dim], used[u.dim]; {
 		case u.by == nil: // what it owes stands, also if it has expired: nobody knows how much of it was charged
 			u.leaf.owe(l.now, max(0, y-part.charge.Amounts[u.dim]))
 		case x != y:
 			u.leaf.correct(l.now, x, y, u.by)
+		}
+	}
+}
+
+// drawSpent has the shares that a charge came out of take what they have overdrawn of their own agents: what was
+// used is as much theirs as what is set aside. Nobody gives that back.
+func (l *Ledger) drawSpent(p *Path, at int64, used uint8) {
+	l.walk()
+	for _, n := range p.list() {
+		for m := l.nodes[n].limited & used; m != 0; m &= m - 1 {
+			if b := l.nodes[n].budgets[bits.TrailingZeros8(m)]; b != nil && l.first(b) && at >= b.family.span.start {
+				l.drawAgents(b, -b.room(), mostLenders)
+				l.loans = l.loans[:0]
+			}
 		}
 	}
 }
