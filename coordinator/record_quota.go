@@ -34,6 +34,8 @@ type QuotaReserved struct {
 	Known     NameKept
 	// Asked is a hash of what was asked for (see Call); 0: not known.
 	Asked uint64
+	// Payer is the group that a task is charged to that names none: its agent's.
+	Payer string
 }
 
 // QuotaLoan is what one node's budget has borrowed of another's for a reservation; of

@@ -136,8 +136,8 @@ func reservedText(r *coordinator.QuotaReserved) string {
 	if r.Call {
 		text = "quota is set aside for a call"
 	}
-	if r.Group != "" {
-		text += " of " + r.Group
+	if group := cmp.Or(r.Group, r.Payer); group != "" {
+		text += " of " + group
 	}
 	if r.Provider != "" {
 		text += " at " + modelOf(r.Provider, r.Model)

@@ -156,7 +156,7 @@ func lateOwner(c *fairshare.Charge, s fairshare.Ended) *coordinator.QuotaOwner {
 	if !s.Late {
 		return nil
 	}
-	return &coordinator.QuotaOwner{Group: c.Group, Agent: c.Agent, Provider: c.Provider, Model: c.Model, Call: c.Call, At: s.Begun, Known: c.Known}
+	return &coordinator.QuotaOwner{Group: cmp.Or(c.Group, c.Payer), Agent: c.Agent, Provider: c.Provider, Model: c.Model, Call: c.Call, At: s.Begun, Known: c.Known}
 }
 
 // excessive tells people of usage that is beyond belief, or far beyond what was set aside; once for each

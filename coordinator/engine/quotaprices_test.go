@@ -100,3 +100,53 @@ prices:
 	r.tell(says("a", "t1").used(40, 20))
 	r.holds("pool/team", coordinator.DimCost, 40*100+20*200, 0)
 }
+
+// Whose a task without a group is, for the history: its agent's group's, where that is charged for it, also by the
+// books of a coordinator that takes over, and where its end is told late.
+func TestPayerOfATaskWithoutGroup(t *testing.T) {
+	for name, c := range map[string]struct {
+		agent              coordinator.AgentID
+		group, payer, late string
+	}{
+		"without a group, of a listed agent": {agent: "a", payer: "team", late: "team"},
+		"without a group, of another agent":  {agent: "b"},
+		"with another group":                 {agent: "a", group: "rest", late: "rest"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			policy := func() *policyBuilder {
+				return policyOf(worker(c.agent)).under(t, "groups: [{id: team}, {id: rest}]\nagents: [{id: a, group_id: team}]\npool: {limits: {total_tokens: {amount: 1000, per: day}}}\n")
+			}
+			r, heir := ready(t, policy()), ready(t, policy())
+			task := job("t1").tokens(50, 25)
+			if c.group != "" {
+				task = task.of(c.group)
+			}
+			r.give(task)
+			r.track(r.fleet.byID[c.agent])
+			r.pass(6 * time.Minute) // overdue
+			fold := func(ended bool) {
+				for _, rec := range r.Records(nil) {
+					heir.Fold(r.now, rec)
+					switch rec := rec.(type) {
+					case *coordinator.QuotaReserved:
+						if rec.Group != c.group || rec.Payer != c.payer {
+							t.Errorf("it is of %q and paid by %q, want %q", rec.Group, rec.Payer, c.payer)
+						}
+					case *coordinator.QuotaEnded:
+						if ended && (rec.Late == nil || rec.Late.Group != c.late) {
+							t.Errorf("it ends as %+v, want one of %q", rec.Late, c.late)
+						}
+					}
+				}
+			}
+			fold(false)
+			for _, x := range heir.quotas.ledger.Export(r.now) {
+				if rec, is := x.(*coordinator.QuotaReserved); is && rec.Payer != c.payer {
+					t.Errorf("who takes over has it as paid by %q", rec.Payer)
+				}
+			}
+			r.tell(says(c.agent, "t1").of("t1.1").used(40, 20))
+			fold(true)
+		})
+	}
+}

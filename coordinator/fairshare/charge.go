@@ -25,7 +25,10 @@ func (l *Ledger) Demand(group, taskType string, u *coordinator.Usage, noTokens b
 // without a group is charged to the group of its agent, so that it costs what that one's model does,
 // unless it states its cost.
 func (l *Ledger) GiveTo(agent coordinator.AgentID, c *Charge, usual *coordinator.Amounts, taskType string, u *coordinator.Usage) {
-	c.Agent = agent
+	c.Agent, c.Payer = agent, ""
+	if c.Group == "" {
+		c.Payer, _ = l.GroupOfAgent(agent)
+	}
 	if c.Group != "" || u != nil && u.CostUSD > 0 {
 		return
 	}

@@ -75,7 +75,10 @@ type node struct {
 
 // Charge is what asks for quota.
 type Charge struct {
-	Group           string
+	Group string
+	// Payer is the group of the agent that a task without a group is given to: it is charged, and Group alone
+	// has the turn.
+	Payer           string
 	Agent           coordinator.AgentID
 	Provider, Model string
 	Amounts         coordinator.Amounts

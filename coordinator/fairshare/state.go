@@ -149,14 +149,14 @@ func (c *Charge) Reserved(key coordinator.TaskKey, at time.Time) *coordinator.Qu
 	return &coordinator.QuotaReserved{
 		Key: key, Group: c.Group, Agent: c.Agent, Provider: c.Provider, Model: c.Model,
 		Amounts: c.Amounts, Expect: c.Expect, NoBorrowing: c.NoBorrowing, At: at,
-		Call: c.Call, Operation: c.Operation, Untold: c.Untold, Known: c.Known, Asked: c.Asked,
+		Call: c.Call, Operation: c.Operation, Untold: c.Untold, Known: c.Known, Asked: c.Asked, Payer: c.Payer,
 	}
 }
 
 func (l *Ledger) foldReserved(r *coordinator.QuotaReserved) {
 	c := Charge{
 		Group: r.Group, Agent: r.Agent, Provider: r.Provider, Model: r.Model, Amounts: r.Amounts, Expect: r.Expect, NoBorrowing: r.NoBorrowing,
-		Call: r.Call, Operation: r.Operation, Untold: r.Untold, Known: r.Known, Asked: r.Asked,
+		Call: r.Call, Operation: r.Operation, Untold: r.Untold, Known: r.Known, Asked: r.Asked, Payer: r.Payer,
 	}
 	tidy(&c.Amounts)
 	if r.Before {

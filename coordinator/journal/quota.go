@@ -19,6 +19,7 @@ const (
 	quotaUntold
 	quotaNames
 	quotaAsked
+	quotaPayer
 )
 
 func (c *coder) quotaReserved(r *coordinator.QuotaReserved) {
@@ -35,7 +36,8 @@ func (c *coder) quotaReserved(r *coordinator.QuotaReserved) {
 		on(r.Operation != "", quotaOperation) |
 		on(r.Untold, quotaUntold) |
 		on(r.Known != 0, quotaNames) |
-		on(r.Asked != 0, quotaAsked))
+		on(r.Asked != 0, quotaAsked) |
+		on(r.Payer != "", quotaPayer))
 	c.key(&r.Key)
 	name(c, &r.Group)
 	if m&quotaAgent != 0 {
@@ -76,6 +78,9 @@ func (c *coder) quotaReserved(r *coordinator.QuotaReserved) {
 	}
 	if m&quotaAsked != 0 {
 		c.uvarint(&r.Asked)
+	}
+	if m&quotaPayer != 0 {
+		name(c, &r.Payer)
 	}
 }
 

@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -35,7 +36,7 @@ func (p *Projection) reserved(r *coordinator.QuotaReserved) {
 			return
 		}
 	}
-	k := p.keyOf(&coordinator.QuotaOwner{Group: r.Group, Agent: r.Agent, Provider: r.Provider, Model: r.Model, Call: r.Call, At: r.At, Known: r.Known})
+	k := p.keyOf(&coordinator.QuotaOwner{Group: cmp.Or(r.Group, r.Payer), Agent: r.Agent, Provider: r.Provider, Model: r.Model, Call: r.Call, At: r.At, Known: r.Known})
 	p.hold(r.Key, &k)
 }
 

@@ -164,6 +164,19 @@ func TestOthersHaveOneRow(t *testing.T) {
 		row("openai", "known", Counts{Requests: 1, InputTokens: 1, Settled: 1}))
 }
 
+// A task without a group counts for the one that was charged for it.
+func TestPayerHasTheRow(t *testing.T) {
+	b := newBook()
+	paid := reserved(1, noon, "", "a")
+	paid.Payer = "g"
+	b.write(paid, reserved(2, noon, "", "b"), settled(1, noon, 5, 0), settled(2, noon, 7, 0))
+	rows, _ := rowsOf(t, b, 0)
+	row := func(group, agent string, in int64) Row {
+		return Row{Key{Day: "2026-11-22", Group: group, Agent: agent, Provider: "openai", Model: "gpt-4o", Source: SourceTask}, Counts{Requests: 1, InputTokens: in, TotalTokens: in, Cost: 3 * in, Settled: 1}}
+	}
+	expectRows(t, rows, row("", "b", 7), row("g", "a", 5))
+}
+
 // A call counts for the day on which its quota was set aside, where the quotas say the day begins.
 func TestDaysAreThoseOfTheTimeZone(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
