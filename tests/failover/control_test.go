@@ -17,8 +17,9 @@ import (
 )
 
 // narrow is a quotas.yaml in which project_alpha has tokens for 3 of these tests' tasks a year, and
-// the pool for 100.
+// the pool for 100. A task may come before its group.
 const narrow = `
+unknown_callers: allow
 pool:
   limits: {total_tokens: {amount: 10000, per: year}}
 groups:
