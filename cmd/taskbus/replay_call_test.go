@@ -46,7 +46,7 @@ func exportedCalls(t *testing.T) string {
 	recorder.Add(noon, first)
 	e.Follow()
 	e.Apply(noon, first, nil)
-	e.Lead()
+	e.Lead(noon)
 	e.Record(true)
 	apply := func(at time.Time, ev coordinator.Event) {
 		recorder.Add(at, ev)

@@ -48,7 +48,7 @@ func exportedTerm(t *testing.T, text string) string {
 	recorder.Add(noon, first)
 	e.Follow()
 	e.Apply(noon, first, nil)
-	e.Lead()
+	e.Lead(noon)
 	e.Record(true)
 	apply := func(at time.Time, ev coordinator.Event) []coordinator.Effect {
 		recorder.Add(at, ev)

@@ -14,8 +14,8 @@ import (
 //
 // (Who was behind is no trouble: what it gave time for is over, and has the grace of the session.)
 
-// notAfter tells that it is now, whatever records have said. It is called with every session;
-// where one clock has told everything nothing changes.
+// notAfter tells that it is now, whatever records have said, all but budgets, which know since Lead. It is called
+// with every session; where one clock has told everything nothing changes.
 func (e *Engine) notAfter(now time.Time) {
 	for _, t := range e.tasks.all {
 		if t != nil && t.state == stateLeased {
@@ -23,7 +23,6 @@ func (e *Engine) notAfter(now time.Time) {
 		}
 	}
 	e.learner.NotAfter(now)
-	e.quotasNotAfter(now)
 	for _, a := range e.fleet.agents {
 		a.capacity.NotAfter(now)
 	}

@@ -75,7 +75,7 @@ func TestSlotOfAFastClock(t *testing.T) {
 	for _, rec := range journal {
 		heir.Fold(r.now, rec)
 	}
-	heir.Lead()
+	heir.Lead(heir.now)
 	heir.apply(coordinator.SessionOpened{})
 	heir.lives(3*time.Second, beat("a"), beat("b")) // idle: it has done it
 	heir.slots("a", 0, 1)
@@ -239,6 +239,39 @@ func TestAlertsOfAFastClock(t *testing.T) {
 			if len(heir.opened) > 0 {
 				t.Errorf("%s, start %d: %s", name, again+1, heir.opened)
 			}
+		}
+	}
+}
+
+// TestAlertBeforeTheSessionAfterAFastClock: of 1,000 tokens 750 are used by a leader that is 40 days ahead, and 110
+// by a result that the next one, at the right time, reads again before its session opens. That makes 86 % of the
+// month at hand, and the alert says when this one ends.
+func TestAlertBeforeTheSessionAfterAFastClock(t *testing.T) {
+	month := func(n *coordinator.QuotaNode) {
+		n.Budgets[coordinator.DimTotalTokens] = &coordinator.QuotaLimit{Nominal: 1000, Period: coordinator.Period{Unit: coordinator.PerMonth}}
+	}
+	r := leads(t, policyOf(worker("a").slots(3)).quotas(quotasOf().group("x", 1, month)))
+	right, before := r.now, r.Records(nil)
+	ahead := r.heirOf(right.AddDate(0, 0, 40), before)
+	ahead.Record(true)
+	ahead.give(job("t1").of("x").tokens(740, 10))
+	ahead.tell(says("a", "t1").used(740, 10))
+	d := ahead.give(job("t2").of("x").tokens(20, 1))
+	for name, journal := range map[string][]coordinator.Record{"by its records": append(before, ahead.Records(nil)...), "by a snapshot": ahead.imaged()} {
+		heir := ahead.follower(right.Add(time.Second), journal)
+		heir.Lead(heir.now)
+		result := says("a", "t2").of(d.DispatchID).used(100, 10).stamped(heir.now).Result
+		var told []coordinator.QuotaReached
+		for _, ev := range []coordinator.Event{coordinator.ResultReported{Result: result, Untold: true}, coordinator.SessionOpened{}} {
+			for _, f := range heir.Apply(heir.now, ev, nil) {
+				if f, is := f.(coordinator.QuotaReached); is {
+					told = append(told, f)
+				}
+			}
+		}
+		ends := time.Date(right.Year(), right.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+		if len(told) != 1 || told[0].Percent != 80 || told[0].Used != 860 || !told[0].Ends.Equal(ends) {
+			t.Errorf("%s: told of %+v, want 80 %% with 860 used, until %s", name, told, ends)
 		}
 	}
 }

@@ -226,7 +226,7 @@ func (x *anything) takeOver() {
 		}
 	}
 	x.e.Succeed(at, time.Minute)
-	x.e.Lead()
+	x.e.Lead(x.now)
 	x.e.Record(true)
 	x.moves, x.dispatches = nil, nil
 	x.open = true

@@ -24,7 +24,7 @@ func (h *history) checkAudit() {
 		heir.Apply(h.now, coordinator.PolicyChanged{Policy: h.e.policy}, nil)
 		heir.Follow()
 		h.e.Image(h.now).Records(func(r coordinator.Record) bool { heir.Fold(h.now, copied(r)); return true })
-		heir.Lead()
+		heir.Lead(h.now)
 		heir.Apply(h.now, coordinator.SessionOpened{}, nil)
 		books["its heir"] = heir
 	}

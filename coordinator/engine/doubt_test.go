@@ -190,7 +190,7 @@ func TestAdoptFromAnEmptyJournal(t *testing.T) {
 	r.hear(beat("a").running("known"))
 	past := says("a", "t").of("t.1").stamped(r.now).Result
 	want(t, r.apply(coordinator.ResultReported{Result: past, Untold: true}))
-	r.Lead()
+	r.Lead(r.now)
 	want(t, r.apply(coordinator.ResultReported{Result: past, Untold: true}))
 	r.apply(coordinator.SessionOpened{})
 	r.now = r.now.Add(interval)

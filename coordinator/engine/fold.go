@@ -72,12 +72,13 @@ func (e *Engine) Succeed(at time.Time, lasted time.Duration) {
 	e.recalls = true
 }
 
-// Lead ends following: from now on this engine decides, and SessionOpened comes next.
-func (e *Engine) Lead() {
+// Lead ends following: from now on this engine decides. Results are read again, then SessionOpened comes: what
+// those use is charged to periods of now, whatever time records have said.
+func (e *Engine) Lead(now time.Time) {
 	e.recollect()
 	e.holdQuotas()
 	e.following, e.controls.behind = false, nil // it has been told of the policy
-	e.scheduleQuota()
+	e.quotasNotAfter(now)
 	e.scheduleControls()
 	e.scheduleDay()
 	for _, a := range e.fleet.agents {

@@ -65,7 +65,7 @@ func TestWhoFollowsLateEndsNothing(t *testing.T) {
 	// Nobody has told of the extended one until its hour was over: whoever leads by then ends it, and records it.
 	late.now = wall
 	late.Record(true)
-	late.Lead()
+	late.Lead(wall)
 	late.apply(coordinator.SessionOpened{})
 	ends := 0
 	for _, rec := range late.Records(nil) {

@@ -489,7 +489,7 @@ func TestOldGoodbyes(t *testing.T) {
 			next.hear(beat("a").status(coordinator.StatusOffline).stamped(goodbye).fromPast())
 			next.hear(beat("a").running().stamped(goodbye.Add(time.Second)).fromPast())
 			next.hear(beat("b").running().stamped(goodbye).fromPast())
-			next.Lead()
+			next.Lead(next.now)
 			next.apply(coordinator.SessionOpened{Connected: next.now.Add(-interval)})
 			next.look("a", 0, 0)
 			next.look("a", 0, 0)

@@ -87,8 +87,8 @@ func TestFoldWhateverTheJournalSays(t *testing.T) {
 			}
 		}
 		e.Image(epoch)
-		e.Lead()
 		now := epoch.Add(2 * time.Second)
+		e.Lead(now)
 		e.Apply(now, coordinator.SessionOpened{}, nil)
 		for range 3 {
 			e.Apply(now, coordinator.CallAsked{Token: 1, Calls: []coordinator.Call{drawCall(t)}}, nil)

@@ -131,7 +131,7 @@ func TestQuotaOfALostDispatch(t *testing.T) {
 	heir.hear(beat("a").running())
 	heir.Record(true)
 	heir.Succeed(r.now, time.Second)
-	heir.Lead()
+	heir.Lead(heir.now)
 	heir.apply(coordinator.SessionOpened{})
 	heir.used("pool/x", 0, 0)
 	// Its turn has not been used either: of two that wait then x's goes first, as it would have.

@@ -32,6 +32,15 @@ func (r *rig) imaged() (snapshot []coordinator.Record) {
 // the terms, after r's own, of those who have recorded nothing.
 func (r *rig) heirOf(now time.Time, journal []coordinator.Record, between ...time.Duration) *rig {
 	r.t.Helper()
+	heir := r.follower(now, journal, between...)
+	heir.Lead(heir.now)
+	heir.opened = heir.apply(coordinator.SessionOpened{})
+	return heir
+}
+
+// follower is the same before it takes over.
+func (r *rig) follower(now time.Time, journal []coordinator.Record, between ...time.Duration) *rig {
+	r.t.Helper()
 	heir := &rig{Engine: New(), t: r.t, now: now, last: r.last}
 	heir.apply(coordinator.PolicyChanged{Policy: r.policy})
 	heir.Follow()
@@ -47,8 +56,6 @@ func (r *rig) heirOf(now time.Time, journal []coordinator.Record, between ...tim
 		ended = ended.Add(term)
 		heir.Succeed(ended, term)
 	}
-	heir.Lead()
-	heir.opened = heir.apply(coordinator.SessionOpened{})
 	return heir
 }
 
@@ -429,7 +436,7 @@ func TestEndLongAfterItWasLetGoIsWhole(t *testing.T) {
 				heir.Fold(r.now, rec)
 			}
 			heir.Succeed(r.now, time.Second)
-			heir.Lead()
+			heir.Lead(heir.now)
 			told := 0
 			for _, f := range heir.Apply(heir.now, coordinator.ResultReported{Result: says("a", "t").of("t.1").Result, Untold: true}, nil) {
 				if c, is := f.(*coordinator.Completed); is {

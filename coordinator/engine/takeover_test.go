@@ -145,7 +145,7 @@ func (s *succession) lead() {
 	s.l.engine = e
 	s.e, s.began, s.dying, s.led = e, s.now, alive, false
 	s.unsent, s.untold = make(map[coordinator.Handle]bool), make(map[coordinator.TaskID]bool)
-	e.Lead()
+	e.Lead(s.now)
 	e.Record(true)
 	results := s.results
 	s.results, s.reading = nil, make(map[coordinator.TaskID]bool)

@@ -111,7 +111,7 @@ func lead(t testing.TB, now time.Time, p *coordinator.Policy, snapshot string, b
 	for _, r := range state {
 		l.engine.Fold(now, r)
 	}
-	l.engine.Lead()
+	l.engine.Lead(now)
 	l.engine.Record(true)
 	return l
 }

@@ -41,7 +41,7 @@ func (r *Recording) play(first *journal.Input, policies Policies, seen func(coor
 			seen(record)
 		}
 	}
-	p.engine.Lead()
+	p.engine.Lead(first.At)
 	p.engine.Record(true)
 	return p, nil
 }

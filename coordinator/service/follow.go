@@ -173,7 +173,7 @@ func (r *session) begin(now time.Time) {
 		r.beginRecording(now)
 		return
 	}
-	r.s.loop.engine.Lead()
+	r.s.loop.engine.Lead(now)
 }
 
 // readResults reads what agents have told, from that offset on. A stream that has been

@@ -91,7 +91,7 @@ func (r *session) beginRecording(now time.Time) {
 	r.ledger.snapshot.order(now, name)
 	r.ledger.owed.Add(1)
 	r.ledger.writer.queue <- written{image: image, name: name, owed: true}
-	lp.engine.Lead()
+	lp.engine.Lead(now)
 	lp.engine.Record(true)
 	heard.each(func(r coordinator.AgentReport) { tell(coordinator.AgentReported{Report: r}) })
 }
