@@ -146,6 +146,9 @@ type ResultRefused struct {
 	Task    TaskID
 	Agent   AgentID
 	Refusal ResultRefusal
+	// Outcome that it told of, and the Attempt; 0: not known which.
+	Outcome Outcome
+	Attempt int
 }
 
 // Withdraw tells an agent, by its control queue, to drop or stop a dispatch.

@@ -202,14 +202,51 @@ type Remembered struct {
 	Reason string
 	Why    Reason
 	// End is how its latest dispatch came back, and Said its agent's words, where the record says no more
-	// than that it did.
+	// than that it did, or that its task has failed since.
 	End  AttemptEnd
 	Said string
+	// Work is how long its agent says that it worked; 0: not known.
+	Work time.Duration
+	// Text is the reason of its failure for people. Task is what it was accepted with, where no record
+	// before this one has that.
+	Text string
+	Task *Task
+	// Late is its agent's word that came after the task had timed out, and changes nothing; nil: none.
+	Late *Outcome
 }
 
 // EndedBefore is a task of which no agent has the dispatch any more, but whose end may have to
 // be told again: what it was accepted with. Snapshots alone have it.
 type EndedBefore struct{ Task *Task }
+
+// TaskBefore is what people are told of one recent task, for `taskbus tasks` and `taskbus explain`. No
+// decision depends on it. Snapshots alone have it.
+type TaskBefore struct {
+	Task *Task
+	// State, and the Outcome of each attempt, are in the words that people are shown.
+	State    string
+	Attempts []AttemptBefore // the latest last
+	// Strategy that made the latest decision, at DecidedAt, among so many Eligible agents of the Fleet;
+	// empty: not known.
+	Strategy        string
+	Eligible, Fleet int
+	DecidedAt       time.Time
+	// Waited is for how long it has waited so far, WaitsFrom since when it does again; zero: it does not.
+	Waited    time.Duration
+	WaitsFrom time.Time
+	// CompletedAt is when its result counted; zero: it has none. Work as in Remembered.
+	CompletedAt time.Time
+	Work        time.Duration
+	Failure     Failure
+}
+
+// AttemptBefore is one dispatch of such a task.
+type AttemptBefore struct {
+	Agent           AgentID
+	Number          int // 0: not known
+	At              time.Time
+	Outcome, Detail string // empty: not known; Detail without what an agent says of an error
+}
 
 // Attribution is whose doing the end of a dispatch was.
 type Attribution uint8
@@ -361,6 +398,7 @@ func (*Calibrated) record()      {}
 func (*Owed) record()            {}
 func (*Paid) record()            {}
 func (*EndedBefore) record()     {}
+func (*TaskBefore) record()      {}
 func (*QuotaReserved) record()   {}
 func (*QuotaExtended) record()   {}
 func (*QuotaEnded) record()      {}

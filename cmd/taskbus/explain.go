@@ -63,7 +63,9 @@ func printTaskExplanation(w io.Writer, e httpapi.TaskExplanation, now time.Time)
 	} else {
 		p.line("%s (%s): %s", e.ID, e.Type, verdict(e))
 	}
-	p.line("trace id %s", e.TraceID)
+	if e.TraceID != "" {
+		p.line("trace id %s", e.TraceID)
+	}
 	if e.Reason != "" {
 		p.line("%s", e.Reason)
 	}
@@ -72,7 +74,7 @@ func printTaskExplanation(w io.Writer, e httpapi.TaskExplanation, now time.Time)
 	}
 	switch {
 	case e.Explanation == nil && len(e.Attempts) > 0:
-		p.line("the decision is not known here: it was made before this coordinator began to remember; `taskbus journal show %s` has it", e.ID)
+		p.line("the decision is not known here: it was made elsewhere, or long ago; `taskbus journal show %s` has it", e.ID)
 	case e.Explanation == nil:
 		p.line("no decision was made for it")
 	default:

@@ -183,6 +183,9 @@ func (t *journalTeller) record(line *journalLine, r coordinator.Record) {
 	case *coordinator.EndedBefore:
 		t.begin(line, r.Task.ID, "")
 		line.Text = "has ended, perhaps to be told again"
+	case *coordinator.TaskBefore:
+		t.begin(line, r.Task.ID, "")
+		line.Text = "is shown as " + r.State
 	case *coordinator.Paid:
 		t.byKey(line, r.Key)
 		line.Text = "its failure has been told"

@@ -30,12 +30,12 @@ var recent = []httpapi.Task{
 		},
 	},
 	{
-		ID: "task-3", Type: "translate", Priority: 1, TraceID: "trace-3", State: "pending", AcceptedAt: noon.Add(-90 * time.Second),
+		ID: "task-3", Type: "translate", Priority: 1, TraceID: "trace-3", State: "pending", AcceptedAt: noon.Add(-90 * time.Second), DurationMS: 90_000,
 		Reason:      "0 of 4 agents eligible: 3 lack `translate`, 1 full; nearest: generalist-1 (full)",
 		Explanation: &httpapi.Explanation{Text: "0 of 4 agents eligible: 3 lack `translate`, 1 full; nearest: generalist-1 (full)", Fleet: 4},
 	},
 	{
-		ID: "task-3b", Type: "embed", Priority: 1, TraceID: "trace-3b", State: "pending", AcceptedAt: noon.Add(-2 * time.Second),
+		ID: "task-3b", Type: "embed", Priority: 1, TraceID: "trace-3b", State: "pending", AcceptedAt: noon.Add(-2 * time.Second), DurationMS: 2000,
 		Strategy: "reward_rate", Reason: "waits for its batch: 3 of at most 4, at most 18 s more",
 		Explanation: &httpapi.Explanation{
 			Text: "waits for its batch: 3 of at most 4, at most 18 s more", Strategy: "reward_rate", Fleet: 3, Eligible: 1,

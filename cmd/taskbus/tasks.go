@@ -30,14 +30,15 @@ func (a *app) tasksCommand() *cobra.Command {
                published), or not done by its agent (WHY has the agent's words)
   cancelled    withdrawn
 
-AGE is the time since it was accepted or refused; WAITED ends with the confirmed dispatch
-or the failure; WORKED is how long its agent says that it worked on it. On a terminal long
-words are cut; what goes to a file or another program is whole.
+AGE is the time since it was accepted or refused; WAITED is for how long it waited for
+an agent, over all attempts, without the work between them: it ends with the confirmed
+dispatch or the failure; WORKED is how long its agent says that it worked on it. On a
+terminal long words are cut; what goes to a file or another program is whole.
 
-The coordinator remembers a bounded number of tasks; one that starts or takes over
-knows those that the journal tells of. RabbitMQ has those that wait and those that
-failed: in task.assign, in the agents' queues, in assignment.failed and in task.dead;
-and what agents said of their ends, in the stream task.result.`,
+The coordinator remembers the newest 4,096 tasks; one that starts or takes over knows
+them from the journal. RabbitMQ has those that wait and those that failed: in
+task.assign, in the agents' queues, in assignment.failed and in task.dead; and what
+agents said of their ends, in the stream task.result.`,
 		Example: `  taskbus tasks
   taskbus tasks --state failed --limit 200
   taskbus tasks --agent gpu-1 -o json
@@ -105,11 +106,8 @@ func printTasks(w io.Writer, found httpapi.TaskList, now time.Time, whole bool) 
 		if since.IsZero() {
 			since = k.DecidedAt
 		}
-		waited := k.DurationMS
-		if k.State == "pending" {
-			waited = 1000 * now.Sub(k.AcceptedAt).Seconds()
-		}
-		t.row(k.ID, k.Type, priority(k.Priority), k.State, k.Agent, why, strings.TrimSuffix(ago(now, since), " ago"), took(waited), took(k.WorkMS))
+		t.row(k.ID, k.Type, priority(k.Priority), k.State, k.Agent, why,
+			strings.TrimSuffix(ago(now, since), " ago"), took(k.DurationMS), took(k.WorkMS))
 	}
 	if err := t.print(w); err != nil {
 		return err

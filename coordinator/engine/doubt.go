@@ -176,7 +176,7 @@ func (e *Engine) adopt(now time.Time, ev coordinator.ResultReported, attempt int
 	a := e.fleet.byID[r.Agent]
 	rec := e.memory.at(e.memory.remember(now, coordinator.KeyOf(r.Task), 0, fateOf(r.Outcome), a.serial))
 	rec.attempt, rec.flags = asRecorded(attempt), adopted
-	e.noted(rec, r.Task)
+	tellsOf(e.noted(rec, r.Task), r)
 	e.track(a)
 	e.finishedPast(now, a, r, attempt, false)
 	if ev.Live || ev.Untold {

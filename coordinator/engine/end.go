@@ -76,16 +76,28 @@ func (e *Engine) lastAgent(t *openTask) uint32 {
 func (e *Engine) fail(now time.Time, t *openTask, reason coordinator.Reason, text string, d *coordinator.Decision) {
 	if noted := e.note(t, coordinator.FateFailed, 0, t.attempt-1); noted != nil {
 		noted.Why = reason
+		t.tellsOfFailure(noted, text)
 	}
 	e.end(now, t, reason, text, d)
 }
 
 // failCancelled ends a task that is held because it was withdrawn.
 func (e *Engine) failCancelled(now time.Time, t *openTask) {
+	text := orElse(t.cancelReason, "it was withdrawn")
 	if noted := e.note(t, coordinator.FateCancelled, 0, t.attempt-1); noted != nil {
 		noted.Reason, noted.Why = t.cancelReason, coordinator.ReasonCancelled
+		t.tellsOfFailure(noted, text)
 	}
-	e.end(now, t, coordinator.ReasonCancelled, orElse(t.cancelReason, "it was withdrawn"), nil)
+	e.end(now, t, coordinator.ReasonCancelled, text, nil)
+}
+
+// tellsOfFailure has the record of a failure say what people are told of it; of a task that was never
+// given to an agent no other record does.
+func (t *openTask) tellsOfFailure(m *coordinator.Remembered, text string) {
+	m.Text, m.Said = said(text), t.last.said
+	if t.attempt == 1 {
+		m.Task = t.task
+	}
 }
 
 func (e *Engine) end(now time.Time, t *openTask, reason coordinator.Reason, text string, d *coordinator.Decision) {

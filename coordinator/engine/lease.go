@@ -151,9 +151,10 @@ func (e *Engine) leaseExpired(now time.Time, t *openTask) {
 }
 
 // close ends an open task that an agent has: its outcome is told.
-func (e *Engine) close(t *openTask, f coordinator.Fate) {
-	e.note(t, f, t.agent.serial, t.attempt)
+func (e *Engine) close(t *openTask, f coordinator.Fate) *coordinator.Remembered {
+	noted := e.note(t, f, t.agent.serial, t.attempt)
 	e.retire(t)
+	return noted
 }
 
 // retire makes a dispatch of the past of one that was open. What the reports of

@@ -219,6 +219,22 @@ func (e *Engine) expire(now, since time.Time, r *record) {
 	m.index.drop(&m.recordBlocks, &r.key)
 }
 
+// Known is what the duplicate check knows of a task id, with its task while that is open; nil: it is not in the window.
+func (e *Engine) Known(now time.Time, id coordinator.TaskID) *coordinator.Remembered {
+	r := e.memory.find(now, coordinator.KeyOf(id), e.policy.Settings)
+	if r == nil {
+		return nil
+	}
+	m := e.remembered(r)
+	if t := e.tasks.of(r); t != nil {
+		m.Task, m.Attempt, m.Agent = t.task, t.attempt, ""
+		if t.agent != nil {
+			m.Agent = t.agent.spec.ID
+		}
+	}
+	return m
+}
+
 // note changes the fate of the id of an open task.
 func (m *memory) note(t *openTask, f coordinator.Fate, ref uint32, attempt int) {
 	if r := m.record(t.key, t.record); r != nil {

@@ -98,12 +98,14 @@ func (e *Engine) note(t *openTask, f coordinator.Fate, ref uint32, attempt int) 
 
 // noted records what has been changed in the record of an id that is not open; id names its task
 // where what has become of it is to be told.
-func (e *Engine) noted(r *record, id coordinator.TaskID) {
-	if e.recorder.on && r != nil {
-		m := e.remembered(r)
-		m.ID = id
-		e.record(m)
+func (e *Engine) noted(r *record, id coordinator.TaskID) *coordinator.Remembered {
+	if !e.recorder.on || r == nil {
+		return nil
 	}
+	m := e.remembered(r)
+	m.ID = id
+	e.record(m)
+	return m
 }
 
 func (e *Engine) remembered(r *record) *coordinator.Remembered {

@@ -120,7 +120,7 @@ func (e *Engine) resultOfLease(now time.Time, ev coordinator.ResultReported, t *
 		return
 	}
 	e.emit(&coordinator.Completed{Result: *r, Task: t.task, Attempt: t.attempt, At: now})
-	e.close(t, fateOf(r.Outcome)) // one that is still on its way is held until it is settled
+	tellsOf(e.close(t, fateOf(r.Outcome)), r) // one that is still on its way is held until it is settled
 	e.wake(now, a)
 }
 
@@ -175,7 +175,7 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 		e.leavePending(t)
 		delete(e.held, t.handle)
 		e.emit(coordinator.Ack{Handle: t.handle, Copy: true})
-		e.note(t, coordinator.FateSucceeded, e.fleet.serial(r.Agent), t.attempt-1)
+		tellsOf(e.note(t, coordinator.FateSucceeded, e.fleet.serial(r.Agent), t.attempt-1), r)
 		e.tasks.drop(t)
 		e.ends.keep(now, t.key, t.task)
 		e.record(&coordinator.EndedBefore{Task: t.task}) // a snapshot knows nothing of what is pending
@@ -187,7 +187,7 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 			e.withdraw(t, "another agent has done it", 0)
 		}
 	}
-	e.note(t, coordinator.FateSucceeded, e.fleet.serial(r.Agent), t.attempt)
+	tellsOf(e.note(t, coordinator.FateSucceeded, e.fleet.serial(r.Agent), t.attempt), r)
 	e.retire(t)
 }
 
@@ -235,7 +235,7 @@ func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 			e.inDoubt.messages[coordinator.KeyOf(r.Task)]++
 		}
 		rec.fate = fateOf(r.Outcome)
-		e.noted(rec, r.Task)
+		tellsOf(e.noted(rec, r.Task), r)
 		e.emit(&coordinator.Completed{Result: *r, Task: e.endsLate(now, rec.key), Attempt: int(rec.attempt), At: now})
 	case rec.endedByWord() && had:
 		e.tellAgain(now, ev, rec, int(rec.attempt))
@@ -249,9 +249,22 @@ func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 			e.finishedPast(now, a, r, attempt, false)
 			defer e.wake(now, a)
 		}
+		if had && rec.fate == coordinator.FateTimedOut && ev.Live {
+			if m := e.noted(rec, r.Task); m != nil {
+				m.Late = &r.Outcome
+			}
+		}
 		e.refuseResult(ev, coordinator.ResultLate)
 	default:
 		e.refuseResult(ev, coordinator.ResultWrongAgent)
+	}
+}
+
+// tellsOf has the record of an end say how long its agent worked; nil: there is none. What an agent
+// says of an error may quote the payload: task.result has that.
+func tellsOf(m *coordinator.Remembered, r *coordinator.Result) {
+	if m != nil {
+		m.Work = r.Duration
 	}
 }
 
@@ -271,7 +284,10 @@ func (e *Engine) tellAgain(now time.Time, ev coordinator.ResultReported, rec *re
 // repeats is no news.
 func (e *Engine) refuseResult(ev coordinator.ResultReported, why coordinator.ResultRefusal) {
 	if ev.Live {
-		e.emit(coordinator.ResultRefused{Task: ev.Result.Task, Agent: ev.Result.Agent, Refusal: why})
+		r := &ev.Result
+		e.emit(coordinator.ResultRefused{
+			Task: r.Task, Agent: r.Agent, Refusal: why, Outcome: r.Outcome, Attempt: max(0, attemptOf(r)),
+		})
 	}
 }
 

@@ -288,7 +288,7 @@ func TestEndpoints(t *testing.T) {
 
 		{"one task", fakeSource{list: []Task{task}}, "/tasks/task-1", 200, "application/json", []string{`"task_id": "task-1"`, `"correlation_id": "trace-1"`}},
 		{"a task that is not remembered", fakeSource{}, "/tasks/task-2", 404, "application/problem+json",
-			[]string{"task-2", "memory is bounded", "assignment.failed"}},
+			[]string{"task-2", "window of the duplicate check", "assignment.failed"}},
 		{"an explanation", fakeSource{explained: map[string]TaskExplanation{"task-1": explained}}, "/tasks/task-1/explain", 200, "application/json",
 			[]string{"best of 2 eligible among 3", `"decided_at": "2026-03-01T12:00:00Z"`, `"outcome": "expired"`, `"now": {`, `"value": null`, `"score": 0.85`}},
 		{"no explanation kept", fakeSource{explained: map[string]TaskExplanation{"task-3": {ID: "task-3"}}}, "/tasks/task-3/explain", 200, "application/json",

@@ -169,7 +169,8 @@ type Task struct {
 	Attempt    int       `json:"attempt,omitempty"`
 	AcceptedAt time.Time `json:"accepted_at,omitzero"` // not of a message that was refused unread: see DecidedAt
 	DecidedAt  time.Time `json:"decided_at,omitzero"`
-	// DurationMS is from acceptance to the confirmed outcome.
+	// DurationMS is for how long it has waited to be given to an agent, over all attempts and without the
+	// work between them: until the confirmed dispatch, or the failure; of one that waits, until now.
 	DurationMS float64 `json:"duration_ms,omitempty"`
 	// CompletedAt is when its result was accepted; WorkMS and Error are the agent's
 	// own words.

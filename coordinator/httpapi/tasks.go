@@ -67,9 +67,9 @@ func taskID(w http.ResponseWriter, r *http.Request) (string, bool) {
 
 func unknownTask(w http.ResponseWriter, id string) {
 	problem(w, http.StatusNotFound, "Unknown task",
-		"Task "+id+" is not remembered. Only recent tasks are (memory is bounded, and begins anew with the process). "+
-			"Look for the id in the coordinator's log, in the queues task.assign, assignment.failed and task.dead, "+
-			"or ask the instance that was the leader then.")
+		"Task "+id+" is not remembered: it has not been read yet, never came, or ended before the window of the duplicate check. "+
+			"Look for the id in the journal (`taskbus journal show "+id+"`), in the coordinator's log, and in the queues "+
+			"task.assign, assignment.failed and task.dead.")
 }
 
 func badID(w http.ResponseWriter) {

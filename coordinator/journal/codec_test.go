@@ -139,7 +139,7 @@ func TestLaterVersions(t *testing.T) {
 			c.body[0] |= 1 << 6
 			c.write(c.reference("new"))
 		}), ""},
-		{"a kind of record", later(lastRecordKind+1, func(c *coder) { c.write(1) }), "kind of record 29, and this version of taskbus knows them up to 28"},
+		{"a kind of record", later(lastRecordKind+1, func(c *coder) { c.write(1) }), "kind of record 30, and this version of taskbus knows them up to 29"},
 		{"a kind of message", seal([]byte{FormatVersion, 77, 0}), "kind of message 77, and this version of taskbus knows them up to 5"},
 		{"a version of the format", seal([]byte{FormatVersion + 1, 1, 0xff}), "format version 2, and this version of taskbus knows them up to 1"},
 	} {

@@ -133,7 +133,7 @@ var recordTypes = []coordinator.Record{
 	&coordinator.Assigned{}, &coordinator.Settled{}, &coordinator.LeaseChanged{}, &coordinator.Remembered{},
 	&coordinator.Learnt{}, &coordinator.Forgiven{}, &coordinator.LearntBefore{}, &coordinator.BreakerChanged{},
 	&coordinator.Ordered{}, &coordinator.Tracked{}, &coordinator.Consumed{}, &coordinator.Doubted{}, &coordinator.Joined{}, &coordinator.AgentBefore{}, &coordinator.Calibrated{},
-	&coordinator.Owed{}, &coordinator.Paid{}, &coordinator.EndedBefore{},
+	&coordinator.Owed{}, &coordinator.Paid{}, &coordinator.EndedBefore{}, &coordinator.TaskBefore{},
 	&coordinator.QuotaReserved{}, &coordinator.QuotaExtended{}, &coordinator.QuotaEnded{}, &coordinator.QuotaBefore{}, &coordinator.QuotaTold{},
 	&coordinator.EstimateBefore{}, &coordinator.ShareBefore{},
 	&coordinator.LaneKnown{}, &coordinator.PoolHeard{}, &coordinator.QuotaControlled{},

@@ -81,6 +81,10 @@ func goldenRecords() []coordinator.Record {
 			{Node: "pool/alpha", Used: coordinator.Amounts{3, 1900, 310, 2210, 44_000}, Answers: 3, Took: 4500 * time.Millisecond, Run: 2},
 		}},
 		&coordinator.EndedBefore{Task: goldenTask()},
+		&coordinator.TaskBefore{Task: goldenTask(), State: "failed", Attempts: []coordinator.AttemptBefore{
+			{Agent: a, Number: 1, At: goldenAt.Add(-time.Minute), Outcome: "expired"}, {Agent: b, Number: 2, At: goldenAt, Outcome: "timed_out", Detail: "succeeded, 4 s too late"},
+		}, Strategy: "round_robin", Eligible: 2, Fleet: 4, DecidedAt: goldenAt, Waited: 1500 * time.Millisecond, WaitsFrom: goldenAt,
+			CompletedAt: goldenAt, Work: time.Second, Failure: coordinator.Failure{Reason: coordinator.ReasonTaskTimeout, Text: "overdue", Attempts: 2, FailedAt: goldenAt, Agent: b}},
 	}
 }
 

@@ -37,7 +37,8 @@ const (
 	kindQuotaControlled = 26
 	kindQuotaTold       = 27
 	kindEndedBefore     = 28
-	lastRecordKind      = kindEndedBefore
+	kindTaskBefore      = 29
+	lastRecordKind      = kindTaskBefore
 )
 
 // record writes one record to out.
@@ -118,6 +119,9 @@ func (c *coder) record(r coordinator.Record) {
 	case *coordinator.EndedBefore:
 		c.taskPart(&r.Task)
 		c.finish(kindEndedBefore)
+	case *coordinator.TaskBefore:
+		c.taskBefore(r)
+		c.finish(kindTaskBefore)
 	case *coordinator.Paid:
 		c.key(&r.Key)
 		c.finish(kindPaid)
@@ -228,6 +232,10 @@ func (c *coder) readRecord(kind byte, slabs *slabs, rest int) coordinator.Record
 	case kindEndedBefore:
 		r := new(coordinator.EndedBefore)
 		c.taskPart(&r.Task)
+		return r
+	case kindTaskBefore:
+		r := new(coordinator.TaskBefore)
+		c.taskBefore(r)
 		return r
 	case kindPaid:
 		r := new(coordinator.Paid)

@@ -157,6 +157,10 @@ const (
 	rememberedWhy
 	rememberedEnd
 	rememberedSaid
+	rememberedWork
+	rememberedText
+	rememberedTask
+	rememberedLate
 )
 
 func (c *coder) remembered(r *coordinator.Remembered) {
@@ -168,7 +172,11 @@ func (c *coder) remembered(r *coordinator.Remembered) {
 		on(r.Reason != "", rememberedReason) |
 		on(r.Why != coordinator.ReasonNone, rememberedWhy) |
 		on(r.End != coordinator.EndUnknown, rememberedEnd) |
-		on(r.Said != "", rememberedSaid))
+		on(r.Said != "", rememberedSaid) |
+		on(r.Work != 0, rememberedWork) |
+		on(r.Text != "", rememberedText) |
+		on(r.Task != nil, rememberedTask) |
+		on(r.Late != nil, rememberedLate))
 	c.key(&r.Key)
 	member(c, &r.Fate, coordinator.NumFates)
 	c.time(&r.Seen)
@@ -199,4 +207,51 @@ func (c *coder) remembered(r *coordinator.Remembered) {
 	if m&rememberedSaid != 0 {
 		text(c, &r.Said)
 	}
+	if m&rememberedWork != 0 {
+		integer(c, &r.Work)
+	}
+	if m&rememberedText != 0 {
+		text(c, &r.Text)
+	}
+	if m&rememberedTask != 0 {
+		c.taskPart(&r.Task)
+	}
+	if m&rememberedLate != 0 {
+		if !c.writing {
+			r.Late = new(coordinator.Outcome)
+		}
+		member(c, r.Late, coordinator.NumOutcomes)
+	}
+}
+
+func (c *coder) taskBefore(r *coordinator.TaskBefore) {
+	c.taskPart(&r.Task)
+	name(c, &r.State)
+	list(c, &r.Attempts, leastAttempt, attemptBefore)
+	name(c, &r.Strategy)
+	integer(c, &r.Eligible)
+	integer(c, &r.Fleet)
+	c.time(&r.DecidedAt)
+	integer(c, &r.Waited)
+	c.time(&r.WaitsFrom)
+	c.time(&r.CompletedAt)
+	integer(c, &r.Work)
+	c.reason(&r.Failure.Reason)
+	text(c, &r.Failure.Text)
+	integer(c, &r.Failure.Attempts)
+	c.time(&r.Failure.FailedAt)
+	c.time(&r.Failure.RetryAt)
+	name(c, &r.Failure.Agent)
+	text(c, &r.Failure.Said)
+}
+
+// leastAttempt is how many bytes an attempt takes up at the very least: one for each field.
+const leastAttempt = 5
+
+func attemptBefore(c *coder, a *coordinator.AttemptBefore) {
+	name(c, &a.Agent)
+	integer(c, &a.Number)
+	c.time(&a.At)
+	name(c, &a.Outcome)
+	text(c, &a.Detail)
 }

@@ -61,6 +61,8 @@ func subject(r coordinator.Record) string {
 		return fmt.Sprintf("%s of %s", name, key(r.Key))
 	case *coordinator.Owed:
 		return fmt.Sprintf("%s for %s", name, r.Task.ID)
+	case *coordinator.TaskBefore:
+		return fmt.Sprintf("%s of %s", name, r.Task.ID)
 	case *coordinator.EndedBefore:
 		return fmt.Sprintf("%s of %s", name, r.Task.ID)
 	case *coordinator.Paid:

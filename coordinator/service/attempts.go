@@ -157,12 +157,12 @@ func (h *history) givenBack(g *coordinator.GivenBack) {
 func (h *history) note(id coordinator.TaskID, agent coordinator.AgentID, number int, outcome, detail string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	i, known := h.index[id]
-	if !known {
+	r := h.known(coordinator.KeyOf(id))
+	if r == nil {
 		return
 	}
-	if a, ok := h.ring[i].latest(); ok && a.is(agent, number) && h.ring[i].completedAt.IsZero() {
-		h.ring[i].past.outcome, h.ring[i].past.detail = outcome, detail
+	if a, ok := r.latest(); ok && a.is(agent, number) && r.completedAt.IsZero() {
+		r.past.outcome, r.past.detail = outcome, detail
 	}
 }
 

@@ -28,7 +28,7 @@ func (s *story) dispatch(agent coordinator.AgentID, attempt int) {
 }
 
 func (s *story) comesBack(agent coordinator.AgentID, attempt int, cause coordinator.ReturnCause, tried ...coordinator.AgentID) {
-	s.returned(&coordinator.TaskReturned{Task: s.task, Agent: agent, Attempt: attempt, Cause: cause, Tried: tried, Failed: tried[:min(len(tried), 1)]})
+	s.returned(&coordinator.TaskReturned{Task: s.task, Agent: agent, Attempt: attempt, Cause: cause, Tried: tried, Failed: tried[:min(len(tried), 1)]}, s.at)
 }
 
 func (s *story) ends(agent coordinator.AgentID, attempt int, outcome coordinator.Outcome, words string) {
@@ -84,7 +84,7 @@ func TestAttemptsAreRemembered(t *testing.T) {
 			s.undelivered(dispatchOf(s.task, "a1", 1, s.at), coordinator.PublishUnknown)
 			s.dispatch("a1", 1)
 		}, "1 a1"},
-		{"overdue", func(s *story) { s.dispatch("a1", 1); s.failed(timeoutOf(s.task, s.at), 0) }, "1 a1 timed_out"},
+		{"overdue", func(s *story) { s.dispatch("a1", 1); s.failed(timeoutOf(s.task, s.at)) }, "1 a1 timed_out"},
 		{"a late result of the first", func(s *story) {
 			s.dispatch("a1", 1)
 			s.comesBack("a1", 1, coordinator.ReturnTakenBack)
@@ -109,21 +109,21 @@ func TestAttemptsAreRemembered(t *testing.T) {
 		{"given away by another coordinator, as the journal says", func(s *story) {
 			for i, end := range []coordinator.AttemptEnd{coordinator.EndRefused, coordinator.EndLost, coordinator.EndUnknown} {
 				n := i + 1
-				s.follow([]coordinator.Record{
+				s.follow(s.at.Add(time.Duration(n)*time.Second), []coordinator.Record{
 					&coordinator.Assigned{Task: s.task, Agent: "a1", Attempt: n, At: s.at.Add(time.Duration(n) * time.Second)},
-					&coordinator.Remembered{ID: "t-1", Fate: coordinator.FateForgotten, Agent: "a1", Attempt: n, End: end, Said: []string{"too hot", "", ""}[i]},
+					&coordinator.Remembered{Key: coordinator.KeyOf("t-1"), ID: "t-1", Fate: coordinator.FateForgotten, Agent: "a1", Attempt: n, End: end, Said: []string{"too hot", "", ""}[i]},
 				})
 			}
 			s.comesBack("a1", 3, coordinator.ReturnExpired) // which the journal has told
 		}, "1 a1 rejected (too hot); 2 a1 lost; 3 a1 returned"},
 		{"a snapshot knows no more than which agents had it", func(s *story) {
-			s.follow([]coordinator.Record{&coordinator.Assigned{
+			s.follow(s.at, []coordinator.Record{&coordinator.Assigned{
 				Task: s.task, Agent: "a3", Attempt: 3, Tried: []coordinator.AgentID{"a1", "a2"}, Failed: []coordinator.AgentID{"a1"},
 			}})
 		}, "0 a1 failed; 0 a2 returned; 3 a3"},
 		{"submitted again after it failed", func(s *story) {
 			s.dispatch("a1", 1)
-			s.failed(timeoutOf(s.task, s.at), 0)
+			s.failed(timeoutOf(s.task, s.at))
 			s.accepted(taskNamed("t-1", s.at.Add(time.Hour)), true)
 		}, ""},
 	} {

@@ -55,7 +55,7 @@ func TestWhatTheJournalSaysOfTasks(t *testing.T) {
 	s := newRig(t, fleet).service
 	s.history.accepted(task("new", 0), true)
 	assigned := &coordinator.Assigned{Task: task("old", time.Hour), Agent: "a1", Attempt: 1, At: at.Add(-time.Hour)}
-	s.history.follow([]coordinator.Record{assigned, &coordinator.Remembered{ID: "old", Fate: coordinator.FateTimedOut, Attempt: 1, Agent: "a1", Seen: at}})
+	s.history.follow(at, []coordinator.Record{assigned, &coordinator.Remembered{Key: coordinator.KeyOf("old"), ID: "old", Fate: coordinator.FateTimedOut, Attempt: 1, Agent: "a1", Seen: at}})
 	if list := s.Tasks(context.Background(), httpapi.TaskFilter{}); len(list) != 2 || list[0].ID != "new" {
 		t.Errorf("%+v, want the newest first", list)
 	}
@@ -69,7 +69,7 @@ func TestWhatTheJournalSaysOfTasks(t *testing.T) {
 		Decision: &coordinator.Decision{Strategy: "least_loaded", Agent: "a1", Candidates: make([]coordinator.Candidate, 2)},
 	}
 	s.history.dispatching(d)
-	s.history.follow([]coordinator.Record{&coordinator.Assigned{Task: d.Task, Agent: "a1", Attempt: 1, At: at}})
+	s.history.follow(at, []coordinator.Record{&coordinator.Assigned{Task: d.Task, Agent: "a1", Attempt: 1, At: at}})
 	if x, _ := s.Explain(context.Background(), "ours"); x.Explanation == nil || len(x.Explanation.Candidates) != 2 {
 		t.Errorf("%+v, want the decision as it was made here", x.Explanation)
 	}
@@ -98,7 +98,7 @@ func TestCopiesOfEndedTasksAreNotPending(t *testing.T) {
 			r.service.history = newHistory(historySize) // so many tasks came since, or another led before
 			for _, extra := range []string{"", `,"priority":3`} {
 				r.task("t-1", "build", extra)
-				if got := r.stateOf("t-1"); got != "" {
+				if got := r.stateOf("t-1"); got != outcome { // as the duplicate check knows
 					t.Errorf("%s and forgotten, and after a copy %q", outcome, got)
 				}
 			}

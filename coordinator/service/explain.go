@@ -2,6 +2,7 @@ package service
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -125,18 +126,58 @@ func (s *Service) awaited(ctx context.Context, r *taskRecord) error {
 	return nil
 }
 
+// find is what is remembered of a task; of one that is not among the newest any more what the duplicate
+// check knows of its id.
+func (s *Service) find(ctx context.Context, id coordinator.TaskID) (taskRecord, bool) {
+	if r, ok := s.history.find(id); ok {
+		return r, true
+	}
+	var m *coordinator.Remembered
+	if err := s.loop.query(ctx, func(now time.Time, e *engine.Engine) { m = e.Known(now, id) }); err != nil || m == nil {
+		return taskRecord{}, false
+	}
+	return byDuplicateCheck(id, m)
+}
+
+// openStates are those of tasks that have not ended.
+var openStates = map[coordinator.Fate]string{
+	coordinator.FateOpen: taskPending, coordinator.FateLaned: taskPending,
+	coordinator.FateUnsettled:  taskDispatching,
+	coordinator.FateDispatched: taskDispatched, coordinator.FateLetGo: taskDispatched,
+}
+
+// byDuplicateCheck is a task of which no more is known than that; false: its id alone.
+func byDuplicateCheck(id coordinator.TaskID, m *coordinator.Remembered) (taskRecord, bool) {
+	r := taskRecord{task: m.Task, state: cmp.Or(stateOf(m.Fate), openStates[m.Fate]), agent: m.Agent, attempt: m.Attempt}
+	if r.state == "" {
+		return r, false
+	}
+	if r.task == nil {
+		r.task = &coordinator.Task{ID: id, Priority: messages.PriorityUnread}
+	}
+	r.failure.Text = fmt.Sprintf("its details are not kept here: they are of the newest %d tasks; "+
+		"`taskbus journal show %s` has what the journal says of it", historySize, id)
+	if m.Fate == coordinator.FateTimedOut {
+		r.failure.Reason = coordinator.ReasonTaskTimeout
+	}
+	if outcome := fatesOfAttempts[m.Fate]; r.agent != "" {
+		r.past.outcome = outcome
+	}
+	return r, true
+}
+
 // Task is what is remembered of one task; for one that waits, with the
 // explanation of this moment, in brief.
 func (s *Service) Task(ctx context.Context, id string) (httpapi.Task, bool) {
-	r, ok := s.history.find(coordinator.TaskID(id))
+	r, ok := s.find(ctx, coordinator.TaskID(id))
 	if !ok {
 		return httpapi.Task{}, false
 	}
-	if r.state == taskPending {
+	if r.state == taskPending && r.task.Type != "" {
 		// When nobody can say why it waits, what is remembered is told all the same.
 		_ = s.awaited(ctx, &r)
 	}
-	t := taskStatus(&r)
+	t := taskStatus(&r, s.now())
 	if x := t.Explanation; x != nil { // Explain has the rest
 		x.Candidates, x.Refusals = x.Candidates[:min(len(x.Candidates), coordinator.MaxCandidates)], nil
 	}
@@ -146,16 +187,17 @@ func (s *Service) Task(ctx context.Context, id string) (httpapi.Task, bool) {
 // Explain says why a task was decided as it was, and how it would be decided now
 // (see httpapi.Source).
 func (s *Service) Explain(ctx context.Context, id string) (httpapi.TaskExplanation, bool) {
-	r, ok := s.history.find(coordinator.TaskID(id))
+	r, ok := s.find(ctx, coordinator.TaskID(id))
 	if !ok {
 		return httpapi.TaskExplanation{}, false
 	}
 	var now *httpapi.Prospect
 	var err error
-	if r.state == taskPending {
+	if r.task.Type == "" { // nothing is known of it that could be decided
+	} else if r.state == taskPending {
 		err = s.awaited(ctx, &r)
 		r.decidedAt = time.Time{} // what was decided before did not last
-	} else if r.failure.Reason != coordinator.ReasonInvalidMessage { // else nothing is known of it that could be decided
+	} else if r.failure.Reason != coordinator.ReasonInvalidMessage { // else that message said something else
 		var j judgement
 		if j, err = s.judge(ctx, r.task); err == nil {
 			p := prospect(r.task, &j)
@@ -166,7 +208,7 @@ func (s *Service) Explain(ctx context.Context, id string) (httpapi.TaskExplanati
 	if err != nil {
 		unknown = err.Error()
 	}
-	t := taskStatus(&r)
+	t := taskStatus(&r, s.now())
 	return httpapi.TaskExplanation{
 		ID: t.ID, Type: t.Type, TraceID: t.TraceID, State: t.State, Agent: t.Agent, Attempt: t.Attempt,
 		ReasonCode: t.ReasonCode, Reason: t.Reason, Error: t.Error,
@@ -242,9 +284,9 @@ func (s *Service) Tasks(ctx context.Context, f httpapi.TaskFilter) []httpapi.Tas
 		return (f.State == "" || f.State == r.state) && (f.Agent == "" || f.Agent == string(r.agent))
 	})
 	s.sayWaits(ctx, records)
-	tasks := make([]httpapi.Task, len(records))
+	tasks, now := make([]httpapi.Task, len(records)), s.now()
 	for i := range records {
-		tasks[i] = taskStatus(&records[i])
+		tasks[i] = taskStatus(&records[i], now)
 		if x := tasks[i].Explanation; x != nil {
 			x.Refusals, x.Routes, x.Routing = nil, nil, nil // Explain has them
 		}
@@ -298,16 +340,16 @@ func whyWaiting(now time.Time, e *engine.Engine, open []*taskRecord) (texts []st
 	return texts, next
 }
 
-func taskStatus(r *taskRecord) httpapi.Task {
+func taskStatus(r *taskRecord, now time.Time) httpapi.Task {
 	t := httpapi.Task{
 		ID: string(r.task.ID), Type: r.task.Type, Priority: priorityOf(r.task), TraceID: r.task.TraceID,
 		State: r.state, Agent: string(r.agent), DispatchID: r.dispatchID, Attempt: r.attempt,
 		AcceptedAt: r.task.AcceptedAt, DecidedAt: r.decidedAt, CompletedAt: r.completedAt,
-		DurationMS: milliseconds(r.duration), WorkMS: milliseconds(r.work), Error: r.workError,
+		DurationMS: milliseconds(r.waitedBy(now)), WorkMS: milliseconds(r.work), Error: r.workError,
 		ReasonCode: r.failure.Reason.String(), Reason: r.failure.Full(), Queued: r.queued, RetryAt: r.failure.RetryAt,
 	}
 	if r.state == taskPending { // whoever had it has it no more: Attempts tells of that
-		t.Agent, t.DispatchID, t.DecidedAt, t.DurationMS, t.WorkMS = "", "", time.Time{}, 0, 0
+		t.Agent, t.DispatchID, t.DecidedAt, t.WorkMS = "", "", time.Time{}, 0
 	}
 	if r.decision != nil {
 		t.Strategy = r.decision.Strategy

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -33,10 +34,13 @@ type taskRecord struct {
 	// decidedAt is when the latest decision was made, dispatchedAt when the latest
 	// that chose an agent.
 	decidedAt, dispatchedAt time.Time
-	duration                time.Duration
-	failure                 coordinator.Failure
-	decision                *coordinator.Decision
-	past                    pastAttempts
+	// waited is for how long it has waited for agents, over all attempts, up to waitsFrom: since then it
+	// waits (again), until a dispatch is confirmed or it fails; zero: it does not.
+	waited    time.Duration
+	waitsFrom time.Time
+	failure   coordinator.Failure
+	decision  *coordinator.Decision
+	past      pastAttempts
 	// Of its result, zero before it: when it counted, and the agent's own words.
 	completedAt time.Time
 	work        time.Duration
@@ -50,23 +54,32 @@ type history struct {
 	mu    sync.Mutex
 	ring  []taskRecord
 	next  int
-	index map[coordinator.TaskID]int
+	index map[coordinator.TaskKey]int
 }
 
 func newHistory(size int) *history {
-	return &history{ring: make([]taskRecord, size), index: make(map[coordinator.TaskID]int, size)}
+	return &history{ring: make([]taskRecord, size), index: make(map[coordinator.TaskKey]int, size)}
+}
+
+// known is the record of a task; nil: there is none.
+func (h *history) known(key coordinator.TaskKey) *taskRecord {
+	if i, ok := h.index[key]; ok {
+		return &h.ring[i]
+	}
+	return nil
 }
 
 // record finds the task's record or makes one in place of the oldest.
 func (h *history) record(t *coordinator.Task) *taskRecord {
-	if i, ok := h.index[t.ID]; ok {
-		return &h.ring[i]
+	key := coordinator.KeyOf(t.ID)
+	if r := h.known(key); r != nil {
+		return r
 	}
 	r := &h.ring[h.next]
 	if r.task != nil {
-		delete(h.index, r.task.ID)
+		delete(h.index, coordinator.KeyOf(r.task.ID))
 	}
-	h.index[t.ID] = h.next
+	h.index[key] = h.next
 	h.next = (h.next + 1) % len(h.ring)
 	*r = taskRecord{task: t}
 	return r
@@ -87,18 +100,47 @@ func (h *history) of(t *coordinator.Task) *taskRecord {
 	return r
 }
 
+// waiting is the record of a task that waits, or has been given away for the first time, for all that is known.
+func (h *history) waiting(t *coordinator.Task) *taskRecord {
+	r := h.of(t)
+	if r.state == "" {
+		r.waitsFrom = t.AcceptedAt
+	}
+	return r
+}
+
+// waits notes that it waits again from then on.
+func (r *taskRecord) waits(from time.Time) {
+	if r.waitsFrom.IsZero() {
+		r.waitsFrom = from
+	}
+}
+
+// waitedUntil notes that it waits no more.
+func (r *taskRecord) waitedUntil(at time.Time) {
+	r.waited, r.waitsFrom = r.waitedBy(at), time.Time{}
+}
+
+// waitedBy is for how long it has waited so far.
+func (r *taskRecord) waitedBy(now time.Time) time.Duration {
+	if r.waitsFrom.IsZero() {
+		return r.waited
+	}
+	return r.waited + max(0, now.Sub(r.waitsFrom))
+}
+
 // accepted notes a task that came in and is none that is known; waits: it is pending.
 func (h *history) accepted(t *coordinator.Task, waits bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if r := h.of(t); r.state == "" || waits {
+	if r := h.waiting(t); r.state == "" || waits {
 		r.state = taskPending
 	}
 }
 
 // returned notes a dispatch that came back. One whose task has ended meanwhile
 // changes nothing.
-func (h *history) returned(ev *coordinator.TaskReturned) {
+func (h *history) returned(ev *coordinator.TaskReturned, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.of(ev.Task)
@@ -106,6 +148,7 @@ func (h *history) returned(ev *coordinator.TaskReturned) {
 		return
 	}
 	r.cameBack(ev)
+	r.waits(now)
 	r.state = taskPending
 }
 
@@ -113,7 +156,11 @@ func (h *history) returned(ev *coordinator.TaskReturned) {
 func (h *history) dispatching(d *coordinator.Dispatch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := h.of(d.Task)
+	h.decided(d)
+}
+
+func (h *history) decided(d *coordinator.Dispatch) {
+	r := h.waiting(d.Task)
 	r.begin(d)
 	r.state, r.agent, r.dispatchID, r.attempt = taskDispatching, d.Agent, d.DispatchID, d.Attempt
 	r.decidedAt, r.decision = d.At, d.Decision
@@ -122,11 +169,11 @@ func (h *history) dispatching(d *coordinator.Dispatch) {
 
 // dispatched notes that the broker has the dispatch. The agent may have been
 // faster with its result.
-func (h *history) dispatched(d *coordinator.Dispatch, duration time.Duration) {
+func (h *history) dispatched(d *coordinator.Dispatch, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if r := h.record(d.Task); r.dispatchID == d.DispatchID {
-		r.duration = duration
+		r.waitedUntil(now)
 		if r.state == taskDispatching {
 			r.state = taskDispatched
 		}
@@ -138,13 +185,16 @@ func (h *history) dispatched(d *coordinator.Dispatch, duration time.Duration) {
 func (h *history) completed(c *coordinator.Completed) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var r *taskRecord
-	if i, known := h.index[c.Result.Task]; known {
-		r = &h.ring[i]
-	} else if c.Task != nil {
+	r := h.known(coordinator.KeyOf(c.Result.Task))
+	switch {
+	case r != nil:
+	case c.Task != nil:
 		r = h.record(c.Task)
-	} else {
+	default:
 		return // of the task nothing but its id is known
+	}
+	if r.state == taskPending { // else the confirmed dispatch ends its waiting
+		r.waitedUntil(c.At)
 	}
 	r.endedBy(&c.Result, c.Attempt)
 	r.state = [coordinator.NumOutcomes]string{
@@ -157,17 +207,19 @@ func (h *history) completed(c *coordinator.Completed) {
 }
 
 // failed notes a confirmed failure.
-func (h *history) failed(f *coordinator.Fail, duration time.Duration) {
+func (h *history) failed(f *coordinator.Fail) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if f.Failure.Reason == coordinator.ReasonDuplicateTask {
 		return // the first task of this id goes on unharmed
 	}
 	r := h.of(f.Task)
+	if r.state == "" && f.Handle != 0 && f.Failure.Attempts == 0 && !f.Task.AcceptedAt.IsZero() { // it was refused at once
+		r.waitsFrom = f.Task.AcceptedAt
+	}
 	if !r.completedAt.Before(f.Failure.FailedAt) {
 		return // its result came while this was on its way
 	}
-	r.duration = duration
 	// One that failed without a dispatch of its own, or for what the fleet is like, was decided by that; one that
 	// came back too often, or was cancelled, still has the decision of its latest dispatch.
 	if f.Handle != 0 && (f.Decision != nil || r.agent == "") {
@@ -180,12 +232,35 @@ func (h *history) failed(f *coordinator.Fail, duration time.Duration) {
 // in time how the latest attempt ended, or that it has stopped.
 func (r *taskRecord) fails(f coordinator.Failure, overdue bool) {
 	r.state, r.failure = taskFailed, f
+	r.waitedUntil(f.FailedAt)
 	if f.Reason == coordinator.ReasonCancelled {
 		r.state = taskCancelled
 	}
 	if overdue && r.past.outcome == "" {
 		r.past.outcome = attemptTimedOut
 	}
+}
+
+// late notes a result that came after its task had timed out, and changes nothing.
+func (h *history) late(f *coordinator.ResultRefused, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.known(coordinator.KeyOf(f.Task))
+	if r == nil {
+		return
+	}
+	if a, given := r.latest(); given && a.agent == f.Agent && (f.Attempt == 0 || f.Attempt == a.number) {
+		r.saidTooLate(f.Outcome, now)
+	}
+}
+
+// saidTooLate notes what its agent said of a task that had timed out before.
+func (r *taskRecord) saidTooLate(o coordinator.Outcome, at time.Time) {
+	if r.past.outcome != attemptTimedOut || r.past.detail != "" {
+		return
+	}
+	r.past.detail = fmt.Sprintf("%s, %s too late", o, coordinator.Roughly(at.Sub(r.failure.FailedAt)))
+	r.failure.Text += "; its agent said " + r.past.detail
 }
 
 // outcome is how the task ended, in the words of task.result; empty when it is
@@ -201,11 +276,10 @@ func (h *history) outcome(id coordinator.TaskID) string {
 func (h *history) find(id coordinator.TaskID) (taskRecord, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	i, ok := h.index[id]
-	if !ok {
-		return taskRecord{}, false
+	if r := h.known(coordinator.KeyOf(id)); r != nil {
+		return *r, true
 	}
-	return h.ring[i], true
+	return taskRecord{}, false
 }
 
 // given counts by agent the newest tasks that were given to one, at most limit of

@@ -80,7 +80,7 @@ func TestDecisionOutlivesExhaustion(t *testing.T) {
 	d.Decision = choice
 	h.dispatching(d)
 	failure := coordinator.Failure{Reason: coordinator.ReasonRetriesExhausted, FailedAt: at.Add(time.Second)}
-	h.failed(&coordinator.Fail{Handle: 1, Task: task, Failure: failure}, time.Second)
+	h.failed(&coordinator.Fail{Handle: 1, Task: task, Failure: failure})
 	if r, _ := h.find("t-1"); r.decision != choice || !r.decidedAt.Equal(at) || r.state != taskFailed {
 		t.Errorf("%s, decided %v: %+v", r.state, r.decidedAt, r.decision)
 	}
@@ -92,7 +92,7 @@ func TestRefusedUnreadSortsByWhen(t *testing.T) {
 	h, at := newHistory(4), time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	h.accepted(taskNamed("before", at), true)
 	refused := coordinator.Failure{Reason: coordinator.ReasonInvalidMessage, FailedAt: at.Add(time.Second)}
-	h.failed(&coordinator.Fail{Handle: 1, Task: taskNamed("refused", time.Time{}), Failure: refused}, 0)
+	h.failed(&coordinator.Fail{Handle: 1, Task: taskNamed("refused", time.Time{}), Failure: refused})
 	h.accepted(taskNamed("after", at.Add(2*time.Second)), true)
 	var got []string
 	for _, r := range h.recent(4, func(*taskRecord) bool { return true }) {

@@ -174,7 +174,7 @@ func (r *session) takeReturn(d bus.Delivery, cause coordinator.ReturnCause) {
 	failpoint.Hit(failpoint.AfterValidate)
 	r.s.loop.within(r.number, func(now time.Time) {
 		if !r.s.loop.engine.IsOver(now, &ev) { // else it says nothing of the task
-			r.s.history.returned(&ev)
+			r.s.history.returned(&ev, now)
 		}
 		r.s.loop.apply(now, ev)
 	})

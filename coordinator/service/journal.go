@@ -303,7 +303,7 @@ func (l *ledger) fold(at time.Time, offset int64, records []coordinator.Record) 
 		for _, rec := range records {
 			l.r.s.foldRecord(at, rec)
 		}
-		l.r.s.history.follow(records)
+		l.r.s.history.follow(at, records)
 		l.progress.at.Store(offset)
 		if !l.progress.reads() && len(l.folding) == 1 { // whoever asks now is to see it
 			l.r.s.foldControls()

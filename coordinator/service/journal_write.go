@@ -89,7 +89,7 @@ func (l *ledger) writeJournal() {
 		case w := <-l.writer.queue:
 			if w.image != nil {
 				l.writer.SnapshotAt(l.snapshot.complete.Load())
-				first, rest := l.writer.Snapshot(w.image.At(), w.name, w.image.Records)
+				first, rest := l.writer.Snapshot(w.image.At(), w.name, l.snapshotOf(w.image))
 				if p, err := l.publishPart(first); err == nil { // before any batch that follows
 					l.r.workers.Go(func() {
 						if l.writeSnapshot(p, rest) && w.owed {

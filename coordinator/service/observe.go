@@ -75,7 +75,7 @@ func (o *observer) dispatchSettled(d *coordinator.Dispatch, outcome coordinator.
 	o.s.count.assignNanos.Add(int64(took))
 	o.s.count.recent.add(recentAssigned)
 	o.s.metrics.assigned(d, now)
-	o.s.history.dispatched(d, took)
+	o.s.history.dispatched(d, now)
 	e := o.ofTask(zerolog.InfoLevel, false).Str("trace_id", d.Task.TraceID).Str("task_id", string(d.Task.ID)).
 		Str("agent_id", string(d.Agent)).Str("strategy", d.Decision.Strategy).
 		Int("attempt", d.Attempt).Dur("duration_ms", took)
@@ -106,7 +106,7 @@ func (o *observer) failed(t *ticket, now time.Time) {
 		o.s.count.recent.add(recentRefused)
 	}
 	o.s.metrics.failed(f.Failure.Reason, strategy, took)
-	o.s.history.failed(f, took)
+	o.s.history.failed(f)
 	switch f.Failure.Reason {
 	case coordinator.ReasonCancelled:
 		o.failure(o.ofTask(zerolog.InfoLevel, false), f).Msg("task cancelled")

@@ -68,6 +68,9 @@ func (o *observer) result(outcome coordinator.Outcome) {
 func (o *observer) resultRefused(f coordinator.ResultRefused) {
 	o.s.count.resultsRefused[f.Refusal].Add(1)
 	o.s.metrics.resultsRefused[f.Refusal].Inc()
+	if f.Refusal == coordinator.ResultLate {
+		o.s.history.late(&f, o.s.now())
+	}
 	if f.Refusal == coordinator.ResultWrongAgent {
 		o.gated(noiseWrongAgent, zerolog.WarnLevel).Str("task_id", string(f.Task)).Str("agent_id", string(f.Agent)).
 			Msg("result of an agent that never had the task ignored")
@@ -91,7 +94,7 @@ func (o *observer) overdue(f *coordinator.Fail, now time.Time) {
 		o.s.metrics.byAgent.result(f.Failure.Agent, timedOut, true)
 		o.s.count.ofAgents.add(now, f.Failure.Agent, endedOverdue)
 	}
-	o.s.history.failed(f, now.Sub(f.Task.AcceptedAt))
+	o.s.history.failed(f)
 	if f.Failure.Reason == coordinator.ReasonCancelled {
 		o.failure(o.ofTask(zerolog.WarnLevel, true), f).Msg("task cancelled; its agent has not said that it stopped")
 		return

@@ -255,15 +255,15 @@ func TestResultAfterTheTimeout(t *testing.T) {
 	task := taskNamed("t-1", at)
 	h.accepted(task, true)
 	h.dispatching(dispatchOf(task, "a1", 1, at))
-	h.dispatched(dispatchOf(task, "a1", 1, at), time.Millisecond)
-	h.failed(timeoutOf(task, at.Add(6*time.Second)), time.Second)
+	h.dispatched(dispatchOf(task, "a1", 1, at), at)
+	h.failed(timeoutOf(task, at.Add(6*time.Second)))
 	if r, _ := h.find("t-1"); r.state != taskFailed || r.agent != "a1" {
 		t.Fatalf("after the time-out: %+v", r)
 	}
 	h.completed(completedBy(task, "a1", at.Add(8*time.Second)))
 	// Its confirm comes after the result, and so does the dispatch itself.
-	h.failed(timeoutOf(task, at.Add(6*time.Second)), time.Second)
-	h.returned(&coordinator.TaskReturned{Task: task, Agent: "a1", Attempt: 1, Cause: coordinator.ReturnExpired})
+	h.failed(timeoutOf(task, at.Add(6*time.Second)))
+	h.returned(&coordinator.TaskReturned{Task: task, Agent: "a1", Attempt: 1, Cause: coordinator.ReturnExpired}, at)
 	if r, _ := h.find("t-1"); r.state != taskSucceeded || r.failure.Text != "" || h.outcome("t-1") != "succeeded" {
 		t.Errorf("after the late result: %+v", r)
 	}
@@ -284,13 +284,13 @@ func TestHistoryFollowsTheTask(t *testing.T) {
 	state(taskPending)
 	h.dispatching(dispatchOf(task, "a1", 1, at))
 	state(taskDispatching)
-	h.dispatched(dispatchOf(task, "a1", 1, at), time.Millisecond)
+	h.dispatched(dispatchOf(task, "a1", 1, at), at)
 	state(taskDispatched)
-	h.returned(&coordinator.TaskReturned{Task: task, Agent: "a1", Attempt: 1, Cause: coordinator.ReturnExpired})
+	h.returned(&coordinator.TaskReturned{Task: task, Agent: "a1", Attempt: 1, Cause: coordinator.ReturnExpired}, at)
 	state(taskPending)
 	h.dispatching(dispatchOf(task, "a2", 2, at))
 	h.completed(completedBy(task, "a2", at.Add(time.Second)))
-	h.dispatched(dispatchOf(task, "a2", 2, at), time.Millisecond) // the agent was faster than the confirm
+	h.dispatched(dispatchOf(task, "a2", 2, at), at) // the agent was faster than the confirm
 	state(taskSucceeded)
 	h.accepted(task, false) // it was decided at once, and its result was faster than this
 	state(taskSucceeded)

@@ -7,7 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/engine"
 	"taskbus/coordinator/failpoint"
 	"taskbus/coordinator/journal"
 )
@@ -211,6 +213,19 @@ func (l *ledger) nameSnapshot() {
 			c.mark(now)
 		}
 	})
+}
+
+// snapshotOf are the records of a snapshot: what people are told of recent tasks, and the engine's state, which
+// says what has become of those whose ends had not been carried out yet.
+func (l *ledger) snapshotOf(m *engine.Image) iter.Seq[coordinator.Record] {
+	return func(yield func(coordinator.Record) bool) {
+		for t := range l.r.s.history.before {
+			if !yield(t) {
+				return
+			}
+		}
+		m.Records(yield)
+	}
 }
 
 // publishPart publishes one part of a snapshot.

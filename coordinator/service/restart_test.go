@@ -1,0 +1,143 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/httpapi"
+)
+
+// asShown is what the lists and explain say of all tasks, with times to 0.1 s.
+func (r *rig) asShown() []string {
+	var lines []string
+	for _, k := range r.service.Tasks(context.Background(), httpapi.TaskFilter{}) {
+		x, _ := r.service.Explain(context.Background(), k.ID)
+		var attempts []string
+		for _, a := range x.Attempts {
+			attempts = append(attempts, fmt.Sprintf("%d %s %s", a.Number, a.Agent, a.Outcome))
+		}
+		tenths := func(ms float64) float64 { return math.Round(ms/100) / 10 }
+		lines = append(lines, fmt.Sprintf("%s (%s) %s %s, waited %g s, worked %g s, %s %q; %s", k.ID, k.Type, k.State, k.Agent,
+			tenths(k.DurationMS), tenths(k.WorkMS), k.ReasonCode, k.Reason, strings.Join(attempts, ", ")))
+	}
+	return lines
+}
+
+// begunAnew has the coordinator begin anew; forgets: as another process, which knows what the journal says.
+func (r *rig) begunAnew(forgets bool) {
+	if forgets {
+		r.service.history = newHistory(historySize)
+	}
+	r.broker.Cut()
+	r.pass(backoffMax + time.Second)
+	r.connect()
+}
+
+// stories are a task that succeeded after it had come back, one that its agent failed, one that was refused,
+// one that timed out and was told of too late, and one that was withdrawn.
+func (r *rig) stories() {
+	a1 := r.worker("a1", true)
+	r.task("bounced", "build", "")
+	r.pass(2 * time.Second)
+	a1.finish("rejected", "")
+	a1.report()
+	r.pass(3 * time.Second)
+	a1.report()
+	r.pass(20 * time.Second)
+	a1.report()
+	r.pass(2 * time.Second)
+	a1.finish("succeeded", `,"duration_ms":2000`)
+	r.task("broken", "build", "")
+	r.pass(time.Second)
+	a1.finish("failed", `,"duration_ms":1000,"error":"no disk"`)
+	r.task("refused", "origami", "")
+	r.task("late", "build", `,"timeout_seconds":5`)
+	for range 10 {
+		a1.report("late")
+		r.pass(time.Second)
+	}
+	a1.finish("succeeded", "")
+	r.pass(time.Second)
+}
+
+// What is shown of recent tasks is the same before and after a restart or a take-over, whether the journal has it as
+// a snapshot or as the records of what happened; and a session that begins anew within a process counts nothing twice.
+func TestTasksAreShownAfterARestartAsBefore(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		snapshot, other bool
+	}{
+		{"records", false, true}, {"snapshot", true, true}, {"the same process", false, false}, {"the same process, snapshot", true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inRig(t, fleet, func(r *rig) {
+				r.stories()
+				if c.snapshot {
+					r.pass(snapshotEvery + time.Minute)
+					if r.status().Journal.SnapshotOffset <= 0 {
+						t.Fatal("there is no snapshot")
+					}
+				}
+				before := r.asShown()
+				if len(before) != 4 {
+					t.Fatalf("%d tasks: %q", len(before), before)
+				}
+				for range 2 {
+					r.begunAnew(c.other)
+					if after := r.asShown(); !slices.Equal(before, after) {
+						t.Errorf("before\n  %s\nafter\n  %s", strings.Join(before, "\n  "), strings.Join(after, "\n  "))
+					}
+				}
+			})
+		})
+	}
+}
+
+// The time that a task waited is all that it spent waiting, over its attempts, without the work between them; a success
+// that comes too late is told of.
+func TestWhatIsShownOfStories(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		r.stories()
+		bounced, _ := r.service.Task(context.Background(), "bounced") // it came back after 2 s, and was tried again after 1 to 2 s
+		if bounced.DurationMS < 1000 || bounced.DurationMS > 2500 || bounced.WorkMS != 2000 {
+			t.Errorf("it waited %g ms and was worked on for %g ms", bounced.DurationMS, bounced.WorkMS)
+		}
+		late, _ := r.service.Explain(context.Background(), "late")
+		if !strings.Contains(late.Reason, "; its agent said succeeded, 4 s too late") || late.Attempts[0].Detail != "succeeded, 4 s too late" {
+			t.Errorf("%q, %+v", late.Reason, late.Attempts)
+		}
+	})
+}
+
+// Of a task that is not among the newest any more the duplicate check knows how it ended.
+func TestEndedLongAgoIsNotUnknown(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		r.stories()
+		r.service.history = newHistory(historySize)
+		for id, want := range map[string]string{"bounced": taskSucceeded, "broken": taskFailed, "late": taskFailed, "never": ""} {
+			x, known := r.service.Explain(context.Background(), id)
+			if x.State != want || known && !strings.Contains(x.Reason, "taskbus journal show "+id) {
+				t.Errorf("%s: %+v", id, x)
+			}
+		}
+	})
+}
+
+// What was carried out after a snapshot was taken is told by the snapshot itself, which has no more than the fate.
+func TestSnapshotKnowsEndsThatWereOnTheirWay(t *testing.T) {
+	h, at := newHistory(4), time.Unix(1000, 0)
+	task := taskNamed("t-1", at)
+	h.follow(at.Add(9*time.Second), []coordinator.Record{
+		&coordinator.TaskBefore{Task: task, State: taskDispatched, Attempts: []coordinator.AttemptBefore{{Agent: "a1", Number: 1, At: at}}},
+		&coordinator.Remembered{Key: coordinator.KeyOf("t-1"), Fate: coordinator.FateSucceeded, Agent: "a1", Attempt: 1},
+	})
+	if r, _ := h.find("t-1"); r.state != taskSucceeded || r.past.outcome != "succeeded" {
+		t.Errorf("%+v", r)
+	}
+}
