@@ -63,7 +63,7 @@ const (
 	recentRefused                     // tasks that could not be assigned
 	recentSucceeded                   // tasks that ended well at an agent
 	recentBroken                      // tasks that failed at an agent: by its word, or for want of one in time
-	recentReceived                    // deliveries of producers' messages
+	recentReceived                    // deliveries of producers' messages, each for the first time
 	numRecentKinds  = iota
 )
 

@@ -218,6 +218,7 @@ func (r *session) take(ctx context.Context) error {
 	if err := r.consumeTasks(ctx, bus.QueueAssignHigh, r.window.first(prefetchOthers), r.onTask); err != nil {
 		return err
 	}
+	close(r.taking)
 	return r.openWindow(ctx, intake{queue: bus.QueueAssign, window: r.window, handle: r.onTask, held: r.held.totalBytes, told: func(n int) {
 		r.s.loop.post(r.number, coordinator.IntakeChanged{Window: n})
 	}})

@@ -97,7 +97,7 @@ func (r *session) noteDelivery(d *bus.Delivery) {
 	if received := r.s.metrics.received[queue]; received != nil {
 		received.Inc()
 	}
-	if queue == bus.QueueAssign || queue == bus.QueueAssignHigh {
+	if (queue == bus.QueueAssign || queue == bus.QueueAssignHigh) && !d.Redelivered { // else it came before
 		r.s.count.recent.add(recentReceived)
 	}
 	if d.Redelivered {

@@ -171,6 +171,13 @@ func (d *depths) set(queue string, depth bus.Depth, err error) {
 	d.last[queue] = depthReading{depth, err}
 }
 
+// forget drops what was said of all queues: it does not hold any more.
+func (d *depths) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.last = nil
+}
+
 func (d *depths) get(queue string) (depthReading, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

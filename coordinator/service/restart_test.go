@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
 )
 
@@ -140,4 +141,38 @@ func TestSnapshotKnowsEndsThatWereOnTheirWay(t *testing.T) {
 	if r, _ := h.find("t-1"); r.state != taskSucceeded || r.past.outcome != "succeeded" {
 		t.Errorf("%+v", r)
 	}
+}
+
+// A task that waits counts once: what a new session takes out of task.assign was ready there when it began. Nor is a
+// delivery that comes once more a task that comes in.
+func TestWaitingTasksCountOnceAfterARestart(t *testing.T) {
+	const tasks = 25
+	inRig(t, fleet, func(r *rig) {
+		r.heartbeat("a1", 1)
+		for i := range tasks {
+			r.task(fmt.Sprint("t-", i), "build", "")
+		}
+		received := r.service.count.recent.lastMinute()[recentReceived]
+		r.broker.Cut()
+		waited := 0
+		for range 100 {
+			r.pass(100 * time.Millisecond)
+			st := r.status()
+			if st.Readiness.State != stateActive {
+				continue
+			}
+			n := st.Pending.Total
+			for _, q := range st.Queues {
+				if q.Name == bus.QueueAssign {
+					n += q.Ready
+				}
+			}
+			if waited++; n > tasks {
+				t.Fatalf("%d tasks wait, want %d: %d are here", n, tasks, st.Pending.Total)
+			}
+		}
+		if again := r.service.count.recent.lastMinute()[recentReceived]; waited == 0 || received != tasks || again != received {
+			t.Errorf("%d came in, and %d after the restart; looked %d times", received, again, waited)
+		}
+	})
 }

@@ -19,8 +19,10 @@ import (
 // Times of a session.
 const (
 	depthPeriod = 5 * time.Second // between looks at the queues' depths
-	drainPoll   = 20 * time.Millisecond
-	closeLeast  = time.Second // for closing a session after a drain that took all its time
+	// takenAfter is by when the broker has delivered what was ready when this session began to take tasks.
+	takenAfter = 500 * time.Millisecond
+	drainPoll  = 20 * time.Millisecond
+	closeLeast = time.Second // for closing a session after a drain that took all its time
 )
 
 // session is one broker session and everything that lives and dies with it.
@@ -44,6 +46,7 @@ type session struct {
 	takeBacks *takeBacks
 	lanes     *laneQueues
 	checks    chan coordinator.EnsureQueue
+	taking    chan struct{}    // closed when it begins to take tasks
 	newQueues orders[[]string] // of agents that agents.yaml has not listed before
 	controls  orders[struct{}] // what the quotas are is to be worked out anew
 
@@ -73,7 +76,7 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 		returns: returnsWindow(fixed.Window, fixed.WindowBytes, fixed.MaxMessageBytes),
 		held:    newHeld(&s.count.books), outbox: newOutbox(), tickets: newTickets(),
 		requests: newRequests(), offers: newOffers(), takeBacks: newTakeBacks(), lanes: newLaneQueues(),
-		checks: make(chan coordinator.EnsureQueue, 1024), controls: newOrders[struct{}](), newQueues: newOrders[[]string](),
+		taking: make(chan struct{}), checks: make(chan coordinator.EnsureQueue, 1024), controls: newOrders[struct{}](), newQueues: newOrders[[]string](),
 		statuses: newFence(bus.StreamStatus), results: newFence(bus.StreamResult),
 		faulted: make(chan error, 1), looked: make(chan struct{}),
 	}
@@ -237,6 +240,7 @@ func (r *session) ensure(q coordinator.EnsureQueue) {
 func (r *session) watchDepths() {
 	ticker := time.NewTicker(depthPeriod)
 	defer ticker.Stop()
+	taking := r.taking
 	for {
 		for _, name := range depthQueues {
 			ctx, cancel := context.WithTimeout(context.Background(), depthPeriod)
@@ -252,6 +256,14 @@ func (r *session) watchDepths() {
 		case <-r.bus.Done():
 			return
 		case <-ticker.C:
+		case <-taking: // what was ready comes here, and would count twice
+			taking = nil
+			r.s.depths.forget()
+			select {
+			case <-r.bus.Done():
+				return
+			case <-time.After(takenAfter):
+			}
 		}
 	}
 }
