@@ -19,7 +19,8 @@ func (a *app) agentsStatsCommand() *cobra.Command {
   CAPACITY  items a second: as the agent reports it, ~ measured from its results,
             ~ and ? from fewer than 60 of them
   PENDING   items that it has not finished, DRAIN how long they will take
-  HEALTH    HEALTHY, BUSY from 30 s of pending work on, OVERLOADED from 60 s on
+  HEALTH    HEALTHY, BUSY from 30 s of pending work on, OVERLOADED from 60 s on;
+            FAILING: it is ejected, or fails more than half of its tasks
   SUCCESS   expected success rate, 0 to 1; TOOK mean duration of its tasks
   SHARE     its part of all pending work; TARGET its part of the total capacity: an
             agent whose SHARE is larger has too much

@@ -32,6 +32,9 @@ type QueueDepth struct {
 	Unread int `json:"unread"`
 }
 
+// FailingHealth is the health of an agent that does not do what it is given, however little work it has before it.
+const FailingHealth = "FAILING"
+
 // AgentInfo is one agent: BALANCING's fields, then what Taskbus itself knows.
 type AgentInfo struct {
 	ID string `json:"agent_id"`
@@ -43,8 +46,8 @@ type AgentInfo struct {
 	WarmUp           bool    `json:"warm_up"`
 	// Pending items: reported, or what it has in hand.
 	Pending int `json:"pending_items"`
-	// Health is HEALTHY, BUSY (from 30 s of pending work on) or OVERLOADED (60 s);
-	// absent while it is not online: nobody can tell.
+	// Health is HEALTHY, BUSY (from 30 s of pending work on) or OVERLOADED (60 s); FAILING of one that
+	// is ejected, or fails more than half of its tasks; absent while it is not online: nobody can tell.
 	Health       string    `json:"health,omitempty"`
 	DrainSeconds float64   `json:"drain_time_seconds"`
 	LastReported time.Time `json:"last_reported_at,omitzero"`

@@ -102,6 +102,9 @@ func agentInfo(a *coordinator.AgentSnapshot) httpapi.AgentInfo {
 	health := "" // of one that is not there nobody can tell
 	if a.State == coordinator.AgentOnline {
 		health = c.Health.String()
+		if len(fails(a)) > 0 { // the less it does, the less it has before it
+			health = httpapi.FailingHealth
+		}
 	}
 	return httpapi.AgentInfo{
 		ID: string(a.Spec.ID), Capacity: finite(c.ItemsPerSecond), CapacityReported: c.Reported, CapacityMeasured: finite(c.Measured), WarmUp: c.WarmUp,

@@ -257,3 +257,17 @@ func TestConcentration(t *testing.T) {
 		}
 	}
 }
+
+// An agent that fails all that it is given has no work before it, and is not healthy because of that.
+func TestFailingAgentIsNotHealthy(t *testing.T) {
+	failing := member("a1", 4, 0, working(0, 0, 0.1, 0), func(a *coordinator.AgentSnapshot) { a.Outcomes = 29 })
+	ejected := member("a2", 4, 0, working(0, 0, 0.9, 0), func(a *coordinator.AgentSnapshot) { a.EjectedFrom = []string{"gpu"} })
+	away, well := failing, member("a4", 4, 0, working(0, 0, 0.9, 0))
+	away.State = coordinator.AgentStale
+	for i, want := range []string{httpapi.FailingHealth, httpapi.FailingHealth, "", "HEALTHY"} {
+		a := []coordinator.AgentSnapshot{failing, ejected, away, well}[i]
+		if got := agentInfo(&a).Health; got != want {
+			t.Errorf("%s is %q, want %q", a.Spec.ID, got, want)
+		}
+	}
+}
