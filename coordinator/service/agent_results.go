@@ -67,6 +67,31 @@ func (r *agentResults) add(now time.Time, agent coordinator.AgentID, how agentEn
 	s.counts[how]++
 }
 
+// begin counts, where nothing was counted here yet, how the tasks ended that are known from the journal.
+func (r *agentResults) begin(now time.Time, h *history) {
+	r.mu.Lock()
+	counts := r.of != nil
+	r.mu.Unlock()
+	if counts {
+		return
+	}
+	since := now.Truncate(resultSlice).Add(-(resultSlices - 1) * resultSlice) // of what is older the slices are others' now
+	for _, t := range h.recent(historySize, (*taskRecord).ended) {
+		at, how := t.completedAt, endedBadly
+		switch {
+		case t.state == taskSucceeded:
+			how = endedWell
+		case t.failure.Reason == coordinator.ReasonTaskTimeout:
+			at, how = t.failure.FailedAt, endedOverdue
+		case t.state != taskFailed || at.IsZero(): // at no agent
+			continue
+		}
+		if !at.Before(since) && !at.After(now) {
+			r.add(at, t.agent, how)
+		}
+	}
+}
+
 // recent are the counts of an agent.
 func (r *agentResults) recent(now time.Time, agent coordinator.AgentID) httpapi.AgentResults {
 	r.mu.Lock()

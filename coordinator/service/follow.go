@@ -166,6 +166,7 @@ func resultsPosition(from int64) bus.Position {
 // begin has the engine that followed lead. It runs on the loop's goroutine.
 func (r *session) begin(now time.Time) {
 	r.s.foldControls()
+	r.s.count.ofAgents.begin(now, r.s.history)
 	if r.s.loop.engine.QuotasMissing() {
 		r.s.observe.quotasMissing()
 	}

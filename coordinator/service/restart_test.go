@@ -176,3 +176,31 @@ func TestWaitingTasksCountOnceAfterARestart(t *testing.T) {
 		}
 	})
 }
+
+// How the tasks of an agent ended in the last ten minutes is known after a restart.
+func TestResultsOfAgentsOutliveARestart(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		r.stories()
+		before := r.agent("a1").Recent
+		if before != (httpapi.AgentResults{Succeeded: 1, Failed: 1, Overdue: 1}) {
+			t.Fatalf("before: %+v", before)
+		}
+		forget := func() {
+			of := &r.service.count.ofAgents
+			of.mu.Lock()
+			defer of.mu.Unlock()
+			of.of = nil
+		}
+		forget()
+		r.begunAnew(true)
+		if after := r.agent("a1").Recent; after != before {
+			t.Errorf("before %+v, after %+v", before, after)
+		}
+		forget()
+		r.pass(resultSlices * resultSlice)
+		r.begunAnew(true)
+		if after := r.agent("a1").Recent; after != (httpapi.AgentResults{}) {
+			t.Errorf("after more than ten minutes: %+v", after)
+		}
+	})
+}
