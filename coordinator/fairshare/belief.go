@@ -13,7 +13,9 @@ import (
 //   - of a budget as far as it has something of its own left, that is from nobody else; and beyond
 //     that, in a period altogether, up to that budget once more, or up to what those that it stands
 //     for have used in a way that was asked for, if that is more: who borrows much errs by much. In
-//     no case is it more than 1/othersKeep of what the others have, at any level of its tree.
+//     no case is it more than 1/othersKeep of what the others have, at any level of its tree, nor do it
+//     and those that it stands for take so much at one time beyond what they may that any one of the others
+//     lacks more than that part of its own. Only those that have used the rest of it lack nothing.
 //   - of a rate as much again as it gives, believedBursts of its bursts at once.
 //   - where nothing limits it up to so much in one call that nobody takes it for true.
 //
@@ -152,12 +154,8 @@ func (l *Ledger) doubt(w *word) (found *Doubt) {
 		if most := max(asked, mostPlain[d]); told > most && !l.limitedOn(&w.path, d) {
 			return &Doubt{Dimension: d, Told: told, Most: most}
 		}
-		l.ownBudgets(&w.path, d, func(b *budget, whole bool) {
-			if left := max(0, b.believed(whole)-b.beyond); found == nil && b.notOwn(w, whole) > left {
-				most := asked + left
-				if whole && w.at >= b.family.span.start {
-					most = max(most, b.ownLeft(w)+left)
-				}
+		l.ownBudgets(&w.path, d, func(b, lowest *budget) {
+			if most := b.believes(w, lowest); found == nil && told > most {
 				found = &Doubt{l.nodes[b.node].spec.ID, LimitBudget, d, told, most}
 			}
 		})
@@ -178,8 +176,8 @@ func (l *Ledger) countWord(w *word) {
 		if more <= 0 {
 			continue
 		}
-		l.ownBudgets(&w.path, d, func(b *budget, whole bool) {
-			b.beyond = min(b.beyond+b.notOwn(w, whole), mostUsed)
+		l.ownBudgets(&w.path, d, func(b, lowest *budget) {
+			b.beyond = min(b.beyond+b.notOwn(w, b == lowest), mostUsed)
 			if w.at >= b.family.span.start {
 				b.told = min(b.told+more, mostUsed)
 			}
@@ -203,10 +201,10 @@ func (l *Ledger) limitedOn(p *Path, d coordinator.Dimension) bool {
 	return false
 }
 
-// ownBudgets visits, of every family on a path, the lowest budget that is not of nothing. whole: it
-// is the one out of whose share a charge comes, so that its share is the charge's own.
-func (l *Ledger) ownBudgets(p *Path, d coordinator.Dimension, visit func(b *budget, whole bool)) {
-	var met, done [maxPath]*budget // families
+// ownBudgets visits, of every family on a path, the lowest budget that is not of nothing, with the lowest
+// there is: if it is that itself, its share is the charge's own.
+func (l *Ledger) ownBudgets(p *Path, d coordinator.Dimension, visit func(b, lowest *budget)) {
+	var met, done [maxPath]*budget // the lowest of families
 	n := 0
 	for _, at := range p.list() {
 		b := l.nodes[at].budgets[d]
@@ -214,17 +212,16 @@ func (l *Ledger) ownBudgets(p *Path, d coordinator.Dimension, visit func(b *budg
 			continue
 		}
 		i := 0
-		for i < n && met[i] != b.family {
+		for i < n && met[i].family != b.family {
 			i++
 		}
-		lowest := i == n
-		if lowest {
-			met[n] = b.family
+		if i == n {
+			met[n] = b
 			n++
 		}
 		if b.base > 0 && done[i] == nil {
 			done[i] = b
-			visit(b, lowest)
+			visit(b, met[i])
 		}
 	}
 }
@@ -257,6 +254,56 @@ func (b *budget) believed(whole bool) int64 {
 		own = x.base
 	}
 	return most
+}
+
+// believes is how much a word is believed for in all. lowest is the budget out of whose share its charge comes.
+func (b *budget) believes(w *word, lowest *budget) int64 {
+	asked, whole, now := w.asked[b.dim], b == lowest, w.at >= b.family.span.start
+	most := asked
+	if whole && now {
+		most = max(most, b.ownLeft(w))
+	}
+	most += max(0, b.believed(whole)-b.beyond)
+	if !now { // it is charged to the period before, of which nobody has anything any more
+		return most
+	}
+	return max(asked, min(most, saturate(w.booked[b.dim], max(0, lowest.spares()))))
+}
+
+// spares is how much more may be charged to its share until one of the others, at some level, lacks more of its
+// own than its part that may be taken: whoever else uses all of his before it does leaves it what the node above
+// has left.
+func (b *budget) spares() int64 {
+	most := noBound
+	if part := b.leastPart(nil); part < noBound {
+		most = b.room() + b.agentsLeft() + part
+	}
+	for x := b; x.up != nil; x = x.up {
+		if part := x.up.leastPart(x); part < noBound {
+			most = min(most, x.left()+part)
+		}
+	}
+	return most
+}
+
+// leastPart is the least part that may be taken of one of those below, but for one (nil: of all), or of its own
+// share where a group has one; noBound: each has used the rest of it.
+func (b *budget) leastPart(but *budget) int64 {
+	least := noBound
+	of := func(has, used int64) {
+		if part := has / othersKeep; used < has-part {
+			least = min(least, part)
+		}
+	}
+	if but != nil && !b.pool {
+		of(b.share, b.spent)
+	}
+	for _, kid := range b.kids {
+		if kid != but {
+			of(kid.nominal, kid.used)
+		}
+	}
+	return least
 }
 
 // ownLeft is how much of its share's own is left to a word: what is lent others have.
