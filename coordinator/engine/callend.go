@@ -31,8 +31,8 @@ func (e *Engine) endCall(now time.Time, c *coordinator.Call, a *coordinator.Call
 		lacks, used := false, charge.Amounts
 		used[coordinator.DimConcurrency] = 0
 		if u, told := c.Told(float64(used[coordinator.DimInputTokens]), float64(used[coordinator.DimOutputTokens])); told {
-			used = l.Used(&charge, charge.Operation, &u)
-			unpriced, lacks = l.LacksPrice(&charge, charge.Operation, &u)
+			used = l.Used(&charge, charge.Operation, &u, wordOf(c))
+			unpriced, lacks = l.LacksPrice(&charge, charge.Operation, &u, wordOf(c))
 		}
 		if doubt := e.doubted(now, c, &charge, &used, &charge.Amounts); doubt != nil {
 			e.beyondBelief(a, &charge, doubt, charge.Amounts[doubt.Dimension])

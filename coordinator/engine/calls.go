@@ -282,7 +282,7 @@ func (e *Engine) extendCall(now time.Time, c *coordinator.Call, a *coordinator.C
 	if c.Usage != (coordinator.Usage{}) {
 		of := charge
 		of.Amounts[coordinator.DimCost] = 0 // what is set aside already is not set aside once more
-		more = q.ledger.Used(&of, charge.Operation, &c.Usage)
+		more = q.ledger.Used(&of, charge.Operation, &c.Usage, wordOf(c))
 		more[coordinator.DimRequests] = int64(c.Usage.Requests) // it is the same call
 	}
 	more[coordinator.DimConcurrency] = c.Seats

@@ -17,12 +17,12 @@ func (e *Engine) settleQuota(now time.Time, t *openTask, r *coordinator.Result) 
 	h.took = r.Duration
 	switch {
 	case r.Usage != nil:
-		if s, lacks := q.ledger.LacksPrice(&h.charge, t.task.Type, r.Usage); lacks && !h.charge.Unpriced { // else it was told when it began
+		if s, lacks := q.ledger.LacksPrice(&h.charge, t.task.Type, r.Usage, coordinator.WordOwn); lacks && !h.charge.Unpriced { // else it was told when it began
 			of := h.charge
 			of.Provider, of.Model, of.Unpriced = s.Provider, s.Model, true
 			e.unpriced(&of, false)
 		}
-		ended, x := q.held(now, h.key, q.ledger.Used(&h.charge, t.task.Type, r.Usage))
+		ended, x := q.held(now, h.key, q.ledger.Used(&h.charge, t.task.Type, r.Usage, coordinator.WordOwn))
 		if ended.Told == (coordinator.Amounts{}) { // else nothing is to be learnt from it
 			ended.Type = t.task.Type
 		}
@@ -138,7 +138,7 @@ func (e *Engine) settleLate(now time.Time, r *coordinator.Result, attempt int) {
 	if !known || open || c.Agent != r.Agent {
 		return
 	}
-	ended, x := q.held(now, key, q.ledger.Used(&c, "", r.Usage))
+	ended, x := q.held(now, key, q.ledger.Used(&c, "", r.Usage, coordinator.WordOwn))
 	settled := q.ledger.SettleBy(now, key, ended.Used, true, ended.Word)
 	if !settled.Late {
 		return

@@ -46,11 +46,11 @@ func TestQuotaReloadOfPrices(t *testing.T) {
 			b.Usage.Model = "new"
 			r.tell(b)
 		}, 10_000}, // what was set aside
-		"it says what that cost": {func(r *rig) {
+		"it says that it cost more": {func(r *rig) {
 			b := says("a", "t1").used(40, 20)
-			b.Usage.CostUSD = 0.007
+			b.Usage.CostUSD = 0.017
 			r.tell(b)
-		}, 7000},
+		}, 17_000},
 		"it says nothing: what was thought then": {func(r *rig) { r.tell(says("a", "t1")) }, 10_000},
 		"it says so late": {func(r *rig) {
 			r.track(r.fleet.byID["a"])
@@ -117,6 +117,7 @@ func TestPayerOfATaskWithoutGroup(t *testing.T) {
 				return policyOf(worker(c.agent)).under(t, "groups: [{id: team}, {id: rest}]\nagents: [{id: a, group_id: team}]\npool: {limits: {total_tokens: {amount: 1000, per: day}}}\n")
 			}
 			r, heir := ready(t, policy()), ready(t, policy())
+			r.Record(true)
 			task := job("t1").tokens(50, 25)
 			if c.group != "" {
 				task = task.of(c.group)
@@ -124,29 +125,32 @@ func TestPayerOfATaskWithoutGroup(t *testing.T) {
 			r.give(task)
 			r.track(r.fleet.byID[c.agent])
 			r.pass(6 * time.Minute) // overdue
-			fold := func(ended bool) {
+			began, ends := 0, 0
+			fold := func() {
 				for _, rec := range r.Records(nil) {
 					heir.Fold(r.now, rec)
 					switch rec := rec.(type) {
 					case *coordinator.QuotaReserved:
-						if rec.Group != c.group || rec.Payer != c.payer {
+						if began++; rec.Group != c.group || rec.Payer != c.payer {
 							t.Errorf("it is of %q and paid by %q, want %q", rec.Group, rec.Payer, c.payer)
 						}
 					case *coordinator.QuotaEnded:
-						if ended && (rec.Late == nil || rec.Late.Group != c.late) {
+						if ends++; ends == 2 && (rec.Late == nil || rec.Late.Group != c.late) {
 							t.Errorf("it ends as %+v, want one of %q", rec.Late, c.late)
 						}
 					}
 				}
 			}
-			fold(false)
+			fold()
 			for _, x := range heir.quotas.ledger.Export(r.now) {
 				if rec, is := x.(*coordinator.QuotaReserved); is && rec.Payer != c.payer {
 					t.Errorf("who takes over has it as paid by %q", rec.Payer)
 				}
 			}
 			r.tell(says(c.agent, "t1").of("t1.1").used(40, 20))
-			fold(true)
+			if fold(); began != 1 || ends != 2 {
+				t.Errorf("it has begun %d times, and ended %d", began, ends)
+			}
 		})
 	}
 }

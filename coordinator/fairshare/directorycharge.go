@@ -153,13 +153,20 @@ func (d *Directory) GroupOfCall(c *coordinator.Call) (group string, own bool) {
 // false if its agent has no right to the group that it names.
 func (d *Directory) ForCall(c *coordinator.Call, e *Estimator) (charge Charge, guessed Guessed, own bool) {
 	group, own := d.GroupOfCall(c)
+	u, atLeast := c.Usage, int64(0)
+	if c.OwnOnly {
+		u, atLeast = ownWord(&u)
+	}
 	switch c.Meant {
 	case coordinator.UsagePart:
-		charge = d.Part(group, c.Operation, &c.Usage)
+		charge = d.Part(group, c.Operation, &u)
 	case coordinator.UsageExact:
-		charge = d.Exactly(group, c.Operation, &c.Usage)
+		charge = d.Exactly(group, c.Operation, &u)
 	default:
-		charge, _, guessed = d.demand(demanded{group: group, operation: c.Operation, usage: &c.Usage, assumed: true}, e)
+		charge, _, guessed = d.demand(demanded{group: group, operation: c.Operation, usage: &u, assumed: true}, e)
+	}
+	for _, cost := range [...]*int64{&charge.Amounts[coordinator.DimCost], &guessed.sure[coordinator.DimCost]} {
+		*cost = max(*cost, atLeast)
 	}
 	charge.Agent, charge.NoBorrowing = c.Agent, c.NoBorrowing
 	charge.Call, charge.Operation, charge.Untold, charge.Expect, charge.Asked = true, c.Operation, c.ChargeUntold, 0, c.Asked
@@ -169,24 +176,58 @@ func (d *Directory) ForCall(c *coordinator.Call, e *Estimator) (charge Charge, g
 	return charge, guessed, own
 }
 
-// Used is what a task, or call, that was charged so has taken by the word of who ran it, at the
-// prices of now. Of which model it was, if it does not say, the charge does: else whoever names the
-// model in the task alone would pay nothing. Of a charge without a group it is that of its agent's.
-// What has no price costs what was set aside for it: else whoever names such a model afterwards
-// would pay nothing.
-func (d *Directory) Used(c *Charge, taskType string, u *coordinator.Usage) coordinator.Amounts {
-	s := d.serviceUsed(c, taskType)
-	a, priced := d.prices.amountsOf(u, s, 0)
-	if !priced {
-		a[coordinator.DimCost] = c.Amounts[coordinator.DimCost]
+// Used is what a task, or call, that was charged so has taken by somebody's word, at the prices of now. Of
+// which model it was, if that does not say, the charge does: else whoever names the model in the task alone
+// would pay nothing. Of a charge without a group it is that of its agent's. What has no price costs what was
+// set aside for it: else whoever names such a model afterwards would pay nothing.
+//
+// An agent's own word lowers no price: what it says that it costs counts where that is more, or, of a model
+// without a price, where no money is limited. Of its call that was for a dearer model than it names now that
+// one's price counts, which was looked at when the call was let pass.
+func (d *Directory) Used(c *Charge, taskType string, u *coordinator.Usage, word coordinator.QuotaWord) coordinator.Amounts {
+	s, said, atLeast := d.serviceUsed(c, taskType), *u, int64(0)
+	if word != coordinator.WordBelieved {
+		said, atLeast = ownWord(u)
 	}
+	a, priced := d.prices.amountsOf(&said, s, 0)
+	cost := &a[coordinator.DimCost]
+	if !priced && (atLeast == 0 || d.limitsMoney(c)) {
+		*cost = c.Amounts[coordinator.DimCost]
+	}
+	if word != coordinator.WordBelieved && c.Call {
+		asked, _ := d.prices.cost(s.provider, s.model, s.operation, a[coordinator.DimRequests], a[coordinator.DimInputTokens], a[coordinator.DimOutputTokens])
+		*cost = max(*cost, asked)
+	}
+	*cost = max(*cost, atLeast)
 	return a
 }
 
-// LacksPrice tells whether what a task, or call, that was charged so has taken has no price, and of
-// which model it was.
-func (d *Directory) LacksPrice(c *Charge, taskType string, u *coordinator.Usage) (of coordinator.Service, lacks bool) {
+// ownWord is a usage as its agent tells it, without the cost, which prices say, and what it says that that is.
+func ownWord(u *coordinator.Usage) (without coordinator.Usage, cost int64) {
+	without = *u
+	without.CostUSD = 0
+	return without, microUSD(u.CostUSD)
+}
+
+// limitsMoney tells whether any limit of a charge is of money.
+func (d *Directory) limitsMoney(c *Charge) bool {
+	p := d.PathOf(c)
+	for _, n := range p.list() {
+		if spec := d.spec(n); spec.Budgets[coordinator.DimCost] != nil || spec.Rates[coordinator.DimCost] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// LacksPrice tells whether what a task, or call, that was charged so has taken by somebody's word has no price,
+// and of which model it was.
+func (d *Directory) LacksPrice(c *Charge, taskType string, u *coordinator.Usage, word coordinator.QuotaWord) (of coordinator.Service, lacks bool) {
 	s := d.serviceUsed(c, taskType)
+	if word != coordinator.WordBelieved {
+		said, _ := ownWord(u)
+		u = &said
+	}
 	a, _ := d.prices.amountsOf(u, s, 0)
 	lacks = d.prices.lacks(s, u, a[coordinator.DimTotalTokens])
 	s = s.of(u)
