@@ -50,8 +50,10 @@ type WaitSnapshot struct {
 	// Tasks that wait, and the age of the one that was accepted first.
 	Tasks  int
 	Oldest time.Duration
-	// PerSecond of them are dispatched since they wait; 0: none was.
+	// PerSecond are dispatched, since they wait, of the Among tasks that wait for one of the agents that could take
+	// these, or for agents that those may have; 0: none was.
 	PerSecond float64
+	Among     int
 	// Reason and Text are what they would fail with now.
 	Reason Reason
 	Text   string

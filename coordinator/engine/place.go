@@ -34,8 +34,9 @@ type Place struct {
 	Part float64
 	// Strict: what waits at a higher priority goes first.
 	Strict bool
-	// Starts is after how long it probably starts if no more come: without quotas, and 0 where nothing
-	// that waits for the same agents was dispatched of late.
+	// Starts is after how long it probably starts if no more come: without quotas, and 0 where that cannot
+	// be told: tasks go before it, or no slot's end is known, and nothing that waits for the same agents
+	// was dispatched of late.
 	Starts time.Duration
 
 	// Lacks is the quota that it waits for, and LacksText the same for people; nil: for none.
@@ -147,9 +148,32 @@ func (e *Engine) amongAll(now time.Time, t *openTask, p *Place) {
 			millionths += int64(math.Round(c.pace.rate(now) * unit))
 		}
 	}
-	if p.Rate = float64(millionths) / unit; p.Rate > 0 {
-		p.Starts = time.Duration(float64(p.Ahead+1) / p.Rate * float64(time.Second))
+	p.Rate = float64(millionths) / unit
+	p.Starts = e.startsIn(now, its, p)
+}
+
+// startsIn is after how long the task starts: once the first slot is free that it may have, and what goes before
+// it has gone at this rate. Where no slot's end is known it takes its own turn at that rate instead.
+func (e *Engine) startsIn(now time.Time, its bitset, p *Place) time.Duration {
+	var free time.Duration
+	its.each(func(i int) {
+		if a := e.fleet.agents[i]; e.fleet.eligibility(a) == coordinator.Full {
+			if in := e.freeIn(now, a); in > 0 && (free == 0 || in < free) {
+				free = in
+			}
+		}
+	})
+	turns := float64(p.Ahead)
+	if free == 0 {
+		turns++
 	}
+	switch {
+	case turns == 0:
+		return free
+	case p.Rate <= 0:
+		return 0
+	}
+	return free + time.Duration(turns/p.Rate*float64(time.Second))
 }
 
 // counted completes the count of what goes before it.

@@ -142,6 +142,49 @@ func TestPlaceWithoutQuotas(t *testing.T) {
 	}
 }
 
+// The first that waits starts as soon as a slot is free, however few were dispatched of late, and the next by the
+// pace after that.
+func TestFirstStartsWhenASlotIsFree(t *testing.T) {
+	r := ready(t, policyOf(worker("a").can("x")))
+	r.give(job("before").needs("x"))
+	r.pass(20 * time.Second)
+	r.tell(says("a", "before")) // such a task takes 20 s
+	r.hear(beat("a"))
+	r.give(job("now").needs("x"))
+	r.pass(15 * time.Second)
+	first, second := job("first").needs("x"), job("second").needs("x")
+	r.assign(first)
+	r.assign(second)
+	if p := r.place(first); p.Starts.Round(time.Second) != 5*time.Second || p.Rate != 0 {
+		t.Errorf("it starts after %v, want 20 − 15 = 5 s, though none was dispatched since it waits", p.Starts)
+	}
+	if p := r.place(second); p.Starts != 0 {
+		t.Errorf("it starts after %v, but nothing tells how long the first takes to go", p.Starts)
+	}
+}
+
+// What competes for the same agents, be it by way of others, goes at one pace: x with y for b, y with z for c.
+func TestPacesOfThoseThatShareAgents(t *testing.T) {
+	r := ready(t, policyOf(worker("a").can("x"), worker("b").can("x", "y"), worker("c").can("y", "z"), worker("d").can("w")))
+	for _, b := range []*taskBuilder{job("2").needs("x", "y"), job("3").needs("y", "z"), job("1").needs("x"), job("4").needs("w")} {
+		r.give(b)
+	}
+	for i, needs := range []string{"x", "x", "x", "y", "y", "z", "w"} {
+		r.assign(job(coordinator.TaskID(fmt.Sprint("waits", i))).needs(needs))
+	}
+	r.pass(10 * time.Second)
+	r.tell(says("a", "1")) // one of x goes
+	for _, w := range r.Snapshot(r.now).Waits {
+		among, rate := 5, 0.1 // 2 of x, 2 of y, 1 of z; one in 10 s
+		if w.Required[0] == "w" {
+			among, rate = 1, 0
+		}
+		if w.Among != among || w.PerSecond != rate {
+			t.Errorf("%s: %d at %g a second, want %d at %g", w.Required, w.Among, w.PerSecond, among, rate)
+		}
+	}
+}
+
 // What Place says is true: whatever waits, with whatever weights, costs and priorities, no
 // task starts after more cost than that, as long as none costs more than the dearest before,
 // and nobody comes meanwhile.

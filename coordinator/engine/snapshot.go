@@ -40,8 +40,10 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 		s.Agents[i].Success, s.Agents[i].Outcomes, s.Agents[i].Duration = e.shown(a)
 		s.Leased += s.Agents[i].Leased
 	}
+	paces := e.pacesTogether(now)
 	for i, c := range e.pending.active {
-		w := coordinator.WaitSnapshot{Required: c.required, PerSecond: c.pace.rate(now)}
+		w := coordinator.WaitSnapshot{Required: c.required}
+		w.Among, w.PerSecond = paces(c)
 		if i < maxExplained {
 			if first := c.first(); first != nil {
 				w.Reason, w.Text = e.reasonOf(e.explain(now, first), first)
@@ -89,6 +91,43 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 		s.BidWindow = e.market.length()
 	}
 	return s
+}
+
+// maxPaces bounds the sets of agents that are told apart where tasks wait for agents that they share.
+const maxPaces = 64
+
+// pacesTogether returns how many tasks wait, of a class and of those that compete with it for agents, be it by way of
+// others, and how many of these are dispatched in a second. Of classes that share agents one may go first for a
+// while: what another alone is dispatched then says nothing of when it has gone.
+func (e *Engine) pacesTogether(now time.Time) func(*class) (tasks int, perSecond float64) {
+	type together struct {
+		agents    bitset
+		tasks     int
+		perSecond float64
+	}
+	var all []*together
+	for _, c := range e.pending.active {
+		of := &together{agents: slices.Clone(c.feasible), tasks: c.waiting.Len(), perSecond: c.pace.rate(now)}
+		if len(all) == maxPaces {
+			break // each of the others by itself
+		}
+		all = append(slices.DeleteFunc(all, func(o *together) bool {
+			shared := o.agents.common(of.agents) > 0
+			if shared {
+				of.agents.add(o.agents)
+				of.tasks, of.perSecond = of.tasks+o.tasks, of.perSecond+o.perSecond
+			}
+			return shared
+		}), of)
+	}
+	return func(c *class) (int, float64) {
+		for _, o := range all {
+			if o.agents.common(c.feasible) > 0 {
+				return o.tasks, o.perSecond
+			}
+		}
+		return c.waiting.Len(), c.pace.rate(now)
+	}
 }
 
 // Waiters says why tasks wait, with one pass over the fleet for each kind of them: whoever asks of a

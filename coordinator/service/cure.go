@@ -17,10 +17,10 @@ import (
 const maxCures = 3
 
 // drain is how long it takes until what waits is assigned, and how many tasks these are: those that wait here for
-// an agent that is there, each kind at its own pace, and then unread, in task.assign and in lanes, at the pace of all
-// (perSecond, where none waits here). 0: there is no pace to go by.
+// an agent that is there, at the pace of all that compete for the same agents, and then unread, in task.assign and in
+// lanes, at perSecond, that of all of late, which soon after a start is too little. 0: there is no pace to go by.
 func drain(snap *coordinator.Snapshot, unread int, perSecond float64) (in time.Duration, n int) {
-	n, all := unread, 0.0
+	n = unread
 	known := true
 	for i := range snap.Waits {
 		w := &snap.Waits[i]
@@ -28,8 +28,9 @@ func drain(snap *coordinator.Snapshot, unread int, perSecond float64) (in time.D
 			continue
 		}
 		n += w.Tasks
-		if all += w.PerSecond; w.PerSecond > 0 {
-			in = max(in, inSeconds(float64(w.Tasks)/w.PerSecond))
+		if w.PerSecond > 0 {
+			in = max(in, inSeconds(float64(w.Among)/w.PerSecond))
+			perSecond = max(perSecond, w.PerSecond)
 		} else {
 			known = false
 		}
@@ -39,10 +40,7 @@ func drain(snap *coordinator.Snapshot, unread int, perSecond float64) (in time.D
 		return 0, n
 	case unread == 0:
 		return in, n
-	case all > 0:
-		perSecond = all
-	}
-	if perSecond <= 0 {
+	case perSecond <= 0:
 		return 0, n
 	}
 	return in + inSeconds(float64(unread)/perSecond), n

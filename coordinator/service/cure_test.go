@@ -70,17 +70,18 @@ func TestCures(t *testing.T) {
 		}
 	}
 	// 40 wait for an agent that is away. Of 90 others one starts every second, of 20 one in two seconds: the 20 take 40 s, the
-	// 90 take 90 s. Then 300 in task.assign, 1.5 a second: 200 s.
+	// 90 take 90 s. Then 300 in task.assign, 1.5 a second of late: 200 s.
 	slow, quick := kind(coordinator.ReasonAllAgentsAtCapacity, "go"), kind(coordinator.ReasonAllAgentsAtCapacity, "gpu")
-	slow.Tasks, slow.PerSecond, quick.Tasks, quick.PerSecond = 20, 0.5, 90, 1
+	slow.Tasks, slow.Among, slow.PerSecond = 20, 20, 0.5
+	quick.Tasks, quick.Among, quick.PerSecond = 60, 90, 1 // 30 others of another kind wait for the same agents
 	slow.Oldest, quick.Oldest = 0, 0
 	snap := coordinator.Snapshot{Pending: [4]int{1: 150}, Waits: []coordinator.WaitSnapshot{fresh, slow, quick}}
-	if got, want := waitAdvice(&snap, 7, 300), "what can be assigned (410 tasks) is in about 290 s, if it goes on as now"; got != want {
+	if got, want := waitAdvice(&snap, 1.5, 300), "what can be assigned (380 tasks) is in about 290 s, if it goes on as now"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	// No pace is known of some: nothing is foretold.
 	snap.Waits[1].PerSecond = 0
-	if in, n := drain(&snap, 300, 7); in != 0 || n != 410 {
+	if in, n := drain(&snap, 300, 7); in != 0 || n != 380 {
 		t.Errorf("%v for %d tasks", in, n)
 	}
 }
