@@ -20,6 +20,7 @@ type counters struct {
 	failed                                  failures
 	recent                                  recentOutcomes
 	ofAgents                                agentResults
+	unlisted, brokenResults                 senderCounts // heartbeats of ids not in agents.yaml; invalid results
 
 	results                                    [coordinator.NumOutcomes]atomic.Uint64
 	resultsRefused                             [coordinator.NumResultRefusals]atomic.Uint64
@@ -70,48 +71,34 @@ const (
 // recentCounts are the counts by kind.
 type recentCounts [numRecentKinds]uint64
 
-// recentOutcomes counts what became of tasks in the last minute, in slices of
-// ten seconds, for the health.
+// recentOutcomes counts what became of tasks in the last minute, for the health.
 type recentOutcomes struct {
-	now    func() time.Time
-	mu     sync.Mutex
-	slices [6]struct {
-		number int64
-		counts recentCounts
-	}
+	now   func() time.Time
+	mu    sync.Mutex
+	kinds [numRecentKinds]minuteCount
 }
 
-const sliceLength = 10 * time.Second
-
 func (r *recentOutcomes) add(kind recentKind) {
-	number := r.now().UnixNano() / int64(sliceLength)
+	now := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := &r.slices[number%int64(len(r.slices))]
-	if s.number != number {
-		s.number, s.counts = number, recentCounts{}
-	}
-	s.counts[kind]++
+	r.kinds[kind].add(now)
 }
 
 // span is how many seconds lastMinute tells of, of a process that started then.
 func (r *recentOutcomes) span(started time.Time) float64 {
 	now := r.now()
-	whole := time.Duration(len(r.slices)-1)*sliceLength + time.Duration(now.UnixNano()%int64(sliceLength))
+	whole := (minuteSlices-1)*sliceLength + time.Duration(now.UnixNano()%int64(sliceLength))
 	return max(min(whole, now.Sub(started)), time.Second).Seconds()
 }
 
 // lastMinute sums up.
 func (r *recentOutcomes) lastMinute() (sum recentCounts) {
-	number := r.now().UnixNano() / int64(sliceLength)
+	now := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, s := range r.slices {
-		if number-s.number < int64(len(r.slices)) {
-			for kind, n := range s.counts {
-				sum[kind] += n
-			}
-		}
+	for kind := range r.kinds {
+		sum[kind] = r.kinds[kind].sum(now)
 	}
 	return sum
 }

@@ -124,7 +124,7 @@ func TestHangingSlotsAreAdvisedOnOnce(t *testing.T) {
 	snap := coordinator.Snapshot{Agents: fleetOf{hung}, OldestPending: time.Minute, Waits: []coordinator.WaitSnapshot{
 		{Required: []string{"go"}, Tasks: 2, Oldest: time.Minute, Reason: coordinator.ReasonAllAgentsAtCapacity},
 	}}
-	agents, waits := checkAgents(snap, false), checkAssignments(snap, recentCounts{}, 60, 0)
+	agents, waits := checkAgents(snap, false, nil), checkAssignments(snap, recentCounts{}, 60, 0)
 	if all := agents.Advice + waits.Advice; strings.Count(all, "start these agents again") != 1 || !strings.Contains(waits.Advice, "see the check `agents`") {
 		t.Errorf("agents: %s\nassignments: %s", agents.Advice, waits.Advice)
 	}

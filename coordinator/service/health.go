@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -13,7 +14,8 @@ import (
 //
 // Work is in good hands while an agent can take a task now, waits to claim one, or works on
 // some and will have a free slot when they end. Where none does, no agent is eligible.
-func checkAgents(snap coordinator.Snapshot, away bool) httpapi.Check {
+// heard are the ids under which heartbeats came that agents.yaml did not list then.
+func checkAgents(snap coordinator.Snapshot, away bool, heard []senderCount) httpapi.Check {
 	var why [coordinator.NumIneligibilities]int // of the agents online
 	online, ejected, serving, troubled := 0, 0, 0, 0
 	var shared, stray []string
@@ -64,23 +66,57 @@ func checkAgents(snap coordinator.Snapshot, away bool) httpapi.Check {
 	if len(stray) > 0 {
 		c.Detail += "; slots are taken by nothing that was given to the agent at " + someAgents(stray)
 	}
+	unlisted := notListed(snap, heard)
+	if len(unlisted) > 0 {
+		c.Detail += "; heartbeats of the last minute name ids that agents.yaml does not list: " + someAgents(unlisted)
+	}
 	switch {
 	case serving == 0 && snap.InGrace && online < len(snap.Agents):
 		c.Status = httpapi.Degraded
 		c.Detail += "; just started, waiting for their first heartbeats"
 	case serving == 0:
 		c.Status = httpapi.Critical
-	case online < len(snap.Agents) || troubled > 0 || len(shared) > 0 || len(stray) > 0:
+	case online < len(snap.Agents) || troubled > 0 || len(shared) > 0 || len(stray) > 0 || len(unlisted) > 0:
 		c.Status = httpapi.Degraded
 	}
 	if c.Status != httpapi.Healthy {
-		c.Advice = fleetAdvice(snap, online, ejected, why[coordinator.Cordoned], len(stray))
+		c.Advice = fleetAdvice(snap, online, ejected, why[coordinator.Cordoned], len(stray), len(unlisted))
 	}
 	return c
 }
 
+// notListed names the ids among heard that are not listed by now, how many heartbeats named each, and which listed one
+// was probably meant: one that is not online, if any comes near.
+func notListed(snap coordinator.Snapshot, heard []senderCount) (names []string) {
+	if len(heard) == 0 {
+		return nil
+	}
+	var all, missing []string
+	listed := make(map[string]bool, len(snap.Agents))
+	for i := range snap.Agents {
+		id := string(snap.Agents[i].Spec.ID)
+		all, listed[id] = append(all, id), true
+		if snap.Agents[i].State != coordinator.AgentOnline {
+			missing = append(missing, id)
+		}
+	}
+	for _, h := range heard {
+		if listed[h.id] {
+			continue
+		}
+		near := ""
+		if len(names) < coordinator.MaxCandidates { // the others are only counted
+			if near = cmp.Or(coordinator.DidYouMean(h.id, missing), coordinator.DidYouMean(h.id, all)); near != "" {
+				near = ", " + near
+			}
+		}
+		names = append(names, fmt.Sprintf("%s (%d%s)", h.id, h.n, near))
+	}
+	return names
+}
+
 // fleetAdvice is what to do about a fleet of which too little can work.
-func fleetAdvice(snap coordinator.Snapshot, online, ejected, cordoned, stray int) string {
+func fleetAdvice(snap coordinator.Snapshot, online, ejected, cordoned, stray, unlisted int) string {
 	var do []string
 	if online < len(snap.Agents) {
 		do = append(do, "start the agents that are away, or take them out of agents.yaml (`taskbus agents` shows when each was heard last)")
@@ -90,6 +126,9 @@ func fleetAdvice(snap coordinator.Snapshot, online, ejected, cordoned, stray int
 	}
 	if stray > 0 {
 		do = append(do, strayAdvice)
+	}
+	if unlisted > 0 {
+		do = append(do, "list the agents that report under other ids in agents.yaml, or correct the agent_id that they are started with: they get no task")
 	}
 	if cordoned == online && online > 0 {
 		do = append(do, "give agents work again: `taskbus agents uncordon AGENT`")
@@ -159,18 +198,30 @@ func checkAssignments(snap coordinator.Snapshot, recent recentCounts, span float
 
 // checkResults judges how tasks end at agents. Some may fail by their own fault, and be no
 // reason for alarm; not most of them.
-func checkResults(recent recentCounts) httpapi.Check {
+// invalid results were ignored, as by has them by agent.
+func checkResults(recent recentCounts, invalid uint64, by []senderCount) httpapi.Check {
 	ok, failed := recent[recentSucceeded], recent[recentBroken]
 	c := httpapi.Check{Status: httpapi.Healthy, Detail: fmt.Sprintf(
 		"last minute: %d succeeded at agents, %d failed there or were not done in time", ok, failed)}
 	switch {
 	case failed > ok && failed >= criticalFailures:
 		c.Status = httpapi.Critical
-	case failed > ok:
+	case failed > ok, invalid > 0:
 		c.Status = httpapi.Degraded
 	}
-	if c.Status != httpapi.Healthy {
-		c.Advice = "see which agents fail (`taskbus agents`: FAILED) and why (`taskbus tasks --state failed`, and the agents' logs)"
+	var do []string
+	if failed > ok {
+		do = append(do, "see which agents fail (`taskbus agents`: FAILED) and why (`taskbus tasks --state failed`, and the agents' logs)")
 	}
+	if invalid > 0 {
+		names := make([]string, len(by))
+		for i, b := range by {
+			names[i] = fmt.Sprintf("%s (%d)", cmp.Or(b.id, "an agent_id that cannot be read"), b.n)
+		}
+		c.Detail += fmt.Sprintf("; %d invalid and ignored, of %s", invalid, someAgents(names))
+		do = append(do, "correct the task.result of the agents whose results are invalid: their tasks end as task_timeout "+
+			"(the log says what is wrong: `invalid result ignored`; docs/messages.md has the fields)")
+	}
+	c.Advice = strings.Join(do, "; ")
 	return c
 }

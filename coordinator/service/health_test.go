@@ -78,7 +78,7 @@ func TestHealthOfAFleet(t *testing.T) {
 		{"all heard, all cordoned", fleetOf{online(coordinator.Cordoned)}, true, critical, ": 1 cordoned or draining"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := checkAgents(coordinator.Snapshot{Agents: tc.agents, InGrace: tc.grace}, false)
+			got := checkAgents(coordinator.Snapshot{Agents: tc.agents, InGrace: tc.grace}, false, nil)
 			if got.Status != tc.want || !strings.Contains(got.Detail, tc.detail) {
 				t.Errorf("%s: %s\nwant %s: %s", got.Status, got.Detail, tc.want, tc.detail)
 			}
@@ -129,6 +129,53 @@ func TestHealthCountsFailuresAtAgents(t *testing.T) {
 		r.pass(61 * time.Second)
 		check(httpapi.Healthy, "0 succeeded at agents, 0 failed there or were not done in time")
 	})
+}
+
+// Heartbeats under ids that are not listed and results that are not valid are told of until they have stopped for a
+// minute, with the id that was meant and what to do.
+func TestHealthTellsOfWhatAgentsSendInVain(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		a1 := r.worker("a1", true)
+		check := func(name, want, detail, advice string) {
+			t.Helper()
+			c := r.service.Health(context.Background()).Checks[name]
+			if c.Status != want || !strings.HasSuffix(c.Detail, detail) || !strings.Contains(c.Advice, advice) {
+				t.Errorf("%s: %+v, want %s: …%s → …%s…", name, c, want, detail, advice)
+			}
+		}
+		r.heartbeat("a-2", 0) // a2 is not online: that is meant
+		r.heartbeat("a-2", 0)
+		r.heartbeat("stranger", 0)
+		check("agents", httpapi.Degraded, "; heartbeats of the last minute name ids that agents.yaml does not list: a-2 (2, did you mean a2?), stranger (1)", "list the agents")
+		r.publish(bus.StreamResult, `{"message_type":"task.result","agent_id":"a1","task_id":"t-1","outcome":"splendid"}`)
+		r.publish(bus.StreamResult, `{"message_type":"task.result","agent_id":"a1","task_id":"t-2"}`)
+		r.publish(bus.StreamResult, `nonsense`)
+		check("results", httpapi.Degraded, "; 3 invalid and ignored, of a1 (2), an agent_id that cannot be read (1)", "correct the task.result")
+		for range 12 {
+			r.pass(5 * time.Second)
+			a1.report()
+			r.heartbeat("a2", 0)
+		}
+		check("agents", httpapi.Healthy, "2 of 2 agents online, 2 can take a task now", "")
+		check("results", httpapi.Healthy, "0 failed there or were not done in time", "")
+	})
+}
+
+// Ids may be invented: so many are kept, and those that have stopped make room.
+func TestSendersAreBounded(t *testing.T) {
+	var c senderCounts
+	now := time.Unix(1000, 0)
+	for i := range 3 * maxSenders {
+		c.add(now, fmt.Sprint("x", i))
+	}
+	if all, by := c.lastMinute(now); all != 3*maxSenders || len(by) != maxSenders || len(c.of) != maxSenders {
+		t.Errorf("%d messages of %d ids, %d kept; want %d of %d", all, len(by), len(c.of), 3*maxSenders, maxSenders)
+	}
+	now = now.Add(time.Minute)
+	c.add(now, "new")
+	if all, by := c.lastMinute(now); all != 1 || len(by) != 1 || by[0] != (senderCount{"new", 1}) || len(c.of) != 1 {
+		t.Errorf("a minute later %d messages, %v, %d kept", all, by, len(c.of))
+	}
 }
 
 // Orders and loads that agents report reach /health.

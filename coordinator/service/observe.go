@@ -254,6 +254,9 @@ func (o *observer) agentTrusted(f coordinator.AgentTrusted) {
 func (o *observer) statusRefused(f coordinator.StatusRefused) {
 	o.s.count.statusRefused[f.Refusal].Add(1)
 	o.s.metrics.statusRefused.WithLabelValues(f.Refusal.String()).Inc()
+	if f.Refusal == coordinator.StatusUnknownAgent {
+		o.s.count.unlisted.add(o.s.now(), string(f.Agent))
+	}
 	if f.First {
 		o.log.Warn().Str("agent_id", string(f.Agent)).Stringer("refusal", f.Refusal).
 			Msg("a heartbeat changes nothing (said once for each agent and cause)")

@@ -79,6 +79,7 @@ func (o *observer) resultRefused(f coordinator.ResultRefused) {
 
 func (o *observer) invalidResult(r *messages.Refusal) {
 	o.s.count.invalidResults.Add(1)
+	o.s.count.brokenResults.add(o.s.now(), r.AgentID)
 	o.s.metrics.invalidResults.Inc()
 	o.s.metrics.invalid.WithLabelValues(schemas.TaskResult, r.Keyword).Inc()
 	sender(o.gated(noiseInvalidResult, zerolog.WarnLevel), r, "invalid result ignored")

@@ -31,10 +31,12 @@ func (s *Service) health(snap coordinator.Snapshot) httpapi.Health {
 		"config": s.checkConfig(),
 	}}
 	if s.state.read().state != stateStandby { // a standby knows no agents and assigns nothing
-		h.Checks["agents"] = checkAgents(snap, s.knowsFleet() != nil)
+		_, unlisted := s.count.unlisted.lastMinute(s.now())
+		h.Checks["agents"] = checkAgents(snap, s.knowsFleet() != nil, unlisted)
 		recent := s.count.recent.lastMinute()
 		h.Checks["assignments"] = checkAssignments(snap, recent, s.count.recent.span(s.started), s.unread(&snap))
-		h.Checks["results"] = checkResults(recent)
+		invalid, by := s.count.brokenResults.lastMinute(s.now())
+		h.Checks["results"] = checkResults(recent, invalid, by)
 	}
 	if c, said := s.alone.check(s.now(), s.lost.waiting()); said {
 		h.Checks["calls"] = c
