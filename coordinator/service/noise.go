@@ -29,7 +29,6 @@ const (
 	noiseTakeBack
 	noiseLane
 	noiseAuction
-	noiseQuota
 	noiseUsage
 	noiseUnpriced
 	noiseUncharged
@@ -73,7 +72,7 @@ func (g *noiseGate) allow(now time.Time) (ok bool, heldBack uint64) {
 var noiseNames = [numNoises]string{
 	"parked messages", "refused tasks", "duplicates", "refused reply_to", "messages that cannot be sent", "notices that the broker does not take",
 	"invalid heartbeats", "invalid results", "invalid bids and claims", "results of another agent", "cancels without effect", "agents that cannot be told",
-	"agents' queues", "agents' queues that are there", "queues taken back", "lanes", "auctions", "quotas", "usage", "usage that is charged to nobody",
+	"agents' queues", "agents' queues that are there", "queues taken back", "lanes", "auctions", "usage", "usage that is charged to nobody",
 	"calls about which nobody has answered", "calls without a leader", "faults of the program",
 }
 
@@ -95,9 +94,16 @@ const noiseQuiet = 5 * time.Second
 func (o *observer) afterFloods() {
 	for kind := range o.noise {
 		if n := o.noise[kind].after(o.s.now()); n > 0 {
-			o.log.Warn().Uint64("held_back", n).Msg(fmt.Sprintf("%d more lines held back: %s", n, noiseNames[kind]))
+			o.log.Warn().Uint64("held_back", n).Msg(heldBackText(n, noiseNames[kind]))
 		}
 	}
+}
+
+func heldBackText(n uint64, kind string) string {
+	if n == 1 {
+		return "1 more line held back: " + kind
+	}
+	return fmt.Sprintf("%d more lines held back: %s", n, kind)
 }
 
 // gated begins a line of a kind that may come in floods; what is done to it goes

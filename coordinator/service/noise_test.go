@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/messages"
 )
 
 // levelOf is the level of the only line with this message about this task.
@@ -179,4 +181,32 @@ func TestFloodsAreGated(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A budget that is used up is told of once in its period: however many others are at the same moment, it has its line.
+func TestLinesOfBudgetsAreNotHeldBack(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		for i := range 4 * noiseLines {
+			r.service.observe.quotaReached(coordinator.QuotaReached{Node: fmt.Sprint("pool/g", i), Percent: 100})
+			r.service.observe.quotaOverrun(&messages.QuotaOverrun{Node: fmt.Sprint("pool/g", i)})
+		}
+		for line, want := range map[string]int{"a quota has come to this part of its limit": 4 * noiseLines, "a quota will not last": 4 * noiseLines} {
+			if n := strings.Count(r.log.String(), line); n != want {
+				t.Errorf("%d lines %q, want %d", n, line, want)
+			}
+		}
+	})
+}
+
+// What a flood has kept out of the log is counted when it is over, one line as one.
+func TestOneLineHeldBack(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		for range noiseLines + 1 {
+			r.send(bus.QueueAssign, "{")
+		}
+		r.pass(2 * noiseQuiet)
+		if want := `"1 more line held back: parked messages"`; !strings.Contains(r.log.String(), want) {
+			t.Errorf("no line %s:\n%s", want, r.log)
+		}
+	})
 }

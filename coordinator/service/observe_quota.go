@@ -9,14 +9,15 @@ import (
 	"taskbus/messages"
 )
 
-// quotaReached writes down that a budget is nearly, or quite, used up.
+// quotaReached writes down that a budget is nearly, or quite, used up. That is told once in a period of it, so
+// that no line is held back.
 func (o *observer) quotaReached(f coordinator.QuotaReached) {
 	o.s.metrics.quotaAlerts.WithLabelValues(strconv.Itoa(f.Percent)).Inc()
 	level := zerolog.InfoLevel
 	if f.Percent >= 90 {
 		level = zerolog.WarnLevel
 	}
-	o.gated(noiseQuota, level).Str("node", f.Node).Stringer("dimension", f.Dimension).Int("percent", f.Percent).
+	o.log.WithLevel(level).Str("node", f.Node).Stringer("dimension", f.Dimension).Int("percent", f.Percent).
 		Float64("used", f.Dimension.Shown(f.Used)).Float64("limit", f.Dimension.Shown(f.Cap)).Time("resets_at", f.Ends).
 		Msg("a quota has come to this part of its limit")
 }
@@ -58,7 +59,7 @@ const (
 // quotaOverrun writes down that a budget will not last until its period ends.
 func (o *observer) quotaOverrun(q *messages.QuotaOverrun) {
 	o.s.metrics.quotaOverruns.Inc()
-	o.gated(noiseQuota, zerolog.WarnLevel).Str("node", q.Node).Str("dimension", q.Dimension).Float64("used", q.Used).Float64("limit", q.Cap).
+	o.log.Warn().Str("node", q.Node).Str("dimension", q.Dimension).Float64("used", q.Used).Float64("limit", q.Cap).
 		Float64("expected", q.Expected).Str("basis", q.Basis).Time("overrun_at", q.At).Time("resets_at", q.Until).
 		Msg("a quota will not last until its period ends")
 }
