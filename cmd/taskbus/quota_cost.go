@@ -241,7 +241,7 @@ func (p *page) costs(head string, lines []httpapi.CostLine, name func(*httpapi.C
 		if l.Unpriced {
 			cost = "no price"
 		}
-		t.row(name(l), cost, percent(l.Share, 1), l.Calls, quantity("", float64(l.InputTokens)), quantity("", float64(l.OutputTokens)), quantity("", float64(l.TotalTokens)))
+		t.row(name(l), cost, strconv.FormatFloat(100*l.Share, 'f', 1, 64)+"%", l.Calls, quantity("", float64(l.InputTokens)), quantity("", float64(l.OutputTokens)), quantity("", float64(l.TotalTokens)))
 	}
 	if p.err = t.print(p.w); p.err == nil {
 		p.blank()
