@@ -9,7 +9,7 @@ import (
 	"taskbus/coordinator/fairshare"
 )
 
-// atMost says by how much the limit that a boost raises could be raised, under these quotas: what the node above
+// atMost says by how much the limit that a boost raises could be raised, under the quotas without that: what the node above
 // has, less what those below it have of their own; "" where that is not what is in the way. What is shared by
 // weight gives way.
 func atMost(q *coordinator.Quotas, c *coordinator.QuotaControl) string {

@@ -86,7 +86,7 @@ func (s *Service) fits(before controlledConfig, change *controlChange, after []c
 			case slices.ContainsFunc(change.set, func(c coordinator.QuotaControl) bool { return c.ID == one.ID }):
 				why := one.Why
 				if i := slices.IndexFunc(change.set, func(c coordinator.QuotaControl) bool { return c.ID == one.ID }); strings.Contains(why, "less than those below it") {
-					why += atMost(before.config.Policy().Quotas, &change.set[i])
+					why += atMost(prepared.config.Policy().Quotas, &change.set[i])
 				}
 				return nil, &httpapi.BadControl{Why: why}
 			case slices.ContainsFunc(before.suspended, func(o config.Suspended) bool { return o.ID == one.ID }):

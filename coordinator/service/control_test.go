@@ -208,6 +208,15 @@ func TestBoostThatDoesNotFit(t *testing.T) {
 		if _, err := r.control(boost); err == nil || !strings.HasSuffix(err.Error(), "; at most +400 is left for pool/poor/a1") {
 			t.Errorf("%v", err)
 		}
+		// One that stands gives way to it.
+		boost.Values[0].Value = "+100"
+		if _, err := r.control(boost); err != nil {
+			t.Error(err)
+		}
+		boost.Values[0].Value = "+5000"
+		if _, err := r.control(boost); err == nil || !strings.HasSuffix(err.Error(), "; at most +400 is left for pool/poor/a1") {
+			t.Errorf("while a boost stands: %v", err)
+		}
 		boost.Values[0].Value = "+400"
 		if _, err := r.control(boost); err != nil {
 			t.Error(err)
