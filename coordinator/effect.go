@@ -221,6 +221,7 @@ type QuotaReached struct {
 	Percent   int // 80, 90 or 100
 	Used, Cap int64
 	Ends      time.Time // of the period
+	MayBorrow bool      // beyond Cap, of what others leave
 }
 
 // UsageExcessive tells that a task, or a call, is said to have taken more than can be believed (see

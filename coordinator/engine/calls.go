@@ -37,8 +37,13 @@ func (e *Engine) callAsked(now time.Time, ev *coordinator.CallAsked) {
 		}
 	}
 	for i := range ev.Calls {
-		if !asks(ev.Calls[i].Op) {
+		switch c := &ev.Calls[i]; {
+		case !asks(c.Op):
 			answered.Changed = e.callTold(now, ev.Calls, answered.Answers, i) || answered.Changed
+		case c.Op != coordinator.CallCheck && answered.Answers[i].State == coordinator.CallRefused:
+			if charge, ok := e.callCharge(c); ok {
+				l.Lacks(now, &charge)
+			}
 		}
 	}
 	e.quotaAlerts()

@@ -148,6 +148,8 @@ func (e *Engine) afford(now time.Time, t *openTask, a *agent) fairshare.Verdict 
 		v = q.ledger.Reserve(now, h.key, &h.charge, time.Time{})
 	}
 	if !v.OK {
+		q.ledger.Lacks(now, &h.charge)
+		e.quotaAlerts()
 		return v
 	}
 	h.open = true

@@ -189,6 +189,8 @@ func (e *Engine) quotaAlerts() {
 		if a.Echo {
 			continue
 		}
-		e.emit(coordinator.QuotaReached{Node: a.Node, Dimension: a.Dimension, Percent: int(a.Percent), Used: a.Used, Cap: a.Cap, Ends: a.Ends})
+		e.emit(coordinator.QuotaReached{
+			Node: a.Node, Dimension: a.Dimension, Percent: int(a.Percent), Used: a.Used, Cap: a.Cap, Ends: a.Ends, MayBorrow: a.MayBorrow,
+		})
 	}
 }

@@ -14,6 +14,8 @@ type Alert struct {
 	Percent   int64 // of what may be used
 	Used, Cap int64
 	Ends      time.Time // when the period ends
+	// MayBorrow: others leave something that it may use beyond Cap.
+	MayBorrow bool
 	// Echo: a node above it has reached the same by the same charge, and is told of.
 	Echo bool
 
@@ -25,21 +27,34 @@ func (a *Alert) Told(at time.Time) *coordinator.QuotaTold {
 	return &coordinator.QuotaTold{Node: a.Node, Dimension: a.Dimension, Percent: a.Percent, At: at}
 }
 
-// watch notes that a budget's use has reached a threshold for the first time in its period.
+// watch notes that a budget's use has reached a threshold for the first time in its period. All of it is reached
+// where nothing can be borrowed either.
 func (l *Ledger) watch(b *budget) {
 	use, all := b.used+b.reserved.sum(), b.cap()
 	if l.tentative || all <= 0 || len(l.alertAt) == 0 || use < all/100*l.alertAt[0] {
 		return
 	}
 	for _, percent := range l.alertAt {
-		if percent > b.alerted && use >= mulDivUp(all, percent, 100) {
-			b.alerted = percent
-			l.alerts = append(l.alerts, Alert{
-				Node: l.nodes[b.node].spec.ID, Dimension: b.dim, Percent: percent, Used: use, Cap: all, Ends: timeOf(b.family.span.end),
-				node: b.node,
-			})
+		if percent <= b.alerted || use < mulDivUp(all, percent, 100) {
+			continue
 		}
+		mayBorrow := l.mayBorrow(b)
+		if percent == 100 && mayBorrow {
+			return // the last of them
+		}
+		b.alerted = percent
+		l.alerts = append(l.alerts, Alert{
+			Node: l.nodes[b.node].spec.ID, Dimension: b.dim, Percent: percent, Used: use, Cap: all, Ends: timeOf(b.family.span.end),
+			MayBorrow: mayBorrow, node: b.node,
+		})
 	}
+}
+
+// Lacks notes what has reached a threshold because others have used what it could borrow: the charge was refused.
+func (l *Ledger) Lacks(now time.Time, c *Charge) {
+	l.advance(now.UnixNano())
+	p := l.PathOf(c)
+	l.watchAll(&p, dimensionsOf(&c.Amounts))
 }
 
 // watchAll does so for all budgets of a path in some dimensions.

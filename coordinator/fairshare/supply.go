@@ -1,6 +1,11 @@
 package fairshare
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"taskbus/coordinator"
+)
 
 // What others could lend is a number that is kept, so that a refusal asks none of them. A family of
 // many shares is reckoned up at some moment; from then on every change of its books is reckoned by
@@ -97,6 +102,44 @@ func (b *budget) borrowable(at int64, below func(*budget) int64) int64 {
 // borrowableNow is borrowable by the books of this moment. It takes O(shares) and keeps nothing.
 func (l *Ledger) borrowableNow(b *budget) int64 {
 	return b.borrowable(l.now, func(x *budget) int64 { return x.sumBelow(l.now) })
+}
+
+// mayBorrow reports whether a budget that has come to its end may be exceeded now by what others leave: whether
+// borrow would get anything from outside it. It takes O(levels), but for lenders that are ripe and have nothing.
+func (l *Ledger) mayBorrow(b *budget) bool {
+	if b.family.left() <= 0 || b.rule.Rule == coordinator.BorrowNever {
+		return false
+	}
+	for from, up := b, b.up; up != nil && from.borrowedIn < from.borrowMax; from, up = up, up.up {
+		switch {
+		case b.rule.Rule == coordinator.BorrowGroupRemaining:
+			return up.leftToRoot() > 0
+		case (!up.pool || !b.rule.NoGlobalPool) && up.lendable(l.now) > 0, l.lendsBelow(up, from):
+			return true
+		}
+	}
+	return false
+}
+
+// leftToRoot is the least that the budget and those above it have left.
+func (b *budget) leftToRoot() int64 {
+	least := b.left()
+	for up := b.up; up != nil; up = up.up {
+		least = min(least, up.left())
+	}
+	return least
+}
+
+// lendsBelow reports whether a child, but for one, could lend anything. Those that are unripe could not yet.
+func (l *Ledger) lendsBelow(b, but *budget) bool {
+	lends := func(kid *budget) bool {
+		return kid != but && kid.lentOut < kid.lendMax && kid.left() > 0 && (kid.lendable(l.now) > 0 || l.lendsBelow(kid, nil))
+	}
+	if slices.ContainsFunc(b.ripe.Items, lends) {
+		return true
+	}
+	return b.unripe.Len() > 0 && b.unripe.Items[0].ripeAt <= l.now &&
+		slices.ContainsFunc(b.unripe.Items, func(kid *budget) bool { return kid.ripeAt <= l.now && lends(kid) })
 }
 
 // tooLittle reports whether a share of a large family cannot borrow so much, and until when it need

@@ -2,6 +2,8 @@ package fairshare
 
 import (
 	"reflect"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -131,6 +133,68 @@ func TestAlerts(t *testing.T) {
 				t.Errorf("month %d, %d more: %v, want %v", month, c.take, got, c.want)
 			}
 		}
+	}
+}
+
+// TestAlertsOfABorrower: of 1,000 a has 500, which it has used at half time, and others leave it 250 by then: all of
+// it is used with those, not before. With a bound of 100, or where it may not borrow, that is sooner. Where others
+// use what they left, a refusal tells it.
+func TestAlertsOfABorrower(t *testing.T) {
+	const d = coordinator.DimTotalTokens
+	const length = 100 * time.Second
+	part := budgetFor(length, d, coordinator.ByWeight)
+	borrows := func(b coordinator.Bound) func(*coordinator.QuotaNode) {
+		return func(n *coordinator.QuotaNode) { n.Budgets[d].Borrow = b }
+	}
+	rule := func(r coordinator.BorrowRule) func(*coordinator.QuotaNode) {
+		return func(n *coordinator.QuotaNode) { n.Borrowing.Rule = r }
+	}
+	type charge struct {
+		group string
+		take  int64
+		want  string // what is told of a then
+	}
+	for name, c := range map[string]struct {
+		how     func(*coordinator.QuotaNode)
+		charges []charge
+	}{
+		"what others leave": {func(*coordinator.QuotaNode) {}, []charge{
+			{"a", 400, "80+"}, {"a", 100, "90+"}, {"a", 100, ""}, {"a", 150, "100"},
+		}},
+		"up to a bound": {borrows(coordinator.Bound{Kind: coordinator.BoundAmount, Value: 100}), []charge{
+			{"a", 500, "80+ 90+"}, {"a", 99, ""}, {"a", 1, "100"},
+		}},
+		"never": {rule(coordinator.BorrowNever), []charge{{"a", 400, "80"}, {"a", 100, "90 100"}}},
+		"group_remaining": {rule(coordinator.BorrowGroupRemaining), []charge{
+			{"a", 500, "80+ 90+"}, {"a", 400, ""}, {"a", 100, "100"},
+		}},
+		"others come back": {func(*coordinator.QuotaNode) {}, []charge{
+			{"a", 500, "80+ 90+"}, {"b", 250, ""}, {"a", 1, "100"}, {"a", 1, ""},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newTree(budgetFor(length, d, 1000)).group("a", "pool", part, c.how).group("b", "pool", part).ledger()
+			half := time.Unix(0, l.roots[0].span.start).Add(length / 2)
+			for i, x := range c.charges {
+				asked := tokens(x.group, x.take)
+				if v := l.Reserve(half, id(i), asked, time.Time{}); !v.OK {
+					l.Lacks(half, asked)
+				}
+				var told []string
+				for _, a := range l.Alerts(nil) {
+					text := strconv.FormatInt(a.Percent, 10)
+					if a.MayBorrow {
+						text += "+"
+					}
+					if a.Node == "pool/a" {
+						told = append(told, text)
+					}
+				}
+				if got := strings.Join(told, " "); got != x.want {
+					t.Errorf("%s takes %d more: told %q, want %q", x.group, x.take, got, x.want)
+				}
+			}
+		})
 	}
 }
 

@@ -41,11 +41,14 @@ func (r *session) alert(key string, a Alert) {
 // announceQuota tells the world that a budget is nearly, or quite, used up.
 func (r *session) announceQuota(f *coordinator.QuotaReached) {
 	key := schemas.QuotaReached + "." + strconv.Itoa(f.Percent)
-	d := f.Dimension.String()
+	d, borrows := f.Dimension.String(), ""
+	if f.MayBorrow {
+		borrows = "; it may borrow more of what others leave"
+	}
 	r.alert(key, Alert{
 		ID: alertID(key, f.Node, d, f.Ends), Subject: f.Node + " " + d, Type: schemas.QuotaReached, Body: messages.AppendQuotaReached(nil, f, r.s.now()),
-		Text: fmt.Sprintf("%s at %d %%: %s of %s, resets %s",
-			f.Node, f.Percent, amountText(d, f.Dimension.Shown(f.Used)), unitText(d, f.Dimension.Shown(f.Cap)), resetText(f.Ends)),
+		Text: fmt.Sprintf("%s at %d %%: %s of %s, resets %s%s",
+			f.Node, f.Percent, amountText(d, f.Dimension.Shown(f.Used)), unitText(d, f.Dimension.Shown(f.Cap)), resetText(f.Ends), borrows),
 	})
 }
 

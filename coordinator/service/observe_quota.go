@@ -19,7 +19,7 @@ func (o *observer) quotaReached(f coordinator.QuotaReached) {
 	}
 	o.log.WithLevel(level).Str("node", f.Node).Stringer("dimension", f.Dimension).Int("percent", f.Percent).
 		Float64("used", f.Dimension.Shown(f.Used)).Float64("limit", f.Dimension.Shown(f.Cap)).Time("resets_at", f.Ends).
-		Msg("a quota has come to this part of its limit")
+		Bool("may_borrow", f.MayBorrow).Msg("a quota has come to this part of its limit")
 }
 
 // quotasMissing tells that nothing is limited by a coordinator that begins to lead, although its journal has
