@@ -111,7 +111,11 @@ func (h historySource) Projection(ctx context.Context) (httpapi.Projection, erro
 // standing is how it stands, for metrics.
 func (h historySource) standing(ctx context.Context) (service.HistoryStanding, error) {
 	s, err := h.history.Status(ctx)
-	return service.HistoryStanding{State: s.State, Next: s.Mark.Next}, err
+	standing := service.HistoryStanding{State: s.State}
+	if s.Follows {
+		standing.Next = s.Mark.Next
+	}
+	return standing, err
 }
 
 func (h historySource) Rebuild(ctx context.Context) (httpapi.Rebuilt, error) {

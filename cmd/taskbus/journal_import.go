@@ -272,8 +272,7 @@ type movingHistory struct {
 	note  string // why there is none
 	mark  usage.Mark
 	to    *usage.Mark // where it goes on
-	// first and last are offsets of the export; -1: none has come.
-	first, last int64
+	first int64       // offset of the export; -1: none has come
 }
 
 // movingHistory opens the history that there is.
@@ -288,7 +287,7 @@ func (a *app) movingHistory(ctx context.Context, env config.Environment, place s
 			}
 		}
 	}
-	m := &movingHistory{first: -1, last: -1}
+	m := &movingHistory{first: -1}
 	switch {
 	case place == config.HistoryOff:
 		m.note = "none is brought along, as asked for"
@@ -326,7 +325,7 @@ func (m *movingHistory) close() {
 
 // take looks whether a message is the one up to which the history is.
 func (m *movingHistory) take(e journal.Exported, moved [][]byte, mover *journal.Mover) {
-	if m.last = e.Offset; m.first < 0 {
+	if m.first < 0 {
 		m.first = e.Offset
 	}
 	if m.store == nil || e.Offset != m.mark.Offset || m.mark.Other(e.Offset, e.Body) || len(moved) == 0 {
@@ -344,12 +343,10 @@ func (m *movingHistory) take(e journal.Exported, moved [][]byte, mover *journal.
 // history.
 func (m *movingHistory) end(body []byte, mover *journal.Mover) {
 	r := mover.Reader()
-	if m.store == nil || m.to != nil || m.mark.Offset <= m.last || m.mark.Epoch+1 < r.Epoch() || m.mark.Next < r.Next() {
+	if m.store == nil || m.to != nil || m.mark.At.Before(r.LastAt()) {
 		return
 	}
-	to := m.mark.Moved(mover.Next()-1, body, mover.Next())
-	to.Epoch, to.Next = r.Epoch(), r.Next()
-	to.Again.Epoch, to.Again.Next, to.Again.Doubts = to.Epoch, to.Next, false
+	to := m.mark.Behind(r, mover.Next()-1, body)
 	m.to = &to
 }
 

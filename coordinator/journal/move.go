@@ -12,6 +12,18 @@ import (
 // it that no coordinator has led since.
 const Imported = "taskbus journal import"
 
+// ImportedAt is when an import ended with this message; zero: none did.
+func ImportedAt(body []byte) time.Time {
+	if h, err := DecodeHeader(body); err != nil || h.Kind != KindEpoch {
+		return time.Time{}
+	}
+	m, err := Decode(body)
+	if err != nil || m.Epoch.Instance != Imported {
+		return time.Time{}
+	}
+	return m.At
+}
+
 // Mover makes of the messages of an export those of an empty stream. They say the same, but for where things are:
 // offsets are those of the stream they come to. It is not safe for concurrent use.
 type Mover struct {

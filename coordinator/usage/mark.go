@@ -95,6 +95,58 @@ func (m Mark) Moved(offset int64, body []byte, again int64) Mark {
 	return m
 }
 
+// Behind is the mark of rows that hold all that a reader has taken, of which this is the last message.
+func (m Mark) Behind(r *journal.Reader, offset int64, body []byte) Mark {
+	m.Epoch, m.Next = r.Epoch(), r.Next()
+	m.Again = here(r, offset+1)
+	return m.Moved(offset, body, offset+1)
+}
+
+// Onward finds where rows go on in another journal, whose messages it is given from the first on.
+type Onward struct {
+	mark   Mark
+	reader *journal.Reader
+	found  bool
+	// To is where they go on, and From when that message was written. Begun: nothing that was open before can end
+	// there.
+	To    Mark
+	From  time.Time
+	Begun bool
+}
+
+// NewOnward is for rows up to a mark.
+func NewOnward(m Mark) *Onward {
+	o := &Onward{mark: m, reader: journal.NewReader()}
+	o.reader.SkipCorrupt(func(int64, error) {}) // the coordinator tells of it
+	return o
+}
+
+// Found reports whether a message was found behind which nothing is in the rows, and before which all is: the first,
+// of a journal that was begun after the mark; else the end of the latest import of what was written before it.
+func (o *Onward) Found() bool { return o.found }
+
+// Take takes the next message; more reports whether those behind it are to be looked at, too. Errors:
+// ErrOtherJournal, the journal holds what the rows may or may not hold; those of a journal.Reader.
+func (o *Onward) Take(offset int64, body []byte) (more bool, err error) {
+	if _, err := o.reader.Take(offset, body); err != nil {
+		return false, err
+	}
+	if o.reader.LastAt().After(o.mark.At) {
+		if !o.found {
+			return false, ErrOtherJournal
+		}
+		return false, nil
+	}
+	o.Begun = o.mark.BegunAfter(body)
+	if o.Begun || !journal.ImportedAt(body).IsZero() && o.reader.Began() {
+		o.To, o.found = o.mark.Behind(o.reader, offset, body), true
+		if _, o.From = o.reader.Leader(); o.From.After(o.To.At) {
+			o.To.At = o.From
+		}
+	}
+	return !o.Begun, nil
+}
+
 // BegunAfter tells of the first message of another journal that all of it was written after what is in the
 // rows: its first leader claims it, at a later time than that of the mark.
 func (m *Mark) BegunAfter(first []byte) bool {

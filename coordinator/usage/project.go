@@ -118,8 +118,11 @@ func (p *Projection) Take(offset int64, body []byte) error {
 	}
 	p.mark.Offset, p.mark.Check = offset, checkOf(body)
 	p.mark.Epoch, p.mark.Next = p.reader.Epoch(), p.reader.Next()
-	if at := p.reader.LastAt(); at.After(p.mark.At) {
-		p.mark.At = at
+	_, claimed := p.reader.Leader() // the first claim, too, is in the rows: see BegunAfter
+	for _, at := range []time.Time{p.reader.LastAt(), claimed} {
+		if at.After(p.mark.At) {
+			p.mark.At = at
+		}
 	}
 	if p.Whole() { // a rebuild takes the whole journal before it draws its batch
 		p.age(p.mark.At.Add(-storeAfter))

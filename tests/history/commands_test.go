@@ -96,13 +96,7 @@ func (p *process) used() float64 {
 }
 
 // tokens is what the agents have told in all.
-func (r *rig) tokens() float64 {
-	total := int64(0)
-	for _, n := range r.told() {
-		total += n.TotalTokens
-	}
-	return float64(total)
-}
+func (r *rig) tokens() float64 { return r.told().tokens() }
 
 // counts waits until as much counts as used as the agents have told.
 func (p *process) counts() {

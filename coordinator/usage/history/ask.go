@@ -35,7 +35,7 @@ func (h *History) Usage(ctx context.Context, q usage.Query) ([]usage.Row, bool, 
 // Status is how it is, and up to where it has come.
 func (h *History) Status(ctx context.Context) (Status, error) {
 	h.mu.Lock()
-	status := Status{State: h.state, Detail: h.detail}
+	status := Status{State: h.state, Detail: h.detail, Follows: h.follows}
 	h.mu.Unlock()
 	s, err := h.asked()
 	if err != nil {

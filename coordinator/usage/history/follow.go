@@ -36,7 +36,7 @@ type follower struct {
 	store       *store.Store
 	projection  *usage.Projection
 	began       time.Time
-	told, heard bool // that it reads; the journal reaches up to the mark
+	told, heard bool // that it reads; the mark is in the journal
 	written     time.Time
 }
 
@@ -48,26 +48,46 @@ func (h *History) follow(ctx context.Context, s *store.Store) error {
 	}
 	zone, _ := h.o.Zone()
 	now := time.Now()
-	f := &follower{h: h, store: s, projection: usage.New(state, zone), began: now, written: now}
+	f := &follower{h: h, store: s, projection: usage.New(state, zone), began: now, written: now, heard: state.Mark.Offset < 0}
 	from := bus.First()
 	if state.Mark.Offset >= 0 {
-		from = bus.At(state.Mark.Start())
+		first, err := h.first(ctx)
+		if err == nil && state.Mark.BegunAfter(first) {
+			err = usage.ErrOtherJournal
+		}
+		if err != nil {
+			return err
+		}
+		f.began, from = time.Now(), bus.At(state.Mark.Start())
 	}
 	err = read(ctx, h.o.Bus, h.o.Session, from,
 		func(d bus.Delivery) error { return f.take(ctx, d) },
 		func() (time.Duration, error) { return f.idle(ctx) })
-	var order *rebuild
-	switch {
-	case errors.As(err, &order):
-		h.rebuild(ctx, order)
-		return nil
-	case ctx.Err() != nil:
-		// What is not written now is read again by whoever comes next.
+	if ctx.Err() != nil || errors.Is(err, errEnded) || errors.Is(err, bus.ErrClosed) {
+		// What is not written now is read again by whoever comes next, unless the journal is deleted.
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
 		defer cancel()
-		_ = f.write(last)
+		_, _ = f.save(last)
 	}
 	return err
+}
+
+// first is the first message of the journal, which is waited for.
+func (h *History) first(ctx context.Context) (body []byte, err error) {
+	began := time.Now()
+	err = read(ctx, h.o.Bus, h.o.Session, bus.First(), func(d bus.Delivery) error {
+		body = d.Body
+		return errStop
+	}, func() (time.Duration, error) {
+		if time.Since(began) > writeEvery {
+			h.set(Waiting, "the journal has no message yet")
+		}
+		return writeEvery / 4, h.ordered()
+	})
+	if errors.Is(err, errStop) {
+		err = nil
+	}
+	return body, err
 }
 
 func loadState(ctx context.Context, s *store.Store) (usage.State, error) {
@@ -77,12 +97,13 @@ func loadState(ctx context.Context, s *store.Store) (usage.State, error) {
 }
 
 func (f *follower) take(ctx context.Context, d bus.Delivery) error {
-	f.heard = f.heard || d.Offset >= f.projection.Mark().Offset
 	zone, _ := f.h.o.Zone()
 	f.projection.SetLocation(zone)
+	mark := f.projection.Mark().Offset
 	if err := take(f.projection, d); err != nil {
 		return err
 	}
+	f.heard = f.heard || d.Offset >= mark
 	if f.projection.Size() >= writeSize {
 		return f.write(ctx)
 	}
@@ -100,14 +121,12 @@ func take(p *usage.Projection, d bus.Delivery) error {
 
 // idle writes what is due, and says when to come again.
 func (f *follower) idle(ctx context.Context) (time.Duration, error) {
-	if !f.told { // the broker lets it read
+	if !f.told && f.heard {
 		f.told = true
 		f.h.reads()
 	}
-	select {
-	case order := <-f.h.rebuilds:
-		return 0, order
-	default:
+	if err := f.h.ordered(); err != nil {
+		return 0, err
 	}
 	since := time.Since(f.written)
 	if f.projection.Size() > 0 && since >= writeEvery || since >= markEvery {
@@ -115,26 +134,33 @@ func (f *follower) idle(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 	}
-	if !f.heard && f.projection.Mark().Offset >= 0 && time.Since(f.began) > journalSilent {
+	if !f.heard && time.Since(f.began) > journalSilent {
 		return 0, fmt.Errorf("the journal does not reach offset %d, up to which it is in the history: %w", f.projection.Mark().Offset, usage.ErrOtherJournal)
 	}
 	return writeEvery / 4, nil
 }
 
-func (f *follower) write(ctx context.Context) error {
+// save writes what has changed, if anything has.
+func (f *follower) save(ctx context.Context) (changed bool, err error) {
 	if err := f.store.Gone(); err != nil {
-		return err
+		return false, err
 	}
 	b, ok := f.projection.Batch()
 	f.written = time.Now()
-	if ok {
-		ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-		defer cancel()
-		if err := f.store.Apply(ctx, &b); err != nil {
-			return err
-		}
+	if !ok {
+		return false, nil
 	}
-	if ok || f.written.Sub(f.began) >= markEvery { // what comes could be written, or nothing has come
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return true, f.store.Apply(ctx, &b)
+}
+
+func (f *follower) write(ctx context.Context) error {
+	changed, err := f.save(ctx)
+	if err != nil {
+		return err
+	}
+	if changed || f.heard && f.written.Sub(f.began) >= markEvery { // what comes could be written, or nothing has come
 		f.h.set(Following, "")
 	}
 	return nil

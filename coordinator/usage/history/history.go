@@ -40,6 +40,8 @@ type History struct {
 	state  string
 	detail string
 	told   string // what was logged last
+	// follows: the mark was found in the journal that there is.
+	follows bool
 }
 
 // New makes one that does nothing until it runs.
@@ -128,9 +130,13 @@ func (h *History) once(ctx context.Context) error {
 		return err
 	}
 	h.found = true
-	err = h.follow(ctx, s)
-	if errors.Is(err, usage.ErrOtherJournal) {
-		err = h.adopt(ctx)
+	var order *rebuild
+	if err = h.follow(ctx, s); errors.Is(err, usage.ErrOtherJournal) {
+		err = h.adopt(ctx, s)
+	}
+	if errors.As(err, &order) {
+		h.rebuild(ctx, order)
+		return nil
 	}
 	if errors.Is(err, errMoved) {
 		h.set(Beside, "another coordinator writes to "+s.Name())
@@ -195,7 +201,7 @@ func (h *History) opens() {
 func (h *History) reads() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.told == "" {
+	if h.follows = true; h.told == "" {
 		h.state, h.detail = Following, ""
 	}
 }
@@ -208,6 +214,7 @@ func (h *History) set(state, detail string) {
 		h.o.Logger.Info().Msg("the history of usage follows the journal again")
 	}
 	h.state, h.detail = state, detail
+	h.follows = h.follows || state == Following || state == Beside
 }
 
 // fail tells why it does not follow; in the log once for each reason.
@@ -219,6 +226,9 @@ func (h *History) fail(err error) {
 	h.mu.Lock()
 	again := h.told == text
 	h.state, h.detail = Failing, text
+	if errors.Is(err, errEnded) || errors.Is(err, bus.ErrNoQueue) || errors.Is(err, usage.ErrOtherJournal) {
+		h.follows = false
+	}
 	if errors.Is(err, bus.ErrNoQueue) {
 		h.state, h.detail, again = Waiting, "there is no journal yet: "+text, true
 	} else {
@@ -233,6 +243,8 @@ func (h *History) fail(err error) {
 // Status is how it is.
 type Status struct {
 	State, Detail string
+	// Follows: the mark is in the journal that there is, as far as is known.
+	Follows bool
 	// Place of the database, for people; empty until it is open.
 	Place string
 	Mark  usage.Mark

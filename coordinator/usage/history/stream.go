@@ -12,6 +12,9 @@ import (
 // prefetch is how many messages of the journal are on their way at most.
 const prefetch = 200
 
+// errEnded: the broker gives no more of the journal: it was deleted, most likely.
+var errEnded = errors.New("the broker ended it")
+
 // errStop ends reading without a fault.
 var errStop = errors.New("enough")
 
@@ -61,7 +64,7 @@ func read(ctx context.Context, b bus.Bus, name string, from bus.Position, take f
 		case <-quiet.C:
 			err = nil
 		case err := <-ended:
-			return fmt.Errorf("read %s: the broker ended it: %w", bus.StreamJournal, err)
+			return fmt.Errorf("read %s: %w: %w", bus.StreamJournal, errEnded, err)
 		case <-session.Done():
 			return errors.Join(bus.ErrClosed, session.Err())
 		case <-ctx.Done():

@@ -3,6 +3,7 @@ package history
 import (
 	"database/sql"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -171,7 +172,55 @@ func TestJournalBegunAnewIsFollowed(t *testing.T) {
 	if err != nil || len(s.Gaps) != 1 || !s.Gaps[0].From.Equal(noon.Add(3*time.Minute)) || !s.Gaps[0].To.Equal(noon.AddDate(0, 0, 1).Add(time.Minute)) {
 		t.Errorf("the gaps are %+v, %v", s.Gaps, err)
 	}
-	if text := r.log.String(); strings.Count(text, "the journal was begun anew") != 1 {
+	if text := r.log.String(); strings.Count(text, "the journal is another one") != 1 {
 		t.Errorf("the log: %s", text)
+	}
+}
+
+// TestSilenceIsNotFollowing: while the journal does not give the message of the mark, it is not said to be followed.
+func TestSilenceIsNotFollowing(t *testing.T) {
+	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "history.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, heard := range []bool{false, true} {
+		h := New(Options{})
+		h.fail(errEnded)
+		mark := usage.Mark{Offset: 70, At: noon}
+		f := &follower{h: h, store: s, projection: usage.New(usage.State{Mark: mark}, nil), began: time.Now().Add(-markEvery), heard: heard}
+		if err := f.write(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if status, err := h.Status(t.Context()); err != nil || (status.State == Following) != heard || status.Follows != heard {
+			t.Errorf("heard %t: it is %+v, %v", heard, status, err)
+		}
+	}
+}
+
+// TestBusyJournalBegunAnew: the new journal is never quiet and shorter than the one before. It is followed at once, and
+// can be made anew.
+func TestBusyJournalBegunAnew(t *testing.T) {
+	r := newRig(t)
+	for range 100 {
+		r.use("a", 1)
+	}
+	h, stop := r.follow()
+	r.is(h, "20 a 100")
+	stop()
+
+	other := rigFrom(t, r.at.AddDate(0, 0, 1))
+	other.file, other.log = r.file, r.log
+	other.use("b", 1)
+	h, _ = other.follow()
+	for began, used := time.Now(), false; !used; time.Sleep(500 * time.Millisecond) {
+		if other.use("b", 1); other.stored() > 90 || time.Since(began) > patience {
+			t.Fatalf("at offset %d of the new journal none of it is in the history: %s", other.stored(), r.log)
+		}
+		rows, _, err := h.Usage(t.Context(), usage.Query{By: usage.ByDay})
+		used = err == nil && len(rows) == 2
+	}
+	if made := other.rebuild(h); !made.Kept {
+		t.Errorf("made anew: %+v", made)
 	}
 }
