@@ -70,10 +70,29 @@ func (g *noiseGate) allow(now time.Time) (ok bool, heldBack uint64) {
 
 // noiseNames say of which kind lines were held back.
 var noiseNames = [numNoises]string{
-	"parked messages", "refused tasks", "duplicates", "refused reply_to", "messages that cannot be sent", "notices that the broker does not take",
-	"invalid heartbeats", "invalid results", "invalid bids and claims", "results of another agent", "cancels without effect", "agents that cannot be told",
-	"agents' queues", "agents' queues that are there", "queues taken back", "lanes", "auctions", "usage", "usage that is charged to nobody",
-	"calls about which nobody has answered", "calls without a leader", "faults of the program",
+	noiseParked:         "parked messages",
+	noiseRefusedTask:    "refused tasks",
+	noiseDuplicate:      "duplicates",
+	noiseReplyTo:        "refused reply_to",
+	noiseUnencodable:    "messages that cannot be sent",
+	noiseNotTaken:       "notices that the broker does not take",
+	noiseInvalidStatus:  "invalid heartbeats",
+	noiseInvalidResult:  "invalid results",
+	noiseInvalidRequest: "invalid bids and claims",
+	noiseWrongAgent:     "results of another agent",
+	noiseIdleCancel:     "cancels without effect",
+	noiseUntold:         "agents that cannot be told",
+	noiseQueue:          "agents' queues",
+	noiseQueueThere:     "agents' queues that are there",
+	noiseTakeBack:       "queues taken back",
+	noiseLane:           "lanes",
+	noiseAuction:        "auctions",
+	noiseUsage:          "usage",
+	noiseUnpriced:       "calls of models without a price",
+	noiseUncharged:      "usage that is charged to nobody",
+	noiseUnasked:        "calls about which nobody has answered",
+	noiseAlone:          "calls without a leader",
+	noiseFault:          "faults of the program",
 }
 
 // after returns how many lines were held back when the flood is over; no other line will say so.
@@ -94,7 +113,7 @@ const noiseQuiet = 5 * time.Second
 func (o *observer) afterFloods() {
 	for kind := range o.noise {
 		if n := o.noise[kind].after(o.s.now()); n > 0 {
-			o.log.Warn().Uint64("held_back", n).Msg(heldBackText(n, noiseNames[kind]))
+			o.log.Warn().Uint64("held_back", n).Msg(fmt.Sprintf("%s held back: %s", more(n), noiseNames[kind]))
 		}
 	}
 }
@@ -119,4 +138,12 @@ func (o *observer) gated(kind noise, level zerolog.Level) *zerolog.Event {
 		e = e.Uint64("held_back", heldBack)
 	}
 	return e
+}
+
+// more is so many more lines.
+func more(n uint64) string {
+	if n == 1 {
+		return "1 more line"
+	}
+	return fmt.Sprintf("%d more lines", n)
 }
