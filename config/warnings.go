@@ -83,26 +83,6 @@ func (c *Config) Warnings() []Warning {
 	return found
 }
 
-// QuotaWarnings are what is allowed in quotas.yaml and probably not meant; q is nil where there is none.
-func QuotaWarnings(q *coordinator.Quotas) []Warning {
-	if q == nil {
-		return nil
-	}
-	var found []Warning
-	for _, ignored := range q.Ignored {
-		found = append(found, Warning{Text: ignored})
-	}
-	if len(q.Prices) > 0 {
-		return found
-	}
-	for i := range q.Nodes {
-		if n := &q.Nodes[i]; n.Budgets[coordinator.DimCost] != nil || n.Rates[coordinator.DimCost] != nil {
-			return append(found, Warning{Text: "cost_usd is limited, and there are no prices: only the cost that tasks and results state themselves counts"})
-		}
-	}
-	return found
-}
-
 // Lacking lists the capabilities of required that the agent does not have.
 func Lacking(g *coordinator.AgentSpec, required []string) []string {
 	var lacking []string
