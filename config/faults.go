@@ -73,16 +73,16 @@ func (e *Faults) Error() string {
 const briefFaults = 3
 
 // Brief is what is wrong, for where there is little room: of the faults of a configuration the first
-// three, how many more there are, and how to see them all. Of another error it is its text.
+// three, how many more there are, and how to see them all. Of another error it is its text. It is one line.
 func Brief(err error) string {
 	var faults *Faults
 	if !errors.As(err, &faults) || len(faults.List) <= briefFaults+1 {
-		return err.Error()
+		return strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	var b strings.Builder
 	for _, f := range faults.List[:briefFaults] {
 		b.WriteString(f.String())
-		b.WriteByte('\n')
+		b.WriteString("; ")
 	}
 	var files []string
 	for _, f := range faults.List {
