@@ -201,3 +201,14 @@ func TestSpread(t *testing.T) {
 		}
 	}
 }
+
+func TestRoughly(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "1 s", 42 * time.Second: "42 s", 5*time.Minute + 4*time.Second: "300 s", 17 * time.Minute: "17 min", 179 * time.Minute: "179 min",
+		3 * time.Hour: "3 h", 71 * time.Hour: "71 h", 140832 * time.Minute: "98 days", // 140832 / 1440 = 97.8
+	} {
+		if got := Roughly(d); got != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
+		}
+	}
+}

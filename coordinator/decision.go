@@ -241,7 +241,7 @@ func (r *Refusal) phrase() string {
 }
 
 // Roughly rounds a time for people to what an estimate is worth: seconds (at least one) below
-// a minute, tens of seconds below ten minutes, minutes beyond.
+// a minute, tens of seconds below ten minutes, minutes below three hours, hours below three days, days beyond.
 func Roughly(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -250,8 +250,13 @@ func Roughly(d time.Duration) string {
 		return strconv.Itoa(int(d.Round(time.Second)/time.Second)) + " s"
 	case d < 10*time.Minute:
 		return strconv.Itoa(int(d.Round(10*time.Second)/time.Second)) + " s"
-	default:
+	case d < 3*time.Hour:
 		return strconv.Itoa(int(d.Round(time.Minute)/time.Minute)) + " min"
+	case d < 3*24*time.Hour:
+		return strconv.Itoa(int(d.Round(time.Hour)/time.Hour)) + " h"
+	default:
+		const day = 24 * time.Hour
+		return strconv.Itoa(int(d.Round(day)/day)) + " days"
 	}
 }
 

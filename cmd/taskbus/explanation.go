@@ -135,7 +135,7 @@ func who(names []string, n int) string {
 func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
 // shortly renders seconds for people: tenths below ten seconds, then seconds, then
-// minutes.
+// as coordinator.Roughly has it.
 func shortly(drain float64) string {
 	switch d := seconds(drain); {
 	case d < 10*time.Second:
@@ -143,7 +143,7 @@ func shortly(drain float64) string {
 	case d < 10*time.Minute:
 		return fmt.Sprintf("%.0f s", drain)
 	default:
-		return fmt.Sprintf("%.0f min", drain/60)
+		return coordinator.Roughly(d)
 	}
 }
 

@@ -139,7 +139,7 @@ func TestQuotaUsedUp(t *testing.T) {
 		tomorrow := time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
 		if q := x.Queued; q.Group != "poor" || q.Ahead != 1 || q.Quota == nil || q.Quota.Node != "pool/poor" || q.Quota.Limit != "budget" || !q.Quota.RetryAt.Equal(tomorrow) ||
 			q.CostBefore <= 0 || q.StartsWithin <= 0 || q.Unbounded != "" ||
-			q.Text != "1 of 2 tasks of group poor with priority normal go before it" || !strings.HasPrefix(q.Start, "within ") || !strings.Contains(q.Start, ", for 1440 min of which quota may keep it") ||
+			q.Text != "1 of 2 tasks of group poor with priority normal go before it" || !strings.HasPrefix(q.Start, "within ") || !strings.Contains(q.Start, ", for 24 h of which quota may keep it") ||
 			q.QuotaDelay != time.Until(tomorrow).Seconds() || q.StartsLikely <= q.QuotaDelay {
 			t.Errorf("%+v", q)
 		}
