@@ -32,15 +32,16 @@ func (a *app) agentsCommand() *cobra.Command {
              drained are an operator's doing (see the commands below); "not gpu"
              is one that is ejected from this capability, because it failed too often
 
-Below the table stand the agents that need attention: ejected, until when;
-failing; with tasks that were not done in time; with slots that its heartbeats have
-said for a minute are taken, by nothing that was given to it: its handlers hang.
+Below the table stand the agents that need attention: several processes under one
+id; ejected, until when; failing; with tasks that were not done in time; with slots
+that its heartbeats have said for a minute are taken, by nothing that was given to
+it: its handlers hang.
 
 Whether an agent has the capabilities is a matter of each task: see explain.`,
 		Example: `  taskbus agents
   taskbus agents -o json
   taskbus agents --url http://coordinator.internal:8551`,
-		Args: cobra.NoArgs,
+		Args: subcommand,
 	}
 	c.AddCommand(a.agentsCordonCommand(), a.agentsUncordonCommand(), a.agentsDrainCommand(), a.agentsStatsCommand(), a.agentsTokenCommand())
 	base := urlFlag(c)
@@ -123,6 +124,9 @@ func failedOf(r httpapi.AgentResults) string {
 // suspicion says what is wrong with an agent's work; empty: nothing is known to be.
 func suspicion(now time.Time, g *httpapi.Agent) string {
 	var parts []string
+	if g.Instances > 1 {
+		parts = append(parts, fmt.Sprintf("is the id of %d processes, and the slots and tasks of one count for all: give each its own agent_id", g.Instances))
+	}
 	for i, e := range g.Ejected {
 		what, until := e.Capability, "being tried again"
 		if e.Capability == "" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"taskbus/coordinator"
 	"taskbus/messages"
 )
 
@@ -23,6 +24,25 @@ func checkID(what, id string) error {
 		return nil
 	}
 	return usageError("%q is not %s id: 1 to 128 letters, digits and . _ : -, beginning with a letter or a digit", messages.Clean(id, maxCell), what)
+}
+
+// subcommand refuses arguments of a command whose work is also that of others below it: the first may be one of these,
+// misspelt.
+func subcommand(c *cobra.Command, args []string) error {
+	err := cobra.NoArgs(c, args)
+	if err == nil {
+		return nil
+	}
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	if near := coordinator.DidYouMean(args[0], names); near != "" {
+		return fmt.Errorf("%w; %s", err, near)
+	}
+	return err
 }
 
 // agreed asks at the terminal whether that is to be done; an error says that it was not.

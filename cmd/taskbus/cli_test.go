@@ -68,6 +68,8 @@ func TestExitCodes(t *testing.T) {
 		{"completion is cobra's own", "completion bash", nil, exitOK, ""},
 
 		{"unknown command", "frobnicate", nil, exitUsage, "`taskbus --help`"},
+		{"misspelt command", "stauts", nil, exitUsage, "did you mean status?"},
+		{"misspelt order", "agents drian a", nil, exitUsage, "did you mean drain?"},
 		{"unknown flag", "agents --frobnicate", nil, exitUsage, "`taskbus agents --help`"},
 		{"an argument too many", "agents x", nil, exitUsage, ""},
 		{"an argument too few", "explain", nil, exitUsage, "accepts 1 arg"},

@@ -35,7 +35,7 @@ gave up itself (delivery_limit and others). Nothing else ever takes it out.` + d
   taskbus dead show task-0042
   taskbus dead resend --reason poisoned
   taskbus dead drop 3f2a09c1d4e5b678`,
-		Args: cobra.NoArgs,
+		Args: subcommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(a.deadListCommand(), a.deadShowCommand(), a.deadActCommand(resendDead), a.deadActCommand(dropDead))

@@ -127,12 +127,6 @@ func (d *doctor) judgeCoordinator(s *httpapi.Status, at time.Time) (found []diag
 				add(name, severity(c.Status), c.Detail, c.Advice)
 			}
 		}
-		for _, g := range s.Agents {
-			if g.Instances > 1 {
-				add("agents", checkWarning, fmt.Sprintf("%d processes report as %s: the slots and tasks of one count for all", g.Instances, g.ID),
-					"give each its own agent_id and queue (see docs/agents.md, replicas)")
-			}
-		}
 	}
 	return found
 }

@@ -29,7 +29,7 @@ empty one with an export.`,
   taskbus journal show task-0042
   taskbus journal export monday.tbj
   taskbus journal import monday.tbj`,
-		Args: cobra.NoArgs,
+		Args: subcommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(a.journalListCommand(), a.journalShowCommand(), a.journalExportCommand(), a.journalImportCommand(), a.journalAcknowledgeCommand())

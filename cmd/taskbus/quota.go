@@ -28,7 +28,7 @@ the groups and agents there are.`,
   taskbus quota show team-a
   taskbus quota explain --group team-a --input-tokens 4000
   taskbus quota boost pool/team-a total_tokens +50% --for 2h`,
-		Args: cobra.NoArgs,
+		Args: subcommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(a.quotaListCommand(), a.quotaShowCommand(), a.quotaExplainCommand(),

@@ -72,7 +72,7 @@ func (a *app) rootCommand() *cobra.Command {
 		// Errors and usage are printed by exit, in one line.
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          subcommand,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			if a.output != outputTable && a.output != outputJSON {

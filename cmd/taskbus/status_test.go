@@ -105,6 +105,29 @@ func TestStatusCountsTheKindsThatItDoesNotShow(t *testing.T) {
 	}
 }
 
+// Several processes under one id are told of once: below the table of agents, and in the one row that doctor has for
+// the fleet.
+func TestSeveralProcessesUnderOneID(t *testing.T) {
+	shared := burning
+	shared.Agents = []httpapi.Agent{{ID: "a1", State: "online", Slots: 4, Eligible: true, Instances: 2}}
+	shared.Health.Checks = map[string]httpapi.Check{"agents": {Status: httpapi.Degraded, Detail: "several processes report as a1 (2)"}}
+	r := newRig()
+	r.startCoordinator(t, fixedSource{status: &shared})
+	const want = "\na1 is the id of 2 processes, and the slots and tasks of one count for all: give each its own agent_id\n"
+	if code := r.run(t, "agents"); code != exitOK || !strings.HasSuffix(r.out.String(), want) {
+		t.Errorf("exit code %d:\n%s", code, r.out.String())
+	}
+	var said []diagnosis
+	for _, f := range (&doctor{app: &newRig().app}).judgeCoordinator(&shared, noon) {
+		if f.Check == "agents" {
+			said = append(said, f)
+		}
+	}
+	if len(said) != 1 || said[0].Text != "several processes report as a1 (2)" {
+		t.Errorf("doctor: %+v", said)
+	}
+}
+
 // doctor says what a coordinator that leads finds wrong, and what to do about it.
 func TestDoctorNamesTheCure(t *testing.T) {
 	d := doctor{app: &newRig().app}

@@ -43,7 +43,7 @@ agents said of their ends, in the stream task.result.`,
   taskbus tasks --state failed --limit 200
   taskbus tasks --agent gpu-1 -o json
   taskbus tasks cancel task-0042`,
-		Args: cobra.NoArgs,
+		Args: subcommand,
 	}
 	c.AddCommand(a.tasksCancelCommand())
 	base := urlFlag(c)

@@ -22,7 +22,7 @@ when it starts (topology: declare), only looks (verify), or does neither (off).`
 		Example: `  taskbus topology show
   taskbus topology policies | sh
   taskbus topology apply --config config/agents.yaml`,
-		Args: cobra.NoArgs,
+		Args: subcommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(a.topologyShowCommand(), a.topologyPoliciesCommand(), a.topologyApplyCommand(), a.topologyDeleteCommand())
