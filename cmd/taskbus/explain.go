@@ -78,10 +78,11 @@ func printTaskExplanation(w io.Writer, e httpapi.TaskExplanation, now time.Time)
 	case e.Explanation == nil:
 		p.line("no decision was made for it")
 	default:
+		said := strings.Contains(e.Reason, e.Explanation.Text) // with the words of its agent behind it
 		switch {
-		case e.State == "failed" && e.Explanation.Text != e.Reason && len(e.Attempts) > 0 && e.Explanation.Refused == nil:
+		case e.State == "failed" && !said && len(e.Attempts) > 0 && e.Explanation.Refused == nil:
 			p.line("its latest dispatch was decided so: %s", e.Explanation.Text)
-		case e.Explanation.Text != e.Reason:
+		case !said:
 			p.line("%s", e.Explanation.Text)
 		}
 		p.counts(e.Explanation, e.Agent != "")
@@ -104,7 +105,11 @@ func printTaskExplanation(w io.Writer, e httpapi.TaskExplanation, now time.Time)
 	}
 	if e.Now != nil && e.State != "succeeded" && e.State != "cancelled" { // what has ended well is not decided again
 		p.blank()
-		p.line("decided now: %s", foresight(*e.Now))
+		if e.Now.ReasonCode != "" && e.Now.ReasonCode == e.ReasonCode && e.Now.Reason == e.Reason {
+			p.line("decided now: %s, for the same reason", e.Now.ReasonCode)
+		} else {
+			p.line("decided now: %s", foresight(*e.Now))
+		}
 		if e.Now.Explanation != nil {
 			p.counts(e.Now.Explanation, e.Now.Agent != "")
 			p.tables(e.Now.Explanation)
@@ -128,7 +133,7 @@ func verdict(e httpapi.TaskExplanation) string {
 	if e.Attempt > 1 {
 		text += ", attempt " + strconv.Itoa(e.Attempt)
 	}
-	if e.ReasonCode != "" {
+	if e.ReasonCode != "" && e.ReasonCode != e.State {
 		text += ", " + e.ReasonCode
 	}
 	return text

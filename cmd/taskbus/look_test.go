@@ -422,6 +422,30 @@ func TestWhatIf(t *testing.T) {
 	}
 }
 
+// What explain says of a task it says once: the state that is also the reason, and the reason of a decision that would
+// be the same now.
+func TestExplainSaysThingsOnce(t *testing.T) {
+	const none = "0 of 1 agents eligible: 1 lack `gpu`"
+	refused := httpapi.Explanation{Text: none}
+	for _, tc := range []struct {
+		of   httpapi.TaskExplanation
+		want string
+	}{
+		{httpapi.TaskExplanation{ID: "t", Type: "x", State: "cancelled", ReasonCode: "cancelled", Reason: "cancelled by its producer"},
+			"t (x): cancelled\ncancelled by its producer\nno decision was made for it\n"},
+		{httpapi.TaskExplanation{ID: "t", Type: "x", State: "failed", ReasonCode: "no_eligible_agents", Reason: none, Explanation: &refused,
+			Now: &httpapi.Prospect{ReasonCode: "no_eligible_agents", Reason: none}},
+			"t (x): failed, no_eligible_agents\n" + none + "\n\ndecided now: no_eligible_agents, for the same reason\n"},
+		{httpapi.TaskExplanation{ID: "t", Type: "x", State: "failed", ReasonCode: "retries_exhausted", Reason: none + "; its agent says: \"no\"", Explanation: &refused},
+			"t (x): failed, retries_exhausted\n" + none + "; its agent says: \"no\"\n"},
+	} {
+		var out strings.Builder
+		if err := printTaskExplanation(&out, tc.of, noon); err != nil || out.String() != tc.want {
+			t.Errorf("%v; got\n%swant\n%s", err, out.String(), tc.want)
+		}
+	}
+}
+
 // Very many candidates do not fill the screen, an empty fleet leaves it readable.
 func TestExtremes(t *testing.T) {
 	crowd := httpapi.Explanation{Text: "a1 by x", Fleet: 500, Eligible: 400, Candidates: make([]httpapi.Candidate, 200)}

@@ -348,6 +348,9 @@ func taskStatus(r *taskRecord, now time.Time) httpapi.Task {
 		DurationMS: milliseconds(r.waitedBy(now)), WorkMS: milliseconds(r.work), Error: r.workError,
 		ReasonCode: r.failure.Reason.String(), Reason: r.failure.Full(), Queued: r.queued, RetryAt: r.failure.RetryAt,
 	}
+	if r.task.AcceptedAt.IsZero() { // it was refused unread
+		t.DecidedAt = r.since()
+	}
 	if r.state == taskPending { // whoever had it has it no more: Attempts tells of that
 		t.Agent, t.DispatchID, t.DecidedAt, t.WorkMS = "", "", time.Time{}, 0
 	}

@@ -101,4 +101,8 @@ func TestRefusedUnreadSortsByWhen(t *testing.T) {
 	if want := []string{"after", "refused", "before"}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
+	r, _ := h.find("refused")
+	if told := taskStatus(&r, at.Add(time.Hour)); !told.DecidedAt.Equal(refused.FailedAt) {
+		t.Errorf("decided at %v, want %v", told.DecidedAt, refused.FailedAt)
+	}
 }
