@@ -48,7 +48,7 @@ func printStats(w io.Writer, s httpapi.AgentStats) error {
 	}
 	q, m := s.QueueDepth, s.Swarm
 	p.line("%s: %d idle, %d busy, %d offline; %s in flight", count(m.Total, "agent"), m.Idle, m.Busy, m.Offline, count(m.InFlight, "task"))
-	p.line("capacity %.1f items/s; %d pending: %d at agents, %d waiting for one, %d in task.assign",
+	p.line("capacity %.1f items/s; %d pending: %d at agents, %d here, %d in task.assign(.high) and lanes",
 		s.TotalCapacity, s.GlobalQueueDepth, q.Agents, q.Waiting, q.Unread)
 	latency := milliseconds(m.AverageLatencyMS)
 	if latency == "" {
