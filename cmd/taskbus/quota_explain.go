@@ -27,7 +27,7 @@ estimated as for a task that does not say it.
 Shows every limit that it meets, from the leaf to the root of each tree:
 
   ASKED       what would be set aside
-  LEFT        of the node's own; BORROWABLE of others besides, at most
+  LEFT        of the node's own; BORROWABLE of others besides, now
   RENEWS      when more of it may be there by itself
   VERDICT     ok, or refuses; "binds" at the one that lasts longest
 

@@ -20,8 +20,7 @@ type LimitView struct {
 	Dimension coordinator.Dimension
 	Limit     Limit
 	Asked     int64
-	// Left of it; Borrowable is what others could lend besides: of the budget out of which the
-	// charge comes what they have now, of those above it the most that their bounds allow.
+	// Left of it; Borrowable is what others could lend besides now.
 	Left, Borrowable int64
 	// Refuses: it, or nobody who could lend to it, has room for what is asked. Binds: it is
 	// the limit that the verdict names.
@@ -64,7 +63,7 @@ func (l *Ledger) Explain(now time.Time, p *Path, c *Charge) Explanation {
 	for i := range e.Limits {
 		x := &e.Limits[i]
 		x.Binds = !e.Verdict.OK && x.Node == e.Verdict.Node && x.Dimension == e.Verdict.Dimension && x.Limit == e.Verdict.Limit
-		x.Refuses = x.Refuses || x.Binds
+		x.Refuses = !e.Verdict.OK && (x.Refuses || x.Binds) // a share below may borrow by other rules than the node
 	}
 	return e
 }
@@ -102,42 +101,36 @@ func (l *Ledger) forgetKnown(p *Path) {
 	}
 }
 
-// explainBudget looks at one budget. What could be lent to a share is summed up.
+// explainBudget looks at one budget. What could be lent to it from outside is summed up, and is the same whether the
+// charge comes out of its own share or of one below.
 func (l *Ledger) explainBudget(b *budget, p *Path, c *Charge) LimitView {
 	v := LimitView{
 		Node: l.nodes[b.node].spec.ID, Dimension: b.dim, Limit: LimitBudget, Asked: c.Amounts[b.dim],
 		Left: b.left(), Renews: timeOf(b.family.span.end),
 	}
-	if !l.isFirst(p, b) { // those below may borrow of others into it
-		if b.up != nil {
-			v.Borrowable = max(0, min(b.borrowMax-b.borrowedIn, b.family.left()-v.Left))
-		}
-		v.Refuses = v.Asked > saturate(v.Left, v.Borrowable)
-		return v
+	first := l.isFirst(p, b)
+	if first {
+		v.Left = min(v.Left, b.room()+b.agentsLeft())
 	}
-	v.Left = min(v.Left, b.room()+b.agentsLeft())
 	switch {
 	case c.NoBorrowing || b.rule.Rule == coordinator.BorrowNever:
 	case b.rule.Rule == coordinator.BorrowGroupRemaining:
 		all := b.left()
 		if b.up != nil {
-			all = saturate(all, b.borrowMax-b.borrowedIn)
-		}
-		for x := b.up; x != nil; x = x.up { // all of it is of what those above have left
-			all = min(all, x.left())
+			all = min(saturate(all, b.borrowMax-b.borrowedIn), b.up.leftToRoot())
 		}
 		v.Borrowable = all - v.Left
 	default:
 		lends := l.borrowableNow(b)
 		for _, kid := range b.kids {
-			if kid.own { // it is in Left
-				lends -= kid.couldLend(l.now, 0)
+			if kid.own || !first { // it is in Left
+				lends -= kid.couldLend(l.now, kid.sumBelow(l.now))
 			}
 		}
-		v.Borrowable = max(0, min(b.family.left()-v.Left, lends))
+		v.Borrowable = min(b.family.left()-v.Left, lends)
 	}
 	v.Borrowable = max(0, v.Borrowable)
-	v.Refuses = v.Asked > v.Left+v.Borrowable
+	v.Refuses = v.Asked > saturate(v.Left, v.Borrowable)
 	return v
 }
 

@@ -348,3 +348,23 @@ func TestFreedLenders(t *testing.T) {
 		t.Errorf("freed %v, want %v", freed, want)
 	}
 }
+
+// What others could lend to a group is one number, whether the group asks itself or by an agent of it, and so is
+// whether that is enough.
+func TestExplainOfAnAgentSaysTheSameOfItsGroup(t *testing.T) {
+	const d = coordinator.DimTotalTokens
+	l := newTree(monthly(d, 2000)).group("a", "pool", monthly(d, coordinator.ByWeight)).
+		group("b", "pool", monthly(d, coordinator.ByWeight)).agent("a1", "a", monthly(d, coordinator.ByWeight)).
+		agent("a2", "a", monthly(d, coordinator.ByWeight)).ledger()
+	half := epoch.Add(31 * 24 * time.Hour / 2) // b may lend 500
+	for _, asked := range []int64{1500, 1501} {
+		own, by := tokens("a", asked), tokens("a", asked)
+		by.Agent = "a1"
+		p, q := l.PathOf(own), l.PathOf(by)
+		group, agent := l.Explain(half, &p, own), l.Explain(half, &q, by)
+		if x, y := group.Limits[0], agent.Limits[1]; x.Node != "pool/a" || x.Borrowable != 500 || y.Node != x.Node ||
+			y.Borrowable != x.Borrowable || y.Left != x.Left || x.Refuses != (asked > 1500) || y.Refuses != x.Refuses {
+			t.Errorf("%d: of the group %+v\nby an agent %+v", asked, x, y)
+		}
+	}
+}

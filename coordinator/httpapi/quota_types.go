@@ -258,7 +258,7 @@ type QuotaLimit struct {
 	Dimension string  `json:"dimension"`
 	Limit     string  `json:"limit"` // budget, rate, seats
 	Asked     float64 `json:"asked"`
-	// Left of it; Borrowable of others besides, at most.
+	// Left of it; Borrowable of others besides, now.
 	Left       float64 `json:"left"`
 	Borrowable float64 `json:"borrowable"`
 	// Refuses: there is no room for what is asked. Binds: it is the one that Reason names.
