@@ -47,7 +47,7 @@ func drain(snap *coordinator.Snapshot, unread int, perSecond float64) (in time.D
 }
 
 // waitAdvice is what to do about tasks that wait. unread wait in task.assign and in lanes; assigned are so many in a
-// second.
+// second. Empty: it is none of what is known here.
 func waitAdvice(snap *coordinator.Snapshot, assigned float64, unread int) string {
 	var do []string
 	for i := range snap.Waits {
@@ -63,9 +63,6 @@ func waitAdvice(snap *coordinator.Snapshot, assigned float64, unread int) string
 	}
 	if in, n := drain(snap, unread, assigned); in > 0 {
 		do = append(do, fmt.Sprintf("what can be assigned (%s) is in about %s, if it goes on as now", tasks(n), coordinator.Roughly(in)))
-	}
-	if len(do) == 0 {
-		return "`taskbus tasks --state failed` shows what failed, and why"
 	}
 	return strings.Join(do, "; ")
 }
@@ -104,7 +101,7 @@ func cure(snap *coordinator.Snapshot, w *coordinator.WaitSnapshot) string {
 
 // capacityCure tells agents that are at their limit from those that are kept from work otherwise.
 func capacityCure(snap *coordinator.Snapshot, w *coordinator.WaitSnapshot) string {
-	slots, free, stray, online, kept := 0, 0, 0, 0, make(map[coordinator.Ineligibility]int)
+	slots, free, stray, online, failing, kept := 0, 0, 0, 0, 0, make(map[coordinator.Ineligibility]int)
 	for i := range snap.Agents {
 		a := &snap.Agents[i]
 		if a.State != coordinator.AgentOnline || !hasAll(a, w.Required) {
@@ -121,6 +118,9 @@ func capacityCure(snap *coordinator.Snapshot, w *coordinator.WaitSnapshot) strin
 			continue
 		}
 		slots, free, stray = slots+a.Slots, free+a.Free, stray+a.Strays
+		if len(fails(a)) > 0 {
+			failing++
+		}
 	}
 	var parts []string
 	for why := coordinator.Eligible; why < coordinator.NumIneligibilities; why++ {
@@ -128,19 +128,27 @@ func capacityCure(snap *coordinator.Snapshot, w *coordinator.WaitSnapshot) strin
 			parts = append(parts, fmt.Sprint(kept[why], " ", why.Phrase()))
 		}
 	}
+	all, are := fmt.Sprintf("all %d slots", slots-free), "are"
+	if slots-free == 1 {
+		all, are = "the only slot", "is"
+	}
 	switch {
 	case stray > 0:
 		return fmt.Sprintf(", and %d of the %d slots of the agents that could are taken by nothing that was given to them: see the check `agents`", stray, slots)
+	case failing == 1 && online == 1:
+		return ", and the only agent that could fails most of its tasks: see why (`taskbus agents`: FAILED, and its log)"
+	case failing == online && online > 0:
+		return fmt.Sprintf(", and all %d agents that could fail most of their tasks: see why (`taskbus agents`: FAILED, and their logs)", online)
 	case len(parts) == online && online > 0, slots == 0 && len(parts) > 0:
 		return fmt.Sprintf(", and the agents that could take nothing now (%s): `taskbus agents` shows each; give them work again, or add others", strings.Join(parts, ", "))
 	case len(parts) > 0:
-		return fmt.Sprintf(", and all %d slots of the agents that could are in use (besides, %s): add agents or slots (max_concurrent_tasks)", slots-free, strings.Join(parts, ", "))
+		return fmt.Sprintf(", and %s of the agents that could %s in use (besides, %s): add agents or slots (max_concurrent_tasks)", all, are, strings.Join(parts, ", "))
 	}
 	whose := "the agent that could"
 	if online > 1 {
 		whose = fmt.Sprintf("the %d agents that could", online)
 	}
-	return fmt.Sprintf(", and all %d slots of %s are in use: add agents or slots (max_concurrent_tasks)", slots, whose)
+	return fmt.Sprintf(", and %s of %s %s in use: add agents or slots (max_concurrent_tasks)", all, whose, are)
 }
 
 func hasAll(a *coordinator.AgentSnapshot, required []string) bool {

@@ -29,6 +29,8 @@ func TestCures(t *testing.T) {
 	fresh := kind(coordinator.ReasonNoAgentsOnline, "go")
 	fresh.Oldest = slowPending // not for longer than that
 	const full = coordinator.Full
+	broken := slotted(full, 0, 1)
+	broken.Outcomes, broken.Success = 13, 0.04
 	hung := slotted(full, 0, 4)
 	hung.Strays = 4
 	for _, tc := range []struct {
@@ -43,6 +45,12 @@ func TestCures(t *testing.T) {
 			[]string{"40 tasks wait for `go`, and all 12 slots of the 2 agents that could are in use: add agents or slots (max_concurrent_tasks)"}},
 		{"slots of one agent", fleetOf{slotted(full, 0, 2)}, []coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
 			[]string{"40 tasks wait for `go`, and all 2 slots of the agent that could are in use: add agents or slots (max_concurrent_tasks)"}},
+		{"the only slot", fleetOf{slotted(full, 0, 1)}, []coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
+			[]string{"40 tasks wait for `go`, and the only slot of the agent that could is in use: add agents or slots (max_concurrent_tasks)"}},
+		{"an agent that fails", fleetOf{broken}, []coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
+			[]string{"40 tasks wait for `go`, and the only agent that could fails most of its tasks: see why (`taskbus agents`: FAILED, and its log)"}},
+		{"one of two fails", fleetOf{broken, slotted(full, 0, 1)}, []coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
+			[]string{"40 tasks wait for `go`, and all 2 slots of the 2 agents that could are in use: add agents or slots (max_concurrent_tasks)"}},
 		{"handlers that hang", fleetOf{slotted(full, 0, 2), hung}, []coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
 			[]string{"40 tasks wait for `go`, and 4 of the 6 slots of the agents that could are taken by nothing that was given to them: see the check `agents`"}},
 		{"some are kept from work", fleetOf{slotted(full, 0, 4), slotted(coordinator.Cordoned, 4, 4), lost}, []coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
@@ -62,7 +70,7 @@ func TestCures(t *testing.T) {
 		{"lanes", fleetOf{slotted(coordinator.Eligible, 1, 1)}, []coordinator.WaitSnapshot{fresh}, 0, 500,
 			[]string{"agents are free while tasks wait in task.assign behind those that none can take: let lanes keep them apart (lanes in agents.yaml)"}},
 		{"not for long", fleetOf{slotted(full, 0, 1)}, []coordinator.WaitSnapshot{fresh}, 0, 0,
-			[]string{"`taskbus tasks --state failed` shows what failed, and why"}},
+			nil},
 	} {
 		snap := coordinator.Snapshot{Agents: tc.agents, Waits: tc.waits, PendingReasons: map[coordinator.Reason]int{coordinator.ReasonQuotaExhausted: tc.quota}}
 		if got := waitAdvice(&snap, 0, tc.unread); got != strings.Join(tc.want, "; ") {
@@ -83,6 +91,39 @@ func TestCures(t *testing.T) {
 	snap.Waits[1].PerSecond = 0
 	if in, n := drain(&snap, 300, 7); in != 0 || n != 380 {
 		t.Errorf("%v for %d tasks", in, n)
+	}
+}
+
+// What failed is to be looked at only where something did.
+func TestAdviceOnWhatWaitsAndNothingFailed(t *testing.T) {
+	snap := coordinator.Snapshot{OldestPending: 15600 * time.Millisecond}
+	if c := checkAssignments(snap, recentCounts{recentAssigned: 7}, 60, 0); c.Advice != "`taskbus tasks --state pending` shows for what each waits" {
+		t.Errorf("nothing failed: %+v", c)
+	}
+	if c := checkAssignments(snap, recentCounts{recentRefused: 1}, 60, 0); c.Advice != "`taskbus tasks --state failed` shows what failed, and why" {
+		t.Errorf("one failed: %+v", c)
+	}
+}
+
+// What is wrong with agents that are there comes before those that are away, of which that may be meant.
+func TestFleetAdviceBeginsWithTheTrouble(t *testing.T) {
+	stale := coordinator.AgentSnapshot{State: coordinator.AgentNeverSeen}
+	hung := slotted(coordinator.Full, 0, 4)
+	hung.Strays = 4
+	const away = "start the agents that are away, or take them out of agents.yaml (`taskbus agents` shows when each was heard last)"
+	for _, tc := range []struct {
+		name  string
+		fleet fleetOf
+		want  string
+	}{
+		{"away alone", fleetOf{stale, online(coordinator.Eligible)}, away},
+		{"hung", fleetOf{stale, hung}, strayAdvice + "; " + away},
+		{"all full", fleetOf{stale, online(coordinator.Full), online(coordinator.Full)}, "all agents online are at work: if tasks wait for long, add agents or slots; " + away},
+		{"without a queue", fleetOf{stale, online(coordinator.QueueMissing)}, "`taskbus agents` shows what keeps each agent from work; " + away},
+	} {
+		if c := checkAgents(coordinator.Snapshot{Agents: tc.fleet}, false, nil); c.Advice != tc.want {
+			t.Errorf("%s: %s\nwant %s", tc.name, c.Advice, tc.want)
+		}
 	}
 }
 

@@ -80,7 +80,7 @@ func checkAgents(snap coordinator.Snapshot, away bool, heard []senderCount) http
 		c.Status = httpapi.Degraded
 	}
 	if c.Status != httpapi.Healthy {
-		c.Advice = fleetAdvice(snap, online, ejected, why[coordinator.Cordoned], len(stray), len(unlisted))
+		c.Advice = fleetAdvice(snap, online, ejected, troubled, why[coordinator.Cordoned], why[coordinator.Full], len(stray), len(unlisted))
 	}
 	return c
 }
@@ -115,12 +115,10 @@ func notListed(snap coordinator.Snapshot, heard []senderCount) (names []string) 
 	return names
 }
 
-// fleetAdvice is what to do about a fleet of which too little can work.
-func fleetAdvice(snap coordinator.Snapshot, online, ejected, cordoned, stray, unlisted int) string {
+// fleetAdvice is what to do about a fleet of which too little can work: first about what is wrong with agents that are
+// there; troubled are those of which Eligibility says it. That others are away may be meant.
+func fleetAdvice(snap coordinator.Snapshot, online, ejected, troubled, cordoned, full, stray, unlisted int) string {
 	var do []string
-	if online < len(snap.Agents) {
-		do = append(do, "start the agents that are away, or take them out of agents.yaml (`taskbus agents` shows when each was heard last)")
-	}
 	if ejected > 0 {
 		do = append(do, "see why the ejected agents fail (`taskbus agents` shows from what they are ejected and until when; their logs say why)")
 	}
@@ -133,8 +131,14 @@ func fleetAdvice(snap coordinator.Snapshot, online, ejected, cordoned, stray, un
 	if cordoned == online && online > 0 {
 		do = append(do, "give agents work again: `taskbus agents uncordon AGENT`")
 	}
-	if len(do) == 0 {
-		return "`taskbus agents` shows what keeps each agent from work"
+	if len(do) == 0 && (troubled > 0 || online == len(snap.Agents)) {
+		do = append(do, "`taskbus agents` shows what keeps each agent from work")
+	}
+	if len(do) == 0 && full == online && online > 0 {
+		do = append(do, "all agents online are at work: if tasks wait for long, add agents or slots")
+	}
+	if online < len(snap.Agents) {
+		do = append(do, "start the agents that are away, or take them out of agents.yaml (`taskbus agents` shows when each was heard last)")
 	}
 	return strings.Join(do, "; ")
 }
@@ -191,7 +195,11 @@ func checkAssignments(snap coordinator.Snapshot, recent recentCounts, span float
 		c.Status = httpapi.Degraded
 	}
 	if c.Status != httpapi.Healthy {
-		c.Advice = waitAdvice(&snap, float64(ok)/span, unread)
+		shows := "`taskbus tasks --state pending` shows for what each waits"
+		if failed > 0 {
+			shows = "`taskbus tasks --state failed` shows what failed, and why"
+		}
+		c.Advice = cmp.Or(waitAdvice(&snap, float64(ok)/span, unread), shows)
 	}
 	return c
 }

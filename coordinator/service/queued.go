@@ -34,9 +34,10 @@ func queued(p *engine.Place) *httpapi.Queued {
 // placeText is who goes before it.
 func placeText(p *engine.Place) string {
 	var b strings.Builder
-	whom := "that wait for the same agents"
+	whom, alone := "that wait for the same agents", "that waits for the same agents"
 	if p.Quotas {
-		whom = fmt.Sprintf("of group %s with priority %s", p.Group, p.Priority)
+		alone = fmt.Sprintf("of group %s with priority %s", p.Group, p.Priority)
+		whom = alone
 	}
 	switch {
 	case p.Lane != "":
@@ -50,7 +51,7 @@ func placeText(p *engine.Place) string {
 	case p.Waiting > 1:
 		fmt.Fprintf(&b, "it is the first of %s %s", tasks(p.Waiting), whom)
 	default:
-		fmt.Fprintf(&b, "it is the only task %s", whom)
+		fmt.Fprintf(&b, "it is the only task %s", alone)
 	}
 	if p.Others > 0 {
 		fmt.Fprintf(&b, "; by weight it takes turns with %s of other groups", tasks(p.Others))

@@ -64,3 +64,17 @@ func TestQueuedInALaneWords(t *testing.T) {
 		}
 	}
 }
+
+// One task waits, several wait.
+func TestPlaceOfTheOnlyTask(t *testing.T) {
+	for want, p := range map[string]engine.Place{
+		"it is the only task that waits for the same agents":       {Waiting: 1},
+		"it is the first of 2 tasks that wait for the same agents": {Waiting: 2},
+		"it is the only task of group red with priority normal":    {Waiting: 1, Quotas: true, Group: "red", Priority: coordinator.PriorityNormal},
+		"1 of 2 tasks that wait for the same agents go before it":  {Waiting: 2, Ahead: 1},
+	} {
+		if got := placeText(&p); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
