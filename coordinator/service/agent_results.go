@@ -1,6 +1,9 @@
 package service
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -101,6 +104,30 @@ func (r *agentResults) recent(now time.Time, agent coordinator.AgentID) httpapi.
 		return httpapi.AgentResults{}
 	}
 	return w.sum(now.UnixNano() / int64(resultSlice))
+}
+
+// failing names the agents that fail as much as they do, or more (see httpapi.AgentResults.Failing), and how much of
+// it: those that fail most first.
+func (r *agentResults) failing(now time.Time) []string {
+	type one struct {
+		id  coordinator.AgentID
+		bad int
+		all int
+	}
+	var list []one
+	r.mu.Lock()
+	for id, w := range r.of {
+		if sum := w.sum(now.UnixNano() / int64(resultSlice)); sum.Failing() {
+			list = append(list, one{id, sum.Failed + sum.Overdue, sum.Ended()})
+		}
+	}
+	r.mu.Unlock()
+	slices.SortFunc(list, func(a, b one) int { return cmp.Or(b.bad-a.bad, cmp.Compare(a.id, b.id)) })
+	names := make([]string, len(list))
+	for i, o := range list {
+		names[i] = fmt.Sprintf("%s (%d of %d)", o.id, o.bad, o.all)
+	}
+	return names
 }
 
 func (w *resultWindow) sum(number int64) (sum httpapi.AgentResults) {

@@ -35,8 +35,13 @@ func TestNobodyIsEligibleWithoutASession(t *testing.T) {
 		r.broker.Cut()
 		r.pass(time.Second)
 		for _, a := range r.status().Agents {
-			if a.Eligible || a.ID == "a1" && a.WhyNot != whyNoSession {
+			if a.Eligible || a.WhyNot != whyNoSession { // whether it was eligible (a1), or not seen yet (a2)
 				t.Errorf("%s: eligible %v, why not %q", a.ID, a.Eligible, a.WhyNot)
+			}
+		}
+		for name, c := range r.service.Health(context.Background()).Checks {
+			if c.Status == httpapi.Healthy && name != "config" {
+				t.Errorf("%s is healthy, and nothing is known of it: %s", name, c.Detail)
 			}
 		}
 		r.broker.SetOpenError(nil)

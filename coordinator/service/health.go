@@ -205,9 +205,9 @@ func checkAssignments(snap coordinator.Snapshot, recent recentCounts, span float
 }
 
 // checkResults judges how tasks end at agents. Some may fail by their own fault, and be no
-// reason for alarm; not most of them.
+// reason for alarm; not most of them. failing are the agents of which most fail (see agentResults.failing).
 // invalid results were ignored, as by has them by agent.
-func checkResults(recent recentCounts, invalid uint64, by []senderCount) httpapi.Check {
+func checkResults(recent recentCounts, failing []string, invalid uint64, by []senderCount) httpapi.Check {
 	ok, failed := recent[recentSucceeded], recent[recentBroken]
 	c := httpapi.Check{Status: httpapi.Healthy, Detail: fmt.Sprintf(
 		"last minute: %d succeeded at agents, %d failed there or were not done in time", ok, failed)}
@@ -219,6 +219,9 @@ func checkResults(recent recentCounts, invalid uint64, by []senderCount) httpapi
 	}
 	var do []string
 	if failed > ok {
+		if len(failing) > 0 {
+			c.Detail += "; in ten minutes most failed at " + someAgents(failing)
+		}
 		do = append(do, "see which agents fail (`taskbus agents`: FAILED) and why (`taskbus tasks --state failed`, and the agents' logs)")
 	}
 	if invalid > 0 {

@@ -122,10 +122,10 @@ func TestHealthCountsFailuresAtAgents(t *testing.T) {
 				break
 			}
 		}
-		check(httpapi.Degraded, "1 succeeded at agents, 4 failed there or were not done in time")
+		check(httpapi.Degraded, "1 succeeded at agents, 4 failed there or were not done in time; in ten minutes most failed at a2 (4 of 5)")
 		r.task("t-slow", "train", `,"timeout_seconds":1`)
 		r.pass(20 * time.Second)
-		check(httpapi.Critical, "1 succeeded at agents, 5 failed there or were not done in time")
+		check(httpapi.Critical, "1 succeeded at agents, 5 failed there or were not done in time; in ten minutes most failed at a2 (5 of 6)")
 		r.pass(61 * time.Second)
 		check(httpapi.Healthy, "0 succeeded at agents, 0 failed there or were not done in time")
 	})

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
 )
 

@@ -32,11 +32,17 @@ func (s *Service) health(snap coordinator.Snapshot) httpapi.Health {
 	}}
 	if s.state.read().state != stateStandby { // a standby knows no agents and assigns nothing
 		_, unlisted := s.count.unlisted.lastMinute(s.now())
-		h.Checks["agents"] = checkAgents(snap, s.knowsFleet() != nil, unlisted)
-		recent := s.count.recent.lastMinute()
-		h.Checks["assignments"] = checkAssignments(snap, recent, s.count.recent.span(s.started), s.unread(&snap))
+		away, recent := s.knowsFleet() != nil, s.count.recent.lastMinute()
 		invalid, by := s.count.brokenResults.lastMinute(s.now())
-		h.Checks["results"] = checkResults(recent, invalid, by)
+		h.Checks["agents"] = checkAgents(snap, away, unlisted)
+		for name, c := range map[string]httpapi.Check{
+			"assignments": checkAssignments(snap, recent, s.count.recent.span(s.started), s.unread(&snap)),
+			"results":     checkResults(recent, s.count.ofAgents.failing(s.now()), invalid, by),
+		} {
+			if !away || c.Status != httpapi.Healthy { // without a session nothing goes wrong that is known
+				h.Checks[name] = c
+			}
+		}
 	}
 	if c, said := s.alone.check(s.now(), s.lost.waiting()); said {
 		h.Checks["calls"] = c
@@ -164,7 +170,7 @@ func (s *Service) Status(ctx context.Context) (httpapi.Status, error) {
 	for _, a := range snap.Agents {
 		v := agentStatus(a)
 		v.Recent = s.count.ofAgents.recent(st.Now, a.Spec.ID)
-		if away && v.Eligible { // whatever it was a while ago
+		if away { // whatever it was a while ago
 			v.Eligible, v.WhyNot = false, whyNoSession
 		}
 		st.Agents = append(st.Agents, v)
