@@ -113,7 +113,7 @@ const noiseQuiet = 5 * time.Second
 func (o *observer) afterFloods() {
 	for kind := range o.noise {
 		if n := o.noise[kind].after(o.s.now()); n > 0 {
-			o.log.Warn().Uint64("held_back", n).Msg(fmt.Sprintf("%s held back: %s", more(n), noiseNames[kind]))
+			o.log.Warn().Uint64("held_back", n).Msg(heldBackText(n, noiseNames[kind]))
 		}
 	}
 }
@@ -138,12 +138,4 @@ func (o *observer) gated(kind noise, level zerolog.Level) *zerolog.Event {
 		e = e.Uint64("held_back", heldBack)
 	}
 	return e
-}
-
-// more is so many more lines.
-func more(n uint64) string {
-	if n == 1 {
-		return "1 more line"
-	}
-	return fmt.Sprintf("%d more lines", n)
 }
