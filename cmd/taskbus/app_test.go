@@ -233,6 +233,15 @@ func (s fixedSource) ControlQuota(_ context.Context, q httpapi.QuotaChange) (htt
 	}
 	all, err := s.Quotas(context.Background(), httpapi.QuotaSelection{Node: q.Node})
 	changed.Nodes = all.Nodes
+	if q.Preview {
+		name, _, _ := strings.Cut(q.Values[0].Key, ".")
+		changed.Moves = []httpapi.QuotaMove{
+			{Node: "pool", Spare: true, Dimension: name, Before: 20_000, After: 0},
+			{Node: q.Node, Dimension: name, Before: 300_000, After: 450_000},
+			{Node: q.Node + "/below", Dimension: name, Before: 300_000, After: 450_000},
+			{Node: "pool/beta", Dimension: name, Before: 200_000, After: 70_000},
+		}
+	}
 	return changed, err
 }
 

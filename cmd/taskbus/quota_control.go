@@ -3,12 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -127,8 +128,8 @@ func (a *app) quotaBoostCommand() *cobra.Command {
 		Long: `Raises one limit of a node by a percentage or an amount of what it otherwise is, for a
 time; then it is as before, by itself. A budget is raised for the period at hand, a
 rate at once. A part by weight becomes an amount of the node's own meanwhile, which
-its siblings leave. What it has lent does not come back before its period ends: that is
-said first.
+its siblings leave. What it comes from, and what of it is lent and does not come back
+before its period ends, is said first; at a terminal it is asked whether to go on.
 
 DIMENSION is requests, input_tokens, output_tokens, total_tokens, cost_usd,
 concurrency or weight; total_tokens.amount or total_tokens.rate where there are both.
@@ -141,128 +142,70 @@ After -- it may also be less: -25%.` + quotaActs,
 	c.SetFlagErrorFunc(afterDashes)
 	flags, lasting := a.changeFlags(c), &lastingFlags{}
 	lasting.add(c, "a boost needs this or --until")
+	yes := c.Flags().Bool("yes", false, "do not ask at a terminal")
 	c.ValidArgsFunction = a.completeNodes(flags.base, "total_tokens", "requests", "input_tokens", "output_tokens", "cost_usd", "concurrency", "weight")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if lasting.length == 0 && lasting.until == "" {
 			return usageError("a boost is for a time: say --for 2h or --until; `taskbus quota set` changes a limit for good")
 		}
-		return a.boost(c.Context(), flags, lasting, args)
+		return a.boost(c.Context(), flags, lasting, *yes, args)
 	}
 	return c
 }
 
-// boost shows what a boost takes of others, and makes it. args are the node, the setting, and by how much.
-func (a *app) boost(ctx context.Context, flags *changeFlags, lasting *lastingFlags, args []string) error {
-	dimension, _, _ := strings.Cut(args[1], ".")
-	now, table := a.quotasNow(ctx, flags), a.output != outputJSON
-	if text := lentText(now, args[0], dimension, a.now()); table && text != "" {
-		(&page{w: a.out}).line("%s", text)
-	}
-	before := nominals(now, args[0], dimension)
-	if err := a.changeQuota(ctx, flags, lasting, args[0], "boost", map[string]string{args[1]: args[2]}); err != nil || !table || now == nil {
+// boost shows what a boost takes and from where, asks a terminal whether it is to be, and makes it. args are the node,
+// the setting, and by how much.
+func (a *app) boost(ctx context.Context, flags *changeFlags, lasting *lastingFlags, yes bool, args []string) error {
+	body, err := a.changeBody(flags, lasting, args[0], "boost", map[string]string{args[1]: args[2]})
+	if err != nil {
 		return err
 	}
-	now = a.quotasNow(ctx, flags)
-	p := &page{w: a.out}
-	p.blank()
-	for _, b := range budgetsIn(now, args[0], dimension) {
-		if b.Lent > 0 {
-			p.line("of %s that it has now %s are lent: it may use %s more, besides what others lend", quantity(dimension, b.Limit), quantity(dimension, b.Lent), quantity(dimension, max(0, b.Remaining)))
+	if a.output != outputJSON {
+		client, err := a.newAdminClient(*flags.base)
+		if err != nil {
+			return err
+		}
+		preview := maps.Clone(body)
+		preview["preview"] = true
+		var would httpapi.QuotaChanged
+		if err := client.change(ctx, http.MethodPost, "/v1/quota/controls", preview, &would); err != nil {
+			return err
+		}
+		if err := printMoves(a.out, &would, args[0], a.now()); err != nil {
+			return err
+		}
+		if in, is := a.in.(*os.File); is && terminal(in) && !yes {
+			if err := a.agreed("boost " + args[0] + " by that"); err != nil {
+				return err
+			}
 		}
 	}
-	if before == nil {
-		return p.err
-	}
-	left := false
-	for i, after := range nominals(now, args[0], dimension) {
-		if i < len(before) && after.name == before[i].name && after.amount != before[i].amount {
-			p.line("it comes from %s: %s, before %s", after.name, quantity(dimension, after.amount), quantity(dimension, before[i].amount))
-			left = true
+	return a.sendQuota(ctx, flags, http.MethodPost, "/v1/quota/controls", body)
+}
+
+// printMoves says what a boost would make of the node's budgets, what it takes of others, and what of it is lent.
+func printMoves(w io.Writer, would *httpapi.QuotaChanged, node string, now time.Time) error {
+	p := &page{w: w}
+	for _, m := range would.Moves {
+		before, after := quantity(m.Dimension, m.Before), quantity(m.Dimension, m.After)
+		switch {
+		case m.Node == node && !m.Spare:
+			p.line("%s %s: %s, before %s", m.Node, m.Dimension, after, before)
+		case strings.HasPrefix(m.Node, node+"/") || m.Node == node: // what is below it has more, too
+		case m.Spare:
+			p.line("it comes from what %s has given to none: %s, before %s", m.Node, after, before)
+		case m.After < m.Before:
+			p.line("it comes from %s: %s, before %s", m.Node, after, before)
 		}
 	}
-	if !left {
-		p.line("it takes nothing of others")
+	for i := range would.Nodes {
+		for _, b := range would.Nodes[i].Budgets {
+			if b.Lent > 0 && would.Nodes[i].ID == node && slices.ContainsFunc(would.Moves, func(m httpapi.QuotaMove) bool { return m.Node == node && m.Dimension == b.Dimension }) {
+				p.line("%s has lent %s of its %s to others: a boost does not bring that back; its budget begins anew %s", oneLine(node), quantity(b.Dimension, b.Lent), quantity(b.Dimension, b.Limit), until(now, b.ResetTime))
+			}
+		}
 	}
 	return p.err
-}
-
-// nominal is what a node, or what is given to none, has of a budget.
-type nominal struct {
-	name   string
-	amount float64
-}
-
-// lentText says what of a node's budgets is lent, and is not had back by a boost; "": nothing.
-func lentText(q *httpapi.Quotas, id, dimension string, now time.Time) string {
-	for _, b := range budgetsIn(q, id, dimension) {
-		if b.Lent > 0 {
-			return fmt.Sprintf("%s has lent %s of its %s to others: a boost does not bring that back; its budget begins anew %s", oneLine(id), quantity(dimension, b.Lent), quantity(dimension, b.Limit), until(now, b.ResetTime))
-		}
-	}
-	return ""
-}
-
-// budgetsIn are those of a node in a dimension, of each of its periods.
-func budgetsIn(q *httpapi.Quotas, id, dimension string) (some []httpapi.QuotaBudget) {
-	if q == nil {
-		return nil
-	}
-	for i := range q.Nodes {
-		if q.Nodes[i].ID != id {
-			continue
-		}
-		for _, b := range q.Nodes[i].Budgets {
-			if b.Dimension == dimension {
-				some = append(some, b)
-			}
-		}
-	}
-	return some
-}
-
-// quotasNow are all quotas; nil where they cannot be had: the change itself says why.
-func (a *app) quotasNow(ctx context.Context, flags *changeFlags) *httpapi.Quotas {
-	client, err := a.newClient(*flags.base)
-	if err != nil {
-		return nil
-	}
-	q := &httpapi.Quotas{}
-	if err := client.get(ctx, "/v1/quota?limit="+strconv.Itoa(httpapi.MaxQuotaLimit), q); err != nil {
-		return nil
-	}
-	return q
-}
-
-// nominals are what the node above one has given to none of those below it, and what each of its other children
-// has; nil where there is nothing above it to share.
-func nominals(q *httpapi.Quotas, id, dimension string) []nominal {
-	up := strings.LastIndexByte(id, '/')
-	if q == nil || up < 0 {
-		return nil
-	}
-	all := []nominal{{name: "what " + id[:up] + " has given to none"}}
-	has := false
-	for i := range q.Nodes {
-		n := &q.Nodes[i]
-		above := strings.LastIndexByte(n.ID, '/')
-		for _, b := range n.Budgets {
-			switch {
-			case b.Dimension != dimension:
-			case n.ID == id[:up]:
-				all[0].amount += b.Limit
-				has = true
-			case above == up && n.ID[:up] == id[:up]:
-				all[0].amount -= b.Limit
-				if n.ID != id {
-					all = append(all, nominal{n.ID, b.Limit})
-				}
-			}
-		}
-	}
-	if !has {
-		return nil
-	}
-	return all
 }
 
 func (a *app) quotaCorrectCommand() *cobra.Command {
@@ -292,14 +235,19 @@ twice, it corrects twice.` + quotaActs,
 
 // changeQuota sends a change and shows what came of it.
 func (a *app) changeQuota(ctx context.Context, flags *changeFlags, lasting *lastingFlags, node, what string, values map[string]string) error {
-	if !httpapi.ValidNodeID(node) {
-		return usageError("%q is not the id of a node; `taskbus quota ls` lists them", oneLine(node))
-	}
-	body := map[string]any{"node": node, what: values, "by": a.byWhom(flags), "reason": flags.reason}
-	if err := lasting.put(body); err != nil {
+	body, err := a.changeBody(flags, lasting, node, what, values)
+	if err != nil {
 		return err
 	}
 	return a.sendQuota(ctx, flags, http.MethodPost, "/v1/quota/controls", body)
+}
+
+func (a *app) changeBody(flags *changeFlags, lasting *lastingFlags, node, what string, values map[string]string) (map[string]any, error) {
+	if !httpapi.ValidNodeID(node) {
+		return nil, usageError("%q is not the id of a node; `taskbus quota ls` lists them", oneLine(node))
+	}
+	body := map[string]any{"node": node, what: values, "by": a.byWhom(flags), "reason": flags.reason}
+	return body, lasting.put(body)
 }
 
 func (a *app) sendQuota(ctx context.Context, flags *changeFlags, method, path string, body any) error {

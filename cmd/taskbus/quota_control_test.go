@@ -32,9 +32,8 @@ func TestChangingQuotas(t *testing.T) {
 		{"quota set pool/alpha weight=5 --for 2h", exitOK, "stands: set-1  pool/alpha weight=5, ends in 2h", ""},
 		{"quota set pool/alpha weight=5 -o json", exitOK, `      "key": "weight",¶      "value": "5",¶      "by": "cora"`, ""},
 		{"quota boost pool/alpha total_tokens +50% --for 2h", exitOK, "stands: boost-1  pool/alpha total_tokens +50%, ends in 2h", ""},
-		// Of 300k 25k are lent and 40k used: 300 - 25 - 40 = 235.
 		{"quota boost pool/alpha/agent_1 total_tokens +50% --for 2h", exitOK,
-			"pool/alpha/agent_1 has lent 25k of its 300k to others: a boost does not bring that back; its budget begins anew in 30d¶stands: boost-1¶of 300k that it has now 25k are lent: it may use 235k more, besides what others lend", ""},
+			"it comes from what pool has given to none: 0, before 20k¶pool/alpha/agent_1 total_tokens: 450k, before 300k¶it comes from pool/beta: 70k, before 200k¶pool/alpha/agent_1 has lent 25k of its 300k to others: a boost does not bring that back; its budget begins anew in 30d¶stands: boost-1", ""},
 		{"quota boost --until 2126-03-01T14:00:00Z pool/alpha weight -- -1", exitOK, "stands: boost-1  pool/alpha weight -1, ends in 36524d", ""},
 		{"quota correct pool/alpha cost_usd +12.50 --reason told", exitOK, "corrected: correct-1  pool/alpha cost_usd +12.50¶pool/alpha, weight 2", ""},
 		{"quota correct pool/alpha total_tokens -- -1900", exitOK, "corrected: correct-1  pool/alpha total_tokens -1900", ""},

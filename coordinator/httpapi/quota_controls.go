@@ -65,6 +65,8 @@ type QuotaChange struct {
 	Values  []QuotaValue
 	Boost   bool
 	Correct bool
+	// Preview: nothing is changed; the answer is what would be.
+	Preview bool
 	// Until it ends, or For how long it stands; both zero: until somebody ends it.
 	Until      time.Time
 	For        time.Duration
@@ -90,6 +92,19 @@ type QuotaChanged struct {
 	Removed  []QuotaControl `json:"removed"`
 	// Nodes concerned, as they are now.
 	Nodes []QuotaNode `json:"nodes"`
+	// Moves of a preview: what budgets would be, and what nodes above them would have given to none.
+	Moves []QuotaMove `json:"moves,omitempty"`
+}
+
+// QuotaMove is what a budget is of its own, and what it would be. Spare: it is what the node has given to none of those
+// below it.
+type QuotaMove struct {
+	Node      string  `json:"node"`
+	Spare     bool    `json:"spare,omitempty"`
+	Dimension string  `json:"dimension"`
+	Period    string  `json:"period"`
+	Before    float64 `json:"before"`
+	After     float64 `json:"after"`
 }
 
 // The bounds of a change, in bytes but for MaxReason.
@@ -131,7 +146,8 @@ func readChange(w http.ResponseWriter, r *http.Request) (q QuotaChange, ok bool)
 	var node, until, by, reason *string
 	var set, boost, correct []QuotaValue
 	var seconds *float64
-	if !readBody(w, r, want,
+	var preview *bool
+	if !readBody(w, r, want, truthMember("preview", &preview),
 		textMember("node", &node), valuesMember("set", &set), valuesMember("boost", &boost), valuesMember("correct", &correct),
 		textMember("until", &until), textMember("by", &by), textMember("reason", &reason),
 		numberMember("for_seconds", &seconds, true, func(n float64) bool { return n >= 1 && n <= maxControlFor.Seconds() }, "a whole number of seconds, from 1 to 31622400")) {
@@ -147,11 +163,13 @@ func readChange(w http.ResponseWriter, r *http.Request) (q QuotaChange, ok bool)
 		fault = "one of set, boost and correct must say what is to change"
 	case len(correct) > 0 && (until != nil || seconds != nil):
 		fault = "what is corrected stays so: leave out until and for_seconds"
+	case len(correct) > 0 && preview != nil:
+		fault = "a correction has no preview"
 	case until != nil && seconds != nil:
 		fault = "until and for_seconds both say how long; give one"
 	}
 	if fault == "" {
-		q = QuotaChange{Node: *node, Values: set}
+		q = QuotaChange{Node: *node, Values: set, Preview: preview != nil && *preview}
 		if len(boost) > 0 {
 			q.Values, q.Boost = boost, true
 		}

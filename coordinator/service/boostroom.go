@@ -1,12 +1,14 @@
 package service
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/httpapi"
 )
 
 // atMost says by how much the limit that a boost raises could be raised, under the quotas without that: what the node above
@@ -46,4 +48,68 @@ func atMost(q *coordinator.Quotas, c *coordinator.QuotaControl) string {
 		return fmt.Sprintf("; at most +%s is left for %s", amountText(name, d.Shown(max(0, above-has))), q.Nodes[i].ID)
 	}
 	return ""
+}
+
+// previewControls says what a change would make of the budgets, or refuses it as changeControls does.
+func (s *Service) previewControls(ctx context.Context, decide func(standing []coordinator.QuotaControl) (controlChange, error), node string) (httpapi.QuotaChanged, error) {
+	if _, err := s.leading(); err != nil {
+		return httpapi.QuotaChanged{}, err
+	}
+	before := s.controlled()
+	change, err := decide(before.standing)
+	if err != nil {
+		return httpapi.QuotaChanged{}, err
+	}
+	prepared, err := s.fits(before, &change, change.of(before.standing))
+	if err != nil {
+		return httpapi.QuotaChanged{}, err
+	}
+	changed, err := s.changed(ctx, change, nil, httpapi.QuotaSelection{Node: node})
+	changed.Moves = moves(s.now(), s.config.Load().Policy().Quotas, prepared.config.Policy().Quotas)
+	return changed, err
+}
+
+// moves are the budgets that differ by the quotas before and after: what each is of its own, and what each has
+// given to none of those below it.
+func moves(now time.Time, before, after *coordinator.Quotas) (all []httpapi.QuotaMove) {
+	was := make(map[httpapi.QuotaMove]int64) // by what is not a number of it
+	for _, b := range nominals(now, before) {
+		was[b.of] = b.amount
+	}
+	for _, b := range nominals(now, after) {
+		if old, known := was[b.of]; known && old != b.amount {
+			m := b.of
+			m.Before, m.After = b.dimension.Shown(old), b.dimension.Shown(b.amount)
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// nominal is what a budget is of its own, or what it has given to none.
+type nominal struct {
+	of        httpapi.QuotaMove
+	dimension coordinator.Dimension
+	amount    int64
+}
+
+// nominals are those of all nodes, in the order of these.
+func nominals(now time.Time, q *coordinator.Quotas) (all []nominal) {
+	ledger := fairshare.NewLedger()
+	ledger.Install(now, q)
+	parents := make(map[int]bool)
+	for i := range q.Nodes {
+		parents[q.Nodes[i].Parent] = true
+	}
+	for i := range q.Nodes {
+		v, _ := ledger.Node(now, q.Nodes[i].ID)
+		for _, b := range v.Budgets {
+			of := httpapi.QuotaMove{Node: q.Nodes[i].ID, Dimension: b.Dimension.String(), Period: b.Period}
+			if all = append(all, nominal{of, b.Dimension, b.Nominal}); parents[i] {
+				of.Spare = true
+				all = append(all, nominal{of, b.Dimension, b.Share})
+			}
+		}
+	}
+	return all
 }

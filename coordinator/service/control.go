@@ -136,7 +136,7 @@ func (s *Service) ControlQuota(ctx context.Context, q httpapi.QuotaChange) (http
 	if !q.Until.IsZero() && !q.Until.After(now) {
 		return httpapi.QuotaChanged{}, &httpapi.BadControl{Why: "it would have ended at " + q.Until.UTC().Format(time.RFC3339) + " already"}
 	}
-	change, err := s.changeControls(ctx, func([]coordinator.QuotaControl) (controlChange, error) {
+	decide := func([]coordinator.QuotaControl) (controlChange, error) {
 		var c controlChange
 		for _, v := range q.Values {
 			one := coordinator.QuotaControl{
@@ -148,7 +148,11 @@ func (s *Service) ControlQuota(ctx context.Context, q httpapi.QuotaChange) (http
 			c.set = append(c.set, one.Named())
 		}
 		return c, nil
-	})
+	}
+	if q.Preview {
+		return s.previewControls(ctx, decide, q.Node)
+	}
+	change, err := s.changeControls(ctx, decide)
 	if err != nil {
 		return httpapi.QuotaChanged{}, changing("the quota of "+q.Node, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -220,6 +221,34 @@ func TestBoostThatDoesNotFit(t *testing.T) {
 		boost.Values[0].Value = "+400"
 		if _, err := r.control(boost); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A preview says what a boost takes and from where, and changes nothing: of poor's 1,000 a1 has 600, and
+// 400 are given to none.
+func TestBoostIsPreviewed(t *testing.T) {
+	inQuotaRig(t, func(r *rig) {
+		r.mustSet("pool/poor/a1", "total_tokens.amount", "600")
+		boost := httpapi.QuotaChange{Node: "pool/poor/a1", Boost: true, For: time.Hour, Preview: true, Values: []httpapi.QuotaValue{{Key: "total_tokens", Value: "+100"}}}
+		changed, err := r.control(boost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		today := r.service.now().UTC().Format(time.DateOnly)
+		want := []httpapi.QuotaMove{
+			{Node: "pool/poor", Spare: true, Dimension: "total_tokens", Period: today, Before: 400, After: 300},
+			{Node: "pool/poor/a1", Dimension: "total_tokens", Period: today, Before: 600, After: 700},
+		}
+		if !slices.Equal(changed.Moves, want) {
+			t.Errorf("got %+v, want %+v", changed.Moves, want)
+		}
+		if got := r.limitOf("pool/poor/a1"); got != 600 {
+			t.Errorf("the preview has changed it to %v", got)
+		}
+		boost.Values[0].Value = "+5000"
+		if _, err := r.control(boost); err == nil || !strings.HasSuffix(err.Error(), "; at most +400 is left for pool/poor/a1") {
+			t.Errorf("what does not fit is refused by the preview, too: %v", err)
 		}
 	})
 }
