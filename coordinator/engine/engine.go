@@ -181,7 +181,9 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 	if e.fleet.claimants {
 		e.fleet.claimants, e.claims.stale = false, true
 	}
-	for again := true; again; again = e.quotas.waits.pending() { // whose first has left may have another
+	// Where the first has left there may be another. It ends: what is refused is parked, and not tried again
+	// before something is given back or given out (see nextAlone, retryOwn for claims).
+	for again := true; again; again = e.quotas.waits.pending() {
 		e.serveQuotas(now)
 		e.serveClaims(now)
 		e.relieve(now)

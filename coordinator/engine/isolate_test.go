@@ -213,6 +213,54 @@ func TestClaimAlone(t *testing.T) {
 	want(t, r.claim(claim("a", 3)), "dispatch t3.1 a", "granted 1 to a no_unclaimed_items")
 }
 
+// TestAloneWithoutQuota: a task that must be alone waits for a seat. It is not tried again and again, for an
+// agent that claims or for one that is pushed to, and goes when there is a seat.
+func TestAloneWithoutQuota(t *testing.T) {
+	for name, mode := range map[string]coordinator.PullMode{"claimed": coordinator.PullShared, "pushed": coordinator.PullOff} {
+		t.Run(name, func(t *testing.T) {
+			p := policyOf(worker("a").slots(4).pulls(mode), worker("b").slots(4), worker("c").slots(4))
+			q := quotasOf().group("team", 1, seats(1)).group("others", 1, nil)
+			r := ready(t, patient(p).quotas(q).set(func(s *coordinator.Settings) { s.PoisonedAfter = 2 })) // suspected once is enough
+			r.order("a", coordinator.OrderCordon)
+			r.order("c", coordinator.OrderCordon)
+			first := r.give(job("t1").of("team").not("c"))
+			r.give(job("beside").of("others").not("a", "c"))
+			r.look("b", 0, 1)
+			r.miss("b", 2)
+			r.order("c", coordinator.OrderUncordon)
+			want(t, r.assign(job("t2").of("team").not("a", "b")))
+			want(t, r.returns(first, coordinator.ReturnTakenBack, true), "dispatch t2.1 c") // which has the seat
+			r.confirm(r.latest().Handle)
+			r.order("c", coordinator.OrderCordon)
+			r.order("a", coordinator.OrderUncordon)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				r.claim(claim("a", 1).waits(time.Minute))
+			}()
+			select {
+			case <-done:
+			case <-time.After(20 * time.Second):
+				t.Fatal("the claim never returns")
+			}
+			refused := r.quotas.flow.refused
+			for range 10 {
+				want(t, r.apply(coordinator.Tick{}))
+			}
+			if r.quotas.flow.refused != refused {
+				t.Error("it is tried with each event")
+			}
+			effects := []string{"completed t2.1 c succeeded", "dispatch t1.2 a again?"}
+			if mode != coordinator.PullOff {
+				effects = append(effects, "granted 1 to a ")
+			}
+			want(t, r.tell(says("c", "t2")), effects...)
+			checkIndexes(t, r.Engine)
+			checkParked(t, r.Engine)
+		})
+	}
+}
+
 // TestOnlyPoisonIsParked: whatever the fleet and the number of tasks, harmless ones are done,
 // and none that is poison is.
 func TestOnlyPoisonIsParked(t *testing.T) {

@@ -104,6 +104,12 @@ func (q *quotaWaits) find(c *class, leaf int) *quotaWait {
 	return q.of[waitKey{c, leaf}]
 }
 
+// parked tells whether the task itself was refused, so that its leaf or its class waits.
+func (q *quotaWaits) parked(t *openTask) bool {
+	own, all := q.of[waitKey{t.needs.class, t.leaf}], t.needs.class.lacks
+	return own != nil && own.task == t || all != nil && all.task == t
+}
+
 // park has a leaf, or the class, wait for quota.
 func (q *quotaWaits) park(w *quotaWait) {
 	if before := q.of[waitKey{w.class, w.leaf}]; before != nil {
