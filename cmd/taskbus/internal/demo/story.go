@@ -43,8 +43,18 @@ func (s *story) outcome(o outcome) {
 	}
 }
 
-// summarise prints the tables and tells whether every line is accounted for.
+// lookTime bounds what is asked of the coordinator once the demonstration was stopped.
+const lookTime = 5 * time.Second
+
+// summarise prints the tables and tells whether every line is accounted for. Where ctx has ended, the demonstration was
+// stopped, and it says of what has not ended where that is.
 func summarise(ctx context.Context, out io.Writer, p *process, l *ledger, lines int) error {
+	stopped := ctx.Err() != nil
+	if stopped {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lookTime)
+		defer cancel()
+	}
 	outcomes, surplus := l.all()
 	var done, failed, dropped []outcome
 	for _, o := range outcomes {
@@ -80,13 +90,21 @@ func summarise(ctx context.Context, out io.Writer, p *process, l *ledger, lines 
 		return fmt.Errorf("print the summary: %w", err)
 	}
 	open := l.open()
-	fmt.Fprintf(out, "\n%d submitted: %d done by an agent, %d failed with a reason, %d dropped as second copies, %d not accounted for\n",
-		lines, len(done), len(failed), len(dropped), len(open)+len(surplus)+l.unnamed)
+	rest := fmt.Sprintf("%d not accounted for", len(open)+len(surplus)+l.unnamed)
+	if stopped {
+		rest = fmt.Sprintf("stopped by you: %d had not ended", len(open))
+	}
+	fmt.Fprintf(out, "\n%d submitted: %d done by an agent, %d failed with a reason, %d dropped as second copies, %s\n",
+		lines, len(done), len(failed), len(dropped), rest)
 	if len(open)+len(surplus)+l.unnamed == 0 {
 		return nil
 	}
 	for _, id := range open {
-		fmt.Fprintf(out, "  no outcome: %s\n", shown(id))
+		where := ""
+		if t, ok := p.task(ctx, string(id)); ok {
+			where = strings.TrimSuffix(fmt.Sprintf(" (%s %s", t.State, t.Agent), " ") + ")"
+		}
+		fmt.Fprintf(out, "  no outcome: %s%s\n", shown(id), where)
 	}
 	for _, o := range surplus {
 		fmt.Fprintf(out, "  once too often: %s (%s%s)\n", shown(o.task), o.agent, o.reason)
