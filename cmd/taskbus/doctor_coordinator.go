@@ -21,14 +21,15 @@ func (d *doctor) checkCoordinator(ctx context.Context) {
 		return
 	}
 	_, checks := c.instances(ctx)
-	for _, name := range []string{checkLeader, checkStandbys} {
-		if k, ok := checks[name]; ok {
-			d.report.add(check, severity(k.Status), k.Detail, k.Advice)
-		}
-	}
 	before := d.app.now()
 	s, err := c.status(ctx)
 	after := d.app.now()
+	all := withInstances(s.Health, checks).Checks
+	for _, name := range []string{checkLeader, checkStandbys} {
+		if k, ok := all[name]; ok {
+			d.report.add(check, severity(k.Status), k.Detail, k.Advice)
+		}
+	}
 	switch {
 	case err != nil && d.led:
 		d.report.add(check, checkWarning, "a coordinator leads, and none answers here: "+err.Error(), "ask where it runs, with --url or TASKBUS_HTTP_URL")

@@ -102,7 +102,8 @@ func (c *client) only(base string) *client {
 	return &one
 }
 
-// withInstances adds what is wrong with others to the health of the one that was asked.
+// withInstances adds what is wrong with others to the health of the one that was asked. What this says too, such as that
+// the journal was lost, stands there once.
 func withInstances(h httpapi.Health, checks map[string]httpapi.Check) httpapi.Health {
 	if len(checks) == 0 {
 		return h
@@ -112,6 +113,15 @@ func withInstances(h httpapi.Health, checks map[string]httpapi.Check) httpapi.He
 		all[name] = k
 	}
 	for name, k := range checks {
+		for called, own := range h.Checks {
+			if own.Detail == "" || !strings.Contains(k.Detail, ": "+own.Detail) {
+				continue
+			}
+			k.Detail = strings.ReplaceAll(k.Detail, ": "+own.Detail, ", see the check `"+called+"`")
+			if k.Advice == own.Advice {
+				k.Advice = ""
+			}
+		}
 		all[name] = k
 		if h.Status == httpapi.Healthy || k.Status == httpapi.Critical {
 			h.Status = k.Status

@@ -81,3 +81,15 @@ func TestSeveralCoordinatorsAreLookedAt(t *testing.T) {
 		}
 	}
 }
+
+// What a standby finds that the leader finds too, such as the loss of the journal, is told once.
+func TestWhatAStandbySaysTooIsToldOnce(t *testing.T) {
+	lost := httpapi.Check{Status: httpapi.Degraded, Detail: "the journal was empty at noon", Advice: "put right what is listed"}
+	h := withInstances(httpapi.Health{Status: httpapi.Degraded, Checks: map[string]httpapi.Check{"journal": lost}}, map[string]httpapi.Check{
+		checkStandbys: {Status: httpapi.Degraded, Detail: "http://b: journal degraded: the journal was empty at noon; http://c does not answer", Advice: lost.Advice},
+	})
+	want := httpapi.Check{Status: httpapi.Degraded, Detail: "http://b: journal degraded, see the check `journal`; http://c does not answer"}
+	if h.Checks[checkStandbys] != want || h.Checks["journal"] != lost {
+		t.Errorf("%+v, want %+v", h.Checks, want)
+	}
+}
