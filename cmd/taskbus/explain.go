@@ -105,7 +105,7 @@ func printTaskExplanation(w io.Writer, e httpapi.TaskExplanation, now time.Time)
 	}
 	if e.Now != nil && e.State != "succeeded" && e.State != "cancelled" { // what has ended well is not decided again
 		p.blank()
-		if e.Now.ReasonCode != "" && e.Now.ReasonCode == e.ReasonCode && e.Now.Reason == e.Reason {
+		if e.Now.ReasonCode != "" && e.Now.ReasonCode == e.ReasonCode && strings.HasPrefix(e.Reason, e.Now.Reason) {
 			p.line("decided now: %s, for the same reason", e.Now.ReasonCode)
 		} else {
 			p.line("decided now: %s", foresight(*e.Now))

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -209,11 +210,41 @@ func (s *Service) Explain(ctx context.Context, id string) (httpapi.TaskExplanati
 		unknown = err.Error()
 	}
 	t := taskStatus(&r, s.now())
+	if none := s.noSuchAgents(ctx, r.task.Preferred); none != "" {
+		t.Reason = strings.TrimPrefix(t.Reason+"; "+none, "; ")
+	}
 	return httpapi.TaskExplanation{
 		ID: t.ID, Type: t.Type, TraceID: t.TraceID, State: t.State, Agent: t.Agent, Attempt: t.Attempt,
 		ReasonCode: t.ReasonCode, Reason: t.Reason, Error: t.Error,
 		DecidedAt: t.DecidedAt, Explanation: t.Explanation, Queued: t.Queued, Attempts: attempts(&r), Now: now, NowUnknown: unknown,
 	}, true
+}
+
+// noSuchAgents tells of the agents that a task prefers and that there are none of; empty: there are all, or nothing is
+// known of the fleet. It is no reason to refuse the task: another agent gets it.
+func (s *Service) noSuchAgents(ctx context.Context, preferred []coordinator.AgentID) string {
+	if len(preferred) == 0 || s.knowsFleet() != nil {
+		return ""
+	}
+	snap, err := s.snapshot(ctx)
+	if err != nil {
+		return ""
+	}
+	known := make([]string, len(snap.Agents))
+	for i := range snap.Agents {
+		known[i] = string(snap.Agents[i].Spec.ID)
+	}
+	var none []string
+	for _, id := range preferred {
+		if !slices.Contains(known, string(id)) {
+			near := coordinator.DidYouMean(string(id), known)
+			none = append(none, strings.TrimSuffix(fmt.Sprintf("`%s` (%s)", id, near), " ()"))
+		}
+	}
+	if len(none) == 0 {
+		return ""
+	}
+	return "preferred_agents names agents that do not exist: " + someAgents(none)
 }
 
 // WhatIf says how a task would be decided now (see httpapi.Source).

@@ -327,3 +327,19 @@ func TestDispatchExplainsItself(t *testing.T) {
 		}
 	})
 }
+
+// A preferred agent that does not exist is no refusal, and explain says so.
+func TestExplainNamesPreferredAgentsThatDoNotExist(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		r.worker("a1", true)
+		r.task("t-1", "build", `,"preferred_agents":["a1x","a1"]`)
+		r.task("t-2", "build", `,"preferred_agents":["a1","a2"]`)
+		const want = "preferred_agents names agents that do not exist: `a1x` (did you mean a1?)"
+		if x := r.explained("t-1"); x.State != "dispatched" || x.Reason != want {
+			t.Errorf("%s: %q, want %q", x.State, x.Reason, want)
+		}
+		if x := r.explained("t-2"); strings.Contains(x.Reason, "preferred_agents") {
+			t.Errorf("all exist: %q", x.Reason)
+		}
+	})
+}
