@@ -23,7 +23,7 @@ func TestCallWaitsForWhatIsSetAside(t *testing.T) {
 	refused := func(id string, n float64, after time.Duration) {
 		t.Helper()
 		a := r.state(ofTeam(coordinator.CallReserve, id, n, 0), coordinator.CallRefused)
-		ends := strings.HasSuffix(a.Lacks.Text, "used up or set aside; back when something of it ends")
+		ends := strings.HasSuffix(a.Lacks.Text, "; back when something of it ends")
 		if ends != (after < time.Hour) || after < time.Hour && !a.Lacks.RetryAt.Equal(start.Add(after)) || after >= time.Hour && a.Lacks.RetryAt.Sub(r.now) < time.Hour {
 			t.Errorf("%s: at %v, want after %v: %s", id, a.Lacks.RetryAt.Sub(start), after, a.Lacks.Text)
 		}

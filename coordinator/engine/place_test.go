@@ -313,7 +313,7 @@ func TestExplainQuota(t *testing.T) {
 		says     string
 	}{
 		{"team", 300, 100, true, ""}, // 600 + 400 are the whole
-		{"team", 301, 100, false, "the budget of pool/team in total_tokens is used up or set aside; back when something of it ends"}, // 600 are set aside
+		{"team", 301, 100, false, "too little is left of the budget of pool/team in total_tokens: 400 left, 401 asked; back when something of it ends"}, // 600 are set aside
 		{"team", 900, 101, false, "it needs more total_tokens at once than the budget of pool/team ever allows"},
 		{"nobody", 1e6, 1e6, true, ""},
 	} {

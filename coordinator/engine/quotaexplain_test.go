@@ -1,18 +1,22 @@
 package engine
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare"
 )
 
 // Whoever asks how a task would be decided hears of the quota that it lacks or waits for, and when
 // that is back; and to whom it would go with quota.
 func TestExplainSaysWhatQuotaIsLacking(t *testing.T) {
 	midnight := time.Date(2030, 1, 2, 0, 0, 0, 0, time.UTC)
-	const used = "the budget of pool/team in total_tokens is used up or set aside; back when something of it ends"
+	used := func(asked int) string {
+		return fmt.Sprintf("too little is left of the budget of pool/team in total_tokens: 100 left, %d asked; back when something of it ends", asked)
+	}
 	r := ready(t, policyOf(worker("a").slots(4), worker("b").slots(4)).quotas(quotasOf().group("team", 1, daily(1000)).group("free", 1, nil)))
 	r.give(job("runs").of("team").tokens(600, 300))
 	want(t, r.assign(job("waits").of("team").tokens(300, 300)))
@@ -23,10 +27,10 @@ func TestExplainSaysWhatQuotaIsLacking(t *testing.T) {
 		text   string // in Decision.Text
 	}{
 		"it waits": {job("waits").of("team").tokens(300, 300), "b", coordinator.ReasonQuotaExhausted,
-			"would go to b once its quota allows: " + used + " (b by capability_match, best of 2 eligible among 2 agents)"},
+			"would go to b once its quota allows: " + used(600) + " (b by capability_match, best of 2 eligible among 2 agents)"},
 		"it would lack some": {job("new").of("team").prio(coordinator.PriorityHigh).tokens(200, 300), "b", coordinator.ReasonQuotaExhausted,
-			"would go to b once its quota allows: " + used},
-		"it would wait behind who waits": {job("new").of("team").tokens(1, 1), "b", coordinator.ReasonQuotaExhausted, "would go to b once its quota allows: " + used},
+			"would go to b once its quota allows: " + used(500)},
+		"it would wait behind who waits": {job("new").of("team").tokens(1, 1), "b", coordinator.ReasonQuotaExhausted, "would go to b once its quota allows: " + used(600)},
 		"it goes before who waits":       {job("new").of("team").prio(coordinator.PriorityHigh).tokens(1, 1), "b", coordinator.ReasonNone, "b by capability_match"},
 		"it has what it needs":           {job("runs").of("team").tokens(600, 300), "b", coordinator.ReasonNone, "b by capability_match"},
 		"another group's":                {job("new").of("free").tokens(1e6, 1), "b", coordinator.ReasonNone, "b by capability_match"},
@@ -38,7 +42,7 @@ func TestExplainSaysWhatQuotaIsLacking(t *testing.T) {
 			t.Errorf("%s: %s, %s: %q", name, d.Agent, reason, d.Text())
 		}
 		lacks := reason == coordinator.ReasonQuotaExhausted
-		if l := d.Lacks; lacks != (l != nil) || lacks && (text != used || l.Text != used || !l.RetryAt.Equal(midnight) ||
+		if l := d.Lacks; lacks != (l != nil) || lacks && (!strings.Contains(c.text, text) || l.Text != text || !l.RetryAt.Equal(midnight) ||
 			l.Node != "pool/team" || l.Limit != "budget" || l.Dimension != coordinator.DimTotalTokens) {
 			t.Errorf("%s: %q, %+v", name, text, l)
 		}
@@ -120,5 +124,21 @@ func TestExplainOfAnAuctionThatWaitsForQuota(t *testing.T) {
 				t.Errorf("it waits for %q, and would for %q", lack, text)
 			}
 		})
+	}
+}
+
+// What a budget lacks is said with what is left, lent and asked, and that a bound on borrowing is what is in the way.
+func TestLackOfABudget(t *testing.T) {
+	for want, v := range map[string]fairshare.Verdict{
+		"too little is left of the budget of x in cost_usd: $2.4167 left, $10 asked; back when something of it ends": {Left: 2_416_700, Asked: 10_000_000},
+		"the budget of x in cost_usd is used up ($7 lent to others); back when something of it ends":                 {Lent: 7_000_000, Asked: 1},
+		"y may not borrow so much cost_usd: $1 left, $3 asked; back when something of it ends":                       {By: "y", Left: 1_000_000, Asked: 3_000_000},
+		"others leave too little of the budget of x in cost_usd so far: $3 to be borrowed; back when something of it ends": {
+			Left: 9_000_000, Asked: 3_000_000},
+	} {
+		v.Node, v.Dimension, v.Limit = "x", coordinator.DimCost, fairshare.LimitBudget
+		if got := describeLack(&v); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

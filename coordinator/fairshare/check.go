@@ -59,6 +59,10 @@ type Verdict struct {
 	OwnAt time.Time
 	// Empty: nothing is left of it; else there is less than was asked.
 	Empty bool
+	// Asked, of a budget, is what its Node was asked for, Left what it has and Lent what others have of it.
+	// By names the node below that has borrowed all that it may, so that nobody lends it more; empty: none.
+	Asked, Left, Lent int64
+	By                string
 	// Of is the model that has no price, of LimitPrice.
 	Of string
 	// Kept: there are seats, and they are kept for those who are below their part.
@@ -70,6 +74,9 @@ type Verdict struct {
 	retry, own int64
 	kept, owns bool
 	soon       int64 // when what is set aside is thought to be back
+	share      int32 // whose budget was asked for so much when a budget refused; -1: none was
+	asked      int64
+	first      bool // and the charge comes out of that one's share
 }
 
 // refuse notes that a limit refuses the charge, until then (forever: for good).
@@ -93,7 +100,7 @@ func (v *Verdict) note(node, behind int32, d coordinator.Dimension, by Limit, un
 		return false
 	}
 	v.OK, v.at, v.Dimension, v.Limit, v.retry, v.Ends = false, node, d, by, until, ends
-	v.behind, v.own, v.kept, v.owns = behind, forever, false, false
+	v.behind, v.own, v.kept, v.owns, v.share = behind, forever, false, false, -1
 	return true
 }
 
@@ -160,7 +167,10 @@ func (l *Ledger) check(p *Path, c *Charge, uses []rateUse) (Verdict, []rateUse) 
 			d := coordinator.Dimension(bits.TrailingZeros8(m))
 			amount := c.Amounts[d]
 			if b := nd.budgets[d]; b != nil {
-				l.checkBudget(&v, b, amount, c.NoBorrowing)
+				first := b.family.walked != l.walks
+				if l.checkBudget(&v, b, amount, c.NoBorrowing); !v.OK && v.Limit == LimitBudget && v.share < 0 {
+					v.share, v.asked, v.first = n, amount, first
+				}
 			}
 			if s := nd.rates[d]; s != nil && t.rated&(1<<d) == 0 {
 				t.rated |= 1 << d
@@ -349,6 +359,9 @@ func (l *Ledger) finish(v *Verdict) Verdict {
 	v.Behind, v.Kept, v.Owns = l.nodes[v.behind].spec.ID, v.kept, v.owns
 	b := l.nodes[v.at].budgets[v.Dimension]
 	v.Empty = v.Limit != LimitBudget || b.left() <= 0 || b.room()+b.agentsLeft() <= 0
+	if v.Limit == LimitBudget && v.share >= 0 {
+		l.lacks(v, b, l.nodes[v.share].budgets[v.Dimension])
+	}
 	if v.own != forever {
 		v.OwnAt = timeOf(v.own)
 	}
@@ -360,6 +373,22 @@ func (l *Ledger) finish(v *Verdict) Verdict {
 		v.RetryAt = timeOf(v.retry)
 	}
 	return *v
+}
+
+// lacks says how much a budget that refuses has, to which a share turned for what it lacks, or which it is.
+func (l *Ledger) lacks(v *Verdict, b, share *budget) {
+	v.Asked, v.Left, v.Lent = v.asked, b.left(), b.lentOut
+	has := max(0, min(share.left(), share.room()+share.agentsLeft()))
+	switch {
+	case !v.first:
+	case share.borrowMax > 0 && share.borrowMax-share.borrowedIn < v.asked-has:
+		v.By, v.Left, v.Lent = l.nodes[share.node].spec.ID, has, share.lentOut
+	case b == share:
+		v.Left = has
+	case v.Left >= v.asked: // there is enough, and others do not leave it yet
+		v.Asked -= has
+	}
+	v.Left = max(0, v.Left)
 }
 
 // Check tells whether the charge would be admitted now. Nothing is charged.

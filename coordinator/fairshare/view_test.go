@@ -368,3 +368,25 @@ func TestExplainOfAnAgentSaysTheSameOfItsGroup(t *testing.T) {
 		}
 	}
 }
+
+// A refusal says what is left of the budget, what is lent of it, and that a share may not borrow so much.
+func TestVerdictSaysWhatABudgetLacks(t *testing.T) {
+	const d = coordinator.DimTotalTokens
+	bounded := monthly(d, 1000)
+	l := newTree(monthly(d, 2000)).group("a", "pool", bounded, func(n *coordinator.QuotaNode) {
+		n.Budgets[d].Borrow = coordinator.Bound{Kind: coordinator.BoundAmount, Value: 50}
+	}).group("b", "pool", monthly(d, 1000)).ledger()
+	half := epoch.Add(31 * 24 * time.Hour / 2)
+	l.Reserve(half, id(1), tokens("a", 1040), time.Time{}) // 40 of b's
+	check := func(group string, asked int64) Verdict {
+		c := tokens(group, asked)
+		p := l.PathOf(c)
+		return l.Check(half, &p, c)
+	}
+	if v := check("a", 11); v.OK || v.By != "pool/a" || v.Asked != 11 || v.Left != 0 {
+		t.Errorf("at the bound: %+v", v)
+	}
+	if v := check("b", 961); v.OK || v.By != "" || v.Asked != 961 || v.Left != 960 {
+		t.Errorf("too little: %+v", v)
+	}
+}

@@ -133,7 +133,7 @@ func TestQuotaUsedUp(t *testing.T) {
 		}
 
 		x := r.explained("t-3")
-		if x.State != "pending" || !strings.HasPrefix(x.Reason, "waits for quota: the budget of pool/poor in total_tokens is used up or set aside; back when something of it ends") || x.Queued == nil {
+		if x.State != "pending" || !strings.HasPrefix(x.Reason, "waits for quota: too little is left of the budget of pool/poor in total_tokens: 90 left, 100 asked; back when something of it ends") || x.Queued == nil {
 			t.Fatalf("%+v", x)
 		}
 		tomorrow := time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
@@ -247,11 +247,11 @@ alert_percents: []
 			return all
 		}
 		made, waits := r.explained("t-2"), r.explained("t-3")
-		lacksLab := "lab false: it has no quota: the budget of lab in total_tokens is used up or set aside; back when something of it ends"
-		if got := why(made.Explanation); len(got) != 2 || !strings.HasPrefix(got[0], "openai false: it has no quota: the budget of openai in total_tokens is used up or set aside; back when something of it ends") || got[1] != "lab true: it alone has quota now" || made.Explanation.Routing == nil {
+		lacksLab := "lab false: it has no quota: too little is left of the budget of lab in total_tokens: 200 left, 300 asked; back when something of it ends"
+		if got := why(made.Explanation); len(got) != 2 || !strings.HasPrefix(got[0], "openai false: it has no quota: too little is left of the budget of openai in total_tokens: 200 left, 300 asked; back when something of it ends") || got[1] != "lab true: it alone has quota now" || made.Explanation.Routing == nil {
 			t.Errorf("why it was sent there: %q", got)
 		}
-		if got := why(waits.Explanation); len(got) != 2 || !strings.HasPrefix(got[1], lacksLab) || !strings.HasPrefix(waits.Reason, "waits for quota: the budget of lab ") {
+		if got := why(waits.Explanation); len(got) != 2 || !strings.HasPrefix(got[1], lacksLab) || !strings.HasPrefix(waits.Reason, "waits for quota: too little is left of the budget of lab ") {
 			t.Errorf("what it waits for: %q, %q", got, waits.Reason)
 		}
 		for _, k := range r.service.Tasks(context.Background(), httpapi.TaskFilter{}) {
