@@ -244,14 +244,18 @@ func BenchmarkLogger(b *testing.B) {
 	}
 }
 
-// A terminal gets lines for people, anything else JSON; LOG_FORMAT has the last word. (/dev/null is a
-// character device, as a terminal is.)
+// A terminal gets lines for people, anything else JSON; LOG_FORMAT has the last word. /dev/null, the standard input
+// and output of many jobs, is a character device as a terminal is, and none.
 func TestLogFormatByWhereItGoes(t *testing.T) {
-	device, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
+	open := func(name string) *os.File {
+		f, err := os.OpenFile(name, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = f.Close() })
+		return f
 	}
-	defer device.Close()
+	device, nothing := open("/dev/ptmx"), open(os.DevNull) // the first makes a terminal
 	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
 		t.Fatal(err)
@@ -264,6 +268,7 @@ func TestLogFormatByWhereItGoes(t *testing.T) {
 	}{
 		{config.LogAuto, device, config.LogConsole},
 		{config.LogAuto, file, config.LogJSON},
+		{config.LogAuto, nothing, config.LogJSON},
 		{config.LogAuto, io.Discard, config.LogJSON},
 		{config.LogJSON, device, config.LogJSON},
 		{config.LogConsole, file, config.LogConsole},

@@ -174,7 +174,7 @@ func (a *app) boost(ctx context.Context, flags *changeFlags, lasting *lastingFla
 		if err := printMoves(a.out, &would, args[0], a.now()); err != nil {
 			return err
 		}
-		if in, is := a.in.(*os.File); is && terminal(in) && !yes {
+		if terminal(a.in) && !yes {
 			if err := a.agreed("boost " + args[0] + " by that"); err != nil {
 				return err
 			}
