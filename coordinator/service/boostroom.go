@@ -52,8 +52,12 @@ func atMost(q *coordinator.Quotas, c *coordinator.QuotaControl) string {
 
 // previewControls says what a change would make of the budgets, or refuses it as changeControls does.
 func (s *Service) previewControls(ctx context.Context, decide func(standing []coordinator.QuotaControl) (controlChange, error), node string) (httpapi.QuotaChanged, error) {
-	if _, err := s.leading(); err != nil {
+	r, err := s.leading()
+	switch {
+	case err != nil:
 		return httpapi.QuotaChanged{}, err
+	case r.ledger == nil:
+		return httpapi.QuotaChanged{}, errNoControls
 	}
 	before := s.controlled()
 	change, err := decide(before.standing)

@@ -16,6 +16,8 @@ import (
 // Operators change quotas. Only a coordinator that leads does so, and only with the journal:
 // what nobody remembers would be gone with the next session.
 
+var errNoControls = errors.New("changes to quotas are kept in the journal, and agents.yaml has switched that off; change quotas.yaml instead")
+
 // controlChange is a change of the standing controls.
 type controlChange struct {
 	set    []coordinator.QuotaControl
@@ -43,7 +45,7 @@ func (s *Service) changeControls(ctx context.Context, decide func(standing []coo
 		return controlChange{}, err
 	}
 	if r.ledger == nil {
-		return controlChange{}, errors.New("changes to quotas are kept in the journal, and agents.yaml has switched that off; change quotas.yaml instead")
+		return controlChange{}, errNoControls
 	}
 	select {
 	case s.controls.changing <- struct{}{}:

@@ -34,7 +34,7 @@ const (
 // restored notes what has become of what was used of budgets.
 func (r *session) restored(all bool, text string) {
 	lost := r.s.loss.Load()
-	if lost == nil {
+	if lost == nil || lost.Restored == all && lost.Budgets == text {
 		return
 	}
 	next := *lost

@@ -137,6 +137,9 @@ func (o *Onward) Take(offset int64, body []byte) (more bool, err error) {
 		}
 		return false, nil
 	}
+	if h, err := journal.DecodeHeader(body); err == nil && (h.Kind == journal.KindBatch || h.Kind == journal.KindPiece) {
+		o.found = false // the rows have records of behind the import: to read them again would count them twice
+	}
 	o.Begun = o.mark.BegunAfter(body)
 	if o.Begun || !journal.ImportedAt(body).IsZero() && o.reader.Began() {
 		o.To, o.found = o.mark.Behind(o.reader, offset, body), true

@@ -72,6 +72,8 @@ func TestOnward(t *testing.T) {
 		"imported twice, the latter is behind":   {importable(5, 2, 4), 270 * time.Minute, 6, 5},
 		"imported twice, the latter has more":    {importable(5, 2, 4), 150 * time.Minute, 3, 3},
 		"imported with what the rows have not":   {importable(5, 3), 150 * time.Minute, -1, 0},
+		"imported, and the rows have more":       {importable(5, 3), 270 * time.Minute, -1, 0},
+		"imported twice, and the rows have some": {importable(5, 2, 4), 210 * time.Minute, -1, 0},
 		"imported what was written by then only": {importable(5, 3), 3 * time.Hour, 4, 4},
 	} {
 		o, more, err := NewOnward(Mark{Offset: 70, Epoch: 1, Next: 70, At: noon.Add(c.upTo)}), true, error(nil)

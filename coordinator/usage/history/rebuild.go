@@ -166,7 +166,7 @@ func (h *History) anew(ctx context.Context) (made Rebuilt, err error) {
 			imported = at
 		}
 		h, err := journal.DecodeHeader(d.Body)
-		if !compared && err == nil && h.Kind != journal.KindEpoch && h.Epoch >= p.Mark().Epoch && h.At.After(old.At) {
+		if !compared && err == nil && h.Kind != journal.KindEpoch && h.Kind != journal.KindPiece && h.Epoch >= p.Mark().Epoch && h.At.After(old.At) {
 			other, compared = true, true // all up to its offset was written before the mark's
 		}
 		if p.Whole() && old.Offset >= 0 && compared {
