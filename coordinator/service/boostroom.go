@@ -52,19 +52,10 @@ func atMost(q *coordinator.Quotas, c *coordinator.QuotaControl) string {
 
 // previewControls says what a change would make of the budgets, or refuses it as changeControls does.
 func (s *Service) previewControls(ctx context.Context, decide func(standing []coordinator.QuotaControl) (controlChange, error), node string) (httpapi.QuotaChanged, error) {
-	r, err := s.leading()
-	switch {
-	case err != nil:
-		return httpapi.QuotaChanged{}, err
-	case r.ledger == nil:
-		return httpapi.QuotaChanged{}, errNoControls
-	}
-	before := s.controlled()
-	change, err := decide(before.standing)
-	if err != nil {
+	if _, err := s.leadsWithJournal(); err != nil {
 		return httpapi.QuotaChanged{}, err
 	}
-	prepared, err := s.fits(before, &change, change.of(before.standing))
+	_, change, prepared, err := s.prepareChange(decide)
 	if err != nil {
 		return httpapi.QuotaChanged{}, err
 	}

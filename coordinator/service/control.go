@@ -40,12 +40,9 @@ func (c *controlChange) of(standing []coordinator.QuotaControl) []coordinator.Qu
 // changeControls makes a change: decide says which, given what stands. It returns when the
 // journal has it, and the engine goes on under it.
 func (s *Service) changeControls(ctx context.Context, decide func(standing []coordinator.QuotaControl) (controlChange, error)) (controlChange, error) {
-	r, err := s.leading()
+	r, err := s.leadsWithJournal()
 	if err != nil {
 		return controlChange{}, err
-	}
-	if r.ledger == nil {
-		return controlChange{}, errNoControls
 	}
 	select {
 	case s.controls.changing <- struct{}{}:
@@ -53,13 +50,7 @@ func (s *Service) changeControls(ctx context.Context, decide func(standing []coo
 	case <-ctx.Done():
 		return controlChange{}, fmt.Errorf("another change is being made: %w; try again", ctx.Err())
 	}
-	before := s.controlled()
-	change, err := decide(before.standing)
-	if err != nil {
-		return controlChange{}, err
-	}
-	after := change.of(before.standing)
-	prepared, err := s.fits(before, &change, after)
+	before, change, prepared, err := s.prepareChange(decide)
 	if err != nil || sameControls(before.standing, prepared.standing) {
 		return change, err
 	}
@@ -71,6 +62,25 @@ func (s *Service) changeControls(ctx context.Context, decide func(standing []coo
 		return controlChange{}, err
 	}
 	return change, nil
+}
+
+// leadsWithJournal returns the session that may change controls, or says why there is none.
+func (s *Service) leadsWithJournal() (*session, error) {
+	r, err := s.leading()
+	if err == nil && r.ledger == nil {
+		err = errNoControls
+	}
+	return r, err
+}
+
+// prepareChange works out a change of what stands before, or refuses it. Nothing is changed yet.
+func (s *Service) prepareChange(decide func(standing []coordinator.QuotaControl) (controlChange, error)) (before controlledConfig, change controlChange, prepared *preparedControls, err error) {
+	before = s.controlled()
+	if change, err = decide(before.standing); err != nil {
+		return before, controlChange{}, nil, err
+	}
+	prepared, err = s.fits(before, &change, change.of(before.standing))
+	return before, change, prepared, err
 }
 
 // fits works out what the change makes of the quotas, or refuses it: because of what it says
