@@ -37,13 +37,11 @@ func (e *Engine) callAsked(now time.Time, ev *coordinator.CallAsked) {
 		}
 	}
 	for i := range ev.Calls {
-		switch c := &ev.Calls[i]; {
+		switch c, a := &ev.Calls[i], &answered.Answers[i]; {
 		case !asks(c.Op):
 			answered.Changed = e.callTold(now, ev.Calls, answered.Answers, i) || answered.Changed
-		case c.Op != coordinator.CallCheck && answered.Answers[i].State == coordinator.CallRefused:
-			if charge, ok := e.callCharge(c); ok {
-				l.Lacks(now, &charge)
-			}
+		case c.Op != coordinator.CallCheck && a.State == coordinator.CallRefused:
+			l.Lacks(now, &fairshare.Charge{Group: a.Group, Agent: a.Agent, Provider: a.Provider, Model: a.Model, Amounts: a.Amounts})
 		}
 	}
 	e.quotaAlerts()
