@@ -26,8 +26,7 @@ func checkID(what, id string) error {
 	return usageError("%q is not %s id: 1 to 128 letters, digits and . _ : -, beginning with a letter or a digit", messages.Clean(id, maxCell), what)
 }
 
-// subcommand refuses arguments of a command whose work is also that of others below it: the first may be one of these,
-// misspelt.
+// subcommand refuses arguments of a command that has subcommands, and suggests the one that was misspelt.
 func subcommand(c *cobra.Command, args []string) error {
 	err := cobra.NoArgs(c, args)
 	if err == nil {

@@ -101,7 +101,7 @@ prices:
 	r.holds("pool/team", coordinator.DimCost, 40*100+20*200, 0)
 }
 
-// Whose a task without a group is, for the history: its agent's group's, where that is charged for it, also by the
+// The history books a task without a group to its agent's group, where that is charged for it, also by the
 // books of a coordinator that takes over, and where its end is told late.
 func TestPayerOfATaskWithoutGroup(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -104,7 +104,7 @@ func (q *quotaWaits) find(c *class, leaf int) *quotaWait {
 	return q.of[waitKey{c, leaf}]
 }
 
-// parked tells whether the task itself was refused, so that its leaf or its class waits.
+// parked reports whether the task itself was refused, so that its leaf or its class waits.
 func (q *quotaWaits) parked(t *openTask) bool {
 	own, all := q.of[waitKey{t.needs.class, t.leaf}], t.needs.class.lacks
 	return own != nil && own.task == t || all != nil && all.task == t

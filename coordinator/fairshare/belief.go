@@ -256,7 +256,7 @@ func (b *budget) believed(whole bool) int64 {
 	return most
 }
 
-// believes is how much a word is believed for in all. lowest is the budget out of whose share its charge comes.
+// believes returns how much a word is believed for in all. lowest is the budget out of whose share its charge comes.
 func (b *budget) believes(w *word, lowest *budget) int64 {
 	asked, whole, now := w.asked[b.dim], b == lowest, w.at >= b.family.span.start
 	most := asked
@@ -264,15 +264,14 @@ func (b *budget) believes(w *word, lowest *budget) int64 {
 		most = max(most, b.ownLeft(w))
 	}
 	most += max(0, b.believed(whole)-b.beyond)
-	if !now { // it is charged to the period before, of which nobody has anything any more
+	if !now { // it is charged to the period before, of which nothing is left to any node
 		return most
 	}
 	return max(asked, min(most, saturate(w.booked[b.dim], max(0, lowest.spares()))))
 }
 
 // spares is how much more may be charged to its share until one of the others, at some level, lacks more of its
-// own than its part that may be taken: whoever else uses all of his before it does leaves it what the node above
-// has left.
+// own than its part that may be taken: where all others use theirs first, it is left what the node above has left.
 func (b *budget) spares() int64 {
 	most := noBound
 	if part := b.leastPart(nil); part < noBound {

@@ -104,7 +104,7 @@ func TestDoubtedAgainAndAgain(t *testing.T) {
 		}
 		charged += told
 	}
-	if charged != 2000 { // its own, and as much again, which nobody was given: it is lent that
+	if charged != 2000 { // its own, and as much again, which was given to no node: it is lent that
 		t.Errorf("%d were charged by an agent's own word, want 2000", charged)
 	}
 	if v := l.Reserve(at, id(1000), tokens("second", 1000), time.Time{}); !v.OK {

@@ -46,8 +46,8 @@ func (s *story) outcome(o outcome) {
 // lookTime bounds what is asked of the coordinator once the demonstration was stopped.
 const lookTime = 5 * time.Second
 
-// summarise prints the tables and tells whether every line is accounted for. Where ctx has ended, the demonstration was
-// stopped, and it says of what has not ended where that is.
+// summarise prints the tables; an error says that some lines have no outcome. If ctx has ended, the demonstration was
+// stopped: the state of each unfinished task is printed.
 func summarise(ctx context.Context, out io.Writer, p *process, l *ledger, lines int) error {
 	stopped := ctx.Err() != nil
 	if stopped {
