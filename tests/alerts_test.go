@@ -61,7 +61,7 @@ func TestAlerts(t *testing.T) {
 				t.Errorf("alert %s lacks %s", r.Alert, a)
 			}
 		}
-		if want := runbooks + "docs/operations.md#" + strings.ToLower(r.Alert); r.Annotations["runbook_url"] != want {
+		if want := runbooks + "docs/runbooks/" + r.Alert + ".md"; r.Annotations["runbook_url"] != want {
 			t.Errorf("alert %s: runbook_url %q, want %q", r.Alert, r.Annotations["runbook_url"], want)
 		}
 		if s := r.Labels["severity"]; s != "critical" && s != "warning" {
@@ -89,7 +89,7 @@ func TestRunbooksCanBeElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%s: %v", command, err)
 	}
-	n := strings.Count(string(out), "runbook_url: https://git.example.org/ops/taskbus/docs/operations.md#taskbus")
+	n := strings.Count(string(out), "runbook_url: https://git.example.org/ops/taskbus/docs/runbooks/Taskbus")
 	if all := strings.Count(projectFile(t, alertsFile), "runbook_url: "); n != all || n == 0 {
 		t.Errorf("%d of %d runbooks are where they should be", n, all)
 	}

@@ -91,7 +91,7 @@ func (d *doctor) judgeCoordinator(s *httpapi.Status, at time.Time) (found []diag
 			"have it read its files again (SIGHUP), or name the same here: --config, --quotas, ASSIGNMENT_STRATEGY")
 	}
 	if c := s.Health.Checks["config"]; s.Config.LastReloadOK && c.Status == httpapi.Degraded {
-		add("configuration", checkWarning, "that of "+who+" is valid and probably not meant: "+c.Detail, "correct "+s.Config.Path+"; docs/operations.md#taskbusconfigdoubtful")
+		add("configuration", checkWarning, "that of "+who+" is valid and probably not meant: "+c.Detail, "correct "+s.Config.Path+"; docs/runbooks/TaskbusConfigDoubtful.md")
 	}
 	if u := s.UnknownFields; len(u) > 0 {
 		fields := make([]string, len(u))
@@ -111,7 +111,7 @@ func (d *doctor) judgeCoordinator(s *httpapi.Status, at time.Time) (found []diag
 		}
 		slices.Sort(codes)
 		add("audit", checkProblem, fmt.Sprintf("its books do not balance: %s", strings.Join(slices.Compact(codes), ", ")),
-			"a fault of Taskbus: keep its log, report it, and start the coordinator again; see docs/operations.md#taskbusauditviolation")
+			"a fault of Taskbus: keep its log, report it, and start the coordinator again; see docs/runbooks/TaskbusAuditViolation.md")
 	}
 	if j := s.Journal; j != nil && j.Lost != nil {
 		add("journal", checkProblem, fmt.Sprintf("the journal was empty at %s, although %s; begun anew: %s; used budgets: %s",

@@ -1,0 +1,80 @@
+package tests
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"taskbus/coordinator"
+)
+
+const runbookPages = "docs/runbooks"
+
+// Every alert and every reason of a refusal has a page under its name, and no page is without one.
+func TestRunbooks(t *testing.T) {
+	var names []string
+	for _, r := range alertRules(t) {
+		if r.Alert != "" {
+			names = append(names, r.Alert)
+		}
+	}
+	for _, r := range coordinator.Reasons() {
+		names = append(names, r.String())
+	}
+	files, err := filepath.Glob(filepath.Join("..", runbookPages, "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]bool)
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".md")
+		if name == "README" {
+			continue
+		}
+		found[name] = true
+		text := projectFile(t, runbookPages+"/"+name+".md")
+		for _, part := range []string{"# " + name + "\n", "\n- **Look:** ", "\n- **Do:** ", "\n- **Ignore:** "} {
+			if strings.Count(text, part) != 1 {
+				t.Errorf("%s: %q is not there once", file, part)
+			}
+		}
+		if n := len(strings.Fields(text)); n < 40 || n > 110 {
+			t.Errorf("%s has %d words, want 40 to 110", file, n)
+		}
+	}
+	sameNames(t, runbookPages, found, names)
+}
+
+// runbookList is the list of runbooks in docs/runbooks/README.md: alerts by severity, then reasons.
+func runbookList(t *testing.T) string {
+	var list strings.Builder
+	section := func(heading string, names []string) {
+		list.WriteString("\n## " + heading + "\n\n")
+		for _, name := range names {
+			list.WriteString("- [" + name + "](" + name + ".md)\n")
+		}
+	}
+	severities := make(map[string][]string)
+	for _, r := range alertRules(t) {
+		if r.Alert != "" {
+			severities[r.Labels["severity"]] = append(severities[r.Labels["severity"]], r.Alert)
+		}
+	}
+	section("Alerts, critical", severities["critical"])
+	section("Alerts, warning", severities["warning"])
+	var reasons []string
+	for _, r := range coordinator.Reasons() {
+		reasons = append(reasons, r.String())
+	}
+	section("Reasons of refusals", reasons)
+	return list.String() + "\n"
+}
+
+func TestRunbookList(t *testing.T) {
+	const page = runbookPages + "/README.md"
+	_, text, _ := strings.Cut(projectFile(t, page), "<!-- begin generated runbooks -->\n")
+	text, _, _ = strings.Cut(text, "<!-- end generated -->")
+	if want := runbookList(t); text != want {
+		t.Errorf("%s: %s", page, firstDifference(text, want))
+	}
+}
