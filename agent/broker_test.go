@@ -14,7 +14,7 @@ import (
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/amqpbus"
 	"taskbus/messages"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // The main things once more, on a real broker. patience is for its answers; where

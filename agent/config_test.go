@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"taskbus/agent"
-	"taskbus/coordinator/bus/membus"
+	"taskbus/tests/support/membus"
 )
 
 func nothing(context.Context, *agent.Task) (agent.Result, error) { return agent.Result{}, nil }

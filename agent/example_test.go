@@ -11,7 +11,7 @@ import (
 	"syscall"
 
 	"taskbus/agent"
-	"taskbus/coordinator/bus/membus"
+	"taskbus/tests/support/membus"
 )
 
 // An agent is a function and a Config. SIGTERM lets it finish what it runs.

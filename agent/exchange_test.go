@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
 	"taskbus/messages"
+	"taskbus/tests/support/membus"
 )
 
 // newBareRig is a broker that no coordinator has prepared. A test that goes on

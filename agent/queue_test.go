@@ -8,7 +8,7 @@ import (
 
 	"taskbus/agent"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
+	"taskbus/tests/support/membus"
 )
 
 // The coordinator declares the agent's queue; until then the agent waits, and lets

@@ -18,8 +18,8 @@ import (
 	"taskbus/agent"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
 	"taskbus/messages"
+	"taskbus/tests/support/membus"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -14,7 +14,7 @@ import (
 
 	"taskbus/agent"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
+	"taskbus/tests/support/membus"
 )
 
 // reconnect is longer than the first pause between two sessions (at most 250 ms).

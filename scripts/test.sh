@@ -39,7 +39,7 @@ one_goroutine=(
 	messages
 	schemas
 	tests/gateways
-	tests/openapi
+	tests/support/openapi
 )
 # Long tests in which nothing is concurrent, of packages in which something is.
 one_goroutine_tests=(
@@ -56,7 +56,7 @@ one_goroutine_tests=(
 waiting=(
 	tests/history
 	coordinator/bus/amqpbus
-	tests/brokertest
+	tests/support/brokertest
 	agent
 	coordinator/service
 )

@@ -10,7 +10,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // The alerts: what can be said of the file, and what Prometheus' own promtool says of it.

@@ -23,7 +23,7 @@ import (
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/amqpbus"
 	"taskbus/messages"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // TestDefinitionsOnABroker starts a node with the configuration that

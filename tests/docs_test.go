@@ -19,12 +19,12 @@ import (
 
 	"taskbus/config"
 	"taskbus/coordinator"
-	"taskbus/coordinator/bus/membus"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/service"
 	"taskbus/coordinator/strategy"
 	"taskbus/coordinator/webhook"
 	"taskbus/schemas"
+	"taskbus/tests/support/membus"
 )
 
 // The reference tables of docs/ are compared with what they describe, in both

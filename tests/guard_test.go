@@ -29,7 +29,6 @@ const (
 	modCel        = "github.com/google/cel-go"
 	modEnvoy      = "github.com/envoyproxy/go-control-plane/envoy"
 	modFsnotify   = "github.com/fsnotify/fsnotify"
-	modGoleak     = "go.uber.org/goleak"
 	modGonum      = "gonum.org/v1/gonum"
 	modGonumPlot  = "gonum.org/v1/plot"
 	modGrpc       = "google.golang.org/grpc"
@@ -69,44 +68,41 @@ type rule struct {
 // table has one row for each package, by its path in the module; a row that ends
 // in "/..." is for everything below that has no row of its own.
 var table = map[string]rule{
-	"coordinator":                       {std: stdPure},
-	"coordinator/strategy":              {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/capacity":              {std: stdPure},
-	"coordinator/learning":              {std: stdPure, may: []string{"coordinator", modGonum + "/mathext"}},
-	"coordinator/adjust":                {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/breaker":               {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/auction":               {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/pull":                  {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/heap":                  {std: stdPure},
-	"coordinator/fairshare":             {std: stdPure, may: []string{"coordinator", "coordinator/heap"}},
-	"coordinator/engine":                {std: stdPure, may: []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/adjust"}},
-	"coordinator/replay":                {may: []string{"coordinator", "coordinator/strategy", "coordinator/engine", "coordinator/journal"}},
-	"coordinator/simulator":             {may: []string{modYaml, "coordinator", "coordinator/strategy", "coordinator/engine"}},
-	"coordinator/simulator/pulling":     {may: []string{"coordinator", "coordinator/pull", "coordinator/simulator", "agent/balance"}},
-	"coordinator/simulator/sharing":     {may: []string{"coordinator/heap", "coordinator/fairshare", "coordinator/simulator"}},
-	"coordinator/simulator/priorities":  {may: []string{"coordinator", "coordinator/heap", "coordinator/fairshare", "coordinator/simulator"}},
-	"coordinator/simulator/chart":       {may: []string{modGonumPlot + "/...", "coordinator/simulator", "coordinator/simulator/pulling"}},
-	"messages":                          {may: []string{"schemas", "coordinator"}},
-	"schemas":                           {may: []string{modJsonschema}},
-	"config":                            {may: []string{modYaml, modFsnotify, "config/formula", "coordinator", "coordinator/strategy", "coordinator/fairshare"}},
-	"config/formula":                    {may: []string{modCel + "/...", "coordinator", "coordinator/strategy"}},
-	"coordinator/bus":                   {},
-	"coordinator/bus/membus":            {may: []string{"coordinator/bus"}},
-	"coordinator/bus/bustest":           {may: []string{"coordinator/bus", modGoleak}},
-	"coordinator/bus/amqpbus":           {may: []string{"coordinator/bus", modAmqp091, modZerolog}},
-	"coordinator/journal":               {may: []string{"coordinator", "coordinator/bus"}},
-	"coordinator/failpoint":             {},
-	"coordinator/heard":                 {may: []string{"coordinator"}},
-	"coordinator/usage":                 {std: stdPure, may: []string{"coordinator", "coordinator/journal"}},
-	"coordinator/usage/store":           {may: []string{"coordinator", "coordinator/usage", modPgx + "/...", modSQLite}},
-	"coordinator/usage/store/storetest": {may: []string{"coordinator", "coordinator/usage", "coordinator/usage/store"}},
-	"coordinator/usage/history":         {may: []string{"coordinator/bus", "coordinator/journal", "coordinator/usage", "coordinator/usage/store", modZerolog}},
-	"coordinator/credential":            {},
-	"coordinator/gateway":               {may: []string{"coordinator", "coordinator/credential"}},
-	"coordinator/httpapi":               {may: []string{"coordinator", "coordinator/credential", "coordinator/gateway", "coordinator/heard", "coordinator/usage", "messages", "schemas", modPrometheus + "/..."}},
-	"coordinator/callcache":             {may: []string{"coordinator", "coordinator/credential", "coordinator/httpapi", "agent/quota"}},
-	"coordinator/webhook":               {may: []string{"coordinator/heard", modPrometheus, modZerolog}},
-	"coordinator/rls":                   {may: []string{"coordinator", "messages", "coordinator/gateway", modGrpc + "/...", modEnvoy + "/...", modProtobuf + "/..."}},
+	"coordinator":                      {std: stdPure},
+	"coordinator/strategy":             {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/capacity":             {std: stdPure},
+	"coordinator/learning":             {std: stdPure, may: []string{"coordinator", modGonum + "/mathext"}},
+	"coordinator/adjust":               {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/breaker":              {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/auction":              {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/pull":                 {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/heap":                 {std: stdPure},
+	"coordinator/fairshare":            {std: stdPure, may: []string{"coordinator", "coordinator/heap"}},
+	"coordinator/engine":               {std: stdPure, may: []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/adjust"}},
+	"coordinator/replay":               {may: []string{"coordinator", "coordinator/strategy", "coordinator/engine", "coordinator/journal"}},
+	"coordinator/simulator":            {may: []string{modYaml, "coordinator", "coordinator/strategy", "coordinator/engine"}},
+	"coordinator/simulator/pulling":    {may: []string{"coordinator", "coordinator/pull", "coordinator/simulator", "agent/balance"}},
+	"coordinator/simulator/sharing":    {may: []string{"coordinator/heap", "coordinator/fairshare", "coordinator/simulator"}},
+	"coordinator/simulator/priorities": {may: []string{"coordinator", "coordinator/heap", "coordinator/fairshare", "coordinator/simulator"}},
+	"coordinator/simulator/chart":      {may: []string{modGonumPlot + "/...", "coordinator/simulator", "coordinator/simulator/pulling"}},
+	"messages":                         {may: []string{"schemas", "coordinator"}},
+	"schemas":                          {may: []string{modJsonschema}},
+	"config":                           {may: []string{modYaml, modFsnotify, "config/formula", "coordinator", "coordinator/strategy", "coordinator/fairshare"}},
+	"config/formula":                   {may: []string{modCel + "/...", "coordinator", "coordinator/strategy"}},
+	"coordinator/bus":                  {},
+	"coordinator/bus/amqpbus":          {may: []string{"coordinator/bus", modAmqp091, modZerolog}},
+	"coordinator/journal":              {may: []string{"coordinator", "coordinator/bus"}},
+	"coordinator/failpoint":            {},
+	"coordinator/heard":                {may: []string{"coordinator"}},
+	"coordinator/usage":                {std: stdPure, may: []string{"coordinator", "coordinator/journal"}},
+	"coordinator/usage/store":          {may: []string{"coordinator", "coordinator/usage", modPgx + "/...", modSQLite}},
+	"coordinator/usage/history":        {may: []string{"coordinator/bus", "coordinator/journal", "coordinator/usage", "coordinator/usage/store", modZerolog}},
+	"coordinator/credential":           {},
+	"coordinator/gateway":              {may: []string{"coordinator", "coordinator/credential"}},
+	"coordinator/httpapi":              {may: []string{"coordinator", "coordinator/credential", "coordinator/gateway", "coordinator/heard", "coordinator/usage", "messages", "schemas", modPrometheus + "/..."}},
+	"coordinator/callcache":            {may: []string{"coordinator", "coordinator/credential", "coordinator/httpapi", "agent/quota"}},
+	"coordinator/webhook":              {may: []string{"coordinator/heard", modPrometheus, modZerolog}},
+	"coordinator/rls":                  {may: []string{"coordinator", "messages", "coordinator/gateway", modGrpc + "/...", modEnvoy + "/...", modProtobuf + "/..."}},
 	"coordinator/service": {may: []string{
 		"config", "messages", "schemas",
 		"coordinator", "coordinator/strategy", "coordinator/auction", "coordinator/fairshare", "coordinator/engine",
@@ -172,6 +168,8 @@ func TestImportGuardFindsViolations(t *testing.T) {
 		{"and there alone", "taskbus/config", modCel + "/cel", rowSays},
 		{"cmd may all", "taskbus/cmd/taskbus", "taskbus/coordinator/bus/amqpbus", ""},
 		{"but not the client", "taskbus/cmd/taskbus", modAmqp091, "only coordinator/bus/amqpbus"},
+		{"nor what supports tests", "taskbus/cmd/taskbus", "taskbus/tests/support/membus", "nothing of tests/"},
+		{"tests may", "taskbus/tests/support/bustest", "taskbus/tests/support/membus", ""},
 		{"the bench relay is a bare client", "taskbus/tests/bench", modAmqp091, ""},
 		{"the global logger", "taskbus/cmd/taskbus", modZerolog + "/log", "global logger"},
 		{"an example with the SDK", "taskbus/examples/go/sdk-agent", "taskbus/agent", ""},
@@ -227,6 +225,8 @@ func importViolations(path string, imports []string) []string {
 			add("imports the global logger %s. Rule: no global loggers. Take a zerolog.Logger as an argument.", imp)
 		case strings.HasPrefix(imp, modAmqp091) && !seesClient(name):
 			add("imports %s. Rule: only coordinator/bus/amqpbus (and tests/ and examples/) sees the client. Use the types of coordinator/bus.", imp)
+		case inTests(imp) && !inTests(path):
+			add("imports %s. Rule: the product imports nothing of tests/. Move what the product needs out of tests/, or the import into a _test.go file.", imp)
 		case r.all:
 		case isStd(imp):
 			if r.std == stdPure && below(imp, impureStd) {
@@ -239,6 +239,8 @@ func importViolations(path string, imports []string) []string {
 	}
 	return found
 }
+
+func inTests(path string) bool { return below(path, []string{module + "tests"}) }
 
 func seesClient(name string) bool {
 	return name == "coordinator/bus/amqpbus" || strings.HasPrefix(name, "tests/") || strings.HasPrefix(name, "examples/")

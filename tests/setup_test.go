@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // Tests are left out for want of servers by make check alone.

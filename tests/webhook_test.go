@@ -15,7 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"taskbus/coordinator/webhook"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // What docs/quotas.md gives receivers to verify events with does so: what was sent and nothing else.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"taskbus/agent/quota"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // moveOn has the client ask coordinator two from now on, and a leader be there: what was granted

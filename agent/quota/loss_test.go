@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"taskbus/agent/quota"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // Deny, Allow and Safe, of three providers, when nobody can be asked.

@@ -16,10 +16,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"taskbus/config"
-	"taskbus/coordinator/bus/membus"
 	"taskbus/coordinator/credential"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/service"
+	"taskbus/tests/support/membus"
 )
 
 // serve runs a coordinator with a file of quotas, behind a real HTTP server, and gives its URL.

@@ -23,10 +23,10 @@ import (
 	"taskbus/agent/quota"
 	"taskbus/config"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
 	"taskbus/coordinator/credential"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/service"
+	"taskbus/tests/support/membus"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

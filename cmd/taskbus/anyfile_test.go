@@ -16,10 +16,10 @@ import (
 
 	"taskbus/config"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/service"
 	"taskbus/schemas"
+	"taskbus/tests/support/membus"
 )
 
 // Whatever the files hold, check says what is wrong with them or what they mean, and a coordinator that

@@ -21,8 +21,8 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
 	"taskbus/coordinator/httpapi"
+	"taskbus/tests/support/membus"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")

@@ -16,9 +16,9 @@ import (
 	"taskbus/config"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/amqpbus"
-	"taskbus/coordinator/bus/membus"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/journal"
+	"taskbus/tests/support/membus"
 )
 
 // clinic is a rig for the doctor: a broker in memory that says what it is told to say

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
+	"taskbus/tests/support/membus"
 )
 
 func task(id string) string {

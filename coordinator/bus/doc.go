@@ -1,8 +1,8 @@
 // Package bus is the transport contract between Taskbus and a message broker.
 //
 // It answers "what may we rely on from a broker?" with a handful of types and
-// two interfaces. membus implements it in memory, amqpbus on RabbitMQ, and
-// bustest is the one conformance suite that both must pass.
+// two interfaces. amqpbus implements it on RabbitMQ, tests/support/membus in memory,
+// and tests/support/bustest is the conformance suite that both must pass.
 //
 // # A session is a value
 //

@@ -19,7 +19,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/gateway"
-	"taskbus/tests/openapi"
+	"taskbus/tests/support/openapi"
 )
 
 var update = flag.Bool("update", false, "write the schemas of answers in schemas/openapi.yaml anew")

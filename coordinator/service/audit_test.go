@@ -9,7 +9,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
+	"taskbus/tests/support/membus"
 )
 
 // TestAuditorSpeaks breaks the books of a coordinator that runs. Nobody is online, so

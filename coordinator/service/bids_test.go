@@ -11,9 +11,9 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
 	"taskbus/messages"
 	"taskbus/schemas"
+	"taskbus/tests/support/membus"
 )
 
 const bidOfA1 = `{"message_type":"task.bid","task_id":"t-1","auction_id":"t-1.1","agent_id":"a1","fitness":0.75,"active_tasks":2,"estimated_duration_seconds":1.5%s}`

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/bus/membus"
 	"taskbus/coordinator/credential"
 	"taskbus/coordinator/gateway"
 	"taskbus/coordinator/httpapi"
+	"taskbus/tests/support/membus"
 )
 
 // aCall is one of agent a1, of which it is known what it takes.

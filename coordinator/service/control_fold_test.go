@@ -13,9 +13,9 @@ import (
 
 	"taskbus/config"
 	"taskbus/coordinator"
-	"taskbus/coordinator/bus/membus"
 	"taskbus/coordinator/engine"
 	"taskbus/coordinator/httpapi"
+	"taskbus/tests/support/membus"
 )
 
 // crowded is a coordinator that follows, with a team of 1,000 agents in quotas.yaml; it is not run,

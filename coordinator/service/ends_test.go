@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
 	"taskbus/schemas"
+	"taskbus/tests/support/membus"
 )
 
 // TestEndIsToldInTheNextSession: the broker loses an announcement together with the

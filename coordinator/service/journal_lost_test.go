@@ -12,9 +12,9 @@ import (
 
 	"taskbus/config"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
 	"taskbus/coordinator/httpapi"
 	forecast "taskbus/coordinator/usage"
+	"taskbus/tests/support/membus"
 )
 
 // after gives a coordinator that comes after another one, on its broker. It has not begun.

@@ -12,8 +12,8 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
 	"taskbus/coordinator/journal"
+	"taskbus/tests/support/membus"
 )
 
 // withJournal runs a test with a coordinator that has written something and stopped,

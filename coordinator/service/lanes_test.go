@@ -10,7 +10,7 @@ import (
 
 	"taskbus/config"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
+	"taskbus/tests/support/membus"
 )
 
 // laned is a fleet of one agent with one slot and room for three waiting tasks.

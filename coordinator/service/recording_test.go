@@ -10,9 +10,9 @@ import (
 	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
 	"taskbus/coordinator/engine"
 	"taskbus/coordinator/replay"
+	"taskbus/tests/support/membus"
 )
 
 // What is recorded of a term decides the same once more: tasks, results, returns,

@@ -10,8 +10,8 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
 	"taskbus/coordinator/httpapi"
+	"taskbus/tests/support/membus"
 )
 
 // report is what an agent puts.

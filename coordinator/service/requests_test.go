@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
 	"taskbus/schemas"
+	"taskbus/tests/support/membus"
 )
 
 // TestRequestIsHeldUntilItHolds: a cancel by message is acknowledged when the broker

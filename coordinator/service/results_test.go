@@ -10,9 +10,9 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
 	"taskbus/coordinator/httpapi"
 	"taskbus/schemas"
+	"taskbus/tests/support/membus"
 )
 
 // A result frees the slot at once: the next task goes out without a heartbeat.

@@ -15,9 +15,9 @@ import (
 
 	"taskbus/config"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
 	"taskbus/coordinator/engine"
 	"taskbus/coordinator/httpapi"
+	"taskbus/tests/support/membus"
 )
 
 // rig is a coordinator on a broker in memory, in virtual time, and the means of

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
 	"taskbus/coordinator/httpapi"
+	"taskbus/tests/support/membus"
 )
 
 func TestReloadTakesEffectAndABrokenFileDoesNot(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
 	"taskbus/schemas"
+	"taskbus/tests/support/membus"
 )
 
 // withStandby runs a test with two coordinators of which the first leads.

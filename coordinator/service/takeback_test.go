@@ -11,8 +11,8 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
 	"taskbus/schemas"
+	"taskbus/tests/support/membus"
 )
 
 // wide is a fleet of agents with room for several tasks each.

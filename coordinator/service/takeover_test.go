@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
 	"taskbus/coordinator/journal"
 	"taskbus/schemas"
+	"taskbus/tests/support/membus"
 )
 
 // answers sets how the broker answers what is written to the journal.

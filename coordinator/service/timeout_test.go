@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
 	"taskbus/coordinator/httpapi"
 	"taskbus/schemas"
+	"taskbus/tests/support/membus"
 )
 
 // A task whose agent says nothing ends as task_timeout, and the agent is told. It

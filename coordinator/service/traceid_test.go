@@ -7,9 +7,9 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
 	"taskbus/messages"
 	"taskbus/schemas"
+	"taskbus/tests/support/membus"
 )
 
 // A coordinator that dies before its word on a task is confirmed leaves the task to the

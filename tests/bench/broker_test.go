@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/bus"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 func open(t *testing.T, url string) *broker {

@@ -15,7 +15,7 @@ import (
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/amqpbus"
 	"taskbus/messages"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 func TestTide(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/journal"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 func TestOffsetOfIsWhereTheSnapshotBegins(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"taskbus/agent/quota"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // TestClientDoesNotFeelATakeover kills the leader while four programs make ten calls a second each

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // gatewayToken lets the tests ask for quota on behalf of anybody.

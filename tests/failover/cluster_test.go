@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // clusterTimeout is how long a cluster may take to start or stop.

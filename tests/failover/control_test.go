@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/httpapi"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // narrow is a quotas.yaml in which project_alpha has tokens for 3 of these tests' tasks a year, and

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/httpapi"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // adminToken lets the tests give orders.

@@ -15,7 +15,7 @@ import (
 	"taskbus/agent"
 	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // The pool has tokens for exactly so many of the tasks offered at one time: each is thought

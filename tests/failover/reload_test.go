@@ -11,7 +11,7 @@ import (
 
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // What quotas.yaml says in these tests: a pool, with a group or without, or with one limit more.

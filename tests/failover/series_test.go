@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // leadersAreKilled kills one leader after the other under load, and starts a new

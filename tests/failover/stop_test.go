@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // beat is the AMQP heartbeat of a coordinator whose URL does not say another. The broker

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // A checker that cannot fail proves nothing: each promise is broken here once, by a

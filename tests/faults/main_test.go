@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 var (

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // cell is one fault in the middle of the work.

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"taskbus/coordinator/httpapi"
-	"taskbus/tests/brokertest"
 	"taskbus/tests/faults/proxy"
+	"taskbus/tests/support/brokertest"
 )
 
 // process is one `taskbus serve`.

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/tests/brokertest"
 	"taskbus/tests/faults/proxy"
+	"taskbus/tests/support/brokertest"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/amqpbus"
-	"taskbus/tests/brokertest"
 	"taskbus/tests/faults/proxy"
+	"taskbus/tests/support/brokertest"
 )
 
 // L6: two hundred sessions that end by a fault leave no goroutine behind. (The program

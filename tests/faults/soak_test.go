@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/tests/brokertest"
 	"taskbus/tests/faults/proxy"
+	"taskbus/tests/support/brokertest"
 )
 
 // TestSoak lets random faults strike, one after the other, for as long as -faults.soak

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"taskbus/coordinator/httpapi"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // commandsIn are the commands of the block of docs/journal.md that is marked so, one a line.

@@ -22,7 +22,7 @@ import (
 	"taskbus/agent"
 	"taskbus/coordinator/bus/amqpbus"
 	"taskbus/coordinator/httpapi"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 var httpClient = brokertest.HTTPClient(20 * time.Second)

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"taskbus/coordinator/httpapi"
-	"taskbus/tests/postgrestest"
+	"taskbus/tests/support/postgrestest"
 )
 
 // The database answers nothing, because somebody has locked its tables: tasks go on as ever, and

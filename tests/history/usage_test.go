@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/httpapi"
-	"taskbus/tests/postgrestest"
+	"taskbus/tests/support/postgrestest"
 )
 
 // Tasks that use tokens, a coordinator that is killed in the middle of them, twice: the history

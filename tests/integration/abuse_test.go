@@ -12,7 +12,7 @@ import (
 
 	"taskbus/coordinator/credential"
 	"taskbus/coordinator/httpapi"
-	"taskbus/tests/openapi"
+	"taskbus/tests/support/openapi"
 )
 
 // abuser asks a coordinator for quota, by fair means or foul, and holds every answer to the document.

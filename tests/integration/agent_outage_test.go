@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"taskbus/coordinator/httpapi"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // The broker stops under a running handler and starts again: the work was done

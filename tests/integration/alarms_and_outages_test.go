@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/httpapi"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // octetOf is eight equal agents that must take a task within two seconds: rabbitmqctl

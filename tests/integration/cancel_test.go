@@ -11,7 +11,7 @@ import (
 
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // adminToken allows changes over HTTP.

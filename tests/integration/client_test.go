@@ -14,7 +14,7 @@ import (
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
 	"taskbus/messages"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // client is one connection of a producer or of agents. It publishes with

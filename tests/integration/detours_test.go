@@ -11,7 +11,7 @@ import (
 
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // detour is a way to publish by a key that the permissions of deploy/rabbitmq/definitions.json do not

@@ -13,7 +13,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // Faults that one virtual host can have by itself; those of a whole node are in

@@ -14,7 +14,7 @@ import (
 
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // invalid is a message that no agent may ever see.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/httpapi"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // What an agent refuses, and what it had begun and gave up, is done by another.

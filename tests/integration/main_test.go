@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // program is the built taskbus.

@@ -11,7 +11,7 @@ import (
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
 	"taskbus/messages"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // bazaar is three equal agents that bid for everything, and are taken at their word:

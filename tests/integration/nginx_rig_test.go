@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/credential"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // provider is a stub of an LLM's provider: it streams what it is told to, and keeps what it was

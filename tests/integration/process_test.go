@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/httpapi"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // process is one `taskbus serve` process, as one test or a part of it sees it.

@@ -11,7 +11,7 @@ import (
 
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // generalist is the fleet of the agent in examples/python.

@@ -10,7 +10,7 @@ import (
 	"taskbus/coordinator/bus"
 	"taskbus/messages"
 	"taskbus/schemas"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // patience is how long anything may take that should happen at once: the machine

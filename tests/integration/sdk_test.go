@@ -12,7 +12,7 @@ import (
 
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // SIGTERM: the agent takes nothing more, finishes what it can, gives back what it

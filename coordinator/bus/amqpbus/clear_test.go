@@ -6,7 +6,7 @@ import (
 
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/amqpbus"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // What a topology has put on a broker goes with all that is in it, but not while a coordinator leads.

@@ -11,8 +11,8 @@ import (
 
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/amqpbus"
-	"taskbus/coordinator/bus/bustest"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
+	"taskbus/tests/support/bustest"
 )
 
 // atOnce is how many tests run side by side, whatever the machine: nearly all their time they wait

@@ -8,7 +8,7 @@ import (
 
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/amqpbus"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // A deletion belongs to the lock, as publications do: whoever has lost it between the look at a queue

@@ -8,7 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"taskbus/coordinator/bus"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // The broker closes a channel whose consumer holds a message for too long; an

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"taskbus/coordinator/bus"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // eventually polls what only the broker or the runtime can tell.

@@ -8,7 +8,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"taskbus/coordinator/bus"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // TestQueueThatDoesNotAnswer: RabbitMQ says of a quorum queue that does not answer in time, as it may be after

@@ -24,7 +24,7 @@ import (
 
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/amqpbus"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 func TestSecretsAreNeverShown(t *testing.T) {

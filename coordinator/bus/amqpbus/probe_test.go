@@ -8,7 +8,7 @@ import (
 
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/amqpbus"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // TestProbe: what a user may do is found out for every kind of object, whether it is

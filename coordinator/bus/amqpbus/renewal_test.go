@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/bus"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 func TestRenewalIsDue(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/amqpbus"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // What it takes to read a stream from its beginning, as a coordinator does when it

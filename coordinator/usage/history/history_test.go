@@ -14,10 +14,10 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
 	"taskbus/coordinator/journal"
 	"taskbus/coordinator/usage"
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
+	"taskbus/tests/support/membus"
 )
 
 // patience is how long anything may take that should happen at once.

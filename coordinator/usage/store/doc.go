@@ -6,7 +6,7 @@
 // transaction, and only if the mark is the one that the change begins at ([ErrMoved]). So a
 // change that comes twice changes nothing, a crash loses nothing, and several coordinators may
 // share one database. What another program has made is refused before anything is changed in it,
-// and what nobody but a person can mend says so ([UnusableError]). The conformance suite is storetest.
+// and what nobody but a person can mend says so ([UnusableError]). conformance_test.go holds both to it.
 //
 // # What it must never do
 //

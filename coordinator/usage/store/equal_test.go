@@ -11,14 +11,13 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/usage"
 	"taskbus/coordinator/usage/store"
-	"taskbus/coordinator/usage/store/storetest"
-	"taskbus/tests/postgrestest"
+	"taskbus/tests/support/postgrestest"
 )
 
 // Whatever is written to both, SQLite and PostgreSQL give the same answers to the same questions.
 func TestBothAnswerAlike(t *testing.T) {
 	server := postgrestest.Shared(t)
-	file, database := storetest.Open(t, filepath.Join(t.TempDir(), "history.db")), storetest.Open(t, server.Database(t))
+	file, database := open(t, filepath.Join(t.TempDir(), "history.db")), open(t, server.Database(t))
 	both := []*store.Store{file, database}
 	offset := int64(-1)
 	rapid.Check(t, func(c *rapid.T) {

@@ -12,7 +12,6 @@ import (
 
 	"taskbus/coordinator/usage"
 	"taskbus/coordinator/usage/store"
-	"taskbus/coordinator/usage/store/storetest"
 )
 
 // raw runs statements in a SQLite file as another program would.
@@ -124,7 +123,7 @@ func TestSQLiteFilesOfBefore(t *testing.T) {
 				t.Errorf("a new file has the id %#x", id)
 			}
 			raw(t, path, c.beside)
-			s = storetest.Open(t, path)
+			s = open(t, path)
 			if rows, _, err := s.Usage(t.Context(), usage.Query{By: usage.ByDay}); err != nil || len(rows) != 1 || rows[0] != row {
 				t.Errorf("the rows are %+v, %v", rows, err)
 			}
@@ -170,7 +169,7 @@ func TestSQLiteDamaged(t *testing.T) {
 // its place. The files of a history are their owner's alone.
 func TestSQLiteGone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history.db")
-	s := storetest.Open(t, path)
+	s := open(t, path)
 	next := usage.NoMark()
 	next.Offset = 1
 	if err := errors.Join(s.Gone(), s.Apply(t.Context(), &usage.Batch{From: usage.NoMark(), To: next})); err != nil {
@@ -198,7 +197,7 @@ func TestSQLiteGone(t *testing.T) {
 	if err := s.Gone(); !errors.Is(err, store.ErrGone) || !strings.Contains(err.Error(), path) {
 		t.Errorf("deleted, it says %v", err)
 	}
-	again := storetest.Open(t, path)
+	again := open(t, path)
 	if err := s.Gone(); !errors.Is(err, store.ErrGone) {
 		t.Errorf("replaced, it says %v", err)
 	}

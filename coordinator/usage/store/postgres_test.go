@@ -6,13 +6,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"taskbus/coordinator/usage/store/storetest"
-	"taskbus/tests/postgrestest"
+	"taskbus/tests/support/postgrestest"
 )
 
 func TestPostgreSQL(t *testing.T) {
 	server := postgrestest.Shared(t)
-	storetest.Run(t, func(t *testing.T) string { return server.Database(t) })
+	conformance(t, func(t *testing.T) string { return server.Database(t) })
 }
 
 // A database with tables of other programs is shared with them, but for one that is called as
@@ -39,5 +38,5 @@ func TestPostgreSQLBesideOthers(t *testing.T) {
 	if _, err := c.Exec(t.Context(), "DROP TABLE usage_rows"); err != nil {
 		t.Fatal(err)
 	}
-	storetest.Open(t, place)
+	open(t, place)
 }

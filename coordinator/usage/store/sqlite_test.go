@@ -10,12 +10,11 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/usage"
 	"taskbus/coordinator/usage/store"
-	"taskbus/coordinator/usage/store/storetest"
-	"taskbus/tests/postgrestest"
+	"taskbus/tests/support/postgrestest"
 )
 
 func TestSQLite(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) string {
+	conformance(t, func(t *testing.T) string {
 		// A directory that is not there yet, and letters that mean something in URLs.
 		return filepath.Join(t.TempDir(), "taskbus state", "50%?#ä", "history.db")
 	})

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
+	"taskbus/tests/support/membus"
 )
 
 // Hours pass at once in a bubble. The head of a queue alone expires.

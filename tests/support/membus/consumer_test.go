@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
+	"taskbus/tests/support/membus"
 )
 
 // A queue takes what it held along, whatever its consumers were about.

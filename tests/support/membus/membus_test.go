@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/bustest"
-	"taskbus/coordinator/bus/membus"
+	"taskbus/tests/support/bustest"
+	"taskbus/tests/support/membus"
 )
 
 func TestConformance(t *testing.T) {

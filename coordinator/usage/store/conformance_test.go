@@ -1,8 +1,4 @@
-// Package storetest answers: does a database keep a history as package store promises? It is
-// the conformance suite, run against SQLite and PostgreSQL.
-//
-// It must never know which of the two it runs against.
-package storetest
+package store_test
 
 import (
 	"context"
@@ -19,8 +15,9 @@ import (
 	"taskbus/coordinator/usage/store"
 )
 
-// Run runs all of it. fresh gives the place of an empty database, another with each call.
-func Run(t *testing.T, fresh func(t *testing.T) string) {
+// conformance is what every database keeps of a history as the package promises, run against SQLite and PostgreSQL.
+// fresh gives the place of an empty database, another with each call.
+func conformance(t *testing.T, fresh func(t *testing.T) string) {
 	for name, test := range map[string]func(*testing.T, string){
 		"begins empty":                       testEmpty,
 		"rows and mark go together":          testApply,
@@ -43,8 +40,8 @@ func Run(t *testing.T, fresh func(t *testing.T) string) {
 	}
 }
 
-// Open opens a place until the test ends.
-func Open(t *testing.T, place string) *store.Store {
+// open opens a place until the test ends.
+func open(t *testing.T, place string) *store.Store {
 	t.Helper()
 	s, err := store.Open(t.Context(), place)
 	if err != nil {
@@ -105,7 +102,7 @@ func expect(t *testing.T, s *store.Store, q usage.Query, want ...usage.Row) {
 var byDay = usage.Query{By: usage.ByDay}
 
 func testEmpty(t *testing.T, place string) {
-	s := Open(t, place)
+	s := open(t, place)
 	state, err := s.State(t.Context())
 	if err != nil || state.Mark != usage.NoMark() || len(state.Open) != 0 {
 		t.Errorf("got %+v, %v", state, err)
@@ -117,7 +114,7 @@ func testEmpty(t *testing.T, place string) {
 }
 
 func testApply(t *testing.T, place string) {
-	s := Open(t, place)
+	s := open(t, place)
 	open := usage.Reservation{ID: coordinator.TaskKey{1, 1 << 63}, Key: row("2026-11-22", "g", "a", 0).Key}
 	ends := usage.Reservation{ID: coordinator.TaskKey{0, 2}, Key: open.Key}
 	gap := usage.Gap{From: noon, To: noon.Add(time.Hour), Offset: 3, Lost: 2, Reason: "records 4 to 9 are missing before it"}
@@ -142,7 +139,7 @@ func testApply(t *testing.T, place string) {
 }
 
 func testTwice(t *testing.T, place string) {
-	s := Open(t, place)
+	s := open(t, place)
 	b := batch(-1, 5, row("2026-11-22", "g", "a", 100))
 	apply(t, s, b)
 	if err := s.Apply(t.Context(), &b); !errors.Is(err, store.ErrMoved) {
@@ -153,7 +150,7 @@ func testTwice(t *testing.T, place string) {
 
 // What fails in the middle leaves nothing behind, the mark included.
 func testNothing(t *testing.T, place string) {
-	s := Open(t, place)
+	s := open(t, place)
 	b := batch(-1, 5, row("2026-11-22", "g", "a", 100))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -172,7 +169,7 @@ func testNothing(t *testing.T, place string) {
 }
 
 func testMost(t *testing.T, place string) {
-	s := Open(t, place)
+	s := open(t, place)
 	apply(t, s, batch(-1, 1, row("2026-11-22", "g", "a", usage.Most/10)))
 	apply(t, s, batch(1, 2, row("2026-11-22", "g", "a", usage.Most/10*9+5)))
 	want := row("2026-11-22", "g", "a", usage.Most)
@@ -181,7 +178,7 @@ func testMost(t *testing.T, place string) {
 }
 
 func testQuestions(t *testing.T, place string) {
-	s := Open(t, place)
+	s := open(t, place)
 	oct, nov := row("2026-10-31", "g", "a", 1), row("2026-11-01", "g", "a", 20)
 	other, late := row("2026-11-02", "h", "b", 300), row("2026-11-03", "g", "a", 4000)
 	other.Provider, other.Model = "anthropic", "claude"
@@ -214,7 +211,7 @@ func testQuestions(t *testing.T, place string) {
 
 // A provider's name stands for its keys, too, and for nobody whose name begins alike; a key for itself.
 func testKeys(t *testing.T, place string) {
-	s := Open(t, place)
+	s := open(t, place)
 	var all []usage.Row
 	for _, provider := range []string{"op", "op@a", "op@b", "opX@a", "op_", "öp@a", "öp@b"} {
 		r := row("2026-11-22", "g", "a", 7)
@@ -238,7 +235,7 @@ func testAgain(t *testing.T, place string) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s = Open(t, place)
+	s = open(t, place)
 	expect(t, s, byDay, row("2026-11-22", "g", "a", 100))
 	if m, err := s.Mark(t.Context()); err != nil || m != mark(5) {
 		t.Errorf("mark %+v, %v", m, err)
@@ -251,7 +248,7 @@ func testTwoWriters(t *testing.T, place string) {
 	var wait sync.WaitGroup
 	applied := make([]int, 2)
 	for i := range applied {
-		s := Open(t, place)
+		s := open(t, place)
 		wait.Go(func() {
 			for at := int64(-1); at < batches-1; {
 				b := batch(at, at+1, row("2026-11-22", "g", "a", 1))
@@ -276,7 +273,7 @@ func testTwoWriters(t *testing.T, place string) {
 	wait.Wait()
 	want := row("2026-11-22", "g", "a", batches)
 	want.Requests, want.Settled = batches, batches
-	expect(t, Open(t, place), byDay, want)
+	expect(t, open(t, place), byDay, want)
 	if sum := applied[0] + applied[1]; sum != batches {
 		t.Errorf("%v were applied, want %d in all", applied, batches)
 	}
@@ -291,7 +288,7 @@ func replace(t *testing.T, s *store.Store, b usage.Batch, from string, keep bool
 
 // The journal still reaches back to the 21st: what is older stays, what is newer is made anew.
 func testReplace(t *testing.T, place string) {
-	s := Open(t, place)
+	s := open(t, place)
 	old := row("2026-11-20", "g", "a", 7)
 	b := batch(-1, 5, old, row("2026-11-21", "g", "a", 99))
 	b.Put = []usage.Reservation{{ID: coordinator.TaskKey{1, 1}}}
@@ -326,7 +323,7 @@ func testReplace(t *testing.T, place string) {
 // A gap that is found again is the same one; what was missing before stays told, and so is what was missing
 // in another journal at the same offset.
 func testReplaceGaps(t *testing.T, place string) {
-	s := Open(t, place)
+	s := open(t, place)
 	old, found := usage.Gap{To: noon, Offset: 2, Lost: 1, Reason: "records 1 to 7 are missing"}, usage.Gap{From: noon, To: noon, Offset: 4, Reason: "damaged"}
 	b := batch(-1, 5)
 	b.Gaps = []usage.Gap{old, found}
@@ -350,7 +347,7 @@ func testReplaceGaps(t *testing.T, place string) {
 }
 
 func testReplaceKeeps(t *testing.T, place string) {
-	s := Open(t, place)
+	s := open(t, place)
 	apply(t, s, batch(-1, 500, row("2026-11-22", "g", "a", 7)))
 	replace(t, s, batch(-1, 3, row("2026-11-22", "g", "a", 10)), "", true)
 	want := row("2026-11-22", "g", "a", 17) // 7 of the journal before, 10 of the new one
@@ -362,7 +359,7 @@ func testReplaceKeeps(t *testing.T, place string) {
 }
 
 func testNewer(t *testing.T, place string) {
-	s := Open(t, place)
+	s := open(t, place)
 	if err := s.Exec(t.Context(), "INSERT INTO usage_schema (version) VALUES (999)"); err != nil {
 		t.Fatal(err)
 	}
@@ -374,7 +371,7 @@ func testNewer(t *testing.T, place string) {
 
 // Tables that only have the names of ours are left as they are; others beside ours are fine.
 func testOtherMake(t *testing.T, place string) {
-	s := Open(t, place)
+	s := open(t, place)
 	exec := func(statement string) {
 		t.Helper()
 		if err := s.Exec(t.Context(), statement); err != nil {
@@ -394,7 +391,7 @@ func testOtherMake(t *testing.T, place string) {
 		}
 	}
 	exec("CREATE TABLE customers (name TEXT)")
-	Open(t, place)
+	open(t, place)
 	exec("ALTER TABLE usage_rows DROP COLUMN late")
 	refused("a column is missing", "usage_rows")
 	exec("DROP TABLE usage_schema")
@@ -405,7 +402,7 @@ func testOtherMake(t *testing.T, place string) {
 
 // "B" < "a" < "ä", as bytes: the same in every database, whatever its language.
 func testOrder(t *testing.T, place string) {
-	s := Open(t, place)
+	s := open(t, place)
 	apply(t, s, batch(-1, 1, row("2026-11-22", "B", "x", 1), row("2026-11-22", "a", "x", 1), row("2026-11-22", "ä", "x", 1)))
 	got, more, err := s.Usage(t.Context(), usage.Query{By: usage.ByDay, Limit: 2})
 	if err != nil || !more || len(got) != 2 || got[0].Group != "B" || got[1].Group != "a" {
@@ -414,7 +411,7 @@ func testOrder(t *testing.T, place string) {
 }
 
 func testMany(t *testing.T, place string) {
-	s := Open(t, place)
+	s := open(t, place)
 	b := batch(-1, 1)
 	const n = 1234
 	for i := range n {

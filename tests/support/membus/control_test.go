@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/bus/membus"
+	"taskbus/tests/support/membus"
 )
 
 // outcomes collects what OnSettled is told, in order.

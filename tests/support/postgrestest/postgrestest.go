@@ -20,7 +20,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"taskbus/tests/brokertest"
+	"taskbus/tests/support/brokertest"
 )
 
 // Server is a private PostgreSQL.
