@@ -15,7 +15,7 @@ import (
 	"taskbus/coordinator/simulator/pulling"
 )
 
-var update = flag.Bool("update", false, "draw the charts of the documentation anew")
+var update = flag.Bool("update", false, "draw the charts of the documentation anew, and write its generated parts")
 
 // pullingRows are the rows of the table of docs/simulator.md: for each controller the means while the number of items
 // is kept, and those while items arrive. What an agent holds is its drain time by its capacity.

@@ -213,25 +213,6 @@ func TestEndpointReference(t *testing.T) {
 	sameNames(t, "docs/operations.md", rows(t, "docs/operations.md", `/[a-z0-9/{}.]+`), paths)
 }
 
-func TestReasonReference(t *testing.T) {
-	const page = "docs/messages.md"
-	var codes []string
-	table := projectFile(t, page)
-	table = table[strings.Index(table, "### Reason codes"):]
-	got := make(map[string]string)
-	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (yes|no) \\|").FindAllStringSubmatch(table, -1) {
-		got[m[1]] = m[2]
-	}
-	for _, r := range coordinator.Reasons() {
-		codes = append(codes, r.String())
-		want := map[bool]string{true: "yes", false: "no"}[r.RetryPossible()]
-		if given, ok := got[r.String()]; ok && given != want {
-			t.Errorf("%s: retry possible after %s: %s, want %s", page, r, given, want)
-		}
-	}
-	sameNames(t, page, got, codes)
-}
-
 func TestIneligibilityReference(t *testing.T) {
 	const page = "docs/messages.md"
 	text := projectFile(t, page)

@@ -73,10 +73,10 @@ func firstDifference(got, want string) string {
 	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
 	for i := range min(len(g), len(w)) {
 		if g[i] != w[i] {
-			return fmt.Sprintf("line %d: shown %q, in the file %q", i+1, g[i], w[i])
+			return fmt.Sprintf("line %d: %q, want %q", i+1, g[i], w[i])
 		}
 	}
-	return fmt.Sprintf("%d lines shown, %d in the file", len(g), len(w))
+	return fmt.Sprintf("%d lines, want %d", len(g), len(w))
 }
 
 func TestExamplesPassVet(t *testing.T) {
@@ -139,7 +139,7 @@ func TestAnchorsAndLinks(t *testing.T) {
 	if m := link.FindStringSubmatch("see [this](docs/a.md#b)"); m == nil || m[1] != "docs/a.md#b" {
 		t.Errorf("link %q", m)
 	}
-	if d := firstDifference("a\nb\n", "a\nc\n"); d != `line 2: shown "b", in the file "c"` {
+	if d := firstDifference("a\nb\n", "a\nc\n"); d != `line 2: "b", want "c"` {
 		t.Errorf("first difference: %s", d)
 	}
 }

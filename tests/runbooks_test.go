@@ -69,12 +69,3 @@ func runbookList(t *testing.T) string {
 	section("Reasons of refusals", reasons)
 	return list.String() + "\n"
 }
-
-func TestRunbookList(t *testing.T) {
-	const page = runbookPages + "/README.md"
-	_, text, _ := strings.Cut(projectFile(t, page), "<!-- begin generated runbooks -->\n")
-	text, _, _ = strings.Cut(text, "<!-- end generated -->")
-	if want := runbookList(t); text != want {
-		t.Errorf("%s: %s", page, firstDifference(text, want))
-	}
-}

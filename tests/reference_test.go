@@ -1,0 +1,213 @@
+package tests
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"taskbus/coordinator"
+)
+
+// A region is a part of a page that is written by a function from what the code says. The page marks
+// it, each mark on a line of its own with nothing else:
+//
+//	<!-- begin generated NAME -->
+//	<!-- end generated -->
+type region struct {
+	name string
+	page string
+	text func(t *testing.T) string // Markdown, usually a table
+}
+
+// regions are all generated parts of the documentation. Every one is on its page exactly once.
+func regions() []region {
+	return []region{
+		{"exit-codes", "docs/configuration.md", exitCodes},
+		{"reasons", "docs/messages.md", reasonCodes},
+		{"runbooks", runbookPages + "/README.md", runbookList},
+	}
+}
+
+const updateReference = "go test ./tests -run TestReference -update"
+
+var markedRegion = regexp.MustCompile(`(?m)^<!-- begin generated (\S+) -->\n((?s:.*?))^<!-- end generated -->$`)
+
+// TestReference compares every generated part of the documentation with what generates it; with
+// -update it writes them.
+func TestReference(t *testing.T) {
+	for _, page := range pages(t) {
+		want := make(map[string]func(*testing.T) string)
+		for _, r := range regions() {
+			if r.page == page {
+				want[r.name] = r.text
+			}
+		}
+		old := projectFile(t, page)
+		text, faults := regenerate(old, func(name string) (string, bool) {
+			f, ok := want[name]
+			delete(want, name)
+			if !ok {
+				return "", false
+			}
+			return f(t), true
+		})
+		for name := range want {
+			faults = append(faults, name+": no such region; add <!-- begin generated "+name+" --> and <!-- end generated -->")
+		}
+		for _, fault := range faults {
+			t.Errorf("%s: %s", page, fault)
+		}
+		if text == old {
+			continue
+		}
+		if !*update {
+			t.Errorf("%s: to write it: %s", page, updateReference)
+		} else if err := os.WriteFile(filepath.Join("..", page), []byte(text), 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, r := range regions() {
+		if !slices.Contains(pages(t), r.page) {
+			t.Errorf("%s: the page of the region %s does not exist", r.page, r.name)
+		}
+	}
+}
+
+// regenerate replaces the regions of a page. The faults name every region that has no generator or
+// is there twice, and, for what *update does not write, the first line that differs.
+func regenerate(page string, generate func(name string) (string, bool)) (text string, faults []string) {
+	text = markedRegion.ReplaceAllStringFunc(page, func(marked string) string {
+		m := markedRegion.FindStringSubmatch(marked)
+		made, ok := generate(m[1])
+		if !ok {
+			faults = append(faults, m[1]+": not in regions of tests/reference_test.go, or twice on the page")
+			return marked
+		}
+		if made == m[2] {
+			return marked
+		}
+		if !*update {
+			faults = append(faults, m[1]+": "+firstDifference(m[2], made))
+		}
+		return strings.Replace(marked, m[2]+"<!-- end", made+"<!-- end", 1)
+	})
+	begun, found := strings.Count(page, "<!-- begin generated "), len(markedRegion.FindAllString(page, -1))
+	if begun != found {
+		faults = append(faults, fmt.Sprintf("%d regions begin and %d end", begun, found))
+	}
+	return text, faults
+}
+
+// The check has to be able to fail.
+func TestRegenerate(t *testing.T) {
+	page := "# P\n<!-- begin generated a -->\nold\n<!-- end generated -->\n" +
+		"<!-- begin generated b -->\n<!-- end generated -->\n<!-- begin generated c -->\n"
+	made := map[string]string{"a": "new\n"}
+	text, faults := regenerate(page, func(name string) (string, bool) { s, ok := made[name]; return s, ok })
+	if want := strings.Replace(page, "old", "new", 1); text != want {
+		t.Errorf("%q, want %q", text, want)
+	}
+	said := strings.Join(faults, "\n")
+	for _, want := range []string{"b: not in regions", "3 regions begin and 2 end"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q does not say %q", said, want)
+		}
+	}
+	if want := `a: line 1: "old", want "new"`; strings.Contains(said, want) == *update {
+		t.Errorf("%q, want %q unless -update is given", said, want)
+	}
+}
+
+// tableOf writes rows under a head, each cell as it stands.
+func tableOf(head []string, rows [][]string) string {
+	var out strings.Builder
+	line := func(cells []string) {
+		for i, cell := range cells {
+			cells[i] = strings.ReplaceAll(strings.ReplaceAll(cell, "\n", " "), "|", `\|`)
+		}
+		out.WriteString(strings.ReplaceAll("| "+strings.Join(cells, " | ")+" |\n", "  ", " "))
+	}
+	line(head)
+	out.WriteString("|" + strings.Repeat("---|", len(head)) + "\n")
+	for _, row := range rows {
+		line(row)
+	}
+	return out.String()
+}
+
+func yesOrNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
+}
+
+func reasonCodes(*testing.T) string {
+	var rows [][]string
+	for _, r := range coordinator.Reasons() {
+		rows = append(rows, []string{"`" + r.String() + "`", yesOrNo(r.RetryPossible()), r.Meaning()})
+	}
+	return tableOf([]string{"code", "retry possible", "when"}, rows)
+}
+
+// exitCodes is what `taskbus --help` says, held against the constants of the command.
+func exitCodes(t *testing.T) string {
+	_, said, _ := strings.Cut(projectFile(t, "cmd/taskbus/root.go"), "\nExit codes:\n")
+	said, _, _ = strings.Cut(said, "`")
+	rows := make([][]string, 0, 7)
+	for line := range strings.Lines(said) {
+		code, meaning, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if code[0] < '0' || code[0] > '9' { // continues the line before
+			rows[len(rows)-1][1] += " " + strings.TrimSpace(line)
+			continue
+		}
+		rows = append(rows, []string{code, strings.TrimSpace(meaning)})
+	}
+	for name, value := range constants(t, "cmd/taskbus", "exit") {
+		if !slices.ContainsFunc(rows, func(row []string) bool { return row[0] == value }) {
+			t.Errorf("taskbus --help does not say what %s is, %s", value, name)
+		}
+	}
+	return tableOf([]string{"code", "meaning"}, rows)
+}
+
+// constants are the constants of a package, outside its tests, whose names begin with a prefix: their
+// values as they are written.
+func constants(t *testing.T, dir, prefix string) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]string)
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok || len(spec.Values) != 1 || !strings.HasPrefix(spec.Names[0].Name, prefix) {
+				return true
+			}
+			if value, ok := spec.Values[0].(*ast.BasicLit); ok {
+				found[spec.Names[0].Name] = value.Value
+			}
+			return true
+		})
+	}
+	if len(found) == 0 {
+		t.Fatalf("%s has no constants %s…", dir, prefix)
+	}
+	return found
+}
