@@ -66,13 +66,13 @@ type Config struct {
 	// if given, is the default of Interval; its capacity is told with every claim; its
 	// registry.url is read while claims are not answered. nil: tasks are given to it.
 	Pull *balance.Config
-	// Metrics gets the Prometheus metrics of bidding and claiming (see docs/agents.md)
+	// Metrics gets the Prometheus metrics of bidding and claiming (see docs/howto/write-an-agent.md)
 	// until Run returns. nil: there are none. Agents that share a registry need
 	// prometheus.WrapRegistererWith, each with a label of its own.
 	Metrics prometheus.Registerer
 
 	// Declare has the agent declare its own queue when it is missing, as the
-	// coordinator would (a quorum queue; see docs/agents.md). Without it the agent
+	// coordinator would (a quorum queue; see docs/howto/write-an-agent.md). Without it the agent
 	// waits for the coordinator to do so.
 	Declare bool
 

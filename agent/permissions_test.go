@@ -111,7 +111,7 @@ func TestBrokerLeastPermissions(t *testing.T) {
 	}
 }
 
-// An agent that bids and claims needs the right to ask besides, as docs/agents.md says,
+// An agent that bids and claims needs the right to ask besides, as docs/howto/write-an-agent.md says,
 // and no more than that.
 func TestBrokerBidsAndClaims(t *testing.T) {
 	t.Parallel()
@@ -164,7 +164,7 @@ func TestBrokerBidsAndClaims(t *testing.T) {
 	}
 }
 
-// To declare its own queue an agent needs more, as docs/agents.md says: RabbitMQ
+// To declare its own queue an agent needs more, as docs/howto/write-an-agent.md says: RabbitMQ
 // wants the right to write to where a queue dead-letters, the default exchange.
 func TestBrokerPermissionsToDeclare(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,7 @@ import (
 
 // What people copy ends by a second signal.
 func TestAgentsAreShownWithASecondSignal(t *testing.T) {
-	for _, page := range []string{"../docs/agents.md", "../examples/go/sdk-agent/main.go", "example_test.go"} {
+	for _, page := range []string{"../docs/howto/write-an-agent.md", "../examples/go/sdk-agent/main.go", "example_test.go"} {
 		text := readFile(t, page)
 		const pattern = "ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)\n" +
 			"\tcontext.AfterFunc(ctx, stop) // a second signal ends the process at once\n"
@@ -20,9 +20,9 @@ func TestAgentsAreShownWithASecondSignal(t *testing.T) {
 	}
 }
 
-// The program in docs/agents.md is one: as it stands there, the compiler takes it.
+// The program in docs/howto/write-an-agent.md is one: as it stands there, the compiler takes it.
 func TestDocumentedAgentCompiles(t *testing.T) {
-	const page = "../docs/agents.md"
+	const page = "../docs/howto/write-an-agent.md"
 	_, program, found := strings.Cut(readFile(t, page), "```go\n")
 	program, _, ended := strings.Cut(program, "```\n")
 	if !found || !ended {

@@ -14,10 +14,10 @@ import (
 // shown is a whole agents.yaml on a page for people.
 var shown = regexp.MustCompile("(?m)^<!-- config: (\\S+) -->\n```yaml\n((?s:.*?))^```$")
 
-// What docs/configuration.md shows as a file must be one, to the loader and to
+// What docs/reference/configuration.md shows as a file must be one, to the loader and to
 // editors, and mean what the page says.
 func TestShownConfigurationsAreValid(t *testing.T) {
-	page, err := os.ReadFile("../docs/configuration.md")
+	page, err := os.ReadFile("../docs/reference/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ type schemaNode struct {
 }
 
 func TestConfigurationReference(t *testing.T) {
-	const page = "docs/configuration.md"
+	const page = "docs/reference/configuration.md"
 	var root schemaNode
 	if err := json.Unmarshal(config.Schema(), &root); err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func TestStrategiesAreDescribed(t *testing.T) {
 		inRoutes[fmt.Sprint(name)] = true
 	}
 	sameNames(t, schema+" (strategy of a route)", inRoutes, strategy.Names())
-	for _, page := range []string{"docs/ARCHITECTURE.md", "docs/configuration.md", "README.md"} {
+	for _, page := range []string{"docs/ARCHITECTURE.md", "docs/reference/configuration.md", "README.md"} {
 		for _, name := range strategy.Names() {
 			if !strings.Contains(projectFile(t, page), "`"+name+"`") {
 				t.Errorf("%s does not mention the strategy %s", page, name)
@@ -214,7 +214,7 @@ func TestEndpointReference(t *testing.T) {
 }
 
 func TestIneligibilityReference(t *testing.T) {
-	const page = "docs/messages.md"
+	const page = "docs/reference/messages.md"
 	text := projectFile(t, page)
 	from, to := strings.Index(text, "| cause | the agent |"), strings.Index(text, "### Reason codes")
 	if from < 0 || to < from {
@@ -232,7 +232,7 @@ func TestIneligibilityReference(t *testing.T) {
 }
 
 func TestMessageExamplesAreValid(t *testing.T) {
-	const page = "docs/messages.md"
+	const page = "docs/reference/messages.md"
 	set, err := schemas.Compile()
 	if err != nil {
 		t.Fatal(err)

@@ -29,8 +29,8 @@ type region struct {
 // regions are all generated parts of the documentation. Every one is on its page exactly once.
 func regions() []region {
 	return []region{
-		{"exit-codes", "docs/configuration.md", exitCodes},
-		{"reasons", "docs/messages.md", reasonCodes},
+		{"exit-codes", "docs/reference/configuration.md", exitCodes},
+		{"reasons", "docs/reference/messages.md", reasonCodes},
 		{"runbooks", runbookPages + "/README.md", runbookList},
 	}
 }

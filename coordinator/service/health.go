@@ -231,7 +231,7 @@ func checkResults(recent recentCounts, failing []string, invalid uint64, by []se
 		}
 		c.Detail += fmt.Sprintf("; %d invalid and ignored, of %s", invalid, someAgents(names))
 		do = append(do, "correct the task.result of the agents whose results are invalid: their tasks end as task_timeout "+
-			"(the log says what is wrong: `invalid result ignored`; docs/messages.md has the fields)")
+			"(the log says what is wrong: `invalid result ignored`; docs/reference/messages.md has the fields)")
 	}
 	c.Advice = strings.Join(do, "; ")
 	return c

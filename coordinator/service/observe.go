@@ -270,7 +270,7 @@ func (o *observer) otherQueue(f coordinator.OtherQueue) {
 
 func (o *observer) agentShared(f coordinator.AgentShared) {
 	o.log.Warn().Str("agent_id", string(f.Agent)).Int("instances", f.Instances).
-		Msg("several processes report under one agent_id: the slots and tasks of one count for all; give each its own agent_id (see docs/agents.md, replicas)")
+		Msg("several processes report under one agent_id: the slots and tasks of one count for all; give each its own agent_id (see docs/howto/write-an-agent.md, replicas)")
 }
 
 func (o *observer) invalidStatus(r *messages.Refusal) {
