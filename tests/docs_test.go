@@ -216,17 +216,20 @@ func TestEndpointReference(t *testing.T) {
 func TestIneligibilityReference(t *testing.T) {
 	const page = "docs/reference/messages.md"
 	text := projectFile(t, page)
-	from, to := strings.Index(text, "| cause | the agent |"), strings.Index(text, "### Reason codes")
+	from, to := strings.Index(text, "| cause | the agent | until |"), strings.Index(text, "### Reason codes")
 	if from < 0 || to < from {
 		t.Fatalf("%s has no table of causes before the reason codes", page)
 	}
-	got := make(map[string]bool)
-	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|").FindAllStringSubmatch(text[from:to], -1) {
-		got[m[1]] = true
+	got, until := make(map[string]bool), make(map[string]string)
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| .* \\| (.*) \\|$").FindAllStringSubmatch(text[from:to], -1) {
+		got[m[1]], until[m[1]] = true, m[2]
 	}
 	var want []string
 	for why := coordinator.Eligible + 1; why < coordinator.NumIneligibilities; why++ {
 		want = append(want, why.String())
+		if text, ok := until[why.String()]; ok && text != why.Until() {
+			t.Errorf("%s: %s until %q, want %q", page, why, text, why.Until())
+		}
 	}
 	sameNames(t, page, got, want)
 }

@@ -148,8 +148,7 @@ func (e *Engine) ineligibility(a *agent, t *openTask, missing map[string]int) co
 // criterion is tested, the closer the agent came; of two full agents the one that
 // will have a slot sooner. One that cannot have the task at all is never "near".
 func nearer(a, b *coordinator.Refusal) bool {
-	switch a.Why {
-	case coordinator.LacksCapability, coordinator.ExcludedByTask, coordinator.AlreadyTried, coordinator.NotPreferred:
+	if a.Why.Lasting() {
 		return false
 	}
 	if a.Why != b.Why {
@@ -171,28 +170,32 @@ func (e *Engine) reasonOf(d *coordinator.Decision, t *openTask) (coordinator.Rea
 
 // countedReason is the reason by the counts alone.
 func countedReason(d *coordinator.Decision) coordinator.Reason {
-	capable := d.Fleet - d.Refused[coordinator.LacksCapability] - d.Refused[coordinator.ExcludedByTask]
-	if capable == 0 {
-		return coordinator.ReasonNoEligibleAgents
+	left := d.Fleet
+	for _, reason := range ruledOut {
+		for why, n := range d.Refused {
+			if is := coordinator.Ineligibility(why); is.Reason() == reason && (is.Lasting() || is.Away()) {
+				left -= n
+			}
+		}
+		if left == 0 {
+			return reason
+		}
 	}
-	untried := capable - d.Refused[coordinator.AlreadyTried]
-	if untried == 0 {
-		return coordinator.ReasonRetriesExhausted
-	}
-	online := untried - d.Refused[coordinator.NotSeen] - d.Refused[coordinator.WentOffline] -
-		d.Refused[coordinator.WentStale] - d.Refused[coordinator.WentGone]
-	switch online {
-	case 0:
-		return coordinator.ReasonNoAgentsOnline
-	case d.Refused[coordinator.Unscored]:
-		return coordinator.ReasonNoEligibleAgents
-	case d.Refused[coordinator.QueueMissing]:
-		return coordinator.ReasonAgentQueueMissing
+	for why, n := range d.Refused {
+		if is := coordinator.Ineligibility(why); n == left && !is.Lasting() && !is.Away() {
+			return is.Reason()
+		}
 	}
 	if d.Refused[coordinator.Pulling] > 0 { // they have free slots
 		return coordinator.ReasonNotClaimed
 	}
 	return coordinator.ReasonAllAgentsAtCapacity
+}
+
+// ruledOut are the reasons that leave a task none of the agents: a reason is asked of those that the ones before it
+// leave.
+var ruledOut = [...]coordinator.Reason{
+	coordinator.ReasonNoEligibleAgents, coordinator.ReasonRetriesExhausted, coordinator.ReasonNoAgentsOnline,
 }
 
 // contains looks an agent up in a short list.

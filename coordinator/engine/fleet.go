@@ -229,16 +229,6 @@ func (f *fleet) presence(a *agent) coordinator.Ineligibility {
 	return coordinator.Eligible
 }
 
-// absent reports whether an agent to which no task may be given for that cause is not there for
-// work, or is to have none, whatever it has in hand.
-func absent(why coordinator.Ineligibility) bool {
-	switch why {
-	case coordinator.NotSeen, coordinator.WentOffline, coordinator.WentStale, coordinator.WentGone, coordinator.Cordoned, coordinator.QueueMissing:
-		return true
-	}
-	return false
-}
-
 // eligibility tests everything that does not depend on the task, in the order of
 // the constants of coordinator.Ineligibility. An agent that claims knows itself how busy
 // it is.
@@ -295,10 +285,10 @@ func (f *fleet) refresh(a *agent) {
 		f.tally[was]--
 		f.tally[why]++
 		f.causes[a.number] = why
-		if absent(why) && !absent(was) {
+		if why.Absent() && !was.Absent() {
 			a.moved = f.now
 		}
 	}
-	f.present.put(a.number, why == coordinator.Eligible || why >= coordinator.NotReady && why != coordinator.KeptFree)
+	f.present.put(a.number, why.There())
 	f.vacant.put(a.number, a.spec.Pull == coordinator.PullOff && f.isVacant(a, why))
 }

@@ -113,7 +113,7 @@ func (e *Engine) movedAt(now time.Time, t *openTask) time.Time {
 // anyPresent reports whether an agent of the class is not absent.
 func (e *Engine) anyPresent(c *class) bool {
 	for i, why := range e.fleet.causes {
-		if c.usable.has(i) && !absent(why) {
+		if c.usable.has(i) && !why.Absent() {
 			return true
 		}
 	}
@@ -126,7 +126,7 @@ func (e *Engine) agentsMovedAt(now time.Time, c *class) (last time.Time) {
 	for i, a := range e.fleet.agents {
 		switch {
 		case !c.usable.has(i):
-		case !absent(e.fleet.causes[i]) && a.atWork(now):
+		case !e.fleet.causes[i].Absent() && a.atWork(now):
 			return now
 		default:
 			last = later(last, a.moved)

@@ -129,7 +129,7 @@ func (e *Engine) anyThere(t *openTask, but []coordinator.AgentID) bool {
 	there := false
 	able.each(func(i int) {
 		why := f.causes[i]
-		there = there || why == coordinator.Eligible || why >= coordinator.NotReady && why != coordinator.QueueMissing
+		there = there || !why.Absent() && (why.There() || why == coordinator.KeptFree)
 	})
 	return there
 }

@@ -108,8 +108,7 @@ func capacityCure(snap *coordinator.Snapshot, w *coordinator.WaitSnapshot) strin
 			continue
 		}
 		online++
-		switch a.Eligibility {
-		case coordinator.Cordoned, coordinator.Suspect, coordinator.Unsteady, coordinator.Overloaded, coordinator.Backlogged, coordinator.QueueFull, coordinator.NotReady:
+		if a.Eligibility.Withheld() {
 			kept[a.Eligibility]++
 			continue
 		}

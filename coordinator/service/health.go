@@ -38,7 +38,7 @@ func checkAgents(snap coordinator.Snapshot, away bool, heard []senderCount) http
 		if a.Strays > 0 {
 			stray = append(stray, fmt.Sprintf("%s (%d of %d)", a.Spec.ID, a.Strays, a.Slots))
 		}
-		if len(a.EjectedFrom) > 0 || inTrouble(a.Eligibility) {
+		if len(a.EjectedFrom) > 0 || a.Eligibility.Trouble() {
 			troubled++
 		}
 	}
@@ -158,21 +158,7 @@ func someAgents(names []string) string {
 // serves tells whether tasks get to an agent that is online, now or when what it works on has
 // ended. One that is ejected from all that it offers is left with what requires nothing.
 func serves(a *coordinator.AgentSnapshot) bool {
-	switch a.Eligibility {
-	case coordinator.Eligible, coordinator.Pulling, coordinator.Full, coordinator.NotReady, coordinator.KeptFree:
-		return len(a.EjectedFrom) == 0 || len(a.EjectedFrom) < len(a.Spec.Capabilities)
-	}
-	return false
-}
-
-// inTrouble tells whether something is wrong with an agent that is online: an order or a load
-// that keeps work from it is not.
-func inTrouble(why coordinator.Ineligibility) bool {
-	switch why {
-	case coordinator.WentGone, coordinator.Unsteady, coordinator.Suspect, coordinator.QueueMissing, coordinator.QueueFull:
-		return true
-	}
-	return false
+	return a.Eligibility.Serves() && (len(a.EjectedFrom) == 0 || len(a.EjectedFrom) < len(a.Spec.Capabilities))
 }
 
 // slowPending is how long a task may wait before assignments count as delayed.
