@@ -107,8 +107,8 @@ func TestWords(t *testing.T) {
 	}
 	for why := range NumIneligibilities {
 		tests["ineligibility"] = append(tests["ineligibility"], Ineligibility(why).String())
-		if i := Ineligibility(why); i != Eligible && (i.Phrase() == "" || i.Until() == "" || i.Reason() == ReasonNone) {
-			t.Errorf("%s: phrase %q, until %q, reason %q", i, i.Phrase(), i.Until(), i.Reason())
+		if i := Ineligibility(why); i != Eligible && (i.Phrase() == "" || i.Meaning() == "" || i.Until() == "" || i.Reason() == ReasonNone) {
+			t.Errorf("%s: phrase %q, meaning %q, until %q, reason %q", i, i.Phrase(), i.Meaning(), i.Until(), i.Reason())
 		}
 	}
 	for _, r := range Reasons() {

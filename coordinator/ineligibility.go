@@ -57,56 +57,149 @@ const (
 var ineligibilities = [NumIneligibilities]struct {
 	code   string // in messages, HTTP answers and metrics
 	phrase string // what follows a number of agents in a text for people
-	until  string // what ends it, for people, with what to do where somebody has to
+	// meaning of the agent: what stands in the reference; until is what ends the cause, and what to do where
+	// somebody has to.
+	meaning, until string
 	// reason a task fails with if this is why it cannot have any of the agents that are left to it.
 	reason Reason
 	facts  facts
 }{
-	Eligible: {"eligible", "eligible", "", ReasonAllAgentsAtCapacity, there | serves},
-	LacksCapability: {"lacks_capability", "lack a required capability",
-		"an agent that has it is listed or joins; or send the task without it", ReasonNoEligibleAgents, lasting},
-	ExcludedByTask: {"excluded", "excluded by the task",
-		"never; send the task without `excluded_agents`", ReasonNoEligibleAgents, lasting},
-	AlreadyTried: {"already_tried", "had it before",
-		"no agent is there that has not had the task", ReasonRetriesExhausted, lasting},
-	NotPreferred: {"not_preferred", "not among the preferred that it waits for",
-		"`widen_after_seconds` are over", ReasonAllAgentsAtCapacity, lasting},
-	NotSeen: {"never_seen", "never reported",
-		"its first heartbeat; start it", ReasonNoAgentsOnline, away | absent},
-	WentOffline: {"offline", "offline",
-		"its next heartbeat; start it", ReasonNoAgentsOnline, away | absent},
-	WentStale: {"stale", "silent for too long",
-		"its next heartbeat; see whether it hangs or cannot reach the broker", ReasonNoAgentsOnline, away | absent},
-	WentGone: {"gone", "without a consumer",
-		"it consumes its queue again and reports; start it", ReasonNoAgentsOnline, away | absent | trouble},
-	Cordoned: {"cordoned", "cordoned or draining",
-		"`taskbus agents uncordon`", ReasonAllAgentsAtCapacity, absent | withheld},
-	Unsteady: {"unsteady", "coming and going",
-		"it has stayed for 1 to 30 s", ReasonAllAgentsAtCapacity, withheld | trouble},
-	Suspect: {"suspect", "silent for a while",
-		"its next heartbeat", ReasonAllAgentsAtCapacity, withheld | trouble},
-	Ejected: {"ejected", "ejected after failures",
-		"its pause is over and a task on trial succeeds; see in its log why it fails", ReasonAllAgentsAtCapacity, 0},
-	NotReady: {"not_ready", "busy",
-		"it reports `ready`", ReasonAllAgentsAtCapacity, there | serves | withheld},
-	Full: {"full", "full",
-		"one of its tasks ends; or add slots", ReasonAllAgentsAtCapacity, there | serves},
-	Overloaded: {"overloaded", "overloaded",
-		"it reports less load", ReasonAllAgentsAtCapacity, there | withheld},
-	Backlogged: {"backlogged", "with a minute of work or more",
-		"less is pending", ReasonAllAgentsAtCapacity, there | withheld},
-	QueueMissing: {"queue_missing", "without a queue",
-		"the queue is declared; `taskbus topology apply`", ReasonAgentQueueMissing, there | absent | trouble},
-	QueueFull: {"queue_full", "with a full queue",
-		"a moment has passed; see that it consumes", ReasonAllAgentsAtCapacity, there | withheld | trouble},
-	Pulling: {"pulling", "claiming their tasks themselves",
-		"it claims", ReasonNotClaimed, there | serves},
-	Unscored: {"unscored", "without a score",
-		"what the formula reads has changed; or correct it", ReasonNoEligibleAgents, 0},
-	KeptFree: {"kept_free", "kept for a task that must be alone",
-		"that task has ended", ReasonAllAgentsAtCapacity, serves},
-	HasOthers: {"has_others", "with other work, and the task must be alone",
-		"its work has ended", ReasonAllAgentsAtCapacity, 0},
+	Eligible: {
+		"eligible", "eligible", "", "",
+		ReasonAllAgentsAtCapacity, there | serves,
+	},
+	LacksCapability: {
+		"lacks_capability", "lack a required capability",
+		"lacks a required capability",
+		"an agent that has it is listed or joins; or send the task without it",
+		ReasonNoEligibleAgents, lasting,
+	},
+	ExcludedByTask: {
+		"excluded", "excluded by the task",
+		"is excluded by the task",
+		"never; send the task without `excluded_agents`",
+		ReasonNoEligibleAgents, lasting,
+	},
+	AlreadyTried: {
+		"already_tried", "had it before",
+		"had the task before",
+		"no agent is there that has not had the task",
+		ReasonRetriesExhausted, lasting,
+	},
+	NotPreferred: {
+		"not_preferred", "not among the preferred that it waits for",
+		"is not among the preferred agents, for which alone the task waits as yet (`widen_after_seconds`)",
+		"`widen_after_seconds` are over",
+		ReasonAllAgentsAtCapacity, lasting,
+	},
+	NotSeen: {
+		"never_seen", "never reported",
+		"has never reported",
+		"its first heartbeat; start it",
+		ReasonNoAgentsOnline, away | absent,
+	},
+	WentOffline: {
+		"offline", "offline",
+		"said that it is",
+		"its next heartbeat; start it",
+		ReasonNoAgentsOnline, away | absent,
+	},
+	WentStale: {
+		"stale", "silent for too long",
+		"was silent for too long",
+		"its next heartbeat; see whether it hangs or cannot reach the broker",
+		ReasonNoAgentsOnline, away | absent,
+	},
+	WentGone: {
+		"gone", "without a consumer",
+		"has no consumer on its queue any more",
+		"it consumes its queue again and reports; start it",
+		ReasonNoAgentsOnline, away | absent | trouble,
+	},
+	Cordoned: {
+		"cordoned", "cordoned or draining",
+		"gets no new work, by an operator's order",
+		"`taskbus agents uncordon`",
+		ReasonAllAgentsAtCapacity, absent | withheld,
+	},
+	Unsteady: {
+		"unsteady", "coming and going",
+		"came and went too often a moment ago",
+		"it has stayed for 1 to 30 s",
+		ReasonAllAgentsAtCapacity, withheld | trouble,
+	},
+	Suspect: {
+		"suspect", "silent for a while",
+		"has been silent for a while (`suspect_after_intervals`)",
+		"its next heartbeat",
+		ReasonAllAgentsAtCapacity, withheld | trouble,
+	},
+	Ejected: {
+		"ejected", "ejected after failures",
+		"failed too often with a required capability and is tried again later",
+		"its pause is over and a task on trial succeeds; see in its log why it fails",
+		ReasonAllAgentsAtCapacity, 0,
+	},
+	NotReady: {
+		"not_ready", "busy",
+		"reports `busy`",
+		"it reports `ready`",
+		ReasonAllAgentsAtCapacity, there | serves | withheld,
+	},
+	Full: {
+		"full", "full",
+		"has no free slot",
+		"one of its tasks ends; or add slots",
+		ReasonAllAgentsAtCapacity, there | serves,
+	},
+	Overloaded: {
+		"overloaded", "overloaded",
+		"reports a load at or above `max_load`",
+		"it reports less load",
+		ReasonAllAgentsAtCapacity, there | withheld,
+	},
+	Backlogged: {
+		"backlogged", "with a minute of work or more",
+		"has a minute of pending work or more (with `refuse_backlogged`)",
+		"less is pending",
+		ReasonAllAgentsAtCapacity, there | withheld,
+	},
+	QueueMissing: {
+		"queue_missing", "without a queue",
+		"has no queue",
+		"the queue is declared; `taskbus topology apply`",
+		ReasonAgentQueueMissing, there | absent | trouble,
+	},
+	QueueFull: {
+		"queue_full", "with a full queue",
+		"has a queue that refused a dispatch a moment ago",
+		"a moment has passed; see that it consumes",
+		ReasonAllAgentsAtCapacity, there | withheld | trouble,
+	},
+	Pulling: {
+		"pulling", "claiming their tasks themselves",
+		"claims its tasks itself (`mode: pull` or `literal`), and has a free slot",
+		"it claims",
+		ReasonNotClaimed, there | serves,
+	},
+	Unscored: {
+		"unscored", "without a score",
+		"got no score from the strategy: its formula failed or gave no number",
+		"what the formula reads has changed; or correct it",
+		ReasonNoEligibleAgents, 0,
+	},
+	KeptFree: {
+		"kept_free", "kept for a task that must be alone",
+		"has a task that must be alone, or is kept free for one (see `poisoned`)",
+		"that task has ended",
+		ReasonAllAgentsAtCapacity, serves,
+	},
+	HasOthers: {
+		"has_others", "with other work, and the task must be alone",
+		"has work in hand, and this task must be alone",
+		"its work has ended",
+		ReasonAllAgentsAtCapacity, 0,
+	},
 }
 
 // String is the code used in messages, HTTP answers and metrics.
@@ -114,6 +207,9 @@ func (i Ineligibility) String() string { return ineligibilities[i].code }
 
 // Phrase is what follows a number of agents in a text for people: "overloaded".
 func (i Ineligibility) Phrase() string { return ineligibilities[i].phrase }
+
+// Meaning says of an agent what the cause is: "has no free slot".
+func (i Ineligibility) Meaning() string { return ineligibilities[i].meaning }
 
 // Until is what ends it, for people, with what to do where somebody has to.
 func (i Ineligibility) Until() string { return ineligibilities[i].until }

@@ -18,7 +18,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"taskbus/config"
-	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/service"
 	"taskbus/coordinator/strategy"
@@ -211,27 +210,6 @@ func TestEndpointReference(t *testing.T) {
 		paths = append(paths, m[1])
 	}
 	sameNames(t, "docs/operations.md", rows(t, "docs/operations.md", `/[a-z0-9/{}.]+`), paths)
-}
-
-func TestIneligibilityReference(t *testing.T) {
-	const page = "docs/reference/messages.md"
-	text := projectFile(t, page)
-	from, to := strings.Index(text, "| cause | the agent | until |"), strings.Index(text, "### Reason codes")
-	if from < 0 || to < from {
-		t.Fatalf("%s has no table of causes before the reason codes", page)
-	}
-	got, until := make(map[string]bool), make(map[string]string)
-	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| .* \\| (.*) \\|$").FindAllStringSubmatch(text[from:to], -1) {
-		got[m[1]], until[m[1]] = true, m[2]
-	}
-	var want []string
-	for why := coordinator.Eligible + 1; why < coordinator.NumIneligibilities; why++ {
-		want = append(want, why.String())
-		if text, ok := until[why.String()]; ok && text != why.Until() {
-			t.Errorf("%s: %s until %q, want %q", page, why, text, why.Until())
-		}
-	}
-	sameNames(t, page, got, want)
 }
 
 func TestMessageExamplesAreValid(t *testing.T) {

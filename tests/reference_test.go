@@ -29,6 +29,7 @@ type region struct {
 // regions are all generated parts of the documentation. Every one is on its page exactly once.
 func regions() []region {
 	return []region{
+		{"causes", "docs/reference/messages.md", causes},
 		{"exit-codes", "docs/reference/configuration.md", exitCodes},
 		{"reasons", "docs/reference/messages.md", reasonCodes},
 		{"runbooks", runbookPages + "/README.md", runbookList},
@@ -155,6 +156,14 @@ func reasonCodes(*testing.T) string {
 		rows = append(rows, []string{"`" + r.String() + "`", yesOrNo(r.RetryPossible()), r.Meaning()})
 	}
 	return tableOf([]string{"code", "retry possible", "when"}, rows)
+}
+
+func causes(*testing.T) string {
+	var rows [][]string
+	for why := coordinator.Eligible + 1; why < coordinator.NumIneligibilities; why++ {
+		rows = append(rows, []string{"`" + why.String() + "`", why.Meaning(), why.Until()})
+	}
+	return tableOf([]string{"cause", "the agent", "until"}, rows)
 }
 
 // exitCodes is what `taskbus --help` says, held against the constants of the command.
