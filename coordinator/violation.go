@@ -1,55 +1,57 @@
 package coordinator
 
 // Invariant names a rule that the books of a coordinator obey at every moment. The
-// set is closed: the codes are labels of a metric, and docs/operations.md has a line
-// for each.
+// set is closed: the codes are labels of a metric, and the comments below are the
+// table of docs/reference/metrics.md.
 type Invariant uint8
 
 // The invariants. The first belong to the engine, the last three to the shell.
 const (
-	// InvariantTaskState: an open task is in one state, and in the structure that
-	// belongs to it: held by its handle, waiting in its class, gathering in its batch,
-	// delayed in the queue for retries or until its timer.
+	// InvariantTaskState: a task that has not ended is in exactly one state, and in the
+	// structure of that state: held by its handle, waiting in its class, gathering in its
+	// batch, delayed until its timer or the retry budget.
 	InvariantTaskState Invariant = iota
 	// InvariantPendingCount: the counts by priority are those of the tasks that wait.
 	InvariantPendingCount
-	// InvariantPendingOrder: classes are in order of when tasks are due and know their place.
+	// InvariantPendingOrder: waiting tasks are in order of when they are due, in classes
+	// that know their place.
 	InvariantPendingOrder
-	// InvariantWorkConserved: while a task waits, nobody is ready who could have it.
+	// InvariantWorkConserved: while a task waits, no agent is ready that could have it.
 	InvariantWorkConserved
-	// InvariantTaskRecord: records of open task ids and open tasks refer to each other,
-	// and every id is found where its record is.
+	// InvariantTaskRecord: records of task ids and tasks that have not ended refer to each
+	// other.
 	InvariantTaskRecord
-	// InvariantLeaseDeadline: a dispatch whose end somebody will tell has a deadline,
-	// and a timer for it.
+	// InvariantLeaseDeadline: a dispatch whose end will be reported has a deadline, and a
+	// timer for it.
 	InvariantLeaseDeadline
-	// InvariantAgentAccount: a dispatch is on the account of its agent and nowhere
-	// else, and as many of them are uncovered as are counted.
+	// InvariantAgentAccount: a dispatch is on the account of its agent and of no other, and
+	// those that no report covers are as many as are counted.
 	InvariantAgentAccount
-	// InvariantAgentSlots: an agent's free slots are what its reports and its account
-	// leave, never less than none, and what strategies see of it is so, too.
+	// InvariantAgentSlots: free slots are what reports and dispatches leave, never less than
+	// none.
 	InvariantAgentSlots
-	// InvariantAgentReady: who is marked as ready is eligible, and the other way round;
-	// likewise who is ejected.
+	// InvariantAgentReady: what counts as ready is eligible, and the other way round; what
+	// counts as ejected has a breaker that says so.
 	InvariantAgentReady
-	// InvariantFleetIndex: every agent is found by its id, its number and its queue.
+	// InvariantFleetIndex: every agent is found by its id, number and queue.
 	InvariantFleetIndex
-	// InvariantTimers: timers are in order, know their place, and none was passed over.
+	// InvariantTimers: timers are in order, and none that was due is passed over.
 	InvariantTimers
 	// InvariantTakeBacks: as many queues are taken back as are counted.
 	InvariantTakeBacks
 	// InvariantClock: time does not go back.
 	InvariantClock
-	// InvariantQuotaBooks: what is set aside of every quota is what is set aside for its
-	// dispatches that are open, and every task that waits for quota is known to.
+	// InvariantQuotaBooks: what is set aside of every quota is the sum of what is set aside
+	// for its open dispatches, and every task that waits for quota is known to wait for it.
 	InvariantQuotaBooks
 
-	// InvariantConservation: every delivery that was taken is held or has one outcome.
+	// InvariantConservation: received + returned = dispatched + failed + parked + dropped +
+	// abandoned + moved + held.
 	InvariantConservation
 	// InvariantOneOutcome: a delivery gets an outcome before it is settled, and only one.
 	InvariantOneOutcome
-	// InvariantHeld: what the engine holds is held by the shell, and what the shell
-	// holds has somebody who sees to it.
+	// InvariantHeld: what the engine holds is held by the shell; what is held
+	// unacknowledged is known to the engine, or its outcome is on its way.
 	InvariantHeld
 
 	NumInvariants = iota

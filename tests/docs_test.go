@@ -3,8 +3,7 @@ package tests
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,9 +15,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	"gopkg.in/yaml.v3"
 
 	"taskbus/config"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator"
 	"taskbus/coordinator/service"
 	"taskbus/coordinator/strategy"
 	"taskbus/coordinator/webhook"
@@ -166,8 +166,34 @@ func defaultCell(t *testing.T, p schemaNode, required bool) string {
 	return "`" + string(value) + "`"
 }
 
-func TestMetricsReference(t *testing.T) {
-	sameNames(t, "docs/operations.md", rows(t, "docs/operations.md", `taskbus_[a-z_]+`), metricNames(t))
+var described = regexp.MustCompile(
+	`^Desc\{fqName: "([^"]+)", help: ("(?:[^"\\]|\\.)*"), .*constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}\}$`)
+
+// metrics is the table of all metrics, by their names: labels and what the program says of them.
+func metrics(t *testing.T) string {
+	rows := [][]string{{"`taskbus_build_info{version,revision,goversion}`", "Always 1."}} // the program's own
+	for _, d := range metricDescs(t) {
+		m := described.FindStringSubmatch(d.String())
+		if m == nil {
+			t.Fatalf("%s has not the form that is looked for", d)
+		}
+		help, err := strconv.Unquote(m[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		labels := m[4]
+		if m[3] != "" {
+			labels, _, _ = strings.Cut(m[3], "=")
+		}
+		name := m[1]
+		if labels != "" {
+			name += "{" + labels + "}"
+		}
+		rows = append(rows, []string{"`" + name + "`", help})
+	}
+	slices.SortFunc(rows, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
+	rows = slices.CompactFunc(rows, func(a, b []string) bool { return a[0] == b[0] }) // one of each invariant
+	return tableOf([]string{"metric", "meaning"}, rows)
 }
 
 // metricNames are all metrics that the program may export.
@@ -202,14 +228,57 @@ func metricDescs(t *testing.T) (all []*prometheus.Desc) {
 	return all
 }
 
-func TestEndpointReference(t *testing.T) {
-	answer := httptest.NewRecorder()
-	httpapi.New(nil, http.NotFoundHandler(), httpapi.Options{}).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/", nil))
-	var paths []string
-	for _, m := range regexp.MustCompile(`(?m)^(/\S+)`).FindAllStringSubmatch(answer.Body.String(), -1) {
-		paths = append(paths, m[1])
+// endpoints is the table of what schemas/openapi.yaml describes, which a test of httpapi holds to
+// the server: methods with their tokens, and what they are for.
+func endpoints(t *testing.T) string {
+	var document struct{ Paths yaml.Node }
+	if err := yaml.Unmarshal([]byte(projectFile(t, "schemas/openapi.yaml")), &document); err != nil {
+		t.Fatal(err)
 	}
-	sameNames(t, "docs/operations.md", rows(t, "docs/operations.md", `/[a-z0-9/{}.]+`), paths)
+	var rows [][]string
+	for i := 0; i < len(document.Paths.Content); i += 2 {
+		path, methods := document.Paths.Content[i].Value, document.Paths.Content[i+1].Content
+		for j := 0; j < len(methods); j += 2 {
+			if methods[j].Value == "parameters" { // of all methods
+				continue
+			}
+			var operation struct {
+				Summary  string
+				Security []map[string]any
+			}
+			if err := methods[j+1].Decode(&operation); err != nil {
+				t.Fatal(err)
+			}
+			request := "`" + strings.ToUpper(methods[j].Value) + " " + path + "`"
+			switch s := operation.Security; {
+			case len(s) == 1:
+				request += " " + slices.Collect(maps.Keys(s[0]))[0]
+			case len(s) > 1:
+				request += " caller"
+			}
+			rows = append(rows, []string{request, operation.Summary})
+		}
+	}
+	return tableOf([]string{"request, token", "for"}, rows)
+}
+
+// invariants is the table of what the auditor looks at: the comments of their constants.
+func invariants(t *testing.T) string {
+	comment := regexp.MustCompile(`(?m)(?:^\t// .+\n)+^\tInvariant(\w+)`)
+	var rows [][]string
+	for _, m := range comment.FindAllStringSubmatch(projectFile(t, "coordinator/violation.go"), -1) {
+		text := strings.ReplaceAll(m[0], "\n\t// ", " ")
+		name, text, _ := strings.Cut(strings.TrimPrefix(text, "\t// "), ": ")
+		text, _, _ = strings.Cut(text, ".\n")
+		if name != "Invariant"+m[1] || len(rows) >= coordinator.NumInvariants {
+			t.Fatalf("the comment of Invariant%s begins with %q", m[1], name)
+		}
+		rows = append(rows, []string{"`" + coordinator.Invariant(len(rows)).String() + "`", text})
+	}
+	if len(rows) != coordinator.NumInvariants {
+		t.Errorf("%d invariants have comments, want %d", len(rows), coordinator.NumInvariants)
+	}
+	return tableOf([]string{"invariant", "what must hold"}, rows)
 }
 
 func TestMessageExamplesAreValid(t *testing.T) {

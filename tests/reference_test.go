@@ -30,7 +30,10 @@ type region struct {
 func regions() []region {
 	return []region{
 		{"causes", "docs/reference/messages.md", causes},
+		{"endpoints", "docs/reference/http.md", endpoints},
 		{"exit-codes", "docs/reference/configuration.md", exitCodes},
+		{"invariants", "docs/reference/metrics.md", invariants},
+		{"metrics", "docs/reference/metrics.md", metrics},
 		{"reasons", "docs/reference/messages.md", reasonCodes},
 		{"runbooks", runbookPages + "/README.md", runbookList},
 	}

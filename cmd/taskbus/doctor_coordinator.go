@@ -116,7 +116,7 @@ func (d *doctor) judgeCoordinator(s *httpapi.Status, at time.Time) (found []diag
 	if j := s.Journal; j != nil && j.Lost != nil {
 		add("journal", checkProblem, fmt.Sprintf("the journal was empty at %s, although %s; begun anew: %s; used budgets: %s",
 			j.Lost.At.UTC().Format(time.RFC3339), strings.Join(j.Lost.Evidence, ", and "), strings.Join(j.Lost.BeginsAnew, "; "), j.Lost.Budgets),
-			"docs/journal.md#when-the-journal-is-lost; when all is put right, `taskbus journal acknowledge`")
+			"docs/howto/backup.md#when-the-journal-is-lost; when all is put right, `taskbus journal acknowledge`")
 	}
 	if s.Readiness.State == "active" {
 		add(d.judgeFleet(s))

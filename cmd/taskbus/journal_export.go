@@ -26,7 +26,7 @@ with --all everything that the stream still has.
 
 The file holds ids, labels and the reasons of cancels, and no payloads: they are
 never in the journal. It appears under its name when it is complete; its format is
-described in docs/journal.md. Damaged messages are copied as they are.`,
+described in docs/reference/journal.md. Damaged messages are copied as they are.`,
 		Example: `  taskbus journal export monday.tbj
   taskbus journal export --all everything.tbj
   taskbus replay monday.tbj

@@ -29,7 +29,7 @@ func (a *app) journalImportCommand() *cobra.Command {
 		Long: `Writes the messages of an export (taskbus journal export) into an empty journal, so
 that the coordinator that starts next knows what the one that was exported knew:
 budgets, orders, what was learnt, which task is with which agent. It is for a journal
-that was lost and for another broker; docs/journal.md has both step by step.
+that was lost and for another broker; docs/howto/backup.md has both step by step.
 
 It refuses where the journal is not empty, where a coordinator leads, and what is no
 whole export, before anything is written. The stream is made if it is missing.

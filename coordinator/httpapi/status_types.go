@@ -112,7 +112,7 @@ type Audit struct {
 
 // Violation is an invariant that did not hold.
 type Violation struct {
-	Invariant string    `json:"invariant"` // see docs/operations.md
+	Invariant string    `json:"invariant"` // see docs/reference/metrics.md
 	Text      string    `json:"text"`
 	IDs       []string  `json:"ids,omitempty"` // of tasks or agents, at most 8
 	Count     int       `json:"count"`

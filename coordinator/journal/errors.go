@@ -39,7 +39,7 @@ type CorruptError struct {
 
 func (e *CorruptError) Error() string {
 	return fmt.Sprintf("%s is damaged: %s; `taskbus serve --journal-skip-corrupt` goes on without what it says: "+
-		"a task it speaks of may be dispatched once more (see docs/journal.md)", place(e.Offset), e.Reason)
+		"a task it speaks of may be dispatched once more (see docs/howto/backup.md)", place(e.Offset), e.Reason)
 }
 
 // GapError says that records are missing which the state cannot be rebuilt without.
@@ -54,7 +54,7 @@ type GapError struct {
 }
 
 func (e *GapError) Error() string {
-	return fmt.Sprintf("%s: %s; see docs/journal.md, \"When the journal cannot be read\"", place(e.Offset), e.Reason)
+	return fmt.Sprintf("%s: %s; see docs/howto/backup.md, \"When the journal cannot be read\"", place(e.Offset), e.Reason)
 }
 
 // place names a message of the journal for people.

@@ -52,7 +52,7 @@ func (s *Service) checkJournal() (httpapi.Check, bool) {
 	}
 	return httpapi.Check{Status: httpapi.Degraded, Detail: "the journal was empty at " + lost.At.UTC().Format(time.RFC3339) + ", although " +
 		strings.Join(lost.Evidence, ", and ") + "; used budgets: " + lost.Budgets,
-		Advice: "put right what docs/journal.md#when-the-journal-is-lost lists, then `taskbus journal acknowledge`"}, true
+		Advice: "put right what docs/howto/backup.md#when-the-journal-is-lost lists, then `taskbus journal acknowledge`"}, true
 }
 
 // AcknowledgeLoss ends that the loss of the journal is reported (see httpapi.Source). It returns when the journal

@@ -91,7 +91,7 @@ func TestDroppedSnapshotStopsTheStart(t *testing.T) {
 		case <-time.After(time.Hour):
 			t.Fatalf("it goes on; log:\n%s", second.log)
 		}
-		if err == nil || !strings.Contains(err.Error(), `see docs/journal.md, "When the journal cannot be read"`) {
+		if err == nil || !strings.Contains(err.Error(), `see docs/howto/backup.md, "When the journal cannot be read"`) {
 			t.Errorf("it ends with %v, want it to say what to do", err)
 		}
 		if n := len(second.broker.Messages(bus.StreamJournal)); n != left || left == 0 {

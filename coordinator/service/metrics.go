@@ -14,7 +14,7 @@ import (
 )
 
 // metrics are the Prometheus metrics of one service; names as in
-// docs/operations.md. Gauges of the fleet are collected from a snapshot when
+// docs/reference/metrics.md. Gauges of the fleet are collected from a snapshot when
 // they are scraped.
 type metrics struct {
 	s *Service
@@ -87,7 +87,7 @@ func newMetrics(s *Service) *metrics {
 	m := &metrics{
 		s:           s,
 		byAgent:     newAgentCounts(s.now, func() int { return s.config.Load().MetricsAgents }),
-		receivedVec: vec("messages_received_total", "Deliveries taken, by queue.", "queue"),
+		receivedVec: vec("messages_received_total", "Deliveries taken; task.lane stands for all lanes.", "queue"),
 		received:    make(map[string]prometheus.Counter),
 		queueWait: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "taskbus_queue_wait_seconds", Help: "From the arrival of a task to the decision for an agent.", Buckets: latencyBuckets,
@@ -95,37 +95,54 @@ func newMetrics(s *Service) *metrics {
 		confirm: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "taskbus_confirm_latency_seconds", Help: "From the decision for an agent to the broker's confirm of the dispatch.", Buckets: latencyBuckets,
 		}),
-		assignments: vec("assignments_total", "Tasks whose outcome is confirmed, by result (assigned, failed), reason code and strategy.", "result", "reason", "strategy"),
+		assignments: vec("assignments_total",
+			"Tasks whose outcome is confirmed: assigned, or failed with its reason code.", "result", "reason", "strategy"),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "taskbus_assignment_duration_seconds",
-			Help:    "From the arrival of a task to its confirmed outcome, by result.",
+			Help:    "From the arrival of a task to its confirmed outcome.",
 			Buckets: latencyBuckets,
 		}, []string{"result"}),
 		score: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "taskbus_assignment_score",
-			Help:    "Score of the agent that got the task, by strategy; only of strategies that score.",
+			Help:    "Score of the agent that got the task; only of strategies that score.",
 			Buckets: scoreBuckets,
 		}, []string{"strategy"}),
-		assignedBy:     make(map[string]assignedMetrics),
-		publishVec:     vec("publish_outcomes_total", "What the broker answered to publications.", "outcome"),
-		invalid:        vec("validation_failures_total", "Messages that were refused as invalid, by the schema they should follow and the rule they break.", "schema", "keyword"),
-		statusRefused:  vec("status_refused_total", "Heartbeats that changed nothing, by cause.", "refusal"),
-		authRejections: vec("auth_rejections_total", "Heartbeats, results, bids and claims whose broker-validated user was not their agent, and cancels on task.request whose user was an agent or not named, by mode of agents.auth; key: their routing key ended in another id, which is refused in every mode.", "mode"),
-		sessions:       vec("amqp_sessions_total", "Broker sessions opened, and ended by cause.", "reason"),
-		quotaAlerts:    vec("quota_alerts_total", "Budgets of LLM quota that have come to so many percent of what may be used, once in each period.", "percent"),
-		usageExcessive: vec("quota_usage_excessive_total", "Reports of LLM usage beyond belief: held at as much as is believed, refused, or charged although over a thousand times what was estimated.", "outcome"),
-		unpriced:       vec("quota_unpriced_total", "Calls and tasks of a model without a price where money is limited: refused, or admitted.", "outcome"),
-		quotaOverruns:  counter("quota_overruns_total", "Budgets of LLM quota that were told of because, by the forecast, they will not last until their period ends; once in each period."),
-		eventsDropped:  counter("events_dropped_total", "Announcements on taskbus.events, refusals of bids and answers to claims that were dropped because too much waited to be published."),
-		duplicates:     counter("duplicates_total", "Second copies of known tasks that were dropped."),
-		unknownFields:  vec("unknown_fields_total", "Messages with a field that their schema does not have, by message type.", "type"),
-		leading:        gauge("leading", "1 while this coordinator leads."),
+		assignedBy: make(map[string]assignedMetrics),
+		publishVec: vec("publish_outcomes_total",
+			"What the broker answered to publications: confirmed, unroutable, rejected, unknown.", "outcome"),
+		invalid: vec("validation_failures_total",
+			"Messages refused as invalid, by their schema and the rule that they break.", "schema", "keyword"),
+		statusRefused: vec("status_refused_total",
+			"Heartbeats that changed nothing: unknown_agent, out_of_order, not_admitted (discovery does not "+
+				"allow what it announces).", "refusal"),
+		authRejections: vec("auth_rejections_total",
+			"Heartbeats, results, bids and claims whose broker-validated user is not their agent, and cancels "+
+				"whose user is an agent or missing, by mode of agents.auth; key: the routing key names another id, "+
+				"which every mode refuses.", "mode"),
+		sessions: vec("amqp_sessions_total",
+			"Broker sessions opened, and ended: closed, fault, access, topology.", "reason"),
+		quotaAlerts: vec("quota_alerts_total",
+			"Budgets that have come to so many percent (alert_percents) of what may be used, once in each "+
+				"period.", "percent"),
+		usageExcessive: vec("quota_usage_excessive_total",
+			"Reports of usage beyond belief: held (charged with what is believed), refused (calls), charged "+
+				"although over a thousand times the estimate.", "outcome"),
+		unpriced: vec("quota_unpriced_total", "Calls and tasks of a model without a price where money is limited: refused, or admitted.", "outcome"),
+		quotaOverruns: counter("quota_overruns_total",
+			"Budgets announced because by the forecast they will not last; once in each period."),
+		eventsDropped: counter("events_dropped_total",
+			"Announcements, refusals of bids and answers to claims dropped because too much waited to be "+
+				"published."),
+		duplicates: counter("duplicates_total", "Second copies of known tasks that were dropped."),
+		unknownFields: vec("unknown_fields_total",
+			"Messages with a field that their schema does not have; the log names it once for each producer.", "type"),
+		leading:        gauge("leading", "1 while this instance leads, 0 while it stands by."),
 		journalRecords: counter("journal_records_total", "Records written to the journal."),
 		journalBytes:   counter("journal_bytes_total", "Bytes of messages written to the journal, snapshots among them."),
 		journalConfirm: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "taskbus_journal_confirm_seconds", Help: "From writing a commit to the journal to the broker's confirm.", Buckets: latencyBuckets,
+			Name: "taskbus_journal_confirm_seconds", Help: "From writing a commit to the journal to the broker's confirm; every dispatch waits for it.", Buckets: latencyBuckets,
 		}),
-		connected: gauge("amqp_connected", "1 while there is a broker session."),
+		connected: gauge("amqp_connected", "1 while this instance has a broker session, leading or standing by."),
 		blocked:   gauge("amqp_blocked", "1 while the broker holds up publishers."),
 		reloadOK:  gauge("config_last_reload_successful", "0 while the configuration file on disk is broken."),
 	}
@@ -141,24 +158,27 @@ func newMetrics(s *Service) *metrics {
 	}
 	concluded("tasks_dispatched_total", "Dispatches that the broker has confirmed.", outcomeDispatched)
 	concluded("tasks_dropped_total", "Copies of known tasks, acknowledged without a dispatch.", outcomeDropped)
-	concluded("tasks_moved_total", "Tasks that were moved to their lanes.", outcomeMoved)
+	concluded("tasks_moved_total", "Tasks moved to their lanes.", outcomeMoved)
 	concluded("tasks_abandoned_total", "Tasks held when a session ended; the broker delivers them again.", outcomeAbandoned)
-	read("redeliveries_total", "Tasks that the broker had handed out before.", &s.count.redelivered)
+	read("redeliveries_total", "Deliveries that the broker had handed out before.", &s.count.redelivered)
 	m.counts = append(m.counts, prometheus.NewCounterFunc(
 		prometheus.CounterOpts{Name: "taskbus_stale_acks_total", Help: "Acknowledgements of deliveries of an earlier session, ignored."},
 		func() float64 { return float64(s.staleAcks()) }))
 	m.counts = append(m.counts, prometheus.NewGaugeFunc(
-		prometheus.GaugeOpts{Name: "taskbus_config_doubts", Help: "What is wrong with the configuration in force: warnings by which tasks fail or agents are lost, and, of one that stands by, that the leader has other files."},
+		prometheus.GaugeOpts{Name: "taskbus_config_doubts", Help: "Warnings about the configuration in force by which tasks fail or agents are lost; and that a " +
+			"standby has other files than the leader."},
 		func() float64 { return float64(len(s.doubts())) }))
 	m.counts = append(m.counts, prometheus.NewGaugeFunc(
-		prometheus.GaugeOpts{Name: "taskbus_journal_lost", Help: "1 since a coordinator has begun to lead with an empty journal although there had been one, until that is acknowledged; every instance knows it."},
+		prometheus.GaugeOpts{Name: "taskbus_journal_lost", Help: "1 after a coordinator began to lead with an empty journal although there had been one, until that " +
+			"is acknowledged; the same on every instance."},
 		func() float64 {
 			if s.loss.Load() != nil {
 				return 1
 			}
 			return 0
 		}))
-	concluded("parked_total", "Unreadable messages in task.dead about which nobody could be told.", outcomeParked)
+	concluded("parked_total",
+		"Messages in task.dead that no assignment.failed tells of: unreadable ones, and refused cancels.", outcomeParked)
 	m.counts = append(m.counts, s.audited.metrics()...)
 	var collectors []prometheus.Collector
 	m.resultMetrics, collectors = newResultMetrics(&s.count)

@@ -27,7 +27,9 @@ const (
 )
 
 var (
-	descAgentResults   = prometheus.NewDesc("taskbus_agent_results_total", "Results by agent and outcome, timed_out among them; of the agents with most failures lately (metrics.agents), and of all others as other.", []string{"agent_id", "outcome"}, nil)
+	descAgentResults = prometheus.NewDesc("taskbus_agent_results_total",
+		"Results by agent, timed_out among the outcomes; of the agents with most failures lately "+
+			"(metrics.agents), all others as other.", []string{"agent_id", "outcome"}, nil)
 	descAgentEjections = agentDesc("agent_ejections_total", "How often an agent was ejected from a capability; agents as in taskbus_agent_results_total.")
 )
 

@@ -17,17 +17,21 @@ const maxAgentSeries = 1000
 
 // The metrics that are read off a snapshot.
 var (
-	descAgents       = desc("agents", "Agents by state.", "state")
-	descSlots        = desc("agent_slots", "Slots of all agents online, by state (free, used).", "state")
-	descPending      = desc("held", "Tasks that wait for an agent, by priority.", "priority")
-	descLeases       = desc("leases", "Dispatches that are with their agents and not known to have ended.")
-	descInflight     = desc("inflight", "Dispatches published and not yet confirmed.")
-	descOldest       = desc("oldest_pending_seconds", "Age of the task that has waited longest.")
-	descDepth        = desc("queue_ready", "Messages ready in a queue, read from the broker every few seconds.", "queue")
-	descBidding      = desc("bidding", "Tasks that are being offered to agents; they are among taskbus_held.")
-	descBidWindow    = desc("bid_window_seconds", "How long the next auction takes bids.")
-	descClaims       = desc("claims_waiting", "Claims of pulling agents that wait for work.")
-	descLane         = desc("lane_tasks", "Tasks ready in a lane; of the 100 lanes with most, and of all others together.", "lane")
+	descAgents = desc("agents",
+		"Agents: never_seen, online, offline (it said so), stale (silent), gone (no consumer on its queue).", "state")
+	descSlots    = desc("agent_slots", "Slots of all agents online: free, used.", "state")
+	descPending  = desc("held", "Tasks that wait for an agent.", "priority")
+	descLeases   = desc("leases", "Dispatches that are with their agents and not known to have ended.")
+	descInflight = desc("inflight", "Dispatches published and not yet confirmed.")
+	descOldest   = desc("oldest_pending_seconds", "Age of the task that has waited longest.")
+	descDepth    = desc("queue_ready",
+		"Messages ready in task.assign, task.assign.high, task.reassign, assignment.failed and task.dead, "+
+			"read every 5 s.", "queue")
+	descBidding   = desc("bidding", "Tasks that are being offered to agents; they are among taskbus_held.")
+	descBidWindow = desc("bid_window_seconds", "How long the next auction takes bids; 0 without a market.")
+	descClaims    = desc("claims_waiting", "Claims of pulling agents that wait for work.")
+	descLane      = desc("lane_tasks",
+		"Tasks ready in a lane; of the 100 lanes with most, all others together as (others).", "lane")
 	descLanesRead    = desc("lanes_read", "Lanes out of which tasks are being taken.")
 	descMoving       = desc("moving", "Tasks on their way into their lanes.")
 	descIDs          = desc("remembered_ids", "Task ids known to the duplicate check.")
@@ -35,26 +39,35 @@ var (
 	descCapacity     = desc("capacity_items_per_second", "Capacity of all agents online.")
 	descGlobalDepth  = desc("global_queue_depth", "Pending items of all agents online, tasks that wait for an agent, and tasks ready in task.assign, task.assign.high and lanes.")
 	descDropped      = desc("agent_series_dropped", "1 while there are more than 1000 agents: no metric with the label agent_id is exported then.")
-	descConcentrated = desc("assignment_concentration", "Of the latest 1000 tasks given to agents that are online, the largest (s - w) / (1 - w) of any agent, "+
-		"where s is its share of these tasks and w its share of the slots: 0 when nobody got more than its share, 1 when one got everything. 0 while there are fewer than 50 such tasks.")
+	descConcentrated = desc("assignment_concentration",
+		"Of the latest 1000 tasks of agents online, the largest (s - w) / (1 - w) of any agent, s its share of these tasks, "+
+			"w its share of the slots: 0 is fair, 1 when one agent got everything; 0 below 50 such tasks.")
 )
 
 // The series of single agents.
 var (
-	descAgentLoad     = agentDesc("agent_load", "Load of an agent, 0 to 1: reported or own dispatches, whichever is larger.")
-	descAgentCurrent  = agentDesc("agent_current_load", "Tasks in flight of an agent over its slots (ADR-018's load): above 1 when it has more than it may.")
-	descAgentFree     = agentDesc("agent_free_slots", "Free slots of an agent.")
+	descAgentLoad    = agentDesc("agent_load", "Load, 0 to 1: reported or own dispatches, whichever is larger.")
+	descAgentCurrent = agentDesc("agent_current_load",
+		"Tasks in flight over slots: above 1 when it has more than it may.")
+	descAgentFree     = agentDesc("agent_free_slots", "Free slots.")
 	descAgentCordoned = agentDesc("agent_cordoned", "1 while an agent gets no new work by an operator's order.")
-	descAgentAssigned = agentDesc("agent_assignments_total", "Dispatches to an agent that the broker has confirmed.")
-	descAgentSuccess  = agentDesc("agent_success_rate", "The success rate by which an agent is chosen, 0 to 1: the mean over the types of its tasks.")
-	descAgentCapacity = agentDesc("agent_capacity_items_per_second", "Capacity of an agent, reported or measured.")
-	descAgentDepth    = agentDesc("agent_queue_depth", "Pending items of an agent: reported, or what it has in hand.")
-	descAgentShare    = agentDesc("agent_load_factor", "Share of an agent's pending items in taskbus_global_queue_depth, 0 to 1; 0 while it is not online.")
-	descAgentTarget   = agentDesc("agent_target_load_factor", "Share of an agent's capacity in taskbus_capacity_items_per_second, 0 to 1; 0 while it is not online.")
-	descAgentBrier    = agentDesc("agent_bid_brier", "Mean of (claim - outcome)^2 over the tasks that an agent has won by its bids: 0 for a prophet, 0.25 for who says nothing.")
-	descAgentBias     = agentDesc("agent_bid_bias", "Mean of claim - outcome over the tasks that an agent has won by its bids: above 0 for who promises too much.")
-	descAgentTrust    = agentDesc("agent_bid_delta", "How far an agent's claim moves the fitness of its bids, either way: 0 to 0.2.")
-	descAgentEstimate = agentDesc("agent_bid_duration_ratio", "Mean of actual by estimated durations over the tasks that an agent has won by its bids.")
+	descAgentAssigned = agentDesc("agent_assignments_total", "Dispatches that the broker has confirmed.")
+	descAgentSuccess  = agentDesc("agent_success_rate",
+		"The success rate by which it is chosen, 0 to 1: the mean over the types of its tasks.")
+	descAgentCapacity = agentDesc("agent_capacity_items_per_second", "Its capacity, reported or measured.")
+	descAgentDepth    = agentDesc("agent_queue_depth", "Its pending items: reported, or what it has in hand.")
+	descAgentShare    = agentDesc("agent_load_factor",
+		"Share of its pending items in taskbus_global_queue_depth; 0 while it is not online.")
+	descAgentTarget = agentDesc("agent_target_load_factor",
+		"Share of its capacity in taskbus_capacity_items_per_second; 0 while it is not online.")
+	descAgentBrier = agentDesc("agent_bid_brier",
+		"Mean of (claim - outcome)^2 over the tasks won by its bids: 0 is exact, 0.25 says nothing; absent "+
+			"until a bid has ended.")
+	descAgentBias = agentDesc("agent_bid_bias",
+		"Mean of claim - outcome over the tasks won by its bids: above 0 promises too much.")
+	descAgentTrust = agentDesc("agent_bid_delta",
+		"How far its claim moves the fitness of its bids, either way: 0 to 0.2.")
+	descAgentEstimate = agentDesc("agent_bid_duration_ratio", "Mean of actual by estimated durations over the tasks won by its bids.")
 
 	agentDescs = []*prometheus.Desc{
 		descAgentLoad, descAgentCurrent, descAgentFree, descAgentCordoned, descAgentAssigned, descAgentSuccess,

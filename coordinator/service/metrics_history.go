@@ -21,8 +21,12 @@ var historyStates = []string{"waiting", "following", "beside", "rebuilding", "fa
 
 // The metrics of the history of usage. There are none where none is kept.
 var (
-	descHistoryState = desc("history_state", "1 for what the history of usage does, 0 for what it does not: waiting, following, beside (another coordinator writes it), rebuilding, failing, stopped.", "state")
-	descHistoryLag   = desc("history_lag_records", "Records of the journal that are not in the history of usage yet; absent while its database cannot be asked, or the journal is not known to be the one that it follows. A mark is written every 10 s, so that it is rarely 0 under load.")
+	descHistoryState = desc("history_state",
+		"1 for what the history of usage does: waiting (for quotas or a journal), following, beside (another "+
+			"coordinator writes it), rebuilding, failing, stopped; absent without a history.", "state")
+	descHistoryLag = desc("history_lag_records",
+		"Records of the journal that are not in the history of usage yet; absent while its database cannot "+
+			"be asked or its journal is not known. Marked every 10 s.")
 )
 
 // ReportHistory has the metrics say how the history of usage stands. standing is called at each

@@ -47,21 +47,29 @@ func newMarketMetrics() (m marketMetrics, all []prometheus.Collector) {
 		all = append(all, h)
 		return h
 	}
-	auctions := vec("auctions_total", "Auctions that ended, by outcome.", "outcome")
+	auctions := vec("auctions_total",
+		"Auctions that ended: awarded; no_bids, all_full, unheard, no_time (the task cannot wait for the "+
+			"shortest window), after which the fallback decides; abandoned.", "outcome")
 	for o := coordinator.AuctionAwarded; o < coordinator.NumAuctionOutcomes; o++ {
 		m.auctions[o] = auctions.WithLabelValues(o.String())
 	}
 	m.auctionLength = histogram("auction_duration_seconds", "How long auctions took bids.", latencyBuckets)
 	m.auctionBids = histogram("auction_bids", "Bids that counted, of each auction.", bidBuckets)
-	refused := vec("bids_refused_total", "Bids that did not win, by cause: lost to a better one, or what was wrong with them.", "reason")
+	refused := vec("bids_refused_total",
+		"Bids that did not win: lost to a better one, or late, duplicate, not_invited, invalid, full, "+
+			"wrong_sender.", "reason")
 	for r := coordinator.BidLost; r < coordinator.NumBidRefusals; r++ {
 		m.bidsRefused[r] = refused.WithLabelValues(r.String())
 	}
 	m.forgedBids = refused.WithLabelValues(refusedForged)
 	m.offers = counter("offers_total", "Offers of tasks that were sent to agents.")
-	m.offerMessages = counter("offer_messages_total", "Messages task.available that carried them.")
-	m.offersUnheard = counter("offers_unheard_total", "Messages task.available that the broker could not deliver.")
-	m.claims = vec("claims_total", "Claims of agents, by what kept them from getting all they asked for.", "limit")
+	m.offerMessages = counter("offer_messages_total", "Messages task.available that carried offers.")
+	m.offersUnheard = counter("offers_unheard_total",
+		"Messages task.available that the broker could not deliver: the agent has no control queue, or a "+
+			"full one.")
+	m.claims = vec("claims_total",
+		"Claims by what limited them: none, no_unclaimed_items, no_free_slots, fair_share, "+
+			"agent_unavailable, unknown_agent, superseded; wrong_sender and invalid ones are not answered.", "limit")
 	m.claimsMet, m.forgedClaims = m.claims.WithLabelValues(limitNone), m.claims.WithLabelValues(refusedForged)
 	m.invalidClaims = m.claims.WithLabelValues(refusedInvalid)
 	m.grantedItems = counter("granted_items_total", "Tasks that agents got by claims.")

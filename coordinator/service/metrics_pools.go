@@ -14,10 +14,15 @@ import (
 // able to tell that from one of which nothing is known. The other two are there once answers of it
 // have been told.
 var (
-	descPoolBlocked = desc("quota_pool_blocked_seconds", "For how long a provider's pool or model is still left alone because the provider has refused a call (429); 0: calls may go to it.", "node")
-	descPoolRate    = desc("quota_pool_rate_ratio", "Which part of its rates a provider's pool or model is used at, 0.02 to 1: less after the provider has refused a call.", "node")
-	descPoolLatency = desc("quota_pool_latency_seconds", "Mean latency of the answers of a provider's pool or model, of the latest 16 calls or so.", "node")
-	descPoolSuccess = desc("quota_pool_success_ratio", "Which part of the calls to a provider's pool or model was answered without an error of the provider, 0 to 1, of the latest 16 or so.", "node")
+	descPoolBlocked = desc("quota_pool_blocked_seconds",
+		"For how long a provider's pool or model is left alone after a refused call (429); 0: calls may go "+
+			"to it.", "node")
+	descPoolRate = desc("quota_pool_rate_ratio",
+		"Part of its rates at which a provider's pool or model is used, 0.02 to 1: less after refusals.", "node")
+	descPoolLatency = desc("quota_pool_latency_seconds",
+		"Mean latency of the latest 16 calls or so; absent until there is one.", "node")
+	descPoolSuccess = desc("quota_pool_success_ratio",
+		"Part of the latest 16 calls or so without an error of the provider; refusals do not count.", "node")
 )
 
 // collectPool gives how a pool or model stands at now; of other nodes nothing.
@@ -44,7 +49,7 @@ func collectPool(n *fairshare.NodeView, now time.Time, emit gauges) {
 func newPoolRefusals() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "taskbus_quota_pool_refusals_total",
-		Help: "Calls that a provider has refused because of its own limits (429, 529), as their callers have told, by its pool or model.",
+		Help: "Calls that a provider refused because of its own limits (429, 529), as callers reported.",
 	}, []string{"node"})
 }
 

@@ -34,17 +34,23 @@ func newResultMetrics(c *counters) (m resultMetrics, all []prometheus.Collector)
 		all = append(all, prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "taskbus_" + name, Help: help},
 			func() float64 { return float64(from.Load()) }))
 	}
-	results := vec("results_total", "Results of agents that counted, by outcome.", "outcome")
-	refused := vec("results_refused_total", "Results that changed nothing, by cause.", "refusal")
-	returned := vec("returned_total", "Dispatches that came back, by cause.", "cause")
+	results := vec("results_total",
+		"Results that counted: succeeded, failed, cancelled, rejected (given back).", "outcome")
+	refused := vec("results_refused_total",
+		"Results that changed nothing: unknown, duplicate, late, wrong_agent, invalid, wrong_sender.", "refusal")
+	returned := vec("returned_total",
+		"Dispatches that came back: rejected, expired, delivery_limit, taken_back (from the queue of an "+
+			"agent that is gone or drained).", "cause")
 	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "taskbus_task_duration_seconds", Buckets: workBuckets,
-		Help: "From the arrival of a task to its result, by outcome.",
+		Help: "From the arrival of a task to its result.",
 	}, []string{"outcome"})
 	all = append(all, duration)
-	read("late_results_total", "Results that counted although the task had been given to somebody else.", &c.lateResults)
-	read("task_timeouts_total", "Dispatches without a result in time; an agent that says itself that time ran out has sent one (failed).", &c.timedOut)
-	read("cancel_requests_total", "Cancels that were asked for, by HTTP or message.", &c.cancels)
+	read("late_results_total",
+		"Results that counted although the task had been given to another agent.", &c.lateResults)
+	read("task_timeouts_total",
+		"Dispatches without a result in time; an SDK agent reports failed in time instead.", &c.timedOut)
+	read("cancel_requests_total", "Cancels asked for, by HTTP or message.", &c.cancels)
 
 	for o := range m.results {
 		outcome := coordinator.Outcome(o)

@@ -331,7 +331,7 @@ func (o *observer) journalSkipped(offset int64, err error) {
 func (o *observer) journalLost(lost *httpapi.JournalLost) {
 	o.log.Error().Time("at", lost.At).Strs("because", lost.Evidence).Strs("begins_anew", lost.BeginsAnew).
 		Msg("the journal is lost: it was found empty, and there had been one; what only the journal knew begins anew. " +
-			"If it was deleted on purpose, or journal.enabled was false until now: `taskbus journal acknowledge`. Else docs/journal.md#when-the-journal-is-lost says what to do")
+			"If it was deleted on purpose, or journal.enabled was false until now: `taskbus journal acknowledge`. Else docs/howto/backup.md#when-the-journal-is-lost says what to do")
 }
 
 func (o *observer) sessionEnded(err error, ready bool, pause time.Duration) {

@@ -14,16 +14,16 @@ import (
 	"taskbus/tests/support/brokertest"
 )
 
-// commandsIn are the commands of the block of docs/journal.md that is marked so, one a line.
+// commandsIn are the commands of the block of docs/howto/backup.md that is marked so, one a line.
 func commandsIn(t *testing.T, name string) []string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "journal.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "howto", "backup.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	block := regexp.MustCompile("(?s)<!-- commands: " + name + " -->\n```sh\n(.*?)```").FindSubmatch(text)
 	if block == nil {
-		t.Fatalf("docs/journal.md has no block marked <!-- commands: %s -->", name)
+		t.Fatalf("docs/howto/backup.md has no block marked <!-- commands: %s -->", name)
 	}
 	lines := slices.DeleteFunc(strings.Split(string(block[1]), "\n"), func(line string) bool { return line == "" })
 	if len(lines) > 10 {
